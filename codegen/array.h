@@ -1,0 +1,20 @@
+// Whole arrays in the compiler's own memory: what `check` interprets and `run` and `bench` prepare and compare.
+#ifndef CODEGEN_ARRAY_H
+#define CODEGEN_ARRAY_H
+
+#include "dsl/types.h"
+
+// Row-major, contiguous. bf16 and f16 elements are their 16-bit patterns, bool is a byte 0 or 1.
+typedef struct { DType dtype; int rank; int64_t dim[MAX_RANK]; void *data; } HostArray;
+
+// Number of elements; false when the product (or the bytes it needs) overflows int64_t.
+bool array_elements(const HostArray *array, int64_t *count);
+double array_get(const HostArray *array, int64_t index);       // exact for every dtype but i64 beyond 2^53
+void array_set(HostArray *array, int64_t index, double value);  // rounds to the dtype (nearest even); integers saturate
+
+float bf16_to_float(uint16_t bits);
+uint16_t float_to_bf16(float value);   // nearest even, NaN stays NaN
+float f16_to_float(uint16_t bits);
+uint16_t float_to_f16(float value);
+
+#endif

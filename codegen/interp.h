@@ -1,0 +1,32 @@
+// The interpreter: what a kernel means, evaluated slowly and watchfully (`pkc check`).
+#ifndef CODEGEN_INTERP_H
+#define CODEGEN_INTERP_H
+
+#include "codegen/array.h"
+#include "codegen/ir.h"
+
+enum { CHECK_MAX_FINDINGS = 20 };
+
+typedef struct {
+  Arena *arena;
+  LIST(const char *) findings;  // complete messages, one a finding, with source line, caret and grid step
+  int64_t more;                 // findings beyond CHECK_MAX_FINDINGS
+  LIST(const char *) printed;   // what `print` wrote, in order
+  int64_t steps;                // grid steps run
+} CheckReport;
+
+// Evaluates the sizes that follow from others, the requirements and the grid. Returns NULL, or why the call is refused (in
+// the kernel's arena). `sizes` holds the bound sizes; derived ones are filled in.
+const char *check_sizes(Kernel *k, int64_t *sizes);
+// The shape of an operand's array for given sizes. False when it is negative, beyond 2^31-1 on an axis, or overflows.
+bool operand_shape(const Kernel *k, const Ref *operand, const int64_t *sizes, HostArray *shape);
+// A region of rank-0 integer operations; axes may be NULL where the region does not use them.
+int64_t eval_index(const Kernel *k, const Region *region, const int64_t *sizes, const int64_t *axes, int result);
+
+// Runs every grid step. operands: inputs filled, outputs allocated, in the order of the signature. Elements of outputs that
+// are left unspecified hold NaN or the least integer. Progress goes to standard error when it is a terminal.
+void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, CheckReport *report);
+// The reference, in f64 where it computes in floats (so that it is better than what it judges), rounded at casts and outputs.
+void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands, CheckReport *report);
+
+#endif

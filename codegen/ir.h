@@ -1,0 +1,140 @@
+// The block IR: a kernel as SSA over N-d values, with regions for control flow and refs in memory spaces.
+//
+// It is what `pkc check`, traces and the TPU model read, and what the passes rewrite. ops.def lists the operations;
+// ir_text.c prints and reads the text form; verify.c holds the rules.
+#ifndef CODEGEN_IR_H
+#define CODEGEN_IR_H
+
+#include "dsl/diag.h"
+#include "dsl/types.h"
+
+typedef enum {
+  OPC_LEAF, OPC_UNARY, OPC_PREDICATE, OPC_BINARY, OPC_COMPARE, OPC_SELECT, OPC_TERNARY, OPC_CAST, OPC_SHAPE, OPC_REDUCE,
+  OPC_ARGREDUCE, OPC_SCAN, OPC_DOT, OPC_MEMORY, OPC_CONTROL
+} OpClass;
+
+typedef enum {
+#define OP(id, name, class, nargs, meaning) OP_##id,
+#include "codegen/ops.def"
+#undef OP
+  OP_COUNT
+} Op;
+
+typedef struct { const char *name; OpClass class; int nargs; const char *meaning; } OpInfo;
+extern const OpInfo op_info[OP_COUNT];
+Op op_by_name(const char *name);  // OP_COUNT when there is none
+bool op_is_elementwise(Op op);    // UNARY .. CAST: result element (i..) needs only operand elements (i..)
+
+typedef struct Instr Instr;
+typedef struct Ref Ref;
+
+// A list of instructions run in order. A region with results ends in YIELD. `arg` is the ARG instruction of a FOR's region.
+typedef struct { LIST(Instr *) instrs; Instr *arg; } Region;
+
+// Which part of a ref a LOAD or STORE touches: along axis k, size[k] elements from start arg k, stride[k] apart. A squeezed
+// axis has size 1 and is absent from the value's shape. A start is clamped so that the window lies inside the ref.
+typedef struct { Dim size[MAX_RANK]; int64_t stride[MAX_RANK]; bool squeeze[MAX_RANK]; } Window;
+
+enum { DOT_LABELS = 16 };  // labels of one DOT are 0 .. DOT_LABELS-1
+
+enum { INSTR_MASKED = 1, INSTR_OTHER = 2, INSTR_REVERSE = 4 };  // flags; REVERSE also means descending
+
+struct Instr {
+  Op op;
+  int id;          // unique in the kernel, %id in text
+  unsigned flags;
+  Type type;       // dtype DT_COUNT: no result
+  Span span;       // in the .pk source
+  int nargs;
+  Instr **args;
+  Region *regions[2];
+  int64_t ival;
+  double fval;
+  const char *text;
+  Ref *ref;
+  Window window;             // LOAD, STORE
+  int64_t ints[MAX_RANK], ints2[MAX_RANK];  // TRANSPOSE, SLICE, PAD
+  struct { int8_t a[MAX_RANK], b[MAX_RANK], out[MAX_RANK]; } labels;  // DOT: the label of each axis
+  void *note;      // scratch space of the pass at work
+};
+
+typedef enum { REF_INPUT, REF_OUTPUT, REF_SCRATCH, REF_VAR } RefRole;
+
+// A ref of the body. Operands also say how their array is cut into blocks: array axis k has block[k] elements a block;
+// squeezed axes are absent from `type`.
+struct Ref {
+  const char *name;
+  int id;          // index in Kernel.refs
+  RefRole role;
+  Space space;
+  Type type;       // the block as the body sees it
+  Span span;       // where it is declared
+  // operands only
+  Type array;                   // the whole array
+  Dim block[MAX_RANK];          // extent of a block along each array axis (1 where squeezed)
+  bool squeeze[MAX_RANK];
+  AtMode at;                    // AT_BLOCK: the map gives block indices; AT_ELEMENT: element offsets
+  Region *index_map;            // yields one i64 per array axis; may use SIZE, AXIS, EXTENT and pure scalar ops
+  Span map_span;
+  bool has_pad;
+  Instr *pad;                   // CONST of the array's dtype
+  int64_t halo[MAX_RANK][2];    // AT_ELEMENT: how far a block may start before 0, end past the array; -1: no bound given
+  bool whole;                   // one block that is the whole array
+  Ref *alias;                   // output: the input it shares memory with
+};
+
+// A run-time size. Bound: the extent of axis `axis` of operand `operand`. Derived (an operand's shape is an expression such as
+// E + 1, or cdiv(N, 2)): `value` computes it from earlier sizes; the operand's axis is checked against it.
+typedef struct { const char *name; Span span; Region *value; } Size;
+
+typedef struct { const char *name; Span span; Region *extent; bool parallel; } GridAxis;
+typedef struct { Span span; Region *condition; const char *message; } Requirement;
+typedef struct { const char *name, *value; } StaticValue;  // as they were bound, for messages and the generated header comment
+
+typedef struct Kernel Kernel;
+struct Kernel {
+  Arena *arena;
+  const Source *source;
+  const char *name;
+  Span span;
+  LIST(Size) sizes;
+  LIST(Ref *) refs;             // operands in the order of the signature, then scratch and vars
+  int inputs, outputs;          // refs.at[0..inputs) are inputs, then `outputs` outputs
+  LIST(GridAxis) grid;
+  LIST(Requirement) requires;
+  LIST(StaticValue) statics;
+  int64_t vmem_limit;           // bytes; 0: the default
+  Region *body;                 // one grid step: FETCHes, the body, WRITEBACKs
+  Region *reference;            // whole-array meaning: yields one value per output; NULL when there is none
+  int next_id;
+};
+
+enum { VMEM_LIMIT_DEFAULT = 128 << 20 };
+
+// ---- building and reading
+
+Region *ir_region(Kernel *k);
+Instr *ir_new(Kernel *k, Op op, Type type, Span span, int nargs, Instr *const *args);  // not yet in a region
+Instr *ir_append(Kernel *k, Region *region, Instr *instr);                              // returns instr
+Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs, ...);  // new + append; args: Instr *
+Instr *ir_const_int(Kernel *k, Region *region, DType dtype, int64_t value, Span span);
+Instr *ir_const_float(Kernel *k, Region *region, DType dtype, double value, Span span);
+bool ir_is_const(const Instr *instr, int64_t value);   // an integer or bool CONST of that value
+bool ir_window_is_full(const Instr *instr);            // LOAD, STORE: the whole ref, stride 1, starts constant 0
+static inline bool has_result(const Instr *instr) { return instr->type.dtype != DT_COUNT; }
+Instr *ir_store_value(const Instr *store);             // the value argument of a STORE
+Instr *ir_mask(const Instr *instr);                    // of a masked LOAD or STORE, else NULL
+static inline bool ref_is_operand(const Ref *r) { return r->role == REF_INPUT || r->role == REF_OUTPUT; }
+
+// Calls visit for each instruction of a region, nested ones after the instruction that holds them.
+void ir_walk(Region *region, void (*visit)(Instr *instr, void *context), void *context);
+
+// ---- text (pkc -di prints it; `pkc test` and the tests read it back)
+void ir_print(const Kernel *k, Buf *out);
+// Reads what ir_print wrote. NULL, with diag filled, when it is not well formed.
+Kernel *ir_parse(Arena *arena, const Source *source, Diag *diag);
+
+// ---- the rules of the IR. Returns NULL when they hold, else a message (in the kernel's arena) that names the instruction.
+const char *ir_verify(Kernel *k);
+
+#endif

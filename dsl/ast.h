@@ -1,0 +1,57 @@
+// The syntax tree. One struct for every kind of node: nodes.def says which fields a kind uses.
+#ifndef DSL_AST_H
+#define DSL_AST_H
+
+#include "dsl/diag.h"
+#include "dsl/types.h"
+
+typedef enum {
+#define NODE(kind, name, fields) N_##kind,
+#include "dsl/nodes.def"
+#undef NODE
+  N_COUNT
+} NodeKind;
+
+typedef enum { UN_NEG, UN_NOT, UN_BITNOT } UnaryOp;  // - ! ~
+
+// operators.def: BINARY(ID, "spelling", precedence: higher binds tighter)
+typedef enum {
+  OP_NONE,
+#define BINARY(id, spelling, precedence) BIN_##id,
+#include "dsl/operators.def"
+#undef BINARY
+} BinaryOp;
+
+enum { AXIS_ARBITRARY, AXIS_PARALLEL };
+enum { BLOCK_HAS_SHAPE = 1, BLOCK_HAS_MAP = 2, BLOCK_REVISIT_ANY = 4, FOR_STATIC = 8 };
+
+typedef struct Node Node;
+typedef LIST(Node *) NodeList;
+
+struct Node {
+  NodeKind kind;
+  Span span;       // all of the node
+  const char *name;  // interned
+  Span name_span;  // where the name (or a BINARY's operator) stands
+  int op;
+  unsigned flags;
+  int64_t ival;
+  double fval;
+  Node *a, *b, *c;
+  NodeList list, list2;
+};
+
+extern const char *const node_name[N_COUNT];
+const char *binary_spelling(BinaryOp op);
+int binary_precedence(BinaryOp op);
+
+// Parses a whole source. Always returns a FILE node; what could not be parsed is reported in diag and left out.
+Node *parse(Arena *arena, const Source *source, Diag *diag);
+
+// The tree as indented text (pkc -da).
+void ast_dump(const Node *node, Buf *out);
+
+// Canonical layout with the comments kept: format(format(x)) == format(x). False, with diag filled, when the text does not parse.
+bool format_source(Arena *arena, const Source *source, Diag *diag, Buf *out);
+
+#endif

@@ -1,0 +1,281 @@
+#include "dsl/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void internal_error(const char *file, int line, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fprintf(stderr, "pkc: internal error at %s:%d: ", file, line);
+  vfprintf(stderr, format, args);
+  va_end(args);
+  fprintf(stderr, "\nThis is a bug in pkc. Please report it with the input that caused it.\n");
+  abort();
+}
+
+static NORETURN void out_of_memory(size_t bytes) {
+  fprintf(stderr, "pkc: out of memory (%zu bytes wanted)\n", bytes);
+  exit(1);
+}
+
+// ---- arenas
+
+typedef struct Chunk { struct Chunk *next; size_t used, size; } Chunk;
+struct Arena { Chunk *chunks; };
+
+enum { CHUNK_BYTES = 1 << 16, ALIGN = 16 };
+
+Arena *arena_new(void) {
+  Arena *arena = calloc(1, sizeof *arena);
+  if (!arena) out_of_memory(sizeof *arena);
+  return arena;
+}
+
+void arena_free(Arena *arena) {
+  if (!arena) return;
+  for (Chunk *c = arena->chunks, *next; c; c = next) {
+    next = c->next;
+    free(c);
+  }
+  free(arena);
+}
+
+void *arena_alloc(Arena *arena, size_t bytes) {
+  if (bytes > SIZE_MAX / 2) out_of_memory(bytes);
+  size_t need = (bytes + ALIGN - 1) / ALIGN * ALIGN, head = (sizeof(Chunk) + ALIGN - 1) / ALIGN * ALIGN;
+  Chunk *c = arena->chunks;
+  if (!c || c->size - c->used < need) {
+    size_t size = head + (need > CHUNK_BYTES ? need : CHUNK_BYTES);
+    c = calloc(1, size);
+    if (!c) out_of_memory(size);
+    *c = (Chunk){arena->chunks, head, size};
+    arena->chunks = c;
+  }
+  void *p = (char *)c + c->used;
+  c->used += need;
+  return p;
+}
+
+char *arena_strndup(Arena *arena, const char *text, size_t length) {
+  char *copy = arena_alloc(arena, length + 1);
+  if (length) memcpy(copy, text, length);
+  return copy;
+}
+
+char *arena_printf(Arena *arena, const char *format, ...) {
+  Buf buf = {0};
+  va_list args;
+  va_start(args, format);
+  buf_vprintf(&buf, format, args);
+  va_end(args);
+  char *copy = arena_strndup(arena, buf.text ? buf.text : "", buf.length);
+  buf_free(&buf);
+  return copy;
+}
+
+void list_grow(Arena *arena, void **at, int *capacity, size_t item_bytes, int count) {
+  int wider = *capacity ? *capacity * 2 : 8;
+  void *copy = arena_alloc(arena, item_bytes * (size_t)wider);
+  if (count) memcpy(copy, *at, item_bytes * (size_t)count);
+  *at = copy;
+  *capacity = wider;
+}
+
+// ---- interning: open addressing, never freed before exit
+
+static struct { const char **slots; size_t capacity, count; Arena *arena; } names;
+
+static uint64_t hash_bytes(const char *text, size_t length) {
+  uint64_t h = 1469598103934665603u;  // FNV-1a
+  for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)text[i]) * 1099511628211u;
+  return h;
+}
+
+static const char **find_slot(const char *text, size_t length) {
+  size_t mask = names.capacity - 1, at = hash_bytes(text, length) & mask;
+  while (names.slots[at] && (strncmp(names.slots[at], text, length) != 0 || names.slots[at][length])) at = (at + 1) & mask;
+  return &names.slots[at];
+}
+
+static void grow_names(void) {
+  const char **old = names.slots;
+  size_t count = names.capacity;
+  names.capacity = count ? count * 2 : 1024;
+  names.slots = calloc(names.capacity, sizeof *names.slots);
+  if (!names.slots) out_of_memory(names.capacity * sizeof *names.slots);
+  for (size_t i = 0; i < count; i++)
+    if (old[i]) *find_slot(old[i], strlen(old[i])) = old[i];
+  free((void *)old);
+}
+
+const char *intern_n(const char *text, size_t length) {
+  if (!names.arena) names.arena = arena_new();
+  if (names.count * 2 >= names.capacity) grow_names();
+  const char **slot = find_slot(text, length);
+  if (!*slot) {
+    *slot = arena_strndup(names.arena, text, length);
+    names.count++;
+  }
+  return *slot;
+}
+
+const char *intern(const char *text) { return intern_n(text, strlen(text)); }
+
+// ---- text buffers
+
+static void buf_reserve(Buf *buf, size_t more) {
+  if (buf->capacity - buf->length > more) return;
+  size_t capacity = (buf->length + more + 1) * 2;
+  char *text = realloc(buf->text, capacity);
+  if (!text) out_of_memory(capacity);
+  buf->text = text;
+  buf->capacity = capacity;
+}
+
+void buf_add(Buf *buf, const char *text, size_t length) {
+  buf_reserve(buf, length);
+  if (length) memcpy(buf->text + buf->length, text, length);
+  buf->length += length;
+  buf->text[buf->length] = 0;
+}
+
+void buf_puts(Buf *buf, const char *text) { buf_add(buf, text, strlen(text)); }
+void buf_putc(Buf *buf, char c) { buf_add(buf, &c, 1); }
+
+void buf_vprintf(Buf *buf, const char *format, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  int length = vsnprintf(NULL, 0, format, args);
+  REQUIRE(length >= 0);
+  buf_reserve(buf, (size_t)length);
+  vsnprintf(buf->text + buf->length, (size_t)length + 1, format, again);
+  va_end(again);
+  buf->length += (size_t)length;
+}
+
+void buf_printf(Buf *buf, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  buf_vprintf(buf, format, args);
+  va_end(args);
+}
+
+void buf_free(Buf *buf) {
+  free(buf->text);
+  *buf = (Buf){0};
+}
+
+// ---- files
+
+char *read_file(Arena *arena, const char *path, size_t *length) {
+  FILE *f = fopen(path, "rb");
+  if (!f) return NULL;
+  struct stat st;
+  if (fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode)) {
+    fclose(f);
+    errno = EISDIR;
+    return NULL;
+  }
+  Buf buf = {0};
+  char block[1 << 14];
+  size_t got;
+  while ((got = fread(block, 1, sizeof block, f)) > 0) buf_add(&buf, block, got);
+  int failed = ferror(f) ? errno : 0;
+  fclose(f);
+  char *text = failed ? NULL : arena_strndup(arena, buf.text, buf.length);
+  *length = buf.length;
+  buf_free(&buf);
+  if (failed) errno = failed;
+  return text;
+}
+
+static bool write_all(int fd, const char *text, size_t length) {
+  while (length > 0) {
+    ssize_t put = write(fd, text, length);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    text += put;
+    length -= (size_t)put;
+  }
+  return true;
+}
+
+// A name that is a device or a pipe (/dev/stdout, /dev/full) is written in place: it cannot be renamed over.
+static bool write_in_place(const char *path, const char *text, size_t length) {
+  int fd = open(path, O_WRONLY);
+  if (fd < 0) return false;
+  bool ok = write_all(fd, text, length);
+  return close(fd) == 0 && ok;
+}
+
+bool write_file(const char *path, const char *text, size_t length) {
+  struct stat st;
+  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return write_in_place(path, text, length);
+  Buf temp = {0};
+  buf_printf(&temp, "%s.%ld.tmp", path, (long)getpid());
+  int fd = open(temp.text, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  bool ok = fd >= 0 && write_all(fd, text, length);
+  if (fd >= 0 && close(fd) != 0) ok = false;
+  if (ok && rename(temp.text, path) != 0) ok = false;
+  int failed = errno;
+  if (!ok && fd >= 0) unlink(temp.text);
+  buf_free(&temp);
+  errno = failed;
+  return ok;
+}
+
+// ---- numbers and names
+
+const char *format_double(Arena *arena, double value) {
+  if (isnan(value)) return "nan";
+  if (isinf(value)) return value > 0 ? "inf" : "-inf";
+  char text[64];
+  for (int digits = 1; digits <= 17; digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    if (strtod(text, NULL) == value) break;
+  }
+  if (strchr(text, '.')) return arena_printf(arena, "%s", text);
+  char *exponent = strchr(text, 'e');
+  if (!exponent) return arena_printf(arena, "%s.0", text);
+  return arena_printf(arena, "%.*s.0%s", (int)(exponent - text), text, exponent);
+}
+
+enum { LONGEST_NAME = 64 };
+
+static int edit_distance(const char *a, const char *b) {
+  size_t n = strlen(a), m = strlen(b);
+  if (n >= LONGEST_NAME || m >= LONGEST_NAME) return LONGEST_NAME;
+  int row[LONGEST_NAME];
+  for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+  for (size_t i = 1; i <= n; i++) {
+    int diagonal = row[0];
+    row[0] = (int)i;
+    for (size_t j = 1; j <= m; j++) {
+      int best = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      if (row[j] + 1 < best) best = row[j] + 1;
+      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+      row[j] = best;
+    }
+  }
+  return row[m];
+}
+
+const char *closest_name(const char *name, const char *const *candidates, int count) {
+  int allowed = strlen(name) < 4 ? 1 : 2, best = allowed + 1;
+  const char *found = NULL;
+  for (int i = 0; i < count; i++) {
+    int d = edit_distance(name, candidates[i]);
+    if (d < best) {
+      best = d;
+      found = candidates[i];
+    }
+  }
+  return found;
+}

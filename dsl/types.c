@@ -1,0 +1,28 @@
+#include "dsl/types.h"
+
+#include <string.h>
+
+const DTypeInfo dtype_info[DT_COUNT] = {
+#define DTYPE(id, name, bits, class, ctype, meaning) {name, bits, class, ctype, meaning},
+#include "dsl/dtypes.def"
+#undef DTYPE
+};
+
+DType dtype_by_name(const char *name) {
+  int t = 0;
+  while (t < DT_COUNT && strcmp(dtype_info[t].name, name) != 0) t++;
+  return (DType)t;
+}
+
+DType dtype_accum(DType t) { return is_float(t) ? DT_F32 : t == DT_I64 ? DT_I64 : DT_I32; }
+
+int64_t dtype_min(DType t) {
+  REQUIRE(!is_float(t));
+  return dtype_info[t].class == CLASS_SIGNED ? INT64_MIN >> (64 - dtype_info[t].bits) : 0;
+}
+
+int64_t dtype_max(DType t) {
+  REQUIRE(!is_float(t));
+  if (t == DT_BOOL) return 1;
+  return dtype_info[t].class == CLASS_SIGNED ? INT64_MAX >> (64 - dtype_info[t].bits) : (INT64_C(1) << dtype_info[t].bits) - 1;
+}

@@ -1,0 +1,50 @@
+// Dtypes, memory spaces, and the shapes of values.
+#ifndef DSL_TYPES_H
+#define DSL_TYPES_H
+
+#include "dsl/base.h"
+
+enum { MAX_RANK = 8 };
+
+// dtypes.def: DTYPE(id, name, bits, class, C type of an element in memory, meaning)
+typedef enum {
+#define DTYPE(id, name, bits, class, ctype, meaning) DT_##id,
+#include "dsl/dtypes.def"
+#undef DTYPE
+  DT_COUNT
+} DType;
+
+typedef enum { CLASS_BOOL, CLASS_SIGNED, CLASS_UNSIGNED, CLASS_FLOAT } DTypeClass;
+typedef struct { const char *name; int bits; DTypeClass class; const char *ctype, *meaning; } DTypeInfo;
+extern const DTypeInfo dtype_info[DT_COUNT];
+
+static inline bool is_float(DType t) { return dtype_info[t].class == CLASS_FLOAT; }
+static inline bool is_integer(DType t) { return dtype_info[t].class == CLASS_SIGNED || dtype_info[t].class == CLASS_UNSIGNED; }
+static inline int dtype_bytes(DType t) { return (dtype_info[t].bits + 7) / 8; }
+DType dtype_by_name(const char *name);    // DT_COUNT when there is none
+DType dtype_accum(DType t);               // accum(T): f32 for floats, i32 for integers up to 32 bits and bool, i64 for i64
+int64_t dtype_min(DType t);               // integers only
+int64_t dtype_max(DType t);
+
+// An axis: a constant >= 0, or a run-time size of the kernel, encoded as -1 - (index in Kernel.sizes). Two run-time axes are
+// the same only if they name the same size.
+typedef int64_t Dim;
+static inline bool dim_is_const(Dim d) { return d >= 0; }
+static inline Dim dim_of_size(int index) { return -1 - (Dim)index; }
+static inline int dim_size_index(Dim d) { return (int)(-1 - d); }
+
+typedef struct { DType dtype; int rank; Dim dim[MAX_RANK]; } Type;
+static inline Type type_scalar(DType dtype) { return (Type){.dtype = dtype}; }
+static inline bool type_same_shape(const Type *a, const Type *b) {
+  if (a->rank != b->rank) return false;
+  for (int i = 0; i < a->rank; i++)
+    if (a->dim[i] != b->dim[i]) return false;
+  return true;
+}
+
+typedef enum { SPACE_VMEM, SPACE_SMEM, SPACE_ANY, SPACE_SEM, SPACE_VAR } Space;  // SPACE_VAR: a `var` of the body
+
+// What an index map counts in: blocks, or elements (AT_SLICE: elements, with a run-time length).
+typedef enum { AT_BLOCK, AT_ELEMENT, AT_SLICE } AtMode;
+
+#endif

@@ -1,0 +1,57 @@
+/* pk.h: the public face of compiled kernels. C11 and C++.
+ *
+ * A kernel `add` compiled by pkc is a function
+ *
+ *     pk_status add(pk_context *context, const DLTensor *x, const DLTensor *y, DLTensor *o);
+ *
+ * on DLPack tensors in CPU memory. Strides (in elements, any sign, NULL for row-major) and byte_offset are honoured. It
+ * returns PK_OK, or a status and a message (pk_message); a call that is refused has written nothing. A context may be used by one thread at
+ * a time; kernels called with different contexts may run at the same time.
+ */
+#ifndef PK_PK_H
+#define PK_PK_H
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Codes newer than DLPack 0.6, which Debian ships. */
+enum { PK_DL_BOOL = 6 };
+
+typedef enum {
+  PK_OK = 0,
+  PK_BAD_ARGUMENT,    /* a NULL tensor, a dtype, rank, device or stride that does not fit the kernel */
+  PK_BAD_SIZE,        /* sizes that disagree, are negative or too large */
+  PK_REQUIREMENT,     /* a `require` of the kernel does not hold */
+  PK_OVERLAP,         /* an output overlaps another operand or itself */
+  PK_VMEM_EXCEEDED,   /* the kernel's blocks need more VMEM than the limit */
+  PK_NO_MEMORY,       /* the machine has no more memory */
+  PK_FAILED           /* an `assert` of the kernel failed, or a wait could not end */
+} pk_status;
+
+/* Threads, memory and messages of a series of calls. A NULL context stands for a context of the calling thread. */
+typedef struct pk_context pk_context;
+pk_context *pk_context_new(void);              /* NULL when memory is out */
+void pk_context_free(pk_context *context);
+/* Threads for parallel grid axes; 0: $PK_THREADS, else 1. */
+void pk_context_set_threads(pk_context *context, int threads);
+/* Bytes of VMEM a launch may hold; 0: $PK_VMEM_LIMIT, else the kernel's own limit or 128 MiB. */
+void pk_context_set_vmem_limit(pk_context *context, int64_t bytes);
+/* The message of the last call that failed on this context (NULL: the calling thread's); "" when none did. Valid until the next call. */
+const char *pk_message(const pk_context *context);
+const char *pk_status_name(pk_status status);
+const char *pk_version(void);
+
+/* What a loader needs to know of a compiled kernel: each is exported as `const pk_kernel NAME_kernel`. */
+typedef struct pk_kernel pk_kernel;
+/* Calls any kernel: tensors in the order of its signature. */
+pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
