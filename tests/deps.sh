@@ -1,0 +1,45 @@
+#!/bin/sh
+# Installs what is missing for "build" and "check" (the arguments), or prints the command to type and fails.
+set -u
+missing=
+cpp_has() { echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1; }
+need() { "$@" >/dev/null 2>&1 || missing="$missing $package"; }
+
+for group; do
+  case $group in
+    build)
+      package=gcc; need command -v "${CC:-cc}"
+      package=re2c; need command -v re2c
+      package=lemon; need command -v lemon
+      package=libsimde-dev; need cpp_has simde/simde-common.h
+      package=libdlpack-dev; need cpp_has dlpack/dlpack.h
+      ;;
+    check)
+      package=clang; need command -v clang
+      # clang finds gcc's omp.h nowhere: it brings its own with libomp.
+      package=libomp-dev; need sh -c 'echo "int main(void){return 0;}" | clang -fopenmp -x c - -o /dev/null'
+      if [ "$(uname -m)" != aarch64 ]; then
+        package=gcc-aarch64-linux-gnu; need command -v aarch64-linux-gnu-gcc
+        package=libc6-dev-arm64-cross; need test -e /usr/aarch64-linux-gnu/include/stdio.h
+        package=qemu-user; need command -v qemu-aarch64
+      fi
+      package=python3-numpy
+      need sh -c 'python3 -c "import numpy" || /usr/bin/python3 -c "import numpy"'
+      ;;
+  esac
+done
+[ -z "$missing" ] && exit 0
+
+if [ "$(id -u)" = 0 ]; then sudo=; else sudo=sudo; fi
+command="$sudo apt-get install -y --no-install-recommends$missing"
+if command -v apt-get >/dev/null && { [ -z "$sudo" ] || sudo -n true 2>/dev/null; }; then
+  echo "installing:$missing"
+  log=$(mktemp)
+  if { $sudo apt-get update && DEBIAN_FRONTEND=noninteractive $command; } >"$log" 2>&1; then rm -f "$log"; exit 0; fi
+  tail -n 5 "$log"
+  rm -f "$log"
+fi
+echo "missing:$missing"
+echo "please type:  ${sudo:+sudo }apt-get install$missing"
+case $missing in *numpy*) echo "(or for numpy:  python3 -m pip install numpy)" ;; esac
+exit 1
