@@ -1,0 +1,22 @@
+#include "codegen/pass.h"
+
+// Rows in the order they run.
+const Pass passes[] = {
+    {0, NULL, NULL, NULL},
+};
+const int pass_count = (int)(sizeof passes / sizeof *passes) - 1;
+
+static void verify_after(const char *what, Kernel *k) {
+  const char *message = ir_verify(k);
+  if (message) INTERNAL("block IR is wrong after %s: %s", what, message);
+}
+
+void run_passes(Kernel *k, const Target *target, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),
+                void *context) {
+  verify_after("lowering", k);
+  for (int i = 0; i < pass_count; i++) {
+    passes[i].run(k, target, notes);
+    verify_after(passes[i].name, k);
+    if (after) after(&passes[i], k, context);
+  }
+}
