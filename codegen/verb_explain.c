@@ -1,0 +1,39 @@
+// pkc explain: how a kernel is carried out and why, or what an error code means.
+#include "codegen/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int explain_code(const char* code) {
+  int64_t number;
+  const char* meaning = parse_int(code + 1, &number) && number >= 0 && number < 10000 ? error_meaning((int)number) : NULL;
+  if (!meaning) return user_error("there is no error %s", code);
+  printf("E%04d: %s\n", (int)number, meaning);
+  return DONE;
+}
+
+// What the text of explain holds: the notes of the passes, then the account of the emitter.
+static int explain_kernel(Options* options, Program* program) {
+  Buf notes = {0}, c = {0}, explain = {0};
+  program_optimise(program, options, &notes);
+  program_emit(program, options, &c, NULL, NULL, &explain);
+  int status = DONE;
+  if (explain.length) status = write_result("-", &explain);
+  if (notes.length) {
+    printf("%sPasses\n", explain.length ? "\n" : "");
+    status = write_result("-", &notes);
+  }
+  buf_free(&notes);
+  buf_free(&c);
+  buf_free(&explain);
+  return status;
+}
+
+int verb_explain(Options* options) {
+  const char* path = options->files.at[0];
+  if (path[0] == 'E' && strlen(path) == 5 && strspn(path + 1, "0123456789") == 4) return explain_code(path);
+  Program program;
+  int status = program_load(&program, options, path);
+  return status == DONE ? explain_kernel(options, &program) : status;
+}
