@@ -18,6 +18,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 /* Codes newer than DLPack 0.6, which Debian ships. */
 enum { PK_DL_BOOL = 6 };
@@ -43,6 +46,9 @@ void pk_context_set_threads(pk_context *context, int threads);
 void pk_context_set_vmem_limit(pk_context *context, int64_t bytes);
 /* The message of the last call that failed on this context (NULL: the calling thread's); "" when none did. Valid until the next call. */
 const char *pk_message(const pk_context *context);
+/* From now on the calls of this context are recorded: cells, DMAs, regions. The recording so far, if any, is written to the file it
+ * was begun with, in Chrome's trace format; path NULL only ends it, and so does pk_context_free. */
+pk_status pk_context_trace(pk_context *context, const char *path);
 const char *pk_status_name(pk_status status);
 const char *pk_version(void);
 
@@ -51,6 +57,9 @@ typedef struct pk_kernel pk_kernel;
 /* Calls any kernel: tensors in the order of its signature. */
 pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,10 @@
 extern "C" {
 #endif
 
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
+
 enum { PK_MAX_RANK = 8, PK_MAX_GRID = 8 };
 
 /* In the order of the compiler's dtypes.def. */
@@ -103,6 +107,13 @@ void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const 
 void pk_fail(pk_worker *worker, const char *message);
 /* `print`: text with one {} per value. */
 void pk_print(pk_worker *worker, const char *format, int count, const double *values);
+/* A `region`: shows in traces. Costs nothing to speak of when the context records none; `name` must last until the end. */
+void pk_trace_begin(pk_worker *worker, const char *name);
+void pk_trace_end(pk_worker *worker);
+
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,181 @@
+/* The DMA engine: blocks between arrays and VMEM, clipped to the array. */
+#include "runtime/runtime.h"
+
+#include <string.h>
+
+static int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
+
+/* Drops axes of one element, puts the largest step of the target outermost and merges axes that follow densely on one another.
+ * False: nothing to move. */
+static bool simplify(const pk_nest* from, pk_nest* to) {
+  to->rank = 0;
+  for (int k = 0; k < from->rank; ++k) {
+    if (from->count[k] <= 0) return false;
+    if (from->count[k] == 1) continue;
+    int at = to->rank++;
+    for (; at > 0 && magnitude(to->to_stride[at - 1]) < magnitude(from->to_stride[k]); --at) {
+      to->count[at] = to->count[at - 1];
+      to->from_stride[at] = to->from_stride[at - 1];
+      to->to_stride[at] = to->to_stride[at - 1];
+    }
+    to->count[at] = from->count[k];
+    to->from_stride[at] = from->from_stride[k];
+    to->to_stride[at] = from->to_stride[k];
+  }
+  int last = 0; /* the axis being merged into */
+  for (int k = 1; k < to->rank; ++k) {
+    bool dense =
+        to->from_stride[last] == to->from_stride[k] * to->count[k] && to->to_stride[last] == to->to_stride[k] * to->count[k];
+    if (dense) {
+      to->count[last] *= to->count[k];
+    } else {
+      to->count[++last] = to->count[k];
+    }
+    to->from_stride[last] = to->from_stride[k];
+    to->to_stride[last] = to->to_stride[k];
+  }
+  if (to->rank > 0) to->rank = last + 1;
+  return true;
+}
+
+/* Inlined with a constant size, memcpy of an element is a load and a store. */
+static inline void copy_elements(int64_t count, size_t bytes, const char* from, int64_t from_stride, char* to,
+                                 int64_t to_stride) {
+  for (int64_t i = 0; i < count; ++i) memcpy(to + i * to_stride, from + i * from_stride, bytes);
+}
+
+static void copy_row(int64_t count, int64_t bytes, const char* from, int64_t from_stride, char* to, int64_t to_stride) {
+  if (from_stride == bytes && to_stride == bytes) {
+    memcpy(to, from, (size_t)(count * bytes));
+    return;
+  }
+  switch (bytes) {
+    case 1:
+      copy_elements(count, 1, from, from_stride, to, to_stride);
+      return;
+    case 2:
+      copy_elements(count, 2, from, from_stride, to, to_stride);
+      return;
+    case 4:
+      copy_elements(count, 4, from, from_stride, to, to_stride);
+      return;
+    case 8:
+      copy_elements(count, 8, from, from_stride, to, to_stride);
+      return;
+    default:
+      copy_elements(count, (size_t)bytes, from, from_stride, to, to_stride);
+      return;
+  }
+}
+
+void pk_copy_nest(pk_nest given, int64_t element_bytes, const char* from, char* to) {
+  pk_nest nest;
+  if (!simplify(&given, &nest)) return;
+  if (nest.rank == 0) {
+    memcpy(to, from, (size_t)element_bytes);
+    return;
+  }
+  int row = nest.rank - 1;
+  int64_t index[PK_MAX_RANK] = {0};
+  for (;;) {
+    copy_row(nest.count[row], element_bytes, from, nest.from_stride[row], to, nest.to_stride[row]);
+    int k = row - 1;
+    for (; k >= 0; --k) {
+      if (++index[k] < nest.count[k]) break;
+      from -= nest.from_stride[k] * (nest.count[k] - 1);
+      to -= nest.to_stride[k] * (nest.count[k] - 1);
+      index[k] = 0;
+    }
+    if (k < 0) return;
+    from += nest.from_stride[k];
+    to += nest.to_stride[k];
+  }
+}
+
+/* The part [low, high) of each axis of a block that lies inside the array. False: none of it. */
+static bool clip(const pk_array* array, const pk_block* block, int64_t* low, int64_t* high) {
+  bool any = true;
+  for (int k = 0; k < block->rank; ++k) {
+    int64_t start = block->start[k], extent = block->block[k], dim = array->dim[k];
+    if (start >= dim || (start < 0 && start <= -extent)) {
+      low[k] = high[k] = 0;
+      any = false;
+      continue;
+    }
+    low[k] = start < 0 ? -start : 0;
+    int64_t room = start < 0 ? dim : dim - start; /* elements of the array from the part's first */
+    high[k] = room < extent - low[k] ? low[k] + room : extent;
+    if (low[k] >= high[k]) any = false;
+  }
+  return any;
+}
+
+/* Fills [low, high) of a block in VMEM. */
+static void fill(const pk_block* block, const int64_t* low, const int64_t* high, int64_t bytes, char* vmem, const void* pad) {
+  pk_nest nest = {.rank = block->rank};
+  for (int k = 0; k < block->rank; ++k) {
+    if (low[k] >= high[k]) return;
+    nest.count[k] = high[k] - low[k];
+    nest.to_stride[k] = block->vmem_stride[k] * bytes;
+    vmem += low[k] * nest.to_stride[k];
+  }
+  pk_copy_nest(nest, bytes, pad, vmem);
+}
+
+/* What lies outside the array: for each axis the parts before and after it, within the inside of the axes before. */
+static void fill_outside(const pk_block* block, const int64_t* low, const int64_t* high, int64_t bytes, char* vmem,
+                         const void* pad) {
+  int64_t first[PK_MAX_RANK], end[PK_MAX_RANK];
+  for (int k = 0; k < block->rank; ++k) {
+    first[k] = 0;
+    end[k] = block->block[k];
+  }
+  for (int k = 0; k < block->rank; ++k) {
+    end[k] = low[k];
+    fill(block, first, end, bytes, vmem, pad);
+    first[k] = high[k];
+    end[k] = block->block[k];
+    fill(block, first, end, bytes, vmem, pad);
+    first[k] = low[k];
+    end[k] = high[k];
+  }
+}
+
+typedef enum { TO_VMEM, FROM_VMEM } dma_direction;
+
+static int64_t move_inside(const pk_array* array, const pk_block* block, const int64_t* low, const int64_t* high, int64_t bytes,
+                           dma_direction direction, const char* from, char* to) {
+  pk_nest nest = {.rank = block->rank};
+  int64_t array_offset = 0, vmem_offset = 0, elements = 1;
+  for (int k = 0; k < block->rank; ++k) {
+    int64_t array_stride = array->stride[k] * bytes, vmem_stride = block->vmem_stride[k] * bytes;
+    nest.count[k] = high[k] - low[k];
+    nest.from_stride[k] = direction == TO_VMEM ? array_stride : vmem_stride;
+    nest.to_stride[k] = direction == TO_VMEM ? vmem_stride : array_stride;
+    array_offset += (block->start[k] + low[k]) * array_stride;
+    vmem_offset += low[k] * vmem_stride;
+    elements *= nest.count[k];
+  }
+  from += direction == TO_VMEM ? array_offset : vmem_offset;
+  to += direction == TO_VMEM ? vmem_offset : array_offset;
+  pk_copy_nest(nest, bytes, from, to);
+  return elements * bytes;
+}
+
+void pk_dma_in(pk_worker* worker, const pk_array* array, pk_dtype dtype, const pk_block* block, void* vmem, const void* pad) {
+  void* trace = worker ? worker->trace : NULL;
+  int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), moved = 0;
+  int64_t low[PK_MAX_RANK], high[PK_MAX_RANK];
+  bool any = clip(array, block, low, high);
+  if (pad) fill_outside(block, low, high, bytes, vmem, pad);
+  if (any) moved = move_inside(array, block, low, high, bytes, TO_VMEM, array->data, vmem);
+  if (trace) pk_trace_record(trace, "dma in", "dma", begun, "bytes", moved);
+}
+
+void pk_dma_out(pk_worker* worker, const pk_array* array, pk_dtype dtype, const pk_block* block, const void* vmem) {
+  void* trace = worker ? worker->trace : NULL;
+  int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), moved = 0;
+  int64_t low[PK_MAX_RANK], high[PK_MAX_RANK];
+  if (clip(array, block, low, high)) moved = move_inside(array, block, low, high, bytes, FROM_VMEM, vmem, array->data);
+  if (trace) pk_trace_record(trace, "dma out", "dma", begun, "bytes", moved);
+}

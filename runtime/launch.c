@@ -1,0 +1,170 @@
+/* A call: bind, prepare, limits, memory, cells over threads. */
+#include "runtime/runtime.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+/* Operations a core does in a microsecond, roughly; waking threads pays from some 50 microseconds of work. */
+#define WORK_PER_MICROSECOND 1e4
+#define WORK_WORTH_THREADS (50 * WORK_PER_MICROSECOND)
+
+static pk_status check_call(const pk_launch* launch) {
+  pk_context* context = launch->context;
+  const pk_kernel* kernel = launch->kernel;
+  if (!kernel) return pk_refuse(context, NULL, PK_BAD_ARGUMENT, "expected a kernel, found NULL");
+  if (kernel->abi != PK_ABI) {
+    return pk_refuse(context, NULL, PK_BAD_ARGUMENT,
+                     "the kernel was compiled for version %d of the runtime's interface, this is %d", kernel->abi, PK_ABI);
+  }
+  if (context->bad_threads) return pk_refuse(context, kernel, PK_BAD_ARGUMENT, "%s", context->bad_threads);
+  if (context->bad_limit) return pk_refuse(context, kernel, PK_BAD_ARGUMENT, "%s", context->bad_limit);
+  return PK_OK;
+}
+
+static pk_status check_vmem(const pk_launch* launch) {
+  int64_t limit = launch->context->vmem_limit, needed = launch->plan.vmem_bytes;
+  if (!limit) limit = launch->kernel->vmem_limit;
+  if (!limit) limit = PK_DEFAULT_VMEM_LIMIT;
+  if (needed <= limit) return PK_OK;
+  return pk_refuse(launch->context, launch->kernel, PK_VMEM_EXCEEDED,
+                   "the blocks and scratch need %s%" PRId64 " bytes of VMEM, the limit is %" PRId64 " (PK_VMEM_LIMIT)",
+                   needed == INT64_MAX ? "more than " : "", needed, limit);
+}
+
+static pk_status prepare(pk_launch* launch) {
+  const char* requirement = launch->kernel->prepare(launch->size, &launch->plan);
+  if (requirement) return pk_refuse(launch->context, launch->kernel, PK_REQUIREMENT, "%s", requirement);
+  pk_status status = pk_bind_derived(launch);
+  if (status != PK_OK) return status;
+  if (launch->plan.cells == INT64_MAX || launch->plan.steps == INT64_MAX) {
+    return pk_refuse(launch->context, launch->kernel, PK_BAD_SIZE, "the grid has too many steps");
+  }
+  return check_vmem(launch);
+}
+
+static int choose_threads(const pk_launch* launch) {
+  int threads = launch->context->threads;
+  const pk_plan* plan = &launch->plan;
+  if (plan->cells < threads) threads = plan->cells < 1 ? 1 : (int)plan->cells;
+  if (!(plan->work * (double)plan->cells > WORK_WORTH_THREADS)) threads = 1;
+#ifndef _OPENMP
+  threads = 1;
+#endif
+  return threads;
+}
+
+static pk_worker* reserve_workers(const pk_launch* launch, int threads) {
+  pk_context* context = launch->context;
+  bool first = !context->arenas.data;
+  if (!pk_memory_reserve(&context->arenas, PK_MAX_THREADS * (int64_t)sizeof(pk_memory))) return NULL;
+  pk_memory* arena = context->arenas.data;
+  if (first) memset(arena, 0, PK_MAX_THREADS * sizeof *arena);
+  if (!pk_memory_reserve(&context->workers, threads * (int64_t)sizeof(pk_worker))) return NULL;
+  if (context->trace && !pk_trace_reserve(context->trace, threads)) return NULL;
+  pk_worker* worker = context->workers.data;
+  for (int i = 0; i < threads; ++i) {
+    /* At least a byte: every arena has an address. */
+    if (!pk_memory_reserve(&arena[i], launch->plan.arena_bytes > 0 ? launch->plan.arena_bytes : 1)) return NULL;
+    worker[i] = (pk_worker){.arena = arena[i].data, .thread = i};
+    if (context->trace) worker[i].trace = pk_trace_worker(context->trace, i);
+  }
+  return worker;
+}
+
+static void clear(const pk_plan* plan, pk_worker* worker) {
+  int64_t bytes = plan->clear_bytes < plan->arena_bytes ? plan->clear_bytes : plan->arena_bytes;
+  if (bytes > 0) memset(worker->arena, 0, (size_t)bytes);
+}
+
+static void run_cell(const pk_call* call, pk_worker* worker, int64_t cell) {
+  if (!worker->trace) {
+    call->kernel->cell(call, worker, cell);
+    return;
+  }
+  int64_t start = pk_trace_now();
+  call->kernel->cell(call, worker, cell);
+  pk_trace_record(worker->trace, call->kernel->name, "cell", start, "cell", cell);
+}
+
+static const char* run_serial(const pk_call* call, pk_worker* worker) {
+  clear(call->plan, worker);
+  for (int64_t cell = 0; cell < call->plan->cells && !worker->failure; ++cell) run_cell(call, worker, cell);
+  return worker->failure;
+}
+
+#ifdef _OPENMP
+/* Cells handed out at a time: one, unless cells are so short that handing them out would be felt. */
+static int64_t chunk_cells(const pk_plan* plan, int threads) {
+  double cells = 10 * WORK_PER_MICROSECOND / (plan->work > 1 ? plan->work : 1);
+  int64_t most = plan->cells / threads / 8;
+  int64_t chunk = cells < 1 ? 1 : cells < (double)most ? (int64_t)cells : most;
+  return chunk < 1 ? 1 : chunk;
+}
+
+static void lower_to(int64_t* shared, int64_t value) {
+  int64_t seen = __atomic_load_n(shared, __ATOMIC_RELAXED);
+  while (value < seen && !__atomic_compare_exchange_n(shared, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+}
+
+/* Cells are started in order, so the first cell that fails, and with it the message, does not depend on the number of threads. */
+static const char* run_parallel(const pk_call* call, pk_worker* workers, int threads) {
+  int64_t first_failed = INT64_MAX, cells = call->plan->cells, chunk = chunk_cells(call->plan, threads);
+  const char* failure = NULL;
+#pragma omp parallel num_threads(threads)
+  {
+    pk_worker* worker = &workers[omp_get_thread_num()];
+    bool cleared = false;
+    int64_t failed = -1; /* this worker's first */
+#pragma omp for schedule(dynamic, chunk)
+    for (int64_t cell = 0; cell < cells; ++cell) {
+      if (cell > __atomic_load_n(&first_failed, __ATOMIC_RELAXED)) continue;
+      if (!cleared) clear(call->plan, worker);
+      cleared = true;
+      bool had_failed = worker->failure != NULL;
+      run_cell(call, worker, cell);
+      if (!worker->failure || had_failed) continue;
+      failed = cell;
+      lower_to(&first_failed, cell);
+    }
+    if (failed >= 0 && failed == first_failed) failure = worker->failure; /* all have passed the loop's barrier */
+  }
+  return failure;
+}
+#else
+static const char* run_parallel(const pk_call* call, pk_worker* workers, int threads) {
+  (void)threads;
+  return run_serial(call, workers);
+}
+#endif
+
+static pk_status run(const pk_launch* launch) {
+  int threads = choose_threads(launch);
+  pk_worker* workers = reserve_workers(launch, threads);
+  if (!workers) {
+    return pk_refuse(launch->context, launch->kernel, PK_NO_MEMORY, "no memory for %d arenas of %" PRId64 " bytes", threads,
+                     launch->plan.arena_bytes);
+  }
+  const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan, launch->context};
+  pk_stage_in(launch);
+  const char* failure = threads > 1 ? run_parallel(&call, workers, threads) : run_serial(&call, workers);
+  if (failure) return pk_refuse(launch->context, launch->kernel, PK_FAILED, "%s", failure);
+  pk_stage_out(launch);
+  return PK_OK;
+}
+
+pk_status pk_call_kernel(pk_context* context, const pk_kernel* kernel, DLTensor* const* tensors) {
+  context = context ? context : pk_default_context();
+  if (!context) return PK_NO_MEMORY;
+  context->message[0] = '\0';
+  pk_launch launch = {.context = context, .kernel = kernel};
+  pk_status status = check_call(&launch);
+  if (status == PK_OK) status = pk_bind(&launch, tensors);
+  if (status == PK_OK) status = prepare(&launch);
+  if (status == PK_OK) status = pk_stage_plan(&launch);
+  if (status == PK_OK) status = run(&launch);
+  return status;
+}

@@ -1,0 +1,97 @@
+/* What the runtime's files share. Not for generated code: that sees include/pk/rt.h. */
+#ifndef RUNTIME_RUNTIME_H
+#define RUNTIME_RUNTIME_H
+
+#include <pk/rt.h>
+
+#pragma GCC visibility push(hidden)
+
+enum { PK_MAX_THREADS = 1024, PK_MESSAGE_BYTES = 1024 };
+#define PK_DEFAULT_VMEM_LIMIT ((int64_t)128 << 20)
+
+/* A stretch of memory that grows and is kept: arena.c. */
+typedef struct {
+  void* data;
+  int64_t bytes;
+} pk_memory;
+
+/* Makes room for `bytes`, aligned to 4096; what it held is lost when it grows. False: no memory, and what it held stays. */
+bool pk_memory_reserve(pk_memory* memory, int64_t bytes);
+void pk_memory_free(pk_memory* memory);
+
+/* An operand as it lies in the caller's memory. */
+typedef struct {
+  pk_array caller; /* extents below 2 have row-major strides */
+  uintptr_t low;   /* address of the lowest byte */
+  int64_t span;    /* bytes from there to the end of the highest element; 0: no elements */
+  int64_t elements;
+  int64_t stage; /* offset of its contiguous copy in the context's staging memory; -1: used in place */
+} pk_view;
+
+typedef struct pk_trace pk_trace;
+
+struct pk_context {
+  int threads;
+  int64_t vmem_limit;                  /* 0: none set */
+  const char *bad_threads, *bad_limit; /* what is wrong with the setting: calls are refused with it; NULL: nothing */
+  char message[PK_MESSAGE_BYTES];
+  pk_memory tables;  /* array, view and size of the call at hand */
+  pk_memory stage;   /* contiguous copies of operands */
+  pk_memory workers; /* pk_worker[] */
+  pk_memory arenas;  /* pk_memory[PK_MAX_THREADS] once any is used */
+  pk_trace* trace;
+};
+
+/* One call on its way: bind.c fills it, launch.c runs it. */
+typedef struct {
+  pk_context* context;
+  const pk_kernel* kernel;
+  pk_array* array; /* what the kernel sees */
+  pk_view* view;
+  int64_t* size;
+  int64_t stage_bytes;
+  pk_plan plan;
+} pk_launch;
+
+/* status.c: sets the context's message, prefixed with the kernel's name when there is one, and returns `status`. */
+pk_status pk_refuse(pk_context* context, const pk_kernel* kernel, pk_status status, const char* format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* context.c: the calling thread's own context; NULL when memory is out. */
+pk_context* pk_default_context(void);
+
+/* bind.c: checks the tensors and fills the launch's tables; then, with the derived sizes known, the axes made of them. */
+pk_status pk_bind(pk_launch* launch, DLTensor* const* tensors);
+pk_status pk_bind_derived(const pk_launch* launch);
+
+/* stage.c: operands whose innermost stride is not 1 are given contiguous copies. */
+pk_status pk_stage_plan(pk_launch* launch); /* decides and reserves memory */
+void pk_stage_in(const pk_launch* launch);
+void pk_stage_out(const pk_launch* launch);
+
+/* overlap.c: exact, or true when deciding would take too long. */
+bool pk_view_overlaps_itself(const pk_view* view, int rank, int64_t element_bytes);
+bool pk_views_overlap(const pk_view* a, int a_rank, int64_t a_bytes, const pk_view* b, int b_rank, int64_t b_bytes);
+
+/* dma.c: a nest of loops that moves elements; strides in bytes. */
+typedef struct {
+  int rank;
+  int64_t count[PK_MAX_RANK], from_stride[PK_MAX_RANK], to_stride[PK_MAX_RANK];
+} pk_nest;
+void pk_copy_nest(pk_nest nest, int64_t element_bytes, const char* from, char* to);
+
+/* status.c */
+int64_t pk_dtype_bytes(pk_dtype dtype);
+const char* pk_dtype_name(pk_dtype dtype);
+DLDataType pk_dtype_dlpack(pk_dtype dtype);
+
+/* trace.c: recording of the calls of a context. */
+void pk_trace_free(pk_trace* trace);
+bool pk_trace_reserve(pk_trace* trace, int threads);
+void* pk_trace_worker(pk_trace* trace, int thread);
+int64_t pk_trace_now(void);
+/* `kind` is a literal; `value` is shown beside it as `unit`. */
+void pk_trace_record(void* worker_trace, const char* name, const char* kind, int64_t start, const char* unit, int64_t value);
+
+#pragma GCC visibility pop
+#endif
