@@ -144,8 +144,8 @@ typedef struct {
 } Binding;
 
 // DONE, or USER_ERROR with `message` (in the arena) or, when message stays NULL, with diagnostics in program.diag.
-int bind(Binding* binding, Arena* arena, const Options* options, const char* path, const char** message);
-// bind, and what is wrong goes to standard error; a refusal counts as an error when `refuse`.
+int bind_kernel(Binding* binding, Arena* arena, const Options* options, const char* path, const char** message);
+// bind_kernel, and what is wrong goes to standard error; a refusal counts as an error when `refuse`.
 int bind_or_report(Binding* binding, const Options* options, bool refuse);
 // Inputs filled in `memory` (total_bytes); outputs get their bytes set to `poison`. NULL or what is wrong.
 const char* bind_fill(Binding* binding, void* memory);
