@@ -1,0 +1,779 @@
+// Reads the text form of the block IR. What it accepts can be printed; whether it keeps the rules is verify.c's business.
+#include "codegen/ir_text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NESTING = 200, MAX_ID = 1 << 20, MAX_PLACE = 1 << 20, MAX_PLACES_BYTES = 64 << 20 };
+
+typedef enum { T_END, T_NAME, T_VALUE, T_REF, T_HASH, T_NUMBER, T_STRING, T_PLACE, T_PUNCTUATION, T_BAD } TokenKind;
+
+typedef struct {
+  int line, column;
+} Position;
+
+typedef struct {
+  TokenKind kind;
+  uint32_t start, end;
+  const char *text;   // interned: T_NAME, T_REF, T_STRING; T_NUMBER as written
+  int64_t number;     // T_VALUE, T_HASH, T_REF by number
+  Position from, to;  // T_PLACE
+  char mark;          // T_PUNCTUATION
+} Token;
+
+typedef struct {
+  Arena *arena;
+  const Source *source;
+  Diag *diag;
+  Kernel *k;
+  Token token;
+  uint32_t at;  // behind the token
+  bool failed;
+  bool own_places;  // no `from`: places are those of this text
+  int depth;
+  Instr **values;  // by id
+  int value_capacity;
+  uint32_t *line_start;  // of the source that places refer to
+  int line_count;
+  LIST(Instr *) unnamed;
+} Reader;
+
+static void complain(Reader *r, const char *message, const char *name) {
+  if (!r->failed) diag_error(r->diag, (Span){r->token.start, r->token.end}, ERR_SYNTAX, "%s%s", message, name);
+  r->failed = true;
+  r->token = (Token){.kind = T_END, .start = r->token.start, .end = r->token.end};
+}
+
+// ---- tokens
+
+static bool number_here(const char *s, const char *end, int *value) {
+  if (s >= end || !isdigit((unsigned char)*s)) return false;
+  int64_t n = 0;
+  for (; s < end && isdigit((unsigned char)*s); s++) n = n > MAX_PLACE ? n : n * 10 + (*s - '0');
+  *value = (int)(n > MAX_PLACE ? MAX_PLACE + 1 : n);
+  return true;
+}
+
+static uint32_t skip_digits(const Reader *r, uint32_t at) {
+  while (at < r->source->length && isdigit((unsigned char)r->source->text[at])) at++;
+  return at;
+}
+
+static uint32_t skip_name(const Reader *r, uint32_t at) {
+  while (at < r->source->length && (isalnum((unsigned char)r->source->text[at]) || r->source->text[at] == '_')) at++;
+  return at;
+}
+
+// @line:column-line:column
+static void read_place(Reader *r, Token *t) {
+  const char *text = r->source->text, *end = text + r->source->length;
+  int *parts[] = {&t->from.line, &t->from.column, &t->to.line, &t->to.column};
+  static const char between[] = ":-:";
+  uint32_t at = t->start + 1;
+  t->kind = T_PLACE;
+  for (int i = 0; i < 4; i++) {
+    if (!number_here(text + at, end, parts[i]) || *parts[i] < 1 || *parts[i] > MAX_PLACE) t->kind = T_BAD;
+    at = skip_digits(r, at);
+    if (i == 3) break;
+    if (at >= r->source->length || text[at] != between[i]) {
+      t->kind = T_BAD;
+      break;
+    }
+    at++;
+  }
+  t->end = at;
+}
+
+static void read_string(Reader *r, Token *t) {
+  const char *text = r->source->text;
+  Buf value = {0};
+  uint32_t at = t->start + 1;
+  t->kind = T_BAD;
+  buf_puts(&value, "");
+  for (; at < r->source->length && text[at] != '"' && text[at] != '\n'; at++) {
+    char c = text[at];
+    if (c == '\\' && at + 1 < r->source->length) {
+      c = text[++at];
+      if (c == 'x' && at + 2 < r->source->length && isxdigit((unsigned char)text[at + 1]) &&
+          isxdigit((unsigned char)text[at + 2])) {
+        char digits[] = {text[at + 1], text[at + 2], 0};
+        c = (char)strtol(digits, NULL, 16);
+        at += 2;
+      }
+    }
+    if (c) buf_putc(&value, c);
+  }
+  if (at < r->source->length && text[at] == '"') t->kind = T_STRING, at++;
+  t->text = intern_n(value.text, value.length);
+  t->end = at;
+  buf_free(&value);
+}
+
+static void read_number(Reader *r, Token *t) {
+  const char *text = r->source->text;
+  uint32_t at = t->start + 1;
+  while (at < r->source->length) {
+    char c = text[at];
+    bool sign = (c == '-' || c == '+') && (text[at - 1] == 'e' || text[at - 1] == 'E');
+    if (!isalnum((unsigned char)c) && c != '.' && !sign) break;
+    at++;
+  }
+  t->kind = T_NUMBER;
+  t->end = at;
+  t->text = arena_strndup(r->arena, text + t->start, at - t->start);
+}
+
+// %12, $x, $3, #4
+static void read_sigil(Reader *r, Token *t, char c) {
+  const char *text = r->source->text;
+  int number = 0;
+  bool digits = number_here(text + t->start + 1, text + r->source->length, &number);
+  t->end = digits ? skip_digits(r, t->start + 1) : c == '$' ? skip_name(r, t->start + 1) : t->start + 1;
+  t->kind = c == '%' ? T_VALUE : c == '$' ? T_REF : T_HASH;
+  t->number = number;
+  if (digits && c == '%') t->number = t->end - t->start > 9 ? MAX_ID : strtoll(text + t->start + 1, NULL, 10);
+  if (digits ? t->number > MAX_ID : t->end == t->start + 1) t->kind = T_BAD;
+  if (!digits && c == '$') t->text = intern_n(text + t->start + 1, t->end - t->start - 1);
+}
+
+static void skip_blanks(Reader *r) {
+  const char *text = r->source->text;
+  while (r->at < r->source->length) {
+    if (isspace((unsigned char)text[r->at]))
+      r->at++;
+    else if (text[r->at] == '/' && r->at + 1 < r->source->length && text[r->at + 1] == '/')
+      while (r->at < r->source->length && text[r->at] != '\n') r->at++;
+    else
+      break;
+  }
+}
+
+static Token scan(Reader *r) {
+  skip_blanks(r);
+  Token t = {.kind = T_END, .start = r->at, .end = r->at};
+  if (r->at >= r->source->length) return t;
+  char c = r->source->text[r->at], next = r->at + 1 < r->source->length ? r->source->text[r->at + 1] : 0;
+  if (isalpha((unsigned char)c) || c == '_') {
+    t.kind = T_NAME;
+    t.end = skip_name(r, r->at);
+    t.text = intern_n(r->source->text + r->at, t.end - t.start);
+  } else if (isdigit((unsigned char)c) || (c == '-' && (isalnum((unsigned char)next) || next == '.'))) {
+    read_number(r, &t);
+  } else if (c == '"') {
+    read_string(r, &t);
+  } else if (c == '@') {
+    read_place(r, &t);
+  } else if (c == '%' || c == '$' || c == '#') {
+    read_sigil(r, &t, c);
+  } else {
+    t.kind = strchr("()[]{}:,=", c) && c ? T_PUNCTUATION : T_BAD;
+    t.mark = c;
+    t.end = r->at + 1;
+  }
+  r->at = t.end;
+  return t;
+}
+
+static void advance(Reader *r) {
+  if (r->failed) return;
+  r->token = scan(r);
+  if (r->token.kind == T_BAD) complain(r, "malformed token", "");
+}
+
+static bool at_mark(const Reader *r, char mark) { return r->token.kind == T_PUNCTUATION && r->token.mark == mark; }
+static bool at_name(const Reader *r, const char *name) { return r->token.kind == T_NAME && strcmp(r->token.text, name) == 0; }
+
+static bool accept_mark(Reader *r, char mark) {
+  if (!at_mark(r, mark)) return false;
+  advance(r);
+  return true;
+}
+
+static bool accept_name(Reader *r, const char *name) {
+  if (!at_name(r, name)) return false;
+  advance(r);
+  return true;
+}
+
+static void expect_mark(Reader *r, char mark) {
+  char text[2] = {mark, 0};
+  if (!accept_mark(r, mark)) complain(r, "expected ", text);
+}
+
+static void expect_name(Reader *r, const char *name) {
+  if (!accept_name(r, name)) complain(r, "expected ", name);
+}
+
+static const char *expect_text(Reader *r) {  // a name or a string
+  const char *text = r->token.text;
+  if (r->token.kind != T_NAME && r->token.kind != T_STRING) {
+    complain(r, "expected a name", "");
+    return intern("?");
+  }
+  advance(r);
+  return text;
+}
+
+static const char *expect_string(Reader *r) {
+  if (r->token.kind != T_STRING) complain(r, "expected a string", "");
+  return expect_text(r);
+}
+
+static int64_t expect_int(Reader *r) {
+  if (r->token.kind != T_NUMBER) {
+    complain(r, "expected a number", "");
+    return 0;
+  }
+  char *end;
+  errno = 0;
+  long long value = strtoll(r->token.text, &end, 10);
+  if (*end || errno) complain(r, "not an integer of 64 bits", "");
+  advance(r);
+  return value;
+}
+
+static double expect_float(Reader *r) {
+  char *end;
+  if (r->token.kind != T_NUMBER && !at_name(r, "inf") && !at_name(r, "nan")) {
+    complain(r, "expected a number", "");
+    return 0;
+  }
+  double value = strtod(r->token.text, &end);
+  if (*end) complain(r, "not a number", "");
+  advance(r);
+  return value;
+}
+
+// ---- places
+
+// Finds the extent of the .pk source that the places speak of, and makes a blank text of that shape.
+static void make_blank_source(Reader *r, const char *path) {
+  uint32_t *width = NEW_ARRAY(r->arena, uint32_t, MAX_PLACE + 2);
+  uint32_t saved = r->at;
+  int lines = 1;
+  r->at = 0;
+  for (Token t = scan(r); t.kind != T_END; t = scan(r)) {
+    if (t.kind != T_PLACE) continue;
+    Position ends[] = {t.from, t.to};
+    for (int i = 0; i < 2; i++) {
+      if (ends[i].line > lines) lines = ends[i].line;
+      if ((uint32_t)ends[i].column > width[ends[i].line]) width[ends[i].line] = (uint32_t)ends[i].column;
+    }
+  }
+  r->at = saved;
+  uint64_t total = 0;
+  r->line_start = NEW_ARRAY(r->arena, uint32_t, lines + 2);
+  for (int i = 1; i <= lines; i++) {
+    r->line_start[i] = (uint32_t)total;
+    total += width[i] + 1;
+    if (total > MAX_PLACES_BYTES) return complain(r, "places too far apart", "");
+  }
+  r->line_count = lines;
+  char *text = arena_alloc(r->arena, total + 1);
+  memset(text, ' ', total);
+  for (int i = 1; i <= lines; i++) text[r->line_start[i] + width[i]] = '\n';
+  Source *source = NEW(r->arena, Source);
+  *source = (Source){path, text, total};
+  r->k->source = source;
+}
+
+static void use_own_source(Reader *r) {
+  r->own_places = true;
+  r->k->source = r->source;
+  int lines = 1;
+  for (size_t i = 0; i < r->source->length; i++) lines += r->source->text[i] == '\n';
+  r->line_start = NEW_ARRAY(r->arena, uint32_t, lines + 2);
+  r->line_count = 1;
+  for (size_t i = 0; i < r->source->length; i++)
+    if (r->source->text[i] == '\n') r->line_start[++r->line_count] = (uint32_t)i + 1;
+}
+
+static uint32_t offset_of(const Reader *r, Position p) {
+  uint64_t length = r->k->source->length;
+  uint64_t at = p.line > r->line_count ? length : (uint64_t)r->line_start[p.line] + (uint64_t)p.column - 1;
+  return (uint32_t)(at < length ? at : length);
+}
+
+// The place that follows, else `start` up to here where the text is its own source.
+static Span read_span(Reader *r, uint32_t start) {
+  Span span = {0, 0};
+  if (r->token.kind == T_PLACE) {
+    span = (Span){offset_of(r, r->token.from), offset_of(r, r->token.to)};
+    advance(r);
+  } else if (r->own_places) {
+    uint32_t end = r->token.start;
+    while (end > start && isspace((unsigned char)r->source->text[end - 1])) end--;
+    span = (Span){start, end};
+  }
+  return span;
+}
+
+// ---- types, refs, values
+
+static int find_size(Reader *r) {
+  int found = -1;
+  if (r->token.kind == T_HASH && r->token.number < r->k->sizes.count) found = (int)r->token.number;
+  if (r->token.kind == T_NAME)
+    for (int i = 0; i < r->k->sizes.count && found < 0; i++)
+      if (r->k->sizes.at[i].name == r->token.text) found = i;
+  if (found < 0)
+    complain(r, "no such size", "");
+  else
+    advance(r);
+  return found < 0 ? 0 : found;
+}
+
+static int find_grid_axis(Reader *r) {
+  int found = -1;
+  if (r->token.kind == T_HASH && r->token.number < r->k->grid.count) found = (int)r->token.number;
+  if (r->token.kind == T_NAME)
+    for (int i = 0; i < r->k->grid.count && found < 0; i++)
+      if (r->k->grid.at[i].name == r->token.text) found = i;
+  if (found < 0)
+    complain(r, "no such grid axis", "");
+  else
+    advance(r);
+  return found < 0 ? 0 : found;
+}
+
+static Dim read_dim(Reader *r) {
+  if (r->token.kind != T_NUMBER) return dim_of_size(find_size(r));
+  int64_t value = expect_int(r);
+  if (value < 0) complain(r, "a negative extent", "");
+  return value;
+}
+
+static Type read_type(Reader *r) {
+  Type type = type_scalar(DT_COUNT);
+  if (r->token.kind == T_NAME) type.dtype = dtype_by_name(r->token.text);
+  if (type.dtype == DT_COUNT && !at_name(r, "none")) complain(r, "expected a dtype", "");
+  advance(r);
+  if (!accept_mark(r, '[')) return type;
+  do {
+    if (type.rank == MAX_RANK)
+      complain(r, "too many axes", "");
+    else
+      type.dim[type.rank++] = read_dim(r);
+  } while (!r->failed && accept_mark(r, ','));
+  expect_mark(r, ']');
+  return type;
+}
+
+static Ref *find_ref(Reader *r) {
+  Ref *found = NULL;
+  if (r->token.kind == T_REF && !r->token.text && r->token.number < r->k->refs.count) found = r->k->refs.at[r->token.number];
+  if (r->token.kind == T_REF && r->token.text)
+    for (int i = 0; i < r->k->refs.count && !found; i++)
+      if (r->k->refs.at[i]->name == r->token.text) found = r->k->refs.at[i];
+  if (found)
+    advance(r);
+  else
+    complain(r, "no such ref", "");
+  return found;
+}
+
+static void define_value(Reader *r, int64_t id, Instr *instr) {
+  if (id >= r->value_capacity) {
+    int wider = (int)id * 2 + 64;
+    Instr **values = NEW_ARRAY(r->arena, Instr *, wider);
+    if (r->value_capacity) memcpy(values, r->values, sizeof *values * (size_t)r->value_capacity);
+    r->values = values;
+    r->value_capacity = wider;
+  }
+  if (r->values[id]) complain(r, "this id is taken", "");
+  r->values[id] = instr;
+  instr->id = (int)id;
+  if (id >= r->k->next_id) r->k->next_id = (int)id + 1;
+}
+
+static Instr *find_value(Reader *r) {
+  bool known = r->token.kind == T_VALUE && r->token.number < r->value_capacity && r->values[r->token.number];
+  if (!known) {
+    complain(r, "expected a value defined before", "");
+    return NULL;
+  }
+  Instr *value = r->values[r->token.number];
+  advance(r);
+  return value;
+}
+
+typedef LIST(Instr *) Values;
+
+static void read_values(Reader *r, Values *values) {
+  if (r->token.kind != T_VALUE) return;
+  do {
+    Instr *value = find_value(r);
+    if (value) LIST_PUSH(r->arena, values, value);
+  } while (!r->failed && accept_mark(r, ','));
+}
+
+// ---- instructions
+
+static Region *read_region(Reader *r, Instr *arg);
+
+static void read_ints(Reader *r, const char *word, int64_t *ints, int count) {
+  if (word) expect_name(r, word);
+  expect_mark(r, '(');
+  for (int i = 0; i < count && !r->failed; i++) {
+    if (i) expect_mark(r, ',');
+    ints[i] = expect_int(r);
+  }
+  expect_mark(r, ')');
+}
+
+static void read_axes(Reader *r, Instr *instr) {
+  expect_name(r, "axes");
+  expect_mark(r, '(');
+  while (!r->failed && !at_mark(r, ')')) {
+    int64_t axis = expect_int(r);
+    if (axis < 0 || axis >= MAX_RANK)
+      complain(r, "no such axis", "");
+    else
+      instr->ival |= (int64_t)1 << axis;
+    if (!accept_mark(r, ',')) break;
+  }
+  expect_mark(r, ')');
+}
+
+static void read_labels(Reader *r, Instr *instr, const Values *args) {
+  const char *text = r->token.kind == T_STRING && args->count == 2 ? r->token.text : NULL;
+  if (!text) return complain(r, "expected two operands and labels", "");
+  int8_t *labels[] = {instr->labels.a, instr->labels.b, instr->labels.out};
+  int ranks[] = {args->at[0]->type.rank, args->at[1]->type.rank, instr->type.rank};
+  static const char *const behind[] = {",", "->", ""};
+  for (int i = 0; i < 3; i++) {
+    for (int axis = 0; axis < ranks[i]; axis++, text++) {
+      if (*text < 'a' || *text >= 'a' + DOT_LABELS) return complain(r, "labels do not fit the operands", "");
+      labels[i][axis] = (int8_t)(*text - 'a');
+    }
+    if (strncmp(text, behind[i], strlen(behind[i])) != 0) return complain(r, "labels do not fit the operands", "");
+    text += strlen(behind[i]);
+  }
+  if (*text) return complain(r, "labels do not fit the operands", "");
+  advance(r);
+}
+
+static void read_window(Reader *r, Instr *instr, Values *args) {
+  instr->ref = find_ref(r);
+  if (!instr->ref) return;
+  Window *w = &instr->window;
+  expect_mark(r, '[');
+  for (int i = 0; i < instr->ref->type.rank && !r->failed; i++) {
+    if (i) expect_mark(r, ',');
+    Instr *start = find_value(r);
+    if (start) LIST_PUSH(r->arena, args, start);
+    w->stride[i] = 1;
+    w->size[i] = 1;
+    w->squeeze[i] = !accept_mark(r, ':');
+    if (w->squeeze[i]) continue;
+    w->size[i] = read_dim(r);
+    if (accept_name(r, "step")) w->stride[i] = expect_int(r);
+  }
+  expect_mark(r, ']');
+  Instr *more = NULL;
+  if (instr->op == OP_STORE) {
+    expect_mark(r, ',');
+    if ((more = find_value(r))) LIST_PUSH(r->arena, args, more);
+  }
+  if (accept_name(r, "mask") && (more = find_value(r))) LIST_PUSH(r->arena, args, more), instr->flags |= INSTR_MASKED;
+  if (accept_name(r, "other") && (more = find_value(r))) LIST_PUSH(r->arena, args, more), instr->flags |= INSTR_OTHER;
+}
+
+static void read_for(Reader *r, Instr *instr, Values *args) {
+  Instr *arg = NEW(r->arena, Instr);
+  arg->op = OP_ARG;
+  arg->type = type_scalar(DT_I64);
+  int64_t id = r->token.number;
+  if (r->token.kind != T_VALUE) complain(r, "expected the loop's variable", "");
+  advance(r);
+  expect_name(r, "in");
+  read_values(r, args);
+  if (!r->failed) define_value(r, id, arg);
+  instr->regions[0] = read_region(r, arg);
+}
+
+static void read_control(Reader *r, Instr *instr, Attribute attribute, Values *args) {
+  if (attribute == ATTR_FOR) return read_for(r, instr, args);
+  if (attribute == ATTR_IF) read_values(r, args);
+  if (attribute == ATTR_NAMED) instr->text = expect_string(r);
+  instr->regions[0] = read_region(r, NULL);
+  if (attribute == ATTR_WHILE) expect_name(r, "do");
+  if (attribute == ATTR_WHILE || (attribute == ATTR_IF && accept_name(r, "else"))) instr->regions[1] = read_region(r, NULL);
+}
+
+static void read_value(Reader *r, Instr *instr) {
+  if (instr->type.dtype != DT_COUNT && is_float(instr->type.dtype))
+    instr->fval = expect_float(r);
+  else
+    instr->ival = expect_int(r);
+}
+
+static void read_attribute(Reader *r, Instr *instr, const Values *args) {
+  int rank = instr->type.rank;
+  switch (op_attribute(instr->op)) {
+    case ATTR_VALUE:
+      read_value(r, instr);
+      break;
+    case ATTR_AXIS:
+      expect_name(r, "axis"), instr->ival = expect_int(r);
+      break;
+    case ATTR_AXES:
+      read_axes(r, instr);
+      break;
+    case ATTR_SIZE:
+      instr->ival = find_size(r);
+      break;
+    case ATTR_GRID_AXIS:
+      instr->ival = find_grid_axis(r);
+      break;
+    case ATTR_REF:
+      instr->ref = find_ref(r);
+      break;
+    case ATTR_PERMUTATION:
+      read_ints(r, "perm", instr->ints, rank);
+      break;
+    case ATTR_SLICE:
+      read_ints(r, "from", instr->ints, rank), read_ints(r, "step", instr->ints2, rank);
+      break;
+    case ATTR_PAD:
+      read_ints(r, "low", instr->ints, rank), read_ints(r, "high", instr->ints2, rank);
+      break;
+    case ATTR_LABELS:
+      read_labels(r, instr, args);
+      break;
+    default:
+      break;
+  }
+  if (accept_name(r, "reverse")) instr->flags |= INSTR_REVERSE;
+}
+
+static void read_text(Reader *r, Instr *instr, Attribute attribute, Values *args) {
+  if (attribute == ATTR_TEXT) read_values(r, args);
+  instr->text = expect_string(r);
+  if (attribute == ATTR_TEXT) return;
+  expect_mark(r, '(');
+  read_values(r, args);
+  expect_mark(r, ')');
+}
+
+static void read_operands(Reader *r, Instr *instr) {
+  Values args = {0};
+  Attribute attribute = op_attribute(instr->op);
+  if (attribute == ATTR_WINDOW) {
+    read_window(r, instr, &args);
+  } else if (attribute == ATTR_PRINT || attribute == ATTR_TEXT) {
+    read_text(r, instr, attribute, &args);
+  } else if (attribute >= ATTR_IF) {
+    read_control(r, instr, attribute, &args);
+  } else {
+    read_values(r, &args);
+    read_attribute(r, instr, &args);
+  }
+  instr->args = args.at ? args.at : NEW_ARRAY(r->arena, Instr *, 1);
+  instr->nargs = args.count;
+  if (op_info[instr->op].nargs >= 0 && instr->nargs != op_info[instr->op].nargs) complain(r, "wrong number of arguments", "");
+}
+
+static Instr *read_instr(Reader *r) {
+  Instr *instr = NEW(r->arena, Instr);
+  instr->type = type_scalar(DT_COUNT);
+  uint32_t start = r->token.start;
+  int64_t id = -1;
+  if (r->token.kind == T_VALUE) {
+    id = r->token.number;
+    advance(r);
+    expect_mark(r, ':');
+    instr->type = read_type(r);
+    if (!r->failed && !has_result(instr)) complain(r, "expected a dtype", "");
+    expect_mark(r, '=');
+  }
+  instr->op = r->token.kind == T_NAME ? op_by_name(r->token.text) : OP_COUNT;
+  if (instr->op == OP_COUNT || instr->op == OP_ARG) complain(r, "expected an operation", "");
+  if (r->failed) return instr;
+  OpClass class = op_info[instr->op].class;
+  bool wants = class < OPC_MEMORY || instr->op == OP_LOAD;
+  if (instr->op != OP_IF && wants != (id >= 0))
+    complain(r, wants ? "this operation has a result" : "this operation has no result", "");
+  advance(r);
+  read_operands(r, instr);
+  instr->span = read_span(r, start);
+  if (r->failed) return instr;
+  if (id >= 0)
+    define_value(r, id, instr);
+  else
+    LIST_PUSH(r->arena, &r->unnamed, instr);
+  return instr;
+}
+
+static Region *read_region(Reader *r, Instr *arg) {
+  Region *region = NEW(r->arena, Region);
+  region->arg = arg;
+  if (++r->depth > MAX_NESTING) complain(r, "regions are nested too deeply", "");
+  expect_mark(r, '{');
+  while (!r->failed && !at_mark(r, '}')) {
+    Instr *instr = read_instr(r);
+    LIST_PUSH(r->arena, &region->instrs, instr);
+  }
+  expect_mark(r, '}');
+  r->depth--;
+  return region;
+}
+
+// ---- the kernel
+
+static void read_blocks(Reader *r, Ref *ref) {
+  expect_name(r, "blocks");
+  expect_mark(r, '[');
+  for (int i = 0; i < ref->array.rank && !r->failed; i++) {
+    if (i) expect_mark(r, ',');
+    ref->squeeze[i] = at_name(r, "_") && accept_name(r, "_");
+    ref->block[i] = ref->squeeze[i] ? 1 : read_dim(r);
+  }
+  expect_mark(r, ']');
+}
+
+static void read_pad(Reader *r, Ref *ref) {
+  ref->has_pad = true;
+  ref->pad = NEW(r->arena, Instr);
+  ref->pad->op = OP_CONST;
+  ref->pad->type = type_scalar(ref->array.dtype);
+  ref->pad->args = NEW_ARRAY(r->arena, Instr *, 1);
+  read_value(r, ref->pad);
+  LIST_PUSH(r->arena, &r->unnamed, ref->pad);
+}
+
+static void read_operand(Reader *r, Ref *ref) {
+  expect_name(r, "of");
+  ref->array = read_type(r);
+  read_blocks(r, ref);
+  ref->whole = accept_name(r, "whole");
+  if (accept_name(r, "alias")) ref->alias = find_ref(r);
+  if (accept_name(r, "pad")) read_pad(r, ref);
+  for (int i = 0; i < MAX_RANK; i++) ref->halo[i][0] = ref->halo[i][1] = -1;
+  if (accept_name(r, "halo"))
+    for (int i = 0; i < ref->array.rank && !r->failed; i++) {
+      if (i) expect_mark(r, ',');
+      read_ints(r, NULL, ref->halo[i], 2);
+    }
+  if (!at_name(r, "at")) return;
+  advance(r);
+  uint32_t start = r->token.start;
+  int at = 0;
+  while (at < AT_COUNT && !at_name(r, at_names[at])) at++;
+  if (at == AT_COUNT) complain(r, "expected block, element or slice", "");
+  ref->at = (AtMode)(at % AT_COUNT);
+  advance(r);
+  ref->index_map = read_region(r, NULL);
+  ref->map_span = read_span(r, start);
+}
+
+static void read_ref(Reader *r, RefRole role) {
+  Kernel *k = r->k;
+  Ref *ref = NEW(r->arena, Ref);
+  uint32_t start = r->token.start;
+  ref->role = role;
+  ref->id = k->refs.count;
+  if (r->token.kind != T_REF || (!r->token.text && r->token.number != ref->id))
+    complain(r, "expected a ref, $name or its number", "");
+  bool numbered = !r->token.text;
+  ref->name = numbered ? "" : r->token.text;
+  advance(r);
+  if (numbered) ref->name = expect_string(r);
+  expect_mark(r, ':');
+  ref->type = read_type(r);
+  int space = 0;
+  while (space < SPACE_COUNT && !at_name(r, space_names[space])) space++;
+  if (space == SPACE_COUNT) complain(r, "expected a memory space", "");
+  ref->space = (Space)(space % SPACE_COUNT);
+  advance(r);
+  ref->span = read_span(r, start);
+  if (ref_is_operand(ref)) read_operand(r, ref);
+  LIST_PUSH(r->arena, &k->refs, ref);
+  k->inputs += role == REF_INPUT;
+  k->outputs += role == REF_OUTPUT;
+}
+
+static void read_size(Reader *r) {
+  Size size = {0};
+  uint32_t start = r->token.start;
+  size.name = expect_text(r);
+  size.span = read_span(r, start);
+  if (accept_mark(r, '=')) size.value = read_region(r, NULL);
+  LIST_PUSH(r->arena, &r->k->sizes, size);
+}
+
+static void read_static(Reader *r) {
+  StaticValue value = {0};
+  value.name = expect_text(r);
+  expect_mark(r, '=');
+  value.value = expect_string(r);
+  LIST_PUSH(r->arena, &r->k->statics, value);
+}
+
+static void read_grid_axis(Reader *r) {
+  GridAxis axis = {0};
+  uint32_t start = r->token.start;
+  axis.name = expect_text(r);
+  axis.parallel = at_name(r, "parallel");
+  if (!accept_name(r, "parallel")) expect_name(r, "arbitrary");
+  axis.span = read_span(r, start);
+  axis.extent = read_region(r, NULL);
+  LIST_PUSH(r->arena, &r->k->grid, axis);
+}
+
+static void read_requirement(Reader *r) {
+  Requirement requirement = {0};
+  uint32_t start = r->token.start;
+  if (r->token.kind == T_STRING) requirement.message = expect_string(r);
+  requirement.span = read_span(r, start);
+  requirement.condition = read_region(r, NULL);
+  LIST_PUSH(r->arena, &r->k->requires, requirement);
+}
+
+static void read_item(Reader *r) {
+  for (int role = 0; role < ROLE_COUNT; role++)
+    if (accept_name(r, role_names[role])) return read_ref(r, (RefRole)role);
+  if (accept_name(r, "size")) return read_size(r);
+  if (accept_name(r, "static")) return read_static(r);
+  if (accept_name(r, "grid")) return read_grid_axis(r);
+  if (accept_name(r, "require")) return read_requirement(r);
+  if (accept_name(r, "vmem_limit")) {
+    r->k->vmem_limit = expect_int(r);
+    return;
+  }
+  complain(r, "expected a declaration or the body", "");
+}
+
+static void read_kernel(Reader *r) {
+  Kernel *k = r->k;
+  advance(r);
+  expect_name(r, "kernel");
+  uint32_t start = r->token.start;
+  k->name = expect_text(r);
+  if (accept_name(r, "from"))
+    make_blank_source(r, expect_string(r));
+  else
+    use_own_source(r);
+  if (r->failed) return;
+  k->span = read_span(r, start);
+  while (!r->failed && !at_name(r, "body")) read_item(r);
+  expect_name(r, "body");
+  k->body = read_region(r, NULL);
+  if (accept_name(r, "reference")) k->reference = read_region(r, NULL);
+  if (!r->failed && r->token.kind != T_END) complain(r, "text after the kernel", "");
+}
+
+Kernel *ir_parse(Arena *arena, const Source *source, Diag *diag) {
+  Reader reader = {.arena = arena, .source = source, .diag = diag, .k = NEW(arena, Kernel)};
+  reader.k->arena = arena;
+  if (source->length > INT32_MAX) {
+    complain(&reader, "the text is too long", "");
+    return NULL;
+  }
+  read_kernel(&reader);
+  if (reader.failed) return NULL;
+  for (int i = 0; i < reader.unnamed.count; i++) reader.unnamed.at[i]->id = reader.k->next_id++;
+  return reader.k;
+}
