@@ -12,34 +12,34 @@
 
 enum { COLLECT_MOST = 1 << 22 };  // bytes of output kept; the rest is read and dropped
 
-const char* const* split_words(Arena* arena, const char* const* texts, int count) {
-  LIST(const char*) words = {0};
+const char *const *split_words(Arena *arena, const char *const *texts, int count) {
+  LIST(const char *) words = {0};
   for (int i = 0; i < count; i++)
-    for (const char* at = texts[i] ? texts[i] : "";; at++) {
+    for (const char *at = texts[i] ? texts[i] : "";; at++) {
       size_t length = strcspn(at, " \t\n");
       if (length) LIST_PUSH(arena, &words, arena_strndup(arena, at, length));
       at += length;
       if (!*at) break;
     }
   LIST_PUSH(arena, &words, NULL);
-  return (const char* const*)words.at;
+  return (const char *const *)words.at;
 }
 
-static NORETURN void become(const char* const* words, int keep, int out, int err, int report) {
+static NORETURN void become(const char *const *words, int keep, int out, int err, int report) {
   signal(SIGPIPE, SIG_DFL);
   if (keep >= 0) fcntl(keep, F_SETFD, 0);
   if (out >= 0) dup2(out, 1);
   if (err >= 0) dup2(err, 2);
-  execvp(words[0], (char* const*)(uintptr_t)words);
+  execvp(words[0], (char *const *)(uintptr_t)words);
   int failed = errno;
   ssize_t put = write(report, &failed, sizeof failed);
   _exit(put == sizeof failed ? 127 : 126);
 }
 
 // Reads both pipes until both are closed.
-static void collect(int out, int err, Buf* output, Buf* errors) {
+static void collect(int out, int err, Buf *output, Buf *errors) {
   struct pollfd polls[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
-  Buf* bufs[2] = {output, errors};
+  Buf *bufs[2] = {output, errors};
   char block[1 << 14];
   while (polls[0].fd >= 0 || polls[1].fd >= 0) {
     if (poll(polls, 2, -1) < 0 && errno != EINTR) return;
@@ -57,12 +57,12 @@ static void close_pair(int pair[2]) {
     if (pair[i] >= 0) close(pair[i]);
 }
 
-static void close_end(int* end) {
+static void close_end(int *end) {
   if (*end >= 0) close(*end);
   *end = -1;
 }
 
-int run_child(const char* const* words, int keep, Buf* output, Buf* errors) {
+int run_child(const char *const *words, int keep, Buf *output, Buf *errors) {
   int out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1}, failed = 0, status = -1;
   bool ok = pipe2(report, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 && (!errors || pipe2(err, O_CLOEXEC) == 0);
   pid_t pid = ok ? fork() : -1;

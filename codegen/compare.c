@@ -7,8 +7,8 @@
 // ---- the tolerance, from dtypes, operations and the longest reduction
 
 typedef struct {
-  const Kernel* k;
-  const int64_t* sizes;
+  const Kernel *k;
+  const int64_t *sizes;
   int64_t longest;  // terms of the longest reduction
   int roundings;    // elementwise operations that round, at most counted to 2
   bool inexact;     // functions that are not correctly rounded, float reductions
@@ -17,10 +17,10 @@ typedef struct {
 
 static double spacing(DType t) { return t == DT_BF16 ? 0x1p-7 : t == DT_F16 ? 0x1p-10 : t == DT_F32 ? 0x1p-23 : 0; }
 
-static int64_t extent(const Survey* s, Dim dim) { return dim_is_const(dim) ? dim : s->sizes[dim_size_index(dim)]; }
+static int64_t extent(const Survey *s, Dim dim) { return dim_is_const(dim) ? dim : s->sizes[dim_size_index(dim)]; }
 
-static int64_t reduced_terms(const Survey* s, const Instr* v) {
-  const Type* from = &v->args[0]->type;
+static int64_t reduced_terms(const Survey *s, const Instr *v) {
+  const Type *from = &v->args[0]->type;
   int64_t terms = 1;
   for (int axis = 0; axis < from->rank; axis++) {
     bool reduced = op_info[v->op].class == OPC_SCAN ? axis == v->ival : v->op == OP_DOT || (v->ival >> axis & 1);
@@ -61,8 +61,8 @@ static bool is_correctly_rounded(Op op) {
          op == OP_CAST;
 }
 
-static void survey_instr(Instr* v, void* context) {
-  Survey* s = context;
+static void survey_instr(Instr *v, void *context) {
+  Survey *s = context;
   DType t = v->type.dtype;
   if (!has_result(v) || !is_float(t) || is_exact(v->op)) return;
   bool widening =
@@ -81,7 +81,7 @@ static void survey_instr(Instr* v, void* context) {
 }
 
 // Without a reference the body says how long reductions are: each may go on over every step of the arbitrary axes.
-static void survey_body(Survey* s, Kernel* k) {
+static void survey_body(Survey *s, Kernel *k) {
   ir_walk(k->body, survey_instr, s);
   for (int i = 0; i < k->grid.count; i++)
     if (!k->grid.at[i].parallel &&
@@ -89,7 +89,7 @@ static void survey_body(Survey* s, Kernel* k) {
       s->longest = INT64_MAX;
 }
 
-Tolerance tolerance_of(Kernel* k, const int64_t* sizes, DType output) {
+Tolerance tolerance_of(Kernel *k, const int64_t *sizes, DType output) {
   Tolerance t = {.reason = "exact"};
   if (!is_float(output)) return t;
   Survey body = {.k = k, .sizes = sizes}, meaning = body;
@@ -109,7 +109,7 @@ Tolerance tolerance_of(Kernel* k, const int64_t* sizes, DType output) {
 // ---- comparing
 
 // Root of the mean square of the finite part.
-static double magnitude(const HostArray* array, int64_t count) {
+static double magnitude(const HostArray *array, int64_t count) {
   double sum = 0;
   int64_t finite = 0;
   for (int64_t i = 0; i < count; i++) {
@@ -121,11 +121,11 @@ static double magnitude(const HostArray* array, int64_t count) {
   return finite ? sqrt(sum / (double)finite) : 0;
 }
 
-static bool same_bits(const HostArray* a, const HostArray* b, int64_t count) {
+static bool same_bits(const HostArray *a, const HostArray *b, int64_t count) {
   return count == 0 || memcmp(a->data, b->data, (size_t)count * (size_t)dtype_bytes(a->dtype)) == 0;
 }
 
-static bool close_enough(double got, double want, double bound, double* error) {
+static bool close_enough(double got, double want, double bound, double *error) {
   *error = 0;
   if (got == want || (isnan(got) && isnan(want))) return true;
   *error = fabs(got - want);
@@ -134,11 +134,11 @@ static bool close_enough(double got, double want, double bound, double* error) {
 }
 
 // i64 beyond 2^53 is compared as integers.
-static bool same_i64(const HostArray* got, const HostArray* want, int64_t i) {
-  return got->dtype != DT_I64 || ((const int64_t*)got->data)[i] == ((const int64_t*)want->data)[i];
+static bool same_i64(const HostArray *got, const HostArray *want, int64_t i) {
+  return got->dtype != DT_I64 || ((const int64_t *)got->data)[i] == ((const int64_t *)want->data)[i];
 }
 
-Comparison compare_arrays(const HostArray* got, const HostArray* want, double relative) {
+Comparison compare_arrays(const HostArray *got, const HostArray *want, double relative) {
   Comparison c = {.first_wrong = -1};
   int64_t count;
   REQUIRE(got->dtype == want->dtype && got->rank == want->rank && array_elements(got, &count));
@@ -157,12 +157,13 @@ Comparison compare_arrays(const HostArray* got, const HostArray* want, double re
       c.first_wrong = i;
       c.got = g;
       c.want = w;
+      c.wrong_bound = bound;
     }
   }
   return c;
 }
 
-static void put_index(Buf* text, const HostArray* array, int64_t flat) {
+static void put_index(Buf *text, const HostArray *array, int64_t flat) {
   int64_t index[MAX_RANK];
   for (int k = array->rank - 1; k >= 0; k--) {
     index[k] = flat % array->dim[k];
@@ -172,7 +173,7 @@ static void put_index(Buf* text, const HostArray* array, int64_t flat) {
   if (array->rank) buf_putc(text, ']');
 }
 
-const char* comparison_text(Arena* arena, const char* name, const HostArray* array, const Comparison* c) {
+const char *comparison_text(Arena *arena, const char *name, const HostArray *array, const Comparison *c) {
   Buf text = {0};
   int64_t count;
   REQUIRE(array_elements(array, &count));
@@ -180,7 +181,7 @@ const char* comparison_text(Arena* arena, const char* name, const HostArray* arr
   put_index(&text, array, c->first_wrong);
   buf_printf(&text, " is %.9g, expected %.9g (allowed difference %.3g); %lld of %lld elements differ", c->got, c->want, c->bound,
              (long long)c->wrong, (long long)count);
-  const char* copy = arena_strndup(arena, text.text, text.length);
+  const char *copy = arena_strndup(arena, text.text, text.length);
   buf_free(&text);
   return copy;
 }

@@ -18,13 +18,13 @@ typedef struct {
 // ---- options.c
 
 typedef struct {
-  Arena* arena;
-  LIST(const char*) files;
+  Arena *arena;
+  LIST(const char *) files;
   LIST(Argument) arguments;      // SIZE=N, OPERAND=INPUT, STATIC=VALUE
   LIST(Argument) outputs;        // -o OPERAND=FILE.npy
   LIST(StaticSetting) settings;  // -D
   const char *output, *kernel, *dumps, *emit;
-  const Target* target;
+  const Target *target;
   int threads;                // 0: not given
   double min_time, max_time;  // bench; 0: not given
   int64_t vmem_limit;         // 0: not given
@@ -36,12 +36,12 @@ typedef struct Verb Verb;
 struct Verb {
   const char *name, *synopsis, *summary;
   unsigned flag;                 // VERB_..: which options apply
-  int (*run)(Options* options);  // NULL: not built yet
-  const char* text;              // what --help adds
+  int (*run)(Options *options);  // NULL: not built yet
+  const char *text;              // what --help adds
 };
 extern const Verb verbs[];
 extern const int verb_count;
-const Verb* verb_find(const char* name);
+const Verb *verb_find(const char *name);
 
 enum {
   VERB_COMPILE = 1,
@@ -56,44 +56,44 @@ enum {
 
 // Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error, or -1 when --help or
 // --version was answered and nothing is left to do.
-int options_read(Options* options, const Verb* verb, int count, char** words);
+int options_read(Options *options, const Verb *verb, int count, char **words);
 // One NAME=VALUE or option of a test directive; false with a message in the arena.
-void options_init(Options* options, Arena* arena);
-bool parse_int(const char* text, int64_t* value);  // decimal, whole text
+void options_init(Options *options, Arena *arena);
+bool parse_int(const char *text, int64_t *value);  // decimal, whole text
 
 // Wrong usage: message to standard error, returns USAGE_ERROR.
-int usage_error(const Verb* verb, const char* format, ...) PRINTF_LIKE(2, 3);
+int usage_error(const Verb *verb, const char *format, ...) PRINTF_LIKE(2, 3);
 // The user's error outside any source text: "pkc: error: .." to standard error, returns USER_ERROR.
-int user_error(const char* format, ...) PRINTF_LIKE(1, 2);
+int user_error(const char *format, ...) PRINTF_LIKE(1, 2);
 
 // ---- load.c
 
 typedef struct {
-  Arena* arena;
+  Arena *arena;
   Source source;
-  Node* file;
-  Diag* diag;
-  const Node* kernel_node;  // the kernel -k names, or the only or first one; NULL when there is none
-  Kernel* kernel;           // after program_lower
+  Node *file;
+  Diag *diag;
+  const Node *kernel_node;  // the kernel -k names, or the only or first one; NULL when there is none
+  Kernel *kernel;           // after program_lower
 } Program;
 
-bool program_read(Program* program, const Options* options, Arena* arena, const char* path);  // false: unreadable (errno)
-bool program_has_static(const Program* program, const char* name);
+bool program_read(Program *program, const Options *options, Arena *arena, const char *path);  // false: unreadable (errno)
+bool program_has_static(const Program *program, const char *name);
 // -D and the STATIC=VALUE among the arguments.
-const StaticSetting* program_settings(const Program* program, const Options* options, int* count);
+const StaticSetting *program_settings(const Program *program, const Options *options, int *count);
 // After program_read, which collects syntax errors in diag. False when there are errors in diag.
-bool program_lower(Program* program, const Options* options, const LowerOptions* lower_options);
+bool program_lower(Program *program, const Options *options, const LowerOptions *lower_options);
 // Writes what diag holds to standard error.
-void program_report(const Program* program, const Options* options);
+void program_report(const Program *program, const Options *options);
 // Reads, lowers and reports; the settings of -D and of STATIC=VALUE arguments apply. DONE or USER_ERROR.
-int program_load(Program* program, const Options* options, const char* path);
+int program_load(Program *program, const Options *options, const char *path);
 // All passes. Dumps of -d go to standard output. `notes` may be NULL.
-void program_optimise(Program* program, const Options* options, Buf* notes);
+void program_optimise(Program *program, const Options *options, Buf *notes);
 // Texts of a kernel after the passes; each Buf may be NULL but c.
-void program_emit(Program* program, const Options* options, Buf* c, Buf* h, Buf* loops, Buf* explain);
+void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops, Buf *explain);
 
 // Writes a result: to standard output for "-", else to the file. DONE, or USER_ERROR with a message.
-int write_result(const char* path, const Buf* text);
+int write_result(const char *path, const Buf *text);
 // Full standard output (a closed pipe, a full disk) is an error too: called last by main.
 int finish_output(int status);
 
@@ -107,13 +107,13 @@ typedef struct {
   size_t data_offset;
 } NpyHeader;
 // NULL, or what is wrong with the file. `length` is that of the whole file.
-const char* npy_parse(Arena* arena, const char* bytes, size_t length, NpyHeader* header);
+const char *npy_parse(Arena *arena, const char *bytes, size_t length, NpyHeader *header);
 // Reads only as much of the file as the header needs.
-const char* npy_read_header(Arena* arena, const char* path, NpyHeader* header);
+const char *npy_read_header(Arena *arena, const char *path, NpyHeader *header);
 // Fills `array`, whose data has room for all elements, whose dtype and shape were checked against the header.
-const char* npy_read_data(Arena* arena, const char* path, const NpyHeader* header, HostArray* array);
+const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *header, HostArray *array);
 // NULL, or why it could not be written; an existing file stays whole then.
-const char* npy_write(Arena* arena, const char* path, const HostArray* array);
+const char *npy_write(Arena *arena, const char *path, const HostArray *array);
 
 // ---- inputs.c
 
@@ -127,93 +127,112 @@ typedef struct {
   NpyHeader header;
 } InputSpec;
 // NULL, or what is wrong with the text of an INPUT. Files are opened later.
-const char* input_parse(Arena* arena, const char* text, InputSpec* spec);
+const char *input_parse(Arena *arena, const char *text, InputSpec *spec);
 // Fills an array; `stream` is the operand's index in the signature. NULL or what is wrong.
-const char* input_fill(Arena* arena, const InputSpec* spec, int stream, HostArray* array);
+const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArray *array);
 
 // ---- bind.c: from a file and NAME=VALUE arguments to a kernel with sizes and operand shapes
 
 typedef struct {
   Program program;
-  int64_t* sizes;
-  InputSpec* inputs;    // one an input operand
-  HostArray* operands;  // shapes; data is set by whoever allocates
+  LowerOptions lower_options;  // as the kernel was lowered
+  int64_t *sizes;
+  InputSpec *inputs;    // one an input operand
+  HostArray *operands;  // shapes; data is set by whoever allocates
   int64_t total_bytes;  // of all operands at 64-byte aligned offsets
-  int64_t* offsets;     // of operands in such a block of memory; an aliased output has its input's
-  const char* refusal;  // the sizes are refused: why. Shapes are not valid then.
+  int64_t *offsets;     // of operands in such a block of memory; an aliased output has its input's
+  const char *refusal;  // the sizes are refused: why. Shapes are not valid then.
 } Binding;
 
 // DONE, or USER_ERROR with `message` (in the arena) or, when message stays NULL, with diagnostics in program.diag.
-int bind_kernel(Binding* binding, Arena* arena, const Options* options, const char* path, const char** message);
+int bind_kernel(Binding *binding, Arena *arena, const Options *options, const char *path, const char **message);
 // bind_kernel, and what is wrong goes to standard error; a refusal counts as an error when `refuse`.
-int bind_or_report(Binding* binding, const Options* options, bool refuse);
-// Inputs filled in `memory` (total_bytes); outputs get their bytes set to `poison`. NULL or what is wrong.
-const char* bind_fill(Binding* binding, void* memory);
-const char* check_memory(Arena* arena, int64_t bytes);  // NULL, or that the machine has not so much
+int bind_or_report(Binding *binding, const Options *options, bool refuse);
+// Operands in `memory` (total_bytes, at offsets): inputs filled, bytes of outputs set to 0xff. NULL or what is wrong.
+const char *bind_fill(Binding *binding, void *memory);
+// Room for one array more, aligned as operands are: false when it overflows.
+bool add_array_bytes(int64_t *total, const HostArray *array);
+const char *check_memory(Arena *arena, int64_t bytes);  // NULL, or that the machine has not so much
 // Memory of the process; NULL when there is none.
-void* map_memory(int64_t bytes, int fd);
+void *map_memory(int64_t bytes, int fd);
 
 // ---- build.c: a kernel's C to a program
 
 typedef struct {
-  const char* name;           // of the kernel
+  const char *name;           // of the kernel
   const char *c, *h, *naive;  // texts; naive may be NULL
-  const char* cc;             // compiler command; NULL: $CC, else cc
-  const char* flags;          // for kernel and harness
-  const char* naive_flags;
+  const char *cc;             // compiler command; NULL: $CC, else cc
+  const char *flags;          // for kernel and harness
+  const char *naive_flags;
   bool no_cache;
 } BuildJob;
 
 // The path of the program (in the arena), or NULL with *message. `temporary` says that the caller removes it by build_discard.
-const char* build_program(Arena* arena, const BuildJob* job, bool* temporary, const char** message);
-void build_discard(const char* program);
-const char* target_flags(const Target* target);  // for compiling on this machine
+const char *build_program(Arena *arena, const BuildJob *job, bool *temporary, const char **message);
+void build_discard(const char *program);
+const char *target_flags(const Target *target);  // for compiling on this machine
 // A path of pkc's own files ("include", "libpkrt.a", "harness.c"), found relative to the executable; NULL when it is not there.
-const char* support_path(Arena* arena, const char* name);
+const char *support_path(Arena *arena, const char *name);
 
 // ---- child.c
 
 // Runs words[0] (looked up in PATH), with the file descriptor `keep` (or -1) inherited, standard output and, when `errors` is
 // not NULL, standard error collected. Returns the wait status, or -1 with errno when it could not be started.
-int run_child(const char* const* words, int keep, Buf* output, Buf* errors);
-const char* const* split_words(Arena* arena, const char* const* texts, int count);  // at spaces; NULL-terminated
+int run_child(const char *const *words, int keep, Buf *output, Buf *errors);
+const char *const *split_words(Arena *arena, const char *const *texts, int count);  // at spaces; NULL-terminated
 
 // ---- execute.c: a built program on data
 
 typedef struct {
   Buf output;           // key=value lines
   bool refused;         // by the kernel: message says why
-  const char* message;  // of a refusal or a failure
+  const char *message;  // of a refusal or a failure
   bool crashed;
 } Outcome;
 
 typedef struct {
   int fd;
-  char* memory;
+  char *memory;
   int64_t bytes;
-  int64_t* naive_offsets;  // of the naive outputs, in the order of the outputs
-  HostArray* naive_outputs;
+  int64_t *naive_offsets;  // of the naive outputs, in the order of the outputs
+  HostArray *naive_outputs;
 } Dataset;
 
 // A memory file with all operands and room for the naive outputs. NULL or what is wrong.
-const char* dataset_open(Arena* arena, Binding* binding, bool naive, Dataset* data);
-void dataset_close(Dataset* data);
+const char *dataset_open(Arena *arena, Binding *binding, bool naive, Dataset *data);
+void dataset_close(Dataset *data);
 typedef struct {
-  const char* mode;
+  const char *mode;
   int threads;
   bool naive, progress;
   double min_time, max_time;
   int64_t vmem_limit;
 } ExecuteOptions;
-void execute(Arena* arena, const char* program, const Binding* binding, const Dataset* data, const ExecuteOptions* options,
-             Outcome* outcome);
+void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data, const ExecuteOptions *options,
+             Outcome *outcome);
 // The value of a key in the output, or NULL; the number, or `otherwise`.
-const char* outcome_text(Arena* arena, const Outcome* outcome, const char* key);
-double outcome_number(Arena* arena, const Outcome* outcome, const char* key, double otherwise);
+const char *outcome_text(Arena *arena, const Outcome *outcome, const char *key);
+double outcome_number(Arena *arena, const Outcome *outcome, const char *key, double otherwise);
 
-// Emits and builds the kernel of a binding for the machine at hand, with its naive reference if wanted.
-const char* build_kernel(Arena* arena, Binding* binding, const Options* options, bool naive, const char* naive_flags,
-                         bool* temporary, const char** message);
+// Lowers the kernel of a binding again and builds its C. `naive_flags` NULL: without the naive reference.
+typedef struct {
+  const char *cc, *flags, *naive_flags;
+} BuildFlags;
+const char *build_kernel(Arena *arena, const Binding *binding, const Options *options, const BuildFlags *flags, bool *temporary,
+                         const char **message);
+
+// ---- interpreted.c: what the interpreter says
+
+// Operands in memory of their own, inputs filled.
+typedef struct {
+  void *memory;
+  int64_t bytes;
+  HostArray *operands;
+  CheckReport report;
+} Interpreted;
+// Interprets the kernel, or its reference (whose outputs never share memory with inputs). NULL or what is wrong.
+const char *interpret_binding(Arena *arena, Binding *binding, bool reference, Interpreted *result);
+void interpreted_free(Interpreted *result);
 
 // ---- compare.c
 
@@ -221,25 +240,25 @@ const char* build_kernel(Arena* arena, Binding* binding, const Options* options,
 typedef struct {
   double relative;
   int64_t longest;
-  const char* reason;
+  const char *reason;
 } Tolerance;
-Tolerance tolerance_of(Kernel* k, const int64_t* sizes, DType output);
+Tolerance tolerance_of(Kernel *k, const int64_t *sizes, DType output);
 typedef struct {
-  double max_abs_error, bound;  // the largest difference, and what was allowed for that element
-  int64_t wrong, first_wrong;   // how many elements differ by too much, and the flat index of the first
-  double got, want;             // of that one
+  double max_abs_error, bound;    // the largest difference, and what was allowed for that element
+  int64_t wrong, first_wrong;     // how many elements differ by too much, and the flat index of the first
+  double got, want, wrong_bound;  // of that one
 } Comparison;
-Comparison compare_arrays(const HostArray* got, const HostArray* want, double relative);
+Comparison compare_arrays(const HostArray *got, const HostArray *want, double relative);
 // "o[3, 4] is 1.5, expected 1.25; 12 of 4096 elements differ"
-const char* comparison_text(Arena* arena, const char* name, const HostArray* array, const Comparison* comparison);
+const char *comparison_text(Arena *arena, const char *name, const HostArray *array, const Comparison *comparison);
 
 // ---- the verbs
-int verb_compile(Options* options);
-int verb_check(Options* options);
-int verb_run(Options* options);
-int verb_bench(Options* options);
-int verb_test(Options* options);
-int verb_explain(Options* options);
-int verb_fmt(Options* options);
+int verb_compile(Options *options);
+int verb_check(Options *options);
+int verb_run(Options *options);
+int verb_bench(Options *options);
+int verb_test(Options *options);
+int verb_explain(Options *options);
+int verb_fmt(Options *options);
 
 #endif

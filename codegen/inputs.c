@@ -8,21 +8,21 @@
 
 // ---- reading the text of an INPUT
 
-static bool parse_number(const char* text, double* value) {
-  char* end;
+static bool parse_number(const char *text, double *value) {
+  char *end;
   *value = strtod(text, &end);
   return *text && !*end;
 }
 
-static bool parse_seed(const char* text, uint64_t* seed) {
+static bool parse_seed(const char *text, uint64_t *seed) {
   if (!*text || strspn(text, "0123456789") != strlen(text)) return false;
   errno = 0;
   *seed = strtoull(text, NULL, 10);
   return errno == 0;
 }
 
-static const char* parse_randint(Arena* arena, const char* text, InputSpec* spec) {
-  const char* words[3] = {text, NULL, NULL};
+static const char *parse_randint(Arena *arena, const char *text, InputSpec *spec) {
+  const char *words[3] = {text, NULL, NULL};
   for (int i = 1; i < 3; i++) {
     char *copy = arena_strndup(arena, words[i - 1], strlen(words[i - 1])), *colon = strchr(copy, ':');
     if (!colon) return "wants randint:LOW:HIGH:SEED";
@@ -36,7 +36,7 @@ static const char* parse_randint(Arena* arena, const char* text, InputSpec* spec
   return spec->low < spec->high ? NULL : "wants LOW below HIGH";
 }
 
-const char* input_parse(Arena* arena, const char* text, InputSpec* spec) {
+const char *input_parse(Arena *arena, const char *text, InputSpec *spec) {
   *spec = (InputSpec){.text = text};
   size_t length = strlen(text);
   if (strcmp(text, "iota") == 0)
@@ -77,7 +77,7 @@ static uint64_t draw(uint64_t key, uint64_t n) { return mix(key + (n + 1) * gold
 static double unit(uint64_t bits) { return ((double)(bits >> 11) + 0.5) * 0x1p-53; }  // in (0, 1)
 
 // Box and Muller: elements 2i and 2i + 1 are the cosine and the sine of draws 2i (radius) and 2i + 1 (angle).
-static void fill_normal(HostArray* array, int64_t count, uint64_t key) {
+static void fill_normal(HostArray *array, int64_t count, uint64_t key) {
   for (int64_t i = 0; i < count; i += 2) {
     double radius = sqrt(-2 * log(unit(draw(key, (uint64_t)i))));
     double angle = 6.283185307179586 * unit(draw(key, (uint64_t)i + 1));
@@ -87,14 +87,14 @@ static void fill_normal(HostArray* array, int64_t count, uint64_t key) {
 }
 
 // Exact for i64 too, which array_set would take through a double.
-static void set_int(HostArray* array, int64_t index, int64_t value) {
+static void set_int(HostArray *array, int64_t index, int64_t value) {
   if (array->dtype == DT_I64)
-    ((int64_t*)array->data)[index] = value;
+    ((int64_t *)array->data)[index] = value;
   else
     array_set(array, index, (double)value);
 }
 
-static void fill_integers(HostArray* array, int64_t count, uint64_t key, int64_t low, int64_t high) {
+static void fill_integers(HostArray *array, int64_t count, uint64_t key, int64_t low, int64_t high) {
   uint64_t span = (uint64_t)high - (uint64_t)low;
   for (int64_t i = 0; i < count; i++) {
     uint64_t part = (uint64_t)(((unsigned __int128)draw(key, (uint64_t)i) * span) >> 64);
@@ -102,7 +102,7 @@ static void fill_integers(HostArray* array, int64_t count, uint64_t key, int64_t
   }
 }
 
-static void fill_random(HostArray* array, int64_t count, uint64_t key) {
+static void fill_random(HostArray *array, int64_t count, uint64_t key) {
   if (is_float(array->dtype))
     fill_normal(array, count, key);
   else if (array->dtype == DT_BOOL)
@@ -113,14 +113,14 @@ static void fill_random(HostArray* array, int64_t count, uint64_t key) {
     fill_integers(array, count, key, -8, 8);
 }
 
-static const char* check_file(Arena* arena, const InputSpec* spec, const HostArray* array) {
-  const NpyHeader* header = &spec->header;
+static const char *check_file(Arena *arena, const InputSpec *spec, const HostArray *array) {
+  const NpyHeader *header = &spec->header;
   bool same = header->rank == array->rank && memcmp(header->dim, array->dim, sizeof(int64_t) * (size_t)array->rank) == 0;
   if (header->dtype != array->dtype || !same) return arena_printf(arena, "%s has changed while it was read", spec->path);
-  return npy_read_data(arena, spec->path, header, (HostArray*)array);
+  return npy_read_data(arena, spec->path, header, (HostArray *)array);
 }
 
-const char* input_fill(Arena* arena, const InputSpec* spec, int stream, HostArray* array) {
+const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArray *array) {
   int64_t count;
   if (!array_elements(array, &count)) return "the array is too large";
   uint64_t key = stream_key(spec->seed, stream);

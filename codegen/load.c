@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const Node* find_kernel_node(const Node* file, const char* name) {
-  const Node* first = NULL;
+static const Node *find_kernel_node(const Node *file, const char *name) {
+  const Node *first = NULL;
   for (int i = 0; i < file->list.count; i++) {
-    const Node* node = file->list.at[i];
+    const Node *node = file->list.at[i];
     if (node->kind != N_KERNEL) continue;
     if (name && node->name == name) return node;
     if (!first) first = node;
@@ -16,7 +16,7 @@ static const Node* find_kernel_node(const Node* file, const char* name) {
   return name ? NULL : first;
 }
 
-bool program_read(Program* program, const Options* options, Arena* arena, const char* path) {
+bool program_read(Program *program, const Options *options, Arena *arena, const char *path) {
   *program = (Program){.arena = arena};
   program->source.path = path;
   program->source.text = read_file(arena, path, &program->source.length);
@@ -27,25 +27,25 @@ bool program_read(Program* program, const Options* options, Arena* arena, const 
   return true;
 }
 
-bool program_lower(Program* program, const Options* options, const LowerOptions* lower_options) {
+bool program_lower(Program *program, const Options *options, const LowerOptions *lower_options) {
   if (diag_error_count(program->diag) > 0) return false;
   program->kernel = lower(program->arena, &program->source, program->file, options->kernel, lower_options, program->diag);
   if (!program->kernel || diag_error_count(program->diag) > 0) return false;
-  const char* broken = ir_verify(program->kernel);
+  const char *broken = ir_verify(program->kernel);
   if (broken) INTERNAL("the lowered kernel breaks a rule: %s", broken);
   return true;
 }
 
-void program_report(const Program* program, const Options* options) {
+void program_report(const Program *program, const Options *options) {
   Buf text = {0};
   diag_print(program->diag, &text, options->diagnostics);
   if (text.length) fwrite(text.text, 1, text.length, stderr);
   buf_free(&text);
 }
 
-bool program_has_static(const Program* program, const char* name) {
+bool program_has_static(const Program *program, const char *name) {
   enum { MOST = 256 };
-  const char* names[MOST];
+  const char *names[MOST];
   if (!program->kernel_node) return false;
   int count = static_names(program->file, program->kernel_node->name, names, MOST);
   for (int i = 0; i < count && i < MOST; i++)
@@ -53,18 +53,18 @@ bool program_has_static(const Program* program, const char* name) {
   return false;
 }
 
-const StaticSetting* program_settings(const Program* program, const Options* options, int* count) {
+const StaticSetting *program_settings(const Program *program, const Options *options, int *count) {
   LIST(StaticSetting) settings = {0};
   for (int i = 0; i < options->settings.count; i++) LIST_PUSH(program->arena, &settings, options->settings.at[i]);
   for (int i = 0; i < options->arguments.count; i++) {
-    const Argument* a = &options->arguments.at[i];
+    const Argument *a = &options->arguments.at[i];
     if (program_has_static(program, a->name)) LIST_PUSH(program->arena, &settings, ((StaticSetting){NULL, a->name, a->value}));
   }
   *count = settings.count;
   return settings.at;
 }
 
-int program_load(Program* program, const Options* options, const char* path) {
+int program_load(Program *program, const Options *options, const char *path) {
   if (!program_read(program, options, options->arena, path)) return user_error("cannot read %s: %s", path, strerror(errno));
   LowerOptions lower_options = {0};
   lower_options.settings = program_settings(program, options, &lower_options.setting_count);
@@ -73,8 +73,8 @@ int program_load(Program* program, const Options* options, const char* path) {
   return ok ? DONE : USER_ERROR;
 }
 
-static void dump_after(const Pass* pass, Kernel* k, void* context) {
-  const Options* options = context;
+static void dump_after(const Pass *pass, Kernel *k, void *context) {
+  const Options *options = context;
   if (!options->dumps || !strchr(options->dumps, pass->letter)) return;
   Buf text = {0};
   ir_print(k, &text);
@@ -82,22 +82,22 @@ static void dump_after(const Pass* pass, Kernel* k, void* context) {
   buf_free(&text);
 }
 
-void program_optimise(Program* program, const Options* options, Buf* notes) {
+void program_optimise(Program *program, const Options *options, Buf *notes) {
   Buf unused = {0};
   Options copy = *options;
   run_passes(program->kernel, options->target, notes ? notes : &unused, dump_after, &copy);
   buf_free(&unused);
 }
 
-void program_emit(Program* program, const Options* options, Buf* c, Buf* h, Buf* loops, Buf* explain) {
+void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops, Buf *explain) {
   EmitOptions emit = {.target = options->target, .literal_dma = options->literal_dma};
   Buf header = {0};
   emit_kernel(program->kernel, &emit, c, h ? h : &header, loops, explain);
   buf_free(&header);
 }
 
-int write_result(const char* path, const Buf* text) {
-  const char* bytes = text->text ? text->text : "";
+int write_result(const char *path, const Buf *text) {
+  const char *bytes = text->text ? text->text : "";
   if (strcmp(path, "-") == 0) {
     fwrite(bytes, 1, text->length, stdout);
     return DONE;

@@ -36,26 +36,26 @@ const int verb_count = sizeof verbs / sizeof *verbs;
 
 static const Verb no_verb = {"pkc", "", "", VERB_LATER, NULL, NULL};
 
-const Verb* verb_find(const char* name) {
+const Verb *verb_find(const char *name) {
   for (int i = 0; i < verb_count; i++)
     if (strcmp(name, verbs[i].name) == 0) return &verbs[i];
   return NULL;
 }
 
-static int unknown_verb(const char* word) {
-  const char* names[16];
+static int unknown_verb(const char *word) {
+  const char *names[16];
   REQUIRE(verb_count <= 16);
   for (int i = 0; i < verb_count; i++) names[i] = verbs[i].name;
-  const char* near = closest_name(word, names, verb_count);
+  const char *near = closest_name(word, names, verb_count);
   if (near) return usage_error(NULL, "unknown verb %s; did you mean %s?", word, near);
   return usage_error(NULL, "unknown verb %s, and no file of that name", word);
 }
 
-static bool looks_like_file(const char* word) { return strpbrk(word, "./") || access(word, F_OK) == 0; }
+static bool looks_like_file(const char *word) { return strpbrk(word, "./") || access(word, F_OK) == 0; }
 
-static int run_verb(Options* options, int argc, char** argv) {
+static int run_verb(Options *options, int argc, char **argv) {
   if (argc < 2) return usage_error(NULL, "what should be done? A verb or a .pk file is wanted");
-  const Verb* verb = verb_find(argv[1]);
+  const Verb *verb = verb_find(argv[1]);
   int skip = verb ? 2 : 1;
   if (!verb && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--version") == 0))
     verb = &no_verb;
@@ -71,7 +71,7 @@ static int run_verb(Options* options, int argc, char** argv) {
   return verb->run(options);
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   Options options;
   options_init(&options, arena_new());

@@ -12,7 +12,7 @@
 enum { NPY_MAGIC = 6, NPY_HEADER_MOST = 1 << 20 };
 
 static const struct {
-  const char* code;
+  const char *code;
   DType dtype;
 } npy_codes[] = {
     {"b1", DT_BOOL}, {"i1", DT_I8},  {"u1", DT_U8},   {"i2", DT_I16}, {"u2", DT_U16}, {"i4", DT_I32},
@@ -24,21 +24,21 @@ enum { NPY_CODES = sizeof npy_codes / sizeof *npy_codes };
 
 typedef struct {
   const char *at, *end;
-  Arena* arena;
+  Arena *arena;
 } Reader;
 
-static void skip_blanks(Reader* r) {
+static void skip_blanks(Reader *r) {
   while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\t')) r->at++;
 }
 
-static bool take(Reader* r, char c) {
+static bool take(Reader *r, char c) {
   skip_blanks(r);
   if (r->at >= r->end || *r->at != c) return false;
   r->at++;
   return true;
 }
 
-static bool take_word(Reader* r, const char* word) {
+static bool take_word(Reader *r, const char *word) {
   skip_blanks(r);
   size_t length = strlen(word);
   if ((size_t)(r->end - r->at) < length || memcmp(r->at, word, length) != 0) return false;
@@ -47,7 +47,7 @@ static bool take_word(Reader* r, const char* word) {
 }
 
 // 'text' or "text" without escapes, as NumPy writes it; NULL when there is none.
-static const char* take_string(Reader* r) {
+static const char *take_string(Reader *r) {
   skip_blanks(r);
   if (r->at >= r->end || (*r->at != '\'' && *r->at != '"')) return NULL;
   const char *start = r->at + 1, *close = memchr(start, *r->at, (size_t)(r->end - start));
@@ -56,9 +56,9 @@ static const char* take_string(Reader* r) {
   return arena_strndup(r->arena, start, (size_t)(close - start));
 }
 
-static bool take_extent(Reader* r, int64_t* value) {
+static bool take_extent(Reader *r, int64_t *value) {
   skip_blanks(r);
-  const char* start = r->at;
+  const char *start = r->at;
   for (*value = 0; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++)
     if (!mul_i64(*value, 10, value) || !add_i64(*value, *r->at - '0', value)) return false;
   bool digits = r->at > start;
@@ -66,7 +66,7 @@ static bool take_extent(Reader* r, int64_t* value) {
   return digits;
 }
 
-static const char* read_shape(Reader* r, NpyHeader* header) {
+static const char *read_shape(Reader *r, NpyHeader *header) {
   if (!take(r, '(')) return "its shape is malformed";
   for (header->rank = 0; !take(r, ')');) {
     int64_t extent;
@@ -81,10 +81,10 @@ static const char* read_shape(Reader* r, NpyHeader* header) {
   return NULL;
 }
 
-static const char* read_descr(Reader* r, NpyHeader* header) {
+static const char *read_descr(Reader *r, NpyHeader *header) {
   skip_blanks(r);
   if (r->at < r->end && *r->at == '[') return "it holds records, not numbers";
-  const char* descr = take_string(r);
+  const char *descr = take_string(r);
   if (!descr) return "its dtype is malformed";
   char order = descr[0];
   if (order == '>') return arena_printf(r->arena, "its dtype %s is big-endian; save it as little-endian", descr);
@@ -98,7 +98,7 @@ static const char* read_descr(Reader* r, NpyHeader* header) {
   return arena_printf(r->arena, "its dtype %s has no counterpart in the language", descr);
 }
 
-static const char* read_entry(Reader* r, const char* key, NpyHeader* header, unsigned* seen) {
+static const char *read_entry(Reader *r, const char *key, NpyHeader *header, unsigned *seen) {
   if (strcmp(key, "descr") == 0) {
     *seen |= 1;
     return read_descr(r, header);
@@ -113,13 +113,13 @@ static const char* read_entry(Reader* r, const char* key, NpyHeader* header, uns
   return header->fortran || take_word(r, "False") ? NULL : "its fortran_order is malformed";
 }
 
-static const char* read_dictionary(Reader* r, NpyHeader* header) {
+static const char *read_dictionary(Reader *r, NpyHeader *header) {
   unsigned seen = 0;
   if (!take(r, '{')) return "its header is no dictionary";
   while (!take(r, '}')) {
-    const char* key = take_string(r);
+    const char *key = take_string(r);
     if (!key || !take(r, ':')) return "its header is malformed";
-    const char* wrong = read_entry(r, key, header, &seen);
+    const char *wrong = read_entry(r, key, header, &seen);
     if (wrong) return wrong;
     if (!take(r, ',') && !(r->at < r->end && *r->at == '}')) return "its header is malformed";
   }
@@ -127,7 +127,7 @@ static const char* read_dictionary(Reader* r, NpyHeader* header) {
 }
 
 // Where header text starts and how long it is. `length` may be that of a part of the file.
-static const char* header_extent(const unsigned char* bytes, size_t length, size_t* start, size_t* size) {
+static const char *header_extent(const unsigned char *bytes, size_t length, size_t *start, size_t *size) {
   if (length < NPY_MAGIC + 2 || memcmp(bytes, "\x93NUMPY", NPY_MAGIC) != 0) return "it is no .npy file";
   if (bytes[6] < 1 || bytes[6] > 3) return "its format version is unknown";
   *start = bytes[6] == 1 ? 10 : 12;
@@ -137,10 +137,10 @@ static const char* header_extent(const unsigned char* bytes, size_t length, size
   return *size <= NPY_HEADER_MOST ? NULL : "its header is too long";
 }
 
-const char* npy_parse(Arena* arena, const char* bytes, size_t length, NpyHeader* header) {
+const char *npy_parse(Arena *arena, const char *bytes, size_t length, NpyHeader *header) {
   size_t start, size;
   *header = (NpyHeader){0};
-  const char* wrong = header_extent((const unsigned char*)bytes, length, &start, &size);
+  const char *wrong = header_extent((const unsigned char *)bytes, length, &start, &size);
   if (wrong) return wrong;
   if (length - start < size) return "it ends inside the header";
   Reader r = {bytes + start, bytes + start + size, arena};
@@ -151,7 +151,7 @@ const char* npy_parse(Arena* arena, const char* bytes, size_t length, NpyHeader*
 // ---- files
 
 // Reads exactly `bytes` bytes, or fewer at the end of the file.
-static size_t read_fully(int fd, char* to, size_t bytes) {
+static size_t read_fully(int fd, char *to, size_t bytes) {
   size_t got = 0;
   while (got < bytes) {
     ssize_t part = read(fd, to + got, bytes - got < (1u << 30) ? bytes - got : 1u << 30);
@@ -162,7 +162,7 @@ static size_t read_fully(int fd, char* to, size_t bytes) {
   return got;
 }
 
-static const char* check_length(Arena* arena, int fd, const NpyHeader* header) {
+static const char *check_length(Arena *arena, int fd, const NpyHeader *header) {
   HostArray shape = {.dtype = header->dtype, .rank = header->rank};
   memcpy(shape.dim, header->dim, sizeof shape.dim);
   int64_t count;
@@ -176,55 +176,55 @@ static const char* check_length(Arena* arena, int fd, const NpyHeader* header) {
                       (long long)(have < 0 ? 0 : have), (long long)want);
 }
 
-static const char* read_header_of(Arena* arena, int fd, NpyHeader* header) {
+static const char *read_header_of(Arena *arena, int fd, NpyHeader *header) {
   enum { HEAD = 12 };
   char head[HEAD];
   size_t got = read_fully(fd, head, HEAD), start, size;
-  const char* wrong = header_extent((const unsigned char*)head, got, &start, &size);
+  const char *wrong = header_extent((const unsigned char *)head, got, &start, &size);
   if (wrong) return wrong;
   size_t whole = start + size;
-  char* bytes = arena_alloc(arena, whole > got ? whole : got);
+  char *bytes = arena_alloc(arena, whole > got ? whole : got);
   memcpy(bytes, head, got);
   if (whole > got) got += read_fully(fd, bytes + got, whole - got);
   wrong = npy_parse(arena, bytes, got, header);
   return wrong ? wrong : check_length(arena, fd, header);
 }
 
-const char* npy_read_header(Arena* arena, const char* path, NpyHeader* header) {
+const char *npy_read_header(Arena *arena, const char *path, NpyHeader *header) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return strerror(errno);
-  const char* wrong = read_header_of(arena, fd, header);
+  const char *wrong = read_header_of(arena, fd, header);
   close(fd);
   return wrong;
 }
 
 // Row-major `to` from column-major `from`.
-static void from_fortran(const HostArray* to, const char* from, int64_t count) {
+static void from_fortran(const HostArray *to, const char *from, int64_t count) {
   int bytes = dtype_bytes(to->dtype);
   int64_t index[MAX_RANK] = {0};
   for (int64_t i = 0; i < count; i++) {
     int64_t at = 0;
     for (int k = to->rank - 1; k >= 0; k--) at = at * to->dim[k] + index[k];
-    memcpy((char*)to->data + i * bytes, from + at * bytes, (size_t)bytes);
+    memcpy((char *)to->data + i * bytes, from + at * bytes, (size_t)bytes);
     for (int k = to->rank - 1; k >= 0 && ++index[k] == to->dim[k]; k--) index[k] = 0;
   }
 }
 
 // A bool is a byte 0 or 1, whatever the file holds.
-static void tidy_bools(const HostArray* array, int64_t count) {
-  unsigned char* bytes = array->data;
+static void tidy_bools(const HostArray *array, int64_t count) {
+  unsigned char *bytes = array->data;
   for (int64_t i = 0; array->dtype == DT_BOOL && i < count; i++) bytes[i] = bytes[i] != 0;
 }
 
-const char* npy_read_data(Arena* arena, const char* path, const NpyHeader* header, HostArray* array) {
+const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *header, HostArray *array) {
   int64_t count;
   if (!array_elements(array, &count)) return "its shape is too large";
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return strerror(errno);
-  const char* wrong = NULL;
+  const char *wrong = NULL;
   size_t bytes = (size_t)count * (size_t)dtype_bytes(array->dtype);
   bool turn = header->fortran && array->rank > 1;
-  char* to = turn ? arena_alloc(arena, bytes) : array->data;
+  char *to = turn ? arena_alloc(arena, bytes) : array->data;
   if (lseek(fd, (off_t)header->data_offset, SEEK_SET) < 0)
     wrong = strerror(errno);
   else if (read_fully(fd, to, bytes) != bytes)
@@ -236,13 +236,13 @@ const char* npy_read_data(Arena* arena, const char* path, const NpyHeader* heade
   return wrong;
 }
 
-static const char* code_of(DType dtype) {
+static const char *code_of(DType dtype) {
   for (int i = 0; i < NPY_CODES; i++)
     if (npy_codes[i].dtype == dtype) return npy_codes[i].code;
   INTERNAL("no .npy code for dtype %d", dtype);
 }
 
-const char* npy_write(Arena* arena, const char* path, const HostArray* array) {
+const char *npy_write(Arena *arena, const char *path, const HostArray *array) {
   int64_t count;
   Buf head = {0}, file = {0};
   if (!array_elements(array, &count)) return "the array is too large";
@@ -258,7 +258,7 @@ const char* npy_write(Arena* arena, const char* path, const HostArray* array) {
   buf_add(&file, head.text, head.length);
   buf_add(&file, array->data ? array->data : "", (size_t)count * (size_t)dtype_bytes(array->dtype));
   bool ok = write_file(path, file.text, file.length);
-  const char* wrong = ok ? NULL : arena_printf(arena, "%s", strerror(errno));
+  const char *wrong = ok ? NULL : arena_printf(arena, "%s", strerror(errno));
   buf_free(&head);
   buf_free(&file);
   return wrong;

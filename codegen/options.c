@@ -45,7 +45,7 @@ typedef struct {
   const char *name, *value;
   unsigned verbs;
   OptionId id;
-  const char* help;
+  const char *help;
 } OptionRow;
 
 static const OptionRow option_rows[] = {
@@ -78,7 +78,7 @@ static const OptionRow option_rows[] = {
 };
 enum { OPTION_ROWS = sizeof option_rows / sizeof *option_rows };
 
-int usage_error(const Verb* verb, const char* format, ...) {
+int usage_error(const Verb *verb, const char *format, ...) {
   va_list args;
   va_start(args, format);
   fputs("pkc: ", stderr);
@@ -88,7 +88,7 @@ int usage_error(const Verb* verb, const char* format, ...) {
   return USAGE_ERROR;
 }
 
-int user_error(const char* format, ...) {
+int user_error(const char *format, ...) {
   va_list args;
   va_start(args, format);
   fputs("pkc: error: ", stderr);
@@ -98,16 +98,16 @@ int user_error(const char* format, ...) {
   return USER_ERROR;
 }
 
-bool parse_int(const char* text, int64_t* value) {
-  const char* digits = text + (*text == '-');
+bool parse_int(const char *text, int64_t *value) {
+  const char *digits = text + (*text == '-');
   if (!*digits || strspn(digits, "0123456789") != strlen(digits)) return false;
   errno = 0;
   *value = strtoll(text, NULL, 10);
   return errno == 0;
 }
 
-static bool parse_seconds(const char* text, double* value) {
-  char* end;
+static bool parse_seconds(const char *text, double *value) {
+  char *end;
   *value = strtod(text, &end);
   return *text && !*end && *value > 0 && *value < 1e6;
 }
@@ -126,10 +126,10 @@ static void print_dumps(void) {
   printf("  %-22s %s\n  %-22s %s\n", "l", "the loop IR", "n", "the naive reference as C");
 }
 
-static void print_options(const Verb* verb) {
+static void print_options(const Verb *verb) {
   printf("\nOptions\n");
   for (int i = 0; i < OPTION_ROWS; i++) {
-    const OptionRow* row = &option_rows[i];
+    const OptionRow *row = &option_rows[i];
     if (!(row->verbs & verb->flag)) continue;
     char head[64];
     snprintf(head, sizeof head, "%s%s%s", row->name, row->value ? (row->name[1] == '-' ? "=" : " ") : "",
@@ -138,7 +138,7 @@ static void print_options(const Verb* verb) {
   }
 }
 
-static void print_verb_help(const Verb* verb) {
+static void print_verb_help(const Verb *verb) {
   printf("usage: pkc %s\n\n%s.\n", verb->synopsis, verb->summary);
   if (verb->text) printf("\n%s", verb->text);
   print_options(verb);
@@ -156,10 +156,10 @@ static void print_help(void) {
 
 // ---- reading
 
-static const OptionRow* find_option(const char* word, const Verb* verb, const char** value) {
-  const OptionRow* found = NULL;
+static const OptionRow *find_option(const char *word, const Verb *verb, const char **value) {
+  const OptionRow *found = NULL;
   for (int i = 0; i < OPTION_ROWS; i++) {
-    const OptionRow* row = &option_rows[i];
+    const OptionRow *row = &option_rows[i];
     size_t length = strlen(row->name);
     bool is_long = row->name[1] == '-';
     if (strncmp(word, row->name, length) != 0) continue;
@@ -173,18 +173,18 @@ static const OptionRow* find_option(const char* word, const Verb* verb, const ch
 }
 
 // NAME=VALUE in two interned parts; false when there is no name.
-static bool split_assignment(Options* options, const char* text, const char** name, const char** value) {
-  const char* equals = strchr(text, '=');
+static bool split_assignment(Options *options, const char *text, const char **name, const char **value) {
+  const char *equals = strchr(text, '=');
   if (!equals || equals == text) return false;
   *name = intern_n(text, (size_t)(equals - text));
   *value = arena_strndup(options->arena, equals + 1, strlen(equals + 1));
   return true;
 }
 
-static const char* read_static(Options* options, const char* text) {
+static const char *read_static(Options *options, const char *text) {
   StaticSetting setting = {0};
   if (!split_assignment(options, text, &setting.name, &setting.value) || !*setting.value) return "wants NAME=VALUE";
-  const char* dot = strchr(setting.name, '.');
+  const char *dot = strchr(setting.name, '.');
   if (dot) {
     setting.kernel = intern_n(setting.name, (size_t)(dot - setting.name));
     setting.name = intern(dot + 1);
@@ -193,7 +193,7 @@ static const char* read_static(Options* options, const char* text) {
   return NULL;
 }
 
-static const char* read_output(Options* options, const Verb* verb, const char* text) {
+static const char *read_output(Options *options, const Verb *verb, const char *text) {
   if (verb->flag != VERB_RUN) {
     options->output = text;
     return NULL;
@@ -204,26 +204,26 @@ static const char* read_output(Options* options, const Verb* verb, const char* t
   return NULL;
 }
 
-static const char* one_of(const char* value, const char* const* allowed) {
+static const char *one_of(const char *value, const char *const *allowed) {
   for (; *allowed; allowed++)
     if (strcmp(value, *allowed) == 0) return NULL;
   return "has an unknown value";
 }
 
-static const char* read_target(Options* options, const char* value) {
+static const char *read_target(Options *options, const char *value) {
   options->target = target_find(value);
   return options->target ? NULL : "names an unknown target";
 }
 
-static const char* read_count(const char* value, int64_t most, int64_t* count) {
+static const char *read_count(const char *value, int64_t most, int64_t *count) {
   return parse_int(value, count) && *count >= 1 && *count <= most ? NULL : "wants a positive number";
 }
 
 // NULL, or what is wrong, to be put after the option's name.
-static const char* apply_option(Options* options, const Verb* verb, const OptionRow* row, const char* value) {
+static const char *apply_option(Options *options, const Verb *verb, const OptionRow *row, const char *value) {
   static const char *const emit_kinds[] = {"c", "h", "naive", "ast", "ir", "loops", NULL}, *const dma[] = {"literal", NULL};
-  static const char* const forms[] = {"json", "text", NULL};
-  const char* wrong = NULL;
+  static const char *const forms[] = {"json", "text", NULL};
+  const char *wrong = NULL;
   int64_t count = 0;
   switch (row->id) {
     case OPTION_STATIC:
@@ -280,7 +280,7 @@ static const char* apply_option(Options* options, const Verb* verb, const Option
   return NULL;
 }
 
-static void read_plain_word(Options* options, const char* word) {
+static void read_plain_word(Options *options, const char *word) {
   Argument argument;
   if (options->files.count > 0 && split_assignment(options, word, &argument.name, &argument.value))
     LIST_PUSH(options->arena, &options->arguments, argument);
@@ -288,15 +288,15 @@ static void read_plain_word(Options* options, const char* word) {
     LIST_PUSH(options->arena, &options->files, word);
 }
 
-static int unknown_option(const Verb* verb, const char* word) {
-  const char* names[OPTION_ROWS];
+static int unknown_option(const Verb *verb, const char *word) {
+  const char *names[OPTION_ROWS];
   for (int i = 0; i < OPTION_ROWS; i++) names[i] = option_rows[i].name;
-  const char* near = strlen(word) > 3 ? closest_name(word, names, OPTION_ROWS) : NULL;
+  const char *near = strlen(word) > 3 ? closest_name(word, names, OPTION_ROWS) : NULL;
   if (near) return usage_error(verb, "unknown option %s; did you mean %s?", word, near);
   return usage_error(verb, "unknown option %s", word);
 }
 
-static int answer(const Verb* verb, OptionId id) {
+static int answer(const Verb *verb, OptionId id) {
   if (id == OPTION_VERSION)
     printf("pkc %s\n", PKC_VERSION);
   else if (verb->name[0] && strcmp(verb->name, "pkc") != 0)
@@ -306,12 +306,12 @@ static int answer(const Verb* verb, OptionId id) {
   return -1;
 }
 
-void options_init(Options* options, Arena* arena) {
+void options_init(Options *options, Arena *arena) {
   *options = (Options){.arena = arena, .target = target_find("native")};
   options->diagnostics = isatty(2) && !(getenv("NO_COLOR") && *getenv("NO_COLOR")) ? DIAG_COLOUR : DIAG_TEXT;
 }
 
-int options_read(Options* options, const Verb* verb, int count, char** words) {
+int options_read(Options *options, const Verb *verb, int count, char **words) {
   bool only_words = false;
   for (int i = 0; i < count; i++) {
     const char *word = words[i], *value = NULL;
@@ -323,14 +323,14 @@ int options_read(Options* options, const Verb* verb, int count, char** words) {
       only_words = true;
       continue;
     }
-    const OptionRow* row = strcmp(word, "-h") == 0 ? find_option("--help", verb, &value) : find_option(word, verb, &value);
+    const OptionRow *row = strcmp(word, "-h") == 0 ? find_option("--help", verb, &value) : find_option(word, verb, &value);
     if (!row) return unknown_option(verb, word);
     if (!(row->verbs & verb->flag)) return usage_error(verb, "%s does not go with `pkc %s`", row->name, verb->name);
     if (row->id == OPTION_HELP || row->id == OPTION_VERSION) return answer(verb, row->id);
     if (value && !row->value) return usage_error(verb, "%s takes no value", row->name);
     if (row->value && !value && ++i < count) value = words[i];
     if (row->value && (!value || !*value)) return usage_error(verb, "%s wants a value: %s", row->name, row->value);
-    const char* wrong = apply_option(options, verb, row, value);
+    const char *wrong = apply_option(options, verb, row, value);
     if (wrong) return usage_error(verb, "%s %s: `%s`", row->name, wrong, value);
   }
   return DONE;

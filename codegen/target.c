@@ -16,7 +16,7 @@ const Target targets[] = {
 };
 const int target_count = sizeof targets / sizeof *targets;
 
-static const char* native_name(void) {
+static const char *native_name(void) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
@@ -34,7 +34,7 @@ static const char* native_name(void) {
 }
 
 // The row of the machine at hand, compiled for exactly that machine.
-static const Target* native_target(void) {
+static const Target *native_target(void) {
   static Target native;
   if (!native.name) {
     native = *target_find(native_name());
@@ -48,7 +48,7 @@ static const Target* native_target(void) {
   return &native;
 }
 
-const Target* target_find(const char* name) {
+const Target *target_find(const char *name) {
   if (strcmp(name, "native") == 0) return native_target();
   for (int i = 0; i < target_count; i++)
     if (strcmp(name, targets[i].name) == 0) return &targets[i];

@@ -14,27 +14,27 @@ static bool known_letter(char letter) {
   return false;
 }
 
-static bool wants(const Options* options, char letter, const char* kind) {
+static bool wants(const Options *options, char letter, const char *kind) {
   return (options->dumps && strchr(options->dumps, letter)) || (options->emit && strcmp(options->emit, kind) == 0);
 }
 
 // NAME.c -> NAME.h in the same folder; "kernels/add.pk" -> "add.c" when no -o is given.
-static const char* with_ending(Arena* arena, const char* path, const char* ending) {
+static const char *with_ending(Arena *arena, const char *path, const char *ending) {
   const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
   size_t stem = dot && dot > path && (!slash || dot > slash + 1) ? (size_t)(dot - path) : strlen(path);
   return arena_printf(arena, "%.*s%s", (int)stem, path, ending);
 }
 
-static const char* base_name(const char* path) {
-  const char* slash = strrchr(path, '/');
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
   return slash ? slash + 1 : path;
 }
 
 // The header goes beside the C; neither is left behind alone when the other cannot be written.
-static int write_pair(Options* options, const char* path, const Buf* c, const Buf* h) {
-  const char* c_path = options->output ? options->output : with_ending(options->arena, base_name(path), ".c");
+static int write_pair(Options *options, const char *path, const Buf *c, const Buf *h) {
+  const char *c_path = options->output ? options->output : with_ending(options->arena, base_name(path), ".c");
   if (strcmp(c_path, "-") == 0) return write_result("-", c);
-  const char* h_path = with_ending(options->arena, c_path, ".h");
+  const char *h_path = with_ending(options->arena, c_path, ".h");
   if (strcmp(c_path, h_path) == 0) return user_error("-o %s: the C file cannot end in .h", c_path);
   int status = write_result(c_path, c);
   if (status != DONE) return status;
@@ -45,21 +45,21 @@ static int write_pair(Options* options, const char* path, const Buf* c, const Bu
   return status;
 }
 
-static void print_stage(void (*print)(const Kernel*, Buf*), const Kernel* k) {
+static void print_stage(void (*print)(const Kernel *, Buf *), const Kernel *k) {
   Buf text = {0};
   print(k, &text);
   write_result("-", &text);
   buf_free(&text);
 }
 
-static void print_tree(const Node* file) {
+static void print_tree(const Node *file) {
   Buf text = {0};
   ast_dump(file, &text);
   write_result("-", &text);
   buf_free(&text);
 }
 
-static void print_naive(Kernel* k) {
+static void print_naive(Kernel *k) {
   Buf text = {0};
   if (k->reference)
     emit_naive(k, &text);
@@ -69,12 +69,12 @@ static void print_naive(Kernel* k) {
   buf_free(&text);
 }
 
-static int emit_and_write(Options* options, Program* program, const char* path) {
+static int emit_and_write(Options *options, Program *program, const char *path) {
   Buf c = {0}, h = {0}, loops = {0};
   program_emit(program, options, &c, &h, &loops, NULL);
   int status = DONE;
   if (wants(options, 'l', "loops")) write_result("-", &loops);
-  const char* to = options->output ? options->output : "-";
+  const char *to = options->output ? options->output : "-";
   if (options->emit && strcmp(options->emit, "c") == 0)
     status = write_result(to, &c);
   else if (options->emit && strcmp(options->emit, "h") == 0)
@@ -87,16 +87,16 @@ static int emit_and_write(Options* options, Program* program, const char* path) 
   return status;
 }
 
-int verb_compile(Options* options) {
-  for (const char* letter = options->dumps; letter && *letter; letter++)
+int verb_compile(Options *options) {
+  for (const char *letter = options->dumps; letter && *letter; letter++)
     if (!known_letter(*letter)) return usage_error(verb_find("compile"), "-d: no stage has the letter `%c`", *letter);
   Program program;
-  const char* path = options->files.at[0];
+  const char *path = options->files.at[0];
   int status = program_load(&program, options, path);
   if (program.file && wants(options, 'a', "ast")) print_tree(program.file);
   if (status != DONE) return status;
   for (int i = 0; i < options->arguments.count; i++) {
-    const char* name = options->arguments.at[i].name;
+    const char *name = options->arguments.at[i].name;
     if (!program_has_static(&program, name)) return user_error("%s: %s is no static of %s", path, name, program.kernel->name);
   }
   if (wants(options, 'i', "ir")) print_stage(ir_print, program.kernel);

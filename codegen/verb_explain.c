@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int explain_code(const char* code) {
+static int explain_code(const char *code) {
   int64_t number;
-  const char* meaning = parse_int(code + 1, &number) && number >= 0 && number < 10000 ? error_meaning((int)number) : NULL;
+  const char *meaning = parse_int(code + 1, &number) && number >= 0 && number < 10000 ? error_meaning((int)number) : NULL;
   if (!meaning) return user_error("there is no error %s", code);
   printf("E%04d: %s\n", (int)number, meaning);
   return DONE;
 }
 
 // What the text of explain holds: the notes of the passes, then the account of the emitter.
-static int explain_kernel(Options* options, Program* program) {
+static int explain_kernel(Options *options, Program *program) {
   Buf notes = {0}, c = {0}, explain = {0};
   program_optimise(program, options, &notes);
   program_emit(program, options, &c, NULL, NULL, &explain);
@@ -30,8 +30,8 @@ static int explain_kernel(Options* options, Program* program) {
   return status;
 }
 
-int verb_explain(Options* options) {
-  const char* path = options->files.at[0];
+int verb_explain(Options *options) {
+  const char *path = options->files.at[0];
   if (path[0] == 'E' && strlen(path) == 5 && strspn(path + 1, "0123456789") == 4) return explain_code(path);
   Program program;
   int status = program_load(&program, options, path);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int format_file(Options* options, const char* path) {
+static int format_file(Options *options, const char *path) {
   bool standard = strcmp(path, "-") == 0;
   Source source = {.path = standard ? "<stdin>" : path};
   source.text = read_file(options->arena, standard ? "/dev/stdin" : path, &source.length);
@@ -28,7 +28,7 @@ static int format_file(Options* options, const char* path) {
   return status;
 }
 
-int verb_fmt(Options* options) {
+int verb_fmt(Options *options) {
   if (options->output && options->files.count > 1) return usage_error(verb_find("fmt"), "-o goes with one file");
   int worst = DONE;
   for (int i = 0; i < options->files.count; i++) {

@@ -1,0 +1,141 @@
+// A built kernel on data: the harness runs in a child process, the arrays are in a memory file that both map.
+#define _GNU_SOURCE
+#include "codegen/driver.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *place_naive(Arena *arena, Binding *binding, Dataset *data) {
+  const Kernel *k = binding->program.kernel;
+  data->naive_outputs = NEW_ARRAY(arena, HostArray, k->outputs);
+  data->naive_offsets = NEW_ARRAY(arena, int64_t, k->outputs);
+  for (int i = 0; i < k->outputs; i++) {
+    data->naive_outputs[i] = binding->operands[k->inputs + i];
+    data->naive_offsets[i] = data->bytes;
+    bool fits = add_array_bytes(&data->bytes, &data->naive_outputs[i]);
+    if (!fits) return "the outputs are too large";
+  }
+  return NULL;
+}
+
+const char *dataset_open(Arena *arena, Binding *binding, bool naive, Dataset *data) {
+  *data = (Dataset){.fd = -1, .bytes = binding->total_bytes};
+  const char *wrong = naive ? place_naive(arena, binding, data) : NULL;
+  if (!wrong) wrong = check_memory(arena, data->bytes);
+  if (wrong) return wrong;
+  data->fd = memfd_create("pkc", MFD_CLOEXEC);
+  if (data->fd < 0 || ftruncate(data->fd, data->bytes > 0 ? (off_t)data->bytes : 64) != 0)
+    return arena_printf(arena, "no memory for the arrays: %s", strerror(errno));
+  data->memory = map_memory(data->bytes, data->fd);
+  if (!data->memory) return arena_printf(arena, "no memory for the arrays: %s", strerror(errno));
+  for (int i = 0; naive && i < binding->program.kernel->outputs; i++)
+    data->naive_outputs[i].data = data->memory + data->naive_offsets[i];
+  return bind_fill(binding, data->memory);
+}
+
+void dataset_close(Dataset *data) {
+  if (data->memory) munmap(data->memory, data->bytes > 0 ? (size_t)data->bytes : 1);
+  if (data->fd >= 0) close(data->fd);
+  *data = (Dataset){.fd = -1};
+}
+
+static void put_shape(Buf *words, int index, const HostArray *array) {
+  buf_printf(words, "shape.%d=", index);
+  for (int k = 0; k < array->rank; k++) buf_printf(words, "%s%lld", k ? "x" : "", (long long)array->dim[k]);
+  buf_putc(words, ' ');
+}
+
+// The arguments of the harness, in one text without blanks inside words.
+static void put_arguments(Buf *words, const Binding *binding, const Dataset *data, const ExecuteOptions *options) {
+  const Kernel *k = binding->program.kernel;
+  buf_printf(words, "%d mode=%s naive=%d progress=%d ", data->fd, options->mode, options->naive, options->progress);
+  if (options->threads > 0) buf_printf(words, "threads=%d ", options->threads);
+  if (options->min_time > 0) buf_printf(words, "min_time=%g ", options->min_time);
+  if (options->max_time > 0) buf_printf(words, "max_time=%g ", options->max_time);
+  for (int i = 0; i < k->inputs + k->outputs; i++) {
+    put_shape(words, i, &binding->operands[i]);
+    buf_printf(words, "offset.%d=%lld ", i, (long long)binding->offsets[i]);
+  }
+  for (int i = 0; options->naive && i < k->outputs; i++)
+    buf_printf(words, "naive_offset.%d=%lld ", k->inputs + i, (long long)data->naive_offsets[i]);
+}
+
+static const char *signal_text(Arena *arena, int number) {
+  if (number == SIGKILL) return "the compiled kernel was killed (out of memory?)";
+  return arena_printf(arena, "the compiled kernel died of signal %d (%s)", number, strsignal(number));
+}
+
+void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data, const ExecuteOptions *options,
+             Outcome *outcome) {
+  *outcome = (Outcome){0};
+  Buf words = {0};
+  put_arguments(&words, binding, data, options);
+  const char *texts[] = {program, words.text};
+  const char *const *split = split_words(arena, texts + 1, 1);
+  LIST(const char *) argv = {0};
+  LIST_PUSH(arena, &argv, program);
+  for (int i = 0; split[i]; i++) LIST_PUSH(arena, &argv, split[i]);
+  LIST_PUSH(arena, &argv, NULL);
+  if (options->vmem_limit > 0) setenv("PK_VMEM_LIMIT", arena_printf(arena, "%lld", (long long)options->vmem_limit), 1);
+  Buf output = {0};
+  int status = run_child((const char *const *)argv.at, data->fd, &output, NULL);
+  outcome->output = (Buf){arena_strndup(arena, output.length ? output.text : "", output.length), output.length, output.length};
+  buf_free(&output);
+  buf_free(&words);
+  if (status < 0)
+    outcome->message = arena_printf(arena, "cannot run %s: %s", program, strerror(errno));
+  else if (WIFSIGNALED(status)) {
+    outcome->crashed = true;
+    outcome->message = signal_text(arena, WTERMSIG(status));
+  } else if (WEXITSTATUS(status) != 0) {
+    const char *message = outcome_text(arena, outcome, "message");
+    outcome->refused = message != NULL;
+    outcome->crashed = !outcome->refused;
+    outcome->message = message ? message : arena_printf(arena, "the compiled kernel ended with status %d", WEXITSTATUS(status));
+  }
+}
+
+const char *outcome_text(Arena *arena, const Outcome *outcome, const char *key) {
+  size_t length = strlen(key);
+  for (const char *line = outcome->output.text; line && *line;) {
+    size_t end = strcspn(line, "\n");
+    if (strncmp(line, key, length) == 0 && line[length] == '=') return arena_strndup(arena, line + length + 1, end - length - 1);
+    line += end + (line[end] == '\n');
+  }
+  return NULL;
+}
+
+double outcome_number(Arena *arena, const Outcome *outcome, const char *key, double otherwise) {
+  const char *text = outcome_text(arena, outcome, key);
+  return text && *text ? strtod(text, NULL) : otherwise;
+}
+
+const char *build_kernel(Arena *arena, const Binding *binding, const Options *options, const BuildFlags *flags, bool *temporary,
+                         const char **message) {
+  Kernel *k = binding->program.kernel;
+  Program copy = binding->program;
+  Buf c = {0}, h = {0}, naive = {0};
+  if (flags->naive_flags && k->reference) emit_naive(k, &naive);
+  copy.kernel = lower(arena, &copy.source, copy.file, options->kernel, &binding->lower_options, diag_new(arena, &copy.source));
+  REQUIRE(copy.kernel);
+  program_optimise(&copy, options, NULL);
+  program_emit(&copy, options, &c, &h, NULL, NULL);
+  BuildJob job = {.name = k->name,
+                  .c = c.text,
+                  .h = h.text,
+                  .naive = naive.length ? naive.text : NULL,
+                  .cc = flags->cc,
+                  .flags = flags->flags,
+                  .naive_flags = flags->naive_flags,
+                  .no_cache = options->no_cache};
+  const char *program = build_program(arena, &job, temporary, message);
+  buf_free(&c);
+  buf_free(&h);
+  buf_free(&naive);
+  return program;
+}
