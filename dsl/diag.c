@@ -1,0 +1,313 @@
+#include "dsl/diag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ERROR_LIMIT = 20, WARNING_LIMIT = 100, WINDOW_COLUMNS = 100, WINDOW_BEFORE = 40, TAB_COLUMNS = 4 };
+
+typedef struct {
+  Severity severity;
+  int code, order;
+  Span span;
+  const char* text;
+} Message;
+
+struct Diag {
+  Arena* arena;
+  const Source* source;
+  LIST(Message) messages;
+  int errors, warnings;
+  bool dropping;  // the last message was not kept, nor are its notes
+};
+
+static const char* const severity_name[] = {"error", "warning", "note"};
+static const char* const severity_colour[] = {"\033[1;31m", "\033[1;35m", "\033[1;36m"};
+
+Diag* diag_new(Arena* arena, const Source* source) {
+  Diag* diag = NEW(arena, Diag);
+  diag->arena = arena;
+  diag->source = source;
+  return diag;
+}
+
+const Source* diag_source(const Diag* diag) { return diag->source; }
+int diag_error_count(const Diag* diag) { return diag->errors; }
+bool diag_too_many(const Diag* diag) { return diag->errors >= ERROR_LIMIT; }
+
+// ---- collecting
+
+static bool said_already(const Diag* diag, const Message* message) {
+  for (int i = 0; i < diag->messages.count; i++) {
+    const Message* m = &diag->messages.at[i];
+    if (m->severity == message->severity && m->code == message->code && m->span.start == message->span.start &&
+        m->span.end == message->span.end && strcmp(m->text, message->text) == 0)
+      return true;
+  }
+  return false;
+}
+
+static void add_message(Diag* diag, Severity severity, int code, Span span, const char* format, va_list args) {
+  Buf buf = {0};
+  buf_vprintf(&buf, format, args);
+  Message message = {severity, code, diag->messages.count, span, arena_strndup(diag->arena, buf.text, buf.length)};
+  buf_free(&buf);
+  diag->dropping = said_already(diag, &message);
+  if (severity == DIAG_ERROR) diag->dropping |= diag->errors++ >= ERROR_LIMIT;
+  if (severity == DIAG_WARNING) diag->dropping |= diag->warnings++ >= WARNING_LIMIT;
+  if (!diag->dropping) LIST_PUSH(diag->arena, &diag->messages, message);
+}
+
+void diag_error(Diag* diag, Span span, ErrorCode code, const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  add_message(diag, DIAG_ERROR, (int)code, span, format, args);
+  va_end(args);
+}
+
+void diag_warning(Diag* diag, Span span, ErrorCode code, const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  add_message(diag, DIAG_WARNING, (int)code, span, format, args);
+  va_end(args);
+}
+
+void diag_note(Diag* diag, Span span, const char* format, ...) {
+  if (diag->dropping) return;
+  Buf buf = {0};
+  va_list args;
+  va_start(args, format);
+  buf_vprintf(&buf, format, args);
+  va_end(args);
+  Message message = {DIAG_NOTE, 0, diag->messages.count, span, arena_strndup(diag->arena, buf.text, buf.length)};
+  buf_free(&buf);
+  LIST_PUSH(diag->arena, &diag->messages, message);
+}
+
+// ---- places
+
+void source_position(const Source* source, uint32_t offset, int* line, int* column) {
+  size_t end = offset < source->length ? offset : source->length, start = 0;
+  *line = 1;
+  for (const char* newline; (newline = memchr(source->text + start, '\n', end - start)); (*line)++)
+    start = (size_t)(newline - source->text) + 1;
+  *column = (int)(end - start) + 1;
+}
+
+typedef struct {
+  size_t start, end;
+  int line, column, end_column;
+} Place;  // the first line of a span, without its newline
+
+static Place place_of(const Source* source, Span span) {
+  Place place;
+  source_position(source, span.start, &place.line, &place.column);
+  size_t at = span.start < source->length ? span.start : source->length;
+  place.start = at - (size_t)(place.column - 1);
+  const char* newline = memchr(source->text + at, '\n', source->length - at);
+  place.end = newline ? (size_t)(newline - source->text) : source->length;
+  if (place.end > place.start && place.end > at && source->text[place.end - 1] == '\r') place.end--;
+  size_t last = span.end < place.end ? span.end : place.end;
+  place.end_column = last > at ? (int)(last - place.start) + 1 : place.column + 1;
+  return place;
+}
+
+static bool has_place(Span span) { return span.start || span.end; }
+
+// ---- characters made safe to show
+
+// The length of the UTF-8 character at text[at]; 0 when it is none, or one that a terminal acts on.
+static size_t shown_length(const char* text, size_t at, size_t end) {
+  const unsigned char* c = (const unsigned char*)text + at;
+  if (c[0] < 0x80) return c[0] >= 0x20 && c[0] != 0x7f;
+  size_t length = c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : c[0] >= 0xe0 && c[0] < 0xf0 ? 3 : c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : 0;
+  if (!length || length > end - at) return 0;
+  uint32_t point = c[0] & (0x7fu >> length);
+  for (size_t i = 1; i < length; i++) {
+    if ((c[i] & 0xc0) != 0x80) return 0;
+    point = point << 6 | (c[i] & 0x3f);
+  }
+  bool overlong = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
+  bool surrogate = point >= 0xd800 && point < 0xe000;
+  bool acts = point < 0xa0 || point == 0x61c || (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
+              (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;  // C1 controls, direction marks
+  return overlong || surrogate || acts || point > 0x10ffff ? 0 : length;
+}
+
+static void put_safe(Buf* out, const char* text) {
+  for (size_t at = 0, end = strlen(text); at < end;) {
+    size_t length = shown_length(text, at, end);
+    if (length)
+      buf_add(out, text + at, length);
+    else
+      buf_putc(out, text[at] == '\n' ? '\n' : '?');
+    at += length ? length : 1;
+  }
+}
+
+static void put_json_string(Buf* out, const char* text) {
+  buf_putc(out, '"');
+  for (size_t at = 0, end = strlen(text); at < end;) {
+    unsigned char c = (unsigned char)text[at];
+    size_t length = shown_length(text, at, end);
+    if (c == '"' || c == '\\')
+      buf_printf(out, "\\%c", c);
+    else if (length)
+      buf_add(out, text + at, length);
+    else if (c < 0x80)
+      buf_printf(out, "\\u%04x", (unsigned)c);
+    else
+      buf_puts(out, "\\ufffd");
+    at += length ? length : 1;
+  }
+  buf_putc(out, '"');
+}
+
+// ---- the line and its carets
+
+static bool continues(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
+
+// Of a long line, about WINDOW_COLUMNS bytes around the place, cut between characters.
+static void choose_window(const Source* source, const Place* place, size_t* from, size_t* to) {
+  *from = place->start;
+  *to = place->end;
+  if (place->end - place->start <= WINDOW_COLUMNS + WINDOW_COLUMNS / 5) return;
+  size_t at = place->start + (size_t)(place->column - 1);
+  if (at - place->start > WINDOW_BEFORE) *from = at - WINDOW_BEFORE;
+  if (place->end - *from > WINDOW_COLUMNS) *to = *from + WINDOW_COLUMNS;
+  for (int i = 0; i < 3 && *from > place->start && continues(source->text[*from]); i++) --*from;
+  for (int i = 0; i < 3 && *to < place->end && continues(source->text[*to]); i++) ++*to;
+}
+
+// Adds the shown form of text[at] and gives the bytes it took; columns grows by its width.
+static size_t put_character(Buf* out, const Source* source, size_t at, size_t end, int* columns) {
+  if (source->text[at] == '\t') {
+    int width = TAB_COLUMNS - *columns % TAB_COLUMNS;
+    buf_printf(out, "%*s", width, "");
+    *columns += width;
+    return 1;
+  }
+  size_t length = shown_length(source->text, at, end);
+  if (length)
+    buf_add(out, source->text + at, length);
+  else
+    buf_putc(out, '?');
+  ++*columns;
+  return length ? length : 1;
+}
+
+static void put_excerpt(Buf* out, const Source* source, const Place* place, const char* colour, const char* plain) {
+  size_t from, to, first = place->start + (size_t)place->column - 1, last = place->start + (size_t)place->end_column - 1;
+  choose_window(source, place, &from, &to);
+  char margin[32];
+  int width = snprintf(margin, sizeof margin, "%5d", place->line), columns = 0, caret = -1, caret_end = -1;
+  buf_printf(out, "%s | %s", margin, from > place->start ? "..." : "");
+  for (size_t at = from; at < to;) {
+    if (caret < 0 && at >= first) caret = columns;
+    if (caret_end < 0 && at >= last) caret_end = columns;
+    at += put_character(out, source, at, to, &columns);
+  }
+  if (caret < 0) caret = columns;
+  if (caret_end < 0) caret_end = columns;
+  buf_printf(out, "%s\n%*s | %*s%s^", to < place->end ? "..." : "", width, "", caret + (from > place->start ? 3 : 0), "", colour);
+  for (int i = caret + 1; i < caret_end; i++) buf_putc(out, '~');
+  buf_printf(out, "%s\n", plain);
+}
+
+// ---- printing
+
+static void print_text(const Diag* diag, const Message* m, Buf* out, bool coloured) {
+  const char *bold = coloured ? "\033[1m" : "", *plain = coloured ? "\033[0m" : "";
+  const char* colour = coloured ? severity_colour[m->severity] : "";
+  Place place;
+  buf_puts(out, bold);
+  if (has_place(m->span)) {
+    place = place_of(diag->source, m->span);
+    put_safe(out, diag->source->path);
+    buf_printf(out, ":%d:%d: ", place.line, place.column);
+  } else if (m->severity != DIAG_NOTE) {
+    put_safe(out, diag->source->path);
+    buf_puts(out, ": ");
+  }
+  buf_printf(out, "%s%s:%s %s", colour, severity_name[m->severity], plain, m->severity == DIAG_NOTE ? "" : bold);
+  put_safe(out, m->text);
+  buf_puts(out, plain);
+  if (m->severity != DIAG_NOTE) buf_printf(out, " [E%04d]", m->code);
+  buf_putc(out, '\n');
+  if (has_place(m->span)) put_excerpt(out, diag->source, &place, colour, plain);
+}
+
+static void json_place(const Diag* diag, Span span, Buf* out) {
+  buf_puts(out, "\"file\":");
+  put_json_string(out, diag->source->path);
+  if (!has_place(span)) return;
+  Place place = place_of(diag->source, span);
+  buf_printf(out, ",\"line\":%d,\"column\":%d,\"end_column\":%d", place.line, place.column, place.end_column);
+}
+
+static void print_json(const Diag* diag, const Message* m, int notes, Buf* out) {
+  buf_putc(out, '{');
+  json_place(diag, m->span, out);
+  buf_printf(out, ",\"severity\":\"%s\",\"code\":\"E%04d\",\"message\":", severity_name[m->severity], m->code);
+  put_json_string(out, m->text);
+  buf_puts(out, ",\"notes\":[");
+  for (int i = 1; i <= notes; i++) {
+    buf_puts(out, i > 1 ? ",{" : "{");
+    json_place(diag, m[i].span, out);
+    buf_puts(out, ",\"message\":");
+    put_json_string(out, m[i].text);
+    buf_putc(out, '}');
+  }
+  buf_puts(out, "]}\n");
+}
+
+static int count_notes(const Diag* diag, int head) {
+  int notes = 0;
+  while (head + notes + 1 < diag->messages.count && diag->messages.at[head + notes + 1].severity == DIAG_NOTE) notes++;
+  return notes;
+}
+
+// The indices of errors and warnings, by place and then as they came. Messages number some hundred at most.
+static int sort_heads(const Diag* diag, int* heads) {
+  int count = 0;
+  for (int i = 0; i < diag->messages.count; i++) {
+    if (diag->messages.at[i].severity == DIAG_NOTE) continue;
+    int at = count++;
+    for (; at > 0 && diag->messages.at[heads[at - 1]].span.start > diag->messages.at[i].span.start; at--)
+      heads[at] = heads[at - 1];
+    heads[at] = i;
+  }
+  return count;
+}
+
+static void print_closing(const Diag* diag, Buf* out, DiagFormat format) {
+  if (!diag_too_many(diag) || format == DIAG_JSON) return;
+  put_safe(out, diag->source->path);
+  buf_printf(out, ": too many errors: stopped after %d\n", ERROR_LIMIT);
+}
+
+void diag_print(const Diag* diag, Buf* out, DiagFormat format) {
+  int heads[ERROR_LIMIT + WARNING_LIMIT];
+  int count = sort_heads(diag, heads);
+  for (int i = 0; i < count; i++) {
+    int notes = count_notes(diag, heads[i]);
+    const Message* message = &diag->messages.at[heads[i]];
+    if (format == DIAG_JSON) {
+      print_json(diag, message, notes, out);
+      continue;
+    }
+    for (int k = 0; k <= notes; k++) print_text(diag, message + k, out, format == DIAG_COLOUR);
+  }
+  print_closing(diag, out, format);
+}
+
+const char* error_meaning(int code) {
+  switch (code) {
+#define E(number, name, meaning) \
+  case number:                   \
+    return meaning;
+#include "dsl/errors.def"
+#undef E
+    default:
+      return NULL;
+  }
+}

@@ -1,0 +1,503 @@
+// Drives the parser: reads the tokens, feeds them, and after a mistake finds the place to go on from.
+#include "dsl/parse.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "parser.h"
+
+typedef struct {
+  int kind;
+  Span span;
+} Lexeme;
+
+typedef struct {
+  Parse parse;
+  void* machine;    // the generated parser
+  Lexeme* lexemes;  // all tokens without comments, on the heap; ends with kind 0
+  int count, capacity, at;
+  int open[MAX_NESTING], open_count;  // indices of the brackets that are open
+  int quiet_until;                    // mistakes up to this token follow from one that was reported
+  int last_mistake;                   // so that every recovery moves on
+  int brace_excess;                   // `{` in the whole text minus `}`
+} Driver;
+
+// ---- tokens
+
+static void keep_lexeme(Driver* d, int kind, Span span) {
+  if (d->count == d->capacity) {
+    d->capacity = d->capacity ? d->capacity * 2 : 1024;
+    d->lexemes = realloc(d->lexemes, sizeof *d->lexemes * (size_t)d->capacity);
+    if (!d->lexemes) INTERNAL("out of memory for %d tokens", d->capacity);
+  }
+  d->lexemes[d->count++] = (Lexeme){kind, span};
+}
+
+static void read_lexemes(Driver* d) {
+  Lexer lexer;
+  int kind;
+  lexer_start(&lexer, d->parse.source, d->parse.diag);
+  do {
+    Span span;
+    kind = lexer_next(&lexer, &span);
+    if (diag_too_many(d->parse.diag)) kind = 0;
+    d->brace_excess += (kind == T_LBRACE) - (kind == T_RBRACE);
+    if (kind != LEX_LINE_COMMENT && kind != LEX_BLOCK_COMMENT) keep_lexeme(d, kind, span);
+  } while (kind);
+}
+
+static int kind_at(const Driver* d, int at) { return at < d->count ? d->lexemes[at].kind : 0; }
+static Span span_at(const Driver* d, int at) { return d->lexemes[at < d->count ? at : d->count - 1].span; }
+static const char* text_at(const Driver* d, int at) { return d->parse.source->text + span_at(d, at).start; }
+static int length_at(const Driver* d, int at) { return (int)(span_at(d, at).end - span_at(d, at).start); }
+
+static bool token_is(const Driver* d, int at, const char* text) {
+  return at >= 0 && length_at(d, at) == (int)strlen(text) && memcmp(text_at(d, at), text, strlen(text)) == 0;
+}
+
+static bool starts_line(const Driver* d, int at) {
+  if (at <= 0) return true;
+  uint32_t from = span_at(d, at - 1).end, to = span_at(d, at).start;
+  return to > from && memchr(d->parse.source->text + from, '\n', to - from) != NULL;
+}
+
+// ---- the values of tokens
+
+static bool ends_value(int kind) {
+  return kind == T_NAME || kind == T_INT || kind == T_FLOAT || kind == T_RPAREN || kind == T_RBRACKET || kind == T_STRING;
+}
+
+// 2^63 is allowed where a unary minus stands before it, and is then INT64_MIN.
+static int64_t integer_value(Driver* d, int at) {
+  const char* text = text_at(d, at);
+  int length = length_at(d, at), base = length > 2 && (text[1] | 32) == 'x' ? 16 : 10;
+  uint64_t value = 0;
+  bool fits = true;
+  for (int i = base == 16 ? 2 : 0; i < length; i++) {
+    unsigned digit = text[i] <= '9' ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a') + 10;
+    if (digit >= (unsigned)base) return 0;  // a bad number, reported by the lexer
+    fits = fits && !__builtin_mul_overflow(value, (uint64_t)base, &value) && !__builtin_add_overflow(value, digit, &value);
+  }
+  bool negated = at > 0 && kind_at(d, at - 1) == T_MINUS && !(at > 1 && ends_value(kind_at(d, at - 2)));
+  if (fits && value <= INT64_MAX) return (int64_t)value;
+  if (fits && negated && value == (uint64_t)INT64_MAX + 1) return INT64_MIN;
+  diag_error(d->parse.diag, span_at(d, at), ERR_BAD_NUMBER, "this integer does not fit 64 bits");
+  return 0;
+}
+
+static double float_value(Driver* d, int at) {
+  char* copy = arena_strndup(d->parse.arena, text_at(d, at), (size_t)length_at(d, at));
+  double value = strtod(copy, NULL);
+  if (isinf(value))
+    diag_error(d->parse.diag, span_at(d, at), ERR_BAD_NUMBER, "this number is too large for an f64; infinity is written inf");
+  copy[strcspn(copy, "eE")] = 0;
+  if (value == 0 && strpbrk(copy, "123456789"))
+    diag_error(d->parse.diag, span_at(d, at), ERR_BAD_NUMBER, "this number is too small for an f64");
+  return value;
+}
+
+static const char* string_value(const Driver* d, int at) {
+  const char *text = text_at(d, at) + 1, *end = text + length_at(d, at) - 2;
+  Buf buf = {0};
+  buf_puts(&buf, "");
+  for (; text < end; text++) {
+    const char* escape = *text == '\\' && text + 1 < end ? memchr("n\nr\rt\t\\\\\"\"", text[1], 10) : NULL;
+    if (escape) text++;
+    buf_putc(&buf, escape ? escape[1] : *text);
+  }
+  const char* value = intern_n(buf.text, strlen(buf.text));
+  buf_free(&buf);
+  return value;
+}
+
+static Token token_at(Driver* d, int at) {
+  Token token = {.span = span_at(d, at)};
+  switch (kind_at(d, at)) {
+    case T_INT:
+      token.ival = integer_value(d, at);
+      break;
+    case T_FLOAT:
+      token.fval = float_value(d, at);
+      break;
+    case T_STRING:
+      token.name = string_value(d, at);
+      break;
+    case T_TRUE:
+      token.ival = 1;
+      break;
+    default:
+      if (token.span.end > token.span.start) token.name = intern_n(text_at(d, at), (size_t)length_at(d, at));
+  }
+  return token;
+}
+
+// ---- saying what is wrong
+
+static bool suppressed(const Driver* d) { return d->at <= d->quiet_until; }
+
+static bool reserved_word(int kind) {
+  const TokenInfo* info = token_info_of(kind);
+  return info && info->class == TOKEN_RESERVED;
+}
+
+static const char* describe(const Driver* d, int at) {
+  int kind = kind_at(d, at), length = length_at(d, at);
+  if (!kind) return "the end of the file";
+  if (kind == T_STRING) return "a string";
+  bool whole = length <= 30;
+  return arena_printf(d->parse.arena, "`%.*s%s`", whole ? length : 27, text_at(d, at), whole ? "" : "...");
+}
+
+typedef struct {
+  const char* text[8];
+  int count;
+  bool after_value;
+} Expected;
+
+static void expect(Expected* e, const char* text) {
+  if (e->count < 8) e->text[e->count] = text;
+  e->count++;
+}
+
+// What may stand here, in the words of a message. Operators go without saying after a value.
+static void find_expected(const Driver* d, Expected* e) {
+  bool value = parser_accepts(d->machine, T_INT), name = parser_accepts(d->machine, T_NAME);
+  e->after_value = parser_accepts(d->machine, T_PLUS);
+  if (parser_accepts(d->machine, T_LET)) {
+    expect(e, "a statement");
+    expect(e, "`}`");
+    return;
+  }
+  if (value) expect(e, "a value");
+  if (name && !value) expect(e, "a name");
+  if (parser_accepts(d->machine, T_ASSIGN)) expect(e, "`=`");
+  for (int i = 0; i < token_info_count; i++) {
+    const TokenInfo* info = &token_info[i];
+    bool told = value && (info->kind == T_NOT || info->kind == T_TILDE || info->kind == T_TRUE || info->kind == T_FALSE);
+    bool continues = (e->after_value || value) && info->class == TOKEN_OPERATOR;
+    bool word = info->class == TOKEN_WORD && name;
+    if (told || continues || word || info->class == TOKEN_ASSIGNING) continue;
+    if (info->class == TOKEN_OTHER && (info->kind == T_NAME || value)) continue;
+    if (!parser_accepts(d->machine, info->kind)) continue;
+    expect(e, info->class == TOKEN_OTHER ? info->text : arena_printf(d->parse.arena, "`%s`", info->text));
+  }
+}
+
+static const char* expected_text(const Driver* d) {
+  Expected e = {{0}, 0, false};
+  Buf buf = {0};
+  find_expected(d, &e);
+  if (e.count == 0 || e.count > 6) return NULL;
+  buf_puts(&buf, "expected ");
+  for (int i = 0; i < e.count; i++) buf_printf(&buf, "%s%s", i == 0 ? "" : i == e.count - 1 ? " or " : ", ", e.text[i]);
+  if (e.after_value) buf_puts(&buf, " after the value");
+  char* text = arena_strndup(d->parse.arena, buf.text, buf.length);
+  buf_free(&buf);
+  return text;
+}
+
+// Where a `//` stands after the last good token on its line, perhaps meant as a division. {0, 0} if there is none.
+static Span comment_after_last(const Driver* d) {
+  Span none = {0, 0};
+  if (d->at == 0 || !starts_line(d, d->at) || !ends_value(kind_at(d, d->at - 1))) return none;
+  const char* text = d->parse.source->text;
+  uint32_t at = span_at(d, d->at - 1).end, limit = span_at(d, d->at).start;
+  while (at < limit && (text[at] == ' ' || text[at] == '\t')) at++;
+  if (at + 1 >= limit || text[at] != '/' || text[at + 1] != '/') return none;
+  uint32_t end = at + 2;
+  int words = 0;
+  bool finished = false;
+  for (; end < limit && text[end] != '\n'; end++) {
+    words += text[end] > ' ' && text[end - 1] <= ' ';
+    finished |= text[end] == ';' || text[end] == ')';
+  }
+  return words <= 2 || finished ? (Span){at, at + 2} : none;
+}
+
+static void note_comment(const Driver* d) {
+  Span comment = comment_after_last(d);
+  if (comment.end) diag_note(d->parse.diag, comment, "`//` starts a comment; write floordiv(a, b)");
+}
+
+static bool is_comparison(int kind) {
+  return kind == T_EQ || kind == T_NE || kind == T_LT || kind == T_LE || kind == T_GT || kind == T_GE;
+}
+
+// Mistakes that people bring from other languages. NULL: none of them.
+static const char* habit(const Driver* d) {
+  int kind = kind_at(d, d->at), before = d->at ? kind_at(d, d->at - 1) : 0;
+  bool after_value = parser_accepts(d->machine, T_PLUS);
+  if (kind == LEX_QUESTION)
+    return "there is no `?:`: write where(c, a, b), or `if c { a } else { b }` as the whole right-hand side";
+  if (is_comparison(kind) && !after_value && ends_value(before)) return NULL;
+  if (is_comparison(kind) && ends_value(before)) return "comparisons do not chain: write `a < b && b < c`";
+  if (token_is(d, d->at - 1, "not") && !parser_accepts(d->machine, T_NAME)) return "there is no `not`: write `!`";
+  if (kind == T_STAR && before == T_STAR) return "there is no `**`: write pow(a, b)";
+  if (kind == T_PLUS && before == T_PLUS) return "there is no `++`: write `x += 1`";
+  if (kind == T_SEMI && before == T_MINUS && d->at > 1 && kind_at(d, d->at - 2) == T_MINUS)
+    return "there is no `--`: write `x -= 1`";
+  if (kind == T_LBRACE && before == T_RPAREN && parser_accepts(d->machine, T_DOTDOT))
+    return "expected a range: write `for i in 0..n { }`";
+  if (token_is(d, d->at, "elif")) return "there is no `elif`: write `else if`";
+  if (kind == T_IF && parser_accepts(d->machine, T_INT))
+    return "`if` as a value stands alone on the right-hand side of `=`; inside an expression write where(c, a, b)";
+  return NULL;
+}
+
+static void report_syntax(Driver* d) {
+  if (suppressed(d)) return;
+  Span span = span_at(d, d->at);
+  Diag* diag = d->parse.diag;
+  const char *hint = habit(d), *expected = expected_text(d), *found = describe(d, d->at);
+  if (hint)
+    diag_error(diag, span, ERR_SYNTAX, "%s", hint);
+  else if (reserved_word(kind_at(d, d->at)) && parser_accepts(d->machine, T_NAME))
+    diag_error(diag, span, ERR_SYNTAX, "%s is a reserved word and cannot be a name", found);
+  else if (expected)
+    diag_error(diag, span, ERR_SYNTAX, "%s, found %s", expected, found);
+  else
+    diag_error(diag, span, ERR_SYNTAX, "%s cannot stand here", found);
+  note_comment(d);
+  if (kind_at(d, d->at) == 0 && d->open_count) diag_note(diag, span_at(d, d->open[d->open_count - 1]), "opened here");
+}
+
+// ---- feeding
+
+static void feed(Driver* d, int kind, Token token) { parser(d->machine, kind, token); }
+
+static void feed_inserted(Driver* d, int kind) {
+  uint32_t end = d->at ? span_at(d, d->at - 1).end : 0;
+  feed(d, kind, (Token){.span = {end, end}});
+}
+
+static void track_brackets(Driver* d, int kind) {
+  if (kind == T_LPAREN || kind == T_LBRACKET || kind == T_LBRACE)
+    d->open[d->open_count++] = d->at;
+  else if (kind == T_RPAREN || kind == T_RBRACKET || kind == T_RBRACE)
+    d->open_count--;
+}
+
+static void shift(Driver* d, int kind) {
+  feed(d, kind, token_at(d, d->at));
+  track_brackets(d, kind);
+  d->at++;
+}
+
+// ---- going on after a mistake
+
+static bool is_item_word(int kind) {
+  switch (kind) {
+    case T_STATIC:
+    case T_REQUIRE:
+    case T_GRID:
+    case T_BLOCK:
+    case T_SCRATCH:
+    case T_ALIAS:
+    case T_PREFETCH:
+    case T_LET:
+    case T_VAR:
+    case T_WHEN:
+    case T_FOR:
+    case T_WHILE:
+    case T_RETURN:
+    case T_SCOPED:
+    case T_PIPELINE:
+    case T_REGION:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// `kernel f (` and `reference f {` begin nothing but a declaration of the file.
+static bool starts_kernel(const Driver* d, int at) {
+  if (kind_at(d, at) == T_KERNEL) return kind_at(d, at + 1) == T_NAME && kind_at(d, at + 2) == T_LPAREN;
+  return kind_at(d, at) == T_REFERENCE && kind_at(d, at + 1) == T_NAME && kind_at(d, at + 2) == T_LBRACE;
+}
+
+static void skip_to_top(Driver* d) {
+  do d->at++;
+  while (kind_at(d, d->at) && !starts_kernel(d, d->at) &&
+         !(starts_line(d, d->at) &&
+           (kind_at(d, d->at) == T_FN || kind_at(d, d->at) == T_KERNEL || kind_at(d, d->at) == T_REFERENCE)));
+}
+
+static bool item_goes_on(int kind) {
+  return kind == T_ELSE || kind == T_SEMI || kind == T_COMMA || kind == T_RPAREN || kind == T_RBRACKET || kind == T_DOT;
+}
+
+// Skips the rest of an item; braces that were opened within it are still to be closed.
+static void skip_item(Driver* d, int braces, bool move) {
+  for (bool first = !move; kind_at(d, d->at) && !starts_kernel(d, d->at); first = true) {
+    int kind = kind_at(d, d->at);
+    if (kind == T_RBRACE && braces == 0) return;
+    if (first && braces == 0 && is_item_word(kind) && starts_line(d, d->at)) return;
+    d->at++;
+    if (kind == T_SEMI && braces == 0) return;
+    if (kind == T_LBRACE) braces++;
+    if (kind == T_RBRACE && --braces == 0 && !item_goes_on(kind_at(d, d->at))) return;
+  }
+}
+
+// The `{` that ends a header at or after this token, or -1.
+static int find_header_end(const Driver* d, bool of_kernel) {
+  for (int at = d->at; kind_at(d, at) && !starts_kernel(d, at); at++) {
+    int kind = kind_at(d, at);
+    if (kind == T_LBRACE) return at;
+    if (!of_kernel && (kind == T_SEMI || kind == T_RBRACE)) return -1;
+  }
+  return -1;
+}
+
+static int braces_above(const Driver* d, int level) {
+  int braces = 0;
+  for (int i = level; i < d->open_count; i++) braces += kind_at(d, d->open[i]) == T_LBRACE;
+  return braces;
+}
+
+// Drops symbols until a stand-in is accepted, and skips the tokens it stands for.
+static void recover(Driver* d) {
+  bool move = d->at == d->last_mistake;
+  d->last_mistake = d->at;
+  for (;; parser_pop(d->machine)) {
+    int level = parser_open_brackets(d->machine);
+    if (parser_accepts(d->machine, T_RECOVER_HEADER)) {
+      int end = find_header_end(d, level == 0);
+      if (end >= 0) {
+        d->at = end;
+        d->open_count = level;
+        feed_inserted(d, T_RECOVER_HEADER);
+        return;
+      }
+    }
+    if (!parser_accepts(d->machine, T_RECOVER_ITEM)) continue;
+    if (level == 0)
+      skip_to_top(d);
+    else
+      skip_item(d, braces_above(d, level), move);
+    d->open_count = level;
+    feed_inserted(d, T_RECOVER_ITEM);
+    return;
+  }
+}
+
+static void insert(Driver* d, int kind, const char* text) {
+  if (!suppressed(d)) {
+    uint32_t end = span_at(d, d->at - 1).end;
+    diag_error(d->parse.diag, (Span){end, end}, ERR_SYNTAX, "expected `%s` after %s", text, describe(d, d->at - 1));
+    note_comment(d);
+  }
+  feed_inserted(d, kind);
+}
+
+// A `;` is plainly missing when one could stand here and the next item begins.
+static bool missing_semicolon(const Driver* d) {
+  int kind = kind_at(d, d->at);
+  if (d->at == 0 || !parser_accepts(d->machine, T_SEMI)) return false;
+  return kind == T_RBRACE || is_item_word(kind) || kind == T_IF || kind == T_BREAK || (kind == T_NAME && starts_line(d, d->at));
+}
+
+static bool missing_brace(const Driver* d) {
+  return d->brace_excess < 0 && d->at > 0 && parser_accepts(d->machine, T_LBRACE) && !parser_accepts(d->machine, T_NAME) &&
+         find_header_end(d, false) < 0;
+}
+
+// A token that was surely meant differently: reports it and gives the kind to feed instead; 0 if there is none.
+static int meant_instead(Driver* d) {
+  int kind = kind_at(d, d->at), instead = 0;
+  if (kind == T_ASSIGN && parser_accepts(d->machine, T_EQ)) instead = T_EQ;
+  if (token_is(d, d->at, "and") && parser_accepts(d->machine, T_AND)) instead = T_AND;
+  if (token_is(d, d->at, "or") && parser_accepts(d->machine, T_OR)) instead = T_OR;
+  if (!instead || suppressed(d)) return instead;
+  const char* right = token_info_of(instead)->text;
+  if (instead == T_EQ)
+    diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "`=` assigns and cannot stand here: write `==` to compare");
+  else
+    diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "there is no %s: write `%s`", describe(d, d->at), right);
+  return instead;
+}
+
+static void mistake(Driver* d) {
+  int instead = meant_instead(d);
+  if (instead) {
+    shift(d, instead);
+  } else if (missing_semicolon(d)) {
+    insert(d, T_SEMI, ";");
+  } else if (missing_brace(d)) {
+    insert(d, T_LBRACE, "{");
+    d->brace_excess++;
+    d->open[d->open_count++] = d->at - 1;
+  } else {
+    report_syntax(d);
+    recover(d);
+  }
+}
+
+// A bad token was reported by the lexer: it is dropped, and what follows from that in its statement is not reported.
+static void drop_bad(Driver* d) {
+  int at = ++d->at;
+  while (kind_at(d, at) && kind_at(d, at) != T_SEMI && kind_at(d, at) != T_LBRACE && kind_at(d, at) != T_RBRACE) at++;
+  d->quiet_until = at;
+}
+
+static void too_deep(Driver* d) {
+  if (!d->parse.depth_reported)
+    diag_error(d->parse.diag, span_at(d, d->at), ERR_TOO_DEEP, "nesting deeper than %d levels", MAX_NESTING);
+  d->parse.depth_reported = true;
+  d->quiet_until = d->at;
+  recover(d);
+}
+
+// The file ended, or another kernel begins, within a kernel: its open brackets were never closed.
+static void close_kernel(Driver* d) {
+  if (!suppressed(d)) {
+    int kind = kind_at(d, d->open[d->open_count - 1]);
+    const char* close = kind == T_LPAREN ? ")" : kind == T_LBRACKET ? "]" : "}";
+    diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "expected `%s` before %s", close, describe(d, d->at));
+    diag_note(d->parse.diag, span_at(d, d->open[d->open_count - 1]), "`%.*s` opened here", 1,
+              text_at(d, d->open[d->open_count - 1]));
+  }
+  while (parser_open_brackets(d->machine)) parser_pop(d->machine);
+  while (!parser_accepts(d->machine, T_RECOVER_ITEM)) parser_pop(d->machine);
+  d->open_count = 0;
+  feed_inserted(d, T_RECOVER_ITEM);
+}
+
+static void step(Driver* d) {
+  int kind = kind_at(d, d->at);
+  bool opens = kind == T_LPAREN || kind == T_LBRACKET || kind == T_LBRACE;
+  if (kind == LEX_BAD)
+    drop_bad(d);
+  else if (d->open_count && (kind == 0 || starts_kernel(d, d->at)))
+    close_kernel(d);
+  else if (kind == LEX_QUESTION || !parser_accepts(d->machine, kind))
+    mistake(d);
+  else if ((opens && d->open_count == MAX_NESTING) || parser_depth(d->machine) >= MAX_PARSER_STACK)
+    too_deep(d);
+  else
+    shift(d, kind);
+}
+
+static void* allocate(size_t bytes) {
+  void* memory = malloc(bytes);
+  if (!memory) INTERNAL("out of memory");
+  return memory;
+}
+
+Node* parse(Arena* arena, const Source* source, Diag* diag) {
+  Node* file = build_file(arena, source);
+  if (source->length > MAX_SOURCE_BYTES) {
+    diag_error(diag, (Span){0, 0}, ERR_SOURCE_SIZE, "the text has more than %d bytes", MAX_SOURCE_BYTES);
+    return file;
+  }
+  Driver* d = NEW(arena, Driver);
+  d->parse = (Parse){arena, source, diag, file, false};
+  d->quiet_until = d->last_mistake = -1;
+  read_lexemes(d);
+  d->machine = parserAlloc(allocate, &d->parse);
+  while (d->at < d->count && !diag_too_many(diag)) step(d);
+  parserFree(d->machine, free);
+  free(d->lexemes);
+  return file;
+}
