@@ -12,6 +12,10 @@ bool array_elements(const HostArray *array, int64_t *count);
 double array_get(const HostArray *array, int64_t index);       // exact for every dtype but i64 beyond 2^53
 void array_set(HostArray *array, int64_t index, double value);  // rounds to the dtype (nearest even); integers saturate
 
+void array_set_int(HostArray *array, int64_t index, int64_t value);  // integers and bool: keeps the low bits
+double dtype_round(DType dtype, double value);                        // to the nearest value of a float dtype, ties to even
+int64_t saturate_to_integer(DType dtype, double value);               // truncates; NaN gives 0
+
 float bf16_to_float(uint16_t bits);
 uint16_t float_to_bf16(float value);   // nearest even, NaN stays NaN
 float f16_to_float(uint16_t bits);
