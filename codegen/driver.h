@@ -221,19 +221,6 @@ typedef struct {
 const char *build_kernel(Arena *arena, const Binding *binding, const Options *options, const BuildFlags *flags, bool *temporary,
                          const char **message);
 
-// ---- interpreted.c: what the interpreter says
-
-// Operands in memory of their own, inputs filled.
-typedef struct {
-  void *memory;
-  int64_t bytes;
-  HostArray *operands;
-  CheckReport report;
-} Interpreted;
-// Interprets the kernel, or its reference (whose outputs never share memory with inputs). NULL or what is wrong.
-const char *interpret_binding(Arena *arena, Binding *binding, bool reference, Interpreted *result);
-void interpreted_free(Interpreted *result);
-
 // ---- compare.c
 
 // docs/numerics.md: |got - want| <= relative * max(|want|, rms of the finite part of want); 0 means equal.
@@ -251,6 +238,35 @@ typedef struct {
 Comparison compare_arrays(const HostArray *got, const HostArray *want, double relative);
 // "o[3, 4] is 1.5, expected 1.25; 12 of 4096 elements differ"
 const char *comparison_text(Arena *arena, const char *name, const HostArray *array, const Comparison *comparison);
+
+// One kernel on one machine: bound, built, with its data; what run, bench and test share.
+typedef struct {
+  Binding binding;
+  Dataset data;
+  const char *program;
+  bool temporary, naive;  // naive: the reference runs too
+  Outcome outcome;
+} Session;
+// After binding: builds and fills. NULL or what is wrong.
+const char *session_open(Session *session, const Options *options, const BuildFlags *flags);
+void session_close(Session *session);
+// Outputs against those of the naive reference: the worst of all, and CHECK_FAILED with messages on standard error, or DONE.
+int session_compare(Session *session, Arena *arena, const char *path, Comparison *worst);
+// Reports what execute could not do: USER_ERROR, or an internal error when the compiled kernel crashed. DONE when it could.
+int session_status(const Session *session, const char *path);
+
+// ---- interpreted.c: what the interpreter says
+
+// Operands in memory of their own, inputs filled.
+typedef struct {
+  void *memory;
+  int64_t bytes;
+  HostArray *operands;
+  CheckReport report;
+} Interpreted;
+// Interprets the kernel, or its reference (whose outputs never share memory with inputs). NULL or what is wrong.
+const char *interpret_binding(Arena *arena, Binding *binding, bool reference, Interpreted *result);
+void interpreted_free(Interpreted *result);
 
 // ---- the verbs
 int verb_compile(Options *options);

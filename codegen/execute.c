@@ -139,3 +139,41 @@ const char *build_kernel(Arena *arena, const Binding *binding, const Options *op
   buf_free(&naive);
   return program;
 }
+
+const char *session_open(Session *session, const Options *options, const BuildFlags *flags) {
+  const char *message;
+  session->naive = flags->naive_flags && session->binding.program.kernel->reference;
+  session->program = build_kernel(options->arena, &session->binding, options, flags, &session->temporary, &message);
+  if (!session->program) return message;
+  return dataset_open(options->arena, &session->binding, session->naive, &session->data);
+}
+
+void session_close(Session *session) {
+  dataset_close(&session->data);
+  if (session->program && session->temporary) build_discard(session->program);
+  session->program = NULL;
+}
+
+int session_compare(Session *session, Arena *arena, const char *path, Comparison *worst) {
+  Kernel *k = session->binding.program.kernel;
+  int status = DONE;
+  *worst = (Comparison){.first_wrong = -1};
+  for (int i = 0; i < k->outputs; i++) {
+    const HostArray *got = &session->binding.operands[k->inputs + i], *want = &session->data.naive_outputs[i];
+    Comparison c = compare_arrays(got, want, tolerance_of(k, session->binding.sizes, got->dtype).relative);
+    if (c.wrong > 0) {
+      fprintf(stderr, "%s: differs from the reference: %s\n", path,
+              comparison_text(arena, k->refs.at[k->inputs + i]->name, got, &c));
+      status = CHECK_FAILED;
+    }
+    if (i == 0 || c.wrong > worst->wrong || (c.wrong == worst->wrong && c.max_abs_error > worst->max_abs_error)) *worst = c;
+  }
+  return status;
+}
+
+int session_status(const Session *session, const char *path) {
+  const Outcome *outcome = &session->outcome;
+  if (!outcome->message) return DONE;
+  if (outcome->crashed) INTERNAL("%s: %s", path, outcome->message);
+  return user_error("%s: %s%s", path, outcome->refused ? "refused: " : "", outcome->message);
+}

@@ -1,0 +1,75 @@
+// pkc run: one call of a kernel, compared with its reference.
+#include "codegen/driver.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double reference_work_most = 2e9;  // operations: a second or two of plain loops
+
+static int find_operand(const Kernel *k, const char *name) {
+  for (int i = 0; i < k->inputs + k->outputs; i++)
+    if (strcmp(k->refs.at[i]->name, name) == 0) return i;
+  return -1;
+}
+
+static int check_outputs(const Options *options, const Kernel *k, const char *path) {
+  for (int i = 0; i < options->outputs.count; i++)
+    if (find_operand(k, options->outputs.at[i].name) < 0)
+      return user_error("%s: -o %s=..: %s has no operand of that name", path, options->outputs.at[i].name, k->name);
+  return DONE;
+}
+
+static int write_outputs(const Options *options, const Session *session) {
+  for (int i = 0; i < options->outputs.count; i++) {
+    const Argument *output = &options->outputs.at[i];
+    int operand = find_operand(session->binding.program.kernel, output->name);
+    const char *wrong = npy_write(options->arena, output->value, &session->binding.operands[operand]);
+    if (wrong) return user_error("cannot write %s: %s", output->value, wrong);
+  }
+  return DONE;
+}
+
+static int compare(const Options *options, Session *session, const char *path, double work) {
+  if (!session->naive) {
+    if (session->binding.program.kernel->reference && !options->quiet)
+      printf("not compared with the reference: about %.1e operations, more than %.0e\n", work, reference_work_most);
+    return DONE;
+  }
+  Comparison worst;
+  int status = session_compare(session, options->arena, path, &worst);
+  if (status == DONE && !options->quiet) {
+    if (worst.max_abs_error == 0)
+      printf("equal to the reference\n");
+    else
+      printf("agrees with the reference: largest difference %.3g, allowed %.3g\n", worst.max_abs_error, worst.bound);
+  }
+  return status;
+}
+
+int verb_run(Options *options) {
+  Session session = {.data.fd = -1};
+  const char *path = options->files.at[0];
+  int status = bind_or_report(&session.binding, options, true);
+  if (status == DONE) status = check_outputs(options, session.binding.program.kernel, path);
+  if (status != DONE) return status;
+  Kernel *k = session.binding.program.kernel;
+  double work = k->reference ? reference_flops(k, session.binding.sizes) : 0;
+  BuildFlags flags = {.flags = target_flags(options->target)};
+  if (work <= reference_work_most) flags.naive_flags = "-march=native -DPK_NAIVE_FLOAT=double";
+  const char *wrong = session_open(&session, options, &flags);
+  if (wrong) status = user_error("%s: %s", path, wrong);
+  if (status == DONE) {
+    ExecuteOptions execute_options = {
+        .mode = "run", .threads = options->threads, .naive = session.naive, .vmem_limit = options->vmem_limit};
+    execute(options->arena, session.program, &session.binding, &session.data, &execute_options, &session.outcome);
+    status = session_status(&session, path);
+  }
+  if (status == DONE) status = compare(options, &session, path, work);
+  if (status != USER_ERROR) {
+    int written = write_outputs(options, &session);
+    if (written != DONE) status = written;
+  }
+  session_close(&session);
+  return status;
+}
