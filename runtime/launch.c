@@ -110,27 +110,41 @@ static void lower_to(int64_t* shared, int64_t value) {
   while (value < seen && !__atomic_compare_exchange_n(shared, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
 }
 
-/* Cells are started in order, so the first cell that fails, and with it the message, does not depend on the number of threads. */
+/* What the threads of a call share. */
+typedef struct {
+  const pk_call* call;
+  int64_t chunk, next, first_failed;
+} parallel_run;
+
+/* A worker's share; returns its first cell that failed, or -1. */
+static int64_t run_share(parallel_run* run, pk_worker* worker) {
+  int64_t cells = run->call->plan->cells;
+  for (bool cleared = false;; cleared = true) {
+    int64_t cell = __atomic_fetch_add(&run->next, run->chunk, __ATOMIC_RELAXED);
+    int64_t end = cells - cell < run->chunk ? cells : cell + run->chunk;
+    if (cell >= cells) return -1;
+    if (!cleared) clear(run->call->plan, worker);
+    for (; cell < end; ++cell) {
+      if (cell > __atomic_load_n(&run->first_failed, __ATOMIC_RELAXED)) return -1;
+      run_cell(run->call, worker, cell);
+      if (!worker->failure) continue;
+      lower_to(&run->first_failed, cell);
+      return cell;
+    }
+  }
+}
+
+/* Cells are started in order, so the first one that fails, and with it the message, does not depend on the number of threads.
+ * (OpenMP's own dynamic schedule need not keep the order.) */
 static const char* run_parallel(const pk_call* call, pk_worker* workers, int threads) {
-  int64_t first_failed = INT64_MAX, cells = call->plan->cells, chunk = chunk_cells(call->plan, threads);
+  parallel_run run = {call, chunk_cells(call->plan, threads), 0, INT64_MAX};
   const char* failure = NULL;
 #pragma omp parallel num_threads(threads)
   {
     pk_worker* worker = &workers[omp_get_thread_num()];
-    bool cleared = false;
-    int64_t failed = -1; /* this worker's first */
-#pragma omp for schedule(dynamic, chunk)
-    for (int64_t cell = 0; cell < cells; ++cell) {
-      if (cell > __atomic_load_n(&first_failed, __ATOMIC_RELAXED)) continue;
-      if (!cleared) clear(call->plan, worker);
-      cleared = true;
-      bool had_failed = worker->failure != NULL;
-      run_cell(call, worker, cell);
-      if (!worker->failure || had_failed) continue;
-      failed = cell;
-      lower_to(&first_failed, cell);
-    }
-    if (failed >= 0 && failed == first_failed) failure = worker->failure; /* all have passed the loop's barrier */
+    int64_t failed = run_share(&run, worker);
+#pragma omp barrier
+    if (failed >= 0 && failed == run.first_failed) failure = worker->failure;
   }
   return failure;
 }

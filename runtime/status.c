@@ -4,7 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define PK_VERSION "0.1.0"
+#ifndef PK_VERSION /* given by the makefile */
+#define PK_VERSION "unknown"
+#endif
 
 const char* pk_version(void) { return PK_VERSION; }
 

@@ -1,0 +1,875 @@
+/* The runtime: what it refuses, what it accepts, its DMA engine and overlap test against brute force. */
+#define _GNU_SOURCE
+#include "runtime/runtime.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int passed, failed;
+
+static bool expect_at(int line, bool holds, const char* what) {
+  if (holds) {
+    ++passed;
+  } else {
+    ++failed;
+    printf("test_runtime.c:%d: %s\n", line, what);
+  }
+  return holds;
+}
+#define EXPECT(condition) expect_at(__LINE__, condition, #condition)
+
+/* ---- Allocations, counted where the C library lets us. */
+
+static volatile int64_t allocations;
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SANITIZED)
+/* Memory that cannot be had is part of the test. */
+const char* __asan_default_options(void);
+const char* __asan_default_options(void) { return "allocator_may_return_null=1"; }
+#elif defined(__GLIBC__)
+#define COUNTS_ALLOCATIONS 1
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+void* malloc(size_t bytes) {
+  ++allocations;
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) {
+  ++allocations;
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* old, size_t bytes) {
+  ++allocations;
+  return __libc_realloc(old, bytes);
+}
+int posix_memalign(void** result, size_t alignment, size_t bytes) {
+  ++allocations;
+  *result = __libc_memalign(alignment, bytes);
+  return *result ? 0 : 12;
+}
+#endif
+
+/* ---- Random numbers that are the same everywhere. */
+
+static uint64_t random_state = 88172645463325252u;
+static uint64_t random_bits(void) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  return random_state ^= random_state << 17;
+}
+static int64_t random_between(int64_t low, int64_t high) { return low + (int64_t)(random_bits() % (uint64_t)(high - low + 1)); }
+
+/* ---- Tensors. */
+
+typedef struct {
+  DLTensor tensor;
+  int64_t shape[8], strides[8];
+} tensor;
+
+static void tensor_init(tensor* t, void* data, int rank, const int64_t* shape, const int64_t* strides) {
+  memset(t, 0, sizeof *t);
+  for (int k = 0; k < rank; ++k) {
+    t->shape[k] = shape[k];
+    t->strides[k] = strides ? strides[k] : 0;
+  }
+  t->tensor = (DLTensor){.data = data, .device = {kDLCPU, 0}, .ndim = rank, .dtype = {kDLFloat, 32, 1}, .shape = t->shape};
+  t->tensor.strides = strides ? t->strides : NULL;
+}
+static void matrix(tensor* t, void* data, int64_t m, int64_t n, int64_t row, int64_t column) {
+  tensor_init(t, data, 2, (int64_t[]){m, n}, (int64_t[]){row, column});
+}
+
+/* ---- add(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, N]) with literal DMAs, as the generator writes them. */
+
+enum { BM = 4, BN = 8 };
+static const char* const add_sizes[] = {"M", "N"};
+static const pk_operand add_operands[] = {
+    {"x", PK_F32, 2, false, -1, {-1, -2}},
+    {"y", PK_F32, 2, false, -1, {-1, -2}},
+    {"o", PK_F32, 2, true, -1, {-1, -2}},
+};
+static int64_t declared_vmem = 3 * BM * BN * 4, declared_arena = 3 * BM * BN * 4, declared_clear;
+static double declared_work = 1e9; /* so that threads are used */
+
+static int64_t blocks(int64_t extent, int64_t block) { return (extent + block - 1) / block; }
+
+static const char* add_prepare(int64_t* size, pk_plan* plan) {
+  plan->cells = blocks(size[0], BM);
+  plan->steps = plan->cells * blocks(size[1], BN);
+  plan->vmem_bytes = declared_vmem;
+  plan->arena_bytes = declared_arena;
+  plan->clear_bytes = declared_clear;
+  plan->work = declared_work;
+  return size[0] == 13 ? "M must not be 13" : NULL;
+}
+
+static void add_cell(const pk_call* call, pk_worker* worker, int64_t i) {
+  float *x = (void*)worker->arena, *y = x + BM * BN, *o = y + BM * BN;
+  const float pad = -1;
+  for (int64_t j = 0; j < blocks(call->size[1], BN); ++j) {
+    pk_block block = {2, {i * BM, j * BN}, {BM, BN}, {BN, 1}};
+    pk_trace_begin(worker, "fetch");
+    pk_dma_in(worker, &call->array[0], PK_F32, &block, x, &pad);
+    pk_dma_in(worker, &call->array[1], PK_F32, &block, y, NULL);
+    pk_trace_end(worker);
+    for (int k = 0; k < BM * BN; ++k) o[k] = x[k] + y[k];
+    pk_dma_out(worker, &call->array[2], PK_F32, &block, o);
+  }
+}
+
+static const pk_kernel add = {.abi = PK_ABI,
+                              .name = "add",
+                              .operands = 3,
+                              .inputs = 2,
+                              .operand = add_operands,
+                              .sizes = 2,
+                              .size_name = add_sizes,
+                              .bound = 2,
+                              .prepare = add_prepare,
+                              .cell = add_cell};
+
+static pk_status call_add(pk_context* context, tensor* x, tensor* y, tensor* o) {
+  return pk_call_kernel(context, &add, (DLTensor*[]){x ? &x->tensor : NULL, &y->tensor, &o->tensor});
+}
+
+/* The status, and a message that holds the text. */
+static bool refused(pk_status got, pk_status want, const char* text) {
+  const char* message = pk_message(NULL);
+  if (got == want && strstr(message, text) && strncmp(message, "add: ", 5) == 0) return true;
+  printf("  got %s \"%s\"\n", pk_status_name(got), message);
+  return false;
+}
+#define REFUSED(call, status, text) expect_at(__LINE__, refused(call, status, text), #call ": " text)
+
+static float buffer_x[4096], buffer_y[4096], buffer_o[4096];
+static tensor x, y, o;
+
+static void reset(int64_t m, int64_t n) {
+  for (int i = 0; i < 4096; ++i) {
+    buffer_x[i] = (float)i;
+    buffer_y[i] = (float)(i % 7) * 100;
+    buffer_o[i] = -7;
+  }
+  matrix(&x, buffer_x, m, n, n, 1);
+  matrix(&y, buffer_y, m, n, n, 1);
+  matrix(&o, buffer_o, m, n, n, 1);
+}
+
+static bool untouched(void) {
+  for (int i = 0; i < 4096; ++i) {
+    if (buffer_o[i] != -7) return false;
+  }
+  return true;
+}
+
+static float at(const tensor* t, int64_t i, int64_t j) {
+  const char* data = (const char*)t->tensor.data + t->tensor.byte_offset;
+  const int64_t* s = t->tensor.strides;
+  return ((const float*)(const void*)data)[s ? i * s[0] + j * s[1] : i * t->shape[1] + j];
+}
+static bool added(void) {
+  for (int64_t i = 0; i < o.shape[0]; ++i) {
+    for (int64_t j = 0; j < o.shape[1]; ++j) {
+      if (at(&o, i, j) != at(&x, i, j) + at(&y, i, j)) return false;
+    }
+  }
+  return true;
+}
+static int written(void) {
+  int count = 0;
+  for (int i = 0; i < 4096; ++i) count += buffer_o[i] != -7;
+  return count;
+}
+
+static void test_kinds_refused(void) {
+  reset(5, 9);
+  REFUSED(call_add(NULL, NULL, &y, &o), PK_BAD_ARGUMENT, "operand x: expected a tensor, found NULL");
+  EXPECT(pk_call_kernel(NULL, &add, NULL) == PK_BAD_ARGUMENT && pk_call_kernel(NULL, NULL, NULL) == PK_BAD_ARGUMENT);
+  x.tensor.device.device_type = kDLCUDA;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand x: expected CPU memory, found DLPack device type 2");
+  x.tensor.device.device_type = kDLCUDAHost;
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK);
+  reset(5, 9);
+  y.tensor.dtype.bits = 64;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand y: expected f32, found DLPack type code 2, 64 bits, 1 lanes");
+  y.tensor.dtype = (DLDataType){kDLInt, 32, 1};
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand y: expected f32, found i32");
+  y.tensor.dtype = (DLDataType){kDLFloat, 32, 4};
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "4 lanes");
+  reset(5, 9);
+  y.tensor.ndim = 3;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand y: expected 2 axes, found 3");
+  y.tensor.ndim = -1;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "found -1");
+  reset(5, 9);
+  y.tensor.shape = NULL;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand y: shape is NULL");
+  reset(5, 9);
+  y.tensor.data = NULL;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand y: data is NULL");
+  reset(5, 9);
+  y.tensor.byte_offset = 2;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand y: data is not aligned");
+  y.tensor.byte_offset = UINT64_MAX;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "byte_offset");
+  pk_kernel other = add;
+  other.abi = PK_ABI + 1;
+  EXPECT(pk_call_kernel(NULL, &other, (DLTensor*[]){&x.tensor, &y.tensor, &o.tensor}) == PK_BAD_ARGUMENT);
+  EXPECT(untouched());
+}
+
+static void test_sizes_refused(void) {
+  reset(5, 9);
+  y.shape[1] = 8;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_SIZE, "operand y: axis 1: expected 9 (N, axis 1 of x), found 8");
+  y.shape[1] = -1;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_SIZE, "operand y: axis 1: expected an extent from 0 to 2147483647, found -1");
+  x.shape[0] = INT64_C(1) << 31;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_SIZE, "operand x: axis 0: expected an extent");
+  reset(13, 9);
+  REFUSED(call_add(NULL, &x, &y, &o), PK_REQUIREMENT, "M must not be 13");
+  const int64_t hostile[] = {INT64_MAX, INT64_MIN, INT64_MAX / 16, INT64_MIN / 16, INT64_C(1) << 60, -(INT64_C(1) << 58)};
+  for (size_t i = 0; i < sizeof hostile / sizeof *hostile; ++i) {
+    reset(5, 9);
+    x.strides[0] = hostile[i];
+    REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_SIZE, "operand x: extents and strides");
+    x.shape[0] = y.shape[0] = o.shape[0] = 2;
+    x.strides[1] = hostile[i];
+    REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_SIZE, "operand x: extents and strides");
+  }
+  reset(5, 9);
+  x.shape[0] = x.shape[1] = y.shape[0] = y.shape[1] = o.shape[0] = o.shape[1] = INT32_MAX;
+  x.tensor.strides = NULL;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_SIZE, "operand x");
+  EXPECT(untouched());
+}
+
+static void test_strides_accepted(void) {
+  reset(5, 9);
+  x.tensor.strides = y.tensor.strides = o.tensor.strides = NULL;
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added() && written() == 45);
+  EXPECT(*pk_message(NULL) == '\0');
+  reset(5, 9); /* transposed */
+  matrix(&x, buffer_x, 5, 9, 1, 5);
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added() && written() == 45);
+  reset(5, 9); /* reversed both ways, with gaps */
+  matrix(&x, buffer_x + 1000, 5, 9, -100, -3);
+  matrix(&o, buffer_o + 1000, 5, 9, -100, -3);
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added() && written() == 45);
+  reset(5, 9); /* offset */
+  x.tensor.byte_offset = 44;
+  o.tensor.byte_offset = 400;
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added() && written() == 45);
+  reset(5, 9); /* a broadcast row, a broadcast column, one number */
+  matrix(&x, buffer_x, 5, 9, 0, 1);
+  matrix(&y, buffer_y + 3, 5, 9, 1, 0);
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added());
+  matrix(&y, buffer_y + 3, 5, 9, 0, 0);
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added());
+  reset(5, 1); /* strides of extents below 2 mean nothing */
+  matrix(&x, buffer_x, 5, 1, 2, INT64_MAX);
+  matrix(&o, buffer_o, 5, 1, 1, INT64_MIN);
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && buffer_o[4] == buffer_x[8] + buffer_y[4]);
+  reset(0, 9);
+  x.tensor.data = y.tensor.data = o.tensor.data = NULL;
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK);
+  reset(9, 0);
+  x.strides[0] = INT64_MIN;
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && untouched());
+  for (int round = 0; round < 200; ++round) {
+    int64_t m = random_between(1, 12), n = random_between(1, 20);
+    reset(m, n);
+    bool swap = random_between(0, 1);
+    int64_t column = random_between(1, 3), row = n * column + random_between(0, 5);
+    if (swap) column = (row = random_between(1, 3)) * m + random_between(0, 5);
+    if (random_between(0, 1)) row = -row;
+    if (random_between(0, 1)) column = -column;
+    matrix(&o, buffer_o + 2048, m, n, row, column);
+    if (!EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added() && written() == m * n)) break;
+  }
+}
+
+static void test_overlap(void) {
+  reset(4, 6);
+  matrix(&o, buffer_x, 4, 6, 6, 1);
+  REFUSED(call_add(NULL, &x, &y, &o), PK_OVERLAP, "operand o overlaps operand x");
+  matrix(&o, buffer_x + 23, 4, 6, 6, 1);
+  REFUSED(call_add(NULL, &x, &y, &o), PK_OVERLAP, "operand o overlaps operand x");
+  matrix(&o, buffer_x + 24, 4, 6, 6, 1);
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added());
+  for (int64_t width = 12; width < 15;
+       ++width) { /* x[:, 0::2] and x[:, 1::2]; the same, the other way round; left and right halves */
+    matrix(&x, buffer_x, 4, 6, width, 2);
+    matrix(&o, buffer_x + 1, 4, 6, width, 2);
+    EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added());
+    matrix(&o, buffer_x + 1 + 3 * width + 10, 4, 6, -width, -2);
+    EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added());
+    matrix(&o, buffer_x + 2, 4, 6, width, 2);
+    EXPECT(call_add(NULL, &x, &y, &o) == PK_OVERLAP);
+    matrix(&x, buffer_x, 4, 6, width, 1);
+    matrix(&o, buffer_x + 6, 4, 6, width, 1);
+    EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added());
+    matrix(&o, buffer_x + 5, 4, 6, width, 1);
+    EXPECT(call_add(NULL, &x, &y, &o) == PK_OVERLAP);
+  }
+  reset(4, 6);
+  const int64_t bad[][2] = {{0, 1}, {1, 0}, {1, 1}, {5, 1}, {1, 3}, {-5, 1}, {2, -3}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
+    matrix(&o, buffer_o + 100, 4, 6, bad[i][0], bad[i][1]);
+    REFUSED(call_add(NULL, &x, &y, &o), PK_OVERLAP, "operand o: an output, but its strides");
+  }
+  reset(2, 3); /* 0 2 4, 3 5 7: not nested, and yet apart */
+  matrix(&o, buffer_o, 2, 3, 3, 2);
+  EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added());
+}
+
+/* ---- Overlap against brute force. */
+
+static void random_view(pk_view* view, int* rank, int64_t element_bytes, int64_t* marks) {
+  *rank = (int)random_between(0, 3);
+  memset(view, 0, sizeof *view);
+  memset(marks, 0, 2048 * sizeof *marks);
+  int64_t below = 0, above = 0;
+  view->elements = 1;
+  for (int k = 0; k < *rank; ++k) {
+    view->caller.dim[k] = random_between(1, 5);
+    view->caller.stride[k] = random_between(-14, 14);
+    int64_t reach = view->caller.stride[k] * (view->caller.dim[k] - 1);
+    *(reach < 0 ? &below : &above) += reach < 0 ? -reach : reach;
+    view->elements *= view->caller.dim[k];
+  }
+  view->span = (below + above + 1) * element_bytes;
+  view->low = (uintptr_t)(random_between(0, 200 / element_bytes) * element_bytes);
+  for (int64_t i = 0; i < view->elements; ++i) {
+    int64_t rest = i, address = (int64_t)view->low + below * element_bytes;
+    for (int k = 0; k < *rank; ++k) {
+      address += rest % view->caller.dim[k] * view->caller.stride[k] * element_bytes;
+      rest /= view->caller.dim[k];
+    }
+    for (int64_t b = 0; b < element_bytes; ++b) ++marks[address + b];
+  }
+}
+
+static void test_overlap_random(void) {
+  static int64_t a_marks[2048], b_marks[2048];
+  int wrong = 0;
+  for (int round = 0; round < 20000 && wrong < 5; ++round) {
+    int64_t a_bytes = INT64_C(1) << random_between(0, 2), b_bytes = INT64_C(1) << random_between(0, 2);
+    pk_view a, b;
+    int a_rank, b_rank;
+    random_view(&a, &a_rank, a_bytes, a_marks);
+    random_view(&b, &b_rank, b_bytes, b_marks);
+    bool meet = false, repeats = false;
+    for (int i = 0; i < 2048; ++i) {
+      meet |= a_marks[i] && b_marks[i];
+      repeats |= a_marks[i] > 1;
+    }
+    wrong += pk_views_overlap(&a, a_rank, a_bytes, &b, b_rank, b_bytes) != meet;
+    wrong += pk_view_overlaps_itself(&a, a_rank, a_bytes) != repeats;
+  }
+  EXPECT(wrong == 0);
+}
+
+/* ---- The DMA engine against brute force. */
+
+typedef struct {
+  pk_array array;
+  pk_block block;
+  int64_t bytes;
+  unsigned char memory[1 << 16], vmem[1 << 16], before[1 << 16];
+} dma_case;
+
+/* Strides that keep elements apart, in a random order of axes, with gaps, some negative; returns the offset of element 0. */
+static int64_t random_strides(int rank, const int64_t* extent, int64_t* stride, bool negative) {
+  int order[PK_MAX_RANK];
+  for (int k = 0; k < rank; ++k) order[k] = k;
+  for (int k = rank - 1; k > 0 && random_between(0, 1); --k) {
+    int other = (int)random_between(0, k), kept = order[k];
+    order[k] = order[other];
+    order[other] = kept;
+  }
+  int64_t dense = random_between(0, 3) ? 1 : 2, origin = 8;
+  for (int k = rank - 1; k >= 0; --k) {
+    int axis = order[k];
+    stride[axis] = dense;
+    dense = dense * (extent[axis] > 0 ? extent[axis] : 1) + (random_between(0, 2) ? 0 : random_between(0, 2));
+    if (!negative || random_between(0, 3)) continue;
+    if (extent[axis] > 0) origin += stride[axis] * (extent[axis] - 1);
+    stride[axis] = -stride[axis];
+  }
+  return origin;
+}
+
+static int64_t random_start(int64_t dim, int64_t block) {
+  const int64_t hostile[] = {INT64_MIN, INT64_MIN + 1, INT64_MAX, INT64_MAX - 1,      -block,
+                             1 - block, dim,           dim - 1,   -(INT64_C(1) << 40)};
+  if (random_between(0, 5) == 0) return hostile[random_between(0, 8)];
+  return random_between(-block - 1, dim + 1);
+}
+
+/* Calls `visit` with the offsets of every element of the block: in the array, or -1 outside of it, and in VMEM. */
+static bool for_each(const dma_case* c, int64_t origin, bool (*visit)(const dma_case*, int64_t, int64_t)) {
+  int64_t total = 1;
+  for (int k = 0; k < c->block.rank; ++k) total *= c->block.block[k];
+  for (int64_t i = 0; i < total; ++i) {
+    int64_t rest = i, array = origin, vmem = 8;
+    bool inside = true;
+    for (int k = c->block.rank - 1; k >= 0; --k) {
+      int64_t index = rest % c->block.block[k];
+      rest /= c->block.block[k];
+      int64_t place;
+      inside &= !__builtin_add_overflow(c->block.start[k], index, &place) && place >= 0 && place < c->array.dim[k];
+      vmem += index * c->block.vmem_stride[k];
+      if (inside) array += place * c->array.stride[k];
+    }
+    if (!visit(c, inside ? array : -1, vmem)) return false;
+  }
+  return true;
+}
+
+static const unsigned char pad_bytes[8] = {0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8};
+static unsigned char model[1 << 16];
+
+static bool model_in_pad(const dma_case* c, int64_t array, int64_t vmem) {
+  memcpy(model + vmem * c->bytes, array < 0 ? pad_bytes : c->memory + array * c->bytes, (size_t)c->bytes);
+  return true;
+}
+static bool model_in(const dma_case* c, int64_t array, int64_t vmem) { return array < 0 || model_in_pad(c, array, vmem); }
+static bool model_out(const dma_case* c, int64_t array, int64_t vmem) {
+  if (array >= 0) memcpy(model + array * c->bytes, c->vmem + vmem * c->bytes, (size_t)c->bytes);
+  return true;
+}
+
+static void test_dma(void) {
+  static dma_case c;
+  static const pk_dtype dtype[] = {PK_I8, PK_BF16, PK_F32, PK_I64};
+  int wrong = 0;
+  for (int round = 0; round < 20000 && wrong < 5; ++round) {
+    int rank = c.block.rank = (int)random_between(0, 4), kind = (int)random_between(0, 3);
+    c.bytes = INT64_C(1) << kind;
+    for (int k = 0; k < rank; ++k) {
+      c.array.dim[k] = random_between(0, 4) ? random_between(1, 6) : random_between(0, 1);
+      c.block.block[k] = random_between(0, 20) ? random_between(1, 6) : 0;
+      c.block.start[k] = random_start(c.array.dim[k], c.block.block[k]);
+    }
+    int64_t origin = random_strides(rank, c.array.dim, c.array.stride, true);
+    (void)random_strides(rank, c.block.block, c.block.vmem_stride, false);
+    for (size_t i = 0; i < sizeof c.memory; i += 8) {
+      uint64_t bits = random_bits(), more = random_bits();
+      memcpy(c.memory + i, &bits, 8);
+      memcpy(c.vmem + i, &more, 8);
+      if (i > 40000) break;
+    }
+    c.array.data = (char*)c.memory + origin * c.bytes;
+    memcpy(c.before, c.vmem, sizeof c.vmem);
+    memcpy(model, c.vmem, sizeof model);
+    bool pad = random_between(0, 1);
+    (void)for_each(&c, origin, pad ? model_in_pad : model_in);
+    pk_dma_in(NULL, &c.array, dtype[kind], &c.block, c.vmem + 8 * c.bytes, pad ? pad_bytes : NULL);
+    wrong += memcmp(model, c.vmem, sizeof model) != 0;
+    memcpy(c.vmem, c.before, sizeof c.vmem);
+    memcpy(model, c.memory, sizeof model);
+    (void)for_each(&c, origin, model_out);
+    pk_dma_out(NULL, &c.array, dtype[kind], &c.block, c.vmem + 8 * c.bytes);
+    wrong += memcmp(model, c.memory, sizeof model) != 0;
+  }
+  EXPECT(wrong == 0);
+}
+
+/* ---- Kernels of other kinds. */
+
+static const char* one_cell(int64_t* size, pk_plan* plan) {
+  (void)size;
+  *plan = (pk_plan){.cells = 1, .steps = 1};
+  return NULL;
+}
+
+/* first(x: f32[M, N]) -> (o: f32[M, N] = x): adds 1 to the first element of each row and leaves the rest alone. */
+static void first_cell(const pk_call* call, pk_worker* worker, int64_t cell) {
+  (void)worker;
+  (void)cell;
+  const pk_array* out = &call->array[call->kernel->inputs];
+  for (int64_t i = 0; i < out->dim[0]; ++i) *(float*)(void*)(out->data + i * out->stride[0] * 4) += 1;
+}
+
+static void test_alias_and_rest_kept(void) {
+  pk_operand operand[] = {{"x", PK_F32, 2, false, -1, {-1, -2}}, {"o", PK_F32, 2, true, 0, {-1, -2}}};
+  pk_kernel kernel = {.abi = PK_ABI,
+                      .name = "add",
+                      .operands = 2,
+                      .inputs = 1,
+                      .operand = operand,
+                      .sizes = 2,
+                      .size_name = add_sizes,
+                      .bound = 2,
+                      .prepare = one_cell,
+                      .cell = first_cell};
+  DLTensor* both[] = {&x.tensor, &o.tensor};
+  reset(3, 4);
+  REFUSED(pk_call_kernel(NULL, &kernel, both), PK_OVERLAP, "operand o: expected the memory and strides of x");
+  for (int64_t column = 1; column < 3; ++column) { /* in place, and staged */
+    reset(3, 4);
+    matrix(&x, buffer_o, 3, 4, 20, column);
+    matrix(&o, buffer_o, 3, 4, 20, column);
+    EXPECT(pk_call_kernel(NULL, &kernel, both) == PK_OK);
+    EXPECT(written() == 3 && buffer_o[0] == -6 && buffer_o[20] == -6 && buffer_o[40] == -6);
+    o.strides[0] = 19;
+    EXPECT(pk_call_kernel(NULL, &kernel, both) == PK_OVERLAP);
+  }
+  operand[1].alias = -1;
+  reset(3, 4);
+  matrix(&o, buffer_o, 3, 4, 20, 2); /* staged, and what it leaves alone is kept */
+  for (int i = 0; i < 4096; ++i) buffer_o[i] = (float)i;
+  EXPECT(pk_call_kernel(NULL, &kernel, both) == PK_OK);
+  bool kept = true;
+  for (int i = 0; i < 4096; ++i) kept &= buffer_o[i] == (float)i + (i == 0 || i == 20 || i == 40 ? 1 : 0);
+  EXPECT(kept);
+}
+
+/* segments(off: i32[E + 1], x: f32[E], k: f32[3]) -> (o: f32[]) */
+static const char* derived_prepare(int64_t* size, pk_plan* plan) {
+  size[1] = size[0] + 1;
+  return one_cell(size, plan);
+}
+static void store_one(const pk_call* call, pk_worker* worker, int64_t cell) {
+  (void)cell;
+  *(float*)(void*)call->array[3].data = (float)call->size[1];
+  EXPECT((uintptr_t)worker->arena % 4096 == 0);
+}
+
+static void test_derived_and_constant(void) {
+  static const char* const names[] = {"E", "E + 1"};
+  static const pk_operand operand[] = {{"off", PK_I32, 1, false, -1, {-2}},
+                                       {"x", PK_F32, 1, false, -1, {-1}},
+                                       {"k", PK_F32, 1, false, -1, {3}},
+                                       {"o", PK_F32, 0, true, -1, {0}}};
+  const pk_kernel kernel = {.abi = PK_ABI,
+                            .name = "add",
+                            .operands = 4,
+                            .inputs = 3,
+                            .operand = operand,
+                            .sizes = 2,
+                            .size_name = names,
+                            .bound = 1,
+                            .prepare = derived_prepare,
+                            .cell = store_one};
+  tensor off, k, out;
+  float value = 0;
+  int32_t offsets[8] = {0};
+  tensor_init(&off, offsets, 1, (int64_t[]){6}, NULL);
+  off.tensor.dtype = (DLDataType){kDLInt, 32, 1};
+  tensor_init(&x, buffer_x, 1, (int64_t[]){5}, NULL);
+  tensor_init(&k, buffer_x, 1, (int64_t[]){3}, NULL);
+  tensor_init(&out, &value, 0, NULL, NULL);
+  DLTensor* tensors[] = {&off.tensor, &x.tensor, &k.tensor, &out.tensor};
+  EXPECT(pk_call_kernel(NULL, &kernel, tensors) == PK_OK && value == 6);
+  off.shape[0] = 5;
+  REFUSED(pk_call_kernel(NULL, &kernel, tensors), PK_BAD_SIZE, "operand off: axis 0: expected 6 (E + 1), found 5");
+  k.shape[0] = 2;
+  REFUSED(pk_call_kernel(NULL, &kernel, tensors), PK_BAD_SIZE, "operand k: axis 0: expected 3, found 2");
+}
+
+/* Every dtype is accepted as itself and as nothing else. */
+static void copy_cell(const pk_call* call, pk_worker* worker, int64_t cell) {
+  (void)cell;
+  pk_block block = {1, {0}, {5}, {1}};
+  char vmem[64];
+  pk_dtype dtype = call->kernel->operand[0].dtype;
+  pk_dma_in(worker, &call->array[0], dtype, &block, vmem, NULL);
+  pk_dma_out(worker, &call->array[1], dtype, &block, vmem);
+}
+
+static void test_dtypes(void) {
+  static const char* const names[] = {"N"};
+  static uint64_t from[16], to[16];
+  for (int i = 0; i < 16; ++i) from[i] = random_bits();
+  for (int d = PK_BOOL; d <= PK_F32; ++d) {
+    pk_operand operand[] = {{"x", (pk_dtype)d, 1, false, -1, {-1}}, {"o", (pk_dtype)d, 1, true, -1, {-1}}};
+    pk_kernel kernel = {.abi = PK_ABI,
+                        .name = "add",
+                        .operands = 2,
+                        .inputs = 1,
+                        .operand = operand,
+                        .sizes = 1,
+                        .size_name = names,
+                        .bound = 1,
+                        .prepare = one_cell,
+                        .cell = copy_cell};
+    for (int e = PK_BOOL; e <= PK_F32; ++e) {
+      for (int64_t step = -2; step <= 2; ++step) {
+        size_t bytes = (size_t)pk_dtype_bytes((pk_dtype)d);
+        if (step == 0) continue;
+        tensor_init(&x, (char*)from + (step < 0 ? 8 * bytes : 0), 1, (int64_t[]){5}, (int64_t[]){step});
+        tensor_init(&o, to, 1, (int64_t[]){5}, NULL);
+        x.tensor.dtype = o.tensor.dtype = pk_dtype_dlpack((pk_dtype)e);
+        pk_status status = pk_call_kernel(NULL, &kernel, (DLTensor*[]){&x.tensor, &o.tensor});
+        EXPECT(status == (d == e ? PK_OK : PK_BAD_ARGUMENT));
+        if (d != e) continue;
+        bool equal = true;
+        for (int64_t i = 0; i < 5; ++i) {
+          equal &= memcmp((char*)to + i * (int64_t)bytes, (char*)x.tensor.data + i * step * (int64_t)bytes, bytes) == 0;
+        }
+        EXPECT(equal);
+      }
+    }
+  }
+}
+
+/* ---- Limits, memory, threads, failures. */
+
+static void test_vmem_and_memory(void) {
+  pk_context* context = pk_context_new();
+  reset(5, 9);
+  declared_vmem = 1000;
+  pk_context_set_vmem_limit(context, 999);
+  EXPECT(call_add(context, &x, &y, &o) == PK_VMEM_EXCEEDED);
+  EXPECT(strstr(pk_message(context), "1000 bytes") && strstr(pk_message(context), "limit is 999"));
+  pk_context_set_vmem_limit(context, 1000);
+  EXPECT(call_add(context, &x, &y, &o) == PK_OK && added());
+  pk_context_set_vmem_limit(context, 0);
+  declared_vmem = PK_DEFAULT_VMEM_LIMIT + 1;
+  reset(5, 9);
+  EXPECT(call_add(context, &x, &y, &o) == PK_VMEM_EXCEEDED && untouched());
+  pk_kernel wide = add;
+  wide.vmem_limit = declared_vmem;
+  EXPECT(pk_call_kernel(context, &wide, (DLTensor*[]){&x.tensor, &y.tensor, &o.tensor}) == PK_OK && added());
+  pk_context_set_vmem_limit(context, -5);
+  EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT && strstr(pk_message(context), "pk_context_set_vmem_limit"));
+  pk_context_set_vmem_limit(context, 0);
+  declared_vmem = 3 * BM * BN * 4;
+  reset(5, 9);
+  const int64_t much[] = {INT64_MAX, INT64_MAX - 1, INT64_C(1) << 60};
+  for (int i = 0; i < 3; ++i) {
+    declared_arena = much[i];
+    EXPECT(call_add(context, &x, &y, &o) == PK_NO_MEMORY && untouched());
+  }
+  declared_arena = 3 * BM * BN * 4;
+  /* A copy larger than any memory: one number, broadcast. */
+  matrix(&x, buffer_x, INT32_MAX, 1 << 27, 0, 0);
+  pk_operand operand[] = {{"x", PK_F32, 2, false, -1, {-1, -2}}};
+  pk_kernel kernel = {.abi = PK_ABI,
+                      .name = "add",
+                      .operands = 1,
+                      .inputs = 1,
+                      .operand = operand,
+                      .sizes = 2,
+                      .size_name = add_sizes,
+                      .bound = 2,
+                      .prepare = one_cell,
+                      .cell = first_cell};
+  REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor*[]){&x.tensor}), PK_NO_MEMORY, "innermost stride");
+  reset(5, 9);
+  EXPECT(call_add(context, &x, &y, &o) == PK_OK && added()); /* none of it hurt the context */
+  pk_context_free(context);
+}
+
+static void test_environment(void) {
+  static const char* const bad[] = {"0", "-1", "1025", "two", "2x", " 2", "99999999999999999999"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
+    setenv("PK_THREADS", bad[i], 1);
+    pk_context* context = pk_context_new();
+    reset(5, 9);
+    EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT && strstr(pk_message(context), "PK_THREADS"));
+    pk_context_set_threads(context, 2);
+    EXPECT(call_add(context, &x, &y, &o) == PK_OK && added());
+    pk_context_set_threads(context, -2);
+    EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT);
+    pk_context_free(context);
+  }
+  setenv("PK_THREADS", "2", 1);
+  setenv("PK_VMEM_LIMIT", "10K", 1);
+  pk_context* context = pk_context_new();
+  EXPECT(context->threads == 2 && context->vmem_limit == 10240);
+  pk_context_free(context);
+  static const char* const bad_limit[] = {"0", "-5", "1T", "K", "9999999999999G"};
+  for (size_t i = 0; i < sizeof bad_limit / sizeof *bad_limit; ++i) {
+    setenv("PK_VMEM_LIMIT", bad_limit[i], 1);
+    context = pk_context_new();
+    EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT && strstr(pk_message(context), "PK_VMEM_LIMIT"));
+    pk_context_free(context);
+  }
+  unsetenv("PK_THREADS");
+  unsetenv("PK_VMEM_LIMIT");
+}
+
+static void test_no_allocation(void) {
+  for (int threads = 1; threads <= 2; ++threads) {
+    pk_context* context = pk_context_new();
+    pk_context_set_threads(context, threads);
+    reset(40, 20);
+    matrix(&o, buffer_o, 40, 20, 60, 3);
+    EXPECT(call_add(context, &x, &y, &o) == PK_OK && added());
+    int64_t before = allocations;
+#ifdef COUNTS_ALLOCATIONS
+    EXPECT(before > 0);
+#endif
+    for (int i = 0; i < 10; ++i) EXPECT(call_add(context, &x, &y, &o) == PK_OK);
+    if (!EXPECT(allocations == before)) printf("  %" PRId64 " allocations with %d threads\n", allocations - before, threads);
+    pk_context_free(context);
+  }
+}
+
+static int cells_run[1000], workers_seen[PK_MAX_THREADS];
+static int64_t fail_from;
+static char fail_message[1000][16];
+
+static const char* count_prepare(int64_t* size, pk_plan* plan) {
+  *plan = (pk_plan){.cells = size[0], .steps = size[0], .arena_bytes = 64, .clear_bytes = 64, .work = 1e7};
+  return NULL;
+}
+static void count_cell(const pk_call* call, pk_worker* worker, int64_t cell) {
+  int64_t* mine = (void*)worker->arena; /* zero at the worker's first cell */
+  (void)call;
+  ++*mine;
+  __atomic_add_fetch(&cells_run[cell], 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&workers_seen[worker->thread], (int)*mine, __ATOMIC_RELAXED);
+  for (volatile int i = 0; i < 20000; ++i) {}
+  if (cell >= fail_from) pk_fail(worker, fail_message[cell]);
+  if (cell >= fail_from) pk_fail(worker, "a later message");
+}
+
+static void test_threads_and_failures(void) {
+  static const char* const names[] = {"N"};
+  static const pk_operand operand[] = {{"x", PK_F32, 1, false, -1, {-1}}};
+  const pk_kernel kernel = {.abi = PK_ABI,
+                            .name = "add",
+                            .operands = 1,
+                            .inputs = 1,
+                            .operand = operand,
+                            .sizes = 1,
+                            .size_name = names,
+                            .bound = 1,
+                            .prepare = count_prepare,
+                            .cell = count_cell};
+  for (int i = 0; i < 1000; ++i) (void)snprintf(fail_message[i], sizeof fail_message[i], "cell %d", i);
+  tensor_init(&x, buffer_x, 1, (int64_t[]){1000}, NULL);
+  for (int threads = 1; threads <= 3; ++threads) {
+    pk_context* context = pk_context_new();
+    pk_context_set_threads(context, threads);
+    fail_from = INT64_MAX;
+    for (int round = 1; round <= 2; ++round) {
+      memset(cells_run, 0, sizeof cells_run);
+      memset(workers_seen, 0, sizeof workers_seen);
+      EXPECT(pk_call_kernel(context, &kernel, (DLTensor*[]){&x.tensor}) == PK_OK);
+      int sum = 0;
+      bool once = true;
+      for (int i = 0; i < 1000; ++i) once &= cells_run[i] == 1;
+      for (int i = 0; i < PK_MAX_THREADS; ++i) sum += workers_seen[i];
+      EXPECT(once && sum == 1000);
+    }
+    for (fail_from = 0; fail_from < 1000; fail_from += 37) {
+      EXPECT(pk_call_kernel(context, &kernel, (DLTensor*[]){&x.tensor}) == PK_FAILED);
+      char want[32];
+      (void)snprintf(want, sizeof want, "add: cell %d", (int)fail_from);
+      EXPECT(strcmp(pk_message(context), want) == 0);
+    }
+    pk_context_free(context);
+  }
+}
+
+static void* add_many(void* unused) {
+  (void)unused;
+  static _Thread_local float a[60], b[60], c[60];
+  tensor ta, tb, tc;
+  matrix(&ta, a, 6, 10, 10, 1);
+  matrix(&tb, b, 6, 10, 1, 6);
+  matrix(&tc, c, 6, 10, 10, 1);
+  for (int i = 0; i < 60; ++i) a[i] = (float)i;
+  for (int round = 0; round < 500; ++round) {
+    if (call_add(NULL, &ta, &tb, &tc) != PK_OK || c[59] != 59) return NULL;
+    ta.shape[0] = 5;
+    if (call_add(NULL, &ta, &tb, &tc) != PK_BAD_SIZE || !strstr(pk_message(NULL), "expected 5")) return NULL;
+    ta.shape[0] = 6;
+  }
+  return fail_message;
+}
+
+static void test_default_contexts(void) {
+  pthread_t thread[2];
+  for (int i = 0; i < 2; ++i) EXPECT(pthread_create(&thread[i], NULL, add_many, NULL) == 0);
+  for (int i = 0; i < 2; ++i) {
+    void* result = NULL;
+    EXPECT(pthread_join(thread[i], &result) == 0 && result);
+  }
+}
+
+static void test_staged_failure(void) {
+  reset(5, 9); /* a failed call's staged outputs are not copied back */
+  matrix(&o, buffer_o, 5, 9, 20, 2);
+  pk_operand operand[] = {{"x", PK_F32, 2, false, -1, {-1, -2}}, {"o", PK_F32, 2, true, -1, {-1, -2}}};
+  pk_kernel kernel = {.abi = PK_ABI,
+                      .name = "add",
+                      .operands = 2,
+                      .inputs = 1,
+                      .operand = operand,
+                      .sizes = 2,
+                      .size_name = add_sizes,
+                      .bound = 2,
+                      .prepare = count_prepare,
+                      .cell = count_cell};
+  fail_from = 0;
+  REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor*[]){&x.tensor, &o.tensor}), PK_FAILED, "cell 0");
+  EXPECT(untouched());
+}
+
+static void test_trace(void) {
+  char path[] = "/tmp/pk_traceXXXXXX";
+  int fd = mkstemp(path);
+  if (!EXPECT(fd >= 0)) return;
+  pk_context* context = pk_context_new();
+  pk_context_set_threads(context, 2);
+  EXPECT(pk_context_trace(context, path) == PK_OK);
+  reset(40, 20);
+  EXPECT(call_add(context, &x, &y, &o) == PK_OK && added());
+  EXPECT(pk_context_trace(context, NULL) == PK_OK);
+  FILE* file = fopen(path, "r");
+  static char text[1 << 17];
+  size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+  if (file) (void)fclose(file);
+  text[length] = '\0';
+  int dmas = 0, cells = 0, regions = 0;
+  for (const char* p = text; (p = strstr(p, "\"cat\":\"")); p += 7) {
+    dmas += p[7] == 'd';
+    cells += p[7] == 'c';
+    regions += p[7] == 'r';
+  }
+  EXPECT(cells == 10 && dmas == 10 * 3 * 3 && regions == 10 * 3);
+  EXPECT(strstr(text, "\"dropped\":0") && text[0] == '{');
+  EXPECT(pk_context_trace(context, "/nonexistent/trace.json") == PK_OK);
+  EXPECT(pk_context_trace(context, NULL) == PK_FAILED && strstr(pk_message(context), "/nonexistent"));
+  pk_context_free(context);
+  (void)remove(path);
+}
+
+int main(void) {
+  test_environment();
+  test_kinds_refused();
+  test_sizes_refused();
+  test_strides_accepted();
+  test_overlap();
+  test_overlap_random();
+  test_dma();
+  test_alias_and_rest_kept();
+  test_derived_and_constant();
+  test_dtypes();
+  test_vmem_and_memory();
+  test_no_allocation();
+  test_threads_and_failures();
+  test_default_contexts();
+  test_staged_failure();
+  test_trace();
+  EXPECT(strcmp(pk_status_name(PK_OVERLAP), "PK_OVERLAP") == 0 && *pk_version());
+  EXPECT(strcmp(pk_status_name((pk_status)99), "unknown status") == 0);
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}
