@@ -1,0 +1,244 @@
+/* dot.h: matrix products on packed panels.
+ *
+ * The right operand [K, N] lies in panels of NR = PK_DOT_NV * PK_LANES columns, each `depth` rows of NR contiguous elements:
+ * element (k, n) is panel[(n / NR) * depth * NR + k * NR + n % NR] (pack.h writes them). The left operand is row-major:
+ * element (r, k) is a[r * lda + k]. Half floats are widened when packed, so the f32 kernels serve them; 8- and 16-bit integers
+ * are widened to int16_t and lie in pairs along k: panel [k / 2][NR][2], rows of even length. Integer sums wrap.
+ *
+ * Every kind of product therefore takes 4 bytes of a row of `a` and 4 * NR bytes of the panel a step, and keeps 32-bit sums:
+ * one tile serves all (dot_tile.h), and a kind is four small functions.
+ */
+#ifndef PK_DOT_H
+#define PK_DOT_H
+
+#include <pk/vec.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Rows and vectors of the register tile: as many sums as the registers hold beside a broadcast and NV columns. Plain numbers. */
+#ifndef PK_DOT_MR
+#if PK_VEC_BYTES == 64 || defined(__aarch64__)
+#define PK_DOT_MR 14
+#else
+#define PK_DOT_MR 6
+#endif
+#endif
+#ifndef PK_DOT_NV
+#define PK_DOT_NV 2
+#endif
+#if PK_DOT_MR < 1 || PK_DOT_MR > 16 || PK_DOT_NV < 1 || PK_DOT_NV > 2
+#error "a register tile has 1 to 16 rows and 1 or 2 vectors"
+#endif
+#define PK_DOT_NR (PK_DOT_NV * PK_LANES)
+
+enum { PK_DOT_SET = 0, PK_DOT_ADD = 1 }; /* mode: c = sum, c += sum */
+
+enum {
+  PK_DOT_STEP_BYTES = 4 * PK_DOT_NR,
+  PK_DOT_AHEAD = 12, /* steps the panel is prefetched ahead; none: 85 % of peak for 92 where the panels leave L2 */
+  PK_DOT_LONG = 512, /* steps of a block at a time, when there are more than twice as many */
+};
+
+/* Steps a turn of the main loop. Given two, gcc groups separate mul and add by sum and runs out of SSE registers. */
+#if defined(__x86_64__) && !defined(__FMA__)
+#define PK_DOT_TURN 1
+#else
+#define PK_DOT_TURN 2
+#endif
+
+#define PK_DOT_INLINE static inline __attribute__((always_inline, unused))
+#define PK_DOT_OUTLINE static __attribute__((noinline, unused)) /* large: one copy a file */
+
+#ifndef PK_HAVE_MADD_I16
+#define PK_HAVE_MADD_I16
+/* Sums of the products of the two int16_t in each 32-bit lane; wraps. */
+PK_DOT_INLINE pk_i32v pk_madd_i16(pk_i32v a, pk_i32v b) {
+#if PK_PART_BYTES == 64
+  return (pk_i32v)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif PK_VEC_BYTES == 32 && PK_PART_BYTES == 32
+  return (pk_i32v)simde_mm256_madd_epi16((simde__m256i)a, (simde__m256i)b);
+#elif PK_VEC_BYTES == 16
+  return (pk_i32v)simde_mm_madd_epi16((simde__m128i)a, (simde__m128i)b);
+#else
+  const pk_i32v low_a = (pk_i32v)((pk_u32v)a << 16) >> 16, low_b = (pk_i32v)((pk_u32v)b << 16) >> 16;
+  return pk_add_i32(pk_mul_i32(low_a, low_b), pk_mul_i32(a >> 16, b >> 16));
+#endif
+}
+#endif
+
+/* A kind of product: the 4 bytes at p in every lane, a vector of the panel, sum + x * b, sum + sum, and memory of c.
+ * A vdpbf16ps kind (bf16 in pairs) and a vpdpbusd kind (bytes by four) have this form too; feature bits do not say whether
+ * they are faster than f32, so the caller has to choose them. */
+typedef pk_f32v pk_dot_vector_f32;
+PK_DOT_INLINE pk_f32v pk_dot_splat_f32(const char *p) { return pk_splat_f32(*(const float *)(const void *)p); }
+PK_DOT_INLINE pk_f32v pk_dot_load_f32(const char *p) { return pk_load_f32((const float *)(const void *)p); }
+PK_DOT_INLINE void pk_dot_store_f32(char *p, pk_f32v v) { pk_store_f32((float *)(void *)p, v); }
+PK_DOT_INLINE pk_f32v pk_dot_plus_f32(pk_f32v a, pk_f32v b) { return pk_add_f32(a, b); }
+PK_DOT_INLINE pk_f32v pk_dot_madd_f32(pk_f32v x, pk_f32v b, pk_f32v sum) { return pk_fma_fast_f32(x, b, sum); }
+
+typedef pk_i32v pk_dot_vector_i32;
+PK_DOT_INLINE pk_i32v pk_dot_splat_i32(const char *p) {
+  int32_t x;
+  memcpy(&x, p, 4);
+  return pk_splat_i32(x);
+}
+PK_DOT_INLINE pk_i32v pk_dot_load_i32(const char *p) { return pk_load_i32((const int32_t *)(const void *)p); }
+PK_DOT_INLINE void pk_dot_store_i32(char *p, pk_i32v v) { pk_store_i32((int32_t *)(void *)p, v); }
+PK_DOT_INLINE pk_i32v pk_dot_plus_i32(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }
+PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) { return pk_add_i32(sum, pk_mul_i32(x, b)); }
+
+typedef pk_i32v pk_dot_vector_i16;
+PK_DOT_INLINE pk_i32v pk_dot_splat_i16(const char *p) { return pk_dot_splat_i32(p); }
+PK_DOT_INLINE pk_i32v pk_dot_load_i16(const char *p) {
+  pk_i32v v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+PK_DOT_INLINE void pk_dot_store_i16(char *p, pk_i32v v) { pk_dot_store_i32(p, v); }
+PK_DOT_INLINE pk_i32v pk_dot_plus_i16(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }
+PK_DOT_INLINE pk_i32v pk_dot_madd_i16(pk_i32v x, pk_i32v b, pk_i32v sum) {
+#if PK_PART_BYTES == 64 && defined(__AVX512VNNI__)
+  return (pk_i32v)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)x, (__m512i)b);
+#else
+  return pk_add_i32(sum, pk_madd_i16(x, b));
+#endif
+}
+
+/* What dot_tile.h is made of. S(1) S(2) .. S(n), statements with literal numbers: */
+#define PK_DOT_ROWS_TO(n, S) PK_DOT_ROWS_TO_(n, S)
+#define PK_DOT_ROWS_TO_(n, S) PK_DOT_ROWS_##n(S)
+#define PK_DOT_ROWS_1(S) S(1)
+#define PK_DOT_ROWS_2(S) PK_DOT_ROWS_1(S) S(2)
+#define PK_DOT_ROWS_3(S) PK_DOT_ROWS_2(S) S(3)
+#define PK_DOT_ROWS_4(S) PK_DOT_ROWS_3(S) S(4)
+#define PK_DOT_ROWS_5(S) PK_DOT_ROWS_4(S) S(5)
+#define PK_DOT_ROWS_6(S) PK_DOT_ROWS_5(S) S(6)
+#define PK_DOT_ROWS_7(S) PK_DOT_ROWS_6(S) S(7)
+#define PK_DOT_ROWS_8(S) PK_DOT_ROWS_7(S) S(8)
+#define PK_DOT_ROWS_9(S) PK_DOT_ROWS_8(S) S(9)
+#define PK_DOT_ROWS_10(S) PK_DOT_ROWS_9(S) S(10)
+#define PK_DOT_ROWS_11(S) PK_DOT_ROWS_10(S) S(11)
+#define PK_DOT_ROWS_12(S) PK_DOT_ROWS_11(S) S(12)
+#define PK_DOT_ROWS_13(S) PK_DOT_ROWS_12(S) S(13)
+#define PK_DOT_ROWS_14(S) PK_DOT_ROWS_13(S) S(14)
+#define PK_DOT_ROWS_15(S) PK_DOT_ROWS_14(S) S(15)
+#define PK_DOT_ROWS_16(S) PK_DOT_ROWS_15(S) S(16)
+
+/* pk_dot_NAME_KIND, pk_dot_tile_KIND_ROWS. */
+#define PK_DOT_OF(name) PK_DOT_JOIN(name, PK_DOT_KIND)
+#define PK_DOT_JOIN(name, kind) PK_DOT_JOIN_(name, kind)
+#define PK_DOT_JOIN_(name, kind) pk_dot_##name##_##kind
+#define PK_DOT_VECTOR PK_DOT_OF(vector)
+#define PK_DOT_TILE(rows) PK_DOT_TILE_(PK_DOT_KIND, rows)
+#define PK_DOT_TILE_(kind, rows) PK_DOT_TILE__(kind, rows)
+#define PK_DOT_TILE__(kind, rows) pk_dot_tile_##kind##_##rows
+
+/* An empty asm makes the compiler forget how a pointer came about, so that it does not make one for each row of its own. */
+#define PK_DOT_KEEP(pointer) __asm__("" : "+r"(pointer));
+#define PK_DOT_ADVANCE(steps) \
+  row[0] += 4 * (steps), row[1] += 4 * (steps), row[2] += 4 * (steps), row[3] += 4 * (steps), panel += (steps)*PK_DOT_STEP_BYTES;
+#define PK_DOT_STEP(i)                                                                                                      \
+  {                                                                                                                         \
+    enum { at = 4 * (i), first = (i) % sums * rows, ahead = (PK_DOT_AHEAD + (i)) * PK_DOT_STEP_BYTES };                     \
+    const char *const from = panel + (i)*PK_DOT_STEP_BYTES, *const last = from + PK_DOT_STEP_BYTES - 4 * PK_LANES;          \
+    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(from), b1 = PK_DOT_OF(load)(last);                                             \
+    __builtin_prefetch(panel + ahead);                                                                                      \
+    if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(panel + ahead + 64);                                                     \
+    PK_DOT_KEEP(row[0]) PK_DOT_KEEP(row[1]) PK_DOT_KEEP(row[2]) PK_DOT_KEEP(row[3]) PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ROW) \
+  }
+#define PK_DOT_ROW(n)                                                                      \
+  {                                                                                        \
+    const PK_DOT_VECTOR x = PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4] + at); \
+    PK_DOT_VECTOR *const to = sum[first + n - 1];                                          \
+    to[0] = PK_DOT_OF(madd)(x, b0, to[0]);                                                 \
+    if (PK_DOT_NV > 1) to[PK_DOT_NV - 1] = PK_DOT_OF(madd)(x, b1, to[PK_DOT_NV - 1]);      \
+  }
+#define PK_DOT_SUM(n, i) sum[(i) % sums * rows + n - 1]
+#define PK_DOT_ZERO_ONE(n, i) PK_DOT_SUM(n, i)[0] = PK_DOT_SUM(n, i)[PK_DOT_NV - 1] = (PK_DOT_VECTOR){0};
+#define PK_DOT_ZERO(n) PK_DOT_ZERO_ONE(n, 0) PK_DOT_ZERO_ONE(n, 1) PK_DOT_ZERO_ONE(n, 2) PK_DOT_ZERO_ONE(n, 3)
+#define PK_DOT_TOTAL(n, v)                                                                  \
+  (sums == 1   ? PK_DOT_SUM(n, 0)[v]                                                        \
+   : sums == 2 ? PK_DOT_OF(plus)(PK_DOT_SUM(n, 0)[v], PK_DOT_SUM(n, 1)[v])                  \
+               : PK_DOT_OF(plus)(PK_DOT_OF(plus)(PK_DOT_SUM(n, 0)[v], PK_DOT_SUM(n, 1)[v]), \
+                                 PK_DOT_OF(plus)(PK_DOT_SUM(n, 2)[v], PK_DOT_SUM(n, 3)[v])))
+#define PK_DOT_PLACE(n, v) (c + (n - 1) * ldc + 4 * PK_LANES * (v))
+#define PK_DOT_REPLACE(n)                                   \
+  PK_DOT_OF(store)(PK_DOT_PLACE(n, 0), PK_DOT_TOTAL(n, 0)); \
+  if (PK_DOT_NV > 1) PK_DOT_OF(store)(PK_DOT_PLACE(n, PK_DOT_NV - 1), PK_DOT_TOTAL(n, PK_DOT_NV - 1));
+#define PK_DOT_INCREASE_ONE(n, v) \
+  PK_DOT_OF(store)(PK_DOT_PLACE(n, v), PK_DOT_OF(plus)(PK_DOT_OF(load)(PK_DOT_PLACE(n, v)), PK_DOT_TOTAL(n, v)));
+#define PK_DOT_INCREASE(n)  \
+  PK_DOT_INCREASE_ONE(n, 0) \
+  if (PK_DOT_NV > 1) PK_DOT_INCREASE_ONE(n, PK_DOT_NV - 1)
+
+/* The next tile's rows: as few tiles as possible, as even as possible (16 rows are 8 + 8, not 14 + 2). */
+PK_DOT_INLINE int pk_dot_take(int64_t rows) {
+  const int64_t tiles = (rows + PK_DOT_MR - 1) / PK_DOT_MR;
+  return (int)((rows + tiles - 1) / tiles);
+}
+
+/* How many steps of a block to do at a time. Long k is cut so that the panels in use (1 MB for 512 columns) stay in L2:
+ * 256x512x2048 89 % of the FMA peak for 80, 256x256x4096 91 for 84. */
+PK_DOT_INLINE int64_t pk_dot_part(int64_t k) { return k > 2 * PK_DOT_LONG ? PK_DOT_LONG : k; }
+
+#define PK_DOT_KIND f32
+#include <pk/dot_tiles.h>
+#undef PK_DOT_KIND
+#define PK_DOT_KIND i16
+#include <pk/dot_tiles.h>
+#undef PK_DOT_KIND
+#define PK_DOT_KIND i32
+#include <pk/dot_tiles.h>
+#undef PK_DOT_KIND
+
+/* 1 to MR rows of one panel; k, the elements of a row of `a`, may be 0. */
+PK_DOT_INLINE void pk_dot_f32(int rows, const float *a, int64_t lda, const float *panel, int64_t k, float *c, int64_t ldc,
+                              int mode) {
+  pk_dot_tile_f32(rows, (const char *)a, 4 * lda, (const char *)panel, k, (char *)c, 4 * ldc, mode);
+}
+
+/* As pk_dot_f32, with k in pairs. */
+PK_DOT_INLINE void pk_dot_i16(int rows, const int16_t *a, int64_t lda, const int16_t *panel, int64_t k_pairs, int32_t *c,
+                              int64_t ldc, int mode) {
+  pk_dot_tile_i16(rows, (const char *)a, 2 * lda, (const char *)panel, k_pairs, (char *)c, 4 * ldc, mode);
+}
+
+PK_DOT_INLINE void pk_dot_i32(int rows, const int32_t *a, int64_t lda, const int32_t *panel, int64_t k, int32_t *c, int64_t ldc,
+                              int mode) {
+  pk_dot_tile_i32(rows, (const char *)a, 4 * lda, (const char *)panel, k, (char *)c, 4 * ldc, mode);
+}
+
+/* Any number of rows and panels. Whole panels of c are written: ldc >= round_up(cols, NR). */
+PK_DOT_INLINE void pk_dot_block_f32(int64_t rows, int64_t cols, const float *a, int64_t lda, const float *panels, int64_t depth,
+                                    int64_t k, float *c, int64_t ldc, int mode) {
+  pk_dot_tiles_f32(rows, cols, (const char *)a, 4 * lda, (const char *)panels, depth, k, (char *)c, 4 * ldc, mode);
+}
+
+/* depth and k in pairs. */
+PK_DOT_INLINE void pk_dot_block_i16(int64_t rows, int64_t cols, const int16_t *a, int64_t lda, const int16_t *panels,
+                                    int64_t depth_pairs, int64_t k_pairs, int32_t *c, int64_t ldc, int mode) {
+  pk_dot_tiles_i16(rows, cols, (const char *)a, 2 * lda, (const char *)panels, depth_pairs, k_pairs, (char *)c, 4 * ldc, mode);
+}
+
+PK_DOT_INLINE void pk_dot_block_i32(int64_t rows, int64_t cols, const int32_t *a, int64_t lda, const int32_t *panels,
+                                    int64_t depth, int64_t k, int32_t *c, int64_t ldc, int mode) {
+  pk_dot_tiles_i32(rows, cols, (const char *)a, 4 * lda, (const char *)panels, depth, k, (char *)c, 4 * ldc, mode);
+}
+
+/* Any number of rows of one panel. */
+PK_DOT_INLINE void pk_dot_rows_f32(int64_t rows, const float *a, int64_t lda, const float *panel, int64_t k, float *c,
+                                   int64_t ldc, int mode) {
+  pk_dot_block_f32(rows, 1, a, lda, panel, k, k, c, ldc, mode);
+}
+
+PK_DOT_INLINE void pk_dot_rows_i16(int64_t rows, const int16_t *a, int64_t lda, const int16_t *panel, int64_t k_pairs, int32_t *c,
+                                   int64_t ldc, int mode) {
+  pk_dot_block_i16(rows, 1, a, lda, panel, k_pairs, k_pairs, c, ldc, mode);
+}
+
+PK_DOT_INLINE void pk_dot_rows_i32(int64_t rows, const int32_t *a, int64_t lda, const int32_t *panel, int64_t k, int32_t *c,
+                                   int64_t ldc, int mode) {
+  pk_dot_block_i32(rows, 1, a, lda, panel, k, k, c, ldc, mode);
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* dot_tile.h: the register tile of dot.h: PK_DOT_ROWS rows by NR columns, of the kind PK_DOT_KIND. dot.h includes this once for
+ * each. Strides are in bytes; every kind takes 4 bytes of a row a step. The text is expanded for each number of rows: inlining
+ * one function into all cases takes gcc four times as long, and loops over rows are not reliably unrolled into registers. */
+#if PK_DOT_ROWS <= PK_DOT_MR
+
+PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const char *a, int64_t lda, const char *panel, int64_t k, char *c, int64_t ldc,
+                                             int mode) {
+  /* A few rows hide the latency of the multiply-add by keeping several sums each. */
+  enum {
+    rows = PK_DOT_ROWS,
+    few = rows <= 3 && PK_DOT_TURN > 1,
+    turn = few ? 4 : PK_DOT_TURN,
+    sums = !few        ? 1
+           : rows == 1 ? 4
+                       : 2
+  };
+  PK_DOT_VECTOR sum[rows * sums][PK_DOT_NV];
+  /* Row addresses are made from four pointers and three strides: a pointer for each row does not fit in registers. */
+  const char *row[4] = {a, a + 4 * lda, a + 8 * lda, a + 12 * lda};
+  const int64_t stride[4] = {0, lda, 2 * lda, 3 * lda};
+  PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ZERO)
+#if PK_DOT_TURN > 1
+  for (; k >= turn; k -= turn) {
+    PK_DOT_STEP(0)
+    PK_DOT_STEP(1)
+#if PK_DOT_ROWS <= 3
+    PK_DOT_STEP(2)
+    PK_DOT_STEP(3)
+#endif
+    PK_DOT_ADVANCE(turn)
+  }
+#endif
+  for (; k > 0; k--) {
+    PK_DOT_STEP(0)
+    PK_DOT_ADVANCE(1)
+  }
+  if (mode == PK_DOT_ADD) {
+    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_INCREASE)
+  } else {
+    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_REPLACE)
+  }
+}
+
+#endif
+#undef PK_DOT_ROWS
