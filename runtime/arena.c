@@ -7,8 +7,8 @@
 
 enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
-static void* allocate(int64_t bytes, int64_t alignment) {
-  void* data = NULL;
+static void *allocate(int64_t bytes, int64_t alignment) {
+  void *data = NULL;
   if ((uint64_t)bytes > SIZE_MAX || posix_memalign(&data, (size_t)alignment, (size_t)bytes) != 0) return NULL;
 #ifdef MADV_HUGEPAGE
   if (alignment == HUGE_PAGE) (void)madvise(data, (size_t)bytes, MADV_HUGEPAGE); /* only a hint */
@@ -16,12 +16,12 @@ static void* allocate(int64_t bytes, int64_t alignment) {
   return data;
 }
 
-bool pk_memory_reserve(pk_memory* memory, int64_t bytes) {
+bool pk_memory_reserve(pk_memory *memory, int64_t bytes) {
   if (bytes <= memory->bytes) return true;
   int64_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE;
   if (bytes > INT64_MAX - alignment) return false;
   bytes = (bytes + alignment - 1) / alignment * alignment;
-  void* data = allocate(bytes, alignment);
+  void *data = allocate(bytes, alignment);
   if (!data) return false;
   free(memory->data);
   memory->data = data;
@@ -29,7 +29,7 @@ bool pk_memory_reserve(pk_memory* memory, int64_t bytes) {
   return true;
 }
 
-void pk_memory_free(pk_memory* memory) {
+void pk_memory_free(pk_memory *memory) {
   free(memory->data);
   memory->data = NULL;
   memory->bytes = 0;

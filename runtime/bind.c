@@ -10,11 +10,11 @@
 /* Where a zero-size array's data points: never read, but not NULL. */
 static _Alignas(64) char nothing[64];
 
-static pk_status refuse_operand(const pk_launch* launch, int index, pk_status status, const char* what) {
+static pk_status refuse_operand(const pk_launch *launch, int index, pk_status status, const char *what) {
   return pk_refuse(launch->context, launch->kernel, status, "operand %s: %s", launch->kernel->operand[index].name, what);
 }
 
-static const char* dtype_text(DLDataType type, char* text, size_t bytes) {
+static const char *dtype_text(DLDataType type, char *text, size_t bytes) {
   for (int k = PK_BOOL; k <= PK_F32; ++k) {
     DLDataType known = pk_dtype_dlpack((pk_dtype)k);
     if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return pk_dtype_name((pk_dtype)k);
@@ -23,8 +23,8 @@ static const char* dtype_text(DLDataType type, char* text, size_t bytes) {
   return text;
 }
 
-static pk_status check_kind(const pk_launch* launch, int index, const DLTensor* tensor) {
-  const pk_operand* operand = &launch->kernel->operand[index];
+static pk_status check_kind(const pk_launch *launch, int index, const DLTensor *tensor) {
+  const pk_operand *operand = &launch->kernel->operand[index];
   char text[160], found[80];
   if (!tensor) return refuse_operand(launch, index, PK_BAD_ARGUMENT, "expected a tensor, found NULL");
   if (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost) {
@@ -45,7 +45,7 @@ static pk_status check_kind(const pk_launch* launch, int index, const DLTensor* 
   return PK_OK;
 }
 
-static pk_status check_extents(const pk_launch* launch, int index, const DLTensor* tensor) {
+static pk_status check_extents(const pk_launch *launch, int index, const DLTensor *tensor) {
   char text[160];
   for (int axis = 0; axis < tensor->ndim; ++axis) {
     int64_t extent = tensor->shape[axis];
@@ -57,7 +57,7 @@ static pk_status check_extents(const pk_launch* launch, int index, const DLTenso
 }
 
 /* The first operand and axis that a size comes from. */
-static void find_size(const pk_kernel* kernel, int size, int* operand, int* axis) {
+static void find_size(const pk_kernel *kernel, int size, int *operand, int *axis) {
   for (*operand = 0; *operand < kernel->operands; ++*operand) {
     for (*axis = 0; *axis < kernel->operand[*operand].rank; ++*axis) {
       if (kernel->operand[*operand].shape[*axis] == -1 - (int64_t)size) return;
@@ -65,9 +65,9 @@ static void find_size(const pk_kernel* kernel, int size, int* operand, int* axis
   }
 }
 
-static pk_status refuse_extent(const pk_launch* launch, int index, int axis, int64_t expected, int64_t found) {
-  const pk_kernel* kernel = launch->kernel;
-  const pk_operand* operand = &kernel->operand[index];
+static pk_status refuse_extent(const pk_launch *launch, int index, int axis, int64_t expected, int64_t found) {
+  const pk_kernel *kernel = launch->kernel;
+  const pk_operand *operand = &kernel->operand[index];
   char source[160] = "";
   int64_t shape = operand->shape[axis];
   if (shape < 0) {
@@ -84,8 +84,8 @@ static pk_status refuse_extent(const pk_launch* launch, int index, int axis, int
                    operand->name, axis, expected, source, found);
 }
 
-static pk_status bind_sizes(const pk_launch* launch, int index, const DLTensor* tensor) {
-  const pk_operand* operand = &launch->kernel->operand[index];
+static pk_status bind_sizes(const pk_launch *launch, int index, const DLTensor *tensor) {
+  const pk_operand *operand = &launch->kernel->operand[index];
   for (int axis = 0; axis < operand->rank; ++axis) {
     int64_t shape = operand->shape[axis], extent = tensor->shape[axis], expected = shape;
     if (shape < 0) {
@@ -100,7 +100,7 @@ static pk_status bind_sizes(const pk_launch* launch, int index, const DLTensor* 
 }
 
 /* Extents, and strides with what does not matter made regular: row-major where an extent is below 2. */
-static void set_strides(pk_array* array, const DLTensor* tensor) {
+static void set_strides(pk_array *array, const DLTensor *tensor) {
   int64_t dense = 1; /* the stride of an axis that follows densely on the ones inside it */
   for (int axis = tensor->ndim - 1; axis >= 0; --axis) {
     int64_t extent = tensor->shape[axis];
@@ -111,7 +111,7 @@ static void set_strides(pk_array* array, const DLTensor* tensor) {
 }
 
 /* Where the elements lie; false when that does not fit an address. */
-static bool set_span(pk_view* view, int rank, int64_t element_bytes, uintptr_t data) {
+static bool set_span(pk_view *view, int rank, int64_t element_bytes, uintptr_t data) {
   int64_t below = 0, above = 0;
   view->elements = 1;
   for (int axis = 0; axis < rank; ++axis) {
@@ -131,15 +131,15 @@ static bool set_span(pk_view* view, int rank, int64_t element_bytes, uintptr_t d
   return view->span <= MAX_SPAN && (uint64_t)below <= data && (uint64_t)above + (uint64_t)element_bytes <= UINTPTR_MAX - data;
 }
 
-static void set_empty(pk_view* view, int rank) {
+static void set_empty(pk_view *view, int rank) {
   for (int axis = 0; axis < rank; ++axis) view->caller.stride[axis] = axis == rank - 1;
   view->caller.data = nothing;
   view->elements = view->span = 0;
   view->low = (uintptr_t)nothing;
 }
 
-static pk_status bind_memory(const pk_launch* launch, int index, const DLTensor* tensor) {
-  pk_view* view = &launch->view[index];
+static pk_status bind_memory(const pk_launch *launch, int index, const DLTensor *tensor) {
+  pk_view *view = &launch->view[index];
   int64_t element_bytes = pk_dtype_bytes(launch->kernel->operand[index].dtype);
   view->stage = -1;
   set_strides(&view->caller, tensor);
@@ -158,12 +158,12 @@ static pk_status bind_memory(const pk_launch* launch, int index, const DLTensor*
   if (!set_span(view, tensor->ndim, element_bytes, data)) {
     return refuse_operand(launch, index, PK_BAD_SIZE, "extents and strides reach beyond any memory");
   }
-  view->caller.data = (char*)tensor->data + tensor->byte_offset;
+  view->caller.data = (char *)tensor->data + tensor->byte_offset;
   return PK_OK;
 }
 
 /* The operand whose memory this one is declared to be. */
-static int alias_root(const pk_kernel* kernel, int index) {
+static int alias_root(const pk_kernel *kernel, int index) {
   for (int step = 0; step < kernel->operands && kernel->operand[index].alias >= 0; ++step) {
     if (kernel->operand[index].alias >= kernel->operands) break;
     index = kernel->operand[index].alias;
@@ -171,7 +171,7 @@ static int alias_root(const pk_kernel* kernel, int index) {
   return index;
 }
 
-static bool same_memory(const pk_view* a, const pk_view* b, int rank) {
+static bool same_memory(const pk_view *a, const pk_view *b, int rank) {
   if (a->elements == 0 && b->elements == 0) return true;
   if (a->caller.data != b->caller.data) return false;
   for (int axis = 0; axis < rank; ++axis) {
@@ -180,8 +180,8 @@ static bool same_memory(const pk_view* a, const pk_view* b, int rank) {
   return true;
 }
 
-static pk_status check_pair(const pk_launch* launch, int output, int other) {
-  const pk_kernel* kernel = launch->kernel;
+static pk_status check_pair(const pk_launch *launch, int output, int other) {
+  const pk_kernel *kernel = launch->kernel;
   const pk_operand *o = &kernel->operand[output], *x = &kernel->operand[other];
   const pk_view *o_view = &launch->view[output], *x_view = &launch->view[other];
   if (alias_root(kernel, output) == alias_root(kernel, other)) {
@@ -194,10 +194,10 @@ static pk_status check_pair(const pk_launch* launch, int output, int other) {
                    x->name);
 }
 
-static pk_status check_overlaps(const pk_launch* launch) {
-  const pk_kernel* kernel = launch->kernel;
+static pk_status check_overlaps(const pk_launch *launch) {
+  const pk_kernel *kernel = launch->kernel;
   for (int i = 0; i < kernel->operands; ++i) {
-    const pk_operand* operand = &kernel->operand[i];
+    const pk_operand *operand = &kernel->operand[i];
     if (!operand->output) continue;
     if (pk_view_overlaps_itself(&launch->view[i], operand->rank, pk_dtype_bytes(operand->dtype))) {
       return refuse_operand(launch, i, PK_OVERLAP, "an output, but its strides put several elements at one address");
@@ -211,21 +211,21 @@ static pk_status check_overlaps(const pk_launch* launch) {
   return PK_OK;
 }
 
-static bool make_tables(pk_launch* launch) {
-  const pk_kernel* kernel = launch->kernel;
+static bool make_tables(pk_launch *launch) {
+  const pk_kernel *kernel = launch->kernel;
   int64_t operands = kernel->operands, sizes = kernel->sizes;
   int64_t array_bytes = operands * (int64_t)sizeof(pk_array), view_bytes = operands * (int64_t)sizeof(pk_view);
   if (!pk_memory_reserve(&launch->context->tables, array_bytes + view_bytes + sizes * (int64_t)sizeof(int64_t) + 1)) return false;
-  char* base = launch->context->tables.data;
-  launch->array = (void*)base;
-  launch->view = (void*)(base + array_bytes);
-  launch->size = (void*)(base + array_bytes + view_bytes);
+  char *base = launch->context->tables.data;
+  launch->array = (void *)base;
+  launch->view = (void *)(base + array_bytes);
+  launch->size = (void *)(base + array_bytes + view_bytes);
   for (int i = 0; i < kernel->sizes; ++i) launch->size[i] = -1;
   return true;
 }
 
-pk_status pk_bind(pk_launch* launch, DLTensor* const* tensors) {
-  const pk_kernel* kernel = launch->kernel;
+pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors) {
+  const pk_kernel *kernel = launch->kernel;
   if (!make_tables(launch)) return pk_refuse(launch->context, kernel, PK_NO_MEMORY, "no memory for the tables of a call");
   if (kernel->operands > 0 && !tensors)
     return pk_refuse(launch->context, kernel, PK_BAD_ARGUMENT, "expected tensors, found NULL");
@@ -244,8 +244,8 @@ pk_status pk_bind(pk_launch* launch, DLTensor* const* tensors) {
   return check_overlaps(launch);
 }
 
-pk_status pk_bind_derived(const pk_launch* launch) {
-  const pk_kernel* kernel = launch->kernel;
+pk_status pk_bind_derived(const pk_launch *launch) {
+  const pk_kernel *kernel = launch->kernel;
   for (int i = 0; i < kernel->operands; ++i) {
     for (int axis = 0; axis < kernel->operand[i].rank; ++axis) {
       int64_t size = -1 - kernel->operand[i].shape[axis];

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 /* A whole positive number, with K, M or G (powers of 1024) after it when `scaled`; -1 for anything else. */
-static int64_t parse_positive(const char* text, bool scaled) {
-  char* end = NULL;
+static int64_t parse_positive(const char *text, bool scaled) {
+  char *end = NULL;
   if (*text < '0' || *text > '9') return -1; /* strtoll would skip blanks and take signs */
   errno = 0;
   long long value = strtoll(text, &end, 10);
@@ -19,8 +19,8 @@ static int64_t parse_positive(const char* text, bool scaled) {
 }
 
 /* What the environment says of threads; 1 when it says nothing. */
-static void threads_from_environment(pk_context* context) {
-  const char* text = getenv("PK_THREADS");
+static void threads_from_environment(pk_context *context) {
+  const char *text = getenv("PK_THREADS");
   int64_t value = text && *text ? parse_positive(text, false) : 1;
   bool valid = value >= 1 && value <= PK_MAX_THREADS;
   context->threads = valid ? (int)value : 1;
@@ -28,24 +28,24 @@ static void threads_from_environment(pk_context* context) {
 }
 
 /* Likewise of VMEM; 0 when it says nothing. */
-static void limit_from_environment(pk_context* context) {
-  const char* text = getenv("PK_VMEM_LIMIT");
+static void limit_from_environment(pk_context *context) {
+  const char *text = getenv("PK_VMEM_LIMIT");
   int64_t value = text && *text ? parse_positive(text, true) : 0;
   context->vmem_limit = value > 0 ? value : 0;
   context->bad_limit = value >= 0 ? NULL : "PK_VMEM_LIMIT: expected a number of bytes, or one followed by K, M or G";
 }
 
-pk_context* pk_context_new(void) {
-  pk_context* context = calloc(1, sizeof *context);
+pk_context *pk_context_new(void) {
+  pk_context *context = calloc(1, sizeof *context);
   if (!context) return NULL;
   threads_from_environment(context);
   limit_from_environment(context);
   return context;
 }
 
-void pk_context_free(pk_context* context) {
+void pk_context_free(pk_context *context) {
   if (!context) return;
-  pk_memory* arena = context->arenas.data;
+  pk_memory *arena = context->arenas.data;
   for (int i = 0; arena && i < PK_MAX_THREADS; ++i) pk_memory_free(&arena[i]);
   pk_memory_free(&context->tables);
   pk_memory_free(&context->stage);
@@ -59,13 +59,13 @@ static pthread_once_t default_once = PTHREAD_ONCE_INIT;
 static pthread_key_t default_key;
 static bool default_key_made;
 
-static void free_default(void* context) { pk_context_free(context); }
+static void free_default(void *context) { pk_context_free(context); }
 static void make_default_key(void) { default_key_made = pthread_key_create(&default_key, free_default) == 0; }
 
-pk_context* pk_default_context(void) {
+pk_context *pk_default_context(void) {
   (void)pthread_once(&default_once, make_default_key);
   if (!default_key_made) return NULL;
-  pk_context* context = pthread_getspecific(default_key);
+  pk_context *context = pthread_getspecific(default_key);
   if (context) return context;
   context = pk_context_new();
   if (context && pthread_setspecific(default_key, context) != 0) {
@@ -75,7 +75,7 @@ pk_context* pk_default_context(void) {
   return context;
 }
 
-void pk_context_set_threads(pk_context* context, int threads) {
+void pk_context_set_threads(pk_context *context, int threads) {
   context = context ? context : pk_default_context();
   if (!context) return;
   if (threads == 0) {
@@ -87,7 +87,7 @@ void pk_context_set_threads(pk_context* context, int threads) {
   context->bad_threads = valid ? NULL : "pk_context_set_threads: expected a number of threads from 1 to 1024";
 }
 
-void pk_context_set_vmem_limit(pk_context* context, int64_t bytes) {
+void pk_context_set_vmem_limit(pk_context *context, int64_t bytes) {
   context = context ? context : pk_default_context();
   if (!context) return;
   if (bytes == 0) {
@@ -98,7 +98,7 @@ void pk_context_set_vmem_limit(pk_context* context, int64_t bytes) {
   context->bad_limit = bytes > 0 ? NULL : "pk_context_set_vmem_limit: expected a positive number of bytes";
 }
 
-const char* pk_message(const pk_context* context) {
+const char *pk_message(const pk_context *context) {
   context = context ? context : pk_default_context();
   return context ? context->message : "no memory for a context";
 }

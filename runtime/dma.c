@@ -7,7 +7,7 @@ static int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
 
 /* Drops axes of one element, puts the largest step of the target outermost and merges axes that follow densely on one another.
  * False: nothing to move. */
-static bool simplify(const pk_nest* from, pk_nest* to) {
+static bool simplify(const pk_nest *from, pk_nest *to) {
   to->rank = 0;
   for (int k = 0; k < from->rank; ++k) {
     if (from->count[k] <= 0) return false;
@@ -39,12 +39,12 @@ static bool simplify(const pk_nest* from, pk_nest* to) {
 }
 
 /* Inlined with a constant size, memcpy of an element is a load and a store. */
-static inline void copy_elements(int64_t count, size_t bytes, const char* from, int64_t from_stride, char* to,
+static inline void copy_elements(int64_t count, size_t bytes, const char *from, int64_t from_stride, char *to,
                                  int64_t to_stride) {
   for (int64_t i = 0; i < count; ++i) memcpy(to + i * to_stride, from + i * from_stride, bytes);
 }
 
-static void copy_row(int64_t count, int64_t bytes, const char* from, int64_t from_stride, char* to, int64_t to_stride) {
+static void copy_row(int64_t count, int64_t bytes, const char *from, int64_t from_stride, char *to, int64_t to_stride) {
   if (from_stride == bytes && to_stride == bytes) {
     memcpy(to, from, (size_t)(count * bytes));
     return;
@@ -68,7 +68,7 @@ static void copy_row(int64_t count, int64_t bytes, const char* from, int64_t fro
   }
 }
 
-void pk_copy_nest(pk_nest given, int64_t element_bytes, const char* from, char* to) {
+void pk_copy_nest(pk_nest given, int64_t element_bytes, const char *from, char *to) {
   pk_nest nest;
   if (!simplify(&given, &nest)) return;
   if (nest.rank == 0) {
@@ -93,7 +93,7 @@ void pk_copy_nest(pk_nest given, int64_t element_bytes, const char* from, char* 
 }
 
 /* The part [low, high) of each axis of a block that lies inside the array. False: none of it. */
-static bool clip(const pk_array* array, const pk_block* block, int64_t* low, int64_t* high) {
+static bool clip(const pk_array *array, const pk_block *block, int64_t *low, int64_t *high) {
   bool any = true;
   for (int k = 0; k < block->rank; ++k) {
     int64_t start = block->start[k], extent = block->block[k], dim = array->dim[k];
@@ -111,7 +111,7 @@ static bool clip(const pk_array* array, const pk_block* block, int64_t* low, int
 }
 
 /* Fills [low, high) of a block in VMEM. */
-static void fill(const pk_block* block, const int64_t* low, const int64_t* high, int64_t bytes, char* vmem, const void* pad) {
+static void fill(const pk_block *block, const int64_t *low, const int64_t *high, int64_t bytes, char *vmem, const void *pad) {
   pk_nest nest = {.rank = block->rank};
   for (int k = 0; k < block->rank; ++k) {
     if (low[k] >= high[k]) return;
@@ -123,8 +123,8 @@ static void fill(const pk_block* block, const int64_t* low, const int64_t* high,
 }
 
 /* What lies outside the array: for each axis the parts before and after it, within the inside of the axes before. */
-static void fill_outside(const pk_block* block, const int64_t* low, const int64_t* high, int64_t bytes, char* vmem,
-                         const void* pad) {
+static void fill_outside(const pk_block *block, const int64_t *low, const int64_t *high, int64_t bytes, char *vmem,
+                         const void *pad) {
   int64_t first[PK_MAX_RANK], end[PK_MAX_RANK];
   for (int k = 0; k < block->rank; ++k) {
     first[k] = 0;
@@ -143,8 +143,8 @@ static void fill_outside(const pk_block* block, const int64_t* low, const int64_
 
 typedef enum { TO_VMEM, FROM_VMEM } dma_direction;
 
-static int64_t move_inside(const pk_array* array, const pk_block* block, const int64_t* low, const int64_t* high, int64_t bytes,
-                           dma_direction direction, const char* from, char* to) {
+static int64_t move_inside(const pk_array *array, const pk_block *block, const int64_t *low, const int64_t *high, int64_t bytes,
+                           dma_direction direction, const char *from, char *to) {
   pk_nest nest = {.rank = block->rank};
   int64_t array_offset = 0, vmem_offset = 0, elements = 1;
   for (int k = 0; k < block->rank; ++k) {
@@ -162,8 +162,8 @@ static int64_t move_inside(const pk_array* array, const pk_block* block, const i
   return elements * bytes;
 }
 
-void pk_dma_in(pk_worker* worker, const pk_array* array, pk_dtype dtype, const pk_block* block, void* vmem, const void* pad) {
-  void* trace = worker ? worker->trace : NULL;
+void pk_dma_in(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block, void *vmem, const void *pad) {
+  void *trace = worker ? worker->trace : NULL;
   int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), moved = 0;
   int64_t low[PK_MAX_RANK], high[PK_MAX_RANK];
   bool any = clip(array, block, low, high);
@@ -172,8 +172,8 @@ void pk_dma_in(pk_worker* worker, const pk_array* array, pk_dtype dtype, const p
   if (trace) pk_trace_record(trace, "dma in", "dma", begun, "bytes", moved);
 }
 
-void pk_dma_out(pk_worker* worker, const pk_array* array, pk_dtype dtype, const pk_block* block, const void* vmem) {
-  void* trace = worker ? worker->trace : NULL;
+void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block, const void *vmem) {
+  void *trace = worker ? worker->trace : NULL;
   int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), moved = 0;
   int64_t low[PK_MAX_RANK], high[PK_MAX_RANK];
   if (clip(array, block, low, high)) moved = move_inside(array, block, low, high, bytes, FROM_VMEM, vmem, array->data);

@@ -12,9 +12,9 @@
 #define WORK_PER_MICROSECOND 1e4
 #define WORK_WORTH_THREADS (50 * WORK_PER_MICROSECOND)
 
-static pk_status check_call(const pk_launch* launch) {
-  pk_context* context = launch->context;
-  const pk_kernel* kernel = launch->kernel;
+static pk_status check_call(const pk_launch *launch) {
+  pk_context *context = launch->context;
+  const pk_kernel *kernel = launch->kernel;
   if (!kernel) return pk_refuse(context, NULL, PK_BAD_ARGUMENT, "expected a kernel, found NULL");
   if (kernel->abi != PK_ABI) {
     return pk_refuse(context, NULL, PK_BAD_ARGUMENT,
@@ -25,7 +25,7 @@ static pk_status check_call(const pk_launch* launch) {
   return PK_OK;
 }
 
-static pk_status check_vmem(const pk_launch* launch) {
+static pk_status check_vmem(const pk_launch *launch) {
   int64_t limit = launch->context->vmem_limit, needed = launch->plan.vmem_bytes;
   if (!limit) limit = launch->kernel->vmem_limit;
   if (!limit) limit = PK_DEFAULT_VMEM_LIMIT;
@@ -35,8 +35,8 @@ static pk_status check_vmem(const pk_launch* launch) {
                    needed == INT64_MAX ? "more than " : "", needed, limit);
 }
 
-static pk_status prepare(pk_launch* launch) {
-  const char* requirement = launch->kernel->prepare(launch->size, &launch->plan);
+static pk_status prepare(pk_launch *launch) {
+  const char *requirement = launch->kernel->prepare(launch->size, &launch->plan);
   if (requirement) return pk_refuse(launch->context, launch->kernel, PK_REQUIREMENT, "%s", requirement);
   pk_status status = pk_bind_derived(launch);
   if (status != PK_OK) return status;
@@ -46,9 +46,9 @@ static pk_status prepare(pk_launch* launch) {
   return check_vmem(launch);
 }
 
-static int choose_threads(const pk_launch* launch) {
+static int choose_threads(const pk_launch *launch) {
   int threads = launch->context->threads;
-  const pk_plan* plan = &launch->plan;
+  const pk_plan *plan = &launch->plan;
   if (plan->cells < threads) threads = plan->cells < 1 ? 1 : (int)plan->cells;
   if (!(plan->work * (double)plan->cells > WORK_WORTH_THREADS)) threads = 1;
 #ifndef _OPENMP
@@ -57,15 +57,15 @@ static int choose_threads(const pk_launch* launch) {
   return threads;
 }
 
-static pk_worker* reserve_workers(const pk_launch* launch, int threads) {
-  pk_context* context = launch->context;
+static pk_worker *reserve_workers(const pk_launch *launch, int threads) {
+  pk_context *context = launch->context;
   bool first = !context->arenas.data;
   if (!pk_memory_reserve(&context->arenas, PK_MAX_THREADS * (int64_t)sizeof(pk_memory))) return NULL;
-  pk_memory* arena = context->arenas.data;
+  pk_memory *arena = context->arenas.data;
   if (first) memset(arena, 0, PK_MAX_THREADS * sizeof *arena);
   if (!pk_memory_reserve(&context->workers, threads * (int64_t)sizeof(pk_worker))) return NULL;
   if (context->trace && !pk_trace_reserve(context->trace, threads)) return NULL;
-  pk_worker* worker = context->workers.data;
+  pk_worker *worker = context->workers.data;
   for (int i = 0; i < threads; ++i) {
     /* At least a byte: every arena has an address. */
     if (!pk_memory_reserve(&arena[i], launch->plan.arena_bytes > 0 ? launch->plan.arena_bytes : 1)) return NULL;
@@ -75,12 +75,12 @@ static pk_worker* reserve_workers(const pk_launch* launch, int threads) {
   return worker;
 }
 
-static void clear(const pk_plan* plan, pk_worker* worker) {
+static void clear(const pk_plan *plan, pk_worker *worker) {
   int64_t bytes = plan->clear_bytes < plan->arena_bytes ? plan->clear_bytes : plan->arena_bytes;
   if (bytes > 0) memset(worker->arena, 0, (size_t)bytes);
 }
 
-static void run_cell(const pk_call* call, pk_worker* worker, int64_t cell) {
+static void run_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
   if (!worker->trace) {
     call->kernel->cell(call, worker, cell);
     return;
@@ -90,7 +90,7 @@ static void run_cell(const pk_call* call, pk_worker* worker, int64_t cell) {
   pk_trace_record(worker->trace, call->kernel->name, "cell", start, "cell", cell);
 }
 
-static const char* run_serial(const pk_call* call, pk_worker* worker) {
+static const char *run_serial(const pk_call *call, pk_worker *worker) {
   clear(call->plan, worker);
   for (int64_t cell = 0; cell < call->plan->cells && !worker->failure; ++cell) run_cell(call, worker, cell);
   return worker->failure;
@@ -98,26 +98,26 @@ static const char* run_serial(const pk_call* call, pk_worker* worker) {
 
 #ifdef _OPENMP
 /* Cells handed out at a time: one, unless cells are so short that handing them out would be felt. */
-static int64_t chunk_cells(const pk_plan* plan, int threads) {
+static int64_t chunk_cells(const pk_plan *plan, int threads) {
   double cells = 10 * WORK_PER_MICROSECOND / (plan->work > 1 ? plan->work : 1);
   int64_t most = plan->cells / threads / 8;
   int64_t chunk = cells < 1 ? 1 : cells < (double)most ? (int64_t)cells : most;
   return chunk < 1 ? 1 : chunk;
 }
 
-static void lower_to(int64_t* shared, int64_t value) {
+static void lower_to(int64_t *shared, int64_t value) {
   int64_t seen = __atomic_load_n(shared, __ATOMIC_RELAXED);
   while (value < seen && !__atomic_compare_exchange_n(shared, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
 }
 
 /* What the threads of a call share. */
 typedef struct {
-  const pk_call* call;
+  const pk_call *call;
   int64_t chunk, next, first_failed;
 } parallel_run;
 
 /* A worker's share; returns its first cell that failed, or -1. */
-static int64_t run_share(parallel_run* run, pk_worker* worker) {
+static int64_t run_share(parallel_run *run, pk_worker *worker) {
   int64_t cells = run->call->plan->cells;
   for (bool cleared = false;; cleared = true) {
     int64_t cell = __atomic_fetch_add(&run->next, run->chunk, __ATOMIC_RELAXED);
@@ -136,12 +136,12 @@ static int64_t run_share(parallel_run* run, pk_worker* worker) {
 
 /* Cells are started in order, so the first one that fails, and with it the message, does not depend on the number of threads.
  * (OpenMP's own dynamic schedule need not keep the order.) */
-static const char* run_parallel(const pk_call* call, pk_worker* workers, int threads) {
+static const char *run_parallel(const pk_call *call, pk_worker *workers, int threads) {
   parallel_run run = {call, chunk_cells(call->plan, threads), 0, INT64_MAX};
-  const char* failure = NULL;
+  const char *failure = NULL;
 #pragma omp parallel num_threads(threads)
   {
-    pk_worker* worker = &workers[omp_get_thread_num()];
+    pk_worker *worker = &workers[omp_get_thread_num()];
     int64_t failed = run_share(&run, worker);
 #pragma omp barrier
     if (failed >= 0 && failed == run.first_failed) failure = worker->failure;
@@ -149,28 +149,28 @@ static const char* run_parallel(const pk_call* call, pk_worker* workers, int thr
   return failure;
 }
 #else
-static const char* run_parallel(const pk_call* call, pk_worker* workers, int threads) {
+static const char *run_parallel(const pk_call *call, pk_worker *workers, int threads) {
   (void)threads;
   return run_serial(call, workers);
 }
 #endif
 
-static pk_status run(const pk_launch* launch) {
+static pk_status run(const pk_launch *launch) {
   int threads = choose_threads(launch);
-  pk_worker* workers = reserve_workers(launch, threads);
+  pk_worker *workers = reserve_workers(launch, threads);
   if (!workers) {
     return pk_refuse(launch->context, launch->kernel, PK_NO_MEMORY, "no memory for %d arenas of %" PRId64 " bytes", threads,
                      launch->plan.arena_bytes);
   }
   const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan, launch->context};
   pk_stage_in(launch);
-  const char* failure = threads > 1 ? run_parallel(&call, workers, threads) : run_serial(&call, workers);
+  const char *failure = threads > 1 ? run_parallel(&call, workers, threads) : run_serial(&call, workers);
   if (failure) return pk_refuse(launch->context, launch->kernel, PK_FAILED, "%s", failure);
   pk_stage_out(launch);
   return PK_OK;
 }
 
-pk_status pk_call_kernel(pk_context* context, const pk_kernel* kernel, DLTensor* const* tensors) {
+pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
   context = context ? context : pk_default_context();
   if (!context) return PK_NO_MEMORY;
   context->message[0] = '\0';

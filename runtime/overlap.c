@@ -21,7 +21,7 @@ typedef struct {
   int effort;
 } search;
 
-static void add_term(search* s, int64_t stride, int64_t count) {
+static void add_term(search *s, int64_t stride, int64_t count) {
   if (stride == 0 || count == 0) return;
   for (int k = 0; k < s->terms; ++k) {
     if (s->term[k].stride == stride) {
@@ -43,11 +43,11 @@ static int64_t common_divisor(int64_t a, int64_t b) {
   return a;
 }
 
-static bool reachable(search* s, int k, int64_t target) {
+static bool reachable(search *s, int k, int64_t target) {
   if (target < 0 || target > s->rest[k]) return false;
   if (target <= s->slack) return true;
   if (s->divisor[k] == 0 || target % s->divisor[k] > s->slack) return false;
-  const term* t = &s->term[k];
+  const term *t = &s->term[k];
   int64_t most = target / t->stride, over = target - s->rest[k + 1];
   if (most > t->count) most = t->count;
   int64_t least = over > 0 ? (over - 1) / t->stride + 1 : 0;
@@ -58,7 +58,7 @@ static bool reachable(search* s, int k, int64_t target) {
   return false;
 }
 
-static bool solve(search* s, int64_t target) {
+static bool solve(search *s, int64_t target) {
   s->rest[s->terms] = s->slack;
   s->divisor[s->terms] = 0;
   for (int k = s->terms - 1; k >= 0; --k) {
@@ -72,7 +72,7 @@ static bool solve(search* s, int64_t target) {
 static int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
 
 /* Spans are at most INT64_MAX / 8 bytes (bind.c), so that no sum below overflows. */
-bool pk_views_overlap(const pk_view* a, int a_rank, int64_t a_bytes, const pk_view* b, int b_rank, int64_t b_bytes) {
+bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_view *b, int b_rank, int64_t b_bytes) {
   if (a->span == 0 || b->span == 0) return false;
   if (a->low >= b->low ? a->low - b->low >= (uintptr_t)b->span : b->low - a->low >= (uintptr_t)a->span) return false;
   int64_t unit = a_bytes < b_bytes ? a_bytes : b_bytes, a_units = a_bytes / unit, b_units = b_bytes / unit;
@@ -90,7 +90,7 @@ bool pk_views_overlap(const pk_view* a, int a_rank, int64_t a_bytes, const pk_vi
 }
 
 /* Sorted by stride, each must step over all that the smaller ones span. Sufficient, and true of nearly every array. */
-static bool nested(const pk_view* view, int rank) {
+static bool nested(const pk_view *view, int rank) {
   search s = {0};
   for (int k = 0; k < rank; ++k) {
     if (view->caller.dim[k] < 2) continue;
@@ -107,7 +107,7 @@ static bool nested(const pk_view* view, int rank) {
 }
 
 /* Whether two index vectors that differ on axis `differ`, the first being greater there, have the same address. */
-static bool repeats(const pk_view* view, int rank, int differ) {
+static bool repeats(const pk_view *view, int rank, int differ) {
   search s = {0};
   int64_t target = -magnitude(view->caller.stride[differ]);
   for (int k = 0; k < rank; ++k) {
@@ -119,7 +119,7 @@ static bool repeats(const pk_view* view, int rank, int differ) {
   return solve(&s, target);
 }
 
-bool pk_view_overlaps_itself(const pk_view* view, int rank, int64_t element_bytes) {
+bool pk_view_overlaps_itself(const pk_view *view, int rank, int64_t element_bytes) {
   if (view->elements < 2 || nested(view, rank)) return false;
   if (view->span / element_bytes < view->elements) return true;
   for (int k = 0; k < rank; ++k) {

@@ -11,11 +11,11 @@ static void print_value(double value) {
 }
 
 /* On standard error, a line at a time: results alone go to standard output. */
-void pk_print(pk_worker* worker, const char* format, int count, const double* values) {
+void pk_print(pk_worker *worker, const char *format, int count, const double *values) {
   (void)worker;
   int next = 0;
   flockfile(stderr);
-  for (const char* at = format; *at; ++at) {
+  for (const char *at = format; *at; ++at) {
     if (at[0] == '{' && at[1] == '}' && next < count) {
       print_value(values[next++]);
       ++at;

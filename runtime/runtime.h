@@ -11,13 +11,13 @@ enum { PK_MAX_THREADS = 1024, PK_MESSAGE_BYTES = 1024 };
 
 /* A stretch of memory that grows and is kept: arena.c. */
 typedef struct {
-  void* data;
+  void *data;
   int64_t bytes;
 } pk_memory;
 
 /* Makes room for `bytes`, aligned to 4096; what it held is lost when it grows. False: no memory, and what it held stays. */
-bool pk_memory_reserve(pk_memory* memory, int64_t bytes);
-void pk_memory_free(pk_memory* memory);
+bool pk_memory_reserve(pk_memory *memory, int64_t bytes);
+void pk_memory_free(pk_memory *memory);
 
 /* An operand as it lies in the caller's memory. */
 typedef struct {
@@ -39,59 +39,59 @@ struct pk_context {
   pk_memory stage;   /* contiguous copies of operands */
   pk_memory workers; /* pk_worker[] */
   pk_memory arenas;  /* pk_memory[PK_MAX_THREADS] once any is used */
-  pk_trace* trace;
+  pk_trace *trace;
 };
 
 /* One call on its way: bind.c fills it, launch.c runs it. */
 typedef struct {
-  pk_context* context;
-  const pk_kernel* kernel;
-  pk_array* array; /* what the kernel sees */
-  pk_view* view;
-  int64_t* size;
+  pk_context *context;
+  const pk_kernel *kernel;
+  pk_array *array; /* what the kernel sees */
+  pk_view *view;
+  int64_t *size;
   int64_t stage_bytes;
   pk_plan plan;
 } pk_launch;
 
 /* status.c: sets the context's message, prefixed with the kernel's name when there is one, and returns `status`. */
-pk_status pk_refuse(pk_context* context, const pk_kernel* kernel, pk_status status, const char* format, ...)
+pk_status pk_refuse(pk_context *context, const pk_kernel *kernel, pk_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* context.c: the calling thread's own context; NULL when memory is out. */
-pk_context* pk_default_context(void);
+pk_context *pk_default_context(void);
 
 /* bind.c: checks the tensors and fills the launch's tables; then, with the derived sizes known, the axes made of them. */
-pk_status pk_bind(pk_launch* launch, DLTensor* const* tensors);
-pk_status pk_bind_derived(const pk_launch* launch);
+pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors);
+pk_status pk_bind_derived(const pk_launch *launch);
 
 /* stage.c: operands whose innermost stride is not 1 are given contiguous copies. */
-pk_status pk_stage_plan(pk_launch* launch); /* decides and reserves memory */
-void pk_stage_in(const pk_launch* launch);
-void pk_stage_out(const pk_launch* launch);
+pk_status pk_stage_plan(pk_launch *launch); /* decides and reserves memory */
+void pk_stage_in(const pk_launch *launch);
+void pk_stage_out(const pk_launch *launch);
 
 /* overlap.c: exact, or true when deciding would take too long. */
-bool pk_view_overlaps_itself(const pk_view* view, int rank, int64_t element_bytes);
-bool pk_views_overlap(const pk_view* a, int a_rank, int64_t a_bytes, const pk_view* b, int b_rank, int64_t b_bytes);
+bool pk_view_overlaps_itself(const pk_view *view, int rank, int64_t element_bytes);
+bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_view *b, int b_rank, int64_t b_bytes);
 
 /* dma.c: a nest of loops that moves elements; strides in bytes. */
 typedef struct {
   int rank;
   int64_t count[PK_MAX_RANK], from_stride[PK_MAX_RANK], to_stride[PK_MAX_RANK];
 } pk_nest;
-void pk_copy_nest(pk_nest nest, int64_t element_bytes, const char* from, char* to);
+void pk_copy_nest(pk_nest nest, int64_t element_bytes, const char *from, char *to);
 
 /* status.c */
 int64_t pk_dtype_bytes(pk_dtype dtype);
-const char* pk_dtype_name(pk_dtype dtype);
+const char *pk_dtype_name(pk_dtype dtype);
 DLDataType pk_dtype_dlpack(pk_dtype dtype);
 
 /* trace.c: recording of the calls of a context. */
-void pk_trace_free(pk_trace* trace);
-bool pk_trace_reserve(pk_trace* trace, int threads);
-void* pk_trace_worker(pk_trace* trace, int thread);
+void pk_trace_free(pk_trace *trace);
+bool pk_trace_reserve(pk_trace *trace, int threads);
+void *pk_trace_worker(pk_trace *trace, int thread);
 int64_t pk_trace_now(void);
 /* `kind` is a literal; `value` is shown beside it as `unit`. */
-void pk_trace_record(void* worker_trace, const char* name, const char* kind, int64_t start, const char* unit, int64_t value);
+void pk_trace_record(void *worker_trace, const char *name, const char *kind, int64_t start, const char *unit, int64_t value);
 
 #pragma GCC visibility pop
 #endif

@@ -5,16 +5,16 @@
 
 enum { STAGE_ALIGNMENT = 4096 };
 
-static bool needs_stage(const pk_view* view, int rank) {
+static bool needs_stage(const pk_view *view, int rank) {
   return view->elements > 0 && rank > 0 && view->caller.dim[rank - 1] > 1 && view->caller.stride[rank - 1] != 1;
 }
 
 /* An earlier operand that is the same memory (by `alias`, or an input given twice) and already has a copy; -1: none. */
-static int64_t shared_stage(const pk_launch* launch, int index) {
-  const pk_operand* operand = launch->kernel->operand;
-  const pk_array* mine = &launch->view[index].caller;
+static int64_t shared_stage(const pk_launch *launch, int index) {
+  const pk_operand *operand = launch->kernel->operand;
+  const pk_array *mine = &launch->view[index].caller;
   for (int i = 0; i < index; ++i) {
-    const pk_view* view = &launch->view[i];
+    const pk_view *view = &launch->view[i];
     if (view->stage < 0 || operand[i].dtype != operand[index].dtype || operand[i].rank != operand[index].rank) continue;
     bool same = view->caller.data == mine->data;
     for (int k = 0; same && k < operand[i].rank; ++k) {
@@ -25,21 +25,21 @@ static int64_t shared_stage(const pk_launch* launch, int index) {
   return -1;
 }
 
-static void use_stage(const pk_launch* launch, int index) {
-  pk_array* array = &launch->array[index];
+static void use_stage(const pk_launch *launch, int index) {
+  pk_array *array = &launch->array[index];
   int64_t dense = 1;
   for (int axis = launch->kernel->operand[index].rank - 1; axis >= 0; --axis) {
     array->stride[axis] = dense;
     dense *= array->dim[axis];
   }
-  array->data = (char*)launch->context->stage.data + launch->view[index].stage;
+  array->data = (char *)launch->context->stage.data + launch->view[index].stage;
 }
 
-pk_status pk_stage_plan(pk_launch* launch) {
-  const pk_kernel* kernel = launch->kernel;
+pk_status pk_stage_plan(pk_launch *launch) {
+  const pk_kernel *kernel = launch->kernel;
   launch->stage_bytes = 0;
   for (int i = 0; i < kernel->operands; ++i) {
-    pk_view* view = &launch->view[i];
+    pk_view *view = &launch->view[i];
     if (!needs_stage(view, kernel->operand[i].rank)) continue;
     view->stage = shared_stage(launch, i);
     if (view->stage >= 0) continue;
@@ -60,8 +60,8 @@ pk_status pk_stage_plan(pk_launch* launch) {
   return PK_OK;
 }
 
-static void copy(const pk_launch* launch, int index, const pk_array* from, const pk_array* to) {
-  const pk_operand* operand = &launch->kernel->operand[index];
+static void copy(const pk_launch *launch, int index, const pk_array *from, const pk_array *to) {
+  const pk_operand *operand = &launch->kernel->operand[index];
   int64_t element_bytes = pk_dtype_bytes(operand->dtype);
   pk_nest nest = {.rank = operand->rank};
   for (int k = 0; k < nest.rank; ++k) {
@@ -73,13 +73,13 @@ static void copy(const pk_launch* launch, int index, const pk_array* from, const
 }
 
 /* Outputs too: what a kernel leaves alone keeps its value. */
-void pk_stage_in(const pk_launch* launch) {
+void pk_stage_in(const pk_launch *launch) {
   for (int i = 0; launch->stage_bytes > 0 && i < launch->kernel->operands; ++i) {
     if (launch->view[i].stage >= 0) copy(launch, i, &launch->view[i].caller, &launch->array[i]);
   }
 }
 
-void pk_stage_out(const pk_launch* launch) {
+void pk_stage_out(const pk_launch *launch) {
   for (int i = 0; launch->stage_bytes > 0 && i < launch->kernel->operands; ++i) {
     if (launch->view[i].stage >= 0 && launch->kernel->operand[i].output)
       copy(launch, i, &launch->array[i], &launch->view[i].caller);

@@ -8,10 +8,10 @@
 #define PK_VERSION "unknown"
 #endif
 
-const char* pk_version(void) { return PK_VERSION; }
+const char *pk_version(void) { return PK_VERSION; }
 
-const char* pk_status_name(pk_status status) {
-  static const char* const name[] = {
+const char *pk_status_name(pk_status status) {
+  static const char *const name[] = {
       [PK_OK] = "PK_OK",
       [PK_BAD_ARGUMENT] = "PK_BAD_ARGUMENT",
       [PK_BAD_SIZE] = "PK_BAD_SIZE",
@@ -25,7 +25,7 @@ const char* pk_status_name(pk_status status) {
   return index < sizeof name / sizeof *name ? name[index] : "unknown status";
 }
 
-pk_status pk_refuse(pk_context* context, const pk_kernel* kernel, pk_status status, const char* format, ...) {
+pk_status pk_refuse(pk_context *context, const pk_kernel *kernel, pk_status status, const char *format, ...) {
   int used = 0;
   if (kernel && kernel->name) used = snprintf(context->message, sizeof context->message, "%s: ", kernel->name);
   if (used < 0 || used >= (int)sizeof context->message) used = 0;
@@ -36,12 +36,12 @@ pk_status pk_refuse(pk_context* context, const pk_kernel* kernel, pk_status stat
   return status;
 }
 
-void pk_fail(pk_worker* worker, const char* message) {
+void pk_fail(pk_worker *worker, const char *message) {
   if (!worker->failure) worker->failure = message ? message : "failed";
 }
 
 typedef struct {
-  const char* name;
+  const char *name;
   int64_t bytes;
   DLDataType dlpack;
 } dtype_row;
@@ -56,5 +56,5 @@ static const dtype_row dtypes[] = {
 };
 
 int64_t pk_dtype_bytes(pk_dtype dtype) { return dtypes[dtype].bytes; }
-const char* pk_dtype_name(pk_dtype dtype) { return dtypes[dtype].name; }
+const char *pk_dtype_name(pk_dtype dtype) { return dtypes[dtype].name; }
 DLDataType pk_dtype_dlpack(pk_dtype dtype) { return dtypes[dtype].dlpack; }

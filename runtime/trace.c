@@ -20,14 +20,14 @@ typedef struct {
 typedef struct {
   uint64_t recorded;
   int depth;
-  const char* region[MAX_REGIONS];
+  const char *region[MAX_REGIONS];
   int64_t region_start[MAX_REGIONS];
   event ring[RING_EVENTS];
 } recorder;
 
 struct pk_trace {
   int64_t origin;
-  recorder* recorder[PK_MAX_THREADS];
+  recorder *recorder[PK_MAX_THREADS];
   char path[];
 };
 
@@ -37,7 +37,7 @@ int64_t pk_trace_now(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-bool pk_trace_reserve(pk_trace* trace, int threads) {
+bool pk_trace_reserve(pk_trace *trace, int threads) {
   for (int i = 0; i < threads; ++i) {
     if (!trace->recorder[i]) trace->recorder[i] = calloc(1, sizeof(recorder));
     if (!trace->recorder[i]) return false;
@@ -46,11 +46,11 @@ bool pk_trace_reserve(pk_trace* trace, int threads) {
   return true;
 }
 
-void* pk_trace_worker(pk_trace* trace, int thread) { return trace->recorder[thread]; }
+void *pk_trace_worker(pk_trace *trace, int thread) { return trace->recorder[thread]; }
 
-void pk_trace_record(void* worker_trace, const char* name, const char* kind, int64_t start, const char* unit, int64_t value) {
-  recorder* r = worker_trace;
-  event* e = &r->ring[r->recorded++ % RING_EVENTS];
+void pk_trace_record(void *worker_trace, const char *name, const char *kind, int64_t start, const char *unit, int64_t value) {
+  recorder *r = worker_trace;
+  event *e = &r->ring[r->recorded++ % RING_EVENTS];
   e->kind = kind;
   e->unit = unit;
   e->start = start;
@@ -59,8 +59,8 @@ void pk_trace_record(void* worker_trace, const char* name, const char* kind, int
   (void)snprintf(e->name, sizeof e->name, "%s", name ? name : "");
 }
 
-void pk_trace_begin(pk_worker* worker, const char* name) {
-  recorder* r = worker->trace;
+void pk_trace_begin(pk_worker *worker, const char *name) {
+  recorder *r = worker->trace;
   if (!r) return;
   if (r->depth < MAX_REGIONS) {
     r->region[r->depth] = name;
@@ -69,14 +69,14 @@ void pk_trace_begin(pk_worker* worker, const char* name) {
   ++r->depth;
 }
 
-void pk_trace_end(pk_worker* worker) {
-  recorder* r = worker->trace;
+void pk_trace_end(pk_worker *worker) {
+  recorder *r = worker->trace;
   if (!r || r->depth == 0) return;
   --r->depth;
   if (r->depth < MAX_REGIONS) pk_trace_record(r, r->region[r->depth], "region", r->region_start[r->depth], NULL, 0);
 }
 
-static void write_string(FILE* file, const char* text) {
+static void write_string(FILE *file, const char *text) {
   (void)putc('"', file);
   for (; *text; ++text) {
     unsigned char c = (unsigned char)*text;
@@ -91,7 +91,7 @@ static void write_string(FILE* file, const char* text) {
   (void)putc('"', file);
 }
 
-static void write_event(FILE* file, const event* e, int thread, int64_t origin) {
+static void write_event(FILE *file, const event *e, int thread, int64_t origin) {
   (void)fputs(",\n{\"name\":", file);
   write_string(file, e->name);
   (void)fprintf(file, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f", e->kind, thread,
@@ -100,8 +100,8 @@ static void write_event(FILE* file, const event* e, int thread, int64_t origin) 
   (void)putc('}', file);
 }
 
-static bool write_trace(const pk_trace* trace) {
-  FILE* file = fopen(trace->path, "w");
+static bool write_trace(const pk_trace *trace) {
+  FILE *file = fopen(trace->path, "w");
   if (!file) return false;
   uint64_t dropped = 0;
   (void)fputs(
@@ -109,7 +109,7 @@ static bool write_trace(const pk_trace* trace) {
       "\"pk\"}}",
       file);
   for (int thread = 0; thread < PK_MAX_THREADS; ++thread) {
-    const recorder* r = trace->recorder[thread];
+    const recorder *r = trace->recorder[thread];
     if (!r) continue;
     uint64_t kept = r->recorded < RING_EVENTS ? r->recorded : RING_EVENTS;
     dropped += r->recorded - kept;
@@ -121,21 +121,21 @@ static bool write_trace(const pk_trace* trace) {
   return fclose(file) == 0 && !failed;
 }
 
-void pk_trace_free(pk_trace* trace) {
+void pk_trace_free(pk_trace *trace) {
   if (!trace) return;
   (void)write_trace(trace);
   for (int i = 0; i < PK_MAX_THREADS; ++i) free(trace->recorder[i]);
   free(trace);
 }
 
-static void discard(pk_context* context) {
-  pk_trace* trace = context->trace;
+static void discard(pk_context *context) {
+  pk_trace *trace = context->trace;
   context->trace = NULL;
   for (int i = 0; i < PK_MAX_THREADS; ++i) free(trace->recorder[i]);
   free(trace);
 }
 
-pk_status pk_context_trace(pk_context* context, const char* path) {
+pk_status pk_context_trace(pk_context *context, const char *path) {
   context = context ? context : pk_default_context();
   if (!context) return PK_NO_MEMORY;
   context->message[0] = '\0';
@@ -147,7 +147,7 @@ pk_status pk_context_trace(pk_context* context, const char* path) {
   }
   if (!path) return PK_OK;
   size_t bytes = strlen(path) + 1;
-  pk_trace* trace = calloc(1, sizeof *trace + bytes);
+  pk_trace *trace = calloc(1, sizeof *trace + bytes);
   if (!trace) return pk_refuse(context, NULL, PK_NO_MEMORY, "no memory for a trace");
   memcpy(trace->path, path, bytes);
   trace->origin = pk_trace_now();

@@ -11,7 +11,7 @@
 
 static int passed, failed;
 
-static bool expect_at(int line, bool holds, const char* what) {
+static bool expect_at(int line, bool holds, const char *what) {
   if (holds) {
     ++passed;
   } else {
@@ -32,27 +32,27 @@ static volatile int64_t allocations;
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SANITIZED)
 /* Memory that cannot be had is part of the test. */
-const char* __asan_default_options(void);
-const char* __asan_default_options(void) { return "allocator_may_return_null=1"; }
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 #elif defined(__GLIBC__)
 #define COUNTS_ALLOCATIONS 1
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
-void* malloc(size_t bytes) {
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t);
+void *malloc(size_t bytes) {
   ++allocations;
   return __libc_malloc(bytes);
 }
-void* calloc(size_t count, size_t bytes) {
+void *calloc(size_t count, size_t bytes) {
   ++allocations;
   return __libc_calloc(count, bytes);
 }
-void* realloc(void* old, size_t bytes) {
+void *realloc(void *old, size_t bytes) {
   ++allocations;
   return __libc_realloc(old, bytes);
 }
-int posix_memalign(void** result, size_t alignment, size_t bytes) {
+int posix_memalign(void **result, size_t alignment, size_t bytes) {
   ++allocations;
   *result = __libc_memalign(alignment, bytes);
   return *result ? 0 : 12;
@@ -76,7 +76,7 @@ typedef struct {
   int64_t shape[8], strides[8];
 } tensor;
 
-static void tensor_init(tensor* t, void* data, int rank, const int64_t* shape, const int64_t* strides) {
+static void tensor_init(tensor *t, void *data, int rank, const int64_t *shape, const int64_t *strides) {
   memset(t, 0, sizeof *t);
   for (int k = 0; k < rank; ++k) {
     t->shape[k] = shape[k];
@@ -85,14 +85,14 @@ static void tensor_init(tensor* t, void* data, int rank, const int64_t* shape, c
   t->tensor = (DLTensor){.data = data, .device = {kDLCPU, 0}, .ndim = rank, .dtype = {kDLFloat, 32, 1}, .shape = t->shape};
   t->tensor.strides = strides ? t->strides : NULL;
 }
-static void matrix(tensor* t, void* data, int64_t m, int64_t n, int64_t row, int64_t column) {
+static void matrix(tensor *t, void *data, int64_t m, int64_t n, int64_t row, int64_t column) {
   tensor_init(t, data, 2, (int64_t[]){m, n}, (int64_t[]){row, column});
 }
 
 /* ---- add(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, N]) with literal DMAs, as the generator writes them. */
 
 enum { BM = 4, BN = 8 };
-static const char* const add_sizes[] = {"M", "N"};
+static const char *const add_sizes[] = {"M", "N"};
 static const pk_operand add_operands[] = {
     {"x", PK_F32, 2, false, -1, {-1, -2}},
     {"y", PK_F32, 2, false, -1, {-1, -2}},
@@ -103,7 +103,7 @@ static double declared_work = 1e9; /* so that threads are used */
 
 static int64_t blocks(int64_t extent, int64_t block) { return (extent + block - 1) / block; }
 
-static const char* add_prepare(int64_t* size, pk_plan* plan) {
+static const char *add_prepare(int64_t *size, pk_plan *plan) {
   plan->cells = blocks(size[0], BM);
   plan->steps = plan->cells * blocks(size[1], BN);
   plan->vmem_bytes = declared_vmem;
@@ -113,8 +113,8 @@ static const char* add_prepare(int64_t* size, pk_plan* plan) {
   return size[0] == 13 ? "M must not be 13" : NULL;
 }
 
-static void add_cell(const pk_call* call, pk_worker* worker, int64_t i) {
-  float *x = (void*)worker->arena, *y = x + BM * BN, *o = y + BM * BN;
+static void add_cell(const pk_call *call, pk_worker *worker, int64_t i) {
+  float *x = (void *)worker->arena, *y = x + BM * BN, *o = y + BM * BN;
   const float pad = -1;
   for (int64_t j = 0; j < blocks(call->size[1], BN); ++j) {
     pk_block block = {2, {i * BM, j * BN}, {BM, BN}, {BN, 1}};
@@ -138,13 +138,13 @@ static const pk_kernel add = {.abi = PK_ABI,
                               .prepare = add_prepare,
                               .cell = add_cell};
 
-static pk_status call_add(pk_context* context, tensor* x, tensor* y, tensor* o) {
-  return pk_call_kernel(context, &add, (DLTensor*[]){x ? &x->tensor : NULL, &y->tensor, &o->tensor});
+static pk_status call_add(pk_context *context, tensor *x, tensor *y, tensor *o) {
+  return pk_call_kernel(context, &add, (DLTensor *[]){x ? &x->tensor : NULL, &y->tensor, &o->tensor});
 }
 
 /* The status, and a message that holds the text. */
-static bool refused(pk_status got, pk_status want, const char* text) {
-  const char* message = pk_message(NULL);
+static bool refused(pk_status got, pk_status want, const char *text) {
+  const char *message = pk_message(NULL);
   if (got == want && strstr(message, text) && strncmp(message, "add: ", 5) == 0) return true;
   printf("  got %s \"%s\"\n", pk_status_name(got), message);
   return false;
@@ -172,10 +172,10 @@ static bool untouched(void) {
   return true;
 }
 
-static float at(const tensor* t, int64_t i, int64_t j) {
-  const char* data = (const char*)t->tensor.data + t->tensor.byte_offset;
-  const int64_t* s = t->tensor.strides;
-  return ((const float*)(const void*)data)[s ? i * s[0] + j * s[1] : i * t->shape[1] + j];
+static float at(const tensor *t, int64_t i, int64_t j) {
+  const char *data = (const char *)t->tensor.data + t->tensor.byte_offset;
+  const int64_t *s = t->tensor.strides;
+  return ((const float *)(const void *)data)[s ? i * s[0] + j * s[1] : i * t->shape[1] + j];
 }
 static bool added(void) {
   for (int64_t i = 0; i < o.shape[0]; ++i) {
@@ -224,7 +224,7 @@ static void test_kinds_refused(void) {
   REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "byte_offset");
   pk_kernel other = add;
   other.abi = PK_ABI + 1;
-  EXPECT(pk_call_kernel(NULL, &other, (DLTensor*[]){&x.tensor, &y.tensor, &o.tensor}) == PK_BAD_ARGUMENT);
+  EXPECT(pk_call_kernel(NULL, &other, (DLTensor *[]){&x.tensor, &y.tensor, &o.tensor}) == PK_BAD_ARGUMENT);
   EXPECT(untouched());
 }
 
@@ -335,7 +335,7 @@ static void test_overlap(void) {
 
 /* ---- Overlap against brute force. */
 
-static void random_view(pk_view* view, int* rank, int64_t element_bytes, int64_t* marks) {
+static void random_view(pk_view *view, int *rank, int64_t element_bytes, int64_t *marks) {
   *rank = (int)random_between(0, 3);
   memset(view, 0, sizeof *view);
   memset(marks, 0, 2048 * sizeof *marks);
@@ -390,7 +390,7 @@ typedef struct {
 } dma_case;
 
 /* Strides that keep elements apart, in a random order of axes, with gaps, some negative; returns the offset of element 0. */
-static int64_t random_strides(int rank, const int64_t* extent, int64_t* stride, bool negative) {
+static int64_t random_strides(int rank, const int64_t *extent, int64_t *stride, bool negative) {
   int order[PK_MAX_RANK];
   for (int k = 0; k < rank; ++k) order[k] = k;
   for (int k = rank - 1; k > 0 && random_between(0, 1); --k) {
@@ -418,7 +418,7 @@ static int64_t random_start(int64_t dim, int64_t block) {
 }
 
 /* Calls `visit` with the offsets of every element of the block: in the array, or -1 outside of it, and in VMEM. */
-static bool for_each(const dma_case* c, int64_t origin, bool (*visit)(const dma_case*, int64_t, int64_t)) {
+static bool for_each(const dma_case *c, int64_t origin, bool (*visit)(const dma_case *, int64_t, int64_t)) {
   int64_t total = 1;
   for (int k = 0; k < c->block.rank; ++k) total *= c->block.block[k];
   for (int64_t i = 0; i < total; ++i) {
@@ -440,12 +440,12 @@ static bool for_each(const dma_case* c, int64_t origin, bool (*visit)(const dma_
 static const unsigned char pad_bytes[8] = {0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8};
 static unsigned char model[1 << 16];
 
-static bool model_in_pad(const dma_case* c, int64_t array, int64_t vmem) {
+static bool model_in_pad(const dma_case *c, int64_t array, int64_t vmem) {
   memcpy(model + vmem * c->bytes, array < 0 ? pad_bytes : c->memory + array * c->bytes, (size_t)c->bytes);
   return true;
 }
-static bool model_in(const dma_case* c, int64_t array, int64_t vmem) { return array < 0 || model_in_pad(c, array, vmem); }
-static bool model_out(const dma_case* c, int64_t array, int64_t vmem) {
+static bool model_in(const dma_case *c, int64_t array, int64_t vmem) { return array < 0 || model_in_pad(c, array, vmem); }
+static bool model_out(const dma_case *c, int64_t array, int64_t vmem) {
   if (array >= 0) memcpy(model + array * c->bytes, c->vmem + vmem * c->bytes, (size_t)c->bytes);
   return true;
 }
@@ -470,7 +470,7 @@ static void test_dma(void) {
       memcpy(c.vmem + i, &more, 8);
       if (i > 40000) break;
     }
-    c.array.data = (char*)c.memory + origin * c.bytes;
+    c.array.data = (char *)c.memory + origin * c.bytes;
     memcpy(c.before, c.vmem, sizeof c.vmem);
     memcpy(model, c.vmem, sizeof model);
     bool pad = random_between(0, 1);
@@ -488,18 +488,18 @@ static void test_dma(void) {
 
 /* ---- Kernels of other kinds. */
 
-static const char* one_cell(int64_t* size, pk_plan* plan) {
+static const char *one_cell(int64_t *size, pk_plan *plan) {
   (void)size;
   *plan = (pk_plan){.cells = 1, .steps = 1};
   return NULL;
 }
 
 /* first(x: f32[M, N]) -> (o: f32[M, N] = x): adds 1 to the first element of each row and leaves the rest alone. */
-static void first_cell(const pk_call* call, pk_worker* worker, int64_t cell) {
+static void first_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
   (void)worker;
   (void)cell;
-  const pk_array* out = &call->array[call->kernel->inputs];
-  for (int64_t i = 0; i < out->dim[0]; ++i) *(float*)(void*)(out->data + i * out->stride[0] * 4) += 1;
+  const pk_array *out = &call->array[call->kernel->inputs];
+  for (int64_t i = 0; i < out->dim[0]; ++i) *(float *)(void *)(out->data + i * out->stride[0] * 4) += 1;
 }
 
 static void test_alias_and_rest_kept(void) {
@@ -514,7 +514,7 @@ static void test_alias_and_rest_kept(void) {
                       .bound = 2,
                       .prepare = one_cell,
                       .cell = first_cell};
-  DLTensor* both[] = {&x.tensor, &o.tensor};
+  DLTensor *both[] = {&x.tensor, &o.tensor};
   reset(3, 4);
   REFUSED(pk_call_kernel(NULL, &kernel, both), PK_OVERLAP, "operand o: expected the memory and strides of x");
   for (int64_t column = 1; column < 3; ++column) { /* in place, and staged */
@@ -537,18 +537,18 @@ static void test_alias_and_rest_kept(void) {
 }
 
 /* segments(off: i32[E + 1], x: f32[E], k: f32[3]) -> (o: f32[]) */
-static const char* derived_prepare(int64_t* size, pk_plan* plan) {
+static const char *derived_prepare(int64_t *size, pk_plan *plan) {
   size[1] = size[0] + 1;
   return one_cell(size, plan);
 }
-static void store_one(const pk_call* call, pk_worker* worker, int64_t cell) {
+static void store_one(const pk_call *call, pk_worker *worker, int64_t cell) {
   (void)cell;
-  *(float*)(void*)call->array[3].data = (float)call->size[1];
+  *(float *)(void *)call->array[3].data = (float)call->size[1];
   EXPECT((uintptr_t)worker->arena % 4096 == 0);
 }
 
 static void test_derived_and_constant(void) {
-  static const char* const names[] = {"E", "E + 1"};
+  static const char *const names[] = {"E", "E + 1"};
   static const pk_operand operand[] = {{"off", PK_I32, 1, false, -1, {-2}},
                                        {"x", PK_F32, 1, false, -1, {-1}},
                                        {"k", PK_F32, 1, false, -1, {3}},
@@ -571,7 +571,7 @@ static void test_derived_and_constant(void) {
   tensor_init(&x, buffer_x, 1, (int64_t[]){5}, NULL);
   tensor_init(&k, buffer_x, 1, (int64_t[]){3}, NULL);
   tensor_init(&out, &value, 0, NULL, NULL);
-  DLTensor* tensors[] = {&off.tensor, &x.tensor, &k.tensor, &out.tensor};
+  DLTensor *tensors[] = {&off.tensor, &x.tensor, &k.tensor, &out.tensor};
   EXPECT(pk_call_kernel(NULL, &kernel, tensors) == PK_OK && value == 6);
   off.shape[0] = 5;
   REFUSED(pk_call_kernel(NULL, &kernel, tensors), PK_BAD_SIZE, "operand off: axis 0: expected 6 (E + 1), found 5");
@@ -580,7 +580,7 @@ static void test_derived_and_constant(void) {
 }
 
 /* Every dtype is accepted as itself and as nothing else. */
-static void copy_cell(const pk_call* call, pk_worker* worker, int64_t cell) {
+static void copy_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
   (void)cell;
   pk_block block = {1, {0}, {5}, {1}};
   char vmem[64];
@@ -590,7 +590,7 @@ static void copy_cell(const pk_call* call, pk_worker* worker, int64_t cell) {
 }
 
 static void test_dtypes(void) {
-  static const char* const names[] = {"N"};
+  static const char *const names[] = {"N"};
   static uint64_t from[16], to[16];
   for (int i = 0; i < 16; ++i) from[i] = random_bits();
   for (int d = PK_BOOL; d <= PK_F32; ++d) {
@@ -609,15 +609,15 @@ static void test_dtypes(void) {
       for (int64_t step = -2; step <= 2; ++step) {
         size_t bytes = (size_t)pk_dtype_bytes((pk_dtype)d);
         if (step == 0) continue;
-        tensor_init(&x, (char*)from + (step < 0 ? 8 * bytes : 0), 1, (int64_t[]){5}, (int64_t[]){step});
+        tensor_init(&x, (char *)from + (step < 0 ? 8 * bytes : 0), 1, (int64_t[]){5}, (int64_t[]){step});
         tensor_init(&o, to, 1, (int64_t[]){5}, NULL);
         x.tensor.dtype = o.tensor.dtype = pk_dtype_dlpack((pk_dtype)e);
-        pk_status status = pk_call_kernel(NULL, &kernel, (DLTensor*[]){&x.tensor, &o.tensor});
+        pk_status status = pk_call_kernel(NULL, &kernel, (DLTensor *[]){&x.tensor, &o.tensor});
         EXPECT(status == (d == e ? PK_OK : PK_BAD_ARGUMENT));
         if (d != e) continue;
         bool equal = true;
         for (int64_t i = 0; i < 5; ++i) {
-          equal &= memcmp((char*)to + i * (int64_t)bytes, (char*)x.tensor.data + i * step * (int64_t)bytes, bytes) == 0;
+          equal &= memcmp((char *)to + i * (int64_t)bytes, (char *)x.tensor.data + i * step * (int64_t)bytes, bytes) == 0;
         }
         EXPECT(equal);
       }
@@ -628,7 +628,7 @@ static void test_dtypes(void) {
 /* ---- Limits, memory, threads, failures. */
 
 static void test_vmem_and_memory(void) {
-  pk_context* context = pk_context_new();
+  pk_context *context = pk_context_new();
   reset(5, 9);
   declared_vmem = 1000;
   pk_context_set_vmem_limit(context, 999);
@@ -642,7 +642,7 @@ static void test_vmem_and_memory(void) {
   EXPECT(call_add(context, &x, &y, &o) == PK_VMEM_EXCEEDED && untouched());
   pk_kernel wide = add;
   wide.vmem_limit = declared_vmem;
-  EXPECT(pk_call_kernel(context, &wide, (DLTensor*[]){&x.tensor, &y.tensor, &o.tensor}) == PK_OK && added());
+  EXPECT(pk_call_kernel(context, &wide, (DLTensor *[]){&x.tensor, &y.tensor, &o.tensor}) == PK_OK && added());
   pk_context_set_vmem_limit(context, -5);
   EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT && strstr(pk_message(context), "pk_context_set_vmem_limit"));
   pk_context_set_vmem_limit(context, 0);
@@ -667,17 +667,17 @@ static void test_vmem_and_memory(void) {
                       .bound = 2,
                       .prepare = one_cell,
                       .cell = first_cell};
-  REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor*[]){&x.tensor}), PK_NO_MEMORY, "innermost stride");
+  REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor *[]){&x.tensor}), PK_NO_MEMORY, "innermost stride");
   reset(5, 9);
   EXPECT(call_add(context, &x, &y, &o) == PK_OK && added()); /* none of it hurt the context */
   pk_context_free(context);
 }
 
 static void test_environment(void) {
-  static const char* const bad[] = {"0", "-1", "1025", "two", "2x", " 2", "99999999999999999999"};
+  static const char *const bad[] = {"0", "-1", "1025", "two", "2x", " 2", "99999999999999999999"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
     setenv("PK_THREADS", bad[i], 1);
-    pk_context* context = pk_context_new();
+    pk_context *context = pk_context_new();
     reset(5, 9);
     EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT && strstr(pk_message(context), "PK_THREADS"));
     pk_context_set_threads(context, 2);
@@ -688,10 +688,10 @@ static void test_environment(void) {
   }
   setenv("PK_THREADS", "2", 1);
   setenv("PK_VMEM_LIMIT", "10K", 1);
-  pk_context* context = pk_context_new();
+  pk_context *context = pk_context_new();
   EXPECT(context->threads == 2 && context->vmem_limit == 10240);
   pk_context_free(context);
-  static const char* const bad_limit[] = {"0", "-5", "1T", "K", "9999999999999G"};
+  static const char *const bad_limit[] = {"0", "-5", "1T", "K", "9999999999999G"};
   for (size_t i = 0; i < sizeof bad_limit / sizeof *bad_limit; ++i) {
     setenv("PK_VMEM_LIMIT", bad_limit[i], 1);
     context = pk_context_new();
@@ -704,7 +704,7 @@ static void test_environment(void) {
 
 static void test_no_allocation(void) {
   for (int threads = 1; threads <= 2; ++threads) {
-    pk_context* context = pk_context_new();
+    pk_context *context = pk_context_new();
     pk_context_set_threads(context, threads);
     reset(40, 20);
     matrix(&o, buffer_o, 40, 20, 60, 3);
@@ -723,12 +723,12 @@ static int cells_run[1000], workers_seen[PK_MAX_THREADS];
 static int64_t fail_from;
 static char fail_message[1000][16];
 
-static const char* count_prepare(int64_t* size, pk_plan* plan) {
+static const char *count_prepare(int64_t *size, pk_plan *plan) {
   *plan = (pk_plan){.cells = size[0], .steps = size[0], .arena_bytes = 64, .clear_bytes = 64, .work = 1e7};
   return NULL;
 }
-static void count_cell(const pk_call* call, pk_worker* worker, int64_t cell) {
-  int64_t* mine = (void*)worker->arena; /* zero at the worker's first cell */
+static void count_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
+  int64_t *mine = (void *)worker->arena; /* zero at the worker's first cell */
   (void)call;
   ++*mine;
   __atomic_add_fetch(&cells_run[cell], 1, __ATOMIC_RELAXED);
@@ -739,7 +739,7 @@ static void count_cell(const pk_call* call, pk_worker* worker, int64_t cell) {
 }
 
 static void test_threads_and_failures(void) {
-  static const char* const names[] = {"N"};
+  static const char *const names[] = {"N"};
   static const pk_operand operand[] = {{"x", PK_F32, 1, false, -1, {-1}}};
   const pk_kernel kernel = {.abi = PK_ABI,
                             .name = "add",
@@ -754,13 +754,13 @@ static void test_threads_and_failures(void) {
   for (int i = 0; i < 1000; ++i) (void)snprintf(fail_message[i], sizeof fail_message[i], "cell %d", i);
   tensor_init(&x, buffer_x, 1, (int64_t[]){1000}, NULL);
   for (int threads = 1; threads <= 3; ++threads) {
-    pk_context* context = pk_context_new();
+    pk_context *context = pk_context_new();
     pk_context_set_threads(context, threads);
     fail_from = INT64_MAX;
     for (int round = 1; round <= 2; ++round) {
       memset(cells_run, 0, sizeof cells_run);
       memset(workers_seen, 0, sizeof workers_seen);
-      EXPECT(pk_call_kernel(context, &kernel, (DLTensor*[]){&x.tensor}) == PK_OK);
+      EXPECT(pk_call_kernel(context, &kernel, (DLTensor *[]){&x.tensor}) == PK_OK);
       int sum = 0;
       bool once = true;
       for (int i = 0; i < 1000; ++i) once &= cells_run[i] == 1;
@@ -768,7 +768,7 @@ static void test_threads_and_failures(void) {
       EXPECT(once && sum == 1000);
     }
     for (fail_from = 0; fail_from < 1000; fail_from += 37) {
-      EXPECT(pk_call_kernel(context, &kernel, (DLTensor*[]){&x.tensor}) == PK_FAILED);
+      EXPECT(pk_call_kernel(context, &kernel, (DLTensor *[]){&x.tensor}) == PK_FAILED);
       char want[32];
       (void)snprintf(want, sizeof want, "add: cell %d", (int)fail_from);
       EXPECT(strcmp(pk_message(context), want) == 0);
@@ -777,7 +777,7 @@ static void test_threads_and_failures(void) {
   }
 }
 
-static void* add_many(void* unused) {
+static void *add_many(void *unused) {
   (void)unused;
   static _Thread_local float a[60], b[60], c[60];
   tensor ta, tb, tc;
@@ -798,7 +798,7 @@ static void test_default_contexts(void) {
   pthread_t thread[2];
   for (int i = 0; i < 2; ++i) EXPECT(pthread_create(&thread[i], NULL, add_many, NULL) == 0);
   for (int i = 0; i < 2; ++i) {
-    void* result = NULL;
+    void *result = NULL;
     EXPECT(pthread_join(thread[i], &result) == 0 && result);
   }
 }
@@ -818,7 +818,7 @@ static void test_staged_failure(void) {
                       .prepare = count_prepare,
                       .cell = count_cell};
   fail_from = 0;
-  REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor*[]){&x.tensor, &o.tensor}), PK_FAILED, "cell 0");
+  REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor *[]){&x.tensor, &o.tensor}), PK_FAILED, "cell 0");
   EXPECT(untouched());
 }
 
@@ -826,19 +826,19 @@ static void test_trace(void) {
   char path[] = "/tmp/pk_traceXXXXXX";
   int fd = mkstemp(path);
   if (!EXPECT(fd >= 0)) return;
-  pk_context* context = pk_context_new();
+  pk_context *context = pk_context_new();
   pk_context_set_threads(context, 2);
   EXPECT(pk_context_trace(context, path) == PK_OK);
   reset(40, 20);
   EXPECT(call_add(context, &x, &y, &o) == PK_OK && added());
   EXPECT(pk_context_trace(context, NULL) == PK_OK);
-  FILE* file = fopen(path, "r");
+  FILE *file = fopen(path, "r");
   static char text[1 << 17];
   size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
   if (file) (void)fclose(file);
   text[length] = '\0';
   int dmas = 0, cells = 0, regions = 0;
-  for (const char* p = text; (p = strstr(p, "\"cat\":\"")); p += 7) {
+  for (const char *p = text; (p = strstr(p, "\"cat\":\"")); p += 7) {
     dmas += p[7] == 'd';
     cells += p[7] == 'c';
     regions += p[7] == 'r';

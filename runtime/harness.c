@@ -1,0 +1,479 @@
+/* The program that `pkc run` and `pkc bench` make of a kernel and run on data:
+ *
+ *     harness FD [key=value ...]
+ *
+ * FD is a file that both sides map: the operands' bytes, then the naive reference's copies of the outputs. The macros PK_KERNEL
+ * and, where there is one, PK_NAIVE name the `const pk_kernel`s linked in. Prints key=value lines on standard output.
+ *
+ *     mode=run|bench  threads=N  vmem_limit=BYTES  naive=0|1  min_time=S  max_time=S  progress=0|1  trace=PATH
+ *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES        of operand K in the order of the signature
+ *
+ * Exit status: 0 done, 1 the call was refused (status= and message= say why), 2 wrong use of the harness.
+ * Compiled together with cpu.c. */
+#define _DEFAULT_SOURCE
+#include "cpu.h"
+
+#include <pk/rt.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+extern const pk_kernel PK_KERNEL;
+#ifdef PK_NAIVE
+extern const pk_kernel PK_NAIVE;
+static const pk_kernel *const naive_kernel = &PK_NAIVE;
+#else
+static const pk_kernel *const naive_kernel = NULL;
+#endif
+static const pk_kernel *const kernel = &PK_KERNEL;
+
+enum { MAX_OPERANDS = 256, MAX_RUNS = 1 << 16, ALIGNMENT = 64 };
+static const double poor_naive_seconds = 1.0; /* a naive run longer than this runs once */
+static const double sample_seconds = 100e-6;  /* calls shorter than this are timed several at a time */
+
+typedef struct {
+  bool bench, naive, progress;
+  int threads;
+  int64_t vmem_limit;
+  double min_time, max_time;
+  const char *trace;
+} settings;
+
+/* An operand: its bytes in the file, and the memory that the kernel and the naive reference work on. */
+typedef struct {
+  bool given;
+  int64_t shape[PK_MAX_RANK], bytes, offset, naive_offset;
+  char *memory, *naive_memory;
+  char *original; /* of an input that an output is an alias of: in the file the output takes its place */
+  DLTensor tensor, naive_tensor;
+} operand;
+
+static settings set = {.threads = 1, .min_time = 0.3, .max_time = 10};
+static operand operands[MAX_OPERANDS];
+static char *file;
+static int64_t file_bytes;
+static pk_context *context;
+
+static void wrong_use(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+static void wrong_use(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  (void)fputs("harness: ", stderr);
+  (void)vfprintf(stderr, format, arguments);
+  (void)fputc('\n', stderr);
+  va_end(arguments);
+  exit(2);
+}
+
+static double seconds(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- What the command line says. */
+
+static int64_t whole(const char *text, const char *word) {
+  char *end = NULL;
+  errno = 0;
+  long long value = strtoll(text, &end, 10);
+  if (errno || end == text || *end || value < 0) wrong_use("%s: expected a whole number", word);
+  return value;
+}
+
+static double real(const char *text, const char *word) {
+  char *end = NULL;
+  double value = strtod(text, &end);
+  if (end == text || *end || !(value >= 0)) wrong_use("%s: expected a number of seconds", word);
+  return value;
+}
+
+static void read_shape(int index, const char *text, const char *word) {
+  operand *o = &operands[index];
+  int rank = 0;
+  o->given = true;
+  while (*text) {
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || value < 0 || rank == PK_MAX_RANK || (*end && *end != 'x'))
+      wrong_use("%s: expected a shape", word);
+    o->shape[rank++] = value;
+    text = *end ? end + 1 : end;
+  }
+  if (rank != kernel->operand[index].rank) wrong_use("%s: expected %d axes", word, kernel->operand[index].rank);
+}
+
+/* shape.K, offset.K, naive_offset.K */
+static bool read_operand(const char *key, const char *value, const char *word) {
+  const char *dot = strchr(key, '.');
+  if (!dot) return false;
+  char number[16] = "";
+  (void)snprintf(number, sizeof number, "%.*s", (int)strcspn(dot + 1, "="), dot + 1);
+  int64_t index = whole(number, word);
+  if (index >= kernel->operands) wrong_use("%s: the kernel has %d operands", word, kernel->operands);
+  if (strncmp(key, "shape.", 6) == 0)
+    read_shape((int)index, value, word);
+  else if (strncmp(key, "offset.", 7) == 0)
+    operands[index].offset = whole(value, word);
+  else if (strncmp(key, "naive_offset.", 13) == 0)
+    operands[index].naive_offset = whole(value, word);
+  else
+    return false;
+  return true;
+}
+
+static void read_word(const char *word) {
+  const char *equals = strchr(word, '=');
+  if (!equals) wrong_use("%s: expected key=value", word);
+  const char *value = equals + 1;
+  size_t length = (size_t)(equals - word);
+#define KEY(name) (length == sizeof name - 1 && memcmp(word, name, length) == 0)
+  if (KEY("mode")) {
+    set.bench = strcmp(value, "bench") == 0;
+    if (!set.bench && strcmp(value, "run") != 0) wrong_use("%s: expected run or bench", word);
+  } else if (KEY("threads")) {
+    int64_t threads = whole(value, word);
+    set.threads = threads > INT32_MAX ? INT32_MAX : (int)threads;
+  } else if (KEY("vmem_limit")) {
+    set.vmem_limit = whole(value, word);
+  } else if (KEY("naive")) {
+    set.naive = whole(value, word) != 0;
+  } else if (KEY("progress")) {
+    set.progress = whole(value, word) != 0;
+  } else if (KEY("min_time")) {
+    set.min_time = real(value, word);
+  } else if (KEY("max_time")) {
+    set.max_time = real(value, word);
+  } else if (KEY("trace")) {
+    set.trace = value;
+  } else if (!read_operand(word, value, word)) {
+    wrong_use("%s: unknown key", word);
+  }
+#undef KEY
+}
+
+/* ---- Operands. */
+
+static int64_t element_bytes(pk_dtype dtype) {
+  static const int64_t bytes[] = {[PK_BOOL] = 1, [PK_I8] = 1,  [PK_U8] = 1,   [PK_I16] = 2, [PK_U16] = 2, [PK_I32] = 4,
+                                  [PK_U32] = 4,  [PK_I64] = 8, [PK_BF16] = 2, [PK_F16] = 2, [PK_F32] = 4};
+  return bytes[dtype];
+}
+
+static DLDataType dlpack_type(pk_dtype dtype) {
+  static const uint8_t code[] = {[PK_BOOL] = PK_DL_BOOL, [PK_I8] = kDLInt,    [PK_U8] = kDLUInt,  [PK_I16] = kDLInt,
+                                 [PK_U16] = kDLUInt,     [PK_I32] = kDLInt,   [PK_U32] = kDLUInt, [PK_I64] = kDLInt,
+                                 [PK_BF16] = kDLBfloat,  [PK_F16] = kDLFloat, [PK_F32] = kDLFloat};
+  return (DLDataType){code[dtype], (uint8_t)(8 * element_bytes(dtype)), 1};
+}
+
+static void check_range(int index, int64_t offset, const char *what) {
+  int64_t bytes = operands[index].bytes;
+  if (offset > file_bytes || bytes > file_bytes - offset) wrong_use("%s.%d: beyond the end of the file", what, index);
+}
+
+static char *private_memory(int64_t bytes) {
+  void *memory = NULL;
+  int64_t alignment = bytes >= 2 << 20 ? 2 << 20 : ALIGNMENT;
+  if (posix_memalign(&memory, (size_t)alignment, bytes > 0 ? (size_t)bytes : 1) != 0) {
+    (void)printf("status=PK_NO_MEMORY\nmessage=%s: no memory for the operands\n", kernel->name);
+    exit(1);
+  }
+#ifdef MADV_HUGEPAGE
+  if (alignment > ALIGNMENT) (void)madvise(memory, (size_t)bytes, MADV_HUGEPAGE);
+#endif
+  return memory;
+}
+
+/* The operand whose memory this one is, itself if it has its own. The naive reference may see aliases or not. */
+static int alias_of(const pk_kernel *which, int index) {
+  int alias = which->operand[index].alias;
+  return alias >= 0 && alias < which->operands ? alias : index;
+}
+
+static DLTensor tensor_of(operand *o, int index, char *memory) {
+  const pk_operand *declared = &kernel->operand[index];
+  return (DLTensor){
+      .data = memory, .device = {kDLCPU, 0}, .ndim = declared->rank, .dtype = dlpack_type(declared->dtype), .shape = o->shape};
+}
+
+static void open_operand(int index) {
+  operand *o = &operands[index];
+  const pk_operand *declared = &kernel->operand[index];
+  if (!o->given) wrong_use("shape.%d is missing", index);
+  o->bytes = element_bytes(declared->dtype);
+  for (int k = 0; k < declared->rank; ++k) o->bytes = pk_sat_mul(o->bytes, o->shape[k]);
+  check_range(index, o->offset, "offset");
+  int alias = alias_of(kernel, index);
+  operand *source = &operands[alias];
+  o->memory = o == source ? private_memory(o->bytes) : source->memory;
+  o->naive_memory = o->memory;
+  if (o != source && !source->original) {
+    source->original = private_memory(source->bytes);
+    memcpy(source->original, file + source->offset, (size_t)source->bytes);
+  }
+  if (!set.naive || !declared->output) return;
+  check_range(index, o->naive_offset, "naive_offset");
+  o->naive_memory = private_memory(o->bytes);
+  if (o == source) return;
+  source->naive_memory = alias_of(naive_kernel, index) == alias ? o->naive_memory : private_memory(source->bytes);
+}
+
+/* Inputs from the file; outputs to the poison. An aliased output is its input. */
+static void fill_operands(bool naive) {
+  const pk_kernel *which = naive ? naive_kernel : kernel;
+  for (int i = 0; i < kernel->operands; ++i) {
+    operand *o = &operands[i];
+    char *memory = naive ? o->naive_memory : o->memory;
+    if (!kernel->operand[i].output) {
+      if (!naive || memory != o->memory) memcpy(memory, o->original ? o->original : file + o->offset, (size_t)o->bytes);
+    } else if (alias_of(which, i) == i) {
+      memset(memory, 0xff, (size_t)o->bytes);
+    }
+  }
+}
+
+static bool any_alias(void) {
+  for (int i = 0; i < kernel->operands; ++i) {
+    if (alias_of(kernel, i) != i) return true;
+  }
+  return false;
+}
+
+static void keep_outputs(bool naive) {
+  for (int i = 0; i < kernel->operands; ++i) {
+    operand *o = &operands[i];
+    if (!kernel->operand[i].output) continue;
+    memcpy(file + (naive ? o->naive_offset : o->offset), naive ? o->naive_memory : o->memory, (size_t)o->bytes);
+  }
+}
+
+/* ---- Calls. */
+
+static void call(const pk_kernel *which, bool naive) {
+  DLTensor *tensors[MAX_OPERANDS];
+  for (int i = 0; i < kernel->operands; ++i) tensors[i] = naive ? &operands[i].naive_tensor : &operands[i].tensor;
+  pk_status status = pk_call_kernel(context, which, tensors);
+  if (status == PK_OK) return;
+  (void)printf("status=%s\nmessage=", pk_status_name(status));
+  for (const char *at = pk_message(context); *at; ++at) (void)putchar(*at == '\n' ? ' ' : *at);
+  (void)putchar('\n');
+  (void)fflush(stdout);
+  exit(1);
+}
+
+/* ---- A line of progress, every half second from the third on, also while a call runs long. */
+
+static volatile sig_atomic_t runs_done, naive_running, progress_shown, ticks;
+
+static void show_progress(int signal_number) {
+  (void)signal_number;
+  if (++ticks < 4) return;
+  char line[64] = "\r\033[K", digits[12];
+  size_t used = 4;
+  const char *what = naive_running ? "naive reference, " : "kernel, ";
+  for (; *what; ++what) line[used++] = *what;
+  int number = (int)runs_done, count = 0;
+  do digits[count++] = (char)('0' + number % 10);
+  while ((number /= 10) > 0);
+  while (count > 0) line[used++] = digits[--count];
+  for (what = " runs, "; *what; ++what) line[used++] = *what;
+  number = (int)ticks / 2;
+  do digits[count++] = (char)('0' + number % 10);
+  while ((number /= 10) > 0);
+  while (count > 0) line[used++] = digits[--count];
+  line[used++] = ' ';
+  line[used++] = 's';
+  progress_shown = 1;
+  if (write(STDERR_FILENO, line, used) < 0) progress_shown = 0;
+}
+
+static void start_progress(void) {
+  struct sigaction action = {.sa_handler = show_progress, .sa_flags = SA_RESTART};
+  const struct itimerval half = {{0, 500000}, {0, 500000}};
+  (void)sigaction(SIGALRM, &action, NULL);
+  (void)setitimer(ITIMER_REAL, &half, NULL);
+}
+
+static void end_progress(void) {
+  const struct itimerval never = {{0, 0}, {0, 0}};
+  (void)setitimer(ITIMER_REAL, &never, NULL);
+  if (progress_shown) (void)fputs("\r\033[K", stderr);
+}
+
+/* ---- Timing. */
+
+typedef struct {
+  int runs;
+  double total, best[3]; /* the smallest, in order */
+  double time[MAX_RUNS];
+} timing;
+
+static void add_time(timing *t, double time) {
+  t->total += time;
+  t->time[t->runs++] = time;
+  for (int k = 0; k < 3; ++k) {
+    if (t->runs > k + 1 ? time >= t->best[k] : k + 1 < t->runs) continue;
+    for (int m = 2; m > k; --m) t->best[m] = t->best[m - 1];
+    t->best[k] = time;
+    return;
+  }
+}
+
+static int by_time(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double median(timing *t) {
+  qsort(t->time, (size_t)t->runs, sizeof *t->time, by_time);
+  int middle = t->runs / 2;
+  return t->runs % 2 ? t->time[middle] : (t->time[middle - 1] + t->time[middle]) / 2;
+}
+
+static bool settled(const timing *t) { return t->runs >= 5 && t->total >= set.min_time && t->best[2] <= t->best[0] * 1.01; }
+
+static timing kernel_timing, naive_timing;
+
+/* One sample: as many calls as make it long enough for the clock. Where an output is an input, each call starts afresh. */
+static double sample(timing *t, bool naive, int calls, bool restore) {
+  naive_running = naive;
+  if (restore) fill_operands(naive);
+  double start = seconds();
+  for (int i = 0; i < calls; ++i) call(naive ? naive_kernel : kernel, naive);
+  double time = (seconds() - start) / calls;
+  add_time(t, time);
+  t->total += time * (calls - 1);
+  naive_running = 0;
+  return time;
+}
+
+static int calls_per_sample(double one, bool restore) {
+  return restore || one >= sample_seconds ? 1 : (int)(sample_seconds / (one > 1e-9 ? one : 1e-9)) + 1;
+}
+
+static const char *no_requirements(int64_t *size, pk_plan *plan) {
+  const char *requirement = kernel->prepare(size, plan);
+  plan->clear_bytes = 0;
+  if (plan->cells > 1) plan->cells = 1;
+  return requirement;
+}
+static void no_cell(const pk_call *unused_call, pk_worker *worker, int64_t cell) {
+  (void)unused_call;
+  (void)worker;
+  (void)cell;
+}
+
+/* What a call costs besides its cells: binding, checks, copies of operands. */
+static double measure_overhead(void) {
+  pk_kernel empty = *kernel;
+  empty.prepare = no_requirements;
+  empty.cell = no_cell;
+  double best = 1e30;
+  for (int round = 0; round < 5; ++round) {
+    double start = seconds();
+    for (int i = 0; i < 100; ++i) call(&empty, false);
+    double taken = (seconds() - start) / 100;
+    if (taken < best) best = taken;
+  }
+  return best;
+}
+
+/* Kernel and naive reference by turns, until the kernel's best times agree or the time is over. */
+static void time_kernel(void) {
+  bool restore = any_alias(), poor_naive = naive_timing.best[0] > poor_naive_seconds;
+  double begun = seconds();
+  int calls = calls_per_sample(sample(&kernel_timing, false, 1, restore), restore), naive_calls = 1;
+  memset(&kernel_timing, 0, sizeof kernel_timing); /* that was the warm-up */
+  if (set.naive && !poor_naive) naive_calls = calls_per_sample(sample(&naive_timing, true, 1, restore), restore);
+  while (kernel_timing.runs < MAX_RUNS) {
+    if (kernel_timing.runs > 0 && (settled(&kernel_timing) || seconds() - begun > set.max_time)) break;
+    (void)sample(&kernel_timing, false, calls, restore);
+    runs_done = runs_done + 1;
+    if (!set.naive || poor_naive || naive_timing.runs == MAX_RUNS) continue;
+    if (naive_timing.runs < 4 || naive_timing.total < kernel_timing.total)
+      (void)sample(&naive_timing, true, naive_calls, restore);
+  }
+}
+
+static void run_once(void) {
+  fill_operands(false);
+  double start = seconds();
+  call(kernel, false);
+  double first = seconds() - start;
+  keep_outputs(false);
+  (void)printf("first_call_ms=%.6g\n", first * 1e3);
+  if (!set.naive) return;
+  (void)sample(&naive_timing, true, 1, true);
+  keep_outputs(true);
+}
+
+static void print_timing(void) {
+  pk_peaks peaks;
+  pk_measure_peaks(&peaks);
+  (void)printf("best_ms=%.6g\nmedian_ms=%.6g\nruns=%d\n", kernel_timing.best[0] * 1e3, median(&kernel_timing) * 1e3,
+               kernel_timing.runs);
+  (void)printf("peak_gflops=%.6g\npeak_gbytes=%.6g\n", peaks.gflops, peaks.gbytes);
+}
+
+static void open_file(const char *word) {
+  int64_t fd = whole(word, word);
+  struct stat about;
+  if (fd > INT32_MAX || fstat((int)fd, &about) != 0) wrong_use("%s: not an open file", word);
+  file_bytes = about.st_size;
+  if (file_bytes == 0) return;
+  file = mmap(NULL, (size_t)file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+  if (file == MAP_FAILED) wrong_use("%s: cannot be mapped", word);
+}
+
+static void open_context(void) {
+  context = pk_context_new();
+  if (!context) wrong_use("no memory for a context");
+  if (set.threads > 0) pk_context_set_threads(context, set.threads);
+  if (set.vmem_limit > 0) pk_context_set_vmem_limit(context, set.vmem_limit);
+  if (set.trace) (void)pk_context_trace(context, set.trace);
+}
+
+int main(int count, char **words) {
+  if (count < 2) wrong_use("expected a file descriptor");
+  if (kernel->operands > MAX_OPERANDS) wrong_use("the kernel has more than %d operands", MAX_OPERANDS);
+  if (naive_kernel && naive_kernel->operands != kernel->operands) wrong_use("the naive reference has other operands");
+  open_file(words[1]);
+  for (int i = 2; i < count; ++i) read_word(words[i]);
+  set.naive = set.naive && naive_kernel;
+  for (int i = 0; i < kernel->operands; ++i) open_operand(i);
+  for (int i = 0; i < kernel->operands; ++i) {
+    operands[i].tensor = tensor_of(&operands[i], i, operands[i].memory);
+    operands[i].naive_tensor = tensor_of(&operands[i], i, operands[i].naive_memory);
+  }
+  open_context();
+  if (set.progress) start_progress();
+  run_once();
+  if (set.bench) {
+    time_kernel();
+    print_timing();
+    (void)printf("call_overhead=%.6g\n", measure_overhead() * 1e3);
+  }
+  if (set.naive) (void)printf("naive_ms=%.6g\nnaive_runs=%d\n", naive_timing.best[0] * 1e3, naive_timing.runs);
+  if (set.progress) end_progress();
+  int status = 0;
+  if (set.trace && pk_context_trace(context, NULL) != PK_OK) {
+    (void)printf("status=PK_FAILED\nmessage=%s\n", pk_message(context));
+    status = 1;
+  } else {
+    (void)printf("status=PK_OK\nmessage=\n");
+  }
+  pk_context_free(context);
+  return fflush(stdout) == 0 ? status : 1;
+}
