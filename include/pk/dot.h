@@ -66,7 +66,7 @@ PK_DOT_INLINE pk_i32v pk_madd_i16(pk_i32v a, pk_i32v b) {
 }
 #endif
 
-/* A kind of product: the 4 bytes at p in every lane, a vector of the panel, sum + x * b, sum + sum, and memory of c.
+/* A kind of product: the 4 bytes at p in every lane, a vector of the panel or of c, its store, sum + sum, sum + x * b.
  * A vdpbf16ps kind (bf16 in pairs) and a vpdpbusd kind (bytes by four) have this form too; feature bits do not say whether
  * they are faster than f32, so the caller has to choose them. */
 typedef pk_f32v pk_dot_vector_f32;
@@ -153,23 +153,15 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i16(pk_i32v x, pk_i32v b, pk_i32v sum) {
     to[0] = PK_DOT_OF(madd)(x, b0, to[0]);                                                 \
     if (PK_DOT_NV > 1) to[PK_DOT_NV - 1] = PK_DOT_OF(madd)(x, b1, to[PK_DOT_NV - 1]);      \
   }
-#define PK_DOT_SUM(n, i) sum[(i) % sums * rows + n - 1]
-#define PK_DOT_ZERO_ONE(n, i) PK_DOT_SUM(n, i)[0] = PK_DOT_SUM(n, i)[PK_DOT_NV - 1] = (PK_DOT_VECTOR){0};
-#define PK_DOT_ZERO(n) PK_DOT_ZERO_ONE(n, 0) PK_DOT_ZERO_ONE(n, 1) PK_DOT_ZERO_ONE(n, 2) PK_DOT_ZERO_ONE(n, 3)
-#define PK_DOT_TOTAL(n, v)                                                                  \
-  (sums == 1   ? PK_DOT_SUM(n, 0)[v]                                                        \
-   : sums == 2 ? PK_DOT_OF(plus)(PK_DOT_SUM(n, 0)[v], PK_DOT_SUM(n, 1)[v])                  \
-               : PK_DOT_OF(plus)(PK_DOT_OF(plus)(PK_DOT_SUM(n, 0)[v], PK_DOT_SUM(n, 1)[v]), \
-                                 PK_DOT_OF(plus)(PK_DOT_SUM(n, 2)[v], PK_DOT_SUM(n, 3)[v])))
-#define PK_DOT_PLACE(n, v) (c + (n - 1) * ldc + 4 * PK_LANES * (v))
-#define PK_DOT_REPLACE(n)                                   \
-  PK_DOT_OF(store)(PK_DOT_PLACE(n, 0), PK_DOT_TOTAL(n, 0)); \
-  if (PK_DOT_NV > 1) PK_DOT_OF(store)(PK_DOT_PLACE(n, PK_DOT_NV - 1), PK_DOT_TOTAL(n, PK_DOT_NV - 1));
-#define PK_DOT_INCREASE_ONE(n, v) \
-  PK_DOT_OF(store)(PK_DOT_PLACE(n, v), PK_DOT_OF(plus)(PK_DOT_OF(load)(PK_DOT_PLACE(n, v)), PK_DOT_TOTAL(n, v)));
-#define PK_DOT_INCREASE(n)  \
-  PK_DOT_INCREASE_ONE(n, 0) \
-  if (PK_DOT_NV > 1) PK_DOT_INCREASE_ONE(n, PK_DOT_NV - 1)
+#define PK_DOT_ZERO(n)                \
+  sum[n - 1][0] = (PK_DOT_VECTOR){0}; \
+  sum[n - 1][PK_DOT_NV - 1] = (PK_DOT_VECTOR){0};
+/* Row n of the sums gets another row, or what c holds. */
+#define PK_DOT_GATHER(n, from)                                      \
+  sum[n - 1][0] = PK_DOT_OF(plus)(sum[n - 1][0], sum[from - 1][0]); \
+  if (PK_DOT_NV > 1) sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(plus)(sum[n - 1][PK_DOT_NV - 1], sum[from - 1][PK_DOT_NV - 1]);
+#define PK_DOT_INCREASE(n) PK_DOT_OF(increase)(sum[n - 1], c + (n - 1) * ldc);
+#define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], c + (n - 1) * ldc);
 
 /* The next tile's rows: as few tiles as possible, as even as possible (16 rows are 8 + 8, not 14 + 2). */
 PK_DOT_INLINE int pk_dot_take(int64_t rows) {

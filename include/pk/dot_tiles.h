@@ -1,5 +1,17 @@
 /* dot_tiles.h: the tiles of one kind for 1 to MR rows, and a block made of them. Strides in bytes. Included by dot.h for every
  * PK_DOT_KIND. */
+
+PK_DOT_INLINE void PK_DOT_OF(increase)(PK_DOT_VECTOR sum[PK_DOT_NV], const char *c) {
+  sum[0] = PK_DOT_OF(plus)(sum[0], PK_DOT_OF(load)(c));
+  if (PK_DOT_NV > 1)
+    sum[PK_DOT_NV - 1] = PK_DOT_OF(plus)(sum[PK_DOT_NV - 1], PK_DOT_OF(load)(c + 4 * PK_LANES * (PK_DOT_NV - 1)));
+}
+
+PK_DOT_INLINE void PK_DOT_OF(replace)(const PK_DOT_VECTOR sum[PK_DOT_NV], char *c) {
+  PK_DOT_OF(store)(c, sum[0]);
+  if (PK_DOT_NV > 1) PK_DOT_OF(store)(c + 4 * PK_LANES * (PK_DOT_NV - 1), sum[PK_DOT_NV - 1]);
+}
+
 #define PK_DOT_ROWS 1
 #include <pk/dot_tile.h>
 #define PK_DOT_ROWS 2
@@ -55,9 +67,8 @@ PK_DOT_OUTLINE void PK_DOT_OF(tiles)(int64_t rows, int64_t cols, const char *a, 
   const int64_t part = pk_dot_part(k);
   for (int64_t r = 0, n; r < rows; r += n) {
     n = pk_dot_take(rows - r);
-    for (int64_t j = 0; j * PK_DOT_NR < cols; j++)
-      PK_DOT_OF(tile)
-      (n, a + r * lda, lda, panels + j * depth * PK_DOT_STEP_BYTES, part, c + r * ldc + j * PK_DOT_STEP_BYTES, ldc, mode);
+    for (int64_t j = 0; j * PK_DOT_NR < cols; j++) PK_DOT_OF(tile)
+    (n, a + r * lda, lda, panels + j * depth * PK_DOT_STEP_BYTES, part, c + r * ldc + j * PK_DOT_STEP_BYTES, ldc, mode);
   }
   if (part < k)
     PK_DOT_OF(tiles)(rows, cols, a + 4 * part, lda, panels + part * PK_DOT_STEP_BYTES, depth, k - part, c, ldc, PK_DOT_ADD);
