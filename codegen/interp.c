@@ -1,0 +1,345 @@
+// Runs kernels: control flow, grid steps, references.
+#define _GNU_SOURCE
+#include "codegen/interp_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const int64_t MOST_ITERATIONS = 100000000;
+
+static void run_region(Interp *in, const Region *region);
+
+// ---- leaves
+
+static void fill_constant(const Instr *instr, Value *out) {
+  double f = is_float(out->dtype) ? dtype_round(out->dtype, instr->fval) : 0;
+  for (int64_t e = 0; e < out->count; e++) {
+    if (is_float(out->dtype))
+      out->f[e] = f;
+    else
+      out->i[e] = wrap_int(out->dtype, instr->ival);
+  }
+}
+
+static void fill_iota(const Instr *instr, Value *out) {
+  int64_t inner = 1, extent = out->dim[instr->ival];
+  for (int i = (int)instr->ival + 1; i < out->rank; i++) inner *= out->dim[i];
+  for (int64_t e = 0; e < out->count; e++) {
+    int64_t index = e / inner % extent;
+    if (is_float(out->dtype))
+      out->f[e] = dtype_round(out->dtype, (double)index);
+    else
+      out->i[e] = wrap_int(out->dtype, index);
+  }
+}
+
+static void run_leaf(Interp *in, const Instr *instr) {
+  Value *out = value_new(in, instr);
+  if (!out) return;
+  switch (instr->op) {
+    case OP_CONST:
+      fill_constant(instr, out);
+      break;
+    case OP_IOTA:
+      fill_iota(instr, out);
+      break;
+    case OP_SIZE:
+      out->i[0] = in->sizes[instr->ival];
+      break;
+    case OP_AXIS:
+      out->i[0] = in->axes[instr->ival];
+      break;
+    case OP_EXTENT:
+      out->i[0] = in->extents[instr->ival];
+      break;
+    case OP_ARRAY:
+      read_elements(in->refs[instr->ref->id].array, 0, out->count, out, 0);
+      break;
+    default:
+      INTERNAL("%s in a region", op_info[instr->op].name);
+  }
+}
+
+// ---- control
+
+static bool condition_holds(Interp *in, const Instr *instr, const Instr *condition) {
+  const Value *c = value_of(in, condition);
+  if (poison_at(c, 0))
+    find(in, instr, FIND_POISON_CONDITION, instr->span, "the condition of `%s` is unspecified: %s", op_info[instr->op].name,
+         poison_cause(in, c->poison[0]));
+  return c->i[0] != 0;
+}
+
+static void copy_value(Interp *in, const Instr *instr, const Instr *from_instr) {
+  Value *out = value_new(in, instr);
+  const Value *from = value_of(in, from_instr);
+  if (!out) return;
+  memcpy(out->data, from->data, (size_t)out->count * 8);
+  if (from->poisoned && value_poison(in, out)) memcpy(out->poison, from->poison, (size_t)out->count);
+}
+
+static const Instr *last_of(const Region *region) { return region->instrs.at[region->instrs.count - 1]; }
+
+static void run_if(Interp *in, const Instr *instr) {
+  const Region *taken = instr->regions[condition_holds(in, instr, instr->args[0]) ? 0 : 1];
+  if (!taken) return;
+  run_region(in, taken);
+  if (has_result(instr) && !in->stopped && !in->breaking) copy_value(in, instr, last_of(taken)->args[0]);
+}
+
+static bool too_many(Interp *in, const Instr *instr, int64_t iterations) {
+  if (iterations < MOST_ITERATIONS) return false;
+  find(in, instr, FIND_LOOP, instr->span, "this loop is still running after %lld iterations: it may have no end",
+       (long long)iterations);
+  return in->stopped = true;
+}
+
+static void run_for(Interp *in, const Instr *instr) {
+  const Value *from = value_of(in, instr->args[0]), *to = value_of(in, instr->args[1]);
+  for (int i = 0; i < 2; i++) {
+    const Value *bound = i ? to : from;
+    if (poison_at(bound, 0))
+      find(in, instr, FIND_POISON_INDEX, instr->span, "a bound of the loop is unspecified: %s",
+           poison_cause(in, bound->poison[0]));
+  }
+  Value *variable = value_new(in, instr->regions[0]->arg);
+  int64_t iterations = 0, end = to->i[0];
+  if (!variable) return;
+  for (int64_t t = from->i[0]; t < end && !in->stopped && !in->breaking; t++) {
+    if (too_many(in, instr, iterations++)) return;
+    variable->i[0] = t;
+    run_region(in, instr->regions[0]);
+  }
+  in->breaking = false;
+}
+
+static void run_while(Interp *in, const Instr *instr) {
+  for (int64_t iterations = 0; !in->stopped && !in->breaking; iterations++) {
+    if (too_many(in, instr, iterations)) return;
+    run_region(in, instr->regions[0]);
+    if (in->stopped || !condition_holds(in, instr, last_of(instr->regions[0])->args[0])) break;
+    run_region(in, instr->regions[1]);
+  }
+  in->breaking = false;
+}
+
+static void run_print(Interp *in, const Instr *instr) {
+  Buf out = {0};
+  int next = 0;
+  buf_puts(&out, "");
+  for (const char *c = instr->text; *c; c++) {
+    if (c[0] == '{' && c[1] == '}' && next < instr->nargs) {
+      buf_puts(&out, format_value(in, value_of(in, instr->args[next++])));
+      c++;
+    } else {
+      buf_putc(&out, *c);
+    }
+  }
+  for (; next < instr->nargs; next++) {
+    buf_putc(&out, ' ');
+    buf_puts(&out, format_value(in, value_of(in, instr->args[next])));
+  }
+  const char *copy = arena_strndup(in->report->arena, out.text, out.length);
+  LIST_PUSH(in->report->arena, &in->report->printed, copy);
+  buf_free(&out);
+}
+
+static void run_assert(Interp *in, const Instr *instr) {
+  if (!condition_holds(in, instr, instr->args[0])) find(in, instr, FIND_ASSERT, instr->span, "assertion failed: %s", instr->text);
+}
+
+static void run_control(Interp *in, const Instr *instr) {
+  switch (instr->op) {
+    case OP_IF:
+      run_if(in, instr);
+      break;
+    case OP_FOR:
+      run_for(in, instr);
+      break;
+    case OP_WHILE:
+      run_while(in, instr);
+      break;
+    case OP_BREAK:
+      in->breaking = true;
+      break;
+    case OP_YIELD:
+      break;
+    case OP_NAMED:
+      run_region(in, instr->regions[0]);
+      break;
+    case OP_PRINT:
+      run_print(in, instr);
+      break;
+    case OP_ASSERT:
+      run_assert(in, instr);
+      break;
+    default:
+      INTERNAL("%s", op_info[instr->op].name);
+  }
+}
+
+static void run_memory(Interp *in, const Instr *instr) {
+  switch (instr->op) {
+    case OP_LOAD:
+      run_load(in, instr);
+      break;
+    case OP_STORE:
+      run_store(in, instr);
+      break;
+    case OP_FETCH:
+      run_fetch(in, instr);
+      break;
+    case OP_WRITEBACK:
+      run_writeback(in, instr);
+      break;
+    default:
+      INTERNAL("%s", op_info[instr->op].name);
+  }
+}
+
+static void run_region(Interp *in, const Region *region) {
+  for (int i = 0; i < region->instrs.count && !in->stopped && !in->breaking; i++) {
+    const Instr *instr = region->instrs.at[i];
+    switch (op_info[instr->op].class) {
+      case OPC_LEAF:
+        run_leaf(in, instr);
+        break;
+      case OPC_SHAPE:
+        run_shape(in, instr);
+        break;
+      case OPC_REDUCE:
+        run_reduce(in, instr);
+        break;
+      case OPC_ARGREDUCE:
+        run_argreduce(in, instr);
+        break;
+      case OPC_SCAN:
+        run_scan(in, instr);
+        break;
+      case OPC_DOT:
+        run_dot(in, instr);
+        break;
+      case OPC_MEMORY:
+        run_memory(in, instr);
+        break;
+      case OPC_CONTROL:
+        run_control(in, instr);
+        break;
+      default:
+        run_elementwise(in, instr);
+    }
+  }
+}
+
+// ---- grid steps
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+// One line on a terminal once a run takes longer than 2 s.
+typedef struct {
+  bool on;
+  double start, shown;
+  int64_t total;
+} Progress;
+
+static void show_progress(Progress *progress, int64_t step) {
+  if (!progress->on) return;
+  double now = seconds_now();
+  if (now - progress->start < 2 || now - progress->shown < 0.2) return;
+  progress->shown = now;
+  fprintf(stderr, "\rinterpreting: step %lld of %lld", (long long)step, (long long)progress->total);
+  fflush(stderr);
+}
+
+static void end_progress(const Progress *progress) {
+  if (progress->on && progress->shown > 0) fprintf(stderr, "\r%60s\r", "");
+}
+
+// Moves to the next step in row-major order; false behind the last.
+static bool advance(const Interp *in, int64_t *axes) {
+  for (int i = in->k->grid.count - 1; i >= 0; i--) {
+    if (++axes[i] < in->extents[i]) return true;
+    axes[i] = 0;
+  }
+  return false;
+}
+
+static int64_t parallel_number(const Interp *in) {
+  int64_t number = 0;
+  for (int i = 0; i < in->k->grid.count; i++)
+    if (in->k->grid.at[i].parallel) number = number * in->extents[i] + in->axes[i];
+  return number;
+}
+
+static void run_grid(Interp *in) {
+  const Kernel *k = in->k;
+  size_t bytes = sizeof(int64_t) * (size_t)k->grid.count;
+  Progress progress = {isatty(STDERR_FILENO) != 0, seconds_now(), 0, 1};
+  for (int i = 0; i < k->grid.count; i++) {
+    in->extents[i] = eval_index(k, k->grid.at[i].extent, in->sizes, NULL, 0);
+    if (in->extents[i] <= 0 || !mul_i64(progress.total, in->extents[i], &progress.total)) return;
+  }
+  in->in_grid = true;
+  for (int64_t step = 0; !in->stopped; step++) {
+    show_progress(&progress, step);
+    if (bytes) memcpy(in->next_axes, in->axes, bytes);
+    in->last_step = !advance(in, in->next_axes);
+    int64_t number = parallel_number(in);
+    in->parallel_changed = step == 0 || number != in->parallel_step;
+    in->parallel_step = number;
+    begin_step(in);
+    run_region(in, k->body);
+    in->report->steps++;
+    if (in->last_step) break;
+    memcpy(in->axes, in->next_axes, bytes);
+  }
+  in->in_grid = false;
+  end_progress(&progress);
+}
+
+static Interp start(Kernel *k, const int64_t *sizes, CheckReport *report) {
+  Interp in = {.k = k, .sizes = sizes, .report = report};
+  if (!report->arena) report->arena = k->arena;
+  in.values = calloc((size_t)k->next_id + 1, sizeof *in.values);
+  in.refs = calloc((size_t)k->refs.count + 1, sizeof *in.refs);
+  if (!in.values || !in.refs) INTERNAL("no memory for %d values", k->next_id);
+  in.axes = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
+  in.extents = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
+  in.next_axes = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
+  return in;
+}
+
+static void finish(Interp *in) {
+  finish_report(in);
+  for (int i = 0; i <= in->k->next_id; i++) value_free(&in->values[i]);
+  for (int i = 0; i < 4; i++) free(in->scratch[i]);
+  free(in->values);
+  free(in->refs);
+}
+
+void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, CheckReport *report) {
+  Interp in = start(k, sizes, report);
+  if (start_refs(&in, operands)) run_grid(&in);
+  end_refs(&in);
+  finish(&in);
+}
+
+void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands, CheckReport *report) {
+  REQUIRE(k->reference);
+  Interp in = start(k, sizes, report);
+  in.exact = true;
+  for (int i = 0; i < k->inputs + k->outputs; i++) in.refs[i].array = &operands[i];
+  run_region(&in, k->reference);
+  for (int i = 0; i < k->outputs && !in.stopped; i++) {
+    const Value *value = value_of(&in, last_of(k->reference)->args[i]);
+    write_elements(&operands[k->inputs + i], 0, value->count, value, 0);
+  }
+  finish(&in);
+}

@@ -1,0 +1,495 @@
+// Refs of the interpreter: the grid's own transfers, loads, stores, and what they may do wrong.
+#include "codegen/interp_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint8_t ref_mark(const Ref *ref) { return ref->id + 1 <= POISON_REFS ? (uint8_t)(ref->id + 1) : POISON_OTHER; }
+
+static bool stays_in_place(const Ref *ref) { return ref->space == SPACE_ANY; }
+
+// ---- blocks and their places in the array
+
+static int64_t block_extent(const Interp *in, const Ref *ref, int axis) { return resolve_dim(in->sizes, ref->block[axis]); }
+
+static void map_index(const Interp *in, const Ref *ref, const int64_t *axes, int64_t *index) {
+  memset(index, 0, sizeof *index * MAX_RANK);
+  if (ref->index_map) eval_region(in->k, ref->index_map, in->sizes, axes, index);
+}
+
+// First element of the block along each axis, kept within one block of the array: beyond that all of it is past the end.
+static void block_start(const Interp *in, const Ref *ref, const int64_t *index, int64_t *start) {
+  const HostArray *array = in->refs[ref->id].array;
+  for (int i = 0; i < ref->array.rank; i++) {
+    int64_t extent = block_extent(in, ref, i), at = index[i];
+    if (ref->at == AT_BLOCK && (index[i] < 0 || !mul_i64(index[i], extent, &at))) at = array->dim[i];
+    start[i] = at < -extent ? -extent : at > array->dim[i] ? array->dim[i] : at;
+  }
+}
+
+static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) {
+  const RefState *state = &in->refs[ref->id];
+  Span span = ref->map_span.end ? ref->map_span : ref->span;
+  for (int i = 0; i < ref->array.rank; i++) {
+    long long at = (long long)index[i], dim = (long long)state->array->dim[i], extent = (long long)block_extent(in, ref, i);
+    if (ref->at == AT_BLOCK && (index[i] < 0 || index[i] >= state->blocks[i])) {
+      const char *hint = index[i] >= 0 && dim > 0 && at < dim ? "; did you return an element offset? (use `at element`)" : "";
+      find(in, ref, FIND_BLOCK_INDEX, span,
+           "block index %lld of `%s` on axis %d is out of range: valid are 0 to %lld (%lld elements in blocks of %lld)%s", at,
+           ref->name, i, (long long)state->blocks[i] - 1, dim, extent, hint);
+    }
+    if (ref->at == AT_BLOCK) continue;
+    const int64_t *halo = ref->halo[i];
+    int64_t past = dim > INT64_MAX - 1 || at > INT64_MAX - extent ? INT64_MAX : at + extent - dim;
+    if (halo[0] >= 0 && at < -halo[0])
+      find(in, ref, FIND_HALO, span, "the block of `%s` starts at element %lld of axis %d, but its halo allows no less than %lld",
+           ref->name, at, i, (long long)-halo[0]);
+    if (halo[1] >= 0 && past > halo[1])
+      find(in, ref, FIND_HALO, span,
+           "the block of `%s` on axis %d starts at element %lld and ends %lld past the array, but its halo allows %lld",
+           ref->name, i, at, (long long)past, (long long)halo[1]);
+  }
+}
+
+// A row of a block: `count` elements from `at` in the block; those in [low, high) lie in the array, the first of them at
+// `array_at`.
+typedef struct {
+  int64_t at, count, low, high, array_at;
+} Line;
+
+typedef void LineVisitor(Interp *in, const Ref *ref, const Line *line);
+
+static void visit_lines(Interp *in, const Ref *ref, const int64_t *start, LineVisitor *visit) {
+  const HostArray *array = in->refs[ref->id].array;
+  int rank = ref->array.rank, last = rank - 1;
+  int64_t extent[MAX_RANK], index[MAX_RANK] = {0};
+  for (int i = 0; i < rank; i++) {
+    extent[i] = block_extent(in, ref, i);
+    if (extent[i] == 0) return;
+  }
+  Line line = {.count = rank ? extent[last] : 1};
+  for (;; line.at += line.count) {
+    bool inside = true;
+    line.array_at = 0;
+    for (int i = 0; i < last; i++) {
+      int64_t at = start[i] + index[i];
+      inside &= at >= 0 && at < array->dim[i];
+      line.array_at = line.array_at * array->dim[i] + (inside ? at : 0);
+    }
+    line.low = 0, line.high = line.count;
+    if (rank) {
+      line.low = start[last] < 0 ? -start[last] : 0;
+      if (array->dim[last] - start[last] < line.high) line.high = array->dim[last] - start[last];
+      line.array_at = line.array_at * array->dim[last] + start[last] + line.low;
+    }
+    if (!inside || line.low > line.high) line.low = line.high = line.count;
+    visit(in, ref, &line);
+    int axis = last - 1;
+    while (axis >= 0 && ++index[axis] == extent[axis]) index[axis--] = 0;
+    if (axis < 0) return;
+  }
+}
+
+static void array_index(const HostArray *array, int64_t element, Buf *out) {
+  int64_t index[MAX_RANK];
+  for (int i = array->rank - 1; i >= 0; i--) {
+    index[i] = element % array->dim[i];
+    element /= array->dim[i];
+  }
+  buf_putc(out, '[');
+  format_indices(out, index, array->rank);
+  buf_putc(out, ']');
+}
+
+// ---- inputs
+
+// An aliased input: what an earlier step has written back may have been fetched before that.
+static void check_alias(Interp *in, const Ref *ref, const Line *line) {
+  RefState *state = &in->refs[ref->id];
+  for (int64_t e = line->low; e < line->high; e++) {
+    int64_t element = line->array_at + e - line->low;
+    if (state->written[element] == WRITTEN_NEVER) continue;
+    Buf at = {0};
+    array_index(state->array, element, &at);
+    find(in, ref, FIND_ALIAS, ref->span,
+         "element %s of `%s` is read after another step wrote it back through an alias: the pipeline may have fetched it before",
+         at.text, ref->name);
+    buf_free(&at);
+    if (state->written[element] == WRITTEN_UNSTORED) state->block.poison[line->at + e] = POISON_OTHER;
+  }
+}
+
+static void fill_edge(Value *block, const Ref *ref, int64_t from, int64_t count) {
+  if (!ref->has_pad) return fill_unspecified(block, from, count, ref_mark(ref));
+  memset(block->poison + from, 0, (size_t)count);
+  for (int64_t e = from; e < from + count; e++) {
+    if (is_float(block->dtype))
+      block->f[e] = dtype_round(block->dtype, ref->pad->fval);
+    else
+      block->i[e] = wrap_int(block->dtype, ref->pad->ival);
+  }
+}
+
+static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
+  RefState *state = &in->refs[ref->id];
+  int64_t inside = line->high - line->low;
+  fill_edge(&state->block, ref, line->at, line->low);
+  fill_edge(&state->block, ref, line->at + line->high, line->count - line->high);
+  read_elements(state->array, line->array_at, inside, &state->block, line->at + line->low);
+  memset(state->block.poison + line->at + line->low, 0, (size_t)inside);
+  if (state->written) check_alias(in, ref, line);
+}
+
+static void fetch_block(Interp *in, const Ref *ref, const int64_t *index) {
+  RefState *state = &in->refs[ref->id];
+  int64_t start[MAX_RANK];
+  memcpy(state->index, index, sizeof state->index);
+  state->held = true;
+  block_start(in, ref, index, start);
+  visit_lines(in, ref, start, fetch_line);
+}
+
+void run_fetch(Interp *in, const Instr *instr) {
+  RefState *state = &in->refs[instr->ref->id];
+  int64_t index[MAX_RANK];
+  map_index(in, instr->ref, in->axes, index);
+  if (state->held && memcmp(index, state->index, sizeof index) == 0) return;
+  check_block_index(in, instr->ref, index);
+  fetch_block(in, instr->ref, index);
+}
+
+// ---- outputs
+
+static const char *differing_axis(const Interp *in, int64_t other) {
+  int64_t mine = in->parallel_step;
+  const char *name = "";
+  for (int i = in->k->grid.count - 1; i >= 0; i--) {
+    if (!in->k->grid.at[i].parallel || in->extents[i] == 0) continue;
+    if (mine % in->extents[i] != other % in->extents[i]) name = in->k->grid.at[i].name;
+    mine /= in->extents[i];
+    other /= in->extents[i];
+  }
+  return name;
+}
+
+static void check_owner(Interp *in, const Ref *ref, int64_t *owner, const char *what) {
+  if (*owner && *owner != in->parallel_step + 1)
+    find(in, ref, FIND_PARALLEL, ref->map_span.end ? ref->map_span : ref->span,
+         "%s of output `%s` is written by two steps that differ in the parallel axis `%s`", what, ref->name,
+         differing_axis(in, *owner - 1));
+  *owner = in->parallel_step + 1;
+}
+
+// -1: the index is out of range, or blocks are not tracked.
+static int64_t block_number(const Ref *ref, const RefState *state) {
+  int64_t number = 0;
+  if (ref->at != AT_BLOCK || !state->left) return -1;
+  for (int i = 0; i < ref->array.rank; i++) {
+    if (state->index[i] < 0 || state->index[i] >= state->blocks[i]) return -1;
+    number = number * state->blocks[i] + state->index[i];
+  }
+  return number;
+}
+
+static void enter_block(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  check_block_index(in, ref, state->index);
+  int64_t number = block_number(ref, state);
+  if (number < 0) return;
+  Buf what = {0};
+  buf_puts(&what, "block (");
+  format_indices(&what, state->index, ref->array.rank);
+  buf_putc(&what, ')');
+  bool same_step = state->owner[number] == in->parallel_step + 1;
+  check_owner(in, ref, &state->owner[number], what.text);
+  if (state->left[number] && same_step)
+    find(in, ref, FIND_REVISIT, ref->map_span.end ? ref->map_span : ref->span,
+         "%s of output `%s` is visited again after it was left: its contents are lost", what.text, ref->name);
+  buf_free(&what);
+}
+
+static void begin_output(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  int64_t index[MAX_RANK];
+  if (stays_in_place(ref)) return;
+  map_index(in, ref, in->axes, index);
+  bool moved = !state->held || memcmp(index, state->index, sizeof index) != 0;
+  if (moved || in->parallel_changed) fill_unspecified(&state->block, 0, state->block.count, POISON_UNSTORED);
+  memcpy(state->index, index, sizeof index);
+  state->held = true;
+  if (moved || in->parallel_changed) enter_block(in, ref);
+}
+
+void begin_step(Interp *in) {
+  for (int i = 0; i < in->k->refs.count && !in->stopped; i++) {
+    const Ref *ref = in->k->refs.at[i];
+    Value *block = &in->refs[i].block;
+    if (ref->role == REF_OUTPUT)
+      begin_output(in, ref);
+    else if (!ref_is_operand(ref) && (in->parallel_changed || ref->role == REF_VAR) && block->poison)
+      fill_unspecified(block, 0, block->count, ref_mark(ref));
+  }
+}
+
+static void write_unspecified(HostArray *array, int64_t element) {
+  if (is_float(array->dtype))
+    array_set(array, element, unspecified_float());
+  else
+    array_set_int(array, element, unspecified_int(array->dtype));
+}
+
+static void report_poison(Interp *in, const Ref *ref, int64_t element, uint8_t mark) {
+  const RefState *state = &in->refs[ref->id];
+  const Instr *store = state->last_store;
+  Buf at = {0};
+  array_index(state->array, element, &at);
+  find(in, store ? (const void *)store : ref, FIND_POISON_OUT, store && store->span.end ? store->span : ref->span,
+       "element %s of output `%s` gets an unspecified value: %s", at.text, ref->name, poison_cause(in, mark));
+  buf_free(&at);
+}
+
+static void write_line(Interp *in, const Ref *ref, const Line *line) {
+  RefState *state = &in->refs[ref->id];
+  int64_t inside = line->high - line->low, from = line->at + line->low;
+  write_elements(state->array, line->array_at, inside, &state->block, from);
+  for (int64_t e = 0; e < inside; e++) {
+    int64_t element = line->array_at + e;
+    uint8_t mark = state->block.poison[from + e];
+    if (state->owner && ref->at != AT_BLOCK) check_owner(in, ref, &state->owner[element], "an element");
+    state->written[element] = mark == POISON_UNSTORED ? WRITTEN_UNSTORED : WRITTEN_GOOD;
+    if (!mark) continue;
+    if (mark != POISON_UNSTORED) report_poison(in, ref, element, mark);
+    write_unspecified(state->array, element);
+  }
+}
+
+static void write_block(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  int64_t start[MAX_RANK], number = block_number(ref, state);
+  block_start(in, ref, state->index, start);
+  visit_lines(in, ref, start, write_line);
+  if (number >= 0) state->left[number] = true;
+  state->held = false;
+}
+
+void run_writeback(Interp *in, const Instr *instr) {
+  const Ref *ref = instr->ref;
+  RefState *state = &in->refs[ref->id];
+  int64_t next[MAX_RANK];
+  if (!state->held) return;
+  if (!in->last_step) {
+    map_index(in, ref, in->next_axes, next);
+    if (memcmp(next, state->index, sizeof next) == 0) return;
+  }
+  write_block(in, ref);
+}
+
+// ---- the start and the end
+
+static void *shadow(Interp *in, int64_t count, int64_t item_bytes) {
+  int64_t bytes;
+  void *p =
+      mul_i64(count > 0 ? count : 1, item_bytes, &bytes) ? calloc((size_t)(count > 0 ? count : 1), (size_t)item_bytes) : NULL;
+  if (!p) stop_for_memory(in, INT64_MAX);
+  return p;
+}
+
+static void start_output(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  int64_t elements, blocks = 1;
+  array_elements(state->array, &elements);
+  for (int i = 0; i < ref->array.rank; i++)
+    if (!mul_i64(blocks, state->blocks[i], &blocks)) blocks = INT64_MAX;
+  state->written = shadow(in, elements, 1);
+  // More blocks than elements come from axes of size 0: there is nothing to track.
+  if (ref->at == AT_BLOCK && blocks <= (elements > 0 ? elements : 1)) {
+    state->owner = shadow(in, blocks, sizeof *state->owner);
+    state->left = shadow(in, blocks, sizeof *state->left);
+  } else if (ref->at != AT_BLOCK) {
+    state->owner = shadow(in, elements, sizeof *state->owner);
+  }
+  if (!ref->alias || in->stopped) return;
+  RefState *input = &in->refs[ref->alias->id];
+  if (input->array->data != state->array->data && elements > 0)
+    memcpy(state->array->data, input->array->data, (size_t)(elements * dtype_bytes(state->array->dtype)));
+  input->array = state->array;
+  input->written = state->written;
+}
+
+static void start_operand(Interp *in, const Ref *ref, HostArray *array) {
+  RefState *state = &in->refs[ref->id];
+  state->array = array;
+  for (int i = 0; i < ref->array.rank; i++) {
+    int64_t blocks = ceil_div(array->dim[i], block_extent(in, ref, i));
+    state->blocks[i] = blocks > 0 ? blocks : 1;
+  }
+  if (ref->role == REF_OUTPUT) start_output(in, ref);
+}
+
+bool start_refs(Interp *in, HostArray *operands) {
+  const Kernel *k = in->k;
+  for (int i = 0; i < k->refs.count && !in->stopped; i++) {
+    const Ref *ref = k->refs.at[i];
+    Value *block = &in->refs[i].block;
+    if (ref->space == SPACE_SEM) continue;
+    if (!value_shape(in, block, &ref->type) || !value_poison(in, block)) return false;
+    fill_unspecified(block, 0, block->count, ref->role == REF_OUTPUT ? POISON_UNSTORED : ref_mark(ref));
+    if (ref_is_operand(ref)) start_operand(in, ref, &operands[i]);
+  }
+  static const int64_t origin[MAX_RANK];
+  for (int i = 0; i < k->inputs && !in->stopped; i++)
+    if (stays_in_place(k->refs.at[i])) fetch_block(in, k->refs.at[i], origin);
+  return !in->stopped;
+}
+
+static void report_unwritten(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  int64_t elements, missing = 0, first = 0;
+  array_elements(state->array, &elements);
+  for (int64_t e = 0; e < elements; e++) {
+    if (state->written[e] == WRITTEN_GOOD || (state->written[e] == WRITTEN_NEVER && ref->alias)) continue;
+    if (missing++ == 0) first = e;
+    write_unspecified(state->array, e);
+  }
+  if (missing == 0) return;
+  Buf at = {0};
+  array_index(state->array, first, &at);
+  find(in, ref, FIND_UNWRITTEN, ref->span, "%lld of the %lld elements of output `%s` are never written, the first is %s",
+       (long long)missing, (long long)elements, ref->name, at.text);
+  buf_free(&at);
+}
+
+void end_refs(Interp *in) {
+  const Kernel *k = in->k;
+  for (int i = k->inputs; i < k->inputs + k->outputs && !in->stopped; i++) {
+    const Ref *ref = k->refs.at[i];
+    if (stays_in_place(ref)) write_block(in, ref);
+    report_unwritten(in, ref);
+  }
+  for (int i = 0; i < k->refs.count; i++) {
+    RefState *state = &in->refs[i];
+    value_free(&state->block);
+    if (k->refs.at[i]->role != REF_OUTPUT) continue;
+    free(state->written);
+    free(state->owner);
+    free(state->left);
+  }
+}
+
+// ---- loads and stores
+
+// The window as a walk over the block. False, reported, when it cannot lie inside.
+static bool window_walk(Interp *in, const Instr *instr, Walk *walk) {
+  const Value *block = &in->refs[instr->ref->id].block;
+  *walk = whole_walk(block);
+  for (int i = 0; i < block->rank; i++) {
+    const Value *start = value_of(in, instr->args[i]);
+    int64_t size = resolve_dim(in->sizes, instr->window.size[i]), stride = instr->window.stride[i], at = start->i[0], reach;
+    if (poison_at(start, 0))
+      find(in, instr, FIND_POISON_INDEX, instr->span, "the start of a slice of `%s` on axis %d is unspecified: %s",
+           instr->ref->name, i, poison_cause(in, start->poison[0]));
+    bool fits = mul_i64(size > 0 ? size - 1 : 0, stride, &reach) && reach + (size > 0) <= block->dim[i];
+    int64_t last = fits ? block->dim[i] - reach - (size > 0) : 0;
+    if (!fits || at < 0 || at > last)
+      find(in, instr, FIND_SLICE, instr->span,
+           "a slice of `%s` is out of range on axis %d: %lld elements%s from %lld, but the axis has %lld", instr->ref->name, i,
+           (long long)size, stride == 1 ? "" : arena_printf(in->report->arena, " with step %lld", (long long)stride),
+           (long long)at, (long long)block->dim[i]);
+    if (!fits) return false;
+    at = at < 0 ? 0 : at > last ? last : at;
+    walk->base += at * walk->stride[i];
+    walk->extent[i] = size;
+    walk->stride[i] *= stride;
+  }
+  return true;
+}
+
+// The elements of a value in the order of the window: squeezed axes have extent 1 there and are absent from the value.
+static Walk line_walk(const Walk *window) {
+  Walk walk = {.rank = window->rank};
+  int64_t stride = 1;
+  for (int i = window->rank - 1; i >= 0; i--) {
+    walk.extent[i] = window->extent[i];
+    walk.stride[i] = stride;
+    stride *= window->extent[i];
+  }
+  return walk;
+}
+
+static void set_element(Value *to, int64_t at, const Value *from, int64_t index) {
+  if (is_float(to->dtype))
+    to->f[at] = from->f[index];
+  else
+    to->i[at] = from->i[index];
+  to->poison[at] = poison_at(from, index);
+}
+
+static void mask_load(Interp *in, const Instr *instr, Value *out) {
+  const Value *mask = value_of(in, ir_mask(instr));
+  const Value *other = instr->flags & INSTR_OTHER ? value_of(in, instr->args[instr->nargs - 1]) : NULL;
+  if (!value_poison(in, out)) return;
+  for (int64_t e = 0; e < out->count; e++) {
+    uint8_t unknown = poison_at(mask, e);
+    if (!mask->i[e] && other) set_element(out, e, other, e);
+    if (!mask->i[e] && !other) fill_unspecified(out, e, 1, POISON_MASKED);
+    if (unknown) out->poison[e] = unknown;
+  }
+}
+
+void run_load(Interp *in, const Instr *instr) {
+  Value *out = value_new(in, instr);
+  const Value *block = &in->refs[instr->ref->id].block;
+  Walk window;
+  if (!out || !value_poison(in, out)) return;
+  if (!window_walk(in, instr, &window)) {
+    fill_unspecified(out, 0, out->count, POISON_OTHER);
+    return;
+  }
+  Walk line = line_walk(&window);
+  copy_walk(out->data, &line, block->data, &window, 8);
+  copy_walk(out->poison, &line, block->poison, &window, 1);
+  if (instr->ref->role == REF_OUTPUT)
+    for (int64_t e = 0; e < out->count; e++)
+      if (out->poison[e] == POISON_UNSTORED) out->poison[e] = ref_mark(instr->ref);
+  if (instr->flags & INSTR_MASKED) mask_load(in, instr, out);
+  if (!first_poison(out->poison, out->count)) out->poisoned = false;
+}
+
+// What a masked store leaves in the window: the old elements where the mask is false.
+static void merge_masked(Interp *in, const Instr *instr, const Value *value, const Walk *window, const Walk *line, char *data,
+                         uint8_t *poison) {
+  const Value *block = &in->refs[instr->ref->id].block, *mask = value_of(in, ir_mask(instr));
+  copy_walk(data, line, block->data, window, 8);
+  copy_walk(poison, line, block->poison, window, 1);
+  for (int64_t e = 0; e < value->count; e++) {
+    if (mask->i[e]) {
+      memcpy(data + e * 8, (const char *)value->data + e * 8, 8);
+      poison[e] = poison_at(value, e);
+    }
+    if (poison_at(mask, e)) poison[e] = mask->poison[e];
+  }
+}
+
+void run_store(Interp *in, const Instr *instr) {
+  RefState *state = &in->refs[instr->ref->id];
+  const Value *value = value_of(in, ir_store_value(instr));
+  Value *block = &state->block;
+  Walk window;
+  state->last_store = instr;
+  if (!window_walk(in, instr, &window)) return;
+  Walk line = line_walk(&window);
+  const void *data = value->data;
+  const uint8_t *poison = value->poisoned ? value->poison : NULL;
+  if (instr->flags & INSTR_MASKED) {
+    char *merged = scratch_space(in, 0, value->count, 8);
+    uint8_t *marks = scratch_space(in, 2, value->count, 1);
+    if (!merged || !marks) return;
+    merge_masked(in, instr, value, &window, &line, merged, marks);
+    data = merged;
+    poison = marks;
+  }
+  copy_walk(block->data, &window, data, &line, 8);
+  Walk still = {.rank = window.rank};
+  static const uint8_t none = 0;
+  copy_walk(block->poison, &window, poison ? poison : &none, poison ? &line : &still, 1);
+}
