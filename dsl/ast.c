@@ -2,14 +2,14 @@
 
 #include <string.h>
 
-const char* const node_name[N_COUNT] = {
+const char *const node_name[N_COUNT] = {
 #define NODE(kind, name, fields) name,
 #include "dsl/nodes.def"
 #undef NODE
 };
 
 typedef struct {
-  const char* spelling;
+  const char *spelling;
   int precedence;
 } BinaryInfo;
 static const BinaryInfo binary_info[] = {
@@ -19,18 +19,18 @@ static const BinaryInfo binary_info[] = {
 #undef BINARY
 };
 
-const char* binary_spelling(BinaryOp op) { return binary_info[op].spelling; }
+const char *binary_spelling(BinaryOp op) { return binary_info[op].spelling; }
 int binary_precedence(BinaryOp op) { return binary_info[op].precedence; }
 
 // ---- the dump
 
 enum { DEEPEST_INDENT = 60 };  // beyond it the depth stands as a number
 
-static const char* const unary_spelling[] = {"-", "!", "~"};
-static const char* const space_word[] = {"vmem", "smem", "any", "sem", "var"};
-static const char* const at_word[] = {"at", "at element", "at slice"};
+static const char *const unary_spelling[] = {"-", "!", "~"};
+static const char *const space_word[] = {"vmem", "smem", "any", "sem", "var"};
+static const char *const at_word[] = {"at", "at element", "at slice"};
 
-static void put_quoted(Buf* out, const char* text) {
+static void put_quoted(Buf *out, const char *text) {
   buf_putc(out, '"');
   for (; *text; text++) {
     unsigned char c = (unsigned char)*text;
@@ -44,7 +44,7 @@ static void put_quoted(Buf* out, const char* text) {
   buf_putc(out, '"');
 }
 
-static void put_flags(Buf* out, const Node* node) {
+static void put_flags(Buf *out, const Node *node) {
   if (node->kind == N_FOR && node->flags & FOR_STATIC) buf_puts(out, " static");
   if (node->kind != N_BLOCK_SPEC) return;
   buf_printf(out, " %s", space_word[node->op]);
@@ -53,7 +53,7 @@ static void put_flags(Buf* out, const Node* node) {
   if (node->flags & BLOCK_REVISIT_ANY) buf_puts(out, " revisit-any");
 }
 
-static void put_own_fields(Buf* out, const Node* node) {
+static void put_own_fields(Buf *out, const Node *node) {
   bool is_text = node->kind == N_STRING || node->kind == N_REGION || node->kind == N_REQUIRE;
   if (node->name && is_text) {
     buf_putc(out, ' ');
@@ -92,14 +92,14 @@ static void put_own_fields(Buf* out, const Node* node) {
   put_flags(out, node);
 }
 
-static void dump(const Node* node, Buf* out, int depth, const char* label);
+static void dump(const Node *node, Buf *out, int depth, const char *label);
 
-static void dump_list(const NodeList* list, Buf* out, int depth, const char* label) {
+static void dump_list(const NodeList *list, Buf *out, int depth, const char *label) {
   for (int i = 0; i < list->count; i++) dump(list->at[i], out, depth, label);
 }
 
 // Recursion is bounded: the parser limits the depth of the tree.
-static void dump(const Node* node, Buf* out, int depth, const char* label) {
+static void dump(const Node *node, Buf *out, int depth, const char *label) {
   if (!node) return;
   if (depth <= DEEPEST_INDENT)
     buf_printf(out, "%*s%s%s", 2 * depth, "", label, node_name[node->kind]);
@@ -114,4 +114,4 @@ static void dump(const Node* node, Buf* out, int depth, const char* label) {
   dump(node->c, out, depth + 1, "c: ");
 }
 
-void ast_dump(const Node* node, Buf* out) { dump(node, out, 0, ""); }
+void ast_dump(const Node *node, Buf *out) { dump(node, out, 0, ""); }

@@ -9,10 +9,10 @@ typedef struct {
   int depth;
 } DeepNode;
 
-static int depth_of(const Node* node) { return node ? ((const DeepNode*)node)->depth : 0; }
+static int depth_of(const Node *node) { return node ? ((const DeepNode *)node)->depth : 0; }
 
-static Node* new_node(Parse* p, NodeKind kind, Span span) {
-  DeepNode* deep = NEW(p->arena, DeepNode);
+static Node *new_node(Parse *p, NodeKind kind, Span span) {
+  DeepNode *deep = NEW(p->arena, DeepNode);
   deep->node.kind = kind;
   deep->node.span = span;
   deep->depth = 1;
@@ -21,19 +21,19 @@ static Node* new_node(Parse* p, NodeKind kind, Span span) {
 
 static Span join(Span first, Span last) { return (Span){first.start, last.end}; }
 
-static int deepest(const NodeList* list, int depth) {
+static int deepest(const NodeList *list, int depth) {
   for (int i = 0; i < list->count; i++)
     if (depth_of(list->at[i]) > depth) depth = depth_of(list->at[i]);
   return depth;
 }
 
 // Every node that has children passes here when it is complete.
-static Node* finish(Parse* p, Node* node) {
-  const Node* children[] = {node->a, node->b, node->c};
+static Node *finish(Parse *p, Node *node) {
+  const Node *children[] = {node->a, node->b, node->c};
   int depth = deepest(&node->list2, deepest(&node->list, 0));
   for (int i = 0; i < 3; i++)
     if (depth_of(children[i]) > depth) depth = depth_of(children[i]);
-  ((DeepNode*)node)->depth = depth + 1;
+  ((DeepNode *)node)->depth = depth + 1;
   if (depth < MAX_TREE_DEPTH) return node;
   if (!p->depth_reported)
     diag_error(p->diag, (Span){node->span.end - 1, node->span.end}, ERR_TOO_DEEP,
@@ -42,7 +42,7 @@ static Node* finish(Parse* p, Node* node) {
   return new_node(p, N_ERROR, node->span);
 }
 
-static Node* named(Node* node, Token name) {
+static Node *named(Node *node, Token name) {
   node->name = name.name;
   node->name_span = name.span;
   return node;
@@ -50,16 +50,16 @@ static Node* named(Node* node, Token name) {
 
 // ---- lists
 
-NodeList* list_empty(Parse* p) { return NEW(p->arena, NodeList); }
+NodeList *list_empty(Parse *p) { return NEW(p->arena, NodeList); }
 
-NodeList* list_add(Parse* p, NodeList* list, Node* node) {
+NodeList *list_add(Parse *p, NodeList *list, Node *node) {
   if (!list) list = list_empty(p);
   if (node) LIST_PUSH(p->arena, list, node);
   return list;
 }
 
 // The nodes of more join the list; together they are what stands from first to last.
-NodeList* list_append(Parse* p, NodeList* list, Token first, NodeList* more, Token last) {
+NodeList *list_append(Parse *p, NodeList *list, Token first, NodeList *more, Token last) {
   for (int i = 0; i < more->count; i++) {
     if (i == 0) more->at[i]->span.start = first.span.start;
     if (i == more->count - 1) more->at[i]->span.end = last.span.end;
@@ -68,49 +68,49 @@ NodeList* list_append(Parse* p, NodeList* list, Token first, NodeList* more, Tok
   return list;
 }
 
-Node* build_list(Parse* p, NodeKind kind, Token first, NodeList* list, Token last) {
-  Node* node = new_node(p, kind, join(first.span, last.span));
+Node *build_list(Parse *p, NodeKind kind, Token first, NodeList *list, Token last) {
+  Node *node = new_node(p, kind, join(first.span, last.span));
   node->list = *list;
   return finish(p, node);
 }
 
 // ---- the file
 
-Node* build_file(Arena* arena, const Source* source) {
+Node *build_file(Arena *arena, const Source *source) {
   Parse p = {.arena = arena};
   return new_node(&p, N_FILE, (Span){0, (uint32_t)source->length});
 }
 
-void build_top(Parse* p, Node* top) {
+void build_top(Parse *p, Node *top) {
   if (top) LIST_PUSH(p->arena, &p->file->list, top);
 }
 
-Node* build_kernel(Parse* p, Token kernel, Token name, NodeList* inputs, NodeList* outputs, Node* body) {
-  Node* node = named(new_node(p, N_KERNEL, join(kernel.span, body->span)), name);
+Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeList *outputs, Node *body) {
+  Node *node = named(new_node(p, N_KERNEL, join(kernel.span, body->span)), name);
   node->list = *inputs;
   node->list2 = *outputs;
   node->a = body;
   return finish(p, node);
 }
 
-Node* build_reference(Parse* p, Token reference, Token name, Node* body) {
-  Node* node = named(new_node(p, N_REFERENCE, join(reference.span, body->span)), name);
+Node *build_reference(Parse *p, Token reference, Token name, Node *body) {
+  Node *node = named(new_node(p, N_REFERENCE, join(reference.span, body->span)), name);
   node->a = body;
   return finish(p, node);
 }
 
-Node* build_fn(Parse* p, Token fn, Token name, NodeList* parameters, Node* value, Node* body, Span end) {
-  Node* node = named(new_node(p, N_FN, join(fn.span, end)), name);
+Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value, Node *body, Span end) {
+  Node *node = named(new_node(p, N_FN, join(fn.span, end)), name);
   node->list = *parameters;
   node->a = value;
   node->b = body;
   return finish(p, node);
 }
 
-Node* build_items(Parse* p, Token open, NodeList* items, Token close) { return build_list(p, N_ITEMS, open, items, close); }
+Node *build_items(Parse *p, Token open, NodeList *items, Token close) { return build_list(p, N_ITEMS, open, items, close); }
 
-Node* build_param(Parse* p, Token name, Node* dtype, Node* shape) {
-  Node* node = named(new_node(p, N_PARAM, join(name.span, shape ? shape->span : dtype->span)), name);
+Node *build_param(Parse *p, Token name, Node *dtype, Node *shape) {
+  Node *node = named(new_node(p, N_PARAM, join(name.span, shape ? shape->span : dtype->span)), name);
   node->a = dtype;
   if (shape) node->list = shape->list;
   return finish(p, node);
@@ -118,40 +118,40 @@ Node* build_param(Parse* p, Token name, Node* dtype, Node* shape) {
 
 // ---- declarations
 
-Node* build_static_item(Parse* p, Token name, Node* type, Node* value) {
-  Node* node = named(new_node(p, N_STATIC_ITEM, join(name.span, value->span)), name);
+Node *build_static_item(Parse *p, Token name, Node *type, Node *value) {
+  Node *node = named(new_node(p, N_STATIC_ITEM, join(name.span, value->span)), name);
   node->a = type;
   node->b = value;
   return finish(p, node);
 }
 
-Node* build_require(Parse* p, Token require, Node* condition, const Token* message, Token last) {
-  Node* node = new_node(p, N_REQUIRE, join(require.span, last.span));
+Node *build_require(Parse *p, Token require, Node *condition, const Token *message, Token last) {
+  Node *node = new_node(p, N_REQUIRE, join(require.span, last.span));
   node->a = condition;
   return finish(p, message ? named(node, *message) : node);
 }
 
-Node* build_axis(Parse* p, Token name, Node* extent, int kind, const Token* word) {
-  Node* node = named(new_node(p, N_AXIS, join(name.span, word ? word->span : extent->span)), name);
+Node *build_axis(Parse *p, Token name, Node *extent, int kind, const Token *word) {
+  Node *node = named(new_node(p, N_AXIS, join(name.span, word ? word->span : extent->span)), name);
   node->a = extent;
   node->op = kind;
   return finish(p, node);
 }
 
-Node* build_block(Parse* p, Token block, NodeList* names, Node* spec, Token last) {
-  Node* node = new_node(p, N_BLOCK, join(block.span, last.span));
+Node *build_block(Parse *p, Token block, NodeList *names, Node *spec, Token last) {
+  Node *node = new_node(p, N_BLOCK, join(block.span, last.span));
   node->list = *names;
   node->a = spec;
   return finish(p, node);
 }
 
-Node* build_binding(Parse* p, Token name, Token operand) {
-  Node* node = named(new_node(p, N_PIPELINE_BLOCK, join(name.span, operand.span)), name);
+Node *build_binding(Parse *p, Token name, Token operand) {
+  Node *node = named(new_node(p, N_PIPELINE_BLOCK, join(name.span, operand.span)), name);
   node->a = build_literal(p, N_NAME, operand);
   return finish(p, node);
 }
 
-NodeList* build_pipeline_blocks(Parse* p, NodeList* items, NodeList* bindings, Node* spec, Token last) {
+NodeList *build_pipeline_blocks(Parse *p, NodeList *items, NodeList *bindings, Node *spec, Token last) {
   for (int i = 0; i < bindings->count; i++) {
     bindings->at[i]->b = spec;
     bindings->at[i]->span.end = last.span.end;
@@ -161,14 +161,14 @@ NodeList* build_pipeline_blocks(Parse* p, NodeList* items, NodeList* bindings, N
 }
 
 // `_` in a block's shape squeezes its axis.
-static void mark_squeezed(NodeList* dims) {
+static void mark_squeezed(NodeList *dims) {
   for (int i = 0; i < dims->count; i++)
     if (dims->at[i]->kind == N_NAME && strcmp(dims->at[i]->name, "_") == 0) dims->at[i]->kind = N_UNDERSCORE;
 }
 
-Node* build_spec(Parse* p, const Token* space, int space_id, Node* dims, Node* map) {
+Node *build_spec(Parse *p, const Token *space, int space_id, Node *dims, Node *map) {
   Span first = space ? space->span : dims->span, last = map ? map->span : dims ? dims->span : space->span;
-  Node* node = new_node(p, N_BLOCK_SPEC, join(first, last));
+  Node *node = new_node(p, N_BLOCK_SPEC, join(first, last));
   node->op = space_id;
   if (dims) {
     node->flags |= BLOCK_HAS_SHAPE;
@@ -183,24 +183,24 @@ Node* build_spec(Parse* p, const Token* space, int space_id, Node* dims, Node* m
   return finish(p, node);
 }
 
-Node* build_map(Parse* p, Token at, AtMode mode, NodeList* list, Token last) {
-  Node* node = build_list(p, N_TUPLE, at, list, last);
+Node *build_map(Parse *p, Token at, AtMode mode, NodeList *list, Token last) {
+  Node *node = build_list(p, N_TUPLE, at, list, last);
   node->ival = mode;
   return node;
 }
 
-static Node* spec_part(Parse* p, Node* spec, Token word, Node** part, Node* value) {
+static Node *spec_part(Parse *p, Node *spec, Token word, Node **part, Node *value) {
   if (*part) diag_error(p->diag, word.span, ERR_SYNTAX, "`%s` stands twice in this block", word.name);
   *part = value;
   spec->span.end = value->span.end;
   return finish(p, spec);
 }
 
-Node* spec_pad(Parse* p, Node* spec, Token word, Node* value) { return spec_part(p, spec, word, &spec->a, value); }
-Node* spec_buffers(Parse* p, Node* spec, Token word, Node* value) { return spec_part(p, spec, word, &spec->b, value); }
+Node *spec_pad(Parse *p, Node *spec, Token word, Node *value) { return spec_part(p, spec, word, &spec->a, value); }
+Node *spec_buffers(Parse *p, Node *spec, Token word, Node *value) { return spec_part(p, spec, word, &spec->b, value); }
 
 // Always a tuple of (low, high) pairs, one an axis, however it was written.
-Node* spec_halo(Parse* p, Node* spec, Token word, NodeList* pairs) {
+Node *spec_halo(Parse *p, Node *spec, Token word, NodeList *pairs) {
   Node *first = pairs->at[0], *halo = first;
   bool nested = pairs->count == 1 && first->kind == N_TUPLE && first->list.count && first->list.at[0]->kind == N_TUPLE;
   if (!nested) {
@@ -208,7 +208,7 @@ Node* spec_halo(Parse* p, Node* spec, Token word, NodeList* pairs) {
     halo->list = *pairs;
   }
   for (int i = 0; i < halo->list.count; i++) {
-    const Node* pair = halo->list.at[i];
+    const Node *pair = halo->list.at[i];
     if (pair->kind == N_TUPLE && pair->list.count == 2) continue;
     diag_error(p->diag, pair->span, ERR_SYNTAX, "`halo` takes (before, after) pairs, as in `halo (2, 0)`");
     break;
@@ -216,16 +216,16 @@ Node* spec_halo(Parse* p, Node* spec, Token word, NodeList* pairs) {
   return spec_part(p, spec, word, &spec->c, finish(p, halo));
 }
 
-Node* spec_revisit(Parse* p, Node* spec, Token word, Token any) {
+Node *spec_revisit(Parse *p, Node *spec, Token word, Token any) {
   if (spec->flags & BLOCK_REVISIT_ANY) diag_error(p->diag, word.span, ERR_SYNTAX, "`%s` stands twice in this block", word.name);
   spec->flags |= BLOCK_REVISIT_ANY;
   spec->span.end = any.span.end;
   return spec;
 }
 
-Node* build_scratch(Parse* p, NodeList* names, int space, Node* dtype, const Token* semaphore, Node* shape) {
+Node *build_scratch(Parse *p, NodeList *names, int space, Node *dtype, const Token *semaphore, Node *shape) {
   Span last = shape ? shape->span : dtype ? dtype->span : semaphore->span;
-  Node* node = new_node(p, N_SCRATCH, join(names->at[0]->span, last));
+  Node *node = new_node(p, N_SCRATCH, join(names->at[0]->span, last));
   node->list = *names;
   node->op = space;
   node->a = dtype;
@@ -233,24 +233,24 @@ Node* build_scratch(Parse* p, NodeList* names, int space, Node* dtype, const Tok
   return finish(p, semaphore ? named(node, *semaphore) : node);
 }
 
-Node* build_alias(Parse* p, Token alias, Token output, Token input, Token last) {
-  Node* node = named(new_node(p, N_ALIAS, join(alias.span, last.span)), output);
+Node *build_alias(Parse *p, Token alias, Token output, Token input, Token last) {
+  Node *node = named(new_node(p, N_ALIAS, join(alias.span, last.span)), output);
   node->a = build_literal(p, N_NAME, input);
   return finish(p, node);
 }
 
 // ---- statements
 
-Node* build_statement(Parse* p, NodeKind kind, Token first, const Token* name, Node* a, Node* b, Node* c, Span last) {
-  Node* node = new_node(p, kind, join(first.span, last));
+Node *build_statement(Parse *p, NodeKind kind, Token first, const Token *name, Node *a, Node *b, Node *c, Span last) {
+  Node *node = new_node(p, kind, join(first.span, last));
   node->a = a;
   node->b = b;
   node->c = c;
   return finish(p, name ? named(node, *name) : node);
 }
 
-Node* build_assign(Parse* p, Node* target, Token op, int op_id, Node* value, Token last) {
-  Node* node = new_node(p, N_ASSIGN, join(target->span, last.span));
+Node *build_assign(Parse *p, Node *target, Token op, int op_id, Node *value, Token last) {
+  Node *node = new_node(p, N_ASSIGN, join(target->span, last.span));
   node->name_span = op.span;
   node->a = target;
   node->op = op_id;
@@ -258,20 +258,20 @@ Node* build_assign(Parse* p, Node* target, Token op, int op_id, Node* value, Tok
   return finish(p, node);
 }
 
-Node* build_expression_statement(Parse* p, Node* value, Token last) {
+Node *build_expression_statement(Parse *p, Node *value, Token last) {
   if (value->kind != N_CALL && value->kind != N_METHOD && value->kind != N_ERROR) {
     bool equals = value->kind == N_BINARY && value->op == BIN_EQ;
     diag_error(p->diag, value->span, ERR_SYNTAX, "a value alone does nothing: expected an assignment or a call");
     if (equals) diag_note(p->diag, value->name_span, "`==` compares; write `=` to assign");
     return NULL;
   }
-  Node* node = new_node(p, N_CALL_STMT, join(value->span, last.span));
+  Node *node = new_node(p, N_CALL_STMT, join(value->span, last.span));
   node->a = value;
   return finish(p, node);
 }
 
-Node* build_for(Parse* p, Token first, Token name, Node* from, Node* to, Node* body, unsigned flags) {
-  Node* node = named(new_node(p, N_FOR, join(first.span, body->span)), name);
+Node *build_for(Parse *p, Token first, Token name, Node *from, Node *to, Node *body, unsigned flags) {
+  Node *node = named(new_node(p, N_FOR, join(first.span, body->span)), name);
   node->a = from;
   node->b = to;
   node->c = body;
@@ -279,21 +279,21 @@ Node* build_for(Parse* p, Token first, Token name, Node* from, Node* to, Node* b
   return finish(p, node);
 }
 
-Node* build_block_statement(Parse* p, NodeKind kind, Token first, NodeList* list, Node* body) {
-  Node* node = new_node(p, kind, join(first.span, body->span));
+Node *build_block_statement(Parse *p, NodeKind kind, Token first, NodeList *list, Node *body) {
+  Node *node = new_node(p, kind, join(first.span, body->span));
   node->list = *list;
   node->b = body;
   return finish(p, node);
 }
 
-Node* build_hole(Parse* p, Token token) { return new_node(p, N_ERROR, token.span); }
+Node *build_hole(Parse *p, Token token) { return new_node(p, N_ERROR, token.span); }
 
 // ---- values
 
 enum { SMALLEST_MAGNITUDE = 1 };  // flag of an INT: 9223372036854775808, which only a minus sign makes an i64
 
-Node* build_literal(Parse* p, NodeKind kind, Token token) {
-  Node* node = named(new_node(p, kind, token.span), token);
+Node *build_literal(Parse *p, NodeKind kind, Token token) {
+  Node *node = named(new_node(p, kind, token.span), token);
   node->ival = token.ival;
   node->fval = token.fval;
   if (kind != N_NAME && kind != N_STRING) node->name = NULL;
@@ -301,22 +301,22 @@ Node* build_literal(Parse* p, NodeKind kind, Token token) {
   return node;
 }
 
-Node* build_unary(Parse* p, UnaryOp op, Token token, Node* value) {
+Node *build_unary(Parse *p, UnaryOp op, Token token, Node *value) {
   Span span = join(token.span, value->span);
   if (op == UN_NEG && value->kind == N_INT && value->flags & SMALLEST_MAGNITUDE) {
     value->flags = 0;
     value->span = span;
     return value;
   }
-  Node* node = new_node(p, N_UNARY, span);
+  Node *node = new_node(p, N_UNARY, span);
   node->name_span = token.span;
   node->op = op;
   node->a = value;
   return finish(p, node);
 }
 
-Node* build_binary(Parse* p, BinaryOp op, Node* left, Token token, Node* right) {
-  Node* node = new_node(p, N_BINARY, join(left->span, right->span));
+Node *build_binary(Parse *p, BinaryOp op, Node *left, Token token, Node *right) {
+  Node *node = new_node(p, N_BINARY, join(left->span, right->span));
   node->name_span = token.span;
   node->op = op;
   node->a = left;
@@ -324,42 +324,36 @@ Node* build_binary(Parse* p, BinaryOp op, Node* left, Token token, Node* right) 
   return finish(p, node);
 }
 
-static void add_arguments(Parse* p, Node* call, const NodeList* arguments) {
-  bool reported = false;
-  for (int i = 0; i < arguments->count; i++) {
-    Node* argument = arguments->at[i];
-    if (argument->kind == N_KEYWORD) {
-      LIST_PUSH(p->arena, &call->list2, argument);
-      continue;
-    }
-    if (call->list2.count && !reported)
-      diag_error(p->diag, argument->span, ERR_SYNTAX, "an argument without a name cannot follow one with a name");
-    reported |= call->list2.count > 0;
-    LIST_PUSH(p->arena, &call->list, argument);
-  }
+// Positional and named arguments may mix: remote_copy(a -> b, device = d, send, recv).
+static void add_arguments(Parse *p, Node *call, const NodeList *arguments) {
+  for (int i = 0; i < arguments->count; i++)
+    if (arguments->at[i]->kind == N_KEYWORD)
+      LIST_PUSH(p->arena, &call->list2, arguments->at[i]);
+    else
+      LIST_PUSH(p->arena, &call->list, arguments->at[i]);
 }
 
-Node* build_call(Parse* p, Token name, NodeList* arguments, Token last) {
-  Node* node = named(new_node(p, N_CALL, join(name.span, last.span)), name);
+Node *build_call(Parse *p, Token name, NodeList *arguments, Token last) {
+  Node *node = named(new_node(p, N_CALL, join(name.span, last.span)), name);
   add_arguments(p, node, arguments);
   return finish(p, node);
 }
 
-Node* build_method(Parse* p, Node* receiver, Token name, NodeList* arguments, Token last) {
-  Node* node = named(new_node(p, N_METHOD, join(receiver->span, last.span)), name);
+Node *build_method(Parse *p, Node *receiver, Token name, NodeList *arguments, Token last) {
+  Node *node = named(new_node(p, N_METHOD, join(receiver->span, last.span)), name);
   node->a = receiver;
   add_arguments(p, node, arguments);
   return finish(p, node);
 }
 
-Node* build_member(Parse* p, Node* receiver, Token name) {
-  Node* node = named(new_node(p, N_MEMBER, join(receiver->span, name.span)), name);
+Node *build_member(Parse *p, Node *receiver, Token name) {
+  Node *node = named(new_node(p, N_MEMBER, join(receiver->span, name.span)), name);
   node->a = receiver;
   return finish(p, node);
 }
 
-Node* build_index(Parse* p, Node* base, NodeList* subscripts, Token last) {
-  Node* node = new_node(p, N_INDEX, join(base->span, last.span));
+Node *build_index(Parse *p, Node *base, NodeList *subscripts, Token last) {
+  Node *node = new_node(p, N_INDEX, join(base->span, last.span));
   node->a = base;
   node->list = *subscripts;
   for (int i = 0; i < node->list.count; i++)
@@ -367,37 +361,37 @@ Node* build_index(Parse* p, Node* base, NodeList* subscripts, Token last) {
   return finish(p, node);
 }
 
-Node* build_slice(Parse* p, Node* start, Token colon, Node* stop, const Token* second, Node* step) {
+Node *build_slice(Parse *p, Node *start, Token colon, Node *stop, const Token *second, Node *step) {
   Span last = step ? step->span : second ? second->span : stop ? stop->span : colon.span;
-  Node* node = new_node(p, N_SLICE, join(start ? start->span : colon.span, last));
+  Node *node = new_node(p, N_SLICE, join(start ? start->span : colon.span, last));
   node->a = start;
   node->b = stop;
   node->c = step;
   return finish(p, node);
 }
 
-Node* build_keyword(Parse* p, Token name, Node* value) {
-  Node* node = named(new_node(p, N_KEYWORD, join(name.span, value->span)), name);
+Node *build_keyword(Parse *p, Token name, Node *value) {
+  Node *node = named(new_node(p, N_KEYWORD, join(name.span, value->span)), name);
   node->a = value;
   return finish(p, node);
 }
 
-Node* build_arrow(Parse* p, Node* from, Node* to) {
-  Node* node = new_node(p, N_ARROW, join(from->span, to->span));
+Node *build_arrow(Parse *p, Node *from, Node *to) {
+  Node *node = new_node(p, N_ARROW, join(from->span, to->span));
   node->a = from;
   node->b = to;
   return finish(p, node);
 }
 
-Node* build_parentheses(Parse* p, Token open, NodeList* list, bool tuple, Token close) {
+Node *build_parentheses(Parse *p, Token open, NodeList *list, bool tuple, Token close) {
   Token first = open, last = close;
   if (tuple || list->count != 1) return build_list(p, N_TUPLE, first, list, last);
   list->at[0]->span = join(open.span, close.span);
   return list->at[0];
 }
 
-Node* build_if_expr(Parse* p, Token first, Node* condition, Node* yes, Node* no, Span last) {
-  Node* node = new_node(p, N_IF_EXPR, join(first.span, last));
+Node *build_if_expr(Parse *p, Token first, Node *condition, Node *yes, Node *no, Span last) {
+  Node *node = new_node(p, N_IF_EXPR, join(first.span, last));
   node->a = condition;
   node->b = yes;
   node->c = no;

@@ -9,36 +9,36 @@ typedef struct {
   Severity severity;
   int code, order;
   Span span;
-  const char* text;
+  const char *text;
 } Message;
 
 struct Diag {
-  Arena* arena;
-  const Source* source;
+  Arena *arena;
+  const Source *source;
   LIST(Message) messages;
   int errors, warnings;
   bool dropping;  // the last message was not kept, nor are its notes
 };
 
-static const char* const severity_name[] = {"error", "warning", "note"};
-static const char* const severity_colour[] = {"\033[1;31m", "\033[1;35m", "\033[1;36m"};
+static const char *const severity_name[] = {"error", "warning", "note"};
+static const char *const severity_colour[] = {"\033[1;31m", "\033[1;35m", "\033[1;36m"};
 
-Diag* diag_new(Arena* arena, const Source* source) {
-  Diag* diag = NEW(arena, Diag);
+Diag *diag_new(Arena *arena, const Source *source) {
+  Diag *diag = NEW(arena, Diag);
   diag->arena = arena;
   diag->source = source;
   return diag;
 }
 
-const Source* diag_source(const Diag* diag) { return diag->source; }
-int diag_error_count(const Diag* diag) { return diag->errors; }
-bool diag_too_many(const Diag* diag) { return diag->errors >= ERROR_LIMIT; }
+const Source *diag_source(const Diag *diag) { return diag->source; }
+int diag_error_count(const Diag *diag) { return diag->errors; }
+bool diag_too_many(const Diag *diag) { return diag->errors >= ERROR_LIMIT; }
 
 // ---- collecting
 
-static bool said_already(const Diag* diag, const Message* message) {
+static bool said_already(const Diag *diag, const Message *message) {
   for (int i = 0; i < diag->messages.count; i++) {
-    const Message* m = &diag->messages.at[i];
+    const Message *m = &diag->messages.at[i];
     if (m->severity == message->severity && m->code == message->code && m->span.start == message->span.start &&
         m->span.end == message->span.end && strcmp(m->text, message->text) == 0)
       return true;
@@ -46,7 +46,7 @@ static bool said_already(const Diag* diag, const Message* message) {
   return false;
 }
 
-static void add_message(Diag* diag, Severity severity, int code, Span span, const char* format, va_list args) {
+static void add_message(Diag *diag, Severity severity, int code, Span span, const char *format, va_list args) {
   Buf buf = {0};
   buf_vprintf(&buf, format, args);
   Message message = {severity, code, diag->messages.count, span, arena_strndup(diag->arena, buf.text, buf.length)};
@@ -57,21 +57,21 @@ static void add_message(Diag* diag, Severity severity, int code, Span span, cons
   if (!diag->dropping) LIST_PUSH(diag->arena, &diag->messages, message);
 }
 
-void diag_error(Diag* diag, Span span, ErrorCode code, const char* format, ...) {
+void diag_error(Diag *diag, Span span, ErrorCode code, const char *format, ...) {
   va_list args;
   va_start(args, format);
   add_message(diag, DIAG_ERROR, (int)code, span, format, args);
   va_end(args);
 }
 
-void diag_warning(Diag* diag, Span span, ErrorCode code, const char* format, ...) {
+void diag_warning(Diag *diag, Span span, ErrorCode code, const char *format, ...) {
   va_list args;
   va_start(args, format);
   add_message(diag, DIAG_WARNING, (int)code, span, format, args);
   va_end(args);
 }
 
-void diag_note(Diag* diag, Span span, const char* format, ...) {
+void diag_note(Diag *diag, Span span, const char *format, ...) {
   if (diag->dropping) return;
   Buf buf = {0};
   va_list args;
@@ -85,10 +85,10 @@ void diag_note(Diag* diag, Span span, const char* format, ...) {
 
 // ---- places
 
-void source_position(const Source* source, uint32_t offset, int* line, int* column) {
+void source_position(const Source *source, uint32_t offset, int *line, int *column) {
   size_t end = offset < source->length ? offset : source->length, start = 0;
   *line = 1;
-  for (const char* newline; (newline = memchr(source->text + start, '\n', end - start)); (*line)++)
+  for (const char *newline; (newline = memchr(source->text + start, '\n', end - start)); (*line)++)
     start = (size_t)(newline - source->text) + 1;
   *column = (int)(end - start) + 1;
 }
@@ -98,12 +98,12 @@ typedef struct {
   int line, column, end_column;
 } Place;  // the first line of a span, without its newline
 
-static Place place_of(const Source* source, Span span) {
+static Place place_of(const Source *source, Span span) {
   Place place;
   source_position(source, span.start, &place.line, &place.column);
   size_t at = span.start < source->length ? span.start : source->length;
   place.start = at - (size_t)(place.column - 1);
-  const char* newline = memchr(source->text + at, '\n', source->length - at);
+  const char *newline = memchr(source->text + at, '\n', source->length - at);
   place.end = newline ? (size_t)(newline - source->text) : source->length;
   if (place.end > place.start && place.end > at && source->text[place.end - 1] == '\r') place.end--;
   size_t last = span.end < place.end ? span.end : place.end;
@@ -116,8 +116,8 @@ static bool has_place(Span span) { return span.start || span.end; }
 // ---- characters made safe to show
 
 // The length of the UTF-8 character at text[at]; 0 when it is none, or one that a terminal acts on.
-static size_t shown_length(const char* text, size_t at, size_t end) {
-  const unsigned char* c = (const unsigned char*)text + at;
+static size_t shown_length(const char *text, size_t at, size_t end) {
+  const unsigned char *c = (const unsigned char *)text + at;
   if (c[0] < 0x80) return c[0] >= 0x20 && c[0] != 0x7f;
   size_t length = c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : c[0] >= 0xe0 && c[0] < 0xf0 ? 3 : c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : 0;
   if (!length || length > end - at) return 0;
@@ -133,7 +133,7 @@ static size_t shown_length(const char* text, size_t at, size_t end) {
   return overlong || surrogate || acts || point > 0x10ffff ? 0 : length;
 }
 
-static void put_safe(Buf* out, const char* text) {
+static void put_safe(Buf *out, const char *text) {
   for (size_t at = 0, end = strlen(text); at < end;) {
     size_t length = shown_length(text, at, end);
     if (length)
@@ -144,7 +144,7 @@ static void put_safe(Buf* out, const char* text) {
   }
 }
 
-static void put_json_string(Buf* out, const char* text) {
+static void put_json_string(Buf *out, const char *text) {
   buf_putc(out, '"');
   for (size_t at = 0, end = strlen(text); at < end;) {
     unsigned char c = (unsigned char)text[at];
@@ -167,7 +167,7 @@ static void put_json_string(Buf* out, const char* text) {
 static bool continues(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
 // Of a long line, about WINDOW_COLUMNS bytes around the place, cut between characters.
-static void choose_window(const Source* source, const Place* place, size_t* from, size_t* to) {
+static void choose_window(const Source *source, const Place *place, size_t *from, size_t *to) {
   *from = place->start;
   *to = place->end;
   if (place->end - place->start <= WINDOW_COLUMNS + WINDOW_COLUMNS / 5) return;
@@ -179,7 +179,7 @@ static void choose_window(const Source* source, const Place* place, size_t* from
 }
 
 // Adds the shown form of text[at] and gives the bytes it took; columns grows by its width.
-static size_t put_character(Buf* out, const Source* source, size_t at, size_t end, int* columns) {
+static size_t put_character(Buf *out, const Source *source, size_t at, size_t end, int *columns) {
   if (source->text[at] == '\t') {
     int width = TAB_COLUMNS - *columns % TAB_COLUMNS;
     buf_printf(out, "%*s", width, "");
@@ -195,7 +195,7 @@ static size_t put_character(Buf* out, const Source* source, size_t at, size_t en
   return length ? length : 1;
 }
 
-static void put_excerpt(Buf* out, const Source* source, const Place* place, const char* colour, const char* plain) {
+static void put_excerpt(Buf *out, const Source *source, const Place *place, const char *colour, const char *plain) {
   size_t from, to, first = place->start + (size_t)place->column - 1, last = place->start + (size_t)place->end_column - 1;
   choose_window(source, place, &from, &to);
   char margin[32];
@@ -215,9 +215,9 @@ static void put_excerpt(Buf* out, const Source* source, const Place* place, cons
 
 // ---- printing
 
-static void print_text(const Diag* diag, const Message* m, Buf* out, bool coloured) {
+static void print_text(const Diag *diag, const Message *m, Buf *out, bool coloured) {
   const char *bold = coloured ? "\033[1m" : "", *plain = coloured ? "\033[0m" : "";
-  const char* colour = coloured ? severity_colour[m->severity] : "";
+  const char *colour = coloured ? severity_colour[m->severity] : "";
   Place place;
   buf_puts(out, bold);
   if (has_place(m->span)) {
@@ -236,7 +236,7 @@ static void print_text(const Diag* diag, const Message* m, Buf* out, bool colour
   if (has_place(m->span)) put_excerpt(out, diag->source, &place, colour, plain);
 }
 
-static void json_place(const Diag* diag, Span span, Buf* out) {
+static void json_place(const Diag *diag, Span span, Buf *out) {
   buf_puts(out, "\"file\":");
   put_json_string(out, diag->source->path);
   if (!has_place(span)) return;
@@ -244,7 +244,7 @@ static void json_place(const Diag* diag, Span span, Buf* out) {
   buf_printf(out, ",\"line\":%d,\"column\":%d,\"end_column\":%d", place.line, place.column, place.end_column);
 }
 
-static void print_json(const Diag* diag, const Message* m, int notes, Buf* out) {
+static void print_json(const Diag *diag, const Message *m, int notes, Buf *out) {
   buf_putc(out, '{');
   json_place(diag, m->span, out);
   buf_printf(out, ",\"severity\":\"%s\",\"code\":\"E%04d\",\"message\":", severity_name[m->severity], m->code);
@@ -260,14 +260,14 @@ static void print_json(const Diag* diag, const Message* m, int notes, Buf* out) 
   buf_puts(out, "]}\n");
 }
 
-static int count_notes(const Diag* diag, int head) {
+static int count_notes(const Diag *diag, int head) {
   int notes = 0;
   while (head + notes + 1 < diag->messages.count && diag->messages.at[head + notes + 1].severity == DIAG_NOTE) notes++;
   return notes;
 }
 
 // The indices of errors and warnings, by place and then as they came. Messages number some hundred at most.
-static int sort_heads(const Diag* diag, int* heads) {
+static int sort_heads(const Diag *diag, int *heads) {
   int count = 0;
   for (int i = 0; i < diag->messages.count; i++) {
     if (diag->messages.at[i].severity == DIAG_NOTE) continue;
@@ -279,18 +279,18 @@ static int sort_heads(const Diag* diag, int* heads) {
   return count;
 }
 
-static void print_closing(const Diag* diag, Buf* out, DiagFormat format) {
+static void print_closing(const Diag *diag, Buf *out, DiagFormat format) {
   if (!diag_too_many(diag) || format == DIAG_JSON) return;
   put_safe(out, diag->source->path);
   buf_printf(out, ": too many errors: stopped after %d\n", ERROR_LIMIT);
 }
 
-void diag_print(const Diag* diag, Buf* out, DiagFormat format) {
+void diag_print(const Diag *diag, Buf *out, DiagFormat format) {
   int heads[ERROR_LIMIT + WARNING_LIMIT];
   int count = sort_heads(diag, heads);
   for (int i = 0; i < count; i++) {
     int notes = count_notes(diag, heads[i]);
-    const Message* message = &diag->messages.at[heads[i]];
+    const Message *message = &diag->messages.at[heads[i]];
     if (format == DIAG_JSON) {
       print_json(diag, message, notes, out);
       continue;
@@ -300,7 +300,7 @@ void diag_print(const Diag* diag, Buf* out, DiagFormat format) {
   print_closing(diag, out, format);
 }
 
-const char* error_meaning(int code) {
+const char *error_meaning(int code) {
   switch (code) {
 #define E(number, name, meaning) \
   case number:                   \

@@ -14,8 +14,8 @@ typedef struct {
 
 typedef struct {
   Parse parse;
-  void* machine;    // the generated parser
-  Lexeme* lexemes;  // all tokens without comments, on the heap; ends with kind 0
+  void *machine;    // the generated parser
+  Lexeme *lexemes;  // all tokens without comments, on the heap; ends with kind 0
   int count, capacity, at;
   int open[MAX_NESTING], open_count;  // indices of the brackets that are open
   int quiet_until;                    // mistakes up to this token follow from one that was reported
@@ -25,7 +25,7 @@ typedef struct {
 
 // ---- tokens
 
-static void keep_lexeme(Driver* d, int kind, Span span) {
+static void keep_lexeme(Driver *d, int kind, Span span) {
   if (d->count == d->capacity) {
     d->capacity = d->capacity ? d->capacity * 2 : 1024;
     d->lexemes = realloc(d->lexemes, sizeof *d->lexemes * (size_t)d->capacity);
@@ -34,7 +34,7 @@ static void keep_lexeme(Driver* d, int kind, Span span) {
   d->lexemes[d->count++] = (Lexeme){kind, span};
 }
 
-static void read_lexemes(Driver* d) {
+static void read_lexemes(Driver *d) {
   Lexer lexer;
   int kind;
   lexer_start(&lexer, d->parse.source, d->parse.diag);
@@ -47,16 +47,16 @@ static void read_lexemes(Driver* d) {
   } while (kind);
 }
 
-static int kind_at(const Driver* d, int at) { return at < d->count ? d->lexemes[at].kind : 0; }
-static Span span_at(const Driver* d, int at) { return d->lexemes[at < d->count ? at : d->count - 1].span; }
-static const char* text_at(const Driver* d, int at) { return d->parse.source->text + span_at(d, at).start; }
-static int length_at(const Driver* d, int at) { return (int)(span_at(d, at).end - span_at(d, at).start); }
+static int kind_at(const Driver *d, int at) { return at < d->count ? d->lexemes[at].kind : 0; }
+static Span span_at(const Driver *d, int at) { return d->lexemes[at < d->count ? at : d->count - 1].span; }
+static const char *text_at(const Driver *d, int at) { return d->parse.source->text + span_at(d, at).start; }
+static int length_at(const Driver *d, int at) { return (int)(span_at(d, at).end - span_at(d, at).start); }
 
-static bool token_is(const Driver* d, int at, const char* text) {
+static bool token_is(const Driver *d, int at, const char *text) {
   return at >= 0 && length_at(d, at) == (int)strlen(text) && memcmp(text_at(d, at), text, strlen(text)) == 0;
 }
 
-static bool starts_line(const Driver* d, int at) {
+static bool starts_line(const Driver *d, int at) {
   if (at <= 0) return true;
   uint32_t from = span_at(d, at - 1).end, to = span_at(d, at).start;
   return to > from && memchr(d->parse.source->text + from, '\n', to - from) != NULL;
@@ -65,12 +65,13 @@ static bool starts_line(const Driver* d, int at) {
 // ---- the values of tokens
 
 static bool ends_value(int kind) {
-  return kind == T_NAME || kind == T_INT || kind == T_FLOAT || kind == T_RPAREN || kind == T_RBRACKET || kind == T_STRING;
+  return kind == T_NAME || kind == T_INT || kind == T_FLOAT || kind == T_RPAREN || kind == T_RBRACKET || kind == T_STRING ||
+         kind == T_TRUE || kind == T_FALSE;
 }
 
 // 2^63 is allowed where a unary minus stands before it, and is then INT64_MIN.
-static int64_t integer_value(Driver* d, int at) {
-  const char* text = text_at(d, at);
+static int64_t integer_value(Driver *d, int at) {
+  const char *text = text_at(d, at);
   int length = length_at(d, at), base = length > 2 && (text[1] | 32) == 'x' ? 16 : 10;
   uint64_t value = 0;
   bool fits = true;
@@ -86,8 +87,8 @@ static int64_t integer_value(Driver* d, int at) {
   return 0;
 }
 
-static double float_value(Driver* d, int at) {
-  char* copy = arena_strndup(d->parse.arena, text_at(d, at), (size_t)length_at(d, at));
+static double float_value(Driver *d, int at) {
+  char *copy = arena_strndup(d->parse.arena, text_at(d, at), (size_t)length_at(d, at));
   double value = strtod(copy, NULL);
   if (isinf(value))
     diag_error(d->parse.diag, span_at(d, at), ERR_BAD_NUMBER, "this number is too large for an f64; infinity is written inf");
@@ -97,21 +98,21 @@ static double float_value(Driver* d, int at) {
   return value;
 }
 
-static const char* string_value(const Driver* d, int at) {
+static const char *string_value(const Driver *d, int at) {
   const char *text = text_at(d, at) + 1, *end = text + length_at(d, at) - 2;
   Buf buf = {0};
   buf_puts(&buf, "");
   for (; text < end; text++) {
-    const char* escape = *text == '\\' && text + 1 < end ? memchr("n\nr\rt\t\\\\\"\"", text[1], 10) : NULL;
+    const char *escape = *text == '\\' && text + 1 < end ? memchr("n\nr\rt\t\\\\\"\"", text[1], 10) : NULL;
     if (escape) text++;
     buf_putc(&buf, escape ? escape[1] : *text);
   }
-  const char* value = intern_n(buf.text, strlen(buf.text));
+  const char *value = intern_n(buf.text, strlen(buf.text));
   buf_free(&buf);
   return value;
 }
 
-static Token token_at(Driver* d, int at) {
+static Token token_at(Driver *d, int at) {
   Token token = {.span = span_at(d, at)};
   switch (kind_at(d, at)) {
     case T_INT:
@@ -134,14 +135,14 @@ static Token token_at(Driver* d, int at) {
 
 // ---- saying what is wrong
 
-static bool suppressed(const Driver* d) { return d->at <= d->quiet_until; }
+static bool suppressed(const Driver *d) { return d->at <= d->quiet_until; }
 
 static bool reserved_word(int kind) {
-  const TokenInfo* info = token_info_of(kind);
+  const TokenInfo *info = token_info_of(kind);
   return info && info->class == TOKEN_RESERVED;
 }
 
-static const char* describe(const Driver* d, int at) {
+static const char *describe(const Driver *d, int at) {
   int kind = kind_at(d, at), length = length_at(d, at);
   if (!kind) return "the end of the file";
   if (kind == T_STRING) return "a string";
@@ -150,18 +151,18 @@ static const char* describe(const Driver* d, int at) {
 }
 
 typedef struct {
-  const char* text[8];
+  const char *text[8];
   int count;
   bool after_value;
 } Expected;
 
-static void expect(Expected* e, const char* text) {
+static void expect(Expected *e, const char *text) {
   if (e->count < 8) e->text[e->count] = text;
   e->count++;
 }
 
 // What may stand here, in the words of a message. Operators go without saying after a value.
-static void find_expected(const Driver* d, Expected* e) {
+static void find_expected(const Driver *d, Expected *e) {
   bool value = parser_accepts(d->machine, T_INT), name = parser_accepts(d->machine, T_NAME);
   e->after_value = parser_accepts(d->machine, T_PLUS);
   if (parser_accepts(d->machine, T_LET)) {
@@ -171,9 +172,9 @@ static void find_expected(const Driver* d, Expected* e) {
   }
   if (value) expect(e, "a value");
   if (name && !value) expect(e, "a name");
-  if (parser_accepts(d->machine, T_ASSIGN)) expect(e, "`=`");
+  if (parser_accepts(d->machine, T_ASSIGN) && !parser_accepts(d->machine, T_COMMA)) expect(e, "`=`");
   for (int i = 0; i < token_info_count; i++) {
-    const TokenInfo* info = &token_info[i];
+    const TokenInfo *info = &token_info[i];
     bool told = value && (info->kind == T_NOT || info->kind == T_TILDE || info->kind == T_TRUE || info->kind == T_FALSE);
     bool continues = (e->after_value || value) && info->class == TOKEN_OPERATOR;
     bool word = info->class == TOKEN_WORD && name;
@@ -184,7 +185,7 @@ static void find_expected(const Driver* d, Expected* e) {
   }
 }
 
-static const char* expected_text(const Driver* d) {
+static const char *expected_text(const Driver *d) {
   Expected e = {{0}, 0, false};
   Buf buf = {0};
   find_expected(d, &e);
@@ -192,16 +193,16 @@ static const char* expected_text(const Driver* d) {
   buf_puts(&buf, "expected ");
   for (int i = 0; i < e.count; i++) buf_printf(&buf, "%s%s", i == 0 ? "" : i == e.count - 1 ? " or " : ", ", e.text[i]);
   if (e.after_value) buf_puts(&buf, " after the value");
-  char* text = arena_strndup(d->parse.arena, buf.text, buf.length);
+  char *text = arena_strndup(d->parse.arena, buf.text, buf.length);
   buf_free(&buf);
   return text;
 }
 
 // Where a `//` stands after the last good token on its line, perhaps meant as a division. {0, 0} if there is none.
-static Span comment_after_last(const Driver* d) {
+static Span comment_after_last(const Driver *d) {
   Span none = {0, 0};
   if (d->at == 0 || !starts_line(d, d->at) || !ends_value(kind_at(d, d->at - 1))) return none;
-  const char* text = d->parse.source->text;
+  const char *text = d->parse.source->text;
   uint32_t at = span_at(d, d->at - 1).end, limit = span_at(d, d->at).start;
   while (at < limit && (text[at] == ' ' || text[at] == '\t')) at++;
   if (at + 1 >= limit || text[at] != '/' || text[at + 1] != '/') return none;
@@ -215,7 +216,7 @@ static Span comment_after_last(const Driver* d) {
   return words <= 2 || finished ? (Span){at, at + 2} : none;
 }
 
-static void note_comment(const Driver* d) {
+static void note_comment(const Driver *d) {
   Span comment = comment_after_last(d);
   if (comment.end) diag_note(d->parse.diag, comment, "`//` starts a comment; write floordiv(a, b)");
 }
@@ -225,7 +226,7 @@ static bool is_comparison(int kind) {
 }
 
 // Mistakes that people bring from other languages. NULL: none of them.
-static const char* habit(const Driver* d) {
+static const char *habit(const Driver *d) {
   int kind = kind_at(d, d->at), before = d->at ? kind_at(d, d->at - 1) : 0;
   bool after_value = parser_accepts(d->machine, T_PLUS);
   if (kind == LEX_QUESTION)
@@ -245,11 +246,12 @@ static const char* habit(const Driver* d) {
   return NULL;
 }
 
-static void report_syntax(Driver* d) {
+static void report_syntax(Driver *d) {
   if (suppressed(d)) return;
   Span span = span_at(d, d->at);
-  Diag* diag = d->parse.diag;
+  Diag *diag = d->parse.diag;
   const char *hint = habit(d), *expected = expected_text(d), *found = describe(d, d->at);
+  if (hint && token_is(d, d->at - 1, "not")) span = span_at(d, d->at - 1);
   if (hint)
     diag_error(diag, span, ERR_SYNTAX, "%s", hint);
   else if (reserved_word(kind_at(d, d->at)) && parser_accepts(d->machine, T_NAME))
@@ -264,21 +266,21 @@ static void report_syntax(Driver* d) {
 
 // ---- feeding
 
-static void feed(Driver* d, int kind, Token token) { parser(d->machine, kind, token); }
+static void feed(Driver *d, int kind, Token token) { parser(d->machine, kind, token); }
 
-static void feed_inserted(Driver* d, int kind) {
+static void feed_inserted(Driver *d, int kind) {
   uint32_t end = d->at ? span_at(d, d->at - 1).end : 0;
   feed(d, kind, (Token){.span = {end, end}});
 }
 
-static void track_brackets(Driver* d, int kind) {
+static void track_brackets(Driver *d, int kind) {
   if (kind == T_LPAREN || kind == T_LBRACKET || kind == T_LBRACE)
     d->open[d->open_count++] = d->at;
   else if (kind == T_RPAREN || kind == T_RBRACKET || kind == T_RBRACE)
     d->open_count--;
 }
 
-static void shift(Driver* d, int kind) {
+static void shift(Driver *d, int kind) {
   feed(d, kind, token_at(d, d->at));
   track_brackets(d, kind);
   d->at++;
@@ -311,12 +313,12 @@ static bool is_item_word(int kind) {
 }
 
 // `kernel f (` and `reference f {` begin nothing but a declaration of the file.
-static bool starts_kernel(const Driver* d, int at) {
+static bool starts_kernel(const Driver *d, int at) {
   if (kind_at(d, at) == T_KERNEL) return kind_at(d, at + 1) == T_NAME && kind_at(d, at + 2) == T_LPAREN;
   return kind_at(d, at) == T_REFERENCE && kind_at(d, at + 1) == T_NAME && kind_at(d, at + 2) == T_LBRACE;
 }
 
-static void skip_to_top(Driver* d) {
+static void skip_to_top(Driver *d) {
   do d->at++;
   while (kind_at(d, d->at) && !starts_kernel(d, d->at) &&
          !(starts_line(d, d->at) &&
@@ -328,7 +330,7 @@ static bool item_goes_on(int kind) {
 }
 
 // Skips the rest of an item; braces that were opened within it are still to be closed.
-static void skip_item(Driver* d, int braces, bool move) {
+static void skip_item(Driver *d, int braces, bool move) {
   for (bool first = !move; kind_at(d, d->at) && !starts_kernel(d, d->at); first = true) {
     int kind = kind_at(d, d->at);
     if (kind == T_RBRACE && braces == 0) return;
@@ -341,7 +343,7 @@ static void skip_item(Driver* d, int braces, bool move) {
 }
 
 // The `{` that ends a header at or after this token, or -1.
-static int find_header_end(const Driver* d, bool of_kernel) {
+static int find_header_end(const Driver *d, bool of_kernel) {
   for (int at = d->at; kind_at(d, at) && !starts_kernel(d, at); at++) {
     int kind = kind_at(d, at);
     if (kind == T_LBRACE) return at;
@@ -350,14 +352,14 @@ static int find_header_end(const Driver* d, bool of_kernel) {
   return -1;
 }
 
-static int braces_above(const Driver* d, int level) {
+static int braces_above(const Driver *d, int level) {
   int braces = 0;
   for (int i = level; i < d->open_count; i++) braces += kind_at(d, d->open[i]) == T_LBRACE;
   return braces;
 }
 
 // Drops symbols until a stand-in is accepted, and skips the tokens it stands for.
-static void recover(Driver* d) {
+static void recover(Driver *d) {
   bool move = d->at == d->last_mistake;
   d->last_mistake = d->at;
   for (;; parser_pop(d->machine)) {
@@ -382,7 +384,7 @@ static void recover(Driver* d) {
   }
 }
 
-static void insert(Driver* d, int kind, const char* text) {
+static void insert(Driver *d, int kind, const char *text) {
   if (!suppressed(d)) {
     uint32_t end = span_at(d, d->at - 1).end;
     diag_error(d->parse.diag, (Span){end, end}, ERR_SYNTAX, "expected `%s` after %s", text, describe(d, d->at - 1));
@@ -392,25 +394,25 @@ static void insert(Driver* d, int kind, const char* text) {
 }
 
 // A `;` is plainly missing when one could stand here and the next item begins.
-static bool missing_semicolon(const Driver* d) {
+static bool missing_semicolon(const Driver *d) {
   int kind = kind_at(d, d->at);
   if (d->at == 0 || !parser_accepts(d->machine, T_SEMI)) return false;
   return kind == T_RBRACE || is_item_word(kind) || kind == T_IF || kind == T_BREAK || (kind == T_NAME && starts_line(d, d->at));
 }
 
-static bool missing_brace(const Driver* d) {
+static bool missing_brace(const Driver *d) {
   return d->brace_excess < 0 && d->at > 0 && parser_accepts(d->machine, T_LBRACE) && !parser_accepts(d->machine, T_NAME) &&
          find_header_end(d, false) < 0;
 }
 
 // A token that was surely meant differently: reports it and gives the kind to feed instead; 0 if there is none.
-static int meant_instead(Driver* d) {
+static int meant_instead(Driver *d) {
   int kind = kind_at(d, d->at), instead = 0;
   if (kind == T_ASSIGN && parser_accepts(d->machine, T_EQ)) instead = T_EQ;
   if (token_is(d, d->at, "and") && parser_accepts(d->machine, T_AND)) instead = T_AND;
   if (token_is(d, d->at, "or") && parser_accepts(d->machine, T_OR)) instead = T_OR;
   if (!instead || suppressed(d)) return instead;
-  const char* right = token_info_of(instead)->text;
+  const char *right = token_info_of(instead)->text;
   if (instead == T_EQ)
     diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "`=` assigns and cannot stand here: write `==` to compare");
   else
@@ -418,7 +420,7 @@ static int meant_instead(Driver* d) {
   return instead;
 }
 
-static void mistake(Driver* d) {
+static void mistake(Driver *d) {
   int instead = meant_instead(d);
   if (instead) {
     shift(d, instead);
@@ -435,13 +437,13 @@ static void mistake(Driver* d) {
 }
 
 // A bad token was reported by the lexer: it is dropped, and what follows from that in its statement is not reported.
-static void drop_bad(Driver* d) {
+static void drop_bad(Driver *d) {
   int at = ++d->at;
   while (kind_at(d, at) && kind_at(d, at) != T_SEMI && kind_at(d, at) != T_LBRACE && kind_at(d, at) != T_RBRACE) at++;
   d->quiet_until = at;
 }
 
-static void too_deep(Driver* d) {
+static void too_deep(Driver *d) {
   if (!d->parse.depth_reported)
     diag_error(d->parse.diag, span_at(d, d->at), ERR_TOO_DEEP, "nesting deeper than %d levels", MAX_NESTING);
   d->parse.depth_reported = true;
@@ -450,10 +452,10 @@ static void too_deep(Driver* d) {
 }
 
 // The file ended, or another kernel begins, within a kernel: its open brackets were never closed.
-static void close_kernel(Driver* d) {
+static void close_kernel(Driver *d) {
   if (!suppressed(d)) {
     int kind = kind_at(d, d->open[d->open_count - 1]);
-    const char* close = kind == T_LPAREN ? ")" : kind == T_LBRACKET ? "]" : "}";
+    const char *close = kind == T_LPAREN ? ")" : kind == T_LBRACKET ? "]" : "}";
     diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "expected `%s` before %s", close, describe(d, d->at));
     diag_note(d->parse.diag, span_at(d, d->open[d->open_count - 1]), "`%.*s` opened here", 1,
               text_at(d, d->open[d->open_count - 1]));
@@ -464,7 +466,7 @@ static void close_kernel(Driver* d) {
   feed_inserted(d, T_RECOVER_ITEM);
 }
 
-static void step(Driver* d) {
+static void step(Driver *d) {
   int kind = kind_at(d, d->at);
   bool opens = kind == T_LPAREN || kind == T_LBRACKET || kind == T_LBRACE;
   if (kind == LEX_BAD)
@@ -479,19 +481,19 @@ static void step(Driver* d) {
     shift(d, kind);
 }
 
-static void* allocate(size_t bytes) {
-  void* memory = malloc(bytes);
+static void *allocate(size_t bytes) {
+  void *memory = malloc(bytes);
   if (!memory) INTERNAL("out of memory");
   return memory;
 }
 
-Node* parse(Arena* arena, const Source* source, Diag* diag) {
-  Node* file = build_file(arena, source);
+Node *parse(Arena *arena, const Source *source, Diag *diag) {
+  Node *file = build_file(arena, source);
   if (source->length > MAX_SOURCE_BYTES) {
     diag_error(diag, (Span){0, 0}, ERR_SOURCE_SIZE, "the text has more than %d bytes", MAX_SOURCE_BYTES);
     return file;
   }
-  Driver* d = NEW(arena, Driver);
+  Driver *d = NEW(arena, Driver);
   d->parse = (Parse){arena, source, diag, file, false};
   d->quiet_until = d->last_mistake = -1;
   read_lexemes(d);
