@@ -39,11 +39,11 @@ enum {
   PK_DOT_LONG = 512, /* steps of a block at a time, when there are more than twice as many */
 };
 
-/* Steps a turn of the main loop. Given two, gcc groups separate mul and add by sum and runs out of SSE registers. */
-#if defined(__x86_64__) && !defined(__FMA__)
-#define PK_DOT_TURN 1
+/* The most rows that keep several sums each. gcc orders several steps of separate mul and add so that SSE registers run out. */
+#if PK_HAS_FMA
+#define PK_DOT_FEW 3
 #else
-#define PK_DOT_TURN 2
+#define PK_DOT_FEW 0
 #endif
 
 #define PK_DOT_INLINE static inline __attribute__((always_inline, unused))
@@ -51,18 +51,19 @@ enum {
 
 #ifndef PK_HAVE_MADD_I16
 #define PK_HAVE_MADD_I16
+PK_DOT_INLINE pk_i32p pk_part_madd_i16(pk_i32p a, pk_i32p b) {
+#if PK_PART_BYTES == 64
+  return (pk_i32p)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif PK_PART_BYTES == 32
+  return (pk_i32p)simde_mm256_madd_epi16((simde__m256i)a, (simde__m256i)b);
+#else
+  return (pk_i32p)simde_mm_madd_epi16((simde__m128i)a, (simde__m128i)b);
+#endif
+}
 /* Sums of the products of the two int16_t in each 32-bit lane; wraps. */
 PK_DOT_INLINE pk_i32v pk_madd_i16(pk_i32v a, pk_i32v b) {
-#if PK_PART_BYTES == 64
-  return (pk_i32v)_mm512_madd_epi16((__m512i)a, (__m512i)b);
-#elif PK_VEC_BYTES == 32 && PK_PART_BYTES == 32
-  return (pk_i32v)simde_mm256_madd_epi16((simde__m256i)a, (simde__m256i)b);
-#elif PK_VEC_BYTES == 16
-  return (pk_i32v)simde_mm_madd_epi16((simde__m128i)a, (simde__m128i)b);
-#else
-  const pk_i32v low_a = (pk_i32v)((pk_u32v)a << 16) >> 16, low_b = (pk_i32v)((pk_u32v)b << 16) >> 16;
-  return pk_add_i32(pk_mul_i32(low_a, low_b), pk_mul_i32(a >> 16, b >> 16));
-#endif
+  PK_EACH_PART(PK_PART(a, k) = pk_part_madd_i16(PK_PART(a, k), PK_PART(b, k));)
+  return a;
 }
 #endif
 
@@ -137,11 +138,25 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i16(pk_i32v x, pk_i32v b, pk_i32v sum) {
 #define PK_DOT_KEEP(pointer) __asm__("" : "+r"(pointer));
 #define PK_DOT_ADVANCE(steps) \
   row[0] += 4 * (steps), row[1] += 4 * (steps), row[2] += 4 * (steps), row[3] += 4 * (steps), panel += (steps)*PK_DOT_STEP_BYTES;
+/* Also keeps a panel's vector in its register: for few rows gcc would load it again for each, half as fast at 3 rows. */
+#if PK_PART_BYTES == 64
+#define PK_DOT_HOLD(vector) __asm__("" : "+v"(vector))
+#elif PK_PARTS == 1 && defined(__x86_64__)
+#define PK_DOT_HOLD(vector) __asm__("" : "+x"(vector))
+#elif PK_PARTS == 1 && defined(__aarch64__)
+#define PK_DOT_HOLD(vector) __asm__("" : "+w"(vector))
+#else
+#define PK_DOT_HOLD(vector)
+#endif
 #define PK_DOT_STEP(i)                                                                                                      \
   {                                                                                                                         \
     enum { at = 4 * (i), first = (i) % sums * rows, ahead = (PK_DOT_AHEAD + (i)) * PK_DOT_STEP_BYTES };                     \
-    const char *const from = panel + (i)*PK_DOT_STEP_BYTES, *const last = from + PK_DOT_STEP_BYTES - 4 * PK_LANES;          \
-    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(from), b1 = PK_DOT_OF(load)(last);                                             \
+    const char *const from = panel + (i)*PK_DOT_STEP_BYTES;                                                                 \
+    PK_DOT_VECTOR b0 = PK_DOT_OF(load)(from), b1 = PK_DOT_OF(load)(from + PK_DOT_STEP_BYTES - 4 * PK_LANES);                \
+    if (few) {                                                                                                              \
+      PK_DOT_HOLD(b0);                                                                                                      \
+      PK_DOT_HOLD(b1);                                                                                                      \
+    }                                                                                                                       \
     __builtin_prefetch(panel + ahead);                                                                                      \
     if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(panel + ahead + 64);                                                     \
     PK_DOT_KEEP(row[0]) PK_DOT_KEEP(row[1]) PK_DOT_KEEP(row[2]) PK_DOT_KEEP(row[3]) PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ROW) \

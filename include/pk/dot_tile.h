@@ -5,36 +5,29 @@
 
 PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const char *a, int64_t lda, const char *panel, int64_t k, char *c, int64_t ldc,
                                              int mode) {
-  /* A few rows hide the latency of the multiply-add by keeping several sums each. */
-  enum {
-    rows = PK_DOT_ROWS,
-    few = rows <= 3 && PK_DOT_TURN > 1,
-    turn = few ? 4 : PK_DOT_TURN,
-    sums = !few        ? 1
-           : rows == 1 ? 4
-                       : 2
-  };
+  /* A few rows hide the latency of the multiply-add by keeping several sums each. Else more steps a turn gain nothing. */
+  enum { rows = PK_DOT_ROWS, few = rows <= PK_DOT_FEW, turn = few ? 4 : 1, sums = !few ? 1 : rows == 1 ? 4 : 2 };
   PK_DOT_VECTOR sum[rows * sums][PK_DOT_NV];
   /* Row addresses are made from four pointers and three strides: a pointer for each row does not fit in registers. */
   const char *row[4] = {a, a + 4 * lda, a + 8 * lda, a + 12 * lda};
   const int64_t stride[4] = {0, lda, 2 * lda, 3 * lda};
-#if PK_DOT_ROWS <= 3 && PK_DOT_TURN > 1
-  PK_DOT_ROWS_4(PK_DOT_ZERO)
-#if PK_DOT_ROWS == 3
-  PK_DOT_ZERO(5)
-  PK_DOT_ZERO(6)
-#endif
-#else
   PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ZERO)
+#if PK_DOT_ROWS <= PK_DOT_FEW
+#if PK_DOT_ROWS == 1
+  PK_DOT_ZERO(2)
+  PK_DOT_ZERO(3) PK_DOT_ZERO(4)
+#elif PK_DOT_ROWS == 2
+  PK_DOT_ZERO(3)
+  PK_DOT_ZERO(4)
+#else
+  PK_DOT_ZERO(4)
+  PK_DOT_ZERO(5) PK_DOT_ZERO(6)
 #endif
-#if PK_DOT_TURN > 1
-  for (; k >= turn; k -= turn) {
+      for (; k >= turn; k -= turn) {
     PK_DOT_STEP(0)
     PK_DOT_STEP(1)
-#if PK_DOT_ROWS <= 3
     PK_DOT_STEP(2)
     PK_DOT_STEP(3)
-#endif
     PK_DOT_ADVANCE(turn)
   }
 #endif
@@ -42,22 +35,19 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const char *a, int64_t lda, const c
     PK_DOT_STEP(0)
     PK_DOT_ADVANCE(1)
   }
-#if PK_DOT_ROWS == 1 && PK_DOT_TURN > 1
+#if PK_DOT_ROWS <= PK_DOT_FEW
+#if PK_DOT_ROWS == 1
   PK_DOT_GATHER(1, 2)
-  PK_DOT_GATHER(3, 4)
-  PK_DOT_GATHER(1, 3)
-#elif PK_DOT_ROWS == 2 && PK_DOT_TURN > 1
+  PK_DOT_GATHER(3, 4) PK_DOT_GATHER(1, 3)
+#elif PK_DOT_ROWS == 2
   PK_DOT_GATHER(1, 3)
   PK_DOT_GATHER(2, 4)
-#elif PK_DOT_ROWS == 3 && PK_DOT_TURN > 1
+#else
   PK_DOT_GATHER(1, 4)
-  PK_DOT_GATHER(2, 5)
-  PK_DOT_GATHER(3, 6)
+  PK_DOT_GATHER(2, 5) PK_DOT_GATHER(3, 6)
 #endif
-  if (mode == PK_DOT_ADD) {
-    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_INCREASE)
-  }
-  PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_REPLACE)
+#endif
+      if (mode == PK_DOT_ADD){PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_INCREASE)} PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_REPLACE)
 }
 
 #endif
