@@ -62,6 +62,12 @@ static bool default_key_made;
 static void free_default(void *context) { pk_context_free(context); }
 static void make_default_key(void) { default_key_made = pthread_key_create(&default_key, free_default) == 0; }
 
+/* A library that is unloaded must leave nothing behind for the end of a thread to call. */
+__attribute__((destructor)) static void forget_default_key(void) {
+  if (default_key_made) (void)pthread_key_delete(default_key);
+  default_key_made = false;
+}
+
 pk_context *pk_default_context(void) {
   (void)pthread_once(&default_once, make_default_key);
   if (!default_key_made) return NULL;

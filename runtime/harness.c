@@ -363,8 +363,8 @@ static int calls_per_sample(double one, bool restore) {
   return restore || one >= sample_seconds ? 1 : (int)(sample_seconds / (one > 1e-9 ? one : 1e-9)) + 1;
 }
 
-static const char *no_requirements(int64_t *size, pk_plan *plan) {
-  const char *requirement = kernel->prepare(size, plan);
+static const char *prepare_little(const pk_array *array, int64_t *size, pk_plan *plan) {
+  const char *requirement = kernel->prepare_from ? kernel->prepare_from(array, size, plan) : kernel->prepare(size, plan);
   plan->clear_bytes = 0;
   if (plan->cells > 1) plan->cells = 1;
   return requirement;
@@ -378,7 +378,7 @@ static void no_cell(const pk_call *unused_call, pk_worker *worker, int64_t cell)
 /* What a call costs besides its cells: binding, checks, copies of operands. */
 static double measure_overhead(void) {
   pk_kernel empty = *kernel;
-  empty.prepare = no_requirements;
+  empty.prepare_from = prepare_little;
   empty.cell = no_cell;
   double best = 1e30;
   for (int round = 0; round < 5; ++round) {

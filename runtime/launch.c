@@ -36,7 +36,9 @@ static pk_status check_vmem(const pk_launch *launch) {
 }
 
 static pk_status prepare(pk_launch *launch) {
-  const char *requirement = launch->kernel->prepare(launch->size, &launch->plan);
+  const pk_kernel *kernel = launch->kernel;
+  const char *requirement = kernel->prepare_from ? kernel->prepare_from(launch->array, launch->size, &launch->plan)
+                                                 : kernel->prepare(launch->size, &launch->plan);
   if (requirement) return pk_refuse(launch->context, launch->kernel, PK_REQUIREMENT, "%s", requirement);
   pk_status status = pk_bind_derived(launch);
   if (status != PK_OK) return status;
@@ -163,7 +165,7 @@ static pk_status run(const pk_launch *launch) {
                      launch->plan.arena_bytes);
   }
   const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan, launch->context};
-  pk_stage_in(launch);
+  if (!launch->kernel->prepare_from) pk_stage_in(launch);
   const char *failure = threads > 1 ? run_parallel(&call, workers, threads) : run_serial(&call, workers);
   if (failure) return pk_refuse(launch->context, launch->kernel, PK_FAILED, "%s", failure);
   pk_stage_out(launch);
@@ -177,8 +179,12 @@ pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor 
   pk_launch launch = {.context = context, .kernel = kernel};
   pk_status status = check_call(&launch);
   if (status == PK_OK) status = pk_bind(&launch, tensors);
+  if (status == PK_OK && kernel->prepare_from) {
+    status = pk_stage_plan(&launch);
+    if (status == PK_OK) pk_stage_in(&launch);
+  }
   if (status == PK_OK) status = prepare(&launch);
-  if (status == PK_OK) status = pk_stage_plan(&launch);
+  if (status == PK_OK && !kernel->prepare_from) status = pk_stage_plan(&launch);
   if (status == PK_OK) status = run(&launch);
   return status;
 }

@@ -70,6 +70,9 @@ struct pk_kernel {
   /* Derived sizes, requirements, grid and memory. Writes size[bound..) and plan; returns NULL or the requirement that does not hold. */
   const char *(*prepare)(int64_t *size, pk_plan *plan);
   void (*cell)(const pk_call *call, pk_worker *worker, int64_t cell);
+  /* Called in place of `prepare` when not NULL: for a grid or requirement that depends on prefetched scalars, which it reads from
+   * the operands' arrays (innermost stride 1, as cells see them). */
+  const char *(*prepare_from)(const pk_array *array, int64_t *size, pk_plan *plan);
 };
 enum { PK_ABI = 1 };
 
