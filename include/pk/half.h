@@ -1,16 +1,23 @@
-/* half.h: bf16 and f16 as they lie in memory (uint16_t), to and from float. Narrowing rounds to nearest even; a NaN stays a (quiet) NaN. */
+/* half.h: bf16 and f16 as they lie in memory (uint16_t), to and from float. Narrowing rounds to nearest even; a NaN stays a
+ * (quiet) NaN. */
 #ifndef PK_HALF_H
 #define PK_HALF_H
 
 #include <stdint.h>
 
 static inline uint32_t pk_bits_of_f32(float x) {
-  union { float value; uint32_t bits; } u = {.value = x};
+  union {
+    float value;
+    uint32_t bits;
+  } u = {.value = x};
   return u.bits;
 }
 
 static inline float pk_f32_of_bits(uint32_t bits) {
-  union { uint32_t bits; float value; } u = {.bits = bits};
+  union {
+    uint32_t bits;
+    float value;
+  } u = {.bits = bits};
   return u.value;
 }
 

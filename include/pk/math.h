@@ -1,24 +1,36 @@
-/* math.h: functions of f32. Included by vec.h only. No libm on the fast paths; subnormals in and out are exact IEEE ones.
+/* math.h: functions of f32. Included by vec.h only. No libm on the fast paths; subnormals in and out are IEEE's.
  * docs/numerics.md states the errors, tests/unit/test_math.c measures them. */
 #ifndef PK_MATH_H
 #define PK_MATH_H
 
 #define PK_F32(x) pk_splat_f32(x)
-/* a * b + c, for polynomials. */
+/* a * b + c and the like, for polynomials: rounds once where that is as fast. */
 #define PK_FMA(a, b, c) pk_fma_fast_f32(a, b, c)
+
+/* The polynomial of constants c, the highest degree first, at x. */
+#define PK_POLYNOMIAL(x, ...) \
+  pk_polynomial(x, (const float[]){__VA_ARGS__}, (int)(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)))
+PK_INLINE pk_f32v pk_polynomial(pk_f32v x, const float *c, int count) {
+  pk_f32v p = PK_F32(c[0]);
+  PK_UNROLL for (int k = 1; k < count; k++) p = PK_FMA(p, x, PK_F32(c[k]));
+  return p;
+}
 
 /* To the nearest integer, |a| < 2^22. */
 PK_INLINE pk_f32v pk_nearest_f32(pk_f32v a) { return pk_sub_f32(pk_add_f32(a, PK_F32(0x1.8p23f)), PK_F32(0x1.8p23f)); }
+/* Within [least, greatest]; a NaN stays one, since min and max take their second operand then. */
+PK_INLINE pk_f32v pk_within_f32(pk_f32v a, float least, float greatest) {
+  return pk_max_fast_f32(PK_F32(least), pk_min_fast_f32(PK_F32(greatest), a));
+}
+
+/* -- exponentials: 2 to the n times a polynomial in the rest */
 
 PK_INLINE pk_f32v pk_exp2_f32(pk_f32v x) {
-  x = pk_max_fast_f32(PK_F32(-151), pk_min_fast_f32(PK_F32(129), x)); /* the second operand if it is a NaN */
+  x = pk_within_f32(x, -151, 129);
   pk_f32v n = pk_nearest_f32(x), r = pk_sub_f32(x, n);
-  pk_f32v p = PK_FMA(PK_F32(1.535325981e-4f), r, PK_F32(1.33990035e-3f));
-  p = PK_FMA(p, r, PK_F32(9.618438594e-3f));
-  p = PK_FMA(p, r, PK_F32(5.550332163e-2f));
-  p = PK_FMA(p, r, PK_F32(2.40226479e-1f));
-  p = PK_FMA(p, r, PK_F32(6.93147203e-1f));
-  return pk_scale_f32(PK_FMA(p, r, PK_F32(1)), n);
+  pk_f32v p =
+      PK_POLYNOMIAL(r, 1.535325981e-4f, 1.33990035e-3f, 9.618438594e-3f, 5.550332163e-2f, 2.40226479e-1f, 6.93147203e-1f, 1);
+  return pk_scale_f32(p, n);
 }
 
 /* x = n log 2 + r. The upper part of log 2 has 9 bits: n times it is exact. */
@@ -28,42 +40,258 @@ PK_INLINE pk_f32v pk_exp_split(pk_f32v x, pk_f32v *n) {
 }
 
 PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
-  x = pk_max_fast_f32(PK_F32(-104.5f), pk_min_fast_f32(PK_F32(89), x));
+  x = pk_within_f32(x, -104.5f, 89);
   pk_f32v n, r = pk_exp_split(x, &n);
-  pk_f32v p = PK_FMA(PK_F32(1.381432094e-3f), r, PK_F32(8.368851059e-3f));
-  p = PK_FMA(p, r, PK_F32(4.166840108e-2f));
-  p = PK_FMA(p, r, PK_F32(1.666651952e-1f));
-  p = PK_FMA(p, r, PK_F32(4.999999337e-1f));
+  pk_f32v p = PK_POLYNOMIAL(r, 1.381432094e-3f, 8.368851059e-3f, 4.166840108e-2f, 1.666651952e-1f, 4.999999337e-1f);
   p = PK_FMA(p, pk_mul_f32(r, r), r);
   return pk_scale_f32(pk_add_f32(p, PK_F32(1)), n);
 }
 
-/* exp(x) - 1 for x within [-20, 88.8]; wants no help near 0 but for subnormals. */
+/* exp(x) - 1 for x within [-20, 89], subnormals apart. */
 PK_INLINE pk_f32v pk_expm1_core(pk_f32v x) {
   pk_f32v n, r = pk_exp_split(x, &n);
-  pk_f32v p = PK_FMA(PK_F32(1.991444933e-4f), r, PK_F32(1.394120667e-3f));
-  p = PK_FMA(p, r, PK_F32(8.333272587e-3f));
-  p = PK_FMA(p, r, PK_F32(4.166635229e-2f));
-  p = PK_FMA(p, r, PK_F32(1.666666682e-1f));
-  p = PK_FMA(p, r, PK_F32(0.5f));
+  pk_f32v p = PK_POLYNOMIAL(r, 1.991444933e-4f, 1.394120667e-3f, 8.333272587e-3f, 4.166635229e-2f, 1.666666682e-1f, 0.5f);
   p = PK_FMA(p, pk_mul_f32(r, r), r);
   pk_i32v exponent = pk_add_constant(pk_bitcast_f32_i32(pk_add_f32(n, PK_F32(0x1.8p23f))), 126 - 0x4b400000);
-  pk_f32v half = pk_bitcast_i32_f32(pk_shift_left(exponent, 23)); /* 2^(n - 1) */
+  pk_f32v half = pk_bitcast_i32_f32(pk_shift_left(exponent, 23)); /* 2^(n - 1), which stays finite */
   pk_f32v y = PK_FMA(half, p, pk_sub_f32(half, PK_F32(0.5f)));
   return pk_add_f32(y, y);
 }
 
 PK_INLINE pk_f32v pk_expm1_f32(pk_f32v x) {
-  pk_f32v y = pk_expm1_core(pk_max_fast_f32(PK_F32(-20), pk_min_fast_f32(PK_F32(89), x)));
+  pk_f32v y = pk_expm1_core(pk_within_f32(x, -20, 89));
   return pk_select_f32(pk_lt_f32(pk_abs_f32(x), PK_F32(0x1p-25f)), x, y);
 }
 
-/* t / (t + 2) with t = exp(2 |x|) - 1. */
+/* t / (t + 2) with t = exp(2 |x|) - 1; an odd polynomial near 0. */
 PK_INLINE pk_f32v pk_tanh_f32(pk_f32v x) {
-  pk_f32v size = pk_abs_f32(x);
+  pk_f32v size = pk_abs_f32(x), s = pk_mul_f32(x, x);
   pk_f32v t = pk_expm1_core(pk_min_fast_f32(PK_F32(20), pk_add_f32(size, size)));
-  pk_f32v y = pk_with_sign_f32(pk_div_fast_f32(t, pk_add_f32(t, PK_F32(2))), x);
-  return pk_select_f32(pk_lt_f32(size, PK_F32(0x1p-13f)), x, y);
+  pk_f32v large = pk_with_sign_f32(pk_div_fast_f32(t, pk_add_f32(t, PK_F32(2))), x);
+  pk_f32v p = PK_POLYNOMIAL(s, -6.299535877e-3f, 2.108899729e-2f, -5.385637632e-2f, 1.333262355e-1f, -3.333331862e-1f);
+  return pk_select_f32(pk_lt_f32(size, PK_F32(0.54f)), PK_FMA(pk_mul_f32(p, s), x, x), large);
+}
+
+/* exp(-|x|) never overflows: 1 / (1 + it) or it / (1 + it). */
+PK_INLINE pk_f32v pk_logistic_f32(pk_f32v x) {
+  pk_f32v one = PK_F32(1), e = pk_exp_f32(pk_neg_f32(pk_abs_f32(x)));
+  return pk_div_fast_f32(pk_select_f32(pk_lt_f32(x, PK_F32(0)), e, one), pk_add_f32(one, e));
+}
+
+/* x + x P(x^2) near 0, else 1 - exp(-Q(|x|)). */
+PK_INLINE pk_f32v pk_erf_f32(pk_f32v x) {
+  pk_f32v size = pk_abs_f32(x), s = pk_mul_f32(x, x), t = pk_min_fast_f32(PK_F32(4), size);
+  pk_f32v p = PK_POLYNOMIAL(s, 8.345228776e-5f, -8.137438551e-4f, 5.2006344e-3f, -2.685927083e-2f, 1.128369394e-1f,
+                            -3.76126337e-1f, 1.283791666e-1f);
+  pk_f32v q = PK_POLYNOMIAL(t, 1.123129675e-5f, -3.228037243e-4f, 3.642458369e-3f, -2.376206135e-2f, 1.062368757e-1f,
+                            6.351513176e-1f, 1.2864849e-1f);
+  pk_f32v large = pk_sub_f32(PK_F32(1), pk_exp_f32(pk_neg_f32(PK_FMA(q, t, t))));
+  return pk_select_f32(pk_lt_f32(size, PK_F32(0.925f)), PK_FMA(p, x, x), pk_with_sign_f32(large, x));
+}
+
+/* -- logarithms: x = 2^e m with m within [sqrt 1/2, sqrt 2] */
+
+PK_INLINE pk_f32v pk_log_split(pk_f32v x, pk_f32v *e) {
+  pk_mask small = pk_lt_f32(x, PK_F32(0x1p-126f));
+  pk_i32v bits = pk_bitcast_f32_i32(pk_select_f32(small, pk_mul_f32(x, PK_F32(0x1p23f)), x));
+  pk_i32v exponent = pk_shift_right(pk_add_constant(bits, -0x3f3504f3), 23);
+  pk_f32v m = pk_bitcast_i32_f32(pk_sub_i32(bits, pk_shift_left(exponent, 23)));
+  *e = pk_sub_f32(pk_cast_i32_f32(exponent), pk_select_f32(small, PK_F32(23), PK_F32(0)));
+  return m;
+}
+/* What a logarithm y is where x is not a positive number. */
+PK_INLINE pk_f32v pk_log_special(pk_f32v y, pk_f32v x) {
+  y = pk_select_f32(pk_lt_f32(x, PK_F32(__builtin_inff())), y, x);
+  y = pk_select_f32(pk_eq_f32(x, PK_F32(0)), PK_F32(-__builtin_inff()), y);
+  return pk_select_f32(pk_lt_f32(x, PK_F32(0)), PK_F32(__builtin_nanf("")), y);
+}
+/* e log 2 + correction + log(1 + f). */
+PK_INLINE pk_f32v pk_log_sum(pk_f32v e, pk_f32v correction, pk_f32v f) {
+  pk_f32v p = PK_POLYNOMIAL(f, 6.915535423e-2f, -1.178986368e-1f, 1.187292738e-1f, -1.238433546e-1f, 1.421866371e-1f,
+                            -1.66692518e-1f, 2.000222632e-1f, -2.499998658e-1f, 3.333331045e-1f);
+  pk_f32v s = pk_mul_f32(f, f), low = PK_FMA(e, PK_F32(-2.12194440e-4f), correction);
+  low = PK_FMA(pk_mul_f32(p, f), s, low);
+  low = PK_FMA(s, PK_F32(-0.5f), low);
+  return PK_FMA(e, PK_F32(0.693359375f), pk_add_f32(f, low));
+}
+PK_INLINE pk_f32v pk_log_f32(pk_f32v x) {
+  pk_f32v e, m = pk_log_split(x, &e);
+  return pk_log_special(pk_log_sum(e, PK_F32(0), pk_sub_f32(m, PK_F32(1))), x);
+}
+/* 1 + x loses digits of x; the correction brings them back. */
+PK_INLINE pk_f32v pk_log1p_f32(pk_f32v x) {
+  pk_f32v one = PK_F32(1), zero = PK_F32(0), u = pk_add_f32(one, x), e, m = pk_log_split(u, &e);
+  pk_f32v lost = pk_select_f32(pk_gt_f32(x, one), pk_sub_f32(one, pk_sub_f32(u, x)), pk_sub_f32(x, pk_sub_f32(u, one)));
+  pk_mask near = pk_eq_f32(e, zero);
+  pk_f32v f = pk_select_f32(near, x, pk_sub_f32(m, one));
+  pk_f32v correction = pk_select_f32(pk_or_mask(near, pk_gt_f32(x, PK_F32(0x1p24f))), zero, pk_div_f32(lost, u));
+  pk_f32v y = pk_log_special(pk_log_sum(e, correction, f), u);
+  return pk_select_f32(pk_lt_f32(pk_abs_f32(x), PK_F32(0x1p-25f)), x, y);
+}
+/* f / log 2 in two parts, of which the greater is exact: both factors have 12 bits. */
+PK_INLINE pk_f32v pk_log2_f32(pk_f32v x) {
+  pk_f32v e, f = pk_sub_f32(pk_log_split(x, &e), PK_F32(1));
+  pk_f32v p = PK_POLYNOMIAL(f, 9.977079299e-2f, -1.700927106e-1f, 1.712902568e-1f, -1.786679953e-1f, 2.05131913e-1f,
+                            -2.404864848e-1f, 2.885711303e-1f, -3.60673566e-1f, 4.808980167e-1f, -7.213475205e-1f);
+  pk_f32v upper = pk_bitcast_i32_f32(pk_and_constant(pk_bitcast_f32_i32(f), -0x1000)),
+          high = pk_mul_f32(upper, PK_F32(1.4423828125f));
+  pk_f32v low = pk_mul_f32(pk_sub_f32(f, upper), PK_F32(1.4423828125f));
+  low = PK_FMA(f, PK_F32(3.12228460e-4f), low);
+  low = PK_FMA(p, pk_mul_f32(f, f), low);
+  return pk_log_special(pk_add_f32(e, pk_add_f32(high, low)), x);
+}
+
+/* -- in double, lane by lane: where f32 alone would lose digits. Free of branches, so that compilers make vectors of the loops.
+ */
+
+PK_INLINE void pk_spill_f32(float *to, pk_f32v v) { pk_store_raw32(to, pk_bitcast_f32_i32(v)); }
+PK_INLINE pk_f32v pk_fill_f32(const float *from) { return pk_bitcast_i32_f32(pk_load_raw32(from)); }
+
+/* Replaces the lanes of m by f(a, b) of libm. */
+static inline pk_f32v pk_exact_lanes(pk_f32v y, pk_mask m, pk_f32v a, pk_f32v b, double (*f)(double, double)) {
+  float x1[PK_LANES], x2[PK_LANES], r[PK_LANES];
+  pk_spill_f32(x1, a);
+  pk_spill_f32(x2, b);
+  pk_spill_f32(r, y);
+  uint32_t bits = pk_mask_bits(m);
+  for (int k = 0; k < PK_LANES; k++)
+    if (bits >> k & 1) r[k] = (float)f((double)x1[k], (double)x2[k]);
+  return pk_fill_f32(r);
+}
+static inline double pk_exact_sin(double a, double b) { return (void)b, __builtin_sin(a); }
+static inline double pk_exact_cos(double a, double b) { return (void)b, __builtin_cos(a); }
+static inline double pk_exact_tan(double a, double b) { return (void)b, __builtin_tan(a); }
+static inline double pk_exact_pow(double a, double b) { return __builtin_pow(a, b); }
+
+/* Beyond this the quadrants have more bits than the reduction allows for, and libm is asked. */
+#define PK_ANGLE_LIMIT 0x1p20f
+/* x = q pi/2 + r for |x| up to the limit: pi/2 has 33 bits in its first part, so that q times it is exact. */
+PK_INLINE double pk_angle_rest(double x, double *q) {
+  *q = (x * 0.63661977236758138 + 0x1.8p52) - 0x1.8p52;
+  return (x - *q * 1.5707963267341256) - *q * 6.0771005065061922e-11;
+}
+PK_INLINE pk_mask pk_angle_large(pk_f32v x) { return pk_not_mask(pk_le_f32(pk_abs_f32(x), PK_F32(PK_ANGLE_LIMIT))); }
+
+/* sin(x + turn pi/2). */
+static inline pk_f32v pk_sine(pk_f32v x, int32_t turn) {
+  float angle[PK_LANES], rest[PK_LANES];
+  int32_t quadrant[PK_LANES];
+  pk_spill_f32(angle, pk_select_f32(pk_angle_large(x), PK_F32(0), x));
+  for (int k = 0; k < PK_LANES; k++) {
+    double q, r = pk_angle_rest((double)angle[k], &q);
+    rest[k] = (float)r;
+    quadrant[k] = (int32_t)q;
+  }
+  pk_f32v r = pk_fill_f32(rest), s = pk_mul_f32(r, r);
+  pk_i32v q = pk_add_constant(pk_load_raw32(quadrant), turn);
+  pk_f32v sine = PK_POLYNOMIAL(s, 2.718237294e-6f, -1.983932714e-4f, 8.333329362e-3f, -1.666666664e-1f);
+  sine = PK_FMA(pk_mul_f32(sine, s), r, r);
+  pk_f32v cosine = PK_POLYNOMIAL(s, 2.443241353e-5f, -1.388730987e-3f, 4.166664555e-2f);
+  cosine = PK_FMA(cosine, pk_mul_f32(s, s), PK_FMA(s, PK_F32(-0.5f), PK_F32(1)));
+  pk_f32v y = pk_select_f32(pk_ne_i32(pk_and_constant(q, 1), pk_splat_i32(0)), cosine, sine);
+  return pk_bitcast_i32_f32(pk_xor_i32(pk_bitcast_f32_i32(y), pk_shift_left(pk_and_constant(q, 2), 30)));
+}
+static inline pk_f32v pk_sin_f32(pk_f32v x) {
+  pk_mask large = pk_angle_large(x), zero = pk_eq_f32(x, PK_F32(0));
+  pk_f32v y = pk_select_f32(zero, x, pk_sine(x, 0));
+  return pk_any(large) ? pk_exact_lanes(y, large, x, x, pk_exact_sin) : y;
+}
+static inline pk_f32v pk_cos_f32(pk_f32v x) {
+  pk_mask large = pk_angle_large(x);
+  pk_f32v y = pk_sine(x, 1);
+  return pk_any(large) ? pk_exact_lanes(y, large, x, x, pk_exact_cos) : y;
+}
+
+/* sin / cos or -cos / sin of the rest, by Taylor's series in double. */
+PK_INLINE float pk_tan_lane(float x) {
+  double q, r = pk_angle_rest((double)x, &q), s = r * r;
+  double sine = (((-2.50521083854417e-8 * s + 2.75573192239859e-6) * s - 1.98412698412698e-4) * s + 8.33333333333333e-3) * s;
+  double cosine = (((-2.75573192239859e-7 * s + 2.48015873015873e-5) * s - 1.38888888888889e-3) * s + 4.16666666666667e-2) * s;
+  sine = r + r * s * (sine - 0.166666666666667);
+  cosine = 1 + s * (cosine - 0.5);
+  bool odd = ((int32_t)q & 1) != 0;
+  return (float)((odd ? -cosine : sine) / (odd ? sine : cosine));
+}
+static inline pk_f32v pk_tan_f32(pk_f32v x) {
+  float y[PK_LANES];
+  pk_mask large = pk_angle_large(x);
+  pk_spill_f32(y, pk_select_f32(large, PK_F32(0), x));
+  for (int k = 0; k < PK_LANES; k++) y[k] = pk_tan_lane(y[k]);
+  pk_f32v r = pk_select_f32(pk_eq_f32(x, PK_F32(0)), x, pk_fill_f32(y));
+  return pk_any(large) ? pk_exact_lanes(r, large, x, x, pk_exact_tan) : r;
+}
+
+PK_INLINE uint64_t pk_bits_of_f64(double x) {
+  union {
+    double value;
+    uint64_t bits;
+  } u = {.value = x};
+  return u.bits;
+}
+PK_INLINE double pk_f64_of_bits(uint64_t bits) {
+  union {
+    uint64_t bits;
+    double value;
+  } u = {.bits = bits};
+  return u.value;
+}
+/* log2 of a positive float, to 1e-13: with s = (m - 1) / (m + 1), twice the series of s + s^3 / 3 + .. */
+PK_INLINE double pk_log2_lane(double x) {
+  uint64_t bits = pk_bits_of_f64(x), exponent = (bits - 0x3fe6a09e667f3bcdu) >> 52; /* from the exponent of sqrt 1/2 */
+  exponent = (exponent ^ 0x800) - 0x800;                                            /* twelve bits and a sign */
+  double m = pk_f64_of_bits(bits - (exponent << 52)), s = (m - 1) / (m + 1), z = s * s;
+  double p = (((z / 17 + 1.0 / 15) * z + 1.0 / 13) * z + 1.0 / 11) * z + 1.0 / 9;
+  p = (((p * z + 1.0 / 7) * z + 1.0 / 5) * z + 1.0 / 3) * z;
+  return (double)(int32_t)(uint32_t)exponent + 2.8853900817779268 * (s + s * p);
+}
+/* 2 to the t, to 1e-12, for |t| up to 400. */
+PK_INLINE double pk_exp2_lane(double t) {
+  double shifted = t + 0x1.8p52, r = (t - (shifted - 0x1.8p52)) * 0.69314718055994531;
+  double p = (((r / 3628800 + 1.0 / 362880) * r + 1.0 / 40320) * r + 1.0 / 5040) * r + 1.0 / 720;
+  p = ((((p * r + 1.0 / 120) * r + 1.0 / 24) * r + 1.0 / 6) * r + 0.5) * r + 1;
+  return (p * r + 1) * pk_f64_of_bits((pk_bits_of_f64(shifted) + 1023) << 52);
+}
+/* a to the b for finite a and b, a not 0. Floats from 2^24 on are even, from 2^23 on integers. */
+PK_INLINE float pk_pow_lane(float a, float b) {
+  double t = (double)b * pk_log2_lane(__builtin_fabs((double)a));
+  double size = pk_exp2_lane(t < -400 ? -400 : t > 400 ? 400 : t);
+  double limited = __builtin_fabs((double)b) < 0x1p24 ? (double)b : 0;
+  int32_t whole = (int32_t)limited;
+  double negative = (double)whole == limited ? ((whole & 1) != 0 ? -size : size) : __builtin_nan("");
+  return (float)(a < 0 ? negative : size);
+}
+static inline pk_f32v pk_pow_f32(pk_f32v a, pk_f32v b) {
+  float x[PK_LANES], y[PK_LANES];
+  pk_mask finite = pk_and_mask(pk_isfinite_f32(a), pk_isfinite_f32(b));
+  pk_mask special = pk_not_mask(pk_and_mask(finite, pk_ne_f32(a, PK_F32(0))));
+  pk_spill_f32(x, pk_select_f32(special, PK_F32(1), a));
+  pk_spill_f32(y, pk_select_f32(special, PK_F32(1), b));
+  for (int k = 0; k < PK_LANES; k++) x[k] = pk_pow_lane(x[k], y[k]);
+  pk_f32v r = pk_fill_f32(x);
+  return pk_any(special) ? pk_exact_lanes(r, special, a, b, pk_exact_pow) : r;
+}
+
+/* The angle of (x, y), neither a NaN: atan of the smaller over the greater, brought below tan(pi/8), then unfolded by octants. */
+PK_INLINE float pk_atan2_lane(float y, float x) {
+  double ay = __builtin_fabs((double)y), ax = __builtin_fabs((double)x), least = ay < ax ? ay : ax, most = ay < ax ? ax : ay;
+  double t = least == most ? (most == 0 ? 0 : 1) : least / most;
+  bool far = t > 0.41421356237309503;
+  double u = far ? (t - 1) / (t + 1) : t, z = u * u;
+  double p = ((-0.0254753837446682 * z + 0.050376045149092193) * z - 0.065103377947538467) * z + 0.076743394299742891;
+  p = (((p * z - 0.090896176623714176) * z + 0.11111054591318538) * z - 0.14285712879727178) * z + 0.19999999982804829;
+  double angle = u + u * z * (p * z - 0.33333333333260809) + (far ? 0.78539816339744828 : 0);
+  angle = ay > ax ? 1.5707963267948966 - angle : angle;
+  angle = __builtin_copysignf(1, x) < 0 ? 3.1415926535897931 - angle : angle;
+  return __builtin_copysignf((float)angle, y);
+}
+static inline pk_f32v pk_atan2_f32(pk_f32v y, pk_f32v x) {
+  float a[PK_LANES], b[PK_LANES];
+  pk_spill_f32(a, y);
+  pk_spill_f32(b, x);
+  for (int k = 0; k < PK_LANES; k++) a[k] = pk_atan2_lane(a[k], b[k]);
+  pk_f32v sum = pk_add_f32(y, x);
+  pk_mask nan = pk_or_mask(pk_isnan_f32(y), pk_isnan_f32(x));
+  return pk_select_f32(nan, sum, pk_fill_f32(a));
 }
 
 #endif

@@ -1,12 +1,13 @@
 /* vec.h: the vector layer of generated C. The only file that includes SIMDe.
  *
- * `#define PK_VEC_BYTES 64` (32, 16) before the first include chooses the width; without it the machine's own is taken. A register vector
- * always has PK_LANES lanes of 32 bits: narrow dtypes are widened on load and narrowed on store. Any width works on any machine; it is fast
- * where the machine has it: 64 with AVX-512 (f, bw, vl, dq), 32 with AVX2, 16 everywhere else.
+ * `#define PK_VEC_BYTES 64` (32, 16) before the first include chooses the width; without it the machine's own is taken. A
+ * register vector always has PK_LANES lanes of 32 bits: narrow dtypes are widened on load and narrowed on store. Any width works
+ * on any machine; it is fast where the machine has it: 64 with AVX-512 (f, bw, vl, dq), 32 with AVX2, 16 everywhere else.
  *
  *   pk_f32v   f32, bf16, f16      pk_i32v   every integer up to 32 bits, signed or not      pk_mask   bool
  *
- * Names are pk_<operation>_<dtype>. Memory is unaligned but for the element's own size. What each operation means: docs/language.md.
+ * Names are pk_<operation>_<dtype>. Memory is unaligned but for the element's own size. What each operation means:
+ * docs/language.md.
  */
 #ifndef PK_VEC_H
 #define PK_VEC_H
@@ -71,21 +72,31 @@ typedef pk_f32p pk_f32v;
 typedef pk_i32p pk_i32v;
 #define PK_PART(v, k) (v)
 #else
-typedef struct { pk_f32p part[PK_PARTS]; } pk_f32v;
-typedef struct { pk_i32p part[PK_PARTS]; } pk_i32v;
+typedef struct {
+  pk_f32p part[PK_PARTS];
+} pk_f32v;
+typedef struct {
+  pk_i32p part[PK_PARTS];
+} pk_i32v;
 #define PK_PART(v, k) ((v).part[k])
 #endif
 #define PK_EACH_PART(statement) PK_UNROLL for (int k = 0; k < PK_PARTS; k++) statement
 
 #if PK_PART_LANES == 16
-#define PK_EACH_LANE(x) {x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}
-#define PK_COUNT_UP {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+#define PK_EACH_LANE(x) \
+  { x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x }
+#define PK_COUNT_UP \
+  { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }
 #elif PK_PART_LANES == 8
-#define PK_EACH_LANE(x) {x, x, x, x, x, x, x, x}
-#define PK_COUNT_UP {0, 1, 2, 3, 4, 5, 6, 7}
+#define PK_EACH_LANE(x) \
+  { x, x, x, x, x, x, x, x }
+#define PK_COUNT_UP \
+  { 0, 1, 2, 3, 4, 5, 6, 7 }
 #else
-#define PK_EACH_LANE(x) {x, x, x, x}
-#define PK_COUNT_UP {0, 1, 2, 3}
+#define PK_EACH_LANE(x) \
+  { x, x, x, x }
+#define PK_COUNT_UP \
+  { 0, 1, 2, 3 }
 #endif
 
 /* The count of lanes a count of elements stands for. */

@@ -76,7 +76,9 @@ PK_INLINE pk_f32p pk_part_fma(pk_f32p a, pk_f32p b, pk_f32p c) {
 #endif
 #endif
 
-PK_INLINE pk_i32p pk_part_select_i32(pk_i32p m, pk_i32p a, pk_i32p b) { return (pk_i32p)pk_part_select(m, (pk_f32p)a, (pk_f32p)b); }
+PK_INLINE pk_i32p pk_part_select_i32(pk_i32p m, pk_i32p a, pk_i32p b) {
+  return (pk_i32p)pk_part_select(m, (pk_f32p)a, (pk_f32p)b);
+}
 #ifdef SIMDE_X86_SSE4_1_NATIVE
 PK_INLINE pk_i32p pk_part_max_i32(pk_i32p a, pk_i32p b) { return (pk_i32p)simde_mm_max_epi32((simde__m128i)a, (simde__m128i)b); }
 PK_INLINE pk_i32p pk_part_min_i32(pk_i32p a, pk_i32p b) { return (pk_i32p)simde_mm_min_epi32((simde__m128i)a, (simde__m128i)b); }
@@ -95,6 +97,14 @@ PK_INLINE pk_i32p pk_part_ushr(pk_i32p a, pk_i32p b) {
   return (pk_i32p)((pk_u32p)a >> ((pk_u32p)b & 31)) & (pk_i32p)((pk_u32p)b < 32);
 }
 PK_INLINE pk_i32p pk_part_shr(pk_i32p a, pk_i32p b) { return a >> ((b | (pk_i32p)((pk_u32p)b > 31)) & 31); }
+PK_INLINE pk_i32p pk_part_madd_i16(pk_i32p a, pk_i32p b) {
+#ifdef SIMDE_X86_SSE2_NATIVE
+  return (pk_i32p)simde_mm_madd_epi16((simde__m128i)a, (simde__m128i)b);
+#else
+  pk_i32p low_a = (pk_i32p)((pk_u32p)a << 16) >> 16, low_b = (pk_i32p)((pk_u32p)b << 16) >> 16;
+  return (pk_i32p)((pk_u32p)low_a * (pk_u32p)low_b + (pk_u32p)(a >> 16) * (pk_u32p)(b >> 16));
+#endif
+}
 /* Wants |a| below 2^31. */
 PK_INLINE pk_i32p pk_part_truncate(pk_f32p a) { return __builtin_convertvector(a, pk_i32p); }
 

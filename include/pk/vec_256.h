@@ -27,13 +27,24 @@ PK_INLINE pk_f32p pk_part_fma(pk_f32p a, pk_f32p b, pk_f32p c) {
   return (pk_f32p)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 }
 #endif
-PK_INLINE pk_i32p pk_part_max_i32(pk_i32p a, pk_i32p b) { return (pk_i32p)simde_mm256_max_epi32((simde__m256i)a, (simde__m256i)b); }
-PK_INLINE pk_i32p pk_part_min_i32(pk_i32p a, pk_i32p b) { return (pk_i32p)simde_mm256_min_epi32((simde__m256i)a, (simde__m256i)b); }
-PK_INLINE pk_i32p pk_part_max_u32(pk_i32p a, pk_i32p b) { return (pk_i32p)simde_mm256_max_epu32((simde__m256i)a, (simde__m256i)b); }
-PK_INLINE pk_i32p pk_part_min_u32(pk_i32p a, pk_i32p b) { return (pk_i32p)simde_mm256_min_epu32((simde__m256i)a, (simde__m256i)b); }
+PK_INLINE pk_i32p pk_part_max_i32(pk_i32p a, pk_i32p b) {
+  return (pk_i32p)simde_mm256_max_epi32((simde__m256i)a, (simde__m256i)b);
+}
+PK_INLINE pk_i32p pk_part_min_i32(pk_i32p a, pk_i32p b) {
+  return (pk_i32p)simde_mm256_min_epi32((simde__m256i)a, (simde__m256i)b);
+}
+PK_INLINE pk_i32p pk_part_max_u32(pk_i32p a, pk_i32p b) {
+  return (pk_i32p)simde_mm256_max_epu32((simde__m256i)a, (simde__m256i)b);
+}
+PK_INLINE pk_i32p pk_part_min_u32(pk_i32p a, pk_i32p b) {
+  return (pk_i32p)simde_mm256_min_epu32((simde__m256i)a, (simde__m256i)b);
+}
 PK_INLINE pk_i32p pk_part_shl(pk_i32p a, pk_i32p b) { return (pk_i32p)_mm256_sllv_epi32((__m256i)a, (__m256i)b); }
 PK_INLINE pk_i32p pk_part_ushr(pk_i32p a, pk_i32p b) { return (pk_i32p)_mm256_srlv_epi32((__m256i)a, (__m256i)b); }
 PK_INLINE pk_i32p pk_part_shr(pk_i32p a, pk_i32p b) { return (pk_i32p)_mm256_srav_epi32((__m256i)a, (__m256i)b); }
+PK_INLINE pk_i32p pk_part_madd_i16(pk_i32p a, pk_i32p b) {
+  return (pk_i32p)simde_mm256_madd_epi16((simde__m256i)a, (simde__m256i)b);
+}
 PK_INLINE pk_i32p pk_part_truncate(pk_f32p a) { return (pk_i32p)simde_mm256_cvttps_epi32((simde__m256)a); }
 
 PK_INLINE __m128i pk_part_eight_bytes(const void *p) { return _mm_loadl_epi64((const __m128i *)p); }

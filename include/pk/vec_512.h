@@ -2,6 +2,8 @@
 #ifndef PK_VEC_512_H
 #define PK_VEC_512_H
 
+#define PK_HAVE_MADD_I16
+
 typedef __mmask16 pk_mask;
 
 PK_INLINE pk_mask pk_splat_mask(bool x) { return (pk_mask)(x ? 0xffff : 0); }
@@ -13,7 +15,9 @@ PK_INLINE pk_mask pk_xor_mask(pk_mask a, pk_mask b) { return (pk_mask)(a ^ b); }
 PK_INLINE pk_mask pk_not_mask(pk_mask m) { return (pk_mask)~m; }
 PK_INLINE bool pk_any(pk_mask m) { return m != 0; }
 PK_INLINE bool pk_all(pk_mask m) { return m == 0xffff; }
-PK_INLINE pk_f32v pk_select_f32(pk_mask m, pk_f32v a, pk_f32v b) { return (pk_f32v)_mm512_mask_blend_ps(m, (__m512)b, (__m512)a); }
+PK_INLINE pk_f32v pk_select_f32(pk_mask m, pk_f32v a, pk_f32v b) {
+  return (pk_f32v)_mm512_mask_blend_ps(m, (__m512)b, (__m512)a);
+}
 PK_INLINE pk_i32v pk_select_i32(pk_mask m, pk_i32v a, pk_i32v b) {
   return (pk_i32v)_mm512_mask_blend_epi32(m, (__m512i)b, (__m512i)a);
 }
@@ -82,6 +86,9 @@ PK_INLINE pk_i32v pk_min_u32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_min_
 PK_INLINE pk_i32v pk_shl_i32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_sllv_epi32((__m512i)a, (__m512i)b); }
 PK_INLINE pk_i32v pk_ushr_i32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_srlv_epi32((__m512i)a, (__m512i)b); }
 PK_INLINE pk_i32v pk_shr_i32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_srav_epi32((__m512i)a, (__m512i)b); }
+
+/* Sums of the products of the two 16-bit halves of each lane; wraps. */
+PK_INLINE pk_i32v pk_madd_i16(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
 
 /* Towards zero; anything where the result does not fit. */
 PK_INLINE pk_i32v pk_truncate_to_i32(pk_f32v a) { return (pk_i32v)_mm512_cvttps_epi32((__m512)a); }

@@ -8,7 +8,8 @@
 #define PK_PARTNER_4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
 #define PK_PARTNER_2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
 #define PK_PARTNER_1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
-#define PK_FOLD_PART(v, op) v = op(v, PK_PARTNER_8(v)), v = op(v, PK_PARTNER_4(v)), v = op(v, PK_PARTNER_2(v)), v = op(v, PK_PARTNER_1(v))
+#define PK_FOLD_PART(v, op) \
+  v = op(v, PK_PARTNER_8(v)), v = op(v, PK_PARTNER_4(v)), v = op(v, PK_PARTNER_2(v)), v = op(v, PK_PARTNER_1(v))
 #elif PK_PART_LANES == 8
 #define PK_PARTNER_4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3)
 #define PK_PARTNER_2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5)
@@ -21,7 +22,14 @@
 #endif
 
 /* Lanes k and k + PK_LANES / 2 first, then halves of that, in this order on every machine. */
-#define PK_REDUCE(name, type, vector, op) PK_INLINE type name(vector v) { PK_UNROLL for (int n = PK_PARTS / 2; n > 0; n /= 2) { PK_UNROLL for (int k = 0; k < n; k++) PK_PART(v, k) = op(PK_PART(v, k), PK_PART(v, k + n)); } PK_FOLD_PART(PK_PART(v, 0), op); return (type)PK_PART(v, 0)[0]; }
+#define PK_REDUCE(name, type, vector, op)                                                         \
+  PK_INLINE type name(vector v) {                                                                 \
+    PK_UNROLL for (int n = PK_PARTS / 2; n > 0; n /= 2) {                                         \
+      PK_UNROLL for (int k = 0; k < n; k++) PK_PART(v, k) = op(PK_PART(v, k), PK_PART(v, k + n)); \
+    }                                                                                             \
+    PK_FOLD_PART(PK_PART(v, 0), op);                                                              \
+    return (type)PK_PART(v, 0)[0];                                                                \
+  }
 PK_REDUCE(pk_reduce_add_f32, float, pk_f32v, pk_part_add)
 PK_REDUCE(pk_reduce_mul_f32, float, pk_f32v, pk_part_mul)
 PK_REDUCE(pk_reduce_max_f32, float, pk_f32v, pk_part_max)

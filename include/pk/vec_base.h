@@ -18,10 +18,14 @@ PK_INLINE pk_i32p pk_part_shift_right(pk_i32p a, int n) { return a >> n; }
 PK_INLINE pk_i32p pk_part_shift_right_unsigned(pk_i32p a, int n) { return (pk_i32p)((pk_u32p)a >> n); }
 
 /* An operation on parts becomes one on vectors. */
-#define PK_LIFT_F32(name, part) PK_INLINE pk_f32v name(pk_f32v a) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k));) return a; }
-#define PK_LIFT2_F32(name, part) PK_INLINE pk_f32v name(pk_f32v a, pk_f32v b) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), PK_PART(b, k));) return a; }
-#define PK_LIFT2_I32(name, part) PK_INLINE pk_i32v name(pk_i32v a, pk_i32v b) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), PK_PART(b, k));) return a; }
-#define PK_LIFT_SHIFT(name, part) PK_INLINE pk_i32v name(pk_i32v a, int n) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), n);) return a; }
+#define PK_LIFT_F32(name, part) \
+  PK_INLINE pk_f32v name(pk_f32v a) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k));) return a; }
+#define PK_LIFT2_F32(name, part) \
+  PK_INLINE pk_f32v name(pk_f32v a, pk_f32v b) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), PK_PART(b, k));) return a; }
+#define PK_LIFT2_I32(name, part) \
+  PK_INLINE pk_i32v name(pk_i32v a, pk_i32v b) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), PK_PART(b, k));) return a; }
+#define PK_LIFT_SHIFT(name, part) \
+  PK_INLINE pk_i32v name(pk_i32v a, int n) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), n);) return a; }
 
 PK_LIFT2_F32(pk_add_f32, pk_part_add)
 PK_LIFT2_F32(pk_sub_f32, pk_part_sub)

@@ -1,5 +1,6 @@
 /* vec_i32.h: integer arithmetic in 32 bits, and what narrower types need beyond pk_wrap_*. Included by vec.h only.
- * Narrow values stand in their lanes extended by their own sign; an operation on them is the 32-bit one, then wrapped, unless it is here. */
+ * Narrow values stand in their lanes extended by their own sign; an operation on them is the 32-bit one, then wrapped, unless it
+ * is here. */
 #ifndef PK_VEC_I32_H
 #define PK_VEC_I32_H
 
@@ -117,8 +118,12 @@ PK_INLINE pk_i32v pk_population_count_u16(pk_i32v a) { return pk_population_coun
 PK_INLINE pk_i32v pk_population_count_i16(pk_i32v a) { return pk_population_count_i32(pk_wrap_u16(a)); }
 
 /* Comparisons with an index scalar: of the true values. */
-#define PK_AGAINST_I64(name, type, least, greatest, below, above) \
-  PK_INLINE pk_mask pk_##name##_##type##_i64(pk_i32v a, int64_t s) { return s < least ? pk_splat_mask(below) : s > greatest ? pk_splat_mask(above) : pk_##name##_##type(a, pk_splat_u32((uint32_t)s)); }
+#define PK_AGAINST_I64(name, type, least, greatest, below, above)             \
+  PK_INLINE pk_mask pk_##name##_##type##_i64(pk_i32v a, int64_t s) {          \
+    return s < least      ? pk_splat_mask(below)                              \
+           : s > greatest ? pk_splat_mask(above)                              \
+                          : pk_##name##_##type(a, pk_splat_u32((uint32_t)s)); \
+  }
 PK_AGAINST_I64(eq, i32, INT32_MIN, INT32_MAX, false, false)
 PK_AGAINST_I64(ne, i32, INT32_MIN, INT32_MAX, true, true)
 PK_AGAINST_I64(lt, i32, INT32_MIN, INT32_MAX, false, true)

@@ -14,17 +14,21 @@ PK_INLINE pk_i32v pk_narrow_32(pk_i32v v) { return v; }
 PK_INLINE pk_f32v pk_widen_bf16(pk_raw16 raw) { return pk_bitcast_i32_f32(pk_shift_left(pk_widen_u16(raw), 16)); }
 PK_INLINE pk_raw16 pk_narrow_bf16(pk_f32v v) { return pk_narrow_16(pk_upper_half(v)); }
 
-#define PK_LOADS(T, type, vector, widen, raw) \
+#define PK_LOADS(T, type, vector, widen, raw)                                     \
   PK_INLINE vector pk_load_##T(const type *p) { return widen(pk_load_##raw(p)); } \
-  PK_INLINE vector pk_loadn_##T(const type *p, int64_t n) { return n >= PK_LANES ? widen(pk_load_##raw(p)) : widen(pk_loadn_##raw(p, n)); } \
+  PK_INLINE vector pk_loadn_##T(const type *p, int64_t n) {                       \
+    return n >= PK_LANES ? widen(pk_load_##raw(p)) : widen(pk_loadn_##raw(p, n)); \
+  }                                                                               \
   PK_INLINE vector pk_loadm_##T(const type *p, pk_mask m) { return widen(pk_loadm_##raw(p, m)); }
-#define PK_STORES(T, type, vector, narrow, raw) \
-  PK_INLINE void pk_store_##T(type *p, vector v) { pk_store_##raw(p, narrow(v)); } \
+#define PK_STORES(T, type, vector, narrow, raw)                                                    \
+  PK_INLINE void pk_store_##T(type *p, vector v) { pk_store_##raw(p, narrow(v)); }                 \
   PK_INLINE void pk_storem_##T(type *p, vector v, pk_mask m) { pk_storem_##raw(p, narrow(v), m); } \
-  PK_INLINE void pk_stream_##T(type *p, vector v) { pk_stream_##raw(p, narrow(v)); } \
-  PK_INLINE void pk_storen_##T(type *p, vector v, int64_t n) { \
-    if (n >= PK_LANES) pk_store_##raw(p, narrow(v)); \
-    else pk_storen_##raw(p, narrow(v), n); \
+  PK_INLINE void pk_stream_##T(type *p, vector v) { pk_stream_##raw(p, narrow(v)); }               \
+  PK_INLINE void pk_storen_##T(type *p, vector v, int64_t n) {                                     \
+    if (n >= PK_LANES)                                                                             \
+      pk_store_##raw(p, narrow(v));                                                                \
+    else                                                                                           \
+      pk_storen_##raw(p, narrow(v), n);                                                            \
   }
 PK_LOADS(f32, float, pk_f32v, pk_widen_f32, raw32)
 PK_LOADS(bf16, uint16_t, pk_f32v, pk_widen_bf16, raw16)

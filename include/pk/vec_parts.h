@@ -1,11 +1,22 @@
-/* vec_parts.h: vectors made of PK_PARTS parts of 16 or 32 bytes; a mask is a vector of lanes that are 0 or -1. Included by vec.h only. */
+/* vec_parts.h: vectors made of PK_PARTS parts of 16 or 32 bytes; a mask is a vector of lanes that are 0 or -1. Included by vec.h
+ * only. */
 #ifndef PK_VEC_PARTS_H
 #define PK_VEC_PARTS_H
 
+#define PK_HAVE_MADD_I16
+
 typedef pk_i32v pk_mask;
 
-#define PK_COMPARE_F32(name, op) PK_INLINE pk_mask name(pk_f32v a, pk_f32v b) { pk_mask m; PK_EACH_PART(PK_PART(m, k) = (pk_i32p)(PK_PART(a, k) op PK_PART(b, k));) return m; }
-#define PK_COMPARE_I32(name, op, type) PK_INLINE pk_mask name(pk_i32v a, pk_i32v b) { pk_mask m; PK_EACH_PART(PK_PART(m, k) = (pk_i32p)((type)PK_PART(a, k) op (type)PK_PART(b, k));) return m; }
+#define PK_COMPARE_F32(name, op)                                                       \
+  PK_INLINE pk_mask name(pk_f32v a, pk_f32v b) {                                       \
+    pk_mask m;                                                                         \
+    PK_EACH_PART(PK_PART(m, k) = (pk_i32p)(PK_PART(a, k) op PK_PART(b, k));) return m; \
+  }
+#define PK_COMPARE_I32(name, op, type)                                                             \
+  PK_INLINE pk_mask name(pk_i32v a, pk_i32v b) {                                                   \
+    pk_mask m;                                                                                     \
+    PK_EACH_PART(PK_PART(m, k) = (pk_i32p)((type)PK_PART(a, k) op(type) PK_PART(b, k));) return m; \
+  }
 PK_COMPARE_F32(pk_eq_f32, ==)
 PK_COMPARE_F32(pk_ne_f32, !=)
 PK_COMPARE_F32(pk_lt_f32, <)
@@ -94,6 +105,9 @@ PK_LIFT2_I32(pk_shl_i32, pk_part_shl)
 PK_LIFT2_I32(pk_ushr_i32, pk_part_ushr)
 PK_LIFT2_I32(pk_shr_i32, pk_part_shr)
 
+/* Sums of the products of the two 16-bit halves of each lane; wraps. */
+PK_LIFT2_I32(pk_madd_i16, pk_part_madd_i16)
+
 /* Towards zero, for |a| < 2^31. */
 PK_INLINE pk_i32v pk_truncate_to_i32(pk_f32v a) {
   pk_i32v r;
@@ -107,12 +121,24 @@ PK_INLINE pk_f32v pk_cast_u32_f32(pk_i32v a) {
 }
 
 /* Elements of 8 and 16 bits as they lie in memory. */
-typedef struct { uint8_t element[PK_LANES]; } pk_raw8;
-typedef struct { uint16_t element[PK_LANES]; } pk_raw16;
+typedef struct {
+  uint8_t element[PK_LANES];
+} pk_raw8;
+typedef struct {
+  uint16_t element[PK_LANES];
+} pk_raw16;
 typedef pk_i32v pk_raw32;
 
-#define PK_WIDEN(name, raw, part) PK_INLINE pk_i32v name(raw a) { pk_i32v r; PK_EACH_PART(PK_PART(r, k) = part(a.element + k * PK_PART_LANES);) return r; }
-#define PK_NARROW(name, raw, part) PK_INLINE raw name(pk_i32v a) { raw r; PK_EACH_PART(part(r.element + k * PK_PART_LANES, PK_PART(a, k));) return r; }
+#define PK_WIDEN(name, raw, part)                                                \
+  PK_INLINE pk_i32v name(raw a) {                                                \
+    pk_i32v r;                                                                   \
+    PK_EACH_PART(PK_PART(r, k) = part(a.element + k * PK_PART_LANES);) return r; \
+  }
+#define PK_NARROW(name, raw, part)                                              \
+  PK_INLINE raw name(pk_i32v a) {                                               \
+    raw r;                                                                      \
+    PK_EACH_PART(part(r.element + k * PK_PART_LANES, PK_PART(a, k));) return r; \
+  }
 PK_WIDEN(pk_widen_i8, pk_raw8, pk_part_widen_i8)
 PK_WIDEN(pk_widen_u8, pk_raw8, pk_part_widen_u8)
 PK_WIDEN(pk_widen_i16, pk_raw16, pk_part_widen_i16)
@@ -172,8 +198,15 @@ PK_INLINE void pk_store_raw32(void *p, pk_i32v v) {
 PK_INLINE void pk_copy_some(void *to, const void *from, int bytes) {
   if (bytes > 0) __builtin_memcpy(to, from, (size_t)bytes);
 }
-#define PK_LOADN(raw, T) PK_INLINE T pk_loadn_##raw(const void *p, int64_t n) { T r; __builtin_memset(&r, 0, sizeof r); pk_copy_some(&r, p, pk_clamp_lanes(n) * (int)(sizeof r / PK_LANES)); return r; }
-#define PK_STOREN(raw, T) PK_INLINE void pk_storen_##raw(void *p, T v, int64_t n) { pk_copy_some(p, &v, pk_clamp_lanes(n) * (int)(sizeof v / PK_LANES)); }
+#define PK_LOADN(raw, T)                                                 \
+  PK_INLINE T pk_loadn_##raw(const void *p, int64_t n) {                 \
+    T r;                                                                 \
+    __builtin_memset(&r, 0, sizeof r);                                   \
+    pk_copy_some(&r, p, pk_clamp_lanes(n) * (int)(sizeof r / PK_LANES)); \
+    return r;                                                            \
+  }
+#define PK_STOREN(raw, T) \
+  PK_INLINE void pk_storen_##raw(void *p, T v, int64_t n) { pk_copy_some(p, &v, pk_clamp_lanes(n) * (int)(sizeof v / PK_LANES)); }
 PK_LOADN(raw8, pk_raw8)
 PK_LOADN(raw16, pk_raw16)
 PK_STOREN(raw8, pk_raw8)
@@ -182,9 +215,24 @@ PK_STOREN(raw16, pk_raw16)
 typedef uint8_t pk_memory8 __attribute__((may_alias));
 typedef uint16_t pk_memory16 __attribute__((may_alias));
 typedef int32_t pk_memory32 __attribute__((may_alias));
-#define PK_LOADM(raw, T, memory) PK_INLINE T pk_loadm_##raw(const void *p, pk_mask m) { T r; memory x[PK_LANES] = {0}; PK_EACH_SET_LANE(m, x[k] = ((const memory *)p)[k];) __builtin_memcpy(&r, x, sizeof r); return r; }
-#define PK_STOREM(raw, T, memory) PK_INLINE void pk_storem_##raw(void *p, T v, pk_mask m) { memory x[PK_LANES]; __builtin_memcpy(x, &v, sizeof x); PK_EACH_SET_LANE(m, ((memory *)p)[k] = x[k];) }
-#define PK_EACH_SET_LANE(m, statement) for (uint32_t bits = pk_mask_bits(m); bits != 0; bits &= bits - 1) { int k = __builtin_ctz(bits); statement }
+#define PK_LOADM(raw, T, memory)                                                           \
+  PK_INLINE T pk_loadm_##raw(const void *p, pk_mask m) {                                   \
+    T r;                                                                                   \
+    memory x[PK_LANES] = {0};                                                              \
+    PK_EACH_SET_LANE(m, x[k] = ((const memory *)p)[k];) __builtin_memcpy(&r, x, sizeof r); \
+    return r;                                                                              \
+  }
+#define PK_STOREM(raw, T, memory)                           \
+  PK_INLINE void pk_storem_##raw(void *p, T v, pk_mask m) { \
+    memory x[PK_LANES];                                     \
+    __builtin_memcpy(x, &v, sizeof x);                      \
+    PK_EACH_SET_LANE(m, ((memory *)p)[k] = x[k];)           \
+  }
+#define PK_EACH_SET_LANE(m, statement)                                 \
+  for (uint32_t bits = pk_mask_bits(m); bits != 0; bits &= bits - 1) { \
+    int k = __builtin_ctz(bits);                                       \
+    statement                                                          \
+  }
 PK_LOADM(raw8, pk_raw8, pk_memory8)
 PK_LOADM(raw16, pk_raw16, pk_memory16)
 PK_STOREM(raw8, pk_raw8, pk_memory8)
