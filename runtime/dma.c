@@ -68,6 +68,39 @@ static void copy_row(int64_t count, int64_t bytes, const char *from, int64_t fro
   }
 }
 
+/* A transposed source: the axis along which it is dense becomes the last but one. Whether there is such an axis. */
+static bool make_plane(pk_nest *nest, int64_t bytes) {
+  int row = nest->rank - 1, across = row - 1;
+  if (row < 1 || nest->from_stride[row] == bytes || nest->from_stride[row] == 0) return false;
+  while (across >= 0 && magnitude(nest->from_stride[across]) != bytes) --across;
+  if (across < 0) return false;
+  int64_t count = nest->count[across], from_stride = nest->from_stride[across], to_stride = nest->to_stride[across];
+  for (; across < row - 1; ++across) {
+    nest->count[across] = nest->count[across + 1];
+    nest->from_stride[across] = nest->from_stride[across + 1];
+    nest->to_stride[across] = nest->to_stride[across + 1];
+  }
+  nest->count[across] = count;
+  nest->from_stride[across] = from_stride;
+  nest->to_stride[across] = to_stride;
+  return true;
+}
+
+/* The last two axes, in strips of a cache line of the target, so that the lines of the source are used while they are near. */
+static void copy_plane(const pk_nest *nest, int64_t bytes, const char *from, char *to) {
+  int row = nest->rank - 1, across = row - 1;
+  int64_t strip = 64 / bytes;
+  for (int64_t begin = 0; begin < nest->count[row]; begin += strip) {
+    int64_t count = nest->count[row] - begin < strip ? nest->count[row] - begin : strip;
+    const char *strip_from = from + begin * nest->from_stride[row];
+    char *strip_to = to + begin * nest->to_stride[row];
+    for (int64_t i = 0; i < nest->count[across]; ++i) {
+      copy_row(count, bytes, strip_from + i * nest->from_stride[across], nest->from_stride[row],
+               strip_to + i * nest->to_stride[across], nest->to_stride[row]);
+    }
+  }
+}
+
 void pk_copy_nest(pk_nest given, int64_t element_bytes, const char *from, char *to) {
   pk_nest nest;
   if (!simplify(&given, &nest)) return;
@@ -75,11 +108,15 @@ void pk_copy_nest(pk_nest given, int64_t element_bytes, const char *from, char *
     memcpy(to, from, (size_t)element_bytes);
     return;
   }
-  int row = nest.rank - 1;
+  bool plane = make_plane(&nest, element_bytes);
+  int row = nest.rank - 1, outer = plane ? row - 1 : row; /* axes [0, outer) are walked here */
   int64_t index[PK_MAX_RANK] = {0};
   for (;;) {
-    copy_row(nest.count[row], element_bytes, from, nest.from_stride[row], to, nest.to_stride[row]);
-    int k = row - 1;
+    if (plane)
+      copy_plane(&nest, element_bytes, from, to);
+    else
+      copy_row(nest.count[row], element_bytes, from, nest.from_stride[row], to, nest.to_stride[row]);
+    int k = outer - 1;
     for (; k >= 0; --k) {
       if (++index[k] < nest.count[k]) break;
       from -= nest.from_stride[k] * (nest.count[k] - 1);

@@ -31,11 +31,11 @@
 extern const pk_kernel PK_KERNEL;
 #ifdef PK_NAIVE
 extern const pk_kernel PK_NAIVE;
-static const pk_kernel *const naive_kernel = &PK_NAIVE;
+static const pk_kernel *const reference = &PK_NAIVE;
 #else
-static const pk_kernel *const naive_kernel = NULL;
+static const pk_kernel *const reference = NULL;
 #endif
-static const pk_kernel *const kernel = &PK_KERNEL;
+static const pk_kernel *const kernel = &PK_KERNEL; /* no name here ends in _kernel: those are the generated ones */
 
 enum { MAX_OPERANDS = 256, MAX_RUNS = 1 << 16, ALIGNMENT = 64 };
 static const double poor_naive_seconds = 1.0; /* a naive run longer than this runs once */
@@ -227,12 +227,12 @@ static void open_operand(int index) {
   check_range(index, o->naive_offset, "naive_offset");
   o->naive_memory = private_memory(o->bytes);
   if (o == source) return;
-  source->naive_memory = alias_of(naive_kernel, index) == alias ? o->naive_memory : private_memory(source->bytes);
+  source->naive_memory = alias_of(reference, index) == alias ? o->naive_memory : private_memory(source->bytes);
 }
 
 /* Inputs from the file; outputs to the poison. An aliased output is its input. */
 static void fill_operands(bool naive) {
-  const pk_kernel *which = naive ? naive_kernel : kernel;
+  const pk_kernel *which = naive ? reference : kernel;
   for (int i = 0; i < kernel->operands; ++i) {
     operand *o = &operands[i];
     char *memory = naive ? o->naive_memory : o->memory;
@@ -351,7 +351,7 @@ static double sample(timing *t, bool naive, int calls, bool restore) {
   naive_running = naive;
   if (restore) fill_operands(naive);
   double start = seconds();
-  for (int i = 0; i < calls; ++i) call(naive ? naive_kernel : kernel, naive);
+  for (int i = 0; i < calls; ++i) call(naive ? reference : kernel, naive);
   double time = (seconds() - start) / calls;
   add_time(t, time);
   t->total += time * (calls - 1);
@@ -391,7 +391,7 @@ static double measure_overhead(void) {
 }
 
 /* Kernel and naive reference by turns, until the kernel's best times agree or the time is over. */
-static void time_kernel(void) {
+static void measure_times(void) {
   bool restore = any_alias(), poor_naive = naive_timing.best[0] > poor_naive_seconds;
   double begun = seconds();
   int calls = calls_per_sample(sample(&kernel_timing, false, 1, restore), restore), naive_calls = 1;
@@ -448,10 +448,10 @@ static void open_context(void) {
 int main(int count, char **words) {
   if (count < 2) wrong_use("expected a file descriptor");
   if (kernel->operands > MAX_OPERANDS) wrong_use("the kernel has more than %d operands", MAX_OPERANDS);
-  if (naive_kernel && naive_kernel->operands != kernel->operands) wrong_use("the naive reference has other operands");
+  if (reference && reference->operands != kernel->operands) wrong_use("the naive reference has other operands");
   open_file(words[1]);
   for (int i = 2; i < count; ++i) read_word(words[i]);
-  set.naive = set.naive && naive_kernel;
+  set.naive = set.naive && reference;
   for (int i = 0; i < kernel->operands; ++i) open_operand(i);
   for (int i = 0; i < kernel->operands; ++i) {
     operands[i].tensor = tensor_of(&operands[i], i, operands[i].memory);
@@ -461,7 +461,7 @@ int main(int count, char **words) {
   if (set.progress) start_progress();
   run_once();
   if (set.bench) {
-    time_kernel();
+    measure_times();
     print_timing();
     (void)printf("call_overhead=%.6g\n", measure_overhead() * 1e3);
   }
