@@ -9,19 +9,21 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const char *a, int64_t lda, const c
   enum { rows = PK_DOT_ROWS, few = rows <= PK_DOT_FEW, turn = few ? 4 : 1, sums = !few ? 1 : rows == 1 ? 4 : 2 };
   PK_DOT_VECTOR sum[rows * sums][PK_DOT_NV];
   /* Row addresses are made from four pointers and three strides: a pointer for each row does not fit in registers. */
-  const char *row[4] = {a, a + 4 * lda, a + 8 * lda, a + 12 * lda};
+  const char *row[4] = {a, rows > 4 ? a + 4 * lda : a, rows > 8 ? a + 8 * lda : a, rows > 12 ? a + 12 * lda : a};
   const int64_t stride[4] = {0, lda, 2 * lda, 3 * lda};
   PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ZERO)
 #if PK_DOT_ROWS <= PK_DOT_FEW
 #if PK_DOT_ROWS == 1
   PK_DOT_ZERO(2)
-  PK_DOT_ZERO(3) PK_DOT_ZERO(4)
+  PK_DOT_ZERO(3)
+  PK_DOT_ZERO(4)
 #elif PK_DOT_ROWS == 2
   PK_DOT_ZERO(3)
   PK_DOT_ZERO(4)
 #else
   PK_DOT_ZERO(4)
-  PK_DOT_ZERO(5) PK_DOT_ZERO(6)
+  PK_DOT_ZERO(5)
+  PK_DOT_ZERO(6)
 #endif
       for (; k >= turn; k -= turn) {
     PK_DOT_STEP(0)
@@ -38,16 +40,20 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const char *a, int64_t lda, const c
 #if PK_DOT_ROWS <= PK_DOT_FEW
 #if PK_DOT_ROWS == 1
   PK_DOT_GATHER(1, 2)
-  PK_DOT_GATHER(3, 4) PK_DOT_GATHER(1, 3)
+  PK_DOT_GATHER(3, 4)
+  PK_DOT_GATHER(1, 3)
 #elif PK_DOT_ROWS == 2
   PK_DOT_GATHER(1, 3)
   PK_DOT_GATHER(2, 4)
 #else
   PK_DOT_GATHER(1, 4)
-  PK_DOT_GATHER(2, 5) PK_DOT_GATHER(3, 6)
+  PK_DOT_GATHER(2, 5)
+  PK_DOT_GATHER(3, 6)
 #endif
 #endif
-      if (mode == PK_DOT_ADD){PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_INCREASE)} PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_REPLACE)
+      if (mode == PK_DOT_ADD) {
+        PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_INCREASE)
+      } PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_REPLACE)
 }
 
 #endif

@@ -1,0 +1,315 @@
+/* pack.h: relayouts: into the panels of dot.h, into padded rows, and transposes. A source is a matrix whose rows (or, in the _t
+ * forms, columns) are contiguous; ld is the distance, in elements and of any sign, of one to the next. What is read of it is its
+ * valid part only.
+ *
+ *   pk_pack_panels_T(dst, depth, src, ld, k, n, cols, pad)     panels of dot.h: element (kk, nn) = src[kk * ld + nn]
+ *   pk_pack_panels_t_T                                         the same with element (kk, nn) = src[nn * ld + kk]
+ *   pk_pack_rows_T(dst, dld, src, ld, rows, cols, full_rows, full_cols, pad)    dst[r * dld + c] = src[r * ld + c]
+ *   pk_pack_rows_t_T                                           the same with src[c * ld + r]
+ *   pk_transpose_block_T(dst, dld, src, ld, rows, cols, stream)    dst[c * dld + r] = src[r * ld + c]
+ *
+ * T of a pack is the source's: f32, bf16 and f16 become float; i8, u8 and i16 become int16_t, in panels as pairs along k, whose
+ * depth is even; i32 (u32 too) stays. Past the valid part (k x n, rows x cols) pad fills up to depth and whole panels of cols,
+ * or up to full_rows x full_cols. T of a transpose is b1, b2 or b4 for elements of so many bytes, or f32.
+ */
+#ifndef PK_PACK_H
+#define PK_PACK_H
+
+#include <pk/dot.h>
+
+/* Kinds of source elements; a constant wherever a function takes one. */
+typedef enum { PK_PACK_F32, PK_PACK_BF16, PK_PACK_F16, PK_PACK_I8, PK_PACK_U8, PK_PACK_I16, PK_PACK_I32 } pk_pack_kind;
+
+PK_DOT_INLINE int64_t pk_pack_bytes(const pk_pack_kind kind) {
+  return kind == PK_PACK_F32 || kind == PK_PACK_I32 ? 4 : kind == PK_PACK_I8 || kind == PK_PACK_U8 ? 1 : 2;
+}
+
+PK_DOT_INLINE bool pk_pack_is_word(const pk_pack_kind kind) {
+  return kind == PK_PACK_I8 || kind == PK_PACK_U8 || kind == PK_PACK_I16;
+}
+
+/* n elements (all lanes when there are more, none when n < 1) widened to 32 bits, then pad. */
+PK_DOT_INLINE pk_i32v pk_pack_get(const pk_pack_kind kind, const char *src, int64_t n, pk_i32v pad) {
+  if (n <= 0) return pad;
+  const void *from = src;
+  pk_i32v v = pad;
+  if (kind == PK_PACK_F32) v = pk_bitcast_f32_i32(pk_loadn_f32((const float *)from, n));
+  if (kind == PK_PACK_BF16) v = pk_bitcast_f32_i32(pk_loadn_bf16((const uint16_t *)from, n));
+  if (kind == PK_PACK_F16) v = pk_bitcast_f32_i32(pk_loadn_f16((const uint16_t *)from, n));
+  if (kind == PK_PACK_I8) v = pk_loadn_i8((const int8_t *)from, n);
+  if (kind == PK_PACK_U8) v = pk_loadn_u8((const uint8_t *)from, n);
+  if (kind == PK_PACK_I16) v = pk_loadn_i16((const int16_t *)from, n);
+  if (kind == PK_PACK_I32) v = pk_loadn_i32((const int32_t *)from, n);
+  return n >= PK_LANES ? v : pk_select_i32(pk_mask_first(n), v, pad);
+}
+
+/* Stores the first n lanes as elements of the destination. */
+PK_DOT_INLINE void pk_pack_put(const pk_pack_kind kind, void *dst, pk_i32v v, int64_t n) {
+  if (pk_pack_is_word(kind))
+    pk_storen_i16((int16_t *)dst, v, n);
+  else
+    pk_storen_i32((int32_t *)dst, v, n);
+}
+
+PK_DOT_INLINE pk_i32v pk_pack_pair(pk_i32v even, pk_i32v odd) {
+  return pk_or_i32(pk_and_i32(even, pk_splat_i32(0xffff)), pk_shl_i32(odd, pk_splat_i32(16)));
+}
+
+/* PK_LANES lines of n elements, of which `lines` exist, turned: lane i of turned[t] is element t of line i. */
+PK_DOT_INLINE void pk_pack_turn(const pk_pack_kind kind, pk_i32v turned[PK_LANES], const char *src, int64_t ld, int64_t lines,
+                                int64_t n, pk_i32v pad) {
+  pk_f32v line[PK_LANES];
+  if (lines >= PK_LANES && n >= PK_LANES) {
+    PK_UNROLL for (int i = 0; i < PK_LANES; i++) line[i] = pk_bitcast_i32_f32(pk_pack_get(kind, src + i * ld, PK_LANES, pad));
+  } else {
+    for (int i = 0; i < PK_LANES; i++) line[i] = pk_bitcast_i32_f32(i < lines ? pk_pack_get(kind, src + i * ld, n, pad) : pad);
+  }
+  pk_transpose_f32(line);
+  PK_UNROLL for (int t = 0; t < PK_LANES; t++) turned[t] = pk_bitcast_f32_i32(line[t]);
+}
+
+/* From here on ld is in bytes. */
+PK_DOT_INLINE void pk_pack_panels(const pk_pack_kind kind, int32_t *dst, int64_t depth, const char *src, int64_t ld, int64_t k,
+                                  int64_t n, int64_t cols, pk_i32v pad) {
+  const int64_t size = pk_pack_bytes(kind), steps = pk_pack_is_word(kind) ? 2 : 1;
+  for (int64_t c = 0; c < cols; c += PK_DOT_NR)
+    for (int64_t kk = 0; kk < depth; kk += steps)
+      for (int64_t v = c; v < c + PK_DOT_NR; v += PK_LANES, dst += PK_LANES) {
+        pk_i32v row = pk_pack_get(kind, src + kk * ld + v * size, kk < k ? n - v : 0, pad);
+        if (steps == 2) row = pk_pack_pair(row, pk_pack_get(kind, src + (kk + 1) * ld + v * size, kk + 1 < k ? n - v : 0, pad));
+        pk_store_i32(dst, row);
+      }
+}
+
+PK_DOT_INLINE void pk_pack_panels_t(const pk_pack_kind kind, int32_t *dst, int64_t depth, const char *src, int64_t ld, int64_t k,
+                                    int64_t n, int64_t cols, pk_i32v pad) {
+  const int64_t size = pk_pack_bytes(kind), steps = pk_pack_is_word(kind) ? 2 : 1, rows = depth / steps;
+  for (int64_t c = 0; c < cols; c += PK_DOT_NR, dst += rows * PK_DOT_NR)
+    for (int64_t v = 0; v < PK_DOT_NR; v += PK_LANES)
+      for (int64_t kk = 0; kk < depth; kk += PK_LANES) {
+        pk_i32v turned[PK_LANES];
+        pk_pack_turn(kind, turned, src + (c + v) * ld + kk * size, ld, n - c - v, k - kk, pad);
+        int32_t *to = dst + kk / steps * PK_DOT_NR + v;
+        for (int t = 0; t < PK_LANES && kk + t < depth; t += (int)steps, to += PK_DOT_NR)
+          pk_store_i32(to, steps == 2 ? pk_pack_pair(turned[t], turned[t + 1]) : turned[t]);
+      }
+}
+
+PK_DOT_INLINE void pk_pack_rows(const pk_pack_kind kind, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,
+                                int64_t cols, int64_t full_rows, int64_t full_cols, pk_i32v pad) {
+  const int64_t size = pk_pack_bytes(kind), to_size = pk_pack_is_word(kind) ? 2 : 4;
+  for (int64_t r = 0; r < full_rows; r++)
+    for (int64_t c = 0; c < full_cols; c += PK_LANES)
+      pk_pack_put(kind, dst + r * dld + c * to_size, pk_pack_get(kind, src + r * ld + c * size, r < rows ? cols - c : 0, pad),
+                  full_cols - c);
+}
+
+PK_DOT_INLINE void pk_pack_rows_t(const pk_pack_kind kind, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,
+                                  int64_t cols, int64_t full_rows, int64_t full_cols, pk_i32v pad) {
+  const int64_t size = pk_pack_bytes(kind), to_size = pk_pack_is_word(kind) ? 2 : 4;
+  for (int64_t c = 0; c < full_cols; c += PK_LANES)
+    for (int64_t r = 0; r < full_rows; r += PK_LANES) {
+      pk_i32v turned[PK_LANES];
+      pk_pack_turn(kind, turned, src + c * ld + r * size, ld, cols - c, rows - r, pad);
+      for (int t = 0; t < PK_LANES && r + t < full_rows; t++)
+        pk_pack_put(kind, dst + (r + t) * dld + c * to_size, turned[t], full_cols - c);
+    }
+}
+
+PK_DOT_INLINE pk_i32v pk_pack_pad_f32(float pad) { return pk_bitcast_f32_i32(pk_splat_f32(pad)); }
+PK_DOT_INLINE pk_i32v pk_pack_pad_i32(int32_t pad) { return pk_splat_i32(pad); }
+
+static inline void pk_pack_panels_f32(float *dst, int64_t depth, const float *src, int64_t ld, int64_t k, int64_t n, int64_t cols,
+                                      float pad) {
+  pk_pack_panels(PK_PACK_F32, (int32_t *)(void *)dst, depth, (const char *)src, 4 * ld, k, n, cols, pk_pack_pad_f32(pad));
+}
+static inline void pk_pack_rows_f32(float *dst, int64_t dld, const float *src, int64_t ld, int64_t rows, int64_t cols,
+                                    int64_t full_rows, int64_t full_cols, float pad) {
+  pk_pack_rows(PK_PACK_F32, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, full_rows, full_cols,
+               pk_pack_pad_f32(pad));
+}
+
+static inline void pk_pack_panels_t_f32(float *dst, int64_t depth, const float *src, int64_t ld, int64_t k, int64_t n,
+                                        int64_t cols, float pad) {
+  pk_pack_panels_t(PK_PACK_F32, (int32_t *)(void *)dst, depth, (const char *)src, 4 * ld, k, n, cols, pk_pack_pad_f32(pad));
+}
+static inline void pk_pack_rows_t_f32(float *dst, int64_t dld, const float *src, int64_t ld, int64_t rows, int64_t cols,
+                                      int64_t full_rows, int64_t full_cols, float pad) {
+  pk_pack_rows_t(PK_PACK_F32, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, full_rows, full_cols,
+                 pk_pack_pad_f32(pad));
+}
+
+static inline void pk_pack_panels_bf16(float *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
+                                       int64_t cols, float pad) {
+  pk_pack_panels(PK_PACK_BF16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_f32(pad));
+}
+static inline void pk_pack_rows_bf16(float *dst, int64_t dld, const uint16_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                     int64_t full_rows, int64_t full_cols, float pad) {
+  pk_pack_rows(PK_PACK_BF16, (char *)dst, 4 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
+               pk_pack_pad_f32(pad));
+}
+
+static inline void pk_pack_panels_t_bf16(float *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
+                                         int64_t cols, float pad) {
+  pk_pack_panels_t(PK_PACK_BF16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_f32(pad));
+}
+static inline void pk_pack_rows_t_bf16(float *dst, int64_t dld, const uint16_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                       int64_t full_rows, int64_t full_cols, float pad) {
+  pk_pack_rows_t(PK_PACK_BF16, (char *)dst, 4 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
+                 pk_pack_pad_f32(pad));
+}
+
+static inline void pk_pack_panels_f16(float *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
+                                      int64_t cols, float pad) {
+  pk_pack_panels(PK_PACK_F16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_f32(pad));
+}
+static inline void pk_pack_rows_f16(float *dst, int64_t dld, const uint16_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                    int64_t full_rows, int64_t full_cols, float pad) {
+  pk_pack_rows(PK_PACK_F16, (char *)dst, 4 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
+               pk_pack_pad_f32(pad));
+}
+
+static inline void pk_pack_panels_t_f16(float *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
+                                        int64_t cols, float pad) {
+  pk_pack_panels_t(PK_PACK_F16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_f32(pad));
+}
+static inline void pk_pack_rows_t_f16(float *dst, int64_t dld, const uint16_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                      int64_t full_rows, int64_t full_cols, float pad) {
+  pk_pack_rows_t(PK_PACK_F16, (char *)dst, 4 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
+                 pk_pack_pad_f32(pad));
+}
+
+static inline void pk_pack_panels_i8(int16_t *dst, int64_t depth, const int8_t *src, int64_t ld, int64_t k, int64_t n,
+                                     int64_t cols, int16_t pad) {
+  pk_pack_panels(PK_PACK_I8, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pk_pack_pad_i32(pad));
+}
+static inline void pk_pack_rows_i8(int16_t *dst, int64_t dld, const int8_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                   int64_t full_rows, int64_t full_cols, int16_t pad) {
+  pk_pack_rows(PK_PACK_I8, (char *)dst, 2 * dld, (const char *)src, ld, rows, cols, full_rows, full_cols, pk_pack_pad_i32(pad));
+}
+
+static inline void pk_pack_panels_t_i8(int16_t *dst, int64_t depth, const int8_t *src, int64_t ld, int64_t k, int64_t n,
+                                       int64_t cols, int16_t pad) {
+  pk_pack_panels_t(PK_PACK_I8, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pk_pack_pad_i32(pad));
+}
+static inline void pk_pack_rows_t_i8(int16_t *dst, int64_t dld, const int8_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                     int64_t full_rows, int64_t full_cols, int16_t pad) {
+  pk_pack_rows_t(PK_PACK_I8, (char *)dst, 2 * dld, (const char *)src, ld, rows, cols, full_rows, full_cols, pk_pack_pad_i32(pad));
+}
+
+static inline void pk_pack_panels_u8(int16_t *dst, int64_t depth, const uint8_t *src, int64_t ld, int64_t k, int64_t n,
+                                     int64_t cols, int16_t pad) {
+  pk_pack_panels(PK_PACK_U8, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pk_pack_pad_i32(pad));
+}
+static inline void pk_pack_rows_u8(int16_t *dst, int64_t dld, const uint8_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                   int64_t full_rows, int64_t full_cols, int16_t pad) {
+  pk_pack_rows(PK_PACK_U8, (char *)dst, 2 * dld, (const char *)src, ld, rows, cols, full_rows, full_cols, pk_pack_pad_i32(pad));
+}
+
+static inline void pk_pack_panels_t_u8(int16_t *dst, int64_t depth, const uint8_t *src, int64_t ld, int64_t k, int64_t n,
+                                       int64_t cols, int16_t pad) {
+  pk_pack_panels_t(PK_PACK_U8, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pk_pack_pad_i32(pad));
+}
+static inline void pk_pack_rows_t_u8(int16_t *dst, int64_t dld, const uint8_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                     int64_t full_rows, int64_t full_cols, int16_t pad) {
+  pk_pack_rows_t(PK_PACK_U8, (char *)dst, 2 * dld, (const char *)src, ld, rows, cols, full_rows, full_cols, pk_pack_pad_i32(pad));
+}
+
+static inline void pk_pack_panels_i16(int16_t *dst, int64_t depth, const int16_t *src, int64_t ld, int64_t k, int64_t n,
+                                      int64_t cols, int16_t pad) {
+  pk_pack_panels(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_i32(pad));
+}
+static inline void pk_pack_rows_i16(int16_t *dst, int64_t dld, const int16_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                    int64_t full_rows, int64_t full_cols, int16_t pad) {
+  pk_pack_rows(PK_PACK_I16, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
+               pk_pack_pad_i32(pad));
+}
+
+static inline void pk_pack_panels_t_i16(int16_t *dst, int64_t depth, const int16_t *src, int64_t ld, int64_t k, int64_t n,
+                                        int64_t cols, int16_t pad) {
+  pk_pack_panels_t(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_i32(pad));
+}
+static inline void pk_pack_rows_t_i16(int16_t *dst, int64_t dld, const int16_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                      int64_t full_rows, int64_t full_cols, int16_t pad) {
+  pk_pack_rows_t(PK_PACK_I16, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
+                 pk_pack_pad_i32(pad));
+}
+
+static inline void pk_pack_panels_i32(int32_t *dst, int64_t depth, const int32_t *src, int64_t ld, int64_t k, int64_t n,
+                                      int64_t cols, int32_t pad) {
+  pk_pack_panels(PK_PACK_I32, (int32_t *)(void *)dst, depth, (const char *)src, 4 * ld, k, n, cols, pk_pack_pad_i32(pad));
+}
+static inline void pk_pack_rows_i32(int32_t *dst, int64_t dld, const int32_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                    int64_t full_rows, int64_t full_cols, int32_t pad) {
+  pk_pack_rows(PK_PACK_I32, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, full_rows, full_cols,
+               pk_pack_pad_i32(pad));
+}
+
+static inline void pk_pack_panels_t_i32(int32_t *dst, int64_t depth, const int32_t *src, int64_t ld, int64_t k, int64_t n,
+                                        int64_t cols, int32_t pad) {
+  pk_pack_panels_t(PK_PACK_I32, (int32_t *)(void *)dst, depth, (const char *)src, 4 * ld, k, n, cols, pk_pack_pad_i32(pad));
+}
+static inline void pk_pack_rows_t_i32(int32_t *dst, int64_t dld, const int32_t *src, int64_t ld, int64_t rows, int64_t cols,
+                                      int64_t full_rows, int64_t full_cols, int32_t pad) {
+  pk_pack_rows_t(PK_PACK_I32, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, full_rows, full_cols,
+                 pk_pack_pad_i32(pad));
+}
+
+/* A square of PK_LANES of the transpose; edges when rows or cols are fewer. */
+PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,
+                                       int64_t cols, const bool stream) {
+  const pk_pack_kind kind = size == 4 ? PK_PACK_I32 : size == 2 ? PK_PACK_I16 : PK_PACK_I8;
+  pk_i32v turned[PK_LANES];
+  pk_pack_turn(kind, turned, src, ld, rows, cols, pk_splat_i32(0));
+  if (stream && rows >= PK_LANES && cols >= PK_LANES) {
+    PK_UNROLL for (int t = 0; t < PK_LANES; t++) pk_stream_i32((int32_t *)(void *)(dst + t * dld), turned[t]);
+    return;
+  }
+  for (int t = 0; t < PK_LANES && t < cols; t++) {
+    void *to = dst + t * dld;
+    if (size == 4) pk_storen_i32((int32_t *)to, turned[t], rows);
+    if (size == 2) pk_storen_i16((int16_t *)to, turned[t], rows);
+    if (size == 1) pk_storen_i8((int8_t *)to, turned[t], rows);
+  }
+}
+
+/* In blocks of 32 x 32, whose lines stay in L1 whatever the distance of rows. */
+PK_DOT_INLINE void pk_transpose_blocks(const int size, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,
+                                       int64_t cols, const bool stream) {
+  enum { side = 32 };
+  for (int64_t r = 0; r < rows; r += side)
+    for (int64_t c = 0; c < cols; c += side)
+      for (int64_t cc = c; cc < c + side && cc < cols; cc += PK_LANES)
+        for (int64_t rr = r; rr < r + side && rr < rows; rr += PK_LANES)
+          pk_transpose_square(size, dst + cc * dld + rr * size, dld, src + rr * ld + cc * size, ld, rows - rr, cols - cc, stream);
+}
+
+static inline void pk_transpose_block_b1(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
+                                         bool stream) {
+  (void)stream;
+  pk_transpose_blocks(1, (char *)dst, dld, (const char *)src, ld, rows, cols, false);
+}
+
+static inline void pk_transpose_block_b2(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
+                                         bool stream) {
+  (void)stream;
+  pk_transpose_blocks(2, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols, false);
+}
+
+/* stream: the result is large and not read again soon; it is written past the caches where dst and its rows are aligned. */
+static inline void pk_transpose_block_b4(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
+                                         bool stream) {
+  if (stream && (uintptr_t)dst % PK_VEC_BYTES == 0 && dld % PK_LANES == 0) {
+    pk_transpose_blocks(4, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, true);
+    pk_stream_fence();
+  } else {
+    pk_transpose_blocks(4, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, false);
+  }
+}
+
+static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *src, int64_t ld, int64_t rows, int64_t cols,
+                                          bool stream) {
+  pk_transpose_block_b4(dst, dld, src, ld, rows, cols, stream);
+}
+
+#endif
