@@ -1,0 +1,97 @@
+/* naive.h: what naive references (`pkc --emit=naive`) are built on: plain C and libm, one element at a time.
+ *
+ * Floats are computed in naive_float: float, as a person would write it; `pkc run` compiles the same text with double, to have
+ * something better than the kernel to compare it with. */
+#ifndef PK_NAIVE_H
+#define PK_NAIVE_H
+
+#include <pk/half.h>
+#include <pk/rt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tgmath.h>
+
+#ifndef PK_NAIVE_FLOAT
+#define PK_NAIVE_FLOAT float
+#endif
+typedef PK_NAIVE_FLOAT naive_float;
+
+/* Where a value of `elements` elements lies; freed by the caller, which keeps it in a slot. NULL when memory is out. */
+static inline void *naive_memory(void **slot, int64_t elements, int64_t bytes) {
+  int64_t total = pk_sat_mul(elements, bytes);
+  *slot = total < PTRDIFF_MAX ? malloc(total > 0 ? (size_t)total : 1) : NULL;
+  return *slot;
+}
+
+static inline naive_float naive_round_bf16(naive_float x) { return (naive_float)pk_f32_from_bf16(pk_bf16_from_f32((float)x)); }
+static inline naive_float naive_round_f16(naive_float x) { return (naive_float)pk_f32_from_f16(pk_f16_from_f32((float)x)); }
+
+static inline naive_float naive_max(naive_float a, naive_float b) {
+  if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
+  if (a == b) return signbit(a) ? b : a;
+  return a > b ? a : b;
+}
+static inline naive_float naive_min(naive_float a, naive_float b) {
+  if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
+  if (a == b) return signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+static inline naive_float naive_sign(naive_float a) { return isnan(a) || a == 0 ? a : a > 0 ? 1 : -1; }
+static inline naive_float naive_mod(naive_float a, naive_float b) {
+  naive_float r = fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;
+}
+
+/* Truncates and saturates; NaN gives 0. */
+static inline int64_t naive_integer(naive_float a, int64_t low, int64_t high) {
+  if (isnan(a)) return 0;
+  if (a <= (naive_float)low) return low;
+  return a >= (naive_float)high ? high : (int64_t)a;
+}
+static inline int64_t naive_power(int64_t a, int64_t b) {
+  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+  uint64_t result = 1, base = (uint64_t)a;
+  for (; b; b >>= 1, base *= base)
+    if (b & 1) result *= base;
+  return (int64_t)result;
+}
+static inline uint64_t naive_low_bits(int64_t a, int width) {
+  return width == 64 ? (uint64_t)a : (uint64_t)a & ((UINT64_C(1) << width) - 1);
+}
+static inline int64_t naive_shl(int64_t a, int64_t b, int width) { return b >= 0 && b < width ? (int64_t)((uint64_t)a << b) : 0; }
+static inline int64_t naive_shr(int64_t a, int64_t b, int width) { return b >= 0 && b < width ? a >> b : a < 0 ? -1 : 0; }
+static inline int64_t naive_ushr(int64_t a, int64_t b, int width) {
+  return b >= 0 && b < width ? (int64_t)(naive_low_bits(a, width) >> b) : 0;
+}
+static inline int64_t naive_clz(int64_t a, int width) {
+  int64_t zeros = width;
+  for (uint64_t bits = naive_low_bits(a, width); bits; bits >>= 1) zeros--;
+  return zeros;
+}
+static inline int64_t naive_popcount(int64_t a, int width) {
+  int64_t ones = 0;
+  for (uint64_t bits = naive_low_bits(a, width); bits; bits >>= 1) ones += (int64_t)(bits & 1);
+  return ones;
+}
+
+/* One line of `count` elements `stride` apart, sorted stably, NaN last; `order` receives where each element came from. */
+#define NAIVE_SORT(name, type, before)                                                                  \
+  static inline void name(type *line, int64_t stride, int32_t *order, int64_t count, bool descending) { \
+    for (int64_t i = 0; i < count; i++) {                                                               \
+      type value = line[i * stride];                                                                    \
+      int64_t at = i;                                                                                   \
+      for (; at > 0; at--) {                                                                            \
+        type a = value, b = line[(at - 1) * stride];                                                    \
+        if (!(before)) break;                                                                           \
+        line[at * stride] = b;                                                                          \
+        order[at * stride] = order[(at - 1) * stride];                                                  \
+      }                                                                                                 \
+      line[at * stride] = value;                                                                        \
+      order[at * stride] = (int32_t)i;                                                                  \
+    }                                                                                                   \
+  }
+NAIVE_SORT(naive_sort_floats, naive_float, isnan(a) || isnan(b) ? !isnan(a) && isnan(b) : descending ? a > b : a < b)
+NAIVE_SORT(naive_sort_integers, int64_t, descending ? a > b : a < b)
+#undef NAIVE_SORT
+
+#endif
