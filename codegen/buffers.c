@@ -1,0 +1,366 @@
+// What is kept in memory, and where in the arena.
+//
+// The arena of a worker holds the tags of block caches (cleared at launch), then blocks and scratch, then the values and
+// temporaries that do not fit in registers.
+#include "codegen/gen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  ROW_ALIAS = 1024,          // rows whose length in bytes is a multiple of this get one vector more: L1 sets would collide
+  CACHE_BYTES = 32 << 20,    // of packed copies kept of one operand
+  STRIP_TILES = 4,           // register tiles a strip: 56 rows of 14 kept scores of 512 columns in L2 and were best by hand
+  CHEAP_OPS = 2,             // recomputing more than this costs more than a store and a load from L1
+};
+
+// ---- shapes in memory
+
+static const char *row_length(Gen *g, DType element, Dim columns) {
+  int64_t to = dtype_bytes(element) >= 4 ? g->panel : g->lanes * 2;
+  if (!dim_is_const(columns)) return round_up_text(g, dim_text(g, columns), to);
+  int64_t padded = (columns + to - 1) / to * to;
+  if (columns > 1 && padded * dtype_bytes(element) % ROW_ALIAS == 0) padded += g->lanes;
+  return text(g, "%lld", (long long)(columns == 1 ? 1 : padded));
+}
+
+// Products of run-time extents saturate, so that "too much" is refused at launch instead of wrapping.
+static const char *bytes_text(Gen *g, const char *a, const char *b) {
+  char *end_a, *end_b;
+  strtoll(a, &end_a, 10);
+  strtoll(b, &end_b, 10);
+  return *end_a || *end_b ? text(g, "pk_sat_mul(%s, %s)", a, b) : mul_text(g, a, b);
+}
+
+Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose) {
+  Buffer *b = NEW(g->arena, Buffer);
+  b->name = lasting_name(g, base);
+  b->element = element;
+  b->rank = rank;
+  b->purpose = purpose;
+  const char *stride = "1";
+  b->bytes = text(g, "%d", dtype_bytes(element));
+  for (int i = rank - 1; i >= 0; i--) {
+    const char *extent = i == rank - 1 ? row_length(g, element, dims[i]) : dim_text(g, dims[i]);
+    b->dim[i] = dims[i];
+    b->stride[i] = stride;
+    stride = mul_text(g, extent, stride);
+    b->bytes = bytes_text(g, b->bytes, extent);
+  }
+  LIST_PUSH(g->arena, &g->buffers, b);
+  return b;
+}
+
+// ---- operands and scratch
+
+// Steps of a panel: 16-bit operands come in pairs.
+const char *panel_depth(Gen *g, DType element, Dim k) { return round_up_text(g, dim_text(g, k), element == DT_I16 ? 2 : 1); }
+
+static Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, const char *purpose) {
+  Dim one = 1;
+  Buffer *b = buffer_new(g, base, element, 1, &one, purpose);
+  const char *depth = panel_depth(g, element, k);
+  const char *count = bytes_text(g, round_up_text(g, dim_text(g, n), g->panel), depth);
+  b->bytes = bytes_text(g, count, text(g, "%d", dtype_bytes(element)));
+  return b;
+}
+
+static const Instr *map_index(const Ref *ref, int k) { return ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[k]; }
+
+static void find_axes(const Instr *v, bool *used) {
+  if (v->op == OP_AXIS) used[v->ival] = true;
+  for (int i = 0; i < v->nargs; i++) find_axes(v->args[i], used);
+  for (int r = 0; r < 2; r++)
+    if (v->regions[r])
+      for (int i = 0; i < v->regions[r]->instrs.count; i++) find_axes(v->regions[r]->instrs.at[i], used);
+}
+
+// The blocks that come back: the grid turns through all indices of the axes inside the outermost axis that the map ignores.
+static const char *revisited_blocks(Gen *g, const Ref *ref) {
+  bool used[MAX_RANK * 2] = {false};
+  for (int k = 0; k < ref->array.rank; k++) find_axes(map_index(ref, k), used);
+  const char *count = "1";
+  bool inside = false, any = false;
+  for (int a = 0; a < g->k->grid.count; a++) {
+    if (!used[a]) inside = true;
+    else if (inside) {
+      any = true;
+      count = strcmp(count, "1") == 0 ? text(g, "n_%s", g->axis_name[a]) : text(g, "pk_sat_mul(%s, n_%s)", count, g->axis_name[a]);
+    }
+  }
+  return any ? count : NULL;
+}
+
+static void input_buffer(Gen *g, RefGen *r) {
+  const Ref *ref = r->ref;
+  const char *base = text(g, "%s_blocks", ref->name);
+  Dim dims[MAX_RANK];
+  memcpy(dims, ref->type.dim, sizeof dims);
+  if (r->form == FORM_PANELS) {
+    r->buffer = panels_buffer(g, base, r->element, dims[r->transposed], dims[1 - r->transposed], "panels for dot");
+  } else if (r->form == FORM_ROWS) {
+    if (r->transposed) {
+      dims[0] = ref->type.dim[1];
+      dims[1] = ref->type.dim[0];
+    }
+    r->buffer = buffer_new(g, base, r->element, 2, dims, "rows for dot");
+  } else {
+    r->buffer = buffer_new(g, base, r->element, ref->type.rank, dims, "block");
+  }
+  if (!g->options->literal_dma) r->revisits = revisited_blocks(g, ref);
+  if (r->revisits) r->buffer->slots = lasting_name(g, text(g, "%s_slots", ref->name));
+}
+
+void ref_buffers(Gen *g) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    RefGen *r = &g->refs[i];
+    const Ref *ref = r->ref;
+    if (r->form == FORM_DIRECT) {
+      r->name = lasting_name(g, ref->name);
+      for (int k = 0, axis = 0; k < ref->array.rank; k++)
+        if (!ref->squeeze[k]) r->stride[axis++] = k == ref->array.rank - 1 ? "1" : lasting_name(g, text(g, "%s_s%d", ref->name, k));
+      continue;
+    }
+    if (ref->role == REF_INPUT) input_buffer(g, r);
+    else r->buffer = buffer_new(g, ref->name, r->element, ref->type.rank, ref->type.dim, ref->role == REF_OUTPUT ? "block" : ref->role == REF_VAR ? "variable" : "scratch");
+    r->name = ref->role == REF_INPUT ? lasting_name(g, ref->name) : r->buffer->name;
+    if (r->form != FORM_PANELS) memcpy(r->stride, r->buffer->stride, sizeof r->stride);
+  }
+}
+
+// ---- values
+
+int run_of_step(const Group *group, int step) {
+  int dots = 0;
+  for (int s = 0; s < step; s++) dots += group->steps.at[s].kind == STEP_DOT;
+  return dots;
+}
+
+int run_after(const Group *group, int after) { return run_of_step(group, after + 1); }
+
+typedef struct { bool whole, row, register_only; DType element; int last_step; } Wants;
+
+static int run_of(const Group *group, const Instr *v) {
+  return is_row_scalar(v) && op_info[v->op].class != OPC_REDUCE ? run_after(group, val(v)->after) : run_of_step(group, val(v)->step);
+}
+
+static int defined_in_run(const Group *group, const Instr *v) {
+  return is_row_scalar(v) ? run_after(group, val(v)->after) : run_of_step(group, val(v)->step);
+}
+
+static void want(Wants *w, const Instr *v, const Instr *user, bool moved) {
+  const Group *group = val(v)->group;
+  if (val(user)->group != group || moved) {
+    w->whole = true;
+    return;
+  }
+  if (user->op == OP_DOT) {
+    w->row = true;
+    w->element = dot_element(user);
+    if (val(user)->step > w->last_step) w->last_step = val(user)->step;
+    return;
+  }
+  if (is_row_scalar(v)) {
+    if (defined_in_run(group, v) != run_of(group, user)) w->row = true;
+    return;
+  }
+  if (val(user)->step > w->last_step) w->last_step = val(user)->step;
+  if (val(user)->step != val(v)->step || v->op == OP_DOT) w->row = true;
+}
+
+static void want_users(Wants *w, const Instr *v, const Instr *through, bool moved) {
+  for (int i = 0; i < val(through)->users.count; i++) {
+    const Instr *user = val(through)->users.at[i];
+    if (is_transparent(user)) want_users(w, v, user, moved || user->op == OP_RESHAPE);
+    else if (feeds_only_dots(user)) want_users(w, v, user, true);
+    else want(w, v, user, moved);
+  }
+}
+
+static bool is_cheap(Op op) {
+  switch (op) {
+    case OP_ADD: case OP_SUB: case OP_MUL: case OP_MAX: case OP_MIN: case OP_NEG: case OP_ABS: case OP_SELECT: case OP_AND: case OP_OR:
+    case OP_XOR: case OP_NOT: case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE: case OP_CAST: case OP_FMA: return true;
+    default: return false;
+  }
+}
+
+static bool stored_in(const Group *group, const Ref *ref) {
+  for (int s = 0; s < group->steps.count; s++)
+    for (int m = 0; m < group->steps.at[s].members.count; m++) {
+      const Instr *v = group->steps.at[s].members.at[m];
+      if (v->op == OP_STORE && v->ref == ref) return true;
+    }
+  for (int i = 0; i < group->scalars.count; i++)
+    if (group->scalars.at[i]->op == OP_STORE && group->scalars.at[i]->ref == ref) return true;
+  return false;
+}
+
+// How many operations it takes to compute a vector again from what is in memory or scalar.
+static int cost_again(Gen *g, const Group *group, const Instr *v, int home_run) {
+  if (v->type.rank == 0) return 0;
+  if (v->op == OP_LOAD && is_transparent(v)) return stored_in(group, v->ref) ? 100 : 0;
+  if (v->op == OP_BROADCAST && is_transparent(v)) return cost_again(g, group, v->args[0], home_run);
+  if (is_transparent(v)) return v->op == OP_IOTA ? 1 : 0;
+  if (val(v)->group != group || val(v)->buffer || v->op == OP_DOT) return 0;
+  if (is_row_scalar(v)) return defined_in_run(group, v) == home_run ? 0 : 100;
+  if (!is_cheap(v->op)) return 100;
+  int cost = v->op == OP_CAST && !is_float(v->type.dtype) ? 1 : v->op == OP_CAST ? 0 : 1;
+  for (int i = 0; i < v->nargs; i++) cost += cost_again(g, group, v->args[i], home_run);
+  return cost;
+}
+
+static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType element) {
+  Dim dims[2] = {group->strip ? group->strip : 1, v->type.dim[v->type.rank - 1]};
+  if (group->has_dot && !group->strip) dims[0] = group->lead[0];
+  return buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), element, 2, dims, group->strip ? "a strip of rows" : "one row");
+}
+
+// A vector computed from another that is read for the last time in the same step can take its place in memory.
+static Buffer *reusable(const Group *group, const Instr *v, DType element) {
+  for (int i = 0; i < v->nargs; i++) {
+    const Instr *arg = v->args[i];
+    const Val *info = val(arg);
+    if (info->group != group || !info->buffer || !info->row_local || info->buffer->element != element || !type_same_shape(&arg->type, &v->type)) continue;
+    Wants w = {.last_step = -1};
+    want_users(&w, arg, arg, false);
+    if (!w.whole && w.last_step <= val(v)->step) return info->buffer;
+  }
+  return NULL;
+}
+
+static void place_member(Gen *g, Group *group, Instr *v) {
+  if (v->op == OP_STORE) return;
+  Wants w = {.element = v->type.dtype, .last_step = -1};
+  if (v->op == OP_DOT) w.row = true;
+  want_users(&w, v, v, false);
+  if (val(v)->snapshot) w.row = true;
+  if (w.whole) {
+    val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), w.element, v->type.rank, v->type.dim, "value");
+    return;
+  }
+  if (!w.row) return;
+  bool by_dot = w.element != v->type.dtype || (w.last_step >= 0 && group->steps.at[w.last_step].kind == STEP_DOT);
+  if (!is_row_scalar(v) && !by_dot && v->op != OP_DOT && !val(v)->snapshot) {
+    int run = run_of_step(group, w.last_step);
+    if (run == run_of_step(group, val(v)->step) && cost_again(g, group, v, run) <= CHEAP_OPS) {
+      val(v)->recompute = true;
+      return;
+    }
+  }
+  val(v)->row_local = true;
+  val(v)->buffer = is_row_scalar(v) || v->op == OP_DOT ? NULL : reusable(group, v, w.element);
+  if (!val(v)->buffer) val(v)->buffer = row_buffer(g, group, v, w.element);
+}
+
+// ---- operands of dots
+
+static bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
+  Place p;
+  const Val *info = val(s.a);
+  if (s.a->op == OP_LOAD && is_transparent(s.a)) {
+    const RefGen *r = &g->refs[s.a->ref->id];
+    if (r->form == FORM_ROWS) return true;
+    if (s.a_transposed || !ir_window_is_full(s.a)) return false;
+    return place_of(g, s.a, &p) && p.element == dot_element(dot) && strcmp(p.stride[1], "1") == 0;
+  }
+  return !s.a_transposed && info->buffer && info->buffer->element == dot_element(dot);
+}
+
+static void place_dot(Gen *g, Instr *dot) {
+  DotShape s = dot_shape(dot);
+  DType element = dot_element(dot);
+  int m = s.a_transposed, n = s.b_transposed;
+  if (!at_hand_left(g, dot, s)) {
+    Dim dims[2] = {s.a->type.dim[m], s.a->type.dim[1 - m]};
+    val(dot)->left = buffer_new(g, text(g, "left%d", dot->id), element, 2, dims, "left operand of dot");
+  }
+  bool packed = s.b->op == OP_LOAD && is_transparent(s.b) && g->refs[s.b->ref->id].form == FORM_PANELS;
+  if (!packed)
+    val(dot)->panels = panels_buffer(g, text(g, "panels%d", dot->id), element, s.b->type.dim[n], s.b->type.dim[1 - n], "right operand of dot");
+}
+
+static bool needs_strips(const Group *group) {
+  if (!group->has_dot) return false;
+  if (group->scalars.count) return true;
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].kind == STEP_COLUMNS && group->steps.at[s].members.count) return true;
+  return false;
+}
+
+static void place_group(Gen *g, Group *group) {
+  int strip = STRIP_TILES * g->target->dot_rows;
+  if (needs_strips(group)) group->strip = dim_is_const(group->lead[0]) && group->lead[0] <= strip ? (int)(group->lead[0] > 0 ? group->lead[0] : 1) : strip;
+  for (int s = 0; s < group->steps.count; s++) {
+    Step *step = &group->steps.at[s];
+    if (step->dot && !step->into) place_member(g, group, step->dot);
+    for (int m = 0; m < step->members.count; m++) place_member(g, group, step->members.at[m]);
+  }
+  for (int i = 0; i < group->scalars.count; i++) place_member(g, group, group->scalars.at[i]);
+}
+
+void place_values(Gen *g, Schedule *s) {
+  for (int i = 0; i < s->groups.count; i++) {
+    Group *group = s->groups.at[i];
+    if (group->kind == GROUP_ROWS) place_group(g, group);
+    if (group->kind == GROUP_GENERIC && has_result(group->instr)) {
+      Instr *v = group->instr;
+      val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), v->type.dtype, v->type.rank, v->type.dim, "value");
+    }
+    if (group->kind == GROUP_CONTROL && has_result(group->instr) && group->instr->type.rank > 0) {
+      Instr *v = group->instr;
+      val(v)->buffer = buffer_new(g, text(g, "t%d", v->id), v->type.dtype, v->type.rank, v->type.dim, "value");
+    }
+  }
+  for (int i = 0; i < s->groups.count; i++)
+    for (int k = 0; s->groups.at[i]->kind == GROUP_ROWS && k < s->groups.at[i]->steps.count; k++)
+      if (s->groups.at[i]->steps.at[k].dot) place_dot(g, s->groups.at[i]->steps.at[k].dot);
+}
+
+// ---- the layout of the arena
+
+// Bytes from one copy to the next of a buffer with several.
+const char *slot_bytes_text(Gen *g, const Buffer *b) {
+  char *end;
+  long long constant = strtoll(b->bytes, &end, 10);
+  return *end ? text(g, "pk_round_up(pk_sat_add(%s, 64), 64)", b->bytes) : text(g, "%lld", (constant + 63) / 64 * 64 + 64);
+}
+
+static const char *buffer_bytes(Gen *g, const Buffer *b) {
+  const char *bytes = b->bytes;
+  char *end;
+  long long constant = strtoll(bytes, &end, 10);
+  // 64 bytes more than counted: a vector at the end of the last row may reach past it.
+  bytes = *end ? text(g, "pk_sat_add(%s, 64)", bytes) : text(g, "%lld", (constant + 63) / 64 * 64 + 64);
+  return b->slots ? text(g, "pk_sat_mul(a.%s, %s)", b->slots, slot_bytes_text(g, b)) : bytes;
+}
+
+static void layout_slots(Gen *g, Buf *out) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const RefGen *r = &g->refs[i];
+    if (r->ref->role != REF_INPUT || !r->buffer) continue;
+    const char *name = r->buffer->name;
+    if (r->revisits) buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, r->revisits, r->buffer->bytes, CACHE_BYTES);
+    buf_printf(out, "  a.%s_tag = pk_take(&a.bytes, %s);\n", name, r->revisits ? text(g, "8 * a.%s", r->buffer->slots) : "8");
+  }
+  buf_printf(out, "  a.clear = a.bytes;\n");
+}
+
+void emit_layout(Gen *g, Buf *out) {
+  const char *name = g->k->name;
+  buf_printf(out, "/* Where each buffer lies in a worker's arena, in bytes. */\ntypedef struct {\n  int64_t bytes, clear");
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const RefGen *r = &g->refs[i];
+    if (r->ref->role != REF_INPUT || !r->buffer) continue;
+    buf_printf(out, ", %s_tag", r->buffer->name);
+    if (r->revisits) buf_printf(out, ", %s", r->buffer->slots);
+  }
+  buf_puts(out, ";\n");
+  for (int i = 0; i < g->buffers.count; i++) buf_printf(out, "  int64_t %s; /* %s */\n", g->buffers.at[i]->name, g->buffers.at[i]->purpose);
+  buf_printf(out, "} %s_arena;\n\nstatic %s_arena %s_layout(const int64_t *size) {\n  %s_arena a = {0};\n", name, name, name, name);
+  emit_extents(g, out);
+  layout_slots(g, out);
+  for (int i = 0; i < g->buffers.count; i++)
+    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", g->buffers.at[i]->name, buffer_bytes(g, g->buffers.at[i]));
+  buf_puts(out, "  return a;\n}\n\n");
+}

@@ -1,0 +1,184 @@
+// Which part of each value and ref anybody can see.
+//
+// A block that overhangs its array has rows and columns that no output shows: the write-back drops them. This pass runs
+// backwards from the outputs and finds, for each axis of each value, that all of the block is wanted or only what lies inside
+// some operand's array; loops then stop there. It is what makes a call with one row cost one row, whatever the block.
+#include "codegen/gen.h"
+
+#include <string.h>
+
+const char DEMAND_FULL[] = "full";
+
+Demand demand_join(Demand a, Demand b) { return !a ? b : !b || a == b ? a : DEMAND_FULL; }
+
+typedef struct { Gen *g; bool changed; } Walk;
+
+static void need(Walk *w, Demand *slot, Demand d) {
+  Demand joined = demand_join(*slot, d);
+  if (joined == *slot) return;
+  *slot = joined;
+  w->changed = true;
+}
+
+static void need_axis(Walk *w, const Instr *v, int axis, Demand d) { need(w, &val(v)->demand[axis], d); }
+
+static void need_all(Walk *w, const Instr *v) {
+  for (int i = 0; i < v->type.rank; i++) need_axis(w, v, i, DEMAND_FULL);
+}
+
+// Does the window cover all of the ref along this axis of it?
+static bool covers(const Instr *v, int axis) {
+  return !v->window.squeeze[axis] && v->window.stride[axis] == 1 && v->window.size[axis] == v->ref->type.dim[axis] &&
+         ir_is_const(v->args[axis], 0);
+}
+
+static void through_load(Walk *w, const Instr *v) {
+  Demand *demand = w->g->refs[v->ref->id].demand;
+  for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
+    need(w, &demand[k], covers(v, k) ? val(v)->demand[axis] : DEMAND_FULL);
+    if (!v->window.squeeze[k]) axis++;
+  }
+  for (int i = v->ref->type.rank; i < v->nargs; i++)
+    for (int axis = 0; axis < v->args[i]->type.rank; axis++) need_axis(w, v->args[i], axis, val(v)->demand[axis]);
+}
+
+static void through_store(Walk *w, const Instr *v) {
+  const Demand *demand = w->g->refs[v->ref->id].demand;
+  for (int i = v->ref->type.rank; i < v->nargs; i++)
+    for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
+      if (v->window.squeeze[k]) continue;
+      if (axis < v->args[i]->type.rank) need_axis(w, v->args[i], axis, covers(v, k) ? demand[k] : DEMAND_FULL);
+      axis++;
+    }
+}
+
+// What is wanted along the contracted axis: terms that a pad made exactly zero in both operands need not be added.
+Demand contracted_demand(Gen *g, const Instr *dot) {
+  DotShape shape = dot_shape(dot);
+  if (!shape.plain || shape.a->op != OP_LOAD || shape.b->op != OP_LOAD) return DEMAND_FULL;
+  if (!ir_window_is_full(shape.a) || !ir_window_is_full(shape.b)) return DEMAND_FULL;
+  const Ref *refs[2] = {shape.a->ref, shape.b->ref};
+  for (int i = 0; i < 2; i++) {
+    if (refs[i]->role != REF_INPUT || !refs[i]->has_pad) return DEMAND_FULL;
+    if (is_float(refs[i]->type.dtype) ? refs[i]->pad->fval != 0 : refs[i]->pad->ival != 0) return DEMAND_FULL;
+  }
+  Demand a = g->refs[refs[0]->id].inside[shape.a_transposed ? 0 : 1], b = g->refs[refs[1]->id].inside[shape.b_transposed ? 1 : 0];
+  return a == b ? a : DEMAND_FULL;
+}
+
+static void through_dot(Walk *w, const Instr *v) {
+  Demand along = contracted_demand(w->g, v);
+  for (int side = 0; side < 2; side++) {
+    const int8_t *labels = side ? v->labels.b : v->labels.a;
+    for (int i = 0; i < v->args[side]->type.rank; i++) {
+      Demand d = along;
+      for (int o = 0; o < v->type.rank; o++)
+        if (v->labels.out[o] == labels[i]) d = val(v)->demand[o];
+      need_axis(w, v->args[side], i, d);
+    }
+  }
+}
+
+static void through_broadcast(Walk *w, const Instr *v) {
+  const Type *from = &v->args[0]->type;
+  for (int i = 0; i < from->rank; i++) {
+    int axis = i + v->type.rank - from->rank;
+    need_axis(w, v->args[0], i, from->dim[i] == v->type.dim[axis] ? val(v)->demand[axis] : DEMAND_FULL);
+  }
+}
+
+static bool axis_moves(const Instr *v, int axis) {
+  switch (v->op) {
+    case OP_CONCAT: case OP_ROLL: case OP_REV: case OP_TAKE_ALONG: case OP_CUMSUM: case OP_CUMPROD: case OP_CUMMAX: case OP_SORT:
+    case OP_ARGSORT: case OP_ARGMAX: case OP_ARGMIN: return axis == v->ival;
+    case OP_REDUCE_SUM: case OP_REDUCE_PROD: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_REDUCE_AND: case OP_REDUCE_OR:
+      return (v->ival >> axis) & 1;
+    case OP_SLICE: return v->ints[axis] != 0 || v->ints2[axis] != 1 || v->type.dim[axis] != v->args[0]->type.dim[axis];
+    case OP_PAD: return v->ints[axis] != 0 || v->ints2[axis] != 0;
+    default: return !op_is_elementwise(v->op);
+  }
+}
+
+static void through_value(Walk *w, const Instr *v) {
+  for (int a = 0; a < v->nargs; a++)
+    for (int i = 0; i < v->args[a]->type.rank; i++) {
+      bool same = v->args[a]->type.rank == v->type.rank && !axis_moves(v, i);
+      need_axis(w, v->args[a], i, same ? val(v)->demand[i] : DEMAND_FULL);
+    }
+}
+
+static void through(Walk *w, const Instr *v) {
+  switch (v->op) {
+    case OP_LOAD: through_load(w, v); break;
+    case OP_STORE: through_store(w, v); break;
+    case OP_DOT: through_dot(w, v); break;
+    case OP_BROADCAST: through_broadcast(w, v); break;
+    case OP_TRANSPOSE:
+      for (int i = 0; i < v->type.rank; i++) need_axis(w, v->args[0], (int)v->ints[i], val(v)->demand[i]);
+      break;
+    case OP_RESHAPE: need_all(w, v->args[0]); break;
+    default:
+      if (has_result(v) && op_info[v->op].class != OPC_CONTROL) {
+        through_value(w, v);
+      } else {
+        for (int a = 0; a < v->nargs; a++) need_all(w, v->args[a]);
+      }
+  }
+}
+
+static void walk_back(Walk *w, Region *region) {
+  for (int i = region->instrs.count - 1; i >= 0; i--) {
+    Instr *v = region->instrs.at[i];
+    for (int r = 1; r >= 0; r--)
+      if (v->regions[r]) walk_back(w, v->regions[r]);
+    through(w, v);
+  }
+}
+
+// ---- how much of an operand's block lies inside its array
+
+// Is block index `k` of the operand sure to name a block that starts inside the array?
+bool index_in_range(Gen *g, const Ref *ref, int k) {
+  if (ref->at != AT_BLOCK) return false;
+  const Instr *yield = ref->index_map->instrs.at[ref->index_map->instrs.count - 1], *index = yield->args[k];
+  if (index->op == OP_CONST) return dim_is_const(ref->array.dim[k]) && index->ival >= 0 && index->ival < ref->array.dim[k] && ref->block[k] == 1;
+  if (index->op != OP_AXIS || ref->block[k] != 1) return false;
+  const Region *extent = g->k->grid.at[index->ival].extent;
+  const Instr *n = extent->instrs.at[extent->instrs.count - 1]->args[0];
+  if (n->op == OP_SIZE) return ref->array.dim[k] == dim_of_size((int)n->ival);
+  return n->op == OP_CONST && ref->array.dim[k] == n->ival;
+}
+
+static Demand inside_name(Gen *g, const Ref *ref, int k, int axis) {
+  const char *index = index_text(g, ref->index_map, k);
+  if (ref->at == AT_BLOCK && ref->array.dim[k] == ref->block[k] && strcmp(index, "0") == 0) return DEMAND_FULL;
+  if (ref->at == AT_BLOCK && ref->array.dim[k] == 1 && ref->block[k] == 1 && index_in_range(g, ref, k)) return DEMAND_FULL;
+  const char *key = text(g, "%s/%s/%s/%d", dim_text(g, ref->array.dim[k]), dim_text(g, ref->block[k]), index, ref->at);
+  for (int i = 0; i < g->insides.count; i++)
+    if (g->insides.at[i].key == key) return g->insides.at[i].name;
+  NamedText inside = {key, lasting_name(g, text(g, "%s_n%d", ref->name, axis))};
+  LIST_PUSH(g->arena, &g->insides, inside);
+  return inside.name;
+}
+
+static void find_insides(Gen *g, RefGen *r) {
+  const Ref *ref = r->ref;
+  for (int k = 0, axis = 0; k < ref->array.rank; k++)
+    if (!ref->squeeze[k]) {
+      r->inside[axis] = inside_name(g, ref, k, axis);
+      axis++;
+    }
+}
+
+void find_demand(Gen *g) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    RefGen *r = &g->refs[i];
+    if (ref_is_operand(r->ref)) find_insides(g, r);
+    if (r->ref->role == REF_OUTPUT) memcpy(r->demand, r->inside, sizeof r->demand);
+  }
+  Walk w = {g, true};
+  while (w.changed) {
+    w.changed = false;
+    walk_back(&w, g->k->body);
+  }
+}

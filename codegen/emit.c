@@ -1,0 +1,290 @@
+// A kernel's C file and header.
+#include "codegen/emit.h"
+
+#include "codegen/gen.h"
+
+#include <ctype.h>
+#include <string.h>
+
+// ---- the generator's notes on the IR
+
+typedef struct { Gen *g; int position; } Numbering;
+
+static void attach(Region *region, Numbering *n) {
+  Arena *arena = n->g->arena;
+  if (region->arg) {
+    region->arg->note = NEW(arena, Val);
+    val(region->arg)->region = region;
+  }
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    v->note = NEW(arena, Val);
+    val(v)->region = region;
+    val(v)->position = n->position++;
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) attach(v->regions[r], n);
+  }
+}
+
+static void note_users(Instr *v, void *context) {
+  Gen *g = context;
+  for (int i = 0; i < v->nargs; i++)
+    if (v->args[i]->note) LIST_PUSH(g->arena, &val(v->args[i])->users, v);
+}
+
+static void name_everything(Gen *g) {
+  Kernel *k = g->k;
+  g->size_name = NEW_ARRAY(g->arena, const char *, k->sizes.count + 1);
+  g->axis_name = NEW_ARRAY(g->arena, const char *, k->grid.count + 1);
+  for (int i = 0; i < k->sizes.count; i++) {
+    const char *name = k->sizes.at[i].name;
+    bool plain = isalpha((unsigned char)name[0]);
+    for (const char *p = name; *p; p++) plain = plain && (isalnum((unsigned char)*p) || *p == '_');
+    g->size_name[i] = lasting_name(g, plain ? name : text(g, "size%d", i));
+  }
+  for (int i = 0; i < k->grid.count; i++) {
+    const char *name = lasting_name(g, k->grid.at[i].name);
+    g->axis_name[i] = name;
+    LIST_PUSH(g->arena, &g->kept, text(g, "n_%s", name));
+  }
+  const char *const inner[] = {"size", "a"};
+  for (int i = 0; i < 2; i++) LIST_PUSH(g->arena, &g->kept, intern(inner[i]));
+}
+
+static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *c, Buf *loops, Buf *explain_text) {
+  Gen *g = NEW(k->arena, Gen);
+  *g = (Gen){.k = k, .arena = k->arena, .options = options, .target = options->target, .c = c, .loops = loops, .explain = explain_text};
+  g->lanes = options->target->vector_bytes / 4;
+  g->panel = g->lanes * options->target->dot_vectors;
+  g->refs = NEW_ARRAY(k->arena, RefGen, k->refs.count + 1);
+  for (int i = 0; i < k->refs.count; i++) g->refs[i].ref = k->refs.at[i];
+  attach(k->body, &(Numbering){g, 0});
+  ir_walk(k->body, note_users, g);
+  name_everything(g);
+  return g;
+}
+
+// ---- signature, tables
+
+static void put_type(Gen *g, const Type *t, Buf *out) {
+  buf_printf(out, "%s[", dtype_info[t->dtype].name);
+  for (int i = 0; i < t->rank; i++) {
+    if (i) buf_puts(out, ", ");
+    if (dim_is_const(t->dim[i])) buf_printf(out, "%lld", (long long)t->dim[i]);
+    else buf_puts(out, g->k->sizes.at[dim_size_index(t->dim[i])].name);
+  }
+  buf_putc(out, ']');
+}
+
+static void put_signature(Gen *g, Buf *out) {
+  const Kernel *k = g->k;
+  buf_printf(out, "%s(", k->name);
+  for (int i = 0; i < k->inputs + k->outputs; i++) {
+    if (i == k->inputs) buf_puts(out, ") -> (");
+    else if (i) buf_puts(out, ", ");
+    buf_printf(out, "%s: ", k->refs.at[i]->name);
+    put_type(g, &k->refs.at[i]->array, out);
+  }
+  buf_puts(out, k->outputs ? ")" : ") -> ()");
+}
+
+static void put_statics(Gen *g, Buf *out) {
+  for (int i = 0; i < g->k->statics.count; i++)
+    buf_printf(out, "%s%s=%s", i ? " " : "", g->k->statics.at[i].name, g->k->statics.at[i].value);
+}
+
+static void put_tables(Gen *g, Buf *out) {
+  const Kernel *k = g->k;
+  int operands = k->inputs + k->outputs;
+  buf_printf(out, "static const pk_operand %s_operands[] = {\n", k->name);
+  for (int i = 0; i < operands; i++) {
+    const Ref *r = k->refs.at[i];
+    buf_printf(out, "  {\"%s\", %s, %d, %s, %d, {", r->name, pk_dtype_name(r->array.dtype), r->array.rank, r->role == REF_OUTPUT ? "true" : "false",
+               r->alias ? r->alias->id : -1);
+    for (int d = 0; d < r->array.rank; d++) buf_printf(out, "%s%lld", d ? ", " : "", (long long)r->array.dim[d]);
+    buf_puts(out, r->array.rank ? "}},\n" : "0}},\n");
+  }
+  if (!operands) buf_puts(out, "  {\"\", PK_F32, 0, false, -1, {0}},\n");
+  buf_printf(out, "};\n\nstatic const char *const %s_sizes[] = {", k->name);
+  for (int i = 0; i < k->sizes.count; i++) buf_printf(out, "%s\"%s\"", i ? ", " : "", k->sizes.at[i].name);
+  buf_puts(out, k->sizes.count ? "};\n\n" : "\"\"};\n\n");
+}
+
+// ---- prepare: derived sizes, requirements, grid, memory
+
+// Bytes of a block in VMEM: the last two axes are padded to (8, 128) tiles, (32, 128) for one-byte elements.
+static const char *tile_bytes(Gen *g, const Type *t) {
+  int sublanes = dtype_bytes(t->dtype) == 1 ? 32 : 8;
+  const char *bytes = text(g, "%d", dtype_bytes(t->dtype));
+  for (int i = 0; i < t->rank; i++) {
+    const char *n = dim_text(g, t->dim[i]);
+    if (i == t->rank - 1) n = round_up_text(g, n, 128);
+    else if (i == t->rank - 2) n = round_up_text(g, n, sublanes);
+    bytes = text(g, "pk_sat_mul(%s, %s)", bytes, n);
+  }
+  return t->rank ? bytes : text(g, "%d", dtype_bytes(t->dtype));
+}
+
+static void put_vmem(Gen *g, Buf *out) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const Ref *r = g->k->refs.at[i];
+    if (r->space == SPACE_ANY) continue;
+    int buffers = ref_is_operand(r) && !r->whole ? 2 : 1;
+    const char *bytes = tile_bytes(g, &r->type);
+    buf_printf(out, "  plan->vmem_bytes = pk_sat_add(plan->vmem_bytes, %s); /* %s */\n", buffers == 2 ? text(g, "pk_sat_mul(2, %s)", bytes) : bytes, r->name);
+  }
+}
+
+static const char *product_text(Gen *g, const Type *t) {
+  const char *n = "1.0";
+  for (int i = 0; i < t->rank; i++) n = text(g, "%s * (double)%s", n, dim_text(g, t->dim[i]));
+  return n;
+}
+
+typedef struct { Gen *g; Buf *out; } WorkWalk;
+
+// A rough count of operations of one step, all branches taken: whether threads pay is a matter of magnitude.
+static void put_work(Instr *v, void *context) {
+  WorkWalk *w = context;
+  if (v->op == OP_DOT) {
+    const char *n = product_text(w->g, &v->type);
+    for (int i = 0; i < v->args[0]->type.rank; i++) {
+      bool kept = false;
+      for (int o = 0; o < v->type.rank; o++) kept |= v->labels.out[o] == v->labels.a[i];
+      if (!kept) n = text(w->g, "%s * (double)%s", n, dim_text(w->g, v->args[0]->type.dim[i]));
+    }
+    buf_printf(w->out, " + 0.2 * %s", n);
+  } else if (has_result(v) && v->type.rank > 0 && !is_transparent(v)) {
+    buf_printf(w->out, " + %s", product_text(w->g, &v->type));
+  } else if (v->op == OP_LOAD && v->type.rank > 0) {
+    buf_printf(w->out, " + %s", product_text(w->g, &v->type));
+  }
+}
+
+static const char *quoted_message(Gen *g, const Requirement *r) {
+  const Source *s = g->k->source;
+  const char *message = r->message;
+  if (!message && r->span.end > r->span.start && r->span.end <= s->length) message = text(g, "%.*s", (int)(r->span.end - r->span.start), s->text + r->span.start);
+  if (!message) message = "a requirement does not hold";
+  Buf buf = {0};
+  for (const char *p = message; *p; p++) {
+    unsigned char c = (unsigned char)*p;
+    if (c == '"' || c == '\\') buf_printf(&buf, "\\%c", c);
+    else if (c < 32 || c > 126 || c == '?') buf_printf(&buf, "\\%03o", c);
+    else buf_putc(&buf, (char)c);
+  }
+  const char *result = intern(buf.text ? buf.text : "");
+  buf_free(&buf);
+  return result;
+}
+
+static void put_grid(Gen *g, Buf *out) {
+  buf_puts(out, "  plan->cells = plan->steps = 1;\n");
+  for (int i = 0; i < g->k->grid.count; i++) {
+    const char *n = text(g, "n_%s", g->axis_name[i]);
+    if (g->k->grid.at[i].parallel) buf_printf(out, "  plan->cells = pk_sat_mul(plan->cells, %s);\n", n);
+    buf_printf(out, "  plan->steps = pk_sat_mul(plan->steps, %s);\n", n);
+  }
+}
+
+static void put_prepare(Gen *g, Buf *out) {
+  const Kernel *k = g->k;
+  buf_printf(out, "static const char *%s_prepare(int64_t *size, pk_plan *plan) {\n", k->name);
+  Buf body = {0};
+  for (int i = 0; i < k->sizes.count; i++) {
+    if (k->sizes.at[i].value) buf_printf(&body, "  const int64_t %s = size[%d] = %s;\n", g->size_name[i], i, index_text(g, k->sizes.at[i].value, 0));
+    else buf_printf(&body, "  const int64_t %s = size[%d];\n  (void)%s;\n", g->size_name[i], i, g->size_name[i]);
+    if (k->sizes.at[i].value) buf_printf(&body, "  (void)%s;\n", g->size_name[i]);
+  }
+  for (int i = 0; i < k->grid.count; i++)
+    buf_printf(&body, "  const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i], index_text(g, k->grid.at[i].extent, 0));
+  for (int i = 0; i < k->requires.count; i++)
+    buf_printf(&body, "  if (!(%s)) return \"%s\";\n", index_text(g, k->requires.at[i].condition, 0), quoted_message(g, &k->requires.at[i]));
+  put_grid(g, &body);
+  put_vmem(g, &body);
+  buf_printf(&body, "  const %s_arena a = %s_layout(size);\n  plan->arena_bytes = a.bytes;\n  plan->clear_bytes = a.clear;\n", k->name, k->name);
+  buf_puts(&body, "  const double step_work = 0");
+  ir_walk(k->body, put_work, &(WorkWalk){g, &body});
+  buf_puts(&body, ";\n  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / (double)plan->cells : 0;\n  return NULL;\n}\n\n");
+  buf_add(out, body.text, body.length);
+  buf_free(&body);
+}
+
+// ---- the files
+
+static void put_prototype(Gen *g, const char *entry, Buf *out, bool names_only) {
+  buf_printf(out, "pk_status %s(pk_context *%s", entry, "context");
+  for (int i = 0; i < g->k->inputs + g->k->outputs; i++)
+    buf_printf(out, ", %sDLTensor *%s", i < g->k->inputs ? "const " : "", text(g, "%s", g->k->refs.at[i]->name));
+  buf_puts(out, ")");
+  (void)names_only;
+}
+
+// A parameter may not be called like the context, a C keyword or the function itself.
+static const char *entry_name(Gen *g) {
+  Gen plain = {.arena = g->arena};
+  return unique_name(&plain, g->k->name);
+}
+
+static void put_header(Gen *g, const char *entry, Buf *h) {
+  buf_printf(h, "/* ");
+  put_signature(g, h);
+  buf_printf(h, "\n * Generated by pkc. */\n#ifndef PK_KERNEL_%s_H\n#define PK_KERNEL_%s_H\n\n#include <pk/pk.h>\n\n", g->k->name, g->k->name);
+  buf_puts(h, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+  Gen plain = {.k = g->k, .arena = g->arena};
+  put_prototype(&plain, entry, h, false);
+  buf_printf(h, ";\nextern const pk_kernel %s_kernel;\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", g->k->name);
+}
+
+static void put_entry(Gen *g, const char *entry, Buf *out) {
+  const Kernel *k = g->k;
+  int operands = k->inputs + k->outputs;
+  buf_printf(out, "const pk_kernel %s_kernel = {\n  .abi = PK_ABI,\n  .name = \"%s\",\n  .signature = \"", k->name, k->name);
+  put_signature(g, out);
+  buf_puts(out, "\",\n  .statics = \"");
+  put_statics(g, out);
+  int bound = 0;
+  for (int i = 0; i < k->sizes.count; i++) bound += !k->sizes.at[i].value;
+  buf_printf(out, "\",\n  .operands = %d,\n  .inputs = %d,\n  .operand = %s_operands,\n  .sizes = %d,\n  .size_name = %s_sizes,\n  .bound = %d,\n", operands, k->inputs, k->name,
+             k->sizes.count, k->name, bound);
+  buf_printf(out, "  .vmem_limit = %lld,\n  .prepare = %s_prepare,\n  .cell = %s_cell,\n};\n\n", (long long)k->vmem_limit, k->name, k->name);
+  put_prototype(g, entry, out, true);
+  buf_puts(out, " {\n  DLTensor *const tensors[] = {");
+  for (int i = 0; i < operands; i++) buf_printf(out, "%s%s%s", i ? ", " : "", i < k->inputs ? "(DLTensor *)(uintptr_t)" : "", k->refs.at[i]->name);
+  buf_printf(out, "%s};\n  return pk_call_kernel(context, &%s_kernel, tensors);\n}\n", operands ? "" : "NULL", k->name);
+}
+
+static void put_preamble(Gen *g, Buf *out) {
+  buf_puts(out, "/* ");
+  put_signature(g, out);
+  buf_puts(out, "\n * ");
+  put_statics(g, out);
+  const Target *t = g->target;
+  buf_printf(out, "\n * Generated by pkc for %s: vectors of %d bytes, register tile %d x %d. Runs on any machine. */\n", t->name, t->vector_bytes, t->dot_rows, g->panel);
+  buf_printf(out, "#define PK_VEC_BYTES %d\n#define PK_DOT_MR %d\n#define PK_DOT_NV %d\n", t->vector_bytes, t->dot_rows, t->dot_vectors);
+  buf_puts(out, "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/pack.h>\n#include <pk/scalar.h>\n#include <math.h>\n\n");
+  Gen plain = {.k = g->k, .arena = g->arena};
+  put_prototype(&plain, entry_name(g), out, false);
+  buf_printf(out, ";\nextern const pk_kernel %s_kernel;\n\n", g->k->name);
+}
+
+void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops, Buf *explain_text) {
+  Buf cell = {0}, own_loops = {0};
+  if (explain_text && !loops) loops = &own_loops;
+  Gen *g = new_gen(k, options, &cell, loops, explain_text);
+  find_demand(g);
+  choose_forms(g);
+  ref_buffers(g);
+  find_fetches(g);
+  if (loops) buf_printf(loops, "loops of %s\n", k->name);
+  emit_cell(g);
+  put_preamble(g, c);
+  put_tables(g, c);
+  buf_add(c, cell.text, cell.length);
+  put_prepare(g, c);
+  put_entry(g, entry_name(g), c);
+  put_header(g, entry_name(g), h);
+  if (explain_text) explain_all(g);
+  buf_free(&cell);
+  buf_free(&own_loops);
+}

@@ -1,0 +1,199 @@
+// How each operand moves between HBM and VMEM.
+//
+// DIRECT: it does not; loops read or write the array itself. COPY: the runtime's engine moves the block as it is. ROWS and
+// PANELS: a copy that also widens (bf16 to f32, i8 to i16) and lays the block out as the micro-kernel of `dot` wants it.
+#include "codegen/gen.h"
+
+// ---- the shape of a dot
+
+static const Instr *skip_transpose(const Instr *v, bool *transposed) {
+  while (v->op == OP_TRANSPOSE && v->type.rank == 2 && v->ints[0] == 1) {
+    *transposed = !*transposed;
+    v = v->args[0];
+  }
+  return v;
+}
+
+static bool find_label(const int8_t *labels, int8_t label, int *axis) {
+  for (*axis = 0; *axis < 2; ++*axis)
+    if (labels[*axis] == label) return true;
+  return false;
+}
+
+DotShape dot_shape(const Instr *v) {
+  DotShape s = {.a = v->args[0], .b = v->args[1]};
+  if (s.a->type.rank != 2 || s.b->type.rank != 2 || v->type.rank != 2) return s;
+  for (int i = 0; i < 2; i++)
+    if (v->args[i]->type.dtype == DT_U16 || v->args[i]->type.dtype == DT_I64) return s;
+  const int8_t *a = v->labels.a, *b = v->labels.b, *out = v->labels.out;
+  int m, n;
+  if (!find_label(a, out[0], &m)) {
+    const int8_t *other = a;
+    a = b;
+    b = other;
+    s.a = v->args[1];
+    s.b = v->args[0];
+  }
+  if (!find_label(a, out[0], &m) || !find_label(b, out[1], &n) || out[0] == out[1]) return s;
+  if (a[1 - m] != b[1 - n] || a[1 - m] == out[0] || a[1 - m] == out[1]) return s;
+  s.a_transposed = m == 1;
+  s.b_transposed = n == 0;
+  s.plain = true;
+  s.a = (Instr *)(uintptr_t)skip_transpose(s.a, &s.a_transposed);
+  s.b = (Instr *)(uintptr_t)skip_transpose(s.b, &s.b_transposed);
+  return s;
+}
+
+static bool fits_i16(DType t) { return t == DT_I8 || t == DT_U8 || t == DT_I16 || t == DT_BOOL; }
+
+DType dot_element(const Instr *dot) {
+  DType a = dot->args[0]->type.dtype, b = dot->args[1]->type.dtype;
+  if (is_float(a)) return DT_F32;
+  return fits_i16(a) && fits_i16(b) ? DT_I16 : DT_I32;
+}
+
+// ---- how a ref is used
+
+typedef struct {
+  int loads, partial_loads, stores, partial_stores;
+  int left, right, other;            // uses of its loads as left or right operand of a plain dot, or otherwise
+  bool mixed;                        // some transposed, some not
+  int transposed;                    // -1: no dot seen
+  DType element;
+} Uses;
+
+static void note_dot_use(Uses *u, const Instr *load, const Instr *dot) {
+  DotShape s = dot_shape(dot);
+  if (!s.plain || (s.a == load && s.b == load)) {
+    u->other++;
+    return;
+  }
+  bool transposed = s.a == load ? s.a_transposed : s.b_transposed;
+  if (s.a == load) u->left++;
+  else u->right++;
+  if (u->transposed >= 0 && u->transposed != transposed) u->mixed = true;
+  if (u->transposed >= 0 && u->element != dot_element(dot)) u->mixed = true;
+  u->transposed = transposed;
+  u->element = dot_element(dot);
+}
+
+static void note_value_uses(Uses *u, const Instr *load, const Instr *v) {
+  const Val *info = val(v);
+  for (int i = 0; i < info->users.count; i++) {
+    const Instr *user = info->users.at[i];
+    if (user->op == OP_DOT) note_dot_use(u, load, user);
+    else if (user->op == OP_TRANSPOSE && user->type.rank == 2) note_value_uses(u, load, user);
+    else u->other++;
+  }
+}
+
+static bool partial_where_it_overhangs(const RefGen *r, const Instr *v) {
+  for (int k = 0; k < r->ref->type.rank; k++) {
+    bool covers = !v->window.squeeze[k] && v->window.stride[k] == 1 && v->window.size[k] == r->ref->type.dim[k];
+    if (!covers && r->inside[k] != DEMAND_FULL) return true;
+  }
+  return false;
+}
+
+typedef struct { Gen *g; Uses *uses; } UseWalk;
+
+static void note_use(Instr *v, void *context) {
+  UseWalk *w = context;
+  if (v->op != OP_LOAD && v->op != OP_STORE) return;
+  Uses *u = &w->uses[v->ref->id];
+  RefGen *r = &w->g->refs[v->ref->id];
+  if (v->op == OP_STORE) {
+    u->stores++;
+    r->stored = true;
+    u->partial_stores += partial_where_it_overhangs(r, v);
+    return;
+  }
+  u->loads++;
+  r->loaded = true;
+  u->partial_loads += !ir_window_is_full(v) || v->nargs > r->ref->type.rank;
+  note_value_uses(u, v, v);
+}
+
+// ---- decisions
+
+static bool squeezed_in_range(Gen *g, const Ref *ref) {
+  for (int k = 0; k < ref->array.rank; k++)
+    if (ref->squeeze[k] && !index_in_range(g, ref, k)) return false;
+  return true;
+}
+
+static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
+  const Ref *ref = r->ref;
+  if (g->options->literal_dma) return "--dma=literal";
+  if (ref->at != AT_BLOCK) return "its blocks start at elements, which may lie before the array";
+  if (!squeezed_in_range(g, ref)) return "its squeezed index is not known to be in range";
+  if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0) return "its last axis is squeezed: rows are not contiguous";
+  if (ref->alias) return "it shares memory with another operand";
+  if (ref->role == REF_OUTPUT && u->loads) return "it is read back while it stays";
+  if (ref->role == REF_OUTPUT && u->partial_stores) return "a part of it is stored where it may overhang its array";
+  for (int k = 0; ref->role == REF_INPUT && k < ref->type.rank; k++)
+    if (r->inside[k] != DEMAND_FULL && r->demand[k] != r->inside[k] && r->demand[k])
+      return ref->has_pad ? "its pad is read" : "more of it is read than lies inside its array";
+  return NULL;
+}
+
+static bool aliased(Gen *g, const Ref *ref) {
+  for (int i = 0; i < g->k->refs.count; i++)
+    if (g->k->refs.at[i]->alias == ref) return true;
+  return false;
+}
+
+// Rows of constant length that are whole rows of the array: consecutive rows lie side by side, so reading them in place is
+// as good as a copy. Other rows may lie a multiple of 4 KiB apart, which a register tile of 14 rows cannot read from L1.
+static bool rows_are_whole(const Ref *ref) {
+  int last = ref->array.rank - 1;
+  return dim_is_const(ref->array.dim[last]) && ref->array.dim[last] == ref->block[last];
+}
+
+static void choose_input(Gen *g, RefGen *r, const Uses *u) {
+  const Ref *ref = r->ref;
+  const char *not_direct = why_not_direct(g, r, u);
+  bool dot_only = u->loads && !u->partial_loads && !u->other && !u->mixed && ref->type.rank == 2 && !g->options->literal_dma &&
+                  !(u->left && u->right) && ref->space == SPACE_VMEM && ref->at == AT_BLOCK && !ref->squeeze[ref->array.rank - 1];
+  r->element = ref->type.dtype;
+  if (dot_only && u->right) {
+    r->form = FORM_PANELS;
+    r->element = u->element;
+    r->transposed = u->transposed == 1;
+    r->why = r->transposed ? "right operand of dot, transposed on the way" : "right operand of dot";
+  } else if (dot_only && u->left && (not_direct || u->transposed == 1 || u->element != r->element || !rows_are_whole(ref))) {
+    r->form = FORM_ROWS;
+    r->why = u->element != r->element ? "left operand of dot, widened on the way"
+             : u->transposed == 1     ? "left operand of dot, transposed on the way"
+                                      : "left operand of dot: rows laid side by side";
+    r->element = u->element;
+    r->transposed = u->transposed == 1;
+  } else if (not_direct || aliased(g, ref)) {
+    r->form = FORM_COPY;
+    r->why = not_direct ? not_direct : "an output shares its memory";
+  } else {
+    r->form = FORM_DIRECT;
+    r->why = "every element is read in place, none past the end";
+  }
+}
+
+static void choose_output(Gen *g, RefGen *r, const Uses *u) {
+  const char *not_direct = why_not_direct(g, r, u);
+  r->element = r->ref->type.dtype;
+  r->form = not_direct ? FORM_COPY : FORM_DIRECT;
+  r->why = not_direct ? not_direct : "written once, in place";
+}
+
+void choose_forms(Gen *g) {
+  int count = g->k->refs.count;
+  Uses *uses = NEW_ARRAY(g->arena, Uses, count + 1);
+  for (int i = 0; i < count; i++) uses[i].transposed = -1;
+  ir_walk(g->k->body, note_use, &(UseWalk){g, uses});
+  for (int i = 0; i < count; i++) {
+    RefGen *r = &g->refs[i];
+    r->element = r->ref->type.dtype;
+    if (r->ref->role == REF_INPUT) choose_input(g, r, &uses[i]);
+    else if (r->ref->role == REF_OUTPUT) choose_output(g, r, &uses[i]);
+    else r->form = FORM_COPY;
+  }
+}

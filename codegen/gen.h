@@ -1,0 +1,243 @@
+// The generator's own structures: the loop IR between the block IR and C text.
+//
+// Data flow of emit_kernel (emit.c):
+//   demand.c    which part of every value and ref anybody can see (edges need no work)
+//   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack into the layout `dot` wants
+//   schedule.c  each region as a list of groups: loops over rows that run a sequence of steps (column loops and dots)
+//   buffers.c   what is kept in the arena, and where
+//   group.c, generic.c, scalar.c, step.c   each group, operation and grid step as C
+#ifndef CODEGEN_GEN_H
+#define CODEGEN_GEN_H
+
+#include "codegen/emit.h"
+#include "codegen/ir.h"
+#include "codegen/target.h"
+
+typedef struct Gen Gen;
+typedef struct Group Group;
+
+// How many elements along an axis anybody can see: NULL (none), DEMAND_FULL (all of the block), or the C name of a variable
+// that holds the number of elements of some operand's block that lie inside its array.
+typedef const char *Demand;
+extern const char DEMAND_FULL[];
+
+// ---- buffers in the arena
+
+typedef struct {
+  const char *name;        // C name of its pointer
+  DType element;           // as stored: dot operands are widened
+  int rank;
+  Dim dim[MAX_RANK];
+  const char *stride[MAX_RANK];  // C expressions, in elements
+  const char *bytes;       // C expression
+  const char *purpose;     // for explain and the comment beside it
+  const char *slots;       // C expression: how many copies side by side (block caches), or NULL for one
+} Buffer;
+
+// ---- refs
+
+typedef enum { FORM_DIRECT, FORM_COPY, FORM_ROWS, FORM_PANELS } Form;
+
+typedef struct {
+  Ref *ref;
+  Form form;
+  bool transposed;               // PANELS, ROWS: HBM holds the block transposed
+  const char *why;               // one line for explain
+  DType element;                 // as the loops read it
+  const char *name;              // C name of the pointer to element (0, ..) of the block
+  const char *stride[MAX_RANK];  // of each axis of ref->type, C expression in elements
+  Demand inside[MAX_RANK];       // DEMAND_FULL: the block never overhangs along this axis
+  Demand demand[MAX_RANK];       // what is read of it (or written back)
+  Buffer *buffer;                // NULL for DIRECT
+  Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
+  bool loaded, stored;
+  const char *revisits;          // C expression: blocks that come back, when there are any
+} RefGen;
+
+// ---- values (Instr.note)
+
+typedef struct {
+  LIST(Instr *) users;
+  Demand demand[MAX_RANK];
+  Region *region;
+  int position;        // of the instruction among all of the kernel's, in program order
+  // placed by schedule.c
+  Group *group;
+  int step;            // vectors: index of the step that computes it
+  int after;           // row scalars: index of the step after which it is known, -1: from the start of the row
+  // chosen by schedule.c and buffers.c
+  bool snapshot;       // a LOAD whose ref changes before its last use: copied where it stands
+  bool recompute;      // cheap: computed again in each step that uses it
+  Buffer *buffer;      // NULL: lives in registers
+  bool row_local;      // the buffer holds one row (or one strip of rows) at a time
+  const char *scalar;  // rank 0: C expression
+  Buffer *panels, *left;  // DOT: operands packed before its group, where they are not at hand as the micro-kernel wants them
+} Val;
+
+static inline Val *val(const Instr *instr) { return instr->note; }
+
+// ---- groups: the loop IR
+
+typedef enum { STEP_COLUMNS, STEP_DOT } StepKind;
+
+typedef struct {
+  StepKind kind;
+  Dim columns;          // extent of the column loop
+  Demand demand;        // of it, what is computed
+  LIST(Instr *) members;  // vectors, reductions and stores, in program order
+  Instr *dot;           // STEP_DOT
+  Instr *into;          // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
+} Step;
+
+typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKind;
+
+struct Group {
+  GroupKind kind;
+  int index;                   // in its region's schedule
+  Region *region;
+  int leads;                   // axes before the column axis
+  Dim lead[MAX_RANK];
+  Demand lead_demand[MAX_RANK];
+  LIST(Step) steps;
+  LIST(Instr *) scalars;       // row scalars and their stores, in program order
+  Instr *instr;                // GENERIC, CONTROL, SCALAR
+  bool has_dot;
+  int strip;                   // rows a strip; 0: no strips
+};
+
+typedef struct { LIST(Group *) groups; } Schedule;
+
+// ---- the generator
+
+typedef struct { const char *key, *name; } NamedText;
+
+struct Gen {
+  Kernel *k;
+  Arena *arena;
+  const EmitOptions *options;
+  const Target *target;
+  int lanes, panel;              // lanes of a vector; columns of a panel
+  RefGen *refs;                  // by Ref.id
+  LIST(Buffer *) buffers;
+  LIST(NamedText) insides;       // distinct counts of elements inside an array -> variable
+  LIST(const char *) taken;      // C names in use in the open scopes
+  LIST(const char *) kept;       // .. in all of the function
+  const char **size_name, **axis_name;
+  int instr_count;
+  Buf *c;                        // the cell function under construction
+  int indent;
+  Buf *loops, *explain;          // may be NULL
+};
+
+// text.c
+const char *text(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
+void line(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
+void open_block(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);   // "... {"
+void close_block(Gen *g);
+const char *unique_name(Gen *g, const char *base);                    // a C identifier nothing else uses
+const char *lasting_name(Gen *g, const char *base);                   // .. in all of the function, whatever scope is open
+const char *dim_text(Gen *g, Dim d);
+const char *demand_text(Gen *g, Demand demand, Dim d);                // the extent a loop runs to
+const char *mul_text(Gen *g, const char *a, const char *b);           // folds constants
+const char *add_text(Gen *g, const char *a, const char *b);
+const char *round_up_text(Gen *g, const char *a, int64_t to);
+const char *ctype(DType t);                                           // of an element in memory
+void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
+int line_of(Gen *g, Span span);
+
+// demand.c
+void find_demand(Gen *g);
+Demand demand_join(Demand a, Demand b);
+Demand contracted_demand(Gen *g, const Instr *dot);            // along the axis a plain dot sums over
+bool index_in_range(Gen *g, const Ref *ref, int axis);         // is this squeezed index sure to lie in the array?
+
+// forms.c
+void choose_forms(Gen *g);
+typedef struct { Instr *a, *b; bool a_transposed, b_transposed; bool plain; } DotShape;
+DotShape dot_shape(const Instr *dot);      // plain: [M, K] x [K, N] up to transposed operands
+DType dot_element(const Instr *dot);       // how operands are stored for the micro-kernel: F32, I16 or I32
+
+// schedule.c
+Schedule *schedule_region(Gen *g, Region *region);
+bool is_row_scalar(const Instr *instr);       // one element a row
+bool is_transparent(const Instr *instr);      // evaluated where it is used
+bool load_is_vector(const Instr *instr);      // LOAD, STORE: lanes are neighbours in the ref
+bool compares_with_index(const Instr *instr); // i32 lanes against an i64 scalar
+
+bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
+
+// buffers.c
+Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose);
+void place_values(Gen *g, Schedule *s);    // which members of the groups need memory
+const char *panel_depth(Gen *g, DType element, Dim k);
+void ref_buffers(Gen *g);
+const char *slot_bytes_text(Gen *g, const Buffer *b);
+void emit_layout(Gen *g, Buf *out);
+
+int run_of_step(const Group *group, int step);   // dots before a step; steps of one run share a loop over rows
+int run_after(const Group *group, int after);
+
+// Where an element of a value or ref is: pointer expression, element dtype, strides. False when it is only in registers.
+typedef struct { const char *pointer; DType element; const char *stride[MAX_RANK]; } Place;
+bool place_of(Gen *g, const Instr *v, Place *place);
+const char *start_text(Gen *g, const Instr *access, int axis);   // of a LOAD's or STORE's window, clamped into the ref
+
+// group.c
+void emit_rows(Gen *g, Group *group);
+
+// vector.c: expressions of one vector, or of one element, at a place in the loops
+typedef struct { const Instr *v; const char *name; bool lanes; const char *const *index; } Known;
+typedef struct {
+  Gen *g;
+  Group *group;
+  int run;                          // of steps: row scalars of other runs are in memory
+  int step;                         // column step, or -1 between them
+  const char *index[MAX_RANK];      // of the rows, then of the column
+  const char *strip_row;            // index of the row in its strip
+  const char *left;                 // in the last, partial vector of a row: how many lanes count; else NULL
+  LIST(Known) known;                // values that have a C variable here
+} Context;
+const char *vector_at(Context *x, const Instr *v);     // what a member computes: the vector at index
+const char *element_at(Context *x, const Instr *v);    // .. the element at index
+const char *argument_at(Context *x, const Instr *v, bool lanes);  // a value that a member reads
+void know(Context *x, const Instr *v, const char *name, bool lanes);
+const char *address(Context *x, const Place *p, int rank, const char *const *index);
+
+const char *reduce_operation(const Instr *v);            // "add", "max" ..
+const char *reduce_lanes(const Instr *v);                // lane type it works in
+const char *reduce_identity(Gen *g, const Instr *v);
+
+// generic.c: operations that are not loops over rows: plain loops over elements
+void emit_generic(Gen *g, Instr *instr);
+void emit_scalar(Gen *g, Instr *instr);
+
+// scalar.c
+const char *scalar_text(Gen *g, const Instr *instr);                // rank-0 expression
+const char *index_text(Gen *g, const Region *region, int result);   // of an index map, extent, requirement
+const char *scalar_op_text(Gen *g, const Instr *instr, const char *const *args);
+const char *vector_op_text(Gen *g, const Instr *instr, const char *const *args);
+const char *lane_type(DType t);                                      // "f32", "i32", "u32"
+const char *vector_type(DType t);                                    // "pk_f32v", "pk_i32v", "pk_mask"
+const char *scalar_type(DType t);                                    // C type of a rank-0 value
+const char *const_text(Gen *g, const Instr *constant);
+
+// region.c
+void find_fetches(Gen *g);                 // where each input's block is made present
+void emit_region(Gen *g, Region *region);
+
+// move.c: operands between HBM and VMEM
+void emit_position(Gen *g, RefGen *r, Buf *setup);   // where this step's block is, and the pointer to a DIRECT one
+void emit_fetch(Gen *g, RefGen *r);
+void emit_turn(Gen *g, RefGen *r);                    // an output's block is written back when another takes its place
+void emit_last_writeback(Gen *g, RefGen *r);
+const char *pk_dtype_name(DType t);
+
+// explain.c
+void explain_all(Gen *g);
+
+// step.c
+void emit_cell(Gen *g);
+bool mentions(const char *c_text, const char *name);
+void emit_extents(Gen *g, Buf *out);   // sizes and grid extents as C variables, from the array `size`
+
+#endif

@@ -1,0 +1,391 @@
+// A group of loops as C: rows, strips of rows, the column loops inside a row, and dots.
+#include "codegen/gen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { REDUCE_SUMS = 4 };  // independent accumulators of a reduction: hides the latency of an add (4) at two a cycle, half of it
+
+static const char *member_name(Gen *g, const Instr *v) {
+  return v->text && op_info[v->op].class != OPC_CONTROL ? unique_name(g, v->text) : unique_name(g, text(g, "v%d", v->id));
+}
+
+// ---- reductions
+
+static const char *reduce_verb(Op op) {
+  switch (op) {
+    case OP_REDUCE_SUM: return "add";
+    case OP_REDUCE_PROD: return "mul";
+    case OP_REDUCE_MAX: return "max";
+    case OP_REDUCE_MIN: return "min";
+    case OP_REDUCE_AND: return "and";
+    default: return "or";
+  }
+}
+
+// Sums and products of integers are the same bits signed or not.
+static const char *reduce_lane(const Instr *v) {
+  DType t = v->args[0]->type.dtype;
+  if (t == DT_BOOL) return "mask";
+  bool sign_matters = v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN;
+  return is_float(t) ? "f32" : sign_matters ? lane_type(t) : "i32";
+}
+
+static const char *identity_text(Gen *g, const Instr *v) {
+  DType t = v->args[0]->type.dtype;
+  switch (v->op) {
+    case OP_REDUCE_SUM: return is_float(t) ? "0.0f" : "0";
+    case OP_REDUCE_PROD: return is_float(t) ? "1.0f" : "1";
+    case OP_REDUCE_AND: return "true";
+    case OP_REDUCE_OR: return "false";
+    default: break;
+  }
+  bool greatest = v->op == OP_REDUCE_MIN;
+  if (is_float(t)) return greatest ? "INFINITY" : "-INFINITY";
+  if (t == DT_U32 && greatest) return "UINT32_MAX";
+  if (t == DT_I32 && !greatest) return "INT32_MIN";
+  return text(g, "%lld", (long long)(greatest ? dtype_max(t) : dtype_min(t)));
+}
+
+const char *reduce_identity(Gen *g, const Instr *v) { return identity_text(g, v); }
+const char *reduce_operation(const Instr *v) { return reduce_verb(v->op); }
+const char *reduce_lanes(const Instr *v) { return reduce_lane(v); }
+
+typedef struct { const Instr *v; const char *name; } Sum;
+typedef LIST(Sum) SumList;
+
+static const char *splat_lane(const Instr *v) { return strcmp(reduce_lane(v), "u32") == 0 ? "u32" : reduce_lane(v); }
+
+static void declare_sums(Context *x, const Step *step, SumList *sums) {
+  Gen *g = x->g;
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    if (op_info[v->op].class != OPC_REDUCE) continue;
+    Sum sum = {v, unique_name(g, text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id), reduce_verb(v->op)))};
+    LIST_PUSH(g->arena, sums, sum);
+    const char *start = text(g, "pk_splat_%s(%s)", splat_lane(v), identity_text(g, v));
+    line(g, "%s %s[%d] = {%s, %s, %s, %s};", vector_type(v->args[0]->type.dtype), sum.name, REDUCE_SUMS, start, start, start, start);
+  }
+}
+
+static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char *value) {
+  const char *lane = reduce_lane(sum->v), *select = strcmp(lane, "u32") == 0 ? "i32" : lane;
+  const char *place = text(x->g, "%s[%s]", sum->name, slot);
+  const char *added = text(x->g, "pk_%s_%s(%s, %s)", reduce_verb(sum->v->op), lane, place, value);
+  if (x->left) added = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, x->left, added, place);
+  line(x->g, "%s = %s;", place, added);
+}
+
+static void finish_sums(Context *x, const SumList *sums) {
+  Gen *g = x->g;
+  for (int i = 0; i < sums->count; i++) {
+    const Instr *v = sums->at[i].v;
+    const char *s = sums->at[i].name, *verb = reduce_verb(v->op), *lane = reduce_lane(v);
+    const char *all = text(g, "pk_%s_%s(pk_%s_%s(%s[0], %s[1]), pk_%s_%s(%s[2], %s[3]))", verb, lane, verb, lane, s, s, verb, lane, s, s);
+    const char *result = strcmp(lane, "mask") == 0 ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
+                                                   : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
+    DType t = v->type.dtype;
+    if (t == DT_BF16 || t == DT_F16) result = text(g, "pks_round_%s(%s)", dtype_info[t].name, result);
+    else if (dtype_bytes(t) < 4 && t != DT_BOOL) result = text(g, "pks_wrap_%s(%s)", dtype_info[t].name, result);
+    else if (t == DT_U32) result = text(g, "(uint32_t)%s", result);
+    const char *name = member_name(g, v);
+    line(g, "const %s %s = %s;", scalar_type(t), name, result);
+    know(x, v, name, false);
+    if (val(v)->buffer) line(g, "pks_store_%s(%s + %s, %s);", dtype_info[val(v)->buffer->element].name, val(v)->buffer->name,
+                             val(v)->row_local ? x->strip_row : "0", name);
+  }
+}
+
+// A row scalar whose buffer holds all rows.
+static void keep_row_scalar(Context *x, const Instr *v, const char *name) {
+  const Val *info = val(v);
+  if (!info->buffer) return;
+  Place p;
+  REQUIRE(place_of(x->g, v, &p));
+  const char *at = info->row_local ? text(x->g, "%s + %s", p.pointer, x->strip_row) : address(x, &p, v->type.rank, x->index);
+  line(x->g, "pks_store_%s(%s, %s);", dtype_info[p.element].name, at, name);
+}
+
+// ---- members of a column loop
+
+static const char *member_address(Context *x, const Instr *v, Place *p) {
+  REQUIRE(place_of(x->g, v, p));
+  const Type *t = v->op == OP_STORE ? &ir_store_value(v)->type : &v->type;
+  if (v->op != OP_STORE && val(v)->row_local) {
+    const char *two[2] = {x->strip_row, x->index[t->rank - 1]};
+    return address(x, p, 2, two);
+  }
+  return address(x, p, t->rank, x->index);
+}
+
+static void emit_store(Context *x, const Instr *v) {
+  Place p;
+  const RefGen *r = &x->g->refs[v->ref->id];
+  const char *at = member_address(x, v, &p), *t = dtype_info[p.element].name, *value = argument_at(x, ir_store_value(v), true);
+  const Instr *mask = ir_mask(v);
+  if (mask) {
+    const char *m = argument_at(x, mask, true);
+    if (x->left) m = text(x->g, "pk_and_mask(%s, pk_mask_first(%s))", m, x->left);
+    line(x->g, "pk_storem_%s(%s, %s, %s);", t, at, value, m);
+  } else if (x->left) {
+    line(x->g, "pk_storen_%s(%s, %s, %s);", t, at, value, x->left);
+  } else if (r->form == FORM_DIRECT && p.element == DT_F32) {
+    line(x->g, "pk_put_f32(%s, %s, %s_stream);", at, value, r->name);
+  } else {
+    line(x->g, "pk_store_%s(%s, %s);", t, at, value);
+  }
+}
+
+static void emit_member(Context *x, const Instr *v, const SumList *sums, const char *slot) {
+  Gen *g = x->g;
+  if (v->op == OP_STORE) {
+    emit_store(x, v);
+    return;
+  }
+  if (op_info[v->op].class == OPC_REDUCE) {
+    for (int i = 0; i < sums->count; i++)
+      if (sums->at[i].v == v) add_to_sum(x, &sums->at[i], slot, argument_at(x, v->args[0], true));
+    return;
+  }
+  if (v->type.dtype == DT_I64) return;  // only compared with a scalar: the comparison reads its operand
+  const char *name = member_name(g, v);
+  line(g, "const %s %s = %s;", vector_type(v->type.dtype), name, vector_at(x, v));
+  know(x, v, name, true);
+  if (!val(v)->buffer) return;
+  Place p;
+  const char *at = member_address(x, v, &p);
+  const char *value = v->type.dtype == DT_BOOL && p.element != DT_BOOL ? text(g, "pk_cast_mask_i32(%s)", name) : name;
+  line(g, "pk_store_%s(%s, %s);", dtype_info[p.element].name, at, value);
+}
+
+static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot, const char *column, const char *left) {
+  int known = x->known.count, taken = x->g->taken.count;  // names of this scope may be used again after it
+  x->index[x->group->leads] = column;
+  x->left = left;
+  for (int m = 0; m < step->members.count; m++) emit_member(x, step->members.at[m], sums, slot);
+  x->left = NULL;
+  x->known.count = known;
+  x->g->taken.count = taken;
+}
+
+// What a step's whole vectors are worth: extent, and how far loops of whole turns go.
+static bool is_number(const char *s, int64_t *n) {
+  char *end;
+  *n = strtoll(s, &end, 10);
+  return *end == 0;
+}
+
+static void emit_column_step(Context *x, const Step *step) {
+  Gen *g = x->g;
+  if (step->members.count == 0) return;
+  SumList sums = {0};
+  declare_sums(x, step, &sums);
+  const char *n = demand_text(g, step->demand, step->columns), *column = unique_name(g, "col");
+  int64_t constant, turn = (int64_t)g->lanes * (sums.count ? REDUCE_SUMS : 1);
+  bool fixed = is_number(n, &constant), tail = !fixed || constant % turn != 0;
+  if (tail) line(g, "int64_t %s = 0;", column);
+  if (!fixed || constant >= turn) {
+    open_block(g, "for (%s%s; %s + %lld <= %s; %s += %lld)", tail ? "" : "int64_t ", tail ? "" : text(g, "%s = 0", column), column, (long long)turn, n,
+               column, (long long)turn);
+    if (sums.count) {
+      const char *turn_name = unique_name(g, "u"), *here = text(g, "%s + %s * %d", column, turn_name, g->lanes);
+      line(g, "PK_UNROLL");
+      open_block(g, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, REDUCE_SUMS, turn_name);
+      emit_members(x, step, &sums, turn_name, here, NULL);
+      close_block(g);
+    } else {
+      emit_members(x, step, &sums, "0", column, NULL);
+    }
+    close_block(g);
+  }
+  if (tail) {
+    open_block(g, "for (; %s < %s; %s += %d)", column, n, column, g->lanes);
+    const char *left = unique_name(g, "left");
+    line(g, "const int64_t %s = %s - %s;", left, n, column);
+    emit_members(x, step, &sums, "0", column, left);
+    close_block(g);
+  }
+  finish_sums(x, &sums);
+}
+
+// ---- row scalars
+
+static void emit_row_scalar(Context *x, const Instr *v) {
+  Gen *g = x->g;
+  x->index[x->group->leads] = "0";
+  if (v->op == OP_STORE) {
+    Place p;
+    const char *at = member_address(x, v, &p), *value = argument_at(x, ir_store_value(v), false);
+    const Instr *mask = ir_mask(v);
+    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", argument_at(x, mask, false)) : "", dtype_info[p.element].name, at, value);
+    return;
+  }
+  const char *name = member_name(g, v);
+  line(g, "const %s %s = %s;", scalar_type(v->type.dtype), name, element_at(x, v));
+  know(x, v, name, false);
+  keep_row_scalar(x, v, name);
+}
+
+// ---- one row: all steps of a run, with the row scalars between them
+
+static bool run_is_empty(const Group *group, int run, int from, int to) {
+  for (int s = from; s < to; s++)
+    if (group->steps.at[s].members.count) return false;
+  for (int i = 0; i < group->scalars.count; i++)
+    if (run_after(group, val(group->scalars.at[i])->after) == run) return false;
+  return true;
+}
+
+static void emit_run(Context *x, int run, int from, int to) {
+  int known = x->known.count, taken = x->g->taken.count;
+  x->run = run;
+  for (int s = from - 1; s < to; s++) {
+    if (s >= from) emit_column_step(x, &x->group->steps.at[s]);
+    for (int i = 0; i < x->group->scalars.count; i++) {
+      const Instr *v = x->group->scalars.at[i];
+      if (val(v)->after == s) emit_row_scalar(x, v);
+    }
+  }
+  x->g->taken.count = taken;
+  x->known.count = known;
+}
+
+// ---- dots
+
+static const char *dot_kind(DType element) { return element == DT_F32 ? "f32" : element == DT_I16 ? "i16" : "i32"; }
+
+static const char *packed_name(DType t) { return t == DT_BOOL ? "u8" : t == DT_U32 || t == DT_I32 ? "i32" : dtype_info[t].name; }
+
+static void pack_operands(Gen *g, const Instr *dot) {
+  DotShape s = dot_shape(dot);
+  Place p;
+  if (val(dot)->left) {
+    const Buffer *b = val(dot)->left;
+    int m = s.a_transposed;
+    REQUIRE(place_of(g, s.a, &p));
+    line(g, "pk_pack_rows%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", s.a_transposed ? "_t" : "", packed_name(p.element), b->name, b->stride[0],
+         p.pointer, p.stride[0], dim_text(g, s.a->type.dim[m]), dim_text(g, s.a->type.dim[1 - m]), dim_text(g, s.a->type.dim[m]), b->stride[0]);
+  }
+  if (val(dot)->panels) {
+    const Buffer *b = val(dot)->panels;
+    int n = s.b_transposed;
+    REQUIRE(place_of(g, s.b, &p));
+    const char *depth = panel_depth(g, b->element, s.b->type.dim[n]);
+    line(g, "pk_pack_panels%s_%s(%s, %s, %s, %s, %s, %s, %s, 0);", s.b_transposed ? "_t" : "", packed_name(p.element), b->name, depth, p.pointer,
+         p.stride[0], dim_text(g, s.b->type.dim[n]), dim_text(g, s.b->type.dim[1 - n]), dim_text(g, s.b->type.dim[1 - n]));
+  }
+}
+
+typedef struct { const char *pointer, *stride; } Matrix;
+
+static Matrix left_operand(Gen *g, const Instr *dot, const Group *group, const char *row) {
+  DotShape s = dot_shape(dot);
+  if (val(dot)->left) return (Matrix){add_text(g, val(dot)->left->name, mul_text(g, row, val(dot)->left->stride[0])), val(dot)->left->stride[0]};
+  if (val(s.a)->buffer && val(s.a)->row_local && val(s.a)->group == group) return (Matrix){val(s.a)->buffer->name, val(s.a)->buffer->stride[0]};
+  Place p;
+  REQUIRE(place_of(g, s.a, &p));
+  const char *stride = s.a_transposed ? g->refs[s.a->ref->id].stride[0] : p.stride[0];
+  return (Matrix){add_text(g, p.pointer, mul_text(g, row, stride)), stride};
+}
+
+static Matrix result_place(Gen *g, const Step *step, const char *row) {
+  if (step->into) {
+    const RefGen *r = &g->refs[step->into->ref->id];
+    return (Matrix){add_text(g, r->name, mul_text(g, row, r->stride[0])), r->stride[0]};
+  }
+  const Val *info = val(step->dot);
+  const char *at = info->row_local ? info->buffer->name : add_text(g, info->buffer->name, mul_text(g, row, info->buffer->stride[0]));
+  return (Matrix){at, info->buffer->stride[0]};
+}
+
+static void emit_dot(Gen *g, const Group *group, const Step *step, const char *row, const char *rows) {
+  const Instr *dot = step->dot;
+  DotShape s = dot_shape(dot);
+  DType element = dot_element(dot);
+  Matrix a = left_operand(g, dot, group, row), c = result_place(g, step, row);
+  Dim k = s.b->type.dim[s.b_transposed];
+  const char *panels = val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name, *depth = panel_depth(g, element, k);
+  const char *along = demand_text(g, contracted_demand(g, dot), k);
+  if (element == DT_I16) {
+    along = text(g, "(%s + 1) / 2", along);
+    depth = text(g, "%s / 2", depth);
+  }
+  bool cast = element != DT_F32 && dot->type.dtype != DT_I32;
+  line(g, "/* line %d: dot%s */", line_of(g, dot->span), step->into ? ", added in place" : "");
+  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, %s);", dot_kind(element), rows, demand_text(g, step->demand, step->columns), a.pointer, a.stride, panels,
+       depth, along, cast ? "(int32_t *)" : "", c.pointer, c.stride, step->into ? "PK_DOT_ADD" : "PK_DOT_SET");
+}
+
+// ---- the group
+
+static const char *open_row_loop(Gen *g, const char *from, const char *to) {
+  const char *row = unique_name(g, "row");
+  open_block(g, "for (int64_t %s = %s; %s < %s; %s++)", row, from, row, to, row);
+  return row;
+}
+
+static void emit_runs(Context *x, const char *first, const char *end, const char *count) {
+  Gen *g = x->g;
+  Group *group = x->group;
+  int runs = run_of_step(group, group->steps.count) + 1;
+  for (int run = 0, s = 0; run < runs; run++) {
+    int from = s, to = s;
+    while (to < group->steps.count && group->steps.at[to].kind == STEP_COLUMNS) to++;
+    if (!run_is_empty(group, run, from, to)) {
+      const char *row = open_row_loop(g, first, end);
+      x->index[group->leads - 1] = row;
+      x->strip_row = strcmp(first, "0") == 0 ? row : text(g, "(%s - %s)", row, first);
+      emit_run(x, run, from, to);
+      close_block(g);
+    }
+    if (to < group->steps.count) emit_dot(g, group, &group->steps.at[to], first, count);
+    s = to + 1;
+  }
+}
+
+static void emit_strips(Context *x) {
+  Gen *g = x->g;
+  Group *group = x->group;
+  const char *rows = demand_text(g, group->lead_demand[0], group->lead[0]);
+  int64_t n;
+  if (!group->strip || (is_number(rows, &n) && n <= group->strip)) {
+    emit_runs(x, "0", rows, rows);
+    return;
+  }
+  const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end");
+  open_block(g, "for (int64_t %s = 0; %s < %s; %s += %d)", first, first, rows, first, group->strip);
+  line(g, "const int64_t %s = pk_idx_min(%s + %d, %s);", end, first, group->strip, rows);
+  emit_runs(x, first, end, text(g, "%s - %s", end, first));
+  close_block(g);
+}
+
+static void emit_plain_rows(Context *x) {
+  Gen *g = x->g;
+  Group *group = x->group;
+  int opened = 0;
+  for (int i = 0; i < group->leads; i++) {
+    if (group->lead[i] == 1) {
+      x->index[i] = "0";
+      continue;
+    }
+    x->index[i] = open_row_loop(g, "0", demand_text(g, group->lead_demand[i], group->lead[i]));
+    opened++;
+  }
+  x->strip_row = "0";
+  if (!opened) {
+    line(g, "{");
+    g->indent++;
+  }
+  emit_run(x, 0, 0, group->steps.count);
+  for (int i = 0; i < (opened ? opened : 1); i++) close_block(g);
+}
+
+void emit_rows(Gen *g, Group *group) {
+  Context x = {.g = g, .group = group};
+  int taken = g->taken.count;
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].dot) pack_operands(g, group->steps.at[s].dot);
+  if (group->has_dot) emit_strips(&x);
+  else emit_plain_rows(&x);
+  g->taken.count = taken;
+}

@@ -1,0 +1,181 @@
+// Operands between HBM and VMEM, as C: where a block is, fetching it in its form, writing it back.
+#include "codegen/gen.h"
+
+#include <ctype.h>
+#include <string.h>
+
+const char *pk_dtype_name(DType t) {
+  static const char *const names[DT_COUNT] = {
+#define DTYPE(id, name, bits, class, ctype, meaning) [DT_##id] = "PK_" #id,
+#include "dsl/dtypes.def"
+#undef DTYPE
+  };
+  return names[t];
+}
+
+static const char *array_text(Gen *g, const Ref *ref) { return text(g, "call->array[%d]", ref->id); }
+
+static const char *at_text(Gen *g, const RefGen *r, int k) { return text(g, "%s_at%d", r->ref->name, k); }
+
+// Where the block starts along array axis k, in elements.
+static const char *start_of(Gen *g, const Ref *ref, int k) {
+  const char *index = index_text(g, ref->index_map, k), *block = dim_text(g, ref->block[k]);
+  if (ref->at != AT_BLOCK || strcmp(block, "1") == 0 || strcmp(index, "0") == 0) return index;
+  const Instr *v = ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[k];
+  return v->op == OP_AXIS || v->op == OP_CONST ? mul_text(g, index, block) : text(g, "pk_idx_mul(%s, %s)", index, block);
+}
+
+static void declare(Buf *setup, const char *declaration) { buf_printf(setup, "%s\n", declaration); }
+
+static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
+  for (int k = 0, axis = 0; k < r->ref->array.rank; k++) {
+    if (r->ref->squeeze[k]) continue;
+    Demand name = r->inside[axis++];
+    if (name == DEMAND_FULL) continue;
+    const char *own = text(g, "const int64_t %s = pk_inside(%s, %s, %s);", name, dim_text(g, r->ref->array.dim[k]), at_text(g, r, k), dim_text(g, r->ref->block[k]));
+    if (!setup->text || !strstr(setup->text, text(g, "const int64_t %s = ", name))) declare(setup, own);
+  }
+}
+
+// Address of the block's first element in HBM. An index outside the array moves to its edge: nothing is read there.
+static const char *hbm_pointer(Gen *g, const RefGen *r) {
+  const Ref *ref = r->ref;
+  const char *at = text(g, "(%s *)(void *)%s.data", ctype(ref->array.dtype), array_text(g, ref));
+  for (int k = 0; k < ref->array.rank; k++) {
+    const char *start = start_of(g, ref, k);
+    if (strcmp(start, "0") == 0) continue;
+    const char *stride = k == ref->array.rank - 1 ? NULL : text(g, "%s.stride[%d]", array_text(g, ref), k);
+    const char *inside = index_in_range(g, ref, k) ? at_text(g, r, k) : text(g, "pk_idx_clamp(%s, 0, %s)", at_text(g, r, k), dim_text(g, ref->array.dim[k]));
+    at = stride ? text(g, "%s + %s * %s", at, inside, stride) : text(g, "%s + %s", at, inside);
+  }
+  return at;
+}
+
+void emit_position(Gen *g, RefGen *r, Buf *setup) {
+  const Ref *ref = r->ref;
+  for (int k = 0; k < ref->array.rank; k++) declare(setup, text(g, "const int64_t %s = %s;", at_text(g, r, k), start_of(g, ref, k)));
+  declare_insides(g, r, setup);
+  if (r->form != FORM_DIRECT) return;
+  const char *constness = ref->role == REF_INPUT ? "const " : "";
+  for (int k = 0, axis = 0; k < ref->array.rank; k++) {
+    if (ref->squeeze[k]) continue;
+    const char *stride = r->stride[axis++];
+    if (strcmp(stride, "1") != 0) declare(setup, text(g, "const int64_t %s = %s.stride[%d];", stride, array_text(g, ref), k));
+  }
+  declare(setup, text(g, "%s%s *const %s = %s;", constness, ctype(ref->array.dtype), r->name, hbm_pointer(g, r)));
+  if (ref->role == REF_OUTPUT && ref->array.dtype == DT_F32 && ref->array.rank > 0)
+    declare(setup, text(g, "const bool %s_stream = pk_streams(&%s, %d, %s);", r->name, array_text(g, ref), ref->array.rank, at_text(g, r, ref->array.rank - 1)));
+}
+
+// ---- keys of blocks
+
+static const char *block_index(Gen *g, const RefGen *r, int k) {
+  const Ref *ref = r->ref;
+  if (ref->at == AT_BLOCK) return index_text(g, ref->index_map, k);
+  return text(g, "pk_idx_clamp(pk_idx_add(%s, %s), 0, %s + %s)", at_text(g, r, k), dim_text(g, ref->block[k]), dim_text(g, ref->array.dim[k]), dim_text(g, ref->block[k]));
+}
+
+static const char *block_count(Gen *g, const RefGen *r, int k) {
+  const Ref *ref = r->ref;
+  const char *dim = dim_text(g, ref->array.dim[k]), *block = dim_text(g, ref->block[k]);
+  if (ref->at == AT_BLOCK) return strcmp(block, "1") == 0 ? dim : text(g, "pk_cdiv(%s, %s)", dim, block);
+  return text(g, "%s + %s + 1", dim, block);
+}
+
+static const char *fold_indices(Gen *g, const RefGen *r, const char *function) {
+  const char *key = "0";
+  for (int k = 0; k < r->ref->array.rank; k++) {
+    const char *index = block_index(g, r, k);
+    if (strcmp(index, "0") == 0) continue;
+    key = text(g, "%s(%s, %s, %s)", function, key, index, block_count(g, r, k));
+  }
+  return key;
+}
+
+// ---- fetching
+
+static const char *pad_pointer(Gen *g, const Ref *ref) {
+  if (!ref->has_pad) return "NULL";
+  DType t = ref->array.dtype;
+  if (t == DT_F32) return text(g, "&(const float){%s}", const_text(g, ref->pad));
+  if (is_float(t)) return text(g, "&(const uint16_t){pks_bits_%s(%s)}", dtype_info[t].name, const_text(g, ref->pad));
+  return text(g, "&(const %s){%s}", ctype(t), const_text(g, ref->pad));
+}
+
+static const char *block_text(Gen *g, const RefGen *r) {
+  const Ref *ref = r->ref;
+  const char *starts = "", *blocks = "", *strides = "";
+  for (int k = 0, axis = 0; k < ref->array.rank; k++) {
+    const char *comma = k ? ", " : "", *stride = ref->squeeze[k] ? "0" : r->stride[axis++];
+    starts = text(g, "%s%s%s", starts, comma, at_text(g, r, k));
+    blocks = text(g, "%s%s%s", blocks, comma, dim_text(g, ref->block[k]));
+    strides = text(g, "%s%s%s", strides, comma, stride);
+  }
+  if (ref->array.rank == 0) starts = blocks = strides = "0";
+  return text(g, "(pk_block){%d, {%s}, {%s}, {%s}}", ref->array.rank, starts, blocks, strides);
+}
+
+static const char *inside_text(Gen *g, const RefGen *r, int axis) {
+  const char *n = demand_text(g, r->inside[axis], r->ref->type.dim[axis]);
+  const char *outside = "";
+  for (int k = 0; k < r->ref->array.rank; k++) {
+    if (!r->ref->squeeze[k] || index_in_range(g, r->ref, k)) continue;
+    outside = text(g, "%s%s%s < 0 || %s >= %s", outside, *outside ? " || " : "", at_text(g, r, k), at_text(g, r, k), dim_text(g, r->ref->array.dim[k]));
+  }
+  return *outside ? text(g, "%s ? 0 : %s", outside, n) : n;
+}
+
+static void emit_pack(Gen *g, RefGen *r) {
+  const Ref *ref = r->ref;
+  int k_axis = r->transposed, other = 1 - k_axis, hbm_row = ref->array.rank - 2;
+  while (hbm_row >= 0 && ref->squeeze[hbm_row]) hbm_row--;
+  const char *t = strcmp(dtype_info[ref->array.dtype].name, "u32") == 0 ? "i32" : ref->array.dtype == DT_BOOL ? "u8" : dtype_info[ref->array.dtype].name;
+  const char *pad = ref->has_pad ? const_text(g, ref->pad) : "0", *source = hbm_pointer(g, r);
+  const char *ld = text(g, "%s.stride[%d]", array_text(g, ref), hbm_row), *cast = ref->array.dtype == DT_U32 ? "(const int32_t *)" : "";
+  if (ref->has_pad && ref->array.dtype == DT_BOOL) pad = ref->pad->ival ? "1" : "0";
+  if (r->form == FORM_PANELS)
+    line(g, "pk_pack_panels%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, panel_depth(g, r->element, ref->type.dim[k_axis]), cast, source, ld,
+         inside_text(g, r, k_axis), inside_text(g, r, other), dim_text(g, ref->type.dim[other]), pad);
+  else
+    line(g, "pk_pack_rows%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, r->stride[0], cast, source, ld, inside_text(g, r, k_axis),
+         inside_text(g, r, other), dim_text(g, ref->type.dim[k_axis]), r->stride[0], pad);
+}
+
+void emit_fetch(Gen *g, RefGen *r) {
+  const Ref *ref = r->ref;
+  const char *blocks = r->buffer->name, *tag = text(g, "%s_tag", blocks), *element = ctype(r->element);
+  const char *slot_name = text(g, "%s_slot", ref->name);
+  if (r->revisits) {
+    line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s);", slot_name, fold_indices(g, r, "pk_slot"), r->buffer->slots);
+    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s + %s * %s);", element, r->name, element, blocks, slot_name, slot_bytes_text(g, r->buffer));
+  } else {
+    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);", element, r->name, element, blocks);
+  }
+  const char *tag_at = text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", tag, r->revisits ? text(g, " + %s", slot_name) : "");
+  if (r->form == FORM_COPY) {
+    open_block(g, "if (pk_turn_to(%s, %s))", tag_at, fold_indices(g, r, "pk_key"));
+    line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", array_text(g, ref), pk_dtype_name(ref->array.dtype), block_text(g, r), r->name, pad_pointer(g, ref));
+    close_block(g);
+    return;
+  }
+  open_block(g, "if (pk_turn_to(%s, %s))", tag_at, fold_indices(g, r, "pk_key"));
+  emit_pack(g, r);
+  close_block(g);
+}
+
+// ---- writing back
+
+void emit_turn(Gen *g, RefGen *r) {
+  const char *name = r->ref->name;
+  line(g, "const int64_t %s_key = %s;", name, fold_indices(g, r, "pk_key"));
+  open_block(g, "if (%s_held != %s_key + 1)", name, name);
+  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, array_text(g, r->ref), pk_dtype_name(r->ref->array.dtype), name, r->name);
+  line(g, "%s_held = %s_key + 1;", name, name);
+  line(g, "%s_block = %s;", name, block_text(g, r));
+  close_block(g);
+}
+
+void emit_last_writeback(Gen *g, RefGen *r) {
+  const char *name = r->ref->name;
+  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, array_text(g, r->ref), pk_dtype_name(r->ref->array.dtype), name, r->name);
+}

@@ -1,0 +1,186 @@
+// A region as C: its groups in order, and control flow.
+#include "codegen/gen.h"
+
+#include <string.h>
+
+// ---- where an input's block is made present: the innermost region that holds all loads of it, but not inside a loop
+
+typedef struct { const Ref *ref; int found; } LoadCount;
+
+static void count_load(Instr *v, void *context) {
+  LoadCount *c = context;
+  if (v->op == OP_LOAD && v->ref == c->ref) c->found++;
+}
+
+static int loads_in(Region *region, const Ref *ref) {
+  LoadCount c = {ref, 0};
+  ir_walk(region, count_load, &c);
+  return c.found;
+}
+
+static Region *narrow(Region *region, const Ref *ref, int all) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r] && (v->op == OP_IF || v->op == OP_NAMED) && loads_in(v->regions[r], ref) == all) return narrow(v->regions[r], ref, all);
+  }
+  return region;
+}
+
+void find_fetches(Gen *g) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    RefGen *r = &g->refs[i];
+    if (r->ref->role != REF_INPUT || r->form == FORM_DIRECT) continue;
+    int all = loads_in(g->k->body, r->ref);
+    if (g->options->literal_dma) r->fetch_at = g->k->body;
+    else r->fetch_at = all ? narrow(g->k->body, r->ref, all) : NULL;
+  }
+}
+
+// ---- results of `if`
+
+static void keep_result(Gen *g, Instr *v, const Region *arm) {
+  const Instr *yield = arm->instrs.at[arm->instrs.count - 1], *from = yield->args[0];
+  if (v->type.rank == 0) {
+    line(g, "%s = %s;", val(v)->scalar, scalar_text(g, from));
+    return;
+  }
+  Context x = {.g = g};
+  Place to;
+  REQUIRE(place_of(g, v, &to));
+  for (int i = 0; i < v->type.rank; i++) {
+    x.index[i] = unique_name(g, text(g, "i%d", i));
+    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", x.index[i], x.index[i], dim_text(g, v->type.dim[i]), x.index[i]);
+  }
+  line(g, "pks_store_%s(%s, %s);", dtype_info[to.element].name, address(&x, &to, v->type.rank, x.index), argument_at(&x, from, false));
+  for (int i = 0; i < v->type.rank; i++) close_block(g);
+}
+
+static void emit_arm(Gen *g, Instr *v, int arm) {
+  emit_region(g, v->regions[arm]);
+  if (has_result(v)) keep_result(g, v, v->regions[arm]);
+}
+
+static void emit_if(Gen *g, Instr *v) {
+  if (has_result(v) && v->type.rank == 0) {
+    val(v)->scalar = lasting_name(g, text(g, "v%d", v->id));
+    line(g, "%s %s;", scalar_type(v->type.dtype), val(v)->scalar);
+  }
+  open_block(g, "if (%s)", scalar_text(g, v->args[0]));
+  emit_arm(g, v, 0);
+  if (v->regions[1] && v->regions[1]->instrs.count) {
+    g->indent--;
+    open_block(g, "} else");
+    emit_arm(g, v, 1);
+  }
+  close_block(g);
+}
+
+static void emit_for(Gen *g, Instr *v) {
+  const char *i = lasting_name(g, v->regions[0]->arg->text ? v->regions[0]->arg->text : "t"), *end = lasting_name(g, text(g, "%s_end", i));
+  val(v->regions[0]->arg)->scalar = i;
+  line(g, "const int64_t %s = %s;", end, scalar_text(g, v->args[1]));
+  open_block(g, "for (int64_t %s = %s; %s < %s; %s++)", i, scalar_text(g, v->args[0]), i, end, i);
+  emit_region(g, v->regions[0]);
+  close_block(g);
+}
+
+static void emit_while(Gen *g, Instr *v) {
+  open_block(g, "for (;;)");
+  emit_region(g, v->regions[0]);
+  const Region *condition = v->regions[0];
+  line(g, "if (!(%s)) break;", scalar_text(g, condition->instrs.at[condition->instrs.count - 1]->args[0]));
+  emit_region(g, v->regions[1]);
+  close_block(g);
+}
+
+static const char *quoted(Gen *g, const char *s) {
+  Buf buf = {0};
+  buf_putc(&buf, '"');
+  for (; s && *s; s++) {
+    unsigned char c = (unsigned char)*s;
+    if (c == '"' || c == '\\') buf_printf(&buf, "\\%c", c);
+    else if (c == '?' || c < 32 || c > 126) buf_printf(&buf, "\\%03o", c);
+    else buf_putc(&buf, (char)c);
+  }
+  buf_putc(&buf, '"');
+  const char *result = intern(buf.text);
+  buf_free(&buf);
+  (void)g;
+  return result;
+}
+
+static void emit_print(Gen *g, Instr *v) {
+  int values = 0;
+  for (int i = 0; i < v->nargs; i++) values += v->args[i]->type.rank == 0;
+  const char *list = "";
+  for (int i = 0; i < v->nargs; i++)
+    if (v->args[i]->type.rank == 0) list = text(g, "%s%s(double)%s", list, *list ? ", " : "", scalar_text(g, v->args[i]));
+  if (values) line(g, "pk_print(worker, %s, %d, (const double[]){%s});", quoted(g, v->text), values, list);
+  else line(g, "pk_print(worker, %s, 0, NULL);", quoted(g, v->text));
+}
+
+static void emit_control(Gen *g, Instr *v) {
+  switch (v->op) {
+    case OP_IF: emit_if(g, v); break;
+    case OP_FOR: emit_for(g, v); break;
+    case OP_WHILE: emit_while(g, v); break;
+    case OP_BREAK: line(g, "break;"); break;
+    case OP_NAMED:
+      line(g, "pk_trace_begin(worker, %s);", quoted(g, v->text));
+      emit_region(g, v->regions[0]);
+      line(g, "pk_trace_end(worker);");
+      break;
+    case OP_PRINT: emit_print(g, v); break;
+    case OP_ASSERT: line(g, "if (!(%s)) pk_fail(worker, %s);", scalar_text(g, v->args[0]), quoted(g, text(g, "line %d: %s", line_of(g, v->span), v->text ? v->text : "assertion failed"))); break;
+    case OP_WRITEBACK: case OP_FETCH: case OP_YIELD: break;
+    default: INTERNAL("%s is no control flow", op_info[v->op].name);
+  }
+}
+
+static void print_steps(Gen *g, const Group *group, int depth) {
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (step->kind == STEP_COLUMNS && !step->members.count) continue;
+    buf_printf(g->loops, "%*s%s to %s:", depth * 2 + 2, "", step->kind == STEP_DOT ? "dot" : "columns", demand_text(g, step->demand, step->columns));
+    if (step->dot) buf_printf(g->loops, " %%%d%s", step->dot->id, step->into ? " added into its ref" : "");
+    for (int m = 0; m < step->members.count; m++) {
+      const Instr *v = step->members.at[m];
+      const char *kept = !val(v)->buffer ? "" : val(v)->row_local ? " kept for the row" : " kept";
+      buf_printf(g->loops, "%s %%%d %s%s", m ? "," : "", v->id, op_info[v->op].name, val(v)->recompute ? " again where used" : kept);
+    }
+    buf_putc(g->loops, '\n');
+  }
+}
+
+static void print_group(Gen *g, const Group *group, int depth) {
+  if (!g->loops) return;
+  if (group->kind != GROUP_ROWS) {
+    buf_printf(g->loops, "%*s%s %%%d %s\n", depth * 2, "", group->kind == GROUP_GENERIC ? "elements" : group->kind == GROUP_SCALAR ? "scalar" : "control",
+               group->instr->id, op_info[group->instr->op].name);
+    return;
+  }
+  buf_printf(g->loops, "%*srows", depth * 2, "");
+  for (int i = 0; i < group->leads; i++) buf_printf(g->loops, " to %s", demand_text(g, group->lead_demand[i], group->lead[i]));
+  if (group->strip) buf_printf(g->loops, " in strips of %d", group->strip);
+  buf_puts(g->loops, ":\n");
+  for (int i = 0; i < group->scalars.count; i++)
+    buf_printf(g->loops, "%*sonce a row after step %d: %%%d %s\n", depth * 2 + 2, "", val(group->scalars.at[i])->after, group->scalars.at[i]->id,
+               op_info[group->scalars.at[i]->op].name);
+  print_steps(g, group, depth);
+}
+
+void emit_region(Gen *g, Region *region) {
+  for (int i = 0; i < g->k->refs.count; i++)
+    if (g->refs[i].fetch_at == region) emit_fetch(g, &g->refs[i]);
+  Schedule *s = schedule_region(g, region);
+  place_values(g, s);
+  for (int i = 0; i < s->groups.count; i++) {
+    Group *group = s->groups.at[i];
+    print_group(g, group, g->indent);
+    if (group->kind == GROUP_ROWS) emit_rows(g, group);
+    else if (group->kind == GROUP_GENERIC) emit_generic(g, group->instr);
+    else if (group->kind == GROUP_SCALAR) emit_scalar(g, group->instr);
+    else emit_control(g, group->instr);
+  }
+}

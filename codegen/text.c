@@ -1,0 +1,150 @@
+// C text: names, indentation, and expressions folded where they are constant.
+#include "codegen/gen.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *text(Gen *g, const char *format, ...) {
+  Buf buf = {0};
+  va_list args;
+  va_start(args, format);
+  buf_vprintf(&buf, format, args);
+  va_end(args);
+  const char *copy = intern(buf.text);
+  buf_free(&buf);
+  (void)g;
+  return copy;
+}
+
+static void indented(Gen *g, const char *format, va_list args) {
+  for (int i = 0; i < g->indent; i++) buf_puts(g->c, "  ");
+  buf_vprintf(g->c, format, args);
+}
+
+void line(Gen *g, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  indented(g, format, args);
+  va_end(args);
+  buf_putc(g->c, '\n');
+}
+
+void open_block(Gen *g, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  indented(g, format, args);
+  va_end(args);
+  buf_puts(g->c, " {\n");
+  g->indent++;
+}
+
+void close_block(Gen *g) {
+  g->indent--;
+  line(g, "}");
+}
+
+void explain(Gen *g, const char *format, ...) {
+  if (!g->explain) return;
+  va_list args;
+  va_start(args, format);
+  buf_vprintf(g->explain, format, args);
+  va_end(args);
+  buf_putc(g->explain, '\n');
+}
+
+int line_of(Gen *g, Span span) {
+  int at, column;
+  source_position(g->k->source, span.start, &at, &column);
+  return at;
+}
+
+static const char *const c_words[] = {
+    "auto",    "break",  "case",   "char",   "const",    "continue", "default",  "do",       "double", "else",   "enum",   "extern",
+    "float",   "for",    "goto",   "if",     "inline",   "int",      "long",     "register", "restrict", "return", "short", "signed",
+    "sizeof",  "static", "struct", "switch", "typedef",  "union",    "unsigned", "void",     "volatile", "while", "bool",   "true",
+    "false",   "asm",    "typeof", "call",   "worker",   "cell",     "at",       "size",     "main",   "NULL",   "INFINITY", "NAN",
+    "int8_t",  "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "linux", "unix", "errno", "class",
+    "template", "namespace", "new", "delete", "this", "operator", "private", "public", "protected", "virtual", "friend", "using", "try",
+    "catch", "throw", "assert", "context", "memcpy", "exp", "log", "sin", "cos", "tan", "pow", "y0", "y1", "yn", "j0", "j1", "jn",
+};
+
+static bool is_listed(const char *const *names, int count, const char *name) {
+  for (int i = 0; i < count; i++)
+    if (names[i] == name) return true;
+  return false;
+}
+
+static bool name_taken(Gen *g, const char *name) {
+  if (is_listed(g->taken.at, g->taken.count, name) || is_listed(g->kept.at, g->kept.count, name)) return true;
+  for (size_t i = 0; i < sizeof c_words / sizeof *c_words; i++)
+    if (strcmp(c_words[i], name) == 0) return true;
+  return strncmp(name, "pk_", 3) == 0 || strncmp(name, "pks_", 4) == 0 || strncmp(name, "PK_", 3) == 0 || name[0] == '_';
+}
+
+static const char *free_name(Gen *g, const char *base) {
+  const char *lead = base[0] == '_' ? "u" : "", *name = text(g, "%s%s", lead, base);
+  for (int n = 2; name_taken(g, name); n++) name = text(g, "%s%s%d", lead, base, n);
+  return name;
+}
+
+const char *unique_name(Gen *g, const char *base) {
+  const char *name = free_name(g, base);
+  LIST_PUSH(g->arena, &g->taken, name);
+  return name;
+}
+
+const char *lasting_name(Gen *g, const char *base) {
+  const char *name = free_name(g, base);
+  LIST_PUSH(g->arena, &g->kept, name);
+  return name;
+}
+
+const char *dim_text(Gen *g, Dim d) {
+  return dim_is_const(d) ? text(g, "%lld", (long long)d) : g->size_name[dim_size_index(d)];
+}
+
+const char *demand_text(Gen *g, Demand demand, Dim d) {
+  if (!demand) return "0";
+  return demand == DEMAND_FULL ? dim_text(g, d) : demand;
+}
+
+static bool is_number(const char *s, int64_t *value) {
+  char *end;
+  *value = strtoll(s, &end, 10);
+  return end != s && *end == 0;
+}
+
+// Anything but a name, a number or a parenthesised whole needs parentheses beside another operator.
+static const char *atom(Gen *g, const char *s) {
+  for (const char *p = s; *p; p++)
+    if (!isalnum((unsigned char)*p) && *p != '_' && *p != '.' && *p != '-' && *p != '>') return text(g, "(%s)", s);
+  return s;
+}
+
+const char *mul_text(Gen *g, const char *a, const char *b) {
+  int64_t x, y;
+  bool ka = is_number(a, &x), kb = is_number(b, &y);
+  if (ka && kb) return text(g, "%lld", (long long)(x * y));
+  if ((ka && x == 0) || (kb && y == 0)) return "0";
+  if (ka && x == 1) return b;
+  if (kb && y == 1) return a;
+  return text(g, "%s * %s", atom(g, a), atom(g, b));
+}
+
+const char *add_text(Gen *g, const char *a, const char *b) {
+  int64_t x, y;
+  bool ka = is_number(a, &x), kb = is_number(b, &y);
+  if (ka && kb) return text(g, "%lld", (long long)(x + y));
+  if (ka && x == 0) return b;
+  if (kb && y == 0) return a;
+  return text(g, "%s + %s", a, b);
+}
+
+const char *round_up_text(Gen *g, const char *a, int64_t to) {
+  int64_t x;
+  if (is_number(a, &x)) return text(g, "%lld", (long long)((x + to - 1) / to * to));
+  return text(g, "pk_round_up(%s, %lld)", a, (long long)to);
+}
+
+const char *ctype(DType t) { return dtype_info[t].ctype; }

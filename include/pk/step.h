@@ -1,0 +1,97 @@
+/* step.h: small things that generated grid steps are made of. */
+#ifndef PK_STEP_H
+#define PK_STEP_H
+
+#include <pk/rt.h>
+#include <pk/vec.h>
+#include <string.h>
+
+static inline int64_t pk_round_up(int64_t n, int64_t to) { return n > INT64_MAX - to ? INT64_MAX / to * to : (n + to - 1) / to * to; }
+
+/* How many elements of a block of `block` that starts at `start` lie inside an axis of extent `dim`. A block that starts before
+ * the array counts as past its end. */
+static inline int64_t pk_inside(int64_t dim, int64_t start, int64_t block) {
+  return start < 0 || start >= dim ? 0 : dim - start < block ? dim - start : block;
+}
+
+/* ---- block caches: a direct-mapped cache of packed copies, by block index */
+
+/* A number for a combination of block indices; all indices outside the array count as one. */
+static inline int64_t pk_key(int64_t key, int64_t index, int64_t blocks) {
+  return (int64_t)((uint64_t)key * ((uint64_t)blocks + 1) + (uint64_t)(index < 0 || index > blocks ? blocks : index));
+}
+static inline int64_t pk_slot(int64_t slot, int64_t index, int64_t blocks) {
+  const int64_t inside = index < 0 || blocks <= 0 ? 0 : index >= blocks ? blocks - 1 : index;
+  return (int64_t)((uint64_t)slot * (uint64_t)(blocks > 0 ? blocks : 1) + (uint64_t)inside);
+}
+static inline int64_t pk_cdiv(int64_t a, int64_t b) { return b <= 0 ? 0 : a / b + (a % b > 0); }
+/* How many copies to keep: as many as come back, within `budget` bytes, at least one. */
+static inline int64_t pk_slots(int64_t wanted, int64_t bytes, int64_t budget) {
+  const int64_t room = bytes > 0 ? budget / bytes : wanted;
+  return wanted < 1 ? 1 : wanted < room ? wanted : room < 1 ? 1 : room;
+}
+/* True when `slot` does not hold the block of this key; from now on it does. */
+static inline bool pk_turn_to(int64_t *tag, int64_t key) {
+  if (*tag == key + 1) return false;
+  *tag = key + 1;
+  return true;
+}
+
+/* The next `bytes` of an arena, aligned to a cache line; saturates. */
+static inline int64_t pk_take(int64_t *end, int64_t bytes) {
+  const int64_t at = *end;
+  *end = pk_sat_add(at, pk_round_up(bytes, 64));
+  return at;
+}
+
+/* ---- outputs that will not be read soon go past the caches */
+
+enum { PK_STREAM_BYTES = 4 << 20 }; /* of an output: about twice a second-level cache */
+
+/* May rows of this array be written with streaming stores from column `column` on? */
+static inline bool pk_streams(const pk_array *array, int rank, int64_t column) {
+  int64_t bytes = 4;
+  bool aligned = ((uintptr_t)array->data | (uintptr_t)(column * 4)) % PK_VEC_BYTES == 0;
+  for (int i = 0; i < rank; i++) bytes = pk_sat_mul(bytes, array->dim[i]);
+  for (int i = 0; i + 1 < rank; i++) aligned = aligned && (array->stride[i] * 4) % PK_VEC_BYTES == 0;
+  return aligned && bytes >= PK_STREAM_BYTES;
+}
+
+static inline void pk_put_f32(float *to, pk_f32v v, bool stream) {
+  if (stream) pk_stream_f32(to, v);
+  else pk_store_f32(to, v);
+}
+
+/* ---- sorting one line of elements */
+
+/* Integers in the order of the floats, NaN last. */
+static inline int64_t pk_sort_key_f32(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  if (x != x) return INT64_MAX;
+  if (x == 0) return 0;
+  return bits >> 31 ? -(int64_t)(bits & 0x7fffffffu) : (int64_t)bits;
+}
+
+/* Stable merge sort of n keys at room[0]; room has four rows of `stride`. Returns the order, ascending or descending. */
+static inline const int64_t *pk_argsort(int64_t *room, int64_t stride, int64_t n, bool descending) {
+  const int64_t *key = room;
+  int64_t *from = room + stride, *to = room + 2 * stride;
+  for (int64_t i = 0; i < n; i++) from[i] = i;
+  for (int64_t width = 1; width < n; width *= 2) {
+    for (int64_t low = 0; low < n; low += 2 * width) {
+      const int64_t middle = low + width < n ? low + width : n, high = low + 2 * width < n ? low + 2 * width : n;
+      int64_t a = low, b = middle;
+      for (int64_t i = low; i < high; i++) {
+        const bool right = a >= middle || (b < high && (descending ? key[from[b]] > key[from[a]] : key[from[b]] < key[from[a]]));
+        to[i] = right ? from[b++] : from[a++];
+      }
+    }
+    int64_t *swap = from;
+    from = to;
+    to = swap;
+  }
+  return from;
+}
+
+#endif
