@@ -3,6 +3,7 @@
 #define CODEGEN_INTERP_INTERNAL_H
 
 #include "codegen/interp.h"
+#include "codegen/scalar.h"
 
 // A value or a block in memory: floats in f, everything else in i, row-major. poison[e] says that element e is unspecified and
 // why: 0 it is not, else 1 + the ref it came from, or one of the marks below. It is looked at only when `poisoned`.
@@ -103,12 +104,6 @@ int64_t resolve_dim(const int64_t *sizes, Dim dim);
 void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark);  // v is poisoned already
 double unspecified_float(void);
 int64_t unspecified_int(DType dtype);
-int64_t wrap_int(DType dtype, int64_t value);
-int64_t int_unary(Op op, DType dtype, int64_t a);
-int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b);
-bool int_compare(Op op, int64_t a, int64_t b);
-double float_max(double a, double b);
-double float_min(double a, double b);
 void round_floats(const Interp *in, Value *v);
 void run_elementwise(Interp *in, const Instr *instr);
 void read_elements(const HostArray *array, int64_t from, int64_t count, Value *to, int64_t at);

@@ -1,0 +1,33 @@
+// What each elementwise operation means on one element: what the interpreter computes and simplify folds.
+//
+// Integers and bool are int64_t in the range of their dtype. Floats are f64; rounding to the dtype is the caller's next step.
+#ifndef CODEGEN_SCALAR_H
+#define CODEGEN_SCALAR_H
+
+#include "codegen/array.h"
+#include "codegen/ir.h"
+
+typedef union {
+  double f;
+  int64_t i;
+} Scalar;
+
+int64_t wrap_int(DType dtype, int64_t value);
+int64_t int_unary(Op op, DType dtype, int64_t a);
+int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b);
+bool int_compare(Op op, int64_t a, int64_t b);
+
+typedef double FloatFunction(double);
+FloatFunction *float_unary(Op op);
+double float_binary(Op op, double a, double b);  // not FLOORDIV, which rounds in between
+bool float_compare(Op op, double a, double b);
+bool float_predicate(Op op, double a);
+double float_max(double a, double b);
+double float_min(double a, double b);
+double fma_to_odd(double a, double b, double c);  // of factors of 24 bits or fewer
+
+double int_to_double(int64_t value);  // rounded so that rounding again to 24 bits or fewer is exact
+Scalar scalar_cast(DType to, DType from, Scalar a);
+Scalar scalar_bitcast(DType to, DType from, Scalar a);
+
+#endif

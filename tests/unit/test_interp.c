@@ -1,0 +1,376 @@
+// The interpreter on kernels in text form (tests/cases/ir/*.ir), each interpreted again after every pass, and on single
+// operations.
+//
+// Directives of a case, in comments: `// sizes: M=7 N=5`, `// finds: text` (a finding holds it; all findings must be
+// named), `// prints: text`, `// refused: text`, `// output o: 1 2 3` (the first elements), `// wrong: text` (the verifier says
+// it).
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/interp.h"
+#include "codegen/pass.h"
+
+static int passed, failed;
+
+static void check(bool ok, const char *format, ...) PRINTF_LIKE(2, 3);
+static void check(bool ok, const char *format, ...) {
+  if (ok) {
+    passed++;
+    return;
+  }
+  failed++;
+  va_list args;
+  va_start(args, format);
+  fprintf(stderr, "failed: ");
+  vfprintf(stderr, format, args);
+  fprintf(stderr, "\n");
+  va_end(args);
+}
+
+// ---- running a kernel
+
+static Kernel *parse(Arena *arena, const char *path, const char *text) {
+  Source *source = NEW(arena, Source);
+  *source = (Source){path, text, strlen(text)};
+  Diag *diag = diag_new(arena, source);
+  Kernel *k = ir_parse(arena, source, diag);
+  if (k) return k;
+  Buf out = {0};
+  diag_print(diag, &out, DIAG_TEXT);
+  check(false, "%s does not parse: %s", path, out.text);
+  buf_free(&out);
+  return NULL;
+}
+
+// Repeatable: small integers, floats with a few bits.
+static void fill(HostArray *array, int64_t count, uint64_t seed) {
+  uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+  for (int64_t i = 0; i < count; i++) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    int64_t value = (int64_t)(state >> 40 & 15) - 8;
+    array_set(array, i,
+              array->dtype == DT_BOOL  ? (double)(value & 1)
+              : is_float(array->dtype) ? (double)value / 4
+                                       : (double)value);
+  }
+}
+
+static HostArray *make_operands(Arena *arena, Kernel *k, const int64_t *sizes) {
+  HostArray *operands = NEW_ARRAY(arena, HostArray, k->refs.count + 1);
+  for (int i = 0; i < k->inputs + k->outputs; i++) {
+    int64_t count;
+    bool fits = operand_shape(k, k->refs.at[i], sizes, &operands[i]) && array_elements(&operands[i], &count);
+    check(fits, "operand %d does not fit", i);
+    operands[i].data = arena_alloc(arena, (size_t)(count * 8 + 8));
+    if (i < k->inputs) fill(&operands[i], count, (uint64_t)i + 1);
+  }
+  return operands;
+}
+
+static const char *dump(Arena *arena, const Kernel *k) {
+  Buf out = {0};
+  ir_print(k, &out);
+  const char *text = arena_strndup(arena, out.text, out.length);
+  buf_free(&out);
+  return text;
+}
+
+// ---- cases in files
+
+typedef struct {
+  const char *path;
+  Arena *arena;
+  int64_t *sizes;
+  HostArray *before;
+  int findings;
+} Case;
+
+static const char *directive(const char *line, const char *name) {
+  size_t length = strlen(name);
+  return strncmp(line, "// ", 3) == 0 && strncmp(line + 3, name, length) == 0 ? line + 3 + length : NULL;
+}
+
+static void read_sizes(Kernel *k, const char *list, int64_t *sizes) {
+  for (int i = 0; i < k->sizes.count; i++) {
+    char name[80];
+    snprintf(name, sizeof name, " %s=", k->sizes.at[i].name);
+    const char *at = strstr(list, name);
+    if (at) sizes[i] = strtoll(at + strlen(name), NULL, 10);
+  }
+}
+
+// Bit for bit, but any NaN is as good as another: simplify may move a constant NaN.
+static bool same_elements(const HostArray *a, const HostArray *b) {
+  int64_t count;
+  array_elements(a, &count);
+  for (int64_t e = 0; e < count; e++) {
+    double x = array_get(a, e), y = array_get(b, e);
+    if (!(x == y && signbit(x) == signbit(y)) && !(isnan(x) && isnan(y))) return false;
+  }
+  return true;
+}
+
+static void after_pass(const Pass *pass, Kernel *k, void *context) {
+  Case *c = context;
+  CheckReport report = {.arena = c->arena};
+  HostArray *operands = make_operands(c->arena, k, c->sizes);
+  interpret(k, c->sizes, operands, &report);
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++)
+    check(same_elements(&operands[i], &c->before[i]), "%s: `%s` differs after %s:\n%s", c->path, k->refs.at[i]->name, pass->name,
+          dump(c->arena, k));
+  if (c->findings == 0)
+    check(report.findings.count == 0, "%s: %s brings a finding: %s", c->path, pass->name,
+          report.findings.at ? report.findings.at[0] : "");
+}
+
+static void compare_reference(Case *c, Kernel *k, HostArray *got) {
+  CheckReport report = {.arena = c->arena};
+  HostArray *want = make_operands(c->arena, k, c->sizes);
+  interpret_reference(k, c->sizes, want, &report);
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
+    int64_t count, bad = -1;
+    array_elements(&want[i], &count);
+    for (int64_t e = 0; e < count && bad < 0; e++) {
+      double x = array_get(&got[i], e), y = array_get(&want[i], e), bound = is_float(want[i].dtype) ? 1e-2 + 1e-2 * fabs(y) : 0;
+      if (want[i].dtype == DT_F32) bound = 1e-4 + 1e-4 * fabs(y);
+      if (!(x == y || fabs(x - y) <= bound || (isnan(x) && isnan(y)))) bad = e;
+    }
+    check(bad < 0, "%s: `%s`[%lld] is %g, the reference says %g", c->path, k->refs.at[i]->name, (long long)bad,
+          bad < 0 ? 0 : array_get(&got[i], bad), bad < 0 ? 0 : array_get(&want[i], bad));
+  }
+}
+
+static void check_output(Case *c, Kernel *k, const HostArray *operands, const char *text) {
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
+    size_t length = strlen(k->refs.at[i]->name);
+    if (strncmp(text, k->refs.at[i]->name, length) != 0 || text[length] != ':') continue;
+    const char *at = text + length + 1;
+    int64_t count;
+    array_elements(&operands[i], &count);
+    for (int64_t e = 0; e < count; e++) {
+      char *end;
+      double want = strtod(at, &end), got = array_get(&operands[i], e);
+      if (end == at || strcspn(at, "\n") < (size_t)(end - at)) return;
+      bool same = (got == want && signbit(got) == signbit(want)) || (isnan(got) && isnan(want));
+      check(same, "%s: %s[%lld] is %.9g, not %.9g", c->path, k->refs.at[i]->name, (long long)e, got, want);
+      at = end;
+    }
+    return;
+  }
+  check(false, "%s: no output is named in `%.20s`", c->path, text);
+}
+
+static bool any_contains(const char *const *texts, int count, const char *text) {
+  for (int i = 0; i < count; i++)
+    if (strstr(texts[i], text)) return true;
+  return false;
+}
+
+static void check_directives(Case *c, Kernel *k, const char *text, const CheckReport *report, const HostArray *operands) {
+  int named = 0;
+  for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+    const char *finds = directive(line, "finds: "), *prints = directive(line, "prints: "), *output = directive(line, "output ");
+    const char *expected = finds ? finds : prints;
+    if (output) check_output(c, k, operands, output);
+    if (!expected) continue;
+    char *want = arena_strndup(c->arena, expected, strcspn(expected, "\n"));
+    if (finds)
+      check(any_contains(report->findings.at, report->findings.count, want), "%s: nothing found with `%s`", c->path, want);
+    else
+      check(any_contains(report->printed.at, report->printed.count, want), "%s: `%s` is not printed", c->path, want);
+    named += finds != NULL;
+  }
+  if (named != report->findings.count) {
+    check(false, "%s: %d findings, %d expected", c->path, report->findings.count, named);
+    for (int i = 0; i < report->findings.count; i++) fprintf(stderr, "%s\n", report->findings.at[i]);
+  }
+}
+
+static const char *find_directive(Arena *arena, const char *text, const char *name) {
+  for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+    const char *value = directive(line, name);
+    if (value) return arena_strndup(arena, value, strcspn(value, "\n"));
+  }
+  return NULL;
+}
+
+static void run_case(Arena *arena, const char *path) {
+  size_t length;
+  const char *text = read_file(arena, path, &length);
+  Kernel *k = text ? parse(arena, path, text) : NULL;
+  if (!k) return check(false, "%s cannot be read", path);
+  const char *wrong = find_directive(arena, text, "wrong: "), *message = ir_verify(k),
+             *refused = find_directive(arena, text, "refused: ");
+  if (wrong || message)
+    return check(wrong && message && strstr(message, wrong), "%s: the verifier says `%s`", path, message ? message : "nothing");
+  Case c = {.path = path, .arena = arena, .sizes = NEW_ARRAY(arena, int64_t, k->sizes.count + 1)};
+  const char *sizes = find_directive(arena, text, "sizes:");
+  if (sizes) read_sizes(k, sizes, c.sizes);
+  message = check_sizes(k, c.sizes);
+  if (refused || message)
+    return check(refused && message && strstr(message, refused), "%s: refused with `%s`", path, message ? message : "nothing");
+  CheckReport report = {.arena = arena};
+  c.before = make_operands(arena, k, c.sizes);
+  interpret(k, c.sizes, c.before, &report);
+  c.findings = report.findings.count;
+  check_directives(&c, k, text, &report, c.before);
+  if (k->reference && c.findings == 0) compare_reference(&c, k, c.before);
+  Buf notes = {0};
+  run_passes(k, target_find("generic"), &notes, after_pass, &c);
+  buf_free(&notes);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static void run_cases(const char *folder) {
+  Arena *names = arena_new();
+  LIST(const char *) paths = {0};
+  DIR *dir = opendir(folder);
+  for (struct dirent *entry; dir && (entry = readdir(dir));)
+    if (strstr(entry->d_name, ".ir")) LIST_PUSH(names, &paths, arena_printf(names, "%s/%s", folder, entry->d_name));
+  if (dir) closedir(dir);
+  check(paths.count > 0, "no cases in %s", folder);
+  if (paths.count > 0) qsort((void *)paths.at, (size_t)paths.count, sizeof *paths.at, by_name);
+  for (int i = 0; i < paths.count; i++) {
+    Arena *arena = arena_new();
+    run_case(arena, paths.at[i]);
+    arena_free(arena);
+  }
+  arena_free(names);
+}
+
+// ---- 16-bit floats, all of them
+
+static void test_halves(const char *name, float (*widen)(uint16_t), uint16_t (*narrow)(float), DType dtype) {
+  int wrong = 0;
+  for (uint32_t bits = 0; bits < 65536; bits++) {
+    float value = widen((uint16_t)bits);
+    if (isnan(value)) {
+      wrong += !isnan(widen(narrow(value)));
+      continue;
+    }
+    wrong += narrow(value) != bits;
+    wrong += dtype_round(dtype, (double)value) != (double)value;
+    float next = widen((uint16_t)(bits + 1));
+    if (isnan(next) || isinf(value) || (bits & 0x7fff) == 0x7fff || isinf(next)) continue;
+    // Halfway goes to the even one; a little to either side does not.
+    double middle = ((double)value + (double)next) / 2, even = (double)(bits & 1 ? next : value);
+    double inwards = nextafter(middle, (double)value), outwards = nextafter(middle, (double)next);
+    wrong += dtype_round(dtype, middle) != even || (double)widen(narrow((float)middle)) != even;
+    wrong += dtype_round(dtype, inwards) != (double)value || dtype_round(dtype, outwards) != (double)next;
+  }
+  check(wrong == 0, "%s: %d conversions are wrong", name, wrong);
+  check(isinf(widen(narrow(INFINITY))) && isinf(dtype_round(dtype, 1e300)), "%s: infinity", name);
+}
+
+// ---- single operations
+
+// Runs `%r: result = op %a, %b` on one block; returns the output.
+static HostArray run_op(Arena *arena, const char *op, DType dtype, DType result, int count, const double *a, const double *b) {
+  const char *t = dtype_info[dtype].name, *r = dtype_info[result].name;
+  char second[400] = "", args[16] = "%1";
+  if (b) {
+    snprintf(second, sizeof second, "input $b: %s[%d] vmem of %s[%d] blocks [%d] at block { %%6: i64 = const 0 yield %%6 }", t,
+             count, t, count, count);
+    snprintf(args, sizeof args, "%%1, %%2");
+  }
+  const char *text =
+      arena_printf(arena,
+                   "kernel t input $a: %s[%d] vmem of %s[%d] blocks [%d] at block { %%5: i64 = const 0 yield %%5 } %s"
+                   "output $o: %s[%d] vmem of %s[%d] blocks [%d] at block { %%7: i64 = const 0 yield %%7 } body { fetch $a %s "
+                   "%%0: i64 = const 0 "
+                   "%%1: %s[%d] = load $a[%%0 : %d] %s %%3: %s[%d] = %s %s store $o[%%0 : %d], %%3 writeback $o }",
+                   t, count, t, count, count, second, r, count, r, count, count, b ? "fetch $b" : "", t, count, count,
+                   b ? arena_printf(arena, "%%2: %s[%d] = load $b[%%0 : %d]", t, count, count) : "", r, count, op, args, count);
+  Kernel *k = parse(arena, op, text);
+  HostArray none = {0};
+  if (!k) return none;
+  const char *message = ir_verify(k);
+  check(!message, "%s on %s: %s", op, t, message ? message : "");
+  if (message) return none;
+  HostArray *operands = make_operands(arena, k, NULL);
+  for (int i = 0; i < count; i++) {
+    array_set(&operands[0], i, a[i]);
+    if (b) array_set(&operands[1], i, b[i]);
+  }
+  CheckReport report = {.arena = arena};
+  interpret(k, NULL, operands, &report);
+  check(report.findings.count == 0, "%s on %s: %s", op, t, report.findings.count ? report.findings.at[0] : "");
+  return operands[b ? 2 : 1];
+}
+
+typedef struct {
+  const char *op;
+  DType dtype, result;
+  int count;
+  double a[4], b[4], want[4];
+  bool binary;
+} OpCase;
+
+static const OpCase op_cases[] = {
+    {"div", DT_I32, DT_I32, 4, {7, -7, 5, -2147483648.0}, {2, 2, 0, -1}, {3, -3, -1, -2147483648.0}, true},
+    {"rem", DT_I32, DT_I32, 4, {7, -7, 5, -2147483648.0}, {2, 2, 0, -1}, {1, -1, 5, 0}, true},
+    {"floordiv", DT_I8, DT_I8, 4, {7, -7, 5, -128}, {-2, 2, 0, -1}, {-4, -4, -1, -128}, true},
+    {"mod", DT_I8, DT_I8, 4, {7, -7, 5, -128}, {-2, 2, 0, -1}, {-1, 1, 5, 0}, true},
+    {"div", DT_U8, DT_U8, 2, {200, 9}, {3, 0}, {66, 255}, true},
+    {"add", DT_U8, DT_U8, 2, {200, 255}, {100, 1}, {44, 0}, true},
+    {"mul", DT_I16, DT_I16, 2, {300, -32768}, {300, -1}, {24464, -32768}, true},
+    {"shl", DT_I32, DT_I32, 4, {1, 1, 1, 3}, {31, 32, -1, 30}, {-2147483648.0, 0, 0, -1073741824.0}, true},
+    {"shr", DT_I32, DT_I32, 4, {-8, -8, 8, 8}, {1, 32, 40, -1}, {-4, -1, 0, 0}, true},
+    {"ushr", DT_I8, DT_I8, 3, {-1, -1, -128}, {4, 8, 7}, {15, 0, 1}, true},
+    {"shr", DT_U8, DT_U8, 2, {255, 255}, {4, 9}, {15, 0}, true},
+    {"pow", DT_I32, DT_I32, 4, {3, -1, 0, 2}, {4, -3, 0, -1}, {81, -1, 1, 0}, true},
+    {"max", DT_F32, DT_F32, 4, {NAN, 1, -0.0, 0.0}, {1, NAN, 0.0, -0.0}, {NAN, NAN, 0.0, 0.0}, true},
+    {"min", DT_F32, DT_F32, 4, {NAN, 1, -0.0, 0.0}, {1, NAN, 0.0, -0.0}, {NAN, NAN, -0.0, -0.0}, true},
+    {"mod", DT_F32, DT_F32, 3, {7.5, -7.5, 6}, {2, 2, -4}, {1.5, 0.5, -2}, true},
+    {"rem", DT_F32, DT_F32, 2, {7.5, -7.5}, {2, 2}, {1.5, -1.5}, true},
+    {"add", DT_BF16, DT_BF16, 3, {256, 256, 1}, {1, 3, 0.00390625}, {256, 260, 1}, true},
+    {"add", DT_F16, DT_F16, 2, {2048, 65504}, {1, 65504}, {2048, INFINITY}, true},
+    {"eq", DT_F32, DT_BOOL, 3, {NAN, 1, -0.0}, {NAN, 1, 0}, {0, 1, 1}, true},
+    {"ne", DT_F32, DT_BOOL, 2, {NAN, 1}, {NAN, 1}, {1, 0}, true},
+    {"round", DT_F32, DT_F32, 4, {0.5, 1.5, -2.5, -0.25}, {0}, {0, 2, -2, -0.0}, false},
+    {"sign", DT_F32, DT_F32, 4, {-3, -0.0, NAN, INFINITY}, {0}, {-1, -0.0, NAN, 1}, false},
+    {"abs", DT_I8, DT_I8, 2, {-128, -5}, {0}, {-128, 5}, false},
+    {"not", DT_U8, DT_U8, 2, {0, 15}, {0}, {255, 240}, false},
+    {"clz", DT_I16, DT_I16, 3, {0, 1, -1}, {0}, {16, 15, 0}, false},
+    {"population_count", DT_I8, DT_I8, 2, {-1, 5}, {0}, {8, 2}, false},
+    {"cast", DT_F32, DT_I8, 4, {300, -300, NAN, -1.75}, {0}, {127, -128, 0, -1}, false},
+    {"cast", DT_F32, DT_U32, 3, {-1, 5e9, 2.9}, {0}, {0, 4294967295.0, 2}, false},
+    {"cast", DT_I32, DT_I8, 3, {300, 128, -129}, {0}, {44, -128, 127}, false},
+    {"cast", DT_F32, DT_BOOL, 4, {0.5, 0, -0.0, NAN}, {0}, {1, 0, 0, 1}, false},
+    {"cast", DT_F32, DT_BF16, 2, {1.00390625, 1.01171875}, {0}, {1, 1.015625}, false},
+    {"bitcast", DT_F32, DT_I32, 2, {1, -0.0}, {0}, {1065353216.0, -2147483648.0}, false},
+    {"bitcast", DT_I16, DT_BF16, 2, {0x3f80, -32768}, {0}, {1, -0.0}, false},
+    {NULL, DT_COUNT, DT_COUNT, 0, {0}, {0}, {0}, false},
+};
+
+static void test_ops(void) {
+  for (const OpCase *c = op_cases; c->dtype != DT_COUNT; c++) {
+    Arena *arena = arena_new();
+    HostArray out = run_op(arena, c->op, c->dtype, c->result, c->count, c->a, c->binary ? c->b : NULL);
+    for (int i = 0; out.data && i < c->count; i++) {
+      double got = array_get(&out, i), want = c->want[i];
+      bool same = (got == want && (!is_float(c->result) || signbit(got) == signbit(want))) || (isnan(got) && isnan(want));
+      check(same, "%s on %s, element %d: %g, not %g", c->op, dtype_info[c->dtype].name, i, got, want);
+    }
+    arena_free(arena);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) {  // one case, to look into
+    Arena *arena = arena_new();
+    for (int i = 1; i < argc; i++) run_case(arena, argv[i]);
+    arena_free(arena);
+  } else {
+    test_halves("bf16", bf16_to_float, float_to_bf16, DT_BF16);
+    test_halves("f16", f16_to_float, float_to_f16, DT_F16);
+    test_ops();
+    run_cases("tests/cases/ir");
+  }
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed > 0;
+}
