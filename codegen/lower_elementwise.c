@@ -1,0 +1,269 @@
+// Built-in functions that work element by element.
+#include "codegen/lower_internal.h"
+
+#include <math.h>
+
+static const char *callee(Lower *l, const Call *call) { return arena_printf(l->arena, "%s", call->builtin->name); }
+
+static Value wrong_dtype(Lower *l, const Call *call, Value v, const char *wants) {
+  diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED, "%s is for %s, and this is %s", call->builtin->name, wants,
+             value_text(l, v));
+  return value_error();
+}
+
+// A value that is data or a number, else an error.
+static bool lower_number(Lower *l, const Call *call, const Node *node, Value *v) {
+  *v = lower_expr(l, node);
+  if (is_error(*v)) return false;
+  if (v->kind == V_DATA || is_number(*v)) return true;
+  wrong_dtype(l, call, *v, "numbers");
+  return false;
+}
+
+// ---- one operand
+
+static double fold_sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+static double fold_reciprocal(double x) { return 1 / x; }
+static double fold_rsqrt(double x) { return 1 / sqrt(x); }
+static double fold_logistic(double x) { return 1 / (1 + exp(-x)); }
+
+static const struct {
+  Op op;
+  double (*fold)(double);
+} folds[] = {
+    {OP_ABS, fabs},
+    {OP_SIGN, fold_sign},
+    {OP_EXP, exp},
+    {OP_EXP2, exp2},
+    {OP_EXPM1, expm1},
+    {OP_LOG, log},
+    {OP_LOG2, log2},
+    {OP_LOG1P, log1p},
+    {OP_SQRT, sqrt},
+    {OP_RSQRT, fold_rsqrt},
+    {OP_RECIP, fold_reciprocal},
+    {OP_TANH, tanh},
+    {OP_LOGISTIC, fold_logistic},
+    {OP_ERF, erf},
+    {OP_SIN, sin},
+    {OP_COS, cos},
+    {OP_TAN, tan},
+    {OP_FLOOR, floor},
+    {OP_CEIL, ceil},
+    {OP_ROUND, nearbyint},
+    {OP_TRUNC, trunc},
+};
+
+static Value fold_number(Lower *l, const Call *call, Op op, Value v) {
+  if (v.kind == V_INT && op == OP_ABS) return v.ival < 0 ? fold_function(l, OP_SUB, value_int(0), v, call->node->span) : v;
+  if (v.kind == V_INT && op == OP_SIGN) return value_int((v.ival > 0) - (v.ival < 0));
+  double x = as_double(v);
+  if (op == OP_ISNAN) return value_bool(isnan(x));
+  if (op == OP_ISINF) return value_bool(isinf(x));
+  if (op == OP_ISFINITE) return value_bool(isfinite(x));
+  for (size_t i = 0; i < sizeof folds / sizeof folds[0]; i++)
+    if (folds[i].op == op) return value_float(folds[i].fold(x));
+  Instr *data = data_of(l, v, call->node->span);
+  return data ? value_data(emit1(l, op, data->type, call->node->span, data)) : value_error();
+}
+
+static Value lower_unary_call(Lower *l, const Call *call) {
+  Value v;
+  Op op = (Op)call->builtin->op;
+  if (!lower_number(l, call, call->arg[0], &v)) return value_error();
+  bool wants_integer = op == OP_POPCOUNT || op == OP_CLZ;
+  if (v.kind == V_FLOAT && wants_integer) return wrong_dtype(l, call, v, "integers");
+  if (v.kind != V_DATA) return fold_number(l, call, op, v);
+  const Type *type = &v.instr->type;
+  if (wants_integer && !is_integer(type->dtype)) return wrong_dtype(l, call, v, "integers");
+  bool numeric = op == OP_ABS || op == OP_SIGN;
+  if (numeric && type->dtype == DT_BOOL) return wrong_dtype(l, call, v, "numbers");
+  if (!wants_integer && !numeric && !is_float(type->dtype)) return wrong_dtype(l, call, v, "floats; cast first");
+  bool predicate = op_info[op].class == OPC_PREDICATE;
+  return value_data(emit1(l, op, predicate ? with_dtype(*type, DT_BOOL) : *type, call->node->span, v.instr));
+}
+
+// ---- two operands and more
+
+static Value combine(Lower *l, const Call *call, Value a, Value b) {
+  Op op = (Op)call->builtin->op;
+  Instr *v[2];
+  if (is_error(a) || is_error(b)) return value_error();
+  if (is_number(a) && is_number(b)) return fold_function(l, op, a, b, call->node->span);
+  Value both[] = {a, b};
+  if (!unify(l, both, 2, call->node->span, callee(l, call), v)) return value_error();
+  DType dtype = v[0]->type.dtype;
+  if (dtype == DT_BOOL) return wrong_dtype(l, call, a.kind == V_DATA ? a : b, "numbers");
+  if (op == OP_ATAN2 && !is_float(dtype)) return wrong_dtype(l, call, a.kind == V_DATA ? a : b, "floats; cast first");
+  return value_data(emit2(l, op, v[0]->type, call->node->span, v[0], v[1]));
+}
+
+static Value lower_binary_call(Lower *l, const Call *call) {
+  Value a = lower_expr(l, call->arg[0]), b = lower_expr(l, call->arg[1]);
+  return combine(l, call, a, b);
+}
+
+static Value lower_extremum(Lower *l, const Call *call) {
+  if (call->rest_count < 2) {
+    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT,
+               "%s compares two or more values; reduce_%s(v, axis = ..) goes along an axis", call->builtin->name,
+               call->builtin->name);
+    return value_error();
+  }
+  Value v = lower_expr(l, call->rest[0]);
+  for (int i = 1; i < call->rest_count; i++) {
+    Value next = lower_expr(l, call->rest[i]);
+    v = combine(l, call, v, next);
+  }
+  return v;
+}
+
+// Rounded up, right for every sign; of a constant positive divisor in its plain form, which bounds and loops are easy to see in.
+static Value lower_cdiv(Lower *l, const Call *call) {
+  Span span = call->node->span;
+  Value a = lower_expr(l, call->arg[0]), b = lower_expr(l, call->arg[1]);
+  Instr *v[2];
+  if (is_error(a) || is_error(b)) return value_error();
+  if (is_number(a) && is_number(b)) {
+    Value quotient = fold_function(l, OP_FLOORDIV, a, b, span);
+    if (is_error(quotient)) return quotient;
+    if (a.kind != V_INT || b.kind != V_INT) return value_float(ceil(as_double(a) / as_double(b)));
+    return fold_function(l, OP_ADD, quotient, value_int(a.ival % (b.ival == -1 ? 1 : b.ival) != 0), span);
+  }
+  bool plain = is_index(a) && b.kind == V_INT && b.ival > 0;
+  Value both[] = {a, b};
+  if (!unify(l, both, 2, span, "cdiv", v)) return value_error();
+  Type type = v[0]->type;
+  if (!is_integer(type.dtype)) return wrong_dtype(l, call, a, "integers");
+  if (plain) {
+    Instr *rest = ir_const_int(l->k, l->frame->region, DT_I64, b.ival - 1, span);
+    return value_data(emit2(l, OP_FLOORDIV, type, span, emit2(l, OP_ADD, type, span, v[0], rest), v[1]));
+  }
+  if (dtype_info[type.dtype].class == CLASS_UNSIGNED) {
+    Instr *zero = broadcast_to(l, ir_const_int(l->k, l->frame->region, type.dtype, 0, span), &type, span);
+    Instr *inexact = emit2(l, OP_NE, with_dtype(type, DT_BOOL), span, emit2(l, OP_REM, type, span, v[0], v[1]), zero);
+    return value_data(
+        emit2(l, OP_ADD, type, span, emit2(l, OP_DIV, type, span, v[0], v[1]), emit1(l, OP_CAST, type, span, inexact)));
+  }
+  Instr *quotient = emit2(l, OP_FLOORDIV, type, span, emit1(l, OP_NEG, type, span, v[0]), v[1]);
+  return value_data(emit1(l, OP_NEG, type, span, quotient));
+}
+
+static Value lower_where(Lower *l, const Call *call) {
+  Value c = lower_expr(l, call->arg[0]), a = lower_expr(l, call->arg[1]), b = lower_expr(l, call->arg[2]);
+  return lower_select(l, c, a, b, call->node->span);
+}
+
+static Value lower_clamp(Lower *l, const Call *call) {
+  Value v[3];
+  Instr *i[3];
+  Span span = call->node->span;
+  for (int k = 0; k < 3; k++) v[k] = lower_expr(l, call->arg[k]);
+  for (int k = 0; k < 3; k++)
+    if (is_error(v[k])) return value_error();
+  if (is_number(v[0]) && is_number(v[1]) && is_number(v[2]))
+    return fold_function(l, OP_MIN, fold_function(l, OP_MAX, v[0], v[1], span), v[2], span);
+  if (!unify(l, v, 3, span, "clamp", i)) return value_error();
+  if (i[0]->type.dtype == DT_BOOL) return wrong_dtype(l, call, v[0], "numbers");
+  return value_data(emit2(l, OP_MIN, i[0]->type, span, emit2(l, OP_MAX, i[0]->type, span, i[0], i[1]), i[2]));
+}
+
+static Value lower_fma(Lower *l, const Call *call) {
+  Value v[3];
+  Instr *i[3];
+  for (int k = 0; k < 3; k++) v[k] = lower_expr(l, call->arg[k]);
+  for (int k = 0; k < 3; k++)
+    if (is_error(v[k])) return value_error();
+  if (is_number(v[0]) && is_number(v[1]) && is_number(v[2]))
+    return value_float(fma(as_double(v[0]), as_double(v[1]), as_double(v[2])));
+  if (!unify(l, v, 3, call->node->span, "fma", i)) return value_error();
+  if (!is_float(i[0]->type.dtype)) return wrong_dtype(l, call, v[0], "floats");
+  return value_data(emit(l, OP_FMA, i[0]->type, call->node->span, 3, i));
+}
+
+// ---- conversions
+
+static double round_to(double x, DType dtype) { return dtype == DT_F32 ? (double)(float)x : x; }
+
+// A constant cast: the value as the dtype has it. Floats narrower than f32 are rounded by the instruction.
+static Value cast_constant(Lower *l, Value v, DType dtype, Span span) {
+  if (dtype == DT_I64 && v.kind == V_INT) return value_data(constant_of(l, v, DT_I64, span));
+  DType from = v.kind == V_INT ? (static_fits(v, DT_I32) ? DT_I32 : DT_I64) : natural_dtype(v);
+  if (static_fits(v, dtype))
+    return value_data(constant_of(l, v.kind == V_FLOAT ? value_float(round_to(v.fval, dtype)) : v, dtype, span));
+  Instr *data = constant_of(l, v, from, span);
+  return data ? value_data(emit1(l, OP_CAST, type_scalar(dtype), span, data)) : value_error();
+}
+
+static Value lower_cast(Lower *l, const Call *call) {
+  DType dtype;
+  Value v = lower_expr(l, call->arg[0]);
+  bool good = lower_dtype(l, call->arg[1], &dtype);
+  if (is_error(v) || !good) return value_error();
+  if (is_number(v) || v.kind == V_BOOL) return cast_constant(l, v, dtype, call->node->span);
+  if (v.kind != V_DATA) return wrong_dtype(l, call, v, "values");
+  if (v.instr->type.dtype == dtype) return value_data(v.instr);
+  return value_data(emit1(l, OP_CAST, with_dtype(v.instr->type, dtype), call->node->span, v.instr));
+}
+
+static Value lower_bitcast(Lower *l, const Call *call) {
+  DType dtype;
+  Value v = lower_expr(l, call->arg[0]);
+  bool good = lower_dtype(l, call->arg[1], &dtype);
+  Instr *data = is_error(v) ? NULL : data_of(l, v, call->arg[0]->span);
+  if (!data || !good) return value_error();
+  DType from = data->type.dtype;
+  bool has_bool = from == DT_BOOL || dtype == DT_BOOL;
+  if (dtype_info[from].bits == dtype_info[dtype].bits && (!has_bool || from == dtype))
+    return value_data(emit1(l, OP_BITCAST, with_dtype(data->type, dtype), call->node->span, data));
+  diag_error(l->diag, call->node->span, ERR_DTYPE_MISMATCH, "bitcast keeps the bits: %s and %s %s", dtype_info[from].name,
+             dtype_info[dtype].name, has_bool ? "do not have the same ones" : "differ in width");
+  return value_error();
+}
+
+#define UNARY(name, op) \
+  { name, lower_unary_call, op, "v" }
+#define BINARY_FUNCTION(name, op) \
+  { name, lower_binary_call, op, "a b" }
+const Builtin elementwise_builtins[] = {
+    UNARY("abs", OP_ABS),
+    UNARY("sign", OP_SIGN),
+    UNARY("exp", OP_EXP),
+    UNARY("exp2", OP_EXP2),
+    UNARY("expm1", OP_EXPM1),
+    UNARY("log", OP_LOG),
+    UNARY("log2", OP_LOG2),
+    UNARY("log1p", OP_LOG1P),
+    UNARY("sqrt", OP_SQRT),
+    UNARY("rsqrt", OP_RSQRT),
+    UNARY("reciprocal", OP_RECIP),
+    UNARY("tanh", OP_TANH),
+    UNARY("logistic", OP_LOGISTIC),
+    UNARY("sigmoid", OP_LOGISTIC),
+    UNARY("erf", OP_ERF),
+    UNARY("sin", OP_SIN),
+    UNARY("cos", OP_COS),
+    UNARY("tan", OP_TAN),
+    UNARY("floor", OP_FLOOR),
+    UNARY("ceil", OP_CEIL),
+    UNARY("round", OP_ROUND),
+    UNARY("trunc", OP_TRUNC),
+    UNARY("isnan", OP_ISNAN),
+    UNARY("isinf", OP_ISINF),
+    UNARY("isfinite", OP_ISFINITE),
+    UNARY("population_count", OP_POPCOUNT),
+    UNARY("clz", OP_CLZ),
+    {"max", lower_extremum, OP_MAX, "v+"},
+    {"min", lower_extremum, OP_MIN, "v+"},
+    BINARY_FUNCTION("pow", OP_POW),
+    BINARY_FUNCTION("atan2", OP_ATAN2),
+    BINARY_FUNCTION("floordiv", OP_FLOORDIV),
+    BINARY_FUNCTION("mod", OP_MOD),
+    {"cdiv", lower_cdiv, 0, "a b"},
+    {"where", lower_where, 0, "c a b"},
+    {"clamp", lower_clamp, 0, "x lo hi"},
+    {"fma", lower_fma, 0, "a b c"},
+    {"cast", lower_cast, 0, "v dtype"},
+    {"bitcast", lower_bitcast, 0, "v dtype"},
+    {0},
+};

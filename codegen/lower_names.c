@@ -1,0 +1,75 @@
+// Names: scopes, hiding, and what to say of a name that is not there.
+#include "codegen/lower_internal.h"
+
+#include <string.h>
+
+Symbol *find_symbol(const Lower *l, const char *name) {
+  for (Symbol *s = l->scope; s; s = s->next)
+    if (s->name == name) return s;
+  return NULL;
+}
+
+const char *symbol_kind_text(SymbolKind kind) {
+  static const char *const text[] = {"static", "size", "grid axis", "operand",       "scratch",
+                                     "var",    "let",  "let",       "loop variable", "parameter"};
+  return text[kind];
+}
+
+const char *suggestion(Lower *l, const char *name, const char *const *names, int count) {
+  const char *close = closest_name(name, names, count);
+  return close ? arena_printf(l->arena, "; did you mean `%s`?", close) : "";
+}
+
+bool is_later_dtype(const char *name) {
+  static const char *const later[] = {"i4",      "u4",      "f8",      "fp8",      "f8e4m3",   "f8e5m2", "f8e4m3fn", "f8_e4m3",
+                                      "f8_e5m2", "fp8e4m3", "fp8e5m2", "fp8_e4m3", "fp8_e5m2", "e4m3",   "e5m2"};
+  for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
+    if (strcmp(later[i], name) == 0) return true;
+  return false;
+}
+
+// An error when `name` may not be declared here; a `let` may hide a `let`, a parameter hides anything.
+static void check_declaration(Lower *l, SymbolKind kind, const char *name, Span span) {
+  if (dtype_by_name(name) != DT_COUNT && kind != SYM_PARAMETER) {
+    diag_error(l->diag, span, ERR_HIDES, "`%s` is the name of a dtype", name);
+    return;
+  }
+  Symbol *old = find_symbol(l, name);
+  if (!old || kind == SYM_PARAMETER) return;
+  if (old->kind >= SYM_LET && kind >= SYM_LET) return;
+  if (kind == SYM_VAR && old->kind >= SYM_LET) return;
+  bool same = old->kind == kind;
+  diag_error(l->diag, span, same ? ERR_DUPLICATE : ERR_HIDES,
+             same ? "%s `%s` is declared twice" : "%s `%s` would hide the %s of that name", symbol_kind_text(kind), name,
+             symbol_kind_text(old->kind));
+  diag_note(l->diag, old->span, "`%s` is declared here", name);
+}
+
+Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span) {
+  check_declaration(l, kind, name, span);
+  Symbol *s = NEW(l->arena, Symbol);
+  *s = (Symbol){.name = name, .kind = kind, .span = span, .next = l->scope};
+  return l->scope = s;
+}
+
+void unknown_name(Lower *l, const char *name, Span span) {
+  LIST(const char *) names = {0};
+  for (Symbol *s = l->scope; s && names.count < MAX_LIST; s = s->next) LIST_PUSH(l->arena, &names, s->name);
+  for (int t = 0; t < DT_COUNT; t++) LIST_PUSH(l->arena, &names, dtype_info[t].name);
+  if (find_function(l, name)) {
+    diag_error(l->diag, span, ERR_UNKNOWN_NAME, "`%s` is a function: call it, `%s(..)`", name, name);
+    return;
+  }
+  diag_error(l->diag, span, ERR_UNKNOWN_NAME, "nothing here is called `%s`%s", name, suggestion(l, name, names.at, names.count));
+}
+
+bool find_dtype(Lower *l, const char *name, Span span, DType *out, bool *reported) {
+  *reported = false;
+  *out = dtype_by_name(name);
+  if (*out != DT_COUNT) return true;
+  if (is_later_dtype(name)) {
+    diag_error(l->diag, span, ERR_LATER_DTYPE, "not built yet: the dtype `%s`", name);
+    *reported = true;
+  }
+  return false;
+}

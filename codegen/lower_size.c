@@ -1,0 +1,187 @@
+// The signature: operands, and the sizes that their shapes name.
+#include "codegen/lower_internal.h"
+
+#include <ctype.h>
+#include <string.h>
+
+int size_index(Lower *l, const char *name) {
+  for (int i = 0; i < l->k->sizes.count; i++)
+    if (strcmp(l->k->sizes.at[i].name, name) == 0) return i;
+  return -1;
+}
+
+int add_derived_size(Lower *l, const char *name, Span span, Region *value) {
+  LIST_PUSH(l->arena, &l->k->sizes, ((Size){name, span, value}));
+  return l->k->sizes.count - 1;
+}
+
+static bool is_static_name(Lower *l, const char *name) {
+  Symbol *s = find_symbol(l, name);
+  return s && s->kind == SYM_STATIC;
+}
+
+// A name that stands alone in a shape and is no static is a size.
+static void declare_size(Lower *l, const Node *node) {
+  if (node->kind != N_NAME || is_static_name(l, node->name) || size_index(l, node->name) >= 0) return;
+  declare(l, SYM_SIZE, node->name, node->span)->index = l->k->sizes.count;
+  LIST_PUSH(l->arena, &l->k->sizes, ((Size){.name = node->name, .span = node->span}));
+}
+
+// ---- expressions of sizes
+
+static bool names_are_bound(Lower *l, const Node *node) {
+  if (!node) return true;
+  if (node->kind == N_NAME && !find_symbol(l, node->name) && dtype_by_name(node->name) == DT_COUNT) {
+    diag_error(l->diag, node->span, ERR_UNBOUND_SIZE,
+               "the size `%s` stands alone in no operand's shape, so nothing says what it is", node->name);
+    return false;
+  }
+  if (!names_are_bound(l, node->a) || !names_are_bound(l, node->b)) return false;
+  for (int i = 0; i < node->list.count; i++)
+    if (!names_are_bound(l, node->list.at[i])) return false;
+  return true;
+}
+
+static bool constant_extent(Lower *l, int64_t extent, Span span, Dim *dim) {
+  *dim = extent;
+  if (extent >= 0 && extent <= INT32_MAX) return true;
+  diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis has from 0 to 2^31-1 elements, not %lld", (long long)extent);
+  return false;
+}
+
+static bool lower_extent_expression(Lower *l, const Node *node, Dim *dim) {
+  Frame frame;
+  if (!names_are_bound(l, node)) return false;
+  l->place = IN_SIZE;
+  Region *region = enter_region(l, &frame);
+  Value v = lower_expr(l, node);
+  Instr *value = v.kind == V_INT || is_error(v) ? NULL : convert_index(l, v, node->span);
+  if (value) yield_from(l, value, node->span);
+  leave_region(l);
+  if (v.kind == V_INT) return constant_extent(l, v.ival, node->span, dim);
+  if (!value || !check_index_region(l, region)) return false;
+  const char *name = expression_text(node);
+  int known = size_index(l, name);
+  *dim = dim_of_size(known >= 0 ? known : add_derived_size(l, name, node->span, region));
+  return true;
+}
+
+static bool lower_axis_extent(Lower *l, const Node *node, Dim *dim) {
+  if (node->kind != N_NAME) return lower_extent_expression(l, node, dim);
+  Symbol *s = find_symbol(l, node->name);
+  int size = size_index(l, node->name);
+  if (s && s->kind == SYM_STATIC && s->value.kind != V_INT) {
+    if (!is_error(s->value))
+      diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis is an integer, not %s", value_text(l, s->value));
+    return false;
+  }
+  if (s && s->kind == SYM_STATIC) return constant_extent(l, s->value.ival, node->span, dim);
+  *dim = dim_of_size(size);
+  return size >= 0;
+}
+
+// ---- operands
+
+static void zero_map(Lower *l, Ref *ref) {
+  Frame frame;
+  Instr *zeros[MAX_RANK];
+  ref->index_map = enter_region(l, &frame);
+  for (int i = 0; i < ref->array.rank; i++) zeros[i] = ir_const_int(l->k, l->frame->region, DT_I64, 0, ref->span);
+  emit(l, OP_YIELD, no_result, ref->span, ref->array.rank, zeros);
+  leave_region(l);
+}
+
+static void lower_param(Lower *l, const Node *param, RefRole role) {
+  Ref *ref = NEW(l->arena, Ref);
+  Span span = param->name_span;
+  *ref = (Ref){.name = param->name,
+               .id = l->k->refs.count,
+               .role = role,
+               .space = SPACE_VMEM,
+               .span = span,
+               .whole = true,
+               .map_span = span};
+  LIST_PUSH(l->arena, &l->k->refs, ref);
+  declare(l, SYM_OPERAND, param->name, span)->ref = ref;
+  Type array = {.dtype = DT_F32, .rank = param->list.count};
+  l->place = IN_SHAPE;
+  if (param->a && lower_dtype(l, param->a, &array.dtype) && array.dtype == DT_I64) {
+    diag_error(l->diag, param->a->span, ERR_I64_STORAGE, "`%s`: i64 is for index arithmetic, not for arrays", param->name);
+    array.dtype = DT_I32;
+  }
+  if (array.rank > MAX_RANK) {
+    diag_error(l->diag, param->span, ERR_RANK_MISMATCH, "`%s` has %d axes, more than the limit of %d", param->name, array.rank,
+               MAX_RANK);
+    array.rank = 0;
+  }
+  ref->array = ref->type = array;  // its axes follow once all sizes are known
+}
+
+static void lower_param_shape(Lower *l, const Node *param, Ref *ref) {
+  for (int i = 0; i < ref->array.rank; i++) {
+    Dim dim = 1;
+    lower_axis_extent(l, param->list.at[i], &dim);
+    ref->array.dim[i] = ref->type.dim[i] = ref->block[i] = dim;
+    ref->halo[i][0] = ref->halo[i][1] = -1;
+  }
+  zero_map(l, ref);
+}
+
+// ---- a slip of the pen
+
+static void count_names(const Node *node, const char *name, int *count) {
+  if (!node) return;
+  *count += node->kind == N_NAME && node->name == name;
+  count_names(node->a, name, count);
+  count_names(node->b, name, count);
+  count_names(node->c, name, count);
+  for (int i = 0; i < node->list.count; i++) count_names(node->list.at[i], name, count);
+  for (int i = 0; i < node->list2.count; i++) count_names(node->list2.at[i], name, count);
+}
+
+static bool same_but_case(const char *a, const char *b) {
+  for (; *a && tolower((unsigned char)*a) == tolower((unsigned char)*b); a++) b++;
+  return *a == *b;
+}
+
+static bool one_letter_apart(const char *a, const char *b) {
+  size_t n = strlen(a), m = strlen(b), same = 0, tail = 0;
+  size_t shorter = n < m ? n : m, longer = n < m ? m : n;
+  while (same < shorter && a[same] == b[same]) same++;
+  while (tail < shorter - same && a[n - 1 - tail] == b[m - 1 - tail]) tail++;
+  return longer - same - tail <= 1;
+}
+
+static void warn_of_similar_size(Lower *l, const Size *size) {
+  int uses = 0;
+  count_names(l->node, size->name, &uses);
+  if (uses != 1) return;
+  for (Symbol *s = l->scope; s; s = s->next) {
+    if ((s->kind != SYM_SIZE && s->kind != SYM_STATIC) || s->name == size->name) continue;
+    size_t longest = strlen(s->name) > strlen(size->name) ? strlen(s->name) : strlen(size->name);
+    bool near = longest >= 3 && one_letter_apart(size->name, s->name);
+    if (!near && !same_but_case(size->name, s->name)) continue;
+    diag_warning(l->diag, size->span, ERR_SIMILAR_SIZE, "the size `%s` is used once, and nearly has the name of the %s `%s`",
+                 size->name, symbol_kind_text(s->kind), s->name);
+    diag_note(l->diag, s->span, "`%s` is declared here", s->name);
+    return;
+  }
+}
+
+void lower_signature(Lower *l) {
+  const NodeList *sides[] = {&l->node->list, &l->node->list2};
+  for (int side = 0; side < 2; side++)
+    for (int i = 0; i < sides[side]->count; i++)
+      for (int k = 0; k < sides[side]->at[i]->list.count; k++) declare_size(l, sides[side]->at[i]->list.at[k]);
+  for (int side = 0; side < 2; side++)
+    for (int i = 0; i < sides[side]->count; i++) lower_param(l, sides[side]->at[i], side ? REF_OUTPUT : REF_INPUT);
+  l->k->inputs = sides[0]->count;
+  l->k->outputs = sides[1]->count;
+  for (int i = 0; i < l->k->refs.count; i++) {
+    const Node *param = i < l->k->inputs ? sides[0]->at[i] : sides[1]->at[i - l->k->inputs];
+    lower_param_shape(l, param, l->k->refs.at[i]);
+  }
+  for (int i = 0; i < l->k->sizes.count; i++)
+    if (!l->k->sizes.at[i].value) warn_of_similar_size(l, &l->k->sizes.at[i]);
+  l->root = l->scope;
+}
