@@ -248,7 +248,9 @@ int bind_kernel(Binding *binding, Arena *arena, const Options *options, const ch
   if (!*message) *message = missing(&b);
   if (*message) return USER_ERROR;
   binding->refusal = check_sizes(program->kernel, binding->sizes);
-  if (!binding->refusal) binding->refusal = place_operands(&b);
+  const char *wrong = place_operands(&b);
+  binding->placed = !wrong;
+  if (!binding->refusal) binding->refusal = wrong;
   return DONE;
 }
 

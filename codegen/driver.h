@@ -141,7 +141,8 @@ typedef struct {
   HostArray *operands;  // shapes; data is set by whoever allocates
   int64_t total_bytes;  // of all operands at 64-byte aligned offsets
   int64_t *offsets;     // of operands in such a block of memory; an aliased output has its input's
-  const char *refusal;  // the sizes are refused: why. Shapes are not valid then.
+  const char *refusal;  // the sizes are refused: why
+  bool placed;          // shapes and offsets are valid (they may be even where a requirement does not hold)
 } Binding;
 
 // DONE, or USER_ERROR with `message` (in the arena) or, when message stays NULL, with diagnostics in program.diag.
@@ -204,7 +205,7 @@ void dataset_close(Dataset *data);
 typedef struct {
   const char *mode;
   int threads;
-  bool naive, progress;
+  bool naive, progress, quiet;  // quiet: what the kernel prints is dropped
   double min_time, max_time;
   int64_t vmem_limit;
 } ExecuteOptions;

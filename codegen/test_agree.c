@@ -1,0 +1,203 @@
+// `pkc test`: interpreter, reference, portable C and native C must agree.
+#include "codegen/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// One way of compiling a kernel.
+typedef struct {
+  const char *name, *cc;
+  const Target *target;
+  const char *flags;
+  bool naive;
+} Variant;
+
+static const char *first_line(Arena *arena, const char *text) { return arena_strndup(arena, text, strcspn(text, "\n")); }
+
+static const char *bind_directive(TestFile *test, Options *options, Binding *binding) {
+  const char *message;
+  if (bind_kernel(binding, test->arena, options, test->path, &message) == DONE) return NULL;
+  if (message) return message;
+  Buf text = {0};
+  diag_print(binding->program.diag, &text, DIAG_TEXT);
+  message = first_line(test->arena, text.text ? text.text : "does not compile");
+  buf_free(&text);
+  return message;
+}
+
+// Outputs of `got` against those of `want`; NULL or the first that differs.
+static const char *compare_outputs(TestFile *test, Binding *binding, const char *what, const HostArray *got,
+                                   const HostArray *want) {
+  Kernel *k = binding->program.kernel;
+  for (int i = 0; i < k->outputs; i++) {
+    Tolerance tolerance = tolerance_of(k, binding->sizes, want[i].dtype);
+    Comparison c = compare_arrays(&got[i], &want[i], tolerance.relative);
+    if (c.wrong)
+      return arena_printf(test->arena, "%s: %s", what,
+                          comparison_text(test->arena, k->refs.at[k->inputs + i]->name, &want[i], &c));
+  }
+  return NULL;
+}
+
+// ---- the interpreter after each pass
+
+typedef struct {
+  TestFile *test;
+  Binding *binding;
+  const Interpreted *expected;
+  const char *wrong;
+} PassCheck;
+
+static void interpret_after(const Pass *pass, Kernel *k, void *context) {
+  PassCheck *check = context;
+  if (check->wrong) return;
+  Binding copy = *check->binding;
+  copy.program.kernel = k;
+  Interpreted got;
+  check->wrong = interpret_binding(check->test->arena, &copy, false, &got);
+  if (!check->wrong && got.report.findings.count)
+    check->wrong = arena_printf(check->test->arena, "after pass %s: %s", pass->name,
+                                first_line(check->test->arena, got.report.findings.at[0]));
+  if (!check->wrong)
+    check->wrong =
+        compare_outputs(check->test, check->binding, arena_printf(check->test->arena, "interpreted after pass %s", pass->name),
+                        got.operands + k->inputs, check->expected->operands + k->inputs);
+  interpreted_free(&got);
+}
+
+static const char *check_passes(TestFile *test, Binding *binding, const Options *options, const Interpreted *expected) {
+  Program copy = binding->program;
+  copy.kernel =
+      lower(test->arena, &copy.source, copy.file, options->kernel, &binding->lower_options, diag_new(test->arena, &copy.source));
+  REQUIRE(copy.kernel);
+  PassCheck check = {test, binding, expected, NULL};
+  Buf notes = {0};
+  run_passes(copy.kernel, options->target, &notes, interpret_after, &check);
+  buf_free(&notes);
+  return check.wrong;
+}
+
+// ---- compiled
+
+static const char *run_variant(TestFile *test, const Options *options, const Variant *variant, const HostArray *interpreted,
+                               const HostArray *reference) {
+  Session session = {.data.fd = -1};
+  Options own = *options;
+  own.target = variant->target;
+  own.dumps = NULL;
+  const char *wrong = bind_directive(test, &own, &session.binding);
+  if (wrong) return wrong;
+  BuildFlags flags = {.cc = variant->cc, .flags = variant->flags, .naive_flags = variant->naive ? variant->flags : NULL};
+  wrong = session_open(&session, &own, &flags);
+  if (!wrong) {
+    ExecuteOptions how = {.mode = "run", .threads = options->threads, .naive = session.naive, .quiet = true};
+    execute(test->arena, session.program, &session.binding, &session.data, &how, &session.outcome);
+    wrong = session.outcome.message;
+  }
+  if (wrong) wrong = arena_printf(test->arena, "%s: %s", variant->name, wrong);
+  const HostArray *outputs = session.binding.operands + session.binding.program.kernel->inputs;
+  if (!wrong && interpreted)
+    wrong = compare_outputs(test, &session.binding, arena_printf(test->arena, "%s against the interpreter", variant->name),
+                            outputs, interpreted);
+  if (!wrong && reference)
+    wrong = compare_outputs(test, &session.binding, arena_printf(test->arena, "%s against the reference", variant->name), outputs,
+                            reference);
+  if (!wrong && reference && session.naive)
+    wrong = compare_outputs(test, &session.binding, "the naive C against the reference", session.data.naive_outputs, reference);
+  session_close(&session);
+  return wrong;
+}
+
+#if defined(__x86_64__)
+static const char portable_flags[] = "-march=x86-64 -DSIMDE_NO_NATIVE";
+#else
+static const char portable_flags[] = "-DSIMDE_NO_NATIVE";
+#endif
+
+// Compilers of $PKC_TEST_CC (separated by blanks), else the usual one; each native and portable.
+static const char *run_variants(TestFile *test, const Options *options, const HostArray *interpreted,
+                                const HostArray *reference) {
+  const char *list[] = {getenv("PKC_TEST_CC")};
+  const char *const *compilers = split_words(test->arena, list, 1);
+  const Target *native = options->target, *generic = target_find("generic");
+  const char *wrong = NULL;
+  for (int i = 0; !wrong && (i == 0 || compilers[i]); i++) {
+    const char *cc = compilers[i], *name = cc ? cc : "cc";
+    Variant variants[] = {{arena_printf(test->arena, "native (%s)", name), cc, native, target_flags(native), i == 0},
+                          {arena_printf(test->arena, "portable (%s)", name), cc, generic, portable_flags, false}};
+    for (int v = 0; !wrong && v < 2; v++) wrong = run_variant(test, options, &variants[v], interpreted, reference);
+    if (!cc) break;
+  }
+  return wrong;
+}
+
+// ---- the directives
+
+const char *test_agreement(TestFile *test, const Directive *directive) {
+  Options options;
+  Binding binding;
+  if (!test_options(test, directive, &options)) return "see above";
+  const char *wrong = bind_directive(test, &options, &binding);
+  if (wrong) return wrong;
+  if (binding.refusal) return arena_printf(test->arena, "refused: %s", binding.refusal);
+  Interpreted got = {0}, want = {0};
+  Kernel *k = binding.program.kernel;
+  wrong = interpret_binding(test->arena, &binding, false, &got);
+  if (!wrong && got.report.findings.count)
+    wrong = arena_printf(test->arena, "interpreter: %s", first_line(test->arena, got.report.findings.at[0]));
+  if (!wrong && k->reference) wrong = interpret_binding(test->arena, &binding, true, &want);
+  if (!wrong && k->reference)
+    wrong =
+        compare_outputs(test, &binding, "interpreter against the reference", got.operands + k->inputs, want.operands + k->inputs);
+  if (!wrong) wrong = check_passes(test, &binding, &options, &got);
+  if (!wrong) wrong = run_variants(test, &options, got.operands + k->inputs, want.operands ? want.operands + k->inputs : NULL);
+  interpreted_free(&got);
+  interpreted_free(&want);
+  return wrong;
+}
+
+const char *test_finding(TestFile *test, const Directive *directive) {
+  Options options;
+  Binding binding;
+  if (!test_options(test, directive, &options)) return "see above";
+  const char *wrong = bind_directive(test, &options, &binding);
+  if (!wrong) wrong = binding.refusal;
+  if (wrong) return wrong;
+  Interpreted got;
+  wrong = interpret_binding(test->arena, &binding, false, &got);
+  bool found = false;
+  for (int i = 0; !wrong && i < got.report.findings.count; i++)
+    found = found || strstr(got.report.findings.at[i], directive->text);
+  if (!wrong && !found)
+    wrong = got.report.findings.count
+                ? arena_printf(test->arena, "found instead: %s", first_line(test->arena, got.report.findings.at[0]))
+                : "nothing was found";
+  interpreted_free(&got);
+  return wrong;
+}
+
+// Both pkc, which knows the sizes, and the compiled kernel, which is called with the arrays, refuse.
+const char *test_refusal(TestFile *test, const Directive *directive) {
+  Options options;
+  Session session = {.data.fd = -1};
+  if (!test_options(test, directive, &options)) return "see above";
+  const char *message, *wrong = NULL;
+  if (bind_kernel(&session.binding, test->arena, &options, test->path, &message) != DONE)
+    return message && strstr(message, directive->text) ? NULL : message ? message : "does not compile";
+  const Binding *binding = &session.binding;
+  if (binding->refusal && !strstr(binding->refusal, directive->text))
+    return arena_printf(test->arena, "refused otherwise: %s", binding->refusal);
+  if (!binding->placed || check_memory(test->arena, binding->total_bytes)) return binding->refusal ? NULL : "too large to run";
+  wrong = session_open(&session, &options, &(BuildFlags){.flags = target_flags(options.target)});
+  if (!wrong) {
+    ExecuteOptions how = {.mode = "run", .threads = options.threads, .vmem_limit = options.vmem_limit, .quiet = true};
+    execute(test->arena, session.program, binding, &session.data, &how, &session.outcome);
+    const Outcome *o = &session.outcome;
+    if (!o->message)
+      wrong = "the compiled kernel does not refuse";
+    else if (!o->refused || !strstr(o->message, directive->text))
+      wrong = arena_printf(test->arena, "the compiled kernel says: %s", o->message);
+  }
+  session_close(&session);
+  return wrong;
+}
