@@ -218,7 +218,7 @@ static void put_excerpt(Buf *out, const Source *source, const Place *place, cons
 static void print_text(const Diag *diag, const Message *m, Buf *out, bool coloured) {
   const char *bold = coloured ? "\033[1m" : "", *plain = coloured ? "\033[0m" : "";
   const char *colour = coloured ? severity_colour[m->severity] : "";
-  Place place;
+  Place place = {0};
   buf_puts(out, bold);
   if (has_place(m->span)) {
     place = place_of(diag->source, m->span);
