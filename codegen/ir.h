@@ -122,6 +122,8 @@ Instr *ir_const_float(Kernel *k, Region *region, DType dtype, double value, Span
 bool ir_is_const(const Instr *instr, int64_t value);   // an integer or bool CONST of that value
 bool ir_window_is_full(const Instr *instr);            // LOAD, STORE: the whole ref, stride 1, starts constant 0
 static inline bool has_result(const Instr *instr) { return instr->type.dtype != DT_COUNT; }
+// Do two shapes have the same number of elements whatever the sizes are? Sizes that are products (2 * M) are taken apart.
+bool ir_same_elements(const Kernel *k, const Type *a, const Type *b);
 Instr *ir_store_value(const Instr *store);             // the value argument of a STORE
 Instr *ir_mask(const Instr *instr);                    // of a masked LOAD or STORE, else NULL
 static inline bool ref_is_operand(const Ref *r) { return r->role == REF_INPUT || r->role == REF_OUTPUT; }

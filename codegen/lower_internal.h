@@ -235,7 +235,6 @@ extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[]
 Instr *lower_array(Lower *l, const Node *node);  // data, or a number as data of rank 0
 // An axis number, negative from the end. Without a node: axis 0 of a value of rank 1, else an error.
 bool lower_axis(Lower *l, const Node *node, int rank, Span span, int *axis);
-bool same_elements(const Type *a, const Type *b);  // the same number whatever the sizes are
 bool lower_flag(Lower *l, const Node *node, bool otherwise, bool *out);
 Value reduce_axes(Lower *l, Op op, Instr *v, int64_t axes, bool keep, Span span);
 Value lower_einsum(Lower *l, const Call *call);

@@ -85,26 +85,6 @@ static Value lower_constant_array(Lower *l, const Call *call) {
 
 // ---- the same elements in another shape
 
-bool same_elements(const Type *a, const Type *b) {
-  int64_t product[2] = {1, 1};
-  int balance = 0, count[2] = {0, 0};
-  const Type *types[] = {a, b};
-  for (int t = 0; t < 2; t++)
-    for (int i = 0; i < types[t]->rank; i++) {
-      if (!dim_is_const(types[t]->dim[i]))
-        count[t]++;
-      else if (!mul_i64(product[t], types[t]->dim[i], &product[t]))
-        return false;
-    }
-  for (int i = 0; i < a->rank; i++) {
-    if (dim_is_const(a->dim[i])) continue;
-    for (int j = 0; j < a->rank; j++) balance += a->dim[j] == a->dim[i];
-    for (int j = 0; j < b->rank; j++) balance -= b->dim[j] == a->dim[i];
-    if (balance != 0) return false;
-  }
-  return product[0] == product[1] && count[0] == count[1];
-}
-
 static bool is_minus_one(const Node *node) {
   return node->kind == N_UNARY && node->op == UN_NEG && node->a->kind == N_INT && node->a->ival == 1;
 }
@@ -154,7 +134,7 @@ static Value lower_reshape(Lower *l, const Call *call) {
   Type shape;
   Instr *v = lower_array(l, call->arg[0]);
   if (!v || !lower_new_shape(l, call->arg[1], &v->type, &shape)) return value_error();
-  if (same_elements(&v->type, &shape)) return value_data(reshape_to(l, v, &shape, call->node->span));
+  if (ir_same_elements(l->k, &v->type, &shape)) return value_data(reshape_to(l, v, &shape, call->node->span));
   diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s cannot be reshaped to %s: the number of elements differs",
              type_text(l, &v->type), shape_text(l, &shape));
   return value_error();

@@ -140,29 +140,6 @@ static void check_elementwise(Verifier *v, const Instr *instr) {
 
 // ---- moving elements
 
-static bool same_element_count(const Type *a, const Type *b) {
-  int64_t product[2] = {1, 1};
-  int sizes[2] = {0, 0};
-  const Type *types[] = {a, b};
-  for (int t = 0; t < 2; t++)
-    for (int i = 0; i < types[t]->rank; i++) {
-      if (!dim_is_const(types[t]->dim[i]))
-        sizes[t]++;
-      else if (!mul_i64(product[t], types[t]->dim[i], &product[t]))
-        return false;
-    }
-  if (product[0] != product[1]) return false;
-  if (product[0] == 0) return true;
-  if (sizes[0] != sizes[1]) return false;
-  for (int i = 0; i < a->rank; i++) {
-    int count[2] = {0, 0};
-    for (int t = 0; t < 2; t++)
-      for (int j = 0; j < types[t]->rank; j++) count[t] += types[t]->dim[j] == a->dim[i];
-    if (!dim_is_const(a->dim[i]) && count[0] != count[1]) return false;
-  }
-  return true;
-}
-
 static void check_broadcast(Verifier *v, const Instr *instr) {
   const Type *from = &instr->args[0]->type, *to = &instr->type;
   int extra = to->rank - from->rank;
@@ -251,7 +228,7 @@ static void check_shape_op(Verifier *v, const Instr *instr) {
       check_broadcast(v, instr);
       break;
     case OP_RESHAPE:
-      RULE(same_element_count(from, &instr->type), "the number of elements changes");
+      RULE(ir_same_elements(v->k, from, &instr->type), "the number of elements changes");
       break;
     case OP_TRANSPOSE:
       check_transpose(v, instr);
