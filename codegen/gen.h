@@ -211,7 +211,7 @@ const char *reduce_identity(Gen *g, const Instr *v);
 void emit_generic(Gen *g, Instr *instr);
 void emit_scalar(Gen *g, Instr *instr);
 
-// scalar.c
+// op_text.c
 const char *scalar_text(Gen *g, const Instr *instr);                // rank-0 expression
 const char *index_text(Gen *g, const Region *region, int result);   // of an index map, extent, requirement
 const char *scalar_op_text(Gen *g, const Instr *instr, const char *const *args);

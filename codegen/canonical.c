@@ -1,0 +1,103 @@
+// Operations brought to the forms that the generator has loops for.
+#include "codegen/ir.h"
+#include "codegen/pass.h"
+
+typedef struct { Kernel *k; Region *out; } Rewriter;
+
+static Instr *before(Rewriter *w, const Instr *like, Op op, Type type, Instr *arg) {
+  return ir_add(w->k, w->out, op, type, like->span, 1, arg);
+}
+
+// v itself becomes op(arg): whoever uses v need not know.
+static void become(Instr *v, Op op, Instr *arg) {
+  v->op = op;
+  v->nargs = 1;
+  v->args[0] = arg;
+  v->ival = 0;
+  v->flags = 0;
+}
+
+static Instr *copy_before(Rewriter *w, const Instr *v, Type type) {
+  Instr *copy = ir_new(w->k, v->op, type, v->span, v->nargs, v->args);
+  copy->flags = v->flags;
+  copy->ival = v->ival;
+  copy->labels = v->labels;
+  return ir_append(w->k, w->out, copy);
+}
+
+// dot(.., out = bf16): the sums are rounded once, at the end.
+static void split_dot(Rewriter *w, Instr *v) {
+  DType sums = dtype_accum(v->args[0]->type.dtype);
+  if (v->type.dtype == sums || v->args[0]->type.dtype == DT_I64 || v->type.dtype == DT_I64) return;
+  Type type = v->type;
+  type.dtype = sums;
+  become(v, OP_CAST, copy_before(w, v, type));
+}
+
+static bool is_half(DType t) { return t == DT_BF16 || t == DT_F16; }
+
+// Sums and products of 16-bit floats run in f32 and are rounded once.
+static void widen(Rewriter *w, Instr *v) {
+  Type type = v->args[0]->type;
+  type.dtype = DT_F32;
+  Instr *wide = before(w, v, OP_CAST, type, v->args[0]);
+  type = v->type;
+  type.dtype = DT_F32;
+  Instr *sum = copy_before(w, v, type);
+  sum->args[0] = wide;
+  become(v, OP_CAST, sum);
+}
+
+// Axes of one element need no reduction; the last axis is reduced first, by the loop over columns, then the others.
+static void split_reduce(Rewriter *w, Instr *v) {
+  const Type *from = &v->args[0]->type;
+  for (int i = 0; i < from->rank; i++)
+    if (from->dim[i] == 1) v->ival &= ~(INT64_C(1) << i);
+  if (v->ival == 0) {
+    become(v, OP_BROADCAST, v->args[0]);
+    return;
+  }
+  int64_t last = INT64_C(1) << (from->rank - 1);
+  if (!(v->ival & last) || v->ival == last) return;
+  Type type = *from;
+  type.dim[from->rank - 1] = 1;
+  Instr *rows = copy_before(w, v, type);
+  rows->ival = last;
+  v->args[0] = rows;
+  v->ival &= ~last;
+}
+
+static void rewrite(Rewriter *w, Instr *v) {
+  bool sums = v->op == OP_REDUCE_SUM || v->op == OP_REDUCE_PROD || v->op == OP_CUMSUM || v->op == OP_CUMPROD;
+  if (v->op == OP_DOT) split_dot(w, v);
+  if (sums && is_half(v->type.dtype)) {
+    widen(w, v);
+    Instr *sum = v->args[0];
+    w->out->instrs.count--;
+    rewrite(w, sum);
+    ir_append(w->k, w->out, sum);
+  } else if (op_info[v->op].class == OPC_REDUCE && v->args[0]->type.rank > 0) {
+    split_reduce(w, v);
+  }
+}
+
+static void rewrite_region(Kernel *k, Region *region) {
+  Region out = {.arg = region->arg};
+  Rewriter w = {k, &out};
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) rewrite_region(k, v->regions[r]);
+    rewrite(&w, v);
+    ir_append(k, &out, v);
+  }
+  *region = out;
+}
+
+// Wants: any kernel. Keeps: its meaning, but for the order of a sum over several axes. Leaves: dots in their accumulator's
+// dtype, reductions over the last axis alone or over others alone, sums of 16-bit floats in f32.
+void canonicalise(Kernel *k, const Target *target, Buf *notes) {
+  (void)target;
+  (void)notes;
+  rewrite_region(k, k->body);
+}
