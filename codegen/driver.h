@@ -219,8 +219,8 @@ double outcome_number(Arena *arena, const Outcome *outcome, const char *key, dou
 typedef struct {
   const char *cc, *flags, *naive_flags;
 } BuildFlags;
-const char *build_binding(Arena *arena, const Binding *binding, const Options *options, const BuildFlags *flags, bool *temporary,
-                         const char **message);
+const char *compile_binding(Arena *arena, const Binding *binding, const Options *options, const BuildFlags *flags,
+                            bool *temporary, const char **message);
 
 // ---- compare.c
 

@@ -117,8 +117,8 @@ double outcome_number(Arena *arena, const Outcome *outcome, const char *key, dou
   return text && *text ? strtod(text, NULL) : otherwise;
 }
 
-const char *build_binding(Arena *arena, const Binding *binding, const Options *options, const BuildFlags *flags, bool *temporary,
-                         const char **message) {
+const char *compile_binding(Arena *arena, const Binding *binding, const Options *options, const BuildFlags *flags,
+                            bool *temporary, const char **message) {
   Kernel *k = binding->program.kernel;
   Program copy = binding->program;
   Buf c = {0}, h = {0}, naive = {0};
@@ -145,7 +145,7 @@ const char *build_binding(Arena *arena, const Binding *binding, const Options *o
 const char *session_open(Session *session, const Options *options, const BuildFlags *flags) {
   const char *message;
   session->naive = flags->naive_flags && session->binding.program.kernel->reference;
-  session->program = build_binding(options->arena, &session->binding, options, flags, &session->temporary, &message);
+  session->program = compile_binding(options->arena, &session->binding, options, flags, &session->temporary, &message);
   if (!session->program) return message;
   return dataset_open(options->arena, &session->binding, session->naive, &session->data);
 }
