@@ -2,9 +2,9 @@
 
 // Rows in the order they run.
 const Pass passes[] = {
-    {0, NULL, NULL, NULL},
+    {'s', "simplify", "fold constants, drop what changes nothing, share equal values, remove dead ones", simplify},
 };
-const int pass_count = (int)(sizeof passes / sizeof *passes) - 1;
+const int pass_count = (int)(sizeof passes / sizeof *passes);
 
 static void verify_after(const char *what, Kernel *k) {
   const char *message = ir_verify(k);
