@@ -15,10 +15,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Rows and vectors of the register tile: as many sums as the registers hold beside a broadcast and NV columns. Plain numbers. */
+/* Rows and vectors of the register tile: as many sums as the registers hold beside a broadcast and NV columns. Plain numbers.
+ * On aarch64 14 rows would just fit, but gcc loads ahead of the multiply-adds and spills. */
 #ifndef PK_DOT_MR
-#if PK_VEC_BYTES == 64 || defined(__aarch64__)
+#if PK_VEC_BYTES == 64
 #define PK_DOT_MR 14
+#elif defined(__aarch64__)
+#define PK_DOT_MR 12
 #else
 #define PK_DOT_MR 6
 #endif
@@ -39,15 +42,23 @@ enum {
   PK_DOT_LONG = 512, /* steps of a block at a time, when there are more than twice as many */
 };
 
-/* The most rows that keep several sums each. gcc orders several steps of separate mul and add so that SSE registers run out. */
-#if PK_HAS_FMA
+/* The most rows that keep several sums each, as registers allow: gcc orders several steps of separate multiply and add by sum. */
+#if PK_PART_BYTES == 64 || (PK_HAS_FMA && defined(__aarch64__))
 #define PK_DOT_FEW 3
+#elif PK_HAS_FMA
+#define PK_DOT_FEW 1
 #else
 #define PK_DOT_FEW 0
 #endif
 
 #define PK_DOT_INLINE static inline __attribute__((always_inline, unused))
 #define PK_DOT_OUTLINE static __attribute__((noinline, unused)) /* large: one copy a file */
+
+#if defined(__clang__)
+#define PK_DOT_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PK_DOT_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 #ifndef PK_HAVE_MADD_I16
 #define PK_HAVE_MADD_I16
@@ -62,7 +73,7 @@ PK_DOT_INLINE pk_i32p pk_part_madd_i16(pk_i32p a, pk_i32p b) {
 }
 /* Sums of the products of the two int16_t in each 32-bit lane; wraps. */
 PK_DOT_INLINE pk_i32v pk_madd_i16(pk_i32v a, pk_i32v b) {
-  PK_EACH_PART(PK_PART(a, k) = pk_part_madd_i16(PK_PART(a, k), PK_PART(b, k));)
+  PK_DOT_UNROLL for (int i = 0; i < PK_PARTS; i++) PK_PART(a, i) = pk_part_madd_i16(PK_PART(a, i), PK_PART(b, i));
   return a;
 }
 #endif

@@ -17,12 +17,6 @@
 
 #include <pk/dot.h>
 
-#if defined(__clang__)
-#define PK_PACK_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define PK_PACK_UNROLL _Pragma("GCC unroll 16")
-#endif
-
 /* Kinds of source elements; a constant wherever a function takes one. */
 typedef enum { PK_PACK_F32, PK_PACK_BF16, PK_PACK_F16, PK_PACK_I8, PK_PACK_U8, PK_PACK_I16, PK_PACK_I32 } pk_pack_kind;
 
@@ -66,12 +60,12 @@ PK_DOT_INLINE void pk_pack_turn(const pk_pack_kind kind, pk_i32v turned[PK_LANES
                                 int64_t n, pk_i32v pad) {
   pk_f32v line[PK_LANES];
   if (lines >= PK_LANES && n >= PK_LANES) {
-    PK_PACK_UNROLL for (int i = 0; i < PK_LANES; i++) line[i] = pk_bitcast_i32_f32(pk_pack_get(kind, src + i * ld, PK_LANES, pad));
+    PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) line[i] = pk_bitcast_i32_f32(pk_pack_get(kind, src + i * ld, PK_LANES, pad));
   } else {
     for (int i = 0; i < PK_LANES; i++) line[i] = pk_bitcast_i32_f32(i < lines ? pk_pack_get(kind, src + i * ld, n, pad) : pad);
   }
   pk_transpose_f32(line);
-  PK_PACK_UNROLL for (int t = 0; t < PK_LANES; t++) turned[t] = pk_bitcast_f32_i32(line[t]);
+  PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) turned[t] = pk_bitcast_f32_i32(line[t]);
 }
 
 /* From here on ld is in bytes. */
@@ -268,7 +262,7 @@ PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, c
   pk_i32v turned[PK_LANES];
   pk_pack_turn(kind, turned, src, ld, rows, cols, pk_splat_i32(0));
   if (stream && rows >= PK_LANES && cols >= PK_LANES) {
-    PK_PACK_UNROLL for (int t = 0; t < PK_LANES; t++) pk_stream_i32((int32_t *)(void *)(dst + t * dld), turned[t]);
+    PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) pk_stream_i32((int32_t *)(void *)(dst + t * dld), turned[t]);
     return;
   }
   for (int t = 0; t < PK_LANES && t < cols; t++) {
