@@ -18,7 +18,7 @@ enum {
 
 static const char *row_length(Gen *g, DType element, Dim columns) {
   int64_t to = dtype_bytes(element) >= 4 ? g->panel : g->lanes * 2;
-  if (!dim_is_const(columns)) return round_up_text(g, dim_text(g, columns), to);
+  if (!dim_is_const(columns)) return round_up_text(g, extent_text(g, columns), to);
   int64_t padded = (columns + to - 1) / to * to;
   if (columns > 1 && padded * dtype_bytes(element) % ROW_ALIAS == 0) padded += g->lanes;
   return text(g, "%lld", (long long)(columns == 1 ? 1 : padded));
@@ -41,7 +41,7 @@ Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim 
   const char *stride = "1";
   b->bytes = text(g, "%d", dtype_bytes(element));
   for (int i = rank - 1; i >= 0; i--) {
-    const char *extent = i == rank - 1 ? row_length(g, element, dims[i]) : dim_text(g, dims[i]);
+    const char *extent = i == rank - 1 ? row_length(g, element, dims[i]) : extent_text(g, dims[i]);
     b->dim[i] = dims[i];
     b->stride[i] = stride;
     stride = mul_text(g, extent, stride);
@@ -54,13 +54,13 @@ Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim 
 // ---- operands and scratch
 
 // Steps of a panel: 16-bit operands come in pairs.
-const char *panel_depth(Gen *g, DType element, Dim k) { return round_up_text(g, dim_text(g, k), element == DT_I16 ? 2 : 1); }
+const char *panel_depth(Gen *g, DType element, Dim k) { return round_up_text(g, extent_text(g, k), element == DT_I16 ? 2 : 1); }
 
 static Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, const char *purpose) {
   Dim one = 1;
   Buffer *b = buffer_new(g, base, element, 1, &one, purpose);
   const char *depth = panel_depth(g, element, k);
-  const char *count = bytes_text(g, round_up_text(g, dim_text(g, n), g->panel), depth);
+  const char *count = bytes_text(g, round_up_text(g, extent_text(g, n), g->panel), depth);
   b->bytes = bytes_text(g, count, text(g, "%d", dtype_bytes(element)));
   return b;
 }

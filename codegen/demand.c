@@ -153,7 +153,7 @@ static Demand inside_name(Gen *g, const Ref *ref, int k, int axis) {
   const char *index = index_text(g, ref->index_map, k);
   if (ref->at == AT_BLOCK && ref->array.dim[k] == ref->block[k] && strcmp(index, "0") == 0) return DEMAND_FULL;
   if (ref->at == AT_BLOCK && ref->array.dim[k] == 1 && ref->block[k] == 1 && index_in_range(g, ref, k)) return DEMAND_FULL;
-  const char *key = text(g, "%s/%s/%s/%d", dim_text(g, ref->array.dim[k]), dim_text(g, ref->block[k]), index, ref->at);
+  const char *key = text(g, "%s/%s/%s/%d", extent_text(g, ref->array.dim[k]), extent_text(g, ref->block[k]), index, ref->at);
   for (int i = 0; i < g->insides.count; i++)
     if (g->insides.at[i].key == key) return g->insides.at[i].name;
   NamedText inside = {key, lasting_name(g, text(g, "%s_n%d", ref->name, axis))};

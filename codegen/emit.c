@@ -117,7 +117,7 @@ static const char *tile_bytes(Gen *g, const Type *t) {
   int sublanes = dtype_bytes(t->dtype) == 1 ? 32 : 8;
   const char *bytes = text(g, "%d", dtype_bytes(t->dtype));
   for (int i = 0; i < t->rank; i++) {
-    const char *n = dim_text(g, t->dim[i]);
+    const char *n = extent_text(g, t->dim[i]);
     if (i == t->rank - 1) n = round_up_text(g, n, 128);
     else if (i == t->rank - 2) n = round_up_text(g, n, sublanes);
     bytes = text(g, "pk_sat_mul(%s, %s)", bytes, n);
@@ -137,7 +137,7 @@ static void put_vmem(Gen *g, Buf *out) {
 
 static const char *product_text(Gen *g, const Type *t) {
   const char *n = "1.0";
-  for (int i = 0; i < t->rank; i++) n = text(g, "%s * (double)%s", n, dim_text(g, t->dim[i]));
+  for (int i = 0; i < t->rank; i++) n = text(g, "%s * (double)%s", n, extent_text(g, t->dim[i]));
   return n;
 }
 
@@ -151,7 +151,7 @@ static void put_work(Instr *v, void *context) {
     for (int i = 0; i < v->args[0]->type.rank; i++) {
       bool kept = false;
       for (int o = 0; o < v->type.rank; o++) kept |= v->labels.out[o] == v->labels.a[i];
-      if (!kept) n = text(w->g, "%s * (double)%s", n, dim_text(w->g, v->args[0]->type.dim[i]));
+      if (!kept) n = text(w->g, "%s * (double)%s", n, extent_text(w->g, v->args[0]->type.dim[i]));
     }
     buf_printf(w->out, " + 0.2 * %s", n);
   } else if (has_result(v) && v->type.rank > 0 && !is_transparent(v)) {

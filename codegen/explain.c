@@ -7,7 +7,7 @@ static const char *const form_name[] = {[FORM_DIRECT] = "direct", [FORM_COPY] = 
 
 static const char *shape_text(Gen *g, const Type *t) {
   const char *s = text(g, "%s[", dtype_info[t->dtype].name);
-  for (int i = 0; i < t->rank; i++) s = text(g, "%s%s%s", s, i ? ", " : "", dim_text(g, t->dim[i]));
+  for (int i = 0; i < t->rank; i++) s = text(g, "%s%s%s", s, i ? ", " : "", extent_text(g, t->dim[i]));
   return text(g, "%s]", s);
 }
 
@@ -15,8 +15,8 @@ static const char *shape_text(Gen *g, const Type *t) {
 static const char *tiles_text(Gen *g, const Type *t) {
   if (t->rank == 0) return "scalar";
   Dim columns = t->dim[t->rank - 1], rows = t->rank > 1 ? t->dim[t->rank - 2] : 1;
-  const char *across = dim_is_const(columns) ? text(g, "%lld", (long long)((columns + 127) / 128)) : text(g, "cdiv(%s, 128)", dim_text(g, columns));
-  const char *down = dim_is_const(rows) ? text(g, "%lld", (long long)((rows + 7) / 8)) : text(g, "cdiv(%s, 8)", dim_text(g, rows));
+  const char *across = dim_is_const(columns) ? text(g, "%lld", (long long)((columns + 127) / 128)) : text(g, "cdiv(%s, 128)", extent_text(g, columns));
+  const char *down = dim_is_const(rows) ? text(g, "%lld", (long long)((rows + 7) / 8)) : text(g, "cdiv(%s, 8)", extent_text(g, rows));
   return text(g, "%s x %s tiles of (8,128)", down, across);
 }
 

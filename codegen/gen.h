@@ -136,7 +136,7 @@ void open_block(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);   // "... {"
 void close_block(Gen *g);
 const char *unique_name(Gen *g, const char *base);                    // a C identifier nothing else uses
 const char *lasting_name(Gen *g, const char *base);                   // .. in all of the function, whatever scope is open
-const char *dim_text(Gen *g, Dim d);
+const char *extent_text(Gen *g, Dim d);
 const char *demand_text(Gen *g, Demand demand, Dim d);                // the extent a loop runs to
 const char *mul_text(Gen *g, const char *a, const char *b);           // folds constants
 const char *add_text(Gen *g, const char *a, const char *b);

@@ -43,14 +43,14 @@ static void write(Gen *g, const Instr *v, const char *const *index, const char *
 
 static void index_of_reshape(Gen *g, const Instr *v, const char *const *at, const char **from) {
   const char *linear = "0";
-  for (int i = 0; i < v->type.rank; i++) linear = add_text(g, mul_text(g, linear, dim_text(g, v->type.dim[i])), at[i]);
+  for (int i = 0; i < v->type.rank; i++) linear = add_text(g, mul_text(g, linear, extent_text(g, v->type.dim[i])), at[i]);
   const char *n = unique_name(g, "n");
   line(g, "const int64_t %s = %s;", n, linear);
   const char *below = "1";
   const Type *t = &v->args[0]->type;
   for (int i = t->rank - 1; i >= 0; i--) {
-    from[i] = text(g, i ? "(%s / (%s)) %% %s" : "%s / (%s)", n, below, dim_text(g, t->dim[i]));
-    below = mul_text(g, below, dim_text(g, t->dim[i]));
+    from[i] = text(g, i ? "(%s / (%s)) %% %s" : "%s / (%s)", n, below, extent_text(g, t->dim[i]));
+    below = mul_text(g, below, extent_text(g, t->dim[i]));
   }
 }
 
@@ -58,13 +58,13 @@ static const char *taken_index(Gen *g, const Instr *v, const char *const *at, Di
   const char *inner[MAX_RANK];
   memcpy(inner, at, sizeof inner);
   if (v->op == OP_TAKE) inner[0] = at[v->ival];
-  return text(g, "pk_idx_clamp((int64_t)%s, 0, %s - 1)", read(g, v->args[1], inner), dim_text(g, extent));
+  return text(g, "pk_idx_clamp((int64_t)%s, 0, %s - 1)", read(g, v->args[1], inner), extent_text(g, extent));
 }
 
 static void index_of_move(Gen *g, const Instr *v, const char *const *at, const char **from) {
   memcpy(from, at, sizeof(const char *) * MAX_RANK);
   int axis = (int)v->ival;
-  const char *extent = v->nargs && v->args[0]->type.rank > axis ? dim_text(g, v->args[0]->type.dim[axis]) : "0";
+  const char *extent = v->nargs && v->args[0]->type.rank > axis ? extent_text(g, v->args[0]->type.dim[axis]) : "0";
   switch (v->op) {
     case OP_TRANSPOSE:
       for (int i = 0; i < v->type.rank; i++) from[v->ints[i]] = at[i];
@@ -114,13 +114,13 @@ static void emit_concatenate(Gen *g, Instr *v) {
     const char *to[MAX_RANK] = {0};
     for (int i = 0; i < v->type.rank; i++) {
       loops.at[i] = unique_name(g, text(g, "i%d", i));
-      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i], dim_text(g, part->type.dim[i]), loops.at[i]);
+      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i], extent_text(g, part->type.dim[i]), loops.at[i]);
       loops.opened++;
       to[i] = i == v->ival ? add_text(g, loops.at[i], offset) : loops.at[i];
     }
     write(g, v, to, read(g, part, loops.at));
     close_loops(g, &loops);
-    offset = add_text(g, offset, dim_text(g, part->type.dim[v->ival]));
+    offset = add_text(g, offset, extent_text(g, part->type.dim[v->ival]));
   }
 }
 
@@ -129,7 +129,7 @@ static void emit_pad(Gen *g, Instr *v) {
   const char *from[MAX_RANK] = {0}, *inside = "true";
   for (int i = 0; i < v->type.rank; i++) {
     from[i] = text(g, "(%s - %lld)", loops.at[i], (long long)v->ints[i]);
-    inside = text(g, "%s && %s >= 0 && %s < %s", inside, from[i], from[i], dim_text(g, v->args[0]->type.dim[i]));
+    inside = text(g, "%s && %s >= 0 && %s < %s", inside, from[i], from[i], extent_text(g, v->args[0]->type.dim[i]));
   }
   write(g, v, loops.at, text(g, "%s ? %s : %s", inside, read(g, v->args[0], from), scalar_text(g, v->args[1])));
   close_loops(g, &loops);
@@ -216,7 +216,7 @@ static void emit_arg_reduce(Gen *g, Instr *v) {
   line(g, "int64_t %s = 0;", best);
   line(g, "%s %s = %s;", scalar_type(t), value, read(g, from, at));
   at[axis] = k;
-  open_block(g, "for (int64_t %s = 1; %s < %s; %s++)", k, k, dim_text(g, from->type.dim[axis]), k);
+  open_block(g, "for (int64_t %s = 1; %s < %s; %s++)", k, k, extent_text(g, from->type.dim[axis]), k);
   const char *here = unique_name(g, "here"), *sign = v->op == OP_ARGMAX ? ">" : "<";
   line(g, "const %s %s = %s;", scalar_type(t), here, read(g, from, at));
   const char *better = text(g, "%s %s %s", here, sign, value);
@@ -236,7 +236,7 @@ static void emit_scan(Gen *g, Instr *v) {
   const char *verb = v->op == OP_CUMSUM ? "add" : v->op == OP_CUMPROD ? "mul" : "max", *lane = scalar_lane(v);
   Loops loops = open_loops(g, v, 1u << axis);
   DType t = v->type.dtype;
-  const char *sum = unique_name(g, "sum"), *step = unique_name(g, "k"), *k = unique_name(g, "at"), *n = dim_text(g, v->type.dim[axis]), *at[MAX_RANK];
+  const char *sum = unique_name(g, "sum"), *step = unique_name(g, "k"), *k = unique_name(g, "at"), *n = extent_text(g, v->type.dim[axis]), *at[MAX_RANK];
   memcpy(at, loops.at, sizeof at);
   at[axis] = k;
   line(g, "%s %s = 0;", scalar_type(t), sum);
@@ -253,7 +253,7 @@ static void emit_sort(Gen *g, Instr *v) {
   const Instr *from = v->args[0];
   int axis = (int)v->ival;
   Dim n = from->type.dim[axis];
-  const char *extent = dim_text(g, n);
+  const char *extent = extent_text(g, n);
   Dim keys[2] = {4, n};
   Buffer *room = buffer_new(g, "sort_room", DT_I64, 2, keys, "keys and order of a sort");
   Loops loops = open_loops(g, v, 1u << axis);
@@ -295,7 +295,7 @@ static void emit_contraction(Gen *g, const Instr *v, const char **of_label, cons
       if (of_label[label]) continue;
       of_label[label] = unique_name(g, text(g, "k%d", label));
       const char *k = of_label[label];
-      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", k, k, dim_text(g, v->args[side]->type.dim[i]), k);
+      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", k, k, extent_text(g, v->args[side]->type.dim[i]), k);
       inner++;
     }
   const char *a_at[MAX_RANK] = {0}, *b_at[MAX_RANK] = {0};

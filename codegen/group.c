@@ -264,7 +264,7 @@ static void pack_operands(Gen *g, const Instr *dot) {
     int m = s.a_transposed;
     REQUIRE(place_of(g, s.a, &p));
     line(g, "pk_pack_rows%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", s.a_transposed ? "_t" : "", packed_name(p.element), b->name, b->stride[0],
-         p.pointer, p.stride[0], dim_text(g, s.a->type.dim[m]), dim_text(g, s.a->type.dim[1 - m]), dim_text(g, s.a->type.dim[m]), b->stride[0]);
+         p.pointer, p.stride[0], extent_text(g, s.a->type.dim[m]), extent_text(g, s.a->type.dim[1 - m]), extent_text(g, s.a->type.dim[m]), b->stride[0]);
   }
   if (val(dot)->panels) {
     const Buffer *b = val(dot)->panels;
@@ -272,7 +272,7 @@ static void pack_operands(Gen *g, const Instr *dot) {
     REQUIRE(place_of(g, s.b, &p));
     const char *depth = panel_depth(g, b->element, s.b->type.dim[n]);
     line(g, "pk_pack_panels%s_%s(%s, %s, %s, %s, %s, %s, %s, 0);", s.b_transposed ? "_t" : "", packed_name(p.element), b->name, depth, p.pointer,
-         p.stride[0], dim_text(g, s.b->type.dim[n]), dim_text(g, s.b->type.dim[1 - n]), dim_text(g, s.b->type.dim[1 - n]));
+         p.stride[0], extent_text(g, s.b->type.dim[n]), extent_text(g, s.b->type.dim[1 - n]), extent_text(g, s.b->type.dim[1 - n]));
   }
 }
 

@@ -19,7 +19,7 @@ static const char *at_text(Gen *g, const RefGen *r, int k) { return text(g, "%s_
 
 // Where the block starts along array axis k, in elements.
 static const char *start_of(Gen *g, const Ref *ref, int k) {
-  const char *index = index_text(g, ref->index_map, k), *block = dim_text(g, ref->block[k]);
+  const char *index = index_text(g, ref->index_map, k), *block = extent_text(g, ref->block[k]);
   if (ref->at != AT_BLOCK || strcmp(block, "1") == 0 || strcmp(index, "0") == 0) return index;
   const Instr *v = ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[k];
   return v->op == OP_AXIS || v->op == OP_CONST ? mul_text(g, index, block) : text(g, "pk_idx_mul(%s, %s)", index, block);
@@ -32,7 +32,7 @@ static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
     if (r->ref->squeeze[k]) continue;
     Demand name = r->inside[axis++];
     if (name == DEMAND_FULL) continue;
-    const char *own = text(g, "const int64_t %s = pk_inside(%s, %s, %s);", name, dim_text(g, r->ref->array.dim[k]), at_text(g, r, k), dim_text(g, r->ref->block[k]));
+    const char *own = text(g, "const int64_t %s = pk_inside(%s, %s, %s);", name, extent_text(g, r->ref->array.dim[k]), at_text(g, r, k), extent_text(g, r->ref->block[k]));
     if (!setup->text || !strstr(setup->text, text(g, "const int64_t %s = ", name))) declare(setup, own);
   }
 }
@@ -45,7 +45,7 @@ static const char *hbm_pointer(Gen *g, const RefGen *r) {
     const char *start = start_of(g, ref, k);
     if (strcmp(start, "0") == 0) continue;
     const char *stride = k == ref->array.rank - 1 ? NULL : text(g, "%s.stride[%d]", array_text(g, ref), k);
-    const char *inside = index_in_range(g, ref, k) ? at_text(g, r, k) : text(g, "pk_idx_clamp(%s, 0, %s)", at_text(g, r, k), dim_text(g, ref->array.dim[k]));
+    const char *inside = index_in_range(g, ref, k) ? at_text(g, r, k) : text(g, "pk_idx_clamp(%s, 0, %s)", at_text(g, r, k), extent_text(g, ref->array.dim[k]));
     at = stride ? text(g, "%s + %s * %s", at, inside, stride) : text(g, "%s + %s", at, inside);
   }
   return at;
@@ -72,12 +72,12 @@ void emit_position(Gen *g, RefGen *r, Buf *setup) {
 static const char *block_index(Gen *g, const RefGen *r, int k) {
   const Ref *ref = r->ref;
   if (ref->at == AT_BLOCK) return index_text(g, ref->index_map, k);
-  return text(g, "pk_idx_clamp(pk_idx_add(%s, %s), 0, %s + %s)", at_text(g, r, k), dim_text(g, ref->block[k]), dim_text(g, ref->array.dim[k]), dim_text(g, ref->block[k]));
+  return text(g, "pk_idx_clamp(pk_idx_add(%s, %s), 0, %s + %s)", at_text(g, r, k), extent_text(g, ref->block[k]), extent_text(g, ref->array.dim[k]), extent_text(g, ref->block[k]));
 }
 
 static const char *block_count(Gen *g, const RefGen *r, int k) {
   const Ref *ref = r->ref;
-  const char *dim = dim_text(g, ref->array.dim[k]), *block = dim_text(g, ref->block[k]);
+  const char *dim = extent_text(g, ref->array.dim[k]), *block = extent_text(g, ref->block[k]);
   if (ref->at == AT_BLOCK) return strcmp(block, "1") == 0 ? dim : text(g, "pk_cdiv(%s, %s)", dim, block);
   return text(g, "%s + %s + 1", dim, block);
 }
@@ -108,7 +108,7 @@ static const char *block_text(Gen *g, const RefGen *r) {
   for (int k = 0, axis = 0; k < ref->array.rank; k++) {
     const char *comma = k ? ", " : "", *stride = ref->squeeze[k] ? "0" : r->stride[axis++];
     starts = text(g, "%s%s%s", starts, comma, at_text(g, r, k));
-    blocks = text(g, "%s%s%s", blocks, comma, dim_text(g, ref->block[k]));
+    blocks = text(g, "%s%s%s", blocks, comma, extent_text(g, ref->block[k]));
     strides = text(g, "%s%s%s", strides, comma, stride);
   }
   if (ref->array.rank == 0) starts = blocks = strides = "0";
@@ -120,7 +120,7 @@ static const char *inside_text(Gen *g, const RefGen *r, int axis) {
   const char *outside = "";
   for (int k = 0; k < r->ref->array.rank; k++) {
     if (!r->ref->squeeze[k] || index_in_range(g, r->ref, k)) continue;
-    outside = text(g, "%s%s%s < 0 || %s >= %s", outside, *outside ? " || " : "", at_text(g, r, k), at_text(g, r, k), dim_text(g, r->ref->array.dim[k]));
+    outside = text(g, "%s%s%s < 0 || %s >= %s", outside, *outside ? " || " : "", at_text(g, r, k), at_text(g, r, k), extent_text(g, r->ref->array.dim[k]));
   }
   return *outside ? text(g, "%s ? 0 : %s", outside, n) : n;
 }
@@ -135,10 +135,10 @@ static void emit_pack(Gen *g, RefGen *r) {
   if (ref->has_pad && ref->array.dtype == DT_BOOL) pad = ref->pad->ival ? "1" : "0";
   if (r->form == FORM_PANELS)
     line(g, "pk_pack_panels%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, panel_depth(g, r->element, ref->type.dim[k_axis]), cast, source, ld,
-         inside_text(g, r, k_axis), inside_text(g, r, other), dim_text(g, ref->type.dim[other]), pad);
+         inside_text(g, r, k_axis), inside_text(g, r, other), extent_text(g, ref->type.dim[other]), pad);
   else
     line(g, "pk_pack_rows%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, r->stride[0], cast, source, ld, inside_text(g, r, k_axis),
-         inside_text(g, r, other), dim_text(g, ref->type.dim[k_axis]), r->stride[0], pad);
+         inside_text(g, r, other), extent_text(g, ref->type.dim[k_axis]), r->stride[0], pad);
 }
 
 void emit_fetch(Gen *g, RefGen *r) {

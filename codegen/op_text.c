@@ -1,303 +1,220 @@
-#include "codegen/scalar.h"
+// Expressions of one element: rank-0 values, index arithmetic, and the names of the vector layer's operations.
+#include "codegen/gen.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-// ---- integers
+const char *lane_type(DType t) {
+  if (is_float(t)) return "f32";
+  return dtype_info[t].class == CLASS_UNSIGNED ? "u32" : "i32";
+}
 
-int64_t wrap_int(DType dtype, int64_t value) {
-  switch (dtype) {
-    case DT_BOOL:
-      return value != 0;
-    case DT_I8:
-      return (int8_t)(uint8_t)value;
-    case DT_U8:
-      return (uint8_t)value;
-    case DT_I16:
-      return (int16_t)(uint16_t)value;
-    case DT_U16:
-      return (uint16_t)value;
-    case DT_I32:
-      return (int32_t)(uint32_t)value;
-    case DT_U32:
-      return (uint32_t)value;
-    default:
-      return value;
+const char *vector_type(DType t) { return is_float(t) ? "pk_f32v" : t == DT_BOOL ? "pk_mask" : "pk_i32v"; }
+
+const char *scalar_type(DType t) {
+  if (is_float(t)) return "float";
+  if (t == DT_BOOL) return "bool";
+  if (t == DT_I64) return "int64_t";
+  return dtype_info[t].class == CLASS_UNSIGNED ? "uint32_t" : "int32_t";
+}
+
+static const char *integer_text(Gen *g, DType t, int64_t value) {
+  if (t == DT_I64) {
+    if (value == INT64_MIN) return "INT64_MIN";
+    return text(g, value > INT32_MAX || value < INT32_MIN ? "INT64_C(%lld)" : "%lld", (long long)value);
+  }
+  if (dtype_info[t].class == CLASS_UNSIGNED) return text(g, "%lluu", (unsigned long long)value);
+  return value == INT32_MIN ? "INT32_MIN" : text(g, "%lld", (long long)value);
+}
+
+const char *const_text(Gen *g, const Instr *constant) {
+  DType t = constant->type.dtype;
+  if (t == DT_BOOL) return constant->ival ? "true" : "false";
+  if (!is_float(t)) return integer_text(g, t, constant->ival);
+  if (isnan(constant->fval)) return "NAN";
+  float value = (float)constant->fval;
+  if (isinf(value)) return value > 0 ? "INFINITY" : "-INFINITY";
+  for (int digits = 1; digits <= 9; digits++) {
+    const char *s = text(g, "%.*g", digits, (double)value);
+    if (strtof(s, NULL) == value) return text(g, strpbrk(s, ".e") ? "%sf" : "%s.0f", s);
+  }
+  INTERNAL("no text for a float");
+}
+
+// Narrow dtypes compute in 32 bits: results that may leave the type are brought back.
+static const char *rounded(Gen *g, const char *prefix, DType t, const char *expression) {
+  switch (t) {
+    case DT_BF16: case DT_F16: return text(g, "%s_round_%s(%s)", prefix, dtype_info[t].name, expression);
+    case DT_I8: case DT_U8: case DT_I16: case DT_U16: return text(g, "%s_wrap_%s(%s)", prefix, dtype_info[t].name, expression);
+    default: return expression;
   }
 }
 
-static uint64_t width_bits(DType dtype, int64_t a) {
-  int bits = dtype_info[dtype].bits;
-  return bits == 64 ? (uint64_t)a : (uint64_t)a & (((uint64_t)1 << bits) - 1);
-}
-
-static int64_t count_leading_zeros(DType dtype, int64_t a) {
-  int64_t zeros = dtype_info[dtype].bits;
-  for (uint64_t bits = width_bits(dtype, a); bits; bits >>= 1) zeros--;
-  return zeros;
-}
-
-int64_t int_unary(Op op, DType dtype, int64_t a) {
-  int64_t negated = (int64_t)(0 - (uint64_t)a);
+// Results of these never leave a narrow type that the operands were in.
+static bool stays_in_type(Op op) {
   switch (op) {
-    case OP_NEG:
-      return wrap_int(dtype, negated);
-    case OP_NOT:
-      return dtype == DT_BOOL ? !a : wrap_int(dtype, ~a);
-    case OP_ABS:
-      return wrap_int(dtype, a < 0 ? negated : a);
-    case OP_SIGN:
-      return (a > 0) - (a < 0);
-    case OP_POPCOUNT:
-      return __builtin_popcountll(width_bits(dtype, a));
-    case OP_CLZ:
-      return count_leading_zeros(dtype, a);
-    default:
-      INTERNAL("%s on integers", op_info[op].name);
+    case OP_MAX: case OP_MIN: case OP_AND: case OP_OR: case OP_XOR: case OP_SIGN: case OP_SELECT: case OP_REM: case OP_MOD: return true;
+    default: return false;
   }
 }
 
-static int64_t divide(int64_t a, int64_t b) { return b == 0 ? -1 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b; }
-static int64_t remainder_of(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+// Operations of narrow integers whose 32-bit form would see the wrong width have names of their own.
+static bool width_matters(Op op) { return op == OP_SHL || op == OP_SHR || op == OP_USHR || op == OP_CLZ; }
+static bool is_narrow_integer(DType t) { return t == DT_I8 || t == DT_U8 || t == DT_I16 || t == DT_U16; }
 
-static int64_t floor_divide(int64_t a, int64_t b) {
-  int64_t r = remainder_of(a, b);
-  return divide(a, b) - (b != 0 && r != 0 && (r < 0) != (b < 0));
+static const char *op_c_name(Op op) { return op == OP_POPCOUNT ? "population_count" : op_info[op].name; }
+
+static const char *cast_text(Gen *g, const char *prefix, DType from, DType to, const char *x) {
+  if (from == to) return x;
+  const char *from_lane = from == DT_BOOL ? "mask" : lane_type(from);
+  if (to == DT_BOOL) return text(g, "%s_cast_%s_mask(%s)", prefix, strcmp(from_lane, "u32") == 0 ? "i32" : from_lane, x);
+  if (is_float(to)) {
+    if (is_float(from)) return rounded(g, prefix, to, x);
+    return rounded(g, prefix, to, text(g, "%s_cast_%s_f32(%s)", prefix, from_lane, x));
+  }
+  if (is_float(from)) return text(g, "%s_cast_f32_%s(%s)", prefix, dtype_info[to].name, x);
+  if (from == DT_BOOL) return text(g, "%s_cast_mask_i32(%s)", prefix, x);
+  return rounded(g, prefix, to, x);
 }
 
-static int64_t floor_mod(int64_t a, int64_t b) {
-  int64_t r = remainder_of(a, b);
-  return b != 0 && r != 0 && (r < 0) != (b < 0) ? r + b : r;
+static const char *bitcast_text(Gen *g, const char *prefix, DType from, DType to, const char *x) {
+  if (is_float(from) == is_float(to)) return rounded(g, prefix, to, x);
+  if (dtype_bytes(to) == 4) return text(g, is_float(from) ? "%s_bitcast_f32_i32(%s)" : "%s_bitcast_i32_f32(%s)", prefix, x);
+  return rounded(g, prefix, is_float(from) ? to : DT_F32, text(g, is_float(from) ? "%s_bits_%s(%s)" : "%s_from_bits_%s(%s)", prefix, dtype_info[is_float(from) ? from : to].name, x));
 }
 
-static int64_t int_power(int64_t a, int64_t b) {
-  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
-  uint64_t result = 1, base = (uint64_t)a;
-  for (; b; b >>= 1, base *= base)
-    if (b & 1) result *= base;
-  return (int64_t)result;
+static const char *op_text(Gen *g, const char *prefix, const Instr *v, const char *const *args) {
+  DType t = v->type.dtype, from = v->nargs ? v->args[v->nargs - 1]->type.dtype : t;
+  const char *lane = from == DT_BOOL ? "mask" : lane_type(from), *name = op_c_name(v->op);
+  switch (op_info[v->op].class) {
+    case OPC_SELECT: return text(g, "%s_select_%s(%s, %s, %s)", prefix, strcmp(lane, "u32") == 0 ? "i32" : lane, args[0], args[1], args[2]);
+    case OPC_CAST: return v->op == OP_CAST ? cast_text(g, prefix, from, t, args[0]) : bitcast_text(g, prefix, from, t, args[0]);
+    case OPC_COMPARE: return text(g, "%s_%s_%s(%s, %s)", prefix, name, lane, args[0], args[1]);
+    default: break;
+  }
+  if (is_narrow_integer(from) && width_matters(v->op)) lane = dtype_info[from].name;
+  const char *result = v->nargs == 1   ? text(g, "%s_%s_%s(%s)", prefix, name, lane, args[0])
+                       : v->nargs == 2 ? text(g, "%s_%s_%s(%s, %s)", prefix, name, lane, args[0], args[1])
+                                       : text(g, "%s_%s_%s(%s, %s, %s)", prefix, name, lane, args[0], args[1], args[2]);
+  return stays_in_type(v->op) || op_info[v->op].class == OPC_PREDICATE ? result : rounded(g, prefix, t, result);
 }
 
-static int64_t shift(Op op, DType dtype, int64_t a, int64_t b) {
-  bool inside = b >= 0 && b < dtype_info[dtype].bits;
+// Comparisons of masks: equality is equivalence, order is false < true.
+static const char *mask_compare(Gen *g, Op op, const char *const *a) {
   switch (op) {
-    case OP_SHL:
-      return inside ? (int64_t)((uint64_t)a << b) : 0;
-    case OP_SHR:
-      return inside ? a >> b : a < 0 ? -1 : 0;
-    default:
-      return inside ? (int64_t)(width_bits(dtype, a) >> b) : 0;
+    case OP_EQ: return text(g, "pk_not_mask(pk_xor_mask(%s, %s))", a[0], a[1]);
+    case OP_NE: return text(g, "pk_xor_mask(%s, %s)", a[0], a[1]);
+    case OP_LT: return text(g, "pk_and_mask(pk_not_mask(%s), %s)", a[0], a[1]);
+    case OP_LE: return text(g, "pk_or_mask(pk_not_mask(%s), %s)", a[0], a[1]);
+    case OP_GT: return text(g, "pk_and_mask(%s, pk_not_mask(%s))", a[0], a[1]);
+    default: return text(g, "pk_or_mask(%s, pk_not_mask(%s))", a[0], a[1]);
   }
 }
 
-int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b) {
+const char *vector_op_text(Gen *g, const Instr *v, const char *const *args) {
+  if (v->nargs == 2 && v->args[0]->type.dtype == DT_BOOL) {
+    if (op_info[v->op].class == OPC_COMPARE) return mask_compare(g, v->op, args);
+    if (v->op == OP_MAX || v->op == OP_MIN) return text(g, v->op == OP_MAX ? "pk_or_mask(%s, %s)" : "pk_and_mask(%s, %s)", args[0], args[1]);
+  }
+  return op_text(g, "pk", v, args);
+}
+
+// ---- scalars
+
+static const char *index_operator(Op op) {
   switch (op) {
-    case OP_ADD:
-      return wrap_int(dtype, (int64_t)((uint64_t)a + (uint64_t)b));
-    case OP_SUB:
-      return wrap_int(dtype, (int64_t)((uint64_t)a - (uint64_t)b));
-    case OP_MUL:
-      return wrap_int(dtype, (int64_t)((uint64_t)a * (uint64_t)b));
-    case OP_DIV:
-      return wrap_int(dtype, divide(a, b));
-    case OP_REM:
-      return wrap_int(dtype, remainder_of(a, b));
-    case OP_FLOORDIV:
-      return wrap_int(dtype, floor_divide(a, b));
-    case OP_MOD:
-      return wrap_int(dtype, floor_mod(a, b));
-    case OP_POW:
-      return wrap_int(dtype, int_power(a, b));
-    case OP_MAX:
-      return a > b ? a : b;
-    case OP_MIN:
-      return a < b ? a : b;
-    case OP_AND:
-      return a & b;
-    case OP_OR:
-      return a | b;
-    case OP_XOR:
-      return a ^ b;
-    case OP_SHL:
-    case OP_SHR:
-    case OP_USHR:
-      return wrap_int(dtype, shift(op, dtype, a, b));
-    default:
-      INTERNAL("%s on integers", op_info[op].name);
+    case OP_ADD: return "+";
+    case OP_SUB: return "-";
+    case OP_MUL: return "*";
+    case OP_EQ: return "==";
+    case OP_NE: return "!=";
+    case OP_LT: return "<";
+    case OP_LE: return "<=";
+    case OP_GT: return ">";
+    case OP_GE: return ">=";
+    default: return NULL;
   }
 }
 
-bool int_compare(Op op, int64_t a, int64_t b) {
-  switch (op) {
-    case OP_EQ:
-      return a == b;
-    case OP_NE:
-      return a != b;
-    case OP_LT:
-      return a < b;
-    case OP_LE:
-      return a <= b;
-    case OP_GT:
-      return a > b;
-    default:
-      return a >= b;
+// Sizes, axes and constants stay below 2^31 each, so one operator on two of them cannot leave int64_t.
+static bool is_small(const Instr *v) {
+  return v->op == OP_SIZE || v->op == OP_AXIS || (v->op == OP_CONST && v->ival > INT32_MIN && v->ival <= INT32_MAX);
+}
+
+static const char *index_op_text(Gen *g, const Instr *v, const char *const *a) {
+  const char *sign = index_operator(v->op);
+  if (op_info[v->op].class == OPC_COMPARE) return text(g, "(%s %s %s)", a[0], sign, a[1]);
+  if (sign && is_small(v->args[0]) && is_small(v->args[1])) return text(g, "(%s %s %s)", a[0], sign, a[1]);
+  bool small_divisor = v->nargs == 2 && v->args[1]->op == OP_CONST && v->args[1]->ival > 0;
+  if (v->op == OP_DIV && small_divisor) return text(g, "(%s / %s)", a[0], a[1]);
+  if (v->op == OP_REM && small_divisor) return text(g, "(%s %% %s)", a[0], a[1]);
+  if (v->nargs == 1) return text(g, "pk_idx_%s(%s)", op_c_name(v->op), a[0]);
+  return text(g, "pk_idx_%s(%s, %s)", op_info[v->op].name, a[0], a[1]);
+}
+
+static const char *bool_op_text(Gen *g, const Instr *v, const char *const *a) {
+  switch (v->op) {
+    case OP_AND: case OP_MIN: return text(g, "(%s && %s)", a[0], a[1]);
+    case OP_OR: case OP_MAX: return text(g, "(%s || %s)", a[0], a[1]);
+    case OP_NOT: return text(g, "!%s", a[0]);
+    case OP_XOR: return text(g, "(%s != %s)", a[0], a[1]);
+    default: return text(g, "(%s %s %s)", a[0], index_operator(v->op), a[1]);
   }
 }
 
-// ---- floats, in f64
-
-static double sign_of(double a) { return isnan(a) || a == 0 ? a : a > 0 ? 1 : -1; }
-static double reciprocal_root(double a) { return 1 / sqrt(a); }
-static double reciprocal_of(double a) { return 1 / a; }
-static double logistic_of(double a) { return 1 / (1 + exp(-a)); }
-static double negate(double a) { return -a; }
-
-static double (*const unary_functions[OP_COUNT])(double) = {
-    [OP_NEG] = negate,
-    [OP_ABS] = fabs,
-    [OP_SIGN] = sign_of,
-    [OP_EXP] = exp,
-    [OP_EXP2] = exp2,
-    [OP_EXPM1] = expm1,
-    [OP_LOG] = log,
-    [OP_LOG2] = log2,
-    [OP_LOG1P] = log1p,
-    [OP_SQRT] = sqrt,
-    [OP_RSQRT] = reciprocal_root,
-    [OP_RECIP] = reciprocal_of,
-    [OP_TANH] = tanh,
-    [OP_LOGISTIC] = logistic_of,
-    [OP_ERF] = erf,
-    [OP_SIN] = sin,
-    [OP_COS] = cos,
-    [OP_TAN] = tan,
-    [OP_FLOOR] = floor,
-    [OP_CEIL] = ceil,
-    [OP_ROUND] = rint,
-    [OP_TRUNC] = trunc,
-};
-
-FloatFunction *float_unary(Op op) {
-  if (!unary_functions[op]) INTERNAL("%s on floats", op_info[op].name);
-  return unary_functions[op];
+static const char *cast_index_text(Gen *g, const Instr *v, const char *x) {
+  DType from = v->args[0]->type.dtype, to = v->type.dtype;
+  if (from == to) return x;
+  if (to == DT_I64) return is_float(from) ? text(g, "pks_cast_f32_i64(%s)", x) : text(g, "(int64_t)%s", x);
+  if (is_float(to)) return rounded(g, "pks", to, text(g, "(float)%s", x));
+  if (to == DT_BOOL) return text(g, "(%s != 0)", x);
+  return rounded(g, "pks", to, text(g, "(%s)(uint32_t)%s", scalar_type(to), x));
 }
 
-double float_max(double a, double b) {
-  if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
-  if (a == b) return signbit(a) ? b : a;
-  return a > b ? a : b;
+const char *scalar_op_text(Gen *g, const Instr *v, const char *const *args) {
+  DType from = v->nargs ? v->args[v->nargs - 1]->type.dtype : v->type.dtype;
+  if (v->op == OP_SELECT) return text(g, "(%s ? %s : %s)", args[0], args[1], args[2]);
+  if (v->op == OP_CAST && (from == DT_I64 || v->type.dtype == DT_I64)) return cast_index_text(g, v, args[0]);
+  if (from == DT_I64) return index_op_text(g, v, args);
+  if (from == DT_BOOL && v->op != OP_CAST && v->op != OP_BITCAST) return bool_op_text(g, v, args);
+  bool plain_float = from == DT_F32 && op_info[v->op].class == OPC_BINARY;
+  if (plain_float && v->op == OP_ADD) return text(g, "(%s + %s)", args[0], args[1]);
+  if (plain_float && v->op == OP_SUB) return text(g, "(%s - %s)", args[0], args[1]);
+  if (plain_float && v->op == OP_MUL) return text(g, "(%s * %s)", args[0], args[1]);
+  if (plain_float && v->op == OP_DIV) return text(g, "(%s / %s)", args[0], args[1]);
+  if (op_info[v->op].class == OPC_COMPARE) return text(g, "(%s %s %s)", args[0], index_operator(v->op), args[1]);
+  return op_text(g, "pks", v, args);
 }
 
-double float_min(double a, double b) {
-  if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
-  if (a == b) return signbit(a) ? a : b;
-  return a < b ? a : b;
-}
-
-static double float_mod(double a, double b) {
-  double r = fmod(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;
-}
-
-double float_binary(Op op, double a, double b) {
-  switch (op) {
-    case OP_ADD:
-      return a + b;
-    case OP_SUB:
-      return a - b;
-    case OP_MUL:
-      return a * b;
-    case OP_DIV:
-      return a / b;
-    case OP_REM:
-      return fmod(a, b);
-    case OP_MOD:
-      return float_mod(a, b);
-    case OP_POW:
-      return pow(a, b);
-    case OP_ATAN2:
-      return atan2(a, b);
-    case OP_MAX:
-      return float_max(a, b);
-    case OP_MIN:
-      return float_min(a, b);
-    default:
-      INTERNAL("%s on floats", op_info[op].name);
+// A pure `if` with a result, as && and || of scalars leave behind.
+static const char *choice_text(Gen *g, const Instr *v) {
+  const char *arm[2];
+  for (int i = 0; i < 2; i++) {
+    const Region *r = v->regions[i];
+    arm[i] = scalar_text(g, r->instrs.at[r->instrs.count - 1]->args[0]);
   }
+  return text(g, "(%s ? %s : %s)", scalar_text(g, v->args[0]), arm[0], arm[1]);
 }
 
-bool float_compare(Op op, double a, double b) {
-  switch (op) {
-    case OP_EQ:
-      return a == b;
-    case OP_NE:
-      return a != b;
-    case OP_LT:
-      return a < b;
-    case OP_LE:
-      return a <= b;
-    case OP_GT:
-      return a > b;
-    default:
-      return a >= b;
+const char *scalar_text(Gen *g, const Instr *v) {
+  if (v->note && val(v)->scalar) return val(v)->scalar;
+  switch (v->op) {
+    case OP_CONST: return const_text(g, v);
+    case OP_SIZE: return g->size_name[v->ival];
+    case OP_AXIS: return g->axis_name[v->ival];
+    case OP_EXTENT: return text(g, "n_%s", g->axis_name[v->ival]);
+    case OP_BROADCAST: case OP_RESHAPE: return scalar_text(g, v->args[0]);
+    case OP_IF: return choice_text(g, v);
+    default: break;
   }
+  REQUIRE(op_is_elementwise(v->op));
+  const char *args[3] = {0};
+  for (int i = 0; i < v->nargs; i++) args[i] = scalar_text(g, v->args[i]);
+  return scalar_op_text(g, v, args);
 }
 
-bool float_predicate(Op op, double a) { return op == OP_ISNAN ? isnan(a) : op == OP_ISINF ? isinf(a) : isfinite(a); }
-
-// a * b + c rounded to odd, so that rounding it again to a narrower type rounds the exact value once. a * b is exact: the factors
-// have at most 24 bits.
-double fma_to_odd(double a, double b, double c) {
-  double product = a * b, sum = product + c;
-  double part = sum - product, error = (product - (sum - part)) + (c - part);
-  uint64_t bits;
-  memcpy(&bits, &sum, sizeof bits);
-  if (!isfinite(sum) || error == 0 || bits & 1) return sum;
-  return nextafter(sum, error > 0 ? (double)INFINITY : -(double)INFINITY);
-}
-
-// ---- conversions
-
-// To 52 bits or fewer with the last one telling of what was dropped: a later rounding to 24 bits or fewer then is right.
-double int_to_double(int64_t value) {
-  uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-  if (magnitude >= (uint64_t)1 << 53) magnitude = (magnitude >> 11 << 11) | ((magnitude & 2047) ? 2048 : 0);
-  return value < 0 ? -(double)magnitude : (double)magnitude;
-}
-
-Scalar scalar_cast(DType to, DType from, Scalar a) {
-  if (!is_float(from))
-    return is_float(to) ? (Scalar){.f = dtype_round(to, int_to_double(a.i))} : (Scalar){.i = wrap_int(to, a.i)};
-  if (is_float(to)) return (Scalar){.f = dtype_round(to, a.f)};
-  return (Scalar){.i = to == DT_BOOL ? a.f != 0 : saturate_to_integer(to, a.f)};
-}
-
-static uint64_t bits_of(DType dtype, double f, int64_t i) {
-  float single = (float)f;
-  uint32_t bits;
-  memcpy(&bits, &single, sizeof bits);
-  switch (dtype) {
-    case DT_F32:
-      return bits;
-    case DT_BF16:
-      return float_to_bf16((float)dtype_round(dtype, f));
-    case DT_F16:
-      return float_to_f16((float)dtype_round(dtype, f));
-    default:
-      return (uint64_t)i;
-  }
-}
-
-static double float_of(DType dtype, uint64_t bits) {
-  if (dtype == DT_BF16) return (double)bf16_to_float((uint16_t)bits);
-  if (dtype == DT_F16) return (double)f16_to_float((uint16_t)bits);
-  uint32_t word = (uint32_t)bits;
-  float single;
-  memcpy(&single, &word, sizeof single);
-  return (double)single;
-}
-
-Scalar scalar_bitcast(DType to, DType from, Scalar a) {
-  uint64_t bits = is_float(from) ? bits_of(from, a.f, 0) : bits_of(from, 0, a.i);
-  return is_float(to) ? (Scalar){.f = float_of(to, bits)} : (Scalar){.i = wrap_int(to, (int64_t)bits)};
+const char *index_text(Gen *g, const Region *region, int result) {
+  const Instr *yield = region->instrs.at[region->instrs.count - 1];
+  return scalar_text(g, yield->args[result]);
 }

@@ -50,7 +50,7 @@ static void keep_result(Gen *g, Instr *v, const Region *arm) {
   REQUIRE(place_of(g, v, &to));
   for (int i = 0; i < v->type.rank; i++) {
     x.index[i] = unique_name(g, text(g, "i%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", x.index[i], x.index[i], dim_text(g, v->type.dim[i]), x.index[i]);
+    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", x.index[i], x.index[i], extent_text(g, v->type.dim[i]), x.index[i]);
   }
   line(g, "pks_store_%s(%s, %s);", dtype_info[to.element].name, address(&x, &to, v->type.rank, x.index), argument_at(&x, from, false));
   for (int i = 0; i < v->type.rank; i++) close_block(g);

@@ -100,13 +100,13 @@ const char *lasting_name(Gen *g, const char *base) {
   return name;
 }
 
-const char *dim_text(Gen *g, Dim d) {
+const char *extent_text(Gen *g, Dim d) {
   return dim_is_const(d) ? text(g, "%lld", (long long)d) : g->size_name[dim_size_index(d)];
 }
 
 const char *demand_text(Gen *g, Demand demand, Dim d) {
   if (!demand) return "0";
-  return demand == DEMAND_FULL ? dim_text(g, d) : demand;
+  return demand == DEMAND_FULL ? extent_text(g, d) : demand;
 }
 
 static bool is_number(const char *s, int64_t *value) {

@@ -22,8 +22,8 @@ const char *start_text(Gen *g, const Instr *access, int axis) {
   int64_t stride = access->window.stride[axis];
   if (start->op == OP_CONST && dim_is_const(extent) && dim_is_const(size) && start->ival >= 0 && start->ival + (size - 1) * stride < extent)
     return text(g, "%lld", (long long)start->ival);
-  const char *room = size == 1 ? text(g, "%s - 1", dim_text(g, extent))
-                               : text(g, "%s - (%s - 1) * %lld - 1", dim_text(g, extent), dim_text(g, size), (long long)stride);
+  const char *room = size == 1 ? text(g, "%s - 1", extent_text(g, extent))
+                               : text(g, "%s - (%s - 1) * %lld - 1", extent_text(g, extent), extent_text(g, size), (long long)stride);
   return text(g, "pk_idx_clamp(%s, 0, %s)", scalar_text(g, start), room);
 }
 
