@@ -254,7 +254,7 @@ static void report_syntax(Driver *d) {
   if (hint && token_is(d, d->at - 1, "not")) span = span_at(d, d->at - 1);
   if (hint)
     diag_error(diag, span, ERR_SYNTAX, "%s", hint);
-  else if (reserved_word(kind_at(d, d->at)) && parser_accepts(d->machine, T_NAME))
+  else if (reserved_word(kind_at(d, d->at)) && !starts_line(d, d->at) && parser_accepts(d->machine, T_NAME))
     diag_error(diag, span, ERR_SYNTAX, "%s is a reserved word and cannot be a name", found);
   else if (expected)
     diag_error(diag, span, ERR_SYNTAX, "%s, found %s", expected, found);
@@ -318,11 +318,14 @@ static bool starts_kernel(const Driver *d, int at) {
   return kind_at(d, at) == T_REFERENCE && kind_at(d, at + 1) == T_NAME && kind_at(d, at + 2) == T_LBRACE;
 }
 
-static void skip_to_top(Driver *d) {
-  do d->at++;
-  while (kind_at(d, d->at) && !starts_kernel(d, d->at) &&
-         !(starts_line(d, d->at) &&
-           (kind_at(d, d->at) == T_FN || kind_at(d, d->at) == T_KERNEL || kind_at(d, d->at) == T_REFERENCE)));
+static bool may_start_top(const Driver *d, int at) {
+  int kind = kind_at(d, at);
+  return starts_kernel(d, at) || (starts_line(d, at) && (kind == T_FN || kind == T_KERNEL || kind == T_REFERENCE));
+}
+
+static void skip_to_top(Driver *d, bool move) {
+  d->at += move;
+  while (kind_at(d, d->at) && !may_start_top(d, d->at)) d->at++;
 }
 
 static bool item_goes_on(int kind) {
@@ -358,30 +361,29 @@ static int braces_above(const Driver *d, int level) {
   return braces;
 }
 
+static bool recover_header(Driver *d, int level) {
+  if (!parser_accepts(d->machine, T_RECOVER_HEADER)) return false;
+  int end = find_header_end(d, level == 0);
+  if (end < 0) return false;
+  d->at = end;
+  d->open_count = level;
+  feed_inserted(d, T_RECOVER_HEADER);
+  return true;
+}
+
 // Drops symbols until a stand-in is accepted, and skips the tokens it stands for.
-static void recover(Driver *d) {
+static void recover(Driver *d, bool try_header) {
   bool move = d->at == d->last_mistake;
   d->last_mistake = d->at;
-  for (;; parser_pop(d->machine)) {
-    int level = parser_open_brackets(d->machine);
-    if (parser_accepts(d->machine, T_RECOVER_HEADER)) {
-      int end = find_header_end(d, level == 0);
-      if (end >= 0) {
-        d->at = end;
-        d->open_count = level;
-        feed_inserted(d, T_RECOVER_HEADER);
-        return;
-      }
-    }
-    if (!parser_accepts(d->machine, T_RECOVER_ITEM)) continue;
-    if (level == 0)
-      skip_to_top(d);
-    else
-      skip_item(d, braces_above(d, level), move);
-    d->open_count = level;
-    feed_inserted(d, T_RECOVER_ITEM);
-    return;
-  }
+  int level = parser_open_brackets(d->machine);
+  for (; !parser_accepts(d->machine, T_RECOVER_ITEM); level += parser_pop(d->machine))
+    if (try_header && !move && recover_header(d, level)) return;
+  if (level == 0)
+    skip_to_top(d, move);
+  else
+    skip_item(d, braces_above(d, level), move);
+  d->open_count = level;
+  feed_inserted(d, T_RECOVER_ITEM);
 }
 
 static void insert(Driver *d, int kind, const char *text) {
@@ -401,8 +403,8 @@ static bool missing_semicolon(const Driver *d) {
 }
 
 static bool missing_brace(const Driver *d) {
-  return d->brace_excess < 0 && d->at > 0 && parser_accepts(d->machine, T_LBRACE) && !parser_accepts(d->machine, T_NAME) &&
-         find_header_end(d, false) < 0;
+  return d->brace_excess < 0 && d->at > 0 && d->open_count < MAX_NESTING && parser_accepts(d->machine, T_LBRACE) &&
+         !parser_accepts(d->machine, T_NAME) && find_header_end(d, false) < 0;
 }
 
 // A token that was surely meant differently: reports it and gives the kind to feed instead; 0 if there is none.
@@ -432,7 +434,7 @@ static void mistake(Driver *d) {
     d->open[d->open_count++] = d->at - 1;
   } else {
     report_syntax(d);
-    recover(d);
+    recover(d, true);
   }
 }
 
@@ -443,12 +445,27 @@ static void drop_bad(Driver *d) {
   d->quiet_until = at;
 }
 
-static void too_deep(Driver *d) {
+static void report_depth(Driver *d) {
   if (!d->parse.depth_reported)
     diag_error(d->parse.diag, span_at(d, d->at), ERR_TOO_DEEP, "nesting deeper than %d levels", MAX_NESTING);
   d->parse.depth_reported = true;
   d->quiet_until = d->at;
-  recover(d);
+}
+
+static void too_deep(Driver *d) {
+  report_depth(d);
+  recover(d, false);
+}
+
+// The parser's stack is at its limit without that many brackets (a chain of unary operators, or of else and if): the
+// kernel is given up, so that the stack shrinks.
+static void stack_full(Driver *d) {
+  report_depth(d);
+  int level = parser_open_brackets(d->machine);
+  while (level || !parser_accepts(d->machine, T_RECOVER_ITEM)) level += parser_pop(d->machine);
+  skip_to_top(d, true);
+  d->open_count = 0;
+  feed_inserted(d, T_RECOVER_ITEM);
 }
 
 // The file ended, or another kernel begins, within a kernel: its open brackets were never closed.
@@ -475,7 +492,9 @@ static void step(Driver *d) {
     close_kernel(d);
   else if (kind == LEX_QUESTION || !parser_accepts(d->machine, kind))
     mistake(d);
-  else if ((opens && d->open_count == MAX_NESTING) || parser_depth(d->machine) >= MAX_PARSER_STACK)
+  else if (parser_depth(d->machine) >= MAX_PARSER_STACK)
+    stack_full(d);
+  else if (opens && d->open_count == MAX_NESTING)
     too_deep(d);
   else
     shift(d, kind);

@@ -107,8 +107,8 @@ void *parserAlloc(void *(*allocate)(size_t), Parse *parse);
 void parserFree(void *parser, void (*release)(void *));
 void parser(void *parser, int kind, Token token);
 bool parser_accepts(const void *parser, int kind);  // would this token be shifted (or end the text) now?
-void parser_pop(void *parser);                      // drops the topmost symbol
+int parser_pop(void *parser);                       // drops the topmost symbol; the change in open brackets
 int parser_depth(const void *parser);               // symbols on the stack
-int parser_open_brackets(const void *parser);       // opening brackets of all kinds on the stack
+int parser_open_brackets(const void *parser);       // a pair that waits to be reduced is not open
 
 #endif

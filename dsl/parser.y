@@ -298,7 +298,18 @@ bool parser_accepts(const void *self, int kind) {
   }
 }
 
-void parser_pop(void *self) { yy_pop_parser_stack(self); }
+// How many more brackets are open once this symbol is on the stack.
+static int opens(YYCODETYPE major) {
+  if (major == T_LPAREN || major == T_LBRACKET || major == T_LBRACE) return 1;
+  return major == T_RPAREN || major == T_RBRACKET || major == T_RBRACE ? -1 : 0;
+}
+
+int parser_pop(void *self) {
+  yyParser *y = self;
+  int change = -opens(y->yytos->major);
+  yy_pop_parser_stack(y);
+  return change;
+}
 
 int parser_depth(const void *self) {
   const yyParser *y = self;
@@ -308,8 +319,7 @@ int parser_depth(const void *self) {
 int parser_open_brackets(const void *self) {
   const yyParser *y = self;
   int open = 0;
-  for (const yyStackEntry *e = y->yystack + 1; e <= y->yytos; e++)
-    open += e->major == T_LPAREN || e->major == T_LBRACKET || e->major == T_LBRACE;
+  for (const yyStackEntry *e = y->yystack + 1; e <= y->yytos; e++) open += opens(e->major);
   return open;
 }
 }
