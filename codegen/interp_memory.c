@@ -45,7 +45,7 @@ static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) 
       find(in, ref, FIND_HALO, span, "the block of `%s` starts at element %lld of axis %d, but its halo allows no less than %lld",
            ref->name, at, i, (long long)-halo[0]);
     if (halo[1] >= 0 && past > halo[1])
-      find(in, ref, FIND_HALO, span,
+      find(in, ref, FIND_HALO_END, span,
            "the block of `%s` on axis %d starts at element %lld and ends %lld past the array, but its halo allows %lld",
            ref->name, i, at, (long long)past, (long long)halo[1]);
   }

@@ -1,0 +1,183 @@
+// The block IR's text form and its verifier: what is printed reads back as it was, and no garbage brings either down.
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/ir.h"
+#include "codegen/pass.h"
+
+enum { MUTATIONS = 400 };
+
+static int passed, failed;
+
+static void check(bool ok, const char *what, const char *detail) {
+  if (ok) {
+    passed++;
+    return;
+  }
+  failed++;
+  fprintf(stderr, "failed: %s: %s\n", what, detail);
+}
+
+static Kernel *parse(Arena *arena, const char *path, const char *text, size_t length, Buf *messages) {
+  Source *source = NEW(arena, Source);
+  *source = (Source){path, text, length};
+  Diag *diag = diag_new(arena, source);
+  Kernel *k = ir_parse(arena, source, diag);
+  if (!k) check(diag_error_count(diag) > 0, path, "refused without a diagnostic");
+  if (!k && messages) diag_print(diag, messages, DIAG_TEXT);
+  return k;
+}
+
+static const char *print(Arena *arena, const Kernel *k) {
+  Buf out = {0};
+  ir_print(k, &out);
+  const char *text = arena_strndup(arena, out.text, out.length);
+  buf_free(&out);
+  return text;
+}
+
+// print(parse(print(k))) == print(k)
+static void round_trip(Arena *arena, const Kernel *k, const char *what) {
+  const char *first = print(arena, k);
+  Buf messages = {0};
+  const Kernel *again = parse(arena, what, first, strlen(first), &messages);
+  check(again != NULL, what, messages.text ? messages.text : "");
+  if (again)
+    check(strcmp(first, print(arena, again)) == 0, what,
+          arena_printf(arena, "reads back as another text:\n%s\n---\n%s", first, print(arena, again)));
+  buf_free(&messages);
+}
+
+// Any text is either refused with a diagnostic, or can be printed, verified and, if it keeps the rules, simplified.
+static void mutate(const char *path, const char *text, size_t length, uint64_t seed) {
+  static const char pool[] = "0123456789%$#@{}[]()\",:=- \nabixy_.";
+  uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+  for (int round = 0; round < MUTATIONS; round++) {
+    Arena *arena = arena_new();
+    char *copy = arena_strndup(arena, text, length);
+    size_t count = length;
+    for (int change = 0; change < 1 + round % 3; change++) {
+      state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+      size_t at = state % count;
+      if (state >> 60 == 0)
+        count = at + 1;
+      else if (state >> 62 == 1)
+        memmove(copy + at, copy + at + 1, count - at);
+      else
+        copy[at] = pool[(state >> 32) % (sizeof pool - 1)];
+    }
+    Kernel *k = parse(arena, path, copy, count, NULL);
+    if (k) {
+      round_trip(arena, k, path);
+      if (!ir_verify(k)) run_passes(k, target_find("generic"), NULL, NULL, NULL);
+    }
+    arena_free(arena);
+  }
+}
+
+static void run_file(const char *path) {
+  Arena *arena = arena_new();
+  size_t length;
+  const char *text = read_file(arena, path, &length);
+  Buf messages = {0};
+  Kernel *k = text ? parse(arena, path, text, length, &messages) : NULL;
+  check(k != NULL, path, messages.text ? messages.text : "cannot be read");
+  if (k) {
+    round_trip(arena, k, path);
+    mutate(path, text, length, length);
+  }
+  buf_free(&messages);
+  arena_free(arena);
+}
+
+static void refuse(const char *text, const char *message) {
+  Arena *arena = arena_new();
+  Buf messages = {0};
+  const Kernel *k = parse(arena, "bad.ir", text, strlen(text), &messages);
+  check(!k && messages.text && strstr(messages.text, message), text, messages.text ? messages.text : "accepted");
+  buf_free(&messages);
+  arena_free(arena);
+}
+
+static void wrong(const char *body, const char *message) {
+  Arena *arena = arena_new();
+  const char *text = arena_printf(
+      arena, "kernel t size N input $x: f32[4, N] vmem of f32[4, N] blocks [4, N] whole scratch $s: f32[4, N] vmem body { %s }",
+      body);
+  Buf messages = {0};
+  Kernel *k = parse(arena, "wrong.ir", text, strlen(text), &messages);
+  check(k != NULL, text, messages.text ? messages.text : "");
+  const char *said = k ? ir_verify(k) : "";
+  check(said && strstr(said, message), text, said ? said : "accepted");
+  buf_free(&messages);
+  arena_free(arena);
+}
+
+static void test_refusals(void) {
+  refuse("", "expected kernel");
+  refuse("kernel k body { %0: i32 = const 1 %0: i32 = const 2 }", "this id is taken");
+  refuse("kernel k body { %1: i32 = neg %0 }", "expected a value defined before");
+  refuse("kernel k body { %1: i32 = frob 3 }", "expected an operation");
+  refuse("kernel k body { %1: i32 = const 99999999999999999999 }", "64 bits");
+  refuse("kernel k body { %1: i32[N] = const 1 }", "no such size");
+  refuse("kernel k body { store $x[], %1 }", "no such ref");
+  refuse("kernel k body { yield } text", "text after the kernel");
+  refuse("kernel k from \"a\" @1048576:1048576-2:1 body { } x", "text after");
+  refuse("kernel k body { %1: f32[1,1,1,1,1,1,1,1,1] = iota axis 0 }", "too many axes");
+}
+
+static void test_nesting(void) {
+  Buf text = {0};
+  buf_puts(&text, "kernel k body {");
+  for (int i = 0; i < 100000; i++) buf_puts(&text, " region \"a\" {");
+  refuse(text.text, "nested too deeply");
+  buf_free(&text);
+}
+
+static void test_rules(void) {
+  wrong("yield", "yields where no result is wanted");
+  wrong("break", "outside a loop");
+  wrong("%0: f32 = const 1.0 %1: f32[2] = broadcast %0 %2: f32[3] = broadcast %1", "does not stretch");
+  wrong("%0: i32[4] = iota axis 1", "no such axis");
+  wrong("%0: i32[2, 3] = iota axis 0 %1: i32[5] = reshape %0", "number of elements");
+  wrong("%0: i32[2, N] = iota axis 0 %1: i32[N, 2] = reshape %0 %2: i32[N] = reshape %1", "number of elements");
+  wrong("%0: i32[2, 3] = iota axis 0 %1: i32[2, 3] = transpose %0 perm (1, 0)", "axis 0 of the result");
+  wrong("%0: i32[2, 3] = iota axis 0 %1: i32[3, 2] = transpose %0 perm (1, 1)", "not a permutation");
+  wrong("%0: i32[4] = iota axis 0 %1: i32[3] = slice %0 from (2) step (1)", "ends past");
+  wrong("%0: i32[4] = iota axis 0 %1: i32[7] = concatenate %0, %0 axis 0", "do not add up");
+  wrong("%0: i32[4] = iota axis 0 %1: i32[1] = reduce_sum %0 axes (1)", "axes outside");
+  wrong("%0: i32[4] = iota axis 0 %1: i32[4] = exp %0", "not defined on i32");
+  wrong("%0: f32[4] = iota axis 0 %1: f32[4] = and %0, %0", "not defined on f32");
+  wrong("%0: f32[4] = iota axis 0 %1: i32[4] = iota axis 0 %2: bool[4] = lt %0, %1", "compares two dtypes");
+  wrong("%0: f32[4, 3] = iota axis 0 %1: f32[4, 3] = iota axis 0 %2: f32[4, 3] = dot %0, %1 \"ab,bc->ac\"", "two extents");
+  wrong("%0: f32[4, 3] = iota axis 0 %1: i32[3, 4] = iota axis 0 %2: f32[4, 4] = dot %0, %1 \"ab,bc->ac\"", "mixes");
+  wrong("%0: i64 = const 0 %1: f32[4, N] = load $s[%0 : 4, %0 : 4]", "window's type");
+  wrong("%0: i64 = const 0 %1: f32[5, N] = load $s[%0 : 5, %0 : N]", "larger than");
+  wrong("%0: i32 = const 0 %1: f32[4, N] = load $s[%0 : 4, %0 : N]", "not an i64 scalar");
+  wrong("%0: i64 = const 0 %1: f32[4, N] = load $x[%0 : 4, %0 : N] store $x[%0 : 4, %0 : N], %1", "stores to the input");
+  wrong("fetch $s", "which is no input");
+  wrong("writeback $x", "which is no output");
+  wrong("%0: i64 = const 0 if %0 { }", "bool scalar");
+  wrong("%0: bool = const 0 %1: i32 = if %0 { %2: i32 = const 1 yield %2 } else { %3: i64 = const 1 yield %3 }", "wrong type");
+  wrong("%0: bool = const 0 %1: i32 = if %0 { %2: i32 = const 1 yield %2 }", "no else region");
+  wrong("while { } do { }", "does not end in a yield");
+  wrong("%0: f32[4, N] = array $x", "outside a reference");
+  wrong("%0: f32 = const 1.0 %1: i64 = bitcast %0", "differ in width");
+}
+
+int main(void) {
+  test_refusals();
+  test_nesting();
+  test_rules();
+  Arena *arena = arena_new();
+  DIR *dir = opendir("tests/cases/ir");
+  check(dir != NULL, "tests/cases/ir", "cannot be listed");
+  for (struct dirent *entry; dir && (entry = readdir(dir));)
+    if (strstr(entry->d_name, ".ir")) run_file(arena_printf(arena, "tests/cases/ir/%s", entry->d_name));
+  if (dir) closedir(dir);
+  arena_free(arena);
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed > 0;
+}
