@@ -142,8 +142,9 @@ Comparison compare_arrays(const HostArray *got, const HostArray *want, double re
   Comparison c = {.first_wrong = -1};
   int64_t count;
   REQUIRE(got->dtype == want->dtype && got->rank == want->rank && array_elements(got, &count));
-  if (same_bits(got, want, count)) return c;
   double scale = relative > 0 ? magnitude(want, count) : 0;
+  c.bound = relative * scale;
+  if (same_bits(got, want, count)) return c;
   for (int64_t i = 0; i < count; i++) {
     double g = array_get(got, i), w = array_get(want, i), error;
     double bound = relative * fmax(isfinite(w) ? fabs(w) : 0, scale);

@@ -126,8 +126,9 @@ static void write_outputs(Naive *n, const Instr *yield) {
 
 static void write_sizes(Naive *n, const char *from) {
   for (int i = 0; i < n->k->sizes.count; i++) {
-    naive_line(n, "const int64_t size_%s = %s[%d];", n->k->sizes.at[i].name, from, n->position[i]);
-    naive_line(n, "(void)size_%s;", n->k->sizes.at[i].name);
+    const Size *size = &n->k->sizes.at[i];
+    naive_line(n, "const int64_t %s = %s[%d];%s%s", naive_size(n, i), from, n->position[i], size->value ? "  // " : "",
+               size->value ? size->name : "");
   }
 }
 
@@ -150,12 +151,10 @@ static void write_operands(Naive *n) {
     else
       naive_line(n, "%s *%s%s_data = (%s *)(void *)call->array[%d].data;", type, aliases(k) ? "" : "restrict ", ref->name, type,
                  i);
-    naive_line(n, "(void)%s_data;", ref->name);
     for (int axis = 0; axis < ref->array.rank; axis++) {
       bool last = axis == ref->array.rank - 1;
       naive_line(n, "const int64_t %s_stride%d = %scall->array[%d].stride[%d];", ref->name, axis, last ? "dense ? 1 : " : "", i,
                  axis);
-      naive_line(n, "(void)%s_stride%d;", ref->name, axis);
     }
   }
 }
@@ -169,7 +168,6 @@ static void write_body(Naive *n) {
   buf_printf(out,
              "\nstatic inline __attribute__((always_inline)) void compute(const pk_call *call, pk_worker *worker, const bool "
              "dense) {\n");
-  naive_line(n, "(void)worker;");
   write_sizes(n, "call->size");
   write_operands(n);
   if (n->slots) naive_line(n, "void *memory[%d] = {0};", n->slots);
@@ -197,7 +195,7 @@ static void write_cell(Naive *n) {
 }
 
 // Sizes that follow from others. Requirements are the kernel's own affair: it is called first.
-static void write_prepare(Naive *n, int bound) {
+static void write_prepare(Naive *n) {
   Kernel *k = n->k;
   buf_puts(n->out, "\nstatic const char *prepare(int64_t *size, pk_plan *plan) {\n");
   n->indent = 1;
@@ -209,10 +207,8 @@ static void write_prepare(Naive *n, int bound) {
       n->loops = 0;
       naive_line(n, "size[%d] = %s;", n->position[i], naive_element(n, yield->args[0], NULL));
     }
-    naive_line(n, "const int64_t size_%s = size[%d];", size->name, n->position[i]);
-    naive_line(n, "(void)size_%s;", size->name);
+    naive_line(n, "const int64_t %s = size[%d];", naive_size(n, i), n->position[i]);
   }
-  (void)bound;
   buf_puts(n->out, "  *plan = (pk_plan){.cells = 1, .steps = 1, .work = 1};\n  (void)size;\n  return NULL;\n}\n");
 }
 
@@ -266,6 +262,6 @@ void emit_naive(Kernel *k, Buf *c) {
   write_body(&n);
   n.indent = 1;
   write_cell(&n);
-  write_prepare(&n, bound);
+  write_prepare(&n);
   write_tables(&n, bound);
 }

@@ -35,6 +35,7 @@ static inline NaiveValue *naive_value(const Instr *v) { return v->note; }
 // ---- naive_expr.c
 PRINTF_LIKE(2, 3) const char *naive_text(Naive *n, const char *format, ...);
 PRINTF_LIKE(2, 3) void naive_line(Naive *n, const char *format, ...);
+const char *naive_size(Naive *n, int index);  // a run-time size
 const char *naive_extent(Naive *n, Dim dim);
 const char *naive_elements(Naive *n, const Type *type);  // the number of elements as an expression
 const char *naive_ctype(DType t);                        // of a value in an expression

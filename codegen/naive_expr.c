@@ -27,8 +27,14 @@ void naive_line(Naive *n, const char *format, ...) {
 
 // ---- extents and indices
 
+// A derived size is called by its expression in the source: here it gets a number.
+const char *naive_size(Naive *n, int index) {
+  const Size *size = &n->k->sizes.at[index];
+  return size->value ? naive_text(n, "derived%d", index) : naive_text(n, "size_%s", size->name);
+}
+
 const char *naive_extent(Naive *n, Dim dim) {
-  if (!dim_is_const(dim)) return naive_text(n, "size_%s", n->k->sizes.at[dim_size_index(dim)].name);
+  if (!dim_is_const(dim)) return naive_size(n, dim_size_index(dim));
   return naive_text(n, dim > INT32_MAX ? "INT64_C(%lld)" : "%lld", (long long)dim);
 }
 
@@ -415,7 +421,7 @@ static const char *leaf(Naive *n, const Instr *v, const char *const *index) {
       if (is_float(v->type.dtype)) return naive_rounded(n, v->type.dtype, naive_text(n, "(naive_float)(%s)", index[v->ival]));
       return naive_text(n, strchr(index[v->ival], ' ') ? "(%s)(%s)" : "(%s)%s", naive_ctype(v->type.dtype), index[v->ival]);
     case OP_SIZE:
-      return naive_text(n, "size_%s", n->k->sizes.at[v->ival].name);
+      return naive_size(n, (int)v->ival);
     case OP_ARRAY:
       return operand_element(n, v, index);
     default:
