@@ -126,11 +126,12 @@ static void lower_map(Lower *l, const Node *spec, Ref *ref) {
     diag_error(l->diag, ref->map_span, ERR_MAP_ARITY, "an index map of %d %s for `%s`, which has %d %s", count,
                count == 1 ? "entry" : "entries", ref->name, ref->array.rank, ref->array.rank == 1 ? "axis" : "axes");
     note_array(l, ref);
+    ref->index_map = NULL;
     return;
   }
   l->place = IN_MAP;
   Region *map = lower_index_region(l, (const Node *const *)spec->list2.at, count, ref->map_span);
-  if (map) ref->index_map = map;
+  ref->index_map = map;  // NULL: reported
 }
 
 static void lower_pad_value(Lower *l, const Node *spec, Ref *ref) {
@@ -190,7 +191,10 @@ static void lower_spec(Lower *l, const Node *spec, Ref *ref) {
     diag_error(l->diag, spec->span, ERR_BAD_BLOCK, "an index map needs the block's shape");
     return;
   }
-  if (shape && !lower_block_shape(l, spec, ref)) return;
+  if (shape && !lower_block_shape(l, spec, ref)) {
+    mark_broken(l, ref);
+    return;
+  }
   if (map) lower_map(l, spec, ref);
   if (spec->a && ref->role == REF_INPUT) lower_pad_value(l, spec, ref);
   if (spec->c) lower_halo(l, spec, ref);
@@ -225,6 +229,7 @@ static void lower_block(Lower *l, const Node *block, const Node **declared) {
       continue;
     }
     declared[ref->id] = name;
+    if (!built) mark_broken(l, ref);
     if (!built) continue;
     int errors = diag_error_count(l->diag);
     lower_spec(l, block->a, ref);
@@ -242,9 +247,11 @@ static void lower_scratch(Lower *l, const Node *node) {
   bool good = true;
   if (node->op == SPACE_SEM) diag_error(l->diag, node->span, ERR_LATER_SEM, "not built yet: semaphores");
   if (node->b) good = lower_shape(l, node->b, &type);
-  if (node->a && lower_dtype(l, node->a, &type.dtype) && type.dtype == DT_I64) {
+  if (node->op == SPACE_SEM) good = false;
+  if (node->a && !lower_dtype(l, node->a, &type.dtype)) good = false;
+  if (good && type.dtype == DT_I64) {
     diag_error(l->diag, node->a->span, ERR_I64_STORAGE, "i64 is for index arithmetic, not for scratch");
-    type.dtype = DT_I32;
+    good = false;
   }
   for (int i = 0; good && i < type.rank; i++)
     if (type.dim[i] == 0) {
@@ -262,6 +269,7 @@ static void lower_scratch(Lower *l, const Node *node) {
                     .type = type,
                     .span = name->span};
     LIST_PUSH(l->arena, &l->k->refs, s->ref);
+    if (!good) mark_broken(l, s->ref);
   }
 }
 
@@ -394,7 +402,7 @@ void check_parallel(Lower *l) {
   const Kernel *k = l->k;
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
     const Ref *ref = k->refs.at[i];
-    for (int a = 0; a < k->grid.count; a++) {
+    for (int a = 0; a < k->grid.count && ref->index_map && !is_broken(l, ref); a++) {
       AxisUse use = {.axis = a};
       ir_walk(ref->index_map, see_axis, &use);
       if (use.used || !k->grid.at[a].parallel || extent_is_one(&k->grid.at[a])) continue;

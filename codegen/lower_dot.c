@@ -56,6 +56,15 @@ static bool lower_out(Lower *l, const Node *node, DType operands, DType *out) {
 
 // ---- one contraction
 
+// Labels by first appearance, so that the text reads "ab,bc->ac".
+static void relabel(Labels *labels, int8_t *names, int *next) {
+  for (int i = 0; i < labels->count; i++) {
+    int8_t *name = &names[labels->at[i]];
+    if (*name < 0) *name = (int8_t)(*next)++;
+    labels->at[i] = *name;
+  }
+}
+
 static Instr *contract(Lower *l, Instr *a, const Labels *la, Instr *b, const Labels *lb, const Labels *out, DType dtype,
                        Span span) {
   Type type = {.dtype = dtype, .rank = out->count};
@@ -66,9 +75,14 @@ static Instr *contract(Lower *l, Instr *a, const Labels *la, Instr *b, const Lab
       if (lb->at[k] == out->at[i]) type.dim[i] = b->type.dim[k];
   }
   Instr *dot = emit2(l, OP_DOT, type, span, a, b);
-  memcpy(dot->labels.a, la->at, sizeof la->at);
-  memcpy(dot->labels.b, lb->at, sizeof lb->at);
-  memcpy(dot->labels.out, out->at, sizeof out->at);
+  Labels named[] = {*la, *lb, *out};
+  int8_t names[DOT_LABELS];
+  int next = 0;
+  memset(names, -1, sizeof names);
+  for (int i = 0; i < 3; i++) relabel(&named[i], names, &next);
+  memcpy(dot->labels.a, named[0].at, sizeof named[0].at);
+  memcpy(dot->labels.b, named[1].at, sizeof named[1].at);
+  memcpy(dot->labels.out, named[2].at, sizeof named[2].at);
   return dot;
 }
 

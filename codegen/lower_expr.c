@@ -61,6 +61,7 @@ static Value leaf(Lower *l, Op op, int64_t index, Span span) {
 }
 
 static Value bare_ref(Lower *l, Ref *ref, Span span) {
+  if (is_broken(l, ref)) return value_error();
   if (ref->type.rank == 0) return load_ref(l, ref, span);
   diag_error(l->diag, span, ERR_BARE_REF, "`%s` is a ref, %s: read it as `%s[...]`", ref->name, type_text(l, &ref->type),
              ref->name);
@@ -69,6 +70,7 @@ static Value bare_ref(Lower *l, Ref *ref, Span span) {
 }
 
 static Value name_operand(Lower *l, const Symbol *s, Span span) {
+  if (is_broken(l, s->ref)) return value_error();
   if (l->place == IN_REFERENCE) {
     Instr *array = l->array[s->ref->id];
     if (array) return value_data(array);
@@ -79,6 +81,7 @@ static Value name_operand(Lower *l, const Symbol *s, Span span) {
 }
 
 static Value name_symbol(Lower *l, Symbol *s, Span span) {
+  if (s->poisoned) return value_error();
   switch (s->kind) {
     case SYM_STATIC:
       return s->value;

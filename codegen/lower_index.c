@@ -77,8 +77,8 @@ static bool runtime_slice(Lower *l, const Node *slice, Dim dim, const Bound *fro
 }
 
 static bool lower_slice(Lower *l, const Node *slice, Dim dim, Cut *cut) {
-  Bound from, to, step;
-  bool good = lower_bound(l, slice->a, dim, &from) & lower_bound(l, slice->b, dim, &to) & lower_bound(l, slice->c, dim, &step);
+  Bound from = {0}, to = {0}, step = {0};
+  bool good = lower_bound(l, slice->a, dim, &from) && lower_bound(l, slice->b, dim, &to) && lower_bound(l, slice->c, dim, &step);
   if (!good) return false;
   cut->stride = step.given ? step.value : 1;
   if (cut->stride < 1 || cut->stride > INT32_MAX || step.at_end) {

@@ -72,7 +72,8 @@ struct Symbol {
   Symbol *scope;     // PRELUDE: what it sees
   Region *region;
   bool busy;
-  Symbol *next;  // declared before it; a scope is its newest symbol
+  bool poisoned;  // its declaration was an error: whatever uses it keeps quiet
+  Symbol *next;   // declared before it; a scope is its newest symbol
 };
 
 typedef struct Function Function;
@@ -112,11 +113,12 @@ typedef struct {
   Function *file_functions, *kernel_functions;
   const Node *prelude;  // the `let` among the declarations that is being evaluated
   LoopKind loop;
-  int depth;      // of inlined functions
-  int64_t work;   // expressions and statements lowered so far
-  bool stopped;   // the limit was reached and reported
-  bool *stored;   // by ref id: is some element stored
-  Instr **array;  // reference: the value of operand k by name
+  int depth;                 // of inlined functions
+  int64_t work;              // expressions and statements lowered so far
+  bool stopped;              // the limit was reached and reported
+  LIST(const Ref *) broken;  // refs whose declaration was an error: whatever uses them keeps quiet
+  bool *stored;              // by ref id: is some element stored
+  Instr **array;             // reference: the value of operand k by name
 } Lower;
 
 enum { MAX_WORK = 300000, MAX_UNROLL = 4096, MAX_INLINE = 64, MAX_ARGUMENTS = 8, MAX_LIST = 4096 };
@@ -189,6 +191,8 @@ Instr *load_view(Lower *l, const View *view, Instr *mask, Instr *other, Span spa
 void store_view(Lower *l, const View *view, Value v, Value mask, Span span);
 Value load_ref(Lower *l, Ref *ref, Span span);               // all of it
 Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
+bool is_broken(const Lower *l, const Ref *ref);
+void mark_broken(Lower *l, const Ref *ref);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
 // ---- lower_index.c

@@ -29,26 +29,27 @@ bool is_later_dtype(const char *name) {
 }
 
 // An error when `name` may not be declared here; a `let` may hide a `let`, a parameter hides anything.
-static void check_declaration(Lower *l, SymbolKind kind, const char *name, Span span) {
+static bool check_declaration(Lower *l, SymbolKind kind, const char *name, Span span) {
   if (dtype_by_name(name) != DT_COUNT && kind != SYM_PARAMETER) {
     diag_error(l->diag, span, ERR_HIDES, "`%s` is the name of a dtype", name);
-    return;
+    return false;
   }
   Symbol *old = find_symbol(l, name);
-  if (!old || kind == SYM_PARAMETER) return;
-  if (old->kind >= SYM_LET && kind >= SYM_LET) return;
-  if (kind == SYM_VAR && old->kind >= SYM_LET) return;
+  if (!old || kind == SYM_PARAMETER) return true;
+  if (old->kind >= SYM_LET && kind >= SYM_LET) return true;
+  if (kind == SYM_VAR && old->kind >= SYM_LET) return true;
   bool same = old->kind == kind;
   diag_error(l->diag, span, same ? ERR_DUPLICATE : ERR_HIDES,
              same ? "%s `%s` is declared twice" : "%s `%s` would hide the %s of that name", symbol_kind_text(kind), name,
              symbol_kind_text(old->kind));
   diag_note(l->diag, old->span, "`%s` is declared here", name);
+  return false;
 }
 
 Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span) {
-  check_declaration(l, kind, name, span);
+  bool good = check_declaration(l, kind, name, span);
   Symbol *s = NEW(l->arena, Symbol);
-  *s = (Symbol){.name = name, .kind = kind, .span = span, .next = l->scope};
+  *s = (Symbol){.name = name, .kind = kind, .span = span, .poisoned = !good, .next = l->scope};
   return l->scope = s;
 }
 

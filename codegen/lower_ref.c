@@ -4,7 +4,7 @@
 Ref *ref_of(Lower *l, const Node *node) {
   if (node->kind != N_NAME || l->place != IN_BODY || l->prelude) return NULL;
   Symbol *s = find_symbol(l, node->name);
-  if (!s) return NULL;
+  if (!s || s->poisoned) return NULL;
   if (s->kind == SYM_OPERAND || s->kind == SYM_SCRATCH || s->kind == SYM_VAR) return s->ref;
   return s->kind == SYM_PARAMETER && s->value.kind == V_REF ? s->value.ref : NULL;
 }
@@ -29,15 +29,27 @@ static const char *ref_text(Lower *l, const Ref *ref) {
   return arena_printf(l->arena, "`%s`, %s", ref->name, type_text(l, &ref->type));
 }
 
+bool is_broken(const Lower *l, const Ref *ref) {
+  for (int i = 0; i < l->broken.count; i++)
+    if (l->broken.at[i] == ref) return true;
+  return false;
+}
+
+void mark_broken(Lower *l, const Ref *ref) {
+  if (!is_broken(l, ref)) LIST_PUSH(l->arena, &l->broken, ref);
+}
+
 bool lower_view(Lower *l, const Node *node, View *view) {
   Cut cuts[MAX_RANK];
   Ref *ref = node->kind == N_INDEX ? ref_of(l, node->a) : ref_of(l, node);
+  if (ref && is_broken(l, ref)) return false;
   if (!ref) {
-    if (node->kind == N_INDEX || node->kind == N_NAME) lower_expr(l, node->kind == N_INDEX ? node->a : node);
+    bool named = node->kind == N_INDEX || node->kind == N_NAME;
+    if (named && is_error(lower_expr(l, node->kind == N_INDEX ? node->a : node))) return false;
     diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "a window of a ref is wanted here, such as `x[...]`");
     return false;
   }
-  if (node->kind != N_INDEX && ref->type.rank > 0) {
+  if (node->kind != N_INDEX && ref->type.rank > 0 && ref->role != REF_VAR) {
     diag_error(l->diag, node->span, ERR_BARE_REF, "`%s` is a ref, %s: a window of it is `%s[...]`", ref->name,
                type_text(l, &ref->type), ref->name);
     diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));
@@ -84,6 +96,7 @@ Value lower_ref_read(Lower *l, const Node *node, Ref *ref) {
   Cut cuts[MAX_RANK];
   View view;
   int axis_of[MAX_RANK], axis = 0, rank = ref->type.rank;
+  if (is_broken(l, ref)) return value_error();
   if (!lower_cuts(l, node, &ref->type, ref_text(l, ref), cuts)) return value_error();
   view_of_cuts(l, ref, cuts, node->span, &view);
   for (int k = 0; k < rank; k++) {

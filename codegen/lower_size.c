@@ -105,7 +105,10 @@ static void lower_param(Lower *l, const Node *param, RefRole role) {
   declare(l, SYM_OPERAND, param->name, span)->ref = ref;
   Type array = {.dtype = DT_F32, .rank = param->list.count};
   l->place = IN_SHAPE;
-  if (param->a && lower_dtype(l, param->a, &array.dtype) && array.dtype == DT_I64) {
+  if (param->a && !lower_dtype(l, param->a, &array.dtype)) mark_broken(l, ref);
+  if (array.dtype >= DT_COUNT || is_broken(l, ref)) array.dtype = DT_F32;
+  if (array.dtype == DT_I64) {
+    mark_broken(l, ref);
     diag_error(l->diag, param->a->span, ERR_I64_STORAGE, "`%s`: i64 is for index arithmetic, not for arrays", param->name);
     array.dtype = DT_I32;
   }
@@ -120,7 +123,7 @@ static void lower_param(Lower *l, const Node *param, RefRole role) {
 static void lower_param_shape(Lower *l, const Node *param, Ref *ref) {
   for (int i = 0; i < ref->array.rank; i++) {
     Dim dim = 1;
-    lower_axis_extent(l, param->list.at[i], &dim);
+    if (!lower_axis_extent(l, param->list.at[i], &dim)) mark_broken(l, ref);
     ref->array.dim[i] = ref->type.dim[i] = ref->block[i] = dim;
     ref->halo[i][0] = ref->halo[i][1] = -1;
   }

@@ -104,7 +104,7 @@ static void not_assignable(Lower *l, const Node *target) {
     diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE, "what is assigned to is a window of a ref, `x[...]`, or a var");
     return;
   }
-  if (s->kind == SYM_LET && is_error(s->value)) return;
+  if (s->poisoned || (s->kind == SYM_LET && is_error(s->value))) return;
   bool ref = s->kind == SYM_OPERAND || s->kind == SYM_SCRATCH || s->value.kind == V_REF;
   diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE,
              ref ? "`%s` is a ref: store to a window of it, `%s[...] = ..`" : "`%s` is a %s, which never changes%s", s->name,
@@ -140,6 +140,10 @@ static void assign_output(Lower *l, const Node *node) {
     return;
   }
   Ref *ref = s->ref;
+  if (is_broken(l, ref)) {
+    l->stored[ref->id] = true;
+    return;
+  }
   if (node->op != OP_NONE) {
     Node op = operator_node(node);
     v = lower_binary(l, &op, node->op, lower_expr(l, node->a), v);
