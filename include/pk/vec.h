@@ -33,6 +33,9 @@
 #define PK_LANES (PK_VEC_BYTES / 4)
 
 /* A vector wider than the machine's is made of parts; with AVX-512 at 64 bytes there are none. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion" /* SIMDe has some when it is not a system header */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 #if PK_VEC_BYTES == 64 && PK_WIDEST_BYTES == 64
 #define PK_PART_BYTES 64
 #include <immintrin.h>
@@ -46,6 +49,7 @@
 #include <immintrin.h>
 #endif
 #endif
+#pragma GCC diagnostic pop
 #define PK_PARTS (PK_VEC_BYTES / PK_PART_BYTES)
 #define PK_PART_LANES (PK_PART_BYTES / 4)
 

@@ -9,6 +9,19 @@ PK_INLINE pk_mask pk_cast_i32_mask(pk_i32v a) { return pk_ne_i32(a, pk_splat_i32
 PK_INLINE pk_i32v pk_cast_mask_u32(pk_mask m) { return pk_cast_mask_i32(m); }
 PK_INLINE pk_mask pk_cast_u32_mask(pk_i32v a) { return pk_cast_i32_mask(a); }
 
+/* u32 has the registers of i32. */
+PK_INLINE pk_i32v pk_bitcast_f32_u32(pk_f32v a) { return pk_bitcast_f32_i32(a); }
+PK_INLINE pk_f32v pk_bitcast_u32_f32(pk_i32v a) { return pk_bitcast_i32_f32(a); }
+PK_INLINE pk_i32v pk_select_u32(pk_mask m, pk_i32v a, pk_i32v b) { return pk_select_i32(m, a, b); }
+
+/* bool: false is below true. */
+PK_INLINE pk_mask pk_ne_mask(pk_mask a, pk_mask b) { return pk_xor_mask(a, b); }
+PK_INLINE pk_mask pk_eq_mask(pk_mask a, pk_mask b) { return pk_not_mask(pk_xor_mask(a, b)); }
+PK_INLINE pk_mask pk_lt_mask(pk_mask a, pk_mask b) { return pk_and_mask(pk_not_mask(a), b); }
+PK_INLINE pk_mask pk_gt_mask(pk_mask a, pk_mask b) { return pk_lt_mask(b, a); }
+PK_INLINE pk_mask pk_le_mask(pk_mask a, pk_mask b) { return pk_not_mask(pk_gt_mask(a, b)); }
+PK_INLINE pk_mask pk_ge_mask(pk_mask a, pk_mask b) { return pk_not_mask(pk_lt_mask(a, b)); }
+
 PK_INLINE pk_f32v pk_zero_for_nan(pk_f32v a) { return pk_select_f32(pk_isnan_f32(a), pk_splat_f32(0), a); }
 PK_INLINE pk_i32v pk_cast_f32_i32(pk_f32v a) {
   a = pk_max_fast_f32(pk_zero_for_nan(a), pk_splat_f32(-0x1p31f));

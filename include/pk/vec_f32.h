@@ -22,6 +22,7 @@ PK_INLINE pk_f32v pk_rsqrt_f32(pk_f32v a) { return pk_div_f32(pk_splat_f32(1), p
 /* Exact, as C's fmod. In double a quotient below 2^28 is off by one at most once truncated, and its product with b is exact. */
 static inline float pk_rem_lane(float a, float b) {
   double x = __builtin_fabs((double)a), y = __builtin_fabs((double)b), quotient = x / y;
+  if (x < y) return a;
   if (!(quotient < 0x1p28)) return __builtin_fmodf(a, b);
   double rest = x - (double)(int32_t)quotient * y;
   return __builtin_copysignf((float)(rest < 0 ? rest + y : rest), a);

@@ -39,7 +39,7 @@ PK_LOADS(i16, int16_t, pk_i32v, pk_widen_i16, raw16)
 PK_LOADS(u16, uint16_t, pk_i32v, pk_widen_u16, raw16)
 PK_LOADS(i32, int32_t, pk_i32v, pk_widen_i32, raw32)
 PK_LOADS(u32, uint32_t, pk_i32v, pk_widen_i32, raw32)
-PK_LOADS(bool, bool, pk_mask, pk_mask_of_raw, raw8)
+PK_LOADS(bool, uint8_t, pk_mask, pk_mask_of_raw, raw8)
 PK_STORES(f32, float, pk_f32v, pk_narrow_f32, raw32)
 PK_STORES(bf16, uint16_t, pk_f32v, pk_narrow_bf16, raw16)
 PK_STORES(f16, uint16_t, pk_f32v, pk_narrow_f16, raw16)
@@ -49,7 +49,7 @@ PK_STORES(i16, int16_t, pk_i32v, pk_narrow_16, raw16)
 PK_STORES(u16, uint16_t, pk_i32v, pk_narrow_16, raw16)
 PK_STORES(i32, int32_t, pk_i32v, pk_narrow_32, raw32)
 PK_STORES(u32, uint32_t, pk_i32v, pk_narrow_32, raw32)
-PK_STORES(bool, bool, pk_mask, pk_raw_of_mask, raw8)
+PK_STORES(bool, uint8_t, pk_mask, pk_raw_of_mask, raw8)
 
 /* Orders streaming stores before what other threads see next. */
 PK_INLINE void pk_stream_fence(void) {
