@@ -45,6 +45,9 @@ static bool may_stand(unsigned char c) {
 // One message for a whole run of bytes that start no token.
 static int bad_bytes(Lexer *lexer, const unsigned char *start) {
   lexer->cursor = start + 1;
+  size_t line = strcspn((const char *)start, "\n");
+  const unsigned char *quote = *start == '\'' ? memchr(start + 1, '\'', line - 1) : NULL;
+  if (quote) lexer->cursor = quote + 1;  // a whole 'string'
   while (lexer->cursor < lexer->limit && !may_stand(*lexer->cursor)) lexer->cursor++;
   Span span = span_from(lexer, start);
   if (*start > 0x20 && *start < 0x7f)

@@ -240,7 +240,7 @@ static const char *habit(const Driver *d) {
     return "there is no `--`: write `x -= 1`";
   if (kind == T_LBRACE && before == T_RPAREN && parser_accepts(d->machine, T_DOTDOT))
     return "expected a range: write `for i in 0..n { }`";
-  if (token_is(d, d->at, "elif")) return "there is no `elif`: write `else if`";
+  if (token_is(d, d->at - 1, "elif")) return "there is no `elif`: write `else if`";
   if (kind == T_IF && parser_accepts(d->machine, T_INT))
     return "`if` as a value stands alone on the right-hand side of `=`; inside an expression write where(c, a, b)";
   return NULL;
@@ -251,7 +251,7 @@ static void report_syntax(Driver *d) {
   Span span = span_at(d, d->at);
   Diag *diag = d->parse.diag;
   const char *hint = habit(d), *expected = expected_text(d), *found = describe(d, d->at);
-  if (hint && token_is(d, d->at - 1, "not")) span = span_at(d, d->at - 1);
+  if (hint && (token_is(d, d->at - 1, "not") || token_is(d, d->at - 1, "elif"))) span = span_at(d, d->at - 1);
   if (hint)
     diag_error(diag, span, ERR_SYNTAX, "%s", hint);
   else if (reserved_word(kind_at(d, d->at)) && !starts_line(d, d->at) && parser_accepts(d->machine, T_NAME))
