@@ -180,6 +180,8 @@ static void add_file_functions(Lower *l) {
 
 static void lower_kernel(Lower *l) {
   Kernel *k = l->k;
+  Frame outermost;
+  enter_region(l, &outermost);
   add_file_functions(l);
   lower_statics(l);
   lower_signature(l);
@@ -191,6 +193,7 @@ static void lower_kernel(Lower *l) {
   check_parallel(l);
   const Node *reference = find_top(l->file, N_REFERENCE, k->name);
   if (reference) lower_reference(l, reference);
+  leave_region(l);
 }
 
 Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *name, const LowerOptions *options, Diag *diag) {

@@ -23,7 +23,7 @@ static Value not_visible(Lower *l, const Symbol *s, Span span) {
 }
 
 static bool region_is_open(const Lower *l, const Region *region) {
-  for (const Frame *f = l->frame; f; f = f->up)
+  for (const Frame *f = l->frame; f->up; f = f->up)  // the outermost frame takes what belongs to no region
     if (f->region == region) return true;
   return false;
 }

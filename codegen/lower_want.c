@@ -45,7 +45,10 @@ bool lower_dtype(Lower *l, const Node *node, DType *out) {
     if (!reported) unknown_dtype(l, node);
     return false;
   }
+  Frame frame;
+  enter_region(l, &frame);
   Value v = lower_expr(l, node);
+  leave_region(l);
   if (is_error(v)) return false;
   if (v.kind != V_DTYPE) {
     diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "a dtype is wanted here, not %s", value_text(l, v));
