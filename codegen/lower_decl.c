@@ -50,7 +50,7 @@ static Region *lower_index_region(Lower *l, const Node *const *nodes, int count,
     values[i] = lower_index(l, nodes[i]);
     good = good && values[i];
   }
-  if (good) emit(l, OP_YIELD, no_result, span, count, values);
+  if (good && count > 0) emit(l, OP_YIELD, no_result, span, count, values);
   leave_region(l);
   return good && check_index_region(l, region) ? region : NULL;
 }

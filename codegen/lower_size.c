@@ -87,7 +87,7 @@ static void zero_map(Lower *l, Ref *ref) {
   Instr *zeros[MAX_RANK];
   ref->index_map = enter_region(l, &frame);
   for (int i = 0; i < ref->array.rank; i++) zeros[i] = ir_const_int(l->k, l->frame->region, DT_I64, 0, ref->span);
-  emit(l, OP_YIELD, no_result, ref->span, ref->array.rank, zeros);
+  if (ref->array.rank > 0) emit(l, OP_YIELD, no_result, ref->span, ref->array.rank, zeros);
   leave_region(l);
 }
 
