@@ -310,7 +310,7 @@ Node *build_unary(Parse *p, UnaryOp op, Token token, Node *value) {
   }
   Node *node = new_node(p, N_UNARY, span);
   node->name_span = token.span;
-  node->op = op;
+  node->op = (int)op;
   node->a = value;
   return finish(p, node);
 }
@@ -318,7 +318,7 @@ Node *build_unary(Parse *p, UnaryOp op, Token token, Node *value) {
 Node *build_binary(Parse *p, BinaryOp op, Node *left, Token token, Node *right) {
   Node *node = new_node(p, N_BINARY, join(left->span, right->span));
   node->name_span = token.span;
-  node->op = op;
+  node->op = (int)op;
   node->a = left;
   node->b = right;
   return finish(p, node);

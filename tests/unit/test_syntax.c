@@ -1,4 +1,4 @@
-// Messages, lexer, parser and formatter. `test_syntax 60` feeds random texts for a minute instead of a moment.
+// Messages, lexer, parser and formatter. `test_syntax 60 7` feeds random texts of seed 7 for a minute instead of a moment.
 #include "dsl/ast.h"
 
 #include <stdio.h>
@@ -538,6 +538,7 @@ int main(int argc, char **argv) {
   test_hostile();
   test_format();
   test_round_trip();
+  if (argc > 2) random_state = strtoull(argv[2], NULL, 10);
   test_random(argc > 1 ? atof(argv[1]) : 0.5);
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;
