@@ -217,14 +217,18 @@ static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType elem
 }
 
 // A vector computed from another that is read for the last time in the same step can take its place in memory.
-static Buffer *reusable(const Group *group, const Instr *v, DType element) {
-  for (int i = 0; i < v->nargs; i++) {
-    const Instr *arg = v->args[i];
+static Buffer *reusable(const Group *group, const Instr *v, const Instr *user, DType element) {
+  for (int i = 0; i < user->nargs; i++) {
+    const Instr *arg = user->args[i];
     const Val *info = val(arg);
-    if (info->group != group || !info->buffer || !info->row_local || info->buffer->element != element || !type_same_shape(&arg->type, &v->type)) continue;
-    Wants w = {.last_step = -1};
-    want_users(&w, arg, arg, false);
-    if (!w.whole && w.last_step <= val(v)->step) return info->buffer;
+    if (info->group != group || !type_same_shape(&arg->type, &v->type)) continue;
+    if (info->buffer && info->row_local && info->buffer->element == element) {
+      Wants w = {.last_step = -1};
+      want_users(&w, arg, arg, false);
+      if (!w.whole && w.last_step <= val(v)->step) return info->buffer;
+    }
+    Buffer *further = info->buffer || info->recompute || info->step != val(v)->step ? NULL : reusable(group, v, arg, element);
+    if (further) return further;
   }
   return NULL;
 }
@@ -249,7 +253,7 @@ static void place_member(Gen *g, Group *group, Instr *v) {
     }
   }
   val(v)->row_local = true;
-  val(v)->buffer = is_row_scalar(v) || v->op == OP_DOT ? NULL : reusable(group, v, w.element);
+  val(v)->buffer = is_row_scalar(v) || v->op == OP_DOT ? NULL : reusable(group, v, v, w.element);
   if (!val(v)->buffer) val(v)->buffer = row_buffer(g, group, v, w.element);
 }
 

@@ -42,14 +42,17 @@ static void through_load(Walk *w, const Instr *v) {
     for (int axis = 0; axis < v->args[i]->type.rank; axis++) need_axis(w, v->args[i], axis, val(v)->demand[axis]);
 }
 
+// The demand of a store itself is how far its loops run: its value may be wanted further by others.
 static void through_store(Walk *w, const Instr *v) {
   const Demand *demand = w->g->refs[v->ref->id].demand;
-  for (int i = v->ref->type.rank; i < v->nargs; i++)
-    for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
-      if (v->window.squeeze[k]) continue;
-      if (axis < v->args[i]->type.rank) need_axis(w, v->args[i], axis, covers(v, k) ? demand[k] : DEMAND_FULL);
-      axis++;
-    }
+  for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
+    if (v->window.squeeze[k]) continue;
+    Demand d = covers(v, k) ? demand[k] : DEMAND_FULL;
+    need_axis(w, v, axis, d);
+    for (int i = v->ref->type.rank; i < v->nargs; i++)
+      if (axis < v->args[i]->type.rank) need_axis(w, v->args[i], axis, d);
+    axis++;
+  }
 }
 
 // What is wanted along the contracted axis: terms that a pad made exactly zero in both operands need not be added.

@@ -15,7 +15,7 @@ static Loops open_loops(Gen *g, const Instr *v, unsigned skip) {
       continue;
     }
     loops.at[i] = unique_name(g, text(g, "i%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i], demand_text(g, val(shape)->demand[i], shape->type.dim[i]), loops.at[i]);
+    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i], demand_text(g, val(v)->demand[i], shape->type.dim[i]), loops.at[i]);
     loops.opened++;
   }
   return loops;

@@ -3,6 +3,7 @@
 // Rows in the order they run.
 const Pass passes[] = {
     {'s', "simplify", "fold constants, drop what changes nothing, share equal values, remove dead ones", simplify},
+    {'c', "canonicalise", "bring dots and reductions to the forms that have loops", canonicalise},
 };
 const int pass_count = (int)(sizeof passes / sizeof *passes);
 

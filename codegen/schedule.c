@@ -110,6 +110,9 @@ bool feeds_only_dots(const Instr *v) {
   return true;
 }
 
+// How far they run: a store may show less of its value than others want of it.
+static const Demand *loop_demand(const Instr *v) { return v->op == OP_STORE ? val(v)->demand : val(loop_shape(v))->demand; }
+
 // ---- what an instruction depends on
 
 typedef struct { int at; bool strict; } Need;   // run in group `at` or later; strict: later
@@ -221,10 +224,11 @@ static void place_control(Scheduler *d, Instr *v) {
 
 // ---- joining a group
 
-static bool same_rows(const Group *group, const Instr *shape) {
-  if (group->kind != GROUP_ROWS || group->leads != shape->type.rank - 1) return false;
+static bool same_rows(const Group *group, const Instr *v) {
+  const Type *t = &loop_shape(v)->type;
+  if (group->kind != GROUP_ROWS || group->leads != t->rank - 1) return false;
   for (int i = 0; i < group->leads; i++)
-    if (group->lead[i] != shape->type.dim[i] || group->lead_demand[i] != val(shape)->demand[i]) return false;
+    if (group->lead[i] != t->dim[i] || group->lead_demand[i] != loop_demand(v)[i]) return false;
   return true;
 }
 
@@ -315,7 +319,7 @@ static void join(Gen *g, Group *group, Instr *v) {
     LIST_PUSH(g->arena, &group->scalars, v);
     return;
   }
-  int s = find_step(g, group, ready, shape->type.dim[shape->type.rank - 1], last_demand(shape));
+  int s = find_step(g, group, ready, shape->type.dim[shape->type.rank - 1], loop_demand(v)[shape->type.rank - 1]);
   LIST_PUSH(g->arena, &group->steps.at[s].members, v);
   val(v)->step = s;
   if (reduces) val(v)->after = s;
@@ -327,12 +331,12 @@ static void place_fused(Scheduler *d, Instr *v) {
   int from = n.strict ? n.at + 1 : n.at;
   Group *group = NULL;
   for (int i = d->s->groups.count - 1; i >= from && i >= 0 && !group; i--)
-    if (same_rows(d->s->groups.at[i], shape)) group = d->s->groups.at[i];
+    if (same_rows(d->s->groups.at[i], v)) group = d->s->groups.at[i];
   if (!group) {
     group = insert_group(d, GROUP_ROWS, v, d->s->groups.count);
     group->leads = shape->type.rank - 1;
     memcpy(group->lead, shape->type.dim, sizeof group->lead);
-    memcpy(group->lead_demand, val(shape)->demand, sizeof group->lead_demand);
+    memcpy(group->lead_demand, loop_demand(v), sizeof group->lead_demand);
   }
   join(d->g, group, v);
   note_effects(d, v, group);
@@ -359,9 +363,66 @@ static void absorb_accumulation(Gen *g, Group *group, Step *step) {
   }
 }
 
+// ---- a vector that only later steps of the same columns read is computed there: it need not be kept
+
+static int first_use(const Group *group, const Instr *v, const Step *home) {
+  int first = INT32_MAX;
+  for (int i = 0; i < val(v)->users.count; i++) {
+    const Instr *user = val(v)->users.at[i];
+    const Val *info = val(user);
+    if (info->group != group || user->op == OP_DOT || (is_row_scalar(user) && op_info[user->op].class != OPC_REDUCE)) return -1;
+    if (is_transparent(user)) return -1;
+    const Step *step = &group->steps.at[info->step];
+    if (step->kind != STEP_COLUMNS || step->columns != home->columns || step->demand != home->demand) return -1;
+    if (info->step < first) first = info->step;
+  }
+  return first == INT32_MAX ? -1 : first;
+}
+
+// Would reading its operands in step `to` instead still read the same memory?
+static bool reads_survive(const Group *group, const Instr *v, int to) {
+  for (int i = 0; i < v->nargs; i++) {
+    const Instr *arg = v->args[i];
+    while (arg->op == OP_BROADCAST && is_transparent(arg)) arg = arg->args[0];
+    if (arg->op != OP_LOAD || !is_transparent(arg)) continue;
+    for (int s = val(v)->step; s < to; s++)
+      for (int m = 0; m < group->steps.at[s].members.count; m++)
+        if (group->steps.at[s].members.at[m]->op == OP_STORE && group->steps.at[s].members.at[m]->ref == arg->ref) return false;
+    for (int m = 0; m < group->scalars.count; m++)
+      if (group->scalars.at[m]->op == OP_STORE && group->scalars.at[m]->ref == arg->ref) return false;
+  }
+  return true;
+}
+
+static void move_member(Gen *g, Group *group, int from, int at, int to) {
+  Step *source = &group->steps.at[from], *target = &group->steps.at[to];
+  Instr *v = source->members.at[at];
+  for (int m = at; m + 1 < source->members.count; m++) source->members.at[m] = source->members.at[m + 1];
+  source->members.count--;
+  LIST_PUSH(g->arena, &target->members, v);
+  int place = target->members.count - 1;
+  while (place > 0 && val(target->members.at[place - 1])->position > val(v)->position) {
+    target->members.at[place] = target->members.at[place - 1];
+    place--;
+  }
+  target->members.at[place] = v;
+  val(v)->step = to;
+}
+
+static void sink_members(Gen *g, Group *group) {
+  for (int s = group->steps.count - 1; s >= 0; s--)
+    for (int m = group->steps.at[s].members.count - 1; m >= 0; m--) {
+      const Instr *v = group->steps.at[s].members.at[m];
+      if (!op_is_elementwise(v->op) || val(v)->snapshot) continue;
+      int to = first_use(group, v, &group->steps.at[s]);
+      if (to > s && reads_survive(group, v, to)) move_member(g, group, s, m, to);
+    }
+}
+
 static void finish_group(Gen *g, Group *group) {
   for (int s = 0; s < group->steps.count; s++)
     if (group->steps.at[s].kind == STEP_DOT) absorb_accumulation(g, group, &group->steps.at[s]);
+  sink_members(g, group);
 }
 
 // ---- snapshots: loads whose ref changes between the load and the last use of the value

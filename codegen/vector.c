@@ -145,7 +145,7 @@ static const char *memory_text(Context *x, const Instr *v, const char *const *in
 }
 
 static bool is_here(const Context *x, const Instr *v, bool lanes) {
-  return val(v)->group == x->group && !val(v)->buffer && lanes && val(v)->recompute;
+  return x->group && val(v)->group == x->group && !val(v)->buffer && lanes && op_is_elementwise(v->op);
 }
 
 static const char *compute_text(Context *x, const Instr *v, const char *const *index, bool lanes) {
