@@ -67,9 +67,9 @@ PK_INLINE pk_f32v pk_expm1_f32(pk_f32v x) {
 PK_INLINE pk_f32v pk_tanh_f32(pk_f32v x) {
   pk_f32v size = pk_abs_f32(x), s = pk_mul_f32(x, x);
   pk_f32v t = pk_expm1_core(pk_min_fast_f32(PK_F32(20), pk_add_f32(size, size)));
-  pk_f32v large = pk_with_sign_f32(pk_div_fast_f32(t, pk_add_f32(t, PK_F32(2))), x);
+  pk_f32v large = pk_div_fast_f32(t, pk_add_f32(t, PK_F32(2)));
   pk_f32v p = PK_POLYNOMIAL(s, -6.299535877e-3f, 2.108899729e-2f, -5.385637632e-2f, 1.333262355e-1f, -3.333331862e-1f);
-  return pk_select_f32(pk_lt_f32(size, PK_F32(0.54f)), PK_FMA(pk_mul_f32(p, s), x, x), large);
+  return pk_with_sign_f32(pk_select_f32(pk_lt_f32(size, PK_F32(0.54f)), PK_FMA(pk_mul_f32(p, s), x, x), large), x);
 }
 
 /* exp(-|x|) never overflows: 1 / (1 + it) or it / (1 + it). */
@@ -221,53 +221,57 @@ static inline pk_f32v pk_tan_f32(pk_f32v x) {
   return pk_any(large) ? pk_exact_lanes(r, large, x, x, pk_exact_tan) : r;
 }
 
-PK_INLINE uint64_t pk_bits_of_f64(double x) {
-  union {
-    double value;
-    uint64_t bits;
-  } u = {.value = x};
-  return u.bits;
-}
-PK_INLINE double pk_f64_of_bits(uint64_t bits) {
-  union {
-    uint64_t bits;
-    double value;
-  } u = {.bits = bits};
-  return u.value;
-}
-/* log2 of a positive float, to 1e-13: with s = (m - 1) / (m + 1), twice the series of s + s^3 / 3 + .. */
-PK_INLINE double pk_log2_lane(double x) {
-  uint64_t bits = pk_bits_of_f64(x), exponent = (bits - 0x3fe6a09e667f3bcdu) >> 52; /* from the exponent of sqrt 1/2 */
-  exponent = (exponent ^ 0x800) - 0x800;                                            /* twelve bits and a sign */
-  double m = pk_f64_of_bits(bits - (exponent << 52)), s = (m - 1) / (m + 1), z = s * s;
-  double p = (((z / 17 + 1.0 / 15) * z + 1.0 / 13) * z + 1.0 / 11) * z + 1.0 / 9;
+/* Vectors of half as many doubles. */
+typedef double pk_f64p __attribute__((vector_size(PK_PART_BYTES)));
+typedef uint64_t pk_u64p __attribute__((vector_size(PK_PART_BYTES)));
+
+/* log2 of positive floats, to 1e-13: with s = (m - 1) / (m + 1), twice the series of s + s^3 / 3 + .. */
+PK_INLINE pk_f64p pk_log2_part(pk_f64p x) {
+  pk_u64p bits = (pk_u64p)x, exponent = (bits - 0x3fe6a09e667f3bcdu) >> 52; /* from that of sqrt 1/2, twelve bits and a sign */
+  exponent = (exponent ^ 0x800) - 0x800;
+  pk_f64p e = (pk_f64p)(exponent + 0x4338000000000000u) - 0x1.8p52; /* as a double */
+  pk_f64p m = (pk_f64p)(bits - (exponent << 52)), s = (m - 1) / (m + 1), z = s * s;
+  pk_f64p p = (((z * (1.0 / 17) + 1.0 / 15) * z + 1.0 / 13) * z + 1.0 / 11) * z + 1.0 / 9;
   p = (((p * z + 1.0 / 7) * z + 1.0 / 5) * z + 1.0 / 3) * z;
-  return (double)(int32_t)(uint32_t)exponent + 2.8853900817779268 * (s + s * p);
+  return e + 2.8853900817779268 * (s + s * p);
 }
-/* 2 to the t, to 1e-12, for |t| up to 400. */
-PK_INLINE double pk_exp2_lane(double t) {
-  double shifted = t + 0x1.8p52, r = (t - (shifted - 0x1.8p52)) * 0.69314718055994531;
-  double p = (((r / 3628800 + 1.0 / 362880) * r + 1.0 / 40320) * r + 1.0 / 5040) * r + 1.0 / 720;
+/* 2 to the t, to 1e-12; t counts as 400 beyond that, where floats have long ended. */
+PK_INLINE pk_f64p pk_exp2_part(pk_f64p t) {
+  pk_f64p zero = t - t, most = zero + 400; /* t is finite */
+  pk_u64p above = (pk_u64p)(t > most), below = (pk_u64p)(t < -most);
+  t = (pk_f64p)((above & (pk_u64p)most) | (below & (pk_u64p)-most) | (~(above | below) & (pk_u64p)t));
+  pk_f64p shifted = t + 0x1.8p52, r = (t - (shifted - 0x1.8p52)) * 0.69314718055994531;
+  pk_f64p p = (((r * (1.0 / 3628800) + 1.0 / 362880) * r + 1.0 / 40320) * r + 1.0 / 5040) * r + 1.0 / 720;
   p = ((((p * r + 1.0 / 120) * r + 1.0 / 24) * r + 1.0 / 6) * r + 0.5) * r + 1;
-  return (p * r + 1) * pk_f64_of_bits((pk_bits_of_f64(shifted) + 1023) << 52);
+  return (p * r + 1) * (pk_f64p)(((pk_u64p)shifted + 1023) << 52);
 }
-/* a to the b for finite a and b, a not 0. Floats from 2^24 on are even, from 2^23 on integers. */
-PK_INLINE float pk_pow_lane(float a, float b) {
-  double t = (double)b * pk_log2_lane(__builtin_fabs((double)a));
-  double size = pk_exp2_lane(t < -400 ? -400 : t > 400 ? 400 : t);
-  double limited = __builtin_fabs((double)b) < 0x1p24 ? (double)b : 0;
-  int32_t whole = (int32_t)limited;
-  double negative = (double)whole == limited ? ((whole & 1) != 0 ? -size : size) : __builtin_nan("");
-  return (float)(a < 0 ? negative : size);
-}
-static inline pk_f32v pk_pow_f32(pk_f32v a, pk_f32v b) {
+/* a to the b for positive finite a and finite b. */
+static inline pk_f32v pk_pow_positive(pk_f32v a, pk_f32v b) {
   float x[PK_LANES], y[PK_LANES];
+  double base[PK_LANES], exponent[PK_LANES];
+  pk_spill_f32(x, a);
+  pk_spill_f32(y, b);
+  for (int k = 0; k < PK_LANES; k++) base[k] = (double)x[k];
+  for (int k = 0; k < PK_LANES; k++) exponent[k] = (double)y[k];
+  PK_UNROLL for (int k = 0; k < PK_LANES; k += PK_PART_LANES / 2) {
+    pk_f64p p, q;
+    __builtin_memcpy(&p, base + k, sizeof p);
+    __builtin_memcpy(&q, exponent + k, sizeof q);
+    p = pk_exp2_part(q * pk_log2_part(p));
+    __builtin_memcpy(base + k, &p, sizeof p);
+  }
+  for (int k = 0; k < PK_LANES; k++) x[k] = (float)base[k];
+  return pk_fill_f32(x);
+}
+/* A negative a wants an integer b, and an odd one keeps the sign. */
+static inline pk_f32v pk_pow_f32(pk_f32v a, pk_f32v b) {
+  pk_f32v one = PK_F32(1), half = pk_mul_f32(b, PK_F32(0.5f));
   pk_mask finite = pk_and_mask(pk_isfinite_f32(a), pk_isfinite_f32(b));
   pk_mask special = pk_not_mask(pk_and_mask(finite, pk_ne_f32(a, PK_F32(0))));
-  pk_spill_f32(x, pk_select_f32(special, PK_F32(1), a));
-  pk_spill_f32(y, pk_select_f32(special, PK_F32(1), b));
-  for (int k = 0; k < PK_LANES; k++) x[k] = pk_pow_lane(x[k], y[k]);
-  pk_f32v r = pk_fill_f32(x);
+  pk_f32v size = pk_pow_positive(pk_select_f32(special, one, pk_abs_f32(a)), pk_select_f32(special, one, b));
+  pk_mask whole = pk_eq_f32(pk_trunc_f32(b), b), odd = pk_and_mask(whole, pk_ne_f32(pk_trunc_f32(half), half));
+  pk_f32v negative = pk_select_f32(odd, pk_neg_f32(size), pk_select_f32(whole, size, PK_F32(__builtin_nanf(""))));
+  pk_f32v r = pk_select_f32(pk_lt_f32(a, PK_F32(0)), negative, size);
   return pk_any(special) ? pk_exact_lanes(r, special, a, b, pk_exact_pow) : r;
 }
 

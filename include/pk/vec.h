@@ -36,6 +36,11 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion" /* SIMDe has some when it is not a system header */
 #pragma GCC diagnostic ignored "-Wsign-conversion"
+#if defined(__clang__) && (PK_VEC_BYTES < 64 || PK_WIDEST_BYTES < 64)
+#include <simde/simde-common.h>
+#undef SIMDE_VECTORIZE /* clang warns of the loops that it cannot */
+#define SIMDE_VECTORIZE
+#endif
 #if PK_VEC_BYTES == 64 && PK_WIDEST_BYTES == 64
 #define PK_PART_BYTES 64
 #include <immintrin.h>
