@@ -14,6 +14,40 @@ static inline int64_t pk_inside(int64_t dim, int64_t start, int64_t block) {
   return start < 0 || start >= dim ? 0 : dim - start < block ? dim - start : block;
 }
 
+/* ---- elements of 64-bit index arithmetic */
+
+static inline int64_t pks_load_i64(const int64_t *p) { return *p; }
+static inline void pks_store_i64(int64_t *p, int64_t x) { *p = x; }
+static inline int64_t pks_add_i64(int64_t a, int64_t b) { return pk_idx_add(a, b); }
+static inline int64_t pks_mul_i64(int64_t a, int64_t b) { return pk_idx_mul(a, b); }
+static inline int64_t pks_max_i64(int64_t a, int64_t b) { return pk_idx_max(a, b); }
+static inline int64_t pks_min_i64(int64_t a, int64_t b) { return pk_idx_min(a, b); }
+static inline int64_t pks_and_i64(int64_t a, int64_t b) { return a & b; }
+static inline int64_t pks_or_i64(int64_t a, int64_t b) { return a | b; }
+static inline int64_t pks_xor_i64(int64_t a, int64_t b) { return a ^ b; }
+/* Truncates and saturates; NaN gives 0. */
+static inline int64_t pks_cast_f32_i64(float x) {
+  return x != x ? 0 : x >= 0x1p63f ? INT64_MAX : x <= -0x1p63f ? INT64_MIN : (int64_t)x;
+}
+static inline int64_t pk_idx_abs(int64_t a) { return a < 0 ? pk_idx_neg(a) : a; }
+static inline int64_t pk_idx_sign(int64_t a) { return (a > 0) - (a < 0); }
+static inline int64_t pk_idx_not(int64_t a) { return ~a; }
+static inline int64_t pk_idx_and(int64_t a, int64_t b) { return a & b; }
+static inline int64_t pk_idx_or(int64_t a, int64_t b) { return a | b; }
+static inline int64_t pk_idx_xor(int64_t a, int64_t b) { return a ^ b; }
+static inline int64_t pk_idx_shl(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b); }
+static inline int64_t pk_idx_shr(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+static inline int64_t pk_idx_ushr(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a >> b); }
+static inline int64_t pk_idx_population_count(int64_t a) { return __builtin_popcountll((uint64_t)a); }
+static inline int64_t pk_idx_clz(int64_t a) { return a ? __builtin_clzll((uint64_t)a) : 64; }
+static inline int64_t pk_idx_pow(int64_t a, int64_t b) {
+  if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
+  uint64_t result = 1, base = (uint64_t)a;
+  for (; b; b >>= 1, base *= base)
+    if (b & 1) result *= base;
+  return (int64_t)result;
+}
+
 /* ---- block caches: a direct-mapped cache of packed copies, by block index */
 
 /* A number for a combination of block indices; all indices outside the array count as one. */
