@@ -1,11 +1,22 @@
 // Values of the interpreter and what is done to them element by element.
+#define _GNU_SOURCE
 #include "codegen/interp_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static const int64_t MEMORY_LIMIT = (int64_t)6 << 30;
+// Half of the machine's memory: a refusal is better than a process that is killed.
+static int64_t memory_limit(void) {
+  static int64_t limit;
+  if (limit == 0) {
+    int64_t pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || bytes <= 0 || !mul_i64(pages, bytes, &limit)) limit = (int64_t)8 << 30;
+    limit /= 2;
+  }
+  return limit;
+}
 
 int64_t resolve_dim(const int64_t *sizes, Dim dim) { return dim_is_const(dim) ? dim : sizes[dim_size_index(dim)]; }
 
@@ -20,7 +31,7 @@ static bool element_count(const Value *v, int64_t *count) {
 
 static bool grow(Interp *in, void **data, int64_t *capacity, int64_t bytes) {
   if (bytes <= *capacity) return true;
-  if (bytes > MEMORY_LIMIT - in->bytes + *capacity) return false;
+  if (bytes > memory_limit() - in->bytes + *capacity) return false;
   void *wider = realloc(*data, (size_t)bytes);
   if (!wider) return false;
   in->bytes += bytes - *capacity;
