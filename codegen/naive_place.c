@@ -16,6 +16,7 @@ static void attach(Instr *v, void *context) { v->note = NEW(((Context *)context)
 
 // Costs nothing to repeat: leaves, and elements of operands moved about or widened.
 static bool is_cheap(const Instr *v) {
+  if (naive_value(v)->place == IN_ACCUMULATOR) return false;
   if (naive_value(v)->place != IN_EXPRESSION) return true;
   if (op_info[v->op].class == OPC_LEAF) return true;
   bool moves = v->op == OP_BROADCAST || v->op == OP_TRANSPOSE || v->op == OP_SLICE || v->op == OP_REV || v->op == OP_CAST ||
