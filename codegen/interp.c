@@ -8,7 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const int64_t MOST_ITERATIONS = 100000000;
+// Of one run of a loop, and of all loops of a grid step together.
+static const int64_t MOST_ITERATIONS = 100000000, MOST_IN_STEP = 1000000000;
 
 static void run_region(Interp *in, const Region *region);
 
@@ -91,7 +92,8 @@ static void run_if(Interp *in, const Instr *instr) {
 }
 
 static bool too_many(Interp *in, const Instr *instr, int64_t iterations) {
-  if (iterations < MOST_ITERATIONS) return false;
+  if (iterations < MOST_ITERATIONS && in->iterations++ < MOST_IN_STEP) return false;
+  if (iterations < MOST_ITERATIONS) iterations = MOST_IN_STEP;
   find(in, instr, FIND_LOOP, instr->span, "this loop is still running after %lld iterations: it may have no end",
        (long long)iterations);
   return in->stopped = true;
@@ -294,6 +296,7 @@ static void run_grid(Interp *in) {
     int64_t number = parallel_number(in);
     in->parallel_changed = step == 0 || number != in->parallel_step;
     in->parallel_step = number;
+    in->iterations = 0;
     begin_step(in);
     run_region(in, k->body);
     in->report->steps++;

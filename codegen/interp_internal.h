@@ -78,7 +78,8 @@ typedef struct {
   bool in_grid;
   bool stopped;
   bool breaking;
-  int64_t bytes;  // held by values and blocks
+  int64_t iterations;  // of all loops in this grid step
+  int64_t bytes;       // held by values and blocks
   void *scratch[4];
   int64_t scratch_bytes[4];
   LIST(Finding) findings;

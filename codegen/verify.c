@@ -337,6 +337,7 @@ static void check_memory(Verifier *v, const Instr *instr) {
   if (instr->op == OP_WRITEBACK) RULE(ref->role == REF_OUTPUT, "writes back `%s`, which is no output", ref->name);
   if (!load && instr->op != OP_STORE) return;
   int expected = ref->type.rank + (load ? 0 : 1) + masked + other;
+  RULE(ref->space != SPACE_SEM, "`%s` is a semaphore", ref->name);
   RULE(!other || (load && masked), "`other` without a mask");
   RULE(instr->nargs == expected, "%d arguments instead of %d", instr->nargs, expected);
   RULE(load || ref->role != REF_INPUT, "stores to the input `%s`", ref->name);
