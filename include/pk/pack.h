@@ -68,17 +68,32 @@ PK_DOT_INLINE void pk_pack_turn(const pk_pack_kind kind, pk_i32v turned[PK_LANES
   PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) turned[t] = pk_bitcast_f32_i32(line[t]);
 }
 
-/* From here on ld is in bytes. */
+/* From here on ld is in bytes. Rows [from, to) of one panel, of whose source k rows and n columns exist. */
+PK_DOT_INLINE void pk_pack_panel(const pk_pack_kind kind, int32_t *dst, const char *src, int64_t ld, int64_t from, int64_t to,
+                                 int64_t k, int64_t n, pk_i32v pad) {
+  const int64_t size = pk_pack_bytes(kind), steps = pk_pack_is_word(kind) ? 2 : 1;
+  for (int64_t kk = from; kk < to; kk += steps) PK_DOT_UNROLL for (int v = 0; v < PK_DOT_NR; v += PK_LANES) {
+      pk_i32v row = pk_pack_get(kind, src + kk * ld + v * size, kk < k ? n - v : 0, pad);
+      if (steps == 2) row = pk_pack_pair(row, pk_pack_get(kind, src + (kk + 1) * ld + v * size, kk + 1 < k ? n - v : 0, pad));
+      pk_store_i32(dst + kk / steps * PK_DOT_NR + v, row);
+    }
+}
+
+/* A few rows go to all panels before the next, since a source that is not in the caches is faster read along its rows:
+ * 512 x 512 f32 out of memory 97 us for 118, in L2 80 for 65. */
 PK_DOT_INLINE void pk_pack_panels(const pk_pack_kind kind, int32_t *dst, int64_t depth, const char *src, int64_t ld, int64_t k,
                                   int64_t n, int64_t cols, pk_i32v pad) {
   const int64_t size = pk_pack_bytes(kind), steps = pk_pack_is_word(kind) ? 2 : 1;
-  for (int64_t c = 0; c < cols; c += PK_DOT_NR)
-    for (int64_t kk = 0; kk < depth; kk += steps)
-      for (int64_t v = c; v < c + PK_DOT_NR; v += PK_LANES, dst += PK_LANES) {
-        pk_i32v row = pk_pack_get(kind, src + kk * ld + v * size, kk < k ? n - v : 0, pad);
-        if (steps == 2) row = pk_pack_pair(row, pk_pack_get(kind, src + (kk + 1) * ld + v * size, kk + 1 < k ? n - v : 0, pad));
-        pk_store_i32(dst, row);
-      }
+  for (int64_t from = 0, to; from < depth; from = to) {
+    to = depth - from > 16 * steps ? from + 16 * steps : depth;
+    for (int64_t c = 0; c < cols; c += PK_DOT_NR) {
+      int32_t *panel = dst + c * depth / steps;
+      if (to <= k && c + PK_DOT_NR <= n)
+        pk_pack_panel(kind, panel, src + c * size, ld, from, to, INT64_MAX, PK_DOT_NR, pad);
+      else
+        pk_pack_panel(kind, panel, src + c * size, ld, from, to, k, n - c, pad);
+    }
+  }
 }
 
 PK_DOT_INLINE void pk_pack_panels_t(const pk_pack_kind kind, int32_t *dst, int64_t depth, const char *src, int64_t ld, int64_t k,

@@ -9,9 +9,10 @@
 
 enum { ROUNDS = 21 };
 
+/* Processor time, since the machine may be shared. */
 static double now(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
