@@ -167,7 +167,82 @@ static void test_rules(void) {
   wrong("%0: f32 = const 1.0 %1: i64 = bitcast %0", "differ in width");
 }
 
+// ---- simplify
+
+typedef struct {
+  Op op;
+  int count;
+} OpCount;
+
+static void count_op(Instr *instr, void *context) {
+  OpCount *c = context;
+  c->count += instr->op == c->op;
+}
+
+// How many `op` are left of the body, whose $x and $s are f32[4] and %0 is 0.
+static void left_over(const char *body, const char *op, int count) {
+  Arena *arena = arena_new();
+  const char *text =
+      arena_printf(arena,
+                   "kernel t input $x: f32[4] vmem of f32[4] blocks [4] whole scratch $s: f32[4] vmem scratch $n: i32[4] vmem "
+                   "body { %%0: i64 = const 0 %%1: f32[4] = load $x[%%0 : 4] %%2: i32[4] = load $n[%%0 : 4] %s }",
+                   body);
+  Buf messages = {0};
+  Kernel *k = parse(arena, "simplify.ir", text, strlen(text), &messages);
+  const char *wrong_rule = k ? ir_verify(k) : messages.text;
+  check(!wrong_rule, text, wrong_rule ? wrong_rule : "");
+  if (!wrong_rule) {
+    simplify(k, target_find("generic"), NULL);
+    OpCount counted = {op_by_name(op), 0};
+    ir_walk(k->body, count_op, &counted);
+    check(counted.count == count, arena_printf(arena, "%s: %d `%s` left instead of %d", body, counted.count, op, count),
+          print(arena, k));
+    check(!ir_verify(k), body, "wrong after simplify");
+  }
+  buf_free(&messages);
+  arena_free(arena);
+}
+
+static void test_simplify(void) {
+  const char *keep_f = " store $s[%0 : 4], %9", *keep_i = " store $n[%0 : 4], %9";
+  static const struct {
+    const char *body;
+    bool floats;
+    const char *op;
+    int count;
+  } cases[] = {
+      {"%3: f32 = const 0.0 %4: f32[4] = broadcast %3 %9: f32[4] = add %1, %4", true, "add", 1},
+      {"%3: f32 = const -0.0 %4: f32[4] = broadcast %3 %9: f32[4] = add %1, %4", true, "add", 0},
+      {"%3: f32 = const 0.0 %4: f32[4] = broadcast %3 %9: f32[4] = sub %1, %4", true, "sub", 0},
+      {"%3: f32 = const 0.0 %4: f32[4] = broadcast %3 %9: f32[4] = mul %1, %4", true, "mul", 1},
+      {"%3: f32 = const 1.0 %4: f32[4] = broadcast %3 %9: f32[4] = mul %4, %1", true, "mul", 0},
+      {"%3: i32 = const 0 %4: i32[4] = broadcast %3 %9: i32[4] = mul %2, %4", false, "mul", 0},
+      {"%3: i32 = const 0 %4: i32[4] = broadcast %3 %9: i32[4] = add %2, %4", false, "add", 0},
+      {"%3: f32[4] = exp %1 %4: f32[4] = exp %1 %9: f32[4] = mul %3, %4", true, "exp", 1},
+      {"%3: f32[4] = load $x[%0 : 4] %9: f32[4] = sub %1, %3", true, "load", 1},
+      {"%3: f32[4] = load $s[%0 : 4] store $s[%0 : 4], %1 %4: f32[4] = load $s[%0 : 4] %9: f32[4] = add %3, %4", true, "load", 3},
+      {"%3: f32[4] = tanh %1 %9: f32[4] = neg %1", true, "tanh", 0},
+      {"%3: f32[1, 4] = reshape %1 %4: f32[4] = reshape %3 %5: f32[4] = neg %4 %9: f32[4] = neg %5", true, "reshape", 0},
+      {"%3: f32[1, 4] = reshape %1 %4: f32[4] = reshape %3 %5: f32[4] = neg %4 %9: f32[4] = neg %5", true, "neg", 0},
+      {"%3: bf16[4] = cast %1 %4: f32[4] = cast %3 %5: bf16[4] = cast %4 %9: f32[4] = cast %5", true, "cast", 2},
+      {"%3: i64[4] = cast %2 %9: i32[4] = cast %3", false, "cast", 0},
+      {"%3: bool = const 1 %9: f32[4] = if %3 { %4: f32[4] = exp %1 yield %4 } else { yield %1 }", true, "if", 0},
+      {"%3: i32 = const 6 %4: i32 = const 7 %5: i32 = mul %3, %4 %9: i32[4] = broadcast %5", false, "mul", 0},
+      {"%3: i32 = const 6 %4: i32[4] = broadcast %3 %5: i32[4] = iota axis 0 %6: bool[4] = eq %4, %4 %9: i32[4] = select %6, %5, "
+       "%2",
+       false, "select", 0},
+      {"%3: i64 = const 4 for %7 in %0, %3 { %8: f32[4] = load $s[%0 : 4] store $s[%0 : 4], %1 } %9: f32[4] = load $s[%0 : 4]",
+       true, "load", 2},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char body[1024];
+    snprintf(body, sizeof body, "%s%s", cases[i].body, cases[i].floats ? keep_f : keep_i);
+    left_over(body, cases[i].op, cases[i].count);
+  }
+}
+
 int main(void) {
+  test_simplify();
   test_refusals();
   test_nesting();
   test_rules();
