@@ -12,6 +12,7 @@ enum { DATA_ALIGN = 64, UNBOUND = -1 };
 typedef struct {
   const char *name;
   int64_t value;
+  const char *wrong;  // the text is no number: an error unless the name is unknown altogether
 } SizeArgument;
 
 typedef struct {
@@ -68,7 +69,8 @@ static const char *read_input(Binder *b, int index, const Argument *a) {
 
 static const char *read_size(Binder *b, const Argument *a) {
   SizeArgument size = {.name = a->name};
-  if (!parse_int(a->value, &size.value)) return arena_printf(b->arena, "%s=%s: a whole number is wanted", a->name, a->value);
+  if (!parse_int(a->value, &size.value))
+    size.wrong = arena_printf(b->arena, "%s=%s: a whole number below 2147483648 is wanted", a->name, a->value);
   if (size.value < 0) return arena_printf(b->arena, "%s=%s: a size cannot be negative", a->name, a->value);
   if (size.value > INT32_MAX) return arena_printf(b->arena, "%s=%s: an axis has at most 2147483647 elements", a->name, a->value);
   for (int i = 0; i < b->sizes.count; i++)
@@ -83,15 +85,12 @@ static const char *read_arguments(Binder *b) {
     const Argument *a = &b->options->arguments.at[i];
     int operand = find_param(b, a->name);
     const char *wrong = NULL;
-    int64_t number;
     if (operand >= 0)
       wrong = read_input(b, operand, a);
     else if (program_has_static(&b->binding->program, a->name))
       continue;
-    else if (parse_int(a->value, &number) || *a->value == '-' || (*a->value >= '0' && *a->value <= '9'))
-      wrong = read_size(b, a);
     else
-      LIST_PUSH(b->arena, &b->sizes, ((SizeArgument){a->name, 0}));  // reported as unknown below
+      wrong = read_size(b, a);
     if (wrong) return wrong;
   }
   return NULL;
@@ -132,6 +131,7 @@ static const char *sizes_from_arguments(Binder *b) {
   for (int i = 0; i < b->sizes.count; i++) {
     int index = find_size(k, b->sizes.at[i].name);
     if (index < 0) return unknown_name(b, b->sizes.at[i].name);
+    if (b->sizes.at[i].wrong) return b->sizes.at[i].wrong;
     if (k->sizes.at[index].value)
       return arena_printf(b->arena, "%s follows from other sizes: it is not given", b->sizes.at[i].name);
     b->binding->sizes[index] = b->sizes.at[i].value;

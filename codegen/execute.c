@@ -143,7 +143,8 @@ const char *compile_binding(Arena *arena, const Binding *binding, const Options 
 }
 
 const char *session_open(Session *session, const Options *options, const BuildFlags *flags) {
-  const char *message;
+  const char *message = check_memory(options->arena, session->binding.total_bytes);
+  if (message) return message;
   session->naive = flags->naive_flags && session->binding.program.kernel->reference;
   session->program = compile_binding(options->arena, &session->binding, options, flags, &session->temporary, &message);
   if (!session->program) return message;
