@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""Bad input of every kind: pkc answers with the right status and message, is never killed by a signal, and writes nothing.
+
+Each case is a call of pkc in an empty folder. Runs without NumPy.
+"""
+import os
+import pathlib
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PKC = os.environ.get("PKC", str(ROOT / os.environ.get("BUILD", "build") / "pkc"))
+ADD = str(ROOT / "kernels" / "add.pk")
+MATMUL = str(ROOT / "kernels" / "matmul.pk")
+TIMEOUT = 120
+
+passed = 0
+failures = []
+group = ""
+
+
+def npy(descr="<f4", shape=(2, 3), data=None, fortran=False, version=(1, 0), header=None):
+    text = header if header is not None else "{'descr': '%s', 'fortran_order': %s, 'shape': %r, }" % (descr, fortran, shape)
+    text = text.encode("latin1") + b" " * 10 + b"\n"
+    size = struct.pack("<H", len(text)) if version[0] == 1 else struct.pack("<I", len(text))
+    if data is None:
+        count = 1
+        for extent in shape:
+            count *= extent
+        data = bytes(count * 4)
+    return b"\x93NUMPY" + bytes(version) + size + text + data
+
+
+def call(arguments, files=None, env=None, stdin=None, stdout=None):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="hostile-"))
+    try:
+        for name, content in (files or {}).items():
+            (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        before = {path: path.read_bytes() for path in folder.iterdir()}
+        environment = dict(os.environ, NO_COLOR="1", **(env or {}))
+        done = subprocess.run([PKC, *arguments], cwd=folder, env=environment, timeout=TIMEOUT, input=stdin,
+                              stdout=stdout if stdout is not None else subprocess.PIPE, stderr=subprocess.PIPE)
+        after = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        changed = sorted(path.name for path in after if before.get(path) != after[path])
+        return done.returncode, (done.stdout or b"").decode("utf8", "replace"), done.stderr.decode("utf8", "replace"), changed
+    except subprocess.TimeoutExpired:
+        return None, "", "no answer within %d s" % TIMEOUT, []
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def expect(name, arguments, status, text="", files=None, env=None, stdin=None, stdout=None, writes=()):
+    """status: a number or several; text: what standard error (or output, when status is 0) must contain."""
+    global passed
+    statuses = status if isinstance(status, tuple) else (status,)
+    code, out, err, changed = call(arguments, files, env, stdin, stdout)
+    problems = []
+    if code not in statuses:
+        problems.append("status %s, expected %s" % (code, statuses))
+    if text and text not in err + (out if 0 in statuses else ""):
+        problems.append("the message lacks %r" % text)
+    if code not in (0, None) and code in statuses and not err.strip():
+        problems.append("no message")
+    if sorted(writes) != changed:
+        problems.append("wrote %s" % changed)
+    if problems:
+        shown = " ".join(a if len(a) < 60 else a[:57] + "..." for a in arguments)
+        failures.append("FAIL %s: pkc %s: %s; it said: %s; reproduce: tests/hostile.py %s"
+                        % (name, shown, "; ".join(problems), err.strip()[:200].replace("\n", " | "), group))
+    else:
+        passed += 1
+
+
+def source_cases():
+    head = "kernel f(x: f32[M]) -> (o: f32[M]) { "
+    bad_sources = {
+        "empty": b"",
+        "blank": b" \n\n\t\n",
+        "comment only": b"// nothing here\n",
+        "unclosed comment": b"/* nothing here\n",
+        "unclosed string": head + 'require M > 0 : "no end\n o[...] = x[...]; }',
+        "binary": bytes(range(256)) * 64,
+        "nul bytes": b"kernel f\0(x: f32[M]) -> (o: f32[M]) { o[...] = x[...]; }",
+        "random": bytes(random.Random(7).randrange(256) for _ in range(5000)),
+        "long line": "kernel f(x: f32[M]) -> (o: f32[M]) { o[...] = x[...] " + "+ x[...] " * 120000 + " ( ; }",
+        "long name": "kernel " + "a" * 1000000 + "(",
+        "long number": head + "static N = " + "9" * 100000 + "; o[...] = x[...]; }",
+        "deep parentheses": head + "o[...] = " + "(" * 100000 + "x[...]" + ")" * 100000 + "; }",
+        "deep brackets": head + "o[...] = x" + "[" * 100000 + "]" * 100000 + "; }",
+        "deep blocks": head + "when M > 0 { " * 50000 + "}" * 50000 + " }",
+        "deep unary": head + "o[...] = " + "-" * 100000 + "x[...]; }",
+        "deep not": head + "when " + "!" * 100000 + "true { o[...] = x[...]; } }",
+        "many opens": "{" * 200000,
+        "many closes": "}" * 200000,
+        "missing semicolon": head + "o[...] = x[...] }",
+        "unknown name": head + "o[...] = y[...]; }",
+        "unknown function": head + "o[...] = frobnicate(x[...]); }",
+        "unknown dtype": "kernel f(x: f99[M]) -> (o: f32[M]) { o[...] = x[...]; }",
+        "no outputs body": "kernel f(x: f32[M]) -> (o: f32[M]) ",
+        "rank of block": head + "block x: [4, 4] at (0, 0); o[...] = x[...]; }",
+        "shapes differ": "kernel f(x: f32[4], y: f32[5]) -> (o: f32[4]) { o[...] = x[...] + y[...]; }",
+        "mixed dtypes": "kernel f(x: f32[4], y: i32[4]) -> (o: f32[4]) { o[...] = x[...] + y[...]; }",
+        "huge block": "kernel f(x: f32[M]) -> (o: f32[M]) { block x, o: [9223372036854775807] at (0); o[...] = x[...]; }",
+        "negative block": "kernel f(x: f32[M]) -> (o: f32[M]) { block x, o: [-4] at (0); o[...] = x[...]; }",
+        "static of itself": head + "static A = A + 1; o[...] = x[...]; }",
+        "recursive fn": "fn g(a) = g(a); " + head + "o[...] = g(x[...]); }",
+        "static loop without end": head + "static for i in 0..1000000000000 { o[...] = x[...]; } }",
+        "division by zero": head + "static A = 1 / 0, B = 5 % 0; block x, o: [A] at (0); o[...] = x[...]; }",
+    }
+    for name, text in bad_sources.items():
+        expect("compile " + name, ["bad.pk"], 1, "bad.pk", files={"bad.pk": text})
+        expect("check " + name, ["check", "bad.pk", "M=4"], 1, "bad.pk", files={"bad.pk": text})
+    expect("fmt garbage", ["fmt", "bad.pk"], 1, "bad.pk", files={"bad.pk": b"kernel kernel kernel ((("})
+    expect("json of garbage", ["bad.pk", "--diagnostics=json"], 1, '"severity":"error"', files={"bad.pk": b"kernel \xff\xfe("})
+
+
+def usage_cases():
+    expect("nothing", [], 2)
+    expect("unknown verb", ["chekc", ADD], 2, "did you mean check")
+    expect("unknown option", [ADD, "--frobnicate"], 2, "--frobnicate")
+    expect("option without value", [ADD, "--target"], 2, "--target")
+    expect("unknown target", [ADD, "--target=z80"], 2, "z80")
+    expect("option of another verb", [ADD, "--json"], 2, "--json")
+    expect("bad threads", ["run", ADD, "M=1", "N=1", "--threads=0"], 2, "--threads")
+    expect("bad threads text", ["run", ADD, "M=1", "N=1", "--threads=many"], 2, "--threads")
+    expect("two files", [ADD, ADD], 2)
+    expect("static without value", [ADD, "-D", "BM"], 2, "NAME=VALUE")
+    expect("unknown letter", [ADD, "-d", "?"], 2)
+    expect("not built tpu", ["tpu", ADD], 2, "not built")
+    expect("not built tune", ["tune", ADD], 2, "not built")
+    expect("missing file", ["missing.pk"], 1, "missing.pk")
+    expect("a folder", ["check", "/tmp"], 1)
+    expect("unknown kernel", [ADD, "-k", "nobody"], 1, "nobody")
+    expect("unknown static", [ADD, "-D", "NOBODY=4"], 1, "NOBODY")
+    expect("static of a wrong type", [ADD, "-D", "BM=f32"], 1, "BM")
+    expect("static garbage", [ADD, "-D", "BM=((("], 1)
+    expect("negative static", [ADD, "-D", "BM=-4"], 1)
+    expect("zero static", [ADD, "-D", "BM=0"], 1)
+    expect("huge static", [ADD, "-D", "BM=9223372036854775807"], 1)
+    expect("unknown code", ["explain", "E9999"], 1, "E9999")
+    expect("help", ["--help"], 0, "pkc")
+    expect("version", ["--version"], 0, "pkc ")
+
+
+def size_cases():
+    for verb in ("check", "run", "bench"):
+        expect(verb + " missing sizes", [verb, ADD], 1, "M, N")
+        expect(verb + " missing one size", [verb, ADD, "M=4"], 1, "N")
+        expect(verb + " unknown name", [verb, ADD, "M=4", "N=4", "Q=5"], 1, "Q")
+        expect(verb + " negative size", [verb, ADD, "M=-1", "N=4"], 1, "negative")
+        expect(verb + " size of text", [verb, ADD, "M=four", "N=4"], 1, "M")
+        expect(verb + " huge size", [verb, ADD, "M=99999999999999999999", "N=1"], 1, "M")
+        expect(verb + " large size", [verb, ADD, "M=4294967296", "N=1"], 1, "M")
+        expect(verb + " too much memory", [verb, ADD, "M=2147483647", "N=2147483647"], 1)
+        expect(verb + " much memory", [verb, ADD, "M=2147483647", "N=1000"], 1, "memory")
+        expect(verb + " size twice", [verb, ADD, "M=4", "M=5", "N=4"], 1, "twice")
+        expect(verb + " output given", [verb, ADD, "M=4", "N=4", "o=zeros"], 1, "output")
+        expect(verb + " bad input", [verb, ADD, "M=4", "N=4", "x=whatever"], 1, "x=whatever")
+        for text in ("random:", "random:x", "randint:1:2", "randint:5:2:1", "const:", "const:x", "randint:0:99999999999999999999:1"):
+            expect("%s input %s" % (verb, text), [verb, ADD, "M=4", "N=4", "x=" + text], 1, "x=")
+    expect("requirement", ["run", str(ROOT / "kernels" / "flash_attn.pk"), "-D", "D=8", "B=1", "H=3", "G=2", "N=4", "S=4"], 1, "query heads")
+    big = "kernel f(x: f32[M]) -> (o: f32[M]) { block x, o: [8] at (0); scratch s: vmem f32[16384, 16384]; s[...] = 0; o[...] = x[...]; }"
+    expect("run scratch beyond VMEM", ["run", "f.pk", "M=8"], 1, "VMEM", files={"f.pk": big})
+    expect("empty arrays", ["run", ADD, "M=0", "N=5"], 0)
+    expect("vmem limit", ["run", ADD, "M=8", "N=8", "--vmem-limit=16"], 1, "VMEM")
+
+
+def npy_cases():
+    bad = {
+        "empty": b"",
+        "magic only": b"\x93NUMPY",
+        "no magic": b"hello, world, this is no npy file at all",
+        "version 9": npy(version=(9, 0)),
+        "cut header": npy()[:30],
+        "cut data": npy()[:-5],
+        "huge header": b"\x93NUMPY\x02\x00" + struct.pack("<I", 0xFFFFFFFF) + b"{",
+        "no dictionary": npy(header="hello"),
+        "no shape": npy(header="{'descr': '<f4', 'fortran_order': False, }"),
+        "unknown key": npy(header="{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), 'more': 1}"),
+        "open string": npy(header="{'descr': '<f4"),
+        "negative shape": npy(header="{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }"),
+        "huge shape": npy(header="{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, 3), }"),
+        "overflowing shape": npy(header="{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }"),
+        "many axes": npy(header="{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % ("1, " * 40)),
+        "open shape": npy(header="{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3"),
+        "big endian": npy(descr=">f4"),
+        "wrong dtype": npy(descr="<i4"),
+        "double": npy(descr="<f8", data=bytes(48)),
+        "records": npy(header="{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 3), }"),
+        "objects": npy(descr="|O"),
+        "wrong rank": npy(shape=(6,)),
+        "rank 0": npy(shape=(), data=bytes(4)),
+        "bad fortran": npy(header="{'descr': '<f4', 'fortran_order': 1, 'shape': (2, 3), }"),
+    }
+    for name, content in bad.items():
+        for verb in ("check", "run"):
+            expect("%s npy %s" % (verb, name), [verb, ADD, "x=a.npy", "y=ones", "N=3"], 1, "a.npy", files={"a.npy": content})
+    good = npy()
+    expect("npy missing", ["run", ADD, "x=nobody.npy", "y=ones"], 1, "nobody.npy")
+    expect("npy sizes disagree", ["run", ADD, "x=a.npy", "y=b.npy"], 1, "disagree", files={"a.npy": good, "b.npy": npy(shape=(2, 4))})
+    expect("npy against a size", ["run", ADD, "x=a.npy", "M=5"], 1, "disagree", files={"a.npy": good})
+    for version in ((1, 0), (2, 0), (3, 0)):
+        expect("npy version %d" % version[0], ["check", ADD, "x=a.npy"], 0, files={"a.npy": npy(version=version)})
+    values = [float(i) for i in range(6)]
+    rows, columns = struct.pack("<6f", *values), struct.pack("<6f", *[values[r * 3 + c] for c in range(3) for r in range(2)])
+    for name, content in (("rows", npy(data=rows)), ("fortran", npy(data=columns, fortran=True))):
+        check_output(name, content, rows)
+
+
+def check_output(name, content, expected):
+    """The output of x + 0 holds x's elements in C order."""
+    global passed
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="hostile-"))
+    (folder / "a.npy").write_bytes(content)
+    done = subprocess.run([PKC, "run", ADD, "x=a.npy", "y=zeros", "-o", "o=o.npy"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    output = (folder / "o.npy").read_bytes() if (folder / "o.npy").exists() else b""
+    shutil.rmtree(folder)
+    if done.returncode == 0 and output.endswith(expected):
+        passed += 1
+    else:
+        failures.append("FAIL npy %s: status %s, %s; reproduce: tests/hostile.py %s"
+                        % (name, done.returncode, done.stderr.decode()[:200].replace("\n", " | "), group))
+
+
+def output_cases():
+    expect("disk full", [ADD, "-o", "/dev/full"], 1, "/dev/full")
+    with open("/dev/full", "wb") as full:
+        expect("standard output full", ["--help"], 1, "standard output", stdout=full)
+        expect("text to a full disk", [ADD, "--emit=c"], 1, "standard output", stdout=full)
+    expect("no such folder", [ADD, "-o", "nowhere/add.c"], 1, "nowhere")
+    expect("a folder as output", [ADD, "-o", "/tmp"], 1)
+    expect("header as output", [ADD, "-o", "add.h"], 1, ".h")
+    expect("npy to a full disk", ["run", ADD, "M=2", "N=2", "-o", "o=/dev/full"], 1, "/dev/full")
+    expect("npy to no folder", ["run", ADD, "M=2", "N=2", "-o", "o=nowhere/o.npy"], 1, "nowhere")
+    expect("output of nobody", ["run", ADD, "M=2", "N=2", "-o", "q=o.npy"], 1, "q")
+    expect("output without file", ["run", ADD, "M=2", "N=2", "-o", "o"], 2)
+    expect("compiled", [ADD], 0, writes=("add.c", "add.h"))
+    expect("fmt to a full disk", ["fmt", "a.pk", "-o", "/dev/full"], 1, "/dev/full", files={"a.pk": pathlib.Path(ADD).read_bytes()})
+
+
+def compiler_cases():
+    cold = {"XDG_CACHE_HOME": "/dev/null/cache"}
+    for verb in ("run", "bench"):
+        where = [verb, ADD, "M=3", "N=5", "--no-cache"]
+        expect(verb + " no compiler", where, 1, "/nonexistent/cc", env={"CC": "/nonexistent/cc"})
+        expect(verb + " false as compiler", where, 1, "false", env={"CC": "false"})
+        expect(verb + " true as compiler", where, 1, "", env={"CC": "true"})
+        expect(verb + " blank compiler", where, (0, 1), env={"CC": " "})
+        expect(verb + " bad flag", where, 1, "compiler failed", env={"PKC_CFLAGS": "-fno-such-flag-at-all"})
+        expect(verb + " no temporary folder", where, 1, "folder", env={"TMPDIR": "/nonexistent"})
+    expect("no cache folder", ["run", ADD, "M=3", "N=5"], 0, env=dict(cold, HOME="/dev/null/home"))
+
+
+def fuzz_cases():
+    """Kernels with bytes changed, taken out, doubled: any status but a signal, no hang."""
+    global passed
+    rng = random.Random(20)
+    texts = [path.read_bytes() for path in sorted((ROOT / "kernels").glob("*.pk"))]
+    for index in range(150):
+        text = bytearray(rng.choice(texts))
+        for _ in range(rng.randrange(1, 6)):
+            at = rng.randrange(len(text))
+            kind = rng.randrange(4)
+            if kind == 0:
+                text[at] = rng.randrange(256)
+            elif kind == 1:
+                del text[at:at + rng.randrange(1, 20)]
+            elif kind == 2:
+                text[at:at] = text[at:at + rng.randrange(1, 40)]
+            else:
+                text[at:at] = rng.choice([b"(", b"[", b"{", b"}", b";", b"-", b"0", b"..", b"static ", b"9999999999", b"K", b"..."])
+            if not text:
+                text = bytearray(b" ")
+        code, _, err, _ = call(["fuzz.pk", "--emit=c"], files={"fuzz.pk": bytes(text)})
+        if code in (0, 1):
+            passed += 1
+            continue
+        kept = pathlib.Path(tempfile.gettempdir()) / ("pkc-fuzz-%d.pk" % index)
+        kept.write_bytes(bytes(text))
+        failures.append("FAIL fuzz %d: status %s: %s; reproduce: pkc %s --emit=c" % (index, code, err.strip()[:200].replace("\n", " | "), kept))
+
+
+def main():
+    groups = {"source": source_cases, "usage": usage_cases, "size": size_cases, "npy": npy_cases, "output": output_cases,
+              "compiler": compiler_cases, "fuzz": fuzz_cases}
+    chosen = [name for name in sys.argv[1:] if name in groups] or list(groups)
+    for name in chosen:
+        global group
+        group = name
+        groups[name]()
+    for line in failures:
+        print(line)
+    print("%d passed, %d failed" % (passed, len(failures)))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
