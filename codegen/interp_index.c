@@ -86,8 +86,10 @@ void eval_region(const Kernel *k, const Region *region, const int64_t *sizes, co
   if (count > USUAL) eval.values = calloc(count, sizeof *eval.values);
   if (!eval.values) INTERNAL("no memory for %zu index values", count);
   run_index_region(&eval, region);
-  const Instr *yield = region->instrs.at[region->instrs.count - 1];
-  for (int i = 0; i < yield->nargs; i++) results[i] = eval.values[yield->args[i]->id - eval.first];
+  // The map of an operand of rank 0 yields nothing.
+  const Instr *yield = region->instrs.count ? region->instrs.at[region->instrs.count - 1] : NULL;
+  for (int i = 0; yield && yield->op == OP_YIELD && i < yield->nargs; i++)
+    results[i] = eval.values[yield->args[i]->id - eval.first];
   if (count > USUAL) free(eval.values);
 }
 
