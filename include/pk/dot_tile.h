@@ -25,7 +25,7 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const char *a, int64_t lda, const c
   PK_DOT_ZERO(5)
   PK_DOT_ZERO(6)
 #endif
-      for (; k >= turn; k -= turn) {
+  for (; k >= turn; k -= turn) {
     PK_DOT_STEP(0)
     PK_DOT_STEP(1)
     PK_DOT_STEP(2)
@@ -51,9 +51,10 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const char *a, int64_t lda, const c
   PK_DOT_GATHER(3, 6)
 #endif
 #endif
-      if (mode == PK_DOT_ADD) {
-        PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_INCREASE)
-      } PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_REPLACE)
+  if (mode == PK_DOT_ADD) {
+    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_INCREASE)
+  }
+  PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_REPLACE)
 }
 
 #endif
