@@ -50,7 +50,7 @@ static Region *lower_index_region(Lower *l, const Node *const *nodes, int count,
     values[i] = lower_index(l, nodes[i]);
     good = good && values[i];
   }
-  if (good && count > 0) emit(l, OP_YIELD, no_result, span, count, values);
+  if (good) emit(l, OP_YIELD, no_result, span, count, values);
   leave_region(l);
   return good && check_index_region(l, region) ? region : NULL;
 }
@@ -113,7 +113,7 @@ static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {
     }
     ref->type.dim[ref->type.rank++] = ref->block[i];
   }
-  ref->whole = false;
+  ref->whole = count == 0;
   return true;
 }
 
@@ -129,6 +129,7 @@ static void lower_map(Lower *l, const Node *spec, Ref *ref) {
     ref->index_map = NULL;
     return;
   }
+  if (count == 0) return;
   l->place = IN_MAP;
   Region *map = lower_index_region(l, (const Node *const *)spec->list2.at, count, ref->map_span);
   ref->index_map = map;  // NULL: reported
@@ -187,10 +188,7 @@ static void lower_spec(Lower *l, const Node *spec, Ref *ref) {
   ref->space = (Space)spec->op;
   l->place = IN_SHAPE;
   bool shape = spec->flags & BLOCK_HAS_SHAPE, map = spec->flags & BLOCK_HAS_MAP;
-  if (map && !shape) {
-    diag_error(l->diag, spec->span, ERR_BAD_BLOCK, "an index map needs the block's shape");
-    return;
-  }
+  REQUIRE(shape || !map);
   if (shape && !lower_block_shape(l, spec, ref)) {
     mark_broken(l, ref);
     return;
@@ -402,7 +400,7 @@ void check_parallel(Lower *l) {
   const Kernel *k = l->k;
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
     const Ref *ref = k->refs.at[i];
-    for (int a = 0; a < k->grid.count && ref->index_map && !is_broken(l, ref); a++) {
+    for (int a = 0; a < k->grid.count && (ref->index_map || ref->array.rank == 0) && !is_broken(l, ref); a++) {
       AxisUse use = {.axis = a};
       ir_walk(ref->index_map, see_axis, &use);
       if (use.used || !k->grid.at[a].parallel || extent_is_one(&k->grid.at[a])) continue;

@@ -63,6 +63,7 @@ typedef enum {
 typedef struct Symbol Symbol;
 struct Symbol {
   const char *name;
+  Symbol *next;  // declared before it; a scope is its newest symbol
   SymbolKind kind;
   Span span;
   Value value;       // STATIC, LET, LOOP, PARAMETER; PRELUDE: as last evaluated, in `region`
@@ -73,7 +74,6 @@ struct Symbol {
   Region *region;
   bool busy;
   bool poisoned;  // its declaration was an error: whatever uses it keeps quiet
-  Symbol *next;   // declared before it; a scope is its newest symbol
 };
 
 typedef struct Function Function;
@@ -106,7 +106,8 @@ typedef struct {
   const Node *file, *node;  // node: the KERNEL
   Kernel *k;
   Place place;
-  Frame *frame;  // instructions go to frame->region
+  Frame *frame;               // instructions go to frame->region
+  uint8_t declared[1 << 14];  // bits by hash: a name whose bit is clear was never declared
   Symbol *scope;
   Symbol *root;         // the scope of all declarations
   Function *functions;  // visible now

@@ -3,7 +3,13 @@
 
 #include <string.h>
 
+static size_t name_bit(const Lower *l, const char *name) {
+  return ((uintptr_t)name / 16 * 0x9E3779B1u >> 7) % (8 * sizeof l->declared);
+}
+
 Symbol *find_symbol(const Lower *l, const char *name) {
+  size_t bit = name_bit(l, name);
+  if (!(l->declared[bit / 8] >> bit % 8 & 1)) return NULL;
   for (Symbol *s = l->scope; s; s = s->next)
     if (s->name == name) return s;
   return NULL;
@@ -50,6 +56,8 @@ Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span) {
   bool good = check_declaration(l, kind, name, span);
   Symbol *s = NEW(l->arena, Symbol);
   *s = (Symbol){.name = name, .kind = kind, .span = span, .poisoned = !good, .next = l->scope};
+  size_t bit = name_bit(l, name);
+  l->declared[bit / 8] |= (uint8_t)(1u << bit % 8);
   return l->scope = s;
 }
 

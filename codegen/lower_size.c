@@ -85,9 +85,10 @@ static bool lower_axis_extent(Lower *l, const Node *node, Dim *dim) {
 static void zero_map(Lower *l, Ref *ref) {
   Frame frame;
   Instr *zeros[MAX_RANK];
+  if (ref->array.rank == 0) return;  // there is only one block
   ref->index_map = enter_region(l, &frame);
   for (int i = 0; i < ref->array.rank; i++) zeros[i] = ir_const_int(l->k, l->frame->region, DT_I64, 0, ref->span);
-  if (ref->array.rank > 0) emit(l, OP_YIELD, no_result, ref->span, ref->array.rank, zeros);
+  emit(l, OP_YIELD, no_result, ref->span, ref->array.rank, zeros);
   leave_region(l);
 }
 
@@ -152,7 +153,8 @@ static bool one_letter_apart(const char *a, const char *b) {
   size_t shorter = n < m ? n : m, longer = n < m ? m : n;
   while (same < shorter && a[same] == b[same]) same++;
   while (tail < shorter - same && a[n - 1 - tail] == b[m - 1 - tail]) tail++;
-  return longer - same - tail <= 1;
+  bool digit = (same < n && isdigit((unsigned char)a[same])) || (same < m && isdigit((unsigned char)b[same]));
+  return longer - same - tail <= 1 && !digit;  // numbered names are meant to differ
 }
 
 static void warn_of_similar_size(Lower *l, const Size *size) {

@@ -148,7 +148,7 @@ static Value lower_default(Lower *l, const Node *item) {
 
 static Value bind_static(Lower *l, const Node *item) {
   StaticType type = {.kind = V_ERROR};
-  Value v = item->b ? lower_default(l, item) : value_error(), given;
+  Value v = lower_default(l, item), given;
   if (item->a && !declared_type(l, item->a, &type)) return value_error();
   if (!item->a && !is_error(v)) type.kind = v.kind;
   if (type.kind == V_ERROR) return value_error();
@@ -162,8 +162,6 @@ static Value bind_static(Lower *l, const Node *item) {
                : fit_static(l, item, given, &type, item->name_span, arena_printf(l->arena, "-D %s=%s: ", s->name, s->value));
   }
   if (find_hint(l, item->name, &given)) return fit_static(l, item, given, &type, item->name_span, "from the array given: ");
-  if (!item->b)
-    diag_error(l->diag, item->name_span, ERR_STATIC_MISSING, "`%s` has no default: set it with -D %s=..", item->name, item->name);
   return v;
 }
 

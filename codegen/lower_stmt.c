@@ -281,6 +281,7 @@ static void unroll(Lower *l, const Node *node) {
   l->loop = LOOP_UNROLLED;
   int errors = diag_error_count(l->diag);
   for (int64_t i = from; i < to && !l->stopped && diag_error_count(l->diag) == errors; i++) {
+    if (over_budget(l, node->span)) break;
     Symbol *scope = l->scope;
     declare_loop_variable(l, node, value_int(i));
     lower_items(l, node->c);
