@@ -132,11 +132,21 @@ static const char *compiler_command(const BuildJob *job) {
   return cc && *cc ? cc : "cc";
 }
 
+typedef LIST(const char *) Command;
+
+static void add_word(Arena *arena, Command *command, const char *word) { LIST_PUSH(arena, command, word); }
+
+// Flags, and the compiler's own name: split at blanks.
+static void add_words(Arena *arena, Command *command, const char *text) {
+  const char *const *words = split_words(arena, &text, 1);
+  for (int i = 0; words[i]; i++) add_word(arena, command, words[i]);
+}
+
 // Runs the compiler; NULL or its complaints.
-static const char *compile(Arena *arena, const char *const *texts, int count) {
-  const char *const *words = split_words(arena, texts, count);
+static const char *compile(Arena *arena, Command *command) {
   Buf output = {0}, errors = {0};
-  if (!words[0]) return "the C compiler's name ($CC) is empty";
+  add_word(arena, command, NULL);
+  const char *const *words = (const char *const *)command->at;
   int status = run_child(words, -1, &output, &errors);
   const char *wrong = NULL;
   if (status < 0)
@@ -144,7 +154,7 @@ static const char *compile(Arena *arena, const char *const *texts, int count) {
   else if (WIFSIGNALED(status))
     wrong = arena_printf(arena, "the C compiler %s was ended by signal %d", words[0], WTERMSIG(status));
   else if (WEXITSTATUS(status) != 0)
-    wrong = arena_printf(arena, "the C compiler failed: %s (status %d)%s%.*s", texts[0], WEXITSTATUS(status),
+    wrong = arena_printf(arena, "the C compiler failed: %s (status %d)%s%.*s", words[0], WEXITSTATUS(status),
                          errors.length ? "\n" : "", (int)(errors.length < 4000 ? errors.length : 4000),
                          errors.length ? errors.text : "");
   buf_free(&output);
@@ -183,42 +193,31 @@ static const char *write_source(Arena *arena, const char *folder, const char *na
   return arena_printf(arena, "cannot write %s: %s", path, strerror(errno));
 }
 
-// Compiles everything in `folder` to `folder`/program.
-static const char *compile_in(Arena *arena, const BuildJob *job, const Support *support, const char *folder) {
-  const char *cc = compiler_command(job), *more = getenv("PKC_CFLAGS"), *naive_object = "", *naive_define = "";
-  const char *wrong = write_source(arena, folder, "kernel.c", job->c);
-  if (!wrong && job->h) wrong = write_source(arena, folder, arena_printf(arena, "%s.h", job->name), job->h);
-  if (!wrong && job->naive) wrong = write_source(arena, folder, "naive.c", job->naive);
-  const char *shared =
-      arena_printf(arena, "%s -I%s -I%s -I%s %s", common_flags, support->include, support->runtime, folder, more ? more : "");
-  if (!wrong && job->naive) {
-    naive_object = arena_printf(arena, "%s/naive.o", folder);
-    naive_define = arena_printf(arena, "-DPK_NAIVE=%s_naive_kernel", job->name);
-    const char *texts[] = {
-        cc, "-O3 -w", shared, job->naive_flags, "-c -o", naive_object, arena_printf(arena, "%s/naive.c", folder)};
-    wrong = compile(arena, texts, sizeof texts / sizeof *texts);
-  }
-  if (wrong) return wrong;
-  const char *cpu = arena_printf(arena, "%s/cpu.c", support->runtime);
-  const char *texts[] = {cc,
-                         "-O2",
-                         shared,
-                         job->flags,
-                         arena_printf(arena, "-DPK_KERNEL=%s_kernel", job->name),
-                         naive_define,
-                         "-o",
-                         arena_printf(arena, "%s/program", folder),
-                         arena_printf(arena, "%s/kernel.c", folder),
-                         arena_printf(arena, "%s/harness.c", support->runtime),
-                         access(cpu, R_OK) == 0 ? cpu : "",
-                         naive_object,
-                         support->library,
-                         "-lm"};
-  return compile(arena, texts, sizeof texts / sizeof *texts);
+// The start of every command: compiler, flags, include folders.
+static Command compiler_flags(Arena *arena, const BuildJob *job, const Support *support, const char *optimise,
+                              const char *flags) {
+  Command command = {0};
+  add_words(arena, &command, compiler_command(job));
+  add_words(arena, &command, optimise);
+  add_words(arena, &command, common_flags);
+  add_words(arena, &command, flags ? flags : "");
+  add_word(arena, &command, arena_printf(arena, "-I%s", support->include));
+  add_word(arena, &command, arena_printf(arena, "-I%s", support->runtime));
+  add_words(arena, &command, getenv("PKC_CFLAGS") ? getenv("PKC_CFLAGS") : "");
+  return command;
 }
 
-static const char *key_of(Arena *arena, const BuildJob *job, const Support *support, const char *version) {
-  static Hash files;  // of pkc's own files: once a process
+static const char *compile_object(Arena *arena, Command *command, const char *source, const char *object) {
+  add_word(arena, command, "-c");
+  add_word(arena, command, "-o");
+  add_word(arena, command, object);
+  add_word(arena, command, source);
+  return compile(arena, command);
+}
+
+// Everything that decides what an object or program of pkc's own files looks like, but for the kernel.
+static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *support, const char *version) {
+  static Hash files;  // the contents, once a process
   if (!files.a) {
     files = (Hash){UINT64_C(0xcbf29ce484222325), 7};
     hash_folder(arena, &files, arena_printf(arena, "%s/pk", support->include));
@@ -226,10 +225,70 @@ static const char *key_of(Arena *arena, const BuildJob *job, const Support *supp
     hash_file(arena, &files, support->library);
   }
   Hash h = files;
-  const char *texts[] = {compiler_command(job), version,   common_flags, job->flags, job->naive_flags,
-                         getenv("PKC_CFLAGS"),  job->name, job->c,       job->h,     job->naive};
+  const char *texts[] = {compiler_command(job), version, common_flags, job->flags, getenv("PKC_CFLAGS")};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash_text(&h, texts[i]);
+  return h;
+}
+
+static const char *hash_name(Arena *arena, Hash h) {
   return arena_printf(arena, "%016llx%016llx", (unsigned long long)h.a, (unsigned long long)h.b);
+}
+
+static const char *key_of(Arena *arena, const BuildJob *job, Hash h) {
+  const char *texts[] = {job->naive ? job->naive_flags : NULL, job->name, job->c, job->h, job->naive};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash_text(&h, texts[i]);
+  return hash_name(arena, h);
+}
+
+// A file of the runtime folder as an object, kept in the cache: its path. The linker gives the kernel the name that it calls.
+static const char *support_object(Arena *arena, const BuildJob *job, const Support *support, Hash h, const char *cache,
+                                  const char *folder, const char *source, const char *define, const char **message) {
+  const char *object = arena_printf(arena, "%s/%s.o", folder, source), *kept = NULL;
+  hash_text(&h, source);
+  hash_text(&h, define);
+  if (cache) kept = arena_printf(arena, "%s/%s.o", cache, hash_name(arena, h));
+  if (kept && access(kept, R_OK) == 0) return kept;
+  Command command = compiler_flags(arena, job, support, "-O2", job->flags);
+  add_words(arena, &command, define);
+  *message = compile_object(arena, &command, arena_printf(arena, "%s/%s", support->runtime, source), object);
+  if (*message || !kept) return object;
+  if (rename(object, kept) == 0) return kept;
+  *message = arena_printf(arena, "cannot write %s: %s", kept, strerror(errno));
+  return NULL;
+}
+
+static const char *write_sources(Arena *arena, const BuildJob *job, const char *folder) {
+  const char *wrong = write_source(arena, folder, "kernel.c", job->c);
+  if (!wrong && job->h) wrong = write_source(arena, folder, arena_printf(arena, "%s.h", job->name), job->h);
+  if (!wrong && job->naive) wrong = write_source(arena, folder, "naive.c", job->naive);
+  return wrong;
+}
+
+// Compiles everything in `folder` to `folder`/program.
+static const char *compile_in(Arena *arena, const BuildJob *job, const Support *support, Hash h, const char *cache,
+                              const char *folder) {
+  const char *naive = arena_printf(arena, "%s/naive.o", folder), *wrong = write_sources(arena, job, folder);
+  if (!wrong && job->naive) {
+    Command command = compiler_flags(arena, job, support, "-O3 -w", job->naive_flags);
+    wrong = compile_object(arena, &command, arena_printf(arena, "%s/naive.c", folder), naive);
+  }
+  const char *define = job->naive ? "-DPK_KERNEL=pk_harness_kernel -DPK_NAIVE=pk_harness_naive" : "-DPK_KERNEL=pk_harness_kernel";
+  const char *harness = wrong ? NULL : support_object(arena, job, support, h, cache, folder, "harness.c", define, &wrong);
+  const char *cpu = wrong ? NULL : support_object(arena, job, support, h, cache, folder, "cpu.c", "", &wrong);
+  if (wrong) return wrong;
+  Command command = compiler_flags(arena, job, support, "-O2", job->flags);
+  add_word(arena, &command, arena_printf(arena, "-I%s", folder));
+  add_word(arena, &command, arena_printf(arena, "-Wl,--defsym=pk_harness_kernel=%s_kernel", job->name));
+  if (job->naive) add_word(arena, &command, arena_printf(arena, "-Wl,--defsym=pk_harness_naive=%s_naive_kernel", job->name));
+  add_word(arena, &command, "-o");
+  add_word(arena, &command, arena_printf(arena, "%s/program", folder));
+  add_word(arena, &command, arena_printf(arena, "%s/kernel.c", folder));
+  add_word(arena, &command, harness);
+  add_word(arena, &command, cpu);
+  if (job->naive) add_word(arena, &command, naive);
+  add_word(arena, &command, support->library);
+  add_word(arena, &command, "-lm");
+  return compile(arena, &command);
 }
 
 static const char *find_support(Arena *arena, Support *support) {
@@ -249,9 +308,10 @@ const char *build_program(Arena *arena, const BuildJob *job, bool *temporary, co
   *message = find_support(arena, &support);
   if (!*message) *message = compiler_version(arena, compiler_command(job), &version);
   if (*message) return NULL;
+  Hash h = key_of_support(arena, job, &support, version);
   const char *cache = job->no_cache ? NULL : cache_folder(arena), *kept = NULL;
   if (cache) {
-    kept = arena_printf(arena, "%s/%s", cache, key_of(arena, job, &support, version));
+    kept = arena_printf(arena, "%s/%s", cache, key_of(arena, job, h));
     if (access(kept, X_OK) == 0) return kept;
   }
   const char *folder = temporary_folder(arena, cache);
@@ -260,7 +320,7 @@ const char *build_program(Arena *arena, const BuildJob *job, bool *temporary, co
         arena_printf(arena, "cannot make a folder for compiling in %s: %s", cache ? cache : "$TMPDIR or /tmp", strerror(errno));
     return NULL;
   }
-  *message = compile_in(arena, job, &support, folder);
+  *message = compile_in(arena, job, &support, h, cache, folder);
   const char *program = arena_printf(arena, "%s/program", folder);
   if (!*message && kept && rename(program, kept) != 0)
     *message = arena_printf(arena, "cannot write %s: %s", kept, strerror(errno));
