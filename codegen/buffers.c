@@ -56,7 +56,7 @@ Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim 
 // Steps of a panel: 16-bit operands come in pairs.
 const char *panel_depth(Gen *g, DType element, Dim k) { return round_up_text(g, extent_text(g, k), element == DT_I16 ? 2 : 1); }
 
-static Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, const char *purpose) {
+Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, const char *purpose) {
   Dim one = 1;
   Buffer *b = buffer_new(g, base, element, 1, &one, purpose);
   const char *depth = panel_depth(g, element, k);
@@ -292,9 +292,16 @@ static bool needs_strips(const Group *group) {
   return false;
 }
 
+// Rows a strip: about STRIP_TILES register tiles, and an equal share of a block of known height.
+static int strip_rows(Gen *g, Dim rows) {
+  int64_t best = STRIP_TILES * g->target->dot_rows;
+  if (!dim_is_const(rows)) return (int)best;
+  int64_t strips = (rows + best / 2) / best;
+  return (int)(strips <= 1 ? (rows > 0 ? rows : 1) : (rows + strips - 1) / strips);
+}
+
 static void place_group(Gen *g, Group *group) {
-  int strip = STRIP_TILES * g->target->dot_rows;
-  if (needs_strips(group)) group->strip = dim_is_const(group->lead[0]) && group->lead[0] <= strip ? (int)(group->lead[0] > 0 ? group->lead[0] : 1) : strip;
+  if (needs_strips(group)) group->strip = strip_rows(g, group->lead[0]);
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];
     if (step->dot && !step->into) place_member(g, group, step->dot);

@@ -169,6 +169,7 @@ bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack befo
 // buffers.c
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose);
 void place_values(Gen *g, Schedule *s);    // which members of the groups need memory
+Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, const char *purpose);
 const char *panel_depth(Gen *g, DType element, Dim k);
 void ref_buffers(Gen *g);
 const char *slot_bytes_text(Gen *g, const Buffer *b);
@@ -203,6 +204,8 @@ const char *argument_at(Context *x, const Instr *v, bool lanes);  // a value tha
 void know(Context *x, const Instr *v, const char *name, bool lanes);
 const char *address(Context *x, const Place *p, int rank, const char *const *index);
 
+const char *dot_kind(DType element);                      // "f32", "i16", "i32": suffix of the micro-kernel
+const char *packed_name(DType t);                        // .. of the packs that read this dtype
 const char *reduce_operation(const Instr *v);            // "add", "max" ..
 const char *reduce_lanes(const Instr *v);                // lane type it works in
 const char *reduce_identity(Gen *g, const Instr *v);

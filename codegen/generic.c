@@ -307,7 +307,66 @@ static void emit_contraction(Gen *g, const Instr *v, const char **of_label, cons
   while (inner--) close_block(g);
 }
 
+// A product of two matrices for each index of leading axes that both operands and the result share, or NULL-shaped.
+typedef struct { bool plain, a_transposed, b_transposed; int batch; Place a, b, out; } BatchedDot;
+
+static BatchedDot batched_dot(Gen *g, const Instr *v) {
+  BatchedDot d = {.batch = v->type.rank - 2};
+  int n = v->type.rank;
+  if (d.batch < 1 || v->args[0]->type.rank != n || v->args[1]->type.rank != n) return d;
+  const int8_t *a = v->labels.a, *b = v->labels.b, *out = v->labels.out;
+  for (int i = 0; i < d.batch; i++)
+    if (a[i] != out[i] || b[i] != out[i]) return d;
+  d.a_transposed = a[n - 1] == out[n - 2];
+  d.b_transposed = b[n - 2] == out[n - 1];
+  int8_t k = d.a_transposed ? a[n - 2] : a[n - 1];
+  bool labels = (d.a_transposed ? a[n - 1] : a[n - 2]) == out[n - 2] && (d.b_transposed ? b[n - 2] : b[n - 1]) == out[n - 1] &&
+                (d.b_transposed ? b[n - 1] : b[n - 2]) == k;
+  DType t = v->args[0]->type.dtype;
+  if (!labels || t == DT_U16 || t == DT_I64 || v->args[1]->type.dtype == DT_U16) return d;
+  if (!place_of(g, v->args[0], &d.a) || !place_of(g, v->args[1], &d.b) || !place_of(g, v, &d.out)) return d;
+  d.plain = strcmp(d.a.stride[n - 1], "1") == 0 && strcmp(d.b.stride[n - 1], "1") == 0;
+  return d;
+}
+
+static const char *at_batch(Gen *g, const Place *p, const Loops *loops, int batch) {
+  Context x = {.g = g};
+  return address(&x, p, batch, loops->at);
+}
+
+static void emit_batched_dot(Gen *g, Instr *v, const BatchedDot *d) {
+  int n = v->type.rank, m_axis = n - 2 + d->a_transposed, k_axis = 2 * n - 3 - m_axis;
+  const Instr *a = v->args[0];
+  DType element = dot_element(v);
+  Dim m = v->type.dim[n - 2], cols = v->type.dim[n - 1], k = a->type.dim[k_axis], rows[2] = {m, k};
+  Buffer *panels = panels_buffer(g, text(g, "panels%d", v->id), element, k, cols, "right operand of dot");
+  bool at_hand = d->a.element == element && !d->a_transposed;
+  Buffer *left = at_hand ? NULL : buffer_new(g, text(g, "left%d", v->id), element, 2, rows, "left operand of dot");
+  Loops loops = open_loops(g, v, 3u << (n - 2));
+  const char *a_at = at_batch(g, &d->a, &loops, d->batch), *ld = d->a.stride[n - 2];
+  if (left) {
+    line(g, "pk_pack_rows%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", d->a_transposed ? "_t" : "", packed_name(d->a.element), left->name, left->stride[0], a_at, ld,
+         extent_text(g, m), extent_text(g, k), extent_text(g, m), left->stride[0]);
+    a_at = left->name;
+    ld = left->stride[0];
+  }
+  const char *depth = panel_depth(g, element, k);
+  line(g, "pk_pack_panels%s_%s(%s, %s, %s, %s, %s, %s, %s, 0);", d->b_transposed ? "_t" : "", packed_name(d->b.element), panels->name, depth,
+       at_batch(g, &d->b, &loops, d->batch), d->b.stride[n - 2], extent_text(g, k), extent_text(g, cols), extent_text(g, cols));
+  bool pairs = element == DT_I16;
+  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, PK_DOT_SET);", dot_kind(element), extent_text(g, m), extent_text(g, cols), a_at, ld, panels->name,
+       pairs ? text(g, "%s / 2", depth) : depth, pairs ? text(g, "(%s + 1) / 2", extent_text(g, k)) : extent_text(g, k),
+       element != DT_F32 && v->type.dtype != DT_I32 ? "(int32_t *)" : "", at_batch(g, &d->out, &loops, d->batch), d->out.stride[n - 2]);
+  close_loops(g, &loops);
+}
+
 static void emit_dot_loops(Gen *g, Instr *v) {
+  BatchedDot batched = batched_dot(g, v);
+  if (batched.plain) {
+    emit_batched_dot(g, v, &batched);
+    return;
+  }
+
   Loops loops = open_loops(g, v, 0);
   const char *of_label[DOT_LABELS] = {0}, *sum = unique_name(g, "sum");
   for (int i = 0; i < v->type.rank; i++) of_label[v->labels.out[i]] = loops.at[i];

@@ -76,6 +76,16 @@ static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char 
   line(x->g, "%s = %s;", place, added);
 }
 
+// A row scalar that is needed outside its row.
+static void keep_row_scalar(Context *x, const Instr *v, const char *name) {
+  const Val *info = val(v);
+  if (!info->buffer) return;
+  Place p;
+  REQUIRE(place_of(x->g, v, &p));
+  const char *at = info->row_local ? text(x->g, "%s + %s", p.pointer, x->strip_row) : address(x, &p, v->type.rank, x->index);
+  line(x->g, "pks_store_%s(%s, %s);", dtype_info[p.element].name, at, name);
+}
+
 static void finish_sums(Context *x, const SumList *sums) {
   Gen *g = x->g;
   for (int i = 0; i < sums->count; i++) {
@@ -91,19 +101,9 @@ static void finish_sums(Context *x, const SumList *sums) {
     const char *name = member_name(g, v);
     line(g, "const %s %s = %s;", scalar_type(t), name, result);
     know(x, v, name, false);
-    if (val(v)->buffer) line(g, "pks_store_%s(%s + %s, %s);", dtype_info[val(v)->buffer->element].name, val(v)->buffer->name,
-                             val(v)->row_local ? x->strip_row : "0", name);
+    x->index[x->group->leads] = "0";
+    keep_row_scalar(x, v, name);
   }
-}
-
-// A row scalar whose buffer holds all rows.
-static void keep_row_scalar(Context *x, const Instr *v, const char *name) {
-  const Val *info = val(v);
-  if (!info->buffer) return;
-  Place p;
-  REQUIRE(place_of(x->g, v, &p));
-  const char *at = info->row_local ? text(x->g, "%s + %s", p.pointer, x->strip_row) : address(x, &p, v->type.rank, x->index);
-  line(x->g, "pks_store_%s(%s, %s);", dtype_info[p.element].name, at, name);
 }
 
 // ---- members of a column loop
@@ -175,6 +175,38 @@ static bool is_number(const char *s, int64_t *n) {
   return *end == 0;
 }
 
+// The first store of a step that may go past the caches, or NULL. Its rows are turned to whole vectors in memory; that repeats
+// some lanes of the first vector, so nothing in the step may read what it stores.
+static const Instr *streamed_store(Gen *g, const Step *step) {
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    const RefGen *r = v->op == OP_STORE ? &g->refs[v->ref->id] : NULL;
+    if (r && r->form == FORM_DIRECT && r->element == DT_F32 && !ir_mask(v)) return v;
+  }
+  return NULL;
+}
+
+static bool stores_only_outputs(Gen *g, const Step *step) {
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    if (op_info[v->op].class == OPC_REDUCE || (v->op == OP_STORE && g->refs[v->ref->id].form != FORM_DIRECT)) return false;
+    if (v->op != OP_STORE && val(v)->buffer) return false;
+  }
+  return true;
+}
+
+// How far the loop over whole vectors goes on after each: a variable that is set after the first vector of a streamed row.
+static const char *turn_length(Context *x, const Step *step, const char *column) {
+  Gen *g = x->g;
+  const Instr *store = streamed_store(g, step);
+  if (!store || !stores_only_outputs(g, step)) return NULL;
+  Place p;
+  x->index[x->group->leads] = "0";
+  const char *first = unique_name(g, "first"), *at = member_address(x, store, &p);
+  line(g, "const int64_t %s = pk_first_turn(%s, %s_stream);", first, at, g->refs[store->ref->id].name);
+  return text(g, "%s += %s ? %d : %s", column, column, g->lanes, first);
+}
+
 static void emit_column_step(Context *x, const Step *step) {
   Gen *g = x->g;
   if (step->members.count == 0) return;
@@ -183,10 +215,12 @@ static void emit_column_step(Context *x, const Step *step) {
   const char *n = demand_text(g, step->demand, step->columns), *column = unique_name(g, "col");
   int64_t constant, turn = (int64_t)g->lanes * (sums.count ? REDUCE_SUMS : 1);
   bool fixed = is_number(n, &constant), tail = !fixed || constant % turn != 0;
+  const char *advance = turn_length(x, step, column);
+  if (advance) tail = true;
+  else advance = text(g, "%s += %lld", column, (long long)turn);
   if (tail) line(g, "int64_t %s = 0;", column);
   if (!fixed || constant >= turn) {
-    open_block(g, "for (%s%s; %s + %lld <= %s; %s += %lld)", tail ? "" : "int64_t ", tail ? "" : text(g, "%s = 0", column), column, (long long)turn, n,
-               column, (long long)turn);
+    open_block(g, "for (%s%s; %s + %lld <= %s; %s)", tail ? "" : "int64_t ", tail ? "" : text(g, "%s = 0", column), column, (long long)turn, n, advance);
     if (sums.count) {
       const char *turn_name = unique_name(g, "u"), *here = text(g, "%s + %s * %d", column, turn_name, g->lanes);
       line(g, "PK_UNROLL");
@@ -252,9 +286,9 @@ static void emit_run(Context *x, int run, int from, int to) {
 
 // ---- dots
 
-static const char *dot_kind(DType element) { return element == DT_F32 ? "f32" : element == DT_I16 ? "i16" : "i32"; }
+const char *dot_kind(DType element) { return element == DT_F32 ? "f32" : element == DT_I16 ? "i16" : "i32"; }
 
-static const char *packed_name(DType t) { return t == DT_BOOL ? "u8" : t == DT_U32 || t == DT_I32 ? "i32" : dtype_info[t].name; }
+const char *packed_name(DType t) { return t == DT_BOOL ? "u8" : t == DT_U32 || t == DT_I32 ? "i32" : dtype_info[t].name; }
 
 static void pack_operands(Gen *g, const Instr *dot) {
   DotShape s = dot_shape(dot);

@@ -64,7 +64,7 @@ void emit_position(Gen *g, RefGen *r, Buf *setup) {
   }
   declare(setup, text(g, "%s%s *const %s = %s;", constness, ctype(ref->array.dtype), r->name, hbm_pointer(g, r)));
   if (ref->role == REF_OUTPUT && ref->array.dtype == DT_F32 && ref->array.rank > 0)
-    declare(setup, text(g, "const bool %s_stream = pk_streams(&%s, %d, %s);", r->name, array_text(g, ref), ref->array.rank, at_text(g, r, ref->array.rank - 1)));
+    declare(setup, text(g, "const bool %s_stream = pk_streams(&%s, %d);", r->name, array_text(g, ref), ref->array.rank));
 }
 
 // ---- keys of blocks

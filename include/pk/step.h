@@ -82,17 +82,21 @@ static inline int64_t pk_take(int64_t *end, int64_t bytes) {
 
 enum { PK_STREAM_BYTES = 4 << 20 }; /* of an output: about twice a second-level cache */
 
-/* May rows of this array be written with streaming stores from column `column` on? */
-static inline bool pk_streams(const pk_array *array, int rank, int64_t column) {
+/* Is this output large enough? */
+static inline bool pk_streams(const pk_array *array, int rank) {
   int64_t bytes = 4;
-  bool aligned = ((uintptr_t)array->data | (uintptr_t)(column * 4)) % PK_VEC_BYTES == 0;
   for (int i = 0; i < rank; i++) bytes = pk_sat_mul(bytes, array->dim[i]);
-  for (int i = 0; i + 1 < rank; i++) aligned = aligned && (array->stride[i] * 4) % PK_VEC_BYTES == 0;
-  return aligned && bytes >= PK_STREAM_BYTES;
+  return bytes >= PK_STREAM_BYTES;
+}
+
+/* Elements from `to` to the next one that a streaming store may start at, 1 to PK_LANES. A row's first vector is stored where
+ * it starts, the following ones from there on: where they overlap, the same values are stored twice. */
+static inline int64_t pk_first_turn(const float *to, bool stream) {
+  return stream ? PK_LANES - (int64_t)((uintptr_t)to / 4 % PK_LANES) : PK_LANES;
 }
 
 static inline void pk_put_f32(float *to, pk_f32v v, bool stream) {
-  if (stream) pk_stream_f32(to, v);
+  if (stream && (uintptr_t)to % PK_VEC_BYTES == 0) pk_stream_f32(to, v);
   else pk_store_f32(to, v);
 }
 
