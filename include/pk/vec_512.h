@@ -8,7 +8,12 @@ typedef __mmask16 pk_mask;
 
 PK_INLINE pk_mask pk_splat_mask(bool x) { return (pk_mask)(x ? 0xffff : 0); }
 PK_INLINE pk_mask pk_mask_first(int64_t n) { return (pk_mask)((1u << pk_clamp_lanes(n)) - 1); }
-PK_INLINE uint32_t pk_mask_bits(pk_mask m) { return m; }
+/* Kept in a general register: gcc 12 with -O1 -fsanitize=address spills the number as a mask and loses its upper half. */
+PK_INLINE uint32_t pk_mask_bits(pk_mask m) {
+  uint32_t bits = m;
+  __asm__("" : "+r"(bits));
+  return bits;
+}
 PK_INLINE pk_mask pk_and_mask(pk_mask a, pk_mask b) { return (pk_mask)(a & b); }
 PK_INLINE pk_mask pk_or_mask(pk_mask a, pk_mask b) { return (pk_mask)(a | b); }
 PK_INLINE pk_mask pk_xor_mask(pk_mask a, pk_mask b) { return (pk_mask)(a ^ b); }
