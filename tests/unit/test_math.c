@@ -1,5 +1,8 @@
 /* The functions of math.h against libm in double: largest errors, special values, and the scalar counterparts, at every width.
  * `test_math table` prints the errors over a finer stride and the time of 16 elements. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <pk/rt.h>
 #include <pk/vec.h>
 #include <pk/scalar.h>

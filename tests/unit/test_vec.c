@@ -1,4 +1,7 @@
 /* Every operation of the vector layer against its scalar meaning, at every width. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <pk/rt.h>
 #include <pk/vec.h>
 #include <pk/scalar.h>
