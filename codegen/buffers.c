@@ -53,13 +53,15 @@ Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim 
 
 // ---- operands and scratch
 
-// Steps of a panel: 16-bit operands come in pairs.
-const char *panel_depth(Gen *g, DType element, Dim k) { return round_up_text(g, extent_text(g, k), element == DT_I16 ? 2 : 1); }
+// Steps of a panel, of which `demand` are wanted: 16-bit operands come in pairs.
+const char *panel_depth(Gen *g, DType element, Demand demand, Dim k) {
+  return round_up_text(g, demand_text(g, demand, k), element == DT_I16 ? 2 : 1);
+}
 
 Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, const char *purpose) {
   Dim one = 1;
   Buffer *b = buffer_new(g, base, element, 1, &one, purpose);
-  const char *depth = panel_depth(g, element, k);
+  const char *depth = panel_depth(g, element, DEMAND_FULL, k);
   const char *count = bytes_text(g, round_up_text(g, extent_text(g, n), g->panel), depth);
   b->bytes = bytes_text(g, count, text(g, "%d", dtype_bytes(element)));
   return b;

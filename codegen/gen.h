@@ -170,7 +170,7 @@ bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack befo
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose);
 void place_values(Gen *g, Schedule *s);    // which members of the groups need memory
 Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, const char *purpose);
-const char *panel_depth(Gen *g, DType element, Dim k);
+const char *panel_depth(Gen *g, DType element, Demand demand, Dim k);
 void ref_buffers(Gen *g);
 const char *slot_bytes_text(Gen *g, const Buffer *b);
 void emit_layout(Gen *g, Buf *out);

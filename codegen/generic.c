@@ -261,7 +261,7 @@ static void emit_sort(Gen *g, Instr *v) {
   memcpy(at, loops.at, sizeof at);
   at[axis] = k;
   DType t = from->type.dtype;
-  const char *key = is_float(t) ? text(g, "pk_sort_key_f32(%s)", read(g, from, at)) : text(g, "(int64_t)%s", read(g, from, at));
+  const char *key = is_float(t) ? text(g, "pk_sort_key_f32(%s, %s)", read(g, from, at), v->flags & INSTR_REVERSE ? "true" : "false") : text(g, "(int64_t)%s", read(g, from, at));
   line(g, "for (int64_t %s = 0; %s < %s; %s++) %s[%s] = %s;", k, k, extent, k, keys_at, k, key);
   line(g, "const int64_t *const order%d = pk_argsort(%s, %s, %s, %s);", v->id, keys_at, stride, extent, v->flags & INSTR_REVERSE ? "true" : "false");
   open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", k, k, extent, k);
@@ -350,7 +350,7 @@ static void emit_batched_dot(Gen *g, Instr *v, const BatchedDot *d) {
     a_at = left->name;
     ld = left->stride[0];
   }
-  const char *depth = panel_depth(g, element, k);
+  const char *depth = panel_depth(g, element, DEMAND_FULL, k);
   line(g, "pk_pack_panels%s_%s(%s, %s, %s, %s, %s, %s, %s, 0);", d->b_transposed ? "_t" : "", packed_name(d->b.element), panels->name, depth,
        at_batch(g, &d->b, &loops, d->batch), d->b.stride[n - 2], extent_text(g, k), extent_text(g, cols), extent_text(g, cols));
   bool pairs = element == DT_I16;

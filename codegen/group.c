@@ -304,7 +304,7 @@ static void pack_operands(Gen *g, const Instr *dot) {
     const Buffer *b = val(dot)->panels;
     int n = s.b_transposed;
     REQUIRE(place_of(g, s.b, &p));
-    const char *depth = panel_depth(g, b->element, s.b->type.dim[n]);
+    const char *depth = panel_depth(g, b->element, DEMAND_FULL, s.b->type.dim[n]);
     line(g, "pk_pack_panels%s_%s(%s, %s, %s, %s, %s, %s, %s, 0);", s.b_transposed ? "_t" : "", packed_name(p.element), b->name, depth, p.pointer,
          p.stride[0], extent_text(g, s.b->type.dim[n]), extent_text(g, s.b->type.dim[1 - n]), extent_text(g, s.b->type.dim[1 - n]));
   }
@@ -338,7 +338,7 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
   DType element = dot_element(dot);
   Matrix a = left_operand(g, dot, group, row), c = result_place(g, step, row);
   Dim k = s.b->type.dim[s.b_transposed];
-  const char *panels = val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name, *depth = panel_depth(g, element, k);
+  const char *panels = val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name, *depth = panel_depth(g, element, val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k);
   const char *along = demand_text(g, contracted_demand(g, dot), k);
   if (element == DT_I16) {
     along = text(g, "(%s + 1) / 2", along);

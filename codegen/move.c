@@ -134,11 +134,11 @@ static void emit_pack(Gen *g, RefGen *r) {
   const char *ld = text(g, "%s.stride[%d]", array_text(g, ref), hbm_row), *cast = ref->array.dtype == DT_U32 ? "(const int32_t *)" : "";
   if (ref->has_pad && ref->array.dtype == DT_BOOL) pad = ref->pad->ival ? "1" : "0";
   if (r->form == FORM_PANELS)
-    line(g, "pk_pack_panels%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, panel_depth(g, r->element, ref->type.dim[k_axis]), cast, source, ld,
-         inside_text(g, r, k_axis), inside_text(g, r, other), extent_text(g, ref->type.dim[other]), pad);
+    line(g, "pk_pack_panels%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, panel_depth(g, r->element, r->demand[k_axis], ref->type.dim[k_axis]), cast, source, ld,
+         inside_text(g, r, k_axis), inside_text(g, r, other), demand_text(g, r->demand[other], ref->type.dim[other]), pad);
   else
     line(g, "pk_pack_rows%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, r->stride[0], cast, source, ld, inside_text(g, r, k_axis),
-         inside_text(g, r, other), extent_text(g, ref->type.dim[k_axis]), r->stride[0], pad);
+         inside_text(g, r, other), demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), panel_depth(g, r->element, r->demand[other], ref->type.dim[other]), pad);
 }
 
 void emit_fetch(Gen *g, RefGen *r) {

@@ -94,6 +94,8 @@ static const char *op_text(Gen *g, const char *prefix, const Instr *v, const cha
     default: break;
   }
   if (is_narrow_integer(from) && width_matters(v->op)) lane = dtype_info[from].name;
+  if (v->op == OP_POPCOUNT && (from == DT_I8 || from == DT_I16))  // not the copies of the sign
+    return text(g, "%s_population_count_i32(%s_wrap_%s(%s))", prefix, prefix, from == DT_I8 ? "u8" : "u16", args[0]);
   const char *result = v->nargs == 1   ? text(g, "%s_%s_%s(%s)", prefix, name, lane, args[0])
                        : v->nargs == 2 ? text(g, "%s_%s_%s(%s, %s)", prefix, name, lane, args[0], args[1])
                                        : text(g, "%s_%s_%s(%s, %s, %s)", prefix, name, lane, args[0], args[1], args[2]);

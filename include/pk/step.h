@@ -102,11 +102,11 @@ static inline void pk_put_f32(float *to, pk_f32v v, bool stream) {
 
 /* ---- sorting one line of elements */
 
-/* Integers in the order of the floats, NaN last. */
-static inline int64_t pk_sort_key_f32(float x) {
+/* Integers in the order of the floats; NaN comes last either way. */
+static inline int64_t pk_sort_key_f32(float x, bool descending) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
-  if (x != x) return INT64_MAX;
+  if (x != x) return descending ? INT64_MIN : INT64_MAX;
   if (x == 0) return 0;
   return bits >> 31 ? -(int64_t)(bits & 0x7fffffffu) : (int64_t)bits;
 }
