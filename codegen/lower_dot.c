@@ -166,7 +166,7 @@ Value lower_dot(Lower *l, const Call *call) {
   Instr *v[2];
   AxisPairs contracted, batch;
   DType dtype, out_dtype;
-  bool good = check_operand(l, call, call->arg[0], &v[0]) & check_operand(l, call, call->arg[1], &v[1]);
+  bool good = check_operand(l, call, call->arg[0], &v[0]) && check_operand(l, call, call->arg[1], &v[1]);
   if (!good || !widen_operands(l, call, v, 2, &dtype) || !lower_out(l, call->arg[4], dtype, &out_dtype)) return value_error();
   if (!lower_axis_pairs(l, call->arg[2], "contract", v[0], v[1], &contracted)) return value_error();
   if (!lower_axis_pairs(l, call->arg[3], "batch", v[0], v[1], &batch)) return value_error();

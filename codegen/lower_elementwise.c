@@ -183,14 +183,11 @@ static Value lower_fma(Lower *l, const Call *call) {
 
 // ---- conversions
 
-static double round_to(double x, DType dtype) { return dtype == DT_F32 ? (double)(float)x : x; }
-
-// A constant cast: the value as the dtype has it. Floats narrower than f32 are rounded by the instruction.
+// A constant cast: the value as the dtype has it.
 static Value cast_constant(Lower *l, Value v, DType dtype, Span span) {
   if (dtype == DT_I64 && v.kind == V_INT) return value_data(constant_of(l, v, DT_I64, span));
   DType from = v.kind == V_INT ? (static_fits(v, DT_I32) ? DT_I32 : DT_I64) : natural_dtype(v);
-  if (static_fits(v, dtype))
-    return value_data(constant_of(l, v.kind == V_FLOAT ? value_float(round_to(v.fval, dtype)) : v, dtype, span));
+  if (static_fits(v, dtype)) return value_data(constant_of(l, v, dtype, span));
   Instr *data = constant_of(l, v, from, span);
   return data ? value_data(emit1(l, OP_CAST, type_scalar(dtype), span, data)) : value_error();
 }

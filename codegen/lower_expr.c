@@ -44,7 +44,8 @@ Value lower_lazy(Lower *l, Symbol *s) {
   l->scope = scope;
   l->prelude = prelude;
   s->busy = false;
-  if (v.kind == V_DATA && v.instr->type.rank > 0) {
+  bool scalar = is_static(v) || is_error(v) || (v.kind == V_DATA && v.instr->type.rank == 0);
+  if (!scalar) {
     diag_error(l->diag, s->node->span, ERR_NOT_A_SCALAR, "a `let` among the declarations is a scalar; this is %s",
                value_text(l, v));
     v = value_error();

@@ -59,6 +59,8 @@ void declare_let(Lower *l, const Node *node) {
     diag_error(l->diag, node->a->span, ERR_NO_RESULT, "this gives no value");
     v = value_error();
   }
+  // Generated code and `explain` call it by its name.
+  if (v.kind == V_DATA && !v.instr->text && op_info[v.instr->op].class != OPC_CONTROL) v.instr->text = node->name;
   declare(l, SYM_LET, node->name, node->name_span)->value = v;
 }
 
@@ -210,6 +212,11 @@ static void lower_if(Lower *l, const Node *node) {
       lower_statement(l, taken);
     else if (taken)
       lower_items(l, taken);
+    return;
+  }
+  if (in_index_place(l) || l->prelude) {
+    diag_error(l->diag, node->a->span, ERR_INDEX_ONLY,
+               "among the declarations only constants decide; `let x = if c { a } else { b };` chooses between values");
     return;
   }
   if (l->place == IN_REFERENCE) {

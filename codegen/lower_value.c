@@ -1,5 +1,6 @@
 // Values: their types in words, conversions, and the common dtype and shape of several.
 #include "codegen/lower_internal.h"
+#include "codegen/array.h"
 
 #include <math.h>
 #include <string.h>
@@ -59,6 +60,7 @@ const char *shape_text(Lower *l, const Type *type) {
 }
 
 const char *type_text(Lower *l, const Type *type) {
+  if (type->dtype == DT_COUNT) return "no value";
   const char *name = dtype_info[type->dtype].name;
   return type->rank == 0 ? name : arena_printf(l->arena, "%s%s", name, shape_text(l, type));
 }
@@ -184,7 +186,7 @@ Instr *constant_of(Lower *l, Value v, DType dtype, Span span) {
     report_misfit(l, v, dtype, span);
     return NULL;
   }
-  if (is_float(dtype)) return ir_const_float(l->k, l->frame->region, dtype, as_double(v), span);
+  if (is_float(dtype)) return ir_const_float(l->k, l->frame->region, dtype, dtype_round(dtype, as_double(v)), span);
   return ir_const_int(l->k, l->frame->region, dtype, v.ival, span);
 }
 
