@@ -9,8 +9,14 @@ Instr *cut_start(Lower *l, const Cut *cut, Span span) {
   return cut->first >= 0 ? ir_const_int(l->k, l->frame->region, DT_I64, cut->first, span) : cut->start;
 }
 
+static const char *extent_text(Lower *l, Dim dim) {
+  const char *text = dim_text(l, dim);
+  bool named = dim_is_const(dim) && (text[0] < '0' || text[0] > '9');
+  return named ? arena_printf(l->arena, "%s = %lld", text, (long long)dim) : text;
+}
+
 static void out_of_range(Lower *l, Span span, int64_t position, Dim dim) {
-  diag_error(l->diag, span, ERR_INDEX_RANGE, "index %lld is outside an axis of %s", (long long)position, dim_text(l, dim));
+  diag_error(l->diag, span, ERR_INDEX_RANGE, "index %lld is outside an axis of %s", (long long)position, extent_text(l, dim));
 }
 
 // A constant place on an axis, counted from the end when negative. `past`: the end itself is a place (of a slice).

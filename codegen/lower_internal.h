@@ -263,6 +263,7 @@ bool not_built(Lower *l, const Node *node);  // reports constructs that come lat
 Symbol *find_symbol(const Lower *l, const char *name);
 Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span);  // reports duplicates and hiding; never NULL
 void unknown_name(Lower *l, const char *name, Span span);
+bool same_but_case(const char *a, const char *b);
 const char *suggestion(Lower *l, const char *name, const char *const *names, int count);  // "; did you mean `x`?" or ""
 bool find_dtype(Lower *l, const char *name, Span span, DType *out, bool *reported);
 const char *symbol_kind_text(SymbolKind kind);

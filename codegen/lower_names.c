@@ -1,6 +1,7 @@
 // Names: scopes, hiding, and what to say of a name that is not there.
 #include "codegen/lower_internal.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static size_t name_bit(const Lower *l, const char *name) {
@@ -21,8 +22,16 @@ const char *symbol_kind_text(SymbolKind kind) {
   return text[kind];
 }
 
+bool same_but_case(const char *a, const char *b) {
+  for (; *a && tolower((unsigned char)*a) == tolower((unsigned char)*b); a++) b++;
+  return *a == *b;
+}
+
 const char *suggestion(Lower *l, const char *name, const char *const *names, int count) {
-  const char *close = closest_name(name, names, count);
+  const char *close = NULL;
+  for (int i = 0; i < count && !close; i++)
+    if (same_but_case(name, names[i])) close = names[i];
+  if (!close) close = closest_name(name, names, count);
   return close ? arena_printf(l->arena, "; did you mean `%s`?", close) : "";
 }
 

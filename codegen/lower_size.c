@@ -143,11 +143,6 @@ static void count_names(const Node *node, const char *name, int *count) {
   for (int i = 0; i < node->list2.count; i++) count_names(node->list2.at[i], name, count);
 }
 
-static bool same_but_case(const char *a, const char *b) {
-  for (; *a && tolower((unsigned char)*a) == tolower((unsigned char)*b); a++) b++;
-  return *a == *b;
-}
-
 static bool one_letter_apart(const char *a, const char *b) {
   size_t n = strlen(a), m = strlen(b), same = 0, tail = 0;
   size_t shorter = n < m ? n : m, longer = n < m ? m : n;
