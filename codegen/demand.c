@@ -58,7 +58,11 @@ static void through_store(Walk *w, const Instr *v) {
 // What is wanted along the contracted axis: terms that a pad made exactly zero in both operands need not be added.
 Demand contracted_demand(Gen *g, const Instr *dot) {
   DotShape shape = dot_shape(dot);
-  if (!shape.plain || shape.a->op != OP_LOAD || shape.b->op != OP_LOAD) return DEMAND_FULL;
+  if (!shape.plain) return DEMAND_FULL;
+  Demand masked = ends_in_zero(g, shape.a, shape.a_transposed ? 0 : 1);
+  if (!masked) masked = ends_in_zero(g, shape.b, shape.b_transposed ? 1 : 0);
+  if (masked) return masked;
+  if (shape.a->op != OP_LOAD || shape.b->op != OP_LOAD) return DEMAND_FULL;
   if (!ir_window_is_full(shape.a) || !ir_window_is_full(shape.b)) return DEMAND_FULL;
   const Ref *refs[2] = {shape.a->ref, shape.b->ref};
   for (int i = 0; i < 2; i++) {
@@ -106,7 +110,8 @@ static void through_value(Walk *w, const Instr *v) {
   for (int a = 0; a < v->nargs; a++)
     for (int i = 0; i < v->args[a]->type.rank; i++) {
       bool same = v->args[a]->type.rank == v->type.rank && !axis_moves(v, i);
-      need_axis(w, v->args[a], i, same ? val(v)->demand[i] : DEMAND_FULL);
+      Demand end = op_info[v->op].class == OPC_REDUCE && !same ? ends_in_identity(w->g, v, i) : NULL;
+      need_axis(w, v->args[a], i, same ? val(v)->demand[i] : end ? end : DEMAND_FULL);
     }
 }
 

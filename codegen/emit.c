@@ -32,6 +32,13 @@ static void note_users(Instr *v, void *context) {
     if (v->args[i]->note) LIST_PUSH(g->arena, &val(v->args[i])->users, v);
 }
 
+// What move.c and step.c call things of an operand by: no value may be called so.
+static void keep_operand_names(Gen *g, const Ref *ref) {
+  static const char *const endings[] = {"held", "key", "block", "stream", "slot"};
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) LIST_PUSH(g->arena, &g->kept, text(g, "%s_%s", ref->name, endings[i]));
+  for (int k = 0; k < ref->array.rank; k++) LIST_PUSH(g->arena, &g->kept, text(g, "%s_at%d", ref->name, k));
+}
+
 static void name_everything(Gen *g) {
   Kernel *k = g->k;
   g->size_name = NEW_ARRAY(g->arena, const char *, k->sizes.count + 1);
@@ -47,6 +54,8 @@ static void name_everything(Gen *g) {
     g->axis_name[i] = name;
     LIST_PUSH(g->arena, &g->kept, text(g, "n_%s", name));
   }
+  for (int i = 0; i < k->refs.count; i++)
+    if (ref_is_operand(k->refs.at[i])) keep_operand_names(g, k->refs.at[i]);
   const char *const inner[] = {"size", "a"};
   for (int i = 0; i < 2; i++) LIST_PUSH(g->arena, &g->kept, intern(inner[i]));
 }
@@ -62,6 +71,40 @@ static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *c, Buf *loops, B
   ir_walk(k->body, note_users, g);
   name_everything(g);
   return g;
+}
+
+static void forget_users(Instr *v, void *context) {
+  (void)context;
+  val(v)->users.count = 0;
+}
+
+static bool is_pure(const Instr *v) {
+  return has_result(v) && v->type.dtype != DT_COUNT && op_info[v->op].class != OPC_CONTROL;
+}
+
+static void remove_unused(Gen *g, Region *region) {
+  for (int i = region->instrs.count - 1; i >= 0; i--) {
+    Instr *v = region->instrs.at[i];
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) remove_unused(g, v->regions[r]);
+    if (!is_pure(v) || val(v)->users.count) continue;
+    for (int a = 0; a < v->nargs; a++) {
+      Val *arg = val(v->args[a]);
+      int kept = 0;
+      for (int u = 0; u < arg->users.count; u++)
+        if (arg->users.at[u] != v) arg->users.at[kept++] = arg->users.at[u];
+      arg->users.count = kept;
+    }
+    for (int j = i; j + 1 < region->instrs.count; j++) region->instrs.at[j] = region->instrs.at[j + 1];
+    region->instrs.count--;
+  }
+}
+
+// After masks were dropped: who uses what, and what nobody does.
+static void find_users_again(Gen *g) {
+  ir_walk(g->k->body, forget_users, NULL);
+  ir_walk(g->k->body, note_users, g);
+  remove_unused(g, g->k->body);
 }
 
 // ---- signature, tables
@@ -273,6 +316,8 @@ void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loo
   if (explain_text && !loops) loops = &own_loops;
   Gen *g = new_gen(k, options, &cell, loops, explain_text);
   find_demand(g);
+  drop_masks(g);
+  find_users_again(g);
   choose_forms(g);
   ref_buffers(g);
   find_fetches(g);

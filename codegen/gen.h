@@ -2,6 +2,7 @@
 //
 // Data flow of emit_kernel (emit.c):
 //   demand.c    which part of every value and ref anybody can see (edges need no work)
+//   tail.c      what masks leave: reductions and dots stop where their operands end in zeros
 //   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack into the layout `dot` wants
 //   schedule.c  each region as a list of groups: loops over rows that run a sequence of steps (column loops and dots)
 //   buffers.c   what is kept in the arena, and where
@@ -59,6 +60,9 @@ typedef struct {
 typedef struct {
   LIST(Instr *) users;
   Demand demand[MAX_RANK];
+  bool tail_known[MAX_RANK];
+  Demand tail[MAX_RANK];      // from here on along the axis, every element is tail_value: see tail.c
+  double tail_value[MAX_RANK];
   Region *region;
   int position;        // of the instruction among all of the kernel's, in program order
   // placed by schedule.c
@@ -150,6 +154,11 @@ void find_demand(Gen *g);
 Demand demand_join(Demand a, Demand b);
 Demand contracted_demand(Gen *g, const Instr *dot);            // along the axis a plain dot sums over
 bool index_in_range(Gen *g, const Ref *ref, int axis);         // is this squeezed index sure to lie in the array?
+
+// tail.c
+Demand ends_in_zero(Gen *g, const Instr *v, int axis);            // from where on along the axis it is zero; NULL: not known
+Demand ends_in_identity(Gen *g, const Instr *reduce, int axis);   // .. the operand of a reduction is its identity
+void drop_masks(Gen *g);                                          // those that are true wherever their value is wanted
 
 // forms.c
 void choose_forms(Gen *g);
