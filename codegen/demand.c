@@ -9,18 +9,41 @@
 
 const char DEMAND_FULL[] = "full";
 
-Demand demand_join(Demand a, Demand b) { return !a ? b : !b || a == b ? a : DEMAND_FULL; }
+const StripBound *strip_bound(Gen *g, Demand demand) {
+  for (int i = 0; i < g->bounds.count; i++)
+    if (g->bounds.at[i].name == demand) return &g->bounds.at[i];
+  return NULL;
+}
+
+Demand demand_outside(Gen *g, Demand demand) {
+  const StripBound *bound = strip_bound(g, demand);
+  return bound ? bound->base : demand;
+}
+
+static Demand demand_join(Gen *g, Demand a, Demand b) {
+  if (!a || !b || a == b) return a ? a : b;
+  a = demand_outside(g, a);
+  b = demand_outside(g, b);
+  return a == b ? a : DEMAND_FULL;
+}
 
 typedef struct { Gen *g; bool changed; } Walk;
 
 static void need(Walk *w, Demand *slot, Demand d) {
-  Demand joined = demand_join(*slot, d);
+  Demand joined = demand_join(w->g, *slot, d);
   if (joined == *slot) return;
   *slot = joined;
   w->changed = true;
 }
 
-static void need_axis(Walk *w, const Instr *v, int axis, Demand d) { need(w, &val(v)->demand[axis], d); }
+// Only loops over rows know the bounds of a strip.
+static bool runs_by_rows(const Instr *v) {
+  return v->type.rank == 2 && (op_is_elementwise(v->op) || v->op == OP_BROADCAST || (v->op == OP_DOT && dot_shape(v).plain));
+}
+
+static void need_axis(Walk *w, const Instr *v, int axis, Demand d) {
+  need(w, &val(v)->demand[axis], runs_by_rows(v) && axis == 1 ? d : demand_outside(w->g, d));
+}
 
 static void need_all(Walk *w, const Instr *v) {
   for (int i = 0; i < v->type.rank; i++) need_axis(w, v, i, DEMAND_FULL);
@@ -35,7 +58,7 @@ static bool covers(const Instr *v, int axis) {
 static void through_load(Walk *w, const Instr *v) {
   Demand *demand = w->g->refs[v->ref->id].demand;
   for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
-    need(w, &demand[k], covers(v, k) ? val(v)->demand[axis] : DEMAND_FULL);
+    need(w, &demand[k], covers(v, k) ? demand_outside(w->g, val(v)->demand[axis]) : DEMAND_FULL);
     if (!v->window.squeeze[k]) axis++;
   }
   for (int i = v->ref->type.rank; i < v->nargs; i++)
@@ -60,7 +83,8 @@ Demand contracted_demand(Gen *g, const Instr *dot) {
   DotShape shape = dot_shape(dot);
   if (!shape.plain) return DEMAND_FULL;
   Demand masked = ends_in_zero(g, shape.a, shape.a_transposed ? 0 : 1);
-  if (!masked) masked = ends_in_zero(g, shape.b, shape.b_transposed ? 1 : 0);
+  if (masked && shape.a_transposed) masked = demand_outside(g, masked);
+  if (!masked) masked = demand_outside(g, ends_in_zero(g, shape.b, shape.b_transposed ? 1 : 0));
   if (masked) return masked;
   if (shape.a->op != OP_LOAD || shape.b->op != OP_LOAD) return DEMAND_FULL;
   if (!ir_window_is_full(shape.a) || !ir_window_is_full(shape.b)) return DEMAND_FULL;

@@ -22,6 +22,10 @@ typedef struct Group Group;
 typedef const char *Demand;
 extern const char DEMAND_FULL[];
 
+// A mask such as `col <= row` leaves less of some rows than of others. Within a strip of rows [.., end) the columns that any
+// row wants are those below row_start + end - col_start (one less for `<`); `name` is a variable in the loop over strips.
+typedef struct { Demand name, base; const Instr *row_start, *col_start; bool inclusive; } StripBound;
+
 // ---- buffers in the arena
 
 typedef struct {
@@ -123,6 +127,7 @@ struct Gen {
   int lanes, panel;              // lanes of a vector; columns of a panel
   RefGen *refs;                  // by Ref.id
   LIST(Buffer *) buffers;
+  LIST(StripBound) bounds;
   LIST(NamedText) insides;       // distinct counts of elements inside an array -> variable
   LIST(const char *) taken;      // C names in use in the open scopes
   LIST(const char *) kept;       // .. in all of the function
@@ -151,7 +156,8 @@ int line_of(Gen *g, Span span);
 
 // demand.c
 void find_demand(Gen *g);
-Demand demand_join(Demand a, Demand b);
+const StripBound *strip_bound(Gen *g, Demand demand);          // NULL when it is none
+Demand demand_outside(Gen *g, Demand demand);                  // as known outside the loop over strips
 Demand contracted_demand(Gen *g, const Instr *dot);            // along the axis a plain dot sums over
 bool index_in_range(Gen *g, const Ref *ref, int axis);         // is this squeezed index sure to lie in the array?
 

@@ -332,12 +332,18 @@ static Matrix result_place(Gen *g, const Step *step, const char *row) {
   return (Matrix){at, info->buffer->stride[0]};
 }
 
+// Extent of the axis a plain dot sums over.
+static Dim dot_depth(const Instr *dot) {
+  DotShape s = dot_shape(dot);
+  return s.b->type.dim[s.b_transposed];
+}
+
 static void emit_dot(Gen *g, const Group *group, const Step *step, const char *row, const char *rows) {
   const Instr *dot = step->dot;
   DotShape s = dot_shape(dot);
   DType element = dot_element(dot);
   Matrix a = left_operand(g, dot, group, row), c = result_place(g, step, row);
-  Dim k = s.b->type.dim[s.b_transposed];
+  Dim k = dot_depth(dot);
   const char *panels = val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name, *depth = panel_depth(g, element, val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k);
   const char *along = demand_text(g, contracted_demand(g, dot), k);
   if (element == DT_I16) {
@@ -356,6 +362,26 @@ static const char *open_row_loop(Gen *g, const char *from, const char *to) {
   const char *row = unique_name(g, "row");
   open_block(g, "for (int64_t %s = %s; %s < %s; %s++)", row, from, row, to, row);
   return row;
+}
+
+// How many columns the rows before `end` want, for the masks that tell rows apart.
+static void declare_bounds(Context *x, const char *end) {
+  Gen *g = x->g;
+  for (int i = 0; i < g->bounds.count; i++) {
+    const StripBound *b = &g->bounds.at[i];
+    Dim columns = 0;
+    bool used = false;
+    for (int s = 0; s < x->group->steps.count; s++) {
+      const Step *step = &x->group->steps.at[s];
+      bool along = step->dot && contracted_demand(g, step->dot) == b->name;
+      if (step->demand != b->name && !along) continue;
+      used = true;
+      columns = step->demand == b->name ? step->columns : dot_depth(step->dot);
+    }
+    if (!used) continue;
+    const char *from = b->row_start ? text(g, "%s + ", scalar_text(g, b->row_start)) : "", *start = b->col_start ? text(g, " - %s", scalar_text(g, b->col_start)) : "";
+    line(g, "const int64_t %s = pk_idx_clamp(%s%s%s%s, 0, %s);", b->name, from, end, start, b->inclusive ? "" : " - 1", demand_text(g, b->base, columns));
+  }
 }
 
 static void emit_runs(Context *x, const char *first, const char *end, const char *count) {
@@ -383,12 +409,14 @@ static void emit_strips(Context *x) {
   const char *rows = demand_text(g, group->lead_demand[0], group->lead[0]);
   int64_t n;
   if (!group->strip || (is_number(rows, &n) && n <= group->strip)) {
+    declare_bounds(x, rows);
     emit_runs(x, "0", rows, rows);
     return;
   }
   const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end");
   open_block(g, "for (int64_t %s = 0; %s < %s; %s += %d)", first, first, rows, first, group->strip);
   line(g, "const int64_t %s = pk_idx_min(%s + %d, %s);", end, first, group->strip, rows);
+  declare_bounds(x, end);
   emit_runs(x, first, end, text(g, "%s - %s", end, first));
   close_block(g);
 }
@@ -410,6 +438,7 @@ static void emit_plain_rows(Context *x) {
     line(g, "{");
     g->indent++;
   }
+  if (group->leads) declare_bounds(x, text(g, "%s + 1", x->index[group->leads - 1]));
   emit_run(x, 0, 0, group->steps.count);
   for (int i = 0; i < (opened ? opened : 1); i++) close_block(g);
 }

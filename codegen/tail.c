@@ -90,10 +90,55 @@ static Demand bound_of(Gen *g, const Instr *mask, int axis) {
   return NULL;
 }
 
-static Demand bound_of_all(Gen *g, const Instr *mask, int axis) {
+// ---- masks that compare columns with rows
+
+// Is v = iota along `axis`, or start + iota? `start` is NULL for a plain iota.
+static bool is_affine(const Instr *v, int axis, const Instr **start) {
+  *start = NULL;
+  v = strip_casts(v);
+  if (v->op == OP_IOTA) return v->ival == axis;
+  if (v->op != OP_ADD) return false;
+  for (int i = 0; i < 2; i++)
+    if (is_iota(v->args[i], axis) && (*start = splat_of(v->args[1 - i]))) return true;
+  return false;
+}
+
+static Demand new_strip_bound(Gen *g, StripBound bound) {
+  for (int i = 0; i < g->bounds.count; i++) {
+    const StripBound *b = &g->bounds.at[i];
+    if (b->base == bound.base && b->row_start == bound.row_start && b->col_start == bound.col_start && b->inclusive == bound.inclusive) return b->name;
+  }
+  bound.name = lasting_name(g, "wanted");
+  LIST_PUSH(g->arena, &g->bounds, bound);
+  return bound.name;
+}
+
+// `col <= row` and the like: where the last row of a strip ends.
+static Demand strip_bound_of(Gen *g, const Instr *mask, int axis, Demand base) {
+  bool less = mask->op == OP_LT || mask->op == OP_LE, greater = mask->op == OP_GT || mask->op == OP_GE;
+  if ((!less && !greater) || mask->type.rank != 2 || axis != 1) return NULL;
+  StripBound bound = {.base = base, .inclusive = mask->op == OP_LE || mask->op == OP_GE};
+  const Instr *columns = mask->args[less ? 0 : 1], *rows = mask->args[less ? 1 : 0];
+  if (!is_affine(columns, 1, &bound.col_start) || !is_affine(rows, 0, &bound.row_start)) return NULL;
+  return new_strip_bound(g, bound);
+}
+
+static Demand first_strip_bound(Gen *g, const Instr *mask, int axis, Demand base) {
+  if (mask->op != OP_AND) return strip_bound_of(g, mask, axis, base);
+  Demand first = first_strip_bound(g, mask->args[0], axis, base);
+  return first ? first : first_strip_bound(g, mask->args[1], axis, base);
+}
+
+static Demand first_bound(Gen *g, const Instr *mask, int axis) {
   if (mask->op != OP_AND) return bound_of(g, mask, axis);
-  Demand first = bound_of_all(g, mask->args[0], axis);
-  return first ? first : bound_of_all(g, mask->args[1], axis);
+  Demand first = first_bound(g, mask->args[0], axis);
+  return first ? first : first_bound(g, mask->args[1], axis);
+}
+
+// The count along the axis past which some part of the mask is false.
+static Demand bound_of_all(Gen *g, const Instr *mask, int axis) {
+  Demand end = first_bound(g, mask, axis), strip = first_strip_bound(g, mask, axis, end ? end : DEMAND_FULL);
+  return strip ? strip : end;
 }
 
 // ---- tails
@@ -182,7 +227,7 @@ static Instr *mask_left(Gen *g, const Instr *select, Instr *mask) {
   }
   for (int axis = 0; axis < select->type.rank; axis++) {
     Demand bound = bound_of(g, mask, axis);
-    if (bound && val(select)->demand[axis] == bound) return NULL;
+    if (bound && demand_outside(g, val(select)->demand[axis]) == bound) return NULL;
   }
   return mask;
 }
