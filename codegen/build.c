@@ -147,7 +147,7 @@ static const char *compile(Arena *arena, Command *command) {
   Buf output = {0}, errors = {0};
   add_word(arena, command, NULL);
   const char *const *words = (const char *const *)command->at;
-  int status = run_child(words, -1, &output, &errors);
+  int status = run_child(words, -1, 0, &output, &errors);
   const char *wrong = NULL;
   if (status < 0)
     wrong = arena_printf(arena, "cannot run the C compiler %s: %s", words[0], strerror(errno));
@@ -169,7 +169,7 @@ static const char *compiler_version(Arena *arena, const char *cc, const char **v
     const char *texts[] = {cc, "--version"};
     const char *const *words = split_words(arena, texts, 2);
     Buf output = {0}, errors = {0};
-    int status = run_child(words, -1, &output, &errors);
+    int status = run_child(words, -1, 0, &output, &errors);
     if (status < 0) return arena_printf(arena, "cannot run the C compiler %s: %s", words[0], strerror(errno));
     if (status != 0) return arena_printf(arena, "the C compiler %s does not work: `%s --version` fails", cc, cc);
     known_command = intern(cc);

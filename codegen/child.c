@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { COLLECT_MOST = 1 << 22 };  // bytes of output kept; the rest is read and dropped
@@ -36,13 +37,25 @@ static NORETURN void become(const char *const *words, int keep, int out, int err
   _exit(put == sizeof failed ? 127 : 126);
 }
 
-// Reads both pipes until both are closed.
-static void collect(int out, int err, Buf *output, Buf *errors) {
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// Reads both pipes until both are closed; false when the time is over first.
+static bool collect(int out, int err, double seconds, Buf *output, Buf *errors) {
+  double end = now() + seconds;
   struct pollfd polls[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
   Buf *bufs[2] = {output, errors};
   char block[1 << 14];
   while (polls[0].fd >= 0 || polls[1].fd >= 0) {
-    if (poll(polls, 2, -1) < 0 && errno != EINTR) return;
+    double left = end - now();
+    if (seconds > 0 && left <= 0) return false;
+    if (poll(polls, 2, seconds > 0 ? (int)(left * 1000) + 1 : -1) < 0) {
+      if (errno == EINTR) continue;
+      return true;
+    }
     for (int i = 0; i < 2; i++) {
       if (polls[i].fd < 0 || !polls[i].revents) continue;
       ssize_t got = read(polls[i].fd, block, sizeof block);
@@ -50,6 +63,7 @@ static void collect(int out, int err, Buf *output, Buf *errors) {
       if (got == 0 || (got < 0 && errno != EINTR)) polls[i].fd = -1;
     }
   }
+  return true;
 }
 
 static void close_pair(int pair[2]) {
@@ -62,7 +76,7 @@ static void close_end(int *end) {
   *end = -1;
 }
 
-int run_child(const char *const *words, int keep, Buf *output, Buf *errors) {
+int run_child(const char *const *words, int keep, double seconds, Buf *output, Buf *errors) {
   int out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1}, failed = 0, status = -1;
   bool ok = pipe2(report, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 && (!errors || pipe2(err, O_CLOEXEC) == 0);
   pid_t pid = ok ? fork() : -1;
@@ -72,7 +86,8 @@ int run_child(const char *const *words, int keep, Buf *output, Buf *errors) {
   close_end(&err[1]);
   close_end(&report[1]);
   if (pid > 0) {
-    collect(out[0], err[0], output, errors);
+    bool in_time = collect(out[0], err[0], seconds, output, errors);
+    if (!in_time) kill(pid, SIGKILL);
     int why;
     if (read(report[0], &why, sizeof why) == sizeof why) failed = why;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}

@@ -101,7 +101,7 @@ Tolerance tolerance_of(Kernel *k, const int64_t *sizes, DType output) {
   if (!meaning.inexact && meaning.roundings <= 1 && !body.inexact) return t;
   t.longest = meaning.longest > 0 ? meaning.longest : 1;
   double narrow = fmax(spacing(output) > 0x1p-23 ? spacing(output) : 0, fmax(body.narrow, meaning.narrow));
-  t.relative = 0x1p-23 * (16 + 1.25 * sqrt((double)t.longest)) + 2.5 * narrow;
+  t.relative = 0x1p-23 * fmax(64, 1.3 * sqrt((double)t.longest)) + 2.5 * narrow;
   t.reason = narrow > 0 ? "bf16 or f16 rounding" : "f32 rounding";
   return t;
 }

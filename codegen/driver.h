@@ -59,6 +59,7 @@ enum {
 int options_read(Options *options, const Verb *verb, int count, char **words);
 // One NAME=VALUE or option of a test directive; false with a message in the arena.
 void options_init(Options *options, Arena *arena);
+int options_threads(const Options *options);       // --threads, else $PK_THREADS, else 1
 bool parse_int(const char *text, int64_t *value);  // decimal, whole text
 
 // Wrong usage: message to standard error, returns USAGE_ERROR.
@@ -79,6 +80,8 @@ typedef struct {
 
 bool program_read(Program *program, const Options *options, Arena *arena, const char *path);  // false: unreadable (errno)
 bool program_has_static(const Program *program, const char *name);
+// Every NAME=VALUE names a static (or, with `sizes`, a size or an operand): NULL, or what is wrong.
+const char *program_check_names(const Program *program, const Options *options, bool sizes);
 // -D and the STATIC=VALUE among the arguments.
 const StaticSetting *program_settings(const Program *program, const Options *options, int *count);
 // After program_read, which collects syntax errors in diag. False when there are errors in diag.
@@ -178,8 +181,9 @@ const char *support_path(Arena *arena, const char *name);
 // ---- child.c
 
 // Runs words[0] (looked up in PATH), with the file descriptor `keep` (or -1) inherited, standard output and, when `errors` is
-// not NULL, standard error collected. Returns the wait status, or -1 with errno when it could not be started.
-int run_child(const char *const *words, int keep, Buf *output, Buf *errors);
+// not NULL, standard error collected; killed after `seconds`, if that is not 0. Returns the wait status, or -1 with errno when it
+// could not be started (ETIMEDOUT: when it was killed).
+int run_child(const char *const *words, int keep, double seconds, Buf *output, Buf *errors);
 const char *const *split_words(Arena *arena, const char *const *texts, int count);  // at spaces; NULL-terminated
 
 // ---- execute.c: a built program on data
@@ -205,8 +209,8 @@ void dataset_close(Dataset *data);
 typedef struct {
   const char *mode;
   int threads;
-  bool naive, progress, quiet;  // quiet: what the kernel prints is dropped
-  double min_time, max_time;
+  bool naive, progress, quiet;         // quiet: what the kernel prints is dropped
+  double min_time, max_time, timeout;  // seconds; 0: none given
   int64_t vmem_limit;
 } ExecuteOptions;
 void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data, const ExecuteOptions *options,

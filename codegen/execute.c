@@ -84,7 +84,7 @@ void execute(Arena *arena, const char *program, const Binding *binding, const Da
   for (int i = 0; split[i]; i++) LIST_PUSH(arena, &argv, split[i]);
   LIST_PUSH(arena, &argv, NULL);
   Buf output = {0}, errors = {0};
-  int status = run_child((const char *const *)argv.at, data->fd, &output, options->quiet ? &errors : NULL);
+  int status = run_child((const char *const *)argv.at, data->fd, options->timeout, &output, options->quiet ? &errors : NULL);
   buf_free(&errors);
   outcome->output = (Buf){arena_strndup(arena, output.length ? output.text : "", output.length), output.length, output.length};
   buf_free(&output);

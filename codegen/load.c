@@ -53,6 +53,24 @@ bool program_has_static(const Program *program, const char *name) {
   return false;
 }
 
+static bool names_a_size(const Program *program, const char *name) {
+  const Kernel *k = program->kernel;
+  for (int i = 0; i < k->sizes.count; i++)
+    if (strcmp(k->sizes.at[i].name, name) == 0) return true;
+  for (int i = 0; i < k->inputs; i++)
+    if (strcmp(k->refs.at[i]->name, name) == 0) return true;
+  return false;
+}
+
+const char *program_check_names(const Program *program, const Options *options, bool sizes) {
+  for (int i = 0; i < options->arguments.count; i++) {
+    const char *name = options->arguments.at[i].name;
+    if (program_has_static(program, name) || (sizes && names_a_size(program, name))) continue;
+    return arena_printf(program->arena, "%s is no static%s of %s", name, sizes ? ", size or input" : "", program->kernel->name);
+  }
+  return NULL;
+}
+
 const StaticSetting *program_settings(const Program *program, const Options *options, int *count) {
   LIST(StaticSetting) settings = {0};
   for (int i = 0; i < options->settings.count; i++) LIST_PUSH(program->arena, &settings, options->settings.at[i]);

@@ -11,11 +11,7 @@
 #define PKC_VERSION "unknown"
 #endif
 
-enum {
-  TAKES_KERNEL = VERB_COMPILE | VERB_CHECK | VERB_RUN | VERB_BENCH | VERB_EXPLAIN | VERB_LATER,
-  BUILDS = VERB_RUN | VERB_BENCH | VERB_TEST,
-  ALL_VERBS = -1
-};
+enum { MOST_THREADS = 1024, BUILDS = VERB_RUN | VERB_BENCH | VERB_TEST, ALL_VERBS = -1 };
 
 typedef enum {
   OPTION_STATIC,
@@ -49,17 +45,15 @@ typedef struct {
 } OptionRow;
 
 static const OptionRow option_rows[] = {
-    {"-D", "NAME=VALUE", (unsigned)TAKES_KERNEL, OPTION_STATIC, "set a static (KERNEL.NAME=VALUE: of one kernel of several)"},
-    {"-k", "KERNEL", (unsigned)TAKES_KERNEL, OPTION_KERNEL, "which kernel of the file"},
+    {"-D", "NAME=VALUE", (unsigned)ALL_VERBS, OPTION_STATIC, "set a static (KERNEL.NAME=VALUE: of one kernel of several)"},
+    {"-k", "KERNEL", (unsigned)ALL_VERBS, OPTION_KERNEL, "which kernel of the file"},
     {"-o", "FILE", VERB_COMPILE | VERB_FMT, OPTION_OUTPUT, "where the result goes; - is standard output"},
     {"-o", "OPERAND=FILE.npy", VERB_RUN, OPTION_OUTPUT, "write an operand after the run"},
     {"-d", "LETTERS", VERB_COMPILE, OPTION_DUMP, "print intermediate stages (see below)"},
     {"--emit", "KIND", VERB_COMPILE, OPTION_EMIT, "print instead of writing files: c, h, naive, ast, ir, loops"},
     {"--dma", "literal", VERB_COMPILE | VERB_RUN | VERB_BENCH, OPTION_DMA, "carry out every logical DMA by the runtime's engine"},
-    {"--target", "TARGET", (unsigned)ALL_VERBS & ~(unsigned)VERB_FMT, OPTION_TARGET,
-     "shape the text for native (default) or one of the targets below"},
-    {"--threads", "N", VERB_RUN | VERB_BENCH | VERB_LATER, OPTION_THREADS,
-     "threads for parallel grid axes (default $PK_THREADS, else 1)"},
+    {"--target", "TARGET", (unsigned)ALL_VERBS, OPTION_TARGET, "shape the text for native (default) or one of the targets below"},
+    {"--threads", "N", (unsigned)ALL_VERBS, OPTION_THREADS, "threads for parallel grid axes (default $PK_THREADS, else 1)"},
     {"--vmem-limit", "BYTES", VERB_RUN | VERB_BENCH, OPTION_VMEM,
      "VMEM a launch may hold (default $PK_VMEM_LIMIT, the kernel's own, or 128 MiB)"},
     {"--no-naive", NULL, VERB_BENCH, OPTION_NO_NAIVE, "do not time (or compare with) the naive reference"},
@@ -215,6 +209,13 @@ static const char *read_target(Options *options, const char *value) {
   return options->target ? NULL : "names an unknown target";
 }
 
+int options_threads(const Options *options) {
+  const char *text = getenv("PK_THREADS");
+  int64_t count;
+  if (options->threads > 0) return options->threads;
+  return text && parse_int(text, &count) && count >= 1 && count <= MOST_THREADS ? (int)count : 1;
+}
+
 static const char *read_count(const char *value, int64_t most, int64_t *count) {
   return parse_int(value, count) && *count >= 1 && *count <= most ? NULL : "wants a positive number";
 }
@@ -245,7 +246,7 @@ static const char *apply_option(Options *options, const Verb *verb, const Option
       options->literal_dma = true;
       return one_of(value, dma);
     case OPTION_THREADS:
-      wrong = read_count(value, 1024, &count);
+      wrong = read_count(value, MOST_THREADS, &count);
       options->threads = (int)count;
       return wrong;
     case OPTION_VMEM:

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TEST_SECONDS = 120 };  // a compiled kernel that takes longer hangs
+
 // One way of compiling a kernel.
 typedef struct {
   const char *name, *cc;
@@ -90,7 +92,8 @@ static const char *run_variant(TestFile *test, const Options *options, const Var
   BuildFlags flags = {.cc = variant->cc, .flags = variant->flags, .naive_flags = variant->naive ? variant->flags : NULL};
   wrong = session_open(&session, &own, &flags);
   if (!wrong) {
-    ExecuteOptions how = {.mode = "run", .threads = options->threads, .naive = session.naive, .quiet = true};
+    ExecuteOptions how = {
+        .mode = "run", .threads = options->threads, .naive = session.naive, .quiet = true, .timeout = TEST_SECONDS};
     execute(test->arena, session.program, &session.binding, &session.data, &how, &session.outcome);
     wrong = session.outcome.message;
   }
@@ -190,7 +193,8 @@ const char *test_refusal(TestFile *test, const Directive *directive) {
   if (!binding->placed || check_memory(test->arena, binding->total_bytes)) return binding->refusal ? NULL : "too large to run";
   wrong = session_open(&session, &options, &(BuildFlags){.flags = target_flags(options.target)});
   if (!wrong) {
-    ExecuteOptions how = {.mode = "run", .threads = options.threads, .vmem_limit = options.vmem_limit, .quiet = true};
+    ExecuteOptions how = {
+        .mode = "run", .threads = options.threads, .vmem_limit = options.vmem_limit, .quiet = true, .timeout = TEST_SECONDS};
     execute(test->arena, session.program, binding, &session.data, &how, &session.outcome);
     const Outcome *o = &session.outcome;
     if (!o->message)

@@ -94,6 +94,11 @@ bool test_options(TestFile *test, const Directive *directive, Options *options) 
   }
   options_init(options, test->arena);
   options->no_cache = test->options->no_cache;
+  options->target = test->options->target;
+  options->kernel = test->options->kernel;
+  options->threads = test->options->threads;
+  for (int i = 0; i < test->options->settings.count; i++)
+    LIST_PUSH(test->arena, &options->settings, test->options->settings.at[i]);
   if (options_read(options, verb_find("run"), list.count, list.at) == DONE && options->files.count == 1) return true;
   test_fail(test, directive, "the directive is malformed");
   return false;

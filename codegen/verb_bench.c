@@ -14,13 +14,6 @@ typedef struct {
   Comparison worst;
 } Figures;
 
-static int thread_count(const Options *options) {
-  const char *text = getenv("PK_THREADS");
-  int64_t count;
-  if (options->threads > 0) return options->threads;
-  return text && parse_int(text, &count) && count >= 1 && count <= 1024 ? (int)count : 1;
-}
-
 static double operand_bytes(const Binding *binding) {
   double bytes = 0;
   int64_t count;
@@ -63,7 +56,7 @@ static void put_string(Buf *out, const char *text) {
 
 static void put_number(Buf *out, const char *key, double value) {
   if (isfinite(value))
-    buf_printf(out, ",\"%s\":%.6g", key, value);
+    buf_printf(out, ",\"%s\":%.10g", key, value);
   else
     buf_printf(out, ",\"%s\":null", key);
 }
@@ -133,7 +126,7 @@ static void print_table(const Options *options, const Binding *binding, const Fi
 }
 
 static int measure(Options *options, Session *session, const char *path) {
-  Figures f = {.ok = true, .threads = thread_count(options), .naive = session->naive};
+  Figures f = {.ok = true, .threads = options_threads(options), .naive = session->naive};
   ExecuteOptions how = {.mode = "bench",
                         .threads = f.threads,
                         .naive = session->naive,

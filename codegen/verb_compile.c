@@ -95,10 +95,8 @@ int verb_compile(Options *options) {
   int status = program_load(&program, options, path);
   if (program.file && wants(options, 'a', "ast")) print_tree(program.file);
   if (status != DONE) return status;
-  for (int i = 0; i < options->arguments.count; i++) {
-    const char *name = options->arguments.at[i].name;
-    if (!program_has_static(&program, name)) return user_error("%s: %s is no static of %s", path, name, program.kernel->name);
-  }
+  const char *wrong = program_check_names(&program, options, false);
+  if (wrong) return user_error("%s: %s", path, wrong);
   if (wants(options, 'i', "ir")) print_stage(ir_print, program.kernel);
   if (wants(options, 'n', "naive")) print_naive(program.kernel);
   bool stop = options->emit && strspn(options->emit, "chl") == 0;  // ast, ir, naive

@@ -35,5 +35,7 @@ int verb_explain(Options *options) {
   if (path[0] == 'E' && strlen(path) == 5 && strspn(path + 1, "0123456789") == 4) return explain_code(path);
   Program program;
   int status = program_load(&program, options, path);
-  return status == DONE ? explain_kernel(options, &program) : status;
+  if (status != DONE) return status;
+  const char *wrong = program_check_names(&program, options, true);
+  return wrong ? user_error("%s: %s", path, wrong) : explain_kernel(options, &program);
 }

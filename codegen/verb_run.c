@@ -61,7 +61,7 @@ int verb_run(Options *options) {
   if (wrong) status = user_error("%s: %s", path, wrong);
   if (status == DONE) {
     ExecuteOptions execute_options = {
-        .mode = "run", .threads = options->threads, .naive = session.naive, .vmem_limit = options->vmem_limit};
+        .mode = "run", .threads = options_threads(options), .naive = session.naive, .vmem_limit = options->vmem_limit};
     execute(options->arena, session.program, &session.binding, &session.data, &execute_options, &session.outcome);
     status = session_status(&session, path);
   }
