@@ -44,11 +44,11 @@ enum {
 
 /* The most rows that keep several sums each, as registers allow: gcc orders several steps of separate multiply and add by sum. */
 #if PK_PART_BYTES == 64 || (PK_HAS_FMA && defined(__aarch64__))
-#define PK_DOT_FEW 3
+#define PK_DOT_SPLIT 3
 #elif PK_HAS_FMA
-#define PK_DOT_FEW 1
+#define PK_DOT_SPLIT 1
 #else
-#define PK_DOT_FEW 0
+#define PK_DOT_SPLIT 0
 #endif
 
 #define PK_DOT_INLINE static inline __attribute__((always_inline, unused))

@@ -1,0 +1,130 @@
+// flags: -march=native
+/* The products of dot_few.h against loops, on all kinds of edges and at every width. Operands are allocated to the byte, so that
+ * a sanitizer sees what is touched beside them. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <pk/half.h>
+#include <pk/dot_few.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef ONE_WIDTH
+#include "widths.h"
+#endif
+
+static int passed, failed;
+
+typedef struct {
+  int64_t rows, cols, k, lda, ldb, ldc;
+  int mode;
+  bool turned;
+} product;
+
+static void expect(bool holds, const char *what, const product *p) {
+  if (holds) {
+    passed++;
+  } else if (failed++ < 20) {
+    printf("test_dot_few: %d bytes: %s%s of %lld x %lld x %lld, mode %d\n", PK_VEC_BYTES, what, p->turned ? " turned" : "",
+           (long long)p->rows, (long long)p->cols, (long long)p->k, p->mode);
+  }
+}
+
+static uint32_t random_bits(void) {
+  static uint64_t state = 1;
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(state >> 32);
+}
+
+static void *allocate(int64_t bytes) {
+  void *p = malloc(bytes > 0 ? (size_t)bytes : 1);
+  if (!p) abort();
+  return p;
+}
+
+/* Small integers, whose sums are exact in any order and in halves. */
+static float *random_floats(int64_t n) {
+  float *p = allocate(4 * n);
+  for (int64_t i = 0; i < n; i++) p[i] = (float)(random_bits() % 31) - 15;
+  return p;
+}
+
+static uint16_t *narrow(const float *from, int64_t n, uint16_t (*to)(float)) {
+  uint16_t *p = allocate(2 * n);
+  for (int64_t i = 0; i < n; i++) p[i] = to(from[i]);
+  return p;
+}
+
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+static void multiply(const product *p, const float *a, const float *b, float *c) {
+  for (int64_t r = 0; r < p->rows; r++)
+    for (int64_t n = 0; n < p->cols; n++) {
+      float sum = 0;
+      for (int64_t k = 0; k < p->k; k++) sum += a[r * p->lda + k] * b[p->turned ? n * p->ldb + k : k * p->ldb + n];
+      c[r * p->ldc + n] = sum + (p->mode == PK_DOT_ADD ? c[r * p->ldc + n] : 0);
+    }
+}
+
+/* Columns past the last panel stay; those past the last column are the kernel's. */
+static bool same(const product *p, const float *c, const float *wanted) {
+  for (int64_t r = 0; r < p->rows; r++)
+    for (int64_t n = 0; n < p->ldc; n++)
+      if ((n < p->cols || n >= round_up(p->cols, PK_DOT_NR)) && c[r * p->ldc + n] != wanted[r * p->ldc + n]) return false;
+  return true;
+}
+
+static void test_product(const product *p) {
+  const int64_t lines = p->turned ? p->cols : p->k, line = p->turned ? p->k : p->cols,
+                size = lines && line ? (lines - 1) * p->ldb + line : 0;
+  float *a = random_floats(p->rows ? (p->rows - 1) * p->lda + p->k : 0), *b = random_floats(size);
+  uint16_t *b16 = narrow(b, size, pk_bf16_from_f32), *f16 = narrow(b, size, pk_f16_from_f32);
+  const int64_t bytes = 4 * p->rows * p->ldc;
+  float *before = random_floats(p->rows * p->ldc), *wanted = allocate(bytes), *c = allocate(bytes);
+  memcpy(wanted, before, (size_t)bytes);
+  multiply(p, a, b, wanted);
+#define TEST(T, from)                                                                                                   \
+  memcpy(c, before, (size_t)bytes);                                                                                     \
+  (p->turned ? pk_dot_few_t_##T : pk_dot_few_##T)(p->rows, p->cols, a, p->lda, from, p->ldb, p->k, c, p->ldc, p->mode); \
+  expect(same(p, c, wanted), #T, p);
+  TEST(f32, b)
+  TEST(bf16, b16)
+  TEST(f16, f16)
+  free(a), free(b), free(b16), free(f16), free(before), free(wanted), free(c);
+}
+
+static void test_products(int64_t rows, int64_t cols, int64_t k) {
+  for (int i = 0; i < 8; i++) {
+    const bool turned = i & 1, apart = i & 2;
+    const int64_t inner = turned ? k : cols;
+    const product p = {.rows = rows,
+                       .cols = cols,
+                       .k = k,
+                       .lda = k + (apart ? 3 : 0),
+                       .ldb = inner + (apart ? 5 : 0),
+                       .ldc = round_up(cols, PK_DOT_NR) + (apart ? 7 : 0),
+                       .mode = i & 4 ? PK_DOT_ADD : PK_DOT_SET,
+                       .turned = turned};
+    test_product(&p);
+  }
+}
+
+int main(void) {
+  static const int64_t depths[] = {0, 1, 2, PK_LANES - 1, PK_LANES, PK_LANES + 1, 7, 8, 9, 2 * PK_LANES + 17};
+  static const int64_t columns[] = {
+      0, 1, 2, 3, PK_LANES - 1, PK_LANES, PK_LANES + 1, PK_DOT_NR - 1, PK_DOT_NR, 3 * PK_DOT_NR - 2};
+  for (int64_t rows = 0; rows <= PK_DOT_FEW + 1; rows++)
+    for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+      for (size_t w = 0; w < sizeof columns / sizeof *columns; w++) test_products(rows, columns[w], depths[d]);
+  test_products(2 * PK_DOT_FEW + 3, 70, 40);
+  test_products(1, 512, 128);
+  test_products(1, 64, 512);
+  test_products(3, 300, 301);
+#ifndef ONE_WIDTH
+  run_widths(__FILE__, &passed, &failed);
+#endif
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}
