@@ -218,18 +218,35 @@ static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType elem
   return buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), element, 2, dims, group->strip ? "a strip of rows" : "one row");
 }
 
-// A vector computed from another that is read for the last time in the same step can take its place in memory.
+// Is a kept vector read after v is computed? What is computed again where it is used reads it there.
+static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
+  for (int i = 0; i < val(kept)->users.count; i++) {
+    const Instr *user = val(kept)->users.at[i];
+    const Val *info = val(user);
+    if (is_transparent(user) || feeds_only_dots(user) || (info->recompute && info->group == group)) {
+      if (read_after(group, user, v)) return true;
+      continue;
+    }
+    if (info->group != group || (is_row_scalar(user) && op_info[user->op].class != OPC_REDUCE)) return true;
+    if (info->step > val(v)->step || (info->step == val(v)->step && info->position > val(v)->position)) return true;
+  }
+  return false;
+}
+
+// A vector computed from another that is read for the last time by it can take its place in memory.
 static Buffer *reusable(const Group *group, const Instr *v, const Instr *user, DType element) {
   for (int i = 0; i < user->nargs; i++) {
     const Instr *arg = user->args[i];
+    while (arg->op == OP_BROADCAST && type_same_shape(&arg->type, &arg->args[0]->type)) arg = arg->args[0];  // a mask that was dropped
     const Val *info = val(arg);
     if (info->group != group || !type_same_shape(&arg->type, &v->type)) continue;
     if (info->buffer && info->row_local && info->buffer->element == element) {
       Wants w = {.last_step = -1};
       want_users(&w, arg, arg, false);
-      if (!w.whole && w.last_step <= val(v)->step) return info->buffer;
+      if (!w.whole && !read_after(group, arg, v)) return info->buffer;
     }
-    Buffer *further = info->buffer || info->recompute || info->step != val(v)->step ? NULL : reusable(group, v, arg, element);
+    bool here = !info->buffer && (info->recompute || info->step == val(v)->step);
+    Buffer *further = here ? reusable(group, v, arg, element) : NULL;
     if (further) return further;
   }
   return NULL;

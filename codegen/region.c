@@ -1,5 +1,6 @@
 // A region as C: its groups in order, and control flow.
 #include "codegen/gen.h"
+#include "codegen/loop_text.h"
 
 #include <string.h>
 
@@ -138,46 +139,17 @@ static void emit_control(Gen *g, Instr *v) {
   }
 }
 
-static void print_steps(Gen *g, const Group *group, int depth) {
-  for (int s = 0; s < group->steps.count; s++) {
-    const Step *step = &group->steps.at[s];
-    if (step->kind == STEP_COLUMNS && !step->members.count) continue;
-    buf_printf(g->loops, "%*s%s to %s:", depth * 2 + 2, "", step->kind == STEP_DOT ? "dot" : "columns", demand_text(g, step->demand, step->columns));
-    if (step->dot) buf_printf(g->loops, " %%%d%s", step->dot->id, step->into ? " added into its ref" : "");
-    for (int m = 0; m < step->members.count; m++) {
-      const Instr *v = step->members.at[m];
-      const char *kept = !val(v)->buffer ? "" : val(v)->row_local ? " kept for the row" : " kept";
-      buf_printf(g->loops, "%s %%%d %s%s", m ? "," : "", v->id, op_info[v->op].name, val(v)->recompute ? " again where used" : kept);
-    }
-    buf_putc(g->loops, '\n');
-  }
-}
-
-static void print_group(Gen *g, const Group *group, int depth) {
-  if (!g->loops) return;
-  if (group->kind != GROUP_ROWS) {
-    buf_printf(g->loops, "%*s%s %%%d %s\n", depth * 2, "", group->kind == GROUP_GENERIC ? "elements" : group->kind == GROUP_SCALAR ? "scalar" : "control",
-               group->instr->id, op_info[group->instr->op].name);
-    return;
-  }
-  buf_printf(g->loops, "%*srows", depth * 2, "");
-  for (int i = 0; i < group->leads; i++) buf_printf(g->loops, " to %s", demand_text(g, group->lead_demand[i], group->lead[i]));
-  if (group->strip) buf_printf(g->loops, " in strips of %d", group->strip);
-  buf_puts(g->loops, ":\n");
-  for (int i = 0; i < group->scalars.count; i++)
-    buf_printf(g->loops, "%*sonce a row after step %d: %%%d %s\n", depth * 2 + 2, "", val(group->scalars.at[i])->after, group->scalars.at[i]->id,
-               op_info[group->scalars.at[i]->op].name);
-  print_steps(g, group, depth);
-}
-
 void emit_region(Gen *g, Region *region) {
   for (int i = 0; i < g->k->refs.count; i++)
-    if (g->refs[i].fetch_at == region) emit_fetch(g, &g->refs[i]);
+    if (g->refs[i].fetch_at == region) {
+      print_fetch(g, &g->refs[i]);
+      emit_fetch(g, &g->refs[i]);
+    }
   Schedule *s = schedule_region(g, region);
   place_values(g, s);
   for (int i = 0; i < s->groups.count; i++) {
     Group *group = s->groups.at[i];
-    print_group(g, group, g->indent);
+    print_group(g, group);
     if (group->kind == GROUP_ROWS) emit_rows(g, group);
     else if (group->kind == GROUP_GENERIC) emit_generic(g, group->instr);
     else if (group->kind == GROUP_SCALAR) emit_scalar(g, group->instr);
