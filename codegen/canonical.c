@@ -1,5 +1,5 @@
 // Operations brought to the forms that the generator has loops for.
-#include "codegen/ir.h"
+#include "codegen/gen.h"
 #include "codegen/pass.h"
 
 typedef struct { Kernel *k; Region *out; } Rewriter;
@@ -32,6 +32,37 @@ static void split_dot(Rewriter *w, Instr *v) {
   Type type = v->type;
   type.dtype = sums;
   become(v, OP_CAST, copy_before(w, v, type));
+}
+
+static Instr *with_dtype(Rewriter *w, const Instr *like, Instr *v, DType dtype) {
+  Type type = v->type;
+  type.dtype = dtype;
+  return v->type.dtype == dtype ? v : before(w, like, OP_CAST, type, v);
+}
+
+static Instr *transposed(Rewriter *w, const Instr *like, Instr *v) {
+  Type type = v->type;
+  type.dim[0] = v->type.dim[1];
+  type.dim[1] = v->type.dim[0];
+  Instr *t = before(w, like, OP_TRANSPOSE, type, v);
+  t->ints[0] = 1;
+  return t;
+}
+
+// [M, K] x [K, 1]: a sum over rows, one column is no panel.
+static void dot_of_column(Rewriter *w, Instr *v) {
+  DotShape s = dot_shape(v);
+  if (!s.matrices || v->type.dim[1] != 1) return;
+  Instr *a = s.a_transposed ? transposed(w, v, s.a) : s.a, *row = s.b;
+  Type flat = s.b->type;
+  flat.dim[0] = 1;
+  flat.dim[1] = s.b->type.dim[s.b_transposed];
+  if (!s.b_transposed) row = before(w, v, OP_RESHAPE, flat, row);
+  a = with_dtype(w, v, a, v->type.dtype);
+  row = before(w, v, OP_BROADCAST, a->type, with_dtype(w, v, row, v->type.dtype));
+  Instr *terms = ir_add(w->k, w->out, OP_MUL, a->type, v->span, 2, a, row);
+  become(v, OP_REDUCE_SUM, terms);
+  v->ival = 2;
 }
 
 static bool is_half(DType t) { return t == DT_BF16 || t == DT_F16; }
@@ -69,7 +100,15 @@ static void split_reduce(Rewriter *w, Instr *v) {
 
 static void rewrite(Rewriter *w, Instr *v) {
   bool sums = v->op == OP_REDUCE_SUM || v->op == OP_REDUCE_PROD || v->op == OP_CUMSUM || v->op == OP_CUMPROD;
-  if (v->op == OP_DOT) split_dot(w, v);
+  if (v->op == OP_DOT) {
+    split_dot(w, v);
+    Instr *dot = v->op == OP_DOT ? v : v->args[0];
+    if (dot != v) w->out->instrs.count--;
+    dot_of_column(w, dot);
+    if (dot != v) ir_append(w->k, w->out, dot);
+    return;
+  }
+  if (v->op == OP_RESHAPE && v->type.rank > 0 && v->args[0]->type.rank == 0) become(v, OP_BROADCAST, v->args[0]);
   if (sums && is_half(v->type.dtype)) {
     widen(w, v);
     Instr *sum = v->args[0];

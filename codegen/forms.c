@@ -38,7 +38,8 @@ DotShape dot_shape(const Instr *v) {
   if (a[1 - m] != b[1 - n] || a[1 - m] == out[0] || a[1 - m] == out[1]) return s;
   s.a_transposed = m == 1;
   s.b_transposed = n == 0;
-  s.plain = true;
+  s.matrices = true;
+  s.plain = v->type.dim[1] != 1;
   s.a = (Instr *)(uintptr_t)skip_transpose(s.a, &s.a_transposed);
   s.b = (Instr *)(uintptr_t)skip_transpose(s.b, &s.b_transposed);
   return s;

@@ -168,8 +168,9 @@ void drop_masks(Gen *g);                                          // those that 
 
 // forms.c
 void choose_forms(Gen *g);
-typedef struct { Instr *a, *b; bool a_transposed, b_transposed; bool plain; } DotShape;
-DotShape dot_shape(const Instr *dot);      // plain: [M, K] x [K, N] up to transposed operands
+// matrices: [M, K] x [K, N], operands perhaps transposed; plain: one that the micro-kernel takes.
+typedef struct { Instr *a, *b; bool a_transposed, b_transposed, matrices, plain; } DotShape;
+DotShape dot_shape(const Instr *dot);
 DType dot_element(const Instr *dot);       // how operands are stored for the micro-kernel: F32, I16 or I32
 
 // schedule.c
