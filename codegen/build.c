@@ -40,7 +40,16 @@ const char *support_path(Arena *arena, const char *name) {
   return NULL;
 }
 
+// $PKC_RUNNER (qemu-aarch64, say) runs what a cross compiler makes; $PKC_LIBRARY is the libpkrt.a that goes with it.
+const char *runner(void) {
+  const char *text = getenv("PKC_RUNNER");
+  return text && *text ? text : NULL;
+}
+
+const char *naive_target_flags(void) { return runner() ? "" : "-march=native"; }
+
 const char *target_flags(const Target *target) {
+  if (runner()) return target->cc_flags;
   const Target *native = target_find("native");
   bool foreign = *target->cc_prefix && *native->cc_flags && strcmp(target->name, native->name) != 0 &&
                  strncmp(target->name, native->name, 6) != 0;
@@ -293,6 +302,8 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
 
 static const char *find_support(Arena *arena, Support *support) {
   *support = (Support){support_path(arena, "include"), support_path(arena, "libpkrt.a"), support_path(arena, "runtime")};
+  const char *library = getenv("PKC_LIBRARY");
+  if (library && *library) support->library = library;
   if (support->include && support->library && support->runtime) return NULL;
   return arena_printf(arena, "pkc's own %s not found beside %s: is the installation complete?",
                       !support->include   ? "headers (pk/rt.h) were"

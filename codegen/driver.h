@@ -175,6 +175,8 @@ typedef struct {
 const char *build_program(Arena *arena, const BuildJob *job, bool *temporary, const char **message);
 void build_discard(const char *program);
 const char *target_flags(const Target *target);  // for compiling on this machine
+const char *naive_target_flags(void);
+const char *runner(void);  // $PKC_RUNNER: runs the programs of a cross compiler; NULL when there is none
 // A path of pkc's own files ("include", "libpkrt.a", "harness.c"), found relative to the executable; NULL when it is not there.
 const char *support_path(Arena *arena, const char *name);
 

@@ -77,11 +77,12 @@ void execute(Arena *arena, const char *program, const Binding *binding, const Da
   *outcome = (Outcome){0};
   Buf words = {0};
   put_arguments(&words, binding, data, options);
-  const char *texts[] = {program, words.text};
-  const char *const *split = split_words(arena, texts + 1, 1);
+  const char *run_by = runner(), *arguments = words.text;
+  const char *const *front = split_words(arena, &run_by, 1), *const *back = split_words(arena, &arguments, 1);
   LIST(const char *) argv = {0};
+  for (int i = 0; front[i]; i++) LIST_PUSH(arena, &argv, front[i]);
   LIST_PUSH(arena, &argv, program);
-  for (int i = 0; split[i]; i++) LIST_PUSH(arena, &argv, split[i]);
+  for (int i = 0; back[i]; i++) LIST_PUSH(arena, &argv, back[i]);
   LIST_PUSH(arena, &argv, NULL);
   Buf output = {0}, errors = {0};
   int status = run_child((const char *const *)argv.at, data->fd, options->timeout, &output, options->quiet ? &errors : NULL);
@@ -90,7 +91,7 @@ void execute(Arena *arena, const char *program, const Binding *binding, const Da
   buf_free(&output);
   buf_free(&words);
   if (status < 0)
-    outcome->message = arena_printf(arena, "cannot run %s: %s", program, strerror(errno));
+    outcome->message = arena_printf(arena, "cannot run %s: %s", argv.at[0], strerror(errno));
   else if (WIFSIGNALED(status)) {
     outcome->crashed = true;
     outcome->message = signal_text(arena, WTERMSIG(status));

@@ -154,7 +154,7 @@ int verb_bench(Options *options) {
   const char *path = options->files.at[0];
   int status = bind_or_report(&session.binding, options, true);
   if (status != DONE) return status;
-  BuildFlags flags = {.flags = target_flags(options->target), .naive_flags = options->no_naive ? NULL : "-march=native"};
+  BuildFlags flags = {.flags = target_flags(options->target), .naive_flags = options->no_naive ? NULL : naive_target_flags()};
   const char *wrong = session_open(&session, options, &flags);
   status = wrong ? user_error("%s: %s", path, wrong) : measure(options, &session, path);
   session_close(&session);

@@ -56,7 +56,8 @@ int verb_run(Options *options) {
   Kernel *k = session.binding.program.kernel;
   double work = k->reference ? reference_flops(k, session.binding.sizes) : 0;
   BuildFlags flags = {.flags = target_flags(options->target)};
-  if (work <= reference_work_most) flags.naive_flags = "-march=native -DPK_NAIVE_FLOAT=double";
+  if (work <= reference_work_most)
+    flags.naive_flags = arena_printf(options->arena, "%s -DPK_NAIVE_FLOAT=double", naive_target_flags());
   const char *wrong = session_open(&session, options, &flags);
   if (wrong) status = user_error("%s: %s", path, wrong);
   if (status == DONE) {

@@ -40,6 +40,15 @@ done
 for d in tests/cases/*/ kernels; do
   [ -n "$(ls "$d"/*.pk 2>/dev/null)" ] && group "${d%/}" "$PKC" test "${d%/}"
 done
+# The same cases by another compiler, and for another architecture under qemu.
+if [ "$(basename "${CC:-cc}")" != clang ] && command -v clang >/dev/null; then
+  group "clang tests/cases/kernels" env PKC_TEST_CC=clang "$PKC" test tests/cases/kernels
+fi
+if [ "$(uname -m)" != aarch64 ] && [ -z "${PKC_CFLAGS:-}" ] && command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
+  group "aarch64 runtime" ${MAKE:-make} -s BUILD=build/aarch64 CC=aarch64-linux-gnu-gcc build/aarch64/libpkrt.a
+  group "aarch64 tests/cases/kernels" env CC=aarch64-linux-gnu-gcc PKC_RUNNER=qemu-aarch64 PKC_CFLAGS=-static \
+    PKC_LIBRARY=build/aarch64/libpkrt.a "$PKC" test --target aarch64 tests/cases/kernels
+fi
 for t in tests/*.py; do
   [ -e "$t" ] && group "${t%.py}" "${PYTHON:-python3}" "$t"
 done
