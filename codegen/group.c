@@ -207,6 +207,48 @@ static const char *turn_length(Context *x, const Step *step, const char *column)
   return text(g, "%s += %s ? %d : %s", column, column, g->lanes, first);
 }
 
+// ---- rows read more than once: while a row is worked on, the next one comes into L2
+
+static bool passes_twice(const Group *group) {
+  int passes = 0;
+  for (int s = 0; s < group->steps.count; s++) passes += group->steps.at[s].members.count > 0;
+  return passes > 1 && group->leads > 0 && !group->has_dot;
+}
+
+static void prefetch_loads(Context *x, const Instr *v, const Instr **seen, int *count) {
+  enum { MOST = 8 };
+  if (v->op == OP_BROADCAST && is_transparent(v)) {
+    if (v->type.rank == v->args[0]->type.rank && v->type.dim[x->group->leads - 1] == v->args[0]->type.dim[x->group->leads - 1])
+      prefetch_loads(x, v->args[0], seen, count);
+    return;
+  }
+  Place p;
+  bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank == x->group->leads + 1 && !is_row_scalar(v) && ir_window_is_full(v) &&
+             x->g->refs[v->ref->id].form == FORM_DIRECT;
+  if (!row || *count == MOST || !place_of(x->g, v, &p)) return;
+  for (int i = 0; i < *count; i++)
+    if (seen[i]->ref == v->ref) return;
+  seen[(*count)++] = v;
+  const char *at[MAX_RANK];
+  memcpy(at, x->index, sizeof at);
+  at[x->group->leads - 1] = text(x->g, "(%s + 1)", at[x->group->leads - 1]);
+  line(x->g, "pk_prefetch_l2(%s);", address(x, &p, v->type.rank, at));
+}
+
+static void prefetch_next_row(Context *x, const Step *step, const char *column) {
+  const Instr *seen[8];
+  int count = 0;
+  if (!passes_twice(x->group) || strcmp(x->index[x->group->leads - 1], "0") == 0) return;
+  for (int s = 0; s < x->group->steps.count; s++)
+    if (x->group->steps.at[s].members.count) {
+      if (&x->group->steps.at[s] != step) return;
+      break;
+    }
+  x->index[x->group->leads] = column;
+  for (int m = 0; m < step->members.count; m++)
+    for (int a = 0; a < step->members.at[m]->nargs; a++) prefetch_loads(x, step->members.at[m]->args[a], seen, &count);
+}
+
 static void emit_column_step(Context *x, const Step *step) {
   Gen *g = x->g;
   if (step->members.count == 0) return;
@@ -225,9 +267,11 @@ static void emit_column_step(Context *x, const Step *step) {
       const char *turn_name = unique_name(g, "u"), *here = text(g, "%s + %s * %d", column, turn_name, g->lanes);
       line(g, "PK_UNROLL");
       open_block(g, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, REDUCE_SUMS, turn_name);
+      prefetch_next_row(x, step, here);
       emit_members(x, step, &sums, turn_name, here, NULL);
       close_block(g);
     } else {
+      prefetch_next_row(x, step, column);
       emit_members(x, step, &sums, "0", column, NULL);
     }
     close_block(g);

@@ -100,6 +100,9 @@ static inline void pk_put_f32(float *to, pk_f32v v, bool stream) {
   else pk_store_f32(to, v);
 }
 
+/* A hint: a line of the next row, for the second-level cache. */
+static inline void pk_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
+
 /* ---- sorting one line of elements */
 
 /* Integers in the order of the floats; NaN comes last either way. */
