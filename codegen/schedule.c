@@ -471,6 +471,8 @@ static bool is_generic(const Instr *v) {
 static void mark_forced(Region *region) {
   for (int i = region->instrs.count - 1; i >= 0; i--) {
     Instr *v = region->instrs.at[i];
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) mark_forced(v->regions[r]);
     bool to_scalar = v->type.rank == 0 && (v->op == OP_RESHAPE || op_info[v->op].class == OPC_REDUCE || op_info[v->op].class == OPC_ARGREDUCE || v->op == OP_DOT);
     if (is_generic(v) || v->op == OP_YIELD || to_scalar)
       for (int a = 0; a < v->nargs; a++) force(v->args[a]);
@@ -478,7 +480,7 @@ static void mark_forced(Region *region) {
       force(dot_shape(v).a);
       force(dot_shape(v).b);
     }
-    if (v->op == OP_RESHAPE && is_transparent(v)) {
+    if (v->type.rank > 0 && unit_reshape(v)) {
       Instr *from = v->args[0];
       bool turns_rows_to_lanes = from->op == OP_LOAD && is_row_scalar(from) && !is_row_scalar(v);
       if (turns_rows_to_lanes) val(from)->snapshot = true;
