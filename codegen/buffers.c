@@ -16,9 +16,13 @@ enum {
 
 // ---- shapes in memory
 
-static const char *row_length(Gen *g, DType element, Dim columns) {
+static const char *extent_with_room(Gen *g, Dim d, int64_t at_least) {
+  return at_least ? text(g, "pk_idx_max(%s, %lld)", extent_text(g, d), (long long)at_least) : extent_text(g, d);
+}
+
+static const char *row_length(Gen *g, DType element, Dim columns, int64_t at_least) {
   int64_t to = dtype_bytes(element) >= 4 ? g->panel : g->lanes * 2;
-  if (!dim_is_const(columns)) return round_up_text(g, extent_text(g, columns), to);
+  if (!dim_is_const(columns)) return round_up_text(g, extent_with_room(g, columns, at_least), to);
   int64_t padded = (columns + to - 1) / to * to;
   if (columns > 1 && padded * dtype_bytes(element) % ROW_ALIAS == 0) padded += g->lanes;
   return text(g, "%lld", (long long)(columns == 1 ? 1 : padded));
@@ -32,7 +36,7 @@ static const char *bytes_text(Gen *g, const char *a, const char *b) {
   return *end_a || *end_b ? text(g, "pk_sat_mul(%s, %s)", a, b) : mul_text(g, a, b);
 }
 
-Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose) {
+Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least, const char *purpose) {
   Buffer *b = NEW(g->arena, Buffer);
   b->name = lasting_name(g, base);
   b->element = element;
@@ -41,7 +45,7 @@ Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim 
   const char *stride = "1";
   b->bytes = text(g, "%d", dtype_bytes(element));
   for (int i = rank - 1; i >= 0; i--) {
-    const char *extent = i == rank - 1 ? row_length(g, element, dims[i]) : extent_text(g, dims[i]);
+    const char *extent = i == rank - 1 ? row_length(g, element, dims[i], at_least[i]) : extent_with_room(g, dims[i], at_least[i]);
     b->dim[i] = dims[i];
     b->stride[i] = stride;
     stride = mul_text(g, extent, stride);
@@ -49,6 +53,11 @@ Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim 
   }
   LIST_PUSH(g->arena, &g->buffers, b);
   return b;
+}
+
+Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose) {
+  static const int64_t none[MAX_RANK] = {0};
+  return buffer_with_room(g, base, element, rank, dims, none, purpose);
 }
 
 // ---- operands and scratch
@@ -107,7 +116,7 @@ static void input_buffer(Gen *g, RefGen *r) {
     }
     r->buffer = buffer_new(g, base, r->element, 2, dims, "rows for dot");
   } else {
-    r->buffer = buffer_new(g, base, r->element, ref->type.rank, dims, "block");
+    r->buffer = buffer_with_room(g, base, r->element, ref->type.rank, dims, r->at_least, "block");
   }
   if (!g->options->literal_dma) r->revisits = revisited_blocks(g, ref);
   if (r->revisits) r->buffer->slots = lasting_name(g, text(g, "%s_slots", ref->name));
@@ -124,7 +133,7 @@ void ref_buffers(Gen *g) {
       continue;
     }
     if (ref->role == REF_INPUT) input_buffer(g, r);
-    else r->buffer = buffer_new(g, ref->name, r->element, ref->type.rank, ref->type.dim, ref->role == REF_OUTPUT ? "block" : ref->role == REF_VAR ? "variable" : "scratch");
+    else r->buffer = buffer_with_room(g, ref->name, r->element, ref->type.rank, ref->type.dim, r->at_least, ref->role == REF_OUTPUT ? "block" : ref->role == REF_VAR ? "variable" : "scratch");
     r->name = ref->role == REF_INPUT ? lasting_name(g, ref->name) : r->buffer->name;
     if (r->form != FORM_PANELS) memcpy(r->stride, r->buffer->stride, sizeof r->stride);
   }

@@ -96,6 +96,21 @@ static bool partial_where_it_overhangs(const RefGen *r, const Instr *v) {
   return false;
 }
 
+static void note_window_length(RefGen *r, const Instr *v) {
+  for (int k = 0; k < r->ref->type.rank; k++) {
+    Dim size = v->window.squeeze[k] ? 1 : v->window.size[k];
+    if (dim_is_const(r->ref->type.dim[k]) || !dim_is_const(size) || size == 0) continue;
+    int64_t length = (size - 1) * v->window.stride[k] + 1;
+    if (length > r->at_least[k]) r->at_least[k] = length;
+  }
+}
+
+static bool has_long_window(const RefGen *r) {
+  for (int k = 0; k < r->ref->type.rank; k++)
+    if (r->at_least[k]) return true;
+  return false;
+}
+
 typedef struct { Gen *g; Uses *uses; } UseWalk;
 
 static void note_use(Instr *v, void *context) {
@@ -103,6 +118,7 @@ static void note_use(Instr *v, void *context) {
   if (v->op != OP_LOAD && v->op != OP_STORE) return;
   Uses *u = &w->uses[v->ref->id];
   RefGen *r = &w->g->refs[v->ref->id];
+  note_window_length(r, v);
   if (v->op == OP_STORE) {
     u->stores++;
     r->stored = true;
@@ -127,6 +143,7 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   const Ref *ref = r->ref;
   if (g->options->literal_dma) return "--dma=literal";
   if (ref->at != AT_BLOCK) return "its blocks start at elements, which may lie before the array";
+  if (has_long_window(r)) return "a window of it may be longer than it is";
   if (!squeezed_in_range(g, ref)) return "its squeezed index is not known to be in range";
   if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0) return "its last axis is squeezed: rows are not contiguous";
   if (ref->alias) return "it shares memory with another operand";

@@ -56,6 +56,7 @@ typedef struct {
   Buffer *buffer;                // NULL for DIRECT
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
+  int64_t at_least[MAX_RANK];    // a window of constant size may be longer than its run-time axis: room for it
   const char *revisits;          // C expression: blocks that come back, when there are any
 } RefGen;
 
@@ -184,6 +185,7 @@ bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack befo
 
 // buffers.c
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose);
+Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least, const char *purpose);
 void place_values(Gen *g, Schedule *s);    // which members of the groups need memory
 Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, const char *purpose);
 const char *panel_depth(Gen *g, DType element, Demand demand, Dim k);

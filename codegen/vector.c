@@ -24,7 +24,7 @@ const char *start_text(Gen *g, const Instr *access, int axis) {
     return text(g, "%lld", (long long)start->ival);
   const char *room = size == 1 ? text(g, "%s - 1", extent_text(g, extent))
                                : text(g, "%s - (%s - 1) * %lld - 1", extent_text(g, extent), extent_text(g, size), (long long)stride);
-  return text(g, "pk_idx_clamp(%s, 0, %s)", scalar_text(g, start), room);
+  return text(g, "pk_start(%s, %s)", scalar_text(g, start), room);
 }
 
 static void place_of_access(Gen *g, const Instr *v, Place *p) {

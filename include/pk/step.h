@@ -14,6 +14,9 @@ static inline int64_t pk_inside(int64_t dim, int64_t start, int64_t block) {
   return start < 0 || start >= dim ? 0 : dim - start < block ? dim - start : block;
 }
 
+/* The start of a window, clamped so that the window lies inside its ref: `room` is the last start that does. */
+static inline int64_t pk_start(int64_t start, int64_t room) { return start < 0 || room <= 0 ? 0 : start > room ? room : start; }
+
 /* ---- elements of 64-bit index arithmetic */
 
 static inline int64_t pks_load_i64(const int64_t *p) { return *p; }
