@@ -58,7 +58,7 @@ static const char *taken_index(Gen *g, const Instr *v, const char *const *at, Di
   const char *inner[MAX_RANK];
   memcpy(inner, at, sizeof inner);
   if (v->op == OP_TAKE) inner[0] = at[v->ival];
-  return text(g, "pk_idx_clamp((int64_t)%s, 0, %s - 1)", read(g, v->args[1], inner), extent_text(g, extent));
+  return text(g, "pk_start((int64_t)%s, %s - 1)", read(g, v->args[1], inner), extent_text(g, extent));
 }
 
 static void index_of_move(Gen *g, const Instr *v, const char *const *at, const char **from) {
@@ -213,8 +213,15 @@ static void emit_arg_reduce(Gen *g, Instr *v) {
   memcpy(at, loops.at, sizeof at);
   at[axis] = "0";
   DType t = from->type.dtype;
+  Dim extent = from->type.dim[axis];
+  const char *n = extent_text(g, extent);
   line(g, "int64_t %s = 0;", best);
-  line(g, "%s %s = %s;", scalar_type(t), value, read(g, from, at));
+  if (dim_is_const(extent)) {
+    line(g, "%s %s = %s;", scalar_type(t), value, read(g, from, at));
+  } else {
+    line(g, "if (%s == 0) pk_fail(worker, \"line %d: %s over an axis of no elements\");", n, line_of(g, v->span), op_info[v->op].name);
+    line(g, "%s %s = %s > 0 ? %s : 0;", scalar_type(t), value, n, read(g, from, at));
+  }
   at[axis] = k;
   open_block(g, "for (int64_t %s = 1; %s < %s; %s++)", k, k, extent_text(g, from->type.dim[axis]), k);
   const char *here = unique_name(g, "here"), *sign = v->op == OP_ARGMAX ? ">" : "<";
