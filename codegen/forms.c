@@ -168,6 +168,31 @@ static bool rows_are_whole(const Ref *ref) {
   return dim_is_const(ref->array.dim[last]) && ref->array.dim[last] == ref->block[last];
 }
 
+// ---- dots of few rows read their right operand where it lies, if all they want of it is there
+
+typedef struct { Gen *g; const Ref *ref; Demand rows; Dim extent; int dots; bool same; } RowSearch;
+
+static void note_rows(Instr *v, void *context) {
+  RowSearch *search = context;
+  if (v->op != OP_DOT || !dot_shape(v).plain || dot_shape(v).b->op != OP_LOAD || dot_shape(v).b->ref != search->ref) return;
+  Demand rows = demand_outside(search->g, val(v)->demand[0]);
+  if (search->dots++ && (rows != search->rows || v->type.dim[0] != search->extent)) search->same = false;
+  search->rows = rows;
+  search->extent = v->type.dim[0];
+}
+
+static const char *few_rows(Gen *g, const RefGen *r) {
+  RowSearch search = {.g = g, .ref = r->ref, .same = true};
+  if (r->element != DT_F32 || !is_float(r->ref->array.dtype)) return NULL;
+  for (int k = 0; k < r->ref->type.rank; k++)
+    if (r->inside[k] != DEMAND_FULL && r->demand[k] != r->inside[k]) return NULL;
+  ir_walk(g->k->body, note_rows, &search);
+  enum { FEW = 8 };  // PK_DOT_FEW
+  if (!search.dots || !search.same) return NULL;
+  bool many = search.rows == DEMAND_FULL && dim_is_const(search.extent) && search.extent > FEW;
+  return many ? NULL : demand_text(g, search.rows, search.extent);
+}
+
 static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   const Ref *ref = r->ref;
   const char *not_direct = why_not_direct(g, r, u);
@@ -179,6 +204,7 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
     r->element = u->element;
     r->transposed = u->transposed == 1;
     r->why = r->transposed ? "right operand of dot, transposed on the way" : "right operand of dot";
+    r->few_rows = few_rows(g, r);
   } else if (dot_only && u->left && (not_direct || u->transposed == 1 || u->element != r->element || !rows_are_whole(ref))) {
     r->form = FORM_ROWS;
     r->why = u->element != r->element ? "left operand of dot, widened on the way"

@@ -56,6 +56,7 @@ typedef struct {
   Buffer *buffer;                // NULL for DIRECT
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
+  const char *few_rows;          // PANELS: C expression of the rows its dots have; a few rows read it in place. NULL: always packed
   int64_t at_least[MAX_RANK];    // a window of constant size may be longer than its run-time axis: room for it
   const char *revisits;          // C expression: blocks that come back, when there are any
 } RefGen;
@@ -251,6 +252,7 @@ void emit_position(Gen *g, RefGen *r, Buf *setup);   // where this step's block 
 void emit_fetch(Gen *g, RefGen *r);
 void emit_turn(Gen *g, RefGen *r);                    // an output's block is written back when another takes its place
 void emit_last_writeback(Gen *g, RefGen *r);
+const char *few_operand(Gen *g, const RefGen *r);     // of dots of few rows: pointer and stride of rows in HBM
 const char *pk_dtype_name(DType t);
 
 // explain.c

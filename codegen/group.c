@@ -396,8 +396,17 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
   }
   bool cast = element != DT_F32 && dot->type.dtype != DT_I32;
   line(g, "/* line %d: dot%s */", line_of(g, dot->span), step->into ? ", added in place" : "");
+  const RefGen *b = s.b->op == OP_LOAD && !val(dot)->panels ? &g->refs[s.b->ref->id] : NULL;
+  if (b && b->few_rows) {
+    line(g, "if (%s_few)", b->ref->name);
+    line(g, "  pk_dot_few%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", s.b_transposed ? "_t" : "", dtype_info[b->ref->array.dtype].name, rows,
+         demand_text(g, step->demand, step->columns), a.pointer, a.stride, few_operand(g, b), along, c.pointer, c.stride, step->into ? "PK_DOT_ADD" : "PK_DOT_SET");
+    line(g, "else");
+    g->indent++;
+  }
   line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, %s);", dot_kind(element), rows, demand_text(g, step->demand, step->columns), a.pointer, a.stride, panels,
        depth, along, cast ? "(int32_t *)" : "", c.pointer, c.stride, step->into ? "PK_DOT_ADD" : "PK_DOT_SET");
+  if (b && b->few_rows) g->indent--;
 }
 
 // ---- the group

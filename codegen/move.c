@@ -115,23 +115,42 @@ static const char *block_text(Gen *g, const RefGen *r) {
   return text(g, "(pk_block){%d, {%s}, {%s}, {%s}}", ref->array.rank, starts, blocks, strides);
 }
 
-static const char *inside_text(Gen *g, const RefGen *r, int axis) {
-  const char *n = demand_text(g, r->inside[axis], r->ref->type.dim[axis]);
+// Is a squeezed index outside the array? "" when it cannot be.
+static const char *outside_text(Gen *g, const RefGen *r) {
   const char *outside = "";
   for (int k = 0; k < r->ref->array.rank; k++) {
     if (!r->ref->squeeze[k] || index_in_range(g, r->ref, k)) continue;
     outside = text(g, "%s%s%s < 0 || %s >= %s", outside, *outside ? " || " : "", at_text(g, r, k), at_text(g, r, k), extent_text(g, r->ref->array.dim[k]));
   }
+  return outside;
+}
+
+static const char *inside_text(Gen *g, const RefGen *r, int axis) {
+  const char *n = demand_text(g, r->inside[axis], r->ref->type.dim[axis]), *outside = outside_text(g, r);
   return *outside ? text(g, "%s ? 0 : %s", outside, n) : n;
 }
 
+static const char *hbm_row_stride(Gen *g, const Ref *ref) {
+  int row = ref->array.rank - 2;
+  while (row >= 0 && ref->squeeze[row]) row--;
+  return text(g, "%s.stride[%d]", array_text(g, ref), row);
+}
+
+static void emit_few(Gen *g, const RefGen *r) {
+  const Ref *ref = r->ref;
+  const char *outside = outside_text(g, r), *type = ctype(ref->array.dtype);
+  line(g, "const bool %s_few = %s <= PK_DOT_FEW%s;", ref->name, r->few_rows, *outside ? text(g, " && !(%s)", outside) : "");
+  line(g, "const %s *const %s_hbm = %s;", type, ref->name, hbm_pointer(g, r));
+}
+
+const char *few_operand(Gen *g, const RefGen *r) { return text(g, "%s_hbm, %s", r->ref->name, hbm_row_stride(g, r->ref)); }
+
 static void emit_pack(Gen *g, RefGen *r) {
   const Ref *ref = r->ref;
-  int k_axis = r->transposed, other = 1 - k_axis, hbm_row = ref->array.rank - 2;
-  while (hbm_row >= 0 && ref->squeeze[hbm_row]) hbm_row--;
+  int k_axis = r->transposed, other = 1 - k_axis;
   const char *t = strcmp(dtype_info[ref->array.dtype].name, "u32") == 0 ? "i32" : ref->array.dtype == DT_BOOL ? "u8" : dtype_info[ref->array.dtype].name;
   const char *pad = ref->has_pad ? const_text(g, ref->pad) : "0", *source = hbm_pointer(g, r);
-  const char *ld = text(g, "%s.stride[%d]", array_text(g, ref), hbm_row), *cast = ref->array.dtype == DT_U32 ? "(const int32_t *)" : "";
+  const char *ld = hbm_row_stride(g, ref), *cast = ref->array.dtype == DT_U32 ? "(const int32_t *)" : "";
   if (ref->has_pad && ref->array.dtype == DT_BOOL) pad = ref->pad->ival ? "1" : "0";
   if (r->form == FORM_PANELS)
     line(g, "pk_pack_panels%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, panel_depth(g, r->element, r->demand[k_axis], ref->type.dim[k_axis]), cast, source, ld,
@@ -158,7 +177,8 @@ void emit_fetch(Gen *g, RefGen *r) {
     close_block(g);
     return;
   }
-  open_block(g, "if (pk_turn_to(%s, %s))", tag_at, fold_indices(g, r, "pk_key"));
+  if (r->few_rows) emit_few(g, r);
+  open_block(g, "if (%spk_turn_to(%s, %s))", r->few_rows ? text(g, "!%s_few && ", ref->name) : "", tag_at, fold_indices(g, r, "pk_key"));
   emit_pack(g, r);
   close_block(g);
 }
