@@ -176,9 +176,12 @@ static void explain_inside(Gen *g, const char *name) {
 }
 
 static void explain_edges(Gen *g) {
-  if (!g->insides.count) return;
-  explain(g, "\nEdges: how much of a block lies inside its array; loops stop there");
+  if (!g->insides.count && !g->bounds.count) return;
+  explain(g, "\nEdges: how much of a block lies inside its array, or is left by a mask; loops stop there");
   for (int i = 0; i < g->insides.count; i++) explain_inside(g, g->insides.at[i].name);
+  for (int i = 0; i < g->bounds.count; i++)
+    explain(g, "  %-12s columns up to the last that a strip of rows wants: a mask compares columns with rows",
+            g->bounds.at[i].name);
 }
 
 static void explain_loops(Gen *g) {
