@@ -1,0 +1,238 @@
+"""The table of cases: which kernel at which sizes, what a peer is asked for the same result, and the goal.
+
+A goal is the best peer's time divided by ours. An odd case also names its round neighbour: sizes of the same kernel that the time
+per unit of work is compared with.
+
+Peers' expressions see the operands, sizes and statics by name. Torch and NumPy write into the output, which is there beforehand;
+for JAX an expression is the jitted function of all inputs. A pair is (statements that are run once before, expression).
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Kernel:
+    flops: str  # operations of the arithmetic that bounds it; "0": only memory does
+    terms: str  # of its longest float reduction, for the tolerance
+    peers: dict
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    kernel: str
+    sizes: dict
+    goal: float = None
+    statics: dict = field(default_factory=dict)
+    round: dict = None  # sizes of the round neighbour
+    round_statics: dict = None
+    peers: dict = None  # in place of the kernel's
+    counted: bool = True  # in the geometric mean
+    note: str = ""
+
+    @property
+    def dtype(self):
+        return self.statics.get("T", "f32")
+
+    @property
+    def expressions(self):
+        return self.peers if self.peers is not None else KERNELS[self.kernel].peers
+
+
+BLAS = {name: "sgemm" for name in ("mkl", "onednn", "openblas", "blis")}
+
+ATTENTION_TORCH = "F.scaled_dot_product_attention(q, k, v, is_causal=CAUSAL, enable_gqa=H != G)"
+ATTENTION_JAX = """attention(q, k, v, CAUSAL)"""
+ATTENTION_NUMPY = (
+    "seen = np.tril(np.ones((N, S), bool)) if CAUSAL else np.ones((N, S), bool)\n"
+    "def softmax(s): e = np.exp(s - s.max(-1, keepdims=True)); return e / e.sum(-1, keepdims=True)\n"
+    "def scores(): return np.where(seen, q @ k.repeat(H // G, 1).swapaxes(2, 3) * np.float32(D ** -0.5), -np.inf)",
+    "np.matmul(softmax(scores()), v.repeat(H // G, 1), out=o)",
+)
+
+KERNELS = {
+    "matmul": Kernel(
+        "2*M*N*K",
+        "K",
+        {"torch": "torch.mm(a, b, out=c)", "jax": "a @ b", "numpy": "np.matmul(a, b, out=c)", **BLAS},
+    ),
+    "flash_attn": Kernel(
+        "4*B*H*D*(N*(N+1)//2 if CAUSAL else N*S)",
+        "max(S, D)",
+        {"torch": ATTENTION_TORCH, "jax": ATTENTION_JAX, "numpy": ATTENTION_NUMPY},
+    ),
+    "mlp": Kernel(
+        "4*M*D*F",
+        "max(D, F)",
+        {
+            "torch": (
+                "h = torch.empty(M, F)",
+                "(torch.addmm(b1, x, w1, out=h), torch.relu_(h), torch.addmm(b2, h, w2, out=o))",
+            ),
+            "jax": "jnp.maximum(x @ w1 + b1, 0) @ w2 + b2",
+            "numpy": (
+                "h = np.empty((M, F), np.float32)",
+                "(np.matmul(x, w1, out=h), np.add(h, b1, out=h), np.maximum(h, 0, out=h), np.matmul(h, w2, out=o), np.add(o, b2, out=o))",
+            ),
+        },
+    ),
+    "add": Kernel("0", "1", {"torch": "torch.add(x, y, out=o)", "jax": "x + y", "numpy": "np.add(x, y, out=o)"}),
+    "selu": Kernel(
+        "0",
+        "1",
+        {
+            "torch": "torch.ops.aten.elu.out(x, ALPHA, SCALE, 1, out=o)",
+            "jax": "jax.nn.selu(x)",
+            "numpy": "np.multiply(SCALE, np.where(x > 0, x, ALPHA * np.expm1(np.minimum(x, 0))), out=o)",
+        },
+    ),
+    "gelu": Kernel(
+        "0",
+        "1",
+        {
+            "torch": "torch.ops.aten.gelu.out(x, approximate='tanh', out=o)",
+            "jax": "jax.nn.gelu(x, approximate=True)",
+            "numpy": "np.multiply(0.5 * x, 1 + np.tanh(ROOT * (x + CUBE * x * x * x)), out=o)",
+        },
+    ),
+    "softmax": Kernel(
+        "0",
+        "N",
+        {
+            "torch": "torch.softmax(x, 1, out=o)",
+            "jax": "jax.nn.softmax(x, axis=1)",
+            "numpy": "(np.subtract(x, x.max(1, keepdims=True), out=o), np.exp(o, out=o), np.divide(o, o.sum(1, keepdims=True), out=o))",
+        },
+    ),
+    "rmsnorm": Kernel(
+        "0",
+        "N",
+        {
+            "torch": "F.rms_norm(x, (N,), w, EPS)",
+            "jax": "x * jax.lax.rsqrt(jnp.mean(x * x, axis=1, keepdims=True) + EPS) * w",
+            "numpy": "np.multiply(x / np.sqrt((x * x).mean(1, keepdims=True) + EPS), w, out=o)",
+        },
+    ),
+    "layernorm": Kernel(
+        "0",
+        "N",
+        {
+            "torch": "torch.native_layer_norm(x, (N,), w, b, EPS)[0]",
+            "jax": "(x - jnp.mean(x, 1, keepdims=True)) * jax.lax.rsqrt(jnp.var(x, 1, keepdims=True) + EPS) * w + b",
+            "numpy": "np.add((x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + EPS) * w, b, out=o)",
+        },
+    ),
+    "row_sum": Kernel(
+        "0",
+        "N",
+        {
+            "torch": "torch.sum(x, 1, keepdim=True, out=o)",
+            "jax": "jnp.sum(x, axis=1, keepdims=True)",
+            "numpy": "np.sum(x, axis=1, keepdims=True, out=o)",
+        },
+    ),
+    "transpose": Kernel("0", "1", {"torch": "o.copy_(x.t())", "jax": "x.T", "numpy": "np.copyto(o, x.T)"}),
+}
+
+BF16_MATMUL = {"torch": "torch.mm(a, b, out=c)", "jax": "a @ b"}
+I8_MATMUL = {
+    "torch": "torch._int_mm(a, b, out=c)",
+    "jax": "jnp.matmul(a, b, preferred_element_type=jnp.int32)",
+    "onednn": "s8s8s32",
+}
+BF16_ATTENTION = {"torch": ATTENTION_TORCH, "jax": ATTENTION_JAX}
+
+
+def matmul(m, n, k):
+    return {"M": m, "N": n, "K": k}
+
+
+def rows(m, n):
+    return {"M": m, "N": n}
+
+
+def heads(n, s=None, h=8, g=8):
+    return {"B": 1, "H": h, "G": g, "N": n, "S": n if s is None else s}
+
+
+CAUSAL = {"CAUSAL": "true"}
+
+GOALS = [
+    *(
+        Case(f"matmul f32 {n}^3", "matmul", matmul(n, n, n), goal)
+        for n, goal in ((64, 1.2), (128, 1.0), (256, 1.0), (512, 1.0), (1024, 1.03), (2048, 1.03))
+    ),
+    Case(
+        "matmul f32 1x4096x4096",
+        "matmul",
+        matmul(1, 4096, 4096),
+        1.0,
+        peers={**KERNELS["matmul"].peers, "torch": "torch.mv(b.t(), a[0], out=c[0])"},
+    ),
+    Case("matmul f32 8x4096x4096", "matmul", matmul(8, 4096, 4096), 1.0),
+    Case("matmul bf16 1024^3", "matmul", matmul(1024, 1024, 1024), 1.85, {"T": "bf16"}, peers=BF16_MATMUL),
+    Case("matmul i8 1024^3", "matmul", matmul(1024, 1024, 1024), 1.0, {"T": "i8"}, peers=I8_MATMUL),
+    *(
+        Case(f"attention full {n}, D={d}", "flash_attn", heads(n), goal, {"D": d})
+        for n, d, goal in ((1024, 64, 1.2), (2048, 64, 1.2), (2048, 128, 1.08))
+    ),
+    *(
+        Case(f"attention causal {n}, D=64", "flash_attn", heads(n), goal, CAUSAL)
+        for n, goal in ((512, 2.0), (1024, 1.6), (2048, 1.4))
+    ),
+    Case("attention bf16 1024, D=64", "flash_attn", heads(1024), 2.0, {"T": "bf16"}, peers=BF16_ATTENTION),
+    Case("attention bf16 1024, 8 heads on 2", "flash_attn", heads(1024, g=2), 2.0, {"T": "bf16"}, peers=BF16_ATTENTION),
+    Case("decode 4096 keys, 8 heads on 8, D=64", "flash_attn", heads(1, 4096), 1.0),
+    Case("decode 4096 keys, 32 heads on 8, D=128", "flash_attn", heads(1, 4096, 32, 8), 2.5, {"D": 128}),
+    Case("mlp 256x1024x4096", "mlp", {"M": 256, "D": 1024, "F": 4096}, 1.05),
+    Case("add 4096x4096", "add", rows(4096, 4096), 1.8),
+    Case("selu 2048x2048", "selu", rows(2048, 2048), 3.0),
+    Case("gelu 2048x2048", "gelu", rows(2048, 2048), 1.8),
+    Case("softmax 4096x2048", "softmax", rows(4096, 2048), 1.8),
+    Case("softmax 1024x1024", "softmax", rows(1024, 1024), 1.6),
+    Case("rmsnorm 4096x2048", "rmsnorm", rows(4096, 2048), 1.8),
+    Case("rmsnorm 1024x1024", "rmsnorm", rows(1024, 1024), 1.8),
+    Case("layernorm 4096x2048", "layernorm", rows(4096, 2048), 1.25),
+    Case("layernorm 1024x1024", "layernorm", rows(1024, 1024), 1.25),
+    Case("row_sum 4096x4096", "row_sum", rows(4096, 4096), 1.0),
+    Case("transpose 4096x4096", "transpose", rows(4096, 4096), 3.5),
+    Case("transpose 1024x1024", "transpose", rows(1024, 1024), 1.5),
+]
+
+# Beyond the list of goals; the last two against what Pallas itself does on a CPU.
+MORE = [
+    Case("attention f32 1024, 8 heads on 2", "flash_attn", heads(1024, g=2), counted=False),
+    Case("Pallas interpreted: add 2048x2048", "add", rows(2048, 2048), 100.0, peers={"pallas": "add"}, counted=False),
+    Case(
+        "Pallas interpreted: attention 1024, D=64", "flash_attn", heads(1024), 100.0, peers={"pallas": "attention"}, counted=False
+    ),
+]
+
+
+def odd(name, kernel, sizes, round_sizes, statics={}, round_statics=None):
+    return Case(name, kernel, sizes, statics=statics, round=round_sizes, round_statics=round_statics, counted=False)
+
+
+ODD = [
+    *(odd(f"matmul f32 {n}^3", "matmul", matmul(n, n, n), matmul(1024, 1024, 1024)) for n in (1023, 1025)),
+    odd("matmul f32 1000x777x1000", "matmul", matmul(1000, 777, 1000), matmul(1024, 768, 1024)),
+    odd("matmul f32 65^3", "matmul", matmul(65, 65, 65), matmul(64, 64, 64)),
+    *(odd(f"matmul f32 {m}x2048x2048", "matmul", matmul(m, 2048, 2048), matmul(16, 2048, 2048)) for m in range(1, 16)),
+    odd("matmul f32 2048x1x2048", "matmul", matmul(2048, 1, 2048), matmul(2048, 32, 2048)),
+    odd("matmul f32 2048x17x2048", "matmul", matmul(2048, 17, 2048), matmul(2048, 32, 2048)),
+    odd("matmul f32 1024x1024x1", "matmul", matmul(1024, 1024, 1), matmul(1024, 1024, 16)),
+    *(odd(f"attention full 1024, D={d}", "flash_attn", heads(1024), heads(1024), {"D": d}, {"D": 64}) for d in (80, 96)),
+    odd("attention full 1023, D=64", "flash_attn", heads(1023), heads(1024)),
+    odd("attention causal 1023, D=64", "flash_attn", heads(1023), heads(1024), CAUSAL, CAUSAL),
+    odd("decode 4095 keys, 8 heads on 8, D=64", "flash_attn", heads(1, 4095), heads(1, 4096)),
+    odd("mlp 255x1023x4095", "mlp", {"M": 255, "D": 1023, "F": 4095}, {"M": 256, "D": 1024, "F": 4096}),
+    *(
+        odd(f"{kernel} 1000x777", kernel, rows(1000, 777), rows(1024, 768))
+        for kernel in ("add", "selu", "gelu", "softmax", "rmsnorm", "layernorm", "row_sum", "transpose")
+    ),
+    *(odd(f"{kernel} 4095x4097", kernel, rows(4095, 4097), rows(4096, 4096)) for kernel in ("add", "row_sum", "transpose")),
+    odd("transpose 1023x1023", "transpose", rows(1023, 1023), rows(1024, 1024)),
+    odd("softmax 1023x1023", "softmax", rows(1023, 1023), rows(1024, 1024)),
+]
+
+CASES = GOALS + MORE + ODD

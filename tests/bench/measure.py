@@ -1,0 +1,294 @@
+"""The process that measures: reads cases as lines of JSON on standard input, answers each with a line on the descriptor that its
+first argument names. bench.py starts it, with the environment that makes memory warm and everything run on one thread."""
+
+import ctypes
+import importlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import cases
+import ours
+
+PEERS = ["torch", "jax", "mkl", "onednn", "openblas", "blis", "numpy", "pallas"]
+STORAGE = {"bf16": np.uint16, "f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32}
+SAMPLE_SECONDS = 2e-3  # a call shorter than this is timed several at a time
+WARM_BEFORE = 5e-3  # before a sample of calls shorter than this, one call is not timed
+LEAST_ROUNDS, MOST_ROUNDS = 5, 300
+DISAGREE = 1.1  # wall against processor time
+HUGE_PAGE = 2 << 20
+
+
+def empty(shape, dtype):
+    """Memory as pk's own harness takes it: aligned, large arrays on large pages, all of it touched."""
+    kind = np.dtype(STORAGE[dtype])
+    count = int(np.prod(shape, dtype=np.int64))
+    size = count * kind.itemsize
+    alignment = HUGE_PAGE if size >= HUGE_PAGE else 64
+    memory = np.zeros(size + alignment, np.uint8)
+    start = -memory.ctypes.data % alignment
+    return memory[start : start + size].view(kind).reshape(shape)
+
+
+def fill(array, dtype, seed):
+    random = np.random.default_rng(seed)
+    if dtype in ("i8", "i32"):
+        array[...] = random.integers(-128, 128, array.shape, dtype=array.dtype)
+        return
+    values = random.standard_normal(array.shape, dtype=np.float32)
+    array[...] = to_bf16(values) if dtype == "bf16" else values
+
+
+def to_bf16(values):
+    bits = values.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def to_float(array, dtype):
+    return (array.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else array
+
+
+class Problem:
+    """One kernel at one set of sizes, with its data: what every contender is given."""
+
+    def __init__(self, native, kernel, sizes, seed=1):
+        self.native, self.kernel = native, kernel
+        self.values = {**kernel.statics, **sizes}
+        self.inputs, self.dtypes, self.bytes = {}, {}, {}
+        for index, (name, dtype, shape, output) in enumerate(kernel.operands(sizes)):
+            self.dtypes[name] = dtype
+            self.bytes[name] = int(np.prod(shape, dtype=np.int64)) * np.dtype(STORAGE[dtype]).itemsize
+            if output:
+                self.output, self.shape = name, shape
+            else:
+                self.inputs[name] = empty(shape, dtype)
+                fill(self.inputs[name], dtype, seed + index)
+
+    def empty(self):
+        return empty(self.shape, self.dtypes[self.output])
+
+    def contender(self):
+        out = self.empty()
+        arrays = [*self.inputs.values(), out]
+        return self.kernel.caller(arrays, self.dtypes.values()), lambda: out
+
+    def work(self, expression):
+        return int(eval(expression, {}, self.values))
+
+
+def difference(got, expected, problem, terms):
+    """The largest difference, and how many times the allowed one it is. The rule is that of docs/cli.md, for each side once."""
+    dtype = problem.dtypes[problem.output]
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        return float("inf"), float("inf")
+    got, expected = to_float(got, dtype), to_float(expected, dtype)
+    if dtype.startswith("i"):
+        worst = int(np.abs(got.astype(np.int64) - expected).max(initial=0))
+        return worst, float("inf") if worst else 0.0
+    coarsest = 2.0**-7 if "bf16" in problem.dtypes.values() else 0
+    relative = 2 * (2.0**-23 * (16 + 1.25 * terms**0.5) + 2.5 * coarsest)
+    rms = float(np.sqrt(np.mean(np.square(expected, dtype=np.float64))))
+    error = np.abs(got - expected)
+    share = error / (relative * np.maximum(np.abs(expected), rms)) if rms > 0 else error * np.inf
+    worst, ratio = float(error.max(initial=0)), float(share.max(initial=0))
+    return worst, ratio if np.isfinite(ratio) else float("inf")
+
+
+# ---- Time.
+
+
+def sample(call, repeats):
+    wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+    for _ in range(repeats):
+        call()
+    cpu_end = time.process_time_ns()
+    return (time.perf_counter_ns() - wall) / repeats * 1e-6, (cpu_end - cpu) / repeats * 1e-6
+
+
+class Clock:
+    """The samples of one contender, in ms."""
+
+    def __init__(self, call):
+        self.call, self.wall, self.cpu = call, [], []
+        call()
+        one = min(sample(call, 1)[1] for _ in range(2)) * 1e-3
+        self.repeats = max(1, int(SAMPLE_SECONDS / max(one, 1e-7)))
+        self.warm = one < WARM_BEFORE
+
+    def take(self):
+        if self.warm:
+            self.call()
+        wall, cpu = sample(self.call, self.repeats)
+        self.wall.append(wall)
+        self.cpu.append(cpu)
+
+
+def take_rounds(clocks, seconds):
+    """Everyone once a round, each round beginning with the next one."""
+    begun = time.perf_counter()
+    for number in range(MOST_ROUNDS):
+        if number >= LEAST_ROUNDS and time.perf_counter() - begun > seconds:
+            break
+        first = number % len(clocks)
+        for clock in clocks[first:] + clocks[:first]:
+            clock.take()
+
+
+def quartiles(values):
+    return [float(q) for q in np.quantile(values, (0.25, 0.5, 0.75))]
+
+
+def figures(samples):
+    low, median, high = quartiles(samples)
+    return {"best": min(samples), "median": median, "low": low, "high": high, "spread": (high - low) / median}
+
+
+def disagreement(clocks):
+    """Wall time over processor time, of the contender where they are furthest apart."""
+    ratios = [sum(clock.wall) / max(sum(clock.cpu), 1e-9) for clock in clocks]
+    return max(ratios, key=lambda ratio: abs(np.log(ratio)))
+
+
+def compare(clock, other, unit):
+    """The other's time divided by ours: of the best, and the quartiles of the rounds'."""
+    mine, theirs = getattr(clock, unit), getattr(other, unit)
+    low, median, high = quartiles([t / m for t, m in zip(theirs, mine)])
+    best = min(theirs) / min(mine)
+    clear = min(best, low) > 1 or max(best, high) < 1
+    return {"ratio": best, "low": low, "median": median, "high": high, "clear": clear}
+
+
+# ---- The machine.
+
+
+class Machine:
+    def __init__(self, native):
+        self.native = native
+        for name in ("f32", "bf16", "i8"):
+            getattr(native, f"bench_{name}_rate").restype = ctypes.c_double
+        native.bench_memory_rate.restype = ctypes.c_double
+        native.bench_memory_rate.argtypes = [ctypes.c_int64, ctypes.c_int]
+
+    def rates(self):
+        """1e9 operations a second of one core. They move with the clock, so every case is seen beside its own."""
+        return {name: getattr(self.native, f"bench_{name}_rate")() for name in ("f32", "bf16", "i8")}
+
+    def memory_rate(self, problem):
+        """Of a working set as large as the operands, to the next power of two; reading alone where little is written."""
+        total, written = sum(problem.bytes.values()), problem.bytes[problem.output]
+        rounded = min(max(1 << (total - 1).bit_length(), 1 << 14), 1 << 28)
+        return self.native.bench_memory_rate(rounded, int(written * 8 > total))
+
+    def bound(self, problem, flops, rates, gbytes):
+        """The least time in ms, by arithmetic and by memory, each operand moved once."""
+        total = sum(problem.bytes.values())
+        dtype = next(iter(problem.dtypes.values()))
+        rate = max(rates["f32"], rates.get(dtype, 0))
+        return {"arithmetic": flops / rate * 1e-6, "memory": total / gbytes * 1e-6, "gflops": rate, "gbytes": gbytes}
+
+
+# ---- Cases.
+
+
+def load_peers(wanted):
+    found, missing = {}, {}
+    for name in PEERS:
+        if wanted is not None and name not in wanted:
+            continue
+        try:
+            peer = importlib.import_module(f"peers.{name}")
+            found[name] = peer, peer.version()
+        except Exception as error:
+            missing[name] = f"{type(error).__name__}: {error}".split("\n")[0][:200]
+    return found, missing
+
+
+def contenders(case, problem, peers):
+    """Name -> (call, result) or the reason why not."""
+    ready, failed = {"ours": problem.contender()}, {}
+    for name, expression in case.expressions.items():
+        if name not in peers:
+            continue
+        try:
+            ready[name] = peers[name][0].prepare(expression, problem)
+            ready[name][0]()
+        except Exception as error:
+            ready.pop(name, None)
+            failed[name] = f"{type(error).__name__}: {error}".split("\n")[0][:200]
+    return ready, failed
+
+
+def verify(ready, problem, terms):
+    ready["ours"][0]()
+    got = ready["ours"][1]()
+    checks = {}
+    for name, (call, result) in ready.items():
+        if name == "ours":
+            continue
+        call()
+        worst, share = difference(got, np.ascontiguousarray(result()), problem, terms)
+        checks[name] = {"max_difference": worst, "of_allowed": share, "ok": share <= 1}
+    return checks
+
+
+def measure(case, libraries, machine, peers, seconds):
+    kernel = ours.Kernel(libraries["ours"], case.kernel)
+    problem = Problem(machine.native, kernel, case.sizes)
+    work = cases.KERNELS[case.kernel]
+    ready, failed = contenders(case, problem, peers)
+    checks = verify(ready, problem, problem.work(work.terms))
+    clocks = {name: Clock(call) for name, (call, _) in ready.items() if name == "ours" or checks[name]["ok"]}
+    answer = {"name": case.name, "checks": checks, "failed": failed, "flops": problem.work(work.flops)}
+    if case.round:
+        neighbour = Problem(machine.native, ours.Kernel(libraries["round"], case.kernel), case.round)
+        clocks["round"] = Clock(neighbour.contender()[0])
+    before = machine.rates()
+    take_rounds(list(clocks.values()), seconds)
+    rates = {name: max(rate, before[name]) for name, rate in machine.rates().items()}
+    apart = disagreement(clocks.values())
+    unit = "cpu" if max(apart, 1 / apart) > DISAGREE else "wall"
+    gbytes = machine.memory_rate(problem)
+    answer.update(bytes=sum(problem.bytes.values()), rates=rates, bound=machine.bound(problem, answer["flops"], rates, gbytes))
+    answer.update(clock=unit, disagreement=apart, rounds=len(clocks["ours"].wall))
+    answer["times"] = {
+        name: {"wall": figures(clock.wall), "cpu": figures(clock.cpu), "repeats": clock.repeats} for name, clock in clocks.items()
+    }
+    answer["ratios"] = {
+        name: compare(clocks["ours"], clock, unit) for name, clock in clocks.items() if name not in ("ours", "round")
+    }
+    if case.round:
+        answer["round_bound"] = machine.bound(neighbour, neighbour.work(work.flops), rates, gbytes)
+        answer["round"] = compare(clocks["ours"], clocks["round"], unit)
+    return answer
+
+
+def main():
+    answers = os.fdopen(int(sys.argv[1]), "w")
+    setting = json.loads(sys.stdin.readline())
+    native = ctypes.CDLL(setting["native"])
+    machine = Machine(native)
+    peers, missing = load_peers(setting["peers"])
+    versions = {name: version for name, (_, version) in peers.items()}
+
+    def say(answer):
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    say({"peers": versions, "missing": missing, "numpy": np.__version__})
+    table = {case.name: case for case in cases.CASES}
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = measure(table[request["name"]], request["libraries"], machine, peers, request["seconds"])
+        except Exception as error:
+            answer = {"name": request["name"], "error": f"{type(error).__name__}: {error}"}
+        say(answer)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    main()

@@ -1,0 +1,162 @@
+"""Our side: a kernel compiled to a shared object, and called from Python as its peers are."""
+
+import ctypes
+import hashlib
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = ["-O2", "-march=native", "-ffp-contract=off"]
+DTYPES = ["bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "bf16", "f16", "f32"]  # as in pk/rt.h
+MAX_RANK, ABI = 8, 1
+
+
+class BuildError(Exception):
+    pass
+
+
+def command(words):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, cwd=ROOT)
+    if done.returncode != 0:
+        raise BuildError(f"{shlex.join(map(str, words))}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def compile_shared(target, words):
+    """`target` appears as a whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_suffix(f".{os.getpid()}.part")
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    command([*compiler, *FLAGS, "-fPIC", "-shared", *words, "-o", part, "-lm"])
+    part.rename(target)
+    return target
+
+
+def contents(*paths):
+    digest = hashlib.sha256(" ".join([os.environ.get("CC", "cc"), *FLAGS]).encode())
+    for path in paths:
+        digest.update(Path(path).read_bytes())
+    return digest
+
+
+def build_native(build):
+    """native.c and the machine's peaks, as a shared object."""
+    sources = [ROOT / "tests/bench/native.c", ROOT / "runtime/cpu.c", ROOT / "runtime/cpu.h"]
+    target = build / f"bench/native-{contents(*sources).hexdigest()[:16]}.so"
+    return target if target.exists() else compile_shared(target, ["-Wno-psabi", "-I", ROOT, *sources[:2]])
+
+
+def build_kernel(build, name, statics):
+    """Compiled anew when the generated C, the headers or the runtime have changed."""
+    settings = [word for key, value in statics.items() for word in ("-D", f"{key}={value}")]
+    text = command([build / "pkc", ROOT / f"kernels/{name}.pk", *settings, "-o", "-"])
+    digest = contents(build / "libpkrt.a", *sorted((ROOT / "include/pk").glob("*.h")))
+    digest.update(text.encode())
+    target = build / f"bench/{name}-{digest.hexdigest()[:16]}.so"
+    if target.exists():
+        return target
+    source = target.with_suffix(".c")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text(text)
+    return compile_shared(target, ["-fopenmp", "-I", ROOT / "include", source, build / "libpkrt.a"])
+
+
+class DataType(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class Tensor(ctypes.Structure):
+    """DLTensor"""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("dtype", DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class Operand(ctypes.Structure):
+    """pk_operand"""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("dtype", ctypes.c_int),
+        ("rank", ctypes.c_int),
+        ("output", ctypes.c_bool),
+        ("alias", ctypes.c_int),
+        ("shape", ctypes.c_int64 * MAX_RANK),
+    ]
+
+
+class Description(ctypes.Structure):
+    """The beginning of pk_kernel"""
+
+    _fields_ = [
+        ("abi", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+        ("signature", ctypes.c_char_p),
+        ("statics", ctypes.c_char_p),
+        ("operands", ctypes.c_int),
+        ("inputs", ctypes.c_int),
+        ("operand", ctypes.POINTER(Operand)),
+        ("sizes", ctypes.c_int),
+        ("size_name", ctypes.POINTER(ctypes.c_char_p)),
+    ]
+
+
+def static_value(text):
+    named = {"true": True, "false": False}
+    for read in (named.__getitem__, int, float):
+        try:
+            return read(text)
+        except (KeyError, ValueError):
+            pass
+    return text
+
+
+class Kernel:
+    def __init__(self, path, name):
+        self.library = ctypes.CDLL(str(path))
+        self.description = Description.in_dll(self.library, f"{name}_kernel")
+        if self.description.abi != ABI:
+            raise BuildError(f"{name}: ABI {self.description.abi}, this tool knows {ABI}")
+        words = (self.description.statics or b"").decode().split()
+        self.statics = {key: static_value(value) for key, value in (word.split("=", 1) for word in words)}
+        self.library.pk_context_new.restype = ctypes.c_void_p
+        self.library.pk_message.restype = ctypes.c_char_p
+        self.context = ctypes.c_void_p(self.library.pk_context_new())
+        self.library.pk_context_set_threads(self.context, 1)
+
+    def operands(self, sizes):
+        """(name, dtype, shape, output?) of each, in the order of the signature."""
+        names = [self.description.size_name[i].decode() for i in range(self.description.sizes)]
+        for operand in self.description.operand[: self.description.operands]:
+            axes = operand.shape[: operand.rank]
+            shape = tuple(axis if axis >= 0 else sizes[names[-1 - axis]] for axis in axes)
+            yield operand.name.decode(), DTYPES[operand.dtype], shape, operand.output
+
+    def caller(self, arrays, dtypes):
+        """A function of no arguments that runs the kernel on these arrays once."""
+        tensors = [tensor(array, dtype) for array, dtype in zip(arrays, dtypes)]
+        pointers = (ctypes.POINTER(Tensor) * len(tensors))(*map(ctypes.pointer, tensors))
+        run, context, kernel = self.library.pk_call_kernel, self.context, ctypes.byref(self.description)
+        keep = (arrays, tensors)
+
+        def call(keep=keep):
+            if run(context, kernel, pointers):
+                raise RuntimeError(self.library.pk_message(context).decode())
+
+        return call
+
+
+def tensor(array, dtype):
+    code = 4 if dtype == "bf16" else 6 if dtype == "bool" else {"f": 2, "i": 0, "u": 1}[dtype[0]]
+    shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+    return Tensor(array.ctypes.data, 1, 0, array.ndim, DataType(code, 8 * array.itemsize, 1), shape, None, 0)

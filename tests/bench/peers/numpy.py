@@ -1,0 +1,17 @@
+"""NumPy, with the OpenBLAS that its wheels hold. Also an independent check of the results."""
+
+import numpy as np
+
+NAME = "numpy"
+
+
+def version():
+    return np.__version__
+
+
+def prepare(expression, problem):
+    out = problem.empty()
+    names = {"np": np, **problem.values, **problem.inputs, problem.output: out}
+    before, text = expression if isinstance(expression, tuple) else ("", expression)
+    exec(before, names)
+    return eval(f"lambda: {text}", names), lambda: out

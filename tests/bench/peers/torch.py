@@ -1,0 +1,41 @@
+"""PyTorch, eager, on one thread. Its tensors are views of the same memory that ours are."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+NAME = "torch"
+torch.set_num_threads(1)
+torch.set_grad_enabled(False)
+
+
+def version():
+    return torch.__version__
+
+
+def tensor(array, dtype):
+    if dtype == "bf16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def array(value, dtype):
+    return value.view(torch.int16).numpy().view(np.uint16) if dtype == "bf16" else value.numpy()
+
+
+def prepare(expression, problem):
+    dtype = problem.dtypes[problem.output]
+    out = tensor(problem.empty(), dtype)
+    names = {"torch": torch, "F": F, **problem.values, problem.output: out}
+    names.update((name, tensor(value, problem.dtypes[name])) for name, value in problem.inputs.items())
+    before, text = expression if isinstance(expression, tuple) else ("", expression)
+    exec(before, names)
+    call = eval(f"lambda: {text}", names)
+
+    def result():
+        """Where the operation has no out=, its own result: allocated anew by each call, from memory that is warm."""
+        value = call()
+        own = isinstance(value, torch.Tensor) and value.shape == out.shape
+        return array(value.contiguous() if own else out, dtype)
+
+    return call, result
