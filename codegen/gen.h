@@ -24,7 +24,7 @@ extern const char DEMAND_FULL[];
 
 // A mask such as `col <= row` leaves less of some rows than of others. Within a strip of rows [.., end) the columns that any
 // row wants are those below row_start + end - col_start (one less for `<`); `name` is a variable in the loop over strips.
-typedef struct { Demand name, base; const Instr *row_start, *col_start; bool inclusive; } StripBound;
+typedef struct { Demand name, base; Dim columns; const Instr *row_start, *col_start; bool inclusive; } StripBound;
 
 // ---- buffers in the arena
 

@@ -422,18 +422,14 @@ static void declare_bounds(Context *x, const char *end) {
   Gen *g = x->g;
   for (int i = 0; i < g->bounds.count; i++) {
     const StripBound *b = &g->bounds.at[i];
-    Dim columns = 0;
     bool used = false;
     for (int s = 0; s < x->group->steps.count; s++) {
       const Step *step = &x->group->steps.at[s];
-      bool along = step->dot && contracted_demand(g, step->dot) == b->name;
-      if (step->demand != b->name && !along) continue;
-      used = true;
-      columns = step->demand == b->name ? step->columns : dot_depth(step->dot);
+      used = used || step->demand == b->name || (step->dot && contracted_demand(g, step->dot) == b->name);
     }
     if (!used) continue;
     const char *from = b->row_start ? text(g, "%s + ", scalar_text(g, b->row_start)) : "", *start = b->col_start ? text(g, " - %s", scalar_text(g, b->col_start)) : "";
-    line(g, "const int64_t %s = pk_idx_clamp(%s%s%s%s, 0, %s);", b->name, from, end, start, b->inclusive ? "" : " - 1", demand_text(g, b->base, columns));
+    line(g, "const int64_t %s = pk_idx_clamp(%s%s%s%s, 0, %s);", b->name, from, end, start, b->inclusive ? "" : " - 1", demand_text(g, b->base, b->columns));
   }
 }
 
@@ -462,8 +458,11 @@ static void emit_strips(Context *x) {
   const char *rows = demand_text(g, group->lead_demand[0], group->lead[0]);
   int64_t n;
   if (!group->strip || (is_number(rows, &n) && n <= group->strip)) {
+    line(g, "{");
+    g->indent++;
     declare_bounds(x, rows);
     emit_runs(x, "0", rows, rows);
+    close_block(g);
     return;
   }
   const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end");
