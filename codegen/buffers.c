@@ -20,9 +20,18 @@ static const char *extent_with_room(Gen *g, Dim d, int64_t at_least) {
   return at_least ? text(g, "pk_idx_max(%s, %lld)", extent_text(g, d), (long long)at_least) : extent_text(g, d);
 }
 
+static const char *run_time_row(Gen *g, DType element, const char *extent, int64_t to) {
+  const char *key = text(g, "pk_row_length(%s, %lld, %d)", extent, (long long)to, dtype_bytes(element));
+  for (int i = 0; i < g->rows.count; i++)
+    if (g->rows.at[i].key == key) return g->rows.at[i].name;
+  NamedText row = {key, lasting_name(g, strchr(extent, '(') ? "row_length" : text(g, "%s_row", extent))};
+  LIST_PUSH(g->arena, &g->rows, row);
+  return row.name;
+}
+
 static const char *row_length(Gen *g, DType element, Dim columns, int64_t at_least) {
   int64_t to = dtype_bytes(element) >= 4 ? g->panel : g->lanes * 2;
-  if (!dim_is_const(columns)) return round_up_text(g, extent_with_room(g, columns, at_least), to);
+  if (!dim_is_const(columns)) return run_time_row(g, element, extent_with_room(g, columns, at_least), to);
   int64_t padded = (columns + to - 1) / to * to;
   if (columns > 1 && padded * dtype_bytes(element) % ROW_ALIAS == 0) padded += g->lanes;
   return text(g, "%lld", (long long)(columns == 1 ? 1 : padded));

@@ -130,6 +130,7 @@ struct Gen {
   RefGen *refs;                  // by Ref.id
   LIST(Buffer *) buffers;
   LIST(StripBound) bounds;
+  LIST(NamedText) rows;          // lengths of rows in memory that follow from run-time sizes -> variable
   LIST(NamedText) insides;       // distinct counts of elements inside an array -> variable
   LIST(const char *) taken;      // C names in use in the open scopes
   LIST(const char *) kept;       // .. in all of the function

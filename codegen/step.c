@@ -54,6 +54,7 @@ static void declare_sizes(Gen *g, Buf *out) {
     const char *extent = index_text(g, g->k->grid.at[i].extent, 0);
     buf_printf(out, "const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i], extent);
   }
+  for (int i = 0; i < g->rows.count; i++) buf_printf(out, "const int64_t %s = %s;\n", g->rows.at[i].name, g->rows.at[i].key);
 }
 
 void emit_extents(Gen *g, Buf *out) {

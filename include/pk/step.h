@@ -8,6 +8,12 @@
 
 static inline int64_t pk_round_up(int64_t n, int64_t to) { return n > INT64_MAX - to ? INT64_MAX / to * to : (n + to - 1) / to * to; }
 
+/* Elements from one row in memory to the next: whole vectors, but no multiple of 1 KiB, which would make rows collide in L1. */
+static inline int64_t pk_row_length(int64_t n, int64_t to, int64_t element_bytes) {
+  const int64_t whole = pk_round_up(n, to);
+  return whole > 0 && whole % (1024 / element_bytes) == 0 ? pk_sat_add(whole, 64 / element_bytes) : whole;
+}
+
 /* How many elements of a block of `block` that starts at `start` lie inside an axis of extent `dim`. A block that starts before
  * the array counts as past its end. */
 static inline int64_t pk_inside(int64_t dim, int64_t start, int64_t block) {
