@@ -142,6 +142,7 @@ const char *add_text(Gen *g, const char *a, const char *b) {
 }
 
 const char *round_up_text(Gen *g, const char *a, int64_t to) {
+  if (to == 1) return a;
   int64_t x;
   if (is_number(a, &x)) return text(g, "%lld", (long long)((x + to - 1) / to * to));
   return text(g, "pk_round_up(%s, %lld)", a, (long long)to);
