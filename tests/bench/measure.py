@@ -24,7 +24,7 @@ HUGE_PAGE = 2 << 20
 
 
 def empty(shape, dtype):
-    """Memory as pk's own harness takes it: aligned, large arrays on large pages, all of it touched."""
+    """Memory as pk's own harness takes it: aligned, large arrays on large pages."""
     kind = np.dtype(STORAGE[dtype])
     count = int(np.prod(shape, dtype=np.int64))
     size = count * kind.itemsize
@@ -114,8 +114,9 @@ class Clock:
 
     def __init__(self, call):
         self.call, self.wall, self.cpu = call, [], []
-        call()
-        one = min(sample(call, 1)[1] for _ in range(2)) * 1e-3
+        one = sample(call, 1)[1] * 1e-3
+        if one < WARM_BEFORE:
+            one = min(one, sample(call, 1)[1] * 1e-3)
         self.repeats = max(1, int(SAMPLE_SECONDS / max(one, 1e-7)))
         self.warm = one < WARM_BEFORE
 
@@ -178,10 +179,9 @@ class Machine:
         return {name: getattr(self.native, f"bench_{name}_rate")() for name in ("f32", "bf16", "i8")}
 
     def memory_rate(self, problem):
-        """Of a working set as large as the operands, to the next power of two; reading alone where little is written."""
+        """Of a working set as large as the operands; reading alone where little is written."""
         total, written = sum(problem.bytes.values()), problem.bytes[problem.output]
-        rounded = min(max(1 << (total - 1).bit_length(), 1 << 14), 1 << 28)
-        return self.native.bench_memory_rate(rounded, int(written * 8 > total))
+        return self.native.bench_memory_rate(min(max(total, 1 << 14), 1 << 28), int(written * 8 > total))
 
     def bound(self, problem, flops, rates, gbytes):
         """The least time in ms, by arithmetic and by memory, each operand moved once."""
@@ -246,12 +246,12 @@ def measure(case, libraries, machine, peers, seconds):
     if case.round:
         neighbour = Problem(machine.native, ours.Kernel(libraries["round"], case.kernel), case.round)
         clocks["round"] = Clock(neighbour.contender()[0])
-    before = machine.rates()
+    before, gbytes = machine.rates(), machine.memory_rate(problem)
     take_rounds(list(clocks.values()), seconds)
     rates = {name: max(rate, before[name]) for name, rate in machine.rates().items()}
+    gbytes = max(gbytes, machine.memory_rate(problem))
     apart = disagreement(clocks.values())
     unit = "cpu" if max(apart, 1 / apart) > DISAGREE else "wall"
-    gbytes = machine.memory_rate(problem)
     answer.update(bytes=sum(problem.bytes.values()), rates=rates, bound=machine.bound(problem, answer["flops"], rates, gbytes))
     answer.update(clock=unit, disagreement=apart, rounds=len(clocks["ours"].wall))
     answer["times"] = {
