@@ -3,9 +3,9 @@
  *   pk_dot_few_T(rows, cols, a, lda, b, ldb, k, c, ldc, mode)      element (kk, n) of b is b[kk * ldb + n]
  *   pk_dot_few_t_T(rows, cols, a, lda, b, ldb, k, c, ldc, mode)    element (kk, n) of b is b[n * ldb + kk]
  *
- * T is that of b: f32, bf16, f16 (both uint16_t). a is row-major float, a[r * lda + kk]; mode is that of dot.h. Any numbers of
- * rows, columns and k, which may be 0; up to PK_DOT_FEW rows go at once. Nothing is read of a and b but their elements; of c
- * whole panels of rows are written: ldc >= round_up(cols, NR).
+ * T is that of b: f32, bf16, f16 (both uint16_t). a is row-major float, a[r * lda + kk]; mode is that of dot.h. Numbers of rows,
+ * columns and k may be 0; above PK_DOT_FEW rows packed panels are faster. Nothing is read of a and b but their elements; of c
+ * whole panels may be written: ldc >= round_up(cols, NR).
  */
 #ifndef PK_DOT_FEW_H
 #define PK_DOT_FEW_H
@@ -14,14 +14,20 @@
 
 #define PK_DOT_FEW 8
 
-enum {
-  PK_DOT_FEW_STEPS = 8,    /* rows of b added to a vector of c that is at hand */
-  PK_DOT_FEW_AHEAD = 8192, /* bytes that b is prefetched ahead, at least */
+/* Of 32 or of 16 registers. */
 #if PK_PART_BYTES == 64 || defined(__aarch64__)
-  PK_DOT_FEW_SUMS = 16 / PK_PARTS, /* that registers hold beside the operands */
+#define PK_DOT_FEW_REGISTERS 16
 #else
-  PK_DOT_FEW_SUMS = 8 / PK_PARTS,
+#define PK_DOT_FEW_REGISTERS 8
 #endif
+
+enum {
+  PK_DOT_FEW_ROWS = 4, /* at once, in registers; b comes from L1 for the next ones */
+  PK_DOT_FEW_NV = PK_PARTS == 1 ? 2 : 1,
+  PK_DOT_FEW_NR = PK_DOT_FEW_NV * PK_LANES,
+  PK_DOT_FEW_STEPS = PK_DOT_FEW_REGISTERS / 2, /* rows of b added to a piece of c that is at hand */
+  PK_DOT_FEW_SUMS = PK_DOT_FEW_REGISTERS / PK_PARTS,
+  PK_DOT_FEW_AHEAD = 8192, /* bytes at least; into L2, for in L1 rows 2^n bytes apart drive each other out */
 };
 
 /* A vector of b, whole or of its first n elements. */
@@ -36,49 +42,51 @@ PK_DOT_INLINE pk_f32v pk_dot_few_get_some(const pk_pack_kind kind, const char *p
 
 /* -- b [K, N]. From here on ldb is in bytes. */
 
-/* c += `steps` columns of a by as many rows of b; cols is a multiple of PK_LANES. */
-PK_DOT_INLINE void pk_dot_few_steps(const pk_pack_kind kind, const int rows, const int steps, int64_t cols, const float *a,
-                                    int64_t lda, const char *b, int64_t ldb, int64_t ahead, float *c, int64_t ldc) {
+/* c += `steps` columns of a by as many rows of b, in so many vectors of columns: all of them, or the first `some` elements of
+ * one. The rows of b stay in registers for all rows of a; a single one has its elements in x. */
+PK_DOT_INLINE void pk_dot_few_piece(const pk_pack_kind kind, const int vectors, const int steps, const bool single,
+                                    const bool whole, int64_t some, const pk_f32v *x, int64_t rows, const float *a, int64_t lda,
+                                    const char *b, int64_t ldb, int64_t ahead, float *c, int64_t ldc) {
+  const int64_t bytes = PK_LANES * pk_pack_bytes(kind);
+  pk_f32v from[PK_DOT_FEW_STEPS][PK_DOT_FEW_NV];
+  PK_DOT_UNROLL for (int s = 0; s < steps; s++) {
+    const char *p = b + s * ldb;
+    PK_DOT_UNROLL for (int v = 0; v < vectors; v++) from[s][v] =
+        whole ? pk_dot_few_get(kind, p + v * bytes) : pk_dot_few_get_some(kind, p, some);
+    PK_DOT_UNROLL for (int i = 0; i < vectors * bytes; i += 64) __builtin_prefetch(p + ahead + i, 0, 2);
+  }
+  for (int64_t r = 0; r < (single ? 1 : rows); r++, a += lda, c += ldc) {
+    pk_f32v sum[PK_DOT_FEW_NV];
+    PK_DOT_UNROLL for (int v = 0; v < vectors; v++) sum[v] = pk_load_f32(c + v * PK_LANES);
+    PK_DOT_UNROLL for (int s = 0; s < steps; s++) {
+      const pk_f32v y = single ? x[s] : pk_splat_f32(a[s]);
+      PK_DOT_UNROLL for (int v = 0; v < vectors; v++) sum[v] = pk_fma_fast_f32(y, from[s][v], sum[v]);
+    }
+    PK_DOT_UNROLL for (int v = 0; v < vectors; v++) pk_store_f32(c + v * PK_LANES, sum[v]);
+  }
+}
+
+PK_DOT_INLINE void pk_dot_few_steps(const pk_pack_kind kind, const int steps, const bool single, int64_t rows, int64_t cols,
+                                    const float *a, int64_t lda, const char *b, int64_t ldb, int64_t ahead, float *c,
+                                    int64_t ldc) {
   const int64_t size = pk_pack_bytes(kind);
   pk_f32v x[PK_DOT_FEW_STEPS];
   PK_DOT_UNROLL for (int s = 0; s < steps; s++) x[s] = pk_splat_f32(a[s]);
-  for (int64_t n = 0; n < cols; n += PK_LANES) {
-    pk_f32v from[PK_DOT_FEW_STEPS];
-    PK_DOT_UNROLL for (int s = 0; s < steps; s++) {
-      const char *p = b + s * ldb + n * size;
-      from[s] = pk_dot_few_get(kind, p);
-      __builtin_prefetch(p + ahead);
-    }
-    PK_DOT_UNROLL for (int r = 0; r < rows; r++) {
-      pk_f32v sum = pk_load_f32(c + r * ldc + n);
-      PK_DOT_UNROLL for (int s = 0; s < steps; s++) sum =
-          pk_fma_fast_f32(rows == 1 ? x[s] : pk_splat_f32(a[r * lda + s]), from[s], sum);
-      pk_store_f32(c + r * ldc + n, sum);
-    }
-  }
+  int64_t n = 0;
+  for (; n + PK_DOT_FEW_NR <= cols; n += PK_DOT_FEW_NR)
+    pk_dot_few_piece(kind, PK_DOT_FEW_NV, steps, single, true, 0, x, rows, a, lda, b + n * size, ldb, ahead, c + n, ldc);
+  for (; n < cols; n += PK_LANES)
+    pk_dot_few_piece(kind, 1, steps, single, false, cols - n, x, rows, a, lda, b + n * size, ldb, ahead, c + n, ldc);
 }
 
-/* The last columns, fewer than PK_LANES. */
-PK_DOT_INLINE void pk_dot_few_edge(const pk_pack_kind kind, const int rows, int64_t cols, const float *a, int64_t lda,
-                                   const char *b, int64_t ldb, int64_t k, float *c, int64_t ldc) {
-  pk_f32v sum[PK_DOT_FEW];
-  PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r] = pk_load_f32(c + r * ldc);
-  for (; k > 0; k--, a++, b += ldb) {
-    const pk_f32v from = pk_dot_few_get_some(kind, b, cols);
-    PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r] = pk_fma_fast_f32(pk_splat_f32(a[r * lda]), from, sum[r]);
-  }
-  PK_DOT_UNROLL for (int r = 0; r < rows; r++) pk_store_f32(c + r * ldc, sum[r]);
-}
-
-PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const int rows, int64_t cols, const float *a, int64_t lda,
-                                   const char *b, int64_t ldb, int64_t k, float *c, int64_t ldc) {
-  const int64_t size = pk_pack_bytes(kind), whole = cols / PK_LANES * PK_LANES;
-  const int64_t turn = whole > 0 ? PK_DOT_FEW_AHEAD / (PK_DOT_FEW_STEPS * whole * size) + 1 : 0; /* turns ahead */
-  int64_t kk = 0;
-  for (; kk + PK_DOT_FEW_STEPS <= k; kk += PK_DOT_FEW_STEPS)
-    pk_dot_few_steps(kind, rows, PK_DOT_FEW_STEPS, whole, a + kk, lda, b + kk * ldb, ldb, turn * PK_DOT_FEW_STEPS * ldb, c, ldc);
-  for (; kk < k; kk++) pk_dot_few_steps(kind, rows, 1, whole, a + kk, lda, b + kk * ldb, ldb, 0, c, ldc);
-  if (whole < cols) pk_dot_few_edge(kind, rows, cols - whole, a, lda, b + whole * size, ldb, k, c + whole, ldc);
+PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const bool single, int64_t rows, int64_t cols, const float *a,
+                                   int64_t lda, const char *b, int64_t ldb, int64_t k, float *c, int64_t ldc) {
+  enum { steps = PK_DOT_FEW_STEPS };
+  if (rows < 1 || cols < 1) return;
+  const int64_t turns = PK_DOT_FEW_AHEAD / (steps * cols * pk_pack_bytes(kind) + 1) + 1;
+  for (; k >= steps; k -= steps, a += steps, b += steps * ldb)
+    pk_dot_few_steps(kind, steps, single, rows, cols, a, lda, b, ldb, turns * steps * ldb, c, ldc);
+  for (; k > 0; k--, a++, b += ldb) pk_dot_few_steps(kind, 1, single, rows, cols, a, lda, b, ldb, 0, c, ldc);
 }
 
 /* -- b [N, K] */
@@ -131,99 +139,99 @@ PK_DOT_INLINE pk_f32p pk_dot_few_fold(pk_f32v v) {
 
 /* How many columns of b go together for so many rows, that their sums stay in registers. */
 PK_DOT_INLINE int pk_dot_few_columns(const int rows) {
-  const int n = rows == 1   ? PK_DOT_FEW_SUMS
-                : rows == 2 ? PK_DOT_FEW_SUMS / 2
-                : rows <= 4 ? PK_DOT_FEW_SUMS / 4
-                            : PK_DOT_FEW_SUMS / 8;
+  const int n = rows == 1 ? PK_DOT_FEW_SUMS : rows == 2 ? PK_DOT_FEW_SUMS / 2 : PK_DOT_FEW_SUMS / 4;
   return n < 1 ? 1 : n > PK_PART_LANES ? PK_PART_LANES : n;
 }
 
-/* sums[r][i] becomes a vector whose lanes sum up to row r times column i, for a few columns. */
-PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, const int group, int64_t last, const float *a,
-                                    int64_t lda, const char *b, int64_t ldb, int64_t k, int64_t ahead,
-                                    pk_f32p sums[][PK_PART_LANES]) {
+/* The sums of `group` columns, whose lines are given, from the first on; ahead[i % 2] bytes of line i are prefetched. */
+PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, const int group, const float *a, int64_t lda,
+                                    const char *const *line, int64_t k, const int64_t ahead[2], pk_f32p (*sums)[PK_PART_LANES],
+                                    int first) {
   const int64_t size = pk_pack_bytes(kind);
-  pk_f32v sum[PK_DOT_FEW][16];
-  const char *line[16];
-  PK_DOT_UNROLL for (int i = 0; i < group; i++) {
-    line[i] = b + (i < last ? i : last) * ldb;
-    PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] = pk_splat_f32(0);
-  }
+  pk_f32v sum[PK_DOT_FEW_ROWS][PK_PART_LANES];
+  PK_DOT_UNROLL for (int i = 0; i < group; i++) PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] = pk_splat_f32(0);
   int64_t kk = 0;
   for (; kk + PK_LANES <= k; kk += PK_LANES) {
     PK_DOT_UNROLL for (int i = 0; i < group; i++) {
       const char *p = line[i] + kk * size;
       const pk_f32v from = pk_dot_few_get(kind, p);
-      __builtin_prefetch(p + ahead);
+      __builtin_prefetch(p + ahead[i % 2], 0, 2);
       PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] = pk_fma_fast_f32(pk_load_f32(a + r * lda + kk), from, sum[r][i]);
     }
   }
   if (kk < k) {
+    pk_f32v x[PK_DOT_FEW_ROWS];
+    PK_DOT_UNROLL for (int r = 0; r < rows; r++) x[r] = pk_loadn_f32(a + r * lda + kk, k - kk);
     PK_DOT_UNROLL for (int i = 0; i < group; i++) {
       const pk_f32v from = pk_dot_few_get_some(kind, line[i] + kk * size, k - kk);
-      PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] =
-          pk_fma_fast_f32(pk_loadn_f32(a + r * lda + kk, k - kk), from, sum[r][i]);
+      PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] = pk_fma_fast_f32(x[r], from, sum[r][i]);
     }
   }
-  PK_DOT_UNROLL for (int r = 0; r < rows; r++) PK_DOT_UNROLL for (int i = 0; i < group; i++) sums[r][i] =
+  PK_DOT_UNROLL for (int r = 0; r < rows; r++) PK_DOT_UNROLL for (int i = 0; i < group; i++) sums[r][first + i] =
       pk_dot_few_fold(sum[r][i]);
 }
 
-PK_DOT_INLINE void pk_dot_few_rows_t(const pk_pack_kind kind, const int rows, int64_t cols, const float *a, int64_t lda,
-                                     const char *b, int64_t ldb, int64_t k, float *c, int64_t ldc) {
+/* 1 to 4 rows of PK_PART_LANES columns. Past the last column it is taken again. */
+PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, int64_t cols, const float *a, int64_t lda,
+                                     const char *b, int64_t ldb, int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {
   const int group = pk_dot_few_columns(rows);
-  for (int64_t n = 0; n < cols; n += PK_PART_LANES) {
-    pk_f32p sums[PK_DOT_FEW][PK_PART_LANES];
-    for (int i = 0; i < PK_PART_LANES; i += group) {
-      /* Past the last column it is taken again. */
-      const int64_t at = n + i < cols ? n + i : cols - 1;
-      pk_dot_few_group(kind, rows, group, cols - 1 - at, a, lda, b + at * ldb, ldb, k, PK_PART_LANES * ldb,
-                       (pk_f32p(*)[PK_PART_LANES]) & sums[0][i]);
-    }
-    PK_DOT_UNROLL for (int r = 0; r < rows; r++) {
-      float *to = c + r * ldc + n;
-      pk_f32p sum = pk_dot_few_across(sums[r]), before;
-      memcpy(&before, to, sizeof before);
-      sum += before;
-      memcpy(to, &sum, sizeof sum);
-    }
+  pk_f32p sums[PK_DOT_FEW_ROWS][PK_PART_LANES];
+  for (int i = 0; i < PK_PART_LANES; i += group) {
+    const char *line[PK_PART_LANES];
+    PK_DOT_UNROLL for (int j = 0; j < group; j++) line[j] = b + (i + j < cols ? i + j : cols - 1) * ldb;
+    pk_dot_few_group(kind, rows, group, a, lda, line, k, ahead, sums, i);
+  }
+  PK_DOT_UNROLL for (int r = 0; r < rows; r++) {
+    float *to = c + r * ldc;
+    pk_f32p sum = pk_dot_few_across(sums[r]), before;
+    memcpy(&before, to, sizeof before);
+    sum += before;
+    memcpy(to, &sum, sizeof sum);
   }
 }
 
-/* -- Any number of rows */
+/* -- By the type of b */
 
 PK_DOT_INLINE void pk_dot_few_clear(int64_t rows, int64_t cols, float *c, int64_t ldc) {
   for (int64_t r = 0; r < rows; r++)
     for (int64_t n = 0; n < cols; n += PK_LANES) pk_store_f32(c + r * ldc + n, pk_splat_f32(0));
 }
 
-#define PK_DOT_FEW_CASE(form, kind, n)                                                 \
-  case n:                                                                              \
-    form(kind, n, cols, a, lda, (const char *)b, ldb *pk_pack_bytes(kind), k, c, ldc); \
-    break;
-#define PK_DOT_FEW_FUNCTION(name, form, kind, type)                                                                        \
-  PK_DOT_OUTLINE void name(int64_t rows, int64_t cols, const float *a, int64_t lda, const type *b, int64_t ldb, int64_t k, \
-                           float *c, int64_t ldc, int mode) {                                                              \
-    if (mode == PK_DOT_SET) pk_dot_few_clear(rows, cols, c, ldc);                                                          \
-    for (; rows > 0; rows -= PK_DOT_FEW, a += PK_DOT_FEW * lda, c += PK_DOT_FEW * ldc) {                                   \
-      switch (rows) {                                                                                                      \
-        PK_DOT_FEW_CASE(form, kind, 1)                                                                                     \
-        PK_DOT_FEW_CASE(form, kind, 2)                                                                                     \
-        PK_DOT_FEW_CASE(form, kind, 3)                                                                                     \
-        PK_DOT_FEW_CASE(form, kind, 4)                                                                                     \
-        PK_DOT_FEW_CASE(form, kind, 5)                                                                                     \
-        PK_DOT_FEW_CASE(form, kind, 6)                                                                                     \
-        PK_DOT_FEW_CASE(form, kind, 7)                                                                                     \
-        default:                                                                                                           \
-          PK_DOT_FEW_CASE(form, kind, 8)                                                                                   \
-      }                                                                                                                    \
-    }                                                                                                                      \
+#define PK_DOT_FEW_PART_T(T, kind, rows)                                                                                    \
+  PK_DOT_OUTLINE void pk_dot_few_part_t_##T##_##rows(int64_t cols, const float *a, int64_t lda, const char *b, int64_t ldb, \
+                                                     int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {            \
+    pk_dot_few_part_t(kind, rows, cols, a, lda, b, ldb, k, ahead, c, ldc);                                                  \
   }
-PK_DOT_FEW_FUNCTION(pk_dot_few_f32, pk_dot_few_rows, PK_PACK_F32, float)
-PK_DOT_FEW_FUNCTION(pk_dot_few_bf16, pk_dot_few_rows, PK_PACK_BF16, uint16_t)
-PK_DOT_FEW_FUNCTION(pk_dot_few_f16, pk_dot_few_rows, PK_PACK_F16, uint16_t)
-PK_DOT_FEW_FUNCTION(pk_dot_few_t_f32, pk_dot_few_rows_t, PK_PACK_F32, float)
-PK_DOT_FEW_FUNCTION(pk_dot_few_t_bf16, pk_dot_few_rows_t, PK_PACK_BF16, uint16_t)
-PK_DOT_FEW_FUNCTION(pk_dot_few_t_f16, pk_dot_few_rows_t, PK_PACK_F16, uint16_t)
+#define PK_DOT_FEW_FUNCTIONS(T, kind, type)                                                                                 \
+  PK_DOT_OUTLINE void pk_dot_few_##T(int64_t rows, int64_t cols, const float *a, int64_t lda, const type *b, int64_t ldb,   \
+                                     int64_t k, float *c, int64_t ldc, int mode) {                                          \
+    if (mode == PK_DOT_SET) pk_dot_few_clear(rows, cols, c, ldc);                                                           \
+    if (rows == 1)                                                                                                          \
+      pk_dot_few_rows(kind, true, rows, cols, a, lda, (const char *)b, ldb *(int64_t)sizeof *b, k, c, ldc);                 \
+    else                                                                                                                    \
+      pk_dot_few_rows(kind, false, rows, cols, a, lda, (const char *)b, ldb *(int64_t)sizeof *b, k, c, ldc);                \
+  }                                                                                                                         \
+  PK_DOT_FEW_PART_T(T, kind, 1)                                                                                             \
+  PK_DOT_FEW_PART_T(T, kind, 2)                                                                                             \
+  PK_DOT_FEW_PART_T(T, kind, 3)                                                                                             \
+  PK_DOT_FEW_PART_T(T, kind, 4)                                                                                             \
+  PK_DOT_OUTLINE void pk_dot_few_t_##T(int64_t rows, int64_t cols, const float *a, int64_t lda, const type *b, int64_t ldb, \
+                                       int64_t k, float *c, int64_t ldc, int mode) {                                        \
+    typedef void part(int64_t, const float *, int64_t, const char *, int64_t, int64_t, const int64_t *, float *, int64_t);  \
+    static part *const parts[] = {pk_dot_few_part_t_##T##_1, pk_dot_few_part_t_##T##_2, pk_dot_few_part_t_##T##_3,          \
+                                  pk_dot_few_part_t_##T##_4};                                                               \
+    const int64_t line = ldb * (int64_t)sizeof *b, next = PK_PART_LANES * line;                                             \
+    if (mode == PK_DOT_SET) pk_dot_few_clear(rows, cols, c, ldc);                                                           \
+    for (int64_t n = 0; n < cols; n += PK_PART_LANES, b += PK_PART_LANES * ldb)                                             \
+      for (int64_t r = 0; r < rows; r += PK_DOT_FEW_ROWS) {                                                                 \
+        /* Two turns over the same columns share what is to be prefetched; a third does not. */                             \
+        const int64_t ahead[2] = {r == 0 ? next : 0, r == PK_DOT_FEW_ROWS || rows <= PK_DOT_FEW_ROWS ? next : 0};           \
+        const int64_t left = rows - r < PK_DOT_FEW_ROWS ? rows - r : PK_DOT_FEW_ROWS;                                       \
+        parts[left - 1](cols - n, a + r * lda, lda, (const char *)b, line, k, ahead, c + r * ldc + n, ldc);                 \
+      }                                                                                                                     \
+  }
+PK_DOT_FEW_FUNCTIONS(f32, PK_PACK_F32, float)
+PK_DOT_FEW_FUNCTIONS(bf16, PK_PACK_BF16, uint16_t)
+PK_DOT_FEW_FUNCTIONS(f16, PK_PACK_F16, uint16_t)
 
 #endif
