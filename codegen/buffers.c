@@ -351,7 +351,7 @@ void place_values(Gen *g, Schedule *s) {
   for (int i = 0; i < s->groups.count; i++) {
     Group *group = s->groups.at[i];
     if (group->kind == GROUP_ROWS) place_group(g, group);
-    if (group->kind == GROUP_GENERIC && has_result(group->instr)) {
+    if (group->kind == GROUP_GENERIC && has_result(group->instr) && !val(group->instr)->stored_by) {
       Instr *v = group->instr;
       val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), v->type.dtype, v->type.rank, v->type.dim, "value");
     }

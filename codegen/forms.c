@@ -122,6 +122,7 @@ static void note_use(Instr *v, void *context) {
   if (v->op == OP_STORE) {
     u->stores++;
     r->stored = true;
+    r->stores++;
     u->partial_stores += partial_where_it_overhangs(r, v);
     return;
   }

@@ -56,6 +56,7 @@ typedef struct {
   Buffer *buffer;                // NULL for DIRECT
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
+  int stores;
   const char *few_rows;          // PANELS: C expression of the rows its dots have; a few rows read it in place. NULL: always packed
   int64_t at_least[MAX_RANK];    // a window of constant size may be longer than its run-time axis: room for it
   const char *revisits;          // C expression: blocks that come back, when there are any
@@ -79,6 +80,7 @@ typedef struct {
   bool snapshot;       // a LOAD whose ref changes before its last use: copied where it stands
   bool recompute;      // cheap: computed again in each step that uses it
   Buffer *buffer;      // NULL: lives in registers
+  const Instr *stored_by;  // an operation by elements whose only use is this STORE: written to its window at once
   bool row_local;      // the buffer holds one row (or one strip of rows) at a time
   const char *scalar;  // rank 0: C expression
   Buffer *panels, *left;  // DOT: operands packed before its group, where they are not at hand as the micro-kernel wants them

@@ -102,8 +102,10 @@ static void emit_transpose(Gen *g, Instr *v) {
     emit_move(g, v);
     return;
   }
-  line(g, "pk_transpose_block_b%d(%s, %s, %s, %s, %s, %s, false);", dtype_bytes(to.element), to.pointer, to.stride[0], from.pointer, from.stride[0],
-       demand_text(g, val(v)->demand[1], v->type.dim[1]), demand_text(g, val(v)->demand[0], v->type.dim[0]));
+  const RefGen *r = val(v)->stored_by ? &g->refs[val(v)->stored_by->ref->id] : NULL;
+  bool streams = r && r->form == FORM_DIRECT && r->element == DT_F32;
+  line(g, "pk_transpose_block_b%d(%s, %s, %s, %s, %s, %s, %s);", dtype_bytes(to.element), to.pointer, to.stride[0], from.pointer, from.stride[0],
+       demand_text(g, val(v)->demand[1], v->type.dim[1]), demand_text(g, val(v)->demand[0], v->type.dim[0]), streams ? text(g, "%s_stream", r->name) : "false");
 }
 
 static void emit_concatenate(Gen *g, Instr *v) {
@@ -114,7 +116,10 @@ static void emit_concatenate(Gen *g, Instr *v) {
     const char *to[MAX_RANK] = {0};
     for (int i = 0; i < v->type.rank; i++) {
       loops.at[i] = unique_name(g, text(g, "i%d", i));
-      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i], extent_text(g, part->type.dim[i]), loops.at[i]);
+      Demand demand = val(v)->demand[i];
+      const char *end = i == v->ival ? extent_text(g, part->type.dim[i]) : demand_text(g, demand, part->type.dim[i]);
+      if (i == v->ival && demand != DEMAND_FULL) end = text(g, "pk_idx_min(%s, %s - (%s))", end, demand_text(g, demand, v->type.dim[i]), offset);
+      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i], end, loops.at[i]);
       loops.opened++;
       to[i] = i == v->ival ? add_text(g, loops.at[i], offset) : loops.at[i];
     }

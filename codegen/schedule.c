@@ -489,6 +489,55 @@ static void mark_forced(Region *region) {
   }
 }
 
+// ---- operations by elements that are only stored write to the window themselves
+
+static Instr *only_store(Gen *g, const Instr *v) {
+  if (v->op == OP_DOT || val(v)->users.count != 1) return NULL;
+  if (op_info[v->op].class == OPC_SCAN && val(v)->demand[v->ival] != DEMAND_FULL) return NULL;  // they write whole lines
+  Instr *store = val(v)->users.at[0];
+  bool plain = store->op == OP_STORE && ir_store_value(store) == v && ir_window_is_full(store) && !ir_mask(store);
+  if (!plain || val(store)->region != val(v)->region || !val(store)->group || val(store)->group->kind != GROUP_ROWS) return NULL;
+  const RefGen *r = &g->refs[store->ref->id];
+  return r->loaded || r->stores != 1 ? NULL : store;
+}
+
+static void take_out(Group *group, const Instr *store) {
+  for (int s = 0; s < group->steps.count; s++) {
+    Step *step = &group->steps.at[s];
+    int kept = 0;
+    for (int m = 0; m < step->members.count; m++)
+      if (step->members.at[m] != store) step->members.at[kept++] = step->members.at[m];
+    step->members.count = kept;
+  }
+  int kept = 0;
+  for (int i = 0; i < group->scalars.count; i++)
+    if (group->scalars.at[i] != store) group->scalars.at[kept++] = group->scalars.at[i];
+  group->scalars.count = kept;
+}
+
+static void store_at_once(Gen *g, Group *generic) {
+  if (!has_result(generic->instr)) return;
+  const Instr *store = only_store(g, generic->instr);
+  if (!store) return;
+  val(generic->instr)->stored_by = store;
+  take_out(val(store)->group, store);
+}
+
+static bool is_empty(const Group *group) {
+  if (group->kind != GROUP_ROWS || group->has_dot || group->scalars.count) return false;
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].members.count) return false;
+  return true;
+}
+
+static void drop_empty(Schedule *s) {
+  int kept = 0;
+  for (int i = 0; i < s->groups.count; i++)
+    if (!is_empty(s->groups.at[i])) s->groups.at[kept++] = s->groups.at[i];
+  s->groups.count = kept;
+  for (int i = 0; i < kept; i++) s->groups.at[i]->index = i;
+}
+
 static bool is_control(const Instr *v) {
   return op_info[v->op].class == OPC_CONTROL || v->op == OP_FETCH || v->op == OP_WRITEBACK;
 }
@@ -508,7 +557,10 @@ Schedule *schedule_region(Gen *g, Region *region) {
     else if (is_generic(v)) place_alone(&d, GROUP_GENERIC, v);
     else place_alone(&d, GROUP_SCALAR, v);
   }
-  for (int i = 0; i < d.s->groups.count; i++)
+  for (int i = 0; i < d.s->groups.count; i++) {
     if (d.s->groups.at[i]->kind == GROUP_ROWS) finish_group(g, d.s->groups.at[i]);
+    if (d.s->groups.at[i]->kind == GROUP_GENERIC) store_at_once(g, d.s->groups.at[i]);
+  }
+  drop_empty(d.s);
   return d.s;
 }

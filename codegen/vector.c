@@ -57,6 +57,10 @@ bool place_of(Gen *g, const Instr *v, Place *p) {
     place_of_access(g, v, p);
     return true;
   }
+  if (val(v)->stored_by) {
+    place_of_access(g, val(v)->stored_by, p);
+    return true;
+  }
   if (val(v)->buffer) {
     p->pointer = val(v)->buffer->name;
     p->element = val(v)->buffer->element;
