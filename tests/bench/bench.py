@@ -37,6 +37,12 @@ ONE_THREAD = {
     "JAX_PLATFORMS": "cpu",
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
+# Peers told to leave a matrix engine alone, to see them as they are on machines without one.
+NO_ENGINE = {
+    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX512",
+    "XLA_FLAGS": ONE_THREAD["XLA_FLAGS"] + " --xla_cpu_max_isa=AVX512",
+}
 
 
 class Died(Exception):
@@ -60,13 +66,15 @@ class Worker:
             stdout=subprocess.DEVNULL,
             stderr=None if self.options.verbose else subprocess.DEVNULL,
             pass_fds=[write_end],
-            env={**os.environ, **WARM, **ONE_THREAD},
+            env={**os.environ, **WARM, **ONE_THREAD, **(NO_ENGINE if self.options.no_amx else {})},
             cwd=ours.ROOT,
             text=True,
         )
         os.close(write_end)
         self.answers, self.pending = read_end, b""
-        self.about = self.ask({"native": str(self.native), "peers": self.options.peers}, START_LIMIT)
+        self.about = self.ask(
+            {"native": str(self.native), "peers": self.options.peers, "no_amx": self.options.no_amx}, START_LIMIT
+        )
 
     def stop(self):
         if self.process:
@@ -142,6 +150,7 @@ def describe(worker, options, load):
         "processor": model,
         "cores": os.cpu_count(),
         "matrix_engine": options.matrix_engine,
+        "no_amx": options.no_amx,
         "system": platform.system(),
         "compiler": compiler(),
         "load": load,
@@ -172,13 +181,14 @@ def parse(words):
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write a chart of the ratios")
     parser.add_argument("--build", type=Path, default=ours.ROOT / "build", metavar="DIR", help="where pkc and libpkrt.a are")
     parser.add_argument("--cpu", default=str(max(os.sched_getaffinity(0))), metavar="N", help="the core to stay on (none: any)")
+    parser.add_argument("--no-amx", action="store_true", help="peers leave the matrix engine alone, and bf16 and i8 are counted")
     parser.add_argument("--python", default=sys.executable, metavar="PROGRAM", help="the Python that has the peers")
     parser.add_argument("--list", action="store_true", help="list the cases")
     parser.add_argument("--verbose", action="store_true", help="show what peers say on standard error")
     options = parser.parse_args(words)
     options.seconds = QUICK_SECONDS if options.quick else FULL_SECONDS
     options.build = options.build.resolve()
-    options.matrix_engine = processor()[1]
+    options.matrix_engine = processor()[1] and not options.no_amx
     return options
 
 

@@ -154,6 +154,14 @@ def disagreement(clocks):
     return max(ratios, key=lambda ratio: abs(np.log(ratio)))
 
 
+def drop_engines(clocks, unit, least, failed):
+    """Peers quicker than the vector unit can be, by more than the noise of measuring it: no setting kept them from the matrix engine."""
+    for name in [name for name in clocks if name not in ("ours", "round")]:
+        if min(getattr(clocks[name], unit)) * 1.2 < least:
+            del clocks[name]
+            failed[name] = "uses the matrix engine"
+
+
 def compare(clock, other, unit):
     """The other's time divided by ours: of the best, and the quartiles of the rounds'."""
     mine, theirs = getattr(clock, unit), getattr(other, unit)
@@ -235,7 +243,7 @@ def verify(ready, problem, terms):
     return checks
 
 
-def measure(case, libraries, machine, peers, seconds):
+def measure(case, libraries, machine, peers, seconds, no_amx):
     kernel = ours.Kernel(libraries["ours"], case.kernel)
     problem = Problem(machine.native, kernel, case.sizes)
     work = cases.KERNELS[case.kernel]
@@ -253,6 +261,8 @@ def measure(case, libraries, machine, peers, seconds):
     apart = disagreement(clocks.values())
     unit = "cpu" if max(apart, 1 / apart) > DISAGREE else "wall"
     answer.update(bytes=sum(problem.bytes.values()), rates=rates, bound=machine.bound(problem, answer["flops"], rates, gbytes))
+    if no_amx and answer["flops"]:
+        drop_engines(clocks, unit, answer["bound"]["arithmetic"], failed)
     answer.update(clock=unit, disagreement=apart, rounds=len(clocks["ours"].wall))
     answer["times"] = {
         name: {"wall": figures(clock.wall), "cpu": figures(clock.cpu), "repeats": clock.repeats} for name, clock in clocks.items()
@@ -283,7 +293,7 @@ def main():
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = measure(table[request["name"]], request["libraries"], machine, peers, request["seconds"])
+            answer = measure(table[request["name"]], request["libraries"], machine, peers, request["seconds"], setting["no_amx"])
         except Exception as error:
             answer = {"name": request["name"], "error": f"{type(error).__name__}: {error}"}
         say(answer)

@@ -100,7 +100,7 @@ def remarks(case):
     if not case["checks"]:
         yield "not verified: no peer"
     for peer, why in case["failed"].items():
-        yield f"{peer} failed: {why}"
+        yield f"{peer} left out: {why}"
     if case["clock"] == "cpu":
         yield f"CPU time: wall is {case['disagreement']:.2g} times that"
     if not case["counted"] and case["goal"] and case["goal"] < 100:
@@ -189,11 +189,11 @@ def about(results):
     machine = results["machine"]
     measured = [case for case in results["cases"] if "bound" in case]
     peers = ", ".join(f"{name} {version}" for name, version in machine["peers"].items()) or "none"
-    engine = (
-        ", with a matrix engine (AMX) that pk does not use: bf16 and i8 are shown, not counted"
-        if machine["matrix_engine"]
-        else ""
-    )
+    engine = ""
+    if machine["matrix_engine"]:
+        engine = ", with a matrix engine (AMX) that pk does not use: bf16 and i8 are shown, not counted"
+    elif machine.get("no_amx"):
+        engine = ", peers kept from its matrix engine (AMX)"
     rates = {name: [case["rates"][name] for case in measured] for name in ("f32", "bf16", "i8")}
     rate = ", ".join(
         f"{name} {middle(values):.0f} ({min(values):.0f} to {max(values):.0f})" for name, values in rates.items() if any(values)
