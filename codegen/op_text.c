@@ -71,6 +71,7 @@ static const char *cast_text(Gen *g, const char *prefix, DType from, DType to, c
   if (to == DT_BOOL) return text(g, "%s_cast_%s_mask(%s)", prefix, strcmp(from_lane, "u32") == 0 ? "i32" : from_lane, x);
   if (is_float(to)) {
     if (is_float(from)) return rounded(g, prefix, to, x);
+    if (dtype_bytes(to) == 2 && dtype_bytes(from) == 4) x = text(g, "%s_odd_%s(%s)", prefix, from_lane, x);  // so that f32 does not round first
     return rounded(g, prefix, to, text(g, "%s_cast_%s_f32(%s)", prefix, from_lane, x));
   }
   if (is_float(from)) return text(g, "%s_cast_f32_%s(%s)", prefix, dtype_info[to].name, x);
@@ -169,7 +170,7 @@ static const char *cast_index_text(Gen *g, const Instr *v, const char *x) {
   DType from = v->args[0]->type.dtype, to = v->type.dtype;
   if (from == to) return x;
   if (to == DT_I64) return is_float(from) ? text(g, "pks_cast_f32_i64(%s)", x) : text(g, "(int64_t)%s", x);
-  if (is_float(to)) return rounded(g, "pks", to, text(g, "(float)%s", x));
+  if (is_float(to)) return rounded(g, "pks", to, text(g, dtype_bytes(to) == 2 ? "(float)pks_odd_i64(%s)" : "(float)%s", x));
   if (to == DT_BOOL) return text(g, "(%s != 0)", x);
   return rounded(g, "pks", to, text(g, "(%s)(uint32_t)%s", scalar_type(to), x));
 }

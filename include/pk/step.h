@@ -23,6 +23,29 @@ static inline int64_t pk_inside(int64_t dim, int64_t start, int64_t block) {
 /* The start of a window, clamped so that the window lies inside its ref: `room` is the last start that does. */
 static inline int64_t pk_start(int64_t start, int64_t room) { return start < 0 || room <= 0 ? 0 : start > room ? room : start; }
 
+/* ---- integers that are to become 16-bit floats: beyond 2^24 they lose their low bits to an odd one, which f32 holds exactly, so
+ * that only the last rounding counts (Boldo and Melquiond, round to odd) */
+
+static inline pk_i32v pk_odd_bits(pk_i32v x, pk_mask exact) {
+  const pk_i32v low = pk_and_i32(x, pk_splat_i32(0xff)), high = pk_and_i32(x, pk_splat_i32(~0xff)), zero = pk_splat_i32(0);
+  return pk_select_i32(exact, x, pk_or_i32(high, pk_select_i32(pk_ne_i32(low, zero), pk_splat_i32(0x100), zero)));
+}
+static inline pk_i32v pk_odd_i32(pk_i32v x) {
+  return pk_odd_bits(x, pk_lt_u32(pk_add_i32(x, pk_splat_i32(1 << 24)), pk_splat_i32(1 << 25)));
+}
+static inline pk_i32v pk_odd_u32(pk_i32v x) { return pk_odd_bits(x, pk_lt_u32(x, pk_splat_i32(1 << 24))); }
+static inline int64_t pks_odd_i64(int64_t x) {
+  uint64_t size = x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+  if (size >> 24) {
+    const int lost = 40 - __builtin_clzll(size);
+    const bool sticky = (size & ((UINT64_C(1) << lost) - 1)) != 0;
+    size = (size >> lost | sticky) << lost;
+  }
+  return (int64_t)(x < 0 ? 0 - size : size);
+}
+static inline int32_t pks_odd_i32(int32_t x) { return (int32_t)pks_odd_i64(x); }
+static inline uint32_t pks_odd_u32(uint32_t x) { return (uint32_t)pks_odd_i64(x); }
+
 /* ---- elements of 64-bit index arithmetic */
 
 static inline int64_t pks_load_i64(const int64_t *p) { return *p; }
