@@ -15,6 +15,7 @@ typedef struct {
   int hoisted;          // scalars that depend on no group stand before the groups, in this order
   int *last_store;      // by Ref.id: index of the last group that stores to it, -1: none
   int *last_read;       // by Ref.id: index of the last group that reads it
+  int *last_skewed;     // by Ref.id: .. that reads in one row what a store may write in another
 } Scheduler;
 
 // ---- kinds of instructions
@@ -144,12 +145,17 @@ static void need_of_argument(Scheduler *d, Need *n, const Instr *arg, bool align
   }
 }
 
-static void mark_reads(Scheduler *d, const Instr *arg, int group) {
-  if (arg->op == OP_LOAD && (is_transparent(arg) || val(arg)->group == NULL)) {
-    if (d->last_read[arg->ref->id] < group) d->last_read[arg->ref->id] = group;
-  }
-  if (is_transparent(arg))
-    for (int i = 0; i < arg->nargs; i++) mark_reads(d, arg->args[i], group);
+static void mark_read(Scheduler *d, const Instr *load, int group, bool aligned) {
+  int ref = load->ref->id;
+  if (d->last_read[ref] < group) d->last_read[ref] = group;
+  if (!(aligned && ir_window_is_full(load)) && d->last_skewed[ref] < group) d->last_skewed[ref] = group;
+}
+
+static void mark_reads(Scheduler *d, const Instr *arg, int group, bool aligned) {
+  if (arg->op == OP_LOAD && (is_transparent(arg) || val(arg)->group == NULL)) mark_read(d, arg, group, aligned);
+  if (!is_transparent(arg)) return;
+  aligned = aligned && arg->op != OP_RESHAPE && !(arg->op == OP_BROADCAST && stretches_rows(arg));
+  for (int i = 0; i < arg->nargs; i++) mark_reads(d, arg->args[i], group, aligned);
 }
 
 static Need needs(Scheduler *d, const Instr *v) {
@@ -166,6 +172,7 @@ static Need needs(Scheduler *d, const Instr *v) {
     bool full = ir_window_is_full(v);
     need_group(&n, d->last_store[v->ref->id], !full);
     need_group(&n, d->last_read[v->ref->id], !full);
+    need_group(&n, d->last_skewed[v->ref->id], true);
   }
   return n;
 }
@@ -184,16 +191,15 @@ static Group *insert_group(Scheduler *d, GroupKind kind, Instr *instr, int at) {
   for (int i = 0; i < d->g->k->refs.count; i++) {
     if (d->last_store[i] >= at) d->last_store[i]++;
     if (d->last_read[i] >= at) d->last_read[i]++;
+    if (d->last_skewed[i] >= at) d->last_skewed[i]++;
   }
   return group;
 }
 
 static void note_effects(Scheduler *d, Instr *v, Group *group) {
   val(v)->group = group;
-  for (int i = 0; i < v->nargs; i++) mark_reads(d, v->args[i], group->index);
-  if (v->op == OP_LOAD) {
-    if (d->last_read[v->ref->id] < group->index) d->last_read[v->ref->id] = group->index;
-  }
+  for (int i = 0; i < v->nargs; i++) mark_reads(d, v->args[i], group->index, true);
+  if (v->op == OP_LOAD) mark_read(d, v, group->index, true);
   if (v->op == OP_STORE && d->last_store[v->ref->id] < group->index) d->last_store[v->ref->id] = group->index;
 }
 
@@ -544,8 +550,11 @@ static bool is_control(const Instr *v) {
 
 Schedule *schedule_region(Gen *g, Region *region) {
   int refs = g->k->refs.count;
-  Scheduler d = {g, NEW(g->arena, Schedule), region, 0, NEW_ARRAY(g->arena, int, refs + 1), NEW_ARRAY(g->arena, int, refs + 1)};
-  for (int i = 0; i < refs; i++) d.last_store[i] = d.last_read[i] = -1;
+  Scheduler d = {.g = g, .s = NEW(g->arena, Schedule), .region = region};
+  d.last_store = NEW_ARRAY(g->arena, int, refs + 1);
+  d.last_read = NEW_ARRAY(g->arena, int, refs + 1);
+  d.last_skewed = NEW_ARRAY(g->arena, int, refs + 1);
+  for (int i = 0; i < refs; i++) d.last_store[i] = d.last_read[i] = d.last_skewed[i] = -1;
   mark_snapshots(g, region);
   mark_forced(region);
   for (int i = 0; i < region->instrs.count; i++) {
