@@ -21,4 +21,7 @@ void emit_naive(Kernel *k, Buf *c);
 // Terms of an einsum that a mask removes are not counted where the mask is affine.
 double reference_flops(Kernel *k, const int64_t *sizes);
 
+// Grid steps and VMEM for given sizes, as text.
+void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out);
+
 #endif

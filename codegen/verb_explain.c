@@ -30,6 +30,23 @@ static int explain_kernel(Options *options, Program *program) {
   return status;
 }
 
+static bool gives_sizes(const Options *options, const Program *program) {
+  for (int i = 0; i < options->arguments.count; i++)
+    if (!program_has_static(program, options->arguments.at[i].name)) return true;
+  return false;
+}
+
+static int explain_for_sizes(const Options *options) {
+  Binding binding;
+  int status = bind_or_report(&binding, options, true);
+  if (status != DONE) return status;
+  Buf out = {0};
+  explain_sizes(binding.program.kernel, binding.sizes, &out);
+  status = write_result("-", &out);
+  buf_free(&out);
+  return status;
+}
+
 int verb_explain(Options *options) {
   const char *path = options->files.at[0];
   if (path[0] == 'E' && strlen(path) == 5 && strspn(path + 1, "0123456789") == 4) return explain_code(path);
