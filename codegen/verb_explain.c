@@ -54,5 +54,7 @@ int verb_explain(Options *options) {
   int status = program_load(&program, options, path);
   if (status != DONE) return status;
   const char *wrong = program_check_names(&program, options, true);
-  return wrong ? user_error("%s: %s", path, wrong) : explain_kernel(options, &program);
+  if (wrong) return user_error("%s: %s", path, wrong);
+  status = explain_kernel(options, &program);
+  return status == DONE && gives_sizes(options, &program) ? explain_for_sizes(options) : status;
 }
