@@ -16,8 +16,6 @@ PK_INLINE pk_f32v pk_polynomial(pk_f32v x, const float *c, int count) {
   return p;
 }
 
-/* To the nearest integer, |a| < 2^22. */
-PK_INLINE pk_f32v pk_nearest_f32(pk_f32v a) { return pk_sub_f32(pk_add_f32(a, PK_F32(0x1.8p23f)), PK_F32(0x1.8p23f)); }
 /* Within [least, greatest]; a NaN stays one, since min and max take their second operand then. */
 PK_INLINE pk_f32v pk_within_f32(pk_f32v a, float least, float greatest) {
   return pk_max_fast_f32(PK_F32(least), pk_min_fast_f32(PK_F32(greatest), a));
@@ -25,42 +23,85 @@ PK_INLINE pk_f32v pk_within_f32(pk_f32v a, float least, float greatest) {
 
 /* -- exponentials: 2 to the n times a polynomial in the rest */
 
-/* x, or 0 where the result is known to be 0: a product that is subnormal or underflows costs some 90 ns, and what masks leave
- * is -inf everywhere. */
+/* To the nearest integer n when added and taken away again; its low bits are those of n between. */
+#define PK_SHIFTER 0x1.8p23f
+
+/* x = n log 2 + r, n being a multiple of the last place of the shifter. The upper part of log 2 has 9 bits: n times it is
+ * exact. */
+PK_INLINE pk_f32v pk_exp_split(pk_f32v x, float shifter, pk_f32v *shifted, pk_f32v *n) {
+  *shifted = PK_FMA(x, PK_F32(1.44269504f), PK_F32(shifter));
+  *n = pk_sub_f32(*shifted, PK_F32(shifter));
+  return PK_FMA(*n, PK_F32(2.12194440e-4f), PK_FMA(*n, PK_F32(-0.693359375f), x));
+}
+#define PK_EXP2_POLYNOMIAL(r) \
+  PK_POLYNOMIAL(r, 1.535325981e-4f, 1.33990035e-3f, 9.618438594e-3f, 5.550332163e-2f, 2.40226479e-1f, 6.93147203e-1f, 1)
+/* From where on results round to 0: a product that is subnormal or underflows costs some 90 ns, and masks leave many such x.
+ * 2^-150 is exp(-103.97208). */
+#define PK_EXP_VANISHES (-103.98f)
+#define PK_EXP2_VANISHES (-150.0f)
+
+#if PK_PART_BYTES == 64
+PK_INLINE pk_f32v pk_exp2_f32(pk_f32v x) {
+  pk_f32v r = pk_fraction_f32(x);
+  pk_mask some = pk_not_mask(pk_lt_f32(x, PK_F32(PK_EXP2_VANISHES)));
+  return pk_scale_where_f32(some, PK_EXP2_POLYNOMIAL(r), pk_sub_f32(x, r));
+}
+
+/* n counts sixteenths, whose powers come from a table; scaling goes by the integer below n. */
+PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
+  const pk_f32v powers = {1,
+                          1.044273782f,
+                          1.090507733f,
+                          1.138788635f,
+                          1.189207115f,
+                          1.241857812f,
+                          1.296839555f,
+                          1.354255547f,
+                          1.414213562f,
+                          1.476826146f,
+                          1.542210825f,
+                          1.610490332f,
+                          1.681792831f,
+                          1.75625216f,
+                          1.834008086f,
+                          1.915206561f};
+  pk_mask some = pk_not_mask(pk_lt_f32(x, PK_F32(PK_EXP_VANISHES)));
+  pk_f32v shifted, n, r = pk_exp_split(pk_min_fast_f32(PK_F32(89), x), 0x1.8p19f, &shifted, &n);
+  pk_f32v power = pk_look_up_f32(pk_bitcast_f32_i32(shifted), powers), p = PK_POLYNOMIAL(r, 1.666666667e-1f, 0.5f, 1);
+  return pk_scale_where_f32(some, PK_FMA(p, pk_mul_f32(power, r), power), n);
+}
+#else
+/* x, or 0 where the result is known to be. */
 PK_INLINE pk_f32v pk_spare_underflow(pk_f32v x, pk_mask vanishes, float greatest) {
   return pk_select_f32(vanishes, PK_F32(0), pk_min_fast_f32(PK_F32(greatest), x));
 }
 
 PK_INLINE pk_f32v pk_exp2_f32(pk_f32v x) {
-  pk_mask vanishes = pk_lt_f32(x, PK_F32(-150));
+  pk_mask vanishes = pk_lt_f32(x, PK_F32(PK_EXP2_VANISHES));
   x = pk_spare_underflow(x, vanishes, 129);
-  pk_f32v n = pk_nearest_f32(x), r = pk_sub_f32(x, n);
-  pk_f32v p =
-      PK_POLYNOMIAL(r, 1.535325981e-4f, 1.33990035e-3f, 9.618438594e-3f, 5.550332163e-2f, 2.40226479e-1f, 6.93147203e-1f, 1);
-  return pk_select_f32(vanishes, PK_F32(0), pk_scale_f32(p, n));
-}
-
-/* x = n log 2 + r. The upper part of log 2 has 9 bits: n times it is exact. */
-PK_INLINE pk_f32v pk_exp_split(pk_f32v x, pk_f32v *n) {
-  *n = pk_nearest_f32(pk_mul_f32(x, PK_F32(1.44269504f)));
-  return PK_FMA(*n, PK_F32(2.12194440e-4f), PK_FMA(*n, PK_F32(-0.693359375f), x));
+  pk_f32v shifted = pk_add_f32(x, PK_F32(PK_SHIFTER)), r = pk_sub_f32(x, pk_sub_f32(shifted, PK_F32(PK_SHIFTER)));
+  return pk_select_f32(vanishes, PK_F32(0), pk_scale_shifted_f32(PK_EXP2_POLYNOMIAL(r), shifted));
 }
 
 PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
-  pk_mask vanishes = pk_lt_f32(x, PK_F32(-103.98f)); /* 2^-150 is exp(-103.97208) */
-  x = pk_spare_underflow(x, vanishes, 89);
-  pk_f32v n, r = pk_exp_split(x, &n);
+  pk_mask vanishes = pk_lt_f32(x, PK_F32(PK_EXP_VANISHES));
+  pk_f32v shifted, n, r = pk_exp_split(pk_spare_underflow(x, vanishes, 89), PK_SHIFTER, &shifted, &n);
   pk_f32v p = PK_POLYNOMIAL(r, 1.381432094e-3f, 8.368851059e-3f, 4.166840108e-2f, 1.666651952e-1f, 4.999999337e-1f);
-  p = PK_FMA(p, pk_mul_f32(r, r), r);
-  return pk_select_f32(vanishes, PK_F32(0), pk_scale_f32(pk_add_f32(p, PK_F32(1)), n));
+#if PK_HAS_FMA
+  p = PK_FMA(PK_FMA(p, r, PK_F32(1)), r, PK_F32(1));
+#else
+  p = pk_add_f32(PK_FMA(p, pk_mul_f32(r, r), r), PK_F32(1));
+#endif
+  return pk_select_f32(vanishes, PK_F32(0), pk_scale_shifted_f32(p, shifted));
 }
+#endif
 
 /* exp(x) - 1 for x within [-20, 89], subnormals apart. */
 PK_INLINE pk_f32v pk_expm1_core(pk_f32v x) {
-  pk_f32v n, r = pk_exp_split(x, &n);
+  pk_f32v shifted, n, r = pk_exp_split(x, PK_SHIFTER, &shifted, &n);
   pk_f32v p = PK_POLYNOMIAL(r, 1.991444933e-4f, 1.394120667e-3f, 8.333272587e-3f, 4.166635229e-2f, 1.666666682e-1f, 0.5f);
   p = PK_FMA(p, pk_mul_f32(r, r), r);
-  pk_i32v exponent = pk_add_constant(pk_bitcast_f32_i32(pk_add_f32(n, PK_F32(0x1.8p23f))), 126 - 0x4b400000);
+  pk_i32v exponent = pk_add_constant(pk_bitcast_f32_i32(shifted), 126 - 0x4b400000);
   pk_f32v half = pk_bitcast_i32_f32(pk_shift_left(exponent, 23)); /* 2^(n - 1), which stays finite */
   pk_f32v y = PK_FMA(half, p, pk_sub_f32(half, PK_F32(0.5f)));
   return pk_add_f32(y, y);

@@ -74,8 +74,19 @@ PK_INLINE pk_f32v pk_div_fast_f32(pk_f32v a, pk_f32v b) {
   pk_f32v q = a * r;
   return pk_fma_f32((pk_f32v)_mm512_fnmadd_ps((__m512)b, (__m512)q, (__m512)a), r, q);
 }
-/* p times 2 to the n, n an integer in float, |n| <= 300; rounds once. */
+/* p in [0.5, 2] times 2 to the integer below n; rounds once, and saturates. */
 PK_INLINE pk_f32v pk_scale_f32(pk_f32v p, pk_f32v n) { return (pk_f32v)_mm512_scalef_ps((__m512)p, (__m512)n); }
+
+/* The same where m, else 0 without any arithmetic. */
+PK_INLINE pk_f32v pk_scale_where_f32(pk_mask m, pk_f32v p, pk_f32v n) {
+  return (pk_f32v)_mm512_maskz_scalef_ps(m, (__m512)p, (__m512)n);
+}
+/* a less the nearest integer; 0 for an infinity. */
+PK_INLINE pk_f32v pk_fraction_f32(pk_f32v a) { return (pk_f32v)_mm512_reduce_ps((__m512)a, 0); }
+/* from[index mod 16]. */
+PK_INLINE pk_f32v pk_look_up_f32(pk_i32v index, pk_f32v from) {
+  return (pk_f32v)_mm512_permutexvar_ps((__m512i)index, (__m512)from);
+}
 
 PK_INLINE pk_i32v pk_max_i32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_max_epi32((__m512i)a, (__m512i)b); }
 PK_INLINE pk_i32v pk_min_i32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_min_epi32((__m512i)a, (__m512i)b); }

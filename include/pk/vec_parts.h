@@ -88,9 +88,10 @@ PK_INLINE pk_f32v pk_fma_fast_f32(pk_f32v a, pk_f32v b, pk_f32v c) { return pk_a
 #endif
 /* For divisors within [2^-100, 2^100]: see vec_512.h. */
 PK_INLINE pk_f32v pk_div_fast_f32(pk_f32v a, pk_f32v b) { return pk_div_f32(a, b); }
-/* p in [0.5, 2] times 2 to the n, n an integer in float, |n| <= 250. The first product is exact, so that it rounds once. */
-PK_INLINE pk_f32v pk_scale_f32(pk_f32v p, pk_f32v n) {
-  pk_i32v whole = pk_add_constant(pk_bitcast_f32_i32(pk_add_f32(n, pk_splat_f32(0x1.8p23f))), -0x4b400000);
+/* p in [0.5, 2] times 2 to the n, an integer given as 1.5 * 2^23 + n, |n| <= 250. The first product is exact, so that it rounds
+ * once. */
+PK_INLINE pk_f32v pk_scale_shifted_f32(pk_f32v p, pk_f32v shifted) {
+  pk_i32v whole = pk_add_constant(pk_bitcast_f32_i32(shifted), -0x4b400000);
   pk_i32v half = pk_shift_right(whole, 1), rest = pk_sub_i32(whole, half);
   pk_f32v first = pk_bitcast_i32_f32(pk_shift_left(pk_add_constant(half, 127), 23));
   pk_f32v second = pk_bitcast_i32_f32(pk_shift_left(pk_add_constant(rest, 127), 23));
