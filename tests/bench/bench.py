@@ -245,7 +245,8 @@ def main(words):
         results = run(options, chosen)
     except (ours.BuildError, Died) as error:
         sys.exit(f"bench: {error}")
-    print(report.summary(results))
+    if text := report.summary(results):
+        print(text)
     write(options.markdown, report.markdown(results))
     write(options.svg, report.chart(results))
     return 0 if all(report.verified(case) for case in results["cases"]) else 3

@@ -217,7 +217,7 @@ ODD = [
     *(odd(f"matmul f32 {n}^3", "matmul", matmul(n, n, n), matmul(1024, 1024, 1024)) for n in (1023, 1025)),
     odd("matmul f32 1000x777x1000", "matmul", matmul(1000, 777, 1000), matmul(1024, 768, 1024)),
     odd("matmul f32 65^3", "matmul", matmul(65, 65, 65), matmul(64, 64, 64)),
-    *(odd(f"matmul f32 {m}x2048x2048", "matmul", matmul(m, 2048, 2048), matmul(16, 2048, 2048)) for m in range(1, 16)),
+    *(odd(f"matmul f32 {m}x2048x2048", "matmul", matmul(m, 2048, 2048), matmul(64, 2048, 2048)) for m in range(1, 17)),
     odd("matmul f32 2048x1x2048", "matmul", matmul(2048, 1, 2048), matmul(2048, 32, 2048)),
     odd("matmul f32 2048x17x2048", "matmul", matmul(2048, 17, 2048), matmul(2048, 32, 2048)),
     odd("matmul f32 1024x1024x1", "matmul", matmul(1024, 1024, 1), matmul(1024, 1024, 16)),

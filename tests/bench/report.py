@@ -42,13 +42,18 @@ def slowdown(case):
     return bound(case["round_bound"]) / bound(case["bound"]) / case["round"]["ratio"]
 
 
+def clear(found):
+    """Whether a ratio can be told from 1: the middle half of the rounds' lies on the same side of it, and it does not round to 1."""
+    return found["clear"] and f"{found['ratio']:.2f}" != "1.00"
+
+
 def goal_met(case):
     """None where there is nothing to tell."""
     name = best_peer(case)
     if name is None or case["goal"] is None:
         return None
     found = case["ratios"][name]
-    return found["ratio"] >= case["goal"] or (case["goal"] <= 1 and not found["clear"])
+    return found["ratio"] >= case["goal"] or (case["goal"] <= 1 and not clear(found))
 
 
 def geometric_mean(values):
@@ -77,8 +82,7 @@ def timing(figures):
 
 
 def ratio_text(found):
-    """A ratio is printed only where the middle half of the rounds lies on the same side of 1 as the ratio of the best times."""
-    if not found["clear"]:
+    if not clear(found):
         return "~1.0"
     return f"{found['ratio']:.2f}" if found["ratio"] < 10 else f"{found['ratio']:.0f}"
 
@@ -90,7 +94,7 @@ def range_text(found):
 
 def remarks(case):
     name = best_peer(case)
-    if name and case["ratios"][name]["ratio"] < 1 and case["ratios"][name]["clear"]:
+    if name and case["ratios"][name]["ratio"] < 1 and clear(case["ratios"][name]):
         yield f"**slower than {name}**"
     if goal_met(case) is False:
         yield "below the goal"
@@ -244,7 +248,7 @@ def across(ratio):
 def bar(case, y):
     name = best_peer(case)
     found = case["ratios"][name]
-    colour = EVEN if not found["clear"] else WON if found["ratio"] >= 1 else LOST
+    colour = EVEN if not clear(found) else WON if found["ratio"] >= 1 else LOST
     start, end = sorted((across(1), across(found["ratio"])))
     solid = "" if case["counted"] else ' fill-opacity="0.45"'
     yield f'<text x="{LEFT - 8}" y="{y + 13}" text-anchor="end">{escape(case["name"])}</text>'
