@@ -47,8 +47,8 @@ PK_INLINE pk_f32v pk_exp2_f32(pk_f32v x) {
   return pk_scale_where_f32(some, PK_EXP2_POLYNOMIAL(r), pk_sub_f32(x, r));
 }
 
-/* n counts sixteenths, whose powers come from a table; scaling goes by the integer below n. */
-PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
+/* exp(x) is the result times 2 to the integer below n, which counts sixteenths: their powers come from a table. */
+PK_INLINE pk_f32v pk_exp_parts(pk_f32v x, pk_f32v *n) {
   const pk_f32v powers = {1,
                           1.044273782f,
                           1.090507733f,
@@ -65,10 +65,19 @@ PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
                           1.75625216f,
                           1.834008086f,
                           1.915206561f};
-  pk_mask some = pk_not_mask(pk_lt_f32(x, PK_F32(PK_EXP_VANISHES)));
-  pk_f32v shifted, n, r = pk_exp_split(pk_min_fast_f32(PK_F32(89), x), 0x1.8p19f, &shifted, &n);
+  pk_f32v shifted, r = pk_exp_split(x, 0x1.8p19f, &shifted, n);
   pk_f32v power = pk_look_up_f32(pk_bitcast_f32_i32(shifted), powers), p = PK_POLYNOMIAL(r, 1.666666667e-1f, 0.5f, 1);
-  return pk_scale_where_f32(some, PK_FMA(p, pk_mul_f32(power, r), power), n);
+  return PK_FMA(p, pk_mul_f32(power, r), power);
+}
+PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
+  pk_mask some = pk_not_mask(pk_lt_f32(x, PK_F32(PK_EXP_VANISHES)));
+  pk_f32v n, p = pk_exp_parts(pk_min_fast_f32(PK_F32(89), x), &n);
+  return pk_scale_where_f32(some, p, n);
+}
+/* For |x| up to 80, or NaN. */
+PK_INLINE pk_f32v pk_exp_moderate_f32(pk_f32v x) {
+  pk_f32v n, p = pk_exp_parts(x, &n);
+  return pk_scale_f32(p, n);
 }
 #else
 /* x, or 0 where the result is known to be. */
@@ -83,16 +92,25 @@ PK_INLINE pk_f32v pk_exp2_f32(pk_f32v x) {
   return pk_select_f32(vanishes, PK_F32(0), pk_scale_shifted_f32(PK_EXP2_POLYNOMIAL(r), shifted));
 }
 
-PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
-  pk_mask vanishes = pk_lt_f32(x, PK_F32(PK_EXP_VANISHES));
-  pk_f32v shifted, n, r = pk_exp_split(pk_spare_underflow(x, vanishes, 89), PK_SHIFTER, &shifted, &n);
+/* exp(x) is the result times 2 to the n, which is the shifted one. */
+PK_INLINE pk_f32v pk_exp_parts(pk_f32v x, pk_f32v *shifted) {
+  pk_f32v n, r = pk_exp_split(x, PK_SHIFTER, shifted, &n);
   pk_f32v p = PK_POLYNOMIAL(r, 1.381432094e-3f, 8.368851059e-3f, 4.166840108e-2f, 1.666651952e-1f, 4.999999337e-1f);
 #if PK_HAS_FMA
-  p = PK_FMA(PK_FMA(p, r, PK_F32(1)), r, PK_F32(1));
+  return PK_FMA(PK_FMA(p, r, PK_F32(1)), r, PK_F32(1));
 #else
-  p = pk_add_f32(PK_FMA(p, pk_mul_f32(r, r), r), PK_F32(1));
+  return pk_add_f32(PK_FMA(p, pk_mul_f32(r, r), r), PK_F32(1));
 #endif
+}
+PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
+  pk_mask vanishes = pk_lt_f32(x, PK_F32(PK_EXP_VANISHES));
+  pk_f32v shifted, p = pk_exp_parts(pk_spare_underflow(x, vanishes, 89), &shifted);
   return pk_select_f32(vanishes, PK_F32(0), pk_scale_shifted_f32(p, shifted));
+}
+/* For |x| up to 80; a NaN may give anything. */
+PK_INLINE pk_f32v pk_exp_moderate_f32(pk_f32v x) {
+  pk_f32v shifted, p = pk_exp_parts(x, &shifted);
+  return pk_bitcast_i32_f32(pk_add_i32(pk_bitcast_f32_i32(p), pk_shift_left(pk_bitcast_f32_i32(shifted), 23)));
 }
 #endif
 
@@ -112,13 +130,13 @@ PK_INLINE pk_f32v pk_expm1_f32(pk_f32v x) {
   return pk_select_f32(pk_lt_f32(pk_abs_f32(x), PK_F32(0x1p-25f)), x, y);
 }
 
-/* t / (t + 2) with t = exp(2 |x|) - 1; an odd polynomial near 0. */
+/* 1 - 2 / (exp(2 |x|) + 1); an odd polynomial near 0, which NaN takes too. */
 PK_INLINE pk_f32v pk_tanh_f32(pk_f32v x) {
-  pk_f32v size = pk_abs_f32(x), s = pk_mul_f32(x, x);
-  pk_f32v t = pk_expm1_core(pk_min_fast_f32(PK_F32(20), pk_add_f32(size, size)));
-  pk_f32v large = pk_div_fast_f32(t, pk_add_f32(t, PK_F32(2)));
+  pk_f32v size = pk_abs_f32(x), s = pk_mul_f32(x, x), one = PK_F32(1);
+  pk_f32v e = pk_exp_moderate_f32(pk_min_fast_f32(pk_add_f32(size, size), PK_F32(20)));
+  pk_f32v large = PK_FMA(pk_reciprocal_fast_f32(pk_add_f32(e, one)), PK_F32(-2), one);
   pk_f32v p = PK_POLYNOMIAL(s, -6.299535877e-3f, 2.108899729e-2f, -5.385637632e-2f, 1.333262355e-1f, -3.333331862e-1f);
-  return pk_with_sign_f32(pk_select_f32(pk_lt_f32(size, PK_F32(0.54f)), PK_FMA(pk_mul_f32(p, s), x, x), large), x);
+  return pk_with_sign_f32(pk_select_f32(pk_ge_f32(size, PK_F32(0.57f)), large, PK_FMA(pk_mul_f32(p, s), x, x)), x);
 }
 
 /* exp(-|x|) never overflows: 1 / (1 + it) or it / (1 + it). */

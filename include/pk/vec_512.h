@@ -74,6 +74,11 @@ PK_INLINE pk_f32v pk_div_fast_f32(pk_f32v a, pk_f32v b) {
   pk_f32v q = a * r;
   return pk_fma_f32((pk_f32v)_mm512_fnmadd_ps((__m512)b, (__m512)q, (__m512)a), r, q);
 }
+/* 1 / b likewise. */
+PK_INLINE pk_f32v pk_reciprocal_fast_f32(pk_f32v b) {
+  pk_f32v one = pk_splat_f32(1), r = (pk_f32v)_mm512_rcp14_ps((__m512)b);
+  return pk_fma_f32(r, (pk_f32v)_mm512_fnmadd_ps((__m512)b, (__m512)r, (__m512)one), r);
+}
 /* p in [0.5, 2] times 2 to the integer below n; rounds once, and saturates. */
 PK_INLINE pk_f32v pk_scale_f32(pk_f32v p, pk_f32v n) { return (pk_f32v)_mm512_scalef_ps((__m512)p, (__m512)n); }
 

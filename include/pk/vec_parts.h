@@ -88,6 +88,7 @@ PK_INLINE pk_f32v pk_fma_fast_f32(pk_f32v a, pk_f32v b, pk_f32v c) { return pk_a
 #endif
 /* For divisors within [2^-100, 2^100]: see vec_512.h. */
 PK_INLINE pk_f32v pk_div_fast_f32(pk_f32v a, pk_f32v b) { return pk_div_f32(a, b); }
+PK_INLINE pk_f32v pk_reciprocal_fast_f32(pk_f32v b) { return pk_div_f32(pk_splat_f32(1), b); }
 /* p in [0.5, 2] times 2 to the n, an integer given as 1.5 * 2^23 + n, |n| <= 250. The first product is exact, so that it rounds
  * once. */
 PK_INLINE pk_f32v pk_scale_shifted_f32(pk_f32v p, pk_f32v shifted) {
