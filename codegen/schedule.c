@@ -153,16 +153,24 @@ static void mark_read(Scheduler *d, const Instr *load, int group, bool aligned) 
 
 static void mark_reads(Scheduler *d, const Instr *arg, int group, bool aligned) {
   if (arg->op == OP_LOAD && (is_transparent(arg) || val(arg)->group == NULL)) mark_read(d, arg, group, aligned);
-  if (!is_transparent(arg)) return;
+  if (!is_transparent(arg) && !feeds_only_dots(arg)) return;
   aligned = aligned && arg->op != OP_RESHAPE && !(arg->op == OP_BROADCAST && stretches_rows(arg));
   for (int i = 0; i < arg->nargs; i++) mark_reads(d, arg->args[i], group, aligned);
+}
+
+// Is the left operand read as the loop over rows runs? One that is packed is read before that loop.
+static bool reads_left_by_rows(Gen *g, const Instr *dot) {
+  DotShape s = dot_shape(dot);
+  if (s.a_transposed) return false;
+  if (s.a->op != OP_LOAD || !is_transparent(s.a)) return true;
+  return ir_window_is_full(s.a) && g->refs[s.a->ref->id].element == dot_element(dot);
 }
 
 static Need needs(Scheduler *d, const Instr *v) {
   Need n = {-1, false};
   DotShape dot = v->op == OP_DOT ? dot_shape(v) : (DotShape){0};
   if (v->op == OP_DOT && dot.plain) {
-    need_of_argument(d, &n, dot.a, !dot.a_transposed);
+    need_of_argument(d, &n, dot.a, reads_left_by_rows(d->g, v));
     need_of_argument(d, &n, dot.b, false);
     return n;
   }
@@ -437,7 +445,8 @@ static int last_use(const Instr *v) {
   int last = val(v)->position;
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
-    int at = user->op == OP_BROADCAST || user->op == OP_RESHAPE ? last_use(user) : val(user)->position;
+    bool passes_on = user->op == OP_BROADCAST || user->op == OP_RESHAPE || feeds_only_dots(user);
+    int at = passes_on ? last_use(user) : val(user)->position;
     if (val(user)->region != val(v)->region && at > last) at = INT32_MAX;  // used inside a nested region, perhaps in a loop
     if (at > last) last = at;
   }
