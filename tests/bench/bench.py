@@ -127,7 +127,14 @@ def run_case(case, options, worker):
         answer = {"name": case.name, "error": str(error)}
     described = {"kernel": case.kernel, "sizes": case.sizes, "statics": case.statics, "goal": case.goal}
     counted = case.counted and not (options.matrix_engine and case.dtype in ("bf16", "i8"))
-    return {**described, "counted": counted, "round_sizes": case.round, "dtype": case.dtype, **answer}
+    return {
+        **described,
+        "counted": counted,
+        "round_sizes": case.round,
+        "round_statics": case.round_statics,
+        "dtype": case.dtype,
+        **answer,
+    }
 
 
 def processor():

@@ -17,7 +17,7 @@ import ours
 PEERS = ["torch", "jax", "mkl", "onednn", "openblas", "blis", "numpy", "pallas"]
 STORAGE = {"bf16": np.uint16, "f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32}
 SAMPLE_SECONDS = 2e-3  # a call shorter than this is timed several at a time
-WARM_BEFORE = 5e-3  # before a sample of calls shorter than this, one call is not timed
+WARM_BEFORE = 25e-3  # before a sample of calls shorter than this, one call is not timed
 LEAST_ROUNDS, MOST_ROUNDS = 5, 300
 DISAGREE = 1.1  # wall against processor time
 HUGE_PAGE = 2 << 20

@@ -180,7 +180,7 @@ def odd_row(case):
         return [case["name"], "", "", "", "", f"**failed: {case['error']}**"]
     slow, name = slowdown(case), best_peer(case)
     peer = f"{name} {ratio_text(case['ratios'][name])}" if name else ""
-    sizes = " ".join(f"{key}={value}" for key, value in case["round_sizes"].items())
+    sizes = " ".join(f"{key}={value}" for key, value in {**case["round_sizes"], **(case.get("round_statics") or {})}.items())
     slow_text = f"**{slow:.2f}**" if slow > CLIFF else f"{slow:.2f}"
     return [case["name"], timing(time_of(case, "ours")), sizes, slow_text, peer, "; ".join(remarks(case))]
 
