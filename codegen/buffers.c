@@ -206,11 +206,13 @@ static bool is_cheap(Op op) {
 }
 
 static bool stored_in(const Group *group, const Ref *ref) {
-  for (int s = 0; s < group->steps.count; s++)
+  for (int s = 0; s < group->steps.count; s++) {
+    if (group->steps.at[s].into && group->steps.at[s].into->ref == ref) return true;
     for (int m = 0; m < group->steps.at[s].members.count; m++) {
       const Instr *v = group->steps.at[s].members.at[m];
       if (v->op == OP_STORE && v->ref == ref) return true;
     }
+  }
   for (int i = 0; i < group->scalars.count; i++)
     if (group->scalars.at[i]->op == OP_STORE && group->scalars.at[i]->ref == ref) return true;
   return false;

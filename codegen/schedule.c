@@ -356,6 +356,29 @@ static void place_fused(Scheduler *d, Instr *v) {
   note_effects(d, v, group);
 }
 
+static bool stores_before(const Instr *v, const Instr *load, const Instr *store) {
+  return v->op == OP_STORE && v->ref == store->ref && val(v)->position > val(load)->position && val(v)->position < val(store)->position;
+}
+
+// Does anything between load and store write their ref, or read it behind step `dot`, where the sum would stand already?
+static bool looks_on(const Group *group, int dot, const Instr *add, const Instr *load, const Instr *store) {
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (step->dot && s >= dot && instr_reads(step->dot, store->ref) && val(step->dot)->position < val(store)->position) return true;
+    for (int m = 0; m < step->members.count; m++) {
+      const Instr *v = step->members.at[m];
+      bool early = s > dot && v != add && instr_reads(v, store->ref) && val(v)->position < val(store)->position;
+      if (early || stores_before(v, load, store)) return true;
+    }
+  }
+  for (int i = 0; i < group->scalars.count; i++) {
+    const Instr *v = group->scalars.at[i];
+    bool early = val(v)->after >= dot && instr_reads(v, store->ref) && val(v)->position < val(store)->position;
+    if (early || stores_before(v, load, store)) return true;
+  }
+  return false;
+}
+
 // `acc = acc + dot(..)` with nothing else looking on: the micro-kernel adds into acc itself.
 static void absorb_accumulation(Gen *g, Group *group, Step *step) {
   Instr *dot = step->dot;
@@ -365,6 +388,7 @@ static void absorb_accumulation(Gen *g, Group *group, Step *step) {
   Instr *other = add->args[add->args[0] == dot], *store = val(add)->users.at[0];
   if (other->op != OP_LOAD || store->op != OP_STORE || other->ref != store->ref || val(store)->group != group) return;
   if (!ir_window_is_full(other) || !ir_window_is_full(store) || ir_mask(store) || val(other)->users.count != 1) return;
+  if (val(other)->snapshot || looks_on(group, val(dot)->step, add, other, store)) return;
   const RefGen *r = &g->refs[store->ref->id];
   if (r->form == FORM_DIRECT || (r->element != DT_F32 && r->element != DT_I32) || store->ref->type.rank != 2) return;
   step->into = store;
@@ -399,9 +423,11 @@ static bool reads_survive(const Group *group, const Instr *v, int to) {
     const Instr *arg = v->args[i];
     while (arg->op == OP_BROADCAST && is_transparent(arg)) arg = arg->args[0];
     if (arg->op != OP_LOAD || !is_transparent(arg)) continue;
-    for (int s = val(v)->step; s < to; s++)
+    for (int s = val(v)->step; s < to; s++) {
+      if (group->steps.at[s].into && group->steps.at[s].into->ref == arg->ref) return false;
       for (int m = 0; m < group->steps.at[s].members.count; m++)
         if (group->steps.at[s].members.at[m]->op == OP_STORE && group->steps.at[s].members.at[m]->ref == arg->ref) return false;
+    }
     for (int m = 0; m < group->scalars.count; m++)
       if (group->scalars.at[m]->op == OP_STORE && group->scalars.at[m]->ref == arg->ref) return false;
   }
