@@ -4,6 +4,7 @@ first argument names. bench.py starts it, with the environment that makes memory
 import ctypes
 import importlib
 import json
+import mmap
 import os
 import sys
 import time
@@ -28,10 +29,18 @@ def empty(shape, dtype):
     kind = np.dtype(STORAGE[dtype])
     count = int(np.prod(shape, dtype=np.int64))
     size = count * kind.itemsize
-    alignment = HUGE_PAGE if size >= HUGE_PAGE else 64
-    memory = np.zeros(size + alignment, np.uint8)
-    start = -memory.ctypes.data % alignment
-    return memory[start : start + size].view(kind).reshape(shape)
+    if size < HUGE_PAGE:
+        memory = np.zeros(size + 64, np.uint8)
+        start = -memory.ctypes.data % 64
+    else:
+        pages = mmap.mmap(-1, size + HUGE_PAGE)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        memory = np.frombuffer(pages, np.uint8)
+        start = -memory.ctypes.data % HUGE_PAGE
+    memory = memory[start : start + size]
+    memory.fill(0)
+    return memory.view(kind).reshape(shape)
 
 
 def fill(array, dtype, seed):
