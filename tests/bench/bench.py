@@ -7,6 +7,7 @@ import os
 import platform
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -218,7 +219,7 @@ def run(options, chosen):
             show("")
             print(report.line(results[-1]), flush=True)
             save(options.json, describe(worker, options, load), results)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         print("interrupted: what was measured so far", file=sys.stderr)
     finally:
         worker.stop()
@@ -236,6 +237,7 @@ def write(path, text):
 
 
 def main(words):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the measuring process ends too
     options = parse(words)
     chosen = choose(options)
     if options.list:
