@@ -56,6 +56,11 @@ typedef LIST(Sum) SumList;
 
 static const char *splat_lane(const Instr *v) { return strcmp(reduce_lane(v), "u32") == 0 ? "u32" : reduce_lane(v); }
 
+static const char *identity_vector(Gen *g, const Instr *v) { return text(g, "pk_splat_%s(%s)", splat_lane(v), identity_text(g, v)); }
+
+// Greatest and least floats are kept with a note of the NaNs met, which costs less than watching for them each time.
+static bool is_extreme(const Instr *v) { return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(v->args[0]->type.dtype); }
+
 static void declare_sums(Context *x, const Step *step, SumList *sums) {
   Gen *g = x->g;
   for (int m = 0; m < step->members.count; m++) {
@@ -63,17 +68,17 @@ static void declare_sums(Context *x, const Step *step, SumList *sums) {
     if (op_info[v->op].class != OPC_REDUCE) continue;
     Sum sum = {v, unique_name(g, text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id), reduce_verb(v->op)))};
     LIST_PUSH(g->arena, sums, sum);
-    const char *start = text(g, "pk_splat_%s(%s)", splat_lane(v), identity_text(g, v));
-    line(g, "%s %s[%d] = {%s, %s, %s, %s};", vector_type(v->args[0]->type.dtype), sum.name, REDUCE_SUMS, start, start, start, start);
+    const char *start = is_extreme(v) ? text(g, "pk_%s_start_f32()", reduce_verb(v->op)) : identity_vector(g, v);
+    const char *type = is_extreme(v) ? "pk_extreme_f32" : vector_type(v->args[0]->type.dtype);
+    line(g, "%s %s[%d] = {%s, %s, %s, %s};", type, sum.name, REDUCE_SUMS, start, start, start, start);
   }
 }
 
 static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char *value) {
-  const char *lane = reduce_lane(sum->v), *select = strcmp(lane, "u32") == 0 ? "i32" : lane;
+  const char *lane = reduce_lane(sum->v), *select = strcmp(lane, "u32") == 0 ? "i32" : lane, *verb = reduce_verb(sum->v->op);
   const char *place = text(x->g, "%s[%s]", sum->name, slot);
-  const char *added = text(x->g, "pk_%s_%s(%s, %s)", reduce_verb(sum->v->op), lane, place, value);
-  if (x->left) added = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, x->left, added, place);
-  line(x->g, "%s = %s;", place, added);
+  if (x->left) value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, x->left, value, identity_vector(x->g, sum->v));
+  line(x->g, "%s = pk_%s%s_%s(%s, %s);", place, verb, is_extreme(sum->v) ? "_step" : "", lane, place, value);
 }
 
 // A row scalar that is needed outside its row.
@@ -91,7 +96,9 @@ static void finish_sums(Context *x, const SumList *sums) {
   for (int i = 0; i < sums->count; i++) {
     const Instr *v = sums->at[i].v;
     const char *s = sums->at[i].name, *verb = reduce_verb(v->op), *lane = reduce_lane(v);
-    const char *all = text(g, "pk_%s_%s(pk_%s_%s(%s[0], %s[1]), pk_%s_%s(%s[2], %s[3]))", verb, lane, verb, lane, s, s, verb, lane, s, s);
+    const char *part[REDUCE_SUMS];
+    for (int k = 0; k < REDUCE_SUMS; k++) part[k] = text(g, is_extreme(v) ? "pk_%s_finish_f32(%s[%d])" : "%.0s%s[%d]", verb, s, k);
+    const char *all = text(g, "pk_%s_%s(pk_%s_%s(%s, %s), pk_%s_%s(%s, %s))", verb, lane, verb, lane, part[0], part[1], verb, lane, part[2], part[3]);
     const char *result = strcmp(lane, "mask") == 0 ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
                                                    : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
     DType t = v->type.dtype;
