@@ -222,7 +222,7 @@ static bool stored_in(const Group *group, const Ref *ref) {
 static int cost_again(Gen *g, const Group *group, const Instr *v, int home_run) {
   if (v->type.rank == 0) return 0;
   if (v->op == OP_LOAD && is_transparent(v)) return stored_in(group, v->ref) ? 100 : 0;
-  if (v->op == OP_BROADCAST && is_transparent(v)) return cost_again(g, group, v->args[0], home_run);
+  if ((v->op == OP_BROADCAST || v->op == OP_CAST) && is_transparent(v)) return cost_again(g, group, v->args[0], home_run);
   if (is_transparent(v)) return v->op == OP_IOTA ? 1 : 0;
   if (val(v)->group != group || val(v)->buffer || v->op == OP_DOT) return 0;
   if (is_row_scalar(v)) return defined_in_run(group, v) == home_run ? 0 : 100;

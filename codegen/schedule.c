@@ -43,6 +43,13 @@ bool load_is_vector(const Instr *v) {
   return !v->window.squeeze[rank - 1] && v->window.stride[rank - 1] == 1;
 }
 
+static bool only_compared_with_index(const Instr *v) {
+  if (v->op != OP_CAST || v->type.dtype != DT_I64 || v->args[0]->type.dtype != DT_I32) return false;
+  for (int i = 0; i < val(v)->users.count; i++)
+    if (!compares_with_index(val(v)->users.at[i])) return false;
+  return true;
+}
+
 // Evaluated where it is used: costs nothing by itself.
 bool is_transparent(const Instr *v) {
   if (val(v)->snapshot) return false;
@@ -50,6 +57,7 @@ bool is_transparent(const Instr *v) {
     case OP_CONST: case OP_IOTA: case OP_BROADCAST: return true;
     case OP_LOAD: return v->type.rank > 0 && load_is_vector(v);
     case OP_RESHAPE: return v->type.rank > 0 && unit_reshape(v);
+    case OP_CAST: return v->type.rank > 0 && only_compared_with_index(v);
     default: return false;
   }
 }
@@ -73,15 +81,8 @@ bool compares_with_index(const Instr *v) {
   return x->op == OP_CAST && x->args[0]->type.dtype == DT_I32 && s->op == OP_BROADCAST && s->args[0]->type.rank == 0;
 }
 
-static bool only_compared_with_index(const Instr *v) {
-  if (v->op != OP_CAST || v->type.dtype != DT_I64 || v->args[0]->type.dtype != DT_I32) return false;
-  for (int i = 0; i < val(v)->users.count; i++)
-    if (!compares_with_index(val(v)->users.at[i])) return false;
-  return true;
-}
-
 static bool has_i64_lanes(const Instr *v) {
-  if (v->type.dtype == DT_I64) return !only_compared_with_index(v);
+  if (v->type.dtype == DT_I64) return true;
   for (int i = 0; i < v->nargs; i++)
     if (v->args[i]->type.dtype == DT_I64 && v->args[i]->type.rank > 0) return !compares_with_index(v);
   return false;
@@ -134,6 +135,8 @@ static bool stretches_rows(const Instr *broadcast) {
 static void need_of_argument(Scheduler *d, Need *n, const Instr *arg, bool aligned) {
   if (arg->op == OP_BROADCAST && is_transparent(arg)) {
     need_of_argument(d, n, arg->args[0], aligned && !stretches_rows(arg));
+  } else if (arg->op == OP_CAST && is_transparent(arg)) {
+    need_of_argument(d, n, arg->args[0], aligned);
   } else if (arg->op == OP_RESHAPE && is_transparent(arg)) {
     need_of_argument(d, n, arg->args[0], false);
   } else if (arg->op == OP_LOAD && is_transparent(arg)) {
@@ -264,7 +267,7 @@ static int after_store(const Group *group, const Ref *ref) {
 
 // The earliest step in which an argument can be used. Vectors of column steps are known within their step, those of dots after it.
 static int ready_step(const Group *group, const Instr *arg) {
-  if (arg->op == OP_BROADCAST && is_transparent(arg)) return ready_step(group, arg->args[0]);
+  if ((arg->op == OP_BROADCAST || arg->op == OP_CAST) && is_transparent(arg)) return ready_step(group, arg->args[0]);
   if (arg->op == OP_LOAD && is_transparent(arg)) return after_store(group, arg->ref);
   const Val *info = val(arg);
   if (info->group != group) return 0;
@@ -274,7 +277,7 @@ static int ready_step(const Group *group, const Instr *arg) {
 
 static bool reads_ref(const Instr *arg, const Ref *ref) {
   if (arg->op == OP_LOAD) return arg->ref == ref;
-  if (arg->op == OP_BROADCAST || arg->op == OP_RESHAPE) return reads_ref(arg->args[0], ref);
+  if (arg->op == OP_BROADCAST || arg->op == OP_RESHAPE || is_transparent(arg)) return arg->nargs > 0 && reads_ref(arg->args[0], ref);
   return false;
 }
 
@@ -421,7 +424,7 @@ static int first_use(const Group *group, const Instr *v, const Step *home) {
 static bool reads_survive(const Group *group, const Instr *v, int to) {
   for (int i = 0; i < v->nargs; i++) {
     const Instr *arg = v->args[i];
-    while (arg->op == OP_BROADCAST && is_transparent(arg)) arg = arg->args[0];
+    while ((arg->op == OP_BROADCAST || arg->op == OP_CAST) && is_transparent(arg)) arg = arg->args[0];
     if (arg->op != OP_LOAD || !is_transparent(arg)) continue;
     for (int s = val(v)->step; s < to; s++) {
       if (group->steps.at[s].into && group->steps.at[s].into->ref == arg->ref) return false;
@@ -471,7 +474,7 @@ static int last_use(const Instr *v) {
   int last = val(v)->position;
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
-    bool passes_on = user->op == OP_BROADCAST || user->op == OP_RESHAPE || feeds_only_dots(user);
+    bool passes_on = user->op == OP_BROADCAST || user->op == OP_RESHAPE || only_compared_with_index(user) || feeds_only_dots(user);
     int at = passes_on ? last_use(user) : val(user)->position;
     if (val(user)->region != val(v)->region && at > last) at = INT32_MAX;  // used inside a nested region, perhaps in a loop
     if (at > last) last = at;
