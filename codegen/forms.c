@@ -188,7 +188,7 @@ static const char *few_rows(Gen *g, const RefGen *r) {
   for (int k = 0; k < r->ref->type.rank; k++)
     if (r->inside[k] != DEMAND_FULL && r->demand[k] != r->inside[k]) return NULL;
   ir_walk(g->k->body, note_rows, &search);
-  enum { FEW = 8 };  // PK_DOT_FEW
+  enum { FEW = 24 };  // PK_DOT_FEW
   if (!search.dots || !search.same) return NULL;
   bool many = search.rows == DEMAND_FULL && dim_is_const(search.extent) && search.extent > FEW;
   return many ? NULL : demand_text(g, search.rows, search.extent);
