@@ -99,6 +99,7 @@ typedef struct {
   LIST(Instr *) members;  // vectors, reductions and stores, in program order
   Instr *dot;           // STEP_DOT
   Instr *into;          // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
+  Instr *fresh;         // .. and the condition under which the sums start at zero instead, or NULL
 } Step;
 
 typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKind;

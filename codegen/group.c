@@ -402,17 +402,18 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
     depth = text(g, "%s / 2", depth);
   }
   bool cast = element != DT_F32 && dot->type.dtype != DT_I32;
+  const char *mode = !step->into ? "PK_DOT_SET" : step->fresh ? text(g, "%s ? PK_DOT_SET : PK_DOT_ADD", scalar_text(g, step->fresh)) : "PK_DOT_ADD";
   line(g, "/* line %d: dot%s */", line_of(g, dot->span), step->into ? ", added in place" : "");
   const RefGen *b = s.b->op == OP_LOAD && !val(dot)->panels ? &g->refs[s.b->ref->id] : NULL;
   if (b && b->few_rows) {
     line(g, "if (%s_few)", b->ref->name);
     line(g, "  pk_dot_few%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", s.b_transposed ? "_t" : "", dtype_info[b->ref->array.dtype].name, rows,
-         demand_text(g, step->demand, step->columns), a.pointer, a.stride, few_operand(g, b), along, c.pointer, c.stride, step->into ? "PK_DOT_ADD" : "PK_DOT_SET");
+         demand_text(g, step->demand, step->columns), a.pointer, a.stride, few_operand(g, b), along, c.pointer, c.stride, mode);
     line(g, "else");
     g->indent++;
   }
   line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, %s);", dot_kind(element), rows, demand_text(g, step->demand, step->columns), a.pointer, a.stride, panels,
-       depth, along, cast ? "(int32_t *)" : "", c.pointer, c.stride, step->into ? "PK_DOT_ADD" : "PK_DOT_SET");
+       depth, along, cast ? "(int32_t *)" : "", c.pointer, c.stride, mode);
   if (b && b->few_rows) g->indent--;
 }
 

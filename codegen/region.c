@@ -62,7 +62,17 @@ static void emit_arm(Gen *g, Instr *v, int arm) {
   if (has_result(v)) keep_result(g, v, v->regions[arm]);
 }
 
+// Nothing but values that nobody outside reads.
+static bool is_idle(const Region *region) {
+  for (int i = 0; region && i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    if (!has_result(v) || op_info[v->op].class == OPC_CONTROL) return false;
+  }
+  return true;
+}
+
 static void emit_if(Gen *g, Instr *v) {
+  if (!has_result(v) && is_idle(v->regions[0]) && is_idle(v->regions[1])) return;
   if (has_result(v) && v->type.rank == 0) {
     val(v)->scalar = lasting_name(g, text(g, "v%d", v->id));
     line(g, "%s %s;", scalar_type(v->type.dtype), val(v)->scalar);

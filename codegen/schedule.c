@@ -6,6 +6,7 @@
 // a load is evaluated where its value is used, and one whose ref changes before that is copied where it stands.
 #include "codegen/gen.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -462,9 +463,63 @@ static void sink_members(Gen *g, Group *group) {
     }
 }
 
+// ---- `when first { acc = 0; }` just before `acc += dot(..)`: the micro-kernel starts its sums at zero then
+
+static bool is_zero(const Instr *v) {
+  while (v->op == OP_BROADCAST) v = v->args[0];
+  return v->op == OP_CONST && (is_float(v->type.dtype) ? v->fval == 0 && !signbit(v->fval) : v->ival == 0);
+}
+
+typedef struct { const Ref *ref; int found; } RefCount;
+
+static void count_access(Instr *v, void *context) {
+  RefCount *count = context;
+  if ((v->op == OP_STORE || v->op == OP_LOAD) && v->ref == count->ref) count->found++;
+}
+
+static int accesses(Instr *v, const Ref *ref) {
+  RefCount count = {ref, 0};
+  count_access(v, &count);
+  for (int r = 0; r < 2; r++)
+    if (v->regions[r]) ir_walk(v->regions[r], count_access, &count);
+  return count.found;
+}
+
+// The index of the one access of the ref in a region, if it sets all of it to zero; -1 if it does not.
+static int find_clear(Region *region, const Ref *ref) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    if (!accesses(v, ref)) continue;
+    return v->op == OP_STORE && v->ref == ref && ir_window_is_full(v) && !ir_mask(v) && is_zero(ir_store_value(v)) ? i : -1;
+  }
+  return -1;
+}
+
+static void absorb_clear(Region *region, Step *step) {
+  const Ref *ref = step->into->ref;
+  for (int i = region->instrs.count - 1; i >= 0; i--) {
+    Instr *v = region->instrs.at[i];
+    bool later = val(v)->position > val(step->into)->position, own = v->op != OP_IF && val(v)->position >= val(step->into)->position;
+    if (later || own || (v->op == OP_LOAD && v->ref == ref && val(v)->users.count == 1)) continue;
+    int found = accesses(v, ref);
+    if (!found) continue;
+    if (found != 1 || v->op != OP_IF || has_result(v)) return;
+    int at = find_clear(v->regions[0], ref);
+    if (at < 0) return;
+    step->fresh = v->args[0];
+    Region *arm = v->regions[0];
+    for (int j = at; j + 1 < arm->instrs.count; j++) arm->instrs.at[j] = arm->instrs.at[j + 1];
+    arm->instrs.count--;
+    return;
+  }
+}
+
 static void finish_group(Gen *g, Group *group) {
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].kind == STEP_DOT) absorb_accumulation(g, group, &group->steps.at[s]);
+    if (group->steps.at[s].kind == STEP_DOT) {
+      absorb_accumulation(g, group, &group->steps.at[s]);
+      if (group->steps.at[s].into) absorb_clear(group->region, &group->steps.at[s]);
+    }
   sink_members(g, group);
 }
 
