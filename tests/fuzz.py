@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Random kernels: `pkc test` on each of them, so that compiled code is compared with the interpreter.
+
+    tests/fuzz.py [--seed S] [--count N] [--seconds T] [--first K] [--batch B] [--keep DIR] [--print]
+
+It ends after N kernels or T seconds; --print shows the kernels and runs nothing. `$PKC` names another compiler to try.
+WRONG is a bug; REFUSED (by the front end) and INVALID (the interpreter reports something) are mistakes of the generator, mostly.
+
+Kernel number K of seed S is always the same text. Kernels are valid: the front end takes them and the interpreter has nothing
+to report. Floats hold small integers, so that sums are exact in whatever order; what is not exact goes to float outputs only,
+which are compared within the tolerance of `pkc test`. A line for each failure; failing files stay in DIR (build/fuzz).
+Ends with "N passed, N failed".
+"""
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+from fuzzing.kernels import kernel_text  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
+
+
+def run_test(paths, seconds):
+    """Lines that begin with FAIL, or None when the time was over."""
+    p = subprocess.Popen([PKC, "test"] + paths, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                         start_new_session=True)
+    try:
+        out, _ = p.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, signal.SIGKILL)
+        p.communicate()
+        return None
+    return [line for line in out.splitlines() if line.startswith("FAIL") or "rror: " in line and "FAIL" not in line]
+
+
+def kind_of(line):
+    if ": not expected: " in line or ": refused: " in line or "takes more than" in line:
+        return "refused"
+    return "invalid" if re.search(r": interpreter: ", line) else "wrong"
+
+
+def run_batch(paths, counts, keep):
+    lines = run_test(paths, 40 * len(paths))
+    if lines is None:
+        lines = []
+        for path in paths:
+            found = run_test([path], 120)
+            lines += found if found is not None else [f"FAIL {path}: takes too long"]
+    seen = set()
+    for line in lines:
+        match = re.match(r"FAIL (\S+?\.pk)", line)
+        if not match or match.group(1) in seen:
+            continue
+        seen.add(match.group(1))
+        kind = kind_of(line)
+        counts[kind] += 1
+        path = os.path.join(keep, kind + "_" + os.path.basename(match.group(1)))
+        shutil.copy(match.group(1), path)
+        print(f"{kind.upper()} {path}: {line.split('reproduce:')[0][len(match.group(1)) + 5:][-260:]}", flush=True)
+    counts["passed"] += len(paths) - len(seen)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=24)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--batch", type=int, default=12)
+    parser.add_argument("--keep", default=os.path.join(BUILD, "fuzz"))
+    parser.add_argument("--print", action="store_true", help="print the kernels, run nothing")
+    options = parser.parse_args()
+    if options.print:
+        for n in range(options.first, options.first + options.count):
+            print(kernel_text(options.seed, n))
+        return 0
+    os.makedirs(options.keep, exist_ok=True)
+    work = os.path.join(options.keep, f"work{os.getpid()}")
+    os.makedirs(work)
+    os.environ["XDG_CACHE_HOME"] = os.path.join(work, "cache")
+    counts = {"passed": 0, "wrong": 0, "refused": 0, "invalid": 0}
+    start, n, end = time.monotonic(), options.first, options.first + options.count
+    while n < end and time.monotonic() - start < options.seconds:
+        paths = []
+        for number in range(n, min(end, n + options.batch)):
+            paths.append(os.path.join(work, f"fuzz_{options.seed}_{number}.pk"))
+            with open(paths[-1], "w") as file:
+                file.write(kernel_text(options.seed, number))
+        run_batch(paths, counts, options.keep)
+        shutil.rmtree(os.path.join(work, "cache"), ignore_errors=True)
+        for path in paths:
+            os.remove(path)
+        n += options.batch
+    shutil.rmtree(work, ignore_errors=True)
+    print(f"seed {options.seed}, kernels {options.first} to {min(n, end) - 1}: " + ", ".join(f"{v} {k}" for k, v in counts.items()))
+    failed = sum(counts.values()) - counts["passed"]
+    print(f"{counts['passed']} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
