@@ -8,10 +8,10 @@
 #include <string.h>
 
 enum {
-  ROW_ALIAS = 1024,          // rows whose length in bytes is a multiple of this get one vector more: L1 sets would collide
-  CACHE_BYTES = 32 << 20,    // of packed copies kept of one operand
-  STRIP_TILES = 4,           // register tiles a strip: 56 rows of 14 kept scores of 512 columns in L2 and were best by hand
-  CHEAP_OPS = 2,             // recomputing more than this costs more than a store and a load from L1
+  ROW_ALIAS = 1024,        // rows whose length in bytes is a multiple of this get one vector more: L1 sets would collide
+  CACHE_BYTES = 32 << 20,  // of packed copies kept of one operand
+  STRIP_TILES = 4,         // register tiles a strip: 56 rows of 14 kept scores of 512 columns in L2 and were best by hand
+  CHEAP_OPS = 2,           // recomputing more than this costs more than a store and a load from L1
 };
 
 // ---- shapes in memory
@@ -45,7 +45,8 @@ static const char *bytes_text(Gen *g, const char *a, const char *b) {
   return *end_a || *end_b ? text(g, "pk_sat_mul(%s, %s)", a, b) : mul_text(g, a, b);
 }
 
-Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least, const char *purpose) {
+Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least,
+                         const char *purpose) {
   Buffer *b = NEW(g->arena, Buffer);
   b->name = lasting_name(g, base);
   b->element = element;
@@ -85,7 +86,9 @@ Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, con
   return b;
 }
 
-static const Instr *map_index(const Ref *ref, int k) { return ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[k]; }
+static const Instr *map_index(const Ref *ref, int k) {
+  return ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[k];
+}
 
 static void find_axes(const Instr *v, bool *used) {
   if (v->op == OP_AXIS) used[v->ival] = true;
@@ -102,10 +105,12 @@ static const char *revisited_blocks(Gen *g, const Ref *ref) {
   const char *count = "1";
   bool inside = false, any = false;
   for (int a = 0; a < g->k->grid.count; a++) {
-    if (!used[a]) inside = true;
+    if (!used[a])
+      inside = true;
     else if (inside) {
       any = true;
-      count = strcmp(count, "1") == 0 ? text(g, "n_%s", g->axis_name[a]) : text(g, "pk_sat_mul(%s, n_%s)", count, g->axis_name[a]);
+      count =
+          strcmp(count, "1") == 0 ? text(g, "n_%s", g->axis_name[a]) : text(g, "pk_sat_mul(%s, n_%s)", count, g->axis_name[a]);
     }
   }
   return any ? count : NULL;
@@ -138,11 +143,17 @@ void ref_buffers(Gen *g) {
     if (r->form == FORM_DIRECT) {
       r->name = lasting_name(g, ref->name);
       for (int k = 0, axis = 0; k < ref->array.rank; k++)
-        if (!ref->squeeze[k]) r->stride[axis++] = k == ref->array.rank - 1 ? "1" : lasting_name(g, text(g, "%s_s%d", ref->name, k));
+        if (!ref->squeeze[k])
+          r->stride[axis++] = k == ref->array.rank - 1 ? "1" : lasting_name(g, text(g, "%s_s%d", ref->name, k));
       continue;
     }
-    if (ref->role == REF_INPUT) input_buffer(g, r);
-    else r->buffer = buffer_with_room(g, ref->name, r->element, ref->type.rank, ref->type.dim, r->at_least, ref->role == REF_OUTPUT ? "block" : ref->role == REF_VAR ? "variable" : "scratch");
+    if (ref->role == REF_INPUT)
+      input_buffer(g, r);
+    else
+      r->buffer = buffer_with_room(g, ref->name, r->element, ref->type.rank, ref->type.dim, r->at_least,
+                                   ref->role == REF_OUTPUT ? "block"
+                                   : ref->role == REF_VAR  ? "variable"
+                                                           : "scratch");
     r->name = ref->role == REF_INPUT ? lasting_name(g, ref->name) : r->buffer->name;
     if (r->form != FORM_PANELS) memcpy(r->stride, r->buffer->stride, sizeof r->stride);
   }
@@ -158,10 +169,15 @@ int run_of_step(const Group *group, int step) {
 
 int run_after(const Group *group, int after) { return run_of_step(group, after + 1); }
 
-typedef struct { bool whole, row, register_only; DType element; int last_step; } Wants;
+typedef struct {
+  bool whole, row, register_only;
+  DType element;
+  int last_step;
+} Wants;
 
 static int run_of(const Group *group, const Instr *v) {
-  return is_row_scalar(v) && op_info[v->op].class != OPC_REDUCE ? run_after(group, val(v)->after) : run_of_step(group, val(v)->step);
+  return is_row_scalar(v) && op_info[v->op].class != OPC_REDUCE ? run_after(group, val(v)->after)
+                                                                : run_of_step(group, val(v)->step);
 }
 
 static int defined_in_run(const Group *group, const Instr *v) {
@@ -191,17 +207,40 @@ static void want(Wants *w, const Instr *v, const Instr *user, bool moved) {
 static void want_users(Wants *w, const Instr *v, const Instr *through, bool moved) {
   for (int i = 0; i < val(through)->users.count; i++) {
     const Instr *user = val(through)->users.at[i];
-    if (is_transparent(user)) want_users(w, v, user, moved || user->op == OP_RESHAPE);
-    else if (feeds_only_dots(user)) want_users(w, v, user, true);
-    else want(w, v, user, moved);
+    if (is_transparent(user))
+      want_users(w, v, user, moved || user->op == OP_RESHAPE);
+    else if (feeds_only_dots(user))
+      want_users(w, v, user, true);
+    else
+      want(w, v, user, moved);
   }
 }
 
 static bool is_cheap(Op op) {
   switch (op) {
-    case OP_ADD: case OP_SUB: case OP_MUL: case OP_MAX: case OP_MIN: case OP_NEG: case OP_ABS: case OP_SELECT: case OP_AND: case OP_OR:
-    case OP_XOR: case OP_NOT: case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE: case OP_CAST: case OP_FMA: return true;
-    default: return false;
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_MAX:
+    case OP_MIN:
+    case OP_NEG:
+    case OP_ABS:
+    case OP_SELECT:
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+    case OP_NOT:
+    case OP_EQ:
+    case OP_NE:
+    case OP_LT:
+    case OP_LE:
+    case OP_GT:
+    case OP_GE:
+    case OP_CAST:
+    case OP_FMA:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -257,7 +296,8 @@ static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
 static Buffer *reusable(const Group *group, const Instr *v, const Instr *user, DType element) {
   for (int i = 0; i < user->nargs; i++) {
     const Instr *arg = user->args[i];
-    while (arg->op == OP_BROADCAST && type_same_shape(&arg->type, &arg->args[0]->type)) arg = arg->args[0];  // a mask that was dropped
+    while (arg->op == OP_BROADCAST && type_same_shape(&arg->type, &arg->args[0]->type))
+      arg = arg->args[0];  // a mask that was dropped
     const Val *info = val(arg);
     if (info->group != group || !type_same_shape(&arg->type, &v->type)) continue;
     if (info->buffer && info->row_local && info->buffer->element == element) {
@@ -320,7 +360,8 @@ static void place_dot(Gen *g, Instr *dot) {
   }
   bool packed = s.b->op == OP_LOAD && is_transparent(s.b) && g->refs[s.b->ref->id].form == FORM_PANELS;
   if (!packed)
-    val(dot)->panels = panels_buffer(g, text(g, "panels%d", dot->id), element, s.b->type.dim[n], s.b->type.dim[1 - n], "right operand of dot");
+    val(dot)->panels =
+        panels_buffer(g, text(g, "panels%d", dot->id), element, s.b->type.dim[n], s.b->type.dim[1 - n], "right operand of dot");
 }
 
 static bool needs_strips(const Group *group) {
@@ -355,7 +396,8 @@ void place_values(Gen *g, Schedule *s) {
     if (group->kind == GROUP_ROWS) place_group(g, group);
     if (group->kind == GROUP_GENERIC && has_result(group->instr) && !val(group->instr)->stored_by) {
       Instr *v = group->instr;
-      val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), v->type.dtype, v->type.rank, v->type.dim, "value");
+      val(v)->buffer =
+          buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), v->type.dtype, v->type.rank, v->type.dim, "value");
     }
     if (group->kind == GROUP_CONTROL && has_result(group->instr) && group->instr->type.rank > 0) {
       Instr *v = group->instr;
@@ -390,7 +432,8 @@ static void layout_slots(Gen *g, Buf *out) {
     const RefGen *r = &g->refs[i];
     if (r->ref->role != REF_INPUT || !r->buffer) continue;
     const char *name = r->buffer->name;
-    if (r->revisits) buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, r->revisits, r->buffer->bytes, CACHE_BYTES);
+    if (r->revisits)
+      buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, r->revisits, r->buffer->bytes, CACHE_BYTES);
     buf_printf(out, "  a.%s_tag = pk_take(&a.bytes, %s);\n", name, r->revisits ? text(g, "8 * a.%s", r->buffer->slots) : "8");
   }
   buf_printf(out, "  a.clear = a.bytes;\n");
@@ -406,8 +449,10 @@ void emit_layout(Gen *g, Buf *out) {
     if (r->revisits) buf_printf(out, ", %s", r->buffer->slots);
   }
   buf_puts(out, ";\n");
-  for (int i = 0; i < g->buffers.count; i++) buf_printf(out, "  int64_t %s; /* %s */\n", g->buffers.at[i]->name, g->buffers.at[i]->purpose);
-  buf_printf(out, "} %s_arena;\n\nstatic %s_arena %s_layout(const int64_t *size) {\n  %s_arena a = {0};\n", name, name, name, name);
+  for (int i = 0; i < g->buffers.count; i++)
+    buf_printf(out, "  int64_t %s; /* %s */\n", g->buffers.at[i]->name, g->buffers.at[i]->purpose);
+  buf_printf(out, "} %s_arena;\n\nstatic %s_arena %s_layout(const int64_t *size) {\n  %s_arena a = {0};\n", name, name, name,
+             name);
   emit_extents(g, out);
   layout_slots(g, out);
   for (int i = 0; i < g->buffers.count; i++)

@@ -2,7 +2,10 @@
 #include "codegen/gen.h"
 #include "codegen/pass.h"
 
-typedef struct { Kernel *k; Region *out; } Rewriter;
+typedef struct {
+  Kernel *k;
+  Region *out;
+} Rewriter;
 
 static Instr *before(Rewriter *w, const Instr *like, Op op, Type type, Instr *arg) {
   return ir_add(w->k, w->out, op, type, like->span, 1, arg);

@@ -27,7 +27,10 @@ static Demand demand_join(Gen *g, Demand a, Demand b) {
   return a == b ? a : DEMAND_FULL;
 }
 
-typedef struct { Gen *g; bool changed; } Walk;
+typedef struct {
+  Gen *g;
+  bool changed;
+} Walk;
 
 static void need(Walk *w, Demand *slot, Demand d) {
   Demand joined = demand_join(w->g, *slot, d);
@@ -120,13 +123,31 @@ static void through_broadcast(Walk *w, const Instr *v) {
 
 static bool axis_moves(const Instr *v, int axis) {
   switch (v->op) {
-    case OP_CONCAT: case OP_ROLL: case OP_REV: case OP_TAKE_ALONG: case OP_CUMSUM: case OP_CUMPROD: case OP_CUMMAX: case OP_SORT:
-    case OP_ARGSORT: case OP_ARGMAX: case OP_ARGMIN: return axis == v->ival;
-    case OP_REDUCE_SUM: case OP_REDUCE_PROD: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_REDUCE_AND: case OP_REDUCE_OR:
+    case OP_CONCAT:
+    case OP_ROLL:
+    case OP_REV:
+    case OP_TAKE_ALONG:
+    case OP_CUMSUM:
+    case OP_CUMPROD:
+    case OP_CUMMAX:
+    case OP_SORT:
+    case OP_ARGSORT:
+    case OP_ARGMAX:
+    case OP_ARGMIN:
+      return axis == v->ival;
+    case OP_REDUCE_SUM:
+    case OP_REDUCE_PROD:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_REDUCE_AND:
+    case OP_REDUCE_OR:
       return (v->ival >> axis) & 1;
-    case OP_SLICE: return v->ints[axis] != 0 || v->ints2[axis] != 1 || v->type.dim[axis] != v->args[0]->type.dim[axis];
-    case OP_PAD: return v->ints[axis] != 0 || v->ints2[axis] != 0;
-    default: return !op_is_elementwise(v->op);
+    case OP_SLICE:
+      return v->ints[axis] != 0 || v->ints2[axis] != 1 || v->type.dim[axis] != v->args[0]->type.dim[axis];
+    case OP_PAD:
+      return v->ints[axis] != 0 || v->ints2[axis] != 0;
+    default:
+      return !op_is_elementwise(v->op);
   }
 }
 
@@ -141,14 +162,24 @@ static void through_value(Walk *w, const Instr *v) {
 
 static void through(Walk *w, const Instr *v) {
   switch (v->op) {
-    case OP_LOAD: through_load(w, v); break;
-    case OP_STORE: through_store(w, v); break;
-    case OP_DOT: through_dot(w, v); break;
-    case OP_BROADCAST: through_broadcast(w, v); break;
+    case OP_LOAD:
+      through_load(w, v);
+      break;
+    case OP_STORE:
+      through_store(w, v);
+      break;
+    case OP_DOT:
+      through_dot(w, v);
+      break;
+    case OP_BROADCAST:
+      through_broadcast(w, v);
+      break;
     case OP_TRANSPOSE:
       for (int i = 0; i < v->type.rank; i++) need_axis(w, v->args[0], (int)v->ints[i], val(v)->demand[i]);
       break;
-    case OP_RESHAPE: need_all(w, v->args[0]); break;
+    case OP_RESHAPE:
+      need_all(w, v->args[0]);
+      break;
     default:
       if (has_result(v) && op_info[v->op].class != OPC_CONTROL) {
         through_value(w, v);
@@ -173,7 +204,8 @@ static void walk_back(Walk *w, Region *region) {
 bool index_in_range(Gen *g, const Ref *ref, int k) {
   if (ref->at != AT_BLOCK) return false;
   const Instr *yield = ref->index_map->instrs.at[ref->index_map->instrs.count - 1], *index = yield->args[k];
-  if (index->op == OP_CONST) return dim_is_const(ref->array.dim[k]) && index->ival >= 0 && index->ival < ref->array.dim[k] && ref->block[k] == 1;
+  if (index->op == OP_CONST)
+    return dim_is_const(ref->array.dim[k]) && index->ival >= 0 && index->ival < ref->array.dim[k] && ref->block[k] == 1;
   if (index->op != OP_AXIS || ref->block[k] != 1) return false;
   const Region *extent = g->k->grid.at[index->ival].extent;
   const Instr *n = extent->instrs.at[extent->instrs.count - 1]->args[0];

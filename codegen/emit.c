@@ -8,7 +8,10 @@
 
 // ---- the generator's notes on the IR
 
-typedef struct { Gen *g; int position; } Numbering;
+typedef struct {
+  Gen *g;
+  int position;
+} Numbering;
 
 static void attach(Region *region, Numbering *n) {
   Arena *arena = n->g->arena;
@@ -35,7 +38,8 @@ static void note_users(Instr *v, void *context) {
 // What move.c and step.c call things of an operand by: no value may be called so.
 static void keep_operand_names(Gen *g, const Ref *ref) {
   static const char *const endings[] = {"held", "key", "block", "stream", "slot", "few", "hbm"};
-  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) LIST_PUSH(g->arena, &g->kept, text(g, "%s_%s", ref->name, endings[i]));
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+    LIST_PUSH(g->arena, &g->kept, text(g, "%s_%s", ref->name, endings[i]));
   for (int k = 0; k < ref->array.rank; k++) LIST_PUSH(g->arena, &g->kept, text(g, "%s_at%d", ref->name, k));
 }
 
@@ -62,7 +66,8 @@ static void name_everything(Gen *g) {
 
 static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *c, Buf *loops, Buf *explain_text) {
   Gen *g = NEW(k->arena, Gen);
-  *g = (Gen){.k = k, .arena = k->arena, .options = options, .target = options->target, .c = c, .loops = loops, .explain = explain_text};
+  *g = (Gen){
+      .k = k, .arena = k->arena, .options = options, .target = options->target, .c = c, .loops = loops, .explain = explain_text};
   g->lanes = options->target->vector_bytes / 4;
   g->panel = g->lanes * options->target->dot_vectors;
   g->refs = NEW_ARRAY(k->arena, RefGen, k->refs.count + 1);
@@ -78,9 +83,7 @@ static void forget_users(Instr *v, void *context) {
   val(v)->users.count = 0;
 }
 
-static bool is_pure(const Instr *v) {
-  return has_result(v) && v->type.dtype != DT_COUNT && op_info[v->op].class != OPC_CONTROL;
-}
+static bool is_pure(const Instr *v) { return has_result(v) && v->type.dtype != DT_COUNT && op_info[v->op].class != OPC_CONTROL; }
 
 static void remove_unused(Gen *g, Region *region) {
   for (int i = region->instrs.count - 1; i >= 0; i--) {
@@ -113,8 +116,10 @@ static void put_type(Gen *g, const Type *t, Buf *out) {
   buf_printf(out, "%s[", dtype_info[t->dtype].name);
   for (int i = 0; i < t->rank; i++) {
     if (i) buf_puts(out, ", ");
-    if (dim_is_const(t->dim[i])) buf_printf(out, "%lld", (long long)t->dim[i]);
-    else buf_puts(out, g->k->sizes.at[dim_size_index(t->dim[i])].name);
+    if (dim_is_const(t->dim[i]))
+      buf_printf(out, "%lld", (long long)t->dim[i]);
+    else
+      buf_puts(out, g->k->sizes.at[dim_size_index(t->dim[i])].name);
   }
   buf_putc(out, ']');
 }
@@ -123,8 +128,10 @@ static void put_signature(Gen *g, Buf *out) {
   const Kernel *k = g->k;
   buf_printf(out, "%s(", k->name);
   for (int i = 0; i < k->inputs + k->outputs; i++) {
-    if (i == k->inputs) buf_puts(out, ") -> (");
-    else if (i) buf_puts(out, ", ");
+    if (i == k->inputs)
+      buf_puts(out, ") -> (");
+    else if (i)
+      buf_puts(out, ", ");
     buf_printf(out, "%s: ", k->refs.at[i]->name);
     put_type(g, &k->refs.at[i]->array, out);
   }
@@ -142,8 +149,8 @@ static void put_tables(Gen *g, Buf *out) {
   buf_printf(out, "static const pk_operand %s_operands[] = {\n", k->name);
   for (int i = 0; i < operands; i++) {
     const Ref *r = k->refs.at[i];
-    buf_printf(out, "  {\"%s\", %s, %d, %s, %d, {", r->name, pk_dtype_name(r->array.dtype), r->array.rank, r->role == REF_OUTPUT ? "true" : "false",
-               r->alias ? r->alias->id : -1);
+    buf_printf(out, "  {\"%s\", %s, %d, %s, %d, {", r->name, pk_dtype_name(r->array.dtype), r->array.rank,
+               r->role == REF_OUTPUT ? "true" : "false", r->alias ? r->alias->id : -1);
     for (int d = 0; d < r->array.rank; d++) buf_printf(out, "%s%lld", d ? ", " : "", (long long)r->array.dim[d]);
     buf_puts(out, r->array.rank ? "}},\n" : "0}},\n");
   }
@@ -161,8 +168,10 @@ static const char *tile_bytes(Gen *g, const Type *t) {
   const char *bytes = text(g, "%d", dtype_bytes(t->dtype));
   for (int i = 0; i < t->rank; i++) {
     const char *n = extent_text(g, t->dim[i]);
-    if (i == t->rank - 1) n = round_up_text(g, n, 128);
-    else if (i == t->rank - 2) n = round_up_text(g, n, sublanes);
+    if (i == t->rank - 1)
+      n = round_up_text(g, n, 128);
+    else if (i == t->rank - 2)
+      n = round_up_text(g, n, sublanes);
     bytes = text(g, "pk_sat_mul(%s, %s)", bytes, n);
   }
   return t->rank ? bytes : text(g, "%d", dtype_bytes(t->dtype));
@@ -174,7 +183,8 @@ static void put_vmem(Gen *g, Buf *out) {
     if (r->space == SPACE_ANY) continue;
     int buffers = ref_is_operand(r) && !r->whole ? 2 : 1;
     const char *bytes = tile_bytes(g, &r->type);
-    buf_printf(out, "  plan->vmem_bytes = pk_sat_add(plan->vmem_bytes, %s); /* %s */\n", buffers == 2 ? text(g, "pk_sat_mul(2, %s)", bytes) : bytes, r->name);
+    buf_printf(out, "  plan->vmem_bytes = pk_sat_add(plan->vmem_bytes, %s); /* %s */\n",
+               buffers == 2 ? text(g, "pk_sat_mul(2, %s)", bytes) : bytes, r->name);
   }
 }
 
@@ -184,7 +194,10 @@ static const char *product_text(Gen *g, const Type *t) {
   return n;
 }
 
-typedef struct { Gen *g; Buf *out; } WorkWalk;
+typedef struct {
+  Gen *g;
+  Buf *out;
+} WorkWalk;
 
 // A rough count of operations of one step, all branches taken: whether threads pay is a matter of magnitude.
 static void put_work(Instr *v, void *context) {
@@ -207,14 +220,18 @@ static void put_work(Instr *v, void *context) {
 static const char *quoted_message(Gen *g, const Requirement *r) {
   const Source *s = g->k->source;
   const char *message = r->message;
-  if (!message && r->span.end > r->span.start && r->span.end <= s->length) message = text(g, "%.*s", (int)(r->span.end - r->span.start), s->text + r->span.start);
+  if (!message && r->span.end > r->span.start && r->span.end <= s->length)
+    message = text(g, "%.*s", (int)(r->span.end - r->span.start), s->text + r->span.start);
   if (!message) message = "a requirement does not hold";
   Buf buf = {0};
   for (const char *p = message; *p; p++) {
     unsigned char c = (unsigned char)*p;
-    if (c == '"' || c == '\\') buf_printf(&buf, "\\%c", c);
-    else if (c < 32 || c > 126 || c == '?') buf_printf(&buf, "\\%03o", c);
-    else buf_putc(&buf, (char)c);
+    if (c == '"' || c == '\\')
+      buf_printf(&buf, "\\%c", c);
+    else if (c < 32 || c > 126 || c == '?')
+      buf_printf(&buf, "\\%03o", c);
+    else
+      buf_putc(&buf, (char)c);
   }
   const char *result = intern(buf.text ? buf.text : "");
   buf_free(&buf);
@@ -235,20 +252,26 @@ static void put_prepare(Gen *g, Buf *out) {
   buf_printf(out, "static const char *%s_prepare(int64_t *size, pk_plan *plan) {\n", k->name);
   Buf body = {0};
   for (int i = 0; i < k->sizes.count; i++) {
-    if (k->sizes.at[i].value) buf_printf(&body, "  const int64_t %s = size[%d] = %s;\n", g->size_name[i], i, index_text(g, k->sizes.at[i].value, 0));
-    else buf_printf(&body, "  const int64_t %s = size[%d];\n  (void)%s;\n", g->size_name[i], i, g->size_name[i]);
+    if (k->sizes.at[i].value)
+      buf_printf(&body, "  const int64_t %s = size[%d] = %s;\n", g->size_name[i], i, index_text(g, k->sizes.at[i].value, 0));
+    else
+      buf_printf(&body, "  const int64_t %s = size[%d];\n  (void)%s;\n", g->size_name[i], i, g->size_name[i]);
     if (k->sizes.at[i].value) buf_printf(&body, "  (void)%s;\n", g->size_name[i]);
   }
   for (int i = 0; i < k->grid.count; i++)
     buf_printf(&body, "  const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i], index_text(g, k->grid.at[i].extent, 0));
   for (int i = 0; i < k->requires.count; i++)
-    buf_printf(&body, "  if (!(%s)) return \"%s\";\n", index_text(g, k->requires.at[i].condition, 0), quoted_message(g, &k->requires.at[i]));
+    buf_printf(&body, "  if (!(%s)) return \"%s\";\n", index_text(g, k->requires.at[i].condition, 0),
+               quoted_message(g, &k->requires.at[i]));
   put_grid(g, &body);
   put_vmem(g, &body);
-  buf_printf(&body, "  const %s_arena a = %s_layout(size);\n  plan->arena_bytes = a.bytes;\n  plan->clear_bytes = a.clear;\n", k->name, k->name);
+  buf_printf(&body, "  const %s_arena a = %s_layout(size);\n  plan->arena_bytes = a.bytes;\n  plan->clear_bytes = a.clear;\n",
+             k->name, k->name);
   buf_puts(&body, "  const double step_work = 0");
   ir_walk(k->body, put_work, &(WorkWalk){g, &body});
-  buf_puts(&body, ";\n  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / (double)plan->cells : 0;\n  return NULL;\n}\n\n");
+  buf_puts(
+      &body,
+      ";\n  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / (double)plan->cells : 0;\n  return NULL;\n}\n\n");
   buf_add(out, body.text, body.length);
   buf_free(&body);
 }
@@ -272,7 +295,8 @@ static const char *entry_name(Gen *g) {
 static void put_header(Gen *g, const char *entry, Buf *h) {
   buf_printf(h, "/* ");
   put_signature(g, h);
-  buf_printf(h, "\n * Generated by pkc. */\n#ifndef PK_KERNEL_%s_H\n#define PK_KERNEL_%s_H\n\n#include <pk/pk.h>\n\n", g->k->name, g->k->name);
+  buf_printf(h, "\n * Generated by pkc. */\n#ifndef PK_KERNEL_%s_H\n#define PK_KERNEL_%s_H\n\n#include <pk/pk.h>\n\n", g->k->name,
+             g->k->name);
   buf_puts(h, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   Gen plain = {.k = g->k, .arena = g->arena};
   put_prototype(&plain, entry, h, false);
@@ -288,12 +312,16 @@ static void put_entry(Gen *g, const char *entry, Buf *out) {
   put_statics(g, out);
   int bound = 0;
   for (int i = 0; i < k->sizes.count; i++) bound += !k->sizes.at[i].value;
-  buf_printf(out, "\",\n  .operands = %d,\n  .inputs = %d,\n  .operand = %s_operands,\n  .sizes = %d,\n  .size_name = %s_sizes,\n  .bound = %d,\n", operands, k->inputs, k->name,
-             k->sizes.count, k->name, bound);
-  buf_printf(out, "  .vmem_limit = %lld,\n  .prepare = %s_prepare,\n  .cell = %s_cell,\n};\n\n", (long long)k->vmem_limit, k->name, k->name);
+  buf_printf(out,
+             "\",\n  .operands = %d,\n  .inputs = %d,\n  .operand = %s_operands,\n  .sizes = %d,\n  .size_name = %s_sizes,\n  "
+             ".bound = %d,\n",
+             operands, k->inputs, k->name, k->sizes.count, k->name, bound);
+  buf_printf(out, "  .vmem_limit = %lld,\n  .prepare = %s_prepare,\n  .cell = %s_cell,\n};\n\n", (long long)k->vmem_limit,
+             k->name, k->name);
   put_prototype(g, entry, out, true);
   buf_puts(out, " {\n  DLTensor *const tensors[] = {");
-  for (int i = 0; i < operands; i++) buf_printf(out, "%s%s%s", i ? ", " : "", i < k->inputs ? "(DLTensor *)(uintptr_t)" : "", k->refs.at[i]->name);
+  for (int i = 0; i < operands; i++)
+    buf_printf(out, "%s%s%s", i ? ", " : "", i < k->inputs ? "(DLTensor *)(uintptr_t)" : "", k->refs.at[i]->name);
   buf_printf(out, "%s};\n  return pk_call_kernel(context, &%s_kernel, tensors);\n}\n", operands ? "" : "NULL", k->name);
 }
 
@@ -303,9 +331,13 @@ static void put_preamble(Gen *g, Buf *out) {
   buf_puts(out, "\n * ");
   put_statics(g, out);
   const Target *t = g->target;
-  buf_printf(out, "\n * Generated by pkc for %s: vectors of %d bytes, register tile %d x %d. Runs on any machine. */\n", t->name, t->vector_bytes, t->dot_rows, g->panel);
-  buf_printf(out, "#define PK_VEC_BYTES %d\n#define PK_DOT_MR %d\n#define PK_DOT_NV %d\n", t->vector_bytes, t->dot_rows, t->dot_vectors);
-  buf_puts(out, "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/dot_few.h>\n#include <pk/pack.h>\n#include <pk/reduce.h>\n#include <pk/scalar.h>\n#include <math.h>\n\n");
+  buf_printf(out, "\n * Generated by pkc for %s: vectors of %d bytes, register tile %d x %d. Runs on any machine. */\n", t->name,
+             t->vector_bytes, t->dot_rows, g->panel);
+  buf_printf(out, "#define PK_VEC_BYTES %d\n#define PK_DOT_MR %d\n#define PK_DOT_NV %d\n", t->vector_bytes, t->dot_rows,
+             t->dot_vectors);
+  buf_puts(out,
+           "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/dot_few.h>\n#include <pk/pack.h>\n#include "
+           "<pk/reduce.h>\n#include <pk/scalar.h>\n#include <math.h>\n\n");
   Gen plain = {.k = g->k, .arena = g->arena};
   put_prototype(&plain, entry_name(g), out, false);
   buf_printf(out, ";\nextern const pk_kernel %s_kernel;\n\n", g->k->name);

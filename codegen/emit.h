@@ -7,11 +7,12 @@
 
 typedef struct {
   const Target *target;
-  bool literal_dma;   // --dma=literal: every logical DMA is carried out by the runtime's engine
-  bool checked;       // run --checked (later)
+  bool literal_dma;  // --dma=literal: every logical DMA is carried out by the runtime's engine
+  bool checked;      // run --checked (later)
 } EmitOptions;
 
-// The kernel's C and header; `loops` (may be NULL) receives the loop IR as text, `explain` (may be NULL) the account of every decision.
+// The kernel's C and header; `loops` (may be NULL) receives the loop IR as text, `explain` (may be NULL) the account of every
+// decision.
 void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops, Buf *explain);
 
 // The reference as plain loops (docs/cli.md, bench): a C function with the kernel's signature and name + "_naive".

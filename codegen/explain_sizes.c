@@ -40,5 +40,6 @@ void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out) {
     buf_printf(out, "  %-12s %14lld bytes of VMEM%s\n", r->name, (long long)bytes, copies == 2 ? ", two buffers" : "");
     if (total == INT64_MAX) break;
   }
-  buf_printf(out, "  in all       %14lld of %lld: %s\n", (long long)total, (long long)limit, total <= limit ? "fits" : "does not fit; make the largest blocks smaller");
+  buf_printf(out, "  in all       %14lld of %lld: %s\n", (long long)total, (long long)limit,
+             total <= limit ? "fits" : "does not fit; make the largest blocks smaller");
 }

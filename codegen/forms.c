@@ -57,9 +57,9 @@ DType dot_element(const Instr *dot) {
 
 typedef struct {
   int loads, partial_loads, stores, partial_stores;
-  int left, right, other;            // uses of its loads as left or right operand of a plain dot, or otherwise
-  bool mixed;                        // some transposed, some not
-  int transposed;                    // -1: no dot seen
+  int left, right, other;  // uses of its loads as left or right operand of a plain dot, or otherwise
+  bool mixed;              // some transposed, some not
+  int transposed;          // -1: no dot seen
   DType element;
 } Uses;
 
@@ -70,8 +70,10 @@ static void note_dot_use(Uses *u, const Instr *load, const Instr *dot) {
     return;
   }
   bool transposed = s.a == load ? s.a_transposed : s.b_transposed;
-  if (s.a == load) u->left++;
-  else u->right++;
+  if (s.a == load)
+    u->left++;
+  else
+    u->right++;
   if (u->transposed >= 0 && u->transposed != transposed) u->mixed = true;
   if (u->transposed >= 0 && u->element != dot_element(dot)) u->mixed = true;
   u->transposed = transposed;
@@ -82,9 +84,12 @@ static void note_value_uses(Uses *u, const Instr *load, const Instr *v) {
   const Val *info = val(v);
   for (int i = 0; i < info->users.count; i++) {
     const Instr *user = info->users.at[i];
-    if (user->op == OP_DOT) note_dot_use(u, load, user);
-    else if (user->op == OP_TRANSPOSE && user->type.rank == 2) note_value_uses(u, load, user);
-    else u->other++;
+    if (user->op == OP_DOT)
+      note_dot_use(u, load, user);
+    else if (user->op == OP_TRANSPOSE && user->type.rank == 2)
+      note_value_uses(u, load, user);
+    else
+      u->other++;
   }
 }
 
@@ -111,7 +116,10 @@ static bool has_long_window(const RefGen *r) {
   return false;
 }
 
-typedef struct { Gen *g; Uses *uses; } UseWalk;
+typedef struct {
+  Gen *g;
+  Uses *uses;
+} UseWalk;
 
 static void note_use(Instr *v, void *context) {
   UseWalk *w = context;
@@ -146,7 +154,8 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   if (ref->at != AT_BLOCK) return "its blocks start at elements, which may lie before the array";
   if (has_long_window(r)) return "a window of it may be longer than it is";
   if (!squeezed_in_range(g, ref)) return "its squeezed index is not known to be in range";
-  if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0) return "its last axis is squeezed: rows are not contiguous";
+  if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0)
+    return "its last axis is squeezed: rows are not contiguous";
   if (ref->alias) return "it shares memory with another operand";
   if (ref->role == REF_OUTPUT && u->loads) return "it is read back while it stays";
   if (ref->role == REF_OUTPUT && u->partial_stores) return "a part of it is stored where it may overhang its array";
@@ -171,7 +180,14 @@ static bool rows_are_whole(const Ref *ref) {
 
 // ---- dots of few rows read their right operand where it lies, if all they want of it is there
 
-typedef struct { Gen *g; const Ref *ref; Demand rows; Dim extent; int dots; bool same; } RowSearch;
+typedef struct {
+  Gen *g;
+  const Ref *ref;
+  Demand rows;
+  Dim extent;
+  int dots;
+  bool same;
+} RowSearch;
 
 static void note_rows(Instr *v, void *context) {
   RowSearch *search = context;
@@ -237,8 +253,11 @@ void choose_forms(Gen *g) {
   for (int i = 0; i < count; i++) {
     RefGen *r = &g->refs[i];
     r->element = r->ref->type.dtype;
-    if (r->ref->role == REF_INPUT) choose_input(g, r, &uses[i]);
-    else if (r->ref->role == REF_OUTPUT) choose_output(g, r, &uses[i]);
-    else r->form = FORM_COPY;
+    if (r->ref->role == REF_INPUT)
+      choose_input(g, r, &uses[i]);
+    else if (r->ref->role == REF_OUTPUT)
+      choose_output(g, r, &uses[i]);
+    else
+      r->form = FORM_COPY;
   }
 }

@@ -24,19 +24,24 @@ extern const char DEMAND_FULL[];
 
 // A mask such as `col <= row` leaves less of some rows than of others. Within a strip of rows [.., end) the columns that any
 // row wants are those below row_start + end - col_start (one less for `<`); `name` is a variable in the loop over strips.
-typedef struct { Demand name, base; Dim columns; const Instr *row_start, *col_start; bool inclusive; } StripBound;
+typedef struct {
+  Demand name, base;
+  Dim columns;
+  const Instr *row_start, *col_start;
+  bool inclusive;
+} StripBound;
 
 // ---- buffers in the arena
 
 typedef struct {
-  const char *name;        // C name of its pointer
-  DType element;           // as stored: dot operands are widened
+  const char *name;  // C name of its pointer
+  DType element;     // as stored: dot operands are widened
   int rank;
   Dim dim[MAX_RANK];
   const char *stride[MAX_RANK];  // C expressions, in elements
-  const char *bytes;       // C expression
-  const char *purpose;     // for explain and the comment beside it
-  const char *slots;       // C expression: how many copies side by side (block caches), or NULL for one
+  const char *bytes;             // C expression
+  const char *purpose;           // for explain and the comment beside it
+  const char *slots;             // C expression: how many copies side by side (block caches), or NULL for one
 } Buffer;
 
 // ---- refs
@@ -57,9 +62,9 @@ typedef struct {
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
   int stores;
-  const char *few_rows;          // PANELS: C expression of the rows its dots have; a few rows read it in place. NULL: always packed
-  int64_t at_least[MAX_RANK];    // a window of constant size may be longer than its run-time axis: room for it
-  const char *revisits;          // C expression: blocks that come back, when there are any
+  const char *few_rows;        // PANELS: C expression of the rows its dots have; a few rows read it in place. NULL: always packed
+  int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis: room for it
+  const char *revisits;        // C expression: blocks that come back, when there are any
 } RefGen;
 
 // ---- values (Instr.note)
@@ -68,22 +73,22 @@ typedef struct {
   LIST(Instr *) users;
   Demand demand[MAX_RANK];
   bool tail_known[MAX_RANK];
-  Demand tail[MAX_RANK];      // from here on along the axis, every element is tail_value: see tail.c
+  Demand tail[MAX_RANK];  // from here on along the axis, every element is tail_value: see tail.c
   double tail_value[MAX_RANK];
   Region *region;
-  int position;        // of the instruction among all of the kernel's, in program order
+  int position;  // of the instruction among all of the kernel's, in program order
   // placed by schedule.c
   Group *group;
-  int step;            // vectors: index of the step that computes it
-  int after;           // row scalars: index of the step after which it is known, -1: from the start of the row
+  int step;   // vectors: index of the step that computes it
+  int after;  // row scalars: index of the step after which it is known, -1: from the start of the row
   // chosen by schedule.c and buffers.c
-  bool snapshot;       // a LOAD whose ref changes before its last use: copied where it stands
-  bool recompute;      // cheap: computed again in each step that uses it
-  Buffer *buffer;      // NULL: lives in registers
+  bool snapshot;           // a LOAD whose ref changes before its last use: copied where it stands
+  bool recompute;          // cheap: computed again in each step that uses it
+  Buffer *buffer;          // NULL: lives in registers
   const Instr *stored_by;  // an operation by elements whose only use is this STORE: written to its window at once
-  bool row_local;      // the buffer holds one row (or one strip of rows) at a time
-  const char *scalar;  // rank 0: C expression
-  Buffer *panels, *left;  // DOT: operands packed before its group, where they are not at hand as the micro-kernel wants them
+  bool row_local;          // the buffer holds one row (or one strip of rows) at a time
+  const char *scalar;      // rank 0: C expression
+  Buffer *panels, *left;   // DOT: operands packed before its group, where they are not at hand as the micro-kernel wants them
 } Val;
 
 static inline Val *val(const Instr *instr) { return instr->note; }
@@ -94,143 +99,160 @@ typedef enum { STEP_COLUMNS, STEP_DOT } StepKind;
 
 typedef struct {
   StepKind kind;
-  Dim columns;          // extent of the column loop
-  Demand demand;        // of it, what is computed
+  Dim columns;            // extent of the column loop
+  Demand demand;          // of it, what is computed
   LIST(Instr *) members;  // vectors, reductions and stores, in program order
-  Instr *dot;           // STEP_DOT
-  Instr *into;          // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
-  Instr *fresh;         // .. and the condition under which the sums start at zero instead, or NULL
+  Instr *dot;             // STEP_DOT
+  Instr *into;            // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
+  Instr *fresh;           // .. and the condition under which the sums start at zero instead, or NULL
 } Step;
 
 typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKind;
 
 struct Group {
   GroupKind kind;
-  int index;                   // in its region's schedule
+  int index;  // in its region's schedule
   Region *region;
-  int leads;                   // axes before the column axis
+  int leads;  // axes before the column axis
   Dim lead[MAX_RANK];
   Demand lead_demand[MAX_RANK];
   LIST(Step) steps;
-  LIST(Instr *) scalars;       // row scalars and their stores, in program order
-  Instr *instr;                // GENERIC, CONTROL, SCALAR
+  LIST(Instr *) scalars;  // row scalars and their stores, in program order
+  Instr *instr;           // GENERIC, CONTROL, SCALAR
   bool has_dot;
-  int strip;                   // rows a strip; 0: no strips
+  int strip;  // rows a strip; 0: no strips
 };
 
-typedef struct { LIST(Group *) groups; } Schedule;
+typedef struct {
+  LIST(Group *) groups;
+} Schedule;
 
 // ---- the generator
 
-typedef struct { const char *key, *name; } NamedText;
+typedef struct {
+  const char *key, *name;
+} NamedText;
 
 struct Gen {
   Kernel *k;
   Arena *arena;
   const EmitOptions *options;
   const Target *target;
-  int lanes, panel;              // lanes of a vector; columns of a panel
-  RefGen *refs;                  // by Ref.id
+  int lanes, panel;  // lanes of a vector; columns of a panel
+  RefGen *refs;      // by Ref.id
   LIST(Buffer *) buffers;
   LIST(StripBound) bounds;
-  LIST(NamedText) rows;          // lengths of rows in memory that follow from run-time sizes -> variable
-  LIST(NamedText) insides;       // distinct counts of elements inside an array -> variable
-  LIST(const char *) taken;      // C names in use in the open scopes
-  LIST(const char *) kept;       // .. in all of the function
+  LIST(NamedText) rows;      // lengths of rows in memory that follow from run-time sizes -> variable
+  LIST(NamedText) insides;   // distinct counts of elements inside an array -> variable
+  LIST(const char *) taken;  // C names in use in the open scopes
+  LIST(const char *) kept;   // .. in all of the function
   const char **size_name, **axis_name;
   int instr_count;
-  Buf *c;                        // the cell function under construction
+  Buf *c;  // the cell function under construction
   int indent;
-  Buf *loops, *explain;          // may be NULL
+  Buf *loops, *explain;  // may be NULL
 };
 
 // text.c
 const char *text(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 void line(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
-void open_block(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);   // "... {"
+void open_block(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);  // "... {"
 void close_block(Gen *g);
-const char *unique_name(Gen *g, const char *base);                    // a C identifier nothing else uses
-const char *lasting_name(Gen *g, const char *base);                   // .. in all of the function, whatever scope is open
+const char *unique_name(Gen *g, const char *base);   // a C identifier nothing else uses
+const char *lasting_name(Gen *g, const char *base);  // .. in all of the function, whatever scope is open
 const char *extent_text(Gen *g, Dim d);
-const char *demand_text(Gen *g, Demand demand, Dim d);                // the extent a loop runs to
-const char *mul_text(Gen *g, const char *a, const char *b);           // folds constants
+const char *demand_text(Gen *g, Demand demand, Dim d);       // the extent a loop runs to
+const char *mul_text(Gen *g, const char *a, const char *b);  // folds constants
 const char *add_text(Gen *g, const char *a, const char *b);
 const char *round_up_text(Gen *g, const char *a, int64_t to);
-const char *ctype(DType t);                                           // of an element in memory
+const char *ctype(DType t);  // of an element in memory
 void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 int line_of(Gen *g, Span span);
 
 // demand.c
 void find_demand(Gen *g);
-const StripBound *strip_bound(Gen *g, Demand demand);          // NULL when it is none
-Demand demand_outside(Gen *g, Demand demand);                  // as known outside the loop over strips
-Demand contracted_demand(Gen *g, const Instr *dot);            // along the axis a plain dot sums over
-bool index_in_range(Gen *g, const Ref *ref, int axis);         // is this squeezed index sure to lie in the array?
+const StripBound *strip_bound(Gen *g, Demand demand);   // NULL when it is none
+Demand demand_outside(Gen *g, Demand demand);           // as known outside the loop over strips
+Demand contracted_demand(Gen *g, const Instr *dot);     // along the axis a plain dot sums over
+bool index_in_range(Gen *g, const Ref *ref, int axis);  // is this squeezed index sure to lie in the array?
 
 // tail.c
-Demand ends_in_zero(Gen *g, const Instr *v, int axis);            // from where on along the axis it is zero; NULL: not known
-Demand ends_in_identity(Gen *g, const Instr *reduce, int axis);   // .. the operand of a reduction is its identity
-void drop_masks(Gen *g);                                          // those that are true wherever their value is wanted
+Demand ends_in_zero(Gen *g, const Instr *v, int axis);           // from where on along the axis it is zero; NULL: not known
+Demand ends_in_identity(Gen *g, const Instr *reduce, int axis);  // .. the operand of a reduction is its identity
+void drop_masks(Gen *g);                                         // those that are true wherever their value is wanted
 
 // forms.c
 void choose_forms(Gen *g);
 // matrices: [M, K] x [K, N], operands perhaps transposed; plain: one that the micro-kernel takes.
-typedef struct { Instr *a, *b; bool a_transposed, b_transposed, matrices, plain; } DotShape;
+typedef struct {
+  Instr *a, *b;
+  bool a_transposed, b_transposed, matrices, plain;
+} DotShape;
 DotShape dot_shape(const Instr *dot);
-DType dot_element(const Instr *dot);       // how operands are stored for the micro-kernel: F32, I16 or I32
+DType dot_element(const Instr *dot);  // how operands are stored for the micro-kernel: F32, I16 or I32
 
 // schedule.c
 Schedule *schedule_region(Gen *g, Region *region);
-bool is_row_scalar(const Instr *instr);       // one element a row
-bool is_transparent(const Instr *instr);      // evaluated where it is used
-bool load_is_vector(const Instr *instr);      // LOAD, STORE: lanes are neighbours in the ref
-bool compares_with_index(const Instr *instr); // i32 lanes against an i64 scalar
+bool is_row_scalar(const Instr *instr);        // one element a row
+bool is_transparent(const Instr *instr);       // evaluated where it is used
+bool load_is_vector(const Instr *instr);       // LOAD, STORE: lanes are neighbours in the ref
+bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
 
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
 
 // buffers.c
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose);
-Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least, const char *purpose);
-void place_values(Gen *g, Schedule *s);    // which members of the groups need memory
+Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least,
+                         const char *purpose);
+void place_values(Gen *g, Schedule *s);  // which members of the groups need memory
 Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, const char *purpose);
 const char *panel_depth(Gen *g, DType element, Demand demand, Dim k);
 void ref_buffers(Gen *g);
 const char *slot_bytes_text(Gen *g, const Buffer *b);
 void emit_layout(Gen *g, Buf *out);
 
-int run_of_step(const Group *group, int step);   // dots before a step; steps of one run share a loop over rows
+int run_of_step(const Group *group, int step);  // dots before a step; steps of one run share a loop over rows
 int run_after(const Group *group, int after);
 
 // Where an element of a value or ref is: pointer expression, element dtype, strides. False when it is only in registers.
-typedef struct { const char *pointer; DType element; const char *stride[MAX_RANK]; } Place;
+typedef struct {
+  const char *pointer;
+  DType element;
+  const char *stride[MAX_RANK];
+} Place;
 bool place_of(Gen *g, const Instr *v, Place *place);
-const char *start_text(Gen *g, const Instr *access, int axis);   // of a LOAD's or STORE's window, clamped into the ref
+const char *start_text(Gen *g, const Instr *access, int axis);  // of a LOAD's or STORE's window, clamped into the ref
 
 // group.c
 void emit_rows(Gen *g, Group *group);
 
 // vector.c: expressions of one vector, or of one element, at a place in the loops
-typedef struct { const Instr *v; const char *name; bool lanes; const char *const *index; } Known;
+typedef struct {
+  const Instr *v;
+  const char *name;
+  bool lanes;
+  const char *const *index;
+} Known;
 typedef struct {
   Gen *g;
   Group *group;
-  int run;                          // of steps: row scalars of other runs are in memory
-  int step;                         // column step, or -1 between them
-  const char *index[MAX_RANK];      // of the rows, then of the column
-  const char *strip_row;            // index of the row in its strip
-  const char *left;                 // in the last, partial vector of a row: how many lanes count; else NULL
-  LIST(Known) known;                // values that have a C variable here
+  int run;                      // of steps: row scalars of other runs are in memory
+  int step;                     // column step, or -1 between them
+  const char *index[MAX_RANK];  // of the rows, then of the column
+  const char *strip_row;        // index of the row in its strip
+  const char *left;             // in the last, partial vector of a row: how many lanes count; else NULL
+  LIST(Known) known;            // values that have a C variable here
 } Context;
-const char *vector_at(Context *x, const Instr *v);     // what a member computes: the vector at index
-const char *element_at(Context *x, const Instr *v);    // .. the element at index
+const char *vector_at(Context *x, const Instr *v);                // what a member computes: the vector at index
+const char *element_at(Context *x, const Instr *v);               // .. the element at index
 const char *argument_at(Context *x, const Instr *v, bool lanes);  // a value that a member reads
 void know(Context *x, const Instr *v, const char *name, bool lanes);
 const char *address(Context *x, const Place *p, int rank, const char *const *index);
 
-const char *dot_kind(DType element);                      // "f32", "i16", "i32": suffix of the micro-kernel
-const char *packed_name(DType t);                        // .. of the packs that read this dtype
-const char *reduce_operation(const Instr *v);            // "add", "max" ..
-const char *reduce_lanes(const Instr *v);                // lane type it works in
+const char *dot_kind(DType element);           // "f32", "i16", "i32": suffix of the micro-kernel
+const char *packed_name(DType t);              // .. of the packs that read this dtype
+const char *reduce_operation(const Instr *v);  // "add", "max" ..
+const char *reduce_lanes(const Instr *v);      // lane type it works in
 const char *reduce_identity(Gen *g, const Instr *v);
 
 // generic.c: operations that are not loops over rows: plain loops over elements
@@ -238,25 +260,25 @@ void emit_generic(Gen *g, Instr *instr);
 void emit_scalar(Gen *g, Instr *instr);
 
 // op_text.c
-const char *scalar_text(Gen *g, const Instr *instr);                // rank-0 expression
-const char *index_text(Gen *g, const Region *region, int result);   // of an index map, extent, requirement
+const char *scalar_text(Gen *g, const Instr *instr);               // rank-0 expression
+const char *index_text(Gen *g, const Region *region, int result);  // of an index map, extent, requirement
 const char *scalar_op_text(Gen *g, const Instr *instr, const char *const *args);
 const char *vector_op_text(Gen *g, const Instr *instr, const char *const *args);
-const char *lane_type(DType t);                                      // "f32", "i32", "u32"
-const char *vector_type(DType t);                                    // "pk_f32v", "pk_i32v", "pk_mask"
-const char *scalar_type(DType t);                                    // C type of a rank-0 value
+const char *lane_type(DType t);    // "f32", "i32", "u32"
+const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
+const char *scalar_type(DType t);  // C type of a rank-0 value
 const char *const_text(Gen *g, const Instr *constant);
 
 // region.c
-void find_fetches(Gen *g);                 // where each input's block is made present
+void find_fetches(Gen *g);  // where each input's block is made present
 void emit_region(Gen *g, Region *region);
 
 // move.c: operands between HBM and VMEM
-void emit_position(Gen *g, RefGen *r, Buf *setup);   // where this step's block is, and the pointer to a DIRECT one
+void emit_position(Gen *g, RefGen *r, Buf *setup);  // where this step's block is, and the pointer to a DIRECT one
 void emit_fetch(Gen *g, RefGen *r);
-void emit_turn(Gen *g, RefGen *r);                    // an output's block is written back when another takes its place
+void emit_turn(Gen *g, RefGen *r);  // an output's block is written back when another takes its place
 void emit_last_writeback(Gen *g, RefGen *r);
-const char *few_operand(Gen *g, const RefGen *r);     // of dots of few rows: pointer and stride of rows in HBM
+const char *few_operand(Gen *g, const RefGen *r);  // of dots of few rows: pointer and stride of rows in HBM
 const char *pk_dtype_name(DType t);
 
 // explain.c
@@ -265,6 +287,6 @@ void explain_all(Gen *g);
 // step.c
 void emit_cell(Gen *g);
 bool mentions(const char *c_text, const char *name);
-void emit_extents(Gen *g, Buf *out);   // sizes and grid extents as C variables, from the array `size`
+void emit_extents(Gen *g, Buf *out);  // sizes and grid extents as C variables, from the array `size`
 
 #endif

@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-typedef struct { const char *at[MAX_RANK]; int opened; } Loops;
+typedef struct {
+  const char *at[MAX_RANK];
+  int opened;
+} Loops;
 
 static Loops open_loops(Gen *g, const Instr *v, unsigned skip) {
   Loops loops = {.opened = 0};
@@ -15,7 +18,8 @@ static Loops open_loops(Gen *g, const Instr *v, unsigned skip) {
       continue;
     }
     loops.at[i] = unique_name(g, text(g, "i%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i], demand_text(g, val(v)->demand[i], shape->type.dim[i]), loops.at[i]);
+    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i],
+               demand_text(g, val(v)->demand[i], shape->type.dim[i]), loops.at[i]);
     loops.opened++;
   }
   return loops;
@@ -71,13 +75,25 @@ static void index_of_move(Gen *g, const Instr *v, const char *const *at, const c
       break;
     case OP_SLICE:
       for (int i = 0; i < v->type.rank; i++)
-        from[i] = add_text(g, text(g, "%lld", (long long)v->ints[i]), mul_text(g, at[i], text(g, "%lld", (long long)v->ints2[i])));
+        from[i] =
+            add_text(g, text(g, "%lld", (long long)v->ints[i]), mul_text(g, at[i], text(g, "%lld", (long long)v->ints2[i])));
       break;
-    case OP_ROLL: from[axis] = text(g, "pk_idx_mod(pk_idx_sub(%s, pk_idx_mod(%s, %s)), %s)", at[axis], scalar_text(g, v->args[1]), extent, extent); break;
-    case OP_REV: from[axis] = text(g, "%s - 1 - %s", extent, at[axis]); break;
-    case OP_TAKE: case OP_TAKE_ALONG: from[axis] = taken_index(g, v, at, v->args[0]->type.dim[axis]); break;
-    case OP_RESHAPE: index_of_reshape(g, v, at, from); break;
-    default: INTERNAL("%s does not move elements", op_info[v->op].name);
+    case OP_ROLL:
+      from[axis] =
+          text(g, "pk_idx_mod(pk_idx_sub(%s, pk_idx_mod(%s, %s)), %s)", at[axis], scalar_text(g, v->args[1]), extent, extent);
+      break;
+    case OP_REV:
+      from[axis] = text(g, "%s - 1 - %s", extent, at[axis]);
+      break;
+    case OP_TAKE:
+    case OP_TAKE_ALONG:
+      from[axis] = taken_index(g, v, at, v->args[0]->type.dim[axis]);
+      break;
+    case OP_RESHAPE:
+      index_of_reshape(g, v, at, from);
+      break;
+    default:
+      INTERNAL("%s does not move elements", op_info[v->op].name);
   }
 }
 
@@ -104,8 +120,9 @@ static void emit_transpose(Gen *g, Instr *v) {
   }
   const RefGen *r = val(v)->stored_by ? &g->refs[val(v)->stored_by->ref->id] : NULL;
   bool streams = r && r->form == FORM_DIRECT && r->element == DT_F32;
-  line(g, "pk_transpose_block_b%d(%s, %s, %s, %s, %s, %s, %s);", dtype_bytes(to.element), to.pointer, to.stride[0], from.pointer, from.stride[0],
-       demand_text(g, val(v)->demand[1], v->type.dim[1]), demand_text(g, val(v)->demand[0], v->type.dim[0]), streams ? text(g, "%s_stream", r->name) : "false");
+  line(g, "pk_transpose_block_b%d(%s, %s, %s, %s, %s, %s, %s);", dtype_bytes(to.element), to.pointer, to.stride[0], from.pointer,
+       from.stride[0], demand_text(g, val(v)->demand[1], v->type.dim[1]), demand_text(g, val(v)->demand[0], v->type.dim[0]),
+       streams ? text(g, "%s_stream", r->name) : "false");
 }
 
 static void emit_concatenate(Gen *g, Instr *v) {
@@ -118,7 +135,8 @@ static void emit_concatenate(Gen *g, Instr *v) {
       loops.at[i] = unique_name(g, text(g, "i%d", i));
       Demand demand = val(v)->demand[i];
       const char *end = i == v->ival ? extent_text(g, part->type.dim[i]) : demand_text(g, demand, part->type.dim[i]);
-      if (i == v->ival && demand != DEMAND_FULL) end = text(g, "pk_idx_min(%s, %s - (%s))", end, demand_text(g, demand, v->type.dim[i]), offset);
+      if (i == v->ival && demand != DEMAND_FULL)
+        end = text(g, "pk_idx_min(%s, %s - (%s))", end, demand_text(g, demand, v->type.dim[i]), offset);
       open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i], end, loops.at[i]);
       loops.opened++;
       to[i] = i == v->ival ? add_text(g, loops.at[i], offset) : loops.at[i];
@@ -167,7 +185,8 @@ static void emit_reduce(Gen *g, Instr *v) {
   for (int i = 0; i < from->type.rank; i++) {
     if (!((v->ival >> i) & 1)) continue;
     at[i] = unique_name(g, text(g, "k%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at[i], at[i], demand_text(g, val(from)->demand[i], from->type.dim[i]), at[i]);
+    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at[i], at[i], demand_text(g, val(from)->demand[i], from->type.dim[i]),
+               at[i]);
     inner++;
   }
   line(g, "%s = %s;", sum, combine(g, reduce_operation(v), scalar_lane(v), sum, read(g, from, at)));
@@ -199,10 +218,12 @@ static bool emit_reduce_rows(Gen *g, Instr *v) {
   for (int i = 0; i < last; i++) {
     if (!((v->ival >> i) & 1)) continue;
     at[i] = unique_name(g, text(g, "k%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at[i], at[i], demand_text(g, val(from)->demand[i], from->type.dim[i]), at[i]);
+    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at[i], at[i], demand_text(g, val(from)->demand[i], from->type.dim[i]),
+               at[i]);
     inner++;
   }
-  line(g, "%s = pk_%s_%s(%s, pk_loadn_%s(%s, %s));", sum, reduce_operation(v), lane, sum, type, address(&x, &p, from->type.rank, at), left);
+  line(g, "%s = pk_%s_%s(%s, pk_loadn_%s(%s, %s));", sum, reduce_operation(v), lane, sum, type,
+       address(&x, &p, from->type.rank, at), left);
   while (inner--) close_block(g);
   line(g, "pk_storen_%s(%s, %s, %s);", type, sum_at, sum, left);
   close_block(g);
@@ -224,7 +245,8 @@ static void emit_arg_reduce(Gen *g, Instr *v) {
   if (dim_is_const(extent)) {
     line(g, "%s %s = %s;", scalar_type(t), value, read(g, from, at));
   } else {
-    line(g, "if (%s == 0) pk_fail(worker, \"line %d: %s over an axis of no elements\");", n, line_of(g, v->span), op_info[v->op].name);
+    line(g, "if (%s == 0) pk_fail(worker, \"line %d: %s over an axis of no elements\");", n, line_of(g, v->span),
+         op_info[v->op].name);
     line(g, "%s %s = %s > 0 ? %s : 0;", scalar_type(t), value, n, read(g, from, at));
   }
   at[axis] = k;
@@ -248,7 +270,8 @@ static void emit_scan(Gen *g, Instr *v) {
   const char *verb = v->op == OP_CUMSUM ? "add" : v->op == OP_CUMPROD ? "mul" : "max", *lane = scalar_lane(v);
   Loops loops = open_loops(g, v, 1u << axis);
   DType t = v->type.dtype;
-  const char *sum = unique_name(g, "sum"), *step = unique_name(g, "k"), *k = unique_name(g, "at"), *n = extent_text(g, v->type.dim[axis]), *at[MAX_RANK];
+  const char *sum = unique_name(g, "sum"), *step = unique_name(g, "k"), *k = unique_name(g, "at"),
+             *n = extent_text(g, v->type.dim[axis]), *at[MAX_RANK];
   memcpy(at, loops.at, sizeof at);
   at[axis] = k;
   line(g, "%s %s = 0;", scalar_type(t), sum);
@@ -273,9 +296,12 @@ static void emit_sort(Gen *g, Instr *v) {
   memcpy(at, loops.at, sizeof at);
   at[axis] = k;
   DType t = from->type.dtype;
-  const char *key = is_float(t) ? text(g, "pk_sort_key_f32(%s, %s)", read(g, from, at), v->flags & INSTR_REVERSE ? "true" : "false") : text(g, "(int64_t)%s", read(g, from, at));
+  const char *key = is_float(t)
+                        ? text(g, "pk_sort_key_f32(%s, %s)", read(g, from, at), v->flags & INSTR_REVERSE ? "true" : "false")
+                        : text(g, "(int64_t)%s", read(g, from, at));
   line(g, "for (int64_t %s = 0; %s < %s; %s++) %s[%s] = %s;", k, k, extent, k, keys_at, k, key);
-  line(g, "const int64_t *const order%d = pk_argsort(%s, %s, %s, %s);", v->id, keys_at, stride, extent, v->flags & INSTR_REVERSE ? "true" : "false");
+  line(g, "const int64_t *const order%d = pk_argsort(%s, %s, %s, %s);", v->id, keys_at, stride, extent,
+       v->flags & INSTR_REVERSE ? "true" : "false");
   open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", k, k, extent, k);
   const char *to[MAX_RANK];
   memcpy(to, at, sizeof to);
@@ -314,13 +340,19 @@ static void emit_contraction(Gen *g, const Instr *v, const char **of_label, cons
   label_indices(&v->args[0]->type, v->labels.a, of_label, a_at);
   label_indices(&v->args[1]->type, v->labels.b, of_label, b_at);
   const char *term = product(g, v, read(g, v->args[0], a_at), read(g, v->args[1], b_at));
-  if (floats) line(g, "%s += %s;", sum, term);
-  else line(g, "%s = %s(%s, %s);", sum, v->type.dtype == DT_I64 ? "pk_idx_add" : "pks_add_i32", sum, term);
+  if (floats)
+    line(g, "%s += %s;", sum, term);
+  else
+    line(g, "%s = %s(%s, %s);", sum, v->type.dtype == DT_I64 ? "pk_idx_add" : "pks_add_i32", sum, term);
   while (inner--) close_block(g);
 }
 
 // A product of two matrices for each index of leading axes that both operands and the result share, or NULL-shaped.
-typedef struct { bool plain, a_transposed, b_transposed; int batch; Place a, b, out; } BatchedDot;
+typedef struct {
+  bool plain, a_transposed, b_transposed;
+  int batch;
+  Place a, b, out;
+} BatchedDot;
 
 static BatchedDot batched_dot(Gen *g, const Instr *v) {
   BatchedDot d = {.batch = v->type.rank - 2};
@@ -357,18 +389,21 @@ static void emit_batched_dot(Gen *g, Instr *v, const BatchedDot *d) {
   Loops loops = open_loops(g, v, 3u << (n - 2));
   const char *a_at = at_batch(g, &d->a, &loops, d->batch), *ld = d->a.stride[n - 2];
   if (left) {
-    line(g, "pk_pack_rows%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", d->a_transposed ? "_t" : "", packed_name(d->a.element), left->name, left->stride[0], a_at, ld,
-         extent_text(g, m), extent_text(g, k), extent_text(g, m), left->stride[0]);
+    line(g, "pk_pack_rows%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", d->a_transposed ? "_t" : "", packed_name(d->a.element),
+         left->name, left->stride[0], a_at, ld, extent_text(g, m), extent_text(g, k), extent_text(g, m), left->stride[0]);
     a_at = left->name;
     ld = left->stride[0];
   }
   const char *depth = panel_depth(g, element, DEMAND_FULL, k);
-  line(g, "pk_pack_panels%s_%s(%s, %s, %s, %s, %s, %s, %s, 0);", d->b_transposed ? "_t" : "", packed_name(d->b.element), panels->name, depth,
-       at_batch(g, &d->b, &loops, d->batch), d->b.stride[n - 2], extent_text(g, k), extent_text(g, cols), extent_text(g, cols));
+  line(g, "pk_pack_panels%s_%s(%s, %s, %s, %s, %s, %s, %s, 0);", d->b_transposed ? "_t" : "", packed_name(d->b.element),
+       panels->name, depth, at_batch(g, &d->b, &loops, d->batch), d->b.stride[n - 2], extent_text(g, k), extent_text(g, cols),
+       extent_text(g, cols));
   bool pairs = element == DT_I16;
-  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, PK_DOT_SET);", dot_kind(element), extent_text(g, m), extent_text(g, cols), a_at, ld, panels->name,
-       pairs ? text(g, "%s / 2", depth) : depth, pairs ? text(g, "(%s + 1) / 2", extent_text(g, k)) : extent_text(g, k),
-       element != DT_F32 && v->type.dtype != DT_I32 ? "(int32_t *)" : "", at_batch(g, &d->out, &loops, d->batch), d->out.stride[n - 2]);
+  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, PK_DOT_SET);", dot_kind(element), extent_text(g, m),
+       extent_text(g, cols), a_at, ld, panels->name, pairs ? text(g, "%s / 2", depth) : depth,
+       pairs ? text(g, "(%s + 1) / 2", extent_text(g, k)) : extent_text(g, k),
+       element != DT_F32 && v->type.dtype != DT_I32 ? "(int32_t *)" : "", at_batch(g, &d->out, &loops, d->batch),
+       d->out.stride[n - 2]);
   close_loops(g, &loops);
 }
 
@@ -413,14 +448,39 @@ void emit_generic(Gen *g, Instr *v) {
   line(g, "{ /* %s */", op_info[v->op].name);
   g->indent++;
   switch (v->op) {
-    case OP_TRANSPOSE: emit_transpose(g, v); break;
-    case OP_RESHAPE: case OP_SLICE: case OP_ROLL: case OP_REV: case OP_TAKE: case OP_TAKE_ALONG: emit_move(g, v); break;
-    case OP_CONCAT: emit_concatenate(g, v); break;
-    case OP_PAD: emit_pad(g, v); break;
-    case OP_ARGMAX: case OP_ARGMIN: emit_arg_reduce(g, v); break;
-    case OP_CUMSUM: case OP_CUMPROD: case OP_CUMMAX: emit_scan(g, v); break;
-    case OP_SORT: case OP_ARGSORT: emit_sort(g, v); break;
-    case OP_DOT: emit_dot_loops(g, v); break;
+    case OP_TRANSPOSE:
+      emit_transpose(g, v);
+      break;
+    case OP_RESHAPE:
+    case OP_SLICE:
+    case OP_ROLL:
+    case OP_REV:
+    case OP_TAKE:
+    case OP_TAKE_ALONG:
+      emit_move(g, v);
+      break;
+    case OP_CONCAT:
+      emit_concatenate(g, v);
+      break;
+    case OP_PAD:
+      emit_pad(g, v);
+      break;
+    case OP_ARGMAX:
+    case OP_ARGMIN:
+      emit_arg_reduce(g, v);
+      break;
+    case OP_CUMSUM:
+    case OP_CUMPROD:
+    case OP_CUMMAX:
+      emit_scan(g, v);
+      break;
+    case OP_SORT:
+    case OP_ARGSORT:
+      emit_sort(g, v);
+      break;
+    case OP_DOT:
+      emit_dot_loops(g, v);
+      break;
     default:
       if (op_info[v->op].class == OPC_REDUCE) {
         if (!emit_reduce_rows(g, v)) emit_reduce(g, v);
@@ -440,7 +500,8 @@ void emit_scalar(Gen *g, Instr *v) {
   if (v->op == OP_STORE) {
     REQUIRE(place_of(g, v, &p));
     const Instr *mask = ir_mask(v);
-    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", scalar_text(g, mask)) : "", dtype_info[p.element].name, p.pointer, scalar_text(g, ir_store_value(v)));
+    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", scalar_text(g, mask)) : "", dtype_info[p.element].name,
+         p.pointer, scalar_text(g, ir_store_value(v)));
     return;
   }
   const char *name = unique_name(g, v->text && op_info[v->op].class != OPC_CONTROL ? v->text : text(g, "v%d", v->id)), *value;
@@ -451,7 +512,9 @@ void emit_scalar(Gen *g, Instr *v) {
   } else if (v->op == OP_LOAD) {
     REQUIRE(place_of(g, v, &p));
     value = text(g, "pks_load_%s(%s)", dtype_info[p.element].name, p.pointer);
-    if (ir_mask(v)) value = text(g, "%s ? %s : %s", scalar_text(g, ir_mask(v)), value, v->flags & INSTR_OTHER ? scalar_text(g, v->args[v->nargs - 1]) : "0");
+    if (ir_mask(v))
+      value = text(g, "%s ? %s : %s", scalar_text(g, ir_mask(v)), value,
+                   v->flags & INSTR_OTHER ? scalar_text(g, v->args[v->nargs - 1]) : "0");
   } else if (v->nargs && v->args[0]->type.rank > 0) {
     REQUIRE(v->op == OP_RESHAPE);
     value = read(g, v->args[0], zero);

@@ -14,12 +14,18 @@ static const char *member_name(Gen *g, const Instr *v) {
 
 static const char *reduce_verb(Op op) {
   switch (op) {
-    case OP_REDUCE_SUM: return "add";
-    case OP_REDUCE_PROD: return "mul";
-    case OP_REDUCE_MAX: return "max";
-    case OP_REDUCE_MIN: return "min";
-    case OP_REDUCE_AND: return "and";
-    default: return "or";
+    case OP_REDUCE_SUM:
+      return "add";
+    case OP_REDUCE_PROD:
+      return "mul";
+    case OP_REDUCE_MAX:
+      return "max";
+    case OP_REDUCE_MIN:
+      return "min";
+    case OP_REDUCE_AND:
+      return "and";
+    default:
+      return "or";
   }
 }
 
@@ -34,11 +40,16 @@ static const char *reduce_lane(const Instr *v) {
 static const char *identity_text(Gen *g, const Instr *v) {
   DType t = v->args[0]->type.dtype;
   switch (v->op) {
-    case OP_REDUCE_SUM: return is_float(t) ? "0.0f" : "0";
-    case OP_REDUCE_PROD: return is_float(t) ? "1.0f" : "1";
-    case OP_REDUCE_AND: return "true";
-    case OP_REDUCE_OR: return "false";
-    default: break;
+    case OP_REDUCE_SUM:
+      return is_float(t) ? "0.0f" : "0";
+    case OP_REDUCE_PROD:
+      return is_float(t) ? "1.0f" : "1";
+    case OP_REDUCE_AND:
+      return "true";
+    case OP_REDUCE_OR:
+      return "false";
+    default:
+      break;
   }
   bool greatest = v->op == OP_REDUCE_MIN;
   if (is_float(t)) return greatest ? "INFINITY" : "-INFINITY";
@@ -51,15 +62,22 @@ const char *reduce_identity(Gen *g, const Instr *v) { return identity_text(g, v)
 const char *reduce_operation(const Instr *v) { return reduce_verb(v->op); }
 const char *reduce_lanes(const Instr *v) { return reduce_lane(v); }
 
-typedef struct { const Instr *v; const char *name; } Sum;
+typedef struct {
+  const Instr *v;
+  const char *name;
+} Sum;
 typedef LIST(Sum) SumList;
 
 static const char *splat_lane(const Instr *v) { return strcmp(reduce_lane(v), "u32") == 0 ? "u32" : reduce_lane(v); }
 
-static const char *identity_vector(Gen *g, const Instr *v) { return text(g, "pk_splat_%s(%s)", splat_lane(v), identity_text(g, v)); }
+static const char *identity_vector(Gen *g, const Instr *v) {
+  return text(g, "pk_splat_%s(%s)", splat_lane(v), identity_text(g, v));
+}
 
 // Greatest and least floats are kept with a note of the NaNs met, which costs less than watching for them each time.
-static bool is_extreme(const Instr *v) { return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(v->args[0]->type.dtype); }
+static bool is_extreme(const Instr *v) {
+  return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(v->args[0]->type.dtype);
+}
 
 static void declare_sums(Context *x, const Step *step, SumList *sums) {
   Gen *g = x->g;
@@ -77,7 +95,8 @@ static void declare_sums(Context *x, const Step *step, SumList *sums) {
 static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char *value) {
   const char *lane = reduce_lane(sum->v), *select = strcmp(lane, "u32") == 0 ? "i32" : lane, *verb = reduce_verb(sum->v->op);
   const char *place = text(x->g, "%s[%s]", sum->name, slot);
-  if (x->left) value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, x->left, value, identity_vector(x->g, sum->v));
+  if (x->left)
+    value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, x->left, value, identity_vector(x->g, sum->v));
   line(x->g, "%s = pk_%s%s_%s(%s, %s);", place, verb, is_extreme(sum->v) ? "_step" : "", lane, place, value);
 }
 
@@ -97,14 +116,19 @@ static void finish_sums(Context *x, const SumList *sums) {
     const Instr *v = sums->at[i].v;
     const char *s = sums->at[i].name, *verb = reduce_verb(v->op), *lane = reduce_lane(v);
     const char *part[REDUCE_SUMS];
-    for (int k = 0; k < REDUCE_SUMS; k++) part[k] = text(g, is_extreme(v) ? "pk_%s_finish_f32(%s[%d])" : "%.0s%s[%d]", verb, s, k);
-    const char *all = text(g, "pk_%s_%s(pk_%s_%s(%s, %s), pk_%s_%s(%s, %s))", verb, lane, verb, lane, part[0], part[1], verb, lane, part[2], part[3]);
+    for (int k = 0; k < REDUCE_SUMS; k++)
+      part[k] = text(g, is_extreme(v) ? "pk_%s_finish_f32(%s[%d])" : "%.0s%s[%d]", verb, s, k);
+    const char *all = text(g, "pk_%s_%s(pk_%s_%s(%s, %s), pk_%s_%s(%s, %s))", verb, lane, verb, lane, part[0], part[1], verb,
+                           lane, part[2], part[3]);
     const char *result = strcmp(lane, "mask") == 0 ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
                                                    : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
     DType t = v->type.dtype;
-    if (t == DT_BF16 || t == DT_F16) result = text(g, "pks_round_%s(%s)", dtype_info[t].name, result);
-    else if (dtype_bytes(t) < 4 && t != DT_BOOL) result = text(g, "pks_wrap_%s(%s)", dtype_info[t].name, result);
-    else if (t == DT_U32) result = text(g, "(uint32_t)%s", result);
+    if (t == DT_BF16 || t == DT_F16)
+      result = text(g, "pks_round_%s(%s)", dtype_info[t].name, result);
+    else if (dtype_bytes(t) < 4 && t != DT_BOOL)
+      result = text(g, "pks_wrap_%s(%s)", dtype_info[t].name, result);
+    else if (t == DT_U32)
+      result = text(g, "(uint32_t)%s", result);
     const char *name = member_name(g, v);
     line(g, "const %s %s = %s;", scalar_type(t), name, result);
     know(x, v, name, false);
@@ -165,7 +189,8 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
   line(g, "pk_store_%s(%s, %s);", dtype_info[p.element].name, at, value);
 }
 
-static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot, const char *column, const char *left) {
+static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot, const char *column,
+                         const char *left) {
   int known = x->known.count, taken = x->g->taken.count;  // names of this scope may be used again after it
   x->index[x->group->leads] = column;
   x->left = left;
@@ -230,8 +255,8 @@ static void prefetch_loads(Context *x, const Instr *v, const Instr **seen, int *
     return;
   }
   Place p;
-  bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank == x->group->leads + 1 && !is_row_scalar(v) && ir_window_is_full(v) &&
-             x->g->refs[v->ref->id].form == FORM_DIRECT;
+  bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank == x->group->leads + 1 && !is_row_scalar(v) &&
+             ir_window_is_full(v) && x->g->refs[v->ref->id].form == FORM_DIRECT;
   if (!row || *count == MOST || !place_of(x->g, v, &p)) return;
   for (int i = 0; i < *count; i++)
     if (seen[i]->ref == v->ref) return;
@@ -265,11 +290,14 @@ static void emit_column_step(Context *x, const Step *step) {
   int64_t constant, turn = (int64_t)g->lanes * (sums.count ? REDUCE_SUMS : 1);
   bool fixed = is_number(n, &constant), tail = !fixed || constant % turn != 0;
   const char *advance = turn_length(x, step, column);
-  if (advance) tail = true;
-  else advance = text(g, "%s += %lld", column, (long long)turn);
+  if (advance)
+    tail = true;
+  else
+    advance = text(g, "%s += %lld", column, (long long)turn);
   if (tail) line(g, "int64_t %s = 0;", column);
   if (!fixed || constant >= turn) {
-    open_block(g, "for (%s%s; %s + %lld <= %s; %s)", tail ? "" : "int64_t ", tail ? "" : text(g, "%s = 0", column), column, (long long)turn, n, advance);
+    open_block(g, "for (%s%s; %s + %lld <= %s; %s)", tail ? "" : "int64_t ", tail ? "" : text(g, "%s = 0", column), column,
+               (long long)turn, n, advance);
     if (sums.count) {
       const char *turn_name = unique_name(g, "u"), *here = text(g, "%s + %s * %d", column, turn_name, g->lanes);
       line(g, "PK_UNROLL");
@@ -302,7 +330,8 @@ static void emit_row_scalar(Context *x, const Instr *v) {
     Place p;
     const char *at = member_address(x, v, &p), *value = argument_at(x, ir_store_value(v), false);
     const Instr *mask = ir_mask(v);
-    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", argument_at(x, mask, false)) : "", dtype_info[p.element].name, at, value);
+    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", argument_at(x, mask, false)) : "", dtype_info[p.element].name,
+         at, value);
     return;
   }
   const char *name = member_name(g, v);
@@ -348,25 +377,31 @@ static void pack_operands(Gen *g, const Instr *dot) {
     const Buffer *b = val(dot)->left;
     int m = s.a_transposed;
     REQUIRE(place_of(g, s.a, &p));
-    line(g, "pk_pack_rows%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", s.a_transposed ? "_t" : "", packed_name(p.element), b->name, b->stride[0],
-         p.pointer, p.stride[0], extent_text(g, s.a->type.dim[m]), extent_text(g, s.a->type.dim[1 - m]), extent_text(g, s.a->type.dim[m]), b->stride[0]);
+    line(g, "pk_pack_rows%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", s.a_transposed ? "_t" : "", packed_name(p.element), b->name,
+         b->stride[0], p.pointer, p.stride[0], extent_text(g, s.a->type.dim[m]), extent_text(g, s.a->type.dim[1 - m]),
+         extent_text(g, s.a->type.dim[m]), b->stride[0]);
   }
   if (val(dot)->panels) {
     const Buffer *b = val(dot)->panels;
     int n = s.b_transposed;
     REQUIRE(place_of(g, s.b, &p));
     const char *depth = panel_depth(g, b->element, DEMAND_FULL, s.b->type.dim[n]);
-    line(g, "pk_pack_panels%s_%s(%s, %s, %s, %s, %s, %s, %s, 0);", s.b_transposed ? "_t" : "", packed_name(p.element), b->name, depth, p.pointer,
-         p.stride[0], extent_text(g, s.b->type.dim[n]), extent_text(g, s.b->type.dim[1 - n]), extent_text(g, s.b->type.dim[1 - n]));
+    line(g, "pk_pack_panels%s_%s(%s, %s, %s, %s, %s, %s, %s, 0);", s.b_transposed ? "_t" : "", packed_name(p.element), b->name,
+         depth, p.pointer, p.stride[0], extent_text(g, s.b->type.dim[n]), extent_text(g, s.b->type.dim[1 - n]),
+         extent_text(g, s.b->type.dim[1 - n]));
   }
 }
 
-typedef struct { const char *pointer, *stride; } Matrix;
+typedef struct {
+  const char *pointer, *stride;
+} Matrix;
 
 static Matrix left_operand(Gen *g, const Instr *dot, const Group *group, const char *row) {
   DotShape s = dot_shape(dot);
-  if (val(dot)->left) return (Matrix){add_text(g, val(dot)->left->name, mul_text(g, row, val(dot)->left->stride[0])), val(dot)->left->stride[0]};
-  if (val(s.a)->buffer && val(s.a)->row_local && val(s.a)->group == group) return (Matrix){val(s.a)->buffer->name, val(s.a)->buffer->stride[0]};
+  if (val(dot)->left)
+    return (Matrix){add_text(g, val(dot)->left->name, mul_text(g, row, val(dot)->left->stride[0])), val(dot)->left->stride[0]};
+  if (val(s.a)->buffer && val(s.a)->row_local && val(s.a)->group == group)
+    return (Matrix){val(s.a)->buffer->name, val(s.a)->buffer->stride[0]};
   Place p;
   REQUIRE(place_of(g, s.a, &p));
   const char *stride = s.a_transposed ? g->refs[s.a->ref->id].stride[0] : p.stride[0];
@@ -379,7 +414,8 @@ static Matrix result_place(Gen *g, const Step *step, const char *row) {
     return (Matrix){add_text(g, r->name, mul_text(g, row, r->stride[0])), r->stride[0]};
   }
   const Val *info = val(step->dot);
-  const char *at = info->row_local ? info->buffer->name : add_text(g, info->buffer->name, mul_text(g, row, info->buffer->stride[0]));
+  const char *at =
+      info->row_local ? info->buffer->name : add_text(g, info->buffer->name, mul_text(g, row, info->buffer->stride[0]));
   return (Matrix){at, info->buffer->stride[0]};
 }
 
@@ -395,25 +431,30 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
   DType element = dot_element(dot);
   Matrix a = left_operand(g, dot, group, row), c = result_place(g, step, row);
   Dim k = dot_depth(dot);
-  const char *panels = val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name, *depth = panel_depth(g, element, val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k);
+  const char *panels = val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name,
+             *depth = panel_depth(g, element, val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k);
   const char *along = demand_text(g, contracted_demand(g, dot), k);
   if (element == DT_I16) {
     along = text(g, "(%s + 1) / 2", along);
     depth = text(g, "%s / 2", depth);
   }
   bool cast = element != DT_F32 && dot->type.dtype != DT_I32;
-  const char *mode = !step->into ? "PK_DOT_SET" : step->fresh ? text(g, "%s ? PK_DOT_SET : PK_DOT_ADD", scalar_text(g, step->fresh)) : "PK_DOT_ADD";
+  const char *mode = !step->into   ? "PK_DOT_SET"
+                     : step->fresh ? text(g, "%s ? PK_DOT_SET : PK_DOT_ADD", scalar_text(g, step->fresh))
+                                   : "PK_DOT_ADD";
   line(g, "/* line %d: dot%s */", line_of(g, dot->span), step->into ? ", added in place" : "");
   const RefGen *b = s.b->op == OP_LOAD && !val(dot)->panels ? &g->refs[s.b->ref->id] : NULL;
   if (b && b->few_rows) {
     line(g, "if (%s_few)", b->ref->name);
-    line(g, "  pk_dot_few%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", s.b_transposed ? "_t" : "", dtype_info[b->ref->array.dtype].name, rows,
-         demand_text(g, step->demand, step->columns), a.pointer, a.stride, few_operand(g, b), along, c.pointer, c.stride, mode);
+    line(g, "  pk_dot_few%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", s.b_transposed ? "_t" : "",
+         dtype_info[b->ref->array.dtype].name, rows, demand_text(g, step->demand, step->columns), a.pointer, a.stride,
+         few_operand(g, b), along, c.pointer, c.stride, mode);
     line(g, "else");
     g->indent++;
   }
-  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, %s);", dot_kind(element), rows, demand_text(g, step->demand, step->columns), a.pointer, a.stride, panels,
-       depth, along, cast ? "(int32_t *)" : "", c.pointer, c.stride, mode);
+  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, %s);", dot_kind(element), rows,
+       demand_text(g, step->demand, step->columns), a.pointer, a.stride, panels, depth, along, cast ? "(int32_t *)" : "",
+       c.pointer, c.stride, mode);
   if (b && b->few_rows) g->indent--;
 }
 
@@ -436,8 +477,10 @@ static void declare_bounds(Context *x, const char *end) {
       used = used || step->demand == b->name || (step->dot && contracted_demand(g, step->dot) == b->name);
     }
     if (!used) continue;
-    const char *from = b->row_start ? text(g, "%s + ", scalar_text(g, b->row_start)) : "", *start = b->col_start ? text(g, " - %s", scalar_text(g, b->col_start)) : "";
-    line(g, "const int64_t %s = pk_idx_clamp(%s%s%s%s, 0, %s);", b->name, from, end, start, b->inclusive ? "" : " - 1", demand_text(g, b->base, b->columns));
+    const char *from = b->row_start ? text(g, "%s + ", scalar_text(g, b->row_start)) : "",
+               *start = b->col_start ? text(g, " - %s", scalar_text(g, b->col_start)) : "";
+    line(g, "const int64_t %s = pk_idx_clamp(%s%s%s%s, 0, %s);", b->name, from, end, start, b->inclusive ? "" : " - 1",
+         demand_text(g, b->base, b->columns));
   }
 }
 
@@ -508,7 +551,9 @@ void emit_rows(Gen *g, Group *group) {
   int taken = g->taken.count;
   for (int s = 0; s < group->steps.count; s++)
     if (group->steps.at[s].dot) pack_operands(g, group->steps.at[s].dot);
-  if (group->has_dot) emit_strips(&x);
-  else emit_plain_rows(&x);
+  if (group->has_dot)
+    emit_strips(&x);
+  else
+    emit_plain_rows(&x);
   g->taken.count = taken;
 }

@@ -32,7 +32,8 @@ static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
     if (r->ref->squeeze[k]) continue;
     Demand name = r->inside[axis++];
     if (name == DEMAND_FULL) continue;
-    const char *own = text(g, "const int64_t %s = pk_inside(%s, %s, %s);", name, extent_text(g, r->ref->array.dim[k]), at_text(g, r, k), extent_text(g, r->ref->block[k]));
+    const char *own = text(g, "const int64_t %s = pk_inside(%s, %s, %s);", name, extent_text(g, r->ref->array.dim[k]),
+                           at_text(g, r, k), extent_text(g, r->ref->block[k]));
     if (!setup->text || !strstr(setup->text, text(g, "const int64_t %s = ", name))) declare(setup, own);
   }
 }
@@ -45,7 +46,9 @@ static const char *hbm_pointer(Gen *g, const RefGen *r) {
     const char *start = start_of(g, ref, k);
     if (strcmp(start, "0") == 0) continue;
     const char *stride = k == ref->array.rank - 1 ? NULL : text(g, "%s.stride[%d]", array_text(g, ref), k);
-    const char *inside = index_in_range(g, ref, k) ? at_text(g, r, k) : text(g, "pk_idx_clamp(%s, 0, %s)", at_text(g, r, k), extent_text(g, ref->array.dim[k]));
+    const char *inside = index_in_range(g, ref, k)
+                             ? at_text(g, r, k)
+                             : text(g, "pk_idx_clamp(%s, 0, %s)", at_text(g, r, k), extent_text(g, ref->array.dim[k]));
     at = stride ? text(g, "%s + %s * %s", at, inside, stride) : text(g, "%s + %s", at, inside);
   }
   return at;
@@ -53,7 +56,8 @@ static const char *hbm_pointer(Gen *g, const RefGen *r) {
 
 void emit_position(Gen *g, RefGen *r, Buf *setup) {
   const Ref *ref = r->ref;
-  for (int k = 0; k < ref->array.rank; k++) declare(setup, text(g, "const int64_t %s = %s;", at_text(g, r, k), start_of(g, ref, k)));
+  for (int k = 0; k < ref->array.rank; k++)
+    declare(setup, text(g, "const int64_t %s = %s;", at_text(g, r, k), start_of(g, ref, k)));
   declare_insides(g, r, setup);
   if (r->form != FORM_DIRECT) return;
   const char *constness = ref->role == REF_INPUT ? "const " : "";
@@ -72,7 +76,8 @@ void emit_position(Gen *g, RefGen *r, Buf *setup) {
 static const char *block_index(Gen *g, const RefGen *r, int k) {
   const Ref *ref = r->ref;
   if (ref->at == AT_BLOCK) return index_text(g, ref->index_map, k);
-  return text(g, "pk_idx_clamp(pk_idx_add(%s, %s), 0, %s + %s)", at_text(g, r, k), extent_text(g, ref->block[k]), extent_text(g, ref->array.dim[k]), extent_text(g, ref->block[k]));
+  return text(g, "pk_idx_clamp(pk_idx_add(%s, %s), 0, %s + %s)", at_text(g, r, k), extent_text(g, ref->block[k]),
+              extent_text(g, ref->array.dim[k]), extent_text(g, ref->block[k]));
 }
 
 static const char *block_count(Gen *g, const RefGen *r, int k) {
@@ -120,7 +125,8 @@ static const char *outside_text(Gen *g, const RefGen *r) {
   const char *outside = "";
   for (int k = 0; k < r->ref->array.rank; k++) {
     if (!r->ref->squeeze[k] || index_in_range(g, r->ref, k)) continue;
-    outside = text(g, "%s%s%s < 0 || %s >= %s", outside, *outside ? " || " : "", at_text(g, r, k), at_text(g, r, k), extent_text(g, r->ref->array.dim[k]));
+    outside = text(g, "%s%s%s < 0 || %s >= %s", outside, *outside ? " || " : "", at_text(g, r, k), at_text(g, r, k),
+                   extent_text(g, r->ref->array.dim[k]));
   }
   return outside;
 }
@@ -148,16 +154,21 @@ const char *few_operand(Gen *g, const RefGen *r) { return text(g, "%s_hbm, %s", 
 static void emit_pack(Gen *g, RefGen *r) {
   const Ref *ref = r->ref;
   int k_axis = r->transposed, other = 1 - k_axis;
-  const char *t = strcmp(dtype_info[ref->array.dtype].name, "u32") == 0 ? "i32" : ref->array.dtype == DT_BOOL ? "u8" : dtype_info[ref->array.dtype].name;
+  const char *t = strcmp(dtype_info[ref->array.dtype].name, "u32") == 0 ? "i32"
+                  : ref->array.dtype == DT_BOOL                         ? "u8"
+                                                                        : dtype_info[ref->array.dtype].name;
   const char *pad = ref->has_pad ? const_text(g, ref->pad) : "0", *source = hbm_pointer(g, r);
   const char *ld = hbm_row_stride(g, ref), *cast = ref->array.dtype == DT_U32 ? "(const int32_t *)" : "";
   if (ref->has_pad && ref->array.dtype == DT_BOOL) pad = ref->pad->ival ? "1" : "0";
   if (r->form == FORM_PANELS)
-    line(g, "pk_pack_panels%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, panel_depth(g, r->element, r->demand[k_axis], ref->type.dim[k_axis]), cast, source, ld,
-         inside_text(g, r, k_axis), inside_text(g, r, other), demand_text(g, r->demand[other], ref->type.dim[other]), pad);
+    line(g, "pk_pack_panels%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name,
+         panel_depth(g, r->element, r->demand[k_axis], ref->type.dim[k_axis]), cast, source, ld, inside_text(g, r, k_axis),
+         inside_text(g, r, other), demand_text(g, r->demand[other], ref->type.dim[other]), pad);
   else
-    line(g, "pk_pack_rows%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, r->stride[0], cast, source, ld, inside_text(g, r, k_axis),
-         inside_text(g, r, other), demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), panel_depth(g, r->element, r->demand[other], ref->type.dim[other]), pad);
+    line(g, "pk_pack_rows%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, r->stride[0],
+         cast, source, ld, inside_text(g, r, k_axis), inside_text(g, r, other),
+         demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]),
+         panel_depth(g, r->element, r->demand[other], ref->type.dim[other]), pad);
 }
 
 void emit_fetch(Gen *g, RefGen *r) {
@@ -165,20 +176,25 @@ void emit_fetch(Gen *g, RefGen *r) {
   const char *blocks = r->buffer->name, *tag = text(g, "%s_tag", blocks), *element = ctype(r->element);
   const char *slot_name = text(g, "%s_slot", ref->name);
   if (r->revisits) {
-    line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s);", slot_name, fold_indices(g, r, "pk_slot"), r->buffer->slots);
-    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s + %s * %s);", element, r->name, element, blocks, slot_name, slot_bytes_text(g, r->buffer));
+    line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s);", slot_name, fold_indices(g, r, "pk_slot"),
+         r->buffer->slots);
+    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s + %s * %s);", element, r->name, element, blocks, slot_name,
+         slot_bytes_text(g, r->buffer));
   } else {
     line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);", element, r->name, element, blocks);
   }
-  const char *tag_at = text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", tag, r->revisits ? text(g, " + %s", slot_name) : "");
+  const char *tag_at =
+      text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", tag, r->revisits ? text(g, " + %s", slot_name) : "");
   if (r->form == FORM_COPY) {
     open_block(g, "if (pk_turn_to(%s, %s))", tag_at, fold_indices(g, r, "pk_key"));
-    line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", array_text(g, ref), pk_dtype_name(ref->array.dtype), block_text(g, r), r->name, pad_pointer(g, ref));
+    line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", array_text(g, ref), pk_dtype_name(ref->array.dtype), block_text(g, r),
+         r->name, pad_pointer(g, ref));
     close_block(g);
     return;
   }
   if (r->few_rows) emit_few(g, r);
-  open_block(g, "if (%spk_turn_to(%s, %s))", r->few_rows ? text(g, "!%s_few && ", ref->name) : "", tag_at, fold_indices(g, r, "pk_key"));
+  open_block(g, "if (%spk_turn_to(%s, %s))", r->few_rows ? text(g, "!%s_few && ", ref->name) : "", tag_at,
+             fold_indices(g, r, "pk_key"));
   emit_pack(g, r);
   close_block(g);
 }
@@ -189,7 +205,8 @@ void emit_turn(Gen *g, RefGen *r) {
   const char *name = r->ref->name;
   line(g, "const int64_t %s_key = %s;", name, fold_indices(g, r, "pk_key"));
   open_block(g, "if (%s_held != %s_key + 1)", name, name);
-  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, array_text(g, r->ref), pk_dtype_name(r->ref->array.dtype), name, r->name);
+  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, array_text(g, r->ref),
+       pk_dtype_name(r->ref->array.dtype), name, r->name);
   line(g, "%s_held = %s_key + 1;", name, name);
   line(g, "%s_block = %s;", name, block_text(g, r));
   close_block(g);
@@ -197,5 +214,6 @@ void emit_turn(Gen *g, RefGen *r) {
 
 void emit_last_writeback(Gen *g, RefGen *r) {
   const char *name = r->ref->name;
-  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, array_text(g, r->ref), pk_dtype_name(r->ref->array.dtype), name, r->name);
+  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, array_text(g, r->ref),
+       pk_dtype_name(r->ref->array.dtype), name, r->name);
 }

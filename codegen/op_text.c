@@ -45,17 +45,34 @@ const char *const_text(Gen *g, const Instr *constant) {
 // Narrow dtypes compute in 32 bits: results that may leave the type are brought back.
 static const char *rounded(Gen *g, const char *prefix, DType t, const char *expression) {
   switch (t) {
-    case DT_BF16: case DT_F16: return text(g, "%s_round_%s(%s)", prefix, dtype_info[t].name, expression);
-    case DT_I8: case DT_U8: case DT_I16: case DT_U16: return text(g, "%s_wrap_%s(%s)", prefix, dtype_info[t].name, expression);
-    default: return expression;
+    case DT_BF16:
+    case DT_F16:
+      return text(g, "%s_round_%s(%s)", prefix, dtype_info[t].name, expression);
+    case DT_I8:
+    case DT_U8:
+    case DT_I16:
+    case DT_U16:
+      return text(g, "%s_wrap_%s(%s)", prefix, dtype_info[t].name, expression);
+    default:
+      return expression;
   }
 }
 
 // Results of these never leave a narrow type that the operands were in.
 static bool stays_in_type(Op op) {
   switch (op) {
-    case OP_MAX: case OP_MIN: case OP_AND: case OP_OR: case OP_XOR: case OP_SIGN: case OP_SELECT: case OP_REM: case OP_MOD: return true;
-    default: return false;
+    case OP_MAX:
+    case OP_MIN:
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+    case OP_SIGN:
+    case OP_SELECT:
+    case OP_REM:
+    case OP_MOD:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -71,7 +88,8 @@ static const char *cast_text(Gen *g, const char *prefix, DType from, DType to, c
   if (to == DT_BOOL) return text(g, "%s_cast_%s_mask(%s)", prefix, strcmp(from_lane, "u32") == 0 ? "i32" : from_lane, x);
   if (is_float(to)) {
     if (is_float(from)) return rounded(g, prefix, to, x);
-    if (dtype_bytes(to) == 2 && dtype_bytes(from) == 4) x = text(g, "%s_odd_%s(%s)", prefix, from_lane, x);  // so that f32 does not round first
+    if (dtype_bytes(to) == 2 && dtype_bytes(from) == 4)
+      x = text(g, "%s_odd_%s(%s)", prefix, from_lane, x);  // so that f32 does not round first
     return rounded(g, prefix, to, text(g, "%s_cast_%s_f32(%s)", prefix, from_lane, x));
   }
   if (is_float(from)) return text(g, "%s_cast_f32_%s(%s)", prefix, dtype_info[to].name, x);
@@ -82,17 +100,23 @@ static const char *cast_text(Gen *g, const char *prefix, DType from, DType to, c
 static const char *bitcast_text(Gen *g, const char *prefix, DType from, DType to, const char *x) {
   if (is_float(from) == is_float(to)) return rounded(g, prefix, to, x);
   if (dtype_bytes(to) == 4) return text(g, is_float(from) ? "%s_bitcast_f32_i32(%s)" : "%s_bitcast_i32_f32(%s)", prefix, x);
-  return rounded(g, prefix, is_float(from) ? to : DT_F32, text(g, is_float(from) ? "%s_bits_%s(%s)" : "%s_from_bits_%s(%s)", prefix, dtype_info[is_float(from) ? from : to].name, x));
+  return rounded(
+      g, prefix, is_float(from) ? to : DT_F32,
+      text(g, is_float(from) ? "%s_bits_%s(%s)" : "%s_from_bits_%s(%s)", prefix, dtype_info[is_float(from) ? from : to].name, x));
 }
 
 static const char *op_text(Gen *g, const char *prefix, const Instr *v, const char *const *args) {
   DType t = v->type.dtype, from = v->nargs ? v->args[v->nargs - 1]->type.dtype : t;
   const char *lane = from == DT_BOOL ? "mask" : lane_type(from), *name = op_c_name(v->op);
   switch (op_info[v->op].class) {
-    case OPC_SELECT: return text(g, "%s_select_%s(%s, %s, %s)", prefix, strcmp(lane, "u32") == 0 ? "i32" : lane, args[0], args[1], args[2]);
-    case OPC_CAST: return v->op == OP_CAST ? cast_text(g, prefix, from, t, args[0]) : bitcast_text(g, prefix, from, t, args[0]);
-    case OPC_COMPARE: return text(g, "%s_%s_%s(%s, %s)", prefix, name, lane, args[0], args[1]);
-    default: break;
+    case OPC_SELECT:
+      return text(g, "%s_select_%s(%s, %s, %s)", prefix, strcmp(lane, "u32") == 0 ? "i32" : lane, args[0], args[1], args[2]);
+    case OPC_CAST:
+      return v->op == OP_CAST ? cast_text(g, prefix, from, t, args[0]) : bitcast_text(g, prefix, from, t, args[0]);
+    case OPC_COMPARE:
+      return text(g, "%s_%s_%s(%s, %s)", prefix, name, lane, args[0], args[1]);
+    default:
+      break;
   }
   if (is_narrow_integer(from) && width_matters(v->op)) lane = dtype_info[from].name;
   if (v->op == OP_POPCOUNT && (from == DT_I8 || from == DT_I16))  // not the copies of the sign
@@ -106,19 +130,26 @@ static const char *op_text(Gen *g, const char *prefix, const Instr *v, const cha
 // Comparisons of masks: equality is equivalence, order is false < true.
 static const char *mask_compare(Gen *g, Op op, const char *const *a) {
   switch (op) {
-    case OP_EQ: return text(g, "pk_not_mask(pk_xor_mask(%s, %s))", a[0], a[1]);
-    case OP_NE: return text(g, "pk_xor_mask(%s, %s)", a[0], a[1]);
-    case OP_LT: return text(g, "pk_and_mask(pk_not_mask(%s), %s)", a[0], a[1]);
-    case OP_LE: return text(g, "pk_or_mask(pk_not_mask(%s), %s)", a[0], a[1]);
-    case OP_GT: return text(g, "pk_and_mask(%s, pk_not_mask(%s))", a[0], a[1]);
-    default: return text(g, "pk_or_mask(%s, pk_not_mask(%s))", a[0], a[1]);
+    case OP_EQ:
+      return text(g, "pk_not_mask(pk_xor_mask(%s, %s))", a[0], a[1]);
+    case OP_NE:
+      return text(g, "pk_xor_mask(%s, %s)", a[0], a[1]);
+    case OP_LT:
+      return text(g, "pk_and_mask(pk_not_mask(%s), %s)", a[0], a[1]);
+    case OP_LE:
+      return text(g, "pk_or_mask(pk_not_mask(%s), %s)", a[0], a[1]);
+    case OP_GT:
+      return text(g, "pk_and_mask(%s, pk_not_mask(%s))", a[0], a[1]);
+    default:
+      return text(g, "pk_or_mask(%s, pk_not_mask(%s))", a[0], a[1]);
   }
 }
 
 const char *vector_op_text(Gen *g, const Instr *v, const char *const *args) {
   if (v->nargs == 2 && v->args[0]->type.dtype == DT_BOOL) {
     if (op_info[v->op].class == OPC_COMPARE) return mask_compare(g, v->op, args);
-    if (v->op == OP_MAX || v->op == OP_MIN) return text(g, v->op == OP_MAX ? "pk_or_mask(%s, %s)" : "pk_and_mask(%s, %s)", args[0], args[1]);
+    if (v->op == OP_MAX || v->op == OP_MIN)
+      return text(g, v->op == OP_MAX ? "pk_or_mask(%s, %s)" : "pk_and_mask(%s, %s)", args[0], args[1]);
   }
   return op_text(g, "pk", v, args);
 }
@@ -127,16 +158,26 @@ const char *vector_op_text(Gen *g, const Instr *v, const char *const *args) {
 
 static const char *index_operator(Op op) {
   switch (op) {
-    case OP_ADD: return "+";
-    case OP_SUB: return "-";
-    case OP_MUL: return "*";
-    case OP_EQ: return "==";
-    case OP_NE: return "!=";
-    case OP_LT: return "<";
-    case OP_LE: return "<=";
-    case OP_GT: return ">";
-    case OP_GE: return ">=";
-    default: return NULL;
+    case OP_ADD:
+      return "+";
+    case OP_SUB:
+      return "-";
+    case OP_MUL:
+      return "*";
+    case OP_EQ:
+      return "==";
+    case OP_NE:
+      return "!=";
+    case OP_LT:
+      return "<";
+    case OP_LE:
+      return "<=";
+    case OP_GT:
+      return ">";
+    case OP_GE:
+      return ">=";
+    default:
+      return NULL;
   }
 }
 
@@ -158,11 +199,18 @@ static const char *index_op_text(Gen *g, const Instr *v, const char *const *a) {
 
 static const char *bool_op_text(Gen *g, const Instr *v, const char *const *a) {
   switch (v->op) {
-    case OP_AND: case OP_MIN: return text(g, "(%s && %s)", a[0], a[1]);
-    case OP_OR: case OP_MAX: return text(g, "(%s || %s)", a[0], a[1]);
-    case OP_NOT: return text(g, "!%s", a[0]);
-    case OP_XOR: return text(g, "(%s != %s)", a[0], a[1]);
-    default: return text(g, "(%s %s %s)", a[0], index_operator(v->op), a[1]);
+    case OP_AND:
+    case OP_MIN:
+      return text(g, "(%s && %s)", a[0], a[1]);
+    case OP_OR:
+    case OP_MAX:
+      return text(g, "(%s || %s)", a[0], a[1]);
+    case OP_NOT:
+      return text(g, "!%s", a[0]);
+    case OP_XOR:
+      return text(g, "(%s != %s)", a[0], a[1]);
+    default:
+      return text(g, "(%s %s %s)", a[0], index_operator(v->op), a[1]);
   }
 }
 
@@ -203,13 +251,21 @@ static const char *choice_text(Gen *g, const Instr *v) {
 const char *scalar_text(Gen *g, const Instr *v) {
   if (v->note && val(v)->scalar) return val(v)->scalar;
   switch (v->op) {
-    case OP_CONST: return const_text(g, v);
-    case OP_SIZE: return g->size_name[v->ival];
-    case OP_AXIS: return g->axis_name[v->ival];
-    case OP_EXTENT: return text(g, "n_%s", g->axis_name[v->ival]);
-    case OP_BROADCAST: case OP_RESHAPE: return scalar_text(g, v->args[0]);
-    case OP_IF: return choice_text(g, v);
-    default: break;
+    case OP_CONST:
+      return const_text(g, v);
+    case OP_SIZE:
+      return g->size_name[v->ival];
+    case OP_AXIS:
+      return g->axis_name[v->ival];
+    case OP_EXTENT:
+      return text(g, "n_%s", g->axis_name[v->ival]);
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+      return scalar_text(g, v->args[0]);
+    case OP_IF:
+      return choice_text(g, v);
+    default:
+      break;
   }
   REQUIRE(op_is_elementwise(v->op));
   const char *args[3] = {0};

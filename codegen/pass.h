@@ -5,8 +5,13 @@
 #include "codegen/ir.h"
 #include "codegen/target.h"
 
-// A pass rewrites the kernel in place and keeps its meaning. What it did and why goes to `notes` (shown by explain), one line each.
-typedef struct { char letter; const char *name, *help; void (*run)(Kernel *k, const Target *target, Buf *notes); } Pass;
+// A pass rewrites the kernel in place and keeps its meaning. What it did and why goes to `notes` (shown by explain), one line
+// each.
+typedef struct {
+  char letter;
+  const char *name, *help;
+  void (*run)(Kernel *k, const Target *target, Buf *notes);
+} Pass;
 extern const Pass passes[];
 extern const int pass_count;
 
@@ -15,6 +20,7 @@ void simplify(Kernel *k, const Target *target, Buf *notes);
 void canonicalise(Kernel *k, const Target *target, Buf *notes);
 
 // Runs all passes, verifying after each. `after`, when not NULL, is called after each pass (dumps, and the test that interprets).
-void run_passes(Kernel *k, const Target *target, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context), void *context);
+void run_passes(Kernel *k, const Target *target, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),
+                void *context);
 
 #endif

@@ -6,7 +6,10 @@
 
 // ---- where an input's block is made present: the innermost region that holds all loads of it, but not inside a loop
 
-typedef struct { const Ref *ref; int found; } LoadCount;
+typedef struct {
+  const Ref *ref;
+  int found;
+} LoadCount;
 
 static void count_load(Instr *v, void *context) {
   LoadCount *c = context;
@@ -23,7 +26,8 @@ static Region *narrow(Region *region, const Ref *ref, int all) {
   for (int i = 0; i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];
     for (int r = 0; r < 2; r++)
-      if (v->regions[r] && (v->op == OP_IF || v->op == OP_NAMED) && loads_in(v->regions[r], ref) == all) return narrow(v->regions[r], ref, all);
+      if (v->regions[r] && (v->op == OP_IF || v->op == OP_NAMED) && loads_in(v->regions[r], ref) == all)
+        return narrow(v->regions[r], ref, all);
   }
   return region;
 }
@@ -33,8 +37,10 @@ void find_fetches(Gen *g) {
     RefGen *r = &g->refs[i];
     if (r->ref->role != REF_INPUT || r->form == FORM_DIRECT) continue;
     int all = loads_in(g->k->body, r->ref);
-    if (g->options->literal_dma) r->fetch_at = g->k->body;
-    else r->fetch_at = all ? narrow(g->k->body, r->ref, all) : NULL;
+    if (g->options->literal_dma)
+      r->fetch_at = g->k->body;
+    else
+      r->fetch_at = all ? narrow(g->k->body, r->ref, all) : NULL;
   }
 }
 
@@ -53,7 +59,8 @@ static void keep_result(Gen *g, Instr *v, const Region *arm) {
     x.index[i] = unique_name(g, text(g, "i%d", i));
     open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", x.index[i], x.index[i], extent_text(g, v->type.dim[i]), x.index[i]);
   }
-  line(g, "pks_store_%s(%s, %s);", dtype_info[to.element].name, address(&x, &to, v->type.rank, x.index), argument_at(&x, from, false));
+  line(g, "pks_store_%s(%s, %s);", dtype_info[to.element].name, address(&x, &to, v->type.rank, x.index),
+       argument_at(&x, from, false));
   for (int i = 0; i < v->type.rank; i++) close_block(g);
 }
 
@@ -88,7 +95,8 @@ static void emit_if(Gen *g, Instr *v) {
 }
 
 static void emit_for(Gen *g, Instr *v) {
-  const char *i = lasting_name(g, v->regions[0]->arg->text ? v->regions[0]->arg->text : "t"), *end = lasting_name(g, text(g, "%s_end", i));
+  const char *i = lasting_name(g, v->regions[0]->arg->text ? v->regions[0]->arg->text : "t"),
+             *end = lasting_name(g, text(g, "%s_end", i));
   val(v->regions[0]->arg)->scalar = i;
   line(g, "const int64_t %s = %s;", end, scalar_text(g, v->args[1]));
   open_block(g, "for (int64_t %s = %s; %s < %s; %s++)", i, scalar_text(g, v->args[0]), i, end, i);
@@ -110,9 +118,12 @@ static const char *quoted(Gen *g, const char *s) {
   buf_putc(&buf, '"');
   for (; s && *s; s++) {
     unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\') buf_printf(&buf, "\\%c", c);
-    else if (c == '?' || c < 32 || c > 126) buf_printf(&buf, "\\%03o", c);
-    else buf_putc(&buf, (char)c);
+    if (c == '"' || c == '\\')
+      buf_printf(&buf, "\\%c", c);
+    else if (c == '?' || c < 32 || c > 126)
+      buf_printf(&buf, "\\%03o", c);
+    else
+      buf_putc(&buf, (char)c);
   }
   buf_putc(&buf, '"');
   const char *result = intern(buf.text);
@@ -127,25 +138,44 @@ static void emit_print(Gen *g, Instr *v) {
   const char *list = "";
   for (int i = 0; i < v->nargs; i++)
     if (v->args[i]->type.rank == 0) list = text(g, "%s%s(double)%s", list, *list ? ", " : "", scalar_text(g, v->args[i]));
-  if (values) line(g, "pk_print(worker, %s, %d, (const double[]){%s});", quoted(g, v->text), values, list);
-  else line(g, "pk_print(worker, %s, 0, NULL);", quoted(g, v->text));
+  if (values)
+    line(g, "pk_print(worker, %s, %d, (const double[]){%s});", quoted(g, v->text), values, list);
+  else
+    line(g, "pk_print(worker, %s, 0, NULL);", quoted(g, v->text));
 }
 
 static void emit_control(Gen *g, Instr *v) {
   switch (v->op) {
-    case OP_IF: emit_if(g, v); break;
-    case OP_FOR: emit_for(g, v); break;
-    case OP_WHILE: emit_while(g, v); break;
-    case OP_BREAK: line(g, "break;"); break;
+    case OP_IF:
+      emit_if(g, v);
+      break;
+    case OP_FOR:
+      emit_for(g, v);
+      break;
+    case OP_WHILE:
+      emit_while(g, v);
+      break;
+    case OP_BREAK:
+      line(g, "break;");
+      break;
     case OP_NAMED:
       line(g, "pk_trace_begin(worker, %s);", quoted(g, v->text));
       emit_region(g, v->regions[0]);
       line(g, "pk_trace_end(worker);");
       break;
-    case OP_PRINT: emit_print(g, v); break;
-    case OP_ASSERT: line(g, "if (!(%s)) pk_fail(worker, %s);", scalar_text(g, v->args[0]), quoted(g, text(g, "line %d: %s", line_of(g, v->span), v->text ? v->text : "assertion failed"))); break;
-    case OP_WRITEBACK: case OP_FETCH: case OP_YIELD: break;
-    default: INTERNAL("%s is no control flow", op_info[v->op].name);
+    case OP_PRINT:
+      emit_print(g, v);
+      break;
+    case OP_ASSERT:
+      line(g, "if (!(%s)) pk_fail(worker, %s);", scalar_text(g, v->args[0]),
+           quoted(g, text(g, "line %d: %s", line_of(g, v->span), v->text ? v->text : "assertion failed")));
+      break;
+    case OP_WRITEBACK:
+    case OP_FETCH:
+    case OP_YIELD:
+      break;
+    default:
+      INTERNAL("%s is no control flow", op_info[v->op].name);
   }
 }
 
@@ -160,9 +190,13 @@ void emit_region(Gen *g, Region *region) {
   for (int i = 0; i < s->groups.count; i++) {
     Group *group = s->groups.at[i];
     print_group(g, group);
-    if (group->kind == GROUP_ROWS) emit_rows(g, group);
-    else if (group->kind == GROUP_GENERIC) emit_generic(g, group->instr);
-    else if (group->kind == GROUP_SCALAR) emit_scalar(g, group->instr);
-    else emit_control(g, group->instr);
+    if (group->kind == GROUP_ROWS)
+      emit_rows(g, group);
+    else if (group->kind == GROUP_GENERIC)
+      emit_generic(g, group->instr);
+    else if (group->kind == GROUP_SCALAR)
+      emit_scalar(g, group->instr);
+    else
+      emit_control(g, group->instr);
   }
 }

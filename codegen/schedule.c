@@ -13,10 +13,10 @@ typedef struct {
   Gen *g;
   Schedule *s;
   Region *region;
-  int hoisted;          // scalars that depend on no group stand before the groups, in this order
-  int *last_store;      // by Ref.id: index of the last group that stores to it, -1: none
-  int *last_read;       // by Ref.id: index of the last group that reads it
-  int *last_skewed;     // by Ref.id: .. that reads in one row what a store may write in another
+  int hoisted;       // scalars that depend on no group stand before the groups, in this order
+  int *last_store;   // by Ref.id: index of the last group that stores to it, -1: none
+  int *last_read;    // by Ref.id: index of the last group that reads it
+  int *last_skewed;  // by Ref.id: .. that reads in one row what a store may write in another
 } Scheduler;
 
 // ---- kinds of instructions
@@ -26,10 +26,14 @@ static bool unit_reshape(const Instr *v) {
   const Type *a = &v->args[0]->type, *b = &v->type;
   int i = 0, j = 0;
   while (i < a->rank || j < b->rank) {
-    if (i < a->rank && a->dim[i] == 1) i++;
-    else if (j < b->rank && b->dim[j] == 1) j++;
-    else if (i < a->rank && j < b->rank && a->dim[i] == b->dim[j]) i++, j++;
-    else return false;
+    if (i < a->rank && a->dim[i] == 1)
+      i++;
+    else if (j < b->rank && b->dim[j] == 1)
+      j++;
+    else if (i < a->rank && j < b->rank && a->dim[i] == b->dim[j])
+      i++, j++;
+    else
+      return false;
   }
   return true;
 }
@@ -55,11 +59,18 @@ static bool only_compared_with_index(const Instr *v) {
 bool is_transparent(const Instr *v) {
   if (val(v)->snapshot) return false;
   switch (v->op) {
-    case OP_CONST: case OP_IOTA: case OP_BROADCAST: return true;
-    case OP_LOAD: return v->type.rank > 0 && load_is_vector(v);
-    case OP_RESHAPE: return v->type.rank > 0 && unit_reshape(v);
-    case OP_CAST: return v->type.rank > 0 && only_compared_with_index(v);
-    default: return false;
+    case OP_CONST:
+    case OP_IOTA:
+    case OP_BROADCAST:
+      return true;
+    case OP_LOAD:
+      return v->type.rank > 0 && load_is_vector(v);
+    case OP_RESHAPE:
+      return v->type.rank > 0 && unit_reshape(v);
+    case OP_CAST:
+      return v->type.rank > 0 && only_compared_with_index(v);
+    default:
+      return false;
   }
 }
 
@@ -118,11 +129,16 @@ static const Demand *loop_demand(const Instr *v) { return v->op == OP_STORE ? va
 
 // ---- what an instruction depends on
 
-typedef struct { int at; bool strict; } Need;   // run in group `at` or later; strict: later
+typedef struct {
+  int at;
+  bool strict;
+} Need;  // run in group `at` or later; strict: later
 
 static void need_group(Need *n, int group, bool strict) {
-  if (group > n->at) *n = (Need){group, strict};
-  else if (group == n->at && strict) n->strict = true;
+  if (group > n->at)
+    *n = (Need){group, strict};
+  else if (group == n->at && strict)
+    n->strict = true;
 }
 
 static bool stretches_rows(const Instr *broadcast) {
@@ -266,7 +282,8 @@ static int after_store(const Group *group, const Ref *ref) {
   return ready;
 }
 
-// The earliest step in which an argument can be used. Vectors of column steps are known within their step, those of dots after it.
+// The earliest step in which an argument can be used. Vectors of column steps are known within their step, those of dots after
+// it.
 static int ready_step(const Group *group, const Instr *arg) {
   if ((arg->op == OP_BROADCAST || arg->op == OP_CAST) && is_transparent(arg)) return ready_step(group, arg->args[0]);
   if (arg->op == OP_LOAD && is_transparent(arg)) return after_store(group, arg->ref);
@@ -278,7 +295,8 @@ static int ready_step(const Group *group, const Instr *arg) {
 
 static bool reads_ref(const Instr *arg, const Ref *ref) {
   if (arg->op == OP_LOAD) return arg->ref == ref;
-  if (arg->op == OP_BROADCAST || arg->op == OP_RESHAPE || is_transparent(arg)) return arg->nargs > 0 && reads_ref(arg->args[0], ref);
+  if (arg->op == OP_BROADCAST || arg->op == OP_RESHAPE || is_transparent(arg))
+    return arg->nargs > 0 && reads_ref(arg->args[0], ref);
   return false;
 }
 
@@ -298,7 +316,8 @@ static int store_ready(const Group *group, const Instr *store) {
     if (step->dot && instr_reads(step->dot, store->ref) && s + 1 > ready) ready = s + 1;
   }
   for (int i = 0; i < group->scalars.count; i++)
-    if (instr_reads(group->scalars.at[i], store->ref) && val(group->scalars.at[i])->after > ready) ready = val(group->scalars.at[i])->after;
+    if (instr_reads(group->scalars.at[i], store->ref) && val(group->scalars.at[i])->after > ready)
+      ready = val(group->scalars.at[i])->after;
   return ready;
 }
 
@@ -361,14 +380,16 @@ static void place_fused(Scheduler *d, Instr *v) {
 }
 
 static bool stores_before(const Instr *v, const Instr *load, const Instr *store) {
-  return v->op == OP_STORE && v->ref == store->ref && val(v)->position > val(load)->position && val(v)->position < val(store)->position;
+  return v->op == OP_STORE && v->ref == store->ref && val(v)->position > val(load)->position &&
+         val(v)->position < val(store)->position;
 }
 
 // Does anything between load and store write their ref, or read it behind step `dot`, where the sum would stand already?
 static bool looks_on(const Group *group, int dot, const Instr *add, const Instr *load, const Instr *store) {
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    if (step->dot && s >= dot && instr_reads(step->dot, store->ref) && val(step->dot)->position < val(store)->position) return true;
+    if (step->dot && s >= dot && instr_reads(step->dot, store->ref) && val(step->dot)->position < val(store)->position)
+      return true;
     for (int m = 0; m < step->members.count; m++) {
       const Instr *v = step->members.at[m];
       bool early = s > dot && v != add && instr_reads(v, store->ref) && val(v)->position < val(store)->position;
@@ -470,7 +491,10 @@ static bool is_zero(const Instr *v) {
   return v->op == OP_CONST && (is_float(v->type.dtype) ? v->fval == 0 && !signbit(v->fval) : v->ival == 0);
 }
 
-typedef struct { const Ref *ref; int found; } RefCount;
+typedef struct {
+  const Ref *ref;
+  int found;
+} RefCount;
 
 static void count_access(Instr *v, void *context) {
   RefCount *count = context;
@@ -499,7 +523,8 @@ static void absorb_clear(Region *region, Step *step) {
   const Ref *ref = step->into->ref;
   for (int i = region->instrs.count - 1; i >= 0; i--) {
     Instr *v = region->instrs.at[i];
-    bool later = val(v)->position > val(step->into)->position, own = v->op != OP_IF && val(v)->position >= val(step->into)->position;
+    bool later = val(v)->position > val(step->into)->position,
+         own = v->op != OP_IF && val(v)->position >= val(step->into)->position;
     if (later || own || (v->op == OP_LOAD && v->ref == ref && val(v)->users.count == 1)) continue;
     int found = accesses(v, ref);
     if (!found) continue;
@@ -529,7 +554,8 @@ static int last_use(const Instr *v) {
   int last = val(v)->position;
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
-    bool passes_on = user->op == OP_BROADCAST || user->op == OP_RESHAPE || only_compared_with_index(user) || feeds_only_dots(user);
+    bool passes_on =
+        user->op == OP_BROADCAST || user->op == OP_RESHAPE || only_compared_with_index(user) || feeds_only_dots(user);
     int at = passes_on ? last_use(user) : val(user)->position;
     if (val(user)->region != val(v)->region && at > last) at = INT32_MAX;  // used inside a nested region, perhaps in a loop
     if (at > last) last = at;
@@ -537,11 +563,16 @@ static int last_use(const Instr *v) {
   return last;
 }
 
-typedef struct { const Instr *load; int from, to; bool found; } StoreSearch;
+typedef struct {
+  const Instr *load;
+  int from, to;
+  bool found;
+} StoreSearch;
 
 static void find_store(Instr *v, void *context) {
   StoreSearch *search = context;
-  if (v->op == OP_STORE && v->ref == search->load->ref && val(v)->position > search->from && val(v)->position < search->to) search->found = true;
+  if (v->op == OP_STORE && v->ref == search->load->ref && val(v)->position > search->from && val(v)->position < search->to)
+    search->found = true;
 }
 
 static void mark_snapshots(Gen *g, Region *region) {
@@ -572,7 +603,8 @@ static void mark_forced(Region *region) {
     Instr *v = region->instrs.at[i];
     for (int r = 0; r < 2; r++)
       if (v->regions[r]) mark_forced(v->regions[r]);
-    bool to_scalar = v->type.rank == 0 && (v->op == OP_RESHAPE || op_info[v->op].class == OPC_REDUCE || op_info[v->op].class == OPC_ARGREDUCE || v->op == OP_DOT);
+    bool to_scalar = v->type.rank == 0 && (v->op == OP_RESHAPE || op_info[v->op].class == OPC_REDUCE ||
+                                           op_info[v->op].class == OPC_ARGREDUCE || v->op == OP_DOT);
     if (is_generic(v) || v->op == OP_YIELD || to_scalar)
       for (int a = 0; a < v->nargs; a++) force(v->args[a]);
     if (v->op == OP_DOT && dot_shape(v).plain) {
@@ -652,12 +684,18 @@ Schedule *schedule_region(Gen *g, Region *region) {
   mark_forced(region);
   for (int i = 0; i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];
-    if (is_control(v)) place_control(&d, v);
-    else if (v->op == OP_CONST || v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_ARG) continue;
-    else if (is_transparent(v) || feeds_only_dots(v)) continue;
-    else if (is_fusable(v)) place_fused(&d, v);
-    else if (is_generic(v)) place_alone(&d, GROUP_GENERIC, v);
-    else place_alone(&d, GROUP_SCALAR, v);
+    if (is_control(v))
+      place_control(&d, v);
+    else if (v->op == OP_CONST || v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_ARG)
+      continue;
+    else if (is_transparent(v) || feeds_only_dots(v))
+      continue;
+    else if (is_fusable(v))
+      place_fused(&d, v);
+    else if (is_generic(v))
+      place_alone(&d, GROUP_GENERIC, v);
+    else
+      place_alone(&d, GROUP_SCALAR, v);
   }
   for (int i = 0; i < d.s->groups.count; i++) {
     if (d.s->groups.at[i]->kind == GROUP_ROWS) finish_group(g, d.s->groups.at[i]);

@@ -7,7 +7,8 @@
 bool mentions(const char *c_text, const char *name) {
   size_t length = strlen(name);
   for (const char *p = c_text ? strstr(c_text, name) : NULL; p; p = strstr(p + 1, name)) {
-    bool starts = p == c_text || (!isalnum((unsigned char)p[-1]) && p[-1] != '_' && p[-1] != '.' && !(p[-1] == '>' && p[-2] == '-'));
+    bool starts =
+        p == c_text || (!isalnum((unsigned char)p[-1]) && p[-1] != '_' && p[-1] != '.' && !(p[-1] == '>' && p[-2] == '-'));
     if (starts && !isalnum((unsigned char)p[length]) && p[length] != '_') return true;
   }
   return false;
@@ -94,7 +95,9 @@ static void declare_buffers(Gen *g, Buf *out) {
     const Buffer *b = g->buffers.at[i];
     bool input = false;
     for (int r = 0; r < g->k->refs.count; r++) input |= g->refs[r].buffer == b && g->refs[r].ref->role == REF_INPUT;
-    if (!input) buf_printf(out, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);\n", ctype(b->element), b->name, ctype(b->element), b->name);
+    if (!input)
+      buf_printf(out, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);\n", ctype(b->element), b->name, ctype(b->element),
+                 b->name);
   }
 }
 
@@ -149,7 +152,10 @@ void emit_cell(Gen *g) {
   declare_buffers(g, &all);
   keep_used(g, &all, steps.text ? steps.text : "", &used);
   emit_layout(g, g->c);
-  buf_printf(g->c, "/* The steps of one cell: a combination of the parallel axes. */\nstatic void %s_cell(const pk_call *call, pk_worker *worker, int64_t cell) {\n", g->k->name);
+  buf_printf(g->c,
+             "/* The steps of one cell: a combination of the parallel axes. */\nstatic void %s_cell(const pk_call *call, "
+             "pk_worker *worker, int64_t cell) {\n",
+             g->k->name);
   indent_lines(g, &used);
   const char *const parameters[] = {"call", "worker", "cell"};
   for (int i = 0; i < 3; i++)

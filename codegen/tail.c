@@ -8,7 +8,10 @@
 
 #include <math.h>
 
-typedef struct { Demand from; double value; } Tail;  // from: NULL when there is none
+typedef struct {
+  Demand from;
+  double value;
+} Tail;  // from: NULL when there is none
 
 static Tail tail_of(Gen *g, const Instr *v, int axis);
 
@@ -17,7 +20,9 @@ static Tail tail_of(Gen *g, const Instr *v, int axis);
 static bool same_index(const Instr *a, const Instr *b) {
   if (a == b) return true;
   if (a->op != b->op || a->nargs != b->nargs || a->ival != b->ival || a->type.dtype != b->type.dtype) return false;
-  if (a->op == OP_IF || !(a->op == OP_CONST || a->op == OP_SIZE || a->op == OP_AXIS || a->op == OP_EXTENT || op_is_elementwise(a->op))) return false;
+  if (a->op == OP_IF ||
+      !(a->op == OP_CONST || a->op == OP_SIZE || a->op == OP_AXIS || a->op == OP_EXTENT || op_is_elementwise(a->op)))
+    return false;
   for (int i = 0; i < a->nargs; i++)
     if (!same_index(a->args[i], b->args[i])) return false;
   return true;
@@ -43,7 +48,8 @@ static Demand matching_inside(Gen *g, const Instr *start, const Instr *extent, D
       if (ref->squeeze[k]) continue;
       Demand inside = g->refs[i].inside[axis++];
       const Instr *index = map->instrs.at[map->instrs.count - 1]->args[k];
-      bool same = ref->array.dim[k] == dim_of_size((int)extent->ival) && ref->block[k] == block && starts_block(start, index, block);
+      bool same =
+          ref->array.dim[k] == dim_of_size((int)extent->ival) && ref->block[k] == block && starts_block(start, index, block);
       if (same && inside != DEMAND_FULL) return inside;
     }
   }
@@ -51,7 +57,9 @@ static Demand matching_inside(Gen *g, const Instr *start, const Instr *extent, D
 }
 
 static const Instr *strip_casts(const Instr *v) {
-  while (v->op == OP_CAST && is_integer(v->type.dtype) && is_integer(v->args[0]->type.dtype) && dtype_bytes(v->args[0]->type.dtype) >= 4) v = v->args[0];
+  while (v->op == OP_CAST && is_integer(v->type.dtype) && is_integer(v->args[0]->type.dtype) &&
+         dtype_bytes(v->args[0]->type.dtype) >= 4)
+    v = v->args[0];
   return v;
 }
 
@@ -106,7 +114,9 @@ static bool is_affine(const Instr *v, int axis, const Instr **start) {
 static Demand new_strip_bound(Gen *g, StripBound bound) {
   for (int i = 0; i < g->bounds.count; i++) {
     const StripBound *b = &g->bounds.at[i];
-    if (b->base == bound.base && b->columns == bound.columns && b->row_start == bound.row_start && b->col_start == bound.col_start && b->inclusive == bound.inclusive) return b->name;
+    if (b->base == bound.base && b->columns == bound.columns && b->row_start == bound.row_start &&
+        b->col_start == bound.col_start && b->inclusive == bound.inclusive)
+      return b->name;
   }
   bound.name = lasting_name(g, "wanted");
   LIST_PUSH(g->arena, &g->bounds, bound);
@@ -237,7 +247,8 @@ static void drop_mask(Instr *v, void *context) {
   if (v->op != OP_SELECT || v->type.rank == 0) return;
   Instr *left = mask_left(g, v, v->args[0]);
   if (left == v->args[0]) return;
-  explain(g, "line %d: %s of the mask: it is true wherever the value is wanted", line_of(g, v->span), left ? "asks only a part" : "asks nothing");
+  explain(g, "line %d: %s of the mask: it is true wherever the value is wanted", line_of(g, v->span),
+          left ? "asks only a part" : "asks nothing");
   if (left) {
     v->args[0] = left;
     return;

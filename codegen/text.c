@@ -60,13 +60,15 @@ int line_of(Gen *g, Span span) {
 }
 
 static const char *const c_words[] = {
-    "auto",    "break",  "case",   "char",   "const",    "continue", "default",  "do",       "double", "else",   "enum",   "extern",
-    "float",   "for",    "goto",   "if",     "inline",   "int",      "long",     "register", "restrict", "return", "short", "signed",
-    "sizeof",  "static", "struct", "switch", "typedef",  "union",    "unsigned", "void",     "volatile", "while", "bool",   "true",
-    "false",   "asm",    "typeof", "call",   "worker",   "cell",     "at",       "size",     "main",   "NULL",   "INFINITY", "NAN",
-    "int8_t",  "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "linux", "unix", "errno", "class",
-    "template", "namespace", "new", "delete", "this", "operator", "private", "public", "protected", "virtual", "friend", "using", "try",
-    "catch", "throw", "assert", "context", "memcpy", "exp", "log", "sin", "cos", "tan", "pow", "y0", "y1", "yn", "j0", "j1", "jn",
+    "auto",     "break",     "case",     "char",     "const",   "continue", "default",  "do",     "double",    "else",
+    "enum",     "extern",    "float",    "for",      "goto",    "if",       "inline",   "int",    "long",      "register",
+    "restrict", "return",    "short",    "signed",   "sizeof",  "static",   "struct",   "switch", "typedef",   "union",
+    "unsigned", "void",      "volatile", "while",    "bool",    "true",     "false",    "asm",    "typeof",    "call",
+    "worker",   "cell",      "at",       "size",     "main",    "NULL",     "INFINITY", "NAN",    "int8_t",    "uint8_t",
+    "int16_t",  "uint16_t",  "int32_t",  "uint32_t", "int64_t", "uint64_t", "linux",    "unix",   "errno",     "class",
+    "template", "namespace", "new",      "delete",   "this",    "operator", "private",  "public", "protected", "virtual",
+    "friend",   "using",     "try",      "catch",    "throw",   "assert",   "context",  "memcpy", "exp",       "log",
+    "sin",      "cos",       "tan",      "pow",      "y0",      "y1",       "yn",       "j0",     "j1",        "jn",
 };
 
 static bool is_listed(const char *const *names, int count, const char *name) {

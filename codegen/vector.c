@@ -20,10 +20,12 @@ const char *start_text(Gen *g, const Instr *access, int axis) {
   if (ir_is_const(start, 0)) return "0";
   Dim extent = access->ref->type.dim[axis], size = access->window.squeeze[axis] ? 1 : access->window.size[axis];
   int64_t stride = access->window.stride[axis];
-  if (start->op == OP_CONST && dim_is_const(extent) && dim_is_const(size) && start->ival >= 0 && start->ival + (size - 1) * stride < extent)
+  if (start->op == OP_CONST && dim_is_const(extent) && dim_is_const(size) && start->ival >= 0 &&
+      start->ival + (size - 1) * stride < extent)
     return text(g, "%lld", (long long)start->ival);
-  const char *room = size == 1 ? text(g, "%s - 1", extent_text(g, extent))
-                               : text(g, "%s - (%s - 1) * %lld - 1", extent_text(g, extent), extent_text(g, size), (long long)stride);
+  const char *room = size == 1
+                         ? text(g, "%s - 1", extent_text(g, extent))
+                         : text(g, "%s - (%s - 1) * %lld - 1", extent_text(g, extent), extent_text(g, size), (long long)stride);
   return text(g, "pk_start(%s, %s)", scalar_text(g, start), room);
 }
 
@@ -157,7 +159,8 @@ static const char *compute_text(Context *x, const Instr *v, const char *const *i
   if (compares_with_index(v)) {
     args[0] = at_index(x, v->args[0]->args[0], index, lanes);
     const char *s = scalar_text(x->g, v->args[1]->args[0]);
-    return lanes ? text(x->g, "pk_%s_i32_i64(%s, %s)", op_info[v->op].name, args[0], s) : scalar_op_text(x->g, v, (const char *const[]){text(x->g, "(int64_t)%s", args[0]), s});
+    return lanes ? text(x->g, "pk_%s_i32_i64(%s, %s)", op_info[v->op].name, args[0], s)
+                 : scalar_op_text(x->g, v, (const char *const[]){text(x->g, "(int64_t)%s", args[0]), s});
   }
   for (int i = 0; i < v->nargs; i++) args[i] = at_index(x, v->args[i], index, lanes);
   return lanes ? vector_op_text(x->g, v, args) : scalar_op_text(x->g, v, args);

@@ -36,10 +36,14 @@ static bool gives_sizes(const Options *options, const Program *program) {
   return false;
 }
 
+// Sizes that are incomplete or refused take nothing from what was said without them.
 static int explain_for_sizes(const Options *options) {
   Binding binding;
-  int status = bind_or_report(&binding, options, true);
-  if (status != DONE) return status;
+  const char *message = NULL;
+  int status = bind_kernel(&binding, options->arena, options, options->files.at[0], &message);
+  if (status == DONE) message = binding.refusal;
+  if (message) printf("\nFor these sizes: %s\n", message);
+  if (status != DONE || message) return DONE;
   Buf out = {0};
   explain_sizes(binding.program.kernel, binding.sizes, &out);
   status = write_result("-", &out);

@@ -6,7 +6,9 @@
 #include <pk/vec.h>
 #include <string.h>
 
-static inline int64_t pk_round_up(int64_t n, int64_t to) { return n > INT64_MAX - to ? INT64_MAX / to * to : (n + to - 1) / to * to; }
+static inline int64_t pk_round_up(int64_t n, int64_t to) {
+  return n > INT64_MAX - to ? INT64_MAX / to * to : (n + to - 1) / to * to;
+}
 
 /* Elements from one row in memory to the next: whole vectors, but no multiple of 1 KiB, which would make rows collide in L1. */
 static inline int64_t pk_row_length(int64_t n, int64_t to, int64_t element_bytes) {
@@ -128,8 +130,10 @@ static inline int64_t pk_first_turn(const float *to, bool stream) {
 }
 
 static inline void pk_put_f32(float *to, pk_f32v v, bool stream) {
-  if (stream && (uintptr_t)to % PK_VEC_BYTES == 0) pk_stream_f32(to, v);
-  else pk_store_f32(to, v);
+  if (stream && (uintptr_t)to % PK_VEC_BYTES == 0)
+    pk_stream_f32(to, v);
+  else
+    pk_store_f32(to, v);
 }
 
 /* A hint: a line of the next row, for the second-level cache. */
