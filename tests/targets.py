@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Every kernel as shaped and compiled for AVX2 and SSE4 agrees with its reference: `pkc run` compares and says so.
+
+The cases run natively and portably in `pkc test`; this adds the widths between. Ends with `N passed, N failed`."""
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
+TARGETS = ["x86-64-v3", "x86-64-v2"]
+CASES = [
+    "add M=33 N=77",
+    "axpy N=1000",
+    "selu M=9 N=100",
+    "gelu M=9 N=100",
+    "softmax M=7 N=333",
+    "row_sum M=7 N=333",
+    "rmsnorm M=7 N=333",
+    "layernorm M=7 N=333",
+    "transpose M=70 N=45",
+    "matmul M=45 N=70 K=37 -D BM=32 -D BN=64 -D BK=16",
+    "matmul M=45 N=70 K=37 -D T=bf16",
+    "matmul M=45 N=70 K=37 -D T=i8",
+    "mlp M=33 D=40 F=70",
+    "flash_attn B=1 H=4 G=2 N=70 S=90 -D BQ=32 -D BK=32",
+    "flash_attn B=1 H=4 G=2 N=70 S=90 -D CAUSAL=true -D T=bf16 -D D=80",
+    "flash_attn B=1 H=4 G=2 N=1 S=90",
+]
+
+
+def main():
+    machine = os.uname().machine
+    if machine != "x86_64":
+        print(f"skipped: these targets are x86-64's, this is {machine}")
+        print("1 passed, 0 failed")
+        return 0
+    passed = failed = 0
+    for case in CASES:
+        kernel, *arguments = case.split()
+        for target in TARGETS:
+            command = [PKC, "run", f"kernels/{kernel}.pk", *arguments, "--target", target]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+            said = (done.stdout + done.stderr).strip()
+            good = done.returncode == 0 and ("agrees with the reference" in said or "equal to the reference" in said)
+            passed += good
+            failed += not good
+            if not good:
+                print(f"FAIL {said.splitlines()[-1:] or done.returncode}; reproduce: {' '.join(command)}")
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+sys.exit(main())
