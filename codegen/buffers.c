@@ -170,7 +170,7 @@ int run_of_step(const Group *group, int step) {
 int run_after(const Group *group, int after) { return run_of_step(group, after + 1); }
 
 typedef struct {
-  bool whole, row, register_only;
+  bool whole, row;
   DType element;
   int last_step;
 } Wants;

@@ -162,16 +162,15 @@ static void put_tables(Gen *g, Buf *out) {
 
 // ---- prepare: derived sizes, requirements, grid, memory
 
-// Bytes of a block in VMEM: the last two axes are padded to (8, 128) tiles, (32, 128) for one-byte elements.
+// Bytes of a block in VMEM, in whole tiles.
 static const char *tile_bytes(Gen *g, const Type *t) {
-  int sublanes = dtype_bytes(t->dtype) == 1 ? 32 : 8;
   const char *bytes = text(g, "%d", dtype_bytes(t->dtype));
   for (int i = 0; i < t->rank; i++) {
     const char *n = extent_text(g, t->dim[i]);
     if (i == t->rank - 1)
-      n = round_up_text(g, n, 128);
+      n = round_up_text(g, n, TILE_LANES);
     else if (i == t->rank - 2)
-      n = round_up_text(g, n, sublanes);
+      n = round_up_text(g, n, tile_sublanes(t->dtype));
     bytes = text(g, "pk_sat_mul(%s, %s)", bytes, n);
   }
   return t->rank ? bytes : text(g, "%d", dtype_bytes(t->dtype));
@@ -223,19 +222,7 @@ static const char *quoted_message(Gen *g, const Requirement *r) {
   if (!message && r->span.end > r->span.start && r->span.end <= s->length)
     message = text(g, "%.*s", (int)(r->span.end - r->span.start), s->text + r->span.start);
   if (!message) message = "a requirement does not hold";
-  Buf buf = {0};
-  for (const char *p = message; *p; p++) {
-    unsigned char c = (unsigned char)*p;
-    if (c == '"' || c == '\\')
-      buf_printf(&buf, "\\%c", c);
-    else if (c < 32 || c > 126 || c == '?')
-      buf_printf(&buf, "\\%03o", c);
-    else
-      buf_putc(&buf, (char)c);
-  }
-  const char *result = intern(buf.text ? buf.text : "");
-  buf_free(&buf);
-  return result;
+  return quoted(g, message);
 }
 
 static void put_grid(Gen *g, Buf *out) {
@@ -261,7 +248,7 @@ static void put_prepare(Gen *g, Buf *out) {
   for (int i = 0; i < k->grid.count; i++)
     buf_printf(&body, "  const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i], index_text(g, k->grid.at[i].extent, 0));
   for (int i = 0; i < k->requires.count; i++)
-    buf_printf(&body, "  if (!(%s)) return \"%s\";\n", index_text(g, k->requires.at[i].condition, 0),
+    buf_printf(&body, "  if (!(%s)) return %s;\n", index_text(g, k->requires.at[i].condition, 0),
                quoted_message(g, &k->requires.at[i]));
   put_grid(g, &body);
   put_vmem(g, &body);
@@ -278,12 +265,11 @@ static void put_prepare(Gen *g, Buf *out) {
 
 // ---- the files
 
-static void put_prototype(Gen *g, const char *entry, Buf *out, bool names_only) {
+static void put_prototype(Gen *g, const char *entry, Buf *out) {
   buf_printf(out, "pk_status %s(pk_context *%s", entry, "context");
   for (int i = 0; i < g->k->inputs + g->k->outputs; i++)
     buf_printf(out, ", %sDLTensor *%s", i < g->k->inputs ? "const " : "", text(g, "%s", g->k->refs.at[i]->name));
   buf_puts(out, ")");
-  (void)names_only;
 }
 
 // A parameter may not be called like the context, a C keyword or the function itself.
@@ -299,7 +285,7 @@ static void put_header(Gen *g, const char *entry, Buf *h) {
              g->k->name);
   buf_puts(h, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   Gen plain = {.k = g->k, .arena = g->arena};
-  put_prototype(&plain, entry, h, false);
+  put_prototype(&plain, entry, h);
   buf_printf(h, ";\nextern const pk_kernel %s_kernel;\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", g->k->name);
 }
 
@@ -318,7 +304,7 @@ static void put_entry(Gen *g, const char *entry, Buf *out) {
              operands, k->inputs, k->name, k->sizes.count, k->name, bound);
   buf_printf(out, "  .vmem_limit = %lld,\n  .prepare = %s_prepare,\n  .cell = %s_cell,\n};\n\n", (long long)k->vmem_limit,
              k->name, k->name);
-  put_prototype(g, entry, out, true);
+  put_prototype(g, entry, out);
   buf_puts(out, " {\n  DLTensor *const tensors[] = {");
   for (int i = 0; i < operands; i++)
     buf_printf(out, "%s%s%s", i ? ", " : "", i < k->inputs ? "(DLTensor *)(uintptr_t)" : "", k->refs.at[i]->name);
@@ -339,7 +325,7 @@ static void put_preamble(Gen *g, Buf *out) {
            "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/dot_few.h>\n#include <pk/pack.h>\n#include "
            "<pk/reduce.h>\n#include <pk/scalar.h>\n#include <math.h>\n\n");
   Gen plain = {.k = g->k, .arena = g->arena};
-  put_prototype(&plain, entry_name(g), out, false);
+  put_prototype(&plain, entry_name(g), out);
   buf_printf(out, ";\nextern const pk_kernel %s_kernel;\n\n", g->k->name);
 }
 

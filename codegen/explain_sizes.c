@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-// Extents of a block are constants or sizes; the last two axes are padded to tiles of (8, 128), (32, 128) for one-byte elements.
+// Extents of a block are constants or sizes; a block takes whole tiles.
 static int64_t padded_bytes(const Type *t, const int64_t *sizes) {
   int64_t bytes = dtype_bytes(t->dtype);
   for (int i = 0; i < t->rank; i++) {
     int64_t n = dim_is_const(t->dim[i]) ? t->dim[i] : sizes[dim_size_index(t->dim[i])];
-    int64_t tile = i == t->rank - 1 ? 128 : i == t->rank - 2 ? (dtype_bytes(t->dtype) == 1 ? 32 : 8) : 1;
+    int64_t tile = i == t->rank - 1 ? TILE_LANES : i == t->rank - 2 ? tile_sublanes(t->dtype) : 1;
     if (!mul_i64(bytes, (n + tile - 1) / tile * tile, &bytes)) return INT64_MAX;
   }
   return bytes;

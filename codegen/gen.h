@@ -165,7 +165,9 @@ const char *demand_text(Gen *g, Demand demand, Dim d);       // the extent a loo
 const char *mul_text(Gen *g, const char *a, const char *b);  // folds constants
 const char *add_text(Gen *g, const char *a, const char *b);
 const char *round_up_text(Gen *g, const char *a, int64_t to);
-const char *ctype(DType t);  // of an element in memory
+const char *ctype(DType t);                                // of an element in memory
+bool is_constant(const char *expression, int64_t *value);  // a number and nothing else
+const char *quoted(Gen *g, const char *s);                 // as a C string
 void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 int line_of(Gen *g, Span span);
 

@@ -12,8 +12,8 @@ static const char *member_name(Gen *g, const Instr *v) {
 
 // ---- reductions
 
-static const char *reduce_verb(Op op) {
-  switch (op) {
+const char *reduce_operation(const Instr *v) {
+  switch (v->op) {
     case OP_REDUCE_SUM:
       return "add";
     case OP_REDUCE_PROD:
@@ -30,14 +30,14 @@ static const char *reduce_verb(Op op) {
 }
 
 // Sums and products of integers are the same bits signed or not.
-static const char *reduce_lane(const Instr *v) {
+const char *reduce_lanes(const Instr *v) {
   DType t = v->args[0]->type.dtype;
   if (t == DT_BOOL) return "mask";
   bool sign_matters = v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN;
   return is_float(t) ? "f32" : sign_matters ? lane_type(t) : "i32";
 }
 
-static const char *identity_text(Gen *g, const Instr *v) {
+const char *reduce_identity(Gen *g, const Instr *v) {
   DType t = v->args[0]->type.dtype;
   switch (v->op) {
     case OP_REDUCE_SUM:
@@ -58,20 +58,16 @@ static const char *identity_text(Gen *g, const Instr *v) {
   return text(g, "%lld", (long long)(greatest ? dtype_max(t) : dtype_min(t)));
 }
 
-const char *reduce_identity(Gen *g, const Instr *v) { return identity_text(g, v); }
-const char *reduce_operation(const Instr *v) { return reduce_verb(v->op); }
-const char *reduce_lanes(const Instr *v) { return reduce_lane(v); }
-
 typedef struct {
   const Instr *v;
   const char *name;
 } Sum;
 typedef LIST(Sum) SumList;
 
-static const char *splat_lane(const Instr *v) { return strcmp(reduce_lane(v), "u32") == 0 ? "u32" : reduce_lane(v); }
+static const char *splat_lane(const Instr *v) { return strcmp(reduce_lanes(v), "u32") == 0 ? "u32" : reduce_lanes(v); }
 
 static const char *identity_vector(Gen *g, const Instr *v) {
-  return text(g, "pk_splat_%s(%s)", splat_lane(v), identity_text(g, v));
+  return text(g, "pk_splat_%s(%s)", splat_lane(v), reduce_identity(g, v));
 }
 
 // Greatest and least floats are kept with a note of the NaNs met, which costs less than watching for them each time.
@@ -84,16 +80,16 @@ static void declare_sums(Context *x, const Step *step, SumList *sums) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
     if (op_info[v->op].class != OPC_REDUCE) continue;
-    Sum sum = {v, unique_name(g, text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id), reduce_verb(v->op)))};
+    Sum sum = {v, unique_name(g, text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id), reduce_operation(v)))};
     LIST_PUSH(g->arena, sums, sum);
-    const char *start = is_extreme(v) ? text(g, "pk_%s_start_f32()", reduce_verb(v->op)) : identity_vector(g, v);
+    const char *start = is_extreme(v) ? text(g, "pk_%s_start_f32()", reduce_operation(v)) : identity_vector(g, v);
     const char *type = is_extreme(v) ? "pk_extreme_f32" : vector_type(v->args[0]->type.dtype);
     line(g, "%s %s[%d] = {%s, %s, %s, %s};", type, sum.name, REDUCE_SUMS, start, start, start, start);
   }
 }
 
 static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char *value) {
-  const char *lane = reduce_lane(sum->v), *select = strcmp(lane, "u32") == 0 ? "i32" : lane, *verb = reduce_verb(sum->v->op);
+  const char *lane = reduce_lanes(sum->v), *select = strcmp(lane, "u32") == 0 ? "i32" : lane, *verb = reduce_operation(sum->v);
   const char *place = text(x->g, "%s[%s]", sum->name, slot);
   if (x->left)
     value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, x->left, value, identity_vector(x->g, sum->v));
@@ -114,7 +110,7 @@ static void finish_sums(Context *x, const SumList *sums) {
   Gen *g = x->g;
   for (int i = 0; i < sums->count; i++) {
     const Instr *v = sums->at[i].v;
-    const char *s = sums->at[i].name, *verb = reduce_verb(v->op), *lane = reduce_lane(v);
+    const char *s = sums->at[i].name, *verb = reduce_operation(v), *lane = reduce_lanes(v);
     const char *part[REDUCE_SUMS];
     for (int k = 0; k < REDUCE_SUMS; k++)
       part[k] = text(g, is_extreme(v) ? "pk_%s_finish_f32(%s[%d])" : "%.0s%s[%d]", verb, s, k);
@@ -201,12 +197,6 @@ static void emit_members(Context *x, const Step *step, const SumList *sums, cons
 }
 
 // What a step's whole vectors are worth: extent, and how far loops of whole turns go.
-static bool is_number(const char *s, int64_t *n) {
-  char *end;
-  *n = strtoll(s, &end, 10);
-  return *end == 0;
-}
-
 // The first store of a step that may go past the caches, or NULL. Its rows are turned to whole vectors in memory; that repeats
 // some lanes of the first vector, so nothing in the step may read what it stores.
 static const Instr *streamed_store(Gen *g, const Step *step) {
@@ -288,7 +278,7 @@ static void emit_column_step(Context *x, const Step *step) {
   declare_sums(x, step, &sums);
   const char *n = demand_text(g, step->demand, step->columns), *column = unique_name(g, "col");
   int64_t constant, turn = (int64_t)g->lanes * (sums.count ? REDUCE_SUMS : 1);
-  bool fixed = is_number(n, &constant), tail = !fixed || constant % turn != 0;
+  bool fixed = is_constant(n, &constant), tail = !fixed || constant % turn != 0;
   const char *advance = turn_length(x, step, column);
   if (advance)
     tail = true;
@@ -508,7 +498,7 @@ static void emit_strips(Context *x) {
   Group *group = x->group;
   const char *rows = demand_text(g, group->lead_demand[0], group->lead[0]);
   int64_t n;
-  if (!group->strip || (is_number(rows, &n) && n <= group->strip)) {
+  if (!group->strip || (is_constant(rows, &n) && n <= group->strip)) {
     line(g, "{");
     g->indent++;
     declare_bounds(x, rows);

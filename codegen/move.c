@@ -185,17 +185,14 @@ void emit_fetch(Gen *g, RefGen *r) {
   }
   const char *tag_at =
       text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", tag, r->revisits ? text(g, " + %s", slot_name) : "");
-  if (r->form == FORM_COPY) {
-    open_block(g, "if (pk_turn_to(%s, %s))", tag_at, fold_indices(g, r, "pk_key"));
-    line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", array_text(g, ref), pk_dtype_name(ref->array.dtype), block_text(g, r),
-         r->name, pad_pointer(g, ref));
-    close_block(g);
-    return;
-  }
   if (r->few_rows) emit_few(g, r);
   open_block(g, "if (%spk_turn_to(%s, %s))", r->few_rows ? text(g, "!%s_few && ", ref->name) : "", tag_at,
              fold_indices(g, r, "pk_key"));
-  emit_pack(g, r);
+  if (r->form == FORM_COPY)
+    line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", array_text(g, ref), pk_dtype_name(ref->array.dtype), block_text(g, r),
+         r->name, pad_pointer(g, ref));
+  else
+    emit_pack(g, r);
   close_block(g);
 }
 

@@ -113,25 +113,6 @@ static void emit_while(Gen *g, Instr *v) {
   close_block(g);
 }
 
-static const char *quoted(Gen *g, const char *s) {
-  Buf buf = {0};
-  buf_putc(&buf, '"');
-  for (; s && *s; s++) {
-    unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\')
-      buf_printf(&buf, "\\%c", c);
-    else if (c == '?' || c < 32 || c > 126)
-      buf_printf(&buf, "\\%03o", c);
-    else
-      buf_putc(&buf, (char)c);
-  }
-  buf_putc(&buf, '"');
-  const char *result = intern(buf.text);
-  buf_free(&buf);
-  (void)g;
-  return result;
-}
-
 static void emit_print(Gen *g, Instr *v) {
   int values = 0;
   for (int i = 0; i < v->nargs; i++) values += v->args[i]->type.rank == 0;

@@ -111,7 +111,7 @@ const char *demand_text(Gen *g, Demand demand, Dim d) {
   return demand == DEMAND_FULL ? extent_text(g, d) : demand;
 }
 
-static bool is_number(const char *s, int64_t *value) {
+bool is_constant(const char *s, int64_t *value) {
   char *end;
   *value = strtoll(s, &end, 10);
   return end != s && *end == 0;
@@ -126,7 +126,7 @@ static const char *atom(Gen *g, const char *s) {
 
 const char *mul_text(Gen *g, const char *a, const char *b) {
   int64_t x, y;
-  bool ka = is_number(a, &x), kb = is_number(b, &y);
+  bool ka = is_constant(a, &x), kb = is_constant(b, &y);
   if (ka && kb) return text(g, "%lld", (long long)(x * y));
   if ((ka && x == 0) || (kb && y == 0)) return "0";
   if (ka && x == 1) return b;
@@ -136,7 +136,7 @@ const char *mul_text(Gen *g, const char *a, const char *b) {
 
 const char *add_text(Gen *g, const char *a, const char *b) {
   int64_t x, y;
-  bool ka = is_number(a, &x), kb = is_number(b, &y);
+  bool ka = is_constant(a, &x), kb = is_constant(b, &y);
   if (ka && kb) return text(g, "%lld", (long long)(x + y));
   if (ka && x == 0) return b;
   if (kb && y == 0) return a;
@@ -146,8 +146,27 @@ const char *add_text(Gen *g, const char *a, const char *b) {
 const char *round_up_text(Gen *g, const char *a, int64_t to) {
   if (to == 1) return a;
   int64_t x;
-  if (is_number(a, &x)) return text(g, "%lld", (long long)((x + to - 1) / to * to));
+  if (is_constant(a, &x)) return text(g, "%lld", (long long)((x + to - 1) / to * to));
   return text(g, "pk_round_up(%s, %lld)", a, (long long)to);
 }
 
 const char *ctype(DType t) { return dtype_info[t].ctype; }
+
+const char *quoted(Gen *g, const char *s) {
+  Buf buf = {0};
+  buf_putc(&buf, '"');
+  for (; s && *s; s++) {
+    unsigned char c = (unsigned char)*s;
+    if (c == '"' || c == '\\')
+      buf_printf(&buf, "\\%c", c);
+    else if (c == '?' || c < 32 || c > 126)
+      buf_printf(&buf, "\\%03o", c);
+    else
+      buf_putc(&buf, (char)c);
+  }
+  buf_putc(&buf, '"');
+  const char *result = intern(buf.text);
+  buf_free(&buf);
+  (void)g;
+  return result;
+}

@@ -47,4 +47,9 @@ typedef enum { SPACE_VMEM, SPACE_SMEM, SPACE_ANY, SPACE_SEM, SPACE_VAR } Space; 
 // What an index map counts in: blocks, or elements (AT_SLICE: elements, with a run-time length).
 typedef enum { AT_BLOCK, AT_ELEMENT, AT_SLICE } AtMode;
 
+// A block in VMEM is padded to whole tiles along its last two axes: (8, 128), or (32, 128) for one-byte elements (what a TPU
+// before generation 7 does).
+enum { TILE_LANES = 128 };
+static inline int tile_sublanes(DType t) { return dtype_bytes(t) == 1 ? 32 : 8; }
+
 #endif
