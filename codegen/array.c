@@ -16,7 +16,7 @@ bool array_elements(const HostArray *array, int64_t *count) {
   return empty || mul_i64(n, dtype_bytes(array->dtype), &bytes);
 }
 
-// ---- 16-bit floats
+// ---- narrow floats
 
 static uint32_t float_bits(float value) {
   uint32_t bits;
@@ -56,27 +56,58 @@ uint16_t float_to_f16(float value) {
   return (uint16_t)(sign | ((rounded >> 13) - (112u << 10)));
 }
 
-// Rounds to `precision` significant bits, exponents down to `least`, overflow past `greatest`.
-static double round_binary(double value, int precision, int least, double greatest) {
-  if (value == 0 || !isfinite(value)) return value;
+// `precision` significant bits, exponents down to `least`.
+typedef struct {
+  int precision, least;
+  double greatest;
+  bool has_inf;
+} FloatFormat;
+
+static const FloatFormat formats[DT_COUNT] = {
+    [DT_F32] = {24, -126, 0x1.fffffep127, true}, [DT_BF16] = {8, -126, 0x1.fep127, true}, [DT_F16] = {11, -14, 65504, true},
+    [DT_F8E4M3FN] = {4, -6, 448, false},         [DT_F8E5M2] = {3, -14, 57344, true},
+};
+
+double dtype_largest(DType dtype) { return formats[dtype].greatest; }
+bool dtype_has_inf(DType dtype) { return formats[dtype].has_inf; }
+double dtype_spacing(DType dtype) { return is_float(dtype) ? ldexp(1, 1 - formats[dtype].precision) : 0; }
+
+// Rounds to nearest even.
+static double round_binary(double value, const FloatFormat *format) {
+  if (value == 0 || isnan(value)) return value;
+  double overflow = format->has_inf ? copysign(INFINITY, value) : (double)NAN;
+  if (isinf(value)) return overflow;
   int exponent = ilogb(value);
-  if (exponent < least) exponent = least;
-  int shift = precision - 1 - exponent;
+  if (exponent < format->least) exponent = format->least;
+  int shift = format->precision - 1 - exponent;
   double rounded = ldexp(rint(ldexp(value, shift)), -shift);
-  return fabs(rounded) > greatest ? copysign(INFINITY, value) : rounded;
+  return fabs(rounded) > format->greatest ? overflow : rounded;
 }
 
 double dtype_round(DType dtype, double value) {
-  switch (dtype) {
-    case DT_F32:
-      return (double)(float)value;
-    case DT_BF16:
-      return round_binary(value, 8, -126, 0x1.fep127);
-    case DT_F16:
-      return round_binary(value, 11, -14, 65504.0);
-    default:
-      return value;
-  }
+  if (dtype == DT_F32) return (double)(float)value;
+  return is_float(dtype) ? round_binary(value, &formats[dtype]) : value;
+}
+
+float f8_to_float(DType dtype, uint8_t bits) {
+  const FloatFormat *format = &formats[dtype];
+  int width = format->precision - 1, exponent = (bits & 0x7f) >> width, fraction = bits & ((1 << width) - 1);
+  float sign = bits & 0x80 ? -1.0f : 1.0f;
+  if (format->has_inf && exponent == 31) return fraction ? (float)NAN : sign * (float)INFINITY;
+  if (!format->has_inf && (bits & 0x7f) == 0x7f) return (float)NAN;
+  if (exponent > 0) fraction += 1 << width, exponent--;
+  return sign * ldexpf((float)fraction, exponent + format->least - width);
+}
+
+uint8_t float_to_f8(DType dtype, double value) {
+  const FloatFormat *format = &formats[dtype];
+  uint8_t sign = signbit(value) ? 0x80 : 0;
+  int width = format->precision - 1;
+  value = fabs(dtype_round(dtype, value));
+  if (isnan(value)) return sign | (format->has_inf ? 0x7e : 0x7f);
+  if (isinf(value)) return sign | 0x7c;
+  int exponent = value == 0 || ilogb(value) < format->least ? format->least : ilogb(value);
+  return (uint8_t)(sign | (((exponent - format->least) << width) + (int)ldexp(value, width - exponent)));
 }
 
 // ---- elements
@@ -88,6 +119,13 @@ double array_get(const HostArray *array, int64_t index) {
       return ((const uint8_t *)array->data)[index];
     case DT_I8:
       return ((const int8_t *)array->data)[index];
+    case DT_I4:
+      return ((((const uint8_t *)array->data)[index] & 15) ^ 8) - 8;
+    case DT_U4:
+      return ((const uint8_t *)array->data)[index] & 15;
+    case DT_F8E4M3FN:
+    case DT_F8E5M2:
+      return (double)f8_to_float(array->dtype, ((const uint8_t *)array->data)[index]);
     case DT_I16:
       return ((const int16_t *)array->data)[index];
     case DT_U16:
@@ -125,6 +163,10 @@ void array_set_int(HostArray *array, int64_t index, int64_t value) {
     case DT_I8:
       ((uint8_t *)array->data)[index] = (uint8_t)value;
       return;
+    case DT_I4:
+    case DT_U4:
+      ((uint8_t *)array->data)[index] = (uint8_t)(value & 15);
+      return;
     case DT_I16:
     case DT_U16:
       ((uint16_t *)array->data)[index] = (uint16_t)value;
@@ -154,6 +196,10 @@ void array_set(HostArray *array, int64_t index, double value) {
       return;
     case DT_F32:
       ((float *)array->data)[index] = (float)value;
+      return;
+    case DT_F8E4M3FN:
+    case DT_F8E5M2:
+      ((uint8_t *)array->data)[index] = float_to_f8(array->dtype, value);
       return;
     default:
       array_set_int(array, index, saturate_to_integer(array->dtype, value));

@@ -61,7 +61,8 @@ static const char *read_input(Binder *b, int index, const Argument *a) {
   if (spec->kind != INPUT_FILE) return NULL;
   wrong = npy_read_header(b->arena, spec->path, &spec->header);
   if (wrong) return arena_printf(b->arena, "%s=%s: %s", a->name, a->value, wrong);
-  OperandHint hint = {.operand = a->name, .dtype = spec->header.dtype, .rank = spec->header.rank};
+  OperandHint hint = {
+      .operand = a->name, .dtype = spec->header.opaque ? DT_COUNT : spec->header.dtype, .rank = spec->header.rank};
   memcpy(hint.dim, spec->header.dim, sizeof hint.dim);
   LIST_PUSH(b->arena, &b->hints, hint);
   return NULL;
@@ -141,9 +142,9 @@ static const char *sizes_from_arguments(Binder *b) {
 
 static const char *sizes_from_file(Binder *b, const Ref *operand, const NpyHeader *h, const char *path) {
   const Type *array = &operand->array;
-  if (h->dtype != array->dtype)
+  if (!npy_holds(h, array->dtype))
     return arena_printf(b->arena, "%s=%s: expected %s, found %s", operand->name, path, dtype_info[array->dtype].name,
-                        dtype_info[h->dtype].name);
+                        h->opaque ? "bytes that are i4, u4 or fp8" : dtype_info[h->dtype].name);
   if (h->rank != array->rank)
     return arena_printf(b->arena, "%s=%s: expected %d axes, found %d", operand->name, path, array->rank, h->rank);
   for (int axis = 0; axis < array->rank; axis++) {

@@ -68,9 +68,7 @@ static void dot_of_column(Rewriter *w, Instr *v) {
   v->ival = 2;
 }
 
-static bool is_half(DType t) { return t == DT_BF16 || t == DT_F16; }
-
-// Sums and products of 16-bit floats run in f32 and are rounded once.
+// Sums and products of narrow floats run in f32 and are rounded once.
 static void widen(Rewriter *w, Instr *v) {
   Type type = v->args[0]->type;
   type.dtype = DT_F32;
@@ -101,7 +99,7 @@ static void split_reduce(Rewriter *w, Instr *v) {
   v->ival &= ~last;
 }
 
-// ---- fma of 16-bit floats
+// ---- fma of narrow floats
 
 static Instr *two(Rewriter *w, const Instr *like, Op op, DType dtype, Instr *a, Instr *b) {
   Type type = like->type;
@@ -164,9 +162,9 @@ static void rewrite(Rewriter *w, Instr *v) {
     if (dot != v) ir_append(w->k, w->out, dot);
     return;
   }
-  if (v->op == OP_FMA && is_half(v->type.dtype)) narrow_fma(w, v);
+  if (v->op == OP_FMA && is_narrow_float(v->type.dtype)) narrow_fma(w, v);
   if (v->op == OP_RESHAPE && v->type.rank > 0 && v->args[0]->type.rank == 0) become(v, OP_BROADCAST, v->args[0]);
-  if (sums && is_half(v->type.dtype)) {
+  if (sums && is_narrow_float(v->type.dtype)) {
     widen(w, v);
     Instr *sum = v->args[0];
     w->out->instrs.count--;
@@ -191,7 +189,7 @@ static void rewrite_region(Kernel *k, Region *region) {
 }
 
 // Wants: any kernel. Keeps: its meaning, but for the order of a sum over several axes. Leaves: dots in their accumulator's
-// dtype, reductions over the last axis alone or over others alone, sums and fma of 16-bit floats in f32.
+// dtype, reductions over the last axis alone or over others alone, sums and fma of narrow floats in f32.
 void canonicalise(Kernel *k, const Target *target, Buf *notes) {
   (void)target;
   (void)notes;

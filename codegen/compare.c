@@ -15,8 +15,6 @@ typedef struct {
   double narrow;    // spacing of the coarsest float type rounded to, 0 for f32 alone
 } Survey;
 
-static double spacing(DType t) { return t == DT_BF16 ? 0x1p-7 : t == DT_F16 ? 0x1p-10 : t == DT_F32 ? 0x1p-23 : 0; }
-
 static int64_t extent(const Survey *s, Dim dim) { return dim_is_const(dim) ? dim : s->sizes[dim_size_index(dim)]; }
 
 static int64_t reduced_terms(const Survey *s, const Instr *v) {
@@ -68,7 +66,7 @@ static void survey_instr(Instr *v, void *context) {
   bool widening =
       v->op == OP_CAST && is_float(v->args[0]->type.dtype) && dtype_info[v->args[0]->type.dtype].bits < dtype_info[t].bits;
   if (widening) return;
-  if (spacing(t) > 0x1p-23 && spacing(t) > s->narrow) s->narrow = spacing(t);
+  if (dtype_spacing(t) > 0x1p-23 && dtype_spacing(t) > s->narrow) s->narrow = dtype_spacing(t);
   if (is_correctly_rounded(v->op)) {
     if (s->roundings < 2) s->roundings++;
     return;
@@ -100,9 +98,9 @@ Tolerance tolerance_of(Kernel *k, const int64_t *sizes, DType output) {
     meaning = body;
   if (!meaning.inexact && meaning.roundings <= 1 && !body.inexact) return t;
   t.longest = meaning.longest > 0 ? meaning.longest : 1;
-  double narrow = fmax(spacing(output) > 0x1p-23 ? spacing(output) : 0, fmax(body.narrow, meaning.narrow));
+  double narrow = fmax(dtype_spacing(output) > 0x1p-23 ? dtype_spacing(output) : 0, fmax(body.narrow, meaning.narrow));
   t.relative = 0x1p-23 * fmax(64, 1.3 * sqrt((double)t.longest)) + 2.5 * narrow;
-  t.reason = narrow > 0 ? "bf16 or f16 rounding" : "f32 rounding";
+  t.reason = narrow > 0 ? "rounding to a narrow float" : "f32 rounding";
   return t;
 }
 

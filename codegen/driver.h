@@ -107,10 +107,12 @@ typedef struct {
   int rank;
   int64_t dim[MAX_RANK];
   bool fortran;
+  bool opaque;  // bytes of which the file does not say whether they are i4, u4 or fp8
   size_t data_offset;
 } NpyHeader;
 // NULL, or what is wrong with the file. `length` is that of the whole file.
 const char *npy_parse(Arena *arena, const char *bytes, size_t length, NpyHeader *header);
+bool npy_holds(const NpyHeader *header, DType dtype);
 // Reads only as much of the file as the header needs.
 const char *npy_read_header(Arena *arena, const char *path, NpyHeader *header);
 // Fills `array`, whose data has room for all elements, whose dtype and shape were checked against the header.

@@ -12,7 +12,7 @@ static int64_t padded_bytes(const Type *t, const int64_t *sizes) {
     int64_t tile = i == t->rank - 1 ? TILE_LANES : i == t->rank - 2 ? tile_sublanes(t->dtype) : 1;
     if (!mul_i64(bytes, (n + tile - 1) / tile * tile, &bytes)) return INT64_MAX;
   }
-  return bytes;
+  return dtype_info[t->dtype].bits == 4 ? (bytes + 1) / 2 : bytes;
 }
 
 static void explain_steps(Kernel *k, const int64_t *sizes, Buf *out) {

@@ -45,7 +45,7 @@ DotShape dot_shape(const Instr *v) {
   return s;
 }
 
-static bool fits_i16(DType t) { return t == DT_I8 || t == DT_U8 || t == DT_I16 || t == DT_BOOL; }
+static bool fits_i16(DType t) { return t == DT_BOOL || (is_narrow_integer(t) && t != DT_U16); }
 
 DType dot_element(const Instr *dot) {
   DType a = dot->args[0]->type.dtype, b = dot->args[1]->type.dtype;
@@ -200,7 +200,7 @@ static void note_rows(Instr *v, void *context) {
 
 static const char *few_rows(Gen *g, const RefGen *r) {
   RowSearch search = {.g = g, .ref = r->ref, .same = true};
-  if (r->element != DT_F32 || !is_float(r->ref->array.dtype)) return NULL;
+  if (r->element != DT_F32 || dtype_bytes(r->ref->array.dtype) == 1) return NULL;
   for (int k = 0; k < r->ref->type.rank; k++)
     if (r->inside[k] != DEMAND_FULL && r->demand[k] != r->inside[k]) return NULL;
   ir_walk(g->k->body, note_rows, &search);

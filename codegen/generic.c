@@ -166,7 +166,7 @@ static const char *combine(Gen *g, const char *verb, const char *lane, const cha
 }
 
 static const char *wrapped(Gen *g, DType t, const char *value) {
-  return is_integer(t) && dtype_bytes(t) < 4 ? text(g, "pks_wrap_%s(%s)", dtype_info[t].name, value) : value;
+  return is_narrow_integer(t) ? text(g, "pks_wrap_%s(%s)", dtype_info[t].name, value) : value;
 }
 
 static const char *scalar_lane(const Instr *v) {

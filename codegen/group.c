@@ -1,4 +1,5 @@
 // A group of loops as C: rows, strips of rows, the column loops inside a row, and dots.
+#include "codegen/array.h"
 #include "codegen/gen.h"
 
 #include <stdlib.h>
@@ -52,6 +53,7 @@ const char *reduce_identity(Gen *g, const Instr *v) {
       break;
   }
   bool greatest = v->op == OP_REDUCE_MIN;
+  if (is_float(t) && !dtype_has_inf(t)) return text(g, "%.1ff", greatest ? dtype_largest(t) : -dtype_largest(t));
   if (is_float(t)) return greatest ? "INFINITY" : "-INFINITY";
   if (t == DT_U32 && greatest) return "UINT32_MAX";
   if (t == DT_I32 && !greatest) return "INT32_MIN";
@@ -72,7 +74,8 @@ static const char *identity_vector(Gen *g, const Instr *v) {
 
 // Greatest and least floats are kept with a note of the NaNs met, which costs less than watching for them each time.
 static bool is_extreme(const Instr *v) {
-  return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(v->args[0]->type.dtype);
+  return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(v->args[0]->type.dtype) &&
+         dtype_has_inf(v->args[0]->type.dtype);
 }
 
 static void declare_sums(Context *x, const Step *step, SumList *sums) {
@@ -119,9 +122,9 @@ static void finish_sums(Context *x, const SumList *sums) {
     const char *result = strcmp(lane, "mask") == 0 ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
                                                    : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
     DType t = v->type.dtype;
-    if (t == DT_BF16 || t == DT_F16)
+    if (is_narrow_float(t))
       result = text(g, "pks_round_%s(%s)", dtype_info[t].name, result);
-    else if (dtype_bytes(t) < 4 && t != DT_BOOL)
+    else if (is_narrow_integer(t))
       result = text(g, "pks_wrap_%s(%s)", dtype_info[t].name, result);
     else if (t == DT_U32)
       result = text(g, "(uint32_t)%s", result);

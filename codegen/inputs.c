@@ -116,7 +116,7 @@ static void fill_random(HostArray *array, int64_t count, uint64_t key) {
 static const char *check_file(Arena *arena, const InputSpec *spec, const HostArray *array) {
   const NpyHeader *header = &spec->header;
   bool same = header->rank == array->rank && memcmp(header->dim, array->dim, sizeof(int64_t) * (size_t)array->rank) == 0;
-  if (header->dtype != array->dtype || !same) return arena_printf(arena, "%s has changed while it was read", spec->path);
+  if (!npy_holds(header, array->dtype) || !same) return arena_printf(arena, "%s has changed while it was read", spec->path);
   return npy_read_data(arena, spec->path, header, (HostArray *)array);
 }
 

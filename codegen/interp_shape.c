@@ -239,8 +239,9 @@ void run_shape(Interp *in, const Instr *instr) {
 
 // ---- folding
 
-static double fold_floats(Op op, const double *f, int64_t count) {
-  double result = op == OP_REDUCE_SUM ? 0 : op == OP_REDUCE_PROD ? 1 : op == OP_REDUCE_MAX ? -(double)INFINITY : (double)INFINITY;
+static double fold_floats(Op op, DType dtype, const double *f, int64_t count) {
+  double most = dtype_has_inf(dtype) ? (double)INFINITY : dtype_largest(dtype);
+  double result = op == OP_REDUCE_SUM ? 0 : op == OP_REDUCE_PROD ? 1 : op == OP_REDUCE_MAX ? -most : most;
   for (int64_t e = 0; e < count; e++) {
     if (op == OP_REDUCE_SUM)
       result += f[e];
@@ -286,7 +287,7 @@ void run_reduce(Interp *in, const Instr *instr) {
   copy_walk(rows, &to, a->data, &source, 8);
   for (int64_t e = 0; e < out->count; e++) {
     if (is_float(a->dtype))
-      out->f[e] = fold_floats(instr->op, (const double *)(void *)rows + e * row, row);
+      out->f[e] = fold_floats(instr->op, a->dtype, (const double *)(void *)rows + e * row, row);
     else
       out->i[e] = fold_ints(instr->op, a->dtype, (const int64_t *)(void *)rows + e * row, row);
   }

@@ -171,7 +171,7 @@ static void run_select(Interp *in, Value *out, const Value *c, const Value *a, c
 
 static void run_cast(Value *out, const Value *a, bool exact) {
   bool from_float = is_float(a->dtype), to_float = is_float(out->dtype);
-  bool rounds = !exact || dtype_bytes(out->dtype) < dtype_bytes(a->dtype);
+  bool rounds = !exact || dtype_info[out->dtype].bits < dtype_info[a->dtype].bits;
   if (to_float && !rounds) {
     for (int64_t e = 0; e < out->count; e++) out->f[e] = from_float ? a->f[e] : int_to_double(a->i[e]);
     return;

@@ -6,10 +6,18 @@
 #include "dsl/ast.h"
 
 // `-D NAME=VALUE` or `-D KERNEL.NAME=VALUE`; value is an expression in the language (64, bf16, true, 1.0e-5).
-typedef struct { const char *kernel, *name, *value; } StaticSetting;
+typedef struct {
+  const char *kernel, *name, *value;
+} StaticSetting;
 
 // What is known of an operand's array before lowering: binds the statics that stand in its shape or dtype.
-typedef struct { const char *operand; DType dtype; int rank; int64_t dim[MAX_RANK]; } OperandHint;
+// dtype: DT_COUNT when the array does not say.
+typedef struct {
+  const char *operand;
+  DType dtype;
+  int rank;
+  int64_t dim[MAX_RANK];
+} OperandHint;
 
 typedef struct {
   const StaticSetting *settings;

@@ -108,10 +108,9 @@ static Value lower_name(Lower *l, const Node *node) {
   if (s) return name_symbol(l, s, node->span);
   if (strcmp(node->name, "inf") == 0) return value_float(__builtin_inf());
   if (strcmp(node->name, "nan") == 0) return value_float(__builtin_nan(""));
-  DType dtype;
-  bool reported;
-  if (find_dtype(l, node->name, node->span, &dtype, &reported)) return value_dtype(dtype);
-  if (!reported) unknown_name(l, node->name, node->span);
+  DType dtype = dtype_by_name(node->name);
+  if (dtype != DT_COUNT) return value_dtype(dtype);
+  unknown_name(l, node->name, node->span);
   return value_error();
 }
 

@@ -265,9 +265,7 @@ Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span);  // rep
 void unknown_name(Lower *l, const char *name, Span span);
 bool same_but_case(const char *a, const char *b);
 const char *suggestion(Lower *l, const char *name, const char *const *names, int count);  // "; did you mean `x`?" or ""
-bool find_dtype(Lower *l, const char *name, Span span, DType *out, bool *reported);
 const char *symbol_kind_text(SymbolKind kind);
-bool is_later_dtype(const char *name);
 
 // ---- lower_statics.c
 void lower_statics(Lower *l);

@@ -35,14 +35,6 @@ const char *suggestion(Lower *l, const char *name, const char *const *names, int
   return close ? arena_printf(l->arena, "; did you mean `%s`?", close) : "";
 }
 
-bool is_later_dtype(const char *name) {
-  static const char *const later[] = {"i4",      "u4",      "f8",      "fp8",      "f8e4m3",   "f8e5m2", "f8e4m3fn", "f8_e4m3",
-                                      "f8_e5m2", "fp8e4m3", "fp8e5m2", "fp8_e4m3", "fp8_e5m2", "e4m3",   "e5m2"};
-  for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
-    if (strcmp(later[i], name) == 0) return true;
-  return false;
-}
-
 // An error when `name` may not be declared here; a `let` may hide a `let`, a parameter hides anything.
 static bool check_declaration(Lower *l, SymbolKind kind, const char *name, Span span) {
   if (dtype_by_name(name) != DT_COUNT && kind != SYM_PARAMETER) {
@@ -79,15 +71,4 @@ void unknown_name(Lower *l, const char *name, Span span) {
     return;
   }
   diag_error(l->diag, span, ERR_UNKNOWN_NAME, "nothing here is called `%s`%s", name, suggestion(l, name, names.at, names.count));
-}
-
-bool find_dtype(Lower *l, const char *name, Span span, DType *out, bool *reported) {
-  *reported = false;
-  *out = dtype_by_name(name);
-  if (*out != DT_COUNT) return true;
-  if (is_later_dtype(name)) {
-    diag_error(l->diag, span, ERR_LATER_DTYPE, "not built yet: the dtype `%s`", name);
-    *reported = true;
-  }
-  return false;
 }

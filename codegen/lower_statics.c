@@ -72,7 +72,7 @@ static bool hint_of_param(const Lower *l, const Node *param, const char *name, V
   for (int i = 0; i < l->options->hint_count; i++) {
     const OperandHint *hint = &l->options->hints[i];
     if (strcmp(hint->operand, param->name) != 0) continue;
-    if (param->a && param->a->kind == N_NAME && param->a->name == name) {
+    if (hint->dtype != DT_COUNT && param->a && param->a->kind == N_NAME && param->a->name == name) {
       *v = value_dtype(hint->dtype);
       return true;
     }

@@ -154,15 +154,12 @@ DType natural_dtype(Value v) {
   }
 }
 
-static double largest_float(DType dtype) {
-  return dtype == DT_F16 ? 65504.0 : dtype == DT_BF16 ? 3.3895313892515355e38 : 3.4028234663852886e38;
-}
-
 bool static_fits(Value v, DType dtype) {
   if (dtype == DT_BOOL || v.kind == V_BOOL) return dtype == DT_BOOL && v.kind == V_BOOL;
   if (is_integer(dtype)) return v.kind == V_INT && v.ival >= dtype_min(dtype) && v.ival <= dtype_max(dtype);
   double d = as_double(v);
-  return !isfinite(d) || fabs(d) <= largest_float(dtype);
+  if (isinf(d)) return dtype_has_inf(dtype);
+  return isnan(d) || fabs(d) <= dtype_largest(dtype);
 }
 
 static void report_misfit(Lower *l, Value v, DType dtype, Span span) {

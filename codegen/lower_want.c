@@ -39,11 +39,10 @@ static void unknown_dtype(Lower *l, const Node *node) {
 }
 
 bool lower_dtype(Lower *l, const Node *node, DType *out) {
-  bool reported;
   if (node->kind == N_NAME && !find_symbol(l, node->name)) {
-    if (find_dtype(l, node->name, node->span, out, &reported)) return true;
-    if (!reported) unknown_dtype(l, node);
-    return false;
+    *out = dtype_by_name(node->name);
+    if (*out == DT_COUNT) unknown_dtype(l, node);
+    return *out != DT_COUNT;
   }
   Frame frame;
   enter_region(l, &frame);

@@ -103,7 +103,8 @@ static const char *pad_pointer(Gen *g, const Ref *ref) {
   if (!ref->has_pad) return "NULL";
   DType t = ref->array.dtype;
   if (t == DT_F32) return text(g, "&(const float){%s}", const_text(g, ref->pad));
-  if (is_float(t)) return text(g, "&(const uint16_t){pks_bits_%s(%s)}", dtype_info[t].name, const_text(g, ref->pad));
+  if (is_float(t)) return text(g, "&(const %s){pks_bits_%s(%s)}", ctype(t), dtype_info[t].name, const_text(g, ref->pad));
+  if (t == DT_I4) return text(g, "&(const uint8_t){%lld}", (long long)(ref->pad->ival & 15));
   return text(g, "&(const %s){%s}", ctype(t), const_text(g, ref->pad));
 }
 

@@ -46,8 +46,9 @@ void naive_close_loops(Naive *n, int count);
 const char *naive_element(Naive *n, Instr *v, const char *const *index);
 const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args);
 const char *naive_constant(Naive *n, const Instr *v);
-const char *naive_stored(Naive *n, DType t, const char *value);    // as it lies in an operand's memory
-const char *naive_loaded(Naive *n, DType t, const char *element);  // the reverse
+const char *naive_stored(Naive *n, DType t, const char *value);     // as it lies in an operand's memory
+const char *naive_loaded(Naive *n, DType t, const char *element);   // the reverse
+const char *naive_converted(Naive *n, DType t, const char *value);  // an integer, wrapped to t
 const char *naive_rounded(Naive *n, DType t, const char *value);
 
 // ---- naive_loop.c

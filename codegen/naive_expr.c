@@ -80,21 +80,27 @@ void naive_close_loops(Naive *n, int count) {
 
 const char *naive_ctype(DType t) {
   if (t == DT_BOOL) return "bool";
-  return is_float(t) ? "naive_float" : dtype_info[t].ctype;
+  return is_float(t) ? "naive_float" : t == DT_I4 ? "int8_t" : dtype_info[t].ctype;
 }
 
 const char *naive_rounded(Naive *n, DType t, const char *value) {
-  if (t != DT_BF16 && t != DT_F16) return value;
-  return naive_text(n, "naive_round_%s(%s)", dtype_info[t].name, value);
+  return is_narrow_float(t) ? naive_text(n, "naive_round_%s(%s)", dtype_info[t].name, value) : value;
 }
 
 const char *naive_stored(Naive *n, DType t, const char *value) {
-  if (t == DT_BF16 || t == DT_F16) return naive_text(n, "pk_%s_from_f32((float)%s)", dtype_info[t].name, value);
+  if (is_narrow_float(t)) return naive_text(n, "pk_%s_from_f32((float)%s)", dtype_info[t].name, value);
+  if (t == DT_I4) return naive_text(n, "(uint8_t)(%s & 15)", value);
   return t == DT_F32 ? naive_text(n, "(float)%s", value) : value;
 }
 
+const char *naive_converted(Naive *n, DType t, const char *value) {
+  return naive_text(n, dtype_info[t].bits == 4 ? "naive_wrap_%s(%s)" : "(%s)%s",
+                    dtype_info[t].bits == 4 ? dtype_info[t].name : naive_ctype(t), value);
+}
+
 const char *naive_loaded(Naive *n, DType t, const char *element) {
-  if (t == DT_BF16 || t == DT_F16) return naive_text(n, "(naive_float)pk_f32_from_%s(%s)", dtype_info[t].name, element);
+  if (is_narrow_float(t)) return naive_text(n, "(naive_float)pk_f32_from_%s(%s)", dtype_info[t].name, element);
+  if (dtype_info[t].bits == 4) return naive_converted(n, t, element);
   if (t == DT_F32) return naive_text(n, "(naive_float)%s", element);
   return t == DT_BOOL ? naive_text(n, "(%s != 0)", element) : element;
 }
@@ -238,19 +244,19 @@ static const char *compare(Naive *n, Op op, const char *a, const char *b) {
 static const char *cast(Naive *n, DType from, DType to, const char *a) {
   if (to == DT_BOOL) return naive_text(n, "(%s != 0)", a);
   if (is_float(to)) {
-    bool widening = is_float(from) && dtype_info[from].bits <= dtype_info[to].bits && from != DT_BF16 && from != DT_F16;
+    bool widening = is_float(from) && dtype_info[from].bits < dtype_info[to].bits;
     if (is_float(from)) return widening || to == DT_F32 ? a : naive_rounded(n, to, a);
     return naive_rounded(n, to, naive_text(n, "(naive_float)%s", a));
   }
-  if (!is_float(from)) return naive_text(n, "(%s)%s", naive_ctype(to), a);
+  if (!is_float(from)) return naive_converted(n, to, a);
   const char *low = dtype_min(to) == INT64_MIN ? "INT64_MIN" : naive_text(n, "%lld", (long long)dtype_min(to));
   return naive_text(n, "(%s)naive_integer(%s, %s, INT64_C(%lld))", naive_ctype(to), a, low, (long long)dtype_max(to));
 }
 
 static const char *bits_to(Naive *n, DType to, const char *bits) {
   if (to == DT_F32) return naive_text(n, "(naive_float)pk_f32_of_bits((uint32_t)%s)", bits);
-  if (is_float(to)) return naive_loaded(n, to, naive_text(n, "(uint16_t)%s", bits));
-  return to == DT_BOOL ? naive_text(n, "(%s != 0)", bits) : naive_text(n, "(%s)%s", naive_ctype(to), bits);
+  if (is_float(to)) return naive_loaded(n, to, naive_text(n, "(%s)%s", dtype_info[to].ctype, bits));
+  return to == DT_BOOL ? naive_text(n, "(%s != 0)", bits) : naive_converted(n, to, bits);
 }
 
 static const char *bitcast(Naive *n, DType from, DType to, const char *a) {
@@ -258,15 +264,21 @@ static const char *bitcast(Naive *n, DType from, DType to, const char *a) {
   return bits_to(n, to, is_float(from) ? naive_stored(n, from, a) : a);
 }
 
+// C's types wrap by themselves, but for those of 4 bits.
+static const char *in_type(Naive *n, DType t, const char *value) {
+  return dtype_info[t].bits == 4 ? naive_converted(n, t, value) : value;
+}
+
 const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args) {
   DType t = v->type.dtype, from = v->nargs ? v->args[0]->type.dtype : t;
   switch (op_info[v->op].class) {
     case OPC_UNARY:
-      return is_float(t) ? naive_rounded(n, t, float_unary(n, v, args[0])) : integer_unary(n, v, args[0]);
+      return is_float(t) ? naive_rounded(n, t, float_unary(n, v, args[0])) : in_type(n, t, integer_unary(n, v, args[0]));
     case OPC_PREDICATE:
       return naive_text(n, "(%s(%s) != 0)", op_info[v->op].name, args[0]);
     case OPC_BINARY:
-      return is_float(t) ? naive_rounded(n, t, float_binary(n, v, args[0], args[1])) : integer_binary(n, v, args[0], args[1]);
+      return is_float(t) ? naive_rounded(n, t, float_binary(n, v, args[0], args[1]))
+                         : in_type(n, t, integer_binary(n, v, args[0], args[1]));
     case OPC_COMPARE:
       return compare(n, v->op, args[0], args[1]);
     case OPC_SELECT:
@@ -419,7 +431,7 @@ static const char *leaf(Naive *n, const Instr *v, const char *const *index) {
       return naive_constant(n, v);
     case OP_IOTA:
       if (is_float(v->type.dtype)) return naive_rounded(n, v->type.dtype, naive_text(n, "(naive_float)(%s)", index[v->ival]));
-      return naive_text(n, strchr(index[v->ival], ' ') ? "(%s)(%s)" : "(%s)%s", naive_ctype(v->type.dtype), index[v->ival]);
+      return naive_converted(n, v->type.dtype, naive_text(n, strchr(index[v->ival], ' ') ? "(%s)" : "%s", index[v->ival]));
     case OP_SIZE:
       return naive_size(n, (int)v->ival);
     case OP_ARRAY:

@@ -15,6 +15,7 @@ static Accumulator accumulator_of(Naive *n, Op op, DType t) {
   const char *type = floats ? "naive_float" : t == DT_BOOL ? "bool" : t == DT_I64 ? "uint64_t" : "uint32_t";
   bool greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX, least = op == OP_REDUCE_MIN;
   if (greatest || least) {
+    if (t == DT_F8E4M3FN) return (Accumulator){type, greatest ? "-448" : "448"};
     if (floats) return (Accumulator){type, greatest ? "-INFINITY" : "INFINITY"};
     int64_t start = greatest ? dtype_min(t) : dtype_max(t);
     return (Accumulator){"int64_t", start == INT64_MIN ? "INT64_MIN" : naive_text(n, "INT64_C(%lld)", (long long)start)};
@@ -55,7 +56,7 @@ static void step(Naive *n, Op op, DType t, const char *sum, const char *value) {
 
 static const char *finished(Naive *n, DType t, const char *sum) {
   if (is_float(t)) return naive_rounded(n, t, sum);
-  return t == DT_BOOL ? sum : naive_text(n, "(%s)%s", naive_ctype(t), sum);
+  return t == DT_BOOL ? sum : naive_converted(n, t, sum);
 }
 
 static const char *reduce(Naive *n, Instr *v, const char *const *index) {

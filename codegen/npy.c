@@ -15,8 +15,9 @@ static const struct {
   const char *code;
   DType dtype;
 } npy_codes[] = {
-    {"b1", DT_BOOL}, {"i1", DT_I8},  {"u1", DT_U8},   {"i2", DT_I16}, {"u2", DT_U16}, {"i4", DT_I32},
-    {"u4", DT_U32},  {"i8", DT_I64}, {"V2", DT_BF16}, {"f2", DT_F16}, {"f4", DT_F32},
+    {"b1", DT_BOOL}, {"i1", DT_I8},     {"u1", DT_U8},  {"i2", DT_I16},  {"u2", DT_U16},
+    {"i4", DT_I32},  {"u4", DT_U32},    {"i8", DT_I64}, {"V2", DT_BF16}, {"f2", DT_F16},
+    {"f4", DT_F32},  {"f1", DT_F8E5M2}, {"V1", DT_I4},  {"V1", DT_U4},   {"V1", DT_F8E4M3FN},
 };
 enum { NPY_CODES = sizeof npy_codes / sizeof *npy_codes };
 
@@ -92,10 +93,16 @@ static const char *read_descr(Reader *r, NpyHeader *header) {
     bool one_byte = dtype_bytes(npy_codes[i].dtype) == 1 || npy_codes[i].dtype == DT_BF16;
     if ((order == '<' || order == '=' || (order == '|' && one_byte)) && strcmp(descr + 1, npy_codes[i].code) == 0) {
       header->dtype = npy_codes[i].dtype;
+      header->opaque = strcmp(npy_codes[i].code, "V1") == 0;
       return NULL;
     }
   }
   return arena_printf(r->arena, "its dtype %s has no counterpart in the language", descr);
+}
+
+bool npy_holds(const NpyHeader *header, DType dtype) {
+  bool bytes = dtype_info[dtype].bits == 4 || (is_float(dtype) && dtype_bytes(dtype) == 1);
+  return header->opaque ? bytes : header->dtype == dtype;
 }
 
 static const char *read_entry(Reader *r, const char *key, NpyHeader *header, unsigned *seen) {
@@ -210,10 +217,11 @@ static void from_fortran(const HostArray *to, const char *from, int64_t count) {
   }
 }
 
-// A bool is a byte 0 or 1, whatever the file holds.
-static void tidy_bools(const HostArray *array, int64_t count) {
+// A bool is a byte 0 or 1 and the upper half of a 4-bit integer's byte zeros, whatever the file holds.
+static void tidy_bytes(const HostArray *array, int64_t count) {
   unsigned char *bytes = array->data;
   for (int64_t i = 0; array->dtype == DT_BOOL && i < count; i++) bytes[i] = bytes[i] != 0;
+  for (int64_t i = 0; dtype_info[array->dtype].bits == 4 && i < count; i++) bytes[i] &= 15;
 }
 
 const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *header, HostArray *array) {
@@ -232,11 +240,13 @@ const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *heade
   else if (turn)
     from_fortran(array, to, count);
   close(fd);
-  if (!wrong) tidy_bools(array, count);
+  if (!wrong) tidy_bytes(array, count);
   return wrong;
 }
 
+// fp8 of either form is written as plain bytes, since NumPy cannot read what it writes for f8e5m2.
 static const char *code_of(DType dtype) {
+  if (dtype == DT_F8E5M2) return "V1";
   for (int i = 0; i < NPY_CODES; i++)
     if (npy_codes[i].dtype == dtype) return npy_codes[i].code;
   INTERNAL("no .npy code for dtype %d", dtype);

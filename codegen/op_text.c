@@ -43,19 +43,9 @@ const char *const_text(Gen *g, const Instr *constant) {
 }
 
 // Narrow dtypes compute in 32 bits: results that may leave the type are brought back.
-static const char *rounded(Gen *g, const char *prefix, DType t, const char *expression) {
-  switch (t) {
-    case DT_BF16:
-    case DT_F16:
-      return text(g, "%s_round_%s(%s)", prefix, dtype_info[t].name, expression);
-    case DT_I8:
-    case DT_U8:
-    case DT_I16:
-    case DT_U16:
-      return text(g, "%s_wrap_%s(%s)", prefix, dtype_info[t].name, expression);
-    default:
-      return expression;
-  }
+const char *narrowed(Gen *g, const char *prefix, DType t, const char *expression) {
+  if (is_narrow_float(t)) return text(g, "%s_round_%s(%s)", prefix, dtype_info[t].name, expression);
+  return is_narrow_integer(t) ? text(g, "%s_wrap_%s(%s)", prefix, dtype_info[t].name, expression) : expression;
 }
 
 // Results of these never leave a narrow type that the operands were in.
@@ -78,7 +68,6 @@ static bool stays_in_type(Op op) {
 
 // Operations of narrow integers whose 32-bit form would see the wrong width have names of their own.
 static bool width_matters(Op op) { return op == OP_SHL || op == OP_SHR || op == OP_USHR || op == OP_CLZ; }
-static bool is_narrow_integer(DType t) { return t == DT_I8 || t == DT_U8 || t == DT_I16 || t == DT_U16; }
 
 static const char *op_c_name(Op op) { return op == OP_POPCOUNT ? "population_count" : op_info[op].name; }
 
@@ -87,22 +76,22 @@ static const char *cast_text(Gen *g, const char *prefix, DType from, DType to, c
   const char *from_lane = from == DT_BOOL ? "mask" : lane_type(from);
   if (to == DT_BOOL) return text(g, "%s_cast_%s_mask(%s)", prefix, strcmp(from_lane, "u32") == 0 ? "i32" : from_lane, x);
   if (is_float(to)) {
-    if (is_float(from)) return rounded(g, prefix, to, x);
-    if (dtype_bytes(to) == 2 && dtype_bytes(from) == 4)
+    if (is_float(from)) return narrowed(g, prefix, to, x);
+    if (is_narrow_float(to) && dtype_bytes(from) == 4)
       x = text(g, "%s_odd_%s(%s)", prefix, from_lane, x);  // so that f32 does not round first
-    return rounded(g, prefix, to, text(g, "%s_cast_%s_f32(%s)", prefix, from_lane, x));
+    return narrowed(g, prefix, to, text(g, "%s_cast_%s_f32(%s)", prefix, from_lane, x));
   }
   if (is_float(from)) return text(g, "%s_cast_f32_%s(%s)", prefix, dtype_info[to].name, x);
   if (from == DT_BOOL) return text(g, "%s_cast_mask_i32(%s)", prefix, x);
-  return rounded(g, prefix, to, x);
+  return narrowed(g, prefix, to, x);
 }
 
 static const char *bitcast_text(Gen *g, const char *prefix, DType from, DType to, const char *x) {
-  if (is_float(from) == is_float(to)) return rounded(g, prefix, to, x);
-  if (dtype_bytes(to) == 4) return text(g, is_float(from) ? "%s_bitcast_f32_i32(%s)" : "%s_bitcast_i32_f32(%s)", prefix, x);
-  return rounded(
-      g, prefix, is_float(from) ? to : DT_F32,
-      text(g, is_float(from) ? "%s_bits_%s(%s)" : "%s_from_bits_%s(%s)", prefix, dtype_info[is_float(from) ? from : to].name, x));
+  if (from == to) return x;
+  if (dtype_bytes(to) == 4 && is_float(from) != is_float(to))
+    return text(g, is_float(from) ? "%s_bitcast_f32_i32(%s)" : "%s_bitcast_i32_f32(%s)", prefix, x);
+  if (is_float(from)) x = text(g, "%s_bits_%s(%s)", prefix, dtype_info[from].name, x);
+  return is_float(to) ? text(g, "%s_from_bits_%s(%s)", prefix, dtype_info[to].name, x) : narrowed(g, prefix, to, x);
 }
 
 static const char *op_text(Gen *g, const char *prefix, const Instr *v, const char *const *args) {
@@ -119,12 +108,12 @@ static const char *op_text(Gen *g, const char *prefix, const Instr *v, const cha
       break;
   }
   if (is_narrow_integer(from) && width_matters(v->op)) lane = dtype_info[from].name;
-  if (v->op == OP_POPCOUNT && (from == DT_I8 || from == DT_I16))  // not the copies of the sign
-    return text(g, "%s_population_count_i32(%s_wrap_%s(%s))", prefix, prefix, from == DT_I8 ? "u8" : "u16", args[0]);
+  if (v->op == OP_POPCOUNT && is_narrow_integer(from) && dtype_info[from].class == CLASS_SIGNED)  // not the copies of the sign
+    return text(g, "%s_population_count_i32(%s_wrap_u%d(%s))", prefix, prefix, dtype_info[from].bits, args[0]);
   const char *result = v->nargs == 1   ? text(g, "%s_%s_%s(%s)", prefix, name, lane, args[0])
                        : v->nargs == 2 ? text(g, "%s_%s_%s(%s, %s)", prefix, name, lane, args[0], args[1])
                                        : text(g, "%s_%s_%s(%s, %s, %s)", prefix, name, lane, args[0], args[1], args[2]);
-  return stays_in_type(v->op) || op_info[v->op].class == OPC_PREDICATE ? result : rounded(g, prefix, t, result);
+  return stays_in_type(v->op) || op_info[v->op].class == OPC_PREDICATE ? result : narrowed(g, prefix, t, result);
 }
 
 // Comparisons of masks: equality is equivalence, order is false < true.
@@ -218,9 +207,9 @@ static const char *cast_index_text(Gen *g, const Instr *v, const char *x) {
   DType from = v->args[0]->type.dtype, to = v->type.dtype;
   if (from == to) return x;
   if (to == DT_I64) return is_float(from) ? text(g, "pks_cast_f32_i64(%s)", x) : text(g, "(int64_t)%s", x);
-  if (is_float(to)) return rounded(g, "pks", to, text(g, dtype_bytes(to) == 2 ? "(float)pks_odd_i64(%s)" : "(float)%s", x));
+  if (is_float(to)) return narrowed(g, "pks", to, text(g, is_narrow_float(to) ? "(float)pks_odd_i64(%s)" : "(float)%s", x));
   if (to == DT_BOOL) return text(g, "(%s != 0)", x);
-  return rounded(g, "pks", to, text(g, "(%s)(uint32_t)%s", scalar_type(to), x));
+  return narrowed(g, "pks", to, text(g, "(%s)(uint32_t)%s", scalar_type(to), x));
 }
 
 const char *scalar_op_text(Gen *g, const Instr *v, const char *const *args) {

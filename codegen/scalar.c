@@ -6,24 +6,10 @@
 // ---- integers
 
 int64_t wrap_int(DType dtype, int64_t value) {
-  switch (dtype) {
-    case DT_BOOL:
-      return value != 0;
-    case DT_I8:
-      return (int8_t)(uint8_t)value;
-    case DT_U8:
-      return (uint8_t)value;
-    case DT_I16:
-      return (int16_t)(uint16_t)value;
-    case DT_U16:
-      return (uint16_t)value;
-    case DT_I32:
-      return (int32_t)(uint32_t)value;
-    case DT_U32:
-      return (uint32_t)value;
-    default:
-      return value;
-  }
+  if (dtype == DT_BOOL) return value != 0;
+  int drop = 64 - dtype_info[dtype].bits;
+  uint64_t high = (uint64_t)value << drop;
+  return dtype_info[dtype].class == CLASS_UNSIGNED ? (int64_t)(high >> drop) : (int64_t)high >> drop;
 }
 
 static uint64_t width_bits(DType dtype, int64_t a) {
@@ -283,6 +269,9 @@ static uint64_t bits_of(DType dtype, double f, int64_t i) {
       return float_to_bf16((float)dtype_round(dtype, f));
     case DT_F16:
       return float_to_f16((float)dtype_round(dtype, f));
+    case DT_F8E4M3FN:
+    case DT_F8E5M2:
+      return float_to_f8(dtype, f);
     default:
       return (uint64_t)i;
   }
@@ -291,6 +280,7 @@ static uint64_t bits_of(DType dtype, double f, int64_t i) {
 static double float_of(DType dtype, uint64_t bits) {
   if (dtype == DT_BF16) return (double)bf16_to_float((uint16_t)bits);
   if (dtype == DT_F16) return (double)f16_to_float((uint16_t)bits);
+  if (dtype_bytes(dtype) == 1) return (double)f8_to_float(dtype, (uint8_t)bits);
   uint32_t word = (uint32_t)bits;
   float single;
   memcpy(&single, &word, sizeof single);

@@ -56,8 +56,9 @@ static Demand matching_inside(Gen *g, const Instr *start, const Instr *extent, D
   return NULL;
 }
 
+// Of what does not wrap: counters and sizes stay below 2^31.
 static const Instr *strip_casts(const Instr *v) {
-  while (v->op == OP_CAST && is_integer(v->type.dtype) && is_integer(v->args[0]->type.dtype) &&
+  while (v->op == OP_CAST && is_integer(v->type.dtype) && is_integer(v->args[0]->type.dtype) && dtype_bytes(v->type.dtype) >= 4 &&
          dtype_bytes(v->args[0]->type.dtype) >= 4)
     v = v->args[0];
   return v;
@@ -70,7 +71,7 @@ static const Instr *splat_of(const Instr *v) {
 
 static bool is_iota(const Instr *v, int axis) {
   v = strip_casts(v);
-  return v->op == OP_IOTA && v->ival == axis;
+  return v->op == OP_IOTA && v->ival == axis && dtype_bytes(v->type.dtype) >= 4;
 }
 
 // `a < b` with a = iota or start + iota.

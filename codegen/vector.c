@@ -118,8 +118,8 @@ static const char *iota_text(Context *x, const Instr *v, const char *const *inde
   const char *ints = !lanes   ? here
                      : varies ? text(x->g, "pk_add_i32(pk_splat_i32((int32_t)(%s)), pk_lane_i32())", index[v->ival])
                               : text(x->g, "pk_splat_i32((int32_t)(%s))", index[v->ival]);
-  if (!is_float(v->type.dtype)) return ints;
-  return text(x->g, lanes ? "pk_cast_i32_f32(%s)" : "(float)(%s)", ints);
+  if (is_float(v->type.dtype)) ints = text(x->g, lanes ? "pk_cast_i32_f32(%s)" : "(float)(%s)", ints);
+  return narrowed(x->g, lanes ? "pk" : "pks", v->type.dtype, ints);
 }
 
 static const char *broadcast_text(Context *x, const Instr *v, const char *const *index, bool lanes) {

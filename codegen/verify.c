@@ -134,7 +134,8 @@ static void check_elementwise(Verifier *v, const Instr *instr) {
     RULE(instr->args[1]->type.dtype == instr->type.dtype && instr->args[2]->type.dtype == instr->type.dtype,
          "the sides and the result differ in dtype");
   }
-  if (instr->op == OP_BITCAST) RULE(dtype_bytes(first->dtype) == dtype_bytes(instr->type.dtype), "the dtypes differ in width");
+  if (instr->op == OP_BITCAST)
+    RULE(dtype_info[first->dtype].bits == dtype_info[instr->type.dtype].bits, "the dtypes differ in width");
   RULE(in_domain(op_domain(instr->op), first->dtype), "not defined on %s", dtype_info[first->dtype].name);
 }
 

@@ -5,7 +5,7 @@
 #ifndef PK_NAIVE_H
 #define PK_NAIVE_H
 
-#include <pk/half.h>
+#include <pk/f8.h>
 #include <pk/rt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +23,15 @@ static inline void *naive_memory(void **slot, int64_t elements, int64_t bytes) {
   return *slot;
 }
 
-static inline naive_float naive_round_bf16(naive_float x) { return (naive_float)pk_f32_from_bf16(pk_bf16_from_f32((float)x)); }
-static inline naive_float naive_round_f16(naive_float x) { return (naive_float)pk_f32_from_f16(pk_f16_from_f32((float)x)); }
+#define NAIVE_ROUND(T) \
+  static inline naive_float naive_round_##T(naive_float x) { return (naive_float)pk_f32_from_##T(pk_##T##_from_f32((float)x)); }
+NAIVE_ROUND(bf16)
+NAIVE_ROUND(f16)
+NAIVE_ROUND(f8e4m3fn)
+NAIVE_ROUND(f8e5m2)
+#undef NAIVE_ROUND
+static inline int8_t naive_wrap_i4(int64_t x) { return (int8_t)(((x & 15) ^ 8) - 8); }
+static inline uint8_t naive_wrap_u4(int64_t x) { return (uint8_t)(x & 15); }
 
 static inline naive_float naive_max(naive_float a, naive_float b) {
   if (isnan(a) || isnan(b)) return isnan(a) ? a : b;

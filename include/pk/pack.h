@@ -8,9 +8,9 @@
  *   pk_pack_rows_t_T                                           the same with src[c * ld + r]
  *   pk_transpose_block_T(dst, dld, src, ld, rows, cols, stream)    dst[c * dld + r] = src[r * ld + c]
  *
- * T of a pack is the source's: f32, bf16 and f16 become float; i8, u8 and i16 become int16_t, in panels as pairs along k, whose
- * depth is even; i32 (u32 too) stays. Past the valid part (k x n, rows x cols) pad fills up to depth and whole panels of cols,
- * or up to full_rows x full_cols. T of a transpose is b1, b2 or b4 for elements of so many bytes, or f32.
+ * T of a pack is the source's: floats become float; integers of 4 and 8 bits and i16 become int16_t, in panels as pairs along k,
+ * whose depth is even; i32 (u32 too) stays. Past the valid part (k x n, rows x cols) pad fills up to depth and whole panels of
+ * cols, or up to full_rows x full_cols. T of a transpose is b1, b2 or b4 for elements of so many bytes, or f32.
  */
 #ifndef PK_PACK_H
 #define PK_PACK_H
@@ -18,14 +18,27 @@
 #include <pk/dot.h>
 
 /* Kinds of source elements; a constant wherever a function takes one. */
-typedef enum { PK_PACK_F32, PK_PACK_BF16, PK_PACK_F16, PK_PACK_I8, PK_PACK_U8, PK_PACK_I16, PK_PACK_I32 } pk_pack_kind;
+typedef enum {
+  PK_PACK_F32,
+  PK_PACK_BF16,
+  PK_PACK_F16,
+  PK_PACK_I8,
+  PK_PACK_U8,
+  PK_PACK_I16,
+  PK_PACK_I32,
+  PK_PACK_I4,
+  PK_PACK_U4,
+  PK_PACK_F8E4M3FN,
+  PK_PACK_F8E5M2
+} pk_pack_kind;
 
 PK_DOT_INLINE int64_t pk_pack_bytes(const pk_pack_kind kind) {
-  return kind == PK_PACK_F32 || kind == PK_PACK_I32 ? 4 : kind == PK_PACK_I8 || kind == PK_PACK_U8 ? 1 : 2;
+  if (kind == PK_PACK_F32 || kind == PK_PACK_I32) return 4;
+  return kind == PK_PACK_BF16 || kind == PK_PACK_F16 || kind == PK_PACK_I16 ? 2 : 1;
 }
 
 PK_DOT_INLINE bool pk_pack_is_word(const pk_pack_kind kind) {
-  return kind == PK_PACK_I8 || kind == PK_PACK_U8 || kind == PK_PACK_I16;
+  return kind == PK_PACK_I8 || kind == PK_PACK_U8 || kind == PK_PACK_I16 || kind == PK_PACK_I4 || kind == PK_PACK_U4;
 }
 
 /* n elements (all lanes when there are more, none when n < 1) widened to 32 bits, then pad. */
@@ -40,6 +53,10 @@ PK_DOT_INLINE pk_i32v pk_pack_get(const pk_pack_kind kind, const char *src, int6
   if (kind == PK_PACK_U8) v = pk_loadn_u8((const uint8_t *)from, n);
   if (kind == PK_PACK_I16) v = pk_loadn_i16((const int16_t *)from, n);
   if (kind == PK_PACK_I32) v = pk_loadn_i32((const int32_t *)from, n);
+  if (kind == PK_PACK_I4) v = pk_loadn_i4((const uint8_t *)from, n);
+  if (kind == PK_PACK_U4) v = pk_loadn_u4((const uint8_t *)from, n);
+  if (kind == PK_PACK_F8E4M3FN) v = pk_bitcast_f32_i32(pk_loadn_f8e4m3fn((const uint8_t *)from, n));
+  if (kind == PK_PACK_F8E5M2) v = pk_bitcast_f32_i32(pk_loadn_f8e5m2((const uint8_t *)from, n));
   return n >= PK_LANES ? v : pk_select_i32(pk_mask_first(n), v, pad);
 }
 
@@ -269,6 +286,30 @@ static inline void pk_pack_rows_t_i32(int32_t *dst, int64_t dld, const int32_t *
   pk_pack_rows_t(PK_PACK_I32, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, full_rows, full_cols,
                  pk_pack_pad_i32(pad));
 }
+
+#define PK_PACK_BYTES(T, kind, to, pad_type, pad_lanes)                                                                   \
+  static inline void pk_pack_panels_##T(to *dst, int64_t depth, const uint8_t *src, int64_t ld, int64_t k, int64_t n,     \
+                                        int64_t cols, pad_type pad) {                                                     \
+    pk_pack_panels(kind, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad_lanes(pad));               \
+  }                                                                                                                       \
+  static inline void pk_pack_panels_t_##T(to *dst, int64_t depth, const uint8_t *src, int64_t ld, int64_t k, int64_t n,   \
+                                          int64_t cols, pad_type pad) {                                                   \
+    pk_pack_panels_t(kind, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad_lanes(pad));             \
+  }                                                                                                                       \
+  static inline void pk_pack_rows_##T(to *dst, int64_t dld, const uint8_t *src, int64_t ld, int64_t rows, int64_t cols,   \
+                                      int64_t full_rows, int64_t full_cols, pad_type pad) {                               \
+    pk_pack_rows(kind, (char *)dst, (int64_t)sizeof *dst *dld, (const char *)src, ld, rows, cols, full_rows, full_cols,   \
+                 pad_lanes(pad));                                                                                         \
+  }                                                                                                                       \
+  static inline void pk_pack_rows_t_##T(to *dst, int64_t dld, const uint8_t *src, int64_t ld, int64_t rows, int64_t cols, \
+                                        int64_t full_rows, int64_t full_cols, pad_type pad) {                             \
+    pk_pack_rows_t(kind, (char *)dst, (int64_t)sizeof *dst *dld, (const char *)src, ld, rows, cols, full_rows, full_cols, \
+                   pad_lanes(pad));                                                                                       \
+  }
+PK_PACK_BYTES(i4, PK_PACK_I4, int16_t, int16_t, pk_pack_pad_i32)
+PK_PACK_BYTES(u4, PK_PACK_U4, int16_t, int16_t, pk_pack_pad_i32)
+PK_PACK_BYTES(f8e4m3fn, PK_PACK_F8E4M3FN, float, float, pk_pack_pad_f32)
+PK_PACK_BYTES(f8e5m2, PK_PACK_F8E5M2, float, float, pk_pack_pad_f32)
 
 /* A square of PK_LANES of the transpose; edges when rows or cols are fewer. */
 PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,

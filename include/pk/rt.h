@@ -21,29 +21,53 @@ enum { PK_MAX_RANK = 8, PK_MAX_GRID = 8 };
 
 /* In the order of the compiler's dtypes.def. */
 typedef enum {
-  PK_BOOL, PK_I8, PK_U8, PK_I16, PK_U16, PK_I32, PK_U32, PK_I64, PK_BF16, PK_F16, PK_F32
+  PK_BOOL,
+  PK_I8,
+  PK_U8,
+  PK_I16,
+  PK_U16,
+  PK_I32,
+  PK_U32,
+  PK_I64,
+  PK_BF16,
+  PK_F16,
+  PK_F32,
+  PK_I4,
+  PK_U4,
+  PK_F8E4M3FN,
+  PK_F8E5M2
 } pk_dtype;
 
 /* An operand's array as a kernel sees it: strides in elements. */
-typedef struct { char *data; int64_t dim[PK_MAX_RANK], stride[PK_MAX_RANK]; } pk_array;
+typedef struct {
+  char *data;
+  int64_t dim[PK_MAX_RANK], stride[PK_MAX_RANK];
+} pk_array;
 
 /* An axis of an operand: a constant >= 0, or -1 - (index of a size). */
-typedef struct { const char *name; pk_dtype dtype; int rank; bool output; int alias; /* operand, or -1 */ int64_t shape[PK_MAX_RANK]; } pk_operand;
+typedef struct {
+  const char *name;
+  pk_dtype dtype;
+  int rank;
+  bool output;
+  int alias; /* operand, or -1 */
+  int64_t shape[PK_MAX_RANK];
+} pk_operand;
 
 typedef struct {
-  int64_t cells;        /* combinations of the parallel axes */
-  int64_t steps;        /* grid steps in all */
-  int64_t vmem_bytes;   /* of the program: blocks (tile-padded, times buffers) and scratch */
-  int64_t arena_bytes;  /* of one worker: VMEM, packed copies, temporaries */
-  int64_t clear_bytes;  /* at the start of the arena, set to zero before a worker's first cell of a call */
-  double work;          /* rough count of operations of one cell: decides whether threads pay */
+  int64_t cells;       /* combinations of the parallel axes */
+  int64_t steps;       /* grid steps in all */
+  int64_t vmem_bytes;  /* of the program: blocks (tile-padded, times buffers) and scratch */
+  int64_t arena_bytes; /* of one worker: VMEM, packed copies, temporaries */
+  int64_t clear_bytes; /* at the start of the arena, set to zero before a worker's first cell of a call */
+  double work;         /* rough count of operations of one cell: decides whether threads pay */
 } pk_plan;
 
 /* One call, read-only while its cells run. */
 typedef struct {
   const pk_kernel *kernel;
-  const pk_array *array;   /* operands */
-  const int64_t *size;     /* run-time sizes */
+  const pk_array *array; /* operands */
+  const int64_t *size;   /* run-time sizes */
   const pk_plan *plan;
   pk_context *context;
 } pk_call;
@@ -52,22 +76,23 @@ typedef struct {
 typedef struct {
   char *arena;
   int thread;
-  const char *failure;     /* set by pk_fail: the first message */
-  void *trace;             /* NULL unless tracing */
+  const char *failure; /* set by pk_fail: the first message */
+  void *trace;         /* NULL unless tracing */
 } pk_worker;
 
 struct pk_kernel {
-  int abi;                 /* PK_ABI of the compiler that wrote it */
+  int abi; /* PK_ABI of the compiler that wrote it */
   const char *name;
-  const char *signature;   /* as in the source: "add(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, N])" */
-  const char *statics;     /* "BM=256 BN=512" */
+  const char *signature; /* as in the source: "add(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, N])" */
+  const char *statics;   /* "BM=256 BN=512" */
   int operands, inputs;
   const pk_operand *operand;
   int sizes;
   const char *const *size_name;
-  int bound;               /* sizes [0, bound) come from operands; the rest are derived by `prepare` */
-  int64_t vmem_limit;      /* 0: default */
-  /* Derived sizes, requirements, grid and memory. Writes size[bound..) and plan; returns NULL or the requirement that does not hold. */
+  int bound;          /* sizes [0, bound) come from operands; the rest are derived by `prepare` */
+  int64_t vmem_limit; /* 0: default */
+  /* Derived sizes, requirements, grid and memory. Writes size[bound..) and plan; returns NULL or the requirement that does not
+   * hold. */
   const char *(*prepare)(int64_t *size, pk_plan *plan);
   void (*cell)(const pk_call *call, pk_worker *worker, int64_t cell);
   /* Called in place of `prepare` when not NULL: for a grid or requirement that depends on prefetched scalars, which it reads from
@@ -77,8 +102,14 @@ struct pk_kernel {
 enum { PK_ABI = 1 };
 
 /* Saturating arithmetic on non-negative numbers of bytes: INT64_MAX stands for "too much". */
-static inline int64_t pk_sat_mul(int64_t a, int64_t b) { int64_t r; return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r; }
-static inline int64_t pk_sat_add(int64_t a, int64_t b) { int64_t r; return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r; }
+static inline int64_t pk_sat_mul(int64_t a, int64_t b) {
+  int64_t r;
+  return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
+static inline int64_t pk_sat_add(int64_t a, int64_t b) {
+  int64_t r;
+  return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+}
 
 /* Index arithmetic of the language (docs/language.md): wraps; x / 0 = -1, x % 0 = x; floordiv and mod floor. */
 static inline int64_t pk_idx_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
@@ -102,7 +133,10 @@ static inline int64_t pk_idx_clamp(int64_t a, int64_t lo, int64_t hi) { return a
 /* The runtime's DMA engine. A block of `rank` axes: block[k] elements along axis k starting at element start[k] of the array,
  * which may lie (partly) outside it. In VMEM, element (i..) is at sum i_k * vmem_stride[k] elements.
  * pk_dma_in fills what lies outside the array with the element at `pad` (NULL: leaves it as it is); pk_dma_out drops it. */
-typedef struct { int rank; int64_t start[PK_MAX_RANK], block[PK_MAX_RANK], vmem_stride[PK_MAX_RANK]; } pk_block;
+typedef struct {
+  int rank;
+  int64_t start[PK_MAX_RANK], block[PK_MAX_RANK], vmem_stride[PK_MAX_RANK];
+} pk_block;
 void pk_dma_in(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block, void *vmem, const void *pad);
 void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block, const void *vmem);
 

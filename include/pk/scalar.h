@@ -1,11 +1,11 @@
 /* scalar.h: the operations of vec.h on C scalars, with the same bits as result: pks_<operation>_<dtype>.
  *
- * float stands for f32, bf16 and f16; int32_t for i8, i16 and i32; uint32_t for u8, u16 and u32; bool for bool.
+ * float stands for every float; int32_t for i4, i8, i16 and i32; uint32_t for u4, u8, u16 and u32; bool for bool.
  * Functions of f32 are one lane of the vector's. */
 #ifndef PK_SCALAR_H
 #define PK_SCALAR_H
 
-#include <pk/half.h>
+#include <pk/f8.h>
 #include <pk/vec.h>
 
 /* -- f32 */
@@ -67,6 +67,8 @@ PK_INLINE bool pks_isfinite_f32(float a) { return __builtin_fabsf(a) < __builtin
 /* -- integers. One signed and one unsigned definition; types narrower than 32 bits are wrapped afterwards, but for what is below.
  */
 
+PK_INLINE int32_t pks_wrap_i4(int32_t a) { return (int32_t)(((uint32_t)a & 15) ^ 8) - 8; }
+PK_INLINE uint32_t pks_wrap_u4(uint32_t a) { return a & 15; }
 PK_INLINE int32_t pks_wrap_i8(int32_t a) { return (int8_t)(uint8_t)a; }
 PK_INLINE uint32_t pks_wrap_u8(uint32_t a) { return (uint8_t)a; }
 PK_INLINE int32_t pks_wrap_i16(int32_t a) { return (int16_t)(uint16_t)a; }
@@ -132,18 +134,26 @@ static inline int32_t pks_pow_i32(int32_t a, int32_t b) {
   return (int32_t)pks_pow_u32((uint32_t)a, (uint32_t)b);
 }
 
+PK_INLINE int32_t pks_shl_i4(int32_t a, int32_t b) { return pks_wrap_i4(pks_shl_i32(a, b)); }
+PK_INLINE uint32_t pks_shl_u4(uint32_t a, uint32_t b) { return pks_wrap_u4(pks_shl_u32(a, b)); }
 PK_INLINE int32_t pks_shl_i8(int32_t a, int32_t b) { return pks_wrap_i8(pks_shl_i32(a, b)); }
 PK_INLINE uint32_t pks_shl_u8(uint32_t a, uint32_t b) { return pks_wrap_u8(pks_shl_u32(a, b)); }
 PK_INLINE int32_t pks_shl_i16(int32_t a, int32_t b) { return pks_wrap_i16(pks_shl_i32(a, b)); }
 PK_INLINE uint32_t pks_shl_u16(uint32_t a, uint32_t b) { return pks_wrap_u16(pks_shl_u32(a, b)); }
+PK_INLINE int32_t pks_shr_i4(int32_t a, int32_t b) { return pks_shr_i32(a, b); }
+PK_INLINE uint32_t pks_shr_u4(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
 PK_INLINE int32_t pks_shr_i8(int32_t a, int32_t b) { return pks_shr_i32(a, b); }
 PK_INLINE uint32_t pks_shr_u8(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
 PK_INLINE int32_t pks_shr_i16(int32_t a, int32_t b) { return pks_shr_i32(a, b); }
 PK_INLINE uint32_t pks_shr_u16(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
+PK_INLINE int32_t pks_ushr_i4(int32_t a, int32_t b) { return pks_wrap_i4(pks_ushr_i32(a & 15, b)); }
+PK_INLINE uint32_t pks_ushr_u4(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
 PK_INLINE int32_t pks_ushr_i8(int32_t a, int32_t b) { return pks_wrap_i8(pks_ushr_i32(a & 0xff, b)); }
 PK_INLINE uint32_t pks_ushr_u8(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
 PK_INLINE int32_t pks_ushr_i16(int32_t a, int32_t b) { return pks_wrap_i16(pks_ushr_i32(a & 0xffff, b)); }
 PK_INLINE uint32_t pks_ushr_u16(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
+PK_INLINE int32_t pks_clz_i4(int32_t a) { return pks_clz_i32(a & 15) - 28; }
+PK_INLINE uint32_t pks_clz_u4(uint32_t a) { return pks_clz_u32(a) - 28; }
 PK_INLINE int32_t pks_clz_i8(int32_t a) { return pks_clz_i32(a & 0xff) - 24; }
 PK_INLINE uint32_t pks_clz_u8(uint32_t a) { return pks_clz_u32(a) - 24; }
 PK_INLINE int32_t pks_clz_i16(int32_t a) { return pks_clz_i32(a & 0xffff) - 16; }
@@ -193,6 +203,8 @@ PK_INLINE int32_t pks_cast_f32_range(float a, int32_t least, int32_t greatest) {
   if (a != a) return 0;
   return a <= (float)least ? least : a >= (float)greatest ? greatest : (int32_t)a;
 }
+PK_INLINE int32_t pks_cast_f32_i4(float a) { return pks_cast_f32_range(a, -8, 7); }
+PK_INLINE uint32_t pks_cast_f32_u4(float a) { return (uint32_t)pks_cast_f32_range(a, 0, 15); }
 PK_INLINE int32_t pks_cast_f32_i8(float a) { return pks_cast_f32_range(a, -128, 127); }
 PK_INLINE uint32_t pks_cast_f32_u8(float a) { return (uint32_t)pks_cast_f32_range(a, 0, 255); }
 PK_INLINE int32_t pks_cast_f32_i16(float a) { return pks_cast_f32_range(a, -32768, 32767); }
@@ -210,17 +222,23 @@ PK_INLINE uint32_t pks_bitcast_f32_u32(float a) { return pk_bits_of_f32(a); }
 PK_INLINE float pks_bitcast_i32_f32(int32_t a) { return pk_f32_of_bits((uint32_t)a); }
 PK_INLINE float pks_bitcast_u32_f32(uint32_t a) { return pk_f32_of_bits(a); }
 
-/* The bits in memory of an f32 rounded to bf16 or f16, and that value. */
-PK_INLINE uint16_t pks_bits_bf16(float a) { return pk_bf16_from_f32(a); }
-PK_INLINE uint16_t pks_bits_f16(float a) { return pk_f16_from_f32(a); }
-PK_INLINE float pks_round_bf16(float a) { return pk_f32_from_bf16(pk_bf16_from_f32(a)); }
-PK_INLINE float pks_round_f16(float a) { return pk_f32_from_f16(pk_f16_from_f32(a)); }
+/* Narrow floats: the bits in memory of an f32 rounded to one, that value, what bits stand for, and memory. */
+#define PKS_NARROW_FLOAT(T, type)                                                          \
+  PK_INLINE type pks_bits_##T(float a) { return pk_##T##_from_f32(a); }                    \
+  PK_INLINE float pks_round_##T(float a) { return pk_f32_from_##T(pk_##T##_from_f32(a)); } \
+  PK_INLINE float pks_from_bits_##T(int32_t a) { return pk_f32_from_##T((type)a); }        \
+  PK_INLINE float pks_load_##T(const type *p) { return pk_f32_from_##T(*p); }              \
+  PK_INLINE void pks_store_##T(type *p, float a) { *p = pk_##T##_from_f32(a); }
+PKS_NARROW_FLOAT(bf16, uint16_t)
+PKS_NARROW_FLOAT(f16, uint16_t)
+PKS_NARROW_FLOAT(f8e4m3fn, uint8_t)
+PKS_NARROW_FLOAT(f8e5m2, uint8_t)
 
 /* -- memory */
 
 PK_INLINE float pks_load_f32(const float *p) { return *p; }
-PK_INLINE float pks_load_bf16(const uint16_t *p) { return pk_f32_from_bf16(*p); }
-PK_INLINE float pks_load_f16(const uint16_t *p) { return pk_f32_from_f16(*p); }
+PK_INLINE int32_t pks_load_i4(const uint8_t *p) { return pks_wrap_i4(*p); }
+PK_INLINE uint32_t pks_load_u4(const uint8_t *p) { return *p & 15; }
 PK_INLINE int32_t pks_load_i8(const int8_t *p) { return *p; }
 PK_INLINE uint32_t pks_load_u8(const uint8_t *p) { return *p; }
 PK_INLINE int32_t pks_load_i16(const int16_t *p) { return *p; }
@@ -229,8 +247,8 @@ PK_INLINE int32_t pks_load_i32(const int32_t *p) { return *p; }
 PK_INLINE uint32_t pks_load_u32(const uint32_t *p) { return *p; }
 PK_INLINE bool pks_load_bool(const uint8_t *p) { return *p != 0; }
 PK_INLINE void pks_store_f32(float *p, float a) { *p = a; }
-PK_INLINE void pks_store_bf16(uint16_t *p, float a) { *p = pk_bf16_from_f32(a); }
-PK_INLINE void pks_store_f16(uint16_t *p, float a) { *p = pk_f16_from_f32(a); }
+PK_INLINE void pks_store_i4(uint8_t *p, int32_t a) { *p = (uint8_t)(a & 15); }
+PK_INLINE void pks_store_u4(uint8_t *p, uint32_t a) { *p = (uint8_t)(a & 15); }
 PK_INLINE void pks_store_i8(int8_t *p, int32_t a) { *p = (int8_t)(uint8_t)a; }
 PK_INLINE void pks_store_u8(uint8_t *p, uint32_t a) { *p = (uint8_t)a; }
 PK_INLINE void pks_store_i16(int16_t *p, int32_t a) { *p = (int16_t)(uint16_t)a; }
@@ -242,5 +260,6 @@ PK_INLINE void pks_store_bool(uint8_t *p, bool a) { *p = a; }
 #undef PKS_UNARY
 #undef PKS_BINARY
 #undef PKS_COMPARE
+#undef PKS_NARROW_FLOAT
 
 #endif

@@ -4,7 +4,7 @@
  * register vector always has PK_LANES lanes of 32 bits: narrow dtypes are widened on load and narrowed on store. Any width works
  * on any machine; it is fast where the machine has it: 64 with AVX-512 (f, bw, vl, dq), 32 with AVX2, 16 everywhere else.
  *
- *   pk_f32v   f32, bf16, f16      pk_i32v   every integer up to 32 bits, signed or not      pk_mask   bool
+ *   pk_f32v   every float         pk_i32v   every integer up to 32 bits, signed or not      pk_mask   bool
  *
  * Names are pk_<operation>_<dtype>. Memory is unaligned but for the element's own size. What each operation means:
  * docs/language.md.
@@ -125,6 +125,7 @@ PK_INLINE int32_t pk_clamp_lanes(int64_t n) { return n < 0 ? 0 : n > PK_LANES ? 
 #include <pk/vec_f32.h>
 #include <pk/vec_i32.h>
 #include <pk/vec_cast.h>
+#include <pk/vec_narrow.h>
 #include <pk/vec_memory.h>
 #include <pk/vec_across.h>
 #include <pk/math.h>

@@ -1,0 +1,464 @@
+#!/usr/bin/env python3
+"""Every dtype in every place, against NumPy: casts between all pairs, elementwise operations, reductions, products, moves.
+
+One table of dtypes and one of operations; what an operation means is said here once more, on exact values, and rounded to
+the dtype by tables of what its codes stand for. Where the dtype is narrow, all pairs of codes are tried. Each kernel also runs
+through `pkc test`, which compares the interpreter and the portable build with the native one.
+
+    tests/dtypes.py [TEXT]    only kernels whose name contains TEXT
+
+Where ml_dtypes is installed, the tables are compared with it first. Ends with "N passed, N failed".
+"""
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
+WORK = os.path.join(os.environ.get("BUILD", "build"), "dtypes", str(os.getpid()))
+INTEGERS = {"i4": (4, True), "u4": (4, False), "i8": (8, True), "u8": (8, False), "i16": (16, True), "u16": (16, False),
+            "i32": (32, True), "u32": (32, False)}
+# significant bits, least exponent, has infinities
+FLOATS = {"f8e4m3fn": (4, -6, False), "f8e5m2": (3, -14, True), "bf16": (8, -126, True), "f16": (11, -14, True),
+          "f32": (24, -126, True)}
+ALL = list(INTEGERS) + list(FLOATS) + ["bool"]
+
+
+def bits_of(dtype):
+    return 1 if dtype == "bool" else INTEGERS[dtype][0] if dtype in INTEGERS else {"f8": 8, "bf": 16, "f1": 16, "f3": 32}[dtype[:2]]
+
+
+ANYTHING = 123456789  # expected: which NaN a NaN becomes is not said, and so neither are its bits
+
+
+# ---- what codes stand for
+
+
+def decode_float(dtype, codes):
+    digits, least, infinite = FLOATS[dtype]
+    codes, width = codes.astype(np.int64), bits_of(dtype)
+    sign = np.where(codes >> (width - 1), -1.0, 1.0)
+    rest = codes & ((1 << (width - 1)) - 1)
+    exponent, fraction = rest >> (digits - 1), rest & ((1 << (digits - 1)) - 1)
+    top = (1 << (width - digits)) - 1
+    value = np.where(exponent > 0, fraction + (1 << (digits - 1)), fraction) * 2.0 ** (np.maximum(exponent, 1) - 1 + least - digits + 1.0)
+    if infinite:
+        value = np.where(exponent == top, np.where(fraction, np.nan, np.inf), value)
+    else:
+        value = np.where(rest == (1 << (width - 1)) - 1, np.nan, value)
+    return sign * value
+
+
+TABLE = {t: decode_float(t, np.arange(1 << (bits_of(t) - 1))) for t in FLOATS if t != "f32"}
+
+
+def decode(dtype, codes):
+    if dtype == "f32":
+        return codes.view(np.float32).astype(np.float64)
+    if dtype in FLOATS:
+        return decode_float(dtype, codes)
+    if dtype == "bool":
+        return codes.astype(bool)
+    bits, signed = INTEGERS[dtype]
+    value = codes.astype(np.int64) & ((1 << bits) - 1)
+    return np.where(value >> (bits - 1), value - (1 << bits), value) if signed else value
+
+
+def round_to(dtype, value):
+    """float64 to the nearest value of a float dtype, ties to even codes."""
+    value = np.asarray(value, dtype=np.float64)
+    if dtype == "f32":
+        with np.errstate(over="ignore"):
+            return value.astype(np.float32).astype(np.float64)
+    table = TABLE[dtype]
+    finite = table[np.isfinite(table)]
+    step = finite[-1] - finite[-2]
+    nodes = np.append(finite, finite[-1] + step)  # the next one, if there were one
+    size = np.where(np.isnan(value), 0, np.minimum(np.abs(value), nodes[-1]))
+    above = np.clip(np.searchsorted(nodes, size), 1, len(nodes) - 1)
+    low, high = nodes[above - 1], nodes[above]
+    up = (size - low > high - size) | ((size - low == high - size) & (above % 2 == 0))
+    nearest = np.where(up, high, low)
+    overflow = np.inf if FLOATS[dtype][2] else np.nan
+    nearest = np.where(nearest > finite[-1], overflow, nearest)
+    return np.where(np.isnan(value), np.nan, np.copysign(nearest, value))
+
+
+def wrap(dtype, value):
+    bits, signed = INTEGERS[dtype]
+    value = np.asarray(value).astype(object) if np.asarray(value).dtype == object else np.asarray(value, dtype=np.int64)
+    value = value & ((1 << bits) - 1)
+    value = np.where(value >= 1 << (bits - 1), value - (1 << bits), value) if signed else value
+    return value.astype(np.int64)
+
+
+def cast(value, source, target):
+    if target == "bool":
+        return value != 0
+    if target in FLOATS:
+        return round_to(target, value.astype(np.float64))
+    if source not in FLOATS:
+        return wrap(target, value.astype(np.int64))
+    bits, signed = INTEGERS[target]
+    least, greatest = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    return np.clip(np.trunc(np.where(np.isnan(value), 0, value)), least, greatest).astype(np.int64)
+
+
+# ---- files
+
+
+STORED = {"bool": np.bool_, "i4": np.uint8, "u4": np.uint8, "f8e4m3fn": np.uint8, "f8e5m2": np.uint8, "bf16": np.uint16,
+          "f16": np.float16, "f32": np.float32, "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "i32": np.int32,
+          "u32": np.uint32}
+OPAQUE = {"i4": "<V1", "u4": "<V1", "f8e4m3fn": "<V1", "f8e5m2": "<f1", "bf16": "<V2"}
+
+
+def save(path, dtype, codes):
+    array = np.ascontiguousarray(codes).view(STORED[dtype])
+    with open(path, "wb") as file:
+        if dtype in OPAQUE:  # as np.save writes the arrays of ml_dtypes
+            np.lib.format.write_array_header_1_0(file, {"descr": OPAQUE[dtype], "fortran_order": False, "shape": array.shape})
+            file.write(array.tobytes())
+        else:
+            np.lib.format.write_array(file, array)
+
+
+def load(path, dtype):
+    array = np.load(path)
+    if dtype in OPAQUE:
+        assert array.dtype == np.dtype("V%d" % STORED[dtype]().itemsize), (path, array.dtype)
+        codes = array.view(STORED[dtype])
+        assert bits_of(dtype) > 4 or (codes < 16).all(), path
+        return decode(dtype, codes)
+    assert array.dtype == STORED[dtype], (path, array.dtype)
+    return array.astype(np.float64) if dtype in FLOATS else array if dtype == "bool" else array.astype(np.int64)
+
+
+# ---- operations: name, dtypes, text, what it means on exact values (dtype, x, y)
+
+
+def integer_power(t, x, y):
+    modulus = 1 << bits_of(t)
+    power = lambda a, b: pow(a, b, modulus) if b >= 0 else 1 if a == 1 else (-1 if b % 2 else 1) if a == -1 else 0
+    return np.array([power(a, b) for a, b in zip(x.ravel().tolist(), y.ravel().tolist())], dtype=object).reshape(x.shape)
+
+
+def shifted(t, x, y, signed_fill):
+    bits = bits_of(t)
+    value = x if signed_fill else x & ((1 << bits) - 1)
+    return np.where((y >= 0) & (y < bits), value >> np.clip(y, 0, 62), np.where(signed_fill & (x < 0), -1, 0))
+
+
+def divided(x, y):
+    safe = np.where(y == 0, 1, y)
+    quotient = np.abs(x) // np.abs(safe) * np.sign(x) * np.sign(safe)
+    return np.where(y == 0, -1, quotient)
+
+
+def best(x, y, pick):
+    """A NaN wins; of zeros the positive one is greater."""
+    chosen = pick(x, y)
+    zero = (x == 0) & (y == 0)
+    sign = (np.signbit(x) & np.signbit(y)) if pick is np.maximum else (np.signbit(x) | np.signbit(y))
+    return np.where(zero, np.where(sign, -0.0, 0.0), chosen)
+
+
+def sum_to_odd(a, b):
+    """a + b, whose last bit is odd when something was lost: rounding it once more is rounding the exact sum once."""
+    s = a + b
+    part = s - a
+    lost = (a - (s - part)) + (b - part)
+    even = (s.view(np.int64) & 1) == 0
+    moved = np.nextafter(s, np.where(lost > 0, np.inf, -np.inf))
+    return np.where(np.isfinite(s) & (lost != 0) & even, moved, s)
+
+
+BOTH = [
+    ("add", "x + y", lambda t, x, y: x + y), ("sub", "x - y", lambda t, x, y: x - y), ("mul", "x * y", lambda t, x, y: x * y),
+    ("neg", "-x", lambda t, x, y: -x), ("abs", "abs(x)", lambda t, x, y: np.abs(x)),
+    ("pick", "where(x > y, x, y - 1)", lambda t, x, y: np.where(x > y, x, round_to(t, y - 1.0) if t in FLOATS else y - 1)),
+]
+COMPARES = [("%s" % n, "x %s y" % o, f) for n, o, f in (
+    ("eq", "==", np.equal), ("ne", "!=", np.not_equal), ("lt", "<", np.less), ("le", "<=", np.less_equal), ("gt", ">", np.greater),
+    ("ge", ">=", np.greater_equal))]
+FLOAT_OPS = BOTH + [
+    ("div", "x / y", lambda t, x, y: x / y), ("rem", "x % y", lambda t, x, y: np.fmod(x, y)),
+    ("sqrt", "sqrt(x)", lambda t, x, y: np.sqrt(x)), ("floor", "floor(x)", lambda t, x, y: np.floor(x)),
+    ("rint", "round(x)", lambda t, x, y: np.rint(x)), ("most", "max(x, y)", lambda t, x, y: best(x, y, np.maximum)),
+    ("least", "min(x, y)", lambda t, x, y: best(x, y, np.minimum)), ("third", "fma(x, y, x)", lambda t, x, y: sum_to_odd(x * y, x)),
+]
+INTEGER_OPS = BOTH + [
+    ("div", "x / y", lambda t, x, y: divided(x, y)),
+    ("rem", "x % y", lambda t, x, y: np.where(y == 0, x, x - divided(x, y) * y)),
+    ("fdiv", "floordiv(x, y)", lambda t, x, y: np.where(y == 0, -1, x // np.where(y == 0, 1, y))),
+    ("mod", "mod(x, y)", lambda t, x, y: np.where(y == 0, x, x % np.where(y == 0, 1, y))),
+    ("sign", "sign(x)", lambda t, x, y: np.sign(x)), ("most", "max(x, y)", lambda t, x, y: np.maximum(x, y)),
+    ("least", "min(x, y)", lambda t, x, y: np.minimum(x, y)),
+    ("conj", "x & y", lambda t, x, y: x & y), ("disj", "x | y", lambda t, x, y: x | y), ("xor", "x ^ y", lambda t, x, y: x ^ y),
+    ("inv", "~x", lambda t, x, y: ~x), ("power", "pow(x, y)", integer_power),
+    ("shl", "x << y", lambda t, x, y: np.where((y >= 0) & (y < bits_of(t)), x << np.clip(y, 0, 31), 0)),
+    ("shr", "x >> y", lambda t, x, y: shifted(t, x, y, True)), ("ushr", "x >>> y", lambda t, x, y: shifted(t, x, y, False)),
+    ("ones", "population_count(x)", lambda t, x, y: np.vectorize(lambda v: bin(int(v) & ((1 << bits_of(t)) - 1)).count("1"))(x)),
+    ("zeros", "clz(x)", lambda t, x, y: np.vectorize(lambda v: bits_of(t) - (int(v) & ((1 << bits_of(t)) - 1)).bit_length())(x)),
+]
+
+
+# ---- running
+
+
+class Kernel:
+    """Inputs (name, dtype, codes); outputs (name, dtype, shape text, expression, expected values)."""
+
+    def __init__(self, name, prelude=""):
+        self.name, self.inputs, self.outputs, self.prelude, self.body = name, [], [], prelude, ""
+
+    def text(self, sizes):
+        inputs = ", ".join("%s: %s[%s]" % (n, t, "M, N") for n, t, _ in self.inputs)
+        outputs = ", ".join("%s: %s%s" % (n, t, shape) for n, t, shape, _, _ in self.outputs)
+        stores = "".join("  o_%s[...] = %s;\n" % (n[2:], e) for n, _, _, e, _ in self.outputs)
+        loads = "".join("  let %s = in_%s[...];\n" % (n[3:], n[3:]) for n, _, _ in self.inputs)
+        return "// test: %s\nkernel %s(%s) -> (%s) {\n%s%s%s%s}\n" % (sizes, self.name, inputs, outputs, self.prelude, loads, self.body, stores)
+
+    def add(self, name, dtype, shape, expression, expected):
+        self.outputs.append(("o_" + name, dtype, shape, expression, expected))
+
+
+def same(dtype, got, want):
+    if got.shape != want.shape:
+        return False
+    if dtype not in FLOATS:
+        return ((got == want) | (want == ANYTHING)).all()
+    want = np.where(want == ANYTHING, got, want)
+    return ((got == want) & (np.signbit(got) == np.signbit(want)) | (np.isnan(got) & np.isnan(want))).all()
+
+
+def run(kernel):
+    folder = os.path.join(WORK, kernel.name)
+    os.makedirs(folder)
+    path = os.path.join(folder, kernel.name + ".pk")
+    rows, cols = kernel.inputs[0][2].shape
+    with open(path, "w") as file:
+        file.write(kernel.text("M=%d N=%d" % (min(rows, 7), min(cols, 37))))
+    command = [PKC, "run", path]
+    for name, dtype, codes in kernel.inputs:
+        save(os.path.join(folder, name + ".npy"), dtype, codes)
+        command.append("%s=%s" % (name, os.path.join(folder, name + ".npy")))
+    for name, *_ in kernel.outputs:
+        command += ["-o", "%s=%s" % (name, os.path.join(folder, name + ".npy"))]
+    failures = []
+    for extra in ([], ["--target", "generic"]):
+        done = subprocess.run(command + extra, capture_output=True, text=True)
+        if done.returncode:
+            return ["%s: %s" % (" ".join(command + extra), (done.stderr or done.stdout).strip()[:2000])]
+        for name, dtype, _, expression, want in kernel.outputs:
+            got = load(os.path.join(folder, name + ".npy"), dtype)
+            if same(dtype, got, want):
+                continue
+            at = tuple(np.argwhere(~((got == want) | (got != got) & (want != want)))[:1].ravel()) if got.shape == want.shape else ()
+            where = "" if not at else " at %s: got %s, expected %s" % (at, got[at], want[at])
+            failures.append("%s %s: %s = %s%s" % (kernel.name, extra, name, expression, where))
+    done = subprocess.run([PKC, "test", path], capture_output=True, text=True)
+    if done.returncode:
+        failures.append((done.stdout + done.stderr)[:2000])
+    return failures
+
+
+# ---- the kernels
+
+
+def codes_of(dtype, shape, seed):
+    """All codes where there are few, else random ones: small values, whole range, specials."""
+    rng, bits = np.random.default_rng(seed), bits_of(dtype)
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(np.uint8)
+    if dtype == "f32":
+        values = rng.standard_normal(shape) * 2.0 ** rng.integers(-12, 34, shape)
+        values.ravel()[:8] = [0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -0.5]
+        return values.astype(np.float32).view(np.uint32)
+    return rng.integers(0, 1 << bits, shape).astype({4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32}[bits])
+
+
+def all_pairs(dtype):
+    bits = bits_of(dtype)
+    if bits > 8:
+        x, y = codes_of(dtype, (97, 131), 1), codes_of(dtype, (97, 131), 2)
+        y[::2] = (y[::2] % 19).astype(y.dtype) if dtype in INTEGERS else y[::2]
+        return x, y
+    x, y = np.meshgrid(np.arange(1 << bits, dtype=np.uint8), np.arange(1 << bits, dtype=np.uint8), indexing="ij")
+    return np.ascontiguousarray(x), np.ascontiguousarray(y)
+
+
+def casts(t):
+    k = Kernel("casts_" + t, "  grid (i in cdiv(M, 16));\n  block in_x: [16, N] at (i, 0);\n")
+    codes = all_pairs(t)[0] if t != "bool" else codes_of(t, (33, 50), 3)
+    k.inputs.append(("in_x", t, codes))
+    x = decode(t, codes)
+    for u in ALL:
+        k.add(u, u, "[M, N]", "cast(x, %s)" % u, cast(x, t, u))
+        if u != t and bits_of(u) == bits_of(t) and "bool" not in (t, u):
+            k.add("bits_" + u, u, "[M, N]", "bitcast(x, %s)" % u, np.where(x != x, ANYTHING, decode(u, codes)))
+    k.prelude += "  block %s: [16, N] at (i, 0);\n" % ", ".join(n for n, *_ in k.outputs)
+    return k
+
+
+def elementwise(t):
+    k = Kernel("each_" + t, "  grid (i in cdiv(M, 16));\n  block in_x, in_y: [16, N] at (i, 0);\n")
+    a, b = all_pairs(t)
+    k.inputs += [("in_x", t, a), ("in_y", t, b)]
+    x, y = decode(t, a), decode(t, b)
+    for name, text, meaning in FLOAT_OPS if t in FLOATS else INTEGER_OPS:
+        if name == "third" and t == "f32":
+            continue  # its product is not exact in float64 sums; tests/unit has it
+        with np.errstate(all="ignore"):
+            value = meaning(t, x, y)
+        k.add(name, t, "[M, N]", text, round_to(t, value) if t in FLOATS else wrap(t, value))
+    for name, text, meaning in COMPARES:
+        k.add(name, "bool", "[M, N]", text, meaning(x, y))
+    k.prelude += "  block %s: [16, N] at (i, 0);\n" % ", ".join(n for n, *_ in k.outputs)
+    return k
+
+
+def logic():
+    k = Kernel("each_bool")
+    a, b = codes_of("bool", (9, 45), 1), codes_of("bool", (9, 45), 2)
+    k.inputs += [("in_x", "bool", a), ("in_y", "bool", b)]
+    x, y = decode("bool", a), decode("bool", b)
+    for name, text, value in (("conj", "x & y", x & y), ("disj", "x | y", x | y), ("xor", "x ^ y", x ^ y), ("inv", "!x", ~x),
+                              ("eq", "x == y", x == y), ("pick", "where(x, y, !y)", np.where(x, y, ~y))):
+        k.add(name, "bool", "[M, N]", text, value)
+    k.add("all", "bool", "[M, 1]", "all(x, axis = 1)", x.all(1, keepdims=True))
+    k.add("any", "bool", "[1, N]", "any(x, axis = 0)", x.any(0, keepdims=True))
+    k.add("parity", "bool", "[M, 1]", "reduce_xor(x, axis = 1)", np.logical_xor.reduce(x, axis=1, keepdims=True))
+    return k
+
+
+def small_codes(t, shape, seed):
+    """Integers whose sums are exact in f32."""
+    values = np.random.default_rng(seed).integers(-3 if t[0] != "u" else 0, 4, shape)
+    if t in INTEGERS:
+        return (values & ((1 << bits_of(t)) - 1)).astype({4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32}[bits_of(t)])
+    if t == "f32":
+        return values.astype(np.float32).view(np.uint32)
+    table = TABLE[t]
+    found = np.searchsorted(np.where(np.isnan(table), np.inf, table), np.abs(values))
+    return (found | ((values < 0) << (bits_of(t) - 1))).astype(np.uint8 if bits_of(t) == 8 else np.uint16)
+
+
+def along(t, m, n, seed):
+    """Reductions, scans, sorts and products."""
+    k = Kernel("along_%s_%d" % (t, n))
+    a, b = small_codes(t, (m, n), seed), small_codes(t, (m, n), seed + 1)
+    k.inputs += [("in_x", t, a), ("in_y", t, b)]
+    x, y = decode(t, a), decode(t, b)
+    fit = (lambda v: round_to(t, v)) if t in FLOATS else (lambda v: wrap(t, v))
+    if t in FLOATS:
+        lowest = -np.inf if FLOATS[t][2] else -448.0
+    else:
+        lowest = wrap(t, 1 << (bits_of(t) - 1)) if INTEGERS[t][1] else 0
+    highest = -lowest if t in FLOATS else wrap(t, (1 << (bits_of(t) - INTEGERS[t][1])) - 1)
+    for axis, shape in ((0, "[1, N]"), (1, "[M, 1]")):
+        tell = "(x, axis = %d)" % axis
+        k.add("sum%d" % axis, t, shape, "reduce_sum" + tell, fit(x.sum(axis, keepdims=True)))
+        k.add("prod%d" % axis, t, shape, "reduce_prod" + tell, fit(x.prod(axis, keepdims=True)))
+        k.add("max%d" % axis, t, shape, "reduce_max" + tell, x.max(axis, keepdims=True, initial=lowest))
+        k.add("min%d" % axis, t, shape, "reduce_min" + tell, x.min(axis, keepdims=True, initial=highest))
+        if n:
+            k.add("argmax%d" % axis, "i32", shape, "argmax" + tell, x.argmax(axis, keepdims=True))
+            k.add("argmin%d" % axis, "i32", shape, "argmin" + tell, x.argmin(axis, keepdims=True))
+        k.add("cumsum%d" % axis, t, "[M, N]", "cumsum" + tell, fit(x.cumsum(axis)))
+        k.add("cumprod%d" % axis, t, "[M, N]", "cumprod" + tell, fit(x.cumprod(axis)))
+        k.add("cummax%d" % axis, t, "[M, N]", "cummax" + tell, np.maximum.accumulate(x, axis))
+        k.add("cummin%d" % axis, t, "[M, N]", "cummin(x, axis = %d, reverse = true)" % axis,
+              np.flip(np.minimum.accumulate(np.flip(x, axis), axis), axis))
+        order = np.argsort(x, axis, kind="stable")
+        k.add("order%d" % axis, "i32", "[M, N]", "argsort" + tell, order)
+        k.add("sort%d" % axis, t, "[M, N]", "sort" + tell, np.take_along_axis(x, order, axis))
+        if t in INTEGERS:
+            k.add("xor%d" % axis, t, shape, "reduce_xor" + tell, np.bitwise_xor.reduce(x, axis=axis, keepdims=True))
+            k.add("and%d" % axis, t, shape, "reduce_and" + tell, wrap(t, np.bitwise_and.reduce(x, axis=axis, keepdims=True)))
+            k.add("or%d" % axis, t, shape, "reduce_or" + tell, np.bitwise_or.reduce(x, axis=axis, keepdims=True))
+    wide = "f32" if t in FLOATS else "i32"
+    exact = x @ y.T
+    k.add("dot", wide, "[M, M]", "dot(x, y.T)", exact)
+    k.add("left", wide, "[N, N]", "dot(x, y, contract = ((0), (0)))", x.T @ y)
+    k.add("narrow", t, "[M, M]", "dot(x, y.T, out = %s)" % t, fit(exact))
+    k.add("outer", wide, "[M, M]", 'einsum("ab,cb->ca", x, y)', exact.T)
+    return k
+
+
+def moves(t):
+    """Blocks with padding, masks, scratch, and everything that only moves."""
+    pad = {"bool": "true"}.get(t, "1")
+    k = Kernel("moves_" + t, "  static T: dtype = %s;\n  grid (i in cdiv(M, 8), j in cdiv(N, 16));\n" % t +
+               "  block in_x: [8, 16] at (i, j) pad %s;\n  scratch s: vmem T[8, 16];\n" % pad)
+    codes = codes_of(t, (21, 37), 7)
+    k.inputs.append(("in_x", t, codes))
+    x = decode(t, codes)
+    one = True if t == "bool" else 1
+    whole = np.full((24, 48), one, dtype=x.dtype)
+    whole[:21, :37] = x
+    blocks = whole.reshape(3, 8, 3, 16).transpose(0, 2, 1, 3)
+
+    def put(name, text, change):
+        done = np.stack([[change(b) for b in row] for row in blocks]).transpose(0, 2, 1, 3).reshape(24, 48)
+        k.add(name, t, "[M, N]", text, done[:21, :37])
+
+    put("copy", "x", lambda b: b)
+    put("turned", "transpose(reshape(x, [16, 8]))", lambda b: b.reshape(16, 8).T)
+    put("rolled", "roll(x, 3, axis = 1)", lambda b: np.roll(b, 3, 1))
+    put("rev", "rev(x, axis = 0)", lambda b: b[::-1])
+    put("joined", "concatenate(x[:, 5:], x[:, :5], axis = 1)", lambda b: np.concatenate([b[:, 5:], b[:, :5]], 1))
+    put("padded", "pad(x[1:, 2:], ((1, 0), (0, 2)), value = %s)" % pad, lambda b: np.pad(b[1:, 2:], ((1, 0), (0, 2)), constant_values=one))
+    put("again", "repeat(x[:, ::2], 2, axis = 1)", lambda b: np.repeat(b[:, ::2], 2, 1))
+    put("taken", "take_along_axis(x, (iota([8, 16], axis = 1) * 5) & 15, axis = 1)", lambda b: b[:, np.arange(16) * 5 % 16])
+    put("masked", "load(in_x[...], mask = iota([8, 16], axis = 1) < 5, other = %s)" % pad, lambda b: np.where(np.arange(16) < 5, b, one))
+    k.body = "  s[...] = x;\n  store(s[...], rev(x, axis = 1), mask = iota([8, 16], axis = 0) > 3);\n"
+    put("stored", "s[...]", lambda b: np.where(np.arange(8)[:, None] > 3, b[:, ::-1], b))
+    k.prelude += "  block %s: [8, 16] at (i, j);\n" % ", ".join(n for n, *_ in k.outputs)
+    return k
+
+
+def check_tables():
+    try:
+        import ml_dtypes
+    except ImportError:
+        return []
+    wrong = []
+    for t, name in (("f8e4m3fn", "float8_e4m3fn"), ("f8e5m2", "float8_e5m2"), ("bf16", "bfloat16")):
+        codes = np.arange(1 << bits_of(t)).astype(STORED[t])
+        theirs, ours = codes.view(getattr(ml_dtypes, name)).astype(np.float64), decode(t, codes)
+        values = codes_of("f32", (400, 400), 5).view(np.float32)
+        if not same("f32", theirs.copy(), ours):
+            wrong.append("ml_dtypes decodes %s otherwise" % t)
+        if not same("f32", values.astype(getattr(ml_dtypes, name)).astype(np.float64), round_to(t, values)):
+            wrong.append("ml_dtypes rounds to %s otherwise" % t)
+    return wrong
+
+
+def main():
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    numbers = [t for t in ALL if t != "bool"]
+    makers = [lambda t=t: casts(t) for t in ALL] + [lambda t=t: elementwise(t) for t in numbers] + [logic]
+    makers += [lambda t=t: along(t, 13, 37, 11) for t in numbers] + [lambda t=t: along(t, 3, 0, 11) for t in ("i4", "u16", "f8e4m3fn", "f32")]
+    makers += [lambda t=t: moves(t) for t in ALL]
+    passed = failed = 0
+    for wrong in check_tables():
+        failed += 1
+        print("FAIL", wrong)
+    with np.errstate(all="ignore"):
+        for make in makers:
+            kernel = make()
+            if wanted not in kernel.name:
+                continue
+            failures = run(kernel)
+            for text in failures:
+                print("FAIL", text)
+            failed, passed = failed + bool(failures), passed + (not failures)
+    print("%d passed, %d failed" % (passed, failed))
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
