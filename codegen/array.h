@@ -6,7 +6,7 @@
 
 // Row-major, contiguous. bf16 and f16 elements are their 16-bit patterns, bool is a byte 0 or 1, i4 and
 // u4 are the low half of a byte (written with zeros above), fp8 is its byte.
-typedef struct {
+typedef struct HostArray {
   DType dtype;
   int rank;
   int64_t dim[MAX_RANK];

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { DATA_ALIGN = 64, UNBOUND = -1 };
+enum { DATA_ALIGN = 64, UNBOUND = -1, MOST_PREFETCHED = 64 << 20 };
 
 typedef struct {
   const char *name;
@@ -20,7 +20,7 @@ typedef struct {
   Arena *arena;
   const Options *options;
   const char *path;
-  NodeList params;  // inputs, then outputs
+  NodeList params;  // what is prefetched, inputs, outputs
   int input_count;
   LIST(SizeArgument) sizes;
   InputSpec *specs;  // one a param; kind INPUT_RANDOM, text NULL where not given
@@ -30,20 +30,14 @@ typedef struct {
 // ---- what the arguments name
 
 static void collect_params(Binder *b, const Node *kernel) {
+  for (int i = 0; kernel->a && i < kernel->a->list.count; i++) {
+    const Node *item = kernel->a->list.at[i];
+    for (int j = 0; item->kind == N_PREFETCH && j < item->list.count; j++) LIST_PUSH(b->arena, &b->params, item->list.at[j]);
+  }
   for (int i = 0; i < kernel->list.count; i++) LIST_PUSH(b->arena, &b->params, kernel->list.at[i]);
   b->input_count = b->params.count;
   for (int i = 0; i < kernel->list2.count; i++) LIST_PUSH(b->arena, &b->params, kernel->list2.at[i]);
   b->specs = NEW_ARRAY(b->arena, InputSpec, b->params.count + 1);
-}
-
-static bool is_prefetched(const Node *kernel, const char *operand) {
-  const Node *items = kernel->a;
-  for (int i = 0; items && i < items->list.count; i++) {
-    const Node *item = items->list.at[i];
-    for (int j = 0; item->kind == N_PREFETCH && j < item->list.count; j++)
-      if (item->list.at[j]->name == operand) return true;
-  }
-  return false;
 }
 
 static int find_param(const Binder *b, const char *name) {
@@ -179,7 +173,7 @@ static const char *missing(Binder *b) {
     if (!k->sizes.at[i].value && b->binding->sizes[i] == UNBOUND)
       buf_printf(&sizes, "%s%s", sizes.length ? ", " : "", k->sizes.at[i].name);
   for (int i = 0; i < k->inputs; i++)
-    if (!b->specs[i].text && is_prefetched(b->binding->program.kernel_node, k->refs.at[i]->name))
+    if (!b->specs[i].text && k->refs.at[i]->prefetch)
       buf_printf(&operands, "%s%s", operands.length ? ", " : "", k->refs.at[i]->name);
   const char *text = NULL;
   if (sizes.length && operands.length)
@@ -228,6 +222,25 @@ static const char *place_operands(Binder *b) {
   return NULL;
 }
 
+// Extents and requirements may read what is prefetched, so its elements come first.
+static const char *load_prefetched(Binder *b) {
+  Kernel *k = b->binding->program.kernel;
+  for (int i = 0; i < k->inputs && k->refs.at[i]->prefetch; i++) {
+    Ref *ref = k->refs.at[i];
+    HostArray *array = NEW(b->arena, HostArray);
+    int64_t bytes = 0;
+    if (!operand_shape(k, ref, b->binding->sizes, array) || !add_array_bytes(&bytes, array) || bytes > MOST_PREFETCHED)
+      return arena_printf(b->arena, "%s is prefetched into SMEM and has more than %d bytes", ref->name, MOST_PREFETCHED);
+    const char *wrong = check_given_shape(b, array, &b->specs[i], ref->name);
+    if (wrong) return wrong;
+    array->data = arena_alloc(b->arena, (size_t)bytes + 1);
+    wrong = input_fill(b->arena, &b->specs[i], i, array);
+    if (wrong) return arena_printf(b->arena, "%s: %s", ref->name, wrong);
+    ref->prefetched = array;
+  }
+  return NULL;
+}
+
 int bind_kernel(Binding *binding, Arena *arena, const Options *options, const char *path, const char **message) {
   Binder b = {.binding = binding, .arena = arena, .options = options, .path = path};
   *binding = (Binding){0};
@@ -248,7 +261,10 @@ int bind_kernel(Binding *binding, Arena *arena, const Options *options, const ch
   *message = bind_sizes(&b);
   if (!*message) *message = missing(&b);
   if (*message) return USER_ERROR;
-  binding->refusal = check_sizes(program->kernel, binding->sizes);
+  binding->refusal = derive_sizes(program->kernel, binding->sizes);
+  if (!binding->refusal) *message = load_prefetched(&b);
+  if (*message) return USER_ERROR;
+  if (!binding->refusal) binding->refusal = check_sizes(program->kernel, binding->sizes);
   const char *wrong = place_operands(&b);
   binding->placed = !wrong;
   if (!binding->refusal) binding->refusal = wrong;

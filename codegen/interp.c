@@ -172,6 +172,11 @@ static void run_control(Interp *in, const Instr *instr) {
     case OP_NAMED:
       run_region(in, instr->regions[0]);
       break;
+    case OP_SCOPED:
+      begin_scope(in, instr);
+      run_region(in, instr->regions[0]);
+      end_scope(in, instr);
+      break;
     case OP_PRINT:
       run_print(in, instr);
       break;
@@ -198,7 +203,7 @@ static void run_memory(Interp *in, const Instr *instr) {
       run_writeback(in, instr);
       break;
     default:
-      INTERNAL("%s", op_info[instr->op].name);
+      run_dma(in, instr);
   }
 }
 

@@ -15,8 +15,11 @@ typedef struct {
   int64_t steps;                // grid steps run
 } CheckReport;
 
+// Evaluates the sizes that follow from others and the shapes of the operands. NULL, or what is wrong (in the kernel's arena).
+const char *derive_sizes(Kernel *k, int64_t *sizes);
 // Evaluates the sizes that follow from others, the requirements and the grid. Returns NULL, or why the call is refused (in
-// the kernel's arena). `sizes` holds the bound sizes; derived ones are filled in.
+// the kernel's arena). `sizes` holds the bound sizes; derived ones are filled in. What is prefetched
+// (Ref.prefetched) is there already.
 const char *check_sizes(Kernel *k, int64_t *sizes);
 // The shape of an operand's array for given sizes. False when it is negative, beyond 2^31-1 on an axis, or overflows.
 bool operand_shape(const Kernel *k, const Ref *operand, const int64_t *sizes, HostArray *shape);

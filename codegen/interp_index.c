@@ -9,6 +9,7 @@ typedef struct {
   const int64_t *sizes, *axes;
   int64_t *values;  // by id - first
   int first, last;
+  const Instr *clamped;
 } IndexEval;
 
 static void find_ids(const Region *region, int *first, int *last) {
@@ -29,6 +30,19 @@ static int64_t eval_unary(const Instr *instr, int64_t a) {
 
 static const Region *run_index_region(IndexEval *eval, const Region *region);
 
+// An element of a prefetched operand; an index out of range is clamped.
+static int64_t eval_load(IndexEval *eval, const Instr *load) {
+  const HostArray *array = load->ref->prefetched;
+  int64_t at = 0, count;
+  REQUIRE(array && array_elements(array, &count));
+  for (int i = 0; i < array->rank; i++) {
+    int64_t index = eval->values[load->args[i]->id - eval->first], last = array->dim[i] - 1;
+    if ((index < 0 || index > last) && !eval->clamped) eval->clamped = load;
+    at = at * array->dim[i] + (index > last ? last : index < 0 ? 0 : index);
+  }
+  return count > 0 ? (int64_t)array_get(array, at) : 0;
+}
+
 static int64_t eval_instr(IndexEval *eval, const Instr *instr) {
   int64_t arg[3] = {0, 0, 0};
   for (int i = 0; i < instr->nargs && i < 3; i++) arg[i] = eval->values[instr->args[i]->id - eval->first];
@@ -42,6 +56,8 @@ static int64_t eval_instr(IndexEval *eval, const Instr *instr) {
       return eval->axes[instr->ival];
     case OP_EXTENT:
       return eval_index(eval->k, eval->k->grid.at[instr->ival].extent, eval->sizes, NULL, 0);
+    case OP_LOAD:
+      return eval_load(eval, instr);
     case OP_SELECT:
       return arg[0] ? arg[1] : arg[2];
     default:
@@ -77,10 +93,10 @@ static const Region *run_index_region(IndexEval *eval, const Region *region) {
   return region;
 }
 
-void eval_region(const Kernel *k, const Region *region, const int64_t *sizes, const int64_t *axes, int64_t *results) {
+const Instr *eval_region(const Kernel *k, const Region *region, const int64_t *sizes, const int64_t *axes, int64_t *results) {
   enum { USUAL = 64 };
   int64_t usual[USUAL];
-  IndexEval eval = {k, sizes, axes, usual, INT32_MAX, 0};
+  IndexEval eval = {k, sizes, axes, usual, INT32_MAX, 0, NULL};
   find_ids(region, &eval.first, &eval.last);
   size_t count = eval.last >= eval.first ? (size_t)(eval.last - eval.first) + 1 : 1;
   if (count > USUAL) eval.values = calloc(count, sizeof *eval.values);
@@ -91,13 +107,14 @@ void eval_region(const Kernel *k, const Region *region, const int64_t *sizes, co
   for (int i = 0; yield && yield->op == OP_YIELD && i < yield->nargs; i++)
     results[i] = eval.values[yield->args[i]->id - eval.first];
   if (count > USUAL) free(eval.values);
+  return eval.clamped;
 }
 
 int64_t eval_index(const Kernel *k, const Region *region, const int64_t *sizes, const int64_t *axes, int result) {
-  int64_t usual[MAX_RANK];
+  int64_t usual[MAX_INDEX];
   const Instr *yield = region->instrs.at[region->instrs.count - 1];
   REQUIRE(result >= 0 && result < yield->nargs);
-  if (yield->nargs <= MAX_RANK) {
+  if (yield->nargs <= MAX_INDEX) {
     eval_region(k, region, sizes, axes, usual);
     return usual[result];
   }
@@ -167,7 +184,7 @@ static const char *check_grid(Kernel *k, const int64_t *sizes) {
   return NULL;
 }
 
-const char *check_sizes(Kernel *k, int64_t *sizes) {
+const char *derive_sizes(Kernel *k, int64_t *sizes) {
   for (int i = 0; i < k->sizes.count; i++) {
     const Size *size = &k->sizes.at[i];
     if (size->value) sizes[i] = eval_index(k, size->value, sizes, NULL, 0);
@@ -177,6 +194,12 @@ const char *check_sizes(Kernel *k, int64_t *sizes) {
     const char *message = check_operand_shape(k, k->refs.at[i], sizes);
     if (message) return message;
   }
+  return NULL;
+}
+
+const char *check_sizes(Kernel *k, int64_t *sizes) {
+  const char *wrong = derive_sizes(k, sizes);
+  if (wrong) return wrong;
   for (int i = 0; i < k->requires.count; i++)
     if (!eval_index(k, k->requires.at[i].condition, sizes, NULL, 0)) {
       const char *message = k->requires.at[i].message;

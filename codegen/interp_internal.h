@@ -21,6 +21,8 @@ typedef struct {
   int64_t capacity, poison_capacity;
 } Value;
 
+enum { MAX_INDEX = 2 * MAX_RANK };  // values of one index map: a start an axis, and for `at slice` a length
+
 enum { POISON_REFS = 250, POISON_MASKED = 252, POISON_OTHER = 253, POISON_UNSTORED = 255 };
 
 typedef enum {
@@ -40,6 +42,8 @@ typedef enum {
   FIND_ALIAS,
   FIND_EMPTY,
   FIND_LOOP,
+  FIND_DEADLOCK,
+  FIND_SEMAPHORE,
   FIND_MEMORY
 } FindingKind;
 
@@ -54,7 +58,7 @@ typedef struct {
 typedef struct {
   Value block;
   HostArray *array;  // operands: where their elements live
-  int64_t index[MAX_RANK];
+  int64_t index[MAX_INDEX];
   bool held;  // inputs: the block of `index` was fetched; outputs: it is in use
   const Instr *last_store;
   uint8_t *written;  // outputs and what aliases them: per element, WRITTEN_*
@@ -128,8 +132,8 @@ void run_scan(Interp *in, const Instr *instr);
 void run_dot(Interp *in, const Instr *instr);
 
 // ---- index arithmetic (interp_index.c)
-// All values that a region yields.
-void eval_region(const Kernel *k, const Region *region, const int64_t *sizes, const int64_t *axes, int64_t *results);
+// All values that a region yields. Returns the first load of a prefetched operand whose index was out of range and clamped.
+const Instr *eval_region(const Kernel *k, const Region *region, const int64_t *sizes, const int64_t *axes, int64_t *results);
 int64_t ceil_div(int64_t a, int64_t b);
 
 // ---- memory (interp_memory.c)
@@ -140,5 +144,13 @@ void run_load(Interp *in, const Instr *instr);
 void run_store(Interp *in, const Instr *instr);
 void run_fetch(Interp *in, const Instr *instr);
 void run_writeback(Interp *in, const Instr *instr);
+
+// ---- memory by hand (interp_dma.c)
+void run_dma(Interp *in, const Instr *instr);
+void begin_scope(Interp *in, const Instr *scoped);
+void end_scope(Interp *in, const Instr *scoped);
+void begin_scratch(Interp *in, const Ref *ref);  // unspecified, or a semaphore that holds 0
+void begin_semaphore(Interp *in, const Ref *ref);
+void end_semaphore(Interp *in, const Ref *ref);  // reports what is left
 
 #endif

@@ -12,9 +12,17 @@ static bool stays_in_place(const Ref *ref) { return ref->space == SPACE_ANY; }
 
 static int64_t block_extent(const Interp *in, const Ref *ref, int axis) { return resolve_dim(in->sizes, ref->block[axis]); }
 
-static void map_index(const Interp *in, const Ref *ref, const int64_t *axes, int64_t *index) {
-  memset(index, 0, sizeof *index * MAX_RANK);
-  if (ref->index_map) eval_region(in->k, ref->index_map, in->sizes, axes, index);
+static void map_index(Interp *in, const Ref *ref, const int64_t *axes, int64_t *index) {
+  memset(index, 0, sizeof *index * MAX_INDEX);
+  const Instr *clamped = ref->index_map ? eval_region(in->k, ref->index_map, in->sizes, axes, index) : NULL;
+  if (clamped)
+    find(in, clamped, FIND_SLICE, clamped->span, "the index map of `%s` reads `%s` out of range", ref->name, clamped->ref->name);
+}
+
+// Elements of the block along each axis: all of it, or the length that `at slice` gives, kept within the block.
+static int64_t live_extent(const Interp *in, const Ref *ref, const int64_t *index, int axis) {
+  int64_t extent = block_extent(in, ref, axis), length = ref->at == AT_SLICE ? index[ref->array.rank + axis] : extent;
+  return length < 0 ? 0 : length < extent ? length : extent;
 }
 
 // First element of the block along each axis, kept within one block of the array: beyond that all of it is past the end.
@@ -39,6 +47,10 @@ static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) 
            ref->name, i, (long long)state->blocks[i] - 1, dim, extent, hint);
     }
     if (ref->at == AT_BLOCK) continue;
+    int64_t length = ref->at == AT_SLICE ? index[ref->array.rank + i] : extent;
+    if (length < 0 || length > extent)
+      find(in, ref, FIND_SLICE, span, "the block of `%s` takes %lld elements on axis %d, but holds 0 to %lld", ref->name,
+           (long long)length, i, extent);
     const int64_t *halo = ref->halo[i];
     int64_t past = dim > INT64_MAX - 1 || at > INT64_MAX - extent ? INT64_MAX : at + extent - dim;
     if (halo[0] >= 0 && at < -halo[0])
@@ -62,9 +74,10 @@ typedef void LineVisitor(Interp *in, const Ref *ref, const Line *line);
 static void visit_lines(Interp *in, const Ref *ref, const int64_t *start, LineVisitor *visit) {
   const HostArray *array = in->refs[ref->id].array;
   int rank = ref->array.rank, last = rank - 1;
-  int64_t extent[MAX_RANK], index[MAX_RANK] = {0};
+  int64_t extent[MAX_RANK], live[MAX_RANK], index[MAX_RANK] = {0};
   for (int i = 0; i < rank; i++) {
     extent[i] = block_extent(in, ref, i);
+    live[i] = live_extent(in, ref, in->refs[ref->id].index, i);
     if (extent[i] == 0) return;
   }
   Line line = {.count = rank ? extent[last] : 1};
@@ -73,12 +86,13 @@ static void visit_lines(Interp *in, const Ref *ref, const int64_t *start, LineVi
     line.array_at = 0;
     for (int i = 0; i < last; i++) {
       int64_t at = start[i] + index[i];
-      inside &= at >= 0 && at < array->dim[i];
+      inside &= at >= 0 && at < array->dim[i] && index[i] < live[i];
       line.array_at = line.array_at * array->dim[i] + (inside ? at : 0);
     }
     line.low = 0, line.high = line.count;
     if (rank) {
       line.low = start[last] < 0 ? -start[last] : 0;
+      line.high = live[last];
       if (array->dim[last] - start[last] < line.high) line.high = array->dim[last] - start[last];
       line.array_at = line.array_at * array->dim[last] + start[last] + line.low;
     }
@@ -137,7 +151,7 @@ static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
   fill_edge(&state->block, ref, line->at + line->high, line->count - line->high);
   read_elements(state->array, line->array_at, inside, &state->block, line->at + line->low);
   memset(state->block.poison + line->at + line->low, 0, (size_t)inside);
-  if (state->written) check_alias(in, ref, line);
+  if (state->written && ref->space != SPACE_ANY) check_alias(in, ref, line);
 }
 
 static void fetch_block(Interp *in, const Ref *ref, const int64_t *index) {
@@ -151,7 +165,7 @@ static void fetch_block(Interp *in, const Ref *ref, const int64_t *index) {
 
 void run_fetch(Interp *in, const Instr *instr) {
   RefState *state = &in->refs[instr->ref->id];
-  int64_t index[MAX_RANK];
+  int64_t index[MAX_INDEX];
   map_index(in, instr->ref, in->axes, index);
   if (state->held && memcmp(index, state->index, sizeof index) == 0) return;
   check_block_index(in, instr->ref, index);
@@ -202,22 +216,45 @@ static void enter_block(Interp *in, const Ref *ref) {
   buf_putc(&what, ')');
   bool same_step = state->owner[number] == in->parallel_step + 1;
   check_owner(in, ref, &state->owner[number], what.text);
-  if (state->left[number] && same_step)
+  if (state->left[number] && same_step && !ref->revisit)
     find(in, ref, FIND_REVISIT, ref->map_span.end ? ref->map_span : ref->span,
          "%s of output `%s` is visited again after it was left: its contents are lost", what.text, ref->name);
   buf_free(&what);
 }
 
+// `revisit any`: a block that was left holds again what it held.
+static void restore_line(Interp *in, const Ref *ref, const Line *line) {
+  RefState *state = &in->refs[ref->id];
+  int64_t inside = line->high - line->low, from = line->at + line->low;
+  read_elements(state->array, line->array_at, inside, &state->block, from);
+  for (int64_t e = 0; e < inside; e++)
+    if (ref->alias || state->written[line->array_at + e] == WRITTEN_GOOD) state->block.poison[from + e] = 0;
+}
+
+static void restore_block(Interp *in, const Ref *ref) {
+  int64_t start[MAX_RANK];
+  block_start(in, ref, in->refs[ref->id].index, start);
+  visit_lines(in, ref, start, restore_line);
+}
+
 static void begin_output(Interp *in, const Ref *ref) {
   RefState *state = &in->refs[ref->id];
-  int64_t index[MAX_RANK];
+  int64_t index[MAX_INDEX];
   if (stays_in_place(ref)) return;
   map_index(in, ref, in->axes, index);
   bool moved = !state->held || memcmp(index, state->index, sizeof index) != 0;
   if (moved || in->parallel_changed) fill_unspecified(&state->block, 0, state->block.count, POISON_UNSTORED);
   memcpy(state->index, index, sizeof index);
   state->held = true;
-  if (moved || in->parallel_changed) enter_block(in, ref);
+  if (!moved && !in->parallel_changed) return;
+  if (ref->revisit) restore_block(in, ref);
+  enter_block(in, ref);
+}
+
+// A parallel step may run on another core, with scratch of its own.
+static void renew_scratch(Interp *in, const Ref *ref) {
+  if (ref->space == SPACE_SEM) end_semaphore(in, ref);
+  begin_scratch(in, ref);
 }
 
 void begin_step(Interp *in) {
@@ -226,8 +263,10 @@ void begin_step(Interp *in) {
     Value *block = &in->refs[i].block;
     if (ref->role == REF_OUTPUT)
       begin_output(in, ref);
-    else if (!ref_is_operand(ref) && (in->parallel_changed || ref->role == REF_VAR) && block->poison)
+    else if (ref->role == REF_VAR)
       fill_unspecified(block, 0, block->count, ref_mark(ref));
+    else if (ref->role == REF_SCRATCH && !ref->scope && in->parallel_changed)
+      renew_scratch(in, ref);
   }
 }
 
@@ -275,7 +314,7 @@ static void write_block(Interp *in, const Ref *ref) {
 void run_writeback(Interp *in, const Instr *instr) {
   const Ref *ref = instr->ref;
   RefState *state = &in->refs[ref->id];
-  int64_t next[MAX_RANK];
+  int64_t next[MAX_INDEX];
   if (!state->held) return;
   if (!in->last_step) {
     map_index(in, ref, in->next_axes, next);
@@ -331,14 +370,20 @@ bool start_refs(Interp *in, HostArray *operands) {
   for (int i = 0; i < k->refs.count && !in->stopped; i++) {
     const Ref *ref = k->refs.at[i];
     Value *block = &in->refs[i].block;
-    if (ref->space == SPACE_SEM) continue;
     if (!value_shape(in, block, &ref->type) || !value_poison(in, block)) return false;
-    fill_unspecified(block, 0, block->count, ref->role == REF_OUTPUT ? POISON_UNSTORED : ref_mark(ref));
+    if (ref->space == SPACE_SEM)
+      begin_semaphore(in, ref);
+    else
+      fill_unspecified(block, 0, block->count, ref->role == REF_OUTPUT ? POISON_UNSTORED : ref_mark(ref));
     if (ref_is_operand(ref)) start_operand(in, ref, &operands[i]);
+    if (ref->prefetch) k->refs.at[i]->prefetched = &operands[i];
   }
-  static const int64_t origin[MAX_RANK];
-  for (int i = 0; i < k->inputs && !in->stopped; i++)
-    if (stays_in_place(k->refs.at[i])) fetch_block(in, k->refs.at[i], origin);
+  static const int64_t origin[MAX_INDEX];
+  for (int i = 0; i < k->inputs + k->outputs && !in->stopped; i++) {
+    const Ref *ref = k->refs.at[i];
+    bool whole = ref->role == REF_INPUT ? stays_in_place(ref) || ref->prefetch : stays_in_place(ref) && ref->alias;
+    if (whole) fetch_block(in, ref, origin);
+  }
   return !in->stopped;
 }
 
@@ -361,6 +406,8 @@ static void report_unwritten(Interp *in, const Ref *ref) {
 
 void end_refs(Interp *in) {
   const Kernel *k = in->k;
+  for (int i = 0; i < k->refs.count; i++)
+    if (k->refs.at[i]->space == SPACE_SEM && !k->refs.at[i]->scope) end_semaphore(in, k->refs.at[i]);
   for (int i = k->inputs; i < k->inputs + k->outputs && !in->stopped; i++) {
     const Ref *ref = k->refs.at[i];
     if (stays_in_place(ref)) write_block(in, ref);

@@ -76,6 +76,11 @@ Instr *ir_store_value(const Instr *store) {
   return store->args[store->ref->type.rank];
 }
 
+Instr *const *ir_semaphore_index(const Instr *instr) {
+  bool copies = instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT;
+  return instr->args + (copies ? instr->ref->type.rank + instr->target->type.rank : 0);
+}
+
 Instr *ir_mask(const Instr *instr) {
   if (!(instr->flags & INSTR_MASKED)) return NULL;
   if (instr->op == OP_STORE) return instr->args[instr->ref->type.rank + 1];

@@ -27,6 +27,7 @@ bool op_is_elementwise(Op op);    // UNARY .. CAST: result element (i..) needs o
 
 typedef struct Instr Instr;
 typedef struct Ref Ref;
+typedef struct HostArray HostArray;  // codegen/array.h
 
 // A list of instructions run in order. A region with results ends in YIELD. `arg` is the ARG instruction of a FOR's region.
 typedef struct { LIST(Instr *) instrs; Instr *arg; } Region;
@@ -37,7 +38,8 @@ typedef struct { Dim size[MAX_RANK]; int64_t stride[MAX_RANK]; bool squeeze[MAX_
 
 enum { DOT_LABELS = 16 };  // labels of one DOT are 0 .. DOT_LABELS-1
 
-enum { INSTR_MASKED = 1, INSTR_OTHER = 2, INSTR_REVERSE = 4 };  // flags; REVERSE also means descending
+// Flags. REVERSE also means descending. EDGE, of a copy: what lies past either end is left out, and that is no mistake.
+enum { INSTR_MASKED = 1, INSTR_OTHER = 2, INSTR_REVERSE = 4, INSTR_EDGE = 8 };
 
 struct Instr {
   Op op;
@@ -52,13 +54,19 @@ struct Instr {
   double fval;
   const char *text;
   Ref *ref;
-  Window window;             // LOAD, STORE
+  Window window;             // LOAD, STORE; COPY: of the source `ref`
+  Ref *target, *semaphore;   // COPY_START, COPY_WAIT; the semaphore also of SEM_SIGNAL, SEM_WAIT, SEM_READ
+  Window target_window;
   int64_t ints[MAX_RANK], ints2[MAX_RANK];  // TRANSPOSE, SLICE, PAD
   struct { int8_t a[MAX_RANK], b[MAX_RANK], out[MAX_RANK]; } labels;  // DOT: the label of each axis
   void *note;      // scratch space of the pass at work
 };
 
 typedef enum { REF_INPUT, REF_OUTPUT, REF_SCRATCH, REF_VAR } RefRole;
+
+// What a semaphore counts: bytes that DMAs have moved, or signals; a barrier belongs to all cores.
+typedef enum { SEM_DMA, SEM_REGULAR, SEM_BARRIER } SemaphoreKind;
+extern const char *const semaphore_names[];
 
 // A ref of the body. Operands also say how their array is cut into blocks: array axis k has block[k] elements a block;
 // squeezed axes are absent from `type`.
@@ -69,17 +77,25 @@ struct Ref {
   Space space;
   Type type;       // the block as the body sees it
   Span span;       // where it is declared
+  SemaphoreKind semaphore;  // SPACE_SEM: what it counts; its type says how many there are (dtype i32)
+  Instr *scope;    // scratch: the SCOPED it lives in; NULL: all of the kernel
   // operands only
   Type array;                   // the whole array
   Dim block[MAX_RANK];          // extent of a block along each array axis (1 where squeezed)
   bool squeeze[MAX_RANK];
-  AtMode at;                    // AT_BLOCK: the map gives block indices; AT_ELEMENT: element offsets
-  Region *index_map;            // yields one i64 per array axis; may use SIZE, AXIS, EXTENT and pure scalar ops
+  AtMode at;                    // AT_BLOCK: the map gives block indices; AT_ELEMENT, AT_SLICE: element offsets
+  // Yields one i64 per array axis, for AT_SLICE then one length per axis. Holds SIZE, AXIS, EXTENT, LOADs of elements of
+  // prefetched operands, and pure scalar ops.
+  Region *index_map;
   Span map_span;
   bool has_pad;
   Instr *pad;                   // CONST of the array's dtype
   int64_t halo[MAX_RANK][2];    // AT_ELEMENT: how far a block may start before 0, end past the array; -1: no bound given
   bool whole;                   // one block that is the whole array
+  bool prefetch;                // input in SMEM, all of it, before the grid starts: extents and index maps may read it
+  const HostArray *prefetched;  // .. and its elements, while a run is being bound; else NULL
+  int buffers;                  // blocks held at once: 2 unless declared otherwise, 1 for what does not move
+  bool revisit;                 // output: a block may be returned to at any step; what it held is fetched again
   Ref *alias;                   // output: the input it shares memory with
 };
 
@@ -109,7 +125,7 @@ struct Kernel {
   int next_id;
 };
 
-enum { VMEM_LIMIT_DEFAULT = 128 << 20 };
+enum { VMEM_LIMIT_DEFAULT = 128 << 20, MOST_BUFFERS = 64 };
 
 // ---- building and reading
 
@@ -126,6 +142,8 @@ static inline bool has_result(const Instr *instr) { return instr->type.dtype != 
 bool ir_same_elements(const Kernel *k, const Type *a, const Type *b);
 Instr *ir_store_value(const Instr *store);             // the value argument of a STORE
 Instr *ir_mask(const Instr *instr);                    // of a masked LOAD or STORE, else NULL
+// The index arguments of a semaphore op or copy, behind those of its windows.
+Instr *const *ir_semaphore_index(const Instr *instr);
 static inline bool ref_is_operand(const Ref *r) { return r->role == REF_INPUT || r->role == REF_OUTPUT; }
 
 // Calls visit for each instruction of a region, nested ones after the instruction that holds them.

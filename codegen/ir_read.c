@@ -455,12 +455,11 @@ static void read_labels(Reader *r, Instr *instr, const Values *args) {
   advance(r);
 }
 
-static void read_window(Reader *r, Instr *instr, Values *args) {
-  instr->ref = find_ref(r);
-  if (!instr->ref) return;
-  Window *w = &instr->window;
+static Ref *read_window_of(Reader *r, Window *w, Values *args) {
+  Ref *ref = find_ref(r);
+  if (!ref) return NULL;
   expect_mark(r, '[');
-  for (int i = 0; i < instr->ref->type.rank && !r->failed; i++) {
+  for (int i = 0; i < ref->type.rank && !r->failed; i++) {
     if (i) expect_mark(r, ',');
     Instr *start = find_value(r);
     if (start) LIST_PUSH(r->arena, args, start);
@@ -472,13 +471,61 @@ static void read_window(Reader *r, Instr *instr, Values *args) {
     if (accept_name(r, "step")) w->stride[i] = expect_int(r);
   }
   expect_mark(r, ']');
-  Instr *more = NULL;
+  return ref;
+}
+
+static void push_value(Reader *r, Values *args) {
+  Instr *value = find_value(r);
+  if (value) LIST_PUSH(r->arena, args, value);
+}
+
+static void read_window(Reader *r, Instr *instr, Values *args) {
+  instr->ref = read_window_of(r, &instr->window, args);
   if (instr->op == OP_STORE) {
     expect_mark(r, ',');
-    if ((more = find_value(r))) LIST_PUSH(r->arena, args, more);
+    push_value(r, args);
   }
-  if (accept_name(r, "mask") && (more = find_value(r))) LIST_PUSH(r->arena, args, more), instr->flags |= INSTR_MASKED;
-  if (accept_name(r, "other") && (more = find_value(r))) LIST_PUSH(r->arena, args, more), instr->flags |= INSTR_OTHER;
+  if (accept_name(r, "mask")) push_value(r, args), instr->flags |= INSTR_MASKED;
+  if (accept_name(r, "other")) push_value(r, args), instr->flags |= INSTR_OTHER;
+}
+
+// One element of an array of semaphores.
+static void read_element(Reader *r, Instr *instr, Values *args) {
+  instr->semaphore = find_ref(r);
+  expect_mark(r, '[');
+  for (int i = 0; instr->semaphore && i < instr->semaphore->type.rank && !r->failed; i++) {
+    if (i) expect_mark(r, ',');
+    push_value(r, args);
+  }
+  expect_mark(r, ']');
+}
+
+static void read_copy(Reader *r, Instr *instr, Values *args) {
+  instr->ref = read_window_of(r, &instr->window, args);
+  expect_name(r, "to");
+  instr->target = read_window_of(r, &instr->target_window, args);
+  expect_name(r, "on");
+  read_element(r, instr, args);
+  if (accept_name(r, "priority")) instr->ival = expect_int(r);
+  if (accept_name(r, "edge")) instr->flags |= INSTR_EDGE;
+  if (accept_name(r, "other")) push_value(r, args), instr->flags |= INSTR_OTHER;
+}
+
+static void read_semaphore(Reader *r, Instr *instr, Values *args) {
+  read_element(r, instr, args);
+  if (instr->op == OP_SEM_READ) return;
+  expect_mark(r, ',');
+  push_value(r, args);
+}
+
+static void read_scoped(Reader *r, Instr *instr) {
+  expect_mark(r, '(');
+  while (!r->failed && !at_mark(r, ')')) {
+    Ref *ref = find_ref(r);
+    if (ref) ref->scope = instr;
+    if (!accept_mark(r, ',')) break;
+  }
+  expect_mark(r, ')');
 }
 
 static void read_for(Reader *r, Instr *instr, Values *args) {
@@ -498,6 +545,7 @@ static void read_control(Reader *r, Instr *instr, Attribute attribute, Values *a
   if (attribute == ATTR_FOR) return read_for(r, instr, args);
   if (attribute == ATTR_IF) read_values(r, args);
   if (attribute == ATTR_NAMED) instr->text = expect_string(r);
+  if (attribute == ATTR_SCOPED) read_scoped(r, instr);
   instr->regions[0] = read_region(r, NULL);
   if (attribute == ATTR_WHILE) expect_name(r, "do");
   if (attribute == ATTR_WHILE || (attribute == ATTR_IF && accept_name(r, "else"))) instr->regions[1] = read_region(r, NULL);
@@ -563,6 +611,10 @@ static void read_operands(Reader *r, Instr *instr) {
   Attribute attribute = op_attribute(instr->op);
   if (attribute == ATTR_WINDOW) {
     read_window(r, instr, &args);
+  } else if (attribute == ATTR_COPY) {
+    read_copy(r, instr, &args);
+  } else if (attribute == ATTR_SEMAPHORE) {
+    read_semaphore(r, instr, &args);
   } else if (attribute == ATTR_PRINT || attribute == ATTR_TEXT) {
     read_text(r, instr, attribute, &args);
   } else if (attribute >= ATTR_IF) {
@@ -593,7 +645,7 @@ static Instr *read_instr(Reader *r) {
   if (instr->op == OP_COUNT || instr->op == OP_ARG) complain(r, "expected an operation", "");
   if (r->failed) return instr;
   OpClass class = op_info[instr->op].class;
-  bool wants = class < OPC_MEMORY || instr->op == OP_LOAD;
+  bool wants = class < OPC_MEMORY || instr->op == OP_LOAD || instr->op == OP_SEM_READ;
   if (instr->op != OP_IF && wants != (id >= 0))
     complain(r, wants ? "this operation has a result" : "this operation has no result", "");
   advance(r);
@@ -649,6 +701,14 @@ static void read_operand(Reader *r, Ref *ref) {
   ref->array = read_type(r);
   read_blocks(r, ref);
   ref->whole = accept_name(r, "whole");
+  ref->prefetch = accept_name(r, "prefetch");
+  ref->revisit = accept_name(r, "revisit");
+  ref->buffers = 2;
+  if (accept_name(r, "buffers")) {
+    int64_t buffers = expect_int(r);
+    if (buffers < 1 || buffers > MOST_BUFFERS) complain(r, "a number of buffers out of range", "");
+    ref->buffers = (int)buffers;
+  }
   if (accept_name(r, "alias")) ref->alias = find_ref(r);
   if (accept_name(r, "pad")) read_pad(r, ref);
   for (int i = 0; i < MAX_RANK; i++) ref->halo[i][0] = ref->halo[i][1] = -1;
@@ -667,6 +727,15 @@ static void read_operand(Reader *r, Ref *ref) {
   advance(r);
   ref->index_map = read_region(r, NULL);
   ref->map_span = read_span(r, start);
+}
+
+static void read_semaphore_kind(Reader *r, Ref *ref) {
+  for (int kind = 0; kind < SEMAPHORE_COUNT; kind++)
+    if (accept_name(r, semaphore_names[kind])) {
+      ref->semaphore = (SemaphoreKind)kind;
+      return;
+    }
+  complain(r, "expected dma, regular or barrier", "");
 }
 
 static void read_ref(Reader *r, RefRole role) {
@@ -688,6 +757,7 @@ static void read_ref(Reader *r, RefRole role) {
   if (space == SPACE_COUNT) complain(r, "expected a memory space", "");
   ref->space = (Space)(space % SPACE_COUNT);
   advance(r);
+  if (ref->space == SPACE_SEM) read_semaphore_kind(r, ref);
   ref->span = read_span(r, start);
   if (ref_is_operand(ref)) read_operand(r, ref);
   LIST_PUSH(r->arena, &k->refs, ref);

@@ -6,6 +6,7 @@
 const char *const space_names[] = {"vmem", "smem", "any", "sem", "var"};
 const char *const at_names[] = {"block", "element", "slice"};
 const char *const role_names[] = {"input", "output", "scratch", "var"};
+const char *const semaphore_names[] = {"dma", "regular", "barrier"};
 
 Attribute op_attribute(Op op) {
   switch (op) {
@@ -38,6 +39,15 @@ Attribute op_attribute(Op op) {
     case OP_LOAD:
     case OP_STORE:
       return ATTR_WINDOW;
+    case OP_COPY_START:
+    case OP_COPY_WAIT:
+      return ATTR_COPY;
+    case OP_SEM_SIGNAL:
+    case OP_SEM_WAIT:
+    case OP_SEM_READ:
+      return ATTR_SEMAPHORE;
+    case OP_SCOPED:
+      return ATTR_SCOPED;
     case OP_IF:
       return ATTR_IF;
     case OP_FOR:
@@ -191,23 +201,63 @@ static void put_args(Printer *p, const Instr *instr, int from, const char *befor
   for (int i = from; i < instr->nargs; i++) buf_printf(p->out, "%s%%%d", i == from ? before : ", ", instr->args[i]->id);
 }
 
-static void put_window(Printer *p, const Instr *instr) {
-  buf_putc(p->out, ' ');
-  put_ref(p, instr->ref);
-  int rank = instr->ref->type.rank;
+static void put_window_of(Printer *p, const Ref *ref, const Window *window, Instr *const *starts) {
+  put_ref(p, ref);
   buf_putc(p->out, '[');
-  for (int i = 0; i < rank; i++) {
-    buf_printf(p->out, "%s%%%d", i ? ", " : "", instr->args[i]->id);
-    if (instr->window.squeeze[i]) continue;
+  for (int i = 0; i < ref->type.rank; i++) {
+    buf_printf(p->out, "%s%%%d", i ? ", " : "", starts[i]->id);
+    if (window->squeeze[i]) continue;
     buf_puts(p->out, " : ");
-    put_dim(p, instr->window.size[i]);
-    if (instr->window.stride[i] != 1) buf_printf(p->out, " step %lld", (long long)instr->window.stride[i]);
+    put_dim(p, window->size[i]);
+    if (window->stride[i] != 1) buf_printf(p->out, " step %lld", (long long)window->stride[i]);
   }
   buf_putc(p->out, ']');
-  int next = rank;
+}
+
+static void put_window(Printer *p, const Instr *instr) {
+  buf_putc(p->out, ' ');
+  put_window_of(p, instr->ref, &instr->window, instr->args);
+  int next = instr->ref->type.rank;
   if (instr->op == OP_STORE && next < instr->nargs) buf_printf(p->out, ", %%%d", instr->args[next++]->id);
   if (instr->flags & INSTR_MASKED && next < instr->nargs) buf_printf(p->out, " mask %%%d", instr->args[next++]->id);
   if (instr->flags & INSTR_OTHER && next < instr->nargs) buf_printf(p->out, " other %%%d", instr->args[next]->id);
+}
+
+static void put_element(Printer *p, const Instr *instr) {
+  put_ref(p, instr->semaphore);
+  buf_putc(p->out, '[');
+  Instr *const *index = ir_semaphore_index(instr);
+  for (int i = 0; i < instr->semaphore->type.rank; i++) buf_printf(p->out, "%s%%%d", i ? ", " : "", index[i]->id);
+  buf_putc(p->out, ']');
+}
+
+static void put_copy(Printer *p, const Instr *instr) {
+  buf_putc(p->out, ' ');
+  put_window_of(p, instr->ref, &instr->window, instr->args);
+  buf_puts(p->out, " to ");
+  put_window_of(p, instr->target, &instr->target_window, instr->args + instr->ref->type.rank);
+  buf_puts(p->out, " on ");
+  put_element(p, instr);
+  if (instr->ival) buf_printf(p->out, " priority %lld", (long long)instr->ival);
+  if (instr->flags & INSTR_EDGE) buf_puts(p->out, " edge");
+  if (instr->flags & INSTR_OTHER) buf_printf(p->out, " other %%%d", instr->args[instr->nargs - 1]->id);
+}
+
+static void put_semaphore(Printer *p, const Instr *instr) {
+  buf_putc(p->out, ' ');
+  put_element(p, instr);
+  if (instr->op != OP_SEM_READ) buf_printf(p->out, ", %%%d", instr->args[instr->nargs - 1]->id);
+}
+
+static void put_scoped(Printer *p, const Instr *instr) {
+  const char *before = " (";
+  for (int i = 0; i < p->k->refs.count; i++)
+    if (p->k->refs.at[i]->scope == instr) {
+      buf_puts(p->out, before);
+      put_ref(p, p->k->refs.at[i]);
+      before = ", ";
+    }
+  buf_puts(p->out, before[1] == '(' ? " ()" : ")");
 }
 
 static void put_region(Printer *p, const Region *region);
@@ -229,6 +279,7 @@ static void put_control(Printer *p, const Instr *instr, Attribute attribute) {
     buf_putc(p->out, ' ');
     put_quoted(p->out, instr->text);
   }
+  if (attribute == ATTR_SCOPED) put_scoped(p, instr);
   put_region(p, instr->regions[0]);
   if (!instr->regions[1]) return;
   buf_puts(p->out, attribute == ATTR_WHILE ? " do" : " else");
@@ -295,6 +346,10 @@ static void put_instr(Printer *p, const Instr *instr) {
   Attribute attribute = op_attribute(instr->op);
   if (attribute == ATTR_WINDOW) {
     put_window(p, instr);
+  } else if (attribute == ATTR_COPY) {
+    put_copy(p, instr);
+  } else if (attribute == ATTR_SEMAPHORE) {
+    put_semaphore(p, instr);
   } else if (attribute == ATTR_PRINT || attribute == ATTR_TEXT) {
     put_text(p, instr, attribute);
   } else if (attribute >= ATTR_IF) {
@@ -328,6 +383,9 @@ static void put_operand(Printer *p, const Ref *ref) {
   }
   buf_putc(p->out, ']');
   if (ref->whole) buf_puts(p->out, " whole");
+  if (ref->prefetch) buf_puts(p->out, " prefetch");
+  if (ref->revisit) buf_puts(p->out, " revisit");
+  if (ref->buffers != 2) buf_printf(p->out, " buffers %d", ref->buffers);
   if (ref->alias) buf_puts(p->out, " alias "), put_ref(p, ref->alias);
   if (ref->has_pad && ref->pad) buf_puts(p->out, " pad"), put_value(p, ref->pad);
   bool bounded = false;
@@ -348,6 +406,7 @@ static void put_ref_declaration(Printer *p, const Ref *ref) {
   buf_puts(p->out, ": ");
   put_type(p, &ref->type);
   buf_printf(p->out, " %s", space_names[ref->space]);
+  if (ref->space == SPACE_SEM) buf_printf(p->out, " %s", semaphore_names[ref->semaphore]);
   put_span(p, ref->span);
   if (ref_is_operand(ref)) put_operand(p, ref);
 }
@@ -397,9 +456,11 @@ void ir_print(const Kernel *k, Buf *out) {
   if (k->source && k->source->path) buf_puts(out, " from "), put_quoted(out, k->source->path);
   put_span(p, k->span);
   put_header(p);
-  // Grid axes come before the operands, whose index maps name them.
+  // Grid axes come before the operands, whose index maps name them; but extents may read what is prefetched.
+  int first = 0;
+  while (first < k->refs.count && k->refs.at[first]->prefetch) put_ref_declaration(p, k->refs.at[first++]);
   put_launch(p);
-  for (int i = 0; i < k->refs.count; i++) put_ref_declaration(p, k->refs.at[i]);
+  for (int i = first; i < k->refs.count; i++) put_ref_declaration(p, k->refs.at[i]);
   put_line(p), buf_puts(out, "body");
   put_region(p, k->body);
   if (k->reference) put_line(p), buf_puts(out, "reference"), put_region(p, k->reference);

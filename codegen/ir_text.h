@@ -26,6 +26,8 @@ typedef enum {
   ATTR_GRID_AXIS,
   ATTR_REF,
   ATTR_WINDOW,
+  ATTR_COPY,
+  ATTR_SEMAPHORE,
   ATTR_PERMUTATION,
   ATTR_SLICE,
   ATTR_PAD,
@@ -33,14 +35,15 @@ typedef enum {
   ATTR_IF,
   ATTR_FOR,
   ATTR_WHILE,
+  ATTR_SCOPED,
   ATTR_TEXT,
   ATTR_NAMED,
   ATTR_PRINT
 } Attribute;
 Attribute op_attribute(Op op);
 
-extern const char *const space_names[], *const at_names[], *const role_names[];
-enum { SPACE_COUNT = SPACE_VAR + 1, AT_COUNT = AT_SLICE + 1, ROLE_COUNT = REF_VAR + 1 };
+extern const char *const space_names[], *const at_names[], *const role_names[];  // semaphore_names: ir.h
+enum { SPACE_COUNT = SPACE_VAR + 1, AT_COUNT = AT_SLICE + 1, ROLE_COUNT = REF_VAR + 1, SEMAPHORE_COUNT = SEM_BARRIER + 1 };
 
 bool is_plain_name(const char *name);  // a letter or _, then letters, digits, _
 

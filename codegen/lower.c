@@ -40,6 +40,7 @@ const char *axes_text(Lower *l, const Ref *ref) {
 static void transfer(Lower *l, Op op, int from, int count) {
   for (int i = from; i < from + count; i++) {
     Ref *ref = l->k->refs.at[i];
+    if (ref->prefetch || ref->space == SPACE_ANY) continue;  // the grid's pipeline does not move it
     emit(l, op, no_result, ref->span, 0, NULL)->ref = ref;
   }
 }
@@ -77,7 +78,8 @@ static bool mentions_store(const Node *node, const char *name) {
   if (target && target->kind == N_NAME && target->name == name) return true;
   for (int i = 0; node->kind == N_CALL && i < node->list.count; i++) {
     const Node *arg = node->list.at[i];
-    if (arg->kind == N_INDEX && strcmp(node->name, "store") == 0) arg = arg->a;
+    if (arg->kind == N_ARROW) arg = arg->b;
+    if (arg->kind == N_INDEX && (strcmp(node->name, "store") == 0 || node->list.at[i]->kind == N_ARROW)) arg = arg->a;
     if (arg->kind == N_NAME && arg->name == name) return true;
   }
   if (mentions_store(node->a, name) || mentions_store(node->b, name) || mentions_store(node->c, name)) return true;

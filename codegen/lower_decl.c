@@ -1,6 +1,8 @@
 // Declarations of a kernel: grid, blocks, scratch, aliases, requirements.
 #include "codegen/lower_internal.h"
 
+#include <string.h>
+
 bool is_declaration(const Node *node) {
   switch (node->kind) {
     case N_STATIC:
@@ -32,7 +34,7 @@ bool check_index_region(Lower *l, const Region *region) {
     const Instr *instr = region->instrs.at[i];
     if (instr->op == OP_YIELD) continue;
     OpClass class = op_info[instr->op].class;
-    bool pure = class == OPC_LEAF || op_is_elementwise(instr->op);
+    bool pure = class == OPC_LEAF || op_is_elementwise(instr->op) || instr->op == OP_LOAD;
     if (pure && instr->type.rank == 0 && !is_float(instr->type.dtype)) continue;
     diag_error(l->diag, instr->span, ERR_INDEX_ONLY, "only integer arithmetic on scalars is possible here, and this is %s",
                type_text(l, &instr->type));
@@ -41,18 +43,13 @@ bool check_index_region(Lower *l, const Region *region) {
   return true;
 }
 
-static Region *lower_index_region(Lower *l, const Node *const *nodes, int count, Span span) {
+static Region *lower_extent(Lower *l, const Node *node) {
   Frame frame;
-  Instr *values[MAX_RANK];
   Region *region = enter_region(l, &frame);
-  bool good = true;
-  for (int i = 0; i < count; i++) {
-    values[i] = lower_index(l, nodes[i]);
-    good = good && values[i];
-  }
-  if (good) emit(l, OP_YIELD, no_result, span, count, values);
+  Instr *value = lower_index(l, node);
+  if (value) yield_from(l, value, node->span);
   leave_region(l);
-  return good && check_index_region(l, region) ? region : NULL;
+  return value && check_index_region(l, region) ? region : NULL;
 }
 
 // ---- grid
@@ -77,7 +74,7 @@ static void lower_extents(Lower *l, const Node *grid) {
   for (int i = 0; i < grid->list.count && i < l->k->grid.count; i++) {
     if (l->k->grid.at[i].extent) return;  // a second grid: reported
     const Node *extent = grid->list.at[i]->a;
-    Region *region = lower_index_region(l, (const Node *const *)&extent, 1, extent->span);
+    Region *region = lower_extent(l, extent);
     if (!region) continue;
     l->k->grid.at[i].extent = region;
     const Instr *value = region->instrs.at[region->instrs.count - 1]->args[0];
@@ -117,6 +114,36 @@ static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {
   return true;
 }
 
+static bool is_slice(const Node *node) { return node->kind == N_CALL && strcmp(node->name, "ds") == 0 && node->list.count == 2; }
+
+static Instr *dim_value(Lower *l, Dim dim, Span span) {
+  if (dim_is_const(dim)) return ir_const_int(l->k, l->frame->region, DT_I64, dim, span);
+  Instr *size = emit(l, OP_SIZE, type_scalar(DT_I64), span, 0, NULL);
+  size->ival = dim_size_index(dim);
+  return size;
+}
+
+// `at slice` gives starts and then lengths: those of ds(start, length), else the whole extent of the block.
+static Region *lower_map_region(Lower *l, const Node *spec, const Ref *ref) {
+  Frame frame;
+  Instr *values[2 * MAX_RANK];
+  int rank = ref->array.rank;
+  bool good = true;
+  Region *region = enter_region(l, &frame);
+  for (int i = 0; i < rank; i++) {
+    const Node *node = spec->list2.at[i];
+    bool slice = ref->at == AT_SLICE && is_slice(node);
+    values[i] = lower_index(l, slice ? node->list.at[0] : node);
+    values[rank + i] = slice                 ? lower_index(l, node->list.at[1])
+                       : ref->at == AT_SLICE ? dim_value(l, ref->block[i], node->span)
+                                             : NULL;
+    good = good && values[i] && (values[rank + i] || ref->at != AT_SLICE);
+  }
+  if (good) emit(l, OP_YIELD, no_result, ref->map_span, ref->at == AT_SLICE ? 2 * rank : rank, values);
+  leave_region(l);
+  return good && check_index_region(l, region) ? region : NULL;
+}
+
 static void lower_map(Lower *l, const Node *spec, Ref *ref) {
   int count = spec->list2.count;
   ref->at = (AtMode)spec->ival;
@@ -131,8 +158,7 @@ static void lower_map(Lower *l, const Node *spec, Ref *ref) {
   }
   if (count == 0) return;
   l->place = IN_MAP;
-  Region *map = lower_index_region(l, (const Node *const *)spec->list2.at, count, ref->map_span);
-  ref->index_map = map;  // NULL: reported
+  ref->index_map = lower_map_region(l, spec, ref);  // NULL: reported
 }
 
 static void lower_pad_value(Lower *l, const Node *spec, Ref *ref) {
@@ -167,21 +193,15 @@ static void lower_halo(Lower *l, const Node *spec, Ref *ref) {
   }
 }
 
-static bool check_built(Lower *l, const Node *spec) {
-  int64_t buffers = 2;
+static void lower_buffers(Lower *l, const Node *node, Ref *ref) {
+  int64_t buffers;
   l->place = IN_SHAPE;
-  if (spec->b && !lower_static_int(l, spec->b, "the number of buffers", &buffers)) return false;
-  ErrorCode code = spec->op == SPACE_ANY             ? ERR_LATER_ANY
-                   : spec->ival == AT_SLICE          ? ERR_LATER_SLICE
-                   : spec->flags & BLOCK_REVISIT_ANY ? ERR_LATER_REVISIT
-                                                     : ERR_LATER_BUFFERS;
-  if (code == ERR_LATER_BUFFERS && buffers == 2) return true;
-  const char *what = code == ERR_LATER_ANY       ? "operands left in HBM, `any`"
-                     : code == ERR_LATER_SLICE   ? "`at slice`"
-                     : code == ERR_LATER_REVISIT ? "`revisit any`"
-                                                 : "`buffers` other than 2";
-  diag_error(l->diag, spec->span, code, "not built yet: %s", what);
-  return false;
+  if (!lower_static_int(l, node, "the number of buffers", &buffers)) return;
+  if (buffers < 1 || buffers > MOST_BUFFERS)
+    diag_error(l->diag, node->span, ERR_BAD_BUFFERS, "a block has from 1 to %d buffers, not %lld", MOST_BUFFERS,
+               (long long)buffers);
+  else
+    ref->buffers = (int)buffers;
 }
 
 static void lower_spec(Lower *l, const Node *spec, Ref *ref) {
@@ -196,6 +216,9 @@ static void lower_spec(Lower *l, const Node *spec, Ref *ref) {
   if (map) lower_map(l, spec, ref);
   if (spec->a && ref->role == REF_INPUT) lower_pad_value(l, spec, ref);
   if (spec->c) lower_halo(l, spec, ref);
+  ref->buffers = ref->whole || ref->space == SPACE_ANY ? 1 : 2;
+  if (spec->b) lower_buffers(l, spec->b, ref);
+  ref->revisit = ref->role == REF_OUTPUT && spec->flags & BLOCK_REVISIT_ANY;
 }
 
 static Ref *named_operand(Lower *l, const char *name, Span span) {
@@ -214,7 +237,7 @@ static Ref *named_operand(Lower *l, const char *name, Span span) {
 }
 
 static void lower_block(Lower *l, const Node *block, const Node **declared) {
-  bool input = false, known = false, built = check_built(l, block->a);
+  bool input = false, known = false, good = true;
   for (int i = 0; i < block->list.count; i++) {
     const Node *name = block->list.at[i];
     Ref *ref = named_operand(l, name->name, name->span);
@@ -227,35 +250,53 @@ static void lower_block(Lower *l, const Node *block, const Node **declared) {
       continue;
     }
     declared[ref->id] = name;
-    if (!built) mark_broken(l, ref);
-    if (!built) continue;
+    if (!good) mark_broken(l, ref);
+    if (!good) continue;
+    if (ref->prefetch) {
+      diag_error(l->diag, name->span, ERR_BAD_PREFETCH, "`%s` is prefetched: all of it is in SMEM, and it has no blocks",
+                 ref->name);
+      diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
+      continue;
+    }
     int errors = diag_error_count(l->diag);
     lower_spec(l, block->a, ref);
-    if (diag_error_count(l->diag) > errors) built = false;  // on a shared line one mistake is one error
+    if (diag_error_count(l->diag) > errors) good = false;  // on a shared line one mistake is one error
   }
-  if (built && known && !input && block->a->a)
+  if (good && known && !input && block->a->a)
     diag_error(l->diag, block->a->a->span, ERR_PAD_ON_OUTPUT, "`pad` says what reads past the end give, and this is an output");
 }
 
 // ---- the others
 
-static void lower_scratch(Lower *l, const Node *node) {
-  Type type = {.dtype = DT_F32};
+static SemaphoreKind semaphore_kind(const char *name) {
+  int kind = 0;
+  while (strcmp(semaphore_names[kind], name) != 0) kind++;
+  return (SemaphoreKind)kind;
+}
+
+static bool lower_scratch_type(Lower *l, const Node *node, Type *type) {
+  *type = type_scalar(node->op == SPACE_SEM ? DT_I32 : DT_F32);
   l->place = IN_SHAPE;
-  bool good = true;
-  if (node->op == SPACE_SEM) diag_error(l->diag, node->span, ERR_LATER_SEM, "not built yet: semaphores");
-  if (node->b) good = lower_shape(l, node->b, &type);
-  if (node->op == SPACE_SEM) good = false;
-  if (node->a && !lower_dtype(l, node->a, &type.dtype)) good = false;
-  if (good && type.dtype == DT_I64) {
+  bool good = !node->b || lower_shape(l, node->b, type);
+  if (node->a && !lower_dtype(l, node->a, &type->dtype)) return false;
+  if (type->dtype == DT_I64) {
     diag_error(l->diag, node->a->span, ERR_I64_STORAGE, "i64 is for index arithmetic, not for scratch");
     good = false;
   }
-  for (int i = 0; good && i < type.rank; i++)
-    if (type.dim[i] == 0) {
+  for (int i = 0; good && i < type->rank; i++)
+    if (type->dim[i] == 0) {
       diag_error(l->diag, node->b->list.at[i]->span, ERR_BLOCK_EXTENT, "an axis of scratch is at least 1");
       good = false;
+    } else if (node->op == SPACE_SEM && !dim_is_const(type->dim[i])) {
+      diag_error(l->diag, node->b->list.at[i]->span, ERR_BAD_SEMAPHORE, "the number of semaphores is a constant");
+      good = false;
     }
+  return good;
+}
+
+void lower_scratch(Lower *l, const Node *node, Instr *scope) {
+  Type type;
+  bool good = lower_scratch_type(l, node, &type);
   for (int i = 0; i < node->list.count; i++) {
     const Node *name = node->list.at[i];
     Symbol *s = declare(l, SYM_SCRATCH, name->name, name->span);
@@ -265,7 +306,9 @@ static void lower_scratch(Lower *l, const Node *node) {
                     .role = REF_SCRATCH,
                     .space = (Space)node->op,
                     .type = type,
-                    .span = name->span};
+                    .span = name->span,
+                    .semaphore = node->op == SPACE_SEM ? semaphore_kind(node->name) : SEM_DMA,
+                    .scope = scope};
     LIST_PUSH(l->arena, &l->k->refs, s->ref);
     if (!good) mark_broken(l, s->ref);
   }
@@ -333,7 +376,7 @@ static void lower_declaration(Lower *l, const Node *node, const Node **declared)
       lower_block(l, node, declared);
       return;
     case N_SCRATCH:
-      lower_scratch(l, node);
+      lower_scratch(l, node, NULL);
       return;
     case N_ALIAS:
       lower_alias(l, node);
@@ -343,6 +386,8 @@ static void lower_declaration(Lower *l, const Node *node, const Node **declared)
       return;
     case N_VMEM_LIMIT:
       lower_vmem_limit(l, node);
+      return;
+    case N_PREFETCH:  // part of the signature
       return;
     default:
       not_built(l, node);
@@ -400,7 +445,8 @@ void check_parallel(Lower *l) {
   const Kernel *k = l->k;
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
     const Ref *ref = k->refs.at[i];
-    for (int a = 0; a < k->grid.count && (ref->index_map || ref->array.rank == 0) && !is_broken(l, ref); a++) {
+    for (int a = 0;
+         ref->space != SPACE_ANY && a < k->grid.count && (ref->index_map || ref->array.rank == 0) && !is_broken(l, ref); a++) {
       AxisUse use = {.axis = a};
       ir_walk(ref->index_map, see_axis, &use);
       if (use.used || !k->grid.at[a].parallel || extent_is_one(&k->grid.at[a])) continue;

@@ -64,6 +64,7 @@ static Value leaf(Lower *l, Op op, int64_t index, Span span) {
 static Value bare_ref(Lower *l, Ref *ref, Span span) {
   if (is_broken(l, ref)) return value_error();
   if (ref->type.rank == 0) return load_ref(l, ref, span);
+  if (!check_accessible(l, ref, span)) return value_error();
   diag_error(l->diag, span, ERR_BARE_REF, "`%s` is a ref, %s: read it as `%s[...]`", ref->name, type_text(l, &ref->type),
              ref->name);
   diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));
@@ -78,7 +79,8 @@ static Value name_operand(Lower *l, const Symbol *s, Span span) {
     diag_error(l->diag, span, ERR_NOT_VISIBLE, "the output `%s` has no value yet", s->name);
     return value_error();
   }
-  return l->place == IN_BODY && !l->prelude ? bare_ref(l, s->ref, span) : not_visible(l, s, span);
+  bool readable = l->place == IN_BODY && !l->prelude;
+  return readable || is_prefetched_here(l, s->ref) ? bare_ref(l, s->ref, span) : not_visible(l, s, span);
 }
 
 static Value name_symbol(Lower *l, Symbol *s, Span span) {
@@ -315,11 +317,6 @@ static Value lower_indexing(Lower *l, const Node *node) {
 
 static Value misplaced(Lower *l, const Node *node) {
   if (node->kind == N_ERROR) return value_error();
-  if (node->kind == N_METHOD || node->kind == N_ARROW) {
-    if (!not_built(l, node))
-      diag_error(l->diag, node->span, ERR_UNKNOWN_MEMBER, "values have no method `%s`", node->name ? node->name : "->");
-    return value_error();
-  }
   diag_error(l->diag, node->span, ERR_BAD_INDEX, "`%s` cannot stand here", node_name[node->kind]);
   return value_error();
 }
@@ -348,6 +345,8 @@ Value lower_expr(Lower *l, const Node *node) {
       return lower_call(l, node);
     case N_MEMBER:
       return lower_member(l, node);
+    case N_METHOD:
+      return not_built(l, node) ? value_error() : lower_method(l, node);
     case N_INDEX:
       return lower_indexing(l, node);
     case N_ARRAY:

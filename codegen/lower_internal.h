@@ -16,10 +16,12 @@ typedef enum {
   V_STRING,  // known at compile time, exact
   V_LIST,    // [a, b] or (a, b)
   V_DATA,    // an instruction's result; i64 of rank 0 is an index scalar
-  V_REF      // a ref as such: an argument of a function
+  V_REF,     // a ref as such: an argument of a function
+  V_COPY     // what async_copy describes
 } ValueKind;
 
 typedef struct Value Value;
+typedef struct Copy Copy;
 struct Value {
   ValueKind kind;
   DType dtype;
@@ -28,6 +30,7 @@ struct Value {
   const char *text;
   Instr *instr;
   Ref *ref;
+  const Copy *copy;
   const Value *items;
   int count;
 };
@@ -194,7 +197,13 @@ Value load_ref(Lower *l, Ref *ref, Span span);               // all of it
 Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
 bool is_broken(const Lower *l, const Ref *ref);
 void mark_broken(Lower *l, const Ref *ref);
+bool is_prefetched_here(const Lower *l, const Ref *ref);          // a prefetched operand that may be read where we are
+bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
+
+// ---- lower_dma.c
+Value lower_method(Lower *l, const Node *node);  // .start() and .wait() of a copy
+void lower_scoped(Lower *l, const Node *node);
 
 // ---- lower_index.c
 // What one index element takes of an axis. `vector`: the axis is gathered by it; otherwise `size` elements, `stride` apart, from
@@ -234,7 +243,7 @@ struct Builtin {
       *parameters;  // "a b out?": `?` may be left out, `+` takes all further positional arguments, at least one; `*` or none
 };
 extern const Builtin *const builtin_tables[];  // NULL at the end
-extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], other_builtins[];
+extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], memory_builtins[], other_builtins[];
 
 // ---- lower_shape.c, lower_dot.c: what the tables name
 Instr *lower_array(Lower *l, const Node *node);  // data, or a number as data of rank 0
@@ -257,6 +266,7 @@ void lower_items(Lower *l, const Node *items);  // in a scope of its own
 void lower_statement(Lower *l, const Node *node);
 void declare_let(Lower *l, const Node *node);
 Value lower_if_expr(Lower *l, const Node *node);
+Region *lower_arm(Lower *l, const Node *items);  // an ITEMS or IF in a region of its own
 bool not_built(Lower *l, const Node *node);  // reports constructs that come later
 
 // ---- lower_names.c
@@ -278,6 +288,7 @@ bool check_index_region(Lower *l, const Region *region);  // integer arithmetic 
 bool is_declaration(const Node *node);
 int count_declarations(const Node *items);  // how many items of a kernel come before its first body statement
 void lower_declarations(Lower *l);
+void lower_scratch(Lower *l, const Node *node, Instr *scope);  // scope: the SCOPED it lives in, or NULL
 void check_parallel(Lower *l);
 // ---- lower_reference.c
 void lower_reference(Lower *l, const Node *reference);

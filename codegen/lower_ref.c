@@ -1,10 +1,16 @@
 // Refs: windows, loads and stores.
 #include "codegen/lower_internal.h"
 
+bool is_prefetched_here(const Lower *l, const Ref *ref) {
+  return ref->prefetch && (l->place == IN_EXTENT || l->place == IN_MAP || l->place == IN_REQUIRE || l->place == IN_BODY);
+}
+
 Ref *ref_of(Lower *l, const Node *node) {
-  if (node->kind != N_NAME || l->place != IN_BODY || l->prelude) return NULL;
+  if (node->kind != N_NAME) return NULL;
   Symbol *s = find_symbol(l, node->name);
   if (!s || s->poisoned) return NULL;
+  if (s->kind == SYM_OPERAND && is_prefetched_here(l, s->ref)) return s->ref;
+  if (l->place != IN_BODY || l->prelude) return NULL;
   if (s->kind == SYM_OPERAND || s->kind == SYM_SCRATCH || s->kind == SYM_VAR) return s->ref;
   return s->kind == SYM_PARAMETER && s->value.kind == V_REF ? s->value.ref : NULL;
 }
@@ -71,11 +77,28 @@ bool lower_view(Lower *l, const Node *node, View *view) {
   return true;
 }
 
+// Loads and stores reach VMEM and SMEM. False, reported, for what is elsewhere.
+bool check_accessible(Lower *l, const Ref *ref, Span span) {
+  if (ref->space == SPACE_ANY)
+    diag_error(l->diag, span, ERR_HBM_ACCESS, "`%s` stays in HBM: copy a window of it with async_copy, as in async_copy(%s",
+               ref->name,
+               ref->role == REF_INPUT ? arena_printf(l->arena, "%s[..] -> buffer[..], s)", ref->name)
+                                      : arena_printf(l->arena, "buffer[..] -> %s[..], s)", ref->name));
+  else if (ref->space == SPACE_SEM)
+    diag_error(l->diag, span, ERR_BAD_SEMAPHORE, "`%s` is a semaphore: read(%s) gives what it holds", ref->name, ref->name);
+  else
+    return true;
+  diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
+  return false;
+}
+
 // ---- loads
 
+// NULL, reported, when the ref's memory cannot be loaded from.
 Instr *load_view(Lower *l, const View *view, Instr *mask, Instr *other, Span span) {
   Instr *args[MAX_RANK + 2];
   int count = view->ref->type.rank;
+  if (!check_accessible(l, view->ref, span)) return NULL;
   for (int k = 0; k < count; k++) args[k] = view->starts[k];
   if (mask) args[count++] = mask;
   if (other) args[count++] = other;
@@ -103,7 +126,8 @@ Value lower_ref_read(Lower *l, const Node *node, Ref *ref) {
     axis_of[k] = axis;
     axis += !view.window.squeeze[k];
   }
-  return finish_index(l, node, cuts, rank, load_view(l, &view, NULL, NULL, node->span), axis_of, node->span);
+  Instr *load = load_view(l, &view, NULL, NULL, node->span);
+  return load ? finish_index(l, node, cuts, rank, load, axis_of, node->span) : value_error();
 }
 
 // ---- stores
@@ -154,6 +178,7 @@ static Instr *lower_stored(Lower *l, const View *view, Value v, DType dtype, Spa
 void store_view(Lower *l, const View *view, Value v, Value mask, Span span) {
   Instr *args[MAX_RANK + 2], *m = NULL;
   int count = view->ref->type.rank;
+  if (!check_accessible(l, view->ref, span)) return;
   if (v.kind == V_VOID) {
     diag_error(l->diag, span, ERR_NO_RESULT, "this gives no value to store");
     return;

@@ -101,6 +101,7 @@ static void lower_param(Lower *l, const Node *param, RefRole role) {
                .space = SPACE_VMEM,
                .span = span,
                .whole = true,
+               .buffers = 1,
                .map_span = span};
   LIST_PUSH(l->arena, &l->k->refs, ref);
   declare(l, SYM_OPERAND, param->name, span)->ref = ref;
@@ -168,19 +169,41 @@ static void warn_of_similar_size(Lower *l, const Size *size) {
   }
 }
 
+// The operands in order: what is prefetched, then inputs, then outputs.
+typedef LIST(const Node *) Params;
+
+static void add_params(Lower *l, const NodeList *list, Params *params) {
+  for (int i = 0; i < list->count; i++) LIST_PUSH(l->arena, params, list->at[i]);
+}
+
+static void mark_prefetched(Lower *l, Ref *ref, const Node *param) {
+  ref->prefetch = true;
+  ref->space = SPACE_SMEM;
+  ref->buffers = 1;
+  if (is_integer(ref->array.dtype) || is_broken(l, ref)) return;
+  diag_error(l->diag, param->a->span, ERR_BAD_PREFETCH, "`%s`: what is prefetched are integers, not %s", ref->name,
+             dtype_info[ref->array.dtype].name);
+  mark_broken(l, ref);
+}
+
 void lower_signature(Lower *l) {
-  const NodeList *sides[] = {&l->node->list, &l->node->list2};
-  for (int side = 0; side < 2; side++)
-    for (int i = 0; i < sides[side]->count; i++)
-      for (int k = 0; k < sides[side]->at[i]->list.count; k++) declare_size(l, sides[side]->at[i]->list.at[k]);
-  for (int side = 0; side < 2; side++)
-    for (int i = 0; i < sides[side]->count; i++) lower_param(l, sides[side]->at[i], side ? REF_OUTPUT : REF_INPUT);
-  l->k->inputs = sides[0]->count;
-  l->k->outputs = sides[1]->count;
-  for (int i = 0; i < l->k->refs.count; i++) {
-    const Node *param = i < l->k->inputs ? sides[0]->at[i] : sides[1]->at[i - l->k->inputs];
-    lower_param_shape(l, param, l->k->refs.at[i]);
+  Params params = {0};
+  const NodeList *items = &l->node->a->list;
+  for (int i = 0; i < items->count; i++)
+    if (items->at[i]->kind == N_PREFETCH) add_params(l, &items->at[i]->list, &params);
+  int prefetched = params.count;
+  add_params(l, &l->node->list, &params);
+  int inputs = params.count;
+  add_params(l, &l->node->list2, &params);
+  for (int i = 0; i < params.count; i++)
+    for (int k = 0; k < params.at[i]->list.count; k++) declare_size(l, params.at[i]->list.at[k]);
+  for (int i = 0; i < params.count; i++) {
+    lower_param(l, params.at[i], i < inputs ? REF_INPUT : REF_OUTPUT);
+    if (i < prefetched) mark_prefetched(l, l->k->refs.at[i], params.at[i]);
   }
+  l->k->inputs = inputs;
+  l->k->outputs = params.count - inputs;
+  for (int i = 0; i < params.count; i++) lower_param_shape(l, params.at[i], l->k->refs.at[i]);
   for (int i = 0; i < l->k->sizes.count; i++)
     if (!l->k->sizes.at[i].value) warn_of_similar_size(l, &l->k->sizes.at[i]);
   l->root = l->scope;

@@ -10,12 +10,6 @@ static const struct {
   ErrorCode code;
   const char *what;
 } later_calls[] = {
-    {"async_copy", ERR_LATER_COPY, "async_copy"},
-    {"make_async_copy", ERR_LATER_COPY, "async_copy"},
-    {"start", ERR_LATER_COPY, ".start()"},
-    {"wait", ERR_LATER_COPY, "wait"},
-    {"signal", ERR_LATER_SEM, "signal"},
-    {"read", ERR_LATER_SEM, "read of a semaphore"},
     {"remote_copy", ERR_LATER_MESH, "remote_copy"},
     {"view", ERR_LATER_VIEW, "view"},
     {"prng_seed", ERR_LATER_RANDOM, "prng_seed"},
@@ -31,14 +25,8 @@ static bool later(Lower *l, const Node *node, ErrorCode code, const char *what) 
 
 bool not_built(Lower *l, const Node *node) {
   switch (node->kind) {
-    case N_ARROW:
-      return later(l, node, ERR_LATER_COPY, "copies with `->`");
-    case N_SCOPED:
-      return later(l, node, ERR_LATER_SCOPED, "`scoped`");
     case N_PIPELINE:
       return later(l, node, ERR_LATER_PIPELINE, "`pipeline`");
-    case N_PREFETCH:
-      return later(l, node, ERR_LATER_PREFETCH, "`prefetch`");
     case N_MESH:
       return later(l, node, ERR_LATER_MESH, "`mesh`");
     case N_CALL:
@@ -187,7 +175,7 @@ static void lower_assign(Lower *l, const Node *node) {
 
 // ---- choices
 
-static Region *lower_arm(Lower *l, const Node *items) {
+Region *lower_arm(Lower *l, const Node *items) {
   Frame frame;
   Region *region = enter_region(l, &frame);
   if (items->kind == N_IF)
@@ -364,8 +352,8 @@ static bool allowed_here(Lower *l, const Node *node) {
 }
 
 static void lower_call_statement(Lower *l, const Node *node) {
-  Value v = lower_expr(l, node->a);
-  (void)v;
+  if (lower_expr(l, node->a).kind != V_COPY) return;
+  diag_error(l->diag, node->span, ERR_BAD_COPY, "this describes a copy and does nothing with it: write `.start()` behind it");
 }
 
 void lower_statement(Lower *l, const Node *node) {
@@ -398,6 +386,9 @@ void lower_statement(Lower *l, const Node *node) {
       return;
     case N_FN:
       add_function(l, node);
+      return;
+    case N_SCOPED:
+      lower_scoped(l, node);
       return;
     case N_REGION: {
       Region *region = lower_arm(l, node->b);

@@ -10,6 +10,7 @@ typedef struct {
   const char *message;  // the first rule that does not hold
   Instr **visible;      // by id: values that may be used here
   bool *seen;           // by id
+  bool *open;           // by id: a SCOPED around the place at hand
   Place place;
   int size_limit;  // sizes below this number may be used
   int loops;       // loops around the instruction at hand, inside this region tree
@@ -307,30 +308,66 @@ static bool known_ref(const Verifier *v, const Ref *ref) {
   return ref && ref->id >= 0 && ref->id < v->k->refs.count && v->k->refs.at[ref->id] == ref;
 }
 
-static Type window_type(const Instr *instr) {
-  Type type = {.dtype = instr->ref->type.dtype};
-  for (int i = 0; i < instr->ref->type.rank; i++)
-    if (!instr->window.squeeze[i]) type.dim[type.rank++] = instr->window.size[i];
+static Type window_type(const Ref *ref, const Window *window) {
+  Type type = {.dtype = ref->type.dtype};
+  for (int i = 0; i < ref->type.rank; i++)
+    if (!window->squeeze[i]) type.dim[type.rank++] = window->size[i];
   return type;
 }
 
-static void check_window(Verifier *v, const Instr *instr) {
-  const Type *block = &instr->ref->type;
+static void check_window(Verifier *v, const Instr *instr, const Ref *ref, const Window *window, Instr *const *starts) {
+  const Type *block = &ref->type;
   for (int i = 0; !v->message && i < block->rank; i++) {
-    int64_t size = instr->window.size[i], stride = instr->window.stride[i], last;
-    RULE(is_scalar(instr->args[i], DT_I64), "start %d is not an i64 scalar", i);
+    int64_t size = window->size[i], stride = window->stride[i], last;
+    RULE(is_scalar(starts[i], DT_I64), "start %d of `%s` is not an i64 scalar", i, ref->name);
     RULE(valid_dim(v, size) && stride >= 1, "axis %d: size %lld, stride %lld", i, (long long)size, (long long)stride);
-    if (instr->window.squeeze[i]) RULE(size == 1, "axis %d is squeezed but has size %lld", i, (long long)size);
-    if (size == block->dim[i] && stride == 1) continue;
+    if (window->squeeze[i]) RULE(size == 1, "axis %d is squeezed but has size %lld", i, (long long)size);
+    if ((size == block->dim[i] && stride == 1) || instr->flags & INSTR_EDGE) continue;
     if (!dim_is_const(size) || !dim_is_const(block->dim[i]) || size == 0) continue;
-    RULE(mul_i64(size - 1, stride, &last) && last < block->dim[i], "axis %d: the window is larger than `%s`", i,
-         instr->ref->name);
+    RULE(mul_i64(size - 1, stride, &last) && last < block->dim[i], "axis %d: the window is larger than `%s`", i, ref->name);
   }
 }
 
+// Is the ref alive here: of the kernel, or of a `scoped` around this place?
+static bool in_scope(const Verifier *v, const Ref *ref) { return !ref->scope || v->open[ref->scope->id]; }
+
+static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
+  const Ref *s = instr->semaphore;
+  RULE(known_ref(v, s) && s->space == SPACE_SEM && in_scope(v, s), "no semaphore");
+  if (v->message) return;
+  RULE(copy == (s->semaphore == SEM_DMA), "`%s` counts %s", s->name, copy ? "signals" : "bytes of DMAs");
+  int first = (int)(ir_semaphore_index(instr) - instr->args);
+  bool amount = instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT, other = instr->flags & INSTR_OTHER;
+  RULE(instr->nargs == first + s->type.rank + amount + other, "%d arguments", instr->nargs);
+  for (int i = first; !v->message && i < instr->nargs - other; i++)
+    RULE(is_scalar(instr->args[i], DT_I64), "argument %d is not an i64 scalar", i);
+  if (instr->op == OP_SEM_READ) RULE(is_scalar(instr, DT_I32), "the result is not an i32 scalar");
+}
+
+static void check_copy(Verifier *v, const Instr *instr) {
+  const Ref *from = instr->ref, *to = instr->target;
+  RULE(known_ref(v, from) && known_ref(v, to) && in_scope(v, from) && in_scope(v, to), "no ref");
+  if (v->message) return;
+  RULE(from->space != SPACE_SEM && to->space != SPACE_SEM, "semaphores are not copied");
+  RULE(instr->nargs >= from->type.rank + to->type.rank, "%d arguments", instr->nargs);
+  RULE(instr->op == OP_COPY_WAIT || to->role != REF_INPUT, "writes to the input `%s`", to->name);
+  if (v->message) return;
+  check_semaphore(v, instr, true);
+  if (v->message) return;
+  check_window(v, instr, from, &instr->window, instr->args);
+  check_window(v, instr, to, &instr->target_window, instr->args + from->type.rank);
+  Type a = window_type(from, &instr->window), b = window_type(to, &instr->target_window);
+  RULE(same_type(&a, &b), "the windows differ in type");
+  if (instr->flags & INSTR_OTHER) RULE(is_scalar(instr->args[instr->nargs - 1], a.dtype), "`other` is no scalar of that dtype");
+}
+
 static void check_memory(Verifier *v, const Instr *instr) {
-  RULE(known_ref(v, instr->ref), "no ref");
-  RULE(v->place == PLACE_BODY, "memory is touched outside the body");
+  bool prefetched = instr->op == OP_LOAD && instr->ref && instr->ref->prefetch && v->place != PLACE_REFERENCE;
+  RULE(v->place == PLACE_BODY || prefetched, "memory is touched outside the body");
+  if (v->message) return;
+  if (instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT) return check_copy(v, instr);
+  if (instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT || instr->op == OP_SEM_READ) return check_semaphore(v, instr, false);
+  RULE(known_ref(v, instr->ref) && in_scope(v, instr->ref), "no ref");
   if (v->message) return;
   const Ref *ref = instr->ref;
   bool load = instr->op == OP_LOAD, masked = instr->flags & INSTR_MASKED, other = instr->flags & INSTR_OTHER;
@@ -338,13 +375,14 @@ static void check_memory(Verifier *v, const Instr *instr) {
   if (instr->op == OP_WRITEBACK) RULE(ref->role == REF_OUTPUT, "writes back `%s`, which is no output", ref->name);
   if (!load && instr->op != OP_STORE) return;
   int expected = ref->type.rank + (load ? 0 : 1) + masked + other;
-  RULE(ref->space != SPACE_SEM, "`%s` is a semaphore", ref->name);
+  RULE(ref->space != SPACE_SEM && ref->space != SPACE_ANY, "`%s` is in %s", ref->name,
+       ref->space == SPACE_SEM ? "semaphore memory" : "HBM");
   RULE(!other || (load && masked), "`other` without a mask");
   RULE(instr->nargs == expected, "%d arguments instead of %d", instr->nargs, expected);
   RULE(load || ref->role != REF_INPUT, "stores to the input `%s`", ref->name);
   if (v->message) return;
-  check_window(v, instr);
-  Type type = window_type(instr);
+  check_window(v, instr, ref, &instr->window, instr->args);
+  Type type = window_type(ref, &instr->window);
   const Type *value = load ? &instr->type : &instr->args[ref->type.rank]->type;
   RULE(same_type(value, &type), "the value does not have the window's type");
   Type mask = type;
@@ -384,6 +422,11 @@ static void check_control(Verifier *v, Instr *instr) {
       check_region(v, instr, instr->regions[0], condition);
       v->loops = loops + 1;
       check_region(v, instr, instr->regions[1], nothing);
+      break;
+    case OP_SCOPED:
+      v->open[instr->id] = true;
+      check_region(v, instr, instr->regions[0], nothing);
+      v->open[instr->id] = false;
       break;
     case OP_NAMED:
       check_region(v, instr, instr->regions[0], nothing);
@@ -445,14 +488,15 @@ static void check_arguments(Verifier *v, const Instr *instr) {
 
 static bool needs_result(const Instr *instr) {
   OpClass class = op_info[instr->op].class;
-  return class < OPC_MEMORY || instr->op == OP_LOAD;
+  return class < OPC_MEMORY || instr->op == OP_LOAD || instr->op == OP_SEM_READ;
 }
 
 // Outside bodies and references everything is index arithmetic on scalars.
 static void check_place(Verifier *v, const Instr *instr) {
   if (v->place == PLACE_REFERENCE || v->place == PLACE_BODY) return;
   OpClass class = op_info[instr->op].class;
-  bool pure = class == OPC_LEAF || op_is_elementwise(instr->op) || instr->op == OP_IF || instr->op == OP_YIELD;
+  bool pure =
+      class == OPC_LEAF || op_is_elementwise(instr->op) || instr->op == OP_IF || instr->op == OP_YIELD || instr->op == OP_LOAD;
   RULE(pure, "not allowed in index arithmetic");
   if (has_result(instr)) RULE(instr->type.rank == 0 && !is_float(instr->type.dtype), "index arithmetic is on integer scalars");
 }
@@ -573,7 +617,10 @@ static void check_operand(Verifier *v, const Ref *ref) {
     RULE(input && same_type(&ref->alias->array, &ref->array), "`%s`: an alias joins an output to an input of its type",
          ref->name);
   }
-  Results indices = {ref->array.rank, type_scalar(DT_I64)};
+  RULE(ref->buffers >= 1 && ref->buffers <= MOST_BUFFERS, "`%s`: %d buffers", ref->name, ref->buffers);
+  RULE(!ref->prefetch || (ref->role == REF_INPUT && ref->whole && ref->space == SPACE_SMEM && is_integer(ref->type.dtype)),
+       "`%s` cannot be prefetched", ref->name);
+  Results indices = {ref->at == AT_SLICE ? 2 * ref->array.rank : ref->array.rank, type_scalar(DT_I64)};
   if (ref->index_map)
     check_tree(v, ref->index_map, PLACE_MAP, v->k->sizes.count, indices,
                arena_printf(v->k->arena, "index map of `%s`", ref->name));
@@ -593,7 +640,8 @@ static void check_refs(Verifier *v) {
                     : i < k->inputs + k->outputs ? ref->role == REF_OUTPUT
                                                  : !ref_is_operand(ref);
     RULE(in_place, "`%s` is not where its role belongs", ref->name);
-    if (ref->space != SPACE_SEM) check_type(v, NULL, &ref->type);
+    check_type(v, NULL, &ref->type);
+    RULE(!ref->scope || ref->role == REF_SCRATCH, "`%s` has a scope but is no scratch", ref->name);
     if (!v->message && ref_is_operand(ref)) check_operand(v, ref);
     if (v->message) v->message = arena_printf(v->k->arena, "ref `%s`: %s", ref->name, v->message);
   }
@@ -624,6 +672,7 @@ const char *ir_verify(Kernel *k) {
   Verifier verifier = {.k = k}, *v = &verifier;
   v->visible = NEW_ARRAY(k->arena, Instr *, k->next_id + 1);
   v->seen = NEW_ARRAY(k->arena, bool, k->next_id + 1);
+  v->open = NEW_ARRAY(k->arena, bool, k->next_id + 1);
   check_launch(v);
   check_refs(v);
   check_tree(v, k->body, PLACE_BODY, k->sizes.count, (Results){0}, "body");
