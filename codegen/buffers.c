@@ -147,7 +147,10 @@ void ref_buffers(Gen *g) {
           r->stride[axis++] = k == ref->array.rank - 1 ? "1" : lasting_name(g, text(g, "%s_s%d", ref->name, k));
       continue;
     }
-    if (ref->role == REF_INPUT)
+    if (ref->space == SPACE_SEM) {
+      r->element = DT_I64;
+      r->buffer = buffer_new(g, ref->name, DT_I64, ref->type.rank, ref->type.dim, "semaphores");
+    } else if (ref->role == REF_INPUT)
       input_buffer(g, r);
     else
       r->buffer = buffer_with_room(g, ref->name, r->element, ref->type.rank, ref->type.dim, r->at_least,
@@ -451,8 +454,8 @@ void emit_layout(Gen *g, Buf *out) {
   buf_puts(out, ";\n");
   for (int i = 0; i < g->buffers.count; i++)
     buf_printf(out, "  int64_t %s; /* %s */\n", g->buffers.at[i]->name, g->buffers.at[i]->purpose);
-  buf_printf(out, "} %s_arena;\n\nstatic %s_arena %s_layout(const int64_t *size) {\n  %s_arena a = {0};\n", name, name, name,
-             name);
+  buf_printf(out, "} %s_arena;\n\nstatic %s_arena %s_layout(%sconst int64_t *size) {\n  %s_arena a = {0};\n", name, name, name,
+             g->launch_reads ? "const pk_array *array, " : "", name);
   emit_extents(g, out);
   layout_slots(g, out);
   for (int i = 0; i < g->buffers.count; i++)

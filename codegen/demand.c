@@ -160,7 +160,12 @@ static void through_value(Walk *w, const Instr *v) {
     }
 }
 
+static void through_copy(Walk *w, const Instr *v) {
+  for (int k = 0; k < v->ref->type.rank; k++) need(w, &w->g->refs[v->ref->id].demand[k], DEMAND_FULL);
+}
+
 static void through(Walk *w, const Instr *v) {
+  if (v->op == OP_COPY_START) through_copy(w, v);
   switch (v->op) {
     case OP_LOAD:
       through_load(w, v);
@@ -217,7 +222,9 @@ static Demand inside_name(Gen *g, const Ref *ref, int k, int axis) {
   const char *index = index_text(g, ref->index_map, k);
   if (ref->at == AT_BLOCK && ref->array.dim[k] == ref->block[k] && strcmp(index, "0") == 0) return DEMAND_FULL;
   if (ref->at == AT_BLOCK && ref->array.dim[k] == 1 && ref->block[k] == 1 && index_in_range(g, ref, k)) return DEMAND_FULL;
-  const char *key = text(g, "%s/%s/%s/%d", extent_text(g, ref->array.dim[k]), extent_text(g, ref->block[k]), index, ref->at);
+  const char *length = ref->at == AT_SLICE ? index_text(g, ref->index_map, ref->array.rank + k) : "";
+  const char *key =
+      text(g, "%s/%s/%s/%d/%s", extent_text(g, ref->array.dim[k]), extent_text(g, ref->block[k]), index, ref->at, length);
   for (int i = 0; i < g->insides.count; i++)
     if (g->insides.at[i].key == key) return g->insides.at[i].name;
   NamedText inside = {key, lasting_name(g, text(g, "%s_n%d", ref->name, axis))};

@@ -37,7 +37,7 @@ static void note_users(Instr *v, void *context) {
 
 // What move.c and step.c call things of an operand by: no value may be called so.
 static void keep_operand_names(Gen *g, const Ref *ref) {
-  static const char *const endings[] = {"held", "key", "block", "stream", "slot", "few", "hbm"};
+  static const char *const endings[] = {"held", "key", "block", "stream", "slot", "few", "hbm", "slice"};
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
     LIST_PUSH(g->arena, &g->kept, text(g, "%s_%s", ref->name, endings[i]));
   for (int k = 0; k < ref->array.rank; k++) LIST_PUSH(g->arena, &g->kept, text(g, "%s_at%d", ref->name, k));
@@ -60,8 +60,19 @@ static void name_everything(Gen *g) {
   }
   for (int i = 0; i < k->refs.count; i++)
     if (ref_is_operand(k->refs.at[i])) keep_operand_names(g, k->refs.at[i]);
-  const char *const inner[] = {"size", "a"};
-  for (int i = 0; i < 2; i++) LIST_PUSH(g->arena, &g->kept, intern(inner[i]));
+  const char *const inner[] = {"size", "a", "array", "from", "to"};
+  for (int i = 0; i < 5; i++) LIST_PUSH(g->arena, &g->kept, intern(inner[i]));
+}
+
+static void see_load(Instr *v, void *context) {
+  if (v->op == OP_LOAD) *(bool *)context = true;
+}
+
+static bool launch_reads(const Kernel *k) {
+  bool found = false;
+  for (int i = 0; i < k->grid.count; i++) ir_walk(k->grid.at[i].extent, see_load, &found);
+  for (int i = 0; i < k->requires.count; i++) ir_walk(k->requires.at[i].condition, see_load, &found);
+  return found;
 }
 
 static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *c, Buf *loops, Buf *explain_text) {
@@ -72,6 +83,7 @@ static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *c, Buf *loops, B
   g->panel = g->lanes * options->target->dot_vectors;
   g->refs = NEW_ARRAY(k->arena, RefGen, k->refs.count + 1);
   for (int i = 0; i < k->refs.count; i++) g->refs[i].ref = k->refs.at[i];
+  g->launch_reads = launch_reads(k);
   attach(k->body, &(Numbering){g, 0});
   ir_walk(k->body, note_users, g);
   name_everything(g);
@@ -179,11 +191,10 @@ static const char *tile_bytes(Gen *g, const Type *t) {
 static void put_vmem(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->refs.count; i++) {
     const Ref *r = g->k->refs.at[i];
-    if (r->space == SPACE_ANY) continue;
-    int buffers = ref_is_operand(r) && !r->whole ? 2 : 1;
+    if (r->space != SPACE_VMEM && r->space != SPACE_VAR) continue;
     const char *bytes = tile_bytes(g, &r->type);
     buf_printf(out, "  plan->vmem_bytes = pk_sat_add(plan->vmem_bytes, %s); /* %s */\n",
-               buffers == 2 ? text(g, "pk_sat_mul(2, %s)", bytes) : bytes, r->name);
+               r->buffers > 1 ? text(g, "pk_sat_mul(%d, %s)", r->buffers, bytes) : bytes, r->name);
   }
 }
 
@@ -236,7 +247,8 @@ static void put_grid(Gen *g, Buf *out) {
 
 static void put_prepare(Gen *g, Buf *out) {
   const Kernel *k = g->k;
-  buf_printf(out, "static const char *%s_prepare(int64_t *size, pk_plan *plan) {\n", k->name);
+  buf_printf(out, "static const char *%s_prepare(%sint64_t *size, pk_plan *plan) {\n", k->name,
+             g->launch_reads ? "const pk_array *array, " : "");
   Buf body = {0};
   for (int i = 0; i < k->sizes.count; i++) {
     if (k->sizes.at[i].value)
@@ -252,8 +264,8 @@ static void put_prepare(Gen *g, Buf *out) {
                quoted_message(g, &k->requires.at[i]));
   put_grid(g, &body);
   put_vmem(g, &body);
-  buf_printf(&body, "  const %s_arena a = %s_layout(size);\n  plan->arena_bytes = a.bytes;\n  plan->clear_bytes = a.clear;\n",
-             k->name, k->name);
+  buf_printf(&body, "  const %s_arena a = %s_layout(%ssize);\n  plan->arena_bytes = a.bytes;\n  plan->clear_bytes = a.clear;\n",
+             k->name, k->name, g->launch_reads ? "array, " : "");
   buf_puts(&body, "  const double step_work = 0");
   ir_walk(k->body, put_work, &(WorkWalk){g, &body});
   buf_puts(
@@ -302,8 +314,8 @@ static void put_entry(Gen *g, const char *entry, Buf *out) {
              "\",\n  .operands = %d,\n  .inputs = %d,\n  .operand = %s_operands,\n  .sizes = %d,\n  .size_name = %s_sizes,\n  "
              ".bound = %d,\n",
              operands, k->inputs, k->name, k->sizes.count, k->name, bound);
-  buf_printf(out, "  .vmem_limit = %lld,\n  .prepare = %s_prepare,\n  .cell = %s_cell,\n};\n\n", (long long)k->vmem_limit,
-             k->name, k->name);
+  buf_printf(out, "  .vmem_limit = %lld,\n  .%s = %s_prepare,\n  .cell = %s_cell,\n};\n\n", (long long)k->vmem_limit,
+             g->launch_reads ? "prepare_from" : "prepare", k->name, k->name);
   put_prototype(g, entry, out);
   buf_puts(out, " {\n  DLTensor *const tensors[] = {");
   for (int i = 0; i < operands; i++)

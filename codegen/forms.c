@@ -59,6 +59,7 @@ typedef struct {
   int loads, partial_loads, stores, partial_stores;
   int left, right, other;  // uses of its loads as left or right operand of a plain dot, or otherwise
   bool mixed;              // some transposed, some not
+  bool copied;             // one end of a copy by hand: its bytes can be seen
   int transposed;          // -1: no dot seen
   DType element;
 } Uses;
@@ -121,8 +122,17 @@ typedef struct {
   Uses *uses;
 } UseWalk;
 
+static void note_copy(UseWalk *w, const Instr *v) {
+  w->uses[v->ref->id].copied = w->uses[v->target->id].copied = true;
+  w->uses[v->ref->id].loads++;
+  w->g->refs[v->ref->id].loaded = true;
+  w->g->refs[v->target->id].stored = true;
+  w->g->refs[v->target->id].stores++;
+}
+
 static void note_use(Instr *v, void *context) {
   UseWalk *w = context;
+  if (v->op == OP_COPY_START) note_copy(w, v);
   if (v->op != OP_LOAD && v->op != OP_STORE) return;
   Uses *u = &w->uses[v->ref->id];
   RefGen *r = &w->g->refs[v->ref->id];
@@ -150,7 +160,9 @@ static bool squeezed_in_range(Gen *g, const Ref *ref) {
 
 static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   const Ref *ref = r->ref;
+  if (ref->space == SPACE_ANY) return NULL;
   if (g->options->literal_dma) return "--dma=literal";
+  if (u->copied) return "a copy by hand reads or writes it";
   if (ref->at != AT_BLOCK) return "its blocks start at elements, which may lie before the array";
   if (has_long_window(r)) return "a window of it may be longer than it is";
   if (!squeezed_in_range(g, ref)) return "its squeezed index is not known to be in range";
@@ -213,8 +225,9 @@ static const char *few_rows(Gen *g, const RefGen *r) {
 static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   const Ref *ref = r->ref;
   const char *not_direct = why_not_direct(g, r, u);
-  bool dot_only = u->loads && !u->partial_loads && !u->other && !u->mixed && ref->type.rank == 2 && !g->options->literal_dma &&
-                  !(u->left && u->right) && ref->space == SPACE_VMEM && ref->at == AT_BLOCK && !ref->squeeze[ref->array.rank - 1];
+  bool dot_only = u->loads && !u->partial_loads && !u->other && !u->mixed && !u->copied && ref->type.rank == 2 &&
+                  !g->options->literal_dma && !(u->left && u->right) && ref->space == SPACE_VMEM && ref->at == AT_BLOCK &&
+                  !ref->squeeze[ref->array.rank - 1];
   r->element = ref->type.dtype;
   if (dot_only && u->right) {
     r->form = FORM_PANELS;
@@ -229,6 +242,9 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
                                       : "left operand of dot: rows laid side by side";
     r->element = u->element;
     r->transposed = u->transposed == 1;
+  } else if (ref->space == SPACE_ANY) {
+    r->form = FORM_DIRECT;
+    r->why = "it stays in HBM";
   } else if (not_direct || aliased(g, ref)) {
     r->form = FORM_COPY;
     r->why = not_direct ? not_direct : "an output shares its memory";
@@ -242,7 +258,7 @@ static void choose_output(Gen *g, RefGen *r, const Uses *u) {
   const char *not_direct = why_not_direct(g, r, u);
   r->element = r->ref->type.dtype;
   r->form = not_direct ? FORM_COPY : FORM_DIRECT;
-  r->why = not_direct ? not_direct : "written once, in place";
+  r->why = not_direct ? not_direct : r->ref->space == SPACE_ANY ? "it stays in HBM" : "written once, in place";
 }
 
 void choose_forms(Gen *g) {

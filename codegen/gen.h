@@ -6,7 +6,7 @@
 //   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack into the layout `dot` wants
 //   schedule.c  each region as a list of groups: loops over rows that run a sequence of steps (column loops and dots)
 //   buffers.c   what is kept in the arena, and where
-//   group.c, generic.c, scalar.c, step.c   each group, operation and grid step as C
+//   group.c, generic.c, dma.c, step.c   each group, operation and grid step as C
 #ifndef CODEGEN_GEN_H
 #define CODEGEN_GEN_H
 
@@ -141,6 +141,7 @@ struct Gen {
   int lanes, panel;  // lanes of a vector; columns of a panel
   RefGen *refs;      // by Ref.id
   LIST(Buffer *) buffers;
+  bool launch_reads;  // grid or requirements read prefetched operands
   LIST(StripBound) bounds;
   LIST(NamedText) rows;      // lengths of rows in memory that follow from run-time sizes -> variable
   LIST(NamedText) insides;   // distinct counts of elements inside an array -> variable
@@ -283,6 +284,11 @@ void emit_turn(Gen *g, RefGen *r);  // an output's block is written back when an
 void emit_last_writeback(Gen *g, RefGen *r);
 const char *few_operand(Gen *g, const RefGen *r);  // of dots of few rows: pointer and stride of rows in HBM
 const char *pk_dtype_name(DType t);
+
+// dma.c: memory by hand
+void emit_dma(Gen *g, Instr *instr);
+bool is_dma(const Instr *instr);                    // a copy or an operation on a semaphore
+void clear_semaphores(Gen *g, const Instr *scope);  // of a SCOPED, or with NULL of the kernel
 
 // explain.c
 void explain_all(Gen *g);

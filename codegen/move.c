@@ -27,13 +27,33 @@ static const char *start_of(Gen *g, const Ref *ref, int k) {
 
 static void declare(Buf *setup, const char *declaration) { buf_printf(setup, "%s\n", declaration); }
 
+// `at slice`: how many elements of the block the map asks for along array axis k.
+static const char *length_text(Gen *g, const Ref *ref, int k) { return index_text(g, ref->index_map, ref->array.rank + k); }
+
+static const char *slice_text(Gen *g, const RefGen *r) {
+  const char *starts = "", *lengths = "";
+  for (int k = 0; k < r->ref->array.rank; k++) {
+    starts = text(g, "%s%s%s", starts, k ? ", " : "", at_text(g, r, k));
+    lengths = text(g, "%s%s%s", lengths, k ? ", " : "", length_text(g, r->ref, k));
+  }
+  return text(g, "pk_sliced(&%s, %d, (const int64_t[]){%s}, (const int64_t[]){%s})", array_text(g, r->ref), r->ref->array.rank,
+              starts, lengths);
+}
+
+// The array that the engine moves a block of.
+static const char *moved_array(Gen *g, const RefGen *r) {
+  return r->ref->at == AT_SLICE ? text(g, "%s_slice", r->ref->name) : array_text(g, r->ref);
+}
+
 static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
   for (int k = 0, axis = 0; k < r->ref->array.rank; k++) {
     if (r->ref->squeeze[k]) continue;
     Demand name = r->inside[axis++];
     if (name == DEMAND_FULL) continue;
-    const char *own = text(g, "const int64_t %s = pk_inside(%s, %s, %s);", name, extent_text(g, r->ref->array.dim[k]),
-                           at_text(g, r, k), extent_text(g, r->ref->block[k]));
+    const char *block = extent_text(g, r->ref->block[k]);
+    if (r->ref->at == AT_SLICE) block = text(g, "pk_idx_clamp(%s, 0, %s)", length_text(g, r->ref, k), block);
+    const char *own =
+        text(g, "const int64_t %s = pk_inside(%s, %s, %s);", name, extent_text(g, r->ref->array.dim[k]), at_text(g, r, k), block);
     if (!setup->text || !strstr(setup->text, text(g, "const int64_t %s = ", name))) declare(setup, own);
   }
 }
@@ -93,6 +113,10 @@ static const char *fold_indices(Gen *g, const RefGen *r, const char *function) {
     const char *index = block_index(g, r, k);
     if (strcmp(index, "0") == 0) continue;
     key = text(g, "%s(%s, %s, %s)", function, key, index, block_count(g, r, k));
+  }
+  for (int k = 0; r->ref->at == AT_SLICE && k < r->ref->array.rank; k++) {
+    const char *block = extent_text(g, r->ref->block[k]);
+    key = text(g, "%s(%s, pk_idx_clamp(%s, 0, %s), %s + 1)", function, key, length_text(g, r->ref, k), block, block);
   }
   return key;
 }
@@ -189,8 +213,9 @@ void emit_fetch(Gen *g, RefGen *r) {
   if (r->few_rows) emit_few(g, r);
   open_block(g, "if (%spk_turn_to(%s, %s))", r->few_rows ? text(g, "!%s_few && ", ref->name) : "", tag_at,
              fold_indices(g, r, "pk_key"));
+  if (ref->at == AT_SLICE) line(g, "const pk_array %s_slice = %s;", ref->name, slice_text(g, r));
   if (r->form == FORM_COPY)
-    line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", array_text(g, ref), pk_dtype_name(ref->array.dtype), block_text(g, r),
+    line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r), pk_dtype_name(ref->array.dtype), block_text(g, r),
          r->name, pad_pointer(g, ref));
   else
     emit_pack(g, r);
@@ -199,19 +224,24 @@ void emit_fetch(Gen *g, RefGen *r) {
 
 // ---- writing back
 
+static void emit_writeback(Gen *g, const RefGen *r) {
+  const char *name = r->ref->name;
+  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, moved_array(g, r), pk_dtype_name(r->ref->array.dtype),
+       name, r->name);
+}
+
 void emit_turn(Gen *g, RefGen *r) {
   const char *name = r->ref->name;
   line(g, "const int64_t %s_key = %s;", name, fold_indices(g, r, "pk_key"));
   open_block(g, "if (%s_held != %s_key + 1)", name, name);
-  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, array_text(g, r->ref),
-       pk_dtype_name(r->ref->array.dtype), name, r->name);
+  emit_writeback(g, r);
   line(g, "%s_held = %s_key + 1;", name, name);
   line(g, "%s_block = %s;", name, block_text(g, r));
+  if (r->ref->at == AT_SLICE) line(g, "%s_slice = %s;", name, slice_text(g, r));
+  if (r->ref->revisit)
+    line(g, "pk_dma_in(worker, &%s, %s, &%s_block, %s, NULL);", moved_array(g, r), pk_dtype_name(r->ref->array.dtype), name,
+         r->name);
   close_block(g);
 }
 
-void emit_last_writeback(Gen *g, RefGen *r) {
-  const char *name = r->ref->name;
-  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, array_text(g, r->ref),
-       pk_dtype_name(r->ref->array.dtype), name, r->name);
-}
+void emit_last_writeback(Gen *g, RefGen *r) { emit_writeback(g, r); }

@@ -237,9 +237,20 @@ static const char *choice_text(Gen *g, const Instr *v) {
   return text(g, "(%s ? %s : %s)", scalar_text(g, v->args[0]), arm[0], arm[1]);
 }
 
+// An element of a prefetched operand, in index arithmetic.
+static const char *prefetched_text(Gen *g, const Instr *load) {
+  const char *index = "";
+  for (int i = 0; i < load->ref->type.rank; i++) index = text(g, "%s%s%s", index, i ? ", " : "", scalar_text(g, load->args[i]));
+  return text(g, "pk_element_%s(&array[%d], %d, (const int64_t[]){%s})", dtype_info[load->type.dtype].name, load->ref->id,
+              load->ref->type.rank, *index ? index : "0");
+}
+
 const char *scalar_text(Gen *g, const Instr *v) {
   if (v->note && val(v)->scalar) return val(v)->scalar;
   switch (v->op) {
+    case OP_LOAD:
+      REQUIRE(v->ref->prefetch);
+      return prefetched_text(g, v);
     case OP_CONST:
       return const_text(g, v);
     case OP_SIZE:

@@ -13,7 +13,7 @@ typedef struct {
 
 static void count_load(Instr *v, void *context) {
   LoadCount *c = context;
-  if (v->op == OP_LOAD && v->ref == c->ref) c->found++;
+  if ((v->op == OP_LOAD || v->op == OP_COPY_START) && v->ref == c->ref) c->found++;
 }
 
 static int loads_in(Region *region, const Ref *ref) {
@@ -26,7 +26,7 @@ static Region *narrow(Region *region, const Ref *ref, int all) {
   for (int i = 0; i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];
     for (int r = 0; r < 2; r++)
-      if (v->regions[r] && (v->op == OP_IF || v->op == OP_NAMED) && loads_in(v->regions[r], ref) == all)
+      if (v->regions[r] && (v->op == OP_IF || v->op == OP_NAMED || v->op == OP_SCOPED) && loads_in(v->regions[r], ref) == all)
         return narrow(v->regions[r], ref, all);
   }
   return region;
@@ -144,6 +144,10 @@ static void emit_control(Gen *g, Instr *v) {
       emit_region(g, v->regions[0]);
       line(g, "pk_trace_end(worker);");
       break;
+    case OP_SCOPED:
+      clear_semaphores(g, v);
+      emit_region(g, v->regions[0]);
+      break;
     case OP_PRINT:
       emit_print(g, v);
       break;
@@ -156,7 +160,7 @@ static void emit_control(Gen *g, Instr *v) {
     case OP_YIELD:
       break;
     default:
-      INTERNAL("%s is no control flow", op_info[v->op].name);
+      emit_dma(g, v);
   }
 }
 

@@ -499,6 +499,7 @@ typedef struct {
 static void count_access(Instr *v, void *context) {
   RefCount *count = context;
   if ((v->op == OP_STORE || v->op == OP_LOAD) && v->ref == count->ref) count->found++;
+  if (v->op == OP_COPY_START && (v->ref == count->ref || v->target == count->ref)) count->found++;
 }
 
 static int accesses(Instr *v, const Ref *ref) {
@@ -571,8 +572,8 @@ typedef struct {
 
 static void find_store(Instr *v, void *context) {
   StoreSearch *search = context;
-  if (v->op == OP_STORE && v->ref == search->load->ref && val(v)->position > search->from && val(v)->position < search->to)
-    search->found = true;
+  const Ref *written = v->op == OP_STORE ? v->ref : v->op == OP_COPY_START ? v->target : NULL;
+  if (written == search->load->ref && val(v)->position > search->from && val(v)->position < search->to) search->found = true;
 }
 
 static void mark_snapshots(Gen *g, Region *region) {
@@ -670,7 +671,7 @@ static void drop_empty(Schedule *s) {
 }
 
 static bool is_control(const Instr *v) {
-  return op_info[v->op].class == OPC_CONTROL || v->op == OP_FETCH || v->op == OP_WRITEBACK;
+  return op_info[v->op].class == OPC_CONTROL || v->op == OP_FETCH || v->op == OP_WRITEBACK || is_dma(v);
 }
 
 Schedule *schedule_region(Gen *g, Region *region) {

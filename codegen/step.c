@@ -66,7 +66,7 @@ void emit_extents(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->refs.count; i++)
     if (g->refs[i].revisits) buf_printf(&layout, "%s;", g->refs[i].revisits);
   keep_used(g, &all, layout.text ? layout.text : "", &used);
-  if (!used.length) buf_puts(&used, "(void)size;\n");
+  if (!used.length) buf_puts(&used, g->launch_reads ? "(void)size;\n(void)array;\n" : "(void)size;\n");
   for (const char *p = used.text; *p;) {
     const char *end = strchr(p, '\n');
     buf_printf(out, "  %.*s\n", (int)(end - p), p);
@@ -90,7 +90,7 @@ static void declare_axes(Gen *g, Buf *out) {
 }
 
 static void declare_buffers(Gen *g, Buf *out) {
-  buf_printf(out, "const %s_arena a = %s_layout(size);\n", g->k->name, g->k->name);
+  buf_printf(out, "const %s_arena a = %s_layout(%ssize);\n", g->k->name, g->k->name, g->launch_reads ? "array, " : "");
   for (int i = 0; i < g->buffers.count; i++) {
     const Buffer *b = g->buffers.at[i];
     bool input = false;
@@ -125,7 +125,9 @@ static void emit_steps(Gen *g) {
     if (turns(&g->refs[i])) {
       line(g, "int64_t %s_held = 0;", g->refs[i].ref->name);
       line(g, "pk_block %s_block = {0};", g->refs[i].ref->name);
+      if (g->refs[i].ref->at == AT_SLICE) line(g, "pk_array %s_slice = {0};", g->refs[i].ref->name);
     }
+  clear_semaphores(g, NULL);
   int loops = 0;
   for (int i = 0; i < g->k->grid.count; i++) {
     if (g->k->grid.at[i].parallel) continue;
@@ -146,7 +148,7 @@ void emit_cell(Gen *g) {
   emit_steps(g);
   if (steps.text && strstr(steps.text, "_stream)")) line(g, "pk_stream_fence();");
   g->c = outer;
-  buf_puts(&all, "const int64_t *const size = call->size;\n");
+  buf_puts(&all, "const int64_t *const size = call->size;\nconst pk_array *const array = call->array;\n");
   declare_sizes(g, &all);
   declare_axes(g, &all);
   declare_buffers(g, &all);

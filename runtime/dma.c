@@ -216,3 +216,120 @@ void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const 
   if (clip(array, block, low, high)) moved = move_inside(array, block, low, high, bytes, FROM_VMEM, vmem, array->data);
   if (trace) pk_trace_record(trace, "dma out", "dma", begun, "bytes", moved);
 }
+
+/* ---- copies by hand */
+
+/* Elements [low, high) of an axis of a window lie inside. */
+static void inside_axis(const pk_window *w, int k, int64_t *low, int64_t *high) {
+  int64_t start = w->start[k], step = w->step[k], dim = w->dim[k], first = start;
+  *low = 0;
+  if (start < 0) {
+    uint64_t before = 0 - (uint64_t)start, skipped = before / (uint64_t)step, rest = before % (uint64_t)step;
+    *low = (int64_t)(skipped + (rest != 0));
+    first = rest ? step - (int64_t)rest : 0;
+  }
+  int64_t count = first < dim ? (dim - 1 - first) / step + 1 : 0;
+  *high = *low < w->size[k] && count < w->size[k] - *low ? *low + count : w->size[k];
+  if (*high < *low) *low = *high = 0;
+}
+
+/* The axes of both ends that count, those of more than one element, in pairs. False: one end is outside altogether. */
+typedef struct {
+  int rank;
+  int64_t low[PK_MAX_RANK], high[PK_MAX_RANK], stride[PK_MAX_RANK];
+  int64_t size[PK_MAX_RANK];
+  char *at; /* element (0, ..) */
+} window_axes;
+
+static bool take_axes(const pk_window *w, int64_t bytes, window_axes *axes) {
+  bool any = true;
+  *axes = (window_axes){.at = w->data};
+  for (int k = 0; k < w->rank; ++k) {
+    int64_t low, high, stride = w->stride[k] * bytes;
+    if (w->size[k] <= 0) return false;
+    inside_axis(w, k, &low, &high);
+    if (low >= high) {
+      any = false;
+      low = high = 0;
+    } else {
+      axes->at += w->start[k] * stride;
+    }
+    if (w->size[k] == 1) continue;
+    int i = axes->rank++;
+    axes->low[i] = low;
+    axes->high[i] = high;
+    axes->size[i] = w->size[k];
+    axes->stride[i] = stride * w->step[k];
+  }
+  return any;
+}
+
+static bool overlap(const pk_nest *nest, int64_t bytes, const char *from, const char *to) {
+  intptr_t from_low = (intptr_t)from, from_high = from_low + (intptr_t)bytes, to_low = (intptr_t)to,
+           to_high = to_low + (intptr_t)bytes;
+  for (int k = 0; k < nest->rank; ++k) {
+    int64_t f = (nest->count[k] - 1) * nest->from_stride[k], t = (nest->count[k] - 1) * nest->to_stride[k];
+    *(f < 0 ? &from_low : &from_high) += (intptr_t)f;
+    *(t < 0 ? &to_low : &to_high) += (intptr_t)t;
+  }
+  return from_low < to_high && to_low < from_high;
+}
+
+/* A source that overlaps its target: element by element, in order. */
+static void copy_in_order(const pk_nest *nest, int64_t bytes, const char *from, char *to) {
+  int64_t index[PK_MAX_RANK] = {0};
+  for (;;) {
+    memmove(to, from, (size_t)bytes);
+    int k = nest->rank - 1;
+    for (; k >= 0; --k) {
+      from += nest->from_stride[k];
+      to += nest->to_stride[k];
+      if (++index[k] < nest->count[k]) break;
+      from -= nest->from_stride[k] * nest->count[k];
+      to -= nest->to_stride[k] * nest->count[k];
+      index[k] = 0;
+    }
+    if (k < 0) return;
+  }
+}
+
+static int64_t copy_window(int64_t bytes, const pk_window *from, const pk_window *to, const void *other) {
+  window_axes source, target;
+  bool from_inside = take_axes(from, bytes, &source), to_inside = take_axes(to, bytes, &target);
+  if (!to_inside || source.rank != target.rank) return 0;
+  pk_nest nest = {.rank = target.rank}, outside = {.rank = target.rank};
+  const char *at = source.at;
+  char *put = target.at, *fill_at = target.at;
+  bool any = from_inside, all = from_inside;
+  int64_t elements = 1;
+  for (int k = 0; k < target.rank; ++k) {
+    int64_t low = target.low[k] > source.low[k] ? target.low[k] : source.low[k];
+    int64_t high = target.high[k] < source.high[k] ? target.high[k] : source.high[k];
+    any = any && low < high;
+    all = all && source.low[k] == 0 && source.high[k] == source.size[k];
+    nest.count[k] = high - low;
+    nest.from_stride[k] = source.stride[k];
+    nest.to_stride[k] = outside.to_stride[k] = target.stride[k];
+    outside.count[k] = target.high[k] - target.low[k];
+    elements *= any ? nest.count[k] : 0;
+    if (any) at += low * source.stride[k], put += low * target.stride[k];
+    fill_at += target.low[k] * target.stride[k];
+  }
+  if (other && !all) pk_copy_nest(outside, bytes, other, fill_at);
+  if (!any) return 0;
+  if (overlap(&nest, bytes, at, put))
+    copy_in_order(&nest, bytes, at, put);
+  else
+    pk_copy_nest(nest, bytes, at, put);
+  return elements * bytes;
+}
+
+void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to, const void *other,
+                   int64_t *semaphore) {
+  void *trace = worker ? worker->trace : NULL;
+  int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), whole = bytes;
+  int64_t moved = copy_window(bytes, from, to, other);
+  for (int k = 0; k < to->rank; ++k) whole *= to->size[k];
+  *semaphore += whole;
+  if (trace) pk_trace_record(trace, "async copy", "dma", begun, "bytes", moved);
+}

@@ -140,6 +140,19 @@ typedef struct {
 void pk_dma_in(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block, void *vmem, const void *pad);
 void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block, const void *vmem);
 
+/* One end of a copy by hand, on an array or a buffer of `rank` axes: `dim` and `stride` are theirs, in elements. The window has
+ * size[k] elements along axis k, from start[k], step[k] >= 1 apart; it may lie (partly) outside.
+ * Both ends have the same shape but for axes of size 1. pk_copy_start moves what lies inside both at once and adds the bytes of
+ * the whole window to *semaphore; where the source is outside, the target gets the element at `other` (NULL: stays). */
+typedef struct {
+  char *data;
+  int rank;
+  const int64_t *dim, *stride;
+  int64_t start[PK_MAX_RANK], size[PK_MAX_RANK], step[PK_MAX_RANK];
+} pk_window;
+void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to, const void *other,
+                   int64_t *semaphore);
+
 /* An `assert` that failed, a wait that cannot end: the call returns PK_FAILED with the first message. */
 void pk_fail(pk_worker *worker, const char *message);
 /* `print`: text with one {} per value. */

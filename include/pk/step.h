@@ -48,6 +48,47 @@ static inline int64_t pks_odd_i64(int64_t x) {
 static inline int32_t pks_odd_i32(int32_t x) { return (int32_t)pks_odd_i64(x); }
 static inline uint32_t pks_odd_u32(uint32_t x) { return (uint32_t)pks_odd_i64(x); }
 
+/* ---- elements of prefetched operands: an index outside is clamped; of an empty array, 0 */
+
+static inline int64_t pk_element_at(const pk_array *array, int rank, const int64_t *index) {
+  int64_t at = 0;
+  for (int k = 0; k < rank; k++) {
+    if (array->dim[k] <= 0) return -1;
+    at += pk_idx_clamp(index[k], 0, array->dim[k] - 1) * array->stride[k];
+  }
+  return at;
+}
+#define PK_ELEMENT(name, type)                                                                  \
+  static inline type pk_element_##name(const pk_array *array, int rank, const int64_t *index) { \
+    const int64_t at = pk_element_at(array, rank, index);                                       \
+    return at < 0 ? (type)0 : ((const type *)(const void *)array->data)[at];                    \
+  }
+PK_ELEMENT(i8, int8_t)
+PK_ELEMENT(u8, uint8_t)
+PK_ELEMENT(i16, int16_t)
+PK_ELEMENT(u16, uint16_t)
+PK_ELEMENT(i32, int32_t)
+PK_ELEMENT(u32, uint32_t)
+
+/* ---- memory by hand: semaphores count bytes or signals */
+
+static inline void pk_semaphore_signal(int64_t *semaphore, int64_t amount) { *semaphore += amount > 0 ? amount : 0; }
+/* What nothing has brought never comes: copies are done when they have started, and a cell runs alone. */
+static inline void pk_semaphore_wait(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message) {
+  if (*semaphore < amount) pk_fail(worker, message);
+  *semaphore = *semaphore < amount ? 0 : *semaphore - (amount > 0 ? amount : 0);
+}
+
+/* An array as a block of `at slice` sees it: along each axis it ends where the slice does. */
+static inline pk_array pk_sliced(const pk_array *array, int rank, const int64_t *start, const int64_t *length) {
+  pk_array sliced = *array;
+  for (int k = 0; k < rank; k++) {
+    const int64_t end = pk_idx_max(0, pk_sat_add(pk_idx_max(start[k], -INT64_MAX), pk_idx_max(length[k], 0)));
+    sliced.dim[k] = pk_idx_min(array->dim[k], end);
+  }
+  return sliced;
+}
+
 /* ---- elements of 64-bit index arithmetic */
 
 static inline int64_t pks_load_i64(const int64_t *p) { return *p; }
