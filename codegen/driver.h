@@ -24,11 +24,13 @@ typedef struct {
   LIST(Argument) outputs;        // -o OPERAND=FILE.npy
   LIST(StaticSetting) settings;  // -D
   const char *output, *kernel, *dumps, *emit;
+  const char *chip, *chip_file, *trace, *html, *svg, *sweep, *mesh;  // tpu; NULL: not given
   const Target *target;
   int threads;                // 0: not given
   double min_time, max_time;  // bench; 0: not given
   int64_t vmem_limit;         // 0: not given
   bool literal_dma, no_cache, no_naive, json, verify_only, quiet;
+  bool chips, sources, walk_all;  // tpu
   DiagFormat diagnostics;
 } Options;
 
@@ -51,7 +53,8 @@ enum {
   VERB_TEST = 16,
   VERB_EXPLAIN = 32,
   VERB_FMT = 64,
-  VERB_LATER = 128
+  VERB_LATER = 128,
+  VERB_TPU = 256
 };
 
 // Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error, or -1 when --help or
@@ -285,5 +288,6 @@ int verb_bench(Options *options);
 int verb_test(Options *options);
 int verb_explain(Options *options);
 int verb_fmt(Options *options);
+int verb_tpu(Options *options);
 
 #endif

@@ -30,17 +30,40 @@ static int64_t eval_unary(const Instr *instr, int64_t a) {
 
 static const Region *run_index_region(IndexEval *eval, const Region *region);
 
-// An element of a prefetched operand; an index out of range is clamped.
-static int64_t eval_load(IndexEval *eval, const Instr *load) {
+int64_t prefetched_element(const Instr *load, const int64_t *index, bool *clamped) {
   const HostArray *array = load->ref->prefetched;
   int64_t at = 0, count;
   REQUIRE(array && array_elements(array, &count));
   for (int i = 0; i < array->rank; i++) {
-    int64_t index = eval->values[load->args[i]->id - eval->first], last = array->dim[i] - 1;
-    if ((index < 0 || index > last) && !eval->clamped) eval->clamped = load;
-    at = at * array->dim[i] + (index > last ? last : index < 0 ? 0 : index);
+    int64_t last = array->dim[i] - 1;
+    if (index[i] < 0 || index[i] > last) *clamped = true;
+    at = at * array->dim[i] + (index[i] > last ? last : index[i] < 0 ? 0 : index[i]);
   }
   return count > 0 ? (int64_t)array_get(array, at) : 0;
+}
+
+static int64_t eval_load(IndexEval *eval, const Instr *load) {
+  int64_t index[MAX_RANK];
+  bool clamped = false;
+  for (int i = 0; i < load->ref->type.rank; i++) index[i] = eval->values[load->args[i]->id - eval->first];
+  int64_t value = prefetched_element(load, index, &clamped);
+  if (clamped && !eval->clamped) eval->clamped = load;
+  return value;
+}
+
+int64_t eval_pure(const Instr *instr, const int64_t *arg) {
+  if (instr->op == OP_SELECT) return arg[0] ? arg[1] : arg[2];
+  switch (op_info[instr->op].class) {
+    case OPC_UNARY:
+    case OPC_CAST:
+      return eval_unary(instr, arg[0]);
+    case OPC_BINARY:
+      return int_binary(instr->op, instr->type.dtype, arg[0], arg[1]);
+    case OPC_COMPARE:
+      return int_compare(instr->op, arg[0], arg[1]);
+    default:
+      INTERNAL("%s in index arithmetic", op_info[instr->op].name);
+  }
 }
 
 static int64_t eval_instr(IndexEval *eval, const Instr *instr) {
@@ -58,21 +81,8 @@ static int64_t eval_instr(IndexEval *eval, const Instr *instr) {
       return eval_index(eval->k, eval->k->grid.at[instr->ival].extent, eval->sizes, NULL, 0);
     case OP_LOAD:
       return eval_load(eval, instr);
-    case OP_SELECT:
-      return arg[0] ? arg[1] : arg[2];
     default:
-      break;
-  }
-  switch (op_info[instr->op].class) {
-    case OPC_UNARY:
-    case OPC_CAST:
-      return eval_unary(instr, arg[0]);
-    case OPC_BINARY:
-      return int_binary(instr->op, instr->type.dtype, arg[0], arg[1]);
-    case OPC_COMPARE:
-      return int_compare(instr->op, arg[0], arg[1]);
-    default:
-      INTERNAL("%s in index arithmetic", op_info[instr->op].name);
+      return eval_pure(instr, arg);
   }
 }
 

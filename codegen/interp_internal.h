@@ -21,8 +21,6 @@ typedef struct {
   int64_t capacity, poison_capacity;
 } Value;
 
-enum { MAX_INDEX = 2 * MAX_RANK };  // values of one index map: a start an axis, and for `at slice` a length
-
 enum { POISON_REFS = 250, POISON_MASKED = 252, POISON_OTHER = 253, POISON_UNSTORED = 255 };
 
 typedef enum {
@@ -132,8 +130,6 @@ void run_scan(Interp *in, const Instr *instr);
 void run_dot(Interp *in, const Instr *instr);
 
 // ---- index arithmetic (interp_index.c)
-// All values that a region yields. Returns the first load of a prefetched operand whose index was out of range and clamped.
-const Instr *eval_region(const Kernel *k, const Region *region, const int64_t *sizes, const int64_t *axes, int64_t *results);
 int64_t ceil_div(int64_t a, int64_t b);
 
 // ---- memory (interp_memory.c)

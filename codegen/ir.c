@@ -71,6 +71,12 @@ bool ir_window_is_full(const Instr *instr) {
   return true;
 }
 
+int ir_line(const Kernel *k, Span span) {
+  int line, column;
+  source_position(k->source, span.start, &line, &column);
+  return line;
+}
+
 Instr *ir_store_value(const Instr *store) {
   REQUIRE(store->op == OP_STORE);
   return store->args[store->ref->type.rank];

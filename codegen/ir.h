@@ -137,6 +137,7 @@ Instr *ir_const_int(Kernel *k, Region *region, DType dtype, int64_t value, Span 
 Instr *ir_const_float(Kernel *k, Region *region, DType dtype, double value, Span span);
 bool ir_is_const(const Instr *instr, int64_t value);   // an integer or bool CONST of that value
 bool ir_window_is_full(const Instr *instr);            // LOAD, STORE: the whole ref, stride 1, starts constant 0
+int ir_line(const Kernel *k, Span span);               // the line of the source where it starts
 static inline bool has_result(const Instr *instr) { return instr->type.dtype != DT_COUNT; }
 // Do two shapes have the same number of elements whatever the sizes are? Sizes that are products (2 * M) are taken apart.
 bool ir_same_elements(const Kernel *k, const Type *a, const Type *b);

@@ -14,6 +14,9 @@ static const char input_text[] =
     "  iota, zeros, ones, const:V\n"
     "Sizes that follow from a given array need not be named.\n";
 
+static const char tpu_text[] =
+    "Without a file: --chips, --sources, or --mesh with a collective (pkc tpu --mesh 4x4 send bytes=1e6 from=0,0 to=3,3).\n";
+
 const Verb verbs[] = {
     {"compile", "FILE.pk [-o NAME.c]", "compile a kernel to NAME.c and NAME.h", VERB_COMPILE, verb_compile,
      "Without -o the files take the .pk file's own name, in the current folder. `pkc FILE.pk` is the same.\n"},
@@ -27,7 +30,8 @@ const Verb verbs[] = {
      "$PKC_TEST_CC lists the C compilers to test with (default $CC, else cc), $PKC_JOBS the number of processes (default 2).\n"},
     {"explain", "explain FILE.pk|E0123 [SIZE=N ...]", "say how a kernel is carried out and why, or what an error means",
      VERB_EXPLAIN, verb_explain, NULL},
-    {"tpu", "tpu FILE.pk [SIZE=N ...]", "model a kernel on a TPU", VERB_LATER, NULL, NULL},
+    {"tpu", "tpu FILE.pk [SIZE=N ...] [--chip v5e]", "model a kernel on a TPU: time, memory, what limits it", VERB_TPU, verb_tpu,
+     tpu_text},
     {"tune", "tune FILE.pk [SIZE=N ...]", "search block sizes", VERB_LATER, NULL, NULL},
     {"fmt", "fmt FILE.pk...", "rewrite files in the canonical layout, comments kept", VERB_FMT, verb_fmt,
      "A FILE of - reads standard input and writes standard output.\n"},
@@ -64,7 +68,8 @@ static int run_verb(Options *options, int argc, char **argv) {
   int status = options_read(options, verb, argc - skip, argv + skip);
   if (status != DONE) return status < 0 ? DONE : status;
   if (!verb->run) return usage_error(NULL, "`pkc %s` is not built yet", verb->name);
-  if (options->files.count == 0) return usage_error(verb, "a file is missing: pkc %s", verb->synopsis);
+  if (options->files.count == 0 && !(options->chips || options->sources))
+    return usage_error(verb, "a file is missing: pkc %s", verb->synopsis);
   bool several = verb->flag == VERB_TEST || verb->flag == VERB_FMT;
   if (options->files.count > 1 && !several)
     return usage_error(verb, "one file at a time: `%s` is one too many", options->files.at[1]);

@@ -31,9 +31,18 @@ typedef enum {
   OPTION_VERIFY,
   OPTION_QUIET,
   OPTION_DIAGNOSTICS,
+  OPTION_CHIP,
+  OPTION_CHIP_FILE,
+  OPTION_CHIPS,
+  OPTION_SOURCES,
+  OPTION_SWEEP,
+  OPTION_MESH,
+  OPTION_TRACE,
+  OPTION_HTML,
+  OPTION_SVG,
+  OPTION_WALK_ALL,
   OPTION_HELP,
-  OPTION_VERSION,
-  OPTION_LATER
+  OPTION_VERSION
 } OptionId;
 
 // A long option is "--name", its value follows as "=VALUE" or as the next word; a short one takes its value joined or apart.
@@ -60,13 +69,21 @@ static const OptionRow option_rows[] = {
     {"--min-time", "SECONDS", VERB_BENCH, OPTION_MIN_TIME, "time at least this long (default 0.5)"},
     {"--max-time", "SECONDS", VERB_BENCH, OPTION_MAX_TIME, "stop after this long (default 10)"},
     {"--no-cache", NULL, BUILDS, OPTION_NO_CACHE, "compile again, keep nothing"},
-    {"--json", NULL, VERB_BENCH | VERB_LATER, OPTION_JSON, "one JSON object a line instead of a table"},
+    {"--json", NULL, VERB_BENCH | VERB_TPU, OPTION_JSON, "one JSON object a line instead of a table"},
     {"--verify", NULL, VERB_FMT, OPTION_VERIFY, "write nothing; exit 3 when a file is not in the canonical layout"},
     {"--quiet", NULL, VERB_TEST | VERB_RUN | VERB_CHECK, OPTION_QUIET, "failures only"},
     {"--diagnostics", "json|text", (unsigned)ALL_VERBS, OPTION_DIAGNOSTICS, "the form of errors and warnings"},
-    {"--chip", "NAME", VERB_LATER, OPTION_LATER, "the chip to model"},
-    {"--trace", "FILE", VERB_LATER, OPTION_LATER, "write a trace"},
-    {"--html", "FILE", VERB_LATER, OPTION_LATER, "write a report"},
+    {"--chip", "NAME", VERB_TPU, OPTION_CHIP, "the chip to model (default v5e, or the one of --chip-file)"},
+    {"--chip-file", "FILE", VERB_TPU, OPTION_CHIP_FILE, "add a chip: lines of `name N`, `like CHIP`, `CONSTANT VALUE`"},
+    {"--chips", NULL, VERB_TPU, OPTION_CHIPS, "list the chips"},
+    {"--sources", NULL, VERB_TPU, OPTION_SOURCES, "list every constant with its unit and source"},
+    {"--sweep", "NAME=LOW:HIGH", VERB_TPU, OPTION_SWEEP,
+     "rank values of statics, doubling from LOW to HIGH, or a list A,B,C; more may follow"},
+    {"--mesh", "XxY[xZ]", VERB_TPU, OPTION_MESH, "cost of a collective on a slice of this shape"},
+    {"--trace", "FILE", VERB_TPU, OPTION_TRACE, "write a trace for Perfetto or chrome://tracing"},
+    {"--html", "FILE", VERB_TPU, OPTION_HTML, "write the report as one HTML file"},
+    {"--svg", "FILE", VERB_TPU, OPTION_SVG, "write the roofline plot"},
+    {"--walk-all", NULL, VERB_TPU, OPTION_WALK_ALL, "walk every grid step, also those that repeat others"},
     {"--help", NULL, (unsigned)ALL_VERBS, OPTION_HELP, "this text"},
     {"--version", NULL, (unsigned)ALL_VERBS, OPTION_VERSION, "the version of pkc"},
 };
@@ -273,9 +290,38 @@ static const char *apply_option(Options *options, const Verb *verb, const Option
     case OPTION_DIAGNOSTICS:
       if (strcmp(value, "json") == 0) options->diagnostics = DIAG_JSON;
       return one_of(value, forms);
+    case OPTION_CHIP:
+      options->chip = value;
+      return NULL;
+    case OPTION_CHIP_FILE:
+      options->chip_file = value;
+      return NULL;
+    case OPTION_CHIPS:
+      options->chips = true;
+      return NULL;
+    case OPTION_SOURCES:
+      options->sources = true;
+      return NULL;
+    case OPTION_SWEEP:
+      options->sweep = value;
+      return NULL;
+    case OPTION_MESH:
+      options->mesh = value;
+      return NULL;
+    case OPTION_TRACE:
+      options->trace = value;
+      return NULL;
+    case OPTION_HTML:
+      options->html = value;
+      return NULL;
+    case OPTION_SVG:
+      options->svg = value;
+      return NULL;
+    case OPTION_WALK_ALL:
+      options->walk_all = true;
+      return NULL;
     case OPTION_HELP:
     case OPTION_VERSION:
-    case OPTION_LATER:
       return NULL;
   }
   return NULL;

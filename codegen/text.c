@@ -53,11 +53,7 @@ void explain(Gen *g, const char *format, ...) {
   buf_putc(g->explain, '\n');
 }
 
-int line_of(Gen *g, Span span) {
-  int at, column;
-  source_position(g->k->source, span.start, &at, &column);
-  return at;
-}
+int line_of(Gen *g, Span span) { return ir_line(g->k, span); }
 
 static const char *const c_words[] = {
     "auto",     "break",     "case",     "char",     "const",   "continue", "default",  "do",     "double",    "else",

@@ -1,0 +1,533 @@
+// The pipeline of a grid on each core, as a discrete-event simulation in whole picoseconds.
+//
+// While step s computes, the blocks of step s + buffers - 1 whose index changes are fetched; a finished output block is written
+// back and waited for at the end of the next block's first step. All transfers of a core share one channel, in the order of
+// issue.
+//
+// A step is generated (which blocks move, what runs) some steps before it is timed. Along an axis where index maps and decisions
+// repeat (grid_periods), the same state at the start of two iterations means that all iterations follow suit, so they are counted
+// without being run. Times being whole numbers, that is exact.
+#include "codegen/tpu_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HISTORY = 4, TALLIES = 7 };
+static const int64_t most_steps = 20000000;  // that are walked one by one
+
+// What only grows: TALLIES values, then those of each operand, then runs of each segment.
+enum { TALLY_STEPS, TALLY_COMPUTE, TALLY_OVERHEAD, TALLY_WAIT, TALLY_PROLOGUE, TALLY_EPILOGUE, TALLY_HBM };
+enum { COUNT_ISSUED, COUNT_SKIPPED, COUNT_BYTES, COUNT_WAIT, OPERAND_COUNTS };
+
+typedef struct {
+  int64_t at, now, *state, *tally;  // at: of the axis; -1: empty
+} Snapshot;
+
+// An axis along which iterations may be left out.
+typedef struct {
+  int64_t period;  // 0: none
+  bool *moves;     // by operand * MAX_INDEX + component: its index changes with the axis
+  Snapshot history[HISTORY];
+  int next;
+} Level;
+
+// A step between generation and timing, as int64_t so that states compare: the compute time, then for each operand when its
+// transfer is done (inputs) or what its block would move (outputs), and the bytes it does move, -1 for none.
+typedef struct {
+  int64_t *words, *axes, step;
+} Entry;
+
+typedef struct {
+  Simulation *s;
+  GridEval e;
+  Level *level;
+  int axes, operands, look, kept, width, core;
+  int64_t *low, *high, *index, *tally, tallies;
+  bool started, overflow;
+  Entry *ring;
+  int ring_count, ring_size;
+  int64_t now, hbm_free, *written, generated, simulated, step_ps, latency_ps;
+  double bytes_per_ps;
+} Core;
+
+static bool moves_by_pipeline(const Ref *ref) { return !ref->prefetch && (ref->space == SPACE_VMEM || ref->space == SPACE_SMEM); }
+static bool is_input(const Core *c, int operand) { return operand < c->s->k->inputs; }
+static int64_t *operand_count(Core *c, int operand, int what) { return &c->tally[TALLIES + operand * OPERAND_COUNTS + what]; }
+static int64_t *segment_counts(Core *c) { return &c->tally[TALLIES + c->operands * OPERAND_COUNTS]; }
+static int64_t *done_at(Entry *entry, int operand) { return &entry->words[1 + 2 * operand]; }
+static int64_t *would_move(Entry *entry, int operand) { return &entry->words[1 + 2 * operand]; }
+static int64_t *bytes_of(Entry *entry, int operand) { return &entry->words[2 + 2 * operand]; }
+static int64_t extent_of(const Core *c, Dim dim) { return dim_is_const(dim) ? dim : c->s->sizes[dim_size_index(dim)]; }
+
+// ---- what a step moves
+
+// Bytes of the elements of a block that lie in the array.
+static int64_t block_bytes(const Core *c, const Ref *ref, const int64_t *index) {
+  int64_t count = 1;
+  for (int i = 0; i < ref->array.rank; i++) {
+    int64_t block = extent_of(c, ref->block[i]), length = index[ref->array.rank + i], dim = extent_of(c, ref->array.dim[i]),
+            start = index[i];
+    if (ref->at == AT_BLOCK && (index[i] < 0 || !mul_i64(index[i], block, &start))) start = dim;
+    if (ref->at == AT_SLICE && length < block) block = length > 0 ? length : 0;
+    if (start > dim) start = dim;
+    int64_t low = start < 0 ? 0 : start, high = start > dim - block ? dim : start + block;
+    count = high > low ? saturating_mul(count, high - low) : 0;
+  }
+  return tpu_bytes(ref->array.dtype, count);
+}
+
+static Entry *push_entry(Core *c) {
+  REQUIRE(c->ring_count < c->ring_size);
+  Entry *entry = &c->ring[c->ring_count++];
+  memset(entry->words, 0, sizeof(int64_t) * (size_t)c->width);
+  if (c->axes) memcpy(entry->axes, c->e.axes, sizeof(int64_t) * (size_t)c->axes);
+  entry->step = c->generated++;
+  return entry;
+}
+
+static void tally_move(Core *c, int operand, int64_t bytes) {
+  *operand_count(c, operand, bytes < 0 ? COUNT_SKIPPED : COUNT_ISSUED) += 1;
+  if (bytes > 0) *operand_count(c, operand, COUNT_BYTES) = saturating_add(*operand_count(c, operand, COUNT_BYTES), bytes);
+}
+
+static void leave_block(Core *c, Entry *entry, int operand, bool leaves) {
+  *bytes_of(entry, operand) = leaves ? *would_move(entry, operand) : -1;
+  tally_move(c, operand, *bytes_of(entry, operand));
+}
+
+static void generate(Core *c) {
+  const Kernel *k = c->s->k;
+  Entry *before = c->ring_count ? &c->ring[c->ring_count - 1] : NULL, *entry = push_entry(c);
+  for (int i = 0; i < c->operands; i++) {
+    const Ref *ref = k->refs.at[i];
+    OperandCount *operand = &c->s->operand[i];
+    *bytes_of(entry, i) = -1;
+    if (!operand->moved) continue;
+    int64_t index[MAX_INDEX], *held = &c->index[i * MAX_INDEX];
+    bool known = grid_block_index(&c->e, ref, index), same = c->started && known && memcmp(index, held, sizeof index) == 0;
+    if (!known) {
+      operand->by_data = true;
+      memset(index, 0, sizeof index);
+    }
+    if (!is_input(c, i) && c->started) leave_block(c, before, i, !same);
+    memcpy(held, index, sizeof index);
+    if (!is_input(c, i)) {
+      *would_move(entry, i) = same ? *would_move(before, i) : block_bytes(c, ref, index);
+      continue;
+    }
+    *bytes_of(entry, i) = same ? -1 : block_bytes(c, ref, index);
+    tally_move(c, i, *bytes_of(entry, i));
+  }
+  entry->words[0] = body_run(c->s->body, &c->e, segment_counts(c), NULL, NULL);
+  c->tally[TALLY_STEPS]++;
+  c->started = true;
+  c->simulated++;
+}
+
+// ---- time
+
+static void log_event(Core *c, char kind, int which, const Entry *entry, int64_t start, int64_t end, int64_t bytes) {
+  TraceLog *log = c->s->log;
+  if (!log) return;
+  if (log->events.count >= log->most_events) {
+    log->dropped++;
+    return;
+  }
+  TraceEvent event = {kind, c->core, which, entry->step, start, end, {0}, bytes};
+  if (kind == 'f' || kind == 'w') {
+    GridEval e = c->e;
+    e.axes = entry->axes;
+    grid_block_index(&e, c->s->k->refs.at[which], event.index);
+  }
+  LIST_PUSH(log->arena, &log->events, event);
+}
+
+// Returns when the transfer is done.
+static int64_t transfer(Core *c, char kind, int operand, const Entry *entry, int64_t bytes) {
+  int64_t start = c->hbm_free > c->now ? c->hbm_free : c->now;
+  int64_t busy = bytes > 0 ? ps_of((double)bytes / c->bytes_per_ps * 1e-12) : 0;
+  c->hbm_free = start + busy;
+  c->tally[TALLY_HBM] += busy;
+  log_event(c, kind, operand, entry, start, start + busy, bytes);
+  return bytes > 0 ? c->hbm_free + c->latency_ps : c->now;
+}
+
+static void fetch_for(Core *c, int at, int operand) {
+  if (at >= c->ring_count) return;
+  Entry *entry = &c->ring[at];
+  if (*bytes_of(entry, operand) >= 0) *done_at(entry, operand) = transfer(c, 'f', operand, entry, *bytes_of(entry, operand));
+}
+
+static void start_fetches(Core *c, bool first) {
+  for (int ahead = first ? 0 : c->look; ahead <= c->look; ahead++)
+    for (int i = 0; i < c->s->k->inputs; i++) {
+      int look = c->s->k->refs.at[i]->buffers - 1;
+      if (first ? ahead <= look : ahead == c->look) fetch_for(c, first ? ahead : look, i);
+    }
+}
+
+static void wait_until(Core *c, int64_t time, int tally, int operand) {
+  if (time <= c->now) return;
+  c->tally[tally] += time - c->now;
+  if (tally == TALLY_WAIT) *operand_count(c, operand, COUNT_WAIT) += time - c->now;
+  c->now = time;
+}
+
+typedef struct {
+  Core *c;
+  const Entry *entry;
+  int64_t at;
+} SegmentLog;
+
+static void log_segment(void *context, int segment, int64_t times) {
+  SegmentLog *l = context;
+  int64_t end = saturating_add(l->at, saturating_mul(l->c->s->body->segments.at[segment].ps, times));
+  log_event(l->c, 'c', segment, l->entry, l->at, end, times);
+  l->at = end;
+}
+
+static void log_compute(Core *c, const Entry *entry) {
+  TraceLog *log = c->s->log;
+  log_event(c, 'o', 0, entry, c->now, c->now + c->step_ps, 0);
+  if (log->events.count >= log->most_events) return;
+  GridEval e = c->e;
+  e.axes = entry->axes;
+  int64_t *counts = calloc((size_t)c->s->body->segments.count + 1, sizeof *counts);
+  if (!counts) INTERNAL("no memory for %d segments", c->s->body->segments.count);
+  SegmentLog l = {c, entry, c->now + c->step_ps};
+  body_run(c->s->body, &e, counts, log_segment, &l);
+  free(counts);
+}
+
+// The oldest generated step.
+static void time_step(Core *c) {
+  Entry *entry = &c->ring[0];
+  bool first = entry->step == 0;
+  start_fetches(c, first);
+  for (int i = 0; i < c->s->k->inputs; i++) wait_until(c, *done_at(entry, i), first ? TALLY_PROLOGUE : TALLY_WAIT, i);
+  if (c->s->log) log_compute(c, entry);
+  c->tally[TALLY_OVERHEAD] += c->step_ps;
+  c->tally[TALLY_COMPUTE] = saturating_add(c->tally[TALLY_COMPUTE], entry->words[0]);
+  if (!add_i64(c->now, c->step_ps + entry->words[0], &c->now) || c->now > INT64_MAX / 4) c->overflow = true, c->now = 0;
+  for (int i = c->s->k->inputs; i < c->operands; i++) {
+    int64_t before = c->written[i];
+    c->written[i] = *bytes_of(entry, i) >= 0 ? transfer(c, 'w', i, entry, *bytes_of(entry, i)) : 0;
+    wait_until(c, before, TALLY_WAIT, i);
+  }
+  Entry used = c->ring[0];
+  memmove(c->ring, c->ring + 1, sizeof *c->ring * (size_t)(c->ring_count - 1));
+  c->ring[--c->ring_count] = used;
+}
+
+// ---- leaving iterations out
+
+static int64_t relative(const Core *c, int64_t time) { return time > c->now ? time - c->now : 0; }
+
+static int state_words(const Core *c) { return 2 + c->operands + c->ring_size * c->width; }
+
+static void capture(Core *c, int64_t *state) {
+  memset(state, 0, sizeof *state * (size_t)state_words(c));
+  *state++ = c->ring_count == 0 || c->ring[0].step == 0;
+  *state++ = relative(c, c->hbm_free);
+  for (int i = 0; i < c->operands; i++) *state++ = relative(c, c->written[i]);
+  for (int r = 0; r < c->ring_count; r++, state += c->width) {
+    memcpy(state, c->ring[r].words, sizeof *state * (size_t)c->width);
+    for (int i = 0; i < c->s->k->inputs; i++) state[1 + 2 * i] = relative(c, state[1 + 2 * i]);
+  }
+}
+
+// Are the blocks of all operands that move along the axis whole while it runs over [from, to]?
+static bool blocks_are_whole(const Core *c, int axis, int64_t from, int64_t to) {
+  const Kernel *k = c->s->k;
+  Interval range[64], *bounds = calloc((size_t)k->next_id + 1, sizeof *bounds);
+  if (!bounds) INTERNAL("no memory for %d intervals", k->next_id);
+  bool whole = c->axes <= 64;
+  for (int i = 0; i < c->axes && whole; i++)
+    range[i] = i < axis ? (Interval){c->e.axes[i], c->e.axes[i]} : (Interval){c->low[i], c->high[i] - 1};
+  if (whole) range[axis] = (Interval){from, to};
+  for (int i = 0; i < c->operands && whole; i++) {
+    const Ref *ref = k->refs.at[i];
+    if (!c->s->operand[i].moved || !ref->index_map || ref->index_map->instrs.count == 0) continue;
+    grid_intervals(&c->e, ref->index_map, range, bounds);
+    const Instr *yield = ref->index_map->instrs.at[ref->index_map->instrs.count - 1];
+    for (int r = 0; r < yield->nargs && whole; r++) {
+      if (!c->level[axis].moves[i * MAX_INDEX + r]) continue;
+      whole = r < ref->array.rank;
+      if (!whole) break;
+      Interval at = bounds[yield->args[r]->id];
+      int64_t block = extent_of(c, ref->block[r]), dim = extent_of(c, ref->array.dim[r]);
+      int64_t last = ref->at == AT_BLOCK ? (block > 0 ? dim / block - 1 : -1) : dim - block;
+      whole = at.low >= 0 && at.high <= last;
+    }
+  }
+  free(bounds);
+  return whole;
+}
+
+static void recall_index(Core *c, int axis) {
+  int64_t saved[64];
+  memcpy(saved, c->e.axes, sizeof(int64_t) * (size_t)c->axes);
+  c->e.axes[axis]--;
+  for (int i = axis + 1; i < c->axes; i++) c->e.axes[i] = c->high[i] - 1;
+  for (int i = 0; i < c->operands; i++)
+    if (c->s->operand[i].moved) grid_block_index(&c->e, c->s->k->refs.at[i], &c->index[i * MAX_INDEX]);
+  memcpy(c->e.axes, saved, sizeof(int64_t) * (size_t)c->axes);
+}
+
+static void shift_times(Core *c, int64_t by, int64_t steps) {
+  c->now += by;
+  c->hbm_free += by;
+  for (int i = 0; i < c->operands; i++)
+    if (c->written[i]) c->written[i] += by;
+  for (int r = 0; r < c->ring_count; r++) {
+    c->ring[r].step += steps;
+    for (int i = 0; i < c->s->k->inputs; i++)
+      if (*done_at(&c->ring[r], i)) *done_at(&c->ring[r], i) += by;
+  }
+}
+
+static void leave_out(Core *c, int axis, const Snapshot *since, int64_t times, int64_t iterations) {
+  int64_t span, steps = c->tally[TALLY_STEPS] - since->tally[TALLY_STEPS], start = c->now;
+  if (!mul_i64(c->now - since->now, times, &span) || span > INT64_MAX / 4 - c->now) {
+    c->overflow = true;
+    return;
+  }
+  for (int64_t i = 0; i < c->tallies; i++)
+    c->tally[i] = saturating_add(c->tally[i], saturating_mul(c->tally[i] - since->tally[i], times));
+  c->generated += steps * times;
+  shift_times(c, span, steps * times);
+  if (c->s->log && c->ring_count) log_event(c, 's', 0, &c->ring[0], start, c->now, steps * times);
+  c->e.axes[axis] += iterations;
+  recall_index(c, axis);
+}
+
+// The most repetitions of `cycle` iterations that end before the axis does, with whole blocks all the way.
+static int64_t repetitions(const Core *c, int axis, int64_t cycle) {
+  int64_t at = c->e.axes[axis], low = 0, high = (c->high[axis] - 1 - at) / cycle;
+  while (low < high) {
+    int64_t middle = low + (high - low + 1) / 2;
+    if (blocks_are_whole(c, axis, at - cycle, at + middle * cycle - 1))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+static void try_level(Core *c, int axis, int64_t *state) {
+  Level *level = &c->level[axis];
+  int64_t at = c->e.axes[axis];
+  if (at == c->low[axis]) {  // what moves here is due to the axes outside, and no pattern for the iterations that follow
+    for (int h = 0; h < HISTORY; h++) level->history[h].at = -1;
+    return;
+  }
+  if ((at - c->low[axis]) % level->period != 0 || c->high[axis] - at <= level->period) return;
+  capture(c, state);
+  for (int h = 0; h < HISTORY; h++) {
+    Snapshot *seen = &level->history[h];
+    if (seen->at < 0 || memcmp(seen->state, state, sizeof *state * (size_t)state_words(c)) != 0) continue;
+    int64_t cycle = at - seen->at, times = repetitions(c, axis, cycle);
+    if (times < 1) return;
+    leave_out(c, axis, seen, times, times * cycle);
+    for (int i = 0; i < HISTORY; i++) level->history[i].at = -1;
+    return;
+  }
+  Snapshot *mine = &level->history[level->next];
+  level->next = (level->next + 1) % HISTORY;
+  mine->at = at;
+  mine->now = c->now;
+  memcpy(mine->state, state, sizeof *state * (size_t)state_words(c));
+  memcpy(mine->tally, c->tally, sizeof *c->tally * (size_t)c->tallies);
+}
+
+static void try_to_leave_out(Core *c, int64_t *state) {
+  int outermost = c->axes - 1;
+  while (outermost > 0 && c->e.axes[outermost] == c->low[outermost]) outermost--;
+  for (int axis = outermost; axis < c->axes; axis++)
+    if (c->level[axis].period > 0) try_level(c, axis, state);
+}
+
+// ---- along which axes steps repeat
+
+static void find_period(Core *c, int axis, const Interval *bounds, Periodic *periods) {
+  const Kernel *k = c->s->k;
+  Level *level = &c->level[axis];
+  int64_t period = 1;
+  for (int i = 0; i < c->operands && period; i++) {
+    const Region *map = k->refs.at[i]->index_map;
+    if (!c->s->operand[i].moved || !map || map->instrs.count == 0) continue;
+    grid_periods(map, axis, bounds, periods);
+    const Instr *yield = map->instrs.at[map->instrs.count - 1];
+    for (int r = 0; r < yield->nargs && r < MAX_INDEX; r++) {
+      Periodic p = periods[yield->args[r]->id];
+      period = least_multiple(period, p.period);
+      level->moves[i * MAX_INDEX + r] = p.step != 0;
+    }
+  }
+  grid_periods(k->body, axis, bounds, periods);
+  for (int i = 0; i < c->s->body->decisions.count && period; i++) {
+    Periodic p = periods[c->s->body->decisions.at[i]->id];
+    period = p.step == 0 ? least_multiple(period, p.period) : 0;
+  }
+  level->period = c->s->whole || period * 3 > c->high[axis] - c->low[axis] ? 0 : period;
+}
+
+static void find_levels(Core *c) {
+  const Kernel *k = c->s->k;
+  Arena *arena = c->s->arena;
+  Interval *bounds = NEW_ARRAY(arena, Interval, k->next_id + 1), *all = NEW_ARRAY(arena, Interval, c->axes + 1);
+  Periodic *periods = NEW_ARRAY(arena, Periodic, k->next_id + 1);
+  for (int i = 0; i < c->axes; i++) all[i] = (Interval){c->low[i], c->high[i] - 1};
+  for (int i = 0; i < c->operands; i++) grid_intervals(&c->e, k->refs.at[i]->index_map, all, bounds);
+  grid_intervals(&c->e, k->body, all, bounds);
+  c->level = NEW_ARRAY(arena, Level, c->axes + 1);
+  for (int axis = 0; axis < c->axes; axis++) {
+    Level *level = &c->level[axis];
+    level->moves = NEW_ARRAY(arena, bool, c->operands *MAX_RANK + 1);
+    find_period(c, axis, bounds, periods);
+    for (int h = 0; h < HISTORY && level->period; h++) {
+      level->history[h] = (Snapshot){.at = -1};
+      level->history[h].state = NEW_ARRAY(arena, int64_t, state_words(c));
+      level->history[h].tally = NEW_ARRAY(arena, int64_t, c->tallies);
+    }
+  }
+}
+
+// ---- a core
+
+static Core core_new(Simulation *s, int number, int active, const int64_t *extents, const int64_t *low, const int64_t *high) {
+  const Kernel *k = s->k;
+  Core c = {.s = s, .core = number, .axes = k->grid.count, .operands = k->inputs + k->outputs};
+  c.e = grid_eval_new(s->arena, k, s->sizes, extents);
+  c.low = NEW_ARRAY(s->arena, int64_t, c.axes + 1);
+  c.high = NEW_ARRAY(s->arena, int64_t, c.axes + 1);
+  for (int i = 0; i < c.axes; i++) c.low[i] = c.e.axes[i] = low[i], c.high[i] = high[i];
+  for (int i = 0; i < k->inputs; i++)
+    if (k->refs.at[i]->buffers - 1 > c.look) c.look = k->refs.at[i]->buffers - 1;
+  c.width = 1 + 2 * c.operands;
+  c.ring_size = (c.look > 1 ? c.look : 1) + 2;
+  c.ring = NEW_ARRAY(s->arena, Entry, c.ring_size);
+  for (int i = 0; i < c.ring_size; i++) {
+    c.ring[i].words = NEW_ARRAY(s->arena, int64_t, c.width);
+    c.ring[i].axes = NEW_ARRAY(s->arena, int64_t, c.axes + 1);
+  }
+  c.index = NEW_ARRAY(s->arena, int64_t, c.operands * MAX_INDEX + 1);
+  c.written = NEW_ARRAY(s->arena, int64_t, c.operands + 1);
+  c.tallies = TALLIES + c.operands * OPERAND_COUNTS + s->body->segments.count;
+  c.tally = NEW_ARRAY(s->arena, int64_t, c.tallies);
+  c.bytes_per_ps = chip_hbm_bandwidth(s->chip, active) / active * 1e-12;
+  c.step_ps = ps_of(s->chip->value[CHIP_STEP]);
+  c.latency_ps = ps_of(s->chip->value[CHIP_HBM_LATENCY]);
+  return c;
+}
+
+static bool advance(Core *c) {
+  for (int i = c->axes - 1; i >= 0; i--) {
+    if (++c->e.axes[i] < c->high[i]) return true;
+    c->e.axes[i] = c->low[i];
+  }
+  return false;
+}
+
+static void finish_core(Core *c) {
+  Entry *last = &c->ring[c->ring_count - 1];
+  for (int i = c->s->k->inputs; i < c->operands; i++)
+    if (c->s->operand[i].moved) leave_block(c, last, i, true);
+  while (c->ring_count) time_step(c);
+  for (int i = c->s->k->inputs; i < c->operands; i++) wait_until(c, c->written[i], TALLY_EPILOGUE, i);
+}
+
+static void run_core(Core *c) {
+  int64_t *state = NEW_ARRAY(c->s->arena, int64_t, state_words(c));
+  find_levels(c);
+  do {
+    if (c->axes && c->started) try_to_leave_out(c, state);
+    generate(c);
+    if (c->ring_count == c->ring_size) time_step(c);
+    if (c->overflow || c->simulated > most_steps) return;
+  } while (advance(c));
+  finish_core(c);
+}
+
+static void add_core(Simulation *s, Core *c) {
+  Totals *t = &s->totals;
+  int64_t steps = t->steps + c->tally[TALLY_STEPS], simulated = t->simulated + c->simulated;
+  if (c->now >= t->time_ps)
+    *t = (Totals){0,
+                  0,
+                  c->now,
+                  c->tally[TALLY_COMPUTE],
+                  c->tally[TALLY_OVERHEAD],
+                  c->tally[TALLY_WAIT],
+                  c->tally[TALLY_PROLOGUE],
+                  c->tally[TALLY_EPILOGUE],
+                  c->tally[TALLY_HBM]};
+  t->steps = steps;
+  t->simulated = simulated;
+  for (int i = 0; i < c->operands; i++) {
+    s->operand[i].issued += *operand_count(c, i, COUNT_ISSUED);
+    s->operand[i].skipped += *operand_count(c, i, COUNT_SKIPPED);
+    s->operand[i].bytes = saturating_add(s->operand[i].bytes, *operand_count(c, i, COUNT_BYTES));
+    s->operand[i].wait_ps += *operand_count(c, i, COUNT_WAIT);
+  }
+  for (int i = 0; i < s->body->segments.count; i++) s->counts[i] = saturating_add(s->counts[i], segment_counts(c)[i]);
+}
+
+// The axis that a megacore splits: the first parallel one that divides evenly, else the longest.
+static int find_split(const Kernel *k, const int64_t *extents, int cores) {
+  int longest = -1;
+  for (int i = 0; i < k->grid.count; i++) {
+    if (!k->grid.at[i].parallel || extents[i] < 2) continue;
+    if (extents[i] % cores == 0) return i;
+    if (longest < 0 || extents[i] > extents[longest]) longest = i;
+  }
+  return longest;
+}
+
+static void run_cores(Simulation *s, const int64_t *extents) {
+  int count = s->k->grid.count, cores = chip_cores(s->chip);
+  int64_t *low = NEW_ARRAY(s->arena, int64_t, count + 1), *high = NEW_ARRAY(s->arena, int64_t, count + 1);
+  s->split_axis = cores > 1 ? find_split(s->k, extents, cores) : -1;
+  s->cores = s->split_axis < 0 ? 1 : extents[s->split_axis] < cores ? (int)extents[s->split_axis] : cores;
+  for (int n = 0; n < s->cores && !s->problem; n++) {
+    memcpy(high, extents, sizeof *high * (size_t)count);
+    if (s->split_axis >= 0) {
+      int64_t each = extents[s->split_axis] / s->cores, rest = extents[s->split_axis] % s->cores;
+      low[s->split_axis] = n * each + (n < rest ? n : rest);
+      high[s->split_axis] = low[s->split_axis] + each + (n < rest);
+    }
+    Core c = core_new(s, n, s->cores, extents, low, high);
+    run_core(&c);
+    if (c.overflow) s->problem = "it would take longer than the model can count (26 days)";
+    if (c.simulated > most_steps) s->problem = "its steps do not repeat, and they are too many to be walked one by one";
+    add_core(s, &c);
+  }
+}
+
+void simulate(Simulation *s) {
+  const Kernel *k = s->k;
+  int64_t *extents = NEW_ARRAY(s->arena, int64_t, k->grid.count + 1), steps = 1;
+  s->operand = NEW_ARRAY(s->arena, OperandCount, k->inputs + k->outputs + 1);
+  s->counts = NEW_ARRAY(s->arena, int64_t, s->body->segments.count + 1);
+  s->totals = (Totals){0};
+  s->split_axis = -1;
+  s->cores = 1;
+  for (int i = 0; i < k->inputs + k->outputs; i++) {
+    const Ref *ref = k->refs.at[i];
+    s->operand[i].moved = moves_by_pipeline(ref);
+    s->operand[i].once = 1;
+    for (int d = 0; d < ref->array.rank; d++) {
+      Dim dim = ref->array.dim[d];
+      s->operand[i].once = saturating_mul(s->operand[i].once, dim_is_const(dim) ? dim : s->sizes[dim_size_index(dim)]);
+    }
+    s->operand[i].once = tpu_bytes(ref->array.dtype, s->operand[i].once);
+  }
+  for (int i = 0; i < k->grid.count; i++) {
+    extents[i] = eval_index(k, k->grid.at[i].extent, s->sizes, NULL, 0);
+    if (extents[i] <= 0 || !mul_i64(steps, extents[i], &steps)) return;
+  }
+  if (k->grid.count > 64)
+    s->problem = "it has more than 64 axes";
+  else
+    run_cores(s, extents);
+}

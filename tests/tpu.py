@@ -1,0 +1,161 @@
+"""The TPU model through the public command: worked answers, closed forms, both ways of simulating, published figures."""
+import json
+import os
+import subprocess
+import sys
+
+PKC = os.environ.get("PKC", "build/pkc")
+MATMUL, FLASH = "kernels/matmul.pk", "kernels/flash_attn.pk"
+counts = {"passed": 0, "failed": 0}
+
+
+def check(name, holds, seen=""):
+    counts["passed" if holds else "failed"] += 1
+    if not holds:
+        print(f"FAIL {name}: {seen}; reproduce: python3 tests/tpu.py")
+
+
+def run(*words, status=0):
+    done = subprocess.run([PKC, "tpu", *words], capture_output=True, text=True)
+    check(" ".join(words), done.returncode == status, f"status {done.returncode}: {done.stderr[:300]}")
+    return done.stdout if status == 0 else done.stderr
+
+
+def model(*words):
+    return json.loads(run(*words, "--json"))
+
+
+def near(value, wanted, relative):
+    return abs(value - wanted) <= relative * abs(wanted)
+
+
+def statics(**values):
+    return [word for name, value in values.items() for word in ("-D", f"{name}={value}")]
+
+
+def sizes(m, k, n):
+    return [f"M={m}", f"K={k}", f"N={n}"]
+
+
+# The lines of a table whose first word is `name`.
+def row(text, name):
+    return next(line for line in text.splitlines() if line.split()[:1] == [name])
+
+
+def intensities():
+    v5e = row(run("--chips"), "v5e").split()
+    check("v5e from HBM", v5e[10] == "243", v5e)
+    check("v5e from VMEM", v5e[11] == "11.1", v5e)
+    m = model(MATMUL, *statics(T="bf16"), *sizes(4096, 4096, 4096))
+    check("intensity of a product of 4096", round(m["dot_flops"] / m["once_bytes"]) == 1365, m["dot_flops"] / m["once_bytes"])
+    sources = run("--sources")
+    check("peak from geometry", "1.966e+14 FLOP/s, published 1.97e+14" in sources, "")
+    check("a peak that geometry does not give", "published 9.2e+14" in sources, "")
+
+
+# The first batch at which a product of int8 is bound by compute, each operand counted once.
+def crossover(out, memory, first):
+    def by_compute(batch):
+        m = model(MATMUL, *statics(T="i8", O=out, BM=1024, BK=1024, BN=64), *sizes(16384, 4096, batch))
+        bandwidth = m[memory]
+        return m["useful_flops"] / m["peak"] >= m["once_bytes"] / bandwidth
+
+    check(f"crossover of int8 to {out}, {memory}", by_compute(first) and not by_compute(first - 1), first)
+
+
+def capacity():
+    m = model(MATMUL, *sizes(512, 512, 512))
+    check("VMEM of v5e", m["vmem"]["limit"] == 128 << 20, m["vmem"]["limit"])
+    m = model("tests/cases/tpu/column.pk", "M=256")
+    x = next(b for b in m["vmem"]["buffers"] if b["name"] == "x")
+    check("a column in VMEM", x["padded"] == [256, 128] and x["bytes"] == 2 * 256 * 128 * 4, x)
+    for chip, dtype, rows in (("v5e", "bf16", 8), ("7x", "bf16", 16), ("v5e", "i8", 32), ("v5e", "f32", 8)):
+        m = model("tests/cases/tpu/column.pk", "M=1", *statics(T=dtype, BM=1), "--chip", chip)
+        check(f"tile of {dtype} on {chip}", m["vmem"]["buffers"][0]["padded"] == [rows, 128], m["vmem"]["buffers"][0])
+    text = run(MATMUL, *statics(BM=4096, BK=4096, BN=4096), *sizes(8192, 8192, 8192))
+    check("what to shrink", "does not fit" in text and "half of it saves 67108864 bytes" in text, text)
+
+
+def padding():
+    for k, n, share in ((128, 128, 1), (64, 128, 0.5), (128, 64, 0.5), (64, 64, 0.25)):
+        m = model(MATMUL, *statics(T="bf16", BM=1024, BK=k, BN=n), *sizes(1024, k, n))
+        check(f"array of {k} x {n}", near(m["mxu_full"], share, 1e-9), m["mxu_full"])
+
+
+def streams():
+    def of(kernel):
+        return model("tests/tpu/unfused.pk", "-k", kernel, "M=1024", "N=1024")["streams"]
+
+    check("streams unfused", of("sum") + of("product") + of("hyperbolic") == 8, "")
+    check("streams fused", of("fused") == 4, "")
+
+
+# Share of 197 TF that JAX's guide to Pallas matmuls measured on v5e; a caller's time holds the dispatch.
+def published():
+    for blocks, sizes_and_shares in (((128, 128, 128), ((1024, 3.7), (4096, 5.9), (8192, 6.1))),
+                                     ((512, 1024, 1024), ((1024, 8.6), (4096, 78.5), (8192, 91.5)))):
+        for n, measured in sizes_and_shares:
+            bm, bk, bn = blocks
+            m = model(MATMUL, *statics(T="bf16", BM=bm, BK=bk, BN=bn), *sizes(n, n, n))
+            share = 100 * 2 * n**3 / 1.97e14 / m["seconds_with_dispatch"]
+            check(f"{blocks} at {n}", abs(share - measured) <= 10, f"{share:.1f} %, measured {measured} %")
+    order = [model(MATMUL, *statics(T="bf16", BM=b, BK=b, BN=b), *sizes(4096, 4096, 4096))["seconds"] for b in (128, 256, 512, 1024)]
+    check("larger blocks are faster", order == sorted(order, reverse=True), order)
+    m = model(MATMUL, *statics(T="bf16", BM=128, BK=128, BN=128), *sizes(8192, 8192, 8192))
+    check("262,144 steps", m["steps"] == 262144 and near(m["seconds"], 91.8e-3, 0.1), m["seconds"])
+
+
+def closed_forms():
+    m, k, n, bm, bk, bn = 2048, 1024, 4096, 256, 128, 512
+    r = model(MATMUL, *statics(BM=bm, BK=bk, BN=bn), *sizes(m, k, n))
+    check("bytes of a blocked product", r["hbm_bytes"] == 4 * (m * k * n // bn + k * n * m // bm + m * n), r["hbm_bytes"])
+    check("operations of a product", r["dot_flops"] == 2 * m * n * k, r["dot_flops"])
+    r = model("kernels/add.pk", "M=4096", "N=4096")
+    check("bytes of a sum", r["hbm_bytes"] == 3 * 4096 * 4096 * 4, r["hbm_bytes"])
+    check("a sum is bound by HBM", r["bound"] == "HBM bandwidth" and r["hbm"] > 0.95, r["hbm"])
+    r = model("kernels/gelu.pk", "M=1024", "N=1024")
+    check("one transcendental an element", r["transcendentals"] == 1024 * 1024, r["transcendentals"])
+    causal = model(FLASH, "B=1", "H=1", "G=1", "N=1024", "S=1024", *statics(CAUSAL="true", BQ=128, BK=128))
+    check("blocks above the diagonal are not computed", causal["dot_flops"] == 36 * 4 * 128 * 128 * 64, causal["dot_flops"])
+
+
+def bounds():
+    for words in ([MATMUL, *sizes(1000, 777, 1234)], [FLASH, "B=1", "H=2", "G=1", "N=500", "S=700"], ["kernels/add.pk", "M=1", "N=1"],
+                  ["kernels/softmax.pk", "M=0", "N=9"]):
+        for chip in ("v2", "v3", "v4", "v5p", "v5e", "v6e", "7x"):
+            m = model(*words, "--chip", chip)
+            check(f"bounds of {words[0]} on {chip}", m["lower_s"] <= m["seconds"] * (1 + 1e-9) and m["seconds"] <= m["upper_s"], m["seconds"])
+
+
+# Steps that repeat are counted, not walked: to the same picosecond.
+def both_ways():
+    cases = [
+        [MATMUL, *statics(BM=64, BN=128, BK=32), *sizes(1000, 777, 1234)],
+        [MATMUL, *statics(BM=8, BN=2, BK=4), *sizes(5000, 130, 3)],
+        [FLASH, "B=2", "H=16", "G=4", "N=1000", "S=2000", *statics(BQ=64, BK=128)],
+        [FLASH, "B=2", "H=16", "G=4", "N=1000", "S=1000", *statics(BQ=64, BK=128, CAUSAL="true")],
+        ["tests/cases/tpu/reuse.pk", "M=30", "N=30", "K=30"],
+        ["kernels/row_sum.pk", "M=9000", "N=9000"],
+    ]
+    for words in cases:
+        for chip in ("v5e", "v4"):
+            short, whole = model(*words, "--chip", chip), model(*words, "--chip", chip, "--walk-all")
+            walked = short.pop("steps_walked"), whole.pop("steps_walked")
+            check(f"both ways: {' '.join(words)} on {chip}", short == whole and walked[0] < walked[1], walked)
+    m = model(MATMUL, *statics(T="bf16", BM=128, BK=128, BN=128), *sizes(131072, 131072, 131072))
+    check("a billion steps", m["steps"] == 1 << 30 and m["steps_walked"] < 100000, m["steps_walked"])
+
+
+def mistakes():
+    check("unknown chip", "did you mean v5" in run(MATMUL, *sizes(1, 1, 1), "--chip", "v5f", status=1), "")
+    check("sizes are missing", "sizes that must be given" in run(MATMUL, "M=1", status=1), "")
+    run(status=2)
+
+
+for test in (intensities, capacity, padding, streams, published, closed_forms, bounds, both_ways, mistakes):
+    test()
+crossover("i8", "hbm_bandwidth", 263)
+crossover("bf16", "hbm_bandwidth", 281)
+crossover("i8", "vmem_bandwidth", 12)
+print(f"{counts['passed']} passed, {counts['failed']} failed")
+sys.exit(counts["failed"] != 0)
