@@ -72,6 +72,7 @@ struct Symbol {
   Value value;       // STATIC, LET, LOOP, PARAMETER; PRELUDE: as last evaluated, in `region`
   Ref *ref;          // OPERAND, SCRATCH, VAR
   int index;         // SIZE, AXIS
+  Instr *extent;     // LOOP: of a pipeline's axis
   const Node *node;  // PRELUDE: the LET
   Symbol *scope;     // PRELUDE: what it sees
   Region *region;
@@ -200,6 +201,9 @@ void mark_broken(Lower *l, const Ref *ref);
 bool is_prefetched_here(const Lower *l, const Ref *ref);          // a prefetched operand that may be read where we are
 bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
+
+// ---- lower_pipeline.c
+void lower_pipeline(Lower *l, const Node *node);
 
 // ---- lower_dma.c
 Value lower_method(Lower *l, const Node *node);  // .start() and .wait() of a copy

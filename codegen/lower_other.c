@@ -73,6 +73,9 @@ static Value lower_program(Lower *l, const Call *call) {
                call->builtin->name);
     return value_error();
   }
+  const Node *named = call->arg[0];
+  Symbol *s = named->kind == N_NAME ? find_symbol(l, named->name) : NULL;
+  if (s && s->extent) return call->builtin->op == OP_EXTENT ? value_data(s->extent) : s->value;
   if (!lower_grid_axis(l, call->arg[0], &axis)) return value_error();
   Instr *v = emit(l, (Op)call->builtin->op, type_scalar(DT_I64), call->node->span, 0, NULL);
   v->ival = axis;

@@ -25,8 +25,6 @@ static bool later(Lower *l, const Node *node, ErrorCode code, const char *what) 
 
 bool not_built(Lower *l, const Node *node) {
   switch (node->kind) {
-    case N_PIPELINE:
-      return later(l, node, ERR_LATER_PIPELINE, "`pipeline`");
     case N_MESH:
       return later(l, node, ERR_LATER_MESH, "`mesh`");
     case N_CALL:
@@ -389,6 +387,9 @@ void lower_statement(Lower *l, const Node *node) {
       return;
     case N_SCOPED:
       lower_scoped(l, node);
+      return;
+    case N_PIPELINE:
+      lower_pipeline(l, node);
       return;
     case N_REGION: {
       Region *region = lower_arm(l, node->b);
