@@ -192,7 +192,7 @@ static void put_vmem(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->refs.count; i++) {
     const Ref *r = g->k->refs.at[i];
     if (r->space != SPACE_VMEM && r->space != SPACE_VAR) continue;
-    const char *bytes = tile_bytes(g, &r->type);
+    const char *bytes = tile_bytes(g, r->declared ? r->declared : &r->type);
     buf_printf(out, "  plan->vmem_bytes = pk_sat_add(plan->vmem_bytes, %s); /* %s */\n",
                r->buffers > 1 ? text(g, "pk_sat_mul(%d, %s)", r->buffers, bytes) : bytes, r->name);
   }
@@ -225,6 +225,13 @@ static void put_work(Instr *v, void *context) {
   } else if (v->op == OP_LOAD && v->type.rank > 0) {
     buf_printf(w->out, " + %s", product_text(w->g, &v->type));
   }
+}
+
+// The part of a widened block that lies inside its array.
+static const char *filled_text(Gen *g) {
+  const Ref *out = g->k->refs.at[g->k->inputs];
+  if (!g->k->outputs || !out->declared) return "";
+  return text(g, " * (%s) / (%s) / (double)plan->cells", product_text(g, &out->array), product_text(g, &out->type));
 }
 
 static const char *quoted_message(Gen *g, const Requirement *r) {
@@ -268,9 +275,9 @@ static void put_prepare(Gen *g, Buf *out) {
              k->name, k->name, g->launch_reads ? "array, " : "");
   buf_puts(&body, "  const double step_work = 0");
   ir_walk(k->body, put_work, &(WorkWalk){g, &body});
-  buf_puts(
-      &body,
-      ";\n  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / (double)plan->cells : 0;\n  return NULL;\n}\n\n");
+  buf_printf(&body, ";\n  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / (double)plan->cells%s : 0;\n",
+             filled_text(g));
+  buf_puts(&body, "  return NULL;\n}\n\n");
   buf_add(out, body.text, body.length);
   buf_free(&body);
 }
@@ -314,6 +321,7 @@ static void put_entry(Gen *g, const char *entry, Buf *out) {
              "\",\n  .operands = %d,\n  .inputs = %d,\n  .operand = %s_operands,\n  .sizes = %d,\n  .size_name = %s_sizes,\n  "
              ".bound = %d,\n",
              operands, k->inputs, k->name, k->sizes.count, k->name, bound);
+  if (k->one_row) buf_puts(out, "  .one_row = true,\n");
   buf_printf(out, "  .vmem_limit = %lld,\n  .%s = %s_prepare,\n  .cell = %s_cell,\n};\n\n", (long long)k->vmem_limit,
              g->launch_reads ? "prepare_from" : "prepare", k->name, k->name);
   put_prototype(g, entry, out);

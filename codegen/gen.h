@@ -236,6 +236,11 @@ typedef struct {
   bool lanes;
   const char *const *index;
 } Known;
+// A store that may go past the caches: C variables that say whether it does now, and after the loop's first turn.
+typedef struct {
+  const Instr *store;
+  const char *now, *turned;
+} Stream;
 typedef struct {
   Gen *g;
   Group *group;
@@ -245,6 +250,7 @@ typedef struct {
   const char *strip_row;        // index of the row in its strip
   const char *left;             // in the last, partial vector of a row: how many lanes count; else NULL
   LIST(Known) known;            // values that have a C variable here
+  LIST(Stream) streams;         // of the column loop at hand
 } Context;
 const char *vector_at(Context *x, const Instr *v);                // what a member computes: the vector at index
 const char *element_at(Context *x, const Instr *v);               // .. the element at index

@@ -148,9 +148,59 @@ static const char *member_address(Context *x, const Instr *v, Place *p) {
   return address(x, p, t->rank, x->index);
 }
 
+// ---- stores that may go past the caches. They want whole aligned vectors: the loop stores a row's first vector where the row
+// starts and goes on from the first turn in memory (pk_first_turn). That repeats some lanes, which nothing else may see.
+
+static bool is_streamed(Gen *g, const Instr *v) {
+  const RefGen *r = v->op == OP_STORE ? &g->refs[v->ref->id] : NULL;
+  return r && r->form == FORM_DIRECT && r->element == DT_F32 && !ir_mask(v);
+}
+
+static const Stream *stream_of(const Context *x, const Instr *store) {
+  int i = 0;
+  while (x->streams.at[i].store != store) i++;
+  return &x->streams.at[i];
+}
+
+static bool stores_only_outputs(Gen *g, const Step *step) {
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    if (op_info[v->op].class == OPC_REDUCE || (v->op == OP_STORE && g->refs[v->ref->id].form != FORM_DIRECT)) return false;
+    if (v->op != OP_STORE && val(v)->buffer) return false;
+  }
+  return true;
+}
+
+// Declares, for each streamed store, whether it goes past the caches: at the start of the row, and from the first turn on.
+// Returns the name of the distance to that turn, which the first such store decides, or NULL when the loop does not turn.
+static const char *declare_streams(Context *x, const Step *step) {
+  Gen *g = x->g;
+  const char *first = NULL;
+  bool turns = stores_only_outputs(g, step);
+  x->streams.count = 0;
+  x->index[x->group->leads] = "0";
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    if (!is_streamed(g, v)) continue;
+    Place p;
+    const char *name = g->refs[v->ref->id].name, *at = member_address(x, v, &p);
+    Stream stream = {v, unique_name(g, text(g, "%s_now", name)), unique_name(g, text(g, "%s_turned", name))};
+    if (turns && !first) {
+      first = unique_name(g, "first");
+      line(g, "const int64_t %s = pk_first_turn(%s, %s_stream);", first, at, name);
+    }
+    if (turns) line(g, "const bool %s = pk_turned(%s, %s_stream);", stream.turned, add_text(g, at, first), name);
+    if (turns)
+      line(g, "bool %s = %s && %s == %d;", stream.now, stream.turned, first, g->lanes);
+    else
+      line(g, "const bool %s = pk_turned(%s, %s_stream);", stream.now, at, name);
+    LIST_PUSH(g->arena, &x->streams, stream);
+  }
+  return first;
+}
+
 static void emit_store(Context *x, const Instr *v) {
   Place p;
-  const RefGen *r = &x->g->refs[v->ref->id];
   const char *at = member_address(x, v, &p), *t = dtype_info[p.element].name, *value = argument_at(x, ir_store_value(v), true);
   const Instr *mask = ir_mask(v);
   if (mask) {
@@ -159,8 +209,8 @@ static void emit_store(Context *x, const Instr *v) {
     line(x->g, "pk_storem_%s(%s, %s, %s);", t, at, value, m);
   } else if (x->left) {
     line(x->g, "pk_storen_%s(%s, %s, %s);", t, at, value, x->left);
-  } else if (r->form == FORM_DIRECT && p.element == DT_F32) {
-    line(x->g, "pk_put_f32(%s, %s, %s_stream);", at, value, r->name);
+  } else if (is_streamed(x->g, v)) {
+    line(x->g, "pk_put_f32(%s, %s, %s);", at, value, stream_of(x, v)->now);
   } else {
     line(x->g, "pk_store_%s(%s, %s);", t, at, value);
   }
@@ -197,39 +247,6 @@ static void emit_members(Context *x, const Step *step, const SumList *sums, cons
   x->left = NULL;
   x->known.count = known;
   x->g->taken.count = taken;
-}
-
-// What a step's whole vectors are worth: extent, and how far loops of whole turns go.
-// The first store of a step that may go past the caches, or NULL. Its rows are turned to whole vectors in memory; that repeats
-// some lanes of the first vector, so nothing in the step may read what it stores.
-static const Instr *streamed_store(Gen *g, const Step *step) {
-  for (int m = 0; m < step->members.count; m++) {
-    const Instr *v = step->members.at[m];
-    const RefGen *r = v->op == OP_STORE ? &g->refs[v->ref->id] : NULL;
-    if (r && r->form == FORM_DIRECT && r->element == DT_F32 && !ir_mask(v)) return v;
-  }
-  return NULL;
-}
-
-static bool stores_only_outputs(Gen *g, const Step *step) {
-  for (int m = 0; m < step->members.count; m++) {
-    const Instr *v = step->members.at[m];
-    if (op_info[v->op].class == OPC_REDUCE || (v->op == OP_STORE && g->refs[v->ref->id].form != FORM_DIRECT)) return false;
-    if (v->op != OP_STORE && val(v)->buffer) return false;
-  }
-  return true;
-}
-
-// How far the loop over whole vectors goes on after each: a variable that is set after the first vector of a streamed row.
-static const char *turn_length(Context *x, const Step *step, const char *column) {
-  Gen *g = x->g;
-  const Instr *store = streamed_store(g, step);
-  if (!store || !stores_only_outputs(g, step)) return NULL;
-  Place p;
-  x->index[x->group->leads] = "0";
-  const char *first = unique_name(g, "first"), *at = member_address(x, store, &p);
-  line(g, "const int64_t %s = pk_first_turn(%s, %s_stream);", first, at, g->refs[store->ref->id].name);
-  return text(g, "%s += %s ? %d : %s", column, column, g->lanes, first);
 }
 
 // ---- rows read more than once: while a row is worked on, the next one comes into L2
@@ -282,12 +299,18 @@ static void emit_column_step(Context *x, const Step *step) {
   const char *n = demand_text(g, step->demand, step->columns), *column = unique_name(g, "col");
   int64_t constant, turn = (int64_t)g->lanes * (sums.count ? REDUCE_SUMS : 1);
   bool fixed = is_constant(n, &constant), tail = !fixed || constant % turn != 0;
-  const char *advance = turn_length(x, step, column);
-  if (advance)
+  const char *first = fixed && constant < turn ? NULL : declare_streams(x, step),
+             *advance = text(g, "%s += %lld", column, (long long)turn);
+  if (first) {
+    const char *step_name = unique_name(g, "turn");
+    line(g, "int64_t %s = 0, %s = %s;", column, step_name, first);
+    advance = text(g, "%s += %s, %s = %lld", column, step_name, step_name, (long long)turn);
+    for (int i = 0; i < x->streams.count; i++)
+      advance = text(g, "%s, %s = %s", advance, x->streams.at[i].now, x->streams.at[i].turned);
     tail = true;
-  else
-    advance = text(g, "%s += %lld", column, (long long)turn);
-  if (tail) line(g, "int64_t %s = 0;", column);
+  } else if (tail) {
+    line(g, "int64_t %s = 0;", column);
+  }
   if (!fixed || constant >= turn) {
     open_block(g, "for (%s%s; %s + %lld <= %s; %s)", tail ? "" : "int64_t ", tail ? "" : text(g, "%s = 0", column), column,
                (long long)turn, n, advance);

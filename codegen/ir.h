@@ -76,6 +76,7 @@ struct Ref {
   RefRole role;
   Space space;
   Type type;       // the block as the body sees it
+  const Type *declared;  // .. as the source has it, where a pass has changed it: what the VMEM budget counts; else NULL
   Span span;       // where it is declared
   SemaphoreKind semaphore;  // SPACE_SEM: what it counts; its type says how many there are (dtype i32)
   Instr *scope;    // scratch: the SCOPED it lives in; NULL: all of the kernel
@@ -120,6 +121,8 @@ struct Kernel {
   LIST(Requirement) requires;
   LIST(StaticValue) statics;
   int64_t vmem_limit;           // bytes; 0: the default
+  bool keep_blocks;             // passes leave blocks as they are declared
+  bool one_row;                 // arrays without gaps may be taken as one row (elementwise.c)
   Region *body;                 // one grid step: FETCHes, the body, WRITEBACKs
   Region *reference;            // whole-array meaning: yields one value per output; NULL when there is none
   int next_id;

@@ -103,6 +103,7 @@ static void dump_after(const Pass *pass, Kernel *k, void *context) {
 void program_optimise(Program *program, const Options *options, Buf *notes) {
   Buf unused = {0};
   Options copy = *options;
+  program->kernel->keep_blocks = options->literal_dma;
   run_passes(program->kernel, options->target, notes ? notes : &unused, dump_after, &copy);
   buf_free(&unused);
 }

@@ -4,6 +4,7 @@
 const Pass passes[] = {
     {'s', "simplify", "fold constants, drop what changes nothing, share equal values, remove dead ones", simplify},
     {'c', "canonicalise", "bring dots and reductions to the forms that have loops", canonicalise},
+    {'w', "widen", "give elementwise kernels blocks that are long in memory", widen_blocks},
 };
 const int pass_count = (int)(sizeof passes / sizeof *passes);
 

@@ -18,6 +18,7 @@ extern const int pass_count;
 // The passes, one a file.
 void simplify(Kernel *k, const Target *target, Buf *notes);
 void canonicalise(Kernel *k, const Target *target, Buf *notes);
+void widen_blocks(Kernel *k, const Target *target, Buf *notes);
 
 // Runs all passes, verifying after each. `after`, when not NULL, is called after each pass (dumps, and the test that interprets).
 void run_passes(Kernel *k, const Target *target, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),

@@ -146,7 +146,6 @@ void emit_cell(Gen *g) {
   g->c = &steps;
   g->indent = 1;
   emit_steps(g);
-  if (steps.text && strstr(steps.text, "_stream)")) line(g, "pk_stream_fence();");
   g->c = outer;
   buf_puts(&all, "const int64_t *const size = call->size;\nconst pk_array *const array = call->array;\n");
   declare_sizes(g, &all);

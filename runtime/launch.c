@@ -48,6 +48,35 @@ static pk_status prepare(pk_launch *launch) {
   return check_vmem(launch);
 }
 
+static bool has_no_gaps(const pk_array *array, int rank) {
+  int64_t dense = 1;
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    if (array->stride[axis] != dense) return false;
+    dense *= array->dim[axis];
+  }
+  return true;
+}
+
+/* An elementwise kernel does not see the shape of its arrays: one long row has no short vectors at the ends of rows. */
+static void take_as_one_row(pk_launch *launch) {
+  const pk_kernel *kernel = launch->kernel;
+  const int last = kernel->operand[0].rank - 1;
+  if (launch->stage_bytes > 0) return;
+  for (int i = 0; i < kernel->operands; ++i) {
+    if (!has_no_gaps(&launch->array[i], last + 1)) return;
+  }
+  const int64_t elements = launch->view[0].elements;
+  for (int axis = 0; axis <= last; ++axis) {
+    const int64_t extent = axis == last ? elements : 1;
+    launch->size[-1 - kernel->operand[0].shape[axis]] = extent;
+    for (int i = 0; i < kernel->operands; ++i) {
+      launch->array[i].dim[axis] = extent;
+      launch->array[i].stride[axis] = axis == last ? 1 : elements;
+    }
+  }
+  (void)kernel->prepare(launch->size, &launch->plan);
+}
+
 static int choose_threads(const pk_launch *launch) {
   int threads = launch->context->threads;
   const pk_plan *plan = &launch->plan;
@@ -92,9 +121,17 @@ static void run_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
   pk_trace_record(worker->trace, call->kernel->name, "cell", start, "cell", cell);
 }
 
+/* Stores of the calling thread that went past the caches come before what others see next. */
+static void order_streams(void) {
+#ifdef __SSE__
+  __builtin_ia32_sfence();
+#endif
+}
+
 static const char *run_serial(const pk_call *call, pk_worker *worker) {
   clear(call->plan, worker);
   for (int64_t cell = 0; cell < call->plan->cells && !worker->failure; ++cell) run_cell(call, worker, cell);
+  order_streams();
   return worker->failure;
 }
 
@@ -145,6 +182,7 @@ static const char *run_parallel(const pk_call *call, pk_worker *workers, int thr
   {
     pk_worker *worker = &workers[omp_get_thread_num()];
     int64_t failed = run_share(&run, worker);
+    order_streams();
 #pragma omp barrier
     if (failed >= 0 && failed == run.first_failed) failure = worker->failure;
   }
@@ -185,6 +223,7 @@ pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor 
   }
   if (status == PK_OK) status = prepare(&launch);
   if (status == PK_OK && !kernel->prepare_from) status = pk_stage_plan(&launch);
+  if (status == PK_OK && kernel->one_row) take_as_one_row(&launch);
   if (status == PK_OK) status = run(&launch);
   return status;
 }

@@ -357,7 +357,6 @@ static inline void pk_transpose_block_b4(void *dst, int64_t dld, const void *src
                                          bool stream) {
   if (stream && (uintptr_t)dst % PK_VEC_BYTES == 0 && dld % PK_LANES == 0) {
     pk_transpose_blocks(4, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, true);
-    pk_stream_fence();
   } else {
     pk_transpose_blocks(4, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, false);
   }

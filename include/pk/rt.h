@@ -90,6 +90,7 @@ struct pk_kernel {
   int sizes;
   const char *const *size_name;
   int bound;          /* sizes [0, bound) come from operands; the rest are derived by `prepare` */
+  bool one_row;       /* elementwise: operands alike in shape, which may become [1, .., elements] where none has gaps */
   int64_t vmem_limit; /* 0: default */
   /* Derived sizes, requirements, grid and memory. Writes size[bound..) and plan; returns NULL or the requirement that does not
    * hold. */
@@ -99,7 +100,7 @@ struct pk_kernel {
    * the operands' arrays (innermost stride 1, as cells see them). */
   const char *(*prepare_from)(const pk_array *array, int64_t *size, pk_plan *plan);
 };
-enum { PK_ABI = 1 };
+enum { PK_ABI = 2 };
 
 /* Saturating arithmetic on non-negative numbers of bytes: INT64_MAX stands for "too much". */
 static inline int64_t pk_sat_mul(int64_t a, int64_t b) {

@@ -170,8 +170,11 @@ static inline int64_t pk_first_turn(const float *to, bool stream) {
   return stream ? PK_LANES - (int64_t)((uintptr_t)to / 4 % PK_LANES) : PK_LANES;
 }
 
+/* Whether stores from `to` on may go past the caches. */
+static inline bool pk_turned(const float *to, bool stream) { return stream && (uintptr_t)to % PK_VEC_BYTES == 0; }
+
 static inline void pk_put_f32(float *to, pk_f32v v, bool stream) {
-  if (stream && (uintptr_t)to % PK_VEC_BYTES == 0)
+  if (stream)
     pk_stream_f32(to, v);
   else
     pk_store_f32(to, v);

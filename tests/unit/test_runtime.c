@@ -383,6 +383,34 @@ static void test_alias_and_rest_kept(void) {
   EXPECT(kept);
 }
 
+/* An elementwise kernel sees arrays without gaps as one row, others as they are. */
+static int64_t seen_rows, seen_columns;
+static const char *watching_prepare(int64_t *size, pk_plan *plan) {
+  seen_rows = size[0];
+  seen_columns = size[1];
+  return add_prepare(size, plan);
+}
+static void test_one_row(void) {
+  pk_kernel kernel = add;
+  kernel.one_row = true;
+  kernel.prepare = watching_prepare;
+  DLTensor *all[] = {&x.tensor, &y.tensor, &o.tensor};
+  reset(5, 9);
+  EXPECT(pk_call_kernel(NULL, &kernel, all) == PK_OK && added() && written() == 45);
+  EXPECT(seen_rows == 1 && seen_columns == 45);
+  reset(5, 9);
+  matrix(&y, buffer_y, 5, 9, 10, 1); /* a gap */
+  EXPECT(pk_call_kernel(NULL, &kernel, all) == PK_OK && added() && written() == 45);
+  EXPECT(seen_rows == 5 && seen_columns == 9);
+  reset(5, 9);
+  matrix(&y, buffer_y, 5, 9, 1, 5); /* transposed, and staged */
+  EXPECT(pk_call_kernel(NULL, &kernel, all) == PK_OK && added() && written() == 45);
+  reset(0, 9);
+  EXPECT(pk_call_kernel(NULL, &kernel, all) == PK_OK && untouched());
+  reset(13, 9); /* the requirement is asked of the sizes as they are */
+  EXPECT(pk_call_kernel(NULL, &kernel, all) == PK_REQUIREMENT && untouched());
+}
+
 /* segments(off: i32[E + 1], x: f32[E], k: f32[3]) -> (o: f32[]) */
 static const char *derived_prepare(int64_t *size, pk_plan *plan) {
   size[1] = size[0] + 1;
@@ -740,6 +768,7 @@ int main(void) {
   test_strides_accepted();
   test_overlap();
   test_alias_and_rest_kept();
+  test_one_row();
   test_derived_and_constant();
   test_prefetched();
   test_dtypes();
