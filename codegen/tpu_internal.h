@@ -200,6 +200,9 @@ void tpu_html(const Model *m, const Model *all, int count, Buf *out);
 void tpu_roofline_svg(const Model *m, Buf *out);
 void json_string(Buf *out, const char *text);
 
+// ---- tpu_sweep.c
+int tpu_sweep(const Options *options, const Chip *chip);
+
 // ---- tpu_mesh.c
 int tpu_mesh(const Options *options, const Chip *chip);
 

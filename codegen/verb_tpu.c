@@ -55,14 +55,30 @@ static int report(const Options *options, Binding *b, const Model *m) {
   return status;
 }
 
+// The files that were asked for beside the report.
+static int write_files(const Options *options, const Model *m) {
+  Buf out = {0};
+  int status = DONE;
+  if (options->trace) {
+    tpu_trace(m, &out);
+    status = write_result(options->trace, &out);
+  }
+  buf_free(&out);
+  return status;
+}
+
 static int model_kernel(const Options *options, const Chip *chip) {
+  enum { MOST_EVENTS = 100000 };
   Binding b;
   int status = bind_or_report(&b, options, true);
   if (status != DONE) return status;
   Model m;
-  const char *wrong = model_run(&m, options->arena, b.program.kernel, b.sizes, chip, NULL, options->walk_all);
+  TraceLog log = {.arena = options->arena, .most_events = MOST_EVENTS};
+  bool logs = options->trace || options->html;
+  const char *wrong = model_run(&m, options->arena, b.program.kernel, b.sizes, chip, logs ? &log : NULL, options->walk_all);
   if (wrong) return user_error("%s: the grid cannot be modelled: %s", options->files.at[0], wrong);
-  return report(options, &b, &m);
+  status = write_files(options, &m);
+  return status == DONE ? report(options, &b, &m) : status;
 }
 
 int verb_tpu(Options *options) {
@@ -70,5 +86,5 @@ int verb_tpu(Options *options) {
   int status = find_chip(options, &chip);
   if (status != DONE) return status;
   if (options->chips || options->sources) return list_chips(options);
-  return model_kernel(options, chip);
+  return options->sweep ? tpu_sweep(options, chip) : model_kernel(options, chip);
 }
