@@ -39,32 +39,37 @@ static int model_all(const Options *options, Binding *b, Model *models) {
   return DONE;
 }
 
-static int report(const Options *options, Binding *b, const Model *m) {
-  Buf out = {0};
-  int status = DONE;
-  if (options->json) {
-    tpu_json(m, options->files.at[0], &out);
-  } else {
-    Model *all = NEW_ARRAY(options->arena, Model, chip_count());
-    status = model_all(options, b, all);
-    tpu_text(m, &out);
-    if (status == DONE) tpu_table(all, chip_count(), &out);
-  }
-  if (status == DONE) status = write_result("-", &out);
-  buf_free(&out);
+static int write_file_of(const char *path, Buf *text) {
+  int status = write_result(path, text);
+  buf_free(text);
   return status;
 }
 
-// The files that were asked for beside the report.
-static int write_files(const Options *options, const Model *m) {
-  Buf out = {0};
-  int status = DONE;
-  if (options->trace) {
-    tpu_trace(m, &out);
-    status = write_result(options->trace, &out);
+// Text and HTML hold a table of all chips; the files that were asked for come before the report.
+static int report(const Options *options, Binding *b, const Model *m) {
+  Model *all = NEW_ARRAY(options->arena, Model, chip_count());
+  Buf trace = {0}, svg = {0}, html = {0}, out = {0};
+  int status = options->json && !options->html ? DONE : model_all(options, b, all);
+  if (options->trace && status == DONE) {
+    tpu_trace(m, &trace);
+    status = write_file_of(options->trace, &trace);
   }
-  buf_free(&out);
-  return status;
+  if (options->svg && status == DONE) {
+    tpu_roofline_svg(m, &svg);
+    status = write_file_of(options->svg, &svg);
+  }
+  if (options->html && status == DONE) {
+    tpu_html(m, all, chip_count(), &html);
+    status = write_file_of(options->html, &html);
+  }
+  if (status != DONE) return status;
+  if (options->json) {
+    tpu_json(m, options->files.at[0], &out);
+  } else {
+    tpu_text(m, &out);
+    tpu_table(all, chip_count(), &out);
+  }
+  return write_file_of("-", &out);
 }
 
 static int model_kernel(const Options *options, const Chip *chip) {
@@ -77,8 +82,7 @@ static int model_kernel(const Options *options, const Chip *chip) {
   bool logs = options->trace || options->html;
   const char *wrong = model_run(&m, options->arena, b.program.kernel, b.sizes, chip, logs ? &log : NULL, options->walk_all);
   if (wrong) return user_error("%s: the grid cannot be modelled: %s", options->files.at[0], wrong);
-  status = write_files(options, &m);
-  return status == DONE ? report(options, &b, &m) : status;
+  return report(options, &b, &m);
 }
 
 int verb_tpu(Options *options) {
