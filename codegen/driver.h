@@ -31,6 +31,7 @@ typedef struct {
   int64_t vmem_limit;         // 0: not given
   bool literal_dma, no_cache, no_naive, json, verify_only, quiet;
   bool chips, sources, walk_all;  // tpu
+  bool counters;                  // run, bench
   DiagFormat diagnostics;
 } Options;
 
@@ -219,12 +220,16 @@ typedef struct {
   bool naive, progress, quiet;         // quiet: what the kernel prints is dropped
   double min_time, max_time, timeout;  // seconds; 0: none given
   int64_t vmem_limit;
+  const char *trace;  // NULL: none
+  bool counters;
 } ExecuteOptions;
 void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data, const ExecuteOptions *options,
              Outcome *outcome);
 // The value of a key in the output, or NULL; the number, or `otherwise`.
 const char *outcome_text(Arena *arena, const Outcome *outcome, const char *key);
 double outcome_number(Arena *arena, const Outcome *outcome, const char *key, double otherwise);
+// The processor's counters that the harness printed, as a line of text or as members of a JSON object; nothing without --counters.
+void put_counters(const Options *options, const Outcome *outcome, bool json, Buf *out);
 
 // Lowers the kernel of a binding again and builds its C. `naive_flags` NULL: without the naive reference.
 typedef struct {

@@ -83,6 +83,8 @@ void execute(Arena *arena, const char *program, const Binding *binding, const Da
   for (int i = 0; front[i]; i++) LIST_PUSH(arena, &argv, front[i]);
   LIST_PUSH(arena, &argv, program);
   for (int i = 0; back[i]; i++) LIST_PUSH(arena, &argv, back[i]);
+  if (options->trace) LIST_PUSH(arena, &argv, (const char *)arena_printf(arena, "trace=%s", options->trace));
+  if (options->counters) LIST_PUSH(arena, &argv, "counters=1");
   LIST_PUSH(arena, &argv, NULL);
   Buf output = {0}, errors = {0};
   int status = run_child((const char *const *)argv.at, data->fd, options->timeout, &output, options->quiet ? &errors : NULL);
@@ -116,6 +118,22 @@ const char *outcome_text(Arena *arena, const Outcome *outcome, const char *key) 
 double outcome_number(Arena *arena, const Outcome *outcome, const char *key, double otherwise) {
   const char *text = outcome_text(arena, outcome, key);
   return text && *text ? strtod(text, NULL) : otherwise;
+}
+
+void put_counters(const Options *options, const Outcome *outcome, bool json, Buf *out) {
+  static const char *const names[] = {"instructions", "cycles", "cache_references", "cache_misses"};
+  if (!options->counters) return;
+  const char *missing = outcome_text(options->arena, outcome, "counters");
+  if (missing && !json) buf_printf(out, "no counters: the system does not allow them (%s)\n", missing);
+  if (missing && json) buf_puts(out, ",\"counters\":null");
+  for (int i = 0; !missing && i < 4; i++) {
+    const char *value = outcome_text(options->arena, outcome, arena_printf(options->arena, "counter.%s", names[i]));
+    if (json)
+      buf_printf(out, ",\"%s\":%s", names[i], value ? value : "null");
+    else if (value)
+      buf_printf(out, "%s %s", value, names[i]);
+    if (!json) buf_puts(out, i == 3 ? "\n" : value ? ", " : "");
+  }
 }
 
 const char *compile_binding(Arena *arena, const Binding *binding, const Options *options, const BuildFlags *flags,

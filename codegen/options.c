@@ -38,6 +38,7 @@ typedef enum {
   OPTION_SWEEP,
   OPTION_MESH,
   OPTION_TRACE,
+  OPTION_COUNTERS,
   OPTION_HTML,
   OPTION_SVG,
   OPTION_WALK_ALL,
@@ -80,7 +81,10 @@ static const OptionRow option_rows[] = {
     {"--sweep", "NAME=LOW:HIGH", VERB_TPU, OPTION_SWEEP,
      "rank values of statics, doubling from LOW to HIGH, or a list A,B,C; more may follow"},
     {"--mesh", "XxY[xZ]", VERB_TPU, OPTION_MESH, "cost of a collective on a slice of this shape"},
-    {"--trace", "FILE", VERB_TPU, OPTION_TRACE, "write a trace for Perfetto or chrome://tracing"},
+    {"--trace", "FILE", VERB_TPU | VERB_RUN | VERB_BENCH, OPTION_TRACE,
+     "write a trace (of one call) for Perfetto or chrome://tracing"},
+    {"--counters", NULL, VERB_RUN | VERB_BENCH, OPTION_COUNTERS,
+     "count instructions, cycles and cache misses of one call, where the system allows"},
     {"--html", "FILE", VERB_TPU, OPTION_HTML, "write the report as one HTML file"},
     {"--svg", "FILE", VERB_TPU, OPTION_SVG, "write the roofline plot"},
     {"--walk-all", NULL, VERB_TPU, OPTION_WALK_ALL, "walk every grid step, also those that repeat others"},
@@ -307,6 +311,9 @@ static const char *apply_option(Options *options, const Verb *verb, const Option
       return NULL;
     case OPTION_MESH:
       options->mesh = value;
+      return NULL;
+    case OPTION_COUNTERS:
+      options->counters = true;
       return NULL;
     case OPTION_TRACE:
       options->trace = value;

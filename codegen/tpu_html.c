@@ -76,11 +76,11 @@ static void put_roof(const Plot *p, const char *name, double bandwidth, double p
   put_label(p->out, plot_x(sqrt(low * ridge)) + 6, plot_y(p, sqrt(low * ridge) * bandwidth) + 14, "start", name);
 }
 
-static void put_point(const Plot *p, const char *name, double intensity, double flops, const char *colour) {
+static void put_point(const Plot *p, const char *name, double intensity, double flops, const char *colour, double below) {
   if (!(intensity > 0) || !isfinite(intensity)) return;
   buf_printf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"%s\"><title>%s: %.4g FLOP/B, %.4g FLOP/s</title></circle>\n",
              plot_x(intensity), plot_y(p, flops), colour, name, intensity, flops);
-  put_label(p->out, plot_x(intensity) + 8, plot_y(p, flops) + 4, "start", name);
+  put_label(p->out, plot_x(intensity) + 8, plot_y(p, flops) + below, "start", name);
 }
 
 static void put_axes(const Plot *p) {
@@ -112,8 +112,8 @@ void tpu_roofline_svg(const Model *m, Buf *out) {
   put_label(out, PLOT_LEFT + PLOT_WIDTH - 4, plot_y(&p, m->peak) - 5, "end", "MXU");
   put_roof(&p, "HBM", m->hbm, m->peak, "#0b62a4");
   put_roof(&p, "VMEM", m->vmem_bandwidth, m->peak, "#4da74d");
-  put_point(&p, "as moved", flops / (double)m->moved_bytes, flops / seconds, "#c0392b");
-  put_point(&p, "operands once", flops / (double)m->once_bytes, flops / seconds, "#e8a33d");
+  put_point(&p, "as moved", flops / (double)m->moved_bytes, flops / seconds, "#c0392b", -6);
+  put_point(&p, "operands once", flops / (double)m->once_bytes, flops / seconds, "#e8a33d", 16);
   buf_puts(out, "</svg>\n");
 }
 
@@ -158,7 +158,7 @@ static void put_timeline(const Model *m, Buf *out) {
   int64_t end = end_of_window(log);
   if (end <= 0) return;
   double scale = TIME_WIDTH / (double)end;
-  open_svg(out, "timeline", TIME_LEFT + TIME_WIDTH + 20, ROWS * ROW_HEIGHT + 40);
+  open_svg(out, "timeline", TIME_LEFT + TIME_WIDTH + 40, ROWS * ROW_HEIGHT + 40);
   for (int row = 0; row < ROWS; row++) put_label(out, TIME_LEFT - 8, 22 + row * ROW_HEIGHT, "end", names[row]);
   for (int i = 0; i < log->events.count && i < MOST_BOXES; i++) {
     const TraceEvent *e = &log->events.at[i];
@@ -172,26 +172,26 @@ static void put_timeline(const Model *m, Buf *out) {
   buf_puts(out, "</svg>\n");
 }
 
-// ---- VMEM map
+// ---- VMEM map: to the scale of what is used, one bar a buffer, each beginning where the one above ends
 
 static void put_vmem_map(const Model *m, Buf *out) {
-  enum { LEFT = 110, WIDTH = 560, BAR = 22 };
-  int64_t whole = m->vmem > m->vmem_limit ? m->vmem : m->vmem_limit;
-  double at = 0;
-  open_svg(out, "VMEM map", LEFT + WIDTH + 160, (m->buffers.count + 1) * BAR + 16);
+  enum { LEFT = 110, WIDTH = 520, BAR = 22 };
+  double at = 0, limit = (double)m->vmem_limit, used = m->vmem > 0 ? (double)m->vmem : 1;
+  open_svg(out, "VMEM map", LEFT + WIDTH + 290, (m->buffers.count + 1) * BAR + 16);
   for (int i = 0; i < m->buffers.count; i++) {
     const Buffer *b = &m->buffers.at[i];
-    double width = WIDTH * (double)b->bytes / (double)whole;
-    const char *text =
-        arena_printf(m->arena, "%lld bytes in %d buffer%s", (long long)b->bytes, b->buffers, b->buffers == 1 ? "" : "s");
+    double width = b->space == SPACE_SMEM ? 0 : WIDTH * (double)b->bytes / used;
+    const char *text = arena_printf(m->arena, "%lld bytes in %d buffer%s, %.3g %% of VMEM", (long long)b->bytes, b->buffers,
+                                    b->buffers == 1 ? "" : "s", 100 * (double)b->bytes / limit);
     put_label(out, LEFT - 8, 20 + i * BAR, "end", b->name);
     put_box(out, LEFT + at, 6 + i * BAR, fmax(width, 1), BAR - 6, i % 2 ? "#4da74d" : "#0b62a4", text);
     put_label(out, LEFT + WIDTH + 8, 20 + i * BAR, "start", text);
-    if (b->space != SPACE_SMEM) at += width;
+    at += width;
   }
-  double limit = LEFT + WIDTH * (double)m->vmem_limit / (double)whole;
-  put_line(out, limit, 2, limit, m->buffers.count * BAR + 6, "stroke=\"#c0392b\" stroke-dasharray=\"4 3\"");
-  put_label(out, limit, m->buffers.count * BAR + 20, "end", arena_printf(m->arena, "%.4g MiB", (double)m->vmem_limit / 1048576));
+  double end = LEFT + WIDTH * fmin(limit / used, 1);
+  put_line(out, end, 2, end, m->buffers.count * BAR + 6, "stroke=\"#c0392b\" stroke-dasharray=\"4 3\"");
+  put_label(out, end, m->buffers.count * BAR + 20, "end",
+            arena_printf(m->arena, "%.4g MiB %s", fmin(limit, used) / 1048576, used > limit ? "there are" : "used"));
   buf_puts(out, "</svg>\n");
 }
 

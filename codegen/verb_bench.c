@@ -73,7 +73,8 @@ static void put_static(Buf *out, const char *value) {
     put_string(out, value);
 }
 
-static void print_json(const Options *options, const Binding *binding, const char *path, const Figures *f) {
+static void print_json(const Options *options, const Session *session, const char *path, const Figures *f) {
+  const Binding *binding = &session->binding;
   const Kernel *k = binding->program.kernel;
   Buf out = {0};
   buf_puts(&out, "{\"kernel\":");
@@ -102,6 +103,7 @@ static void print_json(const Options *options, const Binding *binding, const cha
   put_number(&out, "naive_speedup", f->speedup);
   put_number(&out, "max_abs_error", f->naive ? f->worst.max_abs_error : NAN);
   put_number(&out, "tolerance", f->naive ? f->worst.bound : NAN);
+  put_counters(options, &session->outcome, true, &out);
   buf_printf(&out, ",\"ok\":%s}\n", f->ok ? "true" : "false");
   write_result("-", &out);
   buf_free(&out);
@@ -109,8 +111,16 @@ static void print_json(const Options *options, const Binding *binding, const cha
 
 // ---- the table
 
-static void print_table(const Options *options, const Binding *binding, const Figures *f) {
-  const Kernel *k = binding->program.kernel;
+static void print_counters(const Options *options, const Session *session) {
+  Buf out = {0};
+  put_counters(options, &session->outcome, false, &out);
+  if (out.length) fputs(out.text, stdout);
+  buf_free(&out);
+}
+
+static void print_table(const Options *options, const Session *session, const Figures *f) {
+  const Kernel *k = session->binding.program.kernel;
+  const Binding *binding = &session->binding;
   printf("%s ", k->name);
   for (int i = 0; i < k->sizes.count; i++)
     if (!k->sizes.at[i].value) printf(" %s=%lld", k->sizes.at[i].name, (long long)binding->sizes[i]);
@@ -118,6 +128,7 @@ static void print_table(const Options *options, const Binding *binding, const Fi
   printf("%-12s %12s %12s %8s %12s %10s %8s\n", "", "best ms", "median ms", "runs", "GFLOP/s", "GB/s", "of peak");
   printf("%-12s %12.4g %12.4g %8.0f %12.4g %10.4g", "kernel", f->best_ms, f->median_ms, f->runs, f->gflops, f->gbytes);
   printf(f->peak_share > 0 ? " %7.0f%%\n" : "\n", f->peak_share * 100);
+  print_counters(options, session);
   if (!f->naive) return;
   printf("%-12s %12.4g %12s %8s %12.4g %10.4g\n", "naive C -O3", f->naive_ms, "", "", f->flops / f->naive_ms / 1e6,
          f->bytes / f->naive_ms / 1e6);
@@ -133,7 +144,9 @@ static int measure(Options *options, Session *session, const char *path) {
                         .progress = isatty(2),
                         .min_time = options->min_time,
                         .max_time = options->max_time,
-                        .vmem_limit = options->vmem_limit};
+                        .vmem_limit = options->vmem_limit,
+                        .trace = options->trace,
+                        .counters = options->counters};
   execute(options->arena, session->program, &session->binding, &session->data, &how, &session->outcome);
   int status = session_status(session, path);
   if (status != DONE) return status;
@@ -143,9 +156,9 @@ static int measure(Options *options, Session *session, const char *path) {
   f.ok = status == DONE;
   read_figures(options, session, &f);
   if (options->json)
-    print_json(options, &session->binding, path, &f);
+    print_json(options, session, path, &f);
   else
-    print_table(options, &session->binding, &f);
+    print_table(options, session, &f);
   return status;
 }
 

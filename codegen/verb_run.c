@@ -61,11 +61,19 @@ int verb_run(Options *options) {
   const char *wrong = session_open(&session, options, &flags);
   if (wrong) status = user_error("%s: %s", path, wrong);
   if (status == DONE) {
-    ExecuteOptions execute_options = {
-        .mode = "run", .threads = options_threads(options), .naive = session.naive, .vmem_limit = options->vmem_limit};
+    ExecuteOptions execute_options = {.mode = "run",
+                                      .threads = options_threads(options),
+                                      .naive = session.naive,
+                                      .vmem_limit = options->vmem_limit,
+                                      .trace = options->trace,
+                                      .counters = options->counters};
     execute(options->arena, session.program, &session.binding, &session.data, &execute_options, &session.outcome);
     status = session_status(&session, path);
   }
+  Buf counters = {0};
+  if (status == DONE) put_counters(options, &session.outcome, false, &counters);
+  if (counters.length) status = write_result("-", &counters);
+  buf_free(&counters);
   if (status == DONE) status = compare(options, &session, path, work);
   if (status != USER_ERROR) {
     int written = write_outputs(options, &session);

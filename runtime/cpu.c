@@ -1,12 +1,22 @@
-/* Measures the machine's peaks. Compiled into the harness, whose flags say how wide vectors are; not part of the library. */
+/* Measures the machine's peaks and reads its counters. Compiled into the harness, whose flags say how wide vectors are; not part
+ * of the library. */
 #define _DEFAULT_SOURCE
 #include "cpu.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#endif
 
 #if defined(__AVX512F__) || (defined(__AVX__) && defined(__FMA__))
 #include <immintrin.h>
@@ -119,3 +129,50 @@ void pk_measure_peaks(pk_peaks *peaks) {
   peaks->gflops = measure_gflops();
   peaks->gbytes = measure_gbytes();
 }
+
+#if defined(__linux__)
+static const struct {
+  const char *name;
+  uint64_t event;
+} counted[PK_COUNTERS] = {{"instructions", PERF_COUNT_HW_INSTRUCTIONS},
+                          {"cycles", PERF_COUNT_HW_CPU_CYCLES},
+                          {"cache_references", PERF_COUNT_HW_CACHE_REFERENCES},
+                          {"cache_misses", PERF_COUNT_HW_CACHE_MISSES}};
+
+bool pk_counters_start(pk_counters *counters) {
+  bool any = false;
+  int failure = 0;
+  for (int i = 0; i < PK_COUNTERS; ++i) {
+    struct perf_event_attr attributes;
+    memset(&attributes, 0, sizeof attributes);
+    attributes.type = PERF_TYPE_HARDWARE;
+    attributes.size = sizeof attributes;
+    attributes.config = counted[i].event;
+    attributes.inherit = 1;
+    attributes.exclude_kernel = 1;
+    attributes.exclude_hv = 1;
+    counters->fd[i] = (int)syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0);
+    if (counters->fd[i] < 0) failure = errno;
+    any |= counters->fd[i] >= 0;
+  }
+  errno = failure;
+  return any;
+}
+
+void pk_counters_print(pk_counters *counters) {
+  for (int i = 0; i < PK_COUNTERS; ++i) {
+    uint64_t value = 0;
+    if (counters->fd[i] < 0) continue;
+    if (read(counters->fd[i], &value, sizeof value) == (ssize_t)sizeof value)
+      (void)printf("counter.%s=%" PRIu64 "\n", counted[i].name, value);
+    (void)close(counters->fd[i]);
+  }
+}
+#else
+bool pk_counters_start(pk_counters *counters) {
+  (void)counters;
+  errno = ENOSYS;
+  return false;
+}
+void pk_counters_print(pk_counters *counters) { (void)counters; }
+#endif

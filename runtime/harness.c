@@ -6,6 +6,7 @@
  * and, where there is one, PK_NAIVE name the `const pk_kernel`s linked in. Prints key=value lines on standard output.
  *
  *     mode=run|bench  threads=N  vmem_limit=BYTES  naive=0|1  min_time=S  max_time=S  progress=0|1  trace=PATH
+ *     counters=0|1
  *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES        of operand K in the order of the signature
  *
  * Exit status: 0 done, 1 the call was refused (status= and message= say why), 2 wrong use of the harness.
@@ -42,7 +43,7 @@ static const double poor_naive_seconds = 1.0; /* a naive run longer than this ru
 static const double sample_seconds = 100e-6;  /* calls shorter than this are timed several at a time */
 
 typedef struct {
-  bool bench, naive, progress;
+  bool bench, naive, progress, counters;
   int threads;
   int64_t vmem_limit;
   double min_time, max_time;
@@ -155,6 +156,8 @@ static void read_word(const char *word) {
     set.min_time = real(value, word);
   } else if (KEY("max_time")) {
     set.max_time = real(value, word);
+  } else if (KEY("counters")) {
+    set.counters = whole(value, word) != 0;
   } else if (KEY("trace")) {
     set.trace = value;
   } else if (!read_operand(word, value, word)) {
@@ -421,10 +424,27 @@ static void measure_times(void) {
   }
 }
 
+/* One call that is recorded and counted, where that was asked for. */
+static void watched_call(void) {
+  pk_counters counters;
+  bool counts = set.counters && pk_counters_start(&counters);
+  if (set.trace) (void)pk_context_trace(context, set.trace);
+  call(kernel, false);
+  if (set.counters && !counts) (void)printf("counters=%s\n", strerror(errno));
+  if (counts) pk_counters_print(&counters);
+  if (!set.trace || pk_context_trace(context, NULL) == PK_OK) return;
+  (void)printf("status=PK_FAILED\nmessage=%s\n", pk_message(context));
+  (void)fflush(stdout);
+  exit(1);
+}
+
 static void run_once(void) {
   fill_operands(false);
   double start = seconds();
-  call(kernel, false);
+  if (set.bench)
+    call(kernel, false);
+  else
+    watched_call();
   double first = seconds() - start;
   keep_outputs(false);
   (void)printf("first_call_ms=%.6g\n", first * 1e3);
@@ -456,7 +476,6 @@ static void open_context(void) {
   if (!context) wrong_use("no memory for a context");
   if (set.threads > 0) pk_context_set_threads(context, set.threads);
   if (set.vmem_limit > 0) pk_context_set_vmem_limit(context, set.vmem_limit);
-  if (set.trace) (void)pk_context_trace(context, set.trace);
 }
 
 int main(int count, char **words) {
@@ -477,17 +496,15 @@ int main(int count, char **words) {
   if (set.bench) {
     measure_times();
     print_timing();
+    if (set.trace || set.counters) {
+      fill_operands(false);
+      watched_call();
+    }
     (void)printf("call_overhead=%.6g\n", measure_overhead() * 1e3);
   }
   if (set.naive) (void)printf("naive_ms=%.6g\nnaive_runs=%d\n", naive_timing.best[0] * 1e3, naive_timing.runs);
   if (set.progress) end_progress();
-  int status = 0;
-  if (set.trace && pk_context_trace(context, NULL) != PK_OK) {
-    (void)printf("status=PK_FAILED\nmessage=%s\n", pk_message(context));
-    status = 1;
-  } else {
-    (void)printf("status=PK_OK\nmessage=\n");
-  }
+  (void)printf("status=PK_OK\nmessage=\n");
   pk_context_free(context);
-  return fflush(stdout) == 0 ? status : 1;
+  return fflush(stdout) == 0 ? 0 : 1;
 }
