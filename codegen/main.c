@@ -68,7 +68,7 @@ static int run_verb(Options *options, int argc, char **argv) {
   int status = options_read(options, verb, argc - skip, argv + skip);
   if (status != DONE) return status < 0 ? DONE : status;
   if (!verb->run) return usage_error(NULL, "`pkc %s` is not built yet", verb->name);
-  if (options->files.count == 0 && !(options->chips || options->sources))
+  if (options->files.count == 0 && !(options->chips || options->sources || options->mesh))
     return usage_error(verb, "a file is missing: pkc %s", verb->synopsis);
   bool several = verb->flag == VERB_TEST || verb->flag == VERB_FMT;
   if (options->files.count > 1 && !several)

@@ -90,5 +90,6 @@ int verb_tpu(Options *options) {
   int status = find_chip(options, &chip);
   if (status != DONE) return status;
   if (options->chips || options->sources) return list_chips(options);
+  if (options->mesh) return tpu_mesh(options, chip);
   return options->sweep ? tpu_sweep(options, chip) : model_kernel(options, chip);
 }

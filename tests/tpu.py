@@ -146,13 +146,44 @@ def both_ways():
     check("a billion steps", m["steps"] == 1 << 30 and m["steps_walked"] < 100000, m["steps_walked"])
 
 
+def mesh():
+    def of(*words):
+        return json.loads(run("--mesh", *words, "--json"))
+
+    m = of("4x4", "send", "bytes=1.7e7", "from=0,0", "to=3,3")
+    check("4x4 slice, corner to corner", m["hops"] == 6 and near(m["seconds"], 194.9e-6, 1e-3), m)
+    m = of("16x16", "send", "bytes=0", "from=0,0", "to=15,15")
+    check("a torus wraps around", m["hops"] == 2, m)
+    m = of("4x4", "send", "bytes=0", "from=0,0", "to=3,3", "--chip", "v6e")
+    check("v6e wraps from 16 on", m["hops"] == 6, m)
+    m = of("4x4x4", "send", "bytes=0", "from=0,0,0", "to=3,3,3", "--chip", "v5p")
+    check("a whole cube wraps", m["hops"] == 3, m)
+    m = of("2x4x4", "send", "bytes=0", "from=0,0,0", "to=1,3,3", "--chip", "v5p")
+    check("half a cube does not", m["hops"] == 7, m)
+    v, link = 1e9, 9e10
+    check("gather on a ring", near(of("16", "all-gather", f"bytes={v}")["seconds"], v * 15 / 16 / link, 1e-9), "")
+    check("gather on a line", near(of("8", "all-gather", f"bytes={v}")["seconds"], v * 7 / 8 / (link / 2), 1e-9), "")
+    check("gather on a torus", near(of("16x16", "all-gather", f"bytes={v}")["seconds"], v * 255 / 256 / (2 * link), 1e-9), "")
+    check("small gathers are latency", near(of("16", "all-gather", "bytes=100")["seconds"], 8e-6, 1e-9), "")
+    both = [of("16x16", c, f"bytes={v}")["seconds"] for c in ("reduce-scatter", "all-reduce")]
+    check("all-reduce is twice reduce-scatter", near(both[1], 2 * both[0], 1e-9), both)
+    check("all-to-all on a ring", near(of("16", "all-to-all", f"bytes={v}")["seconds"], v / 4 / link, 1e-9), "")
+    check("a pod has an end", "a pod of v5e has 16" in run("--mesh", "32x32", "all-gather", "bytes=1", status=1), "")
+    check("v5e has two axes", "2 axes" in run("--mesh", "2x2x2", "all-gather", "bytes=1", status=1), "")
+    # Tensor parallel is bound by compute while N > chips * peak / (bandwidth of the axes), as the two times are equal there.
+    lines = run("--mesh", "16", "matmul", "M=8192", "K=8192", "N=65536").splitlines()
+    check("tensor parallel at 2.3e3 * 16", "compute" in row("\n".join(lines), "tensor"), lines)
+    lines = run("--mesh", "16", "matmul", "M=8192", "K=8192", "N=16384").splitlines()
+    check("tensor parallel below", "communication" in row("\n".join(lines), "tensor"), lines)
+
+
 def mistakes():
     check("unknown chip", "did you mean v5" in run(MATMUL, *sizes(1, 1, 1), "--chip", "v5f", status=1), "")
     check("sizes are missing", "sizes that must be given" in run(MATMUL, "M=1", status=1), "")
     run(status=2)
 
 
-for test in (intensities, capacity, padding, streams, published, closed_forms, bounds, both_ways, mistakes):
+for test in (intensities, capacity, padding, streams, published, closed_forms, bounds, both_ways, mesh, mistakes):
     test()
 crossover("i8", "hbm_bandwidth", 263)
 crossover("bf16", "hbm_bandwidth", 281)
