@@ -1,8 +1,11 @@
 """The TPU model through the public command: worked answers, closed forms, both ways of simulating, published figures."""
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
 PKC = os.environ.get("PKC", "build/pkc")
 MATMUL, FLASH = "kernels/matmul.pk", "kernels/flash_attn.pk"
@@ -177,14 +180,74 @@ def mesh():
     check("tensor parallel below", "communication" in row("\n".join(lines), "tensor"), lines)
 
 
+def sweep():
+    words = [MATMUL, *statics(T="bf16"), *sizes(4096, 4096, 4096), "--sweep", "BM=128:1024", "BN=128,512", "BK=512"]
+    found = [json.loads(line) for line in run(*words, "--json").splitlines()]
+    check("eight combinations", len(found) == 8, len(found))
+    times = [c["seconds"] for c in found]
+    check("ranked by time", times == sorted(times), times)
+    best = found[0]["statics"]
+    check("the best as when modelled alone", times[0] == model(MATMUL, *statics(T="bf16", **best), *sizes(4096, 4096, 4096))["seconds"], best)
+    check("what does not fit comes last", not [json.loads(line) for line in run(MATMUL, *sizes(8192, 8192, 8192), "--sweep",
+          "BM=256,8192", "BN=8192", "BK=256,8192", "--json").splitlines()][-1]["fits"], "")
+    run(MATMUL, *sizes(1, 1, 1), "--sweep", "BM=4:2", status=1)
+    run(MATMUL, *sizes(1, 1, 1), "--sweep", "NONE=1:2", status=1)
+
+
+def chip_files():
+    with tempfile.NamedTemporaryFile("w", suffix=".chip") as f:
+        f.write("# a chip of one's own\nname mine\nlike v5e\nhbm_bandwidth 1.62e12\n")
+        f.flush()
+        mine, v5e = (model("kernels/add.pk", "M=4096", "N=4096", *w) for w in (["--chip-file", f.name], []))
+        check("a chip of a file", mine["chip"] == "mine" and near(mine["seconds"], v5e["seconds"] / 2, 0.05), mine["seconds"])
+        f.write("clock none\n")
+        f.flush()
+        check("a chip file's mistake", "line 5: clock wants a number" in run("--chips", "--chip-file", f.name, status=1), "")
+
+
+def traces(folder):
+    path = os.path.join(folder, "tpu.json")
+    m = model(MATMUL, *statics(T="bf16", BM=128, BK=128, BN=128), *sizes(512, 512, 512), "--walk-all", "--trace", path)
+    events = [e for e in json.load(open(path))["traceEvents"] if e["ph"] == "X"]
+    moved = sum(e["args"]["bytes"] for e in events if e["cat"] == "dma")
+    check("the trace moves what was counted", moved == m["hbm_bytes"], moved)
+    check("the trace computes what was counted", sum(e["args"]["flops"] for e in events if e["cat"] == "mxu") == m["dot_flops"], "")
+    end = max(e["ts"] + e["dur"] for e in events)
+    check("the trace ends before the run does", end * 1e-6 <= m["seconds"] * (1 + 1e-9), end)
+    path = os.path.join(folder, "cpu.json")
+    done = subprocess.run([PKC, "run", MATMUL, *sizes(300, 300, 300), "--dma=literal", "--counters", "--trace", path], capture_output=True, text=True)
+    events = json.load(open(path))["traceEvents"] if done.returncode == 0 else []
+    check("the CPU's trace", done.returncode == 0 and {"cell", "dma"} <= {e.get("cat") for e in events}, done.stderr[:200])
+    check("counters are shown, or why not", "instructions" in done.stdout or "no counters" in done.stdout, done.stdout)
+
+
+# One self-contained page, opened in a browser where there is one.
+def page(folder):
+    path = os.path.join(folder, "page.html")
+    run(FLASH, "B=1", "H=2", "G=2", "N=512", "S=512", "--html", path, "--svg", os.path.join(folder, "roofline.svg"))
+    text = open(path).read()
+    check("three drawings", text.count("<svg") == 3 and text.count("</svg>") == 3, "")
+    check("nothing is loaded from elsewhere", not re.search(r"(src|href)=|url\(|@import", text), "")
+    browser = next((b for b in ("chromium-headless-shell", "chromium", "chromium-browser") if shutil.which(b)), None)
+    if not browser:
+        print("SKIP tpu: the page in a browser: no chromium here (apt-get install chromium-headless-shell)")
+        return
+    dom = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "file://" + path], capture_output=True, text=True,
+                         timeout=120).stdout
+    check("a browser reads the page", dom.count("<svg") == 3 and "On each chip" in dom and "parsererror" not in dom, dom[:200])
+
+
 def mistakes():
     check("unknown chip", "did you mean v5" in run(MATMUL, *sizes(1, 1, 1), "--chip", "v5f", status=1), "")
     check("sizes are missing", "sizes that must be given" in run(MATMUL, "M=1", status=1), "")
     run(status=2)
 
 
-for test in (intensities, capacity, padding, streams, published, closed_forms, bounds, both_ways, mesh, mistakes):
+for test in (intensities, capacity, padding, streams, published, closed_forms, bounds, both_ways, mesh, sweep, chip_files, mistakes):
     test()
+with tempfile.TemporaryDirectory() as temporary:
+    traces(temporary)
+    page(temporary)
 crossover("i8", "hbm_bandwidth", 263)
 crossover("bf16", "hbm_bandwidth", 281)
 crossover("i8", "vmem_bandwidth", 12)
