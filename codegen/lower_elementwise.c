@@ -203,6 +203,15 @@ static Value lower_cast(Lower *l, const Call *call) {
   return value_data(emit1(l, OP_CAST, with_dtype(v.instr->type, dtype), call->node->span, v.instr));
 }
 
+bool can_bitcast(DType from, DType to) {
+  bool has_bool = from == DT_BOOL || to == DT_BOOL;
+  return dtype_info[from].bits == dtype_info[to].bits && (!has_bool || from == to);
+}
+
+Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span) {
+  return v->type.dtype == dtype ? v : emit1(l, OP_BITCAST, with_dtype(v->type, dtype), span, v);
+}
+
 static Value lower_bitcast(Lower *l, const Call *call) {
   DType dtype;
   Value v = lower_expr(l, call->arg[0]);
@@ -211,8 +220,7 @@ static Value lower_bitcast(Lower *l, const Call *call) {
   if (!data || !good) return value_error();
   DType from = data->type.dtype;
   bool has_bool = from == DT_BOOL || dtype == DT_BOOL;
-  if (dtype_info[from].bits == dtype_info[dtype].bits && (!has_bool || from == dtype))
-    return value_data(emit1(l, OP_BITCAST, with_dtype(data->type, dtype), call->node->span, data));
+  if (can_bitcast(from, dtype)) return value_data(bitcast_to(l, data, dtype, call->node->span));
   diag_error(l->diag, call->node->span, ERR_DTYPE_MISMATCH, "bitcast keeps the bits: %s and %s %s", dtype_info[from].name,
              dtype_info[dtype].name, has_bool ? "do not have the same ones" : "differ in width");
   return value_error();

@@ -71,6 +71,12 @@ static Value bare_ref(Lower *l, Ref *ref, Span span) {
   return value_error();
 }
 
+static Value bare_view(Lower *l, const Symbol *s, Span span) {
+  diag_error(l->diag, span, ERR_BARE_REF, "`%s` is a view of a ref: read it as `%s[...]`", s->name, s->name);
+  diag_note(l->diag, s->span, "`%s` is declared here", s->name);
+  return value_error();
+}
+
 static Value name_operand(Lower *l, const Symbol *s, Span span) {
   if (is_broken(l, s->ref)) return value_error();
   if (l->place == IN_REFERENCE) {
@@ -101,6 +107,7 @@ static Value name_symbol(Lower *l, Symbol *s, Span span) {
     case SYM_PRELUDE:
       return lower_lazy(l, s);
     default:
+      if (s->value.kind == V_VIEW) return bare_view(l, s, span);
       return s->value.kind == V_REF ? bare_ref(l, s->value.ref, span) : s->value;
   }
 }
@@ -311,7 +318,8 @@ static Value lower_list(Lower *l, const Node *node) {
 static Value lower_indexing(Lower *l, const Node *node) {
   Ref *ref = ref_of(l, node->a);
   if (ref) return lower_ref_read(l, node, ref);
-  Value base = lower_expr(l, node->a);
+  const RefView *view = named_view(l, node->a);
+  Value base = view ? read_view(l, view, node->span) : lower_expr(l, node->a);
   return is_error(base) ? base : index_value(l, node, base);
 }
 

@@ -61,6 +61,8 @@ static bool bind_arguments(Lower *l, const Function *f, const Node *call, const 
 // A ref by its name is passed as such; a `var` by its value.
 static Value lower_argument(Lower *l, const Node *node) {
   Ref *ref = ref_of(l, node);
+  const RefView *view = named_view(l, node);
+  if (view) return (Value){.kind = V_VIEW, .view = view};
   return ref && ref->role != REF_VAR ? (Value){.kind = V_REF, .ref = ref} : lower_expr(l, node);
 }
 

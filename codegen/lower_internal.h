@@ -17,11 +17,13 @@ typedef enum {
   V_LIST,    // [a, b] or (a, b)
   V_DATA,    // an instruction's result; i64 of rank 0 is an index scalar
   V_REF,     // a ref as such: an argument of a function
-  V_COPY     // what async_copy describes
+  V_COPY,    // what async_copy describes
+  V_VIEW     // a view of a ref
 } ValueKind;
 
 typedef struct Value Value;
 typedef struct Copy Copy;
+typedef struct RefView RefView;
 struct Value {
   ValueKind kind;
   DType dtype;
@@ -31,6 +33,7 @@ struct Value {
   Instr *instr;
   Ref *ref;
   const Copy *copy;
+  const RefView *view;
   const Value *items;
   int count;
 };
@@ -202,6 +205,12 @@ bool is_prefetched_here(const Lower *l, const Ref *ref);          // a prefetche
 bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
+// ---- lower_view.c
+const RefView *named_view(Lower *l, const Node *node);  // the view that a name stands for, else NULL
+Value read_view(Lower *l, const RefView *view, Span span);
+void write_view(Lower *l, const RefView *view, Value value, Span span);
+bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as one end of a copy
+
 // ---- lower_pipeline.c
 void lower_pipeline(Lower *l, const Node *node);
 
@@ -247,7 +256,11 @@ struct Builtin {
       *parameters;  // "a b out?": `?` may be left out, `+` takes all further positional arguments, at least one; `*` or none
 };
 extern const Builtin *const builtin_tables[];  // NULL at the end
-extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], memory_builtins[], other_builtins[];
+extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], memory_builtins[], view_builtins[], scatter_builtins[], other_builtins[];
+
+// ---- lower_elementwise.c
+bool can_bitcast(DType from, DType to);
+Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span);
 
 // ---- lower_shape.c, lower_dot.c: what the tables name
 Instr *lower_array(Lower *l, const Node *node);  // data, or a number as data of rank 0

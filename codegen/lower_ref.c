@@ -45,8 +45,13 @@ void mark_broken(Lower *l, const Ref *ref) {
   if (!is_broken(l, ref)) LIST_PUSH(l->arena, &l->broken, ref);
 }
 
+// x[...] of a view x.
+static bool is_all_of(const Node *index) { return index->list.count == 1 && index->list.at[0]->kind == N_ELLIPSIS; }
+
 bool lower_view(Lower *l, const Node *node, View *view) {
   Cut cuts[MAX_RANK];
+  const RefView *viewed = named_view(l, node->kind == N_INDEX ? node->a : node);
+  if (viewed && node->kind == N_INDEX && is_all_of(node)) return view_window(l, viewed, view, node->span);
   Ref *ref = node->kind == N_INDEX ? ref_of(l, node->a) : ref_of(l, node);
   if (ref && is_broken(l, ref)) return false;
   if (!ref) {

@@ -11,7 +11,6 @@ static const struct {
   const char *what;
 } later_calls[] = {
     {"remote_copy", ERR_LATER_MESH, "remote_copy"},
-    {"view", ERR_LATER_VIEW, "view"},
     {"prng_seed", ERR_LATER_RANDOM, "prng_seed"},
     {"prng_random_bits", ERR_LATER_RANDOM, "prng_random_bits"},
     {"threefry", ERR_LATER_RANDOM, "threefry"},
@@ -149,9 +148,26 @@ static void assign_output(Lower *l, const Node *node) {
   diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
 }
 
+static void assign_view(Lower *l, const Node *node, const RefView *view) {
+  const Node *target = node->a;
+  if (target->kind != N_INDEX || target->list.count != 1 || target->list.at[0]->kind != N_ELLIPSIS) {
+    diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE, "a store to a view takes all of it, `v[...] = ..`");
+    return;
+  }
+  Node op = operator_node(node);
+  Value v = lower_expr(l, node->b);
+  if (node->op != OP_NONE && !is_error(v)) v = lower_binary(l, &op, node->op, read_view(l, view, target->span), v);
+  if (!is_error(v)) write_view(l, view, v, node->span);
+}
+
 static void lower_assign(Lower *l, const Node *node) {
   View view;
   Value none = {.kind = V_VOID};
+  const RefView *viewed = named_view(l, node->a->kind == N_INDEX ? node->a->a : node->a);
+  if (viewed) {
+    assign_view(l, node, viewed);
+    return;
+  }
   if (l->place == IN_REFERENCE) {
     assign_output(l, node);
     return;
