@@ -347,7 +347,7 @@ static bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
   if (s.a->op == OP_LOAD && is_transparent(s.a)) {
     const RefGen *r = &g->refs[s.a->ref->id];
     if (r->form == FORM_ROWS) return true;
-    if (s.a_transposed || !ir_window_is_full(s.a)) return false;
+    if (s.a_transposed) return false;
     return place_of(g, s.a, &p) && p.element == dot_element(dot) && strcmp(p.stride[1], "1") == 0;
   }
   return !s.a_transposed && info->buffer && info->buffer->element == dot_element(dot);
