@@ -8,41 +8,74 @@ static const int64_t most_iterations = 1 << 20;  // of loops whose iterations di
 typedef struct {
   const CostModel *m;
   Body *body;
-  bool *decides;  // by instruction id: control flow depends on it
+  bool *decides, *decidable;  // by instruction id: control flow depends on it; it depends on nothing but the grid
   const char *name;
   bool seen_product;
 } Builder;
 
 // ---- what decides
 
+static const Instr *yielded(const Region *region) { return region->instrs.at[region->instrs.count - 1]->args[0]; }
+
 static void mark(Builder *b, const Instr *instr) {
   if (b->decides[instr->id] || !is_index_scalar(instr)) return;
   b->decides[instr->id] = true;
   for (int i = 0; i < instr->nargs; i++) mark(b, instr->args[i]);
+  for (int r = 0; r < 2 && instr->op == OP_IF; r++) mark(b, yielded(instr->regions[r]));
+}
+
+static void decide(Builder *b, const Instr *instr) {
+  mark(b, instr);
+  LIST_PUSH(b->m->arena, &b->body->decisions, instr);
+}
+
+static bool is_copy(const Instr *instr) { return instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT; }
+
+static void mark_copy(Builder *b, const Instr *copy) {
+  bool edge = (copy->flags & INSTR_EDGE) != 0;
+  int starts = (int)(ir_semaphore_index(copy) - copy->args);
+  b->body->copies = true;
+  for (int i = 0; i < starts + copy->semaphore->type.rank; i++) {
+    if (i >= starts)
+      decide(b, copy->args[i]);
+    else if (edge)
+      mark(b, copy->args[i]);
+    // Where a copy at an edge starts says how much it moves, so that must repeat.
+    if (i < starts && edge) LIST_PUSH(b->m->arena, &b->body->decisions, (const Instr *)copy->args[i]);
+  }
 }
 
 static void mark_control(Instr *instr, void *context) {
   Builder *b = context;
-  if (instr->op != OP_IF && instr->op != OP_FOR) return;
-  for (int i = 0; i < instr->nargs; i++) {
-    mark(b, instr->args[i]);
-    LIST_PUSH(b->m->arena, &b->body->decisions, instr->args[i]);
+  if (is_copy(instr)) mark_copy(b, instr);
+  if (instr->op == OP_IF || instr->op == OP_FOR)
+    for (int i = 0; i < instr->nargs; i++) decide(b, instr->args[i]);
+  if (instr->op == OP_WHILE) decide(b, yielded(instr->regions[0]));
+  if (instr->op == OP_STORE && is_variable_access(instr)) {
+    b->decides[instr->id] = true;
+    decide(b, ir_store_value(instr));
   }
 }
 
-// Would the condition be known if every loop variable and grid index is?
-static bool is_decidable(const Instr *instr) {
-  if (!is_index_scalar(instr)) return false;
-  for (int i = 0; i < instr->nargs; i++)
-    if (!is_decidable(instr->args[i])) return false;
-  return true;
+// Scalars whose values are known once the grid's indices are, in the order of the program.
+static void find_decidable(Builder *b, const Region *region) {
+  if (region->arg) b->decidable[region->arg->id] = true;
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *instr = region->instrs.at[i];
+    bool known = is_index_scalar(instr);
+    for (int a = 0; a < instr->nargs; a++) known &= b->decidable[instr->args[a]->id];
+    for (int r = 0; r < 2; r++)
+      if (instr->regions[r]) find_decidable(b, instr->regions[r]);
+    for (int r = 0; r < 2 && known && instr->op == OP_IF; r++) known = b->decidable[yielded(instr->regions[r])->id];
+    b->decidable[instr->id] = known;
+  }
 }
 
-static bool depends_on_data(const Instr *instr) {
-  if (instr->op == OP_WHILE) return true;
+static bool depends_on_data(const Builder *b, const Instr *instr) {
+  if (instr->op == OP_WHILE) return !b->decidable[yielded(instr->regions[0])->id];
   if (instr->op != OP_IF && instr->op != OP_FOR) return false;
   for (int i = 0; i < instr->nargs; i++)
-    if (!is_decidable(instr->args[i])) return true;
+    if (!b->decidable[instr->args[i]->id]) return true;
   return false;
 }
 
@@ -84,7 +117,7 @@ static void add_control(Builder *b, Block *block, const Instr *instr) {
   for (int r = 0; r < 2; r++)
     if (instr->regions[r]) item.inner[r] = build_block(b, instr->regions[r]);
   b->name = outer;
-  if (depends_on_data(instr)) LIST_PUSH(b->m->arena, &b->body->assumed, instr);
+  if (depends_on_data(b, instr)) LIST_PUSH(b->m->arena, &b->body->assumed, instr);
   LIST_PUSH(b->m->arena, &block->items, item);
   block->plain = false;
 }
@@ -95,9 +128,7 @@ static Block *build_block(Builder *b, const Region *region) {
   int open = -1;
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *instr = region->instrs.at[i];
-    bool control =
-        instr->op == OP_IF || instr->op == OP_FOR || instr->op == OP_WHILE || instr->op == OP_NAMED || instr->op == OP_BREAK;
-    if (control) {
+    if (instr->regions[0] || instr->op == OP_BREAK || is_copy(instr)) {
       add_control(b, block, instr);
       open = -1;
       continue;
@@ -112,7 +143,7 @@ static Block *build_block(Builder *b, const Region *region) {
       }
     if (b->decides[instr->id]) {
       LIST_PUSH(b->m->arena, &block->items, ((Item){.instr = instr, .segment = -1}));
-      if (op_info[instr->op].class != OPC_LEAF) block->plain = false;
+      if (op_info[instr->op].class != OPC_LEAF) block->plain = false;  // it may change from one iteration to the next
     }
   }
   return block;
@@ -132,7 +163,9 @@ int64_t ps_of(double seconds) {
 
 Body *body_new(const CostModel *m) {
   Builder b = {.m = m, .body = NEW(m->arena, Body), .decides = NEW_ARRAY(m->arena, bool, m->k->next_id + 1)};
+  b.decidable = NEW_ARRAY(m->arena, bool, m->k->next_id + 1);
   ir_walk(m->k->body, mark_control, &b);
+  find_decidable(&b, m->k->body);
   b.body->top = build_block(&b, m->k->body);
   for (int i = 0; i < b.body->segments.count; i++) close_segment(&b.body->segments.at[i]);
   return b.body;
@@ -144,7 +177,7 @@ typedef struct {
   const Body *body;
   GridEval *e;
   int64_t *counts, ps, iterations;
-  SegmentVisitor *visit;
+  const BodyVisitor *visitor;
   void *context;
   bool breaking;
 } StepRun;
@@ -166,7 +199,9 @@ static void run_if(StepRun *r, const Item *item, int64_t times) {
   const Instr *condition = item->instr->args[0];
   bool taken = r->e->known[condition->id] ? r->e->value[condition->id] != 0 : !item->inner[0] || !holds_break(item->inner[0]);
   const Block *inner = item->inner[taken ? 0 : 1];
-  if (inner) run_block(r, inner, times);
+  if (!inner) return;
+  run_block(r, inner, times);
+  if (has_result(item->instr) && !r->breaking) grid_take_result(r->e, item->instr, item->instr->regions[taken ? 0 : 1]);
 }
 
 static void run_for(StepRun *r, const Item *item, int64_t times) {
@@ -187,10 +222,21 @@ static void run_for(StepRun *r, const Item *item, int64_t times) {
   r->breaking = false;
 }
 
+// Once where the condition depends on data.
+static void run_while(StepRun *r, const Item *item, int64_t times) {
+  const Instr *condition = yielded(item->instr->regions[0]);
+  do {
+    run_block(r, item->inner[0], times);
+    if (r->e->known[condition->id] && !r->e->value[condition->id]) break;
+    run_block(r, item->inner[1], times);
+  } while (r->e->known[condition->id] && !r->breaking && r->iterations++ < most_iterations);
+  r->breaking = false;
+}
+
 static void run_segment(StepRun *r, int segment, int64_t times) {
   r->counts[segment] = saturating_add(r->counts[segment], times);
   r->ps = saturating_add(r->ps, saturating_mul(r->body->segments.at[segment].ps, times));
-  if (r->visit) r->visit(r->context, segment, times);
+  if (r->visitor) r->visitor->segment(r->context, segment, times);
 }
 
 static void run_block(StepRun *r, const Block *block, int64_t times) {
@@ -207,10 +253,8 @@ static void run_block(StepRun *r, const Block *block, int64_t times) {
       case OP_FOR:
         run_for(r, item, times);
         break;
-      case OP_WHILE:  // once: how often depends on data
-        run_block(r, item->inner[0], times);
-        run_block(r, item->inner[1], times);
-        r->breaking = false;
+      case OP_WHILE:
+        run_while(r, item, times);
         break;
       case OP_NAMED:
       case OP_SCOPED:
@@ -219,14 +263,19 @@ static void run_block(StepRun *r, const Block *block, int64_t times) {
       case OP_BREAK:
         r->breaking = true;
         break;
+      case OP_COPY_START:
+      case OP_COPY_WAIT:
+        if (r->visitor && r->visitor->copy) r->visitor->copy(r->context, r->e, item->instr);
+        break;
       default:
         grid_eval(r->e, item->instr);
     }
   }
 }
 
-int64_t body_run(const Body *body, GridEval *e, int64_t *counts, SegmentVisitor *visit, void *context) {
-  StepRun r = {.body = body, .e = e, .counts = counts, .visit = visit, .context = context};
+int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisitor *visitor, void *context) {
+  StepRun r = {.body = body, .e = e, .counts = counts, .visitor = visitor, .context = context};
+  for (int i = 0; i < e->k->refs.count; i++) e->variable_known[i] = false;
   run_block(&r, body->top, 1);
   return r.ps;
 }

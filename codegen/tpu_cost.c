@@ -192,8 +192,9 @@ static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
 
 static void memory_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   const Ref *ref = instr->ref;
-  if (instr->op == OP_FETCH || instr->op == OP_WRITEBACK) return;
-  if (ref->space != SPACE_VMEM && ref->space != SPACE_VAR) return use(m, cost, UNIT_SCALAR, 1);
+  if (instr->op == OP_FETCH || instr->op == OP_WRITEBACK || instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT) return;
+  if (instr->op != OP_LOAD && instr->op != OP_STORE) return use(m, cost, UNIT_SCALAR, 1);
+  if ((ref->space != SPACE_VMEM && ref->space != SPACE_VAR) || ref->type.rank == 0) return use(m, cost, UNIT_SCALAR, 1);
   int64_t size[MAX_RANK];
   for (int i = 0; i < ref->type.rank; i++) size[i] = extent(m, instr->window.size[i]);
   int64_t bytes = tpu_padded_bytes(m->chip, ref->type.dtype, ref->type.rank, size, NULL);
@@ -235,7 +236,6 @@ bool op_cost(const CostModel *m, const Instr *instr, Cost *cost) {
       dot_cost(m, instr, cost);
       return true;
     case OPC_MEMORY:
-      if (instr->op != OP_LOAD && instr->op != OP_STORE && instr->op != OP_FETCH && instr->op != OP_WRITEBACK) return false;
       memory_cost(m, instr, cost);
       return true;
     default:

@@ -10,6 +10,8 @@ GridEval grid_eval_new(Arena *arena, const Kernel *k, const int64_t *sizes, cons
   e.axes = NEW_ARRAY(arena, int64_t, k->grid.count + 1);
   e.value = NEW_ARRAY(arena, int64_t, k->next_id + 1);
   e.known = NEW_ARRAY(arena, bool, k->next_id + 1);
+  e.variable = NEW_ARRAY(arena, int64_t, k->refs.count + 1);
+  e.variable_known = NEW_ARRAY(arena, bool, k->refs.count + 1);
   return e;
 }
 
@@ -28,8 +30,16 @@ static bool is_prefetched(const Instr *instr) {
   return instr->op == OP_LOAD && instr->ref->prefetched && instr->nargs == instr->ref->type.rank;
 }
 
+// Reads or writes an integer variable of the body, which no step hands to the next.
+bool is_variable_access(const Instr *instr) {
+  if (instr->op != OP_LOAD && instr->op != OP_STORE) return false;
+  const Ref *ref = instr->ref;
+  return ref->role == REF_VAR && ref->type.rank == 0 && !is_float(ref->type.dtype) && !ir_mask(instr);
+}
+
 bool is_index_scalar(const Instr *instr) {
   if (!is_scalar_int(instr)) return false;
+  if (instr->op == OP_IF || is_variable_access(instr)) return true;
   if (op_info[instr->op].class == OPC_LEAF) return instr->op != OP_ARRAY && instr->op != OP_IOTA;
   if (!is_pure(instr) && !is_prefetched(instr)) return false;
   for (int i = 0; i < instr->nargs; i++)
@@ -42,6 +52,24 @@ bool is_index_scalar(const Instr *instr) {
 static void set(GridEval *e, const Instr *instr, int64_t value) {
   e->value[instr->id] = value;
   e->known[instr->id] = true;
+}
+
+static void access_variable(GridEval *e, const Instr *instr) {
+  int id = instr->ref->id;
+  if (instr->op == OP_STORE) {
+    const Instr *from = ir_store_value(instr);
+    e->variable_known[id] = e->known[from->id];
+    e->variable[id] = e->value[from->id];
+  } else {
+    e->known[instr->id] = e->variable_known[id];
+    e->value[instr->id] = e->variable[id];
+  }
+}
+
+void grid_take_result(GridEval *e, const Instr *branch, const Region *taken) {
+  const Instr *result = taken->instrs.at[taken->instrs.count - 1]->args[0];
+  e->known[branch->id] = e->known[result->id];
+  e->value[branch->id] = e->value[result->id];
 }
 
 void grid_eval(GridEval *e, const Instr *instr) {
@@ -57,10 +85,12 @@ void grid_eval(GridEval *e, const Instr *instr) {
     case OP_EXTENT:
       return set(e, instr, e->extents[instr->ival]);
     case OP_ARG:
-      return;  // whoever runs the loop sets it
+    case OP_IF:
+      return;  // whoever runs the loop or the branch sets it
     default:
       break;
   }
+  if (is_variable_access(instr)) return access_variable(e, instr);
   e->known[instr->id] = false;
   if (!is_index_scalar(instr)) return;
   for (int i = 0; i < instr->nargs && i < MAX_RANK; i++) {
@@ -83,8 +113,7 @@ static void eval_map(GridEval *e, const Region *region) {
     const Region *taken = instr->regions[e->value[instr->args[0]->id] ? 0 : 1];
     if (!taken) continue;
     eval_map(e, taken);
-    const Instr *result = taken->instrs.at[taken->instrs.count - 1]->args[0];
-    if (e->known[result->id]) set(e, instr, e->value[result->id]);
+    grid_take_result(e, instr, taken);
   }
 }
 
@@ -188,7 +217,7 @@ static Interval interval_of(const GridEval *e, const Instr *instr, const Interva
     default:
       break;
   }
-  if (instr->op == OP_ARG || instr->op == OP_LOAD || !is_index_scalar(instr)) return unbounded;
+  if (instr->op == OP_ARG || instr->op == OP_LOAD || instr->op == OP_IF || !is_index_scalar(instr)) return unbounded;
   Interval a[3] = {point(0), point(0), point(0)};
   for (int i = 0; i < instr->nargs && i < 3; i++) a[i] = known[instr->args[i]->id];
   return pure_interval(instr, a);
@@ -198,8 +227,8 @@ void grid_intervals(const GridEval *e, const Region *region, const Interval *axe
   for (int i = 0; region && i < region->instrs.count; i++) {
     const Instr *instr = region->instrs.at[i];
     if (region->arg) out[region->arg->id] = unbounded;
-    out[instr->id] = interval_of(e, instr, axes, out);
     for (int r = 0; r < 2; r++) grid_intervals(e, instr->regions[r], axes, out);
+    out[instr->id] = interval_of(e, instr, axes, out);
   }
 }
 
@@ -273,9 +302,22 @@ static Periodic periodic_load(const Instr *load, const Periodic *known) {
   return (Periodic){period, 0};
 }
 
+static const Instr *result_of(const Region *region) { return region->instrs.at[region->instrs.count - 1]->args[0]; }
+
+static Periodic periodic_branch(const Instr *branch, const Periodic *known) {
+  Periodic condition = known[branch->args[0]->id];
+  int64_t period = condition.step == 0 ? condition.period : 0;
+  for (int r = 0; r < 2; r++) {
+    Periodic p = known[result_of(branch->regions[r])->id];
+    period = p.step == 0 ? least_multiple(period, p.period) : 0;
+  }
+  return (Periodic){period, 0};
+}
+
 static Periodic periodic_of(const Instr *instr, int axis, const Interval *bounds, const Periodic *known) {
   if (instr->op == OP_AXIS) return instr->ival == axis ? (Periodic){1, 1} : constant;
-  if (instr->op == OP_IF) return has_result(instr) ? irregular : constant;
+  if (instr->op == OP_IF) return has_result(instr) ? periodic_branch(instr, known) : constant;
+  if (is_variable_access(instr)) return constant;  // as long as what is stored to variables repeats: see Body.decisions
   if (op_info[instr->op].class == OPC_LEAF || !is_index_scalar(instr)) return constant;  // or data, taken as the same everywhere
   if (instr->op == OP_LOAD) return periodic_load(instr, known);
   if (is_point(bounds[instr->id])) return constant;
@@ -288,7 +330,7 @@ void grid_periods(const Region *region, int axis, const Interval *bounds, Period
   for (int i = 0; region && i < region->instrs.count; i++) {
     const Instr *instr = region->instrs.at[i];
     if (region->arg) out[region->arg->id] = constant;
-    out[instr->id] = periodic_of(instr, axis, bounds, out);
     for (int r = 0; r < 2; r++) grid_periods(instr->regions[r], axis, bounds, out);
+    out[instr->id] = periodic_of(instr, axis, bounds, out);
   }
 }

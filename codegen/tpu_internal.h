@@ -13,6 +13,8 @@ typedef struct {
   const int64_t *sizes, *extents;
   int64_t *axes, *value;
   bool *known;
+  int64_t *variable;  // of the body, by ref id
+  bool *variable_known;
 } GridEval;
 
 typedef struct {
@@ -26,7 +28,9 @@ typedef struct {
 
 GridEval grid_eval_new(Arena *arena, const Kernel *k, const int64_t *sizes, const int64_t *extents);
 bool is_index_scalar(const Instr *instr);  // rank 0, integer or bool, and computed from nothing but such
+bool is_variable_access(const Instr *instr);
 void grid_eval(GridEval *e, const Instr *instr);
+void grid_take_result(GridEval *e, const Instr *branch, const Region *taken);  // of an `if` with one, its region having run
 // The block index of an operand at e->axes; false when it depends on data.
 bool grid_block_index(GridEval *e, const Ref *ref, int64_t *index);
 
@@ -94,14 +98,19 @@ typedef struct {
   Block *top;
   LIST(const Instr *) unmodelled;  // operations without a cost
   LIST(const Instr *) assumed;     // control flow that depends on data
-  LIST(const Instr *) decisions;   // scalars that decide control flow
+  // What must repeat for steps to repeat: scalars that decide control flow, which semaphore a copy uses, what variables hold.
+  LIST(const Instr *) decisions;
+  bool copies;  // the body starts copies itself
 } Body;
 
 Body *body_new(const CostModel *m);
-// One grid step at e->axes: the time of its operations in ps; counts[s] grows by the runs of segment s. `visit` may be NULL: it
-// sees each segment, `times` runs of it one after the other.
-typedef void SegmentVisitor(void *context, int segment, int64_t times);
-int64_t body_run(const Body *body, GridEval *e, int64_t *counts, SegmentVisitor *visit, void *context);
+// One grid step at e->axes: the time of its operations in ps; counts[s] grows by the runs of segment s. `visitor` may be NULL: it
+// sees each segment, `times` runs of it one after the other, and each start of a copy and wait for one.
+typedef struct {
+  void (*segment)(void *context, int segment, int64_t times);
+  void (*copy)(void *context, const GridEval *e, const Instr *copy);  // may be NULL
+} BodyVisitor;
+int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisitor *visitor, void *context);
 
 // ---- tpu_sim.c: the pipeline
 
@@ -143,6 +152,7 @@ typedef struct {
   Totals totals;  // time: of the slowest core; the rest: of that core too, but steps and simulated
   OperandCount *operand;
   int64_t *counts;      // by segment, of all cores
+  int64_t other_bytes;  // of copies between HBM and VMEM that belong to no operand
   int split_axis;       // -1: none
   const char *problem;  // the grid is too large to be walked: why
 } Simulation;

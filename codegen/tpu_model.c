@@ -54,8 +54,9 @@ static void sum_costs(Model *m) {
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
     m->moved_bytes = saturating_add(m->moved_bytes, m->sim.operand[i].bytes);
     m->once_bytes = saturating_add(m->once_bytes, m->sim.operand[i].once);
-    m->streams += m->sim.operand[i].moved;
+    m->streams += m->sim.operand[i].moved || m->sim.operand[i].bytes > 0;
   }
+  m->moved_bytes = saturating_add(m->moved_bytes, m->sim.other_bytes);
 }
 
 static void find_dot_dtype(Instr *instr, void *context) {

@@ -70,9 +70,9 @@ static void put_counts(const Model *m, Buf *out) {
     put_time(&wait, (double)o->wait_ps * 1e-12);
     buf_printf(out, "  %-12s %15lld %14lld %10lld %10lld %11s%s\n", m->k->refs.at[i]->name, (long long)o->bytes,
                (long long)o->once, (long long)o->issued, (long long)o->skipped, wait.text,
-               !o->moved    ? "  stays in HBM: not modelled"
-               : o->by_data ? "  its index depends on data: taken as new in each step"
-                            : "");
+               !o->moved && o->issued == 0 ? "  not moved by the grid"
+               : o->by_data                ? "  its index depends on data: taken as new in each step"
+                                           : "");
     buf_free(&wait);
   }
   buf_printf(out, "  in all       %15lld %14lld\n", (long long)m->moved_bytes, (long long)m->once_bytes);

@@ -7,58 +7,14 @@
 // A step is generated (which blocks move, what runs) some steps before it is timed. Along an axis where index maps and decisions
 // repeat (grid_periods), the same state at the start of two iterations means that all iterations follow suit, so they are counted
 // without being run. Times being whole numbers, that is exact.
-#include "codegen/tpu_internal.h"
+#include "codegen/tpu_sim.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { HISTORY = 4, TALLIES = 7 };
 static const int64_t most_steps = 20000000;  // that are walked one by one
 
-// What only grows: TALLIES values, then those of each operand, then runs of each segment.
-enum { TALLY_STEPS, TALLY_COMPUTE, TALLY_OVERHEAD, TALLY_WAIT, TALLY_PROLOGUE, TALLY_EPILOGUE, TALLY_HBM };
-enum { COUNT_ISSUED, COUNT_SKIPPED, COUNT_BYTES, COUNT_WAIT, OPERAND_COUNTS };
-
-typedef struct {
-  int64_t at, now, *state, *tally;  // at: of the axis; -1: empty
-} Snapshot;
-
-// An axis along which iterations may be left out.
-typedef struct {
-  int64_t period;  // 0: none
-  bool *moves;     // by operand * MAX_INDEX + component: its index changes with the axis
-  Snapshot history[HISTORY];
-  int next;
-} Level;
-
-// A step between generation and timing, as int64_t so that states compare: the compute time, then for each operand when its
-// transfer is done (inputs) or what its block would move (outputs), and the bytes it does move, -1 for none.
-typedef struct {
-  int64_t *words, *axes, step;
-} Entry;
-
-typedef struct {
-  Simulation *s;
-  GridEval e;
-  Level *level;
-  int axes, operands, look, kept, width, core;
-  int64_t *low, *high, *index, *tally, tallies;
-  bool started, overflow;
-  Entry *ring;
-  int ring_count, ring_size;
-  int64_t now, hbm_free, *written, generated, simulated, step_ps, latency_ps;
-  double bytes_per_ps;
-} Core;
-
 static bool moves_by_pipeline(const Ref *ref) { return !ref->prefetch && (ref->space == SPACE_VMEM || ref->space == SPACE_SMEM); }
-static bool is_input(const Core *c, int operand) { return operand < c->s->k->inputs; }
-static int64_t *operand_count(Core *c, int operand, int what) { return &c->tally[TALLIES + operand * OPERAND_COUNTS + what]; }
-static int64_t *segment_counts(Core *c) { return &c->tally[TALLIES + c->operands * OPERAND_COUNTS]; }
-static int64_t *done_at(Entry *entry, int operand) { return &entry->words[1 + 2 * operand]; }
-static int64_t *would_move(Entry *entry, int operand) { return &entry->words[1 + 2 * operand]; }
-static int64_t *bytes_of(Entry *entry, int operand) { return &entry->words[2 + 2 * operand]; }
-static int64_t extent_of(const Core *c, Dim dim) { return dim_is_const(dim) ? dim : c->s->sizes[dim_size_index(dim)]; }
-
 // ---- what a step moves
 
 // Bytes of the elements of a block that lie in the array.
@@ -118,118 +74,22 @@ static void generate(Core *c) {
     *bytes_of(entry, i) = same ? -1 : block_bytes(c, ref, index);
     tally_move(c, i, *bytes_of(entry, i));
   }
-  entry->words[0] = body_run(c->s->body, &c->e, segment_counts(c), NULL, NULL);
+  if (!c->s->body->copies) entry->words[0] = body_run(c->s->body, &c->e, segment_counts(c), NULL, NULL);
   c->tally[TALLY_STEPS]++;
   c->started = true;
   c->simulated++;
 }
 
-// ---- time
-
-static void log_event(Core *c, char kind, int which, const Entry *entry, int64_t start, int64_t end, int64_t bytes) {
-  TraceLog *log = c->s->log;
-  if (!log) return;
-  if (log->events.count >= log->most_events) {
-    log->dropped++;
-    return;
-  }
-  TraceEvent event = {kind, c->core, which, entry->step, start, end, {0}, bytes};
-  if (kind == 'f' || kind == 'w') {
-    GridEval e = c->e;
-    e.axes = entry->axes;
-    grid_block_index(&e, c->s->k->refs.at[which], event.index);
-  }
-  LIST_PUSH(log->arena, &log->events, event);
-}
-
-// Returns when the transfer is done.
-static int64_t transfer(Core *c, char kind, int operand, const Entry *entry, int64_t bytes) {
-  int64_t start = c->hbm_free > c->now ? c->hbm_free : c->now;
-  int64_t busy = bytes > 0 ? ps_of((double)bytes / c->bytes_per_ps * 1e-12) : 0;
-  c->hbm_free = start + busy;
-  c->tally[TALLY_HBM] += busy;
-  log_event(c, kind, operand, entry, start, start + busy, bytes);
-  return bytes > 0 ? c->hbm_free + c->latency_ps : c->now;
-}
-
-static void fetch_for(Core *c, int at, int operand) {
-  if (at >= c->ring_count) return;
-  Entry *entry = &c->ring[at];
-  if (*bytes_of(entry, operand) >= 0) *done_at(entry, operand) = transfer(c, 'f', operand, entry, *bytes_of(entry, operand));
-}
-
-static void start_fetches(Core *c, bool first) {
-  for (int ahead = first ? 0 : c->look; ahead <= c->look; ahead++)
-    for (int i = 0; i < c->s->k->inputs; i++) {
-      int look = c->s->k->refs.at[i]->buffers - 1;
-      if (first ? ahead <= look : ahead == c->look) fetch_for(c, first ? ahead : look, i);
-    }
-}
-
-static void wait_until(Core *c, int64_t time, int tally, int operand) {
-  if (time <= c->now) return;
-  c->tally[tally] += time - c->now;
-  if (tally == TALLY_WAIT) *operand_count(c, operand, COUNT_WAIT) += time - c->now;
-  c->now = time;
-}
-
-typedef struct {
-  Core *c;
-  const Entry *entry;
-  int64_t at;
-} SegmentLog;
-
-static void log_segment(void *context, int segment, int64_t times) {
-  SegmentLog *l = context;
-  int64_t end = saturating_add(l->at, saturating_mul(l->c->s->body->segments.at[segment].ps, times));
-  log_event(l->c, 'c', segment, l->entry, l->at, end, times);
-  l->at = end;
-}
-
-static void log_compute(Core *c, const Entry *entry) {
-  TraceLog *log = c->s->log;
-  log_event(c, 'o', 0, entry, c->now, c->now + c->step_ps, 0);
-  if (log->events.count >= log->most_events) return;
-  GridEval e = c->e;
-  e.axes = entry->axes;
-  int64_t *counts = calloc((size_t)c->s->body->segments.count + 1, sizeof *counts);
-  if (!counts) INTERNAL("no memory for %d segments", c->s->body->segments.count);
-  SegmentLog l = {c, entry, c->now + c->step_ps};
-  body_run(c->s->body, &e, counts, log_segment, &l);
-  free(counts);
-}
-
-// The oldest generated step.
-static void time_step(Core *c) {
-  Entry *entry = &c->ring[0];
-  bool first = entry->step == 0;
-  start_fetches(c, first);
-  for (int i = 0; i < c->s->k->inputs; i++) wait_until(c, *done_at(entry, i), first ? TALLY_PROLOGUE : TALLY_WAIT, i);
-  if (c->s->log) log_compute(c, entry);
-  c->tally[TALLY_OVERHEAD] += c->step_ps;
-  c->tally[TALLY_COMPUTE] = saturating_add(c->tally[TALLY_COMPUTE], entry->words[0]);
-  if (!add_i64(c->now, c->step_ps + entry->words[0], &c->now) || c->now > INT64_MAX / 4) c->overflow = true, c->now = 0;
-  for (int i = c->s->k->inputs; i < c->operands; i++) {
-    int64_t before = c->written[i];
-    c->written[i] = *bytes_of(entry, i) >= 0 ? transfer(c, 'w', i, entry, *bytes_of(entry, i)) : 0;
-    wait_until(c, before, TALLY_WAIT, i);
-  }
-  Entry used = c->ring[0];
-  memmove(c->ring, c->ring + 1, sizeof *c->ring * (size_t)(c->ring_count - 1));
-  c->ring[--c->ring_count] = used;
-}
-
 // ---- leaving iterations out
 
-static int64_t relative(const Core *c, int64_t time) { return time > c->now ? time - c->now : 0; }
-
-static int state_words(const Core *c) { return 2 + c->operands + c->ring_size * c->width; }
+static int state_words(const Core *c) { return 2 + c->operands + c->ring_size * c->width + c->queues * QUEUE_WORDS; }
 
 static void capture(Core *c, int64_t *state) {
   memset(state, 0, sizeof *state * (size_t)state_words(c));
   *state++ = c->ring_count == 0 || c->ring[0].step == 0;
   *state++ = relative(c, c->hbm_free);
   for (int i = 0; i < c->operands; i++) *state++ = relative(c, c->written[i]);
+  for (int i = 0; i < c->queues * QUEUE_WORDS; i++) *state++ = i % QUEUE_WORDS ? relative(c, c->queue[i]) : c->queue[i];
   for (int r = 0; r < c->ring_count; r++, state += c->width) {
     memcpy(state, c->ring[r].words, sizeof *state * (size_t)c->width);
     for (int i = 0; i < c->s->k->inputs; i++) state[1 + 2 * i] = relative(c, state[1 + 2 * i]);
@@ -279,6 +139,8 @@ static void shift_times(Core *c, int64_t by, int64_t steps) {
   c->hbm_free += by;
   for (int i = 0; i < c->operands; i++)
     if (c->written[i]) c->written[i] += by;
+  for (int i = 0; i < c->queues * QUEUE_WORDS; i++)
+    if (i % QUEUE_WORDS && c->queue[i]) c->queue[i] += by;
   for (int r = 0; r < c->ring_count; r++) {
     c->ring[r].step += steps;
     for (int i = 0; i < c->s->k->inputs; i++)
@@ -321,6 +183,8 @@ static void try_level(Core *c, int axis, int64_t *state) {
     for (int h = 0; h < HISTORY; h++) level->history[h].at = -1;
     return;
   }
+  // A body with copies of its own runs when it is timed, some steps behind: those must be of this pattern, too.
+  if (c->s->body->copies && at - c->low[axis] < level->period + c->ring_size) return;
   if ((at - c->low[axis]) % level->period != 0 || c->high[axis] - at <= level->period) return;
   capture(c, state);
   for (int h = 0; h < HISTORY; h++) {
@@ -416,6 +280,7 @@ static Core core_new(Simulation *s, int number, int active, const int64_t *exten
   c.tallies = TALLIES + c.operands * OPERAND_COUNTS + s->body->segments.count;
   c.tally = NEW_ARRAY(s->arena, int64_t, c.tallies);
   c.bytes_per_ps = chip_hbm_bandwidth(s->chip, active) / active * 1e-12;
+  find_queues(&c);
   c.step_ps = ps_of(s->chip->value[CHIP_STEP]);
   c.latency_ps = ps_of(s->chip->value[CHIP_HBM_LATENCY]);
   return c;
@@ -462,6 +327,7 @@ static void add_core(Simulation *s, Core *c) {
                   c->tally[TALLY_PROLOGUE],
                   c->tally[TALLY_EPILOGUE],
                   c->tally[TALLY_HBM]};
+  s->other_bytes = saturating_add(s->other_bytes, c->tally[TALLY_OTHER]);
   t->steps = steps;
   t->simulated = simulated;
   for (int i = 0; i < c->operands; i++) {

@@ -122,6 +122,17 @@ def closed_forms():
     check("blocks above the diagonal are not computed", causal["dot_flops"] == 36 * 4 * 128 * 128 * 64, causal["dot_flops"])
 
 
+# The pipeline of a grid, and the same one written out inside a body as copies and semaphores, move the same.
+def copies_by_hand():
+    blocks = statics(BM=128, BN=128, BK=128)
+    grid = model(MATMUL, *sizes(1000, 512, 2000), *blocks)
+    inside = model("tests/cases/memory/pipeline.pk", *sizes(1000, 512, 2000), *blocks)
+    moved = [[(o["bytes"], o["issued"]) for o in m["operands"]] for m in (grid, inside)]
+    check("transfers of a pipeline inside a body", moved[0] == moved[1], moved)
+    check("one grid step instead of many", inside["steps"] == 1 and inside["dot_flops"] == grid["dot_flops"], inside["dot_flops"])
+    check("nothing is left out", not inside["not_modelled"], inside["not_modelled"])
+
+
 def bounds():
     for words in ([MATMUL, *sizes(1000, 777, 1234)], [FLASH, "B=1", "H=2", "G=1", "N=500", "S=700"], ["kernels/add.pk", "M=1", "N=1"],
                   ["kernels/softmax.pk", "M=0", "N=9"]):
@@ -139,6 +150,7 @@ def both_ways():
         [FLASH, "B=2", "H=16", "G=4", "N=1000", "S=1000", *statics(BQ=64, BK=128, CAUSAL="true")],
         ["tests/cases/tpu/reuse.pk", "M=30", "N=30", "K=30"],
         ["kernels/row_sum.pk", "M=9000", "N=9000"],
+        ["tests/cases/memory/matmul_by_hand.pk", "M=1600", "N=24", "K=64"],
     ]
     for words in cases:
         for chip in ("v5e", "v4"):
@@ -243,7 +255,7 @@ def mistakes():
     run(status=2)
 
 
-for test in (intensities, capacity, padding, streams, published, closed_forms, bounds, both_ways, mesh, sweep, chip_files, mistakes):
+for test in (intensities, capacity, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chip_files, mistakes):
     test()
 with tempfile.TemporaryDirectory() as temporary:
     traces(temporary)
