@@ -60,7 +60,7 @@ static const OptionRow option_rows[] = {
     {"-o", "FILE", VERB_COMPILE | VERB_FMT, OPTION_OUTPUT, "where the result goes; - is standard output"},
     {"-o", "OPERAND=FILE.npy", VERB_RUN, OPTION_OUTPUT, "write an operand after the run"},
     {"-d", "LETTERS", VERB_COMPILE, OPTION_DUMP, "print intermediate stages (see below)"},
-    {"--emit", "KIND", VERB_COMPILE, OPTION_EMIT, "print instead of writing files: c, h, naive, ast, ir, loops"},
+    {"--emit", "KIND", VERB_COMPILE, OPTION_EMIT, "print instead of writing files: c, h, naive, ast, ir, loops, pallas"},
     {"--dma", "literal", VERB_COMPILE | VERB_RUN | VERB_BENCH, OPTION_DMA, "carry out every logical DMA by the runtime's engine"},
     {"--target", "TARGET", (unsigned)ALL_VERBS, OPTION_TARGET, "shape the text for native (default) or one of the targets below"},
     {"--threads", "N", (unsigned)ALL_VERBS, OPTION_THREADS, "threads for parallel grid axes (default $PK_THREADS, else 1)"},
@@ -243,7 +243,8 @@ static const char *read_count(const char *value, int64_t most, int64_t *count) {
 
 // NULL, or what is wrong, to be put after the option's name.
 static const char *apply_option(Options *options, const Verb *verb, const OptionRow *row, const char *value) {
-  static const char *const emit_kinds[] = {"c", "h", "naive", "ast", "ir", "loops", NULL}, *const dma[] = {"literal", NULL};
+  static const char *const emit_kinds[] = {"c", "h", "naive", "ast", "ir", "loops", "pallas", NULL}, *const dma[] = {"literal",
+                                                                                                                     NULL};
   static const char *const forms[] = {"json", "text", NULL};
   const char *wrong = NULL;
   int64_t count = 0;

@@ -69,6 +69,16 @@ static void print_naive(Kernel *k) {
   buf_free(&text);
 }
 
+static int write_pallas(Options *options, Program *program) {
+  Buf text = {0};
+  emit_pallas(program->kernel, program->diag, &text);
+  bool good = diag_error_count(program->diag) == 0;
+  if (!good) program_report(program, options);
+  int status = good ? write_result(options->output ? options->output : "-", &text) : USER_ERROR;
+  buf_free(&text);
+  return status;
+}
+
 static int emit_and_write(Options *options, Program *program, const char *path) {
   Buf c = {0}, h = {0}, loops = {0};
   program_emit(program, options, &c, &h, &loops, NULL);
@@ -99,6 +109,7 @@ int verb_compile(Options *options) {
   if (wrong) return user_error("%s: %s", path, wrong);
   if (wants(options, 'i', "ir")) print_stage(ir_print, program.kernel);
   if (wants(options, 'n', "naive")) print_naive(program.kernel);
+  if (options->emit && strcmp(options->emit, "pallas") == 0) return write_pallas(options, &program);
   bool stop = options->emit && strspn(options->emit, "chl") == 0;  // ast, ir, naive
   if (stop && !options->dumps) return DONE;
   program_optimise(&program, options, NULL);

@@ -28,6 +28,7 @@ if [ "${1:-}" = --group ]; then
       grep -vE '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 40
       echo "FAIL $name (status $status); reproduce: $command"
     fi
+    grep '^skipped: ' "$log"
     printf '%-28s %8d passed, %d failed  (%d s)\n' "$name" "$p" "$f" $(($(date +%s) - start))
   } >"$log.shown"
   cat "$log.shown"

@@ -1,0 +1,191 @@
+// Windows of refs: indices, what lies past the edge, masks, stores.
+#include "codegen/pallas.h"
+
+#include <string.h>
+
+static uint64_t bit_of(const Ref *ref) { return ref->role == REF_INPUT ? 0 : (uint64_t)1 << ref->id % 64; }
+
+// ---- indices
+
+static bool is_whole_axis(const Instr *v, int axis) {
+  const Window *w = &v->window;
+  return w->size[axis] == v->ref->type.dim[axis] && w->stride[axis] == 1 && !w->squeeze[axis] && ir_is_const(v->args[axis], 0);
+}
+
+// A start that might lie outside is moved in, as the language has it.
+static const char *start_text(Py *p, const Instr *v, int axis) {
+  Instr *start = v->args[axis];
+  Dim dim = v->ref->type.dim[axis], size = v->window.size[axis];
+  int64_t low = py(start)->low, high = py(start)->high, reach = (size - 1) * v->window.stride[axis] + 1;
+  const char *text = py_use(p, start, PY_CHOICE);
+  if (!dim_is_const(dim) || !dim_is_const(size)) return low >= 0 ? text : py_text(p, "jnp.maximum(%s, 0)", text);
+  if (low >= 0 && high <= dim - reach) return text;
+  return py_text(p, "jnp.clip(%s, 0, %lld)", text, (long long)(dim - reach));
+}
+
+static const char *axis_text(Py *p, const Instr *v, int axis) {
+  const Window *w = &v->window;
+  const Instr *start = v->args[axis];
+  long long stride = w->stride[axis];
+  if (is_whole_axis(v, axis)) return py_use(p, v->args[axis], PY_CHOICE), ":";
+  if (w->squeeze[axis]) return start_text(p, v, axis);
+  if (start->op == OP_CONST && dim_is_const(w->size[axis]) && stride == 1) {
+    py_use(p, v->args[axis], PY_CHOICE);
+    return py_text(p, "%lld:%lld", (long long)start->ival, (long long)(start->ival + w->size[axis]));
+  }
+  const char *from = start_text(p, v, axis), *size = py_dim(p, w->size[axis]);
+  return stride == 1 ? py_text(p, "pl.ds(%s, %s)", from, size) : py_text(p, "pl.ds(%s, %s, stride=%lld)", from, size, stride);
+}
+
+static const char *index_text(Py *p, const Instr *v) {
+  const char *items[MAX_RANK];
+  int rank = v->ref->type.rank, count = rank;
+  bool whole = true;
+  for (int i = 0; i < rank; i++) {
+    items[i] = axis_text(p, v, i);
+    whole = whole && strcmp(items[i], ":") == 0;
+  }
+  while (count > 1 && strcmp(items[count - 1], ":") == 0) count--;
+  return whole ? "..." : py_list(p, items, count);
+}
+
+// ---- past the edge
+
+static bool yields_axis_within(const Kernel *k, const Instr *index, Dim dim) {
+  if (index->op != OP_AXIS) return false;
+  const Region *extent = k->grid.at[index->ival].extent;
+  const Instr *n = extent->instrs.at[extent->instrs.count - 1]->args[0];
+  return dim_is_const(dim) ? n->op == OP_CONST && n->ival <= dim : n->op == OP_SIZE && n->ival == dim_size_index(dim);
+}
+
+static bool same_size(const Instr *a, const Instr *b) { return a->op == OP_SIZE && b->op == OP_SIZE && a->ival == b->ival; }
+
+static bool is_required_multiple(const Kernel *k, const Instr *of, const Instr *factor) {
+  for (int i = 0; i < k->requires.count; i++) {
+    const Region *r = k->requires.at[i].condition;
+    const Instr *test = r->instrs.at[r->instrs.count - 1]->args[0];
+    if (test->op != OP_EQ || test->args[0]->op != OP_REM || !ir_is_const(test->args[1], 0)) continue;
+    if (same_size(test->args[0]->args[0], of) && same_size(test->args[0]->args[1], factor)) return true;
+  }
+  return false;
+}
+
+// h / (H / G) on an axis h of H steps is less than G when H is required to be a multiple of G.
+static bool yields_group_within(const Kernel *k, const Instr *index, Dim dim) {
+  if (index->op != OP_DIV || index->args[0]->op != OP_AXIS || index->args[1]->op != OP_DIV || dim_is_const(dim)) return false;
+  const Instr *all = index->args[1]->args[0], *groups = index->args[1]->args[1];
+  if (all->op != OP_SIZE || groups->op != OP_SIZE || groups->ival != dim_size_index(dim)) return false;
+  return yields_axis_within(k, index->args[0], dim_of_size((int)all->ival)) && is_required_multiple(k, all, groups);
+}
+
+// Does the block lie inside the array along this axis at every step?
+static bool is_inside(const Kernel *k, const Ref *ref, int axis) {
+  if (!ref->index_map) return true;
+  const Instr *index = ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[axis];
+  Dim dim = ref->array.dim[axis], block = ref->block[axis];
+  if (block == dim && ir_is_const(index, 0)) return true;
+  if (block != 1) return false;
+  return yields_axis_within(k, index, dim) || yields_group_within(k, index, dim);
+}
+
+// Where the window starts in the array.
+static const char *element_text(Py *p, const Instr *v, int axis, int ref_axis) {
+  const Ref *ref = v->ref;
+  const char *block = py_map_entry(p, ref, axis), *inner;
+  if (ref_axis < 0 || ir_is_const(v->args[ref_axis], 0)) return block;
+  inner = start_text(p, v, ref_axis);
+  return strcmp(block, "0") == 0 ? inner : py_text(p, "%s + %s", block, inner);
+}
+
+static const char *padded(Py *p, const Instr *v, const char *text) {
+  const Ref *ref = v->ref;
+  const char *axes = "";
+  int ref_axis = 0, value_axis = 0;
+  for (int a = 0; a < ref->array.rank; a++) {
+    bool squeezed = ref->squeeze[a], dropped = squeezed || v->window.squeeze[ref_axis];
+    if (!is_inside(p->k, ref, a)) {
+      int64_t stride = squeezed ? 1 : v->window.stride[ref_axis];
+      p->strides = p->strides || stride != 1;
+      axes = py_text(p, "%s, (%s, %s, %s%s)", axes, dropped ? "None" : py_text(p, "%d", value_axis),
+                     element_text(p, v, a, squeezed ? -1 : ref_axis), py_dim(p, ref->array.dim[a]),
+                     stride == 1 ? "" : py_text(p, ", %lld", (long long)stride));
+    }
+    if (!dropped) value_axis++;
+    if (!squeezed) ref_axis++;
+  }
+  if (!*axes) return text;
+  p->pads = true;
+  return py_text(p, "_pad(%s, %s%s)", text, py_number(p, ref->array.dtype, ref->pad), axes);
+}
+
+// ---- loads and stores
+
+void py_load(Py *p, Instr *v) {
+  const Ref *ref = v->ref;
+  PyValue *value = py(v);
+  value->reads |= bit_of(ref);
+  if (p->is_carried[ref->id]) {
+    value->text = p->var[ref->id];
+    return;
+  }
+  value->text = py_text(p, "%s[%s]", p->ref[ref->id], index_text(p, v));
+  if (ref->has_pad) value->text = padded(p, v, value->text);
+  if (v->flags & INSTR_OTHER) {
+    const char *mask = py_use(p, v->args[ref->type.rank], PY_CHOICE);
+    value->text = py_text(p, "jnp.where(%s, %s, %s)", mask, value->text, py_use(p, v->args[ref->type.rank + 1], PY_CHOICE));
+  }
+}
+
+static const char *stored_text(Py *p, const Instr *store, Instr *v) {
+  const PyValue *value = py(v);
+  bool natural = v->type.dtype == DT_I32 || v->type.dtype == DT_F32 || v->type.dtype == DT_BOOL;
+  if (!value->host || p->is_carried[store->ref->id]) return py_exact(p, v);
+  if (v->type.rank == 0) return natural ? py_use(p, v, PY_CHOICE) : py_exact(p, v);
+  if (!ir_window_is_full(store)) return py_exact(p, v);
+  const char *ref = p->ref[store->ref->id], *text = py_use(p, v, PY_CHOICE);
+  if (strcmp(text, "0") == 0 || strcmp(text, "0.0") == 0) return py_text(p, "jnp.zeros_like(%s)", ref);
+  return py_text(p, "jnp.full_like(%s, %s)", ref, text);
+}
+
+static bool same_window(const Instr *a, const Instr *b) {
+  if (a->ref != b->ref || a->op != OP_LOAD || a->flags || b->flags) return false;
+  for (int i = 0; i < a->ref->type.rank; i++)
+    if (a->args[i] != b->args[i] || a->window.size[i] != b->window.size[i] || a->window.stride[i] != b->window.stride[i])
+      return false;
+  return true;
+}
+
+// acc[...] = acc[...] + x as acc[...] += x.
+static const char *update_operator(const Instr *store, const Instr *v) {
+  const char *sign = v->op == OP_ADD ? "+" : v->op == OP_SUB ? "-" : v->op == OP_MUL ? "*" : NULL;
+  bool written = sign && py(v)->pending && py(v)->right && same_window(v->args[0], store);
+  return written && strchr(py(v->args[0])->text, '[') ? sign : NULL;
+}
+
+static void store_carried(Py *p, const Instr *store) {
+  const Ref *ref = store->ref;
+  const char *text = stored_text(p, store, ir_store_value(store));
+  py_flush(p, bit_of(ref));
+  if (!p->var[ref->id]) p->var[ref->id] = py_name(p, ref->name, NULL);
+  if (ref->type.rank == 0 && ref->type.dtype == DT_I64)
+    text = py_text(p, py(ir_store_value(store))->host ? "jnp.int32(%s)" : "%s", text);
+  py_line(p, "%s = %s", p->var[ref->id], text);
+}
+
+void py_store(Py *p, Instr *store) {
+  Instr *v = ir_store_value(store);
+  const Ref *ref = store->ref;
+  if (p->is_carried[ref->id]) {
+    store_carried(p, store);
+    return;
+  }
+  const char *sign = update_operator(store, v), *index = index_text(p, store);
+  const char *text = stored_text(p, store, v), *mask = ir_mask(store) ? py_exact(p, ir_mask(store)) : NULL;
+  py_flush(p, bit_of(ref));
+  if (mask)
+    py_line(p, "pltpu.store(%s.at[%s], %s, mask=%s)", p->ref[ref->id], index, text, mask);
+  else if (sign)
+    py_line(p, "%s[%s] %s= %s", p->ref[ref->id], index, sign, py(v)->right);
+  else
+    py_line(p, "%s[%s] = %s", p->ref[ref->id], index, text);
+}

@@ -1,0 +1,205 @@
+// Python text: names, lines, shapes and numbers.
+#include "codegen/pallas.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *py_text(Py *p, const char *format, ...) {
+  Buf buf = {0};
+  va_list args;
+  va_start(args, format);
+  buf_vprintf(&buf, format, args);
+  va_end(args);
+  const char *copy = arena_strndup(p->arena, buf.text ? buf.text : "", buf.length);
+  buf_free(&buf);
+  return copy;
+}
+
+// Where a line of Python may be broken: after the last comma inside brackets that leaves it short enough.
+static size_t break_at(const char *text, size_t room) {
+  int depth = 0;
+  size_t best = 0;
+  char quote = 0;
+  for (size_t i = 0; text[i] && (i < room || !best); i++) {
+    if (quote) {
+      if (text[i] == '\\')
+        i++;
+      else if (text[i] == quote)
+        quote = 0;
+    } else if (text[i] == '"') {
+      quote = '"';
+    } else if (strchr("([{", text[i])) {
+      depth++;
+    } else if (strchr(")]}", text[i])) {
+      depth--;
+    } else if (text[i] == ',' && text[i + 1] == ' ' && depth > 0) {
+      best = i + 2;
+    }
+  }
+  return best;
+}
+
+void py_line(Py *p, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  Buf line = {0};
+  buf_vprintf(&line, format, args);
+  va_end(args);
+  const char *text = line.text;
+  size_t indent = (size_t)p->indent * 2;
+  while (indent + strlen(text) > PY_WIDTH) {
+    size_t end = break_at(text, PY_WIDTH - indent);
+    if (!end) break;
+    buf_printf(p->out, "%*s%.*s\n", (int)indent, "", (int)end - 1, text);
+    text += end;
+    indent = (size_t)p->indent * 2 + 4;
+  }
+  buf_printf(p->out, "%*s%s\n", (int)indent, "", text);
+  buf_free(&line);
+}
+
+// ---- names
+
+static const char *const python_words[] = {
+    "False", "None",  "True",   "and",      "as",     "assert",  "async",      "await",     "break",  "class",  "continue",
+    "def",   "del",   "elif",   "else",     "except", "finally", "for",        "from",      "global", "if",     "import",
+    "in",    "is",    "lambda", "nonlocal", "not",    "or",      "pass",       "raise",     "return", "try",    "while",
+    "with",  "yield", "jax",    "jnp",      "lax",    "pl",      "pltpu",      "interpret", "grid",   "kernel", "max",
+    "min",   "int",   "name",   "array",    "shape",  "dtype",   "ValueError", "_pad",      "_fill",  "carry",  "_",
+};
+
+static const PyName *find_name(const Py *p, const char *name) {
+  for (int i = p->names.count - 1; i >= 0; i--)
+    if (strcmp(p->names.at[i].name, name) == 0) return &p->names.at[i];
+  return NULL;
+}
+
+// May a value take this name? One whose holder is read no more, in the same function, gives it up.
+static bool is_free(const Py *p, const char *name, const Instr *holder) {
+  for (size_t i = 0; i < sizeof python_words / sizeof *python_words; i++)
+    if (strcmp(python_words[i], name) == 0) return false;
+  const PyName *taken = find_name(p, name);
+  if (!taken) return true;
+  return holder && taken->holder && taken->scope == p->scope && py(taken->holder)->left <= 0;
+}
+
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+static bool mentions(const char *text, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = strstr(text, name); at; at = strstr(at + 1, name))
+    if ((at == text || !is_word(at[-1])) && !is_word(at[length])) return true;
+  return false;
+}
+
+// Is the name read by text that is not written yet?
+static bool is_awaited(const Py *p, const char *name) {
+  for (int i = 0; i < p->pending.count; i++)
+    if (mentions(py(p->pending.at[i])->text, name)) return true;
+  return false;
+}
+
+static const char *unused_name(Py *p, const char *base, const Instr *holder) {
+  const char *name = base;
+  for (int n = 2; !is_free(p, name, holder) || (find_name(p, name) && is_awaited(p, name)); n++)
+    name = py_text(p, isdigit((unsigned char)base[strlen(base) - 1]) ? "%s_%d" : "%s%d", base, n);
+  return name;
+}
+
+const char *py_free_name(Py *p, const char *base) { return unused_name(p, base, NULL); }
+
+const char *py_name(Py *p, const char *base, const Instr *holder) {
+  const char *name = unused_name(p, base, holder);
+  PyName taken = {name, holder, p->scope};
+  LIST_PUSH(p->arena, &p->names, taken);
+  return name;
+}
+
+void py_enter(Py *p) {
+  p->indent++;
+  p->scope++;
+}
+
+void py_leave(Py *p) {
+  while (p->names.count && p->names.at[p->names.count - 1].scope == p->scope) p->names.count--;
+  p->indent--;
+  p->scope--;
+}
+
+// ---- small texts
+
+const char *py_dtype(DType dtype) {
+  static const char *const names[DT_COUNT] = {
+      [DT_BOOL] = "jnp.bool_",    [DT_I8] = "jnp.int8",     [DT_U8] = "jnp.uint8",   [DT_I16] = "jnp.int16",
+      [DT_U16] = "jnp.uint16",    [DT_I32] = "jnp.int32",   [DT_U32] = "jnp.uint32", [DT_I64] = "jnp.int32",
+      [DT_BF16] = "jnp.bfloat16", [DT_F16] = "jnp.float16", [DT_F32] = "jnp.float32"};
+  return names[dtype];
+}
+
+const char *py_dim(Py *p, Dim dim) {
+  return dim_is_const(dim) ? py_text(p, "%lld", (long long)dim) : p->size[dim_size_index(dim)];
+}
+
+const char *py_list(Py *p, const char *const *items, int count) {
+  const char *list = "";
+  for (int i = 0; i < count; i++) list = py_text(p, "%s%s%s", list, i ? ", " : "", items[i]);
+  return list;
+}
+
+const char *py_tuple(Py *p, const char *const *items, int count) {
+  return py_text(p, "(%s%s)", py_list(p, items, count), count == 1 ? "," : "");
+}
+
+const char *py_shape(Py *p, const Type *type) {
+  const char *items[MAX_RANK];
+  for (int i = 0; i < type->rank; i++) items[i] = py_dim(p, type->dim[i]);
+  return py_tuple(p, items, type->rank);
+}
+
+const char *py_quoted(Py *p, const char *text) {
+  Buf buf = {0};
+  buf_putc(&buf, '"');
+  for (; text && *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (c == '"' || c == '\\')
+      buf_printf(&buf, "\\%c", c);
+    else if (c < 32 || c == 127)
+      buf_printf(&buf, "\\x%02x", c);
+    else
+      buf_putc(&buf, (char)c);
+  }
+  buf_putc(&buf, '"');
+  const char *copy = arena_strndup(p->arena, buf.text, buf.length);
+  buf_free(&buf);
+  return copy;
+}
+
+// The shortest digits that JAX reads as the same f32; narrower floats are among these.
+static const char *float_text(Py *p, double value) {
+  if (isnan(value)) return "jnp.nan";
+  if (isinf(value)) return value > 0 ? "jnp.inf" : "-jnp.inf";
+  const char *digits = "";
+  for (int n = 1; n <= 17; n++) {
+    digits = py_text(p, "%.*g", n, value);
+    if ((float)strtod(digits, NULL) == (float)value) break;
+  }
+  return strpbrk(digits, ".e") ? digits : py_text(p, "%s.0", digits);
+}
+
+const char *py_number(Py *p, DType dtype, const Instr *constant) {
+  if (is_float(dtype)) return float_text(p, constant->fval);
+  if (dtype == DT_BOOL) return constant->ival ? "True" : "False";
+  return py_text(p, "%lld", (long long)constant->ival);
+}
+
+void py_fail(Py *p, Span span, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  Buf buf = {0};
+  buf_vprintf(&buf, format, args);
+  va_end(args);
+  if (diag_error_count(p->diag) == 0) diag_error(p->diag, span, ERR_NO_COUNTERPART, "Pallas has no counterpart: %s", buf.text);
+  buf_free(&buf);
+}

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Kernels as `pkc --emit=pallas` writes them, in JAX's interpret mode, against `pkc run` on the same arrays.
+
+The cases are the `// test:` and `// refused:` lines of the kernels. Needs JAX: here, in build/jax (`make jax`) or build/venv.
+
+    tests/pallas.py [FILE.pk..]
+
+Prints one line a failure, with the command that reproduces it, and ends with "N passed, N failed".
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
+FOLDERS = ["kernels", "tests/cases/kernels", "tests/cases/lang", "tests/cases/bugs", "tests/cases/operations"]
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Each operation on a narrow float rounds, as the language has it.
+os.environ.setdefault("XLA_FLAGS", "--xla_allow_excess_precision=false")
+try:
+    import jax
+except ImportError:
+    for folder in (os.path.join(BUILD, "jax"), os.path.join(ROOT, "build", "jax"), os.path.join(ROOT, "build", "venv")):
+        python = os.path.join(folder, "bin", "python")
+        if os.path.exists(python) and "PALLAS_PYTHON" not in os.environ:
+            os.environ["PALLAS_PYTHON"] = python
+            os.execv(python, [python, *sys.argv])
+    print("skipped: tests/pallas.py wants JAX (make jax installs it in build/jax)")
+    print("0 passed, 0 failed")
+    sys.exit(0)
+
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+
+
+def load(path):
+    array = np.load(path)
+    return array.view(ml_dtypes.bfloat16) if array.dtype.kind == "V" else array
+
+
+def differs(got, want):
+    """What is wrong with an array, or None. The rule of docs/cli.md, twice over: either side may be off."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{got.dtype}{got.shape}, not {want.dtype}{want.shape}"
+    if want.dtype.kind in "biu":
+        wrong = got != want
+    else:
+        u = {"bfloat16": 2.0**-7, "float16": 2.0**-10}.get(want.dtype.name, 0)
+        g, w = got.astype(np.float64), want.astype(np.float64)
+        finite = w[np.isfinite(w)]
+        rms = np.sqrt(np.mean(finite * finite)) if finite.size else 0
+        with np.errstate(invalid="ignore"):
+            near = np.abs(g - w) <= 2 * (2.0**-23 * 64 + 2.5 * u) * np.maximum(np.abs(w), rms)
+        wrong = ~(near | (g == w) | (np.isnan(g) & np.isnan(w)))
+    if not wrong.any():
+        return None
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{list(at)} is {got[at]}, not {want[at]}; {int(wrong.sum())} of {wrong.size} differ"
+
+
+def cases(path):
+    """(kind, arguments of pkc run) of the directives of a file."""
+    for line in open(os.path.join(ROOT, path), encoding="utf-8"):
+        match = re.match(r"// (test|refused): (.*)", line)
+        if match:
+            words = match.group(2).split(" -> ")[0].split()
+            yield match.group(1), [w for w in words if not w.startswith("threads=")]
+
+
+def settings(arguments, statics):
+    """The words of the command line that choose statics and the kernel."""
+    words = []
+    for i, word in enumerate(arguments):
+        if word in ("-D", "-k"):
+            words += arguments[i : i + 2]
+        elif "=" in word and word.split("=")[0] in statics and arguments[i - 1] != "-D":
+            words += ["-D", word]
+    return words
+
+
+def run_pkc(*words):
+    return subprocess.run([PKC, *words], cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+class Kernel:
+    """The Python of a kernel, with its operands' names."""
+
+    def __init__(self, path, words):
+        done = run_pkc("--emit=pallas", path, *words)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip().splitlines()[0])
+        space = {}
+        exec(compile(done.stdout, path + ".py", "exec"), space)
+        header = run_pkc("--emit=ir", path, *words).stdout
+        self.name = re.match(r"kernel (\w+)", header).group(1)
+        self.function = space[self.name]
+        self.inputs = re.findall(r"^  input \$(\w+):", header, re.M)
+        self.outputs = re.findall(r"^  output \$(\w+):", header, re.M)
+
+    def __call__(self, arrays, sizes):
+        wanted = self.function.__kwdefaults__.keys() | set(self.function.__code__.co_varnames[: self.function.__code__.co_argcount + self.function.__code__.co_kwonlyargcount])
+        extra = {n: v for n, v in sizes.items() if n in wanted and n not in self.inputs}
+        result = self.function(*(jnp.asarray(a) for a in arrays), interpret=True, **extra)
+        return result if isinstance(result, (tuple, list)) else (result,)
+
+
+def check(path, kind, arguments, kernels, folder):
+    """Runs a case both ways: None, or what is wrong."""
+    statics = set(re.findall(r"static ([^;]*);", open(os.path.join(ROOT, path), encoding="utf-8").read()))
+    statics = set(re.findall(r"(\w+)\s*(?::\s*dtype\s*)?=", ",".join(statics)))
+    words = settings(arguments, statics)
+    key = (path, *words)
+    if key not in kernels:
+        kernels[key] = Kernel(path, words)
+    kernel = kernels[key]
+    files = {n: os.path.join(folder, n + ".npy") for n in kernel.inputs + kernel.outputs}
+    sizes = {n: int(v) for n, v in (w.split("=", 1) for w in arguments if re.fullmatch(r"\w+=\d+", w)) if n not in statics}
+    if kind == "refused":
+        return None
+    done = run_pkc("run", path, *arguments, *(w for n, f in files.items() for w in ("-o", f"{n}={f}")))
+    if done.returncode:
+        return "pkc run: " + (done.stderr.strip().splitlines() or ["failed"])[-1]
+    try:
+        results = kernel([load(files[n]) for n in kernel.inputs], sizes)
+    except ValueError as error:
+        if "Pallas has no blocks of no elements" in str(error):
+            return None
+        raise
+    for name, got in zip(kernel.outputs, results):
+        wrong = differs(np.asarray(got), load(files[name]))
+        if wrong:
+            return f"{name}: {wrong}"
+    return None
+
+
+def main():
+    paths = sys.argv[1:] or [f"{d}/{n}" for d in FOLDERS for n in sorted(os.listdir(os.path.join(ROOT, d))) if n.endswith(".pk")]
+    passed = failed = 0
+    kernels = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for path in paths:
+            for kind, arguments in cases(path):
+                try:
+                    wrong = check(path, kind, arguments, kernels, folder)
+                except Exception as error:
+                    wrong = f"{type(error).__name__}: {str(error)[:300]}".replace("\n", " ")
+                passed += wrong is None
+                failed += wrong is not None
+                if wrong:
+                    print(f"FAIL {path} {' '.join(arguments)}: {wrong}; reproduce: tests/pallas.py {path}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
