@@ -352,7 +352,10 @@ static void put_instr(Py *p, Instr *v, const Region *here) {
     case OP_YIELD:
       break;
     default:
-      py_value(p, v, here);
+      if (op_info[v->op].class >= OPC_MEMORY && v->op != OP_LOAD)
+        py_fail(p, v->span, "`%s`", op_info[v->op].name);
+      else
+        py_value(p, v, here);
   }
 }
 
