@@ -7,6 +7,7 @@
 #include "codegen/interp.h"
 #include "codegen/lower.h"
 #include "codegen/pass.h"
+#include "codegen/tpu.h"
 
 // Exit statuses of pkc. Abort (134) is an internal error.
 enum { DONE = 0, USER_ERROR = 1, USAGE_ERROR = 2, CHECK_FAILED = 3 };
@@ -24,7 +25,8 @@ typedef struct {
   LIST(Argument) outputs;        // -o OPERAND=FILE.npy
   LIST(StaticSetting) settings;  // -D
   const char *output, *kernel, *dumps, *emit;
-  const char *chip, *chip_file, *trace, *html, *svg, *sweep, *mesh;  // tpu; NULL: not given
+  const char *chip, *chip_file;                          // tpu, check; NULL: not given
+  const char *trace, *html, *svg, *sweep, *mesh;  // tpu; NULL: not given
   const Target *target;
   int threads;                // 0: not given
   double min_time, max_time;  // bench; 0: not given
@@ -294,5 +296,9 @@ int verb_test(Options *options);
 int verb_explain(Options *options);
 int verb_fmt(Options *options);
 int verb_tpu(Options *options);
+
+// ---- verb_tpu.c
+// The chip that --chip (or --tpu) and --chip-file name, v5e without. DONE, or the status after a message.
+int find_chip(const Options *options, const Chip **chip);
 
 #endif

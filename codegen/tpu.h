@@ -41,4 +41,8 @@ int64_t tpu_padded_bytes(const Chip *chip, DType dtype, int rank, const int64_t 
 double mxu_fold_cycles(double array_rows, double array_columns, double rows);
 double mxu_serial_cycles(double array_rows, double array_columns, double m, double k, double n);
 
+// ---- tpu_rules.c
+// What keeps a kernel from running on a chip, as errors of the 07xx in diag. Returns how many there are.
+int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
+
 #endif

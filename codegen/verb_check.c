@@ -35,6 +35,26 @@ static int compare_with_reference(const Options *options, Binding *binding, cons
   return status;
 }
 
+// Would it run on a TPU? What keeps it from that are messages of their own; a CPU runs it all the same.
+static int check_tpu(const Options *options, const Binding *binding) {
+  const Chip *chip;
+  int status = find_chip(options, &chip);
+  if (status != DONE) return status;
+  Diag *diag = diag_new(options->arena, &binding->program.source);
+  int found = tpu_check(binding->program.kernel, chip, binding->sizes, diag);
+  Buf text = {0};
+  diag_print(diag, &text, options->diagnostics);
+  if (text.length) fwrite(text.text, 1, text.length, stderr);
+  buf_free(&text);
+  if (found > 0) {
+    fprintf(stderr, "%s: %d thing%s would keep it from running on %s; it runs on a CPU\n", binding->program.kernel->name, found,
+            found == 1 ? "" : "s", chip->name);
+    return CHECK_FAILED;
+  }
+  if (!options->quiet) printf("nothing keeps it from running on %s\n", chip->name);
+  return DONE;
+}
+
 int verb_check(Options *options) {
   Binding binding;
   const char *path = options->files.at[0];
@@ -46,5 +66,9 @@ int verb_check(Options *options) {
   status = print_report(options, &got.report);
   if (status == DONE && binding.program.kernel->reference) status = compare_with_reference(options, &binding, &got, path);
   interpreted_free(&got);
+  if (options->chip || options->chip_file) {
+    int tpu = check_tpu(options, &binding);
+    if (status == DONE) status = tpu;
+  }
   return status;
 }

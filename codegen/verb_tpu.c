@@ -15,7 +15,7 @@ static int list_chips(const Options *options) {
   return status;
 }
 
-static int find_chip(const Options *options, const Chip **chip) {
+int find_chip(const Options *options, const Chip **chip) {
   *chip = NULL;
   if (options->chip_file) {
     const char *wrong = chip_file(options->arena, options->chip_file, chip);

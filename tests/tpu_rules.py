@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""`pkc check --tpu`: one kernel for each rule, with the finding it must give and no other; and kernels that must give none.
+
+Ends with the line "N passed, N failed".
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+PKC = os.environ.get("PKC", "build/pkc")
+KERNEL = "kernel k({inputs}) -> ({outputs}) {{\n{body}\n}}\n"
+
+# name, inputs, outputs, body, sizes, chip, code (None: nothing is found), part of the message
+CASES = [
+    ("rows that are no multiple of 8", "x: f32[M, 256]", "o: f32[M, 256]",
+     "grid (i in cdiv(M, 5)); block x: [5, 256] at (i, 0); block o: [5, 256] at (i, 0); o[...] = x[...];", "M=20", "v5e",
+     "E0701", "axis 0: 5 elements are neither a multiple of 8 nor the whole axis of 20; the nearest that is: 8"),
+    ("columns that are no multiple of 128", "x: f32[8, N]", "o: f32[8, N]",
+     "grid (j in cdiv(N, 100)); block x, o: [8, 100] at (0, j); o[...] = x[...];", "N=1000", "v4", "E0701",
+     "axis 1: 100 elements are neither a multiple of 128 nor the whole axis of 1000; the nearest that is: 128"),
+    ("whole axes are fine", "x: f32[M, N]", "o: f32[M, N]", "o[...] = x[...];", "M=3 N=5", "v5e", None, ""),
+    ("a vector", "x: f32[N]", "o: f32[N]", "grid (i in cdiv(N, 96)); block x, o: [96] at (i); o[...] = x[...];", "N=960", "v5e",
+     "E0701", "96 elements of a vector"),
+    ("a vector of 256", "x: f32[N]", "o: f32[N]", "grid (i in cdiv(N, 256)); block x, o: [256] at (i); o[...] = x[...];", "N=960",
+     "v5e", None, ""),
+    ("rank 0 in VMEM", "x: f32, y: f32[8, 128]", "o: f32[8, 128]", "o[...] = y[...] * x;", "", "v5e", "E0701", "has rank 0"),
+    ("f16", "x: f16[8, 128]", "o: f16[8, 128]", "o[...] = x[...];", "", "v5e", "E0702", "f16 is not a dtype of arrays on a TPU"),
+    ("arithmetic on i8", "x: i8[32, 128]", "o: i8[32, 128]", "o[...] = x[...] + 1;", "", "v6e", "E0702",
+     "add of i8: no tensor core has it; cast to i32 first"),
+    ("a sum of u32", "x: u32[8, 128]", "o: u32[8, 1]", "o[...] = reduce_sum(x[...], axis = 1);", "", "v5e", "E0702", "reduce_sum of u32"),
+    ("argmax of i32", "x: i32[8, 128]", "o: i32[8, 1]", "o[...] = argmax(x[...], axis = 1);", "", "v5e", "E0702", "argmax of i32"),
+    ("argmax of f32", "x: f32[8, 128]", "o: i32[8, 1]", "o[...] = argmax(x[...], axis = 1);", "", "v5e", None, ""),
+    ("i8 products", "x: i8[32, 128], y: i8[128, 128]", "o: i32[32, 128]", "o[...] = dot(x[...], y[...]);", "", "v5e", None, ""),
+    ("i8 products before generation 5", "x: i8[32, 128], y: i8[128, 128]", "o: i32[32, 128]", "o[...] = dot(x[...], y[...]);", "",
+     "v4", "E0702", "dot of i8 and i8: the matrix unit of v4 does not take them"),
+    ("u8 products", "x: u8[32, 128], y: u8[128, 128]", "o: i32[32, 128]", "o[...] = dot(x[...], y[...]);", "", "v5e", "E0702",
+     "cast to a signed dtype"),
+    ("e4m3 before generation 7", "x: f8e4m3fn[32, 128], y: f8e4m3fn[128, 128]", "o: f32[32, 128]", "o[...] = dot(x[...], y[...]);",
+     "", "v6e", "E0702", "dot of f8e4m3fn"),
+    ("a cumulative sum", "x: f32[8, 128]", "o: f32[8, 128]", "o[...] = cumsum(x[...], axis = 1);", "", "v5e", "E0703",
+     "`cumsum` has no form on the tensor core; dot with a triangular matrix has"),
+    ("sorting", "x: f32[8, 128]", "o: f32[8, 128]", "o[...] = sort(x[...], axis = 1);", "", "7x", "E0703", "`sort` has no form"),
+    ("too much VMEM", "x: f32[8, 128]", "o: f32[8, 128]", "scratch s: vmem f32[4096, 2048];\no[...] = x[...]; s[...] = 0;", "", "v4",
+     "E0704", "VMEM: 33562624 bytes of buffers in whole tiles, 16785408 more than the 16777216 of v4"),
+    ("the same on a larger chip", "x: f32[8, 128]", "o: f32[8, 128]", "scratch s: vmem f32[4096, 2048];\no[...] = x[...]; s[...] = 0;",
+     "", "v5e", None, ""),
+    ("padding counts", "x: f32[8, 128]", "o: f32[8, 128]", "scratch s: vmem f32[4096, 9, 1];\no[...] = x[...]; s[...] = 0;", "", "v4",
+     "E0704", "VMEM: 33562624 bytes"),
+    ("three buffers of the grid", "x: f32[M, 128]", "o: f32[M, 128]",
+     "grid (i in cdiv(M, 8)); block x: [8, 128] at (i, 0) buffers 3; block o: [8, 128] at (i, 0); o[...] = x[...];", "M=64", "v5e",
+     "E0705", "the grid's pipeline has 1 or 2"),
+    ("vectors in scalar memory", "x: f32[4]", "o: f32[1, 4]", "block x: smem; o[...] = x[...][None, :];", "", "v5e", "E0706",
+     "scalar memory is read and written by single elements"),
+    ("scalars in vector memory", "x: f32[8, 128]", "o: f32[8, 128]", "o[...] = x[...]; o[0, 0] = 1;", "", "v5e", "E0706",
+     "a scalar is not stored to VMEM: write `o[0:1, 0:1] = ..`"),
+    ("a masked load", "x: f32[8, 128]", "o: f32[8, 128]", "o[...] = load(x[...], mask = x[...] > 0, other = 0);", "", "v5e", "E0706",
+     "a masked load has no form"),
+    ("a masked store of bf16", "x: bf16[16, 128]", "o: bf16[16, 128]",
+     "o[...] = x[...]; store(o[...], x[...] + x[...], mask = x[...] > 0);", "", "v5e", "E0706", "a masked store takes 32-bit elements"),
+    ("a slice of bf16 rows", "x: bf16[64, 128], n: i32[1]", "o: bf16[16, 128]",
+     "block n: smem; o[...] = x[ds(n[0], 16), :];", "n=zeros", "v5e", "E0707", "load of `x`, axis 0: its start is not known to be a multiple"),
+    ("a slice of f32 rows", "x: f32[64, 128], n: i32[1]", "o: f32[8, 128]", "block n: smem; o[...] = x[ds(n[0], 8), :];", "n=zeros",
+     "v5e", None, ""),
+    ("a copy of five rows", "x: f32[64, 128]", "o: f32[8, 128]",
+     "block x: any; scratch b: vmem f32[8, 128], s: sem dma;\nb[...] = 0; async_copy(x[3:8, :] -> b[0:5, :], s).start();"
+     "async_copy(x[3:8, :] -> b[0:5, :], s).wait(); o[...] = b[...];", "", "v5e", "E0707", "a copy from a slice of `x`, axis 0: its start is not known"),
+    ("a copy of a multiple", "x: f32[M, 128]", "o: f32[8, 128]",
+     "block x: any; scratch b: vmem f32[8, 128], s: sem dma;\nlet i = M / 16; async_copy(x[ds(i * 8, 8), :] -> b[...], s).start();"
+     "async_copy(x[ds(i * 8, 8), :] -> b[...], s).wait(); o[...] = b[...];", "M=32", "v5e", None, ""),
+    ("a reshape across lanes", "x: f32[8, 128]", "o: f32[4, 256]", "o[...] = reshape(x[...], [4, 256]);", "", "v5e", "E0708",
+     "a reshape that changes the last axis"),
+]
+
+
+def check(case, folder):
+    name, inputs, outputs, body, sizes, chip, code, text = case
+    path = os.path.join(folder, "k.pk")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(KERNEL.format(inputs=inputs, outputs=outputs, body=body))
+    run = subprocess.run([PKC, "check", path, "--tpu", chip, *sizes.split()], capture_output=True, text=True)
+    codes = re.findall(r"\[(E07\d\d)\]", run.stderr)
+    good = set(codes) == ({code} if code else set()) and text in run.stderr and run.returncode == (3 if code else 0)
+    if not good:
+        print(f"{name}: expected {code}, exit status {run.returncode}\n{run.stdout}{run.stderr}")
+    return good
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        results = [check(case, folder) for case in CASES]
+    print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
+    return not all(results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
