@@ -2,11 +2,11 @@
  *
  * The right operand [K, N] lies in panels of NR = PK_DOT_NV * PK_LANES columns, each `depth` rows of NR contiguous elements:
  * element (k, n) is panel[(n / NR) * depth * NR + k * NR + n % NR] (pack.h writes them). The left operand is row-major:
- * element (r, k) is a[r * lda + k]. Half floats are widened when packed, so the f32 kernels serve them; 8- and 16-bit integers
- * are widened to int16_t and lie in pairs along k: panel [k / 2][NR][2], rows of even length. Integer sums wrap.
+ * element (r, k) is a[r * lda + k]. Half floats are widened when packed, so the f32 kernels serve them. Integer sums wrap.
  *
- * Every kind of product therefore takes 4 bytes of a row of `a` and 4 * NR bytes of the panel a step, and keeps 32-bit sums:
- * one tile serves all (dot_tile.h), and a kind is four small functions.
+ * Narrower elements lie in groups of 4 bytes along k: panel [k / 2][NR][2] or [k / 4][NR][4] (dot_groups.h). Every kind of
+ * product therefore takes 4 bytes of a row of `a` and 4 * NR bytes of the panel a step, and keeps 32-bit sums: one tile serves
+ * all (dot_tile.h), and a kind is five small functions.
  */
 #ifndef PK_DOT_H
 #define PK_DOT_H
@@ -60,33 +60,16 @@ enum {
 #define PK_DOT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#ifndef PK_HAVE_MADD_I16
-#define PK_HAVE_MADD_I16
-PK_DOT_INLINE pk_i32p pk_part_madd_i16(pk_i32p a, pk_i32p b) {
-#if PK_PART_BYTES == 64
-  return (pk_i32p)_mm512_madd_epi16((__m512i)a, (__m512i)b);
-#elif PK_PART_BYTES == 32
-  return (pk_i32p)simde_mm256_madd_epi16((simde__m256i)a, (simde__m256i)b);
-#else
-  return (pk_i32p)simde_mm_madd_epi16((simde__m128i)a, (simde__m128i)b);
-#endif
-}
-/* Sums of the products of the two int16_t in each 32-bit lane; wraps. */
-PK_DOT_INLINE pk_i32v pk_madd_i16(pk_i32v a, pk_i32v b) {
-  PK_DOT_UNROLL for (int i = 0; i < PK_PARTS; i++) PK_PART(a, i) = pk_part_madd_i16(PK_PART(a, i), PK_PART(b, i));
-  return a;
-}
-#endif
-
-/* A kind of product: the 4 bytes at p in every lane, a vector of the panel or of c, its store, sum + sum, sum + x * b.
- * A vdpbf16ps kind (bf16 in pairs) and a vpdpbusd kind (bytes by four) have this form too; feature bits do not say whether
- * they are faster than f32, so the caller has to choose them. */
+/* A kind of product: the 4 bytes at p in every lane, a vector of the panel or of c, its store, sum + sum, sum + x * b, and
+ * what the sums of a row start from. */
 typedef pk_f32v pk_dot_vector_f32;
 PK_DOT_INLINE pk_f32v pk_dot_splat_f32(const char *p) { return pk_splat_f32(*(const float *)(const void *)p); }
 PK_DOT_INLINE pk_f32v pk_dot_load_f32(const char *p) { return pk_load_f32((const float *)(const void *)p); }
 PK_DOT_INLINE void pk_dot_store_f32(char *p, pk_f32v v) { pk_store_f32((float *)(void *)p, v); }
 PK_DOT_INLINE pk_f32v pk_dot_plus_f32(pk_f32v a, pk_f32v b) { return pk_add_f32(a, b); }
 PK_DOT_INLINE pk_f32v pk_dot_madd_f32(pk_f32v x, pk_f32v b, pk_f32v sum) { return pk_fma_fast_f32(x, b, sum); }
+
+PK_DOT_INLINE pk_f32v pk_dot_start_f32(const int32_t *start, int row) { return (void)start, (void)row, (pk_f32v){0}; }
 
 typedef pk_i32v pk_dot_vector_i32;
 PK_DOT_INLINE pk_i32v pk_dot_splat_i32(const char *p) {
@@ -97,24 +80,8 @@ PK_DOT_INLINE pk_i32v pk_dot_splat_i32(const char *p) {
 PK_DOT_INLINE pk_i32v pk_dot_load_i32(const char *p) { return pk_load_i32((const int32_t *)(const void *)p); }
 PK_DOT_INLINE void pk_dot_store_i32(char *p, pk_i32v v) { pk_store_i32((int32_t *)(void *)p, v); }
 PK_DOT_INLINE pk_i32v pk_dot_plus_i32(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }
+PK_DOT_INLINE pk_i32v pk_dot_start_i32(const int32_t *start, int row) { return (void)start, (void)row, (pk_i32v){0}; }
 PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) { return pk_add_i32(sum, pk_mul_i32(x, b)); }
-
-typedef pk_i32v pk_dot_vector_i16;
-PK_DOT_INLINE pk_i32v pk_dot_splat_i16(const char *p) { return pk_dot_splat_i32(p); }
-PK_DOT_INLINE pk_i32v pk_dot_load_i16(const char *p) {
-  pk_i32v v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-PK_DOT_INLINE void pk_dot_store_i16(char *p, pk_i32v v) { pk_dot_store_i32(p, v); }
-PK_DOT_INLINE pk_i32v pk_dot_plus_i16(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }
-PK_DOT_INLINE pk_i32v pk_dot_madd_i16(pk_i32v x, pk_i32v b, pk_i32v sum) {
-#if PK_PART_BYTES == 64 && defined(__AVX512VNNI__)
-  return (pk_i32v)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)x, (__m512i)b);
-#else
-  return pk_add_i32(sum, pk_madd_i16(x, b));
-#endif
-}
 
 /* What dot_tile.h is made of. S(1) S(2) .. S(n), statements with literal numbers: */
 #define PK_DOT_ROWS_TO(n, S) PK_DOT_ROWS_TO_(n, S)
@@ -179,6 +146,7 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i16(pk_i32v x, pk_i32v b, pk_i32v sum) {
     to[0] = PK_DOT_OF(madd)(x, b0, to[0]);                                                 \
     if (PK_DOT_NV > 1) to[PK_DOT_NV - 1] = PK_DOT_OF(madd)(x, b1, to[PK_DOT_NV - 1]);      \
   }
+#define PK_DOT_START(n) sum[n - 1][0] = sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(start)(start, n - 1);
 #define PK_DOT_ZERO(n)                \
   sum[n - 1][0] = (PK_DOT_VECTOR){0}; \
   sum[n - 1][PK_DOT_NV - 1] = (PK_DOT_VECTOR){0};
@@ -202,9 +170,6 @@ PK_DOT_INLINE int64_t pk_dot_part(int64_t k) { return k > 2 * PK_DOT_LONG ? PK_D
 #define PK_DOT_KIND f32
 #include <pk/dot_tiles.h>
 #undef PK_DOT_KIND
-#define PK_DOT_KIND i16
-#include <pk/dot_tiles.h>
-#undef PK_DOT_KIND
 #define PK_DOT_KIND i32
 #include <pk/dot_tiles.h>
 #undef PK_DOT_KIND
@@ -212,30 +177,18 @@ PK_DOT_INLINE int64_t pk_dot_part(int64_t k) { return k > 2 * PK_DOT_LONG ? PK_D
 /* 1 to MR rows of one panel; k, the elements of a row of `a`, may be 0. */
 PK_DOT_INLINE void pk_dot_f32(int rows, const float *a, int64_t lda, const float *panel, int64_t k, float *c, int64_t ldc,
                               int mode) {
-  pk_dot_tile_f32(rows, (const char *)a, 4 * lda, (const char *)panel, k, (char *)c, 4 * ldc, mode);
-}
-
-/* As pk_dot_f32, with k in pairs. */
-PK_DOT_INLINE void pk_dot_i16(int rows, const int16_t *a, int64_t lda, const int16_t *panel, int64_t k_pairs, int32_t *c,
-                              int64_t ldc, int mode) {
-  pk_dot_tile_i16(rows, (const char *)a, 2 * lda, (const char *)panel, k_pairs, (char *)c, 4 * ldc, mode);
+  pk_dot_tile_f32(rows, (const char *)a, 4 * lda, (const char *)panel, k, (char *)c, 4 * ldc, mode, NULL);
 }
 
 PK_DOT_INLINE void pk_dot_i32(int rows, const int32_t *a, int64_t lda, const int32_t *panel, int64_t k, int32_t *c, int64_t ldc,
                               int mode) {
-  pk_dot_tile_i32(rows, (const char *)a, 4 * lda, (const char *)panel, k, (char *)c, 4 * ldc, mode);
+  pk_dot_tile_i32(rows, (const char *)a, 4 * lda, (const char *)panel, k, (char *)c, 4 * ldc, mode, NULL);
 }
 
 /* Any number of rows and panels. Whole panels of c are written: ldc >= round_up(cols, NR). */
 PK_DOT_INLINE void pk_dot_block_f32(int64_t rows, int64_t cols, const float *a, int64_t lda, const float *panels, int64_t depth,
                                     int64_t k, float *c, int64_t ldc, int mode) {
   pk_dot_tiles_f32(rows, cols, (const char *)a, 4 * lda, (const char *)panels, depth, k, (char *)c, 4 * ldc, mode);
-}
-
-/* depth and k in pairs. */
-PK_DOT_INLINE void pk_dot_block_i16(int64_t rows, int64_t cols, const int16_t *a, int64_t lda, const int16_t *panels,
-                                    int64_t depth_pairs, int64_t k_pairs, int32_t *c, int64_t ldc, int mode) {
-  pk_dot_tiles_i16(rows, cols, (const char *)a, 2 * lda, (const char *)panels, depth_pairs, k_pairs, (char *)c, 4 * ldc, mode);
 }
 
 PK_DOT_INLINE void pk_dot_block_i32(int64_t rows, int64_t cols, const int32_t *a, int64_t lda, const int32_t *panels,
@@ -247,11 +200,6 @@ PK_DOT_INLINE void pk_dot_block_i32(int64_t rows, int64_t cols, const int32_t *a
 PK_DOT_INLINE void pk_dot_rows_f32(int64_t rows, const float *a, int64_t lda, const float *panel, int64_t k, float *c,
                                    int64_t ldc, int mode) {
   pk_dot_block_f32(rows, 1, a, lda, panel, k, k, c, ldc, mode);
-}
-
-PK_DOT_INLINE void pk_dot_rows_i16(int64_t rows, const int16_t *a, int64_t lda, const int16_t *panel, int64_t k_pairs, int32_t *c,
-                                   int64_t ldc, int mode) {
-  pk_dot_block_i16(rows, 1, a, lda, panel, k_pairs, k_pairs, c, ldc, mode);
 }
 
 PK_DOT_INLINE void pk_dot_rows_i32(int64_t rows, const int32_t *a, int64_t lda, const int32_t *panel, int64_t k, int32_t *c,

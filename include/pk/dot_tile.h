@@ -4,14 +4,15 @@
 #if PK_DOT_ROWS <= PK_DOT_MR
 
 PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const char *a, int64_t lda, const char *panel, int64_t k, char *c, int64_t ldc,
-                                             int mode) {
+                                             int mode, const int32_t *start) {
   /* A few rows hide the latency of the multiply-add by keeping several sums each. Else more steps a turn gain nothing. */
   enum { rows = PK_DOT_ROWS, few = rows <= PK_DOT_SPLIT, turn = few ? 4 : 1, sums = !few ? 1 : rows == 1 ? 4 : 2 };
   PK_DOT_VECTOR sum[rows * sums][PK_DOT_NV];
   /* Row addresses are made from four pointers and three strides: a pointer for each row does not fit in registers. */
   const char *row[4] = {a, rows > 4 ? a + 4 * lda : a, rows > 8 ? a + 8 * lda : a, rows > 12 ? a + 12 * lda : a};
   const int64_t stride[4] = {0, lda, 2 * lda, 3 * lda};
-  PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ZERO)
+  (void)start; /* one number a row, for the kinds whose sums do not start at zero */
+  PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_START)
 #if PK_DOT_ROWS <= PK_DOT_SPLIT
 #if PK_DOT_ROWS == 1
   PK_DOT_ZERO(2)

@@ -46,11 +46,11 @@ PK_DOT_INLINE void PK_DOT_OF(replace)(const PK_DOT_VECTOR sum[PK_DOT_NV], char *
 #include <pk/dot_tile.h>
 
 PK_DOT_INLINE void PK_DOT_OF(tile)(int64_t rows, const char *a, int64_t lda, const char *panel, int64_t k, char *c, int64_t ldc,
-                                   int mode) {
+                                   int mode, const int32_t *start) {
   switch (rows) {
-#define PK_DOT_CASE(n)                              \
-  case n:                                           \
-    PK_DOT_TILE(n)(a, lda, panel, k, c, ldc, mode); \
+#define PK_DOT_CASE(n)                                     \
+  case n:                                                  \
+    PK_DOT_TILE(n)(a, lda, panel, k, c, ldc, mode, start); \
     break;
     PK_DOT_ROWS_TO(PK_DOT_MR, PK_DOT_CASE)
 #undef PK_DOT_CASE
@@ -68,7 +68,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(tiles)(int64_t rows, int64_t cols, const char *a, 
   for (int64_t r = 0, n; r < rows; r += n) {
     n = pk_dot_take(rows - r);
     for (int64_t j = 0; j * PK_DOT_NR < cols; j++) PK_DOT_OF(tile)
-    (n, a + r * lda, lda, panels + j * depth * PK_DOT_STEP_BYTES, part, c + r * ldc + j * PK_DOT_STEP_BYTES, ldc, mode);
+    (n, a + r * lda, lda, panels + j * depth * PK_DOT_STEP_BYTES, part, c + r * ldc + j * PK_DOT_STEP_BYTES, ldc, mode, NULL);
   }
   if (part < k)
     PK_DOT_OF(tiles)(rows, cols, a + 4 * part, lda, panels + part * PK_DOT_STEP_BYTES, depth, k - part, c, ldc, PK_DOT_ADD);

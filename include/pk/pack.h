@@ -6,11 +6,12 @@
  *   pk_pack_panels_t_T                                         the same with element (kk, nn) = src[nn * ld + kk]
  *   pk_pack_rows_T(dst, dld, src, ld, rows, cols, full_rows, full_cols, pad)    dst[r * dld + c] = src[r * ld + c]
  *   pk_pack_rows_t_T                                           the same with src[c * ld + r]
+ *   pk_copy_rows_T, pk_copy_rows_t_T                           as pk_pack_rows_T, for elements that stay as they are
  *   pk_transpose_block_T(dst, dld, src, ld, rows, cols, stream)    dst[c * dld + r] = src[r * ld + c]
  *
  * T of a pack is the source's: floats become float; integers of 4 and 8 bits and i16 become int16_t, in panels as pairs along k,
  * whose depth is even; i32 (u32 too) stays. Past the valid part (k x n, rows x cols) pad fills up to depth and whole panels of
- * cols, or up to full_rows x full_cols. T of a transpose is b1, b2 or b4 for elements of so many bytes, or f32.
+ * cols, or up to full_rows x full_cols. T of a copy or transpose is b1, b2 or b4 for elements of so many bytes, or f32.
  */
 #ifndef PK_PACK_H
 #define PK_PACK_H
@@ -365,6 +366,39 @@ static inline void pk_transpose_block_b4(void *dst, int64_t dld, const void *src
 static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *src, int64_t ld, int64_t rows, int64_t cols,
                                           bool stream) {
   pk_transpose_block_b4(dst, dld, src, ld, rows, cols, stream);
+}
+
+PK_DOT_INLINE void pk_copy_fill(const int size, char *dst, int64_t n, uint16_t pad) {
+  for (int64_t i = 0; i < n; i++) memcpy(dst + i * size, size == 1 ? (const void *)&(uint8_t){(uint8_t)pad} : &pad, (size_t)size);
+}
+
+/* Strides in bytes. */
+PK_DOT_INLINE void pk_copy_rows(const int size, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows, int64_t cols,
+                                int64_t full_rows, int64_t full_cols, uint16_t pad, const bool turned) {
+  const int64_t r_end = rows < full_rows ? rows : full_rows, c_end = cols < full_cols ? cols : full_cols;
+  if (turned) pk_transpose_blocks(size, dst, dld, src, ld, c_end, r_end, false);
+  for (int64_t r = 0; r < full_rows; r++) {
+    const int64_t inside = r < r_end && c_end > 0 ? c_end : 0;
+    if (!turned) memcpy(dst + r * dld, src + r * ld, (size_t)(inside * size));
+    pk_copy_fill(size, dst + r * dld + inside * size, full_cols - inside, pad);
+  }
+}
+
+static inline void pk_copy_rows_b1(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
+                                   int64_t full_rows, int64_t full_cols, int pad) {
+  pk_copy_rows(1, (char *)dst, dld, (const char *)src, ld, rows, cols, full_rows, full_cols, (uint16_t)pad, false);
+}
+static inline void pk_copy_rows_t_b1(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
+                                     int64_t full_rows, int64_t full_cols, int pad) {
+  pk_copy_rows(1, (char *)dst, dld, (const char *)src, ld, rows, cols, full_rows, full_cols, (uint16_t)pad, true);
+}
+static inline void pk_copy_rows_b2(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
+                                   int64_t full_rows, int64_t full_cols, int pad) {
+  pk_copy_rows(2, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols, (uint16_t)pad, false);
+}
+static inline void pk_copy_rows_t_b2(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
+                                     int64_t full_rows, int64_t full_cols, int pad) {
+  pk_copy_rows(2, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols, (uint16_t)pad, true);
 }
 
 #endif

@@ -78,15 +78,19 @@ static bool has_avx2(void) {
 #endif
 }
 
+/* SIMDe's and DLPack's headers belong to no architecture. */
+static void run_arm(const char *source, const char *flags, int *passed, int *failed) {
+  if (access("/usr/aarch64-linux-gnu", F_OK) != 0 || access("/usr/bin/qemu-aarch64", X_OK) != 0) return;
+  const Width arm = {16, flags, false};
+  run_width(source, "aarch64-linux-gnu-gcc -idirafter /usr/include", "qemu-aarch64 -L /usr/aarch64-linux-gnu", &arm, passed,
+            failed);
+}
+
 static void run_widths(const char *source, int *passed, int *failed) {
   for (size_t k = 0; k < sizeof widths / sizeof widths[0]; k++)
     if (!widths[k].avx2 || has_avx2()) run_width(source, environment("CC", "cc"), "", &widths[k], passed, failed);
 #ifdef __x86_64__
-  /* SIMDe's and DLPack's headers belong to no architecture. */
-  if (access("/usr/aarch64-linux-gnu", F_OK) == 0 && access("/usr/bin/qemu-aarch64", X_OK) == 0) {
-    const Width arm = {16, "-idirafter /usr/include", false};
-    run_width(source, "aarch64-linux-gnu-gcc", "qemu-aarch64 -L /usr/aarch64-linux-gnu", &arm, passed, failed);
-  }
+  run_arm(source, "", passed, failed);
 #endif
 }
 

@@ -1,0 +1,50 @@
+/* dot_bf16.h: products of bf16, summed in f32, in pairs along k: panel [k / 2][NR][2]. For machines on which vdpbf16ps is faster
+ * than a multiply-add of f32; on any other bf16 is better widened to f32 by the pack. docs/numerics.md tells how the two differ.
+ *
+ *   pk_pack_groups_bf16, pk_pack_groups_t_bf16(dst, depth, src, ld, k, n, cols, pad)     panels; depth is even
+ *   pk_dot_block_bf16(rows, cols, a, lda, panels, depth, k, c, ldc, mode)                depth and k in elements
+ *
+ * On other machines the pairs are widened in registers.
+ */
+#ifndef PK_DOT_BF16_H
+#define PK_DOT_BF16_H
+
+#include <pk/pack.h>
+
+typedef pk_f32v pk_dot_vector_bf16;
+PK_DOT_INLINE pk_f32v pk_dot_splat_bf16(const char *p) { return pk_bitcast_i32_f32(pk_dot_splat_i32(p)); }
+PK_DOT_INLINE pk_f32v pk_dot_load_bf16(const char *p) { return pk_bitcast_i32_f32(pk_load_raw32(p)); }
+PK_DOT_INLINE void pk_dot_store_bf16(char *p, pk_f32v v) { pk_dot_store_f32(p, v); }
+PK_DOT_INLINE pk_f32v pk_dot_plus_bf16(pk_f32v a, pk_f32v b) { return pk_add_f32(a, b); }
+PK_DOT_INLINE pk_f32v pk_dot_start_bf16(const int32_t *start, int row) { return pk_dot_start_f32(start, row); }
+PK_DOT_INLINE pk_f32v pk_dot_madd_bf16(pk_f32v x, pk_f32v b, pk_f32v sum) {
+#if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
+  return (pk_f32v)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)b);
+#else
+  const pk_i32v two = pk_bitcast_f32_i32(x), by = pk_bitcast_f32_i32(b), high = pk_splat_i32((int32_t)0xffff0000);
+  sum = pk_fma_fast_f32(pk_bitcast_i32_f32(pk_shift_left(two, 16)), pk_bitcast_i32_f32(pk_shift_left(by, 16)), sum);
+  return pk_fma_fast_f32(pk_bitcast_i32_f32(pk_and_i32(two, high)), pk_bitcast_i32_f32(pk_and_i32(by, high)), sum);
+#endif
+}
+PK_DOT_INLINE void pk_dot_starts_bf16(int32_t *start, int n, const char *a, int64_t lda, int64_t bytes, int32_t factor) {
+  (void)start, (void)n, (void)a, (void)lda, (void)bytes, (void)factor;
+}
+
+#define PK_DOT_KIND bf16
+#include <pk/dot_groups.h>
+#undef PK_DOT_KIND
+
+static inline void pk_pack_groups_bf16(uint16_t *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
+                                       int64_t cols, uint16_t pad) {
+  pk_pack_panels(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_i32(pad));
+}
+static inline void pk_pack_groups_t_bf16(uint16_t *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
+                                         int64_t cols, uint16_t pad) {
+  pk_pack_panels_t(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_i32(pad));
+}
+PK_DOT_INLINE void pk_dot_block_bf16(int64_t rows, int64_t cols, const uint16_t *a, int64_t lda, const uint16_t *panels,
+                                     int64_t depth, int64_t k, float *c, int64_t ldc, int mode) {
+  pk_dot_groups_bf16(rows, cols, (const char *)a, 2 * lda, (const char *)panels, depth / 2, 2 * k, (char *)c, 4 * ldc, mode, 0);
+}
+
+#endif

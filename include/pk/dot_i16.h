@@ -1,0 +1,36 @@
+/* dot_i16.h: products of 16-bit integers, in pairs along k: panel [k / 2][NR][2]. Sums wrap. pk_pack_panels_T of pack.h makes
+ * panels from i8, u8 and i16.
+ */
+#ifndef PK_DOT_I16_H
+#define PK_DOT_I16_H
+
+#include <pk/pack.h>
+
+typedef pk_i32v pk_dot_vector_i16;
+PK_DOT_INLINE pk_i32v pk_dot_splat_i16(const char *p) { return pk_dot_splat_i32(p); }
+PK_DOT_INLINE pk_i32v pk_dot_load_i16(const char *p) { return pk_load_raw32(p); }
+PK_DOT_INLINE void pk_dot_store_i16(char *p, pk_i32v v) { pk_dot_store_i32(p, v); }
+PK_DOT_INLINE pk_i32v pk_dot_plus_i16(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }
+PK_DOT_INLINE pk_i32v pk_dot_madd_i16(pk_i32v x, pk_i32v b, pk_i32v sum) {
+#if PK_PART_BYTES == 64 && defined(__AVX512VNNI__)
+  return (pk_i32v)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)x, (__m512i)b);
+#else
+  return pk_add_i32(sum, pk_madd_i16(x, b));
+#endif
+}
+PK_DOT_INLINE pk_i32v pk_dot_start_i16(const int32_t *start, int row) { return pk_dot_start_i32(start, row); }
+PK_DOT_INLINE void pk_dot_starts_i16(int32_t *start, int n, const char *a, int64_t lda, int64_t bytes, int32_t factor) {
+  (void)start, (void)n, (void)a, (void)lda, (void)bytes, (void)factor;
+}
+
+#define PK_DOT_KIND i16
+#include <pk/dot_groups.h>
+#undef PK_DOT_KIND
+
+/* depth and k in elements, depth even. */
+PK_DOT_INLINE void pk_dot_block_i16(int64_t rows, int64_t cols, const int16_t *a, int64_t lda, const int16_t *panels,
+                                    int64_t depth, int64_t k, int32_t *c, int64_t ldc, int mode) {
+  pk_dot_groups_i16(rows, cols, (const char *)a, 2 * lda, (const char *)panels, depth / 2, 2 * k, (char *)c, 4 * ldc, mode, 0);
+}
+
+#endif

@@ -1,0 +1,168 @@
+/* dot_i8.h: products of bytes, in fours along k: panel [k / 4][NR][4]. Exact; sums wrap.
+ *
+ * T is the dtypes of left and right: i8, u8 (both alike), i8_u8, u8_i8.
+ *
+ *   pk_pack_groups_T(dst, depth, src, ld, k, n, cols, pad)     panels, as pk_pack_panels_T of pack.h; depth is a multiple of 4
+ *   pk_pack_groups_t_T                                         .. of a source whose columns are contiguous
+ *   pk_dot_block_T(rows, cols, a, lda, panels, depth, k, c, ldc, mode)     depth and k in elements
+ *
+ * Machines multiply what they like: vpdpbusd bytes without a sign by bytes with one, sdot and udot bytes of one kind. Where the
+ * operands are other than that, the pack turns the sign bit of the right operand over, which adds 128 to its elements (or takes
+ * 128 away): a b = a (b + 128) - 128 a. What is too much is 128 times the sum of a row of the left operand, whatever the column,
+ * and the sums of the row start from that. So the left operand is read as it lies, and may end anywhere.
+ */
+#ifndef PK_DOT_I8_H
+#define PK_DOT_I8_H
+
+#include <pk/pack.h>
+
+#if !defined(SIMDE_NO_NATIVE) && \
+    (PK_PART_BYTES == 64 ? defined(__AVX512VNNI__) : defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__))
+#define PK_DOT_UNLIKE 1 /* one of the factors of a product has a sign, the other none */
+#else
+#define PK_DOT_UNLIKE 0
+#endif
+
+#if PK_DOT_UNLIKE
+#if PK_PART_BYTES == 64
+#define PK_DOT_BYTES(sum, u, s) (pk_i32p) _mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(u), (__m512i)(s))
+#elif PK_PART_BYTES == 32 && defined(__AVXVNNI__)
+#define PK_DOT_BYTES(sum, u, s) (pk_i32p) _mm256_dpbusd_avx_epi32((__m256i)(sum), (__m256i)(u), (__m256i)(s))
+#elif PK_PART_BYTES == 32
+#define PK_DOT_BYTES(sum, u, s) (pk_i32p) _mm256_dpbusd_epi32((__m256i)(sum), (__m256i)(u), (__m256i)(s))
+#elif defined(__AVXVNNI__)
+#define PK_DOT_BYTES(sum, u, s) (pk_i32p) _mm_dpbusd_avx_epi32((__m128i)(sum), (__m128i)(u), (__m128i)(s))
+#else
+#define PK_DOT_BYTES(sum, u, s) (pk_i32p) _mm_dpbusd_epi32((__m128i)(sum), (__m128i)(u), (__m128i)(s))
+#endif
+PK_DOT_INLINE pk_i32p pk_part_dot_i8(pk_i32p sum, pk_i32p x, pk_i32p b) { return PK_DOT_BYTES(sum, b, x); }
+PK_DOT_INLINE pk_i32p pk_part_dot_u8(pk_i32p sum, pk_i32p x, pk_i32p b) { return PK_DOT_BYTES(sum, x, b); }
+#elif defined(__ARM_FEATURE_DOTPROD) && !defined(SIMDE_NO_NATIVE)
+PK_DOT_INLINE pk_i32p pk_part_dot_i8(pk_i32p sum, pk_i32p x, pk_i32p b) {
+  return (pk_i32p)vdotq_s32((int32x4_t)sum, (int8x16_t)x, (int8x16_t)b);
+}
+PK_DOT_INLINE pk_i32p pk_part_dot_u8(pk_i32p sum, pk_i32p x, pk_i32p b) {
+  return (pk_i32p)vdotq_u32((uint32x4_t)sum, (uint8x16_t)x, (uint8x16_t)b);
+}
+#else
+/* Even and odd bytes as 16-bit numbers. */
+typedef int16_t pk_i16p __attribute__((vector_size(PK_PART_BYTES)));
+PK_DOT_INLINE pk_i32p pk_part_even_i8(pk_i32p a) { return (pk_i32p)((pk_i16p)pk_part_shift_left(a, 8) >> 8); }
+PK_DOT_INLINE pk_i32p pk_part_odd_i8(pk_i32p a) { return (pk_i32p)((pk_i16p)a >> 8); }
+PK_DOT_INLINE pk_i32p pk_part_even_u8(pk_i32p a) { return a & 0x00ff00ff; }
+PK_DOT_INLINE pk_i32p pk_part_odd_u8(pk_i32p a) { return pk_part_even_u8(pk_part_shift_right_unsigned(a, 8)); }
+#if PK_PART_BYTES == 64
+#define PK_PART_MADD(a, b) (pk_i32p) _mm512_madd_epi16((__m512i)(a), (__m512i)(b))
+#else
+#define PK_PART_MADD(a, b) pk_part_madd_i16(a, b)
+#endif
+#define PK_DOT_BYTES(T)                                                                                       \
+  PK_DOT_INLINE pk_i32p pk_part_dot_##T(pk_i32p sum, pk_i32p x, pk_i32p b) {                                  \
+    const pk_i32p even = PK_PART_MADD(pk_part_even_##T(x), pk_part_even_##T(b));                              \
+    return pk_part_add_i32(pk_part_add_i32(sum, even), PK_PART_MADD(pk_part_odd_##T(x), pk_part_odd_##T(b))); \
+  }
+PK_DOT_BYTES(i8)
+PK_DOT_BYTES(u8)
+#endif
+
+/* What the sums of rows start from: `factor` times the sum of each. */
+#define PK_DOT_BYTE_KIND(T)                                                                                                 \
+  typedef pk_i32v pk_dot_vector_##T;                                                                                        \
+  PK_DOT_INLINE pk_i32v pk_dot_splat_##T(const char *p) { return pk_dot_splat_i32(p); }                                     \
+  PK_DOT_INLINE pk_i32v pk_dot_load_##T(const char *p) { return pk_load_raw32(p); }                                         \
+  PK_DOT_INLINE void pk_dot_store_##T(char *p, pk_i32v v) { pk_dot_store_i32(p, v); }                                       \
+  PK_DOT_INLINE pk_i32v pk_dot_plus_##T(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }                                  \
+  PK_DOT_INLINE pk_i32v pk_dot_start_##T(const int32_t *start, int row) { return pk_splat_i32(start[row]); }                \
+  PK_DOT_INLINE pk_i32v pk_dot_madd_##T(pk_i32v x, pk_i32v b, pk_i32v sum) {                                                \
+    PK_EACH_PART(PK_PART(sum, k) = pk_part_dot_##T(PK_PART(sum, k), PK_PART(x, k), PK_PART(b, k));)                         \
+    return sum;                                                                                                             \
+  }                                                                                                                         \
+  PK_DOT_OUTLINE void pk_dot_starts_##T(int32_t *start, int n, const char *a, int64_t lda, int64_t bytes, int32_t factor) { \
+    for (int i = 0; i < n; i++, a += lda) {                                                                                 \
+      const pk_i32v one = pk_splat_i32(0x01010101);                                                                         \
+      pk_i32v sum = {0};                                                                                                    \
+      int64_t at = factor ? 0 : bytes;                                                                                      \
+      for (; at + PK_VEC_BYTES <= bytes; at += PK_VEC_BYTES) sum = pk_dot_madd_##T(pk_load_raw32(a + at), one, sum);        \
+      if (at < bytes) {                                                                                                     \
+        char last[PK_VEC_BYTES] = {0};                                                                                      \
+        memcpy(last, a + at, (size_t)(bytes - at));                                                                         \
+        sum = pk_dot_madd_##T(pk_load_raw32(last), one, sum);                                                               \
+      }                                                                                                                     \
+      start[i] = (int32_t)((uint32_t)pk_reduce_add_i32(sum) * (uint32_t)factor);                                            \
+    }                                                                                                                       \
+  }
+PK_DOT_BYTE_KIND(i8)
+PK_DOT_BYTE_KIND(u8)
+
+#define PK_DOT_KIND i8
+#include <pk/dot_groups.h>
+#undef PK_DOT_KIND
+#define PK_DOT_KIND u8
+#include <pk/dot_groups.h>
+#undef PK_DOT_KIND
+
+/* Rows [from, to) of one panel, of whose source k rows and n columns exist; ld in bytes. */
+PK_DOT_INLINE void pk_pack_quads(const pk_pack_kind kind, int32_t *dst, const char *src, int64_t ld, int64_t from, int64_t to,
+                                 int64_t k, int64_t n, pk_i32v pad, pk_i32v turn) {
+  const pk_i32v byte = pk_splat_i32(0xff);
+  for (int64_t kk = from; kk < to; kk += 4) PK_DOT_UNROLL for (int v = 0; v < PK_DOT_NR; v += PK_LANES) {
+      pk_i32v quad = turn;
+      PK_DOT_UNROLL for (int i = 0; i < 4; i++) {
+        const pk_i32v row = pk_pack_get(kind, src + (kk + i) * ld + v, kk + i < k ? n - v : 0, pad);
+        quad = pk_xor_i32(quad, pk_shift_left(pk_and_i32(row, byte), 8 * i));
+      }
+      pk_store_i32(dst + kk / 4 * PK_DOT_NR + v, quad);
+    }
+}
+
+/* In the order of pk_pack_panels. */
+PK_DOT_INLINE void pk_pack_groups(int32_t *dst, int64_t depth, const char *src, int64_t ld, int64_t k, int64_t n, int64_t cols,
+                                  int32_t pad, bool turned) {
+  const pk_i32v fill = pk_splat_i32(pad), turn = pk_splat_i32(turned ? (int32_t)0x80808080 : 0);
+  for (int64_t from = 0, to; from < depth; from = to) {
+    to = depth - from > 16 ? from + 16 : depth;
+    for (int64_t c = 0; c < cols; c += PK_DOT_NR) {
+      int32_t *panel = dst + c * depth / 4;
+      if (to <= k && c + PK_DOT_NR <= n)
+        pk_pack_quads(PK_PACK_U8, panel, src + c, ld, from, to, INT64_MAX, PK_DOT_NR, fill, turn);
+      else
+        pk_pack_quads(PK_PACK_U8, panel, src + c, ld, from, to, k, n - c, fill, turn);
+    }
+  }
+}
+
+/* Of a source whose columns are contiguous a group is 4 bytes of one of them. */
+PK_DOT_INLINE void pk_pack_groups_t(int32_t *dst, int64_t depth, const char *src, int64_t ld, int64_t k, int64_t n, int64_t cols,
+                                    int32_t pad, bool turned) {
+  const int32_t fill = (int32_t)(0x01010101u * (uint8_t)pad), turn = turned ? (int32_t)0x80808080 : 0;
+  pk_pack_panels_t(PK_PACK_I32, dst, depth / 4, src, ld, k / 4, n, cols, pk_splat_i32(fill));
+  if (k % 4 && k < depth)
+    for (int64_t c = 0; c < n && c < cols; c++) {
+      int32_t *last = dst + c / PK_DOT_NR * PK_DOT_NR * (depth / 4) + k / 4 * PK_DOT_NR + c % PK_DOT_NR;
+      memcpy(last, src + c * ld + k / 4 * 4, (size_t)(k % 4));
+    }
+  for (int64_t i = 0; turned && i < (cols + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR * (depth / 4); i += PK_LANES)
+    pk_store_i32(dst + i, pk_xor_i32(pk_load_i32(dst + i), pk_splat_i32(turn)));
+}
+
+/* Left and right operand, whether the pack turns the right one's signs over, and what a row's sum then counts for. */
+#define PK_DOT_BYTE_PRODUCT(T, left, left_type, right_type, turned, factor)                                                      \
+  static inline void pk_pack_groups_##T(right_type *dst, int64_t depth, const right_type *src, int64_t ld, int64_t k, int64_t n, \
+                                        int64_t cols, right_type pad) {                                                          \
+    pk_pack_groups((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad, turned);                               \
+  }                                                                                                                              \
+  static inline void pk_pack_groups_t_##T(right_type *dst, int64_t depth, const right_type *src, int64_t ld, int64_t k,          \
+                                          int64_t n, int64_t cols, right_type pad) {                                             \
+    pk_pack_groups_t((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad, turned);                             \
+  }                                                                                                                              \
+  PK_DOT_INLINE void pk_dot_block_##T(int64_t rows, int64_t cols, const left_type *a, int64_t lda, const right_type *panels,     \
+                                      int64_t depth, int64_t k, int32_t *c, int64_t ldc, int mode) {                             \
+    pk_dot_groups_##left(rows, cols, (const char *)a, lda, (const char *)panels, depth / 4, k, (char *)c, 4 * ldc, mode,         \
+                         (turned) ? (factor) : 0);                                                                               \
+  }
+PK_DOT_BYTE_PRODUCT(i8, i8, int8_t, int8_t, PK_DOT_UNLIKE, -128)
+PK_DOT_BYTE_PRODUCT(u8, u8, uint8_t, uint8_t, PK_DOT_UNLIKE, 128)
+PK_DOT_BYTE_PRODUCT(i8_u8, i8, int8_t, uint8_t, !PK_DOT_UNLIKE, 128)
+PK_DOT_BYTE_PRODUCT(u8_i8, u8, uint8_t, int8_t, !PK_DOT_UNLIKE, -128)
+
+#endif

@@ -1,0 +1,244 @@
+// flags: -march=native
+/* The products of dot_i16.h, dot_i8.h and dot_bf16.h with the packs they need, against plain loops, at every width and with the
+ * instructions for it emulated. Operands are allocated to the byte, so that a sanitizer sees what is touched beside them. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#ifdef ONE_WIDTH
+#define PK_DOT_MR 5 /* compiles in a third of the time */
+#endif
+#include <pk/half.h>
+#include <pk/dot_bf16.h>
+#include <pk/dot_i16.h>
+#include <pk/dot_i8.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef ONE_WIDTH
+#include "widths.h"
+#endif
+
+static int passed, failed;
+
+/* Of the right operand `packed` rows lie in panels of `depth`; the product takes the first k of them. */
+typedef struct {
+  int64_t rows, cols, k, packed, depth, lda, ldb, ldc;
+  int mode;
+  bool turned;
+} product;
+
+static void expect(bool holds, const char *what, const product *p) {
+  if (holds) {
+    passed++;
+  } else if (failed++ < 20) {
+    printf("test_dot_groups: %d bytes: %s%s of %lld x %lld x %lld of %lld in %lld, mode %d\n", PK_VEC_BYTES, what,
+           p->turned ? " turned" : "", (long long)p->rows, (long long)p->k, (long long)p->cols, (long long)p->packed,
+           (long long)p->depth, p->mode);
+  }
+}
+
+static uint32_t random_bits(void) {
+  static uint64_t state = 1;
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(state >> 32);
+}
+
+/* Random bytes, many of which are the extremes. */
+static void *random_bytes(int64_t bytes) {
+  unsigned char *p = malloc(bytes > 0 ? (size_t)bytes : 1);
+  if (!p) abort();
+  for (int64_t i = 0; i < bytes; i++) {
+    const uint32_t x = random_bits();
+    p[i] = (unsigned char)(x % 4 ? x >> 8 : x & 4 ? 0x80 : x & 8 ? 0x7f : 0xff);
+  }
+  return p;
+}
+
+/* bf16 whose products and sums are exact. */
+static void *random_bf16(int64_t bytes) {
+  uint16_t *p = random_bytes(bytes);
+  for (int64_t i = 0; i < bytes / 2; i++) p[i] = pk_bf16_from_f32((float)(random_bits() % 31) - 15);
+  return p;
+}
+
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/* ---- The kinds. */
+
+typedef struct {
+  const char *name;
+  int64_t size; /* of an element */
+  void *(*random)(int64_t bytes);
+  double (*left)(const void *p), (*right)(const void *p);
+  void (*pack[2])(void *dst, int64_t depth, const void *src, int64_t ld, int64_t k, int64_t n, int64_t cols, int pad);
+  void (*block)(int64_t rows, int64_t cols, const void *a, int64_t lda, const void *panels, int64_t depth, int64_t k, void *c,
+                int64_t ldc, int mode);
+} kind;
+
+static double value_i8(const void *p) { return *(const int8_t *)p; }
+static double value_u8(const void *p) { return *(const uint8_t *)p; }
+static double value_i16(const void *p) { return *(const int16_t *)p; }
+static double value_bf16(const void *p) { return (double)pk_f32_from_bf16(*(const uint16_t *)p); }
+
+#define CALLS(T, left, right, sum, pack_name, pack_t_name)                                                                    \
+  static void pack_##T(void *d, int64_t depth, const void *s, int64_t ld, int64_t k, int64_t n, int64_t cols, int pad) {      \
+    pack_name(d, depth, s, ld, k, n, cols, (right)pad);                                                                       \
+  }                                                                                                                           \
+  static void pack_t_##T(void *d, int64_t depth, const void *s, int64_t ld, int64_t k, int64_t n, int64_t cols, int pad) {    \
+    pack_t_name(d, depth, s, ld, k, n, cols, (right)pad);                                                                     \
+  }                                                                                                                           \
+  static void block_##T(int64_t rows, int64_t cols, const void *a, int64_t lda, const void *panels, int64_t depth, int64_t k, \
+                        void *c, int64_t ldc, int mode) {                                                                     \
+    pk_dot_block_##T(rows, cols, (const left *)a, lda, (const right *)panels, depth, k, (sum *)c, ldc, mode);                 \
+  }
+CALLS(i16, int16_t, int16_t, int32_t, pk_pack_panels_i16, pk_pack_panels_t_i16)
+CALLS(i8, int8_t, int8_t, int32_t, pk_pack_groups_i8, pk_pack_groups_t_i8)
+CALLS(u8, uint8_t, uint8_t, int32_t, pk_pack_groups_u8, pk_pack_groups_t_u8)
+CALLS(i8_u8, int8_t, uint8_t, int32_t, pk_pack_groups_i8_u8, pk_pack_groups_t_i8_u8)
+CALLS(u8_i8, uint8_t, int8_t, int32_t, pk_pack_groups_u8_i8, pk_pack_groups_t_u8_i8)
+CALLS(bf16, uint16_t, uint16_t, float, pk_pack_groups_bf16, pk_pack_groups_t_bf16)
+
+#define KIND(T, size, random, left, right) \
+  { #T, size, random, value_##left, value_##right, {pack_##T, pack_t_##T }, block_##T }
+static const kind kinds[] = {KIND(i16, 2, random_bytes, i16, i16), KIND(i8, 1, random_bytes, i8, i8),
+                             KIND(u8, 1, random_bytes, u8, u8),    KIND(i8_u8, 1, random_bytes, i8, u8),
+                             KIND(u8_i8, 1, random_bytes, u8, i8), KIND(bf16, 2, random_bf16, bf16, bf16)};
+
+/* The sum modulo 2^32, or as a float. Sums of doubles are exact here. */
+static uint32_t bits_of_sum(const kind *t, double sum, uint32_t before, int mode) {
+  if (t->random == random_bf16) return pk_bits_of_f32((float)sum + (mode == PK_DOT_ADD ? pk_f32_of_bits(before) : 0));
+  return (uint32_t)(int64_t)sum + (mode == PK_DOT_ADD ? before : 0);
+}
+
+static const char *right_at(const kind *t, const product *p, const char *b, int64_t k, int64_t n) {
+  return b + (p->turned ? n * p->ldb + k : k * p->ldb + n) * t->size;
+}
+
+enum { PAD = 0x4040 }; /* or 0x40; 3 as bf16 */
+
+/* Element (k, n) of what was packed. */
+static double right_value(const kind *t, const product *p, const char *b, int64_t k, int64_t n) {
+  static const int16_t pad = PAD;
+  return t->right(k < p->packed && n < p->cols ? (const void *)right_at(t, p, b, k, n) : &pad);
+}
+
+static void test_product(const kind *t, const product *p) {
+  const int64_t outer = p->turned ? p->cols : p->packed, inner = p->turned ? p->packed : p->cols;
+  char *a = t->random(p->rows ? ((p->rows - 1) * p->lda + p->k) * t->size : 0);
+  char *b = t->random(outer ? ((outer - 1) * p->ldb + inner) * t->size : 0);
+  char *panels = random_bytes(round_up(p->cols, PK_DOT_NR) * p->depth * t->size);
+  const int64_t results = p->rows * p->ldc;
+  uint32_t *c = random_bytes(4 * results), *wanted = random_bytes(4 * results);
+  for (int64_t i = 0; i < results; i++) c[i] = t->random == random_bf16 ? pk_bits_of_f32((float)(i % 9)) : c[i];
+  if (results) memcpy(wanted, c, (size_t)(4 * results));
+  for (int64_t r = 0; r < p->rows; r++)
+    for (int64_t n = 0; n < round_up(p->cols, PK_DOT_NR); n++) {
+      double sum = 0;
+      for (int64_t k = 0; k < p->k; k++) sum += t->left(a + (r * p->lda + k) * t->size) * right_value(t, p, b, k, n);
+      uint32_t *to = &wanted[r * p->ldc + n];
+      *to = bits_of_sum(t, sum, *to, p->mode);
+    }
+  t->pack[p->turned](panels, p->depth, b, p->ldb, p->packed, p->cols, p->cols, PAD);
+  t->block(p->rows, p->cols, a, p->lda, panels, p->depth, p->k, c, p->ldc, p->mode);
+  expect(results == 0 || memcmp(c, wanted, (size_t)(4 * results)) == 0, t->name, p);
+  free(a), free(b), free(panels), free(c), free(wanted);
+}
+
+static void test_size(const kind *t, int64_t rows, int64_t cols, int64_t k, int64_t packed) {
+  const int64_t group = 4 / t->size, depth = round_up(packed > k ? packed : k, group) + group * (rows % 2);
+  for (int i = 0; i < 4; i++) {
+    const bool turned = i & 1;
+    const product p = {rows,
+                       cols,
+                       k,
+                       packed,
+                       depth,
+                       k + 3 * (rows % 2),
+                       (turned ? packed : cols) + cols % 3,
+                       round_up(cols, PK_DOT_NR) + 5,
+                       i < 2 ? PK_DOT_SET : PK_DOT_ADD,
+                       turned};
+    test_product(t, &p);
+  }
+}
+
+static void test_kind(const kind *t) {
+  static const int64_t depths[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 13, 67, 131}, widths_of[] = {0, 1, PK_DOT_NR, PK_DOT_NR + 7};
+  for (int64_t rows = 0; rows <= 2 * PK_DOT_MR + 2; rows += rows <= PK_DOT_MR ? 1 : 3)
+    for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+      test_size(t, rows, widths_of[(rows + (int64_t)d) % 4], depths[d],
+                depths[d] + rows % 4 - 1 < 0 ? 0 : depths[d] + rows % 4 - 1);
+  static const int64_t large[] = {4 * PK_DOT_LONG, 8 * PK_DOT_LONG, 8 * PK_DOT_LONG + 3, 12 * PK_DOT_LONG + 1};
+  for (size_t d = 0; d < sizeof large / sizeof *large; d++) test_size(t, 3, 11, large[d], large[d]);
+}
+
+/* What lies past k must not matter: not in the row, and not in the panel, where it may be no number. */
+static void test_nan_past_the_end(void) {
+  uint16_t a[5] = {0x3f80, 0x3f80, 0x3f80, 0x7fc0, 0x7fc0}, b[4] = {0x3f80, 0x4000, 0x4040, 0x7fc0};
+  uint16_t panel[4 * PK_DOT_NR];
+  float c[PK_DOT_NR];
+  const product p = {1, 1, 3, 4, 4, 5, 1, PK_DOT_NR, PK_DOT_SET, false};
+  pk_pack_groups_bf16(panel, 4, b, 1, 4, 1, 1, 0);
+  pk_dot_block_bf16(1, 1, a, 5, panel, 4, 3, c, PK_DOT_NR, PK_DOT_SET);
+  expect(c[0] == 6, "bf16 beside NaN", &p);
+}
+
+/* Random bf16: the bound of docs/numerics.md for sums of f32. */
+static void test_accuracy(int64_t k) {
+  uint16_t *a = random_bytes(2 * k), *b = random_bytes(2 * k), *panel = random_bytes(2 * k * PK_DOT_NR);
+  double sum = 0, size = 0;
+  for (int64_t i = 0; i < k; i++) {
+    a[i] = pk_bf16_from_f32((float)random_bits() * 0x1p-31f - 1), b[i] = pk_bf16_from_f32((float)random_bits() * 0x1p-31f - 1);
+    sum += value_bf16(&a[i]) * value_bf16(&b[i]), size += fabs(value_bf16(&a[i]) * value_bf16(&b[i]));
+  }
+  float c[PK_DOT_NR];
+  const product p = {1, 1, k, k, k, k, 1, PK_DOT_NR, PK_DOT_SET, false};
+  pk_pack_groups_bf16(panel, k, b, 1, k, 1, 1, 0);
+  pk_dot_block_bf16(1, 1, a, k, panel, k, k, c, PK_DOT_NR, PK_DOT_SET);
+  expect(fabs((double)c[0] - sum) <= 0x1p-22 * size, "random bf16", &p);
+  free(a), free(b), free(panel);
+}
+
+/* Rows as they are. */
+static void test_copy(int64_t size, int64_t rows, int64_t cols, int64_t full_rows, int64_t full_cols, bool turned) {
+  const int64_t inner = turned ? rows : cols, outer = turned ? cols : rows, ld = inner + 1, dld = full_cols + 2;
+  const product p = {full_rows, full_cols, rows, cols, size, 0, 0, 0, 0, turned};
+  char *src = random_bytes(outer ? ((outer - 1) * ld + inner) * size : 0);
+  const int64_t bytes = full_rows ? ((full_rows - 1) * dld + full_cols) * size : 0;
+  char *dst = random_bytes(bytes);
+  if (size == 1) (turned ? pk_copy_rows_t_b1 : pk_copy_rows_b1)(dst, dld, src, ld, rows, cols, full_rows, full_cols, 0x7b7b);
+  if (size == 2) (turned ? pk_copy_rows_t_b2 : pk_copy_rows_b2)(dst, dld, src, ld, rows, cols, full_rows, full_cols, 0x7b7b);
+  bool right = true;
+  for (int64_t r = 0; r < full_rows; r++)
+    for (int64_t i = 0; i < full_cols * size; i++) {
+      const int64_t col = i / size, at = (turned ? col * ld + r : r * ld + col) * size + i % size;
+      right &= dst[r * dld * size + i] == (r < rows && col < cols ? src[at] : 0x7b);
+    }
+  expect(right, "pk_copy_rows", &p);
+  free(src), free(dst);
+}
+
+static void test_copies(void) {
+  for (int64_t rows = 0; rows < 40; rows += 13)
+    for (int64_t cols = 0; cols < 70; cols += 23)
+      for (int i = 0; i < 8; i++) test_copy(1 + i % 2, rows, cols, rows + (i & 2), cols + (i & 2), i & 4);
+}
+
+int main(int argc, char **argv) {
+  (void)argc, (void)argv;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) test_kind(&kinds[i]);
+  test_nan_past_the_end();
+  for (int64_t k = 2; k <= 4096; k *= 2) test_accuracy(k);
+  test_copies();
+#ifndef ONE_WIDTH
+  run_widths(__FILE__, &passed, &failed);
+#ifdef __x86_64__
+  run_arm(__FILE__, "-march=armv8.2-a+dotprod", &passed, &failed);
+#endif
+#endif
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}
