@@ -72,15 +72,16 @@ Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim 
 
 // ---- operands and scratch
 
-// Steps of a panel, of which `demand` are wanted: 16-bit operands come in pairs.
-const char *panel_depth(Gen *g, DType element, Demand demand, Dim k) {
-  return round_up_text(g, demand_text(g, demand, k), element == DT_I16 ? 2 : 1);
+// Rows of a panel, of which `demand` are wanted: whole groups.
+const char *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k) {
+  return round_up_text(g, demand_text(g, demand, k), kind->group);
 }
 
-Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, const char *purpose) {
+Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n, const char *purpose) {
+  DType element = dot_element(kind, operand);
   Dim one = 1;
   Buffer *b = buffer_new(g, base, element, 1, &one, purpose);
-  const char *depth = panel_depth(g, element, DEMAND_FULL, k);
+  const char *depth = panel_depth(g, kind, DEMAND_FULL, k);
   const char *count = bytes_text(g, round_up_text(g, extent_text(g, n), g->panel), depth);
   b->bytes = bytes_text(g, count, text(g, "%d", dtype_bytes(element)));
   return b;
@@ -122,7 +123,7 @@ static void input_buffer(Gen *g, RefGen *r) {
   Dim dims[MAX_RANK];
   memcpy(dims, ref->type.dim, sizeof dims);
   if (r->form == FORM_PANELS) {
-    r->buffer = panels_buffer(g, base, r->element, dims[r->transposed], dims[1 - r->transposed], "panels for dot");
+    r->buffer = panels_buffer(g, base, r->kind, ref->type.dtype, dims[r->transposed], dims[1 - r->transposed], "panels for dot");
   } else if (r->form == FORM_ROWS) {
     if (r->transposed) {
       dims[0] = ref->type.dim[1];
@@ -195,7 +196,7 @@ static void want(Wants *w, const Instr *v, const Instr *user, bool moved) {
   }
   if (user->op == OP_DOT) {
     w->row = true;
-    w->element = dot_element(user);
+    w->element = dot_element(val(user)->kind, v->type.dtype);
     if (val(user)->step > w->last_step) w->last_step = val(user)->step;
     return;
   }
@@ -343,28 +344,30 @@ static void place_member(Gen *g, Group *group, Instr *v) {
 
 static bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
   Place p;
+  DType element = dot_element(val(dot)->kind, s.a->type.dtype);
   const Val *info = val(s.a);
   if (s.a->op == OP_LOAD && is_transparent(s.a)) {
     const RefGen *r = &g->refs[s.a->ref->id];
     if (r->form == FORM_ROWS) return true;
     if (s.a_transposed) return false;
-    return place_of(g, s.a, &p) && p.element == dot_element(dot) && strcmp(p.stride[1], "1") == 0;
+    return place_of(g, s.a, &p) && p.element == element && strcmp(p.stride[1], "1") == 0;
   }
-  return !s.a_transposed && info->buffer && info->buffer->element == dot_element(dot);
+  return !s.a_transposed && info->buffer && info->buffer->element == element;
 }
 
 static void place_dot(Gen *g, Instr *dot) {
   DotShape s = dot_shape(dot);
-  DType element = dot_element(dot);
+  const DotKind *kind = val(dot)->kind;
   int m = s.a_transposed, n = s.b_transposed;
   if (!at_hand_left(g, dot, s)) {
     Dim dims[2] = {s.a->type.dim[m], s.a->type.dim[1 - m]};
-    val(dot)->left = buffer_new(g, text(g, "left%d", dot->id), element, 2, dims, "left operand of dot");
+    val(dot)->left =
+        buffer_new(g, text(g, "left%d", dot->id), dot_element(kind, s.a->type.dtype), 2, dims, "left operand of dot");
   }
   bool packed = s.b->op == OP_LOAD && is_transparent(s.b) && g->refs[s.b->ref->id].form == FORM_PANELS;
   if (!packed)
-    val(dot)->panels =
-        panels_buffer(g, text(g, "panels%d", dot->id), element, s.b->type.dim[n], s.b->type.dim[1 - n], "right operand of dot");
+    val(dot)->panels = panels_buffer(g, text(g, "panels%d", dot->id), kind, s.b->type.dtype, s.b->type.dim[n],
+                                     s.b->type.dim[1 - n], "right operand of dot");
 }
 
 static bool needs_strips(const Group *group) {

@@ -149,9 +149,10 @@ static void explain_dot(Instr *v, void *context) {
             line_of(g, v->span));
     return;
   }
-  DType e = dot_element(v);
   explain(g, "  line %d: register tile %d x %d, operands as %s, sums in %s", line_of(g, v->span), g->target->dot_rows, g->panel,
-          dtype_info[e].name, e == DT_F32 ? "f32" : "i32");
+          dtype_info[dot_element(val(v)->kind, s.a->type.dtype)].name, is_float(v->type.dtype) ? "f32" : "i32");
+  const char *why = why_kind(g, v);
+  if (why) explain(g, "    %s", why);
   if (val(v)->left) explain(g, "    left operand packed before the loop: it is not at hand in rows");
   if (val(v)->panels) explain(g, "    right operand packed into panels before the loop: it is computed, or also used otherwise");
   Demand along = contracted_demand(g, v);

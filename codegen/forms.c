@@ -1,7 +1,7 @@
 // How each operand moves between HBM and VMEM.
 //
 // DIRECT: it does not; loops read or write the array itself. COPY: the runtime's engine moves the block as it is. ROWS and
-// PANELS: a copy that also widens (bf16 to f32, i8 to i16) and lays the block out as the micro-kernel of `dot` wants it.
+// PANELS: a copy that also widens (bf16 to f32, i4 to i16) and lays the block out as the micro-kernel of `dot` wants it.
 #include "codegen/gen.h"
 
 // ---- the shape of a dot
@@ -45,14 +45,6 @@ DotShape dot_shape(const Instr *v) {
   return s;
 }
 
-static bool fits_i16(DType t) { return t == DT_BOOL || (is_narrow_integer(t) && t != DT_U16); }
-
-DType dot_element(const Instr *dot) {
-  DType a = dot->args[0]->type.dtype, b = dot->args[1]->type.dtype;
-  if (is_float(a)) return DT_F32;
-  return fits_i16(a) && fits_i16(b) ? DT_I16 : DT_I32;
-}
-
 // ---- how a ref is used
 
 typedef struct {
@@ -61,7 +53,7 @@ typedef struct {
   bool mixed;              // some transposed, some not
   bool copied;             // one end of a copy by hand: its bytes can be seen
   int transposed;          // -1: no dot seen
-  DType element;
+  const DotKind *kind;
 } Uses;
 
 static void note_dot_use(Uses *u, const Instr *load, const Instr *dot) {
@@ -76,9 +68,9 @@ static void note_dot_use(Uses *u, const Instr *load, const Instr *dot) {
   else
     u->right++;
   if (u->transposed >= 0 && u->transposed != transposed) u->mixed = true;
-  if (u->transposed >= 0 && u->element != dot_element(dot)) u->mixed = true;
+  if (u->transposed >= 0 && u->kind != val(dot)->kind) u->mixed = true;
   u->transposed = transposed;
-  u->element = dot_element(dot);
+  u->kind = val(dot)->kind;
 }
 
 static void note_value_uses(Uses *u, const Instr *load, const Instr *v) {
@@ -228,19 +220,21 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   bool dot_only = u->loads && !u->partial_loads && !u->other && !u->mixed && !u->copied && ref->type.rank == 2 &&
                   !g->options->literal_dma && !(u->left && u->right) && ref->space == SPACE_VMEM && ref->at == AT_BLOCK &&
                   !ref->squeeze[ref->array.rank - 1];
+  DType element = u->kind ? dot_element(u->kind, ref->type.dtype) : ref->type.dtype;
   r->element = ref->type.dtype;
+  r->kind = u->kind;
   if (dot_only && u->right) {
     r->form = FORM_PANELS;
-    r->element = u->element;
+    r->element = element;
     r->transposed = u->transposed == 1;
     r->why = r->transposed ? "right operand of dot, transposed on the way" : "right operand of dot";
     r->few_rows = few_rows(g, r);
-  } else if (dot_only && u->left && (not_direct || u->transposed == 1 || u->element != r->element || !rows_are_whole(ref))) {
+  } else if (dot_only && u->left && (not_direct || u->transposed == 1 || element != r->element || !rows_are_whole(ref))) {
     r->form = FORM_ROWS;
-    r->why = u->element != r->element ? "left operand of dot, widened on the way"
-             : u->transposed == 1     ? "left operand of dot, transposed on the way"
-                                      : "left operand of dot: rows laid side by side";
-    r->element = u->element;
+    r->why = element != r->element ? "left operand of dot, widened on the way"
+             : u->transposed == 1  ? "left operand of dot, transposed on the way"
+                                   : "left operand of dot: rows laid side by side";
+    r->element = element;
     r->transposed = u->transposed == 1;
   } else if (ref->space == SPACE_ANY) {
     r->form = FORM_DIRECT;
@@ -265,6 +259,7 @@ void choose_forms(Gen *g) {
   int count = g->k->refs.count;
   Uses *uses = NEW_ARRAY(g->arena, Uses, count + 1);
   for (int i = 0; i < count; i++) uses[i].transposed = -1;
+  choose_dot_kinds(g);
   ir_walk(g->k->body, note_use, &(UseWalk){g, uses});
   for (int i = 0; i < count; i++) {
     RefGen *r = &g->refs[i];

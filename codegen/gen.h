@@ -31,6 +31,15 @@ typedef struct {
   bool inclusive;
 } StripBound;
 
+// A micro-kernel of `dot`: the suffix of its name, what operands are widened to (DT_COUNT: they stay as they are), how many
+// elements lie side by side along k in a panel, and the header that has it (NULL: pk/dot.h).
+typedef struct {
+  const char *name;
+  DType element;
+  int group;
+  const char *header;
+} DotKind;
+
 // ---- buffers in the arena
 
 typedef struct {
@@ -52,6 +61,7 @@ typedef struct {
   Ref *ref;
   Form form;
   bool transposed;               // PANELS, ROWS: HBM holds the block transposed
+  const DotKind *kind;           // .. and what multiplies it
   const char *why;               // one line for explain
   DType element;                 // as the loops read it
   const char *name;              // C name of the pointer to element (0, ..) of the block
@@ -88,6 +98,7 @@ typedef struct {
   const Instr *stored_by;  // an operation by elements whose only use is this STORE: written to its window at once
   bool row_local;          // the buffer holds one row (or one strip of rows) at a time
   const char *scalar;      // rank 0: C expression
+  const DotKind *kind;     // DOT: what multiplies
   Buffer *panels, *left;   // DOT: operands packed before its group, where they are not at hand as the micro-kernel wants them
 } Val;
 
@@ -192,7 +203,14 @@ typedef struct {
   bool a_transposed, b_transposed, matrices, plain;
 } DotShape;
 DotShape dot_shape(const Instr *dot);
-DType dot_element(const Instr *dot);  // how operands are stored for the micro-kernel: F32, I16 or I32
+
+// dot_kind.c
+void choose_dot_kinds(Gen *g);
+DType dot_element(const DotKind *kind, DType operand);                                 // how an operand is stored for it
+const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed);  // the function that packs an operand
+const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed);
+void put_dot_headers(Gen *g, Buf *out);          // those that the C needs
+const char *why_kind(Gen *g, const Instr *dot);  // for explain, or NULL
 
 // schedule.c
 Schedule *schedule_region(Gen *g, Region *region);
@@ -208,8 +226,8 @@ Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim 
 Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least,
                          const char *purpose);
 void place_values(Gen *g, Schedule *s);  // which members of the groups need memory
-Buffer *panels_buffer(Gen *g, const char *base, DType element, Dim k, Dim n, const char *purpose);
-const char *panel_depth(Gen *g, DType element, Demand demand, Dim k);
+Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n, const char *purpose);
+const char *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k);
 void ref_buffers(Gen *g);
 const char *slot_bytes_text(Gen *g, const Buffer *b);
 void emit_layout(Gen *g, Buf *out);
@@ -258,8 +276,6 @@ const char *argument_at(Context *x, const Instr *v, bool lanes);  // a value tha
 void know(Context *x, const Instr *v, const char *name, bool lanes);
 const char *address(Context *x, const Place *p, int rank, const char *const *index);
 
-const char *dot_kind(DType element);           // "f32", "i16", "i32": suffix of the micro-kernel
-const char *packed_name(DType t);              // .. of the packs that read this dtype
 const char *reduce_operation(const Instr *v);  // "add", "max" ..
 const char *reduce_lanes(const Instr *v);      // lane type it works in
 const char *reduce_identity(Gen *g, const Instr *v);

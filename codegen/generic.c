@@ -381,28 +381,26 @@ static const char *at_batch(Gen *g, const Place *p, const Loops *loops, int batc
 static void emit_batched_dot(Gen *g, Instr *v, const BatchedDot *d) {
   int n = v->type.rank, m_axis = n - 2 + d->a_transposed, k_axis = 2 * n - 3 - m_axis;
   const Instr *a = v->args[0];
-  DType element = dot_element(v);
+  const DotKind *kind = val(v)->kind;
   Dim m = v->type.dim[n - 2], cols = v->type.dim[n - 1], k = a->type.dim[k_axis], rows[2] = {m, k};
-  Buffer *panels = panels_buffer(g, text(g, "panels%d", v->id), element, k, cols, "right operand of dot");
+  Buffer *panels = panels_buffer(g, text(g, "panels%d", v->id), kind, v->args[1]->type.dtype, k, cols, "right operand of dot");
+  DType element = dot_element(kind, a->type.dtype);
   bool at_hand = d->a.element == element && !d->a_transposed;
   Buffer *left = at_hand ? NULL : buffer_new(g, text(g, "left%d", v->id), element, 2, rows, "left operand of dot");
   Loops loops = open_loops(g, v, 3u << (n - 2));
   const char *a_at = at_batch(g, &d->a, &loops, d->batch), *ld = d->a.stride[n - 2];
   if (left) {
-    line(g, "pk_pack_rows%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", d->a_transposed ? "_t" : "", packed_name(d->a.element),
-         left->name, left->stride[0], a_at, ld, extent_text(g, m), extent_text(g, k), extent_text(g, m), left->stride[0]);
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", pack_rows_text(g, kind, d->a.element, d->a_transposed), left->name,
+         left->stride[0], a_at, ld, extent_text(g, m), extent_text(g, k), extent_text(g, m), left->stride[0]);
     a_at = left->name;
     ld = left->stride[0];
   }
-  const char *depth = panel_depth(g, element, DEMAND_FULL, k);
-  line(g, "pk_pack_panels%s_%s(%s, %s, %s, %s, %s, %s, %s, 0);", d->b_transposed ? "_t" : "", packed_name(d->b.element),
-       panels->name, depth, at_batch(g, &d->b, &loops, d->batch), d->b.stride[n - 2], extent_text(g, k), extent_text(g, cols),
-       extent_text(g, cols));
-  bool pairs = element == DT_I16;
-  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, PK_DOT_SET);", dot_kind(element), extent_text(g, m),
-       extent_text(g, cols), a_at, ld, panels->name, pairs ? text(g, "%s / 2", depth) : depth,
-       pairs ? text(g, "(%s + 1) / 2", extent_text(g, k)) : extent_text(g, k),
-       element != DT_F32 && v->type.dtype != DT_I32 ? "(int32_t *)" : "", at_batch(g, &d->out, &loops, d->batch),
+  const char *depth = panel_depth(g, kind, DEMAND_FULL, k);
+  line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);", pack_panels_text(g, kind, d->b.element, d->b_transposed), panels->name, depth,
+       at_batch(g, &d->b, &loops, d->batch), d->b.stride[n - 2], extent_text(g, k), extent_text(g, cols), extent_text(g, cols));
+  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, PK_DOT_SET);", kind->name, extent_text(g, m),
+       extent_text(g, cols), a_at, ld, panels->name, depth, extent_text(g, k),
+       is_integer(v->type.dtype) && v->type.dtype != DT_I32 ? "(int32_t *)" : "", at_batch(g, &d->out, &loops, d->batch),
        d->out.stride[n - 2]);
   close_loops(g, &loops);
 }

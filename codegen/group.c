@@ -382,28 +382,25 @@ static void emit_run(Context *x, int run, int from, int to) {
 
 // ---- dots
 
-const char *dot_kind(DType element) { return element == DT_F32 ? "f32" : element == DT_I16 ? "i16" : "i32"; }
-
-const char *packed_name(DType t) { return t == DT_BOOL ? "u8" : t == DT_U32 || t == DT_I32 ? "i32" : dtype_info[t].name; }
-
 static void pack_operands(Gen *g, const Instr *dot) {
   DotShape s = dot_shape(dot);
+  const DotKind *kind = val(dot)->kind;
   Place p;
   if (val(dot)->left) {
     const Buffer *b = val(dot)->left;
     int m = s.a_transposed;
     REQUIRE(place_of(g, s.a, &p));
-    line(g, "pk_pack_rows%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", s.a_transposed ? "_t" : "", packed_name(p.element), b->name,
-         b->stride[0], p.pointer, p.stride[0], extent_text(g, s.a->type.dim[m]), extent_text(g, s.a->type.dim[1 - m]),
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", pack_rows_text(g, kind, p.element, s.a_transposed), b->name, b->stride[0],
+         p.pointer, p.stride[0], extent_text(g, s.a->type.dim[m]), extent_text(g, s.a->type.dim[1 - m]),
          extent_text(g, s.a->type.dim[m]), b->stride[0]);
   }
   if (val(dot)->panels) {
     const Buffer *b = val(dot)->panels;
     int n = s.b_transposed;
     REQUIRE(place_of(g, s.b, &p));
-    const char *depth = panel_depth(g, b->element, DEMAND_FULL, s.b->type.dim[n]);
-    line(g, "pk_pack_panels%s_%s(%s, %s, %s, %s, %s, %s, %s, 0);", s.b_transposed ? "_t" : "", packed_name(p.element), b->name,
-         depth, p.pointer, p.stride[0], extent_text(g, s.b->type.dim[n]), extent_text(g, s.b->type.dim[1 - n]),
+    const char *depth = panel_depth(g, kind, DEMAND_FULL, s.b->type.dim[n]);
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);", pack_panels_text(g, kind, p.element, s.b_transposed), b->name, depth, p.pointer,
+         p.stride[0], extent_text(g, s.b->type.dim[n]), extent_text(g, s.b->type.dim[1 - n]),
          extent_text(g, s.b->type.dim[1 - n]));
   }
 }
@@ -444,17 +441,13 @@ static Dim dot_depth(const Instr *dot) {
 static void emit_dot(Gen *g, const Group *group, const Step *step, const char *row, const char *rows) {
   const Instr *dot = step->dot;
   DotShape s = dot_shape(dot);
-  DType element = dot_element(dot);
+  const DotKind *kind = val(dot)->kind;
   Matrix a = left_operand(g, dot, group, row), c = result_place(g, step, row);
   Dim k = dot_depth(dot);
   const char *panels = val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name,
-             *depth = panel_depth(g, element, val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k);
+             *depth = panel_depth(g, kind, val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k);
   const char *along = demand_text(g, contracted_demand(g, dot), k);
-  if (element == DT_I16) {
-    along = text(g, "(%s + 1) / 2", along);
-    depth = text(g, "%s / 2", depth);
-  }
-  bool cast = element != DT_F32 && dot->type.dtype != DT_I32;
+  bool cast = is_integer(dot->type.dtype) && dot->type.dtype != DT_I32;
   const char *mode = !step->into   ? "PK_DOT_SET"
                      : step->fresh ? text(g, "%s ? PK_DOT_SET : PK_DOT_ADD", scalar_text(g, step->fresh))
                                    : "PK_DOT_ADD";
@@ -468,7 +461,7 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
     line(g, "else");
     g->indent++;
   }
-  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, %s);", dot_kind(element), rows,
+  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, %s);", kind->name, rows,
        demand_text(g, step->demand, step->columns), a.pointer, a.stride, panels, depth, along, cast ? "(int32_t *)" : "",
        c.pointer, c.stride, mode);
   if (b && b->few_rows) g->indent--;

@@ -176,24 +176,27 @@ static void emit_few(Gen *g, const RefGen *r) {
 
 const char *few_operand(Gen *g, const RefGen *r) { return text(g, "%s_hbm, %s", r->ref->name, hbm_row_stride(g, r->ref)); }
 
+static const char *pad_text(Gen *g, const RefGen *r) {
+  const Ref *ref = r->ref;
+  if (!ref->has_pad) return "0";
+  if (ref->array.dtype == DT_BOOL) return ref->pad->ival ? "1" : "0";
+  const char *pad = const_text(g, ref->pad);
+  return r->element == DT_BF16 ? text(g, "pks_bits_bf16(%s)", pad) : pad;
+}
+
 static void emit_pack(Gen *g, RefGen *r) {
   const Ref *ref = r->ref;
   int k_axis = r->transposed, other = 1 - k_axis;
-  const char *t = strcmp(dtype_info[ref->array.dtype].name, "u32") == 0 ? "i32"
-                  : ref->array.dtype == DT_BOOL                         ? "u8"
-                                                                        : dtype_info[ref->array.dtype].name;
-  const char *pad = ref->has_pad ? const_text(g, ref->pad) : "0", *source = hbm_pointer(g, r);
-  const char *ld = hbm_row_stride(g, ref), *cast = ref->array.dtype == DT_U32 ? "(const int32_t *)" : "";
-  if (ref->has_pad && ref->array.dtype == DT_BOOL) pad = ref->pad->ival ? "1" : "0";
+  DType t = ref->array.dtype;
+  const char *cast = t == DT_U32 ? "(const int32_t *)" : "", *source = text(g, "%s(%s)", cast, hbm_pointer(g, r)),
+             *ld = hbm_row_stride(g, ref), *rows = inside_text(g, r, k_axis), *cols = inside_text(g, r, other),
+             *full_cols = demand_text(g, r->demand[other], ref->type.dim[other]), *pad = pad_text(g, r);
   if (r->form == FORM_PANELS)
-    line(g, "pk_pack_panels%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name,
-         panel_depth(g, r->element, r->demand[k_axis], ref->type.dim[k_axis]), cast, source, ld, inside_text(g, r, k_axis),
-         inside_text(g, r, other), demand_text(g, r->demand[other], ref->type.dim[other]), pad);
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed), r->name,
+         panel_depth(g, r->kind, r->demand[k_axis], ref->type.dim[k_axis]), source, ld, rows, cols, full_cols, pad);
   else
-    line(g, "pk_pack_rows%s_%s(%s, %s, %s(%s), %s, %s, %s, %s, %s, %s);", r->transposed ? "_t" : "", t, r->name, r->stride[0],
-         cast, source, ld, inside_text(g, r, k_axis), inside_text(g, r, other),
-         demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]),
-         panel_depth(g, r->element, r->demand[other], ref->type.dim[other]), pad);
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed), r->name, r->stride[0],
+         source, ld, rows, cols, demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), full_cols, pad);
 }
 
 void emit_fetch(Gen *g, RefGen *r) {

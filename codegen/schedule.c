@@ -183,7 +183,7 @@ static bool reads_left_by_rows(Gen *g, const Instr *dot) {
   DotShape s = dot_shape(dot);
   if (s.a_transposed) return false;
   if (s.a->op != OP_LOAD || !is_transparent(s.a)) return true;
-  return ir_window_is_full(s.a) && g->refs[s.a->ref->id].element == dot_element(dot);
+  return ir_window_is_full(s.a) && g->refs[s.a->ref->id].element == dot_element(val(dot)->kind, s.a->type.dtype);
 }
 
 static Need needs(Scheduler *d, const Instr *v) {
