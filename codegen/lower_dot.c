@@ -26,21 +26,25 @@ static bool check_operand(Lower *l, const Call *call, const Node *node, Instr **
   return false;
 }
 
-// One dtype for all: of floats the wider, exactly; integers must agree.
+static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
+
+// One dtype for all: of floats the wider, exactly; integers must agree, but for bytes with a sign and without.
 static bool widen_operands(Lower *l, const Call *call, Instr **v, int count, DType *dtype) {
   *dtype = v[0]->type.dtype;
   for (int i = 1; i < count; i++) {
     DType other = v[i]->type.dtype;
-    if (other == *dtype) continue;
+    if (other == *dtype || (is_byte(other) && is_byte(*dtype))) continue;
     if (!is_float(other) || !is_float(*dtype)) {
-      diag_error(l->diag, call->node->span, ERR_DTYPE_MISMATCH, "%s of %s and %s: only float types mix; cast one of them",
-                 call->builtin->name, type_text(l, &v[0]->type), type_text(l, &v[i]->type));
+      diag_error(l->diag, call->node->span, ERR_DTYPE_MISMATCH,
+                 "%s of %s and %s: only float types mix, and i8 with u8; cast one of them", call->builtin->name,
+                 type_text(l, &v[0]->type), type_text(l, &v[i]->type));
       return false;
     }
     *dtype = DT_F32;
   }
   for (int i = 0; i < count; i++)
-    if (v[i]->type.dtype != *dtype) v[i] = emit1(l, OP_CAST, with_dtype(v[i]->type, *dtype), call->node->span, v[i]);
+    if (is_float(*dtype) && v[i]->type.dtype != *dtype)
+      v[i] = emit1(l, OP_CAST, with_dtype(v[i]->type, *dtype), call->node->span, v[i]);
   return true;
 }
 

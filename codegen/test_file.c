@@ -13,7 +13,7 @@ static const struct {
 } directive_names[] = {
     {"test", DIRECTIVE_TEST},       {"error", DIRECTIVE_ERROR},     {"warning", DIRECTIVE_WARNING},
     {"check", DIRECTIVE_CHECK},     {"refused", DIRECTIVE_REFUSED}, {"explain-not", DIRECTIVE_EXPLAIN_NOT},
-    {"explain", DIRECTIVE_EXPLAIN}, {"emit", DIRECTIVE_EMIT},
+    {"explain", DIRECTIVE_EXPLAIN}, {"emit", DIRECTIVE_EMIT},       {"target", DIRECTIVE_TARGET},
 };
 
 static const char *name_of(DirectiveKind kind) {
@@ -209,7 +209,19 @@ static void test_ir_text(TestFile *test, const Kernel *k) {
   buf_free(&twice);
 }
 
-// ---- explain and emit, for the widest target so that the answer does not depend on the machine
+// ---- explain and emit, for one target so that the answer does not depend on the machine
+
+static const Target *target_of_texts(TestFile *test) {
+  const Target *target = target_find("x86-64-v4");
+  for (int i = 0; i < test->directives.count; i++) {
+    const Directive *d = &test->directives.at[i];
+    if (d->kind != DIRECTIVE_TARGET) continue;
+    const Target *named = target_find(d->words);
+    settle(test, d, named ? NULL : "no such target");
+    if (named) target = named;
+  }
+  return target;
+}
 
 static int occurrences(const char *text, const char *part) {
   int count = 0;
@@ -228,7 +240,7 @@ static const char *test_emit(TestFile *test, const Directive *directive, const c
 static void test_texts(TestFile *test, Program *program) {
   Options options = *test->options;
   Buf notes = {0}, c = {0}, explain = {0};
-  options.target = target_find("x86-64-v4");
+  options.target = target_of_texts(test);
   options.dumps = NULL;
   program_optimise(program, &options, &notes);
   program_emit(program, &options, &c, NULL, NULL, &explain);

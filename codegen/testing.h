@@ -12,7 +12,8 @@ typedef enum {
   DIRECTIVE_REFUSED,
   DIRECTIVE_EXPLAIN,
   DIRECTIVE_EXPLAIN_NOT,
-  DIRECTIVE_EMIT
+  DIRECTIVE_EMIT,
+  DIRECTIVE_TARGET
 } DirectiveKind;
 
 // A directive of a .pk file: `// test: M=7 N=5 -D BM=16`, `// check: M=8 -> text`, ..

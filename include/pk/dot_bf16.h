@@ -4,7 +4,7 @@
  *   pk_pack_groups_bf16, pk_pack_groups_t_bf16(dst, depth, src, ld, k, n, cols, pad)     panels; depth is even
  *   pk_dot_block_bf16(rows, cols, a, lda, panels, depth, k, c, ldc, mode)                depth and k in elements
  *
- * On other machines the pairs are widened in registers.
+ * On other machines the pairs are widened in registers, and added in the instruction's order, the second of a pair first.
  */
 #ifndef PK_DOT_BF16_H
 #define PK_DOT_BF16_H
@@ -22,8 +22,8 @@ PK_DOT_INLINE pk_f32v pk_dot_madd_bf16(pk_f32v x, pk_f32v b, pk_f32v sum) {
   return (pk_f32v)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)b);
 #else
   const pk_i32v two = pk_bitcast_f32_i32(x), by = pk_bitcast_f32_i32(b), high = pk_splat_i32((int32_t)0xffff0000);
-  sum = pk_fma_fast_f32(pk_bitcast_i32_f32(pk_shift_left(two, 16)), pk_bitcast_i32_f32(pk_shift_left(by, 16)), sum);
-  return pk_fma_fast_f32(pk_bitcast_i32_f32(pk_and_i32(two, high)), pk_bitcast_i32_f32(pk_and_i32(by, high)), sum);
+  sum = pk_fma_fast_f32(pk_bitcast_i32_f32(pk_and_i32(two, high)), pk_bitcast_i32_f32(pk_and_i32(by, high)), sum);
+  return pk_fma_fast_f32(pk_bitcast_i32_f32(pk_shift_left(two, 16)), pk_bitcast_i32_f32(pk_shift_left(by, 16)), sum);
 #endif
 }
 PK_DOT_INLINE void pk_dot_starts_bf16(int32_t *start, int n, const char *a, int64_t lda, int64_t bytes, int32_t factor) {
