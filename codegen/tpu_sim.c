@@ -247,7 +247,7 @@ static void find_levels(Core *c) {
   c->level = NEW_ARRAY(arena, Level, c->axes + 1);
   for (int axis = 0; axis < c->axes; axis++) {
     Level *level = &c->level[axis];
-    level->moves = NEW_ARRAY(arena, bool, c->operands *MAX_RANK + 1);
+    level->moves = NEW_ARRAY(arena, bool, c->operands *(int)MAX_INDEX + 1);
     find_period(c, axis, bounds, periods);
     for (int h = 0; h < HISTORY && level->period; h++) {
       level->history[h] = (Snapshot){.at = -1};
