@@ -247,7 +247,8 @@ static void put_grid(Gen *g, Buf *out) {
   buf_puts(out, "  plan->cells = plan->steps = 1;\n");
   for (int i = 0; i < g->k->grid.count; i++) {
     const char *n = text(g, "n_%s", g->axis_name[i]);
-    if (g->k->grid.at[i].parallel) buf_printf(out, "  plan->cells = pk_sat_mul(plan->cells, %s);\n", n);
+    const char *cells = g->batch && g->batch->axis == i ? text(g, "%s_batches", g->axis_name[i]) : n;
+    if (g->k->grid.at[i].parallel) buf_printf(out, "  plan->cells = pk_sat_mul(plan->cells, %s);\n", cells);
     buf_printf(out, "  plan->steps = pk_sat_mul(plan->steps, %s);\n", n);
   }
 }
@@ -266,6 +267,7 @@ static void put_prepare(Gen *g, Buf *out) {
   }
   for (int i = 0; i < k->grid.count; i++)
     buf_printf(&body, "  const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i], index_text(g, k->grid.at[i].extent, 0));
+  declare_batches(g, "  ", &body);
   for (int i = 0; i < k->requires.count; i++)
     buf_printf(&body, "  if (!(%s)) return %s;\n", index_text(g, k->requires.at[i].condition, 0),
                quoted_message(g, &k->requires.at[i]));
@@ -357,6 +359,7 @@ void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loo
   drop_masks(g);
   find_users_again(g);
   choose_forms(g);
+  find_batch(g);
   ref_buffers(g);
   find_fetches(g);
   if (loops) buf_printf(loops, "loops of %s\n", k->name);

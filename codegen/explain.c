@@ -68,6 +68,7 @@ static void explain_grid(Gen *g) {
     const GridAxis *axis = &g->k->grid.at[i];
     explain(g, "  %-12s n_%s = %-36s %s", axis->name, g->axis_name[i], source_text(g, axis->extent, 0),
             axis->parallel ? "parallel: any order, split over threads" : "arbitrary: in order, on one thread");
+    if (g->batch && g->batch->axis == i) explain_batch(g);
   }
   if (!g->k->grid.count) explain(g, "  one step");
 }

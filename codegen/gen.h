@@ -4,6 +4,7 @@
 //   demand.c    which part of every value and ref anybody can see (edges need no work)
 //   tail.c      what masks leave: reductions and dots stop where their operands end in zeros
 //   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack into the layout `dot` wants
+//   batch.c     cells of few rows that read the same blocks go together
 //   schedule.c  each region as a list of groups: loops over rows that run a sequence of steps (column loops and dots)
 //   buffers.c   what is kept in the arena, and where
 //   group.c, generic.c, dma.c, step.c   each group, operation and grid step as C
@@ -76,6 +77,22 @@ typedef struct {
   int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis: room for it
   const char *revisits;        // C expression: blocks that come back, when there are any
 } RefGen;
+
+// Cells that go through a step together, their rows stacked: see batch.c.
+typedef struct {
+  bool stacked;
+  int cell, row;  // axes of the array
+} Stacking;
+
+typedef struct {
+  int axis;            // of the grid
+  Demand inside;       // rows that the stacked ones of a step are; of one cell, `own`
+  Dim rows;            // .. and what a cell has in all
+  Dim block;           // rows of a block
+  const char *run;     // C expression: so many consecutive cells read the same blocks; NULL: all do
+  Stacking *operands;  // by Ref.id
+  const char *own, *together;
+} Batch;
 
 // ---- values (Instr.note)
 
@@ -154,6 +171,7 @@ struct Gen {
   LIST(Buffer *) buffers;
   bool launch_reads;  // grid or requirements read prefetched operands
   LIST(StripBound) bounds;
+  Batch *batch;              // or NULL
   LIST(NamedText) rows;      // lengths of rows in memory that follow from run-time sizes -> variable
   LIST(NamedText) insides;   // distinct counts of elements inside an array -> variable
   LIST(const char *) taken;  // C names in use in the open scopes
@@ -211,6 +229,14 @@ const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transpo
 const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed);
 void put_dot_headers(Gen *g, Buf *out);          // those that the C needs
 const char *why_kind(Gen *g, const Instr *dot);  // for explain, or NULL
+
+// batch.c
+void find_batch(Gen *g);
+bool is_row_index(const Instr *v, const Batch *batch);             // an iota that counts the rows of one cell
+const char *row_stride(Gen *g, const Ref *ref, int row);           // in the array, of rows that may be stacked
+void declare_batches(Gen *g, const char *indent, Buf *out);        // how many there are, from sizes
+void declare_batch(Gen *g, const char *index, Buf *out);           // the cells of one
+void explain_batch(Gen *g);
 
 // schedule.c
 Schedule *schedule_region(Gen *g, Region *region);

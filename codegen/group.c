@@ -478,6 +478,8 @@ static const char *open_row_loop(Gen *g, const char *from, const char *to) {
 // How many columns the rows before `end` want, for the masks that tell rows apart.
 static void declare_bounds(Context *x, const char *end) {
   Gen *g = x->g;
+  if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1])
+    end = text(g, "pk_idx_min(%s, %s)", end, g->batch->own);
   for (int i = 0; i < g->bounds.count; i++) {
     const StripBound *b = &g->bounds.at[i];
     bool used = false;

@@ -50,11 +50,13 @@ static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
     if (r->ref->squeeze[k]) continue;
     Demand name = r->inside[axis++];
     if (name == DEMAND_FULL) continue;
+    if (setup->text && strstr(setup->text, text(g, "const int64_t %s = ", name))) continue;
+    bool stacked = g->batch && g->batch->inside == name;
     const char *block = extent_text(g, r->ref->block[k]);
     if (r->ref->at == AT_SLICE) block = text(g, "pk_idx_clamp(%s, 0, %s)", length_text(g, r->ref, k), block);
-    const char *own =
-        text(g, "const int64_t %s = pk_inside(%s, %s, %s);", name, extent_text(g, r->ref->array.dim[k]), at_text(g, r, k), block);
-    if (!setup->text || !strstr(setup->text, text(g, "const int64_t %s = ", name))) declare(setup, own);
+    declare(setup, text(g, "const int64_t %s = pk_inside(%s, %s, %s);", stacked ? g->batch->own : name,
+                        extent_text(g, r->ref->array.dim[k]), at_text(g, r, k), block));
+    if (stacked) declare(setup, text(g, "const int64_t %s = %s * %s;", name, g->batch->own, g->batch->together));
   }
 }
 
@@ -84,7 +86,7 @@ void emit_position(Gen *g, RefGen *r, Buf *setup) {
   for (int k = 0, axis = 0; k < ref->array.rank; k++) {
     if (ref->squeeze[k]) continue;
     const char *stride = r->stride[axis++];
-    if (strcmp(stride, "1") != 0) declare(setup, text(g, "const int64_t %s = %s.stride[%d];", stride, array_text(g, ref), k));
+    if (strcmp(stride, "1") != 0) declare(setup, text(g, "const int64_t %s = %s;", stride, row_stride(g, ref, k)));
   }
   declare(setup, text(g, "%s%s *const %s = %s;", constness, ctype(ref->array.dtype), r->name, hbm_pointer(g, r)));
   if (ref->role == REF_OUTPUT && ref->array.dtype == DT_F32 && ref->array.rank > 0)
@@ -164,7 +166,7 @@ static const char *inside_text(Gen *g, const RefGen *r, int axis) {
 static const char *hbm_row_stride(Gen *g, const Ref *ref) {
   int row = ref->array.rank - 2;
   while (row >= 0 && ref->squeeze[row]) row--;
-  return text(g, "%s.stride[%d]", array_text(g, ref), row);
+  return row_stride(g, ref, row);
 }
 
 static void emit_few(Gen *g, const RefGen *r) {

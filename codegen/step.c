@@ -55,6 +55,7 @@ static void declare_sizes(Gen *g, Buf *out) {
     const char *extent = index_text(g, g->k->grid.at[i].extent, 0);
     buf_printf(out, "const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i], extent);
   }
+  declare_batches(g, "", out);
   for (int i = 0; i < g->rows.count; i++) buf_printf(out, "const int64_t %s = %s;\n", g->rows.at[i].name, g->rows.at[i].key);
 }
 
@@ -84,8 +85,14 @@ static void declare_axes(Gen *g, Buf *out) {
   for (int i = g->k->grid.count - 1; i >= 0; i--) {
     if (!g->k->grid.at[i].parallel) continue;
     const char *axis = g->axis_name[i];
-    buf_printf(out, --parallel ? "const int64_t %s = %s %% n_%s;\n" : "const int64_t %s = %s;\n", axis, rest, axis);
-    rest = text(g, "%s / n_%s", rest, axis);
+    bool batched = g->batch && g->batch->axis == i;
+    const char *count = batched ? text(g, "%s_batches", axis) : text(g, "n_%s", axis);
+    const char *index = --parallel ? text(g, "%s %% %s", rest, count) : rest;
+    if (batched)
+      declare_batch(g, index, out);
+    else
+      buf_printf(out, "const int64_t %s = %s;\n", axis, index);
+    rest = text(g, "%s / %s", rest, count);
   }
 }
 
@@ -129,6 +136,11 @@ static void emit_steps(Gen *g) {
     }
   clear_semaphores(g, NULL);
   int loops = 0;
+  if (g->batch) {
+    const char *axis = g->axis_name[g->batch->axis];
+    open_block(g, "for (int64_t %s = %s_first; %s < %s_end; %s += %s)", axis, axis, axis, axis, axis, g->batch->together);
+    loops++;
+  }
   for (int i = 0; i < g->k->grid.count; i++) {
     if (g->k->grid.at[i].parallel) continue;
     const char *axis = g->axis_name[i];

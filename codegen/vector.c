@@ -113,11 +113,13 @@ static const char *load_text(Context *x, const Instr *v, const Place *p, const c
 static const char *at_index(Context *x, const Instr *v, const char *const *index, bool lanes);
 
 static const char *iota_text(Context *x, const Instr *v, const char *const *index, bool lanes) {
-  const char *here = text(x->g, "(%s)(%s)", is_float(v->type.dtype) ? "int32_t" : scalar_type(v->type.dtype), index[v->ival]);
+  const char *at = index[v->ival];
+  if (is_row_index(v, x->g->batch)) at = text(x->g, "pk_own_row(%s, %s)", at, x->g->batch->own);
+  const char *here = text(x->g, "(%s)(%s)", is_float(v->type.dtype) ? "int32_t" : scalar_type(v->type.dtype), at);
   bool varies = lanes && v->ival == v->type.rank - 1;
   const char *ints = !lanes   ? here
                      : varies ? text(x->g, "pk_add_i32(pk_splat_i32((int32_t)(%s)), pk_lane_i32())", index[v->ival])
-                              : text(x->g, "pk_splat_i32((int32_t)(%s))", index[v->ival]);
+                              : text(x->g, "pk_splat_i32((int32_t)(%s))", at);
   if (is_float(v->type.dtype)) ints = text(x->g, lanes ? "pk_cast_i32_f32(%s)" : "(float)(%s)", ints);
   return narrowed(x->g, lanes ? "pk" : "pks", v->type.dtype, ints);
 }

@@ -146,6 +146,21 @@ static inline bool pk_turn_to(int64_t *tag, int64_t key) {
   return true;
 }
 
+/* ---- batches: consecutive cells along an axis that go through a step together, with their rows stacked. Of `n` cells, each
+ * `run` read the same blocks; a run is cut into equal batches of `most` cells at most. */
+
+/* As many as have room for `rows` rows each. */
+static inline int64_t pk_batch_most(int64_t rows, int64_t room) { return rows < 1 || room / rows < 1 ? 1 : room / rows; }
+static inline int64_t pk_batches(int64_t n, int64_t run, int64_t most) {
+  return pk_sat_mul(pk_cdiv(n, run), pk_cdiv(run, most));
+}
+static inline int64_t pk_batch_first(int64_t batch, int64_t n, int64_t run, int64_t most) {
+  const int64_t parts = pk_cdiv(run, most), at = batch % parts * pk_cdiv(run, parts);
+  return pk_idx_min(batch / parts * run + pk_idx_min(at, run), n);
+}
+/* The number of a stacked row in its own cell, of so many rows. */
+static inline int64_t pk_own_row(int64_t row, int64_t own) { return row < own ? row : row % own; }
+
 /* The next `bytes` of an arena, aligned to a cache line; saturates. */
 static inline int64_t pk_take(int64_t *end, int64_t bytes) {
   const int64_t at = *end;
