@@ -34,6 +34,8 @@ typedef struct {
   bool literal_dma, no_cache, no_naive, json, verify_only, quiet;
   bool chips, sources, walk_all;  // tpu
   bool counters;                  // run, bench
+  bool checked;                   // run
+  CheckOptions check;
   DiagFormat diagnostics;
 } Options;
 
@@ -153,6 +155,7 @@ typedef struct {
   int64_t total_bytes;  // of all operands at 64-byte aligned offsets
   int64_t *offsets;     // of operands in such a block of memory; an aliased output has its input's
   const char *refusal;  // the sizes are refused: why
+  CheckOptions check;   // how the kernel is interpreted
   bool placed;          // shapes and offsets are valid (they may be even where a requirement does not hold)
 } Binding;
 

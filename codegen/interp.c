@@ -189,6 +189,7 @@ static void run_control(Interp *in, const Instr *instr) {
 }
 
 static void run_memory(Interp *in, const Instr *instr) {
+  if (in->unmoved) move_at_random(in);
   switch (instr->op) {
     case OP_LOAD:
       run_load(in, instr);
@@ -269,58 +270,106 @@ static void end_progress(const Progress *progress) {
   if (progress->on && progress->shown > 0) fprintf(stderr, "\r%60s\r", "");
 }
 
-// Moves to the next step in row-major order; false behind the last.
-static bool advance(const Interp *in, int64_t *axes) {
-  for (int i = in->k->grid.count - 1; i >= 0; i--) {
-    if (++axes[i] < in->extents[i]) return true;
-    axes[i] = 0;
-  }
-  return false;
+// ---- the order of steps: row-major, a parallel axis perhaps shuffled
+
+uint64_t random_bits(uint64_t *state) {
+  uint64_t x = *state += 0x9e3779b97f4a7c15;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
 }
 
-static int64_t parallel_number(const Interp *in) {
+static int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+// n -> (n * factor + offset) mod extent visits every index once.
+static void shuffle_axis(Interp *in, int axis) {
+  Turn *turn = &in->turns[axis];
+  int64_t extent = in->extents[axis];
+  *turn = (Turn){1, 0};
+  if (in->options.seed == 0 || !in->k->grid.at[axis].parallel || extent > INT32_MAX) return;
+  do turn->factor = 1 + (int64_t)(random_bits(&in->random) % (uint64_t)extent);
+  while (common_divisor(turn->factor, extent) != 1);
+  turn->offset = (int64_t)(random_bits(&in->random) % (uint64_t)extent);
+}
+
+void step_axes(const Interp *in, int64_t step, int64_t *axes) {
+  for (int i = in->k->grid.count - 1; i >= 0; i--) {
+    const Turn *turn = &in->turns[i];
+    int64_t extent = in->extents[i], index = step % extent;
+    axes[i] = turn->factor == 1 ? index : index * turn->factor;
+    axes[i] = (axes[i] + turn->offset) % extent;
+    step /= extent;
+  }
+}
+
+static int64_t parallel_number(const Interp *in, const int64_t *axes) {
   int64_t number = 0;
   for (int i = 0; i < in->k->grid.count; i++)
-    if (in->k->grid.at[i].parallel) number = number * in->extents[i] + in->axes[i];
+    if (in->k->grid.at[i].parallel) number = number * in->extents[i] + axes[i];
   return number;
 }
 
-static void run_grid(Interp *in) {
+// Cores share the parallel steps in equal runs of neighbours.
+static int64_t core_of(const Interp *in) {
+  int64_t share = in->options.cores > 0 ? ceil_div(in->cells, in->options.cores) : 1;
+  return in->parallel_step / share;
+}
+
+// False when there are no steps.
+static bool start_grid(Interp *in) {
   const Kernel *k = in->k;
-  size_t bytes = sizeof(int64_t) * (size_t)k->grid.count;
-  Progress progress = {isatty(STDERR_FILENO) != 0, seconds_now(), 0, 1};
+  in->steps = in->cells = 1;
   for (int i = 0; i < k->grid.count; i++) {
     in->extents[i] = eval_index(k, k->grid.at[i].extent, in->sizes, NULL, 0);
-    if (in->extents[i] <= 0 || !mul_i64(progress.total, in->extents[i], &progress.total)) return;
+    if (in->extents[i] <= 0 || !mul_i64(in->steps, in->extents[i], &in->steps)) return false;
+    if (k->grid.at[i].parallel) in->cells *= in->extents[i];
+    shuffle_axis(in, i);
   }
+  return true;
+}
+
+static void run_step(Interp *in) {
+  step_axes(in, in->step, in->axes);
+  in->parallel_step = parallel_number(in, in->axes);
+  in->core = core_of(in);
+  in->last_step = in->step + 1 == in->steps;
+  in->cell_ends = in->last_step;
+  if (!in->last_step) {
+    step_axes(in, in->step + 1, in->next_axes);
+    in->cell_ends = parallel_number(in, in->next_axes) != in->parallel_step;
+  }
+  in->iterations = 0;
+  begin_step(in);
+  if (!in->stopped) run_region(in, in->k->body);
+  if (in->cell_ends) end_cell(in);
+  in->cell_begins = in->cell_ends;
+  in->report->steps++;
+}
+
+static void run_grid(Interp *in) {
+  Progress progress = {isatty(STDERR_FILENO) != 0, seconds_now(), 0, 1};
+  if (!start_grid(in)) return;
+  progress.total = in->steps;
   in->in_grid = true;
-  for (int64_t step = 0; !in->stopped; step++) {
-    show_progress(&progress, step);
-    if (bytes) memcpy(in->next_axes, in->axes, bytes);
-    in->last_step = !advance(in, in->next_axes);
-    int64_t number = parallel_number(in);
-    in->parallel_changed = step == 0 || number != in->parallel_step;
-    in->parallel_step = number;
-    in->iterations = 0;
-    begin_step(in);
-    run_region(in, k->body);
-    in->report->steps++;
-    if (in->last_step) break;
-    memcpy(in->axes, in->next_axes, bytes);
+  for (in->step = 0; in->step < in->steps && !in->stopped; in->step++) {
+    show_progress(&progress, in->step);
+    run_step(in);
   }
   in->in_grid = false;
   end_progress(&progress);
 }
 
-static Interp start(Kernel *k, const int64_t *sizes, CheckReport *report) {
-  Interp in = {.k = k, .sizes = sizes, .report = report};
+static Interp start(Kernel *k, const int64_t *sizes, const CheckOptions *options, CheckReport *report) {
+  Interp in = {.k = k, .sizes = sizes, .options = *options, .report = report, .random = options->seed, .cell_begins = true};
   if (!report->arena) report->arena = k->arena;
   in.values = calloc((size_t)k->next_id + 1, sizeof *in.values);
   in.refs = calloc((size_t)k->refs.count + 1, sizeof *in.refs);
-  if (!in.values || !in.refs) INTERNAL("no memory for %d values", k->next_id);
+  in.runs = calloc((size_t)k->next_id + 1, sizeof *in.runs);
+  if (!in.values || !in.refs || !in.runs) INTERNAL("no memory for %d values", k->next_id);
   in.axes = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
   in.extents = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
   in.next_axes = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
+  in.turns = NEW_ARRAY(report->arena, Turn, k->grid.count + 1);
   return in;
 }
 
@@ -328,12 +377,14 @@ static void finish(Interp *in) {
   finish_report(in);
   for (int i = 0; i <= in->k->next_id; i++) value_free(&in->values[i]);
   for (int i = 0; i < 4; i++) free(in->scratch[i]);
+  free(in->transfers);
+  free(in->runs);
   free(in->values);
   free(in->refs);
 }
 
-void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, CheckReport *report) {
-  Interp in = start(k, sizes, report);
+void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options, CheckReport *report) {
+  Interp in = start(k, sizes, options, report);
   if (start_refs(&in, operands)) run_grid(&in);
   end_refs(&in);
   finish(&in);
@@ -341,7 +392,7 @@ void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, CheckReport
 
 void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands, CheckReport *report) {
   REQUIRE(k->reference);
-  Interp in = start(k, sizes, report);
+  Interp in = start(k, sizes, &(CheckOptions){0}, report);
   in.exact = true;
   for (int i = 0; i < k->inputs + k->outputs; i++) in.refs[i].array = &operands[i];
   run_region(&in, k->reference);

@@ -24,59 +24,97 @@ typedef struct {
 enum { POISON_REFS = 250, POISON_MASKED = 252, POISON_OTHER = 253, POISON_UNSTORED = 255 };
 
 typedef enum {
-  FIND_POISON_OUT,
-  FIND_POISON_CONDITION,
-  FIND_POISON_INDEX,
-  FIND_BLOCK_INDEX,
-  FIND_HALO,
-  FIND_HALO_END,
-  FIND_SLICE,
-  FIND_PARALLEL,
-  FIND_REVISIT,
-  FIND_UNWRITTEN,
-  FIND_UNSTORED,
-  FIND_TAKE,
-  FIND_ASSERT,
-  FIND_ALIAS,
-  FIND_EMPTY,
-  FIND_LOOP,
-  FIND_DEADLOCK,
-  FIND_SEMAPHORE,
-  FIND_MEMORY
+#define FIND(id, name, meaning) FIND_##id,
+#include "codegen/findings.def"
+#undef FIND
 } FindingKind;
 
+// The latest accesses of an element in HBM: indices of events, from 1. `other_read`: by another core than `read`.
 typedef struct {
-  const void *where;
+  uint32_t write, read, other_read;
+} CoreAccess;
+
+// Findings are one for each kind, place and (of races) other place.
+typedef struct {
+  const void *where, *other;
   FindingKind kind;
-  int64_t count;
-  char *text;
+  CheckFinding report;
 } Finding;
+
+// What waits have done to one semaphore of the DMA kind.
+typedef struct {
+  int64_t taken;  // bytes of DMAs under way that waits took, and that do not say yet whose they were
+  const Instr *last;  // that took or signalled
+  int64_t amount, step;
+} SemaphoreState;
 
 // The state of a ref during the run.
 typedef struct {
   Value block;
   HostArray *array;  // operands: where their elements live
+  Value *image;      // of an operand that DMAs by hand see, or an alias of it: its elements in HBM with their poison
   int64_t index[MAX_INDEX];
   bool held;  // inputs: the block of `index` was fetched; outputs: it is in use
   const Instr *last_store;
-  uint8_t *written;  // outputs and what aliases them: per element, WRITTEN_*
-  int64_t *owner;    // outputs: per block (AT_BLOCK) or element, 1 + number of the parallel step that wrote it
-  bool *left;        // outputs at block: the block was written back
+  uint8_t *written;          // outputs and what aliases them: per element, WRITTEN_*
+  int64_t *owner;            // outputs at block: per block, 1 + number of the parallel step that wrote it
+  bool *left;                // outputs at block: the block was written back
+  CoreAccess *accesses;      // where cores can race: per element
+  SemaphoreState *semaphores;
   int64_t blocks[MAX_RANK];
 } RefState;
 
 enum { WRITTEN_NEVER, WRITTEN_GOOD, WRITTEN_UNSTORED };
 
+// Elements of a memory: along axis k extent[k] of them, stride[k] apart from start[k]; those outside the memory are left out.
+typedef struct {
+  const Ref *ref;
+  const void *memory;  // two boxes overlap only in the same: the Value of a block or image, or the array in HBM
+  int rank;
+  int64_t dim[MAX_RANK], start[MAX_RANK], extent[MAX_RANK], stride[MAX_RANK];
+} Box;
+
+// A DMA from its start until a wait orders what follows behind it.
+typedef struct {
+  const Instr *instr;  // COPY_START; NULL: the pipeline writes a block back
+  Box from, to;        // a write-back has no `from`
+  const Ref *semaphore;
+  int64_t element, bytes;
+  int64_t other;  // what stands for elements past the source's end
+  uint8_t other_poison;
+  int64_t step, core;
+  int64_t ended;  // the step in which it ended; UNDER_WAY
+  bool moved;     // the elements have been copied
+} Transfer;
+
+static const int64_t UNDER_WAY = INT64_MAX;
+
+// The step that made an access, for the other side of a race between cores.
+typedef struct {
+  const Instr *instr;  // NULL: the pipeline
+  const Ref *ref;
+  int64_t step, core, cell;
+} CoreEvent;
+
+// The k-th index of a shuffled axis is (k * factor + offset) mod its extent.
+typedef struct {
+  int64_t factor, offset;
+} Turn;
+
 typedef struct {
   Kernel *k;
   const int64_t *sizes;
+  CheckOptions options;
   CheckReport *report;
   Value *values;   // by instruction id
   RefState *refs;  // by ref id
   int64_t *axes, *extents, *next_axes;
-  bool first_step, last_step, parallel_changed;
-  int64_t parallel_step;  // number of the combination of parallel axes
-  bool exact;             // the reference: floats are not rounded
+  Turn *turns;
+  int64_t step, steps;    // in the order they are run
+  int64_t parallel_step;  // number of the combination of parallel axes, a cell
+  int64_t cells, core;
+  bool last_step, cell_begins, cell_ends;
+  bool exact;  // the reference: floats are not rounded
   bool in_grid;
   bool stopped;
   bool breaking;
@@ -84,11 +122,24 @@ typedef struct {
   int64_t bytes;       // held by values and blocks
   void *scratch[4];
   int64_t scratch_bytes[4];
+  uint64_t random;
+  Transfer *transfers;  // in the order of their starts
+  int transfer_count, transfer_capacity;
+  int unmoved;         // of them
+  int64_t *runs;       // how often a copy or signal ran, by instruction id
+  int64_t lookahead;   // steps for which the pipeline can have fetched ahead of an alias' writer; 0: there is none
+  LIST(CoreEvent) events;
   LIST(Finding) findings;
 } Interp;
 
 // ---- findings (interp_report.c)
-void find(Interp *in, const void *where, FindingKind kind, Span span, const char *format, ...) PRINTF_LIKE(5, 6);
+// True when this is the first of its kind and place, which may get notes.
+bool find(Interp *in, const void *where, FindingKind kind, Span span, const char *format, ...) PRINTF_LIKE(5, 6);
+bool find_pair(Interp *in, const void *where, const void *other, FindingKind kind, Span span, const char *format, ...)
+    PRINTF_LIKE(6, 7);
+bool find_again(Interp *in, const void *where, const void *other, FindingKind kind);  // counts one that was found before
+// To the latest finding. step: the number of a grid step, or -1.
+void find_note(Interp *in, Span span, int64_t step, const char *format, ...) PRINTF_LIKE(4, 5);
 void finish_report(Interp *in);
 void stop_for_memory(Interp *in, int64_t bytes);
 const char *poison_cause(Interp *in, uint8_t mark);
@@ -141,12 +192,33 @@ void run_store(Interp *in, const Instr *instr);
 void run_fetch(Interp *in, const Instr *instr);
 void run_writeback(Interp *in, const Instr *instr);
 
+// ---- steps (interp.c)
+void step_axes(const Interp *in, int64_t step, int64_t *axes);
+uint64_t random_bits(uint64_t *state);
+
 // ---- memory by hand (interp_dma.c)
 void run_dma(Interp *in, const Instr *instr);
+void move_at_random(Interp *in);  // perhaps the data of one DMA under way
 void begin_scope(Interp *in, const Instr *scoped);
 void end_scope(Interp *in, const Instr *scoped);
 void begin_scratch(Interp *in, const Ref *ref);  // unspecified, or a semaphore that holds 0
-void begin_semaphore(Interp *in, const Ref *ref);
-void end_semaphore(Interp *in, const Ref *ref);  // reports what is left
+void end_cell(Interp *in);                       // nothing may be left under way
+Value *home_of(Interp *in, const Ref *ref);      // the elements that windows of a ref name
+const char *semaphore_text(Interp *in, const Ref *ref, int64_t element);
+
+// ---- races (interp_race.c)
+Box whole_block(Interp *in, const Ref *ref);
+// The body, a copy that starts, or the pipeline (instr NULL) touches a box now: reports what it races with among the DMAs under
+// way. mask: which elements, in row-major order of the box; NULL: all. doing: "read", "written by this copy", ..
+void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes, const char *doing);
+void check_fetch(Interp *in, const Ref *ref, const Box *box);      // the pipeline's, some steps ahead
+void begin_writeback(Interp *in, const Ref *ref, const Box *box);  // .. and its write of a block
+// Steps of different cores that touch the same element of HBM.
+void check_cores(Interp *in, const Instr *instr, const Box *box, bool writes);
+void start_cores(Interp *in, const Ref *output);
+const char *differing_axis(const Interp *in, int64_t other);  // the parallel axis in which this cell differs from another
+Transfer *add_transfer(Interp *in);
+void remove_transfer(Interp *in, int index);
+void expire_transfers(Interp *in);  // at the start of a step: those that can race no more
 
 #endif

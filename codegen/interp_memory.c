@@ -117,22 +117,6 @@ static void array_index(const HostArray *array, int64_t element, Buf *out) {
 
 // ---- inputs
 
-// An aliased input: what an earlier step has written back may have been fetched before that.
-static void check_alias(Interp *in, const Ref *ref, const Line *line) {
-  RefState *state = &in->refs[ref->id];
-  for (int64_t e = line->low; e < line->high; e++) {
-    int64_t element = line->array_at + e - line->low;
-    if (state->written[element] == WRITTEN_NEVER) continue;
-    Buf at = {0};
-    array_index(state->array, element, &at);
-    find(in, ref, FIND_ALIAS, ref->span,
-         "element %s of `%s` is read after another step wrote it back through an alias: the pipeline may have fetched it before",
-         at.text, ref->name);
-    buf_free(&at);
-    if (state->written[element] == WRITTEN_UNSTORED) state->block.poison[line->at + e] = POISON_OTHER;
-  }
-}
-
 static void fill_edge(Value *block, const Ref *ref, int64_t from, int64_t count) {
   if (!ref->has_pad) return fill_unspecified(block, from, count, ref_mark(ref));
   memset(block->poison + from, 0, (size_t)count);
@@ -149,9 +133,35 @@ static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
   int64_t inside = line->high - line->low;
   fill_edge(&state->block, ref, line->at, line->low);
   fill_edge(&state->block, ref, line->at + line->high, line->count - line->high);
-  read_elements(state->array, line->array_at, inside, &state->block, line->at + line->low);
-  memset(state->block.poison + line->at + line->low, 0, (size_t)inside);
-  if (state->written && ref->space != SPACE_ANY) check_alias(in, ref, line);
+  int64_t at = line->at + line->low;
+  if (state->image && state->image != &state->block) {
+    memcpy(state->block.i + at, state->image->i + line->array_at, (size_t)inside * sizeof *state->block.i);
+    memcpy(state->block.poison + at, state->image->poison + line->array_at, (size_t)inside);
+    return;
+  }
+  read_elements(state->array, line->array_at, inside, &state->block, at);
+  for (int64_t e = 0; e < inside; e++)
+    state->block.poison[at + e] = state->written && state->written[line->array_at + e] == WRITTEN_UNSTORED ? POISON_OTHER : 0;
+}
+
+// The block's place in HBM.
+static Box array_box(Interp *in, const Ref *ref) {
+  const RefState *state = &in->refs[ref->id];
+  const void *memory = state->image ? (const void *)state->image : state->array;
+  Box box = {.ref = ref, .memory = memory, .rank = ref->array.rank};
+  block_start(in, ref, state->index, box.start);
+  for (int i = 0; i < ref->array.rank; i++) {
+    box.dim[i] = state->array->dim[i];
+    box.extent[i] = live_extent(in, ref, state->index, i);
+    box.stride[i] = 1;
+  }
+  return box;
+}
+
+static void check_block_access(Interp *in, const Ref *ref, bool writes, const char *doing) {
+  if (in->transfer_count == 0) return;
+  Box box = whole_block(in, ref);
+  check_access(in, NULL, &box, NULL, writes, doing);
 }
 
 static void fetch_block(Interp *in, const Ref *ref, const int64_t *index) {
@@ -169,30 +179,15 @@ void run_fetch(Interp *in, const Instr *instr) {
   map_index(in, instr->ref, in->axes, index);
   if (state->held && memcmp(index, state->index, sizeof index) == 0) return;
   check_block_index(in, instr->ref, index);
+  check_block_access(in, instr->ref, true, "replaced by the next block");
   fetch_block(in, instr->ref, index);
+  if (!state->written) return;
+  Box box = array_box(in, instr->ref);
+  check_fetch(in, instr->ref, &box);
+  check_cores(in, NULL, &box, false);
 }
 
 // ---- outputs
-
-static const char *differing_axis(const Interp *in, int64_t other) {
-  int64_t mine = in->parallel_step;
-  const char *name = "";
-  for (int i = in->k->grid.count - 1; i >= 0; i--) {
-    if (!in->k->grid.at[i].parallel || in->extents[i] == 0) continue;
-    if (mine % in->extents[i] != other % in->extents[i]) name = in->k->grid.at[i].name;
-    mine /= in->extents[i];
-    other /= in->extents[i];
-  }
-  return name;
-}
-
-static void check_owner(Interp *in, const Ref *ref, int64_t *owner, const char *what) {
-  if (*owner && *owner != in->parallel_step + 1)
-    find(in, ref, FIND_PARALLEL, ref->map_span.end ? ref->map_span : ref->span,
-         "%s of output `%s` is written by two steps that differ in the parallel axis `%s`", what, ref->name,
-         differing_axis(in, *owner - 1));
-  *owner = in->parallel_step + 1;
-}
 
 // -1: the index is out of range, or blocks are not tracked.
 static int64_t block_number(const Ref *ref, const RefState *state) {
@@ -214,8 +209,13 @@ static void enter_block(Interp *in, const Ref *ref) {
   buf_puts(&what, "block (");
   format_indices(&what, state->index, ref->array.rank);
   buf_putc(&what, ')');
-  bool same_step = state->owner[number] == in->parallel_step + 1;
-  check_owner(in, ref, &state->owner[number], what.text);
+  int64_t owner = state->owner[number];
+  bool same_step = owner == in->parallel_step + 1;
+  if (owner && !same_step)
+    find(in, ref, FIND_PARALLEL, ref->map_span.end ? ref->map_span : ref->span,
+         "%s of output `%s` is written by two steps that differ in the parallel axis `%s`", what.text, ref->name,
+         differing_axis(in, owner - 1));
+  state->owner[number] = in->parallel_step + 1;
   if (state->left[number] && same_step && !ref->revisit)
     find(in, ref, FIND_REVISIT, ref->map_span.end ? ref->map_span : ref->span,
          "%s of output `%s` is visited again after it was left: its contents are lost", what.text, ref->name);
@@ -242,22 +242,19 @@ static void begin_output(Interp *in, const Ref *ref) {
   int64_t index[MAX_INDEX];
   if (stays_in_place(ref)) return;
   map_index(in, ref, in->axes, index);
-  bool moved = !state->held || memcmp(index, state->index, sizeof index) != 0;
-  if (moved || in->parallel_changed) fill_unspecified(&state->block, 0, state->block.count, POISON_UNSTORED);
+  bool moved = in->cell_begins || !state->held || memcmp(index, state->index, sizeof index) != 0;
   memcpy(state->index, index, sizeof index);
   state->held = true;
-  if (!moved && !in->parallel_changed) return;
+  if (!moved) return;
+  check_block_access(in, ref, true, "replaced by the next block");
+  fill_unspecified(&state->block, 0, state->block.count, POISON_UNSTORED);
   if (ref->revisit) restore_block(in, ref);
   enter_block(in, ref);
 }
 
 // A parallel step may run on another core, with scratch of its own.
-static void renew_scratch(Interp *in, const Ref *ref) {
-  if (ref->space == SPACE_SEM) end_semaphore(in, ref);
-  begin_scratch(in, ref);
-}
-
 void begin_step(Interp *in) {
+  expire_transfers(in);
   for (int i = 0; i < in->k->refs.count && !in->stopped; i++) {
     const Ref *ref = in->k->refs.at[i];
     Value *block = &in->refs[i].block;
@@ -265,8 +262,8 @@ void begin_step(Interp *in) {
       begin_output(in, ref);
     else if (ref->role == REF_VAR)
       fill_unspecified(block, 0, block->count, ref_mark(ref));
-    else if (ref->role == REF_SCRATCH && !ref->scope && in->parallel_changed)
-      renew_scratch(in, ref);
+    else if (ref->role == REF_SCRATCH && !ref->scope && in->cell_begins)
+      begin_scratch(in, ref);
   }
 }
 
@@ -291,10 +288,13 @@ static void write_line(Interp *in, const Ref *ref, const Line *line) {
   RefState *state = &in->refs[ref->id];
   int64_t inside = line->high - line->low, from = line->at + line->low;
   write_elements(state->array, line->array_at, inside, &state->block, from);
+  if (state->image && state->image != &state->block) {
+    memcpy(state->image->i + line->array_at, state->block.i + from, (size_t)inside * sizeof *state->block.i);
+    memcpy(state->image->poison + line->array_at, state->block.poison + from, (size_t)inside);
+  }
   for (int64_t e = 0; e < inside; e++) {
     int64_t element = line->array_at + e;
     uint8_t mark = state->block.poison[from + e];
-    if (state->owner && ref->at != AT_BLOCK) check_owner(in, ref, &state->owner[element], "an element");
     state->written[element] = mark == POISON_UNSTORED ? WRITTEN_UNSTORED : WRITTEN_GOOD;
     if (!mark) continue;
     if (mark != POISON_UNSTORED) report_poison(in, ref, element, mark);
@@ -320,6 +320,10 @@ void run_writeback(Interp *in, const Instr *instr) {
     map_index(in, ref, in->next_axes, next);
     if (memcmp(next, state->index, sizeof next) == 0) return;
   }
+  check_block_access(in, ref, false, "written back");
+  Box box = array_box(in, ref);
+  begin_writeback(in, ref, &box);
+  check_cores(in, NULL, &box, true);
   write_block(in, ref);
 }
 
@@ -344,15 +348,17 @@ static void start_output(Interp *in, const Ref *ref) {
   if (ref->at == AT_BLOCK && blocks <= (elements > 0 ? elements : 1)) {
     state->owner = shadow(in, blocks, sizeof *state->owner);
     state->left = shadow(in, blocks, sizeof *state->left);
-  } else if (ref->at != AT_BLOCK) {
-    state->owner = shadow(in, elements, sizeof *state->owner);
   }
-  if (!ref->alias || in->stopped) return;
+  if (!ref->alias || in->stopped) return start_cores(in, ref);
   RefState *input = &in->refs[ref->alias->id];
   if (input->array->data != state->array->data && elements > 0)
     memcpy(state->array->data, input->array->data, (size_t)(elements * dtype_bytes(state->array->dtype)));
   input->array = state->array;
   input->written = state->written;
+  start_cores(in, ref);
+  if (ref->space == SPACE_ANY || ref->alias->space == SPACE_ANY)
+    input->image = state->image = ref->space == SPACE_ANY ? &state->block : &input->block;
+  if (ref->alias->space != SPACE_ANY && ref->alias->buffers > in->lookahead) in->lookahead = ref->alias->buffers;
 }
 
 static void start_operand(Interp *in, const Ref *ref, HostArray *array) {
@@ -371,10 +377,8 @@ bool start_refs(Interp *in, HostArray *operands) {
     const Ref *ref = k->refs.at[i];
     Value *block = &in->refs[i].block;
     if (!value_shape(in, block, &ref->type) || !value_poison(in, block)) return false;
-    if (ref->space == SPACE_SEM)
-      begin_semaphore(in, ref);
-    else
-      fill_unspecified(block, 0, block->count, ref->role == REF_OUTPUT ? POISON_UNSTORED : ref_mark(ref));
+    begin_scratch(in, ref);
+    if (ref->role == REF_OUTPUT) memset(block->poison, POISON_UNSTORED, (size_t)block->count);
     if (ref_is_operand(ref)) start_operand(in, ref, &operands[i]);
     if (ref->prefetch) k->refs.at[i]->prefetched = &operands[i];
   }
@@ -406,8 +410,6 @@ static void report_unwritten(Interp *in, const Ref *ref) {
 
 void end_refs(Interp *in) {
   const Kernel *k = in->k;
-  for (int i = 0; i < k->refs.count; i++)
-    if (k->refs.at[i]->space == SPACE_SEM && !k->refs.at[i]->scope) end_semaphore(in, k->refs.at[i]);
   for (int i = k->inputs; i < k->inputs + k->outputs && !in->stopped; i++) {
     const Ref *ref = k->refs.at[i];
     if (stays_in_place(ref)) write_block(in, ref);
@@ -416,10 +418,12 @@ void end_refs(Interp *in) {
   for (int i = 0; i < k->refs.count; i++) {
     RefState *state = &in->refs[i];
     value_free(&state->block);
+    free(state->semaphores);
     if (k->refs.at[i]->role != REF_OUTPUT) continue;
     free(state->written);
     free(state->owner);
     free(state->left);
+    free(state->accesses);
   }
 }
 
@@ -463,6 +467,22 @@ static Walk line_walk(const Walk *window) {
   return walk;
 }
 
+// What a load or store does while DMAs are under way.
+static void check_window(Interp *in, const Instr *instr, const Walk *window) {
+  if (in->transfer_count == 0) return;
+  Box box = whole_block(in, instr->ref);
+  int64_t base = window->base;
+  for (int i = box.rank - 1; i >= 0; i--) {
+    box.start[i] = box.dim[i] ? base % box.dim[i] : 0;
+    base = box.dim[i] ? base / box.dim[i] : 0;
+    box.extent[i] = window->extent[i];
+    box.stride[i] = box.extent[i] > 1 ? instr->window.stride[i] : 1;
+  }
+  const Value *mask = instr->flags & INSTR_MASKED ? value_of(in, ir_mask(instr)) : NULL;
+  bool writes = instr->op == OP_STORE;
+  check_access(in, instr, &box, mask, writes, writes ? "written" : "read");
+}
+
 static void set_element(Value *to, int64_t at, const Value *from, int64_t index) {
   if (is_float(to->dtype))
     to->f[at] = from->f[index];
@@ -492,6 +512,7 @@ void run_load(Interp *in, const Instr *instr) {
     fill_unspecified(out, 0, out->count, POISON_OTHER);
     return;
   }
+  check_window(in, instr, &window);
   Walk line = line_walk(&window);
   copy_walk(out->data, &line, block->data, &window, 8);
   copy_walk(out->poison, &line, block->poison, &window, 1);
@@ -524,6 +545,7 @@ void run_store(Interp *in, const Instr *instr) {
   Walk window;
   state->last_store = instr;
   if (!window_walk(in, instr, &window)) return;
+  check_window(in, instr, &window);
   Walk line = line_walk(&window);
   const void *data = value->data;
   const uint8_t *poison = value->poisoned ? value->poison : NULL;

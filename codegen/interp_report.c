@@ -36,47 +36,124 @@ static void put_source_line(const Source *source, Span span, Buf *out) {
   for (uint32_t i = span.start + 1; i < span.end && i < end; i++) buf_putc(out, '~');
 }
 
-static void put_step(const Interp *in, Buf *out) {
-  if (!in->in_grid || in->k->grid.count == 0) return;
-  buf_puts(out, "\n  at grid step (");
-  for (int i = 0; i < in->k->grid.count; i++)
-    buf_printf(out, "%s%s=%lld", i ? ", " : "", in->k->grid.at[i].name, (long long)in->axes[i]);
-  buf_putc(out, ')');
+static const char *take_text(Arena *arena, Buf *text) {
+  const char *copy = arena_strndup(arena, text->text ? text->text : "", text->length);
+  buf_free(text);
+  return copy;
 }
 
-void find(Interp *in, const void *where, FindingKind kind, Span span, const char *format, ...) {
-  for (int i = 0; i < in->findings.count; i++)
-    if (in->findings.at[i].where == where && in->findings.at[i].kind == kind) {
-      in->findings.at[i].count++;
-      return;
+// "i=0, j=1"; NULL where there is no grid.
+static const char *step_text(const Interp *in, int64_t step) {
+  Buf out = {0};
+  if (!in->in_grid || in->k->grid.count == 0 || step < 0) return NULL;
+  int64_t *axes = NEW_ARRAY(in->report->arena, int64_t, in->k->grid.count);
+  step_axes(in, step, axes);
+  for (int i = 0; i < in->k->grid.count; i++)
+    buf_printf(&out, "%s%s=%lld", i ? ", " : "", in->k->grid.at[i].name, (long long)axes[i]);
+  return take_text(in->report->arena, &out);
+}
+
+// The first ref whose name stands in backquotes.
+static const char *first_ref(const Interp *in, const char *message) {
+  for (const char *at = strchr(message, '`'); at; at = strchr(at, '`')) {
+    size_t length = strcspn(++at, "`");
+    for (int i = 0; i < in->k->refs.count; i++) {
+      const char *name = in->k->refs.at[i]->name;
+      if (strlen(name) == length && memcmp(name, at, length) == 0) return name;
     }
-  Finding finding = {where, kind, 1, NULL};
-  if (in->findings.count < CHECK_MAX_FINDINGS) {
-    Buf text = {0};
-    va_list args;
-    put_place(in->k->source, span, &text);
-    va_start(args, format);
-    buf_vprintf(&text, format, args);
-    va_end(args);
-    put_source_line(in->k->source, span, &text);
-    put_step(in, &text);
-    finding.text = arena_strndup(in->report->arena, text.text, text.length);
-    buf_free(&text);
+    at += length + (at[length] == '`');
+  }
+  return NULL;
+}
+
+static const char *format_text(Interp *in, const char *format, va_list args) {
+  Buf text = {0};
+  buf_vprintf(&text, format, args);
+  return take_text(in->report->arena, &text);
+}
+
+bool find_again(Interp *in, const void *where, const void *other, FindingKind kind) {
+  for (int i = 0; i < in->findings.count; i++) {
+    Finding *old = &in->findings.at[i];
+    if (old->where != where || old->other != other || old->kind != kind) continue;
+    old->report.count++;
+    return true;
+  }
+  return false;
+}
+
+static bool add_finding(Interp *in, const void *where, const void *other, FindingKind kind, Span span, const char *format,
+                        va_list args) {
+  static const char *const kinds[] = {
+#define FIND(id, name, meaning) name,
+#include "codegen/findings.def"
+#undef FIND
+  };
+  if (find_again(in, where, other, kind)) return false;
+  Finding finding = {where, other, kind, {.kind = kinds[kind], .span = span, .count = 1}};
+  bool shown = in->findings.count < CHECK_MAX_FINDINGS;
+  if (shown) {
+    finding.report.message = format_text(in, format, args);
+    finding.report.operand = first_ref(in, finding.report.message);
+    finding.report.step = step_text(in, in->step);
   }
   LIST_PUSH(in->report->arena, &in->findings, finding);
+  return shown;
+}
+
+bool find(Interp *in, const void *where, FindingKind kind, Span span, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  bool first = add_finding(in, where, NULL, kind, span, format, args);
+  va_end(args);
+  return first;
+}
+
+bool find_pair(Interp *in, const void *where, const void *other, FindingKind kind, Span span, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  bool first = add_finding(in, where, other, kind, span, format, args);
+  va_end(args);
+  return first;
+}
+
+void find_note(Interp *in, Span span, int64_t step, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  FindingNote note = {span, format_text(in, format, args), step_text(in, step)};
+  va_end(args);
+  LIST_PUSH(in->report->arena, &in->findings.at[in->findings.count - 1].report.notes, note);
+}
+
+static void put_message(const Interp *in, Span span, const char *severity, const char *message, const char *step, Buf *out) {
+  put_place(in->k->source, span, out);
+  buf_printf(out, "%s%s", severity, message);
+  put_source_line(in->k->source, span, out);
+  if (step) buf_printf(out, "\n  at grid step (%s)", step);
+}
+
+static const char *finding_text(const Interp *in, const CheckFinding *f) {
+  Buf out = {0};
+  put_message(in, f->span, "", f->message, f->step, &out);
+  if (f->count > 1) buf_printf(&out, "\n  (%lld times in all)", (long long)f->count);
+  for (int i = 0; i < f->notes.count; i++) {
+    const FindingNote *note = &f->notes.at[i];
+    buf_putc(&out, '\n');
+    put_message(in, note->span, "note: ", note->message, note->step, &out);
+  }
+  return take_text(in->report->arena, &out);
 }
 
 void finish_report(Interp *in) {
   CheckReport *report = in->report;
   for (int i = 0; i < in->findings.count; i++) {
-    const Finding *finding = &in->findings.at[i];
-    if (!finding->text || report->findings.count >= CHECK_MAX_FINDINGS) {
+    CheckFinding *finding = &in->findings.at[i].report;
+    if (!finding->message || report->findings.count >= CHECK_MAX_FINDINGS) {
       report->more++;
       continue;
     }
-    const char *text = finding->text;
-    if (finding->count > 1) text = arena_printf(report->arena, "%s\n  (%lld times in all)", text, (long long)finding->count);
-    LIST_PUSH(report->arena, &report->findings, text);
+    finding->text = finding_text(in, finding);
+    LIST_PUSH(report->arena, &report->findings, *finding);
   }
 }
 

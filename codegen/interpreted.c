@@ -24,7 +24,10 @@ const char *interpret_binding(Arena *arena, Binding *binding, bool reference, In
   memcpy(result->operands, binding->operands, sizeof *result->operands * (size_t)count);
   for (int i = k->inputs; reference && i < count; i++)
     if (k->refs.at[i]->alias) result->operands[i].data = (char *)result->memory + apart[i];
-  (reference ? interpret_reference : interpret)(k, binding->sizes, result->operands, &result->report);
+  if (reference)
+    interpret_reference(k, binding->sizes, result->operands, &result->report);
+  else
+    interpret(k, binding->sizes, result->operands, &binding->check, &result->report);
   return NULL;
 }
 

@@ -59,7 +59,7 @@ static void interpret_after(const Pass *pass, Kernel *k, void *context) {
   check->wrong = interpret_binding(check->test->arena, &copy, false, &got);
   if (!check->wrong && got.report.findings.count)
     check->wrong = arena_printf(check->test->arena, "after pass %s: %s", pass->name,
-                                first_line(check->test->arena, got.report.findings.at[0]));
+                                first_line(check->test->arena, got.report.findings.at[0].text));
   if (!check->wrong)
     check->wrong =
         compare_outputs(check->test, check->binding, arena_printf(check->test->arena, "interpreted after pass %s", pass->name),
@@ -148,7 +148,7 @@ const char *test_agreement(TestFile *test, const Directive *directive) {
   Kernel *k = binding.program.kernel;
   wrong = interpret_binding(test->arena, &binding, false, &got);
   if (!wrong && got.report.findings.count)
-    wrong = arena_printf(test->arena, "interpreter: %s", first_line(test->arena, got.report.findings.at[0]));
+    wrong = arena_printf(test->arena, "interpreter: %s", first_line(test->arena, got.report.findings.at[0].text));
   if (!wrong && k->reference) wrong = interpret_binding(test->arena, &binding, true, &want);
   if (!wrong && k->reference)
     wrong =
@@ -171,10 +171,10 @@ const char *test_finding(TestFile *test, const Directive *directive) {
   wrong = interpret_binding(test->arena, &binding, false, &got);
   bool found = false;
   for (int i = 0; !wrong && i < got.report.findings.count; i++)
-    found = found || strstr(got.report.findings.at[i], directive->text);
+    found = found || strstr(got.report.findings.at[i].text, directive->text);
   if (!wrong && !found)
     wrong = got.report.findings.count
-                ? arena_printf(test->arena, "found instead: %s", first_line(test->arena, got.report.findings.at[0]))
+                ? arena_printf(test->arena, "found instead: %s", first_line(test->arena, got.report.findings.at[0].text))
                 : "nothing was found";
   interpreted_free(&got);
   return wrong;

@@ -7,7 +7,7 @@
 static int print_report(const Options *options, const CheckReport *report) {
   for (int i = 0; i < report->printed.count; i++) printf("%s\n", report->printed.at[i]);
   for (int i = 0; i < report->findings.count; i++) {
-    const char *text = report->findings.at[i];
+    const char *text = report->findings.at[i].text;
     fprintf(stderr, "%s%s", text, *text && text[strlen(text) - 1] == '\n' ? "" : "\n");
   }
   if (report->more > 0) fprintf(stderr, "pkc: %lld more findings\n", (long long)report->more);

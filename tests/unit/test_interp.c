@@ -117,13 +117,13 @@ static void after_pass(const Pass *pass, Kernel *k, void *context) {
   Case *c = context;
   CheckReport report = {.arena = c->arena};
   HostArray *operands = make_operands(c->arena, k, c->sizes);
-  interpret(k, c->sizes, operands, &report);
+  interpret(k, c->sizes, operands, &(CheckOptions){0}, &report);
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
     check(same_elements(&operands[i], &c->before[i]), "%s: `%s` differs after %s:\n%s", c->path, k->refs.at[i]->name, pass->name,
           dump(c->arena, k));
   if (c->findings == 0)
     check(report.findings.count == 0, "%s: %s brings a finding: %s", c->path, pass->name,
-          report.findings.at ? report.findings.at[0] : "");
+          report.findings.count ? report.findings.at[0].text : "");
 }
 
 static void compare_reference(Case *c, Kernel *k, HostArray *got) {
@@ -163,9 +163,15 @@ static void check_output(Case *c, Kernel *k, const HostArray *operands, const ch
   check(false, "%s: no output is named in `%.20s`", c->path, text);
 }
 
-static bool any_contains(const char *const *texts, int count, const char *text) {
-  for (int i = 0; i < count; i++)
-    if (strstr(texts[i], text)) return true;
+static bool finds_text(const CheckReport *report, const char *text) {
+  for (int i = 0; i < report->findings.count; i++)
+    if (strstr(report->findings.at[i].text, text)) return true;
+  return false;
+}
+
+static bool prints_text(const CheckReport *report, const char *text) {
+  for (int i = 0; i < report->printed.count; i++)
+    if (strstr(report->printed.at[i], text)) return true;
   return false;
 }
 
@@ -178,14 +184,14 @@ static void check_directives(Case *c, Kernel *k, const char *text, const CheckRe
     if (!expected) continue;
     char *want = arena_strndup(c->arena, expected, strcspn(expected, "\n"));
     if (finds)
-      check(any_contains(report->findings.at, report->findings.count, want), "%s: nothing found with `%s`", c->path, want);
+      check(finds_text(report, want), "%s: nothing found with `%s`", c->path, want);
     else
-      check(any_contains(report->printed.at, report->printed.count, want), "%s: `%s` is not printed", c->path, want);
+      check(prints_text(report, want), "%s: `%s` is not printed", c->path, want);
     named += finds != NULL;
   }
   if (named != report->findings.count) {
     check(false, "%s: %d findings, %d expected", c->path, report->findings.count, named);
-    for (int i = 0; i < report->findings.count; i++) fprintf(stderr, "%s\n", report->findings.at[i]);
+    for (int i = 0; i < report->findings.count; i++) fprintf(stderr, "%s\n", report->findings.at[i].text);
   }
 }
 
@@ -214,7 +220,7 @@ static void run_case(Arena *arena, const char *path) {
     return check(refused && message && strstr(message, refused), "%s: refused with `%s`", path, message ? message : "nothing");
   CheckReport report = {.arena = arena};
   c.before = make_operands(arena, k, c.sizes);
-  interpret(k, c.sizes, c.before, &report);
+  interpret(k, c.sizes, c.before, &(CheckOptions){0}, &report);
   c.findings = report.findings.count;
   check_directives(&c, k, text, &report, c.before);
   if (k->reference && c.findings == 0) compare_reference(&c, k, c.before);
@@ -297,8 +303,8 @@ static HostArray run_op(Arena *arena, const char *op, DType dtype, DType result,
     if (b) array_set(&operands[1], i, b[i]);
   }
   CheckReport report = {.arena = arena};
-  interpret(k, NULL, operands, &report);
-  check(report.findings.count == 0, "%s on %s: %s", op, t, report.findings.count ? report.findings.at[0] : "");
+  interpret(k, NULL, operands, &(CheckOptions){0}, &report);
+  check(report.findings.count == 0, "%s on %s: %s", op, t, report.findings.count ? report.findings.at[0].text : "");
   return operands[b ? 2 : 1];
 }
 
