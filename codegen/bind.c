@@ -243,7 +243,7 @@ static const char *load_prefetched(Binder *b) {
 
 int bind_kernel(Binding *binding, Arena *arena, const Options *options, const char *path, const char **message) {
   Binder b = {.binding = binding, .arena = arena, .options = options, .path = path};
-  *binding = (Binding){0};
+  *binding = (Binding){.check = options->check};
   *message = NULL;
   Program *program = &binding->program;
   if (!program_read(program, options, arena, path)) {

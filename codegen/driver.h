@@ -290,6 +290,12 @@ typedef struct {
 const char *interpret_binding(Arena *arena, Binding *binding, bool reference, Interpreted *result);
 void interpreted_free(Interpreted *result);
 
+// ---- report.c: what check and run --checked say; DONE or CHECK_FAILED
+
+int print_findings(const Options *options, const Binding *binding, const CheckReport *report);
+// All operands; `what`, as in "the reference says".
+int print_differences(const Options *options, Binding *binding, const HostArray *got, const HostArray *want, const char *what);
+
 // ---- the verbs
 int verb_compile(Options *options);
 int verb_check(Options *options);

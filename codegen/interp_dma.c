@@ -18,8 +18,8 @@ Value *home_of(Interp *in, const Ref *ref) {
 
 static void check_end(Interp *in, const Instr *instr, const Box *box, int axis) {
   int64_t size = box->extent[axis], reach, last, start = box->start[axis], dim = box->dim[axis];
-  bool fits = start >= 0 &&
-              (size == 0 || (mul_i64(size - 1, box->stride[axis], &reach) && add_i64(start, reach, &last) && last < dim));
+  bool fits =
+      start >= 0 && (size == 0 || (mul_i64(size - 1, box->stride[axis], &reach) && add_i64(start, reach, &last) && last < dim));
   if (fits || instr->flags & INSTR_EDGE) return;
   find_pair(in, instr, box->ref, FIND_SLICE, instr->span,
             "a copy %s `%s` is out of range on axis %d: %lld elements%s from %lld, but the axis has %lld",
@@ -35,8 +35,9 @@ static Box resolve_window(Interp *in, const Instr *instr, const Ref *ref, const 
   for (int i = 0; i < ref->type.rank; i++) {
     const Value *start = value_of(in, starts[i]);
     if (poison_at(start, 0))
-      find(in, instr, FIND_POISON_INDEX, instr->span, "the start of a copy's window on `%s`, axis %d, is unspecified: %s",
-           ref->name, i, poison_cause(in, start->poison[0]));
+      find_pair(in, instr, ref, FIND_POISON_INDEX, instr->span,
+                "the start of a copy's window on `%s`, axis %d, is unspecified: %s", ref->name, i,
+                poison_cause(in, start->poison[0]));
     box.dim[i] = home->dim[i];
     box.start[i] = start->i[0];
     box.extent[i] = resolve_dim(in->sizes, window->size[i]);
@@ -131,10 +132,11 @@ static bool box_walk(const Box *box, Walk *walk) {
   return true;
 }
 
-static void move_transfer(Interp *in, Transfer *t) {
+void move_transfer(Interp *in, Transfer *t) {
+  Walk source, target;
+  if (t->moved) return;
   const Value *from = home_of(in, t->from.ref);
   Value *to = home_of(in, t->to.ref);
-  Walk source, target;
   t->moved = true;
   in->unmoved--;
   in->refs[t->semaphore->id].block.i[t->element] += t->bytes;
@@ -190,11 +192,11 @@ static int64_t semaphore_element(Interp *in, const Instr *instr) {
     const Value *value = value_of(in, index[i]);
     int64_t at = value->i[0], dim = ref->type.dim[i];
     if (poison_at(value, 0))
-      find(in, instr, FIND_POISON_INDEX, instr->span, "the index of a semaphore of `%s` on axis %d is unspecified: %s", ref->name,
-           i, poison_cause(in, value->poison[0]));
+      find_pair(in, instr, ref, FIND_POISON_INDEX, instr->span, "the index of a semaphore of `%s` on axis %d is unspecified: %s",
+                ref->name, i, poison_cause(in, value->poison[0]));
     else if (at < 0 || at >= dim)
-      find(in, instr, FIND_SLICE, instr->span, "semaphore %lld of `%s` on axis %d is out of range: there are %lld", (long long)at,
-           ref->name, i, (long long)dim);
+      find_pair(in, instr, ref, FIND_SLICE, instr->span, "semaphore %lld of `%s` on axis %d is out of range: there are %lld",
+                (long long)at, ref->name, i, (long long)dim);
     element = element * dim + (at < 0 ? 0 : at >= dim ? dim - 1 : at);
   }
   return element;
@@ -213,12 +215,14 @@ static int64_t bytes_under_way(const Interp *in, const Ref *semaphore, int64_t e
 
 // Which DMAs are over now, in whatever order they ran: those without which the bytes taken so far could not be there.
 static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
-  int64_t *taken = &in->refs[semaphore->id].semaphores[element].taken;
-  int64_t open = bytes_under_way(in, semaphore, element) - *taken;
+  SemaphoreState *s = &in->refs[semaphore->id].semaphores[element];
+  int64_t open = bytes_under_way(in, semaphore, element) - s->taken;
   for (int i = 0; i < in->transfer_count; i++) {
     Transfer *t = &in->transfers[i];
     if (!is_on(t, semaphore, element) || t->bytes <= open) continue;
-    *taken -= t->bytes;
+    s->taken -= t->bytes;
+    s->copy = t->instr;
+    s->bytes = t->bytes;
     t->ended = in->step;
     if (in->lookahead == 0) remove_transfer(in, i--);
   }
@@ -243,24 +247,28 @@ static void visit_source(Instr *instr, void *context) {
   s->same = same;
 }
 
-static void note_under_way(Interp *in, const Instr *wait, int64_t element, const Box *to) {
+static bool note_under_way(Interp *in, const Instr *wait, int64_t element, const Box *to) {
+  int noted = 0;
   for (int i = 0; i < in->transfer_count; i++) {
     const Transfer *t = &in->transfers[i];
     if (!t->instr || t->ended != UNDER_WAY) continue;
-    if (is_on(t, wait->semaphore, element))
-      find_note(in, t->instr->span, t->step, "this copy on `%s` brings %lld bytes",
-                semaphore_text(in, wait->semaphore, element), (long long)t->bytes);
-    else if (to && same_box(&t->to, to))
+    bool on_it = is_on(t, wait->semaphore, element), same = to && same_box(&t->to, to);
+    noted += on_it || same;
+    if (on_it)
+      find_note(in, t->instr->span, t->step, "this copy on `%s` brings %lld bytes", semaphore_text(in, wait->semaphore, element),
+                (long long)t->bytes);
+    else if (same)
       find_note(in, t->instr->span, t->step, "the copy to the same window of `%s` was started on `%s`", to->ref->name,
                 semaphore_text(in, t->semaphore, t->element));
   }
+  return noted > 0;
 }
 
 static void explain_deadlock(Interp *in, const Instr *wait, int64_t element, const Box *to) {
   const SemaphoreState *s = &in->refs[wait->semaphore->id].semaphores[element];
   const char *name = semaphore_text(in, wait->semaphore, element);
   bool copy = wait->op == OP_COPY_WAIT;
-  note_under_way(in, wait, element, to);
+  if (note_under_way(in, wait, element, to)) return;
   if (s->last && s->last->op == wait->op)
     find_note(in, s->last->span, s->step, "this wait took %lld%s from `%s` before", (long long)s->amount, copy ? " bytes" : "",
               name);
@@ -296,7 +304,10 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
     return;
   }
   *held -= amount;
-  *s = (SemaphoreState){s->taken + (to ? amount : 0), instr, amount, in->step};
+  s->taken += to ? amount : 0;
+  s->last = instr;
+  s->amount = amount;
+  s->step = in->step;
   if (to) end_transfers(in, ref, element);
 }
 
@@ -360,7 +371,7 @@ static void signal_or_wait(Interp *in, const Instr *instr) {
   int64_t element = semaphore_element(in, instr);
   RefState *state = &in->refs[instr->semaphore->id];
   state->block.i[element] += amount->i[0];
-  state->semaphores[element] = (SemaphoreState){0, instr, amount->i[0], in->step};
+  state->semaphores[element] = (SemaphoreState){.last = instr, .amount = amount->i[0], .step = in->step};
 }
 
 void run_dma(Interp *in, const Instr *instr) {
@@ -385,27 +396,30 @@ static void begin_semaphore(Interp *in, const Ref *ref) {
   memset(state->semaphores, 0, (size_t)block->count * sizeof *state->semaphores);
 }
 
-// A semaphore of DMAs: each copy that nothing waited for, or the bytes that waits left.
-static void report_open(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end) {
+// Waits took fewer bytes than copies brought.
+static void report_left(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end) {
   const SemaphoreState *s = &in->refs[ref->id].semaphores[element];
-  const char *name = semaphore_text(in, ref, element);
-  bool partly = s->taken > 0;
-  if (partly) {
-    if (!find_pair(in, ref, s->last, FIND_SEMAPHORE, ref->span,
-                   "the semaphore `%s` still holds %lld bytes at the end of %s: waits took fewer bytes than copies brought", name,
-                   (long long)left, end))
-      return;
-    find_note(in, s->last->span, s->step, "this wait takes %lld bytes", (long long)s->amount);
-  }
+  if (!find_pair(in, ref, s->last, FIND_SEMAPHORE, ref->span,
+                 "the semaphore `%s` still holds %lld bytes at the end of %s: waits took fewer bytes than copies brought",
+                 semaphore_text(in, ref, element), (long long)left, end))
+    return;
+  find_note(in, s->last->span, s->step, "this wait takes %lld bytes", (long long)s->amount);
+  if (s->copy) find_note(in, s->copy->span, -1, "this copy brings %lld bytes", (long long)s->bytes);
   for (int i = 0; i < in->transfer_count; i++) {
     const Transfer *t = &in->transfers[i];
+    if (is_on(t, ref, element)) find_note(in, t->instr->span, t->step, "this copy brings %lld bytes", (long long)t->bytes);
+  }
+}
+
+// Having been reported, such copies are carried out: their results are no mistake of their own.
+static void report_lost(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end) {
+  for (int i = 0; i < in->transfer_count; i++) {
+    Transfer *t = &in->transfers[i];
     if (!is_on(t, ref, element)) continue;
-    if (partly)
-      find_note(in, t->instr->span, t->step, "this copy brings %lld bytes", (long long)t->bytes);
-    else
-      find(in, t->instr, FIND_NOT_WAITED, t->instr->span,
-           "nothing waits for this copy to `%s`: the semaphore `%s` still holds %lld bytes at the end of %s", t->to.ref->name,
-           name, (long long)left, end);
+    find(in, t->instr, FIND_NOT_WAITED, t->instr->span,
+         "nothing waits for this copy to `%s`: the semaphore `%s` still holds %lld bytes at the end of %s", t->to.ref->name,
+         semaphore_text(in, ref, element), (long long)left, end);
+    move_transfer(in, t);
   }
 }
 
@@ -415,8 +429,10 @@ static void end_semaphore(Interp *in, const Ref *ref, const char *end) {
     const SemaphoreState *s = &in->refs[ref->id].semaphores[e];
     int64_t left = ref->semaphore == SEM_DMA ? bytes_under_way(in, ref, e) - s->taken : block->i[e];
     if (left == 0) continue;
-    if (ref->semaphore == SEM_DMA)
-      report_open(in, ref, e, left, end);
+    if (ref->semaphore == SEM_DMA && s->taken)
+      report_left(in, ref, e, left, end);
+    else if (ref->semaphore == SEM_DMA)
+      report_lost(in, ref, e, left, end);
     else if (find(in, ref, FIND_SEMAPHORE, ref->span,
                   "the semaphore `%s` still holds %lld at the end of %s: it was signalled more than waited for",
                   semaphore_text(in, ref, e), (long long)left, end))

@@ -43,9 +43,11 @@ typedef struct {
 
 // What waits have done to one semaphore of the DMA kind.
 typedef struct {
-  int64_t taken;  // bytes of DMAs under way that waits took, and that do not say yet whose they were
-  const Instr *last;  // that took or signalled
+  int64_t taken;      // bytes that waits took, less those of the DMAs that are over by that
+  const Instr *last;  // that took or signalled, with what and when
   int64_t amount, step;
+  const Instr *copy;  // the latest that is over
+  int64_t bytes;
 } SemaphoreState;
 
 // The state of a ref during the run.
@@ -56,10 +58,10 @@ typedef struct {
   int64_t index[MAX_INDEX];
   bool held;  // inputs: the block of `index` was fetched; outputs: it is in use
   const Instr *last_store;
-  uint8_t *written;          // outputs and what aliases them: per element, WRITTEN_*
-  int64_t *owner;            // outputs at block: per block, 1 + number of the parallel step that wrote it
-  bool *left;                // outputs at block: the block was written back
-  CoreAccess *accesses;      // where cores can race: per element
+  uint8_t *written;      // outputs and what aliases them: per element, WRITTEN_*
+  int64_t *owner;        // outputs at block: per block, 1 + number of the parallel step that wrote it
+  bool *left;            // outputs at block: the block was written back
+  CoreAccess *accesses;  // where cores can race: per element
   SemaphoreState *semaphores;
   int64_t blocks[MAX_RANK];
 } RefState;
@@ -125,9 +127,9 @@ typedef struct {
   uint64_t random;
   Transfer *transfers;  // in the order of their starts
   int transfer_count, transfer_capacity;
-  int unmoved;         // of them
-  int64_t *runs;       // how often a copy or signal ran, by instruction id
-  int64_t lookahead;   // steps for which the pipeline can have fetched ahead of an alias' writer; 0: there is none
+  int unmoved;        // of them
+  int64_t *runs;      // how often a copy or signal ran, by instruction id
+  int64_t lookahead;  // steps for which the pipeline can have fetched ahead of an alias' writer; 0: there is none
   LIST(CoreEvent) events;
   LIST(Finding) findings;
 } Interp;
@@ -203,6 +205,7 @@ void begin_scope(Interp *in, const Instr *scoped);
 void end_scope(Interp *in, const Instr *scoped);
 void begin_scratch(Interp *in, const Ref *ref);  // unspecified, or a semaphore that holds 0
 void end_cell(Interp *in);                       // nothing may be left under way
+void move_transfer(Interp *in, Transfer *t);     // unless its elements have moved
 Value *home_of(Interp *in, const Ref *ref);      // the elements that windows of a ref name
 const char *semaphore_text(Interp *in, const Ref *ref, int64_t element);
 

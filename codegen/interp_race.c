@@ -139,8 +139,7 @@ Transfer *add_transfer(Interp *in) {
 void remove_transfer(Interp *in, int index) {
   in->unmoved -= !in->transfers[index].moved;
   in->transfer_count--;
-  memmove(&in->transfers[index], &in->transfers[index + 1],
-          (size_t)(in->transfer_count - index) * sizeof *in->transfers);
+  memmove(&in->transfers[index], &in->transfers[index + 1], (size_t)(in->transfer_count - index) * sizeof *in->transfers);
 }
 
 void expire_transfers(Interp *in) {
@@ -172,7 +171,9 @@ static void note_transfer(Interp *in, const Transfer *t, const Ref *ref) {
 
 static void report_race(Interp *in, const Instr *instr, const Box *box, const Transfer *t, bool into, const Overlap *o,
                         const char *doing) {
-  const char *under_way = !t->instr ? "being written back by an earlier step" : into ? "the target of a copy" : "the source of a copy";
+  const char *under_way = !t->instr ? "being written back by an earlier step"
+                          : into    ? "the target of a copy"
+                                    : "the source of a copy";
   const void *where = instr ? (const void *)instr : box->ref, *other = t->instr ? (const void *)t->instr : t->to.ref;
   if (find_again(in, where, other, FIND_RACE)) return;
   find_pair(in, where, other, FIND_RACE, instr ? instr->span : map_place(box->ref), "race: %s %s while %s %s%s",
@@ -181,13 +182,16 @@ static void report_race(Interp *in, const Instr *instr, const Box *box, const Tr
   note_transfer(in, t, into ? t->to.ref : t->from.ref);
 }
 
+// A copy that races is carried out at once, so that what follows from one mistake is not found as another.
 void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes, const char *doing) {
   Overlap o;
   for (int i = 0; i < in->transfer_count; i++) {
-    const Transfer *t = &in->transfers[i];
+    Transfer *t = &in->transfers[i];
     if (!is_under_way(in, t)) continue;
-    if (masked_overlap(box, &t->to, mask, &o)) report_race(in, instr, box, t, true, &o, doing);
-    if (writes && t->instr && masked_overlap(box, &t->from, mask, &o)) report_race(in, instr, box, t, false, &o, doing);
+    bool into = masked_overlap(box, &t->to, mask, &o);
+    if (!into && !(writes && t->instr && masked_overlap(box, &t->from, mask, &o))) continue;
+    report_race(in, instr, box, t, into, &o, doing);
+    move_transfer(in, t);
   }
 }
 

@@ -56,12 +56,13 @@ static const char *step_text(const Interp *in, int64_t step) {
 // The first ref whose name stands in backquotes.
 static const char *first_ref(const Interp *in, const char *message) {
   for (const char *at = strchr(message, '`'); at; at = strchr(at, '`')) {
-    size_t length = strcspn(++at, "`");
+    size_t length = strcspn(++at, "`[");
     for (int i = 0; i < in->k->refs.count; i++) {
       const char *name = in->k->refs.at[i]->name;
       if (strlen(name) == length && memcmp(name, at, length) == 0) return name;
     }
-    at += length + (at[length] == '`');
+    at += strcspn(at, "`");
+    at += *at == '`';
   }
   return NULL;
 }

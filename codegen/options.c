@@ -22,6 +22,10 @@ typedef enum {
   OPTION_DUMP,
   OPTION_EMIT,
   OPTION_DMA,
+  OPTION_DMA_TIME,
+  OPTION_SEED,
+  OPTION_CORES,
+  OPTION_CHECKED,
   OPTION_VMEM,
   OPTION_NO_CACHE,
   OPTION_NO_NAIVE,
@@ -62,6 +66,11 @@ static const OptionRow option_rows[] = {
     {"-d", "LETTERS", VERB_COMPILE, OPTION_DUMP, "print intermediate stages (see below)"},
     {"--emit", "KIND", VERB_COMPILE, OPTION_EMIT, "print instead of writing files: c, h, naive, ast, ir, loops, pallas"},
     {"--dma", "literal", VERB_COMPILE | VERB_RUN | VERB_BENCH, OPTION_DMA, "carry out every logical DMA by the runtime's engine"},
+    {"--dma", "start|wait|random", VERB_CHECK, OPTION_DMA_TIME, "when the data of a DMA moves (default wait: as late as it may)"},
+    {"--seed", "N", VERB_CHECK | VERB_RUN, OPTION_SEED,
+     "shuffle parallel steps, and draw for --dma=random (default 0: in order)"},
+    {"--cores", "N", VERB_CHECK | VERB_RUN, OPTION_CORES, "cores that share the parallel steps (default: one each)"},
+    {"--checked", NULL, VERB_RUN, OPTION_CHECKED, "also report what `pkc check` finds, and compare with what it computes"},
     {"--target", "TARGET", (unsigned)ALL_VERBS, OPTION_TARGET, "shape the text for native (default) or one of the targets below"},
     {"--threads", "N", (unsigned)ALL_VERBS, OPTION_THREADS, "threads for parallel grid axes (default $PK_THREADS, else 1)"},
     {"--vmem-limit", "BYTES", VERB_RUN | VERB_BENCH, OPTION_VMEM,
@@ -71,6 +80,7 @@ static const OptionRow option_rows[] = {
     {"--max-time", "SECONDS", VERB_BENCH, OPTION_MAX_TIME, "stop after this long (default 10)"},
     {"--no-cache", NULL, BUILDS, OPTION_NO_CACHE, "compile again, keep nothing"},
     {"--json", NULL, VERB_BENCH | VERB_TPU, OPTION_JSON, "one JSON object a line instead of a table"},
+    {"--json", NULL, VERB_CHECK | VERB_RUN, OPTION_JSON, "findings as JSON, one object a line"},
     {"--verify", NULL, VERB_FMT, OPTION_VERIFY, "write nothing; exit 3 when a file is not in the canonical layout"},
     {"--quiet", NULL, VERB_TEST | VERB_RUN | VERB_CHECK, OPTION_QUIET, "failures only"},
     {"--diagnostics", "json|text", (unsigned)ALL_VERBS, OPTION_DIAGNOSTICS, "the form of errors and warnings"},
@@ -227,6 +237,16 @@ static const char *one_of(const char *value, const char *const *allowed) {
   return "has an unknown value";
 }
 
+static const char *read_dma_time(const char *value, DmaTime *time) {
+  static const char *const names[] = {"wait", "start", "random"};  // in the order of DmaTime
+  for (int i = 0; i < 3; i++)
+    if (strcmp(value, names[i]) == 0) {
+      *time = (DmaTime)i;
+      return NULL;
+    }
+  return "has an unknown value";
+}
+
 static const char *read_target(Options *options, const char *value) {
   options->target = target_find(value);
   return options->target ? NULL : "names an unknown target";
@@ -269,6 +289,17 @@ static const char *apply_option(Options *options, const Verb *verb, const Option
     case OPTION_DMA:
       options->literal_dma = true;
       return one_of(value, dma);
+    case OPTION_DMA_TIME:
+      return read_dma_time(value, &options->check.dma);
+    case OPTION_SEED:
+      if (!parse_int(value, &count) || count < 0) return "wants a number of at least 0";
+      options->check.seed = (uint64_t)count;
+      return NULL;
+    case OPTION_CORES:
+      return read_count(value, INT32_MAX, &options->check.cores);
+    case OPTION_CHECKED:
+      options->checked = true;
+      return NULL;
     case OPTION_THREADS:
       wrong = read_count(value, MOST_THREADS, &count);
       options->threads = (int)count;

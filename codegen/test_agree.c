@@ -79,6 +79,32 @@ static const char *check_passes(TestFile *test, Binding *binding, const Options 
   return check.wrong;
 }
 
+// ---- DMAs at other times, parallel steps in another order
+
+static void count_copies(Instr *instr, void *context) { *(int *)context += instr->op == OP_COPY_START; }
+
+static const char *check_orders(TestFile *test, Binding *binding, const Interpreted *expected) {
+  Kernel *k = binding->program.kernel;
+  static const CheckOptions orders[] = {{DMA_AT_START, 1, 2}, {DMA_AT_RANDOM, 2, 0}, {DMA_AT_RANDOM, 3, 1}};
+  const char *wrong = NULL;
+  int copies = 0;
+  ir_walk(k->body, count_copies, &copies);
+  for (size_t i = 0; i < sizeof orders / sizeof *orders && copies && !wrong; i++) {
+    Binding copy = *binding;
+    Interpreted got;
+    copy.check = orders[i];
+    wrong = interpret_binding(test->arena, &copy, false, &got);
+    if (!wrong && got.report.findings.count)
+      wrong =
+          arena_printf(test->arena, "with DMAs in another order: %s", first_line(test->arena, got.report.findings.at[0].text));
+    if (!wrong)
+      wrong =
+          compare_outputs(test, binding, "with DMAs in another order", got.operands + k->inputs, expected->operands + k->inputs);
+    interpreted_free(&got);
+  }
+  return wrong;
+}
+
 // ---- compiled
 
 static const char *run_variant(TestFile *test, const Options *options, const Variant *variant, const HostArray *interpreted,
@@ -153,6 +179,7 @@ const char *test_agreement(TestFile *test, const Directive *directive) {
   if (!wrong && k->reference)
     wrong =
         compare_outputs(test, &binding, "interpreter against the reference", got.operands + k->inputs, want.operands + k->inputs);
+  if (!wrong) wrong = check_orders(test, &binding, &got);
   if (!wrong) wrong = check_passes(test, &binding, &options, &got);
   if (!wrong) wrong = run_variants(test, &options, got.operands + k->inputs, want.operands ? want.operands + k->inputs : NULL);
   interpreted_free(&got);

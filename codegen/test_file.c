@@ -99,7 +99,8 @@ bool test_options(TestFile *test, const Directive *directive, Options *options) 
   options->threads = test->options->threads;
   for (int i = 0; i < test->options->settings.count; i++)
     LIST_PUSH(test->arena, &options->settings, test->options->settings.at[i]);
-  if (options_read(options, verb_find("run"), list.count, list.at) == DONE && options->files.count == 1) return true;
+  const char *verb = directive->kind == DIRECTIVE_CHECK ? "check" : "run";
+  if (options_read(options, verb_find(verb), list.count, list.at) == DONE && options->files.count == 1) return true;
   test_fail(test, directive, "the directive is malformed");
   return false;
 }

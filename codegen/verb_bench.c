@@ -40,20 +40,6 @@ static void read_figures(const Options *options, const Session *session, Figures
 
 // ---- JSON
 
-static void put_string(Buf *out, const char *text) {
-  buf_putc(out, '"');
-  for (; *text; text++) {
-    unsigned char c = (unsigned char)*text;
-    if (c == '"' || c == '\\')
-      buf_printf(out, "\\%c", c);
-    else if (c < 32)
-      buf_printf(out, "\\u%04x", c);
-    else
-      buf_putc(out, *text);
-  }
-  buf_putc(out, '"');
-}
-
 static void put_number(Buf *out, const char *key, double value) {
   if (isfinite(value))
     buf_printf(out, ",\"%s\":%.10g", key, value);
@@ -70,7 +56,7 @@ static void put_static(Buf *out, const char *value) {
   if (plain)
     buf_puts(out, value);
   else
-    put_string(out, value);
+    put_json_string(out, value);
 }
 
 static void print_json(const Options *options, const Session *session, const char *path, const Figures *f) {
@@ -78,9 +64,9 @@ static void print_json(const Options *options, const Session *session, const cha
   const Kernel *k = binding->program.kernel;
   Buf out = {0};
   buf_puts(&out, "{\"kernel\":");
-  put_string(&out, k->name);
+  put_json_string(&out, k->name);
   buf_puts(&out, ",\"file\":");
-  put_string(&out, path);
+  put_json_string(&out, path);
   buf_puts(&out, ",\"sizes\":{");
   for (int i = 0, put = 0; i < k->sizes.count; i++)
     if (!k->sizes.at[i].value)

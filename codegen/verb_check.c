@@ -2,35 +2,15 @@
 #include "codegen/driver.h"
 
 #include <stdio.h>
-#include <string.h>
-
-static int print_report(const Options *options, const CheckReport *report) {
-  for (int i = 0; i < report->printed.count; i++) printf("%s\n", report->printed.at[i]);
-  for (int i = 0; i < report->findings.count; i++) {
-    const char *text = report->findings.at[i].text;
-    fprintf(stderr, "%s%s", text, *text && text[strlen(text) - 1] == '\n' ? "" : "\n");
-  }
-  if (report->more > 0) fprintf(stderr, "pkc: %lld more findings\n", (long long)report->more);
-  if (report->findings.count > 0) return CHECK_FAILED;
-  if (!options->quiet) printf("no findings in %lld grid step%s\n", (long long)report->steps, report->steps == 1 ? "" : "s");
-  return DONE;
-}
 
 static int compare_with_reference(const Options *options, Binding *binding, const Interpreted *got, const char *path) {
-  Kernel *k = binding->program.kernel;
   Interpreted want;
   const char *wrong = interpret_binding(options->arena, binding, true, &want);
   if (wrong) return user_error("%s: %s", path, wrong);
-  int status = print_report(&(Options){.quiet = true}, &want.report);
-  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
-    Tolerance tolerance = tolerance_of(k, binding->sizes, want.operands[i].dtype);
-    Comparison c = compare_arrays(&got->operands[i], &want.operands[i], tolerance.relative);
-    if (c.wrong == 0) continue;
-    fprintf(stderr, "%s: not what the reference says: %s\n", path,
-            comparison_text(options->arena, k->refs.at[i]->name, &want.operands[i], &c));
-    status = CHECK_FAILED;
-  }
-  if (status == DONE && !options->quiet) printf("agrees with the reference\n");
+  int status = print_findings(options, binding, &want.report);
+  int differs = print_differences(options, binding, got->operands, want.operands, "the reference says");
+  if (differs != DONE) status = differs;
+  if (status == DONE && !options->quiet && !options->json) printf("agrees with the reference\n");
   interpreted_free(&want);
   return status;
 }
@@ -63,7 +43,10 @@ int verb_check(Options *options) {
   Interpreted got;
   const char *wrong = interpret_binding(options->arena, &binding, false, &got);
   if (wrong) return user_error("%s: %s", path, wrong);
-  status = print_report(options, &got.report);
+  status = print_findings(options, &binding, &got.report);
+  long long steps = got.report.steps;
+  if (status == DONE && !options->quiet && !options->json)
+    printf("no findings in %lld grid step%s\n", steps, steps == 1 ? "" : "s");
   if (status == DONE && binding.program.kernel->reference) status = compare_with_reference(options, &binding, &got, path);
   interpreted_free(&got);
   if (options->chip || options->chip_file) {

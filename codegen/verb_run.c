@@ -47,6 +47,17 @@ static int compare(const Options *options, Session *session, const char *path, d
   return status;
 }
 
+// What `pkc check` finds with the same data, in arrays of its own.
+static int check_first(const Options *options, const Binding *binding, const char *path, Interpreted *checked) {
+  Kernel *k = binding->program.kernel;
+  Binding own = *binding;
+  own.operands = NEW_ARRAY(options->arena, HostArray, k->inputs + k->outputs);
+  memcpy(own.operands, binding->operands, sizeof *own.operands * (size_t)(k->inputs + k->outputs));
+  const char *wrong = interpret_binding(options->arena, &own, false, checked);
+  if (wrong) return user_error("%s: %s", path, wrong);
+  return print_findings(options, binding, &checked->report);
+}
+
 int verb_run(Options *options) {
   Session session = {.data.fd = -1};
   const char *path = options->files.at[0];
@@ -54,6 +65,9 @@ int verb_run(Options *options) {
   if (status == DONE) status = check_outputs(options, session.binding.program.kernel, path);
   if (status != DONE) return status;
   Kernel *k = session.binding.program.kernel;
+  Interpreted checked = {0};
+  int found = options->checked ? check_first(options, &session.binding, path, &checked) : DONE;
+  if (found == USER_ERROR) return found;
   double work = k->reference ? reference_flops(k, session.binding.sizes) : 0;
   BuildFlags flags = {.flags = target_flags(options->target)};
   if (work <= reference_work_most)
@@ -75,10 +89,15 @@ int verb_run(Options *options) {
   if (counters.length) status = write_result("-", &counters);
   buf_free(&counters);
   if (status == DONE) status = compare(options, &session, path, work);
+  if (status == DONE && options->checked)
+    status = print_differences(options, &session.binding, session.binding.operands, checked.operands, "`pkc check` computes");
+  if (status == DONE && found == DONE && options->checked && !options->quiet)
+    printf("no findings, and the interpreter computes the same\n");
   if (status != USER_ERROR) {
     int written = write_outputs(options, &session);
     if (written != DONE) status = written;
   }
   session_close(&session);
-  return status;
+  interpreted_free(&checked);
+  return found != DONE ? found : status;
 }

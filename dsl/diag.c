@@ -144,7 +144,7 @@ static void put_safe(Buf *out, const char *text) {
   }
 }
 
-static void put_json_string(Buf *out, const char *text) {
+void put_json_string(Buf *out, const char *text) {
   buf_putc(out, '"');
   for (size_t at = 0, end = strlen(text); at < end;) {
     unsigned char c = (unsigned char)text[at];
