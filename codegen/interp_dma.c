@@ -29,7 +29,7 @@ static void check_end(Interp *in, const Instr *instr, const Box *box, int axis) 
 }
 
 static Box resolve_window(Interp *in, const Instr *instr, const Ref *ref, const Window *window, Instr *const *starts) {
-  static const int64_t farthest = (int64_t)1 << 48;  // beyond any array, and safe to compute with
+  static const int64_t farthest = (int64_t)1 << 48, farthest_stride = (int64_t)1 << 31;  // beyond any array, safe to multiply
   const Value *home = home_of(in, ref);
   Box box = {.ref = ref, .memory = home, .rank = ref->type.rank};
   for (int i = 0; i < ref->type.rank; i++) {
@@ -43,6 +43,7 @@ static Box resolve_window(Interp *in, const Instr *instr, const Ref *ref, const 
     box.extent[i] = resolve_dim(in->sizes, window->size[i]);
     box.stride[i] = box.extent[i] > 1 ? window->stride[i] : 1;
     check_end(in, instr, &box, i);
+    if (box.stride[i] > farthest_stride) box.stride[i] = farthest_stride;
     box.start[i] = box.start[i] < -farthest ? -farthest : box.start[i] > farthest ? farthest : box.start[i];
   }
   return box;

@@ -66,18 +66,31 @@ static bool overlap(const Box *a, const Box *b, Overlap *out) {
 // Calls visit for each element of a box that lies in the memory: its number in the box and its indices.
 typedef void ElementVisitor(void *context, int64_t number, const int64_t *index);
 
+// A line of a box along its last axis.
+static void visit_line(const Box *box, int64_t number, int64_t *index, ElementVisitor *visit, void *context) {
+  int last = box->rank - 1;
+  if (last < 0) {
+    visit(context, number, index);
+    return;
+  }
+  for (int64_t e = 0, at = box->start[last]; e < box->extent[last] && at < box->dim[last]; e++, at += box->stride[last]) {
+    index[last] = at;
+    if (at >= 0) visit(context, number + e, index);
+  }
+}
+
 static void visit_box(const Box *box, ElementVisitor *visit, void *context) {
-  int64_t at[MAX_RANK] = {0}, index[MAX_RANK];
+  int64_t at[MAX_RANK] = {0}, index[MAX_RANK] = {0}, line = box->rank ? box->extent[box->rank - 1] : 1;
   for (int i = 0; i < box->rank; i++)
     if (box->extent[i] <= 0) return;
-  for (int64_t number = 0;; number++) {
+  for (int64_t number = 0;; number += line) {
     bool inside = true;
-    for (int i = 0; i < box->rank; i++) {
-      inside = inside && mul_i64(at[i], box->stride[i], &index[i]) && add_i64(index[i], box->start[i], &index[i]);
+    for (int i = 0; i < box->rank - 1; i++) {
+      index[i] = box->start[i] + at[i] * box->stride[i];
       inside = inside && index[i] >= 0 && index[i] < box->dim[i];
     }
-    if (inside) visit(context, number, index);
-    int axis = box->rank - 1;
+    if (inside) visit_line(box, number, index, visit, context);
+    int axis = box->rank - 2;
     while (axis >= 0 && ++at[axis] == box->extent[axis]) at[axis--] = 0;
     if (axis < 0) return;
   }
@@ -143,13 +156,15 @@ void remove_transfer(Interp *in, int index) {
 }
 
 void expire_transfers(Interp *in) {
-  for (int i = in->transfer_count - 1; i >= 0; i--)
-    if (in->transfers[i].ended < in->step && in->transfers[i].ended <= in->step - in->lookahead) remove_transfer(in, i);
+  for (int i = in->transfer_count - 1; i >= 0; i--) {
+    const Transfer *t = &in->transfers[i];
+    bool over = t->ended < in->step && t->ended <= in->step - in->lookahead;
+    if (over || t->core != in->core) remove_transfer(in, i);
+  }
 }
 
 // A write-back lasts to the end of its last step, a DMA by hand until it is waited for.
 static bool is_under_way(const Interp *in, const Transfer *t) {
-  if (t->core != in->core) return false;
   return t->instr ? t->ended == UNDER_WAY : t->ended >= in->step && t->ended > t->step;
 }
 
@@ -202,7 +217,7 @@ void check_fetch(Interp *in, const Ref *ref, const Box *box) {
   Overlap o;
   for (int i = 0; i < in->transfer_count; i++) {
     const Transfer *t = &in->transfers[i];
-    if (t->core != in->core || t->ended <= in->step - ref->buffers || !overlap(box, &t->to, &o)) continue;
+    if (t->ended <= in->step - ref->buffers || !overlap(box, &t->to, &o)) continue;
     const void *other = t->instr ? (const void *)t->instr : t->to.ref;
     const char *them = o.count > 1 ? "them" : "it";
     if (find_again(in, ref, other, FIND_ALIAS)) continue;
