@@ -31,7 +31,7 @@ static int check_tpu(const Options *options, const Binding *binding) {
             found == 1 ? "" : "s", chip->name);
     return CHECK_FAILED;
   }
-  if (!options->quiet) printf("nothing keeps it from running on %s\n", chip->name);
+  if (!options->quiet && !options->json) printf("nothing keeps it from running on %s\n", chip->name);
   return DONE;
 }
 
