@@ -346,6 +346,24 @@ static void run_step(Interp *in) {
   in->report->steps++;
 }
 
+// A launch beyond the budget is refused when compiled.
+static void check_vmem(Interp *in) {
+  const Kernel *k = in->k;
+  const Ref *largest = NULL;
+  int64_t total = 0, most = 0, limit = k->vmem_limit ? k->vmem_limit : VMEM_LIMIT_DEFAULT;
+  for (int i = 0; i < k->refs.count; i++) {
+    int64_t bytes = vmem_bytes(k->refs.at[i], in->sizes);
+    if (!add_i64(total, bytes, &total)) total = INT64_MAX;
+    if (bytes > most) most = bytes, largest = k->refs.at[i];
+  }
+  if (total <= limit) return;
+  find(in, k, FIND_VMEM, k->span,
+       "the blocks and scratch of `%s` need %lld bytes of VMEM, buffers counted, and the limit is %lld: `pkc explain` with sizes "
+       "lists them",
+       k->name, (long long)total, (long long)limit);
+  find_note(in, largest->span, -1, "the largest is `%s` with %lld bytes", largest->name, (long long)most);
+}
+
 static void run_grid(Interp *in) {
   Progress progress = {isatty(STDERR_FILENO) != 0, seconds_now(), 0, 1};
   if (!start_grid(in)) return;
@@ -385,6 +403,7 @@ static void finish(Interp *in) {
 
 void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options, CheckReport *report) {
   Interp in = start(k, sizes, options, report);
+  check_vmem(&in);
   if (start_refs(&in, operands)) run_grid(&in);
   end_refs(&in);
   finish(&in);

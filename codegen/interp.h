@@ -52,6 +52,8 @@ bool operand_shape(const Kernel *k, const Ref *operand, const int64_t *sizes, Ho
 int64_t eval_pure(const Instr *instr, const int64_t *arg);
 // The element of a prefetched operand that a LOAD in index arithmetic reads; an index out of range is clamped.
 int64_t prefetched_element(const Instr *load, const int64_t *index, bool *clamped);
+// What a ref holds of VMEM: all its buffers in whole tiles.
+int64_t vmem_bytes(const Ref *ref, const int64_t *sizes);
 // A region of rank-0 integer operations; axes may be NULL where the region does not use them.
 int64_t eval_index(const Kernel *k, const Region *region, const int64_t *sizes, const int64_t *axes, int result);
 enum { MAX_INDEX = 2 * MAX_RANK };  // values of one index map: a start an axis, and for `at slice` a length

@@ -153,6 +153,20 @@ bool operand_shape(const Kernel *k, const Ref *operand, const int64_t *sizes, Ho
 
 // ---- a launch
 
+// Extents of a block are constants or sizes; a block takes whole tiles.
+int64_t vmem_bytes(const Ref *ref, const int64_t *sizes) {
+  const Type *t = ref->declared ? ref->declared : &ref->type;
+  if (ref->space != SPACE_VMEM && ref->space != SPACE_VAR) return 0;
+  int64_t bytes = dtype_bytes(t->dtype);
+  for (int i = 0; i < t->rank; i++) {
+    int64_t n = resolve_dim(sizes, t->dim[i]);
+    int64_t tile = i == t->rank - 1 ? TILE_LANES : i == t->rank - 2 ? tile_sublanes(t->dtype) : 1;
+    if (!mul_i64(bytes, ceil_div(n, tile) * tile, &bytes)) return INT64_MAX;
+  }
+  if (dtype_info[t->dtype].bits == 4 && t->rank) bytes = ceil_div(bytes, 2);
+  return !mul_i64(bytes, ref->buffers > 1 ? ref->buffers : 1, &bytes) ? INT64_MAX : bytes;
+}
+
 static void list_sizes(const Kernel *k, const int64_t *sizes, Buf *out) {
   for (int i = 0; i < k->sizes.count; i++)
     buf_printf(out, "%s%s = %lld", i ? ", " : " (", k->sizes.at[i].name, (long long)sizes[i]);
