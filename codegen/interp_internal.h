@@ -1,4 +1,4 @@
-// What the files of the interpreter share. Nothing outside interp*.c includes this.
+// What the files of the interpreter, and its unit test, share. Nothing else includes this.
 #ifndef CODEGEN_INTERP_INTERNAL_H
 #define CODEGEN_INTERP_INTERNAL_H
 

@@ -200,8 +200,11 @@ bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what,
   const Node *elements[MAX_RANK];
   bool good = spread_index(l, index, type, what, elements);
   for (int k = 0; good && k < type->rank; k++) {
+    int errors = diag_error_count(l->diag);
     cuts[k] = whole_cut(type->dim[k]);
-    if (elements[k] && !lower_cut(l, elements[k], type->dim[k], &cuts[k])) good = false;
+    if (!elements[k] || lower_cut(l, elements[k], type->dim[k], &cuts[k])) continue;
+    if (diag_error_count(l->diag) > errors) diag_note(l->diag, (Span){0, 0}, "this is axis %d of %s", k, what);
+    good = false;
   }
   return good;
 }

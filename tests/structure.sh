@@ -37,5 +37,13 @@ if command -v lemon >/dev/null && [ -e dsl/parser.y ]; then
   fi
   rm -rf "$dir"
 fi
+# Every kind of finding is in the manual.
+missing=$(sed -n 's/^FIND([A-Z_]*, "\([a-z-]*\)".*/\1/p' codegen/findings.def | while read -r kind; do
+  grep -q "\`$kind\`" docs/checking.md || echo "$kind"
+done)
+if [ -z "$missing" ]; then passed=$((passed + 1)); else
+  echo "FAIL structure: docs/checking.md does not name these findings:" $missing
+  failed=$((failed + 1))
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

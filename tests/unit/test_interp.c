@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/interp.h"
+#include "codegen/interp_internal.h"
 #include "codegen/pass.h"
 
 static int passed, failed;
@@ -366,6 +366,69 @@ static void test_ops(void) {
   }
 }
 
+// ---- which elements two boxes share, against looking at each element
+
+static int64_t draw(uint64_t *state, int64_t low, int64_t high) {
+  return low + (int64_t)(random_bits(state) % (uint64_t)(high - low + 1));
+}
+
+static Box random_box(uint64_t *state, const Ref *ref, const void *memory) {
+  Box box = {.ref = ref, .memory = memory, .rank = ref->type.rank};
+  for (int i = 0; i < box.rank; i++) {
+    box.dim[i] = 6 + i;
+    box.start[i] = draw(state, -2, 7);
+    box.extent[i] = draw(state, 0, 4);
+    box.stride[i] = draw(state, 1, 3);
+  }
+  return box;
+}
+
+// Whether the box holds an element of its memory, and the mask lets it through.
+static bool holds(const Box *box, const int64_t *index, const Value *mask) {
+  int64_t number = 0;
+  for (int i = 0; i < box->rank; i++) {
+    int64_t offset = index[i] - box->start[i];
+    if (offset < 0 || offset % box->stride[i] || offset / box->stride[i] >= box->extent[i]) return false;
+    number = number * box->extent[i] + offset / box->stride[i];
+  }
+  return !mask || mask->i[number];
+}
+
+static void check_boxes(void) {
+  Arena *arena = arena_new();
+  uint64_t state = 7;
+  Instr start = {.op = OP_COPY_START}, load = {.op = OP_LOAD};
+  Ref ref = {.name = "r", .type = {.rank = 2}}, semaphore = {.name = "s", .id = 1};
+  Kernel k = {.arena = arena, .name = "k"};
+  LIST_PUSH(arena, &k.refs, &ref);
+  LIST_PUSH(arena, &k.refs, &semaphore);
+  SemaphoreState free_semaphore = {0};
+  RefState states[2] = {[1] = {.semaphores = &free_semaphore}};
+  int64_t bits[25];
+  for (int n = 0; n < 20000; n++) {
+    CheckReport report = {.arena = arena};
+    Interp in = {.k = &k, .report = &report, .refs = states};
+    bool masked = n % 3 == 0, shared = false;
+    Value mask = {.i = bits};
+    for (int i = 0; i < 25; i++) bits[i] = draw(&state, 0, 1);
+    Box box = random_box(&state, &ref, states);
+    Transfer *t = add_transfer(&in);
+    t->instr = &start;
+    t->semaphore = &semaphore;
+    t->moved = true;
+    t->to = random_box(&state, &ref, states);
+    t->from = random_box(&state, &ref, NULL);
+    for (int64_t at = 0; at < 42; at++)
+      shared = shared || (holds(&box, (int64_t[]){at / 7, at % 7}, masked ? &mask : NULL) &&
+                          holds(&t->to, (int64_t[]){at / 7, at % 7}, NULL));
+    check_access(&in, &load, &box, masked ? &mask : NULL, false, "read");
+    check((in.findings.count > 0) == shared, "boxes %d: %d findings, %s element in common", n, in.findings.count,
+          shared ? "an" : "no");
+    free(in.transfers);
+  }
+  arena_free(arena);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) {  // one case, to look into
     Arena *arena = arena_new();
@@ -375,6 +438,7 @@ int main(int argc, char **argv) {
     test_halves("bf16", bf16_to_float, float_to_bf16, DT_BF16);
     test_halves("f16", f16_to_float, float_to_f16, DT_F16);
     test_ops();
+    check_boxes();
     run_cases("tests/cases/ir");
   }
   printf("%d passed, %d failed\n", passed, failed);
