@@ -120,9 +120,10 @@ static void emit_transpose(Gen *g, Instr *v) {
   }
   const RefGen *r = val(v)->stored_by ? &g->refs[val(v)->stored_by->ref->id] : NULL;
   bool streams = r && r->form == FORM_DIRECT && r->element == DT_F32;
-  line(g, "pk_transpose_block_b%d(%s, %s, %s, %s, %s, %s, %s);", dtype_bytes(to.element), to.pointer, to.stride[0], from.pointer,
-       from.stride[0], demand_text(g, val(v)->demand[1], v->type.dim[1]), demand_text(g, val(v)->demand[0], v->type.dim[0]),
-       streams ? text(g, "%s_stream", r->name) : "false");
+  const char *kind = streams ? "f32" : text(g, "b%d", dtype_bytes(to.element));
+  line(g, "pk_transpose_block_%s(%s, %s, %s, %s, %s, %s%s);", kind, to.pointer, to.stride[0], from.pointer, from.stride[0],
+       demand_text(g, val(v)->demand[1], v->type.dim[1]), demand_text(g, val(v)->demand[0], v->type.dim[0]),
+       streams ? text(g, ", %s_stream", r->name) : "");
 }
 
 static void emit_concatenate(Gen *g, Instr *v) {

@@ -7,7 +7,7 @@
  *   pk_pack_rows_T(dst, dld, src, ld, rows, cols, full_rows, full_cols, pad)    dst[r * dld + c] = src[r * ld + c]
  *   pk_pack_rows_t_T                                           the same with src[c * ld + r]
  *   pk_copy_rows_T, pk_copy_rows_t_T                           as pk_pack_rows_T, for elements that stay as they are
- *   pk_transpose_block_T(dst, dld, src, ld, rows, cols, stream)    dst[c * dld + r] = src[r * ld + c]
+ *   pk_transpose_block_T(dst, dld, src, ld, rows, cols)            dst[c * dld + r] = src[r * ld + c]
  *
  * T of a pack is the source's: floats become float; integers of 4 and 8 bits and i16 become int16_t, in panels as pairs along k,
  * whose depth is even; i32 (u32 too) stays. Past the valid part (k x n, rows x cols) pad fills up to depth and whole panels of
@@ -314,14 +314,10 @@ PK_PACK_BYTES(f8e5m2, PK_PACK_F8E5M2, float, float, pk_pack_pad_f32)
 
 /* A square of PK_LANES of the transpose; edges when rows or cols are fewer. */
 PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,
-                                       int64_t cols, const bool stream) {
+                                       int64_t cols) {
   const pk_pack_kind kind = size == 4 ? PK_PACK_I32 : size == 2 ? PK_PACK_I16 : PK_PACK_I8;
   pk_i32v turned[PK_LANES];
   pk_pack_turn(kind, turned, src, ld, rows, cols, pk_splat_i32(0));
-  if (stream && rows >= PK_LANES && cols >= PK_LANES) {
-    PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) pk_stream_i32((int32_t *)(void *)(dst + t * dld), turned[t]);
-    return;
-  }
   for (int t = 0; t < PK_LANES && t < cols; t++) {
     void *to = dst + t * dld;
     if (size == 4) pk_storen_i32((int32_t *)to, turned[t], rows);
@@ -332,40 +328,64 @@ PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, c
 
 /* In blocks of 32 x 32, whose lines stay in L1 whatever the distance of rows. */
 PK_DOT_INLINE void pk_transpose_blocks(const int size, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,
-                                       int64_t cols, const bool stream) {
+                                       int64_t cols) {
   enum { side = 32 };
   for (int64_t r = 0; r < rows; r += side)
     for (int64_t c = 0; c < cols; c += side)
       for (int64_t cc = c; cc < c + side && cc < cols; cc += PK_LANES)
         for (int64_t rr = r; rr < r + side && rr < rows; rr += PK_LANES)
-          pk_transpose_square(size, dst + cc * dld + rr * size, dld, src + rr * ld + cc * size, ld, rows - rr, cols - cc, stream);
+          pk_transpose_square(size, dst + cc * dld + rr * size, dld, src + rr * ld + cc * size, ld, rows - rr, cols - cc);
 }
 
-static inline void pk_transpose_block_b1(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
-                                         bool stream) {
-  (void)stream;
-  pk_transpose_blocks(1, (char *)dst, dld, (const char *)src, ld, rows, cols, false);
+/* stream: past the caches but for the ends of the row, which are no whole lines. Reads up to a vector more than n. */
+static inline void pk_put_row(float *to, const float *from, int64_t n, bool stream) {
+  const int64_t unaligned = stream ? (int64_t)(-(uintptr_t)to / 4 % PK_LANES) : 0, first = n < unaligned ? n : unaligned;
+  if (first) pk_storen_f32(to, pk_load_f32(from), first);
+  int64_t k = first;
+  for (; k + PK_LANES <= n; k += PK_LANES) pk_put_f32(to + k, pk_load_f32(from + k), stream);
+  if (k < n) pk_storen_f32(to + k, pk_load_f32(from + k), n - k);
 }
 
-static inline void pk_transpose_block_b2(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
-                                         bool stream) {
-  (void)stream;
-  pk_transpose_blocks(2, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols, false);
+/* By way of a buffer in L1, `width` columns in pieces of `piece` rows: each piece of a row leaves at once. */
+PK_DOT_INLINE void pk_transpose_pieces(const int piece, const int width, float *dst, int64_t dld, const float *src, int64_t ld,
+                                       int64_t rows, int64_t cols, bool stream) {
+  float buffer[64 * (128 + 16)] __attribute__((aligned(64)));
+  const int length = piece + 16;
+  for (int64_t r = 0; r < rows; r += piece)
+    for (int64_t c = 0; c < cols; c += width) {
+      const int64_t m = rows - r < piece ? rows - r : piece, n = cols - c < width ? cols - c : width;
+      for (int64_t rr = 0; rr < m; rr += PK_LANES)
+        for (int64_t cc = 0; cc < n; cc += PK_LANES) {
+          pk_i32v turned[PK_LANES];
+          pk_pack_turn(PK_PACK_I32, turned, (const char *)(src + (r + rr) * ld + c + cc), 4 * ld, m - rr, n - cc,
+                       pk_splat_i32(0));
+          float *to = buffer + cc * length + rr;
+          PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) pk_store_f32(to + t * length, pk_bitcast_i32_f32(turned[t]));
+        }
+      for (int64_t cc = 0; cc < n; cc++) pk_put_row(dst + (c + cc) * dld + r, buffer + cc * length, m, stream);
+    }
 }
 
-/* stream: the result is large and not read again soon; it is written past the caches where dst and its rows are aligned. */
-static inline void pk_transpose_block_b4(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
-                                         bool stream) {
-  if (stream && (uintptr_t)dst % PK_VEC_BYTES == 0 && dld % PK_LANES == 0) {
-    pk_transpose_blocks(4, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, true);
-  } else {
-    pk_transpose_blocks(4, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, false);
-  }
+static inline void pk_transpose_block_b1(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols) {
+  pk_transpose_blocks(1, (char *)dst, dld, (const char *)src, ld, rows, cols);
 }
 
+static inline void pk_transpose_block_b2(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols) {
+  pk_transpose_blocks(2, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols);
+}
+
+/* stream: the result is large and not read again soon, and goes past the caches. Where its rows are not aligned, the lines at
+ * both ends of a piece are written in two parts: longer pieces have fewer. */
 static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *src, int64_t ld, int64_t rows, int64_t cols,
                                           bool stream) {
-  pk_transpose_block_b4(dst, dld, src, ld, rows, cols, stream);
+  if (stream && ((uintptr_t)dst % PK_VEC_BYTES != 0 || dld % PK_LANES != 0))
+    pk_transpose_pieces(128, 64, dst, dld, src, ld, rows, cols, true);
+  else
+    pk_transpose_pieces(64, 32, dst, dld, src, ld, rows, cols, stream);
+}
+
+static inline void pk_transpose_block_b4(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols) {
+  pk_transpose_block_f32((float *)dst, dld, (const float *)src, ld, rows, cols, false);
 }
 
 PK_DOT_INLINE void pk_copy_fill(const int size, char *dst, int64_t n, uint16_t pad) {
@@ -376,7 +396,7 @@ PK_DOT_INLINE void pk_copy_fill(const int size, char *dst, int64_t n, uint16_t p
 PK_DOT_INLINE void pk_copy_rows(const int size, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows, int64_t cols,
                                 int64_t full_rows, int64_t full_cols, uint16_t pad, const bool turned) {
   const int64_t r_end = rows < full_rows ? rows : full_rows, c_end = cols < full_cols ? cols : full_cols;
-  if (turned) pk_transpose_blocks(size, dst, dld, src, ld, c_end, r_end, false);
+  if (turned) pk_transpose_blocks(size, dst, dld, src, ld, c_end, r_end);
   for (int64_t r = 0; r < full_rows; r++) {
     const int64_t inside = r < r_end && c_end > 0 ? c_end : 0;
     if (!turned) memcpy(dst + r * dld, src + r * ld, (size_t)(inside * size));

@@ -170,7 +170,7 @@ static inline int64_t pk_take(int64_t *end, int64_t bytes) {
 
 /* ---- outputs that will not be read soon go past the caches */
 
-enum { PK_STREAM_BYTES = 4 << 20 }; /* of an output: about twice a second-level cache */
+enum { PK_STREAM_BYTES = 2 << 20 }; /* of an output: about a second-level cache */
 
 /* Is this output large enough? */
 static inline bool pk_streams(const pk_array *array, int rank) {
@@ -187,13 +187,6 @@ static inline int64_t pk_first_turn(const float *to, bool stream) {
 
 /* Whether stores from `to` on may go past the caches. */
 static inline bool pk_turned(const float *to, bool stream) { return stream && (uintptr_t)to % PK_VEC_BYTES == 0; }
-
-static inline void pk_put_f32(float *to, pk_f32v v, bool stream) {
-  if (stream)
-    pk_stream_f32(to, v);
-  else
-    pk_store_f32(to, v);
-}
 
 /* A hint: a line of the next row, for the second-level cache. */
 static inline void pk_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }

@@ -67,6 +67,13 @@ PK_INLINE void pk_stream_fence(void) {
   __atomic_thread_fence(__ATOMIC_RELEASE);
 #endif
 }
+/* Past the caches if `stream`; then `to` is aligned to a vector. */
+PK_INLINE void pk_put_f32(float *to, pk_f32v v, bool stream) {
+  if (stream)
+    pk_stream_f32(to, v);
+  else
+    pk_store_f32(to, v);
+}
 PK_INLINE void pk_prefetch(const void *p) { __builtin_prefetch(p); }
 
 #endif

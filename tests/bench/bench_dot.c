@@ -101,8 +101,8 @@ static void pack_i8_t(const job *j) {
 static void pack_rows(const job *j) { pk_pack_rows_f32(j->panels, j->k + 16, j->b, j->n, j->n, j->k, j->n, j->k, 0); }
 static void transpose(const job *j) { pk_transpose_block_f32(j->c, j->m, j->a, j->n, j->m, j->n, false); }
 static void transpose_stream(const job *j) { pk_transpose_block_f32(j->c, j->m, j->a, j->n, j->m, j->n, true); }
-static void transpose_b2(const job *j) { pk_transpose_block_b2(j->c, j->m, j->a, j->n, j->m, j->n, false); }
-static void transpose_b1(const job *j) { pk_transpose_block_b1(j->c, j->m, j->a, j->n, j->m, j->n, false); }
+static void transpose_b2(const job *j) { pk_transpose_block_b2(j->c, j->m, j->a, j->n, j->m, j->n); }
+static void transpose_b1(const job *j) { pk_transpose_block_b1(j->c, j->m, j->a, j->n, j->m, j->n); }
 
 static int ascending(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;

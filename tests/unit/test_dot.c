@@ -312,8 +312,8 @@ static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap
   char *dst = aligned_alloc(64, (size_t)round_up(bytes + 1, 64));
   if (!dst) abort();
   memset(dst, 0x5a, (size_t)bytes + 1);
-  if (size == 1) pk_transpose_block_b1(dst, dld, src, ld, rows, cols, stream);
-  if (size == 2) pk_transpose_block_b2(dst, dld, src, ld, rows, cols, stream);
+  if (size == 1) pk_transpose_block_b1(dst, dld, src, ld, rows, cols);
+  if (size == 2) pk_transpose_block_b2(dst, dld, src, ld, rows, cols);
   if (size == 4) pk_transpose_block_f32((float *)(void *)dst, dld, (const float *)(const void *)src, ld, rows, cols, stream);
   bool right = dst[bytes] == 0x5a;
   for (int64_t c = 0; c < cols; c++)
@@ -325,7 +325,7 @@ static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap
 }
 
 static void test_transposes(void) {
-  static const int64_t sizes[] = {0, 1, 2, PK_LANES - 1, PK_LANES, PK_LANES + 1, 31, 32, 33, 64, 97};
+  static const int64_t sizes[] = {0, 1, 2, PK_LANES - 1, PK_LANES, PK_LANES + 1, 31, 32, 33, 64, 97, 145};
   enum { count = sizeof sizes / sizeof *sizes };
   for (int i = 0; i < count; i++)
     for (int j = 0; j < count; j++)
