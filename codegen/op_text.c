@@ -94,9 +94,31 @@ static const char *bitcast_text(Gen *g, const char *prefix, DType from, DType to
   return is_float(to) ? text(g, "%s_from_bits_%s(%s)", prefix, dtype_info[to].name, x) : narrowed(g, prefix, to, x);
 }
 
+// ---- exp of what is never above 0 has no need to look for overflow
+
+// Is no element of `a` greater than the one of `bound` beside it? NaN aside.
+static bool is_bound(const Instr *bound, const Instr *a) {
+  if (bound == a) return true;
+  if (bound->type.rank != a->type.rank) return false;
+  switch (bound->op) {
+    case OP_BROADCAST:
+    case OP_REDUCE_MAX:
+      return is_bound(bound->args[0], a);
+    case OP_MAX:
+      return is_bound(bound->args[0], a) || is_bound(bound->args[1], a);
+    default:
+      return false;
+  }
+}
+
+static bool is_never_positive(const Instr *v) {
+  return (v->op == OP_SUB && is_bound(v->args[1], v->args[0])) || (v->op == OP_NEG && v->args[0]->op == OP_ABS);
+}
+
 static const char *op_text(Gen *g, const char *prefix, const Instr *v, const char *const *args) {
   DType t = v->type.dtype, from = v->nargs ? v->args[v->nargs - 1]->type.dtype : t;
   const char *lane = from == DT_BOOL ? "mask" : lane_type(from), *name = op_c_name(v->op);
+  if (v->op == OP_EXP && strcmp(prefix, "pk") == 0 && is_never_positive(v->args[0])) name = "exp_below";
   switch (op_info[v->op].class) {
     case OPC_SELECT:
       return text(g, "%s_select_%s(%s, %s, %s)", prefix, strcmp(lane, "u32") == 0 ? "i32" : lane, args[0], args[1], args[2]);

@@ -74,20 +74,22 @@ PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
   pk_f32v n, p = pk_exp_parts(pk_min_fast_f32(PK_F32(89), x), &n);
   return pk_scale_where_f32(some, p, n);
 }
+/* exp of what is not above 0, or NaN. */
+PK_INLINE pk_f32v pk_exp_below_f32(pk_f32v x) {
+  pk_mask some = pk_not_mask(pk_lt_f32(x, PK_F32(PK_EXP_VANISHES)));
+  pk_f32v n, p = pk_exp_parts(x, &n);
+  return pk_scale_where_f32(some, p, n);
+}
 /* For |x| up to 80, or NaN. */
 PK_INLINE pk_f32v pk_exp_moderate_f32(pk_f32v x) {
   pk_f32v n, p = pk_exp_parts(x, &n);
   return pk_scale_f32(p, n);
 }
 #else
-/* x, or 0 where the result is known to be. */
-PK_INLINE pk_f32v pk_spare_underflow(pk_f32v x, pk_mask vanishes, float greatest) {
-  return pk_select_f32(vanishes, PK_F32(0), pk_min_fast_f32(PK_F32(greatest), x));
-}
 
 PK_INLINE pk_f32v pk_exp2_f32(pk_f32v x) {
   pk_mask vanishes = pk_lt_f32(x, PK_F32(PK_EXP2_VANISHES));
-  x = pk_spare_underflow(x, vanishes, 129);
+  x = pk_select_f32(vanishes, PK_F32(0), pk_min_fast_f32(PK_F32(129), x));
   pk_f32v shifted = pk_add_f32(x, PK_F32(PK_SHIFTER)), r = pk_sub_f32(x, pk_sub_f32(shifted, PK_F32(PK_SHIFTER)));
   return pk_select_f32(vanishes, PK_F32(0), pk_scale_shifted_f32(PK_EXP2_POLYNOMIAL(r), shifted));
 }
@@ -102,11 +104,13 @@ PK_INLINE pk_f32v pk_exp_parts(pk_f32v x, pk_f32v *shifted) {
   return pk_add_f32(PK_FMA(p, pk_mul_f32(r, r), r), PK_F32(1));
 #endif
 }
-PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
+/* exp of what is not above 89, or NaN. */
+PK_INLINE pk_f32v pk_exp_below_f32(pk_f32v x) {
   pk_mask vanishes = pk_lt_f32(x, PK_F32(PK_EXP_VANISHES));
-  pk_f32v shifted, p = pk_exp_parts(pk_spare_underflow(x, vanishes, 89), &shifted);
+  pk_f32v shifted, p = pk_exp_parts(pk_select_f32(vanishes, PK_F32(0), x), &shifted);
   return pk_select_f32(vanishes, PK_F32(0), pk_scale_shifted_f32(p, shifted));
 }
+PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) { return pk_exp_below_f32(pk_min_fast_f32(PK_F32(89), x)); }
 /* For |x| up to 80; a NaN may give anything. */
 PK_INLINE pk_f32v pk_exp_moderate_f32(pk_f32v x) {
   pk_f32v shifted, p = pk_exp_parts(x, &shifted);
@@ -114,20 +118,15 @@ PK_INLINE pk_f32v pk_exp_moderate_f32(pk_f32v x) {
 }
 #endif
 
-/* exp(x) - 1 for x within [-20, 89], subnormals apart. */
-PK_INLINE pk_f32v pk_expm1_core(pk_f32v x) {
-  pk_f32v shifted, n, r = pk_exp_split(x, PK_SHIFTER, &shifted, &n);
-  pk_f32v p = PK_POLYNOMIAL(r, 1.991444933e-4f, 1.394120667e-3f, 8.333272587e-3f, 4.166635229e-2f, 1.666666682e-1f, 0.5f);
+/* 2 (2^(n - 1) (1 + p) - 1/2): 2^128 is not needed. */
+PK_INLINE pk_f32v pk_expm1_f32(pk_f32v x) {
+  pk_f32v shifted, n, r = pk_exp_split(pk_within_f32(x, -20, 89), PK_SHIFTER, &shifted, &n);
+  pk_f32v p = PK_POLYNOMIAL(r, 1.387189608e-3f, 8.370416239e-3f, 4.166688398e-2f, 1.666648835e-1f, 0.5f);
   p = PK_FMA(p, pk_mul_f32(r, r), r);
   pk_i32v exponent = pk_add_constant(pk_bitcast_f32_i32(shifted), 126 - 0x4b400000);
-  pk_f32v half = pk_bitcast_i32_f32(pk_shift_left(exponent, 23)); /* 2^(n - 1), which stays finite */
+  pk_f32v half = pk_bitcast_i32_f32(pk_shift_left(exponent, 23));
   pk_f32v y = PK_FMA(half, p, pk_sub_f32(half, PK_F32(0.5f)));
-  return pk_add_f32(y, y);
-}
-
-PK_INLINE pk_f32v pk_expm1_f32(pk_f32v x) {
-  pk_f32v y = pk_expm1_core(pk_within_f32(x, -20, 89));
-  return pk_select_f32(pk_lt_f32(pk_abs_f32(x), PK_F32(0x1p-25f)), x, y);
+  return pk_select_f32(pk_ge_f32(pk_abs_f32(x), PK_F32(0x1p-25f)), pk_add_f32(y, y), x);
 }
 
 /* 1 - 2 / (exp(2 |x|) + 1); an odd polynomial near 0, which NaN takes too. */
@@ -139,21 +138,29 @@ PK_INLINE pk_f32v pk_tanh_f32(pk_f32v x) {
   return pk_with_sign_f32(pk_select_f32(pk_ge_f32(size, PK_F32(0.57f)), large, PK_FMA(pk_mul_f32(p, s), x, x)), x);
 }
 
-/* exp(-|x|) never overflows: 1 / (1 + it) or it / (1 + it). */
+/* e = exp(-|x|) never overflows: 1 / (1 + e) or e / (1 + e). */
 PK_INLINE pk_f32v pk_logistic_f32(pk_f32v x) {
-  pk_f32v one = PK_F32(1), e = pk_exp_f32(pk_neg_f32(pk_abs_f32(x)));
-  return pk_div_fast_f32(pk_select_f32(pk_lt_f32(x, PK_F32(0)), e, one), pk_add_f32(one, e));
+  pk_f32v minus_size = pk_bitcast_i32_f32(pk_or_i32(pk_bitcast_f32_i32(x), pk_splat_i32(INT32_MIN)));
+  pk_f32v e = pk_exp_below_f32(minus_size);
+  pk_mask negative = pk_lt_f32(x, PK_F32(0));
+#if PK_PART_BYTES == 64
+  pk_f32v q = pk_reciprocal_of_sum_f32(e);
+  return pk_select_f32(negative, pk_mul_f32(q, e), q);
+#else
+  pk_f32v one = PK_F32(1);
+  return pk_div_f32(pk_select_f32(negative, e, one), pk_add_f32(one, e));
+#endif
 }
 
-/* x + x P(x^2) near 0, else 1 - exp(-Q(|x|)). */
+/* x + x P(x^2) near 0, which NaN takes too, else 1 - exp(-Q(|x|)). */
 PK_INLINE pk_f32v pk_erf_f32(pk_f32v x) {
   pk_f32v size = pk_abs_f32(x), s = pk_mul_f32(x, x), t = pk_min_fast_f32(PK_F32(4), size);
   pk_f32v p = PK_POLYNOMIAL(s, 8.345228776e-5f, -8.137438551e-4f, 5.2006344e-3f, -2.685927083e-2f, 1.128369394e-1f,
                             -3.76126337e-1f, 1.283791666e-1f);
   pk_f32v q = PK_POLYNOMIAL(t, 1.123129675e-5f, -3.228037243e-4f, 3.642458369e-3f, -2.376206135e-2f, 1.062368757e-1f,
                             6.351513176e-1f, 1.2864849e-1f);
-  pk_f32v large = pk_sub_f32(PK_F32(1), pk_exp_f32(pk_neg_f32(PK_FMA(q, t, t))));
-  return pk_select_f32(pk_lt_f32(size, PK_F32(0.925f)), PK_FMA(p, x, x), pk_with_sign_f32(large, x));
+  pk_f32v large = pk_sub_f32(PK_F32(1), pk_exp_moderate_f32(pk_neg_f32(PK_FMA(q, t, t))));
+  return pk_select_f32(pk_ge_f32(size, PK_F32(0.925f)), pk_with_sign_f32(large, x), PK_FMA(p, x, x));
 }
 
 /* -- logarithms: x = 2^e m with m within [sqrt 1/2, sqrt 2] */

@@ -86,8 +86,7 @@ static inline pk_f32v pk_fma_f32(pk_f32v a, pk_f32v b, pk_f32v c) {
 }
 PK_INLINE pk_f32v pk_fma_fast_f32(pk_f32v a, pk_f32v b, pk_f32v c) { return pk_add_f32(pk_mul_f32(a, b), c); }
 #endif
-/* For divisors within [2^-100, 2^100]: see vec_512.h. */
-PK_INLINE pk_f32v pk_div_fast_f32(pk_f32v a, pk_f32v b) { return pk_div_f32(a, b); }
+/* For b within [2^-100, 2^100]: see vec_512.h. */
 PK_INLINE pk_f32v pk_reciprocal_fast_f32(pk_f32v b) { return pk_div_f32(pk_splat_f32(1), b); }
 /* p in [0.5, 2] times 2 to the n, an integer given as 1.5 * 2^23 + n, |n| <= 250. The first product is exact, so that it rounds
  * once. */
