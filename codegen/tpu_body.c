@@ -71,6 +71,14 @@ static void find_decidable(Builder *b, const Region *region) {
   }
 }
 
+static void list_scalar(Instr *instr, void *context) {
+  Builder *b = context;
+  if (b->decides[instr->id]) LIST_PUSH(b->m->arena, &b->body->scalars, (const Instr *)instr);
+  for (int r = 0; r < 2; r++)
+    if (instr->regions[r] && instr->regions[r]->arg)
+      LIST_PUSH(b->m->arena, &b->body->scalars, (const Instr *)instr->regions[r]->arg);
+}
+
 static bool depends_on_data(const Builder *b, const Instr *instr) {
   if (instr->op == OP_WHILE) return !b->decidable[yielded(instr->regions[0])->id];
   if (instr->op != OP_IF && instr->op != OP_FOR) return false;
@@ -166,6 +174,7 @@ Body *body_new(const CostModel *m) {
   b.decidable = NEW_ARRAY(m->arena, bool, m->k->next_id + 1);
   ir_walk(m->k->body, mark_control, &b);
   find_decidable(&b, m->k->body);
+  ir_walk(m->k->body, list_scalar, &b);
   b.body->top = build_block(&b, m->k->body);
   for (int i = 0; i < b.body->segments.count; i++) close_segment(&b.body->segments.at[i]);
   return b.body;

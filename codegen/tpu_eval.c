@@ -204,7 +204,7 @@ static Interval pure_interval(const Instr *instr, const Interval *a) {
   return points ? point(eval_pure(instr, (int64_t[]){a[0].low, a[1].low, a[2].low})) : unbounded;
 }
 
-static Interval interval_of(const GridEval *e, const Instr *instr, const Interval *axes, const Interval *known) {
+Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *axes, const Interval *known) {
   switch (instr->op) {
     case OP_CONST:
       return is_float(instr->type.dtype) ? unbounded : point(instr->ival);
@@ -228,7 +228,7 @@ void grid_intervals(const GridEval *e, const Region *region, const Interval *axe
     const Instr *instr = region->instrs.at[i];
     if (region->arg) out[region->arg->id] = unbounded;
     for (int r = 0; r < 2; r++) grid_intervals(e, instr->regions[r], axes, out);
-    out[instr->id] = interval_of(e, instr, axes, out);
+    out[instr->id] = grid_interval(e, instr, axes, out);
   }
 }
 

@@ -34,8 +34,9 @@ void grid_take_result(GridEval *e, const Instr *branch, const Region *taken);  /
 // The block index of an operand at e->axes; false when it depends on data.
 bool grid_block_index(GridEval *e, const Ref *ref, int64_t *index);
 
-// Of every scalar of a region, with the axes within `axes`: by instruction id.
+// Of every scalar of a region, with the axes within `axes`: by instruction id. Or of one, those of its operands being there.
 void grid_intervals(const GridEval *e, const Region *region, const Interval *axes, Interval *out);
+Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *axes, const Interval *known);
 // Along `axis`; `bounds` are the intervals over the whole grid.
 void grid_periods(const Region *region, int axis, const Interval *bounds, Periodic *out);
 int64_t least_multiple(int64_t a, int64_t b);  // 0 when a or b is, or when it is beyond 2^31
@@ -100,7 +101,8 @@ typedef struct {
   LIST(const Instr *) assumed;     // control flow that depends on data
   // What must repeat for steps to repeat: scalars that decide control flow, which semaphore a copy uses, what variables hold.
   LIST(const Instr *) decisions;
-  bool copies;  // the body starts copies itself
+  LIST(const Instr *) scalars;  // these and what they are computed from, in the order of the program
+  bool copies;                  // the body starts copies itself
 } Body;
 
 Body *body_new(const CostModel *m);

@@ -69,7 +69,8 @@ static const char *read_mesh(Mesh *m) {
     m->chips *= m->size[i];
     cubes &= m->size[i] % (int64_t)fmax(v[CHIP_WRAP], 1) == 0;
   }
-  for (int i = 0; i < m->axes; i++) m->wraps[i] = m->size[i] > 1 && (v[CHIP_TORUS] > 2 ? cubes : m->size[i] >= v[CHIP_WRAP]);
+  for (int i = 0; i < m->axes; i++)
+    m->wraps[i] = m->size[i] > 1 && (v[CHIP_TORUS] > 2 ? cubes : (double)m->size[i] >= v[CHIP_WRAP]);
   m->one_way = v[CHIP_ICI_LINK] / 2;
   return NULL;
 }

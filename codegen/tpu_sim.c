@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t most_steps = 20000000;  // that are walked one by one
+static const int64_t most_steps = 4000000;  // that are walked one by one
 
 static bool moves_by_pipeline(const Ref *ref) { return !ref->prefetch && (ref->space == SPACE_VMEM || ref->space == SPACE_SMEM); }
 // ---- what a step moves
@@ -96,36 +96,47 @@ static void capture(Core *c, int64_t *state) {
   }
 }
 
-// Are the blocks of all operands that move along the axis whole while it runs over [from, to]?
-static bool blocks_are_whole(const Core *c, int axis, int64_t from, int64_t to) {
-  const Kernel *k = c->s->k;
-  Interval range[64], *bounds = calloc((size_t)k->next_id + 1, sizeof *bounds);
-  if (!bounds) INTERNAL("no memory for %d intervals", k->next_id);
-  bool whole = c->axes <= 64;
-  for (int i = 0; i < c->axes && whole; i++)
-    range[i] = i < axis ? (Interval){c->e.axes[i], c->e.axes[i]} : (Interval){c->low[i], c->high[i] - 1};
-  if (whole) range[axis] = (Interval){from, to};
-  for (int i = 0; i < c->operands && whole; i++) {
-    const Ref *ref = k->refs.at[i];
+// Are the blocks of all operands that move along the axis whole, wherever the indices are within `bounds`?
+static bool blocks_are_whole(const Core *c, int axis, const Interval *range, Interval *bounds) {
+  for (int i = 0; i < c->operands; i++) {
+    const Ref *ref = c->s->k->refs.at[i];
     if (!c->s->operand[i].moved || !ref->index_map || ref->index_map->instrs.count == 0) continue;
     grid_intervals(&c->e, ref->index_map, range, bounds);
     const Instr *yield = ref->index_map->instrs.at[ref->index_map->instrs.count - 1];
-    for (int r = 0; r < yield->nargs && whole; r++) {
+    for (int r = 0; r < yield->nargs; r++) {
       if (!c->level[axis].moves[i * MAX_INDEX + r]) continue;
-      whole = r < ref->array.rank;
-      if (!whole) break;
+      if (r >= ref->array.rank) return false;
       Interval at = bounds[yield->args[r]->id];
       int64_t block = extent_of(c, ref->block[r]), dim = extent_of(c, ref->array.dim[r]);
       int64_t last = ref->at == AT_BLOCK ? (block > 0 ? dim / block - 1 : -1) : dim - block;
-      whole = at.low >= 0 && at.high <= last;
+      if (at.low < 0 || at.high > last) return false;
     }
   }
-  free(bounds);
-  return whole;
+  return true;
+}
+
+// Does each decision that is no pattern along the axis come out the same, wherever the indices are?
+static bool is_decided(const Core *c, int axis, const Interval *range, Interval *bounds) {
+  const Level *level = &c->level[axis];
+  const Body *body = c->s->body;
+  for (int i = 0; i < body->scalars.count && level->irregular.count; i++)
+    bounds[body->scalars.at[i]->id] = grid_interval(&c->e, body->scalars.at[i], range, bounds);
+  for (int i = 0; i < level->irregular.count; i++)
+    if (bounds[level->irregular.at[i]->id].low != bounds[level->irregular.at[i]->id].high) return false;
+  return true;
+}
+
+// Do all iterations of the axis in [from, to] do the same, but for their place?
+static bool are_alike(const Core *c, int axis, int64_t from, int64_t to) {
+  Interval range[MOST_AXES], *bounds = c->bounds;
+  for (int i = 0; i < c->axes; i++)
+    range[i] = i < axis ? (Interval){c->e.axes[i], c->e.axes[i]} : (Interval){c->low[i], c->high[i] - 1};
+  range[axis] = (Interval){from, to};
+  return blocks_are_whole(c, axis, range, bounds) && is_decided(c, axis, range, bounds);
 }
 
 static void recall_index(Core *c, int axis) {
-  int64_t saved[64];
+  int64_t saved[MOST_AXES];
   memcpy(saved, c->e.axes, sizeof(int64_t) * (size_t)c->axes);
   c->e.axes[axis]--;
   for (int i = axis + 1; i < c->axes; i++) c->e.axes[i] = c->high[i] - 1;
@@ -163,12 +174,13 @@ static void leave_out(Core *c, int axis, const Snapshot *since, int64_t times, i
   recall_index(c, axis);
 }
 
-// The most repetitions of `cycle` iterations that end before the axis does, with whole blocks all the way.
+// The most repetitions of `cycle` iterations that end before the axis does.
 static int64_t repetitions(const Core *c, int axis, int64_t cycle) {
   int64_t at = c->e.axes[axis], low = 0, high = (c->high[axis] - 1 - at) / cycle;
+  if (high > 0 && are_alike(c, axis, at - cycle, at + high * cycle - 1)) return high;
   while (low < high) {
     int64_t middle = low + (high - low + 1) / 2;
-    if (blocks_are_whole(c, axis, at - cycle, at + middle * cycle - 1))
+    if (are_alike(c, axis, at - cycle, at + middle * cycle - 1))
       low = middle;
     else
       high = middle - 1;
@@ -230,8 +242,12 @@ static void find_period(Core *c, int axis, const Interval *bounds, Periodic *per
   }
   grid_periods(k->body, axis, bounds, periods);
   for (int i = 0; i < c->s->body->decisions.count && period; i++) {
-    Periodic p = periods[c->s->body->decisions.at[i]->id];
-    period = p.step == 0 ? least_multiple(period, p.period) : 0;
+    const Instr *decision = c->s->body->decisions.at[i];
+    Periodic p = periods[decision->id];
+    if (p.period > 0 && p.step == 0)
+      period = least_multiple(period, p.period);
+    else
+      LIST_PUSH(c->s->arena, &level->irregular, decision);
   }
   level->period = c->s->whole || period * 3 > c->high[axis] - c->low[axis] ? 0 : period;
 }
@@ -241,6 +257,7 @@ static void find_levels(Core *c) {
   Arena *arena = c->s->arena;
   Interval *bounds = NEW_ARRAY(arena, Interval, k->next_id + 1), *all = NEW_ARRAY(arena, Interval, c->axes + 1);
   Periodic *periods = NEW_ARRAY(arena, Periodic, k->next_id + 1);
+  c->bounds = NEW_ARRAY(arena, Interval, k->next_id + 1);
   for (int i = 0; i < c->axes; i++) all[i] = (Interval){c->low[i], c->high[i] - 1};
   for (int i = 0; i < c->operands; i++) grid_intervals(&c->e, k->refs.at[i]->index_map, all, bounds);
   grid_intervals(&c->e, k->body, all, bounds);
@@ -392,7 +409,7 @@ void simulate(Simulation *s) {
     extents[i] = eval_index(k, k->grid.at[i].extent, s->sizes, NULL, 0);
     if (extents[i] <= 0 || !mul_i64(steps, extents[i], &steps)) return;
   }
-  if (k->grid.count > 64)
+  if (k->grid.count > MOST_AXES)
     s->problem = "it has more than 64 axes";
   else
     run_cores(s, extents);

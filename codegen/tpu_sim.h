@@ -13,12 +13,13 @@ typedef struct {
   int64_t at, now, *state, *tally;  // at: of the axis; -1: empty
 } Snapshot;
 
-enum { HISTORY = 4 };
+enum { HISTORY = 4, MOST_AXES = 64 };
 
 // An axis along which iterations may be left out.
 typedef struct {
-  int64_t period;  // 0: none
-  bool *moves;     // by operand * MAX_INDEX + component: its index changes with the axis
+  int64_t period;                 // 0: none
+  bool *moves;                    // by operand * MAX_INDEX + component: its index changes with the axis
+  LIST(const Instr *) irregular;  // decisions that are no pattern along the axis: alike only where they are constant
   Snapshot history[HISTORY];
   int next;
 } Level;
@@ -33,6 +34,7 @@ typedef struct {
   Simulation *s;
   GridEval e;
   Level *level;
+  Interval *bounds;  // room for those of every instruction
   int axes, operands, look, kept, width, core;
   int64_t *low, *high, *index, *tally, tallies;
   bool started, overflow;
