@@ -210,7 +210,6 @@ void tpu_json(const Model *m, const char *path, Buf *out);
 void tpu_trace(const Model *m, Buf *out);
 void tpu_html(const Model *m, const Model *all, int count, Buf *out);
 void tpu_roofline_svg(const Model *m, Buf *out);
-void json_string(Buf *out, const char *text);
 
 // ---- tpu_sweep.c
 int tpu_sweep(const Options *options, const Chip *chip);

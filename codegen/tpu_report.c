@@ -186,20 +186,6 @@ void tpu_table(const Model *models, int count, Buf *out) {
 
 // ---- JSON
 
-void json_string(Buf *out, const char *text) {
-  buf_putc(out, '"');
-  for (; *text; text++) {
-    unsigned char c = (unsigned char)*text;
-    if (c == '"' || c == '\\')
-      buf_printf(out, "\\%c", c);
-    else if (c < 32)
-      buf_printf(out, "\\u%04x", c);
-    else
-      buf_putc(out, *text);
-  }
-  buf_putc(out, '"');
-}
-
 static void json_number(Buf *out, const char *key, double value) {
   if (isfinite(value))
     buf_printf(out, ",\"%s\":%.10g", key, value);
@@ -209,7 +195,7 @@ static void json_number(Buf *out, const char *key, double value) {
 
 static void json_text(Buf *out, const char *key, const char *value) {
   buf_printf(out, ",\"%s\":", key);
-  json_string(out, value);
+  put_json_string(out, value);
 }
 
 static void json_operands(const Model *m, Buf *out) {
@@ -264,7 +250,7 @@ static void json_sizes(const Model *m, Buf *out) {
   buf_puts(out, "},\"statics\":{");
   for (int i = 0; i < k->statics.count; i++) {
     buf_printf(out, "%s\"%s\":", i ? "," : "", k->statics.at[i].name);
-    json_string(out, k->statics.at[i].value);
+    put_json_string(out, k->statics.at[i].value);
   }
   buf_putc(out, '}');
 }
@@ -273,7 +259,7 @@ static void json_unmodelled(const Model *m, Buf *out) {
   buf_puts(out, ",\"not_modelled\":[");
   for (int i = 0; i < m->body->unmodelled.count; i++) {
     if (i) buf_putc(out, ',');
-    json_string(out, op_info[m->body->unmodelled.at[i]->op].name);
+    put_json_string(out, op_info[m->body->unmodelled.at[i]->op].name);
   }
   buf_puts(out, "]");
 }
@@ -282,7 +268,7 @@ void tpu_json(const Model *m, const char *path, Buf *out) {
   const Totals *t = &m->sim.totals;
   const Cost *c = &m->cost;
   buf_puts(out, "{\"kernel\":");
-  json_string(out, m->k->name);
+  put_json_string(out, m->k->name);
   json_text(out, "file", path);
   json_text(out, "chip", m->chip->name);
   json_sizes(m, out);

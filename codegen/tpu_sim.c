@@ -82,13 +82,14 @@ static void generate(Core *c) {
 
 // ---- leaving iterations out
 
-static int state_words(const Core *c) { return 2 + c->operands + c->ring_size * c->width + c->queues * QUEUE_WORDS; }
+static int state_words(const Core *c) { return 2 + 2 * c->operands + c->ring_size * c->width + c->queues * QUEUE_WORDS; }
 
 static void capture(Core *c, int64_t *state) {
   memset(state, 0, sizeof *state * (size_t)state_words(c));
   *state++ = c->ring_count == 0 || c->ring[0].step == 0;
   *state++ = relative(c, c->hbm_free);
   for (int i = 0; i < c->operands; i++) *state++ = relative(c, c->written[i]);
+  for (int i = 0; i < c->operands; i++) *state++ = c->left[i];
   for (int i = 0; i < c->queues * QUEUE_WORDS; i++) *state++ = i % QUEUE_WORDS ? relative(c, c->queue[i]) : c->queue[i];
   for (int r = 0; r < c->ring_count; r++, state += c->width) {
     memcpy(state, c->ring[r].words, sizeof *state * (size_t)c->width);
@@ -294,6 +295,7 @@ static Core core_new(Simulation *s, int number, int active, const int64_t *exten
   }
   c.index = NEW_ARRAY(s->arena, int64_t, c.operands * MAX_INDEX + 1);
   c.written = NEW_ARRAY(s->arena, int64_t, c.operands + 1);
+  c.left = NEW_ARRAY(s->arena, bool, c.operands + 1);
   c.tallies = TALLIES + c.operands * OPERAND_COUNTS + s->body->segments.count;
   c.tally = NEW_ARRAY(s->arena, int64_t, c.tallies);
   c.bytes_per_ps = chip_hbm_bandwidth(s->chip, active) / active * 1e-12;

@@ -40,6 +40,7 @@ typedef struct {
   bool started, overflow;
   Entry *ring;
   int ring_count, ring_size;
+  bool *left;  // outputs: the step before was the last of its block
   int64_t now, hbm_free, *written, generated, simulated, step_ps, latency_ps;
   int64_t *queue;  // of each element of each semaphore: how many copies it waits for, and when those are done
   int *queue_of;   // by ref id: its first queue

@@ -161,7 +161,7 @@ static void put_json(const Sweep *s, Buf *out) {
       buf_printf(out, "%s\"%s\":\"%s\"", i ? "," : "", s->range[i].name, s->range[i].values.at[c->value[i]]);
     if (c->wrong) {
       buf_puts(out, "},\"wrong\":");
-      json_string(out, c->wrong);
+      put_json_string(out, c->wrong);
     } else {
       buf_printf(out, "},\"seconds\":%.10g,\"steps\":%lld,\"mxu\":%.6g,\"hbm\":%.6g,\"vmem\":%lld,\"fits\":%s,\"bound\":\"%s\"",
                  c->seconds, (long long)c->steps, c->mxu, c->hbm, (long long)c->vmem, c->vmem <= c->limit ? "true" : "false",

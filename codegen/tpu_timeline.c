@@ -187,11 +187,23 @@ static void run_body(Core *c, const Entry *entry) {
 
 // ---- a step
 
+// An output block that may be returned to comes in again, once what went out before is out.
+static void restore_blocks(Core *c, Entry *entry) {
+  for (int i = c->s->k->inputs; i < c->operands; i++) {
+    const Ref *ref = c->s->k->refs.at[i];
+    if (!ref->revisit || !c->s->operand[i].moved || !(entry->step == 0 || c->left[i])) continue;
+    wait_until(c, c->written[i], TALLY_WAIT, i);
+    tally_copy(c, ref, *would_move(entry, i));
+    wait_until(c, transfer(c, 'f', i, entry, *would_move(entry, i)), TALLY_WAIT, i);
+  }
+}
+
 void time_step(Core *c) {
   Entry *entry = &c->ring[0];
   bool first = entry->step == 0;
   start_fetches(c, first);
   for (int i = 0; i < c->s->k->inputs; i++) wait_until(c, *done_at(entry, i), first ? TALLY_PROLOGUE : TALLY_WAIT, i);
+  restore_blocks(c, entry);
   log_event(c, 'o', 0, entry, c->now, c->now + c->step_ps, 0);
   c->tally[TALLY_OVERHEAD] += c->step_ps;
   c->now += c->step_ps;
@@ -204,6 +216,7 @@ void time_step(Core *c) {
     int64_t before = c->written[i];
     c->written[i] = *bytes_of(entry, i) >= 0 ? transfer(c, 'w', i, entry, *bytes_of(entry, i)) : 0;
     wait_until(c, before, TALLY_WAIT, i);
+    c->left[i] = *bytes_of(entry, i) >= 0;
   }
   Entry used = c->ring[0];
   memmove(c->ring, c->ring + 1, sizeof *c->ring * (size_t)(c->ring_count - 1));

@@ -22,7 +22,7 @@ static void put_names(const Model *m, Buf *out) {
 static void put_event(Buf *out, const TraceEvent *e, int row, const char *name, const char *kind, double share) {
   double start = (double)e->start_ps * 1e-6, length = (double)(e->end_ps - e->start_ps) * 1e-6 * share;
   buf_puts(out, ",\n{\"name\":");
-  json_string(out, name);
+  put_json_string(out, name);
   buf_printf(out, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.6f,\"dur\":%.6f,\"args\":{\"step\":%lld", kind,
              e->core + 1, row, start, length, (long long)e->step);
 }
