@@ -99,22 +99,20 @@ static void find_axes(const Instr *v, bool *used) {
       for (int i = 0; i < v->regions[r]->instrs.count; i++) find_axes(v->regions[r]->instrs.at[i], used);
 }
 
-// The blocks that come back: the grid turns through all indices of the axes inside the outermost axis that the map ignores.
-static const char *revisited_blocks(Gen *g, const Ref *ref) {
+// The blocks that come back: when the grid turns through an axis that the map ignores, all indices of the axes inside it.
+static void find_revisits(Gen *g, RefGen *r) {
   bool used[MAX_RANK * 2] = {false};
-  for (int k = 0; k < ref->array.rank; k++) find_axes(map_index(ref, k), used);
-  const char *count = "1";
-  bool inside = false, any = false;
-  for (int a = 0; a < g->k->grid.count; a++) {
-    if (!used[a])
-      inside = true;
-    else if (inside) {
-      any = true;
-      count =
-          strcmp(count, "1") == 0 ? text(g, "n_%s", g->axis_name[a]) : text(g, "pk_sat_mul(%s, n_%s)", count, g->axis_name[a]);
+  for (int k = 0; k < r->ref->array.rank; k++) find_axes(map_index(r->ref, k), used);
+  const char *inside = NULL;
+  for (int a = g->k->grid.count - 1; a >= 0; a--) {
+    const char *n = text(g, "n_%s", g->axis_name[a]);
+    if (used[a]) {
+      inside = inside ? text(g, "pk_sat_mul(%s, %s)", n, inside) : n;
+    } else if (inside) {
+      r->revisits = text(g, "%s > 1 ? %s : %s", n, inside, r->revisits ? r->revisits : "1");
+      r->most_revisits = inside;
     }
   }
-  return any ? count : NULL;
 }
 
 static void input_buffer(Gen *g, RefGen *r) {
@@ -133,7 +131,7 @@ static void input_buffer(Gen *g, RefGen *r) {
   } else {
     r->buffer = buffer_with_room(g, base, r->element, ref->type.rank, dims, r->at_least, "block");
   }
-  if (!g->options->literal_dma) r->revisits = revisited_blocks(g, ref);
+  if (!g->options->literal_dma) find_revisits(g, r);
   if (r->revisits) r->buffer->slots = lasting_name(g, text(g, "%s_slots", ref->name));
 }
 
@@ -378,16 +376,46 @@ static bool needs_strips(const Group *group) {
   return false;
 }
 
+// Elements of an array, at most INT32_MAX, which stands for those that are not known.
+static int64_t elements(const Type *t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->rank && n < INT32_MAX; i++)
+    n = dim_is_const(t->dim[i]) && t->dim[i] < INT32_MAX ? n * t->dim[i] : INT32_MAX;
+  return n < INT32_MAX ? n : INT32_MAX;
+}
+
+// As many rows of the widest value between dots as half of the second-level cache holds.
+static int64_t rows_in_cache(Gen *g, const Group *group) {
+  int64_t widest = 1;
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (step->into || (!step->dot && !step->members.count)) continue;
+    if (!dim_is_const(step->columns)) return 0;
+    if (step->columns > widest) widest = step->columns;
+  }
+  return g->target->l2_bytes / 2 / (4 * widest);
+}
+
+// Each strip reads the right operands of all dots: when these do not stay in the second-level cache, few strips are better.
+static bool right_operands_fit(Gen *g, const Group *group) {
+  int64_t all = 0;
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].dot) all += 4 * elements(&dot_shape(group->steps.at[s].dot).b->type);
+  return all <= g->target->l2_bytes;
+}
+
 // Rows a strip: about STRIP_TILES register tiles, and an equal share of a block of known height.
-static int strip_rows(Gen *g, Dim rows) {
+static int strip_rows(Gen *g, const Group *group) {
+  const Dim rows = group->lead[0];
   int64_t best = STRIP_TILES * g->target->dot_rows;
+  if (!right_operands_fit(g, group) && rows_in_cache(g, group) > best) best = rows_in_cache(g, group);
   if (!dim_is_const(rows)) return (int)best;
   int64_t strips = (rows + best / 2) / best;
   return (int)(strips <= 1 ? (rows > 0 ? rows : 1) : (rows + strips - 1) / strips);
 }
 
 static void place_group(Gen *g, Group *group) {
-  if (needs_strips(group)) group->strip = strip_rows(g, group->lead[0]);
+  if (needs_strips(group)) group->strip = strip_rows(g, group);
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];
     if (step->dot && !step->into) place_member(g, group, step->dot);

@@ -57,7 +57,7 @@ void put_dot_headers(Gen *g, Buf *out) {
   if (!g->c->text) return;
   const char *last = "";
   for (int i = 0; i < KIND_COUNT; i++) {
-    const char *name = text(g, "pk_dot_block_%s", kinds[i].name);
+    const char *name = text(g, "pk_dot_product_%s", kinds[i].name);
     if (!kinds[i].header || kinds[i].header == last || !mentions(g->c->text, name)) continue;
     last = kinds[i].header;
     buf_printf(out, "#include <%s>\n", last);

@@ -37,7 +37,7 @@ static void note_users(Instr *v, void *context) {
 
 // What move.c and step.c call things of an operand by: no value may be called so.
 static void keep_operand_names(Gen *g, const Ref *ref) {
-  static const char *const endings[] = {"held", "key", "block", "stream", "slot", "few", "hbm", "slice"};
+  static const char *const endings[] = {"held", "key", "block", "stream", "slot", "few", "new", "hbm", "slice"};
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
     LIST_PUSH(g->arena, &g->kept, text(g, "%s_%s", ref->name, endings[i]));
   for (int k = 0; k < ref->array.rank; k++) LIST_PUSH(g->arena, &g->kept, text(g, "%s_at%d", ref->name, k));

@@ -84,9 +84,10 @@ static void explain_operands(Gen *g) {
     if (r->element != r->ref->type.dtype) explain(g, "  %-12s stored as %s", "", dtype_info[r->element].name);
     if (r->revisits)
       explain(g, "  %-12s kept in VMEM while the grid comes back to it: up to %s blocks, as many as fit", "",
-              plain_text(g, r->revisits));
-    if (r->few_rows)
-      explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s", "", r->few_rows);
+              plain_text(g, r->most_revisits));
+    if (r->dot_rows)
+      explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s", "", r->dot_rows);
+    if (r->filled_by) explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
     if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at && r->fetch_at != g->k->body &&
         !g->options->literal_dma)
       explain(g, "  %-12s fetched where it is first used: steps that skip the use skip the transfer", "");

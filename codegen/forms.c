@@ -175,18 +175,13 @@ static bool aliased(Gen *g, const Ref *ref) {
   return false;
 }
 
-// Rows of constant length that are whole rows of the array: consecutive rows lie side by side, so reading them in place is
-// as good as a copy. Other rows may lie a multiple of 4 KiB apart, which a register tile of 14 rows cannot read from L1.
-static bool rows_are_whole(const Ref *ref) {
-  int last = ref->array.rank - 1;
-  return dim_is_const(ref->array.dim[last]) && ref->array.dim[last] == ref->block[last];
-}
-
-// ---- dots of few rows read their right operand where it lies, if all they want of it is there
+// ---- dots read their right operand where it lies, if all they want of it is there: always when they have few rows; else the
+// first time, and fill the panels as they go
 
 typedef struct {
   Gen *g;
   const Ref *ref;
+  const Instr *dot;
   Demand rows;
   Dim extent;
   int dots;
@@ -200,18 +195,29 @@ static void note_rows(Instr *v, void *context) {
   if (search->dots++ && (rows != search->rows || v->type.dim[0] != search->extent)) search->same = false;
   search->rows = rows;
   search->extent = v->type.dim[0];
+  search->dot = v;
 }
 
-static const char *few_rows(Gen *g, const RefGen *r) {
+// Does the dot want all that is inside of the block, whatever its rows?
+static bool wants_all(Gen *g, const RefGen *r, const Instr *dot) {
+  const DotShape s = dot_shape(dot);
+  return contracted_demand(g, dot) == r->demand[s.b_transposed] && val(dot)->demand[1] == r->demand[1 - s.b_transposed];
+}
+
+static void read_in_place(Gen *g, RefGen *r) {
   RowSearch search = {.g = g, .ref = r->ref, .same = true};
-  if (r->element != DT_F32 || dtype_bytes(r->ref->array.dtype) == 1) return NULL;
-  for (int k = 0; k < r->ref->type.rank; k++)
-    if (r->inside[k] != DEMAND_FULL && r->demand[k] != r->inside[k]) return NULL;
+  if (r->element != DT_F32 || dtype_bytes(r->ref->array.dtype) == 1) return;
   ir_walk(g->k->body, note_rows, &search);
-  enum { FEW = 24 };  // PK_DOT_FEW
-  if (!search.dots || !search.same) return NULL;
-  bool many = search.rows == DEMAND_FULL && dim_is_const(search.extent) && search.extent > FEW;
-  return many ? NULL : demand_text(g, search.rows, search.extent);
+  if (!search.dots || !search.same) return;
+  for (int k = 0; k < r->ref->type.rank; k++) {
+    if (r->inside[k] == DEMAND_FULL || r->demand[k] == r->inside[k]) continue;
+    if (r->demand[k] != DEMAND_FULL) return;
+    const char *whole = text(g, "%s == %s", r->inside[k], extent_text(g, r->ref->type.dim[k]));
+    r->whole = r->whole ? text(g, "%s && %s", r->whole, whole) : whole;
+  }
+  r->dot_rows = demand_text(g, search.rows, search.extent);
+  bool plain = r->ref->array.dtype == DT_F32 && !r->transposed && squeezed_in_range(g, r->ref);
+  if (plain && search.dots == 1 && wants_all(g, r, search.dot)) r->filled_by = search.dot;
 }
 
 static void choose_input(Gen *g, RefGen *r, const Uses *u) {
@@ -228,8 +234,8 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
     r->element = element;
     r->transposed = u->transposed == 1;
     r->why = r->transposed ? "right operand of dot, transposed on the way" : "right operand of dot";
-    r->few_rows = few_rows(g, r);
-  } else if (dot_only && u->left && (not_direct || u->transposed == 1 || element != r->element || !rows_are_whole(ref))) {
+    read_in_place(g, r);
+  } else if (dot_only && u->left && (not_direct || aliased(g, ref) || u->transposed == 1 || element != r->element)) {
     r->form = FORM_ROWS;
     r->why = element != r->element ? "left operand of dot, widened on the way"
              : u->transposed == 1  ? "left operand of dot, transposed on the way"

@@ -73,9 +73,12 @@ typedef struct {
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
   int stores;
-  const char *few_rows;        // PANELS: C expression of the rows its dots have; a few rows read it in place. NULL: always packed
+  const char *dot_rows;        // PANELS: C expression of the rows its dots have, when these may read it in place; or NULL
+  const char *whole;           // .. C condition for that: the block lies inside its array; NULL: no matter
+  const Instr *filled_by;      // PANELS: the dot that fills the panels as it reads the block in place; or NULL
   int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis: room for it
-  const char *revisits;        // C expression: blocks that come back, when there are any
+  const char *revisits;        // C expression: blocks that come back, or NULL: none can
+  const char *most_revisits;   // .. when the grid turns through all its axes
 } RefGen;
 
 // Cells that go through a step together, their rows stacked: see batch.c.
@@ -133,6 +136,8 @@ typedef struct {
   Instr *dot;             // STEP_DOT
   Instr *into;            // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
   Instr *fresh;           // .. and the condition under which the sums start at zero instead, or NULL
+  bool set;               // .. they always do
+  Instr *last, *result;   // .. the condition under which the sums go to another STORE instead, or NULL
 } Step;
 
 typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKind;
@@ -330,7 +335,8 @@ void emit_position(Gen *g, RefGen *r, Buf *setup);  // where this step's block i
 void emit_fetch(Gen *g, RefGen *r);
 void emit_turn(Gen *g, RefGen *r);  // an output's block is written back when another takes its place
 void emit_last_writeback(Gen *g, RefGen *r);
-const char *few_operand(Gen *g, const RefGen *r);  // of dots of few rows: pointer and stride of rows in HBM
+const char *source_of_panels(Gen *g, const RefGen *r);  // when a dot reads it in place: a condition
+const char *hbm_row_stride(Gen *g, const Ref *ref);     // from one row of a block to the next, in elements
 const char *pk_dtype_name(DType t);
 
 // dma.c: memory by hand

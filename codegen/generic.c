@@ -399,10 +399,14 @@ static void emit_batched_dot(Gen *g, Instr *v, const BatchedDot *d) {
   const char *depth = panel_depth(g, kind, DEMAND_FULL, k);
   line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);", pack_panels_text(g, kind, d->b.element, d->b_transposed), panels->name, depth,
        at_batch(g, &d->b, &loops, d->batch), d->b.stride[n - 2], extent_text(g, k), extent_text(g, cols), extent_text(g, cols));
-  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, PK_DOT_SET);", kind->name, extent_text(g, m),
-       extent_text(g, cols), a_at, ld, panels->name, depth, extent_text(g, k),
-       is_integer(v->type.dtype) && v->type.dtype != DT_I32 ? "(int32_t *)" : "", at_batch(g, &d->out, &loops, d->batch),
-       d->out.stride[n - 2]);
+  line(g, "const pk_dot_product product = {");
+  line(g, "  .rows = %s, .cols = %s, .k = %s,", extent_text(g, m), extent_text(g, cols), extent_text(g, k));
+  line(g, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at, mul_text(g, text(g, "%d", dtype_bytes(element)), ld),
+       panels->name, depth);
+  line(g, "  .to = %s, .ldto = %s, .padded = true,", at_batch(g, &d->out, &loops, d->batch),
+       mul_text(g, "4", d->out.stride[n - 2]));
+  line(g, "};");
+  line(g, "pk_dot_product_%s(&product);", kind->name);
   close_loops(g, &loops);
 }
 

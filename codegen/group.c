@@ -421,11 +421,13 @@ static Matrix left_operand(Gen *g, const Instr *dot, const Group *group, const c
   return (Matrix){add_text(g, p.pointer, mul_text(g, row, stride)), stride};
 }
 
+static Matrix stored_rows(Gen *g, const Instr *store, const char *row) {
+  const RefGen *r = &g->refs[store->ref->id];
+  return (Matrix){add_text(g, r->name, mul_text(g, row, r->stride[0])), r->stride[0]};
+}
+
 static Matrix result_place(Gen *g, const Step *step, const char *row) {
-  if (step->into) {
-    const RefGen *r = &g->refs[step->into->ref->id];
-    return (Matrix){add_text(g, r->name, mul_text(g, row, r->stride[0])), r->stride[0]};
-  }
+  if (step->into) return stored_rows(g, step->into, row);
   const Val *info = val(step->dot);
   const char *at =
       info->row_local ? info->buffer->name : add_text(g, info->buffer->name, mul_text(g, row, info->buffer->stride[0]));
@@ -438,33 +440,58 @@ static Dim dot_depth(const Instr *dot) {
   return s.b->type.dim[s.b_transposed];
 }
 
+static const char *bytes_of(Gen *g, DType element, const char *stride) {
+  return mul_text(g, text(g, "%d", dtype_bytes(element)), stride);
+}
+
+// Where the sums go, and what they are added to.
+static void put_result(Gen *g, const Step *step, const char *row) {
+  Matrix to = result_place(g, step, row);
+  const char *stride = bytes_of(g, DT_F32, to.stride);
+  bool direct = step->into && g->refs[step->into->ref->id].form == FORM_DIRECT;
+  if (step->into && !step->set)
+    line(g, "  .from = %s%s, .ldfrom = %s,", step->fresh ? text(g, "%s ? NULL : ", scalar_text(g, step->fresh)) : "", to.pointer,
+         stride);
+  if (!step->result) {
+    line(g, "  .to = %s, .ldto = %s, .padded = %s,", to.pointer, stride, direct ? "false" : "true");
+    return;
+  }
+  Matrix last = stored_rows(g, step->result, row);
+  const char *when = scalar_text(g, step->last);
+  line(g, "  .to = %s ? %s : %s, .ldto = %s ? %s : %s, .padded = !%s,", when, last.pointer, to.pointer, when,
+       bytes_of(g, DT_F32, last.stride), stride, when);
+}
+
 static void emit_dot(Gen *g, const Group *group, const Step *step, const char *row, const char *rows) {
   const Instr *dot = step->dot;
   DotShape s = dot_shape(dot);
   const DotKind *kind = val(dot)->kind;
-  Matrix a = left_operand(g, dot, group, row), c = result_place(g, step, row);
+  Matrix a = left_operand(g, dot, group, row);
   Dim k = dot_depth(dot);
   const char *panels = val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name,
              *depth = panel_depth(g, kind, val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k);
-  const char *along = demand_text(g, contracted_demand(g, dot), k);
-  bool cast = is_integer(dot->type.dtype) && dot->type.dtype != DT_I32;
-  const char *mode = !step->into   ? "PK_DOT_SET"
-                     : step->fresh ? text(g, "%s ? PK_DOT_SET : PK_DOT_ADD", scalar_text(g, step->fresh))
-                                   : "PK_DOT_ADD";
-  line(g, "/* line %d: dot%s */", line_of(g, dot->span), step->into ? ", added in place" : "");
-  const RefGen *b = s.b->op == OP_LOAD && !val(dot)->panels ? &g->refs[s.b->ref->id] : NULL;
-  if (b && b->few_rows) {
+  const char *along = demand_text(g, contracted_demand(g, dot), k), *product = unique_name(g, "product");
+  const RefGen *b = s.b->op == OP_LOAD && !val(dot)->panels && g->refs[s.b->ref->id].dot_rows ? &g->refs[s.b->ref->id] : NULL;
+  line(g, "/* line %d: dot%s%s */", line_of(g, dot->span), step->into && !step->set ? ", added in place" : "",
+       step->result ? ", at last stored" : "");
+  line(g, "const pk_dot_product %s = {", product);
+  line(g, "  .rows = %s, .cols = %s, .k = %s,", rows, demand_text(g, step->demand, step->columns), along);
+  line(g, "  .a = %s, .lda = %s,", a.pointer, bytes_of(g, dot_element(kind, s.a->type.dtype), a.stride));
+  line(g, "  .panels = %s, .depth = %s,", panels, depth);
+  if (b)
+    line(g, "  .source = %s%s ? %s_hbm : NULL, .ldsource = %s,", source_of_panels(g, b),
+         b->filled_by && strcmp(row, "0") != 0 ? text(g, " && (%s_few || %s == 0)", b->ref->name, row) : "", b->ref->name,
+         bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
+  put_result(g, step, row);
+  line(g, "};");
+  if (b) {
     line(g, "if (%s_few)", b->ref->name);
-    line(g, "  pk_dot_few%s_%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", s.b_transposed ? "_t" : "",
-         dtype_info[b->ref->array.dtype].name, rows, demand_text(g, step->demand, step->columns), a.pointer, a.stride,
-         few_operand(g, b), along, c.pointer, c.stride, mode);
+    line(g, "  pk_dot_few%s_%s(&%s);", s.b_transposed ? "_t" : "", dtype_info[b->ref->array.dtype].name, product);
     line(g, "else");
     g->indent++;
   }
-  line(g, "pk_dot_block_%s(%s, %s, %s, %s, %s, %s, %s, %s%s, %s, %s);", kind->name, rows,
-       demand_text(g, step->demand, step->columns), a.pointer, a.stride, panels, depth, along, cast ? "(int32_t *)" : "",
-       c.pointer, c.stride, mode);
-  if (b && b->few_rows) g->indent--;
+  line(g, "pk_dot_product_%s(&%s);", kind->name, product);
+  if (b) g->indent--;
 }
 
 // ---- the group

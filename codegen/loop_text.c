@@ -94,7 +94,8 @@ static void put_scalars(Gen *g, int depth, const Group *group, int after) {
 static void put_dot(Gen *g, int depth, const Step *step) {
   const char *columns = demand_text(g, step->demand, step->columns), *where;
   if (step->into)
-    where = text(g, ", added to %s in place", step->into->ref->name);
+    where = text(g, step->set ? ", to %s%s%s" : ", added to %s in place%s%s", step->into->ref->name,
+                 step->result ? ", at last to " : "", step->result ? step->result->ref->name : "");
   else
     where = kept_text(g, step->dot);
   put(g, depth, "dot to %s columns:", columns);

@@ -163,20 +163,25 @@ static const char *inside_text(Gen *g, const RefGen *r, int axis) {
   return *outside ? text(g, "%s ? 0 : %s", outside, n) : n;
 }
 
-static const char *hbm_row_stride(Gen *g, const Ref *ref) {
+const char *hbm_row_stride(Gen *g, const Ref *ref) {
   int row = ref->array.rank - 2;
   while (row >= 0 && ref->squeeze[row]) row--;
   return row_stride(g, ref, row);
 }
 
-static void emit_few(Gen *g, const RefGen *r) {
+static void declare_in_place(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
-  const char *outside = outside_text(g, r), *type = ctype(ref->array.dtype);
-  line(g, "const bool %s_few = %s <= PK_DOT_FEW%s;", ref->name, r->few_rows, *outside ? text(g, " && !(%s)", outside) : "");
-  line(g, "const %s *const %s_hbm = %s;", type, ref->name, hbm_pointer(g, r));
+  const char *outside = outside_text(g, r), *whole = r->whole ? text(g, " && %s", r->whole) : "";
+  if (*outside) whole = text(g, "%s && !(%s)", whole, outside);
+  line(g, "const bool %s_few = %s <= PK_DOT_FEW%s;", ref->name, r->dot_rows, whole);
+  line(g, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), ref->name, hbm_pointer(g, r));
 }
 
-const char *few_operand(Gen *g, const RefGen *r) { return text(g, "%s_hbm, %s", r->ref->name, hbm_row_stride(g, r->ref)); }
+const char *source_of_panels(Gen *g, const RefGen *r) {
+  if (!r->filled_by) return text(g, "%s_few", r->ref->name);
+  return r->whole ? text(g, "(%s_few || (%s_new && %s))", r->ref->name, r->ref->name, r->whole)
+                  : text(g, "(%s_few || %s_new)", r->ref->name, r->ref->name);
+}
 
 static const char *pad_text(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
@@ -215,9 +220,15 @@ void emit_fetch(Gen *g, RefGen *r) {
   }
   const char *tag_at =
       text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", tag, r->revisits ? text(g, " + %s", slot_name) : "");
-  if (r->few_rows) emit_few(g, r);
-  open_block(g, "if (%spk_turn_to(%s, %s))", r->few_rows ? text(g, "!%s_few && ", ref->name) : "", tag_at,
-             fold_indices(g, r, "pk_key"));
+  if (r->dot_rows) declare_in_place(g, r);
+  const char *turn =
+      text(g, "%spk_turn_to(%s, %s)", r->dot_rows ? text(g, "!%s_few && ", ref->name) : "", tag_at, fold_indices(g, r, "pk_key"));
+  if (r->filled_by) {  // as by its first rows: there are some, since none would be few
+    line(g, "const bool %s_new = %s;", ref->name, turn);
+    if (!r->whole) return;
+    turn = text(g, "%s_new && !(%s)", ref->name, r->whole);
+  }
+  open_block(g, "if (%s)", turn);
   if (ref->at == AT_SLICE) line(g, "const pk_array %s_slice = %s;", ref->name, slice_text(g, r));
   if (r->form == FORM_COPY)
     line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r), pk_dtype_name(ref->array.dtype), block_text(g, r),

@@ -379,6 +379,20 @@ static void place_fused(Scheduler *d, Instr *v) {
   note_effects(d, v, group);
 }
 
+static void take_out(Group *group, const Instr *store) {
+  for (int s = 0; s < group->steps.count; s++) {
+    Step *step = &group->steps.at[s];
+    int kept = 0;
+    for (int m = 0; m < step->members.count; m++)
+      if (step->members.at[m] != store) step->members.at[kept++] = step->members.at[m];
+    step->members.count = kept;
+  }
+  int kept = 0;
+  for (int i = 0; i < group->scalars.count; i++)
+    if (group->scalars.at[i] != store) group->scalars.at[kept++] = group->scalars.at[i];
+  group->scalars.count = kept;
+}
+
 static bool stores_before(const Instr *v, const Instr *load, const Instr *store) {
   return v->op == OP_STORE && v->ref == store->ref && val(v)->position > val(load)->position &&
          val(v)->position < val(store)->position;
@@ -417,13 +431,23 @@ static void absorb_accumulation(Gen *g, Group *group, Step *step) {
   const RefGen *r = &g->refs[store->ref->id];
   if (r->form == FORM_DIRECT || (r->element != DT_F32 && r->element != DT_I32) || store->ref->type.rank != 2) return;
   step->into = store;
-  for (int s = 0; s < group->steps.count; s++) {
-    Step *from = &group->steps.at[s];
-    int kept = 0;
-    for (int m = 0; m < from->members.count; m++)
-      if (from->members.at[m] != add && from->members.at[m] != store) from->members.at[kept++] = from->members.at[m];
-    from->members.count = kept;
-  }
+  take_out(group, add);
+  take_out(group, store);
+}
+
+// `o = dot(..)` with nothing else looking on: the micro-kernel stores into o itself.
+static void absorb_store(Gen *g, Group *group, Step *step) {
+  const Instr *dot = step->dot;
+  if (step->into || val(dot)->users.count != 1) return;
+  Instr *store = val(dot)->users.at[0];
+  if (store->op != OP_STORE || val(store)->group != group || !ir_window_is_full(store) || ir_mask(store)) return;
+  if (ir_store_value(store) != dot || val(store)->demand[1] != step->demand) return;
+  const RefGen *r = &g->refs[store->ref->id];
+  if (store->ref->type.rank != 2 || (r->element != DT_F32 && r->element != DT_I32)) return;
+  if (looks_on(group, val(dot)->step, NULL, dot, store)) return;
+  step->into = store;
+  step->set = true;
+  take_out(group, store);
 }
 
 // ---- a vector that only later steps of the same columns read is computed there: it need not be kept
@@ -540,12 +564,73 @@ static void absorb_clear(Region *region, Step *step) {
   }
 }
 
+// ---- `when last { o = acc; }` just after them: the last sums go to o instead of acc, which nobody reads any more
+
+// Is it true in the first, or the last, turn of the axis that turns fastest?
+static bool is_turn(Gen *g, const Instr *condition, bool last) {
+  int axis = g->k->grid.count - 1;
+  while (axis >= 0 && g->k->grid.at[axis].parallel) axis--;
+  if (axis < 0 || condition->op != OP_EQ) return false;
+  const Instr *a = condition->args[0], *b = condition->args[1];
+  if (b->op == OP_AXIS) {
+    const Instr *other = a;
+    a = b;
+    b = other;
+  }
+  if (a->op != OP_AXIS || a->ival != axis) return false;
+  if (!last) return b->op == OP_CONST && b->ival == 0;
+  return b->op == OP_SUB && b->args[0]->op == OP_EXTENT && b->args[0]->ival == axis && b->args[1]->op == OP_CONST &&
+         b->args[1]->ival == 1;
+}
+
+static Instr *find_copy(Gen *g, Region *arm, const Ref *ref, const Step *step) {
+  for (int i = 0; i < arm->instrs.count; i++) {
+    Instr *v = arm->instrs.at[i];
+    if (v->op != OP_STORE || ir_store_value(v)->op != OP_LOAD || ir_store_value(v)->ref != ref) continue;
+    const Instr *load = ir_store_value(v);
+    const RefGen *r = &g->refs[v->ref->id];
+    bool whole = ir_window_is_full(v) && !ir_mask(v) && ir_window_is_full(load) && val(load)->users.count == 1;
+    bool alone =
+        r->form == FORM_DIRECT && r->stores == 1 && !r->loaded && v->ref->type.rank == 2 && r->element == load->type.dtype;
+    bool wanted = val(v)->demand[1] == step->demand && val(v)->demand[0] == val(step->into)->demand[0];
+    return whole && alone && wanted ? v : NULL;
+  }
+  return NULL;
+}
+
+static void absorb_result(Gen *g, const Group *group, Step *step) {
+  const Ref *ref = step->into->ref;
+  if (!step->fresh || !is_turn(g, step->fresh, false) || ref_is_operand(ref)) return;
+  RefCount all = {ref, 0};
+  ir_walk(g->k->body, count_access, &all);
+  if (all.found != 3) return;
+  for (int i = 0; i < group->region->instrs.count; i++) {
+    Instr *v = group->region->instrs.at[i];
+    if (v->op != OP_IF || has_result(v) || val(v)->position < val(step->into)->position || !is_turn(g, v->args[0], true))
+      continue;
+    const Group *known = val(v->args[0])->group;
+    Instr *store = find_copy(g, v->regions[0], ref, step);
+    if (!store || !known || known->region != group->region || known->index > group->index) continue;
+    step->result = store;
+    step->last = v->args[0];
+    Region *arm = v->regions[0];
+    int kept = 0;
+    for (int j = 0; j < arm->instrs.count; j++)
+      if (arm->instrs.at[j] != store && arm->instrs.at[j] != ir_store_value(store)) arm->instrs.at[kept++] = arm->instrs.at[j];
+    arm->instrs.count = kept;
+    return;
+  }
+}
+
 static void finish_group(Gen *g, Group *group) {
-  for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].kind == STEP_DOT) {
-      absorb_accumulation(g, group, &group->steps.at[s]);
-      if (group->steps.at[s].into) absorb_clear(group->region, &group->steps.at[s]);
-    }
+  for (int s = 0; s < group->steps.count; s++) {
+    Step *step = &group->steps.at[s];
+    if (step->kind != STEP_DOT) continue;
+    absorb_accumulation(g, group, step);
+    if (step->into) absorb_clear(group->region, step);
+    if (step->into) absorb_result(g, group, step);
+    absorb_store(g, group, step);
+  }
   sink_members(g, group);
 }
 
@@ -631,20 +716,6 @@ static Instr *only_store(Gen *g, const Instr *v) {
   if (!plain || val(store)->region != val(v)->region || !val(store)->group || val(store)->group->kind != GROUP_ROWS) return NULL;
   const RefGen *r = &g->refs[store->ref->id];
   return r->loaded || r->stores != 1 ? NULL : store;
-}
-
-static void take_out(Group *group, const Instr *store) {
-  for (int s = 0; s < group->steps.count; s++) {
-    Step *step = &group->steps.at[s];
-    int kept = 0;
-    for (int m = 0; m < step->members.count; m++)
-      if (step->members.at[m] != store) step->members.at[kept++] = step->members.at[m];
-    step->members.count = kept;
-  }
-  int kept = 0;
-  for (int i = 0; i < group->scalars.count; i++)
-    if (group->scalars.at[i] != store) group->scalars.at[kept++] = group->scalars.at[i];
-  group->scalars.count = kept;
 }
 
 static void store_at_once(Gen *g, Group *generic) {

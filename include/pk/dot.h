@@ -4,9 +4,14 @@
  * element (k, n) is panel[(n / NR) * depth * NR + k * NR + n % NR] (pack.h writes them). The left operand is row-major:
  * element (r, k) is a[r * lda + k]. Half floats are widened when packed, so the f32 kernels serve them. Integer sums wrap.
  *
- * Narrower elements lie in groups of 4 bytes along k: panel [k / 2][NR][2] or [k / 4][NR][4] (dot_groups.h). Every kind of
- * product therefore takes 4 bytes of a row of `a` and 4 * NR bytes of the panel a step, and keeps 32-bit sums: one tile serves
- * all (dot_tile.h), and a kind is five small functions.
+ * Panels that are not there yet are filled on the way: the first rows of the result read the right operand where it lies and
+ * leave the panels behind. Results are written where they belong, as whole panels or only the columns there are.
+ *
+ * Narrower elements lie in groups of 4 bytes along k: panel [k / 2][NR][2] or [k / 4][NR][4] (dot_i16.h, dot_i8.h, dot_bf16.h).
+ * Every kind of product therefore takes 4 bytes of a row of `a` and 4 * NR bytes of the panel a step, and keeps 32-bit sums: one
+ * tile serves all (dot_tile.h), and a kind is a few small functions.
+ *
+ *   pk_dot_product_KIND(product)
  */
 #ifndef PK_DOT_H
 #define PK_DOT_H
@@ -34,12 +39,11 @@
 #endif
 #define PK_DOT_NR (PK_DOT_NV * PK_LANES)
 
-enum { PK_DOT_SET = 0, PK_DOT_ADD = 1 }; /* mode: c = sum, c += sum */
-
 enum {
   PK_DOT_STEP_BYTES = 4 * PK_DOT_NR,
-  PK_DOT_AHEAD = 12, /* steps the panel is prefetched ahead; none: 85 % of peak for 92 where the panels leave L2 */
-  PK_DOT_LONG = 512, /* steps of a block at a time, when there are more than twice as many */
+  PK_DOT_NEAR = 12,  /* steps the panel is prefetched ahead; none: 85 % of peak for 92 where the panels leave L2 */
+  PK_DOT_FILL = 32,  /* steps that fill all panels before the next, which are prefetched meanwhile; 16 and 64 are slower */
+  PK_DOT_LONG = 512, /* steps at a time, at most */
 };
 
 /* The most rows that keep several sums each, as registers allow: gcc orders several steps of separate multiply and add by sum. */
@@ -60,16 +64,22 @@ enum {
 #define PK_DOT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* A kind of product: the 4 bytes at p in every lane, a vector of the panel or of c, its store, sum + sum, sum + x * b, and
- * what the sums of a row start from. */
+/* A kind of product: the 4 bytes at p in every lane, a vector of the panel or of the result, its store, sum + sum, sum + x * b,
+ * and what the sums of a row start from: `start`, which `starts` sets for n rows, of each of which `bytes` are multiplied. */
+#define PK_DOT_FROM_ZERO(T)                                                                                                    \
+  PK_DOT_INLINE pk_dot_vector_##T pk_dot_start_##T(const int32_t *start, int row) {                                            \
+    return (void)start, (void)row, (pk_dot_vector_##T){0};                                                                     \
+  }                                                                                                                            \
+  PK_DOT_INLINE void pk_dot_starts_##T(int32_t *start, int64_t n, const char *a, int64_t lda, int64_t bytes, int32_t factor) { \
+    (void)start, (void)n, (void)a, (void)lda, (void)bytes, (void)factor;                                                       \
+  }
 typedef pk_f32v pk_dot_vector_f32;
 PK_DOT_INLINE pk_f32v pk_dot_splat_f32(const char *p) { return pk_splat_f32(*(const float *)(const void *)p); }
 PK_DOT_INLINE pk_f32v pk_dot_load_f32(const char *p) { return pk_load_f32((const float *)(const void *)p); }
 PK_DOT_INLINE void pk_dot_store_f32(char *p, pk_f32v v) { pk_store_f32((float *)(void *)p, v); }
 PK_DOT_INLINE pk_f32v pk_dot_plus_f32(pk_f32v a, pk_f32v b) { return pk_add_f32(a, b); }
 PK_DOT_INLINE pk_f32v pk_dot_madd_f32(pk_f32v x, pk_f32v b, pk_f32v sum) { return pk_fma_fast_f32(x, b, sum); }
-
-PK_DOT_INLINE pk_f32v pk_dot_start_f32(const int32_t *start, int row) { return (void)start, (void)row, (pk_f32v){0}; }
+PK_DOT_FROM_ZERO(f32)
 
 typedef pk_i32v pk_dot_vector_i32;
 PK_DOT_INLINE pk_i32v pk_dot_splat_i32(const char *p) {
@@ -80,8 +90,40 @@ PK_DOT_INLINE pk_i32v pk_dot_splat_i32(const char *p) {
 PK_DOT_INLINE pk_i32v pk_dot_load_i32(const char *p) { return pk_load_i32((const int32_t *)(const void *)p); }
 PK_DOT_INLINE void pk_dot_store_i32(char *p, pk_i32v v) { pk_store_i32((int32_t *)(void *)p, v); }
 PK_DOT_INLINE pk_i32v pk_dot_plus_i32(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }
-PK_DOT_INLINE pk_i32v pk_dot_start_i32(const int32_t *start, int row) { return (void)start, (void)row, (pk_i32v){0}; }
 PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) { return pk_add_i32(sum, pk_mul_i32(x, b)); }
+PK_DOT_FROM_ZERO(i32)
+
+/* A product of any size. Strides in bytes. */
+typedef struct {
+  int64_t rows, cols, k; /* any of them may be 0 */
+  const void *a;
+  int64_t lda;
+  void *panels;
+  int64_t depth;      /* of a panel, in elements */
+  const void *source; /* f32, i32: the right operand by rows, when the panels are to be filled from it; else NULL */
+  int64_t ldsource;
+  const void *from; /* what the sums are added to, or NULL */
+  int64_t ldfrom;
+  void *to;
+  int64_t ldto;
+  bool padded; /* rows of the result have room for whole panels, and so has what they are added to */
+} pk_dot_product;
+
+/* What one register tile works on. Strides in bytes. */
+typedef struct {
+  const char *a;
+  int64_t lda;
+  const char *b;
+  int64_t ldb; /* from one step to the next: PK_DOT_STEP_BYTES in a panel */
+  int64_t k;
+  char *fill; /* a panel that the rows of b are copied to on the way, or NULL */
+  const char *from;
+  int64_t ldfrom;
+  char *to;
+  int64_t ldto;
+  const int32_t *start; /* what the sums of each row start from, for the kinds that do not start at zero */
+  bool narrow;          /* only the columns of the first vector count */
+} pk_dot_tile;
 
 /* What dot_tile.h is made of. S(1) S(2) .. S(n), statements with literal numbers: */
 #define PK_DOT_ROWS_TO(n, S) PK_DOT_ROWS_TO_(n, S)
@@ -114,8 +156,6 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) { retur
 
 /* An empty asm makes the compiler forget how a pointer came about, so that it does not make one for each row of its own. */
 #define PK_DOT_KEEP(pointer) __asm__("" : "+r"(pointer));
-#define PK_DOT_ADVANCE(steps) \
-  row[0] += 4 * (steps), row[1] += 4 * (steps), row[2] += 4 * (steps), row[3] += 4 * (steps), panel += (steps)*PK_DOT_STEP_BYTES;
 /* Also keeps a panel's vector in its register: for few rows gcc would load it again for each, half as fast at 3 rows. */
 #if PK_PART_BYTES == 64
 #define PK_DOT_HOLD(vector) __asm__("" : "+v"(vector))
@@ -126,27 +166,47 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) { retur
 #else
 #define PK_DOT_HOLD(vector)
 #endif
-#define PK_DOT_STEP(i)                                                                                                      \
-  {                                                                                                                         \
-    enum { at = 4 * (i), first = (i) % sums * rows, ahead = (PK_DOT_AHEAD + (i)) * PK_DOT_STEP_BYTES };                     \
-    const char *const from = panel + (i)*PK_DOT_STEP_BYTES;                                                                 \
-    PK_DOT_VECTOR b0 = PK_DOT_OF(load)(from), b1 = PK_DOT_OF(load)(from + PK_DOT_STEP_BYTES - 4 * PK_LANES);                \
-    if (few) {                                                                                                              \
-      PK_DOT_HOLD(b0);                                                                                                      \
-      PK_DOT_HOLD(b1);                                                                                                      \
-    }                                                                                                                       \
-    __builtin_prefetch(panel + ahead);                                                                                      \
-    if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(panel + ahead + 64);                                                     \
-    PK_DOT_KEEP(row[0]) PK_DOT_KEEP(row[1]) PK_DOT_KEEP(row[2]) PK_DOT_KEEP(row[3]) PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ROW) \
+#define PK_DOT_SECOND (4 * PK_LANES * (PK_DOT_NV - 1)) /* bytes from the first vector of a panel's row to the last */
+#define PK_DOT_STEP(i)                                                                           \
+  {                                                                                              \
+    enum { first = (i) % sums * rows };                                                          \
+    PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b), b1 = PK_DOT_OF(load)(b + PK_DOT_SECOND);              \
+    if (few) {                                                                                   \
+      PK_DOT_HOLD(b0);                                                                           \
+      PK_DOT_HOLD(b1);                                                                           \
+    }                                                                                            \
+    if (fill) {                                                                                  \
+      __builtin_prefetch(b + ahead, 0, 2);                                                       \
+      if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(b + ahead + 64, 0, 2);                      \
+      PK_DOT_OF(store)(fill, b0);                                                                \
+      PK_DOT_OF(store)(fill + PK_DOT_SECOND, b1);                                                \
+      fill += PK_DOT_STEP_BYTES;                                                                 \
+    }                                                                                            \
+    __builtin_prefetch(b + near);                                                                \
+    if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(b + near + 64);                               \
+    PK_DOT_KEEP(row[0])                                                                          \
+    PK_DOT_KEEP(row[1])                                                                          \
+    PK_DOT_KEEP(row[2]) PK_DOT_KEEP(row[3]) PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ROW) row[0] += 4, \
+        row[1] += 4, row[2] += 4, row[3] += 4, b += ldb;                                         \
   }
-#define PK_DOT_ROW(n)                                                                      \
-  {                                                                                        \
-    const PK_DOT_VECTOR x = PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4] + at); \
-    PK_DOT_VECTOR *const to = sum[first + n - 1];                                          \
-    to[0] = PK_DOT_OF(madd)(x, b0, to[0]);                                                 \
-    if (PK_DOT_NV > 1) to[PK_DOT_NV - 1] = PK_DOT_OF(madd)(x, b1, to[PK_DOT_NV - 1]);      \
+#define PK_DOT_ROW(n)                                                                 \
+  {                                                                                   \
+    const PK_DOT_VECTOR x = PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4]); \
+    PK_DOT_VECTOR *const to = sum[first + n - 1];                                     \
+    to[0] = PK_DOT_OF(madd)(x, b0, to[0]);                                            \
+    if (PK_DOT_NV > 1) to[PK_DOT_NV - 1] = PK_DOT_OF(madd)(x, b1, to[PK_DOT_NV - 1]); \
   }
-#define PK_DOT_START(n) sum[n - 1][0] = sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(start)(start, n - 1);
+#define PK_DOT_NARROW_STEP                                                                              \
+  {                                                                                                     \
+    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b);                                                        \
+    PK_DOT_KEEP(row[0])                                                                                 \
+    PK_DOT_KEEP(row[1])                                                                                 \
+    PK_DOT_KEEP(row[2]) PK_DOT_KEEP(row[3]) PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_NARROW_ROW) row[0] += 4, \
+        row[1] += 4, row[2] += 4, row[3] += 4, b += ldb;                                                \
+  }
+#define PK_DOT_NARROW_ROW(n) \
+  sum[n - 1][0] = PK_DOT_OF(madd)(PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4]), b0, sum[n - 1][0]);
+#define PK_DOT_START(n) sum[n - 1][0] = sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(start)(t->start, n - 1);
 #define PK_DOT_ZERO(n)                \
   sum[n - 1][0] = (PK_DOT_VECTOR){0}; \
   sum[n - 1][PK_DOT_NV - 1] = (PK_DOT_VECTOR){0};
@@ -154,18 +214,14 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) { retur
 #define PK_DOT_GATHER(n, from)                                      \
   sum[n - 1][0] = PK_DOT_OF(plus)(sum[n - 1][0], sum[from - 1][0]); \
   if (PK_DOT_NV > 1) sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(plus)(sum[n - 1][PK_DOT_NV - 1], sum[from - 1][PK_DOT_NV - 1]);
-#define PK_DOT_INCREASE(n) PK_DOT_OF(increase)(sum[n - 1], c + (n - 1) * ldc);
-#define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], c + (n - 1) * ldc);
+#define PK_DOT_INCREASE(n) PK_DOT_OF(increase)(sum[n - 1], from + (n - 1) * ldfrom);
+#define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], to + (n - 1) * ldto);
 
 /* The next tile's rows: as few tiles as possible, as even as possible (16 rows are 8 + 8, not 14 + 2). */
 PK_DOT_INLINE int pk_dot_take(int64_t rows) {
   const int64_t tiles = (rows + PK_DOT_MR - 1) / PK_DOT_MR;
   return (int)((rows + tiles - 1) / tiles);
 }
-
-/* How many steps of a block to do at a time. Long k is cut so that the panels in use (1 MB for 512 columns) stay in L2:
- * 256x512x2048 89 % of the FMA peak for 80, 256x256x4096 91 for 84. */
-PK_DOT_INLINE int64_t pk_dot_part(int64_t k) { return k > 2 * PK_DOT_LONG ? PK_DOT_LONG : k; }
 
 #define PK_DOT_KIND f32
 #include <pk/dot_tiles.h>
@@ -174,37 +230,7 @@ PK_DOT_INLINE int64_t pk_dot_part(int64_t k) { return k > 2 * PK_DOT_LONG ? PK_D
 #include <pk/dot_tiles.h>
 #undef PK_DOT_KIND
 
-/* 1 to MR rows of one panel; k, the elements of a row of `a`, may be 0. */
-PK_DOT_INLINE void pk_dot_f32(int rows, const float *a, int64_t lda, const float *panel, int64_t k, float *c, int64_t ldc,
-                              int mode) {
-  pk_dot_tile_f32(rows, (const char *)a, 4 * lda, (const char *)panel, k, (char *)c, 4 * ldc, mode, NULL);
-}
-
-PK_DOT_INLINE void pk_dot_i32(int rows, const int32_t *a, int64_t lda, const int32_t *panel, int64_t k, int32_t *c, int64_t ldc,
-                              int mode) {
-  pk_dot_tile_i32(rows, (const char *)a, 4 * lda, (const char *)panel, k, (char *)c, 4 * ldc, mode, NULL);
-}
-
-/* Any number of rows and panels. Whole panels of c are written: ldc >= round_up(cols, NR). */
-PK_DOT_INLINE void pk_dot_block_f32(int64_t rows, int64_t cols, const float *a, int64_t lda, const float *panels, int64_t depth,
-                                    int64_t k, float *c, int64_t ldc, int mode) {
-  pk_dot_tiles_f32(rows, cols, (const char *)a, 4 * lda, (const char *)panels, depth, k, (char *)c, 4 * ldc, mode);
-}
-
-PK_DOT_INLINE void pk_dot_block_i32(int64_t rows, int64_t cols, const int32_t *a, int64_t lda, const int32_t *panels,
-                                    int64_t depth, int64_t k, int32_t *c, int64_t ldc, int mode) {
-  pk_dot_tiles_i32(rows, cols, (const char *)a, 4 * lda, (const char *)panels, depth, k, (char *)c, 4 * ldc, mode);
-}
-
-/* Any number of rows of one panel. */
-PK_DOT_INLINE void pk_dot_rows_f32(int64_t rows, const float *a, int64_t lda, const float *panel, int64_t k, float *c,
-                                   int64_t ldc, int mode) {
-  pk_dot_block_f32(rows, 1, a, lda, panel, k, k, c, ldc, mode);
-}
-
-PK_DOT_INLINE void pk_dot_rows_i32(int64_t rows, const int32_t *a, int64_t lda, const int32_t *panel, int64_t k, int32_t *c,
-                                   int64_t ldc, int mode) {
-  pk_dot_block_i32(rows, 1, a, lda, panel, k, k, c, ldc, mode);
-}
+PK_DOT_INLINE void pk_dot_product_f32(const pk_dot_product *p) { pk_dot_multiply_f32(p, 4, 0); }
+PK_DOT_INLINE void pk_dot_product_i32(const pk_dot_product *p) { pk_dot_multiply_i32(p, 4, 0); }
 
 #endif

@@ -2,7 +2,7 @@
  * than a multiply-add of f32; on any other bf16 is better widened to f32 by the pack. docs/numerics.md tells how the two differ.
  *
  *   pk_pack_groups_bf16, pk_pack_groups_t_bf16(dst, depth, src, ld, k, n, cols, pad)     panels; depth is even
- *   pk_dot_block_bf16(rows, cols, a, lda, panels, depth, k, c, ldc, mode)                depth and k in elements
+ *   pk_dot_product_bf16(product)
  *
  * On other machines the pairs are widened in registers, and added in the instruction's order, the second of a pair first.
  */
@@ -16,7 +16,6 @@ PK_DOT_INLINE pk_f32v pk_dot_splat_bf16(const char *p) { return pk_bitcast_i32_f
 PK_DOT_INLINE pk_f32v pk_dot_load_bf16(const char *p) { return pk_bitcast_i32_f32(pk_load_raw32(p)); }
 PK_DOT_INLINE void pk_dot_store_bf16(char *p, pk_f32v v) { pk_dot_store_f32(p, v); }
 PK_DOT_INLINE pk_f32v pk_dot_plus_bf16(pk_f32v a, pk_f32v b) { return pk_add_f32(a, b); }
-PK_DOT_INLINE pk_f32v pk_dot_start_bf16(const int32_t *start, int row) { return pk_dot_start_f32(start, row); }
 PK_DOT_INLINE pk_f32v pk_dot_madd_bf16(pk_f32v x, pk_f32v b, pk_f32v sum) {
 #if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
   return (pk_f32v)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)b);
@@ -26,12 +25,10 @@ PK_DOT_INLINE pk_f32v pk_dot_madd_bf16(pk_f32v x, pk_f32v b, pk_f32v sum) {
   return pk_fma_fast_f32(pk_bitcast_i32_f32(pk_shift_left(two, 16)), pk_bitcast_i32_f32(pk_shift_left(by, 16)), sum);
 #endif
 }
-PK_DOT_INLINE void pk_dot_starts_bf16(int32_t *start, int n, const char *a, int64_t lda, int64_t bytes, int32_t factor) {
-  (void)start, (void)n, (void)a, (void)lda, (void)bytes, (void)factor;
-}
+PK_DOT_FROM_ZERO(bf16)
 
 #define PK_DOT_KIND bf16
-#include <pk/dot_groups.h>
+#include <pk/dot_tiles.h>
 #undef PK_DOT_KIND
 
 static inline void pk_pack_groups_bf16(uint16_t *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
@@ -42,9 +39,6 @@ static inline void pk_pack_groups_t_bf16(uint16_t *dst, int64_t depth, const uin
                                          int64_t cols, uint16_t pad) {
   pk_pack_panels_t(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_i32(pad));
 }
-PK_DOT_INLINE void pk_dot_block_bf16(int64_t rows, int64_t cols, const uint16_t *a, int64_t lda, const uint16_t *panels,
-                                     int64_t depth, int64_t k, float *c, int64_t ldc, int mode) {
-  pk_dot_groups_bf16(rows, cols, (const char *)a, 2 * lda, (const char *)panels, depth / 2, 2 * k, (char *)c, 4 * ldc, mode, 0);
-}
+PK_DOT_INLINE void pk_dot_product_bf16(const pk_dot_product *p) { pk_dot_multiply_bf16(p, 2, 0); }
 
 #endif

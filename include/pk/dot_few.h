@@ -1,11 +1,10 @@
 /* dot_few.h: products with few rows, bound by the bandwidth at which the right operand comes: it is read once, where it lies.
  *
- *   pk_dot_few_T(rows, cols, a, lda, b, ldb, k, c, ldc, mode)      element (kk, n) of b is b[kk * ldb + n]
- *   pk_dot_few_t_T(rows, cols, a, lda, b, ldb, k, c, ldc, mode)    element (kk, n) of b is b[n * ldb + kk]
+ *   pk_dot_few_T(product)      element (k, n) of the right operand is source[k][n]
+ *   pk_dot_few_t_T(product)    .. is source[n][k]
  *
- * T is that of b: f32, bf16, f16 (both uint16_t). a is row-major float, a[r * lda + kk]; mode is that of dot.h. Numbers of rows,
- * columns and k may be 0; above PK_DOT_FEW rows packed panels are faster. Nothing is read of a and b but their elements; of c
- * whole panels may be written: ldc >= round_up(cols, NR).
+ * T is the type of `source`: f32, bf16, f16 (both uint16_t); a is row-major float. Above PK_DOT_FEW rows packed panels are
+ * faster. Nothing is read or written but elements of the matrices.
  */
 #ifndef PK_DOT_FEW_H
 #define PK_DOT_FEW_H
@@ -59,12 +58,17 @@ PK_DOT_INLINE void pk_dot_few_piece(const pk_pack_kind kind, const int vectors, 
   }
   for (int64_t r = 0; r < (single ? 1 : rows); r++, a += lda, c += ldc) {
     pk_f32v sum[PK_DOT_FEW_NV];
-    PK_DOT_UNROLL for (int v = 0; v < vectors; v++) sum[v] = pk_load_f32(c + v * PK_LANES);
+    PK_DOT_UNROLL for (int v = 0; v < vectors; v++) sum[v] = whole ? pk_load_f32(c + v * PK_LANES) : pk_loadn_f32(c, some);
     PK_DOT_UNROLL for (int s = 0; s < steps; s++) {
       const pk_f32v y = single ? x[s] : pk_splat_f32(a[s]);
       PK_DOT_UNROLL for (int v = 0; v < vectors; v++) sum[v] = pk_fma_fast_f32(y, from[s][v], sum[v]);
     }
-    PK_DOT_UNROLL for (int v = 0; v < vectors; v++) pk_store_f32(c + v * PK_LANES, sum[v]);
+    PK_DOT_UNROLL for (int v = 0; v < vectors; v++) {
+      if (whole)
+        pk_store_f32(c + v * PK_LANES, sum[v]);
+      else
+        pk_storen_f32(c, sum[v], some);
+    }
   }
 }
 
@@ -185,18 +189,24 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
   }
   PK_DOT_UNROLL for (int r = 0; r < rows; r++) {
     float *to = c + r * ldc;
-    pk_f32p sum = pk_dot_few_across(sums[r]), before;
-    memcpy(&before, to, sizeof before);
+    pk_f32p sum = pk_dot_few_across(sums[r]), before = {0};
+    const size_t bytes = cols < PK_PART_LANES ? 4 * (size_t)cols : sizeof before;
+    memcpy(&before, to, bytes);
     sum += before;
-    memcpy(to, &sum, sizeof sum);
+    memcpy(to, &sum, bytes);
   }
 }
 
 /* -- By the type of b */
 
-PK_DOT_INLINE void pk_dot_few_clear(int64_t rows, int64_t cols, float *c, int64_t ldc) {
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t n = 0; n < cols; n += PK_LANES) pk_store_f32(c + r * ldc + n, pk_splat_f32(0));
+/* What the sums are added to, or zeros. */
+PK_DOT_OUTLINE void pk_dot_few_start(const pk_dot_product *p) {
+  for (int64_t r = 0; r < p->rows && p->from != p->to; r++) {
+    const float *from = p->from ? (const float *)(const void *)((const char *)p->from + r * p->ldfrom) : NULL;
+    float *to = (float *)(void *)((char *)p->to + r * p->ldto);
+    for (int64_t n = 0; n < p->cols; n += PK_LANES)
+      pk_storen_f32(to + n, from ? pk_loadn_f32(from + n, p->cols - n) : pk_splat_f32(0), p->cols - n);
+  }
 }
 
 #define PK_DOT_FEW_PART_T(T, kind, rows)                                                                                    \
@@ -204,36 +214,36 @@ PK_DOT_INLINE void pk_dot_few_clear(int64_t rows, int64_t cols, float *c, int64_
                                                      int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {            \
     pk_dot_few_part_t(kind, rows, cols, a, lda, b, ldb, k, ahead, c, ldc);                                                  \
   }
-#define PK_DOT_FEW_FUNCTIONS(T, kind, type)                                                                                 \
-  PK_DOT_OUTLINE void pk_dot_few_##T(int64_t rows, int64_t cols, const float *a, int64_t lda, const type *b, int64_t ldb,   \
-                                     int64_t k, float *c, int64_t ldc, int mode) {                                          \
-    if (mode == PK_DOT_SET) pk_dot_few_clear(rows, cols, c, ldc);                                                           \
-    if (rows == 1)                                                                                                          \
-      pk_dot_few_rows(kind, true, rows, cols, a, lda, (const char *)b, ldb *(int64_t)sizeof *b, k, c, ldc);                 \
-    else                                                                                                                    \
-      pk_dot_few_rows(kind, false, rows, cols, a, lda, (const char *)b, ldb *(int64_t)sizeof *b, k, c, ldc);                \
-  }                                                                                                                         \
-  PK_DOT_FEW_PART_T(T, kind, 1)                                                                                             \
-  PK_DOT_FEW_PART_T(T, kind, 2)                                                                                             \
-  PK_DOT_FEW_PART_T(T, kind, 3)                                                                                             \
-  PK_DOT_FEW_PART_T(T, kind, 4)                                                                                             \
-  PK_DOT_OUTLINE void pk_dot_few_t_##T(int64_t rows, int64_t cols, const float *a, int64_t lda, const type *b, int64_t ldb, \
-                                       int64_t k, float *c, int64_t ldc, int mode) {                                        \
-    typedef void part(int64_t, const float *, int64_t, const char *, int64_t, int64_t, const int64_t *, float *, int64_t);  \
-    static part *const parts[] = {pk_dot_few_part_t_##T##_1, pk_dot_few_part_t_##T##_2, pk_dot_few_part_t_##T##_3,          \
-                                  pk_dot_few_part_t_##T##_4};                                                               \
-    const int64_t line = ldb * (int64_t)sizeof *b, next = PK_PART_LANES * line;                                             \
-    if (mode == PK_DOT_SET) pk_dot_few_clear(rows, cols, c, ldc);                                                           \
-    for (int64_t n = 0; n < cols; n += PK_PART_LANES, b += PK_PART_LANES * ldb)                                             \
-      for (int64_t r = 0; r < rows; r += PK_DOT_FEW_ROWS) {                                                                 \
-        /* Two turns over the same columns share what is to be prefetched; a third does not. */                             \
-        const int64_t ahead[2] = {r == 0 ? next : 0, r == PK_DOT_FEW_ROWS || rows <= PK_DOT_FEW_ROWS ? next : 0};           \
-        const int64_t left = rows - r < PK_DOT_FEW_ROWS ? rows - r : PK_DOT_FEW_ROWS;                                       \
-        parts[left - 1](cols - n, a + r * lda, lda, (const char *)b, line, k, ahead, c + r * ldc + n, ldc);                 \
-      }                                                                                                                     \
+#define PK_DOT_FEW_FUNCTIONS(T, kind)                                                                                      \
+  PK_DOT_OUTLINE void pk_dot_few_##T(const pk_dot_product *p) {                                                            \
+    pk_dot_few_start(p);                                                                                                   \
+    if (p->rows == 1)                                                                                                      \
+      pk_dot_few_rows(kind, true, 1, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k, p->to, p->ldto / 4);         \
+    else                                                                                                                   \
+      pk_dot_few_rows(kind, false, p->rows, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k, p->to, p->ldto / 4);  \
+  }                                                                                                                        \
+  PK_DOT_FEW_PART_T(T, kind, 1)                                                                                            \
+  PK_DOT_FEW_PART_T(T, kind, 2)                                                                                            \
+  PK_DOT_FEW_PART_T(T, kind, 3)                                                                                            \
+  PK_DOT_FEW_PART_T(T, kind, 4)                                                                                            \
+  PK_DOT_OUTLINE void pk_dot_few_t_##T(const pk_dot_product *p) {                                                          \
+    typedef void part(int64_t, const float *, int64_t, const char *, int64_t, int64_t, const int64_t *, float *, int64_t); \
+    static part *const parts[] = {pk_dot_few_part_t_##T##_1, pk_dot_few_part_t_##T##_2, pk_dot_few_part_t_##T##_3,         \
+                                  pk_dot_few_part_t_##T##_4};                                                              \
+    const int64_t next = PK_PART_LANES * p->ldsource, lda = p->lda / 4, ldto = p->ldto / 4;                                \
+    const char *b = p->source;                                                                                             \
+    pk_dot_few_start(p);                                                                                                   \
+    for (int64_t n = 0; n < p->cols; n += PK_PART_LANES, b += next)                                                        \
+      for (int64_t r = 0; r < p->rows; r += PK_DOT_FEW_ROWS) {                                                             \
+        /* Two turns over the same columns share what is to be prefetched; a third does not. */                            \
+        const int64_t ahead[2] = {r == 0 ? next : 0, r == PK_DOT_FEW_ROWS || p->rows <= PK_DOT_FEW_ROWS ? next : 0};       \
+        const int64_t left = p->rows - r < PK_DOT_FEW_ROWS ? p->rows - r : PK_DOT_FEW_ROWS;                                \
+        parts[left - 1](p->cols - n, (const float *)p->a + r * lda, lda, b, p->ldsource, p->k, ahead,                      \
+                        (float *)p->to + r * ldto + n, ldto);                                                              \
+      }                                                                                                                    \
   }
-PK_DOT_FEW_FUNCTIONS(f32, PK_PACK_F32, float)
-PK_DOT_FEW_FUNCTIONS(bf16, PK_PACK_BF16, uint16_t)
-PK_DOT_FEW_FUNCTIONS(f16, PK_PACK_F16, uint16_t)
+PK_DOT_FEW_FUNCTIONS(f32, PK_PACK_F32)
+PK_DOT_FEW_FUNCTIONS(bf16, PK_PACK_BF16)
+PK_DOT_FEW_FUNCTIONS(f16, PK_PACK_F16)
 
 #endif

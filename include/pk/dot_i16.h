@@ -18,19 +18,13 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i16(pk_i32v x, pk_i32v b, pk_i32v sum) {
   return pk_add_i32(sum, pk_madd_i16(x, b));
 #endif
 }
-PK_DOT_INLINE pk_i32v pk_dot_start_i16(const int32_t *start, int row) { return pk_dot_start_i32(start, row); }
-PK_DOT_INLINE void pk_dot_starts_i16(int32_t *start, int n, const char *a, int64_t lda, int64_t bytes, int32_t factor) {
-  (void)start, (void)n, (void)a, (void)lda, (void)bytes, (void)factor;
-}
+PK_DOT_FROM_ZERO(i16)
 
 #define PK_DOT_KIND i16
-#include <pk/dot_groups.h>
+#include <pk/dot_tiles.h>
 #undef PK_DOT_KIND
 
-/* depth and k in elements, depth even. */
-PK_DOT_INLINE void pk_dot_block_i16(int64_t rows, int64_t cols, const int16_t *a, int64_t lda, const int16_t *panels,
-                                    int64_t depth, int64_t k, int32_t *c, int64_t ldc, int mode) {
-  pk_dot_groups_i16(rows, cols, (const char *)a, 2 * lda, (const char *)panels, depth / 2, 2 * k, (char *)c, 4 * ldc, mode, 0);
-}
+/* depth is even. */
+PK_DOT_INLINE void pk_dot_product_i16(const pk_dot_product *p) { pk_dot_multiply_i16(p, 2, 0); }
 
 #endif

@@ -4,7 +4,7 @@
  *
  *   pk_pack_groups_T(dst, depth, src, ld, k, n, cols, pad)     panels, as pk_pack_panels_T of pack.h; depth is a multiple of 4
  *   pk_pack_groups_t_T                                         .. of a source whose columns are contiguous
- *   pk_dot_block_T(rows, cols, a, lda, panels, depth, k, c, ldc, mode)     depth and k in elements
+ *   pk_dot_product_T(product)
  *
  * Machines multiply what they like: vpdpbusd bytes without a sign by bytes with one, sdot and udot bytes of one kind. Where the
  * operands are other than that, the pack turns the sign bit of the right operand over, which adds 128 to its elements (or takes
@@ -66,39 +66,39 @@ PK_DOT_BYTES(u8)
 #endif
 
 /* What the sums of rows start from: `factor` times the sum of each. */
-#define PK_DOT_BYTE_KIND(T)                                                                                                 \
-  typedef pk_i32v pk_dot_vector_##T;                                                                                        \
-  PK_DOT_INLINE pk_i32v pk_dot_splat_##T(const char *p) { return pk_dot_splat_i32(p); }                                     \
-  PK_DOT_INLINE pk_i32v pk_dot_load_##T(const char *p) { return pk_load_raw32(p); }                                         \
-  PK_DOT_INLINE void pk_dot_store_##T(char *p, pk_i32v v) { pk_dot_store_i32(p, v); }                                       \
-  PK_DOT_INLINE pk_i32v pk_dot_plus_##T(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }                                  \
-  PK_DOT_INLINE pk_i32v pk_dot_start_##T(const int32_t *start, int row) { return pk_splat_i32(start[row]); }                \
-  PK_DOT_INLINE pk_i32v pk_dot_madd_##T(pk_i32v x, pk_i32v b, pk_i32v sum) {                                                \
-    PK_EACH_PART(PK_PART(sum, k) = pk_part_dot_##T(PK_PART(sum, k), PK_PART(x, k), PK_PART(b, k));)                         \
-    return sum;                                                                                                             \
-  }                                                                                                                         \
-  PK_DOT_OUTLINE void pk_dot_starts_##T(int32_t *start, int n, const char *a, int64_t lda, int64_t bytes, int32_t factor) { \
-    for (int i = 0; i < n; i++, a += lda) {                                                                                 \
-      const pk_i32v one = pk_splat_i32(0x01010101);                                                                         \
-      pk_i32v sum = {0};                                                                                                    \
-      int64_t at = factor ? 0 : bytes;                                                                                      \
-      for (; at + PK_VEC_BYTES <= bytes; at += PK_VEC_BYTES) sum = pk_dot_madd_##T(pk_load_raw32(a + at), one, sum);        \
-      if (at < bytes) {                                                                                                     \
-        char last[PK_VEC_BYTES] = {0};                                                                                      \
-        memcpy(last, a + at, (size_t)(bytes - at));                                                                         \
-        sum = pk_dot_madd_##T(pk_load_raw32(last), one, sum);                                                               \
-      }                                                                                                                     \
-      start[i] = (int32_t)((uint32_t)pk_reduce_add_i32(sum) * (uint32_t)factor);                                            \
-    }                                                                                                                       \
+#define PK_DOT_BYTE_KIND(T)                                                                                                     \
+  typedef pk_i32v pk_dot_vector_##T;                                                                                            \
+  PK_DOT_INLINE pk_i32v pk_dot_splat_##T(const char *p) { return pk_dot_splat_i32(p); }                                         \
+  PK_DOT_INLINE pk_i32v pk_dot_load_##T(const char *p) { return pk_load_raw32(p); }                                             \
+  PK_DOT_INLINE void pk_dot_store_##T(char *p, pk_i32v v) { pk_dot_store_i32(p, v); }                                           \
+  PK_DOT_INLINE pk_i32v pk_dot_plus_##T(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }                                      \
+  PK_DOT_INLINE pk_i32v pk_dot_start_##T(const int32_t *start, int row) { return pk_splat_i32(start[row]); }                    \
+  PK_DOT_INLINE pk_i32v pk_dot_madd_##T(pk_i32v x, pk_i32v b, pk_i32v sum) {                                                    \
+    PK_EACH_PART(PK_PART(sum, k) = pk_part_dot_##T(PK_PART(sum, k), PK_PART(x, k), PK_PART(b, k));)                             \
+    return sum;                                                                                                                 \
+  }                                                                                                                             \
+  PK_DOT_OUTLINE void pk_dot_starts_##T(int32_t *start, int64_t n, const char *a, int64_t lda, int64_t bytes, int32_t factor) { \
+    for (int64_t i = 0; i < n; i++, a += lda) {                                                                                 \
+      const pk_i32v one = pk_splat_i32(0x01010101);                                                                             \
+      pk_i32v sum = {0};                                                                                                        \
+      int64_t at = factor ? 0 : bytes;                                                                                          \
+      for (; at + PK_VEC_BYTES <= bytes; at += PK_VEC_BYTES) sum = pk_dot_madd_##T(pk_load_raw32(a + at), one, sum);            \
+      if (at < bytes) {                                                                                                         \
+        char last[PK_VEC_BYTES] = {0};                                                                                          \
+        memcpy(last, a + at, (size_t)(bytes - at));                                                                             \
+        sum = pk_dot_madd_##T(pk_load_raw32(last), one, sum);                                                                   \
+      }                                                                                                                         \
+      start[i] = (int32_t)((uint32_t)pk_reduce_add_i32(sum) * (uint32_t)factor);                                                \
+    }                                                                                                                           \
   }
 PK_DOT_BYTE_KIND(i8)
 PK_DOT_BYTE_KIND(u8)
 
 #define PK_DOT_KIND i8
-#include <pk/dot_groups.h>
+#include <pk/dot_tiles.h>
 #undef PK_DOT_KIND
 #define PK_DOT_KIND u8
-#include <pk/dot_groups.h>
+#include <pk/dot_tiles.h>
 #undef PK_DOT_KIND
 
 /* Rows [from, to) of one panel, of whose source k rows and n columns exist; ld in bytes. */
@@ -146,7 +146,7 @@ PK_DOT_INLINE void pk_pack_groups_t(int32_t *dst, int64_t depth, const char *src
 }
 
 /* Left and right operand, whether the pack turns the right one's signs over, and what a row's sum then counts for. */
-#define PK_DOT_BYTE_PRODUCT(T, left, left_type, right_type, turned, factor)                                                      \
+#define PK_DOT_BYTE_PRODUCT(T, left, right_type, turned, factor)                                                                 \
   static inline void pk_pack_groups_##T(right_type *dst, int64_t depth, const right_type *src, int64_t ld, int64_t k, int64_t n, \
                                         int64_t cols, right_type pad) {                                                          \
     pk_pack_groups((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad, turned);                               \
@@ -155,14 +155,10 @@ PK_DOT_INLINE void pk_pack_groups_t(int32_t *dst, int64_t depth, const char *src
                                           int64_t n, int64_t cols, right_type pad) {                                             \
     pk_pack_groups_t((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad, turned);                             \
   }                                                                                                                              \
-  PK_DOT_INLINE void pk_dot_block_##T(int64_t rows, int64_t cols, const left_type *a, int64_t lda, const right_type *panels,     \
-                                      int64_t depth, int64_t k, int32_t *c, int64_t ldc, int mode) {                             \
-    pk_dot_groups_##left(rows, cols, (const char *)a, lda, (const char *)panels, depth / 4, k, (char *)c, 4 * ldc, mode,         \
-                         (turned) ? (factor) : 0);                                                                               \
-  }
-PK_DOT_BYTE_PRODUCT(i8, i8, int8_t, int8_t, PK_DOT_UNLIKE, -128)
-PK_DOT_BYTE_PRODUCT(u8, u8, uint8_t, uint8_t, PK_DOT_UNLIKE, 128)
-PK_DOT_BYTE_PRODUCT(i8_u8, i8, int8_t, uint8_t, !PK_DOT_UNLIKE, 128)
-PK_DOT_BYTE_PRODUCT(u8_i8, u8, uint8_t, int8_t, !PK_DOT_UNLIKE, -128)
+  PK_DOT_INLINE void pk_dot_product_##T(const pk_dot_product *p) { pk_dot_multiply_##left(p, 1, (turned) ? (factor) : 0); }
+PK_DOT_BYTE_PRODUCT(i8, i8, int8_t, PK_DOT_UNLIKE, -128)
+PK_DOT_BYTE_PRODUCT(u8, u8, uint8_t, PK_DOT_UNLIKE, 128)
+PK_DOT_BYTE_PRODUCT(i8_u8, i8, uint8_t, !PK_DOT_UNLIKE, 128)
+PK_DOT_BYTE_PRODUCT(u8_i8, u8, int8_t, !PK_DOT_UNLIKE, -128)
 
 #endif

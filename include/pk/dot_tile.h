@@ -1,18 +1,25 @@
-/* dot_tile.h: the register tile of dot.h: PK_DOT_ROWS rows by NR columns, of the kind PK_DOT_KIND. dot.h includes this once for
- * each. Strides are in bytes; every kind takes 4 bytes of a row a step. The text is expanded for each number of rows: inlining
- * one function into all cases takes gcc four times as long, and loops over rows are not reliably unrolled into registers. */
+/* dot_tile.h: the register tile of dot.h: PK_DOT_ROWS rows by one panel, of the kind PK_DOT_KIND. dot.h includes this once for
+ * each number of rows. Every kind takes 4 bytes of a row a step. The text is expanded for each number of rows: inlining one
+ * function into all cases takes gcc four times as long, and loops over rows are not reliably unrolled into registers. */
 #if PK_DOT_ROWS <= PK_DOT_MR
 
-PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const char *a, int64_t lda, const char *panel, int64_t k, char *c, int64_t ldc,
-                                             int mode, const int32_t *start) {
+PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
   /* A few rows hide the latency of the multiply-add by keeping several sums each. Else more steps a turn gain nothing. */
   enum { rows = PK_DOT_ROWS, few = rows <= PK_DOT_SPLIT, turn = few ? 4 : 1, sums = !few ? 1 : rows == 1 ? 4 : 2 };
   PK_DOT_VECTOR sum[rows * sums][PK_DOT_NV];
+  const int64_t lda = t->lda, ldb = t->ldb, near = PK_DOT_NEAR * ldb, ahead = PK_DOT_FILL * ldb;
   /* Row addresses are made from four pointers and three strides: a pointer for each row does not fit in registers. */
-  const char *row[4] = {a, rows > 4 ? a + 4 * lda : a, rows > 8 ? a + 8 * lda : a, rows > 12 ? a + 12 * lda : a};
+  const char *const a = t->a, *row[4] = {a, rows > 4 ? a + 4 * lda : a, rows > 8 ? a + 8 * lda : a, rows > 12 ? a + 12 * lda : a};
   const int64_t stride[4] = {0, lda, 2 * lda, 3 * lda};
-  (void)start; /* one number a row, for the kinds whose sums do not start at zero */
+  const char *b = t->b;
+  char *fill = t->fill;
+  int64_t k = t->k;
   PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_START)
+  if (t->narrow) {
+    for (; k > 0; k--) {
+      PK_DOT_NARROW_STEP
+    }
+  }
 #if PK_DOT_ROWS <= PK_DOT_SPLIT
 #if PK_DOT_ROWS == 1
   PK_DOT_ZERO(2)
@@ -31,12 +38,10 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const char *a, int64_t lda, const c
     PK_DOT_STEP(1)
     PK_DOT_STEP(2)
     PK_DOT_STEP(3)
-    PK_DOT_ADVANCE(turn)
   }
 #endif
   for (; k > 0; k--) {
     PK_DOT_STEP(0)
-    PK_DOT_ADVANCE(1)
   }
 #if PK_DOT_ROWS <= PK_DOT_SPLIT
 #if PK_DOT_ROWS == 1
@@ -52,9 +57,13 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const char *a, int64_t lda, const c
   PK_DOT_GATHER(3, 6)
 #endif
 #endif
-  if (mode == PK_DOT_ADD) {
+  if (t->from) {
+    const char *const from = t->from;
+    const int64_t ldfrom = t->ldfrom;
     PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_INCREASE)
   }
+  char *const to = t->to;
+  const int64_t ldto = t->ldto;
   PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_REPLACE)
 }
 

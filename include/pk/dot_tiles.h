@@ -1,4 +1,4 @@
-/* dot_tiles.h: the tiles of one kind for 1 to MR rows, and a block made of them. Strides in bytes. Included by dot.h for every
+/* dot_tiles.h: the tiles of one kind for 1 to MR rows, and products made of them. Strides in bytes. Included for every
  * PK_DOT_KIND. */
 
 PK_DOT_INLINE void PK_DOT_OF(increase)(PK_DOT_VECTOR sum[PK_DOT_NV], const char *c) {
@@ -45,12 +45,11 @@ PK_DOT_INLINE void PK_DOT_OF(replace)(const PK_DOT_VECTOR sum[PK_DOT_NV], char *
 #define PK_DOT_ROWS 16
 #include <pk/dot_tile.h>
 
-PK_DOT_INLINE void PK_DOT_OF(tile)(int64_t rows, const char *a, int64_t lda, const char *panel, int64_t k, char *c, int64_t ldc,
-                                   int mode, const int32_t *start) {
+PK_DOT_INLINE void PK_DOT_OF(tile)(int64_t rows, const pk_dot_tile *t) {
   switch (rows) {
-#define PK_DOT_CASE(n)                                     \
-  case n:                                                  \
-    PK_DOT_TILE(n)(a, lda, panel, k, c, ldc, mode, start); \
+#define PK_DOT_CASE(n) \
+  case n:              \
+    PK_DOT_TILE(n)(t); \
     break;
     PK_DOT_ROWS_TO(PK_DOT_MR, PK_DOT_CASE)
 #undef PK_DOT_CASE
@@ -59,17 +58,110 @@ PK_DOT_INLINE void PK_DOT_OF(tile)(int64_t rows, const char *a, int64_t lda, con
   }
 }
 
-/* Row tiles outside, panels inside: the tile's rows of `a` (28 KB at k = 512) stay in L1 while the panels stream from L2 with
- * prefetch. Against panels outside: 256x512x512 96 % of the FMA peak for 95, 128 cubed 97 for 96, 56x512x64 and 56x64x512 alike.
- * Copying the tile's rows to a better stride first gains nothing: 256x512x512 in rows of 4096 bytes 93 % either way. */
-PK_DOT_OUTLINE void PK_DOT_OF(tiles)(int64_t rows, int64_t cols, const char *a, int64_t lda, const char *panels, int64_t depth,
-                                     int64_t k, char *c, int64_t ldc, int mode) {
-  const int64_t part = pk_dot_part(k);
-  for (int64_t r = 0, n; r < rows; r += n) {
-    n = pk_dot_take(rows - r);
-    for (int64_t j = 0; j * PK_DOT_NR < cols; j++) PK_DOT_OF(tile)
-    (n, a + r * lda, lda, panels + j * depth * PK_DOT_STEP_BYTES, part, c + r * ldc + j * PK_DOT_STEP_BYTES, ldc, mode, NULL);
+/* Fills a panel of fewer columns than it has. */
+PK_DOT_INLINE void PK_DOT_OF(fill_some)(char *panel, const char *source, int64_t ld, int64_t k, int64_t cols) {
+  for (; k > 0; k--, panel += PK_DOT_STEP_BYTES, source += ld)
+    for (int v = 0; v < PK_DOT_NR; v += PK_LANES)
+      pk_store_raw32(panel + 4 * v, cols > v ? pk_loadn_raw32(source + 4 * v, cols - v) : (pk_i32v){0});
+}
+
+/* A tile that the result has no room for: the columns there are of its sums, to where they belong. */
+PK_DOT_INLINE void PK_DOT_OF(put_some)(int64_t rows, int64_t cols, const pk_dot_tile *t, const char *from, char *to,
+                                       int64_t ldto) {
+  char some[PK_VEC_BYTES];
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t n = 0; n < cols; n += PK_LANES) {
+      const int64_t left = cols - n < PK_LANES ? cols - n : PK_LANES;
+      PK_DOT_VECTOR v = PK_DOT_OF(load)(t->to + r * t->ldto + 4 * n);
+      if (from) {
+        pk_store_raw32(some, pk_loadn_raw32(from + r * t->ldfrom + 4 * n, left));
+        v = PK_DOT_OF(plus)(v, PK_DOT_OF(load)(some));
+      }
+      PK_DOT_OF(store)(some, v);
+      pk_storen_raw32(to + r * ldto + 4 * n, pk_load_raw32(some), left);
+    }
+}
+
+/* What is left of k, less than a step: `left` bytes of each row and of each column of the panel, with zeros put behind them. */
+PK_DOT_OUTLINE void PK_DOT_OF(rest)(int64_t rows, const pk_dot_tile *tile, const char *panel, int64_t left) {
+  static const int32_t start[PK_DOT_MR];
+  int32_t words[PK_DOT_MR] = {0}, step[PK_DOT_NR];
+  const int32_t mask = (int32_t)(0xffffffffu >> (32 - 8 * left));
+  memcpy(step, panel, sizeof step);
+  for (int64_t i = 0; i < rows; i++) memcpy(&words[i], tile->a + 4 * tile->k + i * tile->lda, (size_t)left);
+  for (int i = 0; i < PK_DOT_NR; i++) step[i] &= mask;
+  pk_dot_tile t = *tile;
+  t.a = (const char *)words, t.lda = 4, t.b = (const char *)step, t.k = 1, t.from = t.to, t.ldfrom = t.ldto, t.start = start;
+  PK_DOT_OF(tile)(rows, &t);
+}
+
+/* A row of tiles, and `left` bytes behind their steps. From a source, whose first rows it is, it fills the panels on the way. */
+PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t, int64_t left, char *panel,
+                                           int64_t panel_bytes, const char *source, const char *from, char *to) {
+  _Alignas(64) char sums[PK_DOT_MR * PK_DOT_STEP_BYTES];
+  for (int64_t n = 0; n < p->cols; n += PK_DOT_NR, panel += panel_bytes) {
+    const int64_t cols = p->cols - n;
+    const bool whole = cols >= PK_DOT_NR, fills = source && whole, fits = whole || p->padded;
+    if (source && !whole) PK_DOT_OF(fill_some)(panel, source + 4 * n, p->ldsource, t->k, cols);
+    t->b = fills ? source + 4 * n : panel;
+    t->ldb = fills ? p->ldsource : PK_DOT_STEP_BYTES;
+    t->fill = fills ? panel : NULL;
+    t->narrow = PK_DOT_NV > 1 && cols <= PK_LANES;
+    t->from = from && fits ? from + 4 * n : NULL;
+    t->to = fits ? to + 4 * n : sums;
+    t->ldto = fits ? p->ldto : PK_DOT_STEP_BYTES;
+    PK_DOT_OF(tile)(rows, t);
+    if (left) PK_DOT_OF(rest)(rows, t, panel + t->k * PK_DOT_STEP_BYTES, left);
+    if (!fits) PK_DOT_OF(put_some)(rows, cols, t, from ? from + 4 * n : NULL, to + 4 * n, p->ldto);
   }
-  if (part < k)
-    PK_DOT_OF(tiles)(rows, cols, a + 4 * part, lda, panels + part * PK_DOT_STEP_BYTES, depth, k - part, c, ldc, PK_DOT_ADD);
+}
+
+/* The first row of tiles, by a few steps at a time: memory is read faster along its rows. */
+PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t, char *panel, int64_t panel_bytes,
+                                   const char *source, const char *from) {
+  for (int64_t left = t->k; left > 0; left -= t->k) {
+    t->k = left < PK_DOT_FILL ? left : PK_DOT_FILL;
+    PK_DOT_OF(row_of_tiles)(p, rows, t, 0, panel, panel_bytes, source, from, p->to);
+    t->a += 4 * t->k, panel += t->k * PK_DOT_STEP_BYTES, source += t->k * p->ldsource;
+    from = p->to, t->ldfrom = p->ldto;
+  }
+}
+
+/* `bytes` of each row of a, from byte `at` on. Row tiles outside, panels inside: the tile's rows of a (28 KB at 512 steps) stay
+ * in L1 while the panels stream from L2 with prefetch. Rows a multiple of 2 KB apart would drive each other out of L1: they are
+ * copied first. */
+PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes, int64_t at, int64_t bytes, int32_t factor) {
+  _Alignas(64) char rows_of_a[PK_DOT_MR * (4 * PK_DOT_LONG + 64)];
+  int32_t start[PK_DOT_MR];
+  const bool copied = p->lda % 2048 == 0 && p->cols > 2 * PK_DOT_NR;
+  const int64_t ldfrom = at ? p->ldto : p->ldfrom, ld = bytes / 64 * 64 + 64;
+  const char *a = (const char *)p->a + at, *from = at ? p->to : p->from;
+  char *const panel = (char *)p->panels + at / 4 * PK_DOT_STEP_BYTES;
+  for (int64_t r = 0, n; r < p->rows; r += n) {
+    n = pk_dot_take(p->rows - r);
+    pk_dot_tile t = {.a = a + r * p->lda, .lda = p->lda, .k = bytes / 4, .ldfrom = ldfrom, .start = start};
+    if (copied && n > 1) {
+      for (int64_t i = 0; i < n; i++) memcpy(rows_of_a + i * ld, t.a + i * p->lda, (size_t)bytes);
+      t.a = rows_of_a, t.lda = ld;
+    }
+    PK_DOT_OF(starts)(start, n, t.a, t.lda, bytes, factor);
+    if (r == 0 && p->source && bytes > 0)
+      PK_DOT_OF(fill)(p, n, &t, panel, panel_bytes, (const char *)p->source + at / 4 * p->ldsource, from);
+    else
+      PK_DOT_OF(row_of_tiles)
+      (p, n, &t, bytes % 4, panel, panel_bytes, NULL, from ? from + r * ldfrom : NULL, (char *)p->to + r * p->ldto);
+  }
+}
+
+/* Elements of `size` bytes. Long k is cut so that the panels in use (1 MB for 512 columns) stay in L2: 256x512x2048 89 % of the
+ * FMA peak for 80, 256x256x4096 91 for 84. */
+PK_DOT_INLINE void PK_DOT_OF(multiply)(const pk_dot_product *p, const int size, int32_t factor) {
+  const int64_t panel_bytes = p->depth * size / 4 * PK_DOT_STEP_BYTES;
+  int64_t at = 0;
+  do {
+    const int64_t left = p->k * size - at, parts = (left / 4 + PK_DOT_LONG - 1) / PK_DOT_LONG,
+                  bytes = parts > 1 ? (left / 4 + parts - 1) / parts * 4 : left;
+    PK_DOT_OF(part)(p, panel_bytes, at, bytes, factor);
+    at += bytes;
+  } while (at < p->k * size);
 }

@@ -48,41 +48,51 @@ typedef struct {
 
 static int64_t round_up(int64_t n) { return (n + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR; }
 
+static pk_dot_product packed(const job *j) {
+  return (pk_dot_product){.rows = j->m,
+                          .cols = j->n,
+                          .k = j->k,
+                          .a = j->a,
+                          .lda = 4 * j->lda,
+                          .panels = j->panels,
+                          .depth = j->k,
+                          .to = j->c,
+                          .ldto = 4 * (round_up(j->n) + 16),
+                          .padded = true};
+}
+
 static void block_f32(const job *j) {
-  pk_dot_block_f32(j->m, j->n, j->a, j->lda, j->panels, j->k, j->k, j->c, round_up(j->n) + 16, PK_DOT_SET);
+  const pk_dot_product p = packed(j);
+  pk_dot_product_f32(&p);
 }
 
 static void block_i16(const job *j) {
-  pk_dot_block_i16(j->m, j->n, (const int16_t *)(const void *)j->a, j->lda, (const int16_t *)(const void *)j->panels, j->k / 2,
-                   j->k / 2, (int32_t *)(void *)j->c, round_up(j->n) + 16, PK_DOT_SET);
+  pk_dot_product p = packed(j);
+  p.lda = 2 * j->lda, p.k = p.depth = j->k / 2;
+  pk_dot_product_i16(&p);
 }
 
 static void block_i32(const job *j) {
-  pk_dot_block_i32(j->m, j->n, (const int32_t *)(const void *)j->a, j->lda, (const int32_t *)(const void *)j->panels, j->k, j->k,
-                   (int32_t *)(void *)j->c, round_up(j->n) + 16, PK_DOT_SET);
+  const pk_dot_product p = packed(j);
+  pk_dot_product_i32(&p);
 }
 
-/* A product of 1024 cubed in blocks of 256x512x512: `copies` 0 takes packed operands, 1 packs the right one once, 2 copies both
- * blocks of every step. */
-static void blocked(const job *j, int copies) {
+/* A product of 1024 cubed in blocks of 256x512x512, of packed panels or of ones that are filled on the way. */
+static void blocked(const job *j, bool fill) {
   enum { size = 1024, rows = 256, cols = 512, deep = 512 };
-  if (copies == 1) pk_pack_panels_f32(j->panels, size, j->b, size, size, size, size, 0);
   for (int64_t i = 0; i < size; i += rows)
     for (int64_t n = 0; n < size; n += cols)
       for (int64_t k = 0; k < size; k += deep) {
-        const float *a = j->a + i * size + k, *panels = j->panels + n * size + k * PK_DOT_NR;
-        int64_t lda = size, depth = size;
-        if (copies == 2) {
-          pk_pack_rows_f32(j->rows, deep + 16, a, size, rows, deep, rows, deep, 0);
-          pk_pack_panels_f32(j->panels, deep, j->b + k * size + n, size, deep, cols, cols, 0);
-          a = j->rows, panels = j->panels, lda = deep + 16, depth = deep;
-        }
-        pk_dot_block_f32(rows, cols, a, lda, panels, depth, deep, j->c + i * size + n, size, k ? PK_DOT_ADD : PK_DOT_SET);
+        float *c = j->c + i * size + n;
+        const float *b = fill && i == 0 ? j->b + k * size + n : NULL;
+        const pk_dot_product p = {rows,     cols, deep,     j->a + i * size + k, 4 * size, j->panels + n * size + k * cols,
+                                  deep,     b,    4 * size, k ? c : NULL,        4 * size, c,
+                                  4 * size, false};
+        pk_dot_product_f32(&p);
       }
 }
-static void blocked_packed(const job *j) { blocked(j, 0); }
-static void blocked_once(const job *j) { blocked(j, 1); }
-static void blocked_literal(const job *j) { blocked(j, 2); }
+static void blocked_packed(const job *j) { blocked(j, false); }
+static void blocked_once(const job *j) { blocked(j, true); }
 
 static void pack_b(const job *j) { pk_pack_panels_f32(j->panels, j->k, j->b, j->n, j->k, j->n, j->n, 0); }
 static void pack_b_t(const job *j) { pk_pack_panels_t_f32(j->panels, j->k, j->b, j->k, j->k, j->n, j->n, 0); }
@@ -156,7 +166,6 @@ int main(void) {
   printf("%d bytes a vector, tiles of %d x %d; multiply-adds: %.1f GFLOP/s\n", PK_VEC_BYTES, PK_DOT_MR, PK_DOT_NR, peak());
   product("256x512x512, packed before", blocked_packed, j, 1024, 1024, 1024, 1024);
   product("256x512x512, b packed once", blocked_once, j, 1024, 1024, 1024, 1024);
-  product("256x512x512, every block", blocked_literal, j, 1024, 1024, 1024, 1024);
   static const int sizes[][4] = {{256, 512, 512, 512}, {56, 512, 64, 64},    {56, 64, 512, 528}, {128, 128, 128, 128},
                                  {64, 64, 64, 64},     {256, 256, 256, 256}, {1, 512, 512, 512}, {2, 512, 512, 512},
                                  {3, 512, 512, 512},   {4, 512, 512, 512},   {8, 512, 512, 512}, {17, 512, 512, 512}};

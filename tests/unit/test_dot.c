@@ -50,7 +50,7 @@ static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
 
 typedef struct {
   int64_t rows, cols, k, lda, depth, ldc;
-  int mode;
+  bool add;
 } product;
 
 static int64_t panel_index(const product *p, int64_t k, int64_t n) {
@@ -61,31 +61,76 @@ static int64_t panel_size(const product *p) { return round_up(p->cols, PK_DOT_NR
 static int64_t result_size(const product *p) { return p->rows * p->ldc; }
 
 static void compare(const product *p, const void *c, const void *wanted, const char *what) {
-  expect(memcmp(c, wanted, (size_t)(4 * result_size(p))) == 0, what, p->rows, p->cols, p->k, p->mode);
+  expect(memcmp(c, wanted, (size_t)(4 * result_size(p))) == 0, what, p->rows, p->cols, p->k, p->add);
+}
+
+static pk_dot_product packed(const product *p, void *a, void *panels, void *c) {
+  return (pk_dot_product){.rows = p->rows,
+                          .cols = p->cols,
+                          .k = p->k,
+                          .a = a,
+                          .lda = 4 * p->lda,
+                          .panels = panels,
+                          .depth = p->depth,
+                          .from = p->add ? c : NULL,
+                          .ldfrom = 4 * p->ldc,
+                          .to = c,
+                          .ldto = 4 * p->ldc,
+                          .padded = true};
 }
 
 static void test_f32(const product *p) {
   float *a = random_floats(left_size(p)), *b = random_floats(panel_size(p));
-  float *c = random_floats(result_size(p)), *wanted = allocate(4 * result_size(p)), *again = allocate(4 * result_size(p));
+  float *c = random_floats(result_size(p)), *wanted = allocate(4 * result_size(p));
   memcpy(wanted, c, (size_t)(4 * result_size(p)));
-  memcpy(again, c, (size_t)(4 * result_size(p)));
   for (int64_t r = 0; r < p->rows; r++)
-    for (int64_t n = 0; n < round_up(p->cols, PK_DOT_NR); n++) {
+    for (int64_t n = 0; n < p->cols; n++) {
       float sum = 0;
       for (int64_t k = 0; k < p->k; k++) sum += a[r * p->lda + k] * b[panel_index(p, k, n)];
-      wanted[r * p->ldc + n] = p->mode == PK_DOT_ADD ? wanted[r * p->ldc + n] + sum : sum;
+      wanted[r * p->ldc + n] = p->add ? wanted[r * p->ldc + n] + sum : sum;
     }
-  pk_dot_block_f32(p->rows, p->cols, a, p->lda, b, p->depth, p->k, c, p->ldc, p->mode);
-  compare(p, c, wanted, "pk_dot_block_f32");
-  for (int64_t n = 0; n < p->cols; n += PK_DOT_NR) {
-    const float *panel = b + panel_index(p, 0, n);
-    if (p->rows >= 1 && p->rows <= PK_DOT_MR)
-      pk_dot_f32((int)p->rows, a, p->lda, panel, p->k, again + n, p->ldc, p->mode);
-    else
-      pk_dot_rows_f32(p->rows, a, p->lda, panel, p->k, again + n, p->ldc, p->mode);
-  }
-  compare(p, again, wanted, "pk_dot_f32");
-  free(a), free(b), free(c), free(wanted), free(again);
+  const pk_dot_product whole = packed(p, a, b, c);
+  pk_dot_product_f32(&whole);
+  for (int64_t r = 0; r < p->rows; r++) /* whole panels may have been written */
+    for (int64_t n = p->cols; n < round_up(p->cols, PK_DOT_NR); n++) wanted[r * p->ldc + n] = c[r * p->ldc + n];
+  compare(p, c, wanted, "pk_dot_product_f32");
+  free(a), free(b), free(c), free(wanted);
+}
+
+/* In place: panels that are filled on the way, and a result that ends where its columns do. */
+static void test_source(int64_t rows, int64_t cols, int64_t k, int64_t lda, bool add) {
+  float *a = random_floats(rows ? (rows - 1) * lda + k : 0), *b = random_floats(k * cols), *from = random_floats(rows * cols);
+  const int64_t panels = round_up(cols, PK_DOT_NR) * k;
+  float *panel = random_bytes(4 * panels), *wanted_panel = random_bytes(4 * panels);
+  float *c = random_floats(rows * cols), *wanted = allocate(4 * rows * cols);
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t n = 0; n < cols; n++) {
+      float sum = add ? from[r * cols + n] : 0;
+      for (int64_t kk = 0; kk < k; kk++) sum += a[r * lda + kk] * b[kk * cols + n];
+      wanted[r * cols + n] = sum;
+    }
+  pk_dot_product p = {rows, cols, k, a, 4 * lda, panel, k, b, 4 * cols, add ? from : NULL, 4 * cols, c, 4 * cols, false};
+  pk_dot_product_f32(&p);
+  expect(memcmp(c, wanted, (size_t)(4 * rows * cols)) == 0, "product in place", rows, cols, k, add);
+  pk_pack_panels_f32(wanted_panel, k, b, cols, k, cols, cols, 0);
+  expect(!rows || memcmp(panel, wanted_panel, (size_t)(4 * panels)) == 0, "panels", rows, cols, k, add);
+  p.source = NULL;
+  memset(c, 0x5a, (size_t)(4 * rows * cols));
+  if (rows) pk_dot_product_f32(&p);
+  expect(memcmp(c, wanted, (size_t)(4 * rows * cols)) == 0, "product of filled panels", rows, cols, k, add);
+  free(a), free(b), free(from), free(panel), free(wanted_panel), free(c), free(wanted);
+}
+
+static void test_sources(void) {
+  static const int64_t widths[] = {0, 1, PK_LANES, PK_LANES + 1, PK_DOT_NR, PK_DOT_NR + 1, 3 * PK_DOT_NR - 2, 4 * PK_DOT_NR};
+  static const int64_t depths[] = {0, 1, 2, PK_DOT_FILL, PK_DOT_FILL + 3, PK_DOT_LONG, PK_DOT_LONG + 1, 2 * PK_DOT_LONG + 5};
+  static const int64_t rows[] = {0, 1, 2, 3, PK_DOT_MR, PK_DOT_MR + 1, 3 * PK_DOT_MR + 1};
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+    for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+      for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        test_source(rows[r], widths[w], depths[d], depths[d] + 3, d % 2);
+        test_source(rows[r], widths[w], depths[d], round_up(depths[d], 512), w % 2);
+      }
 }
 
 static int32_t sum_i32(const product *p, const int32_t *a, const int32_t *b, int64_t r, int64_t n) {
@@ -96,26 +141,26 @@ static int32_t sum_i32(const product *p, const int32_t *a, const int32_t *b, int
 
 static void test_i32(const product *p) {
   int32_t *a = random_bytes(4 * left_size(p)), *b = random_bytes(4 * panel_size(p));
-  int32_t *c = random_bytes(4 * result_size(p)), *wanted = allocate(4 * result_size(p)), *again = allocate(4 * result_size(p));
+  int32_t *c = random_bytes(4 * result_size(p)), *wanted = allocate(4 * result_size(p));
   memcpy(wanted, c, (size_t)(4 * result_size(p)));
-  memcpy(again, c, (size_t)(4 * result_size(p)));
+  pk_dot_product whole = packed(p, a, b, c);
+  whole.padded = p->k % 2;
   for (int64_t r = 0; r < p->rows; r++)
-    for (int64_t n = 0; n < round_up(p->cols, PK_DOT_NR); n++) {
+    for (int64_t n = 0; n < p->cols; n++) {
       const int32_t sum = sum_i32(p, a, b, r, n);
       int32_t *to = &wanted[r * p->ldc + n];
-      *to = p->mode == PK_DOT_ADD ? (int32_t)((uint32_t)*to + (uint32_t)sum) : sum;
+      *to = p->add ? (int32_t)((uint32_t)*to + (uint32_t)sum) : sum;
     }
-  pk_dot_block_i32(p->rows, p->cols, a, p->lda, b, p->depth, p->k, c, p->ldc, p->mode);
-  compare(p, c, wanted, "pk_dot_block_i32");
-  for (int64_t n = 0; n < p->cols; n += PK_DOT_NR)
-    pk_dot_rows_i32(p->rows, a, p->lda, b + panel_index(p, 0, n), p->k, again + n, p->ldc, p->mode);
-  compare(p, again, wanted, "pk_dot_rows_i32");
-  free(a), free(b), free(c), free(wanted), free(again);
+  pk_dot_product_i32(&whole);
+  for (int64_t r = 0; r < p->rows && whole.padded; r++)
+    for (int64_t n = p->cols; n < round_up(p->cols, PK_DOT_NR); n++) wanted[r * p->ldc + n] = c[r * p->ldc + n];
+  compare(p, c, wanted, "pk_dot_product_i32");
+  free(a), free(b), free(c), free(wanted);
 }
 
 static void test_product(int64_t rows, int64_t cols, int64_t k) {
-  for (int mode = PK_DOT_SET; mode <= PK_DOT_ADD; mode++) {
-    const product p = {rows, cols, k, k + 3, k + rows % 3, round_up(cols, PK_DOT_NR) + 5, mode};
+  for (int add = 0; add < 2; add++) {
+    const product p = {rows, cols, k, k + 3, k + rows % 3, round_up(cols, PK_DOT_NR) + 5, add};
     test_f32(&p);
     test_i32(&p);
   }
@@ -339,6 +384,7 @@ static void test_transposes(void) {
 int main(void) {
   test_split();
   test_products();
+  test_sources();
   for (size_t i = 0; i < sizeof packs / sizeof *packs; i++) test_packs(&packs[i]);
   test_transposes();
   printf("%d passed, %d failed\n", passed, failed);

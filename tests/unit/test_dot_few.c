@@ -19,16 +19,15 @@ static int passed, failed;
 
 typedef struct {
   int64_t rows, cols, k, lda, ldb, ldc;
-  int mode;
-  bool turned;
+  bool add, turned;
 } product;
 
 static void expect(bool holds, const char *what, const product *p) {
   if (holds) {
     passed++;
   } else if (failed++ < 20) {
-    printf("test_dot_few: %d bytes: %s%s of %lld x %lld x %lld, mode %d\n", PK_VEC_BYTES, what, p->turned ? " turned" : "",
-           (long long)p->rows, (long long)p->cols, (long long)p->k, p->mode);
+    printf("test_dot_few: %d bytes: %s%s of %lld x %lld x %lld, %s\n", PK_VEC_BYTES, what, p->turned ? " turned" : "",
+           (long long)p->rows, (long long)p->cols, (long long)p->k, p->add ? "added" : "set");
   }
 }
 
@@ -57,23 +56,38 @@ static uint16_t *narrow(const float *from, int64_t n, uint16_t (*to)(float)) {
   return p;
 }
 
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 static void multiply(const product *p, const float *a, const float *b, float *c) {
   for (int64_t r = 0; r < p->rows; r++)
     for (int64_t n = 0; n < p->cols; n++) {
       float sum = 0;
       for (int64_t k = 0; k < p->k; k++) sum += a[r * p->lda + k] * b[p->turned ? n * p->ldb + k : k * p->ldb + n];
-      c[r * p->ldc + n] = sum + (p->mode == PK_DOT_ADD ? c[r * p->ldc + n] : 0);
+      c[r * p->ldc + n] = sum + (p->add ? c[r * p->ldc + n] : 0);
     }
 }
 
-/* Columns past the last panel stay; those past the last column are the kernel's. */
+/* Columns past the last one stay. */
 static bool same(const product *p, const float *c, const float *wanted) {
   for (int64_t r = 0; r < p->rows; r++)
     for (int64_t n = 0; n < p->ldc; n++)
-      if ((n < p->cols || n >= round_up(p->cols, PK_DOT_NR)) && c[r * p->ldc + n] != wanted[r * p->ldc + n]) return false;
+      if (c[r * p->ldc + n] != wanted[r * p->ldc + n]) return false;
   return true;
+}
+
+/* Added to: another matrix than the result, or the result itself. */
+static pk_dot_product in_place(const product *p, const float *a, const void *b, int64_t size, const float *before, float *c) {
+  const bool apart = p->k % 2;
+  for (int64_t r = 0; r < p->rows && p->add && apart; r++) memset(c + r * p->ldc, 0x5a, (size_t)(4 * p->cols));
+  return (pk_dot_product){.rows = p->rows,
+                          .cols = p->cols,
+                          .k = p->k,
+                          .a = a,
+                          .lda = 4 * p->lda,
+                          .source = b,
+                          .ldsource = size * p->ldb,
+                          .from = p->add ? apart ? before : c : NULL,
+                          .ldfrom = 4 * p->ldc,
+                          .to = c,
+                          .ldto = 4 * p->ldc};
 }
 
 static void test_product(const product *p) {
@@ -85,10 +99,12 @@ static void test_product(const product *p) {
   float *before = random_floats(p->rows * p->ldc), *wanted = allocate(bytes), *c = allocate(bytes);
   memcpy(wanted, before, (size_t)bytes);
   multiply(p, a, b, wanted);
-#define TEST(T, from)                                                                                                   \
-  memcpy(c, before, (size_t)bytes);                                                                                     \
-  (p->turned ? pk_dot_few_t_##T : pk_dot_few_##T)(p->rows, p->cols, a, p->lda, from, p->ldb, p->k, c, p->ldc, p->mode); \
+#define TEST(T, b)                                        \
+  memcpy(c, before, (size_t)bytes);                       \
+  few = in_place(p, a, b, (int64_t)sizeof *b, before, c); \
+  (p->turned ? pk_dot_few_t_##T : pk_dot_few_##T)(&few);  \
   expect(same(p, c, wanted), #T, p);
+  pk_dot_product few;
   TEST(f32, b)
 #if !defined(__SANITIZE_ADDRESS__) || !defined(ONE_WIDTH) /* where compiling takes long */
   TEST(bf16, b16)
@@ -106,8 +122,8 @@ static void test_products(int64_t rows, int64_t cols, int64_t k) {
                        .k = k,
                        .lda = k + (apart ? 3 : 0),
                        .ldb = inner + (apart ? 5 : 0),
-                       .ldc = round_up(cols, PK_DOT_NR) + (apart ? 7 : 0),
-                       .mode = i & 4 ? PK_DOT_ADD : PK_DOT_SET,
+                       .ldc = cols + (apart ? 7 : 0),
+                       .add = i & 4,
                        .turned = turned};
     test_product(&p);
   }
