@@ -94,7 +94,7 @@ static bool sort_operands(Search *s) {
     }
     if (r->ref->role == REF_OUTPUT || !is_shared(s, r->ref)) return false;
     s->refs[i] = SHARED;
-    gains |= r->few_rows != NULL;
+    gains |= r->dot_rows != NULL;
   }
   if (!gains || !s->batch->inside) return false;
   for (int i = 0; i < s->g->k->refs.count; i++) {
@@ -277,6 +277,6 @@ void explain_batch(Gen *g) {
   if (!g->batch) return;
   const char *shared = "";
   for (int i = 0; i < g->k->refs.count; i++)
-    if (g->refs[i].few_rows) shared = text(g, "%s%s%s", shared, *shared ? ", " : "", g->refs[i].ref->name);
+    if (g->refs[i].dot_rows) shared = text(g, "%s%s%s", shared, *shared ? ", " : "", g->refs[i].ref->name);
   explain(g, "  %-12s cells that read the same blocks of %s go together while their rows, stacked, are 24 or fewer", "", shared);
 }
