@@ -198,12 +198,15 @@ static void emit_pack(Gen *g, RefGen *r) {
   const char *cast = t == DT_U32 ? "(const int32_t *)" : "", *source = text(g, "%s(%s)", cast, hbm_pointer(g, r)),
              *ld = hbm_row_stride(g, ref), *rows = inside_text(g, r, k_axis), *cols = inside_text(g, r, other),
              *full_cols = demand_text(g, r->demand[other], ref->type.dim[other]), *pad = pad_text(g, r);
+  line(g, "const int64_t %s_begun = pk_trace_start(worker);", ref->name);
   if (r->form == FORM_PANELS)
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed), r->name,
          panel_depth(g, r->kind, r->demand[k_axis], ref->type.dim[k_axis]), source, ld, rows, cols, full_cols, pad);
   else
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed), r->name, r->stride[0],
          source, ld, rows, cols, demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), full_cols, pad);
+  line(g, "pk_trace_moved(worker, \"%s: pack %s\", %s_begun, (int64_t)(%s) * (%s) * %d);", ref->name,
+       r->form == FORM_PANELS ? "panels" : "rows", ref->name, rows, cols, dtype_bytes(t));
 }
 
 void emit_fetch(Gen *g, RefGen *r) {

@@ -76,6 +76,12 @@ void pk_trace_end(pk_worker *worker) {
   if (r->depth < MAX_REGIONS) pk_trace_record(r, r->region[r->depth], "region", r->region_start[r->depth], NULL, 0);
 }
 
+int64_t pk_trace_start(const pk_worker *worker) { return worker->trace ? pk_trace_now() : 0; }
+
+void pk_trace_moved(pk_worker *worker, const char *what, int64_t begun, int64_t bytes) {
+  if (worker->trace) pk_trace_record(worker->trace, what, "dma", begun, "bytes", bytes);
+}
+
 static void write_string(FILE *file, const char *text) {
   (void)putc('"', file);
   for (; *text; ++text) {

@@ -229,8 +229,12 @@ def traces(folder):
     path = os.path.join(folder, "cpu.json")
     done = subprocess.run([PKC, "run", MATMUL, *sizes(300, 300, 300), "--dma=literal", "--counters", "--trace", path], capture_output=True, text=True)
     events = json.load(open(path))["traceEvents"] if done.returncode == 0 else []
+    counted = done.stdout
     check("the CPU's trace", done.returncode == 0 and {"cell", "dma"} <= {e.get("cat") for e in events}, done.stderr[:200])
-    check("counters are shown, or why not", "instructions" in done.stdout or "no counters" in done.stdout, done.stdout)
+    done = subprocess.run([PKC, "run", MATMUL, *sizes(300, 300, 300), "--trace", path], capture_output=True, text=True)
+    packs = [e for e in json.load(open(path))["traceEvents"] if e.get("cat") == "dma" and ": pack " in e["name"]]
+    check("packs in the CPU's trace", sum(e["args"]["bytes"] for e in packs) >= 4 * 2 * 300 * 300, packs[:2])
+    check("counters are shown, or why not", "instructions" in counted or "no counters" in counted, counted)
 
 
 # One self-contained page, opened in a browser where there is one.

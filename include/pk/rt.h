@@ -161,6 +161,9 @@ void pk_print(pk_worker *worker, const char *format, int count, const double *va
 /* A `region`: shows in traces. Costs nothing to speak of when the context records none; `name` must last until the end. */
 void pk_trace_begin(pk_worker *worker, const char *name);
 void pk_trace_end(pk_worker *worker);
+/* A transfer that the kernel's own text carries out: its beginning, and what it was; `what` must last until the end. */
+int64_t pk_trace_start(const pk_worker *worker);
+void pk_trace_moved(pk_worker *worker, const char *what, int64_t begun, int64_t bytes);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop
