@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = ["-O2", "-march=native", "-ffp-contract=off"]
 DTYPES = ["bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "bf16", "f16", "f32"]  # as in pk/rt.h
-MAX_RANK, ABI = 8, 1
+MAX_RANK, ABI = 8, 2
 
 
 class BuildError(Exception):
