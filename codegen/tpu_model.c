@@ -226,6 +226,11 @@ static void check_laws(const Model *m) {
   LAW(hbm <= m->seconds + slack, "HBM is busy for %.9g s of %.9g", hbm, m->seconds);
   LAW(m->sim.cores > 1 || fabs(hbm - bytes) <= 1e-9 * bytes + 1e-12 * (double)(issued + 1),
       "%.9g s of transfers, %.9g s of bytes", hbm, bytes);
+  for (int i = 0; i < m->body->top->items.count; i++) {
+    const Item *item = &m->body->top->items.at[i];
+    LAW(item->instr || m->sim.counts[item->segment] == t->steps, "what every step runs ran %lld times in %lld steps",
+        (long long)m->sim.counts[item->segment], (long long)t->steps);
+  }
   int64_t *extents = calloc((size_t)m->k->grid.count + 1, sizeof *extents);
   if (!extents) INTERNAL("no memory for %d axes", m->k->grid.count);
   for (int i = 0; i < m->k->grid.count; i++) extents[i] = eval_index(m->k, m->k->grid.at[i].extent, m->sizes, NULL, 0);

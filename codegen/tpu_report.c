@@ -50,9 +50,10 @@ static void put_head(const Model *m, Buf *out) {
   for (int i = 0; i < k->grid.count; i++)
     buf_printf(out, " %s = %lld%s,", k->grid.at[i].name, (long long)eval_index(k, k->grid.at[i].extent, m->sizes, NULL, 0),
                i == m->sim.split_axis ? " (split over the cores)" : "");
-  buf_printf(out, " %lld steps of ", (long long)t->steps);
+  buf_printf(out, " %lld step%s of ", (long long)t->steps, t->steps == 1 ? "" : "s");
   put_time(out, t->steps ? m->seconds * m->sim.cores / (double)t->steps : 0);
-  buf_printf(out, "; %lld walked, the others repeat them\n", (long long)t->simulated);
+  if (t->simulated < t->steps) buf_printf(out, "; %lld walked, the others repeat them", (long long)t->simulated);
+  buf_putc(out, '\n');
   buf_printf(out, "  busy         MXU %.1f %%, vector unit %.1f %%, HBM %.1f %%", 100 * m->mxu, 100 * m->vpu, 100 * m->hbm_share);
   if (m->mxu > 0) buf_printf(out, "; while it works the MXU is %.0f %% full", 100 * m->mxu_rows);
   buf_putc(out, '\n');
