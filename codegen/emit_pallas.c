@@ -66,6 +66,7 @@ static void start(Py *p) {
   p->axis_used = NEW_ARRAY(p->arena, bool, k->grid.count + 1);
   p->ref = NEW_ARRAY(p->arena, const char *, k->refs.count + 1);
   p->is_carried = NEW_ARRAY(p->arena, bool, k->refs.count + 1);
+  p->room = NEW_ARRAY(p->arena, PyRoom, k->refs.count + 1);
   p->vars = k->refs.count + loop_depth(k->body) + 2;
   p->var = NEW_ARRAY(p->arena, const char *, p->vars);
   for (int i = 0; i < k->refs.count; i++) p->is_carried[i] = k->refs.at[i]->role == REF_VAR;
@@ -125,13 +126,14 @@ static ElementAxis element_axis(Py *p, const Ref *ref, int axis) {
 
 static const char *lambda_head(Py *p) {
   const char *names = py_list(p, p->axis, p->k->grid.count);
+  for (int i = 0; i < p->k->inputs; i++)
+    if (p->k->refs.at[i]->prefetch) names = py_text(p, "%s%s%s", names, *names ? ", " : "", p->ref[i]);
   return py_text(p, "lambda%s%s", *names ? " " : "", names);
 }
 
-static const char *block_spec(Py *p, const Ref *ref) {
-  const char *space = ref->space == SPACE_SMEM ? "memory_space=pltpu.SMEM" : "";
-  if (!ref->index_map) return py_text(p, "pl.BlockSpec(%s)", *space ? space : "memory_space=pltpu.VMEM");
+static const char *map_text(Py *p, const Ref *ref) {
   const char *shape[MAX_RANK], *index[MAX_RANK];
+  if (ref->at == AT_SLICE) py_fail(p, ref->map_span, "`at slice`: pl.BoundedSlice is not for the blocks of a grid");
   for (int i = 0; i < ref->array.rank; i++) {
     if (ref->at == AT_BLOCK) {
       shape[i] = ref->squeeze[i] ? "None" : py_dim(p, ref->block[i]);
@@ -141,8 +143,21 @@ static const char *block_spec(Py *p, const Ref *ref) {
       shape[i] = axis.shape, index[i] = axis.index;
     }
   }
-  return py_text(p, "pl.BlockSpec(%s, %s: %s%s%s)", py_tuple(p, shape, ref->array.rank), lambda_head(p),
-                 py_tuple(p, index, ref->array.rank), *space ? ", " : "", space);
+  return py_text(p, "%s, %s: %s", py_tuple(p, shape, ref->array.rank), lambda_head(p), py_tuple(p, index, ref->array.rank));
+}
+
+static const char *block_spec(Py *p, const Ref *ref) {
+  bool moves = ref->index_map && !ref->whole && ref->space != SPACE_ANY;
+  const char *space = ref->space == SPACE_SMEM ? "pltpu.SMEM" : ref->space == SPACE_ANY ? "pl.ANY" : moves ? "" : "pltpu.VMEM";
+  const char *mode = ref->revisit                ? "pl.Buffered(1, revisit=pl.RevisitMode.ANY)"
+                     : moves && ref->buffers > 2 ? py_text(p, "pl.Buffered(%d)", ref->buffers)
+                                                 : "";
+  p->launch = p->map = true;
+  const char *text = moves ? map_text(p, ref) : "";
+  p->launch = p->map = false;
+  if (*space) text = py_text(p, "%s%smemory_space=%s", text, *text ? ", " : "", space);
+  if (*mode) text = py_text(p, "%s, pipeline_mode=%s", text, mode);
+  return py_text(p, "pl.BlockSpec(%s)", text);
 }
 
 // ---- the parts of the file
@@ -183,9 +198,9 @@ static void put_helpers(Py *p) {
   if (p->fills)
     buf_puts(p->out,
              "\n\n"
-             "def _fill(x):\n"
-             "  \"\"\"x, with one element on each axis that has none: pallas_call takes no empty arrays.\"\"\"\n"
-             "  return jnp.pad(x, [(0, int(n == 0)) for n in x.shape])\n");
+             "def _fill(x, *least):\n"
+             "  \"\"\"x, with one element on each axis, or as many as `least` says: pallas_call takes no empty arrays.\"\"\"\n"
+             "  return jnp.pad(x, [(0, max(0, m - n)) for n, m in zip(x.shape, least or (1,) * x.ndim)])\n");
 }
 
 static bool has_size(const Type *type, int size) {
@@ -274,7 +289,8 @@ static bool is_filled(const Kernel *k, int size) {
 static bool must_be_filled(const Kernel *k, int size) {
   for (int i = 0; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
-    if (has_size(&ref->type, size) || (ref->role == REF_OUTPUT && has_size(&ref->array, size))) return true;
+    bool block = !ref->prefetch && ref->space != SPACE_ANY;
+    if ((block && has_size(&ref->type, size)) || (ref->role == REF_OUTPUT && has_size(&ref->array, size))) return true;
   }
   return false;
 }
@@ -291,11 +307,11 @@ static const char *empty_output(Py *p, const Ref *ref) {
 
 static void put_empty(Py *p) {
   const Kernel *k = p->k;
-  const char *sizes = "", *outputs[64];
+  const char *sizes = "", **outputs = NEW_ARRAY(p->arena, const char *, k->outputs + 1);
   int count = 0;
   for (int i = 0; i < k->sizes.count; i++)
     if (is_filled(k, i)) sizes = py_text(p, "%s%s%s", sizes, count++ ? ", " : "", p->size[i]);
-  for (int i = 0; i < k->outputs && i < 64; i++) outputs[i] = empty_output(p, k->refs.at[k->inputs + i]);
+  for (int i = 0; i < k->outputs; i++) outputs[i] = empty_output(p, k->refs.at[k->inputs + i]);
   if (count) {
     py_line(p, count == 1 ? "if %s == 0:" : "if 0 in (%s):", sizes);
     py_line(p, "  return %s", k->outputs == 1 ? outputs[0] : py_tuple(p, outputs, k->outputs));
@@ -309,11 +325,15 @@ static void put_empty(Py *p) {
 
 // ---- the kernel and its call
 
+static bool is_parameter(const Py *p, int ref) { return !p->is_carried[ref] && !p->k->refs.at[ref]->scope; }
+
 static void put_kernel(Py *p, const Buf *body) {
   const Kernel *k = p->k;
   const char *names = "";
-  for (int i = 0; i < k->refs.count; i++)
-    if (!p->is_carried[i]) names = py_text(p, "%s%s%s", names, *names ? ", " : "", p->ref[i]);
+  for (int first = 1; first >= 0; first--)
+    for (int i = 0; i < k->refs.count; i++)
+      if (is_parameter(p, i) && k->refs.at[i]->prefetch == first)
+        names = py_text(p, "%s%s%s", names, *names ? ", " : "", p->ref[i]);
   buf_putc(p->out, '\n');
   py_line(p, "def kernel(%s):", names);
   p->indent++;
@@ -333,16 +353,49 @@ static void put_specs(Py *p, const char *head, int first, int count) {
     return;
   }
   py_line(p, "%s=[", head);
-  for (int i = first; i < first + count; i++) py_line(p, "    %s,", block_spec(p, p->k->refs.at[i]));
+  for (int i = first; i < first + count; i++)
+    if (!p->k->refs.at[i]->prefetch) py_line(p, "    %s,", block_spec(p, p->k->refs.at[i]));
   py_line(p, "],");
+}
+
+// The shape with the room that copies want.
+static const char *roomy_shape(Py *p, const Ref *ref) {
+  const char *items[MAX_RANK];
+  for (int i = 0; i < ref->array.rank; i++) {
+    items[i] = py_dim(p, ref->array.dim[i]);
+    if (p->room[ref->id].after[i]) items[i] = py_text(p, "%s + %lld", items[i], (long long)p->room[ref->id].after[i]);
+  }
+  return py_tuple(p, items, ref->array.rank);
+}
+
+static bool has_room(const Py *p, const Ref *ref) {
+  for (int i = 0; i < ref->array.rank; i++)
+    if (p->room[ref->id].after[i]) return true;
+  return false;
+}
+
+static const char *roomy_input(Py *p, const Ref *ref) {
+  const PyRoom *room = &p->room[ref->id];
+  const char *items[MAX_RANK];
+  for (int i = 0; i < ref->array.rank; i++) items[i] = py_text(p, "(0, %lld)", (long long)room->after[i]);
+  const char *filler = room->filler ? py_text(p, ", constant_values=%s", room->filler) : "";
+  return py_text(p, "jnp.pad(%s, %s%s)", p->ref[ref->id], py_tuple(p, items, ref->array.rank), filler);
+}
+
+static const char *without_room(Py *p, const Ref *ref, const char *array) {
+  const char *items[MAX_RANK];
+  if (!has_room(p, ref)) return array;
+  if (ref->alias) py_fail(p, ref->span, "copies that go past an array with an alias");
+  for (int i = 0; i < ref->array.rank; i++) items[i] = py_text(p, ":%s", py_dim(p, ref->array.dim[i]));
+  return py_text(p, "%s[%s]", array, py_list(p, items, ref->array.rank));
 }
 
 static void put_outputs(Py *p) {
   const Kernel *k = p->k;
-  const char *items[64];
-  for (int i = 0; i < k->outputs && i < 64; i++) {
+  const char **items = NEW_ARRAY(p->arena, const char *, k->outputs + 1);
+  for (int i = 0; i < k->outputs; i++) {
     const Type *array = &k->refs.at[k->inputs + i]->array;
-    items[i] = py_text(p, "jax.ShapeDtypeStruct(%s, %s)", py_shape(p, array), py_dtype(array->dtype));
+    items[i] = py_text(p, "jax.ShapeDtypeStruct(%s, %s)", roomy_shape(p, k->refs.at[k->inputs + i]), py_dtype(array->dtype));
   }
   if (k->outputs == 1) {
     py_line(p, "out_shape=%s,", items[0]);
@@ -353,18 +406,37 @@ static void put_outputs(Py *p) {
   py_line(p, "),");
 }
 
+const char *py_scratch(Py *p, const Ref *ref) {
+  static const char *const kinds[] = {[SEM_DMA] = "DMA", [SEM_REGULAR] = "REGULAR", [SEM_BARRIER] = "BARRIER"};
+  const char *shape = py_shape(p, &ref->type);
+  if (ref->space == SPACE_SEM)
+    return py_text(p, ref->type.rank ? "pltpu.SemaphoreType.%s(%s)" : "pltpu.SemaphoreType.%s", kinds[ref->semaphore], shape);
+  return py_text(p, "pltpu.%s(%s, %s)", ref->space == SPACE_SMEM ? "SMEM" : "VMEM", shape, py_dtype(ref->type.dtype));
+}
+
 static void put_scratch(Py *p) {
   const Kernel *k = p->k;
   bool any = false;
   for (int i = k->inputs + k->outputs; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
-    if (p->is_carried[i]) continue;
+    if (!is_parameter(p, i)) continue;
     if (!any) py_line(p, "scratch_shapes=[");
     any = true;
-    py_line(p, "    pltpu.%s(%s, %s),", ref->space == SPACE_SMEM ? "SMEM" : "VMEM", py_shape(p, &ref->type),
-            py_dtype(ref->type.dtype));
+    py_line(p, "    %s,", py_scratch(p, ref));
   }
   if (any) py_line(p, "],");
+}
+
+static int prefetched(const Kernel *k, int before) {
+  int count = 0;
+  for (int i = 0; i < before; i++) count += k->refs.at[i]->prefetch;
+  return count;
+}
+
+// Prefetched inputs come first.
+static int argument_index(const Kernel *k, const Ref *input) {
+  int before = prefetched(k, input->id);
+  return input->prefetch ? before : prefetched(k, k->inputs) + input->id - before;
 }
 
 static void put_aliases(Py *p) {
@@ -372,7 +444,7 @@ static void put_aliases(Py *p) {
   const char *pairs = "";
   for (int i = 0; i < k->outputs; i++) {
     const Ref *ref = k->refs.at[k->inputs + i];
-    if (ref->alias) pairs = py_text(p, "%s%s%d: %d", pairs, *pairs ? ", " : "", ref->alias->id, i);
+    if (ref->alias) pairs = py_text(p, "%s%s%d: %d", pairs, *pairs ? ", " : "", argument_index(k, ref->alias), i);
   }
   if (*pairs) py_line(p, "input_output_aliases={%s},", pairs);
 }
@@ -388,28 +460,65 @@ static void put_parameters(Py *p) {
     py_line(p, "compiler_params=pltpu.CompilerParams(%s%s%s),", semantics, *semantics && *limit ? ", " : "", limit);
 }
 
-static void put_call(Py *p) {
+// Grid, specs and scratch: one object where scalars are prefetched.
+static void put_launch(Py *p) {
   const Kernel *k = p->k;
-  py_line(p, "return pl.pallas_call(");
-  p->indent += 2;
-  py_line(p, "kernel,");
-  put_outputs(p);
-  if (k->grid.count) py_line(p, "grid=grid,");
+  int first = prefetched(k, k->inputs);
+  if (first) {
+    py_line(p, "grid_spec=pltpu.PrefetchScalarGridSpec(");
+    p->indent += 2;
+    py_line(p, "num_scalar_prefetch=%d,", first);
+  }
+  if (k->grid.count || first) py_line(p, k->grid.count ? "grid=grid," : "grid=(),");
   put_specs(p, "in_specs", 0, k->inputs);
   put_specs(p, "out_specs", k->inputs, k->outputs);
   put_scratch(p);
+  if (!first) return;
+  p->indent -= 2;
+  py_line(p, "),");
+}
+
+static const char *argument_text(Py *p, const Ref *ref) {
+  if (has_room(p, ref)) return roomy_input(p, ref);
+  bool copied = false;
+  const char *least[MAX_RANK];
+  for (int i = 0; i < ref->array.rank; i++) {
+    int64_t wanted = p->room[ref->id].least[i];
+    copied = copied || wanted > 1;
+    least[i] = py_text(p, "%lld", (long long)(wanted ? wanted : 1));
+  }
+  if (!copied && !may_be_empty(p->k, ref)) return p->ref[ref->id];
+  p->fills = true;
+  return copied ? py_text(p, "_fill(%s, %s)", p->ref[ref->id], py_list(p, least, ref->array.rank))
+                : py_text(p, "_fill(%s)", p->ref[ref->id]);
+}
+
+static void put_call(Py *p) {
+  const Kernel *k = p->k;
+  bool roomy = false;
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++) roomy = roomy || has_room(p, k->refs.at[i]);
+  const char *result = k->outputs == 1 ? p->ref[k->inputs] : py_list(p, p->ref + k->inputs, k->outputs);
+  py_line(p, roomy ? "%s = pl.pallas_call(" : "return pl.pallas_call(", result);
+  p->indent += 2;
+  py_line(p, "kernel,");
+  put_outputs(p);
+  put_launch(p);
   put_aliases(p);
   put_parameters(p);
   py_line(p, "interpret=interpret,");
   py_line(p, "name=%s,", py_quoted(p, k->name));
   p->indent -= 2;
   const char *arrays = "";
-  for (int i = 0; i < k->inputs; i++) {
-    bool empty = may_be_empty(k, k->refs.at[i]);
-    p->fills = p->fills || empty;
-    arrays = py_text(p, empty ? "%s%s_fill(%s)" : "%s%s%s", arrays, i ? ", " : "", p->ref[i]);
-  }
+  for (int first = 1; first >= 0; first--)
+    for (int i = 0; i < k->inputs; i++)
+      if (k->refs.at[i]->prefetch == first)
+        arrays = py_text(p, "%s%s%s", arrays, *arrays ? ", " : "", argument_text(p, k->refs.at[i]));
   py_line(p, ")(%s)", arrays);
+  if (!roomy) return;
+  const char *cut = "";
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++)
+    cut = py_text(p, "%s%s%s", cut, *cut ? ", " : "", without_room(p, k->refs.at[i], p->ref[i]));
+  py_line(p, "return %s", cut);
 }
 
 static void put_grid(Py *p) {

@@ -18,6 +18,7 @@ static void find_changes(Py *p, const Region *region, bool *assigned, uint64_t *
       assigned[v->ref->id] = true;
       *refs |= (uint64_t)1 << v->ref->id % 64;
     }
+    if (v->target) *refs |= (uint64_t)1 << v->target->id % 64;
     if (v->op == OP_BREAK && loops == 0) assigned[p->k->refs.count + p->loops] = true;
     int inner = v->op == OP_FOR || v->op == OP_WHILE;
     find_changes(p, v->regions[0], assigned, refs, loops + inner);
@@ -42,11 +43,12 @@ static Changes changes_of(Py *p, const Region *a, const Region *b) {
   return list_changes(p, assigned, refs);
 }
 
+static const char *joined(Py *p, const char *a, const char *b) { return py_text(p, "%s%s%s", a, *a && *b ? ", " : "", b); }
+
 static const char *changed_names(Py *p, const Changes *c) {
-  const char *items[64];
-  int count = c->count < 64 ? c->count : 64;
-  for (int i = 0; i < count; i++) items[i] = p->var[c->ids[i]];
-  return py_list(p, items, count);
+  const char *names = "";
+  for (int i = 0; i < c->count; i++) names = joined(p, names, p->var[c->ids[i]]);
+  return names;
 }
 
 // The vars as they are before a nested function, to be as they were after it.
@@ -153,8 +155,6 @@ static void open_carry(Py *p, const char *name, const char *items, int count) {
 }
 
 static const char *packed(Py *p, const char *items, int count) { return count == 1 ? items : py_text(p, "(%s)", items); }
-
-static const char *joined(Py *p, const char *a, const char *b) { return py_text(p, "%s%s%s", a, *a && *b ? ", " : "", b); }
 
 static void put_counted_loop(Py *p, Instr *v, const char *from, const char *to, const char *index, const Changes *changes) {
   const char *names = changed_names(p, changes);
@@ -297,6 +297,22 @@ static void put_named(Py *p, Instr *v) {
   p->indent--;
 }
 
+// The body as a function of its scratch, which is called at once.
+static void put_scoped(Py *p, Instr *v) {
+  Changes changes = changes_of(p, v->regions[0], NULL);
+  const char *names = changed_names(p, &changes), *parameters = "", *memory = "", *scope = py_free_name(p, "scope");
+  for (int i = 0; i < p->k->refs.count; i++) {
+    if (p->k->refs.at[i]->scope != v) continue;
+    parameters = joined(p, parameters, p->ref[i]);
+    memory = py_text(p, "%s, %s", memory, py_scratch(p, p->k->refs.at[i]));
+  }
+  for (int i = 0; i < changes.count; i++)
+    parameters = joined(p, parameters, py_text(p, "%s=%s", p->var[changes.ids[i]], p->var[changes.ids[i]]));
+  py_flush(p, changes.refs);
+  put_function(p, py_text(p, "def %s(%s):", scope, parameters), v->regions[0], 0, names);
+  py_line(p, "%s%spl.run_scoped(%s%s)", names, *names ? " = " : "", scope, memory);
+}
+
 static void put_print(Py *p, Instr *v) {
   const char *text = py_quoted(p, v->text);
   for (int i = 0; i < v->nargs; i++) text = py_text(p, "%s, %s", text, py_exact(p, v->args[i]));
@@ -340,6 +356,18 @@ static void put_instr(Py *p, Instr *v, const Region *here) {
       break;
     case OP_NAMED:
       put_named(p, v);
+      break;
+    case OP_SCOPED:
+      put_scoped(p, v);
+      break;
+    case OP_COPY_START:
+    case OP_COPY_WAIT:
+      py_copy(p, v);
+      break;
+    case OP_SEM_SIGNAL:
+    case OP_SEM_WAIT:
+    case OP_SEM_READ:
+      py_semaphore(p, v);
       break;
     case OP_PRINT:
       put_print(p, v);

@@ -6,7 +6,7 @@
 // ---- the table
 
 typedef enum { ON_HOST, ON_POSITIVE, ON_DIVISOR, ON_FLOAT, ON_NARROW_FLOAT, ON_FLOAT_DESCENDING, ON_MATRIX, ON_ANY } Operands;
-typedef enum { FORM_INFIX, FORM_CALL, FORM_METHOD, FORM_EXACT } PyForm;
+typedef enum { FORM_INFIX, FORM_CALL, FORM_METHOD, FORM_ATOMS, FORM_EXACT } PyForm;
 
 typedef struct {
   Op op;
@@ -116,7 +116,7 @@ static const char *operand(Py *p, const Instr *v, const PyRow *row, int i, bool 
   Instr *arg = v->args[i];
   if (row->form == FORM_EXACT) return exact_operand(p, arg, strengthen && i == 0);
   bool infix = row->form == FORM_INFIX, method = row->form == FORM_METHOD && row->text[0] == '$' && i == 0;
-  Precedence least = method ? PY_ATOM : PY_CHOICE;
+  Precedence least = method || row->form == FORM_ATOMS ? PY_ATOM : PY_CHOICE;
   if (infix) least = row->prec == PY_UNARY || (i == 0 && v->nargs == 2 && row->prec != PY_COMPARE) ? row->prec : row->prec + 1;
   if (row->prec == PY_CHOICE && row->form == FORM_INFIX) least = i == 2 ? PY_CHOICE : PY_EITHER;
   if (v->op == OP_FMA && i < 2) least = i == 0 ? PY_TIMES : PY_UNARY;
@@ -254,7 +254,8 @@ static void bound_binary(PyValue *v, Op op, const PyValue *a, const PyValue *b) 
       break;
     case OP_REM:
     case OP_MOD:
-      if (quotient) v->low = 0, v->high = least_of(a->high, b->high == PY_FAR ? PY_FAR : b->high - 1);
+      if (a->low >= 0 && b->low >= 0) v->low = 0, v->high = a->high;  // by 0: a
+      if (quotient) v->high = least_of(a->high, b->high == PY_FAR ? PY_FAR : b->high - 1);
       break;
     case OP_MIN:
       v->low = least_of(a->low, b->low), v->high = least_of(a->high, b->high);

@@ -7,42 +7,52 @@ static uint64_t bit_of(const Ref *ref) { return ref->role == REF_INPUT ? 0 : (ui
 
 // ---- indices
 
-static bool is_whole_axis(const Instr *v, int axis) {
-  const Window *w = &v->window;
-  return w->size[axis] == v->ref->type.dim[axis] && w->stride[axis] == 1 && !w->squeeze[axis] && ir_is_const(v->args[axis], 0);
+// A window of a ref, from starts.
+typedef struct {
+  const Ref *ref;
+  const Window *window;
+  Instr *const *starts;
+} Part;
+
+static Part part_of(const Instr *v) { return (Part){v->ref, &v->window, v->args}; }
+
+static bool is_whole_axis(const Part *part, int axis) {
+  const Window *w = part->window;
+  bool whole = w->size[axis] == part->ref->type.dim[axis] && w->stride[axis] == 1 && !w->squeeze[axis];
+  return whole && ir_is_const(part->starts[axis], 0);
 }
 
 // A start that might lie outside is moved in, as the language has it.
-static const char *start_text(Py *p, const Instr *v, int axis) {
-  Instr *start = v->args[axis];
-  Dim dim = v->ref->type.dim[axis], size = v->window.size[axis];
-  int64_t low = py(start)->low, high = py(start)->high, reach = (size - 1) * v->window.stride[axis] + 1;
+static const char *start_text(Py *p, const Part *part, int axis) {
+  Instr *start = part->starts[axis];
+  Dim dim = part->ref->type.dim[axis], size = part->window->size[axis];
+  int64_t low = py(start)->low, high = py(start)->high, reach = (size - 1) * part->window->stride[axis] + 1;
   const char *text = py_use(p, start, PY_CHOICE);
   if (!dim_is_const(dim) || !dim_is_const(size)) return low >= 0 ? text : py_text(p, "jnp.maximum(%s, 0)", text);
   if (low >= 0 && high <= dim - reach) return text;
   return py_text(p, "jnp.clip(%s, 0, %lld)", text, (long long)(dim - reach));
 }
 
-static const char *axis_text(Py *p, const Instr *v, int axis) {
-  const Window *w = &v->window;
-  const Instr *start = v->args[axis];
+static const char *axis_text(Py *p, const Part *part, int axis) {
+  const Window *w = part->window;
+  const Instr *start = part->starts[axis];
   long long stride = w->stride[axis];
-  if (is_whole_axis(v, axis)) return py_use(p, v->args[axis], PY_CHOICE), ":";
-  if (w->squeeze[axis]) return start_text(p, v, axis);
+  if (is_whole_axis(part, axis)) return py_use(p, part->starts[axis], PY_CHOICE), ":";
+  if (w->squeeze[axis]) return start_text(p, part, axis);
   if (start->op == OP_CONST && dim_is_const(w->size[axis]) && stride == 1) {
-    py_use(p, v->args[axis], PY_CHOICE);
+    py_use(p, part->starts[axis], PY_CHOICE);
     return py_text(p, "%lld:%lld", (long long)start->ival, (long long)(start->ival + w->size[axis]));
   }
-  const char *from = start_text(p, v, axis), *size = py_dim(p, w->size[axis]);
+  const char *from = start_text(p, part, axis), *size = py_dim(p, w->size[axis]);
   return stride == 1 ? py_text(p, "pl.ds(%s, %s)", from, size) : py_text(p, "pl.ds(%s, %s, stride=%lld)", from, size, stride);
 }
 
-static const char *index_text(Py *p, const Instr *v) {
+static const char *index_text(Py *p, const Part *part) {
   const char *items[MAX_RANK];
-  int rank = v->ref->type.rank, count = rank;
+  int rank = part->ref->type.rank, count = rank;
   bool whole = true;
   for (int i = 0; i < rank; i++) {
-    items[i] = axis_text(p, v, i);
+    items[i] = axis_text(p, part, i);
     whole = whole && strcmp(items[i], ":") == 0;
   }
   while (count > 1 && strcmp(items[count - 1], ":") == 0) count--;
@@ -93,7 +103,8 @@ static const char *element_text(Py *p, const Instr *v, int axis, int ref_axis) {
   const Ref *ref = v->ref;
   const char *block = py_map_entry(p, ref, axis), *inner;
   if (ref_axis < 0 || ir_is_const(v->args[ref_axis], 0)) return block;
-  inner = start_text(p, v, ref_axis);
+  const Part part = part_of(v);
+  inner = start_text(p, &part, ref_axis);
   return strcmp(block, "0") == 0 ? inner : py_text(p, "%s + %s", block, inner);
 }
 
@@ -128,7 +139,10 @@ void py_load(Py *p, Instr *v) {
     value->text = p->var[ref->id];
     return;
   }
-  value->text = py_text(p, "%s[%s]", p->ref[ref->id], index_text(p, v));
+  const Part part = part_of(v);
+  const char *index = index_text(p, &part);
+  bool array = ref->prefetch && p->launch && !p->map;  // outside of Pallas
+  value->text = array && !ref->type.rank ? p->ref[ref->id] : py_text(p, "%s[%s]", p->ref[ref->id], index);
   if (ref->has_pad) value->text = padded(p, v, value->text);
   if (v->flags & INSTR_OTHER) {
     const char *mask = py_use(p, v->args[ref->type.rank], PY_CHOICE);
@@ -179,7 +193,9 @@ void py_store(Py *p, Instr *store) {
     store_carried(p, store);
     return;
   }
-  const char *sign = update_operator(store, v), *index = index_text(p, store);
+  const char *sign = update_operator(store, v);
+  const Part part = part_of(store);
+  const char *index = index_text(p, &part);
   const char *text = stored_text(p, store, v), *mask = ir_mask(store) ? py_exact(p, ir_mask(store)) : NULL;
   py_flush(p, bit_of(ref));
   if (mask)
@@ -188,4 +204,70 @@ void py_store(Py *p, Instr *store) {
     py_line(p, "%s[%s] %s= %s", p->ref[ref->id], index, sign, py(v)->right);
   else
     py_line(p, "%s[%s] = %s", p->ref[ref->id], index, text);
+}
+
+// ---- DMAs and semaphores
+
+static const char *semaphore_text(Py *p, const Instr *v) {
+  const Ref *semaphore = v->semaphore;
+  Instr *const *index = ir_semaphore_index(v);
+  const char *items[MAX_RANK];
+  for (int i = 0; i < semaphore->type.rank; i++) items[i] = py_use(p, index[i], PY_CHOICE);
+  const char *name = p->ref[semaphore->id];
+  return semaphore->type.rank ? py_text(p, "%s.at[%s]", name, py_list(p, items, semaphore->type.rank)) : name;
+}
+
+// The array gets as much room at its end as the largest window that may go past it.
+static void make_room(Py *p, const Part *part, const char *filler, Span span) {
+  PyRoom *room = &p->room[part->ref->id];
+  for (int i = 0; i < part->ref->type.rank; i++) {
+    if (is_whole_axis(part, i) || part->window->squeeze[i]) continue;
+    if (py(part->starts[i])->low < 0) py_fail(p, span, "a copy that may begin before its array");
+    if (!dim_is_const(part->window->size[i])) py_fail(p, span, "a copy of run-time size that may go past its array");
+    if (part->window->size[i] > room->after[i]) room->after[i] = part->window->size[i];
+  }
+  if (!filler) return;
+  if (room->filler && strcmp(room->filler, filler) != 0)
+    py_fail(p, span, "copies of one array with different values past its end");
+  room->filler = filler;
+}
+
+static const char *part_text(Py *p, const Part *part) {
+  const char *index = index_text(p, part), *name = p->ref[part->ref->id];
+  return strcmp(index, "...") == 0 ? name : py_text(p, "%s.at[%s]", name, index);
+}
+
+// A copy is traced even where it is never made: its array must be as large as its window.
+static void note_least(Py *p, const Part *part) {
+  for (int i = 0; i < part->ref->type.rank; i++) {
+    int64_t reach = (part->window->size[i] - 1) * part->window->stride[i] + 1, *least = &p->room[part->ref->id].least[i];
+    if (dim_is_const(part->window->size[i]) && !dim_is_const(part->ref->type.dim[i]) && reach > *least) *least = reach;
+  }
+}
+
+void py_copy(Py *p, Instr *v) {
+  const Part from = part_of(v), to = {v->target, &v->target_window, v->args + v->ref->type.rank};
+  if (v->flags & INSTR_EDGE) {
+    const Instr *other = v->flags & INSTR_OTHER ? v->args[v->nargs - 1] : NULL;
+    if (from.ref->space == SPACE_ANY) make_room(p, &from, other ? py(other)->text : NULL, v->span);
+    if (to.ref->space == SPACE_ANY) make_room(p, &to, NULL, v->span);
+  }
+  if (from.ref->space == SPACE_ANY) note_least(p, &from);
+  const char *source = part_text(p, &from), *target = part_text(p, &to), *semaphore = semaphore_text(p, v);
+  const char *priority = v->op == OP_COPY_START && v->ival ? py_text(p, "priority=%lld", (long long)v->ival) : "";
+  py_flush(p, bit_of(v->target));
+  py_line(p, "pltpu.make_async_copy(%s, %s, %s).%s(%s)", source, target, semaphore, v->op == OP_COPY_START ? "start" : "wait",
+          priority);
+}
+
+void py_semaphore(Py *p, Instr *v) {
+  const char *semaphore = semaphore_text(p, v);
+  if (v->op == OP_SEM_READ) {
+    py(v)->text = py_text(p, "pl.semaphore_read(%s)", semaphore);
+    py(v)->type = v->type;
+    py_assign(p, v, v->text ? v->text : "count");
+    return;
+  }
+  const char *count = py_use(p, v->args[v->nargs - 1], PY_CHOICE);
+  py_line(p, "pl.semaphore_%s(%s, %s)", v->op == OP_SEM_SIGNAL ? "signal" : "wait", semaphore, count);
 }

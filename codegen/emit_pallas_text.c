@@ -2,6 +2,7 @@
 #include "codegen/pallas.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,26 +18,19 @@ const char *py_text(Py *p, const char *format, ...) {
   return copy;
 }
 
-// Where a line of Python may be broken: after the last comma inside brackets that leaves it short enough.
+// Where a line of Python may be broken: after the last comma that leaves it short enough, inside as few brackets as possible; 0:
+// nowhere.
 static size_t break_at(const char *text, size_t room) {
-  int depth = 0;
   size_t best = 0;
-  char quote = 0;
+  int depth = 0, least = INT_MAX;
+  bool quoted = false;
   for (size_t i = 0; text[i] && (i < room || !best); i++) {
-    if (quote) {
-      if (text[i] == '\\')
-        i++;
-      else if (text[i] == quote)
-        quote = 0;
-    } else if (text[i] == '"') {
-      quote = '"';
-    } else if (strchr("([{", text[i])) {
-      depth++;
-    } else if (strchr(")]}", text[i])) {
-      depth--;
-    } else if (text[i] == ',' && text[i + 1] == ' ' && depth > 0) {
-      best = i + 2;
-    }
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
+    if (quoted) continue;
+    depth += strchr("([{", text[i]) ? 1 : strchr(")]}", text[i]) ? -1 : 0;
+    if (text[i] != ',' || text[i + 1] != ' ' || depth < 1 || depth > least) continue;
+    least = depth;
+    best = i + 2;
   }
   return best;
 }

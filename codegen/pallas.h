@@ -43,6 +43,12 @@ typedef struct {
   int scope;
 } PyName;
 
+// What is added at the ends of an array's axes, for copies that go past it; the text of what it holds, NULL: anything.
+typedef struct {
+  int64_t after[MAX_RANK], least[MAX_RANK];  // least: extent that copies want
+  const char *filler;
+} PyRoom;
+
 typedef struct {
   Kernel *k;
   Arena *arena;
@@ -58,6 +64,8 @@ typedef struct {
   const char **var;           // by ref, then by depth of loops (its flag for `break`): the name now, NULL where it has no value yet
   int vars, loops;
   bool launch;                // index maps, extents, requirements: all in one expression
+  bool map;                   // of these, an index map
+  PyRoom *room;               // by ref
   bool body;                  // inside the kernel's function
   int64_t *axis_steps;        // by grid axis, its extent where that is a constant, else 0
   bool *axis_used;            // by grid axis, in the body
@@ -95,11 +103,14 @@ const char *py_yielded(Py *p, Region *region, int index);  // of a region of sca
 // ---- emit_pallas_memory.c: windows of refs
 void py_load(Py *p, Instr *v);
 void py_store(Py *p, Instr *v);
+void py_copy(Py *p, Instr *v);
+void py_semaphore(Py *p, Instr *v);
 
 // ---- emit_pallas_body.c: statements
 void py_region(Py *p, Region *region, int from);
 
 // ---- emit_pallas.c
+const char *py_scratch(Py *p, const Ref *ref);              // pltpu.VMEM((8, 128), jnp.float32)
 const char *py_map_entry(Py *p, const Ref *ref, int axis);  // of an index map, in the kernel's body
 
 #endif
