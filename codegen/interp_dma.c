@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint8_t ref_mark(const Ref *ref) { return ref->id + 1 <= POISON_REFS ? (uint8_t)(ref->id + 1) : POISON_OTHER; }
-
 // ---- windows
 
 Value *home_of(Interp *in, const Ref *ref) {

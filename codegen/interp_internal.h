@@ -61,7 +61,8 @@ typedef struct {
   uint8_t *written;      // outputs and what aliases them: per element, WRITTEN_*
   int64_t *owner;        // outputs at block: per block, 1 + number of the parallel step that wrote it
   bool *left;            // outputs at block: the block was written back
-  CoreAccess *accesses;  // where cores can race: per element
+  const Ref *shared;     // the output in whose memory cores can race, else NULL
+  CoreAccess *accesses;  // of such an output: per element
   SemaphoreState *semaphores;
   int64_t blocks[MAX_RANK];
 } RefState;
@@ -186,6 +187,8 @@ void run_dot(Interp *in, const Instr *instr);
 int64_t ceil_div(int64_t a, int64_t b);
 
 // ---- memory (interp_memory.c)
+static inline uint8_t ref_mark(const Ref *ref) { return ref->id + 1 <= POISON_REFS ? (uint8_t)(ref->id + 1) : POISON_OTHER; }
+static inline Span map_place(const Ref *ref) { return ref->map_span.end ? ref->map_span : ref->span; }
 bool start_refs(Interp *in, HostArray *operands);
 void end_refs(Interp *in);  // writes back what stays, reports what was never written
 void begin_step(Interp *in);
@@ -218,7 +221,6 @@ void check_fetch(Interp *in, const Ref *ref, const Box *box);      // the pipeli
 void begin_writeback(Interp *in, const Ref *ref, const Box *box);  // .. and its write of a block
 // Steps of different cores that touch the same element of HBM.
 void check_cores(Interp *in, const Instr *instr, const Box *box, bool writes);
-void start_cores(Interp *in, const Ref *output);
 const char *differing_axis(const Interp *in, int64_t other);  // the parallel axis in which this cell differs from another
 Transfer *add_transfer(Interp *in);
 void remove_transfer(Interp *in, int index);

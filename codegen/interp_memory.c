@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint8_t ref_mark(const Ref *ref) { return ref->id + 1 <= POISON_REFS ? (uint8_t)(ref->id + 1) : POISON_OTHER; }
-
 static bool stays_in_place(const Ref *ref) { return ref->space == SPACE_ANY; }
 
 // ---- blocks and their places in the array
@@ -37,7 +35,7 @@ static void block_start(const Interp *in, const Ref *ref, const int64_t *index, 
 
 static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) {
   const RefState *state = &in->refs[ref->id];
-  Span span = ref->map_span.end ? ref->map_span : ref->span;
+  Span span = map_place(ref);
   for (int i = 0; i < ref->array.rank; i++) {
     long long at = (long long)index[i], dim = (long long)state->array->dim[i], extent = (long long)block_extent(in, ref, i);
     if (ref->at == AT_BLOCK && (index[i] < 0 || index[i] >= state->blocks[i])) {
@@ -212,13 +210,13 @@ static void enter_block(Interp *in, const Ref *ref) {
   int64_t owner = state->owner[number];
   bool same_step = owner == in->parallel_step + 1;
   if (owner && !same_step)
-    find(in, ref, FIND_PARALLEL, ref->map_span.end ? ref->map_span : ref->span,
+    find(in, ref, FIND_PARALLEL, map_place(ref),
          "%s of output `%s` is written by two steps that differ in the parallel axis `%s`", what.text, ref->name,
          differing_axis(in, owner - 1));
   state->owner[number] = in->parallel_step + 1;
   if (state->left[number] && same_step && !ref->revisit)
-    find(in, ref, FIND_REVISIT, ref->map_span.end ? ref->map_span : ref->span,
-         "%s of output `%s` is visited again after it was left: its contents are lost", what.text, ref->name);
+    find(in, ref, FIND_REVISIT, map_place(ref), "%s of output `%s` is visited again after it was left: its contents are lost",
+         what.text, ref->name);
   buf_free(&what);
 }
 
@@ -337,6 +335,19 @@ static void *shadow(Interp *in, int64_t count, int64_t item_bytes) {
   return p;
 }
 
+// An output and the input whose memory it shares.
+static void start_alias(Interp *in, const Ref *output, int64_t elements) {
+  RefState *state = &in->refs[output->id], *input = &in->refs[output->alias->id];
+  bool in_place = stays_in_place(output), input_in_place = stays_in_place(output->alias);
+  if (input->array->data != state->array->data && elements > 0)
+    memcpy(state->array->data, input->array->data, (size_t)(elements * dtype_bytes(state->array->dtype)));
+  input->array = state->array;
+  input->written = state->written;
+  input->shared = output;
+  if (in_place || input_in_place) input->image = state->image = in_place ? &state->block : &input->block;
+  if (!input_in_place && output->alias->buffers > in->lookahead) in->lookahead = output->alias->buffers;
+}
+
 static void start_output(Interp *in, const Ref *ref) {
   RefState *state = &in->refs[ref->id];
   int64_t elements, blocks = 1;
@@ -349,16 +360,8 @@ static void start_output(Interp *in, const Ref *ref) {
     state->owner = shadow(in, blocks, sizeof *state->owner);
     state->left = shadow(in, blocks, sizeof *state->left);
   }
-  if (!ref->alias || in->stopped) return start_cores(in, ref);
-  RefState *input = &in->refs[ref->alias->id];
-  if (input->array->data != state->array->data && elements > 0)
-    memcpy(state->array->data, input->array->data, (size_t)(elements * dtype_bytes(state->array->dtype)));
-  input->array = state->array;
-  input->written = state->written;
-  start_cores(in, ref);
-  if (ref->space == SPACE_ANY || ref->alias->space == SPACE_ANY)
-    input->image = state->image = ref->space == SPACE_ANY ? &state->block : &input->block;
-  if (ref->alias->space != SPACE_ANY && ref->alias->buffers > in->lookahead) in->lookahead = ref->alias->buffers;
+  if (stays_in_place(ref) || ref->at != AT_BLOCK || ref->alias) state->shared = ref;
+  if (ref->alias && !in->stopped) start_alias(in, ref, elements);
 }
 
 static void start_operand(Interp *in, const Ref *ref, HostArray *array) {

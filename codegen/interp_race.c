@@ -168,8 +168,6 @@ static bool is_under_way(const Interp *in, const Transfer *t) {
   return t->instr ? t->ended == UNDER_WAY : t->ended >= in->step && t->ended > t->step;
 }
 
-static Span map_place(const Ref *ref) { return ref->map_span.end ? ref->map_span : ref->span; }
-
 static void note_transfer(Interp *in, const Transfer *t, const Ref *ref) {
   if (!t->instr) {
     find_note(in, map_place(t->to.ref), t->step, "`%s` is written back from the end of this step to the end of the next",
@@ -242,14 +240,13 @@ void begin_writeback(Interp *in, const Ref *ref, const Box *box) {
 
 // ---- cores
 
-void start_cores(Interp *in, const Ref *output) {
+static CoreAccess *core_accesses(Interp *in, const Ref *output) {
   RefState *state = &in->refs[output->id];
   int64_t elements;
-  bool shared = output->space == SPACE_ANY || output->at != AT_BLOCK || output->alias;
-  if (!shared || !array_elements(state->array, &elements)) return;
+  if (state->accesses || !array_elements(state->array, &elements)) return state->accesses;
   state->accesses = calloc(elements > 0 ? (size_t)elements : 1, sizeof *state->accesses);
   if (!state->accesses) stop_for_memory(in, elements);
-  if (output->alias) in->refs[output->alias->id].accesses = state->accesses;
+  return state->accesses;
 }
 
 // The number of this step's event; one serves all of its kind in a step.
@@ -341,8 +338,9 @@ static void visit_core(void *context, int64_t number, const int64_t *index) {
 }
 
 void check_cores(Interp *in, const Instr *instr, const Box *box, bool writes) {
-  CoreAccess *accesses = in->refs[box->ref->id].accesses;
-  if (!accesses || in->cells == 1) return;
+  const Ref *shared = in->refs[box->ref->id].shared;
+  CoreAccess *accesses = shared && in->cells > 1 ? core_accesses(in, shared) : NULL;
+  if (!accesses) return;
   CoreVisit visit = {
       .in = in, .box = box, .instr = instr, .accesses = accesses, .writes = writes, .event = event_number(in, instr, box->ref)};
   visit_box(box, visit_core, &visit);
