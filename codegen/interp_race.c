@@ -231,7 +231,7 @@ void check_fetch(Interp *in, const Ref *ref, const Box *box) {
 // With one buffer, and where blocks are returned to, the pipeline waits at once; else to the end of the next step.
 void begin_writeback(Interp *in, const Ref *ref, const Box *box) {
   check_access(in, NULL, box, NULL, true, "written back");
-  if (in->lookahead == 0 && ref->at == AT_BLOCK) return;
+  if (in->lookahead == 0 && ref->at == AT_BLOCK && !in->refs[ref->id].image) return;
   Transfer *t = add_transfer(in);
   t->to = *box;
   t->moved = true;
