@@ -59,14 +59,6 @@ PK_STORES(i4, uint8_t, pk_i32v, pk_narrow_4, raw8)
 PK_STORES(u4, uint8_t, pk_i32v, pk_narrow_4, raw8)
 PK_STORES(bool, uint8_t, pk_mask, pk_raw_of_mask, raw8)
 
-/* Orders streaming stores before what other threads see next. */
-PK_INLINE void pk_stream_fence(void) {
-#if defined(__x86_64__) && !defined(SIMDE_NO_NATIVE)
-  _mm_sfence();
-#else
-  __atomic_thread_fence(__ATOMIC_RELEASE);
-#endif
-}
 /* Past the caches if `stream`; then `to` is aligned to a vector. */
 PK_INLINE void pk_put_f32(float *to, pk_f32v v, bool stream) {
   if (stream)

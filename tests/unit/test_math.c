@@ -1,5 +1,6 @@
 /* The functions of math.h against libm in double: largest errors, special values, and the scalar counterparts, at every width.
- * `test_math table` prints the errors over a finer stride and the time of 16 elements. */
+ * `test_math table` prints the errors over a finer stride and the time of 16 elements; `test_math exhaustive [NAME ..]` the
+ * largest error over all 2^32 floats, on every thread there is. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -279,8 +280,73 @@ static void print_table(void) {
   }
 }
 
+/* -- all 2^32 floats */
+
+enum { CHUNK = 1 << 16 };
+typedef struct {
+  double error;
+  float at;
+} Worst;
+
+/* An input whose result is the nearest float is within half a unit: no need to measure it. */
+static Worst worst_of_chunk(const Unary *f, uint32_t chunk) {
+  Worst worst = {0.5, 0};
+  for (uint32_t i = 0; i < CHUNK; i += PK_LANES) {
+    float in[PK_LANES], out[PK_LANES];
+    for (int k = 0; k < PK_LANES; k++) in[k] = pk_f32_of_bits(chunk * CHUNK + i + (uint32_t)k);
+    f->vector(out, in, in, PK_LANES);
+    for (int k = 0; k < PK_LANES; k++) {
+      const double exact = f->exact((double)in[k]);
+      const float nearest = (float)exact;
+      if (pk_bits_of_f32(out[k]) == pk_bits_of_f32(nearest)) continue;
+      const double error = error_of(out[k], exact);
+      if (error > worst.error) worst = (Worst){error, in[k]};
+    }
+  }
+  return worst;
+}
+
+static Worst worst_of_all(const Unary *f) {
+  Worst worst = {0.5, 0};
+  int done = 0;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic, 16)
+#endif
+  for (uint32_t chunk = 0; chunk < 0x100000000u / CHUNK; chunk++) {
+    const Worst here = worst_of_chunk(f, chunk);
+#ifdef _OPENMP
+#pragma omp critical
+#endif
+    {
+      if (here.error > worst.error) worst = here;
+      if (++done % 656 == 0) (void)fprintf(stderr, "\r%-10s %3d %%", f->name, done / 656);
+    }
+  }
+  (void)fputs("\r                \r", stderr);
+  return worst;
+}
+
+static bool is_wanted(const char *name, int count, char **names) {
+  bool wanted = count == 0;
+  for (int i = 0; i < count; i++) wanted = wanted || strcmp(names[i], name) == 0;
+  return wanted;
+}
+
+/* Lines of name, largest error, where. */
+static int print_exhaustive(int count, char **names) {
+  for (int f = 0; f < UNARIES; f++) {
+    if (!is_wanted(unary[f].name, count, names)) continue;
+    const Worst worst = worst_of_all(&unary[f]);
+    const double bound = PK_HAS_FMA ? unary[f].fused : unary[f].separate;
+    printf("%s %.3f %.6g%s\n", unary[f].name, worst.error, (double)worst.at, worst.error > bound ? " above its bound" : "");
+    (void)fflush(stdout);
+  }
+  return 0;
+}
+
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "table") == 0) return print_table(), 0;
+  if (argc > 1 && strcmp(argv[1], "exhaustive") == 0) return print_exhaustive(argc - 2, argv + 2);
   test_unary_specials();
   test_binary_specials();
   test_errors();
