@@ -70,6 +70,8 @@ static const FloatFormat formats[DT_COUNT] = {
 
 double dtype_largest(DType dtype) { return formats[dtype].greatest; }
 bool dtype_has_inf(DType dtype) { return formats[dtype].has_inf; }
+int dtype_precision(DType dtype) { return formats[dtype].precision; }
+int dtype_least_exponent(DType dtype) { return formats[dtype].least; }
 double dtype_spacing(DType dtype) { return is_float(dtype) ? ldexp(1, 1 - formats[dtype].precision) : 0; }
 
 // Rounds to nearest even.

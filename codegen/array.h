@@ -29,8 +29,10 @@ uint16_t float_to_f16(float value);
 float f8_to_float(DType dtype, uint8_t bits);
 uint8_t float_to_f8(DType dtype, double value);
 
-double dtype_largest(DType dtype);  // these three of a float dtype
+double dtype_largest(DType dtype);  // these of a float dtype
 bool dtype_has_inf(DType dtype);
 double dtype_spacing(DType dtype);  // at 1
+int dtype_precision(DType dtype);   // significant bits
+int dtype_least_exponent(DType dtype);
 
 #endif

@@ -46,6 +46,7 @@ static bool is_exact(Op op) {
     case OP_REDUCE_MAX:
     case OP_REDUCE_MIN:
     case OP_CUMMAX:
+    case OP_CUMMIN:
     case OP_SORT:
       return true;
     default:

@@ -130,6 +130,7 @@ static bool axis_moves(const Instr *v, int axis) {
     case OP_CUMSUM:
     case OP_CUMPROD:
     case OP_CUMMAX:
+    case OP_CUMMIN:
     case OP_SORT:
     case OP_ARGSORT:
     case OP_ARGMAX:
@@ -141,6 +142,7 @@ static bool axis_moves(const Instr *v, int axis) {
     case OP_REDUCE_MIN:
     case OP_REDUCE_AND:
     case OP_REDUCE_OR:
+    case OP_REDUCE_XOR:
       return (v->ival >> axis) & 1;
     case OP_SLICE:
       return v->ints[axis] != 0 || v->ints2[axis] != 1 || v->type.dim[axis] != v->args[0]->type.dim[axis];

@@ -162,7 +162,8 @@ static void emit_pad(Gen *g, Instr *v) {
 // ---- one element from many
 
 static const char *combine(Gen *g, const char *verb, const char *lane, const char *a, const char *b) {
-  if (strcmp(lane, "mask") == 0) return text(g, "%s %s %s", a, strcmp(verb, "and") == 0 ? "&&" : "||", b);
+  if (strcmp(lane, "mask") == 0)
+    return text(g, "%s %s %s", a, strcmp(verb, "and") == 0 ? "&&" : strcmp(verb, "or") == 0 ? "||" : "!=", b);
   return text(g, "pks_%s_%s(%s, %s)", verb, lane, a, b);
 }
 
@@ -268,7 +269,11 @@ static void emit_arg_reduce(Gen *g, Instr *v) {
 static void emit_scan(Gen *g, Instr *v) {
   const Instr *from = v->args[0];
   int axis = (int)v->ival;
-  const char *verb = v->op == OP_CUMSUM ? "add" : v->op == OP_CUMPROD ? "mul" : "max", *lane = scalar_lane(v);
+  const char *verb = v->op == OP_CUMSUM    ? "add"
+                     : v->op == OP_CUMPROD ? "mul"
+                     : v->op == OP_CUMMAX  ? "max"
+                                           : "min",
+             *lane = scalar_lane(v);
   Loops loops = open_loops(g, v, 1u << axis);
   DType t = v->type.dtype;
   const char *sum = unique_name(g, "sum"), *step = unique_name(g, "k"), *k = unique_name(g, "at"),
@@ -475,6 +480,7 @@ void emit_generic(Gen *g, Instr *v) {
     case OP_CUMSUM:
     case OP_CUMPROD:
     case OP_CUMMAX:
+    case OP_CUMMIN:
       emit_scan(g, v);
       break;
     case OP_SORT:

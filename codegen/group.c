@@ -25,8 +25,10 @@ const char *reduce_operation(const Instr *v) {
       return "min";
     case OP_REDUCE_AND:
       return "and";
-    default:
+    case OP_REDUCE_OR:
       return "or";
+    default:
+      return "xor";
   }
 }
 
@@ -34,7 +36,7 @@ const char *reduce_operation(const Instr *v) {
 const char *reduce_lanes(const Instr *v) {
   DType t = v->args[0]->type.dtype;
   if (t == DT_BOOL) return "mask";
-  bool sign_matters = v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN;
+  bool sign_matters = v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN || v->op == OP_REDUCE_AND;
   return is_float(t) ? "f32" : sign_matters ? lane_type(t) : "i32";
 }
 
@@ -45,14 +47,17 @@ const char *reduce_identity(Gen *g, const Instr *v) {
       return is_float(t) ? "0.0f" : "0";
     case OP_REDUCE_PROD:
       return is_float(t) ? "1.0f" : "1";
-    case OP_REDUCE_AND:
-      return "true";
     case OP_REDUCE_OR:
-      return "false";
+    case OP_REDUCE_XOR:
+      return t == DT_BOOL ? "false" : "0";
+    case OP_REDUCE_AND:
+      if (t == DT_BOOL) return "true";
+      if (dtype_info[t].class == CLASS_SIGNED) return "-1";
+      break;
     default:
       break;
   }
-  bool greatest = v->op == OP_REDUCE_MIN;
+  bool greatest = v->op == OP_REDUCE_MIN || v->op == OP_REDUCE_AND;
   if (is_float(t) && !dtype_has_inf(t)) return text(g, "%.1ff", greatest ? dtype_largest(t) : -dtype_largest(t));
   if (is_float(t)) return greatest ? "INFINITY" : "-INFINITY";
   if (t == DT_U32 && greatest) return "UINT32_MAX";

@@ -254,8 +254,8 @@ static double fold_floats(Op op, DType dtype, const double *f, int64_t count) {
 }
 
 static int64_t fold_ints(Op op, DType dtype, const int64_t *values, int64_t count) {
-  static const Op binary[] = {OP_ADD, OP_MUL, OP_MAX, OP_MIN, OP_AND, OP_OR};
-  int64_t start[] = {0, 1, dtype_min(dtype), dtype_max(dtype), 1, 0}, result = start[op - OP_REDUCE_SUM];
+  static const Op binary[] = {OP_ADD, OP_MUL, OP_MAX, OP_MIN, OP_AND, OP_OR, OP_XOR};
+  int64_t start[] = {0, 1, dtype_min(dtype), dtype_max(dtype), wrap_int(dtype, -1), 0, 0}, result = start[op - OP_REDUCE_SUM];
   for (int64_t e = 0; e < count; e++) result = int_binary(binary[op - OP_REDUCE_SUM], dtype, result, values[e]);
   return result;
 }
@@ -327,14 +327,18 @@ void run_argreduce(Interp *in, const Instr *instr) {
 // ---- along an axis
 
 static void scan_lane(Value *out, const Value *a, Op op, const int64_t *order, int64_t count) {
-  double f = op == OP_CUMSUM ? 0 : op == OP_CUMPROD ? 1 : -(double)INFINITY;
-  int64_t n = op == OP_CUMSUM ? 0 : op == OP_CUMPROD ? 1 : dtype_min(is_float(a->dtype) ? DT_I64 : a->dtype);
-  Op step = op == OP_CUMSUM ? OP_ADD : op == OP_CUMPROD ? OP_MUL : OP_MAX;
+  static const Op binary[] = {OP_ADD, OP_MUL, OP_MAX, OP_MIN};
+  const DType t = is_float(a->dtype) ? DT_I64 : a->dtype;
+  const double start[] = {0, 1, -(double)INFINITY, (double)INFINITY};
+  const int64_t first[] = {0, 1, dtype_min(t), dtype_max(t)};
+  Op step = binary[op - OP_CUMSUM];
+  double f = start[op - OP_CUMSUM];
+  int64_t n = first[op - OP_CUMSUM];
   uint8_t poison = 0;
   for (int64_t l = 0; l < count; l++) {
     int64_t e = order[l];
     if (is_float(a->dtype))
-      out->f[e] = f = op == OP_CUMSUM ? f + a->f[e] : op == OP_CUMPROD ? f * a->f[e] : float_max(f, a->f[e]);
+      out->f[e] = f = float_binary(step, f, a->f[e]);
     else
       out->i[e] = n = int_binary(step, a->dtype, n, a->i[e]);
     if (!a->poisoned) continue;

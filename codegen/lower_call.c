@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-const Builtin *const builtin_tables[] = {elementwise_builtins, shape_builtins, reduce_builtins, memory_builtins, view_builtins, scatter_builtins, other_builtins, NULL};
+const Builtin *const builtin_tables[] = {
+    elementwise_builtins, shape_builtins,   reduce_builtins, bits_builtins, gather_builtins, random_builtins, memory_builtins,
+    view_builtins,        scatter_builtins, other_builtins,  NULL};
 
 static const Builtin *find_builtin(const char *name) {
   for (int t = 0; builtin_tables[t]; t++)

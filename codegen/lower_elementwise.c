@@ -1,5 +1,6 @@
 // Built-in functions that work element by element.
 #include "codegen/lower_internal.h"
+#include "codegen/scalar.h"
 
 #include <math.h>
 
@@ -48,6 +49,18 @@ static const struct {
     {OP_SIN, sin},
     {OP_COS, cos},
     {OP_TAN, tan},
+    {OP_SINH, sinh},
+    {OP_COSH, cosh},
+    {OP_ASINH, asinh},
+    {OP_ACOSH, acosh},
+    {OP_ATANH, atanh},
+    {OP_LOG10, log10},
+    {OP_CBRT, cbrt},
+    {OP_ASIN, asin},
+    {OP_ACOS, acos},
+    {OP_ATAN, atan},
+    {OP_ERFC, erfc},
+    {OP_ERF_INV, erf_inverse},
     {OP_FLOOR, floor},
     {OP_CEIL, ceil},
     {OP_ROUND, nearbyint},
@@ -212,20 +225,6 @@ Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span) {
   return v->type.dtype == dtype ? v : emit1(l, OP_BITCAST, with_dtype(v->type, dtype), span, v);
 }
 
-static Value lower_bitcast(Lower *l, const Call *call) {
-  DType dtype;
-  Value v = lower_expr(l, call->arg[0]);
-  bool good = lower_dtype(l, call->arg[1], &dtype);
-  Instr *data = is_error(v) ? NULL : data_of(l, v, call->arg[0]->span);
-  if (!data || !good) return value_error();
-  DType from = data->type.dtype;
-  bool has_bool = from == DT_BOOL || dtype == DT_BOOL;
-  if (can_bitcast(from, dtype)) return value_data(bitcast_to(l, data, dtype, call->node->span));
-  diag_error(l->diag, call->node->span, ERR_DTYPE_MISMATCH, "bitcast keeps the bits: %s and %s %s", dtype_info[from].name,
-             dtype_info[dtype].name, has_bool ? "do not have the same ones" : "differ in width");
-  return value_error();
-}
-
 #define UNARY(name, op) \
   { name, lower_unary_call, op, "v" }
 #define BINARY_FUNCTION(name, op) \
@@ -249,6 +248,18 @@ const Builtin elementwise_builtins[] = {
     UNARY("sin", OP_SIN),
     UNARY("cos", OP_COS),
     UNARY("tan", OP_TAN),
+    UNARY("sinh", OP_SINH),
+    UNARY("cosh", OP_COSH),
+    UNARY("asinh", OP_ASINH),
+    UNARY("acosh", OP_ACOSH),
+    UNARY("atanh", OP_ATANH),
+    UNARY("log10", OP_LOG10),
+    UNARY("cbrt", OP_CBRT),
+    UNARY("asin", OP_ASIN),
+    UNARY("acos", OP_ACOS),
+    UNARY("atan", OP_ATAN),
+    UNARY("erfc", OP_ERFC),
+    UNARY("erf_inv", OP_ERF_INV),
     UNARY("floor", OP_FLOOR),
     UNARY("ceil", OP_CEIL),
     UNARY("round", OP_ROUND),
@@ -256,6 +267,7 @@ const Builtin elementwise_builtins[] = {
     UNARY("isnan", OP_ISNAN),
     UNARY("isinf", OP_ISINF),
     UNARY("isfinite", OP_ISFINITE),
+    UNARY("is_finite", OP_ISFINITE),
     UNARY("population_count", OP_POPCOUNT),
     UNARY("clz", OP_CLZ),
     {"max", lower_extremum, OP_MAX, "v+"},
@@ -269,6 +281,5 @@ const Builtin elementwise_builtins[] = {
     {"clamp", lower_clamp, 0, "x lo hi"},
     {"fma", lower_fma, 0, "a b c"},
     {"cast", lower_cast, 0, "v dtype"},
-    {"bitcast", lower_bitcast, 0, "v dtype"},
     {0},
 };

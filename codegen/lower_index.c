@@ -298,9 +298,20 @@ static Instr *slice_axes(Lower *l, Instr *v, const Cut *cuts, Span span) {
   return slice;
 }
 
+// Of what gives several values, such as split: one by its number.
+static Value list_item(Lower *l, const Node *node, Value list) {
+  int64_t at = 0;
+  const Node *index = node->list.at[0];
+  if (node->list.count != 1 || !lower_static_int(l, index, "the number of a value", &at)) return value_error();
+  if (at >= -list.count && at < list.count) return list.items[at < 0 ? at + list.count : at];
+  diag_error(l->diag, index->span, ERR_INDEX_RANGE, "there are %d values, from 0 to %d", list.count, list.count - 1);
+  return value_error();
+}
+
 Value index_value(Lower *l, const Node *node, Value base) {
   Cut cuts[MAX_RANK];
   int axis_of[MAX_RANK];
+  if (base.kind == V_LIST) return list_item(l, node, base);
   if (base.kind != V_DATA) {
     diag_error(l->diag, node->span, ERR_BAD_INDEX, "%s cannot be indexed", value_text(l, base));
     return value_error();

@@ -2,6 +2,7 @@
 #ifndef CODEGEN_LOWER_INTERNAL_H
 #define CODEGEN_LOWER_INTERNAL_H
 
+#include "codegen/array.h"
 #include "codegen/lower.h"
 
 // ---- values of expressions
@@ -201,7 +202,7 @@ Value load_ref(Lower *l, Ref *ref, Span span);               // all of it
 Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
 bool is_broken(const Lower *l, const Ref *ref);
 void mark_broken(Lower *l, const Ref *ref);
-bool is_prefetched_here(const Lower *l, const Ref *ref);          // a prefetched operand that may be read where we are
+bool is_prefetched_here(const Lower *l, const Ref *ref);  // a prefetched operand that may be read where we are
 bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
@@ -256,7 +257,7 @@ struct Builtin {
       *parameters;  // "a b out?": `?` may be left out, `+` takes all further positional arguments, at least one; `*` or none
 };
 extern const Builtin *const builtin_tables[];  // NULL at the end
-extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], memory_builtins[], view_builtins[], scatter_builtins[], other_builtins[];
+extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], bits_builtins[], gather_builtins[], random_builtins[], memory_builtins[], view_builtins[], scatter_builtins[], other_builtins[];
 
 // ---- lower_elementwise.c
 bool can_bitcast(DType from, DType to);
@@ -270,8 +271,30 @@ bool lower_flag(Lower *l, const Node *node, bool otherwise, bool *out);
 Value reduce_axes(Lower *l, Op op, Instr *v, int64_t axes, bool keep, Span span);
 Value lower_einsum(Lower *l, const Call *call);
 Value lower_dot(Lower *l, const Call *call);
+Value lower_conv(Lower *l, const Call *call);
+int collect_parts(Lower *l, const Call *call, const Value **parts);  // the values that a list of arguments names, in lists or not
 Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
 Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
+
+// ---- lower_expand.c: instructions of one shape
+typedef struct {
+  Lower *l;
+  Span span;
+  Type shape;  // its dtype does not count
+} Expand;
+Expand expand_like(Lower *l, const Instr *v, Span span);
+Instr *expand_int(const Expand *e, DType dtype, int64_t value);
+Instr *expand_float(const Expand *e, DType dtype, double value);
+Instr *expand_number(const Expand *e, DType dtype, int64_t value);
+Instr *expand1(const Expand *e, Op op, Instr *a);
+Instr *expand2(const Expand *e, Op op, Instr *a, Instr *b);
+Instr *expand_cast(const Expand *e, Instr *a, DType dtype);
+Instr *expand_bits(const Expand *e, Instr *a, DType dtype);  // a bitcast
+Instr *expand_select(const Expand *e, Instr *c, Instr *a, Instr *b);
+Instr *expand_shift(const Expand *e, Op op, Instr *a, int places);
+Instr *expand_mulhi(const Expand *e, Instr *a, Instr *b);  // lower_bits.c
+DType unsigned_of_width(int bits);
+DType signed_of_width(int bits);
 
 // ---- lower_fn.c
 void add_function(Lower *l, const Node *node);
@@ -284,7 +307,7 @@ void lower_statement(Lower *l, const Node *node);
 void declare_let(Lower *l, const Node *node);
 Value lower_if_expr(Lower *l, const Node *node);
 Region *lower_arm(Lower *l, const Node *items);  // an ITEMS or IF in a region of its own
-bool not_built(Lower *l, const Node *node);  // reports constructs that come later
+bool not_built(Lower *l, const Node *node);      // reports constructs that come later
 
 // ---- lower_names.c
 Symbol *find_symbol(const Lower *l, const char *name);

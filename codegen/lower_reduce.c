@@ -1,6 +1,8 @@
 // Built-in functions along axes: reductions, running sums, sorting.
 #include "codegen/lower_internal.h"
 
+#include <string.h>
+
 Value reduce_axes(Lower *l, Op op, Instr *v, int64_t axes, bool keep, Span span) {
   Type kept = v->type, dropped = {.rank = 0};
   for (int i = 0; i < v->type.rank; i++) {
@@ -37,11 +39,13 @@ static bool lower_axes(Lower *l, const Node *node, int rank, int64_t *mask) {
   return true;
 }
 
-static bool check_reduced(Lower *l, const Call *call, const Instr *v, bool wants_bool) {
-  bool is_bool = v->type.dtype == DT_BOOL;
-  if (is_bool == wants_bool) return true;
+static bool check_reduced(Lower *l, const Call *call, const Instr *v, bool bits) {
+  bool truth = bits && strncmp(call->builtin->name, "reduce_", 7) != 0;  // all and any
+  if (truth ? v->type.dtype == DT_BOOL : bits ? !is_float(v->type.dtype) : v->type.dtype != DT_BOOL) return true;
   diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED,
-             wants_bool ? "%s is for bools, and this is %s" : "%s is for numbers, and this is %s; cast it, or use all or any",
+             truth  ? "%s is for bools, and this is %s"
+             : bits ? "%s is for bools and integers, and this is %s"
+                    : "%s is for numbers, and this is %s; cast it, or use all or any",
              call->builtin->name, type_text(l, &v->type));
   return false;
 }
@@ -52,7 +56,7 @@ static Value lower_reduce(Lower *l, const Call *call) {
   Op op = (Op)call->builtin->op;
   Instr *v = lower_array(l, call->arg[0]);
   if (!v || !lower_axes(l, call->arg[1], v->type.rank, &axes) || !lower_flag(l, call->arg[2], true, &keep)) return value_error();
-  if (!check_reduced(l, call, v, op == OP_REDUCE_AND || op == OP_REDUCE_OR)) return value_error();
+  if (!check_reduced(l, call, v, op == OP_REDUCE_AND || op == OP_REDUCE_OR || op == OP_REDUCE_XOR)) return value_error();
   return reduce_axes(l, op, v, axes, keep, call->node->span);
 }
 
@@ -102,6 +106,7 @@ const Builtin reduce_builtins[] = {
     REDUCE("reduce_min", OP_REDUCE_MIN),
     REDUCE("reduce_and", OP_REDUCE_AND),
     REDUCE("reduce_or", OP_REDUCE_OR),
+    REDUCE("reduce_xor", OP_REDUCE_XOR),
     REDUCE("sum", OP_REDUCE_SUM),
     REDUCE("all", OP_REDUCE_AND),
     REDUCE("any", OP_REDUCE_OR),
@@ -110,9 +115,11 @@ const Builtin reduce_builtins[] = {
     {"cumsum", lower_scan, OP_CUMSUM, "v axis? reverse?"},
     {"cumprod", lower_scan, OP_CUMPROD, "v axis? reverse?"},
     {"cummax", lower_scan, OP_CUMMAX, "v axis? reverse?"},
+    {"cummin", lower_scan, OP_CUMMIN, "v axis? reverse?"},
     {"sort", lower_scan, OP_SORT, "v axis? descending?"},
     {"argsort", lower_scan, OP_ARGSORT, "v axis? descending?"},
     {"dot", lower_dot, 0, "a b contract? batch? out?"},
+    {"conv", lower_conv, 0, "x w strides? padding? dilation? groups? out?"},
     {"einsum", lower_einsum, 0, "spec v+ out?"},
     {0},
 };

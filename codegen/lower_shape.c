@@ -208,8 +208,10 @@ static Value lower_transpose(Lower *l, const Call *call) {
 
 // ---- joining and extending
 
-static int collect_parts(Lower *l, const Call *call, Value *parts) {
+int collect_parts(Lower *l, const Call *call, const Value **out) {
+  Value *parts = NEW_ARRAY(l->arena, Value, MAX_LIST + 2);
   int count = 0;
+  *out = parts;
   for (int i = 0; i < call->rest_count && count <= MAX_LIST; i++) {
     Value v = lower_expr(l, call->rest[i]);
     if (is_error(v)) return -1;
@@ -218,19 +220,17 @@ static int collect_parts(Lower *l, const Call *call, Value *parts) {
     else
       parts[count++] = v;
   }
-  return count;
+  if (count > 0 && count <= MAX_LIST) return count;
+  diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "%s joins from 1 to %d values", call->builtin->name, MAX_LIST);
+  return -1;
 }
 
 static Value lower_concatenate(Lower *l, const Call *call) {
-  Value *parts = NEW_ARRAY(l->arena, Value, MAX_LIST + 2);
+  const Value *parts;
   Span span = call->node->span;
   DType dtype;
-  int axis = 0, count = collect_parts(l, call, parts);
+  int axis = 0, count = collect_parts(l, call, &parts);
   if (count < 0) return value_error();
-  if (count == 0 || count > MAX_LIST) {
-    diag_error(l->diag, span, ERR_ARGUMENT_COUNT, "concatenate joins from 1 to %d values", MAX_LIST);
-    return value_error();
-  }
   if (!common_dtype(l, parts, count, span, "concatenate", &dtype)) return value_error();
   Instr **args = NEW_ARRAY(l->arena, Instr *, count);
   for (int i = 0; i < count; i++)
@@ -310,10 +310,42 @@ static Value lower_pad(Lower *l, const Call *call) {
 
 // ---- moving along axes
 
+enum { MOST_ROLLED = 46340 };  // products of two indices fit i32
+
+// Each line along stride_axis is rolled by `stride` more than the one before: element i comes from i - shift - stride * line.
+static Value strided_roll(Lower *l, const Call *call, Instr *v, Instr *shift, int axis) {
+  int along;
+  int64_t stride = 1;
+  Span span = call->node->span;
+  if (call->arg[3] && !lower_static_int(l, call->arg[3], "the stride", &stride)) return value_error();
+  if (!lower_axis(l, call->arg[4], v->type.rank, call->arg[3] ? call->arg[3]->span : span, &along)) return value_error();
+  if (!constant_axis(l, v->type.dim[axis], span, "roll with a stride")) return value_error();
+  if (v->type.dim[axis] > MOST_ROLLED) {
+    diag_error(l->diag, span, ERR_BAD_ARGUMENT, "roll with a stride goes along an axis of at most %d elements", MOST_ROLLED);
+    return value_error();
+  }
+  Expand e = expand_like(l, v, span), scalar = {l, span, type_scalar(DT_I64)};
+  int64_t n = v->type.dim[axis] ? v->type.dim[axis] : 1;
+  Instr *first = expand_cast(&scalar, expand2(&scalar, OP_MOD, shift, expand_int(&scalar, DT_I64, n)), DT_I32);
+  Instr *iota[2];
+  for (int i = 0; i < 2; i++) {
+    iota[i] = emit(l, OP_IOTA, with_dtype(v->type, DT_I32), span, 0, NULL);
+    iota[i]->ival = i ? along : axis;
+  }
+  Instr *length = expand_int(&e, DT_I32, n);
+  Instr *turn = expand2(&e, OP_MUL, expand2(&e, OP_MOD, iota[1], length), expand_int(&e, DT_I32, ((stride % n) + n) % n));
+  turn = expand2(&e, OP_ADD, expand2(&e, OP_MOD, turn, length), broadcast_to(l, first, &v->type, span));
+  Instr *index = expand2(&e, OP_MOD, expand2(&e, OP_SUB, iota[0], turn), length);
+  Instr *taken = emit2(l, OP_TAKE_ALONG, v->type, span, v, index);
+  taken->ival = axis;
+  return value_data(taken);
+}
+
 static Value lower_roll(Lower *l, const Call *call) {
   int axis;
   Instr *v = lower_array(l, call->arg[0]), *shift = lower_index(l, call->arg[1]);
   if (!v || !shift || !lower_axis(l, call->arg[2], v->type.rank, call->node->span, &axis)) return value_error();
+  if (call->arg[3] || call->arg[4]) return strided_roll(l, call, v, shift, axis);
   Instr *rolled = emit2(l, OP_ROLL, v->type, call->node->span, v, shift);
   rolled->ival = axis;
   return value_data(rolled);
@@ -408,7 +440,7 @@ const Builtin shape_builtins[] = {
     {"transpose", lower_transpose, 0, "v perm?"},
     {"concatenate", lower_concatenate, 0, "v+ axis?"},
     {"pad", lower_pad, 0, "v widths value?"},
-    {"roll", lower_roll, 0, "v shift axis?"},
+    {"roll", lower_roll, 0, "v shift axis? stride? stride_axis?"},
     {"rev", lower_rev, 0, "v axis?"},
     {"repeat", lower_repeat, 0, "v n axis?"},
     {"tile", lower_tile, 0, "v reps"},

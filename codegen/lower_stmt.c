@@ -11,10 +11,6 @@ static const struct {
   const char *what;
 } later_calls[] = {
     {"remote_copy", ERR_LATER_MESH, "remote_copy"},
-    {"prng_seed", ERR_LATER_RANDOM, "prng_seed"},
-    {"prng_random_bits", ERR_LATER_RANDOM, "prng_random_bits"},
-    {"threefry", ERR_LATER_RANDOM, "threefry"},
-    {"stochastic_round", ERR_LATER_RANDOM, "stochastic_round"},
 };
 
 static bool later(Lower *l, const Node *node, ErrorCode code, const char *what) {

@@ -139,6 +139,8 @@ static const char *float_unary(Naive *n, const Instr *v, const char *a) {
       return naive_text(n, "(1 / (1 + exp(-%s)))", a);
     case OP_ROUND:
       return naive_text(n, "rint(%s)", a);
+    case OP_ERF_INV:
+      return naive_text(n, "naive_erf_inv(%s)", a);
     default:
       return naive_text(n, "%s(%s)", op_info[v->op].name, a);  // the others are libm's own names
   }

@@ -13,7 +13,7 @@ typedef struct {
 static Accumulator accumulator_of(Naive *n, Op op, DType t) {
   bool floats = is_float(t);
   const char *type = floats ? "naive_float" : t == DT_BOOL ? "bool" : t == DT_I64 ? "uint64_t" : "uint32_t";
-  bool greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX, least = op == OP_REDUCE_MIN;
+  bool greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX, least = op == OP_REDUCE_MIN || op == OP_CUMMIN;
   if (greatest || least) {
     if (t == DT_F8E4M3FN) return (Accumulator){type, greatest ? "-448" : "448"};
     if (floats) return (Accumulator){type, greatest ? "-INFINITY" : "INFINITY"};
@@ -41,13 +41,17 @@ static void step(Naive *n, Op op, DType t, const char *sum, const char *value) {
       naive_line(n, "%s = %s_max(%s, %s);", sum, kind, sum, value);
       return;
     case OP_REDUCE_MIN:
+    case OP_CUMMIN:
       naive_line(n, "%s = %s_min(%s, %s);", sum, kind, sum, value);
       return;
     case OP_REDUCE_AND:
-      naive_line(n, "%s = %s & %s;", sum, sum, value);
+      naive_line(n, "%s = %s & %s%s;", sum, sum, t == DT_BOOL ? "" : wide, value);
       return;
     case OP_REDUCE_OR:
-      naive_line(n, "%s = %s | %s;", sum, sum, value);
+      naive_line(n, "%s = %s | %s%s;", sum, sum, t == DT_BOOL ? "" : wide, value);
+      return;
+    case OP_REDUCE_XOR:
+      naive_line(n, "%s = %s ^ %s%s;", sum, sum, t == DT_BOOL ? "" : wide, value);
       return;
     default:
       INTERNAL("%s does not accumulate", op_info[op].name);

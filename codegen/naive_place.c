@@ -59,6 +59,7 @@ static bool wants_memory(const Instr *user, int arg) {
     case OP_CUMSUM:
     case OP_CUMPROD:
     case OP_CUMMAX:
+    case OP_CUMMIN:
       return loop;
     default:
       return loop && op_info[user->op].class == OPC_SHAPE && user->op != OP_RESHAPE;

@@ -138,6 +138,19 @@ static double reciprocal_of(double a) { return 1 / a; }
 static double logistic_of(double a) { return 1 / (1 + exp(-a)); }
 static double negate(double a) { return -a; }
 
+// Winitzki's approximation, then Newton's steps on erf; near 1 on erfc, which keeps its digits.
+double erf_inverse(double x) {
+  double size = fabs(x), w = log((1 - x) * (1 + x)), a = 0.147, b = 2 / (3.141592653589793 * a) + w / 2;
+  if (isnan(x) || size > 1) return NAN;
+  if (size == 1) return copysign(INFINITY, x);
+  double y = sqrt(sqrt(b * b - w / a) - b);
+  for (int i = 0; i < 4 && y > 0; i++) {
+    double error = size < 0.5 ? erf(y) - size : (1 - size) - erfc(y);
+    y -= error / (1.1283791670955126 * exp(-y * y));
+  }
+  return size < 1e-8 ? x * 0.88622692545275801 : copysign(y, x);
+}
+
 static double (*const unary_functions[OP_COUNT])(double) = {
     [OP_NEG] = negate,
     [OP_ABS] = fabs,
@@ -157,6 +170,18 @@ static double (*const unary_functions[OP_COUNT])(double) = {
     [OP_SIN] = sin,
     [OP_COS] = cos,
     [OP_TAN] = tan,
+    [OP_SINH] = sinh,
+    [OP_COSH] = cosh,
+    [OP_ASINH] = asinh,
+    [OP_ACOSH] = acosh,
+    [OP_ATANH] = atanh,
+    [OP_LOG10] = log10,
+    [OP_CBRT] = cbrt,
+    [OP_ASIN] = asin,
+    [OP_ACOS] = acos,
+    [OP_ATAN] = atan,
+    [OP_ERFC] = erfc,
+    [OP_ERF_INV] = erf_inverse,
     [OP_FLOOR] = floor,
     [OP_CEIL] = ceil,
     [OP_ROUND] = rint,

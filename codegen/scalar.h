@@ -18,6 +18,7 @@ int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b);
 bool int_compare(Op op, int64_t a, int64_t b);
 
 typedef double FloatFunction(double);
+double erf_inverse(double x);
 FloatFunction *float_unary(Op op);
 double float_binary(Op op, double a, double b);  // not FLOORDIV, which rounds in between
 bool float_compare(Op op, double a, double b);

@@ -4,6 +4,7 @@
 // ends in its identity, and a dot one of whose factors ends in zeros, may stop there: then nobody wants the columns past
 // the end, and within the others the mask is always true and is dropped. (docs/numerics.md: a term that a mask made exactly
 // zero may be left out whatever the other factor is.)
+#include "codegen/array.h"
 #include "codegen/gen.h"
 
 #include <math.h>
@@ -172,7 +173,8 @@ static Tail tail_of_select(Gen *g, const Instr *v, int axis) {
 static Tail tail_of_unary(const Instr *v, Tail tail) {
   bool ends_low = isinf(tail.value) && tail.value < 0;
   if ((v->op == OP_EXP || v->op == OP_EXP2) && ends_low) return (Tail){tail.from, 0};
-  if (v->op == OP_CAST && is_float(v->type.dtype) && (tail.value == 0 || isinf(tail.value))) return tail;
+  if (v->op == OP_CAST && is_float(v->type.dtype) && (tail.value == 0 || (isinf(tail.value) && dtype_has_inf(v->type.dtype))))
+    return tail;
   return (Tail){0};
 }
 

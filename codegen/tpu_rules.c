@@ -149,7 +149,19 @@ static void check_budget(Rules *r, Space space, ChipField field, const char *nam
 static bool has_no_lowering(Op op) {
   switch (op) {
     case OP_EXPM1:
+    case OP_SINH:
+    case OP_COSH:
+    case OP_ASIN:
+    case OP_ACOS:
+    case OP_ATAN:
+    case OP_ASINH:
+    case OP_ACOSH:
+    case OP_ATANH:
+    case OP_LOG10:
+    case OP_CBRT:
+    case OP_ERFC:
     case OP_REDUCE_PROD:
+    case OP_REDUCE_XOR:
     case OP_REV:
     case OP_TAKE:
       return true;
@@ -168,8 +180,12 @@ static const char *way_out(Op op) {
       return "take_along_axis on the last two axes, or a prefetched index in a block's map";
     case OP_CUMSUM:
       return "dot with a triangular matrix";
+    case OP_LOG10:
+      return "log(x) * 0.4342945";
+    case OP_ATAN:
+      return "atan2(x, 1)";
     default:
-      return "a loop over slices of a ref";
+      return op_info[op].class == OPC_UNARY ? "exp or log, by its definition," : "a loop over slices of a ref";
   }
 }
 

@@ -55,7 +55,7 @@ static void unit_axes(const Instr *reshape, const Place *from, Place *to) {
 }
 
 bool place_of(Gen *g, const Instr *v, Place *p) {
-  if (v->op == OP_STORE || (v->op == OP_LOAD && !val(v)->buffer)) {
+  if (v->op == OP_STORE || (v->op == OP_LOAD && !val(v)->buffer && !val(v)->stored_by)) {
     place_of_access(g, v, p);
     return true;
   }

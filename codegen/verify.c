@@ -47,7 +47,7 @@ static void check_type(Verifier *v, const Instr *instr, const Type *type) {
     RULE(valid_dim(v, type->dim[i]), "axis %d names size %d, which is not there", i, dim_size_index(type->dim[i]));
 }
 
-typedef enum { ANY_DTYPE, NUMBERS, FLOATS, INTEGERS, BITS, BOOLS } Domain;
+typedef enum { ANY_DTYPE, NUMBERS, FLOATS, INTEGERS, BITS } Domain;
 
 static Domain op_domain(Op op) {
   switch (op) {
@@ -73,12 +73,16 @@ static Domain op_domain(Op op) {
     case OP_CUMSUM:
     case OP_CUMPROD:
     case OP_CUMMAX:
+    case OP_CUMMIN:
     case OP_IOTA:
       return NUMBERS;
     case OP_NOT:
     case OP_AND:
     case OP_OR:
     case OP_XOR:
+    case OP_REDUCE_AND:
+    case OP_REDUCE_OR:
+    case OP_REDUCE_XOR:
       return BITS;
     case OP_POPCOUNT:
     case OP_CLZ:
@@ -92,9 +96,6 @@ static Domain op_domain(Op op) {
     case OP_ISINF:
     case OP_ISFINITE:
       return FLOATS;
-    case OP_REDUCE_AND:
-    case OP_REDUCE_OR:
-      return BOOLS;
     default:
       return op_info[op].class == OPC_UNARY ? FLOATS : ANY_DTYPE;
   }
@@ -112,8 +113,6 @@ static bool in_domain(Domain domain, DType dtype) {
       return is_integer(dtype);
     case BITS:
       return !is_float(dtype);
-    case BOOLS:
-      return dtype == DT_BOOL;
   }
   return false;
 }

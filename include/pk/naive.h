@@ -44,6 +44,18 @@ static inline naive_float naive_min(naive_float a, naive_float b) {
   return a < b ? a : b;
 }
 static inline naive_float naive_sign(naive_float a) { return isnan(a) || a == 0 ? a : a > 0 ? 1 : -1; }
+/* Winitzki's approximation, then Newton's steps on erf; near 1 on erfc, which keeps its digits. */
+static inline naive_float naive_erf_inv(naive_float a) {
+  double x = (double)a, size = fabs(x), w = log((1 - x) * (1 + x)), b = 4.330746750799873 + w / 2;
+  if (isnan(x) || size > 1) return (naive_float)NAN;
+  if (size == 1) return (naive_float)(x * (double)INFINITY);
+  double y = sqrt(sqrt(b * b - w / 0.147) - b);
+  for (int i = 0; i < 4 && y > 0; i++) {
+    const double error = size < 0.5 ? erf(y) - size : (1 - size) - erfc(y);
+    y -= error / (1.1283791670955126 * exp(-y * y));
+  }
+  return (naive_float)(size < 1e-8 ? x * 0.88622692545275801 : copysign(y, x));
+}
 static inline naive_float naive_mod(naive_float a, naive_float b) {
   naive_float r = fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;

@@ -129,5 +129,6 @@ PK_INLINE int32_t pk_clamp_lanes(int64_t n) { return n < 0 ? 0 : n > PK_LANES ? 
 #include <pk/vec_memory.h>
 #include <pk/vec_across.h>
 #include <pk/math.h>
+#include <pk/math_more.h>
 
 #endif

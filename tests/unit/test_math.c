@@ -29,6 +29,20 @@ static void expect(bool holds, const char *what, float a, float b) {
 }
 
 static double exact_logistic(double x) { return 1 / (1 + exp(-x)); }
+static double exact_erf_inv(double x) {
+  if (isnan(x) || fabs(x) > 1) return NAN;
+  if (fabs(x) == 1 || fabs(x) < 1e-8) return x * (fabs(x) == 1 ? (double)INFINITY : 0.88622692545275801);
+  double low = 0, high = 6; /* bisection: slow and sure */
+  for (int i = 0; i < 60; i++) {
+    double y = (low + high) / 2;
+    bool below = fabs(x) < 0.5 ? erf(y) < fabs(x) : erfc(y) > 1 - fabs(x);
+    if (below)
+      low = y;
+    else
+      high = y;
+  }
+  return copysign((low + high) / 2, x);
+}
 static double exact_rsqrt(double x) { return 1 / sqrt(x); }
 
 /* The widest type's name of a function, its vector in memory, its scalar. */
@@ -55,6 +69,18 @@ UNARY(sin)
 UNARY(cos)
 UNARY(tan)
 UNARY(rsqrt)
+UNARY(sinh)
+UNARY(cosh)
+UNARY(asinh)
+UNARY(acosh)
+UNARY(atanh)
+UNARY(log10)
+UNARY(cbrt)
+UNARY(asin)
+UNARY(acos)
+UNARY(atan)
+UNARY(erfc)
+UNARY(erf_inv)
 BINARY(pow)
 BINARY(atan2)
 
@@ -79,6 +105,18 @@ static const Unary unary[] = {
     {"sin", 1.6, 1.6, vector_sin, pks_sin_f32, sin},
     {"cos", 1.6, 1.6, vector_cos, pks_cos_f32, cos},
     {"tan", 0.51, 0.51, vector_tan, pks_tan_f32, tan},
+    {"sinh", 0.51, 0.51, vector_sinh, pks_sinh_f32, sinh},
+    {"cosh", 0.51, 0.51, vector_cosh, pks_cosh_f32, cosh},
+    {"asinh", 0.51, 0.51, vector_asinh, pks_asinh_f32, asinh},
+    {"acosh", 0.51, 0.51, vector_acosh, pks_acosh_f32, acosh},
+    {"atanh", 0.51, 0.51, vector_atanh, pks_atanh_f32, atanh},
+    {"log10", 0.51, 0.51, vector_log10, pks_log10_f32, log10},
+    {"cbrt", 0.51, 0.51, vector_cbrt, pks_cbrt_f32, cbrt},
+    {"asin", 0.51, 0.51, vector_asin, pks_asin_f32, asin},
+    {"acos", 0.51, 0.51, vector_acos, pks_acos_f32, acos},
+    {"atan", 0.51, 0.51, vector_atan, pks_atan_f32, atan},
+    {"erfc", 0.51, 0.51, vector_erfc, pks_erfc_f32, erfc},
+    {"erf_inv", 0.53, 0.53, vector_erf_inv, pks_erf_inv_f32, exact_erf_inv},
     {"rsqrt", 1.5, 1.5, vector_rsqrt, pks_rsqrt_f32, exact_rsqrt},
 };
 typedef struct {
@@ -162,6 +200,12 @@ static const float specials[] = {0.0f,
                                  4.0f,
                                  0.54f,
                                  0.925f,
+                                 0.9f,
+                                 -0.3f,
+                                 0.02f,
+                                 0.25f,
+                                 11,
+                                 89.4f,
                                  -0.99999994f};
 enum { SPECIALS = sizeof specials / sizeof specials[0] };
 
