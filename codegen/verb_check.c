@@ -10,7 +10,7 @@ static int compare_with_reference(const Options *options, Binding *binding, cons
   int status = print_findings(options, binding, &want.report);
   int differs = print_differences(options, binding, got->operands, want.operands, "the reference says");
   if (differs != DONE) status = differs;
-  if (status == DONE && !options->quiet && !options->json) printf("agrees with the reference\n");
+  if (status == DONE && !options->quiet) printf("agrees with the reference\n");
   interpreted_free(&want);
   return status;
 }
@@ -31,13 +31,14 @@ static int check_tpu(const Options *options, const Binding *binding) {
             found == 1 ? "" : "s", chip->name);
     return CHECK_FAILED;
   }
-  if (!options->quiet && !options->json) printf("nothing keeps it from running on %s\n", chip->name);
+  if (!options->quiet) printf("nothing keeps it from running on %s\n", chip->name);
   return DONE;
 }
 
 int verb_check(Options *options) {
   Binding binding;
   const char *path = options->files.at[0];
+  options->quiet |= options->json;
   int status = bind_or_report(&binding, options, true);
   if (status != DONE) return status;
   Interpreted got;
@@ -45,7 +46,7 @@ int verb_check(Options *options) {
   if (wrong) return user_error("%s: %s", path, wrong);
   status = print_findings(options, &binding, &got.report);
   long long steps = got.report.steps;
-  if (status == DONE && !options->quiet && !options->json)
+  if (status == DONE && !options->quiet)
     printf("no findings in %lld grid step%s\n", steps, steps == 1 ? "" : "s");
   if (status == DONE && binding.program.kernel->reference) status = compare_with_reference(options, &binding, &got, path);
   interpreted_free(&got);

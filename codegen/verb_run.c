@@ -61,6 +61,7 @@ static int check_first(const Options *options, const Binding *binding, const cha
 int verb_run(Options *options) {
   Session session = {.data.fd = -1};
   const char *path = options->files.at[0];
+  options->quiet |= options->json;
   int status = bind_or_report(&session.binding, options, true);
   if (status == DONE) status = check_outputs(options, session.binding.program.kernel, path);
   if (status != DONE) return status;

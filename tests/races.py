@@ -3,10 +3,11 @@
 
 The model of copies holds sets of elements, and calls a copy over when it is in every set of finished copies that has the bytes
 waits took; without a finding, the printed sums are the same whenever copies move their data. The model of the grid's pipeline
-compares times. Program N is always the same text.
+compares times, that of cores rows. Program N is always the same text.
 usage: races.py [FIRST COUNT]; prints "N passed, N failed".
 """
 import itertools
+import json
 import os
 import random
 import subprocess
@@ -16,6 +17,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
 ROWS, COLUMNS = 6, 8
+KEYS = {"file", "line", "column", "kind", "message", "grid_step", "operand", "count", "notes"}
 MODES = (["--dma=wait"], ["--dma=start"], ["--dma=random", "--seed=1"], ["--dma=random", "--seed=2"])
 
 
@@ -60,7 +62,7 @@ def over(started, taken):
 class Copies:
     """Copies, waits, loads and stores of one step."""
 
-    finding = "race:"
+    finding, options = "race:", []
 
     def __init__(self, draw):
         self.lines, self.race = [], False
@@ -110,10 +112,49 @@ class Copies:
 """
 
 
+def choose(rows):
+    """An expression of the axis i that is rows[i]."""
+    text = str(rows[-1])
+    for step, row in enumerate(rows[:-1]):
+        text = f"where(i == {step}, {row}, {text})"
+    return text
+
+
+class Cores:
+    """Steps along a parallel axis, each of which reads and writes rows of an output in HBM."""
+
+    finding = "in the parallel axis"
+
+    def __init__(self, draw):
+        cells = draw.randint(1, 5)
+        self.reads = [draw.randrange(9) for _ in range(cells)]
+        self.writes = [draw.randrange(9) for _ in range(cells)]
+        self.cores = draw.choice((1, 2, 3, cells))
+        core = [cell // -(-cells // self.cores) for cell in range(cells)]
+        self.race = any(
+            core[a] != core[b] and self.writes[a] in (self.reads[b], self.writes[b]) for a in range(cells) for b in range(cells))
+        self.options = [] if self.cores == cells else [f"--cores={self.cores}"]
+
+    def text(self):
+        return f"""kernel cores(x: i32[1, 8]) -> (o: i32[9, 8]) {{
+  grid (i in {len(self.reads)} parallel);
+  block o: any;
+  scratch a: vmem i32[1, 8], b: vmem i32[1, 8], s: sem dma;
+  a[...] = x[...];
+  let get = async_copy(o[ds({choose(self.reads)}, 1), :] -> b[...], s);
+  get.start();
+  get.wait();
+  let put = async_copy(a[...] -> o[ds({choose(self.writes)}, 1), :], s);
+  put.start();
+  put.wait();
+}}
+"""
+
+
 class Aliased:
     """A grid that reads and writes rows of one array under two names."""
 
-    finding = "through an alias"
+    finding, options = "through an alias", []
 
     def __init__(self, draw):
         steps = draw.randint(1, 7)
@@ -125,18 +166,11 @@ class Aliased:
             for s, row in enumerate(self.fetched) if s == 0 or row != self.fetched[s - 1]
             for t, other in enumerate(self.written) if t + 1 == steps or other != self.written[t + 1])
 
-    @staticmethod
-    def choose(rows):
-        text = str(rows[-1])
-        for step, row in enumerate(rows[:-1]):
-            text = f"where(i == {step}, {row}, {text})"
-        return text
-
     def text(self):
         return f"""kernel aliased(x: i32[4, 8]) -> (o: i32[4, 8]) {{
   grid (i in {len(self.fetched)} arbitrary);
-  block x: [1, 8] at ({self.choose(self.fetched)}, 0) buffers {self.ahead};
-  block o: [1, 8] at ({self.choose(self.written)}, 0) buffers {self.slow + 1};
+  block x: [1, 8] at ({choose(self.fetched)}, 0) buffers {self.ahead};
+  block o: [1, 8] at ({choose(self.written)}, 0) buffers {self.slow + 1};
   alias o = x;
   o[...] = x[...];
 }}
@@ -145,15 +179,19 @@ class Aliased:
 
 def failure(number, path):
     draw = random.Random(number)
-    program = Copies(draw) if number % 2 else Aliased(draw)
+    program = (Copies, Aliased, Copies, Cores)[number % 4](draw)
     with open(path, "w") as file:
         file.write(program.text())
-    runs = [subprocess.run([PKC, "check", path, "x=iota", *mode], capture_output=True, text=True) for mode in MODES]
+    runs = [subprocess.run([PKC, "check", path, "x=iota", *mode, *program.options], capture_output=True, text=True) for mode in MODES]
     for run, mode in zip(runs, MODES):
-        if (program.finding in run.stderr) != program.race or (number % 2 and run.returncode != 3 * program.race):
+        if (program.finding in run.stderr) != program.race or (number % 2 == 0 and run.returncode != 3 * program.race):
             return f"{mode}: {'a race' if program.race else 'no race'} expected: {run.stderr}"
         if run.returncode == 0 and run.stdout != runs[0].stdout:
             return f"{mode}: {run.stdout} is not {runs[0].stdout}"
+    found = subprocess.run([PKC, "check", path, "x=iota", "--json", *program.options], capture_output=True, text=True).stdout
+    findings = [json.loads(line) for line in found.splitlines()]
+    if any(program.finding in f["message"] for f in findings) != program.race or any(set(f) != KEYS for f in findings):
+        return f"--json: {found}"
     return None
 
 
