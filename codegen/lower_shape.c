@@ -319,6 +319,10 @@ static Value strided_roll(Lower *l, const Call *call, Instr *v, Instr *shift, in
   Span span = call->node->span;
   if (call->arg[3] && !lower_static_int(l, call->arg[3], "the stride", &stride)) return value_error();
   if (!lower_axis(l, call->arg[4], v->type.rank, call->arg[3] ? call->arg[3]->span : span, &along)) return value_error();
+  if (along == axis) {
+    diag_error(l->diag, span, ERR_AXIS_RANGE, "`stride_axis` is another axis than the one that is rolled, %d", axis);
+    return value_error();
+  }
   if (!constant_axis(l, v->type.dim[axis], span, "roll with a stride")) return value_error();
   if (v->type.dim[axis] > MOST_ROLLED) {
     diag_error(l->diag, span, ERR_BAD_ARGUMENT, "roll with a stride goes along an axis of at most %d elements", MOST_ROLLED);
