@@ -43,7 +43,7 @@ static const char *packed_name(DType t) { return t == DT_BOOL ? "u8" : t == DT_U
 
 const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed) {
   const char *t = transposed ? "_t" : "";
-  if (dot_element(kind, from) == from && kind->element == DT_COUNT) return text(g, "pk_copy_rows%s_b%d", t, dtype_bytes(from));
+  if (kind->element == DT_COUNT) return text(g, "pk_copy_rows%s_b%d", t, dtype_bytes(from));
   return text(g, "pk_pack_rows%s_%s", t, packed_name(from));
 }
 
@@ -51,6 +51,12 @@ const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool trans
   const char *t = transposed ? "_t" : "";
   if (kind->element == DT_COUNT) return text(g, "pk_pack_groups%s_%s", t, kind->name);
   return text(g, "pk_pack_panels%s_%s", t, packed_name(from));
+}
+
+const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed) {
+  const char *t = transposed ? "_t" : "";
+  if (kind->element == DT_COUNT) return text(g, "pk_dot_few_groups%s_%s", t, kind->name);
+  return text(g, "pk_dot_few%s_%s", t, dtype_info[right].name);
 }
 
 void put_dot_headers(Gen *g, Buf *out) {

@@ -232,15 +232,16 @@ void choose_dot_kinds(Gen *g);
 DType dot_element(const DotKind *kind, DType operand);                                 // how an operand is stored for it
 const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed);  // the function that packs an operand
 const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed);
-void put_dot_headers(Gen *g, Buf *out);          // those that the C needs
-const char *why_kind(Gen *g, const Instr *dot);  // for explain, or NULL
+const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed);  // .. reads the right one in place
+void put_dot_headers(Gen *g, Buf *out);                                                // those that the C needs
+const char *why_kind(Gen *g, const Instr *dot);                                        // for explain, or NULL
 
 // batch.c
 void find_batch(Gen *g);
-bool is_row_index(const Instr *v, const Batch *batch);             // an iota that counts the rows of one cell
-const char *row_stride(Gen *g, const Ref *ref, int row);           // in the array, of rows that may be stacked
-void declare_batches(Gen *g, const char *indent, Buf *out);        // how many there are, from sizes
-void declare_batch(Gen *g, const char *index, Buf *out);           // the cells of one
+bool is_row_index(const Instr *v, const Batch *batch);       // an iota that counts the rows of one cell
+const char *row_stride(Gen *g, const Ref *ref, int row);     // in the array, of rows that may be stacked
+void declare_batches(Gen *g, const char *indent, Buf *out);  // how many there are, from sizes
+void declare_batch(Gen *g, const char *index, Buf *out);     // the cells of one
 void explain_batch(Gen *g);
 
 // schedule.c

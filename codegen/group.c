@@ -491,7 +491,7 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
   line(g, "};");
   if (b) {
     line(g, "if (%s_few)", b->ref->name);
-    line(g, "  pk_dot_few%s_%s(&%s);", s.b_transposed ? "_t" : "", dtype_info[b->ref->array.dtype].name, product);
+    line(g, "  %s(&%s);", few_rows_text(g, kind, b->ref->array.dtype, s.b_transposed), product);
     line(g, "else");
     g->indent++;
   }

@@ -27,8 +27,17 @@ PK_DOT_INLINE pk_f32v pk_dot_madd_bf16(pk_f32v x, pk_f32v b, pk_f32v sum) {
 }
 PK_DOT_FROM_ZERO(bf16)
 
+PK_DOT_INLINE pk_f32v pk_dot_group_bf16(const char *src, int64_t ld, int64_t k, int64_t n, int32_t turn) {
+  const pk_i32v zero = pk_splat_i32(turn), first = pk_pack_get(PK_PACK_I16, src, k > 0 ? n : 0, zero);
+  return pk_bitcast_i32_f32(pk_pack_pair(first, pk_pack_get(PK_PACK_I16, src + ld, k > 1 ? n : 0, zero)));
+}
+PK_DOT_INLINE pk_f32v pk_dot_words_bf16(pk_i32v words) { return pk_bitcast_i32_f32(words); }
+PK_DOT_INLINE pk_f32v pk_dot_loadn_bf16(const char *p, int64_t n) { return pk_bitcast_i32_f32(pk_loadn_raw32(p, n)); }
+PK_DOT_INLINE void pk_dot_storen_bf16(char *p, pk_f32v v, int64_t n) { pk_storen_raw32(p, pk_bitcast_f32_i32(v), n); }
+
 #define PK_DOT_KIND bf16
 #include <pk/dot_tiles.h>
+#include <pk/dot_few_groups.h>
 #undef PK_DOT_KIND
 
 static inline void pk_pack_groups_bf16(uint16_t *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
@@ -40,5 +49,7 @@ static inline void pk_pack_groups_t_bf16(uint16_t *dst, int64_t depth, const uin
   pk_pack_panels_t(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_i32(pad));
 }
 PK_DOT_INLINE void pk_dot_product_bf16(const pk_dot_product *p) { pk_dot_multiply_bf16(p, 2, 0); }
+PK_DOT_OUTLINE void pk_dot_few_groups_bf16(const pk_dot_product *p) { pk_dot_in_place_bf16(p, 2, 0, 0); }
+PK_DOT_OUTLINE void pk_dot_few_groups_t_bf16(const pk_dot_product *p) { pk_dot_in_place_t_bf16(p, 2, 0, 0); }
 
 #endif

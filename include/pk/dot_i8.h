@@ -4,6 +4,7 @@
  *
  *   pk_pack_groups_T(dst, depth, src, ld, k, n, cols, pad)     panels, as pk_pack_panels_T of pack.h; depth is a multiple of 4
  *   pk_pack_groups_t_T                                         .. of a source whose columns are contiguous
+ *   pk_dot_few_groups_T, pk_dot_few_groups_t_T(p)              up to PK_DOT_FEW rows, from p->source where it lies
  *   pk_dot_product_T(product)
  *
  * Machines multiply what they like: vpdpbusd bytes without a sign by bytes with one, sdot and udot bytes of one kind. Where the
@@ -94,39 +95,35 @@ PK_DOT_BYTES(u8)
 PK_DOT_BYTE_KIND(i8)
 PK_DOT_BYTE_KIND(u8)
 
-#define PK_DOT_KIND i8
-#include <pk/dot_tiles.h>
-#undef PK_DOT_KIND
-#define PK_DOT_KIND u8
-#include <pk/dot_tiles.h>
-#undef PK_DOT_KIND
+/* The fours of PK_LANES columns, of which k rows and n columns exist, before a pad of 8 bits; ld in bytes. */
+PK_DOT_INLINE pk_i32v pk_pack_quad(const char *src, int64_t ld, int64_t k, int64_t n, pk_i32v pad, pk_i32v turn) {
+  PK_DOT_UNROLL for (int i = 0; i < 4; i++) {
+    const pk_i32v row = pk_pack_get(PK_PACK_U8, src + i * ld, i < k ? n : 0, pad);
+    turn = pk_xor_i32(turn, pk_shift_left(row, 8 * i));
+  }
+  return turn;
+}
 
-/* Rows [from, to) of one panel, of whose source k rows and n columns exist; ld in bytes. */
-PK_DOT_INLINE void pk_pack_quads(const pk_pack_kind kind, int32_t *dst, const char *src, int64_t ld, int64_t from, int64_t to,
-                                 int64_t k, int64_t n, pk_i32v pad, pk_i32v turn) {
-  const pk_i32v byte = pk_splat_i32(0xff);
-  for (int64_t kk = from; kk < to; kk += 4) PK_DOT_UNROLL for (int v = 0; v < PK_DOT_NR; v += PK_LANES) {
-      pk_i32v quad = turn;
-      PK_DOT_UNROLL for (int i = 0; i < 4; i++) {
-        const pk_i32v row = pk_pack_get(kind, src + (kk + i) * ld + v, kk + i < k ? n - v : 0, pad);
-        quad = pk_xor_i32(quad, pk_shift_left(pk_and_i32(row, byte), 8 * i));
-      }
-      pk_store_i32(dst + kk / 4 * PK_DOT_NR + v, quad);
-    }
+/* Rows [from, to) of one panel. */
+PK_DOT_INLINE void pk_pack_quads(int32_t *dst, const char *src, int64_t ld, int64_t from, int64_t to, int64_t k, int64_t n,
+                                 pk_i32v pad, pk_i32v turn) {
+  for (int64_t kk = from; kk < to; kk += 4)
+    PK_DOT_UNROLL for (int v = 0; v < PK_DOT_NR; v += PK_LANES)
+        pk_store_i32(dst + kk / 4 * PK_DOT_NR + v, pk_pack_quad(src + kk * ld + v, ld, k - kk, n - v, pad, turn));
 }
 
 /* In the order of pk_pack_panels. */
 PK_DOT_INLINE void pk_pack_groups(int32_t *dst, int64_t depth, const char *src, int64_t ld, int64_t k, int64_t n, int64_t cols,
                                   int32_t pad, bool turned) {
-  const pk_i32v fill = pk_splat_i32(pad), turn = pk_splat_i32(turned ? (int32_t)0x80808080 : 0);
+  const pk_i32v fill = pk_splat_i32(pad & 0xff), turn = pk_splat_i32(turned ? (int32_t)0x80808080 : 0);
   for (int64_t from = 0, to; from < depth; from = to) {
     to = depth - from > 16 ? from + 16 : depth;
     for (int64_t c = 0; c < cols; c += PK_DOT_NR) {
       int32_t *panel = dst + c * depth / 4;
       if (to <= k && c + PK_DOT_NR <= n)
-        pk_pack_quads(PK_PACK_U8, panel, src + c, ld, from, to, INT64_MAX, PK_DOT_NR, fill, turn);
+        pk_pack_quads(panel, src + c, ld, from, to, INT64_MAX, PK_DOT_NR, fill, turn);
       else
-        pk_pack_quads(PK_PACK_U8, panel, src + c, ld, from, to, k, n - c, fill, turn);
+        pk_pack_quads(panel, src + c, ld, from, to, k, n - c, fill, turn);
     }
   }
 }
@@ -145,6 +142,25 @@ PK_DOT_INLINE void pk_pack_groups_t(int32_t *dst, int64_t depth, const char *src
     pk_store_i32(dst + i, pk_xor_i32(pk_load_i32(dst + i), pk_splat_i32(turn)));
 }
 
+#define PK_DOT_BYTE_GROUPS(T)                                                                               \
+  PK_DOT_INLINE pk_i32v pk_dot_group_##T(const char *src, int64_t ld, int64_t k, int64_t n, int32_t turn) { \
+    return pk_pack_quad(src, ld, k, n, pk_splat_i32(0), pk_splat_i32(turn));                                \
+  }                                                                                                         \
+  PK_DOT_INLINE pk_i32v pk_dot_words_##T(pk_i32v words) { return words; }                                   \
+  PK_DOT_INLINE pk_i32v pk_dot_loadn_##T(const char *p, int64_t n) { return pk_loadn_raw32(p, n); }         \
+  PK_DOT_INLINE void pk_dot_storen_##T(char *p, pk_i32v v, int64_t n) { pk_storen_raw32(p, v, n); }
+PK_DOT_BYTE_GROUPS(i8)
+PK_DOT_BYTE_GROUPS(u8)
+
+#define PK_DOT_KIND i8
+#include <pk/dot_tiles.h>
+#include <pk/dot_few_groups.h>
+#undef PK_DOT_KIND
+#define PK_DOT_KIND u8
+#include <pk/dot_tiles.h>
+#include <pk/dot_few_groups.h>
+#undef PK_DOT_KIND
+
 /* Left and right operand, whether the pack turns the right one's signs over, and what a row's sum then counts for. */
 #define PK_DOT_BYTE_PRODUCT(T, left, right_type, turned, factor)                                                                 \
   static inline void pk_pack_groups_##T(right_type *dst, int64_t depth, const right_type *src, int64_t ld, int64_t k, int64_t n, \
@@ -155,7 +171,13 @@ PK_DOT_INLINE void pk_pack_groups_t(int32_t *dst, int64_t depth, const char *src
                                           int64_t n, int64_t cols, right_type pad) {                                             \
     pk_pack_groups_t((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad, turned);                             \
   }                                                                                                                              \
-  PK_DOT_INLINE void pk_dot_product_##T(const pk_dot_product *p) { pk_dot_multiply_##left(p, 1, (turned) ? (factor) : 0); }
+  PK_DOT_INLINE void pk_dot_product_##T(const pk_dot_product *p) { pk_dot_multiply_##left(p, 1, (turned) ? (factor) : 0); }      \
+  PK_DOT_OUTLINE void pk_dot_few_groups_##T(const pk_dot_product *p) {                                                           \
+    pk_dot_in_place_##left(p, 1, (turned) ? (int32_t)0x80808080 : 0, (turned) ? (factor) : 0);                                   \
+  }                                                                                                                              \
+  PK_DOT_OUTLINE void pk_dot_few_groups_t_##T(const pk_dot_product *p) {                                                         \
+    pk_dot_in_place_t_##left(p, 1, (turned) ? (int32_t)0x80808080 : 0, (turned) ? (factor) : 0);                                 \
+  }
 PK_DOT_BYTE_PRODUCT(i8, i8, int8_t, PK_DOT_UNLIKE, -128)
 PK_DOT_BYTE_PRODUCT(u8, u8, uint8_t, PK_DOT_UNLIKE, 128)
 PK_DOT_BYTE_PRODUCT(i8_u8, i8, uint8_t, !PK_DOT_UNLIKE, 128)

@@ -75,6 +75,7 @@ typedef struct {
   void (*pack[2])(void *dst, int64_t depth, const void *src, int64_t ld, int64_t k, int64_t n, int64_t cols, int pad);
   void (*block)(int64_t rows, int64_t cols, const void *a, int64_t lda, const void *panels, int64_t depth, int64_t k, void *c,
                 int64_t ldc, bool add);
+  void (*few[2])(const pk_dot_product *p); /* NULL: there is none */
 } kind;
 
 static double value_i8(const void *p) { return *(const int8_t *)p; }
@@ -103,11 +104,18 @@ CALLS(i8_u8, int8_t, uint8_t, pk_pack_groups_i8_u8, pk_pack_groups_t_i8_u8)
 CALLS(u8_i8, uint8_t, int8_t, pk_pack_groups_u8_i8, pk_pack_groups_t_u8_i8)
 CALLS(bf16, uint16_t, uint16_t, pk_pack_groups_bf16, pk_pack_groups_t_bf16)
 
-#define KIND(T, size, random, left, right) \
-  { #T, size, random, value_##left, value_##right, {pack_##T, pack_t_##T }, block_##T }
-static const kind kinds[] = {KIND(i16, 2, random_bytes, i16, i16), KIND(i8, 1, random_bytes, i8, i8),
-                             KIND(u8, 1, random_bytes, u8, u8),    KIND(i8_u8, 1, random_bytes, i8, u8),
-                             KIND(u8_i8, 1, random_bytes, u8, i8), KIND(bf16, 2, random_bf16, bf16, bf16)};
+#define KIND(T, size, random, left, right)                                               \
+  {                                                                                      \
+#T, size, random, value_##left, value_##right, {pack_##T, pack_t_##T }, block_##T, { \
+      pk_dot_few_groups_##T, pk_dot_few_groups_t_##T                                     \
+    }                                                                                    \
+  }
+static const kind kinds[] = {{"i16", 2, random_bytes, value_i16, value_i16, {pack_i16, pack_t_i16}, block_i16, {NULL, NULL}},
+                             KIND(i8, 1, random_bytes, i8, i8),
+                             KIND(u8, 1, random_bytes, u8, u8),
+                             KIND(i8_u8, 1, random_bytes, i8, u8),
+                             KIND(u8_i8, 1, random_bytes, u8, i8),
+                             KIND(bf16, 2, random_bf16, bf16, bf16)};
 
 /* The sum modulo 2^32, or as a float. Sums of doubles are exact here. */
 static uint32_t bits_of_sum(const kind *t, double sum, uint32_t before, bool add) {
@@ -127,6 +135,42 @@ static double right_value(const kind *t, const product *p, const char *b, int64_
   return t->right(k < p->packed && n < p->cols ? (const void *)right_at(t, p, b, k, n) : &pad);
 }
 
+/* The first columns of rows of sums. */
+static bool same(const product *p, const uint32_t *c, const uint32_t *wanted) {
+  for (int64_t r = 0; r < p->rows; r++)
+    if (p->cols && memcmp(c + r * p->ldc, wanted + r * p->ldc, (size_t)(4 * p->cols)) != 0) return false;
+  return true;
+}
+
+/* In place, to rows with no room for more. */
+static void test_few(const kind *t, const product *p, const char *a, const char *b, const uint32_t *before,
+                     const uint32_t *wanted) {
+  if (!t->few[0] || p->rows > PK_DOT_FEW || p->packed < p->k) return;
+  const int64_t size = p->rows ? (p->rows - 1) * p->ldc + p->cols : 0;
+  uint32_t *c = random_bytes(4 * size);
+  const pk_dot_product few = {.rows = p->rows,
+                              .cols = p->cols,
+                              .k = p->k,
+                              .a = a,
+                              .lda = p->lda * t->size,
+                              .source = b,
+                              .ldsource = p->ldb * t->size,
+                              .from = p->add ? before : NULL,
+                              .ldfrom = 4 * p->ldc,
+                              .to = c,
+                              .ldto = 4 * p->ldc};
+  t->few[p->turned](&few);
+  expect(same(p, c, wanted), "few rows", p);
+  if (p->add && size) {
+    memcpy(c, before, (size_t)(4 * size));
+    pk_dot_product in_place = few;
+    in_place.from = c;
+    t->few[p->turned](&in_place);
+    expect(same(p, c, wanted), "few rows, added in place", p);
+  }
+  free(c);
+}
+
 static void test_product(const kind *t, const product *p) {
   const int64_t outer = p->turned ? p->cols : p->packed, inner = p->turned ? p->packed : p->cols;
   char *a = t->random(p->rows ? ((p->rows - 1) * p->lda + p->k) * t->size : 0);
@@ -143,6 +187,7 @@ static void test_product(const kind *t, const product *p) {
       uint32_t *to = &wanted[r * p->ldc + n];
       *to = bits_of_sum(t, sum, *to, p->add);
     }
+  test_few(t, p, a, b, c, wanted);
   t->pack[p->turned](panels, p->depth, b, p->ldb, p->packed, p->cols, p->cols, PAD);
   t->block(p->rows, p->cols, a, p->lda, panels, p->depth, p->k, c, p->ldc, p->add);
   for (int64_t r = 0; r < p->rows; r++) /* whole panels may have been written */
