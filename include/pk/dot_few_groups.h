@@ -95,7 +95,7 @@ PK_DOT_INLINE void PK_DOT_OF(in_place_t)(const pk_dot_product *p, const int size
       const char *b = pk_dot_few_words(lines, length, cols, (const char *)p->source + n * ldb + at, &ldb, bytes - at);
       pk_i32v turned[PK_LANES];
       PK_DOT_VECTOR groups[PK_LANES];
-      pk_pack_turn(PK_PACK_I32, turned, b, ldb, cols, PK_LANES, pk_splat_i32(0));
+      pk_pack_turn(PK_PACK_B4, turned, b, ldb, cols, PK_LANES, pk_splat_i32(0));
       PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) groups[i] = PK_DOT_OF(words)(pk_xor_i32(turned[i], pk_splat_i32(turn)));
       PK_DOT_OF(in_place_add)(p, a, lda, groups, PK_LANES, 1, cols, (char *)p->to + 4 * n);
     }

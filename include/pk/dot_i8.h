@@ -83,11 +83,12 @@ PK_DOT_BYTES(u8)
       const pk_i32v one = pk_splat_i32(0x01010101);                                                                             \
       pk_i32v sum = {0};                                                                                                        \
       int64_t at = factor ? 0 : bytes;                                                                                          \
-      for (; at + PK_VEC_BYTES <= bytes; at += PK_VEC_BYTES) sum = pk_dot_madd_##T(pk_load_raw32(a + at), one, sum);            \
+      for (; at + PK_VEC_BYTES <= bytes; at += PK_VEC_BYTES)                                                                    \
+        sum = pk_dot_madd_##T(pk_pack_get(PK_PACK_B4, a + at, PK_LANES, one), one, sum);                                        \
       if (at < bytes) {                                                                                                         \
         char last[PK_VEC_BYTES] = {0};                                                                                          \
         memcpy(last, a + at, (size_t)(bytes - at));                                                                             \
-        sum = pk_dot_madd_##T(pk_load_raw32(last), one, sum);                                                                   \
+        sum = pk_dot_madd_##T(pk_pack_get(PK_PACK_B4, last, PK_LANES, one), one, sum);                                          \
       }                                                                                                                         \
       start[i] = (int32_t)((uint32_t)pk_reduce_add_i32(sum) * (uint32_t)factor);                                                \
     }                                                                                                                           \
@@ -132,7 +133,7 @@ PK_DOT_INLINE void pk_pack_groups(int32_t *dst, int64_t depth, const char *src, 
 PK_DOT_INLINE void pk_pack_groups_t(int32_t *dst, int64_t depth, const char *src, int64_t ld, int64_t k, int64_t n, int64_t cols,
                                     int32_t pad, bool turned) {
   const int32_t fill = (int32_t)(0x01010101u * (uint8_t)pad), turn = turned ? (int32_t)0x80808080 : 0;
-  pk_pack_panels_t(PK_PACK_I32, dst, depth / 4, src, ld, k / 4, n, cols, pk_splat_i32(fill));
+  pk_pack_panels_t(PK_PACK_B4, dst, depth / 4, src, ld, k / 4, n, cols, pk_splat_i32(fill));
   if (k % 4 && k < depth)
     for (int64_t c = 0; c < n && c < cols; c++) {
       int32_t *last = dst + c / PK_DOT_NR * PK_DOT_NR * (depth / 4) + k / 4 * PK_DOT_NR + c % PK_DOT_NR;

@@ -27,6 +27,7 @@ typedef enum {
   PK_PACK_U8,
   PK_PACK_I16,
   PK_PACK_I32,
+  PK_PACK_B4, /* 4 bytes at any place */
   PK_PACK_I4,
   PK_PACK_U4,
   PK_PACK_F8E4M3FN,
@@ -34,7 +35,7 @@ typedef enum {
 } pk_pack_kind;
 
 PK_DOT_INLINE int64_t pk_pack_bytes(const pk_pack_kind kind) {
-  if (kind == PK_PACK_F32 || kind == PK_PACK_I32) return 4;
+  if (kind == PK_PACK_F32 || kind == PK_PACK_I32 || kind == PK_PACK_B4) return 4;
   return kind == PK_PACK_BF16 || kind == PK_PACK_F16 || kind == PK_PACK_I16 ? 2 : 1;
 }
 
@@ -54,6 +55,7 @@ PK_DOT_INLINE pk_i32v pk_pack_get(const pk_pack_kind kind, const char *src, int6
   if (kind == PK_PACK_U8) v = pk_loadn_u8((const uint8_t *)from, n);
   if (kind == PK_PACK_I16) v = pk_loadn_i16((const int16_t *)from, n);
   if (kind == PK_PACK_I32) v = pk_loadn_i32((const int32_t *)from, n);
+  if (kind == PK_PACK_B4) memcpy(&v, from, n >= PK_LANES ? sizeof v : 4 * (size_t)n);
   if (kind == PK_PACK_I4) v = pk_loadn_i4((const uint8_t *)from, n);
   if (kind == PK_PACK_U4) v = pk_loadn_u4((const uint8_t *)from, n);
   if (kind == PK_PACK_F8E4M3FN) v = pk_bitcast_f32_i32(pk_loadn_f8e4m3fn((const uint8_t *)from, n));
