@@ -10,7 +10,8 @@
 enum {
   ROW_ALIAS = 1024,        // rows whose length in bytes is a multiple of this get one vector more: L1 sets would collide
   CACHE_BYTES = 32 << 20,  // of packed copies kept of one operand
-  STRIP_TILES = 4,         // register tiles a strip: 56 rows of 14 kept scores of 512 columns in L2 and were best by hand
+  STRIP_ROWS = 12,         // about: a register tile or two. Scores of 512 columns stay in L1, causal limits are tight
+  LONG_STRIP_TILES = 4,    // register tiles, where right operands outgrow L2: each strip reads them again
   CHEAP_OPS = 2,           // recomputing more than this costs more than a store and a load from L1
 };
 
@@ -169,7 +170,26 @@ int run_of_step(const Group *group, int step) {
   return dots;
 }
 
-int run_after(const Group *group, int after) { return run_of_step(group, after + 1); }
+static bool reduces(const Step *step) {
+  for (int m = 0; m < step->members.count; m++)
+    if (op_info[step->members.at[m]->op].class == OPC_REDUCE) return true;
+  return false;
+}
+
+// A reduction ends with a long chain of dependent operations, and so do scalars that follow from it. In a loop of their own those
+// of several rows overlap: flash attention takes 2 to 3 % less time.
+int loop_of_step(const Group *group, int step) {
+  int loop = 0;
+  for (int s = 0; group->has_dot && s < step; s++)
+    loop += group->steps.at[s].kind == STEP_DOT ? 1 : reduces(&group->steps.at[s]) ? 2 : 0;
+  return loop;
+}
+
+int loop_after(const Group *group, int after) {
+  if (after < 0 || !group->has_dot) return 0;
+  const Step *step = &group->steps.at[after];
+  return loop_of_step(group, after) + (step->kind == STEP_DOT || reduces(step));
+}
 
 typedef struct {
   bool whole, row;
@@ -177,13 +197,13 @@ typedef struct {
   int last_step;
 } Wants;
 
-static int run_of(const Group *group, const Instr *v) {
-  return is_row_scalar(v) && op_info[v->op].class != OPC_REDUCE ? run_after(group, val(v)->after)
-                                                                : run_of_step(group, val(v)->step);
+static int loop_of(const Group *group, const Instr *v) {
+  bool between = is_row_scalar(v) && op_info[v->op].class != OPC_REDUCE;
+  return between ? loop_after(group, val(v)->after) : loop_of_step(group, val(v)->step);
 }
 
 static int defined_in_run(const Group *group, const Instr *v) {
-  return is_row_scalar(v) ? run_after(group, val(v)->after) : run_of_step(group, val(v)->step);
+  return run_of_step(group, is_row_scalar(v) ? val(v)->after + 1 : val(v)->step);
 }
 
 static void want(Wants *w, const Instr *v, const Instr *user, bool moved) {
@@ -199,7 +219,8 @@ static void want(Wants *w, const Instr *v, const Instr *user, bool moved) {
     return;
   }
   if (is_row_scalar(v)) {
-    if (defined_in_run(group, v) != run_of(group, user)) w->row = true;
+    bool by_vector = group->has_dot && group->recomputes && !is_row_scalar(user);  // which may be computed again elsewhere
+    if (by_vector || loop_of(group, v) != loop_of(group, user)) w->row = true;
     return;
   }
   if (val(user)->step > w->last_step) w->last_step = val(user)->step;
@@ -274,7 +295,7 @@ static int cost_again(Gen *g, const Group *group, const Instr *v, int home_run) 
 }
 
 static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType element) {
-  Dim dims[2] = {group->strip ? group->strip : 1, v->type.dim[v->type.rank - 1]};
+  Dim dims[2] = {group->strip ? group->room : 1, v->type.dim[v->type.rank - 1]};
   if (group->has_dot && !group->strip) dims[0] = group->lead[0];
   return buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), element, 2, dims, group->strip ? "a strip of rows" : "one row");
 }
@@ -329,7 +350,7 @@ static void place_member(Gen *g, Group *group, Instr *v) {
   if (!is_row_scalar(v) && !by_dot && v->op != OP_DOT && !val(v)->snapshot) {
     int run = run_of_step(group, w.last_step);
     if (run == run_of_step(group, val(v)->step) && cost_again(g, group, v, run) <= CHEAP_OPS) {
-      val(v)->recompute = true;
+      val(v)->recompute = group->recomputes = true;
       return;
     }
   }
@@ -404,18 +425,31 @@ static bool right_operands_fit(Gen *g, const Group *group) {
   return all <= g->target->l2_bytes;
 }
 
-// Rows a strip: about STRIP_TILES register tiles, and an equal share of a block of known height.
+// Rows a strip: whole register tiles, and an equal share of a block of known height.
 static int strip_rows(Gen *g, const Group *group) {
   const Dim rows = group->lead[0];
-  int64_t best = STRIP_TILES * g->target->dot_rows;
-  if (!right_operands_fit(g, group) && rows_in_cache(g, group) > best) best = rows_in_cache(g, group);
+  const int64_t tile = g->target->dot_rows;
+  bool fit = right_operands_fit(g, group);
+  int64_t best = fit ? (STRIP_ROWS + tile - 1) / tile * tile : LONG_STRIP_TILES * tile;
+  if (!fit && rows_in_cache(g, group) > best) best = rows_in_cache(g, group);
   if (!dim_is_const(rows)) return (int)best;
-  int64_t strips = (rows + best / 2) / best;
+  int64_t strips = (rows + (fit ? best - 1 : best / 2)) / best;
   return (int)(strips <= 1 ? (rows > 0 ? rows : 1) : (rows + strips - 1) / strips);
 }
 
+// Dots of few rows read their right operand where it lies, once: their rows are one strip.
+static bool reads_in_place(Gen *g, const Group *group) {
+  bool any = false;
+  for (int s = 0; group->strip < FEW_ROWS && s < group->steps.count; s++) {
+    const Instr *b = group->steps.at[s].dot ? dot_shape(group->steps.at[s].dot).b : NULL;
+    any |= b && b->op == OP_LOAD && g->refs[b->ref->id].dot_rows;
+  }
+  return any;
+}
+
 static void place_group(Gen *g, Group *group) {
-  if (needs_strips(group)) group->strip = strip_rows(g, group);
+  if (needs_strips(group)) group->strip = group->room = strip_rows(g, group);
+  if (group->strip && reads_in_place(g, group)) group->room = FEW_ROWS;
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];
     if (step->dot && !step->into) place_member(g, group, step->dot);

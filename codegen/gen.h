@@ -41,6 +41,8 @@ typedef struct {
   const char *header;
 } DotKind;
 
+enum { FEW_ROWS = 24 };  // PK_DOT_FEW
+
 // ---- buffers in the arena
 
 typedef struct {
@@ -152,8 +154,9 @@ struct Group {
   LIST(Step) steps;
   LIST(Instr *) scalars;  // row scalars and their stores, in program order
   Instr *instr;           // GENERIC, CONTROL, SCALAR
-  bool has_dot;
+  bool has_dot, recomputes;
   int strip;  // rows a strip; 0: no strips
+  int room;   // rows that its buffers have: so many rows are one strip
 };
 
 typedef struct {
@@ -264,8 +267,9 @@ void ref_buffers(Gen *g);
 const char *slot_bytes_text(Gen *g, const Buffer *b);
 void emit_layout(Gen *g, Buf *out);
 
-int run_of_step(const Group *group, int step);  // dots before a step; steps of one run share a loop over rows
-int run_after(const Group *group, int after);
+int run_of_step(const Group *group, int step);   // dots before a step
+int loop_of_step(const Group *group, int step);  // which of the loops over rows it is in: all in one where there is no dot
+int loop_after(const Group *group, int after);   // .. row scalars that are known after a step
 
 // Where an element of a value or ref is: pointer expression, element dtype, strides. False when it is only in registers.
 typedef struct {
@@ -294,7 +298,7 @@ typedef struct {
 typedef struct {
   Gen *g;
   Group *group;
-  int run;                      // of steps: row scalars of other runs are in memory
+  int loop;                     // over rows, that is open, or -1: row scalars of others are in memory
   int step;                     // column step, or -1 between them
   const char *index[MAX_RANK];  // of the rows, then of the column
   const char *strip_row;        // index of the row in its strip

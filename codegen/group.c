@@ -361,28 +361,15 @@ static void emit_row_scalar(Context *x, const Instr *v) {
   keep_row_scalar(x, v, name);
 }
 
-// ---- one row: all steps of a run, with the row scalars between them
-
-static bool run_is_empty(const Group *group, int run, int from, int to) {
-  for (int s = from; s < to; s++)
-    if (group->steps.at[s].members.count) return false;
+static bool scalars_follow(const Group *group, int step) {
   for (int i = 0; i < group->scalars.count; i++)
-    if (run_after(group, val(group->scalars.at[i])->after) == run) return false;
-  return true;
+    if (val(group->scalars.at[i])->after == step) return true;
+  return false;
 }
 
-static void emit_run(Context *x, int run, int from, int to) {
-  int known = x->known.count, taken = x->g->taken.count;
-  x->run = run;
-  for (int s = from - 1; s < to; s++) {
-    if (s >= from) emit_column_step(x, &x->group->steps.at[s]);
-    for (int i = 0; i < x->group->scalars.count; i++) {
-      const Instr *v = x->group->scalars.at[i];
-      if (val(v)->after == s) emit_row_scalar(x, v);
-    }
-  }
-  x->g->taken.count = taken;
-  x->known.count = known;
+static void emit_scalars_after(Context *x, int step) {
+  for (int i = 0; i < x->group->scalars.count; i++)
+    if (val(x->group->scalars.at[i])->after == step) emit_row_scalar(x, x->group->scalars.at[i]);
 }
 
 // ---- dots
@@ -527,23 +514,49 @@ static void declare_bounds(Context *x, const char *end) {
   }
 }
 
-static void emit_runs(Context *x, const char *first, const char *end, const char *count) {
-  Gen *g = x->g;
+// The rows [first, end) of a strip, in as many loops as its steps are cut into.
+typedef struct {
+  const char *first, *end;
+  int known, taken;  // names before the open loop
+} RowLoops;
+
+static void leave_loop(Context *x, const RowLoops *rows) {
+  if (x->loop < 0) return;
+  close_block(x->g);
+  x->loop = -1;
+  x->known.count = rows->known;
+  x->g->taken.count = rows->taken;
+}
+
+static void enter_loop(Context *x, RowLoops *rows, int loop) {
+  if (x->loop == loop) return;
+  leave_loop(x, rows);
+  rows->known = x->known.count;
+  rows->taken = x->g->taken.count;
+  const char *row = open_row_loop(x->g, rows->first, rows->end);
+  x->index[x->group->leads - 1] = row;
+  x->strip_row = strcmp(rows->first, "0") == 0 ? row : text(x->g, "(%s - %s)", row, rows->first);
+  x->loop = loop;
+}
+
+static void emit_loops(Context *x, const char *first, const char *end, const char *count) {
   Group *group = x->group;
-  int runs = run_of_step(group, group->steps.count) + 1;
-  for (int run = 0, s = 0; run < runs; run++) {
-    int from = s, to = s;
-    while (to < group->steps.count && group->steps.at[to].kind == STEP_COLUMNS) to++;
-    if (!run_is_empty(group, run, from, to)) {
-      const char *row = open_row_loop(g, first, end);
-      x->index[group->leads - 1] = row;
-      x->strip_row = strcmp(first, "0") == 0 ? row : text(g, "(%s - %s)", row, first);
-      emit_run(x, run, from, to);
-      close_block(g);
+  RowLoops rows = {.first = first, .end = end};
+  x->loop = -1;
+  for (int s = -1; s < group->steps.count; s++) {
+    const Step *step = s >= 0 ? &group->steps.at[s] : NULL;
+    if (step && step->kind == STEP_DOT) {
+      leave_loop(x, &rows);
+      emit_dot(x->g, group, step, first, count);
+    } else if (step && step->members.count) {
+      enter_loop(x, &rows, loop_of_step(group, s));
+      emit_column_step(x, step);
     }
-    if (to < group->steps.count) emit_dot(g, group, &group->steps.at[to], first, count);
-    s = to + 1;
+    if (!scalars_follow(group, s)) continue;
+    enter_loop(x, &rows, loop_after(group, s));
+    emit_scalars_after(x, s);
   }
+  leave_loop(x, &rows);
 }
 
 static void emit_strips(Context *x) {
@@ -555,15 +568,19 @@ static void emit_strips(Context *x) {
     line(g, "{");
     g->indent++;
     declare_bounds(x, rows);
-    emit_runs(x, "0", rows, rows);
+    emit_loops(x, "0", rows, rows);
     close_block(g);
     return;
   }
-  const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end");
-  open_block(g, "for (int64_t %s = 0; %s < %s; %s += %d)", first, first, rows, first, group->strip);
-  line(g, "const int64_t %s = pk_idx_min(%s + %d, %s);", end, first, group->strip, rows);
+  const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end"), *height = text(g, "%d", group->strip);
+  if (group->room > group->strip) {
+    height = unique_name(g, "strip_rows");
+    line(g, "const int64_t %s = %s <= %d ? %d : %d;", height, rows, group->room, group->room, group->strip);
+  }
+  open_block(g, "for (int64_t %s = 0; %s < %s; %s += %s)", first, first, rows, first, height);
+  line(g, "const int64_t %s = pk_idx_min(%s + %s, %s);", end, first, height, rows);
   declare_bounds(x, end);
-  emit_runs(x, first, end, text(g, "%s - %s", end, first));
+  emit_loops(x, first, end, text(g, "%s - %s", end, first));
   close_block(g);
 }
 
@@ -585,7 +602,11 @@ static void emit_plain_rows(Context *x) {
     g->indent++;
   }
   if (group->leads) declare_bounds(x, text(g, "%s + 1", x->index[group->leads - 1]));
-  emit_run(x, 0, 0, group->steps.count);
+  emit_scalars_after(x, -1);
+  for (int s = 0; s < group->steps.count; s++) {
+    emit_column_step(x, &group->steps.at[s]);
+    emit_scalars_after(x, s);
+  }
   for (int i = 0; i < (opened ? opened : 1); i++) close_block(g);
 }
 
