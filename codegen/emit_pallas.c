@@ -80,8 +80,19 @@ static Instr *map_index(const Ref *ref, int axis) {
   return ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[axis];
 }
 
+static void mark_axes(Instr *v, void *context) {
+  Py *p = context;
+  if (v->op == OP_AXIS) p->axis_used[v->ival] = true;
+  for (int i = 0; i < v->nargs; i++) mark_axes(v->args[i], p);
+  for (int side = 0; side < 2; side++) ir_walk(v->regions[side], mark_axes, p);
+}
+
 const char *py_map_entry(Py *p, const Ref *ref, int axis) {
+  bool *used = p->axis_used;
+  p->axis_used = NEW_ARRAY(p->arena, bool, p->k->grid.count + 1);  // of all entries: only this one counts
   const char *index = py_yielded(p, ref->index_map, axis);
+  p->axis_used = used;
+  mark_axes(map_index(ref, axis), p);
   if (ref->at != AT_BLOCK || ref->block[axis] == 1 || strcmp(index, "0") == 0) return index;
   const char *factor = py(map_index(ref, axis))->prec < PY_TIMES ? py_text(p, "(%s)", index) : index;
   return py_text(p, "%s * %s", factor, py_dim(p, ref->block[axis]));
@@ -339,6 +350,7 @@ static void put_kernel(Py *p, const Buf *body) {
   p->indent++;
   for (int i = 0; i < k->grid.count; i++)
     if (p->axis_used[i]) py_line(p, "%s = pl.program_id(%d)", p->axis[i], i);
+  if (body->length && strncmp(body->text + p->indent * 2, "@", 1) == 0) buf_putc(p->out, '\n');
   if (body->length)
     buf_add(p->out, body->text, body->length);
   else

@@ -5,7 +5,17 @@
 
 // ---- the table
 
-typedef enum { ON_HOST, ON_POSITIVE, ON_DIVISOR, ON_FLOAT, ON_NARROW_FLOAT, ON_FLOAT_DESCENDING, ON_MATRIX, ON_ANY } Operands;
+typedef enum {
+  ON_HOST,
+  ON_POSITIVE,
+  ON_DIVISOR,
+  ON_NATURAL,
+  ON_FLOAT,
+  ON_NARROW_FLOAT,
+  ON_FLOAT_DESCENDING,
+  ON_MATRIX,
+  ON_ANY
+} Operands;
 typedef enum { FORM_INFIX, FORM_CALL, FORM_METHOD, FORM_ATOMS, FORM_EXACT } PyForm;
 
 typedef struct {
@@ -48,6 +58,8 @@ static bool fits(const PyRow *row, const Instr *v) {
       return is_positive(v);
     case ON_DIVISOR:
       return is_integer(dtype) && (py(v->args[1])->low > 0 || py(v->args[1])->high < 0);
+    case ON_NATURAL:
+      return is_integer(dtype) && py(v->args[1])->low >= 0;
     case ON_FLOAT:
       return is_float(dtype);
     case ON_NARROW_FLOAT:
@@ -459,6 +471,19 @@ static void compose_choice(Py *p, Instr *v) {
   value->host = host;
 }
 
+// `false or x`, as lowering writes it, is x.
+static bool compose_neutral(Py *p, Instr *v) {
+  if ((v->op != OP_OR && v->op != OP_AND) || v->type.dtype != DT_BOOL || v->type.rank > 0) return false;
+  Instr *first = v->args[0], *second = v->args[1];
+  if (first->op != OP_CONST || (first->ival != 0) == (v->op == OP_OR)) return false;
+  PyValue *value = py(v);
+  py_use(p, first, PY_CHOICE);
+  value->text = py_use(p, second, PY_CHOICE);
+  value->prec = py(second)->prec;
+  value->host = py(second)->host;
+  return true;
+}
+
 static void compose(Py *p, Instr *v) {
   PyValue *value = py(v);
   value->prec = PY_ATOM;
@@ -498,12 +523,12 @@ static void compose(Py *p, Instr *v) {
     default:
       break;
   }
-  if (compose_cdiv(p, v)) return;
+  if (compose_cdiv(p, v) || compose_neutral(p, v)) return;
   const PyRow *row = find_row(v);
   if (row)
     compose_row(p, v, row);
   else
-    py_fail(p, v->span, "`%s`", op_info[v->op].name), value->text = "0";
+    py_fail(p, v->span, "`%s` of these operands", op_info[v->op].name), value->text = "0";
 }
 
 // ---- names or nesting

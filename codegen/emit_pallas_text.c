@@ -35,6 +35,20 @@ static size_t break_at(const char *text, size_t room) {
   return best;
 }
 
+static bool ends_with(const Buf *out, const char *text) {
+  size_t length = strlen(text);
+  return out->length >= length && memcmp(out->text + out->length - length, text, length) == 0;
+}
+
+// A function inside another stands apart from what is before it.
+static bool stands_apart(const Py *p, const char *text) {
+  if (strncmp(text, "@", 1) != 0 && strncmp(text, "def ", 4) != 0) return false;
+  if (!p->out->length || ends_with(p->out, ":\n") || ends_with(p->out, "\n\n")) return false;
+  size_t line = p->out->length - 1;
+  while (line > 0 && p->out->text[line - 1] != '\n') line--;
+  return p->out->text[line + (size_t)p->indent * 2] != '@';
+}
+
 void py_line(Py *p, const char *format, ...) {
   va_list args;
   va_start(args, format);
@@ -43,6 +57,7 @@ void py_line(Py *p, const char *format, ...) {
   va_end(args);
   const char *text = line.text;
   size_t indent = (size_t)p->indent * 2;
+  if (stands_apart(p, text)) buf_putc(p->out, '\n');
   while (indent + strlen(text) > PY_WIDTH) {
     size_t end = break_at(text, PY_WIDTH - indent);
     if (!end) break;

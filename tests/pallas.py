@@ -3,7 +3,8 @@
 
 The cases are the `// test:` lines of the kernels. Needs JAX: here, in build/jax (`make jax`) or build/venv.
 
-    tests/pallas.py [FILE.pk..]
+    tests/pallas.py [FILE.pk..]     all cases of these files; a selection of each without
+    tests/pallas.py --table     the table of operations for docs/pallas.md
 
 Prints one line a failure, with the command that reproduces it, and ends with "N passed, N failed".
 """
@@ -18,13 +19,56 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 TIMEOUT = 300
-# What Pallas does otherwise.
+# What Pallas does otherwise, or what pkc says of it.
 OTHERWISE = {
-    "tests/cases/bugs/narrow_fma.pk": "it has no fma: a sum of a product is rounded twice",
-    "tests/cases/memory/slice.pk": "pl.BoundedSlice is for pipelines inside a body only",
-    "tests/cases/memory/slice_sum.pk": "likewise",
+    "tests/cases/bugs/narrow_fma.pk": "it has no fma, a sum of a product is rounded twice",
+    "tests/cases/memory/slice.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
+    "tests/cases/memory/slice_sum.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
 }
 FOLDERS = ["kernels", "tests/cases/kernels", "tests/cases/lang", "tests/cases/bugs", "tests/cases/operations", "tests/cases/memory"]
+
+# ---- the table of operations in the manual, from the one that the compiler reads
+
+
+def rows(path, word):
+    """The arguments of each WORD(..) line of a .def file, strings without their quotes."""
+    for line in open(os.path.join(ROOT, path), encoding="utf-8"):
+        if line.startswith(word + "("):
+            parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([-\w]+)', line[len(word) :])
+            yield [quoted.replace('\\"', '"') or plain for quoted, plain in parts]
+
+
+def operations_table():
+    names = {row[0]: row[1] for row in rows("codegen/ops.def", "OP")}
+    words = {"$0": "a", "$1": "b", "$2": "c", "$T": "dtype", "$S": "shape", "$E": "shape", "$A": "k", "$X": "k", "$P": "perm", "$D": "", "$R": "", "$N": ""}
+    found = {}
+    for operation, operands, _, _, text in rows("codegen/pallas.def", "PY"):
+        if operands not in ("HOST", "POSITIVE", "DIVISOR"):
+            for word, meaning in words.items():
+                text = text.replace(word, meaning)
+            kind = "" if operands == "ANY" else f" ({operands.lower().replace('_', ' ')})"
+            found.setdefault(names[operation], []).append(f"`{text}`{kind}")
+    cells = [f"| `{name}` | {', '.join(texts)} |" for name, texts in found.items()]
+    return "\n".join(["| operation | Python |", "|---|---|", *(c.replace("a | b", "a \\| b") for c in cells)])
+
+
+def check_manual():
+    """None, or what is wrong: the table of operations is the compiler's, and both tables name what is written."""
+    pallas = open(os.path.join(ROOT, "docs/pallas.md"), encoding="utf-8").read()
+    language = open(os.path.join(ROOT, "docs/language.md"), encoding="utf-8").read()
+    if operations_table() not in pallas:
+        return "docs/pallas.md has not the table that tests/pallas.py --table prints"
+    section = language[language.index("## Pallas and .pk") :] + pallas
+    emitter = [n for n in os.listdir(os.path.join(ROOT, "codegen")) if n.startswith("emit_pallas")]
+    text = "".join(open(os.path.join(ROOT, "codegen", n), encoding="utf-8").read() for n in emitter)
+    written = set(re.findall(r"\b(?:pl|pltpu)\.[A-Za-z_]+(?<!_)", text))
+    missing = sorted(n for n in written if n not in section)
+    return f"the manual does not name {', '.join(missing)}" if missing else None
+
+
+if "--table" in sys.argv:
+    print(operations_table())
+    sys.exit(0)
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Each operation on a narrow float rounds, as the language has it.
@@ -38,8 +82,11 @@ except ImportError:
             os.environ["PALLAS_PYTHON"] = python
             os.execv(python, [python, *sys.argv])
     print("skipped: tests/pallas.py wants JAX (make jax installs it in build/jax)")
-    print("0 passed, 0 failed")
-    sys.exit(0)
+    wrong = check_manual()
+    if wrong:
+        print(f"FAIL manual: {wrong}")
+    print("0 passed, 1 failed" if wrong else "1 passed, 0 failed")
+    sys.exit(wrong is not None)
 
 import jax.numpy as jnp
 import ml_dtypes
@@ -76,8 +123,8 @@ def cases(path):
     """The arguments of `pkc run` that a file's directives give."""
     text = open(os.path.join(ROOT, path), encoding="utf-8").read()
     found = [m.group(1).split() for m in re.finditer(r"^// test: (.*)", text, re.M)]
-    if not path.startswith("kernels/"):
-        found = found[:1] + found[1:][-1:]  # one of each is a second or two of JAX
+    most = len(found) if sys.argv[1:] else 5 if path.startswith(("kernels/", "tests/cases/operations/")) else 2
+    found = found[:: -(-len(found) // most)] if found else []  # each takes a second or two
     return [[w for w in words if not w.startswith("threads=")] for words in found]
 
 
@@ -161,11 +208,20 @@ def check(path, arguments, kernels, folder):
 
 def main():
     paths = sys.argv[1:] or [f"{d}/{n}" for d in FOLDERS for n in sorted(os.listdir(os.path.join(ROOT, d))) if n.endswith(".pk")]
-    passed = failed = 0
+    wrong = check_manual()
+    if wrong:
+        print(f"FAIL manual: {wrong}; reproduce: tests/pallas.py")
+    passed, failed = int(wrong is None), int(wrong is not None)
     kernels = {}
     with tempfile.TemporaryDirectory() as folder:
         for path in paths:
             if path in OTHERWISE:
+                code, _, reason = OTHERWISE[path].rpartition(": ")
+                said = run_pkc("--emit=pallas", path).stderr if code else ""
+                good = code in said and (not code or reason in said)
+                passed, failed = passed + good, failed + (not good)
+                if not good:
+                    print(f"FAIL {path}: wants {OTHERWISE[path]}; reproduce: build/pkc --emit=pallas {path}")
                 continue
             for arguments in cases(path):
                 faulthandler.dump_traceback_later(TIMEOUT, exit=True)
