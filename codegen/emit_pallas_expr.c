@@ -14,6 +14,7 @@ typedef enum {
   ON_NARROW_FLOAT,
   ON_FLOAT_DESCENDING,
   ON_MATRIX,
+  ON_BOOL,
   ON_ANY
 } Operands;
 typedef enum { FORM_INFIX, FORM_CALL, FORM_METHOD, FORM_ATOMS, FORM_EXACT } PyForm;
@@ -66,6 +67,8 @@ static bool fits(const PyRow *row, const Instr *v) {
       return is_float(dtype) && dtype != DT_F32;
     case ON_FLOAT_DESCENDING:
       return is_float(dtype) && v->flags & INSTR_REVERSE;
+    case ON_BOOL:
+      return dtype == DT_BOOL;
     case ON_MATRIX:
       return v->type.rank == 2 && v->ints[0] == 1;
     case ON_ANY:
@@ -407,6 +410,10 @@ static void compose_leaf(Py *p, const Instr *v) {
     value->text = p->axis[v->ival];
   if (v->op == OP_AXIS) p->axis_used[v->ival] = p->axis_used[v->ival] || p->body;
   if (value->text[0] == '-') value->prec = PY_UNARY;
+  if (v->op == OP_CONST && v->type.dtype == DT_U32 && v->ival > INT32_MAX) {  // more than JAX takes as a plain number
+    value->text = py_text(p, "jnp.uint32(%s)", value->text);
+    value->host = false;
+  }
 }
 
 // (x + c - 1) // c
@@ -585,6 +592,8 @@ void py_value(Py *p, Instr *v, const Region *here) {
     if (py(v->args[i])->pending) value->reads |= py(v->args[i])->reads;
   compose(p, v);
   find_bounds(p, v);
+  bool far = v->type.dtype == DT_I64 && !value->host && (value->low > INT32_MAX || value->high < INT32_MIN);
+  if (far) py_fail(p, v->span, "an index beyond 32 bits");
   if (p->launch || is_plain(value->text)) return;
   bool small = value->host && strlen(value->text) < 24;
   if (v->text && v->op != OP_IF)
