@@ -28,7 +28,7 @@ extern const char DEMAND_FULL[];
 typedef struct {
   Demand name, base;
   Dim columns;
-  const Instr *row_start, *col_start;
+  const Instr *mask, *row_start, *col_start;
   bool inclusive;
 } StripBound;
 
@@ -302,6 +302,7 @@ typedef struct {
   int step;                     // column step, or -1 between them
   const char *index[MAX_RANK];  // of the rows, then of the column
   const char *strip_row;        // index of the row in its strip
+  const Instr *holds;           // a mask that is true here, or NULL
   const char *left;             // in the last, partial vector of a row: how many lanes count; else NULL
   LIST(Known) known;            // values that have a C variable here
   LIST(Stream) streams;         // of the column loop at hand

@@ -243,12 +243,42 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
   line(g, "pk_store_%s(%s, %s);", dtype_info[p.element].name, at, value);
 }
 
+// ---- masks that tell rows apart: in each row the columns up to where the mask becomes false go without it
+
+// How many columns the rows before `end` want, of `all`.
+static const char *bound_text(Gen *g, const StripBound *b, const char *end, const char *all) {
+  const char *from = b->row_start ? text(g, "%s + ", scalar_text(g, b->row_start)) : "",
+             *start = b->col_start ? text(g, " - %s", scalar_text(g, b->col_start)) : "";
+  return text(g, "pk_idx_clamp(%s%s%s%s, 0, %s)", from, end, start, b->inclusive ? "" : " - 1", all);
+}
+
+static bool selects_by(const Instr *v, const Instr *mask) { return v->op == OP_SELECT && v->args[0] == mask; }
+
+// The mask that a step of whose columns this is the end asks.
+static const StripBound *asked_bound(Gen *g, const Step *step) {
+  const StripBound *b = strip_bound(g, step->demand);
+  for (int m = 0; b && m < step->members.count; m++)
+    if (selects_by(step->members.at[m], b->mask)) return b;
+  return NULL;
+}
+
+// Is v computed only for selections by the mask?
+static bool serves_mask(const Instr *v, const Instr *mask) {
+  if (!op_is_elementwise(v->op) || val(v)->buffer) return false;
+  for (int i = 0; i < val(v)->users.count; i++) {
+    const Instr *user = val(v)->users.at[i];
+    if (v == mask ? !selects_by(user, mask) : !serves_mask(user, mask)) return false;
+  }
+  return true;
+}
+
 static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot, const char *column,
                          const char *left) {
   int known = x->known.count, taken = x->g->taken.count;  // names of this scope may be used again after it
   x->index[x->group->leads] = column;
   x->left = left;
-  for (int m = 0; m < step->members.count; m++) emit_member(x, step->members.at[m], sums, slot);
+  for (int m = 0; m < step->members.count; m++)
+    if (!x->holds || !serves_mask(step->members.at[m], x->holds)) emit_member(x, step->members.at[m], sums, slot);
   x->left = NULL;
   x->known.count = known;
   x->g->taken.count = taken;
@@ -296,6 +326,31 @@ static void prefetch_next_row(Context *x, const Step *step, const char *column) 
     for (int a = 0; a < step->members.at[m]->nargs; a++) prefetch_loads(x, step->members.at[m]->args[a], seen, &count);
 }
 
+static const char *declare_unmasked(Context *x, const StripBound *b, const char *all) {
+  Gen *g = x->g;
+  const char *row = x->index[x->group->leads - 1], *name = unique_name(g, "unmasked");
+  if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1])
+    row = text(g, "pk_own_row(%s, %s)", row, g->batch->own);
+  line(g, "const int64_t %s = %s;", name, bound_text(g, b, text(g, "%s + 1", row), all));
+  return name;
+}
+
+// A turn of whole vectors.
+static void emit_turn_members(Context *x, const Step *step, const SumList *sums, const char *column) {
+  Gen *g = x->g;
+  if (!sums->count) {
+    prefetch_next_row(x, step, column);
+    emit_members(x, step, sums, "0", column, NULL);
+    return;
+  }
+  const char *turn_name = unique_name(g, "u"), *here = text(g, "%s + %s * %d", column, turn_name, g->lanes);
+  line(g, "PK_UNROLL");
+  open_block(g, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, REDUCE_SUMS, turn_name);
+  prefetch_next_row(x, step, here);
+  emit_members(x, step, sums, turn_name, here, NULL);
+  close_block(g);
+}
+
 static void emit_column_step(Context *x, const Step *step) {
   Gen *g = x->g;
   if (step->members.count == 0) return;
@@ -316,20 +371,19 @@ static void emit_column_step(Context *x, const Step *step) {
   } else if (tail) {
     line(g, "int64_t %s = 0;", column);
   }
+  const StripBound *asked = first ? NULL : asked_bound(g, step);
+  if (asked) {
+    const char *unmasked = declare_unmasked(x, asked, n);
+    x->holds = asked->mask;
+    open_block(g, "for (; %s + %lld <= %s; %s)", column, (long long)turn, unmasked, advance);
+    emit_turn_members(x, step, &sums, column);
+    close_block(g);
+    x->holds = NULL;
+  }
   if (!fixed || constant >= turn) {
     open_block(g, "for (%s%s; %s + %lld <= %s; %s)", tail ? "" : "int64_t ", tail ? "" : text(g, "%s = 0", column), column,
                (long long)turn, n, advance);
-    if (sums.count) {
-      const char *turn_name = unique_name(g, "u"), *here = text(g, "%s + %s * %d", column, turn_name, g->lanes);
-      line(g, "PK_UNROLL");
-      open_block(g, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, REDUCE_SUMS, turn_name);
-      prefetch_next_row(x, step, here);
-      emit_members(x, step, &sums, turn_name, here, NULL);
-      close_block(g);
-    } else {
-      prefetch_next_row(x, step, column);
-      emit_members(x, step, &sums, "0", column, NULL);
-    }
+    emit_turn_members(x, step, &sums, column);
     close_block(g);
   }
   if (tail) {
@@ -507,10 +561,7 @@ static void declare_bounds(Context *x, const char *end) {
       used = used || step->demand == b->name || (step->dot && contracted_demand(g, step->dot) == b->name);
     }
     if (!used) continue;
-    const char *from = b->row_start ? text(g, "%s + ", scalar_text(g, b->row_start)) : "",
-               *start = b->col_start ? text(g, " - %s", scalar_text(g, b->col_start)) : "";
-    line(g, "const int64_t %s = pk_idx_clamp(%s%s%s%s, 0, %s);", b->name, from, end, start, b->inclusive ? "" : " - 1",
-         demand_text(g, b->base, b->columns));
+    line(g, "const int64_t %s = %s;", b->name, bound_text(g, b, end, demand_text(g, b->base, b->columns)));
   }
 }
 

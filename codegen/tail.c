@@ -129,7 +129,8 @@ static Demand new_strip_bound(Gen *g, StripBound bound) {
 static Demand strip_bound_of(Gen *g, const Instr *mask, int axis, Demand base) {
   bool less = mask->op == OP_LT || mask->op == OP_LE, greater = mask->op == OP_GT || mask->op == OP_GE;
   if ((!less && !greater) || mask->type.rank != 2 || axis != 1) return NULL;
-  StripBound bound = {.base = base, .columns = mask->type.dim[1], .inclusive = mask->op == OP_LE || mask->op == OP_GE};
+  StripBound bound = {
+      .base = base, .columns = mask->type.dim[1], .mask = mask, .inclusive = mask->op == OP_LE || mask->op == OP_GE};
   const Instr *columns = mask->args[less ? 0 : 1], *rows = mask->args[less ? 1 : 0];
   if (!is_affine(columns, 1, &bound.col_start) || !is_affine(rows, 0, &bound.row_start)) return NULL;
   return new_strip_bound(g, bound);

@@ -158,6 +158,7 @@ static bool is_here(const Context *x, const Instr *v, bool lanes) {
 
 static const char *compute_text(Context *x, const Instr *v, const char *const *index, bool lanes) {
   const char *args[4] = {0};
+  if (x->holds && v->op == OP_SELECT && v->args[0] == x->holds) return at_index(x, v->args[1], index, lanes);
   if (compares_with_index(v)) {
     args[0] = at_index(x, v->args[0]->args[0], index, lanes);
     const char *s = scalar_text(x->g, v->args[1]->args[0]);
