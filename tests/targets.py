@@ -22,6 +22,8 @@ CASES = [
     "matmul M=45 N=70 K=37 -D BM=32 -D BN=64 -D BK=16",
     "matmul M=45 N=70 K=37 -D T=bf16",
     "matmul M=45 N=70 K=37 -D T=i8",
+    "matmul M=5 N=70 K=37 -D T=i8",
+    "matmul M=5 N=70 K=37 -D T=bf16",
     "mlp M=33 D=40 F=70",
     "flash_attn B=1 H=4 G=2 N=70 S=90 -D BQ=32 -D BK=32",
     "flash_attn B=1 H=4 G=2 N=70 S=90 -D CAUSAL=true -D T=bf16 -D D=80",
