@@ -228,6 +228,7 @@ static void compose_row(Py *p, Instr *v, const PyRow *row) {
   const char *operands[MOST];
   bool elementwise = op_is_elementwise(v->op), host = elementwise && all_host(v);
   host = host && (v->type.dtype == DT_I64 || v->type.dtype == DT_BOOL) && strncmp(row->text, "jnp.", 4) != 0;
+  if (op_info[v->op].class == OPC_COMPARE) host = others_are_host(v);
   value->type = elementwise && row->form != FORM_EXACT ? joined_type(v) : v->type;
   bool strengthen = elementwise && !host && v->nargs > 0 && others_are_host(v) && op_info[v->op].class != OPC_COMPARE;
   REQUIRE(v->nargs <= MOST);

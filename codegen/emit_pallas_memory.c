@@ -12,9 +12,8 @@ typedef struct {
   const Ref *ref;
   const Window *window;
   Instr *const *starts;
+  bool slices;  // squeezed axes are slices of one
 } Part;
-
-static Part part_of(const Instr *v) { return (Part){v->ref, &v->window, v->args}; }
 
 static bool is_whole_axis(const Part *part, int axis) {
   const Window *w = part->window;
@@ -33,12 +32,31 @@ static const char *start_text(Py *p, const Part *part, int axis) {
   return py_text(p, "jnp.clip(%s, 0, %lld)", text, (long long)(dim - reach));
 }
 
+static bool has_stride(const Part *part) {
+  for (int i = 0; i < part->ref->type.rank; i++)
+    if (part->window->stride[i] != 1) return true;
+  return false;
+}
+
+// JAX takes strides and masks beside slices only: a squeezed axis is then a slice of one, and the value is reshaped.
+static bool is_mixed(const Part *part, bool masked) {
+  bool squeezed = false;
+  for (int i = 0; i < part->ref->type.rank; i++) squeezed = squeezed || part->window->squeeze[i];
+  return squeezed && (masked || has_stride(part));
+}
+
+static Part part_of(const Instr *v) {
+  Part part = {v->ref, &v->window, v->args, false};
+  part.slices = (v->op == OP_LOAD || v->op == OP_STORE) && is_mixed(&part, v->op == OP_STORE && v->flags & INSTR_MASKED);
+  return part;
+}
+
 static const char *axis_text(Py *p, const Part *part, int axis) {
   const Window *w = part->window;
   const Instr *start = part->starts[axis];
   long long stride = w->stride[axis];
   if (is_whole_axis(part, axis)) return py_use(p, part->starts[axis], PY_CHOICE), ":";
-  if (w->squeeze[axis]) return start_text(p, part, axis);
+  if (w->squeeze[axis]) return py_text(p, part->slices ? "pl.ds(%s, 1)" : "%s", start_text(p, part, axis));
   if (start->op == OP_CONST && dim_is_const(w->size[axis]) && stride == 1) {
     py_use(p, part->starts[axis], PY_CHOICE);
     return py_text(p, "%lld:%lld", (long long)start->ival, (long long)(start->ival + w->size[axis]));
@@ -143,6 +161,7 @@ void py_load(Py *p, Instr *v) {
   const char *index = index_text(p, &part);
   bool array = ref->prefetch && p->launch && !p->map;  // outside of Pallas
   value->text = array && !ref->type.rank ? p->ref[ref->id] : py_text(p, "%s[%s]", p->ref[ref->id], index);
+  if (part.slices) value->text = py_text(p, "%s.reshape(%s)", value->text, py_shape(p, &v->type));
   if (ref->has_pad) value->text = padded(p, v, value->text);
   if (v->flags & INSTR_OTHER) {
     const char *mask = py_use(p, v->args[ref->type.rank], PY_CHOICE);
@@ -186,6 +205,12 @@ static void store_carried(Py *p, const Instr *store) {
   py_line(p, "%s = %s", p->var[ref->id], text);
 }
 
+static const char *window_shape(Py *p, const Instr *store) {
+  Type type = {.rank = store->ref->type.rank};
+  for (int i = 0; i < type.rank; i++) type.dim[i] = store->window.size[i];
+  return py_shape(p, &type);
+}
+
 void py_store(Py *p, Instr *store) {
   Instr *v = ir_store_value(store);
   const Ref *ref = store->ref;
@@ -193,12 +218,18 @@ void py_store(Py *p, Instr *store) {
     store_carried(p, store);
     return;
   }
-  const char *sign = update_operator(store, v);
   const Part part = part_of(store);
+  const char *sign = part.slices ? NULL : update_operator(store, v);
   const char *index = index_text(p, &part);
   const char *text = stored_text(p, store, v), *mask = ir_mask(store) ? py_exact(p, ir_mask(store)) : NULL;
+  if (part.slices) {
+    text = py_text(p, "jnp.reshape(%s, %s)", text, window_shape(p, store));
+    if (mask) mask = py_text(p, "jnp.reshape(%s, %s)", mask, window_shape(p, store));
+  }
   py_flush(p, bit_of(ref));
-  if (mask)
+  if (mask && has_stride(&part))  // pltpu.store has no strides
+    py_line(p, "%s[%s] = jnp.where(%s, %s, %s[%s])", p->ref[ref->id], index, mask, text, p->ref[ref->id], index);
+  else if (mask)
     py_line(p, "pltpu.store(%s.at[%s], %s, mask=%s)", p->ref[ref->id], index, text, mask);
   else if (sign)
     py_line(p, "%s[%s] %s= %s", p->ref[ref->id], index, sign, py(v)->right);
@@ -246,7 +277,7 @@ static void note_least(Py *p, const Part *part) {
 }
 
 void py_copy(Py *p, Instr *v) {
-  const Part from = part_of(v), to = {v->target, &v->target_window, v->args + v->ref->type.rank};
+  const Part from = part_of(v), to = {v->target, &v->target_window, v->args + v->ref->type.rank, false};
   if (v->flags & INSTR_EDGE) {
     const Instr *other = v->flags & INSTR_OTHER ? v->args[v->nargs - 1] : NULL;
     if (from.ref->space == SPACE_ANY) make_room(p, &from, other ? py(other)->text : NULL, v->span);
