@@ -116,13 +116,6 @@ static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {
 
 static bool is_slice(const Node *node) { return node->kind == N_CALL && strcmp(node->name, "ds") == 0 && node->list.count == 2; }
 
-static Instr *dim_value(Lower *l, Dim dim, Span span) {
-  if (dim_is_const(dim)) return ir_const_int(l->k, l->frame->region, DT_I64, dim, span);
-  Instr *size = emit(l, OP_SIZE, type_scalar(DT_I64), span, 0, NULL);
-  size->ival = dim_size_index(dim);
-  return size;
-}
-
 // `at slice` gives starts and then lengths: those of ds(start, length), else the whole extent of the block.
 static Region *lower_map_region(Lower *l, const Node *spec, const Ref *ref) {
   Frame frame;

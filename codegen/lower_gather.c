@@ -124,12 +124,7 @@ static bool lower_starts(Lower *l, const Call *call, const Node *node, const Typ
                  dim_text(l, size->dim[k]), k, type_text(l, v));
       return false;
     }
-    Instr *extent = expand_int(&e, DT_I64, v->dim[k]);
-    if (!dim_is_const(v->dim[k])) {
-      extent = emit(l, OP_SIZE, type_scalar(DT_I64), node->span, 0, NULL);
-      extent->ival = dim_size_index(v->dim[k]);
-    }
-    Instr *room = expand2(&e, OP_SUB, extent, expand_int(&e, DT_I64, size->dim[k]));
+    Instr *room = expand2(&e, OP_SUB, dim_value(l, v->dim[k], node->span), expand_int(&e, DT_I64, size->dim[k]));
     starts[k] = expand2(&e, OP_MAX, expand2(&e, OP_MIN, start, room), expand_int(&e, DT_I64, 0));
   }
   return true;

@@ -5,9 +5,7 @@
 
 Cut whole_cut(Dim dim) { return (Cut){.whole = true, .stride = 1, .size = dim}; }
 
-Instr *cut_start(Lower *l, const Cut *cut, Span span) {
-  return cut->first >= 0 ? ir_const_int(l->k, l->frame->region, DT_I64, cut->first, span) : cut->start;
-}
+Instr *cut_start(Lower *l, const Cut *cut, Span span) { return cut->first >= 0 ? index_const(l, cut->first, span) : cut->start; }
 
 static const char *extent_text(Lower *l, Dim dim) {
   const char *text = dim_text(l, dim);
@@ -32,10 +30,8 @@ static bool place_on_axis(Lower *l, int64_t position, Dim dim, bool past, Span s
     return true;
   }
   if (position >= 0) return true;
-  Instr *size = emit(l, OP_SIZE, type_scalar(DT_I64), span, 0, NULL);
-  size->ival = dim_size_index(dim);
   cut->first = -1;
-  cut->start = emit2(l, OP_ADD, type_scalar(DT_I64), span, size, ir_const_int(l->k, l->frame->region, DT_I64, position, span));
+  cut->start = emit2(l, OP_ADD, type_scalar(DT_I64), span, dim_value(l, dim, span), index_const(l, position, span));
   return true;
 }
 
@@ -270,7 +266,7 @@ static Instr *cut_places(Lower *l, const Cut *cut, Span span) {
   if (cut->size == 1) return start;
   Instr *places = emit(l, OP_IOTA, type, span, 0, NULL);
   if (cut->stride != 1) {
-    Instr *stride = ir_const_int(l->k, l->frame->region, DT_I64, cut->stride, span);
+    Instr *stride = index_const(l, cut->stride, span);
     places = emit2(l, OP_MUL, type, span, places, broadcast_to(l, stride, &type, span));
   }
   return emit2(l, OP_ADD, type, span, start, places);

@@ -144,6 +144,8 @@ const char *axes_text(Lower *l, const Ref *ref);
 Instr *emit(Lower *l, Op op, Type type, Span span, int nargs, Instr *const *args);
 Instr *emit1(Lower *l, Op op, Type type, Span span, Instr *a);
 Instr *emit2(Lower *l, Op op, Type type, Span span, Instr *a, Instr *b);
+Instr *index_const(Lower *l, int64_t value, Span span);  // i64
+Instr *dim_value(Lower *l, Dim dim, Span span);          // an extent as an i64
 const char *type_text(Lower *l, const Type *type);   // f32[BM, N]
 const char *shape_text(Lower *l, const Type *type);  // [BM, N]
 const char *dim_text(Lower *l, Dim dim);

@@ -27,8 +27,6 @@ typedef struct {
 
 // ---- small things
 
-static Instr *constant(Lower *l, int64_t value, Span span) { return ir_const_int(l->k, l->frame->region, DT_I64, value, span); }
-
 static Instr *index_op(Lower *l, Op op, Instr *a, Instr *b) { return emit2(l, op, type_scalar(DT_I64), a->span, a, b); }
 
 static Instr *compare(Lower *l, Op op, Instr *a, Instr *b) { return emit2(l, op, type_scalar(DT_BOOL), a->span, a, b); }
@@ -46,7 +44,7 @@ static void write_counter(Lower *l, Ref *counter, Instr *value) {
 }
 
 static void count_one(Lower *l, Ref *counter) {
-  write_counter(l, counter, index_op(l, OP_ADD, read_counter(l, counter), constant(l, 1, counter->span)));
+  write_counter(l, counter, index_op(l, OP_ADD, read_counter(l, counter), index_const(l, 1, counter->span)));
 }
 
 static void open_if(Lower *l, Frame *frame) { enter_region(l, frame); }
@@ -173,12 +171,12 @@ static bool map_at(Lower *l, const Pipeline *p, const Block *b, Instr *step, Ins
 static Instr *changes_at(Lower *l, const Pipeline *p, const Block *b, Instr *step) {
   Frame frame;
   Instr *here[MAX_RANK], *before[MAX_RANK];
-  Instr *end = either(l, compare(l, OP_EQ, step, constant(l, 0, p->span)), compare(l, OP_EQ, step, p->steps));
+  Instr *end = either(l, compare(l, OP_EQ, step, index_const(l, 0, p->span)), compare(l, OP_EQ, step, p->steps));
   Region *always = enter_region(l, &frame);
   yield_from(l, ir_const_int(l->k, always, DT_BOOL, 1, p->span), p->span);
   leave_region(l);
   Region *between = enter_region(l, &frame);
-  bool good = map_at(l, p, b, step, here) && map_at(l, p, b, index_op(l, OP_SUB, step, constant(l, 1, p->span)), before);
+  bool good = map_at(l, p, b, step, here) && map_at(l, p, b, index_op(l, OP_SUB, step, index_const(l, 1, p->span)), before);
   Instr *changed = ir_const_int(l->k, between, DT_BOOL, 0, p->span);
   for (int i = 0; good && i < b->operand->array.rank; i++) changed = either(l, changed, compare(l, OP_NE, here[i], before[i]));
   yield_from(l, changed, p->span);
@@ -211,15 +209,12 @@ static void fill_buffer_window(const Block *b, Window *w) {
 static Instr *block_start(Lower *l, const Block *b, int axis, Instr *index) {
   Dim extent = b->block->block[axis];
   if (b->block->at != AT_BLOCK || extent == 1) return index;
-  Instr *size =
-      dim_is_const(extent) ? constant(l, extent, index->span) : emit(l, OP_SIZE, type_scalar(DT_I64), index->span, 0, NULL);
-  if (!dim_is_const(extent)) size->ival = dim_size_index(extent);
-  return index_op(l, OP_MUL, index, size);
+  return index_op(l, OP_MUL, index, dim_value(l, extent, index->span));
 }
 
 // The copy of a block between its place at `index` in HBM and a buffer; index NULL: any place, for a wait, which counts bytes.
 static void emit_block_copy(Lower *l, Op op, const Block *b, Instr *const *index, Instr *slot) {
-  Instr *hbm[MAX_RANK], *args[3 * MAX_RANK], *zero = constant(l, 0, b->node->span);
+  Instr *hbm[MAX_RANK], *args[3 * MAX_RANK], *zero = index_const(l, 0, b->node->span);
   int rank = b->operand->array.rank, count = 0, buffer_rank = b->buffer->type.rank;
   for (int i = 0; i < rank; i++) hbm[i] = index ? block_start(l, b, i, index[i]) : zero;
   for (int i = 0; !b->output && i < rank; i++) args[count++] = hbm[i];
@@ -239,7 +234,7 @@ static void emit_block_copy(Lower *l, Op op, const Block *b, Instr *const *index
 }
 
 static Instr *slot_of(Lower *l, const Block *b, Instr *number) {
-  return index_op(l, OP_REM, number, constant(l, b->buffers, b->node->span));
+  return index_op(l, OP_REM, number, index_const(l, b->buffers, b->node->span));
 }
 
 // Starts to move the block of `step`, in or out, under `condition`.
@@ -270,7 +265,7 @@ static void enter_block(Lower *l, const Pipeline *p, const Block *b, Instr *step
   open_if(l, &frame);
   Instr *number = read_counter(l, b->entered), *slot = slot_of(l, b, number);
   if (b->output) {
-    Instr *taken = compare(l, OP_GE, number, constant(l, b->buffers, p->span));
+    Instr *taken = compare(l, OP_GE, number, index_const(l, b->buffers, p->span));
     open_if(l, &inner);
     emit_block_copy(l, OP_COPY_WAIT, b, NULL, slot);
     close_if(l, taken);
@@ -282,15 +277,15 @@ static void enter_block(Lower *l, const Pipeline *p, const Block *b, Instr *step
 }
 
 static void leave_block(Lower *l, const Pipeline *p, const Block *b, Instr *step) {
-  Instr *next = index_op(l, OP_ADD, step, constant(l, 1, p->span));
+  Instr *next = index_op(l, OP_ADD, step, index_const(l, 1, p->span));
   Instr *changed = changes_at(l, p, b, next);
   if (changed) move_block(l, p, b, step, changed);
 }
 
 static void wait_for_rest(Lower *l, const Block *b) {
   Frame frame;
-  Instr *moved = read_counter(l, b->moved), *zero = constant(l, 0, b->node->span);
-  Instr *from = index_op(l, OP_MAX, zero, index_op(l, OP_SUB, moved, constant(l, b->buffers, b->node->span)));
+  Instr *moved = read_counter(l, b->moved), *zero = index_const(l, 0, b->node->span);
+  Instr *from = index_op(l, OP_MAX, zero, index_op(l, OP_SUB, moved, index_const(l, b->buffers, b->node->span)));
   Instr *arg = ir_new(l->k, OP_ARG, type_scalar(DT_I64), b->node->span, 0, NULL);
   Region *region = enter_region(l, &frame);
   region->arg = arg;
@@ -344,13 +339,13 @@ static void lower_step(Lower *l, Pipeline *p, const Node *items, int first, Inst
   Frame frame;
   for (int i = 0; i < p->count; i++) {
     const Block *b = &p->blocks[i];
-    if (!b->output) fetch_ahead(l, p, b, index_op(l, OP_ADD, step, constant(l, b->buffers - 1, p->span)));
+    if (!b->output) fetch_ahead(l, p, b, index_op(l, OP_ADD, step, index_const(l, b->buffers - 1, p->span)));
     enter_block(l, p, b, step);
   }
   Instr **slots = NEW_ARRAY(l->arena, Instr *, p->count + 1);
   for (int i = 0; i < p->count; i++) {
     const Block *b = &p->blocks[i];
-    slots[i] = slot_of(l, b, index_op(l, OP_SUB, read_counter(l, b->entered), constant(l, 1, p->span)));
+    slots[i] = slot_of(l, b, index_op(l, OP_SUB, read_counter(l, b->entered), index_const(l, 1, p->span)));
   }
   Region *body = enter_region(l, &frame);
   bind_axes(l, p, step);
@@ -366,12 +361,12 @@ static void lower_step(Lower *l, Pipeline *p, const Node *items, int first, Inst
 
 static void lower_steps(Lower *l, Pipeline *p, const Node *items, int first) {
   Frame frame;
-  Instr *zero = constant(l, 0, p->span);
+  Instr *zero = index_const(l, 0, p->span);
   for (int i = 0; i < p->count; i++) {
     write_counter(l, p->blocks[i].moved, zero);
     write_counter(l, p->blocks[i].entered, zero);
     for (int ahead = 0; !p->blocks[i].output && ahead < p->blocks[i].buffers - 1; ahead++)
-      fetch_ahead(l, p, &p->blocks[i], constant(l, ahead, p->span));
+      fetch_ahead(l, p, &p->blocks[i], index_const(l, ahead, p->span));
   }
   Instr *arg = ir_new(l->k, OP_ARG, type_scalar(DT_I64), p->span, 0, NULL);
   Symbol *scope = l->scope;
@@ -392,7 +387,7 @@ static void lower_steps(Lower *l, Pipeline *p, const Node *items, int first) {
 
 static bool lower_pipeline_extents(Lower *l, Pipeline *p) {
   bool good = true;
-  p->steps = constant(l, 1, p->span);
+  p->steps = index_const(l, 1, p->span);
   for (int i = 0; i < p->node->list.count; i++) {
     const Node *axis = p->node->list.at[i];
     if (i >= MAX_RANK) {
@@ -402,7 +397,7 @@ static bool lower_pipeline_extents(Lower *l, Pipeline *p) {
     Instr *extent = lower_index(l, axis->a);
     good = good && extent;
     if (!extent) continue;
-    p->extent[i] = index_op(l, OP_MAX, extent, constant(l, 0, axis->span));
+    p->extent[i] = index_op(l, OP_MAX, extent, index_const(l, 0, axis->span));
     p->steps = index_op(l, OP_MUL, p->steps, p->extent[i]);
   }
   return good;

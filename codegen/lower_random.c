@@ -187,13 +187,6 @@ static Value lower_random_split(Lower *l, const Call *call) {
 
 // ---- counters
 
-static Instr *extent_scalar(Lower *l, Dim dim, Span span) {
-  if (dim_is_const(dim)) return ir_const_int(l->k, l->frame->region, DT_I64, dim, span);
-  Instr *size = emit(l, OP_SIZE, type_scalar(DT_I64), span, 0, NULL);
-  size->ival = dim_size_index(dim);
-  return size;
-}
-
 // Element counts that stay below 2^32 need no upper half.
 static bool fits_word(const Type *whole) {
   int64_t all = 1;
@@ -229,13 +222,13 @@ static void count_in_two_words(Draw *d, const Expand *e, const Type *whole, Inst
   int last = d->shape.rank - 1;
   Expand rows = {l, e->span, d->shape}, one = {l, e->span, type_scalar(DT_I64)};
   rows.shape.dim[last] = 1;
-  Instr *base = broadcast_to(l, starts[last], &rows.shape, e->span), *stride = extent_scalar(l, whole->dim[last], e->span);
+  Instr *base = broadcast_to(l, starts[last], &rows.shape, e->span), *stride = dim_value(l, whole->dim[last], e->span);
   for (int k = last - 1; k >= 0; k--) {
     Instr *index = emit(l, OP_IOTA, with_dtype(rows.shape, DT_I64), e->span, 0, NULL);
     index->ival = k;
     index = expand2(&rows, OP_ADD, index, broadcast_to(l, starts[k], &rows.shape, e->span));
     base = expand2(&rows, OP_ADD, base, expand2(&rows, OP_MUL, index, broadcast_to(l, stride, &rows.shape, e->span)));
-    stride = expand2(&one, OP_MUL, stride, extent_scalar(l, whole->dim[k], e->span));
+    stride = expand2(&one, OP_MUL, stride, dim_value(l, whole->dim[k], e->span));
   }
   Instr *upper = expand_cast(&rows, expand_shift(&rows, OP_SHR, base, 32), DT_U32), *lower = expand_cast(&rows, base, DT_U32);
   Instr *index = emit(l, OP_IOTA, with_dtype(e->shape, DT_U32), e->span, 0, NULL);

@@ -26,7 +26,7 @@ static int ref_axis_of(const View *window, int axis) {
 // One row: the window narrowed to place `at` of the axis.
 static void scatter_row(Lower *l, const Scatter *s, Instr *i, Instr *at) {
   View row = s->window;
-  Instr *stride = ir_const_int(l->k, l->frame->region, DT_I64, row.window.stride[s->ref_axis], s->span);
+  Instr *stride = index_const(l, row.window.stride[s->ref_axis], s->span);
   Instr *offset = emit2(l, OP_MUL, type_scalar(DT_I64), s->span, at, stride);
   row.starts[s->ref_axis] = emit2(l, OP_ADD, type_scalar(DT_I64), s->span, row.starts[s->ref_axis], offset);
   row.window.size[s->ref_axis] = 1;
@@ -38,24 +38,17 @@ static void scatter_row(Lower *l, const Scatter *s, Instr *i, Instr *at) {
   if (!is_error(v)) store_view(l, &row, v, (Value){.kind = V_VOID}, s->span);
 }
 
-static Instr *extent_value(Lower *l, Dim dim, Span span) {
-  if (dim_is_const(dim)) return ir_const_int(l->k, l->frame->region, DT_I64, dim, span);
-  Instr *size = emit(l, OP_SIZE, type_scalar(DT_I64), span, 0, NULL);
-  size->ival = dim_size_index(dim);
-  return size;
-}
-
 static void scatter_rows(Lower *l, const Scatter *s) {
   Frame loop, row;
   Type scalar = type_scalar(s->index->type.dtype);
-  Instr *from = ir_const_int(l->k, l->frame->region, DT_I64, 0, s->span), *to = extent_value(l, s->index->type.dim[0], s->span);
+  Instr *from = index_const(l, 0, s->span), *to = dim_value(l, s->index->type.dim[0], s->span);
   Instr *i = ir_new(l->k, OP_ARG, type_scalar(DT_I64), s->span, 0, NULL);
   Region *body = enter_region(l, &loop);
   body->arg = i;
   Instr *at = reshape_to(l, element_at(l, s->index, 0, i, s->span), &scalar, s->span);
   if (scalar.dtype != DT_I64) at = emit1(l, OP_CAST, type_scalar(DT_I64), s->span, at);
-  Instr *low = emit2(l, OP_GE, type_scalar(DT_BOOL), s->span, at, ir_const_int(l->k, body, DT_I64, 0, s->span));
-  Instr *high = emit2(l, OP_LT, type_scalar(DT_BOOL), s->span, at, extent_value(l, s->window.type.dim[s->axis], s->span));
+  Instr *low = emit2(l, OP_GE, type_scalar(DT_BOOL), s->span, at, index_const(l, 0, s->span));
+  Instr *high = emit2(l, OP_LT, type_scalar(DT_BOOL), s->span, at, dim_value(l, s->window.type.dim[s->axis], s->span));
   Instr *inside = emit2(l, OP_AND, type_scalar(DT_BOOL), s->span, low, high);
   Region *then = enter_region(l, &row);
   scatter_row(l, s, i, at);

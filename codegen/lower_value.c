@@ -32,6 +32,15 @@ Instr *emit2(Lower *l, Op op, Type type, Span span, Instr *a, Instr *b) {
   return emit(l, op, type, span, 2, args);
 }
 
+Instr *index_const(Lower *l, int64_t value, Span span) { return ir_const_int(l->k, l->frame->region, DT_I64, value, span); }
+
+Instr *dim_value(Lower *l, Dim dim, Span span) {
+  if (dim_is_const(dim)) return index_const(l, dim, span);
+  Instr *size = emit(l, OP_SIZE, type_scalar(DT_I64), span, 0, NULL);
+  size->ival = dim_size_index(dim);
+  return size;
+}
+
 Type with_dtype(Type type, DType dtype) {
   type.dtype = dtype;
   return type;
