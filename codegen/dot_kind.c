@@ -59,6 +59,11 @@ const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transpo
   return text(g, "pk_dot_few%s_%s", t, dtype_info[right].name);
 }
 
+bool may_be_narrow(const Instr *dot) {
+  const Dim columns = dot->type.dim[1];
+  return val(dot)->kind->element == DT_F32 && (val(dot)->demand[1] != DEMAND_FULL || !dim_is_const(columns) || columns <= 4);
+}
+
 void put_dot_headers(Gen *g, Buf *out) {
   if (!g->c->text) return;
   const char *last = "";

@@ -530,14 +530,19 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
          bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
   put_result(g, step, row);
   line(g, "};");
+  const char *otherwise = "";
   if (b) {
     line(g, "if (%s_few)", b->ref->name);
     line(g, "  %s(&%s);", few_rows_text(g, kind, b->ref->array.dtype, s.b_transposed), product);
-    line(g, "else");
-    g->indent++;
+    otherwise = "else ";
   }
-  line(g, "pk_dot_product_%s(&%s);", kind->name, product);
-  if (b) g->indent--;
+  if (may_be_narrow(dot)) {
+    line(g, "%sif (pk_dot_is_narrow(&%s))", otherwise, product);
+    line(g, "  pk_dot_columns_f32(&%s);", product);
+    otherwise = "else ";
+  }
+  if (*otherwise) line(g, "else");
+  line(g, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", kind->name, product);
 }
 
 // ---- the group
