@@ -130,7 +130,6 @@ def usage_cases():
     expect("two files", [ADD, ADD], 2)
     expect("static without value", [ADD, "-D", "BM"], 2, "NAME=VALUE")
     expect("unknown letter", [ADD, "-d", "?"], 2)
-    expect("not built tpu", ["tpu", ADD], 2, "not built")
     expect("not built tune", ["tune", ADD], 2, "not built")
     expect("missing file", ["missing.pk"], 1, "missing.pk")
     expect("a folder", ["check", "/tmp"], 1)

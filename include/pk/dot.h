@@ -65,8 +65,12 @@ enum {
 #endif
 
 /* A kind of product: the 4 bytes at p in every lane, a vector of the panel or of the result, its store, sum + sum, sum + x * b,
- * and what the sums of a row start from: `start`, which `starts` sets for n rows, of each of which `bytes` are multiplied. */
+ * what the sums of a row start from (`start`, which `starts` sets for n rows, of each of which `bytes` are multiplied), and
+ * what they go on from (`more`: that, and c). */
 #define PK_DOT_FROM_ZERO(T)                                                                                                    \
+  PK_DOT_INLINE pk_dot_vector_##T pk_dot_more_##T(pk_dot_vector_##T c, const int32_t *start, int row) {                        \
+    return (void)start, (void)row, c;                                                                                          \
+  }                                                                                                                            \
   PK_DOT_INLINE pk_dot_vector_##T pk_dot_start_##T(const int32_t *start, int row) {                                            \
     return (void)start, (void)row, (pk_dot_vector_##T){0};                                                                     \
   }                                                                                                                            \
@@ -214,7 +218,7 @@ typedef struct {
 #define PK_DOT_GATHER(n, from)                                      \
   sum[n - 1][0] = PK_DOT_OF(plus)(sum[n - 1][0], sum[from - 1][0]); \
   if (PK_DOT_NV > 1) sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(plus)(sum[n - 1][PK_DOT_NV - 1], sum[from - 1][PK_DOT_NV - 1]);
-#define PK_DOT_INCREASE(n) PK_DOT_OF(increase)(sum[n - 1], from + (n - 1) * ldfrom);
+#define PK_DOT_RESUME(n) PK_DOT_OF(resume)(sum[n - 1], from + (n - 1) * ldfrom, t->start, n - 1);
 #define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], to + (n - 1) * ldto);
 
 /* The next tile's rows: as few tiles as possible, as even as possible (16 rows are 8 + 8, not 14 + 2). */

@@ -74,6 +74,9 @@ PK_DOT_BYTES(u8)
   PK_DOT_INLINE void pk_dot_store_##T(char *p, pk_i32v v) { pk_dot_store_i32(p, v); }                                           \
   PK_DOT_INLINE pk_i32v pk_dot_plus_##T(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }                                      \
   PK_DOT_INLINE pk_i32v pk_dot_start_##T(const int32_t *start, int row) { return pk_splat_i32(start[row]); }                    \
+  PK_DOT_INLINE pk_i32v pk_dot_more_##T(pk_i32v c, const int32_t *start, int row) {                                             \
+    return pk_add_i32(c, pk_splat_i32(start[row]));                                                                             \
+  }                                                                                                                             \
   PK_DOT_INLINE pk_i32v pk_dot_madd_##T(pk_i32v x, pk_i32v b, pk_i32v sum) {                                                    \
     PK_EACH_PART(PK_PART(sum, k) = pk_part_dot_##T(PK_PART(sum, k), PK_PART(x, k), PK_PART(b, k));)                             \
     return sum;                                                                                                                 \

@@ -14,7 +14,13 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
   const char *b = t->b;
   char *fill = t->fill;
   int64_t k = t->k;
-  PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_START)
+  if (t->from) {
+    const char *const from = t->from;
+    const int64_t ldfrom = t->ldfrom;
+    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_RESUME)
+  } else {
+    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_START)
+  }
   if (t->narrow) {
     for (; k > 0; k--) {
       PK_DOT_NARROW_STEP
@@ -57,11 +63,6 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
   PK_DOT_GATHER(3, 6)
 #endif
 #endif
-  if (t->from) {
-    const char *const from = t->from;
-    const int64_t ldfrom = t->ldfrom;
-    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_INCREASE)
-  }
   char *const to = t->to;
   const int64_t ldto = t->ldto;
   PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_REPLACE)

@@ -1,10 +1,10 @@
 /* dot_tiles.h: the tiles of one kind for 1 to MR rows, and products made of them. Strides in bytes. Included for every
  * PK_DOT_KIND. */
 
-PK_DOT_INLINE void PK_DOT_OF(increase)(PK_DOT_VECTOR sum[PK_DOT_NV], const char *c) {
-  sum[0] = PK_DOT_OF(plus)(sum[0], PK_DOT_OF(load)(c));
-  if (PK_DOT_NV > 1)
-    sum[PK_DOT_NV - 1] = PK_DOT_OF(plus)(sum[PK_DOT_NV - 1], PK_DOT_OF(load)(c + 4 * PK_LANES * (PK_DOT_NV - 1)));
+/* Sums go on from what c holds, product by product: it makes no difference where k is cut. */
+PK_DOT_INLINE void PK_DOT_OF(resume)(PK_DOT_VECTOR sum[PK_DOT_NV], const char *c, const int32_t *start, int row) {
+  sum[0] = PK_DOT_OF(more)(PK_DOT_OF(load)(c), start, row);
+  if (PK_DOT_NV > 1) sum[PK_DOT_NV - 1] = PK_DOT_OF(more)(PK_DOT_OF(load)(c + 4 * PK_LANES * (PK_DOT_NV - 1)), start, row);
 }
 
 PK_DOT_INLINE void PK_DOT_OF(replace)(const PK_DOT_VECTOR sum[PK_DOT_NV], char *c) {
@@ -65,21 +65,18 @@ PK_DOT_INLINE void PK_DOT_OF(fill_some)(char *panel, const char *source, int64_t
       pk_store_raw32(panel + 4 * v, cols > v ? pk_loadn_raw32(source + 4 * v, cols - v) : (pk_i32v){0});
 }
 
-/* A tile that the result has no room for: the columns there are of its sums, to where they belong. */
-PK_DOT_INLINE void PK_DOT_OF(put_some)(int64_t rows, int64_t cols, const pk_dot_tile *t, const char *from, char *to,
-                                       int64_t ldto) {
-  char some[PK_VEC_BYTES];
+/* A tile that the result has no room for is made in sums of its own: the columns there are, to and from them. */
+PK_DOT_INLINE void PK_DOT_OF(take_some)(int64_t rows, int64_t cols, const char *from, int64_t ldfrom, char *sums) {
   for (int64_t r = 0; r < rows; r++)
-    for (int64_t n = 0; n < cols; n += PK_LANES) {
-      const int64_t left = cols - n < PK_LANES ? cols - n : PK_LANES;
-      PK_DOT_VECTOR v = PK_DOT_OF(load)(t->to + r * t->ldto + 4 * n);
-      if (from) {
-        pk_store_raw32(some, pk_loadn_raw32(from + r * t->ldfrom + 4 * n, left));
-        v = PK_DOT_OF(plus)(v, PK_DOT_OF(load)(some));
-      }
-      PK_DOT_OF(store)(some, v);
-      pk_storen_raw32(to + r * ldto + 4 * n, pk_load_raw32(some), left);
-    }
+    for (int64_t n = 0; n < PK_DOT_NR; n += PK_LANES)
+      pk_store_raw32(sums + r * PK_DOT_STEP_BYTES + 4 * n,
+                     cols > n ? pk_loadn_raw32(from + r * ldfrom + 4 * n, cols - n) : (pk_i32v){0});
+}
+
+PK_DOT_INLINE void PK_DOT_OF(put_some)(int64_t rows, int64_t cols, const char *sums, char *to, int64_t ldto) {
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t n = 0; n < cols; n += PK_LANES)
+      pk_storen_raw32(to + r * ldto + 4 * n, pk_load_raw32(sums + r * PK_DOT_STEP_BYTES + 4 * n), cols - n);
 }
 
 /* What is left of k, less than a step: `left` bytes of each row and of each column of the panel, with zeros put behind them. */
@@ -99,6 +96,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(rest)(int64_t rows, const pk_dot_tile *tile, const
 PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t, int64_t left, char *panel,
                                            int64_t panel_bytes, const char *source, const char *from, char *to) {
   _Alignas(64) char sums[PK_DOT_MR * PK_DOT_STEP_BYTES];
+  const int64_t ldfrom = t->ldfrom;
   for (int64_t n = 0; n < p->cols; n += PK_DOT_NR, panel += panel_bytes) {
     const int64_t cols = p->cols - n;
     const bool whole = cols >= PK_DOT_NR, fills = source && whole, fits = whole || p->padded;
@@ -107,20 +105,24 @@ PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows
     t->ldb = fills ? p->ldsource : PK_DOT_STEP_BYTES;
     t->fill = fills ? panel : NULL;
     t->narrow = PK_DOT_NV > 1 && cols <= PK_LANES;
-    t->from = from && fits ? from + 4 * n : NULL;
+    if (from && !fits) PK_DOT_OF(take_some)(rows, cols, from + 4 * n, ldfrom, sums);
+    t->from = !from ? NULL : fits ? from + 4 * n : sums;
+    t->ldfrom = fits ? ldfrom : PK_DOT_STEP_BYTES;
     t->to = fits ? to + 4 * n : sums;
     t->ldto = fits ? p->ldto : PK_DOT_STEP_BYTES;
     PK_DOT_OF(tile)(rows, t);
     if (left) PK_DOT_OF(rest)(rows, t, panel + t->k * PK_DOT_STEP_BYTES, left);
-    if (!fits) PK_DOT_OF(put_some)(rows, cols, t, from ? from + 4 * n : NULL, to + 4 * n, p->ldto);
+    if (!fits) PK_DOT_OF(put_some)(rows, cols, sums, to + 4 * n, p->ldto);
   }
 }
 
-/* The first row of tiles, by a few steps at a time: memory is read faster along its rows. */
+/* The first row of tiles, by a few steps at a time: memory is read faster along its rows. The sums are those that all steps at
+ * once give; a few rows, which keep several sums each, take all at once. */
 PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t, char *panel, int64_t panel_bytes,
                                    const char *source, const char *from) {
+  const int64_t most = rows <= PK_DOT_SPLIT ? t->k : PK_DOT_FILL;
   for (int64_t left = t->k; left > 0; left -= t->k) {
-    t->k = left < PK_DOT_FILL ? left : PK_DOT_FILL;
+    t->k = left < most ? left : most;
     PK_DOT_OF(row_of_tiles)(p, rows, t, 0, panel, panel_bytes, source, from, p->to);
     t->a += 4 * t->k, panel += t->k * PK_DOT_STEP_BYTES, source += t->k * p->ldsource;
     from = p->to, t->ldfrom = p->ldto;
@@ -149,7 +151,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
       PK_DOT_OF(fill)(p, n, &t, panel, panel_bytes, (const char *)p->source + at / 4 * p->ldsource, from);
     else
       PK_DOT_OF(row_of_tiles)
-      (p, n, &t, bytes % 4, panel, panel_bytes, NULL, from ? from + r * ldfrom : NULL, (char *)p->to + r * p->ldto);
+    (p, n, &t, bytes % 4, panel, panel_bytes, NULL, from ? from + r * ldfrom : NULL, (char *)p->to + r * p->ldto);
   }
 }
 
