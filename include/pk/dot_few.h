@@ -219,6 +219,26 @@ PK_DOT_OUTLINE void pk_dot_few_start(const pk_dot_product *p) {
   }
 }
 
+/* Rows of the result a multiple of 2 KB apart drive each other, and those of b, out of L1: the sums are made elsewhere, in pieces
+ * of columns. 8 rows by 2048 x 2048: 0.75 ms, so 0.65; 16 rows: 1.3 and 1.0. */
+enum { PK_DOT_FEW_ASIDE = 512 };
+PK_DOT_INLINE bool pk_dot_few_collide(const pk_dot_product *p) {
+  return p->rows > PK_DOT_FEW_ROWS && p->rows <= PK_DOT_FEW && p->ldto % 2048 == 0;
+}
+PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size, void (*multiply)(const pk_dot_product *)) {
+  _Alignas(64) char sums[PK_DOT_FEW * (4 * PK_DOT_FEW_ASIDE + 64)];
+  for (int64_t n = 0; n < p->cols; n += PK_DOT_FEW_ASIDE) {
+    pk_dot_product piece = *p;
+    piece.cols = p->cols - n < PK_DOT_FEW_ASIDE ? p->cols - n : PK_DOT_FEW_ASIDE;
+    piece.source = (const char *)p->source + n * size;
+    piece.from = p->from ? (const char *)p->from + 4 * n : NULL;
+    piece.to = sums, piece.ldto = 4 * PK_DOT_FEW_ASIDE + 64;
+    multiply(&piece);
+    for (int64_t r = 0; r < p->rows; r++)
+      memcpy((char *)p->to + r * p->ldto + 4 * n, sums + r * piece.ldto, 4 * (size_t)piece.cols);
+  }
+}
+
 #define PK_DOT_FEW_PART_T(T, kind, rows)                                                                                    \
   PK_DOT_OUTLINE void pk_dot_few_part_t_##T##_##rows(int64_t cols, const float *a, int64_t lda, const char *b, int64_t ldb, \
                                                      int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {            \
@@ -226,6 +246,10 @@ PK_DOT_OUTLINE void pk_dot_few_start(const pk_dot_product *p) {
   }
 #define PK_DOT_FEW_FUNCTIONS(T, kind)                                                                                      \
   PK_DOT_OUTLINE void pk_dot_few_##T(const pk_dot_product *p) {                                                            \
+    if (pk_dot_few_collide(p)) {                                                                                           \
+      pk_dot_few_aside(p, pk_pack_bytes(kind), pk_dot_few_##T);                                                            \
+      return;                                                                                                              \
+    }                                                                                                                      \
     pk_dot_few_start(p);                                                                                                   \
     if (p->rows == 1)                                                                                                      \
       pk_dot_few_rows(kind, true, 1, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k, p->to, p->ldto / 4);         \

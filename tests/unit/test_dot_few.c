@@ -163,6 +163,8 @@ int main(void) {
         test_columns(lines[r], cols, 2 * PK_DOT_LONG + 5, i & 1, i & 2);
       }
   test_products(19, 70, 40);
+  test_products(PK_DOT_FEW, 512, 21);
+  test_products(5, 1536, 3);
   test_products(PK_DOT_FEW + 1, 70, 40);
   test_products(1, 512, 128);
   test_products(1, 64, 512);
