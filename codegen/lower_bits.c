@@ -266,35 +266,45 @@ static Instr *widths_apart(Lower *l, Instr *v, DType to, Span span) {
   return reshape_to(l, expand_bits(&e, word, to), &out, span);
 }
 
-static bool check_widths(Lower *l, const Call *call, const Type *from, DType to) {
-  int have = dtype_info[from->dtype].bits, want = dtype_info[to].bits;
-  bool has_bool = from->dtype == DT_BOOL || to == DT_BOOL;
-  if (has_bool || have == 64 || want == 64) {
-    diag_error(l->diag, call->node->span, ERR_DTYPE_MISMATCH, "bitcast keeps the bits: %s and %s do not have the same ones",
+bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out) {
+  int have = dtype_info[from->dtype].bits, want = dtype_info[to].bits, row = from->rank - 2;
+  *out = with_dtype(*from, to);
+  bool i64_alone = have != want && (have == 64 || want == 64);
+  if ((from->dtype == DT_BOOL) != (to == DT_BOOL) || i64_alone) {
+    diag_error(l->diag, span, ERR_DTYPE_MISMATCH, "bitcast keeps the bits: %s and %s do not have the same ones",
                dtype_info[from->dtype].name, dtype_info[to].name);
     return false;
   }
-  if (from->rank < 2 || from->rank == MAX_RANK || !dim_is_const(from->dim[from->rank - 2])) {
-    diag_error(l->diag, call->node->span, ERR_DTYPE_MISMATCH,
+  if (have == want) return true;
+  if (from->rank < 2 || from->rank == MAX_RANK || !dim_is_const(from->dim[row])) {
+    diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
                "bitcast of %s to %s changes the last axis but one, which must be there and of constant length",
                type_text(l, from), dtype_info[to].name);
     return false;
   }
-  if (have > want || from->dim[from->rank - 2] % (want / have) == 0) return true;
-  diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "bitcast of %s to %s: %d rows make one", type_text(l, from),
-             dtype_info[to].name, want / have);
-  return false;
+  if (have < want && from->dim[row] % (want / have) != 0) {
+    diag_error(l->diag, span, ERR_SHAPE_MISMATCH, "bitcast of %s to %s: %d rows make one", type_text(l, from),
+               dtype_info[to].name, want / have);
+    return false;
+  }
+  out->dim[row] = have > want ? from->dim[row] * (have / want) : from->dim[row] / (want / have);
+  return true;
+}
+
+Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span) {
+  if (v->type.dtype == dtype) return v;
+  bool same_width = dtype_info[v->type.dtype].bits == dtype_info[dtype].bits;
+  return same_width ? emit1(l, OP_BITCAST, with_dtype(v->type, dtype), span, v) : widths_apart(l, v, dtype, span);
 }
 
 static Value lower_bitcast(Lower *l, const Call *call) {
   DType dtype;
+  Type type;
   Value v = lower_expr(l, call->arg[0]);
   bool good = lower_dtype(l, call->arg[1], &dtype);
   Instr *data = is_error(v) ? NULL : data_of(l, v, call->arg[0]->span);
-  if (!data || !good) return value_error();
-  if (can_bitcast(data->type.dtype, dtype)) return value_data(bitcast_to(l, data, dtype, call->node->span));
-  if (!check_widths(l, call, &data->type, dtype)) return value_error();
-  return value_data(widths_apart(l, data, dtype, call->node->span));
+  if (!data || !good || !check_bitcast(l, &data->type, dtype, call->node->span, &type)) return value_error();
+  return value_data(bitcast_to(l, data, dtype, call->node->span));
 }
 
 const Builtin bits_builtins[] = {

@@ -216,15 +216,6 @@ static Value lower_cast(Lower *l, const Call *call) {
   return value_data(emit1(l, OP_CAST, with_dtype(v.instr->type, dtype), call->node->span, v.instr));
 }
 
-bool can_bitcast(DType from, DType to) {
-  bool has_bool = from == DT_BOOL || to == DT_BOOL;
-  return dtype_info[from].bits == dtype_info[to].bits && (!has_bool || from == to);
-}
-
-Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span) {
-  return v->type.dtype == dtype ? v : emit1(l, OP_BITCAST, with_dtype(v->type, dtype), span, v);
-}
-
 #define UNARY(name, op) \
   { name, lower_unary_call, op, "v" }
 #define BINARY_FUNCTION(name, op) \

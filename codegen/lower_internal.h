@@ -261,8 +261,9 @@ struct Builtin {
 extern const Builtin *const builtin_tables[];  // NULL at the end
 extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], bits_builtins[], gather_builtins[], random_builtins[], memory_builtins[], view_builtins[], scatter_builtins[], other_builtins[];
 
-// ---- lower_elementwise.c
-bool can_bitcast(DType from, DType to);
+// ---- lower_bits.c
+// The type that a bitcast leaves: between widths the last axis but one grows or shrinks. False, reported, when there is none.
+bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out);
 Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span);
 
 // ---- lower_shape.c, lower_dot.c: what the tables name

@@ -89,14 +89,9 @@ static ViewStep *add_step(Lower *l, RefView *view, StepKind kind) {
 
 static bool bitcast_step(Lower *l, RefView *view, const Node *node) {
   DType dtype;
-  const Type *type = view_type(view);
-  if (!lower_dtype(l, node, &dtype)) return false;
-  if (!can_bitcast(type->dtype, dtype)) {
-    diag_error(l->diag, node->span, ERR_DTYPE_MISMATCH, "a view of %s as %s: their widths differ", dtype_info[type->dtype].name,
-               dtype_info[dtype].name);
-    return false;
-  }
-  add_step(l, view, STEP_BITCAST)->type.dtype = dtype;
+  Type type;
+  if (!lower_dtype(l, node, &dtype) || !check_bitcast(l, view_type(view), dtype, node->span, &type)) return false;
+  add_step(l, view, STEP_BITCAST)->type = type;
   return true;
 }
 
