@@ -26,7 +26,7 @@ OTHERWISE = {
     "tests/cases/memory/slice.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
     "tests/cases/memory/slice_sum.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
 }
-FOLDERS = ["kernels", "tests/cases/kernels", "tests/cases/lang", "tests/cases/bugs", "tests/cases/operations", "tests/cases/memory"]
+FOLDERS = ["kernels", "tests/cases/pallas", "tests/cases/kernels", "tests/cases/lang", "tests/cases/bugs", "tests/cases/operations", "tests/cases/memory"]
 
 # ---- the table of operations in the manual, from the one that the compiler reads
 
@@ -178,7 +178,11 @@ def run_both(kernel, path, arguments, sizes, folder):
     if kernel.aliased:  # an input's file holds what the kernel made of it: begin again from that
         for name, array in zip(kernel.inputs, inputs):
             np.save(os.path.join(folder, f"{name}_0.npy"), array)
-        run_pkc(*words, *(f"{n}={folder}/{n}_0.npy" for n in kernel.inputs))
+        others = [a for a in arguments if a.split("=")[0] not in kernel.inputs]
+        given = [f"{n}={folder}/{n}_0.npy" for n in kernel.inputs]
+        done = run_pkc("run", path, *others, *given, *words[2 + len(arguments) :])
+        if done.returncode:
+            raise RuntimeError("pkc run: " + (done.stderr.strip().splitlines() or ["failed"])[-1])
     results = kernel.function(*(jnp.asarray(a) for a in inputs), interpret=True, **kernel.sizes(sizes))
     results = results if isinstance(results, (tuple, list)) else (results,)
     return [np.asarray(r) for r in results], [load(files[n]) for n in kernel.outputs]
