@@ -23,20 +23,6 @@ typedef struct {
   bool fits;
 } Search;
 
-static const Instr *map_index(const Ref *ref, int k) {
-  return ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[k];
-}
-
-static bool uses_axis(const Instr *v, int axis) {
-  if (v->op == OP_AXIS && v->ival == axis) return true;
-  for (int i = 0; i < v->nargs; i++)
-    if (uses_axis(v->args[i], axis)) return true;
-  for (int r = 0; r < 2; r++)
-    for (int i = 0; v->regions[r] && i < v->regions[r]->instrs.count; i++)
-      if (uses_axis(v->regions[r]->instrs.at[i], axis)) return true;
-  return false;
-}
-
 // Known from the sizes of a call.
 static bool is_size(const Instr *v) {
   bool leaf = v->op == OP_SIZE || v->op == OP_CONST || v->op == OP_EXTENT;
@@ -54,8 +40,9 @@ static bool stacks(Search *s, const RefGen *r) {
   if (ref->at != AT_BLOCK) return false;
   for (int k = 0; k < ref->array.rank; k++) {
     if (!ref->squeeze[k] && row < 0) row = k;
-    if (!uses_axis(map_index(ref, k), s->batch->axis)) continue;
-    if (cell >= 0 || !ref->squeeze[k] || map_index(ref, k)->op != OP_AXIS || !index_in_range(s->g, ref, k)) return false;
+    if (!ir_uses_axis(ir_yielded(ref->index_map, k), s->batch->axis)) continue;
+    if (cell >= 0 || !ref->squeeze[k] || ir_yielded(ref->index_map, k)->op != OP_AXIS || !index_in_range(s->g, ref, k))
+      return false;
     cell = k;
   }
   bool rows = cell >= 0 && ref->type.rank == 2 && r->inside[0] != DEMAND_FULL && dim_is_const(ref->type.dim[0]);
@@ -72,8 +59,8 @@ static bool stacks(Search *s, const RefGen *r) {
 static bool is_shared(Search *s, const Ref *ref) {
   if (ref->at == AT_SLICE) return false;
   for (int k = 0; k < ref->array.rank; k++) {
-    const Instr *index = map_index(ref, k);
-    if (!uses_axis(index, s->batch->axis)) continue;
+    const Instr *index = ir_yielded(ref->index_map, k);
+    if (!ir_uses_axis(index, s->batch->axis)) continue;
     bool divides = index->op == OP_DIV || index->op == OP_FLOORDIV;
     if (!divides || index->args[0]->op != OP_AXIS || !is_size(index->args[1])) return false;
     const char *run = scalar_text(s->g, index->args[1]);

@@ -88,26 +88,18 @@ Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType opera
   return b;
 }
 
-static const Instr *map_index(const Ref *ref, int k) {
-  return ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[k];
-}
-
-static void find_axes(const Instr *v, bool *used) {
-  if (v->op == OP_AXIS) used[v->ival] = true;
-  for (int i = 0; i < v->nargs; i++) find_axes(v->args[i], used);
-  for (int r = 0; r < 2; r++)
-    if (v->regions[r])
-      for (int i = 0; i < v->regions[r]->instrs.count; i++) find_axes(v->regions[r]->instrs.at[i], used);
+static bool map_uses_axis(const Ref *ref, int axis) {
+  for (int k = 0; k < ref->array.rank; k++)
+    if (ir_uses_axis(ir_yielded(ref->index_map, k), axis)) return true;
+  return false;
 }
 
 // The blocks that come back: when the grid turns through an axis that the map ignores, all indices of the axes inside it.
 static void find_revisits(Gen *g, RefGen *r) {
-  bool used[MAX_RANK * 2] = {false};
-  for (int k = 0; k < r->ref->array.rank; k++) find_axes(map_index(r->ref, k), used);
   const char *inside = NULL;
   for (int a = g->k->grid.count - 1; a >= 0; a--) {
     const char *n = text(g, "n_%s", g->axis_name[a]);
-    if (used[a]) {
+    if (map_uses_axis(r->ref, a)) {
       inside = inside ? text(g, "pk_sat_mul(%s, %s)", n, inside) : n;
     } else if (inside) {
       r->revisits = text(g, "%s > 1 ? %s : %s", n, inside, r->revisits ? r->revisits : "1");

@@ -210,12 +210,12 @@ static void walk_back(Walk *w, Region *region) {
 // Is block index `k` of the operand sure to name a block that starts inside the array?
 bool index_in_range(Gen *g, const Ref *ref, int k) {
   if (ref->at != AT_BLOCK) return false;
-  const Instr *yield = ref->index_map->instrs.at[ref->index_map->instrs.count - 1], *index = yield->args[k];
+  const Instr *index = ir_yielded(ref->index_map, k);
   if (index->op == OP_CONST)
     return dim_is_const(ref->array.dim[k]) && index->ival >= 0 && index->ival < ref->array.dim[k] && ref->block[k] == 1;
   if (index->op != OP_AXIS || ref->block[k] != 1) return false;
   const Region *extent = g->k->grid.at[index->ival].extent;
-  const Instr *n = extent->instrs.at[extent->instrs.count - 1]->args[0];
+  const Instr *n = ir_yielded(extent, 0);
   if (n->op == OP_SIZE) return ref->array.dim[k] == dim_of_size((int)n->ival);
   return n->op == OP_CONST && ref->array.dim[k] == n->ival;
 }

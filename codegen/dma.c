@@ -51,12 +51,7 @@ static const char *window_bytes(Gen *g, const Ref *ref, const Window *window) {
 }
 
 static const char *other_text(Gen *g, const Instr *v) {
-  if (!(v->flags & INSTR_OTHER)) return "NULL";
-  const Instr *other = v->args[v->nargs - 1];
-  DType t = other->type.dtype;
-  const char *value = scalar_text(g, other);
-  return t == DT_F32 || !is_float(t) ? text(g, "&(const %s){%s}", ctype(t), value)
-                                     : text(g, "&(const %s){pks_bits_%s(%s)}", ctype(t), dtype_info[t].name, value);
+  return v->flags & INSTR_OTHER ? element_pointer(g, v->args[v->nargs - 1]) : "NULL";
 }
 
 static void emit_copy(Gen *g, const Instr *v) {

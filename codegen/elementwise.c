@@ -17,10 +17,6 @@ typedef struct {
 
 // ---- is it one?
 
-static const Instr *map_result(const Ref *ref, int k) {
-  return ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[k];
-}
-
 static int axes_after(const Ref *ref, int k) {
   int count = 0;
   for (int i = k + 1; i < ref->array.rank; i++) count += !ref->squeeze[i];
@@ -32,7 +28,7 @@ static int axes_after(const Ref *ref, int k) {
 static bool note_cuts(const Ref *ref, Cut *cuts) {
   if (!ref_is_operand(ref) || ref->at != AT_BLOCK || ref->space != SPACE_VMEM || ref->alias || ref->has_pad) return false;
   for (int k = 0; k < ref->array.rank; k++) {
-    const Instr *index = map_result(ref, k);
+    const Instr *index = ir_yielded(ref->index_map, k);
     if (ir_is_const(index, 0)) continue;
     if (index->op != OP_AXIS) return false;
     Cut *cut = &cuts[index->ival], here = {ref->array.dim[k], ref->block[k], axes_after(ref, k), true, ref->squeeze[k]};
@@ -68,7 +64,7 @@ static bool body_is_elementwise(const Kernel *k) {
 
 // The extent of the grid axis is cdiv(extent, block): each element of the array is in one block.
 static bool covers(const Region *region, const Cut *cut) {
-  const Instr *n = region->instrs.at[region->instrs.count - 1]->args[0];
+  const Instr *n = ir_yielded(region, 0);
   if (!dim_is_const(cut->block)) return false;
   if (dim_is_const(cut->extent)) return ir_is_const(n, cut->extent / cut->block + (cut->extent % cut->block > 0));
   if (n->op == OP_SIZE) return cut->block == 1 && n->ival == dim_size_index(cut->extent);
@@ -83,7 +79,7 @@ static bool is_everywhere(const Kernel *k, int grid_axis, const Cut *cut) {
   for (int i = 0; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
     for (int a = 0; a < ref->array.rank; a++) {
-      const Instr *index = map_result(ref, a);
+      const Instr *index = ir_yielded(ref->index_map, a);
       bool here = index->op == OP_AXIS && index->ival == grid_axis;
       if (!ref->squeeze[a] && axes_after(ref, a) == cut->position && !here && ref->block[a] != 1) return false;
     }
@@ -117,7 +113,7 @@ static void set_dim(Type *t, const Cut *cut, Dim block) {
 
 static void set_ref(Kernel *k, Ref *ref, int grid_axis, const Cut *cut, Dim block) {
   for (int i = 0; i < ref->array.rank; i++) {
-    const Instr *index = map_result(ref, i);
+    const Instr *index = ir_yielded(ref->index_map, i);
     if (index->op != OP_AXIS || index->ival != grid_axis) continue;
     if (!ref->declared) {
       Type *declared = NEW(k->arena, Type);
@@ -149,7 +145,7 @@ static bool is_one_row(const Kernel *k, const Cut *cuts) {
   for (int i = 0; i < k->refs.count; i++)
     for (int a = 0; a < shape->rank; a++) {
       const Ref *ref = k->refs.at[i];
-      const Instr *index = ref->array.rank == shape->rank ? map_result(ref, a) : NULL;
+      const Instr *index = ref->array.rank == shape->rank ? ir_yielded(ref->index_map, a) : NULL;
       if (!index || index->op != OP_AXIS || ref->array.dim[a] != shape->dim[a] || cuts[index->ival].lost) return false;
     }
   for (int a = 0; a < shape->rank; a++) {

@@ -24,7 +24,7 @@ static const char *plain_name(Py *p, const char *name) {
 }
 
 static int64_t constant_extent(const Region *extent) {
-  const Instr *n = extent->instrs.at[extent->instrs.count - 1]->args[0];
+  const Instr *n = ir_yielded(extent, 0);
   return n->op == OP_CONST ? n->ival : 0;
 }
 
@@ -76,10 +76,6 @@ static void start(Py *p) {
 
 // ---- block specs
 
-static Instr *map_index(const Ref *ref, int axis) {
-  return ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[axis];
-}
-
 static void mark_axes(Instr *v, void *context) {
   Py *p = context;
   if (v->op == OP_AXIS) p->axis_used[v->ival] = true;
@@ -92,9 +88,9 @@ const char *py_map_entry(Py *p, const Ref *ref, int axis) {
   p->axis_used = NEW_ARRAY(p->arena, bool, p->k->grid.count + 1);  // of all entries: only this one counts
   const char *index = py_yielded(p, ref->index_map, axis);
   p->axis_used = used;
-  mark_axes(map_index(ref, axis), p);
+  mark_axes(ir_yielded(ref->index_map, axis), p);
   if (ref->at != AT_BLOCK || ref->block[axis] == 1 || strcmp(index, "0") == 0) return index;
-  const char *factor = py(map_index(ref, axis))->prec < PY_TIMES ? py_text(p, "(%s)", index) : index;
+  const char *factor = py(ir_yielded(ref->index_map, axis))->prec < PY_TIMES ? py_text(p, "(%s)", index) : index;
   return py_text(p, "%s * %s", factor, py_dim(p, ref->block[axis]));
 }
 
@@ -104,7 +100,7 @@ static bool walks_over(const Kernel *k, const Instr *start, Dim dim) {
   if (start->op != OP_MUL || start->args[0]->op != OP_AXIS || start->args[1]->op != OP_CONST) return false;
   int64_t block = start->args[1]->ival;
   const Region *extent = k->grid.at[start->args[0]->ival].extent;
-  const Instr *n = extent->instrs.at[extent->instrs.count - 1]->args[0];
+  const Instr *n = ir_yielded(extent, 0);
   if (n->op != OP_FLOORDIV || !ir_is_const(n->args[1], block) || n->args[0]->op != OP_ADD) return false;
   const Instr *size = n->args[0]->args[0];
   return size->op == OP_SIZE && dim == dim_of_size((int)size->ival) && ir_is_const(n->args[0]->args[1], block - 1);
@@ -118,7 +114,7 @@ typedef struct {
 static ElementAxis element_axis(Py *p, const Ref *ref, int axis) {
   const char *start = py_yielded(p, ref->index_map, axis), *block = py_dim(p, ref->block[axis]),
              *dim = py_dim(p, ref->array.dim[axis]);
-  Instr *index = map_index(ref, axis);
+  Instr *index = ir_yielded(ref->index_map, axis);
   int64_t low = py(index)->low;
   bool stated = ref->halo[axis][0] >= 0, known = low > -PY_FAR;
   if (ref->squeeze[axis] || (ref->block[axis] == ref->array.dim[axis] && ir_is_const(index, 0)))
@@ -282,7 +278,7 @@ static void put_checks(Py *p) {
   for (int i = 0; i < k->requires.count; i++) {
     Region *r = k->requires.at[i].condition;
     const char *condition = py_yielded(p, r, 0), *message = k->requires.at[i].message;
-    bool plain = py(r->instrs.at[r->instrs.count - 1]->args[0])->prec > PY_NOT;
+    bool plain = py(ir_yielded(r, 0))->prec > PY_NOT;
     py_line(p, plain ? "if not %s:" : "if not (%s):", condition);
     py_line(p, "  raise ValueError(%s)", py_quoted(p, py_text(p, "%s: %s", k->name, message ? message : condition)));
   }

@@ -76,15 +76,13 @@ static void put_function(Py *p, const char *head, Region *region, int from, cons
   restore_vars(p, saved);
 }
 
-static Instr *result_of(const Region *region) { return region->instrs.at[region->instrs.count - 1]->args[0]; }
-
 // One side of an `if` with results: the value, then the vars.
 static void put_side(Py *p, const char *name, const char *names, Region *region, bool has_value) {
   const char **saved = save_vars(p);
   py_line(p, "def %s(%s):", name, names);
   py_enter(p);
   if (region) py_region(p, region, 0);
-  const char *value = has_value ? py_exact(p, result_of(region)) : "";
+  const char *value = has_value ? py_exact(p, ir_yielded(region, 0)) : "";
   py_line(p, "return %s%s%s", value, has_value && *names ? ", " : "", names);
   py_leave(p);
   restore_vars(p, saved);
@@ -233,7 +231,7 @@ static void put_for(Py *p, Instr *v) {
 
 static const char *condition_text(Py *p, Region *region, const char *done) {
   py_region(p, region, 0);
-  const char *text = py_use(p, result_of(region), done ? PY_AND : PY_CHOICE);
+  const char *text = py_use(p, ir_yielded(region, 0), done ? PY_AND : PY_CHOICE);
   return done ? py_text(p, "%s & ~%s", text, done) : text;
 }
 

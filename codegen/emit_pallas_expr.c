@@ -441,12 +441,6 @@ static bool is_pure(const Region *region) {
   return true;
 }
 
-static Instr *yielded(const Region *region, int index) {
-  const Instr *last = region->instrs.at[region->instrs.count - 1];
-  REQUIRE(last->op == OP_YIELD);
-  return last->args[index];
-}
-
 bool py_is_choice(const Instr *v) {
   return v->op == OP_IF && has_result(v) && v->type.rank == 0 && is_pure(v->regions[0]) && is_pure(v->regions[1]);
 }
@@ -457,7 +451,7 @@ static void compose_choice(Py *p, Instr *v) {
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < v->regions[side]->instrs.count; i++)
       if (v->regions[side]->instrs.at[i]->op != OP_YIELD) py_value(p, v->regions[side]->instrs.at[i], v->regions[side]);
-  Instr *c = v->args[0], *a = yielded(v->regions[0], 0), *b = yielded(v->regions[1], 0);
+  Instr *c = v->args[0], *a = ir_yielded(v->regions[0], 0), *b = ir_yielded(v->regions[1], 0);
   bool host = py(c)->host && py(a)->host && py(b)->host, both = ir_is_const(b, 0), either = ir_is_const(a, 1);
   if (v->type.dtype == DT_BOOL && both) {
     value->prec = host ? PY_BOTH : PY_AND;
@@ -630,5 +624,5 @@ const char *py_yielded(Py *p, Region *region, int index) {
   for (int i = 0; i < region->instrs.count; i++)
     if (region->instrs.at[i]->op != OP_YIELD) py_value(p, region->instrs.at[i], region);
   p->launch = launch;
-  return py(yielded(region, index))->text;
+  return py(ir_yielded(region, index))->text;
 }

@@ -82,7 +82,7 @@ static const char *index_text(Py *p, const Part *part) {
 static bool yields_axis_within(const Kernel *k, const Instr *index, Dim dim) {
   if (index->op != OP_AXIS) return false;
   const Region *extent = k->grid.at[index->ival].extent;
-  const Instr *n = extent->instrs.at[extent->instrs.count - 1]->args[0];
+  const Instr *n = ir_yielded(extent, 0);
   return dim_is_const(dim) ? n->op == OP_CONST && n->ival <= dim : n->op == OP_SIZE && n->ival == dim_size_index(dim);
 }
 
@@ -91,7 +91,7 @@ static bool same_size(const Instr *a, const Instr *b) { return a->op == OP_SIZE 
 static bool is_required_multiple(const Kernel *k, const Instr *of, const Instr *factor) {
   for (int i = 0; i < k->requires.count; i++) {
     const Region *r = k->requires.at[i].condition;
-    const Instr *test = r->instrs.at[r->instrs.count - 1]->args[0];
+    const Instr *test = ir_yielded(r, 0);
     if (test->op != OP_EQ || test->args[0]->op != OP_REM || !ir_is_const(test->args[1], 0)) continue;
     if (same_size(test->args[0]->args[0], of) && same_size(test->args[0]->args[1], factor)) return true;
   }
@@ -109,7 +109,7 @@ static bool yields_group_within(const Kernel *k, const Instr *index, Dim dim) {
 // Does the block lie inside the array along this axis at every step?
 static bool is_inside(const Kernel *k, const Ref *ref, int axis) {
   if (!ref->index_map) return true;
-  const Instr *index = ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[axis];
+  const Instr *index = ir_yielded(ref->index_map, axis);
   Dim dim = ref->array.dim[axis], block = ref->block[axis];
   if (block == dim && ir_is_const(index, 0)) return true;
   if (block != 1) return false;

@@ -23,12 +23,10 @@ static const char *tiles_text(Gen *g, const Type *t) {
   return text(g, "%s x %s tiles of (8,128)", down, across);
 }
 
-static const Instr *result_of(const Region *region, int k) { return region->instrs.at[region->instrs.count - 1]->args[k]; }
-
 // An index expression as the source has it.
 static const char *source_text(Gen *g, const Region *region, int k) {
   const Source *s = g->k->source;
-  Span span = result_of(region, k)->span;
+  Span span = ir_yielded(region, k)->span;
   bool there = s && s->text && span.end > span.start && span.end <= s->length;
   return there ? text(g, "%.*s", (int)(span.end - span.start), s->text + span.start) : index_text(g, region, k);
 }

@@ -331,6 +331,7 @@ const char *lane_type(DType t);    // "f32", "i32", "u32"
 const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
 const char *scalar_type(DType t);  // C type of a rank-0 value
 const char *const_text(Gen *g, const Instr *constant);
+const char *element_pointer(Gen *g, const Instr *value);           // to a rank-0 value as its array would hold it
 const char *narrowed(Gen *g, const char *prefix, DType t, const char *expression);  // what 32 bits computed, brought back to t
 
 // region.c

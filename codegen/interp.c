@@ -82,13 +82,11 @@ static void copy_value(Interp *in, const Instr *instr, const Instr *from_instr) 
   if (from->poisoned && value_poison(in, out)) memcpy(out->poison, from->poison, (size_t)out->count);
 }
 
-static const Instr *last_of(const Region *region) { return region->instrs.at[region->instrs.count - 1]; }
-
 static void run_if(Interp *in, const Instr *instr) {
   const Region *taken = instr->regions[condition_holds(in, instr, instr->args[0]) ? 0 : 1];
   if (!taken) return;
   run_region(in, taken);
-  if (has_result(instr) && !in->stopped && !in->breaking) copy_value(in, instr, last_of(taken)->args[0]);
+  if (has_result(instr) && !in->stopped && !in->breaking) copy_value(in, instr, ir_yielded(taken, 0));
 }
 
 static bool too_many(Interp *in, const Instr *instr, int64_t iterations) {
@@ -122,7 +120,7 @@ static void run_while(Interp *in, const Instr *instr) {
   for (int64_t iterations = 0; !in->stopped && !in->breaking; iterations++) {
     if (too_many(in, instr, iterations)) return;
     run_region(in, instr->regions[0]);
-    if (in->stopped || !condition_holds(in, instr, last_of(instr->regions[0])->args[0])) break;
+    if (in->stopped || !condition_holds(in, instr, ir_yielded(instr->regions[0], 0))) break;
     run_region(in, instr->regions[1]);
   }
   in->breaking = false;
@@ -416,7 +414,7 @@ void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands, C
   for (int i = 0; i < k->inputs + k->outputs; i++) in.refs[i].array = &operands[i];
   run_region(&in, k->reference);
   for (int i = 0; i < k->outputs && !in.stopped; i++) {
-    const Value *value = value_of(&in, last_of(k->reference)->args[i]);
+    const Value *value = value_of(&in, ir_yielded(k->reference, i));
     write_elements(&operands[k->inputs + i], 0, value->count, value, 0);
   }
   finish(&in);

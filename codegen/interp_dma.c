@@ -9,7 +9,8 @@
 
 // ---- windows
 
-Value *home_of(Interp *in, const Ref *ref) {
+// The elements that windows of a ref name.
+static Value *home_of(Interp *in, const Ref *ref) {
   RefState *state = &in->refs[ref->id];
   return ref->space == SPACE_ANY && state->image ? state->image : &state->block;
 }

@@ -98,7 +98,7 @@ static const Region *run_index_region(IndexEval *eval, const Region *region) {
     }
     const Region *taken = instr->regions[eval->values[instr->args[0]->id - eval->first] ? 0 : 1];
     run_index_region(eval, taken);
-    *value = eval->values[taken->instrs.at[taken->instrs.count - 1]->args[0]->id - eval->first];
+    *value = eval->values[ir_yielded(taken, 0)->id - eval->first];
   }
   return region;
 }

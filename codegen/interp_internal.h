@@ -209,7 +209,6 @@ void end_scope(Interp *in, const Instr *scoped);
 void begin_scratch(Interp *in, const Ref *ref);  // unspecified, or a semaphore that holds 0
 void end_cell(Interp *in);                       // nothing may be left under way
 void move_transfer(Interp *in, Transfer *t);     // unless its elements have moved
-Value *home_of(Interp *in, const Ref *ref);      // the elements that windows of a ref name
 const char *semaphore_text(Interp *in, const Ref *ref, int64_t element);
 
 // ---- races (interp_race.c)

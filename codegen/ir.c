@@ -63,6 +63,22 @@ bool ir_is_const(const Instr *instr, int64_t value) {
   return instr->op == OP_CONST && !is_float(instr->type.dtype) && instr->ival == value;
 }
 
+Instr *ir_yielded(const Region *region, int k) {
+  const Instr *last = region->instrs.at[region->instrs.count - 1];
+  REQUIRE(last->op == OP_YIELD);
+  return last->args[k];
+}
+
+bool ir_uses_axis(const Instr *instr, int64_t axis) {
+  if (instr->op == OP_AXIS && instr->ival == axis) return true;
+  for (int i = 0; i < instr->nargs; i++)
+    if (ir_uses_axis(instr->args[i], axis)) return true;
+  for (int r = 0; r < 2; r++)
+    for (int i = 0; instr->regions[r] && i < instr->regions[r]->instrs.count; i++)
+      if (ir_uses_axis(instr->regions[r]->instrs.at[i], axis)) return true;
+  return false;
+}
+
 bool ir_window_is_full(const Instr *instr) {
   const Type *block = &instr->ref->type;
   const Window *w = &instr->window;

@@ -141,6 +141,8 @@ Instr *ir_const_float(Kernel *k, Region *region, DType dtype, double value, Span
 bool ir_is_const(const Instr *instr, int64_t value);   // an integer or bool CONST of that value
 bool ir_window_is_full(const Instr *instr);            // LOAD, STORE: the whole ref, stride 1, starts constant 0
 int ir_line(const Kernel *k, Span span);               // the line of the source where it starts
+Instr *ir_yielded(const Region *region, int k);        // result k of a region with results
+bool ir_uses_axis(const Instr *instr, int64_t axis);   // does its value follow from the index of that grid axis?
 static inline bool has_result(const Instr *instr) { return instr->type.dtype != DT_COUNT; }
 // Do two shapes have the same number of elements whatever the sizes are? Sizes that are products (2 * M) are taken apart.
 bool ir_same_elements(const Kernel *k, const Type *a, const Type *b);

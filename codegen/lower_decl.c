@@ -77,7 +77,7 @@ static void lower_extents(Lower *l, const Node *grid) {
     Region *region = lower_extent(l, extent);
     if (!region) continue;
     l->k->grid.at[i].extent = region;
-    const Instr *value = region->instrs.at[region->instrs.count - 1]->args[0];
+    const Instr *value = ir_yielded(region, 0);
     if (value->op == OP_CONST && value->ival < 0)
       diag_error(l->diag, extent->span, ERR_GRID_EXTENT, "a grid extent is at least 0, not %lld", (long long)value->ival);
   }
@@ -431,7 +431,7 @@ static void see_axis(Instr *instr, void *context) {
 static bool extent_is_one(const GridAxis *axis) {
   if (!axis->extent) return true;  // reported
   const Region *r = axis->extent;
-  return ir_is_const(r->instrs.at[r->instrs.count - 1]->args[0], 1);
+  return ir_is_const(ir_yielded(r, 0), 1);
 }
 
 void check_parallel(Lower *l) {

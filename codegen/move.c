@@ -21,7 +21,7 @@ static const char *at_text(Gen *g, const RefGen *r, int k) { return text(g, "%s_
 static const char *start_of(Gen *g, const Ref *ref, int k) {
   const char *index = index_text(g, ref->index_map, k), *block = extent_text(g, ref->block[k]);
   if (ref->at != AT_BLOCK || strcmp(block, "1") == 0 || strcmp(index, "0") == 0) return index;
-  const Instr *v = ref->index_map->instrs.at[ref->index_map->instrs.count - 1]->args[k];
+  const Instr *v = ir_yielded(ref->index_map, k);
   return v->op == OP_AXIS || v->op == OP_CONST ? mul_text(g, index, block) : text(g, "pk_idx_mul(%s, %s)", index, block);
 }
 
@@ -125,15 +125,6 @@ static const char *fold_indices(Gen *g, const RefGen *r, const char *function) {
 
 // ---- fetching
 
-static const char *pad_pointer(Gen *g, const Ref *ref) {
-  if (!ref->has_pad) return "NULL";
-  DType t = ref->array.dtype;
-  if (t == DT_F32) return text(g, "&(const float){%s}", const_text(g, ref->pad));
-  if (is_float(t)) return text(g, "&(const %s){pks_bits_%s(%s)}", ctype(t), dtype_info[t].name, const_text(g, ref->pad));
-  if (t == DT_I4) return text(g, "&(const uint8_t){%lld}", (long long)(ref->pad->ival & 15));
-  return text(g, "&(const %s){%s}", ctype(t), const_text(g, ref->pad));
-}
-
 static const char *block_text(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
   const char *starts = "", *blocks = "", *strides = "";
@@ -235,7 +226,7 @@ void emit_fetch(Gen *g, RefGen *r) {
   if (ref->at == AT_SLICE) line(g, "const pk_array %s_slice = %s;", ref->name, slice_text(g, r));
   if (r->form == FORM_COPY)
     line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r), pk_dtype_name(ref->array.dtype), block_text(g, r),
-         r->name, pad_pointer(g, ref));
+         r->name, ref->has_pad ? element_pointer(g, ref->pad) : "NULL");
   else
     emit_pack(g, r);
   close_block(g);

@@ -42,6 +42,14 @@ const char *const_text(Gen *g, const Instr *constant) {
   INTERNAL("no text for a float");
 }
 
+const char *element_pointer(Gen *g, const Instr *value) {
+  DType t = value->type.dtype;
+  const char *s = scalar_text(g, value);
+  if (is_float(t) && t != DT_F32) s = text(g, "pks_bits_%s(%s)", dtype_info[t].name, s);
+  if (t == DT_I4) s = text(g, "%s & 15", s);
+  return text(g, "&(const %s){%s}", ctype(t), s);
+}
+
 // Narrow dtypes compute in 32 bits: results that may leave the type are brought back.
 const char *narrowed(Gen *g, const char *prefix, DType t, const char *expression) {
   if (is_narrow_float(t)) return text(g, "%s_round_%s(%s)", prefix, dtype_info[t].name, expression);
@@ -254,7 +262,7 @@ static const char *choice_text(Gen *g, const Instr *v) {
   const char *arm[2];
   for (int i = 0; i < 2; i++) {
     const Region *r = v->regions[i];
-    arm[i] = scalar_text(g, r->instrs.at[r->instrs.count - 1]->args[0]);
+    arm[i] = scalar_text(g, ir_yielded(r, 0));
   }
   return text(g, "(%s ? %s : %s)", scalar_text(g, v->args[0]), arm[0], arm[1]);
 }
@@ -295,7 +303,4 @@ const char *scalar_text(Gen *g, const Instr *v) {
   return scalar_op_text(g, v, args);
 }
 
-const char *index_text(Gen *g, const Region *region, int result) {
-  const Instr *yield = region->instrs.at[region->instrs.count - 1];
-  return scalar_text(g, yield->args[result]);
-}
+const char *index_text(Gen *g, const Region *region, int result) { return scalar_text(g, ir_yielded(region, result)); }

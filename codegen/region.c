@@ -48,7 +48,7 @@ void find_fetches(Gen *g) {
 // ---- results of `if`
 
 static void keep_result(Gen *g, Instr *v, const Region *arm) {
-  const Instr *yield = arm->instrs.at[arm->instrs.count - 1], *from = yield->args[0];
+  const Instr *from = ir_yielded(arm, 0);
   if (v->type.rank == 0) {
     line(g, "%s = %s;", val(v)->scalar, scalar_text(g, from));
     return;
@@ -109,7 +109,7 @@ static void emit_while(Gen *g, Instr *v) {
   open_block(g, "for (;;)");
   emit_region(g, v->regions[0]);
   const Region *condition = v->regions[0];
-  line(g, "if (!(%s)) break;", scalar_text(g, condition->instrs.at[condition->instrs.count - 1]->args[0]));
+  line(g, "if (!(%s)) break;", scalar_text(g, ir_yielded(condition, 0)));
   emit_region(g, v->regions[1]);
   close_block(g);
 }

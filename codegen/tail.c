@@ -48,7 +48,7 @@ static Demand matching_inside(Gen *g, const Instr *start, const Instr *extent, D
     for (int k = 0, axis = 0; k < ref->array.rank; k++) {
       if (ref->squeeze[k]) continue;
       Demand inside = g->refs[i].inside[axis++];
-      const Instr *index = map->instrs.at[map->instrs.count - 1]->args[k];
+      const Instr *index = ir_yielded(map, k);
       bool same =
           ref->array.dim[k] == dim_of_size((int)extent->ival) && ref->block[k] == block && starts_block(start, index, block);
       if (same && inside != DEMAND_FULL) return inside;

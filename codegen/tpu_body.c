@@ -15,13 +15,11 @@ typedef struct {
 
 // ---- what decides
 
-static const Instr *yielded(const Region *region) { return region->instrs.at[region->instrs.count - 1]->args[0]; }
-
 static void mark(Builder *b, const Instr *instr) {
   if (b->decides[instr->id] || !is_index_scalar(instr)) return;
   b->decides[instr->id] = true;
   for (int i = 0; i < instr->nargs; i++) mark(b, instr->args[i]);
-  for (int r = 0; r < 2 && instr->op == OP_IF; r++) mark(b, yielded(instr->regions[r]));
+  for (int r = 0; r < 2 && instr->op == OP_IF; r++) mark(b, ir_yielded(instr->regions[r], 0));
 }
 
 static void decide(Builder *b, const Instr *instr) {
@@ -50,7 +48,7 @@ static void mark_control(Instr *instr, void *context) {
   if (is_copy(instr)) mark_copy(b, instr);
   if (instr->op == OP_IF || instr->op == OP_FOR)
     for (int i = 0; i < instr->nargs; i++) decide(b, instr->args[i]);
-  if (instr->op == OP_WHILE) decide(b, yielded(instr->regions[0]));
+  if (instr->op == OP_WHILE) decide(b, ir_yielded(instr->regions[0], 0));
   if (instr->op == OP_STORE && is_variable_access(instr)) {
     b->decides[instr->id] = true;
     decide(b, ir_store_value(instr));
@@ -66,7 +64,7 @@ static void find_decidable(Builder *b, const Region *region) {
     for (int a = 0; a < instr->nargs; a++) known &= b->decidable[instr->args[a]->id];
     for (int r = 0; r < 2; r++)
       if (instr->regions[r]) find_decidable(b, instr->regions[r]);
-    for (int r = 0; r < 2 && known && instr->op == OP_IF; r++) known = b->decidable[yielded(instr->regions[r])->id];
+    for (int r = 0; r < 2 && known && instr->op == OP_IF; r++) known = b->decidable[ir_yielded(instr->regions[r], 0)->id];
     b->decidable[instr->id] = known;
   }
 }
@@ -80,7 +78,7 @@ static void list_scalar(Instr *instr, void *context) {
 }
 
 static bool depends_on_data(const Builder *b, const Instr *instr) {
-  if (instr->op == OP_WHILE) return !b->decidable[yielded(instr->regions[0])->id];
+  if (instr->op == OP_WHILE) return !b->decidable[ir_yielded(instr->regions[0], 0)->id];
   if (instr->op != OP_IF && instr->op != OP_FOR) return false;
   for (int i = 0; i < instr->nargs; i++)
     if (!b->decidable[instr->args[i]->id]) return true;
@@ -233,7 +231,7 @@ static void run_for(StepRun *r, const Item *item, int64_t times) {
 
 // Once where the condition depends on data.
 static void run_while(StepRun *r, const Item *item, int64_t times) {
-  const Instr *condition = yielded(item->instr->regions[0]);
+  const Instr *condition = ir_yielded(item->instr->regions[0], 0);
   do {
     run_block(r, item->inner[0], times);
     if (r->e->known[condition->id] && !r->e->value[condition->id]) break;

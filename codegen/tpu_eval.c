@@ -67,7 +67,7 @@ static void access_variable(GridEval *e, const Instr *instr) {
 }
 
 void grid_take_result(GridEval *e, const Instr *branch, const Region *taken) {
-  const Instr *result = taken->instrs.at[taken->instrs.count - 1]->args[0];
+  const Instr *result = ir_yielded(taken, 0);
   e->known[branch->id] = e->known[result->id];
   e->value[branch->id] = e->value[result->id];
 }
@@ -302,13 +302,11 @@ static Periodic periodic_load(const Instr *load, const Periodic *known) {
   return (Periodic){period, 0};
 }
 
-static const Instr *result_of(const Region *region) { return region->instrs.at[region->instrs.count - 1]->args[0]; }
-
 static Periodic periodic_branch(const Instr *branch, const Periodic *known) {
   Periodic condition = known[branch->args[0]->id];
   int64_t period = condition.step == 0 ? condition.period : 0;
   for (int r = 0; r < 2; r++) {
-    Periodic p = known[result_of(branch->regions[r])->id];
+    Periodic p = known[ir_yielded(branch->regions[r], 0)->id];
     period = p.step == 0 ? least_multiple(period, p.period) : 0;
   }
   return (Periodic){period, 0};

@@ -106,7 +106,7 @@ typedef struct {
   int64_t depth;      /* of a panel, in elements */
   const void *source; /* f32, i32: the right operand by rows, when the panels are to be filled from it; else NULL */
   int64_t ldsource;
-  const void *from; /* what the sums are added to, or NULL */
+  const void *from; /* what the sums go on from, or NULL: from 0 */
   int64_t ldfrom;
   void *to;
   int64_t ldto;
