@@ -41,19 +41,11 @@
 
 enum {
   PK_DOT_STEP_BYTES = 4 * PK_DOT_NR,
-  PK_DOT_NEAR = 12,  /* steps the panel is prefetched ahead; none: 85 % of peak for 92 where the panels leave L2 */
-  PK_DOT_FILL = 32,  /* steps that fill all panels before the next, which are prefetched meanwhile; 16 and 64 are slower */
+  PK_DOT_NEAR = 12,  /* steps the right operand is prefetched ahead; none: 85 % of peak for 92 where the panels leave L2 */
+  PK_DOT_FILL = 64,  /* steps that fill all panels before the next. All 512: 64 rows by 4096 x 4096 11 % slower; 32: 32 rows by
+                      * 1024 x 1024 4 % */
   PK_DOT_LONG = 512, /* steps at a time, at most */
 };
-
-/* The most rows that keep several sums each, as registers allow: gcc orders several steps of separate multiply and add by sum. */
-#if PK_PART_BYTES == 64 || (PK_HAS_FMA && defined(__aarch64__))
-#define PK_DOT_SPLIT 3
-#elif PK_HAS_FMA
-#define PK_DOT_SPLIT 1
-#else
-#define PK_DOT_SPLIT 0
-#endif
 
 #define PK_DOT_INLINE static inline __attribute__((always_inline, unused))
 #define PK_DOT_OUTLINE static __attribute__((noinline, unused)) /* large: one copy a file */
@@ -102,7 +94,7 @@ typedef struct {
   int64_t rows, cols, k; /* any of them may be 0 */
   const void *a;
   int64_t lda;
-  void *panels;
+  void *panels;       /* dot_few.h needs none */
   int64_t depth;      /* of a panel, in elements */
   const void *source; /* f32, i32: the right operand by rows, when the panels are to be filled from it; else NULL */
   int64_t ldsource;
@@ -160,64 +152,43 @@ typedef struct {
 
 /* An empty asm makes the compiler forget how a pointer came about, so that it does not make one for each row of its own. */
 #define PK_DOT_KEEP(pointer) __asm__("" : "+r"(pointer));
-/* Also keeps a panel's vector in its register: for few rows gcc would load it again for each, half as fast at 3 rows. */
-#if PK_PART_BYTES == 64
-#define PK_DOT_HOLD(vector) __asm__("" : "+v"(vector))
-#elif PK_PARTS == 1 && defined(__x86_64__)
-#define PK_DOT_HOLD(vector) __asm__("" : "+x"(vector))
-#elif PK_PARTS == 1 && defined(__aarch64__)
-#define PK_DOT_HOLD(vector) __asm__("" : "+w"(vector))
-#else
-#define PK_DOT_HOLD(vector)
-#endif
 #define PK_DOT_SECOND (4 * PK_LANES * (PK_DOT_NV - 1)) /* bytes from the first vector of a panel's row to the last */
-#define PK_DOT_STEP(i)                                                                           \
-  {                                                                                              \
-    enum { first = (i) % sums * rows };                                                          \
-    PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b), b1 = PK_DOT_OF(load)(b + PK_DOT_SECOND);              \
-    if (few) {                                                                                   \
-      PK_DOT_HOLD(b0);                                                                           \
-      PK_DOT_HOLD(b1);                                                                           \
-    }                                                                                            \
-    if (fill) {                                                                                  \
-      __builtin_prefetch(b + ahead, 0, 2);                                                       \
-      if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(b + ahead + 64, 0, 2);                      \
-      PK_DOT_OF(store)(fill, b0);                                                                \
-      PK_DOT_OF(store)(fill + PK_DOT_SECOND, b1);                                                \
-      fill += PK_DOT_STEP_BYTES;                                                                 \
-    }                                                                                            \
-    __builtin_prefetch(b + near);                                                                \
-    if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(b + near + 64);                               \
-    PK_DOT_KEEP(row[0])                                                                          \
-    PK_DOT_KEEP(row[1])                                                                          \
-    PK_DOT_KEEP(row[2]) PK_DOT_KEEP(row[3]) PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ROW) row[0] += 4, \
-        row[1] += 4, row[2] += 4, row[3] += 4, b += ldb;                                         \
+/* A row of a right operand that is read in place may begin inside a line of the cache, and then touches one more. */
+#define PK_DOT_STEP                                                                                                           \
+  {                                                                                                                           \
+    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b), b1 = PK_DOT_OF(load)(b + PK_DOT_SECOND);                                     \
+    if (fill) {                                                                                                               \
+      PK_DOT_OF(store)(fill, b0);                                                                                             \
+      PK_DOT_OF(store)(fill + PK_DOT_SECOND, b1);                                                                             \
+      fill += PK_DOT_STEP_BYTES;                                                                                              \
+    }                                                                                                                         \
+    __builtin_prefetch(b + near);                                                                                             \
+    if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(b + near + 64);                                                            \
+    if (across) __builtin_prefetch(b + near + PK_DOT_STEP_BYTES - 1);                                                         \
+    PK_DOT_KEEP(row[0])                                                                                                       \
+    PK_DOT_KEEP(row[1])                                                                                                       \
+    PK_DOT_KEEP(row[2])                                                                                                       \
+    PK_DOT_KEEP(row[3]) PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ROW) row[0] += 4, row[1] += 4, row[2] += 4, row[3] += 4, b += ldb; \
   }
-#define PK_DOT_ROW(n)                                                                 \
-  {                                                                                   \
-    const PK_DOT_VECTOR x = PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4]); \
-    PK_DOT_VECTOR *const to = sum[first + n - 1];                                     \
-    to[0] = PK_DOT_OF(madd)(x, b0, to[0]);                                            \
-    if (PK_DOT_NV > 1) to[PK_DOT_NV - 1] = PK_DOT_OF(madd)(x, b1, to[PK_DOT_NV - 1]); \
+#define PK_DOT_ROW(n)                                                                                 \
+  {                                                                                                   \
+    const PK_DOT_VECTOR x = PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4]);                 \
+    sum[n - 1][0] = PK_DOT_OF(madd)(x, b0, sum[n - 1][0]);                                            \
+    if (PK_DOT_NV > 1) sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(madd)(x, b1, sum[n - 1][PK_DOT_NV - 1]); \
   }
-#define PK_DOT_NARROW_STEP                                                                              \
-  {                                                                                                     \
-    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b);                                                        \
-    PK_DOT_KEEP(row[0])                                                                                 \
-    PK_DOT_KEEP(row[1])                                                                                 \
-    PK_DOT_KEEP(row[2]) PK_DOT_KEEP(row[3]) PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_NARROW_ROW) row[0] += 4, \
-        row[1] += 4, row[2] += 4, row[3] += 4, b += ldb;                                                \
+#define PK_DOT_NARROW_STEP                                      \
+  {                                                             \
+    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b);                \
+    PK_DOT_KEEP(row[0])                                         \
+    PK_DOT_KEEP(row[1])                                         \
+    PK_DOT_KEEP(row[2])                                         \
+    PK_DOT_KEEP(row[3])                                         \
+    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_NARROW_ROW) row[0] += 4, \
+        row[1] += 4, row[2] += 4, row[3] += 4, b += ldb;        \
   }
 #define PK_DOT_NARROW_ROW(n) \
   sum[n - 1][0] = PK_DOT_OF(madd)(PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4]), b0, sum[n - 1][0]);
 #define PK_DOT_START(n) sum[n - 1][0] = sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(start)(t->start, n - 1);
-#define PK_DOT_ZERO(n)                \
-  sum[n - 1][0] = (PK_DOT_VECTOR){0}; \
-  sum[n - 1][PK_DOT_NV - 1] = (PK_DOT_VECTOR){0};
-/* Row n of the sums gets another row, or what c holds. */
-#define PK_DOT_GATHER(n, from)                                      \
-  sum[n - 1][0] = PK_DOT_OF(plus)(sum[n - 1][0], sum[from - 1][0]); \
-  if (PK_DOT_NV > 1) sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(plus)(sum[n - 1][PK_DOT_NV - 1], sum[from - 1][PK_DOT_NV - 1]);
 #define PK_DOT_RESUME(n) PK_DOT_OF(resume)(sum[n - 1], from + (n - 1) * ldfrom, t->start, n - 1);
 #define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], to + (n - 1) * ldto);
 

@@ -12,8 +12,8 @@
 
 #include <pk/pack.h>
 
-/* In place and packed first, ms: 16 rows of a product with 2048 x 2048 1.1 and 2.2, 32 rows 2.1 and 2.8; attention of 32 query
- * rows over 4096 keys 3.3 and 3.2. */
+/* With 24, 42 and 64 rows by 2048 x 2048 strips take 1.39, 2.37 and 3.29 ms, all panels 1.77, 2.50 and 3.59; 64 rows by
+ * 4096 x 4096 16.6 and 15.9. And panels can be kept. */
 #define PK_DOT_FEW 24
 /* A panel multiplies all its columns. 2048 rows by 2048 x 1: 0.94 ms, this 0.57; 2048 x 4: 0.95 and 0.75. */
 #define PK_DOT_COLUMNS 4
@@ -31,6 +31,7 @@ enum {
   PK_DOT_FEW_NR = PK_DOT_FEW_NV * PK_LANES,
   PK_DOT_FEW_STEPS = PK_DOT_FEW_REGISTERS / 2, /* rows of b added to a piece of c that is at hand */
   PK_DOT_FEW_SUMS = PK_DOT_FEW_REGISTERS / PK_PARTS,
+  PK_DOT_FEW_STRIP = 256,  /* steps down a strip: 32 KB */
   PK_DOT_FEW_AHEAD = 8192, /* bytes at least; into L2, for in L1 rows 2^n bytes apart drive each other out */
   PK_DOT_FEW_PAGE = 4096,
 };
@@ -49,7 +50,7 @@ PK_DOT_INLINE pk_f32v pk_dot_few_get_some(const pk_pack_kind kind, const char *p
   return pk_bitcast_i32_f32(pk_pack_get(kind, p, n, pk_splat_i32(0)));
 }
 
-/* -- b [K, N]. From here on ldb is in bytes. */
+/* -- b [K, N] in 16 bits: widened in registers, which hold a piece of it for all rows of a. From here on ldb is in bytes. */
 
 /* c += `steps` columns of a by as many rows of b, in so many vectors of columns: all of them, or the first `some` elements of
  * one. The rows of b stay in registers for all rows of a; a single one has its elements in x. */
@@ -219,6 +220,35 @@ PK_DOT_OUTLINE void pk_dot_few_start(const pk_dot_product *p) {
   }
 }
 
+/* b [K, N] in f32, in strips as wide as a panel: a register tile goes down the strip where it lies, and multiplies while memory
+ * is read. If there are more rows than a tile has, the first tile leaves the strip behind in L1. Rows of a that are a multiple of
+ * 2 KB apart would drive each other out of L1: they are copied first. */
+PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
+  enum { length = 4 * PK_DOT_FEW_STRIP + 64 };
+  _Alignas(64) char panel[PK_DOT_FEW_STRIP * PK_DOT_STEP_BYTES], rows_of_a[PK_DOT_FEW * length];
+  const bool copied = p->lda % 2048 == 0 && p->cols > 2 * PK_DOT_NR && p->rows > 1 && p->rows <= PK_DOT_FEW;
+  const int64_t lda = copied ? length : p->lda;
+  int64_t at = 0;
+  do {
+    const int64_t k = p->k - at < PK_DOT_FEW_STRIP ? p->k - at : PK_DOT_FEW_STRIP, ldfrom = at ? p->ldto : p->ldfrom;
+    const char *a = (const char *)p->a + 4 * at, *from = at ? p->to : p->from;
+    for (int64_t r = 0; copied && r < p->rows; r++) memcpy(rows_of_a + r * length, a + r * p->lda, 4 * (size_t)k);
+    if (copied) a = rows_of_a;
+    for (int64_t n = 0; n < p->cols; n += PK_DOT_NR) {
+      pk_dot_product strip = *p;
+      strip.cols = p->cols - n < PK_DOT_NR ? p->cols - n : PK_DOT_NR;
+      strip.panels = p->rows > PK_DOT_MR ? panel : NULL;
+      for (int64_t r = 0, rows; r < p->rows; r += rows) {
+        rows = pk_dot_take(p->rows - r);
+        pk_dot_tile t = {.a = a + r * lda, .lda = lda, .k = k, .ldfrom = ldfrom};
+        pk_dot_row_of_tiles_f32(&strip, rows, &t, 0, panel, 0, r ? NULL : (const char *)p->source + at * p->ldsource + 4 * n,
+                                from ? from + r * ldfrom + 4 * n : NULL, (char *)p->to + r * p->ldto + 4 * n);
+      }
+    }
+    at += k;
+  } while (at < p->k);
+}
+
 /* Rows of the result a multiple of 2 KB apart drive each other, and those of b, out of L1: the sums are made elsewhere, in pieces
  * of columns. 8 rows by 2048 x 2048: 0.75 ms, so 0.65; 16 rows: 1.3 and 1.0. */
 enum { PK_DOT_FEW_ASIDE = 512 };
@@ -244,18 +274,19 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size, void
                                                      int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {            \
     pk_dot_few_part_t(kind, rows, cols, a, lda, b, ldb, k, ahead, c, ldc);                                                  \
   }
-#define PK_DOT_FEW_FUNCTIONS(T, kind)                                                                                      \
-  PK_DOT_OUTLINE void pk_dot_few_##T(const pk_dot_product *p) {                                                            \
-    if (pk_dot_few_collide(p)) {                                                                                           \
-      pk_dot_few_aside(p, pk_pack_bytes(kind), pk_dot_few_##T);                                                            \
-      return;                                                                                                              \
-    }                                                                                                                      \
-    pk_dot_few_start(p);                                                                                                   \
-    if (p->rows == 1)                                                                                                      \
-      pk_dot_few_rows(kind, true, 1, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k, p->to, p->ldto / 4);         \
-    else                                                                                                                   \
-      pk_dot_few_rows(kind, false, p->rows, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k, p->to, p->ldto / 4);  \
-  }                                                                                                                        \
+#define PK_DOT_FEW_NARROW(T, kind)                                                                                        \
+  PK_DOT_OUTLINE void pk_dot_few_##T(const pk_dot_product *p) {                                                           \
+    if (pk_dot_few_collide(p)) {                                                                                          \
+      pk_dot_few_aside(p, pk_pack_bytes(kind), pk_dot_few_##T);                                                           \
+      return;                                                                                                             \
+    }                                                                                                                     \
+    pk_dot_few_start(p);                                                                                                  \
+    if (p->rows == 1)                                                                                                     \
+      pk_dot_few_rows(kind, true, 1, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k, p->to, p->ldto / 4);        \
+    else                                                                                                                  \
+      pk_dot_few_rows(kind, false, p->rows, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k, p->to, p->ldto / 4); \
+  }
+#define PK_DOT_FEW_TURNED(T, kind)                                                                                         \
   PK_DOT_FEW_PART_T(T, kind, 1)                                                                                            \
   PK_DOT_FEW_PART_T(T, kind, 2)                                                                                            \
   PK_DOT_FEW_PART_T(T, kind, 3)                                                                                            \
@@ -277,9 +308,11 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size, void
                         (float *)p->to + r * ldto + n, ldto);                                                              \
       }                                                                                                                    \
   }
-PK_DOT_FEW_FUNCTIONS(f32, PK_PACK_F32)
-PK_DOT_FEW_FUNCTIONS(bf16, PK_PACK_BF16)
-PK_DOT_FEW_FUNCTIONS(f16, PK_PACK_F16)
+PK_DOT_FEW_NARROW(bf16, PK_PACK_BF16)
+PK_DOT_FEW_NARROW(f16, PK_PACK_F16)
+PK_DOT_FEW_TURNED(f32, PK_PACK_F32)
+PK_DOT_FEW_TURNED(bf16, PK_PACK_BF16)
+PK_DOT_FEW_TURNED(f16, PK_PACK_F16)
 
 /* -- One to PK_DOT_COLUMNS columns: products with few rows too, once the operands change places. */
 

@@ -4,10 +4,10 @@
 #if PK_DOT_ROWS <= PK_DOT_MR
 
 PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
-  /* A few rows hide the latency of the multiply-add by keeping several sums each. Else more steps a turn gain nothing. */
-  enum { rows = PK_DOT_ROWS, few = rows <= PK_DOT_SPLIT, turn = few ? 4 : 1, sums = !few ? 1 : rows == 1 ? 4 : 2 };
-  PK_DOT_VECTOR sum[rows * sums][PK_DOT_NV];
-  const int64_t lda = t->lda, ldb = t->ldb, near = PK_DOT_NEAR * ldb, ahead = PK_DOT_FILL * ldb;
+  PK_DOT_VECTOR sum[PK_DOT_ROWS][PK_DOT_NV];
+  enum { rows = PK_DOT_ROWS };
+  const int64_t lda = t->lda, ldb = t->ldb, near = PK_DOT_NEAR * ldb;
+  const bool across = (((uintptr_t)t->b | (uintptr_t)ldb) & 63) != 0;
   /* Row addresses are made from four pointers and three strides: a pointer for each row does not fit in registers. */
   const char *const a = t->a, *row[4] = {a, rows > 4 ? a + 4 * lda : a, rows > 8 ? a + 8 * lda : a, rows > 12 ? a + 12 * lda : a};
   const int64_t stride[4] = {0, lda, 2 * lda, 3 * lda};
@@ -26,43 +26,9 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
       PK_DOT_NARROW_STEP
     }
   }
-#if PK_DOT_ROWS <= PK_DOT_SPLIT
-#if PK_DOT_ROWS == 1
-  PK_DOT_ZERO(2)
-  PK_DOT_ZERO(3)
-  PK_DOT_ZERO(4)
-#elif PK_DOT_ROWS == 2
-  PK_DOT_ZERO(3)
-  PK_DOT_ZERO(4)
-#else
-  PK_DOT_ZERO(4)
-  PK_DOT_ZERO(5)
-  PK_DOT_ZERO(6)
-#endif
-  for (; k >= turn; k -= turn) {
-    PK_DOT_STEP(0)
-    PK_DOT_STEP(1)
-    PK_DOT_STEP(2)
-    PK_DOT_STEP(3)
-  }
-#endif
   for (; k > 0; k--) {
-    PK_DOT_STEP(0)
+    PK_DOT_STEP
   }
-#if PK_DOT_ROWS <= PK_DOT_SPLIT
-#if PK_DOT_ROWS == 1
-  PK_DOT_GATHER(1, 2)
-  PK_DOT_GATHER(3, 4)
-  PK_DOT_GATHER(1, 3)
-#elif PK_DOT_ROWS == 2
-  PK_DOT_GATHER(1, 3)
-  PK_DOT_GATHER(2, 4)
-#else
-  PK_DOT_GATHER(1, 4)
-  PK_DOT_GATHER(2, 5)
-  PK_DOT_GATHER(3, 6)
-#endif
-#endif
   char *const to = t->to;
   const int64_t ldto = t->ldto;
   PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_REPLACE)

@@ -92,7 +92,8 @@ PK_DOT_OUTLINE void PK_DOT_OF(rest)(int64_t rows, const pk_dot_tile *tile, const
   PK_DOT_OF(tile)(rows, &t);
 }
 
-/* A row of tiles, and `left` bytes behind their steps. From a source, whose first rows it is, it fills the panels on the way. */
+/* A row of tiles, and `left` bytes behind their steps. From a source, whose first rows it is, it fills the panels on the way, if
+ * the product has any. */
 PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t, int64_t left, char *panel,
                                            int64_t panel_bytes, const char *source, const char *from, char *to) {
   _Alignas(64) char sums[PK_DOT_MR * PK_DOT_STEP_BYTES];
@@ -103,7 +104,7 @@ PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows
     if (source && !whole) PK_DOT_OF(fill_some)(panel, source + 4 * n, p->ldsource, t->k, cols);
     t->b = fills ? source + 4 * n : panel;
     t->ldb = fills ? p->ldsource : PK_DOT_STEP_BYTES;
-    t->fill = fills ? panel : NULL;
+    t->fill = fills && p->panels ? panel : NULL;
     t->narrow = PK_DOT_NV > 1 && cols <= PK_LANES;
     if (from && !fits) PK_DOT_OF(take_some)(rows, cols, from + 4 * n, ldfrom, sums);
     t->from = !from ? NULL : fits ? from + 4 * n : sums;
@@ -116,13 +117,11 @@ PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows
   }
 }
 
-/* The first row of tiles, by a few steps at a time: memory is read faster along its rows. The sums are those that all steps at
- * once give; a few rows, which keep several sums each, take all at once. */
+/* The first row of tiles fills the panels, some steps of all of them at a time: memory is read faster along its rows. */
 PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t, char *panel, int64_t panel_bytes,
                                    const char *source, const char *from) {
-  const int64_t most = rows <= PK_DOT_SPLIT ? t->k : PK_DOT_FILL;
   for (int64_t left = t->k; left > 0; left -= t->k) {
-    t->k = left < most ? left : most;
+    t->k = left < PK_DOT_FILL ? left : PK_DOT_FILL;
     PK_DOT_OF(row_of_tiles)(p, rows, t, 0, panel, panel_bytes, source, from, p->to);
     t->a += 4 * t->k, panel += t->k * PK_DOT_STEP_BYTES, source += t->k * p->ldsource;
     from = p->to, t->ldfrom = p->ldto;
