@@ -59,9 +59,13 @@ const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transpo
   return text(g, "pk_dot_few%s_%s", t, dtype_info[right].name);
 }
 
-bool may_be_narrow(const Instr *dot) {
+int odd_columns(const Gen *g) { return g->lanes / 2; }
+
+bool may_be_odd(const Gen *g, const Instr *dot) {
   const Dim columns = dot->type.dim[1];
-  return val(dot)->kind->element == DT_F32 && (val(dot)->demand[1] != DEMAND_FULL || !dim_is_const(columns) || columns <= 4);
+  if (val(dot)->kind->element != DT_F32) return false;
+  if (val(dot)->demand[1] != DEMAND_FULL || !dim_is_const(columns)) return true;
+  return columns % g->lanes > 0 && columns % g->lanes <= odd_columns(g);
 }
 
 void put_dot_headers(Gen *g, Buf *out) {

@@ -153,8 +153,9 @@ static void explain_dot(Instr *v, void *context) {
           dtype_info[dot_element(val(v)->kind, s.a->type.dtype)].name, is_float(v->type.dtype) ? "f32" : "i32");
   const char *why = why_kind(g, v);
   if (why) explain(g, "    %s", why);
-  if (may_be_narrow(v))
-    explain(g, "    with 4 columns or fewer, and more rows: as a product of few rows, the operands' roles exchanged");
+  if (may_be_odd(g, v))
+    explain(g, "    up to %d columns left over from whole vectors, and more rows: as a product of few rows, the operands' roles exchanged",
+            odd_columns(g));
   if (val(v)->left) explain(g, "    left operand packed before the loop: it is not at hand in rows");
   if (val(v)->panels) explain(g, "    right operand packed into panels before the loop: it is computed, or also used otherwise");
   Demand along = contracted_demand(g, v);

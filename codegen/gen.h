@@ -236,7 +236,8 @@ DType dot_element(const DotKind *kind, DType operand);                          
 const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed);  // the function that packs an operand
 const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed);
 const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed);  // .. reads the right one in place
-bool may_be_narrow(const Instr *dot);            // of 4 columns or fewer, in f32: then the left one is read once, by rows
+int odd_columns(const Gen *g);                    // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
+bool may_be_odd(const Gen *g, const Instr *dot);  // .. may be left over from whole vectors
 void put_dot_headers(Gen *g, Buf *out);          // those that the C needs
 const char *why_kind(Gen *g, const Instr *dot);  // for explain, or NULL
 

@@ -536,9 +536,9 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
     line(g, "  %s(&%s);", few_rows_text(g, kind, b->ref->array.dtype, s.b_transposed), product);
     otherwise = "else ";
   }
-  if (may_be_narrow(dot)) {
-    line(g, "%sif (pk_dot_is_narrow(&%s))", otherwise, product);
-    line(g, "  pk_dot_columns_f32(&%s);", product);
+  if (may_be_odd(g, dot)) {
+    line(g, "%sif (pk_dot_odd_columns(&%s))", otherwise, product);
+    line(g, "  pk_dot_odd_f32(&%s);", product);
     otherwise = "else ";
   }
   if (*otherwise) line(g, "else");

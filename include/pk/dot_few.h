@@ -2,7 +2,8 @@
  *
  *   pk_dot_few_T(product)      element (k, n) of the right operand is source[k][n]
  *   pk_dot_few_t_T(product)    .. is source[n][k]
- *   pk_dot_columns_f32(product)    one to PK_DOT_COLUMNS columns and any rows, with panels as for pk_dot_product_f32
+ *   pk_dot_odd_f32(product)    pk_dot_product_f32 where a few columns are left over from whole vectors:
+ * pk_dot_odd_columns(product)
  *
  * T is the type of `source`: f32, bf16, f16 (both uint16_t); a is row-major float. Above PK_DOT_FEW rows packed panels are
  * faster. Nothing is read or written but elements of the matrices.
@@ -15,8 +16,8 @@
 /* With 24, 42 and 64 rows by 2048 x 2048 strips take 1.39, 2.37 and 3.29 ms, all panels 1.77, 2.50 and 3.59; 64 rows by
  * 4096 x 4096 16.6 and 15.9. And panels can be kept. */
 #define PK_DOT_FEW 24
-/* A panel multiplies all its columns. 2048 rows by 2048 x 1: 0.94 ms, this 0.57; 2048 x 4: 0.95 and 0.75. */
-#define PK_DOT_COLUMNS 4
+/* Half a panel multiplies as many columns as a vector has lanes. 256 rows by 512 x 1, 5, 8: 28 us, pk_dot_odd_f32 10, 19, 24. */
+#define PK_DOT_ODD (PK_LANES / 2)
 
 /* Of 32 or of 16 registers. */
 #if PK_PART_BYTES == 64 || defined(__aarch64__)
@@ -314,16 +315,17 @@ PK_DOT_FEW_TURNED(f32, PK_PACK_F32)
 PK_DOT_FEW_TURNED(bf16, PK_PACK_BF16)
 PK_DOT_FEW_TURNED(f16, PK_PACK_F16)
 
-/* -- One to PK_DOT_COLUMNS columns: products with few rows too, once the operands change places. */
+/* -- A few columns: products with few rows too, once the operands change places. The left operand is read by rows. */
 
-/* Below a vector's rows, laying out the columns takes as long as multiplying them. */
-PK_DOT_INLINE bool pk_dot_is_narrow(const pk_dot_product *p) {
-  return p->cols >= 1 && p->cols <= PK_DOT_COLUMNS && p->rows >= PK_LANES;
+/* How many columns go on their own. For fewer rows than a vector has lanes, laying them out takes as long as multiplying them. */
+PK_DOT_INLINE int64_t pk_dot_odd_columns(const pk_dot_product *p) {
+  const int64_t odd = p->cols % PK_LANES;
+  return odd <= PK_DOT_ODD && p->rows >= PK_LANES ? odd : 0;
 }
 
 /* The turned sums: column n of the result is row n of `sums`. */
-PK_DOT_INLINE void pk_dot_columns_put(const float *sums, int64_t lines, int64_t rows, int64_t cols, const char *from,
-                                      int64_t ldfrom, char *to, int64_t ldto) {
+PK_DOT_INLINE void pk_dot_odd_put(const float *sums, int64_t lines, int64_t rows, int64_t cols, const char *from, int64_t ldfrom,
+                                  char *to, int64_t ldto) {
   for (int64_t r = 0; r < rows; r++, to += ldto)
     for (int64_t n = 0; n < cols; n++) {
       const float before = from ? ((const float *)(const void *)(from + r * ldfrom))[n] : 0;
@@ -331,11 +333,11 @@ PK_DOT_INLINE void pk_dot_columns_put(const float *sums, int64_t lines, int64_t 
     }
 }
 
-PK_DOT_OUTLINE void pk_dot_columns_f32(const pk_dot_product *p) {
+/* The first columns of a panel, and in pieces of k, since columns are laid out one behind the other. */
+PK_DOT_INLINE void pk_dot_odd_multiply(const pk_dot_product *p) {
   enum { lines = 64 };
-  float columns[PK_DOT_COLUMNS * PK_DOT_LONG], sums[PK_DOT_COLUMNS * lines];
+  float columns[PK_DOT_ODD * PK_DOT_LONG], sums[PK_DOT_ODD * lines];
   const float *panel = p->panels;
-  if (p->source) pk_pack_panels_f32(p->panels, p->depth, p->source, p->ldsource / 4, p->k, p->cols, p->cols, 0);
   int64_t at = 0;
   do {
     const int64_t k = p->k - at < PK_DOT_LONG ? p->k - at : PK_DOT_LONG, ldfrom = at ? p->ldto : p->ldfrom;
@@ -353,11 +355,26 @@ PK_DOT_OUTLINE void pk_dot_columns_f32(const pk_dot_product *p) {
                                          .ldsource = p->lda,
                                          .to = sums,
                                          .ldto = 4 * lines});
-      pk_dot_columns_put(sums, lines, rows, p->cols, from ? from + r * ldfrom : NULL, ldfrom, (char *)p->to + r * p->ldto,
-                         p->ldto);
+      pk_dot_odd_put(sums, lines, rows, p->cols, from ? from + r * ldfrom : NULL, ldfrom, (char *)p->to + r * p->ldto, p->ldto);
     }
     at += k;
   } while (at < p->k);
+}
+
+PK_DOT_OUTLINE void pk_dot_odd_f32(const pk_dot_product *p) {
+  pk_dot_product even = *p, odd = *p;
+  odd.cols = pk_dot_odd_columns(p), even.cols = p->cols - odd.cols;
+  if (even.cols) pk_dot_product_f32(&even);
+  const int64_t in_panel = even.cols % PK_DOT_NR;
+  float *const panel = (float *)p->panels + (even.cols - in_panel) * p->depth;
+  for (int64_t k = 0; p->source && k < p->k; k++) { /* what the other lanes hold is never stored */
+    const float *from = (const float *)(const void *)((const char *)p->source + k * p->ldsource) + even.cols;
+    for (int64_t n = 0; n < odd.cols; n++) panel[k * PK_DOT_NR + in_panel + n] = from[n];
+  }
+  odd.panels = panel + in_panel;
+  odd.from = p->from ? (const char *)p->from + 4 * even.cols : NULL;
+  odd.to = (char *)p->to + 4 * even.cols;
+  if (odd.cols) pk_dot_odd_multiply(&odd);
 }
 
 #endif

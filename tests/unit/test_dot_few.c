@@ -113,22 +113,25 @@ static void test_product(const product *p) {
   free(a), free(b), free(b16), free(f16), free(before), free(wanted), free(c);
 }
 
-/* The right operand in a panel, or a source to fill it from. */
-static void test_columns(int64_t rows, int64_t cols, int64_t k, bool filled, bool add) {
+/* The right operand in panels, or a source to fill them from. */
+static void test_odd(int64_t rows, int64_t cols, int64_t k, bool filled, bool add) {
   const product p = {.rows = rows, .cols = cols, .k = k, .lda = k + 3, .ldb = cols + 1, .ldc = cols + 2, .add = add};
   const int64_t bytes = 4 * rows * p.ldc;
   float *a = random_floats(rows ? (rows - 1) * p.lda + k : 0), *b = random_floats(k ? (k - 1) * p.ldb + cols : 0),
-        *panels = allocate(4 * k * PK_DOT_NR), *before = random_floats(rows * p.ldc), *wanted = allocate(bytes),
+        *panels = allocate(4 * k * (cols + PK_DOT_NR)), *before = random_floats(rows * p.ldc), *wanted = allocate(bytes),
         *c = allocate(bytes);
   if (!filled) pk_pack_panels_f32(panels, k, b, p.ldb, k, cols, cols, 0);
   memcpy(wanted, before, (size_t)bytes), memcpy(c, before, (size_t)bytes);
   multiply(&p, a, b, wanted);
-  pk_dot_product columns = in_place(&p, a, filled ? b : NULL, 4, before, c);
-  columns.panels = panels, columns.depth = k;
-  pk_dot_columns_f32(&columns);
-  expect(same(&p, c, wanted), "columns", &p);
-  for (int64_t i = 0; i < k * cols; i++)
-    expect(panels[i / cols * PK_DOT_NR + i % cols] == b[i / cols * p.ldb + i % cols], "panel", &p);
+  pk_dot_product odd = in_place(&p, a, filled ? b : NULL, 4, before, c);
+  odd.panels = panels, odd.depth = k;
+  pk_dot_odd_f32(&odd);
+  expect(same(&p, c, wanted), "odd", &p);
+  bool filled_right = true;
+  for (int64_t i = 0; i < k && rows; i++)
+    for (int64_t n = 0; n < cols; n++)
+      filled_right &= panels[(n / PK_DOT_NR * k + i) * PK_DOT_NR + n % PK_DOT_NR] == b[i * p.ldb + n];
+  expect(filled_right, "panels", &p);
   free(a), free(b), free(panels), free(before), free(wanted), free(c);
 }
 
@@ -155,12 +158,13 @@ int main(void) {
   for (int64_t rows = 0; rows <= 9; rows++)
     for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
       for (size_t w = 0; w < sizeof columns / sizeof *columns; w++) test_products(rows, columns[w], depths[d]);
-  static const int64_t lines[] = {0, 1, PK_LANES + 1, 63, 64, 131};
-  for (int64_t cols = 1; cols <= PK_DOT_COLUMNS; cols++)
+  static const int64_t lines[] = {0, 1, PK_LANES, PK_LANES + 1, 63, 64, 131};
+  static const int64_t odd[] = {1, 2, PK_DOT_ODD, PK_LANES + 1, PK_DOT_NR + 1, 3 * PK_DOT_NR + PK_LANES + PK_DOT_ODD, PK_DOT_NR};
+  for (size_t w = 0; w < sizeof odd / sizeof *odd; w++)
     for (size_t r = 0; r < sizeof lines / sizeof *lines; r++)
       for (int i = 0; i < 4; i++) {
-        for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) test_columns(lines[r], cols, depths[d], i & 1, i & 2);
-        test_columns(lines[r], cols, 2 * PK_DOT_LONG + 5, i & 1, i & 2);
+        for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) test_odd(lines[r], odd[w], depths[d], i & 1, i & 2);
+        test_odd(lines[r], odd[w], 2 * PK_DOT_LONG + 5, i & 1, i & 2);
       }
   test_products(19, 70, 40);
   test_products(PK_DOT_FEW, 512, 21);
