@@ -95,19 +95,29 @@ import numpy as np
 from jax.experimental.pallas import tpu as pltpu
 
 
-def load(path):
+# Dtypes that a .npy file names by their size alone.
+NARROW = {
+    "bf16": ml_dtypes.bfloat16,
+    "f8e4m3fn": ml_dtypes.float8_e4m3fn,
+    "f8e5m2": ml_dtypes.float8_e5m2,
+    "i4": ml_dtypes.int4,
+    "u4": ml_dtypes.uint4,
+}
+
+
+def load(path, dtype):
     array = np.load(path)
-    return array.view(ml_dtypes.bfloat16) if array.dtype.kind == "V" else array
+    return array.view(NARROW[dtype]) if dtype in NARROW else array
 
 
 def differs(got, want):
     """What is wrong with an array, or None. The rule of docs/cli.md, twice over: either side may be off."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{got.shape}, not {want.dtype}{want.shape}"
-    if want.dtype.kind in "biu":
+    if want.dtype.kind in "biu" or want.dtype.name in ("int4", "uint4"):
         wrong = got != want
     else:
-        u = {"bfloat16": 2.0**-7, "float16": 2.0**-10}.get(want.dtype.name, 0)
+        u = float(ml_dtypes.finfo(want.dtype).eps) if want.dtype.itemsize < 4 else 0
         g, w = got.astype(np.float64), want.astype(np.float64)
         finite = w[np.isfinite(w)]
         rms = np.sqrt(np.mean(finite * finite)) if finite.size else 0
@@ -157,6 +167,7 @@ class Kernel:
         self.name = re.match(r"kernel (\w+)", header).group(1)
         self.function = space[self.name]
         self.aliased = re.search(r"^  output .* alias ", header, re.M)
+        self.dtypes = dict(re.findall(r"^  (?:input|output) \$(\w+): (\w+)", header, re.M))
         self.inputs = re.findall(r"^  input \$(\w+):", header, re.M)
         self.outputs = re.findall(r"^  output \$(\w+):", header, re.M)
 
@@ -174,7 +185,7 @@ def run_both(kernel, path, arguments, sizes, folder):
     done = run_pkc(*words)
     if done.returncode:
         raise RuntimeError("pkc run: " + (done.stderr.strip().splitlines() or ["failed"])[-1])
-    inputs = [load(files[n]) for n in kernel.inputs]
+    inputs = [load(files[n], kernel.dtypes[n]) for n in kernel.inputs]
     if kernel.aliased:  # an input's file holds what the kernel made of it: begin again from that
         for name, array in zip(kernel.inputs, inputs):
             np.save(os.path.join(folder, f"{name}_0.npy"), array)
@@ -185,7 +196,7 @@ def run_both(kernel, path, arguments, sizes, folder):
             raise RuntimeError("pkc run: " + (done.stderr.strip().splitlines() or ["failed"])[-1])
     results = kernel.function(*(jnp.asarray(a) for a in inputs), interpret=True, **kernel.sizes(sizes))
     results = results if isinstance(results, (tuple, list)) else (results,)
-    return [np.asarray(r) for r in results], [load(files[n]) for n in kernel.outputs]
+    return [np.asarray(r) for r in results], [load(files[n], kernel.dtypes[n]) for n in kernel.outputs]
 
 
 def check(path, arguments, kernels, folder):

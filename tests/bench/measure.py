@@ -84,7 +84,7 @@ class Problem:
         out = self.empty()
         out.view(np.uint8).fill(0xFF)  # what the kernel does not write is then seen
         arrays = [*self.inputs.values(), out]
-        return self.kernel.caller(arrays, self.dtypes.values()), lambda: out
+        return self.kernel.caller(self.native, arrays, self.dtypes.values()), lambda: out
 
     def work(self, expression):
         return int(eval(expression, {}, self.values))

@@ -161,7 +161,20 @@ double bench_memory_rate(int64_t bytes, int writes) {
   return (double)size / (one < other ? one : other) * 1e-9;
 }
 
-/* A matrix product by CBLAS or oneDNN: row-major, c = a b. One pointer from Python, so that the call costs what ours costs. */
+/* Calls from Python pass one pointer, so that they cost the same: a kernel of ours; .. */
+typedef struct {
+  void *function; /* pk_call_kernel */
+  void *context, *kernel, *tensors;
+  int status; /* 0, or what any call returned */
+} kernel_call;
+
+void bench_pk_call_kernel(kernel_call *c) {
+  int (*run)(void *, void *, void *);
+  memcpy(&run, &c->function, sizeof run);
+  c->status |= run(c->context, c->kernel, c->tensors);
+}
+
+/* .. or a matrix product by CBLAS or oneDNN: row-major, c = a b. */
 typedef struct {
   void *function;
   int64_t m, n, k;

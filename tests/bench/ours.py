@@ -111,6 +111,12 @@ class Description(ctypes.Structure):
     ]
 
 
+class Call(ctypes.Structure):
+    """kernel_call of native.c"""
+
+    _fields_ = [*((name, ctypes.c_void_p) for name in ("function", "context", "kernel", "tensors")), ("status", ctypes.c_int)]
+
+
 def static_value(text):
     named = {"true": True, "false": False}
     for read in (named.__getitem__, int, float):
@@ -142,18 +148,19 @@ class Kernel:
             shape = tuple(axis if axis >= 0 else sizes[names[-1 - axis]] for axis in axes)
             yield operand.name.decode(), DTYPES[operand.dtype], shape, operand.output
 
-    def caller(self, arrays, dtypes):
+    def caller(self, native, arrays, dtypes):
         """A function of no arguments that runs the kernel on these arrays once."""
         tensors = [tensor(array, dtype) for array, dtype in zip(arrays, dtypes)]
         pointers = (ctypes.POINTER(Tensor) * len(tensors))(*map(ctypes.pointer, tensors))
-        run, context, kernel = self.library.pk_call_kernel, self.context, ctypes.byref(self.description)
-        keep = (arrays, tensors)
-
-        def call(keep=keep):
-            if run(context, kernel, pointers):
-                raise RuntimeError(self.library.pk_message(context).decode())
-
-        return call
+        address = [ctypes.cast(what, ctypes.c_void_p) for what in (self.library.pk_call_kernel, pointers)]
+        call = Call(address[0], self.context, ctypes.addressof(self.description), address[1], 0)
+        run, pointer = native.bench_pk_call_kernel, ctypes.byref(call)
+        run.restype = None
+        run(pointer)
+        if call.status:
+            raise RuntimeError(self.library.pk_message(self.context).decode())
+        keep = (arrays, tensors, pointers)
+        return lambda keep=keep: run(pointer)
 
 
 def tensor(array, dtype):
