@@ -6,6 +6,7 @@
 //   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack into the layout `dot` wants
 //   batch.c     cells of few rows that read the same blocks go together
 //   schedule.c  each region as a list of groups: loops over rows that run a sequence of steps (column loops and dots)
+//   absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first and the last step of a dot
 //   buffers.c   what is kept in the arena, and where
 //   group.c, generic.c, dma.c, step.c   each group, operation and grid step as C
 #ifndef CODEGEN_GEN_H
@@ -238,8 +239,8 @@ const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool trans
 const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed);  // .. reads the right one in place
 int odd_columns(const Gen *g);                    // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
 bool may_be_odd(const Gen *g, const Instr *dot);  // .. may be left over from whole vectors
-void put_dot_headers(Gen *g, Buf *out);          // those that the C needs
-const char *why_kind(Gen *g, const Instr *dot);  // for explain, or NULL
+void put_dot_headers(Gen *g, Buf *out);           // those that the C needs
+const char *why_kind(Gen *g, const Instr *dot);   // for explain, or NULL
 
 // batch.c
 void find_batch(Gen *g);
@@ -255,8 +256,12 @@ bool is_row_scalar(const Instr *instr);        // one element a row
 bool is_transparent(const Instr *instr);       // evaluated where it is used
 bool load_is_vector(const Instr *instr);       // LOAD, STORE: lanes are neighbours in the ref
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
-
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
+bool instr_reads(const Instr *instr, const Ref *ref);
+
+// absorb.c
+void finish_group(Gen *g, Group *group);  // of loops over rows
+void store_at_once(Gen *g, Group *generic);
 
 // buffers.c
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose);
@@ -332,7 +337,7 @@ const char *lane_type(DType t);    // "f32", "i32", "u32"
 const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
 const char *scalar_type(DType t);  // C type of a rank-0 value
 const char *const_text(Gen *g, const Instr *constant);
-const char *element_pointer(Gen *g, const Instr *value);           // to a rank-0 value as its array would hold it
+const char *element_pointer(Gen *g, const Instr *value);  // to a rank-0 value as its array would hold it
 const char *narrowed(Gen *g, const char *prefix, DType t, const char *expression);  // what 32 bits computed, brought back to t
 
 // region.c
