@@ -161,7 +161,7 @@ PK_DOT_INLINE int pk_dot_few_columns(const int rows) {
   return n < 1 ? 1 : n > PK_PART_LANES ? PK_PART_LANES : n;
 }
 
-/* The sums of `group` columns, whose lines are given, from the first on; ahead[i % 2] bytes of line i are prefetched. */
+/* The sums of `group` columns, whose lines are given, from the first on; line i is prefetched ahead[i % 2] bytes ahead, if any. */
 PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, const int group, const float *a, int64_t lda,
                                     const char *const *line, int64_t k, const int64_t ahead[2], pk_f32p (*sums)[PK_PART_LANES],
                                     int first) {
@@ -173,7 +173,7 @@ PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, con
     PK_DOT_UNROLL for (int i = 0; i < group; i++) {
       const char *p = line[i] + kk * size;
       const pk_f32v from = pk_dot_few_get(kind, p);
-      __builtin_prefetch(p + ahead[i % 2], 0, 2);
+      if (ahead[i % 2]) __builtin_prefetch(p + ahead[i % 2], 0, 2);
       PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] = pk_fma_fast_f32(pk_load_f32(a + r * lda + kk), from, sum[r][i]);
     }
   }
