@@ -135,6 +135,30 @@ static void test_odd(int64_t rows, int64_t cols, int64_t k, bool filled, bool ad
   free(a), free(b), free(panels), free(before), free(wanted), free(c);
 }
 
+/* The bits of a row do not depend on the rows beside it, nor on where the right operand is read. */
+static void test_bits(int64_t rows, int64_t cols, int64_t k) {
+  enum { all = 40 };
+  const product p = {.rows = all, .cols = cols, .k = k, .lda = k, .ldb = cols, .ldc = cols};
+  const int64_t panels = (cols + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR;
+  float *a = random_floats(all * k), *b = random_floats(k * cols), *panel = allocate(4 * k * panels),
+        *c = allocate(4 * all * cols), *few = allocate(4 * rows * cols), *few16 = allocate(4 * rows * cols);
+  for (int64_t i = 0; i < all * k; i++) a[i] /= 7;
+  for (int64_t i = 0; i < k * cols; i++) b[i] *= 1.0625f; /* of 9 bits: bf16 */
+  uint16_t *b16 = narrow(b, k * cols, pk_bf16_from_f32);
+  for (int64_t i = 0; i < k * cols; i++) b[i] = pk_f32_from_bf16(b16[i]);
+  pk_pack_panels_f32(panel, k, b, cols, k, cols, panels, 0);
+  pk_dot_product whole = in_place(&p, a, NULL, 4, NULL, c), part = in_place(&p, a, b, 4, NULL, few);
+  whole.panels = panel, whole.depth = k;
+  pk_dot_product_f32(&whole);
+  part.rows = rows;
+  pk_dot_few_f32(&part);
+  part.source = b16, part.ldsource /= 2, part.to = few16;
+  pk_dot_few_bf16(&part);
+  expect(memcmp(c, few, (size_t)(4 * rows * cols)) == 0, "bits", &p);
+  expect(memcmp(c, few16, (size_t)(4 * rows * cols)) == 0, "bits of bf16", &p);
+  free(a), free(b), free(b16), free(panel), free(c), free(few), free(few16);
+}
+
 static void test_products(int64_t rows, int64_t cols, int64_t k) {
   for (int i = 0; i < 8; i++) {
     const bool turned = i & 1, apart = i & 2;
@@ -166,6 +190,8 @@ int main(void) {
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) test_odd(lines[r], odd[w], depths[d], i & 1, i & 2);
         test_odd(lines[r], odd[w], 2 * PK_DOT_LONG + 5, i & 1, i & 2);
       }
+  for (int64_t rows = 1; rows <= 16; rows += 3)
+    for (int i = 0; i < 2; i++) test_bits(rows, 3 * PK_DOT_NR + (i ? 5 : 0), i ? 601 : 77);
   test_products(19, 70, 40);
   test_products(PK_DOT_FEW, 512, 21);
   test_products(5, 1536, 3);
