@@ -138,7 +138,7 @@ static Rows rows_of_dot(const Search *s, const Instr *v) {
 }
 
 static Rows find_rows(const Search *s, const Instr *v) {
-  bool last_only = v->nargs && v->ival == INT64_C(1) << (v->args[0]->type.rank - 1);
+  bool last_only = v->nargs && v->args[0]->type.rank > 0 && v->ival == INT64_C(1) << (v->args[0]->type.rank - 1);
   if (v->op == OP_LOAD) return rows_of_load(s, v);
   if (v->op == OP_BROADCAST) return rows_of_broadcast(s, v);
   if (v->op == OP_DOT) return rows_of_dot(s, v);

@@ -348,10 +348,10 @@ static inline void pk_put_row(float *to, const float *from, int64_t n, bool stre
   if (k < n) pk_storen_f32(to + k, pk_load_f32(from + k), n - k);
 }
 
-/* By way of a buffer in L1, `width` columns in pieces of `piece` rows: each piece of a row leaves at once. */
+/* By way of a buffer, `width` columns in pieces of `piece` rows: each piece of a row leaves at once. */
 PK_DOT_INLINE void pk_transpose_pieces(const int piece, const int width, float *dst, int64_t dld, const float *src, int64_t ld,
                                        int64_t rows, int64_t cols, bool stream) {
-  float buffer[64 * (128 + 16)] __attribute__((aligned(64)));
+  float buffer[64 * (256 + 16)] __attribute__((aligned(64)));
   const int length = piece + 16;
   for (int64_t r = 0; r < rows; r += piece)
     for (int64_t c = 0; c < cols; c += width) {
@@ -381,7 +381,7 @@ static inline void pk_transpose_block_b2(void *dst, int64_t dld, const void *src
 static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *src, int64_t ld, int64_t rows, int64_t cols,
                                           bool stream) {
   if (stream && ((uintptr_t)dst % PK_VEC_BYTES != 0 || dld % PK_LANES != 0))
-    pk_transpose_pieces(128, 64, dst, dld, src, ld, rows, cols, true);
+    pk_transpose_pieces(256, 64, dst, dld, src, ld, rows, cols, true);
   else
     pk_transpose_pieces(64, 32, dst, dld, src, ld, rows, cols, stream);
 }

@@ -387,7 +387,7 @@ static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap
 }
 
 static void test_transposes(void) {
-  static const int64_t sizes[] = {0, 1, 2, PK_LANES - 1, PK_LANES, PK_LANES + 1, 31, 32, 33, 64, 97, 145};
+  static const int64_t sizes[] = {0, 1, 2, PK_LANES - 1, PK_LANES, PK_LANES + 1, 31, 32, 33, 64, 97, 145, 271};
   enum { count = sizeof sizes / sizeof *sizes };
   for (int i = 0; i < count; i++)
     for (int j = 0; j < count; j++)
