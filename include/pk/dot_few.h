@@ -32,8 +32,9 @@ enum {
   PK_DOT_FEW_NR = PK_DOT_FEW_NV * PK_LANES,
   PK_DOT_FEW_STEPS = PK_DOT_FEW_REGISTERS / 2, /* rows of b added to a piece of c that is at hand */
   PK_DOT_FEW_SUMS = PK_DOT_FEW_REGISTERS / PK_PARTS,
-  PK_DOT_FEW_STRIP = 256,  /* steps down a strip: 32 KB */
-  PK_DOT_FEW_AHEAD = 8192, /* bytes at least; into L2, for in L1 rows 2^n bytes apart drive each other out */
+  PK_DOT_FEW_STRIP = 256,                   /* steps down a strip: 32 KB */
+  PK_DOT_FEW_WIDE = PK_LANES >= 16 ? 4 : 8, /* vectors of a strip for one row */
+  PK_DOT_FEW_AHEAD = 8192,                  /* bytes at least; into L2, for in L1 rows 2^n bytes apart drive each other out */
   PK_DOT_FEW_PAGE = 4096,
 };
 
@@ -161,7 +162,8 @@ PK_DOT_INLINE int pk_dot_few_columns(const int rows) {
   return n < 1 ? 1 : n > PK_PART_LANES ? PK_PART_LANES : n;
 }
 
-/* The sums of `group` columns, whose lines are given, from the first on; line i is prefetched ahead[i % 2] bytes ahead, if any. */
+/* The sums of `group` columns, whose lines are given, from the first on; line i is prefetched ahead[i % 2] bytes ahead, if any.
+ */
 PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, const int group, const float *a, int64_t lda,
                                     const char *const *line, int64_t k, const int64_t ahead[2], pk_f32p (*sums)[PK_PART_LANES],
                                     int first) {
@@ -221,6 +223,18 @@ PK_DOT_OUTLINE void pk_dot_few_start(const pk_dot_product *p) {
   }
 }
 
+/* One row goes down wider strips: there is little to multiply, and the processor reads as far ahead as it can by itself. */
+PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int64_t ldb, const float *from, float *to) {
+  pk_f32v sum[PK_DOT_FEW_WIDE];
+  PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] = from ? pk_load_f32(from + v * PK_LANES) : pk_splat_f32(0);
+  for (; k > 0; k--, a++, b += ldb) {
+    const pk_f32v x = pk_splat_f32(*a);
+    PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] =
+        pk_fma_fast_f32(x, pk_load_f32((const float *)(const void *)b + v * PK_LANES), sum[v]);
+  }
+  PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) pk_store_f32(to + v * PK_LANES, sum[v]);
+}
+
 /* b [K, N] in f32, in strips as wide as a panel: a register tile goes down the strip where it lies, and multiplies while memory
  * is read. If there are more rows than a tile has, the first tile leaves the strip behind in L1. Rows of a that are a multiple of
  * 2 KB apart would drive each other out of L1: they are copied first. */
@@ -235,7 +249,11 @@ PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
     const char *a = (const char *)p->a + 4 * at, *from = at ? p->to : p->from;
     for (int64_t r = 0; copied && r < p->rows; r++) memcpy(rows_of_a + r * length, a + r * p->lda, 4 * (size_t)k);
     if (copied) a = rows_of_a;
-    for (int64_t n = 0; n < p->cols; n += PK_DOT_NR) {
+    int64_t n = 0;
+    for (; p->rows == 1 && n + PK_DOT_FEW_WIDE * PK_LANES <= p->cols; n += PK_DOT_FEW_WIDE * PK_LANES)
+      pk_dot_few_one(k, (const float *)(const void *)a, (const char *)p->source + at * p->ldsource + 4 * n, p->ldsource,
+                     from ? (const float *)(const void *)from + n : NULL, (float *)p->to + n);
+    for (; n < p->cols; n += PK_DOT_NR) {
       pk_dot_product strip = *p;
       strip.cols = p->cols - n < PK_DOT_NR ? p->cols - n : PK_DOT_NR;
       strip.panels = p->rows > PK_DOT_MR ? panel : NULL;
