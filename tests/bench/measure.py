@@ -25,7 +25,7 @@ HUGE_PAGE = 2 << 20
 
 
 def empty(shape, dtype):
-    """Memory as pk's own harness takes it: aligned, large arrays on large pages."""
+    """Aligned memory, large arrays on large pages, which shared memory would not get."""
     kind = np.dtype(STORAGE[dtype])
     count = int(np.prod(shape, dtype=np.int64))
     size = count * kind.itemsize
@@ -33,7 +33,7 @@ def empty(shape, dtype):
         memory = np.zeros(size + 64, np.uint8)
         start = -memory.ctypes.data % 64
     else:
-        pages = mmap.mmap(-1, size + HUGE_PAGE)
+        pages = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             pages.madvise(mmap.MADV_HUGEPAGE)
         memory = np.frombuffer(pages, np.uint8)
