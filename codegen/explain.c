@@ -154,7 +154,9 @@ static void explain_dot(Instr *v, void *context) {
   const char *why = why_kind(g, v);
   if (why) explain(g, "    %s", why);
   if (may_be_odd(g, v))
-    explain(g, "    up to %d columns left over from whole vectors, and more rows: as a product of few rows, the operands' roles exchanged",
+    explain(g,
+            "    up to %d columns left over from whole vectors, and more rows: as a product of few rows, the operands' roles "
+            "exchanged",
             odd_columns(g));
   if (val(v)->left) explain(g, "    left operand packed before the loop: it is not at hand in rows");
   if (val(v)->panels) explain(g, "    right operand packed into panels before the loop: it is computed, or also used otherwise");

@@ -56,7 +56,7 @@ enum {
 #define PK_DOT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* A kind of product: the 4 bytes at p in every lane, a vector of the panel or of the result, its store, sum + sum, sum + x * b,
+/* A kind of product: the 4 bytes at p in every lane, a vector of the panel or of the result, its store, sum + x * b,
  * what the sums of a row start from (`start`, which `starts` sets for n rows, of each of which `bytes` are multiplied), and
  * what they go on from (`more`: that, and c). */
 #define PK_DOT_FROM_ZERO(T)                                                                                                    \
@@ -73,7 +73,6 @@ typedef pk_f32v pk_dot_vector_f32;
 PK_DOT_INLINE pk_f32v pk_dot_splat_f32(const char *p) { return pk_splat_f32(*(const float *)(const void *)p); }
 PK_DOT_INLINE pk_f32v pk_dot_load_f32(const char *p) { return pk_load_f32((const float *)(const void *)p); }
 PK_DOT_INLINE void pk_dot_store_f32(char *p, pk_f32v v) { pk_store_f32((float *)(void *)p, v); }
-PK_DOT_INLINE pk_f32v pk_dot_plus_f32(pk_f32v a, pk_f32v b) { return pk_add_f32(a, b); }
 PK_DOT_INLINE pk_f32v pk_dot_madd_f32(pk_f32v x, pk_f32v b, pk_f32v sum) { return pk_fma_fast_f32(x, b, sum); }
 PK_DOT_FROM_ZERO(f32)
 
@@ -85,7 +84,6 @@ PK_DOT_INLINE pk_i32v pk_dot_splat_i32(const char *p) {
 }
 PK_DOT_INLINE pk_i32v pk_dot_load_i32(const char *p) { return pk_load_i32((const int32_t *)(const void *)p); }
 PK_DOT_INLINE void pk_dot_store_i32(char *p, pk_i32v v) { pk_store_i32((int32_t *)(void *)p, v); }
-PK_DOT_INLINE pk_i32v pk_dot_plus_i32(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }
 PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) { return pk_add_i32(sum, pk_mul_i32(x, b)); }
 PK_DOT_FROM_ZERO(i32)
 
@@ -94,7 +92,7 @@ typedef struct {
   int64_t rows, cols, k; /* any of them may be 0 */
   const void *a;
   int64_t lda;
-  void *panels;       /* dot_few.h needs none */
+  void *panels;       /* or NULL: none are kept (pk_dot_few_T) */
   int64_t depth;      /* of a panel, in elements */
   const void *source; /* f32, i32: the right operand by rows, when the panels are to be filled from it; else NULL */
   int64_t ldsource;
@@ -176,21 +174,26 @@ typedef struct {
     sum[n - 1][0] = PK_DOT_OF(madd)(x, b0, sum[n - 1][0]);                                            \
     if (PK_DOT_NV > 1) sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(madd)(x, b1, sum[n - 1][PK_DOT_NV - 1]); \
   }
-#define PK_DOT_NARROW_STEP                                      \
-  {                                                             \
-    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b);                \
-    PK_DOT_KEEP(row[0])                                         \
-    PK_DOT_KEEP(row[1])                                         \
-    PK_DOT_KEEP(row[2])                                         \
-    PK_DOT_KEEP(row[3])                                         \
-    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_NARROW_ROW) row[0] += 4, \
-        row[1] += 4, row[2] += 4, row[3] += 4, b += ldb;        \
+#define PK_DOT_NARROW_STEP                                                                                       \
+  {                                                                                                              \
+    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b);                                                                 \
+    PK_DOT_KEEP(row[0])                                                                                          \
+    PK_DOT_KEEP(row[1])                                                                                          \
+    PK_DOT_KEEP(row[2])                                                                                          \
+    PK_DOT_KEEP(row[3])                                                                                          \
+    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_NARROW_ROW) row[0] += 4, row[1] += 4, row[2] += 4, row[3] += 4, b += ldb; \
   }
 #define PK_DOT_NARROW_ROW(n) \
   sum[n - 1][0] = PK_DOT_OF(madd)(PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4]), b0, sum[n - 1][0]);
 #define PK_DOT_START(n) sum[n - 1][0] = sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(start)(t->start, n - 1);
 #define PK_DOT_RESUME(n) PK_DOT_OF(resume)(sum[n - 1], from + (n - 1) * ldfrom, t->start, n - 1);
 #define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], to + (n - 1) * ldto);
+
+/* Rows of a that are a multiple of 2 KB apart drive each other out of L1: they are copied first, if enough columns want them. */
+PK_DOT_INLINE bool pk_dot_rows_collide(const pk_dot_product *p) { return p->lda % 2048 == 0 && p->cols > 2 * PK_DOT_NR; }
+PK_DOT_INLINE void pk_dot_copy_rows(char *to, int64_t ld, const char *a, int64_t lda, int64_t rows, int64_t bytes) {
+  for (int64_t r = 0; r < rows; r++) memcpy(to + r * ld, a + r * lda, (size_t)bytes);
+}
 
 /* The next tile's rows: as few tiles as possible, as even as possible (16 rows are 8 + 8, not 14 + 2). */
 PK_DOT_INLINE int pk_dot_take(int64_t rows) {

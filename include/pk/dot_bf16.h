@@ -15,7 +15,6 @@ typedef pk_f32v pk_dot_vector_bf16;
 PK_DOT_INLINE pk_f32v pk_dot_splat_bf16(const char *p) { return pk_bitcast_i32_f32(pk_dot_splat_i32(p)); }
 PK_DOT_INLINE pk_f32v pk_dot_load_bf16(const char *p) { return pk_bitcast_i32_f32(pk_load_raw32(p)); }
 PK_DOT_INLINE void pk_dot_store_bf16(char *p, pk_f32v v) { pk_dot_store_f32(p, v); }
-PK_DOT_INLINE pk_f32v pk_dot_plus_bf16(pk_f32v a, pk_f32v b) { return pk_add_f32(a, b); }
 PK_DOT_INLINE pk_f32v pk_dot_madd_bf16(pk_f32v x, pk_f32v b, pk_f32v sum) {
 #if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
   return (pk_f32v)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)b);

@@ -2,11 +2,10 @@
  *
  *   pk_dot_few_T(product)      element (k, n) of the right operand is source[k][n]
  *   pk_dot_few_t_T(product)    .. is source[n][k]
- *   pk_dot_odd_f32(product)    pk_dot_product_f32 where a few columns are left over from whole vectors:
- * pk_dot_odd_columns(product)
+ *   pk_dot_odd_f32(product)    pk_dot_product_f32 where pk_dot_odd_columns(product) are left over from whole vectors: few
  *
  * T is the type of `source`: f32, bf16, f16 (both uint16_t); a is row-major float. Above PK_DOT_FEW rows packed panels are
- * faster. Nothing is read or written but elements of the matrices.
+ * faster. Nothing is read or written but elements of the matrices, and of panels where there are any.
  */
 #ifndef PK_DOT_FEW_H
 #define PK_DOT_FEW_H
@@ -37,6 +36,56 @@ enum {
   PK_DOT_FEW_AHEAD = 8192,                  /* bytes at least; into L2, for in L1 rows 2^n bytes apart drive each other out */
   PK_DOT_FEW_PAGE = 4096,
 };
+
+/* -- b [K, N] in f32 */
+
+/* One row goes down wider strips: there is little to multiply, and the processor reads as far ahead as it can by itself. */
+PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int64_t ldb, const float *from, float *to) {
+  pk_f32v sum[PK_DOT_FEW_WIDE];
+  PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] = from ? pk_load_f32(from + v * PK_LANES) : pk_splat_f32(0);
+  for (; k > 0; k--, a++, b += ldb) {
+    const pk_f32v x = pk_splat_f32(*a);
+    PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] =
+        pk_fma_fast_f32(x, pk_load_f32((const float *)(const void *)b + v * PK_LANES), sum[v]);
+  }
+  PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) pk_store_f32(to + v * PK_LANES, sum[v]);
+}
+
+/* Strips as wide as a panel: a register tile goes down the strip where it lies, and multiplies while memory
+ * is read. If there are more rows than a tile has, the first tile leaves the strip behind in L1. */
+PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
+  enum { length = 4 * PK_DOT_FEW_STRIP + 64 };
+  _Alignas(64) char panel[PK_DOT_FEW_STRIP * PK_DOT_STEP_BYTES], rows_of_a[PK_DOT_FEW * length];
+  const bool copied = pk_dot_rows_collide(p) && p->rows > 1 && p->rows <= PK_DOT_FEW;
+  const int64_t lda = copied ? length : p->lda;
+  int64_t at = 0;
+  do {
+    const int64_t k = p->k - at < PK_DOT_FEW_STRIP ? p->k - at : PK_DOT_FEW_STRIP, ldfrom = at ? p->ldto : p->ldfrom;
+    const char *a = (const char *)p->a + 4 * at, *from = at ? p->to : p->from;
+    if (copied) {
+      pk_dot_copy_rows(rows_of_a, length, a, p->lda, p->rows, 4 * k);
+      a = rows_of_a;
+    }
+    int64_t n = 0;
+    for (; p->rows == 1 && n + PK_DOT_FEW_WIDE * PK_LANES <= p->cols; n += PK_DOT_FEW_WIDE * PK_LANES)
+      pk_dot_few_one(k, (const float *)(const void *)a, (const char *)p->source + at * p->ldsource + 4 * n, p->ldsource,
+                     from ? (const float *)(const void *)from + n : NULL, (float *)p->to + n);
+    for (; n < p->cols; n += PK_DOT_NR) {
+      pk_dot_product strip = *p;
+      strip.cols = p->cols - n < PK_DOT_NR ? p->cols - n : PK_DOT_NR;
+      strip.panels = p->rows > PK_DOT_MR ? panel : NULL;
+      for (int64_t r = 0, rows; r < p->rows; r += rows) {
+        rows = pk_dot_take(p->rows - r);
+        pk_dot_tile t = {.a = a + r * lda, .lda = lda, .k = k, .ldfrom = ldfrom};
+        pk_dot_row_of_tiles_f32(&strip, rows, &t, 0, panel, 0, r ? NULL : (const char *)p->source + at * p->ldsource + 4 * n,
+                                from ? from + r * ldfrom + 4 * n : NULL, (char *)p->to + r * p->ldto + 4 * n);
+      }
+    }
+    at += k;
+  } while (at < p->k);
+}
+
+/* -- b in 16 bits, or turned over */
 
 /* The machine's own prefetchers follow one row a page, as fast as a few rows of a want them: 1 to 4 rows by 2048 x 2048 take 4 to
  * 10 % longer with prefetches. With rows closer together, or more of a, they take 10 to 30 % less. */
@@ -221,51 +270,6 @@ PK_DOT_OUTLINE void pk_dot_few_start(const pk_dot_product *p) {
     for (int64_t n = 0; n < p->cols; n += PK_LANES)
       pk_storen_f32(to + n, from ? pk_loadn_f32(from + n, p->cols - n) : pk_splat_f32(0), p->cols - n);
   }
-}
-
-/* One row goes down wider strips: there is little to multiply, and the processor reads as far ahead as it can by itself. */
-PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int64_t ldb, const float *from, float *to) {
-  pk_f32v sum[PK_DOT_FEW_WIDE];
-  PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] = from ? pk_load_f32(from + v * PK_LANES) : pk_splat_f32(0);
-  for (; k > 0; k--, a++, b += ldb) {
-    const pk_f32v x = pk_splat_f32(*a);
-    PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] =
-        pk_fma_fast_f32(x, pk_load_f32((const float *)(const void *)b + v * PK_LANES), sum[v]);
-  }
-  PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) pk_store_f32(to + v * PK_LANES, sum[v]);
-}
-
-/* b [K, N] in f32, in strips as wide as a panel: a register tile goes down the strip where it lies, and multiplies while memory
- * is read. If there are more rows than a tile has, the first tile leaves the strip behind in L1. Rows of a that are a multiple of
- * 2 KB apart would drive each other out of L1: they are copied first. */
-PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
-  enum { length = 4 * PK_DOT_FEW_STRIP + 64 };
-  _Alignas(64) char panel[PK_DOT_FEW_STRIP * PK_DOT_STEP_BYTES], rows_of_a[PK_DOT_FEW * length];
-  const bool copied = p->lda % 2048 == 0 && p->cols > 2 * PK_DOT_NR && p->rows > 1 && p->rows <= PK_DOT_FEW;
-  const int64_t lda = copied ? length : p->lda;
-  int64_t at = 0;
-  do {
-    const int64_t k = p->k - at < PK_DOT_FEW_STRIP ? p->k - at : PK_DOT_FEW_STRIP, ldfrom = at ? p->ldto : p->ldfrom;
-    const char *a = (const char *)p->a + 4 * at, *from = at ? p->to : p->from;
-    for (int64_t r = 0; copied && r < p->rows; r++) memcpy(rows_of_a + r * length, a + r * p->lda, 4 * (size_t)k);
-    if (copied) a = rows_of_a;
-    int64_t n = 0;
-    for (; p->rows == 1 && n + PK_DOT_FEW_WIDE * PK_LANES <= p->cols; n += PK_DOT_FEW_WIDE * PK_LANES)
-      pk_dot_few_one(k, (const float *)(const void *)a, (const char *)p->source + at * p->ldsource + 4 * n, p->ldsource,
-                     from ? (const float *)(const void *)from + n : NULL, (float *)p->to + n);
-    for (; n < p->cols; n += PK_DOT_NR) {
-      pk_dot_product strip = *p;
-      strip.cols = p->cols - n < PK_DOT_NR ? p->cols - n : PK_DOT_NR;
-      strip.panels = p->rows > PK_DOT_MR ? panel : NULL;
-      for (int64_t r = 0, rows; r < p->rows; r += rows) {
-        rows = pk_dot_take(p->rows - r);
-        pk_dot_tile t = {.a = a + r * lda, .lda = lda, .k = k, .ldfrom = ldfrom};
-        pk_dot_row_of_tiles_f32(&strip, rows, &t, 0, panel, 0, r ? NULL : (const char *)p->source + at * p->ldsource + 4 * n,
-                                from ? from + r * ldfrom + 4 * n : NULL, (char *)p->to + r * p->ldto + 4 * n);
-      }
-    }
-    at += k;
-  } while (at < p->k);
 }
 
 /* Rows of the result a multiple of 2 KB apart drive each other, and those of b, out of L1: the sums are made elsewhere, in pieces

@@ -35,8 +35,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(in_place_start)(const pk_dot_product *p, int64_t b
     const char *from = p->from ? (const char *)p->from + r * p->ldfrom : NULL;
     char *to = (char *)p->to + r * p->ldto;
     for (int64_t n = 0; n < p->cols; n += PK_LANES) {
-      PK_DOT_VECTOR v = start;
-      if (from) v = PK_DOT_OF(plus)(v, PK_DOT_OF(loadn)(from + 4 * n, p->cols - n));
+      const PK_DOT_VECTOR v = from ? PK_DOT_OF(more)(PK_DOT_OF(loadn)(from + 4 * n, p->cols - n), sum, 0) : start;
       PK_DOT_OF(storen)(to + 4 * n, v, p->cols - n);
     }
   }

@@ -10,7 +10,6 @@ typedef pk_i32v pk_dot_vector_i16;
 PK_DOT_INLINE pk_i32v pk_dot_splat_i16(const char *p) { return pk_dot_splat_i32(p); }
 PK_DOT_INLINE pk_i32v pk_dot_load_i16(const char *p) { return pk_load_raw32(p); }
 PK_DOT_INLINE void pk_dot_store_i16(char *p, pk_i32v v) { pk_dot_store_i32(p, v); }
-PK_DOT_INLINE pk_i32v pk_dot_plus_i16(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }
 PK_DOT_INLINE pk_i32v pk_dot_madd_i16(pk_i32v x, pk_i32v b, pk_i32v sum) {
 #if PK_PART_BYTES == 64 && defined(__AVX512VNNI__)
   return (pk_i32v)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)x, (__m512i)b);

@@ -72,7 +72,6 @@ PK_DOT_BYTES(u8)
   PK_DOT_INLINE pk_i32v pk_dot_splat_##T(const char *p) { return pk_dot_splat_i32(p); }                                         \
   PK_DOT_INLINE pk_i32v pk_dot_load_##T(const char *p) { return pk_load_raw32(p); }                                             \
   PK_DOT_INLINE void pk_dot_store_##T(char *p, pk_i32v v) { pk_dot_store_i32(p, v); }                                           \
-  PK_DOT_INLINE pk_i32v pk_dot_plus_##T(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }                                      \
   PK_DOT_INLINE pk_i32v pk_dot_start_##T(const int32_t *start, int row) { return pk_splat_i32(start[row]); }                    \
   PK_DOT_INLINE pk_i32v pk_dot_more_##T(pk_i32v c, const int32_t *start, int row) {                                             \
     return pk_add_i32(c, pk_splat_i32(start[row]));                                                                             \

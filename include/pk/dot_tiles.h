@@ -129,12 +129,11 @@ PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot
 }
 
 /* `bytes` of each row of a, from byte `at` on. Row tiles outside, panels inside: the tile's rows of a (28 KB at 512 steps) stay
- * in L1 while the panels stream from L2 with prefetch. Rows a multiple of 2 KB apart would drive each other out of L1: they are
- * copied first. */
+ * in L1 while the panels stream from L2 with prefetch. */
 PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes, int64_t at, int64_t bytes, int32_t factor) {
   _Alignas(64) char rows_of_a[PK_DOT_MR * (4 * PK_DOT_LONG + 64)];
   int32_t start[PK_DOT_MR];
-  const bool copied = p->lda % 2048 == 0 && p->cols > 2 * PK_DOT_NR;
+  const bool copied = pk_dot_rows_collide(p);
   const int64_t ldfrom = at ? p->ldto : p->ldfrom, ld = bytes / 64 * 64 + 64;
   const char *a = (const char *)p->a + at, *from = at ? p->to : p->from;
   char *const panel = (char *)p->panels + at / 4 * PK_DOT_STEP_BYTES;
@@ -142,7 +141,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
     n = pk_dot_take(p->rows - r);
     pk_dot_tile t = {.a = a + r * p->lda, .lda = p->lda, .k = bytes / 4, .ldfrom = ldfrom, .start = start};
     if (copied && n > 1) {
-      for (int64_t i = 0; i < n; i++) memcpy(rows_of_a + i * ld, t.a + i * p->lda, (size_t)bytes);
+      pk_dot_copy_rows(rows_of_a, ld, t.a, p->lda, n, bytes);
       t.a = rows_of_a, t.lda = ld;
     }
     PK_DOT_OF(starts)(start, n, t.a, t.lda, bytes, factor);

@@ -114,7 +114,7 @@ class Description(ctypes.Structure):
 class Call(ctypes.Structure):
     """kernel_call of native.c"""
 
-    _fields_ = [*((name, ctypes.c_void_p) for name in ("function", "context", "kernel", "tensors")), ("status", ctypes.c_int)]
+    _fields_ = [(name, ctypes.c_void_p) for name in ("function", "context", "kernel", "tensors")]
 
 
 def static_value(text):
@@ -153,12 +153,11 @@ class Kernel:
         tensors = [tensor(array, dtype) for array, dtype in zip(arrays, dtypes)]
         pointers = (ctypes.POINTER(Tensor) * len(tensors))(*map(ctypes.pointer, tensors))
         address = [ctypes.cast(what, ctypes.c_void_p) for what in (self.library.pk_call_kernel, pointers)]
-        call = Call(address[0], self.context, ctypes.addressof(self.description), address[1], 0)
+        if self.library.pk_call_kernel(self.context, ctypes.byref(self.description), pointers):
+            raise RuntimeError(self.library.pk_message(self.context).decode())
+        call = Call(address[0], self.context, ctypes.addressof(self.description), address[1])
         run, pointer = native.bench_pk_call_kernel, ctypes.byref(call)
         run.restype = None
-        run(pointer)
-        if call.status:
-            raise RuntimeError(self.library.pk_message(self.context).decode())
         keep = (arrays, tensors, pointers)
         return lambda keep=keep: run(pointer)
 
