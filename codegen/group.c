@@ -629,11 +629,12 @@ static void emit_strips(Context *x) {
     return;
   }
   const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end"), *height = text(g, "%d", group->strip);
+  const char *choice = "";  // of the loop's own: the next group may use the name again
   if (group->room > group->strip) {
     height = unique_name(g, "strip_rows");
-    line(g, "const int64_t %s = %s <= %d ? %d : %d;", height, rows, group->room, group->room, group->strip);
+    choice = text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->room, group->room, group->strip);
   }
-  open_block(g, "for (int64_t %s = 0; %s < %s; %s += %s)", first, first, rows, first, height);
+  open_block(g, "for (int64_t %s = 0%s; %s < %s; %s += %s)", first, choice, first, rows, first, height);
   line(g, "const int64_t %s = pk_idx_min(%s + %s, %s);", end, first, height, rows);
   declare_bounds(x, end);
   emit_loops(x, first, end, text(g, "%s - %s", end, first));

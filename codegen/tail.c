@@ -8,6 +8,7 @@
 #include "codegen/gen.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct {
   Demand from;
@@ -228,16 +229,32 @@ Demand ends_in_identity(Gen *g, const Instr *reduce, int axis) {
 
 // ---- masks that hold wherever anybody looks
 
+static void insert_after(Gen *g, const Instr *earlier, Instr *v) {
+  Region *region = val(earlier)->region;
+  LIST_PUSH(g->arena, &region->instrs, v);
+  int i = region->instrs.count - 1;
+  for (; region->instrs.at[i - 1] != earlier; i--) region->instrs.at[i] = region->instrs.at[i - 1];
+  region->instrs.at[i] = v;
+}
+
+// Both parts of what is left of a mask, computed where the mask is.
+static Instr *join_parts(Gen *g, const Instr *mask, Instr *a, Instr *b) {
+  Instr *both = ir_new(g->k, OP_AND, mask->type, mask->span, 2, (Instr *[]){a, b});
+  both->note = NEW(g->arena, Val);
+  Val *info = val(both);
+  *info = *val(mask);
+  memset(&info->users, 0, sizeof info->users);
+  insert_after(g, mask, both);
+  return both;
+}
+
 // The part of a mask that still has to be asked; NULL: none of it.
 static Instr *mask_left(Gen *g, const Instr *select, Instr *mask) {
   if (mask->op == OP_AND) {
     Instr *a = mask_left(g, select, mask->args[0]), *b = mask_left(g, select, mask->args[1]);
     if (a == mask->args[0] && b == mask->args[1]) return mask;
     if (!a || !b) return a ? a : b;
-    Instr *both = ir_new(g->k, OP_AND, mask->type, mask->span, 2, (Instr *[]){a, b});
-    both->note = NEW(g->arena, Val);
-    *val(both) = *val(mask);
-    return both;
+    return join_parts(g, mask, a, b);
   }
   for (int axis = 0; axis < select->type.rank; axis++) {
     Demand bound = bound_of(g, mask, axis);
@@ -246,9 +263,7 @@ static Instr *mask_left(Gen *g, const Instr *select, Instr *mask) {
   return mask;
 }
 
-static void drop_mask(Instr *v, void *context) {
-  Gen *g = context;
-  if (v->op != OP_SELECT || v->type.rank == 0) return;
+static void drop_mask(Gen *g, Instr *v) {
   Instr *left = mask_left(g, v, v->args[0]);
   if (left == v->args[0]) return;
   explain(g, "line %d: %s of the mask: it is true wherever the value is wanted", line_of(g, v->span),
@@ -262,4 +277,18 @@ static void drop_mask(Instr *v, void *context) {
   v->args[0] = v->args[1];
 }
 
-void drop_masks(Gen *g) { ir_walk(g->k->body, drop_mask, g); }
+typedef struct {
+  Arena *arena;
+  LIST(Instr *) found;
+} SelectList;
+
+static void find_selects(Instr *v, void *context) {
+  SelectList *selects = context;
+  if (v->op == OP_SELECT && v->type.rank) LIST_PUSH(selects->arena, &selects->found, v);
+}
+
+void drop_masks(Gen *g) {
+  SelectList selects = {.arena = g->arena};
+  ir_walk(g->k->body, find_selects, &selects);
+  for (int i = 0; i < selects.found.count; i++) drop_mask(g, selects.found.at[i]);
+}
