@@ -1,5 +1,4 @@
 // Operations brought to the forms that the generator has loops for.
-#include "codegen/gen.h"
 #include "codegen/pass.h"
 
 typedef struct {

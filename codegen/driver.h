@@ -6,15 +6,12 @@
 #include "codegen/emit.h"
 #include "codegen/interp.h"
 #include "codegen/lower.h"
+#include "codegen/naive.h"
+#include "codegen/pallas.h"
 #include "codegen/pass.h"
 #include "codegen/tpu.h"
-
-// Exit statuses of pkc. Abort (134) is an internal error.
-enum { DONE = 0, USER_ERROR = 1, USAGE_ERROR = 2, CHECK_FAILED = 3 };
-
-typedef struct {
-  const char *name, *value;
-} Argument;  // NAME=VALUE of the command line
+#include "codegen/work.h"
+#include "dsl/say.h"
 
 // ---- options.c
 
@@ -25,7 +22,7 @@ typedef struct {
   LIST(Argument) outputs;        // -o OPERAND=FILE.npy
   LIST(StaticSetting) settings;  // -D
   const char *output, *kernel, *dumps, *emit;
-  const char *chip, *chip_file;                          // tpu, check; NULL: not given
+  const char *chip, *chip_file;                   // tpu, check; NULL: not given
   const char *trace, *html, *svg, *sweep, *mesh;  // tpu; NULL: not given
   const Target *target;
   int threads;                // 0: not given
@@ -67,13 +64,10 @@ enum {
 int options_read(Options *options, const Verb *verb, int count, char **words);
 // One NAME=VALUE or option of a test directive; false with a message in the arena.
 void options_init(Options *options, Arena *arena);
-int options_threads(const Options *options);       // --threads, else $PK_THREADS, else 1
-bool parse_int(const char *text, int64_t *value);  // decimal, whole text
+int options_threads(const Options *options);  // --threads, else $PK_THREADS, else 1
 
 // Wrong usage: message to standard error, returns USAGE_ERROR.
 int usage_error(const Verb *verb, const char *format, ...) PRINTF_LIKE(2, 3);
-// The user's error outside any source text: "pkc: error: .." to standard error, returns USER_ERROR.
-int user_error(const char *format, ...) PRINTF_LIKE(1, 2);
 
 // ---- load.c
 
@@ -102,11 +96,6 @@ int program_load(Program *program, const Options *options, const char *path);
 void program_optimise(Program *program, const Options *options, Buf *notes);
 // Texts of a kernel after the passes; each Buf may be NULL but c.
 void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops, Buf *explain);
-
-// Writes a result: to standard output for "-", else to the file. DONE, or USER_ERROR with a message.
-int write_result(const char *path, const Buf *text);
-// Full standard output (a closed pipe, a full disk) is an error too: called last by main.
-int finish_output(int status);
 
 // ---- npy.c
 
@@ -171,6 +160,11 @@ const char *check_memory(Arena *arena, int64_t bytes);  // NULL, or that the mac
 // Memory of the process; NULL when there is none.
 void *map_memory(int64_t bytes, int fd);
 
+// ---- explain_sizes.c
+
+// Grid steps and VMEM for given sizes, as text.
+void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out);
+
 // ---- build.c: a kernel's C to a program
 
 typedef struct {
@@ -233,7 +227,8 @@ void execute(Arena *arena, const char *program, const Binding *binding, const Da
 // The value of a key in the output, or NULL; the number, or `otherwise`.
 const char *outcome_text(Arena *arena, const Outcome *outcome, const char *key);
 double outcome_number(Arena *arena, const Outcome *outcome, const char *key, double otherwise);
-// The processor's counters that the harness printed, as a line of text or as members of a JSON object; nothing without --counters.
+// The processor's counters that the harness printed, as a line of text or as members of a JSON object; nothing without
+// --counters.
 void put_counters(const Options *options, const Outcome *outcome, bool json, Buf *out);
 
 // Lowers the kernel of a binding again and builds its C. `naive_flags` NULL: without the naive reference.

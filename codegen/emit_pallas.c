@@ -1,6 +1,6 @@
 // A kernel as a Python file for JAX Pallas: its signature, the function around pl.pallas_call, block specs, helpers.
-#include "codegen/emit.h"
 #include "codegen/pallas.h"
+#include "codegen/pallas_internal.h"
 
 #include <ctype.h>
 #include <string.h>

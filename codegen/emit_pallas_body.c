@@ -1,6 +1,6 @@
 // Statements of a kernel's body: control becomes functions, with the vars they change as arguments and results.
 #include "codegen/ir_text.h"
-#include "codegen/pallas.h"
+#include "codegen/pallas_internal.h"
 
 #include <string.h>
 

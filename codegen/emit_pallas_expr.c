@@ -1,5 +1,5 @@
 // Values as Python expressions: nested where they are used once and short, else assigned to names.
-#include "codegen/pallas.h"
+#include "codegen/pallas_internal.h"
 
 #include <string.h>
 

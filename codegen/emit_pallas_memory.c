@@ -1,5 +1,5 @@
 // Windows of refs: indices, what lies past the edge, masks, stores.
-#include "codegen/pallas.h"
+#include "codegen/pallas_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // Python text: names, lines, shapes and numbers.
-#include "codegen/pallas.h"
+#include "codegen/pallas_internal.h"
 
 #include <ctype.h>
 #include <limits.h>

@@ -1,6 +1,5 @@
 // What `pkc explain` says when sizes are given: grid steps, and VMEM against its budget, buffer by buffer.
-#include "codegen/interp.h"
-#include "codegen/emit.h"
+#include "codegen/driver.h"
 
 #include <string.h>
 

@@ -224,12 +224,6 @@ void drop_masks(Gen *g);                                         // those that a
 
 // forms.c
 void choose_forms(Gen *g);
-// matrices: [M, K] x [K, N], operands perhaps transposed; plain: one that the micro-kernel takes.
-typedef struct {
-  Instr *a, *b;
-  bool a_transposed, b_transposed, matrices, plain;
-} DotShape;
-DotShape dot_shape(const Instr *dot);
 
 // dot_kind.c
 void choose_dot_kinds(Gen *g);

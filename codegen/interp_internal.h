@@ -158,7 +158,6 @@ bool value_poison(Interp *in, Value *v);  // from now on v->poison counts, all 0
 void *scratch_space(Interp *in, int which, int64_t count, int64_t item_bytes);
 void value_free(Value *v);
 static inline uint8_t poison_at(const Value *v, int64_t index) { return v->poisoned ? v->poison[index] : 0; }
-int64_t resolve_dim(const int64_t *sizes, Dim dim);
 void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark);  // v is poisoned already
 double unspecified_float(void);
 int64_t unspecified_int(DType dtype);
@@ -182,9 +181,6 @@ void run_reduce(Interp *in, const Instr *instr);
 void run_argreduce(Interp *in, const Instr *instr);
 void run_scan(Interp *in, const Instr *instr);
 void run_dot(Interp *in, const Instr *instr);
-
-// ---- index arithmetic (interp_index.c)
-int64_t ceil_div(int64_t a, int64_t b);
 
 // ---- memory (interp_memory.c)
 static inline uint8_t ref_mark(const Ref *ref) { return ref->id + 1 <= POISON_REFS ? (uint8_t)(ref->id + 1) : POISON_OTHER; }

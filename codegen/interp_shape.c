@@ -417,10 +417,10 @@ typedef struct {
   int64_t extent[DOT_LABELS];
   int summed[DOT_LABELS], summed_count;
   int64_t length;
-} DotShape;
+} Contraction;
 
-static DotShape dot_shape(const Instr *instr, const Value *a, const Value *b) {
-  DotShape shape = {.length = 1};
+static Contraction contraction_of(const Instr *instr, const Value *a, const Value *b) {
+  Contraction shape = {.length = 1};
   unsigned in_result = 0, seen = 0;
   for (int i = 0; i < instr->type.rank; i++) in_result |= 1u << instr->labels.out[i];
   for (int t = 0; t < 2; t++) {
@@ -437,7 +437,7 @@ static DotShape dot_shape(const Instr *instr, const Value *a, const Value *b) {
   return shape;
 }
 
-static bool lay_out(Interp *in, const Instr *instr, const Value *v, const int8_t *labels, const DotShape *shape, int which,
+static bool lay_out(Interp *in, const Instr *instr, const Value *v, const int8_t *labels, const Contraction *shape, int which,
                     DotOperand *operand) {
   Walk own = whole_walk(v), to = {0}, from = {0};
   int axis_of[DOT_LABELS];
@@ -499,7 +499,7 @@ void run_dot(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   if (!out || out->count == 0) return;
   const Value *a = value_of(in, instr->args[0]), *b = value_of(in, instr->args[1]);
-  DotShape shape = dot_shape(instr, a, b);
+  Contraction shape = contraction_of(instr, a, b);
   DotOperand left = {0}, right = {0};
   if (!lay_out(in, instr, a, instr->labels.a, &shape, 0, &left) || !lay_out(in, instr, b, instr->labels.b, &shape, 1, &right))
     return;

@@ -18,8 +18,6 @@ static int64_t memory_limit(void) {
   return limit;
 }
 
-int64_t resolve_dim(const int64_t *sizes, Dim dim) { return dim_is_const(dim) ? dim : sizes[dim_size_index(dim)]; }
-
 static bool element_count(const Value *v, int64_t *count) {
   *count = 1;
   for (int i = 0; i < v->rank; i++)

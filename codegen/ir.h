@@ -163,4 +163,12 @@ Kernel *ir_parse(Arena *arena, const Source *source, Diag *diag);
 // ---- the rules of the IR. Returns NULL when they hold, else a message (in the kernel's arena) that names the instruction.
 const char *ir_verify(Kernel *k);
 
+// ---- dot.c
+// matrices: [M, K] x [K, N], operands perhaps transposed; plain: one that the micro-kernel takes.
+typedef struct {
+  Instr *a, *b;
+  bool a_transposed, b_transposed, matrices, plain;
+} DotShape;
+DotShape dot_shape(const Instr *dot);
+
 #endif

@@ -114,20 +114,3 @@ void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf 
   emit_kernel(program->kernel, &emit, c, h ? h : &header, loops, explain);
   buf_free(&header);
 }
-
-int write_result(const char *path, const Buf *text) {
-  const char *bytes = text->text ? text->text : "";
-  if (strcmp(path, "-") == 0) {
-    fwrite(bytes, 1, text->length, stdout);
-    return DONE;
-  }
-  if (!write_file(path, bytes, text->length)) return user_error("cannot write %s: %s", path, strerror(errno));
-  return DONE;
-}
-
-int finish_output(int status) {
-  errno = 0;
-  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-  if (status != DONE) return status;
-  return user_error("cannot write standard output: %s", strerror(errno ? errno : EIO));
-}

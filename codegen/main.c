@@ -14,7 +14,7 @@ static const char input_text[] =
     "  iota, zeros, ones, const:V\n"
     "Sizes that follow from a given array need not be named.\n";
 
-static const char tpu_text[] =
+static const char tpu_help[] =
     "Without a file: --chips, --sources, or --mesh with a collective (pkc tpu --mesh 4x4 send bytes=1e6 from=0,0 to=3,3).\n";
 
 const Verb verbs[] = {
@@ -31,7 +31,7 @@ const Verb verbs[] = {
     {"explain", "explain FILE.pk|E0123 [SIZE=N ...]", "say how a kernel is carried out and why, or what an error means",
      VERB_EXPLAIN, verb_explain, NULL},
     {"tpu", "tpu FILE.pk [SIZE=N ...] [--chip v5e]", "model a kernel on a TPU: time, memory, what limits it", VERB_TPU, verb_tpu,
-     tpu_text},
+     tpu_help},
     {"tune", "tune FILE.pk [SIZE=N ...]", "search block sizes", VERB_LATER, NULL, NULL},
     {"fmt", "fmt FILE.pk...", "rewrite files in the canonical layout, comments kept", VERB_FMT, verb_fmt,
      "A FILE of - reads standard input and writes standard output.\n"},

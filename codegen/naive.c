@@ -3,8 +3,7 @@
 // It is what `pkc bench` times against and `pkc run` compares with, so it shares nothing with the generator: each value of the
 // reference is one loop nest, elementwise chains are one expression, and everything else is left to the C compiler.
 #include "codegen/naive.h"
-
-#include "codegen/emit.h"
+#include "codegen/naive_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // The naive reference: an element of a value as a C expression.
-#include "codegen/naive.h"
+#include "codegen/naive_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // The naive reference: loops with a scalar accumulator (dot, reductions, argmax), and scans along an axis.
-#include "codegen/naive.h"
+#include "codegen/naive_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // Which values of a reference get memory of their own, and which are written out where they are used: as a person would.
-#include "codegen/naive.h"
+#include "codegen/naive_internal.h"
 
 enum { DEEPEST_EXPRESSION = 24 };
 

@@ -115,24 +115,6 @@ int usage_error(const Verb *verb, const char *format, ...) {
   return USAGE_ERROR;
 }
 
-int user_error(const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  fputs("pkc: error: ", stderr);
-  vfprintf(stderr, format, args);
-  va_end(args);
-  fputc('\n', stderr);
-  return USER_ERROR;
-}
-
-bool parse_int(const char *text, int64_t *value) {
-  const char *digits = text + (*text == '-');
-  if (!*digits || strspn(digits, "0123456789") != strlen(digits)) return false;
-  errno = 0;
-  *value = strtoll(text, NULL, 10);
-  return errno == 0;
-}
-
 static bool parse_seconds(const char *text, double *value) {
   char *end;
   *value = strtod(text, &end);

@@ -3,6 +3,7 @@
 #define CODEGEN_TPU_H
 
 #include "codegen/ir.h"
+#include "dsl/say.h"
 
 // ---- tpu_chip.c
 
@@ -44,5 +45,50 @@ double mxu_serial_cycles(double array_rows, double array_columns, double m, doub
 // ---- tpu_rules.c
 // What keeps a kernel from running on a chip, as errors of the 07xx in diag. Returns how many there are.
 int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
+
+// ---- tpu_model.c: a kernel on a chip
+
+typedef struct Model Model;
+// NULL, with *wrong saying why the grid cannot be modelled. events: how many events of the pipeline are kept for the
+// trace and the timeline; whole: every grid step is simulated, also those that repeat others.
+typedef struct {
+  int64_t events;
+  bool whole;
+} ModelOptions;
+Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip, ModelOptions options, const char **wrong);
+
+// ---- the forms of a report
+void tpu_text(const Model *m, Buf *out);
+void tpu_table(Model *const *models, int count, Buf *out);
+void tpu_json(const Model *m, const char *path, Buf *out);
+void tpu_trace(const Model *m, Buf *out);
+void tpu_html(const Model *m, Model *const *all, int count, Buf *out);
+void tpu_roofline_svg(const Model *m, Buf *out);
+
+// ---- tpu_sweep.c
+// Every combination of some statics' values, ranked. A range is a static and LOW:HIGH (doubling) or A,B,C.
+typedef struct {
+  Arena *arena;
+  const char *path;
+  const Argument *ranges;
+  int count;
+  const Chip *chip;
+  bool json;
+  // The kernel with the statics at these values, and its sizes. NULL, or what is wrong (in the arena).
+  const char *(*bind)(void *context, Arena *arena, const Argument *statics, int count, Kernel **k, int64_t **sizes);
+  void *context;
+} SweepRequest;
+int tpu_sweep(const SweepRequest *request);  // prints the ranking; an exit status
+
+// ---- tpu_mesh.c
+typedef struct {
+  Arena *arena;
+  const char *mesh, *what;  // X, XxY or XxYxZ; the collective, or "send", or "matmul"
+  const Argument *arguments;
+  int count;
+  const Chip *chip;
+  bool json;
+} MeshRequest;
+int tpu_mesh(const MeshRequest *request);  // prints the cost; an exit status
 
 #endif

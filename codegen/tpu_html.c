@@ -197,7 +197,7 @@ static void put_vmem_map(const Model *m, Buf *out) {
 
 // ---- the page
 
-void tpu_html(const Model *m, const Model *all, int count, Buf *out) {
+void tpu_html(const Model *m, Model *const *all, int count, Buf *out) {
   Buf text = {0};
   tpu_text(m, &text);
   tpu_table(all, count, &text);

@@ -1,9 +1,10 @@
-// What the files of the TPU model share. Nothing outside tpu_*.c and verb_tpu.c includes this.
+// What the files of the TPU model share.
 #ifndef CODEGEN_TPU_INTERNAL_H
 #define CODEGEN_TPU_INTERNAL_H
 
-#include "codegen/driver.h"
+#include "codegen/index.h"
 #include "codegen/tpu.h"
+#include "codegen/work.h"
 
 // ---- tpu_eval.c: scalars that the grid decides
 
@@ -180,7 +181,7 @@ typedef struct {
   const char *text;
 } Loss;
 
-typedef struct {
+struct Model {
   Arena *arena;
   const Kernel *k;
   const Chip *chip;
@@ -198,23 +199,6 @@ typedef struct {
   const char *lower_reason, *bound;
   double mxu, vpu, hbm_share, mxu_rows;  // shares of the time; of the array when it works
   LIST(Loss) losses;
-} Model;
-
-// NULL and a filled model, or why the grid cannot be modelled.
-const char *model_run(Model *m, Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip, TraceLog *log, bool whole);
-
-// ---- the forms of a report
-void tpu_text(const Model *m, Buf *out);
-void tpu_table(const Model *models, int count, Buf *out);
-void tpu_json(const Model *m, const char *path, Buf *out);
-void tpu_trace(const Model *m, Buf *out);
-void tpu_html(const Model *m, const Model *all, int count, Buf *out);
-void tpu_roofline_svg(const Model *m, Buf *out);
-
-// ---- tpu_sweep.c
-int tpu_sweep(const Options *options, const Chip *chip);
-
-// ---- tpu_mesh.c
-int tpu_mesh(const Options *options, const Chip *chip);
+};
 
 #endif

@@ -11,7 +11,7 @@
 enum { MOST_AXES = 3 };
 
 typedef struct {
-  const Options *options;
+  const MeshRequest *request;
   const Chip *chip;
   int axes;
   int64_t size[MOST_AXES], chips;
@@ -28,8 +28,8 @@ typedef struct {
 // ---- the command line
 
 static const char *argument(const Mesh *m, const char *name) {
-  for (int i = 0; i < m->options->arguments.count; i++)
-    if (strcmp(m->options->arguments.at[i].name, name) == 0) return m->options->arguments.at[i].value;
+  for (int i = 0; i < m->request->count; i++)
+    if (strcmp(m->request->arguments[i].name, name) == 0) return m->request->arguments[i].value;
   return NULL;
 }
 
@@ -55,9 +55,9 @@ static int read_list(const char *text, char separator, int64_t *list, int most) 
 }
 
 static const char *read_mesh(Mesh *m) {
-  Arena *arena = m->options->arena;
+  Arena *arena = m->request->arena;
   const double *v = m->chip->value;
-  m->axes = read_list(m->options->mesh, 'x', m->size, MOST_AXES);
+  m->axes = read_list(m->request->mesh, 'x', m->size, MOST_AXES);
   if (m->axes < 1) return "--mesh wants X, XxY or XxYxZ";
   if (m->axes > (int)v[CHIP_TORUS]) return arena_printf(arena, "the network of %s has %.0f axes", m->chip->name, v[CHIP_TORUS]);
   m->chips = 1;
@@ -155,9 +155,9 @@ static void put_shape(const Mesh *m, Buf *out) {
 static int show(const Mesh *m, const char *what, double bytes, MeshCost c) {
   Buf out = {0};
   double dcn = bytes / m->chip->value[CHIP_DCN];
-  if (m->options->json) {
+  if (m->request->json) {
     buf_printf(&out, "{\"collective\":\"%s\",\"chip\":\"%s\",\"mesh\":\"%s\",\"bytes\":%.10g,\"seconds\":%.10g,", what,
-               m->chip->name, m->options->mesh, bytes, c.seconds);
+               m->chip->name, m->request->mesh, bytes, c.seconds);
     buf_printf(&out, "\"latency_s\":%.10g,\"transfer_s\":%.10g,\"hops\":%lld,\"links\":%d,\"dcn_s\":%.10g}\n", c.latency,
                c.transfer, (long long)c.hops, c.links, dcn);
   } else {
@@ -206,7 +206,7 @@ static int plans(const Mesh *m) {
        work / peak * (batches + stages - 1) / batches / stages, fmax(hop * batches, 2 * rows * inner / m->one_way) / batches},
   };
   Buf out = {0};
-  if (!m->options->json) {
+  if (!m->request->json) {
     buf_printf(&out, "[%.6g, %.6g] by [%.6g, %.6g] in bf16 on %s ", rows, inner, inner, columns, m->chip->name);
     put_shape(m, &out);
     buf_puts(&out, "\nparallel        compute  communication  bound by\n");
@@ -215,20 +215,20 @@ static int plans(const Mesh *m) {
     const Plan *p = &list[i];
     const char *bound = p->compute >= p->moved ? "compute" : "communication";
     buf_printf(&out,
-               m->options->json ? "{\"parallel\":\"%s\",\"compute_s\":%.10g,\"communication_s\":%.10g,\"bound\":\"%s\"}\n"
+               m->request->json ? "{\"parallel\":\"%s\",\"compute_s\":%.10g,\"communication_s\":%.10g,\"bound\":\"%s\"}\n"
                                 : "%-10s %9.4g us   %9.4g us  %s",
-               p->name, p->compute * (m->options->json ? 1 : 1e6), p->moved * (m->options->json ? 1 : 1e6), bound);
-    if (!m->options->json) buf_printf(&out, ": %s\n", p->meaning);
+               p->name, p->compute * (m->request->json ? 1 : 1e6), p->moved * (m->request->json ? 1 : 1e6), bound);
+    if (!m->request->json) buf_printf(&out, ": %s\n", p->meaning);
   }
   int status = write_result("-", &out);
   buf_free(&out);
   return status;
 }
 
-int tpu_mesh(const Options *options, const Chip *chip) {
-  Mesh m = {.options = options, .chip = chip};
-  const char *wrong = read_mesh(&m), *verb = options->files.count ? options->files.at[0] : "";
-  if (wrong) return user_error("--mesh %s: %s", options->mesh, wrong);
+int tpu_mesh(const MeshRequest *request) {
+  Mesh m = {.request = request, .chip = request->chip};
+  const char *wrong = read_mesh(&m), *verb = request->what;
+  if (wrong) return user_error("--mesh %s: %s", request->mesh, wrong);
   if (strcmp(verb, "matmul") == 0) return plans(&m);
   double bytes;
   if (!read_number(argument(&m, "bytes"), &bytes)) return user_error("%s wants bytes=N", *verb ? verb : "a collective");

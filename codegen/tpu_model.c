@@ -238,8 +238,10 @@ static void check_laws(const Model *m) {
   free(extents);
 }
 
-const char *model_run(Model *m, Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip, TraceLog *log, bool whole) {
-  *m = (Model){.arena = arena, .k = k, .chip = chip, .sizes = sizes, .dot_dtype = DT_COUNT};
+static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
+  Arena *arena = m->arena;
+  const Chip *chip = m->chip;
+  const int64_t *sizes = m->sizes;
   CostModel cost = cost_model(arena, k, chip, sizes);
   m->body = body_new(&cost);
   m->sim = (Simulation){.arena = arena, .k = k, .chip = chip, .sizes = sizes, .body = m->body, .whole = whole, .log = log};
@@ -259,4 +261,16 @@ const char *model_run(Model *m, Arena *arena, Kernel *k, const int64_t *sizes, c
   find_losses(m);
   check_laws(m);
   return NULL;
+}
+
+Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip, ModelOptions options, const char **wrong) {
+  Model *m = NEW(arena, Model);
+  *m = (Model){.arena = arena, .k = k, .chip = chip, .sizes = sizes, .dot_dtype = DT_COUNT};
+  TraceLog *log = NULL;
+  if (options.events) {
+    log = NEW(arena, TraceLog);
+    *log = (TraceLog){.arena = arena, .most_events = options.events};
+  }
+  *wrong = run(m, k, log, options.whole);
+  return *wrong ? NULL : m;
 }

@@ -170,10 +170,10 @@ void tpu_text(const Model *m, Buf *out) {
   put_assumptions(m, out);
 }
 
-void tpu_table(const Model *models, int count, Buf *out) {
+void tpu_table(Model *const *models, int count, Buf *out) {
   buf_puts(out, "\nOn each chip       time  bound by                 MXU      HBM     VMEM  of peak, with dispatch\n");
   for (int i = 0; i < count; i++) {
-    const Model *m = &models[i];
+    const Model *m = models[i];
     Buf time = {0};
     put_time(&time, m->seconds);
     double caller = m->seconds + m->chip->value[CHIP_DISPATCH];

@@ -21,11 +21,9 @@ typedef struct {
 } Candidate;
 
 typedef struct {
-  const Options *options;
-  const Chip *chip;
+  const SweepRequest *request;
   Range range[MOST_STATICS];
   int ranges;
-  LIST(Argument) rest;  // arguments that are no range
   LIST(Candidate) found;
 } Sweep;
 
@@ -52,68 +50,52 @@ static bool read_values(Arena *arena, const char *text, Range *range) {
 }
 
 static const char *add_range(Sweep *s, const char *name, const char *text) {
-  Arena *arena = s->options->arena;
+  Arena *arena = s->request->arena;
   if (s->ranges == MOST_STATICS) return "too many statics are swept";
   Range *range = &s->range[s->ranges++];
   range->name = intern(name);
   if (read_values(arena, text, range)) return NULL;
-  return arena_printf(arena, "--sweep wants %s=LOW:HIGH or %s=A,B,C, not %s", name, name, text);
+  return arena_printf(arena, "--sweep expects %s=LOW:HIGH or %s=A,B,C, not %s", name, name, text);
 }
 
 static const char *read_ranges(Sweep *s) {
-  Arena *arena = s->options->arena;
-  const char *equals = strchr(s->options->sweep, '=');
-  if (!equals || equals == s->options->sweep) return "--sweep wants NAME=LOW:HIGH";
-  const char *wrong = add_range(s, arena_strndup(arena, s->options->sweep, (size_t)(equals - s->options->sweep)), equals + 1);
-  for (int i = 0; !wrong && i < s->options->arguments.count; i++) {
-    Argument a = s->options->arguments.at[i];
-    bool range = strchr("0123456789", a.value[0]) && strpbrk(a.value, ":,");
-    if (range)
-      wrong = add_range(s, a.name, a.value);
-    else
-      LIST_PUSH(arena, &s->rest, a);
-  }
+  const char *wrong = NULL;
   int64_t count = 1;
+  for (int i = 0; !wrong && i < s->request->count; i++)
+    wrong = add_range(s, s->request->ranges[i].name, s->request->ranges[i].value);
   for (int i = 0; i < s->ranges; i++) count = saturating_mul(count, s->range[i].values.count);
   if (!wrong && count > MOST_CANDIDATES)
-    wrong = arena_printf(arena, "%lld combinations; at most %d are tried", (long long)count, MOST_CANDIDATES);
+    wrong = arena_printf(s->request->arena, "%lld combinations; at most %d are tried", (long long)count, MOST_CANDIDATES);
   return wrong;
 }
 
 // ---- candidates
 
-static void model_candidate(const Sweep *s, Arena *arena, const Options *options, Candidate *c) {
-  Binding b;
-  const char *message;
-  if (bind_kernel(&b, arena, options, options->files.at[0], &message) != DONE) {
-    c->wrong = message ? message : "it does not compile";
-    return;
-  }
-  Model m;
-  c->wrong = b.refusal ? b.refusal : model_run(&m, arena, b.program.kernel, b.sizes, s->chip, NULL, false);
+static void model_candidate(const Sweep *s, Arena *arena, const Argument *statics, Candidate *c) {
+  Kernel *k;
+  int64_t *sizes;
+  c->wrong = s->request->bind(s->request->context, arena, statics, s->ranges, &k, &sizes);
   if (c->wrong) return;
-  c->seconds = m.seconds;
-  c->mxu = m.mxu;
-  c->hbm = m.hbm_share;
-  c->vmem = m.vmem;
-  c->limit = m.vmem_limit;
-  c->steps = m.sim.totals.steps;
-  c->bound = m.bound;
+  const Model *m = tpu_model(arena, k, sizes, s->request->chip, (ModelOptions){0}, &c->wrong);
+  if (!m) return;
+  c->seconds = m->seconds;
+  c->mxu = m->mxu;
+  c->hbm = m->hbm_share;
+  c->vmem = m->vmem;
+  c->limit = m->vmem_limit;
+  c->steps = m->sim.totals.steps;
+  c->bound = m->bound;
 }
 
 static void try_candidate(Sweep *s, const int *value) {
-  Arena *arena = arena_new(), *kept = s->options->arena;
-  Options options = *s->options;
-  options.arena = arena;
-  options.arguments.at = s->rest.at;
-  options.arguments.count = options.arguments.capacity = s->rest.count;
-  options.settings.capacity = options.settings.count;  // a push copies
+  Arena *arena = arena_new(), *kept = s->request->arena;
+  Argument statics[MOST_STATICS];
   Candidate c = {0};
   for (int i = 0; i < s->ranges; i++) {
     c.value[i] = value[i];
-    LIST_PUSH(arena, &options.settings, ((StaticSetting){NULL, s->range[i].name, s->range[i].values.at[value[i]]}));
+    statics[i] = (Argument){s->range[i].name, s->range[i].values.at[value[i]]};
   }
-  model_candidate(s, arena, &options, &c);
+  model_candidate(s, arena, statics, &c);
   if (c.wrong) c.wrong = arena_strndup(kept, c.wrong, strlen(c.wrong));
   LIST_PUSH(kept, &s->found, c);
   arena_free(arena);
@@ -171,14 +153,14 @@ static void put_json(const Sweep *s, Buf *out) {
   }
 }
 
-int tpu_sweep(const Options *options, const Chip *chip) {
-  Sweep s = {.options = options, .chip = chip};
+int tpu_sweep(const SweepRequest *request) {
+  Sweep s = {.request = request};
   const char *wrong = read_ranges(&s);
   if (wrong) return user_error("%s", wrong);
   try_all(&s);
-  if (s.found.at[0].wrong) return user_error("%s: no combination can be modelled: %s", options->files.at[0], s.found.at[0].wrong);
+  if (s.found.at[0].wrong) return user_error("%s: no combination can be modelled: %s", request->path, s.found.at[0].wrong);
   Buf out = {0};
-  if (options->json)
+  if (request->json)
     put_json(&s, &out);
   else
     put_table(&s, &out);

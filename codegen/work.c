@@ -2,7 +2,7 @@
 //
 // Two for each multiply-add of its einsums; terms that an affine mask removes are not counted. Without an einsum, one for each
 // elementwise or reduction operation on an element.
-#include "codegen/emit.h"
+#include "codegen/work.h"
 
 #include <math.h>
 #include <string.h>

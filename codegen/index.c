@@ -1,5 +1,6 @@
 // Index arithmetic: sizes, requirements, grid extents, index maps.
-#include "codegen/interp_internal.h"
+#include "codegen/index.h"
+#include "codegen/scalar.h"
 
 #include <stdlib.h>
 #include <string.h>
