@@ -334,6 +334,8 @@ static void place_member(Gen *g, Group *group, Instr *v) {
   want_users(&w, v, v, false);
   if (val(v)->snapshot) w.row = true;
   if (w.whole) {
+    StripBound *bound = strip_bound(g, val(v)->demand[v->type.rank - 1]);
+    if (bound) bound->shared = true;
     val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), w.element, v->type.rank, v->type.dim, "value");
     return;
   }

@@ -9,7 +9,7 @@
 
 const char DEMAND_FULL[] = "full";
 
-const StripBound *strip_bound(Gen *g, Demand demand) {
+StripBound *strip_bound(Gen *g, Demand demand) {
   for (int i = 0; i < g->bounds.count; i++)
     if (g->bounds.at[i].name == demand) return &g->bounds.at[i];
   return NULL;
@@ -39,13 +39,15 @@ static void need(Walk *w, Demand *slot, Demand d) {
   w->changed = true;
 }
 
-// Only loops over rows know the bounds of a strip.
-static bool runs_by_rows(const Instr *v) {
-  return v->type.rank == 2 && (op_is_elementwise(v->op) || v->op == OP_BROADCAST || (v->op == OP_DOT && dot_shape(v).plain));
+// Only loops over rows know the bounds of a strip, and only those over the mask's own rows.
+static bool runs_by_rows(Gen *g, const Instr *v, Demand d) {
+  const StripBound *bound = strip_bound(g, d);
+  if (!bound || v->type.rank != 2 || v->type.dim[0] != bound->mask->type.dim[0] || has_i64_lanes(v)) return false;
+  return op_is_elementwise(v->op) || v->op == OP_BROADCAST || (v->op == OP_DOT && dot_shape(v).plain);
 }
 
 static void need_axis(Walk *w, const Instr *v, int axis, Demand d) {
-  need(w, &val(v)->demand[axis], runs_by_rows(v) && axis == 1 ? d : demand_outside(w->g, d));
+  need(w, &val(v)->demand[axis], axis == 1 && runs_by_rows(w->g, v, d) ? d : demand_outside(w->g, d));
 }
 
 static void need_all(Walk *w, const Instr *v) {
@@ -107,7 +109,7 @@ static void through_dot(Walk *w, const Instr *v) {
     for (int i = 0; i < v->args[side]->type.rank; i++) {
       Demand d = along;
       for (int o = 0; o < v->type.rank; o++)
-        if (v->labels.out[o] == labels[i]) d = val(v)->demand[o];
+        if (v->labels.out[o] == labels[i]) d = demand_outside(w->g, val(v)->demand[o]);
       need_axis(w, v->args[side], i, d);
     }
   }
@@ -153,11 +155,17 @@ static bool axis_moves(const Instr *v, int axis) {
   }
 }
 
+// How far the operand of a reduction matters along an axis that goes; NULL: to its end.
+static Demand reduced_demand(Gen *g, const Instr *v, int axis) {
+  Demand end = ends_in_identity(g, v, axis);
+  return end && v->ival != INT64_C(1) << axis ? demand_outside(g, end) : end;
+}
+
 static void through_value(Walk *w, const Instr *v) {
   for (int a = 0; a < v->nargs; a++)
     for (int i = 0; i < v->args[a]->type.rank; i++) {
       bool same = v->args[a]->type.rank == v->type.rank && !axis_moves(v, i);
-      Demand end = op_info[v->op].class == OPC_REDUCE && !same ? ends_in_identity(w->g, v, i) : NULL;
+      Demand end = op_info[v->op].class == OPC_REDUCE && !same ? reduced_demand(w->g, v, i) : NULL;
       need_axis(w, v->args[a], i, same ? val(v)->demand[i] : end ? end : DEMAND_FULL);
     }
 }

@@ -31,6 +31,7 @@ typedef struct {
   Dim columns;
   const Instr *mask, *row_start, *col_start;
   bool inclusive;
+  bool shared;  // one loop reads what another computed so far: all take the end of the block's last row
 } StripBound;
 
 // A micro-kernel of `dot`: the suffix of its name, what operands are widened to (DT_COUNT: they stay as they are), how many
@@ -212,7 +213,7 @@ int line_of(Gen *g, Span span);
 
 // demand.c
 void find_demand(Gen *g);
-const StripBound *strip_bound(Gen *g, Demand demand);   // NULL when it is none
+StripBound *strip_bound(Gen *g, Demand demand);         // NULL when it is none
 Demand demand_outside(Gen *g, Demand demand);           // as known outside the loop over strips
 Demand contracted_demand(Gen *g, const Instr *dot);     // along the axis a plain dot sums over
 bool index_in_range(Gen *g, const Ref *ref, int axis);  // is this squeezed index sure to lie in the array?
@@ -250,6 +251,7 @@ bool is_row_scalar(const Instr *instr);        // one element a row
 bool is_transparent(const Instr *instr);       // evaluated where it is used
 bool load_is_vector(const Instr *instr);       // LOAD, STORE: lanes are neighbours in the ref
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
+bool has_i64_lanes(const Instr *instr);        // .. any others: no loop over vectors
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
 bool instr_reads(const Instr *instr, const Ref *ref);
 

@@ -556,8 +556,11 @@ static const char *open_row_loop(Gen *g, const char *from, const char *to) {
 // How many columns the rows before `end` want, for the masks that tell rows apart.
 static void declare_bounds(Context *x, const char *end) {
   Gen *g = x->g;
-  if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1])
+  const char *all = extent_text(g, x->group->lead[x->group->leads - 1]);
+  if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1]) {
     end = text(g, "pk_idx_min(%s, %s)", end, g->batch->own);
+    all = g->batch->own;
+  }
   for (int i = 0; i < g->bounds.count; i++) {
     const StripBound *b = &g->bounds.at[i];
     bool used = false;
@@ -566,7 +569,7 @@ static void declare_bounds(Context *x, const char *end) {
       used = used || step->demand == b->name || (step->dot && contracted_demand(g, step->dot) == b->name);
     }
     if (!used) continue;
-    line(g, "const int64_t %s = %s;", b->name, bound_text(g, b, end, demand_text(g, b->base, b->columns)));
+    line(g, "const int64_t %s = %s;", b->name, bound_text(g, b, b->shared ? all : end, demand_text(g, b->base, b->columns)));
   }
 }
 

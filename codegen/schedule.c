@@ -93,7 +93,7 @@ bool compares_with_index(const Instr *v) {
   return x->op == OP_CAST && x->args[0]->type.dtype == DT_I32 && s->op == OP_BROADCAST && s->args[0]->type.rank == 0;
 }
 
-static bool has_i64_lanes(const Instr *v) {
+bool has_i64_lanes(const Instr *v) {
   if (v->type.dtype == DT_I64) return true;
   for (int i = 0; i < v->nargs; i++)
     if (v->args[i]->type.dtype == DT_I64 && v->args[i]->type.rank > 0) return !compares_with_index(v);

@@ -58,11 +58,11 @@ static Demand matching_inside(Gen *g, const Instr *start, const Instr *extent, D
   return NULL;
 }
 
-// Of what does not wrap: counters and sizes stay below 2^31.
+// Counters and sizes stay below 2^31: where they are signed they do not wrap.
+static bool counts(DType t) { return dtype_info[t].class == CLASS_SIGNED && dtype_bytes(t) >= 4; }
+
 static const Instr *strip_casts(const Instr *v) {
-  while (v->op == OP_CAST && is_integer(v->type.dtype) && is_integer(v->args[0]->type.dtype) && dtype_bytes(v->type.dtype) >= 4 &&
-         dtype_bytes(v->args[0]->type.dtype) >= 4)
-    v = v->args[0];
+  while (v->op == OP_CAST && counts(v->type.dtype) && counts(v->args[0]->type.dtype)) v = v->args[0];
   return v;
 }
 
@@ -73,7 +73,7 @@ static const Instr *splat_of(const Instr *v) {
 
 static bool is_iota(const Instr *v, int axis) {
   v = strip_casts(v);
-  return v->op == OP_IOTA && v->ival == axis && dtype_bytes(v->type.dtype) >= 4;
+  return v->op == OP_IOTA && v->ival == axis && counts(v->type.dtype);
 }
 
 // `a < b` with a = iota or start + iota.
@@ -107,8 +107,8 @@ static Demand bound_of(Gen *g, const Instr *mask, int axis) {
 static bool is_affine(const Instr *v, int axis, const Instr **start) {
   *start = NULL;
   v = strip_casts(v);
-  if (v->op == OP_IOTA) return v->ival == axis;
-  if (v->op != OP_ADD) return false;
+  if (v->op == OP_IOTA) return is_iota(v, axis);
+  if (v->op != OP_ADD || !counts(v->type.dtype)) return false;
   for (int i = 0; i < 2; i++)
     if (is_iota(v->args[i], axis) && (*start = splat_of(v->args[1 - i]))) return true;
   return false;

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Random kernels: `pkc test` on each of them, so that compiled code is compared with the interpreter.
 
-    tests/fuzz.py [--seed S] [--count N] [--seconds T] [--first K] [--batch B] [--keep DIR] [--print]
+    tests/fuzz.py [--family F] [--seed S] [--count N] [--seconds T] [--first K] [--batch B] [--keep DIR] [--print]
+                  [--options "..."]
 
-It ends after N kernels or T seconds; --print shows the kernels and runs nothing. `$PKC` names another compiler to try.
+Families: `any` takes operations at random, `attention` and `masks` write what attention kernels are made of. Without
+--family all of them run. --options are for every `pkc test`: "--target=aarch64". It ends after N kernels or T seconds; --print shows the kernels and runs nothing. `$PKC` names another compiler to try.
 WRONG is a bug; REFUSED (by the front end) and INVALID (the interpreter reports something) are mistakes of the generator, mostly.
 
-Kernel number K of seed S is always the same text. Kernels are valid: the front end takes them and the interpreter has nothing
+Kernel number K of seed S of a family is always the same text. Kernels are valid: the front end takes them and the interpreter has nothing
 to report. Floats hold small integers, so that sums are exact in whatever order; what is not exact goes to float outputs only,
 which are compared within the tolerance of `pkc test`. A line for each failure; failing files stay in DIR (build/fuzz).
 Ends with "N passed, N failed".
@@ -22,16 +24,17 @@ import time
 
 sys.dont_write_bytecode = True
 
-from fuzzing.kernels import kernel_text  # noqa: E402
+from fuzzing import attention, kernels, masks  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+FAMILIES = {"any": kernels.kernel_text, "attention": attention.kernel_text, "masks": masks.kernel_text}
 PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 
 
-def run_test(paths, seconds):
+def run_test(paths, seconds, more=()):
     """Lines that begin with FAIL, or None when the time was over."""
-    p = subprocess.Popen([PKC, "test"] + paths, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    p = subprocess.Popen([PKC, "test", *more, *paths], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                          start_new_session=True)
     try:
         out, _ = p.communicate(timeout=seconds)
@@ -48,12 +51,12 @@ def kind_of(line):
     return "invalid" if re.search(r": interpreter: ", line) else "wrong"
 
 
-def run_batch(paths, counts, keep):
-    lines = run_test(paths, 40 * len(paths))
+def run_batch(paths, counts, keep, more):
+    lines = run_test(paths, 40 * len(paths), more)
     if lines is None:
         lines = []
         for path in paths:
-            found = run_test([path], 120)
+            found = run_test([path], 120, more)
             lines += found if found is not None else [f"FAIL {path}: takes too long"]
     seen = set()
     for line in lines:
@@ -69,21 +72,8 @@ def run_batch(paths, counts, keep):
     counts["passed"] += len(paths) - len(seen)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=24)
-    parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--batch", type=int, default=12)
-    parser.add_argument("--keep", default=os.path.join(BUILD, "fuzz"))
-    parser.add_argument("--print", action="store_true", help="print the kernels, run nothing")
-    options = parser.parse_args()
-    if options.print:
-        for n in range(options.first, options.first + options.count):
-            print(kernel_text(options.seed, n))
-        return 0
-    os.makedirs(options.keep, exist_ok=True)
+def run_family(family, options):
+    """How many kernels came out how."""
     work = os.path.join(options.keep, f"work{os.getpid()}")
     os.makedirs(work)
     os.environ["XDG_CACHE_HOME"] = os.path.join(work, "cache")
@@ -92,18 +82,43 @@ def main():
     while n < end and time.monotonic() - start < options.seconds:
         paths = []
         for number in range(n, min(end, n + options.batch)):
-            paths.append(os.path.join(work, f"fuzz_{options.seed}_{number}.pk"))
+            paths.append(os.path.join(work, f"{family}_{options.seed}_{number}.pk"))
             with open(paths[-1], "w") as file:
-                file.write(kernel_text(options.seed, number))
-        run_batch(paths, counts, options.keep)
+                file.write(FAMILIES[family](options.seed, number))
+        run_batch(paths, counts, options.keep, options.options.split())
         shutil.rmtree(os.path.join(work, "cache"), ignore_errors=True)
         for path in paths:
             os.remove(path)
         n += options.batch
     shutil.rmtree(work, ignore_errors=True)
-    print(f"seed {options.seed}, kernels {options.first} to {min(n, end) - 1}: " + ", ".join(f"{v} {k}" for k, v in counts.items()))
-    failed = sum(counts.values()) - counts["passed"]
-    print(f"{counts['passed']} passed, {failed} failed")
+    last = min(n, end) - 1
+    print(f"{family}, seed {options.seed}, kernels {options.first} to {last}: " + ", ".join(f"{v} {k}" for k, v in counts.items()))
+    return counts
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--family", choices=FAMILIES, action="append")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=24, help="of each family")
+    parser.add_argument("--seconds", type=float, default=1e9, help="for each family")
+    parser.add_argument("--batch", type=int, default=12)
+    parser.add_argument("--keep", default=os.path.join(BUILD, "fuzz"))
+    parser.add_argument("--options", default="", help="options of pkc test")
+    parser.add_argument("--print", action="store_true", help="print the kernels, run nothing")
+    options = parser.parse_args()
+    families = options.family or list(FAMILIES)
+    if options.print:
+        for family in families:
+            for n in range(options.first, options.first + options.count):
+                print(FAMILIES[family](options.seed, n))
+        return 0
+    os.makedirs(options.keep, exist_ok=True)
+    counts = [run_family(family, options) for family in families]
+    passed = sum(c["passed"] for c in counts)
+    failed = sum(sum(c.values()) for c in counts) - passed
+    print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 
