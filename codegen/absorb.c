@@ -18,12 +18,17 @@ static void take_out(Group *group, const Instr *store) {
   group->scalars.count = kept;
 }
 
+// Does v store to the ref of `store`, earlier than that and later than `load`, if there is one?
 static bool stores_before(const Instr *v, const Instr *load, const Instr *store) {
-  return v->op == OP_STORE && v->ref == store->ref && val(v)->position > val(load)->position &&
+  return v->op == OP_STORE && v->ref == store->ref && (!load || val(v)->position > val(load)->position) &&
          val(v)->position < val(store)->position;
 }
 
-// Does anything between load and store write their ref, or read it behind step `dot`, where the sum would stand already?
+static bool store_moves_past(const Instr *v, int step, int dot, const Instr *load, const Instr *store) {
+  return stores_before(v, load, store) || (step >= dot && stores_before(v, NULL, store));
+}
+
+// Does anything between load and store write their ref, or read or write it behind step `dot`, where the sum would stand already?
 static bool looks_on(const Group *group, int dot, const Instr *add, const Instr *load, const Instr *store) {
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
@@ -32,13 +37,13 @@ static bool looks_on(const Group *group, int dot, const Instr *add, const Instr 
     for (int m = 0; m < step->members.count; m++) {
       const Instr *v = step->members.at[m];
       bool early = s > dot && v != add && instr_reads(v, store->ref) && val(v)->position < val(store)->position;
-      if (early || stores_before(v, load, store)) return true;
+      if (early || store_moves_past(v, s, dot, load, store)) return true;
     }
   }
   for (int i = 0; i < group->scalars.count; i++) {
     const Instr *v = group->scalars.at[i];
     bool early = val(v)->after >= dot && instr_reads(v, store->ref) && val(v)->position < val(store)->position;
-    if (early || stores_before(v, load, store)) return true;
+    if (early || store_moves_past(v, val(v)->after, dot, load, store)) return true;
   }
   return false;
 }
@@ -169,13 +174,31 @@ static int find_clear(Region *region, const Ref *ref) {
   return -1;
 }
 
+static void count_break(Instr *v, void *context) { *(int *)context += v->op == OP_BREAK; }
+
+// May what follows v in its region be left out?
+static bool may_leave(Instr *v) {
+  int breaks = 0;
+  count_break(v, &breaks);
+  for (int r = 0; r < 2; r++)
+    if (v->regions[r]) ir_walk(v->regions[r], count_break, &breaks);
+  return breaks > 0;
+}
+
+// What the sums of a step that accumulates are added to.
+static const Instr *added_to(const Step *step) {
+  const Instr *add = ir_store_value(step->into);
+  return add->args[add->args[0] == step->dot];
+}
+
 static void absorb_clear(Region *region, Step *step) {
   const Ref *ref = step->into->ref;
   for (int i = region->instrs.count - 1; i >= 0; i--) {
     Instr *v = region->instrs.at[i];
     bool later = val(v)->position > val(step->into)->position,
          own = v->op != OP_IF && val(v)->position >= val(step->into)->position;
-    if (later || own || (v->op == OP_LOAD && v->ref == ref && val(v)->users.count == 1)) continue;
+    if (later || own || v == added_to(step)) continue;
+    if (may_leave(v)) return;
     int found = accesses(v, ref);
     if (!found) continue;
     if (found != 1 || v->op != OP_IF || has_result(v)) return;
@@ -231,8 +254,9 @@ static void absorb_result(Gen *g, const Group *group, Step *step) {
   if (all.found != 3) return;
   for (int i = 0; i < group->region->instrs.count; i++) {
     Instr *v = group->region->instrs.at[i];
-    if (v->op != OP_IF || has_result(v) || val(v)->position < val(step->into)->position || !is_turn(g, v->args[0], true))
-      continue;
+    if (val(v)->position < val(step->into)->position) continue;
+    if (may_leave(v)) return;
+    if (v->op != OP_IF || has_result(v) || !is_turn(g, v->args[0], true)) continue;
     const Group *known = val(v->args[0])->group;
     Instr *store = find_copy(g, v->regions[0], ref, step);
     if (!store || !known || known->region != group->region || known->index > group->index) continue;

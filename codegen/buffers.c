@@ -124,7 +124,7 @@ static void input_buffer(Gen *g, RefGen *r) {
   } else {
     r->buffer = buffer_with_room(g, base, r->element, ref->type.rank, dims, r->at_least, "block");
   }
-  if (!g->options->literal_dma) find_revisits(g, r);
+  if (!g->options->literal_dma && !shares_memory(g, ref)) find_revisits(g, r);
   if (r->revisits) r->buffer->slots = lasting_name(g, text(g, "%s_slots", ref->name));
 }
 
@@ -355,15 +355,20 @@ static void place_member(Gen *g, Group *group, Instr *v) {
 
 // ---- operands of dots
 
+// Are neighbours along a row of the window neighbours in its ref?
+static bool has_dense_rows(const RefGen *r, const Instr *load) {
+  int last = load->ref->type.rank - 1;
+  while (load->window.squeeze[last]) last--;
+  return load->window.stride[last] == 1 && strcmp(r->stride[last], "1") == 0;
+}
+
 static bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
-  Place p;
   DType element = dot_element(val(dot)->kind, s.a->type.dtype);
   const Val *info = val(s.a);
   if (s.a->op == OP_LOAD && is_transparent(s.a)) {
     const RefGen *r = &g->refs[s.a->ref->id];
     if (r->form == FORM_ROWS) return true;
-    if (s.a_transposed) return false;
-    return place_of(g, s.a, &p) && p.element == element && strcmp(p.stride[1], "1") == 0;
+    return !s.a_transposed && r->element == element && has_dense_rows(r, s.a);
   }
   return !s.a_transposed && info->buffer && info->buffer->element == element;
 }

@@ -128,7 +128,7 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   return NULL;
 }
 
-static bool aliased(Gen *g, const Ref *ref) {
+bool shares_memory(const Gen *g, const Ref *ref) {
   for (int i = 0; i < g->k->refs.count; i++)
     if (g->k->refs.at[i]->alias == ref) return true;
   return false;
@@ -166,7 +166,7 @@ static bool wants_all(Gen *g, const RefGen *r, const Instr *dot) {
 static void read_in_place(Gen *g, RefGen *r) {
   RowSearch search = {.g = g, .ref = r->ref, .same = true};
   bool widened = r->element == DT_F32 && dtype_bytes(r->ref->array.dtype) > 1;
-  if (!widened && r->kind->element != DT_COUNT) return;
+  if ((!widened && r->kind->element != DT_COUNT) || shares_memory(g, r->ref)) return;
   ir_walk(g->k->body, note_rows, &search);
   if (!search.dots || !search.same) return;
   for (int k = 0; k < r->ref->type.rank; k++) {
@@ -195,7 +195,7 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
     r->transposed = u->transposed == 1;
     r->why = r->transposed ? "right operand of dot, transposed on the way" : "right operand of dot";
     read_in_place(g, r);
-  } else if (dot_only && u->left && (not_direct || aliased(g, ref) || u->transposed == 1 || element != r->element)) {
+  } else if (dot_only && u->left && (not_direct || shares_memory(g, ref) || u->transposed == 1 || element != r->element)) {
     r->form = FORM_ROWS;
     r->why = element != r->element ? "left operand of dot, widened on the way"
              : u->transposed == 1  ? "left operand of dot, transposed on the way"
@@ -205,7 +205,7 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   } else if (ref->space == SPACE_ANY) {
     r->form = FORM_DIRECT;
     r->why = "it stays in HBM";
-  } else if (not_direct || aliased(g, ref)) {
+  } else if (not_direct || shares_memory(g, ref)) {
     r->form = FORM_COPY;
     r->why = not_direct ? not_direct : "an output shares its memory";
   } else {

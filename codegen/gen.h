@@ -225,6 +225,7 @@ void drop_masks(Gen *g);                                         // those that a
 
 // forms.c
 void choose_forms(Gen *g);
+bool shares_memory(const Gen *g, const Ref *ref);  // with an output: its blocks are fetched when the grid says so, each time
 
 // dot_kind.c
 void choose_dot_kinds(Gen *g);

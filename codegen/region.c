@@ -37,7 +37,7 @@ void find_fetches(Gen *g) {
     RefGen *r = &g->refs[i];
     if (r->ref->role != REF_INPUT || r->form == FORM_DIRECT) continue;
     int all = loads_in(g->k->body, r->ref);
-    if (g->options->literal_dma)
+    if (g->options->literal_dma || shares_memory(g, r->ref))
       r->fetch_at = g->k->body;
     else
       r->fetch_at = all ? narrow(g->k->body, r->ref, all) : NULL;

@@ -306,18 +306,20 @@ bool instr_reads(const Instr *v, const Ref *ref) {
   return v->op == OP_LOAD && v->ref == ref;
 }
 
-// A store waits for every earlier reader and writer of its ref.
+// A store waits for every earlier reader and writer of its ref. One of row scalars comes after the loop that reads, and after
+// the scalars that do; else it is a member of that loop.
 static int store_ready(const Group *group, const Instr *store) {
-  int ready = after_store(group, store->ref);
+  int ready = after_store(group, store->ref), behind = is_row_scalar(store);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
     for (int m = 0; m < step->members.count; m++)
-      if (instr_reads(step->members.at[m], store->ref) && s > ready) ready = s;
+      if (instr_reads(step->members.at[m], store->ref) && s + behind > ready) ready = s + behind;
     if (step->dot && instr_reads(step->dot, store->ref) && s + 1 > ready) ready = s + 1;
   }
-  for (int i = 0; i < group->scalars.count; i++)
-    if (instr_reads(group->scalars.at[i], store->ref) && val(group->scalars.at[i])->after > ready)
-      ready = val(group->scalars.at[i])->after;
+  for (int i = 0; i < group->scalars.count; i++) {
+    int after = val(group->scalars.at[i])->after;
+    if (instr_reads(group->scalars.at[i], store->ref) && after + behind > ready) ready = after + behind;
+  }
   return ready;
 }
 
@@ -394,6 +396,74 @@ static int last_use(const Instr *v) {
   return last;
 }
 
+// ---- a store whose value is the bare window of its own ref: read element by element as it is written
+
+static bool same_start(const Instr *a, const Instr *b) {
+  return a == b || (a->op == OP_CONST && b->op == OP_CONST && a->ival == b->ival);
+}
+
+// Where a window starts along an axis, when that is known and all of the window lies inside the ref.
+static bool known_start(const Instr *access, int axis, int64_t *start) {
+  Dim extent = access->ref->type.dim[axis], size = access->window.size[axis];
+  const Instr *at = access->args[axis];
+  if (at->op != OP_CONST || !dim_is_const(extent) || !dim_is_const(size)) return false;
+  *start = at->ival;
+  return *start >= 0 && *start + (size - 1) * access->window.stride[axis] < extent;
+}
+
+// Is element (i..) of the load's window the one of the store's window, or everywhere the same distance behind it in memory?
+// Loops run upwards: each element is read before it is written.
+static bool reads_ahead(const Instr *load, const Instr *store) {
+  const Window *from = &load->window, *to = &store->window;
+  bool ahead = false;
+  for (int k = 0; k < load->ref->type.rank; k++) {
+    int64_t a, b;
+    if (from->size[k] != to->size[k] || from->stride[k] != to->stride[k] || from->squeeze[k] != to->squeeze[k]) return false;
+    if (ahead || same_start(load->args[k], store->args[k])) continue;
+    if (!known_start(load, k, &a) || !known_start(store, k, &b) || a < b) return false;
+    ahead = true;
+  }
+  return true;
+}
+
+// Are the windows sure to have no element in common?
+static bool are_apart(const Instr *load, const Instr *store) {
+  for (int k = 0; k < load->ref->type.rank; k++) {
+    const Instr *first = load, *second = store;
+    int64_t a, b;
+    if (!known_start(first, k, &a) || !known_start(second, k, &b)) continue;
+    if (a > b) {
+      int64_t later = a;
+      a = b;
+      b = later;
+      first = store;
+      second = load;
+    }
+    int64_t step = first->window.stride[k];
+    if (a + (first->window.size[k] - 1) * step < b) return true;
+    if (step == second->window.stride[k] && (b - a) % step != 0) return true;
+  }
+  return false;
+}
+
+static bool reaches(const Instr *v, const Instr *load) {
+  return v == load || (v->nargs && is_transparent(v) && reaches(v->args[0], load));
+}
+
+static bool is_bare(const Instr *v, const Instr *load) {
+  while (v->op == OP_BROADCAST && type_same_shape(&v->type, &v->args[0]->type)) v = v->args[0];
+  return v == load;
+}
+
+// Would the store write elements of the load's window before it has read them?
+static bool overtakes(const Instr *store, const Instr *load) {
+  if (are_apart(load, store)) return false;
+  if (!reads_ahead(load, store)) return true;
+  for (int i = store->ref->type.rank; i < store->nargs; i++)
+    if (reaches(store->args[i], load) && !is_bare(store->args[i], load)) return true;
+  return false;
+}
+
 typedef struct {
   const Instr *load;
   int from, to;
@@ -403,7 +473,8 @@ typedef struct {
 static void find_store(Instr *v, void *context) {
   StoreSearch *search = context;
   const Ref *written = v->op == OP_STORE ? v->ref : v->op == OP_COPY_START ? v->target : NULL;
-  if (written == search->load->ref && val(v)->position > search->from && val(v)->position < search->to) search->found = true;
+  if (written != search->load->ref || val(v)->position <= search->from || val(v)->position > search->to) return;
+  if (val(v)->position < search->to || overtakes(v, search->load)) search->found = true;
 }
 
 static void mark_snapshots(Gen *g, Region *region) {
