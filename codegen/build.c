@@ -190,7 +190,7 @@ static const char *compiler_version(Arena *arena, const char *cc, const char **v
   return NULL;
 }
 
-static const char common_flags[] = "-std=c11 -ffp-contract=off -fopenmp";
+static const char common_flags[] = "-std=c11 -ffp-contract=off -pthread";
 
 typedef struct {
   const char *include, *library, *runtime;

@@ -36,23 +36,63 @@ static void limit_from_environment(pk_context *context) {
 }
 
 pk_context *pk_context_new(void) {
+  if (!pk_watch_forks()) return NULL;
   pk_context *context = calloc(1, sizeof *context);
   if (!context) return NULL;
+  context->forks = pk_forks();
   threads_from_environment(context);
   limit_from_environment(context);
   return context;
 }
 
-void pk_context_free(pk_context *context) {
-  if (!context) return;
+/* The parent's threads are not in this process, and its recording is the parent's to write. */
+static void begin_in_child(pk_context *context) {
+  pk_forget_threads(context);
+  pk_trace_discard(context->trace);
+  context->trace = NULL;
+  context->forks = pk_forks();
+}
+
+/* A call that a fork has cut off may have left its memory in any state: it is given up. */
+static void give_up_memory(pk_context *context) {
+  context->tables = context->stage = context->workers = context->arenas = (pk_memory){0};
+}
+
+bool pk_hold(pk_context *context) {
+  const unsigned mine = pk_forks() + 1;
+  unsigned holder = __atomic_load_n(&context->holder, __ATOMIC_RELAXED);
+  if (holder == mine) return false;
+  if (!__atomic_compare_exchange_n(&context->holder, &holder, mine, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    return false;
+  }
+  if (holder != 0) give_up_memory(context);
+  if (context->forks != pk_forks()) begin_in_child(context);
+  return true;
+}
+
+void pk_release(pk_context *context) { __atomic_store_n(&context->holder, 0, __ATOMIC_RELEASE); }
+
+static bool is_held(const pk_context *context) { return __atomic_load_n(&context->holder, __ATOMIC_RELAXED) == pk_forks() + 1; }
+
+static void free_memory(pk_context *context) {
   pk_memory *arena = context->arenas.data;
   for (int i = 0; arena && i < PK_MAX_THREADS; ++i) pk_memory_free(&arena[i]);
   pk_memory_free(&context->tables);
   pk_memory_free(&context->stage);
   pk_memory_free(&context->workers);
   pk_memory_free(&context->arenas);
-  pk_trace_free(context->trace);
-  free(context);
+}
+
+void pk_context_free(pk_context *context) {
+  while (context) {
+    pk_context *spare = context->spare;
+    (void)pk_hold(context);
+    pk_free_threads(context);
+    free_memory(context);
+    pk_trace_free(context->trace);
+    free(context);
+    context = spare;
+  }
 }
 
 static pthread_once_t default_once = PTHREAD_ONCE_INIT;
@@ -68,7 +108,7 @@ __attribute__((destructor)) static void forget_default_key(void) {
   default_key_made = false;
 }
 
-pk_context *pk_default_context(void) {
+static pk_context *context_of_thread(void) {
   (void)pthread_once(&default_once, make_default_key);
   if (!default_key_made) return NULL;
   pk_context *context = pthread_getspecific(default_key);
@@ -77,6 +117,28 @@ pk_context *pk_default_context(void) {
   if (context && pthread_setspecific(default_key, context) != 0) {
     pk_context_free(context);
     return NULL;
+  }
+  return context;
+}
+
+static pk_context *new_spare(const pk_context *context) {
+  pk_context *spare = pk_context_new();
+  if (!spare) return NULL;
+  spare->threads = context->threads;
+  spare->bad_threads = context->bad_threads;
+  spare->vmem_limit = context->vmem_limit;
+  spare->bad_limit = context->bad_limit;
+  spare->host_run = context->host_run;
+  spare->host_pool = context->host_pool;
+  return spare;
+}
+
+/* A host's pool may give a thread that waits in a call another task, which calls a kernel too. */
+pk_context *pk_default_context(void) {
+  pk_context *context = context_of_thread();
+  while (context && is_held(context)) {
+    if (!context->spare) context->spare = new_spare(context);
+    context = context->spare;
   }
   return context;
 }
@@ -102,6 +164,13 @@ void pk_context_set_vmem_limit(pk_context *context, int64_t bytes) {
   }
   context->vmem_limit = bytes;
   context->bad_limit = bytes > 0 ? NULL : "pk_context_set_vmem_limit: expected a positive number of bytes";
+}
+
+void pk_context_set_pool(pk_context *context, pk_run *run, void *pool) {
+  context = context ? context : pk_default_context();
+  if (!context) return;
+  context->host_run = run;
+  context->host_pool = pool;
 }
 
 const char *pk_message(const pk_context *context) {

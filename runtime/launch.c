@@ -4,10 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 /* Operations a core does in a microsecond, roughly; waking threads pays from some 50 microseconds of work. */
 #define WORK_PER_MICROSECOND 1e4
 #define WORK_WORTH_THREADS (50 * WORK_PER_MICROSECOND)
@@ -82,28 +78,40 @@ static int choose_threads(const pk_launch *launch) {
   const pk_plan *plan = &launch->plan;
   if (plan->cells < threads) threads = plan->cells < 1 ? 1 : (int)plan->cells;
   if (!(plan->work * (double)plan->cells > WORK_WORTH_THREADS)) threads = 1;
-#ifndef _OPENMP
-  threads = 1;
-#endif
   return threads;
 }
 
-static pk_worker *reserve_workers(const pk_launch *launch, int threads) {
+/* A worker of a call; on cache lines of its own, as `failure` is read after every cell. */
+typedef struct {
+  _Alignas(64) pk_worker worker;
+  int64_t failed; /* its first cell that failed, or -1 */
+} pk_member;
+
+static bool reserve_tables(pk_context *context, int threads) {
+  const bool first = !context->arenas.data;
+  if (!pk_memory_reserve(&context->arenas, PK_MAX_THREADS * (int64_t)sizeof(pk_memory))) return false;
+  if (first) memset(context->arenas.data, 0, PK_MAX_THREADS * sizeof(pk_memory));
+  return pk_memory_reserve(&context->workers, threads * (int64_t)sizeof(pk_member));
+}
+
+static bool reserve_worker(const pk_launch *launch, int thread) {
   pk_context *context = launch->context;
-  bool first = !context->arenas.data;
-  if (!pk_memory_reserve(&context->arenas, PK_MAX_THREADS * (int64_t)sizeof(pk_memory))) return NULL;
-  pk_memory *arena = context->arenas.data;
-  if (first) memset(arena, 0, PK_MAX_THREADS * sizeof *arena);
-  if (!pk_memory_reserve(&context->workers, threads * (int64_t)sizeof(pk_worker))) return NULL;
-  if (context->trace && !pk_trace_reserve(context->trace, threads)) return NULL;
-  pk_worker *worker = context->workers.data;
-  for (int i = 0; i < threads; ++i) {
-    /* At least a byte: every arena has an address. */
-    if (!pk_memory_reserve(&arena[i], launch->plan.arena_bytes > 0 ? launch->plan.arena_bytes : 1)) return NULL;
-    worker[i] = (pk_worker){.arena = arena[i].data, .thread = i};
-    if (context->trace) worker[i].trace = pk_trace_worker(context->trace, i);
-  }
-  return worker;
+  pk_memory *arena = (pk_memory *)context->arenas.data + thread;
+  pk_member *member = (pk_member *)context->workers.data + thread;
+  /* At least a byte: every arena has an address. */
+  if (!pk_memory_reserve(arena, launch->plan.arena_bytes > 0 ? launch->plan.arena_bytes : 1)) return false;
+  if (context->trace && !pk_trace_reserve(context->trace, thread)) return false;
+  *member = (pk_member){.worker = {.arena = arena->data, .thread = thread}, .failed = -1};
+  if (context->trace) member->worker.trace = pk_trace_worker(context->trace, thread);
+  return true;
+}
+
+/* How many workers there is memory for, up to `threads`. */
+static int reserve_workers(const pk_launch *launch, int threads) {
+  int workers = 0;
+  if (!reserve_tables(launch->context, threads)) return 0;
+  while (workers < threads && reserve_worker(launch, workers)) ++workers;
+  return workers;
 }
 
 static void clear(const pk_plan *plan, pk_worker *worker) {
@@ -128,14 +136,6 @@ static void order_streams(void) {
 #endif
 }
 
-static const char *run_serial(const pk_call *call, pk_worker *worker) {
-  clear(call->plan, worker);
-  for (int64_t cell = 0; cell < call->plan->cells && !worker->failure; ++cell) run_cell(call, worker, cell);
-  order_streams();
-  return worker->failure;
-}
-
-#ifdef _OPENMP
 /* Cells handed out at a time: one, unless cells are so short that handing them out would be felt. */
 static int64_t chunk_cells(const pk_plan *plan, int threads) {
   double cells = 10 * WORK_PER_MICROSECOND / (plan->work > 1 ? plan->work : 1);
@@ -152,11 +152,12 @@ static void lower_to(int64_t *shared, int64_t value) {
 /* What the threads of a call share. */
 typedef struct {
   const pk_call *call;
+  pk_member *members;
   int64_t chunk, next, first_failed;
 } parallel_run;
 
-/* A worker's share; returns its first cell that failed, or -1. */
-static int64_t run_share(parallel_run *run, pk_worker *worker) {
+/* Runs cells as long as there are any; returns the first that failed, or -1. */
+static int64_t run_cells(parallel_run *run, pk_worker *worker) {
   int64_t cells = run->call->plan->cells;
   for (bool cleared = false;; cleared = true) {
     int64_t cell = __atomic_fetch_add(&run->next, run->chunk, __ATOMIC_RELAXED);
@@ -173,46 +174,40 @@ static int64_t run_share(parallel_run *run, pk_worker *worker) {
   }
 }
 
-/* Cells are started in order, so the first one that fails, and with it the message, does not depend on the number of threads.
- * (OpenMP's own dynamic schedule need not keep the order.) */
-static const char *run_parallel(const pk_call *call, pk_worker *workers, int threads) {
-  parallel_run run = {call, chunk_cells(call->plan, threads), 0, INT64_MAX};
-  const char *failure = NULL;
-#pragma omp parallel num_threads(threads)
-  {
-    pk_worker *worker = &workers[omp_get_thread_num()];
-    int64_t failed = run_share(&run, worker);
-    order_streams();
-#pragma omp barrier
-    if (failed >= 0 && failed == run.first_failed) failure = worker->failure;
+static void run_share(void *argument, int place) {
+  parallel_run *run = argument;
+  pk_member *member = &run->members[place];
+  member->failed = run_cells(run, &member->worker);
+  order_streams();
+}
+
+/* Cells are started in order, so the first one that fails, and with it the message, does not depend on the number of
+ * threads. */
+static const char *run_workers(const pk_call *call, int workers) {
+  pk_member *members = call->context->workers.data;
+  parallel_run run = {call, members, chunk_cells(call->plan, workers), 0, INT64_MAX};
+  pk_run_shared(call->context, workers, run_share, &run);
+  for (int i = 0; i < workers; ++i) {
+    if (members[i].failed >= 0 && members[i].failed == run.first_failed) return members[i].worker.failure;
   }
-  return failure;
+  return NULL;
 }
-#else
-static const char *run_parallel(const pk_call *call, pk_worker *workers, int threads) {
-  (void)threads;
-  return run_serial(call, workers);
-}
-#endif
 
 static pk_status run(const pk_launch *launch) {
-  int threads = choose_threads(launch);
-  pk_worker *workers = reserve_workers(launch, threads);
-  if (!workers) {
-    return pk_refuse(launch->context, launch->kernel, PK_NO_MEMORY, "no memory for %d arenas of %" PRId64 " bytes", threads,
+  const int workers = reserve_workers(launch, choose_threads(launch));
+  if (workers == 0) {
+    return pk_refuse(launch->context, launch->kernel, PK_NO_MEMORY, "no memory for an arena of %" PRId64 " bytes",
                      launch->plan.arena_bytes);
   }
   const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan, launch->context};
   if (!launch->kernel->prepare_from) pk_stage_in(launch);
-  const char *failure = threads > 1 ? run_parallel(&call, workers, threads) : run_serial(&call, workers);
+  const char *failure = run_workers(&call, workers);
   if (failure) return pk_refuse(launch->context, launch->kernel, PK_FAILED, "%s", failure);
   pk_stage_out(launch);
   return PK_OK;
 }
 
-pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
-  context = context ? context : pk_default_context();
-  if (!context) return PK_NO_MEMORY;
+static pk_status call_held(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
   context->message[0] = '\0';
   pk_launch launch = {.context = context, .kernel = kernel};
   pk_status status = check_call(&launch);
@@ -225,5 +220,14 @@ pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor 
   if (status == PK_OK && !kernel->prepare_from) status = pk_stage_plan(&launch);
   if (status == PK_OK && kernel->one_row) take_as_one_row(&launch);
   if (status == PK_OK) status = run(&launch);
+  return status;
+}
+
+pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
+  context = context ? context : pk_default_context();
+  if (!context) return PK_NO_MEMORY;
+  if (!pk_hold(context)) return PK_BUSY;
+  const pk_status status = call_held(context, kernel, tensors);
+  pk_release(context);
   return status;
 }

@@ -29,8 +29,13 @@ typedef struct {
 } pk_view;
 
 typedef struct pk_trace pk_trace;
+typedef struct pk_pool pk_pool;
+typedef struct pk_guests pk_guests;
 
 struct pk_context {
+  unsigned holder;   /* 0: no call is under way, else one that began in the process of pk_forks() + 1 == holder */
+  unsigned forks;    /* of pk_forks(), when its threads and its trace were begun */
+  pk_context *spare; /* of the default context: for calls from within a call on the same thread */
   int threads;
   int64_t vmem_limit;                  /* 0: none set */
   const char *bad_threads, *bad_limit; /* what is wrong with the setting: calls are refused with it; NULL: nothing */
@@ -40,6 +45,10 @@ struct pk_context {
   pk_memory workers; /* pk_worker[] */
   pk_memory arenas;  /* pk_memory[PK_MAX_THREADS] once any is used */
   pk_trace *trace;
+  pk_pool *pool;     /* its own threads; NULL: none were needed yet */
+  pk_guests *guests; /* what tasks on the host's threads refer to */
+  pk_run *host_run;  /* NULL: its own threads are used */
+  void *host_pool;
 };
 
 /* One call on its way: bind.c fills it, launch.c runs it. */
@@ -59,6 +68,18 @@ pk_status pk_refuse(pk_context *context, const pk_kernel *kernel, pk_status stat
 
 /* context.c: the calling thread's own context; NULL when memory is out. */
 pk_context *pk_default_context(void);
+/* One call at a time holds a context. False: another does. What a fork has left of the parent's is forgotten. */
+bool pk_hold(pk_context *context);
+void pk_release(pk_context *context);
+
+/* pool.c: share(run, 0) on the calling thread, and at the same time share(run, i), 0 < i < threads, on as many others
+ * as there are. Any of the shares may be missing but the first, and each runs at most once. */
+typedef void pk_share(void *run, int place);
+void pk_run_shared(pk_context *context, int threads, pk_share *share, void *run);
+void pk_free_threads(pk_context *context);
+void pk_forget_threads(pk_context *context); /* in a child of fork, which has none of them */
+bool pk_watch_forks(void);                   /* false: out of memory */
+unsigned pk_forks(void);                     /* between the process that loaded the library and this one */
 
 /* bind.c: checks the tensors and fills the launch's tables; then, with the derived sizes known, the axes made of them. */
 pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors);
@@ -87,7 +108,8 @@ DLDataType pk_dtype_dlpack(pk_dtype dtype);
 
 /* trace.c: recording of the calls of a context. */
 void pk_trace_free(pk_trace *trace);
-bool pk_trace_reserve(pk_trace *trace, int threads);
+void pk_trace_discard(pk_trace *trace); /* without writing it */
+bool pk_trace_reserve(pk_trace *trace, int thread);
 void *pk_trace_worker(pk_trace *trace, int thread);
 int64_t pk_trace_now(void);
 /* `kind` is a literal; `value` is shown beside it as `unit`. */

@@ -20,6 +20,7 @@ const char *pk_status_name(pk_status status) {
       [PK_VMEM_EXCEEDED] = "PK_VMEM_EXCEEDED",
       [PK_NO_MEMORY] = "PK_NO_MEMORY",
       [PK_FAILED] = "PK_FAILED",
+      [PK_BUSY] = "PK_BUSY",
   };
   size_t index = (size_t)status;
   return index < sizeof name / sizeof *name ? name[index] : "unknown status";

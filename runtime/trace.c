@@ -37,13 +37,11 @@ int64_t pk_trace_now(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-bool pk_trace_reserve(pk_trace *trace, int threads) {
-  for (int i = 0; i < threads; ++i) {
-    if (!trace->recorder[i]) trace->recorder[i] = calloc(1, sizeof(recorder));
-    if (!trace->recorder[i]) return false;
-    trace->recorder[i]->depth = 0;
-  }
-  return true;
+bool pk_trace_reserve(pk_trace *trace, int thread) {
+  recorder **r = &trace->recorder[thread];
+  if (!*r) *r = calloc(1, sizeof **r);
+  if (*r) (*r)->depth = 0;
+  return *r != NULL;
 }
 
 void *pk_trace_worker(pk_trace *trace, int thread) { return trace->recorder[thread]; }
@@ -127,31 +125,30 @@ static bool write_trace(const pk_trace *trace) {
   return fclose(file) == 0 && !failed;
 }
 
-void pk_trace_free(pk_trace *trace) {
+void pk_trace_discard(pk_trace *trace) {
   if (!trace) return;
-  (void)write_trace(trace);
   for (int i = 0; i < PK_MAX_THREADS; ++i) free(trace->recorder[i]);
   free(trace);
 }
 
-static void discard(pk_context *context) {
+void pk_trace_free(pk_trace *trace) {
+  if (trace) (void)write_trace(trace);
+  pk_trace_discard(trace);
+}
+
+static pk_status end_trace(pk_context *context) {
   pk_trace *trace = context->trace;
+  if (!trace) return PK_OK;
+  pk_status status = PK_OK;
+  if (!write_trace(trace)) {
+    status = pk_refuse(context, NULL, PK_FAILED, "cannot write the trace %.900s", trace->path);
+  }
   context->trace = NULL;
-  for (int i = 0; i < PK_MAX_THREADS; ++i) free(trace->recorder[i]);
-  free(trace);
+  pk_trace_discard(trace);
+  return status;
 }
 
-pk_status pk_context_trace(pk_context *context, const char *path) {
-  context = context ? context : pk_default_context();
-  if (!context) return PK_NO_MEMORY;
-  context->message[0] = '\0';
-  if (context->trace) {
-    bool written = write_trace(context->trace);
-    if (!written) (void)pk_refuse(context, NULL, PK_FAILED, "cannot write the trace %.900s", context->trace->path);
-    discard(context);
-    if (!written) return PK_FAILED;
-  }
-  if (!path) return PK_OK;
+static pk_status begin_trace(pk_context *context, const char *path) {
   size_t bytes = strlen(path) + 1;
   pk_trace *trace = calloc(1, sizeof *trace + bytes);
   if (!trace) return pk_refuse(context, NULL, PK_NO_MEMORY, "no memory for a trace");
@@ -159,4 +156,15 @@ pk_status pk_context_trace(pk_context *context, const char *path) {
   trace->origin = pk_trace_now();
   context->trace = trace;
   return PK_OK;
+}
+
+pk_status pk_context_trace(pk_context *context, const char *path) {
+  context = context ? context : pk_default_context();
+  if (!context) return PK_NO_MEMORY;
+  if (!pk_hold(context)) return PK_BUSY;
+  context->message[0] = '\0';
+  pk_status status = end_trace(context);
+  if (status == PK_OK && path) status = begin_trace(context, path);
+  pk_release(context);
+  return status;
 }

@@ -16,8 +16,6 @@ for group; do
       ;;
     check)
       package=clang; need command -v clang
-      # clang finds gcc's omp.h nowhere: it brings its own with libomp.
-      package=libomp-dev; need sh -c 'echo "int main(void){return 0;}" | clang -fopenmp -x c - -o /dev/null'
       if [ "$(uname -m)" != aarch64 ]; then
         package=gcc-aarch64-linux-gnu; need command -v aarch64-linux-gnu-gcc
         package=libc6-dev-arm64-cross; need test -e /usr/aarch64-linux-gnu/include/stdio.h

@@ -5,8 +5,9 @@
  *     pk_status add(pk_context *context, const DLTensor *x, const DLTensor *y, DLTensor *o);
  *
  * on DLPack tensors in CPU memory. Strides (in elements, any sign, NULL for row-major) and byte_offset are honoured. It
- * returns PK_OK, or a status and a message (pk_message); a call that is refused has written nothing. A context may be used by one
- * thread at a time; kernels called with different contexts may run at the same time.
+ * returns PK_OK, or a status and a message (pk_message); a call that is refused has written nothing. A context serves one
+ * call at a time, from any thread; calls on different contexts may run at the same time. A child of fork may use its parent's
+ * contexts.
  */
 #ifndef PK_PK_H
 #define PK_PK_H
@@ -34,7 +35,8 @@ typedef enum {
   PK_OVERLAP,       /* an output overlaps another operand or itself */
   PK_VMEM_EXCEEDED, /* the kernel's blocks need more VMEM than the limit */
   PK_NO_MEMORY,     /* the machine has no more memory */
-  PK_FAILED         /* an `assert` of the kernel failed, or a wait could not end */
+  PK_FAILED,        /* an `assert` of the kernel failed, or a wait could not end */
+  PK_BUSY           /* another call is using the context; its message is that call's */
 } pk_status;
 
 /* Threads, memory and messages of a series of calls. A NULL context stands for a context of the calling thread. */
@@ -43,6 +45,15 @@ pk_context *pk_context_new(void); /* NULL when memory is out */
 void pk_context_free(pk_context *context);
 /* Threads for parallel grid axes; 0: $PK_THREADS, else 1. */
 void pk_context_set_threads(pk_context *context, int threads);
+/* How many processors the process may use: its affinity mask. */
+int pk_processors(void);
+/* Threads of the host's in place of the context's own: `run` arranges for task(argument) to be called `count` times, on any
+ * threads, now or later, and returns how many of the calls it has arranged, 0 to count. It may make them itself, and wait for
+ * them or not. The kernel's call never waits for a task to begin: it does alone what no task takes from it, so a pool that is
+ * busy cannot hang it, and a task that begins later returns at once. What has been arranged must happen before the library is
+ * unloaded. run NULL: the context's own threads again. `count` is the context's number of threads without the calling one. */
+typedef int pk_run(void *pool, int count, void (*task)(void *argument), void *argument);
+void pk_context_set_pool(pk_context *context, pk_run *run, void *pool);
 /* Bytes of VMEM a launch may hold; 0: $PK_VMEM_LIMIT, else the kernel's own limit or 128 MiB. */
 void pk_context_set_vmem_limit(pk_context *context, int64_t bytes);
 /* The message of the last call that failed on this context (NULL: the calling thread's); "" when none did. Valid until the next

@@ -60,7 +60,7 @@ def build_kernel(build, name, statics):
     source = target.with_suffix(".c")
     target.parent.mkdir(parents=True, exist_ok=True)
     source.write_text(text)
-    return compile_shared(target, ["-fopenmp", "-I", ROOT / "include", source, build / "libpkrt.a"])
+    return compile_shared(target, ["-pthread", "-I", ROOT / "include", source, build / "libpkrt.a"])
 
 
 class DataType(ctypes.Structure):

@@ -34,6 +34,8 @@ static volatile int64_t allocations;
 /* Memory that cannot be had is part of the test. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
 #elif defined(__GLIBC__)
 #define COUNTS_ALLOCATIONS 1
 void *__libc_malloc(size_t);

@@ -1,0 +1,262 @@
+/* Threads for a context's calls: its own, or the host's. */
+#define _GNU_SOURCE
+#include "runtime/team.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* One thread of a pool. */
+typedef struct {
+  pk_pool *pool;
+  int place;
+  pthread_t thread;
+} own_thread;
+
+/* A context's own threads. They block all signals. */
+struct pk_pool {
+  pk_team team;
+  pk_pool *next, **link; /* among the pools whose threads run; link NULL: not one of them */
+  int threads, calls_until_retry;
+  own_thread member[PK_MAX_THREADS];
+};
+
+/* What the tasks of one call on a host's pool refer to. Late ones may outlive the call, and the
+ * context. */
+struct pk_guests {
+  pk_team team;
+  atomic_int references; /* the context's, and one for each task still to run */
+};
+
+/* ---- Processes: what fork leaves behind, what unloading must not. */
+
+enum { CALLS_UNTIL_RETRY = 1000 };
+
+static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
+static bool watched;
+/* Taken by fork too: nothing else is locked or allocated under it. */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static pk_pool *list;
+static atomic_uint forks;
+static atomic_int threads_in_use; /* of all pools, with one caller for each */
+static atomic_int processors;
+
+static void lock_list(void) { (void)pthread_mutex_lock(&list_lock); }
+static void unlock_list(void) { (void)pthread_mutex_unlock(&list_lock); }
+
+/* Of the threads of a process, fork copies the calling one. */
+static void begin_child(void) {
+  list = NULL;
+  (void)atomic_fetch_add(&forks, 1);
+  atomic_store(&threads_in_use, 0);
+  unlock_list();
+}
+
+static void watch(void) { watched = pthread_atfork(lock_list, unlock_list, begin_child) == 0; }
+
+bool pk_watch_forks(void) {
+  (void)pthread_once(&watch_once, watch);
+  return watched;
+}
+
+unsigned pk_forks(void) { return atomic_load(&forks); }
+
+static void enlist(pk_pool *pool) {
+  lock_list();
+  pool->next = list;
+  pool->link = &list;
+  if (list) list->link = &pool->next;
+  list = pool;
+  unlock_list();
+}
+
+/* False: the library is being unloaded, and its threads are gone already. */
+static bool delist(pk_pool *pool) {
+  lock_list();
+  const bool listed = pool->link != NULL;
+  if (listed) {
+    *pool->link = pool->next;
+    if (pool->next) pool->next->link = pool->link;
+    pool->link = NULL;
+  }
+  unlock_list();
+  return listed;
+}
+
+static void end_threads(pk_pool *pool) {
+  if (!pk_team_dismiss(&pool->team)) return;
+  for (int i = 0; i < pool->threads; ++i) (void)pthread_join(pool->member[i].thread, NULL);
+  (void)atomic_fetch_sub(&threads_in_use, pool->threads + 1);
+}
+
+/* No thread may be left in a library's code when it is unloaded: contexts of threads are not closed
+ * by anybody. */
+__attribute__((destructor)) static void end_all_threads(void) {
+  for (;;) {
+    lock_list();
+    pk_pool *pool = list;
+    unlock_list();
+    if (!pool || !delist(pool)) return;
+    end_threads(pool);
+  }
+}
+
+/* ---- A context's own threads. */
+
+int pk_processors(void) {
+#ifdef CPU_COUNT
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+#endif
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online < 1 ? 1 : online > PK_MAX_THREADS ? PK_MAX_THREADS : (int)online;
+}
+
+/* Spinning takes a processor from a thread that has work when there are more threads than
+ * processors. */
+static bool may_spin(void) { return atomic_load(&threads_in_use) <= atomic_load(&processors); }
+
+static void *work(void *argument) {
+  const own_thread *member = argument;
+  pk_team *team = &member->pool->team;
+  uint64_t seen = PK_NO_JOB;
+  while (!atomic_load(&team->dismissed)) {
+    if (!pk_team_join(team, &seen, member->place)) pk_team_await(team, seen, may_spin());
+  }
+  return NULL;
+}
+
+static bool start_thread(pk_pool *pool) {
+  sigset_t all, before;
+  (void)sigfillset(&all);
+  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
+  own_thread *member = &pool->member[pool->threads];
+  member->pool = pool;
+  member->place = pool->threads + 1;
+  const bool started = pthread_create(&member->thread, NULL, work, member) == 0;
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!started) return false;
+  ++pool->threads;
+  (void)atomic_fetch_add(&threads_in_use, 1);
+  return true;
+}
+
+static pk_pool *new_pool(void) {
+  pk_pool *pool = calloc(1, sizeof *pool);
+  if (!pool) return NULL;
+  if (!pk_team_init(&pool->team)) {
+    free(pool);
+    return NULL;
+  }
+  atomic_store(&processors, pk_processors());
+  (void)atomic_fetch_add(&threads_in_use, 1);
+  enlist(pool);
+  return pool;
+}
+
+/* A system that refuses a thread is not asked again by each of the next calls. */
+static void start_threads(pk_pool *pool, int threads) {
+  if (pool->threads >= threads) return;
+  if (pool->calls_until_retry > 0 && --pool->calls_until_retry > 0) return;
+  while (pool->threads < threads) {
+    if (start_thread(pool)) continue;
+    pool->calls_until_retry = CALLS_UNTIL_RETRY;
+    return;
+  }
+}
+
+static void run_on_own(pk_context *context, int threads, pk_share *share, void *run) {
+  if (!context->pool) context->pool = new_pool();
+  pk_pool *pool = context->pool;
+  if (pool) start_threads(pool, threads - 1);
+  if (!pool || pool->threads == 0) {
+    share(run, 0);
+    return;
+  }
+  pk_team_open(&pool->team, threads - 1, share, run);
+  share(run, 0);
+  pk_team_close(&pool->team, may_spin());
+}
+
+/* ---- The host's threads. */
+
+static void drop_guests(pk_guests *guests, int references) {
+  if (atomic_fetch_sub(&guests->references, references) != references) return;
+  pk_team_destroy(&guests->team);
+  free(guests);
+}
+
+static pk_guests *new_guests(void) {
+  pk_guests *guests = calloc(1, sizeof *guests);
+  if (!guests) return NULL;
+  if (!pk_team_init(&guests->team)) {
+    free(guests);
+    return NULL;
+  }
+  atomic_store(&guests->references, 1);
+  atomic_store(&processors, pk_processors());
+  return guests;
+}
+
+/* Those of an earlier call, unless tasks of it are still to run. */
+static pk_guests *ready_guests(pk_context *context) {
+  pk_guests *guests = context->guests;
+  if (guests && atomic_load(&guests->references) == 1) return guests;
+  if (guests) drop_guests(guests, 1);
+  return context->guests = new_guests();
+}
+
+static void visit(void *argument) {
+  pk_guests *guests = argument;
+  fenv_t environment;
+  uint64_t seen = PK_NO_JOB;
+  (void)fegetenv(&environment);
+  (void)pk_team_join(&guests->team, &seen, 0);
+  (void)fesetenv(&environment);
+  drop_guests(guests, 1);
+}
+
+static void run_on_host(pk_context *context, int threads, pk_share *share, void *run) {
+  pk_guests *guests = ready_guests(context);
+  if (!guests) {
+    share(run, 0);
+    return;
+  }
+  const int places = threads - 1;
+  (void)atomic_fetch_add(&guests->references, places);
+  pk_team_open(&guests->team, places, share, run);
+  const int arranged = context->host_run(context->host_pool, places, visit, guests);
+  if (arranged < places) drop_guests(guests, arranged < 0 ? places : places - arranged);
+  share(run, 0);
+  pk_team_close(&guests->team, threads <= atomic_load(&processors));
+}
+
+/* ---- Either. */
+
+void pk_run_shared(pk_context *context, int threads, pk_share *share, void *run) {
+  if (threads == 1) {
+    share(run, 0);
+  } else if (context->host_run) {
+    run_on_host(context, threads, share, run);
+  } else {
+    run_on_own(context, threads, share, run);
+  }
+}
+
+void pk_free_threads(pk_context *context) {
+  if (context->guests) drop_guests(context->guests, 1);
+  context->guests = NULL;
+  pk_pool *pool = context->pool;
+  context->pool = NULL;
+  if (!pool) return;
+  if (delist(pool)) end_threads(pool);
+  pk_team_destroy(&pool->team);
+  free(pool);
+}
+
+void pk_forget_threads(pk_context *context) {
+  free(context->pool);
+  context->pool = NULL;
+  context->guests = NULL;
+}

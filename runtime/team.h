@@ -1,0 +1,50 @@
+/* A team: what threads that share the work of a call meet at. The caller opens a job and works at
+ * it too; others join while it is open, or do not: the caller never waits for a thread that has not
+ * joined. */
+#ifndef RUNTIME_TEAM_H
+#define RUNTIME_TEAM_H
+
+#include "runtime/runtime.h"
+
+#include <fenv.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#pragma GCC visibility push(hidden)
+
+#define PK_NO_JOB UINT64_MAX
+
+typedef struct {
+  _Atomic uint64_t state;
+  atomic_int processor; /* on which the job was opened; -1: not known */
+  atomic_int waiting_members, waiting_caller;
+  atomic_bool dismissed;
+  pthread_mutex_t lock;
+  pthread_cond_t opened, finished;
+  /* Of the job; they change only while nobody is at work. */
+  pk_share *share;
+  void *run;
+  fenv_t environment; /* the caller's rounding and treatment of subnormals, so that results do not
+                         depend on threads */
+} pk_team;
+
+bool pk_team_init(pk_team *team); /* false: the system has no more locks */
+void pk_team_destroy(pk_team *team);
+
+/* The caller's side. `spin`: wait for a short time without sleeping. */
+void pk_team_open(pk_team *team, int places, pk_share *share, void *run);
+void pk_team_close(pk_team *team,
+                   bool spin); /* nobody joins from now on; returns when all who joined are done */
+/* Sends waiting members away for good; false when a job is under way, whose members go when it is
+ * done. */
+bool pk_team_dismiss(pk_team *team);
+
+/* A member's side. `seen` is the job last seen, at first PK_NO_JOB. Joining another one does a
+ * share of it and leaves it; false: it is closed, or is full. A member has the place `own` in all
+ * jobs, or, where that is 0, takes one that is free. A team's members are of one kind. */
+bool pk_team_join(pk_team *team, uint64_t *seen, int own);
+void pk_team_await(pk_team *team, uint64_t seen,
+                   bool spin); /* until there is a job other than `seen` */
+
+#pragma GCC visibility pop
+#endif
