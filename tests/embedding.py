@@ -76,16 +76,41 @@ def check_exports(prefix):
     """Users of the library meet no names but pk_*."""
     shown = subprocess.run(["nm", "-D", "--defined-only", os.path.join(prefix, "lib", "libpkrt.so")], stdout=subprocess.PIPE, text=True)
     names = [line.split()[-1] for line in shown.stdout.splitlines()]
-    public = "pk_call_kernel pk_context_free pk_context_new pk_context_set_threads pk_context_set_vmem_limit pk_context_trace " \
+    public = "pk_call_kernel pk_context_free pk_context_new pk_context_set_pool pk_context_set_threads pk_context_set_vmem_limit " \
+             "pk_context_trace pk_processors " \
              "pk_dma_in pk_dma_out pk_fail pk_message pk_print pk_status_name pk_trace_begin pk_trace_end pk_version".split()
     foreign = [name for name in names if not name.startswith("pk_") and not name.startswith("__")]
     report("exports", not foreign and set(public) <= set(names), f"foreign: {foreign}; missing: {set(public) - set(names)}")
+
+
+def check_libraries(prefix):
+    """The library brings in nothing but libc and libm."""
+    shown = subprocess.run(["readelf", "-d", os.path.join(prefix, "lib", "libpkrt.so")], stdout=subprocess.PIPE, text=True)
+    needed = [line.split("[")[1].rstrip("]") for line in shown.stdout.splitlines() if "(NEEDED)" in line]
+    known = ("libc.", "libm.", "libpthread.", "ld-linux") + (("libasan.", "libubsan.") if SANITIZERS else ())
+    foreign = [name for name in needed if not name.startswith(known)]
+    report("libraries", needed and not foreign, f"needs {foreign}")
+
+
+def check_unloading(folder, prefix):
+    """A library of kernel and runtime is loaded, called on two threads of the default context, and unloaded, ten times."""
+    flags = package_flags(prefix, "--cflags") + ["-I" + folder, "-O2"] + WARNINGS
+    library, program = os.path.join(folder, "add.so"), os.path.join(folder, "unload")
+    kernel = ["gcc", "-std=c11", "-shared", "-fPIC", os.path.join(folder, "add.c"), os.path.join(prefix, "lib", "libpkrt.a"), "-o", library]
+    source = os.path.join(ROOT, "tests", "embed", "unload.c")
+    if run("library", kernel + flags + ["-pthread", "-lm"]) is None:
+        return
+    if run("unload", ["gcc", "-std=c11", source, "-o", program] + flags + ["-ldl"]) is not None:
+        run("unloading", [program, library], ["unloaded"], dict(os.environ, PK_THREADS="2"))
 
 
 with tempfile.TemporaryDirectory() as folder:
     if run("pkc", [PKC, os.path.join(ROOT, "kernels", "add.pk"), "-o", os.path.join(folder, "add.c")]) is not None:
         prefix = make_prefix(folder)
         check_exports(prefix)
+        check_libraries(prefix)
+        if shutil.which("gcc") and not SANITIZERS:
+            check_unloading(folder, prefix)
         for c, cxx in (("gcc", "g++"), ("clang", "clang++")):
             # Sanitizers of one compiler do not link with a library built by the other.
             if shutil.which(c) and shutil.which(cxx) and not (SANITIZERS and c == "clang"):
