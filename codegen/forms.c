@@ -47,13 +47,15 @@ static void note_value_uses(Uses *u, const Instr *load, const Instr *v) {
 
 static bool partial_where_it_overhangs(const RefGen *r, const Instr *v) {
   for (int k = 0; k < r->ref->type.rank; k++) {
-    bool covers = !v->window.squeeze[k] && v->window.stride[k] == 1 && v->window.size[k] == r->ref->type.dim[k];
+    bool covers = !v->window.squeeze[k] && v->window.stride[k] == 1 && v->window.size[k] == r->ref->type.dim[k] &&
+                  (!ir_mask(v) || ir_is_const(v->args[k], 0));
     if (!covers && r->inside[k] != DEMAND_FULL) return true;
   }
   return false;
 }
 
 static void note_window_length(RefGen *r, const Instr *v) {
+  if (v->flags & (INSTR_MASKED | INSTR_OPEN)) return;
   for (int k = 0; k < r->ref->type.rank; k++) {
     Dim size = v->window.squeeze[k] ? 1 : v->window.size[k];
     if (dim_is_const(r->ref->type.dim[k]) || !dim_is_const(size) || size == 0) continue;

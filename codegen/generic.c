@@ -441,10 +441,6 @@ static void emit_elements(Gen *g, Instr *v) {
     if (mask) open_block(g, "if (%s)", read(g, mask, loops.at));
     write(g, v, loops.at, read(g, ir_store_value(v), loops.at));
     if (mask) close_block(g);
-  } else if (v->op == OP_LOAD && v->nargs > v->ref->type.rank) {
-    const Instr *mask = ir_mask(v);
-    const char *other = v->flags & INSTR_OTHER ? read(g, v->args[v->nargs - 1], loops.at) : "0";
-    write(g, v, loops.at, mask ? text(g, "%s ? %s : %s", read(g, mask, loops.at), element_at(&x, v), other) : element_at(&x, v));
   } else {
     write(g, v, loops.at, element_at(&x, v));
   }
@@ -518,12 +514,11 @@ void emit_scalar(Gen *g, Instr *v) {
     const char *of_label[DOT_LABELS] = {0}, *sum = unique_name(g, "sum");
     emit_contraction(g, v, of_label, sum);
     value = sum;
+  } else if (v->op == OP_LOAD && ir_may_leave(v)) {
+    value = element_at(&(Context){.g = g}, v);
   } else if (v->op == OP_LOAD) {
     REQUIRE(place_of(g, v, &p));
     value = text(g, "pks_load_%s(%s)", dtype_info[p.element].name, p.pointer);
-    if (ir_mask(v))
-      value = text(g, "%s ? %s : %s", scalar_text(g, ir_mask(v)), value,
-                   v->flags & INSTR_OTHER ? scalar_text(g, v->args[v->nargs - 1]) : "0");
   } else if (v->nargs && v->args[0]->type.rank > 0) {
     REQUIRE(v->op == OP_RESHAPE);
     value = read(g, v->args[0], zero);

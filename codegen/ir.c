@@ -87,6 +87,23 @@ bool ir_window_is_full(const Instr *instr) {
   return true;
 }
 
+bool ir_axis_is_inside(const Instr *instr, int axis) {
+  const Instr *start = instr->args[axis];
+  Dim extent = instr->ref->type.dim[axis], size = instr->window.size[axis];
+  int64_t stride = instr->window.stride[axis], reach;
+  if (start->op != OP_CONST) return false;
+  if (start->ival == 0 && size == extent && stride == 1) return true;
+  if (start->ival < 0 || !dim_is_const(extent) || !dim_is_const(size) || start->ival > extent) return false;
+  return size == 0 || (mul_i64(size - 1, stride, &reach) && reach < extent - start->ival);
+}
+
+bool ir_may_leave(const Instr *instr) {
+  if (!(instr->flags & (INSTR_MASKED | INSTR_OPEN))) return false;
+  for (int i = 0; i < instr->ref->type.rank; i++)
+    if (!ir_axis_is_inside(instr, i)) return true;
+  return false;
+}
+
 int ir_line(const Kernel *k, Span span) {
   int line, column;
   source_position(k->source, span.start, &line, &column);

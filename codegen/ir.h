@@ -33,13 +33,16 @@ typedef struct HostArray HostArray;  // codegen/array.h
 typedef struct { LIST(Instr *) instrs; Instr *arg; } Region;
 
 // Which part of a ref a LOAD or STORE touches: along axis k, size[k] elements from start arg k, stride[k] apart. A squeezed
-// axis has size 1 and is absent from the value's shape. A start is clamped so that the window lies inside the ref.
+// axis has size 1 and is absent from the value's shape. A start is clamped so that the window lies inside the ref. Under a
+// mask, or with INSTR_OPEN, it is not: lanes outside the ref read `other`, or are not stored.
 typedef struct { Dim size[MAX_RANK]; int64_t stride[MAX_RANK]; bool squeeze[MAX_RANK]; } Window;
 
 enum { DOT_LABELS = 16 };  // labels of one DOT are 0 .. DOT_LABELS-1
 
 // Flags. REVERSE also means descending. EDGE, of a copy: what lies past either end is left out, and that is no mistake.
-enum { INSTR_MASKED = 1, INSTR_OTHER = 2, INSTR_REVERSE = 4, INSTR_EDGE = 8 };
+// OPEN, of a load without a mask: lanes may lie outside the ref, or where a copy is under way; they are unspecified, and that
+// is no mistake.
+enum { INSTR_MASKED = 1, INSTR_OTHER = 2, INSTR_REVERSE = 4, INSTR_EDGE = 8, INSTR_OPEN = 16 };
 
 struct Instr {
   Op op;
@@ -140,6 +143,8 @@ Instr *ir_const_int(Kernel *k, Region *region, DType dtype, int64_t value, Span 
 Instr *ir_const_float(Kernel *k, Region *region, DType dtype, double value, Span span);
 bool ir_is_const(const Instr *instr, int64_t value);   // an integer or bool CONST of that value
 bool ir_window_is_full(const Instr *instr);            // LOAD, STORE: the whole ref, stride 1, starts constant 0
+bool ir_axis_is_inside(const Instr *instr, int axis);  // LOAD, STORE: the window surely lies inside the ref along this axis
+bool ir_may_leave(const Instr *instr);                 // LOAD, STORE that is not clamped: the window may leave the ref
 int ir_line(const Kernel *k, Span span);               // the line of the source where it starts
 Instr *ir_yielded(const Region *region, int k);        // result k of a region with results
 bool ir_uses_axis(const Instr *instr, int64_t axis);   // does its value follow from the index of that grid axis?

@@ -180,6 +180,7 @@ static void read_window(Reader *r, Instr *instr, Values *args) {
     expect_mark(r, ',');
     push_value(r, args);
   }
+  if (accept_name(r, "open")) instr->flags |= INSTR_OPEN;
   if (accept_name(r, "mask")) push_value(r, args), instr->flags |= INSTR_MASKED;
   if (accept_name(r, "other")) push_value(r, args), instr->flags |= INSTR_OTHER;
 }

@@ -219,6 +219,7 @@ static void put_window(Printer *p, const Instr *instr) {
   put_window_of(p, instr->ref, &instr->window, instr->args);
   int next = instr->ref->type.rank;
   if (instr->op == OP_STORE && next < instr->nargs) buf_printf(p->out, ", %%%d", instr->args[next++]->id);
+  if (instr->flags & INSTR_OPEN) buf_puts(p->out, " open");
   if (instr->flags & INSTR_MASKED && next < instr->nargs) buf_printf(p->out, " mask %%%d", instr->args[next++]->id);
   if (instr->flags & INSTR_OTHER && next < instr->nargs) buf_printf(p->out, " other %%%d", instr->args[next]->id);
 }

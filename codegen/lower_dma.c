@@ -31,7 +31,7 @@ static bool lower_semaphore(Lower *l, const Node *node, View *out) {
     diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));
     return false;
   }
-  if (!lower_view(l, node, out)) return false;
+  if (!lower_view(l, node, false, out)) return false;
   if (out->type.rank == 0) return true;
   diag_error(l->diag, node->span, ERR_BAD_SEMAPHORE, "this names %s semaphores, and one is wanted", shape_text(l, &out->type));
   return false;
@@ -91,8 +91,8 @@ static Value lower_async_copy(Lower *l, const Call *call) {
     diag_error(l->diag, arrow->span, ERR_BAD_COPY, "a copy is written async_copy(from[..] -> to[..], s)");
     return value_error();
   }
-  bool good = lower_view(l, arrow->a, &copy->from);
-  good = lower_view(l, arrow->b, &copy->to) && good;
+  bool good = lower_view(l, arrow->a, false, &copy->from);
+  good = lower_view(l, arrow->b, false, &copy->to) && good;
   good = lower_semaphore(l, call->arg[1], &copy->semaphore) && good;
   if (!good || !check_ends(l, copy, arrow->span) || !check_storable(l, copy->to.ref, arrow->b->span)) return value_error();
   if (!check_kind(l, &copy->semaphore, true, call->arg[1]->span, "a copy takes")) return value_error();

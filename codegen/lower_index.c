@@ -113,7 +113,7 @@ static bool check_ds_range(Lower *l, const Node *call, Dim dim, const Cut *cut) 
   return false;
 }
 
-static bool lower_ds(Lower *l, const Node *call, Dim dim, Cut *cut) {
+static bool lower_ds(Lower *l, const Node *call, Dim dim, bool masked, Cut *cut) {
   int count = call->list.count;
   if (count < 2 || count > 3 || call->list2.count > 0) {
     diag_error(l->diag, call->span, ERR_ARGUMENT_COUNT, "ds takes (start, size) or (start, size, stride)");
@@ -127,26 +127,33 @@ static bool lower_ds(Lower *l, const Node *call, Dim dim, Cut *cut) {
     diag_error(l->diag, call->list.at[2]->span, ERR_BAD_INDEX, "the stride of ds is at least 1");
     return false;
   }
-  bool constant = start.kind == V_INT;
-  if (constant && (start.ival < 0 || start.ival > INT32_MAX)) {
-    out_of_range(l, call->list.at[0]->span, start.ival, dim);
+  Span span = call->list.at[0]->span;
+  bool constant = start.kind == V_INT, before = constant && start.ival < 0;
+  if (constant && !masked && (before || start.ival > INT32_MAX)) {
+    out_of_range(l, span, start.ival, dim);
     return false;
   }
-  cut->first = constant ? start.ival : -1;
-  if (!constant && !(cut->start = convert_index(l, start, call->list.at[0]->span))) return false;
+  cut->first = constant && !before ? start.ival : -1;
+  if (before) cut->start = index_const(l, start.ival, span);
+  if (!constant && !(cut->start = convert_index(l, start, span))) return false;
   cut->whole = constant && start.ival == 0 && cut->size == dim && cut->stride == 1;
-  return check_ds_range(l, call, dim, cut);
+  return masked || check_ds_range(l, call, dim, cut);
 }
 
 // ---- elements
 
-static bool lower_element(Lower *l, const Node *node, Dim dim, Cut *cut) {
+static bool lower_element(Lower *l, const Node *node, Dim dim, bool masked, Cut *cut) {
   Value v = lower_expr(l, node);
   if (is_error(v)) return false;
   cut->squeeze = true;
   cut->size = 1;
   if (v.kind == V_INT) {
-    bool near = v.ival >= -INT32_MAX && v.ival <= INT32_MAX;
+    bool near = v.ival >= -INT32_MAX && v.ival <= INT32_MAX, outside = dim_is_const(dim) && (v.ival < -dim || v.ival >= dim);
+    if (near && masked && outside) {
+      cut->first = -1;
+      cut->start = index_const(l, v.ival < 0 ? v.ival + dim : v.ival, node->span);
+      return true;
+    }
     if (near) return place_on_axis(l, v.ival, dim, false, node->span, cut);
     out_of_range(l, node->span, v.ival, dim);
     return false;
@@ -160,11 +167,11 @@ static bool lower_element(Lower *l, const Node *node, Dim dim, Cut *cut) {
   return (cut->start = convert_index(l, v, node->span)) != NULL;
 }
 
-bool lower_cut(Lower *l, const Node *element, Dim dim, Cut *cut) {
+bool lower_cut(Lower *l, const Node *element, Dim dim, bool masked, Cut *cut) {
   *cut = (Cut){.stride = 1};
   if (element->kind == N_SLICE) return lower_slice(l, element, dim, cut);
   bool is_ds = element->kind == N_CALL && strcmp(element->name, "ds") == 0 && !find_function(l, element->name);
-  return is_ds ? lower_ds(l, element, dim, cut) : lower_element(l, element, dim, cut);
+  return is_ds ? lower_ds(l, element, dim, masked, cut) : lower_element(l, element, dim, masked, cut);
 }
 
 bool spread_index(Lower *l, const Node *index, const Type *type, const char *what, const Node **elements) {
@@ -192,13 +199,13 @@ bool spread_index(Lower *l, const Node *index, const Type *type, const char *wha
   return true;
 }
 
-bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, Cut *cuts) {
+bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, bool masked, Cut *cuts) {
   const Node *elements[MAX_RANK];
   bool good = spread_index(l, index, type, what, elements);
   for (int k = 0; good && k < type->rank; k++) {
     int errors = diag_error_count(l->diag);
     cuts[k] = whole_cut(type->dim[k]);
-    if (!elements[k] || lower_cut(l, elements[k], type->dim[k], &cuts[k])) continue;
+    if (!elements[k] || lower_cut(l, elements[k], type->dim[k], masked, &cuts[k])) continue;
     if (diag_error_count(l->diag) > errors) diag_note(l->diag, (Span){0, 0}, "this is axis %d of %s", k, what);
     good = false;
   }
@@ -315,7 +322,7 @@ Value index_value(Lower *l, const Node *node, Value base) {
   Instr *v = base.instr;
   int rank = v->type.rank;
   Type type = v->type;
-  if (!lower_cuts(l, node, &type, type_text(l, &type), cuts)) return value_error();
+  if (!lower_cuts(l, node, &type, type_text(l, &type), false, cuts)) return value_error();
   v = slice_axes(l, v, cuts, node->span);
   for (int k = 0; k < rank; k++) {
     axis_of[k] = k;

@@ -197,7 +197,8 @@ typedef struct {
   Instr *starts[MAX_RANK];
   Type type;
 } View;
-bool lower_view(Lower *l, const Node *node, View *view);  // NAME[..] of a ref
+// NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
+bool lower_view(Lower *l, const Node *node, bool masked, View *view);
 Instr *load_view(Lower *l, const View *view, Instr *mask, Instr *other, Span span);
 void store_view(Lower *l, const View *view, Value v, Value mask, Span span);
 Value load_ref(Lower *l, Ref *ref, Span span);               // all of it
@@ -231,11 +232,12 @@ typedef struct {
   int64_t stride;
   Dim size;
 } Cut;  // first < 0: not constant
-bool lower_cut(Lower *l, const Node *element, Dim dim, Cut *cut);
+bool lower_cut(Lower *l, const Node *element, Dim dim, bool masked, Cut *cut);
 Instr *cut_start(Lower *l, const Cut *cut, Span span);  // as an i64 instruction
 // Spreads the elements of an index over the axes: elements[k] is the element of axis k, NULL for the whole axis.
 bool spread_index(Lower *l, const Node *index, const Type *type, const char *what, const Node **elements);
-bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, Cut *cuts);  // one an axis
+// One an axis. `masked`: they may leave their axes.
+bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, bool masked, Cut *cuts);
 Cut whole_cut(Dim dim);
 // Gathers by a vector, if there is one, and gives v the shape the index leaves. axis_of[k]: where axis k is in v.
 Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of, Span span);

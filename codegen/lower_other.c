@@ -7,7 +7,7 @@ static Value lower_load(Lower *l, const Call *call) {
   View view;
   Instr *mask = NULL, *other = NULL;
   Span span = call->node->span;
-  if (!lower_view(l, call->arg[0], &view)) return value_error();
+  if (!lower_view(l, call->arg[0], call->arg[1] != NULL, &view)) return value_error();
   if (call->arg[1]) {
     Value m = lower_expr(l, call->arg[1]);
     if (!(mask = convert(l, m, DT_BOOL, call->arg[1]->span, "the mask"))) return value_error();
@@ -37,7 +37,7 @@ static Value lower_store(Lower *l, const Call *call) {
   View view;
   Value v = lower_expr(l, call->arg[1]), mask = {.kind = V_VOID};
   if (call->arg[2]) mask = lower_expr(l, call->arg[2]);
-  if (!lower_view(l, call->arg[0], &view) || !check_storable(l, view.ref, call->arg[0]->span)) return value_error();
+  if (!lower_view(l, call->arg[0], call->arg[2] != NULL, &view) || !check_storable(l, view.ref, call->arg[0]->span)) return value_error();
   if (!is_error(v)) store_view(l, &view, v, mask, call->node->span);
   return (Value){.kind = V_VOID};
 }

@@ -48,7 +48,7 @@ void mark_broken(Lower *l, const Ref *ref) {
 // x[...] of a view x.
 static bool is_all_of(const Node *index) { return index->list.count == 1 && index->list.at[0]->kind == N_ELLIPSIS; }
 
-bool lower_view(Lower *l, const Node *node, View *view) {
+bool lower_view(Lower *l, const Node *node, bool masked, View *view) {
   Cut cuts[MAX_RANK];
   const RefView *viewed = named_view(l, node->kind == N_INDEX ? node->a : node);
   if (viewed && node->kind == N_INDEX && is_all_of(node)) return view_window(l, viewed, view, node->span);
@@ -66,7 +66,7 @@ bool lower_view(Lower *l, const Node *node, View *view) {
     diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));
     return false;
   }
-  if (node->kind == N_INDEX && !lower_cuts(l, node, &ref->type, ref_text(l, ref), cuts)) return false;
+  if (node->kind == N_INDEX && !lower_cuts(l, node, &ref->type, ref_text(l, ref), masked, cuts)) return false;
   for (int i = 0; node->kind == N_INDEX && i < node->list.count; i++)
     if (node->list.at[i]->kind == N_NONE) {
       diag_error(l->diag, node->list.at[i]->span, ERR_BAD_INDEX,
@@ -125,7 +125,7 @@ Value lower_ref_read(Lower *l, const Node *node, Ref *ref) {
   View view;
   int axis_of[MAX_RANK], axis = 0, rank = ref->type.rank;
   if (is_broken(l, ref)) return value_error();
-  if (!lower_cuts(l, node, &ref->type, ref_text(l, ref), cuts)) return value_error();
+  if (!lower_cuts(l, node, &ref->type, ref_text(l, ref), false, cuts)) return value_error();
   view_of_cuts(l, ref, cuts, node->span, &view);
   for (int k = 0; k < rank; k++) {
     axis_of[k] = axis;

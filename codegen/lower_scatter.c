@@ -88,7 +88,7 @@ static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
 
 static Value lower_scatter(Lower *l, const Call *call) {
   Scatter s = {.add = call->builtin->op == OP_ADD, .span = call->node->span};
-  if (!lower_view(l, call->arg[0], &s.window) || !check_storable(l, s.window.ref, call->arg[0]->span)) return value_error();
+  if (!lower_view(l, call->arg[0], false, &s.window) || !check_storable(l, s.window.ref, call->arg[0]->span)) return value_error();
   if (!check_accessible(l, s.window.ref, call->arg[0]->span) || !lower_scattered(l, call, &s)) return value_error();
   scatter_rows(l, &s);
   return (Value){.kind = V_VOID};

@@ -104,7 +104,7 @@ static bool lower_target(Lower *l, const Node *target, View *view) {
     return false;
   }
   bool good = check_storable(l, ref, base->span);
-  return lower_view(l, target, view) && good;
+  return lower_view(l, target, false, view) && good;
 }
 
 static Node operator_node(const Node *assign) {

@@ -135,7 +135,7 @@ static Value lower_view_call(Lower *l, const Call *call) {
   Span span = call->node->span;
   if (inner)
     *view = *inner;
-  else if (!lower_view(l, call->arg[0], &view->window))
+  else if (!lower_view(l, call->arg[0], false, &view->window))
     return value_error();
   if (inner) {  // a list of its own
     view->steps.at = NULL;

@@ -16,6 +16,7 @@ extern const Pass passes[];
 extern const int pass_count;
 
 // The passes, one a file.
+void unmask(Kernel *k, const Target *target, Buf *notes);
 void simplify(Kernel *k, const Target *target, Buf *notes);
 void canonicalise(Kernel *k, const Target *target, Buf *notes);
 void widen_blocks(Kernel *k, const Target *target, Buf *notes);

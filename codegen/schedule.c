@@ -63,7 +63,7 @@ bool is_transparent(const Instr *v) {
     case OP_BROADCAST:
       return true;
     case OP_LOAD:
-      return v->type.rank > 0 && load_is_vector(v);
+      return v->type.rank > 0 && load_is_vector(v) && !ir_may_leave(v);
     case OP_RESHAPE:
       return v->type.rank > 0 && unit_reshape(v);
     case OP_CAST:
@@ -106,6 +106,7 @@ static bool is_fusable(const Instr *v) {
   if (v->op == OP_DOT) return dot_shape(v).plain;
   if (val(v)->snapshot) return v->type.dtype != DT_I64 && (v->op != OP_LOAD || load_is_vector(v));
   if (has_i64_lanes(v)) return false;
+  if (v->op == OP_LOAD) return load_is_vector(v);
   return op_is_elementwise(v->op) || reduces_last_axis(v);
 }
 

@@ -242,10 +242,10 @@ static Instr *identity(Simplifier *s, Instr *instr) {
   }
 }
 
-// A mask that is true everywhere is no mask.
+// A mask that is true everywhere is no mask where the window cannot leave its ref.
 static void drop_full_mask(Simplifier *s, Instr *instr) {
   Instr *mask = ir_mask(instr);
-  if (!mask || !is_filled_with(mask, 1)) return;
+  if (!mask || !is_filled_with(mask, 1) || ir_may_leave(instr)) return;
   instr->nargs -= 1 + ((instr->flags & INSTR_OTHER) != 0);
   instr->flags &= ~(unsigned)(INSTR_MASKED | INSTR_OTHER);
   s->folded++;

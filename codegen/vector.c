@@ -18,6 +18,7 @@ static const char *known_name(const Context *x, const Instr *v, bool lanes) {
 const char *start_text(Gen *g, const Instr *access, int axis) {
   const Instr *start = access->args[axis];
   if (ir_is_const(start, 0)) return "0";
+  if (access->flags & (INSTR_MASKED | INSTR_OPEN)) return scalar_text(g, start);
   Dim extent = access->ref->type.dim[axis], size = access->window.squeeze[axis] ? 1 : access->window.size[axis];
   int64_t stride = access->window.stride[axis];
   if (start->op == OP_CONST && dim_is_const(extent) && dim_is_const(size) && start->ival >= 0 &&
@@ -55,7 +56,9 @@ static void unit_axes(const Instr *reshape, const Place *from, Place *to) {
 }
 
 bool place_of(Gen *g, const Instr *v, Place *p) {
-  if (v->op == OP_STORE || (v->op == OP_LOAD && !val(v)->buffer && !val(v)->stored_by)) {
+  bool in_ref = v->op == OP_LOAD && !val(v)->buffer && !val(v)->stored_by;
+  if (in_ref && ir_may_leave(v)) return false;
+  if (v->op == OP_STORE || in_ref) {
     place_of_access(g, v, p);
     return true;
   }
@@ -108,6 +111,48 @@ static const char *load_text(Context *x, const Instr *v, const Place *p, const c
   }
   if (x->left && !padded) return text(x->g, "pk_loadn_%s(%s, %s)", t, at, x->left);
   return text(x->g, "pk_load_%s(%s)", t, at);
+}
+
+// ---- windows that may leave their ref: what lies outside reads as zero
+
+typedef struct {
+  const char *row;    // pointer to the first element of a row of the ref
+  const char *at;     // where in that row
+  const char *guard;  // C condition: indices along the axes before lie inside; NULL: they always do
+} RowPlace;
+
+// Where element `index` of a window is, with `at` along the last axis apart when `by_row`.
+static RowPlace row_place(Gen *g, const Instr *v, const char *const *index, bool by_row) {
+  const RefGen *r = &g->refs[v->ref->id];
+  RowPlace p = {.row = r->name, .at = "0"};
+  int last = v->ref->type.rank - 1;
+  for (int k = 0, axis = 0; k <= last; k++) {
+    const char *step = text(g, "%lld", (long long)v->window.stride[k]),
+               *lane = v->window.squeeze[k] ? "0" : mul_text(g, index[axis++], step), *at = add_text(g, start_text(g, v, k), lane);
+    if (by_row && k == last) {
+      p.at = at;
+      break;
+    }
+    const char *offset = mul_text(g, at, r->stride[k]);
+    if (strcmp(offset, "0") != 0) p.row = text(g, "%s + %s", p.row, offset);
+    if (ir_axis_is_inside(v, k)) continue;
+    const char *inside = text(g, "pk_is_index(%s, %s)", at, extent_text(g, v->ref->type.dim[k]));
+    p.guard = p.guard ? text(g, "%s && %s", p.guard, inside) : inside;
+  }
+  return p;
+}
+
+// A row that surely lies inside ends where the loop does, past which its memory may end.
+static const char *open_load_text(Context *x, const Instr *v, const char *const *index, bool lanes) {
+  Gen *g = x->g;
+  const RowPlace p = row_place(g, v, index, lanes);
+  const char *t = dtype_info[g->refs[v->ref->id].element].name;
+  int last = v->ref->type.rank - 1;
+  if (!lanes) return text(g, "(%s ? pks_load_%s(%s) : 0)", p.guard, t, p.row);
+  const char *end = ir_axis_is_inside(v, last) ? add_text(g, p.at, x->left ? x->left : text(g, "%d", g->lanes))
+                                               : extent_text(g, v->ref->type.dim[last]);
+  if (p.guard) end = text(g, "%s ? %s : 0", p.guard, end);
+  return text(g, "pk_window_%s(%s, %s, %s)", t, p.row, p.at, end);
 }
 
 static const char *at_index(Context *x, const Instr *v, const char *const *index, bool lanes);
@@ -193,6 +238,7 @@ static const char *member_text(Context *x, const Instr *v, bool lanes) {
   const char *const *index = x->index;
   if (v->op == OP_IOTA) return iota_text(x, v, index, lanes);
   if (v->op == OP_BROADCAST) return broadcast_text(x, v, index, lanes);
+  if (v->op == OP_LOAD && ir_may_leave(v)) return open_load_text(x, v, index, lanes);
   if (v->op == OP_LOAD) {
     Place p = {0};
     place_of_access(x->g, v, &p);

@@ -316,12 +316,13 @@ static Type window_type(const Ref *ref, const Window *window) {
 
 static void check_window(Verifier *v, const Instr *instr, const Ref *ref, const Window *window, Instr *const *starts) {
   const Type *block = &ref->type;
+  const unsigned may_leave = INSTR_EDGE | INSTR_MASKED | INSTR_OPEN;
   for (int i = 0; !v->message && i < block->rank; i++) {
     int64_t size = window->size[i], stride = window->stride[i], last;
     RULE(is_scalar(starts[i], DT_I64), "start %d of `%s` is not an i64 scalar", i, ref->name);
     RULE(valid_dim(v, size) && stride >= 1, "axis %d: size %lld, stride %lld", i, (long long)size, (long long)stride);
     if (window->squeeze[i]) RULE(size == 1, "axis %d is squeezed but has size %lld", i, (long long)size);
-    if ((size == block->dim[i] && stride == 1) || instr->flags & INSTR_EDGE) continue;
+    if ((size == block->dim[i] && stride == 1) || instr->flags & may_leave) continue;
     if (!dim_is_const(size) || !dim_is_const(block->dim[i]) || size == 0) continue;
     RULE(mul_i64(size - 1, stride, &last) && last < block->dim[i], "axis %d: the window is larger than `%s`", i, ref->name);
   }
@@ -378,6 +379,7 @@ static void check_memory(Verifier *v, const Instr *instr) {
   RULE(ref->space != SPACE_SEM && ref->space != SPACE_ANY, "`%s` is in %s", ref->name,
        ref->space == SPACE_SEM ? "semaphore memory" : "HBM");
   RULE(!other || (load && masked), "`other` without a mask");
+  RULE(!(instr->flags & INSTR_OPEN) || (load && !masked), "`open` is for loads without a mask");
   RULE(instr->nargs == expected, "%d arguments instead of %d", instr->nargs, expected);
   RULE(load || ref->role != REF_INPUT, "stores to the input `%s`", ref->name);
   if (v->message) return;

@@ -25,6 +25,9 @@ static inline int64_t pk_inside(int64_t dim, int64_t start, int64_t block) {
 /* The start of a window, clamped so that the window lies inside its ref: `room` is the last start that does. */
 static inline int64_t pk_start(int64_t start, int64_t room) { return start < 0 || room <= 0 ? 0 : start > room ? room : start; }
 
+/* Is it an index of an axis of n elements? */
+static inline bool pk_is_index(int64_t index, int64_t n) { return index >= 0 && index < n; }
+
 /* ---- integers that are to become 16-bit floats: beyond 2^24 they lose their low bits to an odd one, which f32 holds exactly, so
  * that only the last rounding counts (Boldo and Melquiond, round to odd) */
 

@@ -2,9 +2,15 @@
  * pk_load_T(p)        PK_LANES elements             pk_store_T(p, v)
  * pk_loadn_T(p, n)    the first n, others 0         pk_storen_T(p, v, n)
  * pk_loadm_T(p, m)    where m, others 0             pk_storem_T(p, v, m)
+ * pk_window_T(p, at, n)  elements at .. of n, 0 for those outside
  * pk_stream_T(p, v)   past the caches where it can be; p is aligned to the bytes stored */
 #ifndef PK_VEC_MEMORY_H
 #define PK_VEC_MEMORY_H
+
+/* The lanes from `first` on that come before `end`. */
+PK_INLINE pk_mask pk_mask_between(int64_t first, int64_t end) {
+  return pk_and_mask(pk_not_mask(pk_mask_first(first)), pk_mask_first(end));
+}
 
 /* Between register and memory, for each dtype. */
 PK_INLINE pk_f32v pk_widen_f32(pk_i32v raw) { return pk_bitcast_i32_f32(raw); }
@@ -19,7 +25,11 @@ PK_INLINE pk_raw16 pk_narrow_bf16(pk_f32v v) { return pk_narrow_16(pk_upper_half
   PK_INLINE vector pk_loadn_##T(const type *p, int64_t n) {                       \
     return n >= PK_LANES ? widen(pk_load_##raw(p)) : widen(pk_loadn_##raw(p, n)); \
   }                                                                               \
-  PK_INLINE vector pk_loadm_##T(const type *p, pk_mask m) { return widen(pk_loadm_##raw(p, m)); }
+  PK_INLINE vector pk_loadm_##T(const type *p, pk_mask m) { return widen(pk_loadm_##raw(p, m)); } \
+  PK_INLINE vector pk_window_##T(const type *p, int64_t at, int64_t n) {                           \
+    return at >= 0 && n - at >= PK_LANES ? pk_load_##T(p + at)                                     \
+                                         : pk_loadm_##T(p + at, pk_mask_between(-at, n - at));     \
+  }
 #define PK_STORES(T, type, vector, narrow, raw)                                                    \
   PK_INLINE void pk_store_##T(type *p, vector v) { pk_store_##raw(p, narrow(v)); }                 \
   PK_INLINE void pk_storem_##T(type *p, vector v, pk_mask m) { pk_storem_##raw(p, narrow(v), m); } \
