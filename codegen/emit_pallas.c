@@ -202,6 +202,32 @@ static void put_helpers(Py *p) {
                "    x = jnp.where((at >= 0) & (at < size), x, value).astype(x.dtype)\n"
                "  return x\n",
                p->strides ? "[, stride]" : "", p->strides ? ", *stride" : "", p->strides ? " * (stride or [1])[0]" : "");
+  if (p->windows)
+    buf_puts(p->out,
+             "\n\n"
+             "def _along(n, axis, rank):\n"
+             "  return lax.broadcasted_iota(jnp.int32, [n if k == axis else 1 for k in range(rank)], axis)\n"
+             "\n\n"
+             "def _load(x, mask, other, *axes):\n"
+             "  \"\"\"A window of x where `mask` holds and it lies inside, else `other`. axes: (start, size, stride).\"\"\"\n"
+             "  inside, shape = True, [size for _, size, _ in axes if size is not None]\n"
+             "  for axis, (start, size, stride) in enumerate(axes):\n"
+             "    at = start + stride * _along(1 if size is None else size, axis, x.ndim)\n"
+             "    inside = inside & (at >= 0) & (at < x.shape[axis])\n"
+             "    x = jnp.take(x, at.reshape(-1), axis=axis, mode=\"clip\")\n"
+             "  inside = jnp.broadcast_to(inside, x.shape).reshape(shape)\n"
+             "  return jnp.where(mask & inside, x.reshape(shape), other).astype(x.dtype)\n"
+             "\n\n"
+             "def _store(ref, value, mask, *axes):\n"
+             "  \"\"\"Stores to a window of ref where `mask` holds and it lies inside. axes: (start, size, stride).\"\"\"\n"
+             "  shape = [1 if size is None else size for _, size, _ in axes]\n"
+             "  value, mask = value.reshape(shape), mask.reshape(shape)\n"
+             "  for axis, (start, _, stride) in enumerate(axes):\n"
+             "    at = _along(ref.shape[axis], axis, len(axes)) - start\n"
+             "    lane = at.reshape(-1) // stride\n"
+             "    value, mask = (jnp.take(v, lane, axis=axis, mode=\"clip\") for v in (value, mask))\n"
+             "    mask = mask & (at >= 0) & (at % stride == 0) & (at < shape[axis] * stride)\n"
+             "  ref[...] = jnp.where(mask, value, ref[...])\n");
   if (p->fills)
     buf_puts(p->out,
              "\n\n"

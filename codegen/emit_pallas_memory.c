@@ -13,6 +13,7 @@ typedef struct {
   const Window *window;
   Instr *const *starts;
   bool slices;  // squeezed axes are slices of one
+  bool open;    // starts stay as they are: what lies outside is left out
 } Part;
 
 static bool is_whole_axis(const Part *part, int axis) {
@@ -27,6 +28,7 @@ static const char *start_text(Py *p, const Part *part, int axis) {
   Dim dim = part->ref->type.dim[axis], size = part->window->size[axis];
   int64_t low = py(start)->low, high = py(start)->high, reach = (size - 1) * part->window->stride[axis] + 1;
   const char *text = py_use(p, start, PY_CHOICE);
+  if (part->open) return text;
   if (!dim_is_const(dim) || !dim_is_const(size)) return low >= 0 ? text : py_text(p, "jnp.maximum(%s, 0)", text);
   if (low >= 0 && high <= dim - reach) return text;
   return py_text(p, "jnp.clip(%s, 0, %lld)", text, (long long)(dim - reach));
@@ -46,7 +48,7 @@ static bool is_mixed(const Part *part, bool masked) {
 }
 
 static Part part_of(const Instr *v) {
-  Part part = {v->ref, &v->window, v->args, false};
+  Part part = {v->ref, &v->window, v->args, false, false};
   part.slices = (v->op == OP_LOAD || v->op == OP_STORE) && is_mixed(&part, v->op == OP_STORE && v->flags & INSTR_MASKED);
   return part;
 }
@@ -147,6 +149,76 @@ static const char *padded(Py *p, const Instr *v, const char *text) {
   return py_text(p, "_pad(%s, %s%s)", text, py_number(p, ref->array.dtype, ref->pad), axes);
 }
 
+// ---- masked windows that may leave their ref
+
+static bool stays_inside(Py *p, const Instr *v, int axis) {
+  Dim dim = v->ref->type.dim[axis], size = v->window.size[axis];
+  const PyValue *start = py(v->args[axis]);
+  (void)p;
+  if (ir_axis_is_inside(v, axis)) return true;
+  if (!dim_is_const(dim) || !dim_is_const(size)) return false;
+  return start->low >= 0 && start->high <= dim - (size - 1) * v->window.stride[axis] - 1;
+}
+
+static bool may_leave(Py *p, const Instr *v) {
+  bool inside = !(v->flags & INSTR_MASKED);
+  for (int i = 0; i < v->ref->type.rank && !inside; i++)
+    if (!stays_inside(p, v, i)) return true;
+  return false;
+}
+
+// Pallas leaves out what lies past the end; it checks constant starts, and takes negative ones from the end.
+static bool leaves_only_at_end(Py *p, const Instr *v) {
+  for (int i = 0; i < v->ref->type.rank; i++) {
+    bool runs = v->args[i]->op != OP_CONST && !py(v->args[i])->host && py(v->args[i])->low >= 0;
+    if (v->window.stride[i] != 1 || (!stays_inside(p, v, i) && !runs)) return false;
+  }
+  return true;
+}
+
+// A start no further from the ref than the window is long: sums of it and an index do not overflow.
+static const char *near_start(Py *p, const Instr *v, int axis) {
+  const Instr *start = v->args[axis];
+  Dim dim = v->ref->type.dim[axis], size = v->window.size[axis];
+  int64_t stride = v->window.stride[axis];
+  const char *text = py_use(p, v->args[axis], PY_CHOICE), *length = py_dim(p, size);
+  if (start->op == OP_CONST && dim_is_const(dim) && dim_is_const(size)) {
+    int64_t least = -size * stride, at = start->ival > dim ? dim : start->ival;
+    return py_text(p, "%lld", (long long)(at < least ? least : at));
+  }
+  if (stride != 1) length = py_text(p, "%s * %lld", length, (long long)stride);
+  return py_text(p, "jnp.clip(%s, -%s, %s)", text, length, py_dim(p, dim));
+}
+
+// (start, size, stride) of each axis; size None: the axis is not in the value.
+static const char *axes_of(Py *p, const Instr *v) {
+  const char *axes = "";
+  for (int i = 0; i < v->ref->type.rank; i++)
+    axes = py_text(p, "%s, (%s, %s, %lld)", axes, near_start(p, v, i),
+                   v->window.squeeze[i] ? "None" : py_dim(p, v->window.size[i]), (long long)v->window.stride[i]);
+  p->windows = true;
+  return axes;
+}
+
+// All of the ref, as a load of it would be.
+static const char *whole_text(Py *p, const Instr *v) {
+  const Ref *ref = v->ref;
+  const char *text = py_text(p, "%s[...]", p->ref[ref->id]);
+  Instr whole = *v, zero = {.op = OP_CONST, .type = type_scalar(DT_I64)}, *starts[MAX_RANK];
+  for (int i = 0; i < ref->type.rank; i++) starts[i] = &zero;
+  whole.args = starts;
+  whole.window = (Window){0};
+  for (int i = 0; i < ref->type.rank; i++) whole.window.size[i] = ref->type.dim[i], whole.window.stride[i] = 1;
+  return ref->has_pad ? padded(p, &whole, text) : text;
+}
+
+static const char *open_load(Py *p, Instr *v) {
+  int rank = v->ref->type.rank;
+  const char *text = whole_text(p, v), *mask = py_use(p, v->args[rank], PY_CHOICE),
+             *other = v->flags & INSTR_OTHER ? py_use(p, v->args[rank + 1], PY_CHOICE) : "0";
+  return py_text(p, "_load(%s, %s, %s%s)", text, mask, other, axes_of(p, v));
+}
+
 // ---- loads and stores
 
 void py_load(Py *p, Instr *v) {
@@ -155,6 +227,10 @@ void py_load(Py *p, Instr *v) {
   value->reads |= bit_of(ref);
   if (p->is_carried[ref->id]) {
     value->text = p->var[ref->id];
+    return;
+  }
+  if (may_leave(p, v)) {
+    value->text = open_load(p, v);
     return;
   }
   const Part part = part_of(v);
@@ -218,7 +294,15 @@ void py_store(Py *p, Instr *store) {
     store_carried(p, store);
     return;
   }
-  const Part part = part_of(store);
+  Part part = part_of(store);
+  bool leaves = may_leave(p, store);
+  part.open = leaves && leaves_only_at_end(p, store);
+  if (leaves && !part.open) {
+    const char *value = py_exact(p, v), *mask = py_exact(p, ir_mask(store)), *axes = axes_of(p, store);
+    py_flush(p, bit_of(ref));
+    py_line(p, "_store(%s, %s, %s%s)", p->ref[ref->id], value, mask, axes);
+    return;
+  }
   const char *sign = part.slices ? NULL : update_operator(store, v);
   const char *index = index_text(p, &part);
   const char *text = stored_text(p, store, v), *mask = ir_mask(store) ? py_exact(p, ir_mask(store)) : NULL;
@@ -277,7 +361,7 @@ static void note_least(Py *p, const Part *part) {
 }
 
 void py_copy(Py *p, Instr *v) {
-  const Part from = part_of(v), to = {v->target, &v->target_window, v->args + v->ref->type.rank, false};
+  const Part from = part_of(v), to = {v->target, &v->target_window, v->args + v->ref->type.rank, false, false};
   if (v->flags & INSTR_EDGE) {
     const Instr *other = v->flags & INSTR_OTHER ? v->args[v->nargs - 1] : NULL;
     if (from.ref->space == SPACE_ANY) make_room(p, &from, other ? py(other)->text : NULL, v->span);

@@ -76,7 +76,7 @@ static const char *const python_words[] = {
     "def",   "del",   "elif",   "else",     "except", "finally", "for",        "from",      "global", "if",     "import",
     "in",    "is",    "lambda", "nonlocal", "not",    "or",      "pass",       "raise",     "return", "try",    "while",
     "with",  "yield", "jax",    "jnp",      "lax",    "pl",      "pltpu",      "interpret", "grid",   "kernel", "max",
-    "min",   "int",   "name",   "array",    "shape",  "dtype",   "ValueError", "_pad",      "_fill",  "carry",  "_",
+    "min",   "int",   "name",   "array",    "shape",  "dtype",   "ValueError", "_pad",      "_fill",  "_load", "_store",  "carry",  "_",
 };
 
 static const PyName *find_name(const Py *p, const char *name) {

@@ -69,7 +69,7 @@ typedef struct {
   bool body;                  // inside the kernel's function
   int64_t *axis_steps;        // by grid axis, its extent where that is a constant, else 0
   bool *axis_used;            // by grid axis, in the body
-  bool pads, strides, fills;  // helpers that are wanted; pads of windows with strides among them
+  bool pads, strides, fills, windows;  // helpers that are wanted; pads of windows with strides among them
 } Py;
 
 static inline PyValue *py(const Instr *instr) { return instr->note; }

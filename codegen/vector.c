@@ -128,7 +128,8 @@ static RowPlace row_place(Gen *g, const Instr *v, const char *const *index, bool
   int last = v->ref->type.rank - 1;
   for (int k = 0, axis = 0; k <= last; k++) {
     const char *step = text(g, "%lld", (long long)v->window.stride[k]),
-               *lane = v->window.squeeze[k] ? "0" : mul_text(g, index[axis++], step), *at = add_text(g, start_text(g, v, k), lane);
+               *lane = v->window.squeeze[k] ? "0" : mul_text(g, index[axis++], step),
+               *at = add_text(g, start_text(g, v, k), lane);
     if (by_row && k == last) {
       p.at = at;
       break;

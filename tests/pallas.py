@@ -26,7 +26,7 @@ OTHERWISE = {
     "tests/cases/memory/slice.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
     "tests/cases/memory/slice_sum.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
 }
-FOLDERS = ["kernels", "tests/cases/pallas", "tests/cases/kernels", "tests/cases/lang", "tests/cases/bugs", "tests/cases/operations", "tests/cases/memory"]
+FOLDERS = ["kernels", "tests/cases/pallas", "tests/cases/kernels", "tests/cases/lang", "tests/cases/bugs", "tests/cases/operations", "tests/cases/memory", "tests/cases/masked"]
 
 # ---- the table of operations in the manual, from the one that the compiler reads
 

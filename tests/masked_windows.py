@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Masked windows that leave their refs, against NumPy: constant, run-time and negative starts, strides, scalar indices, windows
+wider than the ref, refs of one to four axes in every place that loads and stores reach, every dtype, blocks that overhang.
+
+Each kernel is run as native or another target's code, through the interpreter (`--checked`), and with its masks cut to the ref
+through `pkc test`. `pkc check` must report a lane outside exactly where its mask is true.
+
+    tests/masked_windows.py [COUNT [SEED]]
+
+Ends with "N passed, N failed".
+"""
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import dtypes
+
+WORK = os.path.join(os.path.abspath(os.environ.get("BUILD", "build")), "masked_windows", str(os.getpid()))
+FAR = [-(1 << 31), -(1 << 31) + 1, (1 << 31) - 1, 1 << 30, -70000, 70000]
+TARGETS = [[], [], ["--target=x86-64-v3"], ["--target=generic"], ["--dma=literal"], ["--threads=2"]]
+
+
+def codes(rng, dtype, shape):
+    """Values that every dtype holds."""
+    if dtype == "f32":
+        return rng.integers(-5, 6, shape).astype(np.float32).view(np.uint32)
+    if dtype in dtypes.FLOATS:
+        finite = np.flatnonzero(np.isfinite(dtypes.TABLE[dtype]))
+        return rng.choice(finite, shape).astype(np.uint8 if dtype.startswith("f8") else np.uint16)
+    return dtypes.codes_of(dtype, shape, int(rng.integers(1 << 30)))
+
+
+class Axis:
+    """What a window takes of one axis of a ref of `dim` elements."""
+
+    def __init__(self, r, dim, starts):
+        self.dim, self.squeeze, self.stride = dim, r.random() < 0.15, r.choice([1, 1, 1, 2, 3])
+        self.size = 1 if self.squeeze else r.choice([1, 2, 5, 16, 17, 33, max(1, dim // 2), max(1, dim), dim + 3, 2 * dim + 1])
+        reach = (self.size - 1) * self.stride + 1
+        near = r.randint(-reach - 1, dim + 1)
+        self.start = r.choice([0, near, near, near, r.randint(0, max(0, dim - reach)), r.choice(FAR)])
+        self.constant = r.random() < 0.4 and abs(self.start) < 1 << 31
+        if self.constant and self.squeeze and self.start < 0:
+            self.start = dim + 1  # constants below 0 count from the end
+        self.text = str(self.start)
+        if not self.constant:
+            self.text = "s[%d]" % len(starts)
+            starts.append(self.start)
+
+    def window(self):
+        stride = ", %d" % self.stride if self.stride > 1 else ""
+        return self.text if self.squeeze else "ds(%s, %d%s)" % (self.text, self.size, stride)
+
+    def index(self):
+        return self.start + self.stride * np.arange(self.size)
+
+    def inside(self):
+        return (self.index() >= 0) & (self.index() < self.dim)
+
+    def condition(self, shape, lane_axis):
+        at = "cast(%s, i64)" % self.text
+        if not self.squeeze and shape:
+            at += " + %d * cast(iota(%s, axis = %d), i64)" % (self.stride, shape, lane_axis)
+        return "%s >= 0 && %s < %d" % (at, at, self.dim)
+
+
+class Access:
+    def __init__(self, r, rng, n, starts, bounded, grid):
+        self.name, self.dtype, self.bounded = "%d" % n, r.choice(dtypes.ALL), bounded
+        rank = r.choice([1, 1, 2, 2, 3, 4])
+        self.dims = [r.choice([1, 3, 8, 17, 64] if rank < 3 else [1, 2, 5, 9]) for _ in range(rank)]
+        self.axes = [Axis(r, d, starts) for d in self.dims]
+        self.shape = [a.size for a in self.axes if not a.squeeze]
+        while np.prod(self.shape, dtype=int) > 20000:
+            widest = max((a for a in self.axes), key=lambda a: a.size)
+            widest.size = max(1, widest.size // 2)
+            self.shape = [a.size for a in self.axes if not a.squeeze]
+        self.blocks, self.place = grid, r.choice(["ref", "ref", "scratch", "var"])
+        self.extent = [d * grid - r.randint(0, d - 1) if k == 0 and grid > 1 else d for k, d in enumerate(self.dims)]
+        self.sized = [grid == 1 and r.random() < 0.3 for _ in self.dims]
+        self.x, self.y = codes(rng, self.dtype, self.extent), codes(rng, self.dtype, self.extent)
+        self.one = codes(rng, self.dtype, self.shape)
+        inside = np.ones(self.shape, bool)
+        lane = 0
+        for a in self.axes:
+            inside = inside & (a.inside().all() if a.squeeze else a.inside().reshape([-1 if k == lane else 1 for k in range(len(self.shape))]))
+            lane += not a.squeeze
+        self.inside = inside
+        self.kind = r.choice(["true", "array", "array", "iota"])
+        self.mask = np.ones(self.shape, bool) if self.kind == "true" else rng.integers(0, 4, self.shape) > 0
+        if self.kind == "iota":
+            self.limit = r.randint(0, self.shape[-1]) if self.shape else 1
+            self.mask = np.broadcast_to(np.arange(self.shape[-1]) < self.limit, self.shape) if self.shape else np.ones([], bool)
+        if bounded:
+            self.mask = self.mask & inside
+        self.other, self.load_first = not bounded or r.random() < 0.7, r.random() < 0.5
+
+    def brackets(self, shape=None):
+        shape = self.shape if shape is None else shape
+        return "[%s]" % ", ".join(map(str, shape)) if len(shape) else ""
+
+    def type(self, shape, prefix=""):
+        if prefix:
+            shape = ["%s%s_%d" % (prefix, self.name, k) if s else n for k, (n, s) in enumerate(zip(shape, self.sized))]
+        return "%s%s" % (self.dtype, self.brackets(shape))
+
+    def stored_shape(self):
+        return [self.blocks] + (self.shape or [1])
+
+    def inputs(self):
+        yield "x" + self.name, self.type(self.extent, "N"), self.x, self.dtype
+        yield "y" + self.name, self.type(self.extent, "N"), self.y, self.dtype
+        yield "w" + self.name, self.type(self.shape or [1]), self.one.reshape(self.shape or [1]), self.dtype
+        if self.kind == "array":
+            yield "m" + self.name, "bool" + self.brackets(self.shape or [1]), self.mask.reshape(self.shape or [1]).astype(np.uint8), "bool"
+
+    def outputs(self):
+        loaded, stored = self.expected()
+        yield "l" + self.name, "%s[%s]" % (self.dtype, ", ".join(map(str, self.stored_shape()))), loaded
+        yield "o" + self.name, self.type(self.extent, "N"), stored
+
+    def one_text(self):
+        return "true" if self.dtype == "bool" else "1"
+
+    def blocks_text(self):
+        n, lead = self.name, len(self.stored_shape()) - 1
+        text = "  block l%s: [_, %s] at (g, %s);\n" % (n, ", ".join(map(str, self.stored_shape()[1:])), ", ".join(["0"] * lead))
+        if self.blocks > 1:
+            zeros = ", 0" * (len(self.dims) - 1)
+            text += "  block x%s, y%s: %s at (g%s) pad %s;\n  block o%s: %s at (g%s);\n" % (
+                n, n, self.brackets(self.dims), zeros, self.one_text(), n, self.brackets(self.dims), zeros)
+        if self.place == "scratch":
+            text += "  scratch t%s: vmem %s;\n" % (n, self.type(self.dims, "N"))
+        return text
+
+    def mask_text(self):
+        shape, n = self.brackets(), self.name
+        if self.kind == "array":
+            return "m%s[...]" % n if self.shape else "m%s[0]" % n
+        terms = ["iota(%s, axis = %d) < %d" % (shape, len(self.shape) - 1, self.limit)] if self.kind == "iota" and self.shape else []
+        lane = 0
+        for a in self.axes:
+            if self.bounded:
+                terms.append(a.condition(shape, lane))
+            lane += not a.squeeze
+        return " && ".join(terms) or "true"
+
+    def body(self):
+        n, window = self.name, ", ".join(a.window() for a in self.axes)
+        source, text = "x" + n, ""
+        other = ", other = %s" % self.one_text()
+        if self.place == "scratch":
+            text += "  t%s[...] = x%s[...];\n" % (n, n)
+            source = "t" + n
+        if self.place == "var" and not any(self.sized):
+            text += "  var t%s: %s = x%s[...];\n" % (n, self.type(self.dims), n)
+            source = "t" + n
+        mask = "mask%s" % n
+        text += "  let %s = %s;\n" % (mask, self.mask_text())
+        load = "load(%s[%s], mask = %s%s)" % (source, window, mask, other if self.other else "")
+        if not self.other:
+            load = "where(%s, %s, %s)" % (mask, load, self.one_text())
+        value = "w%s[...]" % n if self.shape else "w%s[0]" % n
+        load = "  l%s[...] = %s;\n" % (n, "reshape(%s, [1])" % load if not self.shape else load)
+        store = "  o%s[...] = y%s[...];\n  store(o%s[%s], %s, mask = %s);\n" % (n, n, n, window, value, mask)
+        return text + (load + store if self.load_first else store + load)
+
+    def expected(self):
+        """What the load gives in each block, and what the store leaves."""
+        x, y, w = (dtypes.decode(self.dtype, c) for c in (self.x, self.y, self.one))
+        one = True if self.dtype == "bool" else 1
+        lanes = self.mask & self.inside
+        grid = np.ix_(*[np.clip(a.index(), 0, a.dim - 1) for a in self.axes])
+        sizes = [a.size for a in self.axes]
+        loaded, stored = [], y.copy()
+        for g in range(self.blocks):
+            part = slice(g * self.dims[0], (g + 1) * self.dims[0])
+            block, target = (np.full(self.dims, one, x.dtype) for _ in range(2))
+            rows = x[part].shape[0]
+            block[:rows], target[:rows] = x[part], y[part]
+            loaded.append(np.where(lanes, block[grid].reshape(self.shape), one).reshape(self.shape or [1]))
+            for at in np.argwhere(lanes.reshape(sizes)):
+                target[tuple(g_[tuple(i if k == axis else 0 for k in range(len(sizes)))] for axis, (g_, i) in enumerate(zip(grid, at)))] = w.reshape(sizes)[tuple(at)]
+            stored[part] = target[:rows]
+        return np.stack(loaded), stored
+
+    def leaves(self):
+        return bool((self.mask & ~self.inside).any())
+
+
+def text_of(name, accesses, starts, grid):
+    inputs = ["s: i32[%d]" % max(1, len(starts))] + ["%s: %s" % (n, t) for a in accesses for n, t, *_ in a.inputs()]
+    outputs = ["%s: %s" % (n, t) for a in accesses for n, t, _ in a.outputs()]
+    blocks = "".join(a.blocks_text() for a in accesses)
+    return "kernel %s(%s) -> (%s) {\n  grid (g in %d%s);\n  block s: smem;\n%s%s}\n" % (
+        name, ", ".join(inputs), ", ".join(outputs), grid, " parallel" if grid > 1 else "", blocks, "".join(a.body() for a in accesses))
+
+
+def call(command):
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def run(n, seed):
+    r, rng = random.Random("%d.%d" % (seed, n)), np.random.default_rng([seed, n])
+    starts, bounded, grid = [], r.random() < 0.6, r.choice([1, 1, 3])
+    accesses = [Access(r, rng, k, starts, bounded, grid) for k in range(r.choice([1, 2, 3]))]
+    folder = os.path.join(WORK, "k%d" % n)
+    os.makedirs(folder)
+    path = os.path.join(folder, "k%d.pk" % n)
+    text = text_of("k%d" % n, accesses, starts, grid)
+    data, files = [], {}
+    for name, dtype, values in [("s", "i32", np.array(starts or [0]).astype(np.int32))] + [(i, d, c) for a in accesses for i, _, c, d in a.inputs()]:
+        dtypes.save(os.path.join(folder, name + ".npy"), dtype, values)
+        data.append("%s=%s" % (name, os.path.join(folder, name + ".npy")))
+    for a in accesses:
+        for name, _, want in a.outputs():
+            files[name] = (os.path.join(folder, "out_" + name + ".npy"), a.dtype, want)
+    if bounded:
+        text = "// test: %s\n" % " ".join("%s=%s" % tuple(d.split("=")) for d in data) + text
+    with open(path, "w") as file:
+        file.write(text)
+    out = [t for name, (f, *_) in files.items() for t in ("-o", "%s=%s" % (name, f))]
+    command = [dtypes.PKC, "run", path, *data, *out, *r.choice(TARGETS)]
+    done = call(command)
+    if done.returncode:
+        return ["%s: %s" % (" ".join(command), (done.stderr or done.stdout).strip()[:2000])]
+    failures = []
+    for name, (f, dtype, want) in files.items():
+        got = dtypes.load(f, dtype)
+        if got.shape != want.shape or not (got == want).all():
+            failures.append("%s differs; reproduce: %s" % (name, " ".join(command)))
+    checked = call([dtypes.PKC, "check", path, *data])
+    if ("out of range" in checked.stdout + checked.stderr) != any(a.leaves() for a in accesses):
+        failures.append("findings: %s %s: %s" % (path, " ".join(data), (checked.stdout + checked.stderr)[:500]))
+    if bounded:
+        done = call([dtypes.PKC, "test", path])
+        if done.returncode:
+            failures.append((done.stdout + done.stderr)[:2000])
+    else:
+        done = call(command + ["--checked"])
+        if "differ" in done.stdout + done.stderr or "wrong" in done.stdout + done.stderr:
+            failures.append(" ".join(command) + " --checked: " + (done.stdout + done.stderr)[:2000])
+    if not failures:
+        shutil.rmtree(folder)
+    return failures
+
+
+def main():
+    count, seed = (int(v) for v in (sys.argv[1:] + ["40", "1"][len(sys.argv) - 1:])[:2])
+    failed = 0
+    for n in range(count):
+        failures = run(n, seed)
+        for text in failures:
+            print("FAIL", text)
+        failed += bool(failures)
+    print("%d passed, %d failed" % (count - failed, failed))
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
