@@ -112,7 +112,7 @@ static void run_unary(Value *out, Op op, const Value *a) {
   for (int64_t e = 0; e < out->count; e++) out->f[e] = function(a->f[e]);
 }
 
-static void run_float_binary(const Interp *in, Value *out, Op op, const Value *a, const Value *b) {
+static void run_float_binary(Value *out, Op op, const Value *a, const Value *b) {
   switch (op) {
     case OP_ADD:
       for (int64_t e = 0; e < out->count; e++) out->f[e] = a->f[e] + b->f[e];
@@ -123,18 +123,13 @@ static void run_float_binary(const Interp *in, Value *out, Op op, const Value *a
     case OP_MUL:
       for (int64_t e = 0; e < out->count; e++) out->f[e] = a->f[e] * b->f[e];
       return;
-    case OP_FLOORDIV:  // the floor of the quotient as the dtype has it
-      for (int64_t e = 0; e < out->count; e++) out->f[e] = a->f[e] / b->f[e];
-      round_floats(in, out);
-      for (int64_t e = 0; e < out->count; e++) out->f[e] = floor(out->f[e]);
-      return;
     default:
       for (int64_t e = 0; e < out->count; e++) out->f[e] = float_binary(op, a->f[e], b->f[e]);
   }
 }
 
-static void run_binary(const Interp *in, Value *out, Op op, const Value *a, const Value *b) {
-  if (is_float(a->dtype)) return run_float_binary(in, out, op, a, b);
+static void run_binary(Value *out, Op op, const Value *a, const Value *b) {
+  if (is_float(a->dtype)) return run_float_binary(out, op, a, b);
   for (int64_t e = 0; e < out->count; e++) out->i[e] = int_binary(op, a->dtype, a->i[e], b->i[e]);
 }
 
@@ -216,7 +211,7 @@ void run_elementwise(Interp *in, const Instr *instr) {
       for (int64_t e = 0; e < out->count; e++) out->i[e] = float_predicate(instr->op, arg[0]->f[e]);
       break;
     case OPC_BINARY:
-      run_binary(in, out, instr->op, arg[0], arg[1]);
+      run_binary(out, instr->op, arg[0], arg[1]);
       break;
     case OPC_COMPARE:
       run_compare(out, instr->op, arg[0], arg[1]);

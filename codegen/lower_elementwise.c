@@ -23,59 +23,9 @@ static bool lower_number(Lower *l, const Call *call, const Node *node, Value *v)
 
 // ---- one operand
 
-static double fold_sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
-static double fold_reciprocal(double x) { return 1 / x; }
-static double fold_rsqrt(double x) { return 1 / sqrt(x); }
-static double fold_logistic(double x) { return 1 / (1 + exp(-x)); }
-
-static const struct {
-  Op op;
-  double (*fold)(double);
-} folds[] = {
-    {OP_ABS, fabs},
-    {OP_SIGN, fold_sign},
-    {OP_EXP, exp},
-    {OP_EXP2, exp2},
-    {OP_EXPM1, expm1},
-    {OP_LOG, log},
-    {OP_LOG2, log2},
-    {OP_LOG1P, log1p},
-    {OP_SQRT, sqrt},
-    {OP_RSQRT, fold_rsqrt},
-    {OP_RECIP, fold_reciprocal},
-    {OP_TANH, tanh},
-    {OP_LOGISTIC, fold_logistic},
-    {OP_ERF, erf},
-    {OP_SIN, sin},
-    {OP_COS, cos},
-    {OP_TAN, tan},
-    {OP_SINH, sinh},
-    {OP_COSH, cosh},
-    {OP_ASINH, asinh},
-    {OP_ACOSH, acosh},
-    {OP_ATANH, atanh},
-    {OP_LOG10, log10},
-    {OP_CBRT, cbrt},
-    {OP_ASIN, asin},
-    {OP_ACOS, acos},
-    {OP_ATAN, atan},
-    {OP_ERFC, erfc},
-    {OP_ERF_INV, erf_inverse},
-    {OP_FLOOR, floor},
-    {OP_CEIL, ceil},
-    {OP_ROUND, nearbyint},
-    {OP_TRUNC, trunc},
-};
-
+// The bits of a constant are those of the dtype that it has by itself.
 static Value fold_number(Lower *l, const Call *call, Op op, Value v) {
-  if (v.kind == V_INT && op == OP_ABS) return v.ival < 0 ? fold_function(l, OP_SUB, value_int(0), v, call->node->span) : v;
-  if (v.kind == V_INT && op == OP_SIGN) return value_int((v.ival > 0) - (v.ival < 0));
-  double x = as_double(v);
-  if (op == OP_ISNAN) return value_bool(isnan(x));
-  if (op == OP_ISINF) return value_bool(isinf(x));
-  if (op == OP_ISFINITE) return value_bool(isfinite(x));
-  for (size_t i = 0; i < sizeof folds / sizeof folds[0]; i++)
-    if (folds[i].op == op) return value_float(folds[i].fold(x));
+  if (op != OP_POPCOUNT && op != OP_CLZ) return fold_one(l, op, v, call->node->span);
   Instr *data = data_of(l, v, call->node->span);
   return data ? value_data(emit1(l, op, data->type, call->node->span, data)) : value_error();
 }
@@ -138,9 +88,9 @@ static Value lower_cdiv(Lower *l, const Call *call) {
   Instr *v[2];
   if (is_error(a) || is_error(b)) return value_error();
   if (is_number(a) && is_number(b)) {
+    if (a.kind != V_INT || b.kind != V_INT) return wrong_dtype(l, call, a.kind == V_INT ? b : a, "integers");
     Value quotient = fold_function(l, OP_FLOORDIV, a, b, span);
     if (is_error(quotient)) return quotient;
-    if (a.kind != V_INT || b.kind != V_INT) return value_float(ceil(as_double(a) / as_double(b)));
     return fold_function(l, OP_ADD, quotient, value_int(a.ival % (b.ival == -1 ? 1 : b.ival) != 0), span);
   }
   bool plain = is_index(a) && b.kind == V_INT && b.ival > 0;
@@ -152,14 +102,14 @@ static Value lower_cdiv(Lower *l, const Call *call) {
     Instr *rest = ir_const_int(l->k, l->frame->region, DT_I64, b.ival - 1, span);
     return value_data(emit2(l, OP_FLOORDIV, type, span, emit2(l, OP_ADD, type, span, v[0], rest), v[1]));
   }
-  if (dtype_info[type.dtype].class == CLASS_UNSIGNED) {
-    Instr *zero = broadcast_to(l, ir_const_int(l->k, l->frame->region, type.dtype, 0, span), &type, span);
-    Instr *inexact = emit2(l, OP_NE, with_dtype(type, DT_BOOL), span, emit2(l, OP_REM, type, span, v[0], v[1]), zero);
-    return value_data(
-        emit2(l, OP_ADD, type, span, emit2(l, OP_DIV, type, span, v[0], v[1]), emit1(l, OP_CAST, type, span, inexact)));
+  if (type.dtype == DT_I64) {  // no index is the least integer, whose negative wraps
+    Instr *quotient = emit2(l, OP_FLOORDIV, type, span, emit1(l, OP_NEG, type, span, v[0]), v[1]);
+    return value_data(emit1(l, OP_NEG, type, span, quotient));
   }
-  Instr *quotient = emit2(l, OP_FLOORDIV, type, span, emit1(l, OP_NEG, type, span, v[0]), v[1]);
-  return value_data(emit1(l, OP_NEG, type, span, quotient));
+  Instr *zero = broadcast_to(l, ir_const_int(l->k, l->frame->region, type.dtype, 0, span), &type, span);
+  Instr *inexact = emit2(l, OP_NE, with_dtype(type, DT_BOOL), span, emit2(l, OP_REM, type, span, v[0], v[1]), zero);
+  Instr *down = emit2(l, OP_FLOORDIV, type, span, v[0], v[1]);
+  return value_data(emit2(l, OP_ADD, type, span, down, emit1(l, OP_CAST, type, span, inexact)));
 }
 
 static Value lower_where(Lower *l, const Call *call) {
@@ -187,8 +137,7 @@ static Value lower_fma(Lower *l, const Call *call) {
   for (int k = 0; k < 3; k++) v[k] = lower_expr(l, call->arg[k]);
   for (int k = 0; k < 3; k++)
     if (is_error(v[k])) return value_error();
-  if (is_number(v[0]) && is_number(v[1]) && is_number(v[2]))
-    return value_float(fma(as_double(v[0]), as_double(v[1]), as_double(v[2])));
+  if (is_number(v[0]) && is_number(v[1]) && is_number(v[2])) return fold_fma(v[0], v[1], v[2]);
   if (!unify(l, v, 3, call->node->span, "fma", i)) return value_error();
   if (!is_float(i[0]->type.dtype)) return wrong_dtype(l, call, v[0], "floats");
   return value_data(emit(l, OP_FMA, i[0]->type, call->node->span, 3, i));
@@ -199,6 +148,8 @@ static Value lower_fma(Lower *l, const Call *call) {
 // A constant cast: the value as the dtype has it.
 static Value cast_constant(Lower *l, Value v, DType dtype, Span span) {
   if (dtype == DT_I64 && v.kind == V_INT) return value_data(constant_of(l, v, DT_I64, span));
+  if (v.kind == V_FLOAT && !is_float(dtype))
+    return value_data(ir_const_int(l->k, l->frame->region, dtype, scalar_cast(dtype, DT_F32, (Scalar){.f = v.fval}).i, span));
   DType from = v.kind == V_INT ? (static_fits(v, DT_I32) ? DT_I32 : DT_I64) : natural_dtype(v);
   if (static_fits(v, dtype)) return value_data(constant_of(l, v, dtype, span));
   Instr *data = constant_of(l, v, from, span);

@@ -146,8 +146,8 @@ Instr *emit1(Lower *l, Op op, Type type, Span span, Instr *a);
 Instr *emit2(Lower *l, Op op, Type type, Span span, Instr *a, Instr *b);
 Instr *index_const(Lower *l, int64_t value, Span span);  // i64
 Instr *dim_value(Lower *l, Dim dim, Span span);          // an extent as an i64
-const char *type_text(Lower *l, const Type *type);   // f32[BM, N]
-const char *shape_text(Lower *l, const Type *type);  // [BM, N]
+const char *type_text(Lower *l, const Type *type);       // f32[BM, N]
+const char *shape_text(Lower *l, const Type *type);      // [BM, N]
 const char *dim_text(Lower *l, Dim dim);
 const char *value_text(Lower *l, Value v);      // its type, for messages
 const char *expression_text(const Node *node);  // canonical source text
@@ -184,6 +184,8 @@ Value lower_lazy(Lower *l, Symbol *s);
 // ---- lower_fold.c
 bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b, Value *out);  // false: not both static
 Value fold_unary(Lower *l, const Node *node, Value a);
+Value fold_one(Lower *l, Op op, Value a, Span span);  // an operation of one number
+Value fold_fma(Value a, Value b, Value c);
 Value fold_function(Lower *l, Op op, Value a, Value b, Span span);  // floordiv, mod, max, min, pow, .. of numbers
 double as_double(Value v);
 Op binary_op(int op);  // the operation of a BinaryOp
@@ -261,7 +263,8 @@ struct Builtin {
       *parameters;  // "a b out?": `?` may be left out, `+` takes all further positional arguments, at least one; `*` or none
 };
 extern const Builtin *const builtin_tables[];  // NULL at the end
-extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], bits_builtins[], gather_builtins[], random_builtins[], memory_builtins[], view_builtins[], scatter_builtins[], other_builtins[];
+extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], bits_builtins[], gather_builtins[],
+    random_builtins[], memory_builtins[], view_builtins[], scatter_builtins[], other_builtins[];
 
 // ---- lower_bits.c
 // The type that a bitcast leaves: between widths the last axis but one grows or shrinks. False, reported, when there is none.

@@ -1,6 +1,7 @@
 // Values: their types in words, conversions, and the common dtype and shape of several.
 #include "codegen/lower_internal.h"
 #include "codegen/array.h"
+#include "codegen/scalar.h"
 
 #include <math.h>
 #include <string.h>
@@ -168,7 +169,7 @@ bool static_fits(Value v, DType dtype) {
   if (is_integer(dtype)) return v.kind == V_INT && v.ival >= dtype_min(dtype) && v.ival <= dtype_max(dtype);
   double d = as_double(v);
   if (isinf(d)) return dtype_has_inf(dtype);
-  return isnan(d) || fabs(d) <= dtype_largest(dtype);
+  return isnan(d) || isfinite(dtype_round(dtype, d));
 }
 
 static void report_misfit(Lower *l, Value v, DType dtype, Span span) {
@@ -192,8 +193,9 @@ Instr *constant_of(Lower *l, Value v, DType dtype, Span span) {
     report_misfit(l, v, dtype, span);
     return NULL;
   }
-  if (is_float(dtype)) return ir_const_float(l->k, l->frame->region, dtype, dtype_round(dtype, as_double(v)), span);
-  return ir_const_int(l->k, l->frame->region, dtype, v.ival, span);
+  if (!is_float(dtype)) return ir_const_int(l->k, l->frame->region, dtype, v.ival, span);
+  double exact = v.kind == V_INT ? int_to_double(v.ival) : v.fval;
+  return ir_const_float(l->k, l->frame->region, dtype, dtype_round(dtype, exact), span);
 }
 
 // ---- conversion

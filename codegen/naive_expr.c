@@ -181,7 +181,7 @@ static const char *float_binary(Naive *n, const Instr *v, const char *a, const c
     case OP_REM:
       return naive_text(n, "fmod(%s, %s)", a, b);
     case OP_FLOORDIV:
-      return naive_text(n, "floor(%s)", naive_rounded(n, v->type.dtype, naive_text(n, "(%s / %s)", a, b)));
+      return naive_text(n, "naive_floordiv(%s, %s)", a, b);
     case OP_MOD:
       return naive_text(n, "naive_mod(%s, %s)", a, b);
     case OP_POW:

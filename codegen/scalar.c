@@ -210,6 +210,14 @@ static double float_mod(double a, double b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;
 }
 
+// The floor of the true quotient, which is one below where a / b was rounded up to an integer; beyond 2^24, where floats are
+// integers, the rounded quotient.
+static double float_floordiv(double a, double b) {
+  double quotient = a / b, whole = floor(quotient), rest = fma(-whole, b, a);
+  if (!(fabs(quotient) <= 0x1p24)) return quotient;
+  return (rest < 0 && b > 0) || (rest > 0 && b < 0) ? whole - 1 : whole;
+}
+
 double float_binary(Op op, double a, double b) {
   switch (op) {
     case OP_ADD:
@@ -222,6 +230,8 @@ double float_binary(Op op, double a, double b) {
       return a / b;
     case OP_REM:
       return fmod(a, b);
+    case OP_FLOORDIV:
+      return float_floordiv(a, b);
     case OP_MOD:
       return float_mod(a, b);
     case OP_POW:
@@ -315,4 +325,26 @@ static double float_of(DType dtype, uint64_t bits) {
 Scalar scalar_bitcast(DType to, DType from, Scalar a) {
   uint64_t bits = is_float(from) ? bits_of(from, a.f, 0) : bits_of(from, 0, a.i);
   return is_float(to) ? (Scalar){.f = float_of(to, bits)} : (Scalar){.i = wrap_int(to, (int64_t)bits)};
+}
+
+// ---- any operation
+
+static double apply_to_floats(Op op, DType dtype, const Scalar *a) {
+  if (op == OP_FMA) return dtype_round(dtype, fma_to_odd(a[0].f, a[1].f, a[2].f));
+  return dtype_round(dtype, op_info[op].nargs == 1 ? float_unary(op)(a[0].f) : float_binary(op, a[0].f, a[1].f));
+}
+
+Scalar scalar_apply(Op op, DType to, DType from, const Scalar *a) {
+  switch (op_info[op].class) {
+    case OPC_PREDICATE:
+      return (Scalar){.i = float_predicate(op, a[0].f)};
+    case OPC_COMPARE:
+      return (Scalar){.i = is_float(from) ? float_compare(op, a[0].f, a[1].f) : int_compare(op, a[0].i, a[1].i)};
+    case OPC_CAST:
+      return op == OP_CAST ? scalar_cast(to, from, a[0]) : scalar_bitcast(to, from, a[0]);
+    default:
+      break;
+  }
+  if (is_float(to)) return (Scalar){.f = apply_to_floats(op, to, a)};
+  return (Scalar){.i = op_info[op].nargs == 1 ? int_unary(op, to, a[0].i) : int_binary(op, to, a[0].i, a[1].i)};
 }

@@ -20,12 +20,15 @@ bool int_compare(Op op, int64_t a, int64_t b);
 typedef double FloatFunction(double);
 double erf_inverse(double x);
 FloatFunction *float_unary(Op op);
-double float_binary(Op op, double a, double b);  // not FLOORDIV, which rounds in between
+double float_binary(Op op, double a, double b);
 bool float_compare(Op op, double a, double b);
 bool float_predicate(Op op, double a);
 double float_max(double a, double b);
 double float_min(double a, double b);
 double fma_to_odd(double a, double b, double c);  // of factors of 24 bits or fewer
+
+// An elementwise operation, SELECT apart, on one element: from operands of dtype `from` to a result of dtype `to`.
+Scalar scalar_apply(Op op, DType to, DType from, const Scalar *operands);
 
 double int_to_double(int64_t value);  // rounded so that rounding again to 24 bits or fewer is exact
 Scalar scalar_cast(DType to, DType from, Scalar a);

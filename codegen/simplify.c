@@ -76,28 +76,6 @@ static Instr *fill(Simplifier *s, const Instr *old, Instr *scalar) {
 
 static Scalar value_of(const Instr *c) { return is_float(c->type.dtype) ? (Scalar){.f = c->fval} : (Scalar){.i = c->ival}; }
 
-static double fold_float(Op op, DType dtype, const Scalar *a) {
-  if (op == OP_FLOORDIV) return floor(dtype_round(dtype, a[0].f / a[1].f));
-  if (op == OP_FMA) return dtype_round(dtype, fma_to_odd(a[0].f, a[1].f, a[2].f));
-  return dtype_round(dtype, op_info[op].nargs == 1 ? float_unary(op)(a[0].f) : float_binary(op, a[0].f, a[1].f));
-}
-
-static Scalar fold_scalars(const Instr *instr, DType from, const Scalar *a) {
-  DType to = instr->type.dtype;
-  switch (op_info[instr->op].class) {
-    case OPC_PREDICATE:
-      return (Scalar){.i = float_predicate(instr->op, a[0].f)};
-    case OPC_COMPARE:
-      return (Scalar){.i = is_float(from) ? float_compare(instr->op, a[0].f, a[1].f) : int_compare(instr->op, a[0].i, a[1].i)};
-    case OPC_CAST:
-      return instr->op == OP_CAST ? scalar_cast(to, from, a[0]) : scalar_bitcast(to, from, a[0]);
-    default:
-      break;
-  }
-  if (is_float(to)) return (Scalar){.f = fold_float(instr->op, to, a)};
-  return (Scalar){.i = instr->nargs == 1 ? int_unary(instr->op, to, a[0].i) : int_binary(instr->op, to, a[0].i, a[1].i)};
-}
-
 static Instr *fold_constants(Simplifier *s, Instr *instr) {
   Scalar values[3];
   if (!op_is_elementwise(instr->op) || instr->op == OP_SELECT) return NULL;
@@ -107,7 +85,7 @@ static Instr *fold_constants(Simplifier *s, Instr *instr) {
     values[i] = value_of(c);
     if (is_float(c->type.dtype)) values[i].f = dtype_round(c->type.dtype, values[i].f);
   }
-  Scalar value = fold_scalars(instr, instr->args[0]->type.dtype, values);
+  Scalar value = scalar_apply(instr->op, instr->type.dtype, instr->args[0]->type.dtype, values);
   return fill(s, instr, constant(s, instr, instr->type.dtype, value));
 }
 

@@ -56,6 +56,12 @@ static inline naive_float naive_erf_inv(naive_float a) {
   }
   return (naive_float)(size < 1e-8 ? x * 0.88622692545275801 : copysign(y, x));
 }
+/* The floor of the true quotient; beyond 2^24 the rounded quotient. */
+static inline naive_float naive_floordiv(naive_float a, naive_float b) {
+  naive_float quotient = a / b, whole = floor(quotient), rest = fma(-whole, b, a);
+  if (!(fabs(quotient) <= (naive_float)0x1p24)) return quotient;
+  return (rest < 0 && b > 0) || (rest > 0 && b < 0) ? whole - 1 : whole;
+}
 static inline naive_float naive_mod(naive_float a, naive_float b) {
   naive_float r = fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;

@@ -42,6 +42,14 @@ PK_INLINE pk_f32v pk_mod_f32(pk_f32v a, pk_f32v b) {
   r = pk_select_f32(pk_or_mask(above, below), pk_add_f32(r, b), r);
   return pk_select_f32(pk_eq_f32(r, zero), pk_with_sign_f32(r, b), r);
 }
-PK_INLINE pk_f32v pk_floordiv_f32(pk_f32v a, pk_f32v b) { return pk_floor_f32(pk_div_f32(a, b)); }
+/* The floor of the true quotient, which is one below where a / b was rounded up to an integer; beyond 2^24 the quotient. */
+static inline pk_f32v pk_floordiv_f32(pk_f32v a, pk_f32v b) {
+  pk_f32v whole = pk_floor_f32(pk_div_f32(a, b)), rest = pk_fma_f32(pk_neg_f32(whole), b, a), zero = pk_splat_f32(0);
+  pk_mask below = pk_and_mask(pk_lt_f32(rest, zero), pk_gt_f32(b, zero));
+  pk_mask above = pk_and_mask(pk_gt_f32(rest, zero), pk_lt_f32(b, zero));
+  pk_mask exact = pk_le_f32(pk_abs_f32(whole), pk_splat_f32(0x1p24f));
+  pk_mask less = pk_and_mask(pk_or_mask(below, above), exact);
+  return pk_select_f32(less, pk_sub_f32(whole, pk_splat_f32(1)), whole);
+}
 
 #endif

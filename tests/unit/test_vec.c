@@ -105,6 +105,10 @@ static float meaning_mod(float a, float b) {
   float r = fmodf(a, b);
   return r == 0 ? copysignf(r, b) : r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
+static float meaning_floordiv_f32(float a, float b) {
+  double quotient = (double)a / (double)b;
+  return (float)(fabs(quotient) <= 0x1p24 ? floor(quotient) : quotient);
+}
 static int64_t meaning_div(int64_t a, int64_t b) { return b == 0 ? -1 : a / b; }
 static int64_t meaning_rem(int64_t a, int64_t b) { return b == 0 ? a : a % b; }
 static int64_t meaning_floordiv(int64_t a, int64_t b) { return b == 0 ? -1 : a / b - (a % b != 0 && (a < 0) != (b < 0)); }
@@ -179,7 +183,7 @@ static void test_f32_binary(void) {
   F32_BINARY(min, meaning_min(x, y))
   F32_BINARY(rem, fmodf(x, y))
   F32_BINARY(mod, meaning_mod(x, y))
-  F32_BINARY(floordiv, floorf(x / y))
+  F32_BINARY(floordiv, meaning_floordiv_f32(x, y))
 }
 
 static void test_f32_fma(void) {

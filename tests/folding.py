@@ -1,0 +1,430 @@
+#!/usr/bin/env python3
+"""Constants are computed as data is, and both as NumPy does: every operation on every dtype, at the edges of the dtype.
+
+Each expression stands three times in a kernel: of literals, which the lowering folds (`l`); of literals cast to the dtype, which
+the pass `simplify` folds (`p`); of elements of arrays (`d`). Exact operations write the bits of their results, with one code for
+every NaN: the three must be equal, in the interpreter and in compiled code, and equal to what NumPy gives; the sign of a zero
+counts. Functions with an error bound write floats: constants must be the nearest value or its neighbour, and data within the
+bounds of docs/numerics.md.
+
+    tests/folding.py [--full] [TEXT]    only dtypes whose name contains TEXT; --full: all pairs of values, generic C, `pkc test`
+
+Ends with "N passed, N failed".
+"""
+import math
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+
+import dtypes
+from dtypes import ALL, FLOATS, INTEGERS, bits_of, decode, round_to, wrap
+from operations import erf_inv
+
+WORK = os.path.join(os.environ.get("BUILD", "build"), "folding", str(os.getpid()))
+PAIRS = 16  # tried of each dtype
+ULPS = 3.0  # the largest bound of a function in docs/numerics.md is 2.8
+
+
+# ---- values
+
+
+def codes_of(dtype, values):
+    """The codes of values that the dtype has, as its arrays store them."""
+    if dtype == "bool":
+        return np.array(values, np.uint8)
+    store = {4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32}[bits_of(dtype)]
+    if dtype in INTEGERS:
+        return (np.array(values, np.int64) & ((1 << bits_of(dtype)) - 1)).astype(store)
+    if dtype == "f32":
+        return np.array(values, np.float64).astype(np.float32).view(np.uint32)
+    table, sizes = dtypes.TABLE[dtype], np.abs(np.array(values, np.float64))
+    found = np.array([np.flatnonzero(table == s)[0] if s == s else np.flatnonzero(table != table)[0] for s in sizes], np.int64)
+    return (found | (np.signbit(values).astype(np.int64) << (bits_of(dtype) - 1))).astype(store)
+
+
+def edges(dtype):
+    if dtype == "bool":
+        return [False, True]
+    if dtype in INTEGERS:
+        bits, signed = INTEGERS[dtype]
+        least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+        wanted = [0, 1, 2, 3, 5, 7, bits - 1, bits, bits + 1, 100, -1, -2, -3, -7, least, least + 1, most - 1, most]
+        return sorted({v for v in wanted if least <= v <= most})
+    digits, least, infinite = FLOATS[dtype]
+    most = 448.0 if dtype == "f8e4m3fn" else 57344.0 if dtype == "f8e5m2" else (2 - 2.0 ** (1 - digits)) * 2.0 ** (1 - least)
+    sizes = [0.0, 1.0, 2.0, 3.0, 6.0, 0.5, 2.5, 1.1, 1 / 3, 1 + 2.0 ** (1 - digits), 3 + 2.0 ** (2 - digits), 2.0 ** digits - 1, most, most / 2,
+             2.0 ** least, 2.0 ** (least - digits + 1), 3 * 2.0 ** (least - digits + 1), math.nan] + [math.inf] * infinite
+    sizes = [float(v) for v in round_to(dtype, np.array(sizes))]
+    return sizes + [-v for v in sizes if v == v]
+
+
+def literal(value):
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return "(%d)" % value if value < 0 else "%d" % value
+    if value != value:
+        return "nan"
+    text = "inf" if math.isinf(value) else repr(abs(float(value))).replace("+", "")
+    return "(-%s)" % text if math.copysign(1, value) < 0 else text
+
+
+# ---- operations: text, arguments, meaning on exact values, meaning of integer literals
+
+
+class Row:
+    """kind: "same" is the dtype of the operands, else a dtype. `exact`: what literals give before they meet a dtype, or None."""
+
+    def __init__(self, text, meaning, kind="same", exact=None, folds=True):
+        self.text, self.meaning, self.kind, self.exact, self.folds = text, meaning, kind, exact, folds
+
+
+def shift_left(a, b):
+    return a << b if 0 <= b < 63 else 0 if a == 0 else None
+
+
+def shift_right(a, b):
+    return a >> b if 0 <= b < 64 else -1 if a < 0 else 0
+
+
+def quotient(a, b):
+    return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def int_power(a, b):
+    return a ** b if b >= 0 and (abs(a) < 2 or b < 64) else None if b >= 0 else 1 if a == 1 else (-1) ** (b % 2) if a == -1 else 0
+
+
+def checked(f):
+    return lambda a, b: None if b == 0 else f(a, b)
+
+
+EXACT = {"x + y": lambda a, b: a + b, "x - y": lambda a, b: a - b, "x * y": lambda a, b: a * b, "-x": lambda a, b: -a,
+         "abs(x)": lambda a, b: abs(a), "sign(x)": lambda a, b: (a > 0) - (a < 0), "x / y": quotient,
+         "x % y": checked(lambda a, b: a - quotient(a, b) * b), "floordiv(x, y)": checked(lambda a, b: a // b),
+         "mod(x, y)": checked(lambda a, b: a % b), "max(x, y)": max, "min(x, y)": min, "x & y": lambda a, b: a & b,
+         "x | y": lambda a, b: a | b, "x ^ y": lambda a, b: a ^ b, "~x": lambda a, b: ~a, "pow(x, y)": int_power,
+         "x << y": shift_left, "x >> y": shift_right, "x >>> y": lambda a, b: None if a < 0 else shift_right(a, b),
+         "where(x > y, x, y - 1)": lambda a, b: a if a > b else b - 1}
+
+
+def compares():
+    return [Row(text, lambda t, x, y, z, f=f: f(x, y), "bool") for _, text, f in dtypes.COMPARES]
+
+
+def casts(t):
+    return [Row("cast(x, %s)" % u, lambda t, x, y, z, u=u: dtypes.cast(x, t, u), u) for u in ALL]
+
+
+def integer_rows(t):
+    rows = [Row(text, lambda t, x, y, z, f=f: wrap(t, f(t, x, y)), exact=EXACT.get(text), folds=text in EXACT)
+            for _, text, f in dtypes.INTEGER_OPS]
+    return rows + compares() + casts(t) + [
+        Row("clamp(x, y, z)", lambda t, x, y, z: np.minimum(np.maximum(x, y), z), exact=lambda a, b, c: min(max(a, b), c)),
+        Row("cdiv(x, y)", lambda t, x, y, z: wrap(t, np.where(y == 0, -1 + (x != 0), -(-x // np.where(y == 0, 1, y)))), exact=checked(lambda a, b: -(-a // b))),
+        Row("square(x)", lambda t, x, y, z: wrap(t, x * x), folds=False),
+        Row("integer_pow(x, 3)", lambda t, x, y, z: wrap(t, wrap(t, x * x) * x), folds=False),
+        Row("mulhi(x, y)", lambda t, x, y, z: wrap(t, (x.astype(object) * y) >> bits_of(t)), folds=False)]
+
+
+def floor_divide(x, y):
+    """Operands of 24 bits: their quotient in binary64 never becomes an integer by rounding, below 2^24."""
+    q = x / y
+    return np.where(np.abs(q) <= 2.0 ** 24, np.floor(q), q)
+
+
+def float_mod(t, x, y, z):
+    return round_to(t, np.mod(x, y))
+
+
+def fma(t, x, y, z):
+    """In exact fractions where all are finite: rounding them to binary64 with an odd last digit loses nothing."""
+    from fractions import Fraction
+
+    def one(a, b, c):
+        rough = a * b + c
+        if not all(map(math.isfinite, (a, b, c))) or not math.isfinite(rough):
+            return rough
+        true = Fraction(a) * Fraction(b) + Fraction(c)
+        if true == 0:
+            return rough
+        near = float(true)
+        if Fraction(near) != true and math.frexp(near)[0] * 2.0 ** 53 % 2 == 0:
+            near = math.nextafter(near, math.inf if true > Fraction(near) else -math.inf)
+        return near
+
+    return round_to(t, np.array([one(*v) for v in zip(x.tolist(), y.tolist(), z.tolist())]))
+
+
+def next_after(t, x, y, z):
+    codes = codes_of(t, x).astype(np.int64)
+    top = 1 << (bits_of(t) - 1)
+    outwards = (x < y) == (x > 0)
+    moved = np.where(x == 0, np.where(np.signbit(y), top, 0) + 1, codes + np.where(outwards, 1, -1))
+    store = np.uint32 if t == "f32" else np.int64
+    moved = np.where(np.isnan(x) | np.isnan(y) | (x == y), 0, moved).astype(store)
+    return np.where(np.isnan(x) | np.isnan(y), np.nan, np.where(x == y, y, decode(t, moved)))
+
+
+def half_away(t, x, y, z):
+    return np.where(np.isfinite(x), np.copysign(np.floor(np.abs(x) + (np.abs(x) < 2.0 ** 30) * 0.5), x), x)
+
+
+def sign(t, x, y, z):
+    return np.where(np.isnan(x) | (x == 0), x, np.copysign(1.0, x))
+
+
+def float_rows(t):
+    rows = [Row(text, lambda t, x, y, z, f=f: round_to(t, f(t, x, y))) for _, text, f in dtypes.FLOAT_OPS if "fma" not in text]
+    return rows + compares() + casts(t) + [
+        Row("mod(x, y)", float_mod), Row("floordiv(x, y)", lambda t, x, y, z: round_to(t, floor_divide(x, y))),
+        Row("fma(x, y, z)", fma), Row("clamp(x, y, z)", lambda t, x, y, z: dtypes.best(dtypes.best(x, y, np.maximum), z, np.minimum)),
+        Row("sign(x)", sign), Row("ceil(x)", lambda t, x, y, z: np.ceil(x)), Row("trunc(x)", lambda t, x, y, z: np.trunc(x)),
+        Row("reciprocal(x)", lambda t, x, y, z: round_to(t, 1 / x)), Row("isnan(x)", lambda t, x, y, z: np.isnan(x), "bool"),
+        Row("isinf(x)", lambda t, x, y, z: np.isinf(x), "bool"), Row("isfinite(x)", lambda t, x, y, z: np.isfinite(x), "bool"),
+        Row("square(x)", lambda t, x, y, z: round_to(t, x * x), folds=False),
+        Row("integer_pow(x, 3)", lambda t, x, y, z: round_to(t, round_to(t, x * x) * x), folds=False),
+        Row("signbit(x) && x == x", lambda t, x, y, z: np.signbit(x) & (x == x), "bool", folds=False),
+        Row("copysign(abs(x), where(y == y, y, 1))", lambda t, x, y, z: np.copysign(np.abs(x), np.where(y == y, y, 1)), folds=False),
+        Row("round_half_away(x)", half_away, folds=False), Row("nextafter(x, y)", next_after, folds=False)] + identities()
+
+
+def identities():
+    """What `simplify` may leave out, and what it must not: signs of zeros, infinities and NaN tell."""
+    rows = [("x + %s" % IDLE, lambda x: x - 0.0), ("x + 0.0", lambda x: x + 0.0), ("0.0 + x", lambda x: x + 0.0), ("x - 0.0", lambda x: x - 0.0),
+            ("x - %s" % IDLE, lambda x: x + 0.0), ("0.0 - x", lambda x: 0.0 - x), ("x * 0.0", lambda x: x * 0.0), ("x * 1.0", lambda x: x),
+            ("x / 1.0", lambda x: x), ("x - x", lambda x: x - x), ("x / x", lambda x: x / x), ("-(-x)", lambda x: x), ("max(x, x)", lambda x: x),
+            ("x * %s" % literal(-1.0), lambda x: -x), ("floordiv(x, 1.0)", lambda x: floor_divide(x, 1.0)), ("mod(x, 1.0)", lambda x: np.mod(x, 1.0))]
+    return [Row(text, lambda t, x, y, z, f=f: round_to(t, f(x)), folds=False) for text, f in rows]
+
+
+IDLE = literal(-0.0)
+BOOLS = [Row(text, lambda t, x, y, z, f=f: f(x, y), "bool") for text, f in (
+    ("x & y", np.logical_and), ("x | y", np.logical_or), ("x ^ y", np.logical_xor), ("!x", lambda x, y: ~x), ("x == y", np.equal),
+    ("x != y", np.not_equal), ("x && y", np.logical_and), ("x || y", np.logical_or), ("x & true", lambda x, y: x), ("x | x", lambda x, y: x))]
+UNSURE = ["exp", "exp2", "expm1", "log", "log2", "log1p", "log10", "cbrt", "rsqrt", "tanh", "logistic", "sin", "cos", "tan", "sinh", "cosh",
+          "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "erf_inv"]
+NUMPY = {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+         "rsqrt": lambda x: 1 / np.sqrt(x), "logistic": lambda x: 1 / (1 + np.exp(-x)), "erf": np.vectorize(math.erf, otypes=[float]),
+         "erfc": np.vectorize(math.erfc, otypes=[float])}
+NUMPY["erf_inv"] = lambda x: np.where(np.abs(x) < 1, np.where(np.abs(x) < 1e-4, x * 0.886226925452758, erf_inv(np.clip(x, -0.999999999, 0.999999999))),
+                                      np.where(np.abs(x) == 1, np.copysign(np.inf, x), np.nan))
+
+
+def inexact_rows():
+    rows = [Row("%s(x)" % n, lambda t, x, y, z, n=n: NUMPY.get(n, getattr(np, n, None))(x)) for n in UNSURE]
+    return rows + [Row("pow(x, y)", lambda t, x, y, z: np.power(x, y)), Row("atan2(x, y)", lambda t, x, y, z: np.arctan2(x, y))]
+
+
+# ---- the kernel of a dtype
+
+
+def fits(t, value):
+    """Whether a number in binary64 is taken as a constant of a float dtype."""
+    if math.isinf(value):
+        return FLOATS[t][2]
+    return value != value or bool(np.isfinite(round_to(t, np.array([value])))[0])
+
+
+def folds(row, t, operands):
+    """Whether the expression of literals is one: its exact value must fit the dtype."""
+    if not row.folds or t == "bool" or row.kind == "bool" or row.text.startswith("cast"):
+        return row.folds
+    if t in INTEGERS:
+        count = 3 if "z" in row.text else 2
+        value = row.exact(*operands[:count])
+        bits, signed = INTEGERS[t]
+        return value is not None and (-(1 << (bits - 1)) <= value < 1 << (bits - 1) if signed else 0 <= value < 1 << bits)
+    if row.text.startswith("where"):
+        return fits(t, operands[1] - 1) or operands[0] > operands[1]
+    arrays = [np.array([v]) for v in operands]
+    with np.errstate(all="ignore"):
+        return fits(t, float(wide(row)(*arrays)[0]))
+
+
+WIDE = {text: (lambda x, y, z, f=f: f("f32", x, y)) for _, text, f in dtypes.FLOAT_OPS}
+WIDE.update({"mod(x, y)": lambda x, y, z: np.mod(x, y), "floordiv(x, y)": lambda x, y, z: floor_divide(x, y), "reciprocal(x)": lambda x, y, z: 1 / x,
+             "fma(x, y, z)": lambda x, y, z: x * y + z})
+
+
+def wide(row):
+    return WIDE.get(row.text) or (lambda x, y, z: row.meaning("f32", x, y, z))
+
+
+def place(text, names):
+    """The expression with each operand's name replaced."""
+    out, word = "", ""
+    for c in text + " ":
+        if c.isalnum() or c == "_":
+            word += c
+            continue
+        out += names.get(word, word) + c
+        word = ""
+    return out[:-1]
+
+
+def code_text(kind, value, nan):
+    """Any dtype as an i32."""
+    if kind in FLOATS:
+        return "code_%s(%s)" % (kind, value)
+    return "cast(%s, i32)" % value
+
+
+def functions():
+    lines = []
+    for t in FLOATS:
+        lines.append("fn code_%s(v) = where(v != v, 99999, cast(bitcast(cast(v, %s), i%d), i32));" % (t, t, bits_of(t)))
+    return "\n".join(lines) + "\n"
+
+
+class Case:
+    def __init__(self, t, operands):
+        self.t, self.operands = t, operands
+        self.rows = BOOLS if t == "bool" else integer_rows(t) if t in INTEGERS else float_rows(t)
+        self.loose = inexact_rows() if t in FLOATS else []
+
+    def kind(self, row):
+        return self.t if row.kind == "same" else row.kind
+
+    def folded(self, row, number):
+        return folds(row, self.t, self.operands[number])
+
+    def stores(self, rows, names, wrapped):
+        lines = []
+        for r, row in enumerate(rows):
+            lines.append("  %s[%d, :] = %s;" % (names[2], r, wrapped(row, row.text)))
+            for k, values in enumerate(self.operands):
+                constant = place(row.text, dict(zip("xyz", map(literal, values))))
+                typed = place(row.text, dict(zip("xyz", ("cast(%s, %s)" % (literal(v), self.t) for v in values))))
+                lines.append("  %s[%d, %d] = %s;" % (names[1], r, k, wrapped(row, typed)))
+                if self.folded(row, k):
+                    kept = constant if row.kind == "bool" or row.text.startswith("cast") else "cast(%s, %s)" % (constant, self.t)
+                    lines.append("  %s[%d, %d] = %s;" % (names[0], r, k, wrapped(row, kept)))
+        return lines
+
+    def text(self):
+        p, r, f = len(self.operands), len(self.rows), len(self.loose)
+        outputs = ["%s: i32[%d, %d]" % (n, r, p) for n in "lpd"] + ["%s: %s[%d, %d]" % (n, self.t, f, p) for n in ("lf", "pf", "df") if f]
+        lines = ["kernel fold_%s(%s) -> (%s) {" % (self.t, ", ".join("in_%s: %s[%d]" % (n, self.t, p) for n in "xyz"), ", ".join(outputs))]
+        lines += ["  let %s = in_%s[...];" % (n, n) for n in "xyz"] + ["  l[...] = 0;"] + ["  lf[...] = 0;"] * (f > 0)
+        lines += self.stores(self.rows, "lpd", lambda row, e: code_text(self.kind(row), e, None))
+        lines += self.stores(self.loose, ("lf", "pf", "df"), lambda row, e: e)
+        return functions() + "\n".join(lines) + "\n}\n"
+
+
+# ---- judging
+
+
+def bits_wanted(kind, values):
+    if kind not in FLOATS:
+        return np.asarray(values).astype(np.int64).astype(np.int32).astype(np.int64)
+    codes = codes_of(kind, values).astype(np.int64)
+    width = bits_of(kind)
+    return np.where(np.isnan(values), 99999, np.where(codes >> (width - 1), codes - (1 << width), codes))
+
+
+def ulps(t, got, want):
+    digits, least, _ = FLOATS[t]
+    rounded = round_to(t, want)
+    with np.errstate(all="ignore"):
+        exponent = np.maximum(np.floor(np.log2(np.where(np.isfinite(want) & (want != 0), np.abs(want), 1))), least)
+        error = np.abs(got - want) / 2.0 ** (exponent + 1 - digits)
+    alike = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    return np.where(alike, 0, np.where(np.isfinite(got) & np.isfinite(want), error, np.inf))
+
+
+def compare(case, outputs, where):
+    failures = []
+    columns = [np.array(c) for c in zip(*case.operands)]
+
+    def report(name, row, k, got, want):
+        failures.append("fold_%s: %s = %s of %s: got %s, expected %s; %s" % (
+            case.t, name, row.text, ", ".join(map(literal, case.operands[k])), got, want, where))
+
+    for r, row in enumerate(case.rows):
+        want = bits_wanted(case.kind(row), row.meaning(case.t, *columns))
+        for name in "lpd":
+            for k in np.flatnonzero(outputs[name][r] != want):
+                if name != "l" or case.folded(row, k):
+                    report(name, row, k, outputs[name][r][k], want[k])
+    for r, row in enumerate(case.loose):
+        want = row.meaning(case.t, *columns)
+        for name, bound in (("lf", 1), ("pf", 1), ("df", ULPS)):
+            for k in np.flatnonzero(~(ulps(case.t, outputs[name][r], want) <= bound)):
+                if name != "lf" or case.folded(row, k):
+                    report(name, row, k, outputs[name][r][k], want[k])
+        both = [k for k in range(len(case.operands)) if case.folded(row, k)]
+        for k in both:
+            a, b = outputs["lf"][r][k], outputs["pf"][r][k]
+            if not (a == b and np.signbit(a) == np.signbit(b) or (a != a and b != b)):
+                report("lf", row, k, a, b)
+    return failures
+
+
+def run(case, folder, full):
+    os.makedirs(folder)
+    path = os.path.join(folder, "fold.pk")
+    with open(path, "w") as file:
+        file.write(case.text())
+    command = [dtypes.PKC, "run", path, "--quiet", "--checked"]
+    for name, column in zip("xyz", zip(*case.operands)):
+        dtypes.save("%s/in_%s.npy" % (folder, name), case.t, codes_of(case.t, np.array(column)))
+        command.append("in_%s=%s/in_%s.npy" % (name, folder, name))
+    names = {n: "i32" for n in "lpd"}
+    names.update({n: case.t for n in ("lf", "pf", "df") if case.loose})
+    for name in names:
+        command += ["-o", "%s=%s/%s.npy" % (name, folder, name)]
+    failures = []
+    for extra in [[], ["--target", "generic"]] if full else [[]]:
+        shown = "reproduce: " + " ".join(command + extra)
+        done = subprocess.run(command + extra, capture_output=True, text=True)
+        if done.returncode:
+            failures.append("fold_%s: %s; %s" % (case.t, (done.stderr or done.stdout).strip()[:2000], shown))
+            continue
+        outputs = {n: dtypes.load("%s/%s.npy" % (folder, n), t) for n, t in names.items()}
+        with np.errstate(all="ignore"):
+            failures += compare(case, outputs, shown)
+    return failures
+
+
+def must(t):
+    """Pairs that no sample may miss: a zero rest, a quotient that rounds up to an integer, least by -1, by zero."""
+    if t in FLOATS:
+        digits = FLOATS[t][0]
+        return [(6.0, -3.0), (3 + 2.0 ** (2 - digits), 1 + 2.0 ** (1 - digits)), (0.0, -0.0), (-0.0, 0.0), (6.0, 0.0)]
+    values = edges(t)
+    return [(values[0], -1), (values[0], 7), (values[-1], 0), (values[-1], values[-1])]
+
+
+def cases(t, full):
+    values = edges(t)
+    pairs = [(a, b) for a in values for b in values]
+    rng = random.Random(t)
+    triples = [(a, b, rng.choice(values)) for a, b in pairs]
+    if not full:
+        chosen = [p for p in triples if p[:2] in must(t)]
+        return [Case(t, (chosen + rng.sample(triples, min(PAIRS, len(triples))))[:PAIRS])]
+    return [Case(t, triples[k:k + PAIRS]) for k in range(0, len(triples), PAIRS)]
+
+
+def main():
+    full = "--full" in sys.argv
+    wanted = [a for a in sys.argv[1:] if not a.startswith("--")]
+    passed = failed = 0
+    for t in ALL:
+        if wanted and not any(w in t for w in wanted):
+            continue
+        for k, case in enumerate(cases(t, full)):
+            failures = run(case, os.path.join(WORK, "%s_%d" % (t, k)), full)
+            for text in failures[:20]:
+                print("FAIL", text)
+            failed, passed = failed + len(failures), passed + len(case.operands) * (len(case.rows) + len(case.loose)) - len(failures)
+    print("%d passed, %d failed" % (passed, failed))
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
