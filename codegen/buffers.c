@@ -38,14 +38,6 @@ static const char *row_length(Gen *g, DType element, Dim columns, int64_t at_lea
   return text(g, "%lld", (long long)(columns == 1 ? 1 : padded));
 }
 
-// Products of run-time extents saturate, so that "too much" is refused at launch instead of wrapping.
-static const char *bytes_text(Gen *g, const char *a, const char *b) {
-  char *end_a, *end_b;
-  strtoll(a, &end_a, 10);
-  strtoll(b, &end_b, 10);
-  return *end_a || *end_b ? text(g, "pk_sat_mul(%s, %s)", a, b) : mul_text(g, a, b);
-}
-
 Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least,
                          const char *purpose) {
   Buffer *b = NEW(g->arena, Buffer);
@@ -480,17 +472,15 @@ void place_values(Gen *g, Schedule *s) {
 
 // Bytes from one copy to the next of a buffer with several.
 const char *slot_bytes_text(Gen *g, const Buffer *b) {
-  char *end;
-  long long constant = strtoll(b->bytes, &end, 10);
-  return *end ? text(g, "pk_round_up(pk_sat_add(%s, 64), 64)", b->bytes) : text(g, "%lld", (constant + 63) / 64 * 64 + 64);
+  int64_t constant;
+  if (is_constant(b->bytes, &constant)) return add_text(g, round_up_text(g, b->bytes, 64), "64");
+  return text(g, "pk_round_up(pk_sat_add(%s, 64), 64)", b->bytes);
 }
 
 static const char *buffer_bytes(Gen *g, const Buffer *b) {
-  const char *bytes = b->bytes;
-  char *end;
-  long long constant = strtoll(bytes, &end, 10);
   // 64 bytes more than counted: a vector at the end of the last row may reach past it.
-  bytes = *end ? text(g, "pk_sat_add(%s, 64)", bytes) : text(g, "%lld", (constant + 63) / 64 * 64 + 64);
+  int64_t constant;
+  const char *bytes = is_constant(b->bytes, &constant) ? slot_bytes_text(g, b) : text(g, "pk_sat_add(%s, 64)", b->bytes);
   return b->slots ? text(g, "pk_sat_mul(a.%s, %s)", b->slots, slot_bytes_text(g, b)) : bytes;
 }
 
@@ -501,7 +491,7 @@ static void layout_slots(Gen *g, Buf *out) {
     const char *name = r->buffer->name;
     if (r->revisits)
       buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, r->revisits, r->buffer->bytes, CACHE_BYTES);
-    buf_printf(out, "  a.%s_tag = pk_take(&a.bytes, %s);\n", name, r->revisits ? text(g, "8 * a.%s", r->buffer->slots) : "8");
+    buf_printf(out, "  a.%s_tag = pk_take(&a.bytes, %s);\n", name, r->revisits ? text(g, "pk_sat_mul(8, a.%s)", r->buffer->slots) : "8");
   }
   buf_printf(out, "  a.clear = a.bytes;\n");
 }

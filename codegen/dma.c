@@ -46,7 +46,7 @@ static const char *semaphore_text(Gen *g, const Instr *v) {
 
 static const char *window_bytes(Gen *g, const Ref *ref, const Window *window) {
   const char *bytes = text(g, "%d", dtype_bytes(ref->type.dtype));
-  for (int i = 0; i < ref->type.rank; i++) bytes = mul_text(g, bytes, extent_text(g, window->size[i]));
+  for (int i = 0; i < ref->type.rank; i++) bytes = bytes_text(g, bytes, extent_text(g, window->size[i]));
   return bytes;
 }
 

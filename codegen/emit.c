@@ -185,7 +185,7 @@ static const char *tile_bytes(Gen *g, const Type *t) {
       n = round_up_text(g, n, tile_sublanes(t->dtype));
     bytes = text(g, "pk_sat_mul(%s, %s)", bytes, n);
   }
-  return dtype_info[t->dtype].bits == 4 && t->rank ? text(g, "(%s + 1) / 2", bytes) : bytes;
+  return dtype_info[t->dtype].bits == 4 && t->rank ? text(g, "pk_sat_half(%s)", bytes) : bytes;
 }
 
 static void put_vmem(Gen *g, Buf *out) {

@@ -30,5 +30,5 @@ void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out) {
     buf_printf(out, r->buffers == 2 ? ", two buffers\n" : r->buffers > 2 ? ", %d buffers\n" : "\n", r->buffers);
   }
   buf_printf(out, "  in all       %14lld of %lld: %s\n", (long long)total, (long long)limit,
-             total <= limit ? "fits" : "does not fit; make the largest blocks smaller");
+             total <= limit && total < INT64_MAX ? "fits" : "does not fit; make the largest blocks smaller");
 }

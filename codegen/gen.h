@@ -202,7 +202,8 @@ const char *unique_name(Gen *g, const char *base);   // a C identifier nothing e
 const char *lasting_name(Gen *g, const char *base);  // .. in all of the function, whatever scope is open
 const char *extent_text(Gen *g, Dim d);
 const char *demand_text(Gen *g, Demand demand, Dim d);       // the extent a loop runs to
-const char *mul_text(Gen *g, const char *a, const char *b);  // folds constants
+const char *mul_text(Gen *g, const char *a, const char *b);  // folds constants; these saturate then
+const char *bytes_text(Gen *g, const char *a, const char *b);  // a * b, which saturates at run time too
 const char *add_text(Gen *g, const char *a, const char *b);
 const char *round_up_text(Gen *g, const char *a, int64_t to);
 const char *ctype(DType t);                                // of an element in memory

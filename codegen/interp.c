@@ -354,7 +354,7 @@ static void check_vmem(Interp *in) {
     if (!add_i64(total, bytes, &total)) total = INT64_MAX;
     if (bytes > most) most = bytes, largest = k->refs.at[i];
   }
-  if (total <= limit) return;
+  if (total <= limit && total < INT64_MAX) return;
   find(in, k, FIND_VMEM, k->span,
        "the blocks and scratch of `%s` need %lld bytes of VMEM, buffers counted, and the limit is %lld: `pkc explain` with sizes "
        "lists them",

@@ -58,7 +58,7 @@ static Box target_window(Interp *in, const Instr *instr) {
 
 static int64_t count_elements(const Box *box) {
   int64_t count = 1;
-  for (int i = 0; i < box->rank; i++) count *= box->extent[i];
+  for (int i = 0; i < box->rank; i++) count = saturating_mul(count, box->extent[i]);
   return count;
 }
 
@@ -139,7 +139,8 @@ void move_transfer(Interp *in, Transfer *t) {
   Value *to = home_of(in, t->to.ref);
   t->moved = true;
   in->unmoved--;
-  in->refs[t->semaphore->id].block.i[t->element] += t->bytes;
+  int64_t *held = &in->refs[t->semaphore->id].block.i[t->element];
+  *held = saturating_add(*held, t->bytes);
   bool inside = box_walk(&t->from, &source) && box_walk(&t->to, &target);
   if (!inside || from == to || t->from.ref->role == REF_OUTPUT) {
     move_each(t, from, to);
@@ -337,7 +338,7 @@ static void start_copy(Interp *in, const Instr *instr, const Box *from, const Bo
 
 static void run_copy(Interp *in, const Instr *instr) {
   Box from = source_window(in, instr), to = target_window(in, instr);
-  int64_t bytes = count_elements(&to) * dtype_bytes(instr->ref->type.dtype);
+  int64_t bytes = saturating_mul(count_elements(&to), dtype_bytes(instr->ref->type.dtype));
   if (instr->op == OP_COPY_WAIT)
     take(in, instr, bytes, &to);
   else
@@ -370,7 +371,7 @@ static void signal_or_wait(Interp *in, const Instr *instr) {
   }
   int64_t element = semaphore_element(in, instr);
   RefState *state = &in->refs[instr->semaphore->id];
-  state->block.i[element] += amount->i[0];
+  state->block.i[element] = saturating_add(state->block.i[element], amount->i[0]);
   state->semaphores[element] = (SemaphoreState){.last = instr, .amount = amount->i[0], .step = in->step};
 }
 

@@ -303,7 +303,7 @@ void lower_scratch(Lower *l, const Node *node, Instr *scope) {
                     .semaphore = node->op == SPACE_SEM ? semaphore_kind(node->name) : SEM_DMA,
                     .scope = scope};
     LIST_PUSH(l->arena, &l->k->refs, s->ref);
-    if (!good) mark_broken(l, s->ref);
+    if (!good || !check_ref_elements(l, s->ref)) mark_broken(l, s->ref);
   }
 }
 
@@ -406,7 +406,10 @@ void lower_declarations(Lower *l) {
   for (int i = 0; i < count; i++)
     if (items->list.at[i]->kind == N_GRID) declare_axes(l, items->list.at[i]);
   const Node **declared = NEW_ARRAY(l->arena, const Node *, l->k->refs.count + 1);
+  int operands = l->k->refs.count;
   for (int i = 0; i < count && !l->stopped; i++) lower_declaration(l, items->list.at[i], declared);
+  for (int i = 0; i < operands; i++)
+    if (!is_broken(l, l->k->refs.at[i]) && !check_ref_elements(l, l->k->refs.at[i])) mark_broken(l, l->k->refs.at[i]);
   for (int i = count; i < items->list.count; i++)
     if (items->list.at[i]->kind == N_FN) add_function(l, items->list.at[i]);
   l->kernel_functions = l->functions;

@@ -161,6 +161,7 @@ Instr *data_of(Lower *l, Value v, Span span);  // any number or data as an instr
 bool common_dtype(Lower *l, const Value *v, int count, Span span, const char *what, DType *dtype);
 bool common_shape(Lower *l, Instr *const *v, int count, Span span, const char *what, Type *shape);
 Instr *broadcast_to(Lower *l, Instr *v, const Type *shape, Span span);  // v's dtype, that shape; must be possible
+bool check_ref_elements(Lower *l, const Ref *ref);  // false, reported: more than any memory holds
 bool can_broadcast(const Type *from, const Type *to);
 Instr *reshape_to(Lower *l, Instr *v, const Type *shape, Span span);                        // v itself when it has the shape
 bool unify(Lower *l, const Value *v, int count, Span span, const char *what, Instr **out);  // one dtype, one shape

@@ -8,17 +8,30 @@
 
 // ---- instructions
 
-enum { MAX_ELEMENTS = INT32_MAX };
+enum { MAX_ELEMENTS = INT32_MAX, MAX_REF_BITS = 48 };
+
+// Whether the constant axes alone have at most that many elements.
+static bool has_at_most(const Type *type, int64_t most) {
+  int64_t count = 1;
+  for (int i = 0; i < type->rank; i++) {
+    bool counts = dim_is_const(type->dim[i]) && type->dim[i] > 0;
+    if (counts && (!mul_i64(count, type->dim[i], &count) || count > most)) return false;
+  }
+  return true;
+}
 
 static void check_elements(Lower *l, const Type *type, Span span) {
-  int64_t count = 1;
-  for (int i = 0; i < type->rank; i++)
-    if (dim_is_const(type->dim[i]) && type->dim[i] > 0 && (!mul_i64(count, type->dim[i], &count) || count > MAX_ELEMENTS)) {
-      if (!l->stopped)
-        diag_error(l->diag, span, ERR_TOO_LARGE, "a value of %s has more than 2^31-1 elements", type_text(l, type));
-      l->stopped = true;
-      return;
-    }
+  if (has_at_most(type, MAX_ELEMENTS)) return;
+  if (!l->stopped) diag_error(l->diag, span, ERR_TOO_LARGE, "a value of %s has more than 2^31-1 elements", type_text(l, type));
+  l->stopped = true;
+}
+
+// No machine has the memory for more, and bytes of less never overflow 64 bits.
+bool check_ref_elements(Lower *l, const Ref *ref) {
+  if (ref->space == SPACE_ANY || has_at_most(&ref->type, INT64_C(1) << MAX_REF_BITS)) return true;
+  diag_error(l->diag, ref->span, ERR_TOO_LARGE, "%s `%s` of %s has more than 2^%d elements",
+             ref->role == REF_SCRATCH ? "scratch" : "a block of", ref->name, type_text(l, &ref->type), MAX_REF_BITS);
+  return false;
 }
 
 Instr *emit(Lower *l, Op op, Type type, Span span, int nargs, Instr *const *args) {

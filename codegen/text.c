@@ -107,6 +107,7 @@ const char *demand_text(Gen *g, Demand demand, Dim d) {
   return demand == DEMAND_FULL ? extent_text(g, d) : demand;
 }
 
+// INT64_MAX, which stands for "too much", reads back as itself.
 bool is_constant(const char *s, int64_t *value) {
   char *end;
   *value = strtoll(s, &end, 10);
@@ -120,20 +121,36 @@ static const char *atom(Gen *g, const char *s) {
   return s;
 }
 
+static const char *number_or_most(Gen *g, bool fits, int64_t value) {
+  return text(g, "%lld", (long long)(fits ? value : INT64_MAX));
+}
+
 const char *mul_text(Gen *g, const char *a, const char *b) {
-  int64_t x, y;
+  int64_t x, y, product = 0;
   bool ka = is_constant(a, &x), kb = is_constant(b, &y);
-  if (ka && kb) return text(g, "%lld", (long long)(x * y));
+  if (ka && kb) {
+    bool fits = mul_i64(x, y, &product);
+    return number_or_most(g, fits, product);
+  }
   if ((ka && x == 0) || (kb && y == 0)) return "0";
   if (ka && x == 1) return b;
   if (kb && y == 1) return a;
   return text(g, "%s * %s", atom(g, a), atom(g, b));
 }
 
-const char *add_text(Gen *g, const char *a, const char *b) {
+// Products of run-time extents saturate, so that "too much" is refused at launch instead of wrapping.
+const char *bytes_text(Gen *g, const char *a, const char *b) {
   int64_t x, y;
+  return is_constant(a, &x) && is_constant(b, &y) ? mul_text(g, a, b) : text(g, "pk_sat_mul(%s, %s)", a, b);
+}
+
+const char *add_text(Gen *g, const char *a, const char *b) {
+  int64_t x, y, sum = 0;
   bool ka = is_constant(a, &x), kb = is_constant(b, &y);
-  if (ka && kb) return text(g, "%lld", (long long)(x + y));
+  if (ka && kb) {
+    bool fits = add_i64(x, y, &sum);
+    return number_or_most(g, fits, sum);
+  }
   if (ka && x == 0) return b;
   if (kb && y == 0) return a;
   return text(g, "%s + %s", a, b);
@@ -141,8 +158,11 @@ const char *add_text(Gen *g, const char *a, const char *b) {
 
 const char *round_up_text(Gen *g, const char *a, int64_t to) {
   if (to == 1) return a;
-  int64_t x;
-  if (is_constant(a, &x)) return text(g, "%lld", (long long)((x + to - 1) / to * to));
+  int64_t x, above = 0;
+  if (is_constant(a, &x)) {
+    bool fits = add_i64(x, to - 1, &above);
+    return number_or_most(g, fits, above / to * to);
+  }
   return text(g, "pk_round_up(%s, %lld)", a, (long long)to);
 }
 

@@ -18,9 +18,6 @@ static const OpTime op_times[OP_COUNT] = {
 #include "codegen/tpu_ops.def"
 };
 
-int64_t saturating_add(int64_t a, int64_t b) { return add_i64(a, b, &a) ? a : INT64_MAX; }
-int64_t saturating_mul(int64_t a, int64_t b) { return mul_i64(a, b, &a) ? a : INT64_MAX; }
-
 static int64_t extent(const CostModel *m, Dim dim) { return dim_is_const(dim) ? dim : m->sizes[dim_size_index(dim)]; }
 
 static int64_t elements(const CostModel *m, const Type *t) {

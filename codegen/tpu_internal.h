@@ -68,8 +68,6 @@ CostModel cost_model(Arena *arena, const Kernel *k, const Chip *chip, const int6
 // False when the operation is none that the model knows; it costs nothing then.
 bool op_cost(const CostModel *m, const Instr *instr, Cost *cost);
 void cost_add(Cost *sum, const Cost *cost);
-int64_t saturating_add(int64_t a, int64_t b);
-int64_t saturating_mul(int64_t a, int64_t b);
 
 // ---- tpu_body.c: a grid step's body, ready to be run for its cost
 

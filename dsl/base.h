@@ -71,4 +71,8 @@ static inline bool add_i64(int64_t a, int64_t b, int64_t *out) { return !__built
 static inline bool sub_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_sub_overflow(a, b, out); }
 static inline bool mul_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
 
+// The same on numbers that are not negative: INT64_MAX stands for "too much".
+static inline int64_t saturating_add(int64_t a, int64_t b) { return add_i64(a, b, &a) ? a : INT64_MAX; }
+static inline int64_t saturating_mul(int64_t a, int64_t b) { return mul_i64(a, b, &a) ? a : INT64_MAX; }
+
 #endif

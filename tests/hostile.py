@@ -171,6 +171,49 @@ def size_cases():
     expect("vmem limit", ["run", ADD, "M=8", "N=8", "--vmem-limit=16"], 1, "VMEM")
 
 
+HUGE = ["2147483647", "2147483648", "4611686018427387904", "9223372036854775807", "(-9223372036854775807 - 1)"]
+# Everywhere that a size, a count or an amount may stand: declarations, then statements.
+HUGE_DECLARATIONS = [
+    "block x: [H] at (i);", "block x: [8] at (i * H);", "block x: [8] at element (i + H) halo (H, H) pad 0;", "block x: [8] at slice (ds(H, H));",
+    "block x: [8] at (i) buffers H;", "vmem_limit H;", "scratch b: vmem f32[H, H, 2];", "scratch b: vmem i4[H, 8, H];", "scratch b: sem dma[H];",
+    "static A = H * 2, B = -H, C = H / -1, D = H % -1, E = abs(H), F = cdiv(H, -1), G = H << 1;", "require cdiv(N * H, 3) > -5;"]
+HUGE_VALUES = [
+    "iota([H])", "full([H, H, 2], 1.0)", "broadcast(1.0, [H, H])", "reshape(x[...], [H, H])", "reshape(x[...], [N, H])", "pad(x[...], ((H, H),))",
+    "repeat(x[...], H, axis = 0)", "tile(x[...], (H,))", "roll(x[...], H, axis = 0)", "roll(x[...], H * i, axis = 0)", "one_hot(iota([8]), H)",
+    "split(x[...], H)[0]", "x[...][H:]", "x[...][::H]", "x[...][ds(i * H, 2)]", "x[ds(i * H, 2)]", "x[ds(0, 2, H)]", "dynamic_slice(x[...], (i * H,), [4])",
+    "dynamic_slice(x[...], (0,), [H])", "top_k(x[...], H)[0]", "integer_pow(x[...], H)", "cast(x[...], i32) << H", "random_bits(random_key(H), [8], at = (H,), total = [H])",
+    "random_split(random_key(1), H)", "stack(x[...], x[...], axis = H)", "reduce_sum(x[...], axis = H)", "cast(i * H, i8)", "concatenate(x[...], full([H], 0.0))",
+    "conv(reshape(x[...], [1, 8, 1]), full([3, 1, 1], 1.0), strides = H, dilation = H)", "conv(reshape(x[...], [1, 8, 1]), full([3, 1, 1], 1.0), padding = ((H, H),))",
+    "broadcast(x[...], [H, H, H, H, H, H, H, 8])"]
+HUGE_KERNELS = [
+    "kernel f(x: f32[N]) -> (o: f32[N]) { grid (i in H, j in H, k in H parallel); o[...] = x[...]; }",
+    "kernel f(x: f32[H, H, H]) -> (o: f32[N]) { block x: any; o[...] = 1.0; }", "kernel f(x: f32[N]) -> (o: f32[N * H]) { o[...] = 1.0; }",
+    "kernel f(x: f32[N, H]) -> (o: f32[N + H]) { block x, o: any; }"]
+
+
+def huge_cases():
+    """No product or sum of sizes overflows: an answer or an error, no signal and no long wait."""
+    outcomes = (0, 1, 3)
+    for h in HUGE:
+        head = "kernel f(x: f32[N]) -> (o: f32[N]) {"
+        texts = [head + " grid (i in cdiv(N, 8)); block o: [8] at (i); %s o[...] = 1.0; }" % d for d in HUGE_DECLARATIONS]
+        texts += [head + " grid (i in cdiv(N, 8)); block x, o: [8] at (i); let v = %s; o[...] = x[...]; print(\"{}\", reduce_max(cast(v, f32))); }" % v
+                  for v in HUGE_VALUES]
+        for text in texts + HUGE_KERNELS:
+            text = text.replace("H", h)
+            for arguments in (["f.pk", "--emit=c"], ["check", "f.pk", "N=9"]):
+                expect("huge " + text, arguments, outcomes, files={"f.pk": text})
+    static = "kernel f(x: f32[N]) -> (o: f32[N]) { block x, o: [8] at (0); scratch b: vmem f32[2147483647, 2147483647, 2]; b[5, 9, 0] = 1; o[...] = b[5, 9, 0]; }"
+    expect("static scratch", ["f.pk", "--emit=c"], 1, "2^48 elements", files={"f.pk": static})
+    dynamic = "kernel f(x: f32[N], y: f32[M]) -> (o: f32[N]) { block x, o: [8] at (0); block y: any; scratch b: vmem %s[N, N, M, M]; b[0, 0, 0, 0] = 1; o[...] = cast(b[0, 0, 0, 0], f32); }"
+    for dtype in ("f32", "i4"):
+        sizes, files = ["N=1000000", "M=1000000"], {"f.pk": dynamic % dtype}
+        expect("dynamic scratch", ["run", "f.pk", *sizes, "--vmem-limit=9223372036854775807"], 1, "more than 9223372036854775807", files=files)
+        expect("dynamic scratch", ["check", "f.pk", *sizes], 3, "VMEM", files=files)
+        expect("dynamic scratch", ["explain", "f.pk", *sizes], 0, "does not fit", files=files)
+        expect("no machine's memory", ["run", "f.pk", "N=8000", "M=100000", "--vmem-limit=9223372036854775807"], 1, "memory", files=files)
+
+
 def npy_cases():
     bad = {
         "empty": b"",
@@ -287,7 +330,7 @@ def fuzz_cases():
 
 
 def main():
-    groups = {"source": source_cases, "usage": usage_cases, "size": size_cases, "npy": npy_cases, "output": output_cases,
+    groups = {"source": source_cases, "usage": usage_cases, "size": size_cases, "huge": huge_cases, "npy": npy_cases, "output": output_cases,
               "compiler": compiler_cases, "fuzz": fuzz_cases}
     chosen = [name for name in sys.argv[1:] if name in groups] or list(groups)
     for name in chosen:

@@ -102,11 +102,13 @@ struct pk_kernel {
 };
 enum { PK_ABI = 2 };
 
-/* Saturating arithmetic on non-negative numbers of bytes: INT64_MAX stands for "too much". */
+/* Saturating arithmetic on non-negative numbers of bytes and steps: INT64_MAX stands for "too much" and stays, times 0 too. */
 static inline int64_t pk_sat_mul(int64_t a, int64_t b) {
   int64_t r;
-  return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+  return a == INT64_MAX || b == INT64_MAX || __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
 }
+/* Rounded up. */
+static inline int64_t pk_sat_half(int64_t a) { return a == INT64_MAX ? a : a / 2 + a % 2; }
 static inline int64_t pk_sat_add(int64_t a, int64_t b) {
   int64_t r;
   return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;

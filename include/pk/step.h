@@ -7,7 +7,7 @@
 #include <string.h>
 
 static inline int64_t pk_round_up(int64_t n, int64_t to) {
-  return n > INT64_MAX - to ? INT64_MAX / to * to : (n + to - 1) / to * to;
+  return n > INT64_MAX - to ? INT64_MAX : (n + to - 1) / to * to;
 }
 
 /* Elements from one row in memory to the next: whole vectors, but no multiple of 1 KiB, which would make rows collide in L1. */
@@ -75,7 +75,9 @@ PK_ELEMENT(u32, uint32_t)
 
 /* ---- memory by hand: semaphores count bytes or signals */
 
-static inline void pk_semaphore_signal(int64_t *semaphore, int64_t amount) { *semaphore += amount > 0 ? amount : 0; }
+static inline void pk_semaphore_signal(int64_t *semaphore, int64_t amount) {
+  *semaphore = pk_sat_add(*semaphore, amount > 0 ? amount : 0);
+}
 /* What nothing has brought never comes: copies are done when they have started, and a cell runs alone. */
 static inline void pk_semaphore_wait(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message) {
   if (*semaphore < amount) pk_fail(worker, message);
@@ -139,7 +141,7 @@ static inline int64_t pk_slot(int64_t slot, int64_t index, int64_t blocks) {
 static inline int64_t pk_cdiv(int64_t a, int64_t b) { return b <= 0 ? 0 : a / b + (a % b > 0); }
 /* How many copies to keep: as many as come back, within `budget` bytes, at least one. */
 static inline int64_t pk_slots(int64_t wanted, int64_t bytes, int64_t budget) {
-  const int64_t room = bytes > 0 ? budget / bytes : wanted;
+  const int64_t room = bytes > 0 ? budget / bytes : 1;
   return wanted < 1 ? 1 : wanted < room ? wanted : room < 1 ? 1 : room;
 }
 /* True when `slot` does not hold the block of this key; from now on it does. */

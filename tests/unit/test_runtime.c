@@ -555,6 +555,11 @@ static void test_vmem_and_memory(void) {
   pk_kernel wide = add;
   wide.vmem_limit = declared_vmem;
   EXPECT(pk_call_kernel(context, &wide, (DLTensor *[]){&x.tensor, &y.tensor, &o.tensor}) == PK_OK && added());
+  declared_vmem = pk_sat_mul(0, pk_sat_mul(INT64_MAX / 2, 3)); /* saturated: refused by every limit, times 0 too */
+  pk_context_set_vmem_limit(context, INT64_MAX);
+  reset(5, 9);
+  EXPECT(call_add(context, &x, &y, &o) == PK_VMEM_EXCEEDED && untouched() && strstr(pk_message(context), "more than"));
+  EXPECT(pk_sat_half(INT64_MAX) == INT64_MAX && pk_sat_half(7) == 4 && pk_sat_half(INT64_MAX - 1) == INT64_MAX / 2);
   pk_context_set_vmem_limit(context, -5);
   EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT && strstr(pk_message(context), "pk_context_set_vmem_limit"));
   pk_context_set_vmem_limit(context, 0);
