@@ -31,7 +31,7 @@ struct pk_guests {
 
 /* ---- Processes: what fork leaves behind, what unloading must not. */
 
-enum { CALLS_UNTIL_RETRY = 1000 };
+enum { CALLS_UNTIL_RETRY = 1000, LEAST_STACK = 1 << 20 };
 
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 static bool watched;
@@ -127,14 +127,30 @@ static void *work(void *argument) {
   return NULL;
 }
 
+/* Some C libraries give a thread less than a product of matrices uses. */
+static void set_stack(pthread_attr_t *attributes) {
+  size_t bytes = 0;
+  if (pthread_attr_getstacksize(attributes, &bytes) == 0 && bytes < LEAST_STACK) {
+    (void)pthread_attr_setstacksize(attributes, LEAST_STACK);
+  }
+}
+
+static bool create_thread(own_thread *member) {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  set_stack(&attributes);
+  const bool created = pthread_create(&member->thread, &attributes, work, member) == 0;
+  (void)pthread_attr_destroy(&attributes);
+  return created;
+}
+
 static bool start_thread(pk_pool *pool) {
   sigset_t all, before;
+  own_thread *member = &pool->member[pool->threads];
+  *member = (own_thread){.pool = pool, .place = pool->threads + 1};
   (void)sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-  own_thread *member = &pool->member[pool->threads];
-  member->pool = pool;
-  member->place = pool->threads + 1;
-  const bool started = pthread_create(&member->thread, NULL, work, member) == 0;
+  const bool started = create_thread(member);
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (!started) return false;
   ++pool->threads;
