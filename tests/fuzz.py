@@ -4,8 +4,8 @@
     tests/fuzz.py [--family F] [--seed S] [--count N] [--seconds T] [--first K] [--batch B] [--keep DIR] [--print]
                   [--options "..."]
 
-Families: `any` takes operations at random, `attention` and `masks` write what attention kernels are made of. Without
---family all of them run. --options are for every `pkc test`: "--target=aarch64". It ends after N kernels or T seconds; --print shows the kernels and runs nothing. `$PKC` names another compiler to try.
+Families: `any` takes operations at random, `attention` and `masks` write what attention kernels are made of, `hazards` stores to
+windows of a memory whose other windows are read. Without --family all of them run. --options are for every `pkc test`: "--target=aarch64". It ends after N kernels or T seconds; --print shows the kernels and runs nothing. `$PKC` names another compiler to try.
 WRONG is a bug; REFUSED (by the front end) and INVALID (the interpreter reports something) are mistakes of the generator, mostly.
 
 Kernel number K of seed S of a family is always the same text. Kernels are valid: the front end takes them and the interpreter has nothing
@@ -28,7 +28,8 @@ from fuzzing import attention, kernels, masks  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
-FAMILIES = {"any": kernels.kernel_text, "attention": attention.kernel_text, "masks": masks.kernel_text}
+FAMILIES = {"any": kernels.kernel_text, "attention": attention.kernel_text, "masks": masks.kernel_text,
+            "hazards": kernels.hazards_text}
 PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 
 

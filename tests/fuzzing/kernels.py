@@ -2,7 +2,8 @@
 import random
 import re
 
-from .values import BLOCKS, FLOATS, INTS, MOST_ELEMENTS, RANGE, Dim, Value, Values, brackets, elements
+from .hazards import Hazards
+from .values import BLOCKS, FLOATS, INTS, MOST_ELEMENTS, RANGE, Dim, Ref, Value, brackets, elements
 
 
 class Axis:
@@ -12,14 +13,9 @@ class Axis:
         self.name, self.extent, self.parallel, self.dim = name, extent, parallel, dim
 
 
-class Ref:
-    """Memory that the body may read and write by windows."""
+class Kernel(Hazards):
+    tests = 3                   # directives, where sizes vary
 
-    def __init__(self, name, shape, dtype, bound=0):
-        self.name, self.shape, self.dtype, self.bound, self.exact = name, tuple(shape), dtype, bound, True
-
-
-class Kernel(Values):
     # ---- memory
 
     def window(self, shape, must_full=False):
@@ -55,11 +51,24 @@ class Kernel(Values):
         smem = [s.text for s in self.scalars if s.dtype in ("i32", "i8", "u8", "i16") and s.exact]
         if smem and self.chance(0.3):
             return f"mod(cast({self.r.choice(smem)}, i32), {size})"
+        if self.chance(0.12):
+            return self.index_in_memory(size)
         if not names:
             return f"{self.r.randrange(size)}"
         name = self.r.choice(names)
         return self.r.choice([f"{name} % {size}", f"({name} * 3 + 1) % {size}", f"max(0, {size - 1} - {name})", f"min({name} * 2, {size - 1})",
                               f"mod({name} - {self.r.randint(0, size)}, {size})"])
+
+    def index_in_memory(self, size):
+        """A position below size that a variable or an element of scratch holds."""
+        value, name = self.r.choice([str(self.r.randrange(size)), f"{self.index_scalar()} % {size}"]), self.name("n")
+        if self.chance(0.5):
+            self.say(f"var {name}: i32 = mod({value}, {size});")
+            return name
+        space, shape, at = self.r.choice([("smem", "[2]", "1"), ("vmem", "[1, 3]", "0, 2")])
+        self.head.append(f"scratch {name}: {space} i32{shape};")
+        self.say(f"{name}[{at}] = mod({value}, {size});")
+        return f"{name}[{at}]"
 
     def read_window(self, ref):
         index, shape = self.window(ref.shape)
@@ -462,7 +471,14 @@ class Kernel(Values):
             if self.chance(0.2) and shape and not any(tags):
                 ref = Ref(name, shape, dtype, v.bound)
                 ref.exact = v.exact
-                self.memory_steps(ref, self.r.randint(1, 3))
+                self.output_steps(ref)
+
+    def output_steps(self, ref):
+        """What is stored to an output is read back by windows and stored again."""
+        if self.chance(0.5):
+            self.memory_steps(ref, self.r.randint(1, 3))
+        else:
+            self.hazard_steps([ref], [], self.r.randint(1, 3))
 
     def guarded(self, condition, statement):
         self.say(f"when {condition} {{ {statement} }}" if condition else statement)
@@ -541,7 +557,7 @@ class Kernel(Values):
             self.say(f"{name}[{text}] = {v.text}[{text}];")
             self.close(mark)
         if self.chance(0.5):
-            self.memory_steps(ref, self.r.randint(1, 2))
+            self.output_steps(ref)
 
     def make_attention(self):
         """The online softmax over the last arbitrary axis; its result is a value of the last step, 0 before."""
@@ -584,7 +600,7 @@ class Kernel(Values):
     # ---- all of it
 
     OPS = [("op_binary", 8), ("op_unary", 5), ("op_where", 4), ("op_cast", 3), ("op_reduce", 4), ("op_dot", 5), ("op_shape", 4),
-           ("op_along", 1.5), ("op_softmax", 1), ("op_memory", 2), ("op_rows", 2), ("op_if", 1), ("op_var", 1), ("op_compare", 1)]
+           ("op_along", 1.5), ("op_softmax", 1), ("op_memory", 2), ("op_rows", 2), ("op_hazards", 3), ("op_if", 1), ("op_var", 1), ("op_compare", 1)]
 
     def make(self, label):
         r = self.r
@@ -616,6 +632,21 @@ class Kernel(Values):
         self.name_all_sizes()
         return self.text(label)
 
+    def make_hazards(self, label):
+        """Little but windows that meet, in scratch, variables and an output."""
+        self.inputs, self.outputs, self.product, self.tests = [], [], None, 1
+        self.types = [self.r.choice(["f32", "f32", "f32", "i32", "i32", "bf16", "f16", "i8", "u8", "i16", "u16", "u32", "bool"])]
+        self.make_grid()
+        for n in range(self.r.randint(1, 2)):
+            self.make_input(n)
+        if not any(v.shape for v in self.values):
+            self.iota([self.r.choice([3, 8, 13, 17]) for _ in range(2)], self.types[0])
+        for _ in range(self.r.randint(1, 3)):
+            self.op_hazards()
+        self.make_output(0)
+        self.name_all_sizes()
+        return self.text(label)
+
     def name_all_sizes(self):
         """Every size stands on some operand's axis."""
         params = " ".join([p for p, _ in self.inputs] + self.outputs)
@@ -628,7 +659,7 @@ class Kernel(Values):
     def directives(self):
         out = []
         data = " ".join(text for _, text in self.inputs)
-        for n in range(3 if self.sizes else 1):
+        for n in range(self.tests if self.sizes else 1):
             sizes = " ".join(f"{s}={self.r.choice(v)}" for s, v in self.sizes.items())
             more = " threads=2" if self.chance(0.25) else ""
             if n == 0 and self.chance(0.5):
@@ -645,10 +676,15 @@ class Kernel(Values):
         return "\n".join(text)
 
 
-def kernel_text(seed, number):
+def kernel_text(seed, number, make=Kernel.make, longest=8000):
     """Kernel `number` of a seed; one that grew too large is drawn again."""
     for attempt in range(100):
-        text = Kernel(random.Random(f"{seed}/{number}/{attempt}")).make(f"k{number}")
-        if len(text) < 8000:
+        text = make(Kernel(random.Random(f"{seed}/{number}/{attempt}")), f"k{number}")
+        if len(text) < longest:
             return text
     return text
+
+
+def hazards_text(seed, number):
+    """.. of the family that is about windows of one memory."""
+    return kernel_text(seed, number, Kernel.make_hazards, 4000)

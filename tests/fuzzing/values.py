@@ -31,6 +31,13 @@ class Dim:
         return (self.start, self.size) if self.overhang else None
 
 
+class Ref:
+    """Memory that the body may read and write by windows."""
+
+    def __init__(self, name, shape, dtype, bound=0):
+        self.name, self.shape, self.dtype, self.bound, self.exact = name, tuple(shape), dtype, bound, True
+
+
 def brackets(shape):
     return "[" + ", ".join(str(s) for s in shape) + "]"
 
