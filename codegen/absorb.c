@@ -285,6 +285,15 @@ void finish_group(Gen *g, Group *group) {
 
 // ---- operations by elements that are only stored write to the window themselves
 
+static bool leaves_between(const Instr *from, const Instr *to) {
+  const Region *region = val(from)->region;
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    if (val(v)->position > val(from)->position && val(v)->position < val(to)->position && may_leave(v)) return true;
+  }
+  return false;
+}
+
 static Instr *only_store(Gen *g, const Instr *v) {
   if (v->op == OP_DOT || val(v)->users.count != 1) return NULL;
   if (op_info[v->op].class == OPC_SCAN && val(v)->demand[v->ival] != DEMAND_FULL) return NULL;  // they write whole lines
@@ -292,7 +301,7 @@ static Instr *only_store(Gen *g, const Instr *v) {
   bool plain = store->op == OP_STORE && ir_store_value(store) == v && ir_window_is_full(store) && !ir_mask(store);
   if (!plain || val(store)->region != val(v)->region || !val(store)->group || val(store)->group->kind != GROUP_ROWS) return NULL;
   const RefGen *r = &g->refs[store->ref->id];
-  return r->loaded || r->stores != 1 ? NULL : store;
+  return r->loaded || r->stores != 1 || leaves_between(v, store) ? NULL : store;
 }
 
 void store_at_once(Gen *g, Group *generic) {
