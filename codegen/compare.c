@@ -179,8 +179,8 @@ const char *comparison_text(Arena *arena, const char *name, const HostArray *arr
   REQUIRE(array_elements(array, &count));
   buf_puts(&text, name);
   put_index(&text, array, c->first_wrong);
-  buf_printf(&text, " is %.9g, expected %.9g (allowed difference %.3g); %lld of %lld elements differ", c->got, c->want, c->bound,
-             (long long)c->wrong, (long long)count);
+  buf_printf(&text, " is %.9g, expected %.9g (allowed difference %.3g); %lld of %lld elements differ", c->got, c->want,
+             c->wrong_bound, (long long)c->wrong, (long long)count);
   const char *copy = arena_strndup(arena, text.text, text.length);
   buf_free(&text);
   return copy;

@@ -306,12 +306,13 @@ static void emit_sort(Gen *g, Instr *v) {
                         ? text(g, "pk_sort_key_f32(%s, %s)", read(g, from, at), v->flags & INSTR_REVERSE ? "true" : "false")
                         : text(g, "(int64_t)%s", read(g, from, at));
   line(g, "for (int64_t %s = 0; %s < %s; %s++) %s[%s] = %s;", k, k, extent, k, keys_at, k, key);
-  line(g, "const int64_t *const order%d = pk_argsort(%s, %s, %s, %s);", v->id, keys_at, stride, extent,
+  const char *order = unique_name(g, "order");
+  line(g, "const int64_t *const %s = pk_argsort(%s, %s, %s, %s);", order, keys_at, stride, extent,
        v->flags & INSTR_REVERSE ? "true" : "false");
   open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", k, k, extent, k);
   const char *to[MAX_RANK];
   memcpy(to, at, sizeof to);
-  at[axis] = text(g, "order%d[%s]", v->id, k);
+  at[axis] = text(g, "%s[%s]", order, k);
   write(g, v, to, v->op == OP_ARGSORT ? text(g, "(int32_t)%s", at[axis]) : read(g, from, at));
   close_block(g);
   close_loops(g, &loops);
@@ -404,14 +405,15 @@ static void emit_batched_dot(Gen *g, Instr *v, const BatchedDot *d) {
   const char *depth = panel_depth(g, kind, DEMAND_FULL, k);
   line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);", pack_panels_text(g, kind, d->b.element, d->b_transposed), panels->name, depth,
        at_batch(g, &d->b, &loops, d->batch), d->b.stride[n - 2], extent_text(g, k), extent_text(g, cols), extent_text(g, cols));
-  line(g, "const pk_dot_product product = {");
+  const char *product = unique_name(g, "product");
+  line(g, "const pk_dot_product %s = {", product);
   line(g, "  .rows = %s, .cols = %s, .k = %s,", extent_text(g, m), extent_text(g, cols), extent_text(g, k));
   line(g, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at, mul_text(g, text(g, "%d", dtype_bytes(element)), ld),
        panels->name, depth);
   line(g, "  .to = %s, .ldto = %s, .padded = true,", at_batch(g, &d->out, &loops, d->batch),
        mul_text(g, "4", d->out.stride[n - 2]));
   line(g, "};");
-  line(g, "pk_dot_product_%s(&product);", kind->name);
+  line(g, "pk_dot_product_%s(&%s);", kind->name, product);
   close_loops(g, &loops);
 }
 
