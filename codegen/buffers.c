@@ -274,7 +274,7 @@ static int cost_again(Gen *g, const Group *group, const Instr *v, int home_run) 
   if (is_row_scalar(v)) return defined_in_run(group, v) == home_run ? 0 : 100;
   if (!is_cheap(v->op)) return 100;
   int cost = v->op == OP_CAST && !is_float(v->type.dtype) ? 1 : v->op == OP_CAST ? 0 : 1;
-  for (int i = 0; i < v->nargs; i++) cost += cost_again(g, group, v->args[i], home_run);
+  for (int i = 0; i < v->nargs && cost <= CHEAP_OPS; i++) cost += cost_again(g, group, v->args[i], home_run);
   return cost;
 }
 
@@ -286,6 +286,7 @@ static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType elem
 
 // Is a kept vector read after v is computed? What is computed again where it is used reads it there.
 static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
+  if (val(kept)->read_before == v) return false;  // looked at already, on another way from v
   for (int i = 0; i < val(kept)->users.count; i++) {
     const Instr *user = val(kept)->users.at[i];
     const Val *info = val(user);
@@ -296,6 +297,7 @@ static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
     if (info->group != group || (is_row_scalar(user) && op_info[user->op].class != OPC_REDUCE)) return true;
     if (info->step > val(v)->step || (info->step == val(v)->step && info->position > val(v)->position)) return true;
   }
+  val(kept)->read_before = v;
   return false;
 }
 
@@ -305,8 +307,9 @@ static Buffer *reusable(const Group *group, const Instr *v, const Instr *user, D
     const Instr *arg = user->args[i];
     while (arg->op == OP_BROADCAST && type_same_shape(&arg->type, &arg->args[0]->type))
       arg = arg->args[0];  // a mask that was dropped
-    const Val *info = val(arg);
-    if (info->group != group || !type_same_shape(&arg->type, &v->type)) continue;
+    Val *info = val(arg);
+    if (info->group != group || info->not_reusable == v || !type_same_shape(&arg->type, &v->type)) continue;
+    info->not_reusable = v;
     if (info->buffer && info->row_local && info->buffer->element == element) {
       Wants w = {.last_step = -1};
       want_users(&w, arg, arg, false);

@@ -122,6 +122,7 @@ typedef struct {
   const Instr *stored_by;  // an operation by elements whose only use is this STORE: written to its window at once
   bool row_local;          // the buffer holds one row (or one strip of rows) at a time
   const char *scalar;      // rank 0: C expression
+  const Instr *not_reusable, *read_before;  // answers for this vector: its place cannot be taken; nobody reads it later
   const DotKind *kind;     // DOT: what multiplies
   Buffer *panels, *left;   // DOT: operands packed before its group, where they are not at hand as the micro-kernel wants them
 } Val;

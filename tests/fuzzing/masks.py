@@ -257,12 +257,13 @@ class Masks:
         width = 16 if self.whole else self.bn
         around = lambda b: r.choice([1, 2, b - 1 or 1, b, b + 1, 2 * b, 2 * b + 3, 3 * b - 1])
         tests = []
+        other = r.choice(["", " --target=generic", " --target=x86-64-v2", " --target=x86-64-v3", " --dma=literal"])
         for n in range(3):
             rows, columns = around(self.bm), around(width)
             if self.chance(0.3):
                 rows = columns
-            more = r.choice([" --target=generic", " --target=x86-64-v2", " --target=x86-64-v3", " --dma=literal", "", ""]) if n else ""
-            tests.append(f"// test: N={min(rows, 150)} S={min(columns, 150)} {' '.join(self.data_texts())}{' threads=2' if self.chance(0.2) else ''}{more}")
+            threads = " threads=2" if self.chance(0.2) else ""
+            tests.append(f"// test: N={min(rows, 150)} S={min(columns, 150)} {' '.join(self.data_texts())}{threads}{other if n else ''}")
         at, pad = ("i, 0" if self.whole else "i, j"), " pad 0" if self.padded else ""
         out = list(dict.fromkeys(tests)) + ["fn both(a, b) = a && b;"] + list(dict.fromkeys(self.functions))
         inputs = ["x: f32[N, S]", "y: f32[N, S]", "b: bool[N, S]", "rseg: i32[N]", "cseg: i32[S]", "w: i32[2]"]
