@@ -31,24 +31,27 @@ static int64_t eval_unary(const Instr *instr, int64_t a) {
 
 static const Region *run_index_region(IndexEval *eval, const Region *region);
 
-int64_t prefetched_element(const Instr *load, const int64_t *index, bool *clamped) {
+int64_t prefetched_element(const Instr *load, const int64_t *arg, bool *outside) {
   const HostArray *array = load->ref->prefetched;
   int64_t at = 0, count;
+  bool masked = load->flags & INSTR_MASKED, inside = true;
   REQUIRE(array && array_elements(array, &count));
   for (int i = 0; i < array->rank; i++) {
     int64_t last = array->dim[i] - 1;
-    if (index[i] < 0 || index[i] > last) *clamped = true;
-    at = at * array->dim[i] + (index[i] > last ? last : index[i] < 0 ? 0 : index[i]);
+    if (arg[i] < 0 || arg[i] > last) inside = false;
+    at = at * array->dim[i] + (arg[i] > last ? last : arg[i] < 0 ? 0 : arg[i]);
   }
+  if (!inside && (!masked || arg[array->rank])) *outside = true;
+  if (masked && !(inside && arg[array->rank])) return load->flags & INSTR_OTHER ? arg[array->rank + 1] : 0;
   return count > 0 ? (int64_t)array_get(array, at) : 0;
 }
 
 static int64_t eval_load(IndexEval *eval, const Instr *load) {
-  int64_t index[MAX_RANK];
-  bool clamped = false;
-  for (int i = 0; i < load->ref->type.rank; i++) index[i] = eval->values[load->args[i]->id - eval->first];
-  int64_t value = prefetched_element(load, index, &clamped);
-  if (clamped && !eval->clamped) eval->clamped = load;
+  int64_t arg[MAX_RANK + 2];
+  bool outside = false;
+  for (int i = 0; i < load->nargs; i++) arg[i] = eval->values[load->args[i]->id - eval->first];
+  int64_t value = prefetched_element(load, arg, &outside);
+  if (outside && !eval->clamped) eval->clamped = load;
   return value;
 }
 

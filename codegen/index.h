@@ -17,8 +17,9 @@ const char *check_sizes(Kernel *k, int64_t *sizes);
 bool operand_shape(const Kernel *k, const Ref *operand, const int64_t *sizes, HostArray *shape);
 // One rank-0 integer operation that is no leaf, on the values of its arguments.
 int64_t eval_pure(const Instr *instr, const int64_t *arg);
-// The element of a prefetched operand that a LOAD in index arithmetic reads; an index out of range is clamped.
-int64_t prefetched_element(const Instr *load, const int64_t *index, bool *clamped);
+// The element of a prefetched operand that a LOAD in index arithmetic reads, on the values of its arguments. An index out of
+// range is clamped, or reads `other` under a mask; `outside` is set unless the mask is false.
+int64_t prefetched_element(const Instr *load, const int64_t *arg, bool *outside);
 // What a ref holds of VMEM: all its buffers in whole tiles.
 int64_t vmem_bytes(const Ref *ref, const int64_t *sizes);
 // A region of rank-0 integer operations; axes may be NULL where the region does not use them.

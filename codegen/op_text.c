@@ -269,10 +269,18 @@ static const char *choice_text(Gen *g, const Instr *v) {
 
 // An element of a prefetched operand, in index arithmetic.
 static const char *prefetched_text(Gen *g, const Instr *load) {
-  const char *index = "";
-  for (int i = 0; i < load->ref->type.rank; i++) index = text(g, "%s%s%s", index, i ? ", " : "", scalar_text(g, load->args[i]));
-  return text(g, "pk_element_%s(&array[%d], %d, (const int64_t[]){%s})", dtype_info[load->type.dtype].name, load->ref->id,
-              load->ref->type.rank, *index ? index : "0");
+  const char *index = "", *inside = "";
+  int rank = load->ref->type.rank, ref = load->ref->id;
+  for (int i = 0; i < rank; i++) {
+    const char *at = scalar_text(g, load->args[i]);
+    index = text(g, "%s%s%s", index, i ? ", " : "", at);
+    inside = text(g, "%s && pk_is_index(%s, array[%d].dim[%d])", inside, at, ref, i);
+  }
+  const char *element = text(g, "pk_element_%s(&array[%d], %d, (const int64_t[]){%s})", dtype_info[load->type.dtype].name, ref,
+                             rank, *index ? index : "0");
+  if (!(load->flags & INSTR_MASKED)) return element;
+  const char *other = load->flags & INSTR_OTHER ? scalar_text(g, load->args[rank + 1]) : "0";
+  return text(g, "(%s%s ? %s : %s)", scalar_text(g, ir_mask(load)), inside, element, other);
 }
 
 const char *scalar_text(Gen *g, const Instr *v) {

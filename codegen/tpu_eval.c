@@ -73,7 +73,7 @@ void grid_take_result(GridEval *e, const Instr *branch, const Region *taken) {
 }
 
 void grid_eval(GridEval *e, const Instr *instr) {
-  int64_t arg[MAX_RANK] = {0};
+  int64_t arg[MAX_RANK + 2] = {0};
   bool clamped;
   switch (instr->op) {
     case OP_CONST:
@@ -93,7 +93,7 @@ void grid_eval(GridEval *e, const Instr *instr) {
   if (is_variable_access(instr)) return access_variable(e, instr);
   e->known[instr->id] = false;
   if (!is_index_scalar(instr)) return;
-  for (int i = 0; i < instr->nargs && i < MAX_RANK; i++) {
+  for (int i = 0; i < instr->nargs && i < MAX_RANK + 2; i++) {
     if (!e->known[instr->args[i]->id]) return;
     arg[i] = e->value[instr->args[i]->id];
   }

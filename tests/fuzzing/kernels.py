@@ -45,6 +45,30 @@ class Kernel(Hazards):
             index[-1] = "..."
         return ", ".join(index), out
 
+    def open_window(self, shape):
+        """(text of the index, shape of the window, condition where its elements lie inside): one that may leave the ref."""
+        index, out, terms = [], [], []
+        for s in shape:
+            kind = self.r.randrange(8) if isinstance(s, int) else 0
+            if kind <= 1:
+                index.append(":")
+                out.append(s)
+                continue
+            stride, n = (1, 1) if kind == 2 else (self.r.choice([1, 1, 1, 2, 3]), self.r.randint(1, s + 3))
+            least = -(n - 1) * stride - 2
+            start = str(self.r.randint(0 if kind == 2 else least, s + 2))
+            if self.chance(0.6):
+                start = f"({self.index_scalar_in(s + 2 - least)} + {least})".replace("+ -", "- ")
+            index.append(start if kind == 2 else f"ds({start}, {n}" + (f", {stride})" if stride > 1 else ")"))
+            terms.append((start, stride, s, None if kind == 2 else len(out)))
+            if kind != 2:
+                out.append(n)
+        at = [start if axis is None else f"{start} + {stride} * iota({brackets(out)}, axis = {axis})" for start, stride, _, axis in terms]
+        return ", ".join(index), out, " && ".join(f"{a} >= 0 && {a} < {t[2]}" for a, t in zip(at, terms))
+
+    def may_open(self, ref):
+        return all(isinstance(s, int) for s in ref.shape) and self.chance(0.25)
+
     def index_scalar_in(self, size):
         """A run-time position below size."""
         names = [a.name for a in self.axes] + self.loop_names
@@ -71,6 +95,13 @@ class Kernel(Hazards):
         return f"{name}[{at}]"
 
     def read_window(self, ref):
+        if self.may_open(ref):
+            index, shape, inside = self.open_window(ref.shape)
+            if inside and shape and elements(shape) <= MOST_ELEMENTS:
+                if self.chance(0.5):
+                    inside += f" && {self.fit(self.condition(Value('', shape, 'i32', 1)), shape).text}"
+                return self.let(f"load({ref.name}[{index}], mask = {inside}, other = {self.literal(ref.dtype)})", shape, ref.dtype,
+                                max(ref.bound, 5), ref.exact)
         index, shape = self.window(ref.shape)
         if self.chance(0.25) and shape:
             m = self.iota(shape, "bool") if self.chance(0.5) else self.fit(self.condition(Value("", shape, "i32", 1)), shape)
@@ -80,6 +111,11 @@ class Kernel(Hazards):
 
     def write_window(self, ref):
         index, shape = self.window(ref.shape)
+        inside = ""
+        if self.may_open(ref):
+            index, shape, inside = self.open_window(ref.shape)
+            if not shape or elements(shape) > MOST_ELEMENTS:
+                return
         v = self.pick()
         if self.chance(0.5):
             v = self.read_window(ref)
@@ -88,9 +124,9 @@ class Kernel(Hazards):
             v = self.iota(shape, ref.dtype)
         ref.exact = ref.exact and v.exact
         ref.bound = max(ref.bound, v.bound)
-        if self.chance(0.25) and shape:
+        if (inside or self.chance(0.25)) and shape:
             m = self.fit(self.condition(Value("", shape, "i32", 1)), shape)
-            self.say(f"store({ref.name}[{index}], {v.text}, mask = {m.text});")
+            self.say(f"store({ref.name}[{index}], {v.text}, mask = {inside + ' && ' if inside else ''}{m.text});")
         elif self.chance(0.3) and ref.dtype != "bool" and not self.loop_names:
             op = self.r.choice(["+", "-"] + (["^", "&", "|"] if ref.dtype in INTS else []))
             ref.bound = ref.bound + v.bound if ref.dtype in FLOATS else 1 << 33
