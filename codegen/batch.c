@@ -213,9 +213,8 @@ void find_batch(Gen *g) {
     g->batch = batch;
     batch->own = lasting_name(g, text(g, "%s_own", batch->inside));
     batch->together = lasting_name(g, text(g, "%s_together", g->axis_name[a]));
-    static const char *const endings[] = {"run", "most", "batches", "batch", "first", "end"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-      LIST_PUSH(g->arena, &g->kept, text(g, "%s_%s", g->axis_name[a], endings[i]));
+    static const char *const forms[] = {"%s_run", "%s_most", "%s_batches", "%s_batch", "%s_first", "%s_end"};
+    batch->stem = name_family(g, g->axis_name[a], forms, sizeof forms / sizeof *forms);
     return;
   }
 }
@@ -232,12 +231,12 @@ const char *row_stride(Gen *g, const Ref *ref, int row) {
 
 void declare_batches(Gen *g, const char *indent, Buf *out) {
   if (!g->batch) return;
-  const char *axis = g->axis_name[g->batch->axis], *all = text(g, "n_%s", axis);
-  buf_printf(out, "%sconst int64_t %s_run = pk_idx_clamp(%s, 1, pk_idx_max(%s, 1));\n", indent, axis,
+  const char *stem = g->batch->stem, *all = text(g, "n_%s", g->axis_name[g->batch->axis]);
+  buf_printf(out, "%sconst int64_t %s_run = pk_idx_clamp(%s, 1, pk_idx_max(%s, 1));\n", indent, stem,
              g->batch->run ? g->batch->run : all, all);
-  buf_printf(out, "%sconst int64_t %s_most = pk_batch_most(%s, pk_idx_min(PK_DOT_FEW, %s));\n", indent, axis,
+  buf_printf(out, "%sconst int64_t %s_most = pk_batch_most(%s, pk_idx_min(PK_DOT_FEW, %s));\n", indent, stem,
              extent_text(g, g->batch->rows), extent_text(g, g->batch->block));
-  buf_printf(out, "%sconst int64_t %s_batches = pk_batches(%s, %s_run, %s_most);\n", indent, axis, all, axis, axis);
+  buf_printf(out, "%sconst int64_t %s_batches = pk_batches(%s, %s_run, %s_most);\n", indent, stem, all, stem, stem);
 }
 
 // Do the rows of one cell end where the next one's begin, in all arrays?
@@ -253,11 +252,11 @@ static const char *stacking_condition(Gen *g) {
 }
 
 void declare_batch(Gen *g, const char *index, Buf *out) {
-  const char *axis = g->axis_name[g->batch->axis];
-  buf_printf(out, "const int64_t %s_batch = %s;\n", axis, index);
-  buf_printf(out, "const int64_t %s_first = pk_batch_first(%s_batch, n_%s, %s_run, %s_most);\n", axis, axis, axis, axis, axis);
-  buf_printf(out, "const int64_t %s_end = pk_batch_first(%s_batch + 1, n_%s, %s_run, %s_most);\n", axis, axis, axis, axis, axis);
-  buf_printf(out, "const int64_t %s = %s ? %s_end - %s_first : 1;\n", g->batch->together, stacking_condition(g), axis, axis);
+  const char *axis = g->axis_name[g->batch->axis], *stem = g->batch->stem;
+  buf_printf(out, "const int64_t %s_batch = %s;\n", stem, index);
+  buf_printf(out, "const int64_t %s_first = pk_batch_first(%s_batch, n_%s, %s_run, %s_most);\n", stem, stem, axis, stem, stem);
+  buf_printf(out, "const int64_t %s_end = pk_batch_first(%s_batch + 1, n_%s, %s_run, %s_most);\n", stem, stem, axis, stem, stem);
+  buf_printf(out, "const int64_t %s = %s ? %s_end - %s_first : 1;\n", g->batch->together, stacking_condition(g), stem, stem);
 }
 
 void explain_batch(Gen *g) {

@@ -102,7 +102,7 @@ static void find_revisits(Gen *g, RefGen *r) {
 
 static void input_buffer(Gen *g, RefGen *r) {
   const Ref *ref = r->ref;
-  const char *base = text(g, "%s_blocks", ref->name);
+  const char *base = text(g, "%s_blocks", r->stem);
   Dim dims[MAX_RANK];
   memcpy(dims, ref->type.dim, sizeof dims);
   if (r->form == FORM_PANELS) {
@@ -116,8 +116,9 @@ static void input_buffer(Gen *g, RefGen *r) {
   } else {
     r->buffer = buffer_with_room(g, base, r->element, ref->type.rank, dims, r->at_least, "block");
   }
+  r->tag = lasting_name(g, text(g, "%s_tag", r->buffer->name));
   if (!g->options->literal_dma && !shares_memory(g, ref)) find_revisits(g, r);
-  if (r->revisits) r->buffer->slots = lasting_name(g, text(g, "%s_slots", ref->name));
+  if (r->revisits) r->buffer->slots = lasting_name(g, text(g, "%s_slots", r->stem));
 }
 
 void ref_buffers(Gen *g) {
@@ -127,8 +128,7 @@ void ref_buffers(Gen *g) {
     if (r->form == FORM_DIRECT) {
       r->name = lasting_name(g, ref->name);
       for (int k = 0, axis = 0; k < ref->array.rank; k++)
-        if (!ref->squeeze[k])
-          r->stride[axis++] = k == ref->array.rank - 1 ? "1" : lasting_name(g, text(g, "%s_s%d", ref->name, k));
+        if (!ref->squeeze[k]) r->stride[axis++] = k == ref->array.rank - 1 ? "1" : lasting_name(g, text(g, "%s_s%d", r->stem, k));
       continue;
     }
     if (ref->space == SPACE_SEM) {
@@ -491,21 +491,20 @@ static void layout_slots(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->refs.count; i++) {
     const RefGen *r = &g->refs[i];
     if (r->ref->role != REF_INPUT || !r->buffer) continue;
-    const char *name = r->buffer->name;
     if (r->revisits)
       buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, r->revisits, r->buffer->bytes, CACHE_BYTES);
-    buf_printf(out, "  a.%s_tag = pk_take(&a.bytes, %s);\n", name, r->revisits ? text(g, "pk_sat_mul(8, a.%s)", r->buffer->slots) : "8");
+    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", r->tag, r->revisits ? text(g, "pk_sat_mul(8, a.%s)", r->buffer->slots) : "8");
   }
   buf_printf(out, "  a.clear = a.bytes;\n");
 }
 
 void emit_layout(Gen *g, Buf *out) {
-  const char *name = g->k->name;
+  const char *name = g->k->symbol;
   buf_printf(out, "/* Where each buffer lies in a worker's arena, in bytes. */\ntypedef struct {\n  int64_t bytes, clear");
   for (int i = 0; i < g->k->refs.count; i++) {
     const RefGen *r = &g->refs[i];
     if (r->ref->role != REF_INPUT || !r->buffer) continue;
-    buf_printf(out, ", %s_tag", r->buffer->name);
+    buf_printf(out, ", %s", r->tag);
     if (r->revisits) buf_printf(out, ", %s", r->buffer->slots);
   }
   buf_puts(out, ";\n");

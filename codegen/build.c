@@ -244,7 +244,7 @@ static const char *hash_name(Arena *arena, Hash h) {
 }
 
 static const char *key_of(Arena *arena, const BuildJob *job, Hash h) {
-  const char *texts[] = {job->naive ? job->naive_flags : NULL, job->name, job->c, job->h, job->naive};
+  const char *texts[] = {job->naive ? job->naive_flags : NULL, job->symbol, job->c, job->h, job->naive};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash_text(&h, texts[i]);
   return hash_name(arena, h);
 }
@@ -268,7 +268,7 @@ static const char *support_object(Arena *arena, const BuildJob *job, const Suppo
 
 static const char *write_sources(Arena *arena, const BuildJob *job, const char *folder) {
   const char *wrong = write_source(arena, folder, "kernel.c", job->c);
-  if (!wrong && job->h) wrong = write_source(arena, folder, arena_printf(arena, "%s.h", job->name), job->h);
+  if (!wrong && job->h) wrong = write_source(arena, folder, "kernel.h", job->h);
   if (!wrong && job->naive) wrong = write_source(arena, folder, "naive.c", job->naive);
   return wrong;
 }
@@ -287,8 +287,8 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
   if (wrong) return wrong;
   Command command = compiler_flags(arena, job, support, "-O2", job->flags);
   add_word(arena, &command, arena_printf(arena, "-I%s", folder));
-  add_word(arena, &command, arena_printf(arena, "-Wl,--defsym=pk_harness_kernel=%s_kernel", job->name));
-  if (job->naive) add_word(arena, &command, arena_printf(arena, "-Wl,--defsym=pk_harness_naive=%s_naive_kernel", job->name));
+  add_word(arena, &command, arena_printf(arena, "-Wl,--defsym=pk_harness_kernel=%s_kernel", job->symbol));
+  if (job->naive) add_word(arena, &command, arena_printf(arena, "-Wl,--defsym=pk_harness_naive=%s_naive_kernel", job->symbol));
   add_word(arena, &command, "-o");
   add_word(arena, &command, arena_printf(arena, "%s/program", folder));
   add_word(arena, &command, arena_printf(arena, "%s/kernel.c", folder));

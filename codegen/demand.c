@@ -237,7 +237,7 @@ static Demand inside_name(Gen *g, const Ref *ref, int k, int axis) {
       text(g, "%s/%s/%s/%d/%s", extent_text(g, ref->array.dim[k]), extent_text(g, ref->block[k]), index, ref->at, length);
   for (int i = 0; i < g->insides.count; i++)
     if (g->insides.at[i].key == key) return g->insides.at[i].name;
-  NamedText inside = {key, lasting_name(g, text(g, "%s_n%d", ref->name, axis))};
+  NamedText inside = {key, lasting_name(g, text(g, "%s_n%d", g->refs[ref->id].stem, axis))};
   LIST_PUSH(g->arena, &g->insides, inside);
   return inside.name;
 }

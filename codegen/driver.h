@@ -168,7 +168,7 @@ void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out);
 // ---- build.c: a kernel's C to a program
 
 typedef struct {
-  const char *name;           // of the kernel
+  const char *symbol;         // of the kernel: the name of its function
   const char *c, *h, *naive;  // texts; naive may be NULL
   const char *cc;             // compiler command; NULL: $CC, else cc
   const char *flags;          // for kernel and harness

@@ -35,33 +35,34 @@ static void note_users(Instr *v, void *context) {
     if (v->args[i]->note) LIST_PUSH(g->arena, &val(v->args[i])->users, v);
 }
 
-// What move.c and step.c call things of an operand by: no value may be called so.
-static void keep_operand_names(Gen *g, const Ref *ref) {
-  static const char *const endings[] = {"held", "key", "block", "stream", "slot", "few", "new", "hbm", "slice"};
-  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-    LIST_PUSH(g->arena, &g->kept, text(g, "%s_%s", ref->name, endings[i]));
-  for (int k = 0; k < ref->array.rank; k++) LIST_PUSH(g->arena, &g->kept, text(g, "%s_at%d", ref->name, k));
+// The names that move.c, step.c and buffers.c make of an operand's.
+static const char *const operand_forms[] = {
+    "%s_held",  "%s_key", "%s_block", "%s_stream", "%s_slot", "%s_few", "%s_new", "%s_hbm", "%s_slice",
+    "%s_begun", "%s_at0", "%s_at1",   "%s_at2",    "%s_at3",  "%s_at4", "%s_at5", "%s_at6", "%s_at7",
+};
+enum { OPERAND_FORMS = sizeof operand_forms / sizeof *operand_forms };
+_Static_assert(MAX_RANK == 8, "an operand's names are those of 8 axes");
+
+static bool is_plain(const char *name) {
+  bool plain = isalpha((unsigned char)name[0]) || name[0] == '_';
+  for (const char *p = name; *p; p++) plain = plain && (isalnum((unsigned char)*p) || *p == '_');
+  return plain;
 }
 
 static void name_everything(Gen *g) {
+  static const char *const axis_forms[] = {"%s", "n_%s"};
   Kernel *k = g->k;
   g->size_name = NEW_ARRAY(g->arena, const char *, k->sizes.count + 1);
   g->axis_name = NEW_ARRAY(g->arena, const char *, k->grid.count + 1);
+  LIST_PUSH(g->arena, &g->kept, text(g, "%s_arena", k->symbol));
+  LIST_PUSH(g->arena, &g->kept, text(g, "%s_layout", k->symbol));
   for (int i = 0; i < k->sizes.count; i++) {
     const char *name = k->sizes.at[i].name;
-    bool plain = isalpha((unsigned char)name[0]);
-    for (const char *p = name; *p; p++) plain = plain && (isalnum((unsigned char)*p) || *p == '_');
-    g->size_name[i] = lasting_name(g, plain ? name : text(g, "size%d", i));
+    g->size_name[i] = lasting_name(g, is_plain(name) ? name : text(g, "size%d", i));
   }
-  for (int i = 0; i < k->grid.count; i++) {
-    const char *name = lasting_name(g, k->grid.at[i].name);
-    g->axis_name[i] = name;
-    LIST_PUSH(g->arena, &g->kept, text(g, "n_%s", name));
-  }
+  for (int i = 0; i < k->grid.count; i++) g->axis_name[i] = name_family(g, k->grid.at[i].name, axis_forms, 2);
   for (int i = 0; i < k->refs.count; i++)
-    if (ref_is_operand(k->refs.at[i])) keep_operand_names(g, k->refs.at[i]);
-  const char *const inner[] = {"size", "a", "array", "from", "to"};
-  for (int i = 0; i < 5; i++) LIST_PUSH(g->arena, &g->kept, intern(inner[i]));
+    if (ref_is_operand(k->refs.at[i])) g->refs[i].stem = name_family(g, k->refs.at[i]->name, operand_forms, OPERAND_FORMS);
 }
 
 static void see_load(Instr *v, void *context) {
@@ -158,7 +159,7 @@ static void put_statics(Gen *g, Buf *out) {
 static void put_tables(Gen *g, Buf *out) {
   const Kernel *k = g->k;
   int operands = k->inputs + k->outputs;
-  buf_printf(out, "static const pk_operand %s_operands[] = {\n", k->name);
+  buf_printf(out, "static const pk_operand %s_operands[] = {\n", k->symbol);
   for (int i = 0; i < operands; i++) {
     const Ref *r = k->refs.at[i];
     buf_printf(out, "  {\"%s\", %s, %d, %s, %d, {", r->name, pk_dtype_name(r->array.dtype), r->array.rank,
@@ -167,7 +168,7 @@ static void put_tables(Gen *g, Buf *out) {
     buf_puts(out, r->array.rank ? "}},\n" : "0}},\n");
   }
   if (!operands) buf_puts(out, "  {\"\", PK_F32, 0, false, -1, {0}},\n");
-  buf_printf(out, "};\n\nstatic const char *const %s_sizes[] = {", k->name);
+  buf_printf(out, "};\n\nstatic const char *const %s_sizes[] = {", k->symbol);
   for (int i = 0; i < k->sizes.count; i++) buf_printf(out, "%s\"%s\"", i ? ", " : "", k->sizes.at[i].name);
   buf_puts(out, k->sizes.count ? "};\n\n" : "\"\"};\n\n");
 }
@@ -247,7 +248,7 @@ static void put_grid(Gen *g, Buf *out) {
   buf_puts(out, "  plan->cells = plan->steps = 1;\n");
   for (int i = 0; i < g->k->grid.count; i++) {
     const char *n = text(g, "n_%s", g->axis_name[i]);
-    const char *cells = g->batch && g->batch->axis == i ? text(g, "%s_batches", g->axis_name[i]) : n;
+    const char *cells = g->batch && g->batch->axis == i ? text(g, "%s_batches", g->batch->stem) : n;
     if (g->k->grid.at[i].parallel) buf_printf(out, "  plan->cells = pk_sat_mul(plan->cells, %s);\n", cells);
     buf_printf(out, "  plan->steps = pk_sat_mul(plan->steps, %s);\n", n);
   }
@@ -255,7 +256,7 @@ static void put_grid(Gen *g, Buf *out) {
 
 static void put_prepare(Gen *g, Buf *out) {
   const Kernel *k = g->k;
-  buf_printf(out, "static const char *%s_prepare(%sint64_t *size, pk_plan *plan) {\n", k->name,
+  buf_printf(out, "static const char *%s_prepare(%sint64_t *size, pk_plan *plan) {\n", k->symbol,
              g->launch_reads ? "const pk_array *array, " : "");
   Buf body = {0};
   for (int i = 0; i < k->sizes.count; i++) {
@@ -274,7 +275,7 @@ static void put_prepare(Gen *g, Buf *out) {
   put_grid(g, &body);
   put_vmem(g, &body);
   buf_printf(&body, "  const %s_arena a = %s_layout(%ssize);\n  plan->arena_bytes = a.bytes;\n  plan->clear_bytes = a.clear;\n",
-             k->name, k->name, g->launch_reads ? "array, " : "");
+             k->symbol, k->symbol, g->launch_reads ? "array, " : "");
   buf_puts(&body, "  const double step_work = 0");
   ir_walk(k->body, put_work, &(WorkWalk){g, &body});
   buf_printf(&body, ";\n  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / (double)plan->cells%s : 0;\n",
@@ -286,34 +287,42 @@ static void put_prepare(Gen *g, Buf *out) {
 
 // ---- the files
 
-static void put_prototype(Gen *g, const char *entry, Buf *out) {
-  buf_printf(out, "pk_status %s(pk_context *%s", entry, "context");
+// The parameters' names: the operands', where these are free.
+static const char **name_parameters(Gen *g) {
+  const Kernel *k = g->k;
+  Gen *entry = NEW(g->arena, Gen);
+  *entry = (Gen){.k = g->k, .arena = g->arena, .role = NAME_C_PARAMETER};
+  const char *const own[] = {"context", "tensors", text(g, "%s_kernel", k->symbol)};
+  for (int i = 0; i < 3; i++) LIST_PUSH(g->arena, &entry->kept, intern(own[i]));
+  const char **names = NEW_ARRAY(g->arena, const char *, k->refs.count + 1);
+  for (int i = 0; i < k->inputs + k->outputs; i++) names[i] = lasting_name(entry, k->refs.at[i]->name);
+  return names;
+}
+
+static void put_prototype(Gen *g, const char *const *parameters, Buf *out) {
+  buf_printf(out, "pk_status %s(pk_context *context", g->k->symbol);
   for (int i = 0; i < g->k->inputs + g->k->outputs; i++)
-    buf_printf(out, ", %sDLTensor *%s", i < g->k->inputs ? "const " : "", text(g, "%s", g->k->refs.at[i]->name));
+    buf_printf(out, ", %sDLTensor *%s", i < g->k->inputs ? "const " : "", parameters[i]);
   buf_puts(out, ")");
 }
 
-// A parameter may not be called like the context, a C keyword or the function itself.
-static const char *entry_name(Gen *g) {
-  Gen plain = {.arena = g->arena};
-  return unique_name(&plain, g->k->name);
-}
-
-static void put_header(Gen *g, const char *entry, Buf *h) {
+static void put_header(Gen *g, const char *const *parameters, Buf *h) {
+  const char *symbol = g->k->symbol;
   buf_printf(h, "/* ");
   put_signature(g, h);
-  buf_printf(h, "\n * Generated by pkc. */\n#ifndef PK_KERNEL_%s_H\n#define PK_KERNEL_%s_H\n\n#include <pk/pk.h>\n\n", g->k->name,
-             g->k->name);
+  if (strcmp(symbol, g->k->name) != 0)
+    buf_printf(h, "\n * In C the kernel is %s: %s is taken.", symbol, g->k->name);
+  buf_printf(h, "\n * Generated by pkc. */\n#ifndef PK_KERNEL_%s_H\n#define PK_KERNEL_%s_H\n\n#include <pk/pk.h>\n\n", symbol,
+             symbol);
   buf_puts(h, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-  Gen plain = {.k = g->k, .arena = g->arena};
-  put_prototype(&plain, entry, h);
-  buf_printf(h, ";\nextern const pk_kernel %s_kernel;\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", g->k->name);
+  put_prototype(g, parameters, h);
+  buf_printf(h, ";\nextern const pk_kernel %s_kernel;\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", symbol);
 }
 
-static void put_entry(Gen *g, const char *entry, Buf *out) {
+static void put_entry(Gen *g, const char *const *parameters, Buf *out) {
   const Kernel *k = g->k;
   int operands = k->inputs + k->outputs;
-  buf_printf(out, "const pk_kernel %s_kernel = {\n  .abi = PK_ABI,\n  .name = \"%s\",\n  .signature = \"", k->name, k->name);
+  buf_printf(out, "const pk_kernel %s_kernel = {\n  .abi = PK_ABI,\n  .name = \"%s\",\n  .signature = \"", k->symbol, k->name);
   put_signature(g, out);
   buf_puts(out, "\",\n  .statics = \"");
   put_statics(g, out);
@@ -322,18 +331,18 @@ static void put_entry(Gen *g, const char *entry, Buf *out) {
   buf_printf(out,
              "\",\n  .operands = %d,\n  .inputs = %d,\n  .operand = %s_operands,\n  .sizes = %d,\n  .size_name = %s_sizes,\n  "
              ".bound = %d,\n",
-             operands, k->inputs, k->name, k->sizes.count, k->name, bound);
+             operands, k->inputs, k->symbol, k->sizes.count, k->symbol, bound);
   if (k->one_row) buf_puts(out, "  .one_row = true,\n");
   buf_printf(out, "  .vmem_limit = %lld,\n  .%s = %s_prepare,\n  .cell = %s_cell,\n};\n\n", (long long)k->vmem_limit,
-             g->launch_reads ? "prepare_from" : "prepare", k->name, k->name);
-  put_prototype(g, entry, out);
+             g->launch_reads ? "prepare_from" : "prepare", k->symbol, k->symbol);
+  put_prototype(g, parameters, out);
   buf_puts(out, " {\n  DLTensor *const tensors[] = {");
   for (int i = 0; i < operands; i++)
-    buf_printf(out, "%s%s%s", i ? ", " : "", i < k->inputs ? "(DLTensor *)(uintptr_t)" : "", k->refs.at[i]->name);
-  buf_printf(out, "%s};\n  return pk_call_kernel(context, &%s_kernel, tensors);\n}\n", operands ? "" : "NULL", k->name);
+    buf_printf(out, "%s%s%s", i ? ", " : "", i < k->inputs ? "(DLTensor *)(uintptr_t)" : "", parameters[i]);
+  buf_printf(out, "%s};\n  return pk_call_kernel(context, &%s_kernel, tensors);\n}\n", operands ? "" : "NULL", k->symbol);
 }
 
-static void put_preamble(Gen *g, Buf *out) {
+static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
   buf_puts(out, "/* ");
   put_signature(g, out);
   buf_puts(out, "\n * ");
@@ -346,9 +355,8 @@ static void put_preamble(Gen *g, Buf *out) {
   buf_puts(out, "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/dot_few.h>\n#include <pk/pack.h>\n");
   put_dot_headers(g, out);
   buf_puts(out, "#include <pk/reduce.h>\n#include <pk/scalar.h>\n#include <math.h>\n\n");
-  Gen plain = {.k = g->k, .arena = g->arena};
-  put_prototype(&plain, entry_name(g), out);
-  buf_printf(out, ";\nextern const pk_kernel %s_kernel;\n\n", g->k->name);
+  put_prototype(g, parameters, out);
+  buf_printf(out, ";\nextern const pk_kernel %s_kernel;\n\n", g->k->symbol);
 }
 
 void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops, Buf *explain_text) {
@@ -364,12 +372,13 @@ void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loo
   find_fetches(g);
   if (loops) buf_printf(loops, "loops of %s\n", k->name);
   emit_cell(g);
-  put_preamble(g, c);
+  const char *const *parameters = name_parameters(g);
+  put_preamble(g, parameters, c);
   put_tables(g, c);
   buf_add(c, cell.text, cell.length);
   put_prepare(g, c);
-  put_entry(g, entry_name(g), c);
-  put_header(g, entry_name(g), h);
+  put_entry(g, parameters, c);
+  put_header(g, parameters, h);
   if (explain_text) explain_all(g);
   buf_free(&cell);
   buf_free(&own_loops);

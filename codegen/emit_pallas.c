@@ -1,4 +1,5 @@
 // A kernel as a Python file for JAX Pallas: its signature, the function around pl.pallas_call, block specs, helpers.
+#include "codegen/names.h"
 #include "codegen/pallas.h"
 #include "codegen/pallas_internal.h"
 
@@ -263,7 +264,7 @@ static void put_signature(Py *p) {
   for (int i = 0; i < k->inputs; i++) from = py_text(p, "%s%s%s", from, i ? ", " : "", operand_type(p, k->refs.at[i]));
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
     to = py_text(p, "%s%s%s", to, i > k->inputs ? ", " : "", operand_type(p, k->refs.at[i]));
-  py_line(p, "\n\ndef %s(%s*, %sinterpret=False):", py_name(p, k->name, NULL), inputs, sizes);
+  py_line(p, "\n\ndef %s(%s*, %sinterpret=False):", name_of_kernel(p->arena, k->name, NAME_PY_FUNCTION, NULL, 0), inputs, sizes);
   p->indent++;
   py_line(p, "\"\"\"%s -> %s\"\"\"", from, to);
 }

@@ -1,4 +1,5 @@
 // Python text: names, lines, shapes and numbers.
+#include "codegen/names.h"
 #include "codegen/pallas_internal.h"
 
 #include <ctype.h>
@@ -71,14 +72,6 @@ void py_line(Py *p, const char *format, ...) {
 
 // ---- names
 
-static const char *const python_words[] = {
-    "False", "None",  "True",   "and",      "as",     "assert",  "async",      "await",     "break",  "class",  "continue",
-    "def",   "del",   "elif",   "else",     "except", "finally", "for",        "from",      "global", "if",     "import",
-    "in",    "is",    "lambda", "nonlocal", "not",    "or",      "pass",       "raise",     "return", "try",    "while",
-    "with",  "yield", "jax",    "jnp",      "lax",    "pl",      "pltpu",      "interpret", "grid",   "kernel", "max",
-    "min",   "int",   "name",   "array",    "shape",  "dtype",   "ValueError", "_pad",      "_fill",  "_load", "_store",  "carry",  "_",
-};
-
 static const PyName *find_name(const Py *p, const char *name) {
   for (int i = p->names.count - 1; i >= 0; i--)
     if (strcmp(p->names.at[i].name, name) == 0) return &p->names.at[i];
@@ -87,8 +80,7 @@ static const PyName *find_name(const Py *p, const char *name) {
 
 // May a value take this name? One whose holder is read no more, in the same function, gives it up.
 static bool is_free(const Py *p, const char *name, const Instr *holder) {
-  for (size_t i = 0; i < sizeof python_words / sizeof *python_words; i++)
-    if (strcmp(python_words[i], name) == 0) return false;
+  if (name_is_reserved(name, NAME_PY_LOCAL)) return false;
   const PyName *taken = find_name(p, name);
   if (!taken) return true;
   return holder && taken->holder && taken->scope == p->scope && py(taken->holder)->left <= 0;

@@ -146,7 +146,7 @@ const char *compile_binding(Arena *arena, const Binding *binding, const Options 
   REQUIRE(copy.kernel);
   program_optimise(&copy, options, NULL);
   program_emit(&copy, options, &c, &h, NULL, NULL);
-  BuildJob job = {.name = k->name,
+  BuildJob job = {.symbol = k->symbol,
                   .c = c.text,
                   .h = h.text,
                   .naive = naive.length ? naive.text : NULL,

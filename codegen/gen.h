@@ -14,6 +14,7 @@
 
 #include "codegen/emit.h"
 #include "codegen/ir.h"
+#include "codegen/names.h"
 #include "codegen/target.h"
 
 typedef struct Gen Gen;
@@ -69,11 +70,13 @@ typedef struct {
   const DotKind *kind;           // .. and what multiplies it
   const char *why;               // one line for explain
   DType element;                 // as the loops read it
+  const char *stem;              // operands: what the names of its C variables begin with
   const char *name;              // C name of the pointer to element (0, ..) of the block
   const char *stride[MAX_RANK];  // of each axis of ref->type, C expression in elements
   Demand inside[MAX_RANK];       // DEMAND_FULL: the block never overhangs along this axis
   Demand demand[MAX_RANK];       // what is read of it (or written back)
   Buffer *buffer;                // NULL for DIRECT
+  const char *tag;               // inputs with a buffer: of which block it holds
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
   int stores;
@@ -99,6 +102,7 @@ typedef struct {
   const char *run;     // C expression: so many consecutive cells read the same blocks; NULL: all do
   Stacking *operands;  // by Ref.id
   const char *own, *together;
+  const char *stem;  // what the names of its other C variables begin with
 } Batch;
 
 // ---- values (Instr.note)
@@ -185,6 +189,7 @@ struct Gen {
   Batch *batch;              // or NULL
   LIST(NamedText) rows;      // lengths of rows in memory that follow from run-time sizes -> variable
   LIST(NamedText) insides;   // distinct counts of elements inside an array -> variable
+  NameRole role;             // of the names that are made
   LIST(const char *) taken;  // C names in use in the open scopes
   LIST(const char *) kept;   // .. in all of the function
   const char **size_name, **axis_name;
@@ -201,6 +206,8 @@ void open_block(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);  // "... {"
 void close_block(Gen *g);
 const char *unique_name(Gen *g, const char *base);   // a C identifier nothing else uses
 const char *lasting_name(Gen *g, const char *base);  // .. in all of the function, whatever scope is open
+// A stem such that `forms`, each with one %s for it, are names nothing else uses; lasting ones, from now on.
+const char *name_family(Gen *g, const char *source, const char *const *forms, int count);
 const char *extent_text(Gen *g, Dim d);
 const char *demand_text(Gen *g, Demand demand, Dim d);       // the extent a loop runs to
 const char *mul_text(Gen *g, const char *a, const char *b);  // folds constants; these saturate then

@@ -123,7 +123,7 @@ static void emit_transpose(Gen *g, Instr *v) {
   const char *kind = streams ? "f32" : text(g, "b%d", dtype_bytes(to.element));
   line(g, "pk_transpose_block_%s(%s, %s, %s, %s, %s, %s%s);", kind, to.pointer, to.stride[0], from.pointer, from.stride[0],
        demand_text(g, val(v)->demand[1], v->type.dim[1]), demand_text(g, val(v)->demand[0], v->type.dim[0]),
-       streams ? text(g, ", %s_stream", r->name) : "");
+       streams ? text(g, ", %s_stream", r->stem) : "");
 }
 
 static void emit_concatenate(Gen *g, Instr *v) {

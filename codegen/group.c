@@ -188,7 +188,7 @@ static const char *declare_streams(Context *x, const Step *step) {
     const Instr *v = step->members.at[m];
     if (!is_streamed(g, v)) continue;
     Place p;
-    const char *name = g->refs[v->ref->id].name, *at = member_address(x, v, &p);
+    const char *name = g->refs[v->ref->id].stem, *at = member_address(x, v, &p);
     Stream stream = {v, unique_name(g, text(g, "%s_now", name)), unique_name(g, text(g, "%s_turned", name))};
     if (turns && !first) {
       first = unique_name(g, "first");
@@ -526,13 +526,13 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
   line(g, "  .panels = %s, .depth = %s,", panels, depth);
   if (b)
     line(g, "  .source = %s%s ? %s_hbm : NULL, .ldsource = %s,", source_of_panels(g, b),
-         b->filled_by && strcmp(row, "0") != 0 ? text(g, " && (%s_few || %s == 0)", b->ref->name, row) : "", b->ref->name,
+         b->filled_by && strcmp(row, "0") != 0 ? text(g, " && (%s_few || %s == 0)", b->stem, row) : "", b->stem,
          bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
   put_result(g, step, row);
   line(g, "};");
   const char *otherwise = "";
   if (b) {
-    line(g, "if (%s_few)", b->ref->name);
+    line(g, "if (%s_few)", b->stem);
     line(g, "  %s(&%s);", few_rows_text(g, kind, b->ref->array.dtype, s.b_transposed), product);
     otherwise = "else ";
   }

@@ -116,6 +116,7 @@ struct Kernel {
   Arena *arena;
   const Source *source;
   const char *name;
+  const char *symbol;           // of its function in C: names.h
   Span span;
   LIST(Size) sizes;
   LIST(Ref *) refs;             // operands in the order of the signature, then scratch and vars

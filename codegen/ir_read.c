@@ -1,5 +1,6 @@
 // Reads the text form of the block IR. What it accepts can be printed; whether it keeps the rules is verify.c's business.
 #include "codegen/ir_words.h"
+#include "codegen/names.h"
 
 #include <string.h>
 
@@ -518,6 +519,7 @@ static void read_kernel(Reader *r) {
   expect_name(r, "kernel");
   uint32_t start = r->token.start;
   k->name = expect_text(r);
+  k->symbol = name_of_kernel(k->arena, k->name, NAME_C_KERNEL, NULL, 0);
   if (accept_name(r, "from"))
     make_blank_source(r, expect_string(r));
   else

@@ -1,5 +1,6 @@
 // Lowering a kernel: which one, in what order its parts are seen, and the frame of its body.
 #include "codegen/lower_internal.h"
+#include "codegen/names.h"
 
 #include <string.h>
 
@@ -180,6 +181,13 @@ static void add_file_functions(Lower *l) {
   for (Function *f = l->functions; f; f = f->next) f->visible = &l->file_functions;
 }
 
+// The name of the kernel's function in C, beside the other kernels of the file.
+static const char *function_name(const Lower *l, const char *name) {
+  const char *names[MAX_LIST];
+  int count = kernel_names(l->file, names, MAX_LIST);
+  return name_of_kernel(l->arena, name, NAME_C_KERNEL, names, count < MAX_LIST ? count : MAX_LIST);
+}
+
 static void lower_kernel(Lower *l) {
   Kernel *k = l->k;
   Frame outermost;
@@ -208,6 +216,7 @@ Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *
   if (!l->node) return NULL;
   l->k = NEW(arena, Kernel);
   *l->k = (Kernel){.arena = arena, .source = source, .name = l->node->name, .span = l->node->name_span};
+  l->k->symbol = function_name(l, l->node->name);
   lower_kernel(l);
   if (diag_error_count(diag) > 0) return NULL;
   const char *broken = ir_verify(l->k);

@@ -15,7 +15,7 @@ const char *pk_dtype_name(DType t) {
 
 static const char *array_text(Gen *g, const Ref *ref) { return text(g, "call->array[%d]", ref->id); }
 
-static const char *at_text(Gen *g, const RefGen *r, int k) { return text(g, "%s_at%d", r->ref->name, k); }
+static const char *at_text(Gen *g, const RefGen *r, int k) { return text(g, "%s_at%d", r->stem, k); }
 
 // Where the block starts along array axis k, in elements.
 static const char *start_of(Gen *g, const Ref *ref, int k) {
@@ -42,7 +42,7 @@ static const char *slice_text(Gen *g, const RefGen *r) {
 
 // The array that the engine moves a block of.
 static const char *moved_array(Gen *g, const RefGen *r) {
-  return r->ref->at == AT_SLICE ? text(g, "%s_slice", r->ref->name) : array_text(g, r->ref);
+  return r->ref->at == AT_SLICE ? text(g, "%s_slice", r->stem) : array_text(g, r->ref);
 }
 
 static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
@@ -90,7 +90,7 @@ void emit_position(Gen *g, RefGen *r, Buf *setup) {
   }
   declare(setup, text(g, "%s%s *const %s = %s;", constness, ctype(ref->array.dtype), r->name, hbm_pointer(g, r)));
   if (ref->role == REF_OUTPUT && ref->array.dtype == DT_F32 && ref->array.rank > 0)
-    declare(setup, text(g, "const bool %s_stream = pk_streams(&%s, %d);", r->name, array_text(g, ref), ref->array.rank));
+    declare(setup, text(g, "const bool %s_stream = pk_streams(&%s, %d);", r->stem, array_text(g, ref), ref->array.rank));
 }
 
 // ---- keys of blocks
@@ -164,14 +164,14 @@ static void declare_in_place(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
   const char *outside = outside_text(g, r), *whole = r->whole ? text(g, " && %s", r->whole) : "";
   if (*outside) whole = text(g, "%s && !(%s)", whole, outside);
-  line(g, "const bool %s_few = %s <= PK_DOT_FEW%s;", ref->name, r->dot_rows, whole);
-  line(g, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), ref->name, hbm_pointer(g, r));
+  line(g, "const bool %s_few = %s <= PK_DOT_FEW%s;", r->stem, r->dot_rows, whole);
+  line(g, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), r->stem, hbm_pointer(g, r));
 }
 
 const char *source_of_panels(Gen *g, const RefGen *r) {
-  if (!r->filled_by) return text(g, "%s_few", r->ref->name);
-  return r->whole ? text(g, "(%s_few || (%s_new && %s))", r->ref->name, r->ref->name, r->whole)
-                  : text(g, "(%s_few || %s_new)", r->ref->name, r->ref->name);
+  if (!r->filled_by) return text(g, "%s_few", r->stem);
+  return r->whole ? text(g, "(%s_few || (%s_new && %s))", r->stem, r->stem, r->whole)
+                  : text(g, "(%s_few || %s_new)", r->stem, r->stem);
 }
 
 static const char *pad_text(Gen *g, const RefGen *r) {
@@ -189,7 +189,7 @@ static void emit_pack(Gen *g, RefGen *r) {
   const char *cast = t == DT_U32 ? "(const int32_t *)" : "", *source = text(g, "%s(%s)", cast, hbm_pointer(g, r)),
              *ld = hbm_row_stride(g, ref), *rows = inside_text(g, r, k_axis), *cols = inside_text(g, r, other),
              *full_cols = demand_text(g, r->demand[other], ref->type.dim[other]), *pad = pad_text(g, r);
-  line(g, "const int64_t %s_begun = pk_trace_start(worker);", ref->name);
+  line(g, "const int64_t %s_begun = pk_trace_start(worker);", r->stem);
   if (r->form == FORM_PANELS)
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed), r->name,
          panel_depth(g, r->kind, r->demand[k_axis], ref->type.dim[k_axis]), source, ld, rows, cols, full_cols, pad);
@@ -197,13 +197,13 @@ static void emit_pack(Gen *g, RefGen *r) {
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed), r->name, r->stride[0],
          source, ld, rows, cols, demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), full_cols, pad);
   line(g, "pk_trace_moved(worker, \"%s: pack %s\", %s_begun, (int64_t)(%s) * (%s) * %d);", ref->name,
-       r->form == FORM_PANELS ? "panels" : "rows", ref->name, rows, cols, dtype_bytes(t));
+       r->form == FORM_PANELS ? "panels" : "rows", r->stem, rows, cols, dtype_bytes(t));
 }
 
 void emit_fetch(Gen *g, RefGen *r) {
   const Ref *ref = r->ref;
-  const char *blocks = r->buffer->name, *tag = text(g, "%s_tag", blocks), *element = ctype(r->element);
-  const char *slot_name = text(g, "%s_slot", ref->name);
+  const char *blocks = r->buffer->name, *element = ctype(r->element);
+  const char *slot_name = text(g, "%s_slot", r->stem);
   if (r->revisits) {
     line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s);", slot_name, fold_indices(g, r, "pk_slot"),
          r->buffer->slots);
@@ -213,17 +213,17 @@ void emit_fetch(Gen *g, RefGen *r) {
     line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);", element, r->name, element, blocks);
   }
   const char *tag_at =
-      text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", tag, r->revisits ? text(g, " + %s", slot_name) : "");
+      text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", r->tag, r->revisits ? text(g, " + %s", slot_name) : "");
   if (r->dot_rows) declare_in_place(g, r);
   const char *turn =
-      text(g, "%spk_turn_to(%s, %s)", r->dot_rows ? text(g, "!%s_few && ", ref->name) : "", tag_at, fold_indices(g, r, "pk_key"));
+      text(g, "%spk_turn_to(%s, %s)", r->dot_rows ? text(g, "!%s_few && ", r->stem) : "", tag_at, fold_indices(g, r, "pk_key"));
   if (r->filled_by) {  // as by its first rows: there are some, since none would be few
-    line(g, "const bool %s_new = %s;", ref->name, turn);
+    line(g, "const bool %s_new = %s;", r->stem, turn);
     if (!r->whole) return;
-    turn = text(g, "%s_new && !(%s)", ref->name, r->whole);
+    turn = text(g, "%s_new && !(%s)", r->stem, r->whole);
   }
   open_block(g, "if (%s)", turn);
-  if (ref->at == AT_SLICE) line(g, "const pk_array %s_slice = %s;", ref->name, slice_text(g, r));
+  if (ref->at == AT_SLICE) line(g, "const pk_array %s_slice = %s;", r->stem, slice_text(g, r));
   if (r->form == FORM_COPY)
     line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r), pk_dtype_name(ref->array.dtype), block_text(g, r),
          r->name, ref->has_pad ? element_pointer(g, ref->pad) : "NULL");
@@ -235,13 +235,13 @@ void emit_fetch(Gen *g, RefGen *r) {
 // ---- writing back
 
 static void emit_writeback(Gen *g, const RefGen *r) {
-  const char *name = r->ref->name;
+  const char *name = r->stem;
   line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, moved_array(g, r), pk_dtype_name(r->ref->array.dtype),
        name, r->name);
 }
 
 void emit_turn(Gen *g, RefGen *r) {
-  const char *name = r->ref->name;
+  const char *name = r->stem;
   line(g, "const int64_t %s_key = %s;", name, fold_indices(g, r, "pk_key"));
   open_block(g, "if (%s_held != %s_key + 1)", name, name);
   emit_writeback(g, r);

@@ -230,11 +230,11 @@ static void write_tables(Naive *n, int bound) {
   for (int place = 0; place < k->sizes.count; place++)
     for (int i = 0; i < k->sizes.count; i++)
       if (n->position[i] == place) buf_printf(out, "\"%s\", ", k->sizes.at[i].name);
-  buf_printf(out, "NULL};\n\nextern const pk_kernel %s_naive_kernel;\n", k->name);
+  buf_printf(out, "NULL};\n\nextern const pk_kernel %s_naive_kernel;\n", k->symbol);
   buf_printf(
       out,
       "const pk_kernel %s_naive_kernel = {\n    .abi = PK_ABI, .name = \"%s_naive\", .signature = \"%s\", .statics = \"\",\n",
-      k->name, k->name, k->name);
+      k->symbol, k->name, k->name);
   buf_printf(out, "    .operands = %d, .inputs = %d, .operand = operands, .sizes = %d, .size_name = size_names, .bound = %d,\n",
              operands, k->inputs, k->sizes.count, bound);
   buf_puts(out, "    .prepare = prepare, .cell = cell,\n};\n");

@@ -30,7 +30,7 @@ void naive_line(Naive *n, const char *format, ...) {
 // A derived size is called by its expression in the source: here it gets a number.
 const char *naive_size(Naive *n, int index) {
   const Size *size = &n->k->sizes.at[index];
-  return size->value ? naive_text(n, "derived%d", index) : naive_text(n, "size_%s", size->name);
+  return size->value ? naive_text(n, "derived%d", index) : naive_text(n, "%s_size", size->name);
 }
 
 const char *naive_extent(Naive *n, Dim dim) {

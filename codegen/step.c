@@ -86,7 +86,7 @@ static void declare_axes(Gen *g, Buf *out) {
     if (!g->k->grid.at[i].parallel) continue;
     const char *axis = g->axis_name[i];
     bool batched = g->batch && g->batch->axis == i;
-    const char *count = batched ? text(g, "%s_batches", axis) : text(g, "n_%s", axis);
+    const char *count = batched ? text(g, "%s_batches", g->batch->stem) : text(g, "n_%s", axis);
     const char *index = --parallel ? text(g, "%s %% %s", rest, count) : rest;
     if (batched)
       declare_batch(g, index, out);
@@ -97,7 +97,7 @@ static void declare_axes(Gen *g, Buf *out) {
 }
 
 static void declare_buffers(Gen *g, Buf *out) {
-  buf_printf(out, "const %s_arena a = %s_layout(%ssize);\n", g->k->name, g->k->name, g->launch_reads ? "array, " : "");
+  buf_printf(out, "const %s_arena a = %s_layout(%ssize);\n", g->k->symbol, g->k->symbol, g->launch_reads ? "array, " : "");
   for (int i = 0; i < g->buffers.count; i++) {
     const Buffer *b = g->buffers.at[i];
     bool input = false;
@@ -130,15 +130,16 @@ static void emit_step(Gen *g) {
 static void emit_steps(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++)
     if (turns(&g->refs[i])) {
-      line(g, "int64_t %s_held = 0;", g->refs[i].ref->name);
-      line(g, "pk_block %s_block = {0};", g->refs[i].ref->name);
-      if (g->refs[i].ref->at == AT_SLICE) line(g, "pk_array %s_slice = {0};", g->refs[i].ref->name);
+      line(g, "int64_t %s_held = 0;", g->refs[i].stem);
+      line(g, "pk_block %s_block = {0};", g->refs[i].stem);
+      if (g->refs[i].ref->at == AT_SLICE) line(g, "pk_array %s_slice = {0};", g->refs[i].stem);
     }
   clear_semaphores(g, NULL);
   int loops = 0;
   if (g->batch) {
     const char *axis = g->axis_name[g->batch->axis];
-    open_block(g, "for (int64_t %s = %s_first; %s < %s_end; %s += %s)", axis, axis, axis, axis, axis, g->batch->together);
+    const char *stem = g->batch->stem;
+    open_block(g, "for (int64_t %s = %s_first; %s < %s_end; %s += %s)", axis, stem, axis, stem, axis, g->batch->together);
     loops++;
   }
   for (int i = 0; i < g->k->grid.count; i++) {
@@ -168,7 +169,7 @@ void emit_cell(Gen *g) {
   buf_printf(g->c,
              "/* The steps of one cell: a combination of the parallel axes. */\nstatic void %s_cell(const pk_call *call, "
              "pk_worker *worker, int64_t cell) {\n",
-             g->k->name);
+             g->k->symbol);
   indent_lines(g, &used);
   const char *const parameters[] = {"call", "worker", "cell"};
   for (int i = 0; i < 3; i++)

@@ -55,18 +55,6 @@ void explain(Gen *g, const char *format, ...) {
 
 int line_of(Gen *g, Span span) { return ir_line(g->k, span); }
 
-static const char *const c_words[] = {
-    "auto",     "break",     "case",     "char",     "const",   "continue", "default",  "do",     "double",    "else",
-    "enum",     "extern",    "float",    "for",      "goto",    "if",       "inline",   "int",    "long",      "register",
-    "restrict", "return",    "short",    "signed",   "sizeof",  "static",   "struct",   "switch", "typedef",   "union",
-    "unsigned", "void",      "volatile", "while",    "bool",    "true",     "false",    "asm",    "typeof",    "call",
-    "worker",   "cell",      "at",       "size",     "main",    "NULL",     "INFINITY", "NAN",    "int8_t",    "uint8_t",
-    "int16_t",  "uint16_t",  "int32_t",  "uint32_t", "int64_t", "uint64_t", "linux",    "unix",   "errno",     "class",
-    "template", "namespace", "new",      "delete",   "this",    "operator", "private",  "public", "protected", "virtual",
-    "friend",   "using",     "try",      "catch",    "throw",   "assert",   "context",  "memcpy", "exp",       "log",
-    "sin",      "cos",       "tan",      "pow",      "y0",      "y1",       "yn",       "j0",     "j1",        "jn",
-};
-
 static bool is_listed(const char *const *names, int count, const char *name) {
   for (int i = 0; i < count; i++)
     if (names[i] == name) return true;
@@ -75,14 +63,14 @@ static bool is_listed(const char *const *names, int count, const char *name) {
 
 static bool name_taken(Gen *g, const char *name) {
   if (is_listed(g->taken.at, g->taken.count, name) || is_listed(g->kept.at, g->kept.count, name)) return true;
-  for (size_t i = 0; i < sizeof c_words / sizeof *c_words; i++)
-    if (strcmp(c_words[i], name) == 0) return true;
-  return strncmp(name, "pk_", 3) == 0 || strncmp(name, "pks_", 4) == 0 || strncmp(name, "PK_", 3) == 0 || name[0] == '_';
+  return name_is_reserved(name, g->role);
 }
 
-static const char *free_name(Gen *g, const char *base) {
-  const char *lead = base[0] == '_' ? "u" : "", *name = text(g, "%s%s", lead, base);
-  for (int n = 2; name_taken(g, name); n++) name = text(g, "%s%s%d", lead, base, n);
+static const char *candidate(Gen *g, const char *base, int n) { return n == 1 ? intern(base) : text(g, "%s%d", base, n); }
+
+static const char *free_name(Gen *g, const char *source) {
+  const char *base = name_c_base(g->arena, source), *name = candidate(g, base, 1);
+  for (int n = 2; name_taken(g, name); n++) name = candidate(g, base, n);
   return name;
 }
 
@@ -96,6 +84,19 @@ const char *lasting_name(Gen *g, const char *base) {
   const char *name = free_name(g, base);
   LIST_PUSH(g->arena, &g->kept, name);
   return name;
+}
+
+static bool family_taken(Gen *g, const char *stem, const char *const *forms, int count) {
+  for (int i = 0; i < count; i++)
+    if (name_taken(g, text(g, forms[i], stem))) return true;
+  return false;
+}
+
+const char *name_family(Gen *g, const char *source, const char *const *forms, int count) {
+  const char *base = name_c_base(g->arena, source), *stem = candidate(g, base, 1);
+  for (int n = 2; family_taken(g, stem, forms, count); n++) stem = candidate(g, base, n);
+  for (int i = 0; i < count; i++) LIST_PUSH(g->arena, &g->kept, text(g, forms[i], stem));
+  return stem;
 }
 
 const char *extent_text(Gen *g, Dim d) {
