@@ -292,8 +292,8 @@ static const char **name_parameters(Gen *g) {
   const Kernel *k = g->k;
   Gen *entry = NEW(g->arena, Gen);
   *entry = (Gen){.k = g->k, .arena = g->arena, .role = NAME_C_PARAMETER};
-  const char *const own[] = {"context", "tensors", text(g, "%s_kernel", k->symbol)};
-  for (int i = 0; i < 3; i++) LIST_PUSH(g->arena, &entry->kept, intern(own[i]));
+  const char *const own[] = {"context", "tensors", "uintptr_t", text(g, "%s_kernel", k->symbol)};
+  for (int i = 0; i < 4; i++) LIST_PUSH(g->arena, &entry->kept, intern(own[i]));
   const char **names = NEW_ARRAY(g->arena, const char *, k->refs.count + 1);
   for (int i = 0; i < k->inputs + k->outputs; i++) names[i] = lasting_name(entry, k->refs.at[i]->name);
   return names;

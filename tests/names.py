@@ -129,7 +129,7 @@ def local_words():
     """What a name inside a function may meet."""
     words = set(C_WORDS.split()) | set(CPP_WORDS.split()) | macros() | own_words()
     words |= set(keyword.kwlist) | set(getattr(keyword, "softkwlist", [])) | set(dir(builtins)) | set(MADE) | set(ODD)
-    words -= {"None"}  # adds an axis wherever it is an index
+    words -= {"None", "_"}  # an axis wherever it is an index; a value that is dropped
     words |= {name + "_" for name in ("sqrt", "int", "pk", "max", "__FILE", "errno")}
     return sorted(words - language_words())
 
