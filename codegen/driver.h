@@ -290,6 +290,9 @@ void interpreted_free(Interpreted *result);
 int print_findings(const Options *options, const Binding *binding, const CheckReport *report);
 // All operands; `what`, as in "the reference says".
 int print_differences(const Options *options, Binding *binding, const HostArray *got, const HostArray *want, const char *what);
+// What -o OPERAND=FILE.npy asks for: do the names exist; the files, from all operands. DONE or USER_ERROR.
+int check_output_names(const Options *options, const Kernel *k, const char *path);
+int write_operands(const Options *options, const Kernel *k, const HostArray *operands);
 
 // ---- the verbs
 int verb_compile(Options *options);

@@ -20,8 +20,8 @@ static const char tpu_help[] =
 const Verb verbs[] = {
     {"compile", "FILE.pk [-o NAME.c]", "compile a kernel to NAME.c and NAME.h", VERB_COMPILE, verb_compile,
      "Without -o the files take the .pk file's own name, in the current folder. `pkc FILE.pk` is the same.\n"},
-    {"check", "check FILE.pk [SIZE=N ...] [OPERAND=INPUT ...]", "interpret a kernel, watching for mistakes", VERB_CHECK,
-     verb_check, input_text},
+    {"check", "check FILE.pk [SIZE=N ...] [OPERAND=INPUT ...] [-o OPERAND=FILE.npy ...]",
+     "interpret a kernel, watching for mistakes", VERB_CHECK, verb_check, input_text},
     {"run", "run FILE.pk [SIZE=N ...] [OPERAND=INPUT ...] [-o OPERAND=FILE.npy ...]", "run a kernel, compare with its reference",
      VERB_RUN, verb_run, input_text},
     {"bench", "bench FILE.pk [SIZE=N ...] [OPERAND=INPUT ...]", "verify, then time kernel and naive reference", VERB_BENCH,

@@ -62,7 +62,7 @@ static const OptionRow option_rows[] = {
     {"-D", "NAME=VALUE", (unsigned)ALL_VERBS, OPTION_STATIC, "set a static (KERNEL.NAME=VALUE: of one kernel of several)"},
     {"-k", "KERNEL", (unsigned)ALL_VERBS, OPTION_KERNEL, "which kernel of the file"},
     {"-o", "FILE", VERB_COMPILE | VERB_FMT, OPTION_OUTPUT, "where the result goes; - is standard output"},
-    {"-o", "OPERAND=FILE.npy", VERB_RUN, OPTION_OUTPUT, "write an operand after the run"},
+    {"-o", "OPERAND=FILE.npy", VERB_RUN | VERB_CHECK, OPTION_OUTPUT, "write an operand after the run"},
     {"-d", "LETTERS", VERB_COMPILE, OPTION_DUMP, "print intermediate stages (see below)"},
     {"--emit", "KIND", VERB_COMPILE, OPTION_EMIT, "print instead of writing files: c, h, naive, ast, ir, loops, pallas"},
     {"--dma", "literal", VERB_COMPILE | VERB_RUN | VERB_BENCH, OPTION_DMA, "carry out every logical DMA by the runtime's engine"},
@@ -203,7 +203,7 @@ static const char *read_static(Options *options, const char *text) {
 }
 
 static const char *read_output(Options *options, const Verb *verb, const char *text) {
-  if (verb->flag != VERB_RUN) {
+  if (!(verb->flag & (VERB_RUN | VERB_CHECK))) {
     options->output = text;
     return NULL;
   }

@@ -85,3 +85,27 @@ int print_differences(const Options *options, Binding *binding, const HostArray 
   }
   return status;
 }
+
+// ---- operands as files
+
+static int find_operand(const Kernel *k, const char *name) {
+  for (int i = 0; i < k->inputs + k->outputs; i++)
+    if (strcmp(k->refs.at[i]->name, name) == 0) return i;
+  return -1;
+}
+
+int check_output_names(const Options *options, const Kernel *k, const char *path) {
+  for (int i = 0; i < options->outputs.count; i++)
+    if (find_operand(k, options->outputs.at[i].name) < 0)
+      return user_error("%s: -o %s=..: %s has no operand of that name", path, options->outputs.at[i].name, k->name);
+  return DONE;
+}
+
+int write_operands(const Options *options, const Kernel *k, const HostArray *operands) {
+  for (int i = 0; i < options->outputs.count; i++) {
+    const Argument *output = &options->outputs.at[i];
+    const char *wrong = npy_write(options->arena, output->value, &operands[find_operand(k, output->name)]);
+    if (wrong) return user_error("cannot write %s: %s", output->value, wrong);
+  }
+  return DONE;
+}

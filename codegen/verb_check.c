@@ -40,6 +40,7 @@ int verb_check(Options *options) {
   const char *path = options->files.at[0];
   options->quiet |= options->json;
   int status = bind_or_report(&binding, options, true);
+  if (status == DONE) status = check_output_names(options, binding.program.kernel, path);
   if (status != DONE) return status;
   Interpreted got;
   const char *wrong = interpret_binding(options->arena, &binding, false, &got);
@@ -49,6 +50,8 @@ int verb_check(Options *options) {
   if (status == DONE && !options->quiet)
     printf("no findings in %lld grid step%s\n", steps, steps == 1 ? "" : "s");
   if (status == DONE && binding.program.kernel->reference) status = compare_with_reference(options, &binding, &got, path);
+  int written = write_operands(options, binding.program.kernel, got.operands);
+  if (written != DONE) status = written;
   interpreted_free(&got);
   if (options->chip || options->chip_file) {
     int tpu = check_tpu(options, &binding);

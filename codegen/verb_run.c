@@ -3,32 +3,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const double reference_work_most = 2e9;  // operations: a second or two of plain loops
-
-static int find_operand(const Kernel *k, const char *name) {
-  for (int i = 0; i < k->inputs + k->outputs; i++)
-    if (strcmp(k->refs.at[i]->name, name) == 0) return i;
-  return -1;
-}
-
-static int check_outputs(const Options *options, const Kernel *k, const char *path) {
-  for (int i = 0; i < options->outputs.count; i++)
-    if (find_operand(k, options->outputs.at[i].name) < 0)
-      return user_error("%s: -o %s=..: %s has no operand of that name", path, options->outputs.at[i].name, k->name);
-  return DONE;
-}
-
-static int write_outputs(const Options *options, const Session *session) {
-  for (int i = 0; i < options->outputs.count; i++) {
-    const Argument *output = &options->outputs.at[i];
-    int operand = find_operand(session->binding.program.kernel, output->name);
-    const char *wrong = npy_write(options->arena, output->value, &session->binding.operands[operand]);
-    if (wrong) return user_error("cannot write %s: %s", output->value, wrong);
-  }
-  return DONE;
-}
 
 static int compare(const Options *options, Session *session, const char *path, double work) {
   if (!session->naive) {
@@ -63,7 +39,7 @@ int verb_run(Options *options) {
   const char *path = options->files.at[0];
   options->quiet |= options->json;
   int status = bind_or_report(&session.binding, options, true);
-  if (status == DONE) status = check_outputs(options, session.binding.program.kernel, path);
+  if (status == DONE) status = check_output_names(options, session.binding.program.kernel, path);
   if (status != DONE) return status;
   Kernel *k = session.binding.program.kernel;
   Interpreted checked = {0};
@@ -95,7 +71,7 @@ int verb_run(Options *options) {
   if (status == DONE && found == DONE && options->checked && !options->quiet)
     printf("no findings, and the interpreter computes the same\n");
   if (status != USER_ERROR) {
-    int written = write_outputs(options, &session);
+    int written = write_operands(options, k, session.binding.operands);
     if (written != DONE) status = written;
   }
   session_close(&session);

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Random kernels from the grammar: compiled C and the interpreter against a NumPy twin.
+
+    tests/random_kernels.py [--seed S] [--first K] [--count N] [--seconds T] [--jobs J] [--targets A,B] [--compilers gcc,clang]
+    tests/random_kernels.py --print [--seed S] [--first K] [--count N]
+    tests/random_kernels.py --summary
+
+Kernel number K of seed S is always the same text. Kernels are valid: the twin (tests/randomized/evaluator.py), which follows
+unspecified elements, has run each of them. A batch is compiled into one program, by a compiler, for a target and with a number of
+threads that follow from the seed and the batch. A failure is reduced and written to build/random/KIND-S-K.pk, with the command that
+shows it; a line for it is printed. Counts of all runs are added up in build/random/log.jsonl, which --summary prints.
+
+kinds: refused (the front end), internal (pkc dies), hang, c-compiler, crash, status (a call is refused), compiled and interpreter
+(results that are not the twin's), finding (the interpreter reports something). Ends with "N passed, N failed".
+"""
+import argparse
+import collections
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+
+from randomized import generator, reducer, runner, tree  # noqa: E402
+
+FOLDER = os.path.join(runner.BUILD, "random")
+LOG = os.path.join(FOLDER, "log.jsonl")
+
+
+def run_batch(job):
+    """(counts of kernels and calls, failures as records) of kernels [first, first + count)."""
+    seed, first, count, options = job
+    start = time.monotonic()
+    config = runner.random_config(seed, first, options.targets, options.compilers, options.cross)
+    folder = tempfile.mkdtemp(prefix="random_")
+    try:
+        cases = [generator.case(seed, n, options.avoid) for n in range(first, first + count)]
+        generated = time.monotonic() - start
+        batch = runner.Batch(cases, config, folder)
+        failures = batch.run()
+        records, seen = [], set()
+        for f in failures:
+            if f.case.kernel.name in seen:
+                continue
+            seen.add(f.case.kernel.name)
+            records.append(report(f, seed, options, folder))
+        return {"first": first, "count": count, "calls": batch.calls, "config": str(config), "failures": records,
+                "seconds": time.monotonic() - start, "generated": generated}
+    except Exception as e:  # a fault of the generator: the batch is named
+        return {"first": first, "count": count, "calls": 0, "config": str(config), "seconds": time.monotonic() - start, "generated": 0,
+                "failures": [{"kind": "generator", "kernel": first, "file": "", "message": f"{type(e).__name__}: {e}"}]}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def report(failure, seed, options, folder):
+    number = int(failure.case.kernel.name[1:])
+    if options.reduce:
+        failure = reducer.reduce(failure, folder, options.reduce)
+    path = os.path.join(FOLDER, f"{failure.kind}-{seed}-{number}.pk")
+    os.makedirs(FOLDER, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(reducer.reproducer(failure, seed, number, path))
+    return {"kind": failure.kind, "kernel": number, "file": path, "message": failure.message}
+
+
+def summary():
+    counts, kinds, seconds, configs = collections.Counter(), collections.Counter(), 0.0, collections.Counter()
+    with open(LOG, encoding="utf-8") as file:
+        for line in file:
+            record = json.loads(line)
+            counts["kernels"] += record["count"]
+            counts["calls"] += record["calls"]
+            seconds += record["seconds"]
+            configs[record["config"].rsplit(" ", 2)[0]] += record["count"]
+            for f in record["failures"]:
+                kinds[f["kind"]] += 1
+    print(f"{counts['kernels']} kernels, {counts['calls']} calls, {seconds / 3600:.2f} hours of one core")
+    for config, n in sorted(configs.items()):
+        print(f"  {config}: {n} kernels")
+    for kind, n in sorted(kinds.items()):
+        print(f"  {kind}: {n} failures")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no batch after this time")
+    parser.add_argument("--jobs", type=int, default=int(os.environ.get("PKC_JOBS", "2")))
+    parser.add_argument("--batch", type=int, default=20, help="kernels in one program")
+    parser.add_argument("--targets", default="", help="default: all that this machine can run")
+    parser.add_argument("--compilers", default="gcc,clang")
+    parser.add_argument("--cross", action="store_true", help="also aarch64 under qemu (wants build/aarch64/libpkrt.a)")
+    parser.add_argument("--with", dest="known", default="", help="write what is left out because of known faults: " +
+                        ", ".join(generator.KNOWN))
+    parser.add_argument("--reduce", type=float, default=120, help="seconds for reducing a failure; 0 for none")
+    parser.add_argument("--print", action="store_true", help="print the kernels, run nothing")
+    parser.add_argument("--summary", action="store_true", help="print what all runs so far have counted")
+    options = parser.parse_args()
+    known = [n for n in options.known.split(",") if n]
+    for n in known:
+        if n not in generator.KNOWN and n != "all":
+            parser.error(f"--with {n}: no such switch")
+    options.avoid = () if "all" in known else tuple(n for n in generator.KNOWN if n not in known)
+    options.targets = options.targets.split(",") if options.targets else sorted(runner.machine_targets())
+    options.compilers = [c for c in options.compilers.split(",") if shutil.which(c)]
+    return options
+
+
+def main():
+    options = arguments()
+    if options.summary:
+        return summary()
+    numbers = range(options.first, options.first + options.count)
+    if options.print:
+        for n in numbers:
+            print(tree.kernel_text(generator.case(options.seed, n, options.avoid).kernel))
+        return 0
+    jobs = [(options.seed, n, min(options.batch, numbers.stop - n), options) for n in numbers[::options.batch]]
+    start, done, failed, calls = time.monotonic(), 0, 0, 0
+    version = runner.version()
+
+    def in_time():
+        for job in jobs:
+            if time.monotonic() - start > options.seconds:
+                return
+            yield job
+    with multiprocessing.Pool(options.jobs) as pool:
+        results = pool.imap_unordered(run_batch, in_time()) if options.seconds >= 1e9 else paced(pool, in_time(), options.jobs)
+        for result in results:
+            done, calls, failed = done + result["count"], calls + result["calls"], failed + len(result["failures"])
+            runner.log_line(LOG, dict(result, seed=options.seed, version=version, time=int(time.time())))
+            for f in result["failures"]:
+                print(f"{f['kind'].upper()} kernel {f['kernel']} of seed {options.seed} ({result['config']}): {f['message']}; see {f['file']}",
+                      flush=True)
+    seconds = time.monotonic() - start
+    print(f"seed {options.seed}: {done} kernels, {calls} calls of compiled code in {seconds:.0f} s, {done / max(seconds, 1e-9):.2f} kernels/s")
+    print(f"{done - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def paced(pool, jobs, most):
+    """As imap_unordered, taking a job only when a worker is free."""
+    running = []
+    for job in jobs:
+        running.append(pool.apply_async(run_batch, (job,)))
+        while len(running) >= most:
+            ready = [x for x in running if x.ready()]
+            for x in ready:
+                running.remove(x)
+                yield x.get()
+            if not ready:
+                time.sleep(0.05)
+    for x in running:
+        yield x.get()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

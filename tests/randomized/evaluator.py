@@ -1,0 +1,598 @@
+"""The NumPy twin: runs a kernel's tree on data, step by step of the grid.
+
+It follows unspecified elements and raises Reject where the kernel is not valid: one of them reaches an output, a condition or
+an index; a window or block leaves its array; an output block is returned to, or never written.
+"""
+import itertools
+
+import numpy as np
+
+from . import operations as op
+from . import tree
+from .functions import CALLS
+from .inputs import make
+from .operations import Reject, V
+from .types import INDEX, is_float, is_int, wrap
+
+MOST_STEPS, MOST_TURNS = 300, 20000
+
+
+class Memory:
+    """A ref, or an array in main memory."""
+
+    def __init__(self, dtype, d, u, e=None):
+        self.dtype, self.d, self.u, self.e = dtype, d, u, e
+        self.written = None
+
+    @staticmethod
+    def empty(dtype, shape):
+        kind = np.float64 if is_float(dtype) else np.int64 if is_int(dtype) else bool
+        return Memory(dtype, np.zeros(shape, kind), np.ones(shape, bool))
+
+    def read(self, place):
+        u = self.u[place]
+        e = None if self.e is None else self.e[place]
+        return V(np.array(self.d[place]), np.array(u) if u.any() else None, None if e is None or not e.any() else np.array(e))
+
+    def write(self, place, v, where=True):
+        """Elements of the window where `where` holds."""
+        shape = self.d[place].shape
+        u = np.broadcast_to(False if v.u is None else v.u, shape)
+        plain = where is True
+        self.d[place] = v.d if plain else np.where(where, v.d, self.d[place])
+        self.u[place] = u if plain else np.where(where, u, self.u[place])
+        if v.e is not None or self.e is not None:
+            if self.e is None:
+                self.e = np.zeros(self.d.shape)
+            e = 0.0 if v.e is None else v.e
+            self.e[place] = e if plain else np.where(where, e, self.e[place])
+
+
+class View:
+    """A window of a ref under another dtype, shape or order of axes; reads and writes go through."""
+
+    def __init__(self, base, place, dtype, shape, perm):
+        self.base, self.place, self.dtype, self.shape, self.perm = base, place, dtype, shape, perm
+
+    def seen(self, a):
+        a = a.reshape(self.shape)
+        return np.transpose(a, self.perm) if self.perm else a
+
+    def whole(self):
+        v = self.base.read(self.place)
+        if self.dtype != self.base.dtype:
+            v = op.bitcast(v, self.dtype, self.base.dtype)
+        return op.each(v, self.seen)
+
+    @property
+    def d(self):
+        return self.whole().d
+
+    def read(self, place):
+        return op.each(self.whole(), lambda a: np.array(a[place]))
+
+    def write(self, place, v, where=True):
+        assert place == (slice(None),) * len(self.d.shape) and where is True
+        shape = self.d.shape
+
+        def back(a):
+            a = np.broadcast_to(a, shape)
+            a = np.transpose(a, np.argsort(self.perm)) if self.perm else a
+            return a.reshape(self.base.d[self.place].shape)
+        v = op.each(v, back)
+        if self.dtype != self.base.dtype:
+            v = op.bitcast(v, self.base.dtype, self.dtype)
+        self.base.write(self.place, v)
+
+
+class Break(Exception):
+    pass
+
+
+class Evaluator:
+    def __init__(self, kernel, test):
+        self.k, self.test = kernel, test
+        self.sizes = dict(test["sizes"])
+        self.names = dict(self.sizes)
+        for static, value in kernel.statics:
+            self.names[static] = value
+        self.refs, self.turns = {}, 0
+        self.fns = {f[0]: f for f in kernel.fns}
+        self.arrays = {}
+        for number, o in enumerate(kernel.prefetch + kernel.inputs):
+            shape = self.shape(o.shape)
+            data = make(test["inputs"].get(o.name, "random:0"), o.dtype, shape, number)
+            self.arrays[o.name] = Memory(o.dtype, data, np.zeros(shape, bool))
+        for o in kernel.outputs:
+            if o.alias:
+                self.arrays[o.name] = self.arrays[o.alias]
+                self.arrays[o.alias].written = np.zeros(self.arrays[o.alias].d.shape, np.int64)
+                continue
+            self.arrays[o.name] = Memory.empty(o.dtype, self.shape(o.shape))
+            self.arrays[o.name].written = np.zeros(self.shape(o.shape), np.int64)
+
+    def shape(self, dims):
+        return tuple(self.sizes[n] if isinstance(n, str) else n for n in dims)
+
+    # ---- index scalars
+
+    def ix(self, expr):
+        """A position, bound or extent as a Python integer."""
+        if expr.type != INDEX:
+            v = self.ev(expr)
+            if v.u is not None:
+                raise Reject("unspecified index")
+            return int(v.d)
+        if expr.op == "lit":
+            return expr.attr["value"]
+        if expr.op == "name":
+            return self.names[expr.attr["name"]]
+        if expr.op == "load":
+            v = self.op_load(expr)
+            return int(v.d)
+        function = expr.attr.get("symbol") or expr.attr["fn"]
+        if function in ("program_id", "num_programs"):
+            return self.names[("num", expr.attr["par"]["axis"]) if function == "num_programs" else expr.attr["par"]["axis"]]
+        values = [self.ix(a) for a in expr.args]
+        if function in ("min", "max"):
+            return {"min": min, "max": max}[function](values)
+        if function == "-" and len(values) == 1:
+            return -values[0]
+        a, b = values
+        if function == "cdiv":
+            return -((-a) // b) if b else 1
+        table = {"+": a + b, "-": a - b, "*": a * b}
+        if function in table:
+            return table[function]
+        return int(op.INTEGER[function]("i64", np.int64(a), np.int64(b)))
+
+    def truth(self, expr):
+        v = self.ev(expr)
+        if v.u is not None and np.any(v.u):
+            raise Reject("unspecified condition")
+        return bool(v.d)
+
+    # ---- values
+
+    def ev(self, expr):
+        return getattr(self, "op_" + expr.op)(expr)
+
+    def operand(self, arg, dtype):
+        """A value; an index scalar or bare literal takes the dtype it meets."""
+        if arg.type == INDEX:
+            return V(wrap(dtype, np.int64(self.ix(arg))) if dtype != "i64" else np.int64(self.ix(arg)))
+        return self.ev(arg)
+
+    def op_name(self, expr):
+        v = self.names.get(expr.attr["name"])
+        if v is None:
+            raise Reject("no such name")
+        return v if isinstance(v, V) else V(v)
+
+    def op_lit(self, expr):
+        return V(expr.attr["value"])
+
+    def op_full(self, expr):
+        return V(np.full(self.shape(expr.type.shape), expr.attr["value"]))
+
+    op_cast_lit = op_full
+
+    def op_bin(self, expr):
+        symbol, (a, b) = expr.attr["symbol"], expr.args
+        if symbol in ("&&", "||") and not expr.type.shape:
+            first = self.truth(a)
+            return V(first) if first == (symbol == "||") else self.ev(b)
+        if symbol in op.COMPARE:
+            index = a.type == INDEX or b.type == INDEX
+            return op.compare(symbol, self.operand(a, "i64") if index else self.ev(a), self.operand(b, "i64") if index else self.ev(b))
+        dtype = expr.type.dtype
+        return op.arithmetic(symbol, dtype, self.operand(a, dtype), self.operand(b, dtype))
+
+    def op_un(self, expr):
+        return op.negate(expr.attr["symbol"], expr.type.dtype, self.ev(expr.args[0]))
+
+    def op_turned(self, expr):
+        return op.each(self.ev(expr.args[0]), lambda a: np.swapaxes(a, -1, -2))
+
+    def op_part(self, expr):
+        return self.ev(expr.args[0])[expr.attr["part"]]
+
+    def place(self, sub, args, shape):
+        """A NumPy index; positions outside are not valid."""
+        out, rest, axis = [], iter(args), 0
+        taken = sum(s[0] not in ("none", "dots") for s in sub)
+        for item in sub:
+            kind = item[0]
+            if kind == "none":
+                out.append(None)
+                continue
+            if kind == "dots":
+                out += [slice(None)] * (len(shape) - taken)
+                axis += len(shape) - taken
+                continue
+            n = shape[axis]
+            axis += 1
+            if kind == "all":
+                out.append(slice(None))
+            elif kind == "const":
+                out.append(item[1])
+            elif kind == "range":
+                out.append(slice(*item[1:]))
+            else:
+                start = self.ix(next(rest))
+                size, stride = item[1:] if kind == "ds" else (1, 1)
+                last = start + (size - 1) * stride
+                if size and (start < 0 or last >= n):
+                    raise Reject("a window leaves its ref")
+                out.append(start if kind == "at" else slice(start, last + 1 if size else start, stride))
+        return tuple(out)
+
+    def window(self, name, sub, args):
+        ref = self.refs.get(name)
+        if ref is None:
+            raise Reject("no such ref")
+        return ref, self.place(sub, args, ref.d.shape)
+
+    def op_load(self, expr):
+        ref, place = self.window(expr.attr["ref"], expr.attr["sub"], expr.args)
+        return ref.read(place)
+
+    def lanes(self, sub, args, shape):
+        """(indices kept inside, which lanes lie inside) of a window that may leave its ref: of all axes and runs."""
+        indices, inside, rest = [], True, iter(args)
+        for axis, (item, n) in enumerate(zip(sub, shape)):
+            line = np.arange(n)
+            if item[0] == "ds":
+                line = self.ix(next(rest)) + item[2] * np.arange(item[1])
+            line = line.reshape([-1] + [1] * (len(shape) - axis - 1))
+            indices.append(np.clip(line, 0, max(0, n - 1)))
+            inside = inside & (line >= 0) & (line < n)
+        return tuple(indices), inside
+
+    def open_load(self, expr):
+        ref = self.refs.get(expr.attr["ref"])
+        if ref is None or 0 in ref.d.shape:
+            raise Reject("no such ref")
+        place, inside = self.lanes(expr.attr["sub"], expr.args[2:], ref.d.shape)
+        v, mask = ref.read(place), self.ev(expr.args[0])
+        self.check_lanes(mask, inside)
+        return op.select(V((mask.d & inside).astype(np.int64), mask.u), [self.operand(expr.args[1], ref.dtype), v])
+
+    @staticmethod
+    def check_lanes(mask, inside):
+        if mask.u is not None or np.any(mask.d & ~inside):
+            raise Reject("a mask that is true outside its ref")
+
+    def open_store(self, s):
+        ref = self.refs.get(s.attr["ref"])
+        if ref is None or 0 in ref.d.shape:
+            raise Reject("no such ref")
+        place, inside = self.lanes(s.attr["sub"], s.exprs[2:], ref.d.shape)
+        v, mask = self.operand(s.exprs[0], ref.dtype), self.ev(s.exprs[1])
+        self.check_lanes(mask, inside)
+        shape = np.broadcast_shapes(*(i.shape for i in place))
+        mask, v = np.broadcast_to(mask.d & inside, shape), op.each(v, lambda a: np.broadcast_to(a, shape))
+        at = tuple(np.broadcast_to(i, shape)[mask] for i in place)
+        ref.write(at, op.each(v, lambda a: a[mask]))
+
+    def op_masked_load(self, expr):
+        if expr.attr.get("open"):
+            return self.open_load(expr)
+        has_other = expr.attr["has_other"]
+        ref, place = self.window(expr.attr["ref"], expr.attr["sub"], expr.args[1 + has_other:])
+        v, mask = ref.read(place), self.ev(expr.args[0])
+        mask = op.each(mask, lambda a: np.broadcast_to(a, v.d.shape))
+        other = self.operand(expr.args[1], ref.dtype) if has_other else V(np.zeros_like(v.d), np.ones(v.d.shape, bool))
+        return op.select(V(mask.d.astype(np.int64), mask.u), [other, v])
+
+    def op_index(self, expr):
+        v = self.ev(expr.args[0])
+        place = self.place(expr.attr["sub"], expr.args[1:], v.d.shape)
+        return op.each(v, lambda a: a[place])
+
+    def op_call(self, expr):
+        function = expr.attr["fn"]
+        if function in self.fns:
+            return self.call_fn(self.fns[function], expr)
+        return CALLS[function](self, expr)
+
+    def call_fn(self, fn, expr):
+        _, params, body, *_ = fn
+        values = [self.ev(a) for a in expr.args]
+        saved = {p: self.names.get(p) for p in params}
+        self.names.update(zip(params, values))
+        try:
+            return self.ev(body)
+        finally:
+            self.names.update(saved)
+
+    # ---- statements
+
+    def run(self, body):
+        known = set(self.names)
+        for stmt in body:
+            self.turns += 1
+            if self.turns > MOST_TURNS:
+                raise Reject("takes too long")
+            getattr(self, "st_" + stmt.kind)(stmt)
+        for name in set(self.names) - known:
+            del self.names[name]
+
+    def st_let(self, s):
+        self.names[s.attr["name"]] = self.ev(s.exprs[0])
+
+    def st_let_if(self, s):
+        self.names[s.attr["name"]] = self.ev(s.exprs[1] if self.truth(s.exprs[0]) else s.exprs[2])
+
+    def st_var(self, s):
+        v, shape, dtype = self.operand(s.exprs[0], s.attr["dtype"]), self.shape(s.attr["shape"]), s.attr["dtype"]
+        if not shape:
+            self.names[s.attr["name"]] = v
+            return
+        self.refs[s.attr["name"]] = Memory.empty(dtype, shape)
+        self.refs[s.attr["name"]].write(Ellipsis, v)
+
+    def st_assign(self, s):
+        name, symbol = s.attr["name"], s.attr["symbol"]
+        v = self.operand(s.exprs[0], s.attr["dtype"])
+        self.names[name] = v if symbol == "=" else op.arithmetic(symbol[:-1], s.attr["dtype"], self.op_name(
+            s.attr["target"]), v)
+
+    def st_store(self, s):
+        symbol = s.attr["symbol"]
+        ref, place = self.window(s.attr["ref"], s.attr["sub"], s.exprs[1:])
+        v = self.operand(s.exprs[0], ref.dtype)
+        if symbol != "=":
+            v = op.arithmetic(symbol[:-1], ref.dtype, ref.read(place), v)
+        ref.write(place, v)
+
+    def st_masked_store(self, s):
+        if s.attr.get("open"):
+            return self.open_store(s)
+        ref, place = self.window(s.attr["ref"], s.attr["sub"], s.exprs[2:])
+        v, mask = self.operand(s.exprs[0], ref.dtype), self.ev(s.exprs[1])
+        if mask.u is not None and mask.u.any():
+            v = V(v.d, np.ones(ref.d[place].shape, bool))
+        ref.write(place, v, np.broadcast_to(mask.d, ref.d[place].shape))
+
+    def st_scatter(self, s):
+        ref, place = self.window(s.attr["ref"], s.attr["sub"], s.exprs[2:])
+        at, axis = self.ev(s.exprs[1]), s.attr["axis"]
+        if at.u is not None:
+            raise Reject("unspecified index")
+        window = ref.d[place]
+        rows = list(window.shape)
+        rows[axis] = at.d.size
+        v = op.each(self.operand(s.exprs[0], ref.dtype), lambda a: np.broadcast_to(a, rows))
+        old = ref.read(place)
+        for row, to in enumerate(at.d):
+            if not 0 <= to < window.shape[axis]:
+                continue
+            here = (slice(None),) * axis
+            part = op.each(v, lambda a: a[here + (row,)])
+            if s.attr["fn"] == "scatter_add":
+                part = op.arithmetic("+", ref.dtype, op.each(old, lambda a: a[here + (to,)]), part)
+            d, u, e = old.d, old.u, old.e
+            d[here + (to,)] = part.d
+            if u is None and part.u is not None:
+                u = np.zeros(d.shape, bool)
+            if u is not None:
+                u[here + (to,)] = False if part.u is None else part.u
+            if e is None and part.e is not None:
+                e = np.zeros(d.shape)
+            if e is not None:
+                e[here + (to,)] = 0 if part.e is None else part.e
+            old = V(d, u, e)
+        ref.write(place, old)
+
+    def st_view(self, s):
+        ref, place = self.window(s.attr["ref"], s.attr["sub"], s.exprs)
+        self.refs[s.attr["name"]] = View(ref, place, s.attr["dtype"], self.shape(s.attr["shape"]), s.attr["perm"])
+
+    def st_copy(self, s):
+        n = s.attr["positions"]
+        source, start = self.window(s.attr["source"], s.attr["sub"], s.exprs[:n])
+        target, to = self.window(s.attr["target"], s.attr["to"], s.exprs[n:])
+        v = source.read(start)
+        self.run(s.bodies[0])
+        target.write(to, v)
+        if target.written is not None:
+            if v.u is not None:
+                raise Reject("unspecified output")
+            if np.any((target.written[to] != 0) & (target.written[to] != self.cell)):
+                raise Reject("two cells write one element")
+            target.written[to] = self.cell
+
+    def st_when(self, s):
+        if self.truth(s.exprs[0]):
+            self.run(s.bodies[0])
+
+    def st_if(self, s):
+        if self.truth(s.exprs[0]):
+            self.run(s.bodies[0])
+        elif len(s.bodies) > 1:
+            self.run(s.bodies[1])
+
+    def st_for(self, s):
+        first, last = self.ix(s.exprs[0]), self.ix(s.exprs[1])
+        try:
+            for t in range(first, last):
+                self.names[s.attr["name"]] = t
+                self.run(s.bodies[0])
+        except Break:
+            pass
+        self.names.pop(s.attr["name"], None)
+
+    def st_while(self, s):
+        try:
+            while self.truth(s.exprs[0]):
+                self.run(s.bodies[0])
+        except Break:
+            pass
+
+    def st_break(self, s):
+        raise Break
+
+    def st_region(self, s):
+        self.run(s.bodies[0])
+
+    def st_scoped(self, s):
+        for scratch in s.attr["scratch"]:
+            self.refs[scratch.name] = Memory.empty(scratch.dtype, self.shape(scratch.shape))
+        self.run(s.bodies[0])
+        for scratch in s.attr["scratch"]:
+            del self.refs[scratch.name]
+
+    # ---- blocks
+
+    def starts(self, o):
+        """Element at which the block of this step begins, for each axis; None for a whole array."""
+        if o.mode not in ("block", "element"):
+            return None
+        array, out = self.arrays[o.name].d, []
+        for axis, (entry, b) in enumerate(zip(o.at, o.block)):
+            size = 1 if b == "_" else self.shape((b,))[0]
+            at = self.ix(entry) * (size if o.mode == "block" else 1)
+            n = array.shape[axis]
+            low, high = (0, 0) if o.halo is None else o.halo[axis]
+            if at > 0 and at >= n or o.mode == "block" and at < 0:
+                raise Reject("a block begins outside its array")
+            if o.mode == "element" and (at < -low or o.halo is not None and at + size > n + high):
+                raise Reject("a block leaves its halo")
+            out.append(at)
+        return tuple(out)
+
+    def overlap(self, o, starts):
+        """Index in the array and in the block of what is in both."""
+        array, inside, block = self.arrays[o.name].d, [], []
+        for n, at, b in zip(array.shape, starts, o.block):
+            size = 1 if b == "_" else self.shape((b,))[0]
+            first, last = min(max(0, at), n), max(min(n, at + size), min(max(0, at), n))
+            inside.append(slice(first, last))
+            block.append(slice(first - at, last - at))
+        return tuple(inside), tuple(block)
+
+    def full_shape(self, o):
+        return tuple(1 if b == "_" else self.shape((b,))[0] for b in o.block)
+
+    def fetch(self, o, starts):
+        array = self.arrays[o.name]
+        if starts is None:
+            return array
+        shape = self.full_shape(o)
+        block = Memory.empty(o.dtype, shape)
+        if o.pad is not None:
+            block.d[...], block.u[...] = o.pad, False
+        inside, place = self.overlap(o, starts)
+        block.d[place], block.u[place] = array.d[inside], array.u[inside]
+        return self.squeezed(o, block)
+
+    def squeezed(self, o, block):
+        shape = self.shape(o.ref)
+        return Memory(o.dtype, block.d.reshape(shape), block.u.reshape(shape), None if block.e is None else block.e.reshape(shape))
+
+    def write_back(self, o, starts, block, cell):
+        array = self.arrays[o.name]
+        if starts is None:
+            inside, place, shape = Ellipsis, Ellipsis, array.d.shape
+        else:
+            inside, place = self.overlap(o, starts)
+            shape = self.full_shape(o)
+        if block.u.reshape(shape)[place].any():
+            raise Reject("unspecified output")
+        owner = array.written[inside]
+        if np.any((owner != 0) & (owner != cell)):
+            raise Reject("two cells write one element")
+        array.written[inside] = cell
+        array.d[inside] = block.d.reshape(shape)[place]
+        array.u[inside] = False
+        if block.e is not None or array.e is not None:
+            if array.e is None:
+                array.e = np.zeros(array.d.shape)
+            array.e[inside] = 0 if block.e is None else block.e.reshape(shape)[place]
+
+    # ---- the grid
+
+    def run_step(self, outputs, left, cell):
+        self.cell = cell
+        self.refs = {n: m for n, m in self.refs.items() if n in self.kept}
+        for o in self.k.prefetch + self.k.inputs:
+            self.refs[o.name] = self.fetch(o, self.starts(o)) if o.mode not in ("any",) else self.arrays[o.name]
+        for o in self.k.outputs:
+            if o.mode == "any":
+                self.refs[o.name] = self.arrays[o.name]
+                continue
+            starts = self.starts(o)
+            if o.name in outputs and outputs[o.name][0] != starts:
+                self.write_back(o, *outputs.pop(o.name), cell)
+            if o.name not in outputs:
+                visit = o.name, starts, cell
+                if visit in left and not o.revisit:
+                    raise Reject("an output block is visited again")
+                old = visit in left
+                left.add(visit)
+                outputs[o.name] = starts, self.met(o, starts, old)
+            self.refs[o.name] = outputs[o.name][1]
+        if self.k.pipeline:
+            for o in self.k.inputs + self.k.outputs:
+                if o.mode == "block":
+                    self.refs[tree.block_name(o)] = self.refs[o.name]
+        self.run(self.k.body)
+
+    def met(self, o, starts, old):
+        if starts is None:
+            shape = self.shape(o.shape)
+            return Memory.empty(o.dtype, shape)
+        if not old:
+            return Memory.empty(o.dtype, self.shape(o.ref))
+        array, block = self.arrays[o.name], Memory.empty(o.dtype, self.full_shape(o))
+        inside, place = self.overlap(o, starts)
+        block.d[place], block.u[place] = array.d[inside], array.u[inside]
+        if array.e is not None:
+            block.e = np.zeros(block.d.shape)
+            block.e[place] = array.e[inside]
+        return self.squeezed(o, block)
+
+    def evaluate(self):
+        """The outputs by name."""
+        k = self.k
+        for o in k.prefetch:
+            self.refs[o.name] = self.arrays[o.name]
+            if not o.shape:
+                self.names[o.name] = V(self.arrays[o.name].d)
+        for o in k.inputs:
+            if not o.shape:
+                self.names[o.name] = V(self.arrays[o.name].d)
+        extents = []
+        for axis in k.axes:
+            extents.append(max(0, self.ix(axis.extent)))
+            self.names[("num", axis.name)] = extents[-1]
+        if int(np.prod(extents, dtype=np.int64)) > MOST_STEPS:
+            raise Reject("too many steps")
+        with np.errstate(all="ignore"):
+            self.run_grid(extents)
+        for o in k.outputs:
+            if not self.arrays[o.name].written.all():
+                raise Reject("elements never written")
+        return {o.name: self.arrays[o.name] for o in k.outputs}
+
+    def run_grid(self, extents):
+        """Steps in row-major order; what a step keeps is gone when the index of a parallel axis changes."""
+        k, outputs, left, cells, last = self.k, {}, set(), {}, None
+        self.kept = {s.name for s in k.scratch}
+        for step in itertools.product(*map(range, extents)):
+            outer = tuple(n for n, a in zip(step, k.axes) if a.parallel)
+            cell = cells.setdefault(outer, len(cells) + 1)
+            if cell != last:
+                self.leave(outputs, last)
+                for s in k.scratch:
+                    self.refs[s.name] = Memory.empty(s.dtype, self.shape(s.shape))
+            last = cell
+            self.names.update((a.name, n) for a, n in zip(k.axes, step))
+            self.run_step(outputs, left, cell)
+        self.leave(outputs, last)
+
+    def leave(self, outputs, cell):
+        for o in self.k.outputs:
+            if o.name in outputs:
+                self.write_back(o, *outputs.pop(o.name), cell)

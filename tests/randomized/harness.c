@@ -1,0 +1,132 @@
+/* Runs many kernels on data: harness FILE [FIRST [COUNT]].
+ *
+ * FILE holds calls, one after the other: int32 kernel, threads, operands; for each operand int32 rank, int64 shape.., int64 bytes
+ * and the bytes. The output file, FILE.out, has for each call int32 status and then the bytes of all operands. Each operand ends at
+ * a page that cannot be touched, and each call runs in a process of its own, which a signal or an alarm may end: status 1000 + signal.
+ * `kernels` and `kernel_count` are in the file that is compiled with this one. */
+#define _DEFAULT_SOURCE
+#include <pk/rt.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern const pk_kernel *const kernels[];
+
+enum { MOST_OPERANDS = 32, PAGE = 4096, SECONDS = 20, DIED = 1000 };
+
+typedef struct {
+  int rank;
+  int64_t shape[PK_MAX_RANK], bytes;
+  char *data;
+} operand;
+
+static const pk_kernel *original;
+
+/* Threads are used however little there is to do. */
+static const char *prepare_much_work(int64_t *size, pk_plan *plan) {
+  const char *wrong = original->prepare(size, plan);
+  plan->work = 1e15;
+  return wrong;
+}
+
+static const char *prepare_much_work_from(const pk_array *array, int64_t *size, pk_plan *plan) {
+  const char *wrong = original->prepare_from(array, size, plan);
+  plan->work = 1e15;
+  return wrong;
+}
+
+static void fail(const char *what) {
+  perror(what);
+  exit(2);
+}
+
+static void take(FILE *file, void *to, size_t bytes) {
+  if (bytes && fread(to, 1, bytes, file) != bytes) fail("read");
+}
+
+/* Memory shared with the child, at whose end an access faults. */
+static char *guarded(int64_t bytes, char **base, size_t *length) {
+  size_t room = ((size_t)bytes + PAGE - 1) / PAGE * PAGE;
+  *length = room + PAGE;
+  *base = mmap(NULL, *length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (*base == MAP_FAILED || mprotect(*base + room, PAGE, PROT_NONE)) fail("mmap");
+  return *base + room - bytes;
+}
+
+static int call(const pk_kernel *kernel, int threads, operand *operands, int count) {
+  DLTensor tensors[MOST_OPERANDS], *pointers[MOST_OPERANDS];
+  pk_kernel eager = *kernel;
+  pk_context *context = pk_context_new();
+  pk_context_set_threads(context, threads);
+  original = kernel;
+  eager.prepare = prepare_much_work;
+  if (kernel->prepare_from) eager.prepare_from = prepare_much_work_from;
+  for (int i = 0; i < count; i++) {
+    static const struct {
+      uint8_t code, bits;
+    } types[] = {[PK_BOOL] = {PK_DL_BOOL, 8}, [PK_I8] = {kDLInt, 8}, [PK_U8] = {kDLUInt, 8}, [PK_I16] = {kDLInt, 16},
+                 [PK_U16] = {kDLUInt, 16}, [PK_I32] = {kDLInt, 32}, [PK_U32] = {kDLUInt, 32}, [PK_I64] = {kDLInt, 64},
+                 [PK_BF16] = {kDLBfloat, 16}, [PK_F16] = {kDLFloat, 16}, [PK_F32] = {kDLFloat, 32}, [PK_I4] = {kDLInt, 4},
+                 [PK_U4] = {kDLUInt, 4}, [PK_F8E4M3FN] = {PK_DL_FLOAT8_E4M3FN, 8}, [PK_F8E5M2] = {PK_DL_FLOAT8_E5M2, 8}};
+    pk_dtype dtype = kernel->operand[i].dtype;
+    tensors[i] = (DLTensor){.data = operands[i].data, .ndim = operands[i].rank, .shape = operands[i].shape};
+    tensors[i].device.device_type = kDLCPU;
+    tensors[i].dtype = (DLDataType){types[dtype].code, types[dtype].bits, 1};
+    pointers[i] = &tensors[i];
+  }
+  /* An output that shares an input's memory has none of its own. */
+  for (int i = 0; i < count; i++)
+    if (kernel->operand[i].alias >= 0) tensors[i].data = tensors[kernel->operand[i].alias].data;
+  pk_status status = pk_call_kernel(context, threads > 1 ? &eager : kernel, pointers);
+  if (status != PK_OK) fprintf(stderr, "%s: %s\n", kernel->name, pk_message(context));
+  pk_context_free(context);
+  return (int)status;
+}
+
+static int call_apart(const pk_kernel *kernel, int threads, operand *operands, int count) {
+  fflush(stderr);
+  pid_t child = fork();
+  if (child < 0) fail("fork");
+  if (child == 0) {
+    alarm(SECONDS);
+    _exit(call(kernel, threads, operands, count));
+  }
+  int status;
+  if (waitpid(child, &status, 0) < 0) fail("waitpid");
+  return WIFSIGNALED(status) ? DIED + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void one(FILE *in, FILE *out, const int32_t *head) {
+  operand operands[MOST_OPERANDS];
+  char *base[MOST_OPERANDS];
+  size_t length[MOST_OPERANDS];
+  for (int i = 0; i < head[2]; i++) {
+    int32_t rank;
+    take(in, &rank, sizeof rank);
+    operands[i].rank = rank;
+    take(in, operands[i].shape, (size_t)rank * sizeof(int64_t));
+    take(in, &operands[i].bytes, sizeof(int64_t));
+    operands[i].data = guarded(operands[i].bytes, &base[i], &length[i]);
+    take(in, operands[i].data, (size_t)operands[i].bytes);
+  }
+  int32_t status = call_apart(kernels[head[0]], head[1], operands, head[2]);
+  fwrite(&status, sizeof status, 1, out);
+  for (int i = 0; i < head[2]; i++) {
+    fwrite(operands[i].data, 1, (size_t)operands[i].bytes, out);
+    munmap(base[i], length[i]);
+  }
+}
+
+int main(int argc, char **argv) {
+  char path[4096];
+  if (argc < 2) return 2;
+  snprintf(path, sizeof path, "%s.out", argv[1]);
+  FILE *in = fopen(argv[1], "rb"), *out = fopen(path, "wb");
+  if (!in || !out) fail("open");
+  for (int32_t head[3]; fread(head, sizeof head, 1, in) == 1;) one(in, out, head);
+  return fclose(out) ? 2 : 0;
+}

@@ -1,0 +1,465 @@
+"""What each built-in function and operator means, on NumPy arrays: the twin that compiled kernels are compared with.
+
+A value is `V`: data, a mask of unspecified elements and a bound of the error of each element (None: none at all). Floats are
+correctly rounded operation by operation; sums and products are exact where any order gives the same bits, else they have a bound.
+"""
+import numpy as np
+
+from .types import DTYPES, bits_of, convert, from_bits, int_range, is_float, is_int, round_float, spacing, wrap
+
+
+class Reject(Exception):
+    """The kernel is not valid on this data, or its result cannot be foretold."""
+
+
+class V:
+    __slots__ = ("d", "u", "e")
+
+    def __init__(self, d, u=None, e=None):
+        self.d, self.u, self.e = np.asarray(d), u, e
+
+
+def join(values, shape=None):
+    """Unspecified where any operand is."""
+    out = None
+    for v in values:
+        if v.u is not None:
+            out = v.u if out is None else out | v.u
+    if out is not None and shape is not None and out.shape != shape:
+        out = np.broadcast_to(out, shape)
+    return out
+
+
+def exact(*values):
+    for v in values:
+        if v.e is not None and np.any(v.e):
+            raise Reject("inexact operand")
+
+
+def each(v, function):
+    """A function that moves elements."""
+    return V(function(v.d), None if v.u is None else function(v.u), None if v.e is None else function(v.e))
+
+
+# ---- operators
+
+
+def _truncated(a, b):
+    zero = b == 0
+    safe = np.where(zero, 1, b)
+    q = np.abs(a) // np.abs(safe)
+    return np.where(zero, -1, np.where((a < 0) != (safe < 0), -q, q))
+
+
+def _remainder(a, b):
+    safe = np.where(b == 0, 1, b)
+    return np.where(b == 0, a, np.sign(a) * (np.abs(a) % np.abs(safe)))
+
+
+def _floordiv(a, b):
+    safe = np.where(b == 0, 1, b)
+    return np.where(b == 0, -1, a // safe)
+
+
+def _mod(a, b):
+    safe = np.where(b == 0, 1, b)
+    return np.where(b == 0, a, a % safe)
+
+
+def _shift(symbol, dtype, a, b):
+    width = DTYPES[dtype].bits
+    outside = (b < 0) | (b >= width)
+    by = np.where(outside, 0, b)
+    if symbol == "<<":
+        return np.where(outside, 0, a << by)
+    if symbol == ">>>":
+        return np.where(outside, 0, (a & (1 << width) - 1) >> by)
+    return np.where(outside, np.where(a < 0, -1, 0), a >> by)
+
+
+INTEGER = {
+    "+": lambda t, a, b: a + b, "-": lambda t, a, b: a - b, "*": lambda t, a, b: a * b,
+    "&": lambda t, a, b: a & b, "|": lambda t, a, b: a | b, "^": lambda t, a, b: a ^ b,
+    "/": lambda t, a, b: _truncated(a, b), "%": lambda t, a, b: _remainder(a, b),
+    "<<": lambda t, a, b: _shift("<<", t, a, b), ">>": lambda t, a, b: _shift(">>", t, a, b),
+    ">>>": lambda t, a, b: _shift(">>>", t, a, b),
+    "floordiv": lambda t, a, b: _floordiv(a, b), "mod": lambda t, a, b: _mod(a, b),
+    "cdiv": lambda t, a, b: -_floordiv(-a, b),
+    "mulhi": lambda t, a, b: (a * b) >> DTYPES[t].bits if t != "u32" else
+    ((a.astype(np.uint64) * b.astype(np.uint64)) >> np.uint64(32)).astype(np.int64),
+}
+FLOAT = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+COMPARE = {"==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+LOGICAL = {"&": np.logical_and, "|": np.logical_or, "^": np.logical_xor, "&&": np.logical_and, "||": np.logical_or}
+
+
+def _float_error(symbol, dtype, a, b, d):
+    if a.e is None and b.e is None:
+        return None
+    ea, eb = (0 if a.e is None else a.e), (0 if b.e is None else b.e)
+    if symbol in "+-":
+        e = ea + eb
+    elif symbol == "*":
+        e = np.abs(a.d) * eb + np.abs(b.d) * ea + ea * eb
+    else:
+        raise Reject("inexact operand")
+    return e + spacing(dtype, np.abs(d) + e)
+
+
+def arithmetic(symbol, dtype, a, b):
+    """A binary operator or function on two values of one dtype."""
+    kind = DTYPES[dtype].kind
+    if kind == "f":
+        d = round_float(dtype, FLOAT[symbol](a.d, b.d))
+        return V(d, join((a, b), d.shape), _float_error(symbol, dtype, a, b, d))
+    if kind == "b":
+        d = LOGICAL[symbol](a.d, b.d)
+    else:
+        d = wrap(dtype, INTEGER[symbol](dtype, a.d, b.d))
+    return V(d, join((a, b), d.shape))
+
+
+def compare(symbol, a, b):
+    exact(a, b)
+    d = COMPARE[symbol](a.d, b.d)
+    return V(d, join((a, b), d.shape))
+
+
+def negate(symbol, dtype, a):
+    if symbol == "!":
+        return V(~a.d, a.u)
+    if symbol == "~":
+        return V(wrap(dtype, ~a.d), a.u)
+    return V(-a.d if is_float(dtype) else wrap(dtype, -a.d), a.u, a.e)
+
+
+# ---- elementwise functions
+
+
+def _round_half_away(a):
+    return np.copysign(np.floor(np.abs(a) + 0.5), a)
+
+
+def _population(dtype, a):
+    bits = bits_of(dtype, a)
+    return sum((bits >> k) & 1 for k in range(DTYPES[dtype].bits))
+
+
+def _leading_zeros(dtype, a):
+    bits, width = bits_of(dtype, a), DTYPES[dtype].bits
+    return sum((bits >> k == 0).astype(np.int64) for k in range(width))
+
+
+EXACT_FLOAT = {"abs": np.abs, "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc,
+               "round_half_away": _round_half_away}
+ROUNDED_FLOAT = {"sqrt": np.sqrt, "reciprocal": np.reciprocal, "square": np.square}
+TESTS = {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "is_finite": np.isfinite, "signbit": np.signbit}
+FUNCTIONS = {"exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p,
+             "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "atan": np.arctan, "cbrt": np.cbrt, "sinh": np.sinh, "asinh": np.arcsinh,
+             "logistic": lambda a: 1 / (1 + np.exp(-a)), "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "log10": np.log10,
+             "rsqrt": lambda a: 1 / np.sqrt(a)}
+
+
+def unary(function, dtype, a):
+    if function in TESTS:
+        exact(a)
+        return V(TESTS[function](a.d), a.u)
+    if function in FUNCTIONS:
+        exact(a)
+        d = round_float(dtype, FUNCTIONS[function](a.d))
+        return V(d, a.u, 32 * spacing("f32", d) + 2 * spacing(dtype, d))
+    if is_float(dtype):
+        if function == "abs":
+            return V(np.abs(a.d), a.u, a.e)
+        exact(a)
+        if function in EXACT_FLOAT:
+            return V(round_float(dtype, EXACT_FLOAT[function](a.d)), a.u)
+        return V(round_float(dtype, ROUNDED_FLOAT[function](a.d)), a.u)
+    if function == "population_count":
+        d = _population(dtype, a.d)
+    elif function == "clz":
+        d = _leading_zeros(dtype, a.d)
+    else:
+        d = {"abs": np.abs, "sign": np.sign, "square": np.square}[function](a.d)
+    return V(wrap(dtype, d), a.u)
+
+
+def extremum(function, dtype, values):
+    pick = {"max": np.maximum, "min": np.minimum}[function]
+    d, e = values[0].d, None
+    for v in values[1:]:
+        d = pick(d, v.d)
+    if any(v.e is not None for v in values):
+        e = sum((0 if v.e is None else v.e) for v in values) + np.zeros(d.shape)
+    return V(d, join(values, d.shape), e)
+
+
+def select(which, values):
+    """Element by element values[which]; takes only what the chosen one has."""
+    exact(which)
+    shape = np.broadcast_shapes(which.d.shape, *(v.d.shape for v in values))
+    at = np.broadcast_to(which.d, shape)
+    d = np.broadcast_to(values[0].d, shape)
+    u = None if values[0].u is None else np.broadcast_to(values[0].u, shape)
+    e = None if values[0].e is None else np.broadcast_to(values[0].e, shape)
+    for k, v in enumerate(values[1:], 1):
+        chosen = at == k
+        d = np.where(chosen, v.d, d)
+        if u is not None or v.u is not None:
+            u = np.where(chosen, False if v.u is None else v.u, False if u is None else u)
+        if e is not None or v.e is not None:
+            e = np.where(chosen, 0.0 if v.e is None else v.e, 0.0 if e is None else e)
+    if which.u is not None:
+        u = which.u | (False if u is None else u)
+        u = np.broadcast_to(u, shape)
+    return V(d, u, e)
+
+
+def fma(dtype, a, b, c):
+    exact(a, b, c)
+    product = a.d * b.d
+    total = product + c.d
+    back = total - product
+    lost = (product - (total - back)) + (c.d - back)
+    d = round_float(dtype, total)
+    e = np.where(np.isfinite(lost) & (lost == 0), 0.0, spacing(dtype, d)) if np.any(lost != 0) else None
+    if e is not None and not np.any(e):
+        e = None
+    return V(d, join((a, b, c), d.shape), e)
+
+
+def integer_pow(dtype, a, n):
+    if is_float(dtype):
+        raise Reject("a float power")
+    d, base = np.ones_like(a.d), a.d
+    for _ in range(n):
+        d = wrap(dtype, d * base)
+    return V(d, a.u)
+
+
+def power(dtype, a, b):
+    """Integers: wraps; a negative exponent gives 0, except for bases 1 and -1."""
+    d, base, n = np.ones_like(a.d + b.d), a.d + 0 * b.d, np.maximum(b.d, 0) + 0 * a.d
+    while np.any(n > 0):
+        d = np.where(n & 1, wrap(dtype, d * base), d)
+        base, n = wrap(dtype, base * base), n >> 1
+    ends = np.where(a.d == 1, 1, np.where(a.d == -1, np.where(b.d % 2 == 0, 1, -1), 0))
+    d = np.where(b.d < 0, ends, d)
+    return V(wrap(dtype, d), join((a, b), d.shape))
+
+
+def cast(a, dtype, source):
+    d = convert(dtype, a.d, source)
+    e = None
+    if a.e is not None and is_float(dtype):
+        e = a.e + spacing(dtype, np.abs(d) + a.e)
+    elif not is_float(dtype):
+        exact(a)
+    return V(d, a.u, e)
+
+
+def bitcast(a, dtype, source):
+    exact(a)
+    if is_float(source) and np.any(np.isnan(a.d)):
+        raise Reject("the bits of a NaN")
+    return V(from_bits(dtype, bits_of(source, a.d)), a.u)
+
+
+# ---- reductions
+
+
+def granularity(d):
+    """The k of the 2^-k that all elements are multiples of; None when there is none of use."""
+    for k in (0, 3, 8, 16, 24):
+        scaled = np.ldexp(d, k)
+        if np.all(scaled == np.rint(scaled)):
+            return k
+    return None
+
+
+def finite(*values):
+    for v in values:
+        bad = ~np.isfinite(v.d)
+        if v.u is not None:
+            bad = bad & ~v.u
+        if np.any(bad):
+            raise Reject("an infinity or NaN in a sum")
+
+
+def clean(v):
+    """Data with 0 in the place of what is unspecified."""
+    return v.d if v.u is None else np.where(v.u, 0, v.d)
+
+
+def _sum_error(terms, magnitude, d, dtype, errors, exact_bits):
+    """The bound of a sum in any order; None when it is exact."""
+    if errors is None and exact_bits is not None and (magnitude.size == 0 or np.ldexp(magnitude.max(), exact_bits) <= 1 << 24):
+        return None
+    e = (terms + 2) * 2.0**-23 * magnitude + spacing(dtype, d)
+    return e if errors is None else e + 2 * errors
+
+
+def float_sum(v, dtype, axes, keep):
+    finite(v)
+    data = clean(v)
+    d = round_float(dtype, data.sum(axis=axes, keepdims=keep))
+    magnitude = np.abs(data).sum(axis=axes, keepdims=keep)
+    errors = None if v.e is None else v.e.sum(axis=axes, keepdims=keep)
+    terms = data.size // max(1, d.size)
+    return V(d, reduce_mask(v, axes, keep), _sum_error(terms, magnitude, d, dtype, errors, granularity(data)))
+
+
+def reduce_mask(v, axes, keep):
+    return None if v.u is None else v.u.any(axis=axes, keepdims=keep)
+
+
+def _float_product(v, dtype, axes, keep):
+    finite(v)
+    exact(v)
+    data = np.where(v.u, 1, v.d) if v.u is not None else v.d
+    size = np.maximum(np.abs(data), 1).prod(axis=axes, keepdims=keep)
+    if granularity(data) != 0 or np.any(size > 1 << 24):
+        raise Reject("an inexact product")
+    return V(round_float(dtype, data.prod(axis=axes, keepdims=keep)), reduce_mask(v, axes, keep))
+
+
+def _least(dtype):
+    return -np.inf if is_float(dtype) else int_range(dtype)[0]
+
+
+def _greatest(dtype):
+    return np.inf if is_float(dtype) else int_range(dtype)[1]
+
+
+def reduce(function, v, dtype, axes, keep):
+    if function in ("sum", "reduce_sum"):
+        if is_float(dtype):
+            return float_sum(v, dtype, axes, keep)
+        return V(wrap(dtype, v.d.sum(axis=axes, keepdims=keep)), reduce_mask(v, axes, keep))
+    exact(v)
+    u = reduce_mask(v, axes, keep)
+    if function == "reduce_prod":
+        if is_float(dtype):
+            return _float_product(v, dtype, axes, keep)
+        data = v.d
+        for axis in sorted(axes, reverse=True):
+            out = np.ones([n for k, n in enumerate(data.shape) if k != axis], np.int64)
+            for k in range(data.shape[axis]):
+                out = wrap(dtype, out * np.take(data, k, axis))
+            data = np.expand_dims(out, axis)
+        return V(data if keep else np.squeeze(data, axis=axes), u)
+    if function in ("reduce_max", "reduce_min"):
+        if dtype == "f8e4m3fn" and any(v.d.shape[a] == 0 for a in axes):
+            raise Reject("the greatest of nothing where there is no infinity")
+        pick, start = (np.max, _least) if function == "reduce_max" else (np.min, _greatest)
+        return V(pick(v.d, axis=axes, keepdims=keep, initial=start(dtype)), u)
+    if DTYPES[dtype].kind == "b":
+        fold = {"reduce_and": np.logical_and, "all": np.logical_and, "reduce_or": np.logical_or, "any": np.logical_or,
+                "reduce_xor": np.logical_xor}[function]
+    else:
+        fold = {"reduce_and": np.bitwise_and, "reduce_or": np.bitwise_or, "reduce_xor": np.bitwise_xor}[function]
+    return V(fold.reduce(v.d, axis=axes, keepdims=keep), u)
+
+
+def argreduce(function, v, dtype, axis, keep):
+    exact(v)
+    if v.d.shape[axis] == 0:
+        raise Reject("the greatest of nothing")
+    d = (np.argmax if function == "argmax" else np.argmin)(v.d, axis=axis)
+    d = np.expand_dims(d, axis) if keep else d
+    return V(d.astype(np.int64), reduce_mask(v, axis, keep))
+
+
+def scan(function, v, dtype, axis, reverse):
+    def turned(a):
+        return np.flip(a, axis) if reverse else a
+
+    u = None if v.u is None else turned(np.logical_or.accumulate(turned(v.u), axis))
+    if function in ("cummax", "cummin"):
+        exact(v)
+        fold = np.maximum if function == "cummax" else np.minimum
+        return V(turned(fold.accumulate(turned(v.d), axis)), u)
+    data = turned(clean(v))
+    if function == "cumsum":
+        if not is_float(dtype):
+            return V(turned(wrap(dtype, np.cumsum(data, axis))), u)
+        finite(v)
+        d = round_float(dtype, np.cumsum(data, axis))
+        magnitude = np.cumsum(np.abs(data), axis)
+        errors = None if v.e is None else np.cumsum(turned(v.e), axis)
+        e = _sum_error(v.d.shape[axis], magnitude, d, dtype, errors, granularity(data))
+        return V(turned(d), u, None if e is None else turned(e))
+    exact(v)
+    if is_float(dtype):
+        finite(v)
+        if granularity(data) != 0 or np.any(np.cumprod(np.maximum(np.abs(data), 1), axis) > 1 << 24):
+            raise Reject("an inexact product")
+        return V(turned(round_float(dtype, np.cumprod(data, axis))), u)
+    out, running = np.empty_like(data), np.ones_like(np.take(data, [0], axis)) if data.shape[axis] else None
+    for k in range(data.shape[axis]):
+        running = wrap(dtype, running * np.take(data, [k], axis))
+        place = [slice(None)] * data.ndim
+        place[axis] = slice(k, k + 1)
+        out[tuple(place)] = running
+    return V(turned(out), u)
+
+
+def order(v, dtype, axis, descending):
+    """Indices that sort stably, NaN last."""
+    exact(v)
+    key = v.d.astype(np.int64) if DTYPES[dtype].kind == "b" else v.d
+    nan = np.isnan(key) if is_float(dtype) else np.zeros(key.shape, bool)
+    key = np.where(nan, np.inf, -key if descending else key)
+    first = np.argsort(key, axis=axis, kind="stable")
+    nan = np.take_along_axis(nan, first, axis)
+    return np.take_along_axis(first, np.argsort(nan, axis=axis, kind="stable"), axis)
+
+
+def sorted_mask(v, axis):
+    return None if v.u is None else np.broadcast_to(v.u.any(axis=axis, keepdims=True), v.d.shape)
+
+
+def in_order(v, at, axis, mask):
+    u = mask
+    if v.u is not None:
+        moved = np.take_along_axis(np.broadcast_to(v.u, v.d.shape), at, axis)
+        u = moved if u is None else u | moved
+    e = None if v.e is None else np.take_along_axis(np.broadcast_to(v.e, v.d.shape), at, axis)
+    return V(np.take_along_axis(v.d, at, axis), u, e)
+
+
+# ---- products
+
+
+def contract(spec, a, b, dtypes, out):
+    """einsum of two operands (or one, with b None)."""
+    values = [v for v in (a, b) if v is not None]
+    u = None
+    if any(v.u is not None for v in values):
+        masks = [np.zeros(v.d.shape) if v.u is None else np.broadcast_to(v.u, v.d.shape).astype(np.float64) for v in values]
+        ones = [np.ones(v.d.shape) for v in values]
+        u = np.einsum(spec, masks[0], *ones[1:]) > 0
+        if b is not None:
+            u = u | (np.einsum(spec, ones[0], masks[1]) > 0)
+    if not is_float(dtypes[0]):
+        return V(np.einsum(spec, *[v.d for v in values]), u)
+    finite(*values)
+    data = [clean(v) for v in values]
+    raw = np.einsum(spec, *data)
+    magnitude = np.einsum(spec, *[np.abs(x) for x in data])
+    grains = [granularity(x) for x in data]
+    bits = None if None in grains else sum(grains)
+    terms = max(1, int(np.prod([x.size for x in data]) // max(1, raw.size)))
+    errors = None
+    if any(v.e is not None for v in values):
+        errors = 0
+        for k, v in enumerate(values):
+            if v.e is not None:
+                parts = [np.abs(x) + (0 if w.e is None else w.e) for x, w in zip(data, values)]
+                parts[k] = np.broadcast_to(v.e, v.d.shape)
+                errors = errors + np.einsum(spec, *parts)
+    d = round_float(out, round_float("f32", raw))
+    return V(d, u, _sum_error(terms, magnitude, d, out, errors, bits))
+
+
+__all__ = ["is_int"] + [n for n in dir() if not n.startswith("_")]

@@ -1,0 +1,262 @@
+"""Runs a batch of kernels: front end, interpreter, compiled C in one program; compares each with what the twin expects."""
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+
+import numpy as np
+
+from . import tree
+from .inputs import make
+from .types import DTYPES, decode, encode
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
+C_SECONDS = 600  # for the C compiler, on a busy machine
+
+X86 = {"zen4": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "x86-64-v4-vnni": "-march=x86-64-v4 -mavx512vnni",
+       "x86-64-v4": "-march=x86-64-v4", "x86-64-v3": "-march=x86-64-v3", "x86-64-v3-vnni": "-march=x86-64-v3 -mavxvnni",
+       "x86-64-v2": "-march=x86-64-v2", "generic": "-march=x86-64 -DSIMDE_NO_NATIVE"}
+ARM = {"aarch64": "-march=armv8-a", "aarch64-dotprod": "-march=armv8.2-a+dotprod", "generic": "-DSIMDE_NO_NATIVE"}
+FEATURES = {"zen4": "avx512_bf16", "x86-64-v4-vnni": "avx512_vnni", "x86-64-v4": "avx512vl", "x86-64-v3": "avx2",
+            "x86-64-v3-vnni": "avx_vnni", "x86-64-v2": "sse4_2"}
+
+
+def machine_targets():
+    """Targets that this machine can run, with the flags of their C."""
+    if os.uname().machine == "aarch64":
+        return dict(ARM)
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        features = set(next((line for line in file if line.startswith("flags")), "").split())
+    return {n: f for n, f in X86.items() if n not in FEATURES or FEATURES[n] in features}
+
+
+class Config:
+    """How a batch is compiled and run."""
+
+    def __init__(self, target, cc="gcc", optimise="-O1", literal=False, threads=1):
+        self.target, self.cc, self.optimise, self.literal, self.threads = target, cc, optimise, literal, threads
+
+    def words(self):
+        return [f"--target={self.target}"] + (["--dma=literal"] if self.literal else [])
+
+    def __str__(self):
+        return " ".join([self.target, self.cc, self.optimise, "literal" if self.literal else "direct", f"threads={self.threads}"])
+
+    @property
+    def cross(self):
+        return self.cc.startswith("aarch64-linux-gnu")
+
+    def flags(self):
+        return (ARM if self.cross else machine_targets())[self.target].split()
+
+
+def random_config(seed, number, targets, compilers, cross=False):
+    r = random.Random(f"config:{seed}:{number}")
+    threads = r.choice([1, 1, 2, 3])
+    literal = r.random() < 0.12
+    if cross and r.random() < 0.06:
+        return Config(r.choice(["aarch64", "aarch64-dotprod"]), "aarch64-linux-gnu-gcc", "-O1", literal, threads)
+    return Config(r.choice(targets), r.choice(compilers), r.choice(["-O1"] * 5 + ["-O2"]), literal, threads)
+
+
+class Failure:
+    def __init__(self, kind, case, test, message, config):
+        self.kind, self.case, self.test, self.message, self.config = kind, case, test, message, config
+        self.notes = []
+
+
+def run(command, seconds, **more):
+    """(status, output, errors); status None when the time was over."""
+    p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **more)
+    try:
+        out, err = p.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, signal.SIGKILL)
+        p.communicate()
+        return None, "", ""
+    return p.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+
+
+def differences(got, want):
+    """Of an output as float64 or int64; None or a text. `want` is the twin's Memory."""
+    with np.errstate(all="ignore"):
+        same = (got == want.d) | ((got != got) & (want.d != want.d))
+        if want.e is not None:
+            same |= np.abs(got - want.d) <= want.e
+    if same.all():
+        return None
+    where = np.argwhere(~same)
+    place = tuple(int(n) for n in where[0])
+    bound = "" if want.e is None or not want.e[place] else f" within {want.e[place]:.3g}"
+    return f"{list(place)} is {got[place]:.9g}, expected {want.d[place]:.9g}{bound}; {len(where)} of {same.size} elements differ"
+
+
+def read_npy(path, dtype):
+    raw = np.load(path)
+    info = DTYPES[dtype]
+    return decode(dtype, np.frombuffer(raw.tobytes(), np.dtype(info.storage)).reshape(raw.shape))
+
+
+class Batch:
+    """Cases that are compiled into one program."""
+
+    def __init__(self, cases, config, folder, seconds=20):
+        self.cases, self.config, self.folder, self.seconds = cases, config, folder, seconds
+        self.failures, self.calls = [], 0
+
+    def fail(self, kind, case, test, message):
+        self.failures.append(Failure(kind, case, test, message, self.config))
+
+    def path(self, case, ending):
+        return os.path.join(self.folder, case.kernel.name + ending)
+
+    # ---- pkc
+
+    def front_end(self, case):
+        with open(self.path(case, ".pk"), "w", encoding="utf-8") as file:
+            file.write(tree.kernel_text(case.kernel))
+        status, _, err = run([PKC, self.path(case, ".pk"), "-o", self.path(case, ".c")] + self.config.words(), self.seconds)
+        if status == 0:
+            return True
+        lines = [line for line in err.splitlines() if "rror" in line] or err.splitlines() or [""]
+        kind = "hang" if status is None else "refused" if status == 1 else "internal"
+        self.fail(kind, case, 0, f"pkc ends with {status}: {lines[0]}")
+        return False
+
+    def interpret(self, case):
+        for number, (test, expected) in enumerate(zip(case.kernel.tests, case.expected)):
+            outputs = {o.name: (o, self.path(case, f".{o.name}.npy")) for o in case.kernel.outputs}
+            command = [PKC, "check", self.path(case, ".pk"), "--quiet"] + tree.test_words(test)
+            for name, (_, path) in outputs.items():
+                command += ["-o", f"{name}={path}"]
+            status, _, err = run(command, self.seconds)
+            if status != 0:
+                kind = "check-hang" if status is None else {1: "check-refused", 3: "finding"}.get(status, "internal")
+                lines = [line for line in err.splitlines() if ".pk:" in line] or err.splitlines() or [""]
+                self.fail(kind, case, number, f"pkc check ends with {status}: {lines[0]}")
+                continue
+            for name, (o, path) in outputs.items():
+                wrong = differences(read_npy(path, o.dtype), expected[name])
+                if wrong:
+                    self.fail("interpreter", case, number, f"interpreted {name}{wrong}")
+                    break
+
+    # ---- C
+
+    def compile(self, cases):
+        """The program for these cases, or None and the C compiler's complaint."""
+        names = [case.kernel.name for case in cases]
+        source, program = os.path.join(self.folder, "all.c"), os.path.join(self.folder, "program")
+        with open(source, "w", encoding="utf-8") as file:
+            for name in names:
+                file.write(f'#include "{name}.c"\n')
+            file.write("const pk_kernel *const kernels[] = {" + ", ".join(f"&{name}_kernel" for name in names) + "};\n")
+        c = self.config
+        library = os.environ.get("PKC_LIBRARY") or os.path.join(BUILD, "libpkrt.a")
+        extra = []
+        if c.cross:
+            library, extra = os.path.join(ROOT, "build/aarch64/libpkrt.a"), ["-static"]
+        command = [c.cc, "-std=c11", "-w", "-ffp-contract=off", "-pthread", c.optimise] + c.flags() + [
+            "-I" + os.path.join(ROOT, "include"), "-I" + self.folder, "-o", program, source, os.path.join(HERE, "harness.c"), library,
+            "-lm"] + extra
+        status, _, err = run(command, C_SECONDS)
+        if status == 0:
+            return program, None
+        lines = [line for line in err.splitlines() if "error" in line] or err.splitlines() or [f"ends with {status}"]
+        return None, lines[0]
+
+    def call_bytes(self, place, case, test):
+        k = case.kernel
+        operands = k.prefetch + k.inputs + k.outputs
+        parts = [struct.pack("<iii", place, self.config.threads, len(operands))]
+        for number, o in enumerate(operands):
+            shape = [test["sizes"].get(n, n) for n in o.shape]
+            if number < len(operands) - len(k.outputs):
+                raw = encode(o.dtype, make(test["inputs"][o.name], o.dtype, shape, number)).tobytes()
+            else:
+                raw = b"\x5a" * (int(np.prod(shape, dtype=np.int64)) * ((DTYPES[o.dtype].bits + 7) // 8)) if DTYPES[o.dtype].bits >= 8 \
+                    else b"\x05" * int(np.prod(shape, dtype=np.int64))
+            parts += [struct.pack("<i", len(shape)), struct.pack(f"<{len(shape)}q", *shape), struct.pack("<q", len(raw)), raw]
+        return b"".join(parts)
+
+    def execute(self, program, cases):
+        data = os.path.join(self.folder, "data")
+        calls = [(place, case, number) for place, case in enumerate(cases) for number in range(len(case.kernel.tests))]
+        with open(data, "wb") as file:
+            for place, case, number in calls:
+                file.write(self.call_bytes(place, case, case.kernel.tests[number]))
+        runner = ["qemu-aarch64"] if self.config.cross else []
+        status, _, err = run(runner + [program, data], 60 + 25 * len(calls))
+        if status != 0:
+            raise RuntimeError(f"the harness ends with {status}: {err[:500]}")
+        with open(data + ".out", "rb") as file:
+            for _, case, number in calls:
+                self.compare_call(file, case, number, err)
+                self.calls += 1
+
+    def compare_call(self, file, case, number, err):
+        k, test = case.kernel, case.kernel.tests[number]
+        status = struct.unpack("<i", file.read(4))[0]
+        wrong, raws = None, {}
+        for o in k.prefetch + k.inputs + k.outputs:
+            shape = [test["sizes"].get(n, n) for n in o.shape]
+            storage = np.dtype(DTYPES[o.dtype].storage)
+            raw = np.frombuffer(file.read(int(np.prod(shape, dtype=np.int64)) * storage.itemsize), storage).reshape(shape)
+            raws[o.name] = raw
+            raw = raws.get(o.alias, raw)
+            if o in k.outputs and not wrong and status == 0:
+                if o.dtype in ("bool", "i4", "u4") and raw.size and raw.max() > (1 if o.dtype == "bool" else 15):
+                    wrong = f"{o.name} holds a byte {int(raw.max())}, which {o.dtype} has not"
+                else:
+                    found = differences(decode(o.dtype, raw), case.expected[number][o.name])
+                    wrong = found and o.name + found
+        if status >= 1000:
+            kind = "hang" if status == 1000 + signal.SIGALRM else "crash"
+            self.fail(kind, case, number, f"the compiled kernel dies of signal {status - 1000}")
+        elif status:
+            self.fail("status", case, number, f"the compiled kernel refuses: {err.strip().splitlines()[-1] if err.strip() else status}")
+        elif wrong:
+            self.fail("compiled", case, number, f"compiled {wrong}")
+
+    def run(self, kinds=None):
+        """Everything; `kinds` limits it to what these kinds of failure need."""
+        good = [case for case in self.cases if self.front_end(case)]
+        if kinds is None or kinds & {"finding", "interpreter", "internal", "check-hang", "check-refused"}:
+            for case in good:
+                self.interpret(case)
+        if kinds is not None and not kinds & {"compiled", "crash", "hang", "status", "c-compiler"}:
+            return self.failures
+        if not good:
+            return self.failures
+        program, wrong = self.compile(good)
+        if program is None and len(good) == 1:
+            self.fail("c-compiler", good[0], 0, wrong)
+        elif program is None:
+            whole = len(self.failures)
+            for case in good:
+                one, wrong_one = self.compile([case])
+                if one is None:
+                    self.fail("c-compiler", case, 0, wrong_one)
+                else:
+                    self.execute(one, [case])
+            if len(self.failures) == whole:
+                raise RuntimeError(f"kernels do not compile together: {wrong}")
+        else:
+            self.execute(program, good)
+        return self.failures
+
+
+def version():
+    status, out, _ = run(["git", "-C", ROOT, "describe", "--always", "--dirty"], 20)
+    return out.strip() if status == 0 else run([PKC, "--version"], 20)[1].strip()
+
+
+def log_line(path, record):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
