@@ -1,32 +1,15 @@
-// How far a result may be from what is expected (docs/numerics.md), and whether it is.
+// Whether results are those that are expected (docs/numerics.md).
 #include "codegen/driver.h"
 
 #include <math.h>
 #include <string.h>
 
-// ---- the tolerance, from dtypes, operations and the longest reduction
+// ---- what must be equal, bit for bit
 
 typedef struct {
-  const Kernel *k;
-  const int64_t *sizes;
-  int64_t longest;  // terms of the longest reduction
-  int roundings;    // elementwise operations that round, at most counted to 2
-  bool inexact;     // functions that are not correctly rounded, float reductions
-  double narrow;    // spacing of the coarsest float type rounded to, 0 for f32 alone
+  int roundings;  // elementwise operations that round, at most counted to 2
+  bool inexact;   // functions that are not correctly rounded, float sums
 } Survey;
-
-static int64_t extent(const Survey *s, Dim dim) { return dim_is_const(dim) ? dim : s->sizes[dim_size_index(dim)]; }
-
-static int64_t reduced_terms(const Survey *s, const Instr *v) {
-  const Type *from = &v->args[0]->type;
-  int64_t terms = 1;
-  for (int axis = 0; axis < from->rank; axis++) {
-    bool reduced = op_info[v->op].class == OPC_SCAN ? axis == v->ival : v->op == OP_DOT || (v->ival >> axis & 1);
-    for (int i = 0; v->op == OP_DOT && i < v->type.rank; i++) reduced = reduced && v->labels.out[i] != v->labels.a[axis];
-    if (reduced && !mul_i64(terms, extent(s, from->dim[axis]), &terms)) return INT64_MAX;
-  }
-  return terms;
-}
 
 // Operations whose float result is exact, or a choice among the operands.
 static bool is_exact(Op op) {
@@ -60,76 +43,32 @@ static bool is_correctly_rounded(Op op) {
          op == OP_CAST;
 }
 
+static bool is_widening(const Instr *v) {
+  DType from = v->op == OP_CAST ? v->args[0]->type.dtype : DT_COUNT;
+  return v->op == OP_CAST && is_float(from) && dtype_info[from].bits < dtype_info[v->type.dtype].bits;
+}
+
 static void survey_instr(Instr *v, void *context) {
   Survey *s = context;
-  DType t = v->type.dtype;
-  if (!has_result(v) || !is_float(t) || is_exact(v->op)) return;
-  bool widening =
-      v->op == OP_CAST && is_float(v->args[0]->type.dtype) && dtype_info[v->args[0]->type.dtype].bits < dtype_info[t].bits;
-  if (widening) return;
-  if (dtype_spacing(t) > 0x1p-23 && dtype_spacing(t) > s->narrow) s->narrow = dtype_spacing(t);
-  if (is_correctly_rounded(v->op)) {
-    if (s->roundings < 2) s->roundings++;
-    return;
-  }
-  s->inexact = true;
-  if (v->op == OP_DOT || v->op == OP_REDUCE_SUM || v->op == OP_REDUCE_PROD || v->op == OP_CUMSUM || v->op == OP_CUMPROD) {
-    int64_t terms = reduced_terms(s, v);
-    if (terms > s->longest) s->longest = terms;
-  }
+  if (!has_result(v) || !is_float(v->type.dtype) || is_exact(v->op) || is_widening(v)) return;
+  if (!is_correctly_rounded(v->op))
+    s->inexact = true;
+  else if (s->roundings < 2)
+    s->roundings++;
 }
 
-// Without a reference the body says how long reductions are: each may go on over every step of the arbitrary axes.
-static void survey_body(Survey *s, Kernel *k) {
-  ir_walk(k->body, survey_instr, s);
-  for (int i = 0; i < k->grid.count; i++)
-    if (!k->grid.at[i].parallel &&
-        !mul_i64(s->longest ? s->longest : 1, eval_index(k, k->grid.at[i].extent, s->sizes, NULL, 0), &s->longest))
-      s->longest = INT64_MAX;
-}
-
-Tolerance tolerance_of(Kernel *k, const int64_t *sizes, DType output) {
-  Tolerance t = {.reason = "exact"};
-  if (!is_float(output)) return t;
-  Survey body = {.k = k, .sizes = sizes}, meaning = body;
-  survey_body(&body, k);
-  if (k->reference)
-    ir_walk(k->reference, survey_instr, &meaning);
-  else
-    meaning = body;
-  if (!meaning.inexact && meaning.roundings <= 1 && !body.inexact) return t;
-  t.longest = meaning.longest > 0 ? meaning.longest : 1;
-  double narrow = fmax(dtype_spacing(output) > 0x1p-23 ? dtype_spacing(output) : 0, fmax(body.narrow, meaning.narrow));
-  t.relative = 0x1p-23 * fmax(64, 1.3 * sqrt((double)t.longest)) + 2.5 * narrow;
-  t.reason = narrow > 0 ? "rounding to a narrow float" : "f32 rounding";
-  return t;
+bool must_be_equal(Kernel *k, DType output) {
+  Survey body = {0}, meaning = {0};
+  if (!is_float(output)) return true;
+  ir_walk(k->body, survey_instr, &body);
+  if (k->reference) ir_walk(k->reference, survey_instr, &meaning);
+  return !meaning.inexact && meaning.roundings <= 1 && !body.inexact;
 }
 
 // ---- comparing
 
-// Root of the mean square of the finite part.
-static double magnitude(const HostArray *array, int64_t count) {
-  double sum = 0;
-  int64_t finite = 0;
-  for (int64_t i = 0; i < count; i++) {
-    double v = array_get(array, i);
-    if (!isfinite(v)) continue;
-    sum += v * v;
-    finite++;
-  }
-  return finite ? sqrt(sum / (double)finite) : 0;
-}
-
 static bool same_bits(const HostArray *a, const HostArray *b, int64_t count) {
   return count == 0 || memcmp(a->data, b->data, (size_t)count * (size_t)dtype_bytes(a->dtype)) == 0;
-}
-
-static bool close_enough(double got, double want, double bound, double *error) {
-  *error = 0;
-  if (got == want || (isnan(got) && isnan(want))) return true;
-  *error = fabs(got - want);
-  if (isnan(*error)) *error = INFINITY;
-  return *error <= bound && isfinite(want);
 }
 
 // i64 beyond 2^53 is compared as integers.
@@ -137,31 +76,62 @@ static bool same_i64(const HostArray *got, const HostArray *want, int64_t i) {
   return got->dtype != DT_I64 || ((const int64_t *)got->data)[i] == ((const int64_t *)want->data)[i];
 }
 
-Comparison compare_arrays(const HostArray *got, const HostArray *want, double relative) {
-  Comparison c = {.first_wrong = -1};
+static double allowed_at(const HostArray *want, const float *allowed, const Tolerance *tolerance, int64_t i) {
+  if (!is_float(want->dtype)) return 0;
+  double w = array_get(want, i);
+  if (tolerance->given) return tolerance->absolute + (isfinite(w) ? tolerance->relative * fabs(w) : 0);
+  return allowed ? (double)allowed[i] : 0;
+}
+
+// Whether a result is right; the difference goes to judged->error.
+static bool is_right(Judged *judged, DType dtype) {
+  double got = judged->got, want = judged->want;
+  if (got == want || (isnan(got) && isnan(want)) || isinf(judged->allowed)) return true;
+  judged->error = isnan(got - want) ? (double)INFINITY : fabs(got - want);
+  bool overflows = is_float(dtype) && isinf(got) && isfinite(want) && signbit(got) == signbit(want) &&
+                   fabs(want) + judged->allowed >= dtype_largest(dtype);
+  return overflows || (judged->error <= judged->allowed && isfinite(want));
+}
+
+// The share of what is allowed, by which elements are ranked.
+static double share(const Judged *judged) {
+  if (judged->index < 0 || judged->error == 0) return 0;
+  return judged->allowed > 0 ? judged->error / judged->allowed : (double)INFINITY;
+}
+
+static bool is_worse(const Judged *a, const Judged *b) {
+  return share(a) > share(b) || (share(a) == share(b) && a->error > b->error);
+}
+
+void comparison_add(Comparison *all, int output, const Comparison *more) {
+  if (all->first.index < 0) all->first = more->first;
+  if (all->worst.index < 0 || is_worse(&more->worst, &all->worst)) {
+    all->worst = more->worst;
+    all->output = output;
+  }
+  all->wrong += more->wrong;
+  all->undetermined += more->undetermined;
+}
+
+Comparison compare_arrays(const HostArray *got, const HostArray *want, const float *allowed, const Tolerance *tolerance,
+                          const uint8_t *specified) {
+  Comparison c = {.first = {.index = -1}, .worst = {.index = -1}};
   int64_t count;
   REQUIRE(got->dtype == want->dtype && got->rank == want->rank && array_elements(got, &count));
-  double scale = relative > 0 ? magnitude(want, count) : 0;
-  c.bound = relative * scale;
-  if (same_bits(got, want, count)) return c;
+  bool same = same_bits(got, want, count);
   for (int64_t i = 0; i < count; i++) {
-    double g = array_get(got, i), w = array_get(want, i), error;
-    double bound = relative * fmax(isfinite(w) ? fabs(w) : 0, scale);
-    bool ok = close_enough(g, w, bound, &error) && same_i64(got, want, i);
-    if (error > c.max_abs_error) {
-      c.max_abs_error = error;
-      c.bound = bound;
-    }
-    if (ok) continue;
-    if (c.wrong++ == 0) {
-      c.first_wrong = i;
-      c.got = g;
-      c.want = w;
-      c.wrong_bound = bound;
-    }
+    if (specified && !specified[i]) continue;
+    Judged judged = {i, array_get(got, i), array_get(want, i), 0, allowed_at(want, allowed, tolerance, i)};
+    bool right = same || (is_right(&judged, got->dtype) && same_i64(got, want, i));
+    c.undetermined += isinf(judged.allowed);
+    if (isinf(judged.allowed)) continue;
+    if (c.worst.index < 0 || is_worse(&judged, &c.worst)) c.worst = judged;
+    if (!right && c.wrong++ == 0) c.first = judged;
   }
   return c;
 }
+
+// ---- messages
 
 static void put_index(Buf *text, const HostArray *array, int64_t flat) {
   int64_t index[MAX_RANK];
@@ -173,15 +143,23 @@ static void put_index(Buf *text, const HostArray *array, int64_t flat) {
   if (array->rank) buf_putc(text, ']');
 }
 
-const char *comparison_text(Arena *arena, const char *name, const HostArray *array, const Comparison *c) {
+const char *element_text(Arena *arena, const char *name, const HostArray *array, int64_t flat) {
   Buf text = {0};
-  int64_t count;
-  REQUIRE(array_elements(array, &count));
   buf_puts(&text, name);
-  put_index(&text, array, c->first_wrong);
-  buf_printf(&text, " is %.9g, expected %.9g (allowed difference %.3g); %lld of %lld elements differ", c->got, c->want,
-             c->wrong_bound, (long long)c->wrong, (long long)count);
+  put_index(&text, array, flat);
   const char *copy = arena_strndup(arena, text.text, text.length);
   buf_free(&text);
   return copy;
+}
+
+const char *comparison_text(Arena *arena, const char *name, const HostArray *array, const Comparison *c) {
+  int64_t count;
+  REQUIRE(array_elements(array, &count));
+  const Judged *first = &c->first, *worst = &c->worst;
+  const char *text = arena_printf(arena, "%s is %.9g, expected %.9g (difference %.3g, allowed %.3g); %lld of %lld elements differ",
+                                  element_text(arena, name, array, first->index), first->got, first->want, first->error,
+                                  first->allowed, (long long)c->wrong, (long long)count);
+  if (worst->index == first->index) return text;
+  return arena_printf(arena, "%s, the worst is %s: %.9g, expected %.9g (difference %.3g, allowed %.3g)", text,
+                      element_text(arena, name, array, worst->index), worst->got, worst->want, worst->error, worst->allowed);
 }

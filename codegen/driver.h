@@ -15,6 +15,12 @@
 
 // ---- options.c
 
+// --tolerance: |got - want| <= absolute + relative * |want| in place of what is allowed.
+typedef struct {
+  bool given;
+  double relative, absolute;
+} Tolerance;
+
 typedef struct {
   Arena *arena;
   LIST(const char *) files;
@@ -32,6 +38,7 @@ typedef struct {
   bool chips, sources, walk_all;  // tpu
   bool counters;                  // run, bench
   bool checked;                   // run
+  Tolerance tolerance;            // run, bench, check, test
   CheckOptions check;
   DiagFormat diagnostics;
 } Options;
@@ -169,7 +176,8 @@ void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out);
 
 typedef struct {
   const char *symbol;         // of the kernel: the name of its function
-  const char *c, *h, *naive;  // texts; naive may be NULL
+  const char *c, *h, *naive;  // texts; naive (emit_judge's and, when timed, emit_naive's) may be NULL
+  bool timed;
   const char *cc;             // compiler command; NULL: $CC, else cc
   const char *flags;          // for kernel and harness
   const char *naive_flags;
@@ -193,6 +201,37 @@ const char *support_path(Arena *arena, const char *name);
 int run_child(const char *const *words, int keep, double seconds, Buf *output, Buf *errors);
 const char *const *split_words(Arena *arena, const char *const *texts, int count);  // at spaces; NULL-terminated
 
+// ---- compare.c
+
+// What outputs are compared with, in their order. allowed[i]: one number for each element of outputs[i], how far a result may be
+// from it (INFINITY: anything is right); NULL: equal.
+typedef struct {
+  HostArray *outputs;
+  const float **allowed;
+} Reference;
+
+// Must the kernel's outputs of this dtype equal those of its reference?
+bool must_be_equal(Kernel *k, DType output);
+// One element, judged.
+typedef struct {
+  int64_t index;  // flat; -1: there is none
+  double got, want, error, allowed;
+} Judged;
+typedef struct {
+  int64_t wrong, undetermined;  // elements that differ by too much; elements where anything is right
+  Judged first, worst;          // the first wrong one; the one whose difference is the largest part of what is allowed
+  int output;                   // whose element the worst is, where several are compared
+} Comparison;
+// `specified` NULL, or a byte for each element: 0 leaves it out.
+Comparison compare_arrays(const HostArray *got, const HostArray *want, const float *allowed, const Tolerance *tolerance,
+                          const uint8_t *specified);
+// The elements of another output.
+void comparison_add(Comparison *all, int output, const Comparison *more);
+// "o[3, 4] is 1.5, expected 1.25 (difference 0.25, allowed 1e-6); 12 of 4096 elements differ"
+const char *comparison_text(Arena *arena, const char *name, const HostArray *array, const Comparison *comparison);
+// "o[3, 4]"
+const char *element_text(Arena *arena, const char *name, const HostArray *array, int64_t flat);
+
 // ---- execute.c: a built program on data
 
 typedef struct {
@@ -202,21 +241,27 @@ typedef struct {
   bool crashed;
 } Outcome;
 
+// Arrays of the shapes of the outputs, and where they are in a dataset's memory; none: NULL.
+typedef struct {
+  HostArray *arrays;
+  int64_t *offsets;
+} Places;
+
 typedef struct {
   int fd;
   char *memory;
   int64_t bytes;
-  int64_t *naive_offsets;  // of the naive outputs, in the order of the outputs
-  HostArray *naive_outputs;
+  Places naive, expected, allowed;  // outputs of the naive reference in f32; those of the judge
+  Reference reference;              // .. to compare with
 } Dataset;
 
-// A memory file with all operands and room for the naive outputs. NULL or what is wrong.
-const char *dataset_open(Arena *arena, Binding *binding, bool naive, Dataset *data);
+// A memory file with all operands and room for what is expected and, when `timed`, the naive outputs. NULL or what is wrong.
+const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed, Dataset *data);
 void dataset_close(Dataset *data);
 typedef struct {
   const char *mode;
   int threads;
-  bool naive, progress, quiet;         // quiet: what the kernel prints is dropped
+  bool judge, naive, progress, quiet;  // quiet: what the kernel prints is dropped
   double min_time, max_time, timeout;  // seconds; 0: none given
   int64_t vmem_limit;
   const char *trace;  // NULL: none
@@ -234,41 +279,28 @@ void put_counters(const Options *options, const Outcome *outcome, bool json, Buf
 // Lowers the kernel of a binding again and builds its C. `naive_flags` NULL: without the naive reference.
 typedef struct {
   const char *cc, *flags, *naive_flags;
+  bool timed;  // the naive reference in f32 too
 } BuildFlags;
 const char *compile_binding(Arena *arena, const Binding *binding, const Options *options, const BuildFlags *flags,
                             bool *temporary, const char **message);
 
-// ---- compare.c
-
-// docs/numerics.md: |got - want| <= relative * max(|want|, rms of the finite part of want); 0 means equal.
-typedef struct {
-  double relative;
-  int64_t longest;
-  const char *reason;
-} Tolerance;
-Tolerance tolerance_of(Kernel *k, const int64_t *sizes, DType output);
-typedef struct {
-  double max_abs_error, bound;    // the largest difference, and what was allowed for that element
-  int64_t wrong, first_wrong;     // how many elements differ by too much, and the flat index of the first
-  double got, want, wrong_bound;  // of that one
-} Comparison;
-Comparison compare_arrays(const HostArray *got, const HostArray *want, double relative);
-// "o[3, 4] is 1.5, expected 1.25; 12 of 4096 elements differ"
-const char *comparison_text(Arena *arena, const char *name, const HostArray *array, const Comparison *comparison);
 
 // One kernel on one machine: bound, built, with its data; what run, bench and test share.
 typedef struct {
   Binding binding;
   Dataset data;
   const char *program;
-  bool temporary, naive;  // naive: the reference runs too
+  bool temporary, judge, naive;  // judge: the reference runs too, to compare with; naive: in f32, for its time
   Outcome outcome;
 } Session;
 // After binding: builds and fills. NULL or what is wrong.
 const char *session_open(Session *session, const Options *options, const BuildFlags *flags);
 void session_close(Session *session);
-// Outputs against those of the naive reference: the worst of all, and CHECK_FAILED with messages on standard error, or DONE.
-int session_compare(Session *session, Arena *arena, const char *path, Comparison *worst);
+// Outputs against those of the reference: the worst of all, and CHECK_FAILED with messages on standard error, or DONE.
+int session_compare(Session *session, const Options *options, Comparison *all);
+const char *session_element(Arena *arena, const Session *session, const Comparison *all);  // the name of the worst: "o[3, 4]"
+// ": difference 1e-7 at o[3, 4], allowed 3e-7", what is left undetermined, or nothing.
+const char *comparison_summary(Arena *arena, const Session *session, const Comparison *all);
 // Reports what execute could not do: USER_ERROR, or an internal error when the compiled kernel crashed. DONE when it could.
 int session_status(const Session *session, const char *path);
 
@@ -279,17 +311,22 @@ typedef struct {
   void *memory;
   int64_t bytes;
   HostArray *operands;
+  Reference outputs;    // with what may differ from them, when that was asked for
+  float **allowed;      // .. of every output
+  uint8_t **specified;  // likewise; NULL after the reference
   CheckReport report;
 } Interpreted;
 // Interprets the kernel, or its reference (whose outputs never share memory with inputs). NULL or what is wrong.
-const char *interpret_binding(Arena *arena, Binding *binding, bool reference, Interpreted *result);
+// `judges`: other results will be compared with these.
+const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bool judges, Interpreted *result);
 void interpreted_free(Interpreted *result);
 
 // ---- report.c: what check and run --checked say; DONE or CHECK_FAILED
 
 int print_findings(const Options *options, const Binding *binding, const CheckReport *report);
-// All operands; `what`, as in "the reference says".
-int print_differences(const Options *options, Binding *binding, const HostArray *got, const HostArray *want, const char *what);
+// All operands; `specified` (or NULL) says what to leave out; `what`, as in "the reference says".
+int print_differences(const Options *options, Binding *binding, const HostArray *got, const Interpreted *want,
+                      uint8_t *const *specified, const char *what);
 // What -o OPERAND=FILE.npy asks for: do the names exist; the files, from all operands. DONE or USER_ERROR.
 int check_output_names(const Options *options, const Kernel *k, const char *path);
 int write_operands(const Options *options, const Kernel *k, const HostArray *operands);

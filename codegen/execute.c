@@ -10,22 +10,37 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *place_naive(Arena *arena, Binding *binding, Dataset *data) {
+// Arrays of the outputs' shapes behind what is there: of their own dtypes, or of one.
+static const char *place_outputs(Arena *arena, Binding *binding, Dataset *data, DType dtype, Places *places) {
   const Kernel *k = binding->program.kernel;
-  data->naive_outputs = NEW_ARRAY(arena, HostArray, k->outputs);
-  data->naive_offsets = NEW_ARRAY(arena, int64_t, k->outputs);
+  places->arrays = NEW_ARRAY(arena, HostArray, k->outputs);
+  places->offsets = NEW_ARRAY(arena, int64_t, k->outputs);
   for (int i = 0; i < k->outputs; i++) {
-    data->naive_outputs[i] = binding->operands[k->inputs + i];
-    data->naive_offsets[i] = data->bytes;
-    bool fits = add_array_bytes(&data->bytes, &data->naive_outputs[i]);
-    if (!fits) return "the outputs are too large";
+    HostArray *array = &places->arrays[i];
+    *array = binding->operands[k->inputs + i];
+    if (dtype != DT_COUNT) array->dtype = dtype;
+    places->offsets[i] = data->bytes;
+    if (!add_array_bytes(&data->bytes, array)) return "the outputs are too large";
   }
   return NULL;
 }
 
-const char *dataset_open(Arena *arena, Binding *binding, bool naive, Dataset *data) {
+static void map_outputs(const Dataset *data, const Places *places, int count) {
+  for (int i = 0; places->arrays && i < count; i++) places->arrays[i].data = data->memory + places->offsets[i];
+}
+
+// What must be equal has no allowances.
+static void note_expected(Arena *arena, Kernel *k, Dataset *data) {
+  data->reference = (Reference){data->expected.arrays, NEW_ARRAY(arena, const float *, k->outputs)};
+  for (int i = 0; i < k->outputs; i++)
+    if (!must_be_equal(k, data->expected.arrays[i].dtype)) data->reference.allowed[i] = data->allowed.arrays[i].data;
+}
+
+const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed, Dataset *data) {
   *data = (Dataset){.fd = -1, .bytes = binding->total_bytes};
-  const char *wrong = naive ? place_naive(arena, binding, data) : NULL;
+  const char *wrong = timed ? place_outputs(arena, binding, data, DT_COUNT, &data->naive) : NULL;
+  if (!wrong && judge) wrong = place_outputs(arena, binding, data, DT_COUNT, &data->expected);
+  if (!wrong && judge) wrong = place_outputs(arena, binding, data, DT_F32, &data->allowed);
   if (!wrong)
     wrong = check_memory(arena, data->bytes < INT64_MAX / 2 ? data->bytes * 2 : INT64_MAX);  // the harness has its own copy
   if (wrong) return wrong;
@@ -34,8 +49,11 @@ const char *dataset_open(Arena *arena, Binding *binding, bool naive, Dataset *da
     return arena_printf(arena, "no memory for the arrays: %s", strerror(errno));
   data->memory = map_memory(data->bytes, data->fd);
   if (!data->memory) return arena_printf(arena, "no memory for the arrays: %s", strerror(errno));
-  for (int i = 0; naive && i < binding->program.kernel->outputs; i++)
-    data->naive_outputs[i].data = data->memory + data->naive_offsets[i];
+  Kernel *k = binding->program.kernel;
+  map_outputs(data, &data->naive, k->outputs);
+  map_outputs(data, &data->expected, k->outputs);
+  map_outputs(data, &data->allowed, k->outputs);
+  if (judge) note_expected(arena, k, data);
   return bind_fill(binding, data->memory);
 }
 
@@ -51,10 +69,16 @@ static void put_shape(Buf *words, int index, const HostArray *array) {
   buf_putc(words, ' ');
 }
 
+static void put_offsets(Buf *words, const char *key, const Places *places, const Kernel *k) {
+  for (int i = 0; places->arrays && i < k->outputs; i++)
+    buf_printf(words, "%s.%d=%lld ", key, k->inputs + i, (long long)places->offsets[i]);
+}
+
 // The arguments of the harness, in one text without blanks inside words.
 static void put_arguments(Buf *words, const Binding *binding, const Dataset *data, const ExecuteOptions *options) {
   const Kernel *k = binding->program.kernel;
-  buf_printf(words, "%d mode=%s naive=%d progress=%d ", data->fd, options->mode, options->naive, options->progress);
+  buf_printf(words, "%d mode=%s judge=%d naive=%d progress=%d ", data->fd, options->mode, options->judge, options->naive,
+             options->progress);
   if (options->threads > 0) buf_printf(words, "threads=%d ", options->threads);
   if (options->vmem_limit > 0) buf_printf(words, "vmem_limit=%lld ", (long long)options->vmem_limit);
   if (options->min_time > 0) buf_printf(words, "min_time=%g ", options->min_time);
@@ -63,8 +87,9 @@ static void put_arguments(Buf *words, const Binding *binding, const Dataset *dat
     put_shape(words, i, &binding->operands[i]);
     buf_printf(words, "offset.%d=%lld ", i, (long long)binding->offsets[i]);
   }
-  for (int i = 0; options->naive && i < k->outputs; i++)
-    buf_printf(words, "naive_offset.%d=%lld ", k->inputs + i, (long long)data->naive_offsets[i]);
+  put_offsets(words, "naive_offset", &data->naive, k);
+  put_offsets(words, "expected_offset", &data->expected, k);
+  put_offsets(words, "allowed_offset", &data->allowed, k);
 }
 
 static const char *signal_text(Arena *arena, int number) {
@@ -141,7 +166,9 @@ const char *compile_binding(Arena *arena, const Binding *binding, const Options 
   Kernel *k = binding->program.kernel;
   Program copy = binding->program;
   Buf c = {0}, h = {0}, naive = {0};
-  if (flags->naive_flags && k->reference) emit_naive(k, &naive);
+  bool judged = flags->naive_flags && k->reference;
+  if (judged) emit_judge(k, &naive);
+  if (judged && flags->timed) emit_naive(k, &naive);
   copy.kernel = lower(arena, &copy.source, copy.file, options->kernel, &binding->lower_options, diag_new(arena, &copy.source));
   REQUIRE(copy.kernel);
   program_optimise(&copy, options, NULL);
@@ -149,7 +176,8 @@ const char *compile_binding(Arena *arena, const Binding *binding, const Options 
   BuildJob job = {.symbol = k->symbol,
                   .c = c.text,
                   .h = h.text,
-                  .naive = naive.length ? naive.text : NULL,
+                  .naive = judged ? naive.text : NULL,
+                  .timed = judged && flags->timed,
                   .cc = flags->cc,
                   .flags = flags->flags,
                   .naive_flags = flags->naive_flags,
@@ -164,10 +192,11 @@ const char *compile_binding(Arena *arena, const Binding *binding, const Options 
 const char *session_open(Session *session, const Options *options, const BuildFlags *flags) {
   const char *message = check_memory(options->arena, session->binding.total_bytes);
   if (message) return message;
-  session->naive = flags->naive_flags && session->binding.program.kernel->reference;
+  session->judge = flags->naive_flags && session->binding.program.kernel->reference;
+  session->naive = session->judge && flags->timed;
   session->program = compile_binding(options->arena, &session->binding, options, flags, &session->temporary, &message);
   if (!session->program) return message;
-  return dataset_open(options->arena, &session->binding, session->naive, &session->data);
+  return dataset_open(options->arena, &session->binding, session->judge, session->naive, &session->data);
 }
 
 void session_close(Session *session) {
@@ -176,21 +205,38 @@ void session_close(Session *session) {
   session->program = NULL;
 }
 
-int session_compare(Session *session, Arena *arena, const char *path, Comparison *worst) {
+int session_compare(Session *session, const Options *options, Comparison *all) {
   Kernel *k = session->binding.program.kernel;
   int status = DONE;
-  *worst = (Comparison){.first_wrong = -1};
+  *all = (Comparison){.first = {.index = -1}, .worst = {.index = -1}};
   for (int i = 0; i < k->outputs; i++) {
-    const HostArray *got = &session->binding.operands[k->inputs + i], *want = &session->data.naive_outputs[i];
-    Comparison c = compare_arrays(got, want, tolerance_of(k, session->binding.sizes, got->dtype).relative);
+    const HostArray *got = &session->binding.operands[k->inputs + i];
+    const Reference *reference = &session->data.reference;
+    Comparison c = compare_arrays(got, &reference->outputs[i], reference->allowed[i], &options->tolerance, NULL);
     if (c.wrong > 0) {
-      fprintf(stderr, "%s: differs from the reference: %s\n", path,
-              comparison_text(arena, k->refs.at[k->inputs + i]->name, got, &c));
+      fprintf(stderr, "%s: differs from the reference: %s\n", options->files.at[0],
+              comparison_text(options->arena, k->refs.at[k->inputs + i]->name, got, &c));
       status = CHECK_FAILED;
     }
-    if (i == 0 || c.wrong > worst->wrong || (c.wrong == worst->wrong && c.max_abs_error > worst->max_abs_error)) *worst = c;
+    comparison_add(all, i, &c);
   }
   return status;
+}
+
+const char *session_element(Arena *arena, const Session *session, const Comparison *all) {
+  const Kernel *k = session->binding.program.kernel;
+  int operand = k->inputs + all->output;
+  return element_text(arena, k->refs.at[operand]->name, &session->binding.operands[operand], all->worst.index);
+}
+
+const char *comparison_summary(Arena *arena, const Session *session, const Comparison *all) {
+  const char *text = "";
+  if (all->worst.index >= 0 && all->worst.error > 0)
+    text = arena_printf(arena, ": difference %.3g at %s, allowed %.3g", all->worst.error, session_element(arena, session, all),
+                        all->worst.allowed);
+  if (all->undetermined > 0)
+    text = arena_printf(arena, "%s; %lld elements are not determined in f32", text, (long long)all->undetermined);
+  return text;
 }
 
 int session_status(const Session *session, const char *path) {

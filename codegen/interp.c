@@ -80,6 +80,7 @@ static void copy_value(Interp *in, const Instr *instr, const Instr *from_instr) 
   if (!out) return;
   memcpy(out->data, from->data, (size_t)out->count * 8);
   if (from->poisoned && value_poison(in, out)) memcpy(out->poison, from->poison, (size_t)out->count);
+  if (from->uncertain && value_error(in, out)) memcpy(out->error, from->error, (size_t)out->count * sizeof *out->error);
 }
 
 static void run_if(Interp *in, const Instr *instr) {
@@ -392,7 +393,7 @@ static Interp start(Kernel *k, const int64_t *sizes, const CheckOptions *options
 static void finish(Interp *in) {
   finish_report(in);
   for (int i = 0; i <= in->k->next_id; i++) value_free(&in->values[i]);
-  for (int i = 0; i < 4; i++) free(in->scratch[i]);
+  for (int i = 0; i < SCRATCH_SPACES; i++) free(in->scratch[i]);
   free(in->transfers);
   free(in->runs);
   free(in->values);
@@ -401,21 +402,33 @@ static void finish(Interp *in) {
 
 void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options, CheckReport *report) {
   Interp in = start(k, sizes, options, report);
+  in.bounds = options->allowed != NULL;
+  in.rounding = body_rounding();
   check_vmem(&in);
   if (start_refs(&in, operands)) run_grid(&in);
   end_refs(&in);
   finish(&in);
 }
 
-void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands, CheckReport *report) {
+static void note_allowed(const Interp *in, int output, const Value *value) {
+  float *allowed = in->options.allowed ? in->options.allowed[output] : NULL;
+  for (int64_t e = 0; allowed && e < value->count; e++)
+    allowed[e] = is_float(value->dtype) ? bound_allowed(in, value->dtype, value->f[e], error_at(value, e)) : 0;
+}
+
+void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands, float *const *allowed, CheckReport *report) {
   REQUIRE(k->reference);
-  Interp in = start(k, sizes, &(CheckOptions){0}, report);
+  Interp in = start(k, sizes, &(CheckOptions){.allowed = allowed}, report);
   in.exact = true;
+  in.bounds = allowed != NULL;
+  in.hidden = hidden_roundings(k);
+  in.rounding = reference_rounding(&in.hidden);
   for (int i = 0; i < k->inputs + k->outputs; i++) in.refs[i].array = &operands[i];
   run_region(&in, k->reference);
   for (int i = 0; i < k->outputs && !in.stopped; i++) {
     const Value *value = value_of(&in, ir_yielded(k->reference, i));
     write_elements(&operands[k->inputs + i], 0, value->count, value, 0);
+    note_allowed(&in, i, value);
   }
   finish(&in);
 }

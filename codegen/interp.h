@@ -13,6 +13,10 @@ typedef struct {
   DmaTime dma;
   uint64_t seed;  // 0: parallel steps come in the order of the grid, else shuffled; also of DMA_AT_RANDOM
   int64_t cores;  // that share the parallel steps; 0: each has a core of its own
+  // NULL, or for each output an array of its elements, filled with how far from them compiled code may come out
+  // (INFINITY: anything is right), and one that says which are specified.
+  float *const *allowed;
+  uint8_t *const *specified;
 } CheckOptions;
 
 // Another place that a finding is about.
@@ -43,6 +47,7 @@ typedef struct {
 // are left unspecified hold NaN or the least integer. Progress goes to standard error when it is a terminal.
 void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options, CheckReport *report);
 // The reference, in f64 where it computes in floats (so that it is better than what it judges), rounded at casts and outputs.
-void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands, CheckReport *report);
+// allowed: as CheckOptions has it.
+void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands, float *const *allowed, CheckReport *report);
 
 #endif

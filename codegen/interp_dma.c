@@ -94,9 +94,11 @@ static void move_element(const Transfer *t, const Value *from, int64_t source, V
   if (source < 0) {
     if (!t->other_poison) to->i[target] = t->other;
     to->poison[target] = t->other_poison;
+    if (to->uncertain) to->error[target] = 0;
     return;
   }
   to->i[target] = from->i[source];  // floats too: the bits move
+  if (to->uncertain) to->error[target] = error_at(from, source);
   to->poison[target] = from->poison[source] == POISON_UNSTORED ? ref_mark(t->from.ref) : from->poison[source];
 }
 
@@ -148,6 +150,7 @@ void move_transfer(Interp *in, Transfer *t) {
   }
   copy_walk(to->data, &target, from->data, &source, 8);
   copy_walk(to->poison, &target, from->poison, &source, 1);
+  if (from->uncertain && to->uncertain) copy_walk(to->error, &target, from->error, &source, 8);
 }
 
 // The next of the DMAs on a semaphore (NULL: on any) whose elements have not moved: the latest, or any.

@@ -2,6 +2,7 @@
 #ifndef CODEGEN_INTERP_INTERNAL_H
 #define CODEGEN_INTERP_INTERNAL_H
 
+#include "codegen/hidden.h"
 #include "codegen/interp.h"
 #include "codegen/scalar.h"
 
@@ -18,7 +19,9 @@ typedef struct {
   };
   uint8_t *poison;
   bool poisoned;
-  int64_t capacity, poison_capacity;
+  double *error;   // how far from it compiled code may be; looked at only when `uncertain`
+  bool uncertain;
+  int64_t capacity, poison_capacity, error_capacity;
 } Value;
 
 enum { POISON_REFS = 250, POISON_MASKED = 252, POISON_OTHER = 253, POISON_UNSTORED = 255 };
@@ -58,6 +61,7 @@ typedef struct {
   int64_t index[MAX_INDEX];
   bool held;  // inputs: the block of `index` was fetched; outputs: it is in use
   const Instr *last_store;
+  double *errors;        // .. the errors of its elements, when they are kept; else NULL
   uint8_t *written;      // outputs and what aliases them: per element, WRITTEN_*
   int64_t *owner;        // outputs at block: per block, 1 + number of the parallel step that wrote it
   bool *left;            // outputs at block: the block was written back
@@ -67,7 +71,8 @@ typedef struct {
   int64_t blocks[MAX_RANK];
 } RefState;
 
-enum { WRITTEN_NEVER, WRITTEN_GOOD, WRITTEN_UNSTORED };
+// UNSPECIFIED: by a value that is, as was reported then.
+enum { WRITTEN_NEVER, WRITTEN_GOOD, WRITTEN_UNSTORED, WRITTEN_UNSPECIFIED };
 
 // Elements of a memory: along axis k extent[k] of them, stride[k] apart from start[k]; those outside the memory are left out.
 typedef struct {
@@ -104,6 +109,8 @@ typedef struct {
   int64_t factor, offset;
 } Turn;
 
+enum { SCRATCH_SPACES = 6 };
+
 typedef struct {
   Kernel *k;
   const int64_t *sizes;
@@ -118,13 +125,16 @@ typedef struct {
   int64_t cells, core;
   bool last_step, cell_begins, cell_ends;
   bool exact;  // the reference: floats are not rounded
+  bool bounds;  // values have errors
+  Rounding rounding;
+  Hidden hidden;
   bool in_grid;
   bool stopped;
   bool breaking;
   int64_t iterations;  // of all loops in this grid step
   int64_t bytes;       // held by values and blocks
-  void *scratch[4];
-  int64_t scratch_bytes[4];
+  void *scratch[SCRATCH_SPACES];
+  int64_t scratch_bytes[SCRATCH_SPACES];
   uint64_t random;
   Transfer *transfers;  // in the order of their starts
   int transfer_count, transfer_capacity;
@@ -155,8 +165,10 @@ static inline Value *value_of(Interp *in, const Instr *instr) { return &in->valu
 Value *value_shape(Interp *in, Value *v, const Type *type);
 Value *value_new(Interp *in, const Instr *instr);
 bool value_poison(Interp *in, Value *v);  // from now on v->poison counts, all 0 at first
+bool value_error(Interp *in, Value *v);   // likewise v->error
 void *scratch_space(Interp *in, int which, int64_t count, int64_t item_bytes);
 void value_free(Value *v);
+static inline double error_at(const Value *v, int64_t index) { return v->uncertain ? v->error[index] : 0; }
 static inline uint8_t poison_at(const Value *v, int64_t index) { return v->poisoned ? v->poison[index] : 0; }
 void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark);  // v is poisoned already
 double unspecified_float(void);
@@ -181,6 +193,22 @@ void run_reduce(Interp *in, const Instr *instr);
 void run_argreduce(Interp *in, const Instr *instr);
 void run_scan(Interp *in, const Instr *instr);
 void run_dot(Interp *in, const Instr *instr);
+
+// ---- error bounds (interp_bound.c); they do nothing where no errors are kept
+// Elements one after the other and their errors (NULL: none).
+typedef struct {
+  const double *f;
+  double *error;
+  int64_t count;
+  int scratch;  // where room for errors can be had
+} BoundLane;
+void bound_elementwise(Interp *in, const Instr *instr, Value *out, const Value *const *arg);
+void bound_fold(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *lane);
+void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, const int64_t *order, int64_t count);
+void bound_sort(Interp *in, Value *out, const Value *a, int64_t from, int64_t stride, int64_t count);
+bool bound_summands(Interp *in, BoundLane *rows);  // what the kernel may round them to before they are multiplied
+void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a, const BoundLane *b);
+float bound_allowed(const Interp *in, DType t, double value, double error);  // for an element of an output
 
 // ---- memory (interp_memory.c)
 static inline uint8_t ref_mark(const Ref *ref) { return ref->id + 1 <= POISON_REFS ? (uint8_t)(ref->id + 1) : POISON_OTHER; }

@@ -118,12 +118,19 @@ static void array_index(const HostArray *array, int64_t element, Buf *out) {
 static void fill_edge(Value *block, const Ref *ref, int64_t from, int64_t count) {
   if (!ref->has_pad) return fill_unspecified(block, from, count, ref_mark(ref));
   memset(block->poison + from, 0, (size_t)count);
+  if (block->uncertain) memset(block->error + from, 0, (size_t)count * sizeof *block->error);
   for (int64_t e = from; e < from + count; e++) {
     if (is_float(block->dtype))
       block->f[e] = dtype_round(block->dtype, ref->pad->fval);
     else
       block->i[e] = wrap_int(block->dtype, ref->pad->ival);
   }
+}
+
+// Errors of elements that go between a block and what holds them in HBM; either may have none.
+static void copy_errors(Value *to, int64_t at, const double *from, int64_t from_at, int64_t count) {
+  if (to->uncertain && from) memcpy(to->error + at, from + from_at, (size_t)count * sizeof *to->error);
+  if (to->uncertain && !from) memset(to->error + at, 0, (size_t)count * sizeof *to->error);
 }
 
 static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
@@ -135,9 +142,11 @@ static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
   if (state->image && state->image != &state->block) {
     memcpy(state->block.i + at, state->image->i + line->array_at, (size_t)inside * sizeof *state->block.i);
     memcpy(state->block.poison + at, state->image->poison + line->array_at, (size_t)inside);
+    copy_errors(&state->block, at, state->image->uncertain ? state->image->error : NULL, line->array_at, inside);
     return;
   }
   read_elements(state->array, line->array_at, inside, &state->block, at);
+  copy_errors(&state->block, at, state->errors, line->array_at, inside);
   for (int64_t e = 0; e < inside; e++)
     state->block.poison[at + e] = state->written && state->written[line->array_at + e] == WRITTEN_UNSTORED ? POISON_OTHER : 0;
 }
@@ -220,13 +229,16 @@ static void enter_block(Interp *in, const Ref *ref) {
   buf_free(&what);
 }
 
+static bool is_written(uint8_t mark) { return mark == WRITTEN_GOOD || mark == WRITTEN_UNSPECIFIED; }
+
 // `revisit any`: a block that was left holds again what it held.
 static void restore_line(Interp *in, const Ref *ref, const Line *line) {
   RefState *state = &in->refs[ref->id];
   int64_t inside = line->high - line->low, from = line->at + line->low;
   read_elements(state->array, line->array_at, inside, &state->block, from);
+  copy_errors(&state->block, from, state->errors, line->array_at, inside);
   for (int64_t e = 0; e < inside; e++)
-    if (ref->alias || state->written[line->array_at + e] == WRITTEN_GOOD) state->block.poison[from + e] = 0;
+    if (ref->alias || is_written(state->written[line->array_at + e])) state->block.poison[from + e] = 0;
 }
 
 static void restore_block(Interp *in, const Ref *ref) {
@@ -289,11 +301,14 @@ static void write_line(Interp *in, const Ref *ref, const Line *line) {
   if (state->image && state->image != &state->block) {
     memcpy(state->image->i + line->array_at, state->block.i + from, (size_t)inside * sizeof *state->block.i);
     memcpy(state->image->poison + line->array_at, state->block.poison + from, (size_t)inside);
+    copy_errors(state->image, line->array_at, state->block.uncertain ? state->block.error : NULL, from, inside);
   }
+  if (state->errors && state->block.uncertain)
+    memcpy(state->errors + line->array_at, state->block.error + from, (size_t)inside * sizeof *state->errors);
   for (int64_t e = 0; e < inside; e++) {
     int64_t element = line->array_at + e;
     uint8_t mark = state->block.poison[from + e];
-    state->written[element] = mark == POISON_UNSTORED ? WRITTEN_UNSTORED : WRITTEN_GOOD;
+    state->written[element] = mark == POISON_UNSTORED ? WRITTEN_UNSTORED : mark ? WRITTEN_UNSPECIFIED : WRITTEN_GOOD;
     if (!mark) continue;
     if (mark != POISON_UNSTORED) report_poison(in, ref, element, mark);
     write_unspecified(state->array, element);
@@ -343,6 +358,7 @@ static void start_alias(Interp *in, const Ref *output, int64_t elements) {
     memcpy(state->array->data, input->array->data, (size_t)(elements * dtype_bytes(state->array->dtype)));
   input->array = state->array;
   input->written = state->written;
+  input->errors = state->errors;
   input->shared = output;
   if (in_place || input_in_place) input->image = state->image = in_place ? &state->block : &input->block;
   if (!input_in_place && output->alias->buffers > in->lookahead) in->lookahead = output->alias->buffers;
@@ -355,6 +371,7 @@ static void start_output(Interp *in, const Ref *ref) {
   for (int i = 0; i < ref->array.rank; i++)
     if (!mul_i64(blocks, state->blocks[i], &blocks)) blocks = INT64_MAX;
   state->written = shadow(in, elements, 1);
+  if (in->bounds) state->errors = shadow(in, elements, sizeof *state->errors);
   // More blocks than elements come from axes of size 0: there is nothing to track.
   if (ref->at == AT_BLOCK && blocks <= (elements > 0 ? elements : 1)) {
     state->owner = shadow(in, blocks, sizeof *state->owner);
@@ -380,6 +397,7 @@ bool start_refs(Interp *in, HostArray *operands) {
     const Ref *ref = k->refs.at[i];
     Value *block = &in->refs[i].block;
     if (!value_shape(in, block, &ref->type) || !value_poison(in, block)) return false;
+    if (in->bounds && !value_error(in, block)) return false;
     begin_scratch(in, ref);
     if (ref->role == REF_OUTPUT) memset(block->poison, POISON_UNSTORED, (size_t)block->count);
     if (ref_is_operand(ref)) start_operand(in, ref, &operands[i]);
@@ -399,7 +417,7 @@ static void report_unwritten(Interp *in, const Ref *ref) {
   int64_t elements, missing = 0, first = 0;
   array_elements(state->array, &elements);
   for (int64_t e = 0; e < elements; e++) {
-    if (state->written[e] == WRITTEN_GOOD || (state->written[e] == WRITTEN_NEVER && ref->alias)) continue;
+    if (is_written(state->written[e]) || (state->written[e] == WRITTEN_NEVER && ref->alias)) continue;
     if (missing++ == 0) first = e;
     write_unspecified(state->array, e);
   }
@@ -411,12 +429,27 @@ static void report_unwritten(Interp *in, const Ref *ref) {
   buf_free(&at);
 }
 
+// What the caller wants to know of an output's elements.
+static void note_output(Interp *in, const Ref *ref, int output) {
+  const RefState *state = &in->refs[ref->id];
+  float *allowed = in->options.allowed ? in->options.allowed[output] : NULL;
+  uint8_t *specified = in->options.specified ? in->options.specified[output] : NULL;
+  int64_t elements;
+  array_elements(state->array, &elements);
+  for (int64_t e = 0; e < elements; e++) {
+    uint8_t mark = state->written[e];
+    if (specified) specified[e] = mark == WRITTEN_GOOD || (mark == WRITTEN_NEVER && ref->alias);
+    if (allowed) allowed[e] = bound_allowed(in, state->array->dtype, 0, state->errors[e]);
+  }
+}
+
 void end_refs(Interp *in) {
   const Kernel *k = in->k;
   for (int i = k->inputs; i < k->inputs + k->outputs && !in->stopped; i++) {
     const Ref *ref = k->refs.at[i];
     if (stays_in_place(ref)) write_block(in, ref);
     report_unwritten(in, ref);
+    note_output(in, ref, i - k->inputs);
   }
   for (int i = 0; i < k->refs.count; i++) {
     RefState *state = &in->refs[i];
@@ -424,6 +457,7 @@ void end_refs(Interp *in) {
     free(state->semaphores);
     if (k->refs.at[i]->role != REF_OUTPUT) continue;
     free(state->written);
+    free(state->errors);
     free(state->owner);
     free(state->left);
     free(state->accesses);
@@ -548,6 +582,7 @@ static void set_element(Value *to, int64_t at, const Value *from, int64_t index)
   else
     to->i[at] = from->i[index];
   to->poison[at] = poison_at(from, index);
+  if (to->uncertain) to->error[at] = error_at(from, index);
 }
 
 static void mask_load(Interp *in, const Instr *instr, Value *out, const uint8_t *inside) {
@@ -574,6 +609,7 @@ void run_load(Interp *in, const Instr *instr) {
   check_window(in, instr, &w);
   copy_walk(out->data, &w.value, block->data, &w.block, 8);
   copy_walk(out->poison, &w.value, block->poison, &w.block, 1);
+  if (block->uncertain && value_error(in, out)) copy_walk(out->error, &w.value, block->error, &w.block, 8);
   if (instr->ref->role == REF_OUTPUT)
     for (int64_t e = 0; e < out->count; e++)
       if (out->poison[e] == POISON_UNSTORED) out->poison[e] = ref_mark(instr->ref);
@@ -600,6 +636,19 @@ static void merge_masked(Interp *in, const Instr *instr, const Value *value, con
   }
 }
 
+static void store_errors(Interp *in, const Instr *instr, const WindowWalk *w) {
+  Value *block = &in->refs[instr->ref->id].block;
+  const Value *value = value_of(in, ir_store_value(instr));
+  const Value *mask = instr->flags & INSTR_MASKED ? value_of(in, ir_mask(instr)) : NULL;
+  if (!block->uncertain) return;
+  double *errors = scratch_space(in, 1, value->count, sizeof *errors);
+  if (!errors) return;
+  copy_walk(errors, &w->value, block->error, &w->block, 8);
+  for (int64_t e = 0; e < value->count; e++)
+    if (!mask || mask->i[e]) errors[e] = error_at(value, e);
+  copy_walk(block->error, &w->block, errors, &w->value, 8);
+}
+
 void run_store(Interp *in, const Instr *instr) {
   RefState *state = &in->refs[instr->ref->id];
   const Value *value = value_of(in, ir_store_value(instr));
@@ -623,4 +672,5 @@ void run_store(Interp *in, const Instr *instr) {
   const Walk still = {.rank = w.block.rank};
   static const uint8_t none = 0;
   copy_walk(block->poison, &w.block, poison ? poison : &none, poison ? &w.value : &still, 1);
+  store_errors(in, instr, &w);
 }

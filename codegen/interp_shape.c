@@ -58,6 +58,7 @@ Walk whole_walk(const Value *v) {
 static void move(Interp *in, Value *to, const Walk *t, const Value *from, const Walk *f) {
   copy_walk(to->data, t, from->data, f, 8);
   if (from->poisoned && value_poison(in, to)) copy_walk(to->poison, t, from->poison, f, 1);
+  if (from->uncertain && value_error(in, to)) copy_walk(to->error, t, from->error, f, 8);
 }
 
 // ---- moving operations
@@ -127,6 +128,11 @@ static void run_pad(Interp *in, Value *out, const Value *a, const Value *value, 
     static const uint8_t none = 0;
     copy_walk(out->poison, &t, &none, &clear, 1);
   }
+  if (out->uncertain && !a->uncertain) {
+    Walk clear = {.rank = t.rank};
+    static const double none = 0;
+    copy_walk(out->error, &t, &none, &clear, 8);
+  }
   move(in, out, &t, a, &f);
 }
 
@@ -181,12 +187,13 @@ static int64_t checked_take(Interp *in, const Instr *instr, const Value *index, 
 static void copy_element(Value *out, int64_t to, const Value *a, int64_t from) {
   memcpy((char *)out->data + to * 8, (const char *)a->data + from * 8, 8);
   if (a->poisoned) out->poison[to] = a->poison[from];
+  if (a->uncertain) out->error[to] = a->error[from];
 }
 
 static void run_take(Interp *in, Value *out, const Value *a, const Value *index, const Instr *instr) {
   Lanes from = lanes_of(a, instr->ival), to = lanes_of(out, instr->ival);
   bool along = instr->op == OP_TAKE_ALONG;
-  if (a->poisoned && !value_poison(in, out)) return;
+  if ((a->poisoned && !value_poison(in, out)) || (a->uncertain && !value_error(in, out))) return;
   if (out->count > 0 && from.count == 0) {
     find(in, instr, FIND_TAKE, instr->span, "`%s` from an axis without elements", op_info[instr->op].name);
     if (value_poison(in, out)) fill_unspecified(out, 0, out->count, POISON_OTHER);
@@ -291,6 +298,15 @@ void run_reduce(Interp *in, const Instr *instr) {
     else
       out->i[e] = fold_ints(instr->op, a->dtype, (const int64_t *)(void *)rows + e * row, row);
   }
+  BoundLane lane = {(const double *)(const void *)rows, NULL, a->count, 1};
+  if (a->uncertain && in->bounds) {
+    lane.error = scratch_space(in, lane.scratch, a->count, sizeof *lane.error);
+    if (!lane.error) return;
+    copy_walk(lane.error, &to, a->error, &source, 8);
+  }
+  for (int64_t e = 0; e < out->count && in->bounds; e++)
+    bound_fold(in, instr, out, e,
+               &(BoundLane){lane.f + e * row, lane.error ? lane.error + e * row : NULL, row, lane.scratch});
   round_floats(in, out);
   if (!a->poisoned || !value_poison(in, out)) return;
   copy_walk(rows, &to, a->poison, &source, 1);
@@ -399,6 +415,10 @@ void run_scan(Interp *in, const Instr *instr) {
         sort_lane(out, a, instr, order, spare, &lanes, base);
       else
         scan_lane(out, a, instr->op, order, lanes.count);
+      if (sorts)
+        bound_sort(in, out, a, base, lanes.inner, lanes.count);
+      else
+        bound_scan(in, instr, out, a, order, lanes.count);
     }
   if (!sorts) round_floats(in, out);
 }
@@ -410,6 +430,7 @@ void run_scan(Interp *in, const Instr *instr) {
 typedef struct {
   char *rows;
   uint8_t *poison;
+  BoundLane bound;  // the same rows, when errors are kept
   int64_t row_stride[MAX_RANK];
 } DotOperand;
 
@@ -476,7 +497,18 @@ static bool lay_out(Interp *in, const Instr *instr, const Value *v, const int8_t
     for (int64_t r = 0; r < rows; r++) operand->poison[r] = first_poison(elements + r * shape->length, shape->length);
   }
   copy_walk(operand->rows, &to, v->data, &from, 8);
-  return true;
+  operand->bound = (BoundLane){(const double *)(const void *)operand->rows, NULL, count, which + 4};
+  if (!in->bounds || !is_float(v->dtype)) return true;
+  if (v->uncertain) {
+    operand->bound.error = scratch_space(in, which + 4, count, sizeof(double));
+    if (!operand->bound.error) return false;
+    copy_walk(operand->bound.error, &to, v->error, &from, 8);
+  }
+  return bound_summands(in, &operand->bound);
+}
+
+static BoundLane row_of(const BoundLane *rows, int64_t row, int64_t length) {
+  return (BoundLane){rows->f + row * length, rows->error ? rows->error + row * length : NULL, length, rows->scratch};
 }
 
 // Four partial sums: their order is fixed, so the result is repeatable.
@@ -511,6 +543,10 @@ void run_dot(Interp *in, const Instr *instr) {
       out->f[e] = dot_floats((const double *)(const void *)x, (const double *)(const void *)y, shape.length);
     else
       out->i[e] = dot_ints(out->dtype, (const int64_t *)(const void *)x, (const int64_t *)(const void *)y, shape.length);
+    if (in->bounds && is_float(out->dtype)) {
+      BoundLane one = row_of(&left.bound, row, shape.length), other = row_of(&right.bound, column, shape.length);
+      bound_dot(in, instr, out, e, &one, &other);
+    }
     if (out->poisoned)
       out->poison[e] = left.poison && left.poison[row] ? left.poison[row] : right.poison ? right.poison[column] : 0;
     for (int i = out->rank - 1; i >= 0; i--) {

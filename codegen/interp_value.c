@@ -41,7 +41,7 @@ static bool grow(Interp *in, void **data, int64_t *capacity, int64_t bytes) {
 Value *value_shape(Interp *in, Value *v, const Type *type) {
   v->dtype = type->dtype;
   v->rank = type->rank;
-  v->poisoned = false;
+  v->poisoned = v->uncertain = false;
   for (int i = 0; i < type->rank; i++) v->dim[i] = resolve_dim(in->sizes, type->dim[i]);
   int64_t bytes;
   bool fits = element_count(v, &v->count) && mul_i64(v->count > 0 ? v->count : 1, 8, &bytes);
@@ -67,7 +67,22 @@ bool value_poison(Interp *in, Value *v) {
   return v->poisoned = true;
 }
 
+bool value_error(Interp *in, Value *v) {
+  if (v->uncertain) return true;
+  void *error = v->error;
+  int64_t bytes = (v->count > 0 ? v->count : 1) * (int64_t)sizeof *v->error;  // as many as the elements take
+  bool fits = grow(in, &error, &v->error_capacity, bytes);
+  v->error = error;
+  if (!fits) {
+    stop_for_memory(in, bytes);
+    return false;
+  }
+  memset(v->error, 0, (size_t)bytes);
+  return v->uncertain = true;
+}
+
 void value_free(Value *v) {
+  free(v->error);
   free(v->data);
   free(v->poison);
 }
@@ -87,6 +102,7 @@ int64_t unspecified_int(DType dtype) { return dtype == DT_BOOL ? 0 : dtype_min(d
 
 void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark) {
   memset(v->poison + from, mark, (size_t)count);
+  if (v->uncertain) memset(v->error + from, 0, (size_t)count * sizeof *v->error);
   if (is_float(v->dtype))
     for (int64_t e = from; e < from + count; e++) v->f[e] = unspecified_float();
   else
@@ -218,7 +234,7 @@ void run_elementwise(Interp *in, const Instr *instr) {
       break;
     case OPC_SELECT:
       run_select(in, out, arg[0], arg[1], arg[2]);
-      return;
+      return bound_elementwise(in, instr, out, arg);
     case OPC_TERNARY:
       run_fma(in, out, arg[0], arg[1], arg[2]);
       break;
@@ -227,9 +243,11 @@ void run_elementwise(Interp *in, const Instr *instr) {
         run_bitcast(out, arg[0]);
       else
         run_cast(out, arg[0], in->exact);
+      bound_elementwise(in, instr, out, arg);
       return propagate_poison(in, out, instr);
   }
   round_floats(in, out);
+  bound_elementwise(in, instr, out, arg);
   propagate_poison(in, out, instr);
 }
 

@@ -1,4 +1,5 @@
 // The naive reference: an element of a value as a C expression.
+#include "codegen/array.h"
 #include "codegen/naive_internal.h"
 
 #include <math.h>
@@ -78,16 +79,33 @@ void naive_close_loops(Naive *n, int count) {
 
 // ---- dtypes
 
-const char *naive_ctype(DType t) {
-  if (t == DT_BOOL) return "bool";
-  return is_float(t) ? "naive_float" : t == DT_I4 ? "int8_t" : dtype_info[t].ctype;
+const char *naive_ctype(const Naive *n, DType t) {
+  if (t == DT_BOOL) return n->bounded ? "unsigned char" : "bool";
+  return is_float(t) ? n->bounded ? "pk_bound" : "naive_float" : t == DT_I4 ? "int8_t" : dtype_info[t].ctype;
+}
+
+// A value that something may have rounded to t, in C; `value` as it is where there is no such t.
+static const char *perhaps_rounded(Naive *n, DType t, const char *value) {
+  if (!is_narrow_float(t)) return value;
+  return naive_text(n, "pk_bound_also(naive_as_%s, %a, %a, %s)", dtype_info[t].name, dtype_spacing(t) / 2,
+                    ldexp(1, dtype_least_exponent(t)), value);
+}
+
+const char *naive_summand(Naive *n, DType t, const char *value) {
+  return n->bounded && is_float(t) ? perhaps_rounded(n, n->hidden.summand, value) : value;
 }
 
 const char *naive_rounded(Naive *n, DType t, const char *value) {
+  if (n->bounded && is_float(t)) return perhaps_rounded(n, n->hidden.anywhere, perhaps_rounded(n, t, value));
   return is_narrow_float(t) ? naive_text(n, "naive_round_%s(%s)", dtype_info[t].name, value) : value;
 }
 
+// A bool without what says that rounding decided it.
+const char *naive_truth(Naive *n, const char *value) { return n->bounded ? naive_text(n, "(%s & 1)", value) : value; }
+
 const char *naive_stored(Naive *n, DType t, const char *value) {
+  if (n->bounded && is_float(t)) value = naive_text(n, "%s.value", value);
+  if (n->bounded && t == DT_BOOL) return naive_truth(n, value);
   if (is_narrow_float(t)) return naive_text(n, "pk_%s_from_f32((float)%s)", dtype_info[t].name, value);
   if (t == DT_I4) return naive_text(n, "(uint8_t)(%s & 15)", value);
   return t == DT_F32 ? naive_text(n, "(float)%s", value) : value;
@@ -95,10 +113,13 @@ const char *naive_stored(Naive *n, DType t, const char *value) {
 
 const char *naive_converted(Naive *n, DType t, const char *value) {
   return naive_text(n, dtype_info[t].bits == 4 ? "naive_wrap_%s(%s)" : "(%s)%s",
-                    dtype_info[t].bits == 4 ? dtype_info[t].name : naive_ctype(t), value);
+                    dtype_info[t].bits == 4 ? dtype_info[t].name : naive_ctype(n, t), value);
 }
 
+static const char *exactly(Naive *n, const char *value) { return naive_text(n, "pk_bound_exact((double)%s)", value); }
+
 const char *naive_loaded(Naive *n, DType t, const char *element) {
+  if (n->bounded && is_float(t)) return exactly(n, is_narrow_float(t) ? naive_text(n, "pk_f32_from_%s(%s)", dtype_info[t].name, element) : element);
   if (is_narrow_float(t)) return naive_text(n, "(naive_float)pk_f32_from_%s(%s)", dtype_info[t].name, element);
   if (dtype_info[t].bits == 4) return naive_converted(n, t, element);
   if (t == DT_F32) return naive_text(n, "(naive_float)%s", element);
@@ -108,6 +129,10 @@ const char *naive_loaded(Naive *n, DType t, const char *element) {
 const char *naive_constant(Naive *n, const Instr *v) {
   DType t = v->type.dtype;
   if (t == DT_BOOL) return v->ival ? "true" : "false";
+  if (is_float(t) && n->bounded) {
+    if (isnan(v->fval)) return exactly(n, "NAN");
+    return exactly(n, isinf(v->fval) ? v->fval > 0 ? "INFINITY" : "-INFINITY" : naive_text(n, "%a", dtype_round(t, v->fval)));
+  }
   if (is_float(t)) {
     if (isnan(v->fval)) return "((naive_float)NAN)";
     if (isinf(v->fval)) return v->fval > 0 ? "((naive_float)INFINITY)" : "((naive_float)-INFINITY)";
@@ -122,6 +147,22 @@ const char *naive_constant(Naive *n, const Instr *v) {
 }
 
 // ---- elementwise operations
+
+// Operations that lose nothing themselves: they take no rules.
+static bool is_lossless(Op op) {
+  return op == OP_NEG || op == OP_ABS || op == OP_SIGN || op == OP_FLOOR || op == OP_CEIL || op == OP_ROUND || op == OP_TRUNC ||
+         op == OP_MAX || op == OP_MIN;
+}
+
+static const char *bounded(Naive *n, const Instr *v, const char *const *args) {
+  Buf text = {0};
+  buf_printf(&text, "pk_bound_%s(", op_info[v->op].name);
+  for (int i = 0; i < v->nargs; i++) buf_printf(&text, "%s%s", i ? ", " : "", args[i]);
+  buf_printf(&text, "%s)", is_lossless(v->op) ? "" : ", &naive_rules");
+  const char *copy = arena_strndup(n->arena, text.text, text.length);
+  buf_free(&text);
+  return is_lossless(v->op) ? copy : naive_rounded(n, v->type.dtype, copy);
+}
 
 static const char *float_unary(Naive *n, const Instr *v, const char *a) {
   switch (v->op) {
@@ -148,7 +189,7 @@ static const char *float_unary(Naive *n, const Instr *v, const char *a) {
 
 static const char *integer_unary(Naive *n, const Instr *v, const char *a) {
   DType t = v->type.dtype;
-  const char *type = naive_ctype(t);
+  const char *type = naive_ctype(n, t);
   int width = dtype_info[t].bits;
   switch (v->op) {
     case OP_NEG:
@@ -199,12 +240,12 @@ static const char *float_binary(Naive *n, const Instr *v, const char *a, const c
 
 static const char *wrapping(Naive *n, DType t, const char *a, const char *operator_text, const char *b) {
   const char *wide = t == DT_I64 ? "uint64_t" : "uint32_t";
-  return naive_text(n, "(%s)((%s)%s %s (%s)%s)", naive_ctype(t), wide, a, operator_text, wide, b);
+  return naive_text(n, "(%s)((%s)%s %s (%s)%s)", naive_ctype(n, t), wide, a, operator_text, wide, b);
 }
 
 static const char *integer_binary(Naive *n, const Instr *v, const char *a, const char *b) {
   DType t = v->type.dtype;
-  const char *type = naive_ctype(t), *name = op_info[v->op].name;
+  const char *type = naive_ctype(n, t), *name = op_info[v->op].name;
   int width = dtype_info[t].bits;
   switch (v->op) {
     case OP_ADD:
@@ -237,13 +278,30 @@ static const char *integer_binary(Naive *n, const Instr *v, const char *a, const
   }
 }
 
-static const char *compare(Naive *n, Op op, const char *a, const char *b) {
+static const char *compare(Naive *n, const Instr *v, const char *a, const char *b) {
   static const char *const spelling[OP_COUNT] = {
       [OP_EQ] = "==", [OP_NE] = "!=", [OP_LT] = "<", [OP_LE] = "<=", [OP_GT] = ">", [OP_GE] = ">="};
-  return naive_text(n, "(%s %s %s)", a, spelling[op], b);
+  DType t = v->args[0]->type.dtype;
+  if (n->bounded && is_float(t)) return naive_text(n, "pk_bound_%s(%s, %s)", op_info[v->op].name, a, b);
+  if (t == DT_BOOL) a = naive_truth(n, a), b = naive_truth(n, b);
+  return naive_text(n, "(%s %s %s)", a, spelling[v->op], b);
+}
+
+static const char *bounded_cast(Naive *n, DType from, DType to, const char *a) {
+  if (is_float(from)) {
+    bool narrowing = is_float(to) && dtype_spacing(to) > dtype_spacing(from);
+    if (is_float(to)) return narrowing ? naive_text(n, "pk_bound_rounded(naive_as_%s, %s)", dtype_info[to].name, a) : a;
+    return naive_text(n, "pk_bound_ne(%s, pk_bound_exact(0))", a);
+  }
+  const char *value = naive_text(n, "(double)%s", a);
+  return naive_text(n, "pk_bound_rounded(naive_as_%s, pk_bound_exact(%s))", dtype_info[to].name, value);
 }
 
 static const char *cast(Naive *n, DType from, DType to, const char *a) {
+  if (n->bounded && from == DT_BOOL && is_float(to)) return naive_text(n, "pk_bound_of_bool(%s)", a);
+  if (from == DT_BOOL) a = naive_truth(n, a);
+  if (n->bounded && (is_float(to) || (to == DT_BOOL && is_float(from)))) return bounded_cast(n, from, to, a);
+  if (n->bounded && is_float(from)) a = naive_text(n, "%s.value", a);
   if (to == DT_BOOL) return naive_text(n, "(%s != 0)", a);
   if (is_float(to)) {
     bool widening = is_float(from) && dtype_info[from].bits < dtype_info[to].bits;
@@ -252,16 +310,20 @@ static const char *cast(Naive *n, DType from, DType to, const char *a) {
   }
   if (!is_float(from)) return naive_converted(n, to, a);
   const char *low = dtype_min(to) == INT64_MIN ? "INT64_MIN" : naive_text(n, "%lld", (long long)dtype_min(to));
-  return naive_text(n, "(%s)naive_integer(%s, %s, INT64_C(%lld))", naive_ctype(to), a, low, (long long)dtype_max(to));
+  return naive_text(n, "(%s)naive_integer(%s, %s, INT64_C(%lld))", naive_ctype(n, to), a, low, (long long)dtype_max(to));
 }
 
 static const char *bits_to(Naive *n, DType to, const char *bits) {
-  if (to == DT_F32) return naive_text(n, "(naive_float)pk_f32_of_bits((uint32_t)%s)", bits);
+  if (to == DT_F32) {
+    const char *value = naive_text(n, "pk_f32_of_bits((uint32_t)%s)", bits);
+    return n->bounded ? exactly(n, value) : naive_text(n, "(naive_float)%s", value);
+  }
   if (is_float(to)) return naive_loaded(n, to, naive_text(n, "(%s)%s", dtype_info[to].ctype, bits));
   return to == DT_BOOL ? naive_text(n, "(%s != 0)", bits) : naive_converted(n, to, bits);
 }
 
 static const char *bitcast(Naive *n, DType from, DType to, const char *a) {
+  if (n->bounded && is_float(from) && from == DT_F32) a = naive_text(n, "%s.value", a);
   if (from == DT_F32) return bits_to(n, to, naive_text(n, "pk_bits_of_f32((float)%s)", a));
   return bits_to(n, to, is_float(from) ? naive_stored(n, from, a) : a);
 }
@@ -271,21 +333,35 @@ static const char *in_type(Naive *n, DType t, const char *value) {
   return dtype_info[t].bits == 4 ? naive_converted(n, t, value) : value;
 }
 
+static bool is_logic(const Instr *v) {
+  return v->type.dtype == DT_BOOL && (v->op == OP_AND || v->op == OP_OR || v->op == OP_XOR);
+}
+
+static const char *logic(Naive *n, const Instr *v, const char *const *args) {
+  return naive_text(n, "pk_bound_%s(%s, %s)", op_info[v->op].name, args[0], args[1]);
+}
+
 const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args) {
   DType t = v->type.dtype, from = v->nargs ? v->args[0]->type.dtype : t;
   switch (op_info[v->op].class) {
     case OPC_UNARY:
+      if (n->bounded && is_float(t)) return bounded(n, v, args);
+      if (n->bounded && t == DT_BOOL && v->op == OP_NOT) return naive_text(n, "pk_bound_not(%s)", args[0]);
       return is_float(t) ? naive_rounded(n, t, float_unary(n, v, args[0])) : in_type(n, t, integer_unary(n, v, args[0]));
     case OPC_PREDICATE:
-      return naive_text(n, "(%s(%s) != 0)", op_info[v->op].name, args[0]);
+      return naive_text(n, n->bounded ? "(%s(%s.value) != 0)" : "(%s(%s) != 0)", op_info[v->op].name, args[0]);
     case OPC_BINARY:
+      if (n->bounded && (is_float(t) || is_logic(v))) return is_logic(v) ? logic(n, v, args) : bounded(n, v, args);
       return is_float(t) ? naive_rounded(n, t, float_binary(n, v, args[0], args[1]))
                          : in_type(n, t, integer_binary(n, v, args[0], args[1]));
     case OPC_COMPARE:
-      return compare(n, v->op, args[0], args[1]);
+      return compare(n, v, args[0], args[1]);
     case OPC_SELECT:
+      if (n->bounded && is_float(t)) return naive_text(n, "pk_bound_select(%s, %s, %s)", args[0], args[1], args[2]);
+      if (n->bounded) return naive_text(n, "(%s & 1 ? %s : %s)", args[0], args[1], args[2]);
       return naive_text(n, "(%s ? %s : %s)", args[0], args[1], args[2]);
     case OPC_TERNARY:
+      if (n->bounded) return bounded(n, v, args);
       return naive_rounded(n, t, naive_text(n, "fma(%s, %s, %s)", args[0], args[1], args[2]));
     case OPC_CAST:
       return v->op == OP_CAST ? cast(n, from, t, args[0]) : bitcast(n, from, t, args[0]);
@@ -432,6 +508,8 @@ static const char *leaf(Naive *n, const Instr *v, const char *const *index) {
     case OP_CONST:
       return naive_constant(n, v);
     case OP_IOTA:
+      if (is_float(v->type.dtype) && n->bounded)
+        return naive_text(n, "pk_bound_exact(naive_as_%s((double)(%s)))", dtype_info[v->type.dtype].name, index[v->ival]);
       if (is_float(v->type.dtype)) return naive_rounded(n, v->type.dtype, naive_text(n, "(naive_float)(%s)", index[v->ival]));
       return naive_converted(n, v->type.dtype, naive_text(n, strchr(index[v->ival], ' ') ? "(%s)" : "%s", index[v->ival]));
     case OP_SIZE:

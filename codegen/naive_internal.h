@@ -2,6 +2,7 @@
 #ifndef CODEGEN_NAIVE_INTERNAL_H
 #define CODEGEN_NAIVE_INTERNAL_H
 
+#include "codegen/hidden.h"
 #include "codegen/ir.h"
 
 // Where a value of the reference lives in the C text.
@@ -26,6 +27,9 @@ typedef struct {
   Buf *out;
   int indent, loops, names, slots;  // loops: index variables taken in the nest at work
   int *position;                    // of each size in the C tables: bound ones first
+  const char *kind;                 // naive or judge: part of every static name in the text
+  bool bounded;                     // floats are pk_bound: values in binary64 with their errors
+  Hidden hidden;
 } Naive;
 
 // ---- naive_place.c
@@ -38,7 +42,7 @@ PRINTF_LIKE(2, 3) void naive_line(Naive *n, const char *format, ...);
 const char *naive_size(Naive *n, int index);  // a run-time size
 const char *naive_extent(Naive *n, Dim dim);
 const char *naive_elements(Naive *n, const Type *type);  // the number of elements as an expression
-const char *naive_ctype(DType t);                        // of a value in an expression
+const char *naive_ctype(const Naive *n, DType t);        // of a value in an expression
 const char *naive_linear(Naive *n, const Type *type, const char *const *index);
 const char *naive_open_loop(Naive *n, Dim extent);  // returns the index variable
 void naive_close_loops(Naive *n, int count);
@@ -49,7 +53,9 @@ const char *naive_constant(Naive *n, const Instr *v);
 const char *naive_stored(Naive *n, DType t, const char *value);     // as it lies in an operand's memory
 const char *naive_loaded(Naive *n, DType t, const char *element);   // the reverse
 const char *naive_converted(Naive *n, DType t, const char *value);  // an integer, wrapped to t
+const char *naive_truth(Naive *n, const char *value);               // a bool as C's
 const char *naive_rounded(Naive *n, DType t, const char *value);
+const char *naive_summand(Naive *n, DType t, const char *value);  // an operand of a contraction
 
 // ---- naive_loop.c
 const char *naive_accumulate(Naive *n, Instr *v, const char *const *index);  // DOT, REDUCE, ARGREDUCE

@@ -29,6 +29,7 @@ typedef enum {
   OPTION_VMEM,
   OPTION_NO_CACHE,
   OPTION_NO_NAIVE,
+  OPTION_TOLERANCE,
   OPTION_MIN_TIME,
   OPTION_MAX_TIME,
   OPTION_JSON,
@@ -76,6 +77,8 @@ static const OptionRow option_rows[] = {
     {"--vmem-limit", "BYTES", VERB_RUN | VERB_BENCH, OPTION_VMEM,
      "VMEM a launch may hold (default $PK_VMEM_LIMIT, the kernel's own, or 128 MiB)"},
     {"--no-naive", NULL, VERB_BENCH, OPTION_NO_NAIVE, "do not time (or compare with) the naive reference"},
+    {"--tolerance", "R[,A]", VERB_RUN | VERB_BENCH | VERB_TEST | VERB_CHECK, OPTION_TOLERANCE,
+     "allow floats a difference of A + R * |expected| (default: what rounding explains)"},
     {"--min-time", "SECONDS", VERB_BENCH, OPTION_MIN_TIME, "time at least this long (default 0.5)"},
     {"--max-time", "SECONDS", VERB_BENCH, OPTION_MAX_TIME, "stop after this long (default 10)"},
     {"--no-cache", NULL, BUILDS, OPTION_NO_CACHE, "compile again, keep nothing"},
@@ -245,6 +248,20 @@ static const char *read_count(const char *value, int64_t most, int64_t *count) {
   return parse_int(value, count) && *count >= 1 && *count <= most ? NULL : "wants a positive number";
 }
 
+// R or R,A
+static const char *read_tolerance(const char *value, Tolerance *tolerance) {
+  char *end;
+  *tolerance = (Tolerance){.given = true, .relative = strtod(value, &end)};
+  bool read = end != value;
+  if (read && *end == ',') {
+    const char *absolute = end + 1;
+    tolerance->absolute = strtod(absolute, &end);
+    read = end != absolute;
+  }
+  bool valid = tolerance->relative >= 0 && tolerance->absolute >= 0;
+  return read && !*end && valid ? NULL : "requires R or R,A: a relative and an absolute difference, each at least 0";
+}
+
 // NULL, or what is wrong, to be put after the option's name.
 static const char *apply_option(Options *options, const Verb *verb, const OptionRow *row, const char *value) {
   static const char *const emit_kinds[] = {"c", "h", "naive", "ast", "ir", "loops", "pallas", NULL}, *const dma[] = {"literal",
@@ -295,6 +312,8 @@ static const char *apply_option(Options *options, const Verb *verb, const Option
     case OPTION_NO_CACHE:
       options->no_cache = true;
       return NULL;
+    case OPTION_TOLERANCE:
+      return read_tolerance(value, &options->tolerance);
     case OPTION_NO_NAIVE:
       options->no_naive = true;
       return NULL;

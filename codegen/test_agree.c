@@ -27,16 +27,21 @@ static const char *bind_directive(TestFile *test, Options *options, Binding *bin
   return message;
 }
 
+// A directive at work.
+typedef struct {
+  TestFile *test;
+  const Options *options;
+  Binding *binding;
+} Agreement;
+
 // Outputs of `got` against those of `want`; NULL or the first that differs.
-static const char *compare_outputs(TestFile *test, Binding *binding, const char *what, const HostArray *got,
-                                   const HostArray *want) {
-  Kernel *k = binding->program.kernel;
+static const char *compare_outputs(const Agreement *a, const char *what, const HostArray *got, const Reference *want) {
+  Kernel *k = a->binding->program.kernel;
   for (int i = 0; i < k->outputs; i++) {
-    Tolerance tolerance = tolerance_of(k, binding->sizes, want[i].dtype);
-    Comparison c = compare_arrays(&got[i], &want[i], tolerance.relative);
+    Comparison c = compare_arrays(&got[i], &want->outputs[i], want->allowed[i], &a->options->tolerance, NULL);
+    const char *name = k->refs.at[k->inputs + i]->name;
     if (c.wrong)
-      return arena_printf(test->arena, "%s: %s", what,
-                          comparison_text(test->arena, k->refs.at[k->inputs + i]->name, &want[i], &c));
+      return arena_printf(a->test->arena, "%s: %s", what, comparison_text(a->test->arena, name, &want->outputs[i], &c));
   }
   return NULL;
 }
@@ -44,8 +49,7 @@ static const char *compare_outputs(TestFile *test, Binding *binding, const char 
 // ---- the interpreter after each pass
 
 typedef struct {
-  TestFile *test;
-  Binding *binding;
+  const Agreement *agreement;
   const Interpreted *expected;
   const char *wrong;
 } PassCheck;
@@ -53,28 +57,29 @@ typedef struct {
 static void interpret_after(const Pass *pass, Kernel *k, void *context) {
   PassCheck *check = context;
   if (check->wrong) return;
-  Binding copy = *check->binding;
+  const Agreement *a = check->agreement;
+  Binding copy = *a->binding;
   copy.program.kernel = k;
   Interpreted got;
-  check->wrong = interpret_binding(check->test->arena, &copy, false, &got);
+  check->wrong = interpret_binding(a->test->arena, &copy, false, false, &got);
   if (!check->wrong && got.report.findings.count)
-    check->wrong = arena_printf(check->test->arena, "after pass %s: %s", pass->name,
-                                first_line(check->test->arena, got.report.findings.at[0].text));
+    check->wrong = arena_printf(a->test->arena, "after pass %s: %s", pass->name,
+                                first_line(a->test->arena, got.report.findings.at[0].text));
   if (!check->wrong)
-    check->wrong =
-        compare_outputs(check->test, check->binding, arena_printf(check->test->arena, "interpreted after pass %s", pass->name),
-                        got.operands + k->inputs, check->expected->operands + k->inputs);
+    check->wrong = compare_outputs(a, arena_printf(a->test->arena, "interpreted after pass %s", pass->name),
+                                   got.operands + k->inputs, &check->expected->outputs);
   interpreted_free(&got);
 }
 
-static const char *check_passes(TestFile *test, Binding *binding, const Options *options, const Interpreted *expected) {
-  Program copy = binding->program;
+static const char *check_passes(const Agreement *a, const Interpreted *expected) {
+  Arena *arena = a->test->arena;
+  Program copy = a->binding->program;
   copy.kernel =
-      lower(test->arena, &copy.source, copy.file, options->kernel, &binding->lower_options, diag_new(test->arena, &copy.source));
+      lower(arena, &copy.source, copy.file, a->options->kernel, &a->binding->lower_options, diag_new(arena, &copy.source));
   REQUIRE(copy.kernel);
-  PassCheck check = {test, binding, expected, NULL};
+  PassCheck check = {a, expected, NULL};
   Buf notes = {0};
-  run_passes(copy.kernel, options->target, &notes, interpret_after, &check);
+  run_passes(copy.kernel, a->options->target, &notes, interpret_after, &check);
   buf_free(&notes);
   return check.wrong;
 }
@@ -83,23 +88,22 @@ static const char *check_passes(TestFile *test, Binding *binding, const Options 
 
 static void count_copies(Instr *instr, void *context) { *(int *)context += instr->op == OP_COPY_START; }
 
-static const char *check_orders(TestFile *test, Binding *binding, const Interpreted *expected) {
-  Kernel *k = binding->program.kernel;
-  static const CheckOptions orders[] = {{DMA_AT_START, 1, 2}, {DMA_AT_RANDOM, 2, 0}, {DMA_AT_RANDOM, 3, 1}};
+static const char *check_orders(const Agreement *a, const Interpreted *expected) {
+  Kernel *k = a->binding->program.kernel;
+  static const CheckOptions orders[] = {
+      {.dma = DMA_AT_START, .seed = 1, .cores = 2}, {.dma = DMA_AT_RANDOM, .seed = 2}, {.dma = DMA_AT_RANDOM, .seed = 3, .cores = 1}};
   const char *wrong = NULL;
   int copies = 0;
   ir_walk(k->body, count_copies, &copies);
   for (size_t i = 0; i < sizeof orders / sizeof *orders && copies && !wrong; i++) {
-    Binding copy = *binding;
+    Binding copy = *a->binding;
     Interpreted got;
     copy.check = orders[i];
-    wrong = interpret_binding(test->arena, &copy, false, &got);
+    wrong = interpret_binding(a->test->arena, &copy, false, false, &got);
     if (!wrong && got.report.findings.count)
-      wrong =
-          arena_printf(test->arena, "with DMAs in another order: %s", first_line(test->arena, got.report.findings.at[0].text));
-    if (!wrong)
-      wrong =
-          compare_outputs(test, binding, "with DMAs in another order", got.operands + k->inputs, expected->operands + k->inputs);
+      wrong = arena_printf(a->test->arena, "with DMAs in another order: %s",
+                           first_line(a->test->arena, got.report.findings.at[0].text));
+    if (!wrong) wrong = compare_outputs(a, "with DMAs in another order", got.operands + k->inputs, &expected->outputs);
     interpreted_free(&got);
   }
   return wrong;
@@ -107,32 +111,44 @@ static const char *check_orders(TestFile *test, Binding *binding, const Interpre
 
 // ---- compiled
 
-static const char *run_variant(TestFile *test, const Options *options, const Variant *variant, const HostArray *interpreted,
-                               const HostArray *reference) {
+// Outputs of compiled code against the interpreter's and the reference's; the naive C against the reference.
+static const char *compare_compiled(const Agreement *a, const char *name, const Session *session, const Interpreted *interpreted,
+                                    const Interpreted *reference) {
+  Arena *arena = a->test->arena;
+  const HostArray *outputs = session->binding.operands + session->binding.program.kernel->inputs;
+  const char *wrong =
+      compare_outputs(a, arena_printf(arena, "%s against the interpreter", name), outputs, &interpreted->outputs);
+  if (!reference->operands) return wrong;
+  if (!wrong) wrong = compare_outputs(a, arena_printf(arena, "%s against the reference", name), outputs, &reference->outputs);
+  if (wrong || !session->judge) return wrong;
+  wrong = compare_outputs(a, "the judging C against the reference", session->data.expected.arrays, &reference->outputs);
+  if (!wrong) wrong = compare_outputs(a, "the naive C against the reference", session->data.naive.arrays, &reference->outputs);
+  return wrong ? wrong : compare_outputs(a, "compiled, against the judging C", outputs, &session->data.reference);
+}
+
+static const char *run_variant(TestFile *test, const Options *options, const Variant *variant, const Interpreted *interpreted,
+                               const Interpreted *reference) {
   Session session = {.data.fd = -1};
   Options own = *options;
   own.target = variant->target;
   own.dumps = NULL;
   const char *wrong = bind_directive(test, &own, &session.binding);
   if (wrong) return wrong;
-  BuildFlags flags = {.cc = variant->cc, .flags = variant->flags, .naive_flags = variant->naive ? variant->flags : NULL};
+  BuildFlags flags = {.cc = variant->cc, .flags = variant->flags, .naive_flags = variant->naive ? variant->flags : NULL, .timed = true};
   wrong = session_open(&session, &own, &flags);
   if (!wrong) {
-    ExecuteOptions how = {
-        .mode = "run", .threads = options->threads, .naive = session.naive, .quiet = true, .timeout = TEST_SECONDS};
+    ExecuteOptions how = {.mode = "run",
+                          .threads = options->threads,
+                          .judge = session.judge,
+                          .naive = session.naive,
+                          .quiet = true,
+                          .timeout = TEST_SECONDS};
     execute(test->arena, session.program, &session.binding, &session.data, &how, &session.outcome);
     wrong = session.outcome.message;
   }
   if (wrong) wrong = arena_printf(test->arena, "%s: %s", variant->name, wrong);
-  const HostArray *outputs = session.binding.operands + session.binding.program.kernel->inputs;
-  if (!wrong && interpreted)
-    wrong = compare_outputs(test, &session.binding, arena_printf(test->arena, "%s against the interpreter", variant->name),
-                            outputs, interpreted);
-  if (!wrong && reference)
-    wrong = compare_outputs(test, &session.binding, arena_printf(test->arena, "%s against the reference", variant->name), outputs,
-                            reference);
-  if (!wrong && reference && session.naive)
-    wrong = compare_outputs(test, &session.binding, "the naive C against the reference", session.data.naive_outputs, reference);
+  Agreement agreement = {test, options, &session.binding};
+  if (!wrong) wrong = compare_compiled(&agreement, variant->name, &session, interpreted, reference);
   session_close(&session);
   return wrong;
 }
@@ -144,8 +160,8 @@ static const char portable_flags[] = "-DSIMDE_NO_NATIVE";
 #endif
 
 // Compilers of $PKC_TEST_CC (separated by blanks), else the usual one; each native and portable.
-static const char *run_variants(TestFile *test, const Options *options, const HostArray *interpreted,
-                                const HostArray *reference) {
+static const char *run_variants(TestFile *test, const Options *options, const Interpreted *interpreted,
+                                const Interpreted *reference) {
   const char *list[] = {getenv("PKC_TEST_CC")};
   const char *const *compilers = split_words(test->arena, list, 1);
   const Target *native = options->target, *generic = target_find("generic");
@@ -172,16 +188,16 @@ const char *test_agreement(TestFile *test, const Directive *directive) {
   if (binding.refusal) return arena_printf(test->arena, "refused: %s", binding.refusal);
   Interpreted got = {0}, want = {0};
   Kernel *k = binding.program.kernel;
-  wrong = interpret_binding(test->arena, &binding, false, &got);
+  Agreement agreement = {test, &options, &binding};
+  wrong = interpret_binding(test->arena, &binding, false, true, &got);
   if (!wrong && got.report.findings.count)
     wrong = arena_printf(test->arena, "interpreter: %s", first_line(test->arena, got.report.findings.at[0].text));
-  if (!wrong && k->reference) wrong = interpret_binding(test->arena, &binding, true, &want);
+  if (!wrong && k->reference) wrong = interpret_binding(test->arena, &binding, true, true, &want);
   if (!wrong && k->reference)
-    wrong =
-        compare_outputs(test, &binding, "interpreter against the reference", got.operands + k->inputs, want.operands + k->inputs);
-  if (!wrong) wrong = check_orders(test, &binding, &got);
-  if (!wrong) wrong = check_passes(test, &binding, &options, &got);
-  if (!wrong) wrong = run_variants(test, &options, got.operands + k->inputs, want.operands ? want.operands + k->inputs : NULL);
+    wrong = compare_outputs(&agreement, "interpreter against the reference", got.operands + k->inputs, &want.outputs);
+  if (!wrong) wrong = check_orders(&agreement, &got);
+  if (!wrong) wrong = check_passes(&agreement, &got);
+  if (!wrong) wrong = run_variants(test, &options, &got, &want);
   interpreted_free(&got);
   interpreted_free(&want);
   return wrong;
@@ -195,7 +211,7 @@ const char *test_finding(TestFile *test, const Directive *directive) {
   if (!wrong) wrong = binding.refusal;
   if (wrong) return wrong;
   Interpreted got;
-  wrong = interpret_binding(test->arena, &binding, false, &got);
+  wrong = interpret_binding(test->arena, &binding, false, false, &got);
   bool found = false;
   for (int i = 0; !wrong && i < got.report.findings.count; i++)
     found = found || strstr(got.report.findings.at[i].text, directive->text);

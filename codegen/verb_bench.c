@@ -11,7 +11,7 @@ typedef struct {
   double flops, bytes, best_ms, median_ms, runs, gflops, gbytes, peak_share, naive_ms, speedup, first_call_ms;
   int threads;
   bool naive, ok;
-  Comparison worst;
+  Comparison compared;
 } Figures;
 
 static double operand_bytes(const Binding *binding) {
@@ -59,6 +59,21 @@ static void put_static(Buf *out, const char *value) {
     put_json_string(out, value);
 }
 
+// The element that comes nearest to what it is allowed, or goes farthest beyond it.
+static void put_worst(const Options *options, const Session *session, const Comparison *c, Buf *out) {
+  const Judged *worst = &c->worst;
+  bool any = session->judge && worst->index >= 0;
+  put_number(out, "max_abs_error", any ? worst->error : NAN);
+  put_number(out, "tolerance", any ? worst->allowed : NAN);
+  buf_puts(out, ",\"worst_element\":");
+  if (any)
+    put_json_string(out, session_element(options->arena, session, c));
+  else
+    buf_puts(out, "null");
+  put_number(out, "wrong_elements", session->judge ? (double)c->wrong : NAN);
+  put_number(out, "undetermined_elements", session->judge ? (double)c->undetermined : NAN);
+}
+
 static void print_json(const Options *options, const Session *session, const char *path, const Figures *f) {
   const Binding *binding = &session->binding;
   const Kernel *k = binding->program.kernel;
@@ -87,8 +102,7 @@ static void print_json(const Options *options, const Session *session, const cha
   put_number(&out, "first_call_ms", f->first_call_ms);
   put_number(&out, "naive_ms", f->naive_ms);
   put_number(&out, "naive_speedup", f->speedup);
-  put_number(&out, "max_abs_error", f->naive ? f->worst.max_abs_error : NAN);
-  put_number(&out, "tolerance", f->naive ? f->worst.bound : NAN);
+  put_worst(options, session, &f->compared, &out);
   put_counters(options, &session->outcome, true, &out);
   buf_printf(&out, ",\"ok\":%s}\n", f->ok ? "true" : "false");
   write_result("-", &out);
@@ -118,14 +132,16 @@ static void print_table(const Options *options, const Session *session, const Fi
   if (!f->naive) return;
   printf("%-12s %12.4g %12s %8s %12.4g %10.4g\n", "naive C -O3", f->naive_ms, "", "", f->flops / f->naive_ms / 1e6,
          f->bytes / f->naive_ms / 1e6);
-  printf("%.1f times as fast as the naive reference; largest difference %.3g, allowed %.3g: %s\n", f->speedup,
-         f->worst.max_abs_error, f->worst.bound, f->ok ? "ok" : "WRONG");
+  printf("%.1f times as fast as the naive reference; %s the reference%s: %s\n", f->speedup,
+         f->compared.worst.error == 0 ? "equal to" : f->ok ? "agrees with" : "differs from",
+         comparison_summary(options->arena, session, &f->compared), f->ok ? "ok" : "WRONG");
 }
 
 static int measure(Options *options, Session *session, const char *path) {
   Figures f = {.ok = true, .threads = options_threads(options), .naive = session->naive};
   ExecuteOptions how = {.mode = "bench",
                         .threads = f.threads,
+                        .judge = session->judge,
                         .naive = session->naive,
                         .progress = isatty(2),
                         .min_time = options->min_time,
@@ -138,7 +154,7 @@ static int measure(Options *options, Session *session, const char *path) {
   if (status != DONE) return status;
   Kernel *k = session->binding.program.kernel;
   f.flops = k->reference ? reference_flops(k, session->binding.sizes) : 0;
-  if (session->naive) status = session_compare(session, options->arena, path, &f.worst);
+  if (session->judge) status = session_compare(session, options, &f.compared);
   f.ok = status == DONE;
   read_figures(options, session, &f);
   if (options->json)
@@ -153,7 +169,8 @@ int verb_bench(Options *options) {
   const char *path = options->files.at[0];
   int status = bind_or_report(&session.binding, options, true);
   if (status != DONE) return status;
-  BuildFlags flags = {.flags = target_flags(options->target), .naive_flags = options->no_naive ? NULL : naive_target_flags()};
+  BuildFlags flags = {.flags = target_flags(options->target), .naive_flags = options->no_naive ? NULL : naive_target_flags(),
+                      .timed = true};
   const char *wrong = session_open(&session, options, &flags);
   status = wrong ? user_error("%s: %s", path, wrong) : measure(options, &session, path);
   session_close(&session);

@@ -5,10 +5,10 @@
 
 static int compare_with_reference(const Options *options, Binding *binding, const Interpreted *got, const char *path) {
   Interpreted want;
-  const char *wrong = interpret_binding(options->arena, binding, true, &want);
+  const char *wrong = interpret_binding(options->arena, binding, true, true, &want);
   if (wrong) return user_error("%s: %s", path, wrong);
   int status = print_findings(options, binding, &want.report);
-  int differs = print_differences(options, binding, got->operands, want.operands, "the reference says");
+  int differs = print_differences(options, binding, got->operands, &want, got->specified, "the reference says");
   if (differs != DONE) status = differs;
   if (status == DONE && !options->quiet) printf("agrees with the reference\n");
   interpreted_free(&want);
@@ -43,7 +43,7 @@ int verb_check(Options *options) {
   if (status == DONE) status = check_output_names(options, binding.program.kernel, path);
   if (status != DONE) return status;
   Interpreted got;
-  const char *wrong = interpret_binding(options->arena, &binding, false, &got);
+  const char *wrong = interpret_binding(options->arena, &binding, false, true, &got);
   if (wrong) return user_error("%s: %s", path, wrong);
   status = print_findings(options, &binding, &got.report);
   long long steps = got.report.steps;

@@ -6,20 +6,17 @@
 
 static const double reference_work_most = 2e9;  // operations: a second or two of plain loops
 
-static int compare(const Options *options, Session *session, const char *path, double work) {
-  if (!session->naive) {
+static int compare(const Options *options, Session *session, double work) {
+  if (!session->judge) {
     if (session->binding.program.kernel->reference && !options->quiet)
       printf("not compared with the reference: about %.1e operations, more than %.0e\n", work, reference_work_most);
     return DONE;
   }
-  Comparison worst;
-  int status = session_compare(session, options->arena, path, &worst);
-  if (status == DONE && !options->quiet) {
-    if (worst.max_abs_error == 0)
-      printf("equal to the reference\n");
-    else
-      printf("agrees with the reference: largest difference %.3g, allowed %.3g\n", worst.max_abs_error, worst.bound);
-  }
+  Comparison all;
+  int status = session_compare(session, options, &all);
+  if (status == DONE && !options->quiet)
+    printf("%s the reference%s\n", all.worst.error == 0 ? "equal to" : "agrees with",
+           comparison_summary(options->arena, session, &all));
   return status;
 }
 
@@ -29,7 +26,7 @@ static int check_first(const Options *options, const Binding *binding, const cha
   Binding own = *binding;
   own.operands = NEW_ARRAY(options->arena, HostArray, k->inputs + k->outputs);
   memcpy(own.operands, binding->operands, sizeof *own.operands * (size_t)(k->inputs + k->outputs));
-  const char *wrong = interpret_binding(options->arena, &own, false, checked);
+  const char *wrong = interpret_binding(options->arena, &own, false, true, checked);
   if (wrong) return user_error("%s: %s", path, wrong);
   return print_findings(options, binding, &checked->report);
 }
@@ -48,13 +45,13 @@ int verb_run(Options *options) {
   double work = k->reference ? reference_flops(k, session.binding.sizes) : 0;
   BuildFlags flags = {.flags = target_flags(options->target)};
   if (work <= reference_work_most)
-    flags.naive_flags = arena_printf(options->arena, "%s -DPK_NAIVE_FLOAT=double", naive_target_flags());
+    flags.naive_flags = naive_target_flags();
   const char *wrong = session_open(&session, options, &flags);
   if (wrong) status = user_error("%s: %s", path, wrong);
   if (status == DONE) {
     ExecuteOptions execute_options = {.mode = "run",
                                       .threads = options_threads(options),
-                                      .naive = session.naive,
+                                      .judge = session.judge,
                                       .vmem_limit = options->vmem_limit,
                                       .trace = options->trace,
                                       .counters = options->counters};
@@ -65,9 +62,10 @@ int verb_run(Options *options) {
   if (status == DONE) put_counters(options, &session.outcome, false, &counters);
   if (counters.length) status = write_result("-", &counters);
   buf_free(&counters);
-  if (status == DONE) status = compare(options, &session, path, work);
+  if (status == DONE) status = compare(options, &session, work);
   if (status == DONE && options->checked)
-    status = print_differences(options, &session.binding, session.binding.operands, checked.operands, "`pkc check` computes");
+    status = print_differences(options, &session.binding, session.binding.operands, &checked, checked.specified,
+                               "`pkc check` computes");
   if (status == DONE && found == DONE && options->checked && !options->quiet)
     printf("no findings, and the interpreter computes the same\n");
   if (status != USER_ERROR) {

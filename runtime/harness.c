@@ -2,12 +2,14 @@
  *
  *     harness FD [key=value ...]
  *
- * FD is a file that both sides map: the operands' bytes, then the naive reference's copies of the outputs. The macros PK_KERNEL
- * and, where there is one, PK_NAIVE name the `const pk_kernel`s linked in. Prints key=value lines on standard output.
+ * FD is a file that both sides map: the operands' bytes, then what other kernels compute for the outputs. The macro PK_KERNEL and,
+ * where there are such, PK_JUDGE (what is expected and how far off a result may be) and PK_NAIVE (the naive reference in f32) name
+ * the `const pk_kernel`s linked in. Prints key=value lines on standard output.
  *
- *     mode=run|bench  threads=N  vmem_limit=BYTES  naive=0|1  min_time=S  max_time=S  progress=0|1  trace=PATH
+ *     mode=run|bench  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1  min_time=S  max_time=S  progress=0|1  trace=PATH
  *     counters=0|1
- *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES        of operand K in the order of the signature
+ *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES  expected_offset.K=BYTES  allowed_offset.K=BYTES
+ *                                                               of operand K in the order of the signature
  *
  * Exit status: 0 done, 1 the call was refused (status= and message= say why), 2 wrong use of the harness.
  * Compiled together with cpu.c. */
@@ -36,6 +38,12 @@ static const pk_kernel *const reference = &PK_NAIVE;
 #else
 static const pk_kernel *const reference = NULL;
 #endif
+#ifdef PK_JUDGE
+extern const pk_kernel PK_JUDGE;
+static const pk_kernel *const judge = &PK_JUDGE;
+#else
+static const pk_kernel *const judge = NULL;
+#endif
 static const pk_kernel *const kernel = &PK_KERNEL; /* no name here ends in _kernel: those are the generated ones */
 
 enum { MAX_OPERANDS = 256, MAX_RUNS = 1 << 16, ALIGNMENT = 64 };
@@ -43,7 +51,7 @@ static const double poor_naive_seconds = 1.0; /* a naive run longer than this ru
 static const double sample_seconds = 100e-6;  /* calls shorter than this are timed several at a time */
 
 typedef struct {
-  bool bench, naive, progress, counters;
+  bool bench, judge, naive, progress, counters;
   int threads;
   int64_t vmem_limit;
   double min_time, max_time;
@@ -53,10 +61,10 @@ typedef struct {
 /* An operand: its bytes in the file, and the memory that the kernel and the naive reference work on. */
 typedef struct {
   bool given;
-  int64_t shape[PK_MAX_RANK], bytes, offset, naive_offset;
+  int64_t shape[PK_MAX_RANK], bytes, offset, naive_offset, expected_offset, allowed_offset;
   char *memory, *naive_memory;
   char *original; /* of an input that an output is an alias of: in the file the output takes its place */
-  DLTensor tensor, naive_tensor;
+  DLTensor tensor, naive_tensor, judge_tensor, allowed_tensor;
 } operand;
 
 static settings set = {.threads = 1, .min_time = 0.3, .max_time = 10};
@@ -115,7 +123,7 @@ static void read_shape(int index, const char *text, const char *word) {
   if (rank != kernel->operand[index].rank) wrong_use("%s: expected %d axes", word, kernel->operand[index].rank);
 }
 
-/* shape.K, offset.K, naive_offset.K */
+/* shape.K, offset.K, .. */
 static bool read_operand(const char *key, const char *value, const char *word) {
   const char *dot = strchr(key, '.');
   if (!dot) return false;
@@ -129,6 +137,10 @@ static bool read_operand(const char *key, const char *value, const char *word) {
     operands[index].offset = whole(value, word);
   else if (strncmp(key, "naive_offset.", 13) == 0)
     operands[index].naive_offset = whole(value, word);
+  else if (strncmp(key, "expected_offset.", 16) == 0)
+    operands[index].expected_offset = whole(value, word);
+  else if (strncmp(key, "allowed_offset.", 15) == 0)
+    operands[index].allowed_offset = whole(value, word);
   else
     return false;
   return true;
@@ -148,6 +160,8 @@ static void read_word(const char *word) {
     set.threads = threads > INT32_MAX ? INT32_MAX : (int)threads;
   } else if (KEY("vmem_limit")) {
     set.vmem_limit = whole(value, word);
+  } else if (KEY("judge")) {
+    set.judge = whole(value, word) != 0;
   } else if (KEY("naive")) {
     set.naive = whole(value, word) != 0;
   } else if (KEY("progress")) {
@@ -195,8 +209,7 @@ static DLDataType dlpack_type(pk_dtype dtype) {
   return (DLDataType){code[dtype], (uint8_t)(half_byte ? 4 : 8 * element_bytes(dtype)), 1};
 }
 
-static void check_range(int index, int64_t offset, const char *what) {
-  int64_t bytes = operands[index].bytes;
+static void check_range(int index, int64_t offset, int64_t bytes, const char *what) {
   if (offset > file_bytes || bytes > file_bytes - offset) wrong_use("%s.%d: beyond the end of the file", what, index);
 }
 
@@ -231,7 +244,7 @@ static void open_operand(int index) {
   if (!o->given) wrong_use("shape.%d is missing", index);
   o->bytes = element_bytes(declared->dtype);
   for (int k = 0; k < declared->rank; ++k) o->bytes = pk_sat_mul(o->bytes, o->shape[k]);
-  check_range(index, o->offset, "offset");
+  check_range(index, o->offset, o->bytes, "offset");
   int alias = alias_of(kernel, index);
   operand *source = &operands[alias];
   o->memory = o == source ? private_memory(o->bytes) : source->memory;
@@ -241,10 +254,24 @@ static void open_operand(int index) {
     memcpy(source->original, file + source->offset, (size_t)source->bytes);
   }
   if (!set.naive || !declared->output) return;
-  check_range(index, o->naive_offset, "naive_offset");
+  check_range(index, o->naive_offset, o->bytes, "naive_offset");
   o->naive_memory = private_memory(o->bytes);
   if (o == source) return;
   source->naive_memory = alias_of(reference, index) == alias ? o->naive_memory : private_memory(source->bytes);
+}
+
+/* What the judge gets: inputs as they were; outputs and allowances straight into the file. */
+static void open_judged(int index) {
+  operand *o = &operands[index];
+  const pk_operand *declared = &kernel->operand[index];
+  o->judge_tensor = tensor_of(o, index, o->original ? o->original : o->memory);
+  if (!declared->output) return;
+  const int64_t allowed_bytes = pk_sat_mul(o->bytes / element_bytes(declared->dtype), (int64_t)sizeof(float));
+  check_range(index, o->expected_offset, o->bytes, "expected_offset");
+  check_range(index, o->allowed_offset, allowed_bytes, "allowed_offset");
+  o->judge_tensor = tensor_of(o, index, file + o->expected_offset);
+  o->allowed_tensor = tensor_of(o, index, file + o->allowed_offset);
+  o->allowed_tensor.dtype = dlpack_type(PK_F32);
 }
 
 /* Inputs from the file; outputs to the poison. An aliased output is its input. */
@@ -278,9 +305,9 @@ static void keep_outputs(bool naive) {
 
 /* ---- Calls. */
 
-static void call(const pk_kernel *which, bool naive) {
-  DLTensor *tensors[MAX_OPERANDS];
-  for (int i = 0; i < kernel->operands; ++i) tensors[i] = naive ? &operands[i].naive_tensor : &operands[i].tensor;
+static volatile sig_atomic_t runs_done, naive_running, progress_shown, ticks;
+
+static void call_with(const pk_kernel *which, DLTensor **tensors) {
   pk_status status = pk_call_kernel(context, which, tensors);
   if (status == PK_OK) return;
   (void)printf("status=%s\nmessage=", pk_status_name(status));
@@ -290,9 +317,25 @@ static void call(const pk_kernel *which, bool naive) {
   exit(1);
 }
 
-/* ---- A line of progress, every half second from the third on, also while a call runs long. */
+static void call(const pk_kernel *which, bool naive) {
+  DLTensor *tensors[MAX_OPERANDS];
+  for (int i = 0; i < kernel->operands; ++i) tensors[i] = naive ? &operands[i].naive_tensor : &operands[i].tensor;
+  call_with(which, tensors);
+}
 
-static volatile sig_atomic_t runs_done, naive_running, progress_shown, ticks;
+static void call_judge(void) {
+  DLTensor *tensors[2 * MAX_OPERANDS];
+  int count = 0;
+  for (int i = 0; i < kernel->operands; ++i) tensors[count++] = &operands[i].judge_tensor;
+  for (int i = 0; i < kernel->operands; ++i) {
+    if (kernel->operand[i].output) tensors[count++] = &operands[i].allowed_tensor;
+  }
+  naive_running = 1;
+  call_with(judge, tensors);
+  naive_running = 0;
+}
+
+/* ---- A line of progress, every half second from the third on, also while a call runs long. */
 
 static void show_progress(int signal_number) {
   (void)signal_number;
@@ -447,6 +490,7 @@ static void run_once(void) {
     watched_call();
   double first = seconds() - start;
   keep_outputs(false);
+  if (set.judge) call_judge();
   (void)printf("first_call_ms=%.6g\n", first * 1e3);
   if (!set.naive) return;
   (void)sample(&naive_timing, true, 1, true);
@@ -484,11 +528,15 @@ int main(int count, char **words) {
   if (reference && reference->operands != kernel->operands) wrong_use("the naive reference has other operands");
   open_file(words[1]);
   for (int i = 2; i < count; ++i) read_word(words[i]);
+  if (judge && judge->operands != kernel->operands + (kernel->operands - kernel->inputs))
+    wrong_use("the judging reference has other operands");
   set.naive = set.naive && reference;
+  set.judge = set.judge && judge;
   for (int i = 0; i < kernel->operands; ++i) open_operand(i);
   for (int i = 0; i < kernel->operands; ++i) {
     operands[i].tensor = tensor_of(&operands[i], i, operands[i].memory);
     operands[i].naive_tensor = tensor_of(&operands[i], i, operands[i].naive_memory);
+    if (set.judge) open_judged(i);
   }
   open_context();
   if (set.progress) start_progress();

@@ -1,7 +1,7 @@
 /* naive.h: what naive references (`pkc --emit=naive`) are built on: plain C and libm, one element at a time.
  *
- * Floats are computed in naive_float: float, as a person would write it; `pkc run` compiles the same text with double, to have
- * something better than the kernel to compare it with. */
+ * Floats are computed in float, as a person would write it. What results are compared with is another text of the same
+ * reference, in binary64 with error bounds (naive_bound.h). */
 #ifndef PK_NAIVE_H
 #define PK_NAIVE_H
 
@@ -11,10 +11,7 @@
 #include <string.h>
 #include <tgmath.h>
 
-#ifndef PK_NAIVE_FLOAT
-#define PK_NAIVE_FLOAT float
-#endif
-typedef PK_NAIVE_FLOAT naive_float;
+typedef float naive_float;
 
 /* Where a value of `elements` elements lies; freed by the caller, which keeps it in a slot. NULL when memory is out. */
 static inline void *naive_memory(void **slot, int64_t elements, int64_t bytes) {
@@ -45,17 +42,18 @@ static inline naive_float naive_min(naive_float a, naive_float b) {
 }
 static inline naive_float naive_sign(naive_float a) { return isnan(a) || a == 0 ? a : a > 0 ? 1 : -1; }
 /* Winitzki's approximation, then Newton's steps on erf; near 1 on erfc, which keeps its digits. */
-static inline naive_float naive_erf_inv(naive_float a) {
-  double x = (double)a, size = fabs(x), w = log((1 - x) * (1 + x)), b = 4.330746750799873 + w / 2;
-  if (isnan(x) || size > 1) return (naive_float)NAN;
-  if (size == 1) return (naive_float)(x * (double)INFINITY);
+static inline double naive_erf_inv_of(double x) {
+  double size = fabs(x), w = log((1 - x) * (1 + x)), b = 4.330746750799873 + w / 2;
+  if (isnan(x) || size > 1) return (double)NAN;
+  if (size == 1) return x * (double)INFINITY;
   double y = sqrt(sqrt(b * b - w / 0.147) - b);
   for (int i = 0; i < 4 && y > 0; i++) {
     const double error = size < 0.5 ? erf(y) - size : (1 - size) - erfc(y);
     y -= error / (1.1283791670955126 * exp(-y * y));
   }
-  return (naive_float)(size < 1e-8 ? x * 0.88622692545275801 : copysign(y, x));
+  return size < 1e-8 ? x * 0.88622692545275801 : copysign(y, x);
 }
+static inline naive_float naive_erf_inv(naive_float a) { return (naive_float)naive_erf_inv_of((double)a); }
 /* The floor of the true quotient; beyond 2^24 the rounded quotient. */
 static inline naive_float naive_floordiv(naive_float a, naive_float b) {
   naive_float quotient = a / b, whole = floor(quotient), rest = fma(-whole, b, a);
@@ -68,10 +66,10 @@ static inline naive_float naive_mod(naive_float a, naive_float b) {
 }
 
 /* Truncates and saturates; NaN gives 0. */
-static inline int64_t naive_integer(naive_float a, int64_t low, int64_t high) {
+static inline int64_t naive_integer(double a, int64_t low, int64_t high) {
   if (isnan(a)) return 0;
-  if (a <= (naive_float)low) return low;
-  return a >= (naive_float)high ? high : (int64_t)a;
+  if (a <= (double)low) return low;
+  return a >= (double)high ? high : (int64_t)a;
 }
 static inline int64_t naive_power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
@@ -117,6 +115,5 @@ static inline int64_t naive_popcount(int64_t a, int width) {
   }
 NAIVE_SORT(naive_sort_floats, naive_float, isnan(a) || isnan(b) ? !isnan(a) && isnan(b) : descending ? a > b : a < b)
 NAIVE_SORT(naive_sort_integers, int64_t, descending ? a > b : a < b)
-#undef NAIVE_SORT
 
 #endif

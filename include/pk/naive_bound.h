@@ -1,0 +1,40 @@
+/* naive_bound.h: what references with error bounds need besides naive.h and bound.h. */
+#ifndef PK_NAIVE_BOUND_H
+#define PK_NAIVE_BOUND_H
+
+#include <pk/bound.h>
+#include <pk/naive.h>
+
+static inline double naive_as_f32(double x) { return (double)(float)x; }
+#define NAIVE_AS(T) \
+  static inline double naive_as_##T(double x) { return (double)pk_f32_from_##T(pk_##T##_from_f32((float)x)); }
+NAIVE_AS(bf16)
+NAIVE_AS(f16)
+NAIVE_AS(f8e4m3fn)
+NAIVE_AS(f8e5m2)
+#undef NAIVE_AS
+
+/* As a float; rounding that must not make it less. */
+static inline float naive_allowed(pk_bound_function *to, pk_bound a) {
+  return (float)(pk_bound_allowed(to, a) * (1 + 0x1p-20));
+}
+
+static inline pk_bound pk_bound_erf_inv(pk_bound a, const pk_bound_rules *r) {
+  return pk_bound_monotone(naive_erf_inv_of, a, r);
+}
+
+static inline void naive_flush(pk_bound_sum *s) { s->error += PK_BOUND_FLUSHED; }
+
+NAIVE_SORT(naive_sort_values, pk_bound,
+           isnan(a.value) || isnan(b.value) ? !isnan(a.value) && isnan(b.value)
+           : descending                     ? a.value > b.value
+                                            : a.value < b.value)
+/* The element at a place moves by no more than the error of any. */
+static inline void naive_sort_bounds(pk_bound *line, int64_t stride, int32_t *order, int64_t count, bool descending) {
+  double most = 0;
+  naive_sort_values(line, stride, order, count, descending);
+  for (int64_t i = 0; i < count; i++) most = fmax(most, isnan(line[i * stride].value) ? 0 : line[i * stride].error);
+  for (int64_t i = 0; i < count; i++) line[i * stride].error = most;
+}
+
+#endif
