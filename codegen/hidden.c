@@ -7,6 +7,7 @@ typedef struct {
   Hidden found;
   bool *narrow;  // by instruction id: it was rounded to a narrow float, and moved about at most
   DType *dtype;  // .. to which
+  bool known[DT_COUNT];  // dtypes of operands and of the reference
 } Search;
 
 static void coarser(DType *found, DType t) {
@@ -35,6 +36,10 @@ static bool is_arithmetic(const Instr *v) {
          op_info[v->op].class != OPC_MEMORY && op_info[v->op].class != OPC_CONTROL && !passes_on(v);
 }
 
+static void note_dtype(Instr *v, void *context) {
+  if (has_result(v)) ((Search *)context)->known[v->type.dtype] = true;
+}
+
 static void visit(Instr *v, void *context) {
   Search *s = context;
   DType rounded = DT_COUNT;
@@ -43,6 +48,7 @@ static void visit(Instr *v, void *context) {
   if (!has_result(v)) return;
   if (v->op == OP_DOT) coarser(&s->found.summand, rounded);
   if (rounds(v) || is_arithmetic(v)) rounded = v->type.dtype;
+  if (rounded != DT_COUNT && !s->known[rounded]) return;
   if (is_arithmetic(v) && v->op != OP_DOT) coarser(&s->found.anywhere, v->type.dtype);
   if (rounded == DT_COUNT) return;
   if (rounds(v) || is_arithmetic(v) || passes_on(v)) {
@@ -54,9 +60,11 @@ static void visit(Instr *v, void *context) {
 }
 
 Hidden hidden_roundings(Kernel *k) {
-  Search search = {k->arena, {DT_COUNT, DT_COUNT}, NULL, NULL};
+  Search search = {.arena = k->arena, .found = {DT_COUNT, DT_COUNT}};
   search.narrow = NEW_ARRAY(k->arena, bool, k->next_id + 1);
   search.dtype = NEW_ARRAY(k->arena, DType, k->next_id + 1);
+  for (int i = 0; i < k->inputs + k->outputs; i++) search.known[k->refs.at[i]->array.dtype] = true;
+  if (k->reference) ir_walk(k->reference, note_dtype, &search);
   ir_walk(k->body, visit, &search);
   return search.found;
 }

@@ -4,6 +4,7 @@
 
 #include "codegen/ir.h"
 
+// To dtypes of its operands and of the reference: others are no part of what it promises.
 // The coarsest dtypes, DT_COUNT where there is none: of what contractions get (`dot(cast(p, T), v)`), and of values anywhere.
 typedef struct {
   DType summand, anywhere;

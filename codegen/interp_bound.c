@@ -176,7 +176,7 @@ static double folded_error(Interp *in, Op op, DType t, const BoundLane *lane, co
     if (sums)
       pk_bound_take(&sum, a);
     else if (op == OP_REDUCE_PROD)
-      result = pk_bound_mul(result, a, r);
+      result = pk_bound_factor(result, a, r);
     else
       result = op == OP_REDUCE_MAX ? pk_bound_max(result, a) : pk_bound_min(result, a);
   }
@@ -202,7 +202,7 @@ void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, cons
     if (instr->op == OP_CUMSUM)
       pk_bound_take(&sum, next), result = pk_bound_total(&sum, false, &rules);
     else if (instr->op == OP_CUMPROD)
-      result = pk_bound_mul(result, next, &rules);
+      result = pk_bound_factor(result, next, &rules);
     else
       result = l == 0 ? next : instr->op == OP_CUMMAX ? pk_bound_max(result, next) : pk_bound_min(result, next);
     set_error(in, out, order[l], settled(in, out->dtype, result));

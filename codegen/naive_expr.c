@@ -177,7 +177,7 @@ static const char *float_unary(Naive *n, const Instr *v, const char *a) {
     case OP_RECIP:
       return naive_text(n, "(1 / %s)", a);
     case OP_LOGISTIC:
-      return naive_text(n, "(1 / (1 + exp(-%s)))", a);
+      return naive_text(n, "naive_logistic(%s)", a);
     case OP_ROUND:
       return naive_text(n, "rint(%s)", a);
     case OP_ERF_INV:
@@ -306,7 +306,7 @@ static const char *cast(Naive *n, DType from, DType to, const char *a) {
   if (is_float(to)) {
     bool widening = is_float(from) && dtype_info[from].bits < dtype_info[to].bits;
     if (is_float(from)) return widening || to == DT_F32 ? a : naive_rounded(n, to, a);
-    return naive_rounded(n, to, naive_text(n, "(naive_float)%s", a));
+    return naive_rounded(n, to, naive_text(n, is_narrow_float(to) ? "naive_odd((double)%s)" : "(naive_float)%s", a));
   }
   if (!is_float(from)) return naive_converted(n, to, a);
   const char *low = dtype_min(to) == INT64_MIN ? "INT64_MIN" : naive_text(n, "%lld", (long long)dtype_min(to));

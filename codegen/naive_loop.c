@@ -41,7 +41,7 @@ static void bounded_step(Naive *n, Op op, const char *sum, const char *value) {
   if (is_sum(op))
     naive_line(n, "pk_bound_take(&%s, %s);", sum, value);
   else if (product)
-    naive_line(n, "%s = pk_bound_mul(%s, %s, &naive_rules);", sum, sum, value);
+    naive_line(n, "%s = pk_bound_factor(%s, %s, &naive_rules);", sum, sum, value);
   else
     naive_line(n, "%s = pk_bound_%s(%s, %s);", sum, greatest ? "max" : "min", sum, value);
 }

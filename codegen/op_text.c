@@ -56,8 +56,8 @@ const char *narrowed(Gen *g, const char *prefix, DType t, const char *expression
   return is_narrow_integer(t) ? text(g, "%s_wrap_%s(%s)", prefix, dtype_info[t].name, expression) : expression;
 }
 
-// Results of these never leave a narrow type that the operands were in.
-static bool stays_in_type(Op op) {
+// Results of these never leave a narrow type that the operands were in. A float `mod` does: it may add its divisor.
+static bool stays_in_type(Op op, DType t) {
   switch (op) {
     case OP_MAX:
     case OP_MIN:
@@ -67,10 +67,9 @@ static bool stays_in_type(Op op) {
     case OP_SIGN:
     case OP_SELECT:
     case OP_REM:
-    case OP_MOD:
       return true;
     default:
-      return false;
+      return op == OP_MOD && !is_float(t);
   }
 }
 
@@ -143,7 +142,7 @@ static const char *op_text(Gen *g, const char *prefix, const Instr *v, const cha
   const char *result = v->nargs == 1   ? text(g, "%s_%s_%s(%s)", prefix, name, lane, args[0])
                        : v->nargs == 2 ? text(g, "%s_%s_%s(%s, %s)", prefix, name, lane, args[0], args[1])
                                        : text(g, "%s_%s_%s(%s, %s, %s)", prefix, name, lane, args[0], args[1], args[2]);
-  return stays_in_type(v->op) || op_info[v->op].class == OPC_PREDICATE ? result : narrowed(g, prefix, t, result);
+  return stays_in_type(v->op, t) || op_info[v->op].class == OPC_PREDICATE ? result : narrowed(g, prefix, t, result);
 }
 
 // Comparisons of masks: equality is equivalence, order is false < true.

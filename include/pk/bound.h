@@ -314,7 +314,13 @@ static inline pk_bound pk_bound_also(pk_bound_function *to, double half, double 
   return (pk_bound){a.value, a.error + half * fmax(fabs(a.value), normal)};
 }
 
-/* ---- sums */
+/* ---- sums and products */
+
+/* One more factor of a product whose order is open. */
+static inline pk_bound pk_bound_factor(pk_bound product, pk_bound a, const pk_bound_rules *r) {
+  const pk_bound_rules rounded = {0, r->sum, 0, 0};
+  return pk_bound_mul(product, a, &rounded);
+}
 
 typedef struct {
   double sum, error, size, squares, peak;

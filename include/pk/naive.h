@@ -20,6 +20,14 @@ static inline void *naive_memory(void **slot, int64_t elements, int64_t bytes) {
   return *slot;
 }
 
+/* To odd, so that rounding once more is the only rounding. */
+static inline float naive_odd(double x) {
+  const float near = (float)x;
+  uint32_t bits = pk_bits_of_f32(near);
+  if ((double)near == x || isnan(near) || isinf(near)) return near;
+  if (fabs((double)near) > fabs(x)) bits--;
+  return pk_f32_of_bits(bits | 1);
+}
 #define NAIVE_ROUND(T) \
   static inline naive_float naive_round_##T(naive_float x) { return (naive_float)pk_f32_from_##T(pk_##T##_from_f32((float)x)); }
 NAIVE_ROUND(bf16)
@@ -39,6 +47,11 @@ static inline naive_float naive_min(naive_float a, naive_float b) {
   if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
   if (a == b) return signbit(a) ? a : b;
   return a < b ? a : b;
+}
+/* exp(-a) would overflow where the result is still a number. */
+static inline naive_float naive_logistic(naive_float a) {
+  const naive_float e = exp(-fabs(a));
+  return a < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 static inline naive_float naive_sign(naive_float a) { return isnan(a) || a == 0 ? a : a > 0 ? 1 : -1; }
 /* Winitzki's approximation, then Newton's steps on erf; near 1 on erfc, which keeps its digits. */

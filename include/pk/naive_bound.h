@@ -7,7 +7,7 @@
 
 static inline double naive_as_f32(double x) { return (double)(float)x; }
 #define NAIVE_AS(T) \
-  static inline double naive_as_##T(double x) { return (double)pk_f32_from_##T(pk_##T##_from_f32((float)x)); }
+  static inline double naive_as_##T(double x) { return (double)pk_f32_from_##T(pk_##T##_from_f32(naive_odd(x))); }
 NAIVE_AS(bf16)
 NAIVE_AS(f16)
 NAIVE_AS(f8e4m3fn)
