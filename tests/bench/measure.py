@@ -91,7 +91,8 @@ class Problem:
 
 
 def difference(got, expected, problem, terms):
-    """The largest difference, and how many times the allowed one it is. The rule is that of docs/cli.md, for each side once."""
+    """The largest difference, and how many times the allowed one it is. Relative to the root of the mean square, with
+    room for both sides."""
     dtype = problem.dtypes[problem.output]
     if got.shape != expected.shape or got.dtype != expected.dtype:
         return float("inf"), float("inf")
