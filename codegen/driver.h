@@ -313,11 +313,11 @@ typedef struct {
   HostArray *operands;
   Reference outputs;    // with what may differ from them, when that was asked for
   float **allowed;      // .. of every output
-  uint8_t **specified;  // likewise; NULL after the reference
+  uint8_t **specified;  // of a body, for each output: which elements are
   CheckReport report;
 } Interpreted;
 // Interprets the kernel, or its reference (whose outputs never share memory with inputs). NULL or what is wrong.
-// `judges`: other results will be compared with these.
+// `judges`: other results will be compared with these, by what may differ from them.
 const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bool judges, Interpreted *result);
 void interpreted_free(Interpreted *result);
 

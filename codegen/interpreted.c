@@ -5,25 +5,38 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// Room, behind the operands, for what may differ from each element of the outputs, and (of a body) whether it is specified.
-static bool add_judgement(int64_t *bytes, const HostArray *output, int64_t *allowed, int64_t *specified) {
+// Places of an output's further arrays behind the operands.
+typedef struct {
+  int64_t apart;      // of the reference: the output itself, when it is an alias
+  int64_t allowed;    // what results may differ by
+  int64_t specified;  // of a body: a byte an element
+} Extra;
+
+static bool add_dtype(int64_t *bytes, const HostArray *output, DType dtype, int64_t *place) {
   HostArray array = *output;
-  array.dtype = DT_F32;
-  *allowed = *bytes;
-  if (!add_array_bytes(bytes, &array)) return false;
-  array.dtype = DT_U8;
-  *specified = *bytes;
+  array.dtype = dtype;
+  *place = *bytes;
   return add_array_bytes(bytes, &array);
 }
 
-static void note_judgement(Arena *arena, Kernel *k, bool reference, const int64_t *places, Interpreted *result) {
-  result->outputs = (Reference){result->operands + k->inputs, NEW_ARRAY(arena, const float *, k->outputs)};
-  result->allowed = NEW_ARRAY(arena, float *, k->outputs);
-  if (!reference) result->specified = NEW_ARRAY(arena, uint8_t *, k->outputs);
+static bool place_extra(const Ref *ref, const HostArray *output, bool reference, bool judges, int64_t *bytes, Extra *extra) {
+  if (reference && ref->alias && !add_dtype(bytes, output, output->dtype, &extra->apart)) return false;
+  if (judges && !add_dtype(bytes, output, DT_F32, &extra->allowed)) return false;
+  return reference || add_dtype(bytes, output, DT_U8, &extra->specified);
+}
+
+static void note_extras(Arena *arena, Kernel *k, bool reference, bool judges, const Extra *extras, Interpreted *result) {
+  char *memory = result->memory;
+  HostArray *outputs = result->operands + k->inputs;
+  result->outputs = (Reference){outputs, NEW_ARRAY(arena, const float *, k->outputs)};
+  result->allowed = judges ? NEW_ARRAY(arena, float *, k->outputs) : NULL;
+  result->specified = reference ? NULL : NEW_ARRAY(arena, uint8_t *, k->outputs);
   for (int i = 0; i < k->outputs; i++) {
-    result->allowed[i] = (float *)(void *)((char *)result->memory + places[2 * i]);
-    if (!reference) result->specified[i] = (uint8_t *)result->memory + places[2 * i + 1];
-    bool equal = reference ? must_be_equal(k, result->outputs.outputs[i].dtype) : !is_float(result->outputs.outputs[i].dtype);
+    if (reference && k->refs.at[k->inputs + i]->alias) outputs[i].data = memory + extras[i].apart;
+    if (!reference) result->specified[i] = (uint8_t *)memory + extras[i].specified;
+    if (!judges) continue;
+    result->allowed[i] = (float *)(void *)(memory + extras[i].allowed);
+    bool equal = reference ? must_be_equal(k, outputs[i].dtype) : !is_float(outputs[i].dtype);
     if (!equal) result->outputs.allowed[i] = result->allowed[i];
   }
 }
@@ -32,15 +45,12 @@ const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bo
   Kernel *k = binding->program.kernel;
   int count = k->inputs + k->outputs;
   *result = (Interpreted){.bytes = binding->total_bytes, .report = {.arena = arena}};
-  int64_t *apart = NEW_ARRAY(arena, int64_t, count);  // places of the reference's aliased outputs
-  for (int i = k->inputs; reference && i < count; i++) {
-    apart[i] = result->bytes;
-    if (k->refs.at[i]->alias && !add_array_bytes(&result->bytes, &binding->operands[i])) return "the outputs are too large";
-  }
-  int64_t *places = NEW_ARRAY(arena, int64_t, 2 * k->outputs + 1);
-  for (int i = 0; judges && i < k->outputs; i++)
-    if (!add_judgement(&result->bytes, &binding->operands[k->inputs + i], &places[2 * i], &places[2 * i + 1]))
+  Extra *extras = NEW_ARRAY(arena, Extra, k->outputs + 1);
+  for (int i = 0; i < k->outputs; i++) {
+    int operand = k->inputs + i;
+    if (!place_extra(k->refs.at[operand], &binding->operands[operand], reference, judges, &result->bytes, &extras[i]))
       return "the outputs are too large";
+  }
   const char *wrong = check_memory(arena, result->bytes);
   if (wrong) return wrong;
   result->memory = map_memory(result->bytes, -1);
@@ -49,9 +59,7 @@ const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bo
   if (wrong) return wrong;
   result->operands = NEW_ARRAY(arena, HostArray, count);
   memcpy(result->operands, binding->operands, sizeof *result->operands * (size_t)count);
-  for (int i = k->inputs; reference && i < count; i++)
-    if (k->refs.at[i]->alias) result->operands[i].data = (char *)result->memory + apart[i];
-  if (judges) note_judgement(arena, k, reference, places, result);
+  note_extras(arena, k, reference, judges, extras, result);
   CheckOptions options = binding->check;
   options.allowed = result->allowed;
   options.specified = result->specified;

@@ -43,7 +43,7 @@ int verb_check(Options *options) {
   if (status == DONE) status = check_output_names(options, binding.program.kernel, path);
   if (status != DONE) return status;
   Interpreted got;
-  const char *wrong = interpret_binding(options->arena, &binding, false, true, &got);
+  const char *wrong = interpret_binding(options->arena, &binding, false, false, &got);
   if (wrong) return user_error("%s: %s", path, wrong);
   status = print_findings(options, &binding, &got.report);
   long long steps = got.report.steps;
