@@ -273,6 +273,11 @@ static const char *write_sources(Arena *arena, const BuildJob *job, const char *
   return wrong;
 }
 
+// The name by which the harness knows a kernel of the naive references.
+static void add_symbol(Arena *arena, Command *command, const char *kind, const char *symbol) {
+  add_word(arena, command, arena_printf(arena, "-Wl,--defsym=pk_harness_%s=%s_%s_kernel", kind, symbol, kind));
+}
+
 // Compiles everything in `folder` to `folder`/program.
 static const char *compile_in(Arena *arena, const BuildJob *job, const Support *support, Hash h, const char *cache,
                               const char *folder) {
@@ -281,7 +286,8 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
     Command command = compiler_flags(arena, job, support, "-O3 -w", job->naive_flags);
     wrong = compile_object(arena, &command, arena_printf(arena, "%s/naive.c", folder), naive);
   }
-  const char *define = arena_printf(arena, "-DPK_KERNEL=pk_harness_kernel%s%s", job->naive ? " -DPK_JUDGE=pk_harness_judge" : "",
+  const char *define = arena_printf(arena, "-DPK_KERNEL=pk_harness_kernel%s%s",
+                                    job->naive ? " -DPK_JUDGE=pk_harness_judge" : "",
                                     job->timed ? " -DPK_NAIVE=pk_harness_naive" : "");
   const char *harness = wrong ? NULL : support_object(arena, job, support, h, cache, folder, "harness.c", define, &wrong);
   const char *cpu = wrong ? NULL : support_object(arena, job, support, h, cache, folder, "cpu.c", "", &wrong);
@@ -289,8 +295,8 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
   Command command = compiler_flags(arena, job, support, "-O2", job->flags);
   add_word(arena, &command, arena_printf(arena, "-I%s", folder));
   add_word(arena, &command, arena_printf(arena, "-Wl,--defsym=pk_harness_kernel=%s_kernel", job->symbol));
-  if (job->naive) add_word(arena, &command, arena_printf(arena, "-Wl,--defsym=pk_harness_judge=%s_judge_kernel", job->symbol));
-  if (job->timed) add_word(arena, &command, arena_printf(arena, "-Wl,--defsym=pk_harness_naive=%s_naive_kernel", job->symbol));
+  if (job->naive) add_symbol(arena, &command, "judge", job->symbol);
+  if (job->timed) add_symbol(arena, &command, "naive", job->symbol);
   add_word(arena, &command, "-o");
   add_word(arena, &command, arena_printf(arena, "%s/program", folder));
   add_word(arena, &command, arena_printf(arena, "%s/kernel.c", folder));
