@@ -109,9 +109,9 @@ static Instr *write_region(Naive *n, Region *region) {
 static void write_element(Naive *n, const Ref *ref, const char *at, const char *element) {
   DType t = ref->array.dtype;
   if (n->bounded && is_float(t)) {
-    const char *result = naive_text(n, "%s_result", ref->name);
+    const char *result = naive_text(n, "%s_judged", ref->name);
     naive_line(n, "const pk_bound %s = %s;", result, element);
-    naive_line(n, "%s_allowed[%s] = naive_allowed(naive_as_%s, %s);", ref->name, at, dtype_info[t].name, result);
+    naive_line(n, "%s_slack[%s] = naive_allowed(naive_as_%s, %s);", ref->name, at, dtype_info[t].name, result);
     element = result;
   }
   naive_line(n, "%s_data[%s] = %s;", ref->name, at, naive_stored(n, t, element));
@@ -165,7 +165,7 @@ static void write_operands(Naive *n) {
       naive_line(n, "%s *%s%s_data = (%s *)(void *)call->array[%d].data;", type, aliases(k) ? "" : "restrict ", ref->name, type,
                  i);
     if (n->bounded && i >= k->inputs && is_float(ref->array.dtype))
-      naive_line(n, "float *%s_allowed = (float *)(void *)call->array[%d].data;", ref->name, i + k->outputs);
+      naive_line(n, "float *%s_slack = (float *)(void *)call->array[%d].data;", ref->name, i + k->outputs);
     for (int axis = 0; axis < ref->array.rank; axis++) {
       bool last = axis == ref->array.rank - 1;
       naive_line(n, "const int64_t %s_stride%d = %scall->array[%d].stride[%d];", ref->name, axis, last ? "dense ? 1 : " : "", i,
