@@ -95,7 +95,7 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("PKC_JOBS", "2")))
     parser.add_argument("--batch", type=int, default=20, help="kernels in one program")
     parser.add_argument("--targets", default="", help="default: all that this machine can run")
-    parser.add_argument("--compilers", default="gcc,clang")
+    parser.add_argument("--compilers", default="gcc,clang,clang", help="one for each batch; clang takes half the time")
     parser.add_argument("--cross", action="store_true", help="also aarch64 under qemu (wants build/aarch64/libpkrt.a)")
     parser.add_argument("--with", dest="known", default="", help="write what is left out because of known faults: " +
                         ", ".join(generator.KNOWN))
