@@ -83,6 +83,8 @@ static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *c, Buf *loops, B
   g->lanes = options->target->vector_bytes / 4;
   g->panel = g->lanes * options->target->dot_vectors;
   g->refs = NEW_ARRAY(k->arena, RefGen, k->refs.count + 1);
+  for (int i = 0; i < k->refs.count; i++)
+    if (k->refs.at[i]->alias) g->refs[k->refs.at[i]->alias->id].shared = true;
   for (int i = 0; i < k->refs.count; i++) g->refs[i].ref = k->refs.at[i];
   g->launch_reads = launch_reads(k);
   attach(k->body, &(Numbering){g, 0});

@@ -130,11 +130,7 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   return NULL;
 }
 
-bool shares_memory(const Gen *g, const Ref *ref) {
-  for (int i = 0; i < g->k->refs.count; i++)
-    if (g->k->refs.at[i]->alias == ref) return true;
-  return false;
-}
+bool shares_memory(const Gen *g, const Ref *ref) { return g->refs[ref->id].shared; }
 
 // ---- dots read their right operand where it lies, if all they want of it is there: always when they have few rows; else the
 // first time, and fill the panels as they go

@@ -86,6 +86,7 @@ typedef struct {
   int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis: room for it
   const char *revisits;        // C expression: blocks that come back, or NULL: none can
   const char *most_revisits;   // .. when the grid turns through all its axes
+  bool shared;                 // an output is its alias
 } RefGen;
 
 // Cells that go through a step together, their rows stacked: see batch.c.
@@ -176,6 +177,26 @@ typedef struct {
   const char *key, *name;
 } NamedText;
 
+// A name that was made of `base` and a number, and its place in `taken`: it is in use while it still has that place.
+typedef struct NumberedName {
+  const struct NumberedName *before;  // made of the same base
+  const char *name;
+  int place, number;
+} NumberedName;
+
+typedef struct {
+  const char *name;  // interned; NULL: a free slot
+  int place;         // in `taken`
+  bool kept;
+  int all_kept;              // numbers from 1 on of kept names made of it, without a gap
+  const NumberedName *last;  // taken name made of it
+} NameUse;
+
+typedef struct {
+  NameUse *at;
+  int count, capacity, kept;  // kept: how many of `kept` it knows
+} NameTable;
+
 struct Gen {
   Kernel *k;
   Arena *arena;
@@ -192,6 +213,7 @@ struct Gen {
   NameRole role;             // of the names that are made
   LIST(const char *) taken;  // C names in use in the open scopes
   LIST(const char *) kept;   // .. in all of the function
+  NameTable names;           // where each is in these lists
   const char **size_name, **axis_name;
   int instr_count;
   Buf *c;  // the cell function under construction
@@ -200,6 +222,8 @@ struct Gen {
 };
 
 // text.c
+bool is_known_name(Arena *arena, NameTable *t, const char *name);
+void add_known_name(Arena *arena, NameTable *t, const char *name);
 const char *text(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 void line(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 void open_block(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);  // "... {"

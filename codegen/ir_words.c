@@ -243,7 +243,7 @@ void make_blank_source(Reader *r, const char *path) {
   memset(text, ' ', total);
   for (int i = 1; i <= lines; i++) text[r->line_start[i] + width[i]] = '\n';
   Source *source = NEW(r->arena, Source);
-  *source = (Source){path, text, total};
+  *source = (Source){.path = path, .text = text, .length = total};
   r->k->source = source;
 }
 

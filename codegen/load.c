@@ -21,6 +21,7 @@ bool program_read(Program *program, const Options *options, Arena *arena, const 
   program->source.path = path;
   program->source.text = read_file(arena, path, &program->source.length);
   if (!program->source.text) return false;
+  source_index_lines(arena, &program->source);
   program->diag = diag_new(arena, &program->source);
   program->file = parse(arena, &program->source, program->diag);
   program->kernel_node = find_kernel_node(program->file, options->kernel);

@@ -2,6 +2,7 @@
 #include "codegen/lower_internal.h"
 #include "codegen/names.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 // ---- regions and the budget
@@ -133,16 +134,31 @@ static const Node *find_top(const Node *file, NodeKind kind, const char *name) {
   return NULL;
 }
 
+static int compare_top(const void *a, const void *b) {
+  const Node *x = *(const Node *const *)a, *y = *(const Node *const *)b;
+  if (x->name != y->name) return (uintptr_t)x->name < (uintptr_t)y->name ? -1 : 1;
+  if (x->kind != y->kind) return x->kind == N_KERNEL ? -1 : 1;
+  return x->span.start < y->span.start ? -1 : x->span.start > y->span.start;
+}
+
 static void check_top(Lower *l) {
+  LIST(const Node *) sorted = {0};  // those of a name together, its kernels first
   for (int i = 0; i < l->file->list.count; i++) {
     const Node *node = l->file->list.at[i];
-    if (node->kind != N_KERNEL && node->kind != N_REFERENCE) continue;
-    const Node *first = find_top(l->file, node->kind, node->name);
-    if (first != node) {
+    if (node->kind == N_KERNEL || node->kind == N_REFERENCE) LIST_PUSH(l->arena, &sorted, node);
+  }
+  if (sorted.count) qsort(sorted.at, (size_t)sorted.count, sizeof *sorted.at, compare_top);
+  const Node *first = NULL, *kernel = NULL;
+  for (int i = 0; i < sorted.count; i++) {
+    const Node *node = sorted.at[i];
+    bool again = first && first->name == node->name && first->kind == node->kind;
+    if (!again) first = node;
+    if (again) {
       diag_error(l->diag, node->name_span, ERR_DUPLICATE, "the %s `%s` is declared twice", node_name[node->kind], node->name);
       diag_note(l->diag, first->name_span, "the first time is here");
     }
-    if (node->kind == N_KERNEL || find_top(l->file, N_KERNEL, node->name)) continue;
+    if (node->kind == N_KERNEL) kernel = node;
+    if (kernel && kernel->name == node->name) continue;
     const char *names[MAX_LIST];
     int count = kernel_names(l->file, names, MAX_LIST);
     diag_error(l->diag, node->name_span, ERR_REFERENCE_KERNEL, "there is no kernel `%s` for this reference%s", node->name,

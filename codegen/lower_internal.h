@@ -70,7 +70,10 @@ typedef enum {
 typedef struct Symbol Symbol;
 struct Symbol {
   const char *name;
-  Symbol *next;  // declared before it; a scope is its newest symbol
+  Symbol *next;   // declared before it; a scope is its newest symbol
+  Symbol *far;    // much before it: of each symbol's ancestors any is reached in few steps (lower_names.c)
+  Symbol *other;  // declared before it anywhere, of the same hash
+  int depth;      // symbols before it in its scope
   SymbolKind kind;
   Span span;
   Value value;       // STATIC, LET, LOOP, PARAMETER; PRELUDE: as last evaluated, in `region`
@@ -115,7 +118,7 @@ typedef struct {
   Kernel *k;
   Place place;
   Frame *frame;               // instructions go to frame->region
-  uint8_t declared[1 << 14];  // bits by hash: a name whose bit is clear was never declared
+  Symbol *declared[1 << 14];  // by hash: the newest of all scopes
   Symbol *scope;
   Symbol *root;         // the scope of all declarations
   Function *functions;  // visible now
@@ -319,7 +322,7 @@ Region *lower_arm(Lower *l, const Node *items);  // an ITEMS or IF in a region o
 bool not_built(Lower *l, const Node *node);      // reports constructs that come later
 
 // ---- lower_names.c
-Symbol *find_symbol(const Lower *l, const char *name);
+Symbol *find_symbol(Lower *l, const char *name);
 Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span);  // reports duplicates and hiding; never NULL
 void unknown_name(Lower *l, const char *name, Span span);
 bool same_but_case(const char *a, const char *b);

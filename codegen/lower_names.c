@@ -4,15 +4,26 @@
 #include <ctype.h>
 #include <string.h>
 
-static size_t name_bit(const Lower *l, const char *name) {
-  return ((uintptr_t)name / 16 * 0x9E3779B1u >> 7) % (8 * sizeof l->declared);
+static Symbol **newest_of(Lower *l, const char *name) {
+  return &l->declared[((uintptr_t)name / 16 * 0x9E3779B1u >> 7) % (sizeof l->declared / sizeof *l->declared)];
 }
 
-Symbol *find_symbol(const Lower *l, const char *name) {
-  size_t bit = name_bit(l, name);
-  if (!(l->declared[bit / 8] >> bit % 8 & 1)) return NULL;
-  for (Symbol *s = l->scope; s; s = s->next)
-    if (s->name == name) return s;
+// Scopes are paths of one tree. `far` skips as many symbols as the two jumps before it did where these are equal (Myers, "An
+// applicative random-access stack"): any depth is reached in a logarithmic number of steps.
+static Symbol *skip_from(Symbol *parent) {
+  Symbol *far = parent ? parent->far : NULL;
+  bool joins = far && far->far && parent->depth - far->depth == far->depth - far->far->depth;
+  return joins ? far->far : parent;
+}
+
+static bool is_in_scope(const Symbol *scope, const Symbol *s) {
+  while (scope && scope->depth > s->depth) scope = scope->far && scope->far->depth >= s->depth ? scope->far : scope->next;
+  return scope == s;
+}
+
+Symbol *find_symbol(Lower *l, const char *name) {
+  for (Symbol *s = *newest_of(l, name); s; s = s->other)
+    if (s->name == name && is_in_scope(l->scope, s)) return s;
   return NULL;
 }
 
@@ -56,10 +67,11 @@ static bool check_declaration(Lower *l, SymbolKind kind, const char *name, Span 
 Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span) {
   bool good = check_declaration(l, kind, name, span);
   Symbol *s = NEW(l->arena, Symbol);
-  *s = (Symbol){.name = name, .kind = kind, .span = span, .poisoned = !good, .next = l->scope};
-  size_t bit = name_bit(l, name);
-  l->declared[bit / 8] |= (uint8_t)(1u << bit % 8);
-  return l->scope = s;
+  Symbol **newest = newest_of(l, name);
+  *s = (Symbol){.name = name, .kind = kind, .span = span, .poisoned = !good, .next = l->scope, .other = *newest};
+  s->far = skip_from(l->scope);
+  s->depth = l->scope ? l->scope->depth + 1 : 0;
+  return l->scope = *newest = s;
 }
 
 void unknown_name(Lower *l, const char *name, Span span) {

@@ -153,8 +153,11 @@ static bool one_letter_apart(const char *a, const char *b) {
   return longer - same - tail <= 1 && !digit;  // numbered names are meant to differ
 }
 
+enum { MOST_NAMES_COMPARED = 256 };  // names of sizes: nobody writes more by hand
+
 static void warn_of_similar_size(Lower *l, const Size *size) {
   int uses = 0;
+  if (l->k->sizes.count > MOST_NAMES_COMPARED) return;
   count_names(l->node, size->name, &uses);
   if (uses != 1) return;
   for (Symbol *s = l->scope; s; s = s->next) {

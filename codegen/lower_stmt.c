@@ -64,7 +64,9 @@ static void lower_var(Lower *l, const Node *node) {
                .type = with_dtype(type, dtype),
                .span = node->name_span};
   if (!good) {
-    *s = (Symbol){.name = s->name, .kind = SYM_LET, .span = s->span, .next = s->next};  // an error value from here on
+    s->kind = SYM_LET;  // an error value from here on
+    s->value = value_error();
+    s->ref = NULL;
     return;
   }
   LIST_PUSH(l->arena, &l->k->refs, ref);

@@ -214,6 +214,8 @@ static Group *insert_group(Scheduler *d, GroupKind kind, Instr *instr, int at) {
   group->instr = instr;
   group->region = d->region;
   LIST_PUSH(d->g->arena, &d->s->groups, group);
+  group->index = at;
+  if (at == d->s->groups.count - 1) return group;
   for (int i = d->s->groups.count - 1; i > at; i--) d->s->groups.at[i] = d->s->groups.at[i - 1];
   d->s->groups.at[at] = group;
   for (int i = at; i < d->s->groups.count; i++) d->s->groups.at[i]->index = i;

@@ -25,6 +25,8 @@ typedef struct {
   int buckets[BUCKETS];  // 1 + index of the latest entry
   int epoch;             // counts what may have changed memory
   int folded, shared, dead;
+  bool *live;  // by instruction's id
+  int live_capacity;
 } Simplifier;
 
 // ---- what an instruction is
@@ -256,9 +258,12 @@ static Instr *find_known(Simplifier *s, Instr *instr) {
   uint64_t hash = hash_of(instr);
   int *bucket = &s->buckets[hash % BUCKETS];
   for (int i = *bucket; i; i = s->known.at[i - 1].next) {
-    const Known *known = &s->known.at[i - 1];
-    if (known->hash == hash && same_value(known->instr, instr) && (instr->op != OP_LOAD || known->epoch == s->epoch))
-      return known->instr;
+    Known *known = &s->known.at[i - 1];
+    if (known->hash != hash || !same_value(known->instr, instr)) continue;
+    if (instr->op != OP_LOAD || known->epoch == s->epoch) return known->instr;
+    known->instr = instr;  // memory has changed: what was loaded before is of no use to what follows
+    known->epoch = s->epoch;
+    return NULL;
   }
   Known entry = {instr, hash, *bucket, s->epoch};
   LIST_PUSH(s->k->arena, &s->known, entry);
@@ -383,8 +388,16 @@ static void sweep(Simplifier *s, const Liveness *l, Region *region) {
   region->instrs.count = kept;
 }
 
+// An instruction belongs to one tree, so what earlier trees have marked does no harm.
+static void make_room_for_liveness(Simplifier *s) {
+  if (s->k->next_id < s->live_capacity) return;
+  s->live_capacity = 2 * (s->k->next_id + 1);
+  s->live = NEW_ARRAY(s->k->arena, bool, s->live_capacity);
+}
+
 static void remove_dead(Simplifier *s, Region *region) {
-  Liveness l = {.live = NEW_ARRAY(s->k->arena, bool, s->k->next_id + 1), .arena = s->k->arena};
+  make_room_for_liveness(s);
+  Liveness l = {.live = s->live, .arena = s->k->arena};
   ir_walk(region, reach_root, &l);
   while (l.work.count > 0) {
     const Instr *instr = l.work.at[--l.work.count];

@@ -23,19 +23,33 @@ static const char *declared_name(Gen *g, const char *declaration) {
   return text(g, "%.*s", (int)(end - start), start);
 }
 
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+// The names that C text mentions; those of members are not among them.
+static void add_mentioned(Gen *g, NameTable *names, const char *c_text) {
+  for (const char *p = c_text, *end; *p; p = end) {
+    end = p + 1;
+    if (!is_word(*p)) continue;
+    while (is_word(*end)) end++;
+    bool member = p > c_text && (p[-1] == '.' || (p > c_text + 1 && p[-1] == '>' && p[-2] == '-'));
+    if (!member) add_known_name(g->arena, names, intern_n(p, (size_t)(end - p)));
+  }
+}
+
 // Of declarations, one a line, those that `used` or a later kept one mentions.
 static void keep_used(Gen *g, const Buf *declarations, const char *used, Buf *out) {
   LIST(const char *) lines = {0};
+  NameTable names = {0};
   for (const char *p = declarations->text ? declarations->text : ""; *p;) {
     const char *end = strchr(p, '\n');
     LIST_PUSH(g->arena, &lines, arena_strndup(g->arena, p, (size_t)(end - p)));
     p = end + 1;
   }
   bool *kept = NEW_ARRAY(g->arena, bool, lines.count + 1);
+  add_mentioned(g, &names, used);
   for (int i = lines.count - 1; i >= 0; i--) {
-    const char *name = declared_name(g, lines.at[i]);
-    kept[i] = mentions(used, name);
-    for (int j = i + 1; j < lines.count && !kept[i]; j++) kept[i] = kept[j] && mentions(lines.at[j], name);
+    kept[i] = is_known_name(g->arena, &names, declared_name(g, lines.at[i]));
+    if (kept[i]) add_mentioned(g, &names, lines.at[i]);
   }
   for (int i = 0; i < lines.count; i++)
     if (kept[i]) buf_printf(out, "%s\n", lines.at[i]);

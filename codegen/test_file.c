@@ -189,7 +189,7 @@ static void test_layout(TestFile *test, const Source *source) {
   Buf once = {0}, twice = {0};
   Diag *diag = diag_new(test->arena, source);
   if (format_source(test->arena, source, diag, &once)) {
-    Source formatted = {source->path, once.text ? once.text : "", once.length};
+    Source formatted = {.path = source->path, .text = once.text ? once.text : "", .length = once.length};
     bool same = format_source(test->arena, &formatted, diag_new(test->arena, &formatted), &twice) &&
                 once.length == twice.length && (once.length == 0 || memcmp(once.text, twice.text, once.length) == 0);
     settle(test, NULL, same ? NULL : "formatting the formatted text changes it");
@@ -201,7 +201,7 @@ static void test_layout(TestFile *test, const Source *source) {
 static void test_ir_text(TestFile *test, const Kernel *k) {
   Buf once = {0}, twice = {0};
   ir_print(k, &once);
-  Source source = {"<ir>", once.text ? once.text : "", once.length};
+  Source source = {.path = "<ir>", .text = once.text ? once.text : "", .length = once.length};
   Diag *diag = diag_new(test->arena, &source);
   Kernel *again = ir_parse(test->arena, &source, diag);
   if (again) ir_print(again, &twice);

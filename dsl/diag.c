@@ -85,8 +85,31 @@ void diag_note(Diag *diag, Span span, const char *format, ...) {
 
 // ---- places
 
+void source_index_lines(Arena *arena, Source *source) {
+  LIST(uint32_t) lines = {0};
+  LIST_PUSH(arena, &lines, 0);
+  for (const char *end = source->text + source->length, *p = source->text; (p = memchr(p, '\n', (size_t)(end - p))); p++)
+    LIST_PUSH(arena, &lines, (uint32_t)(p + 1 - source->text));
+  source->lines = lines.at;
+  source->line_count = lines.count;
+}
+
+static void find_line(const Source *source, size_t offset, int *line, int *column) {
+  int low = 0, high = source->line_count;  // line `low` starts at the offset or before, line `high` after it
+  while (high - low > 1) {
+    int middle = low + (high - low) / 2;
+    *(source->lines[middle] <= offset ? &low : &high) = middle;
+  }
+  *line = low + 1;
+  *column = (int)(offset - source->lines[low]) + 1;
+}
+
 void source_position(const Source *source, uint32_t offset, int *line, int *column) {
   size_t end = offset < source->length ? offset : source->length, start = 0;
+  if (source->lines) {
+    find_line(source, end, line, column);
+    return;
+  }
   *line = 1;
   for (const char *newline; (newline = memchr(source->text + start, '\n', end - start)); (*line)++)
     start = (size_t)(newline - source->text) + 1;

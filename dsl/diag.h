@@ -7,7 +7,8 @@
 // A half-open range of bytes in the source text. {0, 0} with no text means "no place".
 typedef struct { uint32_t start, end; } Span;
 
-typedef struct { const char *path, *text; size_t length; } Source;
+// `lines`, where not NULL: the offset at which each line starts (source_index_lines).
+typedef struct { const char *path, *text; size_t length; const uint32_t *lines; int line_count; } Source;
 
 typedef enum { DIAG_ERROR, DIAG_WARNING, DIAG_NOTE } Severity;
 
@@ -35,6 +36,7 @@ void diag_print(const Diag *diag, Buf *out, DiagFormat format);
 void put_json_string(Buf *out, const char *text);  // in quotes, escaped; what is not UTF-8 is replaced
 
 // 1-based line and column (in bytes) of an offset.
+void source_index_lines(Arena *arena, Source *source);  // makes source_position fast
 void source_position(const Source *source, uint32_t offset, int *line, int *column);
 
 // "E0123" explained by `pkc explain E0123`; NULL for an unknown code.

@@ -6,6 +6,7 @@ Each case is a call of pkc in an empty folder. Runs without NumPy.
 import os
 import pathlib
 import random
+import resource
 import shutil
 import struct
 import subprocess
@@ -214,6 +215,48 @@ def huge_cases():
         expect("no machine's memory", ["run", "f.pk", "N=8000", "M=100000", "--vmem-limit=9223372036854775807"], 1, "memory", files=files)
 
 
+def long_sources(n):
+    """Texts of n parts, each of a kind that the compiler passes over once."""
+    head = "kernel f(x: f32[M]) -> (o: f32[M]) {\n  grid (i in cdiv(M, 8));\n  block x, o: [8] at (i);\n"
+    each = lambda form, count=n: "".join(form.format(k, k + 1) for k in range(count))
+    return {
+        "lets": head + "  let v0 = x[...];\n" + each("  let v{1} = v{0} + 1.5;\n") + "  o[...] = v%d;\n}\n" % n,
+        "parameters": "kernel f(" + ", ".join("x%d: f32[M]" % k for k in range(n // 2)) + ") -> (o: f32[M]) { o[...] = x0[...]; }\n",
+        "stores": head + each("  o[{0} & 7] = {0}.0;\n", n // 2) + "}\n",
+        "kernels": each("kernel f{0}(x: f32[M]) -> (o: f32[M]) {{ o[...] = x[...]; }}\nreference f{0} {{ o = x; }}\n", n // 2),
+        "statics": head.replace("grid", "static S0 = 1" + each(", S{1} = S{0} + 1") + ";\n  grid") + "  o[...] = x[...] * S%d;\n}\n" % n,
+        "functions": each("fn g{0}(a) = a + 1;\n", n // 8) + head + "  let v = x[...];\n" + each("  let v = g{0}(v);\n", n // 8) + "  o[...] = v;\n}\n",
+        "concatenate": head + "  let v = concatenate(" + each("x[...], ", n // 8) + "axis = 0);\n  o[...] = v[0:8];\n}\n",
+        "loops": head + "  var a: i32 = 0;\n" + each("  for k in 0..3 {{ a += {0}; }}\n", n // 8) + "  o[...] = x[...] + cast(a, f32);\n}\n",
+        "comments": "// {0}\n" * n + head + "  o[...] = x[...];\n}\n",
+    }
+
+
+def seconds_for(arguments, text):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code, _, err, _ = call(arguments, files={"f.pk": text})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return code, err, after.ru_utime - before.ru_utime
+
+
+def time_cases():
+    """Four times the text takes about four times as long (sixteen times would be a quadratic part), by the processor's time."""
+    global passed
+    n = 6000
+    short, long = long_sources(n), long_sources(4 * n)
+    for name in short:
+        kernel = ["-k", "f0"] if name == "kernels" else []
+        for arguments in (["f.pk", "--emit=c", *kernel], ["check", "f.pk", "M=8", *kernel], ["fmt", "f.pk", "-o", "g.pk"]):
+            if name == "parameters" and arguments[0] == "check":
+                continue
+            before, after = seconds_for(arguments, short[name]), seconds_for(arguments, long[name])
+            if before[0] == after[0] == 0 and after[2] < max(8 * before[2], 1):
+                passed += 1
+            else:
+                failures.append("FAIL time %s: pkc %s: status %s and %s, %.2f and %.2f s for 4 times the text; it said: %s; reproduce: tests/hostile.py time"
+                                % (name, " ".join(arguments), before[0], after[0], before[2], after[2], after[1][:200].replace("\n", " | ")))
+
+
 def npy_cases():
     bad = {
         "empty": b"",
@@ -331,7 +374,7 @@ def fuzz_cases():
 
 def main():
     groups = {"source": source_cases, "usage": usage_cases, "size": size_cases, "huge": huge_cases, "npy": npy_cases, "output": output_cases,
-              "compiler": compiler_cases, "fuzz": fuzz_cases}
+              "compiler": compiler_cases, "time": time_cases, "fuzz": fuzz_cases}
     chosen = [name for name in sys.argv[1:] if name in groups] or list(groups)
     for name in chosen:
         global group

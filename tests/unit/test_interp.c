@@ -34,7 +34,7 @@ static void check(bool ok, const char *format, ...) {
 
 static Kernel *parse(Arena *arena, const char *path, const char *text) {
   Source *source = NEW(arena, Source);
-  *source = (Source){path, text, strlen(text)};
+  *source = (Source){.path = path, .text = text, .length = strlen(text)};
   Diag *diag = diag_new(arena, source);
   Kernel *k = ir_parse(arena, source, diag);
   if (k) return k;

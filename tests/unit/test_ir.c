@@ -22,7 +22,7 @@ static void check(bool ok, const char *what, const char *detail) {
 
 static Kernel *parse(Arena *arena, const char *path, const char *text, size_t length, Buf *messages) {
   Source *source = NEW(arena, Source);
-  *source = (Source){path, text, length};
+  *source = (Source){.path = path, .text = text, .length = length};
   Diag *diag = diag_new(arena, source);
   Kernel *k = ir_parse(arena, source, diag);
   if (!k) check(diag_error_count(diag) > 0, path, "refused without a diagnostic");

@@ -17,7 +17,7 @@ static const char text[] =
 static void statics_text(Arena *arena, const StaticSetting *settings, int count, const OperandHint *hints, int hint_count,
                          Buf *out) {
   Source *source = NEW(arena, Source);
-  *source = (Source){"test.pk", text, sizeof text - 1};
+  *source = (Source){.path = "test.pk", .text = text, .length = sizeof text - 1};
   Diag *diag = diag_new(arena, source);
   LowerOptions options = {settings, count, hints, hint_count};
   Kernel *k = lower(arena, source, parse(arena, source, diag), "k", &options, diag);

@@ -31,7 +31,7 @@ typedef struct {
 
 static Reading read_bytes(const char *text, size_t length) {
   Reading r = {.arena = arena_new()};
-  r.source = (Source){"t.pk", arena_strndup(r.arena, text, length), length};
+  r.source = (Source){.path = "t.pk", .text = arena_strndup(r.arena, text, length), .length = length};
   r.diag = NULL;
   return r;
 }
@@ -63,7 +63,7 @@ static char *messages_of(const Reading *r, DiagFormat format) {
 
 static bool format_text(Arena *arena, const char *text, size_t length, Buf *out) {
   Source *source = NEW(arena, Source);
-  *source = (Source){"t.pk", arena_strndup(arena, text, length), length};
+  *source = (Source){.path = "t.pk", .text = arena_strndup(arena, text, length), .length = length};
   buf_puts(out, "");
   return format_source(arena, source, diag_new(arena, source), out);
 }
@@ -284,7 +284,7 @@ static void test_diag_limits(void) {
   arena_free(r.arena);
   buf_free(&buf);
   check(error_meaning(101) != NULL && error_meaning(99999) == NULL, "meanings", NULL);
-  Source source = {"t.pk", "a\nbc\n", 5};
+  Source source = {.path = "t.pk", .text = "a\nbc\n", .length = 5};
   int line, column;
   source_position(&source, 3, &line, &column);
   check(line == 2 && column == 2, "position", NULL);
