@@ -1,14 +1,18 @@
 // A kernel's C, with the harness and the runtime, to a program; kept by content in the cache folder.
 #define _GNU_SOURCE
 #include "codegen/driver.h"
+#include "codegen/interrupt.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 // ---- pkc's own files
@@ -94,29 +98,73 @@ static void hash_folder(Arena *arena, Hash *h, const char *folder) {
 
 // ---- folders
 
+enum {
+  CACHE_LIMIT = 1 << 30,             // bytes of all entries
+  IN_USE_SECONDS = 60 * 60,          // an entry that was used so recently stays
+  ABANDONED_SECONDS = 24 * 60 * 60,  // a temporary folder so old is nobody's
+};
+
 static bool make_folders(char *path) {
   for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
     *slash = 0;
     if (mkdir(path, 0777) != 0 && errno != EEXIST) return false;
   }
-  return mkdir(path, 0777) == 0 || errno == EEXIST;
+  return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-// The cache folder, made if need be; NULL when there can be none.
+static bool is_own(const struct stat *st) { return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH)); }
+
+// Nobody else may write there: what lies there is run.
+static bool is_own_folder(const char *path) {
+  struct stat st;
+  return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && is_own(&st);
+}
+
+static bool is_folder(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static void refuse_cache(const char *path) {
+  static bool said;
+  if (!said) fprintf(stderr, "pkc: %s is not used: others own it or may write there\n", path);
+  said = true;
+}
+
+// The cache folder, made if need be; NULL when there can be none. A home that does not exist is not made.
 static const char *cache_folder(Arena *arena) {
   const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   char *path = NULL;
   if (base && *base == '/')
     path = arena_printf(arena, "%s/pkc", base);
-  else if (home && *home == '/')
+  else if (home && *home == '/' && is_folder(home))
     path = arena_printf(arena, "%s/.cache/pkc", home);
-  return path && make_folders(path) && access(path, W_OK) == 0 ? path : NULL;
+  if (!path || !make_folders(path) || access(path, W_OK) != 0) return NULL;
+  if (is_own_folder(path)) return path;
+  refuse_cache(path);
+  return NULL;
+}
+
+// A whole ELF file that nobody else may have written: the table of sections, the last thing written, is there.
+static bool is_whole_entry(const char *path) {
+  ElfW(Ehdr) head;
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return false;
+  bool whole = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && is_own(&st) && read(fd, &head, sizeof head) == sizeof head &&
+               memcmp(head.e_ident, ELFMAG, SELFMAG) == 0;
+  if (whole && head.e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
+    whole = (uint64_t)st.st_size >= head.e_shoff + (uint64_t)head.e_shentsize * head.e_shnum;
+  if (whole) futimens(fd, NULL);  // the oldest are removed first
+  close(fd);
+  return whole;
 }
 
 static const char *temporary_folder(Arena *arena, const char *inside) {
   const char *base = inside ? inside : getenv("TMPDIR");
-  char *path = arena_printf(arena, "%s/pkc-XXXXXX", base && *base ? base : "/tmp");
-  return mkdtemp(path);
+  char *path = mkdtemp(arena_printf(arena, "%s/pkc-XXXXXX", base && *base ? base : "/tmp"));
+  if (path) interrupt_keep_folder(path);
+  return path;
 }
 
 static void remove_folder(Arena *arena, const char *folder) {
@@ -125,6 +173,56 @@ static void remove_folder(Arena *arena, const char *folder) {
     if (entry->d_name[0] != '.') unlink(arena_printf(arena, "%s/%s", folder, entry->d_name));
   if (dir) closedir(dir);
   rmdir(folder);
+  interrupt_forget_folder(folder);
+}
+
+// ---- the size of the cache
+
+typedef struct {
+  const char *path;
+  int64_t bytes, used;  // when, in seconds
+  bool folder;
+} Entry;
+
+static int by_use(const void *a, const void *b) {
+  int64_t x = ((const Entry *)a)->used, y = ((const Entry *)b)->used;
+  return (x > y) - (x < y);
+}
+
+// $PKC_CACHE_LIMIT, bytes that K, M or G may follow.
+static int64_t cache_limit(void) {
+  static const char units[] = "KMG";
+  const char *text = getenv("PKC_CACHE_LIMIT");
+  char *end = NULL;
+  int64_t value = text ? strtoll(text, &end, 10) : -1;
+  if (!text || end == text || value < 0) return CACHE_LIMIT;
+  const char *unit = *end ? strchr(units, *end) : NULL;
+  for (const char *u = units; unit && u <= unit; u++)
+    if (!mul_i64(value, 1024, &value)) return INT64_MAX;
+  return value;
+}
+
+// Removes the entries that were used longest ago, until the rest fits, and folders that a killed process left. What was used
+// within the hour stays: another process may be about to run it.
+static void limit_cache(Arena *arena, const char *cache) {
+  LIST(Entry) entries = {0};
+  int64_t bytes = 0, now = (int64_t)time(NULL), limit = cache_limit();
+  DIR *dir = opendir(cache);
+  for (struct dirent *item; dir && (item = readdir(dir));) {
+    const char *path = arena_printf(arena, "%s/%s", cache, item->d_name);
+    struct stat st;
+    if (item->d_name[0] == '.' || lstat(path, &st) != 0) continue;
+    Entry entry = {path, (int64_t)st.st_size, (int64_t)st.st_mtime, S_ISDIR(st.st_mode)};
+    LIST_PUSH(arena, &entries, entry);
+    bytes += entry.folder ? 0 : entry.bytes;
+  }
+  if (dir) closedir(dir);
+  if (entries.count) qsort(entries.at, (size_t)entries.count, sizeof *entries.at, by_use);
+  for (int i = 0; i < entries.count && entries.at[i].used + IN_USE_SECONDS < now; i++) {
+    const Entry *entry = &entries.at[i];
+    if (entry->folder && entry->used + ABANDONED_SECONDS < now) remove_folder(arena, entry->path);
+    if (!entry->folder && bytes > limit && unlink(entry->path) == 0) bytes -= entry->bytes;
+  }
 }
 
 void build_discard(const char *program) {
@@ -224,6 +322,24 @@ static const char *compile_object(Arena *arena, Command *command, const char *so
   return compile(arena, command);
 }
 
+// What `-march=native` goes by: a home may be shared by machines.
+static const char *processor(Arena *arena) {
+  static const char *const keys[] = {"vendor_id",       "cpu family", "model",    "flags",
+                                     "CPU implementer", "CPU part",   "Features", "isa"};
+  static const char *known;
+  if (known) return known;
+  size_t length;
+  const char *text = read_file(arena, "/proc/cpuinfo", &length), *end = text ? strstr(text, "\n\n") : NULL;
+  Buf buf = {0};
+  buf_puts(&buf, "processor\n");
+  for (const char *line = text; line && *line && (!end || line < end); line += strcspn(line, "\n") + 1)
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+      if (strncmp(line, keys[i], strlen(keys[i])) == 0) buf_add(&buf, line, strcspn(line, "\n"));
+  known = intern(buf.text);
+  buf_free(&buf);
+  return known;
+}
+
 // Everything that decides what an object or program of pkc's own files looks like, but for the kernel.
 static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *support, const char *version) {
   static Hash files;  // the contents, once a process
@@ -234,7 +350,7 @@ static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *sup
     hash_file(arena, &files, support->library);
   }
   Hash h = files;
-  const char *texts[] = {compiler_command(job), version, common_flags, job->flags, getenv("PKC_CFLAGS")};
+  const char *texts[] = {compiler_command(job), version, common_flags, job->flags, getenv("PKC_CFLAGS"), processor(arena)};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash_text(&h, texts[i]);
   return h;
 }
@@ -256,7 +372,7 @@ static const char *support_object(Arena *arena, const BuildJob *job, const Suppo
   hash_text(&h, source);
   hash_text(&h, define);
   if (cache) kept = arena_printf(arena, "%s/%s.o", cache, hash_name(arena, h));
-  if (kept && access(kept, R_OK) == 0) return kept;
+  if (kept && is_whole_entry(kept)) return kept;
   Command command = compiler_flags(arena, job, support, "-O2", job->flags);
   add_words(arena, &command, define);
   *message = compile_object(arena, &command, arena_printf(arena, "%s/%s", support->runtime, source), object);
@@ -331,7 +447,7 @@ const char *build_program(Arena *arena, const BuildJob *job, bool *temporary, co
   const char *cache = job->no_cache ? NULL : cache_folder(arena), *kept = NULL;
   if (cache) {
     kept = arena_printf(arena, "%s/%s", cache, key_of(arena, job, h));
-    if (access(kept, X_OK) == 0) return kept;
+    if (access(kept, X_OK) == 0 && is_whole_entry(kept)) return kept;
   }
   const char *folder = temporary_folder(arena, cache);
   if (!folder) {
@@ -344,6 +460,7 @@ const char *build_program(Arena *arena, const BuildJob *job, bool *temporary, co
   if (!*message && kept && rename(program, kept) != 0)
     *message = arena_printf(arena, "cannot write %s: %s", kept, strerror(errno));
   if (*message || kept) remove_folder(arena, folder);
+  if (kept && !*message) limit_cache(arena, cache);
   if (*message) return NULL;
   *temporary = !kept;
   return kept ? kept : program;

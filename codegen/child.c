@@ -1,6 +1,7 @@
 // Child processes: the C compiler and the programs it makes.
 #define _GNU_SOURCE
 #include "codegen/driver.h"
+#include "codegen/interrupt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +80,7 @@ static void close_end(int *end) {
 int run_child(const char *const *words, int keep, double seconds, Buf *output, Buf *errors) {
   int out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1}, failed = 0, status = -1;
   bool ok = pipe2(report, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 && (!errors || pipe2(err, O_CLOEXEC) == 0);
-  pid_t pid = ok ? fork() : -1;
+  pid_t pid = ok ? interrupt_fork() : -1;
   if (pid == 0) become(words, keep, out[1], err[1], report[1]);
   if (pid < 0) failed = errno;
   close_end(&out[1]);
@@ -87,10 +88,11 @@ int run_child(const char *const *words, int keep, double seconds, Buf *output, B
   close_end(&report[1]);
   if (pid > 0) {
     bool in_time = collect(out[0], err[0], seconds, output, errors);
-    if (!in_time) kill(pid, SIGKILL);
+    if (!in_time) kill(-pid, SIGKILL);
     int why;
     if (read(report[0], &why, sizeof why) == sizeof why) failed = why;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    interrupt_child_ended();
   }
   close_pair(out);
   close_pair(err);

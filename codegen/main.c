@@ -1,5 +1,6 @@
 // pkc: the table of verbs.
 #include "codegen/driver.h"
+#include "codegen/interrupt.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -78,6 +79,7 @@ static int run_verb(Options *options, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
+  interrupt_watch();
   Options options;
   options_init(&options, arena_new());
   int status = finish_output(run_verb(&options, argc, argv));

@@ -62,8 +62,8 @@ static bool take_extent(Reader *r, int64_t *value) {
   const char *start = r->at;
   for (*value = 0; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++)
     if (!mul_i64(*value, 10, value) || !add_i64(*value, *r->at - '0', value)) return false;
-  bool digits = r->at > start;
-  if (digits && r->at < r->end && *r->at == 'L') r->at++;  // files that Python 2 wrote
+  bool digits = r->at > start && (*start != '0' || r->at == start + 1);  // Python has no 08
+  if (digits && r->at < r->end && *r->at == 'L') r->at++;                // files that Python 2 wrote
   return digits;
 }
 
@@ -75,7 +75,7 @@ static const char *read_shape(Reader *r, NpyHeader *header) {
     if (header->rank == MAX_RANK) return arena_printf(r->arena, "it has more than %d axes", MAX_RANK);
     header->dim[header->rank++] = extent;
     if (!take(r, ',')) {
-      if (!take(r, ')')) return "its shape is malformed";
+      if (header->rank == 1 || !take(r, ')')) return "its shape is malformed";
       break;
     }
   }
@@ -105,19 +105,23 @@ bool npy_holds(const NpyHeader *header, DType dtype) {
   return header->opaque ? bytes : header->dtype == dtype;
 }
 
-static const char *read_entry(Reader *r, const char *key, NpyHeader *header, unsigned *seen) {
-  if (strcmp(key, "descr") == 0) {
-    *seen |= 1;
-    return read_descr(r, header);
-  }
-  if (strcmp(key, "shape") == 0) {
-    *seen |= 4;
-    return read_shape(r, header);
-  }
-  if (strcmp(key, "fortran_order") != 0) return arena_printf(r->arena, "its header has an unknown key %.40s", key);
-  *seen |= 2;
+static const char *read_order(Reader *r, NpyHeader *header) {
   header->fortran = take_word(r, "True");
   return header->fortran || take_word(r, "False") ? NULL : "its fortran_order is malformed";
+}
+
+static const char *read_entry(Reader *r, const char *key, NpyHeader *header, unsigned *seen) {
+  static const struct {
+    const char *key;
+    const char *(*read)(Reader *r, NpyHeader *header);
+  } entries[] = {{"descr", read_descr}, {"fortran_order", read_order}, {"shape", read_shape}};
+  for (unsigned i = 0; i < sizeof entries / sizeof *entries; i++) {
+    if (strcmp(key, entries[i].key) != 0) continue;
+    if (*seen & 1u << i) return arena_printf(r->arena, "its header has %s twice", key);
+    *seen |= 1u << i;
+    return entries[i].read(r, header);
+  }
+  return arena_printf(r->arena, "its header has an unknown key %.40s", key);
 }
 
 static const char *read_dictionary(Reader *r, NpyHeader *header) {
@@ -130,6 +134,8 @@ static const char *read_dictionary(Reader *r, NpyHeader *header) {
     if (wrong) return wrong;
     if (!take(r, ',') && !(r->at < r->end && *r->at == '}')) return "its header is malformed";
   }
+  skip_blanks(r);
+  if (r->at < r->end) return "its header has something behind the dictionary";
   return seen == 7 ? NULL : "its header lacks descr, fortran_order or shape";
 }
 

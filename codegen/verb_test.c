@@ -7,12 +7,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,6 +74,7 @@ static pid_t start_worker(const Options *options, const PathList *paths, Shared 
   fflush(stdout);
   pid_t pid = fork();
   if (pid != 0) return pid;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
   work(options, paths, shared, job);
   _exit(fflush(stdout) == 0 ? 0 : 1);
 }

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 
 #include "dsl/base.h"
 
@@ -28,8 +28,13 @@ static NORETURN void out_of_memory(size_t bytes) {
 
 // ---- arenas
 
-typedef struct Chunk { struct Chunk *next; size_t used, size; } Chunk;
-struct Arena { Chunk *chunks; };
+typedef struct Chunk {
+  struct Chunk *next;
+  size_t used, size;
+} Chunk;
+struct Arena {
+  Chunk *chunks;
+};
 
 enum { CHUNK_BYTES = 1 << 16, ALIGN = 16 };
 
@@ -91,7 +96,11 @@ void list_grow(Arena *arena, void **at, int *capacity, size_t item_bytes, int co
 
 // ---- interning: open addressing, never freed before exit
 
-static struct { const char **slots; size_t capacity, count; Arena *arena; } names;
+static struct {
+  const char **slots;
+  size_t capacity, count;
+  Arena *arena;
+} names;
 
 static uint64_t hash_bytes(const char *text, size_t length) {
   uint64_t h = 1469598103934665603u;  // FNV-1a
@@ -208,26 +217,64 @@ static bool write_all(int fd, const char *text, size_t length) {
   return true;
 }
 
-// A name that is a device or a pipe (/dev/stdout, /dev/full) is written in place: it cannot be renamed over.
+// Written where it stands: a device or a pipe (/dev/stdout, /dev/full), or a file in a folder that takes no other.
 static bool write_in_place(const char *path, const char *text, size_t length) {
-  int fd = open(path, O_WRONLY);
+  struct stat st;
+  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) return false;
   bool ok = write_all(fd, text, length);
+  if (ok && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) ok = ftruncate(fd, (off_t)length) == 0;
   return close(fd) == 0 && ok;
 }
 
-bool write_file(const char *path, const char *text, size_t length) {
-  struct stat st;
-  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return write_in_place(path, text, length);
+enum { MOST_TRIES = 100 };
+
+// A new file beside `path`; its name goes to `name`.
+static int open_beside(const char *path, Buf *name) {
+  int fd = -1;
+  for (int i = 0; i < MOST_TRIES; i++) {
+    buf_free(name);
+    buf_printf(name, "%s.%ld-%d.tmp", path, (long)getpid(), i);
+    fd = open(name->text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return fd;
+}
+
+// Owner and mode of what is replaced. Others than root cannot give files away: then the mode alone.
+static void keep_mode(int fd, const struct stat *old) {
+  if (fchown(fd, old->st_uid, old->st_gid) != 0) errno = 0;
+  if (fchmod(fd, old->st_mode & 0777) != 0) errno = 0;
+}
+
+// `path` is no link; `old` is NULL where nothing is replaced.
+static bool replace_file(const char *path, const struct stat *old, const char *text, size_t length) {
   Buf temp = {0};
-  buf_printf(&temp, "%s.%ld.tmp", path, (long)getpid());
-  int fd = open(temp.text, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  int fd = open_beside(path, &temp);
+  if (fd < 0 && old && (errno == EACCES || errno == EPERM || errno == EROFS || errno == ENAMETOOLONG)) {
+    buf_free(&temp);
+    return write_in_place(path, text, length);
+  }
   bool ok = fd >= 0 && write_all(fd, text, length);
+  if (ok && old) keep_mode(fd, old);
   if (fd >= 0 && close(fd) != 0) ok = false;
   if (ok && rename(temp.text, path) != 0) ok = false;
   int failed = errno;
   if (!ok && fd >= 0) unlink(temp.text);
   buf_free(&temp);
+  errno = failed;
+  return ok;
+}
+
+bool write_file(const char *path, const char *text, size_t length) {
+  struct stat st;
+  bool exists = stat(path, &st) == 0, link = lstat(path, &(struct stat){0}) == 0 && !exists;  // to a file that is not there
+  if (link || (exists && !S_ISREG(st.st_mode))) return write_in_place(path, text, length);
+  if (exists && access(path, W_OK) != 0) return false;
+  char *target = exists ? realpath(path, NULL) : NULL;  // a link stays one
+  bool ok = replace_file(target ? target : path, exists ? &st : NULL, text, length);
+  int failed = errno;
+  free(target);
   errno = failed;
   return ok;
 }

@@ -56,7 +56,8 @@ void buf_free(Buf *buf);
 
 // Whole files. read_file returns NULL with errno set; the text has a NUL after its length bytes.
 char *read_file(Arena *arena, const char *path, size_t *length);
-// Writes beside the target and renames, so that a full disk leaves the old file. Returns false with errno set.
+// Writes beside the target and renames, so that a full disk leaves the old file. Mode and owner stay those of the file that is
+// replaced, a link stays a link, and what is no regular file is written in place. Returns false with errno set.
 bool write_file(const char *path, const char *text, size_t length);
 
 // The shortest decimal text that reads back as the same double, always with a digit on both sides of the point ("1.0", "1e-06" is

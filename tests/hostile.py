@@ -282,6 +282,11 @@ def npy_cases():
         "objects": npy(descr="|O"),
         "wrong rank": npy(shape=(6,)),
         "rank 0": npy(shape=(), data=bytes(4)),
+        "junk behind": npy(header="{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } junk"),
+        "second dictionary": npy(header="{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } {}"),
+        "key twice": npy(header="{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"),
+        "no tuple": npy(header="{'descr': '<f4', 'fortran_order': False, 'shape': (6), }"),
+        "leading zero": npy(header="{'descr': '<f4', 'fortran_order': False, 'shape': (02, 3), }"),
         "bad fortran": npy(header="{'descr': '<f4', 'fortran_order': 1, 'shape': (2, 3), }"),
     }
     for name, content in bad.items():

@@ -1,0 +1,13 @@
+// SIGINT, SIGTERM and SIGHUP leave no child and no temporary folder behind.
+#ifndef CODEGEN_INTERRUPT_H
+#define CODEGEN_INTERRUPT_H
+
+#include <sys/types.h>
+
+void interrupt_watch(void);                      // once, at the start; signals that are ignored stay so
+pid_t interrupt_fork(void);                      // the child leads a group of its own, which ends with this process
+void interrupt_child_ended(void);                // .. and was waited for
+void interrupt_keep_folder(const char *path);    // a folder for build.c's files, removed if a signal ends the process
+void interrupt_forget_folder(const char *path);  // it is gone
+
+#endif

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""What pkc writes and where: the cache of programs, output files, temporary folders. Runs as root and as anybody else, without NumPy."""
+import os
+import pathlib
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PKC = os.environ.get("PKC", str(ROOT / os.environ.get("BUILD", "build") / "pkc"))
+ADD = str(ROOT / "kernels" / "add.pk")
+RUN = ["run", ADD, "M=3", "N=5"]
+NOBODY = 65534
+
+passed = 0
+failures = []
+
+
+def check(what, holds, said=""):
+    global passed
+    if holds:
+        passed += 1
+    else:
+        failures.append("FAIL files: %s %s; reproduce: tests/files.py" % (what, said))
+
+
+def pkc(folder, *words, **environment):
+    done = subprocess.run([PKC, *words], cwd=folder, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=300)
+    return done
+
+
+def mode(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def check_outputs(folder):
+    (folder / "add.c").write_text("old")
+    os.chmod(folder / "add.c", 0o640)
+    check("compile", pkc(folder, ADD).returncode == 0)
+    check("the mode stays", mode(folder / "add.c") == 0o640 and "pk_status" in (folder / "add.c").read_text())
+    (folder / "real.c").write_text("old")
+    os.symlink("real.c", folder / "link.c")
+    os.symlink("absent.c", folder / "dangling.c")
+    for name, target in (("link.c", "real.c"), ("dangling.c", "absent.c")):
+        check("compile to " + name, pkc(folder, ADD, "-o", name).returncode == 0)
+        check(name + " stays a link", (folder / name).is_symlink() and "pk_status" in (folder / target).read_text())
+    if os.getuid() == 0:
+        (folder / "theirs.c").write_text("old")
+        os.chown(folder / "theirs.c", NOBODY, NOBODY)
+        check("compile to another's file", pkc(folder, ADD, "-o", "theirs.c").returncode == 0)
+        check("the owner stays", os.stat(folder / "theirs.c").st_uid == NOBODY)
+    else:
+        (folder / "locked").mkdir()
+        (folder / "locked" / "a.c").write_text("o" * 1000000)
+        (folder / "locked" / "a.h").write_text("")
+        os.chmod(folder / "locked", 0o500)
+        check("compile to a folder that takes no files", pkc(folder, ADD, "-o", "locked/a.c").returncode == 0)
+        check("it was written in place", (folder / "locked" / "a.c").read_text().startswith("/*") and (folder / "locked" / "a.c").stat().st_size < 100000)
+        os.chmod(folder / "locked", 0o700)
+        os.chmod(folder / "add.c", 0o400)
+        check("a file that may not be written is refused", pkc(folder, ADD, "-o", "add.c").returncode == 1)
+    os.mkfifo(folder / "pipe")
+    reader = subprocess.Popen(["cat", str(folder / "pipe")], stdout=subprocess.PIPE)
+    check("compile to a pipe", pkc(folder, ADD, "--emit=c", "-o", "pipe").returncode == 0)
+    check("the pipe has it", b"pk_status" in reader.communicate(timeout=60)[0] and stat.S_ISFIFO(os.stat(folder / "pipe").st_mode))
+    check("nothing is left", not [p for p in folder.iterdir() if p.name.endswith(".tmp")])
+
+
+def entries(cache):
+    return sorted(p for p in (cache / "pkc").iterdir())
+
+
+def check_cache(folder):
+    cache = folder / "cache"
+    here = {"XDG_CACHE_HOME": str(cache)}
+    check("run", pkc(folder, *RUN, **here).returncode == 0)
+    check("the cache is its owner's alone", mode(cache / "pkc") == 0o700, oct(mode(cache / "pkc")))
+    programs = [p for p in entries(cache) if not p.name.endswith(".o")]
+    check("one program is kept", len(programs) == 1 and not [p for p in entries(cache) if p.is_dir()])
+    before = programs[0].stat().st_mtime_ns
+    check("run again", pkc(folder, *RUN, CC="cc", **here).returncode == 0)
+    check("use is noted", programs[0].stat().st_mtime_ns > before)
+    whole = programs[0].read_bytes()
+    for what, damage in (("empty", b""), ("cut short", whole[:len(whole) // 2]), ("overwritten", b"#!/bin/false\n")):
+        for path in entries(cache):
+            path.write_bytes(damage)
+        done = pkc(folder, *RUN, **here)
+        check("an entry that is " + what, done.returncode == 0, done.stderr[:200])
+    check("it is made again", programs[0].read_bytes()[:4] == b"\x7fELF")
+    os.chmod(programs[0], 0o777)
+    inode = programs[0].stat().st_ino
+    check("run with an open entry", pkc(folder, *RUN, **here).returncode == 0)
+    check("an entry that others may write is made again", programs[0].stat().st_ino != inode)
+    os.chmod(cache / "pkc", 0o777)
+    done = pkc(folder, *RUN, **here)
+    check("a cache that others may write is not used", done.returncode == 0 and "is not used" in done.stderr, done.stderr[:200])
+    os.chmod(cache / "pkc", 0o700)
+    if os.getuid() == 0:
+        os.chown(cache / "pkc", NOBODY, NOBODY)
+        done = pkc(folder, *RUN, **here)
+        check("another's cache is not used", done.returncode == 0 and "is not used" in done.stderr, done.stderr[:200])
+        os.chown(cache / "pkc", 0, 0)
+    old = cache / "pkc" / ("0" * 32)
+    old.write_bytes(b"x" * 4096)
+    os.utime(old, (1, 1))
+    abandoned = cache / "pkc" / "pkc-abcdef"
+    abandoned.mkdir()
+    os.utime(abandoned, (1, 1))
+    check("run with a limit", pkc(folder, "run", ADD, "M=3", "N=5", "-D", "BM=8", PKC_CACHE_LIMIT="1K", **here).returncode == 0)
+    check("the oldest goes, what is in use stays", not old.exists() and not abandoned.exists() and programs[0].exists())
+
+
+def check_home(folder):
+    home = folder / "no" / "home"
+    environment = {k: v for k, v in os.environ.items() if k != "XDG_CACHE_HOME"}
+    done = subprocess.run([PKC, *RUN], cwd=folder, env=dict(environment, HOME=str(home)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+    check("run without a home", done.returncode == 0, done.stderr.decode()[:200])
+    check("no home is made", not (folder / "no").exists())
+
+
+def alive(pid):
+    try:
+        return "Z" not in pathlib.Path("/proc/%d/stat" % pid).read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+
+
+def check_signals(folder):
+    """A C compiler that takes long, and a child of it: both end with pkc."""
+    compiler = folder / "slow-cc"
+    compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo slow; exit; }\nsleep 600 &\necho $$ $! >"%s"\nwait\n' % (folder / "pids"))
+    os.chmod(compiler, 0o755)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        for more in (["--no-cache"], []):
+            (folder / "temporary").mkdir(exist_ok=True)
+            (folder / "pids").unlink(missing_ok=True)
+            child = subprocess.Popen([PKC, *RUN, *more], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                     env=dict(os.environ, CC=str(compiler), TMPDIR=str(folder / "temporary"), XDG_CACHE_HOME=str(folder / "slow")))
+            deadline = time.time() + 120
+            while time.time() < deadline and not ((folder / "pids").exists() and (folder / "pids").read_text().strip()):
+                time.sleep(0.02)
+            pids = [int(word) for word in (folder / "pids").read_text().split()]
+            child.send_signal(number)
+            check("ended by the signal", child.wait(timeout=60) == -number)
+            deadline = time.time() + 30
+            while time.time() < deadline and any(alive(pid) for pid in pids):
+                time.sleep(0.02)
+            check("no child is left", not any(alive(pid) for pid in pids))
+            left = list((folder / "temporary").iterdir()) + [p for p in (folder / "slow").glob("pkc/*") if p.is_dir()]
+            check("no folder is left", not left, str(left))
+
+
+def main():
+    for group in (check_outputs, check_cache, check_home, check_signals):
+        with tempfile.TemporaryDirectory(prefix="files-") as path:
+            group(pathlib.Path(path))
+    for line in failures:
+        print(line)
+    print("%d passed, %d failed" % (passed, len(failures)))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
