@@ -40,10 +40,10 @@ def rows(path, word):
 
 
 def operations_table():
-    names = {row[0]: row[1] for row in rows("codegen/ops.def", "OP")}
+    names = {row[0]: row[1] for row in rows("codegen/ir/ops.def", "OP")}
     words = {"$0": "a", "$1": "b", "$2": "c", "$T": "dtype", "$S": "shape", "$E": "shape", "$A": "k", "$X": "k", "$P": "perm", "$D": "", "$R": "", "$N": ""}
     found = {}
-    for operation, operands, _, _, text in rows("codegen/pallas.def", "PY"):
+    for operation, operands, _, _, text in rows("codegen/pallas/pallas.def", "PY"):
         if operands not in ("HOST", "POSITIVE", "DIVISOR"):
             for word, meaning in words.items():
                 text = text.replace(word, meaning)

@@ -20,9 +20,9 @@ rule() {
 
 rule "dsl/ includes nothing of codegen/" 'codegen/' dsl/*
 # bound.h says how errors are propagated, for the interpreter and for compiled references alike.
-bounds='^codegen/interp_bound\.c$'
+bounds='^codegen/check/bound\.c$'
 rule "the compiler does not include the headers of generated code" '(include/)?pk/|dlpack' $(ls dsl/* codegen/* | grep -v "$bounds")
-rule "the interpreter's error bounds include bound.h alone" '(include/)?pk/([^b]|b[^o])|dlpack' codegen/interp_bound.c
+rule "the interpreter's error bounds include bound.h alone" '(include/)?pk/([^b]|b[^o])|dlpack' codegen/check/bound.c
 rule "the compiler does not include the runtime" '(\.\./)?runtime/' dsl/* codegen/*
 rule "the compiler does not include SIMDe" 'simde' dsl/* codegen/*
 rule "runtime and public headers do not include the compiler" '(\.\./)?(dsl|codegen)/' runtime/* include/pk/*
@@ -41,7 +41,7 @@ if command -v lemon >/dev/null && [ -e dsl/parser.y ]; then
   rm -rf "$dir"
 fi
 # Every kind of finding is in the manual.
-missing=$(sed -n 's/^FIND([A-Z_]*, "\([a-z-]*\)".*/\1/p' codegen/findings.def | while read -r kind; do
+missing=$(sed -n 's/^FIND([A-Z_]*, "\([a-z-]*\)".*/\1/p' codegen/check/findings.def | while read -r kind; do
   grep -q "\`$kind\`" docs/checking.md || echo "$kind"
 done)
 if [ -z "$missing" ]; then passed=$((passed + 1)); else

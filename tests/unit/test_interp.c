@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/interp_internal.h"
-#include "codegen/pass.h"
+#include "codegen/check/internal.h"
+#include "codegen/passes/pass.h"
 
 static int passed, failed;
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/ir.h"
-#include "codegen/pass.h"
+#include "codegen/ir/ir.h"
+#include "codegen/passes/pass.h"
 
 enum { MUTATIONS = 400 };
 

@@ -1,5 +1,5 @@
 // Statics from settings and from arrays, and what is said of settings that do not suit.
-#include "codegen/lower.h"
+#include "codegen/lower/lower.h"
 
 #include <stdio.h>
 #include <string.h>

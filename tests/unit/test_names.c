@@ -1,6 +1,6 @@
 // Names of C and Python: which are taken, and that kernels stay apart. With an argument: reads names, one a line, from standard
 // input and prints each with the name of its kernel's function in C (tests/names.py).
-#include "codegen/names.h"
+#include "codegen/ir/names.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // The arithmetic of the TPU model that no command shows by itself: the fold formula, tiles, rates.
-#include "codegen/tpu.h"
+#include "codegen/tpu/tpu.h"
 
 #include <math.h>
 #include <stdio.h>

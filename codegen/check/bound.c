@@ -1,0 +1,248 @@
+// Running error analysis in the interpreter: beside each float, how far from it compiled code may come out (docs/numerics.md).
+//
+// A reference is bounded as a way of computing the same thing that the kernel may have written otherwise; a body step by step,
+// since compiled code takes the same steps. Bools carry 1 where rounding decides them.
+#include "codegen/ir/array.h"
+#include "codegen/check/internal.h"
+#include "include/pk/bound.h"
+
+#include <string.h>
+
+static double as_f32(double x) { return dtype_round(DT_F32, x); }
+static double as_bf16(double x) { return dtype_round(DT_BF16, x); }
+static double as_f16(double x) { return dtype_round(DT_F16, x); }
+static double as_f8e4m3fn(double x) { return dtype_round(DT_F8E4M3FN, x); }
+static double as_f8e5m2(double x) { return dtype_round(DT_F8E5M2, x); }
+static pk_bound_function *const as_dtype[DT_COUNT] = {[DT_F32] = as_f32,
+                                                      [DT_BF16] = as_bf16,
+                                                      [DT_F16] = as_f16,
+                                                      [DT_F8E4M3FN] = as_f8e4m3fn,
+                                                      [DT_F8E5M2] = as_f8e5m2};
+
+static pk_bound_rules rules_of(const Interp *in) {
+  return (pk_bound_rules){in->rounding.input, in->rounding.result, in->rounding.function, in->rounding.sum};
+}
+
+static pk_bound bound_at(const Value *v, int64_t e) { return (pk_bound){v->f[e], error_at(v, e)}; }
+static unsigned char truth_at(const Value *v, int64_t e) {
+  return (unsigned char)((v->i[e] ? PK_BOUND_TRUE : 0) | (error_at(v, e) > 0 ? PK_BOUND_UNSURE : 0));
+}
+
+static void set_error(Interp *in, Value *out, int64_t e, double error) {
+  if (error == 0 && !out->uncertain) return;
+  if (value_error(in, out)) out->error[e] = error;
+}
+
+static pk_bound perhaps_rounded(DType t, pk_bound a) {
+  if (t == DT_COUNT || !is_narrow_float(t)) return a;
+  return pk_bound_also(as_dtype[t], dtype_spacing(t) / 2, ldexp(1, dtype_least_exponent(t)), a);
+}
+
+// The error of a result in its dtype, from the value before it was rounded to that.
+static double settled(const Interp *in, DType t, pk_bound a) {
+  if (!in->exact) return pk_bound_allowed(as_dtype[t], a);
+  return perhaps_rounded(in->hidden.anywhere, perhaps_rounded(t, a)).error;
+}
+
+// ---- element by element
+
+typedef pk_bound Lossy1(pk_bound, const pk_bound_rules *);
+typedef pk_bound Lossy2(pk_bound, pk_bound, const pk_bound_rules *);
+typedef pk_bound Lossless1(pk_bound);
+typedef pk_bound Lossless2(pk_bound, pk_bound);
+typedef unsigned char Compares(pk_bound, pk_bound);
+
+static pk_bound bound_erf_inv(pk_bound a, const pk_bound_rules *r) { return pk_bound_monotone(erf_inverse, a, r); }
+
+static Lossy1 *const lossy1[OP_COUNT] = {
+    [OP_EXP] = pk_bound_exp,     [OP_EXP2] = pk_bound_exp2,   [OP_EXPM1] = pk_bound_expm1,       [OP_LOG] = pk_bound_log,
+    [OP_LOG2] = pk_bound_log2,   [OP_LOG1P] = pk_bound_log1p, [OP_SQRT] = pk_bound_sqrt,         [OP_RSQRT] = pk_bound_rsqrt,
+    [OP_TANH] = pk_bound_tanh,   [OP_ERF] = pk_bound_erf,     [OP_LOGISTIC] = pk_bound_logistic, [OP_SIN] = pk_bound_sin,
+    [OP_COS] = pk_bound_cos,     [OP_TAN] = pk_bound_tan,     [OP_SINH] = pk_bound_sinh,         [OP_COSH] = pk_bound_cosh,
+    [OP_ASIN] = pk_bound_asin,   [OP_ACOS] = pk_bound_acos,   [OP_ATAN] = pk_bound_atan,         [OP_ASINH] = pk_bound_asinh,
+    [OP_ACOSH] = pk_bound_acosh, [OP_ATANH] = pk_bound_atanh, [OP_LOG10] = pk_bound_log10,       [OP_CBRT] = pk_bound_cbrt,
+    [OP_ERFC] = pk_bound_erfc,   [OP_ERF_INV] = bound_erf_inv, [OP_RECIP] = pk_bound_reciprocal};
+static Lossy2 *const lossy2[OP_COUNT] = {
+    [OP_ADD] = pk_bound_add, [OP_SUB] = pk_bound_sub,           [OP_MUL] = pk_bound_mul, [OP_DIV] = pk_bound_div,
+    [OP_REM] = pk_bound_rem, [OP_FLOORDIV] = pk_bound_floordiv, [OP_MOD] = pk_bound_mod, [OP_POW] = pk_bound_pow,
+    [OP_ATAN2] = pk_bound_atan2};
+static Lossless1 *const lossless1[OP_COUNT] = {
+    [OP_NEG] = pk_bound_neg,   [OP_ABS] = pk_bound_abs,   [OP_SIGN] = pk_bound_sign,  [OP_FLOOR] = pk_bound_floor,
+    [OP_CEIL] = pk_bound_ceil, [OP_ROUND] = pk_bound_round, [OP_TRUNC] = pk_bound_trunc};
+static Lossless2 *const lossless2[OP_COUNT] = {[OP_MAX] = pk_bound_max, [OP_MIN] = pk_bound_min};
+static Compares *const compares[OP_COUNT] = {[OP_EQ] = pk_bound_eq, [OP_NE] = pk_bound_ne, [OP_LT] = pk_bound_lt,
+                                             [OP_LE] = pk_bound_le, [OP_GT] = pk_bound_gt, [OP_GE] = pk_bound_ge};
+
+static int64_t dot_terms(Interp *in, const Instr *dot) {
+  int64_t terms = 1;
+  for (int axis = 0; axis < dot->args[0]->type.rank; axis++) {
+    bool summed = true;
+    for (int i = 0; i < dot->type.rank; i++) summed = summed && dot->labels.out[i] != dot->labels.a[axis];
+    if (summed) terms *= value_of(in, dot->args[0])->dim[axis];
+  }
+  return terms;
+}
+
+// Compiled code goes on from the sum so far, term by term, where a product is added to it.
+static double continued(Interp *in, const Instr *instr, int64_t e) {
+  double lost = 0;
+  if (in->exact || (instr->op != OP_ADD && instr->op != OP_SUB)) return 0;
+  for (int i = 0; i < 2; i++) {
+    if (instr->args[i]->op != OP_DOT) continue;
+    double steps = 0.5 * sqrt((double)dot_terms(in, instr->args[i])) + 0.5;
+    lost += pk_bound_share(in->rounding.sum * steps, value_of(in, instr->args[1 - i])->f[e]);
+  }
+  return lost;
+}
+
+static pk_bound float_result(Interp *in, const Instr *instr, const Value *const *arg, int64_t e, const pk_bound_rules *r) {
+  pk_bound a = bound_at(arg[0], e), b = instr->nargs > 1 ? bound_at(arg[1], e) : a;
+  if (instr->op == OP_FMA) return pk_bound_fma(a, b, bound_at(arg[2], e), r);
+  if (lossy1[instr->op]) return lossy1[instr->op](a, r);
+  if (lossless1[instr->op]) return lossless1[instr->op](a);
+  if (lossless2[instr->op]) return lossless2[instr->op](a, b);
+  if (!lossy2[instr->op]) INTERNAL("no error bound for %s", op_info[instr->op].name);
+  pk_bound result = lossy2[instr->op](a, b, r);
+  double more = continued(in, instr, e);
+  return more == 0 ? result : pk_bound_made(result.value, result.error + more);
+}
+
+static double logic_error(Op op, const Value *const *arg, int64_t e) {
+  unsigned char a = truth_at(arg[0], e), b = op == OP_NOT ? 0 : truth_at(arg[1], e);
+  unsigned char result = op == OP_NOT   ? pk_bound_not(a)
+                         : op == OP_AND ? pk_bound_and(a, b)
+                         : op == OP_OR  ? pk_bound_or(a, b)
+                                        : pk_bound_xor(a, b);
+  return result & PK_BOUND_UNSURE ? 1 : 0;
+}
+
+static double select_error(const Value *out, const Value *const *arg, int64_t e) {
+  unsigned char c = truth_at(arg[0], e);
+  if (is_float(out->dtype)) return pk_bound_select(c, bound_at(arg[1], e), bound_at(arg[2], e)).error;
+  return c & PK_BOUND_UNSURE ? 1 : error_at(c ? arg[1] : arg[2], e);
+}
+
+static double cast_error(const Interp *in, const Value *out, const Value *a, int64_t e) {
+  DType to = out->dtype, from = a->dtype;
+  if (!is_float(to)) return to == DT_BOOL && is_float(from) ? pk_bound_near(bound_at(a, e), pk_bound_exact(0)) : 0;
+  if (from == DT_BOOL) return error_at(a, e);
+  if (!is_float(from)) return in->exact ? fabs(as_dtype[to](out->f[e]) - out->f[e]) : 0;
+  if (dtype_spacing(to) <= dtype_spacing(from)) return error_at(a, e);
+  return in->exact ? pk_bound_rounded(as_dtype[to], bound_at(a, e)).error : pk_bound_allowed(as_dtype[to], bound_at(a, e));
+}
+
+static double elementwise_error(Interp *in, const Instr *instr, const Value *out, const Value *const *arg, int64_t e,
+                                const pk_bound_rules *r) {
+  bool floats = is_float(arg[0]->dtype);
+  switch (op_info[instr->op].class) {
+    case OPC_SELECT:
+      return select_error(out, arg, e);
+    case OPC_COMPARE:
+      return floats && (compares[instr->op](bound_at(arg[0], e), bound_at(arg[1], e)) & PK_BOUND_UNSURE) ? 1 : 0;
+    case OPC_CAST:
+      return instr->op == OP_CAST ? cast_error(in, out, arg[0], e) : 0;
+    default:
+      return settled(in, out->dtype, float_result(in, instr, arg, e, r));
+  }
+}
+
+// Bits and integers have no errors: they must be equal.
+static bool carries(const Instr *instr, const Value *out, const Value *a) {
+  if (instr->op == OP_BITCAST || op_info[instr->op].class == OPC_PREDICATE) return false;
+  return is_float(out->dtype) || (out->dtype == DT_BOOL && (is_float(a->dtype) || a->dtype == DT_BOOL));
+}
+
+void bound_elementwise(Interp *in, const Instr *instr, Value *out, const Value *const *arg) {
+  if (!in->bounds || !carries(instr, out, arg[0])) return;
+  pk_bound_rules rules = rules_of(in);
+  bool logic = out->dtype == DT_BOOL && (op_info[instr->op].class == OPC_BINARY || op_info[instr->op].class == OPC_UNARY);
+  for (int64_t e = 0; e < out->count; e++)
+    set_error(in, out, e, logic ? logic_error(instr->op, arg, e) : elementwise_error(in, instr, out, arg, e, &rules));
+}
+
+// ---- folding
+
+static pk_bound lane_bound(const BoundLane *lane, int64_t l) {
+  return (pk_bound){lane->f[l], lane->error ? lane->error[l] : 0};
+}
+
+static double folded_error(Interp *in, Op op, DType t, const BoundLane *lane, const pk_bound_rules *r) {
+  pk_bound_sum sum = {0};
+  bool sums = op == OP_REDUCE_SUM;
+  if (lane->count == 0) return 0;
+  pk_bound result = op == OP_REDUCE_PROD ? pk_bound_exact(1) : lane_bound(lane, 0);
+  for (int64_t l = 0; l < lane->count; l++) {
+    pk_bound a = lane_bound(lane, l);
+    if (sums)
+      pk_bound_take(&sum, a);
+    else if (op == OP_REDUCE_PROD)
+      result = pk_bound_factor(result, a, r);
+    else
+      result = op == OP_REDUCE_MAX ? pk_bound_max(result, a) : pk_bound_min(result, a);
+  }
+  return settled(in, t, sums ? pk_bound_total(&sum, false, r) : result);
+}
+
+void bound_fold(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *lane) {
+  pk_bound_rules rules = rules_of(in);
+  if (!in->bounds) return;
+  if (is_float(out->dtype)) return set_error(in, out, e, folded_error(in, instr->op, out->dtype, lane, &rules));
+  bool unsure = false;
+  for (int64_t l = 0; lane->error && l < lane->count; l++) unsure = unsure || lane->error[l] > 0;
+  if (out->dtype == DT_BOOL) set_error(in, out, e, unsure);
+}
+
+void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, const int64_t *order, int64_t count) {
+  if (!in->bounds || !is_float(out->dtype)) return;
+  pk_bound_rules rules = rules_of(in);
+  pk_bound_sum sum = {0};
+  pk_bound result = pk_bound_exact(1);
+  for (int64_t l = 0; l < count; l++) {
+    pk_bound next = bound_at(a, order[l]);
+    if (instr->op == OP_CUMSUM)
+      pk_bound_take(&sum, next), result = pk_bound_total(&sum, false, &rules);
+    else if (instr->op == OP_CUMPROD)
+      result = pk_bound_factor(result, next, &rules);
+    else
+      result = l == 0 ? next : instr->op == OP_CUMMAX ? pk_bound_max(result, next) : pk_bound_min(result, next);
+    set_error(in, out, order[l], settled(in, out->dtype, result));
+  }
+}
+
+// The element at a place moves by no more than the error of any.
+void bound_sort(Interp *in, Value *out, const Value *a, int64_t from, int64_t stride, int64_t count) {
+  double most = 0;
+  if (!in->bounds || !is_float(out->dtype) || !a->uncertain) return;
+  for (int64_t l = 0; l < count; l++)
+    if (!isnan(a->f[from + l * stride])) most = fmax(most, a->error[from + l * stride]);
+  for (int64_t l = 0; l < count; l++) set_error(in, out, from + l * stride, most);
+}
+
+// ---- contraction
+
+bool bound_summands(Interp *in, BoundLane *rows) {
+  if (!in->exact || in->hidden.summand == DT_COUNT) return true;
+  if (!rows->error) {
+    rows->error = scratch_space(in, rows->scratch, rows->count, sizeof(double));
+    if (!rows->error) return false;
+    memset(rows->error, 0, (size_t)rows->count * sizeof(double));
+  }
+  for (int64_t e = 0; e < rows->count; e++) rows->error[e] = perhaps_rounded(in->hidden.summand, lane_bound(rows, e)).error;
+  return true;
+}
+
+void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a, const BoundLane *b) {
+  pk_bound_rules rules = rules_of(in);
+  pk_bound_sum sum = {0};
+  for (int64_t l = 0; l < a->count; l++) pk_bound_take(&sum, pk_bound_mul(lane_bound(a, l), lane_bound(b, l), &rules));
+  bool flushed = instr->args[0]->type.dtype == DT_BF16 || in->hidden.summand == DT_BF16;
+  if (flushed) sum.error += (double)sum.terms * PK_BOUND_FLUSHED;
+  set_error(in, out, e, settled(in, out->dtype, pk_bound_total(&sum, true, &rules)));
+}
+
+// ---- outputs
+
+float bound_allowed(const Interp *in, DType t, double value, double error) {
+  double allowed = in->exact ? pk_bound_allowed(as_dtype[t], (pk_bound){value, error}) : error;
+  return (float)(allowed * (1 + 0x1p-20));
+}

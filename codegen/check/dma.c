@@ -1,0 +1,481 @@
+// Memory by hand in the interpreter: copies, semaphores, `scoped`.
+//
+// A copy's windows are settled when it starts; its elements move then, when a wait needs its bytes, or in between
+// (CheckOptions.dma). Until a wait proves it over it is a Transfer under way, which interp_race.c holds everything else against.
+#include "codegen/check/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- windows
+
+// The elements that windows of a ref name.
+static Value *home_of(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  return ref->space == SPACE_ANY && state->image ? state->image : &state->block;
+}
+
+static void check_end(Interp *in, const Instr *instr, const Box *box, int axis) {
+  int64_t size = box->extent[axis], reach, last, start = box->start[axis], dim = box->dim[axis];
+  bool fits =
+      start >= 0 && (size == 0 || (mul_i64(size - 1, box->stride[axis], &reach) && add_i64(start, reach, &last) && last < dim));
+  if (fits || instr->flags & INSTR_EDGE) return;
+  find_pair(in, instr, box->ref, FIND_SLICE, instr->span,
+            "a copy %s `%s` is out of range on axis %d: %lld elements%s from %lld, but the axis has %lld",
+            box->ref == instr->ref ? "from" : "to", box->ref->name, axis, (long long)size,
+            box->stride[axis] == 1 ? "" : arena_printf(in->report->arena, " with step %lld", (long long)box->stride[axis]),
+            (long long)start, (long long)dim);
+}
+
+static Box resolve_window(Interp *in, const Instr *instr, const Ref *ref, const Window *window, Instr *const *starts) {
+  static const int64_t farthest = (int64_t)1 << 48, farthest_stride = (int64_t)1 << 31;  // beyond any array, safe to multiply
+  const Value *home = home_of(in, ref);
+  Box box = {.ref = ref, .memory = home, .rank = ref->type.rank};
+  for (int i = 0; i < ref->type.rank; i++) {
+    const Value *start = value_of(in, starts[i]);
+    if (poison_at(start, 0))
+      find_pair(in, instr, ref, FIND_POISON_INDEX, instr->span,
+                "the start of a copy's window on `%s`, axis %d, is unspecified: %s", ref->name, i,
+                poison_cause(in, start->poison[0]));
+    box.dim[i] = home->dim[i];
+    box.start[i] = start->i[0];
+    box.extent[i] = resolve_dim(in->sizes, window->size[i]);
+    box.stride[i] = box.extent[i] > 1 ? window->stride[i] : 1;
+    check_end(in, instr, &box, i);
+    if (box.stride[i] > farthest_stride) box.stride[i] = farthest_stride;
+    box.start[i] = box.start[i] < -farthest ? -farthest : box.start[i] > farthest ? farthest : box.start[i];
+  }
+  return box;
+}
+
+static Box source_window(Interp *in, const Instr *instr) {
+  return resolve_window(in, instr, instr->ref, &instr->window, instr->args);
+}
+
+static Box target_window(Interp *in, const Instr *instr) {
+  return resolve_window(in, instr, instr->target, &instr->target_window, instr->args + instr->ref->type.rank);
+}
+
+static int64_t count_elements(const Box *box) {
+  int64_t count = 1;
+  for (int i = 0; i < box->rank; i++) count = saturating_mul(count, box->extent[i]);
+  return count;
+}
+
+static bool same_box(const Box *a, const Box *b) {
+  if (a->memory != b->memory) return false;
+  for (int i = 0; i < a->rank; i++)
+    if (a->start[i] != b->start[i] || a->extent[i] != b->extent[i] || a->stride[i] != b->stride[i]) return false;
+  return true;
+}
+
+// ---- moving elements
+
+// Where element `index` of a box is in its memory; -1: outside.
+static int64_t place_in_memory(const Box *box, const int64_t *index) {
+  int64_t at = 0;
+  for (int i = 0; i < box->rank; i++) {
+    int64_t offset, position;
+    if (!mul_i64(index[i], box->stride[i], &offset) || !add_i64(offset, box->start[i], &position)) return -1;
+    if (position < 0 || position >= box->dim[i]) return -1;
+    at = at * box->dim[i] + position;
+  }
+  return at;
+}
+
+static void next_index(const Box *box, int64_t *index) {
+  for (int i = box->rank - 1; i >= 0; i--) {
+    if (++index[i] < box->extent[i]) return;
+    index[i] = 0;
+  }
+}
+
+static void move_element(const Transfer *t, const Value *from, int64_t source, Value *to, int64_t target) {
+  if (source < 0) {
+    if (!t->other_poison) to->i[target] = t->other;
+    to->poison[target] = t->other_poison;
+    if (to->uncertain) to->error[target] = 0;
+    return;
+  }
+  to->i[target] = from->i[source];  // floats too: the bits move
+  if (to->uncertain) to->error[target] = error_at(from, source);
+  to->poison[target] = from->poison[source] == POISON_UNSTORED ? ref_mark(t->from.ref) : from->poison[source];
+}
+
+static void move_each(const Transfer *t, const Value *from, Value *to) {
+  int64_t source[MAX_RANK] = {0}, target[MAX_RANK] = {0}, count = count_elements(&t->to);
+  for (int64_t e = 0; e < count; e++) {
+    int64_t at = place_in_memory(&t->to, target);
+    if (at >= 0) move_element(t, from, place_in_memory(&t->from, source), to, at);
+    next_index(&t->from, source);
+    next_index(&t->to, target);
+  }
+}
+
+// The box as a walk over its memory, without the axes of extent 1; false when it lies partly outside.
+static bool box_walk(const Box *box, Walk *walk) {
+  int64_t step = 1;
+  *walk = (Walk){0};
+  for (int i = box->rank - 1; i >= 0; i--) {
+    if (box->start[i] < 0 || box->start[i] + (box->extent[i] - 1) * box->stride[i] >= box->dim[i]) return false;
+    walk->base += box->start[i] * step;
+    if (box->extent[i] != 1) {
+      walk->extent[walk->rank] = box->extent[i];
+      walk->stride[walk->rank++] = box->stride[i] * step;
+    }
+    step *= box->dim[i];
+  }
+  for (int i = 0; i < walk->rank / 2; i++) {
+    int j = walk->rank - 1 - i;
+    int64_t extent = walk->extent[i], stride = walk->stride[i];
+    walk->extent[i] = walk->extent[j], walk->stride[i] = walk->stride[j];
+    walk->extent[j] = extent, walk->stride[j] = stride;
+  }
+  return true;
+}
+
+void move_transfer(Interp *in, Transfer *t) {
+  Walk source, target;
+  if (t->moved) return;
+  const Value *from = home_of(in, t->from.ref);
+  Value *to = home_of(in, t->to.ref);
+  t->moved = true;
+  in->unmoved--;
+  int64_t *held = &in->refs[t->semaphore->id].block.i[t->element];
+  *held = saturating_add(*held, t->bytes);
+  bool inside = box_walk(&t->from, &source) && box_walk(&t->to, &target);
+  if (!inside || from == to || t->from.ref->role == REF_OUTPUT) {
+    move_each(t, from, to);
+    return;
+  }
+  copy_walk(to->data, &target, from->data, &source, 8);
+  copy_walk(to->poison, &target, from->poison, &source, 1);
+  if (from->uncertain && to->uncertain) copy_walk(to->error, &target, from->error, &source, 8);
+}
+
+// The next of the DMAs on a semaphore (NULL: on any) whose elements have not moved: the latest, or any.
+static Transfer *pick_unmoved(Interp *in, const Ref *semaphore, int64_t element) {
+  Transfer *picked = NULL;
+  uint64_t seen = 0;
+  for (int i = 0; i < in->transfer_count && in->unmoved; i++) {
+    Transfer *t = &in->transfers[i];
+    if (t->moved || (semaphore && (t->semaphore != semaphore || t->element != element))) continue;
+    if (in->options.dma == DMA_AT_WAIT || random_bits(&in->random) % ++seen == 0) picked = t;
+  }
+  return picked;
+}
+
+void move_at_random(Interp *in) {
+  if (in->options.dma != DMA_AT_RANDOM || random_bits(&in->random) % 4) return;
+  Transfer *t = pick_unmoved(in, NULL, 0);
+  if (t) move_transfer(in, t);
+}
+
+// ---- semaphores
+
+const char *semaphore_text(Interp *in, const Ref *ref, int64_t element) {
+  Buf text = {0};
+  int64_t index[MAX_RANK];
+  for (int i = ref->type.rank - 1; i >= 0; i--) {
+    index[i] = element % ref->type.dim[i];
+    element /= ref->type.dim[i];
+  }
+  buf_puts(&text, ref->name);
+  if (ref->type.rank) buf_putc(&text, '['), format_indices(&text, index, ref->type.rank), buf_putc(&text, ']');
+  const char *copy = arena_strndup(in->report->arena, text.text, text.length);
+  buf_free(&text);
+  return copy;
+}
+
+// The element an instruction names; an index out of range is reported and clamped.
+static int64_t semaphore_element(Interp *in, const Instr *instr) {
+  const Ref *ref = instr->semaphore;
+  Instr *const *index = ir_semaphore_index(instr);
+  int64_t element = 0;
+  for (int i = 0; i < ref->type.rank; i++) {
+    const Value *value = value_of(in, index[i]);
+    int64_t at = value->i[0], dim = ref->type.dim[i];
+    if (poison_at(value, 0))
+      find_pair(in, instr, ref, FIND_POISON_INDEX, instr->span, "the index of a semaphore of `%s` on axis %d is unspecified: %s",
+                ref->name, i, poison_cause(in, value->poison[0]));
+    else if (at < 0 || at >= dim)
+      find_pair(in, instr, ref, FIND_SLICE, instr->span, "semaphore %lld of `%s` on axis %d is out of range: there are %lld",
+                (long long)at, ref->name, i, (long long)dim);
+    element = element * dim + (at < 0 ? 0 : at >= dim ? dim - 1 : at);
+  }
+  return element;
+}
+
+static bool is_on(const Transfer *t, const Ref *semaphore, int64_t element) {
+  return t->semaphore == semaphore && t->element == element && t->ended == UNDER_WAY;
+}
+
+static int64_t bytes_under_way(const Interp *in, const Ref *semaphore, int64_t element) {
+  int64_t bytes = 0;
+  for (int i = 0; i < in->transfer_count; i++)
+    if (is_on(&in->transfers[i], semaphore, element)) bytes += in->transfers[i].bytes;
+  return bytes;
+}
+
+// Which DMAs are over now, in whatever order they ran: those without which the bytes taken so far could not be there.
+static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
+  SemaphoreState *s = &in->refs[semaphore->id].semaphores[element];
+  int64_t open = bytes_under_way(in, semaphore, element) - s->taken;
+  for (int i = 0; i < in->transfer_count; i++) {
+    Transfer *t = &in->transfers[i];
+    if (!is_on(t, semaphore, element) || t->bytes <= open) continue;
+    s->taken -= t->bytes;
+    s->copy = t->instr;
+    s->bytes = t->bytes;
+    t->ended = in->step;
+    if (in->lookahead == 0) remove_transfer(in, i--);
+  }
+}
+
+// ---- deadlocks
+
+typedef struct {
+  Interp *in;
+  const Instr *wait;
+  const Instr *source;  // what could bring what the wait wants: the same copy if there is one, else any
+  bool same;
+} Search;
+
+static void visit_source(Instr *instr, void *context) {
+  Search *s = context;
+  bool copy = s->wait->op == OP_COPY_WAIT;
+  if (instr->op != (copy ? OP_COPY_START : OP_SEM_SIGNAL) || instr->semaphore != s->wait->semaphore) return;
+  bool same = copy && instr->ref == s->wait->ref && instr->target == s->wait->target;
+  if (s->source && (s->same || !same)) return;
+  s->source = instr;
+  s->same = same;
+}
+
+static bool note_under_way(Interp *in, const Instr *wait, int64_t element, const Box *to) {
+  int noted = 0;
+  for (int i = 0; i < in->transfer_count; i++) {
+    const Transfer *t = &in->transfers[i];
+    if (!t->instr || t->ended != UNDER_WAY) continue;
+    bool on_it = is_on(t, wait->semaphore, element), same = to && same_box(&t->to, to);
+    noted += on_it || same;
+    if (on_it)
+      find_note(in, t->instr->span, t->step, "this copy on `%s` brings %lld bytes", semaphore_text(in, wait->semaphore, element),
+                (long long)t->bytes);
+    else if (same)
+      find_note(in, t->instr->span, t->step, "the copy to the same window of `%s` was started on `%s`", to->ref->name,
+                semaphore_text(in, t->semaphore, t->element));
+  }
+  return noted > 0;
+}
+
+static void explain_deadlock(Interp *in, const Instr *wait, int64_t element, const Box *to) {
+  const SemaphoreState *s = &in->refs[wait->semaphore->id].semaphores[element];
+  const char *name = semaphore_text(in, wait->semaphore, element);
+  bool copy = wait->op == OP_COPY_WAIT;
+  if (note_under_way(in, wait, element, to)) return;
+  if (s->last && s->last->op == wait->op)
+    find_note(in, s->last->span, s->step, "this wait took %lld%s from `%s` before", (long long)s->amount, copy ? " bytes" : "",
+              name);
+  Search search = {in, wait, NULL, false};
+  ir_walk(in->k->body, visit_source, &search);
+  if (!search.source) {
+    find_note(in, wait->semaphore->span, -1, copy ? "no copy is ever started on `%s`" : "nothing ever signals `%s`",
+              wait->semaphore->name);
+    return;
+  }
+  int64_t runs = in->runs[search.source->id];
+  const char *what = copy ? "copy on" : "signal of";
+  if (runs)
+    find_note(in, search.source->span, -1, "the %s `%s` here ran %lld time%s so far", what, wait->semaphore->name,
+              (long long)runs, runs == 1 ? "" : "s");
+  else
+    find_note(in, search.source->span, -1, "the %s `%s` here never ran", what, wait->semaphore->name);
+}
+
+// to: of a copy's wait, its target.
+static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) {
+  const Ref *ref = instr->semaphore;
+  int64_t element = semaphore_element(in, instr), *held = &in->refs[ref->id].block.i[element];
+  SemaphoreState *s = &in->refs[ref->id].semaphores[element];
+  const char *unit = to ? " bytes" : "";
+  for (Transfer *t; *held < amount && (t = pick_unmoved(in, ref, element));) move_transfer(in, t);
+  if (*held < amount) {
+    if (find(in, instr, FIND_DEADLOCK, instr->span,
+             "deadlock: this waits for %lld%s on `%s`, which holds %lld: %lld%s are missing, and nothing under way brings them",
+             (long long)amount, unit, semaphore_text(in, ref, element), (long long)*held, (long long)(amount - *held), unit))
+      explain_deadlock(in, instr, element, to);
+    in->stopped = true;
+    return;
+  }
+  *held -= amount;
+  s->taken += to ? amount : 0;
+  s->last = instr;
+  s->amount = amount;
+  s->step = in->step;
+  if (to) end_transfers(in, ref, element);
+}
+
+// ---- copies
+
+static void start_copy(Interp *in, const Instr *instr, const Box *from, const Box *to, int64_t bytes) {
+  check_access(in, instr, from, NULL, false, "read by this copy");
+  check_access(in, instr, to, NULL, true, "written by this copy");
+  check_cores(in, instr, from, false);
+  check_cores(in, instr, to, true);
+  in->refs[to->ref->id].last_store = instr;
+  int64_t element = semaphore_element(in, instr);
+  if (bytes == 0) return;
+  const Value *other = instr->flags & INSTR_OTHER ? value_of(in, instr->args[instr->nargs - 1]) : NULL;
+  Transfer *t = add_transfer(in);
+  t->instr = instr;
+  t->from = *from;
+  t->to = *to;
+  t->semaphore = instr->semaphore;
+  t->element = element;
+  t->bytes = bytes;
+  t->other = other ? other->i[0] : 0;
+  t->other_poison = other ? poison_at(other, 0) : POISON_OTHER;
+  in->unmoved++;
+  if (in->options.dma == DMA_AT_START) move_transfer(in, t);
+}
+
+static void run_copy(Interp *in, const Instr *instr) {
+  Box from = source_window(in, instr), to = target_window(in, instr);
+  int64_t bytes = saturating_mul(count_elements(&to), dtype_bytes(instr->ref->type.dtype));
+  if (instr->op == OP_COPY_WAIT)
+    take(in, instr, bytes, &to);
+  else
+    start_copy(in, instr, &from, &to, bytes);
+}
+
+// What a semaphore holds; one that is looked at again and again fills up at last.
+static void read_semaphore(Interp *in, const Instr *instr) {
+  Value *out = value_new(in, instr);
+  int64_t element = semaphore_element(in, instr);
+  if (!out) return;
+  out->i[0] = wrap_int(DT_I32, in->refs[instr->semaphore->id].block.i[element]);
+  Transfer *t = pick_unmoved(in, instr->semaphore, element);
+  if (t) move_transfer(in, t);
+}
+
+static void signal_or_wait(Interp *in, const Instr *instr) {
+  const Value *amount = value_of(in, instr->args[instr->nargs - 1]);
+  if (poison_at(amount, 0))
+    find(in, instr, FIND_POISON_INDEX, instr->span, "the amount for `%s` is unspecified: %s", instr->semaphore->name,
+         poison_cause(in, amount->poison[0]));
+  if (amount->i[0] < 0) {
+    find(in, instr, FIND_AMOUNT, instr->span, "the semaphore `%s` takes 0 or more, not %lld", instr->semaphore->name,
+         (long long)amount->i[0]);
+    return;
+  }
+  if (instr->op == OP_SEM_WAIT) {
+    take(in, instr, amount->i[0], NULL);
+    return;
+  }
+  int64_t element = semaphore_element(in, instr);
+  RefState *state = &in->refs[instr->semaphore->id];
+  state->block.i[element] = saturating_add(state->block.i[element], amount->i[0]);
+  state->semaphores[element] = (SemaphoreState){.last = instr, .amount = amount->i[0], .step = in->step};
+}
+
+void run_dma(Interp *in, const Instr *instr) {
+  in->runs[instr->id]++;
+  if (instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT)
+    run_copy(in, instr);
+  else if (instr->op == OP_SEM_READ)
+    read_semaphore(in, instr);
+  else
+    signal_or_wait(in, instr);
+}
+
+// ---- lifetimes
+
+static void begin_semaphore(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  Value *block = &state->block;
+  memset(block->i, 0, (size_t)block->count * sizeof *block->i);
+  memset(block->poison, 0, (size_t)block->count);
+  if (!state->semaphores) state->semaphores = calloc((size_t)block->count + 1, sizeof *state->semaphores);
+  if (!state->semaphores) INTERNAL("no memory for %lld semaphores", (long long)block->count);
+  memset(state->semaphores, 0, (size_t)block->count * sizeof *state->semaphores);
+}
+
+// Waits took fewer bytes than copies brought.
+static void report_left(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end) {
+  const SemaphoreState *s = &in->refs[ref->id].semaphores[element];
+  if (!find_pair(in, ref, s->last, FIND_SEMAPHORE, ref->span,
+                 "the semaphore `%s` still holds %lld bytes at the end of %s: waits took fewer bytes than copies brought",
+                 semaphore_text(in, ref, element), (long long)left, end))
+    return;
+  find_note(in, s->last->span, s->step, "this wait takes %lld bytes", (long long)s->amount);
+  if (s->copy) find_note(in, s->copy->span, -1, "this copy brings %lld bytes", (long long)s->bytes);
+  for (int i = 0; i < in->transfer_count; i++) {
+    const Transfer *t = &in->transfers[i];
+    if (is_on(t, ref, element)) find_note(in, t->instr->span, t->step, "this copy brings %lld bytes", (long long)t->bytes);
+  }
+}
+
+// Having been reported, such copies are carried out: their results are no mistake of their own.
+static void report_lost(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end) {
+  for (int i = 0; i < in->transfer_count; i++) {
+    Transfer *t = &in->transfers[i];
+    if (!is_on(t, ref, element)) continue;
+    find(in, t->instr, FIND_NOT_WAITED, t->instr->span,
+         "nothing waits for this copy to `%s`: the semaphore `%s` still holds %lld bytes at the end of %s", t->to.ref->name,
+         semaphore_text(in, ref, element), (long long)left, end);
+    move_transfer(in, t);
+  }
+}
+
+static void end_semaphore(Interp *in, const Ref *ref, const char *end) {
+  const Value *block = &in->refs[ref->id].block;
+  for (int64_t e = 0; e < block->count && !in->stopped; e++) {
+    const SemaphoreState *s = &in->refs[ref->id].semaphores[e];
+    int64_t left = ref->semaphore == SEM_DMA ? bytes_under_way(in, ref, e) - s->taken : block->i[e];
+    if (left == 0) continue;
+    if (ref->semaphore == SEM_DMA && s->taken)
+      report_left(in, ref, e, left, end);
+    else if (ref->semaphore == SEM_DMA)
+      report_lost(in, ref, e, left, end);
+    else if (find(in, ref, FIND_SEMAPHORE, ref->span,
+                  "the semaphore `%s` still holds %lld at the end of %s: it was signalled more than waited for",
+                  semaphore_text(in, ref, e), (long long)left, end))
+      find_note(in, s->last->span, s->step, "the last to %s it is this", s->last->op == OP_SEM_SIGNAL ? "signal" : "wait for");
+  }
+  for (int i = in->transfer_count - 1; i >= 0; i--)
+    if (in->transfers[i].semaphore == ref && in->transfers[i].ended == UNDER_WAY) remove_transfer(in, i);
+}
+
+void begin_scratch(Interp *in, const Ref *ref) {
+  Value *block = &in->refs[ref->id].block;
+  if (ref->space == SPACE_SEM)
+    begin_semaphore(in, ref);
+  else
+    fill_unspecified(block, 0, block->count, ref_mark(ref));
+}
+
+void begin_scope(Interp *in, const Instr *scoped) {
+  for (int i = in->k->inputs + in->k->outputs; i < in->k->refs.count; i++)
+    if (in->k->refs.at[i]->scope == scoped) begin_scratch(in, in->k->refs.at[i]);
+}
+
+static bool ends_with(const Ref *ref, const Instr *scoped, bool semaphore) {
+  return ref->role == REF_SCRATCH && ref->scope == scoped && (ref->space == SPACE_SEM) == semaphore;
+}
+
+void end_scope(Interp *in, const Instr *scoped) {
+  for (int i = in->k->inputs + in->k->outputs; i < in->k->refs.count; i++)
+    if (ends_with(in->k->refs.at[i], scoped, true)) end_semaphore(in, in->k->refs.at[i], "its scope");
+  for (int i = in->k->inputs + in->k->outputs; i < in->k->refs.count && in->transfer_count; i++) {
+    const Ref *ref = in->k->refs.at[i];
+    if (!ends_with(ref, scoped, false)) continue;
+    Box box = whole_block(in, ref);
+    check_access(in, scoped, &box, NULL, true, "out of scope");
+  }
+}
+
+void end_cell(Interp *in) {
+  const char *end = in->last_step && in->cells == 1 ? "the kernel" : "a step along its parallel axes";
+  for (int i = in->k->inputs + in->k->outputs; i < in->k->refs.count && !in->stopped; i++)
+    if (ends_with(in->k->refs.at[i], NULL, true)) end_semaphore(in, in->k->refs.at[i], end);
+}

@@ -1,0 +1,252 @@
+// What the files of the interpreter, and its unit test, share. Nothing else includes this.
+#ifndef CODEGEN_CHECK_INTERNAL_H
+#define CODEGEN_CHECK_INTERNAL_H
+
+#include "codegen/ir/hidden.h"
+#include "codegen/check/interp.h"
+#include "codegen/ir/scalar.h"
+
+// A value or a block in memory: floats in f, everything else in i, row-major. poison[e] says that element e is unspecified and
+// why: 0 it is not, else 1 + the ref it came from, or one of the marks below. It is looked at only when `poisoned`.
+typedef struct {
+  DType dtype;
+  int rank;
+  int64_t dim[MAX_RANK], count;
+  union {
+    double *f;
+    int64_t *i;
+    void *data;
+  };
+  uint8_t *poison;
+  bool poisoned;
+  double *error;   // how far from it compiled code may be; looked at only when `uncertain`
+  bool uncertain;
+  int64_t capacity, poison_capacity, error_capacity;
+} Value;
+
+enum { POISON_REFS = 250, POISON_MASKED = 252, POISON_OTHER = 253, POISON_UNSTORED = 255 };
+
+typedef enum {
+#define FIND(id, name, meaning) FIND_##id,
+#include "codegen/check/findings.def"
+#undef FIND
+} FindingKind;
+
+// The latest accesses of an element in HBM: indices of events, from 1. `other_read`: by another core than `read`.
+typedef struct {
+  uint32_t write, read, other_read;
+} CoreAccess;
+
+// Findings are one for each kind, place and (of races) other place.
+typedef struct {
+  const void *where, *other;
+  FindingKind kind;
+  CheckFinding report;
+} Finding;
+
+// What waits have done to one semaphore of the DMA kind.
+typedef struct {
+  int64_t taken;      // bytes that waits took, less those of the DMAs that are over by that
+  const Instr *last;  // that took or signalled, with what and when
+  int64_t amount, step;
+  const Instr *copy;  // the latest that is over
+  int64_t bytes;
+} SemaphoreState;
+
+// The state of a ref during the run.
+typedef struct {
+  Value block;
+  HostArray *array;  // operands: where their elements live
+  Value *image;      // of an operand that DMAs by hand see, or an alias of it: its elements in HBM with their poison
+  int64_t index[MAX_INDEX];
+  bool held;  // inputs: the block of `index` was fetched; outputs: it is in use
+  const Instr *last_store;
+  double *errors;        // .. the errors of its elements, when they are kept; else NULL
+  uint8_t *written;      // outputs and what aliases them: per element, WRITTEN_*
+  int64_t *owner;        // outputs at block: per block, 1 + number of the parallel step that wrote it
+  bool *left;            // outputs at block: the block was written back
+  const Ref *shared;     // the output in whose memory cores can race, else NULL
+  CoreAccess *accesses;  // of such an output: per element
+  SemaphoreState *semaphores;
+  int64_t blocks[MAX_RANK];
+} RefState;
+
+// UNSPECIFIED: by a value that is, as was reported then.
+enum { WRITTEN_NEVER, WRITTEN_GOOD, WRITTEN_UNSTORED, WRITTEN_UNSPECIFIED };
+
+// Elements of a memory: along axis k extent[k] of them, stride[k] apart from start[k]; those outside the memory are left out.
+typedef struct {
+  const Ref *ref;
+  const void *memory;  // two boxes overlap only in the same: the Value of a block or image, or the array in HBM
+  int rank;
+  int64_t dim[MAX_RANK], start[MAX_RANK], extent[MAX_RANK], stride[MAX_RANK];
+} Box;
+
+// A DMA from its start until a wait orders what follows behind it.
+typedef struct {
+  const Instr *instr;  // COPY_START; NULL: the pipeline writes a block back
+  Box from, to;        // a write-back has no `from`
+  const Ref *semaphore;
+  int64_t element, bytes;
+  int64_t other;  // what stands for elements past the source's end
+  uint8_t other_poison;
+  int64_t step, core;
+  int64_t ended;  // the step in which it ended; UNDER_WAY
+  bool moved;     // the elements have been copied
+} Transfer;
+
+static const int64_t UNDER_WAY = INT64_MAX;
+
+// The step that made an access, for the other side of a race between cores.
+typedef struct {
+  const Instr *instr;  // NULL: the pipeline
+  const Ref *ref;
+  int64_t step, core, cell;
+} CoreEvent;
+
+// The k-th index of a shuffled axis is (k * factor + offset) mod its extent.
+typedef struct {
+  int64_t factor, offset;
+} Turn;
+
+enum { SCRATCH_SPACES = 6 };
+
+typedef struct {
+  Kernel *k;
+  const int64_t *sizes;
+  CheckOptions options;
+  CheckReport *report;
+  Value *values;   // by instruction id
+  RefState *refs;  // by ref id
+  int64_t *axes, *extents, *next_axes;
+  Turn *turns;
+  int64_t step, steps;    // in the order they are run
+  int64_t parallel_step;  // number of the combination of parallel axes, a cell
+  int64_t cells, core;
+  bool last_step, cell_begins, cell_ends;
+  bool exact;  // the reference: floats are not rounded
+  bool bounds;  // values have errors
+  Rounding rounding;
+  Hidden hidden;
+  bool in_grid;
+  bool stopped;
+  bool breaking;
+  int64_t iterations;  // of all loops in this grid step
+  int64_t bytes;       // held by values and blocks
+  void *scratch[SCRATCH_SPACES];
+  int64_t scratch_bytes[SCRATCH_SPACES];
+  uint64_t random;
+  Transfer *transfers;  // in the order of their starts
+  int transfer_count, transfer_capacity;
+  int unmoved;        // of them
+  int64_t *runs;      // how often a copy or signal ran, by instruction id
+  int64_t lookahead;  // steps for which the pipeline can have fetched ahead of an alias' writer; 0: there is none
+  LIST(CoreEvent) events;
+  LIST(Finding) findings;
+} Interp;
+
+// ---- findings (interp_report.c)
+// True when this is the first of its kind and place, which may get notes.
+bool find(Interp *in, const void *where, FindingKind kind, Span span, const char *format, ...) PRINTF_LIKE(5, 6);
+bool find_pair(Interp *in, const void *where, const void *other, FindingKind kind, Span span, const char *format, ...)
+    PRINTF_LIKE(6, 7);
+bool find_again(Interp *in, const void *where, const void *other, FindingKind kind);  // counts one that was found before
+// To the latest finding. step: the number of a grid step, or -1.
+void find_note(Interp *in, Span span, int64_t step, const char *format, ...) PRINTF_LIKE(4, 5);
+void finish_report(Interp *in);
+void stop_for_memory(Interp *in, int64_t bytes);
+const char *poison_cause(Interp *in, uint8_t mark);
+const char *format_value(Interp *in, const Value *v);
+void format_indices(Buf *out, const int64_t *index, int count);
+
+// ---- values (interp_value.c)
+static inline Value *value_of(Interp *in, const Instr *instr) { return &in->values[instr->id]; }
+// Room for a value of this type; NULL, and the run is stopped, when it does not fit.
+Value *value_shape(Interp *in, Value *v, const Type *type);
+Value *value_new(Interp *in, const Instr *instr);
+bool value_poison(Interp *in, Value *v);  // from now on v->poison counts, all 0 at first
+bool value_error(Interp *in, Value *v);   // likewise v->error
+void *scratch_space(Interp *in, int which, int64_t count, int64_t item_bytes);
+void value_free(Value *v);
+static inline double error_at(const Value *v, int64_t index) { return v->uncertain ? v->error[index] : 0; }
+static inline uint8_t poison_at(const Value *v, int64_t index) { return v->poisoned ? v->poison[index] : 0; }
+void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark);  // v is poisoned already
+double unspecified_float(void);
+int64_t unspecified_int(DType dtype);
+void round_floats(const Interp *in, Value *v);
+void run_elementwise(Interp *in, const Instr *instr);
+void read_elements(const HostArray *array, int64_t from, int64_t count, Value *to, int64_t at);
+void write_elements(HostArray *array, int64_t to, int64_t count, const Value *from, int64_t at);
+
+// ---- moving and folding (interp_shape.c)
+// A walk over elements: along axis k, extent[k] of them, stride[k] apart, from `base`.
+typedef struct {
+  int rank;
+  int64_t extent[2 * MAX_RANK], stride[2 * MAX_RANK], base;
+} Walk;
+Walk whole_walk(const Value *v);
+// Copies elements of `size` bytes (1 or 8). The extents are those of t.
+void copy_walk(void *to, const Walk *t, const void *from, const Walk *f, int64_t size);
+uint8_t first_poison(const uint8_t *poison, int64_t count);
+void run_shape(Interp *in, const Instr *instr);
+void run_reduce(Interp *in, const Instr *instr);
+void run_argreduce(Interp *in, const Instr *instr);
+void run_scan(Interp *in, const Instr *instr);
+void run_dot(Interp *in, const Instr *instr);
+
+// ---- error bounds (interp_bound.c); they do nothing where no errors are kept
+// Elements one after the other and their errors (NULL: none).
+typedef struct {
+  const double *f;
+  double *error;
+  int64_t count;
+  int scratch;  // where room for errors can be had
+} BoundLane;
+void bound_elementwise(Interp *in, const Instr *instr, Value *out, const Value *const *arg);
+void bound_fold(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *lane);
+void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, const int64_t *order, int64_t count);
+void bound_sort(Interp *in, Value *out, const Value *a, int64_t from, int64_t stride, int64_t count);
+bool bound_summands(Interp *in, BoundLane *rows);  // what the kernel may round them to before they are multiplied
+void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a, const BoundLane *b);
+float bound_allowed(const Interp *in, DType t, double value, double error);  // for an element of an output
+
+// ---- memory (interp_memory.c)
+static inline uint8_t ref_mark(const Ref *ref) { return ref->id + 1 <= POISON_REFS ? (uint8_t)(ref->id + 1) : POISON_OTHER; }
+static inline Span map_place(const Ref *ref) { return ref->map_span.end ? ref->map_span : ref->span; }
+bool start_refs(Interp *in, HostArray *operands);
+void end_refs(Interp *in);  // writes back what stays, reports what was never written
+void begin_step(Interp *in);
+void run_load(Interp *in, const Instr *instr);
+void run_store(Interp *in, const Instr *instr);
+void run_fetch(Interp *in, const Instr *instr);
+void run_writeback(Interp *in, const Instr *instr);
+
+// ---- steps (interp.c)
+void step_axes(const Interp *in, int64_t step, int64_t *axes);
+uint64_t random_bits(uint64_t *state);
+
+// ---- memory by hand (interp_dma.c)
+void run_dma(Interp *in, const Instr *instr);
+void move_at_random(Interp *in);  // perhaps the data of one DMA under way
+void begin_scope(Interp *in, const Instr *scoped);
+void end_scope(Interp *in, const Instr *scoped);
+void begin_scratch(Interp *in, const Ref *ref);  // unspecified, or a semaphore that holds 0
+void end_cell(Interp *in);                       // nothing may be left under way
+void move_transfer(Interp *in, Transfer *t);     // unless its elements have moved
+const char *semaphore_text(Interp *in, const Ref *ref, int64_t element);
+
+// ---- races (interp_race.c)
+Box whole_block(Interp *in, const Ref *ref);
+// The body, a copy that starts, or the pipeline (instr NULL) touches a box now: reports what it races with among the DMAs under
+// way. mask: which elements, in row-major order of the box; NULL: all. doing: "read", "written by this copy", ..
+void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes, const char *doing);
+void check_fetch(Interp *in, const Ref *ref, const Box *box);      // the pipeline's, some steps ahead
+void begin_writeback(Interp *in, const Ref *ref, const Box *box);  // .. and its write of a block
+// Steps of different cores that touch the same element of HBM.
+void check_cores(Interp *in, const Instr *instr, const Box *box, bool writes);
+const char *differing_axis(const Interp *in, int64_t other);  // the parallel axis in which this cell differs from another
+Transfer *add_transfer(Interp *in);
+void remove_transfer(Interp *in, int index);
+void expire_transfers(Interp *in);  // at the start of a step: those that can race no more
+
+#endif

@@ -1,0 +1,53 @@
+// The interpreter: what a kernel means, evaluated slowly and watchfully (`pkc check`).
+#ifndef CODEGEN_CHECK_INTERP_H
+#define CODEGEN_CHECK_INTERP_H
+
+#include "codegen/ir/index.h"
+
+enum { CHECK_MAX_FINDINGS = 20 };
+
+// When the interpreter moves the data of a DMA: as late as a wait allows, at once, or at random in between.
+typedef enum { DMA_AT_WAIT, DMA_AT_START, DMA_AT_RANDOM } DmaTime;
+
+typedef struct {
+  DmaTime dma;
+  uint64_t seed;  // 0: parallel steps come in the order of the grid, else shuffled; also of DMA_AT_RANDOM
+  int64_t cores;  // that share the parallel steps; 0: each has a core of its own
+  // NULL, or for each output an array of its elements, filled with how far from them compiled code may come out
+  // (INFINITY: anything is right), and one that says which are specified.
+  float *const *allowed;
+  uint8_t *const *specified;
+} CheckOptions;
+
+// Another place that a finding is about.
+typedef struct {
+  Span span;
+  const char *message, *step;
+} FindingNote;
+
+typedef struct {
+  const char *kind, *message;  // kind: a name of findings.def
+  const char *operand;         // the first ref that the message names, or NULL
+  const char *step;            // "i=0, j=1", or NULL outside the grid
+  Span span;
+  int64_t count;
+  LIST(FindingNote) notes;
+  const char *text;  // all of it as it is printed, with source lines and carets
+} CheckFinding;
+
+typedef struct {
+  Arena *arena;
+  LIST(CheckFinding) findings;
+  int64_t more;                // findings beyond CHECK_MAX_FINDINGS
+  LIST(const char *) printed;  // what `print` wrote, in order
+  int64_t steps;               // grid steps run
+} CheckReport;
+
+// Runs every grid step. operands: inputs filled, outputs allocated, in the order of the signature. Elements of outputs that
+// are left unspecified hold NaN or the least integer. Progress goes to standard error when it is a terminal.
+void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options, CheckReport *report);
+// The reference, in f64 where it computes in floats (so that it is better than what it judges), rounded at casts and outputs.
+// allowed: as CheckOptions has it.
+void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands, float *const *allowed, CheckReport *report);
+
+#endif

@@ -1,0 +1,676 @@
+// Refs of the interpreter: the grid's own transfers, loads, stores, and what they may do wrong.
+#include "codegen/check/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool stays_in_place(const Ref *ref) { return ref->space == SPACE_ANY; }
+
+// ---- blocks and their places in the array
+
+static int64_t block_extent(const Interp *in, const Ref *ref, int axis) { return resolve_dim(in->sizes, ref->block[axis]); }
+
+static void map_index(Interp *in, const Ref *ref, const int64_t *axes, int64_t *index) {
+  memset(index, 0, sizeof *index * MAX_INDEX);
+  const Instr *clamped = ref->index_map ? eval_region(in->k, ref->index_map, in->sizes, axes, index) : NULL;
+  if (clamped)
+    find(in, clamped, FIND_SLICE, clamped->span, "the index map of `%s` reads `%s` out of range", ref->name, clamped->ref->name);
+}
+
+// Elements of the block along each axis: all of it, or the length that `at slice` gives, kept within the block.
+static int64_t live_extent(const Interp *in, const Ref *ref, const int64_t *index, int axis) {
+  int64_t extent = block_extent(in, ref, axis), length = ref->at == AT_SLICE ? index[ref->array.rank + axis] : extent;
+  return length < 0 ? 0 : length < extent ? length : extent;
+}
+
+// First element of the block along each axis, kept within one block of the array: beyond that all of it is past the end.
+static void block_start(const Interp *in, const Ref *ref, const int64_t *index, int64_t *start) {
+  const HostArray *array = in->refs[ref->id].array;
+  for (int i = 0; i < ref->array.rank; i++) {
+    int64_t extent = block_extent(in, ref, i), at = index[i];
+    if (ref->at == AT_BLOCK && (index[i] < 0 || !mul_i64(index[i], extent, &at))) at = array->dim[i];
+    start[i] = at < -extent ? -extent : at > array->dim[i] ? array->dim[i] : at;
+  }
+}
+
+static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) {
+  const RefState *state = &in->refs[ref->id];
+  Span span = map_place(ref);
+  for (int i = 0; i < ref->array.rank; i++) {
+    long long at = (long long)index[i], dim = (long long)state->array->dim[i], extent = (long long)block_extent(in, ref, i);
+    if (ref->at == AT_BLOCK && (index[i] < 0 || index[i] >= state->blocks[i])) {
+      const char *hint = index[i] >= 0 && dim > 0 && at < dim ? "; did you return an element offset? (use `at element`)" : "";
+      find(in, ref, FIND_BLOCK_INDEX, span,
+           "block index %lld of `%s` on axis %d is out of range: valid are 0 to %lld (%lld elements in blocks of %lld)%s", at,
+           ref->name, i, (long long)state->blocks[i] - 1, dim, extent, hint);
+    }
+    if (ref->at == AT_BLOCK) continue;
+    int64_t length = ref->at == AT_SLICE ? index[ref->array.rank + i] : extent;
+    if (length < 0 || length > extent)
+      find(in, ref, FIND_SLICE, span, "the block of `%s` takes %lld elements on axis %d, but holds 0 to %lld", ref->name,
+           (long long)length, i, extent);
+    const int64_t *halo = ref->halo[i];
+    int64_t past = dim > INT64_MAX - 1 || at > INT64_MAX - extent ? INT64_MAX : at + extent - dim;
+    if (halo[0] >= 0 && at < -halo[0])
+      find(in, ref, FIND_HALO, span, "the block of `%s` starts at element %lld of axis %d, but its halo allows no less than %lld",
+           ref->name, at, i, (long long)-halo[0]);
+    if (halo[1] >= 0 && past > halo[1])
+      find(in, ref, FIND_HALO_END, span,
+           "the block of `%s` on axis %d starts at element %lld and ends %lld past the array, but its halo allows %lld",
+           ref->name, i, at, (long long)past, (long long)halo[1]);
+  }
+}
+
+// A row of a block: `count` elements from `at` in the block; those in [low, high) lie in the array, the first of them at
+// `array_at`.
+typedef struct {
+  int64_t at, count, low, high, array_at;
+} Line;
+
+typedef void LineVisitor(Interp *in, const Ref *ref, const Line *line);
+
+static void visit_lines(Interp *in, const Ref *ref, const int64_t *start, LineVisitor *visit) {
+  const HostArray *array = in->refs[ref->id].array;
+  int rank = ref->array.rank, last = rank - 1;
+  int64_t extent[MAX_RANK], live[MAX_RANK], index[MAX_RANK] = {0};
+  for (int i = 0; i < rank; i++) {
+    extent[i] = block_extent(in, ref, i);
+    live[i] = live_extent(in, ref, in->refs[ref->id].index, i);
+    if (extent[i] == 0) return;
+  }
+  Line line = {.count = rank ? extent[last] : 1};
+  for (;; line.at += line.count) {
+    bool inside = true;
+    line.array_at = 0;
+    for (int i = 0; i < last; i++) {
+      int64_t at = start[i] + index[i];
+      inside &= at >= 0 && at < array->dim[i] && index[i] < live[i];
+      line.array_at = line.array_at * array->dim[i] + (inside ? at : 0);
+    }
+    line.low = 0, line.high = line.count;
+    if (rank) {
+      line.low = start[last] < 0 ? -start[last] : 0;
+      line.high = live[last];
+      if (array->dim[last] - start[last] < line.high) line.high = array->dim[last] - start[last];
+      line.array_at = line.array_at * array->dim[last] + start[last] + line.low;
+    }
+    if (!inside || line.low > line.high) line.low = line.high = line.count;
+    visit(in, ref, &line);
+    int axis = last - 1;
+    while (axis >= 0 && ++index[axis] == extent[axis]) index[axis--] = 0;
+    if (axis < 0) return;
+  }
+}
+
+static void array_index(const HostArray *array, int64_t element, Buf *out) {
+  int64_t index[MAX_RANK];
+  for (int i = array->rank - 1; i >= 0; i--) {
+    index[i] = element % array->dim[i];
+    element /= array->dim[i];
+  }
+  buf_putc(out, '[');
+  format_indices(out, index, array->rank);
+  buf_putc(out, ']');
+}
+
+// ---- inputs
+
+static void fill_edge(Value *block, const Ref *ref, int64_t from, int64_t count) {
+  if (!ref->has_pad) return fill_unspecified(block, from, count, ref_mark(ref));
+  memset(block->poison + from, 0, (size_t)count);
+  if (block->uncertain) memset(block->error + from, 0, (size_t)count * sizeof *block->error);
+  for (int64_t e = from; e < from + count; e++) {
+    if (is_float(block->dtype))
+      block->f[e] = dtype_round(block->dtype, ref->pad->fval);
+    else
+      block->i[e] = wrap_int(block->dtype, ref->pad->ival);
+  }
+}
+
+// Errors of elements that go between a block and what holds them in HBM; either may have none.
+static void copy_errors(Value *to, int64_t at, const double *from, int64_t from_at, int64_t count) {
+  if (to->uncertain && from) memcpy(to->error + at, from + from_at, (size_t)count * sizeof *to->error);
+  if (to->uncertain && !from) memset(to->error + at, 0, (size_t)count * sizeof *to->error);
+}
+
+static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
+  RefState *state = &in->refs[ref->id];
+  int64_t inside = line->high - line->low;
+  fill_edge(&state->block, ref, line->at, line->low);
+  fill_edge(&state->block, ref, line->at + line->high, line->count - line->high);
+  int64_t at = line->at + line->low;
+  if (state->image && state->image != &state->block) {
+    memcpy(state->block.i + at, state->image->i + line->array_at, (size_t)inside * sizeof *state->block.i);
+    memcpy(state->block.poison + at, state->image->poison + line->array_at, (size_t)inside);
+    copy_errors(&state->block, at, state->image->uncertain ? state->image->error : NULL, line->array_at, inside);
+    return;
+  }
+  read_elements(state->array, line->array_at, inside, &state->block, at);
+  copy_errors(&state->block, at, state->errors, line->array_at, inside);
+  for (int64_t e = 0; e < inside; e++)
+    state->block.poison[at + e] = state->written && state->written[line->array_at + e] == WRITTEN_UNSTORED ? POISON_OTHER : 0;
+}
+
+// The block's place in HBM.
+static Box array_box(Interp *in, const Ref *ref) {
+  const RefState *state = &in->refs[ref->id];
+  const void *memory = state->image ? (const void *)state->image : state->array;
+  Box box = {.ref = ref, .memory = memory, .rank = ref->array.rank};
+  block_start(in, ref, state->index, box.start);
+  for (int i = 0; i < ref->array.rank; i++) {
+    box.dim[i] = state->array->dim[i];
+    box.extent[i] = live_extent(in, ref, state->index, i);
+    box.stride[i] = 1;
+  }
+  return box;
+}
+
+static void check_block_access(Interp *in, const Ref *ref, bool writes, const char *doing) {
+  if (in->transfer_count == 0) return;
+  Box box = whole_block(in, ref);
+  check_access(in, NULL, &box, NULL, writes, doing);
+}
+
+static void fetch_block(Interp *in, const Ref *ref, const int64_t *index) {
+  RefState *state = &in->refs[ref->id];
+  int64_t start[MAX_RANK];
+  memcpy(state->index, index, sizeof state->index);
+  state->held = true;
+  block_start(in, ref, index, start);
+  visit_lines(in, ref, start, fetch_line);
+}
+
+void run_fetch(Interp *in, const Instr *instr) {
+  RefState *state = &in->refs[instr->ref->id];
+  int64_t index[MAX_INDEX];
+  map_index(in, instr->ref, in->axes, index);
+  if (state->held && memcmp(index, state->index, sizeof index) == 0) return;
+  check_block_index(in, instr->ref, index);
+  check_block_access(in, instr->ref, true, "replaced by the next block");
+  fetch_block(in, instr->ref, index);
+  if (!state->written) return;
+  Box box = array_box(in, instr->ref);
+  check_fetch(in, instr->ref, &box);
+  check_cores(in, NULL, &box, false);
+}
+
+// ---- outputs
+
+// -1: the index is out of range, or blocks are not tracked.
+static int64_t block_number(const Ref *ref, const RefState *state) {
+  int64_t number = 0;
+  if (ref->at != AT_BLOCK || !state->left) return -1;
+  for (int i = 0; i < ref->array.rank; i++) {
+    if (state->index[i] < 0 || state->index[i] >= state->blocks[i]) return -1;
+    number = number * state->blocks[i] + state->index[i];
+  }
+  return number;
+}
+
+static void enter_block(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  check_block_index(in, ref, state->index);
+  int64_t number = block_number(ref, state);
+  if (number < 0) return;
+  Buf what = {0};
+  buf_puts(&what, "block (");
+  format_indices(&what, state->index, ref->array.rank);
+  buf_putc(&what, ')');
+  int64_t owner = state->owner[number];
+  bool same_step = owner == in->parallel_step + 1;
+  if (owner && !same_step)
+    find(in, ref, FIND_PARALLEL, map_place(ref),
+         "%s of output `%s` is written by two steps that differ in the parallel axis `%s`", what.text, ref->name,
+         differing_axis(in, owner - 1));
+  state->owner[number] = in->parallel_step + 1;
+  if (state->left[number] && same_step && !ref->revisit)
+    find(in, ref, FIND_REVISIT, map_place(ref), "%s of output `%s` is visited again after it was left: its contents are lost",
+         what.text, ref->name);
+  buf_free(&what);
+}
+
+static bool is_written(uint8_t mark) { return mark == WRITTEN_GOOD || mark == WRITTEN_UNSPECIFIED; }
+
+// `revisit any`: a block that was left holds again what it held.
+static void restore_line(Interp *in, const Ref *ref, const Line *line) {
+  RefState *state = &in->refs[ref->id];
+  int64_t inside = line->high - line->low, from = line->at + line->low;
+  read_elements(state->array, line->array_at, inside, &state->block, from);
+  copy_errors(&state->block, from, state->errors, line->array_at, inside);
+  for (int64_t e = 0; e < inside; e++)
+    if (ref->alias || is_written(state->written[line->array_at + e])) state->block.poison[from + e] = 0;
+}
+
+static void restore_block(Interp *in, const Ref *ref) {
+  int64_t start[MAX_RANK];
+  block_start(in, ref, in->refs[ref->id].index, start);
+  visit_lines(in, ref, start, restore_line);
+}
+
+static void begin_output(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  int64_t index[MAX_INDEX];
+  if (stays_in_place(ref)) return;
+  map_index(in, ref, in->axes, index);
+  bool moved = in->cell_begins || !state->held || memcmp(index, state->index, sizeof index) != 0;
+  memcpy(state->index, index, sizeof index);
+  state->held = true;
+  if (!moved) return;
+  check_block_access(in, ref, true, "replaced by the next block");
+  fill_unspecified(&state->block, 0, state->block.count, POISON_UNSTORED);
+  if (ref->revisit) restore_block(in, ref);
+  enter_block(in, ref);
+}
+
+// A parallel step may run on another core, with scratch of its own.
+void begin_step(Interp *in) {
+  expire_transfers(in);
+  for (int i = 0; i < in->k->refs.count && !in->stopped; i++) {
+    const Ref *ref = in->k->refs.at[i];
+    Value *block = &in->refs[i].block;
+    if (ref->role == REF_OUTPUT)
+      begin_output(in, ref);
+    else if (ref->role == REF_VAR)
+      fill_unspecified(block, 0, block->count, ref_mark(ref));
+    else if (ref->role == REF_SCRATCH && !ref->scope && in->cell_begins)
+      begin_scratch(in, ref);
+  }
+}
+
+static void write_unspecified(HostArray *array, int64_t element) {
+  if (is_float(array->dtype))
+    array_set(array, element, unspecified_float());
+  else
+    array_set_int(array, element, unspecified_int(array->dtype));
+}
+
+static void report_poison(Interp *in, const Ref *ref, int64_t element, uint8_t mark) {
+  const RefState *state = &in->refs[ref->id];
+  const Instr *store = state->last_store;
+  Buf at = {0};
+  array_index(state->array, element, &at);
+  find(in, store ? (const void *)store : ref, FIND_POISON_OUT, store && store->span.end ? store->span : ref->span,
+       "element %s of output `%s` gets an unspecified value: %s", at.text, ref->name, poison_cause(in, mark));
+  buf_free(&at);
+}
+
+static void write_line(Interp *in, const Ref *ref, const Line *line) {
+  RefState *state = &in->refs[ref->id];
+  int64_t inside = line->high - line->low, from = line->at + line->low;
+  write_elements(state->array, line->array_at, inside, &state->block, from);
+  if (state->image && state->image != &state->block) {
+    memcpy(state->image->i + line->array_at, state->block.i + from, (size_t)inside * sizeof *state->block.i);
+    memcpy(state->image->poison + line->array_at, state->block.poison + from, (size_t)inside);
+    copy_errors(state->image, line->array_at, state->block.uncertain ? state->block.error : NULL, from, inside);
+  }
+  if (state->errors && state->block.uncertain)
+    memcpy(state->errors + line->array_at, state->block.error + from, (size_t)inside * sizeof *state->errors);
+  for (int64_t e = 0; e < inside; e++) {
+    int64_t element = line->array_at + e;
+    uint8_t mark = state->block.poison[from + e];
+    state->written[element] = mark == POISON_UNSTORED ? WRITTEN_UNSTORED : mark ? WRITTEN_UNSPECIFIED : WRITTEN_GOOD;
+    if (!mark) continue;
+    if (mark != POISON_UNSTORED) report_poison(in, ref, element, mark);
+    write_unspecified(state->array, element);
+  }
+}
+
+static void write_block(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  int64_t start[MAX_RANK], number = block_number(ref, state);
+  block_start(in, ref, state->index, start);
+  visit_lines(in, ref, start, write_line);
+  if (number >= 0) state->left[number] = true;
+  state->held = false;
+}
+
+void run_writeback(Interp *in, const Instr *instr) {
+  const Ref *ref = instr->ref;
+  RefState *state = &in->refs[ref->id];
+  int64_t next[MAX_INDEX];
+  if (!state->held) return;
+  if (!in->last_step) {
+    map_index(in, ref, in->next_axes, next);
+    if (memcmp(next, state->index, sizeof next) == 0) return;
+  }
+  check_block_access(in, ref, false, "written back");
+  Box box = array_box(in, ref);
+  begin_writeback(in, ref, &box);
+  check_cores(in, NULL, &box, true);
+  write_block(in, ref);
+}
+
+// ---- the start and the end
+
+static void *shadow(Interp *in, int64_t count, int64_t item_bytes) {
+  int64_t bytes;
+  void *p =
+      mul_i64(count > 0 ? count : 1, item_bytes, &bytes) ? calloc((size_t)(count > 0 ? count : 1), (size_t)item_bytes) : NULL;
+  if (!p) stop_for_memory(in, INT64_MAX);
+  return p;
+}
+
+// An output and the input whose memory it shares.
+static void start_alias(Interp *in, const Ref *output, int64_t elements) {
+  RefState *state = &in->refs[output->id], *input = &in->refs[output->alias->id];
+  bool in_place = stays_in_place(output), input_in_place = stays_in_place(output->alias);
+  if (input->array->data != state->array->data && elements > 0)
+    memcpy(state->array->data, input->array->data, (size_t)(elements * dtype_bytes(state->array->dtype)));
+  input->array = state->array;
+  input->written = state->written;
+  input->errors = state->errors;
+  input->shared = output;
+  if (in_place || input_in_place) input->image = state->image = in_place ? &state->block : &input->block;
+  if (!input_in_place && output->alias->buffers > in->lookahead) in->lookahead = output->alias->buffers;
+}
+
+static void start_output(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  int64_t elements, blocks = 1;
+  array_elements(state->array, &elements);
+  for (int i = 0; i < ref->array.rank; i++)
+    if (!mul_i64(blocks, state->blocks[i], &blocks)) blocks = INT64_MAX;
+  state->written = shadow(in, elements, 1);
+  if (in->bounds) state->errors = shadow(in, elements, sizeof *state->errors);
+  // More blocks than elements come from axes of size 0: there is nothing to track.
+  if (ref->at == AT_BLOCK && blocks <= (elements > 0 ? elements : 1)) {
+    state->owner = shadow(in, blocks, sizeof *state->owner);
+    state->left = shadow(in, blocks, sizeof *state->left);
+  }
+  if (stays_in_place(ref) || ref->at != AT_BLOCK || ref->alias) state->shared = ref;
+  if (ref->alias && !in->stopped) start_alias(in, ref, elements);
+}
+
+static void start_operand(Interp *in, const Ref *ref, HostArray *array) {
+  RefState *state = &in->refs[ref->id];
+  state->array = array;
+  for (int i = 0; i < ref->array.rank; i++) {
+    int64_t blocks = ceil_div(array->dim[i], block_extent(in, ref, i));
+    state->blocks[i] = blocks > 0 ? blocks : 1;
+  }
+  if (ref->role == REF_OUTPUT) start_output(in, ref);
+}
+
+bool start_refs(Interp *in, HostArray *operands) {
+  const Kernel *k = in->k;
+  for (int i = 0; i < k->refs.count && !in->stopped; i++) {
+    const Ref *ref = k->refs.at[i];
+    Value *block = &in->refs[i].block;
+    if (!value_shape(in, block, &ref->type) || !value_poison(in, block)) return false;
+    if (in->bounds && !value_error(in, block)) return false;
+    begin_scratch(in, ref);
+    if (ref->role == REF_OUTPUT) memset(block->poison, POISON_UNSTORED, (size_t)block->count);
+    if (ref_is_operand(ref)) start_operand(in, ref, &operands[i]);
+    if (ref->prefetch) k->refs.at[i]->prefetched = &operands[i];
+  }
+  static const int64_t origin[MAX_INDEX];
+  for (int i = 0; i < k->inputs + k->outputs && !in->stopped; i++) {
+    const Ref *ref = k->refs.at[i];
+    bool whole = ref->role == REF_INPUT ? stays_in_place(ref) || ref->prefetch : stays_in_place(ref) && ref->alias;
+    if (whole) fetch_block(in, ref, origin);
+  }
+  return !in->stopped;
+}
+
+static void report_unwritten(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  int64_t elements, missing = 0, first = 0;
+  array_elements(state->array, &elements);
+  for (int64_t e = 0; e < elements; e++) {
+    if (is_written(state->written[e]) || (state->written[e] == WRITTEN_NEVER && ref->alias)) continue;
+    if (missing++ == 0) first = e;
+    write_unspecified(state->array, e);
+  }
+  if (missing == 0) return;
+  Buf at = {0};
+  array_index(state->array, first, &at);
+  find(in, ref, FIND_UNWRITTEN, ref->span, "%lld of the %lld elements of output `%s` are never written, the first is %s",
+       (long long)missing, (long long)elements, ref->name, at.text);
+  buf_free(&at);
+}
+
+// What the caller wants to know of an output's elements.
+static void note_output(Interp *in, const Ref *ref, int output) {
+  const RefState *state = &in->refs[ref->id];
+  float *allowed = in->options.allowed ? in->options.allowed[output] : NULL;
+  uint8_t *specified = in->options.specified ? in->options.specified[output] : NULL;
+  int64_t elements;
+  array_elements(state->array, &elements);
+  for (int64_t e = 0; e < elements; e++) {
+    uint8_t mark = state->written[e];
+    if (specified) specified[e] = mark == WRITTEN_GOOD || (mark == WRITTEN_NEVER && ref->alias);
+    if (allowed) allowed[e] = bound_allowed(in, state->array->dtype, 0, state->errors[e]);
+  }
+}
+
+void end_refs(Interp *in) {
+  const Kernel *k = in->k;
+  for (int i = k->inputs; i < k->inputs + k->outputs && !in->stopped; i++) {
+    const Ref *ref = k->refs.at[i];
+    if (stays_in_place(ref)) write_block(in, ref);
+    report_unwritten(in, ref);
+    note_output(in, ref, i - k->inputs);
+  }
+  for (int i = 0; i < k->refs.count; i++) {
+    RefState *state = &in->refs[i];
+    value_free(&state->block);
+    free(state->semaphores);
+    if (k->refs.at[i]->role != REF_OUTPUT) continue;
+    free(state->written);
+    free(state->errors);
+    free(state->owner);
+    free(state->left);
+    free(state->accesses);
+  }
+}
+
+// ---- loads and stores
+
+// A window of a ref: where it starts, and its lanes that lie inside, in the block and in the value. Squeezed axes have size 1
+// there and are absent from the value.
+typedef struct {
+  int64_t start[MAX_RANK], size[MAX_RANK];
+  Walk block, value;
+  bool leaves;  // some lanes lie outside
+} WindowWalk;
+
+static bool is_clamped(const Instr *instr) { return !(instr->flags & (INSTR_MASKED | INSTR_OPEN)); }
+
+static void report_range(Interp *in, const Instr *instr, int axis, int64_t at, int64_t size, const char *more) {
+  const Value *block = &in->refs[instr->ref->id].block;
+  int64_t stride = instr->window.stride[axis];
+  find(in, instr, FIND_SLICE, instr->span,
+       "a slice of `%s` is out of range on axis %d: %lld elements%s from %lld, but the axis has %lld%s", instr->ref->name, axis,
+       (long long)size, stride == 1 ? "" : arena_printf(in->report->arena, " with step %lld", (long long)stride), (long long)at,
+       (long long)block->dim[axis], more);
+}
+
+// Moves a start so that the window lies inside. False when it cannot.
+static bool clamp_start(Interp *in, const Instr *instr, int axis, int64_t size, int64_t *at) {
+  int64_t dim = in->refs[instr->ref->id].block.dim[axis], reach;
+  bool fits = mul_i64(size > 0 ? size - 1 : 0, instr->window.stride[axis], &reach) && reach + (size > 0) <= dim;
+  int64_t last = fits ? dim - reach - (size > 0) : 0;
+  if (!fits || *at < 0 || *at > last) report_range(in, instr, axis, *at, size, "");
+  *at = *at < 0 ? 0 : *at > last ? last : *at;
+  return fits;
+}
+
+// The lanes [low, high) of an axis that lie inside. A start further away than any window is long has none.
+static void lanes_inside(int64_t dim, int64_t at, int64_t size, int64_t stride, int64_t *low, int64_t *high) {
+  const int64_t far = INT64_C(1) << 62;
+  at = at < -far ? -far : at;
+  *low = at < 0 ? (-at + stride - 1) / stride : 0;
+  *high = at < dim ? (dim - at + stride - 1) / stride : 0;
+  if (*high > size) *high = size;
+  if (*high < *low) *low = *high = 0;
+}
+
+// False, reported, when a window that has to lie inside cannot.
+static bool window_walk(Interp *in, const Instr *instr, WindowWalk *w) {
+  const Value *block = &in->refs[instr->ref->id].block;
+  int64_t low[MAX_RANK], high[MAX_RANK], line = 1;
+  *w = (WindowWalk){.block = whole_walk(block), .value = {.rank = block->rank}};
+  for (int i = 0; i < block->rank; i++) {
+    const Value *start = value_of(in, instr->args[i]);
+    int64_t at = start->i[0], size = resolve_dim(in->sizes, instr->window.size[i]), stride = instr->window.stride[i];
+    if (poison_at(start, 0))
+      find(in, instr, FIND_POISON_INDEX, instr->span, "the start of a slice of `%s` on axis %d is unspecified: %s",
+           instr->ref->name, i, poison_cause(in, start->poison[0]));
+    if (is_clamped(instr) && !clamp_start(in, instr, i, size, &at)) return false;
+    lanes_inside(block->dim[i], at, size, stride, &low[i], &high[i]);
+    w->start[i] = at;
+    w->size[i] = size;
+    w->leaves |= high[i] - low[i] < size;
+    if (low[i] < high[i]) w->block.base += (at + low[i] * stride) * w->block.stride[i];
+    w->block.stride[i] *= stride;
+    w->block.extent[i] = w->value.extent[i] = high[i] - low[i];
+  }
+  for (int i = block->rank - 1; i >= 0; i--) {
+    w->value.stride[i] = line;
+    w->value.base += low[i] * line;
+    line *= w->size[i];
+  }
+  return true;
+}
+
+// What a load or store does while DMAs are under way.
+static void check_window(Interp *in, const Instr *instr, const WindowWalk *w) {
+  if (in->transfer_count == 0 || instr->flags & INSTR_OPEN) return;
+  Box box = whole_block(in, instr->ref);
+  for (int i = 0; i < box.rank; i++) {
+    box.start[i] = w->start[i];
+    box.extent[i] = w->size[i];
+    box.stride[i] = box.extent[i] > 1 ? instr->window.stride[i] : 1;
+  }
+  const Value *mask = instr->flags & INSTR_MASKED ? value_of(in, ir_mask(instr)) : NULL;
+  bool writes = instr->op == OP_STORE;
+  check_access(in, instr, &box, mask, writes, writes ? "written" : "read");
+}
+
+// Which lanes lie inside the ref, a byte each.
+static uint8_t *lanes_of(Interp *in, const WindowWalk *w, int64_t count) {
+  static const uint8_t one = 1;
+  uint8_t *inside = scratch_space(in, 1, count, 1);
+  if (!inside) return NULL;
+  memset(inside, 0, (size_t)count);
+  copy_walk(inside, &w->value, &one, &(Walk){.rank = w->value.rank}, 1);
+  return inside;
+}
+
+// A lane outside that a mask asks for.
+static void check_lanes(Interp *in, const Instr *instr, const WindowWalk *w, const uint8_t *inside) {
+  const Value *mask = value_of(in, ir_mask(instr));
+  int64_t lane = w->leaves ? 0 : mask->count, index[MAX_RANK];
+  while (lane < mask->count && (inside[lane] || !mask->i[lane] || poison_at(mask, lane))) lane++;
+  if (lane == mask->count) return;
+  int64_t rest = lane;
+  int axis = -1;
+  for (int i = w->block.rank - 1; i >= 0; i--) {
+    index[i] = rest % w->size[i];
+    rest /= w->size[i];
+    int64_t low, high, stride = instr->window.stride[i];
+    lanes_inside(in->refs[instr->ref->id].block.dim[i], w->start[i], w->size[i], stride, &low, &high);
+    if (index[i] < low || index[i] >= high) axis = i;
+  }
+  report_range(in, instr, axis, w->start[axis], w->size[axis],
+               arena_printf(in->report->arena, ", and the mask is true at element %lld of the slice", (long long)index[axis]));
+}
+
+static void set_element(Value *to, int64_t at, const Value *from, int64_t index) {
+  if (is_float(to->dtype))
+    to->f[at] = from->f[index];
+  else
+    to->i[at] = from->i[index];
+  to->poison[at] = poison_at(from, index);
+  if (to->uncertain) to->error[at] = error_at(from, index);
+}
+
+static void mask_load(Interp *in, const Instr *instr, Value *out, const uint8_t *inside) {
+  const Value *mask = instr->flags & INSTR_MASKED ? value_of(in, ir_mask(instr)) : NULL;
+  const Value *other = instr->flags & INSTR_OTHER ? value_of(in, instr->args[instr->nargs - 1]) : NULL;
+  for (int64_t e = 0; e < out->count; e++) {
+    bool asked = inside[e] && (!mask || mask->i[e]);
+    uint8_t unknown = inside[e] && mask ? poison_at(mask, e) : 0;
+    if (!asked && other) set_element(out, e, other, e);
+    if (!asked && !other) fill_unspecified(out, e, 1, POISON_MASKED);
+    if (unknown) out->poison[e] = unknown;
+  }
+}
+
+void run_load(Interp *in, const Instr *instr) {
+  Value *out = value_new(in, instr);
+  const Value *block = &in->refs[instr->ref->id].block;
+  WindowWalk w;
+  if (!out || !value_poison(in, out)) return;
+  if (!window_walk(in, instr, &w)) {
+    fill_unspecified(out, 0, out->count, POISON_OTHER);
+    return;
+  }
+  check_window(in, instr, &w);
+  copy_walk(out->data, &w.value, block->data, &w.block, 8);
+  copy_walk(out->poison, &w.value, block->poison, &w.block, 1);
+  if (block->uncertain && value_error(in, out)) copy_walk(out->error, &w.value, block->error, &w.block, 8);
+  if (instr->ref->role == REF_OUTPUT)
+    for (int64_t e = 0; e < out->count; e++)
+      if (out->poison[e] == POISON_UNSTORED) out->poison[e] = ref_mark(instr->ref);
+  if (!is_clamped(instr)) {
+    uint8_t *inside = lanes_of(in, &w, out->count);
+    if (!inside) return;
+    if (instr->flags & INSTR_MASKED) check_lanes(in, instr, &w, inside);
+    mask_load(in, instr, out, inside);
+  }
+  if (!first_poison(out->poison, out->count)) out->poisoned = false;
+}
+
+// What a masked store leaves in the window: the old elements where the mask is false. Lanes outside are not looked at.
+static void merge_masked(Interp *in, const Instr *instr, const Value *value, const WindowWalk *w, char *data, uint8_t *poison) {
+  const Value *block = &in->refs[instr->ref->id].block, *mask = value_of(in, ir_mask(instr));
+  copy_walk(data, &w->value, block->data, &w->block, 8);
+  copy_walk(poison, &w->value, block->poison, &w->block, 1);
+  for (int64_t e = 0; e < value->count; e++) {
+    if (mask->i[e]) {
+      memcpy(data + e * 8, (const char *)value->data + e * 8, 8);
+      poison[e] = poison_at(value, e);
+    }
+    if (poison_at(mask, e)) poison[e] = mask->poison[e];
+  }
+}
+
+static void store_errors(Interp *in, const Instr *instr, const WindowWalk *w) {
+  Value *block = &in->refs[instr->ref->id].block;
+  const Value *value = value_of(in, ir_store_value(instr));
+  const Value *mask = instr->flags & INSTR_MASKED ? value_of(in, ir_mask(instr)) : NULL;
+  if (!block->uncertain) return;
+  double *errors = scratch_space(in, 1, value->count, sizeof *errors);
+  if (!errors) return;
+  copy_walk(errors, &w->value, block->error, &w->block, 8);
+  for (int64_t e = 0; e < value->count; e++)
+    if (!mask || mask->i[e]) errors[e] = error_at(value, e);
+  copy_walk(block->error, &w->block, errors, &w->value, 8);
+}
+
+void run_store(Interp *in, const Instr *instr) {
+  RefState *state = &in->refs[instr->ref->id];
+  const Value *value = value_of(in, ir_store_value(instr));
+  Value *block = &state->block;
+  WindowWalk w;
+  state->last_store = instr;
+  if (!window_walk(in, instr, &w)) return;
+  check_window(in, instr, &w);
+  const void *data = value->data;
+  const uint8_t *poison = value->poisoned ? value->poison : NULL;
+  if (instr->flags & INSTR_MASKED) {
+    char *merged = scratch_space(in, 0, value->count, 8);
+    uint8_t *marks = scratch_space(in, 2, value->count, 1), *inside = lanes_of(in, &w, value->count);
+    if (!merged || !marks || !inside) return;
+    check_lanes(in, instr, &w, inside);
+    merge_masked(in, instr, value, &w, merged, marks);
+    data = merged;
+    poison = marks;
+  }
+  copy_walk(block->data, &w.block, data, &w.value, 8);
+  const Walk still = {.rank = w.block.rank};
+  static const uint8_t none = 0;
+  copy_walk(block->poison, &w.block, poison ? poison : &none, poison ? &w.value : &still, 1);
+  store_errors(in, instr, &w);
+}

@@ -1,0 +1,348 @@
+// Races: what is under way at the same time, and what steps of different cores do to the same element.
+//
+// A cell runs in order, so a DMA is concurrent with exactly what happens between its start and the wait that orders it; two
+// accesses race when their boxes share an element and one of them writes. Cells that parallel axes tell apart have no order:
+// for the elements of HBM that they can share, the latest accesses are kept.
+#include "codegen/check/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- boxes
+
+Box whole_block(Interp *in, const Ref *ref) {
+  const Value *block = &in->refs[ref->id].block;
+  Box box = {.ref = ref, .memory = block, .rank = block->rank};
+  for (int i = 0; i < block->rank; i++) {
+    box.dim[i] = box.extent[i] = block->dim[i];
+    box.stride[i] = 1;
+  }
+  return box;
+}
+
+// The elements two boxes share, axis by axis.
+typedef struct {
+  int64_t count, first[MAX_RANK], last[MAX_RANK];
+} Overlap;
+
+static int64_t last_index(const Box *box, int axis) {
+  int64_t reach, last;
+  if (!mul_i64(box->extent[axis] - 1, box->stride[axis], &reach) || !add_i64(box->start[axis], reach, &last)) return INT64_MAX;
+  return last;
+}
+
+static bool holds_index(const Box *box, int axis, int64_t index) {
+  return index >= box->start[axis] && index <= last_index(box, axis) && (index - box->start[axis]) % box->stride[axis] == 0;
+}
+
+static int64_t overlap_axis(const Box *a, const Box *b, int axis, Overlap *out) {
+  if (a->stride[axis] < b->stride[axis]) return overlap_axis(b, a, axis, out);
+  int64_t low = a->start[axis], step = a->stride[axis], high = last_index(a, axis), end = last_index(b, axis), count = 0;
+  int64_t from = b->start[axis] > 0 ? b->start[axis] : 0;
+  if (end > a->dim[axis] - 1) end = a->dim[axis] - 1;
+  if (end < high) high = end;
+  if (a->extent[axis] <= 0 || b->extent[axis] <= 0) return 0;
+  if (low < from) low += (from - low + step - 1) / step * step;
+  if (step == 1) {
+    out->first[axis] = low;
+    out->last[axis] = high;
+    return high < low ? 0 : high - low + 1;
+  }
+  for (int64_t index = low; index <= high; index += step) {
+    if (!holds_index(b, axis, index)) continue;
+    if (count++ == 0) out->first[axis] = index;
+    out->last[axis] = index;
+  }
+  return count;
+}
+
+static bool overlap(const Box *a, const Box *b, Overlap *out) {
+  if (a->memory != b->memory) return false;
+  out->count = 1;
+  for (int i = 0; i < a->rank && out->count; i++) out->count *= overlap_axis(a, b, i, out);
+  return out->count > 0;
+}
+
+// Calls visit for each element of a box that lies in the memory: its number in the box and its indices.
+typedef void ElementVisitor(void *context, int64_t number, const int64_t *index);
+
+// A line of a box along its last axis.
+static void visit_line(const Box *box, int64_t number, int64_t *index, ElementVisitor *visit, void *context) {
+  int last = box->rank - 1;
+  if (last < 0) {
+    visit(context, number, index);
+    return;
+  }
+  for (int64_t e = 0, at = box->start[last]; e < box->extent[last] && at < box->dim[last]; e++, at += box->stride[last]) {
+    index[last] = at;
+    if (at >= 0) visit(context, number + e, index);
+  }
+}
+
+static void visit_box(const Box *box, ElementVisitor *visit, void *context) {
+  int64_t at[MAX_RANK] = {0}, index[MAX_RANK] = {0}, line = box->rank ? box->extent[box->rank - 1] : 1;
+  for (int i = 0; i < box->rank; i++)
+    if (box->extent[i] <= 0) return;
+  for (int64_t number = 0;; number += line) {
+    bool inside = true;
+    for (int i = 0; i < box->rank - 1; i++) {
+      index[i] = box->start[i] + at[i] * box->stride[i];
+      inside = inside && index[i] >= 0 && index[i] < box->dim[i];
+    }
+    if (inside) visit_line(box, number, index, visit, context);
+    int axis = box->rank - 2;
+    while (axis >= 0 && ++at[axis] == box->extent[axis]) at[axis--] = 0;
+    if (axis < 0) return;
+  }
+}
+
+// Of a masked access: only the elements that the mask lets through.
+typedef struct {
+  const Box *other;
+  const Value *mask;
+  Overlap *out;
+} MaskedOverlap;
+
+static void visit_masked(void *context, int64_t number, const int64_t *index) {
+  const MaskedOverlap *m = context;
+  if (!m->mask->i[number]) return;
+  for (int i = 0; i < m->other->rank; i++)
+    if (!holds_index(m->other, i, index[i])) return;
+  size_t bytes = sizeof *index * (size_t)m->other->rank;
+  if (m->out->count++ == 0) memcpy(m->out->first, index, bytes);
+  memcpy(m->out->last, index, bytes);
+}
+
+static bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out) {
+  if (!overlap(box, other, out) || !mask) return out->count > 0 && box->memory == other->memory;
+  out->count = 0;
+  visit_box(box, visit_masked, &(MaskedOverlap){other, mask, out});
+  return out->count > 0;
+}
+
+// "elements [0, 0] to [7, 127] of `buf` are", "element [2] of `x` is"
+static const char *elements_text(Interp *in, const Box *box, const Overlap *o) {
+  Buf text = {0};
+  if (box->rank == 0) return arena_printf(in->report->arena, "`%s` is", box->ref->name);
+  buf_puts(&text, o->count > 1 ? "elements [" : "element [");
+  format_indices(&text, o->first, box->rank);
+  if (o->count > 1) {
+    buf_puts(&text, "] to [");
+    format_indices(&text, o->last, box->rank);
+  }
+  buf_printf(&text, "] of `%s` %s", box->ref->name, o->count > 1 ? "are" : "is");
+  const char *copy = arena_strndup(in->report->arena, text.text, text.length);
+  buf_free(&text);
+  return copy;
+}
+
+// ---- DMAs under way
+
+Transfer *add_transfer(Interp *in) {
+  if (in->transfer_count == in->transfer_capacity) {
+    in->transfer_capacity = in->transfer_capacity ? 2 * in->transfer_capacity : 16;
+    in->transfers = realloc(in->transfers, (size_t)in->transfer_capacity * sizeof *in->transfers);
+    if (!in->transfers) INTERNAL("no memory for %d transfers", in->transfer_capacity);
+  }
+  Transfer *t = &in->transfers[in->transfer_count++];
+  *t = (Transfer){.step = in->step, .core = in->core, .ended = UNDER_WAY};
+  return t;
+}
+
+void remove_transfer(Interp *in, int index) {
+  in->unmoved -= !in->transfers[index].moved;
+  in->transfer_count--;
+  memmove(&in->transfers[index], &in->transfers[index + 1], (size_t)(in->transfer_count - index) * sizeof *in->transfers);
+}
+
+void expire_transfers(Interp *in) {
+  for (int i = in->transfer_count - 1; i >= 0; i--) {
+    const Transfer *t = &in->transfers[i];
+    bool over = t->ended < in->step && t->ended <= in->step - in->lookahead;
+    if (over || t->core != in->core) remove_transfer(in, i);
+  }
+}
+
+// A write-back lasts to the end of its last step, a DMA by hand until it is waited for.
+static bool is_under_way(const Interp *in, const Transfer *t) {
+  return t->instr ? t->ended == UNDER_WAY : t->ended >= in->step && t->ended > t->step;
+}
+
+static void note_transfer(Interp *in, const Transfer *t, const Ref *ref) {
+  if (!t->instr) {
+    find_note(in, map_place(t->to.ref), t->step, "`%s` is written back from the end of this step to the end of the next",
+              t->to.ref->name);
+    return;
+  }
+  find_note(in, t->instr->span, t->step, "the copy %s `%s` is started here", ref == t->to.ref ? "to" : "from", ref->name);
+  const SemaphoreState *s = &in->refs[t->semaphore->id].semaphores[t->element];
+  if (s->taken > 0)
+    find_note(in, s->last->span, s->step,
+              "this wait on `%s` took %lld bytes: other copies under way on it may have brought them, and this one has %lld",
+              semaphore_text(in, t->semaphore, t->element), (long long)s->amount, (long long)t->bytes);
+}
+
+static void report_race(Interp *in, const Instr *instr, const Box *box, const Transfer *t, bool into, const Overlap *o,
+                        const char *doing) {
+  const char *under_way = !t->instr ? "being written back by an earlier step"
+                          : into    ? "the target of a copy"
+                                    : "the source of a copy";
+  const void *where = instr ? (const void *)instr : box->ref, *other = t->instr ? (const void *)t->instr : t->to.ref;
+  if (find_again(in, where, other, FIND_RACE)) return;
+  find_pair(in, where, other, FIND_RACE, instr ? instr->span : map_place(box->ref), "race: %s %s while %s %s%s",
+            elements_text(in, box, o), doing, o->count > 1 ? "they are" : "it is", under_way,
+            t->instr ? " under way: wait for that copy first" : "");
+  note_transfer(in, t, into ? t->to.ref : t->from.ref);
+}
+
+// A copy that races is carried out at once, so that what follows from one mistake is not found as another.
+void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes, const char *doing) {
+  Overlap o;
+  for (int i = 0; i < in->transfer_count; i++) {
+    Transfer *t = &in->transfers[i];
+    if (!is_under_way(in, t)) continue;
+    bool into = masked_overlap(box, &t->to, mask, &o);
+    if (!into && !(writes && t->instr && masked_overlap(box, &t->from, mask, &o))) continue;
+    report_race(in, instr, box, t, into, &o, doing);
+    move_transfer(in, t);
+  }
+}
+
+// ---- the grid's own pipeline
+
+// The block was fetched at the start of the step `buffers - 1` before this one, before what ended since.
+void check_fetch(Interp *in, const Ref *ref, const Box *box) {
+  Overlap o;
+  for (int i = 0; i < in->transfer_count; i++) {
+    const Transfer *t = &in->transfers[i];
+    if (t->ended <= in->step - ref->buffers || !overlap(box, &t->to, &o)) continue;
+    const void *other = t->instr ? (const void *)t->instr : t->to.ref;
+    const char *them = o.count > 1 ? "them" : "it";
+    if (find_again(in, ref, other, FIND_ALIAS)) continue;
+    find_pair(in, ref, other, FIND_ALIAS, map_place(ref),
+              "%s read after another step wrote %s%s through an alias: the pipeline may have fetched %s before (`buffers %d`: up "
+              "to %d step%s ahead)",
+              elements_text(in, box, &o), them, t->instr ? "" : " back", them, ref->buffers, ref->buffers - 1,
+              ref->buffers == 2 ? "" : "s");
+    note_transfer(in, t, t->to.ref);
+  }
+}
+
+// With one buffer, and where blocks are returned to, the pipeline waits at once; else to the end of the next step.
+void begin_writeback(Interp *in, const Ref *ref, const Box *box) {
+  check_access(in, NULL, box, NULL, true, "written back");
+  if (in->lookahead == 0 && ref->at == AT_BLOCK && !in->refs[ref->id].image) return;
+  Transfer *t = add_transfer(in);
+  t->to = *box;
+  t->moved = true;
+  t->ended = ref->buffers > 1 && !ref->revisit ? in->step + 1 : in->step;
+}
+
+// ---- cores
+
+static CoreAccess *core_accesses(Interp *in, const Ref *output) {
+  RefState *state = &in->refs[output->id];
+  int64_t elements;
+  if (state->accesses || !array_elements(state->array, &elements)) return state->accesses;
+  state->accesses = calloc(elements > 0 ? (size_t)elements : 1, sizeof *state->accesses);
+  if (!state->accesses) stop_for_memory(in, elements);
+  return state->accesses;
+}
+
+// The number of this step's event; one serves all of its kind in a step.
+static uint32_t event_number(Interp *in, const Instr *instr, const Ref *ref) {
+  for (int i = in->events.count; i > 0 && in->events.at[i - 1].step == in->step; i--)
+    if (in->events.at[i - 1].instr == instr && in->events.at[i - 1].ref == ref) return (uint32_t)i;
+  CoreEvent event = {instr, ref, in->step, in->core, in->parallel_step};
+  LIST_PUSH(in->report->arena, &in->events, event);
+  return (uint32_t)in->events.count;
+}
+
+const char *differing_axis(const Interp *in, int64_t other) {
+  int64_t mine = in->parallel_step;
+  const char *name = "";
+  for (int i = in->k->grid.count - 1; i >= 0; i--) {
+    if (!in->k->grid.at[i].parallel || in->extents[i] == 0) continue;
+    if (mine % in->extents[i] != other % in->extents[i]) name = in->k->grid.at[i].name;
+    mine /= in->extents[i];
+    other /= in->extents[i];
+  }
+  return name;
+}
+
+// One access of a box; conflicts with the same event are one finding.
+typedef struct {
+  Interp *in;
+  const Box *box;
+  const Instr *instr;
+  CoreAccess *accesses;
+  bool writes, other_writes;
+  uint32_t event, conflict;
+  Overlap shared;
+} CoreVisit;
+
+static void report_conflict(CoreVisit *v) {
+  Interp *in = v->in;
+  if (v->conflict == 0) return;
+  const CoreEvent *other = &in->events.at[v->conflict - 1];
+  const Ref *ref = v->box->ref;
+  v->conflict = 0;
+  bool both = v->writes && v->other_writes;
+  if (both && !v->instr && ref->at == AT_BLOCK && ref == other->ref) return;  // said when the block was entered
+  const void *where = v->instr ? (const void *)v->instr : ref, *there = other->instr ? (const void *)other->instr : other->ref;
+  FindingKind kind = both ? FIND_PARALLEL : FIND_RACE;
+  if (find_again(in, where, there, kind)) return;
+  Span span = v->instr ? v->instr->span : map_place(ref), other_span = other->instr ? other->instr->span : map_place(other->ref);
+  const char *axis = differing_axis(in, other->cell), *elements = elements_text(in, v->box, &v->shared);
+  if (both)
+    find_pair(in, where, there, kind, span, "%s written by two steps that differ in the parallel axis `%s`", elements, axis);
+  else
+    find_pair(in, where, there, kind, span,
+              "race: %s %s here and %s by a step that differs in the parallel axis `%s`: nothing orders them", elements,
+              v->writes ? "written" : "read", v->other_writes ? "written" : "read", axis);
+  find_note(in, other_span, other->step, "the other %s `%s`", v->other_writes ? "writes" : "reads", other->ref->name);
+}
+
+static void note_conflict(CoreVisit *v, uint32_t event, bool writes, const int64_t *index) {
+  size_t bytes = sizeof *index * (size_t)v->box->rank;
+  if (v->conflict != event || v->other_writes != writes) {
+    report_conflict(v);
+    v->conflict = event;
+    v->other_writes = writes;
+    v->shared.count = 0;
+    memcpy(v->shared.first, index, bytes);
+  }
+  memcpy(v->shared.last, index, bytes);
+  v->shared.count++;
+}
+
+static void visit_core(void *context, int64_t number, const int64_t *index) {
+  (void)number;
+  CoreVisit *v = context;
+  const CoreEvent *events = v->in->events.at;
+  int64_t at = 0, core = v->in->core;
+  for (int i = 0; i < v->box->rank; i++) at = at * v->box->dim[i] + index[i];
+  CoreAccess *a = &v->accesses[at];
+  bool others_read = a->read && events[a->read - 1].core != core;
+  uint32_t reader = others_read ? a->read : a->other_read;
+  if (a->write && events[a->write - 1].core != core)
+    note_conflict(v, a->write, true, index);
+  else if (v->writes && reader && events[reader - 1].core != core)
+    note_conflict(v, reader, false, index);
+  if (v->writes) {
+    a->write = v->event;
+  } else {
+    if (others_read) a->other_read = a->read;
+    a->read = v->event;
+  }
+}
+
+void check_cores(Interp *in, const Instr *instr, const Box *box, bool writes) {
+  const Ref *shared = in->refs[box->ref->id].shared;
+  CoreAccess *accesses = shared && in->cells > 1 ? core_accesses(in, shared) : NULL;
+  if (!accesses) return;
+  CoreVisit visit = {
+      .in = in, .box = box, .instr = instr, .accesses = accesses, .writes = writes, .event = event_number(in, instr, box->ref)};
+  visit_box(box, visit_core, &visit);
+  report_conflict(&visit);
+}

@@ -1,0 +1,562 @@
+// Operations of the interpreter that move, fold and contract elements.
+#include "codegen/check/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- strided copies: every moving operation is one, or a few
+
+static void row_major(const Value *v, int64_t *strides) {
+  int64_t stride = 1;
+  for (int i = v->rank - 1; i >= 0; i--) {
+    strides[i] = stride;
+    stride *= v->dim[i];
+  }
+}
+
+static void copy_line(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t count, size_t size) {
+  if (to_stride == 1 && from_stride == 1) {
+    memcpy(to, from, (size_t)count * size);
+  } else if (size == 8) {
+    for (int64_t e = 0; e < count; e++) memcpy(to + e * to_stride * 8, from + e * from_stride * 8, 8);
+  } else {
+    for (int64_t e = 0; e < count; e++) to[e * to_stride] = from[e * from_stride];
+  }
+}
+
+void copy_walk(void *to, const Walk *t, const void *from, const Walk *f, int64_t size) {
+  int64_t index[2 * MAX_RANK] = {0}, at = t->base, source = f->base;
+  int last = t->rank - 1;
+  for (int i = 0; i < t->rank; i++)
+    if (t->extent[i] == 0) return;
+  int64_t count = last >= 0 ? t->extent[last] : 1, to_stride = last >= 0 ? t->stride[last] : 1;
+  int64_t from_stride = last >= 0 ? f->stride[last] : 1;
+  for (;;) {
+    copy_line((char *)to + at * size, to_stride, (const char *)from + source * size, from_stride, count, (size_t)size);
+    int axis = last - 1;
+    for (; axis >= 0; axis--) {
+      at += t->stride[axis];
+      source += f->stride[axis];
+      if (++index[axis] < t->extent[axis]) break;
+      at -= t->stride[axis] * t->extent[axis];
+      source -= f->stride[axis] * t->extent[axis];
+      index[axis] = 0;
+    }
+    if (axis < 0) return;
+  }
+}
+
+Walk whole_walk(const Value *v) {
+  Walk walk = {.rank = v->rank};
+  row_major(v, walk.stride);
+  for (int i = 0; i < v->rank; i++) walk.extent[i] = v->dim[i];
+  return walk;
+}
+
+// Moves elements and their poison.
+static void move(Interp *in, Value *to, const Walk *t, const Value *from, const Walk *f) {
+  copy_walk(to->data, t, from->data, f, 8);
+  if (from->poisoned && value_poison(in, to)) copy_walk(to->poison, t, from->poison, f, 1);
+  if (from->uncertain && value_error(in, to)) copy_walk(to->error, t, from->error, f, 8);
+}
+
+// ---- moving operations
+
+static void run_broadcast(Interp *in, Value *out, const Value *a) {
+  Walk t = whole_walk(out), f = {.rank = out->rank};
+  int64_t strides[MAX_RANK];
+  row_major(a, strides);
+  int extra = out->rank - a->rank;
+  for (int i = extra; i < out->rank; i++) f.stride[i] = a->dim[i - extra] == out->dim[i] ? strides[i - extra] : 0;
+  if (out->count > 0) move(in, out, &t, a, &f);
+}
+
+static void run_reshape(Interp *in, Value *out, const Value *a) {
+  Walk line = {.rank = 1, .extent = {out->count}, .stride = {1}};
+  move(in, out, &line, a, &line);
+}
+
+static void run_transpose(Interp *in, Value *out, const Value *a, const Instr *instr) {
+  Walk t = whole_walk(out), f = {.rank = out->rank};
+  int64_t strides[MAX_RANK];
+  row_major(a, strides);
+  for (int i = 0; i < out->rank; i++) f.stride[i] = strides[instr->ints[i]];
+  move(in, out, &t, a, &f);
+}
+
+static void run_slice(Interp *in, Value *out, const Value *a, const Instr *instr) {
+  Walk t = whole_walk(out), f = {.rank = out->rank};
+  int64_t strides[MAX_RANK];
+  row_major(a, strides);
+  for (int i = 0; i < out->rank; i++) {
+    int64_t last = instr->ints[i] + (out->dim[i] - 1) * instr->ints2[i];
+    if (out->dim[i] > 0 && last >= a->dim[i]) {  // only along run-time extents: the verifier sees the others
+      find(in, instr, FIND_SLICE, instr->span, "a slice of a value ends at index %lld of axis %d, which has %lld elements",
+           (long long)last, i, (long long)a->dim[i]);
+      if (value_poison(in, out)) fill_unspecified(out, 0, out->count, POISON_OTHER);
+      return;
+    }
+    f.stride[i] = strides[i] * instr->ints2[i];
+    f.base += strides[i] * instr->ints[i];
+  }
+  move(in, out, &t, a, &f);
+}
+
+static void run_concat(Interp *in, Value *out, const Instr *instr) {
+  int64_t offset = 0;
+  for (int i = 0; i < instr->nargs; i++) {
+    const Value *part = value_of(in, instr->args[i]);
+    Walk t = whole_walk(out), f = whole_walk(part);
+    t.base = offset * t.stride[instr->ival];
+    t.extent[instr->ival] = part->dim[instr->ival];
+    move(in, out, &t, part, &f);
+    offset += part->dim[instr->ival];
+  }
+}
+
+static void run_pad(Interp *in, Value *out, const Value *a, const Value *value, const Instr *instr) {
+  Walk t = whole_walk(out), f = whole_walk(a), everywhere = {.rank = 1, .extent = {out->count}, .stride = {1}};
+  Walk same = {.rank = 1};
+  move(in, out, &everywhere, value, &same);
+  for (int i = 0; i < out->rank; i++) {
+    t.base += t.stride[i] * instr->ints[i];
+    t.extent[i] = a->dim[i];
+  }
+  if (out->poisoned && !a->poisoned) {  // what a covers is specified
+    Walk clear = {.rank = t.rank};
+    static const uint8_t none = 0;
+    copy_walk(out->poison, &t, &none, &clear, 1);
+  }
+  if (out->uncertain && !a->uncertain) {
+    Walk clear = {.rank = t.rank};
+    static const double none = 0;
+    copy_walk(out->error, &t, &none, &clear, 8);
+  }
+  move(in, out, &t, a, &f);
+}
+
+// One lane along an axis: `count` elements `stride` apart.
+typedef struct {
+  int64_t outer, inner, count;
+} Lanes;
+
+static Lanes lanes_of(const Value *v, int64_t axis) {
+  Lanes lanes = {1, 1, v->dim[axis]};
+  for (int i = 0; i < axis; i++) lanes.outer *= v->dim[i];
+  for (int i = (int)axis + 1; i < v->rank; i++) lanes.inner *= v->dim[i];
+  return lanes;
+}
+
+static void run_rev(Interp *in, Value *out, const Value *a, int64_t axis) {
+  Walk t = whole_walk(out), f = whole_walk(a);
+  if (out->count == 0) return;
+  f.base = f.stride[axis] * (a->dim[axis] - 1);
+  f.stride[axis] = -f.stride[axis];
+  move(in, out, &t, a, &f);
+}
+
+// Two moves: what stays in order, and what comes round the end.
+static void run_roll(Interp *in, Value *out, const Value *a, const Value *by, const Instr *instr) {
+  int64_t axis = instr->ival, n = a->dim[axis];
+  if (poison_at(by, 0))
+    find(in, instr, FIND_POISON_INDEX, instr->span, "the shift of a roll is unspecified: %s", poison_cause(in, by->poison[0]));
+  if (out->count == 0) return;
+  int64_t shift = ((by->i[0] % n) + n) % n, parts[2][3] = {{0, shift, n - shift}, {n - shift, 0, shift}};
+  for (int i = 0; i < 2; i++) {
+    Walk t = whole_walk(out), f = whole_walk(a);
+    f.base = parts[i][0] * f.stride[axis];
+    t.base = parts[i][1] * t.stride[axis];
+    t.extent[axis] = f.extent[axis] = parts[i][2];
+    move(in, out, &t, a, &f);
+  }
+}
+
+static int64_t checked_take(Interp *in, const Instr *instr, const Value *index, int64_t at, int64_t extent) {
+  int64_t i = index->i[at];
+  if (poison_at(index, at)) {
+    find(in, instr, FIND_POISON_INDEX, instr->span, "an index of `%s` is unspecified: %s", op_info[instr->op].name,
+         poison_cause(in, index->poison[at]));
+  } else if (i < 0 || i >= extent) {
+    find(in, instr, FIND_TAKE, instr->span, "index %lld of `%s` is out of range: axis %lld has %lld elements", (long long)i,
+         op_info[instr->op].name, (long long)instr->ival, (long long)extent);
+  }
+  return i < 0 ? 0 : i >= extent ? extent - 1 : i;
+}
+
+static void copy_element(Value *out, int64_t to, const Value *a, int64_t from) {
+  memcpy((char *)out->data + to * 8, (const char *)a->data + from * 8, 8);
+  if (a->poisoned) out->poison[to] = a->poison[from];
+  if (a->uncertain) out->error[to] = a->error[from];
+}
+
+static void run_take(Interp *in, Value *out, const Value *a, const Value *index, const Instr *instr) {
+  Lanes from = lanes_of(a, instr->ival), to = lanes_of(out, instr->ival);
+  bool along = instr->op == OP_TAKE_ALONG;
+  if ((a->poisoned && !value_poison(in, out)) || (a->uncertain && !value_error(in, out))) return;
+  if (out->count > 0 && from.count == 0) {
+    find(in, instr, FIND_TAKE, instr->span, "`%s` from an axis without elements", op_info[instr->op].name);
+    if (value_poison(in, out)) fill_unspecified(out, 0, out->count, POISON_OTHER);
+    return;
+  }
+  for (int64_t o = 0; o < to.outer; o++)
+    for (int64_t l = 0; l < to.count; l++) {
+      int64_t row = along ? 0 : checked_take(in, instr, index, l, from.count);
+      for (int64_t i = 0; i < to.inner; i++) {
+        int64_t at = (o * to.count + l) * to.inner + i;
+        if (along) row = checked_take(in, instr, index, at, from.count);
+        copy_element(out, at, a, (o * from.count + row) * from.inner + i);
+      }
+    }
+}
+
+void run_shape(Interp *in, const Instr *instr) {
+  Value *out = value_new(in, instr);
+  if (!out) return;
+  const Value *a = value_of(in, instr->args[0]), *b = instr->nargs > 1 ? value_of(in, instr->args[1]) : NULL;
+  switch (instr->op) {
+    case OP_BROADCAST:
+      run_broadcast(in, out, a);
+      break;
+    case OP_RESHAPE:
+      run_reshape(in, out, a);
+      break;
+    case OP_TRANSPOSE:
+      run_transpose(in, out, a, instr);
+      break;
+    case OP_SLICE:
+      run_slice(in, out, a, instr);
+      break;
+    case OP_CONCAT:
+      run_concat(in, out, instr);
+      break;
+    case OP_PAD:
+      run_pad(in, out, a, b, instr);
+      break;
+    case OP_ROLL:
+      run_roll(in, out, a, b, instr);
+      break;
+    case OP_REV:
+      run_rev(in, out, a, instr->ival);
+      break;
+    default:
+      run_take(in, out, a, b, instr);
+  }
+}
+
+// ---- folding
+
+static double fold_floats(Op op, DType dtype, const double *f, int64_t count) {
+  double most = dtype_has_inf(dtype) ? (double)INFINITY : dtype_largest(dtype);
+  double result = op == OP_REDUCE_SUM ? 0 : op == OP_REDUCE_PROD ? 1 : op == OP_REDUCE_MAX ? -most : most;
+  for (int64_t e = 0; e < count; e++) {
+    if (op == OP_REDUCE_SUM)
+      result += f[e];
+    else if (op == OP_REDUCE_PROD)
+      result *= f[e];
+    else
+      result = op == OP_REDUCE_MAX ? float_max(result, f[e]) : float_min(result, f[e]);
+  }
+  return result;
+}
+
+static int64_t fold_ints(Op op, DType dtype, const int64_t *values, int64_t count) {
+  static const Op binary[] = {OP_ADD, OP_MUL, OP_MAX, OP_MIN, OP_AND, OP_OR, OP_XOR};
+  int64_t start[] = {0, 1, dtype_min(dtype), dtype_max(dtype), wrap_int(dtype, -1), 0, 0}, result = start[op - OP_REDUCE_SUM];
+  for (int64_t e = 0; e < count; e++) result = int_binary(binary[op - OP_REDUCE_SUM], dtype, result, values[e]);
+  return result;
+}
+
+uint8_t first_poison(const uint8_t *poison, int64_t count) {
+  for (int64_t e = 0; e < count; e++)
+    if (poison[e]) return poison[e];
+  return 0;
+}
+
+// Lays the elements out as [kept..][reduced..], then folds each row.
+void run_reduce(Interp *in, const Instr *instr) {
+  Value *out = value_new(in, instr);
+  if (!out) return;
+  const Value *a = value_of(in, instr->args[0]);
+  Walk from = whole_walk(a), to = {.rank = a->rank}, source = {.rank = a->rank};
+  int at = 0;
+  int64_t row = 1, stride = 1;
+  for (int reduced = 0; reduced < 2; reduced++)
+    for (int i = 0; i < a->rank; i++)
+      if ((instr->ival >> i & 1) == reduced) {
+        to.extent[at] = a->dim[i];
+        source.stride[at++] = from.stride[i];
+        if (reduced) row *= a->dim[i];
+      }
+  for (int i = a->rank - 1; i >= 0; i--) to.stride[i] = stride, stride *= to.extent[i];
+  char *rows = scratch_space(in, 0, a->count, 8);
+  if (!rows) return;
+  copy_walk(rows, &to, a->data, &source, 8);
+  for (int64_t e = 0; e < out->count; e++) {
+    if (is_float(a->dtype))
+      out->f[e] = fold_floats(instr->op, a->dtype, (const double *)(void *)rows + e * row, row);
+    else
+      out->i[e] = fold_ints(instr->op, a->dtype, (const int64_t *)(void *)rows + e * row, row);
+  }
+  BoundLane lane = {(const double *)(const void *)rows, NULL, a->count, 1};
+  if (a->uncertain && in->bounds) {
+    lane.error = scratch_space(in, lane.scratch, a->count, sizeof *lane.error);
+    if (!lane.error) return;
+    copy_walk(lane.error, &to, a->error, &source, 8);
+  }
+  for (int64_t e = 0; e < out->count && in->bounds; e++)
+    bound_fold(in, instr, out, e,
+               &(BoundLane){lane.f + e * row, lane.error ? lane.error + e * row : NULL, row, lane.scratch});
+  round_floats(in, out);
+  if (!a->poisoned || !value_poison(in, out)) return;
+  copy_walk(rows, &to, a->poison, &source, 1);
+  for (int64_t e = 0; e < out->count; e++) out->poison[e] = first_poison((const uint8_t *)rows + e * row, row);
+}
+
+// True when element b comes before element a: strictly better for argmax, argmin and sorting. NaN counts as the best for the
+// first two.
+static bool better(Op op, const Value *v, int64_t b, int64_t a) {
+  bool greatest = op == OP_ARGMAX;
+  if (!is_float(v->dtype)) return greatest ? v->i[b] > v->i[a] : v->i[b] < v->i[a];
+  if (isnan(v->f[a]) || isnan(v->f[b])) return isnan(v->f[b]) && !isnan(v->f[a]);
+  return greatest ? v->f[b] > v->f[a] : v->f[b] < v->f[a];
+}
+
+void run_argreduce(Interp *in, const Instr *instr) {
+  Value *out = value_new(in, instr);
+  if (!out) return;
+  const Value *a = value_of(in, instr->args[0]);
+  Lanes lanes = lanes_of(a, instr->ival);
+  if (a->poisoned && !value_poison(in, out)) return;
+  if (lanes.count == 0 && out->count > 0) find(in, instr, FIND_EMPTY, instr->span, "`%s` of nothing", op_info[instr->op].name);
+  for (int64_t o = 0; o < lanes.outer; o++)
+    for (int64_t i = 0; i < lanes.inner; i++) {
+      int64_t base = o * lanes.count * lanes.inner + i, best = 0, at = o * lanes.inner + i;
+      for (int64_t l = 0; l < lanes.count; l++) {
+        if (better(instr->op, a, base + l * lanes.inner, base + best * lanes.inner)) best = l;
+        if (a->poisoned && !out->poison[at]) out->poison[at] = a->poison[base + l * lanes.inner];
+      }
+      out->i[at] = best;
+    }
+}
+
+// ---- along an axis
+
+static void scan_lane(Value *out, const Value *a, Op op, const int64_t *order, int64_t count) {
+  static const Op binary[] = {OP_ADD, OP_MUL, OP_MAX, OP_MIN};
+  const DType t = is_float(a->dtype) ? DT_I64 : a->dtype;
+  const double start[] = {0, 1, -(double)INFINITY, (double)INFINITY};
+  const int64_t first[] = {0, 1, dtype_min(t), dtype_max(t)};
+  Op step = binary[op - OP_CUMSUM];
+  double f = start[op - OP_CUMSUM];
+  int64_t n = first[op - OP_CUMSUM];
+  uint8_t poison = 0;
+  for (int64_t l = 0; l < count; l++) {
+    int64_t e = order[l];
+    if (is_float(a->dtype))
+      out->f[e] = f = float_binary(step, f, a->f[e]);
+    else
+      out->i[e] = n = int_binary(step, a->dtype, n, a->i[e]);
+    if (!a->poisoned) continue;
+    if (!poison) poison = a->poison[e];
+    out->poison[e] = poison;
+  }
+}
+
+static bool sorts_before(const Value *a, int64_t x, int64_t y, bool descending) {
+  if (!is_float(a->dtype)) return descending ? a->i[x] > a->i[y] : a->i[x] < a->i[y];
+  if (isnan(a->f[x]) || isnan(a->f[y])) return !isnan(a->f[x]) && isnan(a->f[y]);  // NaN last, either way
+  return descending ? a->f[x] > a->f[y] : a->f[x] < a->f[y];
+}
+
+static void merge_sort(const Value *a, int64_t *order, int64_t *spare, int64_t count, bool descending) {
+  for (int64_t width = 1; width < count; width *= 2) {
+    for (int64_t start = 0; start < count; start += 2 * width) {
+      int64_t middle = start + width < count ? start + width : count, end = middle + width < count ? middle + width : count;
+      int64_t left = start, right = middle;
+      for (int64_t to = start; to < end; to++) {
+        bool take_right = left == middle || (right < end && sorts_before(a, order[right], order[left], descending));
+        spare[to] = take_right ? order[right++] : order[left++];
+      }
+    }
+    memcpy(order, spare, sizeof *order * (size_t)count);
+  }
+}
+
+static void sort_lane(Value *out, const Value *a, const Instr *instr, int64_t *order, int64_t *spare, const Lanes *lanes,
+                      int64_t base) {
+  uint8_t poison = 0;
+  for (int64_t l = 0; l < lanes->count; l++)
+    if (!poison) poison = poison_at(a, order[l]);
+  merge_sort(a, order, spare, lanes->count, instr->flags & INSTR_REVERSE);
+  for (int64_t l = 0; l < lanes->count; l++) {
+    int64_t to = base + l * lanes->inner;
+    if (instr->op == OP_ARGSORT)
+      out->i[to] = (order[l] - base) / lanes->inner;
+    else
+      memcpy((char *)out->data + to * 8, (const char *)a->data + order[l] * 8, 8);
+    if (a->poisoned) out->poison[to] = poison;
+  }
+}
+
+void run_scan(Interp *in, const Instr *instr) {
+  Value *out = value_new(in, instr);
+  if (!out) return;
+  const Value *a = value_of(in, instr->args[0]);
+  Lanes lanes = lanes_of(a, instr->ival);
+  int64_t *order = scratch_space(in, 0, lanes.count, 8), *spare = scratch_space(in, 1, lanes.count, 8);
+  if (!order || !spare || (a->poisoned && !value_poison(in, out))) return;
+  bool sorts = instr->op == OP_SORT || instr->op == OP_ARGSORT, reverse = (instr->flags & INSTR_REVERSE) && !sorts;
+  for (int64_t o = 0; o < lanes.outer; o++)
+    for (int64_t i = 0; i < lanes.inner; i++) {
+      int64_t base = o * lanes.count * lanes.inner + i;
+      for (int64_t l = 0; l < lanes.count; l++) order[l] = base + (reverse ? lanes.count - 1 - l : l) * lanes.inner;
+      if (sorts)
+        sort_lane(out, a, instr, order, spare, &lanes, base);
+      else
+        scan_lane(out, a, instr->op, order, lanes.count);
+      if (sorts)
+        bound_sort(in, out, a, base, lanes.inner, lanes.count);
+      else
+        bound_scan(in, instr, out, a, order, lanes.count);
+    }
+  if (!sorts) round_floats(in, out);
+}
+
+// ---- contraction
+
+// An operand of a dot laid out as [its labels of the result, in the result's order][every summed label]. A summed label that it
+// does not have repeats it.
+typedef struct {
+  char *rows;
+  uint8_t *poison;
+  BoundLane bound;  // the same rows, when errors are kept
+  int64_t row_stride[MAX_RANK];
+} DotOperand;
+
+typedef struct {
+  int64_t extent[DOT_LABELS];
+  int summed[DOT_LABELS], summed_count;
+  int64_t length;
+} Contraction;
+
+static Contraction contraction_of(const Instr *instr, const Value *a, const Value *b) {
+  Contraction shape = {.length = 1};
+  unsigned in_result = 0, seen = 0;
+  for (int i = 0; i < instr->type.rank; i++) in_result |= 1u << instr->labels.out[i];
+  for (int t = 0; t < 2; t++) {
+    const Value *v = t ? b : a;
+    for (int i = 0; i < v->rank; i++) {
+      int label = t ? instr->labels.b[i] : instr->labels.a[i];
+      shape.extent[label] = v->dim[i];
+      if (((in_result | seen) >> label) & 1) continue;
+      seen |= 1u << label;
+      shape.summed[shape.summed_count++] = label;
+      shape.length *= v->dim[i];
+    }
+  }
+  return shape;
+}
+
+static bool lay_out(Interp *in, const Instr *instr, const Value *v, const int8_t *labels, const Contraction *shape, int which,
+                    DotOperand *operand) {
+  Walk own = whole_walk(v), to = {0}, from = {0};
+  int axis_of[DOT_LABELS];
+  for (int i = 0; i < DOT_LABELS; i++) axis_of[i] = -1;
+  for (int i = 0; i < v->rank; i++) axis_of[labels[i]] = i;
+  int64_t rows = 1;
+  for (int i = instr->type.rank - 1; i >= 0; i--) {
+    int axis = axis_of[instr->labels.out[i]];
+    operand->row_stride[i] = axis < 0 ? 0 : rows;
+    if (axis >= 0) rows *= v->dim[axis];
+  }
+  for (int i = 0; i < instr->type.rank; i++) {
+    int axis = axis_of[instr->labels.out[i]];
+    if (axis < 0) continue;
+    to.extent[to.rank] = v->dim[axis];
+    from.stride[to.rank++] = own.stride[axis];
+  }
+  for (int i = 0; i < shape->summed_count; i++) {
+    int axis = axis_of[shape->summed[i]];
+    to.extent[to.rank] = shape->extent[shape->summed[i]];
+    from.stride[to.rank++] = axis < 0 ? 0 : own.stride[axis];
+  }
+  from.rank = to.rank;
+  int64_t count = 1;
+  for (int i = to.rank - 1; i >= 0; i--) {
+    to.stride[i] = count;
+    if (!mul_i64(count, to.extent[i], &count)) return stop_for_memory(in, INT64_MAX), false;
+  }
+  operand->rows = scratch_space(in, which, count, 8);
+  if (!operand->rows) return false;
+  if (v->poisoned) {
+    operand->poison = scratch_space(in, which + 2, count + rows, 1);
+    if (!operand->poison) return false;
+    uint8_t *elements = operand->poison + rows;
+    copy_walk(elements, &to, v->poison, &from, 1);
+    for (int64_t r = 0; r < rows; r++) operand->poison[r] = first_poison(elements + r * shape->length, shape->length);
+  }
+  copy_walk(operand->rows, &to, v->data, &from, 8);
+  operand->bound = (BoundLane){(const double *)(const void *)operand->rows, NULL, count, which + 4};
+  if (!in->bounds || !is_float(v->dtype)) return true;
+  if (v->uncertain) {
+    operand->bound.error = scratch_space(in, which + 4, count, sizeof(double));
+    if (!operand->bound.error) return false;
+    copy_walk(operand->bound.error, &to, v->error, &from, 8);
+  }
+  return bound_summands(in, &operand->bound);
+}
+
+static BoundLane row_of(const BoundLane *rows, int64_t row, int64_t length) {
+  return (BoundLane){rows->f + row * length, rows->error ? rows->error + row * length : NULL, length, rows->scratch};
+}
+
+// Four partial sums: their order is fixed, so the result is repeatable.
+static double dot_floats(const double *a, const double *b, int64_t count) {
+  double sum[4] = {0, 0, 0, 0};
+  int64_t e = 0;
+  for (; e + 4 <= count; e += 4)
+    for (int i = 0; i < 4; i++) sum[i] += a[e + i] * b[e + i];
+  for (; e < count; e++) sum[0] += a[e] * b[e];
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+static int64_t dot_ints(DType dtype, const int64_t *a, const int64_t *b, int64_t count) {
+  uint64_t sum = 0;
+  for (int64_t e = 0; e < count; e++) sum += (uint64_t)a[e] * (uint64_t)b[e];
+  return wrap_int(dtype, (int64_t)sum);
+}
+
+void run_dot(Interp *in, const Instr *instr) {
+  Value *out = value_new(in, instr);
+  if (!out || out->count == 0) return;
+  const Value *a = value_of(in, instr->args[0]), *b = value_of(in, instr->args[1]);
+  Contraction shape = contraction_of(instr, a, b);
+  DotOperand left = {0}, right = {0};
+  if (!lay_out(in, instr, a, instr->labels.a, &shape, 0, &left) || !lay_out(in, instr, b, instr->labels.b, &shape, 1, &right))
+    return;
+  if ((left.poison || right.poison) && !value_poison(in, out)) return;
+  int64_t index[MAX_RANK] = {0}, row = 0, column = 0;
+  for (int64_t e = 0; e < out->count; e++) {
+    const char *x = left.rows + row * shape.length * 8, *y = right.rows + column * shape.length * 8;
+    if (is_float(out->dtype))
+      out->f[e] = dot_floats((const double *)(const void *)x, (const double *)(const void *)y, shape.length);
+    else
+      out->i[e] = dot_ints(out->dtype, (const int64_t *)(const void *)x, (const int64_t *)(const void *)y, shape.length);
+    if (in->bounds && is_float(out->dtype)) {
+      BoundLane one = row_of(&left.bound, row, shape.length), other = row_of(&right.bound, column, shape.length);
+      bound_dot(in, instr, out, e, &one, &other);
+    }
+    if (out->poisoned)
+      out->poison[e] = left.poison && left.poison[row] ? left.poison[row] : right.poison ? right.poison[column] : 0;
+    for (int i = out->rank - 1; i >= 0; i--) {
+      row += left.row_stride[i];
+      column += right.row_stride[i];
+      if (++index[i] < out->dim[i]) break;
+      row -= left.row_stride[i] * out->dim[i];
+      column -= right.row_stride[i] * out->dim[i];
+      index[i] = 0;
+    }
+  }
+  round_floats(in, out);
+}

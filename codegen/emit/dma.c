@@ -1,0 +1,105 @@
+// Memory by hand, as C: copies between windows, semaphores, the scratch of `scoped`.
+#include "codegen/loops/gen.h"
+
+#include <string.h>
+
+static const char *braces(Gen *g, const char *list) { return text(g, "{%s}", *list ? list : "0"); }
+
+// The shape and strides of what a window lies on.
+static const char *ground_text(Gen *g, const Ref *ref) {
+  const RefGen *r = &g->refs[ref->id];
+  if (ref->space == SPACE_ANY)
+    return text(g, "call->array[%d].data, %d, call->array[%d].dim, call->array[%d].stride", ref->id, ref->type.rank, ref->id,
+                ref->id);
+  const char *dims = "", *strides = "";
+  for (int i = 0; i < ref->type.rank; i++) {
+    dims = text(g, "%s%s%s", dims, i ? ", " : "", extent_text(g, ref->type.dim[i]));
+    strides = text(g, "%s%s%s", strides, i ? ", " : "", r->stride[i]);
+  }
+  return text(g, "(char *)%s, %d, (const int64_t[])%s, (const int64_t[])%s", r->name, ref->type.rank, braces(g, dims),
+              braces(g, strides));
+}
+
+static const char *window_text(Gen *g, const Ref *ref, const Window *window, Instr *const *starts) {
+  const char *start = "", *size = "", *step = "";
+  for (int i = 0; i < ref->type.rank; i++) {
+    const char *comma = i ? ", " : "";
+    start = text(g, "%s%s%s", start, comma, scalar_text(g, starts[i]));
+    size = text(g, "%s%s%s", size, comma, extent_text(g, window->size[i]));
+    step = text(g, "%s%s%lld", step, comma, (long long)window->stride[i]);
+  }
+  return text(g, "{%s, %s, %s, %s}", ground_text(g, ref), braces(g, start), braces(g, size), braces(g, step));
+}
+
+static const char *semaphore_text(Gen *g, const Instr *v) {
+  const Ref *ref = v->semaphore;
+  const RefGen *r = &g->refs[ref->id];
+  Instr *const *index = ir_semaphore_index(v);
+  const char *at = r->name;
+  for (int i = 0; i < ref->type.rank; i++) {
+    if (ir_is_const(index[i], 0)) continue;
+    const char *inside = text(g, "pk_start(%s, %lld)", scalar_text(g, index[i]), (long long)ref->type.dim[i] - 1);
+    at = text(g, "%s + %s", at, mul_text(g, inside, r->stride[i]));
+  }
+  return at;
+}
+
+static const char *window_bytes(Gen *g, const Ref *ref, const Window *window) {
+  const char *bytes = text(g, "%d", dtype_bytes(ref->type.dtype));
+  for (int i = 0; i < ref->type.rank; i++) bytes = bytes_text(g, bytes, extent_text(g, window->size[i]));
+  return bytes;
+}
+
+static const char *other_text(Gen *g, const Instr *v) {
+  return v->flags & INSTR_OTHER ? element_pointer(g, v->args[v->nargs - 1]) : "NULL";
+}
+
+static void emit_copy(Gen *g, const Instr *v) {
+  const Ref *from = v->ref, *to = v->target;
+  line(g, "{");
+  g->indent++;
+  line(g, "const pk_window from = %s;", window_text(g, from, &v->window, v->args));
+  line(g, "const pk_window to = %s;", window_text(g, to, &v->target_window, v->args + from->type.rank));
+  line(g, "pk_copy_start(worker, %s, &from, &to, %s, %s);", pk_dtype_name(from->type.dtype), other_text(g, v),
+       semaphore_text(g, v));
+  close_block(g);
+}
+
+static void emit_wait(Gen *g, const Instr *v, const char *amount, const char *unit) {
+  line(g, "pk_semaphore_wait(worker, %s, %s, %s);", semaphore_text(g, v), amount,
+       quoted(g, text(g, "deadlock: line %d waits for%s on `%s` that nothing brings", line_of(g, v->span), unit,
+                      v->semaphore->name)));
+}
+
+void emit_dma(Gen *g, Instr *v) {
+  switch (v->op) {
+    case OP_COPY_START:
+      emit_copy(g, v);
+      break;
+    case OP_COPY_WAIT:
+      emit_wait(g, v, window_bytes(g, v->target, &v->target_window), " bytes");
+      break;
+    case OP_SEM_SIGNAL:
+      line(g, "pk_semaphore_signal(%s, %s);", semaphore_text(g, v), scalar_text(g, v->args[v->nargs - 1]));
+      break;
+    case OP_SEM_WAIT:
+      emit_wait(g, v, scalar_text(g, v->args[v->nargs - 1]), " signals");
+      break;
+    case OP_SEM_READ:
+      val(v)->scalar = lasting_name(g, v->text ? v->text : text(g, "v%d", v->id));
+      line(g, "const int32_t %s = (int32_t)*(%s);", val(v)->scalar, semaphore_text(g, v));
+      break;
+    default:
+      INTERNAL("%s is no memory by hand", op_info[v->op].name);
+  }
+}
+
+bool is_dma(const Instr *v) { return v->op >= OP_COPY_START && v->op <= OP_SEM_READ; }
+
+// Semaphores whose life begins hold 0.
+void clear_semaphores(Gen *g, const Instr *scope) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const RefGen *r = &g->refs[i];
+    if (r->ref->space == SPACE_SEM && r->ref->scope == scope) line(g, "memset(%s, 0, %s);", r->name, r->buffer->bytes);
+  }
+}

@@ -1,0 +1,387 @@
+// A kernel's C file and header.
+#include "codegen/emit/emit.h"
+
+#include "codegen/loops/gen.h"
+
+#include <ctype.h>
+#include <string.h>
+
+// ---- the generator's notes on the IR
+
+typedef struct {
+  Gen *g;
+  int position;
+} Numbering;
+
+static void attach(Region *region, Numbering *n) {
+  Arena *arena = n->g->arena;
+  if (region->arg) {
+    region->arg->note = NEW(arena, Val);
+    val(region->arg)->region = region;
+  }
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    v->note = NEW(arena, Val);
+    val(v)->region = region;
+    val(v)->position = n->position++;
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) attach(v->regions[r], n);
+  }
+}
+
+static void note_users(Instr *v, void *context) {
+  Gen *g = context;
+  for (int i = 0; i < v->nargs; i++)
+    if (v->args[i]->note) LIST_PUSH(g->arena, &val(v->args[i])->users, v);
+}
+
+// The names that move.c, step.c and buffers.c make of an operand's.
+static const char *const operand_forms[] = {
+    "%s_held",  "%s_key", "%s_block", "%s_stream", "%s_slot", "%s_few", "%s_new", "%s_hbm", "%s_slice",
+    "%s_begun", "%s_at0", "%s_at1",   "%s_at2",    "%s_at3",  "%s_at4", "%s_at5", "%s_at6", "%s_at7",
+};
+enum { OPERAND_FORMS = sizeof operand_forms / sizeof *operand_forms };
+_Static_assert(MAX_RANK == 8, "an operand's names are those of 8 axes");
+
+static bool is_plain(const char *name) {
+  bool plain = isalpha((unsigned char)name[0]) || name[0] == '_';
+  for (const char *p = name; *p; p++) plain = plain && (isalnum((unsigned char)*p) || *p == '_');
+  return plain;
+}
+
+static void name_everything(Gen *g) {
+  static const char *const axis_forms[] = {"%s", "n_%s"};
+  Kernel *k = g->k;
+  g->size_name = NEW_ARRAY(g->arena, const char *, k->sizes.count + 1);
+  g->axis_name = NEW_ARRAY(g->arena, const char *, k->grid.count + 1);
+  LIST_PUSH(g->arena, &g->kept, text(g, "%s_arena", k->symbol));
+  LIST_PUSH(g->arena, &g->kept, text(g, "%s_layout", k->symbol));
+  for (int i = 0; i < k->sizes.count; i++) {
+    const char *name = k->sizes.at[i].name;
+    g->size_name[i] = lasting_name(g, is_plain(name) ? name : text(g, "size%d", i));
+  }
+  for (int i = 0; i < k->grid.count; i++) g->axis_name[i] = name_family(g, k->grid.at[i].name, axis_forms, 2);
+  for (int i = 0; i < k->refs.count; i++)
+    if (ref_is_operand(k->refs.at[i])) g->refs[i].stem = name_family(g, k->refs.at[i]->name, operand_forms, OPERAND_FORMS);
+}
+
+static void see_load(Instr *v, void *context) {
+  if (v->op == OP_LOAD) *(bool *)context = true;
+}
+
+static bool launch_reads(const Kernel *k) {
+  bool found = false;
+  for (int i = 0; i < k->grid.count; i++) ir_walk(k->grid.at[i].extent, see_load, &found);
+  for (int i = 0; i < k->requires.count; i++) ir_walk(k->requires.at[i].condition, see_load, &found);
+  return found;
+}
+
+static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *c, Buf *loops, Buf *explain_text) {
+  Gen *g = NEW(k->arena, Gen);
+  *g = (Gen){
+      .k = k, .arena = k->arena, .options = options, .target = options->target, .c = c, .loops = loops, .explain = explain_text};
+  g->lanes = options->target->vector_bytes / 4;
+  g->panel = g->lanes * options->target->dot_vectors;
+  g->refs = NEW_ARRAY(k->arena, RefGen, k->refs.count + 1);
+  for (int i = 0; i < k->refs.count; i++)
+    if (k->refs.at[i]->alias) g->refs[k->refs.at[i]->alias->id].shared = true;
+  for (int i = 0; i < k->refs.count; i++) g->refs[i].ref = k->refs.at[i];
+  g->launch_reads = launch_reads(k);
+  attach(k->body, &(Numbering){g, 0});
+  ir_walk(k->body, note_users, g);
+  name_everything(g);
+  return g;
+}
+
+static void forget_users(Instr *v, void *context) {
+  (void)context;
+  val(v)->users.count = 0;
+}
+
+static bool is_pure(const Instr *v) { return has_result(v) && v->type.dtype != DT_COUNT && op_info[v->op].class != OPC_CONTROL; }
+
+static void remove_unused(Gen *g, Region *region) {
+  for (int i = region->instrs.count - 1; i >= 0; i--) {
+    Instr *v = region->instrs.at[i];
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) remove_unused(g, v->regions[r]);
+    if (!is_pure(v) || val(v)->users.count) continue;
+    for (int a = 0; a < v->nargs; a++) {
+      Val *arg = val(v->args[a]);
+      int kept = 0;
+      for (int u = 0; u < arg->users.count; u++)
+        if (arg->users.at[u] != v) arg->users.at[kept++] = arg->users.at[u];
+      arg->users.count = kept;
+    }
+    for (int j = i; j + 1 < region->instrs.count; j++) region->instrs.at[j] = region->instrs.at[j + 1];
+    region->instrs.count--;
+  }
+}
+
+// After masks were dropped: who uses what, and what nobody does.
+static void find_users_again(Gen *g) {
+  ir_walk(g->k->body, forget_users, NULL);
+  ir_walk(g->k->body, note_users, g);
+  remove_unused(g, g->k->body);
+}
+
+// ---- signature, tables
+
+static void put_type(Gen *g, const Type *t, Buf *out) {
+  buf_printf(out, "%s[", dtype_info[t->dtype].name);
+  for (int i = 0; i < t->rank; i++) {
+    if (i) buf_puts(out, ", ");
+    if (dim_is_const(t->dim[i]))
+      buf_printf(out, "%lld", (long long)t->dim[i]);
+    else
+      buf_puts(out, g->k->sizes.at[dim_size_index(t->dim[i])].name);
+  }
+  buf_putc(out, ']');
+}
+
+static void put_signature(Gen *g, Buf *out) {
+  const Kernel *k = g->k;
+  buf_printf(out, "%s(", k->name);
+  for (int i = 0; i < k->inputs + k->outputs; i++) {
+    if (i == k->inputs)
+      buf_puts(out, ") -> (");
+    else if (i)
+      buf_puts(out, ", ");
+    buf_printf(out, "%s: ", k->refs.at[i]->name);
+    put_type(g, &k->refs.at[i]->array, out);
+  }
+  buf_puts(out, k->outputs ? ")" : ") -> ()");
+}
+
+static void put_statics(Gen *g, Buf *out) {
+  for (int i = 0; i < g->k->statics.count; i++)
+    buf_printf(out, "%s%s=%s", i ? " " : "", g->k->statics.at[i].name, g->k->statics.at[i].value);
+}
+
+static void put_tables(Gen *g, Buf *out) {
+  const Kernel *k = g->k;
+  int operands = k->inputs + k->outputs;
+  buf_printf(out, "static const pk_operand %s_operands[] = {\n", k->symbol);
+  for (int i = 0; i < operands; i++) {
+    const Ref *r = k->refs.at[i];
+    buf_printf(out, "  {\"%s\", %s, %d, %s, %d, {", r->name, pk_dtype_name(r->array.dtype), r->array.rank,
+               r->role == REF_OUTPUT ? "true" : "false", r->alias ? r->alias->id : -1);
+    for (int d = 0; d < r->array.rank; d++) buf_printf(out, "%s%lld", d ? ", " : "", (long long)r->array.dim[d]);
+    buf_puts(out, r->array.rank ? "}},\n" : "0}},\n");
+  }
+  if (!operands) buf_puts(out, "  {\"\", PK_F32, 0, false, -1, {0}},\n");
+  buf_printf(out, "};\n\nstatic const char *const %s_sizes[] = {", k->symbol);
+  for (int i = 0; i < k->sizes.count; i++) buf_printf(out, "%s\"%s\"", i ? ", " : "", k->sizes.at[i].name);
+  buf_puts(out, k->sizes.count ? "};\n\n" : "\"\"};\n\n");
+}
+
+// ---- prepare: derived sizes, requirements, grid, memory
+
+// Bytes of a block in VMEM, in whole tiles.
+static const char *tile_bytes(Gen *g, const Type *t) {
+  const char *bytes = text(g, "%d", dtype_bytes(t->dtype));
+  for (int i = 0; i < t->rank; i++) {
+    const char *n = extent_text(g, t->dim[i]);
+    if (i == t->rank - 1)
+      n = round_up_text(g, n, TILE_LANES);
+    else if (i == t->rank - 2)
+      n = round_up_text(g, n, tile_sublanes(t->dtype));
+    bytes = text(g, "pk_sat_mul(%s, %s)", bytes, n);
+  }
+  return dtype_info[t->dtype].bits == 4 && t->rank ? text(g, "pk_sat_half(%s)", bytes) : bytes;
+}
+
+static void put_vmem(Gen *g, Buf *out) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const Ref *r = g->k->refs.at[i];
+    if (r->space != SPACE_VMEM && r->space != SPACE_VAR) continue;
+    const char *bytes = tile_bytes(g, r->declared ? r->declared : &r->type);
+    buf_printf(out, "  plan->vmem_bytes = pk_sat_add(plan->vmem_bytes, %s); /* %s */\n",
+               r->buffers > 1 ? text(g, "pk_sat_mul(%d, %s)", r->buffers, bytes) : bytes, r->name);
+  }
+}
+
+static const char *product_text(Gen *g, const Type *t) {
+  const char *n = "1.0";
+  for (int i = 0; i < t->rank; i++) n = text(g, "%s * (double)%s", n, extent_text(g, t->dim[i]));
+  return n;
+}
+
+typedef struct {
+  Gen *g;
+  Buf *out;
+} WorkWalk;
+
+// A rough count of operations of one step, all branches taken: whether threads pay is a matter of magnitude.
+static void put_work(Instr *v, void *context) {
+  WorkWalk *w = context;
+  if (v->op == OP_DOT) {
+    const char *n = product_text(w->g, &v->type);
+    for (int i = 0; i < v->args[0]->type.rank; i++) {
+      bool kept = false;
+      for (int o = 0; o < v->type.rank; o++) kept |= v->labels.out[o] == v->labels.a[i];
+      if (!kept) n = text(w->g, "%s * (double)%s", n, extent_text(w->g, v->args[0]->type.dim[i]));
+    }
+    buf_printf(w->out, " + 0.2 * %s", n);
+  } else if (has_result(v) && v->type.rank > 0 && !is_transparent(v)) {
+    buf_printf(w->out, " + %s", product_text(w->g, &v->type));
+  } else if (v->op == OP_LOAD && v->type.rank > 0) {
+    buf_printf(w->out, " + %s", product_text(w->g, &v->type));
+  }
+}
+
+// The part of a widened block that lies inside its array.
+static const char *filled_text(Gen *g) {
+  const Ref *out = g->k->refs.at[g->k->inputs];
+  if (!g->k->outputs || !out->declared) return "";
+  return text(g, " * (%s) / (%s) / (double)plan->cells", product_text(g, &out->array), product_text(g, &out->type));
+}
+
+static const char *quoted_message(Gen *g, const Requirement *r) {
+  const Source *s = g->k->source;
+  const char *message = r->message;
+  if (!message && r->span.end > r->span.start && r->span.end <= s->length)
+    message = text(g, "%.*s", (int)(r->span.end - r->span.start), s->text + r->span.start);
+  if (!message) message = "a requirement does not hold";
+  return quoted(g, message);
+}
+
+static void put_grid(Gen *g, Buf *out) {
+  buf_puts(out, "  plan->cells = plan->steps = 1;\n");
+  for (int i = 0; i < g->k->grid.count; i++) {
+    const char *n = text(g, "n_%s", g->axis_name[i]);
+    const char *cells = g->batch && g->batch->axis == i ? text(g, "%s_batches", g->batch->stem) : n;
+    if (g->k->grid.at[i].parallel) buf_printf(out, "  plan->cells = pk_sat_mul(plan->cells, %s);\n", cells);
+    buf_printf(out, "  plan->steps = pk_sat_mul(plan->steps, %s);\n", n);
+  }
+}
+
+static void put_prepare(Gen *g, Buf *out) {
+  const Kernel *k = g->k;
+  buf_printf(out, "static const char *%s_prepare(%sint64_t *size, pk_plan *plan) {\n", k->symbol,
+             g->launch_reads ? "const pk_array *array, " : "");
+  Buf body = {0};
+  for (int i = 0; i < k->sizes.count; i++) {
+    if (k->sizes.at[i].value)
+      buf_printf(&body, "  const int64_t %s = size[%d] = %s;\n", g->size_name[i], i, index_text(g, k->sizes.at[i].value, 0));
+    else
+      buf_printf(&body, "  const int64_t %s = size[%d];\n  (void)%s;\n", g->size_name[i], i, g->size_name[i]);
+    if (k->sizes.at[i].value) buf_printf(&body, "  (void)%s;\n", g->size_name[i]);
+  }
+  for (int i = 0; i < k->grid.count; i++)
+    buf_printf(&body, "  const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i], index_text(g, k->grid.at[i].extent, 0));
+  declare_batches(g, "  ", &body);
+  for (int i = 0; i < k->requires.count; i++)
+    buf_printf(&body, "  if (!(%s)) return %s;\n", index_text(g, k->requires.at[i].condition, 0),
+               quoted_message(g, &k->requires.at[i]));
+  put_grid(g, &body);
+  put_vmem(g, &body);
+  buf_printf(&body, "  const %s_arena a = %s_layout(%ssize);\n  plan->arena_bytes = a.bytes;\n  plan->clear_bytes = a.clear;\n",
+             k->symbol, k->symbol, g->launch_reads ? "array, " : "");
+  buf_puts(&body, "  const double step_work = 0");
+  ir_walk(k->body, put_work, &(WorkWalk){g, &body});
+  buf_printf(&body, ";\n  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / (double)plan->cells%s : 0;\n",
+             filled_text(g));
+  buf_puts(&body, "  return NULL;\n}\n\n");
+  buf_add(out, body.text, body.length);
+  buf_free(&body);
+}
+
+// ---- the files
+
+// The parameters' names: the operands', where these are free.
+static const char **name_parameters(Gen *g) {
+  const Kernel *k = g->k;
+  Gen *entry = NEW(g->arena, Gen);
+  *entry = (Gen){.k = g->k, .arena = g->arena, .role = NAME_C_PARAMETER};
+  const char *const own[] = {"context", "tensors", "uintptr_t", text(g, "%s_kernel", k->symbol)};
+  for (int i = 0; i < 4; i++) LIST_PUSH(g->arena, &entry->kept, intern(own[i]));
+  const char **names = NEW_ARRAY(g->arena, const char *, k->refs.count + 1);
+  for (int i = 0; i < k->inputs + k->outputs; i++) names[i] = lasting_name(entry, k->refs.at[i]->name);
+  return names;
+}
+
+static void put_prototype(Gen *g, const char *const *parameters, Buf *out) {
+  buf_printf(out, "pk_status %s(pk_context *context", g->k->symbol);
+  for (int i = 0; i < g->k->inputs + g->k->outputs; i++)
+    buf_printf(out, ", %sDLTensor *%s", i < g->k->inputs ? "const " : "", parameters[i]);
+  buf_puts(out, ")");
+}
+
+static void put_header(Gen *g, const char *const *parameters, Buf *h) {
+  const char *symbol = g->k->symbol;
+  buf_printf(h, "/* ");
+  put_signature(g, h);
+  if (strcmp(symbol, g->k->name) != 0)
+    buf_printf(h, "\n * In C the kernel is %s: %s is taken.", symbol, g->k->name);
+  buf_printf(h, "\n * Generated by pkc. */\n#ifndef PK_KERNEL_%s_H\n#define PK_KERNEL_%s_H\n\n#include <pk/pk.h>\n\n", symbol,
+             symbol);
+  buf_puts(h, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+  put_prototype(g, parameters, h);
+  buf_printf(h, ";\nextern const pk_kernel %s_kernel;\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", symbol);
+}
+
+static void put_entry(Gen *g, const char *const *parameters, Buf *out) {
+  const Kernel *k = g->k;
+  int operands = k->inputs + k->outputs;
+  buf_printf(out, "const pk_kernel %s_kernel = {\n  .abi = PK_ABI,\n  .name = \"%s\",\n  .signature = \"", k->symbol, k->name);
+  put_signature(g, out);
+  buf_puts(out, "\",\n  .statics = \"");
+  put_statics(g, out);
+  int bound = 0;
+  for (int i = 0; i < k->sizes.count; i++) bound += !k->sizes.at[i].value;
+  buf_printf(out,
+             "\",\n  .operands = %d,\n  .inputs = %d,\n  .operand = %s_operands,\n  .sizes = %d,\n  .size_name = %s_sizes,\n  "
+             ".bound = %d,\n",
+             operands, k->inputs, k->symbol, k->sizes.count, k->symbol, bound);
+  if (k->one_row) buf_puts(out, "  .one_row = true,\n");
+  buf_printf(out, "  .vmem_limit = %lld,\n  .%s = %s_prepare,\n  .cell = %s_cell,\n};\n\n", (long long)k->vmem_limit,
+             g->launch_reads ? "prepare_from" : "prepare", k->symbol, k->symbol);
+  put_prototype(g, parameters, out);
+  buf_puts(out, " {\n  DLTensor *const tensors[] = {");
+  for (int i = 0; i < operands; i++)
+    buf_printf(out, "%s%s%s", i ? ", " : "", i < k->inputs ? "(DLTensor *)(uintptr_t)" : "", parameters[i]);
+  buf_printf(out, "%s};\n  return pk_call_kernel(context, &%s_kernel, tensors);\n}\n", operands ? "" : "NULL", k->symbol);
+}
+
+static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
+  buf_puts(out, "/* ");
+  put_signature(g, out);
+  buf_puts(out, "\n * ");
+  put_statics(g, out);
+  const Target *t = g->target;
+  buf_printf(out, "\n * Generated by pkc for %s: vectors of %d bytes, register tile %d x %d. Runs on any machine. */\n", t->name,
+             t->vector_bytes, t->dot_rows, g->panel);
+  buf_printf(out, "#define PK_VEC_BYTES %d\n#define PK_DOT_MR %d\n#define PK_DOT_NV %d\n", t->vector_bytes, t->dot_rows,
+             t->dot_vectors);
+  buf_puts(out, "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/dot_few.h>\n#include <pk/pack.h>\n");
+  put_dot_headers(g, out);
+  buf_puts(out, "#include <pk/reduce.h>\n#include <pk/scalar.h>\n#include <math.h>\n\n");
+  put_prototype(g, parameters, out);
+  buf_printf(out, ";\nextern const pk_kernel %s_kernel;\n\n", g->k->symbol);
+}
+
+void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops, Buf *explain_text) {
+  Buf cell = {0}, own_loops = {0};
+  if (explain_text && !loops) loops = &own_loops;
+  Gen *g = new_gen(k, options, &cell, loops, explain_text);
+  find_demand(g);
+  drop_masks(g);
+  find_users_again(g);
+  choose_forms(g);
+  find_batch(g);
+  ref_buffers(g);
+  find_fetches(g);
+  if (loops) buf_printf(loops, "loops of %s\n", k->name);
+  emit_cell(g);
+  const char *const *parameters = name_parameters(g);
+  put_preamble(g, parameters, c);
+  put_tables(g, c);
+  buf_add(c, cell.text, cell.length);
+  put_prepare(g, c);
+  put_entry(g, parameters, c);
+  put_header(g, parameters, h);
+  if (explain_text) explain_all(g);
+  buf_free(&cell);
+  buf_free(&own_loops);
+}

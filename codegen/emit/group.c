@@ -1,0 +1,683 @@
+// A group of loops as C: rows, strips of rows, the column loops inside a row, and dots.
+#include "codegen/ir/array.h"
+#include "codegen/loops/gen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { REDUCE_SUMS = 4 };  // independent accumulators of a reduction: hides the latency of an add (4) at two a cycle, half of it
+
+static const char *member_name(Gen *g, const Instr *v) {
+  return v->text && op_info[v->op].class != OPC_CONTROL ? unique_name(g, v->text) : unique_name(g, text(g, "v%d", v->id));
+}
+
+// ---- reductions
+
+const char *reduce_operation(const Instr *v) {
+  switch (v->op) {
+    case OP_REDUCE_SUM:
+      return "add";
+    case OP_REDUCE_PROD:
+      return "mul";
+    case OP_REDUCE_MAX:
+      return "max";
+    case OP_REDUCE_MIN:
+      return "min";
+    case OP_REDUCE_AND:
+      return "and";
+    case OP_REDUCE_OR:
+      return "or";
+    default:
+      return "xor";
+  }
+}
+
+// Sums and products of integers are the same bits signed or not.
+const char *reduce_lanes(const Instr *v) {
+  DType t = v->args[0]->type.dtype;
+  if (t == DT_BOOL) return "mask";
+  bool sign_matters = v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN || v->op == OP_REDUCE_AND;
+  return is_float(t) ? "f32" : sign_matters ? lane_type(t) : "i32";
+}
+
+const char *reduce_identity(Gen *g, const Instr *v) {
+  DType t = v->args[0]->type.dtype;
+  switch (v->op) {
+    case OP_REDUCE_SUM:
+      return is_float(t) ? "0.0f" : "0";
+    case OP_REDUCE_PROD:
+      return is_float(t) ? "1.0f" : "1";
+    case OP_REDUCE_OR:
+    case OP_REDUCE_XOR:
+      return t == DT_BOOL ? "false" : "0";
+    case OP_REDUCE_AND:
+      if (t == DT_BOOL) return "true";
+      if (dtype_info[t].class == CLASS_SIGNED) return "-1";
+      break;
+    default:
+      break;
+  }
+  bool greatest = v->op == OP_REDUCE_MIN || v->op == OP_REDUCE_AND;
+  if (is_float(t) && !dtype_has_inf(t)) return text(g, "%.1ff", greatest ? dtype_largest(t) : -dtype_largest(t));
+  if (is_float(t)) return greatest ? "INFINITY" : "-INFINITY";
+  if (t == DT_U32 && greatest) return "UINT32_MAX";
+  if (t == DT_I32 && !greatest) return "INT32_MIN";
+  return text(g, "%lld", (long long)(greatest ? dtype_max(t) : dtype_min(t)));
+}
+
+typedef struct {
+  const Instr *v;
+  const char *name;
+} Sum;
+typedef LIST(Sum) SumList;
+
+static const char *splat_lane(const Instr *v) { return strcmp(reduce_lanes(v), "u32") == 0 ? "u32" : reduce_lanes(v); }
+
+static const char *identity_vector(Gen *g, const Instr *v) {
+  return text(g, "pk_splat_%s(%s)", splat_lane(v), reduce_identity(g, v));
+}
+
+// Greatest and least floats are kept with a note of the NaNs met, which costs less than watching for them each time.
+static bool is_extreme(const Instr *v) {
+  return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(v->args[0]->type.dtype) &&
+         dtype_has_inf(v->args[0]->type.dtype);
+}
+
+static void declare_sums(Context *x, const Step *step, SumList *sums) {
+  Gen *g = x->g;
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    if (op_info[v->op].class != OPC_REDUCE) continue;
+    Sum sum = {v, unique_name(g, text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id), reduce_operation(v)))};
+    LIST_PUSH(g->arena, sums, sum);
+    const char *start = is_extreme(v) ? text(g, "pk_%s_start_f32()", reduce_operation(v)) : identity_vector(g, v);
+    const char *type = is_extreme(v) ? "pk_extreme_f32" : vector_type(v->args[0]->type.dtype);
+    line(g, "%s %s[%d] = {%s, %s, %s, %s};", type, sum.name, REDUCE_SUMS, start, start, start, start);
+  }
+}
+
+static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char *value) {
+  const char *lane = reduce_lanes(sum->v), *select = strcmp(lane, "u32") == 0 ? "i32" : lane, *verb = reduce_operation(sum->v);
+  const char *place = text(x->g, "%s[%s]", sum->name, slot);
+  if (x->left)
+    value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, x->left, value, identity_vector(x->g, sum->v));
+  line(x->g, "%s = pk_%s%s_%s(%s, %s);", place, verb, is_extreme(sum->v) ? "_step" : "", lane, place, value);
+}
+
+// A row scalar that is needed outside its row.
+static void keep_row_scalar(Context *x, const Instr *v, const char *name) {
+  const Val *info = val(v);
+  if (!info->buffer) return;
+  Place p;
+  REQUIRE(place_of(x->g, v, &p));
+  const char *at = info->row_local ? text(x->g, "%s + %s", p.pointer, x->strip_row) : address(x, &p, v->type.rank, x->index);
+  line(x->g, "pks_store_%s(%s, %s);", dtype_info[p.element].name, at, name);
+}
+
+static void finish_sums(Context *x, const SumList *sums) {
+  Gen *g = x->g;
+  for (int i = 0; i < sums->count; i++) {
+    const Instr *v = sums->at[i].v;
+    const char *s = sums->at[i].name, *verb = reduce_operation(v), *lane = reduce_lanes(v);
+    const char *part[REDUCE_SUMS];
+    for (int k = 0; k < REDUCE_SUMS; k++)
+      part[k] = text(g, is_extreme(v) ? "pk_%s_finish_f32(%s[%d])" : "%.0s%s[%d]", verb, s, k);
+    const char *all = text(g, "pk_%s_%s(pk_%s_%s(%s, %s), pk_%s_%s(%s, %s))", verb, lane, verb, lane, part[0], part[1], verb,
+                           lane, part[2], part[3]);
+    const char *result = strcmp(lane, "mask") == 0 ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
+                                                   : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
+    DType t = v->type.dtype;
+    if (is_narrow_float(t))
+      result = text(g, "pks_round_%s(%s)", dtype_info[t].name, result);
+    else if (is_narrow_integer(t))
+      result = text(g, "pks_wrap_%s(%s)", dtype_info[t].name, result);
+    else if (t == DT_U32)
+      result = text(g, "(uint32_t)%s", result);
+    const char *name = member_name(g, v);
+    line(g, "const %s %s = %s;", scalar_type(t), name, result);
+    know(x, v, name, false);
+    x->index[x->group->leads] = "0";
+    keep_row_scalar(x, v, name);
+  }
+}
+
+// ---- members of a column loop
+
+static const char *member_address(Context *x, const Instr *v, Place *p) {
+  REQUIRE(place_of(x->g, v, p));
+  const Type *t = v->op == OP_STORE ? &ir_store_value(v)->type : &v->type;
+  if (v->op != OP_STORE && val(v)->row_local) {
+    const char *two[2] = {x->strip_row, x->index[t->rank - 1]};
+    return address(x, p, 2, two);
+  }
+  return address(x, p, t->rank, x->index);
+}
+
+// ---- stores that may go past the caches. They want whole aligned vectors: the loop stores a row's first vector where the row
+// starts and goes on from the first turn in memory (pk_first_turn). That repeats some lanes, which nothing else may see.
+
+static bool is_streamed(Gen *g, const Instr *v) {
+  const RefGen *r = v->op == OP_STORE ? &g->refs[v->ref->id] : NULL;
+  return r && r->form == FORM_DIRECT && r->element == DT_F32 && !ir_mask(v);
+}
+
+static const Stream *stream_of(const Context *x, const Instr *store) {
+  int i = 0;
+  while (x->streams.at[i].store != store) i++;
+  return &x->streams.at[i];
+}
+
+static bool stores_only_outputs(Gen *g, const Step *step) {
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    if (op_info[v->op].class == OPC_REDUCE || (v->op == OP_STORE && g->refs[v->ref->id].form != FORM_DIRECT)) return false;
+    if (v->op != OP_STORE && val(v)->buffer) return false;
+  }
+  return true;
+}
+
+// Declares, for each streamed store, whether it goes past the caches: at the start of the row, and from the first turn on.
+// Returns the name of the distance to that turn, which the first such store decides, or NULL when the loop does not turn.
+static const char *declare_streams(Context *x, const Step *step) {
+  Gen *g = x->g;
+  const char *first = NULL;
+  bool turns = stores_only_outputs(g, step);
+  x->streams.count = 0;
+  x->index[x->group->leads] = "0";
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    if (!is_streamed(g, v)) continue;
+    Place p;
+    const char *name = g->refs[v->ref->id].stem, *at = member_address(x, v, &p);
+    Stream stream = {v, unique_name(g, text(g, "%s_now", name)), unique_name(g, text(g, "%s_turned", name))};
+    if (turns && !first) {
+      first = unique_name(g, "first");
+      line(g, "const int64_t %s = pk_first_turn(%s, %s_stream);", first, at, name);
+    }
+    if (turns) line(g, "const bool %s = pk_turned(%s, %s_stream);", stream.turned, add_text(g, at, first), name);
+    if (turns)
+      line(g, "bool %s = %s && %s == %d;", stream.now, stream.turned, first, g->lanes);
+    else
+      line(g, "const bool %s = pk_turned(%s, %s_stream);", stream.now, at, name);
+    LIST_PUSH(g->arena, &x->streams, stream);
+  }
+  return first;
+}
+
+static void emit_store(Context *x, const Instr *v) {
+  Place p;
+  const char *at = member_address(x, v, &p), *t = dtype_info[p.element].name, *value = argument_at(x, ir_store_value(v), true);
+  const Instr *mask = ir_mask(v);
+  if (mask) {
+    const char *m = argument_at(x, mask, true);
+    if (x->left) m = text(x->g, "pk_and_mask(%s, pk_mask_first(%s))", m, x->left);
+    line(x->g, "pk_storem_%s(%s, %s, %s);", t, at, value, m);
+  } else if (x->left) {
+    line(x->g, "pk_storen_%s(%s, %s, %s);", t, at, value, x->left);
+  } else if (is_streamed(x->g, v)) {
+    line(x->g, "pk_put_f32(%s, %s, %s);", at, value, stream_of(x, v)->now);
+  } else {
+    line(x->g, "pk_store_%s(%s, %s);", t, at, value);
+  }
+}
+
+static void emit_member(Context *x, const Instr *v, const SumList *sums, const char *slot) {
+  Gen *g = x->g;
+  if (v->op == OP_STORE) {
+    emit_store(x, v);
+    return;
+  }
+  if (op_info[v->op].class == OPC_REDUCE) {
+    for (int i = 0; i < sums->count; i++)
+      if (sums->at[i].v == v) add_to_sum(x, &sums->at[i], slot, argument_at(x, v->args[0], true));
+    return;
+  }
+  if (v->type.dtype == DT_I64) return;  // only compared with a scalar: the comparison reads its operand
+  const char *name = member_name(g, v);
+  line(g, "const %s %s = %s;", vector_type(v->type.dtype), name, vector_at(x, v));
+  know(x, v, name, true);
+  if (!val(v)->buffer) return;
+  Place p;
+  const char *at = member_address(x, v, &p);
+  const char *value = v->type.dtype == DT_BOOL && p.element != DT_BOOL ? text(g, "pk_cast_mask_i32(%s)", name) : name;
+  line(g, "pk_store_%s(%s, %s);", dtype_info[p.element].name, at, value);
+}
+
+// ---- masks that tell rows apart: in each row the columns up to where the mask becomes false go without it
+
+// How many columns the rows before `end` want, of `all`.
+static const char *bound_text(Gen *g, const StripBound *b, const char *end, const char *all) {
+  const char *from = b->row_start ? text(g, "%s + ", scalar_text(g, b->row_start)) : "",
+             *start = b->col_start ? text(g, " - %s", scalar_text(g, b->col_start)) : "";
+  return text(g, "pk_idx_clamp(%s%s%s%s, 0, %s)", from, end, start, b->inclusive ? "" : " - 1", all);
+}
+
+static bool selects_by(const Instr *v, const Instr *mask) { return v->op == OP_SELECT && v->args[0] == mask; }
+
+// The mask that a step of whose columns this is the end asks.
+static const StripBound *asked_bound(Gen *g, const Step *step) {
+  const StripBound *b = strip_bound(g, step->demand);
+  for (int m = 0; b && m < step->members.count; m++)
+    if (selects_by(step->members.at[m], b->mask)) return b;
+  return NULL;
+}
+
+// Is v computed only for selections by the mask?
+static bool serves_mask(const Instr *v, const Instr *mask) {
+  if (!op_is_elementwise(v->op) || val(v)->buffer) return false;
+  for (int i = 0; i < val(v)->users.count; i++) {
+    const Instr *user = val(v)->users.at[i];
+    if (v == mask ? !selects_by(user, mask) : !serves_mask(user, mask)) return false;
+  }
+  return true;
+}
+
+static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot, const char *column,
+                         const char *left) {
+  int known = x->known.count, taken = x->g->taken.count;  // names of this scope may be used again after it
+  x->index[x->group->leads] = column;
+  x->left = left;
+  for (int m = 0; m < step->members.count; m++)
+    if (!x->holds || !serves_mask(step->members.at[m], x->holds)) emit_member(x, step->members.at[m], sums, slot);
+  x->left = NULL;
+  x->known.count = known;
+  x->g->taken.count = taken;
+}
+
+// ---- rows read more than once: while a row is worked on, the next one comes into L2
+
+static bool passes_twice(const Group *group) {
+  int passes = 0;
+  for (int s = 0; s < group->steps.count; s++) passes += group->steps.at[s].members.count > 0;
+  return passes > 1 && group->leads > 0 && !group->has_dot;
+}
+
+static void prefetch_loads(Context *x, const Instr *v, const Instr **seen, int *count) {
+  enum { MOST = 8 };
+  if (v->op == OP_BROADCAST && is_transparent(v)) {
+    if (v->type.rank == v->args[0]->type.rank && v->type.dim[x->group->leads - 1] == v->args[0]->type.dim[x->group->leads - 1])
+      prefetch_loads(x, v->args[0], seen, count);
+    return;
+  }
+  Place p;
+  bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank == x->group->leads + 1 && !is_row_scalar(v) &&
+             ir_window_is_full(v) && x->g->refs[v->ref->id].form == FORM_DIRECT;
+  if (!row || *count == MOST || !place_of(x->g, v, &p)) return;
+  for (int i = 0; i < *count; i++)
+    if (seen[i]->ref == v->ref) return;
+  seen[(*count)++] = v;
+  const char *at[MAX_RANK];
+  memcpy(at, x->index, sizeof at);
+  at[x->group->leads - 1] = text(x->g, "(%s + 1)", at[x->group->leads - 1]);
+  line(x->g, "pk_prefetch_l2(%s);", address(x, &p, v->type.rank, at));
+}
+
+static void prefetch_next_row(Context *x, const Step *step, const char *column) {
+  const Instr *seen[8];
+  int count = 0;
+  if (!passes_twice(x->group) || strcmp(x->index[x->group->leads - 1], "0") == 0) return;
+  for (int s = 0; s < x->group->steps.count; s++)
+    if (x->group->steps.at[s].members.count) {
+      if (&x->group->steps.at[s] != step) return;
+      break;
+    }
+  x->index[x->group->leads] = column;
+  for (int m = 0; m < step->members.count; m++)
+    for (int a = 0; a < step->members.at[m]->nargs; a++) prefetch_loads(x, step->members.at[m]->args[a], seen, &count);
+}
+
+static const char *declare_unmasked(Context *x, const StripBound *b, const char *all) {
+  Gen *g = x->g;
+  const char *row = x->index[x->group->leads - 1], *name = unique_name(g, "unmasked");
+  if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1])
+    row = text(g, "pk_own_row(%s, %s)", row, g->batch->own);
+  line(g, "const int64_t %s = %s;", name, bound_text(g, b, text(g, "%s + 1", row), all));
+  return name;
+}
+
+// A turn of whole vectors.
+static void emit_turn_members(Context *x, const Step *step, const SumList *sums, const char *column) {
+  Gen *g = x->g;
+  if (!sums->count) {
+    prefetch_next_row(x, step, column);
+    emit_members(x, step, sums, "0", column, NULL);
+    return;
+  }
+  const char *turn_name = unique_name(g, "u"), *here = text(g, "%s + %s * %d", column, turn_name, g->lanes);
+  line(g, "PK_UNROLL");
+  open_block(g, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, REDUCE_SUMS, turn_name);
+  prefetch_next_row(x, step, here);
+  emit_members(x, step, sums, turn_name, here, NULL);
+  close_block(g);
+}
+
+static void emit_column_step(Context *x, const Step *step) {
+  Gen *g = x->g;
+  if (step->members.count == 0) return;
+  SumList sums = {0};
+  declare_sums(x, step, &sums);
+  const char *n = demand_text(g, step->demand, step->columns), *column = unique_name(g, "col");
+  int64_t constant, turn = (int64_t)g->lanes * (sums.count ? REDUCE_SUMS : 1);
+  bool fixed = is_constant(n, &constant), tail = !fixed || constant % turn != 0;
+  const char *first = fixed && constant < turn ? NULL : declare_streams(x, step),
+             *advance = text(g, "%s += %lld", column, (long long)turn);
+  if (first) {
+    const char *step_name = unique_name(g, "turn");
+    line(g, "int64_t %s = 0, %s = %s;", column, step_name, first);
+    advance = text(g, "%s += %s, %s = %lld", column, step_name, step_name, (long long)turn);
+    for (int i = 0; i < x->streams.count; i++)
+      advance = text(g, "%s, %s = %s", advance, x->streams.at[i].now, x->streams.at[i].turned);
+    tail = true;
+  } else if (tail) {
+    line(g, "int64_t %s = 0;", column);
+  }
+  const StripBound *asked = first ? NULL : asked_bound(g, step);
+  if (asked) {
+    const char *unmasked = declare_unmasked(x, asked, n);
+    x->holds = asked->mask;
+    open_block(g, "for (; %s + %lld <= %s; %s)", column, (long long)turn, unmasked, advance);
+    emit_turn_members(x, step, &sums, column);
+    close_block(g);
+    x->holds = NULL;
+  }
+  if (!fixed || constant >= turn) {
+    open_block(g, "for (%s%s; %s + %lld <= %s; %s)", tail ? "" : "int64_t ", tail ? "" : text(g, "%s = 0", column), column,
+               (long long)turn, n, advance);
+    emit_turn_members(x, step, &sums, column);
+    close_block(g);
+  }
+  if (tail) {
+    open_block(g, "for (; %s < %s; %s += %d)", column, n, column, g->lanes);
+    const char *left = unique_name(g, "left");
+    line(g, "const int64_t %s = %s - %s;", left, n, column);
+    emit_members(x, step, &sums, "0", column, left);
+    close_block(g);
+  }
+  finish_sums(x, &sums);
+}
+
+// ---- row scalars
+
+static void emit_row_scalar(Context *x, const Instr *v) {
+  Gen *g = x->g;
+  x->index[x->group->leads] = "0";
+  if (v->op == OP_STORE) {
+    Place p;
+    const char *at = member_address(x, v, &p), *value = argument_at(x, ir_store_value(v), false);
+    const Instr *mask = ir_mask(v);
+    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", argument_at(x, mask, false)) : "", dtype_info[p.element].name,
+         at, value);
+    return;
+  }
+  const char *name = member_name(g, v);
+  line(g, "const %s %s = %s;", scalar_type(v->type.dtype), name, element_at(x, v));
+  know(x, v, name, false);
+  keep_row_scalar(x, v, name);
+}
+
+static bool scalars_follow(const Group *group, int step) {
+  for (int i = 0; i < group->scalars.count; i++)
+    if (val(group->scalars.at[i])->after == step) return true;
+  return false;
+}
+
+static void emit_scalars_after(Context *x, int step) {
+  for (int i = 0; i < x->group->scalars.count; i++)
+    if (val(x->group->scalars.at[i])->after == step) emit_row_scalar(x, x->group->scalars.at[i]);
+}
+
+// ---- dots
+
+static void pack_operands(Gen *g, const Instr *dot) {
+  DotShape s = dot_shape(dot);
+  const DotKind *kind = val(dot)->kind;
+  Place p;
+  if (val(dot)->left) {
+    const Buffer *b = val(dot)->left;
+    int m = s.a_transposed;
+    REQUIRE(place_of(g, s.a, &p));
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", pack_rows_text(g, kind, p.element, s.a_transposed), b->name, b->stride[0],
+         p.pointer, p.stride[0], extent_text(g, s.a->type.dim[m]), extent_text(g, s.a->type.dim[1 - m]),
+         extent_text(g, s.a->type.dim[m]), b->stride[0]);
+  }
+  if (val(dot)->panels) {
+    const Buffer *b = val(dot)->panels;
+    int n = s.b_transposed;
+    REQUIRE(place_of(g, s.b, &p));
+    const char *depth = panel_depth(g, kind, DEMAND_FULL, s.b->type.dim[n]);
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);", pack_panels_text(g, kind, p.element, s.b_transposed), b->name, depth, p.pointer,
+         p.stride[0], extent_text(g, s.b->type.dim[n]), extent_text(g, s.b->type.dim[1 - n]),
+         extent_text(g, s.b->type.dim[1 - n]));
+  }
+}
+
+typedef struct {
+  const char *pointer, *stride;
+} Matrix;
+
+static Matrix left_operand(Gen *g, const Instr *dot, const Group *group, const char *row) {
+  DotShape s = dot_shape(dot);
+  if (val(dot)->left)
+    return (Matrix){add_text(g, val(dot)->left->name, mul_text(g, row, val(dot)->left->stride[0])), val(dot)->left->stride[0]};
+  if (val(s.a)->buffer && val(s.a)->row_local && val(s.a)->group == group)
+    return (Matrix){val(s.a)->buffer->name, val(s.a)->buffer->stride[0]};
+  Place p;
+  REQUIRE(place_of(g, s.a, &p));
+  const char *stride = s.a_transposed ? g->refs[s.a->ref->id].stride[0] : p.stride[0];
+  return (Matrix){add_text(g, p.pointer, mul_text(g, row, stride)), stride};
+}
+
+static Matrix stored_rows(Gen *g, const Instr *store, const char *row) {
+  const RefGen *r = &g->refs[store->ref->id];
+  return (Matrix){add_text(g, r->name, mul_text(g, row, r->stride[0])), r->stride[0]};
+}
+
+static Matrix result_place(Gen *g, const Step *step, const char *row) {
+  if (step->into) return stored_rows(g, step->into, row);
+  const Val *info = val(step->dot);
+  const char *at =
+      info->row_local ? info->buffer->name : add_text(g, info->buffer->name, mul_text(g, row, info->buffer->stride[0]));
+  return (Matrix){at, info->buffer->stride[0]};
+}
+
+// Extent of the axis a plain dot sums over.
+static Dim dot_depth(const Instr *dot) {
+  DotShape s = dot_shape(dot);
+  return s.b->type.dim[s.b_transposed];
+}
+
+static const char *bytes_of(Gen *g, DType element, const char *stride) {
+  return mul_text(g, text(g, "%d", dtype_bytes(element)), stride);
+}
+
+// Where the sums go, and what they are added to.
+static void put_result(Gen *g, const Step *step, const char *row) {
+  Matrix to = result_place(g, step, row);
+  const char *stride = bytes_of(g, DT_F32, to.stride);
+  bool direct = step->into && g->refs[step->into->ref->id].form == FORM_DIRECT;
+  if (step->into && !step->set)
+    line(g, "  .from = %s%s, .ldfrom = %s,", step->fresh ? text(g, "%s ? NULL : ", scalar_text(g, step->fresh)) : "", to.pointer,
+         stride);
+  if (!step->result) {
+    line(g, "  .to = %s, .ldto = %s, .padded = %s,", to.pointer, stride, direct ? "false" : "true");
+    return;
+  }
+  Matrix last = stored_rows(g, step->result, row);
+  const char *when = scalar_text(g, step->last);
+  line(g, "  .to = %s ? %s : %s, .ldto = %s ? %s : %s, .padded = !%s,", when, last.pointer, to.pointer, when,
+       bytes_of(g, DT_F32, last.stride), stride, when);
+}
+
+static void emit_dot(Gen *g, const Group *group, const Step *step, const char *row, const char *rows) {
+  const Instr *dot = step->dot;
+  DotShape s = dot_shape(dot);
+  const DotKind *kind = val(dot)->kind;
+  Matrix a = left_operand(g, dot, group, row);
+  Dim k = dot_depth(dot);
+  const char *panels = val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name,
+             *depth = panel_depth(g, kind, val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k);
+  const char *along = demand_text(g, contracted_demand(g, dot), k), *product = unique_name(g, "product");
+  const RefGen *b = s.b->op == OP_LOAD && !val(dot)->panels && g->refs[s.b->ref->id].dot_rows ? &g->refs[s.b->ref->id] : NULL;
+  line(g, "/* line %d: dot%s%s */", line_of(g, dot->span), step->into && !step->set ? ", added in place" : "",
+       step->result ? ", at last stored" : "");
+  line(g, "const pk_dot_product %s = {", product);
+  line(g, "  .rows = %s, .cols = %s, .k = %s,", rows, demand_text(g, step->demand, step->columns), along);
+  line(g, "  .a = %s, .lda = %s,", a.pointer, bytes_of(g, dot_element(kind, s.a->type.dtype), a.stride));
+  line(g, "  .panels = %s, .depth = %s,", panels, depth);
+  if (b)
+    line(g, "  .source = %s%s ? %s_hbm : NULL, .ldsource = %s,", source_of_panels(g, b),
+         b->filled_by && strcmp(row, "0") != 0 ? text(g, " && (%s_few || %s == 0)", b->stem, row) : "", b->stem,
+         bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
+  put_result(g, step, row);
+  line(g, "};");
+  const char *otherwise = "";
+  if (b) {
+    line(g, "if (%s_few)", b->stem);
+    line(g, "  %s(&%s);", few_rows_text(g, kind, b->ref->array.dtype, s.b_transposed), product);
+    otherwise = "else ";
+  }
+  if (may_be_odd(g, dot)) {
+    line(g, "%sif (pk_dot_odd_columns(&%s))", otherwise, product);
+    line(g, "  pk_dot_odd_f32(&%s);", product);
+    otherwise = "else ";
+  }
+  if (*otherwise) line(g, "else");
+  line(g, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", kind->name, product);
+}
+
+// ---- the group
+
+static const char *open_row_loop(Gen *g, const char *from, const char *to) {
+  const char *row = unique_name(g, "row");
+  open_block(g, "for (int64_t %s = %s; %s < %s; %s++)", row, from, row, to, row);
+  return row;
+}
+
+// How many columns the rows before `end` want, for the masks that tell rows apart.
+static void declare_bounds(Context *x, const char *end) {
+  Gen *g = x->g;
+  const char *all = extent_text(g, x->group->lead[x->group->leads - 1]);
+  if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1]) {
+    end = text(g, "pk_idx_min(%s, %s)", end, g->batch->own);
+    all = g->batch->own;
+  }
+  for (int i = 0; i < g->bounds.count; i++) {
+    const StripBound *b = &g->bounds.at[i];
+    bool used = false;
+    for (int s = 0; s < x->group->steps.count; s++) {
+      const Step *step = &x->group->steps.at[s];
+      used = used || step->demand == b->name || (step->dot && contracted_demand(g, step->dot) == b->name);
+    }
+    if (!used) continue;
+    line(g, "const int64_t %s = %s;", b->name, bound_text(g, b, b->shared ? all : end, demand_text(g, b->base, b->columns)));
+  }
+}
+
+// The rows [first, end) of a strip, in as many loops as its steps are cut into.
+typedef struct {
+  const char *first, *end;
+  int known, taken;  // names before the open loop
+} RowLoops;
+
+static void leave_loop(Context *x, const RowLoops *rows) {
+  if (x->loop < 0) return;
+  close_block(x->g);
+  x->loop = -1;
+  x->known.count = rows->known;
+  x->g->taken.count = rows->taken;
+}
+
+static void enter_loop(Context *x, RowLoops *rows, int loop) {
+  if (x->loop == loop) return;
+  leave_loop(x, rows);
+  rows->known = x->known.count;
+  rows->taken = x->g->taken.count;
+  const char *row = open_row_loop(x->g, rows->first, rows->end);
+  x->index[x->group->leads - 1] = row;
+  x->strip_row = strcmp(rows->first, "0") == 0 ? row : text(x->g, "(%s - %s)", row, rows->first);
+  x->loop = loop;
+}
+
+static void emit_loops(Context *x, const char *first, const char *end, const char *count) {
+  Group *group = x->group;
+  RowLoops rows = {.first = first, .end = end};
+  x->loop = -1;
+  for (int s = -1; s < group->steps.count; s++) {
+    const Step *step = s >= 0 ? &group->steps.at[s] : NULL;
+    if (step && step->kind == STEP_DOT) {
+      leave_loop(x, &rows);
+      emit_dot(x->g, group, step, first, count);
+    } else if (step && step->members.count) {
+      enter_loop(x, &rows, loop_of_step(group, s));
+      emit_column_step(x, step);
+    }
+    if (!scalars_follow(group, s)) continue;
+    enter_loop(x, &rows, loop_after(group, s));
+    emit_scalars_after(x, s);
+  }
+  leave_loop(x, &rows);
+}
+
+static void emit_strips(Context *x) {
+  Gen *g = x->g;
+  Group *group = x->group;
+  const char *rows = demand_text(g, group->lead_demand[0], group->lead[0]);
+  int64_t n;
+  if (!group->strip || (is_constant(rows, &n) && n <= group->strip)) {
+    line(g, "{");
+    g->indent++;
+    declare_bounds(x, rows);
+    emit_loops(x, "0", rows, rows);
+    close_block(g);
+    return;
+  }
+  const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end"), *height = text(g, "%d", group->strip);
+  const char *choice = "";  // of the loop's own: the next group may use the name again
+  if (group->room > group->strip) {
+    height = unique_name(g, "strip_rows");
+    choice = text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->room, group->room, group->strip);
+  }
+  open_block(g, "for (int64_t %s = 0%s; %s < %s; %s += %s)", first, choice, first, rows, first, height);
+  line(g, "const int64_t %s = pk_idx_min(%s + %s, %s);", end, first, height, rows);
+  declare_bounds(x, end);
+  emit_loops(x, first, end, text(g, "%s - %s", end, first));
+  close_block(g);
+}
+
+static void emit_plain_rows(Context *x) {
+  Gen *g = x->g;
+  Group *group = x->group;
+  int opened = 0;
+  for (int i = 0; i < group->leads; i++) {
+    if (group->lead[i] == 1) {
+      x->index[i] = "0";
+      continue;
+    }
+    x->index[i] = open_row_loop(g, "0", demand_text(g, group->lead_demand[i], group->lead[i]));
+    opened++;
+  }
+  x->strip_row = "0";
+  if (!opened) {
+    line(g, "{");
+    g->indent++;
+  }
+  if (group->leads) declare_bounds(x, text(g, "%s + 1", x->index[group->leads - 1]));
+  emit_scalars_after(x, -1);
+  for (int s = 0; s < group->steps.count; s++) {
+    emit_column_step(x, &group->steps.at[s]);
+    emit_scalars_after(x, s);
+  }
+  for (int i = 0; i < (opened ? opened : 1); i++) close_block(g);
+}
+
+void emit_rows(Gen *g, Group *group) {
+  Context x = {.g = g, .group = group};
+  int taken = g->taken.count;
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].dot) pack_operands(g, group->steps.at[s].dot);
+  if (group->has_dot)
+    emit_strips(&x);
+  else
+    emit_plain_rows(&x);
+  g->taken.count = taken;
+}

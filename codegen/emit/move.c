@@ -1,0 +1,257 @@
+// Operands between HBM and VMEM, as C: where a block is, fetching it in its form, writing it back.
+#include "codegen/loops/gen.h"
+
+#include <ctype.h>
+#include <string.h>
+
+const char *pk_dtype_name(DType t) {
+  static const char *const names[DT_COUNT] = {
+#define DTYPE(id, name, bits, class, ctype, meaning) [DT_##id] = "PK_" #id,
+#include "dsl/dtypes.def"
+#undef DTYPE
+  };
+  return names[t];
+}
+
+static const char *array_text(Gen *g, const Ref *ref) { return text(g, "call->array[%d]", ref->id); }
+
+static const char *at_text(Gen *g, const RefGen *r, int k) { return text(g, "%s_at%d", r->stem, k); }
+
+// Where the block starts along array axis k, in elements.
+static const char *start_of(Gen *g, const Ref *ref, int k) {
+  const char *index = index_text(g, ref->index_map, k), *block = extent_text(g, ref->block[k]);
+  if (ref->at != AT_BLOCK || strcmp(block, "1") == 0 || strcmp(index, "0") == 0) return index;
+  const Instr *v = ir_yielded(ref->index_map, k);
+  return v->op == OP_AXIS || v->op == OP_CONST ? mul_text(g, index, block) : text(g, "pk_idx_mul(%s, %s)", index, block);
+}
+
+static void declare(Buf *setup, const char *declaration) { buf_printf(setup, "%s\n", declaration); }
+
+// `at slice`: how many elements of the block the map asks for along array axis k.
+static const char *length_text(Gen *g, const Ref *ref, int k) { return index_text(g, ref->index_map, ref->array.rank + k); }
+
+static const char *slice_text(Gen *g, const RefGen *r) {
+  const char *starts = "", *lengths = "";
+  for (int k = 0; k < r->ref->array.rank; k++) {
+    starts = text(g, "%s%s%s", starts, k ? ", " : "", at_text(g, r, k));
+    lengths = text(g, "%s%s%s", lengths, k ? ", " : "", length_text(g, r->ref, k));
+  }
+  return text(g, "pk_sliced(&%s, %d, (const int64_t[]){%s}, (const int64_t[]){%s})", array_text(g, r->ref), r->ref->array.rank,
+              starts, lengths);
+}
+
+// The array that the engine moves a block of.
+static const char *moved_array(Gen *g, const RefGen *r) {
+  return r->ref->at == AT_SLICE ? text(g, "%s_slice", r->stem) : array_text(g, r->ref);
+}
+
+static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
+  for (int k = 0, axis = 0; k < r->ref->array.rank; k++) {
+    if (r->ref->squeeze[k]) continue;
+    Demand name = r->inside[axis++];
+    if (name == DEMAND_FULL) continue;
+    if (setup->text && strstr(setup->text, text(g, "const int64_t %s = ", name))) continue;
+    bool stacked = g->batch && g->batch->inside == name;
+    const char *block = extent_text(g, r->ref->block[k]);
+    if (r->ref->at == AT_SLICE) block = text(g, "pk_idx_clamp(%s, 0, %s)", length_text(g, r->ref, k), block);
+    declare(setup, text(g, "const int64_t %s = pk_inside(%s, %s, %s);", stacked ? g->batch->own : name,
+                        extent_text(g, r->ref->array.dim[k]), at_text(g, r, k), block));
+    if (stacked) declare(setup, text(g, "const int64_t %s = %s * %s;", name, g->batch->own, g->batch->together));
+  }
+}
+
+// Address of the block's first element in HBM. An index outside the array moves to its edge: nothing is read there.
+static const char *hbm_pointer(Gen *g, const RefGen *r) {
+  const Ref *ref = r->ref;
+  const char *at = text(g, "(%s *)(void *)%s.data", ctype(ref->array.dtype), array_text(g, ref));
+  for (int k = 0; k < ref->array.rank; k++) {
+    const char *start = start_of(g, ref, k);
+    if (strcmp(start, "0") == 0) continue;
+    const char *stride = k == ref->array.rank - 1 ? NULL : text(g, "%s.stride[%d]", array_text(g, ref), k);
+    const char *inside = index_in_range(g, ref, k)
+                             ? at_text(g, r, k)
+                             : text(g, "pk_idx_clamp(%s, 0, %s)", at_text(g, r, k), extent_text(g, ref->array.dim[k]));
+    at = stride ? text(g, "%s + %s * %s", at, inside, stride) : text(g, "%s + %s", at, inside);
+  }
+  return at;
+}
+
+void emit_position(Gen *g, RefGen *r, Buf *setup) {
+  const Ref *ref = r->ref;
+  for (int k = 0; k < ref->array.rank; k++)
+    declare(setup, text(g, "const int64_t %s = %s;", at_text(g, r, k), start_of(g, ref, k)));
+  declare_insides(g, r, setup);
+  if (r->form != FORM_DIRECT) return;
+  const char *constness = ref->role == REF_INPUT ? "const " : "";
+  for (int k = 0, axis = 0; k < ref->array.rank; k++) {
+    if (ref->squeeze[k]) continue;
+    const char *stride = r->stride[axis++];
+    if (strcmp(stride, "1") != 0) declare(setup, text(g, "const int64_t %s = %s;", stride, row_stride(g, ref, k)));
+  }
+  declare(setup, text(g, "%s%s *const %s = %s;", constness, ctype(ref->array.dtype), r->name, hbm_pointer(g, r)));
+  if (ref->role == REF_OUTPUT && ref->array.dtype == DT_F32 && ref->array.rank > 0)
+    declare(setup, text(g, "const bool %s_stream = pk_streams(&%s, %d);", r->stem, array_text(g, ref), ref->array.rank));
+}
+
+// ---- keys of blocks
+
+static const char *block_index(Gen *g, const RefGen *r, int k) {
+  const Ref *ref = r->ref;
+  if (ref->at == AT_BLOCK) return index_text(g, ref->index_map, k);
+  return text(g, "pk_idx_clamp(pk_idx_add(%s, %s), 0, %s + %s)", at_text(g, r, k), extent_text(g, ref->block[k]),
+              extent_text(g, ref->array.dim[k]), extent_text(g, ref->block[k]));
+}
+
+static const char *block_count(Gen *g, const RefGen *r, int k) {
+  const Ref *ref = r->ref;
+  const char *dim = extent_text(g, ref->array.dim[k]), *block = extent_text(g, ref->block[k]);
+  if (ref->at == AT_BLOCK) return strcmp(block, "1") == 0 ? dim : text(g, "pk_cdiv(%s, %s)", dim, block);
+  return text(g, "%s + %s + 1", dim, block);
+}
+
+static const char *fold_indices(Gen *g, const RefGen *r, const char *function) {
+  const char *key = "0";
+  for (int k = 0; k < r->ref->array.rank; k++) {
+    const char *index = block_index(g, r, k);
+    if (strcmp(index, "0") == 0) continue;
+    key = text(g, "%s(%s, %s, %s)", function, key, index, block_count(g, r, k));
+  }
+  for (int k = 0; r->ref->at == AT_SLICE && k < r->ref->array.rank; k++) {
+    const char *block = extent_text(g, r->ref->block[k]);
+    key = text(g, "%s(%s, pk_idx_clamp(%s, 0, %s), %s + 1)", function, key, length_text(g, r->ref, k), block, block);
+  }
+  return key;
+}
+
+// ---- fetching
+
+static const char *block_text(Gen *g, const RefGen *r) {
+  const Ref *ref = r->ref;
+  const char *starts = "", *blocks = "", *strides = "";
+  for (int k = 0, axis = 0; k < ref->array.rank; k++) {
+    const char *comma = k ? ", " : "", *stride = ref->squeeze[k] ? "0" : r->stride[axis++];
+    starts = text(g, "%s%s%s", starts, comma, at_text(g, r, k));
+    blocks = text(g, "%s%s%s", blocks, comma, extent_text(g, ref->block[k]));
+    strides = text(g, "%s%s%s", strides, comma, stride);
+  }
+  if (ref->array.rank == 0) starts = blocks = strides = "0";
+  return text(g, "(pk_block){%d, {%s}, {%s}, {%s}}", ref->array.rank, starts, blocks, strides);
+}
+
+// Is a squeezed index outside the array? "" when it cannot be.
+static const char *outside_text(Gen *g, const RefGen *r) {
+  const char *outside = "";
+  for (int k = 0; k < r->ref->array.rank; k++) {
+    if (!r->ref->squeeze[k] || index_in_range(g, r->ref, k)) continue;
+    outside = text(g, "%s%s%s < 0 || %s >= %s", outside, *outside ? " || " : "", at_text(g, r, k), at_text(g, r, k),
+                   extent_text(g, r->ref->array.dim[k]));
+  }
+  return outside;
+}
+
+static const char *inside_text(Gen *g, const RefGen *r, int axis) {
+  const char *n = demand_text(g, r->inside[axis], r->ref->type.dim[axis]), *outside = outside_text(g, r);
+  return *outside ? text(g, "%s ? 0 : %s", outside, n) : n;
+}
+
+const char *hbm_row_stride(Gen *g, const Ref *ref) {
+  int row = ref->array.rank - 2;
+  while (row >= 0 && ref->squeeze[row]) row--;
+  return row_stride(g, ref, row);
+}
+
+static void declare_in_place(Gen *g, const RefGen *r) {
+  const Ref *ref = r->ref;
+  const char *outside = outside_text(g, r), *whole = r->whole ? text(g, " && %s", r->whole) : "";
+  if (*outside) whole = text(g, "%s && !(%s)", whole, outside);
+  line(g, "const bool %s_few = %s <= PK_DOT_FEW%s;", r->stem, r->dot_rows, whole);
+  line(g, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), r->stem, hbm_pointer(g, r));
+}
+
+const char *source_of_panels(Gen *g, const RefGen *r) {
+  if (!r->filled_by) return text(g, "%s_few", r->stem);
+  return r->whole ? text(g, "(%s_few || (%s_new && %s))", r->stem, r->stem, r->whole)
+                  : text(g, "(%s_few || %s_new)", r->stem, r->stem);
+}
+
+static const char *pad_text(Gen *g, const RefGen *r) {
+  const Ref *ref = r->ref;
+  if (!ref->has_pad) return "0";
+  if (ref->array.dtype == DT_BOOL) return ref->pad->ival ? "1" : "0";
+  const char *pad = const_text(g, ref->pad);
+  return r->element == DT_BF16 ? text(g, "pks_bits_bf16(%s)", pad) : pad;
+}
+
+static void emit_pack(Gen *g, RefGen *r) {
+  const Ref *ref = r->ref;
+  int k_axis = r->transposed, other = 1 - k_axis;
+  DType t = ref->array.dtype;
+  const char *cast = t == DT_U32 ? "(const int32_t *)" : "", *source = text(g, "%s(%s)", cast, hbm_pointer(g, r)),
+             *ld = hbm_row_stride(g, ref), *rows = inside_text(g, r, k_axis), *cols = inside_text(g, r, other),
+             *full_cols = demand_text(g, r->demand[other], ref->type.dim[other]), *pad = pad_text(g, r);
+  line(g, "const int64_t %s_begun = pk_trace_start(worker);", r->stem);
+  if (r->form == FORM_PANELS)
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed), r->name,
+         panel_depth(g, r->kind, r->demand[k_axis], ref->type.dim[k_axis]), source, ld, rows, cols, full_cols, pad);
+  else
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed), r->name, r->stride[0],
+         source, ld, rows, cols, demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), full_cols, pad);
+  line(g, "pk_trace_moved(worker, \"%s: pack %s\", %s_begun, (int64_t)(%s) * (%s) * %d);", ref->name,
+       r->form == FORM_PANELS ? "panels" : "rows", r->stem, rows, cols, dtype_bytes(t));
+}
+
+void emit_fetch(Gen *g, RefGen *r) {
+  const Ref *ref = r->ref;
+  const char *blocks = r->buffer->name, *element = ctype(r->element);
+  const char *slot_name = text(g, "%s_slot", r->stem);
+  if (r->revisits) {
+    line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s);", slot_name, fold_indices(g, r, "pk_slot"),
+         r->buffer->slots);
+    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s + %s * %s);", element, r->name, element, blocks, slot_name,
+         slot_bytes_text(g, r->buffer));
+  } else {
+    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);", element, r->name, element, blocks);
+  }
+  const char *tag_at =
+      text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", r->tag, r->revisits ? text(g, " + %s", slot_name) : "");
+  if (r->dot_rows) declare_in_place(g, r);
+  const char *turn =
+      text(g, "%spk_turn_to(%s, %s)", r->dot_rows ? text(g, "!%s_few && ", r->stem) : "", tag_at, fold_indices(g, r, "pk_key"));
+  if (r->filled_by) {  // as by its first rows: there are some, since none would be few
+    line(g, "const bool %s_new = %s;", r->stem, turn);
+    if (!r->whole) return;
+    turn = text(g, "%s_new && !(%s)", r->stem, r->whole);
+  }
+  open_block(g, "if (%s)", turn);
+  if (ref->at == AT_SLICE) line(g, "const pk_array %s_slice = %s;", r->stem, slice_text(g, r));
+  if (r->form == FORM_COPY)
+    line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r), pk_dtype_name(ref->array.dtype), block_text(g, r),
+         r->name, ref->has_pad ? element_pointer(g, ref->pad) : "NULL");
+  else
+    emit_pack(g, r);
+  close_block(g);
+}
+
+// ---- writing back
+
+static void emit_writeback(Gen *g, const RefGen *r) {
+  const char *name = r->stem;
+  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, moved_array(g, r), pk_dtype_name(r->ref->array.dtype),
+       name, r->name);
+}
+
+void emit_turn(Gen *g, RefGen *r) {
+  const char *name = r->stem;
+  line(g, "const int64_t %s_key = %s;", name, fold_indices(g, r, "pk_key"));
+  open_block(g, "if (%s_held != %s_key + 1)", name, name);
+  emit_writeback(g, r);
+  line(g, "%s_held = %s_key + 1;", name, name);
+  line(g, "%s_block = %s;", name, block_text(g, r));
+  if (r->ref->at == AT_SLICE) line(g, "%s_slice = %s;", name, slice_text(g, r));
+  if (r->ref->revisit)
+    line(g, "pk_dma_in(worker, &%s, %s, &%s_block, %s, NULL);", moved_array(g, r), pk_dtype_name(r->ref->array.dtype), name,
+         r->name);
+  close_block(g);
+}
+
+void emit_last_writeback(Gen *g, RefGen *r) { emit_writeback(g, r); }

@@ -1,0 +1,38 @@
+// Whole arrays in the compiler's own memory: what `check` interprets and `run` and `bench` prepare and compare.
+#ifndef CODEGEN_IR_ARRAY_H
+#define CODEGEN_IR_ARRAY_H
+
+#include "dsl/types.h"
+
+// Row-major, contiguous. bf16 and f16 elements are their 16-bit patterns, bool is a byte 0 or 1, i4 and
+// u4 are the low half of a byte (written with zeros above), fp8 is its byte.
+typedef struct HostArray {
+  DType dtype;
+  int rank;
+  int64_t dim[MAX_RANK];
+  void *data;
+} HostArray;
+
+// Number of elements; false when the product (or the bytes it needs) overflows int64_t.
+bool array_elements(const HostArray *array, int64_t *count);
+double array_get(const HostArray *array, int64_t index);        // exact for every dtype but i64 beyond 2^53
+void array_set(HostArray *array, int64_t index, double value);  // rounds to the dtype (nearest even); integers saturate
+
+void array_set_int(HostArray *array, int64_t index, int64_t value);  // integers and bool: keeps the low bits
+double dtype_round(DType dtype, double value);                       // to the nearest value of a float dtype, ties to even
+int64_t saturate_to_integer(DType dtype, double value);              // truncates; NaN gives 0
+
+float bf16_to_float(uint16_t bits);
+uint16_t float_to_bf16(float value);  // nearest even, NaN stays NaN
+float f16_to_float(uint16_t bits);
+uint16_t float_to_f16(float value);
+float f8_to_float(DType dtype, uint8_t bits);
+uint8_t float_to_f8(DType dtype, double value);
+
+double dtype_largest(DType dtype);  // these of a float dtype
+bool dtype_has_inf(DType dtype);
+double dtype_spacing(DType dtype);  // at 1
+int dtype_precision(DType dtype);   // significant bits
+int dtype_least_exponent(DType dtype);
+
+#endif

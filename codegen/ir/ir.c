@@ -1,0 +1,137 @@
+#include "codegen/ir/ir.h"
+
+#include <string.h>
+
+const OpInfo op_info[OP_COUNT] = {
+#define OP(id, name, class, nargs, meaning) [OP_##id] = {name, OPC_##class, nargs, meaning},
+#include "codegen/ir/ops.def"
+#undef OP
+};
+
+Op op_by_name(const char *name) {
+  for (int op = 0; op < OP_COUNT; op++)
+    if (strcmp(op_info[op].name, name) == 0) return (Op)op;
+  return OP_COUNT;
+}
+
+bool op_is_elementwise(Op op) { return op_info[op].class >= OPC_UNARY && op_info[op].class <= OPC_CAST; }
+
+Region *ir_region(Kernel *k) { return NEW(k->arena, Region); }
+
+Instr *ir_new(Kernel *k, Op op, Type type, Span span, int nargs, Instr *const *args) {
+  REQUIRE(op < OP_COUNT && nargs >= 0);
+  Instr *instr = NEW(k->arena, Instr);
+  instr->op = op;
+  instr->id = k->next_id++;
+  instr->type = type;
+  instr->span = span;
+  instr->nargs = nargs;
+  instr->args = NEW_ARRAY(k->arena, Instr *, nargs > 0 ? nargs : 1);
+  for (int i = 0; i < nargs; i++) instr->args[i] = args[i];
+  return instr;
+}
+
+Instr *ir_append(Kernel *k, Region *region, Instr *instr) {
+  LIST_PUSH(k->arena, &region->instrs, instr);
+  return instr;
+}
+
+Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs, ...) {
+  Instr *instr = ir_new(k, op, type, span, 0, NULL);
+  instr->nargs = nargs;
+  instr->args = NEW_ARRAY(k->arena, Instr *, nargs > 0 ? nargs : 1);
+  va_list args;
+  va_start(args, nargs);
+  for (int i = 0; i < nargs; i++) instr->args[i] = va_arg(args, Instr *);
+  va_end(args);
+  return ir_append(k, region, instr);
+}
+
+Instr *ir_const_int(Kernel *k, Region *region, DType dtype, int64_t value, Span span) {
+  Instr *instr = ir_add(k, region, OP_CONST, type_scalar(dtype), span, 0);
+  instr->ival = value;
+  return instr;
+}
+
+Instr *ir_const_float(Kernel *k, Region *region, DType dtype, double value, Span span) {
+  Instr *instr = ir_add(k, region, OP_CONST, type_scalar(dtype), span, 0);
+  instr->fval = value;
+  return instr;
+}
+
+bool ir_is_const(const Instr *instr, int64_t value) {
+  return instr->op == OP_CONST && !is_float(instr->type.dtype) && instr->ival == value;
+}
+
+Instr *ir_yielded(const Region *region, int k) {
+  const Instr *last = region->instrs.at[region->instrs.count - 1];
+  REQUIRE(last->op == OP_YIELD);
+  return last->args[k];
+}
+
+bool ir_uses_axis(const Instr *instr, int64_t axis) {
+  if (instr->op == OP_AXIS && instr->ival == axis) return true;
+  for (int i = 0; i < instr->nargs; i++)
+    if (ir_uses_axis(instr->args[i], axis)) return true;
+  for (int r = 0; r < 2; r++)
+    for (int i = 0; instr->regions[r] && i < instr->regions[r]->instrs.count; i++)
+      if (ir_uses_axis(instr->regions[r]->instrs.at[i], axis)) return true;
+  return false;
+}
+
+bool ir_window_is_full(const Instr *instr) {
+  const Type *block = &instr->ref->type;
+  const Window *w = &instr->window;
+  for (int i = 0; i < block->rank; i++)
+    if (w->size[i] != block->dim[i] || w->stride[i] != 1 || w->squeeze[i] || !ir_is_const(instr->args[i], 0)) return false;
+  return true;
+}
+
+bool ir_axis_is_inside(const Instr *instr, int axis) {
+  const Instr *start = instr->args[axis];
+  Dim extent = instr->ref->type.dim[axis], size = instr->window.size[axis];
+  int64_t stride = instr->window.stride[axis], reach;
+  if (start->op != OP_CONST) return false;
+  if (start->ival == 0 && size == extent && stride == 1) return true;
+  if (start->ival < 0 || !dim_is_const(extent) || !dim_is_const(size) || start->ival > extent) return false;
+  return size == 0 || (mul_i64(size - 1, stride, &reach) && reach < extent - start->ival);
+}
+
+bool ir_may_leave(const Instr *instr) {
+  if (!(instr->flags & (INSTR_MASKED | INSTR_OPEN))) return false;
+  for (int i = 0; i < instr->ref->type.rank; i++)
+    if (!ir_axis_is_inside(instr, i)) return true;
+  return false;
+}
+
+int ir_line(const Kernel *k, Span span) {
+  int line, column;
+  source_position(k->source, span.start, &line, &column);
+  return line;
+}
+
+Instr *ir_store_value(const Instr *store) {
+  REQUIRE(store->op == OP_STORE);
+  return store->args[store->ref->type.rank];
+}
+
+Instr *const *ir_semaphore_index(const Instr *instr) {
+  bool copies = instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT;
+  return instr->args + (copies ? instr->ref->type.rank + instr->target->type.rank : 0);
+}
+
+Instr *ir_mask(const Instr *instr) {
+  if (!(instr->flags & INSTR_MASKED)) return NULL;
+  if (instr->op == OP_STORE) return instr->args[instr->ref->type.rank + 1];
+  return instr->op == OP_LOAD ? instr->args[instr->ref->type.rank] : NULL;
+}
+
+void ir_walk(Region *region, void (*visit)(Instr *instr, void *context), void *context) {
+  if (!region) return;
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *instr = region->instrs.at[i];
+    visit(instr, context);
+    ir_walk(instr->regions[0], visit, context);
+    ir_walk(instr->regions[1], visit, context);
+  }
+}

@@ -1,0 +1,350 @@
+#include "codegen/ir/scalar.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- integers
+
+int64_t wrap_int(DType dtype, int64_t value) {
+  if (dtype == DT_BOOL) return value != 0;
+  int drop = 64 - dtype_info[dtype].bits;
+  uint64_t high = (uint64_t)value << drop;
+  return dtype_info[dtype].class == CLASS_UNSIGNED ? (int64_t)(high >> drop) : (int64_t)high >> drop;
+}
+
+static uint64_t width_bits(DType dtype, int64_t a) {
+  int bits = dtype_info[dtype].bits;
+  return bits == 64 ? (uint64_t)a : (uint64_t)a & (((uint64_t)1 << bits) - 1);
+}
+
+static int64_t count_leading_zeros(DType dtype, int64_t a) {
+  int64_t zeros = dtype_info[dtype].bits;
+  for (uint64_t bits = width_bits(dtype, a); bits; bits >>= 1) zeros--;
+  return zeros;
+}
+
+int64_t int_unary(Op op, DType dtype, int64_t a) {
+  int64_t negated = (int64_t)(0 - (uint64_t)a);
+  switch (op) {
+    case OP_NEG:
+      return wrap_int(dtype, negated);
+    case OP_NOT:
+      return dtype == DT_BOOL ? !a : wrap_int(dtype, ~a);
+    case OP_ABS:
+      return wrap_int(dtype, a < 0 ? negated : a);
+    case OP_SIGN:
+      return (a > 0) - (a < 0);
+    case OP_POPCOUNT:
+      return __builtin_popcountll(width_bits(dtype, a));
+    case OP_CLZ:
+      return count_leading_zeros(dtype, a);
+    default:
+      INTERNAL("%s on integers", op_info[op].name);
+  }
+}
+
+static int64_t divide(int64_t a, int64_t b) { return b == 0 ? -1 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b; }
+static int64_t remainder_of(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+
+static int64_t floor_divide(int64_t a, int64_t b) {
+  int64_t r = remainder_of(a, b);
+  return divide(a, b) - (b != 0 && r != 0 && (r < 0) != (b < 0));
+}
+
+static int64_t floor_mod(int64_t a, int64_t b) {
+  int64_t r = remainder_of(a, b);
+  return b != 0 && r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+static int64_t int_power(int64_t a, int64_t b) {
+  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+  uint64_t result = 1, base = (uint64_t)a;
+  for (; b; b >>= 1, base *= base)
+    if (b & 1) result *= base;
+  return (int64_t)result;
+}
+
+static int64_t shift(Op op, DType dtype, int64_t a, int64_t b) {
+  bool inside = b >= 0 && b < dtype_info[dtype].bits;
+  switch (op) {
+    case OP_SHL:
+      return inside ? (int64_t)((uint64_t)a << b) : 0;
+    case OP_SHR:
+      return inside ? a >> b : a < 0 ? -1 : 0;
+    default:
+      return inside ? (int64_t)(width_bits(dtype, a) >> b) : 0;
+  }
+}
+
+int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b) {
+  switch (op) {
+    case OP_ADD:
+      return wrap_int(dtype, (int64_t)((uint64_t)a + (uint64_t)b));
+    case OP_SUB:
+      return wrap_int(dtype, (int64_t)((uint64_t)a - (uint64_t)b));
+    case OP_MUL:
+      return wrap_int(dtype, (int64_t)((uint64_t)a * (uint64_t)b));
+    case OP_DIV:
+      return wrap_int(dtype, divide(a, b));
+    case OP_REM:
+      return wrap_int(dtype, remainder_of(a, b));
+    case OP_FLOORDIV:
+      return wrap_int(dtype, floor_divide(a, b));
+    case OP_MOD:
+      return wrap_int(dtype, floor_mod(a, b));
+    case OP_POW:
+      return wrap_int(dtype, int_power(a, b));
+    case OP_MAX:
+      return a > b ? a : b;
+    case OP_MIN:
+      return a < b ? a : b;
+    case OP_AND:
+      return a & b;
+    case OP_OR:
+      return a | b;
+    case OP_XOR:
+      return a ^ b;
+    case OP_SHL:
+    case OP_SHR:
+    case OP_USHR:
+      return wrap_int(dtype, shift(op, dtype, a, b));
+    default:
+      INTERNAL("%s on integers", op_info[op].name);
+  }
+}
+
+bool int_compare(Op op, int64_t a, int64_t b) {
+  switch (op) {
+    case OP_EQ:
+      return a == b;
+    case OP_NE:
+      return a != b;
+    case OP_LT:
+      return a < b;
+    case OP_LE:
+      return a <= b;
+    case OP_GT:
+      return a > b;
+    default:
+      return a >= b;
+  }
+}
+
+// ---- floats, in f64
+
+static double sign_of(double a) { return isnan(a) || a == 0 ? a : a > 0 ? 1 : -1; }
+static double reciprocal_root(double a) { return 1 / sqrt(a); }
+static double reciprocal_of(double a) { return 1 / a; }
+static double logistic_of(double a) { return 1 / (1 + exp(-a)); }
+static double negate(double a) { return -a; }
+
+// Winitzki's approximation, then Newton's steps on erf; near 1 on erfc, which keeps its digits.
+double erf_inverse(double x) {
+  double size = fabs(x), w = log((1 - x) * (1 + x)), a = 0.147, b = 2 / (3.141592653589793 * a) + w / 2;
+  if (isnan(x) || size > 1) return NAN;
+  if (size == 1) return copysign(INFINITY, x);
+  double y = sqrt(sqrt(b * b - w / a) - b);
+  for (int i = 0; i < 4 && y > 0; i++) {
+    double error = size < 0.5 ? erf(y) - size : (1 - size) - erfc(y);
+    y -= error / (1.1283791670955126 * exp(-y * y));
+  }
+  return size < 1e-8 ? x * 0.88622692545275801 : copysign(y, x);
+}
+
+static double (*const unary_functions[OP_COUNT])(double) = {
+    [OP_NEG] = negate,
+    [OP_ABS] = fabs,
+    [OP_SIGN] = sign_of,
+    [OP_EXP] = exp,
+    [OP_EXP2] = exp2,
+    [OP_EXPM1] = expm1,
+    [OP_LOG] = log,
+    [OP_LOG2] = log2,
+    [OP_LOG1P] = log1p,
+    [OP_SQRT] = sqrt,
+    [OP_RSQRT] = reciprocal_root,
+    [OP_RECIP] = reciprocal_of,
+    [OP_TANH] = tanh,
+    [OP_LOGISTIC] = logistic_of,
+    [OP_ERF] = erf,
+    [OP_SIN] = sin,
+    [OP_COS] = cos,
+    [OP_TAN] = tan,
+    [OP_SINH] = sinh,
+    [OP_COSH] = cosh,
+    [OP_ASINH] = asinh,
+    [OP_ACOSH] = acosh,
+    [OP_ATANH] = atanh,
+    [OP_LOG10] = log10,
+    [OP_CBRT] = cbrt,
+    [OP_ASIN] = asin,
+    [OP_ACOS] = acos,
+    [OP_ATAN] = atan,
+    [OP_ERFC] = erfc,
+    [OP_ERF_INV] = erf_inverse,
+    [OP_FLOOR] = floor,
+    [OP_CEIL] = ceil,
+    [OP_ROUND] = rint,
+    [OP_TRUNC] = trunc,
+};
+
+FloatFunction *float_unary(Op op) {
+  if (!unary_functions[op]) INTERNAL("%s on floats", op_info[op].name);
+  return unary_functions[op];
+}
+
+double float_max(double a, double b) {
+  if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
+  if (a == b) return signbit(a) ? b : a;
+  return a > b ? a : b;
+}
+
+double float_min(double a, double b) {
+  if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
+  if (a == b) return signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+
+static double float_mod(double a, double b) {
+  double r = fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;
+}
+
+// The floor of the true quotient, which is one below where a / b was rounded up to an integer; beyond 2^24, where floats are
+// integers, the rounded quotient.
+static double float_floordiv(double a, double b) {
+  double quotient = a / b, whole = floor(quotient), rest = fma(-whole, b, a);
+  if (!(fabs(quotient) <= 0x1p24)) return quotient;
+  return (rest < 0 && b > 0) || (rest > 0 && b < 0) ? whole - 1 : whole;
+}
+
+double float_binary(Op op, double a, double b) {
+  switch (op) {
+    case OP_ADD:
+      return a + b;
+    case OP_SUB:
+      return a - b;
+    case OP_MUL:
+      return a * b;
+    case OP_DIV:
+      return a / b;
+    case OP_REM:
+      return fmod(a, b);
+    case OP_FLOORDIV:
+      return float_floordiv(a, b);
+    case OP_MOD:
+      return float_mod(a, b);
+    case OP_POW:
+      return pow(a, b);
+    case OP_ATAN2:
+      return atan2(a, b);
+    case OP_MAX:
+      return float_max(a, b);
+    case OP_MIN:
+      return float_min(a, b);
+    default:
+      INTERNAL("%s on floats", op_info[op].name);
+  }
+}
+
+bool float_compare(Op op, double a, double b) {
+  switch (op) {
+    case OP_EQ:
+      return a == b;
+    case OP_NE:
+      return a != b;
+    case OP_LT:
+      return a < b;
+    case OP_LE:
+      return a <= b;
+    case OP_GT:
+      return a > b;
+    default:
+      return a >= b;
+  }
+}
+
+bool float_predicate(Op op, double a) { return op == OP_ISNAN ? isnan(a) : op == OP_ISINF ? isinf(a) : isfinite(a); }
+
+// a * b + c rounded to odd, so that rounding it again to a narrower type rounds the exact value once. a * b is exact: the factors
+// have at most 24 bits.
+double fma_to_odd(double a, double b, double c) {
+  double product = a * b, sum = product + c;
+  double part = sum - product, error = (product - (sum - part)) + (c - part);
+  uint64_t bits;
+  memcpy(&bits, &sum, sizeof bits);
+  if (!isfinite(sum) || error == 0 || bits & 1) return sum;
+  return nextafter(sum, error > 0 ? (double)INFINITY : -(double)INFINITY);
+}
+
+// ---- conversions
+
+// To 52 bits or fewer with the last one telling of what was dropped: a later rounding to 24 bits or fewer then is right.
+double int_to_double(int64_t value) {
+  uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+  if (magnitude >= (uint64_t)1 << 53) magnitude = (magnitude >> 11 << 11) | ((magnitude & 2047) ? 2048 : 0);
+  return value < 0 ? -(double)magnitude : (double)magnitude;
+}
+
+Scalar scalar_cast(DType to, DType from, Scalar a) {
+  if (!is_float(from))
+    return is_float(to) ? (Scalar){.f = dtype_round(to, int_to_double(a.i))} : (Scalar){.i = wrap_int(to, a.i)};
+  if (is_float(to)) return (Scalar){.f = dtype_round(to, a.f)};
+  return (Scalar){.i = to == DT_BOOL ? a.f != 0 : saturate_to_integer(to, a.f)};
+}
+
+static uint64_t bits_of(DType dtype, double f, int64_t i) {
+  float single = (float)f;
+  uint32_t bits;
+  memcpy(&bits, &single, sizeof bits);
+  switch (dtype) {
+    case DT_F32:
+      return bits;
+    case DT_BF16:
+      return float_to_bf16((float)dtype_round(dtype, f));
+    case DT_F16:
+      return float_to_f16((float)dtype_round(dtype, f));
+    case DT_F8E4M3FN:
+    case DT_F8E5M2:
+      return float_to_f8(dtype, f);
+    default:
+      return (uint64_t)i;
+  }
+}
+
+static double float_of(DType dtype, uint64_t bits) {
+  if (dtype == DT_BF16) return (double)bf16_to_float((uint16_t)bits);
+  if (dtype == DT_F16) return (double)f16_to_float((uint16_t)bits);
+  if (dtype_bytes(dtype) == 1) return (double)f8_to_float(dtype, (uint8_t)bits);
+  uint32_t word = (uint32_t)bits;
+  float single;
+  memcpy(&single, &word, sizeof single);
+  return (double)single;
+}
+
+Scalar scalar_bitcast(DType to, DType from, Scalar a) {
+  uint64_t bits = is_float(from) ? bits_of(from, a.f, 0) : bits_of(from, 0, a.i);
+  return is_float(to) ? (Scalar){.f = float_of(to, bits)} : (Scalar){.i = wrap_int(to, (int64_t)bits)};
+}
+
+// ---- any operation
+
+static double apply_to_floats(Op op, DType dtype, const Scalar *a) {
+  if (op == OP_FMA) return dtype_round(dtype, fma_to_odd(a[0].f, a[1].f, a[2].f));
+  return dtype_round(dtype, op_info[op].nargs == 1 ? float_unary(op)(a[0].f) : float_binary(op, a[0].f, a[1].f));
+}
+
+Scalar scalar_apply(Op op, DType to, DType from, const Scalar *a) {
+  switch (op_info[op].class) {
+    case OPC_PREDICATE:
+      return (Scalar){.i = float_predicate(op, a[0].f)};
+    case OPC_COMPARE:
+      return (Scalar){.i = is_float(from) ? float_compare(op, a[0].f, a[1].f) : int_compare(op, a[0].i, a[1].i)};
+    case OPC_CAST:
+      return op == OP_CAST ? scalar_cast(to, from, a[0]) : scalar_bitcast(to, from, a[0]);
+    default:
+      break;
+  }
+  if (is_float(to)) return (Scalar){.f = apply_to_floats(op, to, a)};
+  return (Scalar){.i = op_info[op].nargs == 1 ? int_unary(op, to, a[0].i) : int_binary(op, to, a[0].i, a[1].i)};
+}

@@ -1,0 +1,37 @@
+// What each elementwise operation means on one element: what the interpreter computes and simplify folds.
+//
+// Integers and bool are int64_t in the range of their dtype. Floats are f64; rounding to the dtype is the caller's next step.
+#ifndef CODEGEN_IR_SCALAR_H
+#define CODEGEN_IR_SCALAR_H
+
+#include "codegen/ir/array.h"
+#include "codegen/ir/ir.h"
+
+typedef union {
+  double f;
+  int64_t i;
+} Scalar;
+
+int64_t wrap_int(DType dtype, int64_t value);
+int64_t int_unary(Op op, DType dtype, int64_t a);
+int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b);
+bool int_compare(Op op, int64_t a, int64_t b);
+
+typedef double FloatFunction(double);
+double erf_inverse(double x);
+FloatFunction *float_unary(Op op);
+double float_binary(Op op, double a, double b);
+bool float_compare(Op op, double a, double b);
+bool float_predicate(Op op, double a);
+double float_max(double a, double b);
+double float_min(double a, double b);
+double fma_to_odd(double a, double b, double c);  // of factors of 24 bits or fewer
+
+// An elementwise operation, SELECT apart, on one element: from operands of dtype `from` to a result of dtype `to`.
+Scalar scalar_apply(Op op, DType to, DType from, const Scalar *operands);
+
+double int_to_double(int64_t value);  // rounded so that rounding again to 24 bits or fewer is exact
+Scalar scalar_cast(DType to, DType from, Scalar a);
+Scalar scalar_bitcast(DType to, DType from, Scalar a);
+
+#endif

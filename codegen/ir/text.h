@@ -1,0 +1,50 @@
+// The text form of the block IR, shared by its printer (ir_text.c) and its reader (ir_read.c).
+//
+//   kernel add from "add.pk" @3:8-3:11
+//     size M @3:19-3:20
+//     input $x: f32[256, 512] of f32[M, N] vmem blocks [256, 512] at block {
+//       %0: i64 = axis i
+//       yield %0
+//     }
+//     grid i parallel { .. }
+//     body { .. }
+//
+// Line breaks mean nothing. A place `@line:column-line:column` follows what it belongs to and is left out when there is none.
+// Where `from` is absent the places are those of the text itself.
+#ifndef CODEGEN_IR_TEXT_H
+#define CODEGEN_IR_TEXT_H
+
+#include "codegen/ir/ir.h"
+
+// What stands beside the arguments of an instruction.
+typedef enum {
+  ATTR_NONE,
+  ATTR_VALUE,
+  ATTR_AXIS,
+  ATTR_AXES,
+  ATTR_SIZE,
+  ATTR_GRID_AXIS,
+  ATTR_REF,
+  ATTR_WINDOW,
+  ATTR_COPY,
+  ATTR_SEMAPHORE,
+  ATTR_PERMUTATION,
+  ATTR_SLICE,
+  ATTR_PAD,
+  ATTR_LABELS,
+  ATTR_IF,
+  ATTR_FOR,
+  ATTR_WHILE,
+  ATTR_SCOPED,
+  ATTR_TEXT,
+  ATTR_NAMED,
+  ATTR_PRINT
+} Attribute;
+Attribute op_attribute(Op op);
+
+extern const char *const space_names[], *const at_names[], *const role_names[];  // semaphore_names: ir.h
+enum { SPACE_COUNT = SPACE_VAR + 1, AT_COUNT = AT_SLICE + 1, ROLE_COUNT = REF_VAR + 1, SEMAPHORE_COUNT = SEM_BARRIER + 1 };
+
+bool is_plain_name(const char *name);  // a letter or _, then letters, digits, _
+
+#endif

@@ -1,0 +1,11 @@
+// How many operations a call of a kernel's reference performs.
+#ifndef CODEGEN_IR_WORK_H
+#define CODEGEN_IR_WORK_H
+
+#include "codegen/ir/ir.h"
+
+// Operations a call of the reference performs, as cli.md counts them, as a C expression-free closed form: evaluated for sizes.
+// Terms of an einsum that a mask removes are not counted where the mask is affine.
+double reference_flops(Kernel *k, const int64_t *sizes);
+
+#endif

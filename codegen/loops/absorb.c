@@ -1,0 +1,313 @@
+// What a loop takes over from its neighbours once the groups stand: sums that a dot adds to its accumulator, stores or starts
+// afresh, vectors that are computed where they are read, results that go to their place at once.
+#include "codegen/loops/gen.h"
+
+#include <math.h>
+
+static void take_out(Group *group, const Instr *store) {
+  for (int s = 0; s < group->steps.count; s++) {
+    Step *step = &group->steps.at[s];
+    int kept = 0;
+    for (int m = 0; m < step->members.count; m++)
+      if (step->members.at[m] != store) step->members.at[kept++] = step->members.at[m];
+    step->members.count = kept;
+  }
+  int kept = 0;
+  for (int i = 0; i < group->scalars.count; i++)
+    if (group->scalars.at[i] != store) group->scalars.at[kept++] = group->scalars.at[i];
+  group->scalars.count = kept;
+}
+
+// Does v store to the ref of `store`, earlier than that and later than `load`, if there is one?
+static bool stores_before(const Instr *v, const Instr *load, const Instr *store) {
+  return v->op == OP_STORE && v->ref == store->ref && (!load || val(v)->position > val(load)->position) &&
+         val(v)->position < val(store)->position;
+}
+
+static bool store_moves_past(const Instr *v, int step, int dot, const Instr *load, const Instr *store) {
+  return stores_before(v, load, store) || (step >= dot && stores_before(v, NULL, store));
+}
+
+// Does anything between load and store write their ref, or read or write it behind step `dot`, where the sum would stand already?
+static bool looks_on(const Group *group, int dot, const Instr *add, const Instr *load, const Instr *store) {
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (step->dot && s >= dot && instr_reads(step->dot, store->ref) && val(step->dot)->position < val(store)->position)
+      return true;
+    for (int m = 0; m < step->members.count; m++) {
+      const Instr *v = step->members.at[m];
+      bool early = s > dot && v != add && instr_reads(v, store->ref) && val(v)->position < val(store)->position;
+      if (early || store_moves_past(v, s, dot, load, store)) return true;
+    }
+  }
+  for (int i = 0; i < group->scalars.count; i++) {
+    const Instr *v = group->scalars.at[i];
+    bool early = val(v)->after >= dot && instr_reads(v, store->ref) && val(v)->position < val(store)->position;
+    if (early || store_moves_past(v, val(v)->after, dot, load, store)) return true;
+  }
+  return false;
+}
+
+// `acc = acc + dot(..)` with nothing else looking on: the micro-kernel adds into acc itself.
+static void absorb_accumulation(Gen *g, Group *group, Step *step) {
+  Instr *dot = step->dot;
+  if (val(dot)->users.count != 1) return;
+  Instr *add = val(dot)->users.at[0];
+  if (add->op != OP_ADD || val(add)->group != group || val(add)->users.count != 1) return;
+  Instr *other = add->args[add->args[0] == dot], *store = val(add)->users.at[0];
+  if (other->op != OP_LOAD || store->op != OP_STORE || other->ref != store->ref || val(store)->group != group) return;
+  if (!ir_window_is_full(other) || !ir_window_is_full(store) || ir_mask(store) || val(other)->users.count != 1) return;
+  if (val(other)->snapshot || looks_on(group, val(dot)->step, add, other, store)) return;
+  const RefGen *r = &g->refs[store->ref->id];
+  if (r->form == FORM_DIRECT || (r->element != DT_F32 && r->element != DT_I32) || store->ref->type.rank != 2) return;
+  step->into = store;
+  take_out(group, add);
+  take_out(group, store);
+}
+
+// `o = dot(..)` with nothing else looking on: the micro-kernel stores into o itself.
+static void absorb_store(Gen *g, Group *group, Step *step) {
+  const Instr *dot = step->dot;
+  if (step->into || val(dot)->users.count != 1) return;
+  Instr *store = val(dot)->users.at[0];
+  if (store->op != OP_STORE || val(store)->group != group || !ir_window_is_full(store) || ir_mask(store)) return;
+  if (ir_store_value(store) != dot || val(store)->demand[1] != step->demand) return;
+  const RefGen *r = &g->refs[store->ref->id];
+  if (store->ref->type.rank != 2 || (r->element != DT_F32 && r->element != DT_I32)) return;
+  if (looks_on(group, val(dot)->step, NULL, dot, store)) return;
+  step->into = store;
+  step->set = true;
+  take_out(group, store);
+}
+
+// ---- a vector that only later steps of the same columns read is computed there: it need not be kept
+
+static int first_use(const Group *group, const Instr *v, const Step *home) {
+  int first = INT32_MAX;
+  for (int i = 0; i < val(v)->users.count; i++) {
+    const Instr *user = val(v)->users.at[i];
+    const Val *info = val(user);
+    if (info->group != group || user->op == OP_DOT || (is_row_scalar(user) && op_info[user->op].class != OPC_REDUCE)) return -1;
+    if (is_transparent(user)) return -1;
+    const Step *step = &group->steps.at[info->step];
+    if (step->kind != STEP_COLUMNS || step->columns != home->columns || step->demand != home->demand) return -1;
+    if (info->step < first) first = info->step;
+  }
+  return first == INT32_MAX ? -1 : first;
+}
+
+// Would reading its operands in step `to` instead still read the same memory?
+static bool reads_survive(const Group *group, const Instr *v, int to) {
+  for (int i = 0; i < v->nargs; i++) {
+    const Instr *arg = v->args[i];
+    while ((arg->op == OP_BROADCAST || arg->op == OP_CAST) && is_transparent(arg)) arg = arg->args[0];
+    if (arg->op != OP_LOAD || !is_transparent(arg)) continue;
+    for (int s = val(v)->step; s < to; s++) {
+      if (group->steps.at[s].into && group->steps.at[s].into->ref == arg->ref) return false;
+      for (int m = 0; m < group->steps.at[s].members.count; m++)
+        if (group->steps.at[s].members.at[m]->op == OP_STORE && group->steps.at[s].members.at[m]->ref == arg->ref) return false;
+    }
+    for (int m = 0; m < group->scalars.count; m++)
+      if (group->scalars.at[m]->op == OP_STORE && group->scalars.at[m]->ref == arg->ref) return false;
+  }
+  return true;
+}
+
+static void move_member(Gen *g, Group *group, int from, int at, int to) {
+  Step *source = &group->steps.at[from], *target = &group->steps.at[to];
+  Instr *v = source->members.at[at];
+  for (int m = at; m + 1 < source->members.count; m++) source->members.at[m] = source->members.at[m + 1];
+  source->members.count--;
+  LIST_PUSH(g->arena, &target->members, v);
+  int place = target->members.count - 1;
+  while (place > 0 && val(target->members.at[place - 1])->position > val(v)->position) {
+    target->members.at[place] = target->members.at[place - 1];
+    place--;
+  }
+  target->members.at[place] = v;
+  val(v)->step = to;
+}
+
+static void sink_members(Gen *g, Group *group) {
+  for (int s = group->steps.count - 1; s >= 0; s--)
+    for (int m = group->steps.at[s].members.count - 1; m >= 0; m--) {
+      const Instr *v = group->steps.at[s].members.at[m];
+      if (!op_is_elementwise(v->op) || val(v)->snapshot) continue;
+      int to = first_use(group, v, &group->steps.at[s]);
+      if (to > s && reads_survive(group, v, to)) move_member(g, group, s, m, to);
+    }
+}
+
+// ---- `when first { acc = 0; }` just before `acc += dot(..)`: the micro-kernel starts its sums at zero then
+
+static bool is_zero(const Instr *v) {
+  while (v->op == OP_BROADCAST) v = v->args[0];
+  return v->op == OP_CONST && (is_float(v->type.dtype) ? v->fval == 0 && !signbit(v->fval) : v->ival == 0);
+}
+
+typedef struct {
+  const Ref *ref;
+  int found;
+} RefCount;
+
+static void count_access(Instr *v, void *context) {
+  RefCount *count = context;
+  if ((v->op == OP_STORE || v->op == OP_LOAD) && v->ref == count->ref) count->found++;
+  if (v->op == OP_COPY_START && (v->ref == count->ref || v->target == count->ref)) count->found++;
+}
+
+static int accesses(Instr *v, const Ref *ref) {
+  RefCount count = {ref, 0};
+  count_access(v, &count);
+  for (int r = 0; r < 2; r++)
+    if (v->regions[r]) ir_walk(v->regions[r], count_access, &count);
+  return count.found;
+}
+
+// The index of the one access of the ref in a region, if it sets all of it to zero; -1 if it does not.
+static int find_clear(Region *region, const Ref *ref) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    if (!accesses(v, ref)) continue;
+    return v->op == OP_STORE && v->ref == ref && ir_window_is_full(v) && !ir_mask(v) && is_zero(ir_store_value(v)) ? i : -1;
+  }
+  return -1;
+}
+
+static void count_break(Instr *v, void *context) { *(int *)context += v->op == OP_BREAK; }
+
+// May what follows v in its region be left out?
+static bool may_leave(Instr *v) {
+  int breaks = 0;
+  count_break(v, &breaks);
+  for (int r = 0; r < 2; r++)
+    if (v->regions[r]) ir_walk(v->regions[r], count_break, &breaks);
+  return breaks > 0;
+}
+
+// What the sums of a step that accumulates are added to.
+static const Instr *added_to(const Step *step) {
+  const Instr *add = ir_store_value(step->into);
+  return add->args[add->args[0] == step->dot];
+}
+
+static void absorb_clear(Region *region, Step *step) {
+  const Ref *ref = step->into->ref;
+  for (int i = region->instrs.count - 1; i >= 0; i--) {
+    Instr *v = region->instrs.at[i];
+    bool later = val(v)->position > val(step->into)->position,
+         own = v->op != OP_IF && val(v)->position >= val(step->into)->position;
+    if (later || own || v == added_to(step)) continue;
+    if (may_leave(v)) return;
+    int found = accesses(v, ref);
+    if (!found) continue;
+    if (found != 1 || v->op != OP_IF || has_result(v)) return;
+    int at = find_clear(v->regions[0], ref);
+    if (at < 0) return;
+    step->fresh = v->args[0];
+    Region *arm = v->regions[0];
+    for (int j = at; j + 1 < arm->instrs.count; j++) arm->instrs.at[j] = arm->instrs.at[j + 1];
+    arm->instrs.count--;
+    return;
+  }
+}
+
+// ---- `when last { o = acc; }` just after them: the last sums go to o instead of acc, which nobody reads any more
+
+// Is it true in the first, or the last, turn of the axis that turns fastest?
+static bool is_turn(Gen *g, const Instr *condition, bool last) {
+  int axis = g->k->grid.count - 1;
+  while (axis >= 0 && g->k->grid.at[axis].parallel) axis--;
+  if (axis < 0 || condition->op != OP_EQ) return false;
+  const Instr *a = condition->args[0], *b = condition->args[1];
+  if (b->op == OP_AXIS) {
+    const Instr *other = a;
+    a = b;
+    b = other;
+  }
+  if (a->op != OP_AXIS || a->ival != axis) return false;
+  if (!last) return b->op == OP_CONST && b->ival == 0;
+  return b->op == OP_SUB && b->args[0]->op == OP_EXTENT && b->args[0]->ival == axis && b->args[1]->op == OP_CONST &&
+         b->args[1]->ival == 1;
+}
+
+static Instr *find_copy(Gen *g, Region *arm, const Ref *ref, const Step *step) {
+  for (int i = 0; i < arm->instrs.count; i++) {
+    Instr *v = arm->instrs.at[i];
+    if (v->op != OP_STORE || ir_store_value(v)->op != OP_LOAD || ir_store_value(v)->ref != ref) continue;
+    const Instr *load = ir_store_value(v);
+    const RefGen *r = &g->refs[v->ref->id];
+    bool whole = ir_window_is_full(v) && !ir_mask(v) && ir_window_is_full(load) && val(load)->users.count == 1;
+    bool alone =
+        r->form == FORM_DIRECT && r->stores == 1 && !r->loaded && v->ref->type.rank == 2 && r->element == load->type.dtype;
+    bool wanted = val(v)->demand[1] == step->demand && val(v)->demand[0] == val(step->into)->demand[0];
+    return whole && alone && wanted ? v : NULL;
+  }
+  return NULL;
+}
+
+static void absorb_result(Gen *g, const Group *group, Step *step) {
+  const Ref *ref = step->into->ref;
+  if (!step->fresh || !is_turn(g, step->fresh, false) || ref_is_operand(ref)) return;
+  RefCount all = {ref, 0};
+  ir_walk(g->k->body, count_access, &all);
+  if (all.found != 3) return;
+  for (int i = 0; i < group->region->instrs.count; i++) {
+    Instr *v = group->region->instrs.at[i];
+    if (val(v)->position < val(step->into)->position) continue;
+    if (may_leave(v)) return;
+    if (v->op != OP_IF || has_result(v) || !is_turn(g, v->args[0], true)) continue;
+    const Group *known = val(v->args[0])->group;
+    Instr *store = find_copy(g, v->regions[0], ref, step);
+    if (!store || !known || known->region != group->region || known->index > group->index) continue;
+    step->result = store;
+    step->last = v->args[0];
+    Region *arm = v->regions[0];
+    int kept = 0;
+    for (int j = 0; j < arm->instrs.count; j++)
+      if (arm->instrs.at[j] != store && arm->instrs.at[j] != ir_store_value(store)) arm->instrs.at[kept++] = arm->instrs.at[j];
+    arm->instrs.count = kept;
+    return;
+  }
+}
+
+void finish_group(Gen *g, Group *group) {
+  for (int s = 0; s < group->steps.count; s++) {
+    Step *step = &group->steps.at[s];
+    if (step->kind != STEP_DOT) continue;
+    absorb_accumulation(g, group, step);
+    if (step->into) absorb_clear(group->region, step);
+    if (step->into) absorb_result(g, group, step);
+    absorb_store(g, group, step);
+  }
+  sink_members(g, group);
+}
+
+// ---- operations by elements that are only stored write to the window themselves
+
+static bool leaves_between(const Instr *from, const Instr *to) {
+  const Region *region = val(from)->region;
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    if (val(v)->position > val(from)->position && val(v)->position < val(to)->position && may_leave(v)) return true;
+  }
+  return false;
+}
+
+static Instr *only_store(Gen *g, const Instr *v) {
+  if (v->op == OP_DOT || val(v)->users.count != 1) return NULL;
+  if (op_info[v->op].class == OPC_SCAN && val(v)->demand[v->ival] != DEMAND_FULL) return NULL;  // they write whole lines
+  Instr *store = val(v)->users.at[0];
+  bool plain = store->op == OP_STORE && ir_store_value(store) == v && ir_window_is_full(store) && !ir_mask(store);
+  if (!plain || val(store)->region != val(v)->region || !val(store)->group || val(store)->group->kind != GROUP_ROWS) return NULL;
+  const RefGen *r = &g->refs[store->ref->id];
+  return r->loaded || r->stores != 1 || leaves_between(v, store) ? NULL : store;
+}
+
+void store_at_once(Gen *g, Group *generic) {
+  if (!has_result(generic->instr)) return;
+  const Instr *store = only_store(g, generic->instr);
+  if (!store) return;
+  val(generic->instr)->stored_by = store;
+  take_out(val(store)->group, store);
+}

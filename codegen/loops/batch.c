@@ -1,0 +1,268 @@
+// Cells that read the same blocks go together.
+//
+// Query heads that share a key head are cells of a parallel axis whose right operands of dot are the same blocks. When such cells
+// have few rows each, their rows are stacked in one block, whose rows they leave empty anyway: then a step reads the shared
+// blocks once for all of them. It takes a body in which each row goes its own way, whichever cell it belongs to; whether there
+// are few rows, and whether the arrays' rows lie so that they can be stacked, is seen at run time.
+#include "codegen/loops/gen.h"
+
+// What a value has in the rows of a step.
+typedef enum {
+  SHARED,   // the same for all cells, whatever its axes are
+  ALIKE,    // .. and each row is like the others
+  STACKED,  // row r follows from row r of the cell's own operands
+  MIXED     // anything else
+} Rows;
+
+typedef struct {
+  Gen *g;
+  Batch *batch;
+  Dim lead;  // rows of a block
+  Rows *refs;
+  Rows *values;  // by Instr.id
+  bool fits;
+} Search;
+
+// Known from the sizes of a call.
+static bool is_size(const Instr *v) {
+  bool leaf = v->op == OP_SIZE || v->op == OP_CONST || v->op == OP_EXTENT;
+  for (int i = 0; i < v->nargs; i++)
+    if (!is_size(v->args[i])) return false;
+  return leaf || op_is_elementwise(v->op);
+}
+
+// ---- operands
+
+// Does each cell have its own rows of the operand, at the cell's index along a squeezed axis?
+static bool stacks(Search *s, const RefGen *r) {
+  const Ref *ref = r->ref;
+  int cell = -1, row = -1;
+  if (ref->at != AT_BLOCK) return false;
+  for (int k = 0; k < ref->array.rank; k++) {
+    if (!ref->squeeze[k] && row < 0) row = k;
+    if (!ir_uses_axis(ir_yielded(ref->index_map, k), s->batch->axis)) continue;
+    if (cell >= 0 || !ref->squeeze[k] || ir_yielded(ref->index_map, k)->op != OP_AXIS || !index_in_range(s->g, ref, k))
+      return false;
+    cell = k;
+  }
+  bool rows = cell >= 0 && ref->type.rank == 2 && r->inside[0] != DEMAND_FULL && dim_is_const(ref->type.dim[0]);
+  if (!rows || (r->form != FORM_DIRECT && (r->form != FORM_ROWS || r->transposed))) return false;
+  if (s->batch->inside && s->batch->inside != r->inside[0]) return false;
+  s->batch->inside = r->inside[0];
+  s->batch->rows = ref->array.dim[row];
+  s->lead = ref->type.dim[0];
+  s->batch->operands[ref->id] = (Stacking){true, cell, row};
+  return true;
+}
+
+// The same block for consecutive cells: an index map without their axis, or one that divides it.
+static bool is_shared(Search *s, const Ref *ref) {
+  if (ref->at == AT_SLICE) return false;
+  for (int k = 0; k < ref->array.rank; k++) {
+    const Instr *index = ir_yielded(ref->index_map, k);
+    if (!ir_uses_axis(index, s->batch->axis)) continue;
+    bool divides = index->op == OP_DIV || index->op == OP_FLOORDIV;
+    if (!divides || index->args[0]->op != OP_AXIS || !is_size(index->args[1])) return false;
+    const char *run = scalar_text(s->g, index->args[1]);
+    if (s->batch->run && s->batch->run != run) return false;
+    s->batch->run = run;
+  }
+  return true;
+}
+
+static bool sort_operands(Search *s) {
+  bool gains = false;
+  for (int i = 0; i < s->g->k->refs.count; i++) {
+    const RefGen *r = &s->g->refs[i];
+    if (!ref_is_operand(r->ref)) continue;
+    if (stacks(s, r)) {
+      s->refs[i] = STACKED;
+      continue;
+    }
+    if (r->ref->role == REF_OUTPUT || !is_shared(s, r->ref)) return false;
+    s->refs[i] = SHARED;
+    gains |= r->dot_rows != NULL;
+  }
+  if (!gains || !s->batch->inside) return false;
+  for (int i = 0; i < s->g->k->refs.count; i++) {
+    const RefGen *r = &s->g->refs[i];
+    if (!ref_is_operand(r->ref)) s->refs[i] = r->ref->type.rank == 2 && r->ref->type.dim[0] == s->lead ? STACKED : SHARED;
+    for (int axis = 0; ref_is_operand(r->ref) && axis < r->ref->type.rank; axis++)
+      if (r->inside[axis] == s->batch->inside && (s->refs[i] != STACKED || axis)) return false;
+  }
+  return true;
+}
+
+// ---- values
+
+static Rows rows_of(const Search *s, const Instr *v) { return s->values[v->id]; }
+
+// Of operations by elements. Shared rows that differ do not go with stacked ones: theirs are others.
+static Rows rows_by_element(const Search *s, const Instr *v, int from) {
+  Rows all = ALIKE;
+  bool stacked = false, shared = false;
+  for (int i = from; i < v->nargs; i++) {
+    Rows rows = rows_of(s, v->args[i]);
+    if (rows == MIXED) return MIXED;
+    stacked |= rows == STACKED;
+    shared |= rows == SHARED;
+    if (rows != ALIKE) all = rows;
+  }
+  return stacked && shared ? MIXED : all;
+}
+
+static bool covers_rows(const Instr *access) {
+  return !access->window.squeeze[0] && access->window.stride[0] == 1 && access->window.size[0] == access->ref->type.dim[0] &&
+         ir_is_const(access->args[0], 0);
+}
+
+static Rows rows_of_load(const Search *s, const Instr *v) {
+  Rows masks = rows_by_element(s, v, v->ref->type.rank);
+  if (s->refs[v->ref->id] == STACKED) return covers_rows(v) && (masks == STACKED || masks == ALIKE) ? STACKED : MIXED;
+  return masks == ALIKE || masks == SHARED ? v->type.rank ? SHARED : ALIKE : MIXED;
+}
+
+static Rows rows_of_broadcast(const Search *s, const Instr *v) {
+  const Instr *from = v->args[0];
+  bool stretched = from->type.rank < v->type.rank || (from->type.rank > 0 && from->type.dim[0] != v->type.dim[0]);
+  if (!stretched) return rows_of(s, from);
+  return rows_of(s, from) >= STACKED ? MIXED : v->type.rank == 2 ? ALIKE : SHARED;
+}
+
+static Rows rows_of_dot(const Search *s, const Instr *v) {
+  DotShape shape = dot_shape(v);
+  Rows a = rows_of(s, v->args[0]), b = rows_of(s, v->args[1]);
+  if (a <= ALIKE && b <= ALIKE) return SHARED;
+  if (!shape.plain || shape.a_transposed || rows_of(s, shape.b) >= STACKED) return MIXED;
+  return rows_of(s, shape.a);
+}
+
+static Rows find_rows(const Search *s, const Instr *v) {
+  bool last_only = v->nargs && v->args[0]->type.rank > 0 && v->ival == INT64_C(1) << (v->args[0]->type.rank - 1);
+  if (v->op == OP_LOAD) return rows_of_load(s, v);
+  if (v->op == OP_BROADCAST) return rows_of_broadcast(s, v);
+  if (v->op == OP_DOT) return rows_of_dot(s, v);
+  if (v->op == OP_IOTA && v->type.rank == 2) return v->ival ? ALIKE : is_row_index(v, s->batch) ? STACKED : SHARED;
+  Rows args = rows_by_element(s, v, 0);
+  if (op_is_elementwise(v->op) || (op_info[v->op].class == OPC_REDUCE && last_only && v->type.rank == 2)) return args;
+  if (args >= STACKED) return MIXED;
+  return v->type.rank ? SHARED : ALIKE;
+}
+
+static bool store_fits(const Search *s, const Instr *v) {
+  Rows value = rows_by_element(s, v, v->ref->type.rank);
+  if (s->refs[v->ref->id] != STACKED) return value <= ALIKE;
+  return covers_rows(v) && (value == ALIKE || value == STACKED);
+}
+
+static bool effect_fits(const Search *s, const Instr *v) {
+  switch (v->op) {
+    case OP_STORE:
+      return store_fits(s, v);
+    case OP_FETCH:
+    case OP_WRITEBACK:
+    case OP_IF:
+    case OP_FOR:
+    case OP_WHILE:
+    case OP_BREAK:
+    case OP_YIELD:
+    case OP_NAMED:
+    case OP_ASSERT:
+      return true;
+    default:
+      return has_result(v) && !(v->op == OP_AXIS && v->ival == s->batch->axis);
+  }
+}
+
+static void visit(Instr *v, void *context) {
+  Search *s = context;
+  s->fits &= effect_fits(s, v);
+  if (!has_result(v)) return;
+  Rows rows = s->values[v->id] = find_rows(s, v);
+  Demand demand = v->type.rank == 2 ? val(v)->demand[0] : NULL;
+  s->fits &= rows != MIXED && (rows != STACKED || !demand || demand == s->batch->inside);
+}
+
+// `if` with a result has more than one value of it: only numbers are let through, which cannot be stacked.
+static void refuse_results(Instr *v, void *context) {
+  Search *s = context;
+  if (op_info[v->op].class == OPC_CONTROL && v->type.rank > 0 && has_result(v)) s->fits = false;
+}
+
+bool is_row_index(const Instr *v, const Batch *batch) {
+  return batch && v->op == OP_IOTA && v->type.rank == 2 && v->ival == 0 && val(v)->demand[0] == batch->inside;
+}
+
+static bool batches(Gen *g, Batch *batch) {
+  Search s = {.g = g, .batch = batch, .fits = true};
+  s.refs = NEW_ARRAY(g->arena, Rows, g->k->refs.count + 1);
+  s.values = NEW_ARRAY(g->arena, Rows, g->k->next_id + 1);
+  if (!sort_operands(&s)) return false;
+  ir_walk(g->k->body, refuse_results, &s);
+  ir_walk(g->k->body, visit, &s);
+  batch->block = s.lead;
+  return s.fits;
+}
+
+void find_batch(Gen *g) {
+  for (int a = g->k->grid.count - 1; a >= 0 && !g->options->literal_dma; a--) {
+    Batch *batch = NEW(g->arena, Batch);
+    batch->axis = a;
+    batch->operands = NEW_ARRAY(g->arena, Stacking, g->k->refs.count + 1);
+    if (!g->k->grid.at[a].parallel || !batches(g, batch)) continue;
+    g->batch = batch;
+    batch->own = lasting_name(g, text(g, "%s_own", batch->inside));
+    batch->together = lasting_name(g, text(g, "%s_together", g->axis_name[a]));
+    static const char *const forms[] = {"%s_run", "%s_most", "%s_batches", "%s_batch", "%s_first", "%s_end"};
+    batch->stem = name_family(g, g->axis_name[a], forms, sizeof forms / sizeof *forms);
+    return;
+  }
+}
+
+// ---- as C
+
+// A cell of one row has no stride of its own: the next row is the next cell's.
+const char *row_stride(Gen *g, const Ref *ref, int row) {
+  const char *stride = text(g, "call->array[%d].stride", ref->id);
+  if (!g->batch || !g->batch->operands[ref->id].stacked) return text(g, "%s[%d]", stride, row);
+  int cell = g->batch->operands[ref->id].cell;
+  return text(g, "%s[%s == 1 ? %d : %d]", stride, extent_text(g, g->batch->rows), cell, row);
+}
+
+void declare_batches(Gen *g, const char *indent, Buf *out) {
+  if (!g->batch) return;
+  const char *stem = g->batch->stem, *all = text(g, "n_%s", g->axis_name[g->batch->axis]);
+  buf_printf(out, "%sconst int64_t %s_run = pk_idx_clamp(%s, 1, pk_idx_max(%s, 1));\n", indent, stem,
+             g->batch->run ? g->batch->run : all, all);
+  buf_printf(out, "%sconst int64_t %s_most = pk_batch_most(%s, pk_idx_min(PK_DOT_FEW, %s));\n", indent, stem,
+             extent_text(g, g->batch->rows), extent_text(g, g->batch->block));
+  buf_printf(out, "%sconst int64_t %s_batches = pk_batches(%s, %s_run, %s_most);\n", indent, stem, all, stem, stem);
+}
+
+// Do the rows of one cell end where the next one's begin, in all arrays?
+static const char *stacking_condition(Gen *g) {
+  const char *rows = extent_text(g, g->batch->rows), *all = "";
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const Stacking *s = &g->batch->operands[i];
+    if (s->stacked)
+      all = text(g, "%s%scall->array[%d].stride[%d] == pk_idx_mul(%s, call->array[%d].stride[%d])", all, *all ? " && " : "", i,
+                 s->cell, rows, i, s->row);
+  }
+  return text(g, "%s == 1 || (%s)", rows, all);
+}
+
+void declare_batch(Gen *g, const char *index, Buf *out) {
+  const char *axis = g->axis_name[g->batch->axis], *stem = g->batch->stem;
+  buf_printf(out, "const int64_t %s_batch = %s;\n", stem, index);
+  buf_printf(out, "const int64_t %s_first = pk_batch_first(%s_batch, n_%s, %s_run, %s_most);\n", stem, stem, axis, stem, stem);
+  buf_printf(out, "const int64_t %s_end = pk_batch_first(%s_batch + 1, n_%s, %s_run, %s_most);\n", stem, stem, axis, stem, stem);
+  buf_printf(out, "const int64_t %s = %s ? %s_end - %s_first : 1;\n", g->batch->together, stacking_condition(g), stem, stem);
+}
+
+void explain_batch(Gen *g) {
+  if (!g->batch) return;
+  const char *shared = "";
+  for (int i = 0; i < g->k->refs.count; i++)
+    if (g->refs[i].dot_rows) shared = text(g, "%s%s%s", shared, *shared ? ", " : "", g->refs[i].ref->name);
+  explain(g, "  %-12s cells that read the same blocks of %s go together while their rows, stacked, are 24 or fewer", "", shared);
+}

@@ -1,0 +1,520 @@
+// What is kept in memory, and where in the arena.
+//
+// The arena of a worker holds the tags of block caches (cleared at launch), then blocks and scratch, then the values and
+// temporaries that do not fit in registers.
+#include "codegen/loops/gen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  ROW_ALIAS = 1024,        // rows whose length in bytes is a multiple of this get one vector more: L1 sets would collide
+  CACHE_BYTES = 32 << 20,  // of packed copies kept of one operand
+  STRIP_ROWS = 12,         // about: a register tile or two. Scores of 512 columns stay in L1, causal limits are tight
+  LONG_STRIP_TILES = 4,    // register tiles, where right operands outgrow L2: each strip reads them again
+  CHEAP_OPS = 2,           // recomputing more than this costs more than a store and a load from L1
+};
+
+// ---- shapes in memory
+
+static const char *extent_with_room(Gen *g, Dim d, int64_t at_least) {
+  return at_least ? text(g, "pk_idx_max(%s, %lld)", extent_text(g, d), (long long)at_least) : extent_text(g, d);
+}
+
+static const char *run_time_row(Gen *g, DType element, const char *extent, int64_t to) {
+  const char *key = text(g, "pk_row_length(%s, %lld, %d)", extent, (long long)to, dtype_bytes(element));
+  for (int i = 0; i < g->rows.count; i++)
+    if (g->rows.at[i].key == key) return g->rows.at[i].name;
+  NamedText row = {key, lasting_name(g, strchr(extent, '(') ? "row_length" : text(g, "%s_row", extent))};
+  LIST_PUSH(g->arena, &g->rows, row);
+  return row.name;
+}
+
+static const char *row_length(Gen *g, DType element, Dim columns, int64_t at_least) {
+  int64_t to = dtype_bytes(element) >= 4 ? g->panel : g->lanes * 2;
+  if (!dim_is_const(columns)) return run_time_row(g, element, extent_with_room(g, columns, at_least), to);
+  int64_t padded = (columns + to - 1) / to * to;
+  if (columns > 1 && padded * dtype_bytes(element) % ROW_ALIAS == 0) padded += g->lanes;
+  return text(g, "%lld", (long long)(columns == 1 ? 1 : padded));
+}
+
+Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least,
+                         const char *purpose) {
+  Buffer *b = NEW(g->arena, Buffer);
+  b->name = lasting_name(g, base);
+  b->element = element;
+  b->rank = rank;
+  b->purpose = purpose;
+  const char *stride = "1";
+  b->bytes = text(g, "%d", dtype_bytes(element));
+  for (int i = rank - 1; i >= 0; i--) {
+    const char *extent = i == rank - 1 ? row_length(g, element, dims[i], at_least[i]) : extent_with_room(g, dims[i], at_least[i]);
+    b->dim[i] = dims[i];
+    b->stride[i] = stride;
+    stride = mul_text(g, extent, stride);
+    b->bytes = bytes_text(g, b->bytes, extent);
+  }
+  LIST_PUSH(g->arena, &g->buffers, b);
+  return b;
+}
+
+Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose) {
+  static const int64_t none[MAX_RANK] = {0};
+  return buffer_with_room(g, base, element, rank, dims, none, purpose);
+}
+
+// ---- operands and scratch
+
+// Rows of a panel, of which `demand` are wanted: whole groups.
+const char *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k) {
+  return round_up_text(g, demand_text(g, demand, k), kind->group);
+}
+
+Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n, const char *purpose) {
+  DType element = dot_element(kind, operand);
+  Dim one = 1;
+  Buffer *b = buffer_new(g, base, element, 1, &one, purpose);
+  const char *depth = panel_depth(g, kind, DEMAND_FULL, k);
+  const char *count = bytes_text(g, round_up_text(g, extent_text(g, n), g->panel), depth);
+  b->bytes = bytes_text(g, count, text(g, "%d", dtype_bytes(element)));
+  return b;
+}
+
+static bool map_uses_axis(const Ref *ref, int axis) {
+  for (int k = 0; k < ref->array.rank; k++)
+    if (ir_uses_axis(ir_yielded(ref->index_map, k), axis)) return true;
+  return false;
+}
+
+// The blocks that come back: when the grid turns through an axis that the map ignores, all indices of the axes inside it.
+static void find_revisits(Gen *g, RefGen *r) {
+  const char *inside = NULL;
+  for (int a = g->k->grid.count - 1; a >= 0; a--) {
+    const char *n = text(g, "n_%s", g->axis_name[a]);
+    if (map_uses_axis(r->ref, a)) {
+      inside = inside ? text(g, "pk_sat_mul(%s, %s)", n, inside) : n;
+    } else if (inside) {
+      r->revisits = text(g, "%s > 1 ? %s : %s", n, inside, r->revisits ? r->revisits : "1");
+      r->most_revisits = inside;
+    }
+  }
+}
+
+static void input_buffer(Gen *g, RefGen *r) {
+  const Ref *ref = r->ref;
+  const char *base = text(g, "%s_blocks", r->stem);
+  Dim dims[MAX_RANK];
+  memcpy(dims, ref->type.dim, sizeof dims);
+  if (r->form == FORM_PANELS) {
+    r->buffer = panels_buffer(g, base, r->kind, ref->type.dtype, dims[r->transposed], dims[1 - r->transposed], "panels for dot");
+  } else if (r->form == FORM_ROWS) {
+    if (r->transposed) {
+      dims[0] = ref->type.dim[1];
+      dims[1] = ref->type.dim[0];
+    }
+    r->buffer = buffer_new(g, base, r->element, 2, dims, "rows for dot");
+  } else {
+    r->buffer = buffer_with_room(g, base, r->element, ref->type.rank, dims, r->at_least, "block");
+  }
+  r->tag = lasting_name(g, text(g, "%s_tag", r->buffer->name));
+  if (!g->options->literal_dma && !shares_memory(g, ref)) find_revisits(g, r);
+  if (r->revisits) r->buffer->slots = lasting_name(g, text(g, "%s_slots", r->stem));
+}
+
+void ref_buffers(Gen *g) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    RefGen *r = &g->refs[i];
+    const Ref *ref = r->ref;
+    if (r->form == FORM_DIRECT) {
+      r->name = lasting_name(g, ref->name);
+      for (int k = 0, axis = 0; k < ref->array.rank; k++)
+        if (!ref->squeeze[k]) r->stride[axis++] = k == ref->array.rank - 1 ? "1" : lasting_name(g, text(g, "%s_s%d", r->stem, k));
+      continue;
+    }
+    if (ref->space == SPACE_SEM) {
+      r->element = DT_I64;
+      r->buffer = buffer_new(g, ref->name, DT_I64, ref->type.rank, ref->type.dim, "semaphores");
+    } else if (ref->role == REF_INPUT)
+      input_buffer(g, r);
+    else
+      r->buffer = buffer_with_room(g, ref->name, r->element, ref->type.rank, ref->type.dim, r->at_least,
+                                   ref->role == REF_OUTPUT ? "block"
+                                   : ref->role == REF_VAR  ? "variable"
+                                                           : "scratch");
+    r->name = ref->role == REF_INPUT ? lasting_name(g, ref->name) : r->buffer->name;
+    if (r->form != FORM_PANELS) memcpy(r->stride, r->buffer->stride, sizeof r->stride);
+  }
+}
+
+// ---- values
+
+int run_of_step(const Group *group, int step) {
+  int dots = 0;
+  for (int s = 0; s < step; s++) dots += group->steps.at[s].kind == STEP_DOT;
+  return dots;
+}
+
+static bool reduces(const Step *step) {
+  for (int m = 0; m < step->members.count; m++)
+    if (op_info[step->members.at[m]->op].class == OPC_REDUCE) return true;
+  return false;
+}
+
+// A reduction ends with a long chain of dependent operations, and so do scalars that follow from it. In a loop of their own those
+// of several rows overlap: flash attention takes 2 to 3 % less time.
+int loop_of_step(const Group *group, int step) {
+  int loop = 0;
+  for (int s = 0; group->has_dot && s < step; s++)
+    loop += group->steps.at[s].kind == STEP_DOT ? 1 : reduces(&group->steps.at[s]) ? 2 : 0;
+  return loop;
+}
+
+int loop_after(const Group *group, int after) {
+  if (after < 0 || !group->has_dot) return 0;
+  const Step *step = &group->steps.at[after];
+  return loop_of_step(group, after) + (step->kind == STEP_DOT || reduces(step));
+}
+
+typedef struct {
+  bool whole, row;
+  DType element;
+  int last_step;
+} Wants;
+
+static int loop_of(const Group *group, const Instr *v) {
+  bool between = is_row_scalar(v) && op_info[v->op].class != OPC_REDUCE;
+  return between ? loop_after(group, val(v)->after) : loop_of_step(group, val(v)->step);
+}
+
+static int defined_in_run(const Group *group, const Instr *v) {
+  return run_of_step(group, is_row_scalar(v) ? val(v)->after + 1 : val(v)->step);
+}
+
+static void want(Wants *w, const Instr *v, const Instr *user, bool moved) {
+  const Group *group = val(v)->group;
+  if (val(user)->group != group || moved) {
+    w->whole = true;
+    return;
+  }
+  if (user->op == OP_DOT) {
+    w->row = true;
+    w->element = dot_element(val(user)->kind, v->type.dtype);
+    if (val(user)->step > w->last_step) w->last_step = val(user)->step;
+    return;
+  }
+  if (is_row_scalar(v)) {
+    bool by_vector = group->has_dot && group->recomputes && !is_row_scalar(user);  // which may be computed again elsewhere
+    if (by_vector || loop_of(group, v) != loop_of(group, user)) w->row = true;
+    return;
+  }
+  if (val(user)->step > w->last_step) w->last_step = val(user)->step;
+  if (val(user)->step != val(v)->step || v->op == OP_DOT) w->row = true;
+}
+
+static void want_users(Wants *w, const Instr *v, const Instr *through, bool moved) {
+  for (int i = 0; i < val(through)->users.count; i++) {
+    const Instr *user = val(through)->users.at[i];
+    if (is_transparent(user))
+      want_users(w, v, user, moved || user->op == OP_RESHAPE);
+    else if (feeds_only_dots(user))
+      want_users(w, v, user, true);
+    else
+      want(w, v, user, moved);
+  }
+}
+
+static bool is_cheap(Op op) {
+  switch (op) {
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_MAX:
+    case OP_MIN:
+    case OP_NEG:
+    case OP_ABS:
+    case OP_SELECT:
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+    case OP_NOT:
+    case OP_EQ:
+    case OP_NE:
+    case OP_LT:
+    case OP_LE:
+    case OP_GT:
+    case OP_GE:
+    case OP_CAST:
+    case OP_FMA:
+      return true;
+    default:
+      return false;
+  }
+}
+
+static bool stored_in(const Group *group, const Ref *ref) {
+  for (int s = 0; s < group->steps.count; s++) {
+    if (group->steps.at[s].into && group->steps.at[s].into->ref == ref) return true;
+    for (int m = 0; m < group->steps.at[s].members.count; m++) {
+      const Instr *v = group->steps.at[s].members.at[m];
+      if (v->op == OP_STORE && v->ref == ref) return true;
+    }
+  }
+  for (int i = 0; i < group->scalars.count; i++)
+    if (group->scalars.at[i]->op == OP_STORE && group->scalars.at[i]->ref == ref) return true;
+  return false;
+}
+
+// How many operations it takes to compute a vector again from what is in memory or scalar.
+static int cost_again(Gen *g, const Group *group, const Instr *v, int home_run) {
+  if (v->type.rank == 0) return 0;
+  if (v->op == OP_LOAD && is_transparent(v)) return stored_in(group, v->ref) ? 100 : 0;
+  if ((v->op == OP_BROADCAST || v->op == OP_CAST) && is_transparent(v)) return cost_again(g, group, v->args[0], home_run);
+  if (is_transparent(v)) return v->op == OP_IOTA ? 1 : 0;
+  if (val(v)->group != group || val(v)->buffer || v->op == OP_DOT) return 0;
+  if (is_row_scalar(v)) return defined_in_run(group, v) == home_run ? 0 : 100;
+  if (!is_cheap(v->op)) return 100;
+  int cost = v->op == OP_CAST && !is_float(v->type.dtype) ? 1 : v->op == OP_CAST ? 0 : 1;
+  for (int i = 0; i < v->nargs && cost <= CHEAP_OPS; i++) cost += cost_again(g, group, v->args[i], home_run);
+  return cost;
+}
+
+static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType element) {
+  Dim dims[2] = {group->strip ? group->room : 1, v->type.dim[v->type.rank - 1]};
+  if (group->has_dot && !group->strip) dims[0] = group->lead[0];
+  return buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), element, 2, dims, group->strip ? "a strip of rows" : "one row");
+}
+
+// Is a kept vector read after v is computed? What is computed again where it is used reads it there.
+static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
+  if (val(kept)->read_before == v) return false;  // looked at already, on another way from v
+  for (int i = 0; i < val(kept)->users.count; i++) {
+    const Instr *user = val(kept)->users.at[i];
+    const Val *info = val(user);
+    if (is_transparent(user) || feeds_only_dots(user) || (info->recompute && info->group == group)) {
+      if (read_after(group, user, v)) return true;
+      continue;
+    }
+    if (info->group != group || (is_row_scalar(user) && op_info[user->op].class != OPC_REDUCE)) return true;
+    if (info->step > val(v)->step || (info->step == val(v)->step && info->position > val(v)->position)) return true;
+  }
+  val(kept)->read_before = v;
+  return false;
+}
+
+// A vector computed from another that is read for the last time by it can take its place in memory.
+static Buffer *reusable(const Group *group, const Instr *v, const Instr *user, DType element) {
+  for (int i = 0; i < user->nargs; i++) {
+    const Instr *arg = user->args[i];
+    while (arg->op == OP_BROADCAST && type_same_shape(&arg->type, &arg->args[0]->type))
+      arg = arg->args[0];  // a mask that was dropped
+    Val *info = val(arg);
+    if (info->group != group || info->not_reusable == v || !type_same_shape(&arg->type, &v->type)) continue;
+    info->not_reusable = v;
+    if (info->buffer && info->row_local && info->buffer->element == element) {
+      Wants w = {.last_step = -1};
+      want_users(&w, arg, arg, false);
+      if (!w.whole && !read_after(group, arg, v)) return info->buffer;
+    }
+    bool here = !info->buffer && (info->recompute || info->step == val(v)->step);
+    Buffer *further = here ? reusable(group, v, arg, element) : NULL;
+    if (further) return further;
+  }
+  return NULL;
+}
+
+static void place_member(Gen *g, Group *group, Instr *v) {
+  if (v->op == OP_STORE) return;
+  Wants w = {.element = v->type.dtype, .last_step = -1};
+  if (v->op == OP_DOT) w.row = true;
+  want_users(&w, v, v, false);
+  if (val(v)->snapshot) w.row = true;
+  if (w.whole) {
+    StripBound *bound = strip_bound(g, val(v)->demand[v->type.rank - 1]);
+    if (bound) bound->shared = true;
+    val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), w.element, v->type.rank, v->type.dim, "value");
+    return;
+  }
+  if (!w.row) return;
+  bool by_dot = w.element != v->type.dtype || (w.last_step >= 0 && group->steps.at[w.last_step].kind == STEP_DOT);
+  if (!is_row_scalar(v) && !by_dot && v->op != OP_DOT && !val(v)->snapshot) {
+    int run = run_of_step(group, w.last_step);
+    if (run == run_of_step(group, val(v)->step) && cost_again(g, group, v, run) <= CHEAP_OPS) {
+      val(v)->recompute = group->recomputes = true;
+      return;
+    }
+  }
+  val(v)->row_local = true;
+  val(v)->buffer = is_row_scalar(v) || v->op == OP_DOT ? NULL : reusable(group, v, v, w.element);
+  if (!val(v)->buffer) val(v)->buffer = row_buffer(g, group, v, w.element);
+}
+
+// ---- operands of dots
+
+// Are neighbours along a row of the window neighbours in its ref?
+static bool has_dense_rows(const RefGen *r, const Instr *load) {
+  int last = load->ref->type.rank - 1;
+  while (load->window.squeeze[last]) last--;
+  return load->window.stride[last] == 1 && strcmp(r->stride[last], "1") == 0;
+}
+
+static bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
+  DType element = dot_element(val(dot)->kind, s.a->type.dtype);
+  const Val *info = val(s.a);
+  if (s.a->op == OP_LOAD && is_transparent(s.a)) {
+    const RefGen *r = &g->refs[s.a->ref->id];
+    if (r->form == FORM_ROWS) return true;
+    return !s.a_transposed && r->element == element && has_dense_rows(r, s.a);
+  }
+  return !s.a_transposed && info->buffer && info->buffer->element == element;
+}
+
+static void place_dot(Gen *g, Instr *dot) {
+  DotShape s = dot_shape(dot);
+  const DotKind *kind = val(dot)->kind;
+  int m = s.a_transposed, n = s.b_transposed;
+  if (!at_hand_left(g, dot, s)) {
+    Dim dims[2] = {s.a->type.dim[m], s.a->type.dim[1 - m]};
+    val(dot)->left =
+        buffer_new(g, text(g, "left%d", dot->id), dot_element(kind, s.a->type.dtype), 2, dims, "left operand of dot");
+  }
+  bool packed = s.b->op == OP_LOAD && is_transparent(s.b) && g->refs[s.b->ref->id].form == FORM_PANELS;
+  if (!packed)
+    val(dot)->panels = panels_buffer(g, text(g, "panels%d", dot->id), kind, s.b->type.dtype, s.b->type.dim[n],
+                                     s.b->type.dim[1 - n], "right operand of dot");
+}
+
+static bool needs_strips(const Group *group) {
+  if (!group->has_dot) return false;
+  if (group->scalars.count) return true;
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].kind == STEP_COLUMNS && group->steps.at[s].members.count) return true;
+  return false;
+}
+
+// Elements of an array, at most INT32_MAX, which stands for those that are not known.
+static int64_t elements(const Type *t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->rank && n < INT32_MAX; i++)
+    n = dim_is_const(t->dim[i]) && t->dim[i] < INT32_MAX ? n * t->dim[i] : INT32_MAX;
+  return n < INT32_MAX ? n : INT32_MAX;
+}
+
+// As many rows of the widest value between dots as half of the second-level cache holds.
+static int64_t rows_in_cache(Gen *g, const Group *group) {
+  int64_t widest = 1;
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (step->into || (!step->dot && !step->members.count)) continue;
+    if (!dim_is_const(step->columns)) return 0;
+    if (step->columns > widest) widest = step->columns;
+  }
+  return g->target->l2_bytes / 2 / (4 * widest);
+}
+
+// Each strip reads the right operands of all dots: when these do not stay in the second-level cache, few strips are better.
+static bool right_operands_fit(Gen *g, const Group *group) {
+  int64_t all = 0;
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].dot) all += 4 * elements(&dot_shape(group->steps.at[s].dot).b->type);
+  return all <= g->target->l2_bytes;
+}
+
+// Rows a strip: whole register tiles, and an equal share of a block of known height.
+static int strip_rows(Gen *g, const Group *group) {
+  const Dim rows = group->lead[0];
+  const int64_t tile = g->target->dot_rows;
+  bool fit = right_operands_fit(g, group);
+  int64_t best = fit ? (STRIP_ROWS + tile - 1) / tile * tile : LONG_STRIP_TILES * tile;
+  if (!fit && rows_in_cache(g, group) > best) best = rows_in_cache(g, group);
+  if (!dim_is_const(rows)) return (int)best;
+  int64_t strips = (rows + (fit ? best - 1 : best / 2)) / best;
+  return (int)(strips <= 1 ? (rows > 0 ? rows : 1) : (rows + strips - 1) / strips);
+}
+
+// Dots of few rows read their right operand where it lies, once: their rows are one strip.
+static bool reads_in_place(Gen *g, const Group *group) {
+  bool any = false;
+  for (int s = 0; group->strip < FEW_ROWS && s < group->steps.count; s++) {
+    const Instr *b = group->steps.at[s].dot ? dot_shape(group->steps.at[s].dot).b : NULL;
+    any |= b && b->op == OP_LOAD && g->refs[b->ref->id].dot_rows;
+  }
+  return any;
+}
+
+static void place_group(Gen *g, Group *group) {
+  if (needs_strips(group)) group->strip = group->room = strip_rows(g, group);
+  if (group->strip && reads_in_place(g, group)) group->room = FEW_ROWS;
+  for (int s = 0; s < group->steps.count; s++) {
+    Step *step = &group->steps.at[s];
+    if (step->dot && !step->into) place_member(g, group, step->dot);
+    for (int m = 0; m < step->members.count; m++) place_member(g, group, step->members.at[m]);
+  }
+  for (int i = 0; i < group->scalars.count; i++) place_member(g, group, group->scalars.at[i]);
+}
+
+void place_values(Gen *g, Schedule *s) {
+  for (int i = 0; i < s->groups.count; i++) {
+    Group *group = s->groups.at[i];
+    if (group->kind == GROUP_ROWS) place_group(g, group);
+    if (group->kind == GROUP_GENERIC && has_result(group->instr) && !val(group->instr)->stored_by) {
+      Instr *v = group->instr;
+      val(v)->buffer =
+          buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), v->type.dtype, v->type.rank, v->type.dim, "value");
+    }
+    if (group->kind == GROUP_CONTROL && has_result(group->instr) && group->instr->type.rank > 0) {
+      Instr *v = group->instr;
+      val(v)->buffer = buffer_new(g, text(g, "t%d", v->id), v->type.dtype, v->type.rank, v->type.dim, "value");
+    }
+  }
+  for (int i = 0; i < s->groups.count; i++)
+    for (int k = 0; s->groups.at[i]->kind == GROUP_ROWS && k < s->groups.at[i]->steps.count; k++)
+      if (s->groups.at[i]->steps.at[k].dot) place_dot(g, s->groups.at[i]->steps.at[k].dot);
+}
+
+// ---- the layout of the arena
+
+// Bytes from one copy to the next of a buffer with several.
+const char *slot_bytes_text(Gen *g, const Buffer *b) {
+  int64_t constant;
+  if (is_constant(b->bytes, &constant)) return add_text(g, round_up_text(g, b->bytes, 64), "64");
+  return text(g, "pk_round_up(pk_sat_add(%s, 64), 64)", b->bytes);
+}
+
+static const char *buffer_bytes(Gen *g, const Buffer *b) {
+  // 64 bytes more than counted: a vector at the end of the last row may reach past it.
+  int64_t constant;
+  const char *bytes = is_constant(b->bytes, &constant) ? slot_bytes_text(g, b) : text(g, "pk_sat_add(%s, 64)", b->bytes);
+  return b->slots ? text(g, "pk_sat_mul(a.%s, %s)", b->slots, slot_bytes_text(g, b)) : bytes;
+}
+
+static void layout_slots(Gen *g, Buf *out) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const RefGen *r = &g->refs[i];
+    if (r->ref->role != REF_INPUT || !r->buffer) continue;
+    if (r->revisits)
+      buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, r->revisits, r->buffer->bytes, CACHE_BYTES);
+    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", r->tag, r->revisits ? text(g, "pk_sat_mul(8, a.%s)", r->buffer->slots) : "8");
+  }
+  buf_printf(out, "  a.clear = a.bytes;\n");
+}
+
+void emit_layout(Gen *g, Buf *out) {
+  const char *name = g->k->symbol;
+  buf_printf(out, "/* Where each buffer lies in a worker's arena, in bytes. */\ntypedef struct {\n  int64_t bytes, clear");
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const RefGen *r = &g->refs[i];
+    if (r->ref->role != REF_INPUT || !r->buffer) continue;
+    buf_printf(out, ", %s", r->tag);
+    if (r->revisits) buf_printf(out, ", %s", r->buffer->slots);
+  }
+  buf_puts(out, ";\n");
+  for (int i = 0; i < g->buffers.count; i++)
+    buf_printf(out, "  int64_t %s; /* %s */\n", g->buffers.at[i]->name, g->buffers.at[i]->purpose);
+  buf_printf(out, "} %s_arena;\n\nstatic %s_arena %s_layout(%sconst int64_t *size) {\n  %s_arena a = {0};\n", name, name, name,
+             g->launch_reads ? "const pk_array *array, " : "", name);
+  emit_extents(g, out);
+  layout_slots(g, out);
+  for (int i = 0; i < g->buffers.count; i++)
+    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", g->buffers.at[i]->name, buffer_bytes(g, g->buffers.at[i]));
+  buf_puts(out, "  return a;\n}\n\n");
+}

@@ -1,0 +1,265 @@
+// Which part of each value and ref anybody can see.
+//
+// A block that overhangs its array has rows and columns that no output shows: the write-back drops them. This pass runs
+// backwards from the outputs and finds, for each axis of each value, that all of the block is wanted or only what lies inside
+// some operand's array; loops then stop there. It is what makes a call with one row cost one row, whatever the block.
+#include "codegen/loops/gen.h"
+
+#include <string.h>
+
+const char DEMAND_FULL[] = "full";
+
+StripBound *strip_bound(Gen *g, Demand demand) {
+  for (int i = 0; i < g->bounds.count; i++)
+    if (g->bounds.at[i].name == demand) return &g->bounds.at[i];
+  return NULL;
+}
+
+Demand demand_outside(Gen *g, Demand demand) {
+  const StripBound *bound = strip_bound(g, demand);
+  return bound ? bound->base : demand;
+}
+
+static Demand demand_join(Gen *g, Demand a, Demand b) {
+  if (!a || !b || a == b) return a ? a : b;
+  a = demand_outside(g, a);
+  b = demand_outside(g, b);
+  return a == b ? a : DEMAND_FULL;
+}
+
+typedef struct {
+  Gen *g;
+  bool changed;
+} Walk;
+
+static void need(Walk *w, Demand *slot, Demand d) {
+  Demand joined = demand_join(w->g, *slot, d);
+  if (joined == *slot) return;
+  *slot = joined;
+  w->changed = true;
+}
+
+// Only loops over rows know the bounds of a strip, and only those over the mask's own rows.
+static bool runs_by_rows(Gen *g, const Instr *v, Demand d) {
+  const StripBound *bound = strip_bound(g, d);
+  if (!bound || v->type.rank != 2 || v->type.dim[0] != bound->mask->type.dim[0] || has_i64_lanes(v)) return false;
+  return op_is_elementwise(v->op) || v->op == OP_BROADCAST || (v->op == OP_DOT && dot_shape(v).plain);
+}
+
+static void need_axis(Walk *w, const Instr *v, int axis, Demand d) {
+  need(w, &val(v)->demand[axis], axis == 1 && runs_by_rows(w->g, v, d) ? d : demand_outside(w->g, d));
+}
+
+static void need_all(Walk *w, const Instr *v) {
+  for (int i = 0; i < v->type.rank; i++) need_axis(w, v, i, DEMAND_FULL);
+}
+
+// Does the window cover all of the ref along this axis of it?
+static bool covers(const Instr *v, int axis) {
+  return !v->window.squeeze[axis] && v->window.stride[axis] == 1 && v->window.size[axis] == v->ref->type.dim[axis] &&
+         ir_is_const(v->args[axis], 0);
+}
+
+static void through_load(Walk *w, const Instr *v) {
+  Demand *demand = w->g->refs[v->ref->id].demand;
+  for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
+    need(w, &demand[k], covers(v, k) ? demand_outside(w->g, val(v)->demand[axis]) : DEMAND_FULL);
+    if (!v->window.squeeze[k]) axis++;
+  }
+  for (int i = v->ref->type.rank; i < v->nargs; i++)
+    for (int axis = 0; axis < v->args[i]->type.rank; axis++) need_axis(w, v->args[i], axis, val(v)->demand[axis]);
+}
+
+// The demand of a store itself is how far its loops run: its value may be wanted further by others.
+static void through_store(Walk *w, const Instr *v) {
+  const Demand *demand = w->g->refs[v->ref->id].demand;
+  for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
+    if (v->window.squeeze[k]) continue;
+    Demand d = covers(v, k) ? demand[k] : DEMAND_FULL;
+    need_axis(w, v, axis, d);
+    for (int i = v->ref->type.rank; i < v->nargs; i++)
+      if (axis < v->args[i]->type.rank) need_axis(w, v->args[i], axis, d);
+    axis++;
+  }
+}
+
+// What is wanted along the contracted axis: terms that a pad made exactly zero in both operands need not be added.
+Demand contracted_demand(Gen *g, const Instr *dot) {
+  DotShape shape = dot_shape(dot);
+  if (!shape.plain) return DEMAND_FULL;
+  Demand masked = ends_in_zero(g, shape.a, shape.a_transposed ? 0 : 1);
+  if (masked && shape.a_transposed) masked = demand_outside(g, masked);
+  if (!masked) masked = demand_outside(g, ends_in_zero(g, shape.b, shape.b_transposed ? 1 : 0));
+  if (masked) return masked;
+  if (shape.a->op != OP_LOAD || shape.b->op != OP_LOAD) return DEMAND_FULL;
+  if (!ir_window_is_full(shape.a) || !ir_window_is_full(shape.b)) return DEMAND_FULL;
+  const Ref *refs[2] = {shape.a->ref, shape.b->ref};
+  for (int i = 0; i < 2; i++) {
+    if (refs[i]->role != REF_INPUT || !refs[i]->has_pad) return DEMAND_FULL;
+    if (is_float(refs[i]->type.dtype) ? refs[i]->pad->fval != 0 : refs[i]->pad->ival != 0) return DEMAND_FULL;
+  }
+  Demand a = g->refs[refs[0]->id].inside[shape.a_transposed ? 0 : 1], b = g->refs[refs[1]->id].inside[shape.b_transposed ? 1 : 0];
+  return a == b ? a : DEMAND_FULL;
+}
+
+static void through_dot(Walk *w, const Instr *v) {
+  Demand along = contracted_demand(w->g, v);
+  for (int side = 0; side < 2; side++) {
+    const int8_t *labels = side ? v->labels.b : v->labels.a;
+    for (int i = 0; i < v->args[side]->type.rank; i++) {
+      Demand d = along;
+      for (int o = 0; o < v->type.rank; o++)
+        if (v->labels.out[o] == labels[i]) d = demand_outside(w->g, val(v)->demand[o]);
+      need_axis(w, v->args[side], i, d);
+    }
+  }
+}
+
+static void through_broadcast(Walk *w, const Instr *v) {
+  const Type *from = &v->args[0]->type;
+  for (int i = 0; i < from->rank; i++) {
+    int axis = i + v->type.rank - from->rank;
+    need_axis(w, v->args[0], i, from->dim[i] == v->type.dim[axis] ? val(v)->demand[axis] : DEMAND_FULL);
+  }
+}
+
+static bool axis_moves(const Instr *v, int axis) {
+  switch (v->op) {
+    case OP_CONCAT:
+    case OP_ROLL:
+    case OP_REV:
+    case OP_TAKE_ALONG:
+    case OP_CUMSUM:
+    case OP_CUMPROD:
+    case OP_CUMMAX:
+    case OP_CUMMIN:
+    case OP_SORT:
+    case OP_ARGSORT:
+    case OP_ARGMAX:
+    case OP_ARGMIN:
+      return axis == v->ival;
+    case OP_REDUCE_SUM:
+    case OP_REDUCE_PROD:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_REDUCE_AND:
+    case OP_REDUCE_OR:
+    case OP_REDUCE_XOR:
+      return (v->ival >> axis) & 1;
+    case OP_SLICE:
+      return v->ints[axis] != 0 || v->ints2[axis] != 1 || v->type.dim[axis] != v->args[0]->type.dim[axis];
+    case OP_PAD:
+      return v->ints[axis] != 0 || v->ints2[axis] != 0;
+    default:
+      return !op_is_elementwise(v->op);
+  }
+}
+
+// How far the operand of a reduction matters along an axis that goes; NULL: to its end.
+static Demand reduced_demand(Gen *g, const Instr *v, int axis) {
+  Demand end = ends_in_identity(g, v, axis);
+  return end && v->ival != INT64_C(1) << axis ? demand_outside(g, end) : end;
+}
+
+static void through_value(Walk *w, const Instr *v) {
+  for (int a = 0; a < v->nargs; a++)
+    for (int i = 0; i < v->args[a]->type.rank; i++) {
+      bool same = v->args[a]->type.rank == v->type.rank && !axis_moves(v, i);
+      Demand end = op_info[v->op].class == OPC_REDUCE && !same ? reduced_demand(w->g, v, i) : NULL;
+      need_axis(w, v->args[a], i, same ? val(v)->demand[i] : end ? end : DEMAND_FULL);
+    }
+}
+
+static void through_copy(Walk *w, const Instr *v) {
+  for (int k = 0; k < v->ref->type.rank; k++) need(w, &w->g->refs[v->ref->id].demand[k], DEMAND_FULL);
+}
+
+static void through(Walk *w, const Instr *v) {
+  if (v->op == OP_COPY_START) through_copy(w, v);
+  switch (v->op) {
+    case OP_LOAD:
+      through_load(w, v);
+      break;
+    case OP_STORE:
+      through_store(w, v);
+      break;
+    case OP_DOT:
+      through_dot(w, v);
+      break;
+    case OP_BROADCAST:
+      through_broadcast(w, v);
+      break;
+    case OP_TRANSPOSE:
+      for (int i = 0; i < v->type.rank; i++) need_axis(w, v->args[0], (int)v->ints[i], val(v)->demand[i]);
+      break;
+    case OP_RESHAPE:
+      need_all(w, v->args[0]);
+      break;
+    default:
+      if (has_result(v) && op_info[v->op].class != OPC_CONTROL) {
+        through_value(w, v);
+      } else {
+        for (int a = 0; a < v->nargs; a++) need_all(w, v->args[a]);
+      }
+  }
+}
+
+static void walk_back(Walk *w, Region *region) {
+  for (int i = region->instrs.count - 1; i >= 0; i--) {
+    Instr *v = region->instrs.at[i];
+    for (int r = 1; r >= 0; r--)
+      if (v->regions[r]) walk_back(w, v->regions[r]);
+    through(w, v);
+  }
+}
+
+// ---- how much of an operand's block lies inside its array
+
+// Is block index `k` of the operand sure to name a block that starts inside the array?
+bool index_in_range(Gen *g, const Ref *ref, int k) {
+  if (ref->at != AT_BLOCK) return false;
+  const Instr *index = ir_yielded(ref->index_map, k);
+  if (index->op == OP_CONST)
+    return dim_is_const(ref->array.dim[k]) && index->ival >= 0 && index->ival < ref->array.dim[k] && ref->block[k] == 1;
+  if (index->op != OP_AXIS || ref->block[k] != 1) return false;
+  const Region *extent = g->k->grid.at[index->ival].extent;
+  const Instr *n = ir_yielded(extent, 0);
+  if (n->op == OP_SIZE) return ref->array.dim[k] == dim_of_size((int)n->ival);
+  return n->op == OP_CONST && ref->array.dim[k] == n->ival;
+}
+
+static Demand inside_name(Gen *g, const Ref *ref, int k, int axis) {
+  const char *index = index_text(g, ref->index_map, k);
+  if (ref->at == AT_BLOCK && ref->array.dim[k] == ref->block[k] && strcmp(index, "0") == 0) return DEMAND_FULL;
+  if (ref->at == AT_BLOCK && ref->array.dim[k] == 1 && ref->block[k] == 1 && index_in_range(g, ref, k)) return DEMAND_FULL;
+  const char *length = ref->at == AT_SLICE ? index_text(g, ref->index_map, ref->array.rank + k) : "";
+  const char *key =
+      text(g, "%s/%s/%s/%d/%s", extent_text(g, ref->array.dim[k]), extent_text(g, ref->block[k]), index, ref->at, length);
+  for (int i = 0; i < g->insides.count; i++)
+    if (g->insides.at[i].key == key) return g->insides.at[i].name;
+  NamedText inside = {key, lasting_name(g, text(g, "%s_n%d", g->refs[ref->id].stem, axis))};
+  LIST_PUSH(g->arena, &g->insides, inside);
+  return inside.name;
+}
+
+static void find_insides(Gen *g, RefGen *r) {
+  const Ref *ref = r->ref;
+  for (int k = 0, axis = 0; k < ref->array.rank; k++)
+    if (!ref->squeeze[k]) {
+      r->inside[axis] = inside_name(g, ref, k, axis);
+      axis++;
+    }
+}
+
+void find_demand(Gen *g) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    RefGen *r = &g->refs[i];
+    if (ref_is_operand(r->ref)) find_insides(g, r);
+    if (r->ref->role == REF_OUTPUT) memcpy(r->demand, r->inside, sizeof r->demand);
+  }
+  Walk w = {g, true};
+  while (w.changed) {
+    w.changed = false;
+    walk_back(&w, g->k->body);
+  }
+}

@@ -1,0 +1,232 @@
+// The account that `pkc explain` gives: grid, how each operand moves, memory, dots, edges, loops.
+#include "codegen/loops/gen.h"
+#include "codegen/loops/loop_text.h"
+
+#include <string.h>
+
+// ---- texts
+
+static const char *shape_text(Gen *g, const Type *t) {
+  const char *s = text(g, "%s[", dtype_info[t->dtype].name);
+  for (int i = 0; i < t->rank; i++) s = text(g, "%s%s%s", s, i ? ", " : "", extent_text(g, t->dim[i]));
+  return text(g, "%s]", s);
+}
+
+// "4 x 4 tiles": how a block is cut into (8, 128) tiles.
+static const char *tiles_text(Gen *g, const Type *t) {
+  if (t->rank == 0) return "scalar";
+  Dim columns = t->dim[t->rank - 1], rows = t->rank > 1 ? t->dim[t->rank - 2] : 1;
+  const char *across = dim_is_const(columns) ? text(g, "%lld", (long long)((columns + 127) / 128))
+                                             : text(g, "cdiv(%s, 128)", extent_text(g, columns));
+  const char *down =
+      dim_is_const(rows) ? text(g, "%lld", (long long)((rows + 7) / 8)) : text(g, "cdiv(%s, 8)", extent_text(g, rows));
+  return text(g, "%s x %s tiles of (8,128)", down, across);
+}
+
+// An index expression as the source has it.
+static const char *source_text(Gen *g, const Region *region, int k) {
+  const Source *s = g->k->source;
+  Span span = ir_yielded(region, k)->span;
+  bool there = s && s->text && span.end > span.start && span.end <= s->length;
+  return there ? text(g, "%.*s", (int)(span.end - span.start), s->text + span.start) : index_text(g, region, k);
+}
+
+// `pk_sat_mul(4, pk_round_up(N, 32))` of generated C as `4 * round_up(N, 32)`.
+static const char *plain_operand(Gen *g, const char **at, char end);
+static const char *plain_call(Gen *g, const char **at, const char *sign) {
+  const char *a = plain_operand(g, at, ','), *b = plain_operand(g, at, ')');
+  if (strcmp(sign, " * ") == 0 && (strcmp(a, "1") == 0 || strcmp(b, "1") == 0)) return strcmp(a, "1") == 0 ? b : a;
+  return *sign == ',' ? text(g, "round_up(%s%s%s)", a, sign, b) : text(g, "%s%s%s", a, sign, b);
+}
+
+// Up to `end`, which is skipped with the blanks after it.
+static const char *plain_operand(Gen *g, const char **at, char end) {
+  static const struct {
+    const char *name, *sign;
+  } calls[] = {{"pk_sat_mul(", " * "}, {"pk_sat_add(", " + "}, {"pk_round_up(", ", "}};
+  const char *result = "";
+  while (**at && **at != end) {
+    size_t c = 0, count = sizeof calls / sizeof *calls;
+    while (c < count && strncmp(*at, calls[c].name, strlen(calls[c].name)) != 0) c++;
+    if (c < count) *at += strlen(calls[c].name);
+    result = c < count ? text(g, "%s%s", result, plain_call(g, at, calls[c].sign)) : text(g, "%s%c", result, *(*at)++);
+  }
+  if (**at) ++*at;
+  while (end == ',' && **at == ' ') ++*at;
+  return result;
+}
+
+static const char *plain_text(Gen *g, const char *c_text) { return plain_operand(g, &c_text, 0); }
+
+// ---- grid, operands
+
+static void explain_grid(Gen *g) {
+  explain(g, "Grid");
+  for (int i = 0; i < g->k->grid.count; i++) {
+    const GridAxis *axis = &g->k->grid.at[i];
+    explain(g, "  %-12s n_%s = %-36s %s", axis->name, g->axis_name[i], source_text(g, axis->extent, 0),
+            axis->parallel ? "parallel: any order, split over threads" : "arbitrary: in order, on one thread");
+    if (g->batch && g->batch->axis == i) explain_batch(g);
+  }
+  if (!g->k->grid.count) explain(g, "  one step");
+}
+
+static void explain_operands(Gen *g) {
+  explain(g, "\nOperands");
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const RefGen *r = &g->refs[i];
+    if (!ref_is_operand(r->ref)) continue;
+    explain(g, "  %-12s %-6s %s, %s", r->ref->name, r->ref->role == REF_INPUT ? "input" : "output", shape_text(g, &r->ref->type),
+            tiles_text(g, &r->ref->type));
+    explain(g, "  %-12s %s: %s", "", form_text(r->form), r->why);
+    if (r->element != r->ref->type.dtype) explain(g, "  %-12s stored as %s", "", dtype_info[r->element].name);
+    if (r->revisits)
+      explain(g, "  %-12s kept in VMEM while the grid comes back to it: up to %s blocks, as many as fit", "",
+              plain_text(g, r->most_revisits));
+    if (r->dot_rows)
+      explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s", "", r->dot_rows);
+    if (r->filled_by) explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
+    if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at && r->fetch_at != g->k->body &&
+        !g->options->literal_dma)
+      explain(g, "  %-12s fetched where it is first used: steps that skip the use skip the transfer", "");
+  }
+}
+
+// ---- memory
+
+typedef struct {
+  Gen *g;
+  const Buffer *buffer;
+  const char *text;
+} Holding;
+
+static void add_held(Instr *v, void *context) {
+  Holding *h = context;
+  if (!v->note || val(v)->buffer != h->buffer) return;
+  const char *why = why_kept(h->g, v);
+  h->text = text(h->g, "%s\n  %-16s %s of line %d%s%s", h->text, "", instr_text(h->g, v), line_of(h->g, v->span),
+                 *why ? ": " : "", why);
+}
+
+static void explain_buffer(Gen *g, const Buffer *b) {
+  Type t = {.dtype = b->element, .rank = b->rank};
+  memcpy(t.dim, b->dim, sizeof t.dim);
+  Holding held = {g, b, ""};
+  ir_walk(g->k->body, add_held, &held);
+  bool flat = b->rank == 1 && b->dim[0] == 1;  // panels
+  const char *shape = flat ? dtype_info[b->element].name : shape_text(g, &t);
+  explain(g, "  %-16s %s%s  (%s; %s)%s", b->name, plain_text(g, b->bytes), b->slots ? " for each block" : "", b->purpose, shape,
+          held.text);
+}
+
+static void explain_memory(Gen *g) {
+  if (!g->buffers.count) {
+    explain(g, "\nMemory of a worker\n  none: every block is read and written in place, every value stays in registers");
+    return;
+  }
+  explain(g,
+          "\nMemory of a worker, in bytes (the VMEM budget counts blocks and scratch as a TPU holds them: blocks twice, in whole "
+          "tiles)");
+  for (int i = 0; i < g->buffers.count; i++) explain_buffer(g, g->buffers.at[i]);
+}
+
+// ---- dots
+
+typedef struct {
+  Gen *g;
+  bool dots;
+} DotSearch;
+
+static void explain_dot(Instr *v, void *context) {
+  DotSearch *d = context;
+  if (v->op != OP_DOT) return;
+  Gen *g = d->g;
+  if (!d->dots) explain(g, "\nDots");
+  d->dots = true;
+  DotShape s = dot_shape(v);
+  if (!s.plain) {
+    explain(g, "  line %d: not a product of two matrices: one for each index of leading axes, or plain loops",
+            line_of(g, v->span));
+    return;
+  }
+  explain(g, "  line %d: register tile %d x %d, operands as %s, sums in %s", line_of(g, v->span), g->target->dot_rows, g->panel,
+          dtype_info[dot_element(val(v)->kind, s.a->type.dtype)].name, is_float(v->type.dtype) ? "f32" : "i32");
+  const char *why = why_kind(g, v);
+  if (why) explain(g, "    %s", why);
+  if (may_be_odd(g, v))
+    explain(g,
+            "    up to %d columns left over from whole vectors, and more rows: as a product of few rows, the operands' roles "
+            "exchanged",
+            odd_columns(g));
+  if (val(v)->left) explain(g, "    left operand packed before the loop: it is not at hand in rows");
+  if (val(v)->panels) explain(g, "    right operand packed into panels before the loop: it is computed, or also used otherwise");
+  Demand along = contracted_demand(g, v);
+  if (along != DEMAND_FULL) explain(g, "    stops at %s: past it every term is a product with zero", along);
+}
+
+// ---- edges
+
+// The axes of operands whose count of elements inside the array this is; the first says what it counts.
+static void explain_inside(Gen *g, const char *name) {
+  const char *what = NULL, *who = "";
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const Ref *ref = g->k->refs.at[i];
+    for (int k = 0, axis = 0; ref_is_operand(ref) && k < ref->array.rank; k++) {
+      if (ref->squeeze[k]) continue;
+      if (g->refs[i].inside[axis++] != name) continue;
+      if (!what)
+        what = text(g, "of %s elements from %s%s, those below %s", extent_text(g, ref->block[k]),
+                    ref->at == AT_BLOCK ? "block " : "", source_text(g, ref->index_map, k), extent_text(g, ref->array.dim[k]));
+      who = text(g, "%s%s%s axis %d", who, *who ? ", " : "", ref->name, k);
+    }
+  }
+  if (what) explain(g, "  %-12s %s (%s)", name, what, who);
+}
+
+static void explain_edges(Gen *g) {
+  if (!g->insides.count && !g->bounds.count) return;
+  explain(g, "\nEdges: how much of a block lies inside its array, or is left by a mask; loops stop there");
+  for (int i = 0; i < g->insides.count; i++) explain_inside(g, g->insides.at[i].name);
+  for (int i = 0; i < g->bounds.count; i++)
+    explain(g, "  %-12s columns up to the last that a strip of rows wants: a mask compares columns with rows",
+            g->bounds.at[i].name);
+}
+
+static void explain_loops(Gen *g) {
+  if (!g->loops || !g->loops->length) return;
+  explain(g, "\nLoops of a step");
+  const char *after_title = strchr(g->loops->text, '\n');
+  if (after_title) buf_puts(g->explain, after_title + 1);
+}
+
+static void explain_title(Gen *g) {
+  explain(g, "%s for %s: vectors of %d bytes (%d lanes)", g->k->name, g->target->name, g->target->vector_bytes, g->lanes);
+  const char *statics = "";
+  for (int i = 0; i < g->k->statics.count; i++)
+    statics = text(g, "%s %s=%s", statics, g->k->statics.at[i].name, g->k->statics.at[i].value);
+  explain(g, *statics ? "statics:%s\n" : "%s", statics);
+}
+
+// What was said while deciding (of masks) goes under a title of its own: its lines, indented.
+static const char *take_earlier(Gen *g) {
+  const char *lines = "", *at = g->explain->length ? text(g, "%s", g->explain->text) : "";
+  for (size_t length; *at; at += length + (at[length] == '\n')) {
+    length = strcspn(at, "\n");
+    lines = text(g, "%s\n  %.*s", lines, (int)length, at);
+  }
+  g->explain->length = 0;
+  return lines;
+}
+
+void explain_all(Gen *g) {
+  const char *masks = take_earlier(g);
+  explain_title(g);
+  explain_grid(g);
+  explain_operands(g);
+  explain_memory(g);
+  DotSearch dots = {g, false};
+  ir_walk(g->k->body, explain_dot, &dots);
+  explain_edges(g);
+  if (*masks) explain(g, "\nMasks%s", masks);
+  explain_loops(g);
+}

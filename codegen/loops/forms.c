@@ -1,0 +1,238 @@
+// How each operand moves between HBM and VMEM.
+//
+// DIRECT: it does not; loops read or write the array itself. COPY: the runtime's engine moves the block as it is. ROWS and
+// PANELS: a copy that also widens (bf16 to f32, i4 to i16) and lays the block out as the micro-kernel of `dot` wants it.
+#include "codegen/loops/gen.h"
+
+// ---- how a ref is used
+
+typedef struct {
+  int loads, partial_loads, stores, partial_stores;
+  int left, right, other;  // uses of its loads as left or right operand of a plain dot, or otherwise
+  bool mixed;              // some transposed, some not
+  bool copied;             // one end of a copy by hand: its bytes can be seen
+  int transposed;          // -1: no dot seen
+  const DotKind *kind;
+} Uses;
+
+static void note_dot_use(Uses *u, const Instr *load, const Instr *dot) {
+  DotShape s = dot_shape(dot);
+  if (!s.plain || (s.a == load && s.b == load)) {
+    u->other++;
+    return;
+  }
+  bool transposed = s.a == load ? s.a_transposed : s.b_transposed;
+  if (s.a == load)
+    u->left++;
+  else
+    u->right++;
+  if (u->transposed >= 0 && u->transposed != transposed) u->mixed = true;
+  if (u->transposed >= 0 && u->kind != val(dot)->kind) u->mixed = true;
+  u->transposed = transposed;
+  u->kind = val(dot)->kind;
+}
+
+static void note_value_uses(Uses *u, const Instr *load, const Instr *v) {
+  const Val *info = val(v);
+  for (int i = 0; i < info->users.count; i++) {
+    const Instr *user = info->users.at[i];
+    if (user->op == OP_DOT)
+      note_dot_use(u, load, user);
+    else if (user->op == OP_TRANSPOSE && user->type.rank == 2)
+      note_value_uses(u, load, user);
+    else
+      u->other++;
+  }
+}
+
+static bool partial_where_it_overhangs(const RefGen *r, const Instr *v) {
+  for (int k = 0; k < r->ref->type.rank; k++) {
+    bool covers = !v->window.squeeze[k] && v->window.stride[k] == 1 && v->window.size[k] == r->ref->type.dim[k] &&
+                  (!ir_mask(v) || ir_is_const(v->args[k], 0));
+    if (!covers && r->inside[k] != DEMAND_FULL) return true;
+  }
+  return false;
+}
+
+static void note_window_length(RefGen *r, const Instr *v) {
+  if (v->flags & (INSTR_MASKED | INSTR_OPEN)) return;
+  for (int k = 0; k < r->ref->type.rank; k++) {
+    Dim size = v->window.squeeze[k] ? 1 : v->window.size[k];
+    if (dim_is_const(r->ref->type.dim[k]) || !dim_is_const(size) || size == 0) continue;
+    int64_t length = (size - 1) * v->window.stride[k] + 1;
+    if (length > r->at_least[k]) r->at_least[k] = length;
+  }
+}
+
+static bool has_long_window(const RefGen *r) {
+  for (int k = 0; k < r->ref->type.rank; k++)
+    if (r->at_least[k]) return true;
+  return false;
+}
+
+typedef struct {
+  Gen *g;
+  Uses *uses;
+} UseWalk;
+
+static void note_copy(UseWalk *w, const Instr *v) {
+  w->uses[v->ref->id].copied = w->uses[v->target->id].copied = true;
+  w->uses[v->ref->id].loads++;
+  w->g->refs[v->ref->id].loaded = true;
+  w->g->refs[v->target->id].stored = true;
+  w->g->refs[v->target->id].stores++;
+}
+
+static void note_use(Instr *v, void *context) {
+  UseWalk *w = context;
+  if (v->op == OP_COPY_START) note_copy(w, v);
+  if (v->op != OP_LOAD && v->op != OP_STORE) return;
+  Uses *u = &w->uses[v->ref->id];
+  RefGen *r = &w->g->refs[v->ref->id];
+  note_window_length(r, v);
+  if (v->op == OP_STORE) {
+    u->stores++;
+    r->stored = true;
+    r->stores++;
+    u->partial_stores += partial_where_it_overhangs(r, v);
+    return;
+  }
+  u->loads++;
+  r->loaded = true;
+  u->partial_loads += !ir_window_is_full(v) || v->nargs > r->ref->type.rank;
+  note_value_uses(u, v, v);
+}
+
+// ---- decisions
+
+static bool squeezed_in_range(Gen *g, const Ref *ref) {
+  for (int k = 0; k < ref->array.rank; k++)
+    if (ref->squeeze[k] && !index_in_range(g, ref, k)) return false;
+  return true;
+}
+
+static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
+  const Ref *ref = r->ref;
+  if (ref->space == SPACE_ANY) return NULL;
+  if (g->options->literal_dma) return "--dma=literal";
+  if (u->copied) return "a copy by hand reads or writes it";
+  if (ref->at != AT_BLOCK) return "its blocks start at elements, which may lie before the array";
+  if (has_long_window(r)) return "a window of it may be longer than it is";
+  if (!squeezed_in_range(g, ref)) return "its squeezed index is not known to be in range";
+  if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0)
+    return "its last axis is squeezed: rows are not contiguous";
+  if (ref->alias) return "it shares memory with another operand";
+  if (ref->role == REF_OUTPUT && u->loads) return "it is read back while it stays";
+  if (ref->role == REF_OUTPUT && u->partial_stores) return "a part of it is stored where it may overhang its array";
+  for (int k = 0; ref->role == REF_INPUT && k < ref->type.rank; k++)
+    if (r->inside[k] != DEMAND_FULL && r->demand[k] != r->inside[k] && r->demand[k])
+      return ref->has_pad ? "its pad is read" : "more of it is read than lies inside its array";
+  return NULL;
+}
+
+bool shares_memory(const Gen *g, const Ref *ref) { return g->refs[ref->id].shared; }
+
+// ---- dots read their right operand where it lies, if all they want of it is there: always when they have few rows; else the
+// first time, and fill the panels as they go
+
+typedef struct {
+  Gen *g;
+  const Ref *ref;
+  const Instr *dot;
+  Demand rows;
+  Dim extent;
+  int dots;
+  bool same;
+} RowSearch;
+
+static void note_rows(Instr *v, void *context) {
+  RowSearch *search = context;
+  if (v->op != OP_DOT || !dot_shape(v).plain || dot_shape(v).b->op != OP_LOAD || dot_shape(v).b->ref != search->ref) return;
+  Demand rows = demand_outside(search->g, val(v)->demand[0]);
+  if (search->dots++ && (rows != search->rows || v->type.dim[0] != search->extent)) search->same = false;
+  search->rows = rows;
+  search->extent = v->type.dim[0];
+  search->dot = v;
+}
+
+// Does the dot want all that is inside of the block, whatever its rows?
+static bool wants_all(Gen *g, const RefGen *r, const Instr *dot) {
+  const DotShape s = dot_shape(dot);
+  return contracted_demand(g, dot) == r->demand[s.b_transposed] && val(dot)->demand[1] == r->demand[1 - s.b_transposed];
+}
+
+static void read_in_place(Gen *g, RefGen *r) {
+  RowSearch search = {.g = g, .ref = r->ref, .same = true};
+  bool widened = r->element == DT_F32 && dtype_bytes(r->ref->array.dtype) > 1;
+  if ((!widened && r->kind->element != DT_COUNT) || shares_memory(g, r->ref)) return;
+  ir_walk(g->k->body, note_rows, &search);
+  if (!search.dots || !search.same) return;
+  for (int k = 0; k < r->ref->type.rank; k++) {
+    if (r->inside[k] == DEMAND_FULL || r->demand[k] == r->inside[k]) continue;
+    if (r->demand[k] != DEMAND_FULL) return;
+    const char *whole = text(g, "%s == %s", r->inside[k], extent_text(g, r->ref->type.dim[k]));
+    r->whole = r->whole ? text(g, "%s && %s", r->whole, whole) : whole;
+  }
+  r->dot_rows = demand_text(g, search.rows, search.extent);
+  bool plain = r->ref->array.dtype == DT_F32 && !r->transposed && squeezed_in_range(g, r->ref);
+  if (plain && search.dots == 1 && wants_all(g, r, search.dot)) r->filled_by = search.dot;
+}
+
+static void choose_input(Gen *g, RefGen *r, const Uses *u) {
+  const Ref *ref = r->ref;
+  const char *not_direct = why_not_direct(g, r, u);
+  bool dot_only = u->loads && !u->partial_loads && !u->other && !u->mixed && !u->copied && ref->type.rank == 2 &&
+                  !g->options->literal_dma && !(u->left && u->right) && ref->space == SPACE_VMEM && ref->at == AT_BLOCK &&
+                  !ref->squeeze[ref->array.rank - 1];
+  DType element = u->kind ? dot_element(u->kind, ref->type.dtype) : ref->type.dtype;
+  r->element = ref->type.dtype;
+  r->kind = u->kind;
+  if (dot_only && u->right) {
+    r->form = FORM_PANELS;
+    r->element = element;
+    r->transposed = u->transposed == 1;
+    r->why = r->transposed ? "right operand of dot, transposed on the way" : "right operand of dot";
+    read_in_place(g, r);
+  } else if (dot_only && u->left && (not_direct || shares_memory(g, ref) || u->transposed == 1 || element != r->element)) {
+    r->form = FORM_ROWS;
+    r->why = element != r->element ? "left operand of dot, widened on the way"
+             : u->transposed == 1  ? "left operand of dot, transposed on the way"
+                                   : "left operand of dot: rows laid side by side";
+    r->element = element;
+    r->transposed = u->transposed == 1;
+  } else if (ref->space == SPACE_ANY) {
+    r->form = FORM_DIRECT;
+    r->why = "it stays in HBM";
+  } else if (not_direct || shares_memory(g, ref)) {
+    r->form = FORM_COPY;
+    r->why = not_direct ? not_direct : "an output shares its memory";
+  } else {
+    r->form = FORM_DIRECT;
+    r->why = "every element is read in place, none past the end";
+  }
+}
+
+static void choose_output(Gen *g, RefGen *r, const Uses *u) {
+  const char *not_direct = why_not_direct(g, r, u);
+  r->element = r->ref->type.dtype;
+  r->form = not_direct ? FORM_COPY : FORM_DIRECT;
+  r->why = not_direct ? not_direct : r->ref->space == SPACE_ANY ? "it stays in HBM" : "written once, in place";
+}
+
+void choose_forms(Gen *g) {
+  int count = g->k->refs.count;
+  Uses *uses = NEW_ARRAY(g->arena, Uses, count + 1);
+  for (int i = 0; i < count; i++) uses[i].transposed = -1;
+  choose_dot_kinds(g);
+  ir_walk(g->k->body, note_use, &(UseWalk){g, uses});
+  for (int i = 0; i < count; i++) {
+    RefGen *r = &g->refs[i];
+    r->element = r->ref->type.dtype;
+    if (r->ref->role == REF_INPUT)
+      choose_input(g, r, &uses[i]);
+    else if (r->ref->role == REF_OUTPUT)
+      choose_output(g, r, &uses[i]);
+    else
+      r->form = FORM_COPY;
+  }
+}

@@ -1,0 +1,151 @@
+#include "codegen/loops/loop_text.h"
+
+#include <string.h>
+
+const char *form_text(Form form) {
+  static const char *const names[] = {
+      [FORM_DIRECT] = "direct", [FORM_COPY] = "copy", [FORM_ROWS] = "pack rows", [FORM_PANELS] = "pack panels"};
+  return names[form];
+}
+
+const char *instr_text(Gen *g, const Instr *v) {
+  const char *op = v->op == OP_STORE ? text(g, "store %s", v->ref->name) : op_info[v->op].name;
+  bool named = v->text && op_info[v->op].class != OPC_CONTROL;
+  return named ? text(g, "%%%d %s = %s", v->id, v->text, op) : text(g, "%%%d %s", v->id, op);
+}
+
+// ---- why a value is kept
+
+// The first dot and the first reader in another group, the last one in the same group.
+typedef struct {
+  const Instr *dot, *elsewhere, *later;
+} Readers;
+
+static void find_readers(Readers *r, const Instr *v, const Instr *through) {
+  for (int i = 0; i < val(through)->users.count; i++) {
+    const Instr *user = val(through)->users.at[i];
+    if (is_transparent(user) || feeds_only_dots(user))
+      find_readers(r, v, user);
+    else if (user->op == OP_DOT && !r->dot)
+      r->dot = user;
+    else if (val(user)->group != val(v)->group && !r->elsewhere)
+      r->elsewhere = user;
+    else if (val(user)->group == val(v)->group && user->op != OP_DOT &&
+             (!r->later || val(user)->position > val(r->later)->position))
+      r->later = user;
+  }
+}
+
+const char *why_kept(Gen *g, const Instr *v) {
+  if (val(v)->snapshot && v->op == OP_LOAD) return text(g, "%s may change before the last use of this", v->ref->name);
+  Readers r = {0};
+  find_readers(&r, v, v);
+  if (r.elsewhere) return text(g, "another loop reads it, for line %d", line_of(g, r.elsewhere->span));
+  if (r.dot) return text(g, "operand of the dot in line %d", line_of(g, r.dot->span));
+  if (v->op == OP_DOT && r.later)
+    return text(g, "a dot leaves its sums in memory, line %d reads them", line_of(g, r.later->span));
+  if (r.later) return text(g, "read again in line %d", line_of(g, r.later->span));
+  return "";
+}
+
+static const char *kept_text(Gen *g, const Instr *v) {
+  const Val *info = val(v);
+  if (info->recompute) return " (computed again where it is used: cheaper than keeping it)";
+  if (!info->buffer || v->op == OP_STORE) return "";
+  const char *why = why_kept(g, v);
+  return text(g, " (kept in %s%s%s)", info->buffer->name, *why ? ": " : "", why);
+}
+
+// ---- lines
+
+static void put(Gen *g, int depth, const char *format, ...) PRINTF_LIKE(3, 4);
+static void put(Gen *g, int depth, const char *format, ...) {
+  buf_printf(g->loops, "%*s", depth * 2, "");
+  va_list args;
+  va_start(args, format);
+  buf_vprintf(g->loops, format, args);
+  va_end(args);
+  buf_putc(g->loops, '\n');
+}
+
+// Those of one source line on one line.
+static void put_members(Gen *g, int depth, Instr *const *members, int count) {
+  for (int i = 0, line = 0; i < count; i++) {
+    int at = line_of(g, members[i]->span);
+    if (at != line)
+      buf_printf(g->loops, "%s%*sline %d: ", i ? "\n" : "", depth * 2, "", at);
+    else
+      buf_puts(g->loops, ", ");
+    buf_printf(g->loops, "%s%s", instr_text(g, members[i]), kept_text(g, members[i]));
+    line = at;
+  }
+  if (count) buf_putc(g->loops, '\n');
+}
+
+static void put_scalars(Gen *g, int depth, const Group *group, int after) {
+  LIST(Instr *) here = {0};
+  for (int i = 0; i < group->scalars.count; i++)
+    if (val(group->scalars.at[i])->after == after) LIST_PUSH(g->arena, &here, group->scalars.at[i]);
+  if (!here.count) return;
+  put(g, depth, "once a row:");
+  put_members(g, depth + 1, here.at, here.count);
+}
+
+static void put_dot(Gen *g, int depth, const Step *step) {
+  const char *columns = demand_text(g, step->demand, step->columns), *where;
+  if (step->into)
+    where = text(g, step->set ? ", to %s%s%s" : ", added to %s in place%s%s", step->into->ref->name,
+                 step->result ? ", at last to " : "", step->result ? step->result->ref->name : "");
+  else
+    where = kept_text(g, step->dot);
+  put(g, depth, "dot to %s columns:", columns);
+  put(g, depth + 1, "line %d: %s%s", line_of(g, step->dot->span), instr_text(g, step->dot), where);
+}
+
+static void put_rows(Gen *g, int depth, const Group *group) {
+  const char *to = "";
+  for (int i = 0; i < group->leads; i++)
+    to = text(g, "%s%s %s", to, i ? " x" : " to", demand_text(g, group->lead_demand[i], group->lead[i]));
+  put(g, depth, group->strip ? "rows%s in strips of %d:" : "rows%s:", *to ? to : ": one", group->strip);
+  put_scalars(g, depth + 1, group, -1);
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (step->dot) {
+      put_dot(g, depth + 1, step);
+    } else if (step->members.count) {
+      put(g, depth + 1, "columns to %s:", demand_text(g, step->demand, step->columns));
+      put_members(g, depth + 2, step->members.at, step->members.count);
+    }
+    put_scalars(g, depth + 1, group, s);
+  }
+}
+
+static void put_control(Gen *g, int depth, const Instr *v) {
+  bool moves = v->op == OP_FETCH || v->op == OP_WRITEBACK;  // what they become stands elsewhere: print_fetch, turns of outputs
+  if (moves || v->op == OP_YIELD) return;
+  put(g, depth, "%s of line %d%s", op_info[v->op].name, line_of(g, v->span), v->regions[0] ? ":" : "");
+}
+
+void print_fetch(Gen *g, const RefGen *r) {
+  if (g->loops) put(g, g->indent, "fetch %s: %s", r->ref->name, form_text(r->form));
+}
+
+void print_group(Gen *g, const Group *group) {
+  if (!g->loops) return;
+  int depth = g->indent;
+  switch (group->kind) {
+    case GROUP_ROWS:
+      put_rows(g, depth, group);
+      break;
+    case GROUP_CONTROL:
+      put_control(g, depth, group->instr);
+      break;
+    case GROUP_GENERIC:
+      put(g, depth, "element by element:");
+      put_members(g, depth + 1, &group->instr, 1);
+      break;
+    case GROUP_SCALAR:
+      put_members(g, depth, &group->instr, 1);
+      break;
+  }
+}

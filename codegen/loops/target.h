@@ -1,0 +1,25 @@
+// What the generated text is shaped for. Any text runs on any machine: a wrong target only makes it slower.
+#ifndef CODEGEN_LOOPS_TARGET_H
+#define CODEGEN_LOOPS_TARGET_H
+
+#include "dsl/base.h"
+
+typedef struct {
+  const char *name;           // as --target takes it
+  int vector_bytes;           // 64, 32 or 16: the width of pk_f32v
+  int dot_rows, dot_vectors;  // register tile of `dot`: rows x vectors of accumulators
+  int64_t l1_bytes, l2_bytes;
+  const char *cc_flags;   // -march=..
+  const char *cc_prefix;  // cross compiler prefix, "" for the machine at hand
+  const char *byte_dot;   // the instruction that multiplies bytes by fours, or NULL
+  const char *bf16_dot;   // .. bf16 by pairs, where it is faster than f32; or NULL
+  const char *why_bf16;   // .. or is not, for explain
+  const char *meaning;
+} Target;
+
+extern const Target targets[];
+extern const int target_count;
+// NULL for an unknown name. "native" answers by the machine pkc runs on.
+const Target *target_find(const char *name);
+
+#endif

@@ -1,0 +1,454 @@
+// Declarations of a kernel: grid, blocks, scratch, aliases, requirements.
+#include "codegen/lower/internal.h"
+
+#include <string.h>
+
+bool is_declaration(const Node *node) {
+  switch (node->kind) {
+    case N_STATIC:
+    case N_REQUIRE:
+    case N_GRID:
+    case N_BLOCK:
+    case N_SCRATCH:
+    case N_ALIAS:
+    case N_PREFETCH:
+    case N_MESH:
+    case N_VMEM_LIMIT:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int count_declarations(const Node *items) {
+  int count = 0;
+  for (int i = 0; i < items->list.count; i++)
+    if (is_declaration(items->list.at[i])) count = i + 1;
+  return count;
+}
+
+// ---- regions of index arithmetic
+
+bool check_index_region(Lower *l, const Region *region) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *instr = region->instrs.at[i];
+    if (instr->op == OP_YIELD) continue;
+    OpClass class = op_info[instr->op].class;
+    bool pure = class == OPC_LEAF || op_is_elementwise(instr->op) || instr->op == OP_LOAD;
+    if (pure && instr->type.rank == 0 && !is_float(instr->type.dtype)) continue;
+    diag_error(l->diag, instr->span, ERR_INDEX_ONLY, "only integer arithmetic on scalars is possible here, and this is %s",
+               type_text(l, &instr->type));
+    return false;
+  }
+  return true;
+}
+
+static Region *lower_extent(Lower *l, const Node *node) {
+  Frame frame;
+  Region *region = enter_region(l, &frame);
+  Instr *value = lower_index(l, node);
+  if (value) yield_from(l, value, node->span);
+  leave_region(l);
+  return value && check_index_region(l, region) ? region : NULL;
+}
+
+// ---- grid
+
+static void declare_axes(Lower *l, const Node *grid) {
+  if (l->k->grid.count > 0) {
+    diag_error(l->diag, grid->span, ERR_DUPLICATE, "a kernel has one grid");
+    diag_note(l->diag, l->k->grid.at[0].span, "the first one is here");
+    return;
+  }
+  for (int i = 0; i < grid->list.count; i++) {
+    const Node *axis = grid->list.at[i];
+    Symbol *s = axis->name && axis->name[0] == '_' && !axis->name[1] ? NULL : declare(l, SYM_AXIS, axis->name, axis->name_span);
+    if (s) s->index = i;
+    LIST_PUSH(l->arena, &l->k->grid,
+              ((GridAxis){.name = axis->name, .span = axis->name_span, .parallel = axis->op == AXIS_PARALLEL}));
+  }
+}
+
+static void lower_extents(Lower *l, const Node *grid) {
+  l->place = IN_EXTENT;
+  for (int i = 0; i < grid->list.count && i < l->k->grid.count; i++) {
+    if (l->k->grid.at[i].extent) return;  // a second grid: reported
+    const Node *extent = grid->list.at[i]->a;
+    Region *region = lower_extent(l, extent);
+    if (!region) continue;
+    l->k->grid.at[i].extent = region;
+    const Instr *value = ir_yielded(region, 0);
+    if (value->op == OP_CONST && value->ival < 0)
+      diag_error(l->diag, extent->span, ERR_GRID_EXTENT, "a grid extent is at least 0, not %lld", (long long)value->ival);
+  }
+}
+
+// ---- blocks
+
+static void note_array(Lower *l, const Ref *ref) {
+  diag_note(l->diag, ref->span, "`%s` is %s", ref->name, type_text(l, &ref->array));
+}
+
+static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {
+  int count = spec->list.count;
+  if (count != ref->array.rank) {
+    diag_error(l->diag, spec->span, ERR_BLOCK_RANK, "a block of %d %s for `%s`, which has %d", count,
+               count == 1 ? "axis" : "axes", ref->name, ref->array.rank);
+    note_array(l, ref);
+    return false;
+  }
+  ref->type.rank = 0;
+  for (int i = 0; i < count; i++) {
+    const Node *node = spec->list.at[i];
+    ref->squeeze[i] = node->kind == N_UNDERSCORE;
+    ref->block[i] = 1;
+    if (ref->squeeze[i]) continue;
+    if (!lower_dim(l, node, &ref->block[i])) return false;
+    if (ref->block[i] == 0) {
+      diag_error(l->diag, node->span, ERR_BLOCK_EXTENT, "a block axis is at least 1");
+      return false;
+    }
+    ref->type.dim[ref->type.rank++] = ref->block[i];
+  }
+  ref->whole = count == 0;
+  return true;
+}
+
+static bool is_slice(const Node *node) { return node->kind == N_CALL && strcmp(node->name, "ds") == 0 && node->list.count == 2; }
+
+// `at slice` gives starts and then lengths: those of ds(start, length), else the whole extent of the block.
+static Region *lower_map_region(Lower *l, const Node *spec, const Ref *ref) {
+  Frame frame;
+  Instr *values[2 * MAX_RANK];
+  int rank = ref->array.rank;
+  bool good = true;
+  Region *region = enter_region(l, &frame);
+  for (int i = 0; i < rank; i++) {
+    const Node *node = spec->list2.at[i];
+    bool slice = ref->at == AT_SLICE && is_slice(node);
+    values[i] = lower_index(l, slice ? node->list.at[0] : node);
+    values[rank + i] = slice                 ? lower_index(l, node->list.at[1])
+                       : ref->at == AT_SLICE ? dim_value(l, ref->block[i], node->span)
+                                             : NULL;
+    good = good && values[i] && (values[rank + i] || ref->at != AT_SLICE);
+  }
+  if (good) emit(l, OP_YIELD, no_result, ref->map_span, ref->at == AT_SLICE ? 2 * rank : rank, values);
+  leave_region(l);
+  return good && check_index_region(l, region) ? region : NULL;
+}
+
+static void lower_map(Lower *l, const Node *spec, Ref *ref) {
+  int count = spec->list2.count;
+  ref->at = (AtMode)spec->ival;
+  ref->map_span = spec->span;
+  if (count > 0) ref->map_span = (Span){spec->list2.at[0]->span.start, spec->list2.at[count - 1]->span.end};
+  if (count != ref->array.rank) {
+    diag_error(l->diag, ref->map_span, ERR_MAP_ARITY, "an index map of %d %s for `%s`, which has %d %s", count,
+               count == 1 ? "entry" : "entries", ref->name, ref->array.rank, ref->array.rank == 1 ? "axis" : "axes");
+    note_array(l, ref);
+    ref->index_map = NULL;
+    return;
+  }
+  if (count == 0) return;
+  l->place = IN_MAP;
+  ref->index_map = lower_map_region(l, spec, ref);  // NULL: reported
+}
+
+static void lower_pad_value(Lower *l, const Node *spec, Ref *ref) {
+  Frame frame;
+  l->place = IN_PAD;
+  enter_region(l, &frame);
+  Value v = lower_expr(l, spec->a);
+  if (is_static(v)) {
+    ref->pad = constant_of(l, v, ref->array.dtype, spec->a->span);
+    ref->has_pad = ref->pad != NULL;
+  } else if (!is_error(v)) {
+    diag_error(l->diag, spec->a->span, ERR_NOT_CONSTANT, "`pad` takes a constant, not %s", value_text(l, v));
+  }
+  leave_region(l);
+}
+
+static void lower_halo(Lower *l, const Node *spec, Ref *ref) {
+  const NodeList *pairs = &spec->c->list;
+  if (ref->at != AT_ELEMENT || pairs->count != ref->array.rank) {
+    diag_error(
+        l->diag, spec->c->span, ERR_BAD_HALO,
+        ref->at != AT_ELEMENT ? "`halo` goes with `at element`" : "`halo` gives a pair (before, after) for each axis of `%s`",
+        ref->name);
+    return;
+  }
+  for (int i = 0; i < pairs->count; i++) {
+    int count;
+    if (!lower_int_list(l, pairs->at[i], "a halo", ref->halo[i], 2, &count)) return;
+    if (count == 2 && ref->halo[i][0] >= 0 && ref->halo[i][1] >= 0) continue;
+    diag_error(l->diag, pairs->at[i]->span, ERR_BAD_HALO, "a halo is a pair of numbers of elements, (before, after)");
+    return;
+  }
+}
+
+static void lower_buffers(Lower *l, const Node *node, Ref *ref) {
+  int64_t buffers;
+  l->place = IN_SHAPE;
+  if (!lower_static_int(l, node, "the number of buffers", &buffers)) return;
+  if (buffers < 1 || buffers > MOST_BUFFERS)
+    diag_error(l->diag, node->span, ERR_BAD_BUFFERS, "a block has from 1 to %d buffers, not %lld", MOST_BUFFERS,
+               (long long)buffers);
+  else
+    ref->buffers = (int)buffers;
+}
+
+static void lower_spec(Lower *l, const Node *spec, Ref *ref) {
+  ref->space = (Space)spec->op;
+  l->place = IN_SHAPE;
+  bool shape = spec->flags & BLOCK_HAS_SHAPE, map = spec->flags & BLOCK_HAS_MAP;
+  REQUIRE(shape || !map);
+  if (shape && !lower_block_shape(l, spec, ref)) {
+    mark_broken(l, ref);
+    return;
+  }
+  if (map) lower_map(l, spec, ref);
+  if (spec->a && ref->role == REF_INPUT) lower_pad_value(l, spec, ref);
+  if (spec->c) lower_halo(l, spec, ref);
+  ref->buffers = ref->whole || ref->space == SPACE_ANY ? 1 : 2;
+  if (spec->b) lower_buffers(l, spec->b, ref);
+  ref->revisit = ref->role == REF_OUTPUT && spec->flags & BLOCK_REVISIT_ANY;
+}
+
+static Ref *named_operand(Lower *l, const char *name, Span span) {
+  Symbol *s = find_symbol(l, name);
+  if (s && s->kind == SYM_OPERAND) return s->ref;
+  const char *names[MAX_LIST];
+  int count = 0;
+  for (int i = 0; i < l->k->inputs + l->k->outputs && count < MAX_LIST; i++) names[count++] = l->k->refs.at[i]->name;
+  if (s) {
+    diag_error(l->diag, span, ERR_NOT_AN_OPERAND, "`%s` is a %s; an operand is wanted here", name, symbol_kind_text(s->kind));
+    diag_note(l->diag, s->span, "`%s` is declared here", name);
+  } else {
+    diag_error(l->diag, span, ERR_NOT_AN_OPERAND, "there is no operand `%s`%s", name, suggestion(l, name, names, count));
+  }
+  return NULL;
+}
+
+static void lower_block(Lower *l, const Node *block, const Node **declared) {
+  bool input = false, known = false, good = true;
+  for (int i = 0; i < block->list.count; i++) {
+    const Node *name = block->list.at[i];
+    Ref *ref = named_operand(l, name->name, name->span);
+    if (!ref) continue;
+    known = true;
+    input = input || ref->role == REF_INPUT;
+    if (declared[ref->id]) {
+      diag_error(l->diag, name->span, ERR_DUPLICATE, "the block of `%s` is declared twice", ref->name);
+      diag_note(l->diag, declared[ref->id]->span, "the first time is here");
+      continue;
+    }
+    declared[ref->id] = name;
+    if (!good) mark_broken(l, ref);
+    if (!good) continue;
+    if (ref->prefetch) {
+      diag_error(l->diag, name->span, ERR_BAD_PREFETCH, "`%s` is prefetched: all of it is in SMEM, and it has no blocks",
+                 ref->name);
+      diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
+      continue;
+    }
+    int errors = diag_error_count(l->diag);
+    lower_spec(l, block->a, ref);
+    if (diag_error_count(l->diag) > errors) good = false;  // on a shared line one mistake is one error
+  }
+  if (good && known && !input && block->a->a)
+    diag_error(l->diag, block->a->a->span, ERR_PAD_ON_OUTPUT, "`pad` says what reads past the end give, and this is an output");
+}
+
+// ---- the others
+
+static SemaphoreKind semaphore_kind(const char *name) {
+  int kind = 0;
+  while (strcmp(semaphore_names[kind], name) != 0) kind++;
+  return (SemaphoreKind)kind;
+}
+
+static bool lower_scratch_type(Lower *l, const Node *node, Type *type) {
+  *type = type_scalar(node->op == SPACE_SEM ? DT_I32 : DT_F32);
+  l->place = IN_SHAPE;
+  bool good = !node->b || lower_shape(l, node->b, type);
+  if (node->a && !lower_dtype(l, node->a, &type->dtype)) return false;
+  if (type->dtype == DT_I64) {
+    diag_error(l->diag, node->a->span, ERR_I64_STORAGE, "i64 is for index arithmetic, not for scratch");
+    good = false;
+  }
+  for (int i = 0; good && i < type->rank; i++)
+    if (type->dim[i] == 0) {
+      diag_error(l->diag, node->b->list.at[i]->span, ERR_BLOCK_EXTENT, "an axis of scratch is at least 1");
+      good = false;
+    } else if (node->op == SPACE_SEM && !dim_is_const(type->dim[i])) {
+      diag_error(l->diag, node->b->list.at[i]->span, ERR_BAD_SEMAPHORE, "the number of semaphores is a constant");
+      good = false;
+    }
+  return good;
+}
+
+void lower_scratch(Lower *l, const Node *node, Instr *scope) {
+  Type type;
+  bool good = lower_scratch_type(l, node, &type);
+  for (int i = 0; i < node->list.count; i++) {
+    const Node *name = node->list.at[i];
+    Symbol *s = declare(l, SYM_SCRATCH, name->name, name->span);
+    s->ref = NEW(l->arena, Ref);
+    *s->ref = (Ref){.name = name->name,
+                    .id = l->k->refs.count,
+                    .role = REF_SCRATCH,
+                    .space = (Space)node->op,
+                    .type = type,
+                    .span = name->span,
+                    .semaphore = node->op == SPACE_SEM ? semaphore_kind(node->name) : SEM_DMA,
+                    .scope = scope};
+    LIST_PUSH(l->arena, &l->k->refs, s->ref);
+    if (!good || !check_ref_elements(l, s->ref)) mark_broken(l, s->ref);
+  }
+}
+
+static void lower_alias(Lower *l, const Node *node) {
+  Ref *output = named_operand(l, node->name, node->name_span), *input = named_operand(l, node->a->name, node->a->span);
+  if (!output || !input) return;
+  bool roles = output->role == REF_OUTPUT && input->role == REF_INPUT;
+  bool same = type_same_shape(&output->array, &input->array) && output->array.dtype == input->array.dtype;
+  for (int i = 0; i < l->k->refs.count && roles; i++)
+    if (l->k->refs.at[i]->alias == input || output->alias) {
+      diag_error(l->diag, node->span, ERR_BAD_ALIAS, "`%s` shares memory already", output->alias ? output->name : input->name);
+      return;
+    }
+  if (roles && same) {
+    output->alias = input;
+    return;
+  }
+  diag_error(l->diag, node->span, ERR_BAD_ALIAS,
+             roles ? "`%s` and `%s` differ in dtype or shape: %s and %s" : "`alias output = input;` joins an output to an input",
+             output->name, input->name, type_text(l, &output->array), type_text(l, &input->array));
+}
+
+static void lower_require(Lower *l, const Node *node) {
+  Frame frame;
+  Value c;
+  l->place = IN_REQUIRE;
+  Region *region = enter_region(l, &frame);
+  bool good = lower_condition(l, node->a, &c);
+  if (good && c.kind == V_DATA) yield_from(l, c.instr, node->a->span);
+  leave_region(l);
+  const char *message = node->name ? node->name
+                                   : arena_strndup(l->arena, diag_source(l->diag)->text + node->a->span.start,
+                                                   node->a->span.end - node->a->span.start);
+  if (good && c.kind == V_BOOL && !c.ival) diag_error(l->diag, node->a->span, ERR_REQUIRE_FAILS, "this cannot hold: %s", message);
+  if (good && c.kind == V_DATA && check_index_region(l, region))
+    LIST_PUSH(l->arena, &l->k->requires, ((Requirement){node->a->span, region, message}));
+}
+
+static void lower_vmem_limit(Lower *l, const Node *node) {
+  l->place = IN_SHAPE;
+  if (!lower_static_int(l, node->a, "a VMEM limit", &l->k->vmem_limit)) return;
+  if (l->k->vmem_limit <= 0) diag_error(l->diag, node->a->span, ERR_BAD_VMEM_LIMIT, "a VMEM limit is a positive number of bytes");
+}
+
+static void add_prelude(Lower *l, const Node *node) {
+  Symbol *scope = l->scope, *s = declare(l, SYM_PRELUDE, node->name, node->name_span);
+  s->node = node;
+  s->scope = scope;
+}
+
+static void lower_declaration(Lower *l, const Node *node, const Node **declared) {
+  switch (node->kind) {
+    case N_FN:
+      add_function(l, node);
+      return;
+    case N_LET:
+      add_prelude(l, node);
+      return;
+    case N_GRID:
+      lower_extents(l, node);
+      return;
+    case N_BLOCK:
+      lower_block(l, node, declared);
+      return;
+    case N_SCRATCH:
+      lower_scratch(l, node, NULL);
+      return;
+    case N_ALIAS:
+      lower_alias(l, node);
+      return;
+    case N_REQUIRE:
+      lower_require(l, node);
+      return;
+    case N_VMEM_LIMIT:
+      lower_vmem_limit(l, node);
+      return;
+    case N_PREFETCH:  // part of the signature
+      return;
+    default:
+      not_built(l, node);
+  }
+}
+
+static void check_order(Lower *l, const Node *items, int count) {
+  const Node *first = NULL;
+  for (int i = 0; i < count; i++) {
+    const Node *item = items->list.at[i];
+    if (!first && !is_declaration(item) && item->kind != N_LET && item->kind != N_FN && item->kind != N_ERROR) first = item;
+    if (!first || !is_declaration(item)) continue;
+    diag_error(l->diag, item->span, ERR_ORDER, "a declaration after a statement: declarations come first");
+    diag_note(l->diag, first->span, "the first statement is here");
+    return;
+  }
+}
+
+void lower_declarations(Lower *l) {
+  const Node *items = l->node->a;
+  int count = count_declarations(items);
+  check_order(l, items, count);
+  for (int i = 0; i < count; i++)
+    if (items->list.at[i]->kind == N_GRID) declare_axes(l, items->list.at[i]);
+  const Node **declared = NEW_ARRAY(l->arena, const Node *, l->k->refs.count + 1);
+  int operands = l->k->refs.count;
+  for (int i = 0; i < count && !l->stopped; i++) lower_declaration(l, items->list.at[i], declared);
+  for (int i = 0; i < operands; i++)
+    if (!is_broken(l, l->k->refs.at[i]) && !check_ref_elements(l, l->k->refs.at[i])) mark_broken(l, l->k->refs.at[i]);
+  for (int i = count; i < items->list.count; i++)
+    if (items->list.at[i]->kind == N_FN) add_function(l, items->list.at[i]);
+  l->kernel_functions = l->functions;
+  for (Function *f = l->functions; f != l->file_functions; f = f->next) {
+    f->scope = l->scope;
+    f->visible = &l->kernel_functions;
+  }
+}
+
+// ---- what an output's index map must use
+
+typedef struct {
+  int64_t axis;
+  bool used;
+} AxisUse;
+
+static void see_axis(Instr *instr, void *context) {
+  AxisUse *use = context;
+  if (instr->op == OP_AXIS && instr->ival == use->axis) use->used = true;
+}
+
+static bool extent_is_one(const GridAxis *axis) {
+  if (!axis->extent) return true;  // reported
+  const Region *r = axis->extent;
+  return ir_is_const(ir_yielded(r, 0), 1);
+}
+
+void check_parallel(Lower *l) {
+  const Kernel *k = l->k;
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
+    const Ref *ref = k->refs.at[i];
+    for (int a = 0;
+         ref->space != SPACE_ANY && a < k->grid.count && (ref->index_map || ref->array.rank == 0) && !is_broken(l, ref); a++) {
+      AxisUse use = {.axis = a};
+      ir_walk(ref->index_map, see_axis, &use);
+      if (use.used || !k->grid.at[a].parallel || extent_is_one(&k->grid.at[a])) continue;
+      diag_error(l->diag, ref->map_span, ERR_PARALLEL_IGNORED,
+                 "every step of the parallel axis `%s` writes the same block of `%s`", k->grid.at[a].name, ref->name);
+      diag_note(l->diag, k->grid.at[a].span, "`%s` is declared parallel here; arbitrary runs it in order", k->grid.at[a].name);
+    }
+  }
+}

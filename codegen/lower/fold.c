@@ -1,0 +1,152 @@
+// Arithmetic of literals and statics: exact in 64-bit integers, else in binary64, and reported when it is not.
+//
+// What an operation gives is said in scalar.c. Here is only what constants must not do: overflow, divide by zero, mix kinds.
+#include "codegen/lower/internal.h"
+#include "codegen/ir/scalar.h"
+
+#include <math.h>
+
+double as_double(Value v) { return v.kind == V_FLOAT ? v.fval : (double)v.ival; }
+
+static Value overflow(Lower *l, Span span) {
+  diag_error(l->diag, span, ERR_STATIC_OVERFLOW, "this constant arithmetic goes beyond 64 bits");
+  return value_error();
+}
+
+static bool power_fits(int64_t a, int64_t b) {
+  int64_t product = 1;
+  if (a >= -1 && a <= 1) return true;
+  for (; b > 0; b--)
+    if (!mul_i64(product, a, &product)) return false;
+  return true;
+}
+
+static bool shift_fits(int64_t a, int64_t b) {
+  int64_t product;
+  return a == 0 || (b >= 0 && b < 63 && mul_i64(a, INT64_C(1) << b, &product));
+}
+
+// Whether the true result has 64 bits.
+static bool result_fits(Op op, int64_t a, int64_t b) {
+  int64_t r;
+  switch (op) {
+    case OP_NEG:
+    case OP_ABS:
+      return a != INT64_MIN;
+    case OP_ADD:
+      return add_i64(a, b, &r);
+    case OP_SUB:
+      return sub_i64(a, b, &r);
+    case OP_MUL:
+      return mul_i64(a, b, &r);
+    case OP_DIV:
+    case OP_FLOORDIV:
+      return a != INT64_MIN || b != -1;
+    case OP_POW:
+      return power_fits(a, b);
+    case OP_SHL:
+      return shift_fits(a, b);
+    default:
+      return true;
+  }
+}
+
+static bool is_division(Op op) { return op == OP_DIV || op == OP_REM || op == OP_FLOORDIV || op == OP_MOD; }
+
+static Value int_function(Lower *l, Op op, int64_t a, int64_t b, Span span) {
+  if (is_division(op) && b == 0) {
+    diag_error(l->diag, span, ERR_STATIC_DIVISION, "division of constants by zero");
+    return value_error();
+  }
+  if (op == OP_USHR && a < 0) {
+    diag_error(l->diag, span, ERR_STATIC_OVERFLOW, "`>>>` of a negative constant has no width; cast it first");
+    return value_error();
+  }
+  return result_fits(op, a, b) ? value_int(int_binary(op, DT_I64, a, b)) : overflow(l, span);
+}
+
+static Value float_function(Lower *l, Op op, double a, double b, Span span) {
+  switch (op) {
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+    case OP_SHL:
+    case OP_SHR:
+    case OP_USHR:
+      diag_error(l->diag, span, ERR_DTYPE_UNSUPPORTED, "%s is for integers, and this is a float", op_info[op].name);
+      return value_error();
+    default:
+      return value_float(float_binary(op, a, b));
+  }
+}
+
+Value fold_function(Lower *l, Op op, Value a, Value b, Span span) {
+  if (op == OP_ATAN2 || a.kind == V_FLOAT || b.kind == V_FLOAT) return float_function(l, op, as_double(a), as_double(b), span);
+  return int_function(l, op, a.ival, b.ival, span);
+}
+
+Value fold_one(Lower *l, Op op, Value a, Span span) {
+  if (a.kind == V_INT && (op == OP_NEG || op == OP_NOT || op == OP_ABS || op == OP_SIGN))
+    return result_fits(op, a.ival, 0) ? value_int(int_unary(op, DT_I64, a.ival)) : overflow(l, span);
+  if (op_info[op].class == OPC_PREDICATE) return value_bool(float_predicate(op, as_double(a)));
+  return value_float(float_unary(op)(as_double(a)));
+}
+
+// Where an f32 times an f32 is exact, the rest is rounded once on the way to any dtype, as on data.
+Value fold_fma(Value a, Value b, Value c) {
+  double x = as_double(a), y = as_double(b), z = as_double(c);
+  bool exact = x == (double)(float)x && y == (double)(float)y;
+  return value_float(exact ? fma_to_odd(x, y, z) : fma(x, y, z));
+}
+
+// The block IR's operation of a binary operator; `&&` and `||` are not here.
+Op binary_op(int op) {
+  static const Op ops[] = {
+      [BIN_MUL] = OP_MUL,  [BIN_DIV] = OP_DIV, [BIN_REM] = OP_REM,   [BIN_ADD] = OP_ADD,    [BIN_SUB] = OP_SUB,
+      [BIN_SHL] = OP_SHL,  [BIN_SHR] = OP_SHR, [BIN_USHR] = OP_USHR, [BIN_BITAND] = OP_AND, [BIN_BITXOR] = OP_XOR,
+      [BIN_BITOR] = OP_OR, [BIN_EQ] = OP_EQ,   [BIN_NE] = OP_NE,     [BIN_LT] = OP_LT,      [BIN_LE] = OP_LE,
+      [BIN_GT] = OP_GT,    [BIN_GE] = OP_GE,   [BIN_AND] = OP_AND,   [BIN_OR] = OP_OR};
+  REQUIRE(op > OP_NONE && op <= BIN_OR);
+  return ops[op];
+}
+
+static Value compare(Op op, Value a, Value b) {
+  if (a.kind == V_INT && b.kind == V_INT) return value_bool(int_compare(op, a.ival, b.ival));
+  return value_bool(float_compare(op, as_double(a), as_double(b)));
+}
+
+static Value wrong_kinds(Lower *l, const Node *node, Value a, Value b) {
+  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "`%s` of %s and %s", binary_spelling((BinaryOp)node->op),
+             value_text(l, a), value_text(l, b));
+  return value_error();
+}
+
+// == and != of bools and dtypes, & | ^ of bools.
+static Value fold_same_kind(Lower *l, const Node *node, Op op, Value a, Value b) {
+  int64_t x = a.kind == V_DTYPE ? (int64_t)a.dtype : a.ival, y = b.kind == V_DTYPE ? (int64_t)b.dtype : b.ival;
+  if (op == OP_EQ || op == OP_NE) return value_bool(int_compare(op, x, y));
+  bool logic = op == OP_AND || op == OP_OR || op == OP_XOR;
+  return a.kind == V_BOOL && logic ? value_bool(int_binary(op, DT_BOOL, x, y)) : wrong_kinds(l, node, a, b);
+}
+
+bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b, Value *out) {
+  if (!is_static(a) || !is_static(b)) return false;
+  Op o = binary_op(op);
+  bool logical = op == BIN_AND || op == BIN_OR;
+  if (is_number(a) && is_number(b) && !logical)
+    *out = op_info[o].class == OPC_COMPARE ? compare(o, a, b) : fold_function(l, o, a, b, node->span);
+  else if (a.kind == b.kind && !is_number(a) && (!logical || a.kind == V_BOOL))
+    *out = fold_same_kind(l, node, o, a, b);
+  else
+    *out = wrong_kinds(l, node, a, b);
+  return true;
+}
+
+Value fold_unary(Lower *l, const Node *node, Value a) {
+  if (node->op == UN_NEG && is_number(a)) return fold_one(l, OP_NEG, a, node->span);
+  if (node->op == UN_BITNOT && a.kind == V_INT) return fold_one(l, OP_NOT, a, node->span);
+  if (node->op == UN_NOT && a.kind == V_BOOL) return value_bool(int_unary(OP_NOT, DT_BOOL, a.ival));
+  static const char *const spelling[] = {"-", "!", "~"};
+  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "`%s` of %s", spelling[node->op], value_text(l, a));
+  return value_error();
+}

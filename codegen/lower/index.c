@@ -1,0 +1,333 @@
+// Indexing: what the elements of `[..]` take of each axis, and the indexing of values.
+#include "codegen/lower/internal.h"
+
+#include <string.h>
+
+Cut whole_cut(Dim dim) { return (Cut){.whole = true, .stride = 1, .size = dim}; }
+
+Instr *cut_start(Lower *l, const Cut *cut, Span span) { return cut->first >= 0 ? index_const(l, cut->first, span) : cut->start; }
+
+static const char *extent_text(Lower *l, Dim dim) {
+  const char *text = dim_text(l, dim);
+  bool named = dim_is_const(dim) && (text[0] < '0' || text[0] > '9');
+  return named ? arena_printf(l->arena, "%s = %lld", text, (long long)dim) : text;
+}
+
+static void out_of_range(Lower *l, Span span, int64_t position, Dim dim) {
+  diag_error(l->diag, span, ERR_INDEX_RANGE, "index %lld is outside an axis of %s", (long long)position, extent_text(l, dim));
+}
+
+// A constant place on an axis, counted from the end when negative. `past`: the end itself is a place (of a slice).
+static bool place_on_axis(Lower *l, int64_t position, Dim dim, bool past, Span span, Cut *cut) {
+  cut->first = position;
+  if (dim_is_const(dim)) {
+    int64_t at = position < 0 ? position + dim : position;
+    if (at < 0 || at > dim || (at == dim && !past)) {
+      out_of_range(l, span, position, dim);
+      return false;
+    }
+    cut->first = at;
+    return true;
+  }
+  if (position >= 0) return true;
+  cut->first = -1;
+  cut->start = emit2(l, OP_ADD, type_scalar(DT_I64), span, dim_value(l, dim, span), index_const(l, position, span));
+  return true;
+}
+
+// ---- a:b:c
+
+typedef struct {
+  bool given, at_end;
+  int64_t value;
+  Span span;
+} Bound;
+
+static bool lower_bound(Lower *l, const Node *node, Dim dim, Bound *bound) {
+  *bound = (Bound){0};
+  if (!node) return true;
+  Frame frame;
+  enter_region(l, &frame);
+  Value v = lower_expr(l, node);
+  leave_region(l);
+  if (is_error(v)) return false;
+  bound->span = node->span;
+  bound->given = true;
+  bound->value = v.ival;
+  if (v.kind == V_INT) return true;
+  bound->at_end = is_index(v) && v.instr->op == OP_SIZE && dim == dim_of_size((int)v.instr->ival);
+  if (bound->at_end) return true;
+  diag_error(l->diag, node->span, ERR_NOT_CONSTANT, "the bounds of a slice are constants; ds(start, size) starts anywhere");
+  return false;
+}
+
+static bool runtime_slice(Lower *l, const Node *slice, Dim dim, const Bound *from, const Bound *to, Cut *cut) {
+  bool open = !to->given || to->at_end;
+  if (open && from->value == 0 && cut->stride == 1) {
+    *cut = whole_cut(dim);
+    return true;
+  }
+  int64_t count = open ? -from->value : to->value - from->value;
+  bool constant = open ? from->value < 0 : (from->value < 0) == (to->value < 0) && count >= 0;
+  if (!constant || from->at_end) {
+    diag_error(l->diag, slice->span, ERR_BAD_INDEX,
+               "this slice of an axis of run-time size %s has no constant length; ds(start, size) has", dim_text(l, dim));
+    return false;
+  }
+  cut->size = (count + cut->stride - 1) / cut->stride;
+  return place_on_axis(l, from->value, dim, true, slice->span, cut);
+}
+
+static bool lower_slice(Lower *l, const Node *slice, Dim dim, Cut *cut) {
+  Bound from = {0}, to = {0}, step = {0};
+  bool good = lower_bound(l, slice->a, dim, &from) && lower_bound(l, slice->b, dim, &to) && lower_bound(l, slice->c, dim, &step);
+  if (!good) return false;
+  cut->stride = step.given ? step.value : 1;
+  if (cut->stride < 1 || cut->stride > INT32_MAX || step.at_end) {
+    diag_error(l->diag, step.span, ERR_BAD_INDEX, "the step of a slice is a constant of at least 1; rev(v, axis) reverses");
+    return false;
+  }
+  int64_t limit = INT32_MAX;
+  if (from.value < -limit || from.value > limit || to.value < -limit || to.value > limit) {
+    out_of_range(l, slice->span, from.value < -limit || from.value > limit ? from.value : to.value, dim);
+    return false;
+  }
+  if (!dim_is_const(dim)) return runtime_slice(l, slice, dim, &from, &to, cut);
+  Cut end = {.first = dim};
+  if (to.given && !place_on_axis(l, to.value, dim, true, to.span, &end)) return false;
+  if (from.given && !place_on_axis(l, from.value, dim, true, from.span, cut)) return false;
+  int64_t count = end.first - cut->first;
+  cut->size = count > 0 ? (count + cut->stride - 1) / cut->stride : 0;
+  cut->whole = cut->size == dim && cut->stride == 1;
+  return true;
+}
+
+// ---- ds(start, size[, stride])
+
+static bool check_ds_range(Lower *l, const Node *call, Dim dim, const Cut *cut) {
+  if (!dim_is_const(dim) || !dim_is_const(cut->size) || cut->size == 0) return true;
+  int64_t last = (cut->size - 1) * cut->stride + (cut->first >= 0 ? cut->first : 0);
+  if (last < dim) return true;
+  diag_error(l->diag, call->span, ERR_INDEX_RANGE, "this reaches to index %lld of an axis of %s", (long long)last,
+             dim_text(l, dim));
+  return false;
+}
+
+static bool lower_ds(Lower *l, const Node *call, Dim dim, bool masked, Cut *cut) {
+  int count = call->list.count;
+  if (count < 2 || count > 3 || call->list2.count > 0) {
+    diag_error(l->diag, call->span, ERR_ARGUMENT_COUNT, "ds takes (start, size) or (start, size, stride)");
+    return false;
+  }
+  Value start = lower_expr(l, call->list.at[0]);
+  bool good = lower_dim(l, call->list.at[1], &cut->size);
+  if (count == 3) good = lower_static_int(l, call->list.at[2], "the stride of ds", &cut->stride) && good;
+  if (!good || is_error(start)) return false;
+  if (cut->stride < 1 || cut->stride > INT32_MAX) {
+    diag_error(l->diag, call->list.at[2]->span, ERR_BAD_INDEX, "the stride of ds is at least 1");
+    return false;
+  }
+  Span span = call->list.at[0]->span;
+  bool constant = start.kind == V_INT, before = constant && start.ival < 0;
+  if (constant && !masked && (before || start.ival > INT32_MAX)) {
+    out_of_range(l, span, start.ival, dim);
+    return false;
+  }
+  cut->first = constant && !before ? start.ival : -1;
+  if (before) cut->start = index_const(l, start.ival, span);
+  if (!constant && !(cut->start = convert_index(l, start, span))) return false;
+  cut->whole = constant && start.ival == 0 && cut->size == dim && cut->stride == 1;
+  return masked || check_ds_range(l, call, dim, cut);
+}
+
+// ---- elements
+
+static bool lower_element(Lower *l, const Node *node, Dim dim, bool masked, Cut *cut) {
+  Value v = lower_expr(l, node);
+  if (is_error(v)) return false;
+  cut->squeeze = true;
+  cut->size = 1;
+  if (v.kind == V_INT) {
+    bool near = v.ival >= -INT32_MAX && v.ival <= INT32_MAX, outside = dim_is_const(dim) && (v.ival < -dim || v.ival >= dim);
+    if (near && masked && outside) {
+      cut->first = -1;
+      cut->start = index_const(l, v.ival < 0 ? v.ival + dim : v.ival, node->span);
+      return true;
+    }
+    if (near) return place_on_axis(l, v.ival, dim, false, node->span, cut);
+    out_of_range(l, node->span, v.ival, dim);
+    return false;
+  }
+  cut->first = -1;
+  if (v.kind == V_DATA && v.instr->type.rank > 0 && is_integer(v.instr->type.dtype)) {
+    cut->squeeze = false;
+    cut->vector = v.instr;
+    return true;
+  }
+  return (cut->start = convert_index(l, v, node->span)) != NULL;
+}
+
+bool lower_cut(Lower *l, const Node *element, Dim dim, bool masked, Cut *cut) {
+  *cut = (Cut){.stride = 1};
+  if (element->kind == N_SLICE) return lower_slice(l, element, dim, cut);
+  bool is_ds = element->kind == N_CALL && strcmp(element->name, "ds") == 0 && !find_function(l, element->name);
+  return is_ds ? lower_ds(l, element, dim, masked, cut) : lower_element(l, element, dim, masked, cut);
+}
+
+bool spread_index(Lower *l, const Node *index, const Type *type, const char *what, const Node **elements) {
+  int taken = 0, ellipses = 0, axis = 0;
+  for (int i = 0; i < index->list.count; i++) {
+    NodeKind kind = index->list.at[i]->kind;
+    if (kind == N_ELLIPSIS) ellipses++;
+    if (kind != N_ELLIPSIS && kind != N_NONE) taken++;
+  }
+  if (ellipses > 1) {
+    diag_error(l->diag, index->span, ERR_BAD_INDEX, "`...` stands at most once in an index");
+    return false;
+  }
+  if (taken > type->rank) {
+    diag_error(l->diag, index->span, ERR_RANK_MISMATCH, "%d indices for %s, which has %d %s", taken, what, type->rank,
+               type->rank == 1 ? "axis" : "axes");
+    return false;
+  }
+  for (int k = 0; k < type->rank; k++) elements[k] = NULL;
+  for (int i = 0; i < index->list.count; i++) {
+    const Node *element = index->list.at[i];
+    if (element->kind == N_ELLIPSIS) axis += type->rank - taken;
+    if (element->kind != N_ELLIPSIS && element->kind != N_NONE) elements[axis++] = element;
+  }
+  return true;
+}
+
+bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, bool masked, Cut *cuts) {
+  const Node *elements[MAX_RANK];
+  bool good = spread_index(l, index, type, what, elements);
+  for (int k = 0; good && k < type->rank; k++) {
+    int errors = diag_error_count(l->diag);
+    cuts[k] = whole_cut(type->dim[k]);
+    if (!elements[k] || lower_cut(l, elements[k], type->dim[k], masked, &cuts[k])) continue;
+    if (diag_error_count(l->diag) > errors) diag_note(l->diag, (Span){0, 0}, "this is axis %d of %s", k, what);
+    good = false;
+  }
+  return good;
+}
+
+// ---- indexed values
+
+// The shape an index leaves: squeezed axes are gone, `None` adds one, a gathered axis has the shape of its vector.
+static bool indexed_shape(Lower *l, const Node *index, const Cut *cuts, int rank, Type *shape) {
+  Dim dims[MAX_LIST];
+  int count = 0, taken = 0, axis = 0;
+  for (int i = 0; i < index->list.count; i++) taken += index->list.at[i]->kind != N_ELLIPSIS && index->list.at[i]->kind != N_NONE;
+  for (int i = 0; i <= index->list.count; i++) {
+    NodeKind kind = i < index->list.count ? index->list.at[i]->kind : N_ELLIPSIS;
+    int axes = i == index->list.count ? rank - axis : kind == N_ELLIPSIS ? rank - taken : kind != N_NONE;
+    if (kind == N_NONE && count < MAX_LIST) dims[count++] = 1;
+    for (; axes > 0; axes--, axis++) {
+      const Cut *cut = &cuts[axis];
+      for (int k = 0; cut->vector && k < cut->vector->type.rank && count < MAX_LIST; k++)
+        dims[count++] = cut->vector->type.dim[k];
+      if (!cut->vector && !cut->squeeze && count < MAX_LIST) dims[count++] = cut->size;
+    }
+  }
+  if (count > MAX_RANK) {
+    diag_error(l->diag, index->span, ERR_RANK_MISMATCH, "%d axes are more than the limit of %d", count, MAX_RANK);
+    return false;
+  }
+  shape->rank = count;
+  for (int i = 0; i < count; i++) shape->dim[i] = dims[i];
+  return true;
+}
+
+static Instr *gather(Lower *l, Instr *v, int axis, Instr *vector, Span span) {
+  if (vector->type.rank == 1) return take_axis(l, v, axis, vector, span);
+  Type flat = {.rank = 1, .dim = {1}};
+  for (int k = 0; k < vector->type.rank; k++) {
+    if (!dim_is_const(vector->type.dim[k]) || !mul_i64(flat.dim[0], vector->type.dim[k], &flat.dim[0])) {
+      diag_error(l->diag, span, ERR_BAD_INDEX, "an axis of run-time size is indexed by a vector of one axis, not by %s",
+                 type_text(l, &vector->type));
+      return NULL;
+    }
+  }
+  return take_axis(l, v, axis, reshape_to(l, vector, &flat, span), span);
+}
+
+Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of, Span span) {
+  Type shape = {0};
+  int vectors = 0;
+  for (int k = 0; k < rank; k++) vectors += cuts[k].vector != NULL;
+  if (vectors > 1) {
+    diag_error(l->diag, span, ERR_BAD_INDEX, "one axis at a time can be indexed by an integer vector");
+    return value_error();
+  }
+  for (int k = 0; v && k < rank; k++)
+    if (cuts[k].vector) v = gather(l, v, axis_of[k], cuts[k].vector, span);
+  if (!v || !indexed_shape(l, index, cuts, rank, &shape)) return value_error();
+  return value_data(reshape_to(l, v, &shape, span));
+}
+
+// The places of a cut that is not constant, as a vector: start + stride * iota.
+static Instr *cut_places(Lower *l, const Cut *cut, Span span) {
+  Type type = {.dtype = DT_I64, .rank = 1, .dim = {cut->size}};
+  Instr *start = broadcast_to(l, cut_start(l, cut, span), &type, span);
+  if (cut->size == 1) return start;
+  Instr *places = emit(l, OP_IOTA, type, span, 0, NULL);
+  if (cut->stride != 1) {
+    Instr *stride = index_const(l, cut->stride, span);
+    places = emit2(l, OP_MUL, type, span, places, broadcast_to(l, stride, &type, span));
+  }
+  return emit2(l, OP_ADD, type, span, start, places);
+}
+
+static bool is_slice_cut(const Cut *cut, Dim dim) {
+  return !cut->vector && cut->first >= 0 && dim_is_const(dim) && dim_is_const(cut->size);
+}
+
+static Instr *slice_axes(Lower *l, Instr *v, const Cut *cuts, Span span) {
+  Type type = v->type;
+  bool any = false;
+  for (int k = 0; k < type.rank; k++)
+    if (!cuts[k].whole && is_slice_cut(&cuts[k], type.dim[k])) {
+      type.dim[k] = cuts[k].size;
+      any = true;
+    }
+  if (!any) return v;
+  Instr *slice = emit1(l, OP_SLICE, type, span, v);
+  for (int k = 0; k < type.rank; k++) {
+    bool cut = !cuts[k].whole && is_slice_cut(&cuts[k], v->type.dim[k]);
+    slice->ints[k] = cut ? cuts[k].first : 0;
+    slice->ints2[k] = cut ? cuts[k].stride : 1;
+  }
+  return slice;
+}
+
+// Of what gives several values, such as split: one by its number.
+static Value list_item(Lower *l, const Node *node, Value list) {
+  int64_t at = 0;
+  const Node *index = node->list.at[0];
+  if (node->list.count != 1 || !lower_static_int(l, index, "the number of a value", &at)) return value_error();
+  if (at >= -list.count && at < list.count) return list.items[at < 0 ? at + list.count : at];
+  diag_error(l->diag, index->span, ERR_INDEX_RANGE, "there are %d values, from 0 to %d", list.count, list.count - 1);
+  return value_error();
+}
+
+Value index_value(Lower *l, const Node *node, Value base) {
+  Cut cuts[MAX_RANK];
+  int axis_of[MAX_RANK];
+  if (base.kind == V_LIST) return list_item(l, node, base);
+  if (base.kind != V_DATA) {
+    diag_error(l->diag, node->span, ERR_BAD_INDEX, "%s cannot be indexed", value_text(l, base));
+    return value_error();
+  }
+  Instr *v = base.instr;
+  int rank = v->type.rank;
+  Type type = v->type;
+  if (!lower_cuts(l, node, &type, type_text(l, &type), false, cuts)) return value_error();
+  v = slice_axes(l, v, cuts, node->span);
+  for (int k = 0; k < rank; k++) {
+    axis_of[k] = k;
+    if (!cuts[k].whole && !cuts[k].vector && !is_slice_cut(&cuts[k], type.dim[k]))
+      v = take_axis(l, v, k, cut_places(l, &cuts[k], node->span), node->span);
+  }
+  return finish_index(l, node, cuts, rank, v, axis_of, node->span);
+}

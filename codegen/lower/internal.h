@@ -1,0 +1,348 @@
+// What the files of the lowering share: values, names, and where an expression stands.
+#ifndef CODEGEN_LOWER_INTERNAL_H
+#define CODEGEN_LOWER_INTERNAL_H
+
+#include "codegen/ir/array.h"
+#include "codegen/lower/lower.h"
+
+// ---- values of expressions
+
+typedef enum {
+  V_ERROR,  // reported already: whatever meets it keeps quiet
+  V_VOID,   // a function without a result
+  V_INT,
+  V_FLOAT,
+  V_BOOL,
+  V_DTYPE,
+  V_STRING,  // known at compile time, exact
+  V_LIST,    // [a, b] or (a, b)
+  V_DATA,    // an instruction's result; i64 of rank 0 is an index scalar
+  V_REF,     // a ref as such: an argument of a function
+  V_COPY,    // what async_copy describes
+  V_VIEW     // a view of a ref
+} ValueKind;
+
+typedef struct Value Value;
+typedef struct Copy Copy;
+typedef struct RefView RefView;
+struct Value {
+  ValueKind kind;
+  DType dtype;
+  int64_t ival;
+  double fval;
+  const char *text;
+  Instr *instr;
+  Ref *ref;
+  const Copy *copy;
+  const RefView *view;
+  const Value *items;
+  int count;
+};
+
+static inline Value value_error(void) { return (Value){.kind = V_ERROR}; }
+static inline Value value_int(int64_t v) { return (Value){.kind = V_INT, .ival = v}; }
+static inline Value value_float(double v) { return (Value){.kind = V_FLOAT, .fval = v}; }
+static inline Value value_bool(bool v) { return (Value){.kind = V_BOOL, .ival = v}; }
+static inline Value value_dtype(DType t) { return (Value){.kind = V_DTYPE, .dtype = t}; }
+static inline Value value_data(Instr *i) { return i ? (Value){.kind = V_DATA, .instr = i} : value_error(); }
+static inline bool is_error(Value v) { return v.kind == V_ERROR; }
+static inline bool is_number(Value v) { return v.kind == V_INT || v.kind == V_FLOAT; }
+static inline bool is_static(Value v) { return is_number(v) || v.kind == V_BOOL || v.kind == V_DTYPE; }
+// where(c, 1, 0) with constants takes the type it meets, as they would: `items` are the two constants.
+static inline bool is_weak(Value v) { return v.kind == V_DATA && v.count == 2; }
+static inline bool is_index(Value v) { return v.kind == V_DATA && v.instr->type.dtype == DT_I64 && v.instr->type.rank == 0; }
+
+// ---- names
+
+typedef enum {
+  SYM_STATIC,
+  SYM_SIZE,
+  SYM_AXIS,
+  SYM_OPERAND,
+  SYM_SCRATCH,
+  SYM_VAR,  // these may not be hidden
+  SYM_LET,
+  SYM_PRELUDE,
+  SYM_LOOP,
+  SYM_PARAMETER  // a PRELUDE is a `let` among the declarations
+} SymbolKind;
+
+typedef struct Symbol Symbol;
+struct Symbol {
+  const char *name;
+  Symbol *next;   // declared before it; a scope is its newest symbol
+  Symbol *far;    // much before it: of each symbol's ancestors any is reached in few steps (lower_names.c)
+  Symbol *other;  // declared before it anywhere, of the same hash
+  int depth;      // symbols before it in its scope
+  SymbolKind kind;
+  Span span;
+  Value value;       // STATIC, LET, LOOP, PARAMETER; PRELUDE: as last evaluated, in `region`
+  Ref *ref;          // OPERAND, SCRATCH, VAR
+  int index;         // SIZE, AXIS
+  Instr *extent;     // LOOP: of a pipeline's axis
+  const Node *node;  // PRELUDE: the LET
+  Symbol *scope;     // PRELUDE: what it sees
+  Region *region;
+  bool busy;
+  bool poisoned;  // its declaration was an error: whatever uses it keeps quiet
+};
+
+typedef struct Function Function;
+struct Function {
+  const char *name;
+  const Node *node;
+  Symbol *scope;       // what its body sees besides its parameters
+  Function **visible;  // the functions its body sees
+  bool busy;           // being inlined
+  bool failed;         // an error was found in it: reported once
+  Function *next;
+};
+
+// ---- where an expression stands, and so what it may use
+
+typedef enum { IN_STATIC, IN_SHAPE, IN_SIZE, IN_EXTENT, IN_MAP, IN_REQUIRE, IN_PAD, IN_BODY, IN_REFERENCE } Place;
+
+typedef struct Frame Frame;
+struct Frame {
+  Region *region;
+  Frame *up;
+};
+
+typedef enum { LOOP_NONE, LOOP_RUNTIME, LOOP_UNROLLED } LoopKind;
+
+typedef struct {
+  Arena *arena;
+  Diag *diag;
+  const LowerOptions *options;
+  const Node *file, *node;  // node: the KERNEL
+  Kernel *k;
+  Place place;
+  Frame *frame;               // instructions go to frame->region
+  Symbol *declared[1 << 14];  // by hash: the newest of all scopes
+  Symbol *scope;
+  Symbol *root;         // the scope of all declarations
+  Function *functions;  // visible now
+  Function *file_functions, *kernel_functions;
+  const Node *prelude;  // the `let` among the declarations that is being evaluated
+  LoopKind loop;
+  int depth;                 // of inlined functions
+  int64_t work;              // expressions and statements lowered so far
+  bool stopped;              // the limit was reached and reported
+  LIST(const Ref *) broken;  // refs whose declaration was an error: whatever uses them keeps quiet
+  bool *stored;              // by ref id: is some element stored
+  Instr **array;             // reference: the value of operand k by name
+} Lower;
+
+enum { MAX_WORK = 300000, MAX_UNROLL = 4096, MAX_INLINE = 64, MAX_ARGUMENTS = 8, MAX_LIST = 4096 };
+
+// ---- lower.c
+static const Type no_result = {.dtype = DT_COUNT};
+Region *enter_region(Lower *l, Frame *frame);  // a new region in which instructions go; frame lives on the caller's stack
+void leave_region(Lower *l);
+void reenter_region(Lower *l, Frame *frame, Region *region);
+bool over_budget(Lower *l, Span span);  // counts one step of work; true once there was too much, reported
+const char *axes_text(Lower *l, const Ref *ref);
+
+// ---- lower_value.c
+Instr *emit(Lower *l, Op op, Type type, Span span, int nargs, Instr *const *args);
+Instr *emit1(Lower *l, Op op, Type type, Span span, Instr *a);
+Instr *emit2(Lower *l, Op op, Type type, Span span, Instr *a, Instr *b);
+Instr *index_const(Lower *l, int64_t value, Span span);  // i64
+Instr *dim_value(Lower *l, Dim dim, Span span);          // an extent as an i64
+const char *type_text(Lower *l, const Type *type);       // f32[BM, N]
+const char *shape_text(Lower *l, const Type *type);      // [BM, N]
+const char *dim_text(Lower *l, Dim dim);
+const char *value_text(Lower *l, Value v);      // its type, for messages
+const char *expression_text(const Node *node);  // canonical source text
+Type with_dtype(Type type, DType dtype);
+DType natural_dtype(Value v);  // what a value has when it meets nothing
+bool static_fits(Value v, DType dtype);
+Instr *constant_of(Lower *l, Value v, DType dtype, Span span);  // NULL, reported, when it does not fit
+Instr *convert(Lower *l, Value v, DType dtype, Span span,
+               const char *what);              // to a value of exactly dtype by the rules, else an error
+Instr *data_of(Lower *l, Value v, Span span);  // any number or data as an instruction
+bool common_dtype(Lower *l, const Value *v, int count, Span span, const char *what, DType *dtype);
+bool common_shape(Lower *l, Instr *const *v, int count, Span span, const char *what, Type *shape);
+Instr *broadcast_to(Lower *l, Instr *v, const Type *shape, Span span);  // v's dtype, that shape; must be possible
+bool check_ref_elements(Lower *l, const Ref *ref);  // false, reported: more than any memory holds
+bool can_broadcast(const Type *from, const Type *to);
+Instr *reshape_to(Lower *l, Instr *v, const Type *shape, Span span);                        // v itself when it has the shape
+bool unify(Lower *l, const Value *v, int count, Span span, const char *what, Instr **out);  // one dtype, one shape
+
+// ---- lower_expr.c
+Value lower_expr(Lower *l, const Node *node);
+Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b);
+Instr *yield_from(Lower *l, Instr *v, Span span);  // ends the current region with YIELD v
+Value lower_select(Lower *l, Value c, Value a, Value b, Span span);
+Instr *convert_index(Lower *l, Value v, Span span);            // NULL, reported, when v is no integer scalar
+Instr *lower_index(Lower *l, const Node *node);                // an i64 scalar, NULL when there was an error
+bool lower_condition(Lower *l, const Node *node, Value *out);  // V_BOOL or rank-0 bool data
+bool lower_dtype(Lower *l, const Node *node, DType *out);
+bool lower_static_int(Lower *l, const Node *node, const char *what, int64_t *out);
+bool in_index_place(const Lower *l);                      // extents, maps, requires, sizes: integer scalars only
+bool lower_shape(Lower *l, const Node *node, Type *out);  // an ARRAY or TUPLE of constants and sizes
+bool lower_dim(Lower *l, const Node *node, Dim *out);
+bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, int capacity, int *count);
+Value lower_lazy(Lower *l, Symbol *s);
+
+// ---- lower_fold.c
+bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b, Value *out);  // false: not both static
+Value fold_unary(Lower *l, const Node *node, Value a);
+Value fold_one(Lower *l, Op op, Value a, Span span);  // an operation of one number
+Value fold_fma(Value a, Value b, Value c);
+Value fold_function(Lower *l, Op op, Value a, Value b, Span span);  // floordiv, mod, max, min, pow, .. of numbers
+double as_double(Value v);
+Op binary_op(int op);  // the operation of a BinaryOp
+
+// ---- lower_ref.c
+Ref *ref_of(Lower *l, const Node *node);  // the ref a NAME names, else NULL
+
+typedef struct {
+  Ref *ref;
+  Window window;
+  Instr *starts[MAX_RANK];
+  Type type;
+} View;
+// NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
+bool lower_view(Lower *l, const Node *node, bool masked, View *view);
+Instr *load_view(Lower *l, const View *view, Instr *mask, Instr *other, Span span);
+void store_view(Lower *l, const View *view, Value v, Value mask, Span span);
+Value load_ref(Lower *l, Ref *ref, Span span);               // all of it
+Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
+bool is_broken(const Lower *l, const Ref *ref);
+void mark_broken(Lower *l, const Ref *ref);
+bool is_prefetched_here(const Lower *l, const Ref *ref);  // a prefetched operand that may be read where we are
+bool check_accessible(Lower *l, const Ref *ref, Span span);
+bool check_storable(Lower *l, Ref *ref, Span span);
+
+// ---- lower_view.c
+const RefView *named_view(Lower *l, const Node *node);  // the view that a name stands for, else NULL
+Value read_view(Lower *l, const RefView *view, Span span);
+void write_view(Lower *l, const RefView *view, Value value, Span span);
+bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as one end of a copy
+
+// ---- lower_pipeline.c
+void lower_pipeline(Lower *l, const Node *node);
+
+// ---- lower_dma.c
+Value lower_method(Lower *l, const Node *node);  // .start() and .wait() of a copy
+void lower_scoped(Lower *l, const Node *node);
+
+// ---- lower_index.c
+// What one index element takes of an axis. `vector`: the axis is gathered by it; otherwise `size` elements, `stride` apart, from
+// `start`.
+typedef struct {
+  bool whole, squeeze;
+  int64_t first;
+  Instr *start, *vector;
+  int64_t stride;
+  Dim size;
+} Cut;  // first < 0: not constant
+bool lower_cut(Lower *l, const Node *element, Dim dim, bool masked, Cut *cut);
+Instr *cut_start(Lower *l, const Cut *cut, Span span);  // as an i64 instruction
+// Spreads the elements of an index over the axes: elements[k] is the element of axis k, NULL for the whole axis.
+bool spread_index(Lower *l, const Node *index, const Type *type, const char *what, const Node **elements);
+// One an axis. `masked`: they may leave their axes.
+bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, bool masked, Cut *cuts);
+Cut whole_cut(Dim dim);
+// Gathers by a vector, if there is one, and gives v the shape the index leaves. axis_of[k]: where axis k is in v.
+Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of, Span span);
+Value index_value(Lower *l, const Node *node, Value base);
+
+// ---- lower_call.c
+Value lower_call(Lower *l, const Node *node);
+typedef struct Builtin Builtin;
+typedef struct {
+  const Node *node;
+  const Builtin *builtin;
+  const Node *arg[MAX_ARGUMENTS];
+  const Node *const *rest;
+  int rest_count;
+} Call;
+struct Builtin {
+  const char *name;
+  Value (*lower)(Lower *l, const Call *call);
+  int op;
+  const char
+      *parameters;  // "a b out?": `?` may be left out, `+` takes all further positional arguments, at least one; `*` or none
+};
+extern const Builtin *const builtin_tables[];  // NULL at the end
+extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], bits_builtins[], gather_builtins[],
+    random_builtins[], memory_builtins[], view_builtins[], scatter_builtins[], other_builtins[];
+
+// ---- lower_bits.c
+// The type that a bitcast leaves: between widths the last axis but one grows or shrinks. False, reported, when there is none.
+bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out);
+Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span);
+
+// ---- lower_shape.c, lower_dot.c: what the tables name
+Instr *lower_array(Lower *l, const Node *node);  // data, or a number as data of rank 0
+// An axis number, negative from the end. Without a node: axis 0 of a value of rank 1, else an error.
+bool lower_axis(Lower *l, const Node *node, int rank, Span span, int *axis);
+bool lower_flag(Lower *l, const Node *node, bool otherwise, bool *out);
+Value reduce_axes(Lower *l, Op op, Instr *v, int64_t axes, bool keep, Span span);
+Value lower_einsum(Lower *l, const Call *call);
+Value lower_dot(Lower *l, const Call *call);
+Value lower_conv(Lower *l, const Call *call);
+int collect_parts(Lower *l, const Call *call, const Value **parts);  // the values that a list of arguments names, in lists or not
+Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
+Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
+
+// ---- lower_expand.c: instructions of one shape
+typedef struct {
+  Lower *l;
+  Span span;
+  Type shape;  // its dtype does not count
+} Expand;
+Expand expand_like(Lower *l, const Instr *v, Span span);
+Instr *expand_int(const Expand *e, DType dtype, int64_t value);
+Instr *expand_float(const Expand *e, DType dtype, double value);
+Instr *expand_number(const Expand *e, DType dtype, int64_t value);
+Instr *expand1(const Expand *e, Op op, Instr *a);
+Instr *expand2(const Expand *e, Op op, Instr *a, Instr *b);
+Instr *expand_cast(const Expand *e, Instr *a, DType dtype);
+Instr *expand_bits(const Expand *e, Instr *a, DType dtype);  // a bitcast
+Instr *expand_select(const Expand *e, Instr *c, Instr *a, Instr *b);
+Instr *expand_shift(const Expand *e, Op op, Instr *a, int places);
+Instr *expand_mulhi(const Expand *e, Instr *a, Instr *b);  // lower_bits.c
+DType unsigned_of_width(int bits);
+DType signed_of_width(int bits);
+
+// ---- lower_fn.c
+void add_function(Lower *l, const Node *node);
+Function *find_function(const Lower *l, const char *name);
+Value inline_function(Lower *l, Function *f, const Node *call);
+
+// ---- lower_stmt.c
+void lower_items(Lower *l, const Node *items);  // in a scope of its own
+void lower_statement(Lower *l, const Node *node);
+void declare_let(Lower *l, const Node *node);
+Value lower_if_expr(Lower *l, const Node *node);
+Region *lower_arm(Lower *l, const Node *items);  // an ITEMS or IF in a region of its own
+bool not_built(Lower *l, const Node *node);      // reports constructs that come later
+
+// ---- lower_names.c
+Symbol *find_symbol(Lower *l, const char *name);
+Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span);  // reports duplicates and hiding; never NULL
+void unknown_name(Lower *l, const char *name, Span span);
+bool same_but_case(const char *a, const char *b);
+const char *suggestion(Lower *l, const char *name, const char *const *names, int count);  // "; did you mean `x`?" or ""
+const char *symbol_kind_text(SymbolKind kind);
+
+// ---- lower_statics.c
+void lower_statics(Lower *l);
+// ---- lower_size.c
+void lower_signature(Lower *l);
+int size_index(Lower *l, const char *name);  // -1 when there is none
+int add_derived_size(Lower *l, const char *name, Span span, Region *value);
+// ---- lower_decl.c
+bool check_index_region(Lower *l, const Region *region);  // integer arithmetic on scalars only, else an error
+bool is_declaration(const Node *node);
+int count_declarations(const Node *items);  // how many items of a kernel come before its first body statement
+void lower_declarations(Lower *l);
+void lower_scratch(Lower *l, const Node *node, Instr *scope);  // scope: the SCOPED it lives in, or NULL
+void check_parallel(Lower *l);
+// ---- lower_reference.c
+void lower_reference(Lower *l, const Node *reference);
+
+#endif

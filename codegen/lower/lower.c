@@ -1,0 +1,241 @@
+// Lowering a kernel: which one, in what order its parts are seen, and the frame of its body.
+#include "codegen/lower/internal.h"
+#include "codegen/ir/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- regions and the budget
+
+void reenter_region(Lower *l, Frame *frame, Region *region) {
+  *frame = (Frame){region, l->frame};
+  l->frame = frame;
+}
+
+Region *enter_region(Lower *l, Frame *frame) {
+  Region *region = ir_region(l->k);
+  reenter_region(l, frame, region);
+  return region;
+}
+
+void leave_region(Lower *l) { l->frame = l->frame->up; }
+
+bool over_budget(Lower *l, Span span) {
+  if (l->stopped) return true;
+  if (++l->work <= MAX_WORK && !diag_too_many(l->diag)) return false;
+  l->stopped = true;
+  if (!diag_too_many(l->diag))
+    diag_error(l->diag, span, ERR_TOO_LARGE,
+               "the kernel grows beyond %d expressions once loops are unrolled and functions inlined", MAX_WORK);
+  return true;
+}
+
+// " with axes M, N": an operand's axes by their names, for notes.
+const char *axes_text(Lower *l, const Ref *ref) {
+  const char *space = ref->space == SPACE_SMEM ? "smem " : "";
+  if (!ref_is_operand(ref)) return arena_printf(l->arena, ": %s%s", space, type_text(l, &ref->type));
+  return arena_printf(l->arena, ": blocks %s%s of %s", space, shape_text(l, &ref->type), type_text(l, &ref->array));
+}
+
+// ---- the body
+
+static void transfer(Lower *l, Op op, int from, int count) {
+  for (int i = from; i < from + count; i++) {
+    Ref *ref = l->k->refs.at[i];
+    if (ref->prefetch || ref->space == SPACE_ANY) continue;  // the grid's pipeline does not move it
+    emit(l, op, no_result, ref->span, 0, NULL)->ref = ref;
+  }
+}
+
+// Each `let` among the declarations once, oldest first, so that the whole body can use it and its mistakes are found.
+static void lower_preludes(Lower *l, Symbol *s) {
+  LIST(Symbol *) preludes = {0};
+  for (; s; s = s->next)
+    if (s->kind == SYM_PRELUDE) LIST_PUSH(l->arena, &preludes, s);
+  for (int i = preludes.count - 1; i >= 0; i--) lower_lazy(l, preludes.at[i]);
+}
+
+static void lower_body(Lower *l) {
+  Frame frame;
+  const Node *items = l->node->a;
+  l->place = IN_BODY;
+  l->k->body = enter_region(l, &frame);
+  transfer(l, OP_FETCH, 0, l->k->inputs);
+  lower_preludes(l, l->scope);
+  int first = count_declarations(items);
+  for (int i = 0; i < items->list.count && !l->stopped; i++) {
+    const Node *item = items->list.at[i];
+    bool declared = i < first && (is_declaration(item) || item->kind == N_LET || item->kind == N_FN);
+    if (!declared && item->kind != N_FN) lower_statement(l, item);
+  }
+  transfer(l, OP_WRITEBACK, l->k->inputs, l->k->outputs);
+  leave_region(l);
+}
+
+// Is the name stored to, or handed to a function, in arms that were not taken?
+static bool mentions_store(const Node *node, const char *name) {
+  if (!node) return false;
+  const Node *target = node->kind == N_ASSIGN ? node->a : NULL;
+  while (target && target->kind == N_INDEX) target = target->a;
+  if (target && target->kind == N_NAME && target->name == name) return true;
+  for (int i = 0; node->kind == N_CALL && i < node->list.count; i++) {
+    const Node *arg = node->list.at[i];
+    if (arg->kind == N_ARROW) arg = arg->b;
+    if (arg->kind == N_INDEX && (strcmp(node->name, "store") == 0 || node->list.at[i]->kind == N_ARROW)) arg = arg->a;
+    if (arg->kind == N_NAME && arg->name == name) return true;
+  }
+  if (mentions_store(node->a, name) || mentions_store(node->b, name) || mentions_store(node->c, name)) return true;
+  for (int i = 0; i < node->list.count; i++)
+    if (mentions_store(node->list.at[i], name)) return true;
+  return false;
+}
+
+static void check_stored(Lower *l) {
+  for (int i = l->k->inputs; i < l->k->inputs + l->k->outputs; i++) {
+    const Ref *ref = l->k->refs.at[i];
+    if (l->stored[i] || mentions_store(l->node->a, ref->name)) continue;
+    diag_error(l->diag, ref->span, ERR_NEVER_STORED, "nothing is stored to the output `%s`", ref->name);
+  }
+}
+
+// ---- the file
+
+int kernel_names(const Node *file, const char **names, int capacity) {
+  int count = 0;
+  for (int i = 0; i < file->list.count; i++)
+    if (file->list.at[i]->kind == N_KERNEL) {
+      if (count < capacity) names[count] = file->list.at[i]->name;
+      count++;
+    }
+  return count;
+}
+
+int static_names(const Node *file, const char *kernel, const char **names, int capacity) {
+  int count = 0;
+  for (int i = 0; i < file->list.count; i++) {
+    const Node *node = file->list.at[i];
+    if (node->kind != N_KERNEL || (kernel && strcmp(node->name, kernel) != 0)) continue;
+    for (int k = 0; k < node->a->list.count; k++) {
+      const Node *item = node->a->list.at[k];
+      for (int j = 0; item->kind == N_STATIC && j < item->list.count; j++) {
+        if (count < capacity) names[count] = item->list.at[j]->name;
+        count++;
+      }
+    }
+  }
+  return count;
+}
+
+static const Node *find_top(const Node *file, NodeKind kind, const char *name) {
+  for (int i = 0; i < file->list.count; i++) {
+    const Node *node = file->list.at[i];
+    if (node->kind == kind && strcmp(node->name, name) == 0) return node;
+  }
+  return NULL;
+}
+
+static int compare_top(const void *a, const void *b) {
+  const Node *x = *(const Node *const *)a, *y = *(const Node *const *)b;
+  if (x->name != y->name) return (uintptr_t)x->name < (uintptr_t)y->name ? -1 : 1;
+  if (x->kind != y->kind) return x->kind == N_KERNEL ? -1 : 1;
+  return x->span.start < y->span.start ? -1 : x->span.start > y->span.start;
+}
+
+static void check_top(Lower *l) {
+  LIST(const Node *) sorted = {0};  // those of a name together, its kernels first
+  for (int i = 0; i < l->file->list.count; i++) {
+    const Node *node = l->file->list.at[i];
+    if (node->kind == N_KERNEL || node->kind == N_REFERENCE) LIST_PUSH(l->arena, &sorted, node);
+  }
+  if (sorted.count) qsort(sorted.at, (size_t)sorted.count, sizeof *sorted.at, compare_top);
+  const Node *first = NULL, *kernel = NULL;
+  for (int i = 0; i < sorted.count; i++) {
+    const Node *node = sorted.at[i];
+    bool again = first && first->name == node->name && first->kind == node->kind;
+    if (!again) first = node;
+    if (again) {
+      diag_error(l->diag, node->name_span, ERR_DUPLICATE, "the %s `%s` is declared twice", node_name[node->kind], node->name);
+      diag_note(l->diag, first->name_span, "the first time is here");
+    }
+    if (node->kind == N_KERNEL) kernel = node;
+    if (kernel && kernel->name == node->name) continue;
+    const char *names[MAX_LIST];
+    int count = kernel_names(l->file, names, MAX_LIST);
+    diag_error(l->diag, node->name_span, ERR_REFERENCE_KERNEL, "there is no kernel `%s` for this reference%s", node->name,
+               suggestion(l, node->name, names, count < MAX_LIST ? count : MAX_LIST));
+  }
+}
+
+static const Node *choose_kernel(Lower *l, const char *name) {
+  const char *names[MAX_LIST];
+  int count = kernel_names(l->file, names, MAX_LIST);
+  if (name) {
+    const Node *kernel = find_top(l->file, N_KERNEL, name);
+    if (!kernel)
+      diag_error(l->diag, (Span){0}, ERR_NO_KERNEL, "there is no kernel `%s`%s", name,
+                 suggestion(l, name, names, count < MAX_LIST ? count : MAX_LIST));
+    return kernel;
+  }
+  if (count == 0) {
+    diag_error(l->diag, (Span){0}, ERR_NO_KERNEL, "there is no kernel in this file");
+    return NULL;
+  }
+  const Node *first = find_top(l->file, N_KERNEL, names[0]);
+  for (int i = 1; i < count && i < MAX_LIST; i++)
+    if (names[i] != names[0]) {
+      diag_error(l->diag, first->name_span, ERR_NO_KERNEL, "there are several kernels here: -k `%s` or another picks one",
+                 names[0]);
+      break;
+    }
+  return first;
+}
+
+static void add_file_functions(Lower *l) {
+  for (int i = 0; i < l->file->list.count; i++)
+    if (l->file->list.at[i]->kind == N_FN) add_function(l, l->file->list.at[i]);
+  l->file_functions = l->functions;
+  for (Function *f = l->functions; f; f = f->next) f->visible = &l->file_functions;
+}
+
+// The name of the kernel's function in C, beside the other kernels of the file.
+static const char *function_name(const Lower *l, const char *name) {
+  const char *names[MAX_LIST];
+  int count = kernel_names(l->file, names, MAX_LIST);
+  return name_of_kernel(l->arena, name, NAME_C_KERNEL, names, count < MAX_LIST ? count : MAX_LIST);
+}
+
+static void lower_kernel(Lower *l) {
+  Kernel *k = l->k;
+  Frame outermost;
+  enter_region(l, &outermost);
+  add_file_functions(l);
+  lower_statics(l);
+  lower_signature(l);
+  l->stored = NEW_ARRAY(l->arena, bool, k->refs.count + 1);
+  l->array = NEW_ARRAY(l->arena, Instr *, k->refs.count + 1);
+  lower_declarations(l);
+  lower_body(l);
+  check_stored(l);
+  check_parallel(l);
+  const Node *reference = find_top(l->file, N_REFERENCE, k->name);
+  if (reference) lower_reference(l, reference);
+  leave_region(l);
+}
+
+Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *name, const LowerOptions *options, Diag *diag) {
+  static const LowerOptions no_options = {0};
+  if (diag_error_count(diag) > 0) return NULL;  // what did not parse is missing from the tree: more messages would mislead
+  Lower *l = NEW(arena, Lower);
+  *l = (Lower){.arena = arena, .diag = diag, .file = file, .options = options ? options : &no_options};
+  check_top(l);
+  l->node = choose_kernel(l, name);
+  if (!l->node) return NULL;
+  l->k = NEW(arena, Kernel);
+  *l->k = (Kernel){.arena = arena, .source = source, .name = l->node->name, .span = l->node->name_span};
+  l->k->symbol = function_name(l, l->node->name);
+  lower_kernel(l);
+  if (diag_error_count(diag) > 0) return NULL;
+  const char *broken = ir_verify(l->k);
+  if (broken) INTERNAL("%s", broken);
+  return l->k;
+}

@@ -1,0 +1,86 @@
+// Names: scopes, hiding, and what to say of a name that is not there.
+#include "codegen/lower/internal.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static Symbol **newest_of(Lower *l, const char *name) {
+  return &l->declared[((uintptr_t)name / 16 * 0x9E3779B1u >> 7) % (sizeof l->declared / sizeof *l->declared)];
+}
+
+// Scopes are paths of one tree. `far` skips as many symbols as the two jumps before it did where these are equal (Myers, "An
+// applicative random-access stack"): any depth is reached in a logarithmic number of steps.
+static Symbol *skip_from(Symbol *parent) {
+  Symbol *far = parent ? parent->far : NULL;
+  bool joins = far && far->far && parent->depth - far->depth == far->depth - far->far->depth;
+  return joins ? far->far : parent;
+}
+
+static bool is_in_scope(const Symbol *scope, const Symbol *s) {
+  while (scope && scope->depth > s->depth) scope = scope->far && scope->far->depth >= s->depth ? scope->far : scope->next;
+  return scope == s;
+}
+
+Symbol *find_symbol(Lower *l, const char *name) {
+  for (Symbol *s = *newest_of(l, name); s; s = s->other)
+    if (s->name == name && is_in_scope(l->scope, s)) return s;
+  return NULL;
+}
+
+const char *symbol_kind_text(SymbolKind kind) {
+  static const char *const text[] = {"static", "size", "grid axis", "operand",       "scratch",
+                                     "var",    "let",  "let",       "loop variable", "parameter"};
+  return text[kind];
+}
+
+bool same_but_case(const char *a, const char *b) {
+  for (; *a && tolower((unsigned char)*a) == tolower((unsigned char)*b); a++) b++;
+  return *a == *b;
+}
+
+const char *suggestion(Lower *l, const char *name, const char *const *names, int count) {
+  const char *close = NULL;
+  for (int i = 0; i < count && !close; i++)
+    if (same_but_case(name, names[i])) close = names[i];
+  if (!close) close = closest_name(name, names, count);
+  return close ? arena_printf(l->arena, "; did you mean `%s`?", close) : "";
+}
+
+// An error when `name` may not be declared here; a `let` may hide a `let`, a parameter hides anything.
+static bool check_declaration(Lower *l, SymbolKind kind, const char *name, Span span) {
+  if (dtype_by_name(name) != DT_COUNT && kind != SYM_PARAMETER) {
+    diag_error(l->diag, span, ERR_HIDES, "`%s` is the name of a dtype", name);
+    return false;
+  }
+  Symbol *old = find_symbol(l, name);
+  if (!old || kind == SYM_PARAMETER) return true;
+  if (old->kind >= SYM_LET && kind >= SYM_LET) return true;
+  if (kind == SYM_VAR && old->kind >= SYM_LET) return true;
+  bool same = old->kind == kind;
+  diag_error(l->diag, span, same ? ERR_DUPLICATE : ERR_HIDES,
+             same ? "%s `%s` is declared twice" : "%s `%s` would hide the %s of that name", symbol_kind_text(kind), name,
+             symbol_kind_text(old->kind));
+  diag_note(l->diag, old->span, "`%s` is declared here", name);
+  return false;
+}
+
+Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span) {
+  bool good = check_declaration(l, kind, name, span);
+  Symbol *s = NEW(l->arena, Symbol);
+  Symbol **newest = newest_of(l, name);
+  *s = (Symbol){.name = name, .kind = kind, .span = span, .poisoned = !good, .next = l->scope, .other = *newest};
+  s->far = skip_from(l->scope);
+  s->depth = l->scope ? l->scope->depth + 1 : 0;
+  return l->scope = *newest = s;
+}
+
+void unknown_name(Lower *l, const char *name, Span span) {
+  LIST(const char *) names = {0};
+  for (Symbol *s = l->scope; s && names.count < MAX_LIST; s = s->next) LIST_PUSH(l->arena, &names, s->name);
+  for (int t = 0; t < DT_COUNT; t++) LIST_PUSH(l->arena, &names, dtype_info[t].name);
+  if (find_function(l, name)) {
+    diag_error(l->diag, span, ERR_UNKNOWN_NAME, "`%s` is a function: call it, `%s(..)`", name, name);
+    return;
+  }
+  diag_error(l->diag, span, ERR_UNKNOWN_NAME, "nothing here is called `%s`%s", name, suggestion(l, name, names.at, names.count));
+}

@@ -1,0 +1,227 @@
+// Built-in functions that work element by element.
+#include "codegen/lower/internal.h"
+#include "codegen/ir/scalar.h"
+
+#include <math.h>
+
+static const char *callee(Lower *l, const Call *call) { return arena_printf(l->arena, "%s", call->builtin->name); }
+
+static Value wrong_dtype(Lower *l, const Call *call, Value v, const char *wants) {
+  diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED, "%s is for %s, and this is %s", call->builtin->name, wants,
+             value_text(l, v));
+  return value_error();
+}
+
+// A value that is data or a number, else an error.
+static bool lower_number(Lower *l, const Call *call, const Node *node, Value *v) {
+  *v = lower_expr(l, node);
+  if (is_error(*v)) return false;
+  if (v->kind == V_DATA || is_number(*v)) return true;
+  wrong_dtype(l, call, *v, "numbers");
+  return false;
+}
+
+// ---- one operand
+
+// The bits of a constant are those of the dtype that it has by itself.
+static Value fold_number(Lower *l, const Call *call, Op op, Value v) {
+  if (op != OP_POPCOUNT && op != OP_CLZ) return fold_one(l, op, v, call->node->span);
+  Instr *data = data_of(l, v, call->node->span);
+  return data ? value_data(emit1(l, op, data->type, call->node->span, data)) : value_error();
+}
+
+static Value lower_unary_call(Lower *l, const Call *call) {
+  Value v;
+  Op op = (Op)call->builtin->op;
+  if (!lower_number(l, call, call->arg[0], &v)) return value_error();
+  bool wants_integer = op == OP_POPCOUNT || op == OP_CLZ;
+  if (v.kind == V_FLOAT && wants_integer) return wrong_dtype(l, call, v, "integers");
+  if (v.kind != V_DATA) return fold_number(l, call, op, v);
+  const Type *type = &v.instr->type;
+  if (wants_integer && !is_integer(type->dtype)) return wrong_dtype(l, call, v, "integers");
+  bool numeric = op == OP_ABS || op == OP_SIGN;
+  if (numeric && type->dtype == DT_BOOL) return wrong_dtype(l, call, v, "numbers");
+  if (!wants_integer && !numeric && !is_float(type->dtype)) return wrong_dtype(l, call, v, "floats; cast first");
+  bool predicate = op_info[op].class == OPC_PREDICATE;
+  return value_data(emit1(l, op, predicate ? with_dtype(*type, DT_BOOL) : *type, call->node->span, v.instr));
+}
+
+// ---- two operands and more
+
+static Value combine(Lower *l, const Call *call, Value a, Value b) {
+  Op op = (Op)call->builtin->op;
+  Instr *v[2];
+  if (is_error(a) || is_error(b)) return value_error();
+  if (is_number(a) && is_number(b)) return fold_function(l, op, a, b, call->node->span);
+  Value both[] = {a, b};
+  if (!unify(l, both, 2, call->node->span, callee(l, call), v)) return value_error();
+  DType dtype = v[0]->type.dtype;
+  if (dtype == DT_BOOL) return wrong_dtype(l, call, a.kind == V_DATA ? a : b, "numbers");
+  if (op == OP_ATAN2 && !is_float(dtype)) return wrong_dtype(l, call, a.kind == V_DATA ? a : b, "floats; cast first");
+  return value_data(emit2(l, op, v[0]->type, call->node->span, v[0], v[1]));
+}
+
+static Value lower_binary_call(Lower *l, const Call *call) {
+  Value a = lower_expr(l, call->arg[0]), b = lower_expr(l, call->arg[1]);
+  return combine(l, call, a, b);
+}
+
+static Value lower_extremum(Lower *l, const Call *call) {
+  if (call->rest_count < 2) {
+    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT,
+               "%s compares two or more values; reduce_%s(v, axis = ..) goes along an axis", call->builtin->name,
+               call->builtin->name);
+    return value_error();
+  }
+  Value v = lower_expr(l, call->rest[0]);
+  for (int i = 1; i < call->rest_count; i++) {
+    Value next = lower_expr(l, call->rest[i]);
+    v = combine(l, call, v, next);
+  }
+  return v;
+}
+
+// Rounded up, right for every sign; of a constant positive divisor in its plain form, which bounds and loops are easy to see in.
+static Value lower_cdiv(Lower *l, const Call *call) {
+  Span span = call->node->span;
+  Value a = lower_expr(l, call->arg[0]), b = lower_expr(l, call->arg[1]);
+  Instr *v[2];
+  if (is_error(a) || is_error(b)) return value_error();
+  if (is_number(a) && is_number(b)) {
+    if (a.kind != V_INT || b.kind != V_INT) return wrong_dtype(l, call, a.kind == V_INT ? b : a, "integers");
+    Value quotient = fold_function(l, OP_FLOORDIV, a, b, span);
+    if (is_error(quotient)) return quotient;
+    return fold_function(l, OP_ADD, quotient, value_int(a.ival % (b.ival == -1 ? 1 : b.ival) != 0), span);
+  }
+  bool plain = is_index(a) && b.kind == V_INT && b.ival > 0;
+  Value both[] = {a, b};
+  if (!unify(l, both, 2, span, "cdiv", v)) return value_error();
+  Type type = v[0]->type;
+  if (!is_integer(type.dtype)) return wrong_dtype(l, call, a, "integers");
+  if (plain) {
+    Instr *rest = ir_const_int(l->k, l->frame->region, DT_I64, b.ival - 1, span);
+    return value_data(emit2(l, OP_FLOORDIV, type, span, emit2(l, OP_ADD, type, span, v[0], rest), v[1]));
+  }
+  if (type.dtype == DT_I64) {  // no index is the least integer, whose negative wraps
+    Instr *quotient = emit2(l, OP_FLOORDIV, type, span, emit1(l, OP_NEG, type, span, v[0]), v[1]);
+    return value_data(emit1(l, OP_NEG, type, span, quotient));
+  }
+  Instr *zero = broadcast_to(l, ir_const_int(l->k, l->frame->region, type.dtype, 0, span), &type, span);
+  Instr *inexact = emit2(l, OP_NE, with_dtype(type, DT_BOOL), span, emit2(l, OP_REM, type, span, v[0], v[1]), zero);
+  Instr *down = emit2(l, OP_FLOORDIV, type, span, v[0], v[1]);
+  return value_data(emit2(l, OP_ADD, type, span, down, emit1(l, OP_CAST, type, span, inexact)));
+}
+
+static Value lower_where(Lower *l, const Call *call) {
+  Value c = lower_expr(l, call->arg[0]), a = lower_expr(l, call->arg[1]), b = lower_expr(l, call->arg[2]);
+  return lower_select(l, c, a, b, call->node->span);
+}
+
+static Value lower_clamp(Lower *l, const Call *call) {
+  Value v[3];
+  Instr *i[3];
+  Span span = call->node->span;
+  for (int k = 0; k < 3; k++) v[k] = lower_expr(l, call->arg[k]);
+  for (int k = 0; k < 3; k++)
+    if (is_error(v[k])) return value_error();
+  if (is_number(v[0]) && is_number(v[1]) && is_number(v[2]))
+    return fold_function(l, OP_MIN, fold_function(l, OP_MAX, v[0], v[1], span), v[2], span);
+  if (!unify(l, v, 3, span, "clamp", i)) return value_error();
+  if (i[0]->type.dtype == DT_BOOL) return wrong_dtype(l, call, v[0], "numbers");
+  return value_data(emit2(l, OP_MIN, i[0]->type, span, emit2(l, OP_MAX, i[0]->type, span, i[0], i[1]), i[2]));
+}
+
+static Value lower_fma(Lower *l, const Call *call) {
+  Value v[3];
+  Instr *i[3];
+  for (int k = 0; k < 3; k++) v[k] = lower_expr(l, call->arg[k]);
+  for (int k = 0; k < 3; k++)
+    if (is_error(v[k])) return value_error();
+  if (is_number(v[0]) && is_number(v[1]) && is_number(v[2])) return fold_fma(v[0], v[1], v[2]);
+  if (!unify(l, v, 3, call->node->span, "fma", i)) return value_error();
+  if (!is_float(i[0]->type.dtype)) return wrong_dtype(l, call, v[0], "floats");
+  return value_data(emit(l, OP_FMA, i[0]->type, call->node->span, 3, i));
+}
+
+// ---- conversions
+
+// A constant cast: the value as the dtype has it.
+static Value cast_constant(Lower *l, Value v, DType dtype, Span span) {
+  if (dtype == DT_I64 && v.kind == V_INT) return value_data(constant_of(l, v, DT_I64, span));
+  if (v.kind == V_FLOAT && !is_float(dtype))
+    return value_data(ir_const_int(l->k, l->frame->region, dtype, scalar_cast(dtype, DT_F32, (Scalar){.f = v.fval}).i, span));
+  DType from = v.kind == V_INT ? (static_fits(v, DT_I32) ? DT_I32 : DT_I64) : natural_dtype(v);
+  if (static_fits(v, dtype)) return value_data(constant_of(l, v, dtype, span));
+  Instr *data = constant_of(l, v, from, span);
+  return data ? value_data(emit1(l, OP_CAST, type_scalar(dtype), span, data)) : value_error();
+}
+
+static Value lower_cast(Lower *l, const Call *call) {
+  DType dtype;
+  Value v = lower_expr(l, call->arg[0]);
+  bool good = lower_dtype(l, call->arg[1], &dtype);
+  if (is_error(v) || !good) return value_error();
+  if (is_number(v) || v.kind == V_BOOL) return cast_constant(l, v, dtype, call->node->span);
+  if (v.kind != V_DATA) return wrong_dtype(l, call, v, "values");
+  if (v.instr->type.dtype == dtype) return value_data(v.instr);
+  return value_data(emit1(l, OP_CAST, with_dtype(v.instr->type, dtype), call->node->span, v.instr));
+}
+
+#define UNARY(name, op) \
+  { name, lower_unary_call, op, "v" }
+#define BINARY_FUNCTION(name, op) \
+  { name, lower_binary_call, op, "a b" }
+const Builtin elementwise_builtins[] = {
+    UNARY("abs", OP_ABS),
+    UNARY("sign", OP_SIGN),
+    UNARY("exp", OP_EXP),
+    UNARY("exp2", OP_EXP2),
+    UNARY("expm1", OP_EXPM1),
+    UNARY("log", OP_LOG),
+    UNARY("log2", OP_LOG2),
+    UNARY("log1p", OP_LOG1P),
+    UNARY("sqrt", OP_SQRT),
+    UNARY("rsqrt", OP_RSQRT),
+    UNARY("reciprocal", OP_RECIP),
+    UNARY("tanh", OP_TANH),
+    UNARY("logistic", OP_LOGISTIC),
+    UNARY("sigmoid", OP_LOGISTIC),
+    UNARY("erf", OP_ERF),
+    UNARY("sin", OP_SIN),
+    UNARY("cos", OP_COS),
+    UNARY("tan", OP_TAN),
+    UNARY("sinh", OP_SINH),
+    UNARY("cosh", OP_COSH),
+    UNARY("asinh", OP_ASINH),
+    UNARY("acosh", OP_ACOSH),
+    UNARY("atanh", OP_ATANH),
+    UNARY("log10", OP_LOG10),
+    UNARY("cbrt", OP_CBRT),
+    UNARY("asin", OP_ASIN),
+    UNARY("acos", OP_ACOS),
+    UNARY("atan", OP_ATAN),
+    UNARY("erfc", OP_ERFC),
+    UNARY("erf_inv", OP_ERF_INV),
+    UNARY("floor", OP_FLOOR),
+    UNARY("ceil", OP_CEIL),
+    UNARY("round", OP_ROUND),
+    UNARY("trunc", OP_TRUNC),
+    UNARY("isnan", OP_ISNAN),
+    UNARY("isinf", OP_ISINF),
+    UNARY("isfinite", OP_ISFINITE),
+    UNARY("is_finite", OP_ISFINITE),
+    UNARY("population_count", OP_POPCOUNT),
+    UNARY("clz", OP_CLZ),
+    {"max", lower_extremum, OP_MAX, "v+"},
+    {"min", lower_extremum, OP_MIN, "v+"},
+    BINARY_FUNCTION("pow", OP_POW),
+    BINARY_FUNCTION("atan2", OP_ATAN2),
+    BINARY_FUNCTION("floordiv", OP_FLOORDIV),
+    BINARY_FUNCTION("mod", OP_MOD),
+    {"cdiv", lower_cdiv, 0, "a b"},
+    {"where", lower_where, 0, "c a b"},
+    {"clamp", lower_clamp, 0, "x lo hi"},
+    {"fma", lower_fma, 0, "a b c"},
+    {"cast", lower_cast, 0, "v dtype"},
+    {0},
+};

@@ -1,0 +1,213 @@
+// The signature: operands, and the sizes that their shapes name.
+#include "codegen/lower/internal.h"
+
+#include <ctype.h>
+#include <string.h>
+
+int size_index(Lower *l, const char *name) {
+  for (int i = 0; i < l->k->sizes.count; i++)
+    if (strcmp(l->k->sizes.at[i].name, name) == 0) return i;
+  return -1;
+}
+
+int add_derived_size(Lower *l, const char *name, Span span, Region *value) {
+  LIST_PUSH(l->arena, &l->k->sizes, ((Size){name, span, value}));
+  return l->k->sizes.count - 1;
+}
+
+static bool is_static_name(Lower *l, const char *name) {
+  Symbol *s = find_symbol(l, name);
+  return s && s->kind == SYM_STATIC;
+}
+
+// A name that stands alone in a shape and is no static is a size.
+static void declare_size(Lower *l, const Node *node) {
+  if (node->kind != N_NAME || is_static_name(l, node->name) || size_index(l, node->name) >= 0) return;
+  declare(l, SYM_SIZE, node->name, node->span)->index = l->k->sizes.count;
+  LIST_PUSH(l->arena, &l->k->sizes, ((Size){.name = node->name, .span = node->span}));
+}
+
+// ---- expressions of sizes
+
+static bool names_are_bound(Lower *l, const Node *node) {
+  if (!node) return true;
+  if (node->kind == N_NAME && !find_symbol(l, node->name) && dtype_by_name(node->name) == DT_COUNT) {
+    diag_error(l->diag, node->span, ERR_UNBOUND_SIZE,
+               "the size `%s` stands alone in no operand's shape, so nothing says what it is", node->name);
+    return false;
+  }
+  if (!names_are_bound(l, node->a) || !names_are_bound(l, node->b)) return false;
+  for (int i = 0; i < node->list.count; i++)
+    if (!names_are_bound(l, node->list.at[i])) return false;
+  return true;
+}
+
+static bool constant_extent(Lower *l, int64_t extent, Span span, Dim *dim) {
+  *dim = extent;
+  if (extent >= 0 && extent <= INT32_MAX) return true;
+  diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis has from 0 to 2^31-1 elements, not %lld", (long long)extent);
+  return false;
+}
+
+static bool lower_extent_expression(Lower *l, const Node *node, Dim *dim) {
+  Frame frame;
+  if (!names_are_bound(l, node)) return false;
+  l->place = IN_SIZE;
+  Region *region = enter_region(l, &frame);
+  Value v = lower_expr(l, node);
+  Instr *value = v.kind == V_INT || is_error(v) ? NULL : convert_index(l, v, node->span);
+  if (value) yield_from(l, value, node->span);
+  leave_region(l);
+  if (v.kind == V_INT) return constant_extent(l, v.ival, node->span, dim);
+  if (!value || !check_index_region(l, region)) return false;
+  const char *name = expression_text(node);
+  int known = size_index(l, name);
+  *dim = dim_of_size(known >= 0 ? known : add_derived_size(l, name, node->span, region));
+  return true;
+}
+
+static bool lower_axis_extent(Lower *l, const Node *node, Dim *dim) {
+  if (node->kind != N_NAME) return lower_extent_expression(l, node, dim);
+  Symbol *s = find_symbol(l, node->name);
+  int size = size_index(l, node->name);
+  if (s && s->kind == SYM_STATIC && s->value.kind != V_INT) {
+    if (!is_error(s->value))
+      diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis is an integer, not %s", value_text(l, s->value));
+    return false;
+  }
+  if (s && s->kind == SYM_STATIC) return constant_extent(l, s->value.ival, node->span, dim);
+  *dim = dim_of_size(size);
+  return size >= 0;
+}
+
+// ---- operands
+
+static void zero_map(Lower *l, Ref *ref) {
+  Frame frame;
+  Instr *zeros[MAX_RANK];
+  if (ref->array.rank == 0) return;  // there is only one block
+  ref->index_map = enter_region(l, &frame);
+  for (int i = 0; i < ref->array.rank; i++) zeros[i] = ir_const_int(l->k, l->frame->region, DT_I64, 0, ref->span);
+  emit(l, OP_YIELD, no_result, ref->span, ref->array.rank, zeros);
+  leave_region(l);
+}
+
+static void lower_param(Lower *l, const Node *param, RefRole role) {
+  Ref *ref = NEW(l->arena, Ref);
+  Span span = param->name_span;
+  *ref = (Ref){.name = param->name,
+               .id = l->k->refs.count,
+               .role = role,
+               .space = SPACE_VMEM,
+               .span = span,
+               .whole = true,
+               .buffers = 1,
+               .map_span = span};
+  LIST_PUSH(l->arena, &l->k->refs, ref);
+  declare(l, SYM_OPERAND, param->name, span)->ref = ref;
+  Type array = {.dtype = DT_F32, .rank = param->list.count};
+  l->place = IN_SHAPE;
+  if (param->a && !lower_dtype(l, param->a, &array.dtype)) mark_broken(l, ref);
+  if (array.dtype >= DT_COUNT || is_broken(l, ref)) array.dtype = DT_F32;
+  if (array.dtype == DT_I64) {
+    mark_broken(l, ref);
+    diag_error(l->diag, param->a->span, ERR_I64_STORAGE, "`%s`: i64 is for index arithmetic, not for arrays", param->name);
+    array.dtype = DT_I32;
+  }
+  if (array.rank > MAX_RANK) {
+    diag_error(l->diag, param->span, ERR_RANK_MISMATCH, "`%s` has %d axes, more than the limit of %d", param->name, array.rank,
+               MAX_RANK);
+    array.rank = 0;
+  }
+  ref->array = ref->type = array;  // its axes follow once all sizes are known
+}
+
+static void lower_param_shape(Lower *l, const Node *param, Ref *ref) {
+  for (int i = 0; i < ref->array.rank; i++) {
+    Dim dim = 1;
+    if (!lower_axis_extent(l, param->list.at[i], &dim)) mark_broken(l, ref);
+    ref->array.dim[i] = ref->type.dim[i] = ref->block[i] = dim;
+    ref->halo[i][0] = ref->halo[i][1] = -1;
+  }
+  zero_map(l, ref);
+}
+
+// ---- a slip of the pen
+
+static void count_names(const Node *node, const char *name, int *count) {
+  if (!node) return;
+  *count += node->kind == N_NAME && node->name == name;
+  count_names(node->a, name, count);
+  count_names(node->b, name, count);
+  count_names(node->c, name, count);
+  for (int i = 0; i < node->list.count; i++) count_names(node->list.at[i], name, count);
+  for (int i = 0; i < node->list2.count; i++) count_names(node->list2.at[i], name, count);
+}
+
+static bool one_letter_apart(const char *a, const char *b) {
+  size_t n = strlen(a), m = strlen(b), same = 0, tail = 0;
+  size_t shorter = n < m ? n : m, longer = n < m ? m : n;
+  while (same < shorter && a[same] == b[same]) same++;
+  while (tail < shorter - same && a[n - 1 - tail] == b[m - 1 - tail]) tail++;
+  bool digit = (same < n && isdigit((unsigned char)a[same])) || (same < m && isdigit((unsigned char)b[same]));
+  return longer - same - tail <= 1 && !digit;  // numbered names are meant to differ
+}
+
+enum { MOST_NAMES_COMPARED = 256 };  // names of sizes: nobody writes more by hand
+
+static void warn_of_similar_size(Lower *l, const Size *size) {
+  int uses = 0;
+  if (l->k->sizes.count > MOST_NAMES_COMPARED) return;
+  count_names(l->node, size->name, &uses);
+  if (uses != 1) return;
+  for (Symbol *s = l->scope; s; s = s->next) {
+    if ((s->kind != SYM_SIZE && s->kind != SYM_STATIC) || s->name == size->name) continue;
+    size_t longest = strlen(s->name) > strlen(size->name) ? strlen(s->name) : strlen(size->name);
+    bool near = longest >= 3 && one_letter_apart(size->name, s->name);
+    if (!near && !same_but_case(size->name, s->name)) continue;
+    diag_warning(l->diag, size->span, ERR_SIMILAR_SIZE, "the size `%s` is used once, and nearly has the name of the %s `%s`",
+                 size->name, symbol_kind_text(s->kind), s->name);
+    diag_note(l->diag, s->span, "`%s` is declared here", s->name);
+    return;
+  }
+}
+
+// The operands in order: what is prefetched, then inputs, then outputs.
+typedef LIST(const Node *) Params;
+
+static void add_params(Lower *l, const NodeList *list, Params *params) {
+  for (int i = 0; i < list->count; i++) LIST_PUSH(l->arena, params, list->at[i]);
+}
+
+static void mark_prefetched(Lower *l, Ref *ref, const Node *param) {
+  ref->prefetch = true;
+  ref->space = SPACE_SMEM;
+  ref->buffers = 1;
+  if (is_integer(ref->array.dtype) || is_broken(l, ref)) return;
+  diag_error(l->diag, param->a->span, ERR_BAD_PREFETCH, "`%s`: what is prefetched are integers, not %s", ref->name,
+             dtype_info[ref->array.dtype].name);
+  mark_broken(l, ref);
+}
+
+void lower_signature(Lower *l) {
+  Params params = {0};
+  const NodeList *items = &l->node->a->list;
+  for (int i = 0; i < items->count; i++)
+    if (items->at[i]->kind == N_PREFETCH) add_params(l, &items->at[i]->list, &params);
+  int prefetched = params.count;
+  add_params(l, &l->node->list, &params);
+  int inputs = params.count;
+  add_params(l, &l->node->list2, &params);
+  for (int i = 0; i < params.count; i++)
+    for (int k = 0; k < params.at[i]->list.count; k++) declare_size(l, params.at[i]->list.at[k]);
+  for (int i = 0; i < params.count; i++) {
+    lower_param(l, params.at[i], i < inputs ? REF_INPUT : REF_OUTPUT);
+    if (i < prefetched) mark_prefetched(l, l->k->refs.at[i], params.at[i]);
+  }
+  l->k->inputs = inputs;
+  l->k->outputs = params.count - inputs;
+  for (int i = 0; i < params.count; i++) lower_param_shape(l, params.at[i], l->k->refs.at[i]);
+  for (int i = 0; i < l->k->sizes.count; i++)
+    if (!l->k->sizes.at[i].value) warn_of_similar_size(l, &l->k->sizes.at[i]);
+  l->root = l->scope;
+}

@@ -1,0 +1,432 @@
+// Statements.
+#include "codegen/lower/internal.h"
+
+#include <string.h>
+
+// ---- what comes later
+
+static const struct {
+  const char *name;
+  ErrorCode code;
+  const char *what;
+} later_calls[] = {
+    {"remote_copy", ERR_LATER_MESH, "remote_copy"},
+};
+
+static bool later(Lower *l, const Node *node, ErrorCode code, const char *what) {
+  diag_error(l->diag, node->span, code, "not built yet: %s", what);
+  return true;
+}
+
+bool not_built(Lower *l, const Node *node) {
+  switch (node->kind) {
+    case N_MESH:
+      return later(l, node, ERR_LATER_MESH, "`mesh`");
+    case N_CALL:
+    case N_METHOD:
+      for (size_t i = 0; i < sizeof later_calls / sizeof later_calls[0]; i++)
+        if (strcmp(node->name, later_calls[i].name) == 0) return later(l, node, later_calls[i].code, later_calls[i].what);
+      return false;
+    default:
+      return false;
+  }
+}
+
+// ---- names and assignments
+
+void declare_let(Lower *l, const Node *node) {
+  Value v = lower_expr(l, node->a);
+  if (v.kind == V_VOID) {
+    diag_error(l->diag, node->a->span, ERR_NO_RESULT, "this gives no value");
+    v = value_error();
+  }
+  // Generated code and `explain` call it by its name.
+  if (v.kind == V_DATA && !v.instr->text && op_info[v.instr->op].class != OPC_CONTROL) v.instr->text = node->name;
+  declare(l, SYM_LET, node->name, node->name_span)->value = v;
+}
+
+static void lower_var(Lower *l, const Node *node) {
+  Type type = {.rank = 0};
+  DType dtype = DT_F32;
+  bool good = lower_dtype(l, node->a, &dtype);
+  if (node->b) good = lower_shape(l, node->b, &type) && good;
+  Value v = lower_expr(l, node->c);
+  Symbol *s = declare(l, SYM_VAR, node->name, node->name_span);
+  if (good && dtype == DT_I64 && type.rank > 0) {
+    diag_error(l->diag, node->a->span, ERR_I64_STORAGE, "i64 is for index arithmetic: a var of i64 is a scalar");
+    good = false;
+  }
+  Ref *ref = s->ref = NEW(l->arena, Ref);
+  *ref = (Ref){.name = node->name,
+               .id = l->k->refs.count,
+               .role = REF_VAR,
+               .space = SPACE_VAR,
+               .type = with_dtype(type, dtype),
+               .span = node->name_span};
+  if (!good) {
+    s->kind = SYM_LET;  // an error value from here on
+    s->value = value_error();
+    s->ref = NULL;
+    return;
+  }
+  LIST_PUSH(l->arena, &l->k->refs, ref);
+  View view = {.ref = ref, .type = ref->type};
+  for (int i = 0; i < type.rank; i++) {
+    view.starts[i] = ir_const_int(l->k, l->frame->region, DT_I64, 0, node->span);
+    view.window.size[i] = type.dim[i];
+    view.window.stride[i] = 1;
+  }
+  if (!is_error(v)) store_view(l, &view, v, (Value){.kind = V_VOID}, node->span);
+}
+
+static void not_assignable(Lower *l, const Node *target) {
+  Symbol *s = target->kind == N_NAME ? find_symbol(l, target->name) : NULL;
+  if (target->kind == N_NAME && !s) {
+    unknown_name(l, target->name, target->span);
+    return;
+  }
+  if (!s) {
+    diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE, "what is assigned to is a window of a ref, `x[...]`, or a var");
+    return;
+  }
+  if (s->poisoned || (s->kind == SYM_LET && is_error(s->value))) return;
+  bool ref = s->kind == SYM_OPERAND || s->kind == SYM_SCRATCH || s->value.kind == V_REF;
+  diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE,
+             ref ? "`%s` is a ref: store to a window of it, `%s[...] = ..`" : "`%s` is a %s, which never changes%s", s->name,
+             ref ? s->name : symbol_kind_text(s->kind), s->kind == SYM_LET ? "; a var does" : "");
+  diag_note(l->diag, s->span, "`%s` is declared here", s->name);
+}
+
+// The window a statement assigns to.
+static bool lower_target(Lower *l, const Node *target, View *view) {
+  const Node *base = target->kind == N_INDEX ? target->a : target;
+  Ref *ref = ref_of(l, base);
+  if (!ref || (target->kind == N_NAME && ref->role != REF_VAR)) {
+    not_assignable(l, target->kind == N_INDEX && base->kind == N_NAME ? base : target);
+    return false;
+  }
+  bool good = check_storable(l, ref, base->span);
+  return lower_view(l, target, false, view) && good;
+}
+
+static Node operator_node(const Node *assign) {
+  return (Node){.kind = N_BINARY, .span = assign->span, .name_span = assign->name_span, .op = assign->op};
+}
+
+static void assign_output(Lower *l, const Node *node) {
+  Symbol *s = node->a->kind == N_NAME ? find_symbol(l, node->a->name) : NULL;
+  Value v = lower_expr(l, node->b);
+  if (!s || s->kind != SYM_OPERAND || s->ref->role != REF_OUTPUT) {
+    if (node->a->kind == N_NAME && !s)
+      unknown_name(l, node->a->name, node->a->span);
+    else
+      diag_error(l->diag, node->a->span, ERR_REFERENCE_STATEMENT,
+                 "a reference assigns whole arrays to its outputs, as in `o = ..`");
+    return;
+  }
+  Ref *ref = s->ref;
+  if (is_broken(l, ref)) {
+    l->stored[ref->id] = true;
+    return;
+  }
+  if (node->op != OP_NONE) {
+    Node op = operator_node(node);
+    v = lower_binary(l, &op, node->op, lower_expr(l, node->a), v);
+  }
+  l->stored[ref->id] = true;
+  const char *what = arena_printf(l->arena, "the output `%s`", ref->name);
+  Instr *array = v.kind == V_VOID ? data_of(l, v, node->b->span) : convert(l, v, ref->array.dtype, node->b->span, what);
+  if (!array) return;
+  if (can_broadcast(&array->type, &ref->array)) {
+    l->array[ref->id] = broadcast_to(l, array, &ref->array, node->span);
+    return;
+  }
+  diag_error(l->diag, node->b->span, ERR_STORE_SHAPE, "a value of shape %s is not the output `%s` of shape %s",
+             shape_text(l, &array->type), ref->name, shape_text(l, &ref->array));
+  diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
+}
+
+static void assign_view(Lower *l, const Node *node, const RefView *view) {
+  const Node *target = node->a;
+  if (target->kind != N_INDEX || target->list.count != 1 || target->list.at[0]->kind != N_ELLIPSIS) {
+    diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE, "a store to a view takes all of it, `v[...] = ..`");
+    return;
+  }
+  Node op = operator_node(node);
+  Value v = lower_expr(l, node->b);
+  if (node->op != OP_NONE && !is_error(v)) v = lower_binary(l, &op, node->op, read_view(l, view, target->span), v);
+  if (!is_error(v)) write_view(l, view, v, node->span);
+}
+
+static void lower_assign(Lower *l, const Node *node) {
+  View view;
+  Value none = {.kind = V_VOID};
+  const RefView *viewed = named_view(l, node->a->kind == N_INDEX ? node->a->a : node->a);
+  if (viewed) {
+    assign_view(l, node, viewed);
+    return;
+  }
+  if (l->place == IN_REFERENCE) {
+    assign_output(l, node);
+    return;
+  }
+  if (node->op == OP_NONE) {
+    Value v = lower_expr(l, node->b);
+    if (lower_target(l, node->a, &view) && !is_error(v)) store_view(l, &view, v, none, node->span);
+    return;
+  }
+  if (!lower_target(l, node->a, &view)) {
+    lower_expr(l, node->b);
+    return;
+  }
+  Value old = value_data(load_view(l, &view, NULL, NULL, node->a->span));
+  Node op = operator_node(node);
+  Value v = lower_binary(l, &op, node->op, old, lower_expr(l, node->b));
+  if (!is_error(v)) store_view(l, &view, v, none, node->span);
+}
+
+// ---- choices
+
+Region *lower_arm(Lower *l, const Node *items) {
+  Frame frame;
+  Region *region = enter_region(l, &frame);
+  if (items->kind == N_IF)
+    lower_statement(l, items);
+  else
+    lower_items(l, items);
+  leave_region(l);
+  return region;
+}
+
+static void lower_if(Lower *l, const Node *node) {
+  Value c;
+  const Node *otherwise = node->kind == N_IF ? node->c : NULL;
+  if (!lower_condition(l, node->a, &c)) {
+    lower_arm(l, node->b);
+    if (otherwise) lower_arm(l, otherwise);
+    return;
+  }
+  if (c.kind == V_BOOL) {
+    const Node *taken = c.ival ? node->b : otherwise;
+    if (taken && taken->kind == N_IF)
+      lower_statement(l, taken);
+    else if (taken)
+      lower_items(l, taken);
+    return;
+  }
+  if (in_index_place(l) || l->prelude) {
+    diag_error(l->diag, node->a->span, ERR_INDEX_ONLY,
+               "among the declarations only constants decide; `let x = if c { a } else { b };` chooses between values");
+    return;
+  }
+  if (l->place == IN_REFERENCE) {
+    diag_error(l->diag, node->a->span, ERR_REFERENCE_STATEMENT,
+               "a reference decides by constants only; where(c, a, b) chooses between values");
+    return;
+  }
+  Instr *choice = ir_new(l->k, OP_IF, no_result, node->span, 1, &c.instr);
+  choice->regions[0] = lower_arm(l, node->b);
+  choice->regions[1] = otherwise ? lower_arm(l, otherwise) : NULL;
+  ir_append(l->k, l->frame->region, choice);
+}
+
+static Region *lower_value_arm(Lower *l, const Node *node, Value *v) {
+  Frame frame;
+  Region *region = enter_region(l, &frame);
+  *v = lower_expr(l, node);
+  leave_region(l);
+  return region;
+}
+
+Value lower_if_expr(Lower *l, const Node *node) {
+  Value c, v[2];
+  bool good = lower_condition(l, node->a, &c);
+  if (good && c.kind == V_BOOL) return lower_expr(l, c.ival ? node->b : node->c);
+  if (!good || l->place != IN_BODY || l->prelude) {
+    v[0] = lower_expr(l, node->b);
+    v[1] = lower_expr(l, node->c);
+    return good ? lower_select(l, c, v[0], v[1], node->span) : value_error();
+  }
+  Region *arms[2] = {lower_value_arm(l, node->b, &v[0]), lower_value_arm(l, node->c, &v[1])};
+  DType dtype;
+  Type shape;
+  Instr *results[2];
+  if (is_error(v[0]) || is_error(v[1]) || !common_dtype(l, v, 2, node->span, "if", &dtype)) return value_error();
+  for (int i = 0; i < 2; i++) {
+    Frame frame;
+    reenter_region(l, &frame, arms[i]);
+    results[i] = convert(l, v[i], dtype, i ? node->c->span : node->b->span, "if");
+    leave_region(l);
+  }
+  if (!results[0] || !results[1] || !common_shape(l, results, 2, node->span, "if", &shape)) return value_error();
+  for (int i = 0; i < 2; i++) {
+    Frame frame;
+    reenter_region(l, &frame, arms[i]);
+    yield_from(l, broadcast_to(l, results[i], &shape, node->span), node->span);
+    leave_region(l);
+  }
+  Instr *choice = emit1(l, OP_IF, with_dtype(shape, dtype), node->span, c.instr);
+  for (int i = 0; i < 2; i++) choice->regions[i] = arms[i];
+  return value_data(choice);
+}
+
+// ---- loops
+
+static void declare_loop_variable(Lower *l, const Node *node, Value v) {
+  if (strcmp(node->name, "_") != 0) declare(l, SYM_LOOP, node->name, node->name_span)->value = v;
+}
+
+static void unroll(Lower *l, const Node *node) {
+  int64_t from, to, count;
+  bool good = lower_static_int(l, node->a, "the start of a `static for`", &from);
+  if (!(lower_static_int(l, node->b, "the end of a `static for`", &to) && good) || to <= from) return;
+  if (!sub_i64(to, from, &count) || count > MAX_UNROLL) {
+    diag_error(l->diag, node->span, ERR_TOO_LARGE, "a `static for` unrolls at most %d times", MAX_UNROLL);
+    return;
+  }
+  LoopKind outer = l->loop;
+  l->loop = LOOP_UNROLLED;
+  int errors = diag_error_count(l->diag);
+  for (int64_t i = from; i < to && !l->stopped && diag_error_count(l->diag) == errors; i++) {
+    if (over_budget(l, node->span)) break;
+    Symbol *scope = l->scope;
+    declare_loop_variable(l, node, value_int(i));
+    lower_items(l, node->c);
+    l->scope = scope;
+  }
+  l->loop = outer;
+}
+
+static void lower_for(Lower *l, const Node *node) {
+  if (node->flags & FOR_STATIC) {
+    unroll(l, node);
+    return;
+  }
+  Instr *from = lower_index(l, node->a), *to = lower_index(l, node->b);
+  Instr *arg = ir_new(l->k, OP_ARG, type_scalar(DT_I64), node->name_span, 0, NULL);
+  LoopKind outer = l->loop;
+  Symbol *scope = l->scope;
+  Frame frame;
+  Region *region = enter_region(l, &frame);
+  region->arg = arg;
+  l->loop = LOOP_RUNTIME;
+  declare_loop_variable(l, node, value_data(arg));
+  lower_items(l, node->c);
+  l->scope = scope;
+  l->loop = outer;
+  leave_region(l);
+  if (from && to) emit2(l, OP_FOR, no_result, node->span, from, to)->regions[0] = region;
+}
+
+static void lower_while(Lower *l, const Node *node) {
+  Value c;
+  Frame frame;
+  Region *test = enter_region(l, &frame);
+  bool good = lower_condition(l, node->a, &c);
+  Instr *condition = good ? data_of(l, c, node->a->span) : NULL;
+  if (condition) yield_from(l, condition, node->a->span);
+  leave_region(l);
+  LoopKind outer = l->loop;
+  l->loop = LOOP_RUNTIME;
+  Region *body = lower_arm(l, node->b);
+  l->loop = outer;
+  if (!condition) return;
+  Instr *loop = emit(l, OP_WHILE, no_result, node->span, 0, NULL);
+  loop->regions[0] = test;
+  loop->regions[1] = body;
+}
+
+static void lower_break(Lower *l, const Node *node) {
+  if (l->loop == LOOP_RUNTIME)
+    emit(l, OP_BREAK, no_result, node->span, 0, NULL);
+  else if (l->loop == LOOP_UNROLLED)
+    diag_error(l->diag, node->span, ERR_BREAK_OUTSIDE, "`break` cannot leave a `static for`, which is unrolled");
+  else
+    diag_error(l->diag, node->span, ERR_BREAK_OUTSIDE, "`break` outside a loop");
+}
+
+// ---- all of them
+
+// Only bodies do things: other places know values alone.
+static bool allowed_here(Lower *l, const Node *node) {
+  bool constant_for = node->kind == N_FOR && (node->flags & FOR_STATIC);
+  bool values_only = node->kind == N_LET || node->kind == N_FN || node->kind == N_IF || node->kind == N_WHEN ||
+                     node->kind == N_RETURN || constant_for;
+  if (values_only || (l->place == IN_BODY && !l->prelude)) return true;
+  if (l->place == IN_REFERENCE) {
+    if (node->kind == N_ASSIGN || node->kind == N_ERROR || is_declaration(node)) return true;
+    diag_error(l->diag, node->span, ERR_REFERENCE_STATEMENT,
+               "a reference holds `let`, assignments to outputs, `fn`, and choices and loops over constants");
+  } else {
+    diag_error(l->diag, node->span, ERR_INDEX_ONLY, "a function used among the declarations only computes a value");
+  }
+  return false;
+}
+
+static void lower_call_statement(Lower *l, const Node *node) {
+  if (lower_expr(l, node->a).kind != V_COPY) return;
+  diag_error(l->diag, node->span, ERR_BAD_COPY, "this describes a copy and does nothing with it: write `.start()` behind it");
+}
+
+void lower_statement(Lower *l, const Node *node) {
+  if (over_budget(l, node->span) || !allowed_here(l, node)) return;
+  switch (node->kind) {
+    case N_LET:
+      declare_let(l, node);
+      return;
+    case N_VAR:
+      lower_var(l, node);
+      return;
+    case N_ASSIGN:
+      lower_assign(l, node);
+      return;
+    case N_CALL_STMT:
+      lower_call_statement(l, node);
+      return;
+    case N_WHEN:
+    case N_IF:
+      lower_if(l, node);
+      return;
+    case N_FOR:
+      lower_for(l, node);
+      return;
+    case N_WHILE:
+      lower_while(l, node);
+      return;
+    case N_BREAK:
+      lower_break(l, node);
+      return;
+    case N_FN:
+      add_function(l, node);
+      return;
+    case N_SCOPED:
+      lower_scoped(l, node);
+      return;
+    case N_PIPELINE:
+      lower_pipeline(l, node);
+      return;
+    case N_REGION: {
+      Region *region = lower_arm(l, node->b);
+      Instr *named = emit(l, OP_NAMED, no_result, node->span, 0, NULL);
+      named->text = node->name;
+      named->regions[0] = region;
+      return;
+    }
+    case N_RETURN:
+      diag_error(l->diag, node->span, ERR_NO_RESULT, "`return` is the last statement of a function");
+      return;
+    case N_ERROR:
+      return;
+    default:
+      if (not_built(l, node)) return;
+      diag_error(l->diag, node->span, ERR_ORDER, "a declaration stands at the top of a kernel, before its statements");
+  }
+}
+
+void lower_items(Lower *l, const Node *items) {
+  Symbol *scope = l->scope;
+  Function *functions = l->functions;
+  for (int i = 0; i < items->list.count && !l->stopped; i++) lower_statement(l, items->list.at[i]);
+  l->scope = scope;
+  l->functions = functions;
+}

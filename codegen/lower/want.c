@@ -1,0 +1,153 @@
+// Expressions where something special is wanted: an index scalar, a condition, a dtype, a constant, a shape.
+#include "codegen/lower/internal.h"
+
+Instr *convert_index(Lower *l, Value v, Span span) {
+  if (is_error(v)) return NULL;
+  if (v.kind == V_INT) return constant_of(l, v, DT_I64, span);
+  if (is_index(v)) return v.instr;
+  bool integer = v.kind == V_DATA && is_integer(v.instr->type.dtype);
+  if (integer && v.instr->type.rank == 0) return emit1(l, OP_CAST, type_scalar(DT_I64), span, v.instr);
+  if (integer)
+    diag_error(l->diag, span, ERR_NOT_A_SCALAR, "an integer scalar is wanted here, not %s", value_text(l, v));
+  else
+    diag_error(l->diag, span, ERR_NOT_AN_INTEGER, "an integer is wanted here, not %s", value_text(l, v));
+  return NULL;
+}
+
+Instr *lower_index(Lower *l, const Node *node) { return convert_index(l, lower_expr(l, node), node->span); }
+
+bool lower_condition(Lower *l, const Node *node, Value *out) {
+  *out = lower_expr(l, node);
+  if (is_error(*out)) return false;
+  if (out->kind == V_BOOL) return true;
+  bool is_bool = out->kind == V_DATA && out->instr->type.dtype == DT_BOOL;
+  if (is_bool && out->instr->type.rank == 0) return true;
+  if (is_bool)
+    diag_error(l->diag, node->span, ERR_NOT_A_SCALAR,
+               "a condition is one bool, not %s; all(..) and any(..) with keep = false make one", value_text(l, *out));
+  else
+    diag_error(l->diag, node->span, ERR_NOT_A_CONDITION, "a condition is a bool, not %s; compare it with something",
+               value_text(l, *out));
+  return false;
+}
+
+static void unknown_dtype(Lower *l, const Node *node) {
+  const char *names[DT_COUNT];
+  for (int t = 0; t < DT_COUNT; t++) names[t] = dtype_info[t].name;
+  diag_error(l->diag, node->span, ERR_UNKNOWN_DTYPE, "`%s` is neither a dtype nor a static%s", node->name,
+             suggestion(l, node->name, names, DT_COUNT));
+}
+
+bool lower_dtype(Lower *l, const Node *node, DType *out) {
+  if (node->kind == N_NAME && !find_symbol(l, node->name)) {
+    *out = dtype_by_name(node->name);
+    if (*out == DT_COUNT) unknown_dtype(l, node);
+    return *out != DT_COUNT;
+  }
+  Frame frame;
+  enter_region(l, &frame);
+  Value v = lower_expr(l, node);
+  leave_region(l);
+  if (is_error(v)) return false;
+  if (v.kind != V_DTYPE) {
+    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "a dtype is wanted here, not %s", value_text(l, v));
+    return false;
+  }
+  *out = v.dtype;
+  return true;
+}
+
+bool lower_static_int(Lower *l, const Node *node, const char *what, int64_t *out) {
+  Frame frame;
+  enter_region(l, &frame);
+  Value v = lower_expr(l, node);
+  leave_region(l);
+  if (is_error(v)) return false;
+  *out = v.ival;
+  if (v.kind == V_INT) return true;
+  if (v.kind == V_DATA)
+    diag_error(l->diag, node->span, ERR_NOT_CONSTANT, "%s is a constant integer, and this is known only at run time", what);
+  else
+    diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "%s is a constant integer, not %s", what, value_text(l, v));
+  return false;
+}
+
+bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, int capacity, int *count) {
+  *count = 0;
+  if (node->kind != N_ARRAY && node->kind != N_TUPLE) {
+    *count = 1;
+    return lower_static_int(l, node, what, out);
+  }
+  if (node->list.count > capacity) {
+    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%s has at most %d entries here", what, capacity);
+    return false;
+  }
+  for (int i = 0; i < node->list.count; i++)
+    if (!lower_static_int(l, node->list.at[i], what, &out[i])) return false;
+  *count = node->list.count;
+  return true;
+}
+
+// ---- shapes
+
+// A size that follows from others, made where a reference's shape needs it.
+static bool derive_dim(Lower *l, const Node *node, const char *name, Dim *out) {
+  Place place = l->place;
+  Frame frame;
+  l->place = IN_SIZE;
+  Region *region = enter_region(l, &frame);
+  Instr *v = lower_index(l, node);
+  if (v) yield_from(l, v, node->span);
+  leave_region(l);
+  l->place = place;
+  if (v) *out = dim_of_size(add_derived_size(l, name, node->span, region));
+  return v != NULL;
+}
+
+static bool constant_dim(Lower *l, int64_t extent, Span span, Dim *out) {
+  *out = extent;
+  if (extent >= 0 && extent <= INT32_MAX) return true;
+  diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis has from 0 to 2^31-1 elements, not %lld", (long long)extent);
+  return false;
+}
+
+bool lower_dim(Lower *l, const Node *node, Dim *out) {
+  Frame frame;
+  enter_region(l, &frame);
+  Value v = lower_expr(l, node);
+  leave_region(l);
+  if (is_error(v)) return false;
+  if (v.kind == V_INT) return constant_dim(l, v.ival, node->span, out);
+  if (is_index(v) && v.instr->op == OP_SIZE) {
+    *out = dim_of_size((int)v.instr->ival);
+    return true;
+  }
+  const char *name = expression_text(node);
+  int known = size_index(l, name);
+  if (is_index(v) && known >= 0) {
+    *out = dim_of_size(known);
+    return true;
+  }
+  if (is_index(v) && l->place == IN_REFERENCE) return derive_dim(l, node, name, out);
+  if (v.kind == V_DATA)
+    diag_error(l->diag, node->span, ERR_BAD_SHAPE, "a shape here is made of constants and of size names standing alone");
+  else
+    diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis is an integer, not %s", value_text(l, v));
+  return false;
+}
+
+bool lower_shape(Lower *l, const Node *node, Type *out) {
+  *out = (Type){.dtype = DT_BOOL};
+  if (node->kind != N_ARRAY && node->kind != N_TUPLE) {
+    diag_error(l->diag, node->span, ERR_BAD_SHAPE, "a shape is a list such as [8, 128]");
+    return false;
+  }
+  if (node->list.count > MAX_RANK) {
+    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%d axes are more than the limit of %d", node->list.count, MAX_RANK);
+    return false;
+  }
+  bool good = true;
+  out->rank = node->list.count;
+  for (int i = 0; i < out->rank; i++) good = lower_dim(l, node->list.at[i], &out->dim[i]) && good;
+  return good;
+}

@@ -1,0 +1,536 @@
+// The naive reference: an element of a value as a C expression.
+#include "codegen/ir/array.h"
+#include "codegen/naive/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *naive_text(Naive *n, const char *format, ...) {
+  Buf text = {0};
+  va_list args;
+  va_start(args, format);
+  buf_vprintf(&text, format, args);
+  va_end(args);
+  const char *copy = arena_strndup(n->arena, text.text, text.length);
+  buf_free(&text);
+  return copy;
+}
+
+void naive_line(Naive *n, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  buf_printf(n->out, "%*s", 2 * n->indent, "");
+  buf_vprintf(n->out, format, args);
+  buf_putc(n->out, '\n');
+  va_end(args);
+}
+
+// ---- extents and indices
+
+// A derived size is called by its expression in the source: here it gets a number.
+const char *naive_size(Naive *n, int index) {
+  const Size *size = &n->k->sizes.at[index];
+  return size->value ? naive_text(n, "derived%d", index) : naive_text(n, "%s_size", size->name);
+}
+
+const char *naive_extent(Naive *n, Dim dim) {
+  if (!dim_is_const(dim)) return naive_size(n, dim_size_index(dim));
+  return naive_text(n, dim > INT32_MAX ? "INT64_C(%lld)" : "%lld", (long long)dim);
+}
+
+const char *naive_elements(Naive *n, const Type *type) {
+  const char *count = NULL;
+  for (int i = 0; i < type->rank; i++) {
+    const char *extent = naive_extent(n, type->dim[i]);
+    count = !count ? extent : naive_text(n, "pk_sat_mul(%s, %s)", count, extent);
+  }
+  return count ? count : "1";
+}
+
+const char *naive_linear(Naive *n, const Type *type, const char *const *index) {
+  const char *at = NULL;
+  for (int i = 0; i < type->rank; i++) {
+    if (type->dim[i] == 1) continue;
+    if (!at)
+      at = index[i];
+    else if (strchr(at, ' '))
+      at = naive_text(n, "(%s) * %s + %s", at, naive_extent(n, type->dim[i]), index[i]);
+    else
+      at = naive_text(n, "%s * %s + %s", at, naive_extent(n, type->dim[i]), index[i]);
+  }
+  return at ? at : "0";
+}
+
+const char *naive_open_loop(Naive *n, Dim extent) {
+  if (extent == 1) return "0";
+  const char *index = naive_text(n, "i%d", n->loops++);
+  naive_line(n, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, naive_extent(n, extent), index);
+  n->indent++;
+  return index;
+}
+
+void naive_close_loops(Naive *n, int count) {
+  for (int i = 0; i < count; i++) {
+    n->indent--;
+    naive_line(n, "}");
+  }
+}
+
+// ---- dtypes
+
+const char *naive_ctype(const Naive *n, DType t) {
+  if (t == DT_BOOL) return n->bounded ? "unsigned char" : "bool";
+  return is_float(t) ? n->bounded ? "pk_bound" : "naive_float" : t == DT_I4 ? "int8_t" : dtype_info[t].ctype;
+}
+
+// A value that something may have rounded to t, in C; `value` as it is where there is no such t.
+static const char *perhaps_rounded(Naive *n, DType t, const char *value) {
+  if (!is_narrow_float(t)) return value;
+  return naive_text(n, "pk_bound_also(naive_as_%s, %a, %a, %s)", dtype_info[t].name, dtype_spacing(t) / 2,
+                    ldexp(1, dtype_least_exponent(t)), value);
+}
+
+const char *naive_summand(Naive *n, DType t, const char *value) {
+  return n->bounded && is_float(t) ? perhaps_rounded(n, n->hidden.summand, value) : value;
+}
+
+const char *naive_rounded(Naive *n, DType t, const char *value) {
+  if (n->bounded && is_float(t)) return perhaps_rounded(n, n->hidden.anywhere, perhaps_rounded(n, t, value));
+  return is_narrow_float(t) ? naive_text(n, "naive_round_%s(%s)", dtype_info[t].name, value) : value;
+}
+
+// A bool without what says that rounding decided it.
+const char *naive_truth(Naive *n, const char *value) { return n->bounded ? naive_text(n, "(%s & 1)", value) : value; }
+
+const char *naive_stored(Naive *n, DType t, const char *value) {
+  if (n->bounded && is_float(t)) value = naive_text(n, "%s.value", value);
+  if (n->bounded && t == DT_BOOL) return naive_truth(n, value);
+  if (is_narrow_float(t)) return naive_text(n, "pk_%s_from_f32((float)%s)", dtype_info[t].name, value);
+  if (t == DT_I4) return naive_text(n, "(uint8_t)(%s & 15)", value);
+  return t == DT_F32 ? naive_text(n, "(float)%s", value) : value;
+}
+
+const char *naive_converted(Naive *n, DType t, const char *value) {
+  return naive_text(n, dtype_info[t].bits == 4 ? "naive_wrap_%s(%s)" : "(%s)%s",
+                    dtype_info[t].bits == 4 ? dtype_info[t].name : naive_ctype(n, t), value);
+}
+
+static const char *exactly(Naive *n, const char *value) { return naive_text(n, "pk_bound_exact((double)%s)", value); }
+
+const char *naive_loaded(Naive *n, DType t, const char *element) {
+  if (n->bounded && is_float(t)) return exactly(n, is_narrow_float(t) ? naive_text(n, "pk_f32_from_%s(%s)", dtype_info[t].name, element) : element);
+  if (is_narrow_float(t)) return naive_text(n, "(naive_float)pk_f32_from_%s(%s)", dtype_info[t].name, element);
+  if (dtype_info[t].bits == 4) return naive_converted(n, t, element);
+  if (t == DT_F32) return naive_text(n, "(naive_float)%s", element);
+  return t == DT_BOOL ? naive_text(n, "(%s != 0)", element) : element;
+}
+
+const char *naive_constant(Naive *n, const Instr *v) {
+  DType t = v->type.dtype;
+  if (t == DT_BOOL) return v->ival ? "true" : "false";
+  if (is_float(t) && n->bounded) {
+    if (isnan(v->fval)) return exactly(n, "NAN");
+    return exactly(n, isinf(v->fval) ? v->fval > 0 ? "INFINITY" : "-INFINITY" : naive_text(n, "%a", dtype_round(t, v->fval)));
+  }
+  if (is_float(t)) {
+    if (isnan(v->fval)) return "((naive_float)NAN)";
+    if (isinf(v->fval)) return v->fval > 0 ? "((naive_float)INFINITY)" : "((naive_float)-INFINITY)";
+    const char *digits = format_double(n->arena, (double)(float)v->fval);
+    return naive_text(n, *digits == '-' ? "((naive_float)%sf)" : "(naive_float)%sf", digits);
+  }
+  if (v->ival == INT64_MIN) return "INT64_MIN";
+  if (v->ival == INT32_MIN && t == DT_I32) return "INT32_MIN";
+  const char *form = t == DT_U32 ? "%lldu" : v->ival > INT32_MAX || v->ival < -INT32_MAX ? "INT64_C(%lld)" : "%lld";
+  const char *digits = naive_text(n, form, (long long)v->ival);
+  return v->ival < 0 ? naive_text(n, "(%s)", digits) : digits;
+}
+
+// ---- elementwise operations
+
+// Operations that lose nothing themselves: they take no rules.
+static bool is_lossless(Op op) {
+  return op == OP_NEG || op == OP_ABS || op == OP_SIGN || op == OP_FLOOR || op == OP_CEIL || op == OP_ROUND || op == OP_TRUNC ||
+         op == OP_MAX || op == OP_MIN;
+}
+
+static const char *bounded(Naive *n, const Instr *v, const char *const *args) {
+  Buf text = {0};
+  buf_printf(&text, "pk_bound_%s(", op_info[v->op].name);
+  for (int i = 0; i < v->nargs; i++) buf_printf(&text, "%s%s", i ? ", " : "", args[i]);
+  buf_printf(&text, "%s)", is_lossless(v->op) ? "" : ", &naive_rules");
+  const char *copy = arena_strndup(n->arena, text.text, text.length);
+  buf_free(&text);
+  return is_lossless(v->op) ? copy : naive_rounded(n, v->type.dtype, copy);
+}
+
+static const char *float_unary(Naive *n, const Instr *v, const char *a) {
+  switch (v->op) {
+    case OP_NEG:
+      return naive_text(n, "(-%s)", a);
+    case OP_ABS:
+      return naive_text(n, "fabs(%s)", a);
+    case OP_SIGN:
+      return naive_text(n, "naive_sign(%s)", a);
+    case OP_RSQRT:
+      return naive_text(n, "(1 / sqrt(%s))", a);
+    case OP_RECIP:
+      return naive_text(n, "(1 / %s)", a);
+    case OP_LOGISTIC:
+      return naive_text(n, "naive_logistic(%s)", a);
+    case OP_ROUND:
+      return naive_text(n, "rint(%s)", a);
+    case OP_ERF_INV:
+      return naive_text(n, "naive_erf_inv(%s)", a);
+    default:
+      return naive_text(n, "%s(%s)", op_info[v->op].name, a);  // the others are libm's own names
+  }
+}
+
+static const char *integer_unary(Naive *n, const Instr *v, const char *a) {
+  DType t = v->type.dtype;
+  const char *type = naive_ctype(n, t);
+  int width = dtype_info[t].bits;
+  switch (v->op) {
+    case OP_NEG:
+      return naive_text(n, "(%s)(0 - (uint64_t)%s)", type, a);
+    case OP_NOT:
+      return t == DT_BOOL ? naive_text(n, "(!%s)", a) : naive_text(n, "(%s)~%s", type, a);
+    case OP_ABS:
+      return naive_text(n, "(%s)(%s < 0 ? 0 - (uint64_t)%s : (uint64_t)%s)", type, a, a, a);
+    case OP_SIGN:
+      return naive_text(n, "(%s)((%s > 0) - (%s < 0))", type, a, a);
+    case OP_POPCOUNT:
+      return naive_text(n, "(%s)naive_popcount((int64_t)%s, %d)", type, a, width);
+    case OP_CLZ:
+      return naive_text(n, "(%s)naive_clz((int64_t)%s, %d)", type, a, width);
+    default:
+      INTERNAL("%s on integers", op_info[v->op].name);
+  }
+}
+
+static const char *float_binary(Naive *n, const Instr *v, const char *a, const char *b) {
+  switch (v->op) {
+    case OP_ADD:
+      return naive_text(n, "(%s + %s)", a, b);
+    case OP_SUB:
+      return naive_text(n, "(%s - %s)", a, b);
+    case OP_MUL:
+      return naive_text(n, "(%s * %s)", a, b);
+    case OP_DIV:
+      return naive_text(n, "(%s / %s)", a, b);
+    case OP_REM:
+      return naive_text(n, "fmod(%s, %s)", a, b);
+    case OP_FLOORDIV:
+      return naive_text(n, "naive_floordiv(%s, %s)", a, b);
+    case OP_MOD:
+      return naive_text(n, "naive_mod(%s, %s)", a, b);
+    case OP_POW:
+      return naive_text(n, "pow(%s, %s)", a, b);
+    case OP_ATAN2:
+      return naive_text(n, "atan2(%s, %s)", a, b);
+    case OP_MAX:
+      return naive_text(n, "naive_max(%s, %s)", a, b);
+    case OP_MIN:
+      return naive_text(n, "naive_min(%s, %s)", a, b);
+    default:
+      INTERNAL("%s on floats", op_info[v->op].name);
+  }
+}
+
+static const char *wrapping(Naive *n, DType t, const char *a, const char *operator_text, const char *b) {
+  const char *wide = t == DT_I64 ? "uint64_t" : "uint32_t";
+  return naive_text(n, "(%s)((%s)%s %s (%s)%s)", naive_ctype(n, t), wide, a, operator_text, wide, b);
+}
+
+static const char *integer_binary(Naive *n, const Instr *v, const char *a, const char *b) {
+  DType t = v->type.dtype;
+  const char *type = naive_ctype(n, t), *name = op_info[v->op].name;
+  int width = dtype_info[t].bits;
+  switch (v->op) {
+    case OP_ADD:
+      return wrapping(n, t, a, "+", b);
+    case OP_SUB:
+      return wrapping(n, t, a, "-", b);
+    case OP_MUL:
+      return wrapping(n, t, a, "*", b);
+    case OP_AND:
+      return naive_text(n, "(%s)(%s & %s)", type, a, b);
+    case OP_OR:
+      return naive_text(n, "(%s)(%s | %s)", type, a, b);
+    case OP_XOR:
+      return naive_text(n, "(%s)(%s ^ %s)", type, a, b);
+    case OP_DIV:
+    case OP_REM:
+    case OP_FLOORDIV:
+    case OP_MOD:
+    case OP_MAX:
+    case OP_MIN:
+      return naive_text(n, "(%s)pk_idx_%s(%s, %s)", type, name, a, b);
+    case OP_POW:
+      return naive_text(n, "(%s)naive_power(%s, %s)", type, a, b);
+    case OP_SHL:
+    case OP_SHR:
+    case OP_USHR:
+      return naive_text(n, "(%s)naive_%s(%s, %s, %d)", type, name, a, b, width);
+    default:
+      INTERNAL("%s on integers", name);
+  }
+}
+
+static const char *compare(Naive *n, const Instr *v, const char *a, const char *b) {
+  static const char *const spelling[OP_COUNT] = {
+      [OP_EQ] = "==", [OP_NE] = "!=", [OP_LT] = "<", [OP_LE] = "<=", [OP_GT] = ">", [OP_GE] = ">="};
+  DType t = v->args[0]->type.dtype;
+  if (n->bounded && is_float(t)) return naive_text(n, "pk_bound_%s(%s, %s)", op_info[v->op].name, a, b);
+  if (t == DT_BOOL) a = naive_truth(n, a), b = naive_truth(n, b);
+  return naive_text(n, "(%s %s %s)", a, spelling[v->op], b);
+}
+
+static const char *bounded_cast(Naive *n, DType from, DType to, const char *a) {
+  if (is_float(from)) {
+    bool narrowing = is_float(to) && dtype_spacing(to) > dtype_spacing(from);
+    if (is_float(to)) return narrowing ? naive_text(n, "pk_bound_rounded(naive_as_%s, %s)", dtype_info[to].name, a) : a;
+    return naive_text(n, "pk_bound_ne(%s, pk_bound_exact(0))", a);
+  }
+  const char *value = naive_text(n, "(double)%s", a);
+  return naive_text(n, "pk_bound_rounded(naive_as_%s, pk_bound_exact(%s))", dtype_info[to].name, value);
+}
+
+static const char *cast(Naive *n, DType from, DType to, const char *a) {
+  if (n->bounded && from == DT_BOOL && is_float(to)) return naive_text(n, "pk_bound_of_bool(%s)", a);
+  if (from == DT_BOOL) a = naive_truth(n, a);
+  if (n->bounded && (is_float(to) || (to == DT_BOOL && is_float(from)))) return bounded_cast(n, from, to, a);
+  if (n->bounded && is_float(from)) a = naive_text(n, "%s.value", a);
+  if (to == DT_BOOL) return naive_text(n, "(%s != 0)", a);
+  if (is_float(to)) {
+    bool widening = is_float(from) && dtype_info[from].bits < dtype_info[to].bits;
+    if (is_float(from)) return widening || to == DT_F32 ? a : naive_rounded(n, to, a);
+    return naive_rounded(n, to, naive_text(n, is_narrow_float(to) ? "naive_odd((double)%s)" : "(naive_float)%s", a));
+  }
+  if (!is_float(from)) return naive_converted(n, to, a);
+  const char *low = dtype_min(to) == INT64_MIN ? "INT64_MIN" : naive_text(n, "%lld", (long long)dtype_min(to));
+  return naive_text(n, "(%s)naive_integer(%s, %s, INT64_C(%lld))", naive_ctype(n, to), a, low, (long long)dtype_max(to));
+}
+
+static const char *bits_to(Naive *n, DType to, const char *bits) {
+  if (to == DT_F32) {
+    const char *value = naive_text(n, "pk_f32_of_bits((uint32_t)%s)", bits);
+    return n->bounded ? exactly(n, value) : naive_text(n, "(naive_float)%s", value);
+  }
+  if (is_float(to)) return naive_loaded(n, to, naive_text(n, "(%s)%s", dtype_info[to].ctype, bits));
+  return to == DT_BOOL ? naive_text(n, "(%s != 0)", bits) : naive_converted(n, to, bits);
+}
+
+static const char *bitcast(Naive *n, DType from, DType to, const char *a) {
+  if (n->bounded && is_float(from) && from == DT_F32) a = naive_text(n, "%s.value", a);
+  if (from == DT_F32) return bits_to(n, to, naive_text(n, "pk_bits_of_f32((float)%s)", a));
+  return bits_to(n, to, is_float(from) ? naive_stored(n, from, a) : a);
+}
+
+// C's types wrap by themselves, but for those of 4 bits.
+static const char *in_type(Naive *n, DType t, const char *value) {
+  return dtype_info[t].bits == 4 ? naive_converted(n, t, value) : value;
+}
+
+static bool is_logic(const Instr *v) {
+  return v->type.dtype == DT_BOOL && (v->op == OP_AND || v->op == OP_OR || v->op == OP_XOR);
+}
+
+static const char *logic(Naive *n, const Instr *v, const char *const *args) {
+  return naive_text(n, "pk_bound_%s(%s, %s)", op_info[v->op].name, args[0], args[1]);
+}
+
+const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args) {
+  DType t = v->type.dtype, from = v->nargs ? v->args[0]->type.dtype : t;
+  switch (op_info[v->op].class) {
+    case OPC_UNARY:
+      if (n->bounded && is_float(t)) return bounded(n, v, args);
+      if (n->bounded && t == DT_BOOL && v->op == OP_NOT) return naive_text(n, "pk_bound_not(%s)", args[0]);
+      return is_float(t) ? naive_rounded(n, t, float_unary(n, v, args[0])) : in_type(n, t, integer_unary(n, v, args[0]));
+    case OPC_PREDICATE:
+      return naive_text(n, n->bounded ? "(%s(%s.value) != 0)" : "(%s(%s) != 0)", op_info[v->op].name, args[0]);
+    case OPC_BINARY:
+      if (n->bounded && (is_float(t) || is_logic(v))) return is_logic(v) ? logic(n, v, args) : bounded(n, v, args);
+      return is_float(t) ? naive_rounded(n, t, float_binary(n, v, args[0], args[1]))
+                         : in_type(n, t, integer_binary(n, v, args[0], args[1]));
+    case OPC_COMPARE:
+      return compare(n, v, args[0], args[1]);
+    case OPC_SELECT:
+      if (n->bounded && is_float(t)) return naive_text(n, "pk_bound_select(%s, %s, %s)", args[0], args[1], args[2]);
+      if (n->bounded) return naive_text(n, "(%s & 1 ? %s : %s)", args[0], args[1], args[2]);
+      return naive_text(n, "(%s ? %s : %s)", args[0], args[1], args[2]);
+    case OPC_TERNARY:
+      if (n->bounded) return bounded(n, v, args);
+      return naive_rounded(n, t, naive_text(n, "fma(%s, %s, %s)", args[0], args[1], args[2]));
+    case OPC_CAST:
+      return v->op == OP_CAST ? cast(n, from, t, args[0]) : bitcast(n, from, t, args[0]);
+    default:
+      INTERNAL("%s is not elementwise", op_info[v->op].name);
+  }
+}
+
+// ---- moving elements: the index of the operand from that of the result
+
+static const char *reshaped(Naive *n, const Instr *v, const char *const *index) {
+  Instr *from = v->args[0];
+  const Type *type = &from->type;
+  if (naive_value(from)->place == IN_MEMORY)
+    return naive_text(n, "%s[%s]", naive_value(from)->name, naive_linear(n, &v->type, index));
+  const char *inner[MAX_RANK] = {0}, *units[MAX_RANK];
+  int taken = 0, count = 0;
+  for (int i = 0; i < v->type.rank; i++)
+    if (v->type.dim[i] != 1) units[count++] = index[i];
+  bool same = true;
+  for (int i = 0, at = 0; i < type->rank && same; i++) {
+    inner[i] = "0";
+    if (type->dim[i] == 1) continue;
+    while (at < v->type.rank && v->type.dim[at] == 1) at++;
+    same = at < v->type.rank && v->type.dim[at++] == type->dim[i] && taken < count;
+    if (same) inner[i] = units[taken++];
+  }
+  if (same && taken == count) return naive_element(n, from, inner);
+  const char *at = naive_text(n, "at%d", n->names++), *rest = at;
+  naive_line(n, "const int64_t %s = %s;", at, naive_linear(n, &v->type, index));
+  for (int i = type->rank - 1; i >= 0; i--) {
+    const char *extent = naive_extent(n, type->dim[i]);
+    inner[i] = i == 0 ? rest : naive_text(n, "%s %% %s", rest, extent);
+    rest = naive_text(n, "(%s / %s)", rest, extent);
+  }
+  return naive_element(n, from, inner);
+}
+
+static const char *broadcast(Naive *n, const Instr *v, const char *const *index) {
+  const Type *from = &v->args[0]->type;
+  const char *inner[MAX_RANK] = {0};
+  int extra = v->type.rank - from->rank;
+  for (int i = 0; i < from->rank; i++) inner[i] = from->dim[i] == 1 ? "0" : index[i + extra];
+  return naive_element(n, v->args[0], inner);
+}
+
+// (a at i0 : b at i0 - length of a : ..)
+static const char *concatenated(Naive *n, const Instr *v, const char *const *index) {
+  const char *inner[MAX_RANK], *text = NULL, *starts[64];
+  memcpy(inner, index, sizeof *inner * (size_t)v->type.rank);
+  REQUIRE(v->nargs >= 1);
+  const char *start = "0";
+  int limit = v->nargs < 64 ? v->nargs : 64;
+  for (int i = 0; i < limit; i++) {
+    starts[i] = start;
+    start = naive_text(n, i ? "%s + %s" : "%.0s%s", start, naive_extent(n, v->args[i]->type.dim[v->ival]));
+  }
+  REQUIRE(v->nargs <= 64);
+  for (int i = v->nargs - 1; i >= 0; i--) {
+    inner[v->ival] = i ? naive_text(n, "(%s - (%s))", index[v->ival], starts[i]) : index[v->ival];
+    const char *part = naive_element(n, v->args[i], inner);
+    text = !text ? part : naive_text(n, "(%s < %s ? %s : %s)", index[v->ival], starts[i + 1], part, text);
+  }
+  return text;
+}
+
+static const char *padded(Naive *n, const Instr *v, const char *const *index) {
+  const Type *from = &v->args[0]->type;
+  const char *inner[MAX_RANK] = {0}, *inside = NULL;
+  for (int i = 0; i < from->rank; i++) {
+    inner[i] = index[i];
+    if (v->ints[i] == 0 && v->ints2[i] == 0) continue;
+    inner[i] = naive_text(n, "(%s - %lld)", index[i], (long long)v->ints[i]);
+    const char *test = naive_text(n, "%s >= 0 && %s < %s", inner[i], inner[i], naive_extent(n, from->dim[i]));
+    inside = inside ? naive_text(n, "%s && %s", inside, test) : test;
+  }
+  const char *value = naive_element(n, v->args[0], inner);
+  return inside ? naive_text(n, "(%s ? %s : %s)", inside, value, naive_element(n, v->args[1], NULL)) : value;
+}
+
+static const char *clamped(Naive *n, const char *index, Dim extent) {
+  return naive_text(n, "pk_idx_max(0, pk_idx_min(%s, %s - 1))", index, naive_extent(n, extent));
+}
+
+static const char *moved(Naive *n, Instr *v, const char *const *index) {
+  const Type *from = &v->args[0]->type;
+  const char *inner[MAX_RANK] = {0};
+  int64_t axis = v->ival;
+  for (int i = 0; i < v->type.rank; i++) inner[i] = index[i];
+  switch (v->op) {
+    case OP_BROADCAST:
+      return broadcast(n, v, index);
+    case OP_RESHAPE:
+      return reshaped(n, v, index);
+    case OP_CONCAT:
+      return concatenated(n, v, index);
+    case OP_PAD:
+      return padded(n, v, index);
+    case OP_TRANSPOSE:
+      for (int i = 0; i < v->type.rank; i++) inner[v->ints[i]] = index[i];
+      break;
+    case OP_SLICE:
+      for (int i = 0; i < v->type.rank; i++) {
+        if (v->ints2[i] != 1) inner[i] = naive_text(n, "%s * %lld", inner[i], (long long)v->ints2[i]);
+        if (v->ints[i] != 0)
+          inner[i] = naive_text(n, "(%s + %lld)", inner[i], (long long)v->ints[i]);
+        else if (v->ints2[i] != 1)
+          inner[i] = naive_text(n, "(%s)", inner[i]);
+        if (!dim_is_const(from->dim[i]) && from->dim[i] != v->type.dim[i]) inner[i] = clamped(n, inner[i], from->dim[i]);
+      }
+      break;
+    case OP_ROLL:
+      inner[axis] = naive_text(n, "pk_idx_mod(%s - %s, %s)", index[axis], naive_element(n, v->args[1], NULL),
+                               naive_extent(n, from->dim[axis]));
+      break;
+    case OP_REV:
+      inner[axis] = naive_text(n, "(%s - 1 - %s)", naive_extent(n, from->dim[axis]), index[axis]);
+      break;
+    case OP_TAKE:
+      inner[axis] = clamped(n, naive_element(n, v->args[1], &index[axis]), from->dim[axis]);
+      break;
+    case OP_TAKE_ALONG:
+      inner[axis] = clamped(n, naive_element(n, v->args[1], index), from->dim[axis]);
+      break;
+    default:
+      INTERNAL("%s does not move elements", op_info[v->op].name);
+  }
+  return naive_element(n, v->args[0], inner);
+}
+
+static const char *operand_element(Naive *n, const Instr *v, const char *const *index) {
+  const Ref *ref = v->ref;
+  const char *at = NULL;
+  for (int i = 0; i < ref->array.rank; i++) {
+    if (strcmp(index[i], "0") == 0) continue;
+    const char *term = naive_text(n, strchr(index[i], ' ') ? "(%s) * %s_stride%d" : "%s * %s_stride%d", index[i], ref->name, i);
+    at = at ? naive_text(n, "%s + %s", at, term) : term;
+  }
+  return naive_loaded(n, ref->array.dtype, naive_text(n, "%s_data[%s]", ref->name, at ? at : "0"));
+}
+
+static const char *leaf(Naive *n, const Instr *v, const char *const *index) {
+  switch (v->op) {
+    case OP_CONST:
+      return naive_constant(n, v);
+    case OP_IOTA:
+      if (is_float(v->type.dtype) && n->bounded)
+        return naive_text(n, "pk_bound_exact(naive_as_%s((double)(%s)))", dtype_info[v->type.dtype].name, index[v->ival]);
+      if (is_float(v->type.dtype)) return naive_rounded(n, v->type.dtype, naive_text(n, "(naive_float)(%s)", index[v->ival]));
+      return naive_converted(n, v->type.dtype, naive_text(n, strchr(index[v->ival], ' ') ? "(%s)" : "%s", index[v->ival]));
+    case OP_SIZE:
+      return naive_size(n, (int)v->ival);
+    case OP_ARRAY:
+      return operand_element(n, v, index);
+    default:
+      INTERNAL("%s in a reference", op_info[v->op].name);
+  }
+}
+
+const char *naive_element(Naive *n, Instr *v, const char *const *index) {
+  const NaiveValue *value = naive_value(v);
+  if (value->place == IN_SCALAR) return value->name;
+  if (value->place == IN_MEMORY) return naive_text(n, "%s[%s]", value->name, naive_linear(n, &v->type, index));
+  if (value->place == IN_ACCUMULATOR) return naive_accumulate(n, v, index);
+  if (op_info[v->op].class == OPC_LEAF) return leaf(n, v, index);
+  if (op_info[v->op].class == OPC_SHAPE) return moved(n, v, index);
+  if (!op_is_elementwise(v->op)) INTERNAL("%s in a reference", op_info[v->op].name);
+  const char *args[3];
+  REQUIRE(v->nargs <= 3);
+  for (int i = 0; i < v->nargs; i++) args[i] = naive_element(n, v->args[i], index);
+  return naive_elementwise(n, v, args);
+}

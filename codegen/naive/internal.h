@@ -1,0 +1,64 @@
+// The naive reference as C: what its files share.
+#ifndef CODEGEN_NAIVE_INTERNAL_H
+#define CODEGEN_NAIVE_INTERNAL_H
+
+#include "codegen/ir/hidden.h"
+#include "codegen/ir/ir.h"
+
+// Where a value of the reference lives in the C text.
+typedef enum {
+  IN_EXPRESSION,   // written out where it is used
+  IN_ACCUMULATOR,  // a loop with a scalar accumulator just before the statement that uses it
+  IN_SCALAR,       // a local variable (rank 0)
+  IN_MEMORY        // an array of its own, filled by a loop nest
+} Place;
+
+typedef struct {
+  Place place;
+  int uses, depth;
+  bool holds_loop;
+  const char *name;
+  int slot;
+} NaiveValue;
+
+typedef struct {
+  Kernel *k;
+  Arena *arena;
+  Buf *out;
+  int indent, loops, names, slots;  // loops: index variables taken in the nest at work
+  int *position;                    // of each size in the C tables: bound ones first
+  const char *kind;                 // naive or judge: part of every static name in the text
+  bool bounded;                     // floats are pk_bound: values in binary64 with their errors
+  Hidden hidden;
+} Naive;
+
+// ---- naive_place.c
+void naive_place(Naive *n, Region *region);  // fills Instr.note with NaiveValues, nested regions included
+static inline NaiveValue *naive_value(const Instr *v) { return v->note; }
+
+// ---- naive_expr.c
+PRINTF_LIKE(2, 3) const char *naive_text(Naive *n, const char *format, ...);
+PRINTF_LIKE(2, 3) void naive_line(Naive *n, const char *format, ...);
+const char *naive_size(Naive *n, int index);  // a run-time size
+const char *naive_extent(Naive *n, Dim dim);
+const char *naive_elements(Naive *n, const Type *type);  // the number of elements as an expression
+const char *naive_ctype(const Naive *n, DType t);        // of a value in an expression
+const char *naive_linear(Naive *n, const Type *type, const char *const *index);
+const char *naive_open_loop(Naive *n, Dim extent);  // returns the index variable
+void naive_close_loops(Naive *n, int count);
+// The element of v at an index (one expression an axis). May write statements before the one at work.
+const char *naive_element(Naive *n, Instr *v, const char *const *index);
+const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args);
+const char *naive_constant(Naive *n, const Instr *v);
+const char *naive_stored(Naive *n, DType t, const char *value);     // as it lies in an operand's memory
+const char *naive_loaded(Naive *n, DType t, const char *element);   // the reverse
+const char *naive_converted(Naive *n, DType t, const char *value);  // an integer, wrapped to t
+const char *naive_truth(Naive *n, const char *value);               // a bool as C's
+const char *naive_rounded(Naive *n, DType t, const char *value);
+const char *naive_summand(Naive *n, DType t, const char *value);  // an operand of a contraction
+
+// ---- naive_loop.c
+const char *naive_accumulate(Naive *n, Instr *v, const char *const *index);  // DOT, REDUCE, ARGREDUCE
+void naive_scan(Naive *n, Instr *v);                                         // fills v's memory
+
+#endif

@@ -1,0 +1,628 @@
+// Values as Python expressions: nested where they are used once and short, else assigned to names.
+#include "codegen/pallas/internal.h"
+
+#include <string.h>
+
+// ---- the table
+
+typedef enum {
+  ON_HOST,
+  ON_POSITIVE,
+  ON_DIVISOR,
+  ON_NATURAL,
+  ON_FLOAT,
+  ON_NARROW_FLOAT,
+  ON_FLOAT_DESCENDING,
+  ON_MATRIX,
+  ON_BOOL,
+  ON_ANY
+} Operands;
+typedef enum { FORM_INFIX, FORM_CALL, FORM_METHOD, FORM_ATOMS, FORM_EXACT } PyForm;
+
+typedef struct {
+  Op op;
+  Operands operands;
+  PyForm form;
+  Precedence prec;
+  const char *text;
+} PyRow;
+
+static const PyRow rows[] = {
+#define PY(op, operands, form, prec, text) {OP_##op, ON_##operands, FORM_##form, PY_##prec, text},
+#include "codegen/pallas/pallas.def"
+#undef PY
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static int first_operand(const Instr *v) { return v->op == OP_SELECT ? 1 : 0; }
+
+static bool all_host(const Instr *v) {
+  for (int i = 0; i < v->nargs; i++) {
+    const Instr *arg = v->args[i];
+    if (!py(arg)->host || (arg->type.dtype != DT_I64 && arg->type.dtype != DT_BOOL)) return false;
+  }
+  return true;
+}
+
+static bool is_positive(const Instr *v) {
+  if (!is_integer(v->type.dtype)) return false;
+  int64_t least = v->type.dtype == DT_I64 && v->type.rank == 0 ? 0 : 1;
+  return py(v->args[0])->low >= 0 && py(v->args[1])->low >= least;
+}
+
+static bool fits(const PyRow *row, const Instr *v) {
+  DType dtype = v->nargs ? v->args[first_operand(v)]->type.dtype : v->type.dtype;
+  switch (row->operands) {
+    case ON_HOST:
+      return all_host(v);
+    case ON_POSITIVE:
+      return is_positive(v);
+    case ON_DIVISOR:
+      return is_integer(dtype) && (py(v->args[1])->low > 0 || py(v->args[1])->high < 0);
+    case ON_NATURAL:
+      return is_integer(dtype) && py(v->args[1])->low >= 0;
+    case ON_FLOAT:
+      return is_float(dtype);
+    case ON_NARROW_FLOAT:
+      return is_float(dtype) && dtype != DT_F32;
+    case ON_FLOAT_DESCENDING:
+      return is_float(dtype) && v->flags & INSTR_REVERSE;
+    case ON_BOOL:
+      return dtype == DT_BOOL;
+    case ON_MATRIX:
+      return v->type.rank == 2 && v->ints[0] == 1;
+    case ON_ANY:
+      return true;
+  }
+  return false;
+}
+
+static const PyRow *find_row(const Instr *v) {
+  for (int i = 0; i < ROWS; i++)
+    if (rows[i].op == v->op && fits(&rows[i], v)) return &rows[i];
+  return NULL;
+}
+
+// ---- operands
+
+static void forget_pending(Py *p, const Instr *v) {
+  int kept = 0;
+  for (int i = 0; i < p->pending.count; i++)
+    if (p->pending.at[i] != v) p->pending.at[kept++] = p->pending.at[i];
+  p->pending.count = kept;
+}
+
+const char *py_use(Py *p, Instr *v, Precedence least) {
+  PyValue *value = py(v);
+  value->left--;
+  if (value->pending) {
+    value->pending = false;
+    forget_pending(p, v);
+  }
+  return value->prec < least ? py_text(p, "(%s)", value->text) : value->text;
+}
+
+// A Python number as a scalar of its dtype.
+static const char *strong(Py *p, Instr *v) { return py_text(p, "%s(%s)", py_dtype(v->type.dtype), py_use(p, v, PY_CHOICE)); }
+
+const char *py_exact(Py *p, Instr *v) {
+  const PyValue *value = py(v);
+  if (v->type.rank == 0 && value->host) return v->type.dtype == DT_I64 ? py_use(p, v, PY_CHOICE) : strong(p, v);
+  if (value->host)
+    return py_text(p, "jnp.full(%s, %s, %s)", py_shape(p, &v->type), py_use(p, v, PY_CHOICE), py_dtype(v->type.dtype));
+  if (type_same_shape(&value->type, &v->type)) return py_use(p, v, PY_CHOICE);
+  return py_text(p, "jnp.broadcast_to(%s, %s)", py_use(p, v, PY_CHOICE), py_shape(p, &v->type));
+}
+
+// lax functions take a Python number beside an array of the dtype it would be by itself.
+static const char *exact_operand(Py *p, Instr *v, bool alone) {
+  DType dtype = v->type.dtype;
+  bool natural = dtype == DT_I32 || dtype == DT_I64 || dtype == DT_F32;
+  return py(v)->host && natural && !alone ? py_use(p, v, PY_CHOICE) : py_exact(p, v);
+}
+
+static bool others_are_host(const Instr *v) {
+  for (int i = first_operand(v); i < v->nargs; i++)
+    if (!py(v->args[i])->host) return false;
+  return true;
+}
+
+static const char *operand(Py *p, const Instr *v, const PyRow *row, int i, bool strengthen) {
+  Instr *arg = v->args[i];
+  if (row->form == FORM_EXACT) return exact_operand(p, arg, strengthen && i == 0);
+  bool infix = row->form == FORM_INFIX, method = row->form == FORM_METHOD && row->text[0] == '$' && i == 0;
+  Precedence least = method || row->form == FORM_ATOMS ? PY_ATOM : PY_CHOICE;
+  if (infix) least = row->prec == PY_UNARY || (i == 0 && v->nargs == 2 && row->prec != PY_COMPARE) ? row->prec : row->prec + 1;
+  if (row->prec == PY_CHOICE && row->form == FORM_INFIX) least = i == 2 ? PY_CHOICE : PY_EITHER;
+  if (v->op == OP_FMA && i < 2) least = i == 0 ? PY_TIMES : PY_UNARY;
+  if (strengthen && i == first_operand(v) && py(arg)->host) return strong(p, arg);
+  if (op_is_elementwise(v->op)) return py_use(p, arg, least);
+  const char *whole = py_exact(p, arg);
+  bool plain = py(arg)->prec >= least || whole != py(arg)->text;
+  return plain ? whole : py_text(p, "(%s)", whole);
+}
+
+// ---- filling in a row
+
+static const char *axes_text(Py *p, int64_t mask) {
+  const char *items[MAX_RANK];
+  int count = 0;
+  for (int i = 0; i < MAX_RANK; i++)
+    if (mask >> i & 1) items[count++] = py_text(p, "%d", i);
+  return count == 1 ? items[0] : py_tuple(p, items, count);
+}
+
+static const char *permutation_text(Py *p, const Instr *v) {
+  const char *items[MAX_RANK];
+  for (int i = 0; i < v->type.rank; i++) items[i] = py_text(p, "%lld", (long long)v->ints[i]);
+  return py_list(p, items, v->type.rank);
+}
+
+static const char *shape_list(Py *p, const Type *type) {
+  const char *items[MAX_RANK];
+  for (int i = 0; i < type->rank; i++) items[i] = py_dim(p, type->dim[i]);
+  return type->rank ? py_list(p, items, type->rank) : "()";
+}
+
+static const char *word_text(Py *p, const Instr *v, char letter) {
+  bool widens = is_integer(v->type.dtype) && dtype_bytes(v->type.dtype) < 4, reverse = v->flags & INSTR_REVERSE;
+  switch (letter) {
+    case 'T':
+      return py_dtype(v->type.dtype);
+    case 'S':
+      return py_shape(p, &v->type);
+    case 'E':
+      return shape_list(p, &v->type);
+    case 'A':
+      return py_text(p, "%lld", (long long)v->ival);
+    case 'X':
+      return axes_text(p, v->ival);
+    case 'P':
+      return permutation_text(p, v);
+    case 'D':
+      return widens ? py_text(p, ", dtype=%s", py_dtype(v->type.dtype)) : "";
+    case 'R':
+      return reverse ? ", reverse=True" : "";
+    case 'N':
+      return reverse ? ", descending=True" : "";
+    default:
+      INTERNAL("pallas.def: $%c", letter);
+  }
+}
+
+static const char *fill(Py *p, const Instr *v, const PyRow *row, const char *const *operands) {
+  Buf buf = {0};
+  for (const char *at = row->text; *at; at++) {
+    if (*at != '$')
+      buf_putc(&buf, *at);
+    else if (*++at >= '0' && *at <= '9')
+      buf_puts(&buf, operands[*at - '0']);
+    else
+      buf_puts(&buf, word_text(p, v, *at));
+  }
+  const char *text = arena_strndup(p->arena, buf.text, buf.length);
+  buf_free(&buf);
+  return text;
+}
+
+// What NumPy's rule makes of the operands' shapes.
+static Type joined_type(const Instr *v) {
+  Type type = {.dtype = v->type.dtype};
+  for (int i = 0; i < v->nargs; i++) {
+    const Type *t = &py(v->args[i])->type;
+    int rank = t->rank > type.rank ? t->rank : type.rank;
+    Type wider = {.dtype = type.dtype, .rank = rank};
+    for (int k = 0; k < rank; k++) {
+      int in_t = k - (rank - t->rank), in_type = k - (rank - type.rank);
+      Dim a = in_t >= 0 ? t->dim[in_t] : 1, b = in_type >= 0 ? type.dim[in_type] : 1;
+      wider.dim[k] = a == 1 ? b : a;
+    }
+    type = wider;
+  }
+  return type;
+}
+
+static void compose_row(Py *p, Instr *v, const PyRow *row) {
+  PyValue *value = py(v);
+  enum { MOST = 4 };
+  const char *operands[MOST];
+  bool elementwise = op_is_elementwise(v->op), host = elementwise && all_host(v);
+  host = host && (v->type.dtype == DT_I64 || v->type.dtype == DT_BOOL) && strncmp(row->text, "jnp.", 4) != 0;
+  if (op_info[v->op].class == OPC_COMPARE) host = others_are_host(v);
+  value->type = elementwise && row->form != FORM_EXACT ? joined_type(v) : v->type;
+  bool strengthen = elementwise && !host && v->nargs > 0 && others_are_host(v) && op_info[v->op].class != OPC_COMPARE;
+  REQUIRE(v->nargs <= MOST);
+  for (int i = 0; i < v->nargs; i++) operands[i] = operand(p, v, row, i, strengthen && v->op != OP_CAST);
+  value->text = fill(p, v, row, operands);
+  value->prec = row->prec;
+  value->host = host;
+  value->right = row->form == FORM_INFIX && v->nargs == 2 ? operands[1] : NULL;
+}
+
+// ---- bounds of integers
+
+static int64_t near(int64_t x) { return x > PY_FAR ? PY_FAR : x < -PY_FAR ? -PY_FAR : x; }
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t product(int64_t a, int64_t b) {
+  int64_t c;
+  return mul_i64(a, b, &c) ? near(c) : (a < 0) == (b < 0) ? PY_FAR : -PY_FAR;
+}
+
+static void bound_binary(PyValue *v, Op op, const PyValue *a, const PyValue *b) {
+  bool quotient = a->low >= 0 && b->low > 0;
+  switch (op) {
+    case OP_ADD:
+      v->low = near(a->low + b->low), v->high = near(a->high + b->high);
+      break;
+    case OP_SUB:
+      v->low = near(a->low - b->high), v->high = near(a->high - b->low);
+      break;
+    case OP_MUL:
+      v->low = a->low >= 0 && b->low >= 0 ? product(a->low, b->low) : -PY_FAR;
+      v->high = a->low >= 0 && b->low >= 0 ? product(a->high, b->high) : PY_FAR;
+      break;
+    case OP_DIV:
+    case OP_FLOORDIV:
+      if (quotient) v->low = a->low / b->high, v->high = a->high == PY_FAR ? PY_FAR : a->high / b->low;
+      if (!quotient && a->low >= 0 && b->low >= 0) v->low = 0;
+      break;
+    case OP_REM:
+    case OP_MOD:
+      if (a->low >= 0 && b->low >= 0) v->low = 0, v->high = a->high;  // by 0: a
+      if (quotient) v->high = least_of(a->high, b->high == PY_FAR ? PY_FAR : b->high - 1);
+      break;
+    case OP_MIN:
+      v->low = least_of(a->low, b->low), v->high = least_of(a->high, b->high);
+      break;
+    case OP_MAX:
+      v->low = most_of(a->low, b->low), v->high = most_of(a->high, b->high);
+      break;
+    default:
+      break;
+  }
+}
+
+static void find_bounds(Py *p, const Instr *v) {
+  PyValue *value = py(v);
+  bool is_unsigned = dtype_info[v->type.dtype].class == CLASS_UNSIGNED;
+  value->low = is_unsigned ? 0 : -PY_FAR, value->high = PY_FAR;
+  if (!is_integer(v->type.dtype)) return;
+  bool wide = v->type.dtype == DT_I64 || v->type.dtype == DT_I32;
+  if (v->op == OP_CONST) {
+    value->low = value->high = near(v->ival);
+  } else if (v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_IOTA) {
+    value->low = 0;
+    if (v->op == OP_IOTA && dim_is_const(v->type.dim[v->ival])) value->high = most_of(v->type.dim[v->ival] - 1, 0);
+    if (v->op == OP_AXIS && p->axis_steps[v->ival] > 0) value->high = near(p->axis_steps[v->ival] - 1);
+  } else if (v->op == OP_BROADCAST || (v->op == OP_CAST && wide && is_integer(v->args[0]->type.dtype))) {
+    value->low = py(v->args[0])->low, value->high = py(v->args[0])->high;
+  } else if (wide && v->nargs == 2 && op_info[v->op].class == OPC_BINARY) {
+    bound_binary(value, v->op, py(v->args[0]), py(v->args[1]));
+  }
+}
+
+// ---- what has no row
+
+static void compose_cast(Py *p, Instr *v) {
+  Instr *arg = v->args[0];
+  DType from = arg->type.dtype, to = v->type.dtype;
+  PyValue *value = py(v);
+  bool index = (from == DT_I64 && to == DT_I32) || (from == DT_I32 && to == DT_I64) || from == to;
+  if (from == DT_U32 && to == DT_I64) py_fail(p, v->span, "u32 as an index: it has no integers of 64 bits");
+  if (index) {
+    value->type = py(arg)->type;
+    value->host = py(arg)->host;
+    value->prec = py(arg)->prec;
+    value->text = py_use(p, arg, PY_CHOICE);
+  } else if (py(arg)->host && is_integer(to) && dtype_bytes(to) < 4) {
+    value->text = py_text(p, "jnp.int32(%s).astype(%s)", py_use(p, arg, PY_CHOICE), py_dtype(to));
+    value->prec = PY_ATOM;
+  } else {
+    static const PyRow on_host = {OP_CAST, ON_HOST, FORM_CALL, PY_ATOM, "$T($0)"};
+    const PyRow *row = find_row(v);
+    compose_row(p, v, py(arg)->host ? &on_host : row);
+    value->host = false;
+  }
+  value->type.dtype = to;
+}
+
+static void compose_broadcast(Py *p, Instr *v) {
+  const PyValue *arg = py(v->args[0]);
+  PyValue *value = py(v);
+  value->type = arg->type;
+  value->host = arg->host;
+  value->prec = arg->prec;
+  value->text = py_use(p, v->args[0], PY_CHOICE);
+}
+
+static void compose_slice(Py *p, Instr *v) {
+  const Type *from = &v->args[0]->type;
+  const char *items[MAX_RANK];
+  int count = v->type.rank;
+  for (int i = 0; i < v->type.rank; i++) {
+    long long start = v->ints[i], step = v->ints2[i];
+    if (v->type.dim[i] == from->dim[i] && start == 0 && step == 1) {
+      items[i] = ":";
+      continue;
+    }
+    long long stop = v->type.dim[i] ? start + (v->type.dim[i] - 1) * step + 1 : start;
+    const char *first = start ? py_text(p, "%lld", start) : "", *stride = step > 1 ? py_text(p, ":%lld", step) : "";
+    items[i] = py_text(p, "%s:%s%s", first, stop == from->dim[i] ? "" : py_text(p, "%lld", stop), stride);
+  }
+  while (count > 1 && strcmp(items[count - 1], ":") == 0) count--;
+  const char *whole = py_exact(p, v->args[0]);
+  bool atom = py(v->args[0])->prec == PY_ATOM || whole != py(v->args[0])->text;
+  py(v)->text = py_text(p, atom ? "%s[%s]" : "(%s)[%s]", whole, py_list(p, items, count));
+}
+
+static void compose_concat(Py *p, Instr *v) {
+  const char *parts = "";
+  for (int i = 0; i < v->nargs; i++) parts = py_text(p, "%s%s%s", parts, i ? ", " : "", py_exact(p, v->args[i]));
+  py(v)->text = py_text(p, "jnp.concatenate([%s], axis=%lld)", parts, (long long)v->ival);
+}
+
+static void compose_pad(Py *p, Instr *v) {
+  const char *items[MAX_RANK];
+  for (int i = 0; i < v->type.rank; i++) items[i] = py_text(p, "(%lld, %lld)", (long long)v->ints[i], (long long)v->ints2[i]);
+  const char *whole = py_exact(p, v->args[0]);
+  py(v)->text = py_text(p, "jnp.pad(%s, %s, constant_values=%s)", whole, py_tuple(p, items, v->type.rank),
+                        py_use(p, v->args[1], PY_CHOICE));
+}
+
+static const char *labels_text(Py *p, const int8_t *labels, int rank) {
+  const char *text = "";
+  for (int i = 0; i < rank; i++) text = py_text(p, "%s%c", text, 'a' + labels[i]);
+  return text;
+}
+
+// The operands in the wider of their dtypes, which holds them exactly.
+static const char *factor(Py *p, Instr *v, DType dtype) {
+  const char *whole = py_exact(p, v);
+  if (v->type.dtype == dtype) return whole;
+  bool atom = py(v)->prec == PY_ATOM || whole != py(v)->text;
+  return py_text(p, atom ? "%s.astype(%s)" : "(%s).astype(%s)", whole, py_dtype(dtype));
+}
+
+static void compose_dot(Py *p, Instr *v) {
+  Instr *a = v->args[0], *b = v->args[1];
+  DType common = a->type.dtype == b->type.dtype ? a->type.dtype : is_float(v->type.dtype) ? DT_F32 : DT_I32;
+  DType sums = is_float(v->type.dtype) ? DT_F32 : DT_I32;
+  const char *left = factor(p, a, common), *right = factor(p, b, common);
+  const char *labels = py_text(p, "%s,%s->%s", labels_text(p, v->labels.a, a->type.rank),
+                               labels_text(p, v->labels.b, b->type.rank), labels_text(p, v->labels.out, v->type.rank));
+  const char *precision = common == DT_F32 ? ", precision=lax.Precision.HIGHEST" : "";
+  const char *call = strcmp(labels, "ab,bc->ac") == 0 ? "jnp.dot(" : py_text(p, "jnp.einsum(\"%s\", ", labels);
+  const char *back = v->type.dtype == sums ? "" : py_text(p, ".astype(%s)", py_dtype(v->type.dtype));
+  py(v)->text = py_text(p, "%s%s, %s, preferred_element_type=%s%s)%s", call, left, right, py_dtype(sums), precision, back);
+}
+
+static void compose_leaf(Py *p, const Instr *v) {
+  PyValue *value = py(v);
+  value->host = v->op != OP_AXIS && v->op != OP_ARG;
+  if (v->op == OP_CONST)
+    value->text = py_number(p, v->type.dtype, v);
+  else if (v->op == OP_SIZE)
+    value->text = p->size[v->ival];
+  else if (v->op == OP_EXTENT)
+    value->text = py_text(p, p->body ? "pl.num_programs(%lld)" : "grid[%lld]", (long long)v->ival);
+  else if (v->op == OP_AXIS)
+    value->text = p->axis[v->ival];
+  if (v->op == OP_AXIS) p->axis_used[v->ival] = p->axis_used[v->ival] || p->body;
+  if (value->text[0] == '-') value->prec = PY_UNARY;
+  if (v->op == OP_CONST && v->type.dtype == DT_U32 && v->ival > INT32_MAX) {  // more than JAX takes as a plain number
+    value->text = py_text(p, "jnp.uint32(%s)", value->text);
+    value->host = false;
+  }
+}
+
+// (x + c - 1) // c
+static bool compose_cdiv(Py *p, Instr *v) {
+  if (v->op != OP_FLOORDIV) return false;
+  Instr *sum = v->args[0], *divisor = v->args[1];
+  if (divisor->op != OP_CONST || sum->op != OP_ADD || divisor->ival < 2 || !ir_is_const(sum->args[1], divisor->ival - 1))
+    return false;
+  if (!p->launch && !py(sum)->pending) return false;
+  py_use(p, sum, PY_CHOICE);
+  py(v)->text = py_text(p, "pl.cdiv(%s, %lld)", py(sum->args[0])->text, (long long)divisor->ival);
+  py(v)->host = all_host(v);
+  py(v)->type = joined_type(v);
+  return true;
+}
+
+static bool is_pure(const Region *region) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    OpClass class = op_info[v->op].class;
+    bool chooses = v->op == OP_IF && has_result(v) && is_pure(v->regions[0]) && is_pure(v->regions[1]);
+    if (class >= OPC_MEMORY && v->op != OP_LOAD && v->op != OP_YIELD && !chooses) return false;
+  }
+  return true;
+}
+
+bool py_is_choice(const Instr *v) {
+  return v->op == OP_IF && has_result(v) && v->type.rank == 0 && is_pure(v->regions[0]) && is_pure(v->regions[1]);
+}
+
+// An `if` between scalars: both sides are computed, which does no harm, and one is chosen.
+static void compose_choice(Py *p, Instr *v) {
+  PyValue *value = py(v);
+  for (int side = 0; side < 2; side++)
+    for (int i = 0; i < v->regions[side]->instrs.count; i++)
+      if (v->regions[side]->instrs.at[i]->op != OP_YIELD) py_value(p, v->regions[side]->instrs.at[i], v->regions[side]);
+  Instr *c = v->args[0], *a = ir_yielded(v->regions[0], 0), *b = ir_yielded(v->regions[1], 0);
+  bool host = py(c)->host && py(a)->host && py(b)->host, both = ir_is_const(b, 0), either = ir_is_const(a, 1);
+  if (v->type.dtype == DT_BOOL && both) {
+    value->prec = host ? PY_BOTH : PY_AND;
+    const char *left = py_use(p, c, value->prec);
+    value->text = py_text(p, host ? "%s and %s" : "%s & %s", left, py_use(p, a, value->prec + 1));
+  } else if (v->type.dtype == DT_BOOL && either) {
+    value->prec = host ? PY_EITHER : PY_OR;
+    const char *left = py_use(p, c, value->prec);
+    value->text = py_text(p, host ? "%s or %s" : "%s | %s", left, py_use(p, b, value->prec + 1));
+  } else if (host) {
+    value->prec = PY_CHOICE;
+    const char *first = py_use(p, a, PY_EITHER), *test = py_use(p, c, PY_EITHER);
+    value->text = py_text(p, "%s if %s else %s", first, test, py_use(p, b, PY_CHOICE));
+  } else {
+    bool weak = py(a)->host && py(b)->host && v->type.dtype != DT_I64;
+    const char *test = py_use(p, c, PY_CHOICE), *first = weak ? strong(p, a) : py_use(p, a, PY_CHOICE);
+    value->text = py_text(p, "jnp.where(%s, %s, %s)", test, first, py_use(p, b, PY_CHOICE));
+  }
+  value->host = host;
+}
+
+// `false or x`, as lowering writes it, is x.
+static bool compose_neutral(Py *p, Instr *v) {
+  if ((v->op != OP_OR && v->op != OP_AND) || v->type.dtype != DT_BOOL || v->type.rank > 0) return false;
+  Instr *first = v->args[0], *second = v->args[1];
+  if (first->op != OP_CONST || (first->ival != 0) == (v->op == OP_OR)) return false;
+  PyValue *value = py(v);
+  py_use(p, first, PY_CHOICE);
+  value->text = py_use(p, second, PY_CHOICE);
+  value->prec = py(second)->prec;
+  value->host = py(second)->host;
+  return true;
+}
+
+static void compose(Py *p, Instr *v) {
+  PyValue *value = py(v);
+  value->prec = PY_ATOM;
+  value->type = v->type;
+  switch (v->op) {
+    case OP_CONST:
+    case OP_SIZE:
+    case OP_AXIS:
+    case OP_EXTENT:
+      value->type.rank = 0;
+      compose_leaf(p, v);
+      return;
+    case OP_BROADCAST:
+      compose_broadcast(p, v);
+      return;
+    case OP_CAST:
+      compose_cast(p, v);
+      return;
+    case OP_SLICE:
+      compose_slice(p, v);
+      return;
+    case OP_CONCAT:
+      compose_concat(p, v);
+      return;
+    case OP_PAD:
+      compose_pad(p, v);
+      return;
+    case OP_DOT:
+      compose_dot(p, v);
+      return;
+    case OP_LOAD:
+      py_load(p, v);
+      return;
+    case OP_IF:
+      compose_choice(p, v);
+      return;
+    default:
+      break;
+  }
+  if (compose_cdiv(p, v) || compose_neutral(p, v)) return;
+  const PyRow *row = find_row(v);
+  if (row)
+    compose_row(p, v, row);
+  else
+    py_fail(p, v->span, "`%s` of these operands", op_info[v->op].name), value->text = "0";
+}
+
+// ---- names or nesting
+
+static bool is_plain(const char *text) {
+  for (; *text; text++)
+    if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", *text)) return false;
+  return true;
+}
+
+void py_assign(Py *p, Instr *v, const char *base) {
+  PyValue *value = py(v);
+  if (value->pending) {
+    value->pending = false;
+    forget_pending(p, v);
+  }
+  const char *name = py_name(p, base, v);
+  py_line(p, "%s = %s", name, value->text);
+  value->text = name;
+  value->prec = PY_ATOM;
+  value->reads = 0;
+}
+
+void py_flush(Py *p, uint64_t refs) {
+  for (int i = 0; i < p->pending.count;) {
+    Instr *v = p->pending.at[i];
+    if (py(v)->reads & refs)
+      py_assign(p, v, "t");
+    else
+      i++;
+  }
+}
+
+// Operands that would make the line too long get names of their own.
+static void take_apart(Py *p, Instr *v) {
+  for (;;) {
+    size_t total = 0;
+    Instr *longest = NULL;
+    for (int i = 0; i < v->nargs; i++) {
+      const PyValue *arg = py(v->args[i]);
+      total += strlen(arg->text);
+      if (arg->pending && (!longest || strlen(arg->text) > strlen(py(longest)->text))) longest = v->args[i];
+    }
+    if (total <= PY_LINE || !longest) return;
+    py_assign(p, longest, "t");
+  }
+}
+
+void py_value(Py *p, Instr *v, const Region *here) {
+  PyValue *value = py(v);
+  if (!p->launch && value->uses == 0) return;
+  if (!p->launch) take_apart(p, v);
+  for (int i = 0; i < v->nargs; i++)
+    if (py(v->args[i])->pending) value->reads |= py(v->args[i])->reads;
+  compose(p, v);
+  find_bounds(p, v);
+  bool far = v->type.dtype == DT_I64 && !value->host && (value->low > INT32_MAX || value->high < INT32_MIN);
+  if (far) py_fail(p, v->span, "an index beyond 32 bits");
+  if (p->launch || is_plain(value->text)) return;
+  bool small = value->host && strlen(value->text) < 24;
+  if (v->text && v->op != OP_IF)
+    py_assign(p, v, v->text);
+  else if ((value->uses > 1 || value->home != here) && !small)
+    py_assign(p, v, "t");
+  else if (!small)
+    value->pending = true, LIST_PUSH(p->arena, &p->pending, v);
+}
+
+// From the last instruction to the first, so that only what somebody reads counts as a user.
+void py_count_uses(Py *p, Region *region) {
+  if (region->arg) region->arg->note = NEW(p->arena, PyValue);
+  for (int i = 0; i < region->instrs.count; i++) region->instrs.at[i]->note = NEW(p->arena, PyValue);
+  for (int i = region->instrs.count - 1; i >= 0; i--) {
+    Instr *v = region->instrs.at[i];
+    bool acts = op_info[v->op].class >= OPC_MEMORY && v->op != OP_LOAD && !py_is_choice(v);
+    if (!acts && py(v)->uses == 0) continue;
+    for (int side = 0; side < 2; side++)
+      if (v->regions[side]) py_count_uses(p, v->regions[side]);
+    for (int k = 0; k < v->nargs; k++) {
+      PyValue *arg = py(v->args[k]);
+      arg->uses++, arg->left++;
+      arg->home = region;
+    }
+  }
+}
+
+const char *py_yielded(Py *p, Region *region, int index) {
+  bool launch = p->launch;
+  p->launch = true;
+  py_count_uses(p, region);
+  for (int i = 0; i < region->instrs.count; i++)
+    if (region->instrs.at[i]->op != OP_YIELD) py_value(p, region->instrs.at[i], region);
+  p->launch = launch;
+  return py(ir_yielded(region, index))->text;
+}

@@ -1,0 +1,116 @@
+// From the block IR as lowered to Python for JAX Pallas. What the parts of the writer share.
+#ifndef CODEGEN_PALLAS_INTERNAL_H
+#define CODEGEN_PALLAS_INTERNAL_H
+
+#include "codegen/ir/ir.h"
+
+// Precedences of Python's operators, loosest first.
+typedef enum {
+  PY_CHOICE,
+  PY_EITHER,
+  PY_BOTH,
+  PY_NOT,
+  PY_COMPARE,
+  PY_OR,
+  PY_XOR,
+  PY_AND,
+  PY_PLUS,
+  PY_TIMES,
+  PY_UNARY,
+  PY_ATOM
+} Precedence;
+
+// What Python knows of an instruction's value.
+typedef struct {
+  const char *text;    // an expression: the value, or the name it was given
+  Precedence prec;     // of its outermost operator
+  Type type;           // as JAX has it: the shape broadcasts to the instruction's
+  bool host;           // a Python number: takes the dtype that it meets, and has no axes
+  bool pending;        // not written yet: the text is what its only user will write
+  const Region *home;  // where its only user stands
+  int uses, left;      // in the kernel; of those not yet met
+  int64_t low, high;   // of an integer: bounds of its elements, PY_FAR and beyond: none known
+  uint64_t reads;      // refs whose contents the text reads (bit id % 64)
+  const char *right;   // of an INFIX: its right operand's text
+} PyValue;
+
+enum { PY_LINE = 96, PY_WIDTH = 120 };  // longer expressions are taken apart, longer lines broken
+#define PY_FAR ((int64_t)1 << 40)
+
+typedef struct {
+  const char *name;
+  const Instr *holder;  // NULL: keeps the name
+  int scope;
+} PyName;
+
+// What is added at the ends of an array's axes, for copies that go past it; the text of what it holds, NULL: anything.
+typedef struct {
+  int64_t after[MAX_RANK], least[MAX_RANK];  // least: extent that copies want
+  const char *filler;
+} PyRoom;
+
+typedef struct {
+  Kernel *k;
+  Arena *arena;
+  Diag *diag;
+  Buf *out;
+  int indent;
+  LIST(PyName) names;  // taken, innermost last
+  int scope;           // functions around the text at hand
+  LIST(Instr *) pending;
+  const char **size, **axis;  // by size, grid axis
+  const char **ref;           // by ref: its name
+  bool *is_carried;           // by ref: a var that is a Python value, not memory
+  const char **var;  // by ref, then by depth of loops (its flag for `break`): the name now, NULL where it has no value yet
+  int vars, loops;
+  bool launch;                // index maps, extents, requirements: all in one expression
+  bool map;                   // of these, an index map
+  PyRoom *room;               // by ref
+  bool body;                  // inside the kernel's function
+  int64_t *axis_steps;        // by grid axis, its extent where that is a constant, else 0
+  bool *axis_used;            // by grid axis, in the body
+  bool pads, strides, fills, windows;  // helpers that are wanted; pads of windows with strides among them
+} Py;
+
+static inline PyValue *py(const Instr *instr) { return instr->note; }
+
+// ---- emit_pallas_text.c: names, lines, small texts
+const char *py_text(Py *p, const char *format, ...) PRINTF_LIKE(2, 3);
+void py_line(Py *p, const char *format, ...) PRINTF_LIKE(2, 3);
+const char *py_name(Py *p, const char *base, const Instr *holder);  // a free name, taken from now on
+const char *py_free_name(Py *p, const char *base);                  // one for a function that is called at once: not taken
+void py_enter(Py *p);                                               // the body of a function begins, and ends
+void py_leave(Py *p);
+const char *py_dtype(DType dtype);  // jnp.float32
+const char *py_dim(Py *p, Dim dim);
+const char *py_list(Py *p, const char *const *items, int count);   // a, b, c
+const char *py_tuple(Py *p, const char *const *items, int count);  // (a, b, c), (a,), ()
+const char *py_shape(Py *p, const Type *type);                     // (8, N)
+const char *py_quoted(Py *p, const char *text);
+const char *py_number(Py *p, DType dtype, const Instr *constant);
+void py_fail(Py *p, Span span, const char *format, ...) PRINTF_LIKE(3, 4);  // no counterpart: an error
+
+// ---- emit_pallas_expr.c: values as expressions
+void py_count_uses(Py *p, Region *region);  // gives every instruction its PyValue
+bool py_is_choice(const Instr *v);          // an `if` between scalars without effects: an expression
+void py_value(Py *p, Instr *v, const Region *here);
+const char *py_use(Py *p, Instr *v, Precedence least);  // its text, for a user that wants at least this precedence
+const char *py_exact(Py *p, Instr *v);                  // an array of the very shape and dtype
+void py_assign(Py *p, Instr *v, const char *base);
+void py_flush(Py *p, uint64_t refs);                       // writes what still reads these refs
+const char *py_yielded(Py *p, Region *region, int index);  // of a region of scalar expressions, in one expression
+
+// ---- emit_pallas_memory.c: windows of refs
+void py_load(Py *p, Instr *v);
+void py_store(Py *p, Instr *v);
+void py_copy(Py *p, Instr *v);
+void py_semaphore(Py *p, Instr *v);
+
+// ---- emit_pallas_body.c: statements
+void py_region(Py *p, Region *region, int from);
+
+// ---- emit_pallas.c
+const char *py_scratch(Py *p, const Ref *ref);              // pltpu.VMEM((8, 128), jnp.float32)
+const char *py_map_entry(Py *p, const Ref *ref, int axis);  // of an index map, in the kernel's body
+
+#endif

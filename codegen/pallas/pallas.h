@@ -1,0 +1,10 @@
+// Pallas out: a kernel as a Python file for JAX Pallas.
+#ifndef CODEGEN_PALLAS_PALLAS_H
+#define CODEGEN_PALLAS_PALLAS_H
+
+#include "codegen/ir/ir.h"
+
+// From the block IR as lowered. What has no counterpart is an error in `diag`.
+void emit_pallas(Kernel *k, Diag *diag, Buf *out);
+
+#endif

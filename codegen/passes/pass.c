@@ -1,0 +1,25 @@
+#include "codegen/passes/pass.h"
+
+// Rows in the order they run.
+const Pass passes[] = {
+    {'m', "unmask", "turn masked loads into loads and selections, keep masks false outside the ref", unmask},
+    {'s', "simplify", "fold constants, drop what changes nothing, share equal values, remove dead ones", simplify},
+    {'c', "canonicalise", "bring dots and reductions to the forms that have loops", canonicalise},
+    {'w', "widen", "give elementwise kernels blocks that are long in memory", widen_blocks},
+};
+const int pass_count = (int)(sizeof passes / sizeof *passes);
+
+static void verify_after(const char *what, Kernel *k) {
+  const char *message = ir_verify(k);
+  if (message) INTERNAL("block IR is wrong after %s: %s", what, message);
+}
+
+void run_passes(Kernel *k, const Target *target, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),
+                void *context) {
+  verify_after("lowering", k);
+  for (int i = 0; i < pass_count; i++) {
+    passes[i].run(k, target, notes);
+    verify_after(passes[i].name, k);
+    if (after) after(&passes[i], k, context);
+  }
+}

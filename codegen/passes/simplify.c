@@ -1,0 +1,434 @@
+// Pass `simplify`: constant folding, identities that are exact in floating point, sharing of equal values, removal of dead ones.
+//
+// Wants nothing. Keeps: every store, loop, print and assert, their order, and bit for bit what they see. Breaks nothing.
+// References are left as written: they judge the rest.
+#include "codegen/passes/pass.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codegen/ir/scalar.h"
+
+enum { BUCKETS = 1 << 12 };
+
+// A value that later instructions may reuse. Loads only while memory is as it was.
+typedef struct {
+  Instr *instr;
+  uint64_t hash;
+  int next, epoch;
+} Known;
+
+typedef struct {
+  Kernel *k;
+  Region *region;  // being rebuilt
+  LIST(Known) known;
+  int buckets[BUCKETS];  // 1 + index of the latest entry
+  int epoch;             // counts what may have changed memory
+  int folded, shared, dead;
+  bool *live;  // by instruction's id
+  int live_capacity;
+} Simplifier;
+
+// ---- what an instruction is
+
+static bool is_pure(const Instr *instr) { return op_info[instr->op].class < OPC_MEMORY; }
+
+static Instr *latest(Instr *instr) {  // `note` is what replaces an instruction
+  while (instr->note) instr = instr->note;
+  return instr;
+}
+
+// The constant that fills the whole value, or NULL.
+static Instr *splat(Instr *instr) {
+  while (instr->op == OP_BROADCAST || instr->op == OP_RESHAPE) instr = instr->args[0];
+  return instr->op == OP_CONST ? instr : NULL;
+}
+
+static bool is_filled_with(Instr *instr, double value) {
+  const Instr *c = splat(instr);
+  if (!c) return false;
+  if (is_float(c->type.dtype)) return c->fval == value && signbit(c->fval) == signbit(value);
+  return c->ival == wrap_int(c->type.dtype, (int64_t)value);
+}
+
+static bool same_type(const Type *a, const Type *b) { return a->dtype == b->dtype && type_same_shape(a, b); }
+
+// ---- new instructions, put where the region has got to
+
+static Instr *place(Simplifier *s, Instr *instr);
+
+static Instr *make(Simplifier *s, const Instr *old, Op op, Type type, int nargs, Instr *const *args) {
+  return place(s, ir_new(s->k, op, type, old->span, nargs, args));
+}
+
+static Instr *constant(Simplifier *s, const Instr *old, DType dtype, Scalar value) {
+  Instr *instr = ir_new(s->k, OP_CONST, type_scalar(dtype), old->span, 0, NULL);
+  if (is_float(dtype))
+    instr->fval = value.f;
+  else
+    instr->ival = value.i;
+  return place(s, instr);
+}
+
+static Instr *fill(Simplifier *s, const Instr *old, Instr *scalar) {
+  return old->type.rank == 0 ? scalar : make(s, old, OP_BROADCAST, old->type, 1, &scalar);
+}
+
+// ---- folding
+
+static Scalar value_of(const Instr *c) { return is_float(c->type.dtype) ? (Scalar){.f = c->fval} : (Scalar){.i = c->ival}; }
+
+static Instr *fold_constants(Simplifier *s, Instr *instr) {
+  Scalar values[3];
+  if (!op_is_elementwise(instr->op) || instr->op == OP_SELECT) return NULL;
+  for (int i = 0; i < instr->nargs; i++) {
+    const Instr *c = splat(instr->args[i]);
+    if (!c) return NULL;
+    values[i] = value_of(c);
+    if (is_float(c->type.dtype)) values[i].f = dtype_round(c->type.dtype, values[i].f);
+  }
+  Scalar value = scalar_apply(instr->op, instr->type.dtype, instr->args[0]->type.dtype, values);
+  return fill(s, instr, constant(s, instr, instr->type.dtype, value));
+}
+
+// Elementwise on spread scalars: compute the scalar, spread the result.
+static Instr *on_scalars(Simplifier *s, Instr *instr) {
+  Instr *args[3];
+  if (!op_is_elementwise(instr->op) || instr->type.rank == 0) return NULL;
+  for (int i = 0; i < instr->nargs; i++) {
+    const Instr *arg = instr->args[i];
+    if (arg->op != OP_BROADCAST || arg->args[0]->type.rank != 0) return NULL;
+    args[i] = arg->args[0];
+  }
+  return fill(s, instr, make(s, instr, instr->op, type_scalar(instr->type.dtype), instr->nargs, args));
+}
+
+// ---- identities
+
+static Instr *identity_of_binary(Simplifier *s, const Instr *instr) {
+  Instr *a = instr->args[0], *b = instr->args[1];
+  bool floats = is_float(instr->type.dtype);
+  switch (instr->op) {
+    case OP_ADD:  // x + -0.0 is x; x + 0.0 is not where x is -0.0
+      if (is_filled_with(b, floats ? -0.0 : 0)) return a;
+      return is_filled_with(a, floats ? -0.0 : 0) ? b : NULL;
+    case OP_SUB:
+      return is_filled_with(b, 0) ? a : NULL;
+    case OP_MUL:
+      if (is_filled_with(b, 1)) return a;
+      if (is_filled_with(a, 1)) return b;
+      if (!floats && (is_filled_with(a, 0) || is_filled_with(b, 0)))
+        return fill(s, instr, constant(s, instr, instr->type.dtype, (Scalar){.i = 0}));
+      return NULL;
+    case OP_DIV:
+      return is_filled_with(b, 1) ? a : NULL;
+    case OP_FLOORDIV:
+      return !floats && is_filled_with(b, 1) ? a : NULL;
+    case OP_SHL:
+    case OP_SHR:
+      return is_filled_with(b, 0) ? a : NULL;
+    case OP_XOR:
+      return is_filled_with(b, 0) ? a : is_filled_with(a, 0) ? b : NULL;
+    case OP_OR:
+      return a == b || is_filled_with(b, 0) ? a : is_filled_with(a, 0) ? b : NULL;
+    case OP_AND: {
+      double ones = instr->type.dtype == DT_BOOL ? 1 : -1;
+      return a == b || is_filled_with(b, ones) ? a : is_filled_with(a, ones) ? b : NULL;
+    }
+    case OP_MAX:
+    case OP_MIN:
+      return a == b ? a : NULL;
+    default:
+      return NULL;
+  }
+}
+
+static Instr *identity_of_select(Instr *instr) {
+  const Instr *c = splat(instr->args[0]);
+  if (instr->args[1] == instr->args[2]) return instr->args[1];
+  return c ? instr->args[c->ival ? 1 : 2] : NULL;
+}
+
+// Out to a type that holds every value, and back.
+static Instr *identity_of_cast(Instr *instr) {
+  Instr *a = instr->args[0];
+  if (instr->type.dtype == a->type.dtype) return a;
+  if (instr->op != a->op || a->args[0]->type.dtype != instr->type.dtype) return NULL;
+  if (instr->op == OP_BITCAST) return is_float(instr->type.dtype) || is_float(a->type.dtype) ? NULL : a->args[0];
+  DType narrow = instr->type.dtype, wide = a->type.dtype;
+  bool wider = dtype_info[wide].bits > dtype_info[narrow].bits && narrow != DT_BOOL;
+  return wider && ((is_float(narrow) && is_float(wide)) || (is_integer(narrow) && is_integer(wide))) ? a->args[0] : NULL;
+}
+
+static bool counts_up(const int64_t *ints, int count) {
+  for (int i = 0; i < count; i++)
+    if (ints[i] != i) return false;
+  return true;
+}
+
+static bool all_are(const int64_t *ints, int count, int64_t value) {
+  for (int i = 0; i < count; i++)
+    if (ints[i] != value) return false;
+  return true;
+}
+
+static Instr *identity_of_transpose(Simplifier *s, const Instr *instr) {
+  Instr *a = instr->args[0];
+  if (counts_up(instr->ints, instr->type.rank)) return a;
+  if (a->op != OP_TRANSPOSE) return NULL;
+  Instr *joined = ir_new(s->k, OP_TRANSPOSE, instr->type, instr->span, 1, a->args);
+  for (int i = 0; i < instr->type.rank; i++) joined->ints[i] = a->ints[instr->ints[i]];
+  return place(s, joined);
+}
+
+static Instr *identity_of_shape(Simplifier *s, Instr *instr) {
+  Instr *a = instr->args[0];
+  bool same = same_type(&a->type, &instr->type);
+  switch (instr->op) {
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+      if (same) return a;
+      return a->op == instr->op ? make(s, instr, instr->op, instr->type, 1, a->args) : NULL;
+    case OP_TRANSPOSE:
+      return identity_of_transpose(s, instr);
+    case OP_SLICE:
+      return same && all_are(instr->ints, instr->type.rank, 0) && all_are(instr->ints2, instr->type.rank, 1) ? a : NULL;
+    case OP_CONCAT:
+      return instr->nargs == 1 ? a : NULL;
+    case OP_PAD:
+      return same && all_are(instr->ints, instr->type.rank, 0) ? a : NULL;
+    case OP_ROLL:
+      return ir_is_const(instr->args[1], 0) ? a : NULL;
+    case OP_REV:
+      return a->op == OP_REV && a->ival == instr->ival ? a->args[0] : NULL;
+    default:
+      return NULL;
+  }
+}
+
+static Instr *identity(Simplifier *s, Instr *instr) {
+  if ((instr->op == OP_NOT || instr->op == OP_NEG) && instr->args[0]->op == instr->op) return instr->args[0]->args[0];
+  switch (op_info[instr->op].class) {
+    case OPC_BINARY:
+      return identity_of_binary(s, instr);
+    case OPC_SELECT:
+      return identity_of_select(instr);
+    case OPC_CAST:
+      return identity_of_cast(instr);
+    case OPC_SHAPE:
+      return identity_of_shape(s, instr);
+    default:
+      return NULL;
+  }
+}
+
+// A mask that is true everywhere is no mask where the window cannot leave its ref.
+static void drop_full_mask(Simplifier *s, Instr *instr) {
+  Instr *mask = ir_mask(instr);
+  if (!mask || !is_filled_with(mask, 1) || ir_may_leave(instr)) return;
+  instr->nargs -= 1 + ((instr->flags & INSTR_OTHER) != 0);
+  instr->flags &= ~(unsigned)(INSTR_MASKED | INSTR_OTHER);
+  s->folded++;
+}
+
+// ---- sharing
+
+static uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9e3779b97f4a7c15u + (hash >> 29); }
+
+static uint64_t hash_of(const Instr *instr) {
+  uint64_t hash = mix((uint64_t)instr->op, (uint64_t)instr->type.dtype), bits;
+  memcpy(&bits, &instr->fval, sizeof bits);
+  hash = mix(mix(hash, (uint64_t)instr->ival), bits);
+  for (int i = 0; i < instr->type.rank; i++) hash = mix(hash, (uint64_t)instr->type.dim[i]);
+  for (int i = 0; i < instr->nargs; i++) hash = mix(hash, (uint64_t)instr->args[i]->id);
+  return instr->ref ? mix(hash, (uint64_t)instr->ref->id) : hash;
+}
+
+static bool same_value(const Instr *a, const Instr *b) {
+  if (a->op != b->op || a->flags != b->flags || a->nargs != b->nargs || a->ival != b->ival || a->ref != b->ref) return false;
+  if (memcmp(&a->fval, &b->fval, sizeof a->fval) != 0 || !same_type(&a->type, &b->type)) return false;
+  for (int i = 0; i < a->nargs; i++)
+    if (a->args[i] != b->args[i]) return false;
+  if (memcmp(a->ints, b->ints, sizeof a->ints) != 0 || memcmp(a->ints2, b->ints2, sizeof a->ints2) != 0) return false;
+  return memcmp(&a->labels, &b->labels, sizeof a->labels) == 0 &&
+         (a->op != OP_LOAD || memcmp(&a->window, &b->window, sizeof a->window) == 0);
+}
+
+static Instr *find_known(Simplifier *s, Instr *instr) {
+  uint64_t hash = hash_of(instr);
+  int *bucket = &s->buckets[hash % BUCKETS];
+  for (int i = *bucket; i; i = s->known.at[i - 1].next) {
+    Known *known = &s->known.at[i - 1];
+    if (known->hash != hash || !same_value(known->instr, instr)) continue;
+    if (instr->op != OP_LOAD || known->epoch == s->epoch) return known->instr;
+    known->instr = instr;  // memory has changed: what was loaded before is of no use to what follows
+    known->epoch = s->epoch;
+    return NULL;
+  }
+  Known entry = {instr, hash, *bucket, s->epoch};
+  LIST_PUSH(s->k->arena, &s->known, entry);
+  *bucket = s->known.count;
+  return NULL;
+}
+
+static void forget_from(Simplifier *s, int count) {
+  while (s->known.count > count) {
+    const Known *known = &s->known.at[--s->known.count];
+    s->buckets[known->hash % BUCKETS] = known->next;
+  }
+}
+
+// Puts a pure instruction, or what is better or already there, in its place. Every rewriting leaves less to rewrite.
+static Instr *place(Simplifier *s, Instr *instr) {
+  Instr *better = fold_constants(s, instr);
+  if (!better) better = identity(s, instr);
+  if (!better) better = on_scalars(s, instr);
+  if (better) {
+    s->folded++;
+    return better;
+  }
+  Instr *known = find_known(s, instr);
+  if (known) s->shared++;
+  return known ? known : ir_append(s->k, s->region, instr);
+}
+
+// ---- regions
+
+static void simplify_region(Simplifier *s, Region *region);
+
+static void simplify_instr(Simplifier *s, Instr *instr);
+
+// An `if` whose condition is known is the side taken.
+static bool take_known_side(Simplifier *s, Instr *instr) {
+  if (instr->op != OP_IF || instr->args[0]->op != OP_CONST) return false;
+  Region *side = instr->regions[instr->args[0]->ival ? 0 : 1];
+  s->folded++;
+  for (int i = 0; side && i < side->instrs.count; i++) {
+    Instr *inner = side->instrs.at[i];
+    if (inner->op == OP_YIELD)
+      instr->note = latest(inner->args[0]);
+    else
+      simplify_instr(s, inner);
+  }
+  return true;
+}
+
+static void simplify_control(Simplifier *s, Instr *instr) {
+  bool loop = instr->op == OP_FOR || instr->op == OP_WHILE;
+  if (loop) s->epoch++;  // the body may run again after its own stores
+  for (int i = 0; i < 2; i++) {
+    if (!instr->regions[i]) continue;
+    simplify_region(s, instr->regions[i]);
+    s->epoch++;
+  }
+}
+
+static void simplify_instr(Simplifier *s, Instr *instr) {
+  for (int i = 0; i < instr->nargs; i++) instr->args[i] = latest(instr->args[i]);
+  if (take_known_side(s, instr)) return;
+  if (is_pure(instr)) {
+    Instr *placed = place(s, instr);
+    if (placed != instr) instr->note = placed;
+    return;
+  }
+  if (instr->op == OP_LOAD || instr->op == OP_STORE) drop_full_mask(s, instr);
+  if (instr->op == OP_LOAD && (instr->note = find_known(s, instr))) {
+    s->shared++;
+    return;
+  }
+  if (op_info[instr->op].class == OPC_CONTROL)
+    simplify_control(s, instr);
+  else if (op_info[instr->op].class == OPC_MEMORY && instr->op != OP_LOAD)
+    s->epoch++;
+  ir_append(s->k, s->region, instr);
+}
+
+static void simplify_region(Simplifier *s, Region *region) {
+  Region old = *region, *outer = s->region;
+  int known = s->known.count;
+  memset(&region->instrs, 0, sizeof region->instrs);
+  s->region = region;
+  for (int i = 0; i < old.instrs.count; i++) simplify_instr(s, old.instrs.at[i]);
+  s->region = outer;
+  forget_from(s, known);
+}
+
+// ---- dead values
+
+typedef struct {
+  bool *live;
+  LIST(Instr *) work;
+  Arena *arena;
+} Liveness;
+
+static bool is_root(const Instr *instr) { return !is_pure(instr) && instr->op != OP_LOAD; }
+
+static void reach(Liveness *l, Instr *instr) {
+  if (l->live[instr->id]) return;
+  l->live[instr->id] = true;
+  LIST_PUSH(l->arena, &l->work, instr);
+}
+
+static void reach_root(Instr *instr, void *context) {
+  if (is_root(instr)) reach(context, instr);
+}
+
+static void sweep(Simplifier *s, const Liveness *l, Region *region) {
+  int kept = 0;
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *instr = region->instrs.at[i];
+    if (!l->live[instr->id]) {
+      s->dead++;
+      continue;
+    }
+    for (int r = 0; r < 2; r++)
+      if (instr->regions[r]) sweep(s, l, instr->regions[r]);
+    region->instrs.at[kept++] = instr;
+  }
+  region->instrs.count = kept;
+}
+
+// An instruction belongs to one tree, so what earlier trees have marked does no harm.
+static void make_room_for_liveness(Simplifier *s) {
+  if (s->k->next_id < s->live_capacity) return;
+  s->live_capacity = 2 * (s->k->next_id + 1);
+  s->live = NEW_ARRAY(s->k->arena, bool, s->live_capacity);
+}
+
+static void remove_dead(Simplifier *s, Region *region) {
+  make_room_for_liveness(s);
+  Liveness l = {.live = s->live, .arena = s->k->arena};
+  ir_walk(region, reach_root, &l);
+  while (l.work.count > 0) {
+    const Instr *instr = l.work.at[--l.work.count];
+    for (int i = 0; i < instr->nargs; i++) reach(&l, instr->args[i]);
+  }
+  sweep(s, &l, region);
+}
+
+static void clear_note(Instr *instr, void *context) {
+  (void)context;
+  instr->note = NULL;
+  for (int i = 0; i < 2; i++)
+    if (instr->regions[i] && instr->regions[i]->arg) instr->regions[i]->arg->note = NULL;
+}
+
+static void simplify_tree(Simplifier *s, Region *region) {
+  if (!region) return;
+  ir_walk(region, clear_note, NULL);
+  simplify_region(s, region);
+  remove_dead(s, region);
+}
+
+void simplify(Kernel *k, const Target *target, Buf *notes) {
+  (void)target;
+  Simplifier *s = NEW(k->arena, Simplifier);
+  s->k = k;
+  for (int i = 0; i < k->sizes.count; i++) simplify_tree(s, k->sizes.at[i].value);
+  for (int i = 0; i < k->grid.count; i++) simplify_tree(s, k->grid.at[i].extent);
+  for (int i = 0; i < k->requires.count; i++) simplify_tree(s, k->requires.at[i].condition);
+  for (int i = 0; i < k->refs.count; i++) simplify_tree(s, k->refs.at[i]->index_map);
+  simplify_tree(s, k->body);
+  if (s->folded + s->shared + s->dead > 0 && notes)
+    buf_printf(notes, "simplify: %d folded, %d shared, %d dead\n", s->folded, s->shared, s->dead);
+}

@@ -1,0 +1,165 @@
+// Whether results are those that are expected (docs/numerics.md).
+#include "codegen/run/driver.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- what must be equal, bit for bit
+
+typedef struct {
+  int roundings;  // elementwise operations that round, at most counted to 2
+  bool inexact;   // functions that are not correctly rounded, float sums
+} Survey;
+
+// Operations whose float result is exact, or a choice among the operands.
+static bool is_exact(Op op) {
+  switch (op) {
+    case OP_NEG:
+    case OP_ABS:
+    case OP_SIGN:
+    case OP_FLOOR:
+    case OP_CEIL:
+    case OP_ROUND:
+    case OP_TRUNC:
+    case OP_MAX:
+    case OP_MIN:
+    case OP_SELECT:
+    case OP_BITCAST:
+    case OP_REM:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_CUMMAX:
+    case OP_CUMMIN:
+    case OP_SORT:
+      return true;
+    default:
+      return op_info[op].class == OPC_SHAPE || op_info[op].class == OPC_LEAF || op_info[op].class == OPC_MEMORY ||
+             op_info[op].class == OPC_CONTROL;
+  }
+}
+
+static bool is_correctly_rounded(Op op) {
+  return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_DIV || op == OP_SQRT || op == OP_RECIP || op == OP_FMA ||
+         op == OP_CAST;
+}
+
+static bool is_widening(const Instr *v) {
+  DType from = v->op == OP_CAST ? v->args[0]->type.dtype : DT_COUNT;
+  return v->op == OP_CAST && is_float(from) && dtype_info[from].bits < dtype_info[v->type.dtype].bits;
+}
+
+static void survey_instr(Instr *v, void *context) {
+  Survey *s = context;
+  if (!has_result(v) || !is_float(v->type.dtype) || is_exact(v->op) || is_widening(v)) return;
+  if (!is_correctly_rounded(v->op))
+    s->inexact = true;
+  else if (s->roundings < 2)
+    s->roundings++;
+}
+
+bool must_be_equal(Kernel *k, DType output) {
+  Survey body = {0}, meaning = {0};
+  if (!is_float(output)) return true;
+  ir_walk(k->body, survey_instr, &body);
+  if (k->reference) ir_walk(k->reference, survey_instr, &meaning);
+  return !meaning.inexact && meaning.roundings <= 1 && !body.inexact;
+}
+
+// ---- comparing
+
+static bool same_bits(const HostArray *a, const HostArray *b, int64_t count) {
+  return count == 0 || memcmp(a->data, b->data, (size_t)count * (size_t)dtype_bytes(a->dtype)) == 0;
+}
+
+// i64 beyond 2^53 is compared as integers.
+static bool same_i64(const HostArray *got, const HostArray *want, int64_t i) {
+  return got->dtype != DT_I64 || ((const int64_t *)got->data)[i] == ((const int64_t *)want->data)[i];
+}
+
+static double allowed_at(const HostArray *want, const float *allowed, const Tolerance *tolerance, int64_t i) {
+  if (!is_float(want->dtype)) return 0;
+  double w = array_get(want, i);
+  if (tolerance->given) return tolerance->absolute + (isfinite(w) ? tolerance->relative * fabs(w) : 0);
+  return allowed ? (double)allowed[i] : 0;
+}
+
+// Whether a result is right; the difference goes to judged->error.
+static bool is_right(Judged *judged, DType dtype) {
+  double got = judged->got, want = judged->want;
+  if (got == want || (isnan(got) && isnan(want)) || isinf(judged->allowed)) return true;
+  judged->error = isnan(got - want) ? (double)INFINITY : fabs(got - want);
+  bool overflows = is_float(dtype) && isinf(got) && isfinite(want) && signbit(got) == signbit(want) &&
+                   fabs(want) + judged->allowed >= dtype_largest(dtype);
+  return overflows || (judged->error <= judged->allowed && isfinite(want));
+}
+
+// The share of what is allowed, by which elements are ranked.
+static double share(const Judged *judged) {
+  if (judged->index < 0 || judged->error == 0) return 0;
+  return judged->allowed > 0 ? judged->error / judged->allowed : (double)INFINITY;
+}
+
+static bool is_worse(const Judged *a, const Judged *b) {
+  return share(a) > share(b) || (share(a) == share(b) && a->error > b->error);
+}
+
+void comparison_add(Comparison *all, int output, const Comparison *more) {
+  if (all->first.index < 0) all->first = more->first;
+  if (all->worst.index < 0 || is_worse(&more->worst, &all->worst)) {
+    all->worst = more->worst;
+    all->output = output;
+  }
+  all->wrong += more->wrong;
+  all->undetermined += more->undetermined;
+}
+
+Comparison compare_arrays(const HostArray *got, const HostArray *want, const float *allowed, const Tolerance *tolerance,
+                          const uint8_t *specified) {
+  Comparison c = {.first = {.index = -1}, .worst = {.index = -1}};
+  int64_t count;
+  REQUIRE(got->dtype == want->dtype && got->rank == want->rank && array_elements(got, &count));
+  bool same = same_bits(got, want, count);
+  for (int64_t i = 0; i < count; i++) {
+    if (specified && !specified[i]) continue;
+    Judged judged = {i, array_get(got, i), array_get(want, i), 0, allowed_at(want, allowed, tolerance, i)};
+    bool right = same || (is_right(&judged, got->dtype) && same_i64(got, want, i));
+    c.undetermined += isinf(judged.allowed);
+    if (isinf(judged.allowed)) continue;
+    if (c.worst.index < 0 || is_worse(&judged, &c.worst)) c.worst = judged;
+    if (!right && c.wrong++ == 0) c.first = judged;
+  }
+  return c;
+}
+
+// ---- messages
+
+static void put_index(Buf *text, const HostArray *array, int64_t flat) {
+  int64_t index[MAX_RANK];
+  for (int k = array->rank - 1; k >= 0; k--) {
+    index[k] = flat % array->dim[k];
+    flat /= array->dim[k];
+  }
+  for (int k = 0; k < array->rank; k++) buf_printf(text, "%s%lld", k ? ", " : "[", (long long)index[k]);
+  if (array->rank) buf_putc(text, ']');
+}
+
+const char *element_text(Arena *arena, const char *name, const HostArray *array, int64_t flat) {
+  Buf text = {0};
+  buf_puts(&text, name);
+  put_index(&text, array, flat);
+  const char *copy = arena_strndup(arena, text.text, text.length);
+  buf_free(&text);
+  return copy;
+}
+
+const char *comparison_text(Arena *arena, const char *name, const HostArray *array, const Comparison *c) {
+  int64_t count;
+  REQUIRE(array_elements(array, &count));
+  const Judged *first = &c->first, *worst = &c->worst;
+  const char *text = arena_printf(arena, "%s is %.9g, expected %.9g (difference %.3g, allowed %.3g); %lld of %lld elements differ",
+                                  element_text(arena, name, array, first->index), first->got, first->want, first->error,
+                                  first->allowed, (long long)c->wrong, (long long)count);
+  if (worst->index == first->index) return text;
+  return arena_printf(arena, "%s, the worst is %s: %.9g, expected %.9g (difference %.3g, allowed %.3g)", text,
+                      element_text(arena, name, array, worst->index), worst->got, worst->want, worst->error, worst->allowed);
+}

@@ -1,0 +1,144 @@
+// What the operands of check, run and bench hold: files and generated data (docs/cli.md says how to draw the same numbers).
+#include "codegen/run/driver.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- reading the text of an INPUT
+
+static bool parse_number(const char *text, double *value) {
+  char *end;
+  *value = strtod(text, &end);
+  return *text && !*end;
+}
+
+static bool parse_seed(const char *text, uint64_t *seed) {
+  if (!*text || strspn(text, "0123456789") != strlen(text)) return false;
+  errno = 0;
+  *seed = strtoull(text, NULL, 10);
+  return errno == 0;
+}
+
+static const char *parse_randint(Arena *arena, const char *text, InputSpec *spec) {
+  const char *words[3] = {text, NULL, NULL};
+  for (int i = 1; i < 3; i++) {
+    char *copy = arena_strndup(arena, words[i - 1], strlen(words[i - 1])), *colon = strchr(copy, ':');
+    if (!colon) return "wants randint:LOW:HIGH:SEED";
+    *colon = 0;
+    words[i - 1] = copy;
+    words[i] = colon + 1;
+  }
+  spec->kind = INPUT_RANDINT;
+  if (!parse_int(words[0], &spec->low) || !parse_int(words[1], &spec->high) || !parse_seed(words[2], &spec->seed))
+    return "wants randint:LOW:HIGH:SEED";
+  return spec->low < spec->high ? NULL : "wants LOW below HIGH";
+}
+
+const char *input_parse(Arena *arena, const char *text, InputSpec *spec) {
+  *spec = (InputSpec){.text = text};
+  size_t length = strlen(text);
+  if (strcmp(text, "iota") == 0)
+    spec->kind = INPUT_IOTA;
+  else if (strcmp(text, "zeros") == 0)
+    spec->kind = INPUT_CONST;
+  else if (strcmp(text, "ones") == 0)
+    *spec = (InputSpec){.kind = INPUT_CONST, .value = 1, .text = text};
+  else if (strncmp(text, "randint:", 8) == 0)
+    return parse_randint(arena, text + 8, spec);
+  else if (strncmp(text, "random:", 7) == 0)
+    return parse_seed(text + 7, &spec->seed) ? NULL : "wants random:SEED";
+  else if (strncmp(text, "const:", 6) == 0) {
+    spec->kind = INPUT_CONST;
+    return parse_number(text + 6, &spec->value) ? NULL : "wants const:NUMBER";
+  } else if (length > 4 && strcmp(text + length - 4, ".npy") == 0) {
+    spec->kind = INPUT_FILE;
+    spec->path = text;
+  } else {
+    return "is neither a .npy file nor random:SEED, randint:LOW:HIGH:SEED, iota, zeros, ones or const:V";
+  }
+  return NULL;
+}
+
+// ---- numbers from counters: draw n of a stream needs no other draw
+
+// splitmix64's finisher.
+static uint64_t mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return x ^ (x >> 31);
+}
+
+static const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
+
+static uint64_t stream_key(uint64_t seed, int stream) { return mix(mix(seed + golden) + ((uint64_t)stream + 1) * golden); }
+static uint64_t draw(uint64_t key, uint64_t n) { return mix(key + (n + 1) * golden); }
+static double unit(uint64_t bits) { return ((double)(bits >> 11) + 0.5) * 0x1p-53; }  // in (0, 1)
+
+// Box and Muller: elements 2i and 2i + 1 are the cosine and the sine of draws 2i (radius) and 2i + 1 (angle).
+static void fill_normal(HostArray *array, int64_t count, uint64_t key) {
+  for (int64_t i = 0; i < count; i += 2) {
+    double radius = sqrt(-2 * log(unit(draw(key, (uint64_t)i))));
+    double angle = 6.283185307179586 * unit(draw(key, (uint64_t)i + 1));
+    array_set(array, i, radius * cos(angle));
+    if (i + 1 < count) array_set(array, i + 1, radius * sin(angle));
+  }
+}
+
+// Exact for i64 too, which array_set would take through a double.
+static void set_int(HostArray *array, int64_t index, int64_t value) {
+  if (array->dtype == DT_I64)
+    ((int64_t *)array->data)[index] = value;
+  else
+    array_set(array, index, (double)value);
+}
+
+static void fill_integers(HostArray *array, int64_t count, uint64_t key, int64_t low, int64_t high) {
+  uint64_t span = (uint64_t)high - (uint64_t)low;
+  for (int64_t i = 0; i < count; i++) {
+    uint64_t part = (uint64_t)(((unsigned __int128)draw(key, (uint64_t)i) * span) >> 64);
+    set_int(array, i, (int64_t)((uint64_t)low + part));
+  }
+}
+
+static void fill_random(HostArray *array, int64_t count, uint64_t key) {
+  if (is_float(array->dtype))
+    fill_normal(array, count, key);
+  else if (array->dtype == DT_BOOL)
+    fill_integers(array, count, key, 0, 2);
+  else if (dtype_info[array->dtype].class == CLASS_UNSIGNED)
+    fill_integers(array, count, key, 0, 8);
+  else
+    fill_integers(array, count, key, -8, 8);
+}
+
+static const char *check_file(Arena *arena, const InputSpec *spec, const HostArray *array) {
+  const NpyHeader *header = &spec->header;
+  bool same = header->rank == array->rank && memcmp(header->dim, array->dim, sizeof(int64_t) * (size_t)array->rank) == 0;
+  if (!npy_holds(header, array->dtype) || !same) return arena_printf(arena, "%s has changed while it was read", spec->path);
+  return npy_read_data(arena, spec->path, header, (HostArray *)array);
+}
+
+const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArray *array) {
+  int64_t count;
+  if (!array_elements(array, &count)) return "the array is too large";
+  uint64_t key = stream_key(spec->seed, stream);
+  switch (spec->kind) {
+    case INPUT_RANDOM:
+      fill_random(array, count, key);
+      break;
+    case INPUT_RANDINT:
+      fill_integers(array, count, key, spec->low, spec->high);
+      break;
+    case INPUT_FILE:
+      return check_file(arena, spec, array);
+    case INPUT_CONST:
+      for (int64_t i = 0; i < count; i++) array_set(array, i, array->dtype == DT_BOOL ? spec->value != 0 : spec->value);
+      break;
+    case INPUT_IOTA:
+      for (int64_t i = 0; i < count; i++) set_int(array, i, array->dtype == DT_BOOL ? i & 1 : i);
+      break;
+  }
+  return NULL;
+}

@@ -1,0 +1,94 @@
+// What a process that is interrupted takes with it: the child that runs, and folders that were to be temporary.
+#define _GNU_SOURCE
+#include "codegen/run/interrupt.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_FOLDERS = 8, LONGEST_PATH = 4096 };
+
+static volatile pid_t running;  // the leader of a group of processes; 0: none
+static char folders[MOST_FOLDERS][LONGEST_PATH];
+
+// Files that build.c and compilers make there. A handler cannot list a folder.
+static const char *const files[] = {"kernel.c", "kernel.h", "naive.c", "naive.o", "harness.c.o", "cpu.c.o", "program"};
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { SIGNALS = sizeof signals / sizeof *signals };
+
+static void remove_files(const char *folder) {
+  char path[LONGEST_PATH + 16];
+  size_t length = strlen(folder);
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    memcpy(path, folder, length);
+    path[length] = '/';
+    memcpy(path + length + 1, files[i], strlen(files[i]) + 1);
+    unlink(path);
+  }
+  rmdir(folder);
+}
+
+// Calls what may be called in a handler only.
+static void on_signal(int number) {
+  pid_t child = running;
+  if (child > 0) {
+    kill(-child, SIGTERM);  // compilers remove their own temporary files
+    while (waitpid(child, NULL, 0) < 0 && kill(child, 0) == 0) {}
+    kill(-child, SIGKILL);
+  }
+  for (int i = 0; i < MOST_FOLDERS; i++)
+    if (*folders[i]) remove_files(folders[i]);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+static void block(int how) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int i = 0; i < SIGNALS; i++) sigaddset(&set, signals[i]);
+  sigprocmask(how, &set, NULL);
+}
+
+void interrupt_watch(void) {
+  struct sigaction action = {.sa_handler = on_signal}, old;
+  for (int i = 0; i < SIGNALS; i++) sigaddset(&action.sa_mask, signals[i]);
+  for (int i = 0; i < SIGNALS; i++)
+    if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) sigaction(signals[i], &action, NULL);
+}
+
+pid_t interrupt_fork(void) {
+  block(SIG_BLOCK);
+  pid_t pid = fork();
+  if (pid == 0) {
+    setpgid(0, 0);
+    for (int i = 0; i < SIGNALS; i++) {
+      struct sigaction old;
+      if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == on_signal) signal(signals[i], SIG_DFL);
+    }
+  } else if (pid > 0) {
+    setpgid(pid, pid);
+    running = pid;
+  }
+  block(SIG_UNBLOCK);
+  return pid;
+}
+
+void interrupt_child_ended(void) { running = 0; }
+
+void interrupt_keep_folder(const char *path) {
+  for (int i = 0; i < MOST_FOLDERS && strlen(path) < LONGEST_PATH; i++) {
+    if (*folders[i]) continue;
+    block(SIG_BLOCK);
+    strcpy(folders[i], path);
+    block(SIG_UNBLOCK);
+    return;
+  }
+}
+
+void interrupt_forget_folder(const char *path) {
+  for (int i = 0; i < MOST_FOLDERS; i++)
+    if (strcmp(folders[i], path) == 0) *folders[i] = 0;
+}

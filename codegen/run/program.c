@@ -1,0 +1,117 @@
+// From a file's name to a kernel, its IR after the passes, and its C.
+#include "codegen/run/driver.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const Node *find_kernel_node(const Node *file, const char *name) {
+  const Node *first = NULL;
+  for (int i = 0; i < file->list.count; i++) {
+    const Node *node = file->list.at[i];
+    if (node->kind != N_KERNEL) continue;
+    if (name && node->name == name) return node;
+    if (!first) first = node;
+  }
+  return name ? NULL : first;
+}
+
+bool program_read(Program *program, const Options *options, Arena *arena, const char *path) {
+  *program = (Program){.arena = arena};
+  program->source.path = path;
+  program->source.text = read_file(arena, path, &program->source.length);
+  if (!program->source.text) return false;
+  source_index_lines(arena, &program->source);
+  program->diag = diag_new(arena, &program->source);
+  program->file = parse(arena, &program->source, program->diag);
+  program->kernel_node = find_kernel_node(program->file, options->kernel);
+  return true;
+}
+
+bool program_lower(Program *program, const Options *options, const LowerOptions *lower_options) {
+  if (diag_error_count(program->diag) > 0) return false;
+  program->kernel = lower(program->arena, &program->source, program->file, options->kernel, lower_options, program->diag);
+  if (!program->kernel || diag_error_count(program->diag) > 0) return false;
+  const char *broken = ir_verify(program->kernel);
+  if (broken) INTERNAL("the lowered kernel breaks a rule: %s", broken);
+  return true;
+}
+
+void program_report(const Program *program, const Options *options) {
+  Buf text = {0};
+  diag_print(program->diag, &text, options->diagnostics);
+  if (text.length) fwrite(text.text, 1, text.length, stderr);
+  buf_free(&text);
+}
+
+bool program_has_static(const Program *program, const char *name) {
+  enum { MOST = 256 };
+  const char *names[MOST];
+  if (!program->kernel_node) return false;
+  int count = static_names(program->file, program->kernel_node->name, names, MOST);
+  for (int i = 0; i < count && i < MOST; i++)
+    if (strcmp(names[i], name) == 0) return true;
+  return false;
+}
+
+static bool names_a_size(const Program *program, const char *name) {
+  const Kernel *k = program->kernel;
+  for (int i = 0; i < k->sizes.count; i++)
+    if (strcmp(k->sizes.at[i].name, name) == 0) return true;
+  for (int i = 0; i < k->inputs; i++)
+    if (strcmp(k->refs.at[i]->name, name) == 0) return true;
+  return false;
+}
+
+const char *program_check_names(const Program *program, const Options *options, bool sizes) {
+  for (int i = 0; i < options->arguments.count; i++) {
+    const char *name = options->arguments.at[i].name;
+    if (program_has_static(program, name) || (sizes && names_a_size(program, name))) continue;
+    return arena_printf(program->arena, "%s is no static%s of %s", name, sizes ? ", size or input" : "", program->kernel->name);
+  }
+  return NULL;
+}
+
+const StaticSetting *program_settings(const Program *program, const Options *options, int *count) {
+  LIST(StaticSetting) settings = {0};
+  for (int i = 0; i < options->settings.count; i++) LIST_PUSH(program->arena, &settings, options->settings.at[i]);
+  for (int i = 0; i < options->arguments.count; i++) {
+    const Argument *a = &options->arguments.at[i];
+    if (program_has_static(program, a->name)) LIST_PUSH(program->arena, &settings, ((StaticSetting){NULL, a->name, a->value}));
+  }
+  *count = settings.count;
+  return settings.at;
+}
+
+int program_load(Program *program, const Options *options, const char *path) {
+  if (!program_read(program, options, options->arena, path)) return user_error("cannot read %s: %s", path, strerror(errno));
+  LowerOptions lower_options = {0};
+  lower_options.settings = program_settings(program, options, &lower_options.setting_count);
+  bool ok = program_lower(program, options, &lower_options);
+  program_report(program, options);
+  return ok ? DONE : USER_ERROR;
+}
+
+static void dump_after(const Pass *pass, Kernel *k, void *context) {
+  const Options *options = context;
+  if (!options->dumps || !strchr(options->dumps, pass->letter)) return;
+  Buf text = {0};
+  ir_print(k, &text);
+  fwrite(text.text, 1, text.length, stdout);
+  buf_free(&text);
+}
+
+void program_optimise(Program *program, const Options *options, Buf *notes) {
+  Buf unused = {0};
+  Options copy = *options;
+  program->kernel->keep_blocks = options->literal_dma;
+  run_passes(program->kernel, options->target, notes ? notes : &unused, dump_after, &copy);
+  buf_free(&unused);
+}
+
+void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops, Buf *explain) {
+  EmitOptions emit = {.target = options->target, .literal_dma = options->literal_dma};
+  Buf header = {0};
+  emit_kernel(program->kernel, &emit, c, h ? h : &header, loops, explain);
+  buf_free(&header);
+}

@@ -1,0 +1,276 @@
+// What the operations of a body cost on a chip: counts that are exact, and times of each unit, which are a model.
+//
+// Values live in vector registers of 8 x 128 elements; elements narrower than 32 bits are computed on as 32-bit ones, or as
+// 16-bit ones where the chip has packed arithmetic. Spills, changes of layout and the schedule of instructions are not modelled.
+#include "codegen/tpu/internal.h"
+
+#include <math.h>
+
+const char *const unit_names[UNITS] = {"MXU", "vector unit", "transcendental unit", "cross-lane unit", "VMEM", "scalar unit"};
+
+typedef struct {
+  double alu, eup;
+  bool transcendental;
+} OpTime;
+
+static const OpTime op_times[OP_COUNT] = {
+#define TPU_OP(op, alu, eup, transcendental) [OP_##op] = {alu, eup, transcendental},
+#include "codegen/tpu/ops.def"
+};
+
+static int64_t extent(const CostModel *m, Dim dim) { return dim_is_const(dim) ? dim : m->sizes[dim_size_index(dim)]; }
+
+static int64_t elements(const CostModel *m, const Type *t) {
+  int64_t count = 1;
+  for (int i = 0; i < t->rank; i++) count = saturating_mul(count, extent(m, t->dim[i]));
+  return count;
+}
+
+// Vector registers that a value of this type fills.
+static double registers(const CostModel *m, const Type *t) {
+  const double *v = m->chip->value;
+  double rows = v[CHIP_SUBLANES] * (dtype_bytes(t->dtype) == 2 && v[CHIP_PACKED] > 0 ? 2 : 1), count = 1;
+  for (int i = 0; i < t->rank; i++) {
+    double n = (double)extent(m, t->dim[i]);
+    count *= i == t->rank - 1 ? ceil(n / v[CHIP_LANES]) : i == t->rank - 2 ? ceil(n / rows) : n;
+  }
+  return count;
+}
+
+static void use(const CostModel *m, Cost *cost, Unit unit, double operations) {
+  static const ChipField per_cycle[UNITS] = {[UNIT_VPU] = CHIP_ALUS, [UNIT_EUP] = CHIP_EUPS, [UNIT_XLU] = CHIP_XLUS};
+  double rate = unit == UNIT_SCALAR ? 1 : m->chip->value[per_cycle[unit]];
+  cost->busy[unit] += operations / rate / m->chip->value[CHIP_CLOCK];
+}
+
+// ---- elementwise
+
+static void elementwise_cost(const CostModel *m, const Instr *instr, Cost *cost) {
+  double count = registers(m, &instr->type);
+  OpTime time = op_times[instr->op];
+  bool floats = is_float(instr->type.dtype);
+  OpClass class = op_info[instr->op].class;
+  if (class == OPC_COMPARE || class == OPC_PREDICATE) count = registers(m, &instr->args[0]->type);
+  if (!floats || (time.alu == 0 && time.eup == 0)) {
+    // Division of integers goes through floats; other integer operations are one instruction.
+    bool divides = !floats && (instr->op == OP_DIV || instr->op == OP_REM || instr->op == OP_FLOORDIV || instr->op == OP_MOD);
+    time = (OpTime){divides ? 12 : 1, divides ? 1 : 0, false};
+  }
+  use(m, cost, UNIT_VPU, count * time.alu);
+  use(m, cost, UNIT_EUP, count * time.eup);
+  int64_t n = elements(m, &instr->type);
+  if (floats && time.transcendental)
+    cost->transcendentals = n;
+  else if (floats && (class == OPC_UNARY || class == OPC_BINARY || class == OPC_TERNARY))
+    cost->flops = saturating_mul(n, class == OPC_TERNARY ? 2 : 1);
+}
+
+// ---- moving elements
+
+// How far the last two axes take part: along lanes every register crosses the lanes, along sublanes it is rotated.
+static void shape_cost(const CostModel *m, const Instr *instr, Cost *cost) {
+  const Type *from = &instr->args[0]->type, *to = &instr->type;
+  double in = registers(m, from), out = registers(m, to);
+  bool narrow = from->rank == 0 || from->dim[from->rank - 1] == 1;
+  bool wide = to->rank > 0 && to->dim[to->rank - 1] != 1;
+  int last = to->rank - 1;
+  switch (instr->op) {
+    case OP_BROADCAST:
+      if (from->rank > 0 && narrow && wide) use(m, cost, UNIT_XLU, in);
+      return;
+    case OP_TRANSPOSE:
+      if (last < 1 || m->free_transpose[instr->id] || instr->ints[last] == last) return;
+      use(m, cost, UNIT_XLU, in > out ? in : out);
+      return;
+    case OP_RESHAPE:
+      if (from->rank > 0 && to->rank > 0 && extent(m, from->dim[from->rank - 1]) == extent(m, to->dim[last])) return;
+      use(m, cost, UNIT_XLU, 2 * (in > out ? in : out));
+      return;
+    case OP_TAKE:
+    case OP_TAKE_ALONG:
+      use(m, cost, UNIT_XLU, instr->ival == last ? 8 * out : out);
+      return;
+    case OP_ROLL:
+    case OP_REV:
+      use(m, cost, UNIT_XLU, out);
+      return;
+    default:
+      use(m, cost, UNIT_VPU, out);
+  }
+}
+
+// ---- reductions and scans
+
+static double steps_within(double n, double width) { return n > 1 ? ceil(log2(n < width ? n : width)) : 0; }
+
+static void reduce_cost(const CostModel *m, const Instr *instr, Cost *cost) {
+  const Type *from = &instr->args[0]->type;
+  bool arg = op_info[instr->op].class == OPC_ARGREDUCE;
+  int64_t axes = arg ? (int64_t)1 << instr->ival : instr->ival;
+  int last = from->rank - 1;
+  double in = registers(m, from), out = registers(m, &instr->type), weight = arg ? 3 : 1;
+  use(m, cost, UNIT_VPU, weight * in);
+  if (last >= 1 && axes & (int64_t)1 << (last - 1)) {
+    double steps = steps_within((double)extent(m, from->dim[last - 1]), m->chip->value[CHIP_SUBLANES]);
+    use(m, cost, UNIT_VPU, weight * steps * out);
+    use(m, cost, UNIT_XLU, steps * out);
+  }
+  if (last >= 0 && axes & (int64_t)1 << last) use(m, cost, UNIT_XLU, weight * out);
+  if (is_float(from->dtype) && !arg) cost->flops = elements(m, from);
+}
+
+static void scan_cost(const CostModel *m, const Instr *instr, Cost *cost) {
+  const Type *t = &instr->type;
+  double n = registers(m, t), length = (double)extent(m, t->dim[instr->ival]);
+  int last = t->rank - 1;
+  if (instr->op == OP_SORT || instr->op == OP_ARGSORT) {
+    double depth = steps_within(length, INFINITY);
+    use(m, cost, UNIT_VPU, 3 * n * depth * (depth + 1) / 2);
+    use(m, cost, UNIT_XLU, n * depth * (depth + 1) / 2);
+    return;
+  }
+  double width = instr->ival == last ? m->chip->value[CHIP_LANES] : instr->ival == last - 1 ? m->chip->value[CHIP_SUBLANES] : 1;
+  double steps = steps_within(length, width);
+  use(m, cost, UNIT_VPU, n * (1 + steps));
+  use(m, cost, UNIT_XLU, n * steps);
+  if (is_float(t->dtype)) cost->flops = elements(m, t);
+}
+
+// ---- contraction
+
+typedef struct {
+  double batch, m, k, n;
+} Product;
+
+static Product product_of(const CostModel *model, const Instr *dot) {
+  Product p = {1, 1, 1, 1};
+  const Type *a = &dot->args[0]->type, *b = &dot->args[1]->type;
+  for (int label = 0; label < DOT_LABELS; label++) {
+    double size = 0;
+    bool in_a = false, in_b = false, in_out = false;
+    for (int i = 0; i < a->rank; i++)
+      if (dot->labels.a[i] == label) in_a = true, size = (double)extent(model, a->dim[i]);
+    for (int i = 0; i < b->rank; i++)
+      if (dot->labels.b[i] == label) in_b = true, size = (double)extent(model, b->dim[i]);
+    for (int i = 0; i < dot->type.rank; i++) in_out |= dot->labels.out[i] == label;
+    if (!in_a && !in_b) continue;
+    *(!in_out ? &p.k : in_a && in_b ? &p.batch : in_a ? &p.m : &p.n) *= size;
+  }
+  return p;
+}
+
+static bool runs_on_mxu(DType t) { return is_float(t) || dtype_info[t].bits <= 8; }
+
+// A fold's weights are loaded while the fold before it runs, so it takes at least as long as loading does; the first load and the
+// wave through the array are a bubble once a product.
+static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
+  const double *v = model->chip->value;
+  Product p = product_of(model, dot);
+  DType t = dot->args[0]->type.dtype;
+  int64_t products = saturating_mul(elements(model, &dot->type), p.k < 9e18 ? (int64_t)p.k : INT64_MAX);
+  cost->flops = cost->dot_flops = saturating_mul(2, products);
+  double work = 2 * p.batch * p.m * p.k * p.n;
+  if (work == 0) return;
+  if (!runs_on_mxu(t)) return use(model, cost, UNIT_VPU, work / v[CHIP_SUBLANES] / v[CHIP_LANES]);
+  double size = v[CHIP_MXU_SIZE], times = t == DT_F32 ? v[CHIP_F32_PASSES] : 1;
+  double peak = chip_peak(model->chip, t, 1);
+  double cycle = 2 * size * size * v[CHIP_MXUS] / peak;  // of all passes
+  double folds = p.batch * ceil(p.k / size) * ceil(p.n / size), rows = ceil(p.m / v[CHIP_SUBLANES]) * v[CHIP_SUBLANES];
+  cost->mxu_ideal = work / peak;
+  cost->mxu_passes = cost->mxu_ideal * (1 - 1 / times);
+  cost->mxu_bubble = (2 * size + size - 2) * cycle / times;
+  cost->mxu_padding = folds * (rows > size ? rows : size) * cycle / v[CHIP_MXUS] - cost->mxu_ideal;
+  cost->busy[UNIT_MXU] = cost->mxu_ideal + cost->mxu_padding + cost->mxu_bubble;
+  cost->mxu_serial = p.batch * mxu_serial_cycles(size, size, rows, p.k, p.n) * cycle / v[CHIP_MXUS];
+  if (cost->mxu_serial < cost->busy[UNIT_MXU]) cost->mxu_serial = cost->busy[UNIT_MXU];
+}
+
+// ---- memory
+
+static void memory_cost(const CostModel *m, const Instr *instr, Cost *cost) {
+  const Ref *ref = instr->ref;
+  if (instr->op == OP_FETCH || instr->op == OP_WRITEBACK || instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT) return;
+  if (instr->op != OP_LOAD && instr->op != OP_STORE) return use(m, cost, UNIT_SCALAR, 1);
+  if ((ref->space != SPACE_VMEM && ref->space != SPACE_VAR) || ref->type.rank == 0) return use(m, cost, UNIT_SCALAR, 1);
+  int64_t size[MAX_RANK];
+  for (int i = 0; i < ref->type.rank; i++) size[i] = extent(m, instr->window.size[i]);
+  int64_t bytes = tpu_padded_bytes(m->chip, ref->type.dtype, ref->type.rank, size, NULL);
+  *(instr->op == OP_LOAD ? &cost->load_bytes : &cost->store_bytes) = bytes;
+  cost->busy[UNIT_VMEM] = (double)bytes / chip_vmem_bandwidth(m->chip);
+}
+
+bool op_cost(const CostModel *m, const Instr *instr, Cost *cost) {
+  *cost = (Cost){0};
+  OpClass class = op_info[instr->op].class;
+  if (has_result(instr) && instr->type.rank == 0 && class > OPC_LEAF && class < OPC_SHAPE) {
+    use(m, cost, UNIT_SCALAR, 1);
+    return true;
+  }
+  switch (class) {
+    case OPC_LEAF:
+    case OPC_CONTROL:
+      return true;
+    case OPC_UNARY:
+    case OPC_PREDICATE:
+    case OPC_BINARY:
+    case OPC_COMPARE:
+    case OPC_SELECT:
+    case OPC_TERNARY:
+    case OPC_CAST:
+      elementwise_cost(m, instr, cost);
+      return true;
+    case OPC_SHAPE:
+      shape_cost(m, instr, cost);
+      return true;
+    case OPC_REDUCE:
+    case OPC_ARGREDUCE:
+      reduce_cost(m, instr, cost);
+      return true;
+    case OPC_SCAN:
+      scan_cost(m, instr, cost);
+      return true;
+    case OPC_DOT:
+      dot_cost(m, instr, cost);
+      return true;
+    case OPC_MEMORY:
+      memory_cost(m, instr, cost);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void cost_add(Cost *sum, const Cost *cost) {
+  for (int u = 0; u < UNITS; u++) sum->busy[u] += cost->busy[u];
+  sum->mxu_ideal += cost->mxu_ideal;
+  sum->mxu_padding += cost->mxu_padding;
+  sum->mxu_passes += cost->mxu_passes;
+  sum->mxu_bubble += cost->mxu_bubble;
+  sum->mxu_serial += cost->mxu_serial;
+  sum->flops = saturating_add(sum->flops, cost->flops);
+  sum->dot_flops = saturating_add(sum->dot_flops, cost->dot_flops);
+  sum->transcendentals = saturating_add(sum->transcendentals, cost->transcendentals);
+  sum->load_bytes = saturating_add(sum->load_bytes, cost->load_bytes);
+  sum->store_bytes = saturating_add(sum->store_bytes, cost->store_bytes);
+}
+
+// ---- a transpose that only dots read costs nothing: the MXU takes either operand transposed
+
+typedef struct {
+  bool *dot, *other;
+} Uses;
+
+static void note_uses(Instr *instr, void *context) {
+  Uses *uses = context;
+  for (int i = 0; i < instr->nargs; i++)
+    *(instr->op == OP_DOT ? &uses->dot[instr->args[i]->id] : &uses->other[instr->args[i]->id]) = true;
+}
+
+CostModel cost_model(Arena *arena, const Kernel *k, const Chip *chip, const int64_t *sizes) {
+  CostModel m = {.arena = arena, .k = k, .chip = chip, .sizes = sizes};
+  Uses uses = {NEW_ARRAY(arena, bool, k->next_id + 1), NEW_ARRAY(arena, bool, k->next_id + 1)};
+  ir_walk(k->body, note_uses, &uses);
+  for (int i = 0; i <= k->next_id; i++) uses.dot[i] &= !uses.other[i];
+  m.free_transpose = uses.dot;
+  return m;
+}

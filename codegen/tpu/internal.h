@@ -1,0 +1,202 @@
+// What the files of the TPU model share.
+#ifndef CODEGEN_TPU_INTERNAL_H
+#define CODEGEN_TPU_INTERNAL_H
+
+#include "codegen/ir/index.h"
+#include "codegen/tpu/tpu.h"
+#include "codegen/ir/work.h"
+
+// ---- tpu_eval.c: scalars that the grid decides
+
+// Values of rank-0 integers by instruction id. What depends on data is not known.
+typedef struct {
+  const Kernel *k;
+  const int64_t *sizes, *extents;
+  int64_t *axes, *value;
+  bool *known;
+  int64_t *variable;  // of the body, by ref id
+  bool *variable_known;
+} GridEval;
+
+typedef struct {
+  int64_t low, high;
+} Interval;
+
+// A value as a function of one grid axis, the others kept: f(a + period) = f(a) + step. period 0: not of this kind.
+typedef struct {
+  int64_t period, step;
+} Periodic;
+
+GridEval grid_eval_new(Arena *arena, const Kernel *k, const int64_t *sizes, const int64_t *extents);
+bool is_index_scalar(const Instr *instr);  // rank 0, integer or bool, and computed from nothing but such
+bool is_variable_access(const Instr *instr);
+void grid_eval(GridEval *e, const Instr *instr);
+void grid_take_result(GridEval *e, const Instr *branch, const Region *taken);  // of an `if` with one, its region having run
+// The block index of an operand at e->axes; false when it depends on data.
+bool grid_block_index(GridEval *e, const Ref *ref, int64_t *index);
+
+// Of every scalar of a region, with the axes within `axes`: by instruction id. Or of one, those of its operands being there.
+void grid_intervals(const GridEval *e, const Region *region, const Interval *axes, Interval *out);
+Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *axes, const Interval *known);
+// Along `axis`; `bounds` are the intervals over the whole grid.
+void grid_periods(const Region *region, int axis, const Interval *bounds, Periodic *out);
+int64_t least_multiple(int64_t a, int64_t b);  // 0 when a or b is, or when it is beyond 2^31
+
+// ---- tpu_cost.c: what operations cost
+
+typedef enum { UNIT_MXU, UNIT_VPU, UNIT_EUP, UNIT_XLU, UNIT_VMEM, UNIT_SCALAR, UNITS } Unit;
+extern const char *const unit_names[UNITS];
+
+// Of one operation, or of several that run together. Seconds of a core.
+typedef struct {
+  double busy[UNITS];
+  double mxu_ideal, mxu_padding, mxu_bubble;  // the parts of busy[UNIT_MXU]
+  double mxu_passes;                          // of mxu_ideal: passes beyond the first
+  double mxu_serial;                          // with each fold loaded on its own
+  int64_t flops, dot_flops, transcendentals, load_bytes, store_bytes;
+} Cost;
+
+typedef struct {
+  Arena *arena;
+  const Kernel *k;
+  const Chip *chip;
+  const int64_t *sizes;
+  bool *free_transpose;  // by instruction id: only dots read it
+} CostModel;
+
+CostModel cost_model(Arena *arena, const Kernel *k, const Chip *chip, const int64_t *sizes);
+// False when the operation is none that the model knows; it costs nothing then.
+bool op_cost(const CostModel *m, const Instr *instr, Cost *cost);
+void cost_add(Cost *sum, const Cost *cost);
+
+// ---- tpu_body.c: a grid step's body, ready to be run for its cost
+
+// Operations that run together: no control flow between them, so that the units overlap.
+typedef struct {
+  Cost cost;
+  int64_t ps;  // the busiest unit
+  Unit bound;  // which one that is
+  const Instr *costliest[UNITS];
+  double costliest_busy[UNITS];
+  const char *name;  // of the innermost named region
+  Span span;
+} Segment;
+
+typedef struct Block Block;
+typedef struct {
+  const Instr *instr;  // a scalar to evaluate, or control
+  int segment;         // -1: none
+  Block *inner[2];
+} Item;
+struct Block {
+  LIST(Item) items;
+  bool plain;  // no control inside
+};
+
+typedef struct {
+  LIST(Segment) segments;
+  Block *top;
+  LIST(const Instr *) unmodelled;  // operations without a cost
+  LIST(const Instr *) assumed;     // control flow that depends on data
+  // What must repeat for steps to repeat: scalars that decide control flow, which semaphore a copy uses, what variables hold.
+  LIST(const Instr *) decisions;
+  LIST(const Instr *) scalars;  // these and what they are computed from, in the order of the program
+  bool copies;                  // the body starts copies itself
+} Body;
+
+Body *body_new(const CostModel *m);
+// One grid step at e->axes: the time of its operations in ps; counts[s] grows by the runs of segment s. `visitor` may be NULL: it
+// sees each segment, `times` runs of it one after the other, and each start of a copy and wait for one.
+typedef struct {
+  void (*segment)(void *context, int segment, int64_t times);
+  void (*copy)(void *context, const GridEval *e, const Instr *copy);  // may be NULL
+} BodyVisitor;
+int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisitor *visitor, void *context);
+
+// ---- tpu_sim.c: the pipeline
+
+typedef struct {
+  int64_t issued, skipped, bytes;  // bytes of elements inside the array
+  int64_t once;                    // bytes of the whole array
+  int64_t wait_ps;                 // of the core for it, after the prologue
+  bool moved;                      // it goes through the pipeline
+  bool by_data;                    // its block index depends on data: taken as new in every step
+} OperandCount;
+
+typedef struct {
+  int64_t steps, simulated, time_ps, compute_ps, overhead_ps, wait_ps, prologue_ps, epilogue_ps, hbm_ps;
+} Totals;
+
+// Events of one core, for traces. kind: 'f' fetch, 'w' write back, 'c' a segment, 'o' the step's overhead, 's' steps left out.
+typedef struct {
+  char kind;
+  int core, which;  // operand or segment
+  int64_t step, start_ps, end_ps, index[MAX_INDEX], bytes;
+} TraceEvent;
+
+typedef struct {
+  Arena *arena;
+  int64_t most_events, dropped;
+  LIST(TraceEvent) events;
+} TraceLog;
+
+typedef struct {
+  Arena *arena;
+  const Kernel *k;
+  const Chip *chip;
+  const int64_t *sizes;
+  const Body *body;
+  bool whole;     // simulate every step
+  TraceLog *log;  // may be NULL
+  // results
+  int cores;      // that have work
+  Totals totals;  // time: of the slowest core; the rest: of that core too, but steps and simulated
+  OperandCount *operand;
+  int64_t *counts;      // by segment, of all cores
+  int64_t other_bytes;  // of copies between HBM and VMEM that belong to no operand
+  int split_axis;       // -1: none
+  const char *problem;  // the grid is too large to be walked: why
+} Simulation;
+
+void simulate(Simulation *s);
+int64_t ps_of(double seconds);
+
+// ---- tpu_model.c: a kernel on a chip
+
+typedef struct {
+  const char *name, *what;
+  DType dtype;
+  int rank;
+  int64_t dim[MAX_RANK], padded[MAX_RANK], bytes;  // bytes of all its buffers
+  int buffers;
+  Space space;
+  Span span;
+} Buffer;
+
+typedef struct {
+  double seconds;
+  Span span;
+  const char *text;
+} Loss;
+
+struct Model {
+  Arena *arena;
+  const Kernel *k;
+  const Chip *chip;
+  const int64_t *sizes;
+  Simulation sim;
+  const Body *body;
+  Cost cost;            // of all steps
+  DType dot_dtype;      // of the operands of most dot work; DT_COUNT: no dot
+  double useful_flops;  // of the reference; 0: none
+  LIST(Buffer) buffers;
+  int64_t vmem, vmem_limit, once_bytes, moved_bytes;
+  int streams;
+  double peak, hbm, vmem_bandwidth;  // of the cores at work
+  double seconds, lower, upper;
+  const char *lower_reason, *bound;
+  double mxu, vpu, hbm_share, mxu_rows;  // shares of the time; of the array when it works
+  LIST(Loss) losses;
+};
+
+#endif

@@ -1,0 +1,244 @@
+// pkc tpu --mesh: what moving data between the chips of a slice costs, on paper.
+//
+// A chip has a link to each neighbour along each axis; a link carries half of what the table lists in either direction. Axes wrap
+// around only where the slice is large enough (chips.def). Collectives use all axes at once. docs/tpu.md derives the formulas.
+#include "codegen/tpu/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_AXES = 3 };
+
+typedef struct {
+  const MeshRequest *request;
+  const Chip *chip;
+  int axes;
+  int64_t size[MOST_AXES], chips;
+  bool wraps[MOST_AXES];
+  double one_way;  // B/s of a link
+} Mesh;
+
+typedef struct {
+  double seconds, latency, transfer;
+  int64_t hops;
+  int links;  // of the chip that waits longest
+} MeshCost;
+
+// ---- the command line
+
+static const char *argument(const Mesh *m, const char *name) {
+  for (int i = 0; i < m->request->count; i++)
+    if (strcmp(m->request->arguments[i].name, name) == 0) return m->request->arguments[i].value;
+  return NULL;
+}
+
+static bool read_number(const char *text, double *value) {
+  char *end;
+  if (!text) return false;
+  *value = strtod(text, &end);
+  return *text && !*end && *value >= 0 && *value < 1e30;
+}
+
+// Whole numbers with a separator between them; returns how many there are, -1 when something else stands there.
+static int read_list(const char *text, char separator, int64_t *list, int most) {
+  int count = 0;
+  for (; text && count < most; count++) {
+    char *end;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || value < 0 || value > 65536 || (*end && *end != separator)) return -1;
+    list[count] = value;
+    if (!*end) return count + 1;
+    text = end + 1;
+  }
+  return -1;
+}
+
+static const char *read_mesh(Mesh *m) {
+  Arena *arena = m->request->arena;
+  const double *v = m->chip->value;
+  m->axes = read_list(m->request->mesh, 'x', m->size, MOST_AXES);
+  if (m->axes < 1) return "--mesh wants X, XxY or XxYxZ";
+  if (m->axes > (int)v[CHIP_TORUS]) return arena_printf(arena, "the network of %s has %.0f axes", m->chip->name, v[CHIP_TORUS]);
+  m->chips = 1;
+  bool cubes = m->axes == 3;
+  for (int i = 0; i < m->axes; i++) {
+    if (m->size[i] < 1) return "an axis has at least one chip";
+    if (m->size[i] > (int64_t)v[CHIP_POD_X + i])
+      return arena_printf(arena, "a pod of %s has %.0f chips along axis %d", m->chip->name, v[CHIP_POD_X + i], i);
+    m->chips *= m->size[i];
+    cubes &= m->size[i] % (int64_t)fmax(v[CHIP_WRAP], 1) == 0;
+  }
+  for (int i = 0; i < m->axes; i++)
+    m->wraps[i] = m->size[i] > 1 && (v[CHIP_TORUS] > 2 ? cubes : (double)m->size[i] >= v[CHIP_WRAP]);
+  m->one_way = v[CHIP_ICI_LINK] / 2;
+  return NULL;
+}
+
+// ---- costs
+
+static MeshCost cost_of(const Mesh *m, int64_t hops, double bytes, double bandwidth, int links, bool both) {
+  MeshCost c = {.hops = hops, .latency = (double)hops * m->chip->value[CHIP_ICI_HOP], .links = links};
+  c.transfer = bandwidth > 0 ? bytes / bandwidth : 0;
+  c.seconds = both ? c.latency + c.transfer : fmax(c.latency, c.transfer);
+  return c;
+}
+
+// A message takes the shortest way along each axis, and its parts a link of each axis on which the chips differ.
+static MeshCost send_cost(const Mesh *m, const int64_t *from, const int64_t *to, double bytes) {
+  int64_t hops = 0;
+  int links = 0;
+  for (int i = 0; i < m->axes; i++) {
+    int64_t distance = llabs((long long)(to[i] - from[i]));
+    if (m->wraps[i] && m->size[i] - distance < distance) distance = m->size[i] - distance;
+    hops += distance;
+    links += distance > 0;
+  }
+  return cost_of(m, hops, bytes, links * m->one_way, links, true);
+}
+
+// Every chip gets what it does not have of the array: over two links an axis that wraps, over one from the end of one that does
+// not.
+static MeshCost gather_cost(const Mesh *m, double bytes) {
+  int64_t hops = 0;
+  int links = 0;
+  for (int i = 0; i < m->axes; i++) {
+    if (m->size[i] < 2) continue;
+    hops += m->wraps[i] ? m->size[i] / 2 : m->size[i] - 1;
+    links += m->wraps[i] ? 2 : 1;
+  }
+  return cost_of(m, hops, bytes * (double)(m->chips - 1) / (double)m->chips, links * m->one_way, links, false);
+}
+
+static MeshCost reduce_cost(const Mesh *m, double bytes) {
+  MeshCost c = gather_cost(m, bytes);
+  c.hops *= 2;
+  c.latency *= 2;
+  c.transfer *= 2;
+  c.seconds *= 2;
+  return c;
+}
+
+// A quarter of the array crosses the middle of each axis either way, over a link a row, two where the axis wraps.
+static MeshCost exchange_cost(const Mesh *m, double bytes) {
+  MeshCost worst = {0};
+  int64_t hops = 0;
+  for (int i = 0; i < m->axes; i++) hops += m->wraps[i] ? m->size[i] / 2 : m->size[i] - 1;
+  for (int i = 0; i < m->axes; i++) {
+    if (m->size[i] < 2) continue;
+    int links = m->wraps[i] ? 2 : 1;
+    MeshCost c = cost_of(m, hops, bytes / 4, (double)(m->chips / m->size[i]) * links * m->one_way, links, false);
+    if (c.seconds >= worst.seconds) worst = c;
+  }
+  return worst;
+}
+
+typedef MeshCost Collective(const Mesh *m, double bytes);
+static const struct {
+  const char *name, *meaning;
+  Collective *cost;
+} collectives[] = {
+    {"all-gather", "each chip has a part of the array, and all get all of it", gather_cost},
+    {"reduce-scatter", "each chip has an array as long as the sum, and gets a part of the sum", gather_cost},
+    {"all-reduce", "a reduce-scatter, then an all-gather", reduce_cost},
+    {"all-to-all", "each chip has a part of the array, and sends each other chip a part of that", exchange_cost},
+};
+enum { COLLECTIVES = sizeof collectives / sizeof *collectives };
+
+// ---- results
+
+static void put_shape(const Mesh *m, Buf *out) {
+  for (int i = 0; i < m->axes; i++)
+    buf_printf(out, "%s%lld%s", i ? "x" : "", (long long)m->size[i], m->wraps[i] ? " (wraps)" : "");
+}
+
+static int show(const Mesh *m, const char *what, double bytes, MeshCost c) {
+  Buf out = {0};
+  double dcn = bytes / m->chip->value[CHIP_DCN];
+  if (m->request->json) {
+    buf_printf(&out, "{\"collective\":\"%s\",\"chip\":\"%s\",\"mesh\":\"%s\",\"bytes\":%.10g,\"seconds\":%.10g,", what,
+               m->chip->name, m->request->mesh, bytes, c.seconds);
+    buf_printf(&out, "\"latency_s\":%.10g,\"transfer_s\":%.10g,\"hops\":%lld,\"links\":%d,\"dcn_s\":%.10g}\n", c.latency,
+               c.transfer, (long long)c.hops, c.links, dcn);
+  } else {
+    buf_printf(&out, "%s of %.6g B on %s ", what, bytes, m->chip->name);
+    put_shape(m, &out);
+    buf_printf(&out,
+               "\n  time       %.4g us\n  latency    %.4g us: %lld hop%s\n  transfer   %.4g us: %d link%s of %.3g B/s one way\n",
+               c.seconds * 1e6, c.latency * 1e6, (long long)c.hops, c.hops == 1 ? "" : "s", c.transfer * 1e6, c.links,
+               c.links == 1 ? "" : "s", m->one_way);
+    buf_printf(&out, "  over DCN   %.4g us, by one chip's share of it\n", dcn * 1e6);
+  }
+  int status = write_result("-", &out);
+  buf_free(&out);
+  return status;
+}
+
+static int send(const Mesh *m, double bytes) {
+  int64_t from[MOST_AXES], to[MOST_AXES];
+  if (read_list(argument(m, "from"), ',', from, MOST_AXES) != m->axes ||
+      read_list(argument(m, "to"), ',', to, MOST_AXES) != m->axes)
+    return user_error("send wants from=X,Y and to=X,Y, with as many numbers as the mesh has axes");
+  for (int i = 0; i < m->axes; i++)
+    if (from[i] >= m->size[i] || to[i] >= m->size[i])
+      return user_error("there is no such chip: axis %d has %lld", i, (long long)m->size[i]);
+  return show(m, "send", bytes, send_cost(m, from, to, bytes));
+}
+
+// ---- a product spread over the chips
+
+typedef struct {
+  const char *name, *meaning;
+  double compute, moved;
+} Plan;
+
+static int plans(const Mesh *m) {
+  double rows, inner, columns, stages = (double)m->chips;
+  if (!read_number(argument(m, "M"), &rows) || !read_number(argument(m, "K"), &inner) || !read_number(argument(m, "N"), &columns))
+    return user_error("matmul wants M=, K= and N=: activations [M, K] by weights [K, N], in bf16");
+  double work = 2 * rows * inner * columns, peak = m->chip->value[CHIP_BF16], batches = 4 * stages;
+  double hop = m->chip->value[CHIP_ICI_HOP];
+  const Plan list[] = {
+      {"data", "M split; training sums the weights' gradient", 3 * work / peak / stages,
+       reduce_cost(m, 2 * inner * columns).seconds},
+      {"tensor", "N split; the activations are gathered", work / peak / stages, gather_cost(m, 2 * rows * inner).seconds},
+      {"pipeline", "a layer a stage; activations are passed on, 4 batches a stage",
+       work / peak * (batches + stages - 1) / batches / stages, fmax(hop * batches, 2 * rows * inner / m->one_way) / batches},
+  };
+  Buf out = {0};
+  if (!m->request->json) {
+    buf_printf(&out, "[%.6g, %.6g] by [%.6g, %.6g] in bf16 on %s ", rows, inner, inner, columns, m->chip->name);
+    put_shape(m, &out);
+    buf_puts(&out, "\nparallel        compute  communication  bound by\n");
+  }
+  for (int i = 0; i < 3; i++) {
+    const Plan *p = &list[i];
+    const char *bound = p->compute >= p->moved ? "compute" : "communication";
+    buf_printf(&out,
+               m->request->json ? "{\"parallel\":\"%s\",\"compute_s\":%.10g,\"communication_s\":%.10g,\"bound\":\"%s\"}\n"
+                                : "%-10s %9.4g us   %9.4g us  %s",
+               p->name, p->compute * (m->request->json ? 1 : 1e6), p->moved * (m->request->json ? 1 : 1e6), bound);
+    if (!m->request->json) buf_printf(&out, ": %s\n", p->meaning);
+  }
+  int status = write_result("-", &out);
+  buf_free(&out);
+  return status;
+}
+
+int tpu_mesh(const MeshRequest *request) {
+  Mesh m = {.request = request, .chip = request->chip};
+  const char *wrong = read_mesh(&m), *verb = request->what;
+  if (wrong) return user_error("--mesh %s: %s", request->mesh, wrong);
+  if (strcmp(verb, "matmul") == 0) return plans(&m);
+  double bytes;
+  if (!read_number(argument(&m, "bytes"), &bytes)) return user_error("%s wants bytes=N", *verb ? verb : "a collective");
+  if (strcmp(verb, "send") == 0) return send(&m, bytes);
+  for (int i = 0; i < COLLECTIVES; i++)
+    if (strcmp(verb, collectives[i].name) == 0) return show(&m, verb, bytes, collectives[i].cost(&m, bytes));
+  Buf names = {0};
+  for (int i = 0; i < COLLECTIVES; i++) buf_printf(&names, "  %-15s bytes=N  %s\n", collectives[i].name, collectives[i].meaning);
+  int status =
+      user_error("--mesh goes with one of\n  send            bytes=N from=X,Y to=X,Y\n%s  matmul          M= K= N=", names.text);
+  buf_free(&names);
+  return status;
+}

@@ -1,0 +1,307 @@
+// The report of `pkc tpu` as text and as JSON.
+#include "codegen/tpu/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- numbers with their units
+
+static void put_time(Buf *out, double seconds) {
+  if (seconds >= 1)
+    buf_printf(out, "%.4g s", seconds);
+  else if (seconds >= 1e-3)
+    buf_printf(out, "%.4g ms", seconds * 1e3);
+  else
+    buf_printf(out, "%.4g us", seconds * 1e6);
+}
+
+static void put_bytes(Buf *out, int64_t bytes) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double n = (double)bytes;
+  int unit = 0;
+  while (n >= 1024 && unit < 4) n /= 1024, unit++;
+  buf_printf(out, "%.4g %s", n, units[unit]);
+}
+
+static void put_shape(Buf *out, DType dtype, int rank, const int64_t *dim) {
+  buf_printf(out, "%s[", dtype_info[dtype].name);
+  for (int i = 0; i < rank; i++) buf_printf(out, "%s%lld", i ? ", " : "", (long long)dim[i]);
+  buf_putc(out, ']');
+}
+
+// ---- text
+
+static void put_head(const Model *m, Buf *out) {
+  const Kernel *k = m->k;
+  const Totals *t = &m->sim.totals;
+  buf_printf(out, "%s on %s", k->name, m->chip->name);
+  for (int i = 0; i < k->sizes.count; i++)
+    if (!k->sizes.at[i].value) buf_printf(out, " %s=%lld", k->sizes.at[i].name, (long long)m->sizes[i]);
+  buf_puts(out, "\n\n  time         ");
+  put_time(out, m->seconds);
+  buf_puts(out, ", between ");
+  put_time(out, m->lower);
+  buf_printf(out, " (%s) and ", m->lower_reason);
+  put_time(out, m->upper);
+  buf_puts(out, " (nothing overlaps); a caller sees ");
+  put_time(out, m->seconds + m->chip->value[CHIP_DISPATCH]);
+  buf_printf(out, "\n  bound by     %s\n  grid        ", m->bound);
+  for (int i = 0; i < k->grid.count; i++)
+    buf_printf(out, " %s = %lld%s,", k->grid.at[i].name, (long long)eval_index(k, k->grid.at[i].extent, m->sizes, NULL, 0),
+               i == m->sim.split_axis ? " (split over the cores)" : "");
+  buf_printf(out, " %lld step%s of ", (long long)t->steps, t->steps == 1 ? "" : "s");
+  put_time(out, t->steps ? m->seconds * m->sim.cores / (double)t->steps : 0);
+  if (t->simulated < t->steps) buf_printf(out, "; %lld walked, the others repeat them", (long long)t->simulated);
+  buf_putc(out, '\n');
+  buf_printf(out, "  busy         MXU %.1f %%, vector unit %.1f %%, HBM %.1f %%", 100 * m->mxu, 100 * m->vpu, 100 * m->hbm_share);
+  if (m->mxu > 0) buf_printf(out, "; while it works the MXU is %.0f %% full", 100 * m->mxu_rows);
+  buf_putc(out, '\n');
+}
+
+static void put_counts(const Model *m, Buf *out) {
+  const Cost *c = &m->cost;
+  buf_printf(out, "  work         %.6g FLOP, %.6g of them in products; %.6g transcendentals", (double)c->flops,
+             (double)c->dot_flops, (double)c->transcendentals);
+  if (m->useful_flops > 0) buf_printf(out, "; the reference needs %.6g", m->useful_flops);
+  buf_puts(out, "\n\nHBM                      moved           once  transfers    skipped       waits\n");
+  for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
+    const OperandCount *o = &m->sim.operand[i];
+    Buf wait = {0};
+    put_time(&wait, (double)o->wait_ps * 1e-12);
+    buf_printf(out, "  %-12s %15lld %14lld %10lld %10lld %11s%s\n", m->k->refs.at[i]->name, (long long)o->bytes,
+               (long long)o->once, (long long)o->issued, (long long)o->skipped, wait.text,
+               !o->moved && o->issued == 0 ? "  not moved by the grid"
+               : o->by_data                ? "  its index depends on data: taken as new in each step"
+                                           : "");
+    buf_free(&wait);
+  }
+  buf_printf(out, "  in all       %15lld %14lld\n", (long long)m->moved_bytes, (long long)m->once_bytes);
+}
+
+static void put_roof(Buf *out, const char *name, double flops, double bytes, double peak, double bandwidth) {
+  double intensity = bytes > 0 ? flops / bytes : INFINITY, ridge = peak / bandwidth;
+  buf_printf(out, "  %-26s %10.4g FLOP/B; from %.4g on bound by compute: %s\n", name, intensity, ridge,
+             intensity >= ridge ? "compute" : "memory");
+}
+
+static void put_rooflines(const Model *m, Buf *out) {
+  double flops = (double)(m->cost.dot_flops ? m->cost.dot_flops : m->cost.flops);
+  const double *v = m->chip->value;
+  // Without products the vector unit's own peak counts.
+  double vector = v[CHIP_SUBLANES] * v[CHIP_LANES] * v[CHIP_ALUS] * v[CHIP_CLOCK] * m->sim.cores;
+  double peak = m->cost.dot_flops ? m->peak : vector;
+  buf_printf(out, "\nRooflines, at %.4g FLOP/s of the %s, %.3g B/s of HBM and %.3g of VMEM\n", peak,
+             m->cost.dot_flops ? "MXU" : "vector unit", m->hbm, m->vmem_bandwidth);
+  double needed = m->useful_flops > 0 ? m->useful_flops : flops;
+  put_roof(out, "HBM, each operand once", needed, (double)m->once_bytes, peak, m->hbm);
+  put_roof(out, "HBM, as moved", flops, (double)m->moved_bytes, peak, m->hbm);
+  put_roof(out, "VMEM, each operand once", needed, (double)m->once_bytes, peak, m->vmem_bandwidth);
+  put_roof(out, "VMEM, as loaded and stored", flops, (double)m->cost.load_bytes + (double)m->cost.store_bytes, peak,
+           m->vmem_bandwidth);
+}
+
+static void put_advice(const Model *m, Buf *out) {
+  const Buffer *largest = NULL;
+  for (int i = 0; i < m->buffers.count; i++) {
+    const Buffer *b = &m->buffers.at[i];
+    if (b->space != SPACE_SMEM && (!largest || b->bytes > largest->bytes)) largest = b;
+  }
+  if (m->vmem <= m->vmem_limit || !largest) return;
+  buf_printf(out, "  It does not fit: %lld bytes too many. Make the block of `%s` (line %d) smaller: half of it saves %lld bytes",
+             (long long)(m->vmem - m->vmem_limit), largest->name, ir_line(m->k, largest->span), (long long)(largest->bytes / 2));
+  buf_puts(out, largest->buffers > 1 ? ", for it is held twice.\n" : ".\n");
+}
+
+static void put_vmem(const Model *m, Buf *out) {
+  buf_puts(out, "\nVMEM           block                in tiles             buffers          bytes   share\n");
+  for (int i = 0; i < m->buffers.count; i++) {
+    const Buffer *b = &m->buffers.at[i];
+    Buf block = {0}, tiles = {0};
+    put_shape(&block, b->dtype, b->rank, b->dim);
+    put_shape(&tiles, b->dtype, b->rank, b->padded);
+    buf_printf(out, "  %-12s %-20s %-20s %7d %14lld  %5.1f %%%s\n", b->name, block.text, tiles.text, b->buffers,
+               (long long)b->bytes, 100 * (double)b->bytes / (double)m->vmem_limit,
+               b->space == SPACE_SMEM ? " (scalar memory)" : "");
+    buf_free(&block);
+    buf_free(&tiles);
+  }
+  buf_printf(out, "  in all                                                         %14lld  %5.1f %% of ", (long long)m->vmem,
+             100 * (double)m->vmem / (double)m->vmem_limit);
+  put_bytes(out, m->vmem_limit);
+  buf_printf(out, ": %s\n", m->vmem <= m->vmem_limit ? "fits" : "does not fit");
+  put_advice(m, out);
+}
+
+static void put_losses(const Model *m, Buf *out) {
+  enum { SHOWN = 3 };
+  if (m->losses.count == 0) return;
+  buf_puts(out, "\nThe largest losses\n");
+  for (int i = 0; i < m->losses.count && i < SHOWN; i++) {
+    const Loss *l = &m->losses.at[i];
+    Buf time = {0};
+    put_time(&time, l->seconds);
+    buf_printf(out, "  %-10s %5.1f %%  line %d: %s\n", time.text, 100 * l->seconds / m->seconds, ir_line(m->k, l->span), l->text);
+    buf_free(&time);
+  }
+}
+
+static void put_assumptions(const Model *m, Buf *out) {
+  buf_puts(out,
+           "\nAssumed: the units overlap between branches and loops, transfers overlap all; no spills, no changes of layout");
+  if (m->dot_dtype == DT_F32) buf_printf(out, "; f32 products in %.0f passes", m->chip->value[CHIP_F32_PASSES]);
+  buf_puts(out, ".\n");
+  for (int i = 0; i < m->body->assumed.count; i++) {
+    const Instr *instr = m->body->assumed.at[i];
+    buf_printf(out, "  line %d: `%s` depends on data: counted as if it %s\n", ir_line(m->k, instr->span), op_info[instr->op].name,
+               instr->op == OP_IF ? "held" : "ran once");
+  }
+  for (int i = 0; i < m->body->unmodelled.count; i++)
+    buf_printf(out, "  line %d: `%s` is not modelled: it costs nothing here\n", ir_line(m->k, m->body->unmodelled.at[i]->span),
+               op_info[m->body->unmodelled.at[i]->op].name);
+}
+
+void tpu_text(const Model *m, Buf *out) {
+  put_head(m, out);
+  put_counts(m, out);
+  put_rooflines(m, out);
+  put_vmem(m, out);
+  put_losses(m, out);
+  put_assumptions(m, out);
+}
+
+void tpu_table(Model *const *models, int count, Buf *out) {
+  buf_puts(out, "\nOn each chip       time  bound by                 MXU      HBM     VMEM  of peak, with dispatch\n");
+  for (int i = 0; i < count; i++) {
+    const Model *m = models[i];
+    Buf time = {0};
+    put_time(&time, m->seconds);
+    double caller = m->seconds + m->chip->value[CHIP_DISPATCH];
+    buf_printf(out, "  %-8s %12s  %-20s %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%%s%s\n", m->chip->name, time.text, m->bound,
+               100 * m->mxu, 100 * m->hbm_share, 100 * (double)m->vmem / (double)m->vmem_limit,
+               100 * m->mxu * m->seconds / caller, m->vmem <= m->vmem_limit ? "" : "  does not fit",
+               m->chip->value[CHIP_CORES] > m->sim.cores ? "  (one core of two)" : "");
+    buf_free(&time);
+  }
+}
+
+// ---- JSON
+
+static void json_number(Buf *out, const char *key, double value) {
+  if (isfinite(value))
+    buf_printf(out, ",\"%s\":%.10g", key, value);
+  else
+    buf_printf(out, ",\"%s\":null", key);
+}
+
+static void json_text(Buf *out, const char *key, const char *value) {
+  buf_printf(out, ",\"%s\":", key);
+  put_json_string(out, value);
+}
+
+static void json_operands(const Model *m, Buf *out) {
+  buf_puts(out, ",\"operands\":[");
+  for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
+    const OperandCount *o = &m->sim.operand[i];
+    buf_printf(out, "%s{\"name\":\"%s\",\"bytes\":%lld,\"once\":%lld,\"issued\":%lld,\"skipped\":%lld", i ? "," : "",
+               m->k->refs.at[i]->name, (long long)o->bytes, (long long)o->once, (long long)o->issued, (long long)o->skipped);
+    json_number(out, "wait_s", (double)o->wait_ps * 1e-12);
+    buf_putc(out, '}');
+  }
+  buf_putc(out, ']');
+}
+
+static void json_dims(Buf *out, const char *key, int rank, const int64_t *dim) {
+  buf_printf(out, ",\"%s\":[", key);
+  for (int i = 0; i < rank; i++) buf_printf(out, "%s%lld", i ? "," : "", (long long)dim[i]);
+  buf_putc(out, ']');
+}
+
+static void json_vmem(const Model *m, Buf *out) {
+  buf_printf(out, ",\"vmem\":{\"bytes\":%lld,\"limit\":%lld,\"fits\":%s,\"buffers\":[", (long long)m->vmem,
+             (long long)m->vmem_limit, m->vmem <= m->vmem_limit ? "true" : "false");
+  for (int i = 0; i < m->buffers.count; i++) {
+    const Buffer *b = &m->buffers.at[i];
+    buf_printf(out, "%s{\"name\":\"%s\",\"kind\":\"%s\",\"dtype\":\"%s\"", i ? "," : "", b->name, b->what,
+               dtype_info[b->dtype].name);
+    json_dims(out, "block", b->rank, b->dim);
+    json_dims(out, "padded", b->rank, b->padded);
+    buf_printf(out, ",\"buffers\":%d,\"bytes\":%lld}", b->buffers, (long long)b->bytes);
+  }
+  buf_puts(out, "]}");
+}
+
+static void json_losses(const Model *m, Buf *out) {
+  buf_puts(out, ",\"losses\":[");
+  for (int i = 0; i < m->losses.count; i++) {
+    const Loss *l = &m->losses.at[i];
+    buf_printf(out, "%s{\"line\":%d", i ? "," : "", ir_line(m->k, l->span));
+    json_number(out, "seconds", l->seconds);
+    json_text(out, "text", l->text);
+    buf_putc(out, '}');
+  }
+  buf_putc(out, ']');
+}
+
+static void json_sizes(const Model *m, Buf *out) {
+  const Kernel *k = m->k;
+  buf_puts(out, ",\"sizes\":{");
+  for (int i = 0, put = 0; i < k->sizes.count; i++)
+    if (!k->sizes.at[i].value) buf_printf(out, "%s\"%s\":%lld", put++ ? "," : "", k->sizes.at[i].name, (long long)m->sizes[i]);
+  buf_puts(out, "},\"statics\":{");
+  for (int i = 0; i < k->statics.count; i++) {
+    buf_printf(out, "%s\"%s\":", i ? "," : "", k->statics.at[i].name);
+    put_json_string(out, k->statics.at[i].value);
+  }
+  buf_putc(out, '}');
+}
+
+static void json_unmodelled(const Model *m, Buf *out) {
+  buf_puts(out, ",\"not_modelled\":[");
+  for (int i = 0; i < m->body->unmodelled.count; i++) {
+    if (i) buf_putc(out, ',');
+    put_json_string(out, op_info[m->body->unmodelled.at[i]->op].name);
+  }
+  buf_puts(out, "]");
+}
+
+void tpu_json(const Model *m, const char *path, Buf *out) {
+  const Totals *t = &m->sim.totals;
+  const Cost *c = &m->cost;
+  buf_puts(out, "{\"kernel\":");
+  put_json_string(out, m->k->name);
+  json_text(out, "file", path);
+  json_text(out, "chip", m->chip->name);
+  json_sizes(m, out);
+  json_number(out, "seconds", m->seconds);
+  json_number(out, "seconds_with_dispatch", m->seconds + m->chip->value[CHIP_DISPATCH]);
+  json_number(out, "lower_s", m->lower);
+  json_text(out, "lower_reason", m->lower_reason);
+  json_number(out, "upper_s", m->upper);
+  json_text(out, "bound", m->bound);
+  buf_printf(out, ",\"cores\":%d,\"steps\":%lld,\"steps_walked\":%lld,\"streams\":%d", m->sim.cores, (long long)t->steps,
+             (long long)t->simulated, m->streams);
+  buf_printf(out,
+             ",\"flops\":%lld,\"dot_flops\":%lld,\"transcendentals\":%lld,\"vmem_load_bytes\":%lld,\"vmem_store_bytes\":%lld",
+             (long long)c->flops, (long long)c->dot_flops, (long long)c->transcendentals, (long long)c->load_bytes,
+             (long long)c->store_bytes);
+  json_number(out, "useful_flops", m->useful_flops > 0 ? m->useful_flops : NAN);
+  buf_printf(out, ",\"hbm_bytes\":%lld,\"once_bytes\":%lld", (long long)m->moved_bytes, (long long)m->once_bytes);
+  json_number(out, "peak", m->peak);
+  json_number(out, "hbm_bandwidth", m->hbm);
+  json_number(out, "vmem_bandwidth", m->vmem_bandwidth);
+  json_number(out, "mxu", m->mxu);
+  json_number(out, "mxu_full", m->mxu_rows);
+  json_number(out, "vpu", m->vpu);
+  json_number(out, "hbm", m->hbm_share);
+  json_number(out, "compute_s", (double)t->compute_ps * 1e-12);
+  json_number(out, "step_overhead_s", (double)t->overhead_ps * 1e-12);
+  json_number(out, "wait_s", (double)t->wait_ps * 1e-12);
+  json_number(out, "prologue_s", (double)t->prologue_ps * 1e-12);
+  json_number(out, "epilogue_s", (double)t->epilogue_ps * 1e-12);
+  json_operands(m, out);
+  json_vmem(m, out);
+  json_losses(m, out);
+  json_unmodelled(m, out);
+  buf_puts(out, "}\n");
+}

@@ -1,0 +1,224 @@
+// When the steps of a grid run on a core: transfers, waits, the body and the copies that it starts itself.
+#include "codegen/tpu/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void log_event(Core *c, char kind, int which, const Entry *entry, int64_t start, int64_t end, int64_t bytes) {
+  TraceLog *log = c->s->log;
+  if (!log) return;
+  if (log->events.count >= log->most_events) {
+    log->dropped++;
+    return;
+  }
+  TraceEvent event = {kind, c->core, which, entry->step, start, end, {0}, bytes};
+  if (kind == 'f' || kind == 'w') {
+    GridEval e = c->e;
+    e.axes = entry->axes;
+    grid_block_index(&e, c->s->k->refs.at[which], event.index);
+  }
+  LIST_PUSH(log->arena, &log->events, event);
+}
+
+// Returns when the transfer is done.
+static int64_t transfer(Core *c, char kind, int operand, const Entry *entry, int64_t bytes) {
+  int64_t start = c->hbm_free > c->now ? c->hbm_free : c->now;
+  int64_t busy = bytes > 0 ? ps_of((double)bytes / c->bytes_per_ps * 1e-12) : 0;
+  c->hbm_free = start + busy;
+  c->tally[TALLY_HBM] += busy;
+  log_event(c, kind, operand, entry, start, start + busy, bytes);
+  return bytes > 0 ? c->hbm_free + c->latency_ps : c->now;
+}
+
+static void fetch_for(Core *c, int at, int operand) {
+  if (at >= c->ring_count) return;
+  Entry *entry = &c->ring[at];
+  if (*bytes_of(entry, operand) >= 0) *done_at(entry, operand) = transfer(c, 'f', operand, entry, *bytes_of(entry, operand));
+}
+
+static void start_fetches(Core *c, bool first) {
+  for (int ahead = first ? 0 : c->look; ahead <= c->look; ahead++)
+    for (int i = 0; i < c->s->k->inputs; i++) {
+      int look = c->s->k->refs.at[i]->buffers - 1;
+      if (first ? ahead <= look : ahead == c->look) fetch_for(c, first ? ahead : look, i);
+    }
+}
+
+void wait_until(Core *c, int64_t time, int tally, int operand) {
+  if (time <= c->now) return;
+  c->tally[tally] += time - c->now;
+  if (tally == TALLY_WAIT && operand >= 0) *operand_count(c, operand, COUNT_WAIT) += time - c->now;
+  c->now = time;
+}
+
+// ---- the body
+
+// A body that starts copies itself runs when its turn comes; of another one the time is known, and it is run again only to be
+// logged.
+typedef struct {
+  Core *c;
+  const Entry *entry;
+  int64_t at;
+} BodyTime;
+
+static void log_segment(void *context, int segment, int64_t times) {
+  BodyTime *b = context;
+  int64_t end = saturating_add(b->at, saturating_mul(b->c->s->body->segments.at[segment].ps, times));
+  log_event(b->c, 'c', segment, b->entry, b->at, end, times);
+  b->at = end;
+}
+
+static void log_body(Core *c, const Entry *entry) {
+  TraceLog *log = c->s->log;
+  if (!log || log->events.count >= log->most_events) return;
+  GridEval e = c->e;
+  e.axes = entry->axes;
+  int64_t *counts = calloc((size_t)c->s->body->segments.count + 1, sizeof *counts);
+  if (!counts) INTERNAL("no memory for %d segments", c->s->body->segments.count);
+  BodyTime b = {c, entry, c->now};
+  body_run(c->s->body, &e, counts, &(BodyVisitor){log_segment, NULL}, &b);
+  free(counts);
+}
+
+static void add_compute(Core *c, int64_t ps) {
+  c->tally[TALLY_COMPUTE] = saturating_add(c->tally[TALLY_COMPUTE], ps);
+  if (!add_i64(c->now, ps, &c->now) || c->now > INT64_MAX / 4) c->overflow = true, c->now = 0;
+}
+
+// ---- copies by hand
+
+void find_queues(Core *c) {
+  enum { MOST_ELEMENTS = 64 };
+  const Kernel *k = c->s->k;
+  c->queue_of = NEW_ARRAY(c->s->arena, int, k->refs.count + 1);
+  for (int i = 0; i < k->refs.count; i++) {
+    const Ref *ref = k->refs.at[i];
+    int64_t count = ref->space == SPACE_SEM ? 1 : 0;
+    for (int d = 0; d < ref->type.rank; d++) count = saturating_mul(count, extent_of(c, ref->type.dim[d]));
+    c->queue_of[i] = c->queues;
+    c->queues += (int)(count < MOST_ELEMENTS ? count : MOST_ELEMENTS);
+  }
+  c->queue_of[k->refs.count] = c->queues;
+  c->queue = NEW_ARRAY(c->s->arena, int64_t, c->queues * QUEUE_WORDS + 1);
+}
+
+// Elements beyond the queues there are share them.
+static int64_t *queue_for(Core *c, const GridEval *e, const Instr *copy) {
+  const Ref *ref = copy->semaphore;
+  int first = c->queue_of[ref->id], count = c->queue_of[ref->id + 1] - first;
+  int64_t at = 0;
+  for (int d = 0; d < ref->type.rank; d++) {
+    const Instr *index = ir_semaphore_index(copy)[d];
+    at = at * extent_of(c, ref->type.dim[d]) + (e->known[index->id] ? e->value[index->id] : 0);
+  }
+  if (count == 0) return NULL;
+  return &c->queue[(first + (int)(at < 0 ? 0 : at % count)) * QUEUE_WORDS];
+}
+
+static int64_t copy_bytes(const Core *c, const GridEval *e, const Instr *copy, bool target) {
+  const Ref *ref = target ? copy->target : copy->ref;
+  const Window *w = target ? &copy->target_window : &copy->window;
+  int64_t count = 1;
+  for (int d = 0; d < ref->type.rank; d++) {
+    const Instr *start = copy->args[d + (target ? copy->ref->type.rank : 0)];
+    int64_t size = extent_of(c, w->size[d]), dim = extent_of(c, ref->type.dim[d]);
+    if (copy->flags & INSTR_EDGE && e->known[start->id] && w->stride[d] == 1) {
+      int64_t low = e->value[start->id] < 0 ? 0 : e->value[start->id], high = e->value[start->id];
+      size = !add_i64(high, size, &high) || high > dim ? dim - low : high - low;
+    }
+    count = size > 0 ? saturating_mul(count, size) : 0;
+  }
+  return tpu_bytes(ref->type.dtype, count);
+}
+
+static void tally_copy(Core *c, const Ref *ref, int64_t bytes) {
+  if (ref->id >= c->operands) {
+    c->tally[TALLY_OTHER] = saturating_add(c->tally[TALLY_OTHER], bytes);
+    return;
+  }
+  *operand_count(c, ref->id, COUNT_ISSUED) += 1;
+  *operand_count(c, ref->id, COUNT_BYTES) = saturating_add(*operand_count(c, ref->id, COUNT_BYTES), bytes);
+}
+
+static int64_t start_copy(BodyTime *b, const GridEval *e, const Instr *copy) {
+  Core *c = b->c;
+  bool reads = copy->ref->space == SPACE_ANY, writes = copy->target->space == SPACE_ANY;
+  int64_t bytes = copy_bytes(c, e, copy, !reads && writes), done = c->now;
+  if (reads) {
+    tally_copy(c, copy->ref, bytes);
+    done = transfer(c, 'f', copy->ref->id, b->entry, bytes);
+  }
+  if (writes) {
+    tally_copy(c, copy->target, bytes);
+    done = transfer(c, 'w', copy->target->id, b->entry, bytes);
+  }
+  return reads || writes ? done : done + ps_of((double)bytes / chip_vmem_bandwidth(c->s->chip));
+}
+
+static void run_copy(void *context, const GridEval *e, const Instr *copy) {
+  BodyTime *b = context;
+  int64_t *queue = queue_for(b->c, e, copy);
+  if (!queue) return;
+  if (copy->op == OP_COPY_START) {
+    int64_t done = start_copy(b, e, copy);
+    if (queue[0] < QUEUE_WORDS - 1) queue[0]++;
+    queue[queue[0]] = done;
+  } else if (queue[0] > 0) {
+    const Ref *ref = copy->ref->space == SPACE_ANY ? copy->ref : copy->target;
+    wait_until(b->c, queue[1], TALLY_WAIT, ref->id < b->c->operands ? ref->id : -1);
+    memmove(queue + 1, queue + 2, sizeof *queue * (QUEUE_WORDS - 2));
+    queue[queue[0]--] = 0;
+  }
+}
+
+static void run_segment(void *context, int segment, int64_t times) {
+  BodyTime *b = context;
+  b->at = b->c->now;
+  add_compute(b->c, saturating_mul(b->c->s->body->segments.at[segment].ps, times));
+  log_event(b->c, 'c', segment, b->entry, b->at, b->c->now, times);
+}
+
+static void run_body(Core *c, const Entry *entry) {
+  GridEval e = c->e;
+  e.axes = entry->axes;
+  BodyTime b = {c, entry, c->now};
+  body_run(c->s->body, &e, segment_counts(c), &(BodyVisitor){run_segment, run_copy}, &b);
+}
+
+// ---- a step
+
+// An output block that may be returned to comes in again, once what went out before is out.
+static void restore_blocks(Core *c, Entry *entry) {
+  for (int i = c->s->k->inputs; i < c->operands; i++) {
+    const Ref *ref = c->s->k->refs.at[i];
+    if (!ref->revisit || !c->s->operand[i].moved || !(entry->step == 0 || c->left[i])) continue;
+    wait_until(c, c->written[i], TALLY_WAIT, i);
+    tally_copy(c, ref, *would_move(entry, i));
+    wait_until(c, transfer(c, 'f', i, entry, *would_move(entry, i)), TALLY_WAIT, i);
+  }
+}
+
+void time_step(Core *c) {
+  Entry *entry = &c->ring[0];
+  bool first = entry->step == 0;
+  start_fetches(c, first);
+  for (int i = 0; i < c->s->k->inputs; i++) wait_until(c, *done_at(entry, i), first ? TALLY_PROLOGUE : TALLY_WAIT, i);
+  restore_blocks(c, entry);
+  log_event(c, 'o', 0, entry, c->now, c->now + c->step_ps, 0);
+  c->tally[TALLY_OVERHEAD] += c->step_ps;
+  c->now += c->step_ps;
+  if (c->s->body->copies)
+    run_body(c, entry);
+  else
+    log_body(c, entry);
+  add_compute(c, entry->words[0]);
+  for (int i = c->s->k->inputs; i < c->operands; i++) {
+    int64_t before = c->written[i];
+    c->written[i] = *bytes_of(entry, i) >= 0 ? transfer(c, 'w', i, entry, *bytes_of(entry, i)) : 0;
+    wait_until(c, before, TALLY_WAIT, i);
+    c->left[i] = *bytes_of(entry, i) >= 0;
+  }
+  Entry used = c->ring[0];
+  memmove(c->ring, c->ring + 1, sizeof *c->ring * (size_t)(c->ring_count - 1));
+  c->ring[--c->ring_count] = used;
+}

@@ -1,0 +1,178 @@
+// pkc bench: verify, then time the kernel beside its naive reference.
+#include "codegen/run/driver.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+  double flops, bytes, best_ms, median_ms, runs, gflops, gbytes, peak_share, naive_ms, speedup, first_call_ms;
+  int threads;
+  bool naive, ok;
+  Comparison compared;
+} Figures;
+
+static double operand_bytes(const Binding *binding) {
+  double bytes = 0;
+  int64_t count;
+  for (int i = 0; i < binding->program.kernel->inputs + binding->program.kernel->outputs; i++)
+    if (array_elements(&binding->operands[i], &count)) bytes += (double)count * dtype_bytes(binding->operands[i].dtype);
+  return bytes;
+}
+
+static void read_figures(const Options *options, const Session *session, Figures *f) {
+  Arena *arena = options->arena;
+  const Outcome *o = &session->outcome;
+  f->best_ms = outcome_number(arena, o, "best_ms", NAN);
+  f->median_ms = outcome_number(arena, o, "median_ms", NAN);
+  f->runs = outcome_number(arena, o, "runs", 0);
+  f->naive_ms = session->naive ? outcome_number(arena, o, "naive_ms", NAN) : NAN;
+  f->first_call_ms = outcome_number(arena, o, "first_call_ms", NAN);
+  f->bytes = operand_bytes(&session->binding);
+  f->gflops = f->flops / f->best_ms / 1e6;
+  f->gbytes = f->bytes / f->best_ms / 1e6;
+  f->peak_share = fmax(f->gflops / outcome_number(arena, o, "peak_gflops", INFINITY),
+                       f->gbytes / outcome_number(arena, o, "peak_gbytes", INFINITY));
+  f->speedup = f->naive_ms / f->best_ms;
+}
+
+// ---- JSON
+
+static void put_number(Buf *out, const char *key, double value) {
+  if (isfinite(value))
+    buf_printf(out, ",\"%s\":%.10g", key, value);
+  else
+    buf_printf(out, ",\"%s\":null", key);
+}
+
+// Numbers and bools as they are, dtypes (and inf, nan, which JSON lacks) as strings.
+static void put_static(Buf *out, const char *value) {
+  char *end;
+  double number = strtod(value, &end);
+  bool plain = (*value && !*end && isfinite(number) && strspn(value, "+-.0123456789eE") == strlen(value)) ||
+               strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
+  if (plain)
+    buf_puts(out, value);
+  else
+    put_json_string(out, value);
+}
+
+// The element that comes nearest to what it is allowed, or goes farthest beyond it.
+static void put_worst(const Options *options, const Session *session, const Comparison *c, Buf *out) {
+  const Judged *worst = &c->worst;
+  bool any = session->judge && worst->index >= 0;
+  put_number(out, "max_abs_error", any ? worst->error : NAN);
+  put_number(out, "tolerance", any ? worst->allowed : NAN);
+  buf_puts(out, ",\"worst_element\":");
+  if (any)
+    put_json_string(out, session_element(options->arena, session, c));
+  else
+    buf_puts(out, "null");
+  put_number(out, "wrong_elements", session->judge ? (double)c->wrong : NAN);
+  put_number(out, "undetermined_elements", session->judge ? (double)c->undetermined : NAN);
+}
+
+static void print_json(const Options *options, const Session *session, const char *path, const Figures *f) {
+  const Binding *binding = &session->binding;
+  const Kernel *k = binding->program.kernel;
+  Buf out = {0};
+  buf_puts(&out, "{\"kernel\":");
+  put_json_string(&out, k->name);
+  buf_puts(&out, ",\"file\":");
+  put_json_string(&out, path);
+  buf_puts(&out, ",\"sizes\":{");
+  for (int i = 0, put = 0; i < k->sizes.count; i++)
+    if (!k->sizes.at[i].value)
+      buf_printf(&out, "%s\"%s\":%lld", put++ ? "," : "", k->sizes.at[i].name, (long long)binding->sizes[i]);
+  buf_puts(&out, "},\"statics\":{");
+  for (int i = 0; i < k->statics.count; i++) {
+    buf_printf(&out, "%s\"%s\":", i ? "," : "", k->statics.at[i].name);
+    put_static(&out, k->statics.at[i].value);
+  }
+  buf_printf(&out, "},\"target\":\"%s\",\"threads\":%d", options->target->name, f->threads);
+  put_number(&out, "best_ms", f->best_ms);
+  put_number(&out, "median_ms", f->median_ms);
+  buf_printf(&out, ",\"runs\":%.0f", f->runs);
+  put_number(&out, "flops", f->flops);
+  put_number(&out, "gflops", f->gflops);
+  put_number(&out, "gbytes_per_s", f->gbytes);
+  put_number(&out, "peak_share", f->peak_share);
+  put_number(&out, "first_call_ms", f->first_call_ms);
+  put_number(&out, "naive_ms", f->naive_ms);
+  put_number(&out, "naive_speedup", f->speedup);
+  put_worst(options, session, &f->compared, &out);
+  put_counters(options, &session->outcome, true, &out);
+  buf_printf(&out, ",\"ok\":%s}\n", f->ok ? "true" : "false");
+  write_result("-", &out);
+  buf_free(&out);
+}
+
+// ---- the table
+
+static void print_counters(const Options *options, const Session *session) {
+  Buf out = {0};
+  put_counters(options, &session->outcome, false, &out);
+  if (out.length) fputs(out.text, stdout);
+  buf_free(&out);
+}
+
+static void print_table(const Options *options, const Session *session, const Figures *f) {
+  const Kernel *k = session->binding.program.kernel;
+  const Binding *binding = &session->binding;
+  printf("%s ", k->name);
+  for (int i = 0; i < k->sizes.count; i++)
+    if (!k->sizes.at[i].value) printf(" %s=%lld", k->sizes.at[i].name, (long long)binding->sizes[i]);
+  printf("  (%s, %d thread%s)\n", options->target->name, f->threads, f->threads == 1 ? "" : "s");
+  printf("%-12s %12s %12s %8s %12s %10s %8s\n", "", "best ms", "median ms", "runs", "GFLOP/s", "GB/s", "of peak");
+  printf("%-12s %12.4g %12.4g %8.0f %12.4g %10.4g", "kernel", f->best_ms, f->median_ms, f->runs, f->gflops, f->gbytes);
+  printf(f->peak_share > 0 ? " %7.0f%%\n" : "\n", f->peak_share * 100);
+  print_counters(options, session);
+  if (!f->naive) return;
+  printf("%-12s %12.4g %12s %8s %12.4g %10.4g\n", "naive C -O3", f->naive_ms, "", "", f->flops / f->naive_ms / 1e6,
+         f->bytes / f->naive_ms / 1e6);
+  printf("%.1f times as fast as the naive reference; %s the reference%s: %s\n", f->speedup,
+         f->compared.worst.error == 0 ? "equal to" : f->ok ? "agrees with" : "differs from",
+         comparison_summary(options->arena, session, &f->compared), f->ok ? "ok" : "WRONG");
+}
+
+static int measure(Options *options, Session *session, const char *path) {
+  Figures f = {.ok = true, .threads = options_threads(options), .naive = session->naive};
+  ExecuteOptions how = {.mode = "bench",
+                        .threads = f.threads,
+                        .judge = session->judge,
+                        .naive = session->naive,
+                        .progress = isatty(2),
+                        .min_time = options->min_time,
+                        .max_time = options->max_time,
+                        .vmem_limit = options->vmem_limit,
+                        .trace = options->trace,
+                        .counters = options->counters};
+  execute(options->arena, session->program, &session->binding, &session->data, &how, &session->outcome);
+  int status = session_status(session, path);
+  if (status != DONE) return status;
+  Kernel *k = session->binding.program.kernel;
+  f.flops = k->reference ? reference_flops(k, session->binding.sizes) : 0;
+  if (session->judge) status = session_compare(session, options, &f.compared);
+  f.ok = status == DONE;
+  read_figures(options, session, &f);
+  if (options->json)
+    print_json(options, session, path, &f);
+  else
+    print_table(options, session, &f);
+  return status;
+}
+
+int verb_bench(Options *options) {
+  Session session = {.data.fd = -1};
+  const char *path = options->files.at[0];
+  int status = bind_or_report(&session.binding, options, true);
+  if (status != DONE) return status;
+  BuildFlags flags = {.flags = target_flags(options->target), .naive_flags = options->no_naive ? NULL : naive_target_flags(),
+                      .timed = true};
+  const char *wrong = session_open(&session, options, &flags);
+  status = wrong ? user_error("%s: %s", path, wrong) : measure(options, &session, path);
+  session_close(&session);
+  return status;
+}

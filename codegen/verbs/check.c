@@ -1,0 +1,61 @@
+// pkc check: the interpreter's findings, and whether the kernel means what its reference says.
+#include "codegen/run/driver.h"
+
+#include <stdio.h>
+
+static int compare_with_reference(const Options *options, Binding *binding, const Interpreted *got, const char *path) {
+  Interpreted want;
+  const char *wrong = interpret_binding(options->arena, binding, true, true, &want);
+  if (wrong) return user_error("%s: %s", path, wrong);
+  int status = print_findings(options, binding, &want.report);
+  int differs = print_differences(options, binding, got->operands, &want, got->specified, "the reference says");
+  if (differs != DONE) status = differs;
+  if (status == DONE && !options->quiet) printf("agrees with the reference\n");
+  interpreted_free(&want);
+  return status;
+}
+
+// Would it run on a TPU? What keeps it from that are messages of their own; a CPU runs it all the same.
+static int check_tpu(const Options *options, const Binding *binding) {
+  const Chip *chip;
+  int status = find_chip(options, &chip);
+  if (status != DONE) return status;
+  Diag *diag = diag_new(options->arena, &binding->program.source);
+  int found = tpu_check(binding->program.kernel, chip, binding->sizes, diag);
+  Buf text = {0};
+  diag_print(diag, &text, options->diagnostics);
+  if (text.length) fwrite(text.text, 1, text.length, stderr);
+  buf_free(&text);
+  if (found > 0) {
+    fprintf(stderr, "%s: %d thing%s would keep it from running on %s; it runs on a CPU\n", binding->program.kernel->name, found,
+            found == 1 ? "" : "s", chip->name);
+    return CHECK_FAILED;
+  }
+  if (!options->quiet) printf("nothing keeps it from running on %s\n", chip->name);
+  return DONE;
+}
+
+int verb_check(Options *options) {
+  Binding binding;
+  const char *path = options->files.at[0];
+  options->quiet |= options->json;
+  int status = bind_or_report(&binding, options, true);
+  if (status == DONE) status = check_output_names(options, binding.program.kernel, path);
+  if (status != DONE) return status;
+  Interpreted got;
+  const char *wrong = interpret_binding(options->arena, &binding, false, false, &got);
+  if (wrong) return user_error("%s: %s", path, wrong);
+  status = print_findings(options, &binding, &got.report);
+  long long steps = got.report.steps;
+  if (status == DONE && !options->quiet)
+    printf("no findings in %lld grid step%s\n", steps, steps == 1 ? "" : "s");
+  if (status == DONE && binding.program.kernel->reference) status = compare_with_reference(options, &binding, &got, path);
+  int written = write_operands(options, binding.program.kernel, got.operands);
+  if (written != DONE) status = written;
+  interpreted_free(&got);
+  if (options->chip || options->chip_file) {
+    int tpu = check_tpu(options, &binding);
+    if (status == DONE) status = tpu;
+  }
+  return status;
+}

@@ -1,0 +1,64 @@
+// pkc explain: how a kernel is carried out and why, or what an error code means.
+#include "codegen/run/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int explain_code(const char *code) {
+  int64_t number;
+  const char *meaning = parse_int(code + 1, &number) && number >= 0 && number < 10000 ? error_meaning((int)number) : NULL;
+  if (!meaning) return user_error("there is no error %s", code);
+  printf("E%04d: %s\n", (int)number, meaning);
+  return DONE;
+}
+
+// What the text of explain holds: the notes of the passes, then the account of the emitter.
+static int explain_kernel(Options *options, Program *program) {
+  Buf notes = {0}, c = {0}, explain = {0};
+  program_optimise(program, options, &notes);
+  program_emit(program, options, &c, NULL, NULL, &explain);
+  int status = DONE;
+  if (explain.length) status = write_result("-", &explain);
+  if (notes.length) {
+    printf("%sPasses\n", explain.length ? "\n" : "");
+    status = write_result("-", &notes);
+  }
+  buf_free(&notes);
+  buf_free(&c);
+  buf_free(&explain);
+  return status;
+}
+
+static bool gives_sizes(const Options *options, const Program *program) {
+  for (int i = 0; i < options->arguments.count; i++)
+    if (!program_has_static(program, options->arguments.at[i].name)) return true;
+  return false;
+}
+
+// Sizes that are incomplete or refused take nothing from what was said without them.
+static int explain_for_sizes(const Options *options) {
+  Binding binding;
+  const char *message = NULL;
+  int status = bind_kernel(&binding, options->arena, options, options->files.at[0], &message);
+  if (status == DONE) message = binding.refusal;
+  if (message) printf("\nFor these sizes: %s\n", message);
+  if (status != DONE || message) return DONE;
+  Buf out = {0};
+  explain_sizes(binding.program.kernel, binding.sizes, &out);
+  status = write_result("-", &out);
+  buf_free(&out);
+  return status;
+}
+
+int verb_explain(Options *options) {
+  const char *path = options->files.at[0];
+  if (path[0] == 'E' && strlen(path) == 5 && strspn(path + 1, "0123456789") == 4) return explain_code(path);
+  Program program;
+  int status = program_load(&program, options, path);
+  if (status != DONE) return status;
+  const char *wrong = program_check_names(&program, options, true);
+  if (wrong) return user_error("%s: %s", path, wrong);
+  status = explain_kernel(options, &program);
+  return status == DONE && gives_sizes(options, &program) ? explain_for_sizes(options) : status;
+}

@@ -1,0 +1,78 @@
+// pkc run: one call of a kernel, compared with its reference.
+#include "codegen/run/driver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const double reference_work_most = 2e9;  // operations: a second or two of plain loops
+
+static int compare(const Options *options, Session *session, double work) {
+  if (!session->judge) {
+    if (session->binding.program.kernel->reference && !options->quiet)
+      printf("not compared with the reference: about %.1e operations, more than %.0e\n", work, reference_work_most);
+    return DONE;
+  }
+  Comparison all;
+  int status = session_compare(session, options, &all);
+  if (status == DONE && !options->quiet)
+    printf("%s the reference%s\n", all.worst.error == 0 ? "equal to" : "agrees with",
+           comparison_summary(options->arena, session, &all));
+  return status;
+}
+
+// What `pkc check` finds with the same data, in arrays of its own.
+static int check_first(const Options *options, const Binding *binding, const char *path, Interpreted *checked) {
+  Kernel *k = binding->program.kernel;
+  Binding own = *binding;
+  own.operands = NEW_ARRAY(options->arena, HostArray, k->inputs + k->outputs);
+  memcpy(own.operands, binding->operands, sizeof *own.operands * (size_t)(k->inputs + k->outputs));
+  const char *wrong = interpret_binding(options->arena, &own, false, true, checked);
+  if (wrong) return user_error("%s: %s", path, wrong);
+  return print_findings(options, binding, &checked->report);
+}
+
+int verb_run(Options *options) {
+  Session session = {.data.fd = -1};
+  const char *path = options->files.at[0];
+  options->quiet |= options->json;
+  int status = bind_or_report(&session.binding, options, true);
+  if (status == DONE) status = check_output_names(options, session.binding.program.kernel, path);
+  if (status != DONE) return status;
+  Kernel *k = session.binding.program.kernel;
+  Interpreted checked = {0};
+  int found = options->checked ? check_first(options, &session.binding, path, &checked) : DONE;
+  if (found == USER_ERROR) return found;
+  double work = k->reference ? reference_flops(k, session.binding.sizes) : 0;
+  BuildFlags flags = {.flags = target_flags(options->target)};
+  if (work <= reference_work_most)
+    flags.naive_flags = naive_target_flags();
+  const char *wrong = session_open(&session, options, &flags);
+  if (wrong) status = user_error("%s: %s", path, wrong);
+  if (status == DONE) {
+    ExecuteOptions execute_options = {.mode = "run",
+                                      .threads = options_threads(options),
+                                      .judge = session.judge,
+                                      .vmem_limit = options->vmem_limit,
+                                      .trace = options->trace,
+                                      .counters = options->counters};
+    execute(options->arena, session.program, &session.binding, &session.data, &execute_options, &session.outcome);
+    status = session_status(&session, path);
+  }
+  Buf counters = {0};
+  if (status == DONE) put_counters(options, &session.outcome, false, &counters);
+  if (counters.length) status = write_result("-", &counters);
+  buf_free(&counters);
+  if (status == DONE) status = compare(options, &session, work);
+  if (status == DONE && options->checked)
+    status = print_differences(options, &session.binding, session.binding.operands, &checked, checked.specified,
+                               "`pkc check` computes");
+  if (status == DONE && found == DONE && options->checked && !options->quiet)
+    printf("no findings, and the interpreter computes the same\n");
+  if (status != USER_ERROR) {
+    int written = write_operands(options, k, session.binding.operands);
+    if (written != DONE) status = written;
+  }
+  session_close(&session);
+  interpreted_free(&checked);
+  return found != DONE ? found : status;
+}

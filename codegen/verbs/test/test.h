@@ -1,0 +1,47 @@
+// What the files of `pkc test` share.
+#ifndef CODEGEN_VERBS_TEST_TEST_H
+#define CODEGEN_VERBS_TEST_TEST_H
+
+#include "codegen/run/driver.h"
+
+typedef enum {
+  DIRECTIVE_TEST,
+  DIRECTIVE_ERROR,
+  DIRECTIVE_WARNING,
+  DIRECTIVE_CHECK,
+  DIRECTIVE_REFUSED,
+  DIRECTIVE_EXPLAIN,
+  DIRECTIVE_EXPLAIN_NOT,
+  DIRECTIVE_EMIT,
+  DIRECTIVE_TARGET
+} DirectiveKind;
+
+// A directive of a .pk file: `// test: M=7 N=5 -D BM=16`, `// check: M=8 -> text`, ..
+typedef struct {
+  DirectiveKind kind;
+  int line;
+  const char *words;  // before `->`, or all of it
+  const char *text;   // what is expected
+} Directive;
+
+// A file at work. Failures go to `failures`, a line each.
+typedef struct {
+  Arena *arena;
+  const Options *options;  // of the command line
+  const char *path;
+  LIST(Directive) directives;
+  int passed, failed;
+  Buf failures;
+} TestFile;
+
+void test_file(TestFile *test);  // test_file.c: everything one file asks for
+PRINTF_LIKE(3, 4) void test_fail(TestFile *test, const Directive *directive, const char *format, ...);
+// Reads the words of a directive as `pkc run FILE words` would.
+bool test_options(TestFile *test, const Directive *directive, Options *options);
+
+// test_agree.c: `// test:`, `// check:` and `// refused:`. NULL, or what is wrong.
+const char *test_agreement(TestFile *test, const Directive *directive);
+const char *test_finding(TestFile *test, const Directive *directive);
+const char *test_refusal(TestFile *test, const Directive *directive);
+
+#endif

@@ -1,0 +1,159 @@
+// pkc tpu: what a kernel costs on a TPU, by a model.
+#include "codegen/run/driver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int list_chips(const Options *options) {
+  Buf out = {0};
+  if (options->sources)
+    chip_list_sources(&out);
+  else
+    chip_list(&out);
+  int status = write_result("-", &out);
+  buf_free(&out);
+  return status;
+}
+
+int find_chip(const Options *options, const Chip **chip) {
+  *chip = NULL;
+  if (options->chip_file) {
+    const char *wrong = chip_file(options->arena, options->chip_file, chip);
+    if (wrong) return user_error("%s: %s", options->chip_file, wrong);
+  }
+  if (options->chip || !*chip) *chip = chip_find(options->chip ? options->chip : "v5e");
+  if (*chip) return DONE;
+  const char *names[64];
+  int count = chip_count() < 64 ? chip_count() : 64;
+  for (int i = 0; i < count; i++) names[i] = chip_at(i)->name;
+  const char *near = closest_name(options->chip, names, count);
+  return user_error("there is no chip %s%s%s%s; `pkc tpu --chips` lists them", options->chip, near ? "; did you mean " : "",
+                    near ? near : "", near ? "?" : "");
+}
+
+static int model_all(const Options *options, Binding *b, Model **models) {
+  for (int i = 0; i < chip_count(); i++) {
+    const char *wrong;
+    models[i] = tpu_model(options->arena, b->program.kernel, b->sizes, chip_at(i), (ModelOptions){0}, &wrong);
+    if (wrong) return user_error("%s: the grid cannot be modelled: %s", options->files.at[0], wrong);
+  }
+  return DONE;
+}
+
+static int write_file_of(const char *path, Buf *text) {
+  int status = write_result(path, text);
+  buf_free(text);
+  return status;
+}
+
+// Text and HTML hold a table of all chips; the files that were asked for come before the report.
+static int report(const Options *options, Binding *b, const Model *m) {
+  Model **all = NEW_ARRAY(options->arena, Model *, chip_count());
+  Buf trace = {0}, svg = {0}, html = {0}, out = {0};
+  int status = options->json && !options->html ? DONE : model_all(options, b, all);
+  if (options->trace && status == DONE) {
+    tpu_trace(m, &trace);
+    status = write_file_of(options->trace, &trace);
+  }
+  if (options->svg && status == DONE) {
+    tpu_roofline_svg(m, &svg);
+    status = write_file_of(options->svg, &svg);
+  }
+  if (options->html && status == DONE) {
+    tpu_html(m, all, chip_count(), &html);
+    status = write_file_of(options->html, &html);
+  }
+  if (status != DONE) return status;
+  if (options->json) {
+    tpu_json(m, options->files.at[0], &out);
+  } else {
+    tpu_text(m, &out);
+    tpu_table(all, chip_count(), &out);
+  }
+  return write_file_of("-", &out);
+}
+
+static int model_kernel(const Options *options, const Chip *chip) {
+  enum { MOST_EVENTS = 100000 };
+  Binding b;
+  int status = bind_or_report(&b, options, true);
+  if (status != DONE) return status;
+  const char *wrong;
+  ModelOptions how = {.events = options->trace || options->html ? MOST_EVENTS : 0, .whole = options->walk_all};
+  const Model *m = tpu_model(options->arena, b.program.kernel, b.sizes, chip, how, &wrong);
+  if (wrong) return user_error("%s: the grid cannot be modelled: %s", options->files.at[0], wrong);
+  return report(options, &b, m);
+}
+
+// ---- --sweep
+
+typedef struct {
+  const Options *options;
+  LIST(Argument) ranges, rest;  // arguments that are a range of a static's values, and the others
+} SweepArguments;
+
+static const char *read_sweep(SweepArguments *s) {
+  Arena *arena = s->options->arena;
+  const char *text = s->options->sweep, *equals = strchr(text, '=');
+  if (!equals || equals == text) return "--sweep expects NAME=LOW:HIGH";
+  LIST_PUSH(arena, &s->ranges, ((Argument){arena_strndup(arena, text, (size_t)(equals - text)), equals + 1}));
+  for (int i = 0; i < s->options->arguments.count; i++) {
+    Argument a = s->options->arguments.at[i];
+    if (strchr("0123456789", a.value[0]) && strpbrk(a.value, ":,"))
+      LIST_PUSH(arena, &s->ranges, a);
+    else
+      LIST_PUSH(arena, &s->rest, a);
+  }
+  return NULL;
+}
+
+static const char *bind_candidate(void *context, Arena *arena, const Argument *statics, int count, Kernel **k, int64_t **sizes) {
+  const SweepArguments *s = context;
+  Options options = *s->options;
+  options.arena = arena;
+  options.arguments.at = s->rest.at;
+  options.arguments.count = options.arguments.capacity = s->rest.count;
+  options.settings.capacity = options.settings.count;  // a push copies
+  for (int i = 0; i < count; i++) LIST_PUSH(arena, &options.settings, ((StaticSetting){NULL, statics[i].name, statics[i].value}));
+  Binding b;
+  const char *message;
+  if (bind_kernel(&b, arena, &options, options.files.at[0], &message) != DONE) return message ? message : "it does not compile";
+  *k = b.program.kernel;
+  *sizes = b.sizes;
+  return b.refusal;
+}
+
+static int sweep(const Options *options, const Chip *chip) {
+  SweepArguments s = {.options = options};
+  const char *wrong = read_sweep(&s);
+  if (wrong) return user_error("%s", wrong);
+  SweepRequest request = {.arena = options->arena,
+                          .path = options->files.at[0],
+                          .ranges = s.ranges.at,
+                          .count = s.ranges.count,
+                          .chip = chip,
+                          .json = options->json,
+                          .bind = bind_candidate,
+                          .context = &s};
+  return tpu_sweep(&request);
+}
+
+static int mesh(const Options *options, const Chip *chip) {
+  MeshRequest request = {.arena = options->arena,
+                         .mesh = options->mesh,
+                         .what = options->files.count ? options->files.at[0] : "",
+                         .arguments = options->arguments.at,
+                         .count = options->arguments.count,
+                         .chip = chip,
+                         .json = options->json};
+  return tpu_mesh(&request);
+}
+
+int verb_tpu(Options *options) {
+  const Chip *chip;
+  int status = find_chip(options, &chip);
+  if (status != DONE) return status;
+  if (options->chips || options->sources) return list_chips(options);
+  if (options->mesh) return mesh(options, chip);
+  return options->sweep ? sweep(options, chip) : model_kernel(options, chip);
+}
