@@ -60,8 +60,8 @@ def check_manual():
     if operations_table() not in pallas:
         return "docs/pallas.md has not the table that tests/pallas.py --table prints"
     section = language[language.index("## Pallas and .pk") :] + pallas
-    emitter = [n for n in os.listdir(os.path.join(ROOT, "codegen")) if n.startswith("emit_pallas")]
-    text = "".join(open(os.path.join(ROOT, "codegen", n), encoding="utf-8").read() for n in emitter)
+    emitter = [n for n in os.listdir(os.path.join(ROOT, "codegen/pallas")) if n.endswith(".c")]
+    text = "".join(open(os.path.join(ROOT, "codegen/pallas", n), encoding="utf-8").read() for n in emitter)
     written = set(re.findall(r"\b(?:pl|pltpu)\.[A-Za-z_]+(?<!_)", text))
     missing = sorted(n for n in written if n not in section)
     return f"the manual does not name {', '.join(missing)}" if missing else None

@@ -1,42 +1,98 @@
 #!/bin/sh
-# Who may include whom. Prints one line a violation; ends with "N passed, N failed".
+# Who may use whom. Prints one line a violation; ends with "N passed, N failed".
 cd "$(dirname "$0")/.." || exit 1
+BUILD=${BUILD:-build}
 passed=0 failed=0
+
+ok() { passed=$((passed + 1)); }
+wrong() { # TITLE LINES
+  echo "FAIL structure: $1"
+  echo "$2" | sed 's/^/  /'
+  failed=$((failed + 1))
+}
+
+# The rooms of the compiler and those that each may use, by includes and by symbols. A room may always use itself and dsl.
+rooms() {
+  cat <<'TABLE'
+dsl
+ir
+lower   ir
+passes  ir
+check   ir
+naive   ir
+pallas  ir
+tpu     ir
+loops   ir
+emit    ir loops
+run     ir lower passes check naive loops emit
+verbs   ir lower passes check naive loops emit run pallas tpu
+TABLE
+}
+
+# Lines "ROOM OTHER WHAT": for each #include, and for each symbol that an object of ROOM takes from one of OTHER.
+includes() {
+  grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(codegen|dsl)/' dsl codegen |
+    sed -nE 's,^(dsl|codegen/([a-z]+))/([^:]*:[0-9]+):.*"(dsl|codegen/([a-z]+))/([^"]*)".*,\1 \4 \1/\3 includes \4/\6,p'
+}
+symbols() {
+  find "$BUILD/dsl" "$BUILD/gen" "$BUILD/codegen" -name '*.o' | sort | while read -r object; do
+    nm -A "$object"
+  done | awk -v build="$BUILD/" '
+    { split($1, at, ":"); file = substr(at[1], length(build) + 1); sub(/\.o$/, "", file); name = $NF; kind = $(NF - 1) }
+    kind == "U" { wanted[++n] = file " " name }
+    kind ~ /^[TDRBVWC]$/ { home[name] = file }
+    function room(f) { return f ~ /^codegen\// ? gensub_room(f) : "dsl" }
+    function gensub_room(f,  p) { split(f, p, "/"); return p[1] "/" p[2] }
+    END {
+      for (i = 1; i <= n; i++) {
+        split(wanted[i], w, " ")
+        if (w[2] in home) print room(w[1]), room(home[w[2]]), w[1], "uses", w[2], "of", home[w[2]]
+      }
+    }'
+}
+# Stops at a line whose OTHER the table does not grant to ROOM.
+judge() {
+  rooms | awk 'FNR == NR && FILENAME == "-" { for (i = 1; i <= NF; i++) may[$1, $i] = 1; next }
+    { a = $1; b = $2; sub(/^codegen\//, "", a); sub(/^codegen\//, "", b)
+      if (a != b && b != "dsl" && !((a, b) in may)) { $1 = $2 = ""; print substr($0, 3) } }' - "$1"
+}
+list=$(mktemp)
+for kind in includes symbols; do
+  $kind >"$list"
+  if [ ! -s "$list" ]; then wrong "no $kind found: is it built?" ""; continue; fi
+  found=$(judge "$list")
+  if [ -z "$found" ]; then ok; else wrong "a room uses one that it may not ($kind)" "$found"; fi
+done
+rm -f "$list"
+for room in $(rooms | awk '{ print $1 }' | sed '/^dsl$/d'); do
+  if [ -d "codegen/$room" ]; then ok; else wrong "the table names a room that does not exist" "$room"; fi
+done
+strays=$(ls codegen/*.[ch] 2>/dev/null)
+if [ -z "$strays" ]; then ok; else wrong "every file of codegen/ is in a room" "$strays"; fi
 
 # rule NAME PATTERN FILE..: no file may have an #include that matches.
 rule() {
   name=$1 pattern=$2
   shift 2
-  files=
-  for f; do [ -e "$f" ] && files="$files $f"; done
-  if [ -n "$files" ] && found=$(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]$pattern" /dev/null $files); then
-    echo "FAIL structure: $name"
-    echo "$found" | sed 's/^/  /'
-    failed=$((failed + 1))
-  else
-    passed=$((passed + 1))
-  fi
+  if found=$(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]$pattern" /dev/null "$@"); then wrong "$name" "$found"; else ok; fi
 }
-
-rule "dsl/ includes nothing of codegen/" 'codegen/' dsl/*
 # bound.h says how errors are propagated, for the interpreter and for compiled references alike.
-bounds='^codegen/check/bound\.c$'
-rule "the compiler does not include the headers of generated code" '(include/)?pk/|dlpack' $(ls dsl/* codegen/* | grep -v "$bounds")
+compiler=$(find dsl codegen -type f ! -path codegen/check/bound.c)
 rule "the interpreter's error bounds include bound.h alone" '(include/)?pk/([^b]|b[^o])|dlpack' codegen/check/bound.c
-rule "the compiler does not include the runtime" '(\.\./)?runtime/' dsl/* codegen/*
-rule "the compiler does not include SIMDe" 'simde' dsl/* codegen/*
-rule "runtime and public headers do not include the compiler" '(\.\./)?(dsl|codegen)/' runtime/* include/pk/*
-others=$(ls runtime/*.[ch] include/pk/*.h tests/unit/*.c 2>/dev/null | grep -v '^include/pk/vec\.h$')
-rule "only vec.h includes SIMDe" 'simde' $others
-rule "only lowering sees the syntax tree in codegen/" 'dsl/ast\.h' $(ls codegen/*.[ch] | grep -vE '^codegen/(lower|driver|verb_|load|options)')
-rule "no generated or private headers in include/pk" '"' include/pk/*
+runtime=$(find runtime include/pk -type f)
+rule "the compiler does not include the headers of generated code" '(include/)?pk/|dlpack' $compiler
+rule "the compiler does not include the runtime" '(\.\./)?runtime/' $compiler
+rule "the compiler does not include SIMDe" 'simde' $compiler
+rule "runtime and public headers do not include the compiler" '(\.\./)?(dsl|codegen)/' $runtime
+rule "only vec.h includes SIMDe" 'simde' $(find runtime include/pk tests/unit -name '*.[ch]' ! -path include/pk/vec.h)
+rule "only lowering, and who hands it the tree, sees the syntax tree" 'dsl/ast\.h' \
+  $(find codegen -name '*.[ch]' ! -path 'codegen/lower/*' ! -path 'codegen/run/program.*' ! -path 'codegen/verbs/*')
+rule "no generated or private headers in include/pk" '"' $(find include/pk -type f)
 
 if command -v lemon >/dev/null && [ -e dsl/parser.y ]; then
   dir=$(mktemp -d)
-  if lemon -q -l -d"$dir" dsl/parser.y >"$dir/log" 2>&1; then passed=$((passed + 1)); else
-    echo "FAIL structure: lemon reports conflicts or errors in dsl/parser.y"
-    sed 's/^/  /' "$dir/log"
-    failed=$((failed + 1))
+  if lemon -q -l -d"$dir" dsl/parser.y >"$dir/log" 2>&1; then ok; else
+    wrong "lemon reports conflicts or errors in dsl/parser.y" "$(cat "$dir/log")"
   fi
   rm -rf "$dir"
 fi
@@ -44,9 +100,6 @@ fi
 missing=$(sed -n 's/^FIND([A-Z_]*, "\([a-z-]*\)".*/\1/p' codegen/check/findings.def | while read -r kind; do
   grep -q "\`$kind\`" docs/checking.md || echo "$kind"
 done)
-if [ -z "$missing" ]; then passed=$((passed + 1)); else
-  echo "FAIL structure: docs/checking.md does not name these findings:" $missing
-  failed=$((failed + 1))
-fi
+if [ -z "$missing" ]; then ok; else wrong "docs/checking.md does not name these findings" "$missing"; fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

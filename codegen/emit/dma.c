@@ -94,8 +94,6 @@ void emit_dma(Gen *g, Instr *v) {
   }
 }
 
-bool is_dma(const Instr *v) { return v->op >= OP_COPY_START && v->op <= OP_SEM_READ; }
-
 // Semaphores whose life begins hold 0.
 void clear_semaphores(Gen *g, const Instr *scope) {
   for (int i = 0; i < g->k->refs.count; i++) {

@@ -5,12 +5,6 @@
 #include "codegen/ir/ir.h"
 #include "codegen/loops/target.h"
 
-typedef struct {
-  const Target *target;
-  bool literal_dma;  // --dma=literal: every logical DMA is carried out by the runtime's engine
-  bool checked;      // run --checked (later)
-} EmitOptions;
-
 // The kernel's C and header; `loops` (may be NULL) receives the loop IR as text, `explain` (may be NULL) the account of every
 // decision.
 void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops, Buf *explain);

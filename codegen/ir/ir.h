@@ -24,6 +24,7 @@ typedef struct { const char *name; OpClass class; int nargs; const char *meaning
 extern const OpInfo op_info[OP_COUNT];
 Op op_by_name(const char *name);  // OP_COUNT when there is none
 bool op_is_elementwise(Op op);    // UNARY .. CAST: result element (i..) needs only operand elements (i..)
+static inline bool op_is_dma(Op op) { return op >= OP_COPY_START && op <= OP_SEM_READ; }  // a copy or an operation on a semaphore
 
 typedef struct Instr Instr;
 typedef struct Ref Ref;

@@ -12,7 +12,6 @@
 #ifndef CODEGEN_LOOPS_GEN_H
 #define CODEGEN_LOOPS_GEN_H
 
-#include "codegen/emit/emit.h"
 #include "codegen/ir/ir.h"
 #include "codegen/ir/names.h"
 #include "codegen/loops/target.h"
@@ -385,7 +384,6 @@ const char *pk_dtype_name(DType t);
 
 // dma.c: memory by hand
 void emit_dma(Gen *g, Instr *instr);
-bool is_dma(const Instr *instr);                    // a copy or an operation on a semaphore
 void clear_semaphores(Gen *g, const Instr *scope);  // of a SCOPED, or with NULL of the kernel
 
 // explain.c

@@ -541,7 +541,7 @@ static void drop_empty(Schedule *s) {
 }
 
 static bool is_control(const Instr *v) {
-  return op_info[v->op].class == OPC_CONTROL || v->op == OP_FETCH || v->op == OP_WRITEBACK || is_dma(v);
+  return op_info[v->op].class == OPC_CONTROL || v->op == OP_FETCH || v->op == OP_WRITEBACK || op_is_dma(v->op);
 }
 
 Schedule *schedule_region(Gen *g, Region *region) {

@@ -22,4 +22,10 @@ extern const int target_count;
 // NULL for an unknown name. "native" answers by the machine pkc runs on.
 const Target *target_find(const char *name);
 
+typedef struct {
+  const Target *target;
+  bool literal_dma;  // --dma=literal: every logical DMA is carried out by the runtime's engine
+  bool checked;      // run --checked (later)
+} EmitOptions;
+
 #endif

@@ -189,8 +189,7 @@ static void rewrite_region(Kernel *k, Region *region) {
 
 // Wants: any kernel. Keeps: its meaning, but for the order of a sum over several axes. Leaves: dots in their accumulator's
 // dtype, reductions over the last axis alone or over others alone, sums and fma of narrow floats in f32.
-void canonicalise(Kernel *k, const Target *target, Buf *notes) {
-  (void)target;
+void canonicalise(Kernel *k, Buf *notes) {
   (void)notes;
   rewrite_region(k, k->body);
 }

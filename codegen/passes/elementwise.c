@@ -159,8 +159,7 @@ static bool is_one_row(const Kernel *k, const Cut *cuts) {
 }
 
 // Wants: a kernel whose grid is parallel, without scratch. Keeps: its meaning. Changes: blocks, grid extents, types of the body.
-void widen_blocks(Kernel *k, const Target *target, Buf *notes) {
-  (void)target;
+void widen_blocks(Kernel *k, Buf *notes) {
   Cut *cuts = NEW_ARRAY(k->arena, Cut, k->grid.count + 1);
   if (k->keep_blocks || !k->inputs || !body_is_elementwise(k)) return;
   for (int i = 0; i < k->refs.count; i++)

@@ -14,11 +14,11 @@ static void verify_after(const char *what, Kernel *k) {
   if (message) INTERNAL("block IR is wrong after %s: %s", what, message);
 }
 
-void run_passes(Kernel *k, const Target *target, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),
+void run_passes(Kernel *k, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),
                 void *context) {
   verify_after("lowering", k);
   for (int i = 0; i < pass_count; i++) {
-    passes[i].run(k, target, notes);
+    passes[i].run(k, notes);
     verify_after(passes[i].name, k);
     if (after) after(&passes[i], k, context);
   }

@@ -3,26 +3,25 @@
 #define CODEGEN_PASSES_PASS_H
 
 #include "codegen/ir/ir.h"
-#include "codegen/loops/target.h"
 
 // A pass rewrites the kernel in place and keeps its meaning. What it did and why goes to `notes` (shown by explain), one line
 // each.
 typedef struct {
   char letter;
   const char *name, *help;
-  void (*run)(Kernel *k, const Target *target, Buf *notes);
+  void (*run)(Kernel *k, Buf *notes);
 } Pass;
 extern const Pass passes[];
 extern const int pass_count;
 
 // The passes, one a file.
-void unmask(Kernel *k, const Target *target, Buf *notes);
-void simplify(Kernel *k, const Target *target, Buf *notes);
-void canonicalise(Kernel *k, const Target *target, Buf *notes);
-void widen_blocks(Kernel *k, const Target *target, Buf *notes);
+void unmask(Kernel *k, Buf *notes);
+void simplify(Kernel *k, Buf *notes);
+void canonicalise(Kernel *k, Buf *notes);
+void widen_blocks(Kernel *k, Buf *notes);
 
 // Runs all passes, verifying after each. `after`, when not NULL, is called after each pass (dumps, and the test that interprets).
-void run_passes(Kernel *k, const Target *target, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),
+void run_passes(Kernel *k, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),
                 void *context);
 
 #endif

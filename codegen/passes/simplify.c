@@ -420,8 +420,7 @@ static void simplify_tree(Simplifier *s, Region *region) {
   remove_dead(s, region);
 }
 
-void simplify(Kernel *k, const Target *target, Buf *notes) {
-  (void)target;
+void simplify(Kernel *k, Buf *notes) {
   Simplifier *s = NEW(k->arena, Simplifier);
   s->k = k;
   for (int i = 0; i < k->sizes.count; i++) simplify_tree(s, k->sizes.at[i].value);

@@ -148,8 +148,7 @@ static void unmask_region(Kernel *k, Region *region) {
 
 // Wants: any kernel. Keeps: its meaning. Leaves: no masked load, and open ones whose starts are at most a window's length from
 // the ref; masks of stores that are false outside the ref, with such starts.
-void unmask(Kernel *k, const Target *target, Buf *notes) {
-  (void)target;
+void unmask(Kernel *k, Buf *notes) {
   (void)notes;
   unmask_region(k, k->body);
 }

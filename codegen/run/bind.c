@@ -1,6 +1,6 @@
 // From a file and NAME=VALUE arguments to a kernel with its sizes and the shapes of its operands.
 #define _GNU_SOURCE
-#include "codegen/run/driver.h"
+#include "codegen/run/run.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // A kernel's C, with the harness and the runtime, to a program; kept by content in the cache folder.
 #define _GNU_SOURCE
-#include "codegen/run/driver.h"
+#include "codegen/run/run.h"
 #include "codegen/run/interrupt.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 // Child processes: the C compiler and the programs it makes.
 #define _GNU_SOURCE
-#include "codegen/run/driver.h"
+#include "codegen/run/run.h"
 #include "codegen/run/interrupt.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // Whether results are those that are expected (docs/numerics.md).
-#include "codegen/run/driver.h"
+#include "codegen/run/run.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 // A built kernel on data: the harness runs in a child process, the arrays are in a memory file that both map.
 #define _GNU_SOURCE
-#include "codegen/run/driver.h"
+#include "codegen/run/run.h"
+#include "codegen/naive/naive.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // What the operands of check, run and bench hold: files and generated data (docs/cli.md says how to draw the same numbers).
-#include "codegen/run/driver.h"
+#include "codegen/run/run.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 // A binding's kernel or reference, interpreted on data of its own.
 #define _GNU_SOURCE
-#include "codegen/run/driver.h"
+#include "codegen/run/run.h"
 
 #include <string.h>
 #include <sys/mman.h>

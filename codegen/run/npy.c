@@ -1,6 +1,6 @@
 // NumPy's .npy files: versions 1 to 3, little-endian.
 #define _GNU_SOURCE
-#include "codegen/run/driver.h"
+#include "codegen/run/npy.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,7 @@
 // From a file's name to a kernel, its IR after the passes, and its C.
-#include "codegen/run/driver.h"
+#include "codegen/run/program.h"
+#include "codegen/emit/emit.h"
+#include "codegen/passes/pass.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -105,7 +107,7 @@ void program_optimise(Program *program, const Options *options, Buf *notes) {
   Buf unused = {0};
   Options copy = *options;
   program->kernel->keep_blocks = options->literal_dma;
-  run_passes(program->kernel, options->target, notes ? notes : &unused, dump_after, &copy);
+  run_passes(program->kernel, notes ? notes : &unused, dump_after, &copy);
   buf_free(&unused);
 }
 

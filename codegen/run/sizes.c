@@ -1,5 +1,5 @@
 // What `pkc explain` says when sizes are given: grid steps, and VMEM against its budget, buffer by buffer.
-#include "codegen/run/driver.h"
+#include "codegen/run/run.h"
 
 #include <string.h>
 

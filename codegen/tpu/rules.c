@@ -5,7 +5,7 @@
 // (chips.def). A finding has a code of the 07xx of dsl/errors.def, which names its rule.
 #include <string.h>
 
-#include "codegen/check/interp.h"
+#include "codegen/ir/index.h"
 #include "codegen/tpu/tpu.h"
 
 enum { NEVER = 1000 };

@@ -1,5 +1,5 @@
 // pkc bench: verify, then time the kernel beside its naive reference.
-#include "codegen/run/driver.h"
+#include "codegen/verbs/verbs.h"
 
 #include <math.h>
 #include <stdio.h>

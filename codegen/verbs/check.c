@@ -1,5 +1,5 @@
 // pkc check: the interpreter's findings, and whether the kernel means what its reference says.
-#include "codegen/run/driver.h"
+#include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
 

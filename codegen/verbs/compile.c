@@ -1,5 +1,8 @@
 // pkc FILE.pk: a kernel to C, or any stage on the way as text.
-#include "codegen/run/driver.h"
+#include "codegen/verbs/verbs.h"
+#include "codegen/naive/naive.h"
+#include "codegen/pallas/pallas.h"
+#include "codegen/passes/pass.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // pkc explain: how a kernel is carried out and why, or what an error code means.
-#include "codegen/run/driver.h"
+#include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

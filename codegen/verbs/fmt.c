@@ -1,5 +1,5 @@
 // pkc fmt: the canonical layout.
-#include "codegen/run/driver.h"
+#include "codegen/verbs/verbs.h"
 
 #include <errno.h>
 #include <stdio.h>

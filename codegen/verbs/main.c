@@ -1,5 +1,5 @@
 // pkc: the table of verbs.
-#include "codegen/run/driver.h"
+#include "codegen/verbs/verbs.h"
 #include "codegen/run/interrupt.h"
 
 #include <signal.h>

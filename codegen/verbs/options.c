@@ -1,5 +1,6 @@
 // The words of the command line.
-#include "codegen/run/driver.h"
+#include "codegen/verbs/verbs.h"
+#include "codegen/passes/pass.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // Findings of the interpreter, as text or JSON, and differences from what was expected.
-#include "codegen/run/driver.h"
+#include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // pkc run: one call of a kernel, compared with its reference.
-#include "codegen/run/driver.h"
+#include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
 #include <string.h>

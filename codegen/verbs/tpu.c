@@ -1,5 +1,5 @@
 // pkc tpu: what a kernel costs on a TPU, by a model.
-#include "codegen/run/driver.h"
+#include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
 #include <string.h>

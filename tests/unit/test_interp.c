@@ -225,7 +225,7 @@ static void run_case(Arena *arena, const char *path) {
   check_directives(&c, k, text, &report, c.before);
   if (k->reference && c.findings == 0) compare_reference(&c, k, c.before);
   Buf notes = {0};
-  run_passes(k, target_find("generic"), &notes, after_pass, &c);
+  run_passes(k, &notes, after_pass, &c);
   buf_free(&notes);
 }
 

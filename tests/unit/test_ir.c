@@ -71,7 +71,7 @@ static void mutate(const char *path, const char *text, size_t length, uint64_t s
     Kernel *k = parse(arena, path, copy, count, NULL);
     if (k) {
       round_trip(arena, k, path);
-      if (!ir_verify(k)) run_passes(k, target_find("generic"), NULL, NULL, NULL);
+      if (!ir_verify(k)) run_passes(k, NULL, NULL, NULL);
     }
     arena_free(arena);
   }

@@ -1,5 +1,6 @@
 // `pkc test`: interpreter, reference, portable C and native C must agree.
 #include "codegen/verbs/test/test.h"
+#include "codegen/passes/pass.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,7 @@ static const char *check_passes(const Agreement *a, const Interpreted *expected)
   REQUIRE(copy.kernel);
   PassCheck check = {a, expected, NULL};
   Buf notes = {0};
-  run_passes(copy.kernel, a->options->target, &notes, interpret_after, &check);
+  run_passes(copy.kernel, &notes, interpret_after, &check);
   buf_free(&notes);
   return check.wrong;
 }

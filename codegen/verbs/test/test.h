@@ -2,7 +2,7 @@
 #ifndef CODEGEN_VERBS_TEST_TEST_H
 #define CODEGEN_VERBS_TEST_TEST_H
 
-#include "codegen/run/driver.h"
+#include "codegen/verbs/verbs.h"
 
 typedef enum {
   DIRECTIVE_TEST,

@@ -1,128 +1,11 @@
-// What the verbs of the command line share.
-#ifndef CODEGEN_RUN_DRIVER_H
-#define CODEGEN_RUN_DRIVER_H
+// Running a kernel on data: sizes and arrays bound, inputs filled, the C built to a program, the program run in a child process,
+// its outputs compared. In: a .pk file and options. Out: arrays, verdicts, figures. Uses every room but tpu and pallas.
+#ifndef CODEGEN_RUN_RUN_H
+#define CODEGEN_RUN_RUN_H
 
-#include "codegen/ir/array.h"
-#include "codegen/emit/emit.h"
-#include "codegen/check/interp.h"
-#include "codegen/lower/lower.h"
-#include "codegen/naive/naive.h"
-#include "codegen/pallas/pallas.h"
-#include "codegen/passes/pass.h"
-#include "codegen/tpu/tpu.h"
 #include "codegen/ir/work.h"
-#include "dsl/say.h"
-
-// ---- options.c
-
-// --tolerance: |got - want| <= absolute + relative * |want| in place of what is allowed.
-typedef struct {
-  bool given;
-  double relative, absolute;
-} Tolerance;
-
-typedef struct {
-  Arena *arena;
-  LIST(const char *) files;
-  LIST(Argument) arguments;      // SIZE=N, OPERAND=INPUT, STATIC=VALUE
-  LIST(Argument) outputs;        // -o OPERAND=FILE.npy
-  LIST(StaticSetting) settings;  // -D
-  const char *output, *kernel, *dumps, *emit;
-  const char *chip, *chip_file;                   // tpu, check; NULL: not given
-  const char *trace, *html, *svg, *sweep, *mesh;  // tpu; NULL: not given
-  const Target *target;
-  int threads;                // 0: not given
-  double min_time, max_time;  // bench; 0: not given
-  int64_t vmem_limit;         // 0: not given
-  bool literal_dma, no_cache, no_naive, json, verify_only, quiet;
-  bool chips, sources, walk_all;  // tpu
-  bool counters;                  // run, bench
-  bool checked;                   // run
-  Tolerance tolerance;            // run, bench, check, test
-  CheckOptions check;
-  DiagFormat diagnostics;
-} Options;
-
-typedef struct Verb Verb;
-struct Verb {
-  const char *name, *synopsis, *summary;
-  unsigned flag;                 // VERB_..: which options apply
-  int (*run)(Options *options);  // NULL: not built yet
-  const char *text;              // what --help adds
-};
-extern const Verb verbs[];
-extern const int verb_count;
-const Verb *verb_find(const char *name);
-
-enum {
-  VERB_COMPILE = 1,
-  VERB_CHECK = 2,
-  VERB_RUN = 4,
-  VERB_BENCH = 8,
-  VERB_TEST = 16,
-  VERB_EXPLAIN = 32,
-  VERB_FMT = 64,
-  VERB_LATER = 128,
-  VERB_TPU = 256
-};
-
-// Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error, or -1 when --help or
-// --version was answered and nothing is left to do.
-int options_read(Options *options, const Verb *verb, int count, char **words);
-// One NAME=VALUE or option of a test directive; false with a message in the arena.
-void options_init(Options *options, Arena *arena);
-int options_threads(const Options *options);  // --threads, else $PK_THREADS, else 1
-
-// Wrong usage: message to standard error, returns USAGE_ERROR.
-int usage_error(const Verb *verb, const char *format, ...) PRINTF_LIKE(2, 3);
-
-// ---- load.c
-
-typedef struct {
-  Arena *arena;
-  Source source;
-  Node *file;
-  Diag *diag;
-  const Node *kernel_node;  // the kernel -k names, or the only or first one; NULL when there is none
-  Kernel *kernel;           // after program_lower
-} Program;
-
-bool program_read(Program *program, const Options *options, Arena *arena, const char *path);  // false: unreadable (errno)
-bool program_has_static(const Program *program, const char *name);
-// Every NAME=VALUE names a static (or, with `sizes`, a size or an operand): NULL, or what is wrong.
-const char *program_check_names(const Program *program, const Options *options, bool sizes);
-// -D and the STATIC=VALUE among the arguments.
-const StaticSetting *program_settings(const Program *program, const Options *options, int *count);
-// After program_read, which collects syntax errors in diag. False when there are errors in diag.
-bool program_lower(Program *program, const Options *options, const LowerOptions *lower_options);
-// Writes what diag holds to standard error.
-void program_report(const Program *program, const Options *options);
-// Reads, lowers and reports; the settings of -D and of STATIC=VALUE arguments apply. DONE or USER_ERROR.
-int program_load(Program *program, const Options *options, const char *path);
-// All passes. Dumps of -d go to standard output. `notes` may be NULL.
-void program_optimise(Program *program, const Options *options, Buf *notes);
-// Texts of a kernel after the passes; each Buf may be NULL but c.
-void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops, Buf *explain);
-
-// ---- npy.c
-
-typedef struct {
-  DType dtype;
-  int rank;
-  int64_t dim[MAX_RANK];
-  bool fortran;
-  bool opaque;  // bytes of which the file does not say whether they are i4, u4 or fp8
-  size_t data_offset;
-} NpyHeader;
-// NULL, or what is wrong with the file. `length` is that of the whole file.
-const char *npy_parse(Arena *arena, const char *bytes, size_t length, NpyHeader *header);
-bool npy_holds(const NpyHeader *header, DType dtype);
-// Reads only as much of the file as the header needs.
-const char *npy_read_header(Arena *arena, const char *path, NpyHeader *header);
-// Fills `array`, whose data has room for all elements, whose dtype and shape were checked against the header.
-const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *header, HostArray *array);
-// NULL, or why it could not be written; an existing file stays whole then.
-const char *npy_write(Arena *arena, const char *path, const HostArray *array);
+#include "codegen/run/npy.h"
+#include "codegen/run/program.h"
 
 // ---- inputs.c
 
@@ -167,7 +50,7 @@ const char *check_memory(Arena *arena, int64_t bytes);  // NULL, or that the mac
 // Memory of the process; NULL when there is none.
 void *map_memory(int64_t bytes, int fd);
 
-// ---- explain_sizes.c
+// ---- sizes.c
 
 // Grid steps and VMEM for given sizes, as text.
 void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out);
@@ -320,29 +203,5 @@ typedef struct {
 // `judges`: other results will be compared with these, by what may differ from them.
 const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bool judges, Interpreted *result);
 void interpreted_free(Interpreted *result);
-
-// ---- report.c: what check and run --checked say; DONE or CHECK_FAILED
-
-int print_findings(const Options *options, const Binding *binding, const CheckReport *report);
-// All operands; `specified` (or NULL) says what to leave out; `what`, as in "the reference says".
-int print_differences(const Options *options, Binding *binding, const HostArray *got, const Interpreted *want,
-                      uint8_t *const *specified, const char *what);
-// What -o OPERAND=FILE.npy asks for: do the names exist; the files, from all operands. DONE or USER_ERROR.
-int check_output_names(const Options *options, const Kernel *k, const char *path);
-int write_operands(const Options *options, const Kernel *k, const HostArray *operands);
-
-// ---- the verbs
-int verb_compile(Options *options);
-int verb_check(Options *options);
-int verb_run(Options *options);
-int verb_bench(Options *options);
-int verb_test(Options *options);
-int verb_explain(Options *options);
-int verb_fmt(Options *options);
-int verb_tpu(Options *options);
-
-// ---- verb_tpu.c
-// The chip that --chip (or --tpu) and --chip-file name, v5e without. DONE, or the status after a message.
-int find_chip(const Options *options, const Chip **chip);
 
 #endif

@@ -1,0 +1,39 @@
+// What the command line asks for, as data: verbs/options.c reads it.
+#ifndef CODEGEN_RUN_OPTIONS_H
+#define CODEGEN_RUN_OPTIONS_H
+
+#include "codegen/check/interp.h"
+#include "codegen/loops/target.h"
+#include "codegen/lower/lower.h"
+#include "dsl/diag.h"
+#include "dsl/say.h"
+
+// --tolerance: |got - want| <= absolute + relative * |want| in place of what is allowed.
+typedef struct {
+  bool given;
+  double relative, absolute;
+} Tolerance;
+
+typedef struct {
+  Arena *arena;
+  LIST(const char *) files;
+  LIST(Argument) arguments;      // SIZE=N, OPERAND=INPUT, STATIC=VALUE
+  LIST(Argument) outputs;        // -o OPERAND=FILE.npy
+  LIST(StaticSetting) settings;  // -D
+  const char *output, *kernel, *dumps, *emit;
+  const char *chip, *chip_file;                   // tpu, check; NULL: not given
+  const char *trace, *html, *svg, *sweep, *mesh;  // tpu; NULL: not given
+  const Target *target;
+  int threads;                // 0: not given
+  double min_time, max_time;  // bench; 0: not given
+  int64_t vmem_limit;         // 0: not given
+  bool literal_dma, no_cache, no_naive, json, verify_only, quiet;
+  bool chips, sources, walk_all;  // tpu
+  bool counters;                  // run, bench
+  bool checked;                   // run
+  Tolerance tolerance;            // run, bench, check, test
+  CheckOptions check;
+  DiagFormat diagnostics;
+} Options;
+
+#endif

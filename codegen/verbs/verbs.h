@@ -1,0 +1,65 @@
+// The command line: one file a verb, its options and reports. Uses every other room.
+#ifndef CODEGEN_VERBS_VERBS_H
+#define CODEGEN_VERBS_VERBS_H
+
+#include "codegen/run/run.h"
+#include "codegen/tpu/tpu.h"
+
+typedef struct Verb Verb;
+struct Verb {
+  const char *name, *synopsis, *summary;
+  unsigned flag;                 // VERB_..: which options apply
+  int (*run)(Options *options);  // NULL: not built yet
+  const char *text;              // what --help adds
+};
+extern const Verb verbs[];
+extern const int verb_count;
+const Verb *verb_find(const char *name);
+
+enum {
+  VERB_COMPILE = 1,
+  VERB_CHECK = 2,
+  VERB_RUN = 4,
+  VERB_BENCH = 8,
+  VERB_TEST = 16,
+  VERB_EXPLAIN = 32,
+  VERB_FMT = 64,
+  VERB_LATER = 128,
+  VERB_TPU = 256
+};
+
+// Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error, or -1 when --help or
+// --version was answered and nothing is left to do.
+int options_read(Options *options, const Verb *verb, int count, char **words);
+// One NAME=VALUE or option of a test directive; false with a message in the arena.
+void options_init(Options *options, Arena *arena);
+int options_threads(const Options *options);  // --threads, else $PK_THREADS, else 1
+
+// Wrong usage: message to standard error, returns USAGE_ERROR.
+int usage_error(const Verb *verb, const char *format, ...) PRINTF_LIKE(2, 3);
+
+// ---- report.c: what check and run --checked say; DONE or CHECK_FAILED
+
+int print_findings(const Options *options, const Binding *binding, const CheckReport *report);
+// All operands; `specified` (or NULL) says what to leave out; `what`, as in "the reference says".
+int print_differences(const Options *options, Binding *binding, const HostArray *got, const Interpreted *want,
+                      uint8_t *const *specified, const char *what);
+// What -o OPERAND=FILE.npy asks for: do the names exist; the files, from all operands. DONE or USER_ERROR.
+int check_output_names(const Options *options, const Kernel *k, const char *path);
+int write_operands(const Options *options, const Kernel *k, const HostArray *operands);
+
+// ---- the verbs
+int verb_compile(Options *options);
+int verb_check(Options *options);
+int verb_run(Options *options);
+int verb_bench(Options *options);
+int verb_test(Options *options);
+int verb_explain(Options *options);
+int verb_fmt(Options *options);
+int verb_tpu(Options *options);
+
+// ---- tpu.c
+// The chip that --chip (or --tpu) and --chip-file name, v5e without. DONE, or the status after a message.
+int find_chip(const Options *options, const Chip **chip);
+
+#endif
