@@ -1,5 +1,5 @@
 #!/bin/sh
-# Largest errors of the functions of include/pk/math.h over all 2^32 floats, with a fused multiply-add and without, into the table
+# Largest errors of the functions of include/pk/vec/math.h over all 2^32 floats, with a fused multiply-add and without, into the table
 # of docs/numerics.md. Called by `make exhaustive`; arguments are names of functions, none means all.
 cd "$(dirname "$0")/.." || exit 1
 out=${BUILD:-build}/exhaustive

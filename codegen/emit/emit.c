@@ -354,7 +354,7 @@ static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
              t->vector_bytes, t->dot_rows, g->panel);
   buf_printf(out, "#define PK_VEC_BYTES %d\n#define PK_DOT_MR %d\n#define PK_DOT_NV %d\n", t->vector_bytes, t->dot_rows,
              t->dot_vectors);
-  buf_puts(out, "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/dot_few.h>\n#include <pk/pack.h>\n");
+  buf_puts(out, "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/dot/few.h>\n#include <pk/pack.h>\n");
   put_dot_headers(g, out);
   buf_puts(out, "#include <pk/reduce.h>\n#include <pk/scalar.h>\n#include <math.h>\n\n");
   put_prototype(g, parameters, out);

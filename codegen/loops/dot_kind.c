@@ -5,12 +5,12 @@ typedef enum { KIND_F32, KIND_BF16, KIND_I8, KIND_U8, KIND_I8_U8, KIND_U8_I8, KI
 
 static const DotKind kinds[KIND_COUNT] = {
     [KIND_F32] = {"f32", DT_F32, 1, NULL},
-    [KIND_BF16] = {"bf16", DT_COUNT, 2, "pk/dot_bf16.h"},
-    [KIND_I8] = {"i8", DT_COUNT, 4, "pk/dot_i8.h"},
-    [KIND_U8] = {"u8", DT_COUNT, 4, "pk/dot_i8.h"},
-    [KIND_I8_U8] = {"i8_u8", DT_COUNT, 4, "pk/dot_i8.h"},
-    [KIND_U8_I8] = {"u8_i8", DT_COUNT, 4, "pk/dot_i8.h"},
-    [KIND_I16] = {"i16", DT_I16, 2, "pk/dot_i16.h"},
+    [KIND_BF16] = {"bf16", DT_COUNT, 2, "pk/dot/bf16.h"},
+    [KIND_I8] = {"i8", DT_COUNT, 4, "pk/dot/i8.h"},
+    [KIND_U8] = {"u8", DT_COUNT, 4, "pk/dot/i8.h"},
+    [KIND_I8_U8] = {"i8_u8", DT_COUNT, 4, "pk/dot/i8.h"},
+    [KIND_U8_I8] = {"u8_i8", DT_COUNT, 4, "pk/dot/i8.h"},
+    [KIND_I16] = {"i16", DT_I16, 2, "pk/dot/i16.h"},
     [KIND_I32] = {"i32", DT_I32, 1, NULL},
 };
 

@@ -86,6 +86,7 @@ static void hash_file(Arena *arena, Hash *h, const char *path) {
 static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 // Every file of a folder, in the order of the names.
+// Every file below it, in the order of their names.
 static void hash_folder(Arena *arena, Hash *h, const char *folder) {
   LIST(const char *) names = {0};
   DIR *dir = opendir(folder);
@@ -93,7 +94,14 @@ static void hash_folder(Arena *arena, Hash *h, const char *folder) {
     if (entry->d_name[0] != '.') LIST_PUSH(arena, &names, arena_strndup(arena, entry->d_name, strlen(entry->d_name)));
   if (dir) closedir(dir);
   if (names.count) qsort(names.at, (size_t)names.count, sizeof *names.at, by_name);
-  for (int i = 0; i < names.count; i++) hash_file(arena, h, arena_printf(arena, "%s/%s", folder, names.at[i]));
+  for (int i = 0; i < names.count; i++) {
+    const char *path = arena_printf(arena, "%s/%s", folder, names.at[i]);
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+      hash_folder(arena, h, path);
+    else
+      hash_file(arena, h, path);
+  }
 }
 
 // ---- folders

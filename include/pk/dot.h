@@ -7,9 +7,9 @@
  * Panels that are not there yet are filled on the way: the first rows of the result read the right operand where it lies and
  * leave the panels behind. Results are written where they belong, as whole panels or only the columns there are.
  *
- * Narrower elements lie in groups of 4 bytes along k: panel [k / 2][NR][2] or [k / 4][NR][4] (dot_i16.h, dot_i8.h, dot_bf16.h).
+ * Narrower elements lie in groups of 4 bytes along k: panel [k / 2][NR][2] or [k / 4][NR][4] (dot/i16.h, dot/i8.h, dot/bf16.h).
  * Every kind of product therefore takes 4 bytes of a row of `a` and 4 * NR bytes of the panel a step, and keeps 32-bit sums: one
- * tile serves all (dot_tile.h), and a kind is a few small functions.
+ * tile serves all (dot/tile.h), and a kind is a few small functions.
  *
  *   pk_dot_product_KIND(product)
  */
@@ -119,7 +119,7 @@ typedef struct {
   bool narrow;          /* only the columns of the first vector count */
 } pk_dot_tile;
 
-/* What dot_tile.h is made of. S(1) S(2) .. S(n), statements with literal numbers: */
+/* What dot/tile.h is made of. S(1) S(2) .. S(n), statements with literal numbers: */
 #define PK_DOT_ROWS_TO(n, S) PK_DOT_ROWS_TO_(n, S)
 #define PK_DOT_ROWS_TO_(n, S) PK_DOT_ROWS_##n(S)
 #define PK_DOT_ROWS_1(S) S(1)
@@ -202,10 +202,10 @@ PK_DOT_INLINE int pk_dot_take(int64_t rows) {
 }
 
 #define PK_DOT_KIND f32
-#include <pk/dot_tiles.h>
+#include <pk/dot/tiles.h>
 #undef PK_DOT_KIND
 #define PK_DOT_KIND i32
-#include <pk/dot_tiles.h>
+#include <pk/dot/tiles.h>
 #undef PK_DOT_KIND
 
 PK_DOT_INLINE void pk_dot_product_f32(const pk_dot_product *p) { pk_dot_multiply_f32(p, 4, 0); }

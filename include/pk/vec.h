@@ -111,24 +111,24 @@ typedef struct {
 /* The count of lanes a count of elements stands for. */
 PK_INLINE int32_t pk_clamp_lanes(int64_t n) { return n < 0 ? 0 : n > PK_LANES ? PK_LANES : (int32_t)n; }
 
-#include <pk/vec_base.h>
+#include <pk/vec/base.h>
 #if PK_PART_BYTES == 64
-#include <pk/vec_512.h>
+#include <pk/vec/512.h>
 #else
 #if PK_PART_BYTES == 32
-#include <pk/vec_256.h>
+#include <pk/vec/256.h>
 #else
-#include <pk/vec_128.h>
+#include <pk/vec/128.h>
 #endif
-#include <pk/vec_parts.h>
+#include <pk/vec/parts.h>
 #endif
-#include <pk/vec_f32.h>
-#include <pk/vec_i32.h>
-#include <pk/vec_cast.h>
-#include <pk/vec_narrow.h>
-#include <pk/vec_memory.h>
-#include <pk/vec_across.h>
-#include <pk/math.h>
-#include <pk/math_more.h>
+#include <pk/vec/f32.h>
+#include <pk/vec/i32.h>
+#include <pk/vec/cast.h>
+#include <pk/vec/narrow.h>
+#include <pk/vec/memory.h>
+#include <pk/vec/across.h>
+#include <pk/vec/math.h>
+#include <pk/vec/math_more.h>
 
 #endif

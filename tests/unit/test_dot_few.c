@@ -1,11 +1,11 @@
 // flags: -march=native
-/* The products of dot_few.h against loops, on all kinds of edges and at every width. Operands are allocated to the byte, so that
+/* The products of dot/few.h against loops, on all kinds of edges and at every width. Operands are allocated to the byte, so that
  * a sanitizer sees what is touched beside them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include <pk/half.h>
-#include <pk/dot_few.h>
+#include <pk/dot/few.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // flags: -march=native
-/* The products of dot_i16.h, dot_i8.h and dot_bf16.h with the packs they need, against plain loops, at every width and with the
+/* The products of dot/i16.h, dot/i8.h and dot/bf16.h with the packs they need, against plain loops, at every width and with the
  * instructions for it emulated. Operands are allocated to the byte, so that a sanitizer sees what is touched beside them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -8,9 +8,9 @@
 #define PK_DOT_MR 5 /* compiles in a third of the time */
 #endif
 #include <pk/half.h>
-#include <pk/dot_bf16.h>
-#include <pk/dot_i16.h>
-#include <pk/dot_i8.h>
+#include <pk/dot/bf16.h>
+#include <pk/dot/i16.h>
+#include <pk/dot/i8.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* vec_narrow.h: fp8 and 4-bit integers, which are a byte in memory, and the bits of narrow floats. Included by vec.h only. */
+/* vec/narrow.h: fp8 and 4-bit integers, which are a byte in memory, and the bits of narrow floats. Included by vec.h only. */
 #ifndef PK_VEC_NARROW_H
 #define PK_VEC_NARROW_H
 

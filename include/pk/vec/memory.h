@@ -1,4 +1,4 @@
-/* vec_memory.h: loads and stores of every dtype in memory. Included by vec.h only.
+/* vec/memory.h: loads and stores of every dtype in memory. Included by vec.h only.
  * pk_load_T(p)        PK_LANES elements             pk_store_T(p, v)
  * pk_loadn_T(p, n)    the first n, others 0         pk_storen_T(p, v, n)
  * pk_loadm_T(p, m)    where m, others 0             pk_storem_T(p, v, m)

@@ -1,4 +1,4 @@
-/* vec_parts.h: vectors made of PK_PARTS parts of 16 or 32 bytes; a mask is a vector of lanes that are 0 or -1. Included by vec.h
+/* vec/parts.h: vectors made of PK_PARTS parts of 16 or 32 bytes; a mask is a vector of lanes that are 0 or -1. Included by vec.h
  * only. */
 #ifndef PK_VEC_PARTS_H
 #define PK_VEC_PARTS_H
@@ -86,7 +86,7 @@ static inline pk_f32v pk_fma_f32(pk_f32v a, pk_f32v b, pk_f32v c) {
 }
 PK_INLINE pk_f32v pk_fma_fast_f32(pk_f32v a, pk_f32v b, pk_f32v c) { return pk_add_f32(pk_mul_f32(a, b), c); }
 #endif
-/* For b within [2^-100, 2^100]: see vec_512.h. */
+/* For b within [2^-100, 2^100]: see vec/512.h. */
 PK_INLINE pk_f32v pk_reciprocal_fast_f32(pk_f32v b) { return pk_div_f32(pk_splat_f32(1), b); }
 /* p in [0.5, 2] times 2 to the n, an integer given as 1.5 * 2^23 + n, |n| <= 250. The first product is exact, so that it rounds
  * once. */

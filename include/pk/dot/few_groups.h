@@ -1,5 +1,5 @@
-/* dot_few_groups.h: products of few rows whose elements lie in groups of 4 bytes along k. The right operand is read once, where
- * it lies, and its groups are put together in registers. Included by dot_i8.h and dot_bf16.h for every PK_DOT_KIND, which needs
+/* dot/few_groups.h: products of few rows whose elements lie in groups of 4 bytes along k. The right operand is read once, where
+ * it lies, and its groups are put together in registers. Included by dot/i8.h and dot/bf16.h for every PK_DOT_KIND, which needs
  * of it, beside what dot.h says,
  *
  *   pk_dot_group_KIND(src, ld, k, n, turn)       the groups of PK_LANES columns, of which k rows and n columns exist
@@ -7,11 +7,11 @@
  *   pk_dot_loadn_KIND(p, n), pk_dot_storen_KIND(p, v, n)    the first n sums
  *
  * Elements have `size` bytes; the signs of the right operand are turned by `turn`, for which rows start from `factor` times
- * their sum (dot_i8.h).
+ * their sum (dot/i8.h).
  */
 #ifndef PK_DOT_FEW_GROUPS_H
 #define PK_DOT_FEW_GROUPS_H
-#include <pk/dot_few.h>
+#include <pk/dot/few.h>
 
 /* Groups at hand: 16 or 8 registers. Rows of 4 vectors of bytes are whole lines of the cache. */
 enum { PK_DOT_FEW_GROUPS = 4, PK_DOT_FEW_VECTORS = PK_PART_BYTES == 64 ? 4 : 2 };

@@ -1,4 +1,4 @@
-/* dot_tile.h: the register tile of dot.h: PK_DOT_ROWS rows by one panel, of the kind PK_DOT_KIND. dot.h includes this once for
+/* dot/tile.h: the register tile of dot.h: PK_DOT_ROWS rows by one panel, of the kind PK_DOT_KIND. dot.h includes this once for
  * each number of rows. Every kind takes 4 bytes of a row a step. The text is expanded for each number of rows: inlining one
  * function into all cases takes gcc four times as long, and loops over rows are not reliably unrolled into registers. */
 #if PK_DOT_ROWS <= PK_DOT_MR

@@ -1,4 +1,4 @@
-/* vec_512.h: what vec.h needs of the machine, with AVX-512 at 64 bytes. Included by vec.h only. */
+/* vec/512.h: what vec.h needs of the machine, with AVX-512 at 64 bytes. Included by vec.h only. */
 #ifndef PK_VEC_512_H
 #define PK_VEC_512_H
 

@@ -1,4 +1,4 @@
-/* dot_bf16.h: products of bf16, summed in f32, in pairs along k: panel [k / 2][NR][2]. For machines on which vdpbf16ps is faster
+/* dot/bf16.h: products of bf16, summed in f32, in pairs along k: panel [k / 2][NR][2]. For machines on which vdpbf16ps is faster
  * than a multiply-add of f32; on any other bf16 is better widened to f32 by the pack. docs/numerics.md tells how the two differ.
  *
  *   pk_pack_groups_bf16, pk_pack_groups_t_bf16(dst, depth, src, ld, k, n, cols, pad)     panels; depth is even
@@ -35,8 +35,8 @@ PK_DOT_INLINE pk_f32v pk_dot_loadn_bf16(const char *p, int64_t n) { return pk_bi
 PK_DOT_INLINE void pk_dot_storen_bf16(char *p, pk_f32v v, int64_t n) { pk_storen_raw32(p, pk_bitcast_f32_i32(v), n); }
 
 #define PK_DOT_KIND bf16
-#include <pk/dot_tiles.h>
-#include <pk/dot_few_groups.h>
+#include <pk/dot/tiles.h>
+#include <pk/dot/few_groups.h>
 #undef PK_DOT_KIND
 
 static inline void pk_pack_groups_bf16(uint16_t *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,

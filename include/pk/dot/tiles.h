@@ -1,4 +1,4 @@
-/* dot_tiles.h: the tiles of one kind for 1 to MR rows, and products made of them. Strides in bytes. Included for every
+/* dot/tiles.h: the tiles of one kind for 1 to MR rows, and products made of them. Strides in bytes. Included for every
  * PK_DOT_KIND. */
 
 /* Sums go on from what c holds, product by product: it makes no difference where k is cut. */
@@ -13,37 +13,37 @@ PK_DOT_INLINE void PK_DOT_OF(replace)(const PK_DOT_VECTOR sum[PK_DOT_NV], char *
 }
 
 #define PK_DOT_ROWS 1
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 2
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 3
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 4
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 5
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 6
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 7
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 8
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 9
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 10
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 11
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 12
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 13
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 14
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 15
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 #define PK_DOT_ROWS 16
-#include <pk/dot_tile.h>
+#include <pk/dot/tile.h>
 
 PK_DOT_INLINE void PK_DOT_OF(tile)(int64_t rows, const pk_dot_tile *t) {
   switch (rows) {

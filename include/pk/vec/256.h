@@ -1,4 +1,4 @@
-/* vec_256.h: parts of 32 bytes with AVX2 (vec_parts.h builds whole vectors of them). Included by vec.h only. */
+/* vec/256.h: parts of 32 bytes with AVX2 (vec/parts.h builds whole vectors of them). Included by vec.h only. */
 #ifndef PK_VEC_256_H
 #define PK_VEC_256_H
 

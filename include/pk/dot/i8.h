@@ -1,4 +1,4 @@
-/* dot_i8.h: products of bytes, in fours along k: panel [k / 4][NR][4]. Exact; sums wrap.
+/* dot/i8.h: products of bytes, in fours along k: panel [k / 4][NR][4]. Exact; sums wrap.
  *
  * T is the dtypes of left and right: i8, u8 (both alike), i8_u8, u8_i8.
  *
@@ -156,12 +156,12 @@ PK_DOT_BYTE_GROUPS(i8)
 PK_DOT_BYTE_GROUPS(u8)
 
 #define PK_DOT_KIND i8
-#include <pk/dot_tiles.h>
-#include <pk/dot_few_groups.h>
+#include <pk/dot/tiles.h>
+#include <pk/dot/few_groups.h>
 #undef PK_DOT_KIND
 #define PK_DOT_KIND u8
-#include <pk/dot_tiles.h>
-#include <pk/dot_few_groups.h>
+#include <pk/dot/tiles.h>
+#include <pk/dot/few_groups.h>
 #undef PK_DOT_KIND
 
 /* Left and right operand, whether the pack turns the right one's signs over, and what a row's sum then counts for. */

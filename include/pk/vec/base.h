@@ -1,4 +1,4 @@
-/* vec_base.h: what plain vector arithmetic of gcc and clang does well on any machine. Included by vec.h only. */
+/* vec/base.h: what plain vector arithmetic of gcc and clang does well on any machine. Included by vec.h only. */
 #ifndef PK_VEC_BASE_H
 #define PK_VEC_BASE_H
 

@@ -1,7 +1,7 @@
-/* math_more.h: the rarer functions of f32, in vectors of doubles, whose digits to spare bring each within 0.51 units in the last
+/* vec/math_more.h: the rarer functions of f32, in vectors of doubles, whose digits to spare bring each within 0.51 units in the last
  * place. Included by vec.h only. docs/numerics.md states the errors, tests/unit/test_math.c measures them. */
-#ifndef PK_MATH_MORE_H
-#define PK_MATH_MORE_H
+#ifndef PK_VEC_MATH_MORE_H
+#define PK_VEC_MATH_MORE_H
 
 #define PK_LOG2_E 1.4426950408889634
 #define PK_LN_2 0.69314718055994531

@@ -1,4 +1,4 @@
-/* vec_across.h: reductions over the lanes of a vector, transposes. Included by vec.h only. */
+/* vec/across.h: reductions over the lanes of a vector, transposes. Included by vec.h only. */
 #ifndef PK_VEC_ACROSS_H
 #define PK_VEC_ACROSS_H
 

@@ -1,4 +1,4 @@
-/* vec_128.h: parts of 16 bytes, through SIMDe (SSE, NEON or plain C). Included by vec.h only. */
+/* vec/128.h: parts of 16 bytes, through SIMDe (SSE, NEON or plain C). Included by vec.h only. */
 #ifndef PK_VEC_128_H
 #define PK_VEC_128_H
 

@@ -1,4 +1,4 @@
-/* dot_few.h: products with few rows, bound by the bandwidth at which the right operand comes: it is read once, where it lies.
+/* dot/few.h: products with few rows, bound by the bandwidth at which the right operand comes: it is read once, where it lies.
  *
  *   pk_dot_few_T(product)      element (k, n) of the right operand is source[k][n]
  *   pk_dot_few_t_T(product)    .. is source[n][k]

@@ -1,4 +1,4 @@
-/* vec_cast.h: conversions. Float to integer truncates, saturates and turns NaN into 0. Included by vec.h only. */
+/* vec/cast.h: conversions. Float to integer truncates, saturates and turns NaN into 0. Included by vec.h only. */
 #ifndef PK_VEC_CAST_H
 #define PK_VEC_CAST_H
 

@@ -1,7 +1,7 @@
-/* math.h: functions of f32. Included by vec.h only. No libm on the fast paths; subnormals in and out are IEEE's.
+/* vec/math.h: functions of f32. Included by vec.h only. No libm on the fast paths; subnormals in and out are IEEE's.
  * docs/numerics.md states the errors, tests/unit/test_math.c measures them. */
-#ifndef PK_MATH_H
-#define PK_MATH_H
+#ifndef PK_VEC_MATH_H
+#define PK_VEC_MATH_H
 
 #define PK_F32(x) pk_splat_f32(x)
 /* a * b + c and the like, for polynomials: rounds once where that is as fast. */

@@ -1,4 +1,4 @@
-/* dot_i16.h: products of 16-bit integers, in pairs along k: panel [k / 2][NR][2]. Sums wrap. pk_pack_panels_T of pack.h makes
+/* dot/i16.h: products of 16-bit integers, in pairs along k: panel [k / 2][NR][2]. Sums wrap. pk_pack_panels_T of pack.h makes
  * panels from i8, u8 and i16.
  */
 #ifndef PK_DOT_I16_H
@@ -20,7 +20,7 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i16(pk_i32v x, pk_i32v b, pk_i32v sum) {
 PK_DOT_FROM_ZERO(i16)
 
 #define PK_DOT_KIND i16
-#include <pk/dot_tiles.h>
+#include <pk/dot/tiles.h>
 #undef PK_DOT_KIND
 
 /* depth is even. */

@@ -1,4 +1,4 @@
-/* vec_f32.h: f32 arithmetic. Included by vec.h only. */
+/* vec/f32.h: f32 arithmetic. Included by vec.h only. */
 #ifndef PK_VEC_F32_H
 #define PK_VEC_F32_H
 
