@@ -1,19 +1,10 @@
 /* The DMA engine and the overlap test against brute force, on random and hostile cases. */
 #include "runtime/runtime.h"
+#include "check.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static int passed, failed;
-
-static void expect(bool holds, const char *what) {
-  if (holds) {
-    ++passed;
-  } else {
-    ++failed;
-    printf("test_dma.c: %s\n", what);
-  }
-}
 
 /* ---- Random numbers that are the same everywhere. */
 
@@ -54,7 +45,7 @@ static void random_view(pk_view *view, int *rank, int64_t element_bytes, int64_t
 
 static void test_overlap_random(void) {
   static int64_t a_marks[2048], b_marks[2048];
-  for (int round = 0; round < 20000 && failed < 5; ++round) {
+  for (int round = 0; round < 20000 && check_failures < 5; ++round) {
     int64_t a_bytes = INT64_C(1) << random_between(0, 2), b_bytes = INT64_C(1) << random_between(0, 2);
     pk_view a, b;
     int a_rank, b_rank;
@@ -65,8 +56,8 @@ static void test_overlap_random(void) {
       meet |= a_marks[i] && b_marks[i];
       repeats |= a_marks[i] > 1;
     }
-    expect(pk_views_overlap(&a, a_rank, a_bytes, &b, b_rank, b_bytes) == meet, "whether two views overlap");
-    expect(pk_view_overlaps_itself(&a, a_rank, a_bytes) == repeats, "whether a view overlaps itself");
+    check(pk_views_overlap(&a, a_rank, a_bytes, &b, b_rank, b_bytes) == meet, "whether two views overlap", "differs");
+    check(pk_view_overlaps_itself(&a, a_rank, a_bytes) == repeats, "whether a view overlaps itself", "differs");
   }
 }
 
@@ -143,7 +134,7 @@ static bool model_out(const dma_case *c, int64_t array, int64_t vmem) {
 static void test_dma(void) {
   static dma_case c;
   static const pk_dtype dtype[] = {PK_I8, PK_BF16, PK_F32, PK_I64};
-  for (int round = 0; round < 20000 && failed < 5; ++round) {
+  for (int round = 0; round < 20000 && check_failures < 5; ++round) {
     int rank = c.block.rank = (int)random_between(0, 4), kind = (int)random_between(0, 3);
     c.bytes = INT64_C(1) << kind;
     for (int k = 0; k < rank; ++k) {
@@ -166,18 +157,17 @@ static void test_dma(void) {
     bool pad = random_between(0, 1);
     (void)for_each(&c, origin, pad ? model_in_pad : model_in);
     pk_dma_in(NULL, &c.array, dtype[kind], &c.block, c.vmem + 8 * c.bytes, pad ? pad_bytes : NULL);
-    expect(memcmp(model, c.vmem, sizeof model) == 0, "pk_dma_in");
+    check(memcmp(model, c.vmem, sizeof model) == 0, "pk_dma_in", "differs");
     memcpy(c.vmem, c.before, sizeof c.vmem);
     memcpy(model, c.memory, sizeof model);
     (void)for_each(&c, origin, model_out);
     pk_dma_out(NULL, &c.array, dtype[kind], &c.block, c.vmem + 8 * c.bytes);
-    expect(memcmp(model, c.memory, sizeof model) == 0, "pk_dma_out");
+    check(memcmp(model, c.memory, sizeof model) == 0, "pk_dma_out", "differs");
   }
 }
 
 int main(void) {
   test_overlap_random();
   test_dma();
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return check_end();
 }

@@ -4,18 +4,13 @@
 #include <pk/half.h>
 #include <pk/pack.h>
 
+#include "check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int passed, failed;
-
 static void expect(bool holds, const char *what, int64_t a, int64_t b, int64_t c, int64_t d) {
-  if (holds) {
-    ++passed;
-  } else if (++failed <= 20) {
-    printf("test_dot: %s at %lld %lld %lld %lld\n", what, (long long)a, (long long)b, (long long)c, (long long)d);
-  }
+  check(holds, what, "at %lld %lld %lld %lld", (long long)a, (long long)b, (long long)c, (long long)d);
 }
 
 static uint32_t random_bits(void) {
@@ -404,6 +399,5 @@ int main(void) {
   test_sources();
   for (size_t i = 0; i < sizeof packs / sizeof *packs; i++) test_packs(&packs[i]);
   test_transposes();
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return check_end();
 }

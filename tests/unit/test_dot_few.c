@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #ifndef ONE_WIDTH
 #include "widths.h"
 #endif
-
-static int passed, failed;
 
 typedef struct {
   int64_t rows, cols, k, lda, ldb, ldc;
@@ -23,12 +22,8 @@ typedef struct {
 } product;
 
 static void expect(bool holds, const char *what, const product *p) {
-  if (holds) {
-    passed++;
-  } else if (failed++ < 20) {
-    printf("test_dot_few: %d bytes: %s%s of %lld x %lld x %lld, %s\n", PK_VEC_BYTES, what, p->turned ? " turned" : "",
-           (long long)p->rows, (long long)p->cols, (long long)p->k, p->add ? "added" : "set");
-  }
+  check(holds, what, "%d bytes:%s %lld x %lld x %lld, %s", PK_VEC_BYTES, p->turned ? " turned" : "", (long long)p->rows,
+        (long long)p->cols, (long long)p->k, p->add ? "added" : "set");
 }
 
 static uint32_t random_bits(void) {
@@ -200,8 +195,7 @@ int main(void) {
   test_products(1, 64, 512);
   test_products(3, 300, 301);
 #ifndef ONE_WIDTH
-  run_widths(__FILE__, &passed, &failed);
+  run_widths(__FILE__);
 #endif
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return check_end();
 }

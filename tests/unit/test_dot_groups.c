@@ -17,11 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #ifndef ONE_WIDTH
 #include "widths.h"
 #endif
-
-static int passed, failed;
 
 /* Of the right operand `packed` rows lie in panels of `depth`; the product takes the first k of them. */
 typedef struct {
@@ -30,13 +29,8 @@ typedef struct {
 } product;
 
 static void expect(bool holds, const char *what, const product *p) {
-  if (holds) {
-    passed++;
-  } else if (failed++ < 20) {
-    printf("test_dot_groups: %d bytes: %s%s of %lld x %lld x %lld of %lld in %lld, add %d\n", PK_VEC_BYTES, what,
-           p->turned ? " turned" : "", (long long)p->rows, (long long)p->k, (long long)p->cols, (long long)p->packed,
-           (long long)p->depth, p->add);
-  }
+  check(holds, what, "%d bytes:%s %lld x %lld x %lld of %lld in %lld, add %d", PK_VEC_BYTES, p->turned ? " turned" : "",
+        (long long)p->rows, (long long)p->k, (long long)p->cols, (long long)p->packed, (long long)p->depth, p->add);
 }
 
 static uint32_t random_bits(void) {
@@ -276,11 +270,10 @@ int main(int argc, char **argv) {
   for (int64_t k = 2; k <= 4096; k *= 2) test_accuracy(k);
   test_copies();
 #ifndef ONE_WIDTH
-  run_widths(__FILE__, &passed, &failed);
+  run_widths(__FILE__);
 #ifdef __x86_64__
-  run_arm(__FILE__, "-march=armv8.2-a+dotprod", &passed, &failed);
+  run_arm(__FILE__, "-march=armv8.2-a+dotprod");
 #endif
 #endif
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return check_end();
 }

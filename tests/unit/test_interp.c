@@ -12,22 +12,18 @@
 
 #include "codegen/check/internal.h"
 #include "codegen/passes/pass.h"
+#include "check.h"
 
-static int passed, failed;
+static const char *subject = "interpreter";  // what is being tested: a file, an operation
 
-static void check(bool ok, const char *format, ...) PRINTF_LIKE(2, 3);
-static void check(bool ok, const char *format, ...) {
-  if (ok) {
-    passed++;
-    return;
-  }
-  failed++;
+static void expect(bool ok, const char *format, ...) PRINTF_LIKE(2, 3);
+static void expect(bool ok, const char *format, ...) {
+  char text[2000];
   va_list args;
   va_start(args, format);
-  fprintf(stderr, "failed: ");
-  vfprintf(stderr, format, args);
-  fprintf(stderr, "\n");
+  vsnprintf(text, sizeof text, format, args);
   va_end(args);
+  check(ok, subject, "%s", text);
 }
 
 // ---- running a kernel
@@ -40,7 +36,7 @@ static Kernel *parse(Arena *arena, const char *path, const char *text) {
   if (k) return k;
   Buf out = {0};
   diag_print(diag, &out, DIAG_TEXT);
-  check(false, "%s does not parse: %s", path, out.text);
+  expect(false, "%s does not parse: %s", path, out.text);
   buf_free(&out);
   return NULL;
 }
@@ -63,7 +59,7 @@ static HostArray *make_operands(Arena *arena, Kernel *k, const int64_t *sizes) {
   for (int i = 0; i < k->inputs + k->outputs; i++) {
     int64_t count;
     bool fits = operand_shape(k, k->refs.at[i], sizes, &operands[i]) && array_elements(&operands[i], &count);
-    check(fits, "operand %d does not fit", i);
+    expect(fits, "operand %d does not fit", i);
     operands[i].data = arena_alloc(arena, (size_t)(count * 8 + 8));
     if (i < k->inputs) fill(&operands[i], count, (uint64_t)i + 1);
   }
@@ -119,10 +115,10 @@ static void after_pass(const Pass *pass, Kernel *k, void *context) {
   HostArray *operands = make_operands(c->arena, k, c->sizes);
   interpret(k, c->sizes, operands, &(CheckOptions){0}, &report);
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
-    check(same_elements(&operands[i], &c->before[i]), "%s: `%s` differs after %s:\n%s", c->path, k->refs.at[i]->name, pass->name,
+    expect(same_elements(&operands[i], &c->before[i]), "%s: `%s` differs after %s:\n%s", c->path, k->refs.at[i]->name, pass->name,
           dump(c->arena, k));
   if (c->findings == 0)
-    check(report.findings.count == 0, "%s: %s brings a finding: %s", c->path, pass->name,
+    expect(report.findings.count == 0, "%s: %s brings a finding: %s", c->path, pass->name,
           report.findings.count ? report.findings.at[0].text : "");
 }
 
@@ -138,7 +134,7 @@ static void compare_reference(Case *c, Kernel *k, HostArray *got) {
       if (want[i].dtype == DT_F32) bound = 1e-4 + 1e-4 * fabs(y);
       if (!(x == y || fabs(x - y) <= bound || (isnan(x) && isnan(y)))) bad = e;
     }
-    check(bad < 0, "%s: `%s`[%lld] is %g, the reference says %g", c->path, k->refs.at[i]->name, (long long)bad,
+    expect(bad < 0, "%s: `%s`[%lld] is %g, the reference says %g", c->path, k->refs.at[i]->name, (long long)bad,
           bad < 0 ? 0 : array_get(&got[i], bad), bad < 0 ? 0 : array_get(&want[i], bad));
   }
 }
@@ -155,12 +151,12 @@ static void check_output(Case *c, Kernel *k, const HostArray *operands, const ch
       double want = strtod(at, &end), got = array_get(&operands[i], e);
       if (end == at || strcspn(at, "\n") < (size_t)(end - at)) return;
       bool same = (got == want && signbit(got) == signbit(want)) || (isnan(got) && isnan(want));
-      check(same, "%s: %s[%lld] is %.9g, not %.9g", c->path, k->refs.at[i]->name, (long long)e, got, want);
+      expect(same, "%s: %s[%lld] is %.9g, not %.9g", c->path, k->refs.at[i]->name, (long long)e, got, want);
       at = end;
     }
     return;
   }
-  check(false, "%s: no output is named in `%.20s`", c->path, text);
+  expect(false, "%s: no output is named in `%.20s`", c->path, text);
 }
 
 static bool finds_text(const CheckReport *report, const char *text) {
@@ -184,13 +180,13 @@ static void check_directives(Case *c, Kernel *k, const char *text, const CheckRe
     if (!expected) continue;
     char *want = arena_strndup(c->arena, expected, strcspn(expected, "\n"));
     if (finds)
-      check(finds_text(report, want), "%s: nothing found with `%s`", c->path, want);
+      expect(finds_text(report, want), "%s: nothing found with `%s`", c->path, want);
     else
-      check(prints_text(report, want), "%s: `%s` is not printed", c->path, want);
+      expect(prints_text(report, want), "%s: `%s` is not printed", c->path, want);
     named += finds != NULL;
   }
   if (named != report->findings.count) {
-    check(false, "%s: %d findings, %d expected", c->path, report->findings.count, named);
+    expect(false, "%s: %d findings, %d expected", c->path, report->findings.count, named);
     for (int i = 0; i < report->findings.count; i++) fprintf(stderr, "%s\n", report->findings.at[i].text);
   }
 }
@@ -206,18 +202,19 @@ static const char *find_directive(Arena *arena, const char *text, const char *na
 static void run_case(Arena *arena, const char *path) {
   size_t length;
   const char *text = read_file(arena, path, &length);
+  subject = path;
   Kernel *k = text ? parse(arena, path, text) : NULL;
-  if (!k) return check(false, "%s cannot be read", path);
+  if (!k) return expect(false, "%s cannot be read", path);
   const char *wrong = find_directive(arena, text, "wrong: "), *message = ir_verify(k),
              *refused = find_directive(arena, text, "refused: ");
   if (wrong || message)
-    return check(wrong && message && strstr(message, wrong), "%s: the verifier says `%s`", path, message ? message : "nothing");
+    return expect(wrong && message && strstr(message, wrong), "%s: the verifier says `%s`", path, message ? message : "nothing");
   Case c = {.path = path, .arena = arena, .sizes = NEW_ARRAY(arena, int64_t, k->sizes.count + 1)};
   const char *sizes = find_directive(arena, text, "sizes:");
   if (sizes) read_sizes(k, sizes, c.sizes);
   message = check_sizes(k, c.sizes);
   if (refused || message)
-    return check(refused && message && strstr(message, refused), "%s: refused with `%s`", path, message ? message : "nothing");
+    return expect(refused && message && strstr(message, refused), "%s: refused with `%s`", path, message ? message : "nothing");
   CheckReport report = {.arena = arena};
   c.before = make_operands(arena, k, c.sizes);
   interpret(k, c.sizes, c.before, &(CheckOptions){0}, &report);
@@ -238,7 +235,7 @@ static void run_cases(const char *folder) {
   for (struct dirent *entry; dir && (entry = readdir(dir));)
     if (strstr(entry->d_name, ".ir")) LIST_PUSH(names, &paths, arena_printf(names, "%s/%s", folder, entry->d_name));
   if (dir) closedir(dir);
-  check(paths.count > 0, "no cases in %s", folder);
+  expect(paths.count > 0, "no cases in %s", folder);
   if (paths.count > 0) qsort((void *)paths.at, (size_t)paths.count, sizeof *paths.at, by_name);
   for (int i = 0; i < paths.count; i++) {
     Arena *arena = arena_new();
@@ -251,6 +248,7 @@ static void run_cases(const char *folder) {
 // ---- 16-bit floats, all of them
 
 static void test_halves(const char *name, float (*widen)(uint16_t), uint16_t (*narrow)(float), DType dtype) {
+  subject = name;
   int wrong = 0;
   for (uint32_t bits = 0; bits < 65536; bits++) {
     float value = widen((uint16_t)bits);
@@ -268,8 +266,8 @@ static void test_halves(const char *name, float (*widen)(uint16_t), uint16_t (*n
     wrong += dtype_round(dtype, middle) != even || (double)widen(narrow((float)middle)) != even;
     wrong += dtype_round(dtype, inwards) != (double)value || dtype_round(dtype, outwards) != (double)next;
   }
-  check(wrong == 0, "%s: %d conversions are wrong", name, wrong);
-  check(isinf(widen(narrow(INFINITY))) && isinf(dtype_round(dtype, 1e300)), "%s: infinity", name);
+  expect(wrong == 0, "%s: %d conversions are wrong", name, wrong);
+  expect(isinf(widen(narrow(INFINITY))) && isinf(dtype_round(dtype, 1e300)), "%s: infinity", name);
 }
 
 // ---- single operations
@@ -277,6 +275,7 @@ static void test_halves(const char *name, float (*widen)(uint16_t), uint16_t (*n
 // Runs `%r: result = op %a, %b` on one block; returns the output.
 static HostArray run_op(Arena *arena, const char *op, DType dtype, DType result, int count, const double *a, const double *b) {
   const char *t = dtype_info[dtype].name, *r = dtype_info[result].name;
+  subject = arena_printf(arena, "%s on %s", op, t);
   char second[400] = "", args[16] = "%1";
   if (b) {
     snprintf(second, sizeof second, "input $b: %s[%d] vmem of %s[%d] blocks [%d] at block { %%6: i64 = const 0 yield %%6 }", t,
@@ -295,7 +294,7 @@ static HostArray run_op(Arena *arena, const char *op, DType dtype, DType result,
   HostArray none = {0};
   if (!k) return none;
   const char *message = ir_verify(k);
-  check(!message, "%s on %s: %s", op, t, message ? message : "");
+  expect(!message, "%s on %s: %s", op, t, message ? message : "");
   if (message) return none;
   HostArray *operands = make_operands(arena, k, NULL);
   for (int i = 0; i < count; i++) {
@@ -304,7 +303,7 @@ static HostArray run_op(Arena *arena, const char *op, DType dtype, DType result,
   }
   CheckReport report = {.arena = arena};
   interpret(k, NULL, operands, &(CheckOptions){0}, &report);
-  check(report.findings.count == 0, "%s on %s: %s", op, t, report.findings.count ? report.findings.at[0].text : "");
+  expect(report.findings.count == 0, "%s on %s: %s", op, t, report.findings.count ? report.findings.at[0].text : "");
   return operands[b ? 2 : 1];
 }
 
@@ -360,7 +359,7 @@ static void test_ops(void) {
     for (int i = 0; out.data && i < c->count; i++) {
       double got = array_get(&out, i), want = c->want[i];
       bool same = (got == want && (!is_float(c->result) || signbit(got) == signbit(want))) || (isnan(got) && isnan(want));
-      check(same, "%s on %s, element %d: %g, not %g", c->op, dtype_info[c->dtype].name, i, got, want);
+      expect(same, "%s on %s, element %d: %g, not %g", c->op, dtype_info[c->dtype].name, i, got, want);
     }
     arena_free(arena);
   }
@@ -405,6 +404,7 @@ static void check_boxes(void) {
   SemaphoreState free_semaphore = {0};
   RefState states[2] = {[1] = {.semaphores = &free_semaphore}};
   int64_t bits[25];
+  subject = "boxes";
   for (int n = 0; n < 20000; n++) {
     CheckReport report = {.arena = arena};
     Interp in = {.k = &k, .report = &report, .refs = states};
@@ -422,7 +422,7 @@ static void check_boxes(void) {
       shared = shared || (holds(&box, (int64_t[]){at / 7, at % 7}, masked ? &mask : NULL) &&
                           holds(&t->to, (int64_t[]){at / 7, at % 7}, NULL));
     check_access(&in, &load, &box, masked ? &mask : NULL, false, "read");
-    check((in.findings.count > 0) == shared, "boxes %d: %d findings, %s element in common", n, in.findings.count,
+    expect((in.findings.count > 0) == shared, "boxes %d: %d findings, %s element in common", n, in.findings.count,
           shared ? "an" : "no");
     free(in.transfers);
   }
@@ -441,6 +441,5 @@ int main(int argc, char **argv) {
     check_boxes();
     run_cases("tests/cases/ir");
   }
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed > 0;
+  return check_end();
 }

@@ -6,26 +6,18 @@
 
 #include "codegen/ir/ir.h"
 #include "codegen/passes/pass.h"
+#include "check.h"
 
 enum { MUTATIONS = 400 };
 
-static int passed, failed;
-
-static void check(bool ok, const char *what, const char *detail) {
-  if (ok) {
-    passed++;
-    return;
-  }
-  failed++;
-  fprintf(stderr, "failed: %s: %s\n", what, detail);
-}
+static void expect(bool ok, const char *what, const char *detail) { check(ok, what, "%s", detail ? detail : ""); }
 
 static Kernel *parse(Arena *arena, const char *path, const char *text, size_t length, Buf *messages) {
   Source *source = NEW(arena, Source);
   *source = (Source){.path = path, .text = text, .length = length};
   Diag *diag = diag_new(arena, source);
   Kernel *k = ir_parse(arena, source, diag);
-  if (!k) check(diag_error_count(diag) > 0, path, "refused without a diagnostic");
+  if (!k) expect(diag_error_count(diag) > 0, path, "refused without a diagnostic");
   if (!k && messages) diag_print(diag, messages, DIAG_TEXT);
   return k;
 }
@@ -43,9 +35,9 @@ static void round_trip(Arena *arena, const Kernel *k, const char *what) {
   const char *first = print(arena, k);
   Buf messages = {0};
   const Kernel *again = parse(arena, what, first, strlen(first), &messages);
-  check(again != NULL, what, messages.text ? messages.text : "");
+  expect(again != NULL, what, messages.text ? messages.text : "");
   if (again)
-    check(strcmp(first, print(arena, again)) == 0, what,
+    expect(strcmp(first, print(arena, again)) == 0, what,
           arena_printf(arena, "reads back as another text:\n%s\n---\n%s", first, print(arena, again)));
   buf_free(&messages);
 }
@@ -83,7 +75,7 @@ static void run_file(const char *path) {
   const char *text = read_file(arena, path, &length);
   Buf messages = {0};
   Kernel *k = text ? parse(arena, path, text, length, &messages) : NULL;
-  check(k != NULL, path, messages.text ? messages.text : "cannot be read");
+  expect(k != NULL, path, messages.text ? messages.text : "cannot be read");
   if (k) {
     round_trip(arena, k, path);
     mutate(path, text, length, length);
@@ -96,7 +88,7 @@ static void refuse(const char *text, const char *message) {
   Arena *arena = arena_new();
   Buf messages = {0};
   const Kernel *k = parse(arena, "bad.ir", text, strlen(text), &messages);
-  check(!k && messages.text && strstr(messages.text, message), text, messages.text ? messages.text : "accepted");
+  expect(!k && messages.text && strstr(messages.text, message), text, messages.text ? messages.text : "accepted");
   buf_free(&messages);
   arena_free(arena);
 }
@@ -108,9 +100,9 @@ static void wrong(const char *body, const char *message) {
       body);
   Buf messages = {0};
   Kernel *k = parse(arena, "wrong.ir", text, strlen(text), &messages);
-  check(k != NULL, text, messages.text ? messages.text : "");
+  expect(k != NULL, text, messages.text ? messages.text : "");
   const char *said = k ? ir_verify(k) : "";
-  check(said && strstr(said, message), text, said ? said : "accepted");
+  expect(said && strstr(said, message), text, said ? said : "accepted");
   buf_free(&messages);
   arena_free(arena);
 }
@@ -190,14 +182,14 @@ static void left_over(const char *body, const char *op, int count) {
   Buf messages = {0};
   Kernel *k = parse(arena, "simplify.ir", text, strlen(text), &messages);
   const char *wrong_rule = k ? ir_verify(k) : messages.text;
-  check(!wrong_rule, text, wrong_rule ? wrong_rule : "");
+  expect(!wrong_rule, text, wrong_rule ? wrong_rule : "");
   if (!wrong_rule) {
-    simplify(k, target_find("generic"), NULL);
+    simplify(k, NULL);
     OpCount counted = {op_by_name(op), 0};
     ir_walk(k->body, count_op, &counted);
-    check(counted.count == count, arena_printf(arena, "%s: %d `%s` left instead of %d", body, counted.count, op, count),
+    expect(counted.count == count, arena_printf(arena, "%s: %d `%s` left instead of %d", body, counted.count, op, count),
           print(arena, k));
-    check(!ir_verify(k), body, "wrong after simplify");
+    expect(!ir_verify(k), body, "wrong after simplify");
   }
   buf_free(&messages);
   arena_free(arena);
@@ -248,11 +240,10 @@ int main(void) {
   test_rules();
   Arena *arena = arena_new();
   DIR *dir = opendir("tests/cases/ir");
-  check(dir != NULL, "tests/cases/ir", "cannot be listed");
+  expect(dir != NULL, "tests/cases/ir", "cannot be listed");
   for (struct dirent *entry; dir && (entry = readdir(dir));)
     if (strstr(entry->d_name, ".ir")) run_file(arena_printf(arena, "tests/cases/ir/%s", entry->d_name));
   if (dir) closedir(dir);
   arena_free(arena);
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed > 0;
+  return check_end();
 }

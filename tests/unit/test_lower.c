@@ -1,10 +1,9 @@
 // Statics from settings and from arrays, and what is said of settings that do not suit.
 #include "codegen/lower/lower.h"
+#include "check.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static int passed, failed;
 
 static const char text[] =
     "kernel k(x: T[M, D], y: f32[D]) -> (o: f32[M, D]) {\n"
@@ -30,9 +29,7 @@ static void expect(const StaticSetting *settings, int count, const OperandHint *
   Arena *arena = arena_new();
   Buf out = {0};
   statics_text(arena, settings, count, hints, hint_count, &out);
-  bool good = out.text && strstr(out.text, wanted);
-  if (!good) printf("wanted: %s\n   got: %s\n", wanted, out.text ? out.text : "nothing");
-  good ? passed++ : failed++;
+  check(out.text && strstr(out.text, wanted), wanted, "got %s", out.text ? out.text : "nothing");
   buf_free(&out);
   arena_free(arena);
 }
@@ -77,6 +74,5 @@ static void check_hints(void) {
 int main(void) {
   check_settings();
   check_hints();
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed > 0;
+  return check_end();
 }

@@ -14,18 +14,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "check.h"
 #ifndef ONE_WIDTH
 #include "widths.h"
 #endif
 
-static int passed, failed;
-
 static void expect(bool holds, const char *what, float a, float b) {
-  if (holds) {
-    passed++;
-  } else if (failed++ < 20) {
-    printf("test_math.c: %d bytes: %s at %a, %a\n", PK_VEC_BYTES, what, (double)a, (double)b);
-  }
+  check(holds, what, "%d bytes: at %a, %a", PK_VEC_BYTES, (double)a, (double)b);
 }
 
 static double exact_logistic(double x) { return 1 / (1 + exp(-x)); }
@@ -396,8 +391,7 @@ int main(int argc, char **argv) {
   test_errors();
   test_neighbours();
 #ifndef ONE_WIDTH
-  run_widths(__FILE__, &passed, &failed);
+  run_widths(__FILE__);
 #endif
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return check_end();
 }

@@ -8,11 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #ifndef ONE_WIDTH
 #include "widths.h"
 #endif
-
-static int passed, failed;
 
 static bool same(const float *a, const float *b) {
   for (int k = 0; k < PK_LANES; k++)
@@ -24,11 +23,7 @@ static void expect(pk_f32v got, pk_f32v wanted, const char *what, int count, uin
   float a[PK_LANES], b[PK_LANES];
   pk_store_f32(a, got);
   pk_store_f32(b, wanted);
-  if (same(a, b)) {
-    passed++;
-  } else if (failed++ < 20) {
-    printf("test_reduce.c: %d bytes: %s of %d, kinds %x\n", PK_VEC_BYTES, what, count, kinds);
-  }
+  check(same(a, b), what, "%d bytes: of %d, kinds %x", PK_VEC_BYTES, count, kinds);
 }
 
 /* Vectors of those of eight values that `kinds` has. */
@@ -57,8 +52,7 @@ int main(void) {
   for (uint32_t kinds = 1; kinds < 256; kinds++)
     for (int count = 0; count < 8; count++) test_values(count, kinds, kinds * 8 + (uint32_t)count);
 #ifndef ONE_WIDTH
-  run_widths(__FILE__, &passed, &failed);
+  run_widths(__FILE__);
 #endif
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return check_end();
 }

@@ -1,6 +1,7 @@
 /* Calls: what is refused and how, what is accepted; memory, threads, failures, traces. */
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
+#include "check.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -9,18 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int passed, failed;
-
-static bool expect_at(int line, bool holds, const char *what) {
-  if (holds) {
-    ++passed;
-  } else {
-    ++failed;
-    printf("test_runtime.c:%d: %s\n", line, what);
-  }
-  return holds;
-}
-#define EXPECT(condition) expect_at(__LINE__, condition, #condition)
 
 /* ---- Allocations, counted where the C library lets us. */
 
@@ -151,7 +140,8 @@ static bool refused(pk_status got, pk_status want, const char *text) {
   printf("  got %s \"%s\"\n", pk_status_name(got), message);
   return false;
 }
-#define REFUSED(call, status, text) expect_at(__LINE__, refused(call, status, text), #call ": " text)
+#define REFUSED(call, status, text) \
+  check(refused(call, status, text), __FILE__ ":" CHECK_LINE(__LINE__), "%s", #call ": " text)
 
 static float buffer_x[4096], buffer_y[4096], buffer_o[4096];
 static tensor x, y, o;
@@ -787,6 +777,5 @@ int main(void) {
   test_trace();
   EXPECT(strcmp(pk_status_name(PK_OVERLAP), "PK_OVERLAP") == 0 && *pk_version());
   EXPECT(strcmp(pk_status_name((pk_status)99), "unknown status") == 0);
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return check_end();
 }

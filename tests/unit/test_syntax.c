@@ -1,22 +1,17 @@
 // Messages, lexer, parser and formatter. `test_syntax 60 7` feeds random texts of seed 7 for a minute instead of a moment.
 #include "dsl/ast.h"
+#include "check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static int passed, failed;
-
-static void check(bool ok, const char *what, const char *detail) {
-  passed += ok;
-  failed += !ok;
-  if (!ok) printf("FAIL %s: %s\n", what, detail ? detail : "");
-}
+static void expect(bool ok, const char *what, const char *detail) { check(ok, what, "%s", detail ? detail : ""); }
 
 static void check_text(const char *got, const char *want, const char *what) {
   bool ok = strcmp(got, want) == 0;
-  check(ok, what, "texts differ");
+  expect(ok, what, "texts differ");
   if (!ok) printf("  got:  %s\n  want: %s\n", got, want);
 }
 
@@ -136,7 +131,7 @@ static void test_expressions(void) {
       {"1 .T", "<member>"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) check_expression(rows[i].text, rows[i].want);
-  check(binary_precedence(BIN_MUL) > binary_precedence(BIN_OR), "precedence table", NULL);
+  expect(binary_precedence(BIN_MUL) > binary_precedence(BIN_OR), "precedence table", NULL);
 }
 
 // ---- messages
@@ -214,7 +209,7 @@ static void check_note(const char *body, const char *note, bool there) {
   Buf buf = {0};
   buf_printf(&buf, BEFORE "%s" AFTER, body);
   parse_text(&r, buf.text, buf.length);
-  check((strstr(messages_of(&r, DIAG_TEXT), note) != NULL) == there, "note", body);
+  expect((strstr(messages_of(&r, DIAG_TEXT), note) != NULL) == there, "note", body);
   buf_free(&buf);
   arena_free(r.arena);
 }
@@ -263,7 +258,7 @@ static void test_diag_text(void) {
              "\"notes\":[{\"file\":\"t.pk\",\"line\":2,\"column\":1,\"end_column\":7,\"message\":\"other place\"},"
              "{\"file\":\"t.pk\",\"message\":\"no place\"}]}\n",
              "JSON of messages");
-  check(strstr(messages_of(&r, DIAG_COLOUR), "\033[1;31merror:") != NULL, "colour", NULL);
+  expect(strstr(messages_of(&r, DIAG_COLOUR), "\033[1;31merror:") != NULL, "colour", NULL);
   arena_free(r.arena);
 }
 
@@ -272,24 +267,24 @@ static void test_diag_limits(void) {
   for (int i = 0; i < 100000; i++) buf_puts(&buf, "0123456789");
   Reading r = diag_of(buf.text, buf.length);
   for (uint32_t i = 0; i < 50; i++) {
-    check(diag_too_many(r.diag) == (i >= 20), "limit", NULL);
+    expect(diag_too_many(r.diag) == (i >= 20), "limit", NULL);
     diag_error(r.diag, (Span){500000 + i, 900000}, ERR_SYNTAX, "number %u", i);
     diag_note(r.diag, (Span){0, 0}, "its note");
   }
   const char *text = messages_of(&r, DIAG_TEXT);
-  check(strlen(text) < 20 * 400, "long lines are shown in part", text);
-  check(strstr(text, "t.pk: too many errors: stopped after 20\n") != NULL, "closing line", NULL);
-  check(strstr(text, "number 19") && !strstr(text, "number 20"), "the first 20 are kept", NULL);
-  check(strstr(text, "    1 | ...0123456789") != NULL, "window", text);
+  expect(strlen(text) < 20 * 400, "long lines are shown in part", text);
+  expect(strstr(text, "t.pk: too many errors: stopped after 20\n") != NULL, "closing line", NULL);
+  expect(strstr(text, "number 19") && !strstr(text, "number 20"), "the first 20 are kept", NULL);
+  expect(strstr(text, "    1 | ...0123456789") != NULL, "window", text);
   arena_free(r.arena);
   buf_free(&buf);
-  check(error_meaning(101) != NULL && error_meaning(99999) == NULL, "meanings", NULL);
+  expect(error_meaning(101) != NULL && error_meaning(99999) == NULL, "meanings", NULL);
   Source source = {.path = "t.pk", .text = "a\nbc\n", .length = 5};
   int line, column;
   source_position(&source, 3, &line, &column);
-  check(line == 2 && column == 2, "position", NULL);
+  expect(line == 2 && column == 2, "position", NULL);
   source_position(&source, 99, &line, &column);
-  check(line == 3 && column == 1, "position past the end", NULL);
+  expect(line == 3 && column == 1, "position past the end", NULL);
 }
 
 // ---- deep and long texts
@@ -302,7 +297,7 @@ static void check_hostile(const char *head, const char *unit, int times, const c
   buf_puts(&buf, tail);
   parse_text(&r, buf.text, buf.length);
   const char *text = messages_of(&r, DIAG_JSON);
-  check(code ? strstr(text, code) != NULL : text[0] == 0, unit, text);
+  expect(code ? strstr(text, code) != NULL : text[0] == 0, unit, text);
   dump_of(&r);
   buf_free(&buf);
   arena_free(r.arena);
@@ -371,15 +366,15 @@ static void check_round_trip(const char *text, size_t length, const char *what) 
   Buf once = {0}, twice = {0};
   parse_text(&before, text, length);
   bool parses = diag_error_count(before.diag) == 0;
-  check(format_text(before.arena, text, length, &once) == parses, what, "format and parse disagree");
+  expect(format_text(before.arena, text, length, &once) == parses, what, "format and parse disagree");
   if (parses) {
     parse_text(&after, once.text, once.length);
     bool same = diag_error_count(after.diag) == 0 && strcmp(dump_of(&before), dump_of(&after)) == 0;
-    check(same, what, once.text);
+    expect(same, what, once.text);
     if (!same) printf("%s", messages_of(&after, DIAG_TEXT));
-    check(format_text(after.arena, once.text, once.length, &twice), what, "the formatted text is refused");
+    expect(format_text(after.arena, once.text, once.length, &twice), what, "the formatted text is refused");
     bool stable = once.length == twice.length && memcmp(once.text, twice.text, once.length) == 0;
-    check(stable, what, "not idempotent");
+    expect(stable, what, "not idempotent");
     if (!stable) printf("--- once\n%s--- twice\n%s", once.text, twice.text);
     arena_free(after.arena);
   }
@@ -419,11 +414,11 @@ static void test_round_trip(void) {
   check_round_trip(everything, sizeof everything - 1, "everything");
   parse_text(&r, everything, sizeof everything - 1);
   check_text(messages_of(&r, DIAG_TEXT), "", "everything parses");
-  check(format_text(r.arena, everything, sizeof everything - 1, &out), "everything is formatted", NULL);
+  expect(format_text(r.arena, everything, sizeof everything - 1, &out), "everything is formatted", NULL);
   int column = 0;
   for (const char *c = out.text; *c; c++) {
     column = *c == '\n' ? 0 : column + 1;
-    check(column < 200, "long lines are broken", c);
+    expect(column < 200, "long lines are broken", c);
   }
   buf_free(&out);
   arena_free(r.arena);
@@ -513,7 +508,7 @@ static void test_random(double seconds) {
   static void (*const makers[])(Buf *) = {random_words, random_bytes, random_change, random_change};
   clock_t end = clock() + (clock_t)(seconds * CLOCKS_PER_SEC);
   int texts = 0;
-  while (clock() < end && failed == 0) {
+  while (clock() < end && check_failures == 0) {
     Buf buf = {0};
     makers[random_below(4)](&buf);
     check_round_trip(buf.text, buf.length, "random text");
@@ -521,7 +516,7 @@ static void test_random(double seconds) {
     parse_text(&r, buf.text, buf.length);
     messages_of(&r, DIAG_JSON);
     messages_of(&r, DIAG_TEXT);
-    if (failed) printf("--- the text\n%s\n", buf.text);
+    if (check_failures) printf("--- the text\n%s\n", buf.text);
     arena_free(r.arena);
     buf_free(&buf);
     texts++;
@@ -540,6 +535,5 @@ int main(int argc, char **argv) {
   test_round_trip();
   if (argc > 2) random_state = strtoull(argv[2], NULL, 10);
   test_random(argc > 1 ? atof(argv[1]) : 0.5);
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return check_end();
 }

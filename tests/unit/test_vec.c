@@ -12,19 +12,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "check.h"
 #ifndef ONE_WIDTH
 #include "widths.h"
 #endif
 
-static int passed, failed;
-
-static void expect(bool holds, const char *what, int at) {
-  if (holds) {
-    passed++;
-  } else if (failed++ < 20) {
-    printf("test_vec.c: %d bytes: %s (%d)\n", PK_VEC_BYTES, what, at);
-  }
-}
+static void expect(bool holds, const char *what, int at) { check(holds, what, "%d bytes: at %d", PK_VEC_BYTES, at); }
 
 /* ---- operands: specials against specials, then random bits */
 
@@ -604,8 +597,7 @@ int main(void) {
   test_reductions();
   test_transpose();
 #ifndef ONE_WIDTH
-  run_widths(__FILE__, &passed, &failed);
+  run_widths(__FILE__);
 #endif
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return check_end();
 }

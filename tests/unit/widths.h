@@ -2,6 +2,8 @@
 #ifndef WIDTHS_H
 #define WIDTHS_H
 
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,7 @@ static const char *environment(const char *name, const char *otherwise) {
 }
 
 /* Adds the counts of the last line; anything else a program prints is a failure. */
-static bool run_program(const char *command, int *passed, int *failed) {
+static bool run_program(const char *command) {
   FILE *pipe = popen(command, "r");
   if (!pipe) return false;
   char text[512];
@@ -43,13 +45,12 @@ static bool run_program(const char *command, int *passed, int *failed) {
     if (sscanf(text, "%d passed, %d failed", &good, &bad) != 2) fputs(text, stdout);
   int status = pclose(pipe);
   if (good < 0) return false;
-  *passed += good;
-  *failed += bad;
+  check_passed += good;
+  check_failed += bad;
   return bad != 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void run_width(const char *source, const char *compiler, const char *emulator, const Width *width, int *passed,
-                      int *failed) {
+static void run_width(const char *source, const char *compiler, const char *emulator, const Width *width) {
   char program[64] = "/tmp/pk_widths_XXXXXX", command[2048];
   int file = mkstemp(program);
   if (file >= 0) close(file);
@@ -63,8 +64,8 @@ static void run_width(const char *source, const char *compiler, const char *emul
   bool built = system(command) == 0;
   char run[256];
   snprintf(run, sizeof run, "%s %s", emulator, program);
-  if (!built || !run_program(run, passed, failed)) {
-    ++*failed;
+  if (!built || !run_program(run)) {
+    ++check_failed;
     printf("%s: %s: %s\n", source, built ? "stopped" : "does not compile", command);
   }
   unlink(program);
@@ -79,18 +80,17 @@ static bool has_avx2(void) {
 }
 
 /* SIMDe's and DLPack's headers belong to no architecture. */
-static void run_arm(const char *source, const char *flags, int *passed, int *failed) {
+static void run_arm(const char *source, const char *flags) {
   if (access("/usr/aarch64-linux-gnu", F_OK) != 0 || access("/usr/bin/qemu-aarch64", X_OK) != 0) return;
   const Width arm = {16, flags, false};
-  run_width(source, "aarch64-linux-gnu-gcc -idirafter /usr/include", "qemu-aarch64 -L /usr/aarch64-linux-gnu", &arm, passed,
-            failed);
+  run_width(source, "aarch64-linux-gnu-gcc -idirafter /usr/include", "qemu-aarch64 -L /usr/aarch64-linux-gnu", &arm);
 }
 
-static void run_widths(const char *source, int *passed, int *failed) {
+static void run_widths(const char *source) {
   for (size_t k = 0; k < sizeof widths / sizeof widths[0]; k++)
-    if (!widths[k].avx2 || has_avx2()) run_width(source, environment("CC", "cc"), "", &widths[k], passed, failed);
+    if (!widths[k].avx2 || has_avx2()) run_width(source, environment("CC", "cc"), "", &widths[k]);
 #ifdef __x86_64__
-  run_arm(source, "", passed, failed);
+  run_arm(source, "");
 #endif
 }
 
