@@ -18,48 +18,56 @@
 
 #include <pk/dot.h>
 
-/* Kinds of source elements; a constant wherever a function takes one. */
+/* What can be packed: kind, dtype, element of the source, element of the result, and whether the lanes of the result are f32
+ * or i32. */
+#define PK_PACK_DTYPES(X)                    \
+  X(F32, f32, float, float, f32)             \
+  X(BF16, bf16, uint16_t, float, f32)        \
+  X(F16, f16, uint16_t, float, f32)          \
+  X(F8E4M3FN, f8e4m3fn, uint8_t, float, f32) \
+  X(F8E5M2, f8e5m2, uint8_t, float, f32)     \
+  X(I32, i32, int32_t, int32_t, i32)         \
+  X(I16, i16, int16_t, int16_t, i32)         \
+  X(I8, i8, int8_t, int16_t, i32)            \
+  X(U8, u8, uint8_t, int16_t, i32)           \
+  X(I4, i4, uint8_t, int16_t, i32)           \
+  X(U4, u4, uint8_t, int16_t, i32)
+
+/* Kinds of source elements; a constant wherever a function takes one. B4: 4 bytes at any place. */
 typedef enum {
-  PK_PACK_F32,
-  PK_PACK_BF16,
-  PK_PACK_F16,
-  PK_PACK_I8,
-  PK_PACK_U8,
-  PK_PACK_I16,
-  PK_PACK_I32,
-  PK_PACK_B4, /* 4 bytes at any place */
-  PK_PACK_I4,
-  PK_PACK_U4,
-  PK_PACK_F8E4M3FN,
-  PK_PACK_F8E5M2
+#define PK_PACK_KIND(kind, dtype, source, to, lanes) PK_PACK_##kind,
+  PK_PACK_DTYPES(PK_PACK_KIND)
+#undef PK_PACK_KIND
+      PK_PACK_B4
 } pk_pack_kind;
 
 PK_DOT_INLINE int64_t pk_pack_bytes(const pk_pack_kind kind) {
-  if (kind == PK_PACK_F32 || kind == PK_PACK_I32 || kind == PK_PACK_B4) return 4;
-  return kind == PK_PACK_BF16 || kind == PK_PACK_F16 || kind == PK_PACK_I16 ? 2 : 1;
+#define PK_PACK_SIZE(kind_, dtype, source, to, lanes) \
+  if (kind == PK_PACK_##kind_) return (int64_t)sizeof(source);
+  PK_PACK_DTYPES(PK_PACK_SIZE)
+#undef PK_PACK_SIZE
+  return 4;
 }
 
 PK_DOT_INLINE bool pk_pack_is_word(const pk_pack_kind kind) {
   return kind == PK_PACK_I8 || kind == PK_PACK_U8 || kind == PK_PACK_I16 || kind == PK_PACK_I4 || kind == PK_PACK_U4;
 }
 
+PK_DOT_INLINE pk_i32v pk_pack_from_f32(pk_f32v v) { return pk_bitcast_f32_i32(v); }
+PK_DOT_INLINE pk_i32v pk_pack_from_i32(pk_i32v v) { return v; }
+PK_DOT_INLINE pk_i32v pk_pack_pad_f32(float pad) { return pk_bitcast_f32_i32(pk_splat_f32(pad)); }
+PK_DOT_INLINE pk_i32v pk_pack_pad_i32(int32_t pad) { return pk_splat_i32(pad); }
+
 /* n elements (all lanes when there are more, none when n < 1) widened to 32 bits, then pad. */
 PK_DOT_INLINE pk_i32v pk_pack_get(const pk_pack_kind kind, const char *src, int64_t n, pk_i32v pad) {
   if (n <= 0) return pad;
   const void *from = src;
   pk_i32v v = pad;
-  if (kind == PK_PACK_F32) v = pk_bitcast_f32_i32(pk_loadn_f32((const float *)from, n));
-  if (kind == PK_PACK_BF16) v = pk_bitcast_f32_i32(pk_loadn_bf16((const uint16_t *)from, n));
-  if (kind == PK_PACK_F16) v = pk_bitcast_f32_i32(pk_loadn_f16((const uint16_t *)from, n));
-  if (kind == PK_PACK_I8) v = pk_loadn_i8((const int8_t *)from, n);
-  if (kind == PK_PACK_U8) v = pk_loadn_u8((const uint8_t *)from, n);
-  if (kind == PK_PACK_I16) v = pk_loadn_i16((const int16_t *)from, n);
-  if (kind == PK_PACK_I32) v = pk_loadn_i32((const int32_t *)from, n);
+#define PK_PACK_LOAD(kind_, dtype, source, to, lanes) \
+  if (kind == PK_PACK_##kind_) v = pk_pack_from_##lanes(pk_loadn_##dtype((const source *)from, n));
+  PK_PACK_DTYPES(PK_PACK_LOAD)
+#undef PK_PACK_LOAD
   if (kind == PK_PACK_B4) memcpy(&v, from, n >= PK_LANES ? sizeof v : 4 * (size_t)n);
-  if (kind == PK_PACK_I4) v = pk_loadn_i4((const uint8_t *)from, n);
-  if (kind == PK_PACK_U4) v = pk_loadn_u4((const uint8_t *)from, n);
-  if (kind == PK_PACK_F8E4M3FN) v = pk_bitcast_f32_i32(pk_loadn_f8e4m3fn((const uint8_t *)from, n));
-  if (kind == PK_PACK_F8E5M2) v = pk_bitcast_f32_i32(pk_loadn_f8e5m2((const uint8_t *)from, n));
   return n >= PK_LANES ? v : pk_select_i32(pk_mask_first(n), v, pad);
 }
 
@@ -151,168 +159,24 @@ PK_DOT_INLINE void pk_pack_rows_t(const pk_pack_kind kind, char *dst, int64_t dl
     }
 }
 
-PK_DOT_INLINE pk_i32v pk_pack_pad_f32(float pad) { return pk_bitcast_f32_i32(pk_splat_f32(pad)); }
-PK_DOT_INLINE pk_i32v pk_pack_pad_i32(int32_t pad) { return pk_splat_i32(pad); }
-
-static inline void pk_pack_panels_f32(float *dst, int64_t depth, const float *src, int64_t ld, int64_t k, int64_t n, int64_t cols,
-                                      float pad) {
-  pk_pack_panels(PK_PACK_F32, (int32_t *)(void *)dst, depth, (const char *)src, 4 * ld, k, n, cols, pk_pack_pad_f32(pad));
-}
-static inline void pk_pack_rows_f32(float *dst, int64_t dld, const float *src, int64_t ld, int64_t rows, int64_t cols,
-                                    int64_t full_rows, int64_t full_cols, float pad) {
-  pk_pack_rows(PK_PACK_F32, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, full_rows, full_cols,
-               pk_pack_pad_f32(pad));
-}
-
-static inline void pk_pack_panels_t_f32(float *dst, int64_t depth, const float *src, int64_t ld, int64_t k, int64_t n,
-                                        int64_t cols, float pad) {
-  pk_pack_panels_t(PK_PACK_F32, (int32_t *)(void *)dst, depth, (const char *)src, 4 * ld, k, n, cols, pk_pack_pad_f32(pad));
-}
-static inline void pk_pack_rows_t_f32(float *dst, int64_t dld, const float *src, int64_t ld, int64_t rows, int64_t cols,
-                                      int64_t full_rows, int64_t full_cols, float pad) {
-  pk_pack_rows_t(PK_PACK_F32, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, full_rows, full_cols,
-                 pk_pack_pad_f32(pad));
-}
-
-static inline void pk_pack_panels_bf16(float *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
-                                       int64_t cols, float pad) {
-  pk_pack_panels(PK_PACK_BF16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_f32(pad));
-}
-static inline void pk_pack_rows_bf16(float *dst, int64_t dld, const uint16_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                     int64_t full_rows, int64_t full_cols, float pad) {
-  pk_pack_rows(PK_PACK_BF16, (char *)dst, 4 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
-               pk_pack_pad_f32(pad));
-}
-
-static inline void pk_pack_panels_t_bf16(float *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
-                                         int64_t cols, float pad) {
-  pk_pack_panels_t(PK_PACK_BF16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_f32(pad));
-}
-static inline void pk_pack_rows_t_bf16(float *dst, int64_t dld, const uint16_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                       int64_t full_rows, int64_t full_cols, float pad) {
-  pk_pack_rows_t(PK_PACK_BF16, (char *)dst, 4 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
-                 pk_pack_pad_f32(pad));
-}
-
-static inline void pk_pack_panels_f16(float *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
-                                      int64_t cols, float pad) {
-  pk_pack_panels(PK_PACK_F16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_f32(pad));
-}
-static inline void pk_pack_rows_f16(float *dst, int64_t dld, const uint16_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                    int64_t full_rows, int64_t full_cols, float pad) {
-  pk_pack_rows(PK_PACK_F16, (char *)dst, 4 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
-               pk_pack_pad_f32(pad));
-}
-
-static inline void pk_pack_panels_t_f16(float *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
-                                        int64_t cols, float pad) {
-  pk_pack_panels_t(PK_PACK_F16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_f32(pad));
-}
-static inline void pk_pack_rows_t_f16(float *dst, int64_t dld, const uint16_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                      int64_t full_rows, int64_t full_cols, float pad) {
-  pk_pack_rows_t(PK_PACK_F16, (char *)dst, 4 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
-                 pk_pack_pad_f32(pad));
-}
-
-static inline void pk_pack_panels_i8(int16_t *dst, int64_t depth, const int8_t *src, int64_t ld, int64_t k, int64_t n,
-                                     int64_t cols, int16_t pad) {
-  pk_pack_panels(PK_PACK_I8, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pk_pack_pad_i32(pad));
-}
-static inline void pk_pack_rows_i8(int16_t *dst, int64_t dld, const int8_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                   int64_t full_rows, int64_t full_cols, int16_t pad) {
-  pk_pack_rows(PK_PACK_I8, (char *)dst, 2 * dld, (const char *)src, ld, rows, cols, full_rows, full_cols, pk_pack_pad_i32(pad));
-}
-
-static inline void pk_pack_panels_t_i8(int16_t *dst, int64_t depth, const int8_t *src, int64_t ld, int64_t k, int64_t n,
-                                       int64_t cols, int16_t pad) {
-  pk_pack_panels_t(PK_PACK_I8, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pk_pack_pad_i32(pad));
-}
-static inline void pk_pack_rows_t_i8(int16_t *dst, int64_t dld, const int8_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                     int64_t full_rows, int64_t full_cols, int16_t pad) {
-  pk_pack_rows_t(PK_PACK_I8, (char *)dst, 2 * dld, (const char *)src, ld, rows, cols, full_rows, full_cols, pk_pack_pad_i32(pad));
-}
-
-static inline void pk_pack_panels_u8(int16_t *dst, int64_t depth, const uint8_t *src, int64_t ld, int64_t k, int64_t n,
-                                     int64_t cols, int16_t pad) {
-  pk_pack_panels(PK_PACK_U8, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pk_pack_pad_i32(pad));
-}
-static inline void pk_pack_rows_u8(int16_t *dst, int64_t dld, const uint8_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                   int64_t full_rows, int64_t full_cols, int16_t pad) {
-  pk_pack_rows(PK_PACK_U8, (char *)dst, 2 * dld, (const char *)src, ld, rows, cols, full_rows, full_cols, pk_pack_pad_i32(pad));
-}
-
-static inline void pk_pack_panels_t_u8(int16_t *dst, int64_t depth, const uint8_t *src, int64_t ld, int64_t k, int64_t n,
-                                       int64_t cols, int16_t pad) {
-  pk_pack_panels_t(PK_PACK_U8, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pk_pack_pad_i32(pad));
-}
-static inline void pk_pack_rows_t_u8(int16_t *dst, int64_t dld, const uint8_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                     int64_t full_rows, int64_t full_cols, int16_t pad) {
-  pk_pack_rows_t(PK_PACK_U8, (char *)dst, 2 * dld, (const char *)src, ld, rows, cols, full_rows, full_cols, pk_pack_pad_i32(pad));
-}
-
-static inline void pk_pack_panels_i16(int16_t *dst, int64_t depth, const int16_t *src, int64_t ld, int64_t k, int64_t n,
-                                      int64_t cols, int16_t pad) {
-  pk_pack_panels(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_i32(pad));
-}
-static inline void pk_pack_rows_i16(int16_t *dst, int64_t dld, const int16_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                    int64_t full_rows, int64_t full_cols, int16_t pad) {
-  pk_pack_rows(PK_PACK_I16, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
-               pk_pack_pad_i32(pad));
-}
-
-static inline void pk_pack_panels_t_i16(int16_t *dst, int64_t depth, const int16_t *src, int64_t ld, int64_t k, int64_t n,
-                                        int64_t cols, int16_t pad) {
-  pk_pack_panels_t(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_i32(pad));
-}
-static inline void pk_pack_rows_t_i16(int16_t *dst, int64_t dld, const int16_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                      int64_t full_rows, int64_t full_cols, int16_t pad) {
-  pk_pack_rows_t(PK_PACK_I16, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols,
-                 pk_pack_pad_i32(pad));
-}
-
-static inline void pk_pack_panels_i32(int32_t *dst, int64_t depth, const int32_t *src, int64_t ld, int64_t k, int64_t n,
-                                      int64_t cols, int32_t pad) {
-  pk_pack_panels(PK_PACK_I32, (int32_t *)(void *)dst, depth, (const char *)src, 4 * ld, k, n, cols, pk_pack_pad_i32(pad));
-}
-static inline void pk_pack_rows_i32(int32_t *dst, int64_t dld, const int32_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                    int64_t full_rows, int64_t full_cols, int32_t pad) {
-  pk_pack_rows(PK_PACK_I32, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, full_rows, full_cols,
-               pk_pack_pad_i32(pad));
-}
-
-static inline void pk_pack_panels_t_i32(int32_t *dst, int64_t depth, const int32_t *src, int64_t ld, int64_t k, int64_t n,
-                                        int64_t cols, int32_t pad) {
-  pk_pack_panels_t(PK_PACK_I32, (int32_t *)(void *)dst, depth, (const char *)src, 4 * ld, k, n, cols, pk_pack_pad_i32(pad));
-}
-static inline void pk_pack_rows_t_i32(int32_t *dst, int64_t dld, const int32_t *src, int64_t ld, int64_t rows, int64_t cols,
-                                      int64_t full_rows, int64_t full_cols, int32_t pad) {
-  pk_pack_rows_t(PK_PACK_I32, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, full_rows, full_cols,
-                 pk_pack_pad_i32(pad));
-}
-
-#define PK_PACK_BYTES(T, kind, to, pad_type, pad_lanes)                                                                   \
-  static inline void pk_pack_panels_##T(to *dst, int64_t depth, const uint8_t *src, int64_t ld, int64_t k, int64_t n,     \
-                                        int64_t cols, pad_type pad) {                                                     \
-    pk_pack_panels(kind, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad_lanes(pad));               \
-  }                                                                                                                       \
-  static inline void pk_pack_panels_t_##T(to *dst, int64_t depth, const uint8_t *src, int64_t ld, int64_t k, int64_t n,   \
-                                          int64_t cols, pad_type pad) {                                                   \
-    pk_pack_panels_t(kind, (int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad_lanes(pad));             \
-  }                                                                                                                       \
-  static inline void pk_pack_rows_##T(to *dst, int64_t dld, const uint8_t *src, int64_t ld, int64_t rows, int64_t cols,   \
-                                      int64_t full_rows, int64_t full_cols, pad_type pad) {                               \
-    pk_pack_rows(kind, (char *)dst, (int64_t)sizeof *dst *dld, (const char *)src, ld, rows, cols, full_rows, full_cols,   \
-                 pad_lanes(pad));                                                                                         \
-  }                                                                                                                       \
-  static inline void pk_pack_rows_t_##T(to *dst, int64_t dld, const uint8_t *src, int64_t ld, int64_t rows, int64_t cols, \
-                                        int64_t full_rows, int64_t full_cols, pad_type pad) {                             \
-    pk_pack_rows_t(kind, (char *)dst, (int64_t)sizeof *dst *dld, (const char *)src, ld, rows, cols, full_rows, full_cols, \
-                   pad_lanes(pad));                                                                                       \
+#define PK_PACK_PANELS(name, kind, dtype, source, to, lanes)                                                               \
+  static inline void pk_pack_##name##_##dtype(to *dst, int64_t depth, const source *src, int64_t ld, int64_t k, int64_t n, \
+                                              int64_t cols, to pad) {                                                      \
+    pk_pack_##name(PK_PACK_##kind, (int32_t *)(void *)dst, depth, (const char *)src, (int64_t)sizeof *src *ld, k, n, cols, \
+                   pk_pack_pad_##lanes(pad));                                                                              \
   }
-PK_PACK_BYTES(i4, PK_PACK_I4, int16_t, int16_t, pk_pack_pad_i32)
-PK_PACK_BYTES(u4, PK_PACK_U4, int16_t, int16_t, pk_pack_pad_i32)
-PK_PACK_BYTES(f8e4m3fn, PK_PACK_F8E4M3FN, float, float, pk_pack_pad_f32)
-PK_PACK_BYTES(f8e5m2, PK_PACK_F8E5M2, float, float, pk_pack_pad_f32)
+#define PK_PACK_ROWS(name, kind, dtype, source, to, lanes)                                                                     \
+  static inline void pk_pack_##name##_##dtype(to *dst, int64_t dld, const source *src, int64_t ld, int64_t rows, int64_t cols, \
+                                              int64_t full_rows, int64_t full_cols, to pad) {                                  \
+    pk_pack_##name(PK_PACK_##kind, (char *)dst, (int64_t)sizeof *dst *dld, (const char *)src, (int64_t)sizeof *src *ld, rows,  \
+                   cols, full_rows, full_cols, pk_pack_pad_##lanes(pad));                                                      \
+  }
+#define PK_PACK_ALL(kind, dtype, source, to, lanes)        \
+  PK_PACK_PANELS(panels, kind, dtype, source, to, lanes)   \
+  PK_PACK_PANELS(panels_t, kind, dtype, source, to, lanes) \
+  PK_PACK_ROWS(rows, kind, dtype, source, to, lanes)       \
+  PK_PACK_ROWS(rows_t, kind, dtype, source, to, lanes)
+PK_PACK_DTYPES(PK_PACK_ALL)
 
 /* A square of PK_LANES of the transpose; edges when rows or cols are fewer. */
 PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,
@@ -406,21 +270,15 @@ PK_DOT_INLINE void pk_copy_rows(const int size, char *dst, int64_t dld, const ch
   }
 }
 
-static inline void pk_copy_rows_b1(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
-                                   int64_t full_rows, int64_t full_cols, int pad) {
-  pk_copy_rows(1, (char *)dst, dld, (const char *)src, ld, rows, cols, full_rows, full_cols, (uint16_t)pad, false);
-}
-static inline void pk_copy_rows_t_b1(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
-                                     int64_t full_rows, int64_t full_cols, int pad) {
-  pk_copy_rows(1, (char *)dst, dld, (const char *)src, ld, rows, cols, full_rows, full_cols, (uint16_t)pad, true);
-}
-static inline void pk_copy_rows_b2(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
-                                   int64_t full_rows, int64_t full_cols, int pad) {
-  pk_copy_rows(2, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols, (uint16_t)pad, false);
-}
-static inline void pk_copy_rows_t_b2(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
-                                     int64_t full_rows, int64_t full_cols, int pad) {
-  pk_copy_rows(2, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols, full_rows, full_cols, (uint16_t)pad, true);
-}
+#define PK_COPY_ROWS(name, size, turned)                                                                                       \
+  static inline void pk_copy_##name(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,           \
+                                    int64_t full_rows, int64_t full_cols, int pad) {                                           \
+    pk_copy_rows(size, (char *)dst, (size)*dld, (const char *)src, (size)*ld, rows, cols, full_rows, full_cols, (uint16_t)pad, \
+                 turned);                                                                                                      \
+  }
+PK_COPY_ROWS(rows_b1, 1, false)
+PK_COPY_ROWS(rows_t_b1, 1, true)
+PK_COPY_ROWS(rows_b2, 2, false)
+PK_COPY_ROWS(rows_t_b2, 2, true)
 
 #endif
