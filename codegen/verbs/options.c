@@ -2,7 +2,7 @@
 #include "codegen/verbs/verbs.h"
 #include "codegen/passes/pass.h"
 
-#include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,98 +14,211 @@
 
 enum { MOST_THREADS = 1024, BUILDS = VERB_RUN | VERB_BENCH | VERB_TEST, ALL_VERBS = -1 };
 
-typedef enum {
-  OPTION_STATIC,
-  OPTION_KERNEL,
-  OPTION_OUTPUT,
-  OPTION_TARGET,
-  OPTION_THREADS,
-  OPTION_DUMP,
-  OPTION_EMIT,
-  OPTION_DMA,
-  OPTION_DMA_TIME,
-  OPTION_SEED,
-  OPTION_CORES,
-  OPTION_CHECKED,
-  OPTION_VMEM,
-  OPTION_NO_CACHE,
-  OPTION_NO_NAIVE,
-  OPTION_TOLERANCE,
-  OPTION_MIN_TIME,
-  OPTION_MAX_TIME,
-  OPTION_JSON,
-  OPTION_VERIFY,
-  OPTION_QUIET,
-  OPTION_DIAGNOSTICS,
-  OPTION_CHIP,
-  OPTION_CHIP_FILE,
-  OPTION_CHIPS,
-  OPTION_SOURCES,
-  OPTION_SWEEP,
-  OPTION_MESH,
-  OPTION_TRACE,
-  OPTION_COUNTERS,
-  OPTION_HTML,
-  OPTION_SVG,
-  OPTION_WALK_ALL,
-  OPTION_HELP,
-  OPTION_VERSION
-} OptionId;
+typedef struct OptionRow OptionRow;
+// Puts a value where it belongs; NULL, or what is wrong, to be said after the option's name.
+typedef const char *Reader(Options *options, const OptionRow *row, const char *value);
 
 // A long option is "--name", its value follows as "=VALUE" or as the next word; a short one takes its value joined or apart.
-typedef struct {
+struct OptionRow {
   const char *name, *value;
   unsigned verbs;
-  OptionId id;
+  Reader *read;  // NULL: --help and --version, which are answered at once
+  size_t field;  // offset in Options, for readers that serve several options
   const char *help;
-} OptionRow;
+};
+#define FIELD(name) offsetof(Options, name)
+
+// ---- readers
+
+static void *field_of(Options *options, const OptionRow *row) { return (char *)options + row->field; }
+
+static const char *read_flag(Options *options, const OptionRow *row, const char *value) {
+  (void)value;
+  *(bool *)field_of(options, row) = true;
+  return NULL;
+}
+
+static const char *read_text(Options *options, const OptionRow *row, const char *value) {
+  *(const char **)field_of(options, row) = value;
+  return NULL;
+}
+
+static const char *read_name(Options *options, const OptionRow *row, const char *value) {
+  return read_text(options, row, intern(value));
+}
+
+static const char *read_count(Options *options, const OptionRow *row, const char *value) {
+  int64_t *count = field_of(options, row);
+  return parse_int(value, count) && *count >= 1 ? NULL : "expects a positive number";
+}
+
+static const char *read_seconds(Options *options, const OptionRow *row, const char *value) {
+  double *seconds = field_of(options, row);
+  char *end;
+  *seconds = strtod(value, &end);
+  return *value && !*end && *seconds > 0 && *seconds < 1e6 ? NULL : "expects seconds";
+}
+
+// The index of a value among those allowed, or -1.
+static int choice(const char *value, const char *const *allowed) {
+  for (int i = 0; allowed[i]; i++)
+    if (strcmp(value, allowed[i]) == 0) return i;
+  return -1;
+}
+static const char unknown_value[] = "has an unknown value";
+
+static const char *read_emit(Options *options, const OptionRow *row, const char *value) {
+  static const char *const kinds[] = {"c", "h", "naive", "ast", "ir", "loops", "pallas", NULL};
+  (void)row;
+  options->emit = value;
+  return choice(value, kinds) < 0 ? unknown_value : NULL;
+}
+
+static const char *read_literal(Options *options, const OptionRow *row, const char *value) {
+  (void)row;
+  options->literal_dma = true;
+  return strcmp(value, "literal") == 0 ? NULL : unknown_value;
+}
+
+static const char *read_dma_time(Options *options, const OptionRow *row, const char *value) {
+  static const char *const times[] = {"wait", "start", "random", NULL};  // in the order of DmaTime
+  (void)row;
+  int time = choice(value, times);
+  options->check.dma = (DmaTime)(time < 0 ? 0 : time);
+  return time < 0 ? unknown_value : NULL;
+}
+
+static const char *read_diagnostics(Options *options, const OptionRow *row, const char *value) {
+  static const char *const forms[] = {"json", "text", NULL};
+  (void)row;
+  int form = choice(value, forms);
+  if (form == 0) options->diagnostics = DIAG_JSON;
+  return form < 0 ? unknown_value : NULL;
+}
+
+static const char *read_seed(Options *options, const OptionRow *row, const char *value) {
+  int64_t seed;
+  (void)row;
+  if (!parse_int(value, &seed) || seed < 0) return "expects a number of at least 0";
+  options->check.seed = (uint64_t)seed;
+  return NULL;
+}
+
+// R or R,A
+static const char *read_tolerance(Options *options, const OptionRow *row, const char *value) {
+  Tolerance *tolerance = &options->tolerance;
+  char *end;
+  (void)row;
+  *tolerance = (Tolerance){.given = true, .relative = strtod(value, &end)};
+  bool read = end != value;
+  if (read && *end == ',') {
+    const char *absolute = end + 1;
+    tolerance->absolute = strtod(absolute, &end);
+    read = end != absolute;
+  }
+  bool valid = tolerance->relative >= 0 && tolerance->absolute >= 0;
+  return read && !*end && valid ? NULL : "requires R or R,A: a relative and an absolute difference, each at least 0";
+}
+
+static const char *read_threads(Options *options, const OptionRow *row, const char *value) {
+  int64_t count;
+  (void)row;
+  if (!parse_int(value, &count) || count < 1 || count > MOST_THREADS) return "expects a positive number";
+  options->threads = (int)count;
+  return NULL;
+}
+
+static const char *read_target(Options *options, const OptionRow *row, const char *value) {
+  (void)row;
+  options->target = target_find(value);
+  return options->target ? NULL : "names an unknown target";
+}
+
+// NAME=VALUE in two interned parts; false when there is no name.
+static bool split_assignment(Options *options, const char *text, const char **name, const char **value) {
+  const char *equals = strchr(text, '=');
+  if (!equals || equals == text) return false;
+  *name = intern_n(text, (size_t)(equals - text));
+  *value = arena_strndup(options->arena, equals + 1, strlen(equals + 1));
+  return true;
+}
+
+static const char *read_static(Options *options, const OptionRow *row, const char *text) {
+  StaticSetting setting = {0};
+  (void)row;
+  if (!split_assignment(options, text, &setting.name, &setting.value) || !*setting.value) return "expects NAME=VALUE";
+  const char *dot = strchr(setting.name, '.');
+  if (dot) {
+    setting.kernel = intern_n(setting.name, (size_t)(dot - setting.name));
+    setting.name = intern(dot + 1);
+  }
+  LIST_PUSH(options->arena, &options->settings, setting);
+  return NULL;
+}
+
+static const char *read_output(Options *options, const OptionRow *row, const char *text) {
+  Argument output;
+  (void)row;
+  if (!split_assignment(options, text, &output.name, &output.value) || !*output.value) return "expects OPERAND=FILE.npy";
+  LIST_PUSH(options->arena, &options->outputs, output);
+  return NULL;
+}
+
+// ---- the options
 
 static const OptionRow option_rows[] = {
-    {"-D", "NAME=VALUE", (unsigned)ALL_VERBS, OPTION_STATIC, "set a static (KERNEL.NAME=VALUE: of one kernel of several)"},
-    {"-k", "KERNEL", (unsigned)ALL_VERBS, OPTION_KERNEL, "which kernel of the file"},
-    {"-o", "FILE", VERB_COMPILE | VERB_FMT, OPTION_OUTPUT, "where the result goes; - is standard output"},
-    {"-o", "OPERAND=FILE.npy", VERB_RUN | VERB_CHECK, OPTION_OUTPUT, "write an operand after the run"},
-    {"-d", "LETTERS", VERB_COMPILE, OPTION_DUMP, "print intermediate stages (see below)"},
-    {"--emit", "KIND", VERB_COMPILE, OPTION_EMIT, "print instead of writing files: c, h, naive, ast, ir, loops, pallas"},
-    {"--dma", "literal", VERB_COMPILE | VERB_RUN | VERB_BENCH, OPTION_DMA, "carry out every logical DMA by the runtime's engine"},
-    {"--dma", "start|wait|random", VERB_CHECK, OPTION_DMA_TIME, "when the data of a DMA moves (default wait: as late as it may)"},
-    {"--seed", "N", VERB_CHECK | VERB_RUN, OPTION_SEED,
+    {"-D", "NAME=VALUE", (unsigned)ALL_VERBS, read_static, 0, "set a static (KERNEL.NAME=VALUE: of one kernel of several)"},
+    {"-k", "KERNEL", (unsigned)ALL_VERBS, read_name, FIELD(kernel), "which kernel of the file"},
+    {"-o", "FILE", VERB_COMPILE | VERB_FMT, read_text, FIELD(output), "where the result goes; - is standard output"},
+    {"-o", "OPERAND=FILE.npy", VERB_RUN | VERB_CHECK, read_output, 0, "write an operand after the run"},
+    {"-d", "LETTERS", VERB_COMPILE, read_text, FIELD(dumps), "print intermediate stages (see below)"},
+    {"--emit", "KIND", VERB_COMPILE, read_emit, 0, "print instead of writing files: c, h, naive, ast, ir, loops, pallas"},
+    {"--dma", "literal", VERB_COMPILE | VERB_RUN | VERB_BENCH, read_literal, 0,
+     "carry out every logical DMA by the runtime's engine"},
+    {"--dma", "start|wait|random", VERB_CHECK, read_dma_time, 0,
+     "when the data of a DMA moves (default wait: as late as it may)"},
+    {"--seed", "N", VERB_CHECK | VERB_RUN, read_seed, 0,
      "shuffle parallel steps, and draw for --dma=random (default 0: in order)"},
-    {"--cores", "N", VERB_CHECK | VERB_RUN, OPTION_CORES, "cores that share the parallel steps (default: one each)"},
-    {"--checked", NULL, VERB_RUN, OPTION_CHECKED, "also report what `pkc check` finds, and compare with what it computes"},
-    {"--target", "TARGET", (unsigned)ALL_VERBS, OPTION_TARGET, "shape the text for native (default) or one of the targets below"},
-    {"--threads", "N", (unsigned)ALL_VERBS, OPTION_THREADS, "threads for parallel grid axes (default $PK_THREADS, else 1)"},
-    {"--vmem-limit", "BYTES", VERB_RUN | VERB_BENCH, OPTION_VMEM,
+    {"--cores", "N", VERB_CHECK | VERB_RUN, read_count, FIELD(check.cores),
+     "cores that share the parallel steps (default: one each)"},
+    {"--checked", NULL, VERB_RUN, read_flag, FIELD(checked),
+     "also report what `pkc check` finds, and compare with what it computes"},
+    {"--target", "TARGET", (unsigned)ALL_VERBS, read_target, 0,
+     "shape the text for native (default) or one of the targets below"},
+    {"--threads", "N", (unsigned)ALL_VERBS, read_threads, 0, "threads for parallel grid axes (default $PK_THREADS, else 1)"},
+    {"--vmem-limit", "BYTES", VERB_RUN | VERB_BENCH, read_count, FIELD(vmem_limit),
      "VMEM a launch may hold (default $PK_VMEM_LIMIT, the kernel's own, or 128 MiB)"},
-    {"--no-naive", NULL, VERB_BENCH, OPTION_NO_NAIVE, "do not time (or compare with) the naive reference"},
-    {"--tolerance", "R[,A]", VERB_RUN | VERB_BENCH | VERB_TEST | VERB_CHECK, OPTION_TOLERANCE,
+    {"--no-naive", NULL, VERB_BENCH, read_flag, FIELD(no_naive), "do not time (or compare with) the naive reference"},
+    {"--tolerance", "R[,A]", VERB_RUN | VERB_BENCH | VERB_TEST | VERB_CHECK, read_tolerance, 0,
      "allow floats a difference of A + R * |expected| (default: what rounding explains)"},
-    {"--min-time", "SECONDS", VERB_BENCH, OPTION_MIN_TIME, "time at least this long (default 0.5)"},
-    {"--max-time", "SECONDS", VERB_BENCH, OPTION_MAX_TIME, "stop after this long (default 10)"},
-    {"--no-cache", NULL, BUILDS, OPTION_NO_CACHE, "compile again, keep nothing"},
-    {"--json", NULL, VERB_BENCH | VERB_TPU, OPTION_JSON, "one JSON object a line instead of a table"},
-    {"--json", NULL, VERB_CHECK | VERB_RUN, OPTION_JSON, "findings as JSON, one object a line"},
-    {"--verify", NULL, VERB_FMT, OPTION_VERIFY, "write nothing; exit 3 when a file is not in the canonical layout"},
-    {"--quiet", NULL, VERB_TEST | VERB_RUN | VERB_CHECK, OPTION_QUIET, "failures only"},
-    {"--diagnostics", "json|text", (unsigned)ALL_VERBS, OPTION_DIAGNOSTICS, "the form of errors and warnings"},
-    {"--chip", "NAME", VERB_TPU, OPTION_CHIP, "the chip to model (default v5e, or the one of --chip-file)"},
-    {"--tpu", "CHIP", VERB_CHECK, OPTION_CHIP, "would it run on this TPU: rules of blocks, dtypes, operations and memories"},
-    {"--chip-file", "FILE", VERB_TPU | VERB_CHECK, OPTION_CHIP_FILE,
+    {"--min-time", "SECONDS", VERB_BENCH, read_seconds, FIELD(min_time), "time at least this long (default 0.5)"},
+    {"--max-time", "SECONDS", VERB_BENCH, read_seconds, FIELD(max_time), "stop after this long (default 10)"},
+    {"--no-cache", NULL, BUILDS, read_flag, FIELD(no_cache), "compile again, keep nothing"},
+    {"--json", NULL, VERB_BENCH | VERB_TPU, read_flag, FIELD(json), "one JSON object a line instead of a table"},
+    {"--json", NULL, VERB_CHECK | VERB_RUN, read_flag, FIELD(json), "findings as JSON, one object a line"},
+    {"--verify", NULL, VERB_FMT, read_flag, FIELD(verify_only),
+     "write nothing; exit 3 when a file is not in the canonical layout"},
+    {"--quiet", NULL, VERB_TEST | VERB_RUN | VERB_CHECK, read_flag, FIELD(quiet), "failures only"},
+    {"--diagnostics", "json|text", (unsigned)ALL_VERBS, read_diagnostics, 0, "the form of errors and warnings"},
+    {"--chip", "NAME", VERB_TPU, read_text, FIELD(chip), "the chip to model (default v5e, or the one of --chip-file)"},
+    {"--tpu", "CHIP", VERB_CHECK, read_text, FIELD(chip),
+     "would it run on this TPU: rules of blocks, dtypes, operations and memories"},
+    {"--chip-file", "FILE", VERB_TPU | VERB_CHECK, read_text, FIELD(chip_file),
      "add a chip: lines of `name N`, `like CHIP`, `CONSTANT VALUE`"},
-    {"--chips", NULL, VERB_TPU, OPTION_CHIPS, "list the chips"},
-    {"--sources", NULL, VERB_TPU, OPTION_SOURCES, "list every constant with its unit and source"},
-    {"--sweep", "NAME=LOW:HIGH", VERB_TPU, OPTION_SWEEP,
+    {"--chips", NULL, VERB_TPU, read_flag, FIELD(chips), "list the chips"},
+    {"--sources", NULL, VERB_TPU, read_flag, FIELD(sources), "list every constant with its unit and source"},
+    {"--sweep", "NAME=LOW:HIGH", VERB_TPU, read_text, FIELD(sweep),
      "rank values of statics, doubling from LOW to HIGH, or a list A,B,C; more may follow"},
-    {"--mesh", "XxY[xZ]", VERB_TPU, OPTION_MESH, "cost of a collective on a slice of this shape"},
-    {"--trace", "FILE", VERB_TPU | VERB_RUN | VERB_BENCH, OPTION_TRACE,
+    {"--mesh", "XxY[xZ]", VERB_TPU, read_text, FIELD(mesh), "cost of a collective on a slice of this shape"},
+    {"--trace", "FILE", VERB_TPU | VERB_RUN | VERB_BENCH, read_text, FIELD(trace),
      "write a trace (of one call) for Perfetto or chrome://tracing"},
-    {"--counters", NULL, VERB_RUN | VERB_BENCH, OPTION_COUNTERS,
+    {"--counters", NULL, VERB_RUN | VERB_BENCH, read_flag, FIELD(counters),
      "count instructions, cycles and cache misses of one call, where the system allows"},
-    {"--html", "FILE", VERB_TPU, OPTION_HTML, "write the report as one HTML file"},
-    {"--svg", "FILE", VERB_TPU, OPTION_SVG, "write the roofline plot"},
-    {"--walk-all", NULL, VERB_TPU, OPTION_WALK_ALL, "walk every grid step, also those that repeat others"},
-    {"--help", NULL, (unsigned)ALL_VERBS, OPTION_HELP, "this text"},
-    {"--version", NULL, (unsigned)ALL_VERBS, OPTION_VERSION, "the version of pkc"},
+    {"--html", "FILE", VERB_TPU, read_text, FIELD(html), "write the report as one HTML file"},
+    {"--svg", "FILE", VERB_TPU, read_text, FIELD(svg), "write the roofline plot"},
+    {"--walk-all", NULL, VERB_TPU, read_flag, FIELD(walk_all), "walk every grid step, also those that repeat others"},
+    {"--help", NULL, (unsigned)ALL_VERBS, NULL, 0, "this text"},
+    {"--version", NULL, (unsigned)ALL_VERBS, NULL, 0, "the version of pkc"},
 };
 enum { OPTION_ROWS = sizeof option_rows / sizeof *option_rows };
 
@@ -117,12 +230,6 @@ int usage_error(const Verb *verb, const char *format, ...) {
   va_end(args);
   fprintf(stderr, "\nTry `pkc %s%s--help`.\n", verb ? verb->name : "", verb ? " " : "");
   return USAGE_ERROR;
-}
-
-static bool parse_seconds(const char *text, double *value) {
-  char *end;
-  *value = strtod(text, &end);
-  return *text && !*end && *value > 0 && *value < 1e6;
 }
 
 // ---- help
@@ -185,189 +292,11 @@ static const OptionRow *find_option(const char *word, const Verb *verb, const ch
   return found;
 }
 
-// NAME=VALUE in two interned parts; false when there is no name.
-static bool split_assignment(Options *options, const char *text, const char **name, const char **value) {
-  const char *equals = strchr(text, '=');
-  if (!equals || equals == text) return false;
-  *name = intern_n(text, (size_t)(equals - text));
-  *value = arena_strndup(options->arena, equals + 1, strlen(equals + 1));
-  return true;
-}
-
-static const char *read_static(Options *options, const char *text) {
-  StaticSetting setting = {0};
-  if (!split_assignment(options, text, &setting.name, &setting.value) || !*setting.value) return "wants NAME=VALUE";
-  const char *dot = strchr(setting.name, '.');
-  if (dot) {
-    setting.kernel = intern_n(setting.name, (size_t)(dot - setting.name));
-    setting.name = intern(dot + 1);
-  }
-  LIST_PUSH(options->arena, &options->settings, setting);
-  return NULL;
-}
-
-static const char *read_output(Options *options, const Verb *verb, const char *text) {
-  if (!(verb->flag & (VERB_RUN | VERB_CHECK))) {
-    options->output = text;
-    return NULL;
-  }
-  Argument output;
-  if (!split_assignment(options, text, &output.name, &output.value) || !*output.value) return "wants OPERAND=FILE.npy";
-  LIST_PUSH(options->arena, &options->outputs, output);
-  return NULL;
-}
-
-static const char *one_of(const char *value, const char *const *allowed) {
-  for (; *allowed; allowed++)
-    if (strcmp(value, *allowed) == 0) return NULL;
-  return "has an unknown value";
-}
-
-static const char *read_dma_time(const char *value, DmaTime *time) {
-  static const char *const names[] = {"wait", "start", "random"};  // in the order of DmaTime
-  for (int i = 0; i < 3; i++)
-    if (strcmp(value, names[i]) == 0) {
-      *time = (DmaTime)i;
-      return NULL;
-    }
-  return "has an unknown value";
-}
-
-static const char *read_target(Options *options, const char *value) {
-  options->target = target_find(value);
-  return options->target ? NULL : "names an unknown target";
-}
-
 int options_threads(const Options *options) {
   const char *text = getenv("PK_THREADS");
   int64_t count;
   if (options->threads > 0) return options->threads;
   return text && parse_int(text, &count) && count >= 1 && count <= MOST_THREADS ? (int)count : 1;
-}
-
-static const char *read_count(const char *value, int64_t most, int64_t *count) {
-  return parse_int(value, count) && *count >= 1 && *count <= most ? NULL : "wants a positive number";
-}
-
-// R or R,A
-static const char *read_tolerance(const char *value, Tolerance *tolerance) {
-  char *end;
-  *tolerance = (Tolerance){.given = true, .relative = strtod(value, &end)};
-  bool read = end != value;
-  if (read && *end == ',') {
-    const char *absolute = end + 1;
-    tolerance->absolute = strtod(absolute, &end);
-    read = end != absolute;
-  }
-  bool valid = tolerance->relative >= 0 && tolerance->absolute >= 0;
-  return read && !*end && valid ? NULL : "requires R or R,A: a relative and an absolute difference, each at least 0";
-}
-
-// NULL, or what is wrong, to be put after the option's name.
-static const char *apply_option(Options *options, const Verb *verb, const OptionRow *row, const char *value) {
-  static const char *const emit_kinds[] = {"c", "h", "naive", "ast", "ir", "loops", "pallas", NULL}, *const dma[] = {"literal",
-                                                                                                                     NULL};
-  static const char *const forms[] = {"json", "text", NULL};
-  const char *wrong = NULL;
-  int64_t count = 0;
-  switch (row->id) {
-    case OPTION_STATIC:
-      return read_static(options, value);
-    case OPTION_OUTPUT:
-      return read_output(options, verb, value);
-    case OPTION_TARGET:
-      return read_target(options, value);
-    case OPTION_KERNEL:
-      options->kernel = intern(value);
-      return NULL;
-    case OPTION_DUMP:
-      options->dumps = value;
-      return NULL;
-    case OPTION_EMIT:
-      options->emit = value;
-      return one_of(value, emit_kinds);
-    case OPTION_DMA:
-      options->literal_dma = true;
-      return one_of(value, dma);
-    case OPTION_DMA_TIME:
-      return read_dma_time(value, &options->check.dma);
-    case OPTION_SEED:
-      if (!parse_int(value, &count) || count < 0) return "wants a number of at least 0";
-      options->check.seed = (uint64_t)count;
-      return NULL;
-    case OPTION_CORES:
-      return read_count(value, INT32_MAX, &options->check.cores);
-    case OPTION_CHECKED:
-      options->checked = true;
-      return NULL;
-    case OPTION_THREADS:
-      wrong = read_count(value, MOST_THREADS, &count);
-      options->threads = (int)count;
-      return wrong;
-    case OPTION_VMEM:
-      return read_count(value, INT64_MAX, &options->vmem_limit);
-    case OPTION_MIN_TIME:
-      return parse_seconds(value, &options->min_time) ? NULL : "wants seconds";
-    case OPTION_MAX_TIME:
-      return parse_seconds(value, &options->max_time) ? NULL : "wants seconds";
-    case OPTION_NO_CACHE:
-      options->no_cache = true;
-      return NULL;
-    case OPTION_TOLERANCE:
-      return read_tolerance(value, &options->tolerance);
-    case OPTION_NO_NAIVE:
-      options->no_naive = true;
-      return NULL;
-    case OPTION_JSON:
-      options->json = true;
-      return NULL;
-    case OPTION_VERIFY:
-      options->verify_only = true;
-      return NULL;
-    case OPTION_QUIET:
-      options->quiet = true;
-      return NULL;
-    case OPTION_DIAGNOSTICS:
-      if (strcmp(value, "json") == 0) options->diagnostics = DIAG_JSON;
-      return one_of(value, forms);
-    case OPTION_CHIP:
-      options->chip = value;
-      return NULL;
-    case OPTION_CHIP_FILE:
-      options->chip_file = value;
-      return NULL;
-    case OPTION_CHIPS:
-      options->chips = true;
-      return NULL;
-    case OPTION_SOURCES:
-      options->sources = true;
-      return NULL;
-    case OPTION_SWEEP:
-      options->sweep = value;
-      return NULL;
-    case OPTION_MESH:
-      options->mesh = value;
-      return NULL;
-    case OPTION_COUNTERS:
-      options->counters = true;
-      return NULL;
-    case OPTION_TRACE:
-      options->trace = value;
-      return NULL;
-    case OPTION_HTML:
-      options->html = value;
-      return NULL;
-    case OPTION_SVG:
-      options->svg = value;
-      return NULL;
-    case OPTION_WALK_ALL:
-      options->walk_all = true;
-      return NULL;
-    case OPTION_HELP:
-    case OPTION_VERSION:
-      return NULL;
-  }
-  return NULL;
 }
 
 static void read_plain_word(Options *options, const char *word) {
@@ -386,8 +315,8 @@ static int unknown_option(const Verb *verb, const char *word) {
   return usage_error(verb, "unknown option %s", word);
 }
 
-static int answer(const Verb *verb, OptionId id) {
-  if (id == OPTION_VERSION)
+static int answer(const Verb *verb, const OptionRow *row) {
+  if (strcmp(row->name, "--version") == 0)
     printf("pkc %s\n", PKC_VERSION);
   else if (verb->name[0] && strcmp(verb->name, "pkc") != 0)
     print_verb_help(verb);
@@ -416,11 +345,11 @@ int options_read(Options *options, const Verb *verb, int count, char **words) {
     const OptionRow *row = strcmp(word, "-h") == 0 ? find_option("--help", verb, &value) : find_option(word, verb, &value);
     if (!row) return unknown_option(verb, word);
     if (!(row->verbs & verb->flag)) return usage_error(verb, "%s does not go with `pkc %s`", row->name, verb->name);
-    if (row->id == OPTION_HELP || row->id == OPTION_VERSION) return answer(verb, row->id);
+    if (!row->read) return answer(verb, row);
     if (value && !row->value) return usage_error(verb, "%s takes no value", row->name);
     if (row->value && !value && ++i < count) value = words[i];
-    if (row->value && (!value || !*value)) return usage_error(verb, "%s wants a value: %s", row->name, row->value);
-    const char *wrong = apply_option(options, verb, row, value);
+    if (row->value && (!value || !*value)) return usage_error(verb, "%s expects a value: %s", row->name, row->value);
+    const char *wrong = row->read(options, row, value);
     if (wrong) return usage_error(verb, "%s %s: `%s`", row->name, wrong, value);
   }
   return DONE;
