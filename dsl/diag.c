@@ -1,5 +1,7 @@
 #include "dsl/diag.h"
 
+#include "dsl/json.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -260,25 +262,28 @@ static void print_text(const Diag *diag, const Message *m, Buf *out, bool colour
 }
 
 static void json_place(const Diag *diag, Span span, Buf *out) {
-  buf_puts(out, "\"file\":");
-  put_json_string(out, diag->source->path);
+  json_text(out, "file", diag->source->path);
   if (!has_place(span)) return;
   Place place = place_of(diag->source, span);
-  buf_printf(out, ",\"line\":%d,\"column\":%d,\"end_column\":%d", place.line, place.column, place.end_column);
+  json_int(out, "line", place.line);
+  json_int(out, "column", place.column);
+  json_int(out, "end_column", place.end_column);
 }
 
 static void print_json(const Diag *diag, const Message *m, int notes, Buf *out) {
-  buf_putc(out, '{');
+  char code[16];
+  snprintf(code, sizeof code, "E%04d", m->code);
+  json_open(out, NULL, '{');
   json_place(diag, m->span, out);
-  buf_printf(out, ",\"severity\":\"%s\",\"code\":\"E%04d\",\"message\":", severity_name[m->severity], m->code);
-  put_json_string(out, m->text);
-  buf_puts(out, ",\"notes\":[");
+  json_text(out, "severity", severity_name[m->severity]);
+  json_text(out, "code", code);
+  json_text(out, "message", m->text);
+  json_open(out, "notes", '[');
   for (int i = 1; i <= notes; i++) {
-    buf_puts(out, i > 1 ? ",{" : "{");
+    json_open(out, NULL, '{');
     json_place(diag, m[i].span, out);
-    buf_puts(out, ",\"message\":");
-    put_json_string(out, m[i].text);
-    buf_putc(out, '}');
+    json_text(out, "message", m[i].text);
+    json_close(out, '}');
   }
   buf_puts(out, "]}\n");
 }

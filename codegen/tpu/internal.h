@@ -5,6 +5,7 @@
 #include "codegen/ir/index.h"
 #include "codegen/tpu/tpu.h"
 #include "codegen/ir/work.h"
+#include "dsl/json.h"
 
 // ---- tpu_eval.c: scalars that the grid decides
 

@@ -156,10 +156,18 @@ static int show(const Mesh *m, const char *what, double bytes, MeshCost c) {
   Buf out = {0};
   double dcn = bytes / m->chip->value[CHIP_DCN];
   if (m->request->json) {
-    buf_printf(&out, "{\"collective\":\"%s\",\"chip\":\"%s\",\"mesh\":\"%s\",\"bytes\":%.10g,\"seconds\":%.10g,", what,
-               m->chip->name, m->request->mesh, bytes, c.seconds);
-    buf_printf(&out, "\"latency_s\":%.10g,\"transfer_s\":%.10g,\"hops\":%lld,\"links\":%d,\"dcn_s\":%.10g}\n", c.latency,
-               c.transfer, (long long)c.hops, c.links, dcn);
+    json_open(&out, NULL, '{');
+    json_text(&out, "collective", what);
+    json_text(&out, "chip", m->chip->name);
+    json_text(&out, "mesh", m->request->mesh);
+    json_real(&out, "bytes", bytes);
+    json_real(&out, "seconds", c.seconds);
+    json_real(&out, "latency_s", c.latency);
+    json_real(&out, "transfer_s", c.transfer);
+    json_int(&out, "hops", c.hops);
+    json_int(&out, "links", c.links);
+    json_real(&out, "dcn_s", dcn);
+    buf_puts(&out, "}\n");
   } else {
     buf_printf(&out, "%s of %.6g B on %s ", what, bytes, m->chip->name);
     put_shape(m, &out);
@@ -214,11 +222,16 @@ static int plans(const Mesh *m) {
   for (int i = 0; i < 3; i++) {
     const Plan *p = &list[i];
     const char *bound = p->compute >= p->moved ? "compute" : "communication";
-    buf_printf(&out,
-               m->request->json ? "{\"parallel\":\"%s\",\"compute_s\":%.10g,\"communication_s\":%.10g,\"bound\":\"%s\"}\n"
-                                : "%-10s %9.4g us   %9.4g us  %s",
-               p->name, p->compute * (m->request->json ? 1 : 1e6), p->moved * (m->request->json ? 1 : 1e6), bound);
-    if (!m->request->json) buf_printf(&out, ": %s\n", p->meaning);
+    if (!m->request->json) {
+      buf_printf(&out, "%-10s %9.4g us   %9.4g us  %s: %s\n", p->name, p->compute * 1e6, p->moved * 1e6, bound, p->meaning);
+      continue;
+    }
+    json_open(&out, NULL, '{');
+    json_text(&out, "parallel", p->name);
+    json_real(&out, "compute_s", p->compute);
+    json_real(&out, "communication_s", p->moved);
+    json_text(&out, "bound", bound);
+    buf_puts(&out, "}\n");
   }
   int status = write_result("-", &out);
   buf_free(&out);

@@ -187,121 +187,124 @@ void tpu_table(Model *const *models, int count, Buf *out) {
 
 // ---- JSON
 
-static void json_number(Buf *out, const char *key, double value) {
-  if (isfinite(value))
-    buf_printf(out, ",\"%s\":%.10g", key, value);
-  else
-    buf_printf(out, ",\"%s\":null", key);
-}
-
-static void json_text(Buf *out, const char *key, const char *value) {
-  buf_printf(out, ",\"%s\":", key);
-  put_json_string(out, value);
-}
-
 static void json_operands(const Model *m, Buf *out) {
-  buf_puts(out, ",\"operands\":[");
+  json_open(out, "operands", '[');
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
     const OperandCount *o = &m->sim.operand[i];
-    buf_printf(out, "%s{\"name\":\"%s\",\"bytes\":%lld,\"once\":%lld,\"issued\":%lld,\"skipped\":%lld", i ? "," : "",
-               m->k->refs.at[i]->name, (long long)o->bytes, (long long)o->once, (long long)o->issued, (long long)o->skipped);
-    json_number(out, "wait_s", (double)o->wait_ps * 1e-12);
-    buf_putc(out, '}');
+    json_open(out, NULL, '{');
+    json_text(out, "name", m->k->refs.at[i]->name);
+    json_int(out, "bytes", o->bytes);
+    json_int(out, "once", o->once);
+    json_int(out, "issued", o->issued);
+    json_int(out, "skipped", o->skipped);
+    json_real(out, "wait_s", (double)o->wait_ps * 1e-12);
+    json_close(out, '}');
   }
-  buf_putc(out, ']');
-}
-
-static void json_dims(Buf *out, const char *key, int rank, const int64_t *dim) {
-  buf_printf(out, ",\"%s\":[", key);
-  for (int i = 0; i < rank; i++) buf_printf(out, "%s%lld", i ? "," : "", (long long)dim[i]);
-  buf_putc(out, ']');
+  json_close(out, ']');
 }
 
 static void json_vmem(const Model *m, Buf *out) {
-  buf_printf(out, ",\"vmem\":{\"bytes\":%lld,\"limit\":%lld,\"fits\":%s,\"buffers\":[", (long long)m->vmem,
-             (long long)m->vmem_limit, m->vmem <= m->vmem_limit ? "true" : "false");
+  json_open(out, "vmem", '{');
+  json_int(out, "bytes", m->vmem);
+  json_int(out, "limit", m->vmem_limit);
+  json_bool(out, "fits", m->vmem <= m->vmem_limit);
+  json_open(out, "buffers", '[');
   for (int i = 0; i < m->buffers.count; i++) {
     const Buffer *b = &m->buffers.at[i];
-    buf_printf(out, "%s{\"name\":\"%s\",\"kind\":\"%s\",\"dtype\":\"%s\"", i ? "," : "", b->name, b->what,
-               dtype_info[b->dtype].name);
-    json_dims(out, "block", b->rank, b->dim);
-    json_dims(out, "padded", b->rank, b->padded);
-    buf_printf(out, ",\"buffers\":%d,\"bytes\":%lld}", b->buffers, (long long)b->bytes);
+    json_open(out, NULL, '{');
+    json_text(out, "name", b->name);
+    json_text(out, "kind", b->what);
+    json_text(out, "dtype", dtype_info[b->dtype].name);
+    json_ints(out, "block", b->dim, b->rank);
+    json_ints(out, "padded", b->padded, b->rank);
+    json_int(out, "buffers", b->buffers);
+    json_int(out, "bytes", b->bytes);
+    json_close(out, '}');
   }
-  buf_puts(out, "]}");
+  json_close(out, ']');
+  json_close(out, '}');
 }
 
 static void json_losses(const Model *m, Buf *out) {
-  buf_puts(out, ",\"losses\":[");
+  json_open(out, "losses", '[');
   for (int i = 0; i < m->losses.count; i++) {
     const Loss *l = &m->losses.at[i];
-    buf_printf(out, "%s{\"line\":%d", i ? "," : "", ir_line(m->k, l->span));
-    json_number(out, "seconds", l->seconds);
+    json_open(out, NULL, '{');
+    json_int(out, "line", ir_line(m->k, l->span));
+    json_real(out, "seconds", l->seconds);
     json_text(out, "text", l->text);
-    buf_putc(out, '}');
+    json_close(out, '}');
   }
-  buf_putc(out, ']');
+  json_close(out, ']');
 }
 
 static void json_sizes(const Model *m, Buf *out) {
   const Kernel *k = m->k;
-  buf_puts(out, ",\"sizes\":{");
-  for (int i = 0, put = 0; i < k->sizes.count; i++)
-    if (!k->sizes.at[i].value) buf_printf(out, "%s\"%s\":%lld", put++ ? "," : "", k->sizes.at[i].name, (long long)m->sizes[i]);
-  buf_puts(out, "},\"statics\":{");
-  for (int i = 0; i < k->statics.count; i++) {
-    buf_printf(out, "%s\"%s\":", i ? "," : "", k->statics.at[i].name);
-    put_json_string(out, k->statics.at[i].value);
-  }
-  buf_putc(out, '}');
+  json_open(out, "sizes", '{');
+  for (int i = 0; i < k->sizes.count; i++)
+    if (!k->sizes.at[i].value) json_int(out, k->sizes.at[i].name, m->sizes[i]);
+  json_close(out, '}');
+  json_open(out, "statics", '{');
+  for (int i = 0; i < k->statics.count; i++) json_text(out, k->statics.at[i].name, k->statics.at[i].value);
+  json_close(out, '}');
 }
 
 static void json_unmodelled(const Model *m, Buf *out) {
-  buf_puts(out, ",\"not_modelled\":[");
-  for (int i = 0; i < m->body->unmodelled.count; i++) {
-    if (i) buf_putc(out, ',');
-    put_json_string(out, op_info[m->body->unmodelled.at[i]->op].name);
-  }
-  buf_puts(out, "]");
+  json_open(out, "not_modelled", '[');
+  for (int i = 0; i < m->body->unmodelled.count; i++) json_text(out, NULL, op_info[m->body->unmodelled.at[i]->op].name);
+  json_close(out, ']');
+}
+
+static void json_work(const Model *m, Buf *out) {
+  const Cost *c = &m->cost;
+  json_int(out, "flops", c->flops);
+  json_int(out, "dot_flops", c->dot_flops);
+  json_int(out, "transcendentals", c->transcendentals);
+  json_int(out, "vmem_load_bytes", c->load_bytes);
+  json_int(out, "vmem_store_bytes", c->store_bytes);
+  json_real(out, "useful_flops", m->useful_flops > 0 ? m->useful_flops : NAN);
+  json_int(out, "hbm_bytes", m->moved_bytes);
+  json_int(out, "once_bytes", m->once_bytes);
+}
+
+static void json_times(const Totals *t, Buf *out) {
+  json_real(out, "compute_s", (double)t->compute_ps * 1e-12);
+  json_real(out, "step_overhead_s", (double)t->overhead_ps * 1e-12);
+  json_real(out, "wait_s", (double)t->wait_ps * 1e-12);
+  json_real(out, "prologue_s", (double)t->prologue_ps * 1e-12);
+  json_real(out, "epilogue_s", (double)t->epilogue_ps * 1e-12);
 }
 
 void tpu_json(const Model *m, const char *path, Buf *out) {
   const Totals *t = &m->sim.totals;
-  const Cost *c = &m->cost;
-  buf_puts(out, "{\"kernel\":");
-  put_json_string(out, m->k->name);
+  json_open(out, NULL, '{');
+  json_text(out, "kernel", m->k->name);
   json_text(out, "file", path);
   json_text(out, "chip", m->chip->name);
   json_sizes(m, out);
-  json_number(out, "seconds", m->seconds);
-  json_number(out, "seconds_with_dispatch", m->seconds + m->chip->value[CHIP_DISPATCH]);
-  json_number(out, "lower_s", m->lower);
+  json_real(out, "seconds", m->seconds);
+  json_real(out, "seconds_with_dispatch", m->seconds + m->chip->value[CHIP_DISPATCH]);
+  json_real(out, "lower_s", m->lower);
   json_text(out, "lower_reason", m->lower_reason);
-  json_number(out, "upper_s", m->upper);
+  json_real(out, "upper_s", m->upper);
   json_text(out, "bound", m->bound);
-  buf_printf(out, ",\"cores\":%d,\"steps\":%lld,\"steps_walked\":%lld,\"streams\":%d", m->sim.cores, (long long)t->steps,
-             (long long)t->simulated, m->streams);
-  buf_printf(out,
-             ",\"flops\":%lld,\"dot_flops\":%lld,\"transcendentals\":%lld,\"vmem_load_bytes\":%lld,\"vmem_store_bytes\":%lld",
-             (long long)c->flops, (long long)c->dot_flops, (long long)c->transcendentals, (long long)c->load_bytes,
-             (long long)c->store_bytes);
-  json_number(out, "useful_flops", m->useful_flops > 0 ? m->useful_flops : NAN);
-  buf_printf(out, ",\"hbm_bytes\":%lld,\"once_bytes\":%lld", (long long)m->moved_bytes, (long long)m->once_bytes);
-  json_number(out, "peak", m->peak);
-  json_number(out, "hbm_bandwidth", m->hbm);
-  json_number(out, "vmem_bandwidth", m->vmem_bandwidth);
-  json_number(out, "mxu", m->mxu);
-  json_number(out, "mxu_full", m->mxu_rows);
-  json_number(out, "vpu", m->vpu);
-  json_number(out, "hbm", m->hbm_share);
-  json_number(out, "compute_s", (double)t->compute_ps * 1e-12);
-  json_number(out, "step_overhead_s", (double)t->overhead_ps * 1e-12);
-  json_number(out, "wait_s", (double)t->wait_ps * 1e-12);
-  json_number(out, "prologue_s", (double)t->prologue_ps * 1e-12);
-  json_number(out, "epilogue_s", (double)t->epilogue_ps * 1e-12);
+  json_int(out, "cores", m->sim.cores);
+  json_int(out, "steps", t->steps);
+  json_int(out, "steps_walked", t->simulated);
+  json_int(out, "streams", m->streams);
+  json_work(m, out);
+  json_real(out, "peak", m->peak);
+  json_real(out, "hbm_bandwidth", m->hbm);
+  json_real(out, "vmem_bandwidth", m->vmem_bandwidth);
+  json_real(out, "mxu", m->mxu);
+  json_real(out, "mxu_full", m->mxu_rows);
+  json_real(out, "vpu", m->vpu);
+  json_real(out, "hbm", m->hbm_share);
+  json_times(t, out);
   json_operands(m, out);
   json_vmem(m, out);
   json_losses(m, out);
   json_unmodelled(m, out);
-  buf_puts(out, "}\n");
+  json_close(out, '}');
+  buf_putc(out, '\n');
 }

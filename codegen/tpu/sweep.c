@@ -138,16 +138,20 @@ static void put_table(const Sweep *s, Buf *out) {
 static void put_json(const Sweep *s, Buf *out) {
   for (int r = 0; r < s->found.count; r++) {
     const Candidate *c = &s->found.at[r];
-    buf_puts(out, "{\"statics\":{");
-    for (int i = 0; i < s->ranges; i++)
-      buf_printf(out, "%s\"%s\":\"%s\"", i ? "," : "", s->range[i].name, s->range[i].values.at[c->value[i]]);
+    json_open(out, NULL, '{');
+    json_open(out, "statics", '{');
+    for (int i = 0; i < s->ranges; i++) json_text(out, s->range[i].name, s->range[i].values.at[c->value[i]]);
+    json_close(out, '}');
     if (c->wrong) {
-      buf_puts(out, "},\"wrong\":");
-      put_json_string(out, c->wrong);
+      json_text(out, "wrong", c->wrong);
     } else {
-      buf_printf(out, "},\"seconds\":%.10g,\"steps\":%lld,\"mxu\":%.6g,\"hbm\":%.6g,\"vmem\":%lld,\"fits\":%s,\"bound\":\"%s\"",
-                 c->seconds, (long long)c->steps, c->mxu, c->hbm, (long long)c->vmem, c->vmem <= c->limit ? "true" : "false",
-                 c->bound);
+      json_real(out, "seconds", c->seconds);
+      json_int(out, "steps", c->steps);
+      json_real(out, "mxu", c->mxu);
+      json_real(out, "hbm", c->hbm);
+      json_int(out, "vmem", c->vmem);
+      json_bool(out, "fits", c->vmem <= c->limit);
+      json_text(out, "bound", c->bound);
     }
     buf_puts(out, "}\n");
   }

@@ -1,0 +1,52 @@
+// JSON, written piece by piece.
+#include "dsl/json.h"
+
+#include "dsl/diag.h"
+
+#include <math.h>
+#include <string.h>
+
+static void begin(Buf *out, const char *key) {
+  char last = out->length ? out->text[out->length - 1] : '\n';
+  if (!strchr("{[,\n", last)) buf_putc(out, ',');
+  if (!key) return;
+  put_json_string(out, key);
+  buf_putc(out, ':');
+}
+
+void json_open(Buf *out, const char *key, char bracket) {
+  begin(out, key);
+  buf_putc(out, bracket);
+}
+
+void json_close(Buf *out, char bracket) { buf_putc(out, bracket); }
+
+void json_raw(Buf *out, const char *key, const char *json) {
+  begin(out, key);
+  buf_puts(out, json);
+}
+
+void json_text(Buf *out, const char *key, const char *text) {
+  if (!text) return json_raw(out, key, "null");
+  begin(out, key);
+  put_json_string(out, text);
+}
+
+void json_int(Buf *out, const char *key, int64_t value) {
+  begin(out, key);
+  buf_printf(out, "%lld", (long long)value);
+}
+
+void json_real(Buf *out, const char *key, double value) {
+  if (!isfinite(value)) return json_raw(out, key, "null");
+  begin(out, key);
+  buf_printf(out, "%.10g", value);
+}
+
+void json_bool(Buf *out, const char *key, bool value) { json_raw(out, key, value ? "true" : "false"); }
+
+void json_ints(Buf *out, const char *key, const int64_t *values, int count) {
+  json_open(out, key, '[');
+  for (int i = 0; i < count; i++) json_int(out, NULL, values[i]);
+  json_close(out, ']');
+}
