@@ -67,6 +67,9 @@ const char *format_double(Arena *arena, double value);
 // Did you mean: the candidate at an edit distance of at most 2 (1 for names under 4 letters), or NULL.
 const char *closest_name(const char *name, const char *const *candidates, int count);
 
+// The bytes of the UTF-8 character at text + at; 0 when it is malformed or must not be shown (controls, direction marks).
+size_t shown_length(const char *text, size_t at, size_t end);
+
 // Arithmetic that reports overflow: true when the exact result fits and was stored.
 static inline bool add_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
 static inline bool sub_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_sub_overflow(a, b, out); }

@@ -140,24 +140,6 @@ static bool has_place(Span span) { return span.start || span.end; }
 
 // ---- characters made safe to show
 
-// The length of the UTF-8 character at text[at]; 0 when it is none, or one that a terminal acts on.
-static size_t shown_length(const char *text, size_t at, size_t end) {
-  const unsigned char *c = (const unsigned char *)text + at;
-  if (c[0] < 0x80) return c[0] >= 0x20 && c[0] != 0x7f;
-  size_t length = c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : c[0] >= 0xe0 && c[0] < 0xf0 ? 3 : c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : 0;
-  if (!length || length > end - at) return 0;
-  uint32_t point = c[0] & (0x7fu >> length);
-  for (size_t i = 1; i < length; i++) {
-    if ((c[i] & 0xc0) != 0x80) return 0;
-    point = point << 6 | (c[i] & 0x3f);
-  }
-  bool overlong = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
-  bool surrogate = point >= 0xd800 && point < 0xe000;
-  bool acts = point < 0xa0 || point == 0x61c || (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
-              (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;  // C1 controls, direction marks
-  return overlong || surrogate || acts || point > 0x10ffff ? 0 : length;
-}
-
 static void put_safe(Buf *out, const char *text) {
   for (size_t at = 0, end = strlen(text); at < end;) {
     size_t length = shown_length(text, at, end);
@@ -167,24 +149,6 @@ static void put_safe(Buf *out, const char *text) {
       buf_putc(out, text[at] == '\n' ? '\n' : '?');
     at += length ? length : 1;
   }
-}
-
-void put_json_string(Buf *out, const char *text) {
-  buf_putc(out, '"');
-  for (size_t at = 0, end = strlen(text); at < end;) {
-    unsigned char c = (unsigned char)text[at];
-    size_t length = shown_length(text, at, end);
-    if (c == '"' || c == '\\')
-      buf_printf(out, "\\%c", c);
-    else if (length)
-      buf_add(out, text + at, length);
-    else if (c < 0x80)
-      buf_printf(out, "\\u%04x", (unsigned)c);
-    else
-      buf_puts(out, "\\ufffd");
-    at += length ? length : 1;
-  }
-  buf_putc(out, '"');
 }
 
 // ---- the line and its carets

@@ -33,7 +33,6 @@ typedef enum { DIAG_TEXT, DIAG_COLOUR, DIAG_JSON } DiagFormat;
 // Writes all collected messages: path:line:column, the line, a caret range, notes, the code. Long lines are shown in part.
 void diag_print(const Diag *diag, Buf *out, DiagFormat format);
 
-void put_json_string(Buf *out, const char *text);  // in quotes, escaped; what is not UTF-8 is replaced
 
 // 1-based line and column (in bytes) of an offset.
 void source_index_lines(Arena *arena, Source *source);  // makes source_position fast

@@ -1,10 +1,26 @@
 // JSON, written piece by piece.
 #include "dsl/json.h"
 
-#include "dsl/diag.h"
-
 #include <math.h>
 #include <string.h>
+
+void put_json_string(Buf *out, const char *text) {
+  buf_putc(out, '"');
+  for (size_t at = 0, end = strlen(text); at < end;) {
+    unsigned char c = (unsigned char)text[at];
+    size_t length = shown_length(text, at, end);
+    if (c == '"' || c == '\\')
+      buf_printf(out, "\\%c", c);
+    else if (length)
+      buf_add(out, text + at, length);
+    else if (c < 0x80)
+      buf_printf(out, "\\u%04x", (unsigned)c);
+    else
+      buf_puts(out, "\\ufffd");
+    at += length ? length : 1;
+  }
+  buf_putc(out, '"');
+}
 
 static void begin(Buf *out, const char *key) {
   char last = out->length ? out->text[out->length - 1] : '\n';

@@ -36,6 +36,8 @@ includes() {
 }
 symbols() {
   find "$BUILD/dsl" "$BUILD/gen" "$BUILD/codegen" -name '*.o' | sort | while read -r object; do
+    file=${object#"$BUILD"/}
+    case $file in gen/*) ;; *) [ -e "${file%.o}.c" ] || continue ;; esac # its source is gone
     nm -A "$object"
   done | awk -v build="$BUILD/" '
     { split($1, at, ":"); file = substr(at[1], length(build) + 1); sub(/\.o$/, "", file); name = $NF; kind = $(NF - 1) }

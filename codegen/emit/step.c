@@ -4,16 +4,6 @@
 #include <ctype.h>
 #include <string.h>
 
-bool mentions(const char *c_text, const char *name) {
-  size_t length = strlen(name);
-  for (const char *p = c_text ? strstr(c_text, name) : NULL; p; p = strstr(p + 1, name)) {
-    bool starts =
-        p == c_text || (!isalnum((unsigned char)p[-1]) && p[-1] != '_' && p[-1] != '.' && !(p[-1] == '>' && p[-2] == '-'));
-    if (starts && !isalnum((unsigned char)p[length]) && p[length] != '_') return true;
-  }
-  return false;
-}
-
 // The name a declaration `... NAME = ...;` declares.
 static const char *declared_name(Gen *g, const char *declaration) {
   const char *end = strstr(declaration, " = ");

@@ -314,6 +314,8 @@ typedef struct {
   const char *stride[MAX_RANK];
 } Place;
 bool place_of(Gen *g, const Instr *v, Place *place);
+void place_of_access(Gen *g, const Instr *access, Place *place);                              // of the window of a LOAD or STORE
+void place_of_unit_axes(const Instr *reshape, const Place *from, Place *to);  // RESHAPE that only adds or drops axes of 1
 const char *start_text(Gen *g, const Instr *access, int axis);  // of a LOAD's or STORE's window, clamped into the ref
 
 // group.c

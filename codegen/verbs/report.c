@@ -2,54 +2,54 @@
 #include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // "i=0, j=1" as {"i":0,"j":1}
 static void put_step(Buf *out, const char *step) {
-  buf_puts(out, ",\"grid_step\":");
-  if (!step) return buf_puts(out, "null");
-  const char *separator = "{";
+  if (!step) return json_text(out, "grid_step", NULL);
+  json_open(out, "grid_step", '{');
   while (*step) {
     size_t name = strcspn(step, "="), length = strcspn(step, ",");
-    buf_printf(out, "%s\"%.*s\":%.*s", separator, (int)name, step, (int)(length - name - 1), step + name + 1);
+    json_int(out, intern_n(step, name), strtoll(step + name + 1, NULL, 10));
     step += length + strspn(step + length, ", ");
-    separator = ",";
   }
-  buf_putc(out, '}');
+  json_close(out, '}');
 }
 
 static void put_place(Buf *out, const Source *source, Span span) {
-  buf_puts(out, "{\"file\":");
-  put_json_string(out, source->path);
-  if (span.start == 0 && span.end == 0) return buf_puts(out, ",\"line\":null,\"column\":null");
+  json_text(out, "file", source->path);
+  if (span.start == 0 && span.end == 0) {
+    json_text(out, "line", NULL);
+    json_text(out, "column", NULL);
+    return;
+  }
   int line, column;
   source_position(source, span.start, &line, &column);
-  buf_printf(out, ",\"line\":%d,\"column\":%d", line, column);
+  json_int(out, "line", line);
+  json_int(out, "column", column);
 }
 
 static void put_message(Buf *out, const char *message, const char *step) {
-  buf_puts(out, ",\"message\":");
-  put_json_string(out, message);
+  json_text(out, "message", message);
   put_step(out, step);
 }
 
 static void print_json(const Source *source, const CheckFinding *f) {
   Buf out = {0};
+  json_open(&out, NULL, '{');
   put_place(&out, source, f->span);
-  buf_printf(&out, ",\"kind\":\"%s\"", f->kind);
+  json_text(&out, "kind", f->kind);
   put_message(&out, f->message, f->step);
-  buf_puts(&out, ",\"operand\":");
-  if (f->operand)
-    put_json_string(&out, f->operand);
-  else
-    buf_puts(&out, "null");
-  buf_printf(&out, ",\"count\":%lld,\"notes\":[", (long long)f->count);
+  json_text(&out, "operand", f->operand);
+  json_int(&out, "count", f->count);
+  json_open(&out, "notes", '[');
   for (int i = 0; i < f->notes.count; i++) {
     const FindingNote *note = &f->notes.at[i];
-    if (i) buf_putc(&out, ',');
+    json_open(&out, NULL, '{');
     put_place(&out, source, note->span);
     put_message(&out, note->message, note->step);
-    buf_putc(&out, '}');
+    json_close(&out, '}');
   }
   buf_puts(&out, "]}");
   puts(out.text);

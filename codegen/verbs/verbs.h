@@ -4,6 +4,7 @@
 
 #include "codegen/run/run.h"
 #include "codegen/tpu/tpu.h"
+#include "dsl/json.h"
 
 typedef struct Verb Verb;
 struct Verb {

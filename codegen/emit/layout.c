@@ -1,0 +1,50 @@
+// Where each buffer lies in a worker's arena, as C.
+#include "codegen/loops/gen.h"
+
+enum { CACHE_BYTES = 32 << 20 };  // of packed copies kept of one operand
+
+// Bytes from one copy to the next of a buffer with several.
+const char *slot_bytes_text(Gen *g, const Buffer *b) {
+  int64_t constant;
+  if (is_constant(b->bytes, &constant)) return add_text(g, round_up_text(g, b->bytes, 64), "64");
+  return text(g, "pk_round_up(pk_sat_add(%s, 64), 64)", b->bytes);
+}
+
+static const char *buffer_bytes(Gen *g, const Buffer *b) {
+  // 64 bytes more than counted: a vector at the end of the last row may reach past it.
+  int64_t constant;
+  const char *bytes = is_constant(b->bytes, &constant) ? slot_bytes_text(g, b) : text(g, "pk_sat_add(%s, 64)", b->bytes);
+  return b->slots ? text(g, "pk_sat_mul(a.%s, %s)", b->slots, slot_bytes_text(g, b)) : bytes;
+}
+
+static void layout_slots(Gen *g, Buf *out) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const RefGen *r = &g->refs[i];
+    if (r->ref->role != REF_INPUT || !r->buffer) continue;
+    if (r->revisits)
+      buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, r->revisits, r->buffer->bytes, CACHE_BYTES);
+    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", r->tag, r->revisits ? text(g, "pk_sat_mul(8, a.%s)", r->buffer->slots) : "8");
+  }
+  buf_printf(out, "  a.clear = a.bytes;\n");
+}
+
+void emit_layout(Gen *g, Buf *out) {
+  const char *name = g->k->symbol;
+  buf_printf(out, "/* Where each buffer lies in a worker's arena, in bytes. */\ntypedef struct {\n  int64_t bytes, clear");
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const RefGen *r = &g->refs[i];
+    if (r->ref->role != REF_INPUT || !r->buffer) continue;
+    buf_printf(out, ", %s", r->tag);
+    if (r->revisits) buf_printf(out, ", %s", r->buffer->slots);
+  }
+  buf_puts(out, ";\n");
+  for (int i = 0; i < g->buffers.count; i++)
+    buf_printf(out, "  int64_t %s; /* %s */\n", g->buffers.at[i]->name, g->buffers.at[i]->purpose);
+  buf_printf(out, "} %s_arena;\n\nstatic %s_arena %s_layout(%sconst int64_t *size) {\n  %s_arena a = {0};\n", name, name, name,
+             g->launch_reads ? "const pk_array *array, " : "", name);
+  emit_extents(g, out);
+  layout_slots(g, out);
+  for (int i = 0; i < g->buffers.count; i++)
+    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", g->buffers.at[i]->name, buffer_bytes(g, g->buffers.at[i]));
+  buf_puts(out, "  return a;\n}\n\n");
+}

@@ -1,0 +1,71 @@
+// Where an element of a value or ref is in memory.
+#include "codegen/loops/gen.h"
+
+#include <string.h>
+
+const char *start_text(Gen *g, const Instr *access, int axis) {
+  const Instr *start = access->args[axis];
+  if (ir_is_const(start, 0)) return "0";
+  if (access->flags & (INSTR_MASKED | INSTR_OPEN)) return scalar_text(g, start);
+  Dim extent = access->ref->type.dim[axis], size = access->window.squeeze[axis] ? 1 : access->window.size[axis];
+  int64_t stride = access->window.stride[axis];
+  if (start->op == OP_CONST && dim_is_const(extent) && dim_is_const(size) && start->ival >= 0 &&
+      start->ival + (size - 1) * stride < extent)
+    return text(g, "%lld", (long long)start->ival);
+  const char *room = size == 1
+                         ? text(g, "%s - 1", extent_text(g, extent))
+                         : text(g, "%s - (%s - 1) * %lld - 1", extent_text(g, extent), extent_text(g, size), (long long)stride);
+  return text(g, "pk_start(%s, %s)", scalar_text(g, start), room);
+}
+
+void place_of_access(Gen *g, const Instr *v, Place *p) {
+  const RefGen *r = &g->refs[v->ref->id];
+  p->pointer = r->name;
+  p->element = r->element;
+  const char *offset = "0";
+  for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
+    offset = add_text(g, offset, mul_text(g, start_text(g, v, k), r->stride[k]));
+    if (!v->window.squeeze[k]) p->stride[axis++] = mul_text(g, r->stride[k], text(g, "%lld", (long long)v->window.stride[k]));
+  }
+  if (strcmp(offset, "0") != 0) p->pointer = text(g, "%s + %s", p->pointer, offset);
+}
+
+void place_of_unit_axes(const Instr *reshape, const Place *from, Place *to) {
+  const Type *a = &reshape->args[0]->type, *b = &reshape->type;
+  int i = 0;
+  for (int j = 0; j < b->rank; j++) {
+    if (b->dim[j] == 1) {
+      to->stride[j] = "0";
+      continue;
+    }
+    while (a->dim[i] == 1) i++;
+    to->stride[j] = from->stride[i++];
+  }
+}
+
+bool place_of(Gen *g, const Instr *v, Place *p) {
+  bool in_ref = v->op == OP_LOAD && !val(v)->buffer && !val(v)->stored_by;
+  if (in_ref && ir_may_leave(v)) return false;
+  if (v->op == OP_STORE || in_ref) {
+    place_of_access(g, v, p);
+    return true;
+  }
+  if (val(v)->stored_by) {
+    place_of_access(g, val(v)->stored_by, p);
+    return true;
+  }
+  if (val(v)->buffer) {
+    p->pointer = val(v)->buffer->name;
+    p->element = val(v)->buffer->element;
+    memcpy(p->stride, val(v)->buffer->stride, sizeof p->stride);
+    return true;
+  }
+  if (v->op == OP_RESHAPE && is_transparent(v)) {
+    Place from;
+    if (!place_of(g, v->args[0], &from)) return false;
+    *p = from;
+    place_of_unit_axes(v, &from, p);
+    return true;
+  }
+  return false;
+}
