@@ -114,12 +114,12 @@ static void after_pass(const Pass *pass, Kernel *k, void *context) {
   CheckReport report = {.arena = c->arena};
   HostArray *operands = make_operands(c->arena, k, c->sizes);
   interpret(k, c->sizes, operands, &(CheckOptions){0}, &report);
+  if (c->findings) return;  // what is unspecified may become anything
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
-    expect(same_elements(&operands[i], &c->before[i]), "%s: `%s` differs after %s:\n%s", c->path, k->refs.at[i]->name, pass->name,
-          dump(c->arena, k));
-  if (c->findings == 0)
-    expect(report.findings.count == 0, "%s: %s brings a finding: %s", c->path, pass->name,
-          report.findings.count ? report.findings.at[0].text : "");
+    expect(same_elements(&operands[i], &c->before[i]), "%s: `%s` differs after %s:\n%s", c->path, k->refs.at[i]->name,
+           pass->name, dump(c->arena, k));
+  expect(report.findings.count == 0, "%s: %s brings a finding: %s", c->path, pass->name,
+         report.findings.count ? report.findings.at[0].text : "");
 }
 
 static void compare_reference(Case *c, Kernel *k, HostArray *got) {

@@ -1,21 +1,15 @@
 // Names of C and Python: which are taken, and that kernels stay apart. With an argument: reads names, one a line, from standard
 // input and prints each with the name of its kernel's function in C (tests/names.py).
 #include "codegen/ir/names.h"
+#include "check.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static int passed, failed;
-
 static void expect_name(Arena *arena, const char *name, NameRole role, const char *const *kernels, int count,
                         const char *expected) {
   const char *got = name_of_kernel(arena, name, role, kernels, count);
-  if (strcmp(got, expected) == 0) {
-    passed++;
-    return;
-  }
-  failed++;
-  printf("FAIL names: kernel %s is %s, expected %s; reproduce: build/tests/unit/test_names\n", name, got, expected);
+  check(strcmp(got, expected) == 0, name, "is %s, expected %s", got, expected);
 }
 
 static void test_alone(Arena *arena) {
@@ -83,7 +77,7 @@ static void test_together(Arena *arena) {
   for (int i = 0; i < 2 * KERNELS; i++)
     for (int j = 0; j < i; j++) {
       bool same = strcmp(names[i], names[j]) == 0;
-      passed += !same, failed += same;
+      check(!same, names[i], "also the name of another kernel");
       if (same) printf("FAIL names: kernels %s and %s both define %s\n", kernels[i / 2], kernels[j / 2], names[i]);
     }
 }
@@ -97,7 +91,8 @@ static void test_long(Arena *arena) {
     kernels[2 * i + 1] = arena_printf(arena, "%s_", kernels[2 * i]);
   }
   const char *last = kernels[2 * DEEP - 2];
-  passed += strncmp(name_of_kernel(arena, last, NAME_C_KERNEL, kernels, 2 * DEEP), last, strlen(last)) == 0;
+  const char *got = name_of_kernel(arena, last, NAME_C_KERNEL, kernels, 2 * DEEP);
+  check(strncmp(got, last, strlen(last)) == 0, "a long chain", "is %s", got);
 }
 
 static void print_names(Arena *arena) {
@@ -119,6 +114,5 @@ int main(int argc, char **argv) {
   test_together(arena);
   test_long(arena);
   arena_free(arena);
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return check_end();
 }

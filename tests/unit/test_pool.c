@@ -3,6 +3,7 @@
 // flags: -Wl,--wrap=pthread_create
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
+#include "check.h"
 
 #include <dirent.h>
 #include <fenv.h>
@@ -39,18 +40,6 @@
 #define FORKS 1
 #endif
 
-static int passed, failed;
-
-static bool expect_at(int line, bool holds, const char *what) {
-  if (holds) {
-    ++passed;
-  } else {
-    ++failed;
-    printf("test_pool.c:%d: %s\n", line, what);
-  }
-  return holds;
-}
-#define EXPECT(condition) expect_at(__LINE__, condition, #condition)
 
 enum { CHILD_SECONDS = 60, GATHER_SECONDS = 20 };
 
@@ -389,21 +378,20 @@ static void test_memory_short(void) {}
 
 /* ---- Who may call when. */
 
-static void *call_many(void *unused) {
-  (void)unused;
+static void *call_many(void *marker) {
   pk_context *own = context_of(3);
   bool right = true;
   pk_context_set_threads(NULL, 2);
   for (int i = 0; i < 300; ++i) right = right && calls(own) && calls(NULL);
   pk_context_free(own);
-  return right ? &passed : NULL;
+  return right ? marker : NULL;
 }
 
 static void test_many_contexts(void) {
   enum { THREADS = 8 };
   pthread_t thread[THREADS];
   const int before = threads_of_process();
-  for (int i = 0; i < THREADS; ++i) EXPECT(pthread_create(&thread[i], NULL, call_many, NULL) == 0);
+  for (int i = 0; i < THREADS; ++i) EXPECT(pthread_create(&thread[i], NULL, call_many, &thread[i]) == 0);
   for (int i = 0; i < THREADS; ++i) {
     void *result = NULL;
     EXPECT(pthread_join(thread[i], &result) == 0 && result);
@@ -625,6 +613,5 @@ int main(void) {
   test_nested_calls();
   test_pool_of_one_thread();
   test_processors();
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return check_end();
 }
