@@ -391,7 +391,7 @@ static void test_many_contexts(void) {
   enum { THREADS = 8 };
   pthread_t thread[THREADS];
   const int before = threads_of_process();
-  for (int i = 0; i < THREADS; ++i) EXPECT(pthread_create(&thread[i], NULL, call_many, &thread[i]) == 0);
+  for (int i = 0; i < THREADS; ++i) EXPECT(pthread_create(&thread[i], NULL, call_many, &threads_to_give) == 0);
   for (int i = 0; i < THREADS; ++i) {
     void *result = NULL;
     EXPECT(pthread_join(thread[i], &result) == 0 && result);
