@@ -1,7 +1,9 @@
-// Running error analysis in the interpreter: beside each float, how far from it compiled code may come out (docs/numerics.md).
+// Running error analysis in the interpreter: beside each float, how far from it compiled code may
+// come out (docs/numerics.md).
 //
-// A reference is bounded as a way of computing the same thing that the kernel may have written otherwise; a body step by step,
-// since compiled code takes the same steps. Bools carry 1 where rounding decides them.
+// A reference is bounded as a way of computing the same thing that the kernel may have written
+// otherwise; a body step by step, since compiled code takes the same steps. Bools carry 1 where
+// rounding decides them.
 #include "codegen/ir/array.h"
 #include "codegen/check/internal.h"
 #include "include/pk/bound.h"
@@ -20,12 +22,14 @@ static pk_bound_function *const as_dtype[DT_COUNT] = {[DT_F32] = as_f32,
                                                       [DT_F8E5M2] = as_f8e5m2};
 
 static pk_bound_rules rules_of(const Interp *in) {
-  return (pk_bound_rules){in->rounding.input, in->rounding.result, in->rounding.function, in->rounding.sum};
+  return (pk_bound_rules){in->rounding.input, in->rounding.result, in->rounding.function,
+                          in->rounding.sum};
 }
 
 static pk_bound bound_at(const Value *v, int64_t e) { return (pk_bound){v->f[e], error_at(v, e)}; }
 static unsigned char truth_at(const Value *v, int64_t e) {
-  return (unsigned char)((v->i[e] ? PK_BOUND_TRUE : 0) | (error_at(v, e) > 0 ? PK_BOUND_UNSURE : 0));
+  return (unsigned char)((v->i[e] ? PK_BOUND_TRUE : 0) |
+                         (error_at(v, e) > 0 ? PK_BOUND_UNSURE : 0));
 }
 
 static void set_error(Interp *in, Value *out, int64_t e, double error) {
@@ -52,32 +56,44 @@ typedef pk_bound Lossless1(pk_bound);
 typedef pk_bound Lossless2(pk_bound, pk_bound);
 typedef unsigned char Compares(pk_bound, pk_bound);
 
-static pk_bound bound_erf_inv(pk_bound a, const pk_bound_rules *r) { return pk_bound_monotone(erf_inverse, a, r); }
+static pk_bound bound_erf_inv(pk_bound a, const pk_bound_rules *r) {
+  return pk_bound_monotone(erf_inverse, a, r);
+}
 
 static Lossy1 *const lossy1[OP_COUNT] = {
-    [OP_EXP] = pk_bound_exp,     [OP_EXP2] = pk_bound_exp2,   [OP_EXPM1] = pk_bound_expm1,       [OP_LOG] = pk_bound_log,
-    [OP_LOG2] = pk_bound_log2,   [OP_LOG1P] = pk_bound_log1p, [OP_SQRT] = pk_bound_sqrt,         [OP_RSQRT] = pk_bound_rsqrt,
-    [OP_TANH] = pk_bound_tanh,   [OP_ERF] = pk_bound_erf,     [OP_LOGISTIC] = pk_bound_logistic, [OP_SIN] = pk_bound_sin,
-    [OP_COS] = pk_bound_cos,     [OP_TAN] = pk_bound_tan,     [OP_SINH] = pk_bound_sinh,         [OP_COSH] = pk_bound_cosh,
-    [OP_ASIN] = pk_bound_asin,   [OP_ACOS] = pk_bound_acos,   [OP_ATAN] = pk_bound_atan,         [OP_ASINH] = pk_bound_asinh,
-    [OP_ACOSH] = pk_bound_acosh, [OP_ATANH] = pk_bound_atanh, [OP_LOG10] = pk_bound_log10,       [OP_CBRT] = pk_bound_cbrt,
-    [OP_ERFC] = pk_bound_erfc,   [OP_ERF_INV] = bound_erf_inv, [OP_RECIP] = pk_bound_reciprocal};
+    [OP_EXP] = pk_bound_exp,           [OP_EXP2] = pk_bound_exp2,
+    [OP_EXPM1] = pk_bound_expm1,       [OP_LOG] = pk_bound_log,
+    [OP_LOG2] = pk_bound_log2,         [OP_LOG1P] = pk_bound_log1p,
+    [OP_SQRT] = pk_bound_sqrt,         [OP_RSQRT] = pk_bound_rsqrt,
+    [OP_TANH] = pk_bound_tanh,         [OP_ERF] = pk_bound_erf,
+    [OP_LOGISTIC] = pk_bound_logistic, [OP_SIN] = pk_bound_sin,
+    [OP_COS] = pk_bound_cos,           [OP_TAN] = pk_bound_tan,
+    [OP_SINH] = pk_bound_sinh,         [OP_COSH] = pk_bound_cosh,
+    [OP_ASIN] = pk_bound_asin,         [OP_ACOS] = pk_bound_acos,
+    [OP_ATAN] = pk_bound_atan,         [OP_ASINH] = pk_bound_asinh,
+    [OP_ACOSH] = pk_bound_acosh,       [OP_ATANH] = pk_bound_atanh,
+    [OP_LOG10] = pk_bound_log10,       [OP_CBRT] = pk_bound_cbrt,
+    [OP_ERFC] = pk_bound_erfc,         [OP_ERF_INV] = bound_erf_inv,
+    [OP_RECIP] = pk_bound_reciprocal};
 static Lossy2 *const lossy2[OP_COUNT] = {
-    [OP_ADD] = pk_bound_add, [OP_SUB] = pk_bound_sub,           [OP_MUL] = pk_bound_mul, [OP_DIV] = pk_bound_div,
-    [OP_REM] = pk_bound_rem, [OP_FLOORDIV] = pk_bound_floordiv, [OP_MOD] = pk_bound_mod, [OP_POW] = pk_bound_pow,
-    [OP_ATAN2] = pk_bound_atan2};
+    [OP_ADD] = pk_bound_add, [OP_SUB] = pk_bound_sub, [OP_MUL] = pk_bound_mul,
+    [OP_DIV] = pk_bound_div, [OP_REM] = pk_bound_rem, [OP_FLOORDIV] = pk_bound_floordiv,
+    [OP_MOD] = pk_bound_mod, [OP_POW] = pk_bound_pow, [OP_ATAN2] = pk_bound_atan2};
 static Lossless1 *const lossless1[OP_COUNT] = {
-    [OP_NEG] = pk_bound_neg,   [OP_ABS] = pk_bound_abs,   [OP_SIGN] = pk_bound_sign,  [OP_FLOOR] = pk_bound_floor,
-    [OP_CEIL] = pk_bound_ceil, [OP_ROUND] = pk_bound_round, [OP_TRUNC] = pk_bound_trunc};
+    [OP_NEG] = pk_bound_neg,     [OP_ABS] = pk_bound_abs,   [OP_SIGN] = pk_bound_sign,
+    [OP_FLOOR] = pk_bound_floor, [OP_CEIL] = pk_bound_ceil, [OP_ROUND] = pk_bound_round,
+    [OP_TRUNC] = pk_bound_trunc};
 static Lossless2 *const lossless2[OP_COUNT] = {[OP_MAX] = pk_bound_max, [OP_MIN] = pk_bound_min};
-static Compares *const compares[OP_COUNT] = {[OP_EQ] = pk_bound_eq, [OP_NE] = pk_bound_ne, [OP_LT] = pk_bound_lt,
-                                             [OP_LE] = pk_bound_le, [OP_GT] = pk_bound_gt, [OP_GE] = pk_bound_ge};
+static Compares *const compares[OP_COUNT] = {
+    [OP_EQ] = pk_bound_eq, [OP_NE] = pk_bound_ne, [OP_LT] = pk_bound_lt,
+    [OP_LE] = pk_bound_le, [OP_GT] = pk_bound_gt, [OP_GE] = pk_bound_ge};
 
 static int64_t dot_terms(Interp *in, const Instr *dot) {
   int64_t terms = 1;
   for (int axis = 0; axis < dot->args[0]->type.rank; axis++) {
     bool summed = true;
-    for (int i = 0; i < dot->type.rank; i++) summed = summed && dot->labels.out[i] != dot->labels.a[axis];
+    for (int i = 0; i < dot->type.rank; i++)
+      summed = summed && dot->labels.out[i] != dot->labels.a[axis];
     if (summed) terms *= value_of(in, dot->args[0])->dim[axis];
   }
   return terms;
@@ -95,7 +111,8 @@ static double continued(Interp *in, const Instr *instr, int64_t e) {
   return lost;
 }
 
-static pk_bound float_result(Interp *in, const Instr *instr, const Value *const *arg, int64_t e, const pk_bound_rules *r) {
+static pk_bound float_result(Interp *in, const Instr *instr, const Value *const *arg, int64_t e,
+                             const pk_bound_rules *r) {
   pk_bound a = bound_at(arg[0], e), b = instr->nargs > 1 ? bound_at(arg[1], e) : a;
   if (instr->op == OP_FMA) return pk_bound_fma(a, b, bound_at(arg[2], e), r);
   if (lossy1[instr->op]) return lossy1[instr->op](a, r);
@@ -118,27 +135,33 @@ static double logic_error(Op op, const Value *const *arg, int64_t e) {
 
 static double select_error(const Value *out, const Value *const *arg, int64_t e) {
   unsigned char c = truth_at(arg[0], e);
-  if (is_float(out->dtype)) return pk_bound_select(c, bound_at(arg[1], e), bound_at(arg[2], e)).error;
+  if (is_float(out->dtype))
+    return pk_bound_select(c, bound_at(arg[1], e), bound_at(arg[2], e)).error;
   return c & PK_BOUND_UNSURE ? 1 : error_at(c ? arg[1] : arg[2], e);
 }
 
 static double cast_error(const Interp *in, const Value *out, const Value *a, int64_t e) {
   DType to = out->dtype, from = a->dtype;
-  if (!is_float(to)) return to == DT_BOOL && is_float(from) ? pk_bound_near(bound_at(a, e), pk_bound_exact(0)) : 0;
+  if (!is_float(to))
+    return to == DT_BOOL && is_float(from) ? pk_bound_near(bound_at(a, e), pk_bound_exact(0)) : 0;
   if (from == DT_BOOL) return error_at(a, e);
   if (!is_float(from)) return in->exact ? fabs(as_dtype[to](out->f[e]) - out->f[e]) : 0;
   if (dtype_spacing(to) <= dtype_spacing(from)) return error_at(a, e);
-  return in->exact ? pk_bound_rounded(as_dtype[to], bound_at(a, e)).error : pk_bound_allowed(as_dtype[to], bound_at(a, e));
+  return in->exact ? pk_bound_rounded(as_dtype[to], bound_at(a, e)).error
+                   : pk_bound_allowed(as_dtype[to], bound_at(a, e));
 }
 
-static double elementwise_error(Interp *in, const Instr *instr, const Value *out, const Value *const *arg, int64_t e,
-                                const pk_bound_rules *r) {
+static double elementwise_error(Interp *in, const Instr *instr, const Value *out,
+                                const Value *const *arg, int64_t e, const pk_bound_rules *r) {
   bool floats = is_float(arg[0]->dtype);
   switch (op_info[instr->op].class) {
     case OPC_SELECT:
       return select_error(out, arg, e);
     case OPC_COMPARE:
-      return floats && (compares[instr->op](bound_at(arg[0], e), bound_at(arg[1], e)) & PK_BOUND_UNSURE) ? 1 : 0;
+      return floats && (compares[instr->op](bound_at(arg[0], e), bound_at(arg[1], e)) &
+                        PK_BOUND_UNSURE)
+                 ? 1
+                 : 0;
     case OPC_CAST:
       return instr->op == OP_CAST ? cast_error(in, out, arg[0], e) : 0;
     default:
@@ -149,15 +172,19 @@ static double elementwise_error(Interp *in, const Instr *instr, const Value *out
 // Bits and integers have no errors: they must be equal.
 static bool carries(const Instr *instr, const Value *out, const Value *a) {
   if (instr->op == OP_BITCAST || op_info[instr->op].class == OPC_PREDICATE) return false;
-  return is_float(out->dtype) || (out->dtype == DT_BOOL && (is_float(a->dtype) || a->dtype == DT_BOOL));
+  return is_float(out->dtype) ||
+         (out->dtype == DT_BOOL && (is_float(a->dtype) || a->dtype == DT_BOOL));
 }
 
 void bound_elementwise(Interp *in, const Instr *instr, Value *out, const Value *const *arg) {
   if (!in->bounds || !carries(instr, out, arg[0])) return;
   pk_bound_rules rules = rules_of(in);
-  bool logic = out->dtype == DT_BOOL && (op_info[instr->op].class == OPC_BINARY || op_info[instr->op].class == OPC_UNARY);
+  bool logic = out->dtype == DT_BOOL &&
+               (op_info[instr->op].class == OPC_BINARY || op_info[instr->op].class == OPC_UNARY);
   for (int64_t e = 0; e < out->count; e++)
-    set_error(in, out, e, logic ? logic_error(instr->op, arg, e) : elementwise_error(in, instr, out, arg, e, &rules));
+    set_error(
+        in, out, e,
+        logic ? logic_error(instr->op, arg, e) : elementwise_error(in, instr, out, arg, e, &rules));
 }
 
 // ---- folding
@@ -166,7 +193,8 @@ static pk_bound lane_bound(const BoundLane *lane, int64_t l) {
   return (pk_bound){lane->f[l], lane->error ? lane->error[l] : 0};
 }
 
-static double folded_error(Interp *in, Op op, DType t, const BoundLane *lane, const pk_bound_rules *r) {
+static double folded_error(Interp *in, Op op, DType t, const BoundLane *lane,
+                           const pk_bound_rules *r) {
   pk_bound_sum sum = {0};
   bool sums = op == OP_REDUCE_SUM;
   if (lane->count == 0) return 0;
@@ -186,13 +214,15 @@ static double folded_error(Interp *in, Op op, DType t, const BoundLane *lane, co
 void bound_fold(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *lane) {
   pk_bound_rules rules = rules_of(in);
   if (!in->bounds) return;
-  if (is_float(out->dtype)) return set_error(in, out, e, folded_error(in, instr->op, out->dtype, lane, &rules));
+  if (is_float(out->dtype))
+    return set_error(in, out, e, folded_error(in, instr->op, out->dtype, lane, &rules));
   bool unsure = false;
   for (int64_t l = 0; lane->error && l < lane->count; l++) unsure = unsure || lane->error[l] > 0;
   if (out->dtype == DT_BOOL) set_error(in, out, e, unsure);
 }
 
-void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, const int64_t *order, int64_t count) {
+void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, const int64_t *order,
+                int64_t count) {
   if (!in->bounds || !is_float(out->dtype)) return;
   pk_bound_rules rules = rules_of(in);
   pk_bound_sum sum = {0};
@@ -204,13 +234,16 @@ void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, cons
     else if (instr->op == OP_CUMPROD)
       result = pk_bound_factor(result, next, &rules);
     else
-      result = l == 0 ? next : instr->op == OP_CUMMAX ? pk_bound_max(result, next) : pk_bound_min(result, next);
+      result = l == 0                   ? next
+               : instr->op == OP_CUMMAX ? pk_bound_max(result, next)
+                                        : pk_bound_min(result, next);
     set_error(in, out, order[l], settled(in, out->dtype, result));
   }
 }
 
 // The element at a place moves by no more than the error of any.
-void bound_sort(Interp *in, Value *out, const Value *a, int64_t from, int64_t stride, int64_t count) {
+void bound_sort(Interp *in, Value *out, const Value *a, int64_t from, int64_t stride,
+                int64_t count) {
   double most = 0;
   if (!in->bounds || !is_float(out->dtype) || !a->uncertain) return;
   for (int64_t l = 0; l < count; l++)
@@ -227,14 +260,17 @@ bool bound_summands(Interp *in, BoundLane *rows) {
     if (!rows->error) return false;
     memset(rows->error, 0, (size_t)rows->count * sizeof(double));
   }
-  for (int64_t e = 0; e < rows->count; e++) rows->error[e] = perhaps_rounded(in->hidden.summand, lane_bound(rows, e)).error;
+  for (int64_t e = 0; e < rows->count; e++)
+    rows->error[e] = perhaps_rounded(in->hidden.summand, lane_bound(rows, e)).error;
   return true;
 }
 
-void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a, const BoundLane *b) {
+void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a,
+               const BoundLane *b) {
   pk_bound_rules rules = rules_of(in);
   pk_bound_sum sum = {0};
-  for (int64_t l = 0; l < a->count; l++) pk_bound_take(&sum, pk_bound_mul(lane_bound(a, l), lane_bound(b, l), &rules));
+  for (int64_t l = 0; l < a->count; l++)
+    pk_bound_take(&sum, pk_bound_mul(lane_bound(a, l), lane_bound(b, l), &rules));
   bool flushed = instr->args[0]->type.dtype == DT_BF16 || in->hidden.summand == DT_BF16;
   if (flushed) sum.error += (double)sum.terms * PK_BOUND_FLUSHED;
   set_error(in, out, e, settled(in, out->dtype, pk_bound_total(&sum, true, &rules)));

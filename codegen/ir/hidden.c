@@ -11,18 +11,20 @@ typedef struct {
 } Search;
 
 static void coarser(DType *found, DType t) {
-  if (is_narrow_float(t) && (*found == DT_COUNT || dtype_spacing(t) > dtype_spacing(*found))) *found = t;
+  if (is_narrow_float(t) && (*found == DT_COUNT || dtype_spacing(t) > dtype_spacing(*found)))
+    *found = t;
 }
 
 static bool is_cast(const Instr *v, bool narrowing) {
-  if (v->op != OP_CAST || !is_float(v->args[0]->type.dtype) || !is_float(v->type.dtype)) return false;
+  if (v->op != OP_CAST || !is_float(v->args[0]->type.dtype) || !is_float(v->type.dtype))
+    return false;
   return (dtype_spacing(v->type.dtype) > dtype_spacing(v->args[0]->type.dtype)) == narrowing;
 }
 
 // Only moves or chooses among its operands.
 static bool passes_on(const Instr *v) {
-  return op_info[v->op].class == OPC_SHAPE || v->op == OP_SELECT || v->op == OP_NEG || v->op == OP_ABS || v->op == OP_MAX ||
-         v->op == OP_MIN || is_cast(v, false);
+  return op_info[v->op].class == OPC_SHAPE || v->op == OP_SELECT || v->op == OP_NEG ||
+         v->op == OP_ABS || v->op == OP_MAX || v->op == OP_MIN || is_cast(v, false);
 }
 
 static bool rounds(const Instr *v) {
@@ -69,8 +71,9 @@ Hidden hidden_roundings(Kernel *k) {
   return search.found;
 }
 
-// Two units of roundoff for each correctly rounded operation, since the kernel may compute something equal that takes one more,
-// and one for its operands; functions have 3 units in the last place (numerics.md).
+// Two units of roundoff for each correctly rounded operation, since the kernel may compute
+// something equal that takes one more, and one for its operands; functions have 3 units in the last
+// place (numerics.md).
 Rounding reference_rounding(const Hidden *hidden) {
   double narrow = hidden->anywhere == DT_COUNT ? 0 : dtype_spacing(hidden->anywhere) / 2;
   return (Rounding){0x1p-24, 0x1p-23, 3 * 0x1p-23, 0x1p-23 + narrow};

@@ -5,13 +5,15 @@
 #include "codegen/ir/ir.h"
 
 // To dtypes of its operands and of the reference: others are no part of what it promises.
-// The coarsest dtypes, DT_COUNT where there is none: of what contractions get (`dot(cast(p, T), v)`), and of values anywhere.
+// The coarsest dtypes, DT_COUNT where there is none: of what contractions get (`dot(cast(p, T),
+// v)`), and of values anywhere.
 typedef struct {
   DType summand, anywhere;
 } Hidden;
 Hidden hidden_roundings(Kernel *k);
 
-// What the operations of a reference (or, computed step by step as compiled code does, of a body) may lose: pk/bound.h.
+// What the operations of a reference (or, computed step by step as compiled code does, of a body)
+// may lose: pk/bound.h.
 typedef struct {
   double input, result, function, sum;
 } Rounding;

@@ -33,19 +33,20 @@ static bool is_exact(Op op) {
     case OP_SORT:
       return true;
     default:
-      return op_info[op].class == OPC_SHAPE || op_info[op].class == OPC_LEAF || op_info[op].class == OPC_MEMORY ||
-             op_info[op].class == OPC_CONTROL;
+      return op_info[op].class == OPC_SHAPE || op_info[op].class == OPC_LEAF ||
+             op_info[op].class == OPC_MEMORY || op_info[op].class == OPC_CONTROL;
   }
 }
 
 static bool is_correctly_rounded(Op op) {
-  return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_DIV || op == OP_SQRT || op == OP_RECIP || op == OP_FMA ||
-         op == OP_CAST;
+  return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_DIV || op == OP_SQRT ||
+         op == OP_RECIP || op == OP_FMA || op == OP_CAST;
 }
 
 static bool is_widening(const Instr *v) {
   DType from = v->op == OP_CAST ? v->args[0]->type.dtype : DT_COUNT;
-  return v->op == OP_CAST && is_float(from) && dtype_info[from].bits < dtype_info[v->type.dtype].bits;
+  return v->op == OP_CAST && is_float(from) &&
+         dtype_info[from].bits < dtype_info[v->type.dtype].bits;
 }
 
 static void survey_instr(Instr *v, void *context) {
@@ -73,13 +74,16 @@ static bool same_bits(const HostArray *a, const HostArray *b, int64_t count) {
 
 // i64 beyond 2^53 is compared as integers.
 static bool same_i64(const HostArray *got, const HostArray *want, int64_t i) {
-  return got->dtype != DT_I64 || ((const int64_t *)got->data)[i] == ((const int64_t *)want->data)[i];
+  return got->dtype != DT_I64 ||
+         ((const int64_t *)got->data)[i] == ((const int64_t *)want->data)[i];
 }
 
-static double allowed_at(const HostArray *want, const float *allowed, const Tolerance *tolerance, int64_t i) {
+static double allowed_at(const HostArray *want, const float *allowed, const Tolerance *tolerance,
+                         int64_t i) {
   if (!is_float(want->dtype)) return 0;
   double w = array_get(want, i);
-  if (tolerance->given) return tolerance->absolute + (isfinite(w) ? tolerance->relative * fabs(w) : 0);
+  if (tolerance->given)
+    return tolerance->absolute + (isfinite(w) ? tolerance->relative * fabs(w) : 0);
   return allowed ? (double)allowed[i] : 0;
 }
 
@@ -88,7 +92,8 @@ static bool is_right(Judged *judged, DType dtype) {
   double got = judged->got, want = judged->want;
   if (got == want || (isnan(got) && isnan(want)) || isinf(judged->allowed)) return true;
   judged->error = isnan(got - want) ? (double)INFINITY : fabs(got - want);
-  bool overflows = is_float(dtype) && isinf(got) && isfinite(want) && signbit(got) == signbit(want) &&
+  bool overflows = is_float(dtype) && isinf(got) && isfinite(want) &&
+                   signbit(got) == signbit(want) &&
                    fabs(want) + judged->allowed >= dtype_largest(dtype);
   return overflows || (judged->error <= judged->allowed && isfinite(want));
 }
@@ -113,15 +118,16 @@ void comparison_add(Comparison *all, int output, const Comparison *more) {
   all->undetermined += more->undetermined;
 }
 
-Comparison compare_arrays(const HostArray *got, const HostArray *want, const float *allowed, const Tolerance *tolerance,
-                          const uint8_t *specified) {
+Comparison compare_arrays(const HostArray *got, const HostArray *want, const float *allowed,
+                          const Tolerance *tolerance, const uint8_t *specified) {
   Comparison c = {.first = {.index = -1}, .worst = {.index = -1}};
   int64_t count;
   REQUIRE(got->dtype == want->dtype && got->rank == want->rank && array_elements(got, &count));
   bool same = same_bits(got, want, count);
   for (int64_t i = 0; i < count; i++) {
     if (specified && !specified[i]) continue;
-    Judged judged = {i, array_get(got, i), array_get(want, i), 0, allowed_at(want, allowed, tolerance, i)};
+    Judged judged = {i, array_get(got, i), array_get(want, i), 0,
+                     allowed_at(want, allowed, tolerance, i)};
     bool right = same || (is_right(&judged, got->dtype) && same_i64(got, want, i));
     c.undetermined += isinf(judged.allowed);
     if (isinf(judged.allowed)) continue;
@@ -139,7 +145,8 @@ static void put_index(Buf *text, const HostArray *array, int64_t flat) {
     index[k] = flat % array->dim[k];
     flat /= array->dim[k];
   }
-  for (int k = 0; k < array->rank; k++) buf_printf(text, "%s%lld", k ? ", " : "[", (long long)index[k]);
+  for (int k = 0; k < array->rank; k++)
+    buf_printf(text, "%s%lld", k ? ", " : "[", (long long)index[k]);
   if (array->rank) buf_putc(text, ']');
 }
 
@@ -152,14 +159,19 @@ const char *element_text(Arena *arena, const char *name, const HostArray *array,
   return copy;
 }
 
-const char *comparison_text(Arena *arena, const char *name, const HostArray *array, const Comparison *c) {
+const char *comparison_text(Arena *arena, const char *name, const HostArray *array,
+                            const Comparison *c) {
   int64_t count;
   REQUIRE(array_elements(array, &count));
   const Judged *first = &c->first, *worst = &c->worst;
-  const char *text = arena_printf(arena, "%s is %.9g, expected %.9g (difference %.3g, allowed %.3g); %lld of %lld elements differ",
-                                  element_text(arena, name, array, first->index), first->got, first->want, first->error,
-                                  first->allowed, (long long)c->wrong, (long long)count);
+  const char *text = arena_printf(
+      arena,
+      "%s is %.9g, expected %.9g (difference %.3g, allowed %.3g); %lld of %lld elements differ",
+      element_text(arena, name, array, first->index), first->got, first->want, first->error,
+      first->allowed, (long long)c->wrong, (long long)count);
   if (worst->index == first->index) return text;
-  return arena_printf(arena, "%s, the worst is %s: %.9g, expected %.9g (difference %.3g, allowed %.3g)", text,
-                      element_text(arena, name, array, worst->index), worst->got, worst->want, worst->error, worst->allowed);
+  return arena_printf(arena,
+                      "%s, the worst is %s: %.9g, expected %.9g (difference %.3g, allowed %.3g)",
+                      text, element_text(arena, name, array, worst->index), worst->got, worst->want,
+                      worst->error, worst->allowed);
 }

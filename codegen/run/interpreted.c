@@ -19,13 +19,16 @@ static bool add_dtype(int64_t *bytes, const HostArray *output, DType dtype, int6
   return add_array_bytes(bytes, &array);
 }
 
-static bool place_extra(const Ref *ref, const HostArray *output, bool reference, bool judges, int64_t *bytes, Extra *extra) {
-  if (reference && ref->alias && !add_dtype(bytes, output, output->dtype, &extra->apart)) return false;
+static bool place_extra(const Ref *ref, const HostArray *output, bool reference, bool judges,
+                        int64_t *bytes, Extra *extra) {
+  if (reference && ref->alias && !add_dtype(bytes, output, output->dtype, &extra->apart))
+    return false;
   if (judges && !add_dtype(bytes, output, DT_F32, &extra->allowed)) return false;
   return reference || add_dtype(bytes, output, DT_U8, &extra->specified);
 }
 
-static void note_extras(Arena *arena, Kernel *k, bool reference, bool judges, const Extra *extras, Interpreted *result) {
+static void note_extras(Arena *arena, Kernel *k, bool reference, bool judges, const Extra *extras,
+                        Interpreted *result) {
   char *memory = result->memory;
   HostArray *outputs = result->operands + k->inputs;
   result->outputs = (Reference){outputs, NEW_ARRAY(arena, const float *, k->outputs)};
@@ -41,14 +44,16 @@ static void note_extras(Arena *arena, Kernel *k, bool reference, bool judges, co
   }
 }
 
-const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bool judges, Interpreted *result) {
+const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bool judges,
+                              Interpreted *result) {
   Kernel *k = binding->program.kernel;
   int count = k->inputs + k->outputs;
   *result = (Interpreted){.bytes = binding->total_bytes, .report = {.arena = arena}};
   Extra *extras = NEW_ARRAY(arena, Extra, k->outputs + 1);
   for (int i = 0; i < k->outputs; i++) {
     int operand = k->inputs + i;
-    if (!place_extra(k->refs.at[operand], &binding->operands[operand], reference, judges, &result->bytes, &extras[i]))
+    if (!place_extra(k->refs.at[operand], &binding->operands[operand], reference, judges,
+                     &result->bytes, &extras[i]))
       return "the outputs are too large";
   }
   const char *wrong = check_memory(arena, result->bytes);

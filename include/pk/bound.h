@@ -1,7 +1,9 @@
-/* bound.h: running error analysis: a value in binary64 and by how much f32 arithmetic may come out beside it.
+/* bound.h: running error analysis: a value in binary64 and by how much f32 arithmetic may come out
+ * beside it.
  *
- * Each operation carries the errors of its operands through (to first order, or by evaluating it at both ends of the interval)
- * and adds what it may lose itself. docs/numerics.md derives the rules. Plain C: the interpreter and naive references share it. */
+ * Each operation carries the errors of its operands through (to first order, or by evaluating it at
+ * both ends of the interval) and adds what it may lose itself. docs/numerics.md derives the rules.
+ * Plain C: the interpreter and naive references share it. */
 #ifndef PK_BOUND_H
 #define PK_BOUND_H
 
@@ -13,14 +15,16 @@ typedef struct {
   double value, error; /* error: INFINITY where f32 does not determine the value */
 } pk_bound;
 
-/* What an operation may lose, relative to: its operands (another way of writing the same), its result where the operation is
- * correctly rounded, its result where it is a function, and the partial sums of a reduction. */
+/* What an operation may lose, relative to: its operands (another way of writing the same), its
+ * result where the operation is correctly rounded, its result where it is a function, and the
+ * partial sums of a reduction. */
 typedef struct {
   double input, result, function, sum;
 } pk_bound_rules;
 
 #define PK_BOUND_UNIT 0x1p-24 /* unit roundoff of f32 */
-/* What a unit loses that multiplies pairs of bf16 and takes subnormal numbers as 0, for each term: the others are below 2^10. */
+/* What a unit loses that multiplies pairs of bf16 and takes subnormal numbers as 0, for each term:
+ * the others are below 2^10. */
 #define PK_BOUND_FLUSHED 0x1p-116
 static const double pk_bound_least = 0x1p-149, pk_bound_normal = 0x1p-126;
 
@@ -40,8 +44,11 @@ static inline double pk_bound_share(double share, double value) {
   return share * size + (size < pk_bound_normal ? pk_bound_least : 0);
 }
 
-/* How far the two ends of an interval come out from the value between. An end outside the domain (NaN) does not count. */
-static inline double pk_bound_ends(double value, double low, double high) { return fmax(fabs(value - low), fabs(high - value)); }
+/* How far the two ends of an interval come out from the value between. An end outside the domain
+ * (NaN) does not count. */
+static inline double pk_bound_ends(double value, double low, double high) {
+  return fmax(fabs(value - low), fabs(high - value));
+}
 
 /* ---- arithmetic */
 
@@ -50,18 +57,22 @@ static inline pk_bound pk_bound_abs(pk_bound a) { return (pk_bound){fabs(a.value
 
 static inline pk_bound pk_bound_add(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   const double value = a.value + b.value;
-  return pk_bound_made(value, a.error + b.error + pk_bound_share(r->input, a.value) + pk_bound_share(r->input, b.value) +
+  return pk_bound_made(value, a.error + b.error + pk_bound_share(r->input, a.value) +
+                                  pk_bound_share(r->input, b.value) +
                                   pk_bound_share(r->result, value));
 }
 static inline pk_bound pk_bound_sub(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   return pk_bound_add(a, pk_bound_neg(b), r);
 }
 
-static inline double pk_bound_times(double size, double error) { return error == 0 ? 0 : fabs(size) * error; }
+static inline double pk_bound_times(double size, double error) {
+  return error == 0 ? 0 : fabs(size) * error;
+}
 
 static inline pk_bound pk_bound_mul(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   const double value = a.value * b.value;
-  const double carried = pk_bound_times(a.value, b.error) + pk_bound_times(b.value, a.error) + pk_bound_times(a.error, b.error);
+  const double carried = pk_bound_times(a.value, b.error) + pk_bound_times(b.value, a.error) +
+                         pk_bound_times(a.error, b.error);
   return pk_bound_made(value, carried + pk_bound_share(r->result, value));
 }
 
@@ -69,7 +80,8 @@ static inline pk_bound pk_bound_div(pk_bound a, pk_bound b, const pk_bound_rules
   const double value = a.value / b.value, least = fabs(b.value) - b.error;
   if (b.error > 0 && least <= 0) return (pk_bound){value, (double)INFINITY};
   const double carried = a.error + pk_bound_times(value, b.error);
-  return pk_bound_made(value, (carried == 0 ? 0 : carried / least) + pk_bound_share(r->result, value));
+  return pk_bound_made(value,
+                       (carried == 0 ? 0 : carried / least) + pk_bound_share(r->result, value));
 }
 static inline pk_bound pk_bound_reciprocal(pk_bound a, const pk_bound_rules *r) {
   return pk_bound_div(pk_bound_exact(1), a, r);
@@ -100,10 +112,10 @@ static inline bool pk_bound_near(pk_bound a, pk_bound b) {
   const double reach = a.error + b.error;
   return reach > 0 && fabs(a.value - b.value) <= reach;
 }
-#define PK_BOUND_COMPARE(name, operator)                                     \
-  static inline unsigned char pk_bound_##name(pk_bound a, pk_bound b) {      \
-    const unsigned unsure = pk_bound_near(a, b) ? PK_BOUND_UNSURE : 0u;      \
-    return (unsigned char)((a.value operator b.value ? 1u : 0u) | unsure);   \
+#define PK_BOUND_COMPARE(name, operator)                                   \
+  static inline unsigned char pk_bound_##name(pk_bound a, pk_bound b) {    \
+    const unsigned unsure = pk_bound_near(a, b) ? PK_BOUND_UNSURE : 0u;    \
+    return (unsigned char)((a.value operator b.value ? 1u : 0u) | unsure); \
   }
 PK_BOUND_COMPARE(eq, ==)
 PK_BOUND_COMPARE(ne, !=)
@@ -133,7 +145,8 @@ static inline pk_bound pk_bound_select(unsigned char c, pk_bound a, pk_bound b) 
   const pk_bound taken = c & PK_BOUND_TRUE ? a : b, other = c & PK_BOUND_TRUE ? b : a;
   if (!(c & PK_BOUND_UNSURE)) return taken;
   const double apart = taken.value == other.value ? 0 : fabs(taken.value - other.value);
-  return (pk_bound){taken.value, isnan(apart) ? (double)INFINITY : apart + fmax(taken.error, other.error)};
+  return (pk_bound){taken.value,
+                    isnan(apart) ? (double)INFINITY : apart + fmax(taken.error, other.error)};
 }
 
 /* ---- functions */
@@ -145,9 +158,11 @@ static inline double pk_bound_reach(pk_bound a, const pk_bound_rules *r) {
 }
 
 /* Of a function that rises or falls throughout: its values at the ends of the interval. */
-static inline pk_bound pk_bound_monotone(pk_bound_function *f, pk_bound a, const pk_bound_rules *r) {
+static inline pk_bound pk_bound_monotone(pk_bound_function *f, pk_bound a,
+                                         const pk_bound_rules *r) {
   const double value = f(a.value), reach = pk_bound_reach(a, r);
-  const double carried = reach == 0 ? 0 : pk_bound_ends(value, f(a.value - reach), f(a.value + reach));
+  const double carried =
+      reach == 0 ? 0 : pk_bound_ends(value, f(a.value - reach), f(a.value + reach));
   return pk_bound_made(value, carried + pk_bound_share(r->function, value));
 }
 
@@ -163,7 +178,8 @@ static inline double pk_bound_growth(double value, double reach) {
 }
 static inline pk_bound pk_bound_exp(pk_bound a, const pk_bound_rules *r) {
   const double value = exp(a.value);
-  return pk_bound_made(value, pk_bound_growth(value, pk_bound_reach(a, r)) + pk_bound_share(r->function, value));
+  return pk_bound_made(
+      value, pk_bound_growth(value, pk_bound_reach(a, r)) + pk_bound_share(r->function, value));
 }
 static inline pk_bound pk_bound_exp2(pk_bound a, const pk_bound_rules *r) {
   const double value = exp2(a.value), reach = pk_bound_reach(a, r) * 0.6931471805599453;
@@ -173,20 +189,25 @@ static inline pk_bound pk_bound_exp2(pk_bound a, const pk_bound_rules *r) {
 static inline double pk_bound_sqrt_of(double x) { return sqrt(fmax(x, 0)); }
 static inline pk_bound pk_bound_sqrt(pk_bound a, const pk_bound_rules *r) {
   const double value = sqrt(a.value), reach = pk_bound_reach(a, r);
-  const double carried =
-      reach == 0 ? 0 : pk_bound_ends(value, pk_bound_sqrt_of(a.value - reach), pk_bound_sqrt_of(a.value + reach));
+  const double carried = reach == 0 ? 0
+                                    : pk_bound_ends(value, pk_bound_sqrt_of(a.value - reach),
+                                                    pk_bound_sqrt_of(a.value + reach));
   return pk_bound_made(value, carried + pk_bound_share(r->result, value));
 }
-static inline double pk_bound_rsqrt_of(double x) { return x > 0 ? 1 / sqrt(x) : x == 0 ? (double)INFINITY : (double)NAN; }
+static inline double pk_bound_rsqrt_of(double x) {
+  return x > 0 ? 1 / sqrt(x) : x == 0 ? (double)INFINITY : (double)NAN;
+}
 static inline double pk_bound_rsqrt_end(double x) { return x > 0 ? 1 / sqrt(x) : (double)INFINITY; }
 static inline pk_bound pk_bound_rsqrt(pk_bound a, const pk_bound_rules *r) {
   const double value = pk_bound_rsqrt_of(a.value), reach = pk_bound_reach(a, r);
-  const double carried =
-      reach == 0 ? 0 : pk_bound_ends(value, pk_bound_rsqrt_end(a.value - reach), pk_bound_rsqrt_end(a.value + reach));
+  const double carried = reach == 0 ? 0
+                                    : pk_bound_ends(value, pk_bound_rsqrt_end(a.value - reach),
+                                                    pk_bound_rsqrt_end(a.value + reach));
   return pk_bound_made(value, carried + pk_bound_share(r->function, value));
 }
 /* A logarithm whose operand may be 0 is not determined. */
-static inline pk_bound pk_bound_logarithm(pk_bound_function *f, double origin, pk_bound a, const pk_bound_rules *r) {
+static inline pk_bound pk_bound_logarithm(pk_bound_function *f, double origin, pk_bound a,
+                                          const pk_bound_rules *r) {
   if (a.error > 0 && a.value - a.error <= origin) return (pk_bound){f(a.value), (double)INFINITY};
   return pk_bound_monotone(f, a, r);
 }
@@ -196,8 +217,10 @@ static inline double pk_bound_logistic_of(double x) {
   return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
-#define PK_BOUND_MONOTONE(name, function) \
-  static inline pk_bound pk_bound_##name(pk_bound a, const pk_bound_rules *r) { return pk_bound_monotone(function, a, r); }
+#define PK_BOUND_MONOTONE(name, function)                                       \
+  static inline pk_bound pk_bound_##name(pk_bound a, const pk_bound_rules *r) { \
+    return pk_bound_monotone(function, a, r);                                   \
+  }
 PK_BOUND_MONOTONE(expm1, expm1)
 PK_BOUND_MONOTONE(tanh, tanh)
 PK_BOUND_MONOTONE(logistic, pk_bound_logistic_of)
@@ -224,7 +247,8 @@ PK_BOUND_LOGARITHM(log1p, -1)
 #undef PK_BOUND_LOGARITHM
 
 /* By the largest slope in reach. */
-static inline pk_bound pk_bound_sloped(double value, double slope, pk_bound a, const pk_bound_rules *r) {
+static inline pk_bound pk_bound_sloped(double value, double slope, pk_bound a,
+                                       const pk_bound_rules *r) {
   const double reach = pk_bound_reach(a, r);
   return pk_bound_made(value, pk_bound_times(slope, reach) + pk_bound_share(r->function, value));
 }
@@ -247,16 +271,21 @@ static inline pk_bound pk_bound_cosh(pk_bound a, const pk_bound_rules *r) {
 static inline pk_bound pk_bound_pow(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   const double value = pow(a.value, b.value), reach = pk_bound_reach(a, r), size = fabs(a.value);
   if (a.error > 0 && a.error >= size)
-    return pk_bound_made(value, b.value > 0 ? pow(size + reach, b.value + b.error) : (double)INFINITY);
+    return pk_bound_made(value,
+                         b.value > 0 ? pow(size + reach, b.value + b.error) : (double)INFINITY);
   const double base = size > 0 ? pk_bound_times(b.value, reach / (size - reach)) : 0;
   const double exponent = size > 0 ? pk_bound_times(log(size), pk_bound_reach(b, r)) : 0;
-  return pk_bound_made(value, pk_bound_growth(value, base + exponent) + pk_bound_share(r->function, value));
+  return pk_bound_made(
+      value, pk_bound_growth(value, base + exponent) + pk_bound_share(r->function, value));
 }
 static inline pk_bound pk_bound_atan2(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   const double value = atan2(a.value, b.value), square = a.value * a.value + b.value * b.value;
-  const double across = pk_bound_times(b.value, pk_bound_reach(a, r)) + pk_bound_times(a.value, pk_bound_reach(b, r));
-  if (a.error > 0 && fabs(a.value) <= a.error && b.value - b.error < 0) return (pk_bound){value, 6.2831853071795865};
-  return pk_bound_made(value, (across == 0 ? 0 : across / square) + pk_bound_share(r->function, value));
+  const double across =
+      pk_bound_times(b.value, pk_bound_reach(a, r)) + pk_bound_times(a.value, pk_bound_reach(b, r));
+  if (a.error > 0 && fabs(a.value) <= a.error && b.value - b.error < 0)
+    return (pk_bound){value, 6.2831853071795865};
+  return pk_bound_made(value,
+                       (across == 0 ? 0 : across / square) + pk_bound_share(r->function, value));
 }
 
 static inline double pk_bound_sign_of(double x) { return isnan(x) || x == 0 ? x : x > 0 ? 1 : -1; }
@@ -269,7 +298,8 @@ PK_BOUND_STEPS(round, rint)
 PK_BOUND_STEPS(trunc, trunc)
 #undef PK_BOUND_STEPS
 
-/* The quotient whose whole part is taken, which is that of the true one: where the operands are exact it is. */
+/* The quotient whose whole part is taken, which is that of the true one: where the operands are
+ * exact it is. */
 static inline pk_bound pk_bound_quotient(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   pk_bound quotient = pk_bound_div(a, b, r);
   if (a.error == 0 && b.error == 0) quotient.error = 0;
@@ -279,9 +309,10 @@ static inline pk_bound pk_bound_floordiv(pk_bound a, pk_bound b, const pk_bound_
   const pk_bound quotient = pk_bound_quotient(a, b, r);
   return fabs(quotient.value) <= 0x1p24 ? pk_bound_floor(quotient) : pk_bound_div(a, b, r);
 }
-/* A remainder is exact where the quotient's whole part is sure; where it is not, the result may be anything up to b. */
-static inline pk_bound pk_bound_remainder(double value, pk_bound_function *whole, pk_bound a, pk_bound b,
-                                          const pk_bound_rules *r) {
+/* A remainder is exact where the quotient's whole part is sure; where it is not, the result may be
+ * anything up to b. */
+static inline pk_bound pk_bound_remainder(double value, pk_bound_function *whole, pk_bound a,
+                                          pk_bound b, const pk_bound_rules *r) {
   const pk_bound turns = pk_bound_steps(whole, pk_bound_quotient(a, b, r));
   const double apart = turns.error > 0 ? fabs(b.value) : 0;
   return pk_bound_made(value, a.error + pk_bound_times(turns.value, b.error) + apart);
@@ -299,7 +330,8 @@ static inline pk_bound pk_bound_mod(pk_bound a, pk_bound b, const pk_bound_rules
   return result;
 }
 
-/* ---- rounding to a narrow dtype: to an even neighbour, or not where the other side does without */
+/* ---- rounding to a narrow dtype: to an even neighbour, or not where the other side does without
+ */
 
 static inline pk_bound pk_bound_rounded(pk_bound_function *to, pk_bound a) {
   const pk_bound result = pk_bound_steps(to, a);
@@ -307,8 +339,10 @@ static inline pk_bound pk_bound_rounded(pk_bound_function *to, pk_bound a) {
   return pk_bound_made(result.value, fmax(result.error, fabs(result.value - a.value) + a.error));
 }
 
-/* A value that may have been rounded to a narrow dtype besides: `half` of the spacing at 1, least normal number `normal`. */
-static inline pk_bound pk_bound_also(pk_bound_function *to, double half, double normal, pk_bound a) {
+/* A value that may have been rounded to a narrow dtype besides: `half` of the spacing at 1, least
+ * normal number `normal`. */
+static inline pk_bound pk_bound_also(pk_bound_function *to, double half, double normal,
+                                     pk_bound a) {
   if (a.value == 0 || !isfinite(a.value)) return a;
   if (a.error == 0) return pk_bound_made(a.value, fabs(to(a.value) - a.value));
   return (pk_bound){a.value, a.error + half * fmax(fabs(a.value), normal)};
@@ -338,26 +372,31 @@ static inline void pk_bound_take(pk_bound_sum *s, pk_bound term) {
   s->terms++;
 }
 
-/* Roundings of n additions in any order: like a random walk of steps as large as the partial sums, which are as large as those
- * in plain order or, in another one, as sums of random signs. What plain order loses in fact counts too: it may be no
- * random walk. `products`: the terms are rounded products, not values at hand. */
-static inline pk_bound pk_bound_total(const pk_bound_sum *s, bool products, const pk_bound_rules *r) {
+/* Roundings of n additions in any order: like a random walk of steps as large as the partial sums,
+ * which are as large as those in plain order or, in another one, as sums of random signs. What
+ * plain order loses in fact counts too: it may be no random walk. `products`: the terms are rounded
+ * products, not values at hand. */
+static inline pk_bound pk_bound_total(const pk_bound_sum *s, bool products,
+                                      const pk_bound_rules *r) {
   const double partial = fmax(s->peak, sqrt(s->squares)), plain = fabs((double)s->plain - s->sum);
   double error = s->error + r->input * s->size;
   if (s->terms > 1 || products)
-    error += r->sum * (0.5 * sqrt((double)s->terms) + 0.5) * partial + (isfinite(plain) ? 2 * plain : 0);
+    error +=
+        r->sum * (0.5 * sqrt((double)s->terms) + 0.5) * partial + (isfinite(plain) ? 2 * plain : 0);
   if (s->size > 0 && s->size < pk_bound_normal) error += pk_bound_least * (double)s->terms;
   return pk_bound_made(s->sum, error);
 }
 
 /* ---- what a result may be */
 
-/* How far from to(value), the value in its dtype, a result may be that rounds a value within the error. */
+/* How far from to(value), the value in its dtype, a result may be that rounds a value within the
+ * error. */
 static inline double pk_bound_allowed(pk_bound_function *to, pk_bound a) {
   if (a.error == 0 || isinf(a.error) || isnan(a.value)) return a.error;
   const double value = to(a.value), low = fabs(value - to(a.value - a.error));
   const double high = fabs(to(a.value + a.error) - value);
-  if (isinf(value)) return isinf(low) || isinf(high) ? (double)INFINITY : 0; /* an end that is infinite too: NaN */
+  if (isinf(value))
+    return isinf(low) || isinf(high) ? (double)INFINITY : 0; /* an end that is infinite too: NaN */
   return fmax(isfinite(low) ? low : a.error, isfinite(high) ? high : a.error);
 }
 

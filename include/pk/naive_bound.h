@@ -6,8 +6,10 @@
 #include <pk/naive.h>
 
 static inline double naive_as_f32(double x) { return (double)(float)x; }
-#define NAIVE_AS(T) \
-  static inline double naive_as_##T(double x) { return (double)pk_f32_from_##T(pk_##T##_from_f32(naive_odd(x))); }
+#define NAIVE_AS(T)                                                  \
+  static inline double naive_as_##T(double x) {                      \
+    return (double)pk_f32_from_##T(pk_##T##_from_f32(naive_odd(x))); \
+  }
 NAIVE_AS(bf16)
 NAIVE_AS(f16)
 NAIVE_AS(f8e4m3fn)
@@ -30,10 +32,12 @@ NAIVE_SORT(naive_sort_values, pk_bound,
            : descending                     ? a.value > b.value
                                             : a.value < b.value)
 /* The element at a place moves by no more than the error of any. */
-static inline void naive_sort_bounds(pk_bound *line, int64_t stride, int32_t *order, int64_t count, bool descending) {
+static inline void naive_sort_bounds(pk_bound *line, int64_t stride, int32_t *order, int64_t count,
+                                     bool descending) {
   double most = 0;
   naive_sort_values(line, stride, order, count, descending);
-  for (int64_t i = 0; i < count; i++) most = fmax(most, isnan(line[i * stride].value) ? 0 : line[i * stride].error);
+  for (int64_t i = 0; i < count; i++)
+    most = fmax(most, isnan(line[i * stride].value) ? 0 : line[i * stride].error);
   for (int64_t i = 0; i < count; i++) line[i * stride].error = most;
 }
 
