@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-void put_json_string(Buf *out, const char *text) {
+static void put_string(Buf *out, const char *text) {
   buf_putc(out, '"');
   for (size_t at = 0, end = strlen(text); at < end;) {
     unsigned char c = (unsigned char)text[at];
@@ -26,7 +26,7 @@ static void begin(Buf *out, const char *key) {
   char last = out->length ? out->text[out->length - 1] : '\n';
   if (!strchr("{[,\n", last)) buf_putc(out, ',');
   if (!key) return;
-  put_json_string(out, key);
+  put_string(out, key);
   buf_putc(out, ':');
 }
 
@@ -45,7 +45,7 @@ void json_raw(Buf *out, const char *key, const char *json) {
 void json_text(Buf *out, const char *key, const char *text) {
   if (!text) return json_raw(out, key, "null");
   begin(out, key);
-  put_json_string(out, text);
+  put_string(out, text);
 }
 
 void json_int(Buf *out, const char *key, int64_t value) {

@@ -14,6 +14,4 @@ void json_bool(Buf *out, const char *key, bool value);
 void json_raw(Buf *out, const char *key, const char *json);  // text that is JSON already
 void json_ints(Buf *out, const char *key, const int64_t *values, int count);
 
-void put_json_string(Buf *out, const char *text);  // in quotes, escaped, and nothing else
-
 #endif

@@ -1,6 +1,7 @@
 // A built kernel on data: the harness runs in a child process, the arrays are in a memory file that both map.
 #define _GNU_SOURCE
 #include "codegen/run/run.h"
+#include "dsl/json.h"
 #include "codegen/naive/naive.h"
 
 #include <errno.h>
@@ -151,11 +152,11 @@ void put_counters(const Options *options, const Outcome *outcome, bool json, Buf
   if (!options->counters) return;
   const char *missing = outcome_text(options->arena, outcome, "counters");
   if (missing && !json) buf_printf(out, "no counters: the system does not allow them (%s)\n", missing);
-  if (missing && json) buf_puts(out, ",\"counters\":null");
+  if (missing && json) json_text(out, "counters", NULL);
   for (int i = 0; !missing && i < 4; i++) {
     const char *value = outcome_text(options->arena, outcome, arena_printf(options->arena, "counter.%s", names[i]));
     if (json)
-      buf_printf(out, ",\"%s\":%s", names[i], value ? value : "null");
+      json_raw(out, names[i], value ? value : "null");
     else if (value)
       buf_printf(out, "%s %s", value, names[i]);
     if (!json) buf_puts(out, i == 3 ? "\n" : value ? ", " : "");

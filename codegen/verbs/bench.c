@@ -40,71 +40,62 @@ static void read_figures(const Options *options, const Session *session, Figures
 
 // ---- JSON
 
-static void put_number(Buf *out, const char *key, double value) {
-  if (isfinite(value))
-    buf_printf(out, ",\"%s\":%.10g", key, value);
-  else
-    buf_printf(out, ",\"%s\":null", key);
-}
-
 // Numbers and bools as they are, dtypes (and inf, nan, which JSON lacks) as strings.
-static void put_static(Buf *out, const char *value) {
+static void put_static(Buf *out, const char *name, const char *value) {
   char *end;
   double number = strtod(value, &end);
   bool plain = (*value && !*end && isfinite(number) && strspn(value, "+-.0123456789eE") == strlen(value)) ||
                strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
   if (plain)
-    buf_puts(out, value);
+    json_raw(out, name, value);
   else
-    put_json_string(out, value);
+    json_text(out, name, value);
 }
 
 // The element that comes nearest to what it is allowed, or goes farthest beyond it.
 static void put_worst(const Options *options, const Session *session, const Comparison *c, Buf *out) {
   const Judged *worst = &c->worst;
   bool any = session->judge && worst->index >= 0;
-  put_number(out, "max_abs_error", any ? worst->error : NAN);
-  put_number(out, "tolerance", any ? worst->allowed : NAN);
-  buf_puts(out, ",\"worst_element\":");
-  if (any)
-    put_json_string(out, session_element(options->arena, session, c));
-  else
-    buf_puts(out, "null");
-  put_number(out, "wrong_elements", session->judge ? (double)c->wrong : NAN);
-  put_number(out, "undetermined_elements", session->judge ? (double)c->undetermined : NAN);
+  json_real(out, "max_abs_error", any ? worst->error : NAN);
+  json_real(out, "tolerance", any ? worst->allowed : NAN);
+  json_text(out, "worst_element", any ? session_element(options->arena, session, c) : NULL);
+  json_real(out, "wrong_elements", session->judge ? (double)c->wrong : NAN);
+  json_real(out, "undetermined_elements", session->judge ? (double)c->undetermined : NAN);
+}
+
+static void put_sizes(const Binding *binding, Buf *out) {
+  const Kernel *k = binding->program.kernel;
+  json_open(out, "sizes", '{');
+  for (int i = 0; i < k->sizes.count; i++)
+    if (!k->sizes.at[i].value) json_int(out, k->sizes.at[i].name, binding->sizes[i]);
+  json_close(out, '}');
+  json_open(out, "statics", '{');
+  for (int i = 0; i < k->statics.count; i++) put_static(out, k->statics.at[i].name, k->statics.at[i].value);
+  json_close(out, '}');
 }
 
 static void print_json(const Options *options, const Session *session, const char *path, const Figures *f) {
-  const Binding *binding = &session->binding;
-  const Kernel *k = binding->program.kernel;
   Buf out = {0};
-  buf_puts(&out, "{\"kernel\":");
-  put_json_string(&out, k->name);
-  buf_puts(&out, ",\"file\":");
-  put_json_string(&out, path);
-  buf_puts(&out, ",\"sizes\":{");
-  for (int i = 0, put = 0; i < k->sizes.count; i++)
-    if (!k->sizes.at[i].value)
-      buf_printf(&out, "%s\"%s\":%lld", put++ ? "," : "", k->sizes.at[i].name, (long long)binding->sizes[i]);
-  buf_puts(&out, "},\"statics\":{");
-  for (int i = 0; i < k->statics.count; i++) {
-    buf_printf(&out, "%s\"%s\":", i ? "," : "", k->statics.at[i].name);
-    put_static(&out, k->statics.at[i].value);
-  }
-  buf_printf(&out, "},\"target\":\"%s\",\"threads\":%d", options->target->name, f->threads);
-  put_number(&out, "best_ms", f->best_ms);
-  put_number(&out, "median_ms", f->median_ms);
-  buf_printf(&out, ",\"runs\":%.0f", f->runs);
-  put_number(&out, "flops", f->flops);
-  put_number(&out, "gflops", f->gflops);
-  put_number(&out, "gbytes_per_s", f->gbytes);
-  put_number(&out, "peak_share", f->peak_share);
-  put_number(&out, "first_call_ms", f->first_call_ms);
-  put_number(&out, "naive_ms", f->naive_ms);
-  put_number(&out, "naive_speedup", f->speedup);
+  json_open(&out, NULL, '{');
+  json_text(&out, "kernel", session->binding.program.kernel->name);
+  json_text(&out, "file", path);
+  put_sizes(&session->binding, &out);
+  json_text(&out, "target", options->target->name);
+  json_int(&out, "threads", f->threads);
+  json_real(&out, "best_ms", f->best_ms);
+  json_real(&out, "median_ms", f->median_ms);
+  json_real(&out, "runs", f->runs);
+  json_real(&out, "flops", f->flops);
+  json_real(&out, "gflops", f->gflops);
+  json_real(&out, "gbytes_per_s", f->gbytes);
+  json_real(&out, "peak_share", f->peak_share);
+  json_real(&out, "first_call_ms", f->first_call_ms);
+  json_real(&out, "naive_ms", f->naive_ms);
+  json_real(&out, "naive_speedup", f->speedup);
   put_worst(options, session, &f->compared, &out);
   put_counters(options, &session->outcome, true, &out);
-  buf_printf(&out, ",\"ok\":%s}\n", f->ok ? "true" : "false");
+  json_bool(&out, "ok", f->ok);
+  buf_puts(&out, "}\n");
   write_result("-", &out);
   buf_free(&out);
 }
