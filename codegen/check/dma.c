@@ -1,7 +1,7 @@
 // Memory by hand in the interpreter: copies, semaphores, `scoped`.
 //
 // A copy's windows are settled when it starts; its elements move then, when a wait needs its bytes, or in between
-// (CheckOptions.dma). Until a wait proves it over it is a Transfer under way, which interp_race.c holds everything else against.
+// (CheckOptions.dma). Until a wait proves it over it is a Transfer under way, which race.c holds everything else against.
 #include "codegen/check/internal.h"
 
 #include <stdlib.h>

@@ -145,7 +145,7 @@ typedef struct {
   LIST(Finding) findings;
 } Interp;
 
-// ---- findings (interp_report.c)
+// ---- findings (report.c)
 // True when this is the first of its kind and place, which may get notes.
 bool find(Interp *in, const void *where, FindingKind kind, Span span, const char *format, ...) PRINTF_LIKE(5, 6);
 bool find_pair(Interp *in, const void *where, const void *other, FindingKind kind, Span span, const char *format, ...)
@@ -159,7 +159,7 @@ const char *poison_cause(Interp *in, uint8_t mark);
 const char *format_value(Interp *in, const Value *v);
 void format_indices(Buf *out, const int64_t *index, int count);
 
-// ---- values (interp_value.c)
+// ---- values (value.c)
 static inline Value *value_of(Interp *in, const Instr *instr) { return &in->values[instr->id]; }
 // Room for a value of this type; NULL, and the run is stopped, when it does not fit.
 Value *value_shape(Interp *in, Value *v, const Type *type);
@@ -178,7 +178,7 @@ void run_elementwise(Interp *in, const Instr *instr);
 void read_elements(const HostArray *array, int64_t from, int64_t count, Value *to, int64_t at);
 void write_elements(HostArray *array, int64_t to, int64_t count, const Value *from, int64_t at);
 
-// ---- moving and folding (interp_shape.c)
+// ---- moving and folding (shape.c)
 // A walk over elements: along axis k, extent[k] of them, stride[k] apart, from `base`.
 typedef struct {
   int rank;
@@ -194,7 +194,7 @@ void run_argreduce(Interp *in, const Instr *instr);
 void run_scan(Interp *in, const Instr *instr);
 void run_dot(Interp *in, const Instr *instr);
 
-// ---- error bounds (interp_bound.c); they do nothing where no errors are kept
+// ---- error bounds (bound.c); they do nothing where no errors are kept
 // Elements one after the other and their errors (NULL: none).
 typedef struct {
   const double *f;
@@ -210,7 +210,7 @@ bool bound_summands(Interp *in, BoundLane *rows);  // what the kernel may round 
 void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a, const BoundLane *b);
 float bound_allowed(const Interp *in, DType t, double value, double error);  // for an element of an output
 
-// ---- memory (interp_memory.c)
+// ---- memory (memory.c)
 static inline uint8_t ref_mark(const Ref *ref) { return ref->id + 1 <= POISON_REFS ? (uint8_t)(ref->id + 1) : POISON_OTHER; }
 static inline Span map_place(const Ref *ref) { return ref->map_span.end ? ref->map_span : ref->span; }
 bool start_refs(Interp *in, HostArray *operands);
@@ -225,7 +225,7 @@ void run_writeback(Interp *in, const Instr *instr);
 void step_axes(const Interp *in, int64_t step, int64_t *axes);
 uint64_t random_bits(uint64_t *state);
 
-// ---- memory by hand (interp_dma.c)
+// ---- memory by hand (dma.c)
 void run_dma(Interp *in, const Instr *instr);
 void move_at_random(Interp *in);  // perhaps the data of one DMA under way
 void begin_scope(Interp *in, const Instr *scoped);
@@ -235,7 +235,7 @@ void end_cell(Interp *in);                       // nothing may be left under wa
 void move_transfer(Interp *in, Transfer *t);     // unless its elements have moved
 const char *semaphore_text(Interp *in, const Ref *ref, int64_t element);
 
-// ---- races (interp_race.c)
+// ---- races (race.c)
 Box whole_block(Interp *in, const Ref *ref);
 // The body, a copy that starts, or the pipeline (instr NULL) touches a box now: reports what it races with among the DMAs under
 // way. mask: which elements, in row-major order of the box; NULL: all. doing: "read", "written by this copy", ..

@@ -1,4 +1,4 @@
-// The text form of the block IR, shared by its printer (ir_text.c) and its reader (ir_read.c).
+// The text form of the block IR, shared by its printer (text.c) and its reader (read.c).
 //
 //   kernel add from "add.pk" @3:8-3:11
 //     size M @3:19-3:20

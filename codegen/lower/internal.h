@@ -71,7 +71,7 @@ typedef struct Symbol Symbol;
 struct Symbol {
   const char *name;
   Symbol *next;   // declared before it; a scope is its newest symbol
-  Symbol *far;    // much before it: of each symbol's ancestors any is reached in few steps (lower_names.c)
+  Symbol *far;    // much before it: of each symbol's ancestors any is reached in few steps (names.c)
   Symbol *other;  // declared before it anywhere, of the same hash
   int depth;      // symbols before it in its scope
   SymbolKind kind;
@@ -143,7 +143,7 @@ void reenter_region(Lower *l, Frame *frame, Region *region);
 bool over_budget(Lower *l, Span span);  // counts one step of work; true once there was too much, reported
 const char *axes_text(Lower *l, const Ref *ref);
 
-// ---- lower_value.c
+// ---- value.c
 Instr *emit(Lower *l, Op op, Type type, Span span, int nargs, Instr *const *args);
 Instr *emit1(Lower *l, Op op, Type type, Span span, Instr *a);
 Instr *emit2(Lower *l, Op op, Type type, Span span, Instr *a, Instr *b);
@@ -169,7 +169,7 @@ bool can_broadcast(const Type *from, const Type *to);
 Instr *reshape_to(Lower *l, Instr *v, const Type *shape, Span span);                        // v itself when it has the shape
 bool unify(Lower *l, const Value *v, int count, Span span, const char *what, Instr **out);  // one dtype, one shape
 
-// ---- lower_expr.c
+// ---- expr.c
 Value lower_expr(Lower *l, const Node *node);
 Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b);
 Instr *yield_from(Lower *l, Instr *v, Span span);  // ends the current region with YIELD v
@@ -185,7 +185,7 @@ bool lower_dim(Lower *l, const Node *node, Dim *out);
 bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, int capacity, int *count);
 Value lower_lazy(Lower *l, Symbol *s);
 
-// ---- lower_fold.c
+// ---- fold.c
 bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b, Value *out);  // false: not both static
 Value fold_unary(Lower *l, const Node *node, Value a);
 Value fold_one(Lower *l, Op op, Value a, Span span);  // an operation of one number
@@ -194,7 +194,7 @@ Value fold_function(Lower *l, Op op, Value a, Value b, Span span);  // floordiv,
 double as_double(Value v);
 Op binary_op(int op);  // the operation of a BinaryOp
 
-// ---- lower_ref.c
+// ---- ref.c
 Ref *ref_of(Lower *l, const Node *node);  // the ref a NAME names, else NULL
 
 typedef struct {
@@ -215,20 +215,20 @@ bool is_prefetched_here(const Lower *l, const Ref *ref);  // a prefetched operan
 bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
-// ---- lower_view.c
+// ---- view.c
 const RefView *named_view(Lower *l, const Node *node);  // the view that a name stands for, else NULL
 Value read_view(Lower *l, const RefView *view, Span span);
 void write_view(Lower *l, const RefView *view, Value value, Span span);
 bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as one end of a copy
 
-// ---- lower_pipeline.c
+// ---- pipeline.c
 void lower_pipeline(Lower *l, const Node *node);
 
-// ---- lower_dma.c
+// ---- dma.c
 Value lower_method(Lower *l, const Node *node);  // .start() and .wait() of a copy
 void lower_scoped(Lower *l, const Node *node);
 
-// ---- lower_index.c
+// ---- index.c
 // What one index element takes of an axis. `vector`: the axis is gathered by it; otherwise `size` elements, `stride` apart, from
 // `start`.
 typedef struct {
@@ -249,7 +249,7 @@ Cut whole_cut(Dim dim);
 Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of, Span span);
 Value index_value(Lower *l, const Node *node, Value base);
 
-// ---- lower_call.c
+// ---- call.c
 Value lower_call(Lower *l, const Node *node);
 typedef struct Builtin Builtin;
 typedef struct {
@@ -270,12 +270,12 @@ extern const Builtin *const builtin_tables[];  // NULL at the end
 extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], bits_builtins[], gather_builtins[],
     random_builtins[], memory_builtins[], view_builtins[], scatter_builtins[], other_builtins[];
 
-// ---- lower_bits.c
+// ---- ops/bits.c
 // The type that a bitcast leaves: between widths the last axis but one grows or shrinks. False, reported, when there is none.
 bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out);
 Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span);
 
-// ---- lower_shape.c, lower_dot.c: what the tables name
+// ---- ops/shape.c, ops/dot.c: what the tables name
 Instr *lower_array(Lower *l, const Node *node);  // data, or a number as data of rank 0
 // An axis number, negative from the end. Without a node: axis 0 of a value of rank 1, else an error.
 bool lower_axis(Lower *l, const Node *node, int rank, Span span, int *axis);
@@ -288,7 +288,7 @@ int collect_parts(Lower *l, const Call *call, const Value **parts);  // the valu
 Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
 Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
 
-// ---- lower_expand.c: instructions of one shape
+// ---- ops/expand.c: instructions of one shape
 typedef struct {
   Lower *l;
   Span span;
@@ -304,16 +304,16 @@ Instr *expand_cast(const Expand *e, Instr *a, DType dtype);
 Instr *expand_bits(const Expand *e, Instr *a, DType dtype);  // a bitcast
 Instr *expand_select(const Expand *e, Instr *c, Instr *a, Instr *b);
 Instr *expand_shift(const Expand *e, Op op, Instr *a, int places);
-Instr *expand_mulhi(const Expand *e, Instr *a, Instr *b);  // lower_bits.c
+Instr *expand_mulhi(const Expand *e, Instr *a, Instr *b);  // ops/bits.c
 DType unsigned_of_width(int bits);
 DType signed_of_width(int bits);
 
-// ---- lower_fn.c
+// ---- fn.c
 void add_function(Lower *l, const Node *node);
 Function *find_function(const Lower *l, const char *name);
 Value inline_function(Lower *l, Function *f, const Node *call);
 
-// ---- lower_stmt.c
+// ---- stmt.c
 void lower_items(Lower *l, const Node *items);  // in a scope of its own
 void lower_statement(Lower *l, const Node *node);
 void declare_let(Lower *l, const Node *node);
@@ -321,7 +321,7 @@ Value lower_if_expr(Lower *l, const Node *node);
 Region *lower_arm(Lower *l, const Node *items);  // an ITEMS or IF in a region of its own
 bool not_built(Lower *l, const Node *node);      // reports constructs that come later
 
-// ---- lower_names.c
+// ---- names.c
 Symbol *find_symbol(Lower *l, const char *name);
 Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span);  // reports duplicates and hiding; never NULL
 void unknown_name(Lower *l, const char *name, Span span);
@@ -329,20 +329,20 @@ bool same_but_case(const char *a, const char *b);
 const char *suggestion(Lower *l, const char *name, const char *const *names, int count);  // "; did you mean `x`?" or ""
 const char *symbol_kind_text(SymbolKind kind);
 
-// ---- lower_statics.c
+// ---- statics.c
 void lower_statics(Lower *l);
-// ---- lower_size.c
+// ---- size.c
 void lower_signature(Lower *l);
 int size_index(Lower *l, const char *name);  // -1 when there is none
 int add_derived_size(Lower *l, const char *name, Span span, Region *value);
-// ---- lower_decl.c
+// ---- decl.c
 bool check_index_region(Lower *l, const Region *region);  // integer arithmetic on scalars only, else an error
 bool is_declaration(const Node *node);
 int count_declarations(const Node *items);  // how many items of a kernel come before its first body statement
 void lower_declarations(Lower *l);
 void lower_scratch(Lower *l, const Node *node, Instr *scope);  // scope: the SCOPED it lives in, or NULL
 void check_parallel(Lower *l);
-// ---- lower_reference.c
+// ---- reference.c
 void lower_reference(Lower *l, const Node *reference);
 
 #endif

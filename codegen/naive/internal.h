@@ -32,11 +32,11 @@ typedef struct {
   Hidden hidden;
 } Naive;
 
-// ---- naive_place.c
+// ---- place.c
 void naive_place(Naive *n, Region *region);  // fills Instr.note with NaiveValues, nested regions included
 static inline NaiveValue *naive_value(const Instr *v) { return v->note; }
 
-// ---- naive_expr.c
+// ---- expr.c
 PRINTF_LIKE(2, 3) const char *naive_text(Naive *n, const char *format, ...);
 PRINTF_LIKE(2, 3) void naive_line(Naive *n, const char *format, ...);
 const char *naive_size(Naive *n, int index);  // a run-time size
@@ -57,7 +57,7 @@ const char *naive_truth(Naive *n, const char *value);               // a bool as
 const char *naive_rounded(Naive *n, DType t, const char *value);
 const char *naive_summand(Naive *n, DType t, const char *value);  // an operand of a contraction
 
-// ---- naive_loop.c
+// ---- loop.c
 const char *naive_accumulate(Naive *n, Instr *v, const char *const *index);  // DOT, REDUCE, ARGREDUCE
 void naive_scan(Naive *n, Instr *v);                                         // fills v's memory
 

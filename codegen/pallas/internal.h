@@ -74,7 +74,7 @@ typedef struct {
 
 static inline PyValue *py(const Instr *instr) { return instr->note; }
 
-// ---- emit_pallas_text.c: names, lines, small texts
+// ---- text.c: names, lines, small texts
 const char *py_text(Py *p, const char *format, ...) PRINTF_LIKE(2, 3);
 void py_line(Py *p, const char *format, ...) PRINTF_LIKE(2, 3);
 const char *py_name(Py *p, const char *base, const Instr *holder);  // a free name, taken from now on
@@ -90,7 +90,7 @@ const char *py_quoted(Py *p, const char *text);
 const char *py_number(Py *p, DType dtype, const Instr *constant);
 void py_fail(Py *p, Span span, const char *format, ...) PRINTF_LIKE(3, 4);  // no counterpart: an error
 
-// ---- emit_pallas_expr.c: values as expressions
+// ---- expr.c: values as expressions
 void py_count_uses(Py *p, Region *region);  // gives every instruction its PyValue
 bool py_is_choice(const Instr *v);          // an `if` between scalars without effects: an expression
 void py_value(Py *p, Instr *v, const Region *here);
@@ -100,13 +100,13 @@ void py_assign(Py *p, Instr *v, const char *base);
 void py_flush(Py *p, uint64_t refs);                       // writes what still reads these refs
 const char *py_yielded(Py *p, Region *region, int index);  // of a region of scalar expressions, in one expression
 
-// ---- emit_pallas_memory.c: windows of refs
+// ---- memory.c: windows of refs
 void py_load(Py *p, Instr *v);
 void py_store(Py *p, Instr *v);
 void py_copy(Py *p, Instr *v);
 void py_semaphore(Py *p, Instr *v);
 
-// ---- emit_pallas_body.c: statements
+// ---- body.c: statements
 void py_region(Py *p, Region *region, int from);
 
 // ---- emit_pallas.c

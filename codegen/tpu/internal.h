@@ -7,7 +7,7 @@
 #include "codegen/ir/work.h"
 #include "dsl/json.h"
 
-// ---- tpu_eval.c: scalars that the grid decides
+// ---- eval.c: scalars that the grid decides
 
 // Values of rank-0 integers by instruction id. What depends on data is not known.
 typedef struct {
@@ -43,7 +43,7 @@ Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *ax
 void grid_periods(const Region *region, int axis, const Interval *bounds, Periodic *out);
 int64_t least_multiple(int64_t a, int64_t b);  // 0 when a or b is, or when it is beyond 2^31
 
-// ---- tpu_cost.c: what operations cost
+// ---- cost.c: what operations cost
 
 typedef enum { UNIT_MXU, UNIT_VPU, UNIT_EUP, UNIT_XLU, UNIT_VMEM, UNIT_SCALAR, UNITS } Unit;
 extern const char *const unit_names[UNITS];
@@ -70,7 +70,7 @@ CostModel cost_model(Arena *arena, const Kernel *k, const Chip *chip, const int6
 bool op_cost(const CostModel *m, const Instr *instr, Cost *cost);
 void cost_add(Cost *sum, const Cost *cost);
 
-// ---- tpu_body.c: a grid step's body, ready to be run for its cost
+// ---- body.c: a grid step's body, ready to be run for its cost
 
 // Operations that run together: no control flow between them, so that the units overlap.
 typedef struct {
@@ -114,7 +114,7 @@ typedef struct {
 } BodyVisitor;
 int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisitor *visitor, void *context);
 
-// ---- tpu_sim.c: the pipeline
+// ---- sim.c: the pipeline
 
 typedef struct {
   int64_t issued, skipped, bytes;  // bytes of elements inside the array
@@ -162,7 +162,7 @@ typedef struct {
 void simulate(Simulation *s);
 int64_t ps_of(double seconds);
 
-// ---- tpu_model.c: a kernel on a chip
+// ---- model.c: a kernel on a chip
 
 typedef struct {
   const char *name, *what;

@@ -1,4 +1,4 @@
-// What the two halves of the pipeline's simulation share: tpu_sim.c says which steps there are, tpu_timeline.c when they run.
+// What the two halves of the pipeline's simulation share: sim.c says which steps there are, timeline.c when they run.
 #ifndef CODEGEN_TPU_SIM_H
 #define CODEGEN_TPU_SIM_H
 
@@ -60,7 +60,7 @@ static inline int64_t extent_of(const Core *c, Dim dim) { return dim_is_const(di
 
 enum { QUEUE_WORDS = 9 };  // of a semaphore's element: a count and the times of the oldest copies
 
-// ---- tpu_timeline.c
+// ---- timeline.c
 void time_step(Core *c);  // the oldest step of the ring
 void wait_until(Core *c, int64_t time, int tally, int operand);
 void log_event(Core *c, char kind, int which, const Entry *entry, int64_t start, int64_t end, int64_t bytes);

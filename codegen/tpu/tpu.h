@@ -5,7 +5,7 @@
 #include "codegen/ir/ir.h"
 #include "dsl/say.h"
 
-// ---- tpu_chip.c
+// ---- chip.c
 
 typedef enum {
 #define FIELD(id, name, unit, meaning) CHIP_##id,
@@ -42,11 +42,11 @@ int64_t tpu_padded_bytes(const Chip *chip, DType dtype, int rank, const int64_t 
 double mxu_fold_cycles(double array_rows, double array_columns, double rows);
 double mxu_serial_cycles(double array_rows, double array_columns, double m, double k, double n);
 
-// ---- tpu_rules.c
+// ---- rules.c
 // What keeps a kernel from running on a chip, as errors of the 07xx in diag. Returns how many there are.
 int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 
-// ---- tpu_model.c: a kernel on a chip
+// ---- model.c: a kernel on a chip
 
 typedef struct Model Model;
 // NULL, with *wrong saying why the grid cannot be modelled. events: how many events of the pipeline are kept for the
@@ -65,7 +65,7 @@ void tpu_trace(const Model *m, Buf *out);
 void tpu_html(const Model *m, Model *const *all, int count, Buf *out);
 void tpu_roofline_svg(const Model *m, Buf *out);
 
-// ---- tpu_sweep.c
+// ---- sweep.c
 // Every combination of some statics' values, ranked. A range is a static and LOW:HIGH (doubling) or A,B,C.
 typedef struct {
   Arena *arena;
@@ -80,7 +80,7 @@ typedef struct {
 } SweepRequest;
 int tpu_sweep(const SweepRequest *request);  // prints the ranking; an exit status
 
-// ---- tpu_mesh.c
+// ---- mesh.c
 typedef struct {
   Arena *arena;
   const char *mesh, *what;  // X, XxY or XxYxZ; the collective, or "send", or "matmul"
