@@ -64,6 +64,8 @@ def expect(name, arguments, status, text="", files=None, env=None, stdin=None, s
         problems.append("status %s, expected %s" % (code, statuses))
     if text and text not in err + (out if 0 in statuses else ""):
         problems.append("the message lacks %r" % text)
+    if "runtime error:" in err or "Sanitizer" in err:
+        problems.append("undefined behaviour")
     if code not in (0, None) and code in statuses and not err.strip():
         problems.append("no message")
     if sorted(writes) != changed:

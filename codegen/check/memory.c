@@ -50,7 +50,11 @@ static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) 
       find(in, ref, FIND_SLICE, span, "the block of `%s` takes %lld elements on axis %d, but holds 0 to %lld", ref->name,
            (long long)length, i, extent);
     const int64_t *halo = ref->halo[i];
-    int64_t past = dim > INT64_MAX - 1 || at > INT64_MAX - extent ? INT64_MAX : at + extent - dim;
+    int64_t past = INT64_MIN, end;  // of sums that do not fit: far past, or far before
+    if (!add_i64(at, extent, &end))
+      past = INT64_MAX;
+    else if (!sub_i64(end, dim, &past))
+      past = INT64_MIN;
     if (halo[0] >= 0 && at < -halo[0])
       find(in, ref, FIND_HALO, span, "the block of `%s` starts at element %lld of axis %d, but its halo allows no less than %lld",
            ref->name, at, i, (long long)-halo[0]);
