@@ -14,7 +14,7 @@ static const char *ground_text(Gen *g, const Ref *ref) {
   const char *dims = "", *strides = "";
   for (int i = 0; i < ref->type.rank; i++) {
     dims = text(g, "%s%s%s", dims, i ? ", " : "", extent_text(g, ref->type.dim[i]));
-    strides = text(g, "%s%s%s", strides, i ? ", " : "", r->stride[i]);
+    strides = text(g, "%s%s%s", strides, i ? ", " : "", expr_text(r->stride[i]));
   }
   return text(g, "(char *)%s, %d, (const int64_t[])%s, (const int64_t[])%s", r->name, ref->type.rank, braces(g, dims),
               braces(g, strides));
@@ -39,15 +39,16 @@ static const char *semaphore_text(Gen *g, const Instr *v) {
   for (int i = 0; i < ref->type.rank; i++) {
     if (ir_is_const(index[i], 0)) continue;
     const char *inside = text(g, "pk_start(%s, %lld)", scalar_text(g, index[i]), (long long)ref->type.dim[i] - 1);
-    at = text(g, "%s + %s", at, mul_text(g, inside, r->stride[i]));
+    at = text(g, "%s + %s", at, offset_text(g, inside, r->stride[i]));
   }
   return at;
 }
 
 static const char *window_bytes(Gen *g, const Ref *ref, const Window *window) {
-  const char *bytes = text(g, "%d", dtype_bytes(ref->type.dtype));
-  for (int i = 0; i < ref->type.rank; i++) bytes = bytes_text(g, bytes, extent_text(g, window->size[i]));
-  return bytes;
+  const Expr *bytes = number(g, dtype_bytes(ref->type.dtype));
+  for (int i = 0; i < ref->type.rank; i++)
+    bytes = expr_sat_mul(&g->exprs, bytes, extent_expr(g, window->size[i]));
+  return expr_text(bytes);
 }
 
 static const char *other_text(Gen *g, const Instr *v) {
@@ -98,6 +99,7 @@ void emit_dma(Gen *g, Instr *v) {
 void clear_semaphores(Gen *g, const Instr *scope) {
   for (int i = 0; i < g->k->refs.count; i++) {
     const RefGen *r = &g->refs[i];
-    if (r->ref->space == SPACE_SEM && r->ref->scope == scope) line(g, "memset(%s, 0, %s);", r->name, r->buffer->bytes);
+    if (r->ref->space == SPACE_SEM && r->ref->scope == scope)
+      line(g, "memset(%s, 0, %s);", r->name, expr_text(r->buffer->bytes));
   }
 }

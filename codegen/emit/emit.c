@@ -78,8 +78,14 @@ static bool launch_reads(const Kernel *k) {
 
 static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *c, Buf *loops, Buf *explain_text) {
   Gen *g = NEW(k->arena, Gen);
-  *g = (Gen){
-      .k = k, .arena = k->arena, .options = options, .target = options->target, .c = c, .loops = loops, .explain = explain_text};
+  *g = (Gen){.k = k,
+             .arena = k->arena,
+             .exprs = {.arena = k->arena},
+             .options = options,
+             .target = options->target,
+             .c = c,
+             .loops = loops,
+             .explain = explain_text};
   g->lanes = options->target->vector_bytes / 4;
   g->panel = g->lanes * options->target->dot_vectors;
   g->refs = NEW_ARRAY(k->arena, RefGen, k->refs.count + 1);
@@ -181,12 +187,12 @@ static void put_tables(Gen *g, Buf *out) {
 static const char *tile_bytes(Gen *g, const Type *t) {
   const char *bytes = text(g, "%d", dtype_bytes(t->dtype));
   for (int i = 0; i < t->rank; i++) {
-    const char *n = extent_text(g, t->dim[i]);
+    const Expr *n = extent_expr(g, t->dim[i]);
     if (i == t->rank - 1)
-      n = round_up_text(g, n, TILE_LANES);
+      n = expr_round_up(&g->exprs, n, TILE_LANES);
     else if (i == t->rank - 2)
-      n = round_up_text(g, n, tile_sublanes(t->dtype));
-    bytes = text(g, "pk_sat_mul(%s, %s)", bytes, n);
+      n = expr_round_up(&g->exprs, n, tile_sublanes(t->dtype));
+    bytes = text(g, "pk_sat_mul(%s, %s)", bytes, expr_text(n));
   }
   return dtype_info[t->dtype].bits == 4 && t->rank ? text(g, "pk_sat_half(%s)", bytes) : bytes;
 }

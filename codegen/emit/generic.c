@@ -114,15 +114,18 @@ static void emit_move(Gen *g, Instr *v) {
 static void emit_transpose(Gen *g, Instr *v) {
   Place from, to;
   bool square = v->type.rank == 2 && v->ints[0] == 1 && place_of(g, v->args[0], &from) && place_of(g, v, &to);
-  if (!square || strcmp(from.stride[1], "1") != 0 || from.element != to.element || dtype_bytes(to.element) > 4) {
+  if (!square || !expr_is(from.stride[1], 1) || from.element != to.element ||
+      dtype_bytes(to.element) > 4) {
     emit_move(g, v);
     return;
   }
   const RefGen *r = val(v)->stored_by ? &g->refs[val(v)->stored_by->ref->id] : NULL;
   bool streams = r && r->form == FORM_DIRECT && r->element == DT_F32;
   const char *kind = streams ? "f32" : text(g, "b%d", dtype_bytes(to.element));
-  line(g, "pk_transpose_block_%s(%s, %s, %s, %s, %s, %s%s);", kind, to.pointer, to.stride[0], from.pointer, from.stride[0],
-       demand_text(g, val(v)->demand[1], v->type.dim[1]), demand_text(g, val(v)->demand[0], v->type.dim[0]),
+  line(g, "pk_transpose_block_%s(%s, %s, %s, %s, %s, %s%s);", kind, to.pointer,
+       expr_text(to.stride[0]), from.pointer, expr_text(from.stride[0]),
+       demand_text(g, val(v)->demand[1], v->type.dim[1]),
+       demand_text(g, val(v)->demand[0], v->type.dim[0]),
        streams ? text(g, ", %s_stream", r->stem) : "");
 }
 
@@ -204,7 +207,7 @@ static bool emit_reduce_rows(Gen *g, Instr *v) {
   int last = from->type.rank - 1;
   DType t = from->type.dtype;
   if (last < 1 || (v->ival >> last) & 1 || is_row_scalar(from) || !place_of(g, from, &p) || !place_of(g, v, &to)) return false;
-  if (strcmp(p.stride[last], "1") != 0 || dtype_bytes(t) != 4 || p.element != t) return false;
+  if (!expr_is(p.stride[last], 1) || dtype_bytes(t) != 4 || p.element != t) return false;
   Loops loops = open_loops(g, v, (unsigned)v->ival | 1u << last);
   const char *n = demand_text(g, val(v)->demand[last], v->type.dim[last]), *column = unique_name(g, "col"), *at[MAX_RANK];
   const char *lane = reduce_lanes(v), *type = dtype_info[t].name;
@@ -298,7 +301,8 @@ static void emit_sort(Gen *g, Instr *v) {
   Dim keys[2] = {4, n};
   Buffer *room = buffer_new(g, "sort_room", DT_I64, 2, keys, "keys and order of a sort");
   Loops loops = open_loops(g, v, 1u << axis);
-  const char *k = unique_name(g, "k"), *at[MAX_RANK], *keys_at = room->name, *stride = room->stride[0];
+  const char *k = unique_name(g, "k"), *at[MAX_RANK], *keys_at = room->name,
+             *stride = expr_text(room->stride[0]);
   memcpy(at, loops.at, sizeof at);
   at[axis] = k;
   DType t = from->type.dtype;
@@ -376,7 +380,7 @@ static BatchedDot batched_dot(Gen *g, const Instr *v) {
   DType t = v->args[0]->type.dtype;
   if (!labels || t == DT_U16 || t == DT_I64 || v->args[1]->type.dtype == DT_U16) return d;
   if (!place_of(g, v->args[0], &d.a) || !place_of(g, v->args[1], &d.b) || !place_of(g, v, &d.out)) return d;
-  d.plain = strcmp(d.a.stride[n - 1], "1") == 0 && strcmp(d.b.stride[n - 1], "1") == 0;
+  d.plain = expr_is(d.a.stride[n - 1], 1) && expr_is(d.b.stride[n - 1], 1);
   return d;
 }
 
@@ -395,23 +399,27 @@ static void emit_batched_dot(Gen *g, Instr *v, const BatchedDot *d) {
   bool at_hand = d->a.element == element && !d->a_transposed;
   Buffer *left = at_hand ? NULL : buffer_new(g, text(g, "left%d", v->id), element, 2, rows, "left operand of dot");
   Loops loops = open_loops(g, v, 3u << (n - 2));
-  const char *a_at = at_batch(g, &d->a, &loops, d->batch), *ld = d->a.stride[n - 2];
+  const char *a_at = at_batch(g, &d->a, &loops, d->batch), *ld = expr_text(d->a.stride[n - 2]);
   if (left) {
-    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", pack_rows_text(g, kind, d->a.element, d->a_transposed), left->name,
-         left->stride[0], a_at, ld, extent_text(g, m), extent_text(g, k), extent_text(g, m), left->stride[0]);
+    const char *packed = expr_text(left->stride[0]);
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
+         pack_rows_text(g, kind, d->a.element, d->a_transposed), left->name, packed, a_at, ld,
+         extent_text(g, m), extent_text(g, k), extent_text(g, m), packed);
     a_at = left->name;
-    ld = left->stride[0];
+    ld = packed;
   }
-  const char *depth = panel_depth(g, kind, DEMAND_FULL, k);
-  line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);", pack_panels_text(g, kind, d->b.element, d->b_transposed), panels->name, depth,
-       at_batch(g, &d->b, &loops, d->batch), d->b.stride[n - 2], extent_text(g, k), extent_text(g, cols), extent_text(g, cols));
+  const char *depth = expr_text(panel_depth(g, kind, DEMAND_FULL, k));
+  line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
+       pack_panels_text(g, kind, d->b.element, d->b_transposed), panels->name, depth,
+       at_batch(g, &d->b, &loops, d->batch), expr_text(d->b.stride[n - 2]), extent_text(g, k),
+       extent_text(g, cols), extent_text(g, cols));
   const char *product = unique_name(g, "product");
   line(g, "const pk_dot_product %s = {", product);
   line(g, "  .rows = %s, .cols = %s, .k = %s,", extent_text(g, m), extent_text(g, cols), extent_text(g, k));
   line(g, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at, mul_text(g, text(g, "%d", dtype_bytes(element)), ld),
        panels->name, depth);
   line(g, "  .to = %s, .ldto = %s, .padded = true,", at_batch(g, &d->out, &loops, d->batch),
-       mul_text(g, "4", d->out.stride[n - 2]));
+       offset_text(g, "4", d->out.stride[n - 2]));
   line(g, "};");
   line(g, "pk_dot_product_%s(&%s);", kind->name, product);
   close_loops(g, &loops);

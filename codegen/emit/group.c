@@ -436,48 +436,54 @@ static void pack_operands(Gen *g, const Instr *dot) {
     const Buffer *b = val(dot)->left;
     int m = s.a_transposed;
     REQUIRE(place_of(g, s.a, &p));
-    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);", pack_rows_text(g, kind, p.element, s.a_transposed), b->name, b->stride[0],
-         p.pointer, p.stride[0], extent_text(g, s.a->type.dim[m]), extent_text(g, s.a->type.dim[1 - m]),
-         extent_text(g, s.a->type.dim[m]), b->stride[0]);
+    const char *packed = expr_text(b->stride[0]);
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
+         pack_rows_text(g, kind, p.element, s.a_transposed), b->name, packed, p.pointer,
+         expr_text(p.stride[0]), extent_text(g, s.a->type.dim[m]),
+         extent_text(g, s.a->type.dim[1 - m]), extent_text(g, s.a->type.dim[m]), packed);
   }
   if (val(dot)->panels) {
     const Buffer *b = val(dot)->panels;
     int n = s.b_transposed;
     REQUIRE(place_of(g, s.b, &p));
-    const char *depth = panel_depth(g, kind, DEMAND_FULL, s.b->type.dim[n]);
-    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);", pack_panels_text(g, kind, p.element, s.b_transposed), b->name, depth, p.pointer,
-         p.stride[0], extent_text(g, s.b->type.dim[n]), extent_text(g, s.b->type.dim[1 - n]),
-         extent_text(g, s.b->type.dim[1 - n]));
+    const char *depth = expr_text(panel_depth(g, kind, DEMAND_FULL, s.b->type.dim[n]));
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
+         pack_panels_text(g, kind, p.element, s.b_transposed), b->name, depth, p.pointer,
+         expr_text(p.stride[0]), extent_text(g, s.b->type.dim[n]),
+         extent_text(g, s.b->type.dim[1 - n]), extent_text(g, s.b->type.dim[1 - n]));
   }
 }
 
 typedef struct {
-  const char *pointer, *stride;
+  const char *pointer;
+  const Expr *stride;  // of rows, in elements
 } Matrix;
+
+static Matrix rows_from(Gen *g, const char *pointer, const char *row, const Expr *stride) {
+  return (Matrix){add_text(g, pointer, offset_text(g, row, stride)), stride};
+}
 
 static Matrix left_operand(Gen *g, const Instr *dot, const Group *group, const char *row) {
   DotShape s = dot_shape(dot);
-  if (val(dot)->left)
-    return (Matrix){add_text(g, val(dot)->left->name, mul_text(g, row, val(dot)->left->stride[0])), val(dot)->left->stride[0]};
+  if (val(dot)->left) return rows_from(g, val(dot)->left->name, row, val(dot)->left->stride[0]);
   if (val(s.a)->buffer && val(s.a)->row_local && val(s.a)->group == group)
     return (Matrix){val(s.a)->buffer->name, val(s.a)->buffer->stride[0]};
   Place p;
   REQUIRE(place_of(g, s.a, &p));
-  const char *stride = s.a_transposed ? g->refs[s.a->ref->id].stride[0] : p.stride[0];
-  return (Matrix){add_text(g, p.pointer, mul_text(g, row, stride)), stride};
+  return rows_from(g, p.pointer, row,
+                   s.a_transposed ? g->refs[s.a->ref->id].stride[0] : p.stride[0]);
 }
 
 static Matrix stored_rows(Gen *g, const Instr *store, const char *row) {
   const RefGen *r = &g->refs[store->ref->id];
-  return (Matrix){add_text(g, r->name, mul_text(g, row, r->stride[0])), r->stride[0]};
+  return rows_from(g, r->name, row, r->stride[0]);
 }
 
 static Matrix result_place(Gen *g, const Step *step, const char *row) {
   if (step->into) return stored_rows(g, step->into, row);
-  const Val *info = val(step->dot);
-  const char *at =
-      info->row_local ? info->buffer->name : add_text(g, info->buffer->name, mul_text(g, row, info->buffer->stride[0]));
-  return (Matrix){at, info->buffer->stride[0]};
+  const Buffer *b = val(step->dot)->buffer;
+  return val(step->dot)->row_local ? (Matrix){b->name, b->stride[0]}
+                                   : rows_from(g, b->name, row, b->stride[0]);
 }
 
 // Extent of the axis a plain dot sums over.
@@ -486,8 +492,8 @@ static Dim dot_depth(const Instr *dot) {
   return s.b->type.dim[s.b_transposed];
 }
 
-static const char *bytes_of(Gen *g, DType element, const char *stride) {
-  return mul_text(g, text(g, "%d", dtype_bytes(element)), stride);
+static const char *bytes_of(Gen *g, DType element, const Expr *stride) {
+  return expr_text(expr_mul(&g->exprs, number(g, dtype_bytes(element)), stride));
 }
 
 // Where the sums go, and what they are added to.
@@ -515,7 +521,9 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
   Matrix a = left_operand(g, dot, group, row);
   Dim k = dot_depth(dot);
   const char *panels = val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name,
-             *depth = panel_depth(g, kind, val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k);
+             *depth = expr_text(panel_depth(
+                 g, kind,
+                 val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k));
   const char *along = demand_text(g, contracted_demand(g, dot), k), *product = unique_name(g, "product");
   const RefGen *b = s.b->op == OP_LOAD && !val(dot)->panels && g->refs[s.b->ref->id].dot_rows ? &g->refs[s.b->ref->id] : NULL;
   line(g, "/* line %d: dot%s%s */", line_of(g, dot->span), step->into && !step->set ? ", added in place" : "",
@@ -526,8 +534,10 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
   line(g, "  .panels = %s, .depth = %s,", panels, depth);
   if (b)
     line(g, "  .source = %s%s ? %s_hbm : NULL, .ldsource = %s,", source_of_panels(g, b),
-         b->filled_by && strcmp(row, "0") != 0 ? text(g, " && (%s_few || %s == 0)", b->stem, row) : "", b->stem,
-         bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
+         b->filled_by && strcmp(row, "0") != 0 ? text(g, " && (%s_few || %s == 0)", b->stem, row)
+                                               : "",
+         b->stem,
+         mul_text(g, text(g, "%d", dtype_bytes(b->ref->array.dtype)), hbm_row_stride(g, b->ref)));
   put_result(g, step, row);
   line(g, "};");
   const char *otherwise = "";

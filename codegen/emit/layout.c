@@ -4,17 +4,20 @@
 enum { CACHE_BYTES = 32 << 20 };  // of packed copies kept of one operand
 
 // Bytes from one copy to the next of a buffer with several.
-const char *slot_bytes_text(Gen *g, const Buffer *b) {
+const Expr *slot_bytes(Gen *g, const Buffer *b) {
+  const Expr *room = number(g, 64);
   int64_t constant;
-  if (is_constant(b->bytes, &constant)) return add_text(g, round_up_text(g, b->bytes, 64), "64");
-  return text(g, "pk_round_up(pk_sat_add(%s, 64), 64)", b->bytes);
+  if (expr_is_const(b->bytes, &constant))
+    return expr_sat_add(&g->exprs, expr_round_up(&g->exprs, b->bytes, 64), room);
+  return expr_round_up(&g->exprs, expr_sat_add(&g->exprs, b->bytes, room), 64);
 }
 
 static const char *buffer_bytes(Gen *g, const Buffer *b) {
+  if (b->slots) return text(g, "pk_sat_mul(a.%s, %s)", b->slots, expr_text(slot_bytes(g, b)));
   // 64 bytes more than counted: a vector at the end of the last row may reach past it.
   int64_t constant;
-  const char *bytes = is_constant(b->bytes, &constant) ? slot_bytes_text(g, b) : text(g, "pk_sat_add(%s, 64)", b->bytes);
-  return b->slots ? text(g, "pk_sat_mul(a.%s, %s)", b->slots, slot_bytes_text(g, b)) : bytes;
+  bool fixed = expr_is_const(b->bytes, &constant);
+  return expr_text(fixed ? slot_bytes(g, b) : expr_sat_add(&g->exprs, b->bytes, number(g, 64)));
 }
 
 static void layout_slots(Gen *g, Buf *out) {
@@ -22,7 +25,8 @@ static void layout_slots(Gen *g, Buf *out) {
     const RefGen *r = &g->refs[i];
     if (r->ref->role != REF_INPUT || !r->buffer) continue;
     if (r->revisits)
-      buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, r->revisits, r->buffer->bytes, CACHE_BYTES);
+      buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, r->revisits,
+                 expr_text(r->buffer->bytes), CACHE_BYTES);
     buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", r->tag, r->revisits ? text(g, "pk_sat_mul(8, a.%s)", r->buffer->slots) : "8");
   }
   buf_printf(out, "  a.clear = a.bytes;\n");

@@ -85,8 +85,9 @@ void emit_position(Gen *g, RefGen *r, Buf *setup) {
   const char *constness = ref->role == REF_INPUT ? "const " : "";
   for (int k = 0, axis = 0; k < ref->array.rank; k++) {
     if (ref->squeeze[k]) continue;
-    const char *stride = r->stride[axis++];
-    if (strcmp(stride, "1") != 0) declare(setup, text(g, "const int64_t %s = %s;", stride, row_stride(g, ref, k)));
+    const Expr *stride = r->stride[axis++];
+    if (stride->kind == EXPR_SYMBOL)
+      declare(setup, text(g, "const int64_t %s = %s;", stride->name, row_stride(g, ref, k)));
   }
   declare(setup, text(g, "%s%s *const %s = %s;", constness, ctype(ref->array.dtype), r->name, hbm_pointer(g, r)));
   if (ref->role == REF_OUTPUT && ref->array.dtype == DT_F32 && ref->array.rank > 0)
@@ -129,7 +130,8 @@ static const char *block_text(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
   const char *starts = "", *blocks = "", *strides = "";
   for (int k = 0, axis = 0; k < ref->array.rank; k++) {
-    const char *comma = k ? ", " : "", *stride = ref->squeeze[k] ? "0" : r->stride[axis++];
+    const char *comma = k ? ", " : "",
+               *stride = ref->squeeze[k] ? "0" : expr_text(r->stride[axis++]);
     starts = text(g, "%s%s%s", starts, comma, at_text(g, r, k));
     blocks = text(g, "%s%s%s", blocks, comma, extent_text(g, ref->block[k]));
     strides = text(g, "%s%s%s", strides, comma, stride);
@@ -191,11 +193,13 @@ static void emit_pack(Gen *g, RefGen *r) {
              *full_cols = demand_text(g, r->demand[other], ref->type.dim[other]), *pad = pad_text(g, r);
   line(g, "const int64_t %s_begun = pk_trace_start(worker);", r->stem);
   if (r->form == FORM_PANELS)
-    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed), r->name,
-         panel_depth(g, r->kind, r->demand[k_axis], ref->type.dim[k_axis]), source, ld, rows, cols, full_cols, pad);
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed),
+         r->name, expr_text(panel_depth(g, r->kind, r->demand[k_axis], ref->type.dim[k_axis])),
+         source, ld, rows, cols, full_cols, pad);
   else
-    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed), r->name, r->stride[0],
-         source, ld, rows, cols, demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), full_cols, pad);
+    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed),
+         r->name, expr_text(r->stride[0]), source, ld, rows, cols,
+         demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), full_cols, pad);
   line(g, "pk_trace_moved(worker, \"%s: pack %s\", %s_begun, (int64_t)(%s) * (%s) * %d);", ref->name,
        r->form == FORM_PANELS ? "panels" : "rows", r->stem, rows, cols, dtype_bytes(t));
 }
@@ -207,8 +211,8 @@ void emit_fetch(Gen *g, RefGen *r) {
   if (r->revisits) {
     line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s);", slot_name, fold_indices(g, r, "pk_slot"),
          r->buffer->slots);
-    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s + %s * %s);", element, r->name, element, blocks, slot_name,
-         slot_bytes_text(g, r->buffer));
+    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s + %s * %s);", element, r->name,
+         element, blocks, slot_name, expr_text(slot_bytes(g, r->buffer)));
   } else {
     line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);", element, r->name, element, blocks);
   }

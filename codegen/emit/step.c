@@ -60,14 +60,17 @@ static void declare_sizes(Gen *g, Buf *out) {
     buf_printf(out, "const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i], extent);
   }
   declare_batches(g, "", out);
-  for (int i = 0; i < g->rows.count; i++) buf_printf(out, "const int64_t %s = %s;\n", g->rows.at[i].name, g->rows.at[i].key);
+  for (int i = 0; i < g->rows.count; i++)
+    buf_printf(out, "const int64_t %s = %s;\n", g->rows.at[i]->name,
+               expr_text(g->rows.at[i]->definition));
 }
 
 void emit_extents(Gen *g, Buf *out) {
   Buf all = {0}, used = {0};
   declare_sizes(g, &all);
   Buf layout = {0};
-  for (int i = 0; i < g->buffers.count; i++) buf_printf(&layout, "%s;", g->buffers.at[i]->bytes);
+  for (int i = 0; i < g->buffers.count; i++)
+    buf_printf(&layout, "%s;", expr_text(g->buffers.at[i]->bytes));
   for (int i = 0; i < g->k->refs.count; i++)
     if (g->refs[i].revisits) buf_printf(&layout, "%s;", g->refs[i].revisits);
   keep_used(g, &all, layout.text ? layout.text : "", &used);

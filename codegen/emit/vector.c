@@ -16,7 +16,7 @@ static const char *known_name(const Context *x, const Instr *v, bool lanes) {
 const char *address(Context *x, const Place *p, int rank, const char *const *index) {
   const char *at = p->pointer;
   for (int i = 0; i < rank; i++) {
-    const char *offset = mul_text(x->g, index[i], p->stride[i]);
+    const char *offset = offset_text(x->g, index[i], p->stride[i]);
     if (strcmp(offset, "0") != 0) at = text(x->g, "%s + %s", at, offset);
   }
   return at;
@@ -65,7 +65,7 @@ static RowPlace row_place(Gen *g, const Instr *v, const char *const *index, bool
       p.at = at;
       break;
     }
-    const char *offset = mul_text(g, at, r->stride[k]);
+    const char *offset = offset_text(g, at, r->stride[k]);
     if (strcmp(offset, "0") != 0) p.row = text(g, "%s + %s", p.row, offset);
     if (ir_axis_is_inside(v, k)) continue;
     const char *inside = text(g, "pk_is_index(%s, %s)", at, extent_text(g, v->ref->type.dim[k]));
@@ -180,7 +180,7 @@ static const char *member_text(Context *x, const Instr *v, bool lanes) {
     Place from, to;
     REQUIRE(place_of(x->g, v->args[0], &from));
     to = from;
-    place_of_unit_axes(v, &from, &to);
+    place_of_unit_axes(x->g, v, &from, &to);
     return load_text(x, v, &to, index, lanes, false);
   }
   return compute_text(x, v, index, lanes);

@@ -16,25 +16,28 @@ enum {
 
 // ---- shapes in memory
 
-static const char *extent_with_room(Gen *g, Dim d, int64_t at_least) {
-  return at_least ? text(g, "pk_idx_max(%s, %lld)", extent_text(g, d), (long long)at_least) : extent_text(g, d);
+static const Expr *extent_with_room(Gen *g, Dim d, int64_t at_least) {
+  const Expr *extent = extent_expr(g, d);
+  return at_least ? expr_max(&g->exprs, extent, number(g, at_least)) : extent;
 }
 
-static const char *run_time_row(Gen *g, DType element, const char *extent, int64_t to) {
-  const char *key = text(g, "pk_row_length(%s, %lld, %d)", extent, (long long)to, dtype_bytes(element));
+static const Expr *run_time_row(Gen *g, DType element, const Expr *extent, int64_t to) {
+  const Expr *length =
+      expr_call(&g->exprs, "pk_row_length", extent, number(g, to), number(g, dtype_bytes(element)));
   for (int i = 0; i < g->rows.count; i++)
-    if (g->rows.at[i].key == key) return g->rows.at[i].name;
-  NamedText row = {key, lasting_name(g, strchr(extent, '(') ? "row_length" : text(g, "%s_row", extent))};
+    if (g->rows.at[i]->definition == length) return g->rows.at[i];
+  const char *base = extent->kind == EXPR_SYMBOL ? text(g, "%s_row", extent->name) : "row_length";
+  const Expr *row = expr_declared(&g->exprs, lasting_name(g, base), length);
   LIST_PUSH(g->arena, &g->rows, row);
-  return row.name;
+  return row;
 }
 
-static const char *row_length(Gen *g, DType element, Dim columns, int64_t at_least) {
+static const Expr *row_length(Gen *g, DType element, Dim columns, int64_t at_least) {
   int64_t to = dtype_bytes(element) >= 4 ? g->panel : g->lanes * 2;
   if (!dim_is_const(columns)) return run_time_row(g, element, extent_with_room(g, columns, at_least), to);
   int64_t padded = (columns + to - 1) / to * to;
   if (columns > 1 && padded * dtype_bytes(element) % ROW_ALIAS == 0) padded += g->lanes;
-  return text(g, "%lld", (long long)(columns == 1 ? 1 : padded));
+  return number(g, columns == 1 ? 1 : padded);
 }
 
 Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least,
@@ -44,14 +47,15 @@ Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, cons
   b->element = element;
   b->rank = rank;
   b->purpose = purpose;
-  const char *stride = "1";
-  b->bytes = text(g, "%d", dtype_bytes(element));
+  const Expr *stride = number(g, 1);
+  b->bytes = number(g, dtype_bytes(element));
   for (int i = rank - 1; i >= 0; i--) {
-    const char *extent = i == rank - 1 ? row_length(g, element, dims[i], at_least[i]) : extent_with_room(g, dims[i], at_least[i]);
+    const Expr *extent = i == rank - 1 ? row_length(g, element, dims[i], at_least[i])
+                                       : extent_with_room(g, dims[i], at_least[i]);
     b->dim[i] = dims[i];
     b->stride[i] = stride;
-    stride = mul_text(g, extent, stride);
-    b->bytes = bytes_text(g, b->bytes, extent);
+    stride = expr_mul(&g->exprs, extent, stride);
+    b->bytes = expr_sat_mul(&g->exprs, b->bytes, extent);
   }
   LIST_PUSH(g->arena, &g->buffers, b);
   return b;
@@ -65,17 +69,18 @@ Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim 
 // ---- operands and scratch
 
 // Rows of a panel, of which `demand` are wanted: whole groups.
-const char *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k) {
-  return round_up_text(g, demand_text(g, demand, k), kind->group);
+const Expr *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k) {
+  return expr_round_up(&g->exprs, demand_expr(g, demand, k), kind->group);
 }
 
 Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n, const char *purpose) {
   DType element = dot_element(kind, operand);
   Dim one = 1;
   Buffer *b = buffer_new(g, base, element, 1, &one, purpose);
-  const char *depth = panel_depth(g, kind, DEMAND_FULL, k);
-  const char *count = bytes_text(g, round_up_text(g, extent_text(g, n), g->panel), depth);
-  b->bytes = bytes_text(g, count, text(g, "%d", dtype_bytes(element)));
+  const Expr *depth = panel_depth(g, kind, DEMAND_FULL, k);
+  const Expr *count =
+      expr_sat_mul(&g->exprs, expr_round_up(&g->exprs, extent_expr(g, n), g->panel), depth);
+  b->bytes = expr_sat_mul(&g->exprs, count, number(g, dtype_bytes(element)));
   return b;
 }
 
@@ -120,6 +125,12 @@ static void input_buffer(Gen *g, RefGen *r) {
   if (r->revisits) r->buffer->slots = lasting_name(g, text(g, "%s_slots", r->stem));
 }
 
+// Of axis k of an array that is read where it lies. The last one has no gaps.
+static const Expr *direct_stride(Gen *g, const RefGen *r, int k) {
+  if (k == r->ref->array.rank - 1) return number(g, 1);
+  return expr_symbol(&g->exprs, lasting_name(g, text(g, "%s_s%d", r->stem, k)));
+}
+
 void ref_buffers(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++) {
     RefGen *r = &g->refs[i];
@@ -127,7 +138,7 @@ void ref_buffers(Gen *g) {
     if (r->form == FORM_DIRECT) {
       r->name = lasting_name(g, ref->name);
       for (int k = 0, axis = 0; k < ref->array.rank; k++)
-        if (!ref->squeeze[k]) r->stride[axis++] = k == ref->array.rank - 1 ? "1" : lasting_name(g, text(g, "%s_s%d", r->stem, k));
+        if (!ref->squeeze[k]) r->stride[axis++] = direct_stride(g, r, k);
       continue;
     }
     if (ref->space == SPACE_SEM) {
@@ -353,7 +364,7 @@ static void place_member(Gen *g, Group *group, Instr *v) {
 static bool has_dense_rows(const RefGen *r, const Instr *load) {
   int last = load->ref->type.rank - 1;
   while (load->window.squeeze[last]) last--;
-  return load->window.stride[last] == 1 && strcmp(r->stride[last], "1") == 0;
+  return load->window.stride[last] == 1 && expr_is(r->stride[last], 1);
 }
 
 static bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {

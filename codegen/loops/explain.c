@@ -115,8 +115,8 @@ static void explain_buffer(Gen *g, const Buffer *b) {
   ir_walk(g->k->body, add_held, &held);
   bool flat = b->rank == 1 && b->dim[0] == 1;  // panels
   const char *shape = flat ? dtype_info[b->element].name : shape_text(g, &t);
-  explain(g, "  %-16s %s%s  (%s; %s)%s", b->name, plain_text(g, b->bytes), b->slots ? " for each block" : "", b->purpose, shape,
-          held.text);
+  explain(g, "  %-16s %s%s  (%s; %s)%s", b->name, plain_text(g, expr_text(b->bytes)),
+          b->slots ? " for each block" : "", b->purpose, shape, held.text);
 }
 
 static void explain_memory(Gen *g) {

@@ -14,6 +14,7 @@
 
 #include "codegen/ir/ir.h"
 #include "codegen/ir/names.h"
+#include "codegen/loops/expr.h"
 #include "codegen/loops/target.h"
 
 typedef struct Gen Gen;
@@ -52,10 +53,10 @@ typedef struct {
   DType element;     // as stored: dot operands are widened
   int rank;
   Dim dim[MAX_RANK];
-  const char *stride[MAX_RANK];  // C expressions, in elements
-  const char *bytes;             // C expression
-  const char *purpose;           // for explain and the comment beside it
-  const char *slots;             // C expression: how many copies side by side (block caches), or NULL for one
+  const Expr *stride[MAX_RANK];  // in elements
+  const Expr *bytes;
+  const char *purpose;  // for explain and the comment beside it
+  const char *slots;  // C name of how many copies lie side by side (block caches), or NULL for one
 } Buffer;
 
 // ---- refs
@@ -71,7 +72,7 @@ typedef struct {
   DType element;                 // as the loops read it
   const char *stem;              // operands: what the names of its C variables begin with
   const char *name;              // C name of the pointer to element (0, ..) of the block
-  const char *stride[MAX_RANK];  // of each axis of ref->type, C expression in elements
+  const Expr *stride[MAX_RANK];  // of each axis of ref->type, in elements
   Demand inside[MAX_RANK];       // DEMAND_FULL: the block never overhangs along this axis
   Demand demand[MAX_RANK];       // what is read of it (or written back)
   Buffer *buffer;                // NULL for DIRECT
@@ -207,7 +208,9 @@ struct Gen {
   bool launch_reads;  // grid or requirements read prefetched operands
   LIST(StripBound) bounds;
   Batch *batch;              // or NULL
-  LIST(NamedText) rows;      // lengths of rows in memory that follow from run-time sizes -> variable
+  ExprPool exprs;
+  LIST(const Expr *)
+  rows;  // lengths of rows in memory that follow from run-time sizes: declared symbols
   LIST(NamedText) insides;   // distinct counts of elements inside an array -> variable
   NameRole role;             // of the names that are made
   LIST(const char *) taken;  // C names in use in the open scopes
@@ -231,12 +234,14 @@ const char *unique_name(Gen *g, const char *base);   // a C identifier nothing e
 const char *lasting_name(Gen *g, const char *base);  // .. in all of the function, whatever scope is open
 // A stem such that `forms`, each with one %s for it, are names nothing else uses; lasting ones, from now on.
 const char *name_family(Gen *g, const char *source, const char *const *forms, int count);
+const Expr *number(Gen *g, int64_t value);
+const Expr *extent_expr(Gen *g, Dim d);
+const Expr *demand_expr(Gen *g, Demand demand, Dim d);  // the extent a loop runs to
 const char *extent_text(Gen *g, Dim d);
-const char *demand_text(Gen *g, Demand demand, Dim d);       // the extent a loop runs to
+const char *demand_text(Gen *g, Demand demand, Dim d);
 const char *mul_text(Gen *g, const char *a, const char *b);  // folds constants; these saturate then
-const char *bytes_text(Gen *g, const char *a, const char *b);  // a * b, which saturates at run time too
 const char *add_text(Gen *g, const char *a, const char *b);
-const char *round_up_text(Gen *g, const char *a, int64_t to);
+const char *offset_text(Gen *g, const char *index, const Expr *stride);  // index * stride
 const char *ctype(DType t);                                // of an element in memory
 bool is_constant(const char *expression, int64_t *value);  // a number and nothing else
 const char *quoted(Gen *g, const char *s);                 // as a C string
@@ -298,9 +303,9 @@ Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, cons
                          const char *purpose);
 void place_values(Gen *g, Schedule *s);  // which members of the groups need memory
 Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n, const char *purpose);
-const char *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k);
+const Expr *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k);
 void ref_buffers(Gen *g);
-const char *slot_bytes_text(Gen *g, const Buffer *b);
+const Expr *slot_bytes(Gen *g, const Buffer *b);
 void emit_layout(Gen *g, Buf *out);
 
 int run_of_step(const Group *group, int step);   // dots before a step
@@ -311,11 +316,12 @@ int loop_after(const Group *group, int after);   // .. row scalars that are know
 typedef struct {
   const char *pointer;
   DType element;
-  const char *stride[MAX_RANK];
+  const Expr *stride[MAX_RANK];
 } Place;
 bool place_of(Gen *g, const Instr *v, Place *place);
 void place_of_access(Gen *g, const Instr *access, Place *place);                              // of the window of a LOAD or STORE
-void place_of_unit_axes(const Instr *reshape, const Place *from, Place *to);  // RESHAPE that only adds or drops axes of 1
+void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from,
+                        Place *to);  // RESHAPE that only adds or drops axes of 1
 const char *start_text(Gen *g, const Instr *access, int axis);  // of a LOAD's or STORE's window, clamped into the ref
 
 // group.c

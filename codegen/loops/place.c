@@ -24,18 +24,19 @@ void place_of_access(Gen *g, const Instr *v, Place *p) {
   p->element = r->element;
   const char *offset = "0";
   for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
-    offset = add_text(g, offset, mul_text(g, start_text(g, v, k), r->stride[k]));
-    if (!v->window.squeeze[k]) p->stride[axis++] = mul_text(g, r->stride[k], text(g, "%lld", (long long)v->window.stride[k]));
+    offset = add_text(g, offset, offset_text(g, start_text(g, v, k), r->stride[k]));
+    if (!v->window.squeeze[k])
+      p->stride[axis++] = expr_mul(&g->exprs, r->stride[k], number(g, v->window.stride[k]));
   }
   if (strcmp(offset, "0") != 0) p->pointer = text(g, "%s + %s", p->pointer, offset);
 }
 
-void place_of_unit_axes(const Instr *reshape, const Place *from, Place *to) {
+void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *to) {
   const Type *a = &reshape->args[0]->type, *b = &reshape->type;
   int i = 0;
   for (int j = 0; j < b->rank; j++) {
     if (b->dim[j] == 1) {
-      to->stride[j] = "0";
+      to->stride[j] = number(g, 0);
       continue;
     }
     while (a->dim[i] == 1) i++;
@@ -64,7 +65,7 @@ bool place_of(Gen *g, const Instr *v, Place *p) {
     Place from;
     if (!place_of(g, v->args[0], &from)) return false;
     *p = from;
-    place_of_unit_axes(v, &from, p);
+    place_of_unit_axes(g, v, &from, p);
     return true;
   }
   return false;

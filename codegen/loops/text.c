@@ -156,13 +156,20 @@ const char *name_family(Gen *g, const char *source, const char *const *forms, in
   return stem;
 }
 
-const char *extent_text(Gen *g, Dim d) {
-  return dim_is_const(d) ? text(g, "%lld", (long long)d) : g->size_name[dim_size_index(d)];
+const Expr *number(Gen *g, int64_t value) { return expr_const(&g->exprs, value); }
+
+const Expr *extent_expr(Gen *g, Dim d) {
+  return dim_is_const(d) ? number(g, d) : expr_symbol(&g->exprs, g->size_name[dim_size_index(d)]);
 }
 
+const Expr *demand_expr(Gen *g, Demand demand, Dim d) {
+  if (!demand) return number(g, 0);
+  return demand == DEMAND_FULL ? extent_expr(g, d) : expr_symbol(&g->exprs, demand);
+}
+
+const char *extent_text(Gen *g, Dim d) { return expr_text(extent_expr(g, d)); }
 const char *demand_text(Gen *g, Demand demand, Dim d) {
-  if (!demand) return "0";
-  return demand == DEMAND_FULL ? extent_text(g, d) : demand;
+  return expr_text(demand_expr(g, demand, d));
 }
 
 // INT64_MAX, which stands for "too much", reads back as itself.
@@ -196,12 +203,6 @@ const char *mul_text(Gen *g, const char *a, const char *b) {
   return text(g, "%s * %s", atom(g, a), atom(g, b));
 }
 
-// Products of run-time extents saturate, so that "too much" is refused at launch instead of wrapping.
-const char *bytes_text(Gen *g, const char *a, const char *b) {
-  int64_t x, y;
-  return is_constant(a, &x) && is_constant(b, &y) ? mul_text(g, a, b) : text(g, "pk_sat_mul(%s, %s)", a, b);
-}
-
 const char *add_text(Gen *g, const char *a, const char *b) {
   int64_t x, y, sum = 0;
   bool ka = is_constant(a, &x), kb = is_constant(b, &y);
@@ -214,14 +215,8 @@ const char *add_text(Gen *g, const char *a, const char *b) {
   return text(g, "%s + %s", a, b);
 }
 
-const char *round_up_text(Gen *g, const char *a, int64_t to) {
-  if (to == 1) return a;
-  int64_t x, above = 0;
-  if (is_constant(a, &x)) {
-    bool fits = add_i64(x, to - 1, &above);
-    return number_or_most(g, fits, above / to * to);
-  }
-  return text(g, "pk_round_up(%s, %lld)", a, (long long)to);
+const char *offset_text(Gen *g, const char *index, const Expr *stride) {
+  return mul_text(g, index, expr_text(stride));
 }
 
 const char *ctype(DType t) { return dtype_info[t].ctype; }

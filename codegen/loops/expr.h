@@ -1,0 +1,71 @@
+// Quantities of the loop IR: extents, strides, bytes. Expressions of int64_t that C evaluates at
+// launch or in a step.
+//
+// Equal expressions of one pool are one pointer. Constants are folded as the C would compute them;
+// where C's + - * would overflow, the result is the nearest int64_t, and INT64_MAX stands for "too
+// much".
+#ifndef CODEGEN_LOOPS_EXPR_H
+#define CODEGEN_LOOPS_EXPR_H
+
+#include "dsl/base.h"
+
+typedef enum {
+  EXPR_CONST,
+  EXPR_SYMBOL,
+  EXPR_ADD,
+  EXPR_SUB,
+  EXPR_MUL,
+  EXPR_SAT_ADD,  // pk_sat_add, pk_sat_mul: of numbers that are not negative
+  EXPR_SAT_MUL,
+  EXPR_MIN,
+  EXPR_MAX,
+  EXPR_FLOOR_DIV,
+  EXPR_CEIL_DIV,
+  EXPR_ROUND_UP,
+  EXPR_CALL,
+  EXPR_CHOOSE,
+} ExprKind;
+
+enum { EXPR_ARGS = 3 };
+
+typedef struct Expr Expr;
+struct Expr {
+  ExprKind kind;
+  int64_t value;               // CONST
+  const char *name;            // SYMBOL: its C name; CALL: the function
+  const Expr *definition;      // SYMBOL: what its declaration computes, or NULL: declared elsewhere
+  const Expr *arg[EXPR_ARGS];  // NULL past the last; CHOOSE: condition, then, otherwise
+};
+
+// Zeros but for the arena is an empty pool.
+typedef struct {
+  Arena *arena;
+  const Expr **at;  // a hash table
+  int count, capacity;
+} ExprPool;
+
+const Expr *expr_const(ExprPool *pool, int64_t value);
+const Expr *expr_symbol(ExprPool *pool, const char *name);
+// A name of its own: no expression of the pool has it yet.
+const Expr *expr_declared(ExprPool *pool, const char *name, const Expr *definition);
+const Expr *expr_add(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_sub(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_mul(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_sat_add(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_sat_mul(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_min(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_max(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_floor_div(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_ceil_div(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_round_up(ExprPool *pool, const Expr *a, int64_t to);  // to a multiple of `to` > 0
+// Of a function of the runtime without effects; arguments from the first NULL on are absent.
+const Expr *expr_call(ExprPool *pool, const char *function, const Expr *a, const Expr *b,
+                      const Expr *c);
+const Expr *expr_choose(ExprPool *pool, const Expr *condition, const Expr *then,
+                        const Expr *otherwise);
+
+bool expr_is_const(const Expr *e, int64_t *value);
+bool expr_is(const Expr *e, int64_t value);  // this constant
+const char *expr_text(const Expr *e);        // as C, interned
+
+#endif

@@ -1,0 +1,131 @@
+// Expressions of quantities: one pointer for equal ones, constants folded as the runtime computes
+// them, text.
+#include "codegen/loops/expr.h"
+#include "check.h"
+
+#include <pk/step.h>
+
+typedef const Expr *Build(ExprPool *pool, const Expr *a, const Expr *b);
+
+static const Expr *round_up(ExprPool *pool, const Expr *a, const Expr *b) {
+  return expr_round_up(pool, a, b->value);
+}
+
+static const int64_t numbers[] = {
+    0, 1, 2, 3, 7, 64, 1000003, INT64_MAX / 2, INT64_MAX - 63, INT64_MAX - 1, INT64_MAX};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+// What C computes, where the runtime has a function for it.
+static void test_runtime(ExprPool *pool) {
+  static const struct {
+    const char *name;
+    Build *build;
+    int64_t (*runtime)(int64_t a, int64_t b);
+    bool positive;  // b > 0
+  } cases[] = {
+      {"pk_sat_add", expr_sat_add, pk_sat_add, false},
+      {"pk_sat_mul", expr_sat_mul, pk_sat_mul, false},
+      {"pk_idx_min", expr_min, pk_idx_min, false},
+      {"pk_idx_max", expr_max, pk_idx_max, false},
+      {"pk_idx_floordiv", expr_floor_div, pk_idx_floordiv, true},
+      {"pk_cdiv", expr_ceil_div, pk_cdiv, false},
+      {"pk_round_up", round_up, pk_round_up, true},
+  };
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+    for (int i = 0; i < NUMBERS * NUMBERS; i++) {
+      int64_t a = numbers[i / NUMBERS], b = numbers[i % NUMBERS], got = -1;
+      if (cases[c].positive && b == 0) continue;
+      bool folded =
+          expr_is_const(cases[c].build(pool, expr_const(pool, a), expr_const(pool, b)), &got);
+      check(folded && got == cases[c].runtime(a, b), cases[c].name,
+            "of %lld and %lld is %lld, expected %lld", (long long)a, (long long)b, (long long)got,
+            (long long)cases[c].runtime(a, b));
+    }
+}
+
+static void test_overflow(ExprPool *pool) {
+  const Expr *most = expr_const(pool, INT64_MAX), *least = expr_const(pool, INT64_MIN),
+             *minus = expr_const(pool, -1);
+  EXPECT(expr_add(pool, most, most) == most);
+  EXPECT(expr_add(pool, least, minus) == least);
+  EXPECT(expr_sub(pool, most, minus) == most);
+  EXPECT(expr_sub(pool, expr_const(pool, 0), least) == most);
+  EXPECT(expr_sub(pool, least, most) == least);
+  EXPECT(expr_mul(pool, least, minus) == most);
+  EXPECT(expr_mul(pool, most, expr_const(pool, -2)) == least);
+  EXPECT(expr_is(expr_floor_div(pool, expr_const(pool, -7), expr_const(pool, 2)), -4));
+  EXPECT(expr_is(expr_ceil_div(pool, expr_const(pool, -7), expr_const(pool, 2)), -3));
+  EXPECT(expr_is(expr_ceil_div(pool, least, minus), 0));
+  EXPECT(expr_floor_div(pool, least, minus)->kind == EXPR_FLOOR_DIV);
+}
+
+static void test_sharing(ExprPool *pool) {
+  const Expr *m = expr_symbol(pool, "M"), *n = expr_symbol(pool, "N");
+  const Expr *sums[300];
+  for (int i = 0; i < 300; i++) sums[i] = expr_add(pool, m, expr_const(pool, i));
+  for (int i = 0; i < 300; i++)
+    check(sums[i] == expr_add(pool, m, expr_const(pool, i)), "shared after growth", "M + %d is new",
+          i);
+  EXPECT(m != n);
+  EXPECT(expr_mul(pool, m, n) == expr_mul(pool, m, n));
+  EXPECT(expr_mul(pool, m, n) != expr_add(pool, m, n));
+  EXPECT(expr_call(pool, "f", m, n, NULL) != expr_call(pool, "g", m, n, NULL));
+  EXPECT(expr_call(pool, "f", m, NULL, NULL) != expr_call(pool, "f", m, n, NULL));
+  const Expr *row = expr_declared(pool, "row", expr_mul(pool, m, n));
+  EXPECT(expr_symbol(pool, "row") == row && row->definition == expr_mul(pool, m, n));
+}
+
+static void test_identities(ExprPool *pool) {
+  const Expr *m = expr_symbol(pool, "M"), *zero = expr_const(pool, 0), *one = expr_const(pool, 1);
+  EXPECT(expr_add(pool, m, zero) == m && expr_add(pool, zero, m) == m);
+  EXPECT(expr_sub(pool, m, zero) == m && expr_sub(pool, zero, m) != m);
+  EXPECT(expr_mul(pool, m, one) == m && expr_mul(pool, one, m) == m);
+  EXPECT(expr_mul(pool, m, zero) == zero && expr_mul(pool, zero, m) == zero);
+  EXPECT(expr_sat_mul(pool, m, one) == m && expr_sat_mul(pool, one, m) == m);
+  EXPECT(expr_sat_mul(pool, m, zero) != zero);
+  EXPECT(expr_sat_add(pool, m, zero) == m && expr_sat_add(pool, zero, m) == m);
+  EXPECT(expr_min(pool, m, m) == m && expr_max(pool, m, m) == m);
+  EXPECT(expr_floor_div(pool, m, one) == m && expr_ceil_div(pool, m, one) == m &&
+         expr_round_up(pool, m, 1) == m);
+  EXPECT(expr_choose(pool, one, m, zero) == m && expr_choose(pool, zero, m, one) == one);
+  EXPECT(expr_choose(pool, m, one, one) == one);
+}
+
+static void expect_text(const Expr *e, const char *expected) {
+  const char *got = expr_text(e);
+  check(strcmp(got, expected) == 0, expected, "is written %s", got);
+}
+
+static void test_text(ExprPool *pool) {
+  const Expr *a = expr_symbol(pool, "a"), *b = expr_symbol(pool, "b"), *c = expr_symbol(pool, "c");
+  expect_text(expr_const(pool, -3), "-3");
+  expect_text(expr_const(pool, INT64_MIN), "INT64_MIN");
+  expect_text(expr_mul(pool, expr_sub(pool, a, b), c), "(a - b) * c");
+  expect_text(expr_add(pool, expr_mul(pool, a, b), c), "a * b + c");
+  expect_text(expr_sub(pool, expr_sub(pool, a, b), c), "a - b - c");
+  expect_text(expr_sub(pool, a, expr_sub(pool, b, c)), "a - (b - c)");
+  expect_text(expr_mul(pool, a, expr_mul(pool, b, c)), "a * (b * c)");
+  expect_text(expr_mul(pool, expr_call(pool, "f", a, b, c), c), "f(a, b, c) * c");
+  expect_text(expr_sat_add(pool, expr_sat_mul(pool, a, b), expr_add(pool, b, c)),
+              "pk_sat_add(pk_sat_mul(a, b), b + c)");
+  expect_text(expr_max(pool, expr_min(pool, a, b), expr_round_up(pool, c, 16)),
+              "pk_idx_max(pk_idx_min(a, b), pk_round_up(c, 16))");
+  expect_text(expr_floor_div(pool, a, expr_ceil_div(pool, b, c)),
+              "pk_idx_floordiv(a, pk_cdiv(b, c))");
+  expect_text(expr_add(pool, a, expr_choose(pool, a, b, c)), "a + (a ? b : c)");
+  const Expr *inner = expr_choose(pool, b, c, a);
+  expect_text(expr_choose(pool, inner, inner, inner), "b ? c : a");
+  expect_text(expr_choose(pool, inner, a, inner), "(b ? c : a) ? a : b ? c : a");
+}
+
+int main(void) {
+  Arena *arena = arena_new();
+  ExprPool pool = {.arena = arena};
+  test_runtime(&pool);
+  test_overflow(&pool);
+  test_sharing(&pool);
+  test_identities(&pool);
+  test_text(&pool);
+  arena_free(arena);
+  return check_end();
+}
