@@ -183,30 +183,17 @@ static void read_word(const char *word) {
 /* ---- Operands. */
 
 static int64_t element_bytes(pk_dtype dtype) {
-  static const int64_t bytes[] = {
-      [PK_BOOL] = 1, [PK_I8] = 1,  [PK_U8] = 1,  [PK_I16] = 2, [PK_U16] = 2, [PK_I32] = 4,      [PK_U32] = 4,   [PK_I64] = 8,
-      [PK_BF16] = 2, [PK_F16] = 2, [PK_F32] = 4, [PK_I4] = 1,  [PK_U4] = 1,  [PK_F8E4M3FN] = 1, [PK_F8E5M2] = 1};
-  return bytes[dtype];
+#define BYTES(id, name, bytes, code, bits) [PK_##id] = bytes,
+  static const int64_t sizes[] = {PK_DTYPES(BYTES)};
+#undef BYTES
+  return sizes[dtype];
 }
 
 static DLDataType dlpack_type(pk_dtype dtype) {
-  static const uint8_t code[] = {[PK_BOOL] = PK_DL_BOOL,
-                                 [PK_I8] = kDLInt,
-                                 [PK_U8] = kDLUInt,
-                                 [PK_I16] = kDLInt,
-                                 [PK_U16] = kDLUInt,
-                                 [PK_I32] = kDLInt,
-                                 [PK_U32] = kDLUInt,
-                                 [PK_I64] = kDLInt,
-                                 [PK_BF16] = kDLBfloat,
-                                 [PK_F16] = kDLFloat,
-                                 [PK_F32] = kDLFloat,
-                                 [PK_I4] = kDLInt,
-                                 [PK_U4] = kDLUInt,
-                                 [PK_F8E4M3FN] = PK_DL_FLOAT8_E4M3FN,
-                                 [PK_F8E5M2] = PK_DL_FLOAT8_E5M2};
-  const bool half_byte = dtype == PK_I4 || dtype == PK_U4;
-  return (DLDataType){code[dtype], (uint8_t)(half_byte ? 4 : 8 * element_bytes(dtype)), 1};
+#define TYPE(id, name, bytes, code, bits) [PK_##id] = {code, bits, 1},
+  static const DLDataType types[] = {PK_DTYPES(TYPE)};
+#undef TYPE
+  return types[dtype];
 }
 
 static void check_range(int index, int64_t offset, int64_t bytes, const char *what) {

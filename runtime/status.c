@@ -48,21 +48,9 @@ typedef struct {
 } dtype_row;
 
 static const dtype_row dtypes[] = {
-    [PK_BOOL] = {"bool", 1, {PK_DL_BOOL, 8, 1}},
-    [PK_I8] = {"i8", 1, {kDLInt, 8, 1}},
-    [PK_U8] = {"u8", 1, {kDLUInt, 8, 1}},
-    [PK_I16] = {"i16", 2, {kDLInt, 16, 1}},
-    [PK_U16] = {"u16", 2, {kDLUInt, 16, 1}},
-    [PK_I32] = {"i32", 4, {kDLInt, 32, 1}},
-    [PK_U32] = {"u32", 4, {kDLUInt, 32, 1}},
-    [PK_I64] = {"i64", 8, {kDLInt, 64, 1}},
-    [PK_BF16] = {"bf16", 2, {kDLBfloat, 16, 1}},
-    [PK_F16] = {"f16", 2, {kDLFloat, 16, 1}},
-    [PK_F32] = {"f32", 4, {kDLFloat, 32, 1}},
-    [PK_I4] = {"i4", 1, {kDLInt, 4, 1}},
-    [PK_U4] = {"u4", 1, {kDLUInt, 4, 1}},
-    [PK_F8E4M3FN] = {"f8e4m3fn", 1, {PK_DL_FLOAT8_E4M3FN, 8, 1}},
-    [PK_F8E5M2] = {"f8e5m2", 1, {PK_DL_FLOAT8_E5M2, 8, 1}},
+#define ROW(id, name, bytes, code, bits) [PK_##id] = {name, bytes, {code, bits, 1}},
+    PK_DTYPES(ROW)
+#undef ROW
 };
 
 int64_t pk_dtype_bytes(pk_dtype dtype) { return dtypes[dtype].bytes; }

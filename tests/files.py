@@ -138,7 +138,9 @@ def check_signals(folder):
         for more in (["--no-cache"], []):
             (folder / "temporary").mkdir(exist_ok=True)
             (folder / "pids").unlink(missing_ok=True)
+            # A shell's background job ignores SIGINT, and so would the child.
             child = subprocess.Popen([PKC, *RUN, *more], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                                      env=dict(os.environ, CC=str(compiler), TMPDIR=str(folder / "temporary"), XDG_CACHE_HOME=str(folder / "slow")))
             deadline = time.time() + 120
             while time.time() < deadline and not ((folder / "pids").exists() and (folder / "pids").read_text().strip()):

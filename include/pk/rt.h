@@ -2,6 +2,7 @@
 #ifndef PK_RT_H
 #define PK_RT_H
 
+#include <pk/dtypes.h>
 #include <pk/pk.h>
 #include <stdbool.h>
 
@@ -18,25 +19,6 @@ extern "C" {
 #endif
 
 enum { PK_MAX_RANK = 8, PK_MAX_GRID = 8 };
-
-/* In the order of the compiler's dtypes.def. */
-typedef enum {
-  PK_BOOL,
-  PK_I8,
-  PK_U8,
-  PK_I16,
-  PK_U16,
-  PK_I32,
-  PK_U32,
-  PK_I64,
-  PK_BF16,
-  PK_F16,
-  PK_F32,
-  PK_I4,
-  PK_U4,
-  PK_F8E4M3FN,
-  PK_F8E5M2
-} pk_dtype;
 
 /* An operand's array as a kernel sees it: strides in elements. */
 typedef struct {
