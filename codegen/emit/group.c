@@ -576,10 +576,12 @@ static void declare_bounds(Context *x, const char *end) {
     bool used = false;
     for (int s = 0; s < x->group->steps.count; s++) {
       const Step *step = &x->group->steps.at[s];
-      used = used || step->demand == b->name || (step->dot && contracted_demand(g, step->dot) == b->name);
+      used = used || step->demand == b->end ||
+             (step->dot && contracted_demand(g, step->dot) == b->end);
     }
     if (!used) continue;
-    line(g, "const int64_t %s = %s;", b->name, bound_text(g, b, b->shared ? all : end, demand_text(g, b->base, b->columns)));
+    line(g, "const int64_t %s = %s;", b->end->name,
+         bound_text(g, b, b->shared ? all : end, demand_text(g, b->base, b->columns)));
   }
 }
 

@@ -48,10 +48,11 @@ static const char *moved_array(Gen *g, const RefGen *r) {
 static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
   for (int k = 0, axis = 0; k < r->ref->array.rank; k++) {
     if (r->ref->squeeze[k]) continue;
-    Demand name = r->inside[axis++];
-    if (name == DEMAND_FULL) continue;
+    Demand inside = r->inside[axis++];
+    if (inside == DEMAND_FULL) continue;
+    const char *name = inside->name;
     if (setup->text && strstr(setup->text, text(g, "const int64_t %s = ", name))) continue;
-    bool stacked = g->batch && g->batch->inside == name;
+    bool stacked = g->batch && g->batch->inside == inside;
     const char *block = extent_text(g, r->ref->block[k]);
     if (r->ref->at == AT_SLICE) block = text(g, "pk_idx_clamp(%s, 0, %s)", length_text(g, r->ref, k), block);
     declare(setup, text(g, "const int64_t %s = pk_inside(%s, %s, %s);", stacked ? g->batch->own : name,

@@ -211,7 +211,7 @@ void find_batch(Gen *g) {
     batch->operands = NEW_ARRAY(g->arena, Stacking, g->k->refs.count + 1);
     if (!g->k->grid.at[a].parallel || !batches(g, batch)) continue;
     g->batch = batch;
-    batch->own = lasting_name(g, text(g, "%s_own", batch->inside));
+    batch->own = lasting_name(g, text(g, "%s_own", batch->inside->name));
     batch->together = lasting_name(g, text(g, "%s_together", g->axis_name[a]));
     static const char *const forms[] = {"%s_run", "%s_most", "%s_batches", "%s_batch", "%s_first", "%s_end"};
     batch->stem = name_family(g, g->axis_name[a], forms, sizeof forms / sizeof *forms);

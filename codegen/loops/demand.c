@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-const char DEMAND_FULL[] = "full";
+const Expr demand_full = {.kind = EXPR_SYMBOL, .name = "full"};  // in no pool
 
 StripBound *strip_bound(Gen *g, Demand demand) {
   for (int i = 0; i < g->bounds.count; i++)
-    if (g->bounds.at[i].name == demand) return &g->bounds.at[i];
+    if (g->bounds.at[i].end == demand) return &g->bounds.at[i];
   return NULL;
 }
 
@@ -228,25 +228,30 @@ bool index_in_range(Gen *g, const Ref *ref, int k) {
   return n->op == OP_CONST && ref->array.dim[k] == n->ival;
 }
 
-static Demand inside_name(Gen *g, const Ref *ref, int k, int axis) {
+static bool same_inside(const Inside *a, const Inside *b) {
+  return a->dim == b->dim && a->block == b->block && a->index == b->index &&
+         a->length == b->length && a->at == b->at;
+}
+
+static Demand inside_of(Gen *g, const Ref *ref, int k, int axis) {
   const char *index = index_text(g, ref->index_map, k);
   if (ref->at == AT_BLOCK && ref->array.dim[k] == ref->block[k] && strcmp(index, "0") == 0) return DEMAND_FULL;
   if (ref->at == AT_BLOCK && ref->array.dim[k] == 1 && ref->block[k] == 1 && index_in_range(g, ref, k)) return DEMAND_FULL;
   const char *length = ref->at == AT_SLICE ? index_text(g, ref->index_map, ref->array.rank + k) : "";
-  const char *key =
-      text(g, "%s/%s/%s/%d/%s", extent_text(g, ref->array.dim[k]), extent_text(g, ref->block[k]), index, ref->at, length);
+  Inside inside = {ref->array.dim[k], ref->block[k], intern(index), intern(length), ref->at, NULL};
   for (int i = 0; i < g->insides.count; i++)
-    if (g->insides.at[i].key == key) return g->insides.at[i].name;
-  NamedText inside = {key, lasting_name(g, text(g, "%s_n%d", g->refs[ref->id].stem, axis))};
+    if (same_inside(&g->insides.at[i], &inside)) return g->insides.at[i].count;
+  inside.count =
+      expr_symbol(&g->exprs, lasting_name(g, text(g, "%s_n%d", g->refs[ref->id].stem, axis)));
   LIST_PUSH(g->arena, &g->insides, inside);
-  return inside.name;
+  return inside.count;
 }
 
 static void find_insides(Gen *g, RefGen *r) {
   const Ref *ref = r->ref;
   for (int k = 0, axis = 0; k < ref->array.rank; k++)
     if (!ref->squeeze[k]) {
-      r->inside[axis] = inside_name(g, ref, k, axis);
+      r->inside[axis] = inside_of(g, ref, k, axis);
       axis++;
     }
 }

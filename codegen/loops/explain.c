@@ -161,35 +161,38 @@ static void explain_dot(Instr *v, void *context) {
   if (val(v)->left) explain(g, "    left operand packed before the loop: it is not at hand in rows");
   if (val(v)->panels) explain(g, "    right operand packed into panels before the loop: it is computed, or also used otherwise");
   Demand along = contracted_demand(g, v);
-  if (along != DEMAND_FULL) explain(g, "    stops at %s: past it every term is a product with zero", along);
+  if (along != DEMAND_FULL)
+    explain(g, "    stops at %s: past it every term is a product with zero", expr_text(along));
 }
 
 // ---- edges
 
 // The axes of operands whose count of elements inside the array this is; the first says what it counts.
-static void explain_inside(Gen *g, const char *name) {
+static void explain_inside(Gen *g, Demand inside) {
   const char *what = NULL, *who = "";
   for (int i = 0; i < g->k->refs.count; i++) {
     const Ref *ref = g->k->refs.at[i];
     for (int k = 0, axis = 0; ref_is_operand(ref) && k < ref->array.rank; k++) {
       if (ref->squeeze[k]) continue;
-      if (g->refs[i].inside[axis++] != name) continue;
+      if (g->refs[i].inside[axis++] != inside) continue;
       if (!what)
         what = text(g, "of %s elements from %s%s, those below %s", extent_text(g, ref->block[k]),
                     ref->at == AT_BLOCK ? "block " : "", source_text(g, ref->index_map, k), extent_text(g, ref->array.dim[k]));
       who = text(g, "%s%s%s axis %d", who, *who ? ", " : "", ref->name, k);
     }
   }
-  if (what) explain(g, "  %-12s %s (%s)", name, what, who);
+  if (what) explain(g, "  %-12s %s (%s)", inside->name, what, who);
 }
 
 static void explain_edges(Gen *g) {
   if (!g->insides.count && !g->bounds.count) return;
   explain(g, "\nEdges: how much of a block lies inside its array, or is left by a mask; loops stop there");
-  for (int i = 0; i < g->insides.count; i++) explain_inside(g, g->insides.at[i].name);
+  for (int i = 0; i < g->insides.count; i++) explain_inside(g, g->insides.at[i].count);
   for (int i = 0; i < g->bounds.count; i++)
-    explain(g, "  %-12s columns up to the last that a strip of rows wants: a mask compares columns with rows",
-            g->bounds.at[i].name);
+    explain(g,
+            "  %-12s columns up to the last that a strip of rows wants: a mask compares columns "
+            "with rows",
+            g->bounds.at[i].end->name);
 }
 
 static void explain_loops(Gen *g) {

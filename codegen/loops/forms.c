@@ -170,7 +170,8 @@ static void read_in_place(Gen *g, RefGen *r) {
   for (int k = 0; k < r->ref->type.rank; k++) {
     if (r->inside[k] == DEMAND_FULL || r->demand[k] == r->inside[k]) continue;
     if (r->demand[k] != DEMAND_FULL) return;
-    const char *whole = text(g, "%s == %s", r->inside[k], extent_text(g, r->ref->type.dim[k]));
+    const char *whole =
+        text(g, "%s == %s", r->inside[k]->name, extent_text(g, r->ref->type.dim[k]));
     r->whole = r->whole ? text(g, "%s && %s", r->whole, whole) : whole;
   }
   r->dot_rows = demand_text(g, search.rows, search.extent);

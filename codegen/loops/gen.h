@@ -20,15 +20,18 @@
 typedef struct Gen Gen;
 typedef struct Group Group;
 
-// How many elements along an axis anybody can see: NULL (none), DEMAND_FULL (all of the block), or the C name of a variable
-// that holds the number of elements of some operand's block that lie inside its array.
-typedef const char *Demand;
-extern const char DEMAND_FULL[];
+// How many elements along an axis anybody can see: NULL (none), DEMAND_FULL (all of the block), or
+// the symbol of a variable that holds the number of elements of some operand's block that lie
+// inside its array.
+typedef const Expr *Demand;
+extern const Expr demand_full;
+#define DEMAND_FULL (&demand_full)
 
-// A mask such as `col <= row` leaves less of some rows than of others. Within a strip of rows [.., end) the columns that any
-// row wants are those below row_start + end - col_start (one less for `<`); `name` is a variable in the loop over strips.
+// A mask such as `col <= row` leaves less of some rows than of others. Within a strip of rows [..,
+// end) the columns that any row wants are those below row_start + end - col_start (one less for
+// `<`); `end` is a variable in the loop over strips.
 typedef struct {
-  Demand name, base;
+  Demand end, base;
   Dim columns;
   const Instr *mask, *row_start, *col_start;
   bool inclusive;
@@ -173,9 +176,14 @@ typedef struct {
 
 // ---- the generator
 
+// Blocks along an axis of an array that have the same elements inside it.
 typedef struct {
-  const char *key, *name;
-} NamedText;
+  Dim dim, block;
+  const char *index,
+      *length;  // where the block is, and how long a slice is: interned C of the index map
+  AtMode at;
+  Demand count;
+} Inside;
 
 // A name that was made of `base` and a number, and its place in `taken`: it is in use while it still has that place.
 typedef struct NumberedName {
@@ -211,7 +219,7 @@ struct Gen {
   ExprPool exprs;
   LIST(const Expr *)
   rows;  // lengths of rows in memory that follow from run-time sizes: declared symbols
-  LIST(NamedText) insides;   // distinct counts of elements inside an array -> variable
+  LIST(Inside) insides;      // distinct counts of elements inside an array
   NameRole role;             // of the names that are made
   LIST(const char *) taken;  // C names in use in the open scopes
   LIST(const char *) kept;   // .. in all of the function

@@ -119,11 +119,11 @@ static Demand new_strip_bound(Gen *g, StripBound bound) {
     const StripBound *b = &g->bounds.at[i];
     if (b->base == bound.base && b->columns == bound.columns && b->row_start == bound.row_start &&
         b->col_start == bound.col_start && b->inclusive == bound.inclusive)
-      return b->name;
+      return b->end;
   }
-  bound.name = lasting_name(g, "wanted");
+  bound.end = expr_symbol(&g->exprs, lasting_name(g, "wanted"));
   LIST_PUSH(g->arena, &g->bounds, bound);
-  return bound.name;
+  return bound.end;
 }
 
 // `col <= row` and the like: where the last row of a strip ends.

@@ -164,7 +164,7 @@ const Expr *extent_expr(Gen *g, Dim d) {
 
 const Expr *demand_expr(Gen *g, Demand demand, Dim d) {
   if (!demand) return number(g, 0);
-  return demand == DEMAND_FULL ? extent_expr(g, d) : expr_symbol(&g->exprs, demand);
+  return demand == DEMAND_FULL ? extent_expr(g, d) : demand;
 }
 
 const char *extent_text(Gen *g, Dim d) { return expr_text(extent_expr(g, d)); }
