@@ -1,22 +1,53 @@
 #!/bin/sh
-# Runs every group of tests, two at a time, and adds up their "N passed, N failed" lines. Called by `make check`.
+# Runs groups of tests, two at a time, and adds up their "N passed, N failed" lines. Called by `make check` and its relatives.
 #
-#   tests/check.sh                       all groups
+#   tests/check.sh                       the groups of $PKC_TESTS: fast, sample or all (the default)
 #   tests/check.sh --group NAME=COMMAND  one: shows its failures and a line of progress, adds its counts to $BUILD/check/counts
+#
+# A group prints one line a failure, "SKIPPED NAME: WHY" for what this machine cannot run, and "left out: N of M .." for what
+# $PKC_TESTS leaves out. UNITS: the unit tests to run (default: all).
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build}
 PKC=$PWD/$BUILD/pkc
 PYTHON=${PYTHON:-python3}
-export BUILD PKC PYTHON
+PKC_TESTS=${PKC_TESTS:-all}
+export BUILD PKC PYTHON PKC_TESTS
 checks=$BUILD/check
+
+# Prints a line after two seconds and every 30 seconds from then on, until it is ended.
+progress() {
+  trap 'kill $pause; exit' TERM
+  for seconds in 2 28; do
+    sleep $seconds >/dev/null 2>&1 & pause=$!
+    wait $pause
+    [ $seconds = 2 ] && echo "  ... $1"
+  done
+  while :; do
+    echo "  ... $1  ($(($(date +%s) - start)) s; $(wc -l <"$checks/counts") of $(wc -l <"$checks/groups") groups done)"
+    sleep 30 >/dev/null 2>&1 & pause=$!
+    wait $pause
+  done
+}
+
+# Of a group that failed: its lines FAIL .., else the end of what it said.
+failures() {
+  if grep -q '^FAIL' "$1"; then
+    grep '^FAIL' "$1" | head -n 40
+    return
+  fi
+  grep -vE '^[0-9]+ passed, [0-9]+ failed|^left out: |^SKIPPED ' "$1" | tail -n 40
+}
 
 # Counts come from the group's last "N passed, N failed" line; one that ends badly without such a line is one failure.
 if [ "${1:-}" = --group ]; then
   name=${2%%=*} command=${2#*=}
   log=$checks/$(echo "$name" | tr '/ ' '__').log
   start=$(date +%s)
+  progress "$name" & ticker=$!
   sh -c "$command" >"$log" 2>&1
   status=$?
+  kill $ticker
+  wait $ticker 2>/dev/null
   counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
   if [ -z "$counts" ]; then
     if [ $status = 0 ]; then counts="1 passed, 0 failed"; else counts="0 passed, 1 failed"; fi
@@ -25,42 +56,86 @@ if [ "${1:-}" = --group ]; then
   [ $status != 0 ] && [ "$f" = 0 ] && f=1
   {
     if [ "$f" != 0 ]; then
-      grep -vE '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 40
-      echo "FAIL $name (status $status); reproduce: $command"
+      failures "$log"
+      echo "FAIL $name (status $status; all it said is in $log); reproduce: PKC_TESTS=$PKC_TESTS $command"
     fi
-    grep '^skipped: ' "$log"
     printf '%-28s %8d passed, %d failed  (%d s)\n' "$name" "$p" "$f" $(($(date +%s) - start))
   } >"$log.shown"
   cat "$log.shown"
+  grep '^SKIPPED ' "$log" >>"$checks/skipped"
+  sed -n "s|^left out: |$name: |p" "$log" >>"$checks/left"
   echo "$p $f" >>"$checks/counts"
   exit 0
 fi
 
 has() { command -v "$1" >/dev/null; }
+skipped() { echo "SKIPPED $1: $2" >>"$checks/skipped"; }
+
+# `pkc test` on the files of a folder: on all of them, or on as many as SAMPLE or FAST says, spread as in tests/sampling.py.
+cases() { # cases FOLDER SAMPLE FAST
+  most=1000000
+  [ "$PKC_TESTS" = sample ] && most=$2
+  [ "$PKC_TESTS" = fast ] && most=$3
+  total=$(find "$1" -maxdepth 1 -name '*.pk' | wc -l)
+  if [ "$most" -ge "$total" ]; then
+    echo "$PKC test $1"
+    return
+  fi
+  chosen=$(find "$1" -maxdepth 1 -name '*.pk' | LC_ALL=C sort |
+    awk '{ x = (NR - 1) * 0.6180339887498949; printf "%.9f %s\n", x - int(x), $0 }' | sort -n | head -n "$most" | cut -d ' ' -f 2)
+  echo "echo left out: $((total - most)) of $total files;" "$PKC test" $chosen
+}
+
+# The same cases by another compiler, and for another architecture under qemu.
+other_compilers() {
+  if [ "$(basename "${CC:-cc}")" != clang ]; then
+    if has clang; then
+      echo "clang=export PKC_TEST_CC=clang; $(cases tests/cases/kernels 4 0)"
+    else
+      skipped clang "clang is not installed"
+    fi
+  fi
+  [ "$(uname -m)" = aarch64 ] && return
+  if [ -n "${PKC_CFLAGS:-}" ]; then
+    skipped aarch64 "PKC_CFLAGS are for this machine's compiler"
+  elif has aarch64-linux-gnu-gcc && has qemu-aarch64; then
+    library=build/aarch64/libpkrt.a
+    echo "aarch64=${MAKE:-make} -s BUILD=build/aarch64 CC=aarch64-linux-gnu-gcc $library || exit 1;" \
+      "export CC=aarch64-linux-gnu-gcc PKC_RUNNER=qemu-aarch64 PKC_CFLAGS=-static PKC_LIBRARY=$library;" \
+      "$(cases tests/cases/kernels 4 0 | sed "s,$PKC test,& --target aarch64,")"
+  else
+    skipped aarch64 "aarch64-linux-gnu-gcc or qemu-aarch64 is not installed"
+  fi
+}
+
+unit_groups() {
+  for t in ${UNITS:-tests/unit/*.c}; do
+    echo "unit/$(basename "$t" .c)=$BUILD/${t%.c}"
+  done
+}
 
 # The groups, as NAME=COMMAND lines, those that take long first.
 list() {
-  pkc_test="$PKC test"
-  echo "kernels=$pkc_test kernels"
-  # The same cases by another compiler, and for another architecture under qemu.
-  if has clang && [ "$(basename "${CC:-cc}")" != clang ]; then
-    echo "clang=PKC_TEST_CC=clang $pkc_test tests/cases/kernels"
-  fi
-  if [ "$(uname -m)" != aarch64 ] && [ -z "${PKC_CFLAGS:-}" ] && has aarch64-linux-gnu-gcc && has qemu-aarch64; then
-    library=build/aarch64/libpkrt.a
-    echo "aarch64=${MAKE:-make} -s BUILD=build/aarch64 CC=aarch64-linux-gnu-gcc $library &&" \
-      "CC=aarch64-linux-gnu-gcc PKC_RUNNER=qemu-aarch64 PKC_CFLAGS=-static PKC_LIBRARY=$library" \
-      "$pkc_test --target aarch64 tests/cases/kernels"
-  fi
+  echo "kernels=$(cases kernels 7 0)"
+  other_compilers
   for t in tests/*.py; do
-    [ -e "$t" ] && echo "${t%.py}=$PYTHON $t"
+    [ "$t" != tests/sampling.py ] && echo "${t%.py}=$PYTHON $t"
   done
-  for t in tests/unit/*.c; do
-    [ -e "$t" ] && echo "unit/$(basename "$t" .c)=$BUILD/${t%.c}"
-  done
+  unit_groups
   for d in tests/cases/*/; do
-    [ -n "$(ls "$d"*.pk 2>/dev/null)" ] && echo "${d%/}=$pkc_test ${d%/}"
+    [ -n "$(ls "$d"*.pk 2>/dev/null)" ] && echo "${d%/}=$(cases "${d%/}" 16 0)"
   done
+  echo "structure=tests/structure.sh"
+}
+
+list_fast() {
+  echo "tests/random_kernels=$PYTHON tests/random_kernels.py"
+  echo "tests/cases/lang=$(cases tests/cases/lang 0 4)"
+  echo "tests/cases/bugs=$(cases tests/cases/bugs 0 4)"
+  for d in structure check errors; do
+    echo "tests/cases/$d=$(cases tests/cases/$d 0 1000)"
+  done
+  unit_groups
   echo "structure=tests/structure.sh"
 }
 
@@ -71,8 +146,21 @@ export XDG_CACHE_HOME PKC_JOBS
 rm -rf "$checks"
 mkdir -p "$checks"
 : >"$checks/counts"
-list >"$checks/groups"
+: >"$checks/skipped"
+: >"$checks/left"
+case $PKC_TESTS in
+fast) list_fast ;;
+sample | all) list ;;
+*) echo "PKC_TESTS=$PKC_TESTS: expected fast, sample or all" >&2; exit 2 ;;
+esac >"$checks/groups"
 xargs -P 2 -d '\n' -n 1 tests/check.sh --group <"$checks/groups"
+if [ "$PKC_TESTS" != all ]; then
+  echo "left out by PKC_TESTS=$PKC_TESTS (make check-all runs everything):"
+  sort "$checks/left" | sed 's/^/  /'
+  [ "$PKC_TESTS" = fast ] && echo "  every other group of tests"
+fi
+sort "$checks/skipped"
+echo "$(wc -l <"$checks/skipped") skipped"
 awk -v groups="$(wc -l <"$checks/groups")" \
   '{ passed += $1; failed += $2 } END { if (NR != groups) failed++; printf "%d passed, %d failed\n", passed, failed; exit failed != 0 }' \
   "$checks/counts"

@@ -22,7 +22,8 @@ def run(what, words, want=None, env=None):
         passed += 1
         return done.stdout
     failed += 1
-    print(f"embedding: {what}: status {done.returncode}\n  {' '.join(words)}\n  {done.stdout[-2000:]}")
+    said = " / ".join(done.stdout[-2000:].strip().splitlines())
+    print(f"FAIL embedding, {what}: status {done.returncode}: {' '.join(words)}: {said}; reproduce: tests/embedding.py")
     return None
 
 
@@ -69,7 +70,7 @@ def report(what, holds, text):
         passed += 1
     else:
         failed += 1
-        print(f"embedding: {what}: {text}")
+        print(f"FAIL embedding, {what}: {text}; reproduce: tests/embedding.py")
 
 
 def check_exports(prefix):
@@ -112,8 +113,11 @@ with tempfile.TemporaryDirectory() as folder:
         if shutil.which("gcc") and not SANITIZERS:
             check_unloading(folder, prefix)
         for c, cxx in (("gcc", "g++"), ("clang", "clang++")):
-            # Sanitizers of one compiler do not link with a library built by the other.
-            if shutil.which(c) and shutil.which(cxx) and not (SANITIZERS and c == "clang"):
+            if not (shutil.which(c) and shutil.which(cxx)):
+                print(f"SKIPPED embedding, {c}: {c} or {cxx} is not installed")
+            elif SANITIZERS and c == "clang":
+                print(f"SKIPPED embedding, {c}: its sanitizers do not link with a library that gcc built")
+            else:
                 build_and_run(folder, prefix, c, cxx)
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed != 0)

@@ -337,12 +337,12 @@ def ulps(t, got, want):
 
 
 def compare(case, outputs, where):
-    failures = []
+    failures = []  # (row, text)
     columns = [np.array(c) for c in zip(*case.operands)]
 
     def report(name, row, k, got, want):
-        failures.append("fold_%s: %s = %s of %s: got %s, expected %s; %s" % (
-            case.t, name, row.text, ", ".join(map(literal, case.operands[k])), got, want, where))
+        failures.append((row.text, "fold_%s: %s = %s of %s: got %s, expected %s; %s" % (
+            case.t, name, row.text, ", ".join(map(literal, case.operands[k])), got, want, where)))
 
     for r, row in enumerate(case.rows):
         want = bits_wanted(case.kind(row), row.meaning(case.t, *columns))
@@ -382,7 +382,8 @@ def run(case, folder, full):
         shown = "reproduce: " + " ".join(command + extra)
         done = subprocess.run(command + extra, capture_output=True, text=True)
         if done.returncode:
-            failures.append("fold_%s: %s; %s" % (case.t, (done.stderr or done.stdout).strip()[:2000], shown))
+            said = " / ".join((done.stderr or done.stdout).strip().splitlines())[:2000]
+            failures += [(row.text, "fold_%s: %s; %s" % (case.t, said, shown)) for row in case.rows + case.loose]
             continue
         outputs = {n: dtypes.load("%s/%s.npy" % (folder, n), t) for n, t in names.items()}
         with np.errstate(all="ignore"):
@@ -419,9 +420,10 @@ def main():
             continue
         for k, case in enumerate(cases(t, full)):
             failures = run(case, os.path.join(WORK, "%s_%d" % (t, k)), full)
-            for text in failures[:20]:
+            for text in list(dict.fromkeys(text for _, text in failures))[:20]:
                 print("FAIL", text)
-            failed, passed = failed + len(failures), passed + len(case.operands) * (len(case.rows) + len(case.loose)) - len(failures)
+            wrong = len({row for row, _ in failures})
+            failed, passed = failed + wrong, passed + len(case.rows) + len(case.loose) - wrong
     print("%d passed, %d failed" % (passed, failed))
     return failed != 0
 

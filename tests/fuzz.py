@@ -25,6 +25,7 @@ import time
 sys.dont_write_bytecode = True
 
 from fuzzing import attention, kernels, masks  # noqa: E402
+from sampling import most  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
@@ -102,7 +103,7 @@ def main():
     parser.add_argument("--family", choices=FAMILIES, action="append")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=24, help="of each family")
+    parser.add_argument("--count", type=int, help="of each family (24)")
     parser.add_argument("--seconds", type=float, default=1e9, help="for each family")
     parser.add_argument("--batch", type=int, default=12)
     parser.add_argument("--keep", default=os.path.join(BUILD, "fuzz"))
@@ -110,6 +111,8 @@ def main():
     parser.add_argument("--print", action="store_true", help="print the kernels, run nothing")
     options = parser.parse_args()
     families = options.family or list(FAMILIES)
+    if options.count is None:
+        options.count = 24 if options.print else most(24, 8, what="kernels of each family")
     if options.print:
         for family in families:
             for n in range(options.first, options.first + options.count):

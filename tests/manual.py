@@ -30,7 +30,8 @@ def main():
             passed += good
             failed += not good
             if not good:
-                print(f"example {number + 1} of docs/language.md:\n{block}\n{run.stdout}{run.stderr}")
+                said = " / ".join((run.stdout + run.stderr).strip().splitlines())
+                print(f"FAIL example {number + 1} of docs/language.md ({block.split('(')[0].strip()}): {said}; reproduce: tests/manual.py")
     print(f"{passed} passed, {failed} failed")
     return failed != 0
 

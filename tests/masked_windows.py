@@ -19,6 +19,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import dtypes
+from sampling import most
 
 WORK = os.path.join(os.path.abspath(os.environ.get("BUILD", "build")), "masked_windows", str(os.getpid()))
 FAR = [-(1 << 31), -(1 << 31) + 1, (1 << 31) - 1, 1 << 30, -70000, 70000]
@@ -251,7 +252,8 @@ def run(n, seed):
 
 
 def main():
-    count, seed = (int(v) for v in (sys.argv[1:] + ["40", "1"][len(sys.argv) - 1:])[:2])
+    count = int(sys.argv[1]) if sys.argv[1:] else most(40, 12, what="kernels")
+    seed = int(sys.argv[2]) if sys.argv[2:] else 1
     failed = 0
     for n in range(count):
         failures = run(n, seed)

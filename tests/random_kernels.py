@@ -26,6 +26,7 @@ import time
 sys.dont_write_bytecode = True
 
 from randomized import generator, reducer, runner, tree  # noqa: E402
+from sampling import most  # noqa: E402
 
 FOLDER = os.path.join(runner.BUILD, "random")
 LOG = os.path.join(FOLDER, "log.jsonl")
@@ -90,7 +91,7 @@ def arguments():
     parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--count", type=int, help="(200)")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no batch after this time")
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("PKC_JOBS", "2")))
     parser.add_argument("--batch", type=int, default=20, help="kernels in one program")
@@ -103,6 +104,8 @@ def arguments():
     parser.add_argument("--print", action="store_true", help="print the kernels, run nothing")
     parser.add_argument("--summary", action="store_true", help="print what all runs so far have counted")
     options = parser.parse_args()
+    if options.count is None:
+        options.count = 200 if options.print or options.summary else most(200, 80, 10, "kernels")
     known = [n for n in options.known.split(",") if n]
     for n in known:
         if n not in generator.KNOWN and n != "all":

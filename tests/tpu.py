@@ -247,7 +247,7 @@ def page(folder):
     check("nothing is loaded from elsewhere", not re.search(r"(src|href)=|url\(|@import", text), "")
     browser = next((b for b in ("chromium-headless-shell", "chromium", "chromium-browser") if shutil.which(b)), None)
     if not browser:
-        print("SKIP tpu: the page in a browser: no chromium here (apt-get install chromium-headless-shell)")
+        print("SKIPPED tpu, its page in a browser: no chromium here (apt-get install chromium-headless-shell)")
         return
     dom = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "file://" + path], capture_output=True, text=True,
                          timeout=120).stdout

@@ -83,7 +83,8 @@ def check(case, folder):
     codes = re.findall(r"\[(E07\d\d)\]", run.stderr)
     good = set(codes) == ({code} if code else set()) and text in run.stderr and run.returncode == (3 if code else 0)
     if not good:
-        print(f"{name}: expected {code}, exit status {run.returncode}\n{run.stdout}{run.stderr}")
+        said = " / ".join((run.stdout + run.stderr).strip().splitlines())
+        print(f"FAIL {name}: expected {code}, exit status {run.returncode}: {said}; reproduce: tests/tpu_rules.py")
     return good
 
 

@@ -24,7 +24,7 @@ def run(command, wanted):
     if done.returncode == wanted:
         return True
     said = " / ".join((done.stderr or done.stdout).strip().splitlines()[:3])
-    print(f"FAIL tutorial: exit status {done.returncode}, expected {wanted}: {said}\n  cd {os.path.relpath(FOLDER, ROOT)} && {command}")
+    print(f"FAIL tutorial: exit status {done.returncode}, expected {wanted}: {said}; reproduce: cd {os.path.relpath(FOLDER, ROOT)} && {command}")
     return False
 
 
