@@ -22,13 +22,13 @@ static const Width widths[] = {
     {64, "-march=native", false, false},     {32, "-march=native", false, true},
     {16, "-march=native", false, false},     {64, "-march=x86-64", false, false},
     {16, "-march=x86-64", false, true},      {16, "-march=x86-64 -msse4.1", false, false},
-    {64, "-march=haswell", true, false},     {32, "-march=haswell -mno-fma -mno-f16c", true, false},
+    {64, "-march=haswell", true, true},      {32, "-march=haswell -mno-fma -mno-f16c", true, false},
 #else
     {64, "", false, false},
     {32, "", false, true},
     {16, "", false, true},
 #endif
-    {64, "-DSIMDE_NO_NATIVE", false, false}, {16, "-DSIMDE_NO_NATIVE", false, false},
+    {64, "-DSIMDE_NO_NATIVE", false, false}, {16, "-DSIMDE_NO_NATIVE", false, true},
 };
 
 static const char *environment(const char *name, const char *otherwise) {
