@@ -336,6 +336,7 @@ static void start_copy(Interp *in, const Instr *instr, const Box *from, const Bo
   t->other = other ? other->i[0] : 0;
   t->other_poison = other ? poison_at(other, 0) : POISON_OTHER;
   in->unmoved++;
+  check_overlap(in, t);
   if (in->options.dma == DMA_AT_START) move_transfer(in, t);
 }
 

@@ -239,6 +239,7 @@ const char *semaphore_text(Interp *in, const Ref *ref, int64_t element);
 Box whole_block(Interp *in, const Ref *ref);
 // The body, a copy that starts, or the pipeline (instr NULL) touches a box now: reports what it races with among the DMAs under
 // way. mask: which elements, in row-major order of the box; NULL: all. doing: "read", "written by this copy", ..
+void check_overlap(Interp *in, Transfer *t);
 void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes, const char *doing);
 void check_fetch(Interp *in, const Ref *ref, const Box *box);      // the pipeline's, some steps ahead
 void begin_writeback(Interp *in, const Ref *ref, const Box *box);  // .. and its write of a block

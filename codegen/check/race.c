@@ -208,6 +208,16 @@ void check_access(Interp *in, const Instr *instr, const Box *box, const Value *m
   }
 }
 
+// A copy reads and writes its elements in any order: its source must not share any with its target.
+void check_overlap(Interp *in, Transfer *t) {
+  Overlap o;
+  if (!overlap(&t->from, &t->to, &o)) return;
+  if (!find_again(in, t->instr, t->instr, FIND_RACE))
+    find_pair(in, t->instr, t->instr, FIND_RACE, t->instr->span, "race: %s both read and written by this copy: its windows overlap",
+              elements_text(in, &t->from, &o));
+  move_transfer(in, t);
+}
+
 // ---- the grid's own pipeline
 
 // The block was fetched at the start of the step `buffers - 1` before this one, before what ended since.

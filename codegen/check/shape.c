@@ -172,6 +172,12 @@ static void run_roll(Interp *in, Value *out, const Value *a, const Value *by, co
   }
 }
 
+// A part of what argsort gave names elements of the axis whatever was sorted: top_k and sort_by take such elements.
+static bool is_order(const Instr *index) {
+  while (index->op == OP_SLICE) index = index->args[0];
+  return index->op == OP_ARGSORT;
+}
+
 static int64_t checked_take(Interp *in, const Instr *instr, const Value *index, int64_t at, int64_t extent) {
   int64_t i = index->i[at];
   if (poison_at(index, at)) {
@@ -192,8 +198,8 @@ static void copy_element(Value *out, int64_t to, const Value *a, int64_t from) {
 
 static void run_take(Interp *in, Value *out, const Value *a, const Value *index, const Instr *instr) {
   Lanes from = lanes_of(a, instr->ival), to = lanes_of(out, instr->ival);
-  bool along = instr->op == OP_TAKE_ALONG;
-  if ((a->poisoned && !value_poison(in, out)) || (a->uncertain && !value_error(in, out))) return;
+  bool along = instr->op == OP_TAKE_ALONG, marked = along && index->poisoned && is_order(instr->args[1]);
+  if (((a->poisoned || marked) && !value_poison(in, out)) || (a->uncertain && !value_error(in, out))) return;
   if (out->count > 0 && from.count == 0) {
     find(in, instr, FIND_TAKE, instr->span, "`%s` from an axis without elements", op_info[instr->op].name);
     if (value_poison(in, out)) fill_unspecified(out, 0, out->count, POISON_OTHER);
@@ -204,6 +210,10 @@ static void run_take(Interp *in, Value *out, const Value *a, const Value *index,
       int64_t row = along ? 0 : checked_take(in, instr, index, l, from.count);
       for (int64_t i = 0; i < to.inner; i++) {
         int64_t at = (o * to.count + l) * to.inner + i;
+        if (marked && index->poison[at]) {
+          fill_unspecified(out, at, 1, index->poison[at]);
+          continue;
+        }
         if (along) row = checked_take(in, instr, index, at, from.count);
         copy_element(out, at, a, (o * from.count + row) * from.inner + i);
       }

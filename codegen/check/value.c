@@ -204,6 +204,14 @@ static void run_bitcast(Value *out, const Value *a) {
   }
 }
 
+// Does one side alone settle `a && b` or `a || b`? Then the other may be unspecified.
+static void specify_settled(Value *out, Op op, const Value *a, const Value *b) {
+  for (int64_t e = 0; out->poisoned && e < out->count; e++) {
+    bool by_a = !poison_at(a, e) && a->i[e] == (op == OP_OR), by_b = !poison_at(b, e) && b->i[e] == (op == OP_OR);
+    if (by_a || by_b) out->poison[e] = 0;
+  }
+}
+
 static void propagate_poison(Interp *in, Value *out, const Instr *instr) {
   for (int i = 0; i < instr->nargs; i++) {
     const Value *arg = value_of(in, instr->args[i]);
@@ -249,6 +257,8 @@ void run_elementwise(Interp *in, const Instr *instr) {
   round_floats(in, out);
   bound_elementwise(in, instr, out, arg);
   propagate_poison(in, out, instr);
+  bool logic = out->dtype == DT_BOOL && (instr->op == OP_AND || instr->op == OP_OR);
+  if (logic) specify_settled(out, instr->op, arg[0], arg[1]);
 }
 
 // ---- between arrays and values

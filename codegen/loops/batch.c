@@ -23,11 +23,12 @@ typedef struct {
   bool fits;
 } Search;
 
-// Known from the sizes of a call.
-static bool is_size(const Instr *v) {
+// Known from the sizes of a call. Operands may be shared: only expressions of little depth are walked.
+static bool is_size(const Instr *v, int depth) {
   bool leaf = v->op == OP_SIZE || v->op == OP_CONST || v->op == OP_EXTENT;
+  if (depth == 0 && v->nargs) return false;
   for (int i = 0; i < v->nargs; i++)
-    if (!is_size(v->args[i])) return false;
+    if (!is_size(v->args[i], depth - 1)) return false;
   return leaf || op_is_elementwise(v->op);
 }
 
@@ -62,7 +63,7 @@ static bool is_shared(Search *s, const Ref *ref) {
     const Instr *index = ir_yielded(ref->index_map, k);
     if (!ir_uses_axis(index, s->batch->axis)) continue;
     bool divides = index->op == OP_DIV || index->op == OP_FLOORDIV;
-    if (!divides || index->args[0]->op != OP_AXIS || !is_size(index->args[1])) return false;
+    if (!divides || index->args[0]->op != OP_AXIS || !is_size(index->args[1], 10)) return false;
     const char *run = scalar_text(s->g, index->args[1]);
     if (s->batch->run && s->batch->run != run) return false;
     s->batch->run = run;

@@ -19,16 +19,22 @@ static Tail tail_of(Gen *g, const Instr *v, int axis);
 
 // ---- masks: `start + iota < extent`, where an operand's blocks start at `start` and its array ends at `extent`
 
-static bool same_index(const Instr *a, const Instr *b) {
+// Expressions share operands, so a walk over all paths may take forever: index expressions this deep are left alone.
+enum { DEEPEST_INDEX = 10, MOST_IN_START = 1 << 20 };
+
+static bool same_index_within(const Instr *a, const Instr *b, int depth) {
   if (a == b) return true;
+  if (depth == 0) return false;
   if (a->op != b->op || a->nargs != b->nargs || a->ival != b->ival || a->type.dtype != b->type.dtype) return false;
   if (a->op == OP_IF ||
       !(a->op == OP_CONST || a->op == OP_SIZE || a->op == OP_AXIS || a->op == OP_EXTENT || op_is_elementwise(a->op)))
     return false;
   for (int i = 0; i < a->nargs; i++)
-    if (!same_index(a->args[i], b->args[i])) return false;
+    if (!same_index_within(a->args[i], b->args[i], depth - 1)) return false;
   return true;
 }
+
+static bool same_index(const Instr *a, const Instr *b) { return same_index_within(a, b, DEEPEST_INDEX); }
 
 // Is `start` the first element of block `index` of `block` elements?
 static bool starts_block(const Instr *start, const Instr *index, Dim block) {
@@ -103,6 +109,22 @@ static Demand bound_of(Gen *g, const Instr *mask, int axis) {
 
 // ---- masks that compare columns with rows
 
+// Is v made of counters, sizes and constants of a block's size? What is read from memory may be near the end of its type,
+// where `start + iota` wraps and the mask is no bound.
+static bool is_counter(const Instr *v, int depth) {
+  if (v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_ARG) return true;
+  if (v->op == OP_CONST) return v->ival >= -MOST_IN_START && v->ival <= MOST_IN_START;
+  if (depth == 0 || !op_is_elementwise(v->op) || !counts(v->type.dtype)) return false;
+  for (int i = 0; i < v->nargs; i++)
+    if (!is_counter(v->args[i], depth - 1)) return false;
+  return true;
+}
+
+static const Instr *counter_of(const Instr *v) {
+  const Instr *start = splat_of(v);
+  return start && is_counter(start, DEEPEST_INDEX) ? start : NULL;
+}
+
 // Is v = iota along `axis`, or start + iota? `start` is NULL for a plain iota.
 static bool is_affine(const Instr *v, int axis, const Instr **start) {
   *start = NULL;
@@ -110,7 +132,7 @@ static bool is_affine(const Instr *v, int axis, const Instr **start) {
   if (v->op == OP_IOTA) return is_iota(v, axis);
   if (v->op != OP_ADD || !counts(v->type.dtype)) return false;
   for (int i = 0; i < 2; i++)
-    if (is_iota(v->args[i], axis) && (*start = splat_of(v->args[1 - i]))) return true;
+    if (is_iota(v->args[i], axis) && (*start = counter_of(v->args[1 - i]))) return true;
   return false;
 }
 
