@@ -190,7 +190,7 @@ Node *build_map(Parse *p, Token at, AtMode mode, NodeList *list, Token last) {
 }
 
 static Node *spec_part(Parse *p, Node *spec, Token word, Node **part, Node *value) {
-  if (*part) diag_error(p->diag, word.span, ERR_SYNTAX, "`%s` stands twice in this block", word.name);
+  if (*part) diag_error(p->diag, word.span, ERR_SYNTAX, "`%s` occurs twice in this block", word.name);
   *part = value;
   spec->span.end = value->span.end;
   return finish(p, spec);
@@ -217,7 +217,7 @@ Node *spec_halo(Parse *p, Node *spec, Token word, NodeList *pairs) {
 }
 
 Node *spec_revisit(Parse *p, Node *spec, Token word, Token any) {
-  if (spec->flags & BLOCK_REVISIT_ANY) diag_error(p->diag, word.span, ERR_SYNTAX, "`%s` stands twice in this block", word.name);
+  if (spec->flags & BLOCK_REVISIT_ANY) diag_error(p->diag, word.span, ERR_SYNTAX, "`%s` occurs twice in this block", word.name);
   spec->flags |= BLOCK_REVISIT_ANY;
   spec->span.end = any.span.end;
   return spec;

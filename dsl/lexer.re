@@ -55,7 +55,7 @@ static int bad_bytes(Lexer *lexer, const unsigned char *start) {
   else
     diag_error(lexer->diag, span, ERR_BAD_CHARACTER, "the byte 0x%02x does not belong to the language%s", *start,
                *start >= 0x80 ? "; names are ASCII" : "");
-  if (*start == '\'') diag_note(lexer->diag, (Span){0, 0}, "strings stand in double quotes");
+  if (*start == '\'') diag_note(lexer->diag, (Span){0, 0}, "strings are in double quotes");
   if (*start == '#') diag_note(lexer->diag, (Span){0, 0}, "comments start with `//`");
   return LEX_BAD;
 }
@@ -125,7 +125,7 @@ static int string(Lexer *lexer, const unsigned char *start) {
   }
   if (bad) {
     lexer->cursor = bad + 1;
-    diag_error(lexer->diag, span_from(lexer, bad), ERR_BAD_CHARACTER, "the byte 0x%02x cannot stand in a string", *bad);
+    diag_error(lexer->diag, span_from(lexer, bad), ERR_BAD_CHARACTER, "the byte 0x%02x is not allowed in a string", *bad);
   }
   lexer->cursor = c;
   if (c < lexer->limit && *c == '"') {

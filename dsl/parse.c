@@ -242,7 +242,7 @@ static const char *habit(const Driver *d) {
     return "expected a range: write `for i in 0..n { }`";
   if (token_is(d, d->at - 1, "elif")) return "there is no `elif`: write `else if`";
   if (kind == T_IF && parser_accepts(d->machine, T_INT))
-    return "`if` as a value stands alone on the right-hand side of `=`; inside an expression write where(c, a, b)";
+    return "`if` as a value must be the whole right-hand side of `=`; inside an expression write where(c, a, b)";
   return NULL;
 }
 
@@ -416,7 +416,7 @@ static int meant_instead(Driver *d) {
   if (!instead || suppressed(d)) return instead;
   const char *right = token_info_of(instead)->text;
   if (instead == T_EQ)
-    diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "`=` assigns and cannot stand here: write `==` to compare");
+    diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "`=` assigns and is not allowed here: write `==` to compare");
   else
     diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "there is no %s: write `%s`", describe(d, d->at), right);
   return instead;

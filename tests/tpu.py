@@ -214,7 +214,7 @@ def chip_files():
         check("a chip of a file", mine["chip"] == "mine" and near(mine["seconds"], v5e["seconds"] / 2, 0.05), mine["seconds"])
         f.write("clock none\n")
         f.flush()
-        check("a chip file's mistake", "line 5: clock wants a number" in run("--chips", "--chip-file", f.name, status=1), "")
+        check("a chip file's mistake", "line 5: clock requires a number" in run("--chips", "--chip-file", f.name, status=1), "")
 
 
 def traces(folder):

@@ -1,4 +1,5 @@
-// The interpreter: what a kernel means, evaluated slowly and watchfully (`pkc check`).
+// The interpreter: defines what a kernel means (`pkc check`). In: the block IR, sizes and arrays. Out: arrays and findings.
+// Uses ir.
 #ifndef CODEGEN_CHECK_INTERP_H
 #define CODEGEN_CHECK_INTERP_H
 

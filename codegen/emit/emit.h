@@ -1,4 +1,5 @@
-// From the block IR to C text.
+// Emission. In: the block IR after the passes, and options. Out: C text, its header, the loop IR as text, explanations.
+// Calls the decisions of loops in order (emit_kernel). Uses ir and loops.
 #ifndef CODEGEN_EMIT_EMIT_H
 #define CODEGEN_EMIT_EMIT_H
 

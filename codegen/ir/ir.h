@@ -1,7 +1,7 @@
 // The block IR: a kernel as SSA over N-d values, with regions for control flow and refs in memory spaces.
 //
 // It is what `pkc check`, traces and the TPU model read, and what the passes rewrite. ops.def lists the operations;
-// text.c prints and reads the text form; verify.c holds the rules.
+// text.c prints the text form and read.c reads it; verify.c holds the rules. Uses no other room than dsl; every room uses it.
 #ifndef CODEGEN_IR_IR_H
 #define CODEGEN_IR_IR_H
 

@@ -1,4 +1,4 @@
-// Which part of each value and ref anybody can see.
+// Which part of each value and ref can reach an output.
 //
 // A block that overhangs its array has rows and columns that no output shows: the write-back drops them. This pass runs
 // backwards from the outputs and finds, for each axis of each value, that all of the block is wanted or only what lies inside

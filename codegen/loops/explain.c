@@ -158,7 +158,7 @@ static void explain_dot(Instr *v, void *context) {
             "    up to %d columns left over from whole vectors, and more rows: as a product of few rows, the operands' roles "
             "exchanged",
             odd_columns(g));
-  if (val(v)->left) explain(g, "    left operand packed before the loop: it is not at hand in rows");
+  if (val(v)->left) explain(g, "    left operand packed before the loop: it is not in memory in rows");
   if (val(v)->panels) explain(g, "    right operand packed into panels before the loop: it is computed, or also used otherwise");
   Demand along = contracted_demand(g, v);
   if (along != DEMAND_FULL)
@@ -190,7 +190,7 @@ static void explain_edges(Gen *g) {
   for (int i = 0; i < g->insides.count; i++) explain_inside(g, g->insides.at[i].count);
   for (int i = 0; i < g->bounds.count; i++)
     explain(g,
-            "  %-12s columns up to the last that a strip of rows wants: a mask compares columns "
+            "  %-12s columns up to the last that a strip of rows needs: a mask compares columns "
             "with rows",
             g->bounds.at[i].end->name);
 }

@@ -1,9 +1,10 @@
-// The generator's own structures: the loop IR between the block IR and C text.
+// The loop IR: the decisions between the block IR and C text. In: the block IR after the passes.
+// Out: Gen with its RefGen, Val and Group, which emit reads. Uses ir.
 //
 // Data flow of emit_kernel (emit.c):
-//   demand.c    which part of every value and ref anybody can see (edges need no work)
+//   demand.c    which part of every value and ref can reach an output (edges need no work)
 //   tail.c      what masks leave: reductions and dots stop where their operands end in zeros
-//   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack into the layout `dot` wants
+//   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack into the layout of `dot`
 //   batch.c     cells of few rows that read the same blocks go together
 //   schedule.c  each region as a list of groups: loops over rows that run a sequence of steps (column loops and dots)
 //   absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first and the last step of a dot
@@ -20,7 +21,7 @@
 typedef struct Gen Gen;
 typedef struct Group Group;
 
-// How many elements along an axis anybody can see: NULL (none), DEMAND_FULL (all of the block), or
+// How many elements along an axis can reach an output: NULL (none), DEMAND_FULL (all of the block), or
 // the symbol of a variable that holds the number of elements of some operand's block that lie
 // inside its array.
 typedef const Expr *Demand;

@@ -288,7 +288,7 @@ static Instr *mask_left(Gen *g, const Instr *select, Instr *mask) {
 static void drop_mask(Gen *g, Instr *v) {
   Instr *left = mask_left(g, v, v->args[0]);
   if (left == v->args[0]) return;
-  explain(g, "line %d: %s of the mask: it is true wherever the value is wanted", line_of(g, v->span),
+  explain(g, "line %d: %s of the mask: it is true wherever the value is read", line_of(g, v->span),
           left ? "asks only a part" : "asks nothing");
   if (left) {
     v->args[0] = left;

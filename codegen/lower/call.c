@@ -20,7 +20,7 @@ static void unknown_function(Lower *l, const Node *node) {
     for (const Builtin *b = builtin_tables[t]; b->name; b++) LIST_PUSH(l->arena, &names, b->name);
   for (const Function *f = l->functions; f; f = f->next) LIST_PUSH(l->arena, &names, f->name);
   if (strcmp(node->name, "ds") == 0) {
-    diag_error(l->diag, node->name_span, ERR_BAD_INDEX, "ds(start, size) stands only in an index, as in x[ds(i, 8), :]");
+    diag_error(l->diag, node->name_span, ERR_BAD_INDEX, "ds(start, size) is allowed only in an index, as in x[ds(i, 8), :]");
     return;
   }
   diag_error(l->diag, node->name_span, ERR_UNKNOWN_FUNCTION, "there is no function `%s`%s", node->name,

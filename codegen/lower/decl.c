@@ -221,7 +221,7 @@ static Ref *named_operand(Lower *l, const char *name, Span span) {
   int count = 0;
   for (int i = 0; i < l->k->inputs + l->k->outputs && count < MAX_LIST; i++) names[count++] = l->k->refs.at[i]->name;
   if (s) {
-    diag_error(l->diag, span, ERR_NOT_AN_OPERAND, "`%s` is a %s; an operand is wanted here", name, symbol_kind_text(s->kind));
+    diag_error(l->diag, span, ERR_NOT_AN_OPERAND, "`%s` is a %s; expected an operand", name, symbol_kind_text(s->kind));
     diag_note(l->diag, s->span, "`%s` is declared here", name);
   } else {
     diag_error(l->diag, span, ERR_NOT_AN_OPERAND, "there is no operand `%s`%s", name, suggestion(l, name, names, count));

@@ -10,7 +10,7 @@ struct Copy {
 
 static bool in_step(Lower *l, const Node *node, const char *what) {
   if (l->place == IN_BODY && !l->prelude) return true;
-  diag_error(l->diag, node->span, ERR_NOT_VISIBLE, "%s stands in the body only", what);
+  diag_error(l->diag, node->span, ERR_NOT_VISIBLE, "%s is allowed in the body only", what);
   return false;
 }
 
@@ -21,7 +21,7 @@ static bool lower_semaphore(Lower *l, const Node *node, View *out) {
   if (ref && is_broken(l, ref)) return false;
   if (!ref || ref->space != SPACE_SEM) {
     if (!ref && is_error(lower_expr(l, node))) return false;
-    diag_error(l->diag, node->span, ERR_BAD_SEMAPHORE, "a semaphore is wanted here, declared by `scratch s: sem dma[2];`");
+    diag_error(l->diag, node->span, ERR_BAD_SEMAPHORE, "expected a semaphore, declared by `scratch s: sem dma[2];`");
     if (ref) diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));
     return false;
   }
@@ -33,7 +33,7 @@ static bool lower_semaphore(Lower *l, const Node *node, View *out) {
   }
   if (!lower_view(l, node, false, out)) return false;
   if (out->type.rank == 0) return true;
-  diag_error(l->diag, node->span, ERR_BAD_SEMAPHORE, "this names %s semaphores, and one is wanted", shape_text(l, &out->type));
+  diag_error(l->diag, node->span, ERR_BAD_SEMAPHORE, "this names %s semaphores; expected one", shape_text(l, &out->type));
   return false;
 }
 

@@ -194,7 +194,7 @@ static void splice(Lower *l, const Region *region) {
 
 static bool check_bool(Lower *l, Value v, Span span, int op) {
   if (is_error(v) || v.kind == V_BOOL || (v.kind == V_DATA && v.instr->type.dtype == DT_BOOL)) return !is_error(v);
-  diag_error(l->diag, span, ERR_NOT_A_CONDITION, "`%s` wants bools, and this is %s", binary_spelling((BinaryOp)op),
+  diag_error(l->diag, span, ERR_NOT_A_CONDITION, "`%s` requires bools, and this is %s", binary_spelling((BinaryOp)op),
              value_text(l, v));
   return false;
 }

@@ -11,7 +11,7 @@ static void check_parameters(Lower *l, const Node *node) {
   for (int i = 0; i < node->list.count; i++)
     for (int k = 0; k < i; k++)
       if (node->list.at[i]->name == node->list.at[k]->name) {
-        diag_error(l->diag, node->list.at[i]->span, ERR_DUPLICATE, "the parameter `%s` stands twice", node->list.at[i]->name);
+        diag_error(l->diag, node->list.at[i]->span, ERR_DUPLICATE, "the parameter `%s` occurs twice", node->list.at[i]->name);
         return;
       }
 }
@@ -52,7 +52,7 @@ static bool bind_arguments(Lower *l, const Function *f, const Node *call, const 
   }
   for (int i = 0; good && i < wanted; i++) good = args[i] != NULL;
   if (good) return true;
-  diag_error(l->diag, call->span, ERR_ARGUMENT_COUNT, "`%s` takes %d %s, and %d stand here", f->name, wanted,
+  diag_error(l->diag, call->span, ERR_ARGUMENT_COUNT, "`%s` takes %d %s, not %d", f->name, wanted,
              wanted == 1 ? "argument" : "arguments", call->list.count + call->list2.count);
   diag_note(l->diag, f->node->name_span, "`%s` is declared here", f->name);
   return false;

@@ -182,7 +182,7 @@ bool spread_index(Lower *l, const Node *index, const Type *type, const char *wha
     if (kind != N_ELLIPSIS && kind != N_NONE) taken++;
   }
   if (ellipses > 1) {
-    diag_error(l->diag, index->span, ERR_BAD_INDEX, "`...` stands at most once in an index");
+    diag_error(l->diag, index->span, ERR_BAD_INDEX, "`...` is allowed only once in an index");
     return false;
   }
   if (taken > type->rank) {

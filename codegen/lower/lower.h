@@ -1,4 +1,5 @@
-// From the syntax tree to the block IR: names, statics, types, shapes, index maps; the only code that sees both.
+// Lowering: names, statics, types, shapes, index maps. In: a syntax tree and -D settings. Out: the block IR, or diagnostics.
+// The only room that sees both. Uses ir.
 #ifndef CODEGEN_LOWER_LOWER_H
 #define CODEGEN_LOWER_LOWER_H
 

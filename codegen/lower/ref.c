@@ -57,7 +57,7 @@ bool lower_view(Lower *l, const Node *node, bool masked, View *view) {
   if (!ref) {
     bool named = node->kind == N_INDEX || node->kind == N_NAME;
     if (named && is_error(lower_expr(l, node->kind == N_INDEX ? node->a : node))) return false;
-    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "a window of a ref is wanted here, such as `x[...]`");
+    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "expected a window of a ref, such as `x[...]`");
     return false;
   }
   if (node->kind != N_INDEX && ref->type.rank > 0 && ref->role != REF_VAR) {

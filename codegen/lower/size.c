@@ -33,7 +33,7 @@ static bool names_are_bound(Lower *l, const Node *node) {
   if (!node) return true;
   if (node->kind == N_NAME && !find_symbol(l, node->name) && dtype_by_name(node->name) == DT_COUNT) {
     diag_error(l->diag, node->span, ERR_UNBOUND_SIZE,
-               "the size `%s` stands alone in no operand's shape, so nothing says what it is", node->name);
+               "the size `%s` is not an axis of any operand, so its value is unknown", node->name);
     return false;
   }
   if (!names_are_bound(l, node->a) || !names_are_bound(l, node->b)) return false;

@@ -61,7 +61,7 @@ static Value evaluate_setting(Lower *l, const StaticSetting *s, Span span) {
     l->diag = outer;
   }
   if (is_static(v)) return v;
-  diag_error(l->diag, span, ERR_BAD_SETTING, "-D %s=%s: a constant expression is wanted, such as 64, bf16 or true", s->name,
+  diag_error(l->diag, span, ERR_BAD_SETTING, "-D %s=%s: expected a constant expression, such as 64, bf16 or true", s->name,
              s->value);
   return value_error();
 }

@@ -419,7 +419,7 @@ void lower_statement(Lower *l, const Node *node) {
       return;
     default:
       if (not_built(l, node)) return;
-      diag_error(l->diag, node->span, ERR_ORDER, "a declaration stands at the top of a kernel, before its statements");
+      diag_error(l->diag, node->span, ERR_ORDER, "a declaration must be at the top of a kernel, before its statements");
   }
 }
 

@@ -199,7 +199,7 @@ static void report_misfit(Lower *l, Value v, DType dtype, Span span) {
 
 Instr *constant_of(Lower *l, Value v, DType dtype, Span span) {
   if (!is_number(v) && v.kind != V_BOOL) {
-    diag_error(l->diag, span, ERR_BAD_ARGUMENT, "a number is wanted here, not %s", value_text(l, v));
+    diag_error(l->diag, span, ERR_BAD_ARGUMENT, "expected a number, not %s", value_text(l, v));
     return NULL;
   }
   if (!static_fits(v, dtype)) {

@@ -8,9 +8,9 @@ Instr *convert_index(Lower *l, Value v, Span span) {
   bool integer = v.kind == V_DATA && is_integer(v.instr->type.dtype);
   if (integer && v.instr->type.rank == 0) return emit1(l, OP_CAST, type_scalar(DT_I64), span, v.instr);
   if (integer)
-    diag_error(l->diag, span, ERR_NOT_A_SCALAR, "an integer scalar is wanted here, not %s", value_text(l, v));
+    diag_error(l->diag, span, ERR_NOT_A_SCALAR, "expected an integer scalar, not %s", value_text(l, v));
   else
-    diag_error(l->diag, span, ERR_NOT_AN_INTEGER, "an integer is wanted here, not %s", value_text(l, v));
+    diag_error(l->diag, span, ERR_NOT_AN_INTEGER, "expected an integer, not %s", value_text(l, v));
   return NULL;
 }
 
@@ -50,7 +50,7 @@ bool lower_dtype(Lower *l, const Node *node, DType *out) {
   leave_region(l);
   if (is_error(v)) return false;
   if (v.kind != V_DTYPE) {
-    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "a dtype is wanted here, not %s", value_text(l, v));
+    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "expected a dtype, not %s", value_text(l, v));
     return false;
   }
   *out = v.dtype;

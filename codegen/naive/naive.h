@@ -1,5 +1,5 @@
 // The naive reference: a kernel's `reference` as plain C loops, which `run` and `bench` compare with.
-// It shares nothing with the generator.
+// In: the block IR. Out: C text. Uses ir; it shares no code with the generator.
 #ifndef CODEGEN_NAIVE_NAIVE_H
 #define CODEGEN_NAIVE_NAIVE_H
 

@@ -1,4 +1,4 @@
-// Pallas out: a kernel as a Python file for JAX Pallas.
+// Python for JAX Pallas. In: the block IR as lowered. Out: the text of a file. Uses ir.
 #ifndef CODEGEN_PALLAS_PALLAS_H
 #define CODEGEN_PALLAS_PALLAS_H
 

@@ -1,4 +1,4 @@
-// The pass table: one row gives order, `-d` letter and help line of a pass.
+// The pass table: one row gives order, `-d` letter and help line of a pass. In and out: the block IR. Uses ir.
 #ifndef CODEGEN_PASSES_PASS_H
 #define CODEGEN_PASSES_PASS_H
 

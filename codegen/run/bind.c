@@ -65,7 +65,7 @@ static const char *read_input(Binder *b, int index, const Argument *a) {
 static const char *read_size(Binder *b, const Argument *a) {
   SizeArgument size = {.name = a->name};
   if (!parse_int(a->value, &size.value))
-    size.wrong = arena_printf(b->arena, "%s=%s: a whole number below 2147483648 is wanted", a->name, a->value);
+    size.wrong = arena_printf(b->arena, "%s=%s: expected a whole number below 2147483648", a->name, a->value);
   if (size.value < 0) return arena_printf(b->arena, "%s=%s: a size cannot be negative", a->name, a->value);
   if (size.value > INT32_MAX) return arena_printf(b->arena, "%s=%s: an axis has at most 2147483647 elements", a->name, a->value);
   for (int i = 0; i < b->sizes.count; i++)
@@ -108,7 +108,7 @@ static const char *unknown_name(Binder *b, const char *name) {
     if (!k->sizes.at[i].value) names[count++] = k->sizes.at[i].name;
   for (int i = 0; i < b->params.count && count < MOST; i++) names[count++] = b->params.at[i]->name;
   const char *near = closest_name(name, names, count);
-  return arena_printf(b->arena, "%s is no size, static or operand of %s%s%s%s", name, k->name, near ? "; did you mean " : "",
+  return arena_printf(b->arena, "%s is not a size, static or operand of %s%s%s%s", name, k->name, near ? "; did you mean " : "",
                       near ? near : "", near ? "?" : "");
 }
 

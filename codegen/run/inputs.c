@@ -25,15 +25,15 @@ static const char *parse_randint(Arena *arena, const char *text, InputSpec *spec
   const char *words[3] = {text, NULL, NULL};
   for (int i = 1; i < 3; i++) {
     char *copy = arena_strndup(arena, words[i - 1], strlen(words[i - 1])), *colon = strchr(copy, ':');
-    if (!colon) return "wants randint:LOW:HIGH:SEED";
+    if (!colon) return "is invalid: expected randint:LOW:HIGH:SEED";
     *colon = 0;
     words[i - 1] = copy;
     words[i] = colon + 1;
   }
   spec->kind = INPUT_RANDINT;
   if (!parse_int(words[0], &spec->low) || !parse_int(words[1], &spec->high) || !parse_seed(words[2], &spec->seed))
-    return "wants randint:LOW:HIGH:SEED";
-  return spec->low < spec->high ? NULL : "wants LOW below HIGH";
+    return "is invalid: expected randint:LOW:HIGH:SEED";
+  return spec->low < spec->high ? NULL : "is invalid: LOW must be below HIGH";
 }
 
 const char *input_parse(Arena *arena, const char *text, InputSpec *spec) {
@@ -48,10 +48,10 @@ const char *input_parse(Arena *arena, const char *text, InputSpec *spec) {
   else if (strncmp(text, "randint:", 8) == 0)
     return parse_randint(arena, text + 8, spec);
   else if (strncmp(text, "random:", 7) == 0)
-    return parse_seed(text + 7, &spec->seed) ? NULL : "wants random:SEED";
+    return parse_seed(text + 7, &spec->seed) ? NULL : "is invalid: expected random:SEED";
   else if (strncmp(text, "const:", 6) == 0) {
     spec->kind = INPUT_CONST;
-    return parse_number(text + 6, &spec->value) ? NULL : "wants const:NUMBER";
+    return parse_number(text + 6, &spec->value) ? NULL : "is invalid: expected const:NUMBER";
   } else if (length > 4 && strcmp(text + length - 4, ".npy") == 0) {
     spec->kind = INPUT_FILE;
     spec->path = text;

@@ -126,7 +126,7 @@ static const char *read_entry(Reader *r, const char *key, NpyHeader *header, uns
 
 static const char *read_dictionary(Reader *r, NpyHeader *header) {
   unsigned seen = 0;
-  if (!take(r, '{')) return "its header is no dictionary";
+  if (!take(r, '{')) return "its header is not a dictionary";
   while (!take(r, '}')) {
     const char *key = take_string(r);
     if (!key || !take(r, ':')) return "its header is malformed";
@@ -141,7 +141,7 @@ static const char *read_dictionary(Reader *r, NpyHeader *header) {
 
 // Where header text starts and how long it is. `length` may be that of a part of the file.
 static const char *header_extent(const unsigned char *bytes, size_t length, size_t *start, size_t *size) {
-  if (length < NPY_MAGIC + 2 || memcmp(bytes, "\x93NUMPY", NPY_MAGIC) != 0) return "it is no .npy file";
+  if (length < NPY_MAGIC + 2 || memcmp(bytes, "\x93NUMPY", NPY_MAGIC) != 0) return "it is not a .npy file";
   if (bytes[6] < 1 || bytes[6] > 3) return "its format version is unknown";
   *start = bytes[6] == 1 ? 10 : 12;
   if (length < *start) return "it ends inside the header";

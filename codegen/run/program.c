@@ -69,7 +69,8 @@ const char *program_check_names(const Program *program, const Options *options, 
   for (int i = 0; i < options->arguments.count; i++) {
     const char *name = options->arguments.at[i].name;
     if (program_has_static(program, name) || (sizes && names_a_size(program, name))) continue;
-    return arena_printf(program->arena, "%s is no static%s of %s", name, sizes ? ", size or input" : "", program->kernel->name);
+    return arena_printf(program->arena, "%s is not a static%s of %s", name,
+                        sizes ? ", size or input" : "", program->kernel->name);
   }
   return NULL;
 }

@@ -92,10 +92,10 @@ static const char *read_setting(Arena *arena, Chip *chip, const char *name, cons
     return NULL;
   }
   int field = find_field(name);
-  if (field < 0) return arena_printf(arena, "%s is no constant of a chip; `pkc tpu --sources` lists them", name);
+  if (field < 0) return arena_printf(arena, "%s is not a constant of a chip; `pkc tpu --sources` lists them", name);
   char *end;
   double number = strtod(value, &end);
-  if (!*value || *end || !(number >= 0 && number < 1e30)) return arena_printf(arena, "%s wants a number, not %s", name, value);
+  if (!*value || *end || !(number >= 0 && number < 1e30)) return arena_printf(arena, "%s requires a number, not %s", name, value);
   chip->value[field] = number;
   return NULL;
 }
@@ -125,7 +125,7 @@ static const char *read_chip(Arena *arena, char *text, Chip *chip) {
     line[strcspn(line, "#\r")] = '\0';
     char *save, *name = strtok_r(line, " \t", &save), *value = name ? strtok_r(NULL, " \t", &save) : NULL;
     if (!name) continue;
-    const char *wrong = !value || strtok_r(NULL, " \t", &save) ? "wants `NAME VALUE`" : read_setting(arena, chip, name, value);
+    const char *wrong = !value || strtok_r(NULL, " \t", &save) ? "expected `NAME VALUE`" : read_setting(arena, chip, name, value);
     if (wrong) return arena_printf(arena, "line %d: %s", number, wrong);
   }
   return check_chip(arena, chip);

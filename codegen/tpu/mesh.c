@@ -58,7 +58,7 @@ static const char *read_mesh(Mesh *m) {
   Arena *arena = m->request->arena;
   const double *v = m->chip->value;
   m->axes = read_list(m->request->mesh, 'x', m->size, MOST_AXES);
-  if (m->axes < 1) return "--mesh wants X, XxY or XxYxZ";
+  if (m->axes < 1) return "--mesh requires X, XxY or XxYxZ";
   if (m->axes > (int)v[CHIP_TORUS]) return arena_printf(arena, "the network of %s has %.0f axes", m->chip->name, v[CHIP_TORUS]);
   m->chips = 1;
   bool cubes = m->axes == 3;
@@ -186,7 +186,7 @@ static int send(const Mesh *m, double bytes) {
   int64_t from[MOST_AXES], to[MOST_AXES];
   if (read_list(argument(m, "from"), ',', from, MOST_AXES) != m->axes ||
       read_list(argument(m, "to"), ',', to, MOST_AXES) != m->axes)
-    return user_error("send wants from=X,Y and to=X,Y, with as many numbers as the mesh has axes");
+    return user_error("send requires from=X,Y and to=X,Y, with as many numbers as the mesh has axes");
   for (int i = 0; i < m->axes; i++)
     if (from[i] >= m->size[i] || to[i] >= m->size[i])
       return user_error("there is no such chip: axis %d has %lld", i, (long long)m->size[i]);
@@ -203,7 +203,7 @@ typedef struct {
 static int plans(const Mesh *m) {
   double rows, inner, columns, stages = (double)m->chips;
   if (!read_number(argument(m, "M"), &rows) || !read_number(argument(m, "K"), &inner) || !read_number(argument(m, "N"), &columns))
-    return user_error("matmul wants M=, K= and N=: activations [M, K] by weights [K, N], in bf16");
+    return user_error("matmul requires M=, K= and N=: activations [M, K] by weights [K, N], in bf16");
   double work = 2 * rows * inner * columns, peak = m->chip->value[CHIP_BF16], batches = 4 * stages;
   double hop = m->chip->value[CHIP_ICI_HOP];
   const Plan list[] = {
@@ -244,7 +244,7 @@ int tpu_mesh(const MeshRequest *request) {
   if (wrong) return user_error("--mesh %s: %s", request->mesh, wrong);
   if (strcmp(verb, "matmul") == 0) return plans(&m);
   double bytes;
-  if (!read_number(argument(&m, "bytes"), &bytes)) return user_error("%s wants bytes=N", *verb ? verb : "a collective");
+  if (!read_number(argument(&m, "bytes"), &bytes)) return user_error("%s requires bytes=N", *verb ? verb : "a collective");
   if (strcmp(verb, "send") == 0) return send(&m, bytes);
   for (int i = 0; i < COLLECTIVES; i++)
     if (strcmp(verb, collectives[i].name) == 0) return show(&m, verb, bytes, collectives[i].cost(&m, bytes));

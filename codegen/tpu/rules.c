@@ -69,7 +69,7 @@ static void check_vector_block(Rules *r, const Ref *ref) {
   int64_t legal = least;
   while (legal < block) legal *= 2;
   FIND(r, ref->span, ERR_TPU_TILE,
-       "block of `%s`: %lld elements of a vector are no power of two from %lld on, no multiple of %lld and not all of %lld; the "
+       "block of `%s`: %lld elements of a vector are not a power of two from %lld on, a multiple of %lld, or all of %lld; the "
        "nearest that is: %lld",
        ref->name, (long long)block, (long long)least, (long long)(lanes * sublanes), (long long)dim,
        (long long)(legal < dim ? legal : dim));

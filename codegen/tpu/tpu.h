@@ -1,4 +1,5 @@
 // The model of a TPU: chips as data (chips.def), and what a lowered kernel costs on one (`pkc tpu`).
+// In: the block IR as lowered, a chip, sizes. Out: counts, times, reports, traces. Uses ir.
 #ifndef CODEGEN_TPU_TPU_H
 #define CODEGEN_TPU_TPU_H
 

@@ -59,7 +59,7 @@ static int unknown_verb(const char *word) {
 static bool looks_like_file(const char *word) { return strpbrk(word, "./") || access(word, F_OK) == 0; }
 
 static int run_verb(Options *options, int argc, char **argv) {
-  if (argc < 2) return usage_error(NULL, "what should be done? A verb or a .pk file is wanted");
+  if (argc < 2) return usage_error(NULL, "expected a verb or a .pk file");
   const Verb *verb = verb_find(argv[1]);
   int skip = verb ? 2 : 1;
   if (!verb && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--version") == 0))
@@ -73,7 +73,7 @@ static int run_verb(Options *options, int argc, char **argv) {
     return usage_error(verb, "a file is missing: pkc %s", verb->synopsis);
   bool several = verb->flag == VERB_TEST || verb->flag == VERB_FMT;
   if (options->files.count > 1 && !several)
-    return usage_error(verb, "one file at a time: `%s` is one too many", options->files.at[1]);
+    return usage_error(verb, "unexpected second file `%s`", options->files.at[1]);
   return verb->run(options);
 }
 

@@ -178,14 +178,14 @@ static void test_messages(void) {
       {BEFORE "let a = b $@\x01\xff c;\nlet d = $ 3;" AFTER,
        "2:11 E0102 `$` does not belong to the language\n3:9 E0102 `$` does not belong to the language\n"},
       {BEFORE "let a = b < c < d;" AFTER, "2:15 E0101 comparisons do not chain: write `a < b && b < c`\n"},
-      {BEFORE "when a = b { c = 1; }" AFTER, "2:8 E0101 `=` assigns and cannot stand here: write `==` to compare\n"},
+      {BEFORE "when a = b { c = 1; }" AFTER, "2:8 E0101 `=` assigns and is not allowed here: write `==` to compare\n"},
       {BEFORE "when a and b or c { d = 1; }" AFTER,
        "2:8 E0101 there is no `and`: write `&&`\n2:14 E0101 there is no `or`: write `||`\n"},
       {BEFORE "when not b { d = 1; }" AFTER, "2:6 E0101 there is no `not`: write `!`\n"},
       {BEFORE "let for = 1;" AFTER, "2:5 E0101 `for` is a reserved word and cannot be a name\n"},
       {BEFORE "a + 1;" AFTER, "2:1 E0101 a value alone does nothing: expected an assignment or a call\n"},
       {BEFORE "for i in range(3) { a = 1; }" AFTER, "2:19 E0101 expected a range: write `for i in 0..n { }`\n"},
-      {BEFORE "block x: [1] pad 0 pad 1;" AFTER, "2:20 E0101 `pad` stands twice in this block\n"},
+      {BEFORE "block x: [1] pad 0 pad 1;" AFTER, "2:20 E0101 `pad` occurs twice in this block\n"},
       {BEFORE "block x: [1] at (i) halo 3;" AFTER, "2:26 E0101 `halo` takes (before, after) pairs, as in `halo (2, 0)`\n"},
       {BEFORE "let s = if a { 1 b } else { 2 };\nlet q = 3 4;" AFTER,
        "2:18 E0101 expected `}` after the value, found `b`\n3:11 E0101 expected `;` after the value, found `4`\n"},
@@ -220,7 +220,7 @@ static void test_notes(void) {
   check_note("let a = b  // the number of rows that are left\nlet c = 1;", "note: `//`", false);
   check_note("a = \"\\z\";", "note: the escapes are", true);
   check_note("a == 1;", "note: `==` compares; write `=` to assign", true);
-  check_note("a = 'b';", "note: strings stand in double quotes", true);
+  check_note("a = 'b';", "note: strings are in double quotes", true);
 }
 
 // ---- diagnostics by themselves

@@ -233,7 +233,7 @@ static bool read_labels(Einsum *e, const char **text, Labels *labels) {
     if (!isalpha((unsigned char)**text)) return bad_spec(e, "an einsum specification is made of letters, `,` and `->`");
     int label = label_of(e, **text);
     if (label < 0) return bad_spec(e, "more than 16 different letters in an einsum");
-    if (has_label(labels, label)) return bad_spec(e, "a letter stands twice in one operand or in the result");
+    if (has_label(labels, label)) return bad_spec(e, "a letter occurs twice in one operand or in the result");
     if (labels->count == MAX_RANK) return bad_spec(e, "more than 8 letters for one array");
     labels->at[labels->count++] = (int8_t)label;
   }
@@ -263,7 +263,7 @@ static bool read_spec(Einsum *e, const char *text) {
   }
   if (!*text) return implied_result(e);
   int before = e->letters;
-  if (text[1] != '>') return bad_spec(e, "`->` stands before the result's letters");
+  if (text[1] != '>') return bad_spec(e, "expected `->` before the result's letters");
   text += 2;
   if (!read_labels(e, &text, &e->out)) return false;
   if (*text) return bad_spec(e, "an einsum has one result");
@@ -351,7 +351,7 @@ Value lower_einsum(Lower *l, const Call *call) {
   }
   if (!read_spec(e, spec.text)) return value_error();
   if (e->operands != call->rest_count) {
-    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "the einsum names %d operands, and %d stand here", e->operands,
+    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "the einsum names %d operands, the call has %d", e->operands,
                call->rest_count);
     return value_error();
   }

@@ -109,7 +109,7 @@ static bool lower_starts(Lower *l, const Call *call, const Node *node, const Typ
   bool list = node->kind == N_TUPLE || node->kind == N_ARRAY;
   int count = list ? node->list.count : 1;
   if (count != v->rank) {
-    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%s wants a start for each axis of %s, and these are %d",
+    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%s requires a start for each axis of %s, not %d",
                call->builtin->name, type_text(l, v), count);
     return false;
   }
@@ -135,7 +135,7 @@ static Value lower_dynamic_slice(Lower *l, const Call *call) {
   Instr *starts[MAX_RANK], *v = lower_array(l, call->arg[0]);
   Span span = call->node->span;
   if (!v || !lower_shape(l, call->arg[2], &size)) return value_error();
-  if (size.rank != v->type.rank) return shape_error(l, call, &v->type, &size, "a size for each axis is wanted");
+  if (size.rank != v->type.rank) return shape_error(l, call, &v->type, &size, "expected a size for each axis");
   if (!lower_starts(l, call, call->arg[1], &v->type, &size, starts)) return value_error();
   for (int k = 0; k < size.rank; k++) {
     if (!starts[k]) continue;
@@ -155,7 +155,7 @@ static Value lower_dynamic_update(Lower *l, const Call *call) {
   Instr *v = data_of(l, both[0], call->arg[0]->span),
         *u = v ? convert(l, both[1], v->type.dtype, span, call->builtin->name) : NULL;
   if (!v || !u) return value_error();
-  if (u->type.rank != v->type.rank) return shape_error(l, call, &v->type, &u->type, "they want as many axes");
+  if (u->type.rank != v->type.rank) return shape_error(l, call, &v->type, &u->type, "both must have the same rank");
   Type window = u->type;
   if (!lower_starts(l, call, call->arg[2], &v->type, &window, starts)) return value_error();
   Expand e = expand_like(l, v, span);
@@ -210,7 +210,8 @@ static Value lower_stack(Lower *l, const Call *call) {
   all = one;
   all.dim[axis] = count;
   for (int i = 0; i < count; i++) {
-    if (!type_same_shape(&v[i]->type, &v[0]->type)) return shape_error(l, call, &v[0]->type, &v[i]->type, "they want one shape");
+    if (!type_same_shape(&v[i]->type, &v[0]->type))
+      return shape_error(l, call, &v[0]->type, &v[i]->type, "their shapes must agree");
     v[i] = i ? reshape_to(l, v[i], &one, span) : v[i];
   }
   v[0] = reshape_to(l, v[0], &one, span);
@@ -335,7 +336,7 @@ static Value lower_sort_by(Lower *l, const Call *call) {
   for (int i = 0; i < count; i++) {
     Instr *v = i ? lower_array(l, call->rest[i]) : key;
     if (!v) return value_error();
-    if (!can_broadcast(&v->type, &key->type)) return shape_error(l, call, &key->type, &v->type, "they want one shape");
+    if (!can_broadcast(&v->type, &key->type)) return shape_error(l, call, &key->type, &v->type, "their shapes must agree");
     sorted[i] = value_data(in_order(l, broadcast_to(l, v, &key->type, span), order, axis, span));
   }
   return list_of(sorted, count);

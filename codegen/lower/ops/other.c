@@ -69,7 +69,7 @@ static bool lower_grid_axis(Lower *l, const Node *node, int *axis) {
 static Value lower_program(Lower *l, const Call *call) {
   int axis;
   if (l->place != IN_MAP && l->place != IN_BODY) {
-    diag_error(l->diag, call->node->span, ERR_NOT_VISIBLE, "%s belongs to a grid step: it stands in index maps and the body",
+    diag_error(l->diag, call->node->span, ERR_NOT_VISIBLE, "%s belongs to a grid step: use it in index maps and the body",
                call->builtin->name);
     return value_error();
   }
@@ -91,7 +91,7 @@ static Value lower_accum(Lower *l, const Call *call) {
 
 static bool in_body(Lower *l, const Call *call) {
   if (l->place == IN_BODY && !l->prelude) return true;
-  diag_error(l->diag, call->node->span, ERR_NOT_VISIBLE, "%s stands in the body only", call->builtin->name);
+  diag_error(l->diag, call->node->span, ERR_NOT_VISIBLE, "%s is allowed in the body only", call->builtin->name);
   return false;
 }
 

@@ -30,7 +30,7 @@ static bool lower_axes(Lower *l, const Node *node, int rank, int64_t *mask) {
     int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
     if (axis < 0 || axis >= rank || (*mask >> axis & 1)) {
       diag_error(l->diag, node->span, ERR_AXIS_RANGE,
-                 axis < 0 || axis >= rank ? "axis %lld of a value of rank %d" : "axis %lld stands twice (rank %d)",
+                 axis < 0 || axis >= rank ? "axis %lld of a value of rank %d" : "axis %lld occurs twice (rank %d)",
                  (long long)axes[i], rank);
       return false;
     }

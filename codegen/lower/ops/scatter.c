@@ -81,7 +81,7 @@ static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
     s->value = broadcast_to(l, s->value, &wanted, call->node->span);
     return true;
   }
-  diag_error(l->diag, call->arg[2]->span, ERR_STORE_SHAPE, "a value of shape %s where %s is wanted: one row for each place",
+  diag_error(l->diag, call->arg[2]->span, ERR_STORE_SHAPE, "a value of shape %s where %s is expected: one row for each place",
              shape_text(l, &s->value->type), shape_text(l, &wanted));
   return false;
 }

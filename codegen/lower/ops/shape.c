@@ -6,7 +6,7 @@ Instr *lower_array(Lower *l, const Node *node) { return data_of(l, lower_expr(l,
 bool lower_axis(Lower *l, const Node *node, int rank, Span span, int *axis) {
   int64_t number = 0;
   if (!node && rank != 1) {
-    diag_error(l->diag, span, ERR_ARGUMENT_COUNT, "`axis =` is wanted for a value of %d axes", rank);
+    diag_error(l->diag, span, ERR_ARGUMENT_COUNT, "`axis =` is required for a value of %d axes", rank);
     return false;
   }
   if (node && !lower_static_int(l, node, "an axis number", &number)) return false;
@@ -26,7 +26,7 @@ bool lower_flag(Lower *l, const Node *node, bool otherwise, bool *out) {
   if (is_error(v)) return false;
   *out = v.ival != 0;
   if (v.kind == V_BOOL) return true;
-  diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "true or false is wanted here, not %s", value_text(l, v));
+  diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "expected true or false, not %s", value_text(l, v));
   return false;
 }
 
@@ -265,14 +265,14 @@ static bool lower_pairs(Lower *l, const Node *node, int rank, int64_t pairs[][2]
   bool list = node->kind == N_TUPLE || node->kind == N_ARRAY;
   if (list && flat) return lower_int_list(l, node, "a pad width", pairs[0], 2, &count);
   if (!list || node->list.count != rank) {
-    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "pad wants a pair (before, after) for each of %d %s", rank,
+    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "pad requires a pair (before, after) for each of %d %s", rank,
                rank == 1 ? "axis" : "axes");
     return false;
   }
   for (int i = 0; i < rank; i++) {
     if (!lower_int_list(l, node->list.at[i], "a pad width", pairs[i], 2, &count)) return false;
     if (count == 2) continue;
-    diag_error(l->diag, node->list.at[i]->span, ERR_ARGUMENT_COUNT, "a pair (before, after) is wanted here");
+    diag_error(l->diag, node->list.at[i]->span, ERR_ARGUMENT_COUNT, "expected a pair (before, after)");
     return false;
   }
   return true;

@@ -146,7 +146,7 @@ static void expect_message(TestFile *test, const Directive *directive, ReportedL
   char *end;
   int code = directive->words[0] == 'E' ? (int)strtol(directive->words + 1, &end, 10) : -1, line = 0;
   if (code < 0) {
-    test_fail(test, directive, "a code such as E0101 is wanted");
+    test_fail(test, directive, "expected a code such as E0101");
     return;
   }
   if (*end == '@') line = (int)strtol(end + 1, &end, 10);
@@ -234,7 +234,7 @@ static int occurrences(const char *text, const char *part) {
 static const char *test_emit(TestFile *test, const Directive *directive, const char *c) {
   char *end;
   long wanted = strtol(directive->words, &end, 10);
-  if (end == directive->words) return "a number and a text are wanted";
+  if (end == directive->words) return "expected a number and a text";
   int found = occurrences(c, end + strspn(end, " "));
   return found == wanted ? NULL : arena_printf(test->arena, "found %d times", found);
 }
