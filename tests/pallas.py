@@ -42,16 +42,19 @@ def rows(path, word):
 
 
 def operations_table():
-    names = {row[0]: row[1] for row in rows("codegen/ir/ops.def", "OP")}
+    operations = open(os.path.join(ROOT, "codegen/ir/ops.def"), encoding="utf-8").read()
+    names = dict(re.findall(r'^(?:OP|FUNCTION)\((\w+), "(\w+)"', operations, re.M))
     words = {"$0": "a", "$1": "b", "$2": "c", "$T": "dtype", "$S": "shape", "$E": "shape", "$A": "k", "$X": "k", "$P": "perm", "$D": "", "$R": "", "$N": ""}
-    found = {}
+    found = {name: [] for name in names.values()}
+    for _, name, _, _, jax, *_ in rows("codegen/ir/ops.def", "FUNCTION"):
+        found[name].append(f"`{jax}(a)`")
     for operation, operands, _, _, text in rows("codegen/pallas/pallas.def", "PY"):
         if operands not in ("HOST", "POSITIVE", "DIVISOR"):
             for word, meaning in words.items():
                 text = text.replace(word, meaning)
             kind = "" if operands == "ANY" else f" ({operands.lower().replace('_', ' ')})"
-            found.setdefault(names[operation], []).append(f"`{text}`{kind}")
-    cells = [f"| `{name}` | {', '.join(texts)} |" for name, texts in found.items()]
+            found[names[operation]].append(f"`{text}`{kind}")
+    cells = [f"| `{name}` | {', '.join(texts)} |" for name, texts in found.items() if texts]
     return "\n".join(["| operation | Python |", "|---|---|", *(c.replace("a | b", "a \\| b") for c in cells)])
 
 

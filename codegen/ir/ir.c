@@ -3,9 +3,10 @@
 #include <string.h>
 
 const OpInfo op_info[OP_COUNT] = {
-#define OP(id, name, class, nargs, meaning) [OP_##id] = {name, OPC_##class, nargs, meaning},
+#define OP(id, name, class, nargs, domain, attribute, moves, exactness, meaning)              \
+  [OP_##id] = {name,          OPC_##class,         nargs,  DOMAIN_##domain, ATTR_##attribute, \
+               MOVES_##moves, RESULT_##exactness, meaning},
 #include "codegen/ir/ops.def"
-#undef OP
 };
 
 Op op_by_name(const char *name) {

@@ -14,13 +14,38 @@ typedef enum {
 } OpClass;
 
 typedef enum {
-#define OP(id, name, class, nargs, meaning) OP_##id,
+#define OP(id, name, class, nargs, domain, attribute, moves, exactness, meaning) OP_##id,
 #include "codegen/ir/ops.def"
-#undef OP
   OP_COUNT
 } Op;
 
-typedef struct { const char *name; OpClass class; int nargs; const char *meaning; } OpInfo;
+// The dtypes that an operation is defined on: BITS are integers and bool.
+typedef enum { DOMAIN_ANY, DOMAIN_NUMBERS, DOMAIN_FLOATS, DOMAIN_INTEGERS, DOMAIN_BITS } Domain;
+
+// What stands beside the arguments of an instruction.
+typedef enum {
+  ATTR_NONE, ATTR_VALUE, ATTR_AXIS, ATTR_AXES, ATTR_SIZE, ATTR_GRID_AXIS, ATTR_REF, ATTR_WINDOW,
+  ATTR_COPY, ATTR_SEMAPHORE, ATTR_PERMUTATION, ATTR_SLICE, ATTR_PAD, ATTR_LABELS, ATTR_IF,
+  ATTR_FOR, ATTR_WHILE, ATTR_SCOPED, ATTR_TEXT, ATTR_NAMED, ATTR_PRINT
+} Attribute;
+
+// The axes along which a result element needs operand elements of another index: `ival`, those of
+// the mask `ival`, those that a SLICE or PAD changes.
+typedef enum { MOVES_NOTHING, MOVES_AXIS, MOVES_AXES, MOVES_SLICE, MOVES_PAD, MOVES_ALL } Moves;
+
+// A float result: exact or a choice among the operands; rounded once; with an error of its own.
+typedef enum { RESULT_EXACT, RESULT_ROUNDED, RESULT_INEXACT } Exactness;
+
+typedef struct {
+  const char *name;
+  OpClass class;
+  int nargs;
+  Domain domain;
+  Attribute attribute;
+  Moves moves;
+  Exactness exactness;
+  const char *meaning;
+} OpInfo;
 extern const OpInfo op_info[OP_COUNT];
 Op op_by_name(const char *name);  // OP_COUNT when there is none
 bool op_is_elementwise(Op op);    // UNARY .. CAST: result element (i..) needs only operand elements (i..)

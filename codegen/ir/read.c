@@ -257,7 +257,7 @@ static void read_value(Reader *r, Instr *instr) {
 
 static void read_attribute(Reader *r, Instr *instr, const Values *args) {
   int rank = instr->type.rank;
-  switch (op_attribute(instr->op)) {
+  switch (op_info[instr->op].attribute) {
     case ATTR_VALUE:
       read_value(r, instr);
       break;
@@ -305,7 +305,7 @@ static void read_text(Reader *r, Instr *instr, Attribute attribute, Values *args
 
 static void read_operands(Reader *r, Instr *instr) {
   Values args = {0};
-  Attribute attribute = op_attribute(instr->op);
+  Attribute attribute = op_info[instr->op].attribute;
   if (attribute == ATTR_WINDOW) {
     read_window(r, instr, &args);
   } else if (attribute == ATTR_COPY) {

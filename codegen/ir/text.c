@@ -8,65 +8,6 @@ const char *const at_names[] = {"block", "element", "slice"};
 const char *const role_names[] = {"input", "output", "scratch", "var"};
 const char *const semaphore_names[] = {"dma", "regular", "barrier"};
 
-Attribute op_attribute(Op op) {
-  switch (op) {
-    case OP_CONST:
-      return ATTR_VALUE;
-    case OP_IOTA:
-    case OP_CONCAT:
-    case OP_ROLL:
-    case OP_REV:
-    case OP_TAKE:
-    case OP_TAKE_ALONG:
-      return ATTR_AXIS;
-    case OP_SIZE:
-      return ATTR_SIZE;
-    case OP_AXIS:
-    case OP_EXTENT:
-      return ATTR_GRID_AXIS;
-    case OP_ARRAY:
-    case OP_FETCH:
-    case OP_WRITEBACK:
-      return ATTR_REF;
-    case OP_TRANSPOSE:
-      return ATTR_PERMUTATION;
-    case OP_SLICE:
-      return ATTR_SLICE;
-    case OP_PAD:
-      return ATTR_PAD;
-    case OP_DOT:
-      return ATTR_LABELS;
-    case OP_LOAD:
-    case OP_STORE:
-      return ATTR_WINDOW;
-    case OP_COPY_START:
-    case OP_COPY_WAIT:
-      return ATTR_COPY;
-    case OP_SEM_SIGNAL:
-    case OP_SEM_WAIT:
-    case OP_SEM_READ:
-      return ATTR_SEMAPHORE;
-    case OP_SCOPED:
-      return ATTR_SCOPED;
-    case OP_IF:
-      return ATTR_IF;
-    case OP_FOR:
-      return ATTR_FOR;
-    case OP_WHILE:
-      return ATTR_WHILE;
-    case OP_NAMED:
-      return ATTR_NAMED;
-    case OP_PRINT:
-      return ATTR_PRINT;
-    case OP_ASSERT:
-      return ATTR_TEXT;
-    default:
-      break;
-  }
-  OpClass class = op_info[op].class;
-  return class == OPC_REDUCE ? ATTR_AXES : class == OPC_ARGREDUCE || class == OPC_SCAN ? ATTR_AXIS : ATTR_NONE;
-}
-
 bool is_plain_name(const char *name) {
   if (!isalpha((unsigned char)name[0]) && name[0] != '_') return false;
   for (; *name; name++)
@@ -299,7 +240,7 @@ static void put_text(Printer *p, const Instr *instr, Attribute attribute) {
 
 static void put_attribute(Printer *p, const Instr *instr) {
   int rank = instr->type.rank;
-  switch (op_attribute(instr->op)) {
+  switch (op_info[instr->op].attribute) {
     case ATTR_VALUE:
       put_value(p, instr);
       break;
@@ -344,7 +285,7 @@ static void put_instr(Printer *p, const Instr *instr) {
     buf_puts(p->out, " = ");
   }
   buf_puts(p->out, op_info[instr->op].name);
-  Attribute attribute = op_attribute(instr->op);
+  Attribute attribute = op_info[instr->op].attribute;
   if (attribute == ATTR_WINDOW) {
     put_window(p, instr);
   } else if (attribute == ATTR_COPY) {

@@ -16,32 +16,6 @@
 
 #include "codegen/ir/ir.h"
 
-// What stands beside the arguments of an instruction.
-typedef enum {
-  ATTR_NONE,
-  ATTR_VALUE,
-  ATTR_AXIS,
-  ATTR_AXES,
-  ATTR_SIZE,
-  ATTR_GRID_AXIS,
-  ATTR_REF,
-  ATTR_WINDOW,
-  ATTR_COPY,
-  ATTR_SEMAPHORE,
-  ATTR_PERMUTATION,
-  ATTR_SLICE,
-  ATTR_PAD,
-  ATTR_LABELS,
-  ATTR_IF,
-  ATTR_FOR,
-  ATTR_WHILE,
-  ATTR_SCOPED,
-  ATTR_TEXT,
-  ATTR_NAMED,
-  ATTR_PRINT
-} Attribute;
-Attribute op_attribute(Op op);
-
 extern const char *const space_names[], *const at_names[], *const role_names[];  // semaphore_names: ir.h
 enum { SPACE_COUNT = SPACE_VAR + 1, AT_COUNT = AT_SLICE + 1, ROLE_COUNT = REF_VAR + 1, SEMAPHORE_COUNT = SEM_BARRIER + 1 };
 

@@ -47,71 +47,17 @@ static void check_type(Verifier *v, const Instr *instr, const Type *type) {
     RULE(valid_dim(v, type->dim[i]), "axis %d names size %d, which is not there", i, dim_size_index(type->dim[i]));
 }
 
-typedef enum { ANY_DTYPE, NUMBERS, FLOATS, INTEGERS, BITS } Domain;
-
-static Domain op_domain(Op op) {
-  switch (op) {
-    case OP_NEG:
-    case OP_ABS:
-    case OP_SIGN:
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MUL:
-    case OP_DIV:
-    case OP_REM:
-    case OP_FLOORDIV:
-    case OP_MOD:
-    case OP_POW:
-    case OP_MAX:
-    case OP_MIN:
-    case OP_REDUCE_SUM:
-    case OP_REDUCE_PROD:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_ARGMAX:
-    case OP_ARGMIN:
-    case OP_CUMSUM:
-    case OP_CUMPROD:
-    case OP_CUMMAX:
-    case OP_CUMMIN:
-    case OP_IOTA:
-      return NUMBERS;
-    case OP_NOT:
-    case OP_AND:
-    case OP_OR:
-    case OP_XOR:
-    case OP_REDUCE_AND:
-    case OP_REDUCE_OR:
-    case OP_REDUCE_XOR:
-      return BITS;
-    case OP_POPCOUNT:
-    case OP_CLZ:
-    case OP_SHL:
-    case OP_SHR:
-    case OP_USHR:
-      return INTEGERS;
-    case OP_ATAN2:
-    case OP_FMA:
-    case OP_ISNAN:
-    case OP_ISINF:
-    case OP_ISFINITE:
-      return FLOATS;
-    default:
-      return op_info[op].class == OPC_UNARY ? FLOATS : ANY_DTYPE;
-  }
-}
-
 static bool in_domain(Domain domain, DType dtype) {
   switch (domain) {
-    case ANY_DTYPE:
+    case DOMAIN_ANY:
       return true;
-    case NUMBERS:
+    case DOMAIN_NUMBERS:
       return dtype != DT_BOOL;
-    case FLOATS:
+    case DOMAIN_FLOATS:
       return is_float(dtype);
-    case INTEGERS:
+    case DOMAIN_INTEGERS:
       return is_integer(dtype);
-    case BITS:
+    case DOMAIN_BITS:
       return !is_float(dtype);
   }
   return false;
@@ -136,7 +82,8 @@ static void check_elementwise(Verifier *v, const Instr *instr) {
   }
   if (instr->op == OP_BITCAST)
     RULE(dtype_info[first->dtype].bits == dtype_info[instr->type.dtype].bits, "the dtypes differ in width");
-  RULE(in_domain(op_domain(instr->op), first->dtype), "not defined on %s", dtype_info[first->dtype].name);
+  RULE(in_domain(op_info[instr->op].domain, first->dtype), "not defined on %s",
+       dtype_info[first->dtype].name);
 }
 
 // ---- moving elements
@@ -265,7 +212,8 @@ static void check_reduce(Verifier *v, const Instr *instr) {
   for (int i = 0; !v->message && i < from->rank; i++)
     RULE(instr->type.dim[i] == (mask >> i & 1 ? 1 : from->dim[i]), "axis %d of the result has another extent", i);
   RULE(instr->type.dtype == (arg ? DT_I32 : from->dtype), "the result has the wrong dtype");
-  RULE(in_domain(op_domain(instr->op), from->dtype), "not defined on %s", dtype_info[from->dtype].name);
+  RULE(in_domain(op_info[instr->op].domain, from->dtype), "not defined on %s",
+       dtype_info[from->dtype].name);
 }
 
 static void check_scan(Verifier *v, const Instr *instr) {
@@ -273,7 +221,8 @@ static void check_scan(Verifier *v, const Instr *instr) {
   RULE(instr->ival >= 0 && instr->ival < from->rank, "no axis %lld", (long long)instr->ival);
   RULE(type_same_shape(from, &instr->type), "the shape changes");
   RULE(instr->type.dtype == (instr->op == OP_ARGSORT ? DT_I32 : from->dtype), "the result has the wrong dtype");
-  RULE(in_domain(op_domain(instr->op), from->dtype), "not defined on %s", dtype_info[from->dtype].name);
+  RULE(in_domain(op_info[instr->op].domain, from->dtype), "not defined on %s",
+       dtype_info[from->dtype].name);
 }
 
 static void check_dot(Verifier *v, const Instr *instr) {

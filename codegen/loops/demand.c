@@ -124,35 +124,22 @@ static void through_broadcast(Walk *w, const Instr *v) {
 }
 
 static bool axis_moves(const Instr *v, int axis) {
-  switch (v->op) {
-    case OP_CONCAT:
-    case OP_ROLL:
-    case OP_REV:
-    case OP_TAKE_ALONG:
-    case OP_CUMSUM:
-    case OP_CUMPROD:
-    case OP_CUMMAX:
-    case OP_CUMMIN:
-    case OP_SORT:
-    case OP_ARGSORT:
-    case OP_ARGMAX:
-    case OP_ARGMIN:
+  switch (op_info[v->op].moves) {
+    case MOVES_NOTHING:
+      return false;
+    case MOVES_AXIS:
       return axis == v->ival;
-    case OP_REDUCE_SUM:
-    case OP_REDUCE_PROD:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_REDUCE_AND:
-    case OP_REDUCE_OR:
-    case OP_REDUCE_XOR:
+    case MOVES_AXES:
       return (v->ival >> axis) & 1;
-    case OP_SLICE:
-      return v->ints[axis] != 0 || v->ints2[axis] != 1 || v->type.dim[axis] != v->args[0]->type.dim[axis];
-    case OP_PAD:
+    case MOVES_SLICE:
+      return v->ints[axis] != 0 || v->ints2[axis] != 1 ||
+             v->type.dim[axis] != v->args[0]->type.dim[axis];
+    case MOVES_PAD:
       return v->ints[axis] != 0 || v->ints2[axis] != 0;
-    default:
-      return !op_is_elementwise(v->op);
+    case MOVES_ALL:
+      return true;
   }
+  return true;
 }
 
 // How far the operand of a reduction matters along an axis that goes; NULL: to its end.

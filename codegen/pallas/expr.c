@@ -28,6 +28,10 @@ typedef struct {
 } PyRow;
 
 static const PyRow rows[] = {
+#define OP(...)
+#define FUNCTION(id, name, domain, exactness, jax, vector, transcendental, instead, meaning) \
+  {OP_##id, ON_ANY, FORM_CALL, PY_ATOM, jax "($0)"},
+#include "codegen/ir/ops.def"
 #define PY(op, operands, form, prec, text) {OP_##op, ON_##operands, FORM_##form, PY_##prec, text},
 #include "codegen/pallas/pallas.def"
 #undef PY

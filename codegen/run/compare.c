@@ -11,38 +11,6 @@ typedef struct {
   bool inexact;   // functions that are not correctly rounded, float sums
 } Survey;
 
-// Operations whose float result is exact, or a choice among the operands.
-static bool is_exact(Op op) {
-  switch (op) {
-    case OP_NEG:
-    case OP_ABS:
-    case OP_SIGN:
-    case OP_FLOOR:
-    case OP_CEIL:
-    case OP_ROUND:
-    case OP_TRUNC:
-    case OP_MAX:
-    case OP_MIN:
-    case OP_SELECT:
-    case OP_BITCAST:
-    case OP_REM:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_CUMMAX:
-    case OP_CUMMIN:
-    case OP_SORT:
-      return true;
-    default:
-      return op_info[op].class == OPC_SHAPE || op_info[op].class == OPC_LEAF ||
-             op_info[op].class == OPC_MEMORY || op_info[op].class == OPC_CONTROL;
-  }
-}
-
-static bool is_correctly_rounded(Op op) {
-  return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_DIV || op == OP_SQRT ||
-         op == OP_RECIP || op == OP_FMA || op == OP_CAST;
-}
-
 static bool is_widening(const Instr *v) {
   DType from = v->op == OP_CAST ? v->args[0]->type.dtype : DT_COUNT;
   return v->op == OP_CAST && is_float(from) &&
@@ -51,8 +19,10 @@ static bool is_widening(const Instr *v) {
 
 static void survey_instr(Instr *v, void *context) {
   Survey *s = context;
-  if (!has_result(v) || !is_float(v->type.dtype) || is_exact(v->op) || is_widening(v)) return;
-  if (!is_correctly_rounded(v->op))
+  Exactness exactness = op_info[v->op].exactness;
+  if (!has_result(v) || !is_float(v->type.dtype) || exactness == RESULT_EXACT || is_widening(v))
+    return;
+  if (exactness == RESULT_INEXACT)
     s->inexact = true;
   else if (s->roundings < 2)
     s->roundings++;

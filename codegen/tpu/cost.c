@@ -14,6 +14,10 @@ typedef struct {
 } OpTime;
 
 static const OpTime op_times[OP_COUNT] = {
+#define OP(...)
+#define FUNCTION(id, name, domain, exactness, jax, vector, transcendental, instead, meaning) \
+  [OP_##id] = {vector, transcendental, RESULT_##exactness != RESULT_EXACT},
+#include "codegen/ir/ops.def"
 #define TPU_OP(op, alu, eup, transcendental) [OP_##op] = {alu, eup, transcendental},
 #include "codegen/tpu/ops.def"
 };

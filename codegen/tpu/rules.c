@@ -146,52 +146,28 @@ static void check_budget(Rules *r, Space space, ChipField field, const char *nam
 
 // ---- operations
 
-static bool has_no_lowering(Op op) {
-  switch (op) {
-    case OP_EXPM1:
-    case OP_SINH:
-    case OP_COSH:
-    case OP_ASIN:
-    case OP_ACOS:
-    case OP_ATAN:
-    case OP_ASINH:
-    case OP_ACOSH:
-    case OP_ATANH:
-    case OP_LOG10:
-    case OP_CBRT:
-    case OP_ERFC:
-    case OP_REDUCE_PROD:
-    case OP_REDUCE_XOR:
-    case OP_REV:
-    case OP_TAKE:
-      return true;
-    default:
-      return op_info[op].class == OPC_SCAN;
-  }
-}
-
+// What to write for an operation that the tensor core has no form of; NULL: it has one.
 static const char *way_out(Op op) {
-  switch (op) {
-    case OP_EXPM1:
-      return "exp(x) - 1";
-    case OP_REDUCE_PROD:
-      return "exp(reduce_sum(log(x))) for positive x, or a loop";
-    case OP_TAKE:
-      return "take_along_axis on the last two axes, or a prefetched index in a block's map";
-    case OP_CUMSUM:
-      return "dot with a triangular matrix";
-    case OP_LOG10:
-      return "log(x) * 0.4342945";
-    case OP_ATAN:
-      return "atan2(x, 1)";
-    default:
-      return op_info[op].class == OPC_UNARY ? "exp or log, by its definition," : "a loop over slices of a ref";
-  }
+  static const char *const instead[OP_COUNT] = {
+#define OP(...)
+#define FUNCTION(id, name, domain, exactness, jax, vector, transcendental, instead, meaning) \
+  [OP_##id] = instead,
+#include "codegen/ir/ops.def"
+      [OP_REDUCE_PROD] = "exp(reduce_sum(log(x))) for positive x, or a loop",
+      [OP_REDUCE_XOR] = "a loop over slices of a ref",
+      [OP_REV] = "a loop over slices of a ref",
+      [OP_TAKE] = "take_along_axis on the last two axes, or a prefetched index in a block's map",
+      [OP_CUMSUM] = "dot with a triangular matrix",
+  };
+  if (instead[op]) return *instead[op] ? instead[op] : "exp or log, by its definition,";
+  return op_info[op].class == OPC_SCAN ? "a loop over slices of a ref" : NULL;
 }
 
 static void check_operation(Rules *r, const Instr *v) {
-  if (has_no_lowering(v->op))
-    FIND(r, v->span, ERR_TPU_OPERATION, "`%s` has no form on the tensor core; %s has", op_info[v->op].name, way_out(v->op));
+  const char *instead = way_out(v->op);
+  if (instead)
+    FIND(r, v->span, ERR_TPU_OPERATION, "`%s` has no form on the tensor core; %s has",
+         op_info[v->op].name, instead);
   if (v->op == OP_TAKE_ALONG && v->ival < v->type.rank - 2)
     FIND(r, v->span, ERR_TPU_OPERATION, "take_along_axis works along the last two axes, not along axis %lld", (long long)v->ival);
 }
