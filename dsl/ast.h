@@ -30,9 +30,9 @@ typedef LIST(Node *) NodeList;
 
 struct Node {
   NodeKind kind;
-  Span span;       // all of the node
+  Span span;         // all of the node
   const char *name;  // interned
-  Span name_span;  // where the name (or a BINARY's operator) stands
+  Span name_span;    // where the name (or a BINARY's operator) stands
   int op;
   unsigned flags;
   int64_t ival;
@@ -45,13 +45,15 @@ extern const char *const node_name[N_COUNT];
 const char *binary_spelling(BinaryOp op);
 int binary_precedence(BinaryOp op);
 
-// Parses a whole source. Always returns a FILE node; what could not be parsed is reported in diag and left out.
+// Parses a whole source. Always returns a FILE node; what could not be parsed is reported in diag
+// and left out.
 Node *parse(Arena *arena, const Source *source, Diag *diag);
 
 // The tree as indented text (pkc -da).
 void ast_dump(const Node *node, Buf *out);
 
-// Canonical layout with the comments kept: format(format(x)) == format(x). False, with diag filled, when the text does not parse.
+// Canonical layout with the comments kept: format(format(x)) == format(x). False, with diag filled,
+// when the text does not parse.
 bool format_source(Arena *arena, const Source *source, Diag *diag, Buf *out);
 
 #endif

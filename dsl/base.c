@@ -55,7 +55,8 @@ void arena_free(Arena *arena) {
 
 void *arena_alloc(Arena *arena, size_t bytes) {
   if (bytes > SIZE_MAX / 2) out_of_memory(bytes);
-  size_t need = (bytes + ALIGN - 1) / ALIGN * ALIGN, head = (sizeof(Chunk) + ALIGN - 1) / ALIGN * ALIGN;
+  size_t need = (bytes + ALIGN - 1) / ALIGN * ALIGN,
+         head = (sizeof(Chunk) + ALIGN - 1) / ALIGN * ALIGN;
   Chunk *c = arena->chunks;
   if (!c || c->size - c->used < need) {
     size_t size = head + (need > CHUNK_BYTES ? need : CHUNK_BYTES);
@@ -110,7 +111,9 @@ static uint64_t hash_bytes(const char *text, size_t length) {
 
 static const char **find_slot(const char *text, size_t length) {
   size_t mask = names.capacity - 1, at = hash_bytes(text, length) & mask;
-  while (names.slots[at] && (strncmp(names.slots[at], text, length) != 0 || names.slots[at][length])) at = (at + 1) & mask;
+  while (names.slots[at] &&
+         (strncmp(names.slots[at], text, length) != 0 || names.slots[at][length]))
+    at = (at + 1) & mask;
   return &names.slots[at];
 }
 
@@ -217,7 +220,8 @@ static bool write_all(int fd, const char *text, size_t length) {
   return true;
 }
 
-// Written where it stands: a device or a pipe (/dev/stdout, /dev/full), or a file in a folder that takes no other.
+// Written where it stands: a device or a pipe (/dev/stdout, /dev/full), or a file in a folder that
+// takes no other.
 static bool write_in_place(const char *path, const char *text, size_t length) {
   struct stat st;
   int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -248,10 +252,12 @@ static void keep_mode(int fd, const struct stat *old) {
 }
 
 // `path` is no link; `old` is NULL where nothing is replaced.
-static bool replace_file(const char *path, const struct stat *old, const char *text, size_t length) {
+static bool replace_file(const char *path, const struct stat *old, const char *text,
+                         size_t length) {
   Buf temp = {0};
   int fd = open_beside(path, &temp);
-  if (fd < 0 && old && (errno == EACCES || errno == EPERM || errno == EROFS || errno == ENAMETOOLONG)) {
+  if (fd < 0 && old &&
+      (errno == EACCES || errno == EPERM || errno == EROFS || errno == ENAMETOOLONG)) {
     buf_free(&temp);
     return write_in_place(path, text, length);
   }
@@ -268,7 +274,8 @@ static bool replace_file(const char *path, const struct stat *old, const char *t
 
 bool write_file(const char *path, const char *text, size_t length) {
   struct stat st;
-  bool exists = stat(path, &st) == 0, link = lstat(path, &(struct stat){0}) == 0 && !exists;  // to a file that is not there
+  bool exists = stat(path, &st) == 0,
+       link = lstat(path, &(struct stat){0}) == 0 && !exists;  // to a file that is not there
   if (link || (exists && !S_ISREG(st.st_mode))) return write_in_place(path, text, length);
   if (exists && access(path, W_OK) != 0) return false;
   char *target = exists ? realpath(path, NULL) : NULL;  // a link stays one
@@ -333,7 +340,10 @@ const char *closest_name(const char *name, const char *const *candidates, int co
 size_t shown_length(const char *text, size_t at, size_t end) {
   const unsigned char *c = (const unsigned char *)text + at;
   if (c[0] < 0x80) return c[0] >= 0x20 && c[0] != 0x7f;
-  size_t length = c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : c[0] >= 0xe0 && c[0] < 0xf0 ? 3 : c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : 0;
+  size_t length = c[0] >= 0xc2 && c[0] < 0xe0   ? 2
+                  : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
+                  : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+                                                : 0;
   if (!length || length > end - at) return 0;
   uint32_t point = c[0] & (0x7fu >> length);
   for (size_t i = 1; i < length; i++) {
@@ -342,7 +352,8 @@ size_t shown_length(const char *text, size_t at, size_t end) {
   }
   bool overlong = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
   bool surrogate = point >= 0xd800 && point < 0xe000;
-  bool acts = point < 0xa0 || point == 0x61c || (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
-              (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;  // C1 controls, direction marks
+  bool acts = point < 0xa0 || point == 0x61c || (point >= 0x200b && point <= 0x200f) ||
+              (point >= 0x2028 && point <= 0x202e) || (point >= 0x2060 && point <= 0x206f) ||
+              point == 0xfeff;  // C1 controls, direction marks
   return overlong || surrogate || acts || point > 0x10ffff ? 0 : length;
 }

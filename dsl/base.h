@@ -1,7 +1,7 @@
 // Memory, strings and small containers of the compiler.
 //
-// Everything the compiler allocates lives in an Arena and is freed with it: there is no free() of single objects. Names are
-// interned, so two names are equal when their pointers are.
+// Everything the compiler allocates lives in an Arena and is freed with it: there is no free() of
+// single objects. Names are interned, so two names are equal when their pointers are.
 #ifndef DSL_BASE_H
 #define DSL_BASE_H
 
@@ -26,7 +26,8 @@ NORETURN void internal_error(const char *file, int line, const char *format, ...
 typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *arena);
-void *arena_alloc(Arena *arena, size_t bytes);  // zeroed, aligned to 16; aborts with a message when memory is out
+void *arena_alloc(Arena *arena,
+                  size_t bytes);  // zeroed, aligned to 16; aborts with a message when memory is out
 char *arena_strndup(Arena *arena, const char *text, size_t length);
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 #define NEW(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
@@ -37,16 +38,23 @@ const char *intern(const char *text);
 const char *intern_n(const char *text, size_t length);
 
 // A growing array in an arena: LIST(T) is { T *at; int count, capacity; }.
-#define LIST(type) struct { type *at; int count, capacity; }
-#define LIST_PUSH(arena, list, value) \
-  ((list)->count == (list)->capacity \
-       ? list_grow((arena), (void **)&(list)->at, &(list)->capacity, sizeof *(list)->at, (list)->count) \
-       : (void)0, \
+#define LIST(type)       \
+  struct {               \
+    type *at;            \
+    int count, capacity; \
+  }
+#define LIST_PUSH(arena, list, value)                                                              \
+  ((list)->count == (list)->capacity ? list_grow((arena), (void **)&(list)->at, &(list)->capacity, \
+                                                 sizeof *(list)->at, (list)->count)                \
+                                     : (void)0,                                                    \
    (list)->at[(list)->count++] = (value))
 void list_grow(Arena *arena, void **at, int *capacity, size_t item_bytes, int count);
 
 // Text under construction, on the heap; NUL-terminated at all times once something was added.
-typedef struct { char *text; size_t length, capacity; } Buf;
+typedef struct {
+  char *text;
+  size_t length, capacity;
+} Buf;
 void buf_add(Buf *buf, const char *text, size_t length);
 void buf_puts(Buf *buf, const char *text);
 void buf_putc(Buf *buf, char c);
@@ -56,27 +64,40 @@ void buf_free(Buf *buf);
 
 // Whole files. read_file returns NULL with errno set; the text has a NUL after its length bytes.
 char *read_file(Arena *arena, const char *path, size_t *length);
-// Writes beside the target and renames, so that a full disk leaves the old file. Mode and owner stay those of the file that is
-// replaced, a link stays a link, and what is no regular file is written in place. Returns false with errno set.
+// Writes beside the target and renames, so that a full disk leaves the old file. Mode and owner
+// stay those of the file that is replaced, a link stays a link, and what is no regular file is
+// written in place. Returns false with errno set.
 bool write_file(const char *path, const char *text, size_t length);
 
-// The shortest decimal text that reads back as the same double, always with a digit on both sides of the point ("1.0", "1e-06" is
-// written "0.000001" or "1.0e-06"); "inf", "-inf", "nan".
+// The shortest decimal text that reads back as the same double, always with a digit on both sides
+// of the point ("1.0", "1e-06" is written "0.000001" or "1.0e-06"); "inf", "-inf", "nan".
 const char *format_double(Arena *arena, double value);
 
-// Did you mean: the candidate at an edit distance of at most 2 (1 for names under 4 letters), or NULL.
+// Did you mean: the candidate at an edit distance of at most 2 (1 for names under 4 letters), or
+// NULL.
 const char *closest_name(const char *name, const char *const *candidates, int count);
 
-// The bytes of the UTF-8 character at text + at; 0 when it is malformed or must not be shown (controls, direction marks).
+// The bytes of the UTF-8 character at text + at; 0 when it is malformed or must not be shown
+// (controls, direction marks).
 size_t shown_length(const char *text, size_t at, size_t end);
 
 // Arithmetic that reports overflow: true when the exact result fits and was stored.
-static inline bool add_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
-static inline bool sub_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_sub_overflow(a, b, out); }
-static inline bool mul_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool add_i64(int64_t a, int64_t b, int64_t *out) {
+  return !__builtin_add_overflow(a, b, out);
+}
+static inline bool sub_i64(int64_t a, int64_t b, int64_t *out) {
+  return !__builtin_sub_overflow(a, b, out);
+}
+static inline bool mul_i64(int64_t a, int64_t b, int64_t *out) {
+  return !__builtin_mul_overflow(a, b, out);
+}
 
 // The same on numbers that are not negative: INT64_MAX stands for "too much".
-static inline int64_t saturating_add(int64_t a, int64_t b) { return add_i64(a, b, &a) ? a : INT64_MAX; }
-static inline int64_t saturating_mul(int64_t a, int64_t b) { return mul_i64(a, b, &a) ? a : INT64_MAX; }
+static inline int64_t saturating_add(int64_t a, int64_t b) {
+  return add_i64(a, b, &a) ? a : INT64_MAX;
+}
+static inline int64_t saturating_mul(int64_t a, int64_t b) {
+  return mul_i64(a, b, &a) ? a : INT64_MAX;
+}
 
 #endif

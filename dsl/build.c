@@ -85,7 +85,8 @@ void build_top(Parse *p, Node *top) {
   if (top) LIST_PUSH(p->arena, &p->file->list, top);
 }
 
-Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeList *outputs, Node *body) {
+Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeList *outputs,
+                   Node *body) {
   Node *node = named(new_node(p, N_KERNEL, join(kernel.span, body->span)), name);
   node->list = *inputs;
   node->list2 = *outputs;
@@ -99,7 +100,8 @@ Node *build_reference(Parse *p, Token reference, Token name, Node *body) {
   return finish(p, node);
 }
 
-Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value, Node *body, Span end) {
+Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value, Node *body,
+               Span end) {
   Node *node = named(new_node(p, N_FN, join(fn.span, end)), name);
   node->list = *parameters;
   node->a = value;
@@ -107,10 +109,13 @@ Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value
   return finish(p, node);
 }
 
-Node *build_items(Parse *p, Token open, NodeList *items, Token close) { return build_list(p, N_ITEMS, open, items, close); }
+Node *build_items(Parse *p, Token open, NodeList *items, Token close) {
+  return build_list(p, N_ITEMS, open, items, close);
+}
 
 Node *build_param(Parse *p, Token name, Node *dtype, Node *shape) {
-  Node *node = named(new_node(p, N_PARAM, join(name.span, shape ? shape->span : dtype->span)), name);
+  Node *node =
+      named(new_node(p, N_PARAM, join(name.span, shape ? shape->span : dtype->span)), name);
   node->a = dtype;
   if (shape) node->list = shape->list;
   return finish(p, node);
@@ -151,7 +156,8 @@ Node *build_binding(Parse *p, Token name, Token operand) {
   return finish(p, node);
 }
 
-NodeList *build_pipeline_blocks(Parse *p, NodeList *items, NodeList *bindings, Node *spec, Token last) {
+NodeList *build_pipeline_blocks(Parse *p, NodeList *items, NodeList *bindings, Node *spec,
+                                Token last) {
   for (int i = 0; i < bindings->count; i++) {
     bindings->at[i]->b = spec;
     bindings->at[i]->span.end = last.span.end;
@@ -163,11 +169,14 @@ NodeList *build_pipeline_blocks(Parse *p, NodeList *items, NodeList *bindings, N
 // `_` in a block's shape squeezes its axis.
 static void mark_squeezed(NodeList *dims) {
   for (int i = 0; i < dims->count; i++)
-    if (dims->at[i]->kind == N_NAME && strcmp(dims->at[i]->name, "_") == 0) dims->at[i]->kind = N_UNDERSCORE;
+    if (dims->at[i]->kind == N_NAME && strcmp(dims->at[i]->name, "_") == 0)
+      dims->at[i]->kind = N_UNDERSCORE;
 }
 
 Node *build_spec(Parse *p, const Token *space, int space_id, Node *dims, Node *map) {
-  Span first = space ? space->span : dims->span, last = map ? map->span : dims ? dims->span : space->span;
+  Span first = space ? space->span : dims->span, last = map    ? map->span
+                                                        : dims ? dims->span
+                                                               : space->span;
   Node *node = new_node(p, N_BLOCK_SPEC, join(first, last));
   node->op = space_id;
   if (dims) {
@@ -190,19 +199,25 @@ Node *build_map(Parse *p, Token at, AtMode mode, NodeList *list, Token last) {
 }
 
 static Node *spec_part(Parse *p, Node *spec, Token word, Node **part, Node *value) {
-  if (*part) diag_error(p->diag, word.span, ERR_SYNTAX, "`%s` occurs twice in this block", word.name);
+  if (*part)
+    diag_error(p->diag, word.span, ERR_SYNTAX, "`%s` occurs twice in this block", word.name);
   *part = value;
   spec->span.end = value->span.end;
   return finish(p, spec);
 }
 
-Node *spec_pad(Parse *p, Node *spec, Token word, Node *value) { return spec_part(p, spec, word, &spec->a, value); }
-Node *spec_buffers(Parse *p, Node *spec, Token word, Node *value) { return spec_part(p, spec, word, &spec->b, value); }
+Node *spec_pad(Parse *p, Node *spec, Token word, Node *value) {
+  return spec_part(p, spec, word, &spec->a, value);
+}
+Node *spec_buffers(Parse *p, Node *spec, Token word, Node *value) {
+  return spec_part(p, spec, word, &spec->b, value);
+}
 
 // Always a tuple of (low, high) pairs, one an axis, however it was written.
 Node *spec_halo(Parse *p, Node *spec, Token word, NodeList *pairs) {
   Node *first = pairs->at[0], *halo = first;
-  bool nested = pairs->count == 1 && first->kind == N_TUPLE && first->list.count && first->list.at[0]->kind == N_TUPLE;
+  bool nested = pairs->count == 1 && first->kind == N_TUPLE && first->list.count &&
+                first->list.at[0]->kind == N_TUPLE;
   if (!nested) {
     halo = new_node(p, N_TUPLE, join(first->span, pairs->at[pairs->count - 1]->span));
     halo->list = *pairs;
@@ -210,20 +225,23 @@ Node *spec_halo(Parse *p, Node *spec, Token word, NodeList *pairs) {
   for (int i = 0; i < halo->list.count; i++) {
     const Node *pair = halo->list.at[i];
     if (pair->kind == N_TUPLE && pair->list.count == 2) continue;
-    diag_error(p->diag, pair->span, ERR_SYNTAX, "`halo` takes (before, after) pairs, as in `halo (2, 0)`");
+    diag_error(p->diag, pair->span, ERR_SYNTAX,
+               "`halo` takes (before, after) pairs, as in `halo (2, 0)`");
     break;
   }
   return spec_part(p, spec, word, &spec->c, finish(p, halo));
 }
 
 Node *spec_revisit(Parse *p, Node *spec, Token word, Token any) {
-  if (spec->flags & BLOCK_REVISIT_ANY) diag_error(p->diag, word.span, ERR_SYNTAX, "`%s` occurs twice in this block", word.name);
+  if (spec->flags & BLOCK_REVISIT_ANY)
+    diag_error(p->diag, word.span, ERR_SYNTAX, "`%s` occurs twice in this block", word.name);
   spec->flags |= BLOCK_REVISIT_ANY;
   spec->span.end = any.span.end;
   return spec;
 }
 
-Node *build_scratch(Parse *p, NodeList *names, int space, Node *dtype, const Token *semaphore, Node *shape) {
+Node *build_scratch(Parse *p, NodeList *names, int space, Node *dtype, const Token *semaphore,
+                    Node *shape) {
   Span last = shape ? shape->span : dtype ? dtype->span : semaphore->span;
   Node *node = new_node(p, N_SCRATCH, join(names->at[0]->span, last));
   node->list = *names;
@@ -241,7 +259,8 @@ Node *build_alias(Parse *p, Token alias, Token output, Token input, Token last) 
 
 // ---- statements
 
-Node *build_statement(Parse *p, NodeKind kind, Token first, const Token *name, Node *a, Node *b, Node *c, Span last) {
+Node *build_statement(Parse *p, NodeKind kind, Token first, const Token *name, Node *a, Node *b,
+                      Node *c, Span last) {
   Node *node = new_node(p, kind, join(first.span, last));
   node->a = a;
   node->b = b;
@@ -261,7 +280,8 @@ Node *build_assign(Parse *p, Node *target, Token op, int op_id, Node *value, Tok
 Node *build_expression_statement(Parse *p, Node *value, Token last) {
   if (value->kind != N_CALL && value->kind != N_METHOD && value->kind != N_ERROR) {
     bool equals = value->kind == N_BINARY && value->op == BIN_EQ;
-    diag_error(p->diag, value->span, ERR_SYNTAX, "a value alone does nothing: expected an assignment or a call");
+    diag_error(p->diag, value->span, ERR_SYNTAX,
+               "a value alone does nothing: expected an assignment or a call");
     if (equals) diag_note(p->diag, value->name_span, "`==` compares; write `=` to assign");
     return NULL;
   }
@@ -270,7 +290,8 @@ Node *build_expression_statement(Parse *p, Node *value, Token last) {
   return finish(p, node);
 }
 
-Node *build_for(Parse *p, Token first, Token name, Node *from, Node *to, Node *body, unsigned flags) {
+Node *build_for(Parse *p, Token first, Token name, Node *from, Node *to, Node *body,
+                unsigned flags) {
   Node *node = named(new_node(p, N_FOR, join(first.span, body->span)), name);
   node->a = from;
   node->b = to;
@@ -290,7 +311,9 @@ Node *build_hole(Parse *p, Token token) { return new_node(p, N_ERROR, token.span
 
 // ---- values
 
-enum { SMALLEST_MAGNITUDE = 1 };  // flag of an INT: 9223372036854775808, which only a minus sign makes an i64
+enum {
+  SMALLEST_MAGNITUDE = 1
+};  // flag of an INT: 9223372036854775808, which only a minus sign makes an i64
 
 Node *build_literal(Parse *p, NodeKind kind, Token token) {
   Node *node = named(new_node(p, kind, token.span), token);
@@ -357,7 +380,8 @@ Node *build_index(Parse *p, Node *base, NodeList *subscripts, Token last) {
   node->a = base;
   node->list = *subscripts;
   for (int i = 0; i < node->list.count; i++)
-    if (node->list.at[i]->kind == N_NAME && strcmp(node->list.at[i]->name, "None") == 0) node->list.at[i]->kind = N_NONE;
+    if (node->list.at[i]->kind == N_NAME && strcmp(node->list.at[i]->name, "None") == 0)
+      node->list.at[i]->kind = N_NONE;
   return finish(p, node);
 }
 

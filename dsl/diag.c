@@ -5,7 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ERROR_LIMIT = 20, WARNING_LIMIT = 100, WINDOW_COLUMNS = 100, WINDOW_BEFORE = 40, TAB_COLUMNS = 4 };
+enum {
+  ERROR_LIMIT = 20,
+  WARNING_LIMIT = 100,
+  WINDOW_COLUMNS = 100,
+  WINDOW_BEFORE = 40,
+  TAB_COLUMNS = 4
+};
 
 typedef struct {
   Severity severity;
@@ -41,17 +47,20 @@ bool diag_too_many(const Diag *diag) { return diag->errors >= ERROR_LIMIT; }
 static bool said_already(const Diag *diag, const Message *message) {
   for (int i = 0; i < diag->messages.count; i++) {
     const Message *m = &diag->messages.at[i];
-    if (m->severity == message->severity && m->code == message->code && m->span.start == message->span.start &&
-        m->span.end == message->span.end && strcmp(m->text, message->text) == 0)
+    if (m->severity == message->severity && m->code == message->code &&
+        m->span.start == message->span.start && m->span.end == message->span.end &&
+        strcmp(m->text, message->text) == 0)
       return true;
   }
   return false;
 }
 
-static void add_message(Diag *diag, Severity severity, int code, Span span, const char *format, va_list args) {
+static void add_message(Diag *diag, Severity severity, int code, Span span, const char *format,
+                        va_list args) {
   Buf buf = {0};
   buf_vprintf(&buf, format, args);
-  Message message = {severity, code, diag->messages.count, span, arena_strndup(diag->arena, buf.text, buf.length)};
+  Message message = {severity, code, diag->messages.count, span,
+                     arena_strndup(diag->arena, buf.text, buf.length)};
   buf_free(&buf);
   diag->dropping = said_already(diag, &message);
   if (severity == DIAG_ERROR) diag->dropping |= diag->errors++ >= ERROR_LIMIT;
@@ -80,7 +89,8 @@ void diag_note(Diag *diag, Span span, const char *format, ...) {
   va_start(args, format);
   buf_vprintf(&buf, format, args);
   va_end(args);
-  Message message = {DIAG_NOTE, 0, diag->messages.count, span, arena_strndup(diag->arena, buf.text, buf.length)};
+  Message message = {DIAG_NOTE, 0, diag->messages.count, span,
+                     arena_strndup(diag->arena, buf.text, buf.length)};
   buf_free(&buf);
   LIST_PUSH(diag->arena, &diag->messages, message);
 }
@@ -90,14 +100,16 @@ void diag_note(Diag *diag, Span span, const char *format, ...) {
 void source_index_lines(Arena *arena, Source *source) {
   LIST(uint32_t) lines = {0};
   LIST_PUSH(arena, &lines, 0);
-  for (const char *end = source->text + source->length, *p = source->text; (p = memchr(p, '\n', (size_t)(end - p))); p++)
+  for (const char *end = source->text + source->length, *p = source->text;
+       (p = memchr(p, '\n', (size_t)(end - p))); p++)
     LIST_PUSH(arena, &lines, (uint32_t)(p + 1 - source->text));
   source->lines = lines.at;
   source->line_count = lines.count;
 }
 
 static void find_line(const Source *source, size_t offset, int *line, int *column) {
-  int low = 0, high = source->line_count;  // line `low` starts at the offset or before, line `high` after it
+  int low = 0,
+      high = source->line_count;  // line `low` starts at the offset or before, line `high` after it
   while (high - low > 1) {
     int middle = low + (high - low) / 2;
     *(source->lines[middle] <= offset ? &low : &high) = middle;
@@ -184,11 +196,14 @@ static size_t put_character(Buf *out, const Source *source, size_t at, size_t en
   return length ? length : 1;
 }
 
-static void put_excerpt(Buf *out, const Source *source, const Place *place, const char *colour, const char *plain) {
-  size_t from, to, first = place->start + (size_t)place->column - 1, last = place->start + (size_t)place->end_column - 1;
+static void put_excerpt(Buf *out, const Source *source, const Place *place, const char *colour,
+                        const char *plain) {
+  size_t from, to, first = place->start + (size_t)place->column - 1,
+                   last = place->start + (size_t)place->end_column - 1;
   choose_window(source, place, &from, &to);
   char margin[32];
-  int width = snprintf(margin, sizeof margin, "%5d", place->line), columns = 0, caret = -1, caret_end = -1;
+  int width = snprintf(margin, sizeof margin, "%5d", place->line), columns = 0, caret = -1,
+      caret_end = -1;
   buf_printf(out, "%s | %s", margin, from > place->start ? "..." : "");
   for (size_t at = from; at < to;) {
     if (caret < 0 && at >= first) caret = columns;
@@ -197,7 +212,8 @@ static void put_excerpt(Buf *out, const Source *source, const Place *place, cons
   }
   if (caret < 0) caret = columns;
   if (caret_end < 0) caret_end = columns;
-  buf_printf(out, "%s\n%*s | %*s%s^", to < place->end ? "..." : "", width, "", caret + (from > place->start ? 3 : 0), "", colour);
+  buf_printf(out, "%s\n%*s | %*s%s^", to < place->end ? "..." : "", width, "",
+             caret + (from > place->start ? 3 : 0), "", colour);
   for (int i = caret + 1; i < caret_end; i++) buf_putc(out, '~');
   buf_printf(out, "%s\n", plain);
 }
@@ -217,7 +233,8 @@ static void print_text(const Diag *diag, const Message *m, Buf *out, bool colour
     put_safe(out, diag->source->path);
     buf_puts(out, ": ");
   }
-  buf_printf(out, "%s%s:%s %s", colour, severity_name[m->severity], plain, m->severity == DIAG_NOTE ? "" : bold);
+  buf_printf(out, "%s%s:%s %s", colour, severity_name[m->severity], plain,
+             m->severity == DIAG_NOTE ? "" : bold);
   put_safe(out, m->text);
   buf_puts(out, plain);
   if (m->severity != DIAG_NOTE) buf_printf(out, " [E%04d]", m->code);
@@ -254,17 +271,21 @@ static void print_json(const Diag *diag, const Message *m, int notes, Buf *out) 
 
 static int count_notes(const Diag *diag, int head) {
   int notes = 0;
-  while (head + notes + 1 < diag->messages.count && diag->messages.at[head + notes + 1].severity == DIAG_NOTE) notes++;
+  while (head + notes + 1 < diag->messages.count &&
+         diag->messages.at[head + notes + 1].severity == DIAG_NOTE)
+    notes++;
   return notes;
 }
 
-// The indices of errors and warnings, by place and then as they came. Messages number some hundred at most.
+// The indices of errors and warnings, by place and then as they came. Messages number some hundred
+// at most.
 static int sort_heads(const Diag *diag, int *heads) {
   int count = 0;
   for (int i = 0; i < diag->messages.count; i++) {
     if (diag->messages.at[i].severity == DIAG_NOTE) continue;
     int at = count++;
-    for (; at > 0 && diag->messages.at[heads[at - 1]].span.start > diag->messages.at[i].span.start; at--)
+    for (; at > 0 && diag->messages.at[heads[at - 1]].span.start > diag->messages.at[i].span.start;
+         at--)
       heads[at] = heads[at - 1];
     heads[at] = i;
   }

@@ -5,14 +5,22 @@
 #include "dsl/base.h"
 
 // A half-open range of bytes in the source text. {0, 0} with no text means "no place".
-typedef struct { uint32_t start, end; } Span;
+typedef struct {
+  uint32_t start, end;
+} Span;
 
 // `lines`, where not NULL: the offset at which each line starts (source_index_lines).
-typedef struct { const char *path, *text; size_t length; const uint32_t *lines; int line_count; } Source;
+typedef struct {
+  const char *path, *text;
+  size_t length;
+  const uint32_t *lines;
+  int line_count;
+} Source;
 
 typedef enum { DIAG_ERROR, DIAG_WARNING, DIAG_NOTE } Severity;
 
-// One row an error code in errors.def: E(number, name, "what it means, one line"). Codes are stable: never reuse a number.
+// One row an error code in errors.def: E(number, name, "what it means, one line"). Codes are
+// stable: never reuse a number.
 typedef enum {
 #define E(number, name, meaning) ERR_##name = number,
 #include "dsl/errors.def"
@@ -25,14 +33,16 @@ Diag *diag_new(Arena *arena, const Source *source);
 const Source *diag_source(const Diag *diag);
 void diag_error(Diag *diag, Span span, ErrorCode code, const char *format, ...) PRINTF_LIKE(4, 5);
 void diag_warning(Diag *diag, Span span, ErrorCode code, const char *format, ...) PRINTF_LIKE(4, 5);
-void diag_note(Diag *diag, Span span, const char *format, ...) PRINTF_LIKE(3, 4);  // span {0,0}: a note without a place
+void diag_note(Diag *diag, Span span, const char *format, ...)
+    PRINTF_LIKE(3, 4);  // span {0,0}: a note without a place
 int diag_error_count(const Diag *diag);
-bool diag_too_many(const Diag *diag);  // true once the limit of errors of one run is reached: stop looking for more
+bool diag_too_many(const Diag *diag);  // true once the limit of errors of one run is reached: stop
+                                       // looking for more
 
 typedef enum { DIAG_TEXT, DIAG_COLOUR, DIAG_JSON } DiagFormat;
-// Writes all collected messages: path:line:column, the line, a caret range, notes, the code. Long lines are shown in part.
+// Writes all collected messages: path:line:column, the line, a caret range, notes, the code. Long
+// lines are shown in part.
 void diag_print(const Diag *diag, Buf *out, DiagFormat format);
-
 
 // 1-based line and column (in bytes) of an offset.
 void source_index_lines(Arena *arena, Source *source);  // makes source_position fast

@@ -1,5 +1,5 @@
-// The canonical layout of a source text (pkc fmt). It works on the tokens, so it cannot change what a text means: only the
-// white space between tokens is chosen anew.
+// The canonical layout of a source text (pkc fmt). It works on the tokens, so it cannot change what
+// a text means: only the white space between tokens is chosen anew.
 #include "dsl/parse.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ typedef struct {
   bool keyword;     // a word like `pad` in its role in the syntax
   bool unary;
   bool in_require;
-  int inside;                                      // kind of the innermost bracket around it, 0 for bodies and the file
-  int depth;                                       // of brackets
+  int inside;  // kind of the innermost bracket around it, 0 for bodies and the file
+  int depth;   // of brackets
   enum { UNDECIDED, ON_THE_LINE, BROKEN } choice;  // of a body
 } Piece;
 
@@ -45,7 +45,9 @@ typedef struct {
 
 static bool is_comment(int kind) { return kind == LEX_LINE_COMMENT || kind == LEX_BLOCK_COMMENT; }
 static bool is_open(int kind) { return kind == T_LPAREN || kind == T_LBRACKET || kind == T_LBRACE; }
-static bool is_close(int kind) { return kind == T_RPAREN || kind == T_RBRACKET || kind == T_RBRACE; }
+static bool is_close(int kind) {
+  return kind == T_RPAREN || kind == T_RBRACKET || kind == T_RBRACE;
+}
 
 static int count_newlines(const char *text, uint32_t from, uint32_t to) {
   int count = 0;
@@ -76,7 +78,8 @@ static void classify(Piece *piece, const Piece *before) {
   bool word = info && info->class == TOKEN_WORD;
   piece->keyword = word && before && (before->ends_value || before->keyword);
   piece->ends_value = word ? !piece->keyword : word_ends_value(piece->kind);
-  piece->unary = piece->kind == T_NOT || piece->kind == T_TILDE || (piece->kind == T_MINUS && !(before && before->ends_value));
+  piece->unary = piece->kind == T_NOT || piece->kind == T_TILDE ||
+                 (piece->kind == T_MINUS && !(before && before->ends_value));
 }
 
 static void read_pieces(Format *f) {
@@ -91,7 +94,8 @@ static void read_pieces(Format *f) {
     piece.kind = lexer_next(&lexer, &piece.span);
     if (!piece.kind) return;
     piece.newlines = count_newlines(f->source->text, end, piece.span.start);
-    piece.lines = lines += piece.newlines + count_newlines(f->source->text, piece.span.start, piece.span.end);
+    piece.lines = lines +=
+        piece.newlines + count_newlines(f->source->text, piece.span.start, piece.span.end);
     piece.mate = -1;
     piece.before = before;
     classify(&piece, before < 0 ? NULL : &f->pieces.at[before]);
@@ -133,16 +137,22 @@ static void match_brackets(Format *f) {
 
 // ---- the space between two pieces of a line
 
-static const char *text_of(const Format *f, const Piece *piece) { return f->source->text + piece->span.start; }
+static const char *text_of(const Format *f, const Piece *piece) {
+  return f->source->text + piece->span.start;
+}
 
 static bool space_before_paren(const Piece *left) {
-  if (left->kind == T_NAME || (left->ends_value && left->kind != T_RBRACKET && left->kind != T_RPAREN)) return false;
+  if (left->kind == T_NAME ||
+      (left->ends_value && left->kind != T_RBRACKET && left->kind != T_RPAREN))
+    return false;
   return left->kind != T_LPAREN && left->kind != T_LBRACKET;
 }
 
 static bool space_before_bracket(const Format *f, const Piece *left, const Piece *right) {
   bool space_word = left->kind == T_SMEM || left->kind == T_VMEM;
-  if (space_word && !right->inside && left->before >= 0 && f->pieces.at[left->before].kind == T_COLON) return true;
+  if (space_word && !right->inside && left->before >= 0 &&
+      f->pieces.at[left->before].kind == T_COLON)
+    return true;
   if (left->kind == T_DMA || left->kind == T_REGULAR || left->kind == T_BARRIER) return false;
   return !left->ends_value && left->kind != T_LPAREN && left->kind != T_LBRACKET;
 }
@@ -163,7 +173,8 @@ static bool space_between(const Format *f, const Piece *left, const Piece *right
     default:
       break;
   }
-  if (left->unary || left->kind == T_LPAREN || left->kind == T_LBRACKET || left->kind == T_DOT || left->kind == T_DOTDOT)
+  if (left->unary || left->kind == T_LPAREN || left->kind == T_LBRACKET || left->kind == T_DOT ||
+      left->kind == T_DOTDOT)
     return false;
   if (left->kind == T_COLON && left->inside == T_LBRACKET) return false;
   if (right->kind == T_LPAREN) return space_before_paren(left);
@@ -180,8 +191,8 @@ static int width_of(const char *text, size_t length) {
 }
 
 static void add_line(Format *f, const Buf *code, const char *comment, size_t comment_length) {
-  Line line = {arena_strndup(f->arena, code->text, code->length), comment, code->length, comment_length,
-               f->blank && f->lines.count};
+  Line line = {arena_strndup(f->arena, code->text, code->length), comment, code->length,
+               comment_length, f->blank && f->lines.count};
   f->blank = false;
   LIST_PUSH(f->arena, &f->lines, line);
 }
@@ -192,7 +203,9 @@ static const char *comment_text(const Format *f, const Piece *piece, size_t *len
   buf_puts(&buf, "");
   for (uint32_t i = piece->span.start; i <= piece->span.end; i++) {
     char c = i < piece->span.end ? f->source->text[i] : '\n';
-    while (c == '\n' && buf.length && strchr(" \t\r", buf.text[buf.length - 1]) && buf.text[buf.length - 1]) buf.length--;
+    while (c == '\n' && buf.length && strchr(" \t\r", buf.text[buf.length - 1]) &&
+           buf.text[buf.length - 1])
+      buf.length--;
     if (i < piece->span.end) buf_putc(&buf, c);
   }
   *length = buf.length;
@@ -227,9 +240,11 @@ static int fill_line(Format *f, Buf *buf, int from, int to) {
   for (int i = from; i <= to; i++) {
     const Piece *piece = &f->pieces.at[i], *left = i > from ? piece - 1 : NULL;
     bool opportunity = left && (may_break_after(left) || piece->kind == T_ARROW);
-    if (left && (left->kind == LEX_LINE_COMMENT || (is_comment(piece->kind) && piece->newlines))) return i;
+    if (left && (left->kind == LEX_LINE_COMMENT || (is_comment(piece->kind) && piece->newlines)))
+      return i;
     int depth = opportunity ? may_break_after(left) ? left->depth : piece->depth : 0;
-    if (opportunity && (best.at < 0 || depth <= best.depth)) best = (BreakPoint){i, depth, buf->length};
+    if (opportunity && (best.at < 0 || depth <= best.depth))
+      best = (BreakPoint){i, depth, buf->length};
     if (piece->kind == LEX_LINE_COMMENT) return i;  // the caller puts it at the end
     size_t length = piece->span.end - piece->span.start;
     bool space = left && space_between(f, left, piece);
@@ -245,7 +260,8 @@ static int fill_line(Format *f, Buf *buf, int from, int to) {
   return to + 1;
 }
 
-// The pieces from..to, then the comment that stands behind them if there is one (comment: its piece or -1).
+// The pieces from..to, then the comment that stands behind them if there is one (comment: its piece
+// or -1).
 static void put_statement(Format *f, int from, int to, int comment) {
   int columns = f->level * INDENT;
   for (int at = from; at <= to;) {
@@ -255,7 +271,9 @@ static void put_statement(Format *f, int from, int to, int comment) {
     put_indent(&buf, columns);
     size_t margin = buf.length;
     at = fill_line(f, &buf, at, to);
-    int behind = at > to ? comment : f->pieces.at[at].kind == LEX_LINE_COMMENT && !f->pieces.at[at].newlines ? at++ : -1;
+    int behind = at > to                                                                   ? comment
+                 : f->pieces.at[at].kind == LEX_LINE_COMMENT && !f->pieces.at[at].newlines ? at++
+                                                                                           : -1;
     if (behind >= 0) text = comment_text(f, &f->pieces.at[behind], &length);
     if (buf.length == margin && !text) {  // a line of its own for a comment within the statement
       text = comment_text(f, &f->pieces.at[at++], &length);
@@ -281,7 +299,9 @@ static int one_line_width(Format *f, int from, int to) {
 
 // ---- bodies that stay on one line
 
-static int kind_after(const Format *f, int at) { return at + 1 < f->pieces.count ? f->pieces.at[at + 1].kind : 0; }
+static int kind_after(const Format *f, int at) {
+  return at + 1 < f->pieces.count ? f->pieces.at[at + 1].kind : 0;
+}
 
 // The `{` of the `else` that follows the body closed at this piece, or -1.
 static int else_body(const Format *f, int close) {
@@ -335,12 +355,14 @@ static int statement_end(Format *f, int start) {
 
 // A comment on the same line as the piece before it, with nothing but a new line after it.
 static bool stands_behind(const Format *f, int at) {
-  if (at >= f->pieces.count || !is_comment(f->pieces.at[at].kind) || f->pieces.at[at].newlines) return false;
+  if (at >= f->pieces.count || !is_comment(f->pieces.at[at].kind) || f->pieces.at[at].newlines)
+    return false;
   return at + 1 >= f->pieces.count || f->pieces.at[at + 1].newlines > 0;
 }
 
 static bool comment_alone(const Format *f, int at) {
-  return is_comment(f->pieces.at[at].kind) && (at + 1 >= f->pieces.count || f->pieces.at[at + 1].newlines > 0);
+  return is_comment(f->pieces.at[at].kind) &&
+         (at + 1 >= f->pieces.count || f->pieces.at[at + 1].newlines > 0);
 }
 
 static void put_comment_line(Format *f, int at) {
@@ -380,7 +402,8 @@ static bool carries_comment(const Format *f, int at) {
 // Comments behind consecutive lines are aligned unless that moves them far to the right.
 static int comment_column(const Format *f, int first, int *last) {
   int column = 0;
-  for (*last = first; carries_comment(f, *last) && (*last == first || !f->lines.at[*last].blank_before); ++*last) {
+  for (*last = first;
+       carries_comment(f, *last) && (*last == first || !f->lines.at[*last].blank_before); ++*last) {
     int width = width_of(f->lines.at[*last].code, f->lines.at[*last].code_length);
     if (width > column) column = width;
   }
@@ -395,7 +418,8 @@ static void put_lines(const Format *f, Buf *out) {
     buf_add(out, line->code, line->code_length);
     if (line->comment) {
       if (i >= aligned_until) column = comment_column(f, i, &aligned_until);
-      int width = width_of(line->code, line->code_length), gap = column > FURTHEST_COMMENT ? COMMENT_GAP : column - width;
+      int width = width_of(line->code, line->code_length),
+          gap = column > FURTHEST_COMMENT ? COMMENT_GAP : column - width;
       buf_printf(out, "%*s", gap > COMMENT_GAP ? gap : COMMENT_GAP, "");
       buf_add(out, line->comment, line->comment_length);
     }

@@ -59,7 +59,9 @@ void json_real(Buf *out, const char *key, double value) {
   buf_printf(out, "%.10g", value);
 }
 
-void json_bool(Buf *out, const char *key, bool value) { json_raw(out, key, value ? "true" : "false"); }
+void json_bool(Buf *out, const char *key, bool value) {
+  json_raw(out, key, value ? "true" : "false");
+}
 
 void json_ints(Buf *out, const char *key, const int64_t *values, int count) {
   json_open(out, key, '[');

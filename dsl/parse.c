@@ -1,4 +1,5 @@
-// Drives the parser: reads the tokens, feeds them, and after a mistake finds the place to go on from.
+// Drives the parser: reads the tokens, feeds them, and after a mistake finds the place to go on
+// from.
 #include "dsl/parse.h"
 
 #include <math.h>
@@ -48,12 +49,19 @@ static void read_lexemes(Driver *d) {
 }
 
 static int kind_at(const Driver *d, int at) { return at < d->count ? d->lexemes[at].kind : 0; }
-static Span span_at(const Driver *d, int at) { return d->lexemes[at < d->count ? at : d->count - 1].span; }
-static const char *text_at(const Driver *d, int at) { return d->parse.source->text + span_at(d, at).start; }
-static int length_at(const Driver *d, int at) { return (int)(span_at(d, at).end - span_at(d, at).start); }
+static Span span_at(const Driver *d, int at) {
+  return d->lexemes[at < d->count ? at : d->count - 1].span;
+}
+static const char *text_at(const Driver *d, int at) {
+  return d->parse.source->text + span_at(d, at).start;
+}
+static int length_at(const Driver *d, int at) {
+  return (int)(span_at(d, at).end - span_at(d, at).start);
+}
 
 static bool token_is(const Driver *d, int at, const char *text) {
-  return at >= 0 && length_at(d, at) == (int)strlen(text) && memcmp(text_at(d, at), text, strlen(text)) == 0;
+  return at >= 0 && length_at(d, at) == (int)strlen(text) &&
+         memcmp(text_at(d, at), text, strlen(text)) == 0;
 }
 
 static bool starts_line(const Driver *d, int at) {
@@ -65,8 +73,8 @@ static bool starts_line(const Driver *d, int at) {
 // ---- the values of tokens
 
 static bool ends_value(int kind) {
-  return kind == T_NAME || kind == T_INT || kind == T_FLOAT || kind == T_RPAREN || kind == T_RBRACKET || kind == T_STRING ||
-         kind == T_TRUE || kind == T_FALSE;
+  return kind == T_NAME || kind == T_INT || kind == T_FLOAT || kind == T_RPAREN ||
+         kind == T_RBRACKET || kind == T_STRING || kind == T_TRUE || kind == T_FALSE;
 }
 
 // 2^63 is allowed where a unary minus stands before it, and is then INT64_MIN.
@@ -76,11 +84,14 @@ static int64_t integer_value(Driver *d, int at) {
   uint64_t value = 0;
   bool fits = true;
   for (int i = base == 16 ? 2 : 0; i < length; i++) {
-    unsigned digit = text[i] <= '9' ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a') + 10;
+    unsigned digit =
+        text[i] <= '9' ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a') + 10;
     if (digit >= (unsigned)base) return 0;  // a bad number, reported by the lexer
-    fits = fits && !__builtin_mul_overflow(value, (uint64_t)base, &value) && !__builtin_add_overflow(value, digit, &value);
+    fits = fits && !__builtin_mul_overflow(value, (uint64_t)base, &value) &&
+           !__builtin_add_overflow(value, digit, &value);
   }
-  bool negated = at > 0 && kind_at(d, at - 1) == T_MINUS && !(at > 1 && ends_value(kind_at(d, at - 2)));
+  bool negated =
+      at > 0 && kind_at(d, at - 1) == T_MINUS && !(at > 1 && ends_value(kind_at(d, at - 2)));
   if (fits && value <= INT64_MAX) return (int64_t)value;
   if (fits && negated && value == (uint64_t)INT64_MAX + 1) return INT64_MIN;
   diag_error(d->parse.diag, span_at(d, at), ERR_BAD_NUMBER, "this integer does not fit 64 bits");
@@ -91,10 +102,12 @@ static double float_value(Driver *d, int at) {
   char *copy = arena_strndup(d->parse.arena, text_at(d, at), (size_t)length_at(d, at));
   double value = strtod(copy, NULL);
   if (isinf(value))
-    diag_error(d->parse.diag, span_at(d, at), ERR_BAD_NUMBER, "this number is too large for an f64; infinity is written inf");
+    diag_error(d->parse.diag, span_at(d, at), ERR_BAD_NUMBER,
+               "this number is too large for an f64; infinity is written inf");
   copy[strcspn(copy, "eE")] = 0;
   if (value == 0 && strpbrk(copy, "123456789"))
-    diag_error(d->parse.diag, span_at(d, at), ERR_BAD_NUMBER, "this number is too small for an f64");
+    diag_error(d->parse.diag, span_at(d, at), ERR_BAD_NUMBER,
+               "this number is too small for an f64");
   return value;
 }
 
@@ -103,7 +116,8 @@ static const char *string_value(const Driver *d, int at) {
   Buf buf = {0};
   buf_puts(&buf, "");
   for (; text < end; text++) {
-    const char *escape = *text == '\\' && text + 1 < end ? memchr("n\nr\rt\t\\\\\"\"", text[1], 10) : NULL;
+    const char *escape =
+        *text == '\\' && text + 1 < end ? memchr("n\nr\rt\t\\\\\"\"", text[1], 10) : NULL;
     if (escape) text++;
     buf_putc(&buf, escape ? escape[1] : *text);
   }
@@ -128,7 +142,8 @@ static Token token_at(Driver *d, int at) {
       token.ival = 1;
       break;
     default:
-      if (token.span.end > token.span.start) token.name = intern_n(text_at(d, at), (size_t)length_at(d, at));
+      if (token.span.end > token.span.start)
+        token.name = intern_n(text_at(d, at), (size_t)length_at(d, at));
   }
   return token;
 }
@@ -147,7 +162,8 @@ static const char *describe(const Driver *d, int at) {
   if (!kind) return "the end of the file";
   if (kind == T_STRING) return "a string";
   bool whole = length <= 30;
-  return arena_printf(d->parse.arena, "`%.*s%s`", whole ? length : 27, text_at(d, at), whole ? "" : "...");
+  return arena_printf(d->parse.arena, "`%.*s%s`", whole ? length : 27, text_at(d, at),
+                      whole ? "" : "...");
 }
 
 typedef struct {
@@ -172,16 +188,19 @@ static void find_expected(const Driver *d, Expected *e) {
   }
   if (value) expect(e, "a value");
   if (name && !value) expect(e, "a name");
-  if (parser_accepts(d->machine, T_ASSIGN) && !parser_accepts(d->machine, T_COMMA)) expect(e, "`=`");
+  if (parser_accepts(d->machine, T_ASSIGN) && !parser_accepts(d->machine, T_COMMA))
+    expect(e, "`=`");
   for (int i = 0; i < token_info_count; i++) {
     const TokenInfo *info = &token_info[i];
-    bool told = value && (info->kind == T_NOT || info->kind == T_TILDE || info->kind == T_TRUE || info->kind == T_FALSE);
+    bool told = value && (info->kind == T_NOT || info->kind == T_TILDE || info->kind == T_TRUE ||
+                          info->kind == T_FALSE);
     bool continues = (e->after_value || value) && info->class == TOKEN_OPERATOR;
     bool word = info->class == TOKEN_WORD && name;
     if (told || continues || word || info->class == TOKEN_ASSIGNING) continue;
     if (info->class == TOKEN_OTHER && (info->kind == T_NAME || value)) continue;
     if (!parser_accepts(d->machine, info->kind)) continue;
-    expect(e, info->class == TOKEN_OTHER ? info->text : arena_printf(d->parse.arena, "`%s`", info->text));
+    expect(e, info->class == TOKEN_OTHER ? info->text
+                                         : arena_printf(d->parse.arena, "`%s`", info->text));
   }
 }
 
@@ -191,14 +210,16 @@ static const char *expected_text(const Driver *d) {
   find_expected(d, &e);
   if (e.count == 0 || e.count > 6) return NULL;
   buf_puts(&buf, "expected ");
-  for (int i = 0; i < e.count; i++) buf_printf(&buf, "%s%s", i == 0 ? "" : i == e.count - 1 ? " or " : ", ", e.text[i]);
+  for (int i = 0; i < e.count; i++)
+    buf_printf(&buf, "%s%s", i == 0 ? "" : i == e.count - 1 ? " or " : ", ", e.text[i]);
   if (e.after_value) buf_puts(&buf, " after the value");
   char *text = arena_strndup(d->parse.arena, buf.text, buf.length);
   buf_free(&buf);
   return text;
 }
 
-// Where a `//` stands after the last good token on its line, perhaps meant as a division. {0, 0} if there is none.
+// Where a `//` stands after the last good token on its line, perhaps meant as a division. {0, 0} if
+// there is none.
 static Span comment_after_last(const Driver *d) {
   Span none = {0, 0};
   if (d->at == 0 || !starts_line(d, d->at) || !ends_value(kind_at(d, d->at - 1))) return none;
@@ -222,7 +243,8 @@ static void note_comment(const Driver *d) {
 }
 
 static bool is_comparison(int kind) {
-  return kind == T_EQ || kind == T_NE || kind == T_LT || kind == T_LE || kind == T_GT || kind == T_GE;
+  return kind == T_EQ || kind == T_NE || kind == T_LT || kind == T_LE || kind == T_GT ||
+         kind == T_GE;
 }
 
 // Mistakes that people bring from other languages. NULL: none of them.
@@ -230,10 +252,13 @@ static const char *habit(const Driver *d) {
   int kind = kind_at(d, d->at), before = d->at ? kind_at(d, d->at - 1) : 0;
   bool after_value = parser_accepts(d->machine, T_PLUS);
   if (kind == LEX_QUESTION)
-    return "there is no `?:`: write where(c, a, b), or `if c { a } else { b }` as the whole right-hand side";
+    return "there is no `?:`: write where(c, a, b), or `if c { a } else { b }` as the whole "
+           "right-hand side";
   if (is_comparison(kind) && !after_value && ends_value(before)) return NULL;
-  if (is_comparison(kind) && ends_value(before)) return "comparisons do not chain: write `a < b && b < c`";
-  if (token_is(d, d->at - 1, "not") && !parser_accepts(d->machine, T_NAME)) return "there is no `not`: write `!`";
+  if (is_comparison(kind) && ends_value(before))
+    return "comparisons do not chain: write `a < b && b < c`";
+  if (token_is(d, d->at - 1, "not") && !parser_accepts(d->machine, T_NAME))
+    return "there is no `not`: write `!`";
   if (kind == T_STAR && before == T_STAR) return "there is no `**`: write pow(a, b)";
   if (kind == T_PLUS && before == T_PLUS) return "there is no `++`: write `x += 1`";
   if (kind == T_SEMI && before == T_MINUS && d->at > 1 && kind_at(d, d->at - 2) == T_MINUS)
@@ -242,7 +267,8 @@ static const char *habit(const Driver *d) {
     return "expected a range: write `for i in 0..n { }`";
   if (token_is(d, d->at - 1, "elif")) return "there is no `elif`: write `else if`";
   if (kind == T_IF && parser_accepts(d->machine, T_INT))
-    return "`if` as a value must be the whole right-hand side of `=`; inside an expression write where(c, a, b)";
+    return "`if` as a value must be the whole right-hand side of `=`; inside an expression write "
+           "where(c, a, b)";
   return NULL;
 }
 
@@ -251,17 +277,20 @@ static void report_syntax(Driver *d) {
   Span span = span_at(d, d->at);
   Diag *diag = d->parse.diag;
   const char *hint = habit(d), *expected = expected_text(d), *found = describe(d, d->at);
-  if (hint && (token_is(d, d->at - 1, "not") || token_is(d, d->at - 1, "elif"))) span = span_at(d, d->at - 1);
+  if (hint && (token_is(d, d->at - 1, "not") || token_is(d, d->at - 1, "elif")))
+    span = span_at(d, d->at - 1);
   if (hint)
     diag_error(diag, span, ERR_SYNTAX, "%s", hint);
-  else if (reserved_word(kind_at(d, d->at)) && !starts_line(d, d->at) && parser_accepts(d->machine, T_NAME))
+  else if (reserved_word(kind_at(d, d->at)) && !starts_line(d, d->at) &&
+           parser_accepts(d->machine, T_NAME))
     diag_error(diag, span, ERR_SYNTAX, "%s is a reserved word and cannot be a name", found);
   else if (expected)
     diag_error(diag, span, ERR_SYNTAX, "%s, found %s", expected, found);
   else
     diag_error(diag, span, ERR_SYNTAX, "%s cannot stand here", found);
   note_comment(d);
-  if (kind_at(d, d->at) == 0 && d->open_count) diag_note(diag, span_at(d, d->open[d->open_count - 1]), "opened here");
+  if (kind_at(d, d->at) == 0 && d->open_count)
+    diag_note(diag, span_at(d, d->open[d->open_count - 1]), "opened here");
 }
 
 // ---- feeding
@@ -314,13 +343,16 @@ static bool is_item_word(int kind) {
 
 // `kernel f (` and `reference f {` begin nothing but a declaration of the file.
 static bool starts_kernel(const Driver *d, int at) {
-  if (kind_at(d, at) == T_KERNEL) return kind_at(d, at + 1) == T_NAME && kind_at(d, at + 2) == T_LPAREN;
-  return kind_at(d, at) == T_REFERENCE && kind_at(d, at + 1) == T_NAME && kind_at(d, at + 2) == T_LBRACE;
+  if (kind_at(d, at) == T_KERNEL)
+    return kind_at(d, at + 1) == T_NAME && kind_at(d, at + 2) == T_LPAREN;
+  return kind_at(d, at) == T_REFERENCE && kind_at(d, at + 1) == T_NAME &&
+         kind_at(d, at + 2) == T_LBRACE;
 }
 
 static bool may_start_top(const Driver *d, int at) {
   int kind = kind_at(d, at);
-  return starts_kernel(d, at) || (starts_line(d, at) && (kind == T_FN || kind == T_KERNEL || kind == T_REFERENCE));
+  return starts_kernel(d, at) ||
+         (starts_line(d, at) && (kind == T_FN || kind == T_KERNEL || kind == T_REFERENCE));
 }
 
 static void skip_to_top(Driver *d, bool move) {
@@ -329,7 +361,8 @@ static void skip_to_top(Driver *d, bool move) {
 }
 
 static bool item_goes_on(int kind) {
-  return kind == T_ELSE || kind == T_SEMI || kind == T_COMMA || kind == T_RPAREN || kind == T_RBRACKET || kind == T_DOT;
+  return kind == T_ELSE || kind == T_SEMI || kind == T_COMMA || kind == T_RPAREN ||
+         kind == T_RBRACKET || kind == T_DOT;
 }
 
 // Skips the rest of an item; braces that were opened within it are still to be closed.
@@ -389,7 +422,8 @@ static void recover(Driver *d, bool try_header) {
 static void insert(Driver *d, int kind, const char *text) {
   if (!suppressed(d)) {
     uint32_t end = span_at(d, d->at - 1).end;
-    diag_error(d->parse.diag, (Span){end, end}, ERR_SYNTAX, "expected `%s` after %s", text, describe(d, d->at - 1));
+    diag_error(d->parse.diag, (Span){end, end}, ERR_SYNTAX, "expected `%s` after %s", text,
+               describe(d, d->at - 1));
     note_comment(d);
   }
   feed_inserted(d, kind);
@@ -399,15 +433,18 @@ static void insert(Driver *d, int kind, const char *text) {
 static bool missing_semicolon(const Driver *d) {
   int kind = kind_at(d, d->at);
   if (d->at == 0 || !parser_accepts(d->machine, T_SEMI)) return false;
-  return kind == T_RBRACE || is_item_word(kind) || kind == T_IF || kind == T_BREAK || (kind == T_NAME && starts_line(d, d->at));
+  return kind == T_RBRACE || is_item_word(kind) || kind == T_IF || kind == T_BREAK ||
+         (kind == T_NAME && starts_line(d, d->at));
 }
 
 static bool missing_brace(const Driver *d) {
-  return d->brace_excess < 0 && d->at > 0 && d->open_count < MAX_NESTING && parser_accepts(d->machine, T_LBRACE) &&
-         !parser_accepts(d->machine, T_NAME) && find_header_end(d, false) < 0;
+  return d->brace_excess < 0 && d->at > 0 && d->open_count < MAX_NESTING &&
+         parser_accepts(d->machine, T_LBRACE) && !parser_accepts(d->machine, T_NAME) &&
+         find_header_end(d, false) < 0;
 }
 
-// A token that was surely meant differently: reports it and gives the kind to feed instead; 0 if there is none.
+// A token that was surely meant differently: reports it and gives the kind to feed instead; 0 if
+// there is none.
 static int meant_instead(Driver *d) {
   int kind = kind_at(d, d->at), instead = 0;
   if (kind == T_ASSIGN && parser_accepts(d->machine, T_EQ)) instead = T_EQ;
@@ -416,9 +453,11 @@ static int meant_instead(Driver *d) {
   if (!instead || suppressed(d)) return instead;
   const char *right = token_info_of(instead)->text;
   if (instead == T_EQ)
-    diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "`=` assigns and is not allowed here: write `==` to compare");
+    diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX,
+               "`=` assigns and is not allowed here: write `==` to compare");
   else
-    diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "there is no %s: write `%s`", describe(d, d->at), right);
+    diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "there is no %s: write `%s`",
+               describe(d, d->at), right);
   return instead;
 }
 
@@ -438,16 +477,20 @@ static void mistake(Driver *d) {
   }
 }
 
-// A bad token was reported by the lexer: it is dropped, and what follows from that in its statement is not reported.
+// A bad token was reported by the lexer: it is dropped, and what follows from that in its statement
+// is not reported.
 static void drop_bad(Driver *d) {
   int at = ++d->at;
-  while (kind_at(d, at) && kind_at(d, at) != T_SEMI && kind_at(d, at) != T_LBRACE && kind_at(d, at) != T_RBRACE) at++;
+  while (kind_at(d, at) && kind_at(d, at) != T_SEMI && kind_at(d, at) != T_LBRACE &&
+         kind_at(d, at) != T_RBRACE)
+    at++;
   d->quiet_until = at;
 }
 
 static void report_depth(Driver *d) {
   if (!d->parse.depth_reported)
-    diag_error(d->parse.diag, span_at(d, d->at), ERR_TOO_DEEP, "nesting deeper than %d levels", MAX_NESTING);
+    diag_error(d->parse.diag, span_at(d, d->at), ERR_TOO_DEEP, "nesting deeper than %d levels",
+               MAX_NESTING);
   d->parse.depth_reported = true;
   d->quiet_until = d->at;
 }
@@ -457,8 +500,8 @@ static void too_deep(Driver *d) {
   recover(d, false);
 }
 
-// The parser's stack is at its limit without that many brackets (a chain of unary operators, or of else and if): the
-// kernel is given up, so that the stack shrinks.
+// The parser's stack is at its limit without that many brackets (a chain of unary operators, or of
+// else and if): the kernel is given up, so that the stack shrinks.
 static void stack_full(Driver *d) {
   report_depth(d);
   int level = parser_open_brackets(d->machine);
@@ -473,7 +516,8 @@ static void close_kernel(Driver *d) {
   if (!suppressed(d)) {
     int kind = kind_at(d, d->open[d->open_count - 1]);
     const char *close = kind == T_LPAREN ? ")" : kind == T_LBRACKET ? "]" : "}";
-    diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "expected `%s` before %s", close, describe(d, d->at));
+    diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX, "expected `%s` before %s", close,
+               describe(d, d->at));
     diag_note(d->parse.diag, span_at(d, d->open[d->open_count - 1]), "`%.*s` opened here", 1,
               text_at(d, d->open[d->open_count - 1]));
   }
@@ -509,7 +553,8 @@ static void *allocate(size_t bytes) {
 Node *parse(Arena *arena, const Source *source, Diag *diag) {
   Node *file = build_file(arena, source);
   if (source->length > MAX_SOURCE_BYTES) {
-    diag_error(diag, (Span){0, 0}, ERR_SOURCE_SIZE, "the text has more than %d bytes", MAX_SOURCE_BYTES);
+    diag_error(diag, (Span){0, 0}, ERR_SOURCE_SIZE, "the text has more than %d bytes",
+               MAX_SOURCE_BYTES);
     return file;
   }
   Driver *d = NEW(arena, Driver);

@@ -1,4 +1,5 @@
-// What the lexer, the grammar, the builder of nodes and the driver of the parser share. Nothing else includes this.
+// What the lexer, the grammar, the builder of nodes and the driver of the parser share. Nothing
+// else includes this.
 #ifndef DSL_PARSE_H
 #define DSL_PARSE_H
 
@@ -24,11 +25,18 @@ typedef struct {
 } Lexer;
 
 void lexer_start(Lexer *lexer, const Source *source, Diag *diag);
-// The kind of the next token and its place; 0 at the end of the source. What cannot be a token is reported and comes back as
-// LEX_BAD.
+// The kind of the next token and its place; 0 at the end of the source. What cannot be a token is
+// reported and comes back as LEX_BAD.
 int lexer_next(Lexer *lexer, Span *span);
 
-typedef enum { TOKEN_RESERVED, TOKEN_WORD, TOKEN_PUNCT, TOKEN_OPERATOR, TOKEN_ASSIGNING, TOKEN_OTHER } TokenClass;
+typedef enum {
+  TOKEN_RESERVED,
+  TOKEN_WORD,
+  TOKEN_PUNCT,
+  TOKEN_OPERATOR,
+  TOKEN_ASSIGNING,
+  TOKEN_OTHER
+} TokenClass;
 typedef struct {
   int kind;
   const char *text;
@@ -59,11 +67,14 @@ typedef struct {
 
 Node *build_file(Arena *arena, const Source *source);
 NodeList *list_empty(Parse *p);
-NodeList *list_add(Parse *p, NodeList *list, Node *node);  // NULL list: a new one; NULL node: nothing is added
+NodeList *list_add(Parse *p, NodeList *list,
+                   Node *node);  // NULL list: a new one; NULL node: nothing is added
 void build_top(Parse *p, Node *top);
-Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeList *outputs, Node *body);
+Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeList *outputs,
+                   Node *body);
 Node *build_reference(Parse *p, Token reference, Token name, Node *body);
-Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value, Node *body, Span end);
+Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value, Node *body,
+               Span end);
 Node *build_items(Parse *p, Token open, NodeList *items, Token close);
 Node *build_param(Parse *p, Token name, Node *dtype, Node *shape);
 Node *build_list(Parse *p, NodeKind kind, Token first, NodeList *list, Token last);
@@ -72,20 +83,24 @@ Node *build_require(Parse *p, Token require, Node *condition, const Token *messa
 Node *build_axis(Parse *p, Token name, Node *extent, int kind, const Token *word);
 Node *build_block(Parse *p, Token block, NodeList *names, Node *spec, Token last);
 Node *build_binding(Parse *p, Token name, Token operand);
-NodeList *build_pipeline_blocks(Parse *p, NodeList *items, NodeList *bindings, Node *spec, Token last);
+NodeList *build_pipeline_blocks(Parse *p, NodeList *items, NodeList *bindings, Node *spec,
+                                Token last);
 Node *build_spec(Parse *p, const Token *space, int space_id, Node *dims, Node *map);
 Node *build_map(Parse *p, Token at, AtMode mode, NodeList *list, Token last);
 Node *spec_pad(Parse *p, Node *spec, Token word, Node *value);
 Node *spec_buffers(Parse *p, Node *spec, Token word, Node *value);
 Node *spec_halo(Parse *p, Node *spec, Token word, NodeList *pairs);
 Node *spec_revisit(Parse *p, Node *spec, Token word, Token any);
-Node *build_scratch(Parse *p, NodeList *names, int space, Node *dtype, const Token *semaphore, Node *shape);
+Node *build_scratch(Parse *p, NodeList *names, int space, Node *dtype, const Token *semaphore,
+                    Node *shape);
 NodeList *list_append(Parse *p, NodeList *list, Token first, NodeList *more, Token last);
 Node *build_alias(Parse *p, Token alias, Token output, Token input, Token last);
-Node *build_statement(Parse *p, NodeKind kind, Token first, const Token *name, Node *a, Node *b, Node *c, Span last);
+Node *build_statement(Parse *p, NodeKind kind, Token first, const Token *name, Node *a, Node *b,
+                      Node *c, Span last);
 Node *build_assign(Parse *p, Node *target, Token op, int op_id, Node *value, Token last);
 Node *build_expression_statement(Parse *p, Node *value, Token last);
-Node *build_for(Parse *p, Token first, Token name, Node *from, Node *to, Node *body, unsigned flags);
+Node *build_for(Parse *p, Token first, Token name, Node *from, Node *to, Node *body,
+                unsigned flags);
 Node *build_block_statement(Parse *p, NodeKind kind, Token first, NodeList *list, Node *body);
 Node *build_hole(Parse *p, Token token);
 Node *build_literal(Parse *p, NodeKind kind, Token token);
@@ -106,9 +121,10 @@ Node *build_if_expr(Parse *p, Token first, Node *condition, Node *yes, Node *no,
 void *parserAlloc(void *(*allocate)(size_t), Parse *parse);
 void parserFree(void *parser, void (*release)(void *));
 void parser(void *parser, int kind, Token token);
-bool parser_accepts(const void *parser, int kind);  // would this token be shifted (or end the text) now?
-int parser_pop(void *parser);                       // drops the topmost symbol; the change in open brackets
-int parser_depth(const void *parser);               // symbols on the stack
-int parser_open_brackets(const void *parser);       // a pair that waits to be reduced is not open
+bool parser_accepts(const void *parser,
+                    int kind);         // would this token be shifted (or end the text) now?
+int parser_pop(void *parser);          // drops the topmost symbol; the change in open brackets
+int parser_depth(const void *parser);  // symbols on the stack
+int parser_open_brackets(const void *parser);  // a pair that waits to be reduced is not open
 
 #endif

@@ -30,7 +30,8 @@ int write_result(const char *path, const Buf *text) {
     fwrite(bytes, 1, text->length, stdout);
     return DONE;
   }
-  if (!write_file(path, bytes, text->length)) return user_error("cannot write %s: %s", path, strerror(errno));
+  if (!write_file(path, bytes, text->length))
+    return user_error("cannot write %s: %s", path, strerror(errno));
   return DONE;
 }
 

@@ -24,5 +24,6 @@ int64_t dtype_min(DType t) {
 int64_t dtype_max(DType t) {
   REQUIRE(!is_float(t));
   if (t == DT_BOOL) return 1;
-  return dtype_info[t].class == CLASS_SIGNED ? INT64_MAX >> (64 - dtype_info[t].bits) : (INT64_C(1) << dtype_info[t].bits) - 1;
+  return dtype_info[t].class == CLASS_SIGNED ? INT64_MAX >> (64 - dtype_info[t].bits)
+                                             : (INT64_C(1) << dtype_info[t].bits) - 1;
 }

@@ -24,18 +24,21 @@ typedef struct {
 extern const DTypeInfo dtype_info[DT_COUNT];
 
 static inline bool is_float(DType t) { return dtype_info[t].class == CLASS_FLOAT; }
-static inline bool is_integer(DType t) { return dtype_info[t].class == CLASS_SIGNED || dtype_info[t].class == CLASS_UNSIGNED; }
+static inline bool is_integer(DType t) {
+  return dtype_info[t].class == CLASS_SIGNED || dtype_info[t].class == CLASS_UNSIGNED;
+}
 static inline bool is_narrow_float(DType t) { return is_float(t) && dtype_info[t].bits < 32; }
 static inline bool is_narrow_integer(DType t) { return is_integer(t) && dtype_info[t].bits < 32; }
 // Of an element in memory: one of 4 bits has a byte of its own.
 static inline int dtype_bytes(DType t) { return (dtype_info[t].bits + 7) / 8; }
 DType dtype_by_name(const char *name);  // DT_COUNT when there is none
-DType dtype_accum(DType t);             // accum(T): f32 for floats, i32 for integers up to 32 bits and bool, i64 for i64
-int64_t dtype_min(DType t);             // integers only
+DType dtype_accum(
+    DType t);  // accum(T): f32 for floats, i32 for integers up to 32 bits and bool, i64 for i64
+int64_t dtype_min(DType t);  // integers only
 int64_t dtype_max(DType t);
 
-// An axis: a constant >= 0, or a run-time size of the kernel, encoded as -1 - (index in Kernel.sizes). Two run-time axes are
-// the same only if they name the same size.
+// An axis: a constant >= 0, or a run-time size of the kernel, encoded as -1 - (index in
+// Kernel.sizes). Two run-time axes are the same only if they name the same size.
 typedef int64_t Dim;
 static inline bool dim_is_const(Dim d) { return d >= 0; }
 static inline Dim dim_of_size(int index) { return -1 - (Dim)index; }
@@ -54,14 +57,23 @@ static inline bool type_same_shape(const Type *a, const Type *b) {
   return true;
 }
 
-typedef enum { SPACE_VMEM, SPACE_SMEM, SPACE_ANY, SPACE_SEM, SPACE_VAR } Space;  // SPACE_VAR: a `var` of the body
+typedef enum {
+  SPACE_VMEM,
+  SPACE_SMEM,
+  SPACE_ANY,
+  SPACE_SEM,
+  SPACE_VAR
+} Space;  // SPACE_VAR: a `var` of the body
 
 // What an index map counts in: blocks, or elements (AT_SLICE: elements, with a run-time length).
 typedef enum { AT_BLOCK, AT_ELEMENT, AT_SLICE } AtMode;
 
-// A block in VMEM is padded to whole tiles along its last two axes: (8, 128), (32, 128) for one-byte elements, or (64, 128) for
-// those of 4 bits, two to a byte (what a TPU before generation 7 does).
+// A block in VMEM is padded to whole tiles along its last two axes: (8, 128), (32, 128) for
+// one-byte elements, or (64, 128) for those of 4 bits, two to a byte (what a TPU before generation
+// 7 does).
 enum { TILE_LANES = 128 };
-static inline int tile_sublanes(DType t) { return dtype_info[t].bits == 4 ? 64 : dtype_bytes(t) == 1 ? 32 : 8; }
+static inline int tile_sublanes(DType t) {
+  return dtype_info[t].bits == 4 ? 64 : dtype_bytes(t) == 1 ? 32 : 8;
+}
 
 #endif

@@ -9,7 +9,8 @@ enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 static void *allocate(int64_t bytes, int64_t alignment) {
   void *data = NULL;
-  if ((uint64_t)bytes > SIZE_MAX || posix_memalign(&data, (size_t)alignment, (size_t)bytes) != 0) return NULL;
+  if ((uint64_t)bytes > SIZE_MAX || posix_memalign(&data, (size_t)alignment, (size_t)bytes) != 0)
+    return NULL;
 #ifdef MADV_HUGEPAGE
   if (alignment == HUGE_PAGE) (void)madvise(data, (size_t)bytes, MADV_HUGEPAGE); /* only a hint */
 #endif

@@ -1,38 +1,47 @@
-/* From DLPack tensors to the arrays a kernel sees, or to a refusal that says what was expected and what was found. */
+/* From DLPack tensors to the arrays a kernel sees, or to a refusal that says what was expected and
+ * what was found. */
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #define MAX_EXTENT ((int64_t)INT32_MAX)
-#define MAX_SPAN (INT64_MAX / 8) /* bytes; far beyond any machine, so that sums of a few cannot overflow */
+#define MAX_SPAN \
+  (INT64_MAX / 8) /* bytes; far beyond any machine, so that sums of a few cannot overflow */
 
 /* Where a zero-size array's data points: never read, but not NULL. */
 static _Alignas(64) char nothing[64];
 
-static pk_status refuse_operand(const pk_launch *launch, int index, pk_status status, const char *what) {
-  return pk_refuse(launch->context, launch->kernel, status, "operand %s: %s", launch->kernel->operand[index].name, what);
+static pk_status refuse_operand(const pk_launch *launch, int index, pk_status status,
+                                const char *what) {
+  return pk_refuse(launch->context, launch->kernel, status, "operand %s: %s",
+                   launch->kernel->operand[index].name, what);
 }
 
 static const char *dtype_text(DLDataType type, char *text, size_t bytes) {
   for (int k = PK_BOOL; k <= PK_F32; ++k) {
     DLDataType known = pk_dtype_dlpack((pk_dtype)k);
-    if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return pk_dtype_name((pk_dtype)k);
+    if (known.code == type.code && known.bits == type.bits && type.lanes == 1)
+      return pk_dtype_name((pk_dtype)k);
   }
-  (void)snprintf(text, bytes, "DLPack type code %d, %d bits, %d lanes", type.code, type.bits, type.lanes);
+  (void)snprintf(text, bytes, "DLPack type code %d, %d bits, %d lanes", type.code, type.bits,
+                 type.lanes);
   return text;
 }
 
 static pk_status check_kind(const pk_launch *launch, int index, const DLTensor *tensor) {
   const pk_operand *operand = &launch->kernel->operand[index];
   char text[160], found[80];
-  if (!tensor) return refuse_operand(launch, index, PK_BAD_ARGUMENT, "expected a tensor, found NULL");
+  if (!tensor)
+    return refuse_operand(launch, index, PK_BAD_ARGUMENT, "expected a tensor, found NULL");
   if (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost) {
-    (void)snprintf(text, sizeof text, "expected CPU memory, found DLPack device type %d", (int)tensor->device.device_type);
+    (void)snprintf(text, sizeof text, "expected CPU memory, found DLPack device type %d",
+                   (int)tensor->device.device_type);
     return refuse_operand(launch, index, PK_BAD_ARGUMENT, text);
   }
   DLDataType wanted = pk_dtype_dlpack(operand->dtype);
-  if (tensor->dtype.code != wanted.code || tensor->dtype.bits != wanted.bits || tensor->dtype.lanes != 1) {
+  if (tensor->dtype.code != wanted.code || tensor->dtype.bits != wanted.bits ||
+      tensor->dtype.lanes != 1) {
     (void)snprintf(text, sizeof text, "expected %s, found %s", pk_dtype_name(operand->dtype),
                    dtype_text(tensor->dtype, found, sizeof found));
     return refuse_operand(launch, index, PK_BAD_ARGUMENT, text);
@@ -41,7 +50,8 @@ static pk_status check_kind(const pk_launch *launch, int index, const DLTensor *
     (void)snprintf(text, sizeof text, "expected %d axes, found %d", operand->rank, tensor->ndim);
     return refuse_operand(launch, index, PK_BAD_ARGUMENT, text);
   }
-  if (operand->rank > 0 && !tensor->shape) return refuse_operand(launch, index, PK_BAD_ARGUMENT, "shape is NULL");
+  if (operand->rank > 0 && !tensor->shape)
+    return refuse_operand(launch, index, PK_BAD_ARGUMENT, "shape is NULL");
   return PK_OK;
 }
 
@@ -50,7 +60,9 @@ static pk_status check_extents(const pk_launch *launch, int index, const DLTenso
   for (int axis = 0; axis < tensor->ndim; ++axis) {
     int64_t extent = tensor->shape[axis];
     if (extent >= 0 && extent <= MAX_EXTENT) continue;
-    (void)snprintf(text, sizeof text, "axis %d: expected an extent from 0 to 2147483647, found %" PRId64, axis, extent);
+    (void)snprintf(text, sizeof text,
+                   "axis %d: expected an extent from 0 to 2147483647, found %" PRId64, axis,
+                   extent);
     return refuse_operand(launch, index, PK_BAD_SIZE, text);
   }
   return PK_OK;
@@ -65,7 +77,8 @@ static void find_size(const pk_kernel *kernel, int size, int *operand, int *axis
   }
 }
 
-static pk_status refuse_extent(const pk_launch *launch, int index, int axis, int64_t expected, int64_t found) {
+static pk_status refuse_extent(const pk_launch *launch, int index, int axis, int64_t expected,
+                               int64_t found) {
   const pk_kernel *kernel = launch->kernel;
   const pk_operand *operand = &kernel->operand[index];
   char source[160] = "";
@@ -76,12 +89,13 @@ static pk_status refuse_extent(const pk_launch *launch, int index, int axis, int
     if (from == index && from_axis == axis) {
       (void)snprintf(source, sizeof source, " (%s)", kernel->size_name[size]);
     } else {
-      (void)snprintf(source, sizeof source, " (%s, axis %d of %s)", kernel->size_name[size], from_axis,
-                     kernel->operand[from].name);
+      (void)snprintf(source, sizeof source, " (%s, axis %d of %s)", kernel->size_name[size],
+                     from_axis, kernel->operand[from].name);
     }
   }
-  return pk_refuse(launch->context, kernel, PK_BAD_SIZE, "operand %s: axis %d: expected %" PRId64 "%s, found %" PRId64,
-                   operand->name, axis, expected, source, found);
+  return pk_refuse(launch->context, kernel, PK_BAD_SIZE,
+                   "operand %s: axis %d: expected %" PRId64 "%s, found %" PRId64, operand->name,
+                   axis, expected, source, found);
 }
 
 static pk_status bind_sizes(const pk_launch *launch, int index, const DLTensor *tensor) {
@@ -99,14 +113,16 @@ static pk_status bind_sizes(const pk_launch *launch, int index, const DLTensor *
   return PK_OK;
 }
 
-/* Extents, and strides with what does not matter made regular: row-major where an extent is below 2. */
+/* Extents, and strides with what does not matter made regular: row-major where an extent is
+ * below 2. */
 static void set_strides(pk_array *array, const DLTensor *tensor) {
   int64_t dense = 1; /* the stride of an axis that follows densely on the ones inside it */
   for (int axis = tensor->ndim - 1; axis >= 0; --axis) {
     int64_t extent = tensor->shape[axis];
     array->dim[axis] = extent;
     array->stride[axis] = tensor->strides && extent > 1 ? tensor->strides[axis] : dense;
-    if (__builtin_mul_overflow(array->stride[axis], extent > 1 ? extent : 1, &dense)) dense = 0; /* refused by set_span */
+    if (__builtin_mul_overflow(array->stride[axis], extent > 1 ? extent : 1, &dense))
+      dense = 0; /* refused by set_span */
   }
 }
 
@@ -116,8 +132,10 @@ static bool set_span(pk_view *view, int rank, int64_t element_bytes, uintptr_t d
   view->elements = 1;
   for (int axis = 0; axis < rank; ++axis) {
     int64_t last = view->caller.dim[axis] - 1, reach;
-    if (__builtin_mul_overflow(view->elements, view->caller.dim[axis], &view->elements)) return false;
-    if (__builtin_mul_overflow(view->caller.stride[axis], last * element_bytes, &reach)) return false;
+    if (__builtin_mul_overflow(view->elements, view->caller.dim[axis], &view->elements))
+      return false;
+    if (__builtin_mul_overflow(view->caller.stride[axis], last * element_bytes, &reach))
+      return false;
     if (reach > MAX_SPAN || reach < -MAX_SPAN) return false;
     if (reach < 0)
       below -= reach;
@@ -128,7 +146,8 @@ static bool set_span(pk_view *view, int rank, int64_t element_bytes, uintptr_t d
   if (view->elements > MAX_SPAN / element_bytes) return false;
   view->low = data - (uintptr_t)below;
   view->span = below + above + element_bytes;
-  return view->span <= MAX_SPAN && (uint64_t)below <= data && (uint64_t)above + (uint64_t)element_bytes <= UINTPTR_MAX - data;
+  return view->span <= MAX_SPAN && (uint64_t)below <= data &&
+         (uint64_t)above + (uint64_t)element_bytes <= UINTPTR_MAX - data;
 }
 
 static void set_empty(pk_view *view, int rank) {
@@ -150,13 +169,15 @@ static pk_status bind_memory(const pk_launch *launch, int index, const DLTensor 
   }
   if (!tensor->data) return refuse_operand(launch, index, PK_BAD_ARGUMENT, "data is NULL");
   uintptr_t data = (uintptr_t)tensor->data;
-  if (tensor->byte_offset > UINTPTR_MAX - data) return refuse_operand(launch, index, PK_BAD_ARGUMENT, "byte_offset is too large");
+  if (tensor->byte_offset > UINTPTR_MAX - data)
+    return refuse_operand(launch, index, PK_BAD_ARGUMENT, "byte_offset is too large");
   data += (uintptr_t)tensor->byte_offset;
   if (data % (uintptr_t)element_bytes) {
     return refuse_operand(launch, index, PK_BAD_ARGUMENT, "data is not aligned to its elements");
   }
   if (!set_span(view, tensor->ndim, element_bytes, data)) {
-    return refuse_operand(launch, index, PK_BAD_SIZE, "extents and strides reach beyond any memory");
+    return refuse_operand(launch, index, PK_BAD_SIZE,
+                          "extents and strides reach beyond any memory");
   }
   view->caller.data = (char *)tensor->data + tensor->byte_offset;
   return PK_OK;
@@ -175,7 +196,9 @@ static bool same_memory(const pk_view *a, const pk_view *b, int rank) {
   if (a->elements == 0 && b->elements == 0) return true;
   if (a->caller.data != b->caller.data) return false;
   for (int axis = 0; axis < rank; ++axis) {
-    if (a->caller.dim[axis] != b->caller.dim[axis] || a->caller.stride[axis] != b->caller.stride[axis]) return false;
+    if (a->caller.dim[axis] != b->caller.dim[axis] ||
+        a->caller.stride[axis] != b->caller.stride[axis])
+      return false;
   }
   return true;
 }
@@ -187,11 +210,14 @@ static pk_status check_pair(const pk_launch *launch, int output, int other) {
   if (alias_root(kernel, output) == alias_root(kernel, other)) {
     if (o->rank == x->rank && same_memory(o_view, x_view, o->rank)) return PK_OK;
     return pk_refuse(launch->context, kernel, PK_OVERLAP,
-                     "operand %s: expected the memory and strides of %s, its alias; found others", o->name, x->name);
+                     "operand %s: expected the memory and strides of %s, its alias; found others",
+                     o->name, x->name);
   }
-  if (!pk_views_overlap(o_view, o->rank, pk_dtype_bytes(o->dtype), x_view, x->rank, pk_dtype_bytes(x->dtype))) return PK_OK;
-  return pk_refuse(launch->context, kernel, PK_OVERLAP, "operand %s overlaps operand %s: expected memory of its own", o->name,
-                   x->name);
+  if (!pk_views_overlap(o_view, o->rank, pk_dtype_bytes(o->dtype), x_view, x->rank,
+                        pk_dtype_bytes(x->dtype)))
+    return PK_OK;
+  return pk_refuse(launch->context, kernel, PK_OVERLAP,
+                   "operand %s overlaps operand %s: expected memory of its own", o->name, x->name);
 }
 
 static pk_status check_overlaps(const pk_launch *launch) {
@@ -200,7 +226,8 @@ static pk_status check_overlaps(const pk_launch *launch) {
     const pk_operand *operand = &kernel->operand[i];
     if (!operand->output) continue;
     if (pk_view_overlaps_itself(&launch->view[i], operand->rank, pk_dtype_bytes(operand->dtype))) {
-      return refuse_operand(launch, i, PK_OVERLAP, "an output, but its strides put several elements at one address");
+      return refuse_operand(launch, i, PK_OVERLAP,
+                            "an output, but its strides put several elements at one address");
     }
     for (int j = 0; j < kernel->operands; ++j) {
       if (j == i || (kernel->operand[j].output && j > i)) continue;
@@ -214,8 +241,11 @@ static pk_status check_overlaps(const pk_launch *launch) {
 static bool make_tables(pk_launch *launch) {
   const pk_kernel *kernel = launch->kernel;
   int64_t operands = kernel->operands, sizes = kernel->sizes;
-  int64_t array_bytes = operands * (int64_t)sizeof(pk_array), view_bytes = operands * (int64_t)sizeof(pk_view);
-  if (!pk_memory_reserve(&launch->context->tables, array_bytes + view_bytes + sizes * (int64_t)sizeof(int64_t) + 1)) return false;
+  int64_t array_bytes = operands * (int64_t)sizeof(pk_array),
+          view_bytes = operands * (int64_t)sizeof(pk_view);
+  if (!pk_memory_reserve(&launch->context->tables,
+                         array_bytes + view_bytes + sizes * (int64_t)sizeof(int64_t) + 1))
+    return false;
   char *base = launch->context->tables.data;
   launch->array = (void *)base;
   launch->view = (void *)(base + array_bytes);
@@ -226,7 +256,8 @@ static bool make_tables(pk_launch *launch) {
 
 pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors) {
   const pk_kernel *kernel = launch->kernel;
-  if (!make_tables(launch)) return pk_refuse(launch->context, kernel, PK_NO_MEMORY, "no memory for the tables of a call");
+  if (!make_tables(launch))
+    return pk_refuse(launch->context, kernel, PK_NO_MEMORY, "no memory for the tables of a call");
   if (kernel->operands > 0 && !tensors)
     return pk_refuse(launch->context, kernel, PK_BAD_ARGUMENT, "expected tensors, found NULL");
   for (int i = 0; i < kernel->operands; ++i) {
@@ -239,7 +270,8 @@ pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors) {
   }
   for (int i = 0; i < kernel->bound; ++i) {
     if (launch->size[i] >= 0) continue;
-    return pk_refuse(launch->context, kernel, PK_BAD_SIZE, "no operand says what %s is", kernel->size_name[i]);
+    return pk_refuse(launch->context, kernel, PK_BAD_SIZE, "no operand says what %s is",
+                     kernel->size_name[i]);
   }
   return check_overlaps(launch);
 }
@@ -251,7 +283,8 @@ pk_status pk_bind_derived(const pk_launch *launch) {
       int64_t size = -1 - kernel->operand[i].shape[axis];
       if (size < kernel->bound) continue;
       int64_t found = launch->view[i].caller.dim[axis];
-      if (found != launch->size[size]) return refuse_extent(launch, i, axis, launch->size[size], found);
+      if (found != launch->size[size])
+        return refuse_extent(launch, i, axis, launch->size[size], found);
     }
   }
   return PK_OK;

@@ -6,7 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A whole positive number, with K, M or G (powers of 1024) after it when `scaled`; -1 for anything else. */
+/* A whole positive number, with K, M or G (powers of 1024) after it when `scaled`; -1 for anything
+ * else. */
 static int64_t parse_positive(const char *text, bool scaled) {
   char *end = NULL;
   if (*text < '0' || *text > '9') return -1; /* strtoll would skip blanks and take signs */
@@ -32,7 +33,8 @@ static void limit_from_environment(pk_context *context) {
   const char *text = getenv("PK_VMEM_LIMIT");
   int64_t value = text && *text ? parse_positive(text, true) : 0;
   context->vmem_limit = value > 0 ? value : 0;
-  context->bad_limit = value >= 0 ? NULL : "PK_VMEM_LIMIT: expected a number of bytes, or one followed by K, M or G";
+  context->bad_limit =
+      value >= 0 ? NULL : "PK_VMEM_LIMIT: expected a number of bytes, or one followed by K, M or G";
 }
 
 pk_context *pk_context_new(void) {
@@ -62,7 +64,8 @@ bool pk_hold(pk_context *context) {
   const unsigned mine = pk_forks() + 1;
   unsigned holder = __atomic_load_n(&context->holder, __ATOMIC_RELAXED);
   if (holder == mine) return false;
-  if (!__atomic_compare_exchange_n(&context->holder, &holder, mine, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+  if (!__atomic_compare_exchange_n(&context->holder, &holder, mine, false, __ATOMIC_ACQUIRE,
+                                   __ATOMIC_RELAXED)) {
     return false;
   }
   if (holder != 0) give_up_memory(context);
@@ -72,7 +75,9 @@ bool pk_hold(pk_context *context) {
 
 void pk_release(pk_context *context) { __atomic_store_n(&context->holder, 0, __ATOMIC_RELEASE); }
 
-static bool is_held(const pk_context *context) { return __atomic_load_n(&context->holder, __ATOMIC_RELAXED) == pk_forks() + 1; }
+static bool is_held(const pk_context *context) {
+  return __atomic_load_n(&context->holder, __ATOMIC_RELAXED) == pk_forks() + 1;
+}
 
 static void free_memory(pk_context *context) {
   pk_memory *arena = context->arenas.data;
@@ -100,7 +105,9 @@ static pthread_key_t default_key;
 static bool default_key_made;
 
 static void free_default(void *context) { pk_context_free(context); }
-static void make_default_key(void) { default_key_made = pthread_key_create(&default_key, free_default) == 0; }
+static void make_default_key(void) {
+  default_key_made = pthread_key_create(&default_key, free_default) == 0;
+}
 
 /* A library that is unloaded must leave nothing behind for the end of a thread to call. */
 __attribute__((destructor)) static void forget_default_key(void) {
@@ -152,7 +159,8 @@ void pk_context_set_threads(pk_context *context, int threads) {
   }
   bool valid = threads > 0 && threads <= PK_MAX_THREADS;
   context->threads = valid ? threads : 1;
-  context->bad_threads = valid ? NULL : "pk_context_set_threads: expected a number of threads from 1 to 1024";
+  context->bad_threads =
+      valid ? NULL : "pk_context_set_threads: expected a number of threads from 1 to 1024";
 }
 
 void pk_context_set_vmem_limit(pk_context *context, int64_t bytes) {
@@ -163,7 +171,8 @@ void pk_context_set_vmem_limit(pk_context *context, int64_t bytes) {
     return;
   }
   context->vmem_limit = bytes;
-  context->bad_limit = bytes > 0 ? NULL : "pk_context_set_vmem_limit: expected a positive number of bytes";
+  context->bad_limit =
+      bytes > 0 ? NULL : "pk_context_set_vmem_limit: expected a positive number of bytes";
 }
 
 void pk_context_set_pool(pk_context *context, pk_run *run, void *pool) {

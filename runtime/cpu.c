@@ -1,5 +1,5 @@
-/* Measures the machine's peaks and reads its counters. Compiled into the harness, whose flags say how wide vectors are; not part
- * of the library. */
+/* Measures the machine's peaks and reads its counters. Compiled into the harness, whose flags say
+ * how wide vectors are; not part of the library. */
 #define _DEFAULT_SOURCE
 #include "cpu.h"
 
@@ -29,29 +29,39 @@
 typedef __m512 peak_vector;
 enum { accumulators = 24, lanes = 16 };
 static inline peak_vector spread(float value) { return _mm512_set1_ps(value); }
-static inline peak_vector multiply_add(peak_vector a, peak_vector b, peak_vector c) { return _mm512_fmadd_ps(a, b, c); }
+static inline peak_vector multiply_add(peak_vector a, peak_vector b, peak_vector c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
 static inline peak_vector fetch(const float *from) { return _mm512_load_ps(from); }
 static inline void stream(float *to, peak_vector value) { _mm512_stream_ps(to, value); }
 #elif defined(__AVX__) && defined(__FMA__)
 typedef __m256 peak_vector;
 enum { accumulators = 12, lanes = 8 };
 static inline peak_vector spread(float value) { return _mm256_set1_ps(value); }
-static inline peak_vector multiply_add(peak_vector a, peak_vector b, peak_vector c) { return _mm256_fmadd_ps(a, b, c); }
+static inline peak_vector multiply_add(peak_vector a, peak_vector b, peak_vector c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
 static inline peak_vector fetch(const float *from) { return _mm256_load_ps(from); }
 static inline void stream(float *to, peak_vector value) { _mm256_stream_ps(to, value); }
 #elif defined(__ARM_NEON) && defined(__aarch64__)
 typedef float32x4_t peak_vector;
 enum { accumulators = 24, lanes = 4 };
 static inline peak_vector spread(float value) { return vdupq_n_f32(value); }
-static inline peak_vector multiply_add(peak_vector a, peak_vector b, peak_vector c) { return vfmaq_f32(c, a, b); }
+static inline peak_vector multiply_add(peak_vector a, peak_vector b, peak_vector c) {
+  return vfmaq_f32(c, a, b);
+}
 static inline peak_vector fetch(const float *from) { return vld1q_f32(from); }
 static inline void stream(float *to, peak_vector value) { vst1q_f32(to, value); }
 #else
 typedef float peak_vector __attribute__((vector_size(16)));
 enum { accumulators = 12, lanes = 4 };
 static inline peak_vector spread(float value) { return (peak_vector){value, value, value, value}; }
-static inline peak_vector multiply_add(peak_vector a, peak_vector b, peak_vector c) { return a * b + c; }
-static inline peak_vector fetch(const float *from) { return *(const peak_vector *)(const void *)from; }
+static inline peak_vector multiply_add(peak_vector a, peak_vector b, peak_vector c) {
+  return a * b + c;
+}
+static inline peak_vector fetch(const float *from) {
+  return *(const peak_vector *)(const void *)from;
+}
 static inline void stream(float *to, peak_vector value) { *(peak_vector *)(void *)to = value; }
 #endif
 
@@ -91,7 +101,8 @@ static double measure_gflops(void) {
   return 2.0 * steps * accumulators * lanes / best * 1e-9;
 }
 
-/* Past the caches where the machine can: `count` is a multiple of every vector's lanes, and the arrays are aligned. */
+/* Past the caches where the machine can: `count` is a multiple of every vector's lanes, and the
+ * arrays are aligned. */
 static void add_arrays(float *sum, const float *a, const float *b, int64_t count) {
   for (int64_t i = 0; i < count; i += lanes) stream(sum + i, fetch(a + i) + fetch(b + i));
 }
@@ -117,7 +128,8 @@ static double measure_gbytes(void) {
     add_arrays(sum, a, b, count);
     double added = seconds();
     peak_result = sum[round];
-    double copy_rate = 2.0 * (double)bytes / (copied - start), add_rate = 3.0 * (double)bytes / (added - copied);
+    double copy_rate = 2.0 * (double)bytes / (copied - start),
+           add_rate = 3.0 * (double)bytes / (added - copied);
     if (copy_rate > best) best = copy_rate;
     if (add_rate > best) best = add_rate;
   }

@@ -6,7 +6,8 @@
 
 typedef struct {
   double gflops; /* f32 multiply-adds of one core, two operations each, in 1e9 a second */
-  double gbytes; /* bytes read and written by one core's copies and sums of large arrays, in 1e9 a second; 0: no memory to tell */
+  double gbytes; /* bytes read and written by one core's copies and sums of large arrays, in 1e9 a
+                    second; 0: no memory to tell */
 } pk_peaks;
 
 /* Measures for some 100 ms. The vectors are those of the compiler's flags. */
@@ -17,7 +18,8 @@ enum { PK_COUNTERS = 4 };
 typedef struct {
   int fd[PK_COUNTERS]; /* -1: this machine does not count it */
 } pk_counters;
-bool pk_counters_start(pk_counters *counters); /* false, with errno: the system does not allow any */
+bool pk_counters_start(
+    pk_counters *counters); /* false, with errno: the system does not allow any */
 void pk_counters_print(pk_counters *counters); /* counter.NAME=VALUE lines; ends counting */
 
 #endif

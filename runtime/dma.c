@@ -5,8 +5,8 @@
 
 static int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
 
-/* Drops axes of one element, puts the largest step of the target outermost and merges axes that follow densely on one another.
- * False: nothing to move. */
+/* Drops axes of one element, puts the largest step of the target outermost and merges axes that
+ * follow densely on one another. False: nothing to move. */
 static bool simplify(const pk_nest *from, pk_nest *to) {
   to->rank = 0;
   for (int k = 0; k < from->rank; ++k) {
@@ -24,8 +24,8 @@ static bool simplify(const pk_nest *from, pk_nest *to) {
   }
   int last = 0; /* the axis being merged into */
   for (int k = 1; k < to->rank; ++k) {
-    bool dense =
-        to->from_stride[last] == to->from_stride[k] * to->count[k] && to->to_stride[last] == to->to_stride[k] * to->count[k];
+    bool dense = to->from_stride[last] == to->from_stride[k] * to->count[k] &&
+                 to->to_stride[last] == to->to_stride[k] * to->count[k];
     if (dense) {
       to->count[last] *= to->count[k];
     } else {
@@ -39,12 +39,13 @@ static bool simplify(const pk_nest *from, pk_nest *to) {
 }
 
 /* Inlined with a constant size, memcpy of an element is a load and a store. */
-static inline void copy_elements(int64_t count, size_t bytes, const char *from, int64_t from_stride, char *to,
-                                 int64_t to_stride) {
+static inline void copy_elements(int64_t count, size_t bytes, const char *from, int64_t from_stride,
+                                 char *to, int64_t to_stride) {
   for (int64_t i = 0; i < count; ++i) memcpy(to + i * to_stride, from + i * from_stride, bytes);
 }
 
-static void copy_row(int64_t count, int64_t bytes, const char *from, int64_t from_stride, char *to, int64_t to_stride) {
+static void copy_row(int64_t count, int64_t bytes, const char *from, int64_t from_stride, char *to,
+                     int64_t to_stride) {
   if (from_stride == bytes && to_stride == bytes) {
     memcpy(to, from, (size_t)(count * bytes));
     return;
@@ -68,13 +69,15 @@ static void copy_row(int64_t count, int64_t bytes, const char *from, int64_t fro
   }
 }
 
-/* A transposed source: the axis along which it is dense becomes the last but one. Whether there is such an axis. */
+/* A transposed source: the axis along which it is dense becomes the last but one. Whether there is
+ * such an axis. */
 static bool make_plane(pk_nest *nest, int64_t bytes) {
   int row = nest->rank - 1, across = row - 1;
   if (row < 1 || nest->from_stride[row] == bytes || nest->from_stride[row] == 0) return false;
   while (across >= 0 && magnitude(nest->from_stride[across]) != bytes) --across;
   if (across < 0) return false;
-  int64_t count = nest->count[across], from_stride = nest->from_stride[across], to_stride = nest->to_stride[across];
+  int64_t count = nest->count[across], from_stride = nest->from_stride[across],
+          to_stride = nest->to_stride[across];
   for (; across < row - 1; ++across) {
     nest->count[across] = nest->count[across + 1];
     nest->from_stride[across] = nest->from_stride[across + 1];
@@ -86,7 +89,8 @@ static bool make_plane(pk_nest *nest, int64_t bytes) {
   return true;
 }
 
-/* The last two axes, in strips of a cache line of the target, so that the lines of the source are used while they are near. */
+/* The last two axes, in strips of a cache line of the target, so that the lines of the source are
+ * used while they are near. */
 static void copy_plane(const pk_nest *nest, int64_t bytes, const char *from, char *to) {
   int row = nest->rank - 1, across = row - 1;
   int64_t strip = 64 / bytes;
@@ -115,7 +119,8 @@ void pk_copy_nest(pk_nest given, int64_t element_bytes, const char *from, char *
     if (plane)
       copy_plane(&nest, element_bytes, from, to);
     else
-      copy_row(nest.count[row], element_bytes, from, nest.from_stride[row], to, nest.to_stride[row]);
+      copy_row(nest.count[row], element_bytes, from, nest.from_stride[row], to,
+               nest.to_stride[row]);
     int k = outer - 1;
     for (; k >= 0; --k) {
       if (++index[k] < nest.count[k]) break;
@@ -148,7 +153,8 @@ static bool clip(const pk_array *array, const pk_block *block, int64_t *low, int
 }
 
 /* Fills [low, high) of a block in VMEM. */
-static void fill(const pk_block *block, const int64_t *low, const int64_t *high, int64_t bytes, char *vmem, const void *pad) {
+static void fill(const pk_block *block, const int64_t *low, const int64_t *high, int64_t bytes,
+                 char *vmem, const void *pad) {
   pk_nest nest = {.rank = block->rank};
   for (int k = 0; k < block->rank; ++k) {
     if (low[k] >= high[k]) return;
@@ -159,9 +165,10 @@ static void fill(const pk_block *block, const int64_t *low, const int64_t *high,
   pk_copy_nest(nest, bytes, pad, vmem);
 }
 
-/* What lies outside the array: for each axis the parts before and after it, within the inside of the axes before. */
-static void fill_outside(const pk_block *block, const int64_t *low, const int64_t *high, int64_t bytes, char *vmem,
-                         const void *pad) {
+/* What lies outside the array: for each axis the parts before and after it, within the inside of
+ * the axes before. */
+static void fill_outside(const pk_block *block, const int64_t *low, const int64_t *high,
+                         int64_t bytes, char *vmem, const void *pad) {
   int64_t first[PK_MAX_RANK], end[PK_MAX_RANK];
   for (int k = 0; k < block->rank; ++k) {
     first[k] = 0;
@@ -180,8 +187,9 @@ static void fill_outside(const pk_block *block, const int64_t *low, const int64_
 
 typedef enum { TO_VMEM, FROM_VMEM } dma_direction;
 
-static int64_t move_inside(const pk_array *array, const pk_block *block, const int64_t *low, const int64_t *high, int64_t bytes,
-                           dma_direction direction, const char *from, char *to) {
+static int64_t move_inside(const pk_array *array, const pk_block *block, const int64_t *low,
+                           const int64_t *high, int64_t bytes, dma_direction direction,
+                           const char *from, char *to) {
   pk_nest nest = {.rank = block->rank};
   int64_t array_offset = 0, vmem_offset = 0, elements = 1;
   for (int k = 0; k < block->rank; ++k) {
@@ -199,7 +207,8 @@ static int64_t move_inside(const pk_array *array, const pk_block *block, const i
   return elements * bytes;
 }
 
-void pk_dma_in(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block, void *vmem, const void *pad) {
+void pk_dma_in(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block,
+               void *vmem, const void *pad) {
   void *trace = worker ? worker->trace : NULL;
   int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), moved = 0;
   int64_t low[PK_MAX_RANK], high[PK_MAX_RANK];
@@ -209,11 +218,13 @@ void pk_dma_in(pk_worker *worker, const pk_array *array, pk_dtype dtype, const p
   if (trace) pk_trace_record(trace, "dma in", "dma", begun, "bytes", moved);
 }
 
-void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block, const void *vmem) {
+void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block,
+                const void *vmem) {
   void *trace = worker ? worker->trace : NULL;
   int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), moved = 0;
   int64_t low[PK_MAX_RANK], high[PK_MAX_RANK];
-  if (clip(array, block, low, high)) moved = move_inside(array, block, low, high, bytes, FROM_VMEM, vmem, array->data);
+  if (clip(array, block, low, high))
+    moved = move_inside(array, block, low, high, bytes, FROM_VMEM, vmem, array->data);
   if (trace) pk_trace_record(trace, "dma out", "dma", begun, "bytes", moved);
 }
 
@@ -224,7 +235,8 @@ static void inside_axis(const pk_window *w, int k, int64_t *low, int64_t *high) 
   int64_t start = w->start[k], step = w->step[k], dim = w->dim[k], first = start;
   *low = 0;
   if (start < 0) {
-    uint64_t before = 0 - (uint64_t)start, skipped = before / (uint64_t)step, rest = before % (uint64_t)step;
+    uint64_t before = 0 - (uint64_t)start, skipped = before / (uint64_t)step,
+             rest = before % (uint64_t)step;
     *low = (int64_t)(skipped + (rest != 0));
     first = rest ? step - (int64_t)rest : 0;
   }
@@ -233,7 +245,8 @@ static void inside_axis(const pk_window *w, int k, int64_t *low, int64_t *high) 
   if (*high < *low) *low = *high = 0;
 }
 
-/* The axes of both ends that count, those of more than one element, in pairs. False: one end is outside altogether. */
+/* The axes of both ends that count, those of more than one element, in pairs. False: one end is
+ * outside altogether. */
 typedef struct {
   int rank;
   int64_t low[PK_MAX_RANK], high[PK_MAX_RANK], stride[PK_MAX_RANK];
@@ -268,7 +281,8 @@ static bool overlap(const pk_nest *nest, int64_t bytes, const char *from, const 
   intptr_t from_low = (intptr_t)from, from_high = from_low + (intptr_t)bytes, to_low = (intptr_t)to,
            to_high = to_low + (intptr_t)bytes;
   for (int k = 0; k < nest->rank; ++k) {
-    int64_t f = (nest->count[k] - 1) * nest->from_stride[k], t = (nest->count[k] - 1) * nest->to_stride[k];
+    int64_t f = (nest->count[k] - 1) * nest->from_stride[k],
+            t = (nest->count[k] - 1) * nest->to_stride[k];
     *(f < 0 ? &from_low : &from_high) += (intptr_t)f;
     *(t < 0 ? &to_low : &to_high) += (intptr_t)t;
   }
@@ -293,7 +307,8 @@ static void copy_in_order(const pk_nest *nest, int64_t bytes, const char *from, 
   }
 }
 
-static int64_t copy_window(int64_t bytes, const pk_window *from, const pk_window *to, const void *other) {
+static int64_t copy_window(int64_t bytes, const pk_window *from, const pk_window *to,
+                           const void *other) {
   window_axes source, target;
   bool from_inside = take_axes(from, bytes, &source), to_inside = take_axes(to, bytes, &target);
   if (!to_inside || source.rank != target.rank) return 0;
@@ -324,8 +339,8 @@ static int64_t copy_window(int64_t bytes, const pk_window *from, const pk_window
   return elements * bytes;
 }
 
-void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to, const void *other,
-                   int64_t *semaphore) {
+void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
+                   const void *other, int64_t *semaphore) {
   void *trace = worker ? worker->trace : NULL;
   int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), whole = bytes;
   int64_t moved = copy_window(bytes, from, to, other);

@@ -2,17 +2,18 @@
  *
  *     harness FD [key=value ...]
  *
- * FD is a file that both sides map: the operands' bytes, then what other kernels compute for the outputs. The macro PK_KERNEL and,
- * where there are such, PK_JUDGE (what is expected and how far off a result may be) and PK_NAIVE (the naive reference in f32) name
- * the `const pk_kernel`s linked in. Prints key=value lines on standard output.
+ * FD is a file that both sides map: the operands' bytes, then what other kernels compute for the
+ * outputs. The macro PK_KERNEL and, where there are such, PK_JUDGE (what is expected and how far
+ * off a result may be) and PK_NAIVE (the naive reference in f32) name the `const pk_kernel`s linked
+ * in. Prints key=value lines on standard output.
  *
- *     mode=run|bench  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1  min_time=S  max_time=S  progress=0|1  trace=PATH
- *     counters=0|1
- *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES  expected_offset.K=BYTES  allowed_offset.K=BYTES
- *                                                               of operand K in the order of the signature
+ *     mode=run|bench  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1
+ *     min_time=S  max_time=S  progress=0|1  trace=PATH  counters=0|1
+ *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES
+ *     expected_offset.K=BYTES  allowed_offset.K=BYTES        of operand K of the signature
  *
- * Exit status: 0 done, 1 the call was refused (status= and message= say why), 2 wrong use of the harness.
- * Compiled together with cpu.c. */
+ * Exit status: 0 done, 1 the call was refused (status= and message= say why), 2 wrong use of the
+ * harness. Compiled together with cpu.c. */
 #define _DEFAULT_SOURCE
 #include "cpu.h"
 
@@ -44,11 +45,13 @@ static const pk_kernel *const judge = &PK_JUDGE;
 #else
 static const pk_kernel *const judge = NULL;
 #endif
-static const pk_kernel *const kernel = &PK_KERNEL; /* no name here ends in _kernel: those are the generated ones */
+static const pk_kernel *const kernel =
+    &PK_KERNEL; /* no name here ends in _kernel: those are the generated ones */
 
 enum { MAX_OPERANDS = 256, MAX_RUNS = 1 << 16, ALIGNMENT = 64 };
 static const double poor_naive_seconds = 1.0; /* a naive run longer than this runs once */
-static const double sample_seconds = 100e-6;  /* calls shorter than this are timed several at a time */
+static const double sample_seconds =
+    100e-6; /* calls shorter than this are timed several at a time */
 
 typedef struct {
   bool bench, judge, naive, progress, counters;
@@ -58,12 +61,14 @@ typedef struct {
   const char *trace;
 } settings;
 
-/* An operand: its bytes in the file, and the memory that the kernel and the naive reference work on. */
+/* An operand: its bytes in the file, and the memory that the kernel and the naive reference work
+ * on. */
 typedef struct {
   bool given;
   int64_t shape[PK_MAX_RANK], bytes, offset, naive_offset, expected_offset, allowed_offset;
   char *memory, *naive_memory;
-  char *original; /* of an input that an output is an alias of: in the file the output takes its place */
+  char *original; /* of an input that an output is an alias of: in the file the output takes its
+                     place */
   DLTensor tensor, naive_tensor, judge_tensor, allowed_tensor;
 } operand;
 
@@ -120,7 +125,8 @@ static void read_shape(int index, const char *text, const char *word) {
     o->shape[rank++] = value;
     text = *end ? end + 1 : end;
   }
-  if (rank != kernel->operand[index].rank) wrong_use("%s: expected %d axes", word, kernel->operand[index].rank);
+  if (rank != kernel->operand[index].rank)
+    wrong_use("%s: expected %d axes", word, kernel->operand[index].rank);
 }
 
 /* shape.K, offset.K, .. */
@@ -130,7 +136,8 @@ static bool read_operand(const char *key, const char *value, const char *word) {
   char number[16] = "";
   (void)snprintf(number, sizeof number, "%.*s", (int)strcspn(dot + 1, "="), dot + 1);
   int64_t index = whole(number, word);
-  if (index >= kernel->operands) wrong_use("%s: the kernel has %d operands", word, kernel->operands);
+  if (index >= kernel->operands)
+    wrong_use("%s: the kernel has %d operands", word, kernel->operands);
   if (strncmp(key, "shape.", 6) == 0)
     read_shape((int)index, value, word);
   else if (strncmp(key, "offset.", 7) == 0)
@@ -197,7 +204,8 @@ static DLDataType dlpack_type(pk_dtype dtype) {
 }
 
 static void check_range(int index, int64_t offset, int64_t bytes, const char *what) {
-  if (offset > file_bytes || bytes > file_bytes - offset) wrong_use("%s.%d: beyond the end of the file", what, index);
+  if (offset > file_bytes || bytes > file_bytes - offset)
+    wrong_use("%s.%d: beyond the end of the file", what, index);
 }
 
 static char *private_memory(int64_t bytes) {
@@ -213,7 +221,8 @@ static char *private_memory(int64_t bytes) {
   return memory;
 }
 
-/* The operand whose memory this one is, itself if it has its own. The naive reference may see aliases or not. */
+/* The operand whose memory this one is, itself if it has its own. The naive reference may see
+ * aliases or not. */
 static int alias_of(const pk_kernel *which, int index) {
   int alias = which->operand[index].alias;
   return alias >= 0 && alias < which->operands ? alias : index;
@@ -221,8 +230,11 @@ static int alias_of(const pk_kernel *which, int index) {
 
 static DLTensor tensor_of(operand *o, int index, char *memory) {
   const pk_operand *declared = &kernel->operand[index];
-  return (DLTensor){
-      .data = memory, .device = {kDLCPU, 0}, .ndim = declared->rank, .dtype = dlpack_type(declared->dtype), .shape = o->shape};
+  return (DLTensor){.data = memory,
+                    .device = {kDLCPU, 0},
+                    .ndim = declared->rank,
+                    .dtype = dlpack_type(declared->dtype),
+                    .shape = o->shape};
 }
 
 static void open_operand(int index) {
@@ -244,7 +256,8 @@ static void open_operand(int index) {
   check_range(index, o->naive_offset, o->bytes, "naive_offset");
   o->naive_memory = private_memory(o->bytes);
   if (o == source) return;
-  source->naive_memory = alias_of(reference, index) == alias ? o->naive_memory : private_memory(source->bytes);
+  source->naive_memory =
+      alias_of(reference, index) == alias ? o->naive_memory : private_memory(source->bytes);
 }
 
 /* What the judge gets: inputs as they were; outputs and allowances straight into the file. */
@@ -253,7 +266,8 @@ static void open_judged(int index) {
   const pk_operand *declared = &kernel->operand[index];
   o->judge_tensor = tensor_of(o, index, o->original ? o->original : o->memory);
   if (!declared->output) return;
-  const int64_t allowed_bytes = pk_sat_mul(o->bytes / element_bytes(declared->dtype), (int64_t)sizeof(float));
+  const int64_t allowed_bytes =
+      pk_sat_mul(o->bytes / element_bytes(declared->dtype), (int64_t)sizeof(float));
   check_range(index, o->expected_offset, o->bytes, "expected_offset");
   check_range(index, o->allowed_offset, allowed_bytes, "allowed_offset");
   o->judge_tensor = tensor_of(o, index, file + o->expected_offset);
@@ -268,7 +282,8 @@ static void fill_operands(bool naive) {
     operand *o = &operands[i];
     char *memory = naive ? o->naive_memory : o->memory;
     if (!kernel->operand[i].output) {
-      if (!naive || memory != o->memory) memcpy(memory, o->original ? o->original : file + o->offset, (size_t)o->bytes);
+      if (!naive || memory != o->memory)
+        memcpy(memory, o->original ? o->original : file + o->offset, (size_t)o->bytes);
     } else if (alias_of(which, i) == i) {
       memset(memory, 0xff, (size_t)o->bytes);
     }
@@ -286,7 +301,8 @@ static void keep_outputs(bool naive) {
   for (int i = 0; i < kernel->operands; ++i) {
     operand *o = &operands[i];
     if (!kernel->operand[i].output) continue;
-    memcpy(file + (naive ? o->naive_offset : o->offset), naive ? o->naive_memory : o->memory, (size_t)o->bytes);
+    memcpy(file + (naive ? o->naive_offset : o->offset), naive ? o->naive_memory : o->memory,
+           (size_t)o->bytes);
   }
 }
 
@@ -306,7 +322,8 @@ static void call_with(const pk_kernel *which, DLTensor **tensors) {
 
 static void call(const pk_kernel *which, bool naive) {
   DLTensor *tensors[MAX_OPERANDS];
-  for (int i = 0; i < kernel->operands; ++i) tensors[i] = naive ? &operands[i].naive_tensor : &operands[i].tensor;
+  for (int i = 0; i < kernel->operands; ++i)
+    tensors[i] = naive ? &operands[i].naive_tensor : &operands[i].tensor;
   call_with(which, tensors);
 }
 
@@ -389,11 +406,14 @@ static double median(timing *t) {
   return t->runs % 2 ? t->time[middle] : (t->time[middle - 1] + t->time[middle]) / 2;
 }
 
-static bool settled(const timing *t) { return t->runs >= 5 && t->total >= set.min_time && t->best[2] <= t->best[0] * 1.01; }
+static bool settled(const timing *t) {
+  return t->runs >= 5 && t->total >= set.min_time && t->best[2] <= t->best[0] * 1.01;
+}
 
 static timing kernel_timing, naive_timing;
 
-/* One sample: as many calls as make it long enough for the clock. Where an output is an input, each call starts afresh. */
+/* One sample: as many calls as make it long enough for the clock. Where an output is an input, each
+ * call starts afresh. */
 static double sample(timing *t, bool naive, int calls, bool restore) {
   naive_running = naive;
   if (restore) fill_operands(naive);
@@ -407,11 +427,13 @@ static double sample(timing *t, bool naive, int calls, bool restore) {
 }
 
 static int calls_per_sample(double one, bool restore) {
-  return restore || one >= sample_seconds ? 1 : (int)(sample_seconds / (one > 1e-9 ? one : 1e-9)) + 1;
+  return restore || one >= sample_seconds ? 1
+                                          : (int)(sample_seconds / (one > 1e-9 ? one : 1e-9)) + 1;
 }
 
 static const char *prepare_little(const pk_array *array, int64_t *size, pk_plan *plan) {
-  const char *requirement = kernel->prepare_from ? kernel->prepare_from(array, size, plan) : kernel->prepare(size, plan);
+  const char *requirement =
+      kernel->prepare_from ? kernel->prepare_from(array, size, plan) : kernel->prepare(size, plan);
   plan->clear_bytes = 0;
   if (plan->cells > 1) plan->cells = 1;
   return requirement;
@@ -443,9 +465,11 @@ static void measure_times(void) {
   double begun = seconds();
   int calls = calls_per_sample(sample(&kernel_timing, false, 1, restore), restore), naive_calls = 1;
   memset(&kernel_timing, 0, sizeof kernel_timing); /* that was the warm-up */
-  if (set.naive && !poor_naive) naive_calls = calls_per_sample(sample(&naive_timing, true, 1, restore), restore);
+  if (set.naive && !poor_naive)
+    naive_calls = calls_per_sample(sample(&naive_timing, true, 1, restore), restore);
   while (kernel_timing.runs < MAX_RUNS) {
-    if (kernel_timing.runs > 0 && (settled(&kernel_timing) || seconds() - begun > set.max_time)) break;
+    if (kernel_timing.runs > 0 && (settled(&kernel_timing) || seconds() - begun > set.max_time))
+      break;
     (void)sample(&kernel_timing, false, calls, restore);
     runs_done = runs_done + 1;
     if (!set.naive || poor_naive || naive_timing.runs == MAX_RUNS) continue;
@@ -487,8 +511,8 @@ static void run_once(void) {
 static void print_timing(void) {
   pk_peaks peaks;
   pk_measure_peaks(&peaks);
-  (void)printf("best_ms=%.6g\nmedian_ms=%.6g\nruns=%d\n", kernel_timing.best[0] * 1e3, median(&kernel_timing) * 1e3,
-               kernel_timing.runs);
+  (void)printf("best_ms=%.6g\nmedian_ms=%.6g\nruns=%d\n", kernel_timing.best[0] * 1e3,
+               median(&kernel_timing) * 1e3, kernel_timing.runs);
   (void)printf("peak_gflops=%.6g\npeak_gbytes=%.6g\n", peaks.gflops, peaks.gbytes);
 }
 
@@ -511,8 +535,10 @@ static void open_context(void) {
 
 int main(int count, char **words) {
   if (count < 2) wrong_use("expected a file descriptor");
-  if (kernel->operands > MAX_OPERANDS) wrong_use("the kernel has more than %d operands", MAX_OPERANDS);
-  if (reference && reference->operands != kernel->operands) wrong_use("the naive reference has other operands");
+  if (kernel->operands > MAX_OPERANDS)
+    wrong_use("the kernel has more than %d operands", MAX_OPERANDS);
+  if (reference && reference->operands != kernel->operands)
+    wrong_use("the naive reference has other operands");
   open_file(words[1]);
   for (int i = 2; i < count; ++i) read_word(words[i]);
   if (judge && judge->operands != kernel->operands + (kernel->operands - kernel->inputs))
@@ -537,7 +563,8 @@ int main(int count, char **words) {
     }
     (void)printf("call_overhead=%.6g\n", measure_overhead() * 1e3);
   }
-  if (set.naive) (void)printf("naive_ms=%.6g\nnaive_runs=%d\n", naive_timing.best[0] * 1e3, naive_timing.runs);
+  if (set.naive)
+    (void)printf("naive_ms=%.6g\nnaive_runs=%d\n", naive_timing.best[0] * 1e3, naive_timing.runs);
   if (set.progress) end_progress();
   (void)printf("status=PK_OK\nmessage=\n");
   pk_context_free(context);

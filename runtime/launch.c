@@ -4,7 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Operations a core does in a microsecond, roughly; waking threads pays from some 50 microseconds of work. */
+/* Operations a core does in a microsecond, roughly; waking threads pays from some 50 microseconds
+ * of work. */
 #define WORK_PER_MICROSECOND 1e4
 #define WORK_WORTH_THREADS (50 * WORK_PER_MICROSECOND)
 
@@ -13,11 +14,15 @@ static pk_status check_call(const pk_launch *launch) {
   const pk_kernel *kernel = launch->kernel;
   if (!kernel) return pk_refuse(context, NULL, PK_BAD_ARGUMENT, "expected a kernel, found NULL");
   if (kernel->abi != PK_ABI) {
-    return pk_refuse(context, NULL, PK_BAD_ARGUMENT,
-                     "the kernel was compiled for version %d of the runtime's interface, this is %d", kernel->abi, PK_ABI);
+    return pk_refuse(
+        context, NULL, PK_BAD_ARGUMENT,
+        "the kernel was compiled for version %d of the runtime's interface, this is %d",
+        kernel->abi, PK_ABI);
   }
-  if (context->bad_threads) return pk_refuse(context, kernel, PK_BAD_ARGUMENT, "%s", context->bad_threads);
-  if (context->bad_limit) return pk_refuse(context, kernel, PK_BAD_ARGUMENT, "%s", context->bad_limit);
+  if (context->bad_threads)
+    return pk_refuse(context, kernel, PK_BAD_ARGUMENT, "%s", context->bad_threads);
+  if (context->bad_limit)
+    return pk_refuse(context, kernel, PK_BAD_ARGUMENT, "%s", context->bad_limit);
   return PK_OK;
 }
 
@@ -27,15 +32,18 @@ static pk_status check_vmem(const pk_launch *launch) {
   if (!limit) limit = PK_DEFAULT_VMEM_LIMIT;
   if (needed <= limit && needed < INT64_MAX) return PK_OK;
   return pk_refuse(launch->context, launch->kernel, PK_VMEM_EXCEEDED,
-                   "the blocks and scratch need %s%" PRId64 " bytes of VMEM, the limit is %" PRId64 " (PK_VMEM_LIMIT)",
+                   "the blocks and scratch need %s%" PRId64 " bytes of VMEM, the limit is %" PRId64
+                   " (PK_VMEM_LIMIT)",
                    needed == INT64_MAX ? "more than " : "", needed, limit);
 }
 
 static pk_status prepare(pk_launch *launch) {
   const pk_kernel *kernel = launch->kernel;
-  const char *requirement = kernel->prepare_from ? kernel->prepare_from(launch->array, launch->size, &launch->plan)
-                                                 : kernel->prepare(launch->size, &launch->plan);
-  if (requirement) return pk_refuse(launch->context, launch->kernel, PK_REQUIREMENT, "%s", requirement);
+  const char *requirement = kernel->prepare_from
+                                ? kernel->prepare_from(launch->array, launch->size, &launch->plan)
+                                : kernel->prepare(launch->size, &launch->plan);
+  if (requirement)
+    return pk_refuse(launch->context, launch->kernel, PK_REQUIREMENT, "%s", requirement);
   pk_status status = pk_bind_derived(launch);
   if (status != PK_OK) return status;
   if (launch->plan.cells == INT64_MAX || launch->plan.steps == INT64_MAX) {
@@ -53,7 +61,8 @@ static bool has_no_gaps(const pk_array *array, int rank) {
   return true;
 }
 
-/* An elementwise kernel does not see the shape of its arrays: one long row has no short vectors at the ends of rows. */
+/* An elementwise kernel does not see the shape of its arrays: one long row has no short vectors at
+ * the ends of rows. */
 static void take_as_one_row(pk_launch *launch) {
   const pk_kernel *kernel = launch->kernel;
   const int last = kernel->operand[0].rank - 1;
@@ -89,7 +98,8 @@ typedef struct {
 
 static bool reserve_tables(pk_context *context, int threads) {
   const bool first = !context->arenas.data;
-  if (!pk_memory_reserve(&context->arenas, PK_MAX_THREADS * (int64_t)sizeof(pk_memory))) return false;
+  if (!pk_memory_reserve(&context->arenas, PK_MAX_THREADS * (int64_t)sizeof(pk_memory)))
+    return false;
   if (first) memset(context->arenas.data, 0, PK_MAX_THREADS * sizeof(pk_memory));
   return pk_memory_reserve(&context->workers, threads * (int64_t)sizeof(pk_member));
 }
@@ -99,7 +109,8 @@ static bool reserve_worker(const pk_launch *launch, int thread) {
   pk_memory *arena = (pk_memory *)context->arenas.data + thread;
   pk_member *member = (pk_member *)context->workers.data + thread;
   /* At least a byte: every arena has an address. */
-  if (!pk_memory_reserve(arena, launch->plan.arena_bytes > 0 ? launch->plan.arena_bytes : 1)) return false;
+  if (!pk_memory_reserve(arena, launch->plan.arena_bytes > 0 ? launch->plan.arena_bytes : 1))
+    return false;
   if (context->trace && !pk_trace_reserve(context->trace, thread)) return false;
   *member = (pk_member){.worker = {.arena = arena->data, .thread = thread}, .failed = -1};
   if (context->trace) member->worker.trace = pk_trace_worker(context->trace, thread);
@@ -136,7 +147,8 @@ static void order_streams(void) {
 #endif
 }
 
-/* Cells handed out at a time: one, unless cells are so short that handing them out would be felt. */
+/* Cells handed out at a time: one, unless cells are so short that handing them out would be felt.
+ */
 static int64_t chunk_cells(const pk_plan *plan, int threads) {
   double cells = 10 * WORK_PER_MICROSECOND / (plan->work > 1 ? plan->work : 1);
   int64_t most = plan->cells / threads / 8;
@@ -146,7 +158,8 @@ static int64_t chunk_cells(const pk_plan *plan, int threads) {
 
 static void lower_to(int64_t *shared, int64_t value) {
   int64_t seen = __atomic_load_n(shared, __ATOMIC_RELAXED);
-  while (value < seen && !__atomic_compare_exchange_n(shared, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+  while (value < seen && !__atomic_compare_exchange_n(shared, &seen, value, true, __ATOMIC_RELAXED,
+                                                      __ATOMIC_RELAXED)) {}
 }
 
 /* What the threads of a call share. */
@@ -181,14 +194,15 @@ static void run_share(void *argument, int place) {
   order_streams();
 }
 
-/* Cells are started in order, so the first one that fails, and with it the message, does not depend on the number of
- * threads. */
+/* Cells are started in order, so the first one that fails, and with it the message, does not depend
+ * on the number of threads. */
 static const char *run_workers(const pk_call *call, int workers) {
   pk_member *members = call->context->workers.data;
   parallel_run run = {call, members, chunk_cells(call->plan, workers), 0, INT64_MAX};
   pk_run_shared(call->context, workers, run_share, &run);
   for (int i = 0; i < workers; ++i) {
-    if (members[i].failed >= 0 && members[i].failed == run.first_failed) return members[i].worker.failure;
+    if (members[i].failed >= 0 && members[i].failed == run.first_failed)
+      return members[i].worker.failure;
   }
   return NULL;
 }
@@ -196,10 +210,11 @@ static const char *run_workers(const pk_call *call, int workers) {
 static pk_status run(const pk_launch *launch) {
   const int workers = reserve_workers(launch, choose_threads(launch));
   if (workers == 0) {
-    return pk_refuse(launch->context, launch->kernel, PK_NO_MEMORY, "no memory for an arena of %" PRId64 " bytes",
-                     launch->plan.arena_bytes);
+    return pk_refuse(launch->context, launch->kernel, PK_NO_MEMORY,
+                     "no memory for an arena of %" PRId64 " bytes", launch->plan.arena_bytes);
   }
-  const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan, launch->context};
+  const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan,
+                        launch->context};
   if (!launch->kernel->prepare_from) pk_stage_in(launch);
   const char *failure = run_workers(&call, workers);
   if (failure) return pk_refuse(launch->context, launch->kernel, PK_FAILED, "%s", failure);

@@ -1,9 +1,9 @@
 /* Whether strided views share memory.
  *
- * An address of a view is low + sum stride_k * i_k with 0 <= i_k < extent_k and every stride made positive. Whether two views
- * meet is then whether sum stride_k * z_k comes to within an element of a target, with bounds on each z_k: a search from the
- * largest stride down, in which the sum of the smaller terms leaves few choices for each z_k, and their common divisor often
- * none. */
+ * An address of a view is low + sum stride_k * i_k with 0 <= i_k < extent_k and every stride made
+ * positive. Whether two views meet is then whether sum stride_k * z_k comes to within an element of
+ * a target, with bounds on each z_k: a search from the largest stride down, in which the sum of the
+ * smaller terms leaves few choices for each z_k, and their common divisor often none. */
 #include "runtime/runtime.h"
 
 enum { MAX_TERMS = 2 * PK_MAX_RANK, MAX_EFFORT = 20000 };
@@ -72,16 +72,22 @@ static bool solve(search *s, int64_t target) {
 static int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
 
 /* Spans are at most INT64_MAX / 8 bytes (bind.c), so that no sum below overflows. */
-bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_view *b, int b_rank, int64_t b_bytes) {
+bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_view *b, int b_rank,
+                      int64_t b_bytes) {
   if (a->span == 0 || b->span == 0) return false;
-  if (a->low >= b->low ? a->low - b->low >= (uintptr_t)b->span : b->low - a->low >= (uintptr_t)a->span) return false;
-  int64_t unit = a_bytes < b_bytes ? a_bytes : b_bytes, a_units = a_bytes / unit, b_units = b_bytes / unit;
+  if (a->low >= b->low ? a->low - b->low >= (uintptr_t)b->span
+                       : b->low - a->low >= (uintptr_t)a->span)
+    return false;
+  int64_t unit = a_bytes < b_bytes ? a_bytes : b_bytes, a_units = a_bytes / unit,
+          b_units = b_bytes / unit;
   search s = {.slack = a_units + b_units - 2};
   for (int k = 0; k < a_rank; ++k) {
-    if (a->caller.dim[k] > 1) add_term(&s, magnitude(a->caller.stride[k]) * a_units, a->caller.dim[k] - 1);
+    if (a->caller.dim[k] > 1)
+      add_term(&s, magnitude(a->caller.stride[k]) * a_units, a->caller.dim[k] - 1);
   }
   for (int k = 0; k < b_rank; ++k) {
-    if (b->caller.dim[k] > 1) add_term(&s, magnitude(b->caller.stride[k]) * b_units, b->caller.dim[k] - 1);
+    if (b->caller.dim[k] > 1)
+      add_term(&s, magnitude(b->caller.stride[k]) * b_units, b->caller.dim[k] - 1);
   }
   /* Counting b's indices from its high end turns the difference of two addresses into a sum. */
   int64_t apart = b->low >= a->low ? (int64_t)(b->low - a->low) : -(int64_t)(a->low - b->low);
@@ -89,7 +95,8 @@ bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_vi
   return solve(&s, highest_b + b_units - 1);
 }
 
-/* Sorted by stride, each must step over all that the smaller ones span. Sufficient, and true of nearly every array. */
+/* Sorted by stride, each must step over all that the smaller ones span. Sufficient, and true of
+ * nearly every array. */
 static bool nested(const pk_view *view, int rank) {
   search s = {0};
   for (int k = 0; k < rank; ++k) {
@@ -106,7 +113,8 @@ static bool nested(const pk_view *view, int rank) {
   return true;
 }
 
-/* Whether two index vectors that differ on axis `differ`, the first being greater there, have the same address. */
+/* Whether two index vectors that differ on axis `differ`, the first being greater there, have the
+ * same address. */
 static bool repeats(const pk_view *view, int rank, int differ) {
   search s = {0};
   int64_t target = -magnitude(view->caller.stride[differ]);
@@ -123,7 +131,8 @@ bool pk_view_overlaps_itself(const pk_view *view, int rank, int64_t element_byte
   if (view->elements < 2 || nested(view, rank)) return false;
   if (view->span / element_bytes < view->elements) return true;
   for (int k = 0; k < rank; ++k) {
-    if (view->caller.dim[k] > 1 && (view->caller.stride[k] == 0 || repeats(view, rank, k))) return true;
+    if (view->caller.dim[k] > 1 && (view->caller.stride[k] == 0 || repeats(view, rank, k)))
+      return true;
   }
   return false;
 }

@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 static void print_value(double value) {
-  bool whole = fabs(value) < 9007199254740992.0 && value == floor(value); /* 2^53: integers are exact below */
+  bool whole = fabs(value) < 9007199254740992.0 &&
+               value == floor(value); /* 2^53: integers are exact below */
   (void)fprintf(stderr, whole ? "%.0f" : "%.9g", value);
 }
 

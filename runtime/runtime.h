@@ -15,7 +15,8 @@ typedef struct {
   int64_t bytes;
 } pk_memory;
 
-/* Makes room for `bytes`, aligned to 4096; what it held is lost when it grows. False: no memory, and what it held stays. */
+/* Makes room for `bytes`, aligned to 4096; what it held is lost when it grows. False: no memory,
+ * and what it held stays. */
 bool pk_memory_reserve(pk_memory *memory, int64_t bytes);
 void pk_memory_free(pk_memory *memory);
 
@@ -25,7 +26,8 @@ typedef struct {
   uintptr_t low;   /* address of the lowest byte */
   int64_t span;    /* bytes from there to the end of the highest element; 0: no elements */
   int64_t elements;
-  int64_t stage; /* offset of its contiguous copy in the context's staging memory; -1: used in place */
+  int64_t
+      stage; /* offset of its contiguous copy in the context's staging memory; -1: used in place */
 } pk_view;
 
 typedef struct pk_trace pk_trace;
@@ -33,12 +35,14 @@ typedef struct pk_pool pk_pool;
 typedef struct pk_guests pk_guests;
 
 struct pk_context {
-  unsigned holder;   /* 0: no call is under way, else one that began in the process of pk_forks() + 1 == holder */
-  unsigned forks;    /* of pk_forks(), when its threads and its trace were begun */
+  unsigned holder; /* 0: no call is under way, else one that began in the process of pk_forks() + 1
+                      == holder */
+  unsigned forks;  /* of pk_forks(), when its threads and its trace were begun */
   pk_context *spare; /* of the default context: for calls from within a call on the same thread */
   int threads;
-  int64_t vmem_limit;                  /* 0: none set */
-  const char *bad_threads, *bad_limit; /* what is wrong with the setting: calls are refused with it; NULL: nothing */
+  int64_t vmem_limit; /* 0: none set */
+  const char *bad_threads,
+      *bad_limit; /* what is wrong with the setting: calls are refused with it; NULL: nothing */
   char message[PK_MESSAGE_BYTES];
   pk_memory tables;  /* array, view and size of the call at hand */
   pk_memory stage;   /* contiguous copies of operands */
@@ -62,26 +66,30 @@ typedef struct {
   pk_plan plan;
 } pk_launch;
 
-/* status.c: sets the context's message, prefixed with the kernel's name when there is one, and returns `status`. */
-pk_status pk_refuse(pk_context *context, const pk_kernel *kernel, pk_status status, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+/* status.c: sets the context's message, prefixed with the kernel's name when there is one, and
+ * returns `status`. */
+pk_status pk_refuse(pk_context *context, const pk_kernel *kernel, pk_status status,
+                    const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* context.c: the calling thread's own context; NULL when memory is out. */
 pk_context *pk_default_context(void);
-/* One call at a time holds a context. False: another does. What a fork has left of the parent's is forgotten. */
+/* One call at a time holds a context. False: another does. What a fork has left of the parent's is
+ * forgotten. */
 bool pk_hold(pk_context *context);
 void pk_release(pk_context *context);
 
-/* pool.c: share(run, 0) on the calling thread, and at the same time share(run, i), 0 < i < threads, on as many others
- * as there are. Any of the shares may be missing but the first, and each runs at most once. */
+/* pool.c: share(run, 0) on the calling thread, and at the same time share(run, i), 0 < i < threads,
+ * on as many others as there are. Any of the shares may be missing but the first, and each runs at
+ * most once. */
 typedef void pk_share(void *run, int place);
 void pk_run_shared(pk_context *context, int threads, pk_share *share, void *run);
 void pk_free_threads(pk_context *context);
 void pk_forget_threads(pk_context *context); /* in a child of fork, which has none of them */
 bool pk_watch_forks(void);                   /* false: out of memory */
-unsigned pk_forks(void);                     /* between the process that loaded the library and this one */
+unsigned pk_forks(void); /* between the process that loaded the library and this one */
 
-/* bind.c: checks the tensors and fills the launch's tables; then, with the derived sizes known, the axes made of them. */
+/* bind.c: checks the tensors and fills the launch's tables; then, with the derived sizes known, the
+ * axes made of them. */
 pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors);
 pk_status pk_bind_derived(const pk_launch *launch);
 
@@ -92,7 +100,8 @@ void pk_stage_out(const pk_launch *launch);
 
 /* overlap.c: exact, or true when deciding would take too long. */
 bool pk_view_overlaps_itself(const pk_view *view, int rank, int64_t element_bytes);
-bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_view *b, int b_rank, int64_t b_bytes);
+bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_view *b, int b_rank,
+                      int64_t b_bytes);
 
 /* dma.c: a nest of loops that moves elements; strides in bytes. */
 typedef struct {
@@ -113,7 +122,8 @@ bool pk_trace_reserve(pk_trace *trace, int thread);
 void *pk_trace_worker(pk_trace *trace, int thread);
 int64_t pk_trace_now(void);
 /* `kind` is a literal; `value` is shown beside it as `unit`. */
-void pk_trace_record(void *worker_trace, const char *name, const char *kind, int64_t start, const char *unit, int64_t value);
+void pk_trace_record(void *worker_trace, const char *name, const char *kind, int64_t start,
+                     const char *unit, int64_t value);
 
 #pragma GCC visibility pop
 #endif

@@ -6,16 +6,20 @@
 enum { STAGE_ALIGNMENT = 4096 };
 
 static bool needs_stage(const pk_view *view, int rank) {
-  return view->elements > 0 && rank > 0 && view->caller.dim[rank - 1] > 1 && view->caller.stride[rank - 1] != 1;
+  return view->elements > 0 && rank > 0 && view->caller.dim[rank - 1] > 1 &&
+         view->caller.stride[rank - 1] != 1;
 }
 
-/* An earlier operand that is the same memory (by `alias`, or an input given twice) and already has a copy; -1: none. */
+/* An earlier operand that is the same memory (by `alias`, or an input given twice) and already has
+ * a copy; -1: none. */
 static int64_t shared_stage(const pk_launch *launch, int index) {
   const pk_operand *operand = launch->kernel->operand;
   const pk_array *mine = &launch->view[index].caller;
   for (int i = 0; i < index; ++i) {
     const pk_view *view = &launch->view[i];
-    if (view->stage < 0 || operand[i].dtype != operand[index].dtype || operand[i].rank != operand[index].rank) continue;
+    if (view->stage < 0 || operand[i].dtype != operand[index].dtype ||
+        operand[i].rank != operand[index].rank)
+      continue;
     bool same = view->caller.data == mine->data;
     for (int k = 0; same && k < operand[i].rank; ++k) {
       same = view->caller.dim[k] == mine->dim[k] && view->caller.stride[k] == mine->stride[k];
@@ -46,12 +50,15 @@ pk_status pk_stage_plan(pk_launch *launch) {
     int64_t bytes = pk_sat_mul(view->elements, pk_dtype_bytes(kernel->operand[i].dtype));
     view->stage = launch->stage_bytes;
     launch->stage_bytes = pk_sat_add(pk_sat_add(launch->stage_bytes, bytes), STAGE_ALIGNMENT - 1);
-    if (launch->stage_bytes < INT64_MAX) launch->stage_bytes -= launch->stage_bytes % STAGE_ALIGNMENT;
+    if (launch->stage_bytes < INT64_MAX)
+      launch->stage_bytes -= launch->stage_bytes % STAGE_ALIGNMENT;
   }
   if (launch->stage_bytes == 0) return PK_OK;
-  if (launch->stage_bytes == INT64_MAX || !pk_memory_reserve(&launch->context->stage, launch->stage_bytes)) {
+  if (launch->stage_bytes == INT64_MAX ||
+      !pk_memory_reserve(&launch->context->stage, launch->stage_bytes)) {
     return pk_refuse(launch->context, kernel, PK_NO_MEMORY,
-                     "no memory for %" PRId64 " bytes of copies of operands whose innermost stride is not 1",
+                     "no memory for %" PRId64
+                     " bytes of copies of operands whose innermost stride is not 1",
                      launch->stage_bytes);
   }
   for (int i = 0; i < kernel->operands; ++i) {

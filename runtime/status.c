@@ -26,13 +26,16 @@ const char *pk_status_name(pk_status status) {
   return index < sizeof name / sizeof *name ? name[index] : "unknown status";
 }
 
-pk_status pk_refuse(pk_context *context, const pk_kernel *kernel, pk_status status, const char *format, ...) {
+pk_status pk_refuse(pk_context *context, const pk_kernel *kernel, pk_status status,
+                    const char *format, ...) {
   int used = 0;
-  if (kernel && kernel->name) used = snprintf(context->message, sizeof context->message, "%s: ", kernel->name);
+  if (kernel && kernel->name)
+    used = snprintf(context->message, sizeof context->message, "%s: ", kernel->name);
   if (used < 0 || used >= (int)sizeof context->message) used = 0;
   va_list arguments;
   va_start(arguments, format);
-  (void)vsnprintf(context->message + used, sizeof context->message - (size_t)used, format, arguments);
+  (void)vsnprintf(context->message + used, sizeof context->message - (size_t)used, format,
+                  arguments);
   va_end(arguments);
   return status;
 }

@@ -91,8 +91,8 @@ static int current_processor(void) {
 }
 
 /* Where all processors are busy, the system may wake a member on the caller's, and leaves it there:
- * two threads take turns at what one does as fast. Such a member goes to any other processor that it
- * may use. */
+ * two threads take turns at what one does as fast. Such a member goes to any other processor that
+ * it may use. */
 static void leave_processor(int processor) {
 #ifdef CPU_CLR
   cpu_set_t all, others;

@@ -46,7 +46,8 @@ bool pk_trace_reserve(pk_trace *trace, int thread) {
 
 void *pk_trace_worker(pk_trace *trace, int thread) { return trace->recorder[thread]; }
 
-void pk_trace_record(void *worker_trace, const char *name, const char *kind, int64_t start, const char *unit, int64_t value) {
+void pk_trace_record(void *worker_trace, const char *name, const char *kind, int64_t start,
+                     const char *unit, int64_t value) {
   recorder *r = worker_trace;
   event *e = &r->ring[r->recorded++ % RING_EVENTS];
   e->kind = kind;
@@ -71,7 +72,8 @@ void pk_trace_end(pk_worker *worker) {
   recorder *r = worker->trace;
   if (!r || r->depth == 0) return;
   --r->depth;
-  if (r->depth < MAX_REGIONS) pk_trace_record(r, r->region[r->depth], "region", r->region_start[r->depth], NULL, 0);
+  if (r->depth < MAX_REGIONS)
+    pk_trace_record(r, r->region[r->depth], "region", r->region_start[r->depth], NULL, 0);
 }
 
 int64_t pk_trace_start(const pk_worker *worker) { return worker->trace ? pk_trace_now() : 0; }
@@ -98,8 +100,8 @@ static void write_string(FILE *file, const char *text) {
 static void write_event(FILE *file, const event *e, int thread, int64_t origin) {
   (void)fputs(",\n{\"name\":", file);
   write_string(file, e->name);
-  (void)fprintf(file, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f", e->kind, thread,
-                (double)(e->start - origin) / 1e3, (double)e->duration / 1e3);
+  (void)fprintf(file, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f",
+                e->kind, thread, (double)(e->start - origin) / 1e3, (double)e->duration / 1e3);
   if (e->unit) (void)fprintf(file, ",\"args\":{\"%s\":%" PRId64 "}", e->unit, e->value);
   (void)putc('}', file);
 }
@@ -109,7 +111,8 @@ static bool write_trace(const pk_trace *trace) {
   if (!file) return false;
   uint64_t dropped = 0;
   (void)fputs(
-      "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":"
+      "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\","
+      "\"pid\":1,\"args\":{\"name\":"
       "\"pk\"}}",
       file);
   for (int thread = 0; thread < PK_MAX_THREADS; ++thread) {

@@ -1,7 +1,8 @@
 // Memory by hand in the interpreter: copies, semaphores, `scoped`.
 //
-// A copy's windows are settled when it starts; its elements move then, when a wait needs its bytes, or in between
-// (CheckOptions.dma). Until a wait proves it over it is a Transfer under way, which race.c holds everything else against.
+// A copy's windows are settled when it starts; its elements move then, when a wait needs its bytes,
+// or in between (CheckOptions.dma). Until a wait proves it over it is a Transfer under way, which
+// race.c holds everything else against.
 #include "codegen/check/internal.h"
 
 #include <stdlib.h>
@@ -17,18 +18,23 @@ static Value *home_of(Interp *in, const Ref *ref) {
 
 static void check_end(Interp *in, const Instr *instr, const Box *box, int axis) {
   int64_t size = box->extent[axis], reach, last, start = box->start[axis], dim = box->dim[axis];
-  bool fits =
-      start >= 0 && (size == 0 || (mul_i64(size - 1, box->stride[axis], &reach) && add_i64(start, reach, &last) && last < dim));
+  bool fits = start >= 0 && (size == 0 || (mul_i64(size - 1, box->stride[axis], &reach) &&
+                                           add_i64(start, reach, &last) && last < dim));
   if (fits || instr->flags & INSTR_EDGE) return;
-  find_pair(in, instr, box->ref, FIND_SLICE, instr->span,
-            "a copy %s `%s` is out of range on axis %d: %lld elements%s from %lld, but the axis has %lld",
-            box->ref == instr->ref ? "from" : "to", box->ref->name, axis, (long long)size,
-            box->stride[axis] == 1 ? "" : arena_printf(in->report->arena, " with step %lld", (long long)box->stride[axis]),
-            (long long)start, (long long)dim);
+  find_pair(
+      in, instr, box->ref, FIND_SLICE, instr->span,
+      "a copy %s `%s` is out of range on axis %d: %lld elements%s from %lld, but the axis has %lld",
+      box->ref == instr->ref ? "from" : "to", box->ref->name, axis, (long long)size,
+      box->stride[axis] == 1
+          ? ""
+          : arena_printf(in->report->arena, " with step %lld", (long long)box->stride[axis]),
+      (long long)start, (long long)dim);
 }
 
-static Box resolve_window(Interp *in, const Instr *instr, const Ref *ref, const Window *window, Instr *const *starts) {
-  static const int64_t farthest = (int64_t)1 << 48, farthest_stride = (int64_t)1 << 31;  // beyond any array, safe to multiply
+static Box resolve_window(Interp *in, const Instr *instr, const Ref *ref, const Window *window,
+                          Instr *const *starts) {
+  static const int64_t farthest = (int64_t)1 << 48,
+                       farthest_stride = (int64_t)1 << 31;  // beyond any array, safe to multiply
   const Value *home = home_of(in, ref);
   Box box = {.ref = ref, .memory = home, .rank = ref->type.rank};
   for (int i = 0; i < ref->type.rank; i++) {
@@ -43,7 +49,9 @@ static Box resolve_window(Interp *in, const Instr *instr, const Ref *ref, const 
     box.stride[i] = box.extent[i] > 1 ? window->stride[i] : 1;
     check_end(in, instr, &box, i);
     if (box.stride[i] > farthest_stride) box.stride[i] = farthest_stride;
-    box.start[i] = box.start[i] < -farthest ? -farthest : box.start[i] > farthest ? farthest : box.start[i];
+    box.start[i] = box.start[i] < -farthest  ? -farthest
+                   : box.start[i] > farthest ? farthest
+                                             : box.start[i];
   }
   return box;
 }
@@ -53,7 +61,8 @@ static Box source_window(Interp *in, const Instr *instr) {
 }
 
 static Box target_window(Interp *in, const Instr *instr) {
-  return resolve_window(in, instr, instr->target, &instr->target_window, instr->args + instr->ref->type.rank);
+  return resolve_window(in, instr, instr->target, &instr->target_window,
+                        instr->args + instr->ref->type.rank);
 }
 
 static int64_t count_elements(const Box *box) {
@@ -65,7 +74,8 @@ static int64_t count_elements(const Box *box) {
 static bool same_box(const Box *a, const Box *b) {
   if (a->memory != b->memory) return false;
   for (int i = 0; i < a->rank; i++)
-    if (a->start[i] != b->start[i] || a->extent[i] != b->extent[i] || a->stride[i] != b->stride[i]) return false;
+    if (a->start[i] != b->start[i] || a->extent[i] != b->extent[i] || a->stride[i] != b->stride[i])
+      return false;
   return true;
 }
 
@@ -76,7 +86,8 @@ static int64_t place_in_memory(const Box *box, const int64_t *index) {
   int64_t at = 0;
   for (int i = 0; i < box->rank; i++) {
     int64_t offset, position;
-    if (!mul_i64(index[i], box->stride[i], &offset) || !add_i64(offset, box->start[i], &position)) return -1;
+    if (!mul_i64(index[i], box->stride[i], &offset) || !add_i64(offset, box->start[i], &position))
+      return -1;
     if (position < 0 || position >= box->dim[i]) return -1;
     at = at * box->dim[i] + position;
   }
@@ -90,7 +101,8 @@ static void next_index(const Box *box, int64_t *index) {
   }
 }
 
-static void move_element(const Transfer *t, const Value *from, int64_t source, Value *to, int64_t target) {
+static void move_element(const Transfer *t, const Value *from, int64_t source, Value *to,
+                         int64_t target) {
   if (source < 0) {
     if (!t->other_poison) to->i[target] = t->other;
     to->poison[target] = t->other_poison;
@@ -99,7 +111,8 @@ static void move_element(const Transfer *t, const Value *from, int64_t source, V
   }
   to->i[target] = from->i[source];  // floats too: the bits move
   if (to->uncertain) to->error[target] = error_at(from, source);
-  to->poison[target] = from->poison[source] == POISON_UNSTORED ? ref_mark(t->from.ref) : from->poison[source];
+  to->poison[target] =
+      from->poison[source] == POISON_UNSTORED ? ref_mark(t->from.ref) : from->poison[source];
 }
 
 static void move_each(const Transfer *t, const Value *from, Value *to) {
@@ -112,12 +125,14 @@ static void move_each(const Transfer *t, const Value *from, Value *to) {
   }
 }
 
-// The box as a walk over its memory, without the axes of extent 1; false when it lies partly outside.
+// The box as a walk over its memory, without the axes of extent 1; false when it lies partly
+// outside.
 static bool box_walk(const Box *box, Walk *walk) {
   int64_t step = 1;
   *walk = (Walk){0};
   for (int i = box->rank - 1; i >= 0; i--) {
-    if (box->start[i] < 0 || box->start[i] + (box->extent[i] - 1) * box->stride[i] >= box->dim[i]) return false;
+    if (box->start[i] < 0 || box->start[i] + (box->extent[i] - 1) * box->stride[i] >= box->dim[i])
+      return false;
     walk->base += box->start[i] * step;
     if (box->extent[i] != 1) {
       walk->extent[walk->rank] = box->extent[i];
@@ -153,7 +168,8 @@ void move_transfer(Interp *in, Transfer *t) {
   if (from->uncertain && to->uncertain) copy_walk(to->error, &target, from->error, &source, 8);
 }
 
-// The next of the DMAs on a semaphore (NULL: on any) whose elements have not moved: the latest, or any.
+// The next of the DMAs on a semaphore (NULL: on any) whose elements have not moved: the latest, or
+// any.
 static Transfer *pick_unmoved(Interp *in, const Ref *semaphore, int64_t element) {
   Transfer *picked = NULL;
   uint64_t seen = 0;
@@ -181,7 +197,8 @@ const char *semaphore_text(Interp *in, const Ref *ref, int64_t element) {
     element /= ref->type.dim[i];
   }
   buf_puts(&text, ref->name);
-  if (ref->type.rank) buf_putc(&text, '['), format_indices(&text, index, ref->type.rank), buf_putc(&text, ']');
+  if (ref->type.rank)
+    buf_putc(&text, '['), format_indices(&text, index, ref->type.rank), buf_putc(&text, ']');
   const char *copy = arena_strndup(in->report->arena, text.text, text.length);
   buf_free(&text);
   return copy;
@@ -196,11 +213,13 @@ static int64_t semaphore_element(Interp *in, const Instr *instr) {
     const Value *value = value_of(in, index[i]);
     int64_t at = value->i[0], dim = ref->type.dim[i];
     if (poison_at(value, 0))
-      find_pair(in, instr, ref, FIND_POISON_INDEX, instr->span, "the index of a semaphore of `%s` on axis %d is unspecified: %s",
-                ref->name, i, poison_cause(in, value->poison[0]));
+      find_pair(in, instr, ref, FIND_POISON_INDEX, instr->span,
+                "the index of a semaphore of `%s` on axis %d is unspecified: %s", ref->name, i,
+                poison_cause(in, value->poison[0]));
     else if (at < 0 || at >= dim)
-      find_pair(in, instr, ref, FIND_SLICE, instr->span, "semaphore %lld of `%s` on axis %d is out of range: there are %lld",
-                (long long)at, ref->name, i, (long long)dim);
+      find_pair(in, instr, ref, FIND_SLICE, instr->span,
+                "semaphore %lld of `%s` on axis %d is out of range: there are %lld", (long long)at,
+                ref->name, i, (long long)dim);
     element = element * dim + (at < 0 ? 0 : at >= dim ? dim - 1 : at);
   }
   return element;
@@ -217,7 +236,8 @@ static int64_t bytes_under_way(const Interp *in, const Ref *semaphore, int64_t e
   return bytes;
 }
 
-// Which DMAs are over now, in whatever order they ran: those without which the bytes taken so far could not be there.
+// Which DMAs are over now, in whatever order they ran: those without which the bytes taken so far
+// could not be there.
 static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
   SemaphoreState *s = &in->refs[semaphore->id].semaphores[element];
   int64_t open = bytes_under_way(in, semaphore, element) - s->taken;
@@ -237,14 +257,16 @@ static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
 typedef struct {
   Interp *in;
   const Instr *wait;
-  const Instr *source;  // what could bring what the wait wants: the same copy if there is one, else any
+  const Instr
+      *source;  // what could bring what the wait wants: the same copy if there is one, else any
   bool same;
 } Search;
 
 static void visit_source(Instr *instr, void *context) {
   Search *s = context;
   bool copy = s->wait->op == OP_COPY_WAIT;
-  if (instr->op != (copy ? OP_COPY_START : OP_SEM_SIGNAL) || instr->semaphore != s->wait->semaphore) return;
+  if (instr->op != (copy ? OP_COPY_START : OP_SEM_SIGNAL) || instr->semaphore != s->wait->semaphore)
+    return;
   bool same = copy && instr->ref == s->wait->ref && instr->target == s->wait->target;
   if (s->source && (s->same || !same)) return;
   s->source = instr;
@@ -259,10 +281,11 @@ static bool note_under_way(Interp *in, const Instr *wait, int64_t element, const
     bool on_it = is_on(t, wait->semaphore, element), same = to && same_box(&t->to, to);
     noted += on_it || same;
     if (on_it)
-      find_note(in, t->instr->span, t->step, "this copy on `%s` brings %lld bytes", semaphore_text(in, wait->semaphore, element),
-                (long long)t->bytes);
+      find_note(in, t->instr->span, t->step, "this copy on `%s` brings %lld bytes",
+                semaphore_text(in, wait->semaphore, element), (long long)t->bytes);
     else if (same)
-      find_note(in, t->instr->span, t->step, "the copy to the same window of `%s` was started on `%s`", to->ref->name,
+      find_note(in, t->instr->span, t->step,
+                "the copy to the same window of `%s` was started on `%s`", to->ref->name,
                 semaphore_text(in, t->semaphore, t->element));
   }
   return noted > 0;
@@ -274,22 +297,24 @@ static void explain_deadlock(Interp *in, const Instr *wait, int64_t element, con
   bool copy = wait->op == OP_COPY_WAIT;
   if (note_under_way(in, wait, element, to)) return;
   if (s->last && s->last->op == wait->op)
-    find_note(in, s->last->span, s->step, "this wait took %lld%s from `%s` before", (long long)s->amount, copy ? " bytes" : "",
-              name);
+    find_note(in, s->last->span, s->step, "this wait took %lld%s from `%s` before",
+              (long long)s->amount, copy ? " bytes" : "", name);
   Search search = {in, wait, NULL, false};
   ir_walk(in->k->body, visit_source, &search);
   if (!search.source) {
-    find_note(in, wait->semaphore->span, -1, copy ? "no copy is ever started on `%s`" : "nothing ever signals `%s`",
+    find_note(in, wait->semaphore->span, -1,
+              copy ? "no copy is ever started on `%s`" : "nothing ever signals `%s`",
               wait->semaphore->name);
     return;
   }
   int64_t runs = in->runs[search.source->id];
   const char *what = copy ? "copy on" : "signal of";
   if (runs)
-    find_note(in, search.source->span, -1, "the %s `%s` here ran %lld time%s so far", what, wait->semaphore->name,
-              (long long)runs, runs == 1 ? "" : "s");
+    find_note(in, search.source->span, -1, "the %s `%s` here ran %lld time%s so far", what,
+              wait->semaphore->name, (long long)runs, runs == 1 ? "" : "s");
   else
-    find_note(in, search.source->span, -1, "the %s `%s` here never ran", what, wait->semaphore->name);
+    find_note(in, search.source->span, -1, "the %s `%s` here never ran", what,
+              wait->semaphore->name);
 }
 
 // to: of a copy's wait, its target.
@@ -301,8 +326,10 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
   for (Transfer *t; *held < amount && (t = pick_unmoved(in, ref, element));) move_transfer(in, t);
   if (*held < amount) {
     if (find(in, instr, FIND_DEADLOCK, instr->span,
-             "deadlock: this waits for %lld%s on `%s`, which holds %lld: %lld%s are missing, and nothing under way brings them",
-             (long long)amount, unit, semaphore_text(in, ref, element), (long long)*held, (long long)(amount - *held), unit))
+             "deadlock: this waits for %lld%s on `%s`, which holds %lld: %lld%s are missing, and "
+             "nothing under way brings them",
+             (long long)amount, unit, semaphore_text(in, ref, element), (long long)*held,
+             (long long)(amount - *held), unit))
       explain_deadlock(in, instr, element, to);
     in->stopped = true;
     return;
@@ -317,7 +344,8 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
 
 // ---- copies
 
-static void start_copy(Interp *in, const Instr *instr, const Box *from, const Box *to, int64_t bytes) {
+static void start_copy(Interp *in, const Instr *instr, const Box *from, const Box *to,
+                       int64_t bytes) {
   check_access(in, instr, from, NULL, false, "read by this copy");
   check_access(in, instr, to, NULL, true, "written by this copy");
   check_cores(in, instr, from, false);
@@ -325,7 +353,8 @@ static void start_copy(Interp *in, const Instr *instr, const Box *from, const Bo
   in->refs[to->ref->id].last_store = instr;
   int64_t element = semaphore_element(in, instr);
   if (bytes == 0) return;
-  const Value *other = instr->flags & INSTR_OTHER ? value_of(in, instr->args[instr->nargs - 1]) : NULL;
+  const Value *other =
+      instr->flags & INSTR_OTHER ? value_of(in, instr->args[instr->nargs - 1]) : NULL;
   Transfer *t = add_transfer(in);
   t->instr = instr;
   t->from = *from;
@@ -362,11 +391,11 @@ static void read_semaphore(Interp *in, const Instr *instr) {
 static void signal_or_wait(Interp *in, const Instr *instr) {
   const Value *amount = value_of(in, instr->args[instr->nargs - 1]);
   if (poison_at(amount, 0))
-    find(in, instr, FIND_POISON_INDEX, instr->span, "the amount for `%s` is unspecified: %s", instr->semaphore->name,
-         poison_cause(in, amount->poison[0]));
+    find(in, instr, FIND_POISON_INDEX, instr->span, "the amount for `%s` is unspecified: %s",
+         instr->semaphore->name, poison_cause(in, amount->poison[0]));
   if (amount->i[0] < 0) {
-    find(in, instr, FIND_AMOUNT, instr->span, "the semaphore `%s` takes 0 or more, not %lld", instr->semaphore->name,
-         (long long)amount->i[0]);
+    find(in, instr, FIND_AMOUNT, instr->span, "the semaphore `%s` takes 0 or more, not %lld",
+         instr->semaphore->name, (long long)amount->i[0]);
     return;
   }
   if (instr->op == OP_SEM_WAIT) {
@@ -376,7 +405,8 @@ static void signal_or_wait(Interp *in, const Instr *instr) {
   int64_t element = semaphore_element(in, instr);
   RefState *state = &in->refs[instr->semaphore->id];
   state->block.i[element] = saturating_add(state->block.i[element], amount->i[0]);
-  state->semaphores[element] = (SemaphoreState){.last = instr, .amount = amount->i[0], .step = in->step};
+  state->semaphores[element] =
+      (SemaphoreState){.last = instr, .amount = amount->i[0], .step = in->step};
 }
 
 void run_dma(Interp *in, const Instr *instr) {
@@ -396,34 +426,40 @@ static void begin_semaphore(Interp *in, const Ref *ref) {
   Value *block = &state->block;
   memset(block->i, 0, (size_t)block->count * sizeof *block->i);
   memset(block->poison, 0, (size_t)block->count);
-  if (!state->semaphores) state->semaphores = calloc((size_t)block->count + 1, sizeof *state->semaphores);
+  if (!state->semaphores)
+    state->semaphores = calloc((size_t)block->count + 1, sizeof *state->semaphores);
   if (!state->semaphores) INTERNAL("no memory for %lld semaphores", (long long)block->count);
   memset(state->semaphores, 0, (size_t)block->count * sizeof *state->semaphores);
 }
 
 // Waits took fewer bytes than copies brought.
-static void report_left(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end) {
+static void report_left(Interp *in, const Ref *ref, int64_t element, int64_t left,
+                        const char *end) {
   const SemaphoreState *s = &in->refs[ref->id].semaphores[element];
   if (!find_pair(in, ref, s->last, FIND_SEMAPHORE, ref->span,
-                 "the semaphore `%s` still holds %lld bytes at the end of %s: waits took fewer bytes than copies brought",
+                 "the semaphore `%s` still holds %lld bytes at the end of %s: waits took fewer "
+                 "bytes than copies brought",
                  semaphore_text(in, ref, element), (long long)left, end))
     return;
   find_note(in, s->last->span, s->step, "this wait takes %lld bytes", (long long)s->amount);
   if (s->copy) find_note(in, s->copy->span, -1, "this copy brings %lld bytes", (long long)s->bytes);
   for (int i = 0; i < in->transfer_count; i++) {
     const Transfer *t = &in->transfers[i];
-    if (is_on(t, ref, element)) find_note(in, t->instr->span, t->step, "this copy brings %lld bytes", (long long)t->bytes);
+    if (is_on(t, ref, element))
+      find_note(in, t->instr->span, t->step, "this copy brings %lld bytes", (long long)t->bytes);
   }
 }
 
 // Having been reported, such copies are carried out: their results are no mistake of their own.
-static void report_lost(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end) {
+static void report_lost(Interp *in, const Ref *ref, int64_t element, int64_t left,
+                        const char *end) {
   for (int i = 0; i < in->transfer_count; i++) {
     Transfer *t = &in->transfers[i];
     if (!is_on(t, ref, element)) continue;
     find(in, t->instr, FIND_NOT_WAITED, t->instr->span,
-         "nothing waits for this copy to `%s`: the semaphore `%s` still holds %lld bytes at the end of %s", t->to.ref->name,
-         semaphore_text(in, ref, element), (long long)left, end);
+         "nothing waits for this copy to `%s`: the semaphore `%s` still holds %lld bytes at the "
+         "end of %s",
+         t->to.ref->name, semaphore_text(in, ref, element), (long long)left, end);
     move_transfer(in, t);
   }
 }
@@ -439,12 +475,15 @@ static void end_semaphore(Interp *in, const Ref *ref, const char *end) {
     else if (ref->semaphore == SEM_DMA)
       report_lost(in, ref, e, left, end);
     else if (find(in, ref, FIND_SEMAPHORE, ref->span,
-                  "the semaphore `%s` still holds %lld at the end of %s: it was signalled more than waited for",
+                  "the semaphore `%s` still holds %lld at the end of %s: it was signalled more "
+                  "than waited for",
                   semaphore_text(in, ref, e), (long long)left, end))
-      find_note(in, s->last->span, s->step, "the last to %s it is this", s->last->op == OP_SEM_SIGNAL ? "signal" : "wait for");
+      find_note(in, s->last->span, s->step, "the last to %s it is this",
+                s->last->op == OP_SEM_SIGNAL ? "signal" : "wait for");
   }
   for (int i = in->transfer_count - 1; i >= 0; i--)
-    if (in->transfers[i].semaphore == ref && in->transfers[i].ended == UNDER_WAY) remove_transfer(in, i);
+    if (in->transfers[i].semaphore == ref && in->transfers[i].ended == UNDER_WAY)
+      remove_transfer(in, i);
 }
 
 void begin_scratch(Interp *in, const Ref *ref) {
@@ -466,7 +505,8 @@ static bool ends_with(const Ref *ref, const Instr *scoped, bool semaphore) {
 
 void end_scope(Interp *in, const Instr *scoped) {
   for (int i = in->k->inputs + in->k->outputs; i < in->k->refs.count; i++)
-    if (ends_with(in->k->refs.at[i], scoped, true)) end_semaphore(in, in->k->refs.at[i], "its scope");
+    if (ends_with(in->k->refs.at[i], scoped, true))
+      end_semaphore(in, in->k->refs.at[i], "its scope");
   for (int i = in->k->inputs + in->k->outputs; i < in->k->refs.count && in->transfer_count; i++) {
     const Ref *ref = in->k->refs.at[i];
     if (!ends_with(ref, scoped, false)) continue;
@@ -476,7 +516,8 @@ void end_scope(Interp *in, const Instr *scoped) {
 }
 
 void end_cell(Interp *in) {
-  const char *end = in->last_step && in->cells == 1 ? "the kernel" : "a step along its parallel axes";
+  const char *end =
+      in->last_step && in->cells == 1 ? "the kernel" : "a step along its parallel axes";
   for (int i = in->k->inputs + in->k->outputs; i < in->k->refs.count && !in->stopped; i++)
     if (ends_with(in->k->refs.at[i], NULL, true)) end_semaphore(in, in->k->refs.at[i], end);
 }

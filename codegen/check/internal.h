@@ -6,8 +6,9 @@
 #include "codegen/check/interp.h"
 #include "codegen/ir/scalar.h"
 
-// A value or a block in memory: floats in f, everything else in i, row-major. poison[e] says that element e is unspecified and
-// why: 0 it is not, else 1 + the ref it came from, or one of the marks below. It is looked at only when `poisoned`.
+// A value or a block in memory: floats in f, everything else in i, row-major. poison[e] says that
+// element e is unspecified and why: 0 it is not, else 1 + the ref it came from, or one of the marks
+// below. It is looked at only when `poisoned`.
 typedef struct {
   DType dtype;
   int rank;
@@ -19,7 +20,7 @@ typedef struct {
   };
   uint8_t *poison;
   bool poisoned;
-  double *error;   // how far from it compiled code may be; looked at only when `uncertain`
+  double *error;  // how far from it compiled code may be; looked at only when `uncertain`
   bool uncertain;
   int64_t capacity, poison_capacity, error_capacity;
 } Value;
@@ -32,7 +33,8 @@ typedef enum {
 #undef FIND
 } FindingKind;
 
-// The latest accesses of an element in HBM: indices of events, from 1. `other_read`: by another core than `read`.
+// The latest accesses of an element in HBM: indices of events, from 1. `other_read`: by another
+// core than `read`.
 typedef struct {
   uint32_t write, read, other_read;
 } CoreAccess;
@@ -57,15 +59,16 @@ typedef struct {
 typedef struct {
   Value block;
   HostArray *array;  // operands: where their elements live
-  Value *image;      // of an operand that DMAs by hand see, or an alias of it: its elements in HBM with their poison
+  Value *image;  // of an operand that DMAs by hand see, or an alias of it: its elements in HBM with
+                 // their poison
   int64_t index[MAX_INDEX];
   bool held;  // inputs: the block of `index` was fetched; outputs: it is in use
   const Instr *last_store;
-  double *errors;        // .. the errors of its elements, when they are kept; else NULL
-  uint8_t *written;      // outputs and what aliases them: per element, WRITTEN_*
-  int64_t *owner;        // outputs at block: per block, 1 + number of the parallel step that wrote it
-  bool *left;            // outputs at block: the block was written back
-  const Ref *shared;     // the output in whose memory cores can race, else NULL
+  double *errors;     // .. the errors of its elements, when they are kept; else NULL
+  uint8_t *written;   // outputs and what aliases them: per element, WRITTEN_*
+  int64_t *owner;     // outputs at block: per block, 1 + number of the parallel step that wrote it
+  bool *left;         // outputs at block: the block was written back
+  const Ref *shared;  // the output in whose memory cores can race, else NULL
   CoreAccess *accesses;  // of such an output: per element
   SemaphoreState *semaphores;
   int64_t blocks[MAX_RANK];
@@ -74,10 +77,12 @@ typedef struct {
 // UNSPECIFIED: by a value that is, as was reported then.
 enum { WRITTEN_NEVER, WRITTEN_GOOD, WRITTEN_UNSTORED, WRITTEN_UNSPECIFIED };
 
-// Elements of a memory: along axis k extent[k] of them, stride[k] apart from start[k]; those outside the memory are left out.
+// Elements of a memory: along axis k extent[k] of them, stride[k] apart from start[k]; those
+// outside the memory are left out.
 typedef struct {
   const Ref *ref;
-  const void *memory;  // two boxes overlap only in the same: the Value of a block or image, or the array in HBM
+  const void *memory;  // two boxes overlap only in the same: the Value of a block or image, or the
+                       // array in HBM
   int rank;
   int64_t dim[MAX_RANK], start[MAX_RANK], extent[MAX_RANK], stride[MAX_RANK];
 } Box;
@@ -124,7 +129,7 @@ typedef struct {
   int64_t parallel_step;  // number of the combination of parallel axes, a cell
   int64_t cells, core;
   bool last_step, cell_begins, cell_ends;
-  bool exact;  // the reference: floats are not rounded
+  bool exact;   // the reference: floats are not rounded
   bool bounds;  // values have errors
   Rounding rounding;
   Hidden hidden;
@@ -140,17 +145,20 @@ typedef struct {
   int transfer_count, transfer_capacity;
   int unmoved;        // of them
   int64_t *runs;      // how often a copy or signal ran, by instruction id
-  int64_t lookahead;  // steps for which the pipeline can have fetched ahead of an alias' writer; 0: there is none
+  int64_t lookahead;  // steps for which the pipeline can have fetched ahead of an alias' writer; 0:
+                      // there is none
   LIST(CoreEvent) events;
   LIST(Finding) findings;
 } Interp;
 
 // ---- findings (report.c)
 // True when this is the first of its kind and place, which may get notes.
-bool find(Interp *in, const void *where, FindingKind kind, Span span, const char *format, ...) PRINTF_LIKE(5, 6);
-bool find_pair(Interp *in, const void *where, const void *other, FindingKind kind, Span span, const char *format, ...)
-    PRINTF_LIKE(6, 7);
-bool find_again(Interp *in, const void *where, const void *other, FindingKind kind);  // counts one that was found before
+bool find(Interp *in, const void *where, FindingKind kind, Span span, const char *format, ...)
+    PRINTF_LIKE(5, 6);
+bool find_pair(Interp *in, const void *where, const void *other, FindingKind kind, Span span,
+               const char *format, ...) PRINTF_LIKE(6, 7);
+bool find_again(Interp *in, const void *where, const void *other,
+                FindingKind kind);  // counts one that was found before
 // To the latest finding. step: the number of a grid step, or -1.
 void find_note(Interp *in, Span span, int64_t step, const char *format, ...) PRINTF_LIKE(4, 5);
 void finish_report(Interp *in);
@@ -168,9 +176,14 @@ bool value_poison(Interp *in, Value *v);  // from now on v->poison counts, all 0
 bool value_error(Interp *in, Value *v);   // likewise v->error
 void *scratch_space(Interp *in, int which, int64_t count, int64_t item_bytes);
 void value_free(Value *v);
-static inline double error_at(const Value *v, int64_t index) { return v->uncertain ? v->error[index] : 0; }
-static inline uint8_t poison_at(const Value *v, int64_t index) { return v->poisoned ? v->poison[index] : 0; }
-void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark);  // v is poisoned already
+static inline double error_at(const Value *v, int64_t index) {
+  return v->uncertain ? v->error[index] : 0;
+}
+static inline uint8_t poison_at(const Value *v, int64_t index) {
+  return v->poisoned ? v->poison[index] : 0;
+}
+void fill_unspecified(Value *v, int64_t from, int64_t count,
+                      uint8_t mark);  // v is poisoned already
 double unspecified_float(void);
 int64_t unspecified_int(DType dtype);
 void round_floats(const Interp *in, Value *v);
@@ -204,15 +217,24 @@ typedef struct {
 } BoundLane;
 void bound_elementwise(Interp *in, const Instr *instr, Value *out, const Value *const *arg);
 void bound_fold(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *lane);
-void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, const int64_t *order, int64_t count);
-void bound_sort(Interp *in, Value *out, const Value *a, int64_t from, int64_t stride, int64_t count);
-bool bound_summands(Interp *in, BoundLane *rows);  // what the kernel may round them to before they are multiplied
-void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a, const BoundLane *b);
-float bound_allowed(const Interp *in, DType t, double value, double error);  // for an element of an output
+void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, const int64_t *order,
+                int64_t count);
+void bound_sort(Interp *in, Value *out, const Value *a, int64_t from, int64_t stride,
+                int64_t count);
+bool bound_summands(
+    Interp *in, BoundLane *rows);  // what the kernel may round them to before they are multiplied
+void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a,
+               const BoundLane *b);
+float bound_allowed(const Interp *in, DType t, double value,
+                    double error);  // for an element of an output
 
 // ---- memory (memory.c)
-static inline uint8_t ref_mark(const Ref *ref) { return ref->id + 1 <= POISON_REFS ? (uint8_t)(ref->id + 1) : POISON_OTHER; }
-static inline Span map_place(const Ref *ref) { return ref->map_span.end ? ref->map_span : ref->span; }
+static inline uint8_t ref_mark(const Ref *ref) {
+  return ref->id + 1 <= POISON_REFS ? (uint8_t)(ref->id + 1) : POISON_OTHER;
+}
+static inline Span map_place(const Ref *ref) {
+  return ref->map_span.end ? ref->map_span : ref->span;
+}
 bool start_refs(Interp *in, HostArray *operands);
 void end_refs(Interp *in);  // writes back what stays, reports what was never written
 void begin_step(Interp *in);
@@ -237,15 +259,18 @@ const char *semaphore_text(Interp *in, const Ref *ref, int64_t element);
 
 // ---- races (race.c)
 Box whole_block(Interp *in, const Ref *ref);
-// The body, a copy that starts, or the pipeline (instr NULL) touches a box now: reports what it races with among the DMAs under
-// way. mask: which elements, in row-major order of the box; NULL: all. doing: "read", "written by this copy", ..
+// The body, a copy that starts, or the pipeline (instr NULL) touches a box now: reports what it
+// races with among the DMAs under way. mask: which elements, in row-major order of the box; NULL:
+// all. doing: "read", "written by this copy", ..
 void check_overlap(Interp *in, Transfer *t);
-void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes, const char *doing);
-void check_fetch(Interp *in, const Ref *ref, const Box *box);      // the pipeline's, some steps ahead
+void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
+                  const char *doing);
+void check_fetch(Interp *in, const Ref *ref, const Box *box);  // the pipeline's, some steps ahead
 void begin_writeback(Interp *in, const Ref *ref, const Box *box);  // .. and its write of a block
 // Steps of different cores that touch the same element of HBM.
 void check_cores(Interp *in, const Instr *instr, const Box *box, bool writes);
-const char *differing_axis(const Interp *in, int64_t other);  // the parallel axis in which this cell differs from another
+const char *differing_axis(
+    const Interp *in, int64_t other);  // the parallel axis in which this cell differs from another
 Transfer *add_transfer(Interp *in);
 void remove_transfer(Interp *in, int index);
 void expire_transfers(Interp *in);  // at the start of a step: those that can race no more

@@ -69,8 +69,8 @@ static void run_leaf(Interp *in, const Instr *instr) {
 static bool condition_holds(Interp *in, const Instr *instr, const Instr *condition) {
   const Value *c = value_of(in, condition);
   if (poison_at(c, 0))
-    find(in, instr, FIND_POISON_CONDITION, instr->span, "the condition of `%s` is unspecified: %s", op_info[instr->op].name,
-         poison_cause(in, c->poison[0]));
+    find(in, instr, FIND_POISON_CONDITION, instr->span, "the condition of `%s` is unspecified: %s",
+         op_info[instr->op].name, poison_cause(in, c->poison[0]));
   return c->i[0] != 0;
 }
 
@@ -79,21 +79,25 @@ static void copy_value(Interp *in, const Instr *instr, const Instr *from_instr) 
   const Value *from = value_of(in, from_instr);
   if (!out) return;
   memcpy(out->data, from->data, (size_t)out->count * 8);
-  if (from->poisoned && value_poison(in, out)) memcpy(out->poison, from->poison, (size_t)out->count);
-  if (from->uncertain && value_error(in, out)) memcpy(out->error, from->error, (size_t)out->count * sizeof *out->error);
+  if (from->poisoned && value_poison(in, out))
+    memcpy(out->poison, from->poison, (size_t)out->count);
+  if (from->uncertain && value_error(in, out))
+    memcpy(out->error, from->error, (size_t)out->count * sizeof *out->error);
 }
 
 static void run_if(Interp *in, const Instr *instr) {
   const Region *taken = instr->regions[condition_holds(in, instr, instr->args[0]) ? 0 : 1];
   if (!taken) return;
   run_region(in, taken);
-  if (has_result(instr) && !in->stopped && !in->breaking) copy_value(in, instr, ir_yielded(taken, 0));
+  if (has_result(instr) && !in->stopped && !in->breaking)
+    copy_value(in, instr, ir_yielded(taken, 0));
 }
 
 static bool too_many(Interp *in, const Instr *instr, int64_t iterations) {
   if (iterations < MOST_ITERATIONS && in->iterations++ < MOST_IN_STEP) return false;
   if (iterations < MOST_ITERATIONS) iterations = MOST_IN_STEP;
-  find(in, instr, FIND_LOOP, instr->span, "this loop is still running after %lld iterations: it may have no end",
+  find(in, instr, FIND_LOOP, instr->span,
+       "this loop is still running after %lld iterations: it may have no end",
        (long long)iterations);
   return in->stopped = true;
 }
@@ -149,7 +153,8 @@ static void run_print(Interp *in, const Instr *instr) {
 }
 
 static void run_assert(Interp *in, const Instr *instr) {
-  if (!condition_holds(in, instr, instr->args[0])) find(in, instr, FIND_ASSERT, instr->span, "assertion failed: %s", instr->text);
+  if (!condition_holds(in, instr, instr->args[0]))
+    find(in, instr, FIND_ASSERT, instr->span, "assertion failed: %s", instr->text);
 }
 
 static void run_control(Interp *in, const Instr *instr) {
@@ -278,7 +283,9 @@ uint64_t random_bits(uint64_t *state) {
   return x ^ x >> 31;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
+static int64_t common_divisor(int64_t a, int64_t b) {
+  return b == 0 ? a : common_divisor(b, a % b);
+}
 
 // n -> (n * factor + offset) mod extent visits every index once.
 static void shuffle_axis(Interp *in, int axis) {
@@ -357,10 +364,12 @@ static void check_vmem(Interp *in) {
   }
   if (total <= limit && total < INT64_MAX) return;
   find(in, k, FIND_VMEM, k->span,
-       "the blocks and scratch of `%s` need %lld bytes of VMEM, buffers counted, and the limit is %lld: `pkc explain` with sizes "
+       "the blocks and scratch of `%s` need %lld bytes of VMEM, buffers counted, and the limit is "
+       "%lld: `pkc explain` with sizes "
        "lists them",
        k->name, (long long)total, (long long)limit);
-  find_note(in, largest->span, -1, "the largest is `%s` with %lld bytes", largest->name, (long long)most);
+  find_note(in, largest->span, -1, "the largest is `%s` with %lld bytes", largest->name,
+            (long long)most);
 }
 
 static void run_grid(Interp *in) {
@@ -376,8 +385,14 @@ static void run_grid(Interp *in) {
   end_progress(&progress);
 }
 
-static Interp start(Kernel *k, const int64_t *sizes, const CheckOptions *options, CheckReport *report) {
-  Interp in = {.k = k, .sizes = sizes, .options = *options, .report = report, .random = options->seed, .cell_begins = true};
+static Interp start(Kernel *k, const int64_t *sizes, const CheckOptions *options,
+                    CheckReport *report) {
+  Interp in = {.k = k,
+               .sizes = sizes,
+               .options = *options,
+               .report = report,
+               .random = options->seed,
+               .cell_begins = true};
   if (!report->arena) report->arena = k->arena;
   in.values = calloc((size_t)k->next_id + 1, sizeof *in.values);
   in.refs = calloc((size_t)k->refs.count + 1, sizeof *in.refs);
@@ -400,7 +415,8 @@ static void finish(Interp *in) {
   free(in->refs);
 }
 
-void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options, CheckReport *report) {
+void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options,
+               CheckReport *report) {
   Interp in = start(k, sizes, options, report);
   in.bounds = options->allowed != NULL;
   in.rounding = body_rounding();
@@ -413,10 +429,13 @@ void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const Check
 static void note_allowed(const Interp *in, int output, const Value *value) {
   float *allowed = in->options.allowed ? in->options.allowed[output] : NULL;
   for (int64_t e = 0; allowed && e < value->count; e++)
-    allowed[e] = is_float(value->dtype) ? bound_allowed(in, value->dtype, value->f[e], error_at(value, e)) : 0;
+    allowed[e] = is_float(value->dtype)
+                     ? bound_allowed(in, value->dtype, value->f[e], error_at(value, e))
+                     : 0;
 }
 
-void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands, float *const *allowed, CheckReport *report) {
+void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
+                         float *const *allowed, CheckReport *report) {
   REQUIRE(k->reference);
   Interp in = start(k, sizes, &(CheckOptions){.allowed = allowed}, report);
   in.exact = true;

@@ -1,5 +1,5 @@
-// The interpreter: defines what a kernel means (`pkc check`). In: the block IR, sizes and arrays. Out: arrays and findings.
-// Uses ir.
+// The interpreter: defines what a kernel means (`pkc check`). In: the block IR, sizes and arrays.
+// Out: arrays and findings. Uses ir.
 #ifndef CODEGEN_CHECK_INTERP_H
 #define CODEGEN_CHECK_INTERP_H
 
@@ -7,15 +7,17 @@
 
 enum { CHECK_MAX_FINDINGS = 20 };
 
-// When the interpreter moves the data of a DMA: as late as a wait allows, at once, or at random in between.
+// When the interpreter moves the data of a DMA: as late as a wait allows, at once, or at random in
+// between.
 typedef enum { DMA_AT_WAIT, DMA_AT_START, DMA_AT_RANDOM } DmaTime;
 
 typedef struct {
   DmaTime dma;
-  uint64_t seed;  // 0: parallel steps come in the order of the grid, else shuffled; also of DMA_AT_RANDOM
+  uint64_t seed;  // 0: parallel steps come in the order of the grid, else shuffled; also of
+                  // DMA_AT_RANDOM
   int64_t cores;  // that share the parallel steps; 0: each has a core of its own
-  // NULL, or for each output an array of its elements, filled with how far from them compiled code may come out
-  // (INFINITY: anything is right), and one that says which are specified.
+  // NULL, or for each output an array of its elements, filled with how far from them compiled code
+  // may come out (INFINITY: anything is right), and one that says which are specified.
   float *const *allowed;
   uint8_t *const *specified;
 } CheckOptions;
@@ -44,11 +46,14 @@ typedef struct {
   int64_t steps;               // grid steps run
 } CheckReport;
 
-// Runs every grid step. operands: inputs filled, outputs allocated, in the order of the signature. Elements of outputs that
-// are left unspecified hold NaN or the least integer. Progress goes to standard error when it is a terminal.
-void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options, CheckReport *report);
-// The reference, in f64 where it computes in floats (so that it is better than what it judges), rounded at casts and outputs.
-// allowed: as CheckOptions has it.
-void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands, float *const *allowed, CheckReport *report);
+// Runs every grid step. operands: inputs filled, outputs allocated, in the order of the signature.
+// Elements of outputs that are left unspecified hold NaN or the least integer. Progress goes to
+// standard error when it is a terminal.
+void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options,
+               CheckReport *report);
+// The reference, in f64 where it computes in floats (so that it is better than what it judges),
+// rounded at casts and outputs. allowed: as CheckOptions has it.
+void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
+                         float *const *allowed, CheckReport *report);
 
 #endif

@@ -8,27 +8,35 @@ static bool stays_in_place(const Ref *ref) { return ref->space == SPACE_ANY; }
 
 // ---- blocks and their places in the array
 
-static int64_t block_extent(const Interp *in, const Ref *ref, int axis) { return resolve_dim(in->sizes, ref->block[axis]); }
+static int64_t block_extent(const Interp *in, const Ref *ref, int axis) {
+  return resolve_dim(in->sizes, ref->block[axis]);
+}
 
 static void map_index(Interp *in, const Ref *ref, const int64_t *axes, int64_t *index) {
   memset(index, 0, sizeof *index * MAX_INDEX);
-  const Instr *clamped = ref->index_map ? eval_region(in->k, ref->index_map, in->sizes, axes, index) : NULL;
+  const Instr *clamped =
+      ref->index_map ? eval_region(in->k, ref->index_map, in->sizes, axes, index) : NULL;
   if (clamped)
-    find(in, clamped, FIND_SLICE, clamped->span, "the index map of `%s` reads `%s` out of range", ref->name, clamped->ref->name);
+    find(in, clamped, FIND_SLICE, clamped->span, "the index map of `%s` reads `%s` out of range",
+         ref->name, clamped->ref->name);
 }
 
-// Elements of the block along each axis: all of it, or the length that `at slice` gives, kept within the block.
+// Elements of the block along each axis: all of it, or the length that `at slice` gives, kept
+// within the block.
 static int64_t live_extent(const Interp *in, const Ref *ref, const int64_t *index, int axis) {
-  int64_t extent = block_extent(in, ref, axis), length = ref->at == AT_SLICE ? index[ref->array.rank + axis] : extent;
+  int64_t extent = block_extent(in, ref, axis),
+          length = ref->at == AT_SLICE ? index[ref->array.rank + axis] : extent;
   return length < 0 ? 0 : length < extent ? length : extent;
 }
 
-// First element of the block along each axis, kept within one block of the array: beyond that all of it is past the end.
+// First element of the block along each axis, kept within one block of the array: beyond that all
+// of it is past the end.
 static void block_start(const Interp *in, const Ref *ref, const int64_t *index, int64_t *start) {
   const HostArray *array = in->refs[ref->id].array;
   for (int i = 0; i < ref->array.rank; i++) {
     int64_t extent = block_extent(in, ref, i), at = index[i];
-    if (ref->at == AT_BLOCK && (index[i] < 0 || !mul_i64(index[i], extent, &at))) at = array->dim[i];
+    if (ref->at == AT_BLOCK && (index[i] < 0 || !mul_i64(index[i], extent, &at)))
+      at = array->dim[i];
     start[i] = at < -extent ? -extent : at > array->dim[i] ? array->dim[i] : at;
   }
 }
@@ -37,17 +45,22 @@ static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) 
   const RefState *state = &in->refs[ref->id];
   Span span = map_place(ref);
   for (int i = 0; i < ref->array.rank; i++) {
-    long long at = (long long)index[i], dim = (long long)state->array->dim[i], extent = (long long)block_extent(in, ref, i);
+    long long at = (long long)index[i], dim = (long long)state->array->dim[i],
+              extent = (long long)block_extent(in, ref, i);
     if (ref->at == AT_BLOCK && (index[i] < 0 || index[i] >= state->blocks[i])) {
-      const char *hint = index[i] >= 0 && dim > 0 && at < dim ? "; did you return an element offset? (use `at element`)" : "";
+      const char *hint = index[i] >= 0 && dim > 0 && at < dim
+                             ? "; did you return an element offset? (use `at element`)"
+                             : "";
       find(in, ref, FIND_BLOCK_INDEX, span,
-           "block index %lld of `%s` on axis %d is out of range: valid are 0 to %lld (%lld elements in blocks of %lld)%s", at,
-           ref->name, i, (long long)state->blocks[i] - 1, dim, extent, hint);
+           "block index %lld of `%s` on axis %d is out of range: valid are 0 to %lld (%lld "
+           "elements in blocks of %lld)%s",
+           at, ref->name, i, (long long)state->blocks[i] - 1, dim, extent, hint);
     }
     if (ref->at == AT_BLOCK) continue;
     int64_t length = ref->at == AT_SLICE ? index[ref->array.rank + i] : extent;
     if (length < 0 || length > extent)
-      find(in, ref, FIND_SLICE, span, "the block of `%s` takes %lld elements on axis %d, but holds 0 to %lld", ref->name,
+      find(in, ref, FIND_SLICE, span,
+           "the block of `%s` takes %lld elements on axis %d, but holds 0 to %lld", ref->name,
            (long long)length, i, extent);
     const int64_t *halo = ref->halo[i];
     int64_t past = INT64_MIN, end;  // of sums that do not fit: far past, or far before
@@ -56,17 +69,20 @@ static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) 
     else if (!sub_i64(end, dim, &past))
       past = INT64_MIN;
     if (halo[0] >= 0 && at < -halo[0])
-      find(in, ref, FIND_HALO, span, "the block of `%s` starts at element %lld of axis %d, but its halo allows no less than %lld",
+      find(in, ref, FIND_HALO, span,
+           "the block of `%s` starts at element %lld of axis %d, but its halo allows no less than "
+           "%lld",
            ref->name, at, i, (long long)-halo[0]);
     if (halo[1] >= 0 && past > halo[1])
       find(in, ref, FIND_HALO_END, span,
-           "the block of `%s` on axis %d starts at element %lld and ends %lld past the array, but its halo allows %lld",
+           "the block of `%s` on axis %d starts at element %lld and ends %lld past the array, but "
+           "its halo allows %lld",
            ref->name, i, at, (long long)past, (long long)halo[1]);
   }
 }
 
-// A row of a block: `count` elements from `at` in the block; those in [low, high) lie in the array, the first of them at
-// `array_at`.
+// A row of a block: `count` elements from `at` in the block; those in [low, high) lie in the array,
+// the first of them at `array_at`.
 typedef struct {
   int64_t at, count, low, high, array_at;
 } Line;
@@ -133,7 +149,8 @@ static void fill_edge(Value *block, const Ref *ref, int64_t from, int64_t count)
 
 // Errors of elements that go between a block and what holds them in HBM; either may have none.
 static void copy_errors(Value *to, int64_t at, const double *from, int64_t from_at, int64_t count) {
-  if (to->uncertain && from) memcpy(to->error + at, from + from_at, (size_t)count * sizeof *to->error);
+  if (to->uncertain && from)
+    memcpy(to->error + at, from + from_at, (size_t)count * sizeof *to->error);
   if (to->uncertain && !from) memset(to->error + at, 0, (size_t)count * sizeof *to->error);
 }
 
@@ -144,15 +161,18 @@ static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
   fill_edge(&state->block, ref, line->at + line->high, line->count - line->high);
   int64_t at = line->at + line->low;
   if (state->image && state->image != &state->block) {
-    memcpy(state->block.i + at, state->image->i + line->array_at, (size_t)inside * sizeof *state->block.i);
+    memcpy(state->block.i + at, state->image->i + line->array_at,
+           (size_t)inside * sizeof *state->block.i);
     memcpy(state->block.poison + at, state->image->poison + line->array_at, (size_t)inside);
-    copy_errors(&state->block, at, state->image->uncertain ? state->image->error : NULL, line->array_at, inside);
+    copy_errors(&state->block, at, state->image->uncertain ? state->image->error : NULL,
+                line->array_at, inside);
     return;
   }
   read_elements(state->array, line->array_at, inside, &state->block, at);
   copy_errors(&state->block, at, state->errors, line->array_at, inside);
   for (int64_t e = 0; e < inside; e++)
-    state->block.poison[at + e] = state->written && state->written[line->array_at + e] == WRITTEN_UNSTORED ? POISON_OTHER : 0;
+    state->block.poison[at + e] =
+        state->written && state->written[line->array_at + e] == WRITTEN_UNSTORED ? POISON_OTHER : 0;
 }
 
 // The block's place in HBM.
@@ -224,12 +244,13 @@ static void enter_block(Interp *in, const Ref *ref) {
   bool same_step = owner == in->parallel_step + 1;
   if (owner && !same_step)
     find(in, ref, FIND_PARALLEL, map_place(ref),
-         "%s of output `%s` is written by two steps that differ in the parallel axis `%s`", what.text, ref->name,
-         differing_axis(in, owner - 1));
+         "%s of output `%s` is written by two steps that differ in the parallel axis `%s`",
+         what.text, ref->name, differing_axis(in, owner - 1));
   state->owner[number] = in->parallel_step + 1;
   if (state->left[number] && same_step && !ref->revisit)
-    find(in, ref, FIND_REVISIT, map_place(ref), "%s of output `%s` is visited again after it was left: its contents are lost",
-         what.text, ref->name);
+    find(in, ref, FIND_REVISIT, map_place(ref),
+         "%s of output `%s` is visited again after it was left: its contents are lost", what.text,
+         ref->name);
   buf_free(&what);
 }
 
@@ -242,7 +263,8 @@ static void restore_line(Interp *in, const Ref *ref, const Line *line) {
   read_elements(state->array, line->array_at, inside, &state->block, from);
   copy_errors(&state->block, from, state->errors, line->array_at, inside);
   for (int64_t e = 0; e < inside; e++)
-    if (ref->alias || is_written(state->written[line->array_at + e])) state->block.poison[from + e] = 0;
+    if (ref->alias || is_written(state->written[line->array_at + e]))
+      state->block.poison[from + e] = 0;
 }
 
 static void restore_block(Interp *in, const Ref *ref) {
@@ -293,8 +315,10 @@ static void report_poison(Interp *in, const Ref *ref, int64_t element, uint8_t m
   const Instr *store = state->last_store;
   Buf at = {0};
   array_index(state->array, element, &at);
-  find(in, store ? (const void *)store : ref, FIND_POISON_OUT, store && store->span.end ? store->span : ref->span,
-       "element %s of output `%s` gets an unspecified value: %s", at.text, ref->name, poison_cause(in, mark));
+  find(in, store ? (const void *)store : ref, FIND_POISON_OUT,
+       store && store->span.end ? store->span : ref->span,
+       "element %s of output `%s` gets an unspecified value: %s", at.text, ref->name,
+       poison_cause(in, mark));
   buf_free(&at);
 }
 
@@ -303,16 +327,21 @@ static void write_line(Interp *in, const Ref *ref, const Line *line) {
   int64_t inside = line->high - line->low, from = line->at + line->low;
   write_elements(state->array, line->array_at, inside, &state->block, from);
   if (state->image && state->image != &state->block) {
-    memcpy(state->image->i + line->array_at, state->block.i + from, (size_t)inside * sizeof *state->block.i);
+    memcpy(state->image->i + line->array_at, state->block.i + from,
+           (size_t)inside * sizeof *state->block.i);
     memcpy(state->image->poison + line->array_at, state->block.poison + from, (size_t)inside);
-    copy_errors(state->image, line->array_at, state->block.uncertain ? state->block.error : NULL, from, inside);
+    copy_errors(state->image, line->array_at, state->block.uncertain ? state->block.error : NULL,
+                from, inside);
   }
   if (state->errors && state->block.uncertain)
-    memcpy(state->errors + line->array_at, state->block.error + from, (size_t)inside * sizeof *state->errors);
+    memcpy(state->errors + line->array_at, state->block.error + from,
+           (size_t)inside * sizeof *state->errors);
   for (int64_t e = 0; e < inside; e++) {
     int64_t element = line->array_at + e;
     uint8_t mark = state->block.poison[from + e];
-    state->written[element] = mark == POISON_UNSTORED ? WRITTEN_UNSTORED : mark ? WRITTEN_UNSPECIFIED : WRITTEN_GOOD;
+    state->written[element] = mark == POISON_UNSTORED ? WRITTEN_UNSTORED
+                              : mark                  ? WRITTEN_UNSPECIFIED
+                                                      : WRITTEN_GOOD;
     if (!mark) continue;
     if (mark != POISON_UNSTORED) report_poison(in, ref, element, mark);
     write_unspecified(state->array, element);
@@ -348,8 +377,9 @@ void run_writeback(Interp *in, const Instr *instr) {
 
 static void *shadow(Interp *in, int64_t count, int64_t item_bytes) {
   int64_t bytes;
-  void *p =
-      mul_i64(count > 0 ? count : 1, item_bytes, &bytes) ? calloc((size_t)(count > 0 ? count : 1), (size_t)item_bytes) : NULL;
+  void *p = mul_i64(count > 0 ? count : 1, item_bytes, &bytes)
+                ? calloc((size_t)(count > 0 ? count : 1), (size_t)item_bytes)
+                : NULL;
   if (!p) stop_for_memory(in, INT64_MAX);
   return p;
 }
@@ -359,13 +389,16 @@ static void start_alias(Interp *in, const Ref *output, int64_t elements) {
   RefState *state = &in->refs[output->id], *input = &in->refs[output->alias->id];
   bool in_place = stays_in_place(output), input_in_place = stays_in_place(output->alias);
   if (input->array->data != state->array->data && elements > 0)
-    memcpy(state->array->data, input->array->data, (size_t)(elements * dtype_bytes(state->array->dtype)));
+    memcpy(state->array->data, input->array->data,
+           (size_t)(elements * dtype_bytes(state->array->dtype)));
   input->array = state->array;
   input->written = state->written;
   input->errors = state->errors;
   input->shared = output;
-  if (in_place || input_in_place) input->image = state->image = in_place ? &state->block : &input->block;
-  if (!input_in_place && output->alias->buffers > in->lookahead) in->lookahead = output->alias->buffers;
+  if (in_place || input_in_place)
+    input->image = state->image = in_place ? &state->block : &input->block;
+  if (!input_in_place && output->alias->buffers > in->lookahead)
+    in->lookahead = output->alias->buffers;
 }
 
 static void start_output(Interp *in, const Ref *ref) {
@@ -410,7 +443,8 @@ bool start_refs(Interp *in, HostArray *operands) {
   static const int64_t origin[MAX_INDEX];
   for (int i = 0; i < k->inputs + k->outputs && !in->stopped; i++) {
     const Ref *ref = k->refs.at[i];
-    bool whole = ref->role == REF_INPUT ? stays_in_place(ref) || ref->prefetch : stays_in_place(ref) && ref->alias;
+    bool whole = ref->role == REF_INPUT ? stays_in_place(ref) || ref->prefetch
+                                        : stays_in_place(ref) && ref->alias;
     if (whole) fetch_block(in, ref, origin);
   }
   return !in->stopped;
@@ -421,14 +455,16 @@ static void report_unwritten(Interp *in, const Ref *ref) {
   int64_t elements, missing = 0, first = 0;
   array_elements(state->array, &elements);
   for (int64_t e = 0; e < elements; e++) {
-    if (is_written(state->written[e]) || (state->written[e] == WRITTEN_NEVER && ref->alias)) continue;
+    if (is_written(state->written[e]) || (state->written[e] == WRITTEN_NEVER && ref->alias))
+      continue;
     if (missing++ == 0) first = e;
     write_unspecified(state->array, e);
   }
   if (missing == 0) return;
   Buf at = {0};
   array_index(state->array, first, &at);
-  find(in, ref, FIND_UNWRITTEN, ref->span, "%lld of the %lld elements of output `%s` are never written, the first is %s",
+  find(in, ref, FIND_UNWRITTEN, ref->span,
+       "%lld of the %lld elements of output `%s` are never written, the first is %s",
        (long long)missing, (long long)elements, ref->name, at.text);
   buf_free(&at);
 }
@@ -470,8 +506,8 @@ void end_refs(Interp *in) {
 
 // ---- loads and stores
 
-// A window of a ref: where it starts, and its lanes that lie inside, in the block and in the value. Squeezed axes have size 1
-// there and are absent from the value.
+// A window of a ref: where it starts, and its lanes that lie inside, in the block and in the value.
+// Squeezed axes have size 1 there and are absent from the value.
 typedef struct {
   int64_t start[MAX_RANK], size[MAX_RANK];
   Walk block, value;
@@ -480,27 +516,33 @@ typedef struct {
 
 static bool is_clamped(const Instr *instr) { return !(instr->flags & (INSTR_MASKED | INSTR_OPEN)); }
 
-static void report_range(Interp *in, const Instr *instr, int axis, int64_t at, int64_t size, const char *more) {
+static void report_range(Interp *in, const Instr *instr, int axis, int64_t at, int64_t size,
+                         const char *more) {
   const Value *block = &in->refs[instr->ref->id].block;
   int64_t stride = instr->window.stride[axis];
   find(in, instr, FIND_SLICE, instr->span,
-       "a slice of `%s` is out of range on axis %d: %lld elements%s from %lld, but the axis has %lld%s", instr->ref->name, axis,
-       (long long)size, stride == 1 ? "" : arena_printf(in->report->arena, " with step %lld", (long long)stride), (long long)at,
-       (long long)block->dim[axis], more);
+       "a slice of `%s` is out of range on axis %d: %lld elements%s from %lld, but the axis has "
+       "%lld%s",
+       instr->ref->name, axis, (long long)size,
+       stride == 1 ? "" : arena_printf(in->report->arena, " with step %lld", (long long)stride),
+       (long long)at, (long long)block->dim[axis], more);
 }
 
 // Moves a start so that the window lies inside. False when it cannot.
 static bool clamp_start(Interp *in, const Instr *instr, int axis, int64_t size, int64_t *at) {
   int64_t dim = in->refs[instr->ref->id].block.dim[axis], reach;
-  bool fits = mul_i64(size > 0 ? size - 1 : 0, instr->window.stride[axis], &reach) && reach + (size > 0) <= dim;
+  bool fits = mul_i64(size > 0 ? size - 1 : 0, instr->window.stride[axis], &reach) &&
+              reach + (size > 0) <= dim;
   int64_t last = fits ? dim - reach - (size > 0) : 0;
   if (!fits || *at < 0 || *at > last) report_range(in, instr, axis, *at, size, "");
   *at = *at < 0 ? 0 : *at > last ? last : *at;
   return fits;
 }
 
-// The lanes [low, high) of an axis that lie inside. A start further away than any window is long has none.
-static void lanes_inside(int64_t dim, int64_t at, int64_t size, int64_t stride, int64_t *low, int64_t *high) {
+// The lanes [low, high) of an axis that lie inside. A start further away than any window is long
+// has none.
+static void lanes_inside(int64_t dim, int64_t at, int64_t size, int64_t stride, int64_t *low,
+                         int64_t *high) {
   const int64_t far = INT64_C(1) << 62;
   at = at < -far ? -far : at;
   *low = at < 0 ? (-at + stride - 1) / stride : 0;
@@ -516,10 +558,12 @@ static bool window_walk(Interp *in, const Instr *instr, WindowWalk *w) {
   *w = (WindowWalk){.block = whole_walk(block), .value = {.rank = block->rank}};
   for (int i = 0; i < block->rank; i++) {
     const Value *start = value_of(in, instr->args[i]);
-    int64_t at = start->i[0], size = resolve_dim(in->sizes, instr->window.size[i]), stride = instr->window.stride[i];
+    int64_t at = start->i[0], size = resolve_dim(in->sizes, instr->window.size[i]),
+            stride = instr->window.stride[i];
     if (poison_at(start, 0))
-      find(in, instr, FIND_POISON_INDEX, instr->span, "the start of a slice of `%s` on axis %d is unspecified: %s",
-           instr->ref->name, i, poison_cause(in, start->poison[0]));
+      find(in, instr, FIND_POISON_INDEX, instr->span,
+           "the start of a slice of `%s` on axis %d is unspecified: %s", instr->ref->name, i,
+           poison_cause(in, start->poison[0]));
     if (is_clamped(instr) && !clamp_start(in, instr, i, size, &at)) return false;
     lanes_inside(block->dim[i], at, size, stride, &low[i], &high[i]);
     w->start[i] = at;
@@ -562,7 +606,8 @@ static uint8_t *lanes_of(Interp *in, const WindowWalk *w, int64_t count) {
 }
 
 // A lane outside that a mask asks for.
-static void check_lanes(Interp *in, const Instr *instr, const WindowWalk *w, const uint8_t *inside) {
+static void check_lanes(Interp *in, const Instr *instr, const WindowWalk *w,
+                        const uint8_t *inside) {
   const Value *mask = value_of(in, ir_mask(instr));
   int64_t lane = w->leaves ? 0 : mask->count, index[MAX_RANK];
   while (lane < mask->count && (inside[lane] || !mask->i[lane] || poison_at(mask, lane))) lane++;
@@ -573,11 +618,14 @@ static void check_lanes(Interp *in, const Instr *instr, const WindowWalk *w, con
     index[i] = rest % w->size[i];
     rest /= w->size[i];
     int64_t low, high, stride = instr->window.stride[i];
-    lanes_inside(in->refs[instr->ref->id].block.dim[i], w->start[i], w->size[i], stride, &low, &high);
+    lanes_inside(in->refs[instr->ref->id].block.dim[i], w->start[i], w->size[i], stride, &low,
+                 &high);
     if (index[i] < low || index[i] >= high) axis = i;
   }
-  report_range(in, instr, axis, w->start[axis], w->size[axis],
-               arena_printf(in->report->arena, ", and the mask is true at element %lld of the slice", (long long)index[axis]));
+  report_range(
+      in, instr, axis, w->start[axis], w->size[axis],
+      arena_printf(in->report->arena, ", and the mask is true at element %lld of the slice",
+                   (long long)index[axis]));
 }
 
 static void set_element(Value *to, int64_t at, const Value *from, int64_t index) {
@@ -591,7 +639,8 @@ static void set_element(Value *to, int64_t at, const Value *from, int64_t index)
 
 static void mask_load(Interp *in, const Instr *instr, Value *out, const uint8_t *inside) {
   const Value *mask = instr->flags & INSTR_MASKED ? value_of(in, ir_mask(instr)) : NULL;
-  const Value *other = instr->flags & INSTR_OTHER ? value_of(in, instr->args[instr->nargs - 1]) : NULL;
+  const Value *other =
+      instr->flags & INSTR_OTHER ? value_of(in, instr->args[instr->nargs - 1]) : NULL;
   for (int64_t e = 0; e < out->count; e++) {
     bool asked = inside[e] && (!mask || mask->i[e]);
     uint8_t unknown = inside[e] && mask ? poison_at(mask, e) : 0;
@@ -613,7 +662,8 @@ void run_load(Interp *in, const Instr *instr) {
   check_window(in, instr, &w);
   copy_walk(out->data, &w.value, block->data, &w.block, 8);
   copy_walk(out->poison, &w.value, block->poison, &w.block, 1);
-  if (block->uncertain && value_error(in, out)) copy_walk(out->error, &w.value, block->error, &w.block, 8);
+  if (block->uncertain && value_error(in, out))
+    copy_walk(out->error, &w.value, block->error, &w.block, 8);
   if (instr->ref->role == REF_OUTPUT)
     for (int64_t e = 0; e < out->count; e++)
       if (out->poison[e] == POISON_UNSTORED) out->poison[e] = ref_mark(instr->ref);
@@ -626,8 +676,10 @@ void run_load(Interp *in, const Instr *instr) {
   if (!first_poison(out->poison, out->count)) out->poisoned = false;
 }
 
-// What a masked store leaves in the window: the old elements where the mask is false. Lanes outside are not looked at.
-static void merge_masked(Interp *in, const Instr *instr, const Value *value, const WindowWalk *w, char *data, uint8_t *poison) {
+// What a masked store leaves in the window: the old elements where the mask is false. Lanes outside
+// are not looked at.
+static void merge_masked(Interp *in, const Instr *instr, const Value *value, const WindowWalk *w,
+                         char *data, uint8_t *poison) {
   const Value *block = &in->refs[instr->ref->id].block, *mask = value_of(in, ir_mask(instr));
   copy_walk(data, &w->value, block->data, &w->block, 8);
   copy_walk(poison, &w->value, block->poison, &w->block, 1);
@@ -665,7 +717,8 @@ void run_store(Interp *in, const Instr *instr) {
   const uint8_t *poison = value->poisoned ? value->poison : NULL;
   if (instr->flags & INSTR_MASKED) {
     char *merged = scratch_space(in, 0, value->count, 8);
-    uint8_t *marks = scratch_space(in, 2, value->count, 1), *inside = lanes_of(in, &w, value->count);
+    uint8_t *marks = scratch_space(in, 2, value->count, 1),
+            *inside = lanes_of(in, &w, value->count);
     if (!merged || !marks || !inside) return;
     check_lanes(in, instr, &w, inside);
     merge_masked(in, instr, value, &w, merged, marks);

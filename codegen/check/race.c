@@ -1,8 +1,10 @@
-// Races: what is under way at the same time, and what steps of different cores do to the same element.
+// Races: what is under way at the same time, and what steps of different cores do to the same
+// element.
 //
-// A cell runs in order, so a DMA is concurrent with exactly what happens between its start and the wait that orders it; two
-// accesses race when their boxes share an element and one of them writes. Cells that parallel axes tell apart have no order:
-// for the elements of HBM that they can share, the latest accesses are kept.
+// A cell runs in order, so a DMA is concurrent with exactly what happens between its start and the
+// wait that orders it; two accesses race when their boxes share an element and one of them writes.
+// Cells that parallel axes tell apart have no order: for the elements of HBM that they can share,
+// the latest accesses are kept.
 #include "codegen/check/internal.h"
 
 #include <stdlib.h>
@@ -27,17 +29,21 @@ typedef struct {
 
 static int64_t last_index(const Box *box, int axis) {
   int64_t reach, last;
-  if (!mul_i64(box->extent[axis] - 1, box->stride[axis], &reach) || !add_i64(box->start[axis], reach, &last)) return INT64_MAX;
+  if (!mul_i64(box->extent[axis] - 1, box->stride[axis], &reach) ||
+      !add_i64(box->start[axis], reach, &last))
+    return INT64_MAX;
   return last;
 }
 
 static bool holds_index(const Box *box, int axis, int64_t index) {
-  return index >= box->start[axis] && index <= last_index(box, axis) && (index - box->start[axis]) % box->stride[axis] == 0;
+  return index >= box->start[axis] && index <= last_index(box, axis) &&
+         (index - box->start[axis]) % box->stride[axis] == 0;
 }
 
 static int64_t overlap_axis(const Box *a, const Box *b, int axis, Overlap *out) {
   if (a->stride[axis] < b->stride[axis]) return overlap_axis(b, a, axis, out);
-  int64_t low = a->start[axis], step = a->stride[axis], high = last_index(a, axis), end = last_index(b, axis), count = 0;
+  int64_t low = a->start[axis], step = a->stride[axis], high = last_index(a, axis),
+          end = last_index(b, axis), count = 0;
   int64_t from = b->start[axis] > 0 ? b->start[axis] : 0;
   if (end > a->dim[axis] - 1) end = a->dim[axis] - 1;
   if (end < high) high = end;
@@ -63,24 +69,28 @@ static bool overlap(const Box *a, const Box *b, Overlap *out) {
   return out->count > 0;
 }
 
-// Calls visit for each element of a box that lies in the memory: its number in the box and its indices.
+// Calls visit for each element of a box that lies in the memory: its number in the box and its
+// indices.
 typedef void ElementVisitor(void *context, int64_t number, const int64_t *index);
 
 // A line of a box along its last axis.
-static void visit_line(const Box *box, int64_t number, int64_t *index, ElementVisitor *visit, void *context) {
+static void visit_line(const Box *box, int64_t number, int64_t *index, ElementVisitor *visit,
+                       void *context) {
   int last = box->rank - 1;
   if (last < 0) {
     visit(context, number, index);
     return;
   }
-  for (int64_t e = 0, at = box->start[last]; e < box->extent[last] && at < box->dim[last]; e++, at += box->stride[last]) {
+  for (int64_t e = 0, at = box->start[last]; e < box->extent[last] && at < box->dim[last];
+       e++, at += box->stride[last]) {
     index[last] = at;
     if (at >= 0) visit(context, number + e, index);
   }
 }
 
 static void visit_box(const Box *box, ElementVisitor *visit, void *context) {
-  int64_t at[MAX_RANK] = {0}, index[MAX_RANK] = {0}, line = box->rank ? box->extent[box->rank - 1] : 1;
+  int64_t at[MAX_RANK] = {0}, index[MAX_RANK] = {0},
+          line = box->rank ? box->extent[box->rank - 1] : 1;
   for (int i = 0; i < box->rank; i++)
     if (box->extent[i] <= 0) return;
   for (int64_t number = 0;; number += line) {
@@ -152,7 +162,8 @@ Transfer *add_transfer(Interp *in) {
 void remove_transfer(Interp *in, int index) {
   in->unmoved -= !in->transfers[index].moved;
   in->transfer_count--;
-  memmove(&in->transfers[index], &in->transfers[index + 1], (size_t)(in->transfer_count - index) * sizeof *in->transfers);
+  memmove(&in->transfers[index], &in->transfers[index + 1],
+          (size_t)(in->transfer_count - index) * sizeof *in->transfers);
 }
 
 void expire_transfers(Interp *in) {
@@ -170,33 +181,41 @@ static bool is_under_way(const Interp *in, const Transfer *t) {
 
 static void note_transfer(Interp *in, const Transfer *t, const Ref *ref) {
   if (!t->instr) {
-    find_note(in, map_place(t->to.ref), t->step, "`%s` is written back from the end of this step to the end of the next",
+    find_note(in, map_place(t->to.ref), t->step,
+              "`%s` is written back from the end of this step to the end of the next",
               t->to.ref->name);
     return;
   }
-  find_note(in, t->instr->span, t->step, "the copy %s `%s` is started here", ref == t->to.ref ? "to" : "from", ref->name);
+  find_note(in, t->instr->span, t->step, "the copy %s `%s` is started here",
+            ref == t->to.ref ? "to" : "from", ref->name);
   const SemaphoreState *s = &in->refs[t->semaphore->id].semaphores[t->element];
   if (s->taken > 0)
     find_note(in, s->last->span, s->step,
-              "this wait on `%s` took %lld bytes: other copies under way on it may have brought them, and this one has %lld",
-              semaphore_text(in, t->semaphore, t->element), (long long)s->amount, (long long)t->bytes);
+              "this wait on `%s` took %lld bytes: other copies under way on it may have brought "
+              "them, and this one has %lld",
+              semaphore_text(in, t->semaphore, t->element), (long long)s->amount,
+              (long long)t->bytes);
 }
 
-static void report_race(Interp *in, const Instr *instr, const Box *box, const Transfer *t, bool into, const Overlap *o,
-                        const char *doing) {
+static void report_race(Interp *in, const Instr *instr, const Box *box, const Transfer *t,
+                        bool into, const Overlap *o, const char *doing) {
   const char *under_way = !t->instr ? "being written back by an earlier step"
                           : into    ? "the target of a copy"
                                     : "the source of a copy";
-  const void *where = instr ? (const void *)instr : box->ref, *other = t->instr ? (const void *)t->instr : t->to.ref;
+  const void *where = instr ? (const void *)instr : box->ref,
+             *other = t->instr ? (const void *)t->instr : t->to.ref;
   if (find_again(in, where, other, FIND_RACE)) return;
-  find_pair(in, where, other, FIND_RACE, instr ? instr->span : map_place(box->ref), "race: %s %s while %s %s%s",
-            elements_text(in, box, o), doing, o->count > 1 ? "they are" : "it is", under_way,
+  find_pair(in, where, other, FIND_RACE, instr ? instr->span : map_place(box->ref),
+            "race: %s %s while %s %s%s", elements_text(in, box, o), doing,
+            o->count > 1 ? "they are" : "it is", under_way,
             t->instr ? " under way: wait for that copy first" : "");
   note_transfer(in, t, into ? t->to.ref : t->from.ref);
 }
 
-// A copy that races is carried out at once, so that what follows from one mistake is not found as another.
-void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes, const char *doing) {
+// A copy that races is carried out at once, so that what follows from one mistake is not found as
+// another.
+void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
+                  const char *doing) {
   Overlap o;
   for (int i = 0; i < in->transfer_count; i++) {
     Transfer *t = &in->transfers[i];
@@ -213,14 +232,16 @@ void check_overlap(Interp *in, Transfer *t) {
   Overlap o;
   if (!overlap(&t->from, &t->to, &o)) return;
   if (!find_again(in, t->instr, t->instr, FIND_RACE))
-    find_pair(in, t->instr, t->instr, FIND_RACE, t->instr->span, "race: %s both read and written by this copy: its windows overlap",
+    find_pair(in, t->instr, t->instr, FIND_RACE, t->instr->span,
+              "race: %s both read and written by this copy: its windows overlap",
               elements_text(in, &t->from, &o));
   move_transfer(in, t);
 }
 
 // ---- the grid's own pipeline
 
-// The block was fetched at the start of the step `buffers - 1` before this one, before what ended since.
+// The block was fetched at the start of the step `buffers - 1` before this one, before what ended
+// since.
 void check_fetch(Interp *in, const Ref *ref, const Box *box) {
   Overlap o;
   for (int i = 0; i < in->transfer_count; i++) {
@@ -230,15 +251,17 @@ void check_fetch(Interp *in, const Ref *ref, const Box *box) {
     const char *them = o.count > 1 ? "them" : "it";
     if (find_again(in, ref, other, FIND_ALIAS)) continue;
     find_pair(in, ref, other, FIND_ALIAS, map_place(ref),
-              "%s read after another step wrote %s%s through an alias: the pipeline may have fetched %s before (`buffers %d`: up "
+              "%s read after another step wrote %s%s through an alias: the pipeline may have "
+              "fetched %s before (`buffers %d`: up "
               "to %d step%s ahead)",
-              elements_text(in, box, &o), them, t->instr ? "" : " back", them, ref->buffers, ref->buffers - 1,
-              ref->buffers == 2 ? "" : "s");
+              elements_text(in, box, &o), them, t->instr ? "" : " back", them, ref->buffers,
+              ref->buffers - 1, ref->buffers == 2 ? "" : "s");
     note_transfer(in, t, t->to.ref);
   }
 }
 
-// With one buffer, and where blocks are returned to, the pipeline waits at once; else to the end of the next step.
+// With one buffer, and where blocks are returned to, the pipeline waits at once; else to the end of
+// the next step.
 void begin_writeback(Interp *in, const Ref *ref, const Box *box) {
   check_access(in, NULL, box, NULL, true, "written back");
   if (in->lookahead == 0 && ref->at == AT_BLOCK && !in->refs[ref->id].image) return;
@@ -298,19 +321,26 @@ static void report_conflict(CoreVisit *v) {
   const Ref *ref = v->box->ref;
   v->conflict = 0;
   bool both = v->writes && v->other_writes;
-  if (both && !v->instr && ref->at == AT_BLOCK && ref == other->ref) return;  // said when the block was entered
-  const void *where = v->instr ? (const void *)v->instr : ref, *there = other->instr ? (const void *)other->instr : other->ref;
+  if (both && !v->instr && ref->at == AT_BLOCK && ref == other->ref)
+    return;  // said when the block was entered
+  const void *where = v->instr ? (const void *)v->instr : ref,
+             *there = other->instr ? (const void *)other->instr : other->ref;
   FindingKind kind = both ? FIND_PARALLEL : FIND_RACE;
   if (find_again(in, where, there, kind)) return;
-  Span span = v->instr ? v->instr->span : map_place(ref), other_span = other->instr ? other->instr->span : map_place(other->ref);
-  const char *axis = differing_axis(in, other->cell), *elements = elements_text(in, v->box, &v->shared);
+  Span span = v->instr ? v->instr->span : map_place(ref),
+       other_span = other->instr ? other->instr->span : map_place(other->ref);
+  const char *axis = differing_axis(in, other->cell),
+             *elements = elements_text(in, v->box, &v->shared);
   if (both)
-    find_pair(in, where, there, kind, span, "%s written by two steps that differ in the parallel axis `%s`", elements, axis);
+    find_pair(in, where, there, kind, span,
+              "%s written by two steps that differ in the parallel axis `%s`", elements, axis);
   else
     find_pair(in, where, there, kind, span,
-              "race: %s %s here and %s by a step that differs in the parallel axis `%s`: nothing orders them", elements,
-              v->writes ? "written" : "read", v->other_writes ? "written" : "read", axis);
-  find_note(in, other_span, other->step, "the other %s `%s`", v->other_writes ? "writes" : "reads", other->ref->name);
+              "race: %s %s here and %s by a step that differs in the parallel axis `%s`: nothing "
+              "orders them",
+              elements, v->writes ? "written" : "read", v->other_writes ? "written" : "read", axis);
+  find_note(in, other_span, other->step, "the other %s `%s`", v->other_writes ? "writes" : "reads",
+            other->ref->name);
 }
 
 static void note_conflict(CoreVisit *v, uint32_t event, bool writes, const int64_t *index) {
@@ -351,8 +381,12 @@ void check_cores(Interp *in, const Instr *instr, const Box *box, bool writes) {
   const Ref *shared = in->refs[box->ref->id].shared;
   CoreAccess *accesses = shared && in->cells > 1 ? core_accesses(in, shared) : NULL;
   if (!accesses) return;
-  CoreVisit visit = {
-      .in = in, .box = box, .instr = instr, .accesses = accesses, .writes = writes, .event = event_number(in, instr, box->ref)};
+  CoreVisit visit = {.in = in,
+                     .box = box,
+                     .instr = instr,
+                     .accesses = accesses,
+                     .writes = writes,
+                     .event = event_number(in, instr, box->ref)};
   visit_box(box, visit_core, &visit);
   report_conflict(&visit);
 }

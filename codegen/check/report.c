@@ -21,11 +21,13 @@ static void put_place(const Source *source, Span span, Buf *out) {
 
 // The source line with carets under the range.
 static void put_source_line(const Source *source, Span span, Buf *out) {
-  if (!source || !source->text || (span.start == 0 && span.end == 0) || span.start > source->length) return;
+  if (!source || !source->text || (span.start == 0 && span.end == 0) || span.start > source->length)
+    return;
   uint32_t start = span.start, end = span.start;
   while (start > 0 && source->text[start - 1] != '\n') start--;
   while (end < source->length && source->text[end] != '\n') end++;
-  if (end - start > WIDEST_LINE && span.start - start > WIDEST_LINE / 2) start = span.start - WIDEST_LINE / 2;
+  if (end - start > WIDEST_LINE && span.start - start > WIDEST_LINE / 2)
+    start = span.start - WIDEST_LINE / 2;
   if (end - start > WIDEST_LINE) end = start + WIDEST_LINE;
   bool blank = true;
   for (uint32_t i = start; i < end; i++) blank &= isspace((unsigned char)source->text[i]) != 0;
@@ -83,8 +85,8 @@ bool find_again(Interp *in, const void *where, const void *other, FindingKind ki
   return false;
 }
 
-static bool add_finding(Interp *in, const void *where, const void *other, FindingKind kind, Span span, const char *format,
-                        va_list args) {
+static bool add_finding(Interp *in, const void *where, const void *other, FindingKind kind,
+                        Span span, const char *format, va_list args) {
   static const char *const kinds[] = {
 #define FIND(id, name, meaning) name,
 #include "codegen/check/findings.def"
@@ -110,7 +112,8 @@ bool find(Interp *in, const void *where, FindingKind kind, Span span, const char
   return first;
 }
 
-bool find_pair(Interp *in, const void *where, const void *other, FindingKind kind, Span span, const char *format, ...) {
+bool find_pair(Interp *in, const void *where, const void *other, FindingKind kind, Span span,
+               const char *format, ...) {
   va_list args;
   va_start(args, format);
   bool first = add_finding(in, where, other, kind, span, format, args);
@@ -126,7 +129,8 @@ void find_note(Interp *in, Span span, int64_t step, const char *format, ...) {
   LIST_PUSH(in->report->arena, &in->findings.at[in->findings.count - 1].report.notes, note);
 }
 
-static void put_message(const Interp *in, Span span, const char *severity, const char *message, const char *step, Buf *out) {
+static void put_message(const Interp *in, Span span, const char *severity, const char *message,
+                        const char *step, Buf *out) {
   put_place(in->k->source, span, out);
   buf_printf(out, "%s%s", severity, message);
   put_source_line(in->k->source, span, out);
@@ -161,9 +165,11 @@ void finish_report(Interp *in) {
 void stop_for_memory(Interp *in, int64_t bytes) {
   in->stopped = true;
   if (bytes == INT64_MAX)
-    find(in, in->k, FIND_MEMORY, in->k->span, "`%s` needs more memory than there is addresses for", in->k->name);
+    find(in, in->k, FIND_MEMORY, in->k->span, "`%s` needs more memory than there is addresses for",
+         in->k->name);
   else
-    find(in, in->k, FIND_MEMORY, in->k->span, "`%s` needs too much memory to be interpreted: another %lld bytes", in->k->name,
+    find(in, in->k, FIND_MEMORY, in->k->span,
+         "`%s` needs too much memory to be interpreted: another %lld bytes", in->k->name,
          (long long)bytes);
 }
 
@@ -172,9 +178,10 @@ const char *poison_cause(Interp *in, uint8_t mark) {
   if (mark == 0 || mark > POISON_REFS || mark > in->k->refs.count)
     return "it comes from an operation out of range, or from a store never made";
   const Ref *ref = in->k->refs.at[mark - 1];
-  static const char *const causes[] = {
-      "it was read past the end of `%s`, which has no `pad`", "it was read from output block `%s` before it was stored",
-      "it was read from scratch `%s` before it was written", "it was read from `%s` before it was set"};
+  static const char *const causes[] = {"it was read past the end of `%s`, which has no `pad`",
+                                       "it was read from output block `%s` before it was stored",
+                                       "it was read from scratch `%s` before it was written",
+                                       "it was read from `%s` before it was set"};
   Buf text = {0};
   const char *cause = causes[ref->role], *hole = strstr(cause, "%s");
   buf_add(&text, cause, (size_t)(hole - cause));

@@ -15,11 +15,13 @@ static void row_major(const Value *v, int64_t *strides) {
   }
 }
 
-static void copy_line(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t count, size_t size) {
+static void copy_line(char *to, int64_t to_stride, const char *from, int64_t from_stride,
+                      int64_t count, size_t size) {
   if (to_stride == 1 && from_stride == 1) {
     memcpy(to, from, (size_t)count * size);
   } else if (size == 8) {
-    for (int64_t e = 0; e < count; e++) memcpy(to + e * to_stride * 8, from + e * from_stride * 8, 8);
+    for (int64_t e = 0; e < count; e++)
+      memcpy(to + e * to_stride * 8, from + e * from_stride * 8, 8);
   } else {
     for (int64_t e = 0; e < count; e++) to[e * to_stride] = from[e * from_stride];
   }
@@ -33,7 +35,8 @@ void copy_walk(void *to, const Walk *t, const void *from, const Walk *f, int64_t
   int64_t count = last >= 0 ? t->extent[last] : 1, to_stride = last >= 0 ? t->stride[last] : 1;
   int64_t from_stride = last >= 0 ? f->stride[last] : 1;
   for (;;) {
-    copy_line((char *)to + at * size, to_stride, (const char *)from + source * size, from_stride, count, (size_t)size);
+    copy_line((char *)to + at * size, to_stride, (const char *)from + source * size, from_stride,
+              count, (size_t)size);
     int axis = last - 1;
     for (; axis >= 0; axis--) {
       at += t->stride[axis];
@@ -68,7 +71,8 @@ static void run_broadcast(Interp *in, Value *out, const Value *a) {
   int64_t strides[MAX_RANK];
   row_major(a, strides);
   int extra = out->rank - a->rank;
-  for (int i = extra; i < out->rank; i++) f.stride[i] = a->dim[i - extra] == out->dim[i] ? strides[i - extra] : 0;
+  for (int i = extra; i < out->rank; i++)
+    f.stride[i] = a->dim[i - extra] == out->dim[i] ? strides[i - extra] : 0;
   if (out->count > 0) move(in, out, &t, a, &f);
 }
 
@@ -91,8 +95,10 @@ static void run_slice(Interp *in, Value *out, const Value *a, const Instr *instr
   row_major(a, strides);
   for (int i = 0; i < out->rank; i++) {
     int64_t last = instr->ints[i] + (out->dim[i] - 1) * instr->ints2[i];
-    if (out->dim[i] > 0 && last >= a->dim[i]) {  // only along run-time extents: the verifier sees the others
-      find(in, instr, FIND_SLICE, instr->span, "a slice of a value ends at index %lld of axis %d, which has %lld elements",
+    if (out->dim[i] > 0 &&
+        last >= a->dim[i]) {  // only along run-time extents: the verifier sees the others
+      find(in, instr, FIND_SLICE, instr->span,
+           "a slice of a value ends at index %lld of axis %d, which has %lld elements",
            (long long)last, i, (long long)a->dim[i]);
       if (value_poison(in, out)) fill_unspecified(out, 0, out->count, POISON_OTHER);
       return;
@@ -115,8 +121,10 @@ static void run_concat(Interp *in, Value *out, const Instr *instr) {
   }
 }
 
-static void run_pad(Interp *in, Value *out, const Value *a, const Value *value, const Instr *instr) {
-  Walk t = whole_walk(out), f = whole_walk(a), everywhere = {.rank = 1, .extent = {out->count}, .stride = {1}};
+static void run_pad(Interp *in, Value *out, const Value *a, const Value *value,
+                    const Instr *instr) {
+  Walk t = whole_walk(out), f = whole_walk(a),
+       everywhere = {.rank = 1, .extent = {out->count}, .stride = {1}};
   Walk same = {.rank = 1};
   move(in, out, &everywhere, value, &same);
   for (int i = 0; i < out->rank; i++) {
@@ -160,9 +168,11 @@ static void run_rev(Interp *in, Value *out, const Value *a, int64_t axis) {
 static void run_roll(Interp *in, Value *out, const Value *a, const Value *by, const Instr *instr) {
   int64_t axis = instr->ival, n = a->dim[axis];
   if (poison_at(by, 0))
-    find(in, instr, FIND_POISON_INDEX, instr->span, "the shift of a roll is unspecified: %s", poison_cause(in, by->poison[0]));
+    find(in, instr, FIND_POISON_INDEX, instr->span, "the shift of a roll is unspecified: %s",
+         poison_cause(in, by->poison[0]));
   if (out->count == 0) return;
-  int64_t shift = ((by->i[0] % n) + n) % n, parts[2][3] = {{0, shift, n - shift}, {n - shift, 0, shift}};
+  int64_t shift = ((by->i[0] % n) + n) % n,
+          parts[2][3] = {{0, shift, n - shift}, {n - shift, 0, shift}};
   for (int i = 0; i < 2; i++) {
     Walk t = whole_walk(out), f = whole_walk(a);
     f.base = parts[i][0] * f.stride[axis];
@@ -172,19 +182,22 @@ static void run_roll(Interp *in, Value *out, const Value *a, const Value *by, co
   }
 }
 
-// A part of what argsort gave names elements of the axis whatever was sorted: top_k and sort_by take such elements.
+// A part of what argsort gave names elements of the axis whatever was sorted: top_k and sort_by
+// take such elements.
 static bool is_order(const Instr *index) {
   while (index->op == OP_SLICE) index = index->args[0];
   return index->op == OP_ARGSORT;
 }
 
-static int64_t checked_take(Interp *in, const Instr *instr, const Value *index, int64_t at, int64_t extent) {
+static int64_t checked_take(Interp *in, const Instr *instr, const Value *index, int64_t at,
+                            int64_t extent) {
   int64_t i = index->i[at];
   if (poison_at(index, at)) {
-    find(in, instr, FIND_POISON_INDEX, instr->span, "an index of `%s` is unspecified: %s", op_info[instr->op].name,
-         poison_cause(in, index->poison[at]));
+    find(in, instr, FIND_POISON_INDEX, instr->span, "an index of `%s` is unspecified: %s",
+         op_info[instr->op].name, poison_cause(in, index->poison[at]));
   } else if (i < 0 || i >= extent) {
-    find(in, instr, FIND_TAKE, instr->span, "index %lld of `%s` is out of range: axis %lld has %lld elements", (long long)i,
+    find(in, instr, FIND_TAKE, instr->span,
+         "index %lld of `%s` is out of range: axis %lld has %lld elements", (long long)i,
          op_info[instr->op].name, (long long)instr->ival, (long long)extent);
   }
   return i < 0 ? 0 : i >= extent ? extent - 1 : i;
@@ -196,12 +209,17 @@ static void copy_element(Value *out, int64_t to, const Value *a, int64_t from) {
   if (a->uncertain) out->error[to] = a->error[from];
 }
 
-static void run_take(Interp *in, Value *out, const Value *a, const Value *index, const Instr *instr) {
+static void run_take(Interp *in, Value *out, const Value *a, const Value *index,
+                     const Instr *instr) {
   Lanes from = lanes_of(a, instr->ival), to = lanes_of(out, instr->ival);
-  bool along = instr->op == OP_TAKE_ALONG, marked = along && index->poisoned && is_order(instr->args[1]);
-  if (((a->poisoned || marked) && !value_poison(in, out)) || (a->uncertain && !value_error(in, out))) return;
+  bool along = instr->op == OP_TAKE_ALONG,
+       marked = along && index->poisoned && is_order(instr->args[1]);
+  if (((a->poisoned || marked) && !value_poison(in, out)) ||
+      (a->uncertain && !value_error(in, out)))
+    return;
   if (out->count > 0 && from.count == 0) {
-    find(in, instr, FIND_TAKE, instr->span, "`%s` from an axis without elements", op_info[instr->op].name);
+    find(in, instr, FIND_TAKE, instr->span, "`%s` from an axis without elements",
+         op_info[instr->op].name);
     if (value_poison(in, out)) fill_unspecified(out, 0, out->count, POISON_OTHER);
     return;
   }
@@ -223,7 +241,8 @@ static void run_take(Interp *in, Value *out, const Value *a, const Value *index,
 void run_shape(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   if (!out) return;
-  const Value *a = value_of(in, instr->args[0]), *b = instr->nargs > 1 ? value_of(in, instr->args[1]) : NULL;
+  const Value *a = value_of(in, instr->args[0]),
+              *b = instr->nargs > 1 ? value_of(in, instr->args[1]) : NULL;
   switch (instr->op) {
     case OP_BROADCAST:
       run_broadcast(in, out, a);
@@ -258,7 +277,10 @@ void run_shape(Interp *in, const Instr *instr) {
 
 static double fold_floats(Op op, DType dtype, const double *f, int64_t count) {
   double most = dtype_has_inf(dtype) ? (double)INFINITY : dtype_largest(dtype);
-  double result = op == OP_REDUCE_SUM ? 0 : op == OP_REDUCE_PROD ? 1 : op == OP_REDUCE_MAX ? -most : most;
+  double result = op == OP_REDUCE_SUM    ? 0
+                  : op == OP_REDUCE_PROD ? 1
+                  : op == OP_REDUCE_MAX  ? -most
+                                         : most;
   for (int64_t e = 0; e < count; e++) {
     if (op == OP_REDUCE_SUM)
       result += f[e];
@@ -272,8 +294,10 @@ static double fold_floats(Op op, DType dtype, const double *f, int64_t count) {
 
 static int64_t fold_ints(Op op, DType dtype, const int64_t *values, int64_t count) {
   static const Op binary[] = {OP_ADD, OP_MUL, OP_MAX, OP_MIN, OP_AND, OP_OR, OP_XOR};
-  int64_t start[] = {0, 1, dtype_min(dtype), dtype_max(dtype), wrap_int(dtype, -1), 0, 0}, result = start[op - OP_REDUCE_SUM];
-  for (int64_t e = 0; e < count; e++) result = int_binary(binary[op - OP_REDUCE_SUM], dtype, result, values[e]);
+  int64_t start[] = {0, 1, dtype_min(dtype), dtype_max(dtype), wrap_int(dtype, -1), 0, 0},
+          result = start[op - OP_REDUCE_SUM];
+  for (int64_t e = 0; e < count; e++)
+    result = int_binary(binary[op - OP_REDUCE_SUM], dtype, result, values[e]);
   return result;
 }
 
@@ -316,15 +340,17 @@ void run_reduce(Interp *in, const Instr *instr) {
   }
   for (int64_t e = 0; e < out->count && in->bounds; e++)
     bound_fold(in, instr, out, e,
-               &(BoundLane){lane.f + e * row, lane.error ? lane.error + e * row : NULL, row, lane.scratch});
+               &(BoundLane){lane.f + e * row, lane.error ? lane.error + e * row : NULL, row,
+                            lane.scratch});
   round_floats(in, out);
   if (!a->poisoned || !value_poison(in, out)) return;
   copy_walk(rows, &to, a->poison, &source, 1);
-  for (int64_t e = 0; e < out->count; e++) out->poison[e] = first_poison((const uint8_t *)rows + e * row, row);
+  for (int64_t e = 0; e < out->count; e++)
+    out->poison[e] = first_poison((const uint8_t *)rows + e * row, row);
 }
 
-// True when element b comes before element a: strictly better for argmax, argmin and sorting. NaN counts as the best for the
-// first two.
+// True when element b comes before element a: strictly better for argmax, argmin and sorting. NaN
+// counts as the best for the first two.
 static bool better(Op op, const Value *v, int64_t b, int64_t a) {
   bool greatest = op == OP_ARGMAX;
   if (!is_float(v->dtype)) return greatest ? v->i[b] > v->i[a] : v->i[b] < v->i[a];
@@ -338,7 +364,8 @@ void run_argreduce(Interp *in, const Instr *instr) {
   const Value *a = value_of(in, instr->args[0]);
   Lanes lanes = lanes_of(a, instr->ival);
   if (a->poisoned && !value_poison(in, out)) return;
-  if (lanes.count == 0 && out->count > 0) find(in, instr, FIND_EMPTY, instr->span, "`%s` of nothing", op_info[instr->op].name);
+  if (lanes.count == 0 && out->count > 0)
+    find(in, instr, FIND_EMPTY, instr->span, "`%s` of nothing", op_info[instr->op].name);
   for (int64_t o = 0; o < lanes.outer; o++)
     for (int64_t i = 0; i < lanes.inner; i++) {
       int64_t base = o * lanes.count * lanes.inner + i, best = 0, at = o * lanes.inner + i;
@@ -375,17 +402,21 @@ static void scan_lane(Value *out, const Value *a, Op op, const int64_t *order, i
 
 static bool sorts_before(const Value *a, int64_t x, int64_t y, bool descending) {
   if (!is_float(a->dtype)) return descending ? a->i[x] > a->i[y] : a->i[x] < a->i[y];
-  if (isnan(a->f[x]) || isnan(a->f[y])) return !isnan(a->f[x]) && isnan(a->f[y]);  // NaN last, either way
+  if (isnan(a->f[x]) || isnan(a->f[y]))
+    return !isnan(a->f[x]) && isnan(a->f[y]);  // NaN last, either way
   return descending ? a->f[x] > a->f[y] : a->f[x] < a->f[y];
 }
 
-static void merge_sort(const Value *a, int64_t *order, int64_t *spare, int64_t count, bool descending) {
+static void merge_sort(const Value *a, int64_t *order, int64_t *spare, int64_t count,
+                       bool descending) {
   for (int64_t width = 1; width < count; width *= 2) {
     for (int64_t start = 0; start < count; start += 2 * width) {
-      int64_t middle = start + width < count ? start + width : count, end = middle + width < count ? middle + width : count;
+      int64_t middle = start + width < count ? start + width : count,
+              end = middle + width < count ? middle + width : count;
       int64_t left = start, right = middle;
       for (int64_t to = start; to < end; to++) {
-        bool take_right = left == middle || (right < end && sorts_before(a, order[right], order[left], descending));
+        bool take_right = left == middle ||
+                          (right < end && sorts_before(a, order[right], order[left], descending));
         spare[to] = take_right ? order[right++] : order[left++];
       }
     }
@@ -393,8 +424,8 @@ static void merge_sort(const Value *a, int64_t *order, int64_t *spare, int64_t c
   }
 }
 
-static void sort_lane(Value *out, const Value *a, const Instr *instr, int64_t *order, int64_t *spare, const Lanes *lanes,
-                      int64_t base) {
+static void sort_lane(Value *out, const Value *a, const Instr *instr, int64_t *order,
+                      int64_t *spare, const Lanes *lanes, int64_t base) {
   uint8_t poison = 0;
   for (int64_t l = 0; l < lanes->count; l++)
     if (!poison) poison = poison_at(a, order[l]);
@@ -414,13 +445,16 @@ void run_scan(Interp *in, const Instr *instr) {
   if (!out) return;
   const Value *a = value_of(in, instr->args[0]);
   Lanes lanes = lanes_of(a, instr->ival);
-  int64_t *order = scratch_space(in, 0, lanes.count, 8), *spare = scratch_space(in, 1, lanes.count, 8);
+  int64_t *order = scratch_space(in, 0, lanes.count, 8),
+          *spare = scratch_space(in, 1, lanes.count, 8);
   if (!order || !spare || (a->poisoned && !value_poison(in, out))) return;
-  bool sorts = instr->op == OP_SORT || instr->op == OP_ARGSORT, reverse = (instr->flags & INSTR_REVERSE) && !sorts;
+  bool sorts = instr->op == OP_SORT || instr->op == OP_ARGSORT,
+       reverse = (instr->flags & INSTR_REVERSE) && !sorts;
   for (int64_t o = 0; o < lanes.outer; o++)
     for (int64_t i = 0; i < lanes.inner; i++) {
       int64_t base = o * lanes.count * lanes.inner + i;
-      for (int64_t l = 0; l < lanes.count; l++) order[l] = base + (reverse ? lanes.count - 1 - l : l) * lanes.inner;
+      for (int64_t l = 0; l < lanes.count; l++)
+        order[l] = base + (reverse ? lanes.count - 1 - l : l) * lanes.inner;
       if (sorts)
         sort_lane(out, a, instr, order, spare, &lanes, base);
       else
@@ -435,8 +469,8 @@ void run_scan(Interp *in, const Instr *instr) {
 
 // ---- contraction
 
-// An operand of a dot laid out as [its labels of the result, in the result's order][every summed label]. A summed label that it
-// does not have repeats it.
+// An operand of a dot laid out as [its labels of the result, in the result's order][every summed
+// label]. A summed label that it does not have repeats it.
 typedef struct {
   char *rows;
   uint8_t *poison;
@@ -468,8 +502,8 @@ static Contraction contraction_of(const Instr *instr, const Value *a, const Valu
   return shape;
 }
 
-static bool lay_out(Interp *in, const Instr *instr, const Value *v, const int8_t *labels, const Contraction *shape, int which,
-                    DotOperand *operand) {
+static bool lay_out(Interp *in, const Instr *instr, const Value *v, const int8_t *labels,
+                    const Contraction *shape, int which, DotOperand *operand) {
   Walk own = whole_walk(v), to = {0}, from = {0};
   int axis_of[DOT_LABELS];
   for (int i = 0; i < DOT_LABELS; i++) axis_of[i] = -1;
@@ -504,7 +538,8 @@ static bool lay_out(Interp *in, const Instr *instr, const Value *v, const int8_t
     if (!operand->poison) return false;
     uint8_t *elements = operand->poison + rows;
     copy_walk(elements, &to, v->poison, &from, 1);
-    for (int64_t r = 0; r < rows; r++) operand->poison[r] = first_poison(elements + r * shape->length, shape->length);
+    for (int64_t r = 0; r < rows; r++)
+      operand->poison[r] = first_poison(elements + r * shape->length, shape->length);
   }
   copy_walk(operand->rows, &to, v->data, &from, 8);
   operand->bound = (BoundLane){(const double *)(const void *)operand->rows, NULL, count, which + 4};
@@ -518,7 +553,8 @@ static bool lay_out(Interp *in, const Instr *instr, const Value *v, const int8_t
 }
 
 static BoundLane row_of(const BoundLane *rows, int64_t row, int64_t length) {
-  return (BoundLane){rows->f + row * length, rows->error ? rows->error + row * length : NULL, length, rows->scratch};
+  return (BoundLane){rows->f + row * length, rows->error ? rows->error + row * length : NULL,
+                     length, rows->scratch};
 }
 
 // Four partial sums: their order is fixed, so the result is repeatable.
@@ -543,22 +579,28 @@ void run_dot(Interp *in, const Instr *instr) {
   const Value *a = value_of(in, instr->args[0]), *b = value_of(in, instr->args[1]);
   Contraction shape = contraction_of(instr, a, b);
   DotOperand left = {0}, right = {0};
-  if (!lay_out(in, instr, a, instr->labels.a, &shape, 0, &left) || !lay_out(in, instr, b, instr->labels.b, &shape, 1, &right))
+  if (!lay_out(in, instr, a, instr->labels.a, &shape, 0, &left) ||
+      !lay_out(in, instr, b, instr->labels.b, &shape, 1, &right))
     return;
   if ((left.poison || right.poison) && !value_poison(in, out)) return;
   int64_t index[MAX_RANK] = {0}, row = 0, column = 0;
   for (int64_t e = 0; e < out->count; e++) {
     const char *x = left.rows + row * shape.length * 8, *y = right.rows + column * shape.length * 8;
     if (is_float(out->dtype))
-      out->f[e] = dot_floats((const double *)(const void *)x, (const double *)(const void *)y, shape.length);
+      out->f[e] = dot_floats((const double *)(const void *)x, (const double *)(const void *)y,
+                             shape.length);
     else
-      out->i[e] = dot_ints(out->dtype, (const int64_t *)(const void *)x, (const int64_t *)(const void *)y, shape.length);
+      out->i[e] = dot_ints(out->dtype, (const int64_t *)(const void *)x,
+                           (const int64_t *)(const void *)y, shape.length);
     if (in->bounds && is_float(out->dtype)) {
-      BoundLane one = row_of(&left.bound, row, shape.length), other = row_of(&right.bound, column, shape.length);
+      BoundLane one = row_of(&left.bound, row, shape.length),
+                other = row_of(&right.bound, column, shape.length);
       bound_dot(in, instr, out, e, &one, &other);
     }
     if (out->poisoned)
-      out->poison[e] = left.poison && left.poison[row] ? left.poison[row] : right.poison ? right.poison[column] : 0;
+      out->poison[e] = left.poison && left.poison[row] ? left.poison[row]
+                       : right.poison                  ? right.poison[column]
+                                                       : 0;
     for (int i = out->rank - 1; i >= 0; i--) {
       row += left.row_stride[i];
       column += right.row_stride[i];

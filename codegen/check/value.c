@@ -52,7 +52,9 @@ Value *value_shape(Interp *in, Value *v, const Type *type) {
   return v;
 }
 
-Value *value_new(Interp *in, const Instr *instr) { return value_shape(in, value_of(in, instr), &instr->type); }
+Value *value_new(Interp *in, const Instr *instr) {
+  return value_shape(in, value_of(in, instr), &instr->type);
+}
 
 bool value_poison(Interp *in, Value *v) {
   if (v->poisoned) return true;
@@ -70,7 +72,8 @@ bool value_poison(Interp *in, Value *v) {
 bool value_error(Interp *in, Value *v) {
   if (v->uncertain) return true;
   void *error = v->error;
-  int64_t bytes = (v->count > 0 ? v->count : 1) * (int64_t)sizeof *v->error;  // as many as the elements take
+  int64_t bytes =
+      (v->count > 0 ? v->count : 1) * (int64_t)sizeof *v->error;  // as many as the elements take
   bool fits = grow(in, &error, &v->error_capacity, bytes);
   v->error = error;
   if (!fits) {
@@ -182,11 +185,13 @@ static void run_cast(Value *out, const Value *a, bool exact) {
   bool from_float = is_float(a->dtype), to_float = is_float(out->dtype);
   bool rounds = !exact || dtype_info[out->dtype].bits < dtype_info[a->dtype].bits;
   if (to_float && !rounds) {
-    for (int64_t e = 0; e < out->count; e++) out->f[e] = from_float ? a->f[e] : int_to_double(a->i[e]);
+    for (int64_t e = 0; e < out->count; e++)
+      out->f[e] = from_float ? a->f[e] : int_to_double(a->i[e]);
     return;
   }
   for (int64_t e = 0; e < out->count; e++) {
-    Scalar value = scalar_cast(out->dtype, a->dtype, from_float ? (Scalar){.f = a->f[e]} : (Scalar){.i = a->i[e]});
+    Scalar value = scalar_cast(out->dtype, a->dtype,
+                               from_float ? (Scalar){.f = a->f[e]} : (Scalar){.i = a->i[e]});
     if (to_float)
       out->f[e] = value.f;
     else
@@ -196,7 +201,8 @@ static void run_cast(Value *out, const Value *a, bool exact) {
 
 static void run_bitcast(Value *out, const Value *a) {
   for (int64_t e = 0; e < out->count; e++) {
-    Scalar value = scalar_bitcast(out->dtype, a->dtype, is_float(a->dtype) ? (Scalar){.f = a->f[e]} : (Scalar){.i = a->i[e]});
+    Scalar value = scalar_bitcast(
+        out->dtype, a->dtype, is_float(a->dtype) ? (Scalar){.f = a->f[e]} : (Scalar){.i = a->i[e]});
     if (is_float(out->dtype))
       out->f[e] = value.f;
     else
@@ -207,7 +213,8 @@ static void run_bitcast(Value *out, const Value *a) {
 // Does one side alone settle `a && b` or `a || b`? Then the other may be unspecified.
 static void specify_settled(Value *out, Op op, const Value *a, const Value *b) {
   for (int64_t e = 0; out->poisoned && e < out->count; e++) {
-    bool by_a = !poison_at(a, e) && a->i[e] == (op == OP_OR), by_b = !poison_at(b, e) && b->i[e] == (op == OP_OR);
+    bool by_a = !poison_at(a, e) && a->i[e] == (op == OP_OR),
+         by_b = !poison_at(b, e) && b->i[e] == (op == OP_OR);
     if (by_a || by_b) out->poison[e] = 0;
   }
 }
@@ -264,12 +271,14 @@ void run_elementwise(Interp *in, const Instr *instr) {
 // ---- between arrays and values
 
 static int64_t int_at(const HostArray *array, int64_t index) {
-  return array->dtype == DT_I64 ? ((const int64_t *)array->data)[index] : (int64_t)array_get(array, index);
+  return array->dtype == DT_I64 ? ((const int64_t *)array->data)[index]
+                                : (int64_t)array_get(array, index);
 }
 
 void read_elements(const HostArray *array, int64_t from, int64_t count, Value *to, int64_t at) {
   if (array->dtype == DT_F32)
-    for (int64_t e = 0; e < count; e++) to->f[at + e] = (double)((const float *)array->data)[from + e];
+    for (int64_t e = 0; e < count; e++)
+      to->f[at + e] = (double)((const float *)array->data)[from + e];
   else if (is_float(array->dtype))
     for (int64_t e = 0; e < count; e++) to->f[at + e] = array_get(array, from + e);
   else

@@ -9,15 +9,15 @@ static const char *braces(Gen *g, const char *list) { return text(g, "{%s}", *li
 static const char *ground_text(Gen *g, const Ref *ref) {
   const RefGen *r = &g->refs[ref->id];
   if (ref->space == SPACE_ANY)
-    return text(g, "call->array[%d].data, %d, call->array[%d].dim, call->array[%d].stride", ref->id, ref->type.rank, ref->id,
-                ref->id);
+    return text(g, "call->array[%d].data, %d, call->array[%d].dim, call->array[%d].stride", ref->id,
+                ref->type.rank, ref->id, ref->id);
   const char *dims = "", *strides = "";
   for (int i = 0; i < ref->type.rank; i++) {
     dims = text(g, "%s%s%s", dims, i ? ", " : "", extent_text(g, ref->type.dim[i]));
     strides = text(g, "%s%s%s", strides, i ? ", " : "", expr_text(r->stride[i]));
   }
-  return text(g, "(char *)%s, %d, (const int64_t[])%s, (const int64_t[])%s", r->name, ref->type.rank, braces(g, dims),
-              braces(g, strides));
+  return text(g, "(char *)%s, %d, (const int64_t[])%s, (const int64_t[])%s", r->name,
+              ref->type.rank, braces(g, dims), braces(g, strides));
 }
 
 static const char *window_text(Gen *g, const Ref *ref, const Window *window, Instr *const *starts) {
@@ -28,7 +28,8 @@ static const char *window_text(Gen *g, const Ref *ref, const Window *window, Ins
     size = text(g, "%s%s%s", size, comma, extent_text(g, window->size[i]));
     step = text(g, "%s%s%lld", step, comma, (long long)window->stride[i]);
   }
-  return text(g, "{%s, %s, %s, %s}", ground_text(g, ref), braces(g, start), braces(g, size), braces(g, step));
+  return text(g, "{%s, %s, %s, %s}", ground_text(g, ref), braces(g, start), braces(g, size),
+              braces(g, step));
 }
 
 static const char *semaphore_text(Gen *g, const Instr *v) {
@@ -38,7 +39,8 @@ static const char *semaphore_text(Gen *g, const Instr *v) {
   const char *at = r->name;
   for (int i = 0; i < ref->type.rank; i++) {
     if (ir_is_const(index[i], 0)) continue;
-    const char *inside = text(g, "pk_start(%s, %lld)", scalar_text(g, index[i]), (long long)ref->type.dim[i] - 1);
+    const char *inside =
+        text(g, "pk_start(%s, %lld)", scalar_text(g, index[i]), (long long)ref->type.dim[i] - 1);
     at = text(g, "%s + %s", at, offset_text(g, inside, r->stride[i]));
   }
   return at;
@@ -60,16 +62,17 @@ static void emit_copy(Gen *g, const Instr *v) {
   line(g, "{");
   g->indent++;
   line(g, "const pk_window from = %s;", window_text(g, from, &v->window, v->args));
-  line(g, "const pk_window to = %s;", window_text(g, to, &v->target_window, v->args + from->type.rank));
-  line(g, "pk_copy_start(worker, %s, &from, &to, %s, %s);", pk_dtype_name(from->type.dtype), other_text(g, v),
-       semaphore_text(g, v));
+  line(g, "const pk_window to = %s;",
+       window_text(g, to, &v->target_window, v->args + from->type.rank));
+  line(g, "pk_copy_start(worker, %s, &from, &to, %s, %s);", pk_dtype_name(from->type.dtype),
+       other_text(g, v), semaphore_text(g, v));
   close_block(g);
 }
 
 static void emit_wait(Gen *g, const Instr *v, const char *amount, const char *unit) {
   line(g, "pk_semaphore_wait(worker, %s, %s, %s);", semaphore_text(g, v), amount,
-       quoted(g, text(g, "deadlock: line %d waits for%s on `%s` that nothing brings", line_of(g, v->span), unit,
-                      v->semaphore->name)));
+       quoted(g, text(g, "deadlock: line %d waits for%s on `%s` that nothing brings",
+                      line_of(g, v->span), unit, v->semaphore->name)));
 }
 
 void emit_dma(Gen *g, Instr *v) {
@@ -81,7 +84,8 @@ void emit_dma(Gen *g, Instr *v) {
       emit_wait(g, v, window_bytes(g, v->target, &v->target_window), " bytes");
       break;
     case OP_SEM_SIGNAL:
-      line(g, "pk_semaphore_signal(%s, %s);", semaphore_text(g, v), scalar_text(g, v->args[v->nargs - 1]));
+      line(g, "pk_semaphore_signal(%s, %s);", semaphore_text(g, v),
+           scalar_text(g, v->args[v->nargs - 1]));
       break;
     case OP_SEM_WAIT:
       emit_wait(g, v, scalar_text(g, v->args[v->nargs - 1]), " signals");

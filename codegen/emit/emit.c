@@ -37,8 +37,9 @@ static void note_users(Instr *v, void *context) {
 
 // The names that move.c, step.c and buffers.c make of an operand's.
 static const char *const operand_forms[] = {
-    "%s_held",  "%s_key", "%s_block", "%s_stream", "%s_slot", "%s_few", "%s_new", "%s_hbm", "%s_slice",
-    "%s_begun", "%s_at0", "%s_at1",   "%s_at2",    "%s_at3",  "%s_at4", "%s_at5", "%s_at6", "%s_at7",
+    "%s_held", "%s_key", "%s_block", "%s_stream", "%s_slot", "%s_few",
+    "%s_new",  "%s_hbm", "%s_slice", "%s_begun",  "%s_at0",  "%s_at1",
+    "%s_at2",  "%s_at3", "%s_at4",   "%s_at5",    "%s_at6",  "%s_at7",
 };
 enum { OPERAND_FORMS = sizeof operand_forms / sizeof *operand_forms };
 _Static_assert(MAX_RANK == 8, "an operand's names are those of 8 axes");
@@ -60,9 +61,11 @@ static void name_everything(Gen *g) {
     const char *name = k->sizes.at[i].name;
     g->size_name[i] = lasting_name(g, is_plain(name) ? name : text(g, "size%d", i));
   }
-  for (int i = 0; i < k->grid.count; i++) g->axis_name[i] = name_family(g, k->grid.at[i].name, axis_forms, 2);
+  for (int i = 0; i < k->grid.count; i++)
+    g->axis_name[i] = name_family(g, k->grid.at[i].name, axis_forms, 2);
   for (int i = 0; i < k->refs.count; i++)
-    if (ref_is_operand(k->refs.at[i])) g->refs[i].stem = name_family(g, k->refs.at[i]->name, operand_forms, OPERAND_FORMS);
+    if (ref_is_operand(k->refs.at[i]))
+      g->refs[i].stem = name_family(g, k->refs.at[i]->name, operand_forms, OPERAND_FORMS);
 }
 
 static void see_load(Instr *v, void *context) {
@@ -72,7 +75,8 @@ static void see_load(Instr *v, void *context) {
 static bool launch_reads(const Kernel *k) {
   bool found = false;
   for (int i = 0; i < k->grid.count; i++) ir_walk(k->grid.at[i].extent, see_load, &found);
-  for (int i = 0; i < k->requires.count; i++) ir_walk(k->requires.at[i].condition, see_load, &found);
+  for (int i = 0; i < k->requires.count; i++)
+    ir_walk(k->requires.at[i].condition, see_load, &found);
   return found;
 }
 
@@ -104,7 +108,9 @@ static void forget_users(Instr *v, void *context) {
   val(v)->users.count = 0;
 }
 
-static bool is_pure(const Instr *v) { return has_result(v) && v->type.dtype != DT_COUNT && op_info[v->op].class != OPC_CONTROL; }
+static bool is_pure(const Instr *v) {
+  return has_result(v) && v->type.dtype != DT_COUNT && op_info[v->op].class != OPC_CONTROL;
+}
 
 static void remove_unused(Gen *g, Region *region) {
   for (int i = region->instrs.count - 1; i >= 0; i--) {
@@ -119,7 +125,8 @@ static void remove_unused(Gen *g, Region *region) {
         if (arg->users.at[u] != v) arg->users.at[kept++] = arg->users.at[u];
       arg->users.count = kept;
     }
-    for (int j = i; j + 1 < region->instrs.count; j++) region->instrs.at[j] = region->instrs.at[j + 1];
+    for (int j = i; j + 1 < region->instrs.count; j++)
+      region->instrs.at[j] = region->instrs.at[j + 1];
     region->instrs.count--;
   }
 }
@@ -170,14 +177,17 @@ static void put_tables(Gen *g, Buf *out) {
   buf_printf(out, "static const pk_operand %s_operands[] = {\n", k->symbol);
   for (int i = 0; i < operands; i++) {
     const Ref *r = k->refs.at[i];
-    buf_printf(out, "  {\"%s\", %s, %d, %s, %d, {", r->name, pk_dtype_name(r->array.dtype), r->array.rank,
-               r->role == REF_OUTPUT ? "true" : "false", r->alias ? r->alias->id : -1);
-    for (int d = 0; d < r->array.rank; d++) buf_printf(out, "%s%lld", d ? ", " : "", (long long)r->array.dim[d]);
+    buf_printf(out, "  {\"%s\", %s, %d, %s, %d, {", r->name, pk_dtype_name(r->array.dtype),
+               r->array.rank, r->role == REF_OUTPUT ? "true" : "false",
+               r->alias ? r->alias->id : -1);
+    for (int d = 0; d < r->array.rank; d++)
+      buf_printf(out, "%s%lld", d ? ", " : "", (long long)r->array.dim[d]);
     buf_puts(out, r->array.rank ? "}},\n" : "0}},\n");
   }
   if (!operands) buf_puts(out, "  {\"\", PK_F32, 0, false, -1, {0}},\n");
   buf_printf(out, "};\n\nstatic const char *const %s_sizes[] = {", k->symbol);
-  for (int i = 0; i < k->sizes.count; i++) buf_printf(out, "%s\"%s\"", i ? ", " : "", k->sizes.at[i].name);
+  for (int i = 0; i < k->sizes.count; i++)
+    buf_printf(out, "%s\"%s\"", i ? ", " : "", k->sizes.at[i].name);
   buf_puts(out, k->sizes.count ? "};\n\n" : "\"\"};\n\n");
 }
 
@@ -218,7 +228,8 @@ typedef struct {
   Buf *out;
 } WorkWalk;
 
-// A rough count of operations of one step, all branches taken: whether threads pay is a matter of magnitude.
+// A rough count of operations of one step, all branches taken: whether threads pay is a matter of
+// magnitude.
 static void put_work(Instr *v, void *context) {
   WorkWalk *w = context;
   if (v->op == OP_DOT) {
@@ -240,7 +251,8 @@ static void put_work(Instr *v, void *context) {
 static const char *filled_text(Gen *g) {
   const Ref *out = g->k->refs.at[g->k->inputs];
   if (!g->k->outputs || !out->declared) return "";
-  return text(g, " * (%s) / (%s) / (double)plan->cells", product_text(g, &out->array), product_text(g, &out->type));
+  return text(g, " * (%s) / (%s) / (double)plan->cells", product_text(g, &out->array),
+              product_text(g, &out->type));
 }
 
 static const char *quoted_message(Gen *g, const Requirement *r) {
@@ -257,7 +269,8 @@ static void put_grid(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->grid.count; i++) {
     const char *n = text(g, "n_%s", g->axis_name[i]);
     const char *cells = g->batch && g->batch->axis == i ? text(g, "%s_batches", g->batch->stem) : n;
-    if (g->k->grid.at[i].parallel) buf_printf(out, "  plan->cells = pk_sat_mul(plan->cells, %s);\n", cells);
+    if (g->k->grid.at[i].parallel)
+      buf_printf(out, "  plan->cells = pk_sat_mul(plan->cells, %s);\n", cells);
     buf_printf(out, "  plan->steps = pk_sat_mul(plan->steps, %s);\n", n);
   }
 }
@@ -269,24 +282,31 @@ static void put_prepare(Gen *g, Buf *out) {
   Buf body = {0};
   for (int i = 0; i < k->sizes.count; i++) {
     if (k->sizes.at[i].value)
-      buf_printf(&body, "  const int64_t %s = size[%d] = %s;\n", g->size_name[i], i, index_text(g, k->sizes.at[i].value, 0));
+      buf_printf(&body, "  const int64_t %s = size[%d] = %s;\n", g->size_name[i], i,
+                 index_text(g, k->sizes.at[i].value, 0));
     else
-      buf_printf(&body, "  const int64_t %s = size[%d];\n  (void)%s;\n", g->size_name[i], i, g->size_name[i]);
+      buf_printf(&body, "  const int64_t %s = size[%d];\n  (void)%s;\n", g->size_name[i], i,
+                 g->size_name[i]);
     if (k->sizes.at[i].value) buf_printf(&body, "  (void)%s;\n", g->size_name[i]);
   }
   for (int i = 0; i < k->grid.count; i++)
-    buf_printf(&body, "  const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i], index_text(g, k->grid.at[i].extent, 0));
+    buf_printf(&body, "  const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i],
+               index_text(g, k->grid.at[i].extent, 0));
   declare_batches(g, "  ", &body);
   for (int i = 0; i < k->requires.count; i++)
     buf_printf(&body, "  if (!(%s)) return %s;\n", index_text(g, k->requires.at[i].condition, 0),
                quoted_message(g, &k->requires.at[i]));
   put_grid(g, &body);
   put_vmem(g, &body);
-  buf_printf(&body, "  const %s_arena a = %s_layout(%ssize);\n  plan->arena_bytes = a.bytes;\n  plan->clear_bytes = a.clear;\n",
+  buf_printf(&body,
+             "  const %s_arena a = %s_layout(%ssize);\n  plan->arena_bytes = a.bytes;\n  "
+             "plan->clear_bytes = a.clear;\n",
              k->symbol, k->symbol, g->launch_reads ? "array, " : "");
   buf_puts(&body, "  const double step_work = 0");
   ir_walk(k->body, put_work, &(WorkWalk){g, &body});
-  buf_printf(&body, ";\n  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / (double)plan->cells%s : 0;\n",
+  buf_printf(&body,
+             ";\n  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / "
+             "(double)plan->cells%s : 0;\n",
              filled_text(g));
   buf_puts(&body, "  return NULL;\n}\n\n");
   buf_add(out, body.text, body.length);
@@ -303,7 +323,8 @@ static const char **name_parameters(Gen *g) {
   const char *const own[] = {"context", "tensors", "uintptr_t", text(g, "%s_kernel", k->symbol)};
   for (int i = 0; i < 4; i++) LIST_PUSH(g->arena, &entry->kept, intern(own[i]));
   const char **names = NEW_ARRAY(g->arena, const char *, k->refs.count + 1);
-  for (int i = 0; i < k->inputs + k->outputs; i++) names[i] = lasting_name(entry, k->refs.at[i]->name);
+  for (int i = 0; i < k->inputs + k->outputs; i++)
+    names[i] = lasting_name(entry, k->refs.at[i]->name);
   return names;
 }
 
@@ -320,34 +341,43 @@ static void put_header(Gen *g, const char *const *parameters, Buf *h) {
   put_signature(g, h);
   if (strcmp(symbol, g->k->name) != 0)
     buf_printf(h, "\n * In C the kernel is %s: %s is taken.", symbol, g->k->name);
-  buf_printf(h, "\n * Generated by pkc. */\n#ifndef PK_KERNEL_%s_H\n#define PK_KERNEL_%s_H\n\n#include <pk/pk.h>\n\n", symbol,
-             symbol);
+  buf_printf(h,
+             "\n * Generated by pkc. */\n#ifndef PK_KERNEL_%s_H\n#define "
+             "PK_KERNEL_%s_H\n\n#include <pk/pk.h>\n\n",
+             symbol, symbol);
   buf_puts(h, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   put_prototype(g, parameters, h);
-  buf_printf(h, ";\nextern const pk_kernel %s_kernel;\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", symbol);
+  buf_printf(h, ";\nextern const pk_kernel %s_kernel;\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n",
+             symbol);
 }
 
 static void put_entry(Gen *g, const char *const *parameters, Buf *out) {
   const Kernel *k = g->k;
   int operands = k->inputs + k->outputs;
-  buf_printf(out, "const pk_kernel %s_kernel = {\n  .abi = PK_ABI,\n  .name = \"%s\",\n  .signature = \"", k->symbol, k->name);
+  buf_printf(
+      out, "const pk_kernel %s_kernel = {\n  .abi = PK_ABI,\n  .name = \"%s\",\n  .signature = \"",
+      k->symbol, k->name);
   put_signature(g, out);
   buf_puts(out, "\",\n  .statics = \"");
   put_statics(g, out);
   int bound = 0;
   for (int i = 0; i < k->sizes.count; i++) bound += !k->sizes.at[i].value;
   buf_printf(out,
-             "\",\n  .operands = %d,\n  .inputs = %d,\n  .operand = %s_operands,\n  .sizes = %d,\n  .size_name = %s_sizes,\n  "
+             "\",\n  .operands = %d,\n  .inputs = %d,\n  .operand = %s_operands,\n  .sizes = %d,\n "
+             " .size_name = %s_sizes,\n  "
              ".bound = %d,\n",
              operands, k->inputs, k->symbol, k->sizes.count, k->symbol, bound);
   if (k->one_row) buf_puts(out, "  .one_row = true,\n");
-  buf_printf(out, "  .vmem_limit = %lld,\n  .%s = %s_prepare,\n  .cell = %s_cell,\n};\n\n", (long long)k->vmem_limit,
-             g->launch_reads ? "prepare_from" : "prepare", k->symbol, k->symbol);
+  buf_printf(out, "  .vmem_limit = %lld,\n  .%s = %s_prepare,\n  .cell = %s_cell,\n};\n\n",
+             (long long)k->vmem_limit, g->launch_reads ? "prepare_from" : "prepare", k->symbol,
+             k->symbol);
   put_prototype(g, parameters, out);
   buf_puts(out, " {\n  DLTensor *const tensors[] = {");
   for (int i = 0; i < operands; i++)
-    buf_printf(out, "%s%s%s", i ? ", " : "", i < k->inputs ? "(DLTensor *)(uintptr_t)" : "", parameters[i]);
-  buf_printf(out, "%s};\n  return pk_call_kernel(context, &%s_kernel, tensors);\n}\n", operands ? "" : "NULL", k->symbol);
+    buf_printf(out, "%s%s%s", i ? ", " : "", i < k->inputs ? "(DLTensor *)(uintptr_t)" : "",
+               parameters[i]);
+  buf_printf(out, "%s};\n  return pk_call_kernel(context, &%s_kernel, tensors);\n}\n",
+             operands ? "" : "NULL", k->symbol);
 }
 
 static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
@@ -356,18 +386,23 @@ static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
   buf_puts(out, "\n * ");
   put_statics(g, out);
   const Target *t = g->target;
-  buf_printf(out, "\n * Generated by pkc for %s: vectors of %d bytes, register tile %d x %d. Runs on any machine. */\n", t->name,
-             t->vector_bytes, t->dot_rows, g->panel);
-  buf_printf(out, "#define PK_VEC_BYTES %d\n#define PK_DOT_MR %d\n#define PK_DOT_NV %d\n", t->vector_bytes, t->dot_rows,
-             t->dot_vectors);
-  buf_puts(out, "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/dot/few.h>\n#include <pk/pack.h>\n");
+  buf_printf(out,
+             "\n * Generated by pkc for %s: vectors of %d bytes, register tile %d x %d. Runs on "
+             "any machine. */\n",
+             t->name, t->vector_bytes, t->dot_rows, g->panel);
+  buf_printf(out, "#define PK_VEC_BYTES %d\n#define PK_DOT_MR %d\n#define PK_DOT_NV %d\n",
+             t->vector_bytes, t->dot_rows, t->dot_vectors);
+  buf_puts(
+      out,
+      "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/dot/few.h>\n#include <pk/pack.h>\n");
   put_dot_headers(g, out);
   buf_puts(out, "#include <pk/reduce.h>\n#include <pk/scalar.h>\n#include <math.h>\n\n");
   put_prototype(g, parameters, out);
   buf_printf(out, ";\nextern const pk_kernel %s_kernel;\n\n", g->k->symbol);
 }
 
-void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops, Buf *explain_text) {
+void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops,
+                 Buf *explain_text) {
   Buf cell = {0}, own_loops = {0};
   if (explain_text && !loops) loops = &own_loops;
   Gen *g = new_gen(k, options, &cell, loops, explain_text);

@@ -1,13 +1,13 @@
-// Emission. In: the block IR after the passes, and options. Out: C text, its header, the loop IR as text, explanations.
-// Calls the decisions of loops in order (emit_kernel). Uses ir and loops.
+// Emission. In: the block IR after the passes, and options. Out: C text, its header, the loop IR as
+// text, explanations. Calls the decisions of loops in order (emit_kernel). Uses ir and loops.
 #ifndef CODEGEN_EMIT_EMIT_H
 #define CODEGEN_EMIT_EMIT_H
 
 #include "codegen/ir/ir.h"
 #include "codegen/loops/target.h"
 
-// The kernel's C and header; `loops` (may be NULL) receives the loop IR as text, `explain` (may be NULL) the account of every
-// decision.
+// The kernel's C and header; `loops` (may be NULL) receives the loop IR as text, `explain` (may be
+// NULL) the account of every decision.
 void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops, Buf *explain);
 
 #endif

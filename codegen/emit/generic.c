@@ -1,5 +1,6 @@
-// Operations that are not loops over rows, as plain loops over elements: moves of whole values, scans, sorts, contractions of
-// more than two axes, strided and masked accesses, reductions over other axes than the last.
+// Operations that are not loops over rows, as plain loops over elements: moves of whole values,
+// scans, sorts, contractions of more than two axes, strided and masked accesses, reductions over
+// other axes than the last.
 #include "codegen/loops/gen.h"
 
 #include <string.h>
@@ -47,7 +48,8 @@ static void write(Gen *g, const Instr *v, const char *const *index, const char *
 
 static void index_of_reshape(Gen *g, const Instr *v, const char *const *at, const char **from) {
   const char *linear = "0";
-  for (int i = 0; i < v->type.rank; i++) linear = add_text(g, mul_text(g, linear, extent_text(g, v->type.dim[i])), at[i]);
+  for (int i = 0; i < v->type.rank; i++)
+    linear = add_text(g, mul_text(g, linear, extent_text(g, v->type.dim[i])), at[i]);
   const char *n = unique_name(g, "n");
   line(g, "const int64_t %s = %s;", n, linear);
   const char *below = "1";
@@ -62,25 +64,27 @@ static const char *taken_index(Gen *g, const Instr *v, const char *const *at, Di
   const char *inner[MAX_RANK];
   memcpy(inner, at, sizeof inner);
   if (v->op == OP_TAKE) inner[0] = at[v->ival];
-  return text(g, "pk_start((int64_t)%s, %s - 1)", read(g, v->args[1], inner), extent_text(g, extent));
+  return text(g, "pk_start((int64_t)%s, %s - 1)", read(g, v->args[1], inner),
+              extent_text(g, extent));
 }
 
 static void index_of_move(Gen *g, const Instr *v, const char *const *at, const char **from) {
   memcpy(from, at, sizeof(const char *) * MAX_RANK);
   int axis = (int)v->ival;
-  const char *extent = v->nargs && v->args[0]->type.rank > axis ? extent_text(g, v->args[0]->type.dim[axis]) : "0";
+  const char *extent =
+      v->nargs && v->args[0]->type.rank > axis ? extent_text(g, v->args[0]->type.dim[axis]) : "0";
   switch (v->op) {
     case OP_TRANSPOSE:
       for (int i = 0; i < v->type.rank; i++) from[v->ints[i]] = at[i];
       break;
     case OP_SLICE:
       for (int i = 0; i < v->type.rank; i++)
-        from[i] =
-            add_text(g, text(g, "%lld", (long long)v->ints[i]), mul_text(g, at[i], text(g, "%lld", (long long)v->ints2[i])));
+        from[i] = add_text(g, text(g, "%lld", (long long)v->ints[i]),
+                           mul_text(g, at[i], text(g, "%lld", (long long)v->ints2[i])));
       break;
     case OP_ROLL:
-      from[axis] =
-          text(g, "pk_idx_mod(pk_idx_sub(%s, pk_idx_mod(%s, %s)), %s)", at[axis], scalar_text(g, v->args[1]), extent, extent);
+      from[axis] = text(g, "pk_idx_mod(pk_idx_sub(%s, pk_idx_mod(%s, %s)), %s)", at[axis],
+                        scalar_text(g, v->args[1]), extent, extent);
       break;
     case OP_REV:
       from[axis] = text(g, "%s - 1 - %s", extent, at[axis]);
@@ -113,7 +117,8 @@ static void emit_move(Gen *g, Instr *v) {
 
 static void emit_transpose(Gen *g, Instr *v) {
   Place from, to;
-  bool square = v->type.rank == 2 && v->ints[0] == 1 && place_of(g, v->args[0], &from) && place_of(g, v, &to);
+  bool square =
+      v->type.rank == 2 && v->ints[0] == 1 && place_of(g, v->args[0], &from) && place_of(g, v, &to);
   if (!square || !expr_is(from.stride[1], 1) || from.element != to.element ||
       dtype_bytes(to.element) > 4) {
     emit_move(g, v);
@@ -138,10 +143,13 @@ static void emit_concatenate(Gen *g, Instr *v) {
     for (int i = 0; i < v->type.rank; i++) {
       loops.at[i] = unique_name(g, text(g, "i%d", i));
       Demand demand = val(v)->demand[i];
-      const char *end = i == v->ival ? extent_text(g, part->type.dim[i]) : demand_text(g, demand, part->type.dim[i]);
+      const char *end = i == v->ival ? extent_text(g, part->type.dim[i])
+                                     : demand_text(g, demand, part->type.dim[i]);
       if (i == v->ival && demand != DEMAND_FULL)
-        end = text(g, "pk_idx_min(%s, %s - (%s))", end, demand_text(g, demand, v->type.dim[i]), offset);
-      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i], end, loops.at[i]);
+        end = text(g, "pk_idx_min(%s, %s - (%s))", end, demand_text(g, demand, v->type.dim[i]),
+                   offset);
+      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i], end,
+                 loops.at[i]);
       loops.opened++;
       to[i] = i == v->ival ? add_text(g, loops.at[i], offset) : loops.at[i];
     }
@@ -156,17 +164,24 @@ static void emit_pad(Gen *g, Instr *v) {
   const char *from[MAX_RANK] = {0}, *inside = "true";
   for (int i = 0; i < v->type.rank; i++) {
     from[i] = text(g, "(%s - %lld)", loops.at[i], (long long)v->ints[i]);
-    inside = text(g, "%s && %s >= 0 && %s < %s", inside, from[i], from[i], extent_text(g, v->args[0]->type.dim[i]));
+    inside = text(g, "%s && %s >= 0 && %s < %s", inside, from[i], from[i],
+                  extent_text(g, v->args[0]->type.dim[i]));
   }
-  write(g, v, loops.at, text(g, "%s ? %s : %s", inside, read(g, v->args[0], from), scalar_text(g, v->args[1])));
+  write(g, v, loops.at,
+        text(g, "%s ? %s : %s", inside, read(g, v->args[0], from), scalar_text(g, v->args[1])));
   close_loops(g, &loops);
 }
 
 // ---- one element from many
 
-static const char *combine(Gen *g, const char *verb, const char *lane, const char *a, const char *b) {
+static const char *combine(Gen *g, const char *verb, const char *lane, const char *a,
+                           const char *b) {
   if (strcmp(lane, "mask") == 0)
-    return text(g, "%s %s %s", a, strcmp(verb, "and") == 0 ? "&&" : strcmp(verb, "or") == 0 ? "||" : "!=", b);
+    return text(g, "%s %s %s", a,
+                strcmp(verb, "and") == 0  ? "&&"
+                : strcmp(verb, "or") == 0 ? "||"
+                                          : "!=",
+                b);
   return text(g, "pks_%s_%s(%s, %s)", verb, lane, a, b);
 }
 
@@ -190,8 +205,8 @@ static void emit_reduce(Gen *g, Instr *v) {
   for (int i = 0; i < from->type.rank; i++) {
     if (!((v->ival >> i) & 1)) continue;
     at[i] = unique_name(g, text(g, "k%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at[i], at[i], demand_text(g, val(from)->demand[i], from->type.dim[i]),
-               at[i]);
+    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at[i], at[i],
+               demand_text(g, val(from)->demand[i], from->type.dim[i]), at[i]);
     inner++;
   }
   line(g, "%s = %s;", sum, combine(g, reduce_operation(v), scalar_lane(v), sum, read(g, from, at)));
@@ -200,16 +215,20 @@ static void emit_reduce(Gen *g, Instr *v) {
   close_loops(g, &loops);
 }
 
-// Rows added up (or compared) into one row, a vector at a time: the axes before the last are the ones that go.
+// Rows added up (or compared) into one row, a vector at a time: the axes before the last are the
+// ones that go.
 static bool emit_reduce_rows(Gen *g, Instr *v) {
   const Instr *from = v->args[0];
   Place p, to;
   int last = from->type.rank - 1;
   DType t = from->type.dtype;
-  if (last < 1 || (v->ival >> last) & 1 || is_row_scalar(from) || !place_of(g, from, &p) || !place_of(g, v, &to)) return false;
+  if (last < 1 || (v->ival >> last) & 1 || is_row_scalar(from) || !place_of(g, from, &p) ||
+      !place_of(g, v, &to))
+    return false;
   if (!expr_is(p.stride[last], 1) || dtype_bytes(t) != 4 || p.element != t) return false;
   Loops loops = open_loops(g, v, (unsigned)v->ival | 1u << last);
-  const char *n = demand_text(g, val(v)->demand[last], v->type.dim[last]), *column = unique_name(g, "col"), *at[MAX_RANK];
+  const char *n = demand_text(g, val(v)->demand[last], v->type.dim[last]),
+             *column = unique_name(g, "col"), *at[MAX_RANK];
   const char *lane = reduce_lanes(v), *type = dtype_info[t].name;
   memcpy(at, loops.at, sizeof at);
   at[last] = column;
@@ -218,13 +237,14 @@ static bool emit_reduce_rows(Gen *g, Instr *v) {
   open_block(g, "for (int64_t %s = 0; %s < %s; %s += %d)", column, column, n, column, g->lanes);
   const char *sum = unique_name(g, "sum"), *left = unique_name(g, "left");
   line(g, "const int64_t %s = %s - %s;", left, n, column);
-  line(g, "%s %s = pk_splat_%s(%s);", vector_type(t), sum, strcmp(lane, "u32") == 0 ? "u32" : lane, reduce_identity(g, v));
+  line(g, "%s %s = pk_splat_%s(%s);", vector_type(t), sum, strcmp(lane, "u32") == 0 ? "u32" : lane,
+       reduce_identity(g, v));
   int inner = 0;
   for (int i = 0; i < last; i++) {
     if (!((v->ival >> i) & 1)) continue;
     at[i] = unique_name(g, text(g, "k%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at[i], at[i], demand_text(g, val(from)->demand[i], from->type.dim[i]),
-               at[i]);
+    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at[i], at[i],
+               demand_text(g, val(from)->demand[i], from->type.dim[i]), at[i]);
     inner++;
   }
   line(g, "%s = pk_%s_%s(%s, pk_loadn_%s(%s, %s));", sum, reduce_operation(v), lane, sum, type,
@@ -240,7 +260,8 @@ static void emit_arg_reduce(Gen *g, Instr *v) {
   const Instr *from = v->args[0];
   int axis = (int)v->ival;
   Loops loops = open_loops(g, v, 1u << axis);
-  const char *best = unique_name(g, "best"), *value = unique_name(g, "value"), *k = unique_name(g, "k"), *at[MAX_RANK];
+  const char *best = unique_name(g, "best"), *value = unique_name(g, "value"),
+             *k = unique_name(g, "k"), *at[MAX_RANK];
   memcpy(at, loops.at, sizeof at);
   at[axis] = "0";
   DType t = from->type.dtype;
@@ -250,16 +271,18 @@ static void emit_arg_reduce(Gen *g, Instr *v) {
   if (dim_is_const(extent)) {
     line(g, "%s %s = %s;", scalar_type(t), value, read(g, from, at));
   } else {
-    line(g, "if (%s == 0) pk_fail(worker, \"line %d: %s over an axis of no elements\");", n, line_of(g, v->span),
-         op_info[v->op].name);
+    line(g, "if (%s == 0) pk_fail(worker, \"line %d: %s over an axis of no elements\");", n,
+         line_of(g, v->span), op_info[v->op].name);
     line(g, "%s %s = %s > 0 ? %s : 0;", scalar_type(t), value, n, read(g, from, at));
   }
   at[axis] = k;
-  open_block(g, "for (int64_t %s = 1; %s < %s; %s++)", k, k, extent_text(g, from->type.dim[axis]), k);
+  open_block(g, "for (int64_t %s = 1; %s < %s; %s++)", k, k, extent_text(g, from->type.dim[axis]),
+             k);
   const char *here = unique_name(g, "here"), *sign = v->op == OP_ARGMAX ? ">" : "<";
   line(g, "const %s %s = %s;", scalar_type(t), here, read(g, from, at));
   const char *better = text(g, "%s %s %s", here, sign, value);
-  if (is_float(t)) better = text(g, "(%s || %s != %s) && %s == %s", better, here, here, value, value);
+  if (is_float(t))
+    better = text(g, "(%s || %s != %s) && %s == %s", better, here, here, value, value);
   open_block(g, "if (%s)", better);
   line(g, "%s = %s;", best, k);
   line(g, "%s = %s;", value, here);
@@ -285,9 +308,11 @@ static void emit_scan(Gen *g, Instr *v) {
   at[axis] = k;
   line(g, "%s %s = 0;", scalar_type(t), sum);
   open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", step, step, n, step);
-  line(g, "const int64_t %s = %s;", k, v->flags & INSTR_REVERSE ? text(g, "%s - 1 - %s", n, step) : step);
+  line(g, "const int64_t %s = %s;", k,
+       v->flags & INSTR_REVERSE ? text(g, "%s - 1 - %s", n, step) : step);
   const char *value = read(g, from, at);
-  line(g, "%s = %s == 0 ? %s : %s;", sum, step, value, wrapped(g, t, combine(g, verb, lane, sum, value)));
+  line(g, "%s = %s == 0 ? %s : %s;", sum, step, value,
+       wrapped(g, t, combine(g, verb, lane, sum, value)));
   write(g, v, at, sum);
   close_block(g);
   close_loops(g, &loops);
@@ -306,9 +331,9 @@ static void emit_sort(Gen *g, Instr *v) {
   memcpy(at, loops.at, sizeof at);
   at[axis] = k;
   DType t = from->type.dtype;
-  const char *key = is_float(t)
-                        ? text(g, "pk_sort_key_f32(%s, %s)", read(g, from, at), v->flags & INSTR_REVERSE ? "true" : "false")
-                        : text(g, "(int64_t)%s", read(g, from, at));
+  const char *key = is_float(t) ? text(g, "pk_sort_key_f32(%s, %s)", read(g, from, at),
+                                       v->flags & INSTR_REVERSE ? "true" : "false")
+                                : text(g, "(int64_t)%s", read(g, from, at));
   line(g, "for (int64_t %s = 0; %s < %s; %s++) %s[%s] = %s;", k, k, extent, k, keys_at, k, key);
   const char *order = unique_name(g, "order");
   line(g, "const int64_t *const %s = pk_argsort(%s, %s, %s, %s);", order, keys_at, stride, extent,
@@ -324,13 +349,15 @@ static void emit_sort(Gen *g, Instr *v) {
 
 // ---- contractions
 
-static void label_indices(const Type *t, const int8_t *labels, const char *const *of_label, const char **at) {
+static void label_indices(const Type *t, const int8_t *labels, const char *const *of_label,
+                          const char **at) {
   for (int i = 0; i < t->rank; i++) at[i] = of_label[labels[i]];
 }
 
 static const char *product(Gen *g, const Instr *v, const char *a, const char *b) {
   if (is_float(v->args[0]->type.dtype)) return text(g, "%s * %s", a, b);
-  return v->type.dtype == DT_I64 ? text(g, "pk_idx_mul(%s, %s)", a, b) : text(g, "pks_mul_i32((int32_t)%s, (int32_t)%s)", a, b);
+  return v->type.dtype == DT_I64 ? text(g, "pk_idx_mul(%s, %s)", a, b)
+                                 : text(g, "pks_mul_i32((int32_t)%s, (int32_t)%s)", a, b);
 }
 
 // Declares `sum` and adds up all terms of one result element.
@@ -344,7 +371,8 @@ static void emit_contraction(Gen *g, const Instr *v, const char **of_label, cons
       if (of_label[label]) continue;
       of_label[label] = unique_name(g, text(g, "k%d", label));
       const char *k = of_label[label];
-      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", k, k, extent_text(g, v->args[side]->type.dim[i]), k);
+      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", k, k,
+                 extent_text(g, v->args[side]->type.dim[i]), k);
       inner++;
     }
   const char *a_at[MAX_RANK] = {0}, *b_at[MAX_RANK] = {0};
@@ -354,11 +382,13 @@ static void emit_contraction(Gen *g, const Instr *v, const char **of_label, cons
   if (floats)
     line(g, "%s += %s;", sum, term);
   else
-    line(g, "%s = %s(%s, %s);", sum, v->type.dtype == DT_I64 ? "pk_idx_add" : "pks_add_i32", sum, term);
+    line(g, "%s = %s(%s, %s);", sum, v->type.dtype == DT_I64 ? "pk_idx_add" : "pks_add_i32", sum,
+         term);
   while (inner--) close_block(g);
 }
 
-// A product of two matrices for each index of leading axes that both operands and the result share, or NULL-shaped.
+// A product of two matrices for each index of leading axes that both operands and the result share,
+// or NULL-shaped.
 typedef struct {
   bool plain, a_transposed, b_transposed;
   int batch;
@@ -375,11 +405,13 @@ static BatchedDot batched_dot(Gen *g, const Instr *v) {
   d.a_transposed = a[n - 1] == out[n - 2];
   d.b_transposed = b[n - 2] == out[n - 1];
   int8_t k = d.a_transposed ? a[n - 2] : a[n - 1];
-  bool labels = (d.a_transposed ? a[n - 1] : a[n - 2]) == out[n - 2] && (d.b_transposed ? b[n - 2] : b[n - 1]) == out[n - 1] &&
+  bool labels = (d.a_transposed ? a[n - 1] : a[n - 2]) == out[n - 2] &&
+                (d.b_transposed ? b[n - 2] : b[n - 1]) == out[n - 1] &&
                 (d.b_transposed ? b[n - 1] : b[n - 2]) == k;
   DType t = v->args[0]->type.dtype;
   if (!labels || t == DT_U16 || t == DT_I64 || v->args[1]->type.dtype == DT_U16) return d;
-  if (!place_of(g, v->args[0], &d.a) || !place_of(g, v->args[1], &d.b) || !place_of(g, v, &d.out)) return d;
+  if (!place_of(g, v->args[0], &d.a) || !place_of(g, v->args[1], &d.b) || !place_of(g, v, &d.out))
+    return d;
   d.plain = expr_is(d.a.stride[n - 1], 1) && expr_is(d.b.stride[n - 1], 1);
   return d;
 }
@@ -394,10 +426,13 @@ static void emit_batched_dot(Gen *g, Instr *v, const BatchedDot *d) {
   const Instr *a = v->args[0];
   const DotKind *kind = val(v)->kind;
   Dim m = v->type.dim[n - 2], cols = v->type.dim[n - 1], k = a->type.dim[k_axis], rows[2] = {m, k};
-  Buffer *panels = panels_buffer(g, text(g, "panels%d", v->id), kind, v->args[1]->type.dtype, k, cols, "right operand of dot");
+  Buffer *panels = panels_buffer(g, text(g, "panels%d", v->id), kind, v->args[1]->type.dtype, k,
+                                 cols, "right operand of dot");
   DType element = dot_element(kind, a->type.dtype);
   bool at_hand = d->a.element == element && !d->a_transposed;
-  Buffer *left = at_hand ? NULL : buffer_new(g, text(g, "left%d", v->id), element, 2, rows, "left operand of dot");
+  Buffer *left =
+      at_hand ? NULL
+              : buffer_new(g, text(g, "left%d", v->id), element, 2, rows, "left operand of dot");
   Loops loops = open_loops(g, v, 3u << (n - 2));
   const char *a_at = at_batch(g, &d->a, &loops, d->batch), *ld = expr_text(d->a.stride[n - 2]);
   if (left) {
@@ -415,9 +450,10 @@ static void emit_batched_dot(Gen *g, Instr *v, const BatchedDot *d) {
        extent_text(g, cols), extent_text(g, cols));
   const char *product = unique_name(g, "product");
   line(g, "const pk_dot_product %s = {", product);
-  line(g, "  .rows = %s, .cols = %s, .k = %s,", extent_text(g, m), extent_text(g, cols), extent_text(g, k));
-  line(g, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at, mul_text(g, text(g, "%d", dtype_bytes(element)), ld),
-       panels->name, depth);
+  line(g, "  .rows = %s, .cols = %s, .k = %s,", extent_text(g, m), extent_text(g, cols),
+       extent_text(g, k));
+  line(g, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at,
+       mul_text(g, text(g, "%d", dtype_bytes(element)), ld), panels->name, depth);
   line(g, "  .to = %s, .ldto = %s, .padded = true,", at_batch(g, &d->out, &loops, d->batch),
        offset_text(g, "4", d->out.stride[n - 2]));
   line(g, "};");
@@ -515,11 +551,14 @@ void emit_scalar(Gen *g, Instr *v) {
   if (v->op == OP_STORE) {
     REQUIRE(place_of(g, v, &p));
     const Instr *mask = ir_mask(v);
-    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", scalar_text(g, mask)) : "", dtype_info[p.element].name,
-         p.pointer, scalar_text(g, ir_store_value(v)));
+    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", scalar_text(g, mask)) : "",
+         dtype_info[p.element].name, p.pointer, scalar_text(g, ir_store_value(v)));
     return;
   }
-  const char *name = unique_name(g, v->text && op_info[v->op].class != OPC_CONTROL ? v->text : text(g, "v%d", v->id)), *value;
+  const char *name = unique_name(g, v->text && op_info[v->op].class != OPC_CONTROL
+                                        ? v->text
+                                        : text(g, "v%d", v->id)),
+             *value;
   if (v->op == OP_DOT) {
     const char *of_label[DOT_LABELS] = {0}, *sum = unique_name(g, "sum");
     emit_contraction(g, v, of_label, sum);

@@ -5,10 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REDUCE_SUMS = 4 };  // independent accumulators of a reduction: hides the latency of an add (4) at two a cycle, half of it
+enum {
+  REDUCE_SUMS = 4
+};  // independent accumulators of a reduction: hides the latency of an add (4) at two a cycle, half
+    // of it
 
 static const char *member_name(Gen *g, const Instr *v) {
-  return v->text && op_info[v->op].class != OPC_CONTROL ? unique_name(g, v->text) : unique_name(g, text(g, "v%d", v->id));
+  return v->text && op_info[v->op].class != OPC_CONTROL ? unique_name(g, v->text)
+                                                        : unique_name(g, text(g, "v%d", v->id));
 }
 
 // ---- reductions
@@ -58,7 +62,8 @@ const char *reduce_identity(Gen *g, const Instr *v) {
       break;
   }
   bool greatest = v->op == OP_REDUCE_MIN || v->op == OP_REDUCE_AND;
-  if (is_float(t) && !dtype_has_inf(t)) return text(g, "%.1ff", greatest ? dtype_largest(t) : -dtype_largest(t));
+  if (is_float(t) && !dtype_has_inf(t))
+    return text(g, "%.1ff", greatest ? dtype_largest(t) : -dtype_largest(t));
   if (is_float(t)) return greatest ? "INFINITY" : "-INFINITY";
   if (t == DT_U32 && greatest) return "UINT32_MAX";
   if (t == DT_I32 && !greatest) return "INT32_MIN";
@@ -71,13 +76,16 @@ typedef struct {
 } Sum;
 typedef LIST(Sum) SumList;
 
-static const char *splat_lane(const Instr *v) { return strcmp(reduce_lanes(v), "u32") == 0 ? "u32" : reduce_lanes(v); }
+static const char *splat_lane(const Instr *v) {
+  return strcmp(reduce_lanes(v), "u32") == 0 ? "u32" : reduce_lanes(v);
+}
 
 static const char *identity_vector(Gen *g, const Instr *v) {
   return text(g, "pk_splat_%s(%s)", splat_lane(v), reduce_identity(g, v));
 }
 
-// Greatest and least floats are kept with a note of the NaNs met, which costs less than watching for them each time.
+// Greatest and least floats are kept with a note of the NaNs met, which costs less than watching
+// for them each time.
 static bool is_extreme(const Instr *v) {
   return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(v->args[0]->type.dtype) &&
          dtype_has_inf(v->args[0]->type.dtype);
@@ -88,20 +96,26 @@ static void declare_sums(Context *x, const Step *step, SumList *sums) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
     if (op_info[v->op].class != OPC_REDUCE) continue;
-    Sum sum = {v, unique_name(g, text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id), reduce_operation(v)))};
+    Sum sum = {v, unique_name(g, text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id),
+                                      reduce_operation(v)))};
     LIST_PUSH(g->arena, sums, sum);
-    const char *start = is_extreme(v) ? text(g, "pk_%s_start_f32()", reduce_operation(v)) : identity_vector(g, v);
+    const char *start =
+        is_extreme(v) ? text(g, "pk_%s_start_f32()", reduce_operation(v)) : identity_vector(g, v);
     const char *type = is_extreme(v) ? "pk_extreme_f32" : vector_type(v->args[0]->type.dtype);
-    line(g, "%s %s[%d] = {%s, %s, %s, %s};", type, sum.name, REDUCE_SUMS, start, start, start, start);
+    line(g, "%s %s[%d] = {%s, %s, %s, %s};", type, sum.name, REDUCE_SUMS, start, start, start,
+         start);
   }
 }
 
 static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char *value) {
-  const char *lane = reduce_lanes(sum->v), *select = strcmp(lane, "u32") == 0 ? "i32" : lane, *verb = reduce_operation(sum->v);
+  const char *lane = reduce_lanes(sum->v), *select = strcmp(lane, "u32") == 0 ? "i32" : lane,
+             *verb = reduce_operation(sum->v);
   const char *place = text(x->g, "%s[%s]", sum->name, slot);
   if (x->left)
-    value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, x->left, value, identity_vector(x->g, sum->v));
-  line(x->g, "%s = pk_%s%s_%s(%s, %s);", place, verb, is_extreme(sum->v) ? "_step" : "", lane, place, value);
+    value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, x->left, value,
+                 identity_vector(x->g, sum->v));
+  line(x->g, "%s = pk_%s%s_%s(%s, %s);", place, verb, is_extreme(sum->v) ? "_step" : "", lane,
+       place, value);
 }
 
 // A row scalar that is needed outside its row.
@@ -110,7 +124,8 @@ static void keep_row_scalar(Context *x, const Instr *v, const char *name) {
   if (!info->buffer) return;
   Place p;
   REQUIRE(place_of(x->g, v, &p));
-  const char *at = info->row_local ? text(x->g, "%s + %s", p.pointer, x->strip_row) : address(x, &p, v->type.rank, x->index);
+  const char *at = info->row_local ? text(x->g, "%s + %s", p.pointer, x->strip_row)
+                                   : address(x, &p, v->type.rank, x->index);
   line(x->g, "pks_store_%s(%s, %s);", dtype_info[p.element].name, at, name);
 }
 
@@ -122,10 +137,11 @@ static void finish_sums(Context *x, const SumList *sums) {
     const char *part[REDUCE_SUMS];
     for (int k = 0; k < REDUCE_SUMS; k++)
       part[k] = text(g, is_extreme(v) ? "pk_%s_finish_f32(%s[%d])" : "%.0s%s[%d]", verb, s, k);
-    const char *all = text(g, "pk_%s_%s(pk_%s_%s(%s, %s), pk_%s_%s(%s, %s))", verb, lane, verb, lane, part[0], part[1], verb,
-                           lane, part[2], part[3]);
-    const char *result = strcmp(lane, "mask") == 0 ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
-                                                   : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
+    const char *all = text(g, "pk_%s_%s(pk_%s_%s(%s, %s), pk_%s_%s(%s, %s))", verb, lane, verb,
+                           lane, part[0], part[1], verb, lane, part[2], part[3]);
+    const char *result = strcmp(lane, "mask") == 0
+                             ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
+                             : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
     DType t = v->type.dtype;
     if (is_narrow_float(t))
       result = text(g, "pks_round_%s(%s)", dtype_info[t].name, result);
@@ -153,8 +169,9 @@ static const char *member_address(Context *x, const Instr *v, Place *p) {
   return address(x, p, t->rank, x->index);
 }
 
-// ---- stores that may go past the caches. They want whole aligned vectors: the loop stores a row's first vector where the row
-// starts and goes on from the first turn in memory (pk_first_turn). That repeats some lanes, which nothing else may see.
+// ---- stores that may go past the caches. They want whole aligned vectors: the loop stores a row's
+// first vector where the row starts and goes on from the first turn in memory (pk_first_turn). That
+// repeats some lanes, which nothing else may see.
 
 static bool is_streamed(Gen *g, const Instr *v) {
   const RefGen *r = v->op == OP_STORE ? &g->refs[v->ref->id] : NULL;
@@ -170,14 +187,17 @@ static const Stream *stream_of(const Context *x, const Instr *store) {
 static bool stores_only_outputs(Gen *g, const Step *step) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
-    if (op_info[v->op].class == OPC_REDUCE || (v->op == OP_STORE && g->refs[v->ref->id].form != FORM_DIRECT)) return false;
+    if (op_info[v->op].class == OPC_REDUCE ||
+        (v->op == OP_STORE && g->refs[v->ref->id].form != FORM_DIRECT))
+      return false;
     if (v->op != OP_STORE && val(v)->buffer) return false;
   }
   return true;
 }
 
-// Declares, for each streamed store, whether it goes past the caches: at the start of the row, and from the first turn on.
-// Returns the name of the distance to that turn, which the first such store decides, or NULL when the loop does not turn.
+// Declares, for each streamed store, whether it goes past the caches: at the start of the row, and
+// from the first turn on. Returns the name of the distance to that turn, which the first such store
+// decides, or NULL when the loop does not turn.
 static const char *declare_streams(Context *x, const Step *step) {
   Gen *g = x->g;
   const char *first = NULL;
@@ -189,12 +209,15 @@ static const char *declare_streams(Context *x, const Step *step) {
     if (!is_streamed(g, v)) continue;
     Place p;
     const char *name = g->refs[v->ref->id].stem, *at = member_address(x, v, &p);
-    Stream stream = {v, unique_name(g, text(g, "%s_now", name)), unique_name(g, text(g, "%s_turned", name))};
+    Stream stream = {v, unique_name(g, text(g, "%s_now", name)),
+                     unique_name(g, text(g, "%s_turned", name))};
     if (turns && !first) {
       first = unique_name(g, "first");
       line(g, "const int64_t %s = pk_first_turn(%s, %s_stream);", first, at, name);
     }
-    if (turns) line(g, "const bool %s = pk_turned(%s, %s_stream);", stream.turned, add_text(g, at, first), name);
+    if (turns)
+      line(g, "const bool %s = pk_turned(%s, %s_stream);", stream.turned, add_text(g, at, first),
+           name);
     if (turns)
       line(g, "bool %s = %s && %s == %d;", stream.now, stream.turned, first, g->lanes);
     else
@@ -206,7 +229,8 @@ static const char *declare_streams(Context *x, const Step *step) {
 
 static void emit_store(Context *x, const Instr *v) {
   Place p;
-  const char *at = member_address(x, v, &p), *t = dtype_info[p.element].name, *value = argument_at(x, ir_store_value(v), true);
+  const char *at = member_address(x, v, &p), *t = dtype_info[p.element].name,
+             *value = argument_at(x, ir_store_value(v), true);
   const Instr *mask = ir_mask(v);
   if (mask) {
     const char *m = argument_at(x, mask, true);
@@ -232,27 +256,34 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
       if (sums->at[i].v == v) add_to_sum(x, &sums->at[i], slot, argument_at(x, v->args[0], true));
     return;
   }
-  if (v->type.dtype == DT_I64) return;  // only compared with a scalar: the comparison reads its operand
+  if (v->type.dtype == DT_I64)
+    return;  // only compared with a scalar: the comparison reads its operand
   const char *name = member_name(g, v);
   line(g, "const %s %s = %s;", vector_type(v->type.dtype), name, vector_at(x, v));
   know(x, v, name, true);
   if (!val(v)->buffer) return;
   Place p;
   const char *at = member_address(x, v, &p);
-  const char *value = v->type.dtype == DT_BOOL && p.element != DT_BOOL ? text(g, "pk_cast_mask_i32(%s)", name) : name;
+  const char *value = v->type.dtype == DT_BOOL && p.element != DT_BOOL
+                          ? text(g, "pk_cast_mask_i32(%s)", name)
+                          : name;
   line(g, "pk_store_%s(%s, %s);", dtype_info[p.element].name, at, value);
 }
 
-// ---- masks that tell rows apart: in each row the columns up to where the mask becomes false go without it
+// ---- masks that tell rows apart: in each row the columns up to where the mask becomes false go
+// without it
 
 // How many columns the rows before `end` want, of `all`.
 static const char *bound_text(Gen *g, const StripBound *b, const char *end, const char *all) {
   const char *from = b->row_start ? text(g, "%s + ", scalar_text(g, b->row_start)) : "",
              *start = b->col_start ? text(g, " - %s", scalar_text(g, b->col_start)) : "";
-  return text(g, "pk_idx_clamp(%s%s%s%s, 0, %s)", from, end, start, b->inclusive ? "" : " - 1", all);
+  return text(g, "pk_idx_clamp(%s%s%s%s, 0, %s)", from, end, start, b->inclusive ? "" : " - 1",
+              all);
 }
 
-static bool selects_by(const Instr *v, const Instr *mask) { return v->op == OP_SELECT && v->args[0] == mask; }
+static bool selects_by(const Instr *v, const Instr *mask) {
+  return v->op == OP_SELECT && v->args[0] == mask;
+}
 
 // The mask that a step of whose columns this is the end asks.
 static const StripBound *asked_bound(Gen *g, const Step *step) {
@@ -272,13 +303,15 @@ static bool serves_mask(const Instr *v, const Instr *mask) {
   return true;
 }
 
-static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot, const char *column,
-                         const char *left) {
-  int known = x->known.count, taken = x->g->taken.count;  // names of this scope may be used again after it
+static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot,
+                         const char *column, const char *left) {
+  int known = x->known.count,
+      taken = x->g->taken.count;  // names of this scope may be used again after it
   x->index[x->group->leads] = column;
   x->left = left;
   for (int m = 0; m < step->members.count; m++)
-    if (!x->holds || !serves_mask(step->members.at[m], x->holds)) emit_member(x, step->members.at[m], sums, slot);
+    if (!x->holds || !serves_mask(step->members.at[m], x->holds))
+      emit_member(x, step->members.at[m], sums, slot);
   x->left = NULL;
   x->known.count = known;
   x->g->taken.count = taken;
@@ -295,13 +328,15 @@ static bool passes_twice(const Group *group) {
 static void prefetch_loads(Context *x, const Instr *v, const Instr **seen, int *count) {
   enum { MOST = 8 };
   if (v->op == OP_BROADCAST && is_transparent(v)) {
-    if (v->type.rank == v->args[0]->type.rank && v->type.dim[x->group->leads - 1] == v->args[0]->type.dim[x->group->leads - 1])
+    if (v->type.rank == v->args[0]->type.rank &&
+        v->type.dim[x->group->leads - 1] == v->args[0]->type.dim[x->group->leads - 1])
       prefetch_loads(x, v->args[0], seen, count);
     return;
   }
   Place p;
-  bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank == x->group->leads + 1 && !is_row_scalar(v) &&
-             ir_window_is_full(v) && x->g->refs[v->ref->id].form == FORM_DIRECT;
+  bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank == x->group->leads + 1 &&
+             !is_row_scalar(v) && ir_window_is_full(v) &&
+             x->g->refs[v->ref->id].form == FORM_DIRECT;
   if (!row || *count == MOST || !place_of(x->g, v, &p)) return;
   for (int i = 0; i < *count; i++)
     if (seen[i]->ref == v->ref) return;
@@ -323,7 +358,8 @@ static void prefetch_next_row(Context *x, const Step *step, const char *column) 
     }
   x->index[x->group->leads] = column;
   for (int m = 0; m < step->members.count; m++)
-    for (int a = 0; a < step->members.at[m]->nargs; a++) prefetch_loads(x, step->members.at[m]->args[a], seen, &count);
+    for (int a = 0; a < step->members.at[m]->nargs; a++)
+      prefetch_loads(x, step->members.at[m]->args[a], seen, &count);
 }
 
 static const char *declare_unmasked(Context *x, const StripBound *b, const char *all) {
@@ -336,14 +372,16 @@ static const char *declare_unmasked(Context *x, const StripBound *b, const char 
 }
 
 // A turn of whole vectors.
-static void emit_turn_members(Context *x, const Step *step, const SumList *sums, const char *column) {
+static void emit_turn_members(Context *x, const Step *step, const SumList *sums,
+                              const char *column) {
   Gen *g = x->g;
   if (!sums->count) {
     prefetch_next_row(x, step, column);
     emit_members(x, step, sums, "0", column, NULL);
     return;
   }
-  const char *turn_name = unique_name(g, "u"), *here = text(g, "%s + %s * %d", column, turn_name, g->lanes);
+  const char *turn_name = unique_name(g, "u"),
+             *here = text(g, "%s + %s * %d", column, turn_name, g->lanes);
   line(g, "PK_UNROLL");
   open_block(g, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, REDUCE_SUMS, turn_name);
   prefetch_next_row(x, step, here);
@@ -381,8 +419,8 @@ static void emit_column_step(Context *x, const Step *step) {
     x->holds = NULL;
   }
   if (!fixed || constant >= turn) {
-    open_block(g, "for (%s%s; %s + %lld <= %s; %s)", tail ? "" : "int64_t ", tail ? "" : text(g, "%s = 0", column), column,
-               (long long)turn, n, advance);
+    open_block(g, "for (%s%s; %s + %lld <= %s; %s)", tail ? "" : "int64_t ",
+               tail ? "" : text(g, "%s = 0", column), column, (long long)turn, n, advance);
     emit_turn_members(x, step, &sums, column);
     close_block(g);
   }
@@ -405,8 +443,8 @@ static void emit_row_scalar(Context *x, const Instr *v) {
     Place p;
     const char *at = member_address(x, v, &p), *value = argument_at(x, ir_store_value(v), false);
     const Instr *mask = ir_mask(v);
-    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", argument_at(x, mask, false)) : "", dtype_info[p.element].name,
-         at, value);
+    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", argument_at(x, mask, false)) : "",
+         dtype_info[p.element].name, at, value);
     return;
   }
   const char *name = member_name(g, v);
@@ -502,7 +540,8 @@ static void put_result(Gen *g, const Step *step, const char *row) {
   const char *stride = bytes_of(g, DT_F32, to.stride);
   bool direct = step->into && g->refs[step->into->ref->id].form == FORM_DIRECT;
   if (step->into && !step->set)
-    line(g, "  .from = %s%s, .ldfrom = %s,", step->fresh ? text(g, "%s ? NULL : ", scalar_text(g, step->fresh)) : "", to.pointer,
+    line(g, "  .from = %s%s, .ldfrom = %s,",
+         step->fresh ? text(g, "%s ? NULL : ", scalar_text(g, step->fresh)) : "", to.pointer,
          stride);
   if (!step->result) {
     line(g, "  .to = %s, .ldto = %s, .padded = %s,", to.pointer, stride, direct ? "false" : "true");
@@ -510,11 +549,12 @@ static void put_result(Gen *g, const Step *step, const char *row) {
   }
   Matrix last = stored_rows(g, step->result, row);
   const char *when = scalar_text(g, step->last);
-  line(g, "  .to = %s ? %s : %s, .ldto = %s ? %s : %s, .padded = !%s,", when, last.pointer, to.pointer, when,
-       bytes_of(g, DT_F32, last.stride), stride, when);
+  line(g, "  .to = %s ? %s : %s, .ldto = %s ? %s : %s, .padded = !%s,", when, last.pointer,
+       to.pointer, when, bytes_of(g, DT_F32, last.stride), stride, when);
 }
 
-static void emit_dot(Gen *g, const Group *group, const Step *step, const char *row, const char *rows) {
+static void emit_dot(Gen *g, const Group *group, const Step *step, const char *row,
+                     const char *rows) {
   const Instr *dot = step->dot;
   DotShape s = dot_shape(dot);
   const DotKind *kind = val(dot)->kind;
@@ -524,13 +564,18 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
              *depth = expr_text(panel_depth(
                  g, kind,
                  val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k));
-  const char *along = demand_text(g, contracted_demand(g, dot), k), *product = unique_name(g, "product");
-  const RefGen *b = s.b->op == OP_LOAD && !val(dot)->panels && g->refs[s.b->ref->id].dot_rows ? &g->refs[s.b->ref->id] : NULL;
-  line(g, "/* line %d: dot%s%s */", line_of(g, dot->span), step->into && !step->set ? ", added in place" : "",
-       step->result ? ", at last stored" : "");
+  const char *along = demand_text(g, contracted_demand(g, dot), k),
+             *product = unique_name(g, "product");
+  const RefGen *b = s.b->op == OP_LOAD && !val(dot)->panels && g->refs[s.b->ref->id].dot_rows
+                        ? &g->refs[s.b->ref->id]
+                        : NULL;
+  line(g, "/* line %d: dot%s%s */", line_of(g, dot->span),
+       step->into && !step->set ? ", added in place" : "", step->result ? ", at last stored" : "");
   line(g, "const pk_dot_product %s = {", product);
-  line(g, "  .rows = %s, .cols = %s, .k = %s,", rows, demand_text(g, step->demand, step->columns), along);
-  line(g, "  .a = %s, .lda = %s,", a.pointer, bytes_of(g, dot_element(kind, s.a->type.dtype), a.stride));
+  line(g, "  .rows = %s, .cols = %s, .k = %s,", rows, demand_text(g, step->demand, step->columns),
+       along);
+  line(g, "  .a = %s, .lda = %s,", a.pointer,
+       bytes_of(g, dot_element(kind, s.a->type.dtype), a.stride));
   line(g, "  .panels = %s, .depth = %s,", panels, depth);
   if (b)
     line(g, "  .source = %s%s ? %s_hbm : NULL, .ldsource = %s,", source_of_panels(g, b),
@@ -643,13 +688,16 @@ static void emit_strips(Context *x) {
     close_block(g);
     return;
   }
-  const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end"), *height = text(g, "%d", group->strip);
+  const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end"),
+             *height = text(g, "%d", group->strip);
   const char *choice = "";  // of the loop's own: the next group may use the name again
   if (group->room > group->strip) {
     height = unique_name(g, "strip_rows");
-    choice = text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->room, group->room, group->strip);
+    choice =
+        text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->room, group->room, group->strip);
   }
-  open_block(g, "for (int64_t %s = 0%s; %s < %s; %s += %s)", first, choice, first, rows, first, height);
+  open_block(g, "for (int64_t %s = 0%s; %s < %s; %s += %s)", first, choice, first, rows, first,
+             height);
   line(g, "const int64_t %s = pk_idx_min(%s + %s, %s);", end, first, height, rows);
   declare_bounds(x, end);
   emit_loops(x, first, end, text(g, "%s - %s", end, first));

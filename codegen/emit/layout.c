@@ -27,14 +27,17 @@ static void layout_slots(Gen *g, Buf *out) {
     if (r->revisits)
       buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, r->revisits,
                  expr_text(r->buffer->bytes), CACHE_BYTES);
-    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", r->tag, r->revisits ? text(g, "pk_sat_mul(8, a.%s)", r->buffer->slots) : "8");
+    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", r->tag,
+               r->revisits ? text(g, "pk_sat_mul(8, a.%s)", r->buffer->slots) : "8");
   }
   buf_printf(out, "  a.clear = a.bytes;\n");
 }
 
 void emit_layout(Gen *g, Buf *out) {
   const char *name = g->k->symbol;
-  buf_printf(out, "/* Where each buffer lies in a worker's arena, in bytes. */\ntypedef struct {\n  int64_t bytes, clear");
+  buf_printf(out,
+             "/* Where each buffer lies in a worker's arena, in bytes. */\ntypedef struct {\n  "
+             "int64_t bytes, clear");
   for (int i = 0; i < g->k->refs.count; i++) {
     const RefGen *r = &g->refs[i];
     if (r->ref->role != REF_INPUT || !r->buffer) continue;
@@ -44,11 +47,14 @@ void emit_layout(Gen *g, Buf *out) {
   buf_puts(out, ";\n");
   for (int i = 0; i < g->buffers.count; i++)
     buf_printf(out, "  int64_t %s; /* %s */\n", g->buffers.at[i]->name, g->buffers.at[i]->purpose);
-  buf_printf(out, "} %s_arena;\n\nstatic %s_arena %s_layout(%sconst int64_t *size) {\n  %s_arena a = {0};\n", name, name, name,
-             g->launch_reads ? "const pk_array *array, " : "", name);
+  buf_printf(
+      out,
+      "} %s_arena;\n\nstatic %s_arena %s_layout(%sconst int64_t *size) {\n  %s_arena a = {0};\n",
+      name, name, name, g->launch_reads ? "const pk_array *array, " : "", name);
   emit_extents(g, out);
   layout_slots(g, out);
   for (int i = 0; i < g->buffers.count; i++)
-    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", g->buffers.at[i]->name, buffer_bytes(g, g->buffers.at[i]));
+    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", g->buffers.at[i]->name,
+               buffer_bytes(g, g->buffers.at[i]));
   buf_puts(out, "  return a;\n}\n\n");
 }

@@ -13,22 +13,29 @@ const char *pk_dtype_name(DType t) {
   return names[t];
 }
 
-static const char *array_text(Gen *g, const Ref *ref) { return text(g, "call->array[%d]", ref->id); }
+static const char *array_text(Gen *g, const Ref *ref) {
+  return text(g, "call->array[%d]", ref->id);
+}
 
-static const char *at_text(Gen *g, const RefGen *r, int k) { return text(g, "%s_at%d", r->stem, k); }
+static const char *at_text(Gen *g, const RefGen *r, int k) {
+  return text(g, "%s_at%d", r->stem, k);
+}
 
 // Where the block starts along array axis k, in elements.
 static const char *start_of(Gen *g, const Ref *ref, int k) {
   const char *index = index_text(g, ref->index_map, k), *block = extent_text(g, ref->block[k]);
   if (ref->at != AT_BLOCK || strcmp(block, "1") == 0 || strcmp(index, "0") == 0) return index;
   const Instr *v = ir_yielded(ref->index_map, k);
-  return v->op == OP_AXIS || v->op == OP_CONST ? mul_text(g, index, block) : text(g, "pk_idx_mul(%s, %s)", index, block);
+  return v->op == OP_AXIS || v->op == OP_CONST ? mul_text(g, index, block)
+                                               : text(g, "pk_idx_mul(%s, %s)", index, block);
 }
 
 static void declare(Buf *setup, const char *declaration) { buf_printf(setup, "%s\n", declaration); }
 
 // `at slice`: how many elements of the block the map asks for along array axis k.
-static const char *length_text(Gen *g, const Ref *ref, int k) { return index_text(g, ref->index_map, ref->array.rank + k); }
+static const char *length_text(Gen *g, const Ref *ref, int k) {
+  return index_text(g, ref->index_map, ref->array.rank + k);
+}
 
 static const char *slice_text(Gen *g, const RefGen *r) {
   const char *starts = "", *lengths = "";
@@ -36,8 +43,8 @@ static const char *slice_text(Gen *g, const RefGen *r) {
     starts = text(g, "%s%s%s", starts, k ? ", " : "", at_text(g, r, k));
     lengths = text(g, "%s%s%s", lengths, k ? ", " : "", length_text(g, r->ref, k));
   }
-  return text(g, "pk_sliced(&%s, %d, (const int64_t[]){%s}, (const int64_t[]){%s})", array_text(g, r->ref), r->ref->array.rank,
-              starts, lengths);
+  return text(g, "pk_sliced(&%s, %d, (const int64_t[]){%s}, (const int64_t[]){%s})",
+              array_text(g, r->ref), r->ref->array.rank, starts, lengths);
 }
 
 // The array that the engine moves a block of.
@@ -54,24 +61,31 @@ static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
     if (setup->text && strstr(setup->text, text(g, "const int64_t %s = ", name))) continue;
     bool stacked = g->batch && g->batch->inside == inside;
     const char *block = extent_text(g, r->ref->block[k]);
-    if (r->ref->at == AT_SLICE) block = text(g, "pk_idx_clamp(%s, 0, %s)", length_text(g, r->ref, k), block);
-    declare(setup, text(g, "const int64_t %s = pk_inside(%s, %s, %s);", stacked ? g->batch->own : name,
-                        extent_text(g, r->ref->array.dim[k]), at_text(g, r, k), block));
-    if (stacked) declare(setup, text(g, "const int64_t %s = %s * %s;", name, g->batch->own, g->batch->together));
+    if (r->ref->at == AT_SLICE)
+      block = text(g, "pk_idx_clamp(%s, 0, %s)", length_text(g, r->ref, k), block);
+    declare(setup,
+            text(g, "const int64_t %s = pk_inside(%s, %s, %s);", stacked ? g->batch->own : name,
+                 extent_text(g, r->ref->array.dim[k]), at_text(g, r, k), block));
+    if (stacked)
+      declare(setup,
+              text(g, "const int64_t %s = %s * %s;", name, g->batch->own, g->batch->together));
   }
 }
 
-// Address of the block's first element in HBM. An index outside the array moves to its edge: nothing is read there.
+// Address of the block's first element in HBM. An index outside the array moves to its edge:
+// nothing is read there.
 static const char *hbm_pointer(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
   const char *at = text(g, "(%s *)(void *)%s.data", ctype(ref->array.dtype), array_text(g, ref));
   for (int k = 0; k < ref->array.rank; k++) {
     const char *start = start_of(g, ref, k);
     if (strcmp(start, "0") == 0) continue;
-    const char *stride = k == ref->array.rank - 1 ? NULL : text(g, "%s.stride[%d]", array_text(g, ref), k);
+    const char *stride =
+        k == ref->array.rank - 1 ? NULL : text(g, "%s.stride[%d]", array_text(g, ref), k);
     const char *inside = index_in_range(g, ref, k)
                              ? at_text(g, r, k)
-                             : text(g, "pk_idx_clamp(%s, 0, %s)", at_text(g, r, k), extent_text(g, ref->array.dim[k]));
+                             : text(g, "pk_idx_clamp(%s, 0, %s)", at_text(g, r, k),
+                                    extent_text(g, ref->array.dim[k]));
     at = stride ? text(g, "%s + %s * %s", at, inside, stride) : text(g, "%s + %s", at, inside);
   }
   return at;
@@ -90,9 +104,11 @@ void emit_position(Gen *g, RefGen *r, Buf *setup) {
     if (stride->kind == EXPR_SYMBOL)
       declare(setup, text(g, "const int64_t %s = %s;", stride->name, row_stride(g, ref, k)));
   }
-  declare(setup, text(g, "%s%s *const %s = %s;", constness, ctype(ref->array.dtype), r->name, hbm_pointer(g, r)));
+  declare(setup, text(g, "%s%s *const %s = %s;", constness, ctype(ref->array.dtype), r->name,
+                      hbm_pointer(g, r)));
   if (ref->role == REF_OUTPUT && ref->array.dtype == DT_F32 && ref->array.rank > 0)
-    declare(setup, text(g, "const bool %s_stream = pk_streams(&%s, %d);", r->stem, array_text(g, ref), ref->array.rank));
+    declare(setup, text(g, "const bool %s_stream = pk_streams(&%s, %d);", r->stem,
+                        array_text(g, ref), ref->array.rank));
 }
 
 // ---- keys of blocks
@@ -100,14 +116,16 @@ void emit_position(Gen *g, RefGen *r, Buf *setup) {
 static const char *block_index(Gen *g, const RefGen *r, int k) {
   const Ref *ref = r->ref;
   if (ref->at == AT_BLOCK) return index_text(g, ref->index_map, k);
-  return text(g, "pk_idx_clamp(pk_idx_add(%s, %s), 0, %s + %s)", at_text(g, r, k), extent_text(g, ref->block[k]),
-              extent_text(g, ref->array.dim[k]), extent_text(g, ref->block[k]));
+  return text(g, "pk_idx_clamp(pk_idx_add(%s, %s), 0, %s + %s)", at_text(g, r, k),
+              extent_text(g, ref->block[k]), extent_text(g, ref->array.dim[k]),
+              extent_text(g, ref->block[k]));
 }
 
 static const char *block_count(Gen *g, const RefGen *r, int k) {
   const Ref *ref = r->ref;
   const char *dim = extent_text(g, ref->array.dim[k]), *block = extent_text(g, ref->block[k]);
-  if (ref->at == AT_BLOCK) return strcmp(block, "1") == 0 ? dim : text(g, "pk_cdiv(%s, %s)", dim, block);
+  if (ref->at == AT_BLOCK)
+    return strcmp(block, "1") == 0 ? dim : text(g, "pk_cdiv(%s, %s)", dim, block);
   return text(g, "%s + %s + 1", dim, block);
 }
 
@@ -120,7 +138,8 @@ static const char *fold_indices(Gen *g, const RefGen *r, const char *function) {
   }
   for (int k = 0; r->ref->at == AT_SLICE && k < r->ref->array.rank; k++) {
     const char *block = extent_text(g, r->ref->block[k]);
-    key = text(g, "%s(%s, pk_idx_clamp(%s, 0, %s), %s + 1)", function, key, length_text(g, r->ref, k), block, block);
+    key = text(g, "%s(%s, pk_idx_clamp(%s, 0, %s), %s + 1)", function, key,
+               length_text(g, r->ref, k), block, block);
   }
   return key;
 }
@@ -146,14 +165,15 @@ static const char *outside_text(Gen *g, const RefGen *r) {
   const char *outside = "";
   for (int k = 0; k < r->ref->array.rank; k++) {
     if (!r->ref->squeeze[k] || index_in_range(g, r->ref, k)) continue;
-    outside = text(g, "%s%s%s < 0 || %s >= %s", outside, *outside ? " || " : "", at_text(g, r, k), at_text(g, r, k),
-                   extent_text(g, r->ref->array.dim[k]));
+    outside = text(g, "%s%s%s < 0 || %s >= %s", outside, *outside ? " || " : "", at_text(g, r, k),
+                   at_text(g, r, k), extent_text(g, r->ref->array.dim[k]));
   }
   return outside;
 }
 
 static const char *inside_text(Gen *g, const RefGen *r, int axis) {
-  const char *n = demand_text(g, r->inside[axis], r->ref->type.dim[axis]), *outside = outside_text(g, r);
+  const char *n = demand_text(g, r->inside[axis], r->ref->type.dim[axis]),
+             *outside = outside_text(g, r);
   return *outside ? text(g, "%s ? 0 : %s", outside, n) : n;
 }
 
@@ -189,9 +209,11 @@ static void emit_pack(Gen *g, RefGen *r) {
   const Ref *ref = r->ref;
   int k_axis = r->transposed, other = 1 - k_axis;
   DType t = ref->array.dtype;
-  const char *cast = t == DT_U32 ? "(const int32_t *)" : "", *source = text(g, "%s(%s)", cast, hbm_pointer(g, r)),
-             *ld = hbm_row_stride(g, ref), *rows = inside_text(g, r, k_axis), *cols = inside_text(g, r, other),
-             *full_cols = demand_text(g, r->demand[other], ref->type.dim[other]), *pad = pad_text(g, r);
+  const char *cast = t == DT_U32 ? "(const int32_t *)" : "",
+             *source = text(g, "%s(%s)", cast, hbm_pointer(g, r)), *ld = hbm_row_stride(g, ref),
+             *rows = inside_text(g, r, k_axis), *cols = inside_text(g, r, other),
+             *full_cols = demand_text(g, r->demand[other], ref->type.dim[other]),
+             *pad = pad_text(g, r);
   line(g, "const int64_t %s_begun = pk_trace_start(worker);", r->stem);
   if (r->form == FORM_PANELS)
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed),
@@ -201,8 +223,8 @@ static void emit_pack(Gen *g, RefGen *r) {
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed),
          r->name, expr_text(r->stride[0]), source, ld, rows, cols,
          demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), full_cols, pad);
-  line(g, "pk_trace_moved(worker, \"%s: pack %s\", %s_begun, (int64_t)(%s) * (%s) * %d);", ref->name,
-       r->form == FORM_PANELS ? "panels" : "rows", r->stem, rows, cols, dtype_bytes(t));
+  line(g, "pk_trace_moved(worker, \"%s: pack %s\", %s_begun, (int64_t)(%s) * (%s) * %d);",
+       ref->name, r->form == FORM_PANELS ? "panels" : "rows", r->stem, rows, cols, dtype_bytes(t));
 }
 
 void emit_fetch(Gen *g, RefGen *r) {
@@ -210,18 +232,20 @@ void emit_fetch(Gen *g, RefGen *r) {
   const char *blocks = r->buffer->name, *element = ctype(r->element);
   const char *slot_name = text(g, "%s_slot", r->stem);
   if (r->revisits) {
-    line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s);", slot_name, fold_indices(g, r, "pk_slot"),
-         r->buffer->slots);
+    line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s);", slot_name,
+         fold_indices(g, r, "pk_slot"), r->buffer->slots);
     line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s + %s * %s);", element, r->name,
          element, blocks, slot_name, expr_text(slot_bytes(g, r->buffer)));
   } else {
-    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);", element, r->name, element, blocks);
+    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);", element, r->name, element,
+         blocks);
   }
-  const char *tag_at =
-      text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", r->tag, r->revisits ? text(g, " + %s", slot_name) : "");
+  const char *tag_at = text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", r->tag,
+                            r->revisits ? text(g, " + %s", slot_name) : "");
   if (r->dot_rows) declare_in_place(g, r);
   const char *turn =
-      text(g, "%spk_turn_to(%s, %s)", r->dot_rows ? text(g, "!%s_few && ", r->stem) : "", tag_at, fold_indices(g, r, "pk_key"));
+      text(g, "%spk_turn_to(%s, %s)", r->dot_rows ? text(g, "!%s_few && ", r->stem) : "", tag_at,
+           fold_indices(g, r, "pk_key"));
   if (r->filled_by) {  // as by its first rows: there are some, since none would be few
     line(g, "const bool %s_new = %s;", r->stem, turn);
     if (!r->whole) return;
@@ -230,8 +254,9 @@ void emit_fetch(Gen *g, RefGen *r) {
   open_block(g, "if (%s)", turn);
   if (ref->at == AT_SLICE) line(g, "const pk_array %s_slice = %s;", r->stem, slice_text(g, r));
   if (r->form == FORM_COPY)
-    line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r), pk_dtype_name(ref->array.dtype), block_text(g, r),
-         r->name, ref->has_pad ? element_pointer(g, ref->pad) : "NULL");
+    line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r),
+         pk_dtype_name(ref->array.dtype), block_text(g, r), r->name,
+         ref->has_pad ? element_pointer(g, ref->pad) : "NULL");
   else
     emit_pack(g, r);
   close_block(g);
@@ -241,8 +266,8 @@ void emit_fetch(Gen *g, RefGen *r) {
 
 static void emit_writeback(Gen *g, const RefGen *r) {
   const char *name = r->stem;
-  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, moved_array(g, r), pk_dtype_name(r->ref->array.dtype),
-       name, r->name);
+  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, moved_array(g, r),
+       pk_dtype_name(r->ref->array.dtype), name, r->name);
 }
 
 void emit_turn(Gen *g, RefGen *r) {
@@ -254,8 +279,8 @@ void emit_turn(Gen *g, RefGen *r) {
   line(g, "%s_block = %s;", name, block_text(g, r));
   if (r->ref->at == AT_SLICE) line(g, "%s_slice = %s;", name, slice_text(g, r));
   if (r->ref->revisit)
-    line(g, "pk_dma_in(worker, &%s, %s, &%s_block, %s, NULL);", moved_array(g, r), pk_dtype_name(r->ref->array.dtype), name,
-         r->name);
+    line(g, "pk_dma_in(worker, &%s, %s, &%s_block, %s, NULL);", moved_array(g, r),
+         pk_dtype_name(r->ref->array.dtype), name, r->name);
   close_block(g);
 }
 

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-// ---- where an input's block is made present: the innermost region that holds all loads of it, but not inside a loop
+// ---- where an input's block is made present: the innermost region that holds all loads of it, but
+// not inside a loop
 
 typedef struct {
   const Ref *ref;
@@ -26,7 +27,8 @@ static Region *narrow(Region *region, const Ref *ref, int all) {
   for (int i = 0; i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];
     for (int r = 0; r < 2; r++)
-      if (v->regions[r] && (v->op == OP_IF || v->op == OP_NAMED || v->op == OP_SCOPED) && loads_in(v->regions[r], ref) == all)
+      if (v->regions[r] && (v->op == OP_IF || v->op == OP_NAMED || v->op == OP_SCOPED) &&
+          loads_in(v->regions[r], ref) == all)
         return narrow(v->regions[r], ref, all);
   }
   return region;
@@ -58,10 +60,11 @@ static void keep_result(Gen *g, Instr *v, const Region *arm) {
   REQUIRE(place_of(g, v, &to));
   for (int i = 0; i < v->type.rank; i++) {
     x.index[i] = unique_name(g, text(g, "i%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", x.index[i], x.index[i], extent_text(g, v->type.dim[i]), x.index[i]);
+    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", x.index[i], x.index[i],
+               extent_text(g, v->type.dim[i]), x.index[i]);
   }
-  line(g, "pks_store_%s(%s, %s);", dtype_info[to.element].name, address(&x, &to, v->type.rank, x.index),
-       argument_at(&x, from, false));
+  line(g, "pks_store_%s(%s, %s);", dtype_info[to.element].name,
+       address(&x, &to, v->type.rank, x.index), argument_at(&x, from, false));
   for (int i = 0; i < v->type.rank; i++) close_block(g);
 }
 
@@ -119,7 +122,8 @@ static void emit_print(Gen *g, Instr *v) {
   for (int i = 0; i < v->nargs; i++) values += v->args[i]->type.rank == 0;
   const char *list = "";
   for (int i = 0; i < v->nargs; i++)
-    if (v->args[i]->type.rank == 0) list = text(g, "%s%s(double)%s", list, *list ? ", " : "", scalar_text(g, v->args[i]));
+    if (v->args[i]->type.rank == 0)
+      list = text(g, "%s%s(double)%s", list, *list ? ", " : "", scalar_text(g, v->args[i]));
   if (values)
     line(g, "pk_print(worker, %s, %d, (const double[]){%s});", quoted(g, v->text), values, list);
   else
@@ -154,7 +158,8 @@ static void emit_control(Gen *g, Instr *v) {
       break;
     case OP_ASSERT:
       line(g, "if (!(%s)) pk_fail(worker, %s);", scalar_text(g, v->args[0]),
-           quoted(g, text(g, "line %d: %s", line_of(g, v->span), v->text ? v->text : "assertion failed")));
+           quoted(g, text(g, "line %d: %s", line_of(g, v->span),
+                          v->text ? v->text : "assertion failed")));
       break;
     case OP_WRITEBACK:
     case OP_FETCH:

@@ -1,4 +1,5 @@
-// One cell of the grid as a C function: the parallel axes are fixed, the others are loops around the steps.
+// One cell of the grid as a C function: the parallel axes are fixed, the others are loops around
+// the steps.
 #include "codegen/loops/gen.h"
 
 #include <ctype.h>
@@ -54,7 +55,8 @@ static void indent_lines(Gen *g, const Buf *lines) {
 }
 
 static void declare_sizes(Gen *g, Buf *out) {
-  for (int i = 0; i < g->k->sizes.count; i++) buf_printf(out, "const int64_t %s = size[%d];\n", g->size_name[i], i);
+  for (int i = 0; i < g->k->sizes.count; i++)
+    buf_printf(out, "const int64_t %s = size[%d];\n", g->size_name[i], i);
   for (int i = 0; i < g->k->grid.count; i++) {
     const char *extent = index_text(g, g->k->grid.at[i].extent, 0);
     buf_printf(out, "const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i], extent);
@@ -74,7 +76,8 @@ void emit_extents(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->refs.count; i++)
     if (g->refs[i].revisits) buf_printf(&layout, "%s;", g->refs[i].revisits);
   keep_used(g, &all, layout.text ? layout.text : "", &used);
-  if (!used.length) buf_puts(&used, g->launch_reads ? "(void)size;\n(void)array;\n" : "(void)size;\n");
+  if (!used.length)
+    buf_puts(&used, g->launch_reads ? "(void)size;\n(void)array;\n" : "(void)size;\n");
   for (const char *p = used.text; *p;) {
     const char *end = strchr(p, '\n');
     buf_printf(out, "  %.*s\n", (int)(end - p), p);
@@ -104,14 +107,16 @@ static void declare_axes(Gen *g, Buf *out) {
 }
 
 static void declare_buffers(Gen *g, Buf *out) {
-  buf_printf(out, "const %s_arena a = %s_layout(%ssize);\n", g->k->symbol, g->k->symbol, g->launch_reads ? "array, " : "");
+  buf_printf(out, "const %s_arena a = %s_layout(%ssize);\n", g->k->symbol, g->k->symbol,
+             g->launch_reads ? "array, " : "");
   for (int i = 0; i < g->buffers.count; i++) {
     const Buffer *b = g->buffers.at[i];
     bool input = false;
-    for (int r = 0; r < g->k->refs.count; r++) input |= g->refs[r].buffer == b && g->refs[r].ref->role == REF_INPUT;
+    for (int r = 0; r < g->k->refs.count; r++)
+      input |= g->refs[r].buffer == b && g->refs[r].ref->role == REF_INPUT;
     if (!input)
-      buf_printf(out, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);\n", ctype(b->element), b->name, ctype(b->element),
-                 b->name);
+      buf_printf(out, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);\n", ctype(b->element),
+                 b->name, ctype(b->element), b->name);
   }
 }
 
@@ -146,7 +151,8 @@ static void emit_steps(Gen *g) {
   if (g->batch) {
     const char *axis = g->axis_name[g->batch->axis];
     const char *stem = g->batch->stem;
-    open_block(g, "for (int64_t %s = %s_first; %s < %s_end; %s += %s)", axis, stem, axis, stem, axis, g->batch->together);
+    open_block(g, "for (int64_t %s = %s_first; %s < %s_end; %s += %s)", axis, stem, axis, stem,
+               axis, g->batch->together);
     loops++;
   }
   for (int i = 0; i < g->k->grid.count; i++) {
@@ -167,20 +173,23 @@ void emit_cell(Gen *g) {
   g->indent = 1;
   emit_steps(g);
   g->c = outer;
-  buf_puts(&all, "const int64_t *const size = call->size;\nconst pk_array *const array = call->array;\n");
+  buf_puts(&all,
+           "const int64_t *const size = call->size;\nconst pk_array *const array = call->array;\n");
   declare_sizes(g, &all);
   declare_axes(g, &all);
   declare_buffers(g, &all);
   keep_used(g, &all, steps.text ? steps.text : "", &used);
   emit_layout(g, g->c);
   buf_printf(g->c,
-             "/* The steps of one cell: a combination of the parallel axes. */\nstatic void %s_cell(const pk_call *call, "
+             "/* The steps of one cell: a combination of the parallel axes. */\nstatic void "
+             "%s_cell(const pk_call *call, "
              "pk_worker *worker, int64_t cell) {\n",
              g->k->symbol);
   indent_lines(g, &used);
   const char *const parameters[] = {"call", "worker", "cell"};
   for (int i = 0; i < 3; i++)
-    if (!mentions(steps.text, parameters[i]) && !mentions(used.text, parameters[i])) line(g, "(void)%s;", parameters[i]);
+    if (!mentions(steps.text, parameters[i]) && !mentions(used.text, parameters[i]))
+      line(g, "(void)%s;", parameters[i]);
   if (steps.length) buf_add(g->c, steps.text, steps.length);
   buf_puts(g->c, "}\n\n");
   buf_free(&steps);

@@ -39,7 +39,8 @@ uint16_t float_to_bf16(float value) {
 }
 
 float f16_to_float(uint16_t bits) {
-  uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
+  uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31,
+           fraction = bits & 1023;
   if (exponent == 31) return float_of_bits(sign | 0x7f800000 | fraction << 13);
   if (exponent == 0) return sign ? -ldexpf((float)fraction, -24) : ldexpf((float)fraction, -24);
   return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
@@ -50,7 +51,8 @@ uint16_t float_to_f16(float value) {
   if (isnan(value)) return (uint16_t)(sign | 0x7e00 | fraction >> 13);
   float magnitude = fabsf(value);
   if (magnitude >= 65520.0f) return (uint16_t)(sign | 0x7c00);
-  // Below 2^-14 the spacing is 2^-24; a carry out of the fraction moves to the next exponent by itself.
+  // Below 2^-14 the spacing is 2^-24; a carry out of the fraction moves to the next exponent by
+  // itself.
   if (magnitude < ldexpf(1, -14)) return (uint16_t)(sign | (uint32_t)rintf(ldexpf(magnitude, 24)));
   uint32_t rounded = float_bits(magnitude) + 0xfff + (bits >> 13 & 1);
   return (uint16_t)(sign | ((rounded >> 13) - (112u << 10)));
@@ -64,15 +66,18 @@ typedef struct {
 } FloatFormat;
 
 static const FloatFormat formats[DT_COUNT] = {
-    [DT_F32] = {24, -126, 0x1.fffffep127, true}, [DT_BF16] = {8, -126, 0x1.fep127, true}, [DT_F16] = {11, -14, 65504, true},
-    [DT_F8E4M3FN] = {4, -6, 448, false},         [DT_F8E5M2] = {3, -14, 57344, true},
+    [DT_F32] = {24, -126, 0x1.fffffep127, true}, [DT_BF16] = {8, -126, 0x1.fep127, true},
+    [DT_F16] = {11, -14, 65504, true},           [DT_F8E4M3FN] = {4, -6, 448, false},
+    [DT_F8E5M2] = {3, -14, 57344, true},
 };
 
 double dtype_largest(DType dtype) { return formats[dtype].greatest; }
 bool dtype_has_inf(DType dtype) { return formats[dtype].has_inf; }
 int dtype_precision(DType dtype) { return formats[dtype].precision; }
 int dtype_least_exponent(DType dtype) { return formats[dtype].least; }
-double dtype_spacing(DType dtype) { return is_float(dtype) ? ldexp(1, 1 - formats[dtype].precision) : 0; }
+double dtype_spacing(DType dtype) {
+  return is_float(dtype) ? ldexp(1, 1 - formats[dtype].precision) : 0;
+}
 
 // Rounds to nearest even.
 static double round_binary(double value, const FloatFormat *format) {
@@ -93,7 +98,8 @@ double dtype_round(DType dtype, double value) {
 
 float f8_to_float(DType dtype, uint8_t bits) {
   const FloatFormat *format = &formats[dtype];
-  int width = format->precision - 1, exponent = (bits & 0x7f) >> width, fraction = bits & ((1 << width) - 1);
+  int width = format->precision - 1, exponent = (bits & 0x7f) >> width,
+      fraction = bits & ((1 << width) - 1);
   float sign = bits & 0x80 ? -1.0f : 1.0f;
   if (format->has_inf && exponent == 31) return fraction ? (float)NAN : sign * (float)INFINITY;
   if (!format->has_inf && (bits & 0x7f) == 0x7f) return (float)NAN;
@@ -109,7 +115,8 @@ uint8_t float_to_f8(DType dtype, double value) {
   if (isnan(value)) return sign | (format->has_inf ? 0x7e : 0x7f);
   if (isinf(value)) return sign | 0x7c;
   int exponent = value == 0 || ilogb(value) < format->least ? format->least : ilogb(value);
-  return (uint8_t)(sign | (((exponent - format->least) << width) + (int)ldexp(value, width - exponent)));
+  return (uint8_t)(sign |
+                   (((exponent - format->least) << width) + (int)ldexp(value, width - exponent)));
 }
 
 // ---- elements

@@ -1,11 +1,12 @@
-// Whole arrays in the compiler's own memory: what `check` interprets and `run` and `bench` prepare and compare.
+// Whole arrays in the compiler's own memory: what `check` interprets and `run` and `bench` prepare
+// and compare.
 #ifndef CODEGEN_IR_ARRAY_H
 #define CODEGEN_IR_ARRAY_H
 
 #include "dsl/types.h"
 
-// Row-major, contiguous. bf16 and f16 elements are their 16-bit patterns, bool is a byte 0 or 1, i4 and
-// u4 are the low half of a byte (written with zeros above), fp8 is its byte.
+// Row-major, contiguous. bf16 and f16 elements are their 16-bit patterns, bool is a byte 0 or 1, i4
+// and u4 are the low half of a byte (written with zeros above), fp8 is its byte.
 typedef struct HostArray {
   DType dtype;
   int rank;
@@ -15,12 +16,16 @@ typedef struct HostArray {
 
 // Number of elements; false when the product (or the bytes it needs) overflows int64_t.
 bool array_elements(const HostArray *array, int64_t *count);
-double array_get(const HostArray *array, int64_t index);        // exact for every dtype but i64 beyond 2^53
-void array_set(HostArray *array, int64_t index, double value);  // rounds to the dtype (nearest even); integers saturate
+double array_get(const HostArray *array,
+                 int64_t index);  // exact for every dtype but i64 beyond 2^53
+void array_set(HostArray *array, int64_t index,
+               double value);  // rounds to the dtype (nearest even); integers saturate
 
-void array_set_int(HostArray *array, int64_t index, int64_t value);  // integers and bool: keeps the low bits
-double dtype_round(DType dtype, double value);                       // to the nearest value of a float dtype, ties to even
-int64_t saturate_to_integer(DType dtype, double value);              // truncates; NaN gives 0
+void array_set_int(HostArray *array, int64_t index,
+                   int64_t value);  // integers and bool: keeps the low bits
+double dtype_round(DType dtype,
+                   double value);  // to the nearest value of a float dtype, ties to even
+int64_t saturate_to_integer(DType dtype, double value);  // truncates; NaN gives 0
 
 float bf16_to_float(uint16_t bits);
 uint16_t float_to_bf16(float value);  // nearest even, NaN stays NaN

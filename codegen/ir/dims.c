@@ -26,7 +26,8 @@ static void multiply_factors(Product *p, const Instr *instr) {
 
 static const Instr *size_value(const Size *size) {
   const Region *value = size->value;
-  const Instr *last = value && value->instrs.count ? value->instrs.at[value->instrs.count - 1] : NULL;
+  const Instr *last =
+      value && value->instrs.count ? value->instrs.at[value->instrs.count - 1] : NULL;
   return last && last->op == OP_YIELD && last->nargs == 1 ? last->args[0] : NULL;
 }
 

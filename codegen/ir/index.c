@@ -42,7 +42,8 @@ int64_t prefetched_element(const Instr *load, const int64_t *arg, bool *outside)
     at = at * array->dim[i] + (arg[i] > last ? last : arg[i] < 0 ? 0 : arg[i]);
   }
   if (!inside && (!masked || arg[array->rank])) *outside = true;
-  if (masked && !(inside && arg[array->rank])) return load->flags & INSTR_OTHER ? arg[array->rank + 1] : 0;
+  if (masked && !(inside && arg[array->rank]))
+    return load->flags & INSTR_OTHER ? arg[array->rank + 1] : 0;
   return count > 0 ? (int64_t)array_get(array, at) : 0;
 }
 
@@ -72,7 +73,8 @@ int64_t eval_pure(const Instr *instr, const int64_t *arg) {
 
 static int64_t eval_instr(IndexEval *eval, const Instr *instr) {
   int64_t arg[3] = {0, 0, 0};
-  for (int i = 0; i < instr->nargs && i < 3; i++) arg[i] = eval->values[instr->args[i]->id - eval->first];
+  for (int i = 0; i < instr->nargs && i < 3; i++)
+    arg[i] = eval->values[instr->args[i]->id - eval->first];
   switch (instr->op) {
     case OP_CONST:
       return instr->ival;
@@ -107,7 +109,8 @@ static const Region *run_index_region(IndexEval *eval, const Region *region) {
   return region;
 }
 
-const Instr *eval_region(const Kernel *k, const Region *region, const int64_t *sizes, const int64_t *axes, int64_t *results) {
+const Instr *eval_region(const Kernel *k, const Region *region, const int64_t *sizes,
+                         const int64_t *axes, int64_t *results) {
   enum { USUAL = 64 };
   int64_t usual[USUAL];
   IndexEval eval = {k, sizes, axes, usual, INT32_MAX, 0, NULL};
@@ -124,7 +127,8 @@ const Instr *eval_region(const Kernel *k, const Region *region, const int64_t *s
   return eval.clamped;
 }
 
-int64_t eval_index(const Kernel *k, const Region *region, const int64_t *sizes, const int64_t *axes, int result) {
+int64_t eval_index(const Kernel *k, const Region *region, const int64_t *sizes, const int64_t *axes,
+                   int result) {
   int64_t usual[MAX_INDEX];
   const Instr *yield = region->instrs.at[region->instrs.count - 1];
   REQUIRE(result >= 0 && result < yield->nargs);
@@ -177,7 +181,8 @@ static void list_sizes(const Kernel *k, const int64_t *sizes, Buf *out) {
   if (k->sizes.count) buf_putc(out, ')');
 }
 
-static const char *refuse(Kernel *k, const int64_t *sizes, const char *format, ...) PRINTF_LIKE(3, 4);
+static const char *refuse(Kernel *k, const int64_t *sizes, const char *format, ...)
+    PRINTF_LIKE(3, 4);
 static const char *refuse(Kernel *k, const int64_t *sizes, const char *format, ...) {
   Buf text = {0};
   va_list args;
@@ -196,8 +201,8 @@ static const char *check_operand_shape(Kernel *k, const Ref *operand, const int6
   for (int i = 0; i < operand->array.rank; i++) {
     int64_t extent = resolve_dim(sizes, operand->array.dim[i]);
     if (extent < 0 || extent > INT32_MAX)
-      return refuse(k, sizes, "axis %d of operand `%s` has %lld elements; an axis has 0 to %d", i, operand->name,
-                    (long long)extent, INT32_MAX);
+      return refuse(k, sizes, "axis %d of operand `%s` has %lld elements; an axis has 0 to %d", i,
+                    operand->name, (long long)extent, INT32_MAX);
   }
   return refuse(k, sizes, "operand `%s` is too large", operand->name);
 }
@@ -206,8 +211,11 @@ static const char *check_grid(Kernel *k, const int64_t *sizes) {
   int64_t steps = 1;
   for (int i = 0; i < k->grid.count; i++) {
     int64_t extent = eval_index(k, k->grid.at[i].extent, sizes, NULL, 0);
-    if (extent < 0) return refuse(k, sizes, "grid axis `%s` has the negative extent %lld", k->grid.at[i].name, (long long)extent);
-    if (!mul_i64(steps, extent, &steps)) return refuse(k, sizes, "the grid has more than 2^63 steps");
+    if (extent < 0)
+      return refuse(k, sizes, "grid axis `%s` has the negative extent %lld", k->grid.at[i].name,
+                    (long long)extent);
+    if (!mul_i64(steps, extent, &steps))
+      return refuse(k, sizes, "the grid has more than 2^63 steps");
   }
   return NULL;
 }
@@ -216,7 +224,9 @@ const char *derive_sizes(Kernel *k, int64_t *sizes) {
   for (int i = 0; i < k->sizes.count; i++) {
     const Size *size = &k->sizes.at[i];
     if (size->value) sizes[i] = eval_index(k, size->value, sizes, NULL, 0);
-    if (sizes[i] < 0) return arena_printf(k->arena, "size `%s` is %lld, which is negative", size->name, (long long)sizes[i]);
+    if (sizes[i] < 0)
+      return arena_printf(k->arena, "size `%s` is %lld, which is negative", size->name,
+                          (long long)sizes[i]);
   }
   for (int i = 0; i < k->inputs + k->outputs; i++) {
     const char *message = check_operand_shape(k, k->refs.at[i], sizes);
@@ -231,7 +241,8 @@ const char *check_sizes(Kernel *k, int64_t *sizes) {
   for (int i = 0; i < k->requires.count; i++)
     if (!eval_index(k, k->requires.at[i].condition, sizes, NULL, 0)) {
       const char *message = k->requires.at[i].message;
-      return refuse(k, sizes, "requirement not met: %s", message ? message : "its condition is false");
+      return refuse(k, sizes, "requirement not met: %s",
+                    message ? message : "its condition is false");
     }
   return check_grid(k, sizes);
 }

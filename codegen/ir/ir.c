@@ -3,8 +3,8 @@
 #include <string.h>
 
 const OpInfo op_info[OP_COUNT] = {
-#define OP(id, name, class, nargs, domain, attribute, moves, exactness, meaning)              \
-  [OP_##id] = {name,          OPC_##class,         nargs,  DOMAIN_##domain, ATTR_##attribute, \
+#define OP(id, name, class, nargs, domain, attribute, moves, exactness, meaning)             \
+  [OP_##id] = {name,          OPC_##class,        nargs,  DOMAIN_##domain, ATTR_##attribute, \
                MOVES_##moves, RESULT_##exactness, meaning},
 #include "codegen/ir/ops.def"
 };
@@ -15,7 +15,9 @@ Op op_by_name(const char *name) {
   return OP_COUNT;
 }
 
-bool op_is_elementwise(Op op) { return op_info[op].class >= OPC_UNARY && op_info[op].class <= OPC_CAST; }
+bool op_is_elementwise(Op op) {
+  return op_info[op].class >= OPC_UNARY && op_info[op].class <= OPC_CAST;
+}
 
 Region *ir_region(Kernel *k) { return NEW(k->arena, Region); }
 
@@ -84,7 +86,9 @@ bool ir_window_is_full(const Instr *instr) {
   const Type *block = &instr->ref->type;
   const Window *w = &instr->window;
   for (int i = 0; i < block->rank; i++)
-    if (w->size[i] != block->dim[i] || w->stride[i] != 1 || w->squeeze[i] || !ir_is_const(instr->args[i], 0)) return false;
+    if (w->size[i] != block->dim[i] || w->stride[i] != 1 || w->squeeze[i] ||
+        !ir_is_const(instr->args[i], 0))
+      return false;
   return true;
 }
 
@@ -94,7 +98,8 @@ bool ir_axis_is_inside(const Instr *instr, int axis) {
   int64_t stride = instr->window.stride[axis], reach;
   if (start->op != OP_CONST) return false;
   if (start->ival == 0 && size == extent && stride == 1) return true;
-  if (start->ival < 0 || !dim_is_const(extent) || !dim_is_const(size) || start->ival > extent) return false;
+  if (start->ival < 0 || !dim_is_const(extent) || !dim_is_const(size) || start->ival > extent)
+    return false;
   return size == 0 || (mul_i64(size - 1, stride, &reach) && reach < extent - start->ival);
 }
 

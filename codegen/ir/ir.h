@@ -1,7 +1,9 @@
-// The block IR: a kernel as SSA over N-d values, with regions for control flow and refs in memory spaces.
+// The block IR: a kernel as SSA over N-d values, with regions for control flow and refs in memory
+// spaces.
 //
-// It is what `pkc check`, traces and the TPU model read, and what the passes rewrite. ops.def lists the operations;
-// text.c prints the text form and read.c reads it; verify.c holds the rules. Uses no other room than dsl; every room uses it.
+// It is what `pkc check`, traces and the TPU model read, and what the passes rewrite. ops.def lists
+// the operations; text.c prints the text form and read.c reads it; verify.c holds the rules. Uses
+// no other room than dsl; every room uses it.
 #ifndef CODEGEN_IR_IR_H
 #define CODEGEN_IR_IR_H
 
@@ -9,8 +11,21 @@
 #include "dsl/types.h"
 
 typedef enum {
-  OPC_LEAF, OPC_UNARY, OPC_PREDICATE, OPC_BINARY, OPC_COMPARE, OPC_SELECT, OPC_TERNARY, OPC_CAST, OPC_SHAPE, OPC_REDUCE,
-  OPC_ARGREDUCE, OPC_SCAN, OPC_DOT, OPC_MEMORY, OPC_CONTROL
+  OPC_LEAF,
+  OPC_UNARY,
+  OPC_PREDICATE,
+  OPC_BINARY,
+  OPC_COMPARE,
+  OPC_SELECT,
+  OPC_TERNARY,
+  OPC_CAST,
+  OPC_SHAPE,
+  OPC_REDUCE,
+  OPC_ARGREDUCE,
+  OPC_SCAN,
+  OPC_DOT,
+  OPC_MEMORY,
+  OPC_CONTROL
 } OpClass;
 
 typedef enum {
@@ -24,9 +39,27 @@ typedef enum { DOMAIN_ANY, DOMAIN_NUMBERS, DOMAIN_FLOATS, DOMAIN_INTEGERS, DOMAI
 
 // What stands beside the arguments of an instruction.
 typedef enum {
-  ATTR_NONE, ATTR_VALUE, ATTR_AXIS, ATTR_AXES, ATTR_SIZE, ATTR_GRID_AXIS, ATTR_REF, ATTR_WINDOW,
-  ATTR_COPY, ATTR_SEMAPHORE, ATTR_PERMUTATION, ATTR_SLICE, ATTR_PAD, ATTR_LABELS, ATTR_IF,
-  ATTR_FOR, ATTR_WHILE, ATTR_SCOPED, ATTR_TEXT, ATTR_NAMED, ATTR_PRINT
+  ATTR_NONE,
+  ATTR_VALUE,
+  ATTR_AXIS,
+  ATTR_AXES,
+  ATTR_SIZE,
+  ATTR_GRID_AXIS,
+  ATTR_REF,
+  ATTR_WINDOW,
+  ATTR_COPY,
+  ATTR_SEMAPHORE,
+  ATTR_PERMUTATION,
+  ATTR_SLICE,
+  ATTR_PAD,
+  ATTR_LABELS,
+  ATTR_IF,
+  ATTR_FOR,
+  ATTR_WHILE,
+  ATTR_SCOPED,
+  ATTR_TEXT,
+  ATTR_NAMED,
+  ATTR_PRINT
 } Attribute;
 
 // The axes along which a result element needs operand elements of another index: `ival`, those of
@@ -48,34 +81,46 @@ typedef struct {
 } OpInfo;
 extern const OpInfo op_info[OP_COUNT];
 Op op_by_name(const char *name);  // OP_COUNT when there is none
-bool op_is_elementwise(Op op);    // UNARY .. CAST: result element (i..) needs only operand elements (i..)
-static inline bool op_is_dma(Op op) { return op >= OP_COPY_START && op <= OP_SEM_READ; }  // a copy or an operation on a semaphore
+bool op_is_elementwise(
+    Op op);  // UNARY .. CAST: result element (i..) needs only operand elements (i..)
+static inline bool op_is_dma(Op op) {
+  return op >= OP_COPY_START && op <= OP_SEM_READ;
+}  // a copy or an operation on a semaphore
 
 typedef struct Instr Instr;
 typedef struct Ref Ref;
 typedef struct HostArray HostArray;  // codegen/ir/array.h
 
-// A list of instructions run in order. A region with results ends in YIELD. `arg` is the ARG instruction of a FOR's region.
-typedef struct { LIST(Instr *) instrs; Instr *arg; } Region;
+// A list of instructions run in order. A region with results ends in YIELD. `arg` is the ARG
+// instruction of a FOR's region.
+typedef struct {
+  LIST(Instr *) instrs;
+  Instr *arg;
+} Region;
 
-// Which part of a ref a LOAD or STORE touches: along axis k, size[k] elements from start arg k, stride[k] apart. A squeezed
-// axis has size 1 and is absent from the value's shape. A start is clamped so that the window lies inside the ref. Under a
-// mask, or with INSTR_OPEN, it is not: lanes outside the ref read `other`, or are not stored.
-typedef struct { Dim size[MAX_RANK]; int64_t stride[MAX_RANK]; bool squeeze[MAX_RANK]; } Window;
+// Which part of a ref a LOAD or STORE touches: along axis k, size[k] elements from start arg k,
+// stride[k] apart. A squeezed axis has size 1 and is absent from the value's shape. A start is
+// clamped so that the window lies inside the ref. Under a mask, or with INSTR_OPEN, it is not:
+// lanes outside the ref read `other`, or are not stored.
+typedef struct {
+  Dim size[MAX_RANK];
+  int64_t stride[MAX_RANK];
+  bool squeeze[MAX_RANK];
+} Window;
 
 enum { DOT_LABELS = 16 };  // labels of one DOT are 0 .. DOT_LABELS-1
 
-// Flags. REVERSE also means descending. EDGE, of a copy: what lies past either end is left out, and that is no mistake.
-// OPEN, of a load without a mask: lanes may lie outside the ref, or where a copy is under way; they are unspecified, and that
-// is no mistake.
+// Flags. REVERSE also means descending. EDGE, of a copy: what lies past either end is left out, and
+// that is no mistake. OPEN, of a load without a mask: lanes may lie outside the ref, or where a
+// copy is under way; they are unspecified, and that is no mistake.
 enum { INSTR_MASKED = 1, INSTR_OTHER = 2, INSTR_REVERSE = 4, INSTR_EDGE = 8, INSTR_OPEN = 16 };
 
 struct Instr {
   Op op;
-  int id;          // unique in the kernel, %id in text
+  int id;  // unique in the kernel, %id in text
   unsigned flags;
-  Type type;       // dtype DT_COUNT: no result
-  Span span;       // in the .pk source
+  Type type;  // dtype DT_COUNT: no result
+  Span span;  // in the .pk source
   int nargs;
   Instr **args;
   Region *regions[2];
@@ -83,12 +128,15 @@ struct Instr {
   double fval;
   const char *text;
   Ref *ref;
-  Window window;             // LOAD, STORE; COPY: of the source `ref`
-  Ref *target, *semaphore;   // COPY_START, COPY_WAIT; the semaphore also of SEM_SIGNAL, SEM_WAIT, SEM_READ
+  Window window;  // LOAD, STORE; COPY: of the source `ref`
+  Ref *target,
+      *semaphore;  // COPY_START, COPY_WAIT; the semaphore also of SEM_SIGNAL, SEM_WAIT, SEM_READ
   Window target_window;
   int64_t ints[MAX_RANK], ints2[MAX_RANK];  // TRANSPOSE, SLICE, PAD
-  struct { int8_t a[MAX_RANK], b[MAX_RANK], out[MAX_RANK]; } labels;  // DOT: the label of each axis
-  void *note;      // scratch space of the pass at work
+  struct {
+    int8_t a[MAX_RANK], b[MAX_RANK], out[MAX_RANK];
+  } labels;    // DOT: the label of each axis
+  void *note;  // scratch space of the pass at work
 };
 
 typedef enum { REF_INPUT, REF_OUTPUT, REF_SCRATCH, REF_VAR } RefRole;
@@ -97,64 +145,84 @@ typedef enum { REF_INPUT, REF_OUTPUT, REF_SCRATCH, REF_VAR } RefRole;
 typedef enum { SEM_DMA, SEM_REGULAR, SEM_BARRIER } SemaphoreKind;
 extern const char *const semaphore_names[];
 
-// A ref of the body. Operands also say how their array is cut into blocks: array axis k has block[k] elements a block;
-// squeezed axes are absent from `type`.
+// A ref of the body. Operands also say how their array is cut into blocks: array axis k has
+// block[k] elements a block; squeezed axes are absent from `type`.
 struct Ref {
   const char *name;
-  int id;          // index in Kernel.refs
+  int id;  // index in Kernel.refs
   RefRole role;
   Space space;
-  Type type;       // the block as the body sees it
-  const Type *declared;  // .. as the source has it, where a pass has changed it: what the VMEM budget counts; else NULL
-  Span span;       // where it is declared
-  SemaphoreKind semaphore;  // SPACE_SEM: what it counts; its type says how many there are (dtype i32)
-  Instr *scope;    // scratch: the SCOPED it lives in; NULL: all of the kernel
+  Type type;             // the block as the body sees it
+  const Type *declared;  // .. as the source has it, where a pass has changed it: what the VMEM
+                         // budget counts; else NULL
+  Span span;             // where it is declared
+  SemaphoreKind
+      semaphore;  // SPACE_SEM: what it counts; its type says how many there are (dtype i32)
+  Instr *scope;   // scratch: the SCOPED it lives in; NULL: all of the kernel
   // operands only
-  Type array;                   // the whole array
-  Dim block[MAX_RANK];          // extent of a block along each array axis (1 where squeezed)
+  Type array;           // the whole array
+  Dim block[MAX_RANK];  // extent of a block along each array axis (1 where squeezed)
   bool squeeze[MAX_RANK];
-  AtMode at;                    // AT_BLOCK: the map gives block indices; AT_ELEMENT, AT_SLICE: element offsets
-  // Yields one i64 per array axis, for AT_SLICE then one length per axis. Holds SIZE, AXIS, EXTENT, LOADs of elements of
-  // prefetched operands, and pure scalar ops.
+  AtMode at;  // AT_BLOCK: the map gives block indices; AT_ELEMENT, AT_SLICE: element offsets
+  // Yields one i64 per array axis, for AT_SLICE then one length per axis. Holds SIZE, AXIS, EXTENT,
+  // LOADs of elements of prefetched operands, and pure scalar ops.
   Region *index_map;
   Span map_span;
   bool has_pad;
-  Instr *pad;                   // CONST of the array's dtype
-  int64_t halo[MAX_RANK][2];    // AT_ELEMENT: how far a block may start before 0, end past the array; -1: no bound given
-  bool whole;                   // one block that is the whole array
-  bool prefetch;                // input in SMEM, all of it, before the grid starts: extents and index maps may read it
+  Instr *pad;                 // CONST of the array's dtype
+  int64_t halo[MAX_RANK][2];  // AT_ELEMENT: how far a block may start before 0, end past the array;
+                              // -1: no bound given
+  bool whole;                 // one block that is the whole array
+  bool prefetch;  // input in SMEM, all of it, before the grid starts: extents and index maps may
+                  // read it
   const HostArray *prefetched;  // .. and its elements, while a run is being bound; else NULL
-  int buffers;                  // blocks held at once: 2 unless declared otherwise, 1 for what does not move
-  bool revisit;                 // output: a block may be returned to at any step; what it held is fetched again
-  Ref *alias;                   // output: the input it shares memory with
+  int buffers;   // blocks held at once: 2 unless declared otherwise, 1 for what does not move
+  bool revisit;  // output: a block may be returned to at any step; what it held is fetched again
+  Ref *alias;    // output: the input it shares memory with
 };
 
-// A run-time size. Bound: the extent of axis `axis` of operand `operand`. Derived (an operand's shape is an expression such as
-// E + 1, or cdiv(N, 2)): `value` computes it from earlier sizes; the operand's axis is checked against it.
-typedef struct { const char *name; Span span; Region *value; } Size;
+// A run-time size. Bound: the extent of axis `axis` of operand `operand`. Derived (an operand's
+// shape is an expression such as E + 1, or cdiv(N, 2)): `value` computes it from earlier sizes; the
+// operand's axis is checked against it.
+typedef struct {
+  const char *name;
+  Span span;
+  Region *value;
+} Size;
 
-typedef struct { const char *name; Span span; Region *extent; bool parallel; } GridAxis;
-typedef struct { Span span; Region *condition; const char *message; } Requirement;
-typedef struct { const char *name, *value; } StaticValue;  // as they were bound, for messages and the generated header comment
+typedef struct {
+  const char *name;
+  Span span;
+  Region *extent;
+  bool parallel;
+} GridAxis;
+typedef struct {
+  Span span;
+  Region *condition;
+  const char *message;
+} Requirement;
+typedef struct {
+  const char *name, *value;
+} StaticValue;  // as they were bound, for messages and the generated header comment
 
 typedef struct Kernel Kernel;
 struct Kernel {
   Arena *arena;
   const Source *source;
   const char *name;
-  const char *symbol;           // of its function in C: names.h
+  const char *symbol;  // of its function in C: names.h
   Span span;
   LIST(Size) sizes;
-  LIST(Ref *) refs;             // operands in the order of the signature, then scratch and vars
-  int inputs, outputs;          // refs.at[0..inputs) are inputs, then `outputs` outputs
+  LIST(Ref *) refs;     // operands in the order of the signature, then scratch and vars
+  int inputs, outputs;  // refs.at[0..inputs) are inputs, then `outputs` outputs
   LIST(GridAxis) grid;
   LIST(Requirement) requires;
   LIST(StaticValue) statics;
-  int64_t vmem_limit;           // bytes; 0: the default
-  bool keep_blocks;             // passes leave blocks as they are declared
-  bool one_row;                 // arrays without gaps may be taken as one row (elementwise.c)
-  Region *body;                 // one grid step: FETCHes, the body, WRITEBACKs
-  Region *reference;            // whole-array meaning: yields one value per output; NULL when there is none
+  int64_t vmem_limit;  // bytes; 0: the default
+  bool keep_blocks;    // passes leave blocks as they are declared
+  bool one_row;        // arrays without gaps may be taken as one row (elementwise.c)
+  Region *body;        // one grid step: FETCHes, the body, WRITEBACKs
+  Region *reference;   // whole-array meaning: yields one value per output; NULL when there is none
   int next_id;
 };
 
@@ -163,26 +231,36 @@ enum { VMEM_LIMIT_DEFAULT = 128 << 20, MOST_BUFFERS = 64 };
 // ---- building and reading
 
 Region *ir_region(Kernel *k);
-Instr *ir_new(Kernel *k, Op op, Type type, Span span, int nargs, Instr *const *args);  // not yet in a region
-Instr *ir_append(Kernel *k, Region *region, Instr *instr);                              // returns instr
-Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs, ...);  // new + append; args: Instr *
+Instr *ir_new(Kernel *k, Op op, Type type, Span span, int nargs,
+              Instr *const *args);                          // not yet in a region
+Instr *ir_append(Kernel *k, Region *region, Instr *instr);  // returns instr
+Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs,
+              ...);  // new + append; args: Instr *
 Instr *ir_const_int(Kernel *k, Region *region, DType dtype, int64_t value, Span span);
 Instr *ir_const_float(Kernel *k, Region *region, DType dtype, double value, Span span);
-bool ir_is_const(const Instr *instr, int64_t value);   // an integer or bool CONST of that value
-bool ir_window_is_full(const Instr *instr);            // LOAD, STORE: the whole ref, stride 1, starts constant 0
-bool ir_axis_is_inside(const Instr *instr, int axis);  // LOAD, STORE: the window surely lies inside the ref along this axis
-bool ir_may_leave(const Instr *instr);                 // LOAD, STORE that is not clamped: the window may leave the ref
-int ir_line(const Kernel *k, Span span);               // the line of the source where it starts
-Instr *ir_yielded(const Region *region, int k);        // result k of a region with results
-bool ir_uses_axis(const Instr *instr, int64_t axis);   // does its value follow from the index of that grid axis?
+bool ir_is_const(const Instr *instr, int64_t value);  // an integer or bool CONST of that value
+bool ir_window_is_full(
+    const Instr *instr);  // LOAD, STORE: the whole ref, stride 1, starts constant 0
+bool ir_axis_is_inside(
+    const Instr *instr,
+    int axis);  // LOAD, STORE: the window surely lies inside the ref along this axis
+bool ir_may_leave(
+    const Instr *instr);  // LOAD, STORE that is not clamped: the window may leave the ref
+int ir_line(const Kernel *k, Span span);         // the line of the source where it starts
+Instr *ir_yielded(const Region *region, int k);  // result k of a region with results
+bool ir_uses_axis(const Instr *instr,
+                  int64_t axis);  // does its value follow from the index of that grid axis?
 static inline bool has_result(const Instr *instr) { return instr->type.dtype != DT_COUNT; }
-// Do two shapes have the same number of elements whatever the sizes are? Sizes that are products (2 * M) are taken apart.
+// Do two shapes have the same number of elements whatever the sizes are? Sizes that are products (2
+// * M) are taken apart.
 bool ir_same_elements(const Kernel *k, const Type *a, const Type *b);
-Instr *ir_store_value(const Instr *store);             // the value argument of a STORE
-Instr *ir_mask(const Instr *instr);                    // of a masked LOAD or STORE, else NULL
+Instr *ir_store_value(const Instr *store);  // the value argument of a STORE
+Instr *ir_mask(const Instr *instr);         // of a masked LOAD or STORE, else NULL
 // The index arguments of a semaphore op or copy, behind those of its windows.
 Instr *const *ir_semaphore_index(const Instr *instr);
-static inline bool ref_is_operand(const Ref *r) { return r->role == REF_INPUT || r->role == REF_OUTPUT; }
+static inline bool ref_is_operand(const Ref *r) {
+  return r->role == REF_INPUT || r->role == REF_OUTPUT;
+}
 
 // Calls visit for each instruction of a region, nested ones after the instruction that holds them.
 void ir_walk(Region *region, void (*visit)(Instr *instr, void *context), void *context);
@@ -192,7 +270,8 @@ void ir_print(const Kernel *k, Buf *out);
 // Reads what ir_print wrote. NULL, with diag filled, when it is not well formed.
 Kernel *ir_parse(Arena *arena, const Source *source, Diag *diag);
 
-// ---- the rules of the IR. Returns NULL when they hold, else a message (in the kernel's arena) that names the instruction.
+// ---- the rules of the IR. Returns NULL when they hold, else a message (in the kernel's arena)
+// that names the instruction.
 const char *ir_verify(Kernel *k);
 
 // ---- dot.c

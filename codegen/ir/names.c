@@ -24,14 +24,17 @@ static const unsigned kinds_of_role[NAME_ROLES] = {
 };
 
 // What begins so belongs to the implementation, to DLPack, SIMDe, OpenMP's library or include/pk.
-static const char *const c_prefixes[] = {"_", "pk_", "pks_", "PK_", "DL", "kDL", "simde", "SIMDE", "HEDLEY", "GOMP", "GOACC"};
+static const char *const c_prefixes[] = {"_",     "pk_",   "pks_",   "PK_",  "DL",   "kDL",
+                                         "simde", "SIMDE", "HEDLEY", "GOMP", "GOACC"};
 
 typedef struct {
   const char *word;
   unsigned kinds;
 } Word;
 
-static int by_word(const void *a, const void *b) { return strcmp(((const Word *)a)->word, ((const Word *)b)->word); }
+static int by_word(const void *a, const void *b) {
+  return strcmp(((const Word *)a)->word, ((const Word *)b)->word);
+}
 
 typedef struct {
   Word *at;
@@ -68,7 +71,8 @@ static Words sort_words(void) {
 static unsigned kinds_of(const char *name) {
   static Words words;  // for the life of the process
   if (!words.at) words = sort_words();
-  const Word key = {.word = name}, *found = bsearch(&key, words.at, (size_t)words.count, sizeof key, by_word);
+  const Word key = {.word = name},
+             *found = bsearch(&key, words.at, (size_t)words.count, sizeof key, by_word);
   return found ? found->kinds : 0;
 }
 
@@ -95,7 +99,9 @@ const char *name_c_base(Arena *arena, const char *name) {
 static const char escape[] = "pkx_", ending[] = "_kernel";
 enum { ESCAPE = sizeof escape - 1, ENDING = sizeof ending - 1 };
 
-static bool wants_escape(const char *name) { return *name == '_' || strncmp(name, escape, ESCAPE) == 0; }
+static bool wants_escape(const char *name) {
+  return *name == '_' || strncmp(name, escape, ESCAPE) == 0;
+}
 
 // Part of a name.
 typedef struct {
@@ -121,25 +127,30 @@ static Piece without_underscores(Piece p) {
   return p;
 }
 
-static bool is_taken(Arena *arena, Piece stem, NameRole role, const char *const *kernels, int count);
+static bool is_taken(Arena *arena, Piece stem, NameRole role, const char *const *kernels,
+                     int count);
 
 // Is it the description of a kernel of the file: the function's name and `_kernel`?
 static bool is_description(Arena *arena, Piece name, const char *const *kernels, int count) {
-  if (name.length <= ENDING || strncmp(name.at + name.length - ENDING, ending, ENDING) != 0) return false;
+  if (name.length <= ENDING || strncmp(name.at + name.length - ENDING, ending, ENDING) != 0)
+    return false;
   Piece function = {name.at, name.length - ENDING}, shorter = {function.at, function.length - 1};
-  bool whole = is_escaped_kernel(kernels, count, function), extended = is_escaped_kernel(kernels, count, shorter);
+  bool whole = is_escaped_kernel(kernels, count, function),
+       extended = is_escaped_kernel(kernels, count, shorter);
   if (!whole && !extended) return false;
   return is_taken(arena, without_underscores(function), NAME_C_KERNEL, kernels, count)
              ? extended && function.at[function.length - 1] == '_'
              : whole;
 }
 
-static bool is_taken(Arena *arena, Piece stem, NameRole role, const char *const *kernels, int count) {
+static bool is_taken(Arena *arena, Piece stem, NameRole role, const char *const *kernels,
+                     int count) {
   if (name_is_reserved(arena_strndup(arena, stem.at, stem.length), role)) return true;
   return role == NAME_C_KERNEL && is_description(arena, stem, kernels, count);
 }
 
-const char *name_of_kernel(Arena *arena, const char *name, NameRole role, const char *const *kernels, int count) {
+const char *name_of_kernel(Arena *arena, const char *name, NameRole role,
+                           const char *const *kernels, int count) {
   if (is_c(role) && wants_escape(name)) name = arena_printf(arena, "%s%s", escape, name);
   Piece stem = without_underscores((Piece){name, strlen(name)});
   return is_taken(arena, stem, role, kernels, count) ? arena_printf(arena, "%s_", name) : name;

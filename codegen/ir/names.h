@@ -13,16 +13,20 @@ typedef enum {
   NAME_ROLES
 } NameRole;
 
-// Is it a word of the language, of its libraries or of our own headers that a name in this role must not be?
+// Is it a word of the language, of its libraries or of our own headers that a name in this role
+// must not be?
 bool name_is_reserved(const char *name, NameRole role);
 
-// What a local name of C is made from: the source's name, or one with letters before it where it begins as our headers' names or
-// the implementation's do, so that a number behind it makes a free name sooner or later.
+// What a local name of C is made from: the source's name, or one with letters before it where it
+// begins as our headers' names or the implementation's do, so that a number behind it makes a free
+// name sooner or later.
 const char *name_c_base(Arena *arena, const char *name);
 
-// The name of a kernel's function: the kernel's own where that is free, else with `_` behind it (docs/embedding.md). No two
-// kernels get the same, since one that is such a name with underscores gets one more. In C `kernels` are all those of the
-// file: beside a kernel `add`, whose description is `add_kernel`, a kernel of that name counts as taken.
-const char *name_of_kernel(Arena *arena, const char *name, NameRole role, const char *const *kernels, int count);
+// The name of a kernel's function: the kernel's own where that is free, else with `_` behind it
+// (docs/embedding.md). No two kernels get the same, since one that is such a name with underscores
+// gets one more. In C `kernels` are all those of the file: beside a kernel `add`, whose description
+// is `add_kernel`, a kernel of that name counts as taken.
+const char *name_of_kernel(Arena *arena, const char *name, NameRole role,
+                           const char *const *kernels, int count);
 
 #endif

@@ -1,4 +1,5 @@
-// Reads the text form of the block IR. What it accepts can be printed; whether it keeps the rules is verify.c's business.
+// Reads the text form of the block IR. What it accepts can be printed; whether it keeps the rules
+// is verify.c's business.
 #include "codegen/ir/words.h"
 #include "codegen/ir/names.h"
 
@@ -59,7 +60,8 @@ static Type read_type(Reader *r) {
 
 static Ref *find_ref(Reader *r) {
   Ref *found = NULL;
-  if (r->token.kind == T_REF && !r->token.text && r->token.number < r->k->refs.count) found = r->k->refs.at[r->token.number];
+  if (r->token.kind == T_REF && !r->token.text && r->token.number < r->k->refs.count)
+    found = r->k->refs.at[r->token.number];
   if (r->token.kind == T_REF && r->token.text)
     for (int i = 0; i < r->k->refs.count && !found; i++)
       if (r->k->refs.at[i]->name == r->token.text) found = r->k->refs.at[i];
@@ -85,7 +87,8 @@ static void define_value(Reader *r, int64_t id, Instr *instr) {
 }
 
 static Instr *find_value(Reader *r) {
-  bool known = r->token.kind == T_VALUE && r->token.number < r->value_capacity && r->values[r->token.number];
+  bool known =
+      r->token.kind == T_VALUE && r->token.number < r->value_capacity && r->values[r->token.number];
   if (!known) {
     complain(r, "expected a value defined before", "");
     return NULL;
@@ -141,10 +144,12 @@ static void read_labels(Reader *r, Instr *instr, const Values *args) {
   static const char *const behind[] = {",", "->", ""};
   for (int i = 0; i < 3; i++) {
     for (int axis = 0; axis < ranks[i]; axis++, text++) {
-      if (*text < 'a' || *text >= 'a' + DOT_LABELS) return complain(r, "labels do not fit the operands", "");
+      if (*text < 'a' || *text >= 'a' + DOT_LABELS)
+        return complain(r, "labels do not fit the operands", "");
       labels[i][axis] = (int8_t)(*text - 'a');
     }
-    if (strncmp(text, behind[i], strlen(behind[i])) != 0) return complain(r, "labels do not fit the operands", "");
+    if (strncmp(text, behind[i], strlen(behind[i])) != 0)
+      return complain(r, "labels do not fit the operands", "");
     text += strlen(behind[i]);
   }
   if (*text) return complain(r, "labels do not fit the operands", "");
@@ -245,7 +250,8 @@ static void read_control(Reader *r, Instr *instr, Attribute attribute, Values *a
   if (attribute == ATTR_SCOPED) read_scoped(r, instr);
   instr->regions[0] = read_region(r, NULL);
   if (attribute == ATTR_WHILE) expect_name(r, "do");
-  if (attribute == ATTR_WHILE || (attribute == ATTR_IF && accept_name(r, "else"))) instr->regions[1] = read_region(r, NULL);
+  if (attribute == ATTR_WHILE || (attribute == ATTR_IF && accept_name(r, "else")))
+    instr->regions[1] = read_region(r, NULL);
 }
 
 static void read_value(Reader *r, Instr *instr) {
@@ -322,7 +328,8 @@ static void read_operands(Reader *r, Instr *instr) {
   }
   instr->args = args.at ? args.at : NEW_ARRAY(r->arena, Instr *, 1);
   instr->nargs = args.count;
-  if (op_info[instr->op].nargs >= 0 && instr->nargs != op_info[instr->op].nargs) complain(r, "wrong number of arguments", "");
+  if (op_info[instr->op].nargs >= 0 && instr->nargs != op_info[instr->op].nargs)
+    complain(r, "wrong number of arguments", "");
 }
 
 static Instr *read_instr(Reader *r) {

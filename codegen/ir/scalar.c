@@ -9,7 +9,8 @@ int64_t wrap_int(DType dtype, int64_t value) {
   if (dtype == DT_BOOL) return value != 0;
   int drop = 64 - dtype_info[dtype].bits;
   uint64_t high = (uint64_t)value << drop;
-  return dtype_info[dtype].class == CLASS_UNSIGNED ? (int64_t)(high >> drop) : (int64_t)high >> drop;
+  return dtype_info[dtype].class == CLASS_UNSIGNED ? (int64_t)(high >> drop)
+                                                   : (int64_t)high >> drop;
 }
 
 static uint64_t width_bits(DType dtype, int64_t a) {
@@ -43,7 +44,9 @@ int64_t int_unary(Op op, DType dtype, int64_t a) {
   }
 }
 
-static int64_t divide(int64_t a, int64_t b) { return b == 0 ? -1 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b; }
+static int64_t divide(int64_t a, int64_t b) {
+  return b == 0 ? -1 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+}
 static int64_t remainder_of(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
 
 static int64_t floor_divide(int64_t a, int64_t b) {
@@ -140,7 +143,8 @@ static double negate(double a) { return -a; }
 
 // Winitzki's approximation, then Newton's steps on erf; near 1 on erfc, which keeps its digits.
 double erf_inverse(double x) {
-  double size = fabs(x), w = log((1 - x) * (1 + x)), a = 0.147, b = 2 / (3.141592653589793 * a) + w / 2;
+  double size = fabs(x), w = log((1 - x) * (1 + x)), a = 0.147,
+         b = 2 / (3.141592653589793 * a) + w / 2;
   if (isnan(x) || size > 1) return NAN;
   if (size == 1) return copysign(INFINITY, x);
   double y = sqrt(sqrt(b * b - w / a) - b);
@@ -210,8 +214,8 @@ static double float_mod(double a, double b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;
 }
 
-// The floor of the true quotient, which is one below where a / b was rounded up to an integer; beyond 2^24, where floats are
-// integers, the rounded quotient.
+// The floor of the true quotient, which is one below where a / b was rounded up to an integer;
+// beyond 2^24, where floats are integers, the rounded quotient.
 static double float_floordiv(double a, double b) {
   double quotient = a / b, whole = floor(quotient), rest = fma(-whole, b, a);
   if (!(fabs(quotient) <= 0x1p24)) return quotient;
@@ -264,10 +268,12 @@ bool float_compare(Op op, double a, double b) {
   }
 }
 
-bool float_predicate(Op op, double a) { return op == OP_ISNAN ? isnan(a) : op == OP_ISINF ? isinf(a) : isfinite(a); }
+bool float_predicate(Op op, double a) {
+  return op == OP_ISNAN ? isnan(a) : op == OP_ISINF ? isinf(a) : isfinite(a);
+}
 
-// a * b + c rounded to odd, so that rounding it again to a narrower type rounds the exact value once. a * b is exact: the factors
-// have at most 24 bits.
+// a * b + c rounded to odd, so that rounding it again to a narrower type rounds the exact value
+// once. a * b is exact: the factors have at most 24 bits.
 double fma_to_odd(double a, double b, double c) {
   double product = a * b, sum = product + c;
   double part = sum - product, error = (product - (sum - part)) + (c - part);
@@ -279,16 +285,19 @@ double fma_to_odd(double a, double b, double c) {
 
 // ---- conversions
 
-// To 52 bits or fewer with the last one telling of what was dropped: a later rounding to 24 bits or fewer then is right.
+// To 52 bits or fewer with the last one telling of what was dropped: a later rounding to 24 bits or
+// fewer then is right.
 double int_to_double(int64_t value) {
   uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-  if (magnitude >= (uint64_t)1 << 53) magnitude = (magnitude >> 11 << 11) | ((magnitude & 2047) ? 2048 : 0);
+  if (magnitude >= (uint64_t)1 << 53)
+    magnitude = (magnitude >> 11 << 11) | ((magnitude & 2047) ? 2048 : 0);
   return value < 0 ? -(double)magnitude : (double)magnitude;
 }
 
 Scalar scalar_cast(DType to, DType from, Scalar a) {
   if (!is_float(from))
-    return is_float(to) ? (Scalar){.f = dtype_round(to, int_to_double(a.i))} : (Scalar){.i = wrap_int(to, a.i)};
+    return is_float(to) ? (Scalar){.f = dtype_round(to, int_to_double(a.i))}
+                        : (Scalar){.i = wrap_int(to, a.i)};
   if (is_float(to)) return (Scalar){.f = dtype_round(to, a.f)};
   return (Scalar){.i = to == DT_BOOL ? a.f != 0 : saturate_to_integer(to, a.f)};
 }
@@ -324,14 +333,16 @@ static double float_of(DType dtype, uint64_t bits) {
 
 Scalar scalar_bitcast(DType to, DType from, Scalar a) {
   uint64_t bits = is_float(from) ? bits_of(from, a.f, 0) : bits_of(from, 0, a.i);
-  return is_float(to) ? (Scalar){.f = float_of(to, bits)} : (Scalar){.i = wrap_int(to, (int64_t)bits)};
+  return is_float(to) ? (Scalar){.f = float_of(to, bits)}
+                      : (Scalar){.i = wrap_int(to, (int64_t)bits)};
 }
 
 // ---- any operation
 
 static double apply_to_floats(Op op, DType dtype, const Scalar *a) {
   if (op == OP_FMA) return dtype_round(dtype, fma_to_odd(a[0].f, a[1].f, a[2].f));
-  return dtype_round(dtype, op_info[op].nargs == 1 ? float_unary(op)(a[0].f) : float_binary(op, a[0].f, a[1].f));
+  return dtype_round(
+      dtype, op_info[op].nargs == 1 ? float_unary(op)(a[0].f) : float_binary(op, a[0].f, a[1].f));
 }
 
 Scalar scalar_apply(Op op, DType to, DType from, const Scalar *a) {
@@ -339,12 +350,14 @@ Scalar scalar_apply(Op op, DType to, DType from, const Scalar *a) {
     case OPC_PREDICATE:
       return (Scalar){.i = float_predicate(op, a[0].f)};
     case OPC_COMPARE:
-      return (Scalar){.i = is_float(from) ? float_compare(op, a[0].f, a[1].f) : int_compare(op, a[0].i, a[1].i)};
+      return (Scalar){.i = is_float(from) ? float_compare(op, a[0].f, a[1].f)
+                                          : int_compare(op, a[0].i, a[1].i)};
     case OPC_CAST:
       return op == OP_CAST ? scalar_cast(to, from, a[0]) : scalar_bitcast(to, from, a[0]);
     default:
       break;
   }
   if (is_float(to)) return (Scalar){.f = apply_to_floats(op, to, a)};
-  return (Scalar){.i = op_info[op].nargs == 1 ? int_unary(op, to, a[0].i) : int_binary(op, to, a[0].i, a[1].i)};
+  return (Scalar){.i = op_info[op].nargs == 1 ? int_unary(op, to, a[0].i)
+                                              : int_binary(op, to, a[0].i, a[1].i)};
 }

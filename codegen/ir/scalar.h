@@ -1,6 +1,8 @@
-// What each elementwise operation means on one element: what the interpreter computes and simplify folds.
+// What each elementwise operation means on one element: what the interpreter computes and simplify
+// folds.
 //
-// Integers and bool are int64_t in the range of their dtype. Floats are f64; rounding to the dtype is the caller's next step.
+// Integers and bool are int64_t in the range of their dtype. Floats are f64; rounding to the dtype
+// is the caller's next step.
 #ifndef CODEGEN_IR_SCALAR_H
 #define CODEGEN_IR_SCALAR_H
 
@@ -27,7 +29,8 @@ double float_max(double a, double b);
 double float_min(double a, double b);
 double fma_to_odd(double a, double b, double c);  // of factors of 24 bits or fewer
 
-// An elementwise operation, SELECT apart, on one element: from operands of dtype `from` to a result of dtype `to`.
+// An elementwise operation, SELECT apart, on one element: from operands of dtype `from` to a result
+// of dtype `to`.
 Scalar scalar_apply(Op op, DType to, DType from, const Scalar *operands);
 
 double int_to_double(int64_t value);  // rounded so that rounding again to 24 bits or fewer is exact

@@ -57,11 +57,13 @@ static void put_span(Printer *p, Span span) {
   buf_printf(p->out, " @%d:%d-%d:%d", line, column, end_line, end_column);
 }
 
-// A size or grid axis by its name where that is plain and the first of its kind, else by its number.
+// A size or grid axis by its name where that is plain and the first of its kind, else by its
+// number.
 static void put_size(Printer *p, int64_t index) {
   const char *name = index >= 0 && index < p->k->sizes.count ? p->k->sizes.at[index].name : NULL;
   bool plain = name && is_plain_name(name);
-  for (int64_t i = 0; plain && i < index; i++) plain = !p->k->sizes.at[i].name || strcmp(p->k->sizes.at[i].name, name) != 0;
+  for (int64_t i = 0; plain && i < index; i++)
+    plain = !p->k->sizes.at[i].name || strcmp(p->k->sizes.at[i].name, name) != 0;
   if (plain)
     buf_puts(p->out, name);
   else
@@ -71,7 +73,8 @@ static void put_size(Printer *p, int64_t index) {
 static void put_grid_axis(Printer *p, int64_t index) {
   const char *name = index >= 0 && index < p->k->grid.count ? p->k->grid.at[index].name : NULL;
   bool plain = name && is_plain_name(name);
-  for (int64_t i = 0; plain && i < index; i++) plain = !p->k->grid.at[i].name || strcmp(p->k->grid.at[i].name, name) != 0;
+  for (int64_t i = 0; plain && i < index; i++)
+    plain = !p->k->grid.at[i].name || strcmp(p->k->grid.at[i].name, name) != 0;
   if (plain)
     buf_puts(p->out, name);
   else
@@ -133,13 +136,15 @@ static void put_labels(Printer *p, const Instr *instr) {
   static const char *const before[] = {" \"", ",", "->"};
   for (int i = 0; i < 3; i++) {
     buf_puts(p->out, before[i]);
-    for (int axis = 0; axis < types[i]->rank; axis++) buf_putc(p->out, (char)('a' + labels[i][axis]));
+    for (int axis = 0; axis < types[i]->rank; axis++)
+      buf_putc(p->out, (char)('a' + labels[i][axis]));
   }
   buf_putc(p->out, '"');
 }
 
 static void put_args(Printer *p, const Instr *instr, int from, const char *before) {
-  for (int i = from; i < instr->nargs; i++) buf_printf(p->out, "%s%%%d", i == from ? before : ", ", instr->args[i]->id);
+  for (int i = from; i < instr->nargs; i++)
+    buf_printf(p->out, "%s%%%d", i == from ? before : ", ", instr->args[i]->id);
 }
 
 static void put_window_of(Printer *p, const Ref *ref, const Window *window, Instr *const *starts) {
@@ -159,17 +164,21 @@ static void put_window(Printer *p, const Instr *instr) {
   buf_putc(p->out, ' ');
   put_window_of(p, instr->ref, &instr->window, instr->args);
   int next = instr->ref->type.rank;
-  if (instr->op == OP_STORE && next < instr->nargs) buf_printf(p->out, ", %%%d", instr->args[next++]->id);
+  if (instr->op == OP_STORE && next < instr->nargs)
+    buf_printf(p->out, ", %%%d", instr->args[next++]->id);
   if (instr->flags & INSTR_OPEN) buf_puts(p->out, " open");
-  if (instr->flags & INSTR_MASKED && next < instr->nargs) buf_printf(p->out, " mask %%%d", instr->args[next++]->id);
-  if (instr->flags & INSTR_OTHER && next < instr->nargs) buf_printf(p->out, " other %%%d", instr->args[next]->id);
+  if (instr->flags & INSTR_MASKED && next < instr->nargs)
+    buf_printf(p->out, " mask %%%d", instr->args[next++]->id);
+  if (instr->flags & INSTR_OTHER && next < instr->nargs)
+    buf_printf(p->out, " other %%%d", instr->args[next]->id);
 }
 
 static void put_element(Printer *p, const Instr *instr) {
   put_ref(p, instr->semaphore);
   buf_putc(p->out, '[');
   Instr *const *index = ir_semaphore_index(instr);
-  for (int i = 0; i < instr->semaphore->type.rank; i++) buf_printf(p->out, "%s%%%d", i ? ", " : "", index[i]->id);
+  for (int i = 0; i < instr->semaphore->type.rank; i++)
+    buf_printf(p->out, "%s%%%d", i ? ", " : "", index[i]->id);
   buf_putc(p->out, ']');
 }
 
@@ -182,7 +191,8 @@ static void put_copy(Printer *p, const Instr *instr) {
   put_element(p, instr);
   if (instr->ival) buf_printf(p->out, " priority %lld", (long long)instr->ival);
   if (instr->flags & INSTR_EDGE) buf_puts(p->out, " edge");
-  if (instr->flags & INSTR_OTHER) buf_printf(p->out, " other %%%d", instr->args[instr->nargs - 1]->id);
+  if (instr->flags & INSTR_OTHER)
+    buf_printf(p->out, " other %%%d", instr->args[instr->nargs - 1]->id);
 }
 
 static void put_semaphore(Printer *p, const Instr *instr) {
@@ -385,7 +395,8 @@ static void put_launch(Printer *p) {
   for (int i = 0; i < k->requires.count; i++) {
     put_line(p);
     buf_puts(p->out, "require");
-    if (k->requires.at[i].message) buf_putc(p->out, ' '), put_quoted(p->out, k->requires.at[i].message);
+    if (k->requires.at[i].message)
+      buf_putc(p->out, ' '), put_quoted(p->out, k->requires.at[i].message);
     put_span(p, k->requires.at[i].span);
     put_region(p, k->requires.at[i].condition);
   }
@@ -398,9 +409,11 @@ void ir_print(const Kernel *k, Buf *out) {
   if (k->source && k->source->path) buf_puts(out, " from "), put_quoted(out, k->source->path);
   put_span(p, k->span);
   put_header(p);
-  // Grid axes come before the operands, whose index maps name them; but extents may read what is prefetched.
+  // Grid axes come before the operands, whose index maps name them; but extents may read what is
+  // prefetched.
   int first = 0;
-  while (first < k->refs.count && k->refs.at[first]->prefetch) put_ref_declaration(p, k->refs.at[first++]);
+  while (first < k->refs.count && k->refs.at[first]->prefetch)
+    put_ref_declaration(p, k->refs.at[first++]);
   put_launch(p);
   for (int i = first; i < k->refs.count; i++) put_ref_declaration(p, k->refs.at[i]);
   put_line(p), buf_puts(out, "body");

@@ -9,15 +9,21 @@
 //     grid i parallel { .. }
 //     body { .. }
 //
-// Line breaks mean nothing. A place `@line:column-line:column` follows what it belongs to and is left out when there is none.
-// Where `from` is absent the places are those of the text itself.
+// Line breaks mean nothing. A place `@line:column-line:column` follows what it belongs to and is
+// left out when there is none. Where `from` is absent the places are those of the text itself.
 #ifndef CODEGEN_IR_TEXT_H
 #define CODEGEN_IR_TEXT_H
 
 #include "codegen/ir/ir.h"
 
-extern const char *const space_names[], *const at_names[], *const role_names[];  // semaphore_names: ir.h
-enum { SPACE_COUNT = SPACE_VAR + 1, AT_COUNT = AT_SLICE + 1, ROLE_COUNT = REF_VAR + 1, SEMAPHORE_COUNT = SEM_BARRIER + 1 };
+extern const char *const space_names[], *const at_names[],
+                                            *const role_names[];  // semaphore_names: ir.h
+enum {
+  SPACE_COUNT = SPACE_VAR + 1,
+  AT_COUNT = AT_SLICE + 1,
+  ROLE_COUNT = REF_VAR + 1,
+  SEMAPHORE_COUNT = SEM_BARRIER + 1
+};
 
 bool is_plain_name(const char *name);  // a letter or _, then letters, digits, _
 

@@ -33,18 +33,25 @@ static void fail(Verifier *v, const Instr *instr, const char *format, ...) {
 
 // ---- types
 
-static bool is_scalar(const Instr *instr, DType dtype) { return instr->type.rank == 0 && instr->type.dtype == dtype; }
+static bool is_scalar(const Instr *instr, DType dtype) {
+  return instr->type.rank == 0 && instr->type.dtype == dtype;
+}
 
-static bool same_type(const Type *a, const Type *b) { return a->dtype == b->dtype && type_same_shape(a, b); }
+static bool same_type(const Type *a, const Type *b) {
+  return a->dtype == b->dtype && type_same_shape(a, b);
+}
 
-static bool valid_dim(const Verifier *v, Dim dim) { return dim_is_const(dim) || dim >= -(int64_t)v->k->sizes.count; }
+static bool valid_dim(const Verifier *v, Dim dim) {
+  return dim_is_const(dim) || dim >= -(int64_t)v->k->sizes.count;
+}
 
 static void check_type(Verifier *v, const Instr *instr, const Type *type) {
   RULE(type->dtype < DT_COUNT, "no dtype");
   RULE(type->rank >= 0 && type->rank <= MAX_RANK, "rank %d", type->rank);
   if (v->message) return;
   for (int i = 0; i < type->rank; i++)
-    RULE(valid_dim(v, type->dim[i]), "axis %d names size %d, which is not there", i, dim_size_index(type->dim[i]));
+    RULE(valid_dim(v, type->dim[i]), "axis %d names size %d, which is not there", i,
+         dim_size_index(type->dim[i]));
 }
 
 static bool in_domain(Domain domain, DType dtype) {
@@ -68,20 +75,25 @@ static bool in_domain(Domain domain, DType dtype) {
 static void check_elementwise(Verifier *v, const Instr *instr) {
   OpClass class = op_info[instr->op].class;
   for (int i = 0; i < instr->nargs; i++)
-    RULE(type_same_shape(&instr->args[i]->type, &instr->type), "operand %d has another shape than the result", i);
+    RULE(type_same_shape(&instr->args[i]->type, &instr->type),
+         "operand %d has another shape than the result", i);
   const Type *first = &instr->args[0]->type;
   if (class == OPC_UNARY || class == OPC_BINARY || class == OPC_TERNARY)
     for (int i = 0; i < instr->nargs; i++)
-      RULE(instr->args[i]->type.dtype == instr->type.dtype, "operand %d has another dtype than the result", i);
-  if (class == OPC_PREDICATE || class == OPC_COMPARE) RULE(instr->type.dtype == DT_BOOL, "the result is not bool");
+      RULE(instr->args[i]->type.dtype == instr->type.dtype,
+           "operand %d has another dtype than the result", i);
+  if (class == OPC_PREDICATE || class == OPC_COMPARE)
+    RULE(instr->type.dtype == DT_BOOL, "the result is not bool");
   if (class == OPC_COMPARE) RULE(first->dtype == instr->args[1]->type.dtype, "compares two dtypes");
   if (class == OPC_SELECT) {
     RULE(first->dtype == DT_BOOL, "the condition is not bool");
-    RULE(instr->args[1]->type.dtype == instr->type.dtype && instr->args[2]->type.dtype == instr->type.dtype,
+    RULE(instr->args[1]->type.dtype == instr->type.dtype &&
+             instr->args[2]->type.dtype == instr->type.dtype,
          "the sides and the result differ in dtype");
   }
   if (instr->op == OP_BITCAST)
-    RULE(dtype_info[first->dtype].bits == dtype_info[instr->type.dtype].bits, "the dtypes differ in width");
+    RULE(dtype_info[first->dtype].bits == dtype_info[instr->type.dtype].bits,
+         "the dtypes differ in width");
   RULE(in_domain(op_info[instr->op].domain, first->dtype), "not defined on %s",
        dtype_info[first->dtype].name);
 }
@@ -93,7 +105,8 @@ static void check_broadcast(Verifier *v, const Instr *instr) {
   int extra = to->rank - from->rank;
   RULE(extra >= 0, "the result has fewer axes");
   for (int i = 0; extra >= 0 && i < from->rank; i++)
-    RULE(from->dim[i] == 1 || from->dim[i] == to->dim[i + extra], "axis %d of the operand does not stretch", i);
+    RULE(from->dim[i] == 1 || from->dim[i] == to->dim[i + extra],
+         "axis %d of the operand does not stretch", i);
 }
 
 static void check_transpose(Verifier *v, const Instr *instr) {
@@ -114,11 +127,13 @@ static void check_slice(Verifier *v, const Instr *instr) {
   RULE(from->rank == instr->type.rank, "the ranks differ");
   for (int i = 0; !v->message && i < from->rank; i++) {
     int64_t start = instr->ints[i], step = instr->ints2[i], count = instr->type.dim[i], last;
-    RULE(start >= 0 && step >= 1, "axis %d: start %lld, step %lld", i, (long long)start, (long long)step);
+    RULE(start >= 0 && step >= 1, "axis %d: start %lld, step %lld", i, (long long)start,
+         (long long)step);
     if (count == from->dim[i] && start == 0 && step == 1) continue;
     RULE(dim_is_const(count), "axis %d: a run-time extent is sliced to another", i);
     if (v->message || !dim_is_const(from->dim[i]) || count == 0) continue;
-    bool fits = mul_i64(count - 1, step, &last) && add_i64(last, start, &last) && last < from->dim[i];
+    bool fits =
+        mul_i64(count - 1, step, &last) && add_i64(last, start, &last) && last < from->dim[i];
     RULE(fits, "axis %d: the slice ends past the operand", i);
   }
 }
@@ -128,10 +143,11 @@ static void check_concat(Verifier *v, const Instr *instr) {
   RULE(instr->nargs > 0 && axis >= 0 && axis < instr->type.rank, "no operand or no such axis");
   for (int i = 0; !v->message && i < instr->nargs; i++) {
     const Type *part = &instr->args[i]->type;
-    RULE(part->rank == instr->type.rank && part->dtype == instr->type.dtype, "operand %d has another rank or dtype", i);
+    RULE(part->rank == instr->type.rank && part->dtype == instr->type.dtype,
+         "operand %d has another rank or dtype", i);
     for (int j = 0; !v->message && j < part->rank; j++)
-      RULE(j == axis ? dim_is_const(part->dim[j]) : part->dim[j] == instr->type.dim[j], "operand %d does not fit on axis %d", i,
-           j);
+      RULE(j == axis ? dim_is_const(part->dim[j]) : part->dim[j] == instr->type.dim[j],
+           "operand %d does not fit on axis %d", i, j);
     if (!v->message) RULE(add_i64(total, part->dim[axis], &total), "too long");
   }
   if (!v->message) RULE(total == instr->type.dim[axis], "the parts do not add up to the result");
@@ -140,13 +156,14 @@ static void check_concat(Verifier *v, const Instr *instr) {
 static void check_pad(Verifier *v, const Instr *instr) {
   const Type *from = &instr->args[0]->type;
   RULE(from->rank == instr->type.rank, "the ranks differ");
-  RULE(is_scalar(instr->args[1], instr->type.dtype), "the value is not a scalar of the result's dtype");
+  RULE(is_scalar(instr->args[1], instr->type.dtype),
+       "the value is not a scalar of the result's dtype");
   for (int i = 0; !v->message && i < from->rank; i++) {
     int64_t low = instr->ints[i], high = instr->ints2[i], total;
     RULE(low >= 0 && high >= 0, "negative padding");
     if (low == 0 && high == 0 && from->dim[i] == instr->type.dim[i]) continue;
-    bool fits = dim_is_const(from->dim[i]) && add_i64(from->dim[i], low, &total) && add_i64(total, high, &total) &&
-                total == instr->type.dim[i];
+    bool fits = dim_is_const(from->dim[i]) && add_i64(from->dim[i], low, &total) &&
+                add_i64(total, high, &total) && total == instr->type.dim[i];
     RULE(fits, "axis %d: operand and padding do not add up to the result", i);
   }
 }
@@ -154,14 +171,18 @@ static void check_pad(Verifier *v, const Instr *instr) {
 static void check_take(Verifier *v, const Instr *instr) {
   const Type *from = &instr->args[0]->type, *index = &instr->args[1]->type;
   RULE(is_integer(index->dtype), "the index is not an integer");
-  RULE(instr->ival >= 0 && instr->ival < from->rank && instr->type.rank == from->rank, "no such axis");
-  RULE(instr->op == OP_TAKE ? index->rank == 1 : index->rank == from->rank, "the index has rank %d", index->rank);
+  RULE(instr->ival >= 0 && instr->ival < from->rank && instr->type.rank == from->rank,
+       "no such axis");
+  RULE(instr->op == OP_TAKE ? index->rank == 1 : index->rank == from->rank, "the index has rank %d",
+       index->rank);
   for (int i = 0; !v->message && i < from->rank; i++) {
     if (i == instr->ival) {
-      RULE(instr->type.dim[i] == index->dim[instr->op == OP_TAKE ? 0 : i], "axis %d is not as long as the index", i);
+      RULE(instr->type.dim[i] == index->dim[instr->op == OP_TAKE ? 0 : i],
+           "axis %d is not as long as the index", i);
     } else {
       RULE(instr->type.dim[i] == from->dim[i], "axis %d has another extent", i);
-      if (instr->op == OP_TAKE_ALONG) RULE(index->dim[i] == from->dim[i], "the index does not fit on axis %d", i);
+      if (instr->op == OP_TAKE_ALONG)
+        RULE(index->dim[i] == from->dim[i], "the index does not fit on axis %d", i);
     }
   }
 }
@@ -197,7 +218,8 @@ static void check_shape_op(Verifier *v, const Instr *instr) {
     default:  // ROLL, REV
       RULE(type_same_shape(from, &instr->type), "the shape changes");
       RULE(instr->ival >= 0 && instr->ival < from->rank, "no axis %lld", (long long)instr->ival);
-      if (instr->op == OP_ROLL) RULE(is_scalar(instr->args[1], DT_I64), "the shift is not an i64 scalar");
+      if (instr->op == OP_ROLL)
+        RULE(is_scalar(instr->args[1], DT_I64), "the shift is not an i64 scalar");
   }
 }
 
@@ -206,11 +228,13 @@ static void check_shape_op(Verifier *v, const Instr *instr) {
 static void check_reduce(Verifier *v, const Instr *instr) {
   const Type *from = &instr->args[0]->type;
   bool arg = op_info[instr->op].class == OPC_ARGREDUCE;
-  int64_t mask = arg ? (instr->ival >= 0 && instr->ival < MAX_RANK ? (int64_t)1 << instr->ival : -1) : instr->ival;
+  int64_t mask = arg ? (instr->ival >= 0 && instr->ival < MAX_RANK ? (int64_t)1 << instr->ival : -1)
+                     : instr->ival;
   RULE(mask >= 0 && mask >> from->rank == 0, "axes outside the operand");
   RULE(from->rank == instr->type.rank, "the ranks differ");
   for (int i = 0; !v->message && i < from->rank; i++)
-    RULE(instr->type.dim[i] == (mask >> i & 1 ? 1 : from->dim[i]), "axis %d of the result has another extent", i);
+    RULE(instr->type.dim[i] == (mask >> i & 1 ? 1 : from->dim[i]),
+         "axis %d of the result has another extent", i);
   RULE(instr->type.dtype == (arg ? DT_I32 : from->dtype), "the result has the wrong dtype");
   RULE(in_domain(op_info[instr->op].domain, from->dtype), "not defined on %s",
        dtype_info[from->dtype].name);
@@ -220,7 +244,8 @@ static void check_scan(Verifier *v, const Instr *instr) {
   const Type *from = &instr->args[0]->type;
   RULE(instr->ival >= 0 && instr->ival < from->rank, "no axis %lld", (long long)instr->ival);
   RULE(type_same_shape(from, &instr->type), "the shape changes");
-  RULE(instr->type.dtype == (instr->op == OP_ARGSORT ? DT_I32 : from->dtype), "the result has the wrong dtype");
+  RULE(instr->type.dtype == (instr->op == OP_ARGSORT ? DT_I32 : from->dtype),
+       "the result has the wrong dtype");
   RULE(in_domain(op_info[instr->op].domain, from->dtype), "not defined on %s",
        dtype_info[from->dtype].name);
 }
@@ -234,7 +259,8 @@ static void check_dot(Verifier *v, const Instr *instr) {
     unsigned used = 0;
     for (int i = 0; i < types[t]->rank; i++) {
       int label = labels[t][i];
-      RULE(label >= 0 && label < DOT_LABELS && !(used >> label & 1), "a label is out of range or repeated");
+      RULE(label >= 0 && label < DOT_LABELS && !(used >> label & 1),
+           "a label is out of range or repeated");
       if (v->message) return;
       used |= 1u << label;
       if (t < 2 && !(in_operands >> label & 1)) extent[label] = types[t]->dim[i];
@@ -246,7 +272,8 @@ static void check_dot(Verifier *v, const Instr *instr) {
   }
   bool floats = is_float(types[2]->dtype);
   for (int t = 0; t < 2; t++)
-    RULE(floats ? is_float(types[t]->dtype) : is_integer(types[t]->dtype) && is_integer(types[2]->dtype),
+    RULE(floats ? is_float(types[t]->dtype)
+                : is_integer(types[t]->dtype) && is_integer(types[2]->dtype),
          "mixes floats, integers or bool");
 }
 
@@ -263,22 +290,28 @@ static Type window_type(const Ref *ref, const Window *window) {
   return type;
 }
 
-static void check_window(Verifier *v, const Instr *instr, const Ref *ref, const Window *window, Instr *const *starts) {
+static void check_window(Verifier *v, const Instr *instr, const Ref *ref, const Window *window,
+                         Instr *const *starts) {
   const Type *block = &ref->type;
   const unsigned may_leave = INSTR_EDGE | INSTR_MASKED | INSTR_OPEN;
   for (int i = 0; !v->message && i < block->rank; i++) {
     int64_t size = window->size[i], stride = window->stride[i], last;
     RULE(is_scalar(starts[i], DT_I64), "start %d of `%s` is not an i64 scalar", i, ref->name);
-    RULE(valid_dim(v, size) && stride >= 1, "axis %d: size %lld, stride %lld", i, (long long)size, (long long)stride);
-    if (window->squeeze[i]) RULE(size == 1, "axis %d is squeezed but has size %lld", i, (long long)size);
+    RULE(valid_dim(v, size) && stride >= 1, "axis %d: size %lld, stride %lld", i, (long long)size,
+         (long long)stride);
+    if (window->squeeze[i])
+      RULE(size == 1, "axis %d is squeezed but has size %lld", i, (long long)size);
     if ((size == block->dim[i] && stride == 1) || instr->flags & may_leave) continue;
     if (!dim_is_const(size) || !dim_is_const(block->dim[i]) || size == 0) continue;
-    RULE(mul_i64(size - 1, stride, &last) && last < block->dim[i], "axis %d: the window is larger than `%s`", i, ref->name);
+    RULE(mul_i64(size - 1, stride, &last) && last < block->dim[i],
+         "axis %d: the window is larger than `%s`", i, ref->name);
   }
 }
 
 // Is the ref alive here: of the kernel, or of a `scoped` around this place?
-static bool in_scope(const Verifier *v, const Ref *ref) { return !ref->scope || v->open[ref->scope->id]; }
+static bool in_scope(const Verifier *v, const Ref *ref) {
+  return !ref->scope || v->open[ref->scope->id];
+}
 
 static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
   const Ref *s = instr->semaphore;
@@ -287,7 +320,8 @@ static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
   RULE(instr->op == OP_SEM_READ || copy == (s->semaphore == SEM_DMA), "`%s` counts %s", s->name,
        copy ? "signals" : "bytes of DMAs");
   int first = (int)(ir_semaphore_index(instr) - instr->args);
-  bool amount = instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT, other = instr->flags & INSTR_OTHER;
+  bool amount = instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT,
+       other = instr->flags & INSTR_OTHER;
   RULE(instr->nargs == first + s->type.rank + amount + other, "%d arguments", instr->nargs);
   for (int i = first; !v->message && i < instr->nargs - other; i++)
     RULE(is_scalar(instr->args[i], DT_I64), "argument %d is not an i64 scalar", i);
@@ -308,21 +342,27 @@ static void check_copy(Verifier *v, const Instr *instr) {
   check_window(v, instr, to, &instr->target_window, instr->args + from->type.rank);
   Type a = window_type(from, &instr->window), b = window_type(to, &instr->target_window);
   RULE(same_type(&a, &b), "the windows differ in type");
-  if (instr->flags & INSTR_OTHER) RULE(is_scalar(instr->args[instr->nargs - 1], a.dtype), "`other` is no scalar of that dtype");
+  if (instr->flags & INSTR_OTHER)
+    RULE(is_scalar(instr->args[instr->nargs - 1], a.dtype), "`other` is no scalar of that dtype");
 }
 
 static void check_memory(Verifier *v, const Instr *instr) {
-  bool prefetched = instr->op == OP_LOAD && instr->ref && instr->ref->prefetch && v->place != PLACE_REFERENCE;
+  bool prefetched =
+      instr->op == OP_LOAD && instr->ref && instr->ref->prefetch && v->place != PLACE_REFERENCE;
   RULE(v->place == PLACE_BODY || prefetched, "memory is touched outside the body");
   if (v->message) return;
   if (instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT) return check_copy(v, instr);
-  if (instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT || instr->op == OP_SEM_READ) return check_semaphore(v, instr, false);
+  if (instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT || instr->op == OP_SEM_READ)
+    return check_semaphore(v, instr, false);
   RULE(known_ref(v, instr->ref) && in_scope(v, instr->ref), "no ref");
   if (v->message) return;
   const Ref *ref = instr->ref;
-  bool load = instr->op == OP_LOAD, masked = instr->flags & INSTR_MASKED, other = instr->flags & INSTR_OTHER;
-  if (instr->op == OP_FETCH) RULE(ref->role == REF_INPUT, "fetches `%s`, which is no input", ref->name);
-  if (instr->op == OP_WRITEBACK) RULE(ref->role == REF_OUTPUT, "writes back `%s`, which is no output", ref->name);
+  bool load = instr->op == OP_LOAD, masked = instr->flags & INSTR_MASKED,
+       other = instr->flags & INSTR_OTHER;
+  if (instr->op == OP_FETCH)
+    RULE(ref->role == REF_INPUT, "fetches `%s`, which is no input", ref->name);
+  if (instr->op == OP_WRITEBACK)
+    RULE(ref->role == REF_OUTPUT, "writes back `%s`, which is no output", ref->name);
   if (!load && instr->op != OP_STORE) return;
   int expected = ref->type.rank + (load ? 0 : 1) + masked + other;
   RULE(ref->space != SPACE_SEM && ref->space != SPACE_ANY, "`%s` is in %s", ref->name,
@@ -338,8 +378,11 @@ static void check_memory(Verifier *v, const Instr *instr) {
   RULE(same_type(value, &type), "the value does not have the window's type");
   Type mask = type;
   mask.dtype = DT_BOOL;
-  if (masked) RULE(same_type(&ir_mask(instr)->type, &mask), "the mask is not bool of the window's shape");
-  if (other) RULE(same_type(&instr->args[ref->type.rank + 1]->type, &type), "`other` does not have the window's type");
+  if (masked)
+    RULE(same_type(&ir_mask(instr)->type, &mask), "the mask is not bool of the window's shape");
+  if (other)
+    RULE(same_type(&instr->args[ref->type.rank + 1]->type, &type),
+         "`other` does not have the window's type");
 }
 
 // ---- regions
@@ -353,7 +396,8 @@ typedef struct {
 static void check_region(Verifier *v, const Instr *owner, Region *region, Results results);
 
 static void check_control(Verifier *v, Instr *instr) {
-  Results nothing = {0}, condition = {1, type_scalar(DT_BOOL)}, result = {has_result(instr), instr->type};
+  Results nothing = {0}, condition = {1, type_scalar(DT_BOOL)},
+          result = {has_result(instr), instr->type};
   int loops = v->loops;
   switch (instr->op) {
     case OP_IF:
@@ -363,7 +407,8 @@ static void check_control(Verifier *v, Instr *instr) {
       if (instr->regions[1]) check_region(v, instr, instr->regions[1], result);
       break;
     case OP_FOR:
-      RULE(is_scalar(instr->args[0], DT_I64) && is_scalar(instr->args[1], DT_I64), "the bounds are not i64 scalars");
+      RULE(is_scalar(instr->args[0], DT_I64) && is_scalar(instr->args[1], DT_I64),
+           "the bounds are not i64 scalars");
       RULE(instr->regions[0] && instr->regions[0]->arg, "no variable");
       v->loops++;
       check_region(v, instr, instr->regions[0], nothing);
@@ -392,7 +437,8 @@ static void check_control(Verifier *v, Instr *instr) {
       break;
   }
   v->loops = loops;
-  if (instr->op == OP_NAMED || instr->op == OP_PRINT || instr->op == OP_ASSERT) RULE(instr->text, "no text");
+  if (instr->op == OP_NAMED || instr->op == OP_PRINT || instr->op == OP_ASSERT)
+    RULE(instr->text, "no text");
 }
 
 static void check_leaf(Verifier *v, const Instr *instr) {
@@ -402,15 +448,17 @@ static void check_leaf(Verifier *v, const Instr *instr) {
       RULE(instr->type.rank == 0, "not a scalar");
       break;
     case OP_IOTA:
-      RULE(instr->ival >= 0 && instr->ival < instr->type.rank && instr->type.dtype != DT_BOOL, "no such axis");
+      RULE(instr->ival >= 0 && instr->ival < instr->type.rank && instr->type.dtype != DT_BOOL,
+           "no such axis");
       break;
     case OP_SIZE:
-      RULE(instr->ival >= 0 && instr->ival < v->size_limit, "size %lld is not known here", (long long)instr->ival);
+      RULE(instr->ival >= 0 && instr->ival < v->size_limit, "size %lld is not known here",
+           (long long)instr->ival);
       break;
     case OP_AXIS:
     case OP_EXTENT:
-      RULE(in_step && instr->ival >= 0 && instr->ival < v->k->grid.count, "grid axis %lld is not known here",
-           (long long)instr->ival);
+      RULE(in_step && instr->ival >= 0 && instr->ival < v->k->grid.count,
+           "grid axis %lld is not known here", (long long)instr->ival);
       break;
     case OP_ARG:
       fail(v, instr, "stands outside a loop's head");
@@ -418,21 +466,24 @@ static void check_leaf(Verifier *v, const Instr *instr) {
     case OP_ARRAY:
       RULE(v->place == PLACE_REFERENCE && known_ref(v, instr->ref) && instr->ref->role == REF_INPUT,
            "not an input, or outside a reference");
-      if (!v->message) RULE(same_type(&instr->type, &instr->ref->array), "the type is not the array's");
+      if (!v->message)
+        RULE(same_type(&instr->type, &instr->ref->array), "the type is not the array's");
       break;
     default:
       INTERNAL("leaf %d", (int)instr->op);
   }
-  if (instr->op == OP_SIZE || instr->op == OP_AXIS || instr->op == OP_EXTENT) RULE(is_scalar(instr, DT_I64), "not an i64 scalar");
+  if (instr->op == OP_SIZE || instr->op == OP_AXIS || instr->op == OP_EXTENT)
+    RULE(is_scalar(instr, DT_I64), "not an i64 scalar");
 }
 
 static void check_arguments(Verifier *v, const Instr *instr) {
   int expected = op_info[instr->op].nargs;
-  RULE(instr->nargs >= 0 && (expected < 0 || instr->nargs == expected), "%d arguments instead of %d", instr->nargs, expected);
+  RULE(instr->nargs >= 0 && (expected < 0 || instr->nargs == expected),
+       "%d arguments instead of %d", instr->nargs, expected);
   for (int i = 0; !v->message && i < instr->nargs; i++) {
     const Instr *arg = instr->args[i];
-    RULE(arg && arg->id >= 0 && arg->id < v->k->next_id && v->visible[arg->id] == arg, "argument %d (%%%d) is not defined here",
-         i, arg ? arg->id : -1);
+    RULE(arg && arg->id >= 0 && arg->id < v->k->next_id && v->visible[arg->id] == arg,
+         "argument %d (%%%d) is not defined here", i, arg ? arg->id : -1);
     if (!v->message) RULE(has_result(arg), "argument %d has no value", i);
   }
 }
@@ -446,10 +497,12 @@ static bool needs_result(const Instr *instr) {
 static void check_place(Verifier *v, const Instr *instr) {
   if (v->place == PLACE_REFERENCE || v->place == PLACE_BODY) return;
   OpClass class = op_info[instr->op].class;
-  bool pure =
-      class == OPC_LEAF || op_is_elementwise(instr->op) || instr->op == OP_IF || instr->op == OP_YIELD || instr->op == OP_LOAD;
+  bool pure = class == OPC_LEAF || op_is_elementwise(instr->op) || instr->op == OP_IF ||
+              instr->op == OP_YIELD || instr->op == OP_LOAD;
   RULE(pure, "not allowed in index arithmetic");
-  if (has_result(instr)) RULE(instr->type.rank == 0 && !is_float(instr->type.dtype), "index arithmetic is on integer scalars");
+  if (has_result(instr))
+    RULE(instr->type.rank == 0 && !is_float(instr->type.dtype),
+         "index arithmetic is on integer scalars");
 }
 
 static void define(Verifier *v, Instr *instr) {
@@ -504,9 +557,11 @@ static void check_yield(Verifier *v, const Instr *owner, const Region *region, R
   if (results.count == 0) return;
   if (!last || last->op != OP_YIELD) return fail(v, owner, "a region does not end in a yield");
   const Instr *instr = last;
-  RULE(instr->nargs == results.count, "yields %d values instead of %d", instr->nargs, results.count);
+  RULE(instr->nargs == results.count, "yields %d values instead of %d", instr->nargs,
+       results.count);
   for (int i = 0; !v->message && i < results.count; i++)
-    RULE(results.type.dtype == DT_COUNT || same_type(&instr->args[i]->type, &results.type), "value %d has the wrong type", i);
+    RULE(results.type.dtype == DT_COUNT || same_type(&instr->args[i]->type, &results.type),
+         "value %d has the wrong type", i);
 }
 
 static void check_region(Verifier *v, const Instr *owner, Region *region, Results results) {
@@ -515,7 +570,8 @@ static void check_region(Verifier *v, const Instr *owner, Region *region, Result
   Instr *arg = region->arg;
   if (arg) {
     const Instr *instr = arg;
-    RULE(owner && owner->op == OP_FOR && arg->op == OP_ARG && is_scalar(arg, DT_I64), "not the i64 variable of a for");
+    RULE(owner && owner->op == OP_FOR && arg->op == OP_ARG && is_scalar(arg, DT_I64),
+         "not the i64 variable of a for");
     define(v, arg);
   }
   int done = 0;
@@ -532,7 +588,8 @@ static void check_region(Verifier *v, const Instr *owner, Region *region, Result
   if (arg && !v->message) v->visible[arg->id] = NULL;
 }
 
-static void check_tree(Verifier *v, Region *region, Place place, int size_limit, Results results, const char *what) {
+static void check_tree(Verifier *v, Region *region, Place place, int size_limit, Results results,
+                       const char *what) {
   if (v->message) return;
   v->place = place;
   v->size_limit = size_limit;
@@ -549,29 +606,36 @@ static void check_operand(Verifier *v, const Ref *ref) {
   RULE(ref->type.dtype == ref->array.dtype, "`%s`: block and array differ in dtype", ref->name);
   int axis = 0;
   for (int i = 0; !v->message && i < ref->array.rank; i++) {
-    RULE(valid_dim(v, ref->block[i]), "`%s`: block axis %d names a size that is not there", ref->name, i);
+    RULE(valid_dim(v, ref->block[i]), "`%s`: block axis %d names a size that is not there",
+         ref->name, i);
     if (ref->squeeze[i]) {
       RULE(ref->block[i] == 1, "`%s`: squeezed axis %d has another extent than 1", ref->name, i);
       continue;
     }
-    RULE(axis < ref->type.rank && ref->type.dim[axis] == ref->block[i], "`%s`: the block's type does not follow from its spec",
-         ref->name);
+    RULE(axis < ref->type.rank && ref->type.dim[axis] == ref->block[i],
+         "`%s`: the block's type does not follow from its spec", ref->name);
     axis++;
   }
   RULE(axis == ref->type.rank, "`%s`: the block's type does not follow from its spec", ref->name);
   if (ref->has_pad) {
-    RULE(ref->role == REF_INPUT && ref->pad && ref->pad->op == OP_CONST, "`%s`: pad is not a constant of an input", ref->name);
-    if (!v->message) RULE(is_scalar(ref->pad, ref->array.dtype), "`%s`: pad has another dtype", ref->name);
+    RULE(ref->role == REF_INPUT && ref->pad && ref->pad->op == OP_CONST,
+         "`%s`: pad is not a constant of an input", ref->name);
+    if (!v->message)
+      RULE(is_scalar(ref->pad, ref->array.dtype), "`%s`: pad has another dtype", ref->name);
   }
   if (ref->alias) {
-    bool input = known_ref(v, ref->alias) && ref->alias->role == REF_INPUT && ref->role == REF_OUTPUT;
-    RULE(input && same_type(&ref->alias->array, &ref->array), "`%s`: an alias joins an output to an input of its type",
-         ref->name);
+    bool input =
+        known_ref(v, ref->alias) && ref->alias->role == REF_INPUT && ref->role == REF_OUTPUT;
+    RULE(input && same_type(&ref->alias->array, &ref->array),
+         "`%s`: an alias joins an output to an input of its type", ref->name);
   }
-  RULE(ref->buffers >= 1 && ref->buffers <= MOST_BUFFERS, "`%s`: %d buffers", ref->name, ref->buffers);
-  RULE(!ref->prefetch || (ref->role == REF_INPUT && ref->whole && ref->space == SPACE_SMEM && is_integer(ref->type.dtype)),
+  RULE(ref->buffers >= 1 && ref->buffers <= MOST_BUFFERS, "`%s`: %d buffers", ref->name,
+       ref->buffers);
+  RULE(!ref->prefetch || (ref->role == REF_INPUT && ref->whole && ref->space == SPACE_SMEM &&
+                          is_integer(ref->type.dtype)),
        "`%s` cannot be prefetched", ref->name);
-  Results indices = {ref->at == AT_SLICE ? 2 * ref->array.rank : ref->array.rank, type_scalar(DT_I64)};
+  Results indices = {ref->at == AT_SLICE ? 2 * ref->array.rank : ref->array.rank,
+                     type_scalar(DT_I64)};
   if (ref->index_map)
     check_tree(v, ref->index_map, PLACE_MAP, v->k->sizes.count, indices,
                arena_printf(v->k->arena, "index map of `%s`", ref->name));
@@ -582,7 +646,8 @@ static void check_operand(Verifier *v, const Ref *ref) {
 static void check_refs(Verifier *v) {
   const Instr *instr = NULL;
   const Kernel *k = v->k;
-  RULE(k->inputs >= 0 && k->outputs >= 0 && (int64_t)k->inputs + k->outputs <= k->refs.count, "more operands than refs");
+  RULE(k->inputs >= 0 && k->outputs >= 0 && (int64_t)k->inputs + k->outputs <= k->refs.count,
+       "more operands than refs");
   for (int i = 0; !v->message && i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
     RULE(known_ref(v, ref) && ref->id == i && ref->name, "ref %d is not in its place", i);
@@ -602,10 +667,13 @@ static void check_launch(Verifier *v) {
   Kernel *k = v->k;
   Results index = {1, type_scalar(DT_I64)}, condition = {1, type_scalar(DT_BOOL)};
   for (int i = 0; i < k->sizes.count; i++)
-    if (k->sizes.at[i].value) check_tree(v, k->sizes.at[i].value, PLACE_SIZE, i, index, "derived size");
-  for (int i = 0; i < k->grid.count; i++) check_tree(v, k->grid.at[i].extent, PLACE_LAUNCH, k->sizes.count, index, "grid extent");
+    if (k->sizes.at[i].value)
+      check_tree(v, k->sizes.at[i].value, PLACE_SIZE, i, index, "derived size");
+  for (int i = 0; i < k->grid.count; i++)
+    check_tree(v, k->grid.at[i].extent, PLACE_LAUNCH, k->sizes.count, index, "grid extent");
   for (int i = 0; i < k->requires.count; i++)
-    check_tree(v, k->requires.at[i].condition, PLACE_LAUNCH, k->sizes.count, condition, "requirement");
+    check_tree(v, k->requires.at[i].condition, PLACE_LAUNCH, k->sizes.count, condition,
+               "requirement");
 }
 
 // A reference yields one whole array per output.
@@ -616,7 +684,8 @@ static void check_reference(Verifier *v) {
   if (v->message || k->outputs == 0) return;
   const Instr *instr = k->reference->instrs.at[k->reference->instrs.count - 1];
   for (int i = 0; !v->message && i < k->outputs; i++)
-    RULE(same_type(&instr->args[i]->type, &k->refs.at[k->inputs + i]->array), "value %d does not have the output's type", i);
+    RULE(same_type(&instr->args[i]->type, &k->refs.at[k->inputs + i]->array),
+         "value %d does not have the output's type", i);
 }
 
 const char *ir_verify(Kernel *k) {

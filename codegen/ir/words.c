@@ -9,7 +9,8 @@
 enum { MAX_ID = 1 << 20, MAX_PLACE = 1 << 20, MAX_PLACES_BYTES = 64 << 20 };
 
 void complain(Reader *r, const char *message, const char *name) {
-  if (!r->failed) diag_error(r->diag, (Span){r->token.start, r->token.end}, ERR_SYNTAX, "%s%s", message, name);
+  if (!r->failed)
+    diag_error(r->diag, (Span){r->token.start, r->token.end}, ERR_SYNTAX, "%s%s", message, name);
   r->failed = true;
   r->token = (Token){.kind = T_END, .start = r->token.start, .end = r->token.end};
 }
@@ -30,7 +31,9 @@ static uint32_t skip_digits(const Reader *r, uint32_t at) {
 }
 
 static uint32_t skip_name(const Reader *r, uint32_t at) {
-  while (at < r->source->length && (isalnum((unsigned char)r->source->text[at]) || r->source->text[at] == '_')) at++;
+  while (at < r->source->length &&
+         (isalnum((unsigned char)r->source->text[at]) || r->source->text[at] == '_'))
+    at++;
   return at;
 }
 
@@ -42,7 +45,8 @@ static void read_place(Reader *r, Token *t) {
   uint32_t at = t->start + 1;
   t->kind = T_PLACE;
   for (int i = 0; i < 4; i++) {
-    if (!number_here(text + at, end, parts[i]) || *parts[i] < 1 || *parts[i] > MAX_PLACE) t->kind = T_BAD;
+    if (!number_here(text + at, end, parts[i]) || *parts[i] < 1 || *parts[i] > MAX_PLACE)
+      t->kind = T_BAD;
     at = skip_digits(r, at);
     if (i == 3) break;
     if (at >= r->source->length || text[at] != between[i]) {
@@ -98,10 +102,13 @@ static void read_sigil(Reader *r, Token *t, char c) {
   const char *text = r->source->text;
   int number = 0;
   bool digits = number_here(text + t->start + 1, text + r->source->length, &number);
-  t->end = digits ? skip_digits(r, t->start + 1) : c == '$' ? skip_name(r, t->start + 1) : t->start + 1;
+  t->end = digits     ? skip_digits(r, t->start + 1)
+           : c == '$' ? skip_name(r, t->start + 1)
+                      : t->start + 1;
   t->kind = c == '%' ? T_VALUE : c == '$' ? T_REF : T_HASH;
   t->number = number;
-  if (digits && c == '%') t->number = t->end - t->start > 9 ? MAX_ID : strtoll(text + t->start + 1, NULL, 10);
+  if (digits && c == '%')
+    t->number = t->end - t->start > 9 ? MAX_ID : strtoll(text + t->start + 1, NULL, 10);
   if (digits ? t->number > MAX_ID : t->end == t->start + 1) t->kind = T_BAD;
   if (!digits && c == '$') t->text = intern_n(text + t->start + 1, t->end - t->start - 1);
 }
@@ -122,12 +129,14 @@ static Token scan(Reader *r) {
   skip_blanks(r);
   Token t = {.kind = T_END, .start = r->at, .end = r->at};
   if (r->at >= r->source->length) return t;
-  char c = r->source->text[r->at], next = r->at + 1 < r->source->length ? r->source->text[r->at + 1] : 0;
+  char c = r->source->text[r->at],
+       next = r->at + 1 < r->source->length ? r->source->text[r->at + 1] : 0;
   if (isalpha((unsigned char)c) || c == '_') {
     t.kind = T_NAME;
     t.end = skip_name(r, r->at);
     t.text = intern_n(r->source->text + r->at, t.end - t.start);
-  } else if (isdigit((unsigned char)c) || (c == '-' && (isalnum((unsigned char)next) || next == '.'))) {
+  } else if (isdigit((unsigned char)c) ||
+             (c == '-' && (isalnum((unsigned char)next) || next == '.'))) {
     read_number(r, &t);
   } else if (c == '"') {
     read_string(r, &t);
@@ -150,8 +159,12 @@ void advance(Reader *r) {
   if (r->token.kind == T_BAD) complain(r, "malformed token", "");
 }
 
-bool at_mark(const Reader *r, char mark) { return r->token.kind == T_PUNCTUATION && r->token.mark == mark; }
-bool at_name(const Reader *r, const char *name) { return r->token.kind == T_NAME && strcmp(r->token.text, name) == 0; }
+bool at_mark(const Reader *r, char mark) {
+  return r->token.kind == T_PUNCTUATION && r->token.mark == mark;
+}
+bool at_name(const Reader *r, const char *name) {
+  return r->token.kind == T_NAME && strcmp(r->token.text, name) == 0;
+}
 
 bool accept_mark(Reader *r, char mark) {
   if (!at_mark(r, mark)) return false;
@@ -216,7 +229,8 @@ double expect_float(Reader *r) {
 
 // ---- places
 
-// Finds the extent of the .pk source that the places speak of, and makes a blank text of that shape.
+// Finds the extent of the .pk source that the places speak of, and makes a blank text of that
+// shape.
 void make_blank_source(Reader *r, const char *path) {
   uint32_t *width = NEW_ARRAY(r->arena, uint32_t, MAX_PLACE + 2);
   uint32_t saved = r->at;
@@ -227,7 +241,8 @@ void make_blank_source(Reader *r, const char *path) {
     Position ends[] = {t.from, t.to};
     for (int i = 0; i < 2; i++) {
       if (ends[i].line > lines) lines = ends[i].line;
-      if ((uint32_t)ends[i].column > width[ends[i].line]) width[ends[i].line] = (uint32_t)ends[i].column;
+      if ((uint32_t)ends[i].column > width[ends[i].line])
+        width[ends[i].line] = (uint32_t)ends[i].column;
     }
   }
   r->at = saved;
@@ -260,7 +275,8 @@ void use_own_source(Reader *r) {
 
 static uint32_t offset_of(const Reader *r, Position p) {
   uint64_t length = r->k->source->length;
-  uint64_t at = p.line > r->line_count ? length : (uint64_t)r->line_start[p.line] + (uint64_t)p.column - 1;
+  uint64_t at =
+      p.line > r->line_count ? length : (uint64_t)r->line_start[p.line] + (uint64_t)p.column - 1;
   return (uint32_t)(at < length ? at : length);
 }
 

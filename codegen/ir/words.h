@@ -1,10 +1,22 @@
-// The words and places of the block IR's text. The first error is told; behind it the text is at its end.
+// The words and places of the block IR's text. The first error is told; behind it the text is at
+// its end.
 #ifndef CODEGEN_IR_WORDS_H
 #define CODEGEN_IR_WORDS_H
 
 #include "codegen/ir/text.h"
 
-typedef enum { T_END, T_NAME, T_VALUE, T_REF, T_HASH, T_NUMBER, T_STRING, T_PLACE, T_PUNCTUATION, T_BAD } TokenKind;
+typedef enum {
+  T_END,
+  T_NAME,
+  T_VALUE,
+  T_REF,
+  T_HASH,
+  T_NUMBER,
+  T_STRING,
+  T_PLACE,
+  T_PUNCTUATION,
+  T_BAD
+} TokenKind;
 
 typedef struct {
   int line, column;
@@ -52,6 +64,7 @@ double expect_float(Reader *r);
 // Places speak of the .pk file at path, as far as they tell of it, or of the text itself.
 void make_blank_source(Reader *r, const char *path);
 void use_own_source(Reader *r);
-Span read_span(Reader *r, uint32_t start);  // the place that follows, else `start` up to here where the text is its own source
+Span read_span(Reader *r, uint32_t start);  // the place that follows, else `start` up to here where
+                                            // the text is its own source
 
 #endif

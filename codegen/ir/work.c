@@ -1,13 +1,15 @@
 // How many operations a call of the reference performs (docs/cli.md, `gflops`).
 //
-// Two for each multiply-add of its einsums; terms that an affine mask removes are not counted. Without an einsum, one for each
-// elementwise or reduction operation on an element.
+// Two for each multiply-add of its einsums; terms that an affine mask removes are not counted.
+// Without an einsum, one for each elementwise or reduction operation on an element.
 #include "codegen/ir/work.h"
 
 #include <math.h>
 #include <string.h>
 
-static double extent_of(const int64_t *sizes, Dim dim) { return (double)(dim_is_const(dim) ? dim : sizes[dim_size_index(dim)]); }
+static double extent_of(const int64_t *sizes, Dim dim) {
+  return (double)(dim_is_const(dim) ? dim : sizes[dim_size_index(dim)]);
+}
 
 static double elements_of(const int64_t *sizes, const Type *type) {
   double count = 1;
@@ -26,7 +28,8 @@ typedef struct {
   Affine terms[MOST_TERMS];
 } Mask;
 
-// The value of v at index (i..) as an affine form; map[k] is the mask's axis that v's axis k runs over (-1: fixed at 0).
+// The value of v at index (i..) as an affine form; map[k] is the mask's axis that v's axis k runs
+// over (-1: fixed at 0).
 static bool affine_of(const Instr *v, const int64_t *sizes, const int *map, Affine *a) {
   Affine b, c;
   int inner[MAX_RANK];
@@ -50,12 +53,15 @@ static bool affine_of(const Instr *v, const int64_t *sizes, const int *map, Affi
       return true;
     case OP_BROADCAST:
       for (int i = 0; i < v->args[0]->type.rank; i++)
-        inner[i] = v->args[0]->type.dim[i] == 1 ? -1 : map[i + v->type.rank - v->args[0]->type.rank];
+        inner[i] =
+            v->args[0]->type.dim[i] == 1 ? -1 : map[i + v->type.rank - v->args[0]->type.rank];
       return affine_of(v->args[0], sizes, inner, a);
     case OP_ADD:
     case OP_SUB:
-      if (!affine_of(v->args[0], sizes, map, &b) || !affine_of(v->args[1], sizes, map, &c)) return false;
-      for (int i = 0; i < MAX_RANK; i++) a->coefficient[i] = b.coefficient[i] + (v->op == OP_ADD ? 1 : -1) * c.coefficient[i];
+      if (!affine_of(v->args[0], sizes, map, &b) || !affine_of(v->args[1], sizes, map, &c))
+        return false;
+      for (int i = 0; i < MAX_RANK; i++)
+        a->coefficient[i] = b.coefficient[i] + (v->op == OP_ADD ? 1 : -1) * c.coefficient[i];
       a->constant = b.constant + (v->op == OP_ADD ? 1 : -1) * c.constant;
       return true;
     default:
@@ -68,10 +74,13 @@ static bool add_comparison(const Instr *v, const int64_t *sizes, const int *map,
   Affine a, b, *t;
   bool less = v->op == OP_LT || v->op == OP_LE, strict = v->op == OP_LT || v->op == OP_GT;
   if (v->op != OP_LT && v->op != OP_LE && v->op != OP_GT && v->op != OP_GE) return false;
-  if (mask->count == MOST_TERMS || !affine_of(v->args[0], sizes, map, &a) || !affine_of(v->args[1], sizes, map, &b)) return false;
+  if (mask->count == MOST_TERMS || !affine_of(v->args[0], sizes, map, &a) ||
+      !affine_of(v->args[1], sizes, map, &b))
+    return false;
   t = &mask->terms[mask->count++];
   for (int i = 0; i < MAX_RANK; i++)
-    t->coefficient[i] = less ? b.coefficient[i] - a.coefficient[i] : a.coefficient[i] - b.coefficient[i];
+    t->coefficient[i] =
+        less ? b.coefficient[i] - a.coefficient[i] : a.coefficient[i] - b.coefficient[i];
   t->constant = (less ? b.constant - a.constant : a.constant - b.constant) - strict;
   return true;
 }
@@ -83,20 +92,24 @@ static bool collect_mask(const Instr *v, const int64_t *sizes, const int *map, M
     case OP_CONST:
       return v->ival != 0;
     case OP_AND:
-      return collect_mask(v->args[0], sizes, map, mask) && collect_mask(v->args[1], sizes, map, mask);
+      return collect_mask(v->args[0], sizes, map, mask) &&
+             collect_mask(v->args[1], sizes, map, mask);
     case OP_OR:  // a mask switched off by a static: `!CAUSAL || ..`
-      if (v->args[0]->op == OP_CONST) return v->args[0]->ival ? true : collect_mask(v->args[1], sizes, map, mask);
+      if (v->args[0]->op == OP_CONST)
+        return v->args[0]->ival ? true : collect_mask(v->args[1], sizes, map, mask);
       return false;
     case OP_BROADCAST:
       for (int i = 0; i < v->args[0]->type.rank; i++)
-        inner[i] = v->args[0]->type.dim[i] == 1 ? -1 : map[i + v->type.rank - v->args[0]->type.rank];
+        inner[i] =
+            v->args[0]->type.dim[i] == 1 ? -1 : map[i + v->type.rank - v->args[0]->type.rank];
       return collect_mask(v->args[0], sizes, inner, mask);
     default:
       return add_comparison(v, sizes, map, mask);
   }
 }
 
-// How many of the indices [0, n) along `axis` satisfy all terms, where the others have added up to `constant`.
+// How many of the indices [0, n) along `axis` satisfy all terms, where the others have added up to
+// `constant`.
 static double count_line(const Mask *mask, const double *constants, int axis, double n) {
   double low = 0, high = n - 1;
   for (int t = 0; t < mask->count; t++) {
@@ -108,7 +121,8 @@ static double count_line(const Mask *mask, const double *constants, int axis, do
   return high >= low ? high - low + 1 : 0;
 }
 
-// Axes that the mask depends on, the last of them counted in closed form, the one before line by line. 1 for other masks.
+// Axes that the mask depends on, the last of them counted in closed form, the one before line by
+// line. 1 for other masks.
 static double kept_share(const Mask *mask, const double *extents, int rank) {
   int axes[MAX_RANK], count = 0;
   double constants[MOST_TERMS], kept = 0;
@@ -122,7 +136,8 @@ static double kept_share(const Mask *mask, const double *extents, int rank) {
   double lines = count == 2 ? extents[axes[0]] : 1, length = extents[axes[count - 1]];
   for (double line = 0; line < lines; line++) {
     for (int t = 0; t < mask->count; t++)
-      constants[t] = mask->terms[t].constant + (count == 2 ? line * mask->terms[t].coefficient[axes[0]] : 0);
+      constants[t] =
+          mask->terms[t].constant + (count == 2 ? line * mask->terms[t].coefficient[axes[0]] : 0);
     kept += count_line(mask, constants, axes[count - 1], length);
   }
   return lines * length > 0 ? kept / (lines * length) : 1;
@@ -145,7 +160,8 @@ static double select_share(const Instr *select, const int64_t *sizes) {
   return kept_share(&mask, extents, select->type.rank);
 }
 
-// The share of an operand's elements that no mask made zero: looks through what keeps zeros (and exp, which makes -inf zero).
+// The share of an operand's elements that no mask made zero: looks through what keeps zeros (and
+// exp, which makes -inf zero).
 static double operand_share(const Instr *v, const int64_t *sizes, int depth) {
   if (depth > 32) return 1;
   switch (v->op) {
@@ -171,7 +187,8 @@ typedef struct {
   Region *region;
 } Work;
 
-// The mask that the only user of a dot's result puts on it, through scaling: those terms need not be computed.
+// The mask that the only user of a dot's result puts on it, through scaling: those terms need not
+// be computed.
 typedef struct {
   const Instr *of, *user;
   int users;
@@ -207,7 +224,8 @@ static double dot_work(const Work *w, const Instr *v) {
       if (!seen[label]) terms *= extent_of(w->sizes, v->args[side]->type.dim[i]);
       seen[label] = true;
     }
-  double share = result_share(w, v) * operand_share(v->args[0], w->sizes, 0) * operand_share(v->args[1], w->sizes, 0);
+  double share = result_share(w, v) * operand_share(v->args[0], w->sizes, 0) *
+                 operand_share(v->args[1], w->sizes, 0);
   return 2 * terms * share;
 }
 
@@ -219,7 +237,8 @@ static void count_work(Instr *v, void *context) {
     w->dots += dot_work(w, v);
   else if (class == OPC_REDUCE || class == OPC_ARGREDUCE)
     w->others += elements_of(w->sizes, &v->args[0]->type);
-  else if (class == OPC_SCAN || (op_is_elementwise(v->op) && v->op != OP_CAST && v->op != OP_BITCAST))
+  else if (class == OPC_SCAN ||
+           (op_is_elementwise(v->op) && v->op != OP_CAST && v->op != OP_BITCAST))
     w->others += elements_of(w->sizes, &v->type);
 }
 

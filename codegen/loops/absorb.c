@@ -1,5 +1,6 @@
-// What a loop takes over from its neighbours once the groups stand: sums that a dot adds to its accumulator, stores or starts
-// afresh, vectors that are computed where they are read, results that go to their place at once.
+// What a loop takes over from its neighbours once the groups stand: sums that a dot adds to its
+// accumulator, stores or starts afresh, vectors that are computed where they are read, results that
+// go to their place at once.
 #include "codegen/loops/gen.h"
 
 #include <math.h>
@@ -20,29 +21,36 @@ static void take_out(Group *group, const Instr *store) {
 
 // Does v store to the ref of `store`, earlier than that and later than `load`, if there is one?
 static bool stores_before(const Instr *v, const Instr *load, const Instr *store) {
-  return v->op == OP_STORE && v->ref == store->ref && (!load || val(v)->position > val(load)->position) &&
+  return v->op == OP_STORE && v->ref == store->ref &&
+         (!load || val(v)->position > val(load)->position) &&
          val(v)->position < val(store)->position;
 }
 
-static bool store_moves_past(const Instr *v, int step, int dot, const Instr *load, const Instr *store) {
+static bool store_moves_past(const Instr *v, int step, int dot, const Instr *load,
+                             const Instr *store) {
   return stores_before(v, load, store) || (step >= dot && stores_before(v, NULL, store));
 }
 
-// Does anything between load and store write their ref, or read or write it behind step `dot`, where the sum would stand already?
-static bool looks_on(const Group *group, int dot, const Instr *add, const Instr *load, const Instr *store) {
+// Does anything between load and store write their ref, or read or write it behind step `dot`,
+// where the sum would stand already?
+static bool looks_on(const Group *group, int dot, const Instr *add, const Instr *load,
+                     const Instr *store) {
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    if (step->dot && s >= dot && instr_reads(step->dot, store->ref) && val(step->dot)->position < val(store)->position)
+    if (step->dot && s >= dot && instr_reads(step->dot, store->ref) &&
+        val(step->dot)->position < val(store)->position)
       return true;
     for (int m = 0; m < step->members.count; m++) {
       const Instr *v = step->members.at[m];
-      bool early = s > dot && v != add && instr_reads(v, store->ref) && val(v)->position < val(store)->position;
+      bool early = s > dot && v != add && instr_reads(v, store->ref) &&
+                   val(v)->position < val(store)->position;
       if (early || store_moves_past(v, s, dot, load, store)) return true;
     }
   }
   for (int i = 0; i < group->scalars.count; i++) {
     const Instr *v = group->scalars.at[i];
-    bool early = val(v)->after >= dot && instr_reads(v, store->ref) && val(v)->position < val(store)->position;
+    bool early = val(v)->after >= dot && instr_reads(v, store->ref) &&
+                 val(v)->position < val(store)->position;
     if (early || store_moves_past(v, val(v)->after, dot, load, store)) return true;
   }
   return false;
@@ -55,11 +63,17 @@ static void absorb_accumulation(Gen *g, Group *group, Step *step) {
   Instr *add = val(dot)->users.at[0];
   if (add->op != OP_ADD || val(add)->group != group || val(add)->users.count != 1) return;
   Instr *other = add->args[add->args[0] == dot], *store = val(add)->users.at[0];
-  if (other->op != OP_LOAD || store->op != OP_STORE || other->ref != store->ref || val(store)->group != group) return;
-  if (!ir_window_is_full(other) || !ir_window_is_full(store) || ir_mask(store) || val(other)->users.count != 1) return;
+  if (other->op != OP_LOAD || store->op != OP_STORE || other->ref != store->ref ||
+      val(store)->group != group)
+    return;
+  if (!ir_window_is_full(other) || !ir_window_is_full(store) || ir_mask(store) ||
+      val(other)->users.count != 1)
+    return;
   if (val(other)->snapshot || looks_on(group, val(dot)->step, add, other, store)) return;
   const RefGen *r = &g->refs[store->ref->id];
-  if (r->form == FORM_DIRECT || (r->element != DT_F32 && r->element != DT_I32) || store->ref->type.rank != 2) return;
+  if (r->form == FORM_DIRECT || (r->element != DT_F32 && r->element != DT_I32) ||
+      store->ref->type.rank != 2)
+    return;
   step->into = store;
   take_out(group, add);
   take_out(group, store);
@@ -70,7 +84,9 @@ static void absorb_store(Gen *g, Group *group, Step *step) {
   const Instr *dot = step->dot;
   if (step->into || val(dot)->users.count != 1) return;
   Instr *store = val(dot)->users.at[0];
-  if (store->op != OP_STORE || val(store)->group != group || !ir_window_is_full(store) || ir_mask(store)) return;
+  if (store->op != OP_STORE || val(store)->group != group || !ir_window_is_full(store) ||
+      ir_mask(store))
+    return;
   if (ir_store_value(store) != dot || val(store)->demand[1] != step->demand) return;
   const RefGen *r = &g->refs[store->ref->id];
   if (store->ref->type.rank != 2 || (r->element != DT_F32 && r->element != DT_I32)) return;
@@ -80,17 +96,22 @@ static void absorb_store(Gen *g, Group *group, Step *step) {
   take_out(group, store);
 }
 
-// ---- a vector that only later steps of the same columns read is computed there: it need not be kept
+// ---- a vector that only later steps of the same columns read is computed there: it need not be
+// kept
 
 static int first_use(const Group *group, const Instr *v, const Step *home) {
   int first = INT32_MAX;
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
     const Val *info = val(user);
-    if (info->group != group || user->op == OP_DOT || (is_row_scalar(user) && op_info[user->op].class != OPC_REDUCE)) return -1;
+    if (info->group != group || user->op == OP_DOT ||
+        (is_row_scalar(user) && op_info[user->op].class != OPC_REDUCE))
+      return -1;
     if (is_transparent(user)) return -1;
     const Step *step = &group->steps.at[info->step];
-    if (step->kind != STEP_COLUMNS || step->columns != home->columns || step->demand != home->demand) return -1;
+    if (step->kind != STEP_COLUMNS || step->columns != home->columns ||
+        step->demand != home->demand)
+      return -1;
     if (info->step < first) first = info->step;
   }
   return first == INT32_MAX ? -1 : first;
@@ -100,15 +121,19 @@ static int first_use(const Group *group, const Instr *v, const Step *home) {
 static bool reads_survive(const Group *group, const Instr *v, int to) {
   for (int i = 0; i < v->nargs; i++) {
     const Instr *arg = v->args[i];
-    while ((arg->op == OP_BROADCAST || arg->op == OP_CAST) && is_transparent(arg)) arg = arg->args[0];
+    while ((arg->op == OP_BROADCAST || arg->op == OP_CAST) && is_transparent(arg))
+      arg = arg->args[0];
     if (arg->op != OP_LOAD || !is_transparent(arg)) continue;
     for (int s = val(v)->step; s < to; s++) {
       if (group->steps.at[s].into && group->steps.at[s].into->ref == arg->ref) return false;
       for (int m = 0; m < group->steps.at[s].members.count; m++)
-        if (group->steps.at[s].members.at[m]->op == OP_STORE && group->steps.at[s].members.at[m]->ref == arg->ref) return false;
+        if (group->steps.at[s].members.at[m]->op == OP_STORE &&
+            group->steps.at[s].members.at[m]->ref == arg->ref)
+          return false;
     }
     for (int m = 0; m < group->scalars.count; m++)
-      if (group->scalars.at[m]->op == OP_STORE && group->scalars.at[m]->ref == arg->ref) return false;
+      if (group->scalars.at[m]->op == OP_STORE && group->scalars.at[m]->ref == arg->ref)
+        return false;
   }
   return true;
 }
@@ -116,7 +141,8 @@ static bool reads_survive(const Group *group, const Instr *v, int to) {
 static void move_member(Gen *g, Group *group, int from, int at, int to) {
   Step *source = &group->steps.at[from], *target = &group->steps.at[to];
   Instr *v = source->members.at[at];
-  for (int m = at; m + 1 < source->members.count; m++) source->members.at[m] = source->members.at[m + 1];
+  for (int m = at; m + 1 < source->members.count; m++)
+    source->members.at[m] = source->members.at[m + 1];
   source->members.count--;
   LIST_PUSH(g->arena, &target->members, v);
   int place = target->members.count - 1;
@@ -138,11 +164,13 @@ static void sink_members(Gen *g, Group *group) {
     }
 }
 
-// ---- `when first { acc = 0; }` just before `acc += dot(..)`: the micro-kernel starts its sums at zero then
+// ---- `when first { acc = 0; }` just before `acc += dot(..)`: the micro-kernel starts its sums at
+// zero then
 
 static bool is_zero(const Instr *v) {
   while (v->op == OP_BROADCAST) v = v->args[0];
-  return v->op == OP_CONST && (is_float(v->type.dtype) ? v->fval == 0 && !signbit(v->fval) : v->ival == 0);
+  return v->op == OP_CONST &&
+         (is_float(v->type.dtype) ? v->fval == 0 && !signbit(v->fval) : v->ival == 0);
 }
 
 typedef struct {
@@ -164,12 +192,16 @@ static int accesses(Instr *v, const Ref *ref) {
   return count.found;
 }
 
-// The index of the one access of the ref in a region, if it sets all of it to zero; -1 if it does not.
+// The index of the one access of the ref in a region, if it sets all of it to zero; -1 if it does
+// not.
 static int find_clear(Region *region, const Ref *ref) {
   for (int i = 0; i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];
     if (!accesses(v, ref)) continue;
-    return v->op == OP_STORE && v->ref == ref && ir_window_is_full(v) && !ir_mask(v) && is_zero(ir_store_value(v)) ? i : -1;
+    return v->op == OP_STORE && v->ref == ref && ir_window_is_full(v) && !ir_mask(v) &&
+                   is_zero(ir_store_value(v))
+               ? i
+               : -1;
   }
   return -1;
 }
@@ -212,7 +244,8 @@ static void absorb_clear(Region *region, Step *step) {
   }
 }
 
-// ---- `when last { o = acc; }` just after them: the last sums go to o instead of acc, which nobody reads any more
+// ---- `when last { o = acc; }` just after them: the last sums go to o instead of acc, which nobody
+// reads any more
 
 // Is it true in the first, or the last, turn of the axis that turns fastest?
 static bool is_turn(Gen *g, const Instr *condition, bool last) {
@@ -227,20 +260,23 @@ static bool is_turn(Gen *g, const Instr *condition, bool last) {
   }
   if (a->op != OP_AXIS || a->ival != axis) return false;
   if (!last) return b->op == OP_CONST && b->ival == 0;
-  return b->op == OP_SUB && b->args[0]->op == OP_EXTENT && b->args[0]->ival == axis && b->args[1]->op == OP_CONST &&
-         b->args[1]->ival == 1;
+  return b->op == OP_SUB && b->args[0]->op == OP_EXTENT && b->args[0]->ival == axis &&
+         b->args[1]->op == OP_CONST && b->args[1]->ival == 1;
 }
 
 static Instr *find_copy(Gen *g, Region *arm, const Ref *ref, const Step *step) {
   for (int i = 0; i < arm->instrs.count; i++) {
     Instr *v = arm->instrs.at[i];
-    if (v->op != OP_STORE || ir_store_value(v)->op != OP_LOAD || ir_store_value(v)->ref != ref) continue;
+    if (v->op != OP_STORE || ir_store_value(v)->op != OP_LOAD || ir_store_value(v)->ref != ref)
+      continue;
     const Instr *load = ir_store_value(v);
     const RefGen *r = &g->refs[v->ref->id];
-    bool whole = ir_window_is_full(v) && !ir_mask(v) && ir_window_is_full(load) && val(load)->users.count == 1;
-    bool alone =
-        r->form == FORM_DIRECT && r->stores == 1 && !r->loaded && v->ref->type.rank == 2 && r->element == load->type.dtype;
-    bool wanted = val(v)->demand[1] == step->demand && val(v)->demand[0] == val(step->into)->demand[0];
+    bool whole = ir_window_is_full(v) && !ir_mask(v) && ir_window_is_full(load) &&
+                 val(load)->users.count == 1;
+    bool alone = r->form == FORM_DIRECT && r->stores == 1 && !r->loaded && v->ref->type.rank == 2 &&
+                 r->element == load->type.dtype;
+    bool wanted =
+        val(v)->demand[1] == step->demand && val(v)->demand[0] == val(step->into)->demand[0];
     return whole && alone && wanted ? v : NULL;
   }
   return NULL;
@@ -265,7 +301,8 @@ static void absorb_result(Gen *g, const Group *group, Step *step) {
     Region *arm = v->regions[0];
     int kept = 0;
     for (int j = 0; j < arm->instrs.count; j++)
-      if (arm->instrs.at[j] != store && arm->instrs.at[j] != ir_store_value(store)) arm->instrs.at[kept++] = arm->instrs.at[j];
+      if (arm->instrs.at[j] != store && arm->instrs.at[j] != ir_store_value(store))
+        arm->instrs.at[kept++] = arm->instrs.at[j];
     arm->instrs.count = kept;
     return;
   }
@@ -289,17 +326,23 @@ static bool leaves_between(const Instr *from, const Instr *to) {
   const Region *region = val(from)->region;
   for (int i = 0; i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];
-    if (val(v)->position > val(from)->position && val(v)->position < val(to)->position && may_leave(v)) return true;
+    if (val(v)->position > val(from)->position && val(v)->position < val(to)->position &&
+        may_leave(v))
+      return true;
   }
   return false;
 }
 
 static Instr *only_store(Gen *g, const Instr *v) {
   if (v->op == OP_DOT || val(v)->users.count != 1) return NULL;
-  if (op_info[v->op].class == OPC_SCAN && val(v)->demand[v->ival] != DEMAND_FULL) return NULL;  // they write whole lines
+  if (op_info[v->op].class == OPC_SCAN && val(v)->demand[v->ival] != DEMAND_FULL)
+    return NULL;  // they write whole lines
   Instr *store = val(v)->users.at[0];
-  bool plain = store->op == OP_STORE && ir_store_value(store) == v && ir_window_is_full(store) && !ir_mask(store);
-  if (!plain || val(store)->region != val(v)->region || !val(store)->group || val(store)->group->kind != GROUP_ROWS) return NULL;
+  bool plain = store->op == OP_STORE && ir_store_value(store) == v && ir_window_is_full(store) &&
+               !ir_mask(store);
+  if (!plain || val(store)->region != val(v)->region || !val(store)->group ||
+      val(store)->group->kind != GROUP_ROWS)
+    return NULL;
   const RefGen *r = &g->refs[store->ref->id];
   return r->loaded || r->stores != 1 || leaves_between(v, store) ? NULL : store;
 }

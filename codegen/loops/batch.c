@@ -1,9 +1,10 @@
 // Cells that read the same blocks go together.
 //
-// Query heads that share a key head are cells of a parallel axis whose right operands of dot are the same blocks. When such cells
-// have few rows each, their rows are stacked in one block, whose rows they leave empty anyway: then a step reads the shared
-// blocks once for all of them. It takes a body in which each row goes its own way, whichever cell it belongs to; whether there
-// are few rows, and whether the arrays' rows lie so that they can be stacked, is seen at run time.
+// Query heads that share a key head are cells of a parallel axis whose right operands of dot are
+// the same blocks. When such cells have few rows each, their rows are stacked in one block, whose
+// rows they leave empty anyway: then a step reads the shared blocks once for all of them. It takes
+// a body in which each row goes its own way, whichever cell it belongs to; whether there are few
+// rows, and whether the arrays' rows lie so that they can be stacked, is seen at run time.
 #include "codegen/loops/gen.h"
 
 // What a value has in the rows of a step.
@@ -23,7 +24,8 @@ typedef struct {
   bool fits;
 } Search;
 
-// Known from the sizes of a call. Operands may be shared: only expressions of little depth are walked.
+// Known from the sizes of a call. Operands may be shared: only expressions of little depth are
+// walked.
 static bool is_size(const Instr *v, int depth) {
   bool leaf = v->op == OP_SIZE || v->op == OP_CONST || v->op == OP_EXTENT;
   if (depth == 0 && v->nargs) return false;
@@ -42,11 +44,13 @@ static bool stacks(Search *s, const RefGen *r) {
   for (int k = 0; k < ref->array.rank; k++) {
     if (!ref->squeeze[k] && row < 0) row = k;
     if (!ir_uses_axis(ir_yielded(ref->index_map, k), s->batch->axis)) continue;
-    if (cell >= 0 || !ref->squeeze[k] || ir_yielded(ref->index_map, k)->op != OP_AXIS || !index_in_range(s->g, ref, k))
+    if (cell >= 0 || !ref->squeeze[k] || ir_yielded(ref->index_map, k)->op != OP_AXIS ||
+        !index_in_range(s->g, ref, k))
       return false;
     cell = k;
   }
-  bool rows = cell >= 0 && ref->type.rank == 2 && r->inside[0] != DEMAND_FULL && dim_is_const(ref->type.dim[0]);
+  bool rows = cell >= 0 && ref->type.rank == 2 && r->inside[0] != DEMAND_FULL &&
+              dim_is_const(ref->type.dim[0]);
   if (!rows || (r->form != FORM_DIRECT && (r->form != FORM_ROWS || r->transposed))) return false;
   if (s->batch->inside && s->batch->inside != r->inside[0]) return false;
   s->batch->inside = r->inside[0];
@@ -87,7 +91,8 @@ static bool sort_operands(Search *s) {
   if (!gains || !s->batch->inside) return false;
   for (int i = 0; i < s->g->k->refs.count; i++) {
     const RefGen *r = &s->g->refs[i];
-    if (!ref_is_operand(r->ref)) s->refs[i] = r->ref->type.rank == 2 && r->ref->type.dim[0] == s->lead ? STACKED : SHARED;
+    if (!ref_is_operand(r->ref))
+      s->refs[i] = r->ref->type.rank == 2 && r->ref->type.dim[0] == s->lead ? STACKED : SHARED;
     for (int axis = 0; ref_is_operand(r->ref) && axis < r->ref->type.rank; axis++)
       if (r->inside[axis] == s->batch->inside && (s->refs[i] != STACKED || axis)) return false;
   }
@@ -98,7 +103,8 @@ static bool sort_operands(Search *s) {
 
 static Rows rows_of(const Search *s, const Instr *v) { return s->values[v->id]; }
 
-// Of operations by elements. Shared rows that differ do not go with stacked ones: theirs are others.
+// Of operations by elements. Shared rows that differ do not go with stacked ones: theirs are
+// others.
 static Rows rows_by_element(const Search *s, const Instr *v, int from) {
   Rows all = ALIKE;
   bool stacked = false, shared = false;
@@ -113,19 +119,21 @@ static Rows rows_by_element(const Search *s, const Instr *v, int from) {
 }
 
 static bool covers_rows(const Instr *access) {
-  return !access->window.squeeze[0] && access->window.stride[0] == 1 && access->window.size[0] == access->ref->type.dim[0] &&
-         ir_is_const(access->args[0], 0);
+  return !access->window.squeeze[0] && access->window.stride[0] == 1 &&
+         access->window.size[0] == access->ref->type.dim[0] && ir_is_const(access->args[0], 0);
 }
 
 static Rows rows_of_load(const Search *s, const Instr *v) {
   Rows masks = rows_by_element(s, v, v->ref->type.rank);
-  if (s->refs[v->ref->id] == STACKED) return covers_rows(v) && (masks == STACKED || masks == ALIKE) ? STACKED : MIXED;
+  if (s->refs[v->ref->id] == STACKED)
+    return covers_rows(v) && (masks == STACKED || masks == ALIKE) ? STACKED : MIXED;
   return masks == ALIKE || masks == SHARED ? v->type.rank ? SHARED : ALIKE : MIXED;
 }
 
 static Rows rows_of_broadcast(const Search *s, const Instr *v) {
   const Instr *from = v->args[0];
-  bool stretched = from->type.rank < v->type.rank || (from->type.rank > 0 && from->type.dim[0] != v->type.dim[0]);
+  bool stretched = from->type.rank < v->type.rank ||
+                   (from->type.rank > 0 && from->type.dim[0] != v->type.dim[0]);
   if (!stretched) return rows_of(s, from);
   return rows_of(s, from) >= STACKED ? MIXED : v->type.rank == 2 ? ALIKE : SHARED;
 }
@@ -139,13 +147,17 @@ static Rows rows_of_dot(const Search *s, const Instr *v) {
 }
 
 static Rows find_rows(const Search *s, const Instr *v) {
-  bool last_only = v->nargs && v->args[0]->type.rank > 0 && v->ival == INT64_C(1) << (v->args[0]->type.rank - 1);
+  bool last_only =
+      v->nargs && v->args[0]->type.rank > 0 && v->ival == INT64_C(1) << (v->args[0]->type.rank - 1);
   if (v->op == OP_LOAD) return rows_of_load(s, v);
   if (v->op == OP_BROADCAST) return rows_of_broadcast(s, v);
   if (v->op == OP_DOT) return rows_of_dot(s, v);
-  if (v->op == OP_IOTA && v->type.rank == 2) return v->ival ? ALIKE : is_row_index(v, s->batch) ? STACKED : SHARED;
+  if (v->op == OP_IOTA && v->type.rank == 2)
+    return v->ival ? ALIKE : is_row_index(v, s->batch) ? STACKED : SHARED;
   Rows args = rows_by_element(s, v, 0);
-  if (op_is_elementwise(v->op) || (op_info[v->op].class == OPC_REDUCE && last_only && v->type.rank == 2)) return args;
+  if (op_is_elementwise(v->op) ||
+      (op_info[v->op].class == OPC_REDUCE && last_only && v->type.rank == 2))
+    return args;
   if (args >= STACKED) return MIXED;
   return v->type.rank ? SHARED : ALIKE;
 }
@@ -184,14 +196,16 @@ static void visit(Instr *v, void *context) {
   s->fits &= rows != MIXED && (rows != STACKED || !demand || demand == s->batch->inside);
 }
 
-// `if` with a result has more than one value of it: only numbers are let through, which cannot be stacked.
+// `if` with a result has more than one value of it: only numbers are let through, which cannot be
+// stacked.
 static void refuse_results(Instr *v, void *context) {
   Search *s = context;
   if (op_info[v->op].class == OPC_CONTROL && v->type.rank > 0 && has_result(v)) s->fits = false;
 }
 
 bool is_row_index(const Instr *v, const Batch *batch) {
-  return batch && v->op == OP_IOTA && v->type.rank == 2 && v->ival == 0 && val(v)->demand[0] == batch->inside;
+  return batch && v->op == OP_IOTA && v->type.rank == 2 && v->ival == 0 &&
+         val(v)->demand[0] == batch->inside;
 }
 
 static bool batches(Gen *g, Batch *batch) {
@@ -214,7 +228,8 @@ void find_batch(Gen *g) {
     g->batch = batch;
     batch->own = lasting_name(g, text(g, "%s_own", batch->inside->name));
     batch->together = lasting_name(g, text(g, "%s_together", g->axis_name[a]));
-    static const char *const forms[] = {"%s_run", "%s_most", "%s_batches", "%s_batch", "%s_first", "%s_end"};
+    static const char *const forms[] = {"%s_run",   "%s_most",  "%s_batches",
+                                        "%s_batch", "%s_first", "%s_end"};
     batch->stem = name_family(g, g->axis_name[a], forms, sizeof forms / sizeof *forms);
     return;
   }
@@ -233,11 +248,12 @@ const char *row_stride(Gen *g, const Ref *ref, int row) {
 void declare_batches(Gen *g, const char *indent, Buf *out) {
   if (!g->batch) return;
   const char *stem = g->batch->stem, *all = text(g, "n_%s", g->axis_name[g->batch->axis]);
-  buf_printf(out, "%sconst int64_t %s_run = pk_idx_clamp(%s, 1, pk_idx_max(%s, 1));\n", indent, stem,
-             g->batch->run ? g->batch->run : all, all);
-  buf_printf(out, "%sconst int64_t %s_most = pk_batch_most(%s, pk_idx_min(PK_DOT_FEW, %s));\n", indent, stem,
-             extent_text(g, g->batch->rows), extent_text(g, g->batch->block));
-  buf_printf(out, "%sconst int64_t %s_batches = pk_batches(%s, %s_run, %s_most);\n", indent, stem, all, stem, stem);
+  buf_printf(out, "%sconst int64_t %s_run = pk_idx_clamp(%s, 1, pk_idx_max(%s, 1));\n", indent,
+             stem, g->batch->run ? g->batch->run : all, all);
+  buf_printf(out, "%sconst int64_t %s_most = pk_batch_most(%s, pk_idx_min(PK_DOT_FEW, %s));\n",
+             indent, stem, extent_text(g, g->batch->rows), extent_text(g, g->batch->block));
+  buf_printf(out, "%sconst int64_t %s_batches = pk_batches(%s, %s_run, %s_most);\n", indent, stem,
+             all, stem, stem);
 }
 
 // Do the rows of one cell end where the next one's begin, in all arrays?
@@ -246,8 +262,8 @@ static const char *stacking_condition(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++) {
     const Stacking *s = &g->batch->operands[i];
     if (s->stacked)
-      all = text(g, "%s%scall->array[%d].stride[%d] == pk_idx_mul(%s, call->array[%d].stride[%d])", all, *all ? " && " : "", i,
-                 s->cell, rows, i, s->row);
+      all = text(g, "%s%scall->array[%d].stride[%d] == pk_idx_mul(%s, call->array[%d].stride[%d])",
+                 all, *all ? " && " : "", i, s->cell, rows, i, s->row);
   }
   return text(g, "%s == 1 || (%s)", rows, all);
 }
@@ -255,15 +271,22 @@ static const char *stacking_condition(Gen *g) {
 void declare_batch(Gen *g, const char *index, Buf *out) {
   const char *axis = g->axis_name[g->batch->axis], *stem = g->batch->stem;
   buf_printf(out, "const int64_t %s_batch = %s;\n", stem, index);
-  buf_printf(out, "const int64_t %s_first = pk_batch_first(%s_batch, n_%s, %s_run, %s_most);\n", stem, stem, axis, stem, stem);
-  buf_printf(out, "const int64_t %s_end = pk_batch_first(%s_batch + 1, n_%s, %s_run, %s_most);\n", stem, stem, axis, stem, stem);
-  buf_printf(out, "const int64_t %s = %s ? %s_end - %s_first : 1;\n", g->batch->together, stacking_condition(g), stem, stem);
+  buf_printf(out, "const int64_t %s_first = pk_batch_first(%s_batch, n_%s, %s_run, %s_most);\n",
+             stem, stem, axis, stem, stem);
+  buf_printf(out, "const int64_t %s_end = pk_batch_first(%s_batch + 1, n_%s, %s_run, %s_most);\n",
+             stem, stem, axis, stem, stem);
+  buf_printf(out, "const int64_t %s = %s ? %s_end - %s_first : 1;\n", g->batch->together,
+             stacking_condition(g), stem, stem);
 }
 
 void explain_batch(Gen *g) {
   if (!g->batch) return;
   const char *shared = "";
   for (int i = 0; i < g->k->refs.count; i++)
-    if (g->refs[i].dot_rows) shared = text(g, "%s%s%s", shared, *shared ? ", " : "", g->refs[i].ref->name);
-  explain(g, "  %-12s cells that read the same blocks of %s go together while their rows, stacked, are 24 or fewer", "", shared);
+    if (g->refs[i].dot_rows)
+      shared = text(g, "%s%s%s", shared, *shared ? ", " : "", g->refs[i].ref->name);
+  explain(g,
+          "  %-12s cells that read the same blocks of %s go together while their rows, stacked, "
+          "are 24 or fewer",
+          "", shared);
 }

@@ -1,17 +1,20 @@
 // What is kept in memory, and where in the arena.
 //
-// The arena of a worker holds the tags of block caches (cleared at launch), then blocks and scratch, then the values and
-// temporaries that do not fit in registers.
+// The arena of a worker holds the tags of block caches (cleared at launch), then blocks and
+// scratch, then the values and temporaries that do not fit in registers.
 #include "codegen/loops/gen.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-  ROW_ALIAS = 1024,        // rows whose length in bytes is a multiple of this get one vector more: L1 sets would collide
-  STRIP_ROWS = 12,         // about: a register tile or two. Scores of 512 columns stay in L1, causal limits are tight
-  LONG_STRIP_TILES = 4,    // register tiles, where right operands outgrow L2: each strip reads them again
-  CHEAP_OPS = 2,           // recomputing more than this costs more than a store and a load from L1
+  ROW_ALIAS = 1024,  // rows whose length in bytes is a multiple of this get one vector more: L1
+                     // sets would collide
+  STRIP_ROWS = 12,   // about: a register tile or two. Scores of 512 columns stay in L1, causal
+                     // limits are tight
+  LONG_STRIP_TILES =
+      4,          // register tiles, where right operands outgrow L2: each strip reads them again
+  CHEAP_OPS = 2,  // recomputing more than this costs more than a store and a load from L1
 };
 
 // ---- shapes in memory
@@ -34,14 +37,15 @@ static const Expr *run_time_row(Gen *g, DType element, const Expr *extent, int64
 
 static const Expr *row_length(Gen *g, DType element, Dim columns, int64_t at_least) {
   int64_t to = dtype_bytes(element) >= 4 ? g->panel : g->lanes * 2;
-  if (!dim_is_const(columns)) return run_time_row(g, element, extent_with_room(g, columns, at_least), to);
+  if (!dim_is_const(columns))
+    return run_time_row(g, element, extent_with_room(g, columns, at_least), to);
   int64_t padded = (columns + to - 1) / to * to;
   if (columns > 1 && padded * dtype_bytes(element) % ROW_ALIAS == 0) padded += g->lanes;
   return number(g, columns == 1 ? 1 : padded);
 }
 
-Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least,
-                         const char *purpose) {
+Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims,
+                         const int64_t *at_least, const char *purpose) {
   Buffer *b = NEW(g->arena, Buffer);
   b->name = lasting_name(g, base);
   b->element = element;
@@ -61,7 +65,8 @@ Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, cons
   return b;
 }
 
-Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose) {
+Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims,
+                   const char *purpose) {
   static const int64_t none[MAX_RANK] = {0};
   return buffer_with_room(g, base, element, rank, dims, none, purpose);
 }
@@ -73,7 +78,8 @@ const Expr *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k) {
   return expr_round_up(&g->exprs, demand_expr(g, demand, k), kind->group);
 }
 
-Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n, const char *purpose) {
+Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n,
+                      const char *purpose) {
   DType element = dot_element(kind, operand);
   Dim one = 1;
   Buffer *b = buffer_new(g, base, element, 1, &one, purpose);
@@ -90,7 +96,8 @@ static bool map_uses_axis(const Ref *ref, int axis) {
   return false;
 }
 
-// The blocks that come back: when the grid turns through an axis that the map ignores, all indices of the axes inside it.
+// The blocks that come back: when the grid turns through an axis that the map ignores, all indices
+// of the axes inside it.
 static void find_revisits(Gen *g, RefGen *r) {
   const char *inside = NULL;
   for (int a = g->k->grid.count - 1; a >= 0; a--) {
@@ -110,7 +117,8 @@ static void input_buffer(Gen *g, RefGen *r) {
   Dim dims[MAX_RANK];
   memcpy(dims, ref->type.dim, sizeof dims);
   if (r->form == FORM_PANELS) {
-    r->buffer = panels_buffer(g, base, r->kind, ref->type.dtype, dims[r->transposed], dims[1 - r->transposed], "panels for dot");
+    r->buffer = panels_buffer(g, base, r->kind, ref->type.dtype, dims[r->transposed],
+                              dims[1 - r->transposed], "panels for dot");
   } else if (r->form == FORM_ROWS) {
     if (r->transposed) {
       dims[0] = ref->type.dim[1];
@@ -147,10 +155,11 @@ void ref_buffers(Gen *g) {
     } else if (ref->role == REF_INPUT)
       input_buffer(g, r);
     else
-      r->buffer = buffer_with_room(g, ref->name, r->element, ref->type.rank, ref->type.dim, r->at_least,
-                                   ref->role == REF_OUTPUT ? "block"
-                                   : ref->role == REF_VAR  ? "variable"
-                                                           : "scratch");
+      r->buffer =
+          buffer_with_room(g, ref->name, r->element, ref->type.rank, ref->type.dim, r->at_least,
+                           ref->role == REF_OUTPUT ? "block"
+                           : ref->role == REF_VAR  ? "variable"
+                                                   : "scratch");
     r->name = ref->role == REF_INPUT ? lasting_name(g, ref->name) : r->buffer->name;
     if (r->form != FORM_PANELS) memcpy(r->stride, r->buffer->stride, sizeof r->stride);
   }
@@ -170,8 +179,9 @@ static bool reduces(const Step *step) {
   return false;
 }
 
-// A reduction ends with a long chain of dependent operations, and so do scalars that follow from it. In a loop of their own those
-// of several rows overlap: flash attention takes 2 to 3 % less time.
+// A reduction ends with a long chain of dependent operations, and so do scalars that follow from
+// it. In a loop of their own those of several rows overlap: flash attention takes 2 to 3 % less
+// time.
 int loop_of_step(const Group *group, int step) {
   int loop = 0;
   for (int s = 0; group->has_dot && s < step; s++)
@@ -213,7 +223,8 @@ static void want(Wants *w, const Instr *v, const Instr *user, bool moved) {
     return;
   }
   if (is_row_scalar(v)) {
-    bool by_vector = group->has_dot && group->recomputes && !is_row_scalar(user);  // which may be computed again elsewhere
+    bool by_vector = group->has_dot && group->recomputes &&
+                     !is_row_scalar(user);  // which may be computed again elsewhere
     if (by_vector || loop_of(group, v) != loop_of(group, user)) w->row = true;
     return;
   }
@@ -278,34 +289,42 @@ static bool stored_in(const Group *group, const Ref *ref) {
 static int cost_again(Gen *g, const Group *group, const Instr *v, int home_run) {
   if (v->type.rank == 0) return 0;
   if (v->op == OP_LOAD && is_transparent(v)) return stored_in(group, v->ref) ? 100 : 0;
-  if ((v->op == OP_BROADCAST || v->op == OP_CAST) && is_transparent(v)) return cost_again(g, group, v->args[0], home_run);
+  if ((v->op == OP_BROADCAST || v->op == OP_CAST) && is_transparent(v))
+    return cost_again(g, group, v->args[0], home_run);
   if (is_transparent(v)) return v->op == OP_IOTA ? 1 : 0;
   if (val(v)->group != group || val(v)->buffer || v->op == OP_DOT) return 0;
   if (is_row_scalar(v)) return defined_in_run(group, v) == home_run ? 0 : 100;
   if (!is_cheap(v->op)) return 100;
   int cost = v->op == OP_CAST && !is_float(v->type.dtype) ? 1 : v->op == OP_CAST ? 0 : 1;
-  for (int i = 0; i < v->nargs && cost <= CHEAP_OPS; i++) cost += cost_again(g, group, v->args[i], home_run);
+  for (int i = 0; i < v->nargs && cost <= CHEAP_OPS; i++)
+    cost += cost_again(g, group, v->args[i], home_run);
   return cost;
 }
 
 static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType element) {
   Dim dims[2] = {group->strip ? group->room : 1, v->type.dim[v->type.rank - 1]};
   if (group->has_dot && !group->strip) dims[0] = group->lead[0];
-  return buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), element, 2, dims, group->strip ? "a strip of rows" : "one row");
+  return buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), element, 2, dims,
+                    group->strip ? "a strip of rows" : "one row");
 }
 
-// Is a kept vector read after v is computed? What is computed again where it is used reads it there.
+// Is a kept vector read after v is computed? What is computed again where it is used reads it
+// there.
 static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
   if (val(kept)->read_before == v) return false;  // looked at already, on another way from v
   for (int i = 0; i < val(kept)->users.count; i++) {
     const Instr *user = val(kept)->users.at[i];
     const Val *info = val(user);
-    if (is_transparent(user) || feeds_only_dots(user) || (info->recompute && info->group == group)) {
+    if (is_transparent(user) || feeds_only_dots(user) ||
+        (info->recompute && info->group == group)) {
       if (read_after(group, user, v)) return true;
       continue;
     }
-    if (info->group != group || (is_row_scalar(user) && op_info[user->op].class != OPC_REDUCE)) return true;
-    if (info->step > val(v)->step || (info->step == val(v)->step && info->position > val(v)->position)) return true;
+    if (info->group != group || (is_row_scalar(user) && op_info[user->op].class != OPC_REDUCE))
+      return true;
+    if (info->step > val(v)->step ||
+        (info->step == val(v)->step && info->position > val(v)->position))
+      return true;
   }
   val(kept)->read_before = v;
   return false;
@@ -318,7 +337,8 @@ static Buffer *reusable(const Group *group, const Instr *v, const Instr *user, D
     while (arg->op == OP_BROADCAST && type_same_shape(&arg->type, &arg->args[0]->type))
       arg = arg->args[0];  // a mask that was dropped
     Val *info = val(arg);
-    if (info->group != group || info->not_reusable == v || !type_same_shape(&arg->type, &v->type)) continue;
+    if (info->group != group || info->not_reusable == v || !type_same_shape(&arg->type, &v->type))
+      continue;
     info->not_reusable = v;
     if (info->buffer && info->row_local && info->buffer->element == element) {
       Wants w = {.last_step = -1};
@@ -341,11 +361,13 @@ static void place_member(Gen *g, Group *group, Instr *v) {
   if (w.whole) {
     StripBound *bound = strip_bound(g, val(v)->demand[v->type.rank - 1]);
     if (bound) bound->shared = true;
-    val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), w.element, v->type.rank, v->type.dim, "value");
+    val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), w.element,
+                                v->type.rank, v->type.dim, "value");
     return;
   }
   if (!w.row) return;
-  bool by_dot = w.element != v->type.dtype || (w.last_step >= 0 && group->steps.at[w.last_step].kind == STEP_DOT);
+  bool by_dot = w.element != v->type.dtype ||
+                (w.last_step >= 0 && group->steps.at[w.last_step].kind == STEP_DOT);
   if (!is_row_scalar(v) && !by_dot && v->op != OP_DOT && !val(v)->snapshot) {
     int run = run_of_step(group, w.last_step);
     if (run == run_of_step(group, val(v)->step) && cost_again(g, group, v, run) <= CHEAP_OPS) {
@@ -384,13 +406,15 @@ static void place_dot(Gen *g, Instr *dot) {
   int m = s.a_transposed, n = s.b_transposed;
   if (!at_hand_left(g, dot, s)) {
     Dim dims[2] = {s.a->type.dim[m], s.a->type.dim[1 - m]};
-    val(dot)->left =
-        buffer_new(g, text(g, "left%d", dot->id), dot_element(kind, s.a->type.dtype), 2, dims, "left operand of dot");
+    val(dot)->left = buffer_new(g, text(g, "left%d", dot->id), dot_element(kind, s.a->type.dtype),
+                                2, dims, "left operand of dot");
   }
-  bool packed = s.b->op == OP_LOAD && is_transparent(s.b) && g->refs[s.b->ref->id].form == FORM_PANELS;
+  bool packed =
+      s.b->op == OP_LOAD && is_transparent(s.b) && g->refs[s.b->ref->id].form == FORM_PANELS;
   if (!packed)
-    val(dot)->panels = panels_buffer(g, text(g, "panels%d", dot->id), kind, s.b->type.dtype, s.b->type.dim[n],
-                                     s.b->type.dim[1 - n], "right operand of dot");
+    val(dot)->panels =
+        panels_buffer(g, text(g, "panels%d", dot->id), kind, s.b->type.dtype, s.b->type.dim[n],
+                      s.b->type.dim[1 - n], "right operand of dot");
 }
 
 static bool needs_strips(const Group *group) {
@@ -421,7 +445,8 @@ static int64_t rows_in_cache(Gen *g, const Group *group) {
   return g->target->l2_bytes / 2 / (4 * widest);
 }
 
-// Each strip reads the right operands of all dots: when these do not stay in the second-level cache, few strips are better.
+// Each strip reads the right operands of all dots: when these do not stay in the second-level
+// cache, few strips are better.
 static bool right_operands_fit(Gen *g, const Group *group) {
   int64_t all = 0;
   for (int s = 0; s < group->steps.count; s++)
@@ -468,12 +493,13 @@ void place_values(Gen *g, Schedule *s) {
     if (group->kind == GROUP_ROWS) place_group(g, group);
     if (group->kind == GROUP_GENERIC && has_result(group->instr) && !val(group->instr)->stored_by) {
       Instr *v = group->instr;
-      val(v)->buffer =
-          buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), v->type.dtype, v->type.rank, v->type.dim, "value");
+      val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), v->type.dtype,
+                                  v->type.rank, v->type.dim, "value");
     }
     if (group->kind == GROUP_CONTROL && has_result(group->instr) && group->instr->type.rank > 0) {
       Instr *v = group->instr;
-      val(v)->buffer = buffer_new(g, text(g, "t%d", v->id), v->type.dtype, v->type.rank, v->type.dim, "value");
+      val(v)->buffer =
+          buffer_new(g, text(g, "t%d", v->id), v->type.dtype, v->type.rank, v->type.dim, "value");
     }
   }
   for (int i = 0; i < s->groups.count; i++)

@@ -1,8 +1,9 @@
 // Which part of each value and ref can reach an output.
 //
-// A block that overhangs its array has rows and columns that no output shows: the write-back drops them. This pass runs
-// backwards from the outputs and finds, for each axis of each value, that all of the block is wanted or only what lies inside
-// some operand's array; loops then stop there. It is what makes a call with one row cost one row, whatever the block.
+// A block that overhangs its array has rows and columns that no output shows: the write-back drops
+// them. This pass runs backwards from the outputs and finds, for each axis of each value, that all
+// of the block is wanted or only what lies inside some operand's array; loops then stop there. It
+// is what makes a call with one row cost one row, whatever the block.
 #include "codegen/loops/gen.h"
 
 #include <string.h>
@@ -42,12 +43,15 @@ static void need(Walk *w, Demand *slot, Demand d) {
 // Only loops over rows know the bounds of a strip, and only those over the mask's own rows.
 static bool runs_by_rows(Gen *g, const Instr *v, Demand d) {
   const StripBound *bound = strip_bound(g, d);
-  if (!bound || v->type.rank != 2 || v->type.dim[0] != bound->mask->type.dim[0] || has_i64_lanes(v)) return false;
-  return op_is_elementwise(v->op) || v->op == OP_BROADCAST || (v->op == OP_DOT && dot_shape(v).plain);
+  if (!bound || v->type.rank != 2 || v->type.dim[0] != bound->mask->type.dim[0] || has_i64_lanes(v))
+    return false;
+  return op_is_elementwise(v->op) || v->op == OP_BROADCAST ||
+         (v->op == OP_DOT && dot_shape(v).plain);
 }
 
 static void need_axis(Walk *w, const Instr *v, int axis, Demand d) {
-  need(w, &val(v)->demand[axis], axis == 1 && runs_by_rows(w->g, v, d) ? d : demand_outside(w->g, d));
+  need(w, &val(v)->demand[axis],
+       axis == 1 && runs_by_rows(w->g, v, d) ? d : demand_outside(w->g, d));
 }
 
 static void need_all(Walk *w, const Instr *v) {
@@ -56,8 +60,8 @@ static void need_all(Walk *w, const Instr *v) {
 
 // Does the window cover all of the ref along this axis of it?
 static bool covers(const Instr *v, int axis) {
-  return !v->window.squeeze[axis] && v->window.stride[axis] == 1 && v->window.size[axis] == v->ref->type.dim[axis] &&
-         ir_is_const(v->args[axis], 0);
+  return !v->window.squeeze[axis] && v->window.stride[axis] == 1 &&
+         v->window.size[axis] == v->ref->type.dim[axis] && ir_is_const(v->args[axis], 0);
 }
 
 static void through_load(Walk *w, const Instr *v) {
@@ -67,7 +71,8 @@ static void through_load(Walk *w, const Instr *v) {
     if (!v->window.squeeze[k]) axis++;
   }
   for (int i = v->ref->type.rank; i < v->nargs; i++)
-    for (int axis = 0; axis < v->args[i]->type.rank; axis++) need_axis(w, v->args[i], axis, val(v)->demand[axis]);
+    for (int axis = 0; axis < v->args[i]->type.rank; axis++)
+      need_axis(w, v->args[i], axis, val(v)->demand[axis]);
 }
 
 // The demand of a store itself is how far its loops run: its value may be wanted further by others.
@@ -83,7 +88,8 @@ static void through_store(Walk *w, const Instr *v) {
   }
 }
 
-// What is wanted along the contracted axis: terms that a pad made exactly zero in both operands need not be added.
+// What is wanted along the contracted axis: terms that a pad made exactly zero in both operands
+// need not be added.
 Demand contracted_demand(Gen *g, const Instr *dot) {
   DotShape shape = dot_shape(dot);
   if (!shape.plain) return DEMAND_FULL;
@@ -96,9 +102,11 @@ Demand contracted_demand(Gen *g, const Instr *dot) {
   const Ref *refs[2] = {shape.a->ref, shape.b->ref};
   for (int i = 0; i < 2; i++) {
     if (refs[i]->role != REF_INPUT || !refs[i]->has_pad) return DEMAND_FULL;
-    if (is_float(refs[i]->type.dtype) ? refs[i]->pad->fval != 0 : refs[i]->pad->ival != 0) return DEMAND_FULL;
+    if (is_float(refs[i]->type.dtype) ? refs[i]->pad->fval != 0 : refs[i]->pad->ival != 0)
+      return DEMAND_FULL;
   }
-  Demand a = g->refs[refs[0]->id].inside[shape.a_transposed ? 0 : 1], b = g->refs[refs[1]->id].inside[shape.b_transposed ? 1 : 0];
+  Demand a = g->refs[refs[0]->id].inside[shape.a_transposed ? 0 : 1],
+         b = g->refs[refs[1]->id].inside[shape.b_transposed ? 1 : 0];
   return a == b ? a : DEMAND_FULL;
 }
 
@@ -119,7 +127,8 @@ static void through_broadcast(Walk *w, const Instr *v) {
   const Type *from = &v->args[0]->type;
   for (int i = 0; i < from->rank; i++) {
     int axis = i + v->type.rank - from->rank;
-    need_axis(w, v->args[0], i, from->dim[i] == v->type.dim[axis] ? val(v)->demand[axis] : DEMAND_FULL);
+    need_axis(w, v->args[0], i,
+              from->dim[i] == v->type.dim[axis] ? val(v)->demand[axis] : DEMAND_FULL);
   }
 }
 
@@ -158,7 +167,8 @@ static void through_value(Walk *w, const Instr *v) {
 }
 
 static void through_copy(Walk *w, const Instr *v) {
-  for (int k = 0; k < v->ref->type.rank; k++) need(w, &w->g->refs[v->ref->id].demand[k], DEMAND_FULL);
+  for (int k = 0; k < v->ref->type.rank; k++)
+    need(w, &w->g->refs[v->ref->id].demand[k], DEMAND_FULL);
 }
 
 static void through(Walk *w, const Instr *v) {
@@ -177,7 +187,8 @@ static void through(Walk *w, const Instr *v) {
       through_broadcast(w, v);
       break;
     case OP_TRANSPOSE:
-      for (int i = 0; i < v->type.rank; i++) need_axis(w, v->args[0], (int)v->ints[i], val(v)->demand[i]);
+      for (int i = 0; i < v->type.rank; i++)
+        need_axis(w, v->args[0], (int)v->ints[i], val(v)->demand[i]);
       break;
     case OP_RESHAPE:
       need_all(w, v->args[0]);
@@ -207,7 +218,8 @@ bool index_in_range(Gen *g, const Ref *ref, int k) {
   if (ref->at != AT_BLOCK) return false;
   const Instr *index = ir_yielded(ref->index_map, k);
   if (index->op == OP_CONST)
-    return dim_is_const(ref->array.dim[k]) && index->ival >= 0 && index->ival < ref->array.dim[k] && ref->block[k] == 1;
+    return dim_is_const(ref->array.dim[k]) && index->ival >= 0 && index->ival < ref->array.dim[k] &&
+           ref->block[k] == 1;
   if (index->op != OP_AXIS || ref->block[k] != 1) return false;
   const Region *extent = g->k->grid.at[index->ival].extent;
   const Instr *n = ir_yielded(extent, 0);
@@ -222,9 +234,13 @@ static bool same_inside(const Inside *a, const Inside *b) {
 
 static Demand inside_of(Gen *g, const Ref *ref, int k, int axis) {
   const char *index = index_text(g, ref->index_map, k);
-  if (ref->at == AT_BLOCK && ref->array.dim[k] == ref->block[k] && strcmp(index, "0") == 0) return DEMAND_FULL;
-  if (ref->at == AT_BLOCK && ref->array.dim[k] == 1 && ref->block[k] == 1 && index_in_range(g, ref, k)) return DEMAND_FULL;
-  const char *length = ref->at == AT_SLICE ? index_text(g, ref->index_map, ref->array.rank + k) : "";
+  if (ref->at == AT_BLOCK && ref->array.dim[k] == ref->block[k] && strcmp(index, "0") == 0)
+    return DEMAND_FULL;
+  if (ref->at == AT_BLOCK && ref->array.dim[k] == 1 && ref->block[k] == 1 &&
+      index_in_range(g, ref, k))
+    return DEMAND_FULL;
+  const char *length =
+      ref->at == AT_SLICE ? index_text(g, ref->index_map, ref->array.rank + k) : "";
   Inside inside = {ref->array.dim[k], ref->block[k], intern(index), intern(length), ref->at, NULL};
   for (int i = 0; i < g->insides.count; i++)
     if (same_inside(&g->insides.at[i], &inside)) return g->insides.at[i].count;

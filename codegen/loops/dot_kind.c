@@ -1,7 +1,17 @@
 // Which micro-kernel multiplies the operands of a dot, and how they lie for it.
 #include "codegen/loops/gen.h"
 
-typedef enum { KIND_F32, KIND_BF16, KIND_I8, KIND_U8, KIND_I8_U8, KIND_U8_I8, KIND_I16, KIND_I32, KIND_COUNT } Kind;
+typedef enum {
+  KIND_F32,
+  KIND_BF16,
+  KIND_I8,
+  KIND_U8,
+  KIND_I8_U8,
+  KIND_U8_I8,
+  KIND_I16,
+  KIND_I32,
+  KIND_COUNT
+} Kind;
 
 static const DotKind kinds[KIND_COUNT] = {
     [KIND_F32] = {"f32", DT_F32, 1, NULL},
@@ -37,9 +47,13 @@ static void note_kind(Instr *v, void *context) {
 
 void choose_dot_kinds(Gen *g) { ir_walk(g->k->body, note_kind, g); }
 
-DType dot_element(const DotKind *kind, DType operand) { return kind->element == DT_COUNT ? operand : kind->element; }
+DType dot_element(const DotKind *kind, DType operand) {
+  return kind->element == DT_COUNT ? operand : kind->element;
+}
 
-static const char *packed_name(DType t) { return t == DT_BOOL ? "u8" : t == DT_U32 || t == DT_I32 ? "i32" : dtype_info[t].name; }
+static const char *packed_name(DType t) {
+  return t == DT_BOOL ? "u8" : t == DT_U32 || t == DT_I32 ? "i32" : dtype_info[t].name;
+}
 
 const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed) {
   const char *t = transposed ? "_t" : "";
@@ -90,8 +104,10 @@ const char *why_kind(Gen *g, const Instr *dot) {
     case KIND_U8_I8:
       return text(g, "%s: bytes by fours, summed in i32", t->byte_dot);
     case KIND_I16:
-      if (dtype_bytes(dot->args[0]->type.dtype) > 1) return "pairs of 16-bit integers, summed in i32";
-      return "widened to pairs of 16-bit integers: this target has no instruction that multiplies these bytes";
+      if (dtype_bytes(dot->args[0]->type.dtype) > 1)
+        return "pairs of 16-bit integers, summed in i32";
+      return "widened to pairs of 16-bit integers: this target has no instruction that multiplies "
+             "these bytes";
     case KIND_F32:
       if (dot->args[0]->type.dtype == DT_BF16) return text(g, "widened to f32: %s", t->why_bf16);
       return dot->args[0]->type.dtype == DT_F32 ? NULL : "widened to f32";

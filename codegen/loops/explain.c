@@ -8,7 +8,8 @@
 
 static const char *shape_text(Gen *g, const Type *t) {
   const char *s = text(g, "%s[", dtype_info[t->dtype].name);
-  for (int i = 0; i < t->rank; i++) s = text(g, "%s%s%s", s, i ? ", " : "", extent_text(g, t->dim[i]));
+  for (int i = 0; i < t->rank; i++)
+    s = text(g, "%s%s%s", s, i ? ", " : "", extent_text(g, t->dim[i]));
   return text(g, "%s]", s);
 }
 
@@ -18,8 +19,8 @@ static const char *tiles_text(Gen *g, const Type *t) {
   Dim columns = t->dim[t->rank - 1], rows = t->rank > 1 ? t->dim[t->rank - 2] : 1;
   const char *across = dim_is_const(columns) ? text(g, "%lld", (long long)((columns + 127) / 128))
                                              : text(g, "cdiv(%s, 128)", extent_text(g, columns));
-  const char *down =
-      dim_is_const(rows) ? text(g, "%lld", (long long)((rows + 7) / 8)) : text(g, "cdiv(%s, 8)", extent_text(g, rows));
+  const char *down = dim_is_const(rows) ? text(g, "%lld", (long long)((rows + 7) / 8))
+                                        : text(g, "cdiv(%s, 8)", extent_text(g, rows));
   return text(g, "%s x %s tiles of (8,128)", down, across);
 }
 
@@ -28,14 +29,16 @@ static const char *source_text(Gen *g, const Region *region, int k) {
   const Source *s = g->k->source;
   Span span = ir_yielded(region, k)->span;
   bool there = s && s->text && span.end > span.start && span.end <= s->length;
-  return there ? text(g, "%.*s", (int)(span.end - span.start), s->text + span.start) : index_text(g, region, k);
+  return there ? text(g, "%.*s", (int)(span.end - span.start), s->text + span.start)
+               : index_text(g, region, k);
 }
 
 // `pk_sat_mul(4, pk_round_up(N, 32))` of generated C as `4 * round_up(N, 32)`.
 static const char *plain_operand(Gen *g, const char **at, char end);
 static const char *plain_call(Gen *g, const char **at, const char *sign) {
   const char *a = plain_operand(g, at, ','), *b = plain_operand(g, at, ')');
-  if (strcmp(sign, " * ") == 0 && (strcmp(a, "1") == 0 || strcmp(b, "1") == 0)) return strcmp(a, "1") == 0 ? b : a;
+  if (strcmp(sign, " * ") == 0 && (strcmp(a, "1") == 0 || strcmp(b, "1") == 0))
+    return strcmp(a, "1") == 0 ? b : a;
   return *sign == ',' ? text(g, "round_up(%s%s%s)", a, sign, b) : text(g, "%s%s%s", a, sign, b);
 }
 
@@ -49,7 +52,8 @@ static const char *plain_operand(Gen *g, const char **at, char end) {
     size_t c = 0, count = sizeof calls / sizeof *calls;
     while (c < count && strncmp(*at, calls[c].name, strlen(calls[c].name)) != 0) c++;
     if (c < count) *at += strlen(calls[c].name);
-    result = c < count ? text(g, "%s%s", result, plain_call(g, at, calls[c].sign)) : text(g, "%s%c", result, *(*at)++);
+    result = c < count ? text(g, "%s%s", result, plain_call(g, at, calls[c].sign))
+                       : text(g, "%s%c", result, *(*at)++);
   }
   if (**at) ++*at;
   while (end == ',' && **at == ' ') ++*at;
@@ -64,8 +68,10 @@ static void explain_grid(Gen *g) {
   explain(g, "Grid");
   for (int i = 0; i < g->k->grid.count; i++) {
     const GridAxis *axis = &g->k->grid.at[i];
-    explain(g, "  %-12s n_%s = %-36s %s", axis->name, g->axis_name[i], source_text(g, axis->extent, 0),
-            axis->parallel ? "parallel: any order, split over threads" : "arbitrary: in order, on one thread");
+    explain(g, "  %-12s n_%s = %-36s %s", axis->name, g->axis_name[i],
+            source_text(g, axis->extent, 0),
+            axis->parallel ? "parallel: any order, split over threads"
+                           : "arbitrary: in order, on one thread");
     if (g->batch && g->batch->axis == i) explain_batch(g);
   }
   if (!g->k->grid.count) explain(g, "  one step");
@@ -76,19 +82,26 @@ static void explain_operands(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++) {
     const RefGen *r = &g->refs[i];
     if (!ref_is_operand(r->ref)) continue;
-    explain(g, "  %-12s %-6s %s, %s", r->ref->name, r->ref->role == REF_INPUT ? "input" : "output", shape_text(g, &r->ref->type),
-            tiles_text(g, &r->ref->type));
+    explain(g, "  %-12s %-6s %s, %s", r->ref->name, r->ref->role == REF_INPUT ? "input" : "output",
+            shape_text(g, &r->ref->type), tiles_text(g, &r->ref->type));
     explain(g, "  %-12s %s: %s", "", form_text(r->form), r->why);
-    if (r->element != r->ref->type.dtype) explain(g, "  %-12s stored as %s", "", dtype_info[r->element].name);
+    if (r->element != r->ref->type.dtype)
+      explain(g, "  %-12s stored as %s", "", dtype_info[r->element].name);
     if (r->revisits)
-      explain(g, "  %-12s kept in VMEM while the grid comes back to it: up to %s blocks, as many as fit", "",
-              plain_text(g, r->most_revisits));
+      explain(
+          g,
+          "  %-12s kept in VMEM while the grid comes back to it: up to %s blocks, as many as fit",
+          "", plain_text(g, r->most_revisits));
     if (r->dot_rows)
-      explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s", "", r->dot_rows);
-    if (r->filled_by) explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
-    if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at && r->fetch_at != g->k->body &&
-        !g->options->literal_dma)
-      explain(g, "  %-12s fetched where it is first used: steps that skip the use skip the transfer", "");
+      explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s",
+              "", r->dot_rows);
+    if (r->filled_by)
+      explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
+    if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at &&
+        r->fetch_at != g->k->body && !g->options->literal_dma)
+      explain(g,
+              "  %-12s fetched where it is first used: steps that skip the use skip the transfer",
+              "");
   }
 }
 
@@ -104,8 +117,8 @@ static void add_held(Instr *v, void *context) {
   Holding *h = context;
   if (!v->note || val(v)->buffer != h->buffer) return;
   const char *why = why_kept(h->g, v);
-  h->text = text(h->g, "%s\n  %-16s %s of line %d%s%s", h->text, "", instr_text(h->g, v), line_of(h->g, v->span),
-                 *why ? ": " : "", why);
+  h->text = text(h->g, "%s\n  %-16s %s of line %d%s%s", h->text, "", instr_text(h->g, v),
+                 line_of(h->g, v->span), *why ? ": " : "", why);
 }
 
 static void explain_buffer(Gen *g, const Buffer *b) {
@@ -121,11 +134,14 @@ static void explain_buffer(Gen *g, const Buffer *b) {
 
 static void explain_memory(Gen *g) {
   if (!g->buffers.count) {
-    explain(g, "\nMemory of a worker\n  none: every block is read and written in place, every value stays in registers");
+    explain(g,
+            "\nMemory of a worker\n  none: every block is read and written in place, every value "
+            "stays in registers");
     return;
   }
   explain(g,
-          "\nMemory of a worker, in bytes (the VMEM budget counts blocks and scratch as a TPU holds them: blocks twice, in whole "
+          "\nMemory of a worker, in bytes (the VMEM budget counts blocks and scratch as a TPU "
+          "holds them: blocks twice, in whole "
           "tiles)");
   for (int i = 0; i < g->buffers.count; i++) explain_buffer(g, g->buffers.at[i]);
 }
@@ -145,21 +161,30 @@ static void explain_dot(Instr *v, void *context) {
   d->dots = true;
   DotShape s = dot_shape(v);
   if (!s.plain) {
-    explain(g, "  line %d: not a product of two matrices: one for each index of leading axes, or plain loops",
+    explain(g,
+            "  line %d: not a product of two matrices: one for each index of leading axes, or "
+            "plain loops",
             line_of(g, v->span));
     return;
   }
-  explain(g, "  line %d: register tile %d x %d, operands as %s, sums in %s", line_of(g, v->span), g->target->dot_rows, g->panel,
-          dtype_info[dot_element(val(v)->kind, s.a->type.dtype)].name, is_float(v->type.dtype) ? "f32" : "i32");
+  explain(g, "  line %d: register tile %d x %d, operands as %s, sums in %s", line_of(g, v->span),
+          g->target->dot_rows, g->panel,
+          dtype_info[dot_element(val(v)->kind, s.a->type.dtype)].name,
+          is_float(v->type.dtype) ? "f32" : "i32");
   const char *why = why_kind(g, v);
   if (why) explain(g, "    %s", why);
   if (may_be_odd(g, v))
     explain(g,
-            "    up to %d columns left over from whole vectors, and more rows: as a product of few rows, the operands' roles "
+            "    up to %d columns left over from whole vectors, and more rows: as a product of few "
+            "rows, the operands' roles "
             "exchanged",
             odd_columns(g));
-  if (val(v)->left) explain(g, "    left operand packed before the loop: it is not in memory in rows");
-  if (val(v)->panels) explain(g, "    right operand packed into panels before the loop: it is computed, or also used otherwise");
+  if (val(v)->left)
+    explain(g, "    left operand packed before the loop: it is not in memory in rows");
+  if (val(v)->panels)
+    explain(g,
+            "    right operand packed into panels before the loop: it is computed, or also used "
+            "otherwise");
   Demand along = contracted_demand(g, v);
   if (along != DEMAND_FULL)
     explain(g, "    stops at %s: past it every term is a product with zero", expr_text(along));
@@ -167,7 +192,8 @@ static void explain_dot(Instr *v, void *context) {
 
 // ---- edges
 
-// The axes of operands whose count of elements inside the array this is; the first says what it counts.
+// The axes of operands whose count of elements inside the array this is; the first says what it
+// counts.
 static void explain_inside(Gen *g, Demand inside) {
   const char *what = NULL, *who = "";
   for (int i = 0; i < g->k->refs.count; i++) {
@@ -177,7 +203,8 @@ static void explain_inside(Gen *g, Demand inside) {
       if (g->refs[i].inside[axis++] != inside) continue;
       if (!what)
         what = text(g, "of %s elements from %s%s, those below %s", extent_text(g, ref->block[k]),
-                    ref->at == AT_BLOCK ? "block " : "", source_text(g, ref->index_map, k), extent_text(g, ref->array.dim[k]));
+                    ref->at == AT_BLOCK ? "block " : "", source_text(g, ref->index_map, k),
+                    extent_text(g, ref->array.dim[k]));
       who = text(g, "%s%s%s axis %d", who, *who ? ", " : "", ref->name, k);
     }
   }
@@ -186,7 +213,9 @@ static void explain_inside(Gen *g, Demand inside) {
 
 static void explain_edges(Gen *g) {
   if (!g->insides.count && !g->bounds.count) return;
-  explain(g, "\nEdges: how much of a block lies inside its array, or is left by a mask; loops stop there");
+  explain(
+      g,
+      "\nEdges: how much of a block lies inside its array, or is left by a mask; loops stop there");
   for (int i = 0; i < g->insides.count; i++) explain_inside(g, g->insides.at[i].count);
   for (int i = 0; i < g->bounds.count; i++)
     explain(g,
@@ -203,7 +232,8 @@ static void explain_loops(Gen *g) {
 }
 
 static void explain_title(Gen *g) {
-  explain(g, "%s for %s: vectors of %d bytes (%d lanes)", g->k->name, g->target->name, g->target->vector_bytes, g->lanes);
+  explain(g, "%s for %s: vectors of %d bytes (%d lanes)", g->k->name, g->target->name,
+          g->target->vector_bytes, g->lanes);
   const char *statics = "";
   for (int i = 0; i < g->k->statics.count; i++)
     statics = text(g, "%s %s=%s", statics, g->k->statics.at[i].name, g->k->statics.at[i].value);

@@ -1,17 +1,19 @@
 // How each operand moves between HBM and VMEM.
 //
-// DIRECT: it does not; loops read or write the array itself. COPY: the runtime's engine moves the block as it is. ROWS and
-// PANELS: a copy that also widens (bf16 to f32, i4 to i16) and lays the block out as the micro-kernel of `dot` wants it.
+// DIRECT: it does not; loops read or write the array itself. COPY: the runtime's engine moves the
+// block as it is. ROWS and PANELS: a copy that also widens (bf16 to f32, i4 to i16) and lays the
+// block out as the micro-kernel of `dot` wants it.
 #include "codegen/loops/gen.h"
 
 // ---- how a ref is used
 
 typedef struct {
   int loads, partial_loads, stores, partial_stores;
-  int left, right, other;  // uses of its loads as left or right operand of a plain dot, or otherwise
-  bool mixed;              // some transposed, some not
-  bool copied;             // one end of a copy by hand: its bytes can be seen
-  int transposed;          // -1: no dot seen
+  int left, right,
+      other;       // uses of its loads as left or right operand of a plain dot, or otherwise
+  bool mixed;      // some transposed, some not
+  bool copied;     // one end of a copy by hand: its bytes can be seen
+  int transposed;  // -1: no dot seen
   const DotKind *kind;
 } Uses;
 
@@ -47,7 +49,8 @@ static void note_value_uses(Uses *u, const Instr *load, const Instr *v) {
 
 static bool partial_where_it_overhangs(const RefGen *r, const Instr *v) {
   for (int k = 0; k < r->ref->type.rank; k++) {
-    bool covers = !v->window.squeeze[k] && v->window.stride[k] == 1 && v->window.size[k] == r->ref->type.dim[k] &&
+    bool covers = !v->window.squeeze[k] && v->window.stride[k] == 1 &&
+                  v->window.size[k] == r->ref->type.dim[k] &&
                   (!ir_mask(v) || ir_is_const(v->args[k], 0));
     if (!covers && r->inside[k] != DEMAND_FULL) return true;
   }
@@ -123,7 +126,8 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
     return "its last axis is squeezed: rows are not contiguous";
   if (ref->alias) return "it shares memory with another operand";
   if (ref->role == REF_OUTPUT && u->loads) return "it is read back while it stays";
-  if (ref->role == REF_OUTPUT && u->partial_stores) return "a part of it is stored where it may overhang its array";
+  if (ref->role == REF_OUTPUT && u->partial_stores)
+    return "a part of it is stored where it may overhang its array";
   for (int k = 0; ref->role == REF_INPUT && k < ref->type.rank; k++)
     if (r->inside[k] != DEMAND_FULL && r->demand[k] != r->inside[k] && r->demand[k])
       return ref->has_pad ? "its pad is read" : "more of it is read than lies inside its array";
@@ -132,8 +136,8 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
 
 bool shares_memory(const Gen *g, const Ref *ref) { return g->refs[ref->id].shared; }
 
-// ---- dots read their right operand where it lies, if all they want of it is there: always when they have few rows; else the
-// first time, and fill the panels as they go
+// ---- dots read their right operand where it lies, if all they want of it is there: always when
+// they have few rows; else the first time, and fill the panels as they go
 
 typedef struct {
   Gen *g;
@@ -147,9 +151,12 @@ typedef struct {
 
 static void note_rows(Instr *v, void *context) {
   RowSearch *search = context;
-  if (v->op != OP_DOT || !dot_shape(v).plain || dot_shape(v).b->op != OP_LOAD || dot_shape(v).b->ref != search->ref) return;
+  if (v->op != OP_DOT || !dot_shape(v).plain || dot_shape(v).b->op != OP_LOAD ||
+      dot_shape(v).b->ref != search->ref)
+    return;
   Demand rows = demand_outside(search->g, val(v)->demand[0]);
-  if (search->dots++ && (rows != search->rows || v->type.dim[0] != search->extent)) search->same = false;
+  if (search->dots++ && (rows != search->rows || v->type.dim[0] != search->extent))
+    search->same = false;
   search->rows = rows;
   search->extent = v->type.dim[0];
   search->dot = v;
@@ -158,7 +165,8 @@ static void note_rows(Instr *v, void *context) {
 // Does the dot want all that is inside of the block, whatever its rows?
 static bool wants_all(Gen *g, const RefGen *r, const Instr *dot) {
   const DotShape s = dot_shape(dot);
-  return contracted_demand(g, dot) == r->demand[s.b_transposed] && val(dot)->demand[1] == r->demand[1 - s.b_transposed];
+  return contracted_demand(g, dot) == r->demand[s.b_transposed] &&
+         val(dot)->demand[1] == r->demand[1 - s.b_transposed];
 }
 
 static void read_in_place(Gen *g, RefGen *r) {
@@ -182,8 +190,9 @@ static void read_in_place(Gen *g, RefGen *r) {
 static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   const Ref *ref = r->ref;
   const char *not_direct = why_not_direct(g, r, u);
-  bool dot_only = u->loads && !u->partial_loads && !u->other && !u->mixed && !u->copied && ref->type.rank == 2 &&
-                  !g->options->literal_dma && !(u->left && u->right) && ref->space == SPACE_VMEM && ref->at == AT_BLOCK &&
+  bool dot_only = u->loads && !u->partial_loads && !u->other && !u->mixed && !u->copied &&
+                  ref->type.rank == 2 && !g->options->literal_dma && !(u->left && u->right) &&
+                  ref->space == SPACE_VMEM && ref->at == AT_BLOCK &&
                   !ref->squeeze[ref->array.rank - 1];
   DType element = u->kind ? dot_element(u->kind, ref->type.dtype) : ref->type.dtype;
   r->element = ref->type.dtype;
@@ -194,7 +203,8 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
     r->transposed = u->transposed == 1;
     r->why = r->transposed ? "right operand of dot, transposed on the way" : "right operand of dot";
     read_in_place(g, r);
-  } else if (dot_only && u->left && (not_direct || shares_memory(g, ref) || u->transposed == 1 || element != r->element)) {
+  } else if (dot_only && u->left &&
+             (not_direct || shares_memory(g, ref) || u->transposed == 1 || element != r->element)) {
     r->form = FORM_ROWS;
     r->why = element != r->element ? "left operand of dot, widened on the way"
              : u->transposed == 1  ? "left operand of dot, transposed on the way"
@@ -217,7 +227,9 @@ static void choose_output(Gen *g, RefGen *r, const Uses *u) {
   const char *not_direct = why_not_direct(g, r, u);
   r->element = r->ref->type.dtype;
   r->form = not_direct ? FORM_COPY : FORM_DIRECT;
-  r->why = not_direct ? not_direct : r->ref->space == SPACE_ANY ? "it stays in HBM" : "written once, in place";
+  r->why = not_direct                   ? not_direct
+           : r->ref->space == SPACE_ANY ? "it stays in HBM"
+                                        : "written once, in place";
 }
 
 void choose_forms(Gen *g) {

@@ -4,10 +4,13 @@
 // Data flow of emit_kernel (emit.c):
 //   demand.c    which part of every value and ref can reach an output (edges need no work)
 //   tail.c      what masks leave: reductions and dots stop where their operands end in zeros
-//   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack into the layout of `dot`
+//   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack
+//               into the layout of `dot`
 //   batch.c     cells of few rows that read the same blocks go together
-//   schedule.c  each region as a list of groups: loops over rows that run a sequence of steps (column loops and dots)
-//   absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first and the last step of a dot
+//   schedule.c  each region as a list of groups: loops over rows that run a sequence of
+//               steps (column loops and dots)
+//   absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first
+//               and the last step of a dot
 //   buffers.c   what is kept in the arena, and where
 //   group.c, generic.c, dma.c, step.c   each group, operation and grid step as C
 #ifndef CODEGEN_LOOPS_GEN_H
@@ -21,8 +24,8 @@
 typedef struct Gen Gen;
 typedef struct Group Group;
 
-// How many elements along an axis can reach an output: NULL (none), DEMAND_FULL (all of the block), or
-// the symbol of a variable that holds the number of elements of some operand's block that lie
+// How many elements along an axis can reach an output: NULL (none), DEMAND_FULL (all of the block),
+// or the symbol of a variable that holds the number of elements of some operand's block that lie
 // inside its array.
 typedef const Expr *Demand;
 extern const Expr demand_full;
@@ -36,11 +39,13 @@ typedef struct {
   Dim columns;
   const Instr *mask, *row_start, *col_start;
   bool inclusive;
-  bool shared;  // one loop reads what another computed so far: all take the end of the block's last row
+  bool shared;  // one loop reads what another computed so far: all take the end of the block's last
+                // row
 } StripBound;
 
-// A micro-kernel of `dot`: the suffix of its name, what operands are widened to (DT_COUNT: they stay as they are), how many
-// elements lie side by side along k in a panel, and the header that has it (NULL: pk/dot.h).
+// A micro-kernel of `dot`: the suffix of its name, what operands are widened to (DT_COUNT: they
+// stay as they are), how many elements lie side by side along k in a panel, and the header that has
+// it (NULL: pk/dot.h).
 typedef struct {
   const char *name;
   DType element;
@@ -84,10 +89,13 @@ typedef struct {
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
   int stores;
-  const char *dot_rows;        // PANELS: C expression of the rows its dots have, when these may read it in place; or NULL
-  const char *whole;           // .. C condition for that: the block lies inside its array; NULL: no matter
-  const Instr *filled_by;      // PANELS: the dot that fills the panels as it reads the block in place; or NULL
-  int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis: room for it
+  const char *dot_rows;  // PANELS: C expression of the rows its dots have, when these may read it
+                         // in place; or NULL
+  const char *whole;  // .. C condition for that: the block lies inside its array; NULL: no matter
+  const Instr
+      *filled_by;  // PANELS: the dot that fills the panels as it reads the block in place; or NULL
+  int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis:
+                               // room for it
   const char *revisits;        // C expression: blocks that come back, or NULL: none can
   const char *most_revisits;   // .. when the grid turns through all its axes
   bool shared;                 // an output is its alias
@@ -123,17 +131,21 @@ typedef struct {
   // placed by schedule.c
   Group *group;
   int step;   // vectors: index of the step that computes it
-  int after;  // row scalars: index of the step after which it is known, -1: from the start of the row
+  int after;  // row scalars: index of the step after which it is known, -1: from the start of the
+              // row
   // chosen by schedule.c and buffers.c
   bool snapshot;           // a LOAD whose ref changes before its last use: copied where it stands
   bool recompute;          // cheap: computed again in each step that uses it
   Buffer *buffer;          // NULL: lives in registers
-  const Instr *stored_by;  // an operation by elements whose only use is this STORE: written to its window at once
+  const Instr *stored_by;  // an operation by elements whose only use is this STORE: written to its
+                           // window at once
   bool row_local;          // the buffer holds one row (or one strip of rows) at a time
   const char *scalar;      // rank 0: C expression
-  const Instr *not_reusable, *read_before;  // answers for this vector: its place cannot be taken; nobody reads it later
-  const DotKind *kind;     // DOT: what multiplies
-  Buffer *panels, *left;   // DOT: operands packed before its group, where they are not at hand as the micro-kernel wants them
+  const Instr *not_reusable,
+      *read_before;     // answers for this vector: its place cannot be taken; nobody reads it later
+  const DotKind *kind;  // DOT: what multiplies
+  Buffer *panels, *left;  // DOT: operands packed before its group, where they are not at hand as
+                          // the micro-kernel wants them
 } Val;
 
 static inline Val *val(const Instr *instr) { return instr->note; }
@@ -149,9 +161,10 @@ typedef struct {
   LIST(Instr *) members;  // vectors, reductions and stores, in program order
   Instr *dot;             // STEP_DOT
   Instr *into;            // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
-  Instr *fresh;           // .. and the condition under which the sums start at zero instead, or NULL
-  bool set;               // .. they always do
-  Instr *last, *result;   // .. the condition under which the sums go to another STORE instead, or NULL
+  Instr *fresh;  // .. and the condition under which the sums start at zero instead, or NULL
+  bool set;      // .. they always do
+  Instr *last,
+      *result;  // .. the condition under which the sums go to another STORE instead, or NULL
 } Step;
 
 typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKind;
@@ -186,7 +199,8 @@ typedef struct {
   Demand count;
 } Inside;
 
-// A name that was made of `base` and a number, and its place in `taken`: it is in use while it still has that place.
+// A name that was made of `base` and a number, and its place in `taken`: it is in use while it
+// still has that place.
 typedef struct NumberedName {
   const struct NumberedName *before;  // made of the same base
   const char *name;
@@ -216,7 +230,7 @@ struct Gen {
   LIST(Buffer *) buffers;
   bool launch_reads;  // grid or requirements read prefetched operands
   LIST(StripBound) bounds;
-  Batch *batch;              // or NULL
+  Batch *batch;  // or NULL
   ExprPool exprs;
   LIST(const Expr *)
   rows;  // lengths of rows in memory that follow from run-time sizes: declared symbols
@@ -239,9 +253,11 @@ const char *text(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 void line(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 void open_block(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);  // "... {"
 void close_block(Gen *g);
-const char *unique_name(Gen *g, const char *base);   // a C identifier nothing else uses
-const char *lasting_name(Gen *g, const char *base);  // .. in all of the function, whatever scope is open
-// A stem such that `forms`, each with one %s for it, are names nothing else uses; lasting ones, from now on.
+const char *unique_name(Gen *g, const char *base);  // a C identifier nothing else uses
+const char *lasting_name(Gen *g,
+                         const char *base);  // .. in all of the function, whatever scope is open
+// A stem such that `forms`, each with one %s for it, are names nothing else uses; lasting ones,
+// from now on.
 const char *name_family(Gen *g, const char *source, const char *const *forms, int count);
 const Expr *number(Gen *g, int64_t value);
 const Expr *extent_expr(Gen *g, Dim d);
@@ -251,7 +267,7 @@ const char *demand_text(Gen *g, Demand demand, Dim d);
 const char *mul_text(Gen *g, const char *a, const char *b);  // folds constants; these saturate then
 const char *add_text(Gen *g, const char *a, const char *b);
 const char *offset_text(Gen *g, const char *index, const Expr *stride);  // index * stride
-const char *ctype(DType t);                                // of an element in memory
+const char *ctype(DType t);                                              // of an element in memory
 bool is_constant(const char *expression, int64_t *value);  // a number and nothing else
 const char *quoted(Gen *g, const char *s);                 // as a C string
 void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -259,35 +275,43 @@ int line_of(Gen *g, Span span);
 
 // demand.c
 void find_demand(Gen *g);
-StripBound *strip_bound(Gen *g, Demand demand);         // NULL when it is none
-Demand demand_outside(Gen *g, Demand demand);           // as known outside the loop over strips
-Demand contracted_demand(Gen *g, const Instr *dot);     // along the axis a plain dot sums over
-bool index_in_range(Gen *g, const Ref *ref, int axis);  // is this squeezed index sure to lie in the array?
+StripBound *strip_bound(Gen *g, Demand demand);      // NULL when it is none
+Demand demand_outside(Gen *g, Demand demand);        // as known outside the loop over strips
+Demand contracted_demand(Gen *g, const Instr *dot);  // along the axis a plain dot sums over
+bool index_in_range(Gen *g, const Ref *ref,
+                    int axis);  // is this squeezed index sure to lie in the array?
 
 // tail.c
-Demand ends_in_zero(Gen *g, const Instr *v, int axis);           // from where on along the axis it is zero; NULL: not known
-Demand ends_in_identity(Gen *g, const Instr *reduce, int axis);  // .. the operand of a reduction is its identity
-void drop_masks(Gen *g);                                         // those that are true wherever their value is wanted
+Demand ends_in_zero(Gen *g, const Instr *v,
+                    int axis);  // from where on along the axis it is zero; NULL: not known
+Demand ends_in_identity(Gen *g, const Instr *reduce,
+                        int axis);  // .. the operand of a reduction is its identity
+void drop_masks(Gen *g);            // those that are true wherever their value is wanted
 
 // forms.c
 void choose_forms(Gen *g);
-bool shares_memory(const Gen *g, const Ref *ref);  // with an output: its blocks are fetched when the grid says so, each time
+bool shares_memory(
+    const Gen *g,
+    const Ref *ref);  // with an output: its blocks are fetched when the grid says so, each time
 
 // dot_kind.c
 void choose_dot_kinds(Gen *g);
-DType dot_element(const DotKind *kind, DType operand);                                 // how an operand is stored for it
-const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed);  // the function that packs an operand
+DType dot_element(const DotKind *kind, DType operand);  // how an operand is stored for it
+const char *pack_rows_text(Gen *g, const DotKind *kind, DType from,
+                           bool transposed);  // the function that packs an operand
 const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed);
-const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed);  // .. reads the right one in place
-int odd_columns(const Gen *g);                    // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
+const char *few_rows_text(Gen *g, const DotKind *kind, DType right,
+                          bool transposed);  // .. reads the right one in place
+int odd_columns(const Gen *g);  // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
 bool may_be_odd(const Gen *g, const Instr *dot);  // .. may be left over from whole vectors
 void put_dot_headers(Gen *g, Buf *out);           // those that the C needs
 const char *why_kind(Gen *g, const Instr *dot);   // for explain, or NULL
 
 // batch.c
 void find_batch(Gen *g);
-bool is_row_index(const Instr *v, const Batch *batch);       // an iota that counts the rows of one cell
-const char *row_stride(Gen *g, const Ref *ref, int row);     // in the array, of rows that may be stacked
+bool is_row_index(const Instr *v, const Batch *batch);  // an iota that counts the rows of one cell
+const char *row_stride(Gen *g, const Ref *ref,
+                       int row);  // in the array, of rows that may be stacked
 void declare_batches(Gen *g, const char *indent, Buf *out);  // how many there are, from sizes
 void declare_batch(Gen *g, const char *index, Buf *out);     // the cells of one
 void explain_batch(Gen *g);
@@ -307,31 +331,38 @@ void finish_group(Gen *g, Group *group);  // of loops over rows
 void store_at_once(Gen *g, Group *generic);
 
 // buffers.c
-Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims, const char *purpose);
-Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims, const int64_t *at_least,
-                         const char *purpose);
+Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims,
+                   const char *purpose);
+Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims,
+                         const int64_t *at_least, const char *purpose);
 void place_values(Gen *g, Schedule *s);  // which members of the groups need memory
-Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n, const char *purpose);
+Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n,
+                      const char *purpose);
 const Expr *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k);
 void ref_buffers(Gen *g);
 const Expr *slot_bytes(Gen *g, const Buffer *b);
 void emit_layout(Gen *g, Buf *out);
 
-int run_of_step(const Group *group, int step);   // dots before a step
-int loop_of_step(const Group *group, int step);  // which of the loops over rows it is in: all in one where there is no dot
-int loop_after(const Group *group, int after);   // .. row scalars that are known after a step
+int run_of_step(const Group *group, int step);  // dots before a step
+int loop_of_step(
+    const Group *group,
+    int step);  // which of the loops over rows it is in: all in one where there is no dot
+int loop_after(const Group *group, int after);  // .. row scalars that are known after a step
 
-// Where an element of a value or ref is: pointer expression, element dtype, strides. False when it is only in registers.
+// Where an element of a value or ref is: pointer expression, element dtype, strides. False when it
+// is only in registers.
 typedef struct {
   const char *pointer;
   DType element;
   const Expr *stride[MAX_RANK];
 } Place;
 bool place_of(Gen *g, const Instr *v, Place *place);
-void place_of_access(Gen *g, const Instr *access, Place *place);                              // of the window of a LOAD or STORE
+void place_of_access(Gen *g, const Instr *access,
+                     Place *place);  // of the window of a LOAD or STORE
 void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from,
                         Place *to);  // RESHAPE that only adds or drops axes of 1
-const char *start_text(Gen *g, const Instr *access, int axis);  // of a LOAD's or STORE's window, clamped into the ref
+const char *start_text(Gen *g, const Instr *access,
+                       int axis);  // of a LOAD's or STORE's window, clamped into the ref
 
 // group.c
 void emit_rows(Gen *g, Group *group);
@@ -343,7 +374,8 @@ typedef struct {
   bool lanes;
   const char *const *index;
 } Known;
-// A store that may go past the caches: C variables that say whether it does now, and after the loop's first turn.
+// A store that may go past the caches: C variables that say whether it does now, and after the
+// loop's first turn.
 typedef struct {
   const Instr *store;
   const char *now, *turned;
@@ -351,17 +383,17 @@ typedef struct {
 typedef struct {
   Gen *g;
   Group *group;
-  int loop;                     // over rows, that is open, or -1: row scalars of others are in memory
-  int step;                     // column step, or -1 between them
+  int loop;  // over rows, that is open, or -1: row scalars of others are in memory
+  int step;  // column step, or -1 between them
   const char *index[MAX_RANK];  // of the rows, then of the column
   const char *strip_row;        // index of the row in its strip
   const Instr *holds;           // a mask that is true here, or NULL
-  const char *left;             // in the last, partial vector of a row: how many lanes count; else NULL
-  LIST(Known) known;            // values that have a C variable here
-  LIST(Stream) streams;         // of the column loop at hand
+  const char *left;      // in the last, partial vector of a row: how many lanes count; else NULL
+  LIST(Known) known;     // values that have a C variable here
+  LIST(Stream) streams;  // of the column loop at hand
 } Context;
-const char *vector_at(Context *x, const Instr *v);                // what a member computes: the vector at index
-const char *element_at(Context *x, const Instr *v);               // .. the element at index
+const char *vector_at(Context *x, const Instr *v);   // what a member computes: the vector at index
+const char *element_at(Context *x, const Instr *v);  // .. the element at index
 const char *argument_at(Context *x, const Instr *v, bool lanes);  // a value that a member reads
 void know(Context *x, const Instr *v, const char *name, bool lanes);
 const char *address(Context *x, const Place *p, int rank, const char *const *index);
@@ -375,28 +407,34 @@ void emit_generic(Gen *g, Instr *instr);
 void emit_scalar(Gen *g, Instr *instr);
 
 // op_text.c
-const char *scalar_text(Gen *g, const Instr *instr);               // rank-0 expression
-const char *index_text(Gen *g, const Region *region, int result);  // of an index map, extent, requirement
+const char *scalar_text(Gen *g, const Instr *instr);  // rank-0 expression
+const char *index_text(Gen *g, const Region *region,
+                       int result);  // of an index map, extent, requirement
 const char *scalar_op_text(Gen *g, const Instr *instr, const char *const *args);
 const char *vector_op_text(Gen *g, const Instr *instr, const char *const *args);
 const char *lane_type(DType t);    // "f32", "i32", "u32"
 const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
 const char *scalar_type(DType t);  // C type of a rank-0 value
 const char *const_text(Gen *g, const Instr *constant);
-const char *element_pointer(Gen *g, const Instr *value);  // to a rank-0 value as its array would hold it
-const char *narrowed(Gen *g, const char *prefix, DType t, const char *expression);  // what 32 bits computed, brought back to t
+const char *element_pointer(Gen *g,
+                            const Instr *value);  // to a rank-0 value as its array would hold it
+const char *narrowed(Gen *g, const char *prefix, DType t,
+                     const char *expression);  // what 32 bits computed, brought back to t
 
 // region.c
 void find_fetches(Gen *g);  // where each input's block is made present
 void emit_region(Gen *g, Region *region);
 
 // move.c: operands between HBM and VMEM
-void emit_position(Gen *g, RefGen *r, Buf *setup);  // where this step's block is, and the pointer to a DIRECT one
+void emit_position(Gen *g, RefGen *r,
+                   Buf *setup);  // where this step's block is, and the pointer to a DIRECT one
 void emit_fetch(Gen *g, RefGen *r);
-void emit_turn(Gen *g, RefGen *r);  // an output's block is written back when another takes its place
+void emit_turn(Gen *g,
+               RefGen *r);  // an output's block is written back when another takes its place
 void emit_last_writeback(Gen *g, RefGen *r);
 const char *source_of_panels(Gen *g, const RefGen *r);  // when a dot reads it in place: a condition
-const char *hbm_row_stride(Gen *g, const Ref *ref);     // from one row of a block to the next, in elements
+const char *hbm_row_stride(Gen *g,
+                           const Ref *ref);  // from one row of a block to the next, in elements
 const char *pk_dtype_name(DType t);
 
 // dma.c: memory by hand
@@ -409,6 +447,7 @@ void explain_all(Gen *g);
 // step.c
 void emit_cell(Gen *g);
 bool mentions(const char *c_text, const char *name);
-void emit_extents(Gen *g, Buf *out);  // sizes and grid extents as C variables, from the array `size`
+void emit_extents(Gen *g,
+                  Buf *out);  // sizes and grid extents as C variables, from the array `size`
 
 #endif

@@ -3,8 +3,10 @@
 #include <string.h>
 
 const char *form_text(Form form) {
-  static const char *const names[] = {
-      [FORM_DIRECT] = "direct", [FORM_COPY] = "copy", [FORM_ROWS] = "pack rows", [FORM_PANELS] = "pack panels"};
+  static const char *const names[] = {[FORM_DIRECT] = "direct",
+                                      [FORM_COPY] = "copy",
+                                      [FORM_ROWS] = "pack rows",
+                                      [FORM_PANELS] = "pack panels"};
   return names[form];
 }
 
@@ -37,13 +39,16 @@ static void find_readers(Readers *r, const Instr *v, const Instr *through) {
 }
 
 const char *why_kept(Gen *g, const Instr *v) {
-  if (val(v)->snapshot && v->op == OP_LOAD) return text(g, "%s may change before the last use of this", v->ref->name);
+  if (val(v)->snapshot && v->op == OP_LOAD)
+    return text(g, "%s may change before the last use of this", v->ref->name);
   Readers r = {0};
   find_readers(&r, v, v);
-  if (r.elsewhere) return text(g, "another loop reads it, for line %d", line_of(g, r.elsewhere->span));
+  if (r.elsewhere)
+    return text(g, "another loop reads it, for line %d", line_of(g, r.elsewhere->span));
   if (r.dot) return text(g, "operand of the dot in line %d", line_of(g, r.dot->span));
   if (v->op == OP_DOT && r.later)
-    return text(g, "a dot leaves its sums in memory, line %d reads them", line_of(g, r.later->span));
+    return text(g, "a dot leaves its sums in memory, line %d reads them",
+                line_of(g, r.later->span));
   if (r.later) return text(g, "read again in line %d", line_of(g, r.later->span));
   return "";
 }
@@ -105,8 +110,10 @@ static void put_dot(Gen *g, int depth, const Step *step) {
 static void put_rows(Gen *g, int depth, const Group *group) {
   const char *to = "";
   for (int i = 0; i < group->leads; i++)
-    to = text(g, "%s%s %s", to, i ? " x" : " to", demand_text(g, group->lead_demand[i], group->lead[i]));
-  put(g, depth, group->strip ? "rows%s in strips of %d:" : "rows%s:", *to ? to : ": one", group->strip);
+    to = text(g, "%s%s %s", to, i ? " x" : " to",
+              demand_text(g, group->lead_demand[i], group->lead[i]));
+  put(g, depth, group->strip ? "rows%s in strips of %d:" : "rows%s:", *to ? to : ": one",
+      group->strip);
   put_scalars(g, depth + 1, group, -1);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
@@ -121,9 +128,12 @@ static void put_rows(Gen *g, int depth, const Group *group) {
 }
 
 static void put_control(Gen *g, int depth, const Instr *v) {
-  bool moves = v->op == OP_FETCH || v->op == OP_WRITEBACK;  // what they become stands elsewhere: print_fetch, turns of outputs
+  bool moves =
+      v->op == OP_FETCH ||
+      v->op == OP_WRITEBACK;  // what they become stands elsewhere: print_fetch, turns of outputs
   if (moves || v->op == OP_YIELD) return;
-  put(g, depth, "%s of line %d%s", op_info[v->op].name, line_of(g, v->span), v->regions[0] ? ":" : "");
+  put(g, depth, "%s of line %d%s", op_info[v->op].name, line_of(g, v->span),
+      v->regions[0] ? ":" : "");
 }
 
 void print_fetch(Gen *g, const RefGen *r) {

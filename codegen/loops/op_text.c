@@ -1,4 +1,5 @@
-// Expressions of one element: rank-0 values, index arithmetic, and the names of the vector layer's operations.
+// Expressions of one element: rank-0 values, index arithmetic, and the names of the vector layer's
+// operations.
 #include "codegen/loops/gen.h"
 
 #include <math.h>
@@ -10,7 +11,9 @@ const char *lane_type(DType t) {
   return dtype_info[t].class == CLASS_UNSIGNED ? "u32" : "i32";
 }
 
-const char *vector_type(DType t) { return is_float(t) ? "pk_f32v" : t == DT_BOOL ? "pk_mask" : "pk_i32v"; }
+const char *vector_type(DType t) {
+  return is_float(t) ? "pk_f32v" : t == DT_BOOL ? "pk_mask" : "pk_i32v";
+}
 
 const char *scalar_type(DType t) {
   if (is_float(t)) return "float";
@@ -22,7 +25,8 @@ const char *scalar_type(DType t) {
 static const char *integer_text(Gen *g, DType t, int64_t value) {
   if (t == DT_I64) {
     if (value == INT64_MIN) return "INT64_MIN";
-    return text(g, value > INT32_MAX || value < INT32_MIN ? "INT64_C(%lld)" : "%lld", (long long)value);
+    return text(g, value > INT32_MAX || value < INT32_MIN ? "INT64_C(%lld)" : "%lld",
+                (long long)value);
   }
   if (dtype_info[t].class == CLASS_UNSIGNED) return text(g, "%lluu", (unsigned long long)value);
   return value == INT32_MIN ? "INT32_MIN" : text(g, "%lld", (long long)value);
@@ -53,10 +57,12 @@ const char *element_pointer(Gen *g, const Instr *value) {
 // Narrow dtypes compute in 32 bits: results that may leave the type are brought back.
 const char *narrowed(Gen *g, const char *prefix, DType t, const char *expression) {
   if (is_narrow_float(t)) return text(g, "%s_round_%s(%s)", prefix, dtype_info[t].name, expression);
-  return is_narrow_integer(t) ? text(g, "%s_wrap_%s(%s)", prefix, dtype_info[t].name, expression) : expression;
+  return is_narrow_integer(t) ? text(g, "%s_wrap_%s(%s)", prefix, dtype_info[t].name, expression)
+                              : expression;
 }
 
-// Results of these never leave a narrow type that the operands were in. A float `mod` does: it may add its divisor.
+// Results of these never leave a narrow type that the operands were in. A float `mod` does: it may
+// add its divisor.
 static bool stays_in_type(Op op, DType t) {
   switch (op) {
     case OP_MAX:
@@ -73,15 +79,22 @@ static bool stays_in_type(Op op, DType t) {
   }
 }
 
-// Operations of narrow integers whose 32-bit form would see the wrong width have names of their own.
-static bool width_matters(Op op) { return op == OP_SHL || op == OP_SHR || op == OP_USHR || op == OP_CLZ; }
+// Operations of narrow integers whose 32-bit form would see the wrong width have names of their
+// own.
+static bool width_matters(Op op) {
+  return op == OP_SHL || op == OP_SHR || op == OP_USHR || op == OP_CLZ;
+}
 
-static const char *op_c_name(Op op) { return op == OP_POPCOUNT ? "population_count" : op_info[op].name; }
+static const char *op_c_name(Op op) {
+  return op == OP_POPCOUNT ? "population_count" : op_info[op].name;
+}
 
 static const char *cast_text(Gen *g, const char *prefix, DType from, DType to, const char *x) {
   if (from == to) return x;
   const char *from_lane = from == DT_BOOL ? "mask" : lane_type(from);
-  if (to == DT_BOOL) return text(g, "%s_cast_%s_mask(%s)", prefix, strcmp(from_lane, "u32") == 0 ? "i32" : from_lane, x);
+  if (to == DT_BOOL)
+    return text(g, "%s_cast_%s_mask(%s)", prefix, strcmp(from_lane, "u32") == 0 ? "i32" : from_lane,
+                x);
   if (is_float(to)) {
     if (is_float(from)) return narrowed(g, prefix, to, x);
     if (is_narrow_float(to) && dtype_bytes(from) == 4)
@@ -98,7 +111,8 @@ static const char *bitcast_text(Gen *g, const char *prefix, DType from, DType to
   if (dtype_bytes(to) == 4 && is_float(from) != is_float(to))
     return text(g, is_float(from) ? "%s_bitcast_f32_i32(%s)" : "%s_bitcast_i32_f32(%s)", prefix, x);
   if (is_float(from)) x = text(g, "%s_bits_%s(%s)", prefix, dtype_info[from].name, x);
-  return is_float(to) ? text(g, "%s_from_bits_%s(%s)", prefix, dtype_info[to].name, x) : narrowed(g, prefix, to, x);
+  return is_float(to) ? text(g, "%s_from_bits_%s(%s)", prefix, dtype_info[to].name, x)
+                      : narrowed(g, prefix, to, x);
 }
 
 // ---- exp of what is never above 0 has no need to look for overflow
@@ -119,30 +133,40 @@ static bool is_bound(const Instr *bound, const Instr *a) {
 }
 
 static bool is_never_positive(const Instr *v) {
-  return (v->op == OP_SUB && is_bound(v->args[1], v->args[0])) || (v->op == OP_NEG && v->args[0]->op == OP_ABS);
+  return (v->op == OP_SUB && is_bound(v->args[1], v->args[0])) ||
+         (v->op == OP_NEG && v->args[0]->op == OP_ABS);
 }
 
 static const char *op_text(Gen *g, const char *prefix, const Instr *v, const char *const *args) {
   DType t = v->type.dtype, from = v->nargs ? v->args[v->nargs - 1]->type.dtype : t;
   const char *lane = from == DT_BOOL ? "mask" : lane_type(from), *name = op_c_name(v->op);
-  if (v->op == OP_EXP && strcmp(prefix, "pk") == 0 && is_never_positive(v->args[0])) name = "exp_below";
+  if (v->op == OP_EXP && strcmp(prefix, "pk") == 0 && is_never_positive(v->args[0]))
+    name = "exp_below";
   switch (op_info[v->op].class) {
     case OPC_SELECT:
-      return text(g, "%s_select_%s(%s, %s, %s)", prefix, strcmp(lane, "u32") == 0 ? "i32" : lane, args[0], args[1], args[2]);
+      return text(g, "%s_select_%s(%s, %s, %s)", prefix, strcmp(lane, "u32") == 0 ? "i32" : lane,
+                  args[0], args[1], args[2]);
     case OPC_CAST:
-      return v->op == OP_CAST ? cast_text(g, prefix, from, t, args[0]) : bitcast_text(g, prefix, from, t, args[0]);
+      return v->op == OP_CAST ? cast_text(g, prefix, from, t, args[0])
+                              : bitcast_text(g, prefix, from, t, args[0]);
     case OPC_COMPARE:
       return text(g, "%s_%s_%s(%s, %s)", prefix, name, lane, args[0], args[1]);
     default:
       break;
   }
   if (is_narrow_integer(from) && width_matters(v->op)) lane = dtype_info[from].name;
-  if (v->op == OP_POPCOUNT && is_narrow_integer(from) && dtype_info[from].class == CLASS_SIGNED)  // not the copies of the sign
-    return text(g, "%s_population_count_i32(%s_wrap_u%d(%s))", prefix, prefix, dtype_info[from].bits, args[0]);
-  const char *result = v->nargs == 1   ? text(g, "%s_%s_%s(%s)", prefix, name, lane, args[0])
-                       : v->nargs == 2 ? text(g, "%s_%s_%s(%s, %s)", prefix, name, lane, args[0], args[1])
-                                       : text(g, "%s_%s_%s(%s, %s, %s)", prefix, name, lane, args[0], args[1], args[2]);
-  return stays_in_type(v->op, t) || op_info[v->op].class == OPC_PREDICATE ? result : narrowed(g, prefix, t, result);
+  if (v->op == OP_POPCOUNT && is_narrow_integer(from) &&
+      dtype_info[from].class == CLASS_SIGNED)  // not the copies of the sign
+    return text(g, "%s_population_count_i32(%s_wrap_u%d(%s))", prefix, prefix,
+                dtype_info[from].bits, args[0]);
+  const char *result =
+      v->nargs == 1 ? text(g, "%s_%s_%s(%s)", prefix, name, lane, args[0])
+      : v->nargs == 2
+          ? text(g, "%s_%s_%s(%s, %s)", prefix, name, lane, args[0], args[1])
+          : text(g, "%s_%s_%s(%s, %s, %s)", prefix, name, lane, args[0], args[1], args[2]);
+  return stays_in_type(v->op, t) || op_info[v->op].class == OPC_PREDICATE
+             ? result
+             : narrowed(g, prefix, t, result);
 }
 
 // Comparisons of masks: equality is equivalence, order is false < true.
@@ -167,7 +191,8 @@ const char *vector_op_text(Gen *g, const Instr *v, const char *const *args) {
   if (v->nargs == 2 && v->args[0]->type.dtype == DT_BOOL) {
     if (op_info[v->op].class == OPC_COMPARE) return mask_compare(g, v->op, args);
     if (v->op == OP_MAX || v->op == OP_MIN)
-      return text(g, v->op == OP_MAX ? "pk_or_mask(%s, %s)" : "pk_and_mask(%s, %s)", args[0], args[1]);
+      return text(g, v->op == OP_MAX ? "pk_or_mask(%s, %s)" : "pk_and_mask(%s, %s)", args[0],
+                  args[1]);
   }
   return op_text(g, "pk", v, args);
 }
@@ -199,15 +224,18 @@ static const char *index_operator(Op op) {
   }
 }
 
-// Sizes, axes and constants stay below 2^31 each, so one operator on two of them cannot leave int64_t.
+// Sizes, axes and constants stay below 2^31 each, so one operator on two of them cannot leave
+// int64_t.
 static bool is_small(const Instr *v) {
-  return v->op == OP_SIZE || v->op == OP_AXIS || (v->op == OP_CONST && v->ival > INT32_MIN && v->ival <= INT32_MAX);
+  return v->op == OP_SIZE || v->op == OP_AXIS ||
+         (v->op == OP_CONST && v->ival > INT32_MIN && v->ival <= INT32_MAX);
 }
 
 static const char *index_op_text(Gen *g, const Instr *v, const char *const *a) {
   const char *sign = index_operator(v->op);
   if (op_info[v->op].class == OPC_COMPARE) return text(g, "(%s %s %s)", a[0], sign, a[1]);
-  if (sign && is_small(v->args[0]) && is_small(v->args[1])) return text(g, "(%s %s %s)", a[0], sign, a[1]);
+  if (sign && is_small(v->args[0]) && is_small(v->args[1]))
+    return text(g, "(%s %s %s)", a[0], sign, a[1]);
   bool small_divisor = v->nargs == 2 && v->args[1]->op == OP_CONST && v->args[1]->ival > 0;
   if (v->op == OP_DIV && small_divisor) return text(g, "(%s / %s)", a[0], a[1]);
   if (v->op == OP_REM && small_divisor) return text(g, "(%s %% %s)", a[0], a[1]);
@@ -235,8 +263,11 @@ static const char *bool_op_text(Gen *g, const Instr *v, const char *const *a) {
 static const char *cast_index_text(Gen *g, const Instr *v, const char *x) {
   DType from = v->args[0]->type.dtype, to = v->type.dtype;
   if (from == to) return x;
-  if (to == DT_I64) return is_float(from) ? text(g, "pks_cast_f32_i64(%s)", x) : text(g, "(int64_t)%s", x);
-  if (is_float(to)) return narrowed(g, "pks", to, text(g, is_narrow_float(to) ? "(float)pks_odd_i64(%s)" : "(float)%s", x));
+  if (to == DT_I64)
+    return is_float(from) ? text(g, "pks_cast_f32_i64(%s)", x) : text(g, "(int64_t)%s", x);
+  if (is_float(to))
+    return narrowed(g, "pks", to,
+                    text(g, is_narrow_float(to) ? "(float)pks_odd_i64(%s)" : "(float)%s", x));
   if (to == DT_BOOL) return text(g, "(%s != 0)", x);
   return narrowed(g, "pks", to, text(g, "(%s)(uint32_t)%s", scalar_type(to), x));
 }
@@ -244,7 +275,8 @@ static const char *cast_index_text(Gen *g, const Instr *v, const char *x) {
 const char *scalar_op_text(Gen *g, const Instr *v, const char *const *args) {
   DType from = v->nargs ? v->args[v->nargs - 1]->type.dtype : v->type.dtype;
   if (v->op == OP_SELECT) return text(g, "(%s ? %s : %s)", args[0], args[1], args[2]);
-  if (v->op == OP_CAST && (from == DT_I64 || v->type.dtype == DT_I64)) return cast_index_text(g, v, args[0]);
+  if (v->op == OP_CAST && (from == DT_I64 || v->type.dtype == DT_I64))
+    return cast_index_text(g, v, args[0]);
   if (from == DT_I64) return index_op_text(g, v, args);
   if (from == DT_BOOL && v->op != OP_CAST && v->op != OP_BITCAST) return bool_op_text(g, v, args);
   bool plain_float = from == DT_F32 && op_info[v->op].class == OPC_BINARY;
@@ -252,7 +284,8 @@ const char *scalar_op_text(Gen *g, const Instr *v, const char *const *args) {
   if (plain_float && v->op == OP_SUB) return text(g, "(%s - %s)", args[0], args[1]);
   if (plain_float && v->op == OP_MUL) return text(g, "(%s * %s)", args[0], args[1]);
   if (plain_float && v->op == OP_DIV) return text(g, "(%s / %s)", args[0], args[1]);
-  if (op_info[v->op].class == OPC_COMPARE) return text(g, "(%s %s %s)", args[0], index_operator(v->op), args[1]);
+  if (op_info[v->op].class == OPC_COMPARE)
+    return text(g, "(%s %s %s)", args[0], index_operator(v->op), args[1]);
   return op_text(g, "pks", v, args);
 }
 
@@ -275,8 +308,8 @@ static const char *prefetched_text(Gen *g, const Instr *load) {
     index = text(g, "%s%s%s", index, i ? ", " : "", at);
     inside = text(g, "%s && pk_is_index(%s, array[%d].dim[%d])", inside, at, ref, i);
   }
-  const char *element = text(g, "pk_element_%s(&array[%d], %d, (const int64_t[]){%s})", dtype_info[load->type.dtype].name, ref,
-                             rank, *index ? index : "0");
+  const char *element = text(g, "pk_element_%s(&array[%d], %d, (const int64_t[]){%s})",
+                             dtype_info[load->type.dtype].name, ref, rank, *index ? index : "0");
   if (!(load->flags & INSTR_MASKED)) return element;
   const char *other = load->flags & INSTR_OTHER ? scalar_text(g, load->args[rank + 1]) : "0";
   return text(g, "(%s%s ? %s : %s)", scalar_text(g, ir_mask(load)), inside, element, other);
@@ -310,4 +343,6 @@ const char *scalar_text(Gen *g, const Instr *v) {
   return scalar_op_text(g, v, args);
 }
 
-const char *index_text(Gen *g, const Region *region, int result) { return scalar_text(g, ir_yielded(region, result)); }
+const char *index_text(Gen *g, const Region *region, int result) {
+  return scalar_text(g, ir_yielded(region, result));
+}

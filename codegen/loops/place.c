@@ -7,14 +7,15 @@ const char *start_text(Gen *g, const Instr *access, int axis) {
   const Instr *start = access->args[axis];
   if (ir_is_const(start, 0)) return "0";
   if (access->flags & (INSTR_MASKED | INSTR_OPEN)) return scalar_text(g, start);
-  Dim extent = access->ref->type.dim[axis], size = access->window.squeeze[axis] ? 1 : access->window.size[axis];
+  Dim extent = access->ref->type.dim[axis],
+      size = access->window.squeeze[axis] ? 1 : access->window.size[axis];
   int64_t stride = access->window.stride[axis];
   if (start->op == OP_CONST && dim_is_const(extent) && dim_is_const(size) && start->ival >= 0 &&
       start->ival + (size - 1) * stride < extent)
     return text(g, "%lld", (long long)start->ival);
-  const char *room = size == 1
-                         ? text(g, "%s - 1", extent_text(g, extent))
-                         : text(g, "%s - (%s - 1) * %lld - 1", extent_text(g, extent), extent_text(g, size), (long long)stride);
+  const char *room = size == 1 ? text(g, "%s - 1", extent_text(g, extent))
+                               : text(g, "%s - (%s - 1) * %lld - 1", extent_text(g, extent),
+                                      extent_text(g, size), (long long)stride);
   return text(g, "pk_start(%s, %s)", scalar_text(g, start), room);
 }
 

@@ -1,9 +1,11 @@
 // A region as groups of loops.
 //
-// A group runs over rows (all axes but the last). Inside a row it runs a sequence of steps: column loops that compute vectors,
-// reduce them to row scalars and store, and dots. Operations join a group when row r of them needs only row r of what the
-// group computes; nothing is written to memory between the operations of one step. The order of effects on each ref is kept:
-// a load is evaluated where its value is used, and one whose ref changes before that is copied where it stands.
+// A group runs over rows (all axes but the last). Inside a row it runs a sequence of steps: column
+// loops that compute vectors, reduce them to row scalars and store, and dots. Operations join a
+// group when row r of them needs only row r of what the group computes; nothing is written to
+// memory between the operations of one step. The order of effects on each ref is kept: a load is
+// evaluated where its value is used, and one whose ref changes before that is copied where it
+// stands.
 #include "codegen/loops/gen.h"
 
 #include <string.h>
@@ -81,7 +83,8 @@ bool is_row_scalar(const Instr *v) {
 static bool reduces_last_axis(const Instr *v) {
   if (op_info[v->op].class != OPC_REDUCE) return false;
   const Instr *x = v->args[0];
-  if (x->type.rank == 0 || v->ival != (INT64_C(1) << (x->type.rank - 1)) || x->type.dtype == DT_I64) return false;
+  if (x->type.rank == 0 || v->ival != (INT64_C(1) << (x->type.rank - 1)) || x->type.dtype == DT_I64)
+    return false;
   bool bits = v->op == OP_REDUCE_AND || v->op == OP_REDUCE_OR || v->op == OP_REDUCE_XOR;
   return !bits || (x->type.dtype == DT_BOOL && v->op != OP_REDUCE_XOR);
 }
@@ -90,18 +93,22 @@ static bool reduces_last_axis(const Instr *v) {
 bool compares_with_index(const Instr *v) {
   if (op_info[v->op].class != OPC_COMPARE || v->args[0]->type.dtype != DT_I64) return false;
   const Instr *x = v->args[0], *s = v->args[1];
-  return x->op == OP_CAST && x->args[0]->type.dtype == DT_I32 && s->op == OP_BROADCAST && s->args[0]->type.rank == 0;
+  return x->op == OP_CAST && x->args[0]->type.dtype == DT_I32 && s->op == OP_BROADCAST &&
+         s->args[0]->type.rank == 0;
 }
 
 bool has_i64_lanes(const Instr *v) {
   if (v->type.dtype == DT_I64) return true;
   for (int i = 0; i < v->nargs; i++)
-    if (v->args[i]->type.dtype == DT_I64 && v->args[i]->type.rank > 0) return !compares_with_index(v);
+    if (v->args[i]->type.dtype == DT_I64 && v->args[i]->type.rank > 0)
+      return !compares_with_index(v);
   return false;
 }
 
 static bool is_fusable(const Instr *v) {
-  if (v->op == OP_STORE) return ir_store_value(v)->type.rank > 0 && load_is_vector(v) && ir_store_value(v)->type.dtype != DT_I64;
+  if (v->op == OP_STORE)
+    return ir_store_value(v)->type.rank > 0 && load_is_vector(v) &&
+           ir_store_value(v)->type.dtype != DT_I64;
   if (v->type.rank == 0 || !has_result(v)) return false;
   if (v->op == OP_DOT) return dot_shape(v).plain;
   if (val(v)->snapshot) return v->type.dtype != DT_I64 && (v->op != OP_LOAD || load_is_vector(v));
@@ -126,7 +133,9 @@ bool feeds_only_dots(const Instr *v) {
 }
 
 // How far they run: a store may show less of its value than others want of it.
-static const Demand *loop_demand(const Instr *v) { return v->op == OP_STORE ? val(v)->demand : val(loop_shape(v))->demand; }
+static const Demand *loop_demand(const Instr *v) {
+  return v->op == OP_STORE ? val(v)->demand : val(loop_shape(v))->demand;
+}
 
 // ---- what an instruction depends on
 
@@ -169,11 +178,13 @@ static void need_of_argument(Scheduler *d, Need *n, const Instr *arg, bool align
 static void mark_read(Scheduler *d, const Instr *load, int group, bool aligned) {
   int ref = load->ref->id;
   if (d->last_read[ref] < group) d->last_read[ref] = group;
-  if (!(aligned && ir_window_is_full(load)) && d->last_skewed[ref] < group) d->last_skewed[ref] = group;
+  if (!(aligned && ir_window_is_full(load)) && d->last_skewed[ref] < group)
+    d->last_skewed[ref] = group;
 }
 
 static void mark_reads(Scheduler *d, const Instr *arg, int group, bool aligned) {
-  if (arg->op == OP_LOAD && (is_transparent(arg) || val(arg)->group == NULL)) mark_read(d, arg, group, aligned);
+  if (arg->op == OP_LOAD && (is_transparent(arg) || val(arg)->group == NULL))
+    mark_read(d, arg, group, aligned);
   if (!is_transparent(arg) && !feeds_only_dots(arg)) return;
   aligned = aligned && arg->op != OP_RESHAPE && !(arg->op == OP_BROADCAST && stretches_rows(arg));
   for (int i = 0; i < arg->nargs; i++) mark_reads(d, arg->args[i], group, aligned);
@@ -184,7 +195,8 @@ static bool reads_left_by_rows(Gen *g, const Instr *dot) {
   DotShape s = dot_shape(dot);
   if (s.a_transposed) return false;
   if (s.a->op != OP_LOAD || !is_transparent(s.a)) return true;
-  return ir_window_is_full(s.a) && g->refs[s.a->ref->id].element == dot_element(val(dot)->kind, s.a->type.dtype);
+  return ir_window_is_full(s.a) &&
+         g->refs[s.a->ref->id].element == dot_element(val(dot)->kind, s.a->type.dtype);
 }
 
 static Need needs(Scheduler *d, const Instr *v) {
@@ -231,7 +243,8 @@ static void note_effects(Scheduler *d, Instr *v, Group *group) {
   val(v)->group = group;
   for (int i = 0; i < v->nargs; i++) mark_reads(d, v->args[i], group->index, true);
   if (v->op == OP_LOAD) mark_read(d, v, group->index, true);
-  if (v->op == OP_STORE && d->last_store[v->ref->id] < group->index) d->last_store[v->ref->id] = group->index;
+  if (v->op == OP_STORE && d->last_store[v->ref->id] < group->index)
+    d->last_store[v->ref->id] = group->index;
 }
 
 static void place_alone(Scheduler *d, GroupKind kind, Instr *v) {
@@ -285,10 +298,11 @@ static int after_store(const Group *group, const Ref *ref) {
   return ready;
 }
 
-// The earliest step in which an argument can be used. Vectors of column steps are known within their step, those of dots after
-// it.
+// The earliest step in which an argument can be used. Vectors of column steps are known within
+// their step, those of dots after it.
 static int ready_step(const Group *group, const Instr *arg) {
-  if ((arg->op == OP_BROADCAST || arg->op == OP_CAST) && is_transparent(arg)) return ready_step(group, arg->args[0]);
+  if ((arg->op == OP_BROADCAST || arg->op == OP_CAST) && is_transparent(arg))
+    return ready_step(group, arg->args[0]);
   if (arg->op == OP_LOAD && is_transparent(arg)) return after_store(group, arg->ref);
   const Val *info = val(arg);
   if (info->group != group) return 0;
@@ -309,8 +323,8 @@ bool instr_reads(const Instr *v, const Ref *ref) {
   return v->op == OP_LOAD && v->ref == ref;
 }
 
-// A store waits for every earlier reader and writer of its ref. One of row scalars comes after the loop that reads, and after
-// the scalars that do; else it is a member of that loop.
+// A store waits for every earlier reader and writer of its ref. One of row scalars comes after the
+// loop that reads, and after the scalars that do; else it is a member of that loop.
 static int store_ready(const Group *group, const Instr *store) {
   int ready = after_store(group, store->ref), behind = is_row_scalar(store);
   for (int s = 0; s < group->steps.count; s++) {
@@ -321,7 +335,8 @@ static int store_ready(const Group *group, const Instr *store) {
   }
   for (int i = 0; i < group->scalars.count; i++) {
     int after = val(group->scalars.at[i])->after;
-    if (instr_reads(group->scalars.at[i], store->ref) && after + behind > ready) ready = after + behind;
+    if (instr_reads(group->scalars.at[i], store->ref) && after + behind > ready)
+      ready = after + behind;
   }
   return ready;
 }
@@ -337,7 +352,10 @@ static int find_step(Gen *g, Group *group, int from, Dim columns, Demand demand)
 }
 
 static void join_dot(Gen *g, Group *group, Instr *v) {
-  Step step = {.kind = STEP_DOT, .columns = v->type.dim[v->type.rank - 1], .demand = last_demand(v), .dot = v};
+  Step step = {.kind = STEP_DOT,
+               .columns = v->type.dim[v->type.rank - 1],
+               .demand = last_demand(v),
+               .dot = v};
   LIST_PUSH(g->arena, &group->steps, step);
   val(v)->step = group->steps.count - 1;
   group->has_dot = true;
@@ -361,7 +379,8 @@ static void join(Gen *g, Group *group, Instr *v) {
     LIST_PUSH(g->arena, &group->scalars, v);
     return;
   }
-  int s = find_step(g, group, ready, shape->type.dim[shape->type.rank - 1], loop_demand(v)[shape->type.rank - 1]);
+  int s = find_step(g, group, ready, shape->type.dim[shape->type.rank - 1],
+                    loop_demand(v)[shape->type.rank - 1]);
   LIST_PUSH(g->arena, &group->steps.at[s].members, v);
   val(v)->step = s;
   if (reduces) val(v)->after = s;
@@ -390,22 +409,25 @@ static int last_use(const Instr *v) {
   int last = val(v)->position;
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
-    bool passes_on =
-        user->op == OP_BROADCAST || user->op == OP_RESHAPE || only_compared_with_index(user) || feeds_only_dots(user);
+    bool passes_on = user->op == OP_BROADCAST || user->op == OP_RESHAPE ||
+                     only_compared_with_index(user) || feeds_only_dots(user);
     int at = passes_on ? last_use(user) : val(user)->position;
-    if (val(user)->region != val(v)->region && at > last) at = INT32_MAX;  // used inside a nested region, perhaps in a loop
+    if (val(user)->region != val(v)->region && at > last)
+      at = INT32_MAX;  // used inside a nested region, perhaps in a loop
     if (at > last) last = at;
   }
   return last;
 }
 
-// ---- a store whose value is the bare window of its own ref: read element by element as it is written
+// ---- a store whose value is the bare window of its own ref: read element by element as it is
+// written
 
 static bool same_start(const Instr *a, const Instr *b) {
   return a == b || (a->op == OP_CONST && b->op == OP_CONST && a->ival == b->ival);
 }
 
-// Where a window starts along an axis, when that is known and all of the window lies inside the ref.
+// Where a window starts along an axis, when that is known and all of the window lies inside the
+// ref.
 static bool known_start(const Instr *access, int axis, int64_t *start) {
   Dim extent = access->ref->type.dim[axis], size = access->window.size[axis];
   const Instr *at = access->args[axis];
@@ -414,14 +436,16 @@ static bool known_start(const Instr *access, int axis, int64_t *start) {
   return *start >= 0 && *start + (size - 1) * access->window.stride[axis] < extent;
 }
 
-// Is element (i..) of the load's window the one of the store's window, or everywhere the same distance behind it in memory?
-// Loops run upwards: each element is read before it is written.
+// Is element (i..) of the load's window the one of the store's window, or everywhere the same
+// distance behind it in memory? Loops run upwards: each element is read before it is written.
 static bool reads_ahead(const Instr *load, const Instr *store) {
   const Window *from = &load->window, *to = &store->window;
   bool ahead = false;
   for (int k = 0; k < load->ref->type.rank; k++) {
     int64_t a, b;
-    if (from->size[k] != to->size[k] || from->stride[k] != to->stride[k] || from->squeeze[k] != to->squeeze[k]) return false;
+    if (from->size[k] != to->size[k] || from->stride[k] != to->stride[k] ||
+        from->squeeze[k] != to->squeeze[k])
+      return false;
     if (ahead || same_start(load->args[k], store->args[k])) continue;
     if (!known_start(load, k, &a) || !known_start(store, k, &b) || a < b) return false;
     ahead = true;
@@ -476,7 +500,9 @@ typedef struct {
 static void find_store(Instr *v, void *context) {
   StoreSearch *search = context;
   const Ref *written = v->op == OP_STORE ? v->ref : v->op == OP_COPY_START ? v->target : NULL;
-  if (written != search->load->ref || val(v)->position <= search->from || val(v)->position > search->to) return;
+  if (written != search->load->ref || val(v)->position <= search->from ||
+      val(v)->position > search->to)
+    return;
   if (val(v)->position < search->to || overtakes(v, search->load)) search->found = true;
 }
 
@@ -490,7 +516,8 @@ static void mark_snapshots(Gen *g, Region *region) {
   }
 }
 
-// Operations that are not loops over rows read their operands from memory: what lives nowhere is written out first.
+// Operations that are not loops over rows read their operands from memory: what lives nowhere is
+// written out first.
 static bool is_addressable(const Instr *v) { return !is_transparent(v) || v->op == OP_LOAD; }
 
 static void force(Instr *v) {
@@ -499,7 +526,8 @@ static void force(Instr *v) {
 
 static bool is_generic(const Instr *v) {
   if (feeds_only_dots(v)) return false;
-  return (has_result(v) || v->op == OP_STORE) && op_info[v->op].class != OPC_CONTROL && !is_transparent(v) && !is_fusable(v) &&
+  return (has_result(v) || v->op == OP_STORE) && op_info[v->op].class != OPC_CONTROL &&
+         !is_transparent(v) && !is_fusable(v) &&
          (v->op == OP_STORE ? ir_store_value(v)->type.rank > 0 : v->type.rank > 0);
 }
 
@@ -508,8 +536,9 @@ static void mark_forced(Region *region) {
     Instr *v = region->instrs.at[i];
     for (int r = 0; r < 2; r++)
       if (v->regions[r]) mark_forced(v->regions[r]);
-    bool to_scalar = v->type.rank == 0 && (v->op == OP_RESHAPE || op_info[v->op].class == OPC_REDUCE ||
-                                           op_info[v->op].class == OPC_ARGREDUCE || v->op == OP_DOT);
+    bool to_scalar =
+        v->type.rank == 0 && (v->op == OP_RESHAPE || op_info[v->op].class == OPC_REDUCE ||
+                              op_info[v->op].class == OPC_ARGREDUCE || v->op == OP_DOT);
     if (is_generic(v) || v->op == OP_YIELD || to_scalar)
       for (int a = 0; a < v->nargs; a++) force(v->args[a]);
     if (v->op == OP_DOT && dot_shape(v).plain) {
@@ -541,7 +570,8 @@ static void drop_empty(Schedule *s) {
 }
 
 static bool is_control(const Instr *v) {
-  return op_info[v->op].class == OPC_CONTROL || v->op == OP_FETCH || v->op == OP_WRITEBACK || op_is_dma(v->op);
+  return op_info[v->op].class == OPC_CONTROL || v->op == OP_FETCH || v->op == OP_WRITEBACK ||
+         op_is_dma(v->op);
 }
 
 Schedule *schedule_region(Gen *g, Region *region) {
@@ -557,7 +587,8 @@ Schedule *schedule_region(Gen *g, Region *region) {
     Instr *v = region->instrs.at[i];
     if (is_control(v))
       place_control(&d, v);
-    else if (v->op == OP_CONST || v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_ARG)
+    else if (v->op == OP_CONST || v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT ||
+             v->op == OP_ARG)
       continue;
     else if (is_transparent(v) || feeds_only_dots(v))
       continue;

@@ -1,9 +1,11 @@
-// What a mask leaves: along an axis, the elements of a value from some count on may all be one constant.
+// What a mask leaves: along an axis, the elements of a value from some count on may all be one
+// constant.
 //
-// `where(col < S, s, -inf)` is s up to the end of the array and -inf past it; exp of it ends in zeros. A reduction whose operand
-// ends in its identity, and a dot one of whose factors ends in zeros, may stop there: then nobody wants the columns past
-// the end, and within the others the mask is always true and is dropped. (docs/numerics.md: a term that a mask made exactly
-// zero may be left out whatever the other factor is.)
+// `where(col < S, s, -inf)` is s up to the end of the array and -inf past it; exp of it ends in
+// zeros. A reduction whose operand ends in its identity, and a dot one of whose factors ends in
+// zeros, may stop there: then nobody wants the columns past the end, and within the others the mask
+// is always true and is dropped. (docs/numerics.md: a term that a mask made exactly zero may be
+// left out whatever the other factor is.)
 #include "codegen/ir/array.h"
 #include "codegen/loops/gen.h"
 
@@ -17,24 +19,30 @@ typedef struct {
 
 static Tail tail_of(Gen *g, const Instr *v, int axis);
 
-// ---- masks: `start + iota < extent`, where an operand's blocks start at `start` and its array ends at `extent`
+// ---- masks: `start + iota < extent`, where an operand's blocks start at `start` and its array
+// ends at `extent`
 
-// Expressions share operands, so a walk over all paths may take forever: index expressions this deep are left alone.
+// Expressions share operands, so a walk over all paths may take forever: index expressions this
+// deep are left alone.
 enum { DEEPEST_INDEX = 10, MOST_IN_START = 1 << 20 };
 
 static bool same_index_within(const Instr *a, const Instr *b, int depth) {
   if (a == b) return true;
   if (depth == 0) return false;
-  if (a->op != b->op || a->nargs != b->nargs || a->ival != b->ival || a->type.dtype != b->type.dtype) return false;
-  if (a->op == OP_IF ||
-      !(a->op == OP_CONST || a->op == OP_SIZE || a->op == OP_AXIS || a->op == OP_EXTENT || op_is_elementwise(a->op)))
+  if (a->op != b->op || a->nargs != b->nargs || a->ival != b->ival ||
+      a->type.dtype != b->type.dtype)
+    return false;
+  if (a->op == OP_IF || !(a->op == OP_CONST || a->op == OP_SIZE || a->op == OP_AXIS ||
+                          a->op == OP_EXTENT || op_is_elementwise(a->op)))
     return false;
   for (int i = 0; i < a->nargs; i++)
     if (!same_index_within(a->args[i], b->args[i], depth - 1)) return false;
   return true;
 }
 
-static bool same_index(const Instr *a, const Instr *b) { return same_index_within(a, b, DEEPEST_INDEX); }
+static bool same_index(const Instr *a, const Instr *b) {
+  return same_index_within(a, b, DEEPEST_INDEX);
+}
 
 // Is `start` the first element of block `index` of `block` elements?
 static bool starts_block(const Instr *start, const Instr *index, Dim block) {
@@ -45,7 +53,8 @@ static bool starts_block(const Instr *start, const Instr *index, Dim block) {
   return false;
 }
 
-// The count of elements inside an array whose block starts at `start`, ends before `extent` and has `block` elements.
+// The count of elements inside an array whose block starts at `start`, ends before `extent` and has
+// `block` elements.
 static Demand matching_inside(Gen *g, const Instr *start, const Instr *extent, Dim block) {
   if (extent->op != OP_SIZE) return NULL;
   for (int i = 0; i < g->k->refs.count; i++) {
@@ -56,8 +65,8 @@ static Demand matching_inside(Gen *g, const Instr *start, const Instr *extent, D
       if (ref->squeeze[k]) continue;
       Demand inside = g->refs[i].inside[axis++];
       const Instr *index = ir_yielded(map, k);
-      bool same =
-          ref->array.dim[k] == dim_of_size((int)extent->ival) && ref->block[k] == block && starts_block(start, index, block);
+      bool same = ref->array.dim[k] == dim_of_size((int)extent->ival) && ref->block[k] == block &&
+                  starts_block(start, index, block);
       if (same && inside != DEMAND_FULL) return inside;
     }
   }
@@ -68,7 +77,8 @@ static Demand matching_inside(Gen *g, const Instr *start, const Instr *extent, D
 static bool counts(DType t) { return dtype_info[t].class == CLASS_SIGNED && dtype_bytes(t) >= 4; }
 
 static const Instr *strip_casts(const Instr *v) {
-  while (v->op == OP_CAST && counts(v->type.dtype) && counts(v->args[0]->type.dtype)) v = v->args[0];
+  while (v->op == OP_CAST && counts(v->type.dtype) && counts(v->args[0]->type.dtype))
+    v = v->args[0];
   return v;
 }
 
@@ -91,7 +101,8 @@ static Demand bound_of_less(Gen *g, const Instr *a, const Instr *b, int axis) {
   if (is_iota(a, axis)) return matching_inside(g, NULL, extent, block);
   if (a->op != OP_ADD) return NULL;
   for (int i = 0; i < 2; i++)
-    if (is_iota(a->args[i], axis) && splat_of(a->args[1 - i])) return matching_inside(g, splat_of(a->args[1 - i]), extent, block);
+    if (is_iota(a->args[i], axis) && splat_of(a->args[1 - i]))
+      return matching_inside(g, splat_of(a->args[1 - i]), extent, block);
   return NULL;
 }
 
@@ -100,7 +111,9 @@ static Demand bound_of(Gen *g, const Instr *mask, int axis) {
   if (mask->op == OP_BROADCAST) {
     const Type *from = &mask->args[0]->type;
     int inner = axis - (mask->type.rank - from->rank);
-    return inner >= 0 && from->dim[inner] == mask->type.dim[axis] ? bound_of(g, mask->args[0], inner) : NULL;
+    return inner >= 0 && from->dim[inner] == mask->type.dim[axis]
+               ? bound_of(g, mask->args[0], inner)
+               : NULL;
   }
   if (mask->op == OP_LT) return bound_of_less(g, mask->args[0], mask->args[1], axis);
   if (mask->op == OP_GT) return bound_of_less(g, mask->args[1], mask->args[0], axis);
@@ -109,8 +122,8 @@ static Demand bound_of(Gen *g, const Instr *mask, int axis) {
 
 // ---- masks that compare columns with rows
 
-// Is v made of counters, sizes and constants of a block's size? What is read from memory may be near the end of its type,
-// where `start + iota` wraps and the mask is no bound.
+// Is v made of counters, sizes and constants of a block's size? What is read from memory may be
+// near the end of its type, where `start + iota` wraps and the mask is no bound.
 static bool is_counter(const Instr *v, int depth) {
   if (v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_ARG) return true;
   if (v->op == OP_CONST) return v->ival >= -MOST_IN_START && v->ival <= MOST_IN_START;
@@ -150,12 +163,16 @@ static Demand new_strip_bound(Gen *g, StripBound bound) {
 
 // `col <= row` and the like: where the last row of a strip ends.
 static Demand strip_bound_of(Gen *g, const Instr *mask, int axis, Demand base) {
-  bool less = mask->op == OP_LT || mask->op == OP_LE, greater = mask->op == OP_GT || mask->op == OP_GE;
+  bool less = mask->op == OP_LT || mask->op == OP_LE,
+       greater = mask->op == OP_GT || mask->op == OP_GE;
   if ((!less && !greater) || mask->type.rank != 2 || axis != 1) return NULL;
-  StripBound bound = {
-      .base = base, .columns = mask->type.dim[1], .mask = mask, .inclusive = mask->op == OP_LE || mask->op == OP_GE};
+  StripBound bound = {.base = base,
+                      .columns = mask->type.dim[1],
+                      .mask = mask,
+                      .inclusive = mask->op == OP_LE || mask->op == OP_GE};
   const Instr *columns = mask->args[less ? 0 : 1], *rows = mask->args[less ? 1 : 0];
-  if (!is_affine(columns, 1, &bound.col_start) || !is_affine(rows, 0, &bound.row_start)) return NULL;
+  if (!is_affine(columns, 1, &bound.col_start) || !is_affine(rows, 0, &bound.row_start))
+    return NULL;
   return new_strip_bound(g, bound);
 }
 
@@ -173,7 +190,8 @@ static Demand first_bound(Gen *g, const Instr *mask, int axis) {
 
 // The count along the axis past which some part of the mask is false.
 static Demand bound_of_all(Gen *g, const Instr *mask, int axis) {
-  Demand end = first_bound(g, mask, axis), strip = first_strip_bound(g, mask, axis, end ? end : DEMAND_FULL);
+  Demand end = first_bound(g, mask, axis),
+         strip = first_strip_bound(g, mask, axis, end ? end : DEMAND_FULL);
   return strip ? strip : end;
 }
 
@@ -197,7 +215,8 @@ static Tail tail_of_select(Gen *g, const Instr *v, int axis) {
 static Tail tail_of_unary(const Instr *v, Tail tail) {
   bool ends_low = isinf(tail.value) && tail.value < 0;
   if ((v->op == OP_EXP || v->op == OP_EXP2) && ends_low) return (Tail){tail.from, 0};
-  if (v->op == OP_CAST && is_float(v->type.dtype) && (tail.value == 0 || (isinf(tail.value) && dtype_has_inf(v->type.dtype))))
+  if (v->op == OP_CAST && is_float(v->type.dtype) &&
+      (tail.value == 0 || (isinf(tail.value) && dtype_has_inf(v->type.dtype))))
     return tail;
   return (Tail){0};
 }
@@ -210,7 +229,8 @@ static Tail tail_of_binary(Gen *g, const Instr *v, int axis) {
     if (!tail.from) continue;
     bool ends_low = isinf(tail.value) && tail.value < 0, first = i == 0;
     if (ends_low && (v->op == OP_ADD || (v->op == OP_SUB && first))) return tail;
-    if (ends_low && v->op == OP_MUL && constant_value(v->args[1 - i], &factor) && factor > 0) return tail;
+    if (ends_low && v->op == OP_MUL && constant_value(v->args[1 - i], &factor) && factor > 0)
+      return tail;
     if (tail.value == 0 && (v->op == OP_MUL || (v->op == OP_DIV && first))) return tail;
   }
   return (Tail){0};
@@ -220,7 +240,8 @@ static Tail find_tail(Gen *g, const Instr *v, int axis) {
   if (!is_float(v->type.dtype) || axis >= v->type.rank) return (Tail){0};
   if (v->op == OP_SELECT) return tail_of_select(g, v, axis);
   if (op_info[v->op].class == OPC_BINARY) return tail_of_binary(g, v, axis);
-  if (op_info[v->op].class == OPC_UNARY || v->op == OP_CAST) return tail_of_unary(v, tail_of(g, v->args[0], axis));
+  if (op_info[v->op].class == OPC_UNARY || v->op == OP_CAST)
+    return tail_of_unary(v, tail_of(g, v->args[0], axis));
   return (Tail){0};
 }
 

@@ -12,32 +12,37 @@ enum { KIB = 1024 };
 #define X86 "x86_64-linux-gnu-"
 #define ARM "aarch64-linux-gnu-"
 
-// What is known of products of bf16. A feature bit says that there is an instruction, not that it is fast: on Intel's cores
-// (Cooper Lake to Granite Rapids) vdpbf16ps has half the rate of a multiply-add of f32, on AMD's twice that.
+// What is known of products of bf16. A feature bit says that there is an instruction, not that it
+// is fast: on Intel's cores (Cooper Lake to Granite Rapids) vdpbf16ps has half the rate of a
+// multiply-add of f32, on AMD's twice that.
 static const char no_bf16[] = "this target has no instruction that multiplies bf16";
-static const char slow_bf16[] = "vdpbf16ps is missing here or, on Intel's cores, has half the rate of f32";
+static const char slow_bf16[] =
+    "vdpbf16ps is missing here or, on Intel's cores, has half the rate of f32";
 static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4 on";
 
 // Names, vector width, register tile, caches, flags, products of bytes and of bf16.
 const Target targets[] = {
-    {"zen4", 64, 14, 2, 32 * KIB, 1024 * KIB, "-march=x86-64-v4 -mavx512vnni -mavx512bf16", X86, "vpdpbusd", "vdpbf16ps",
-     fast_bf16, "AVX-512 with products of bytes and fast ones of bf16: AMD Zen 4 and later"},
-    {"x86-64-v4-vnni", 64, 14, 2, 32 * KIB, 1024 * KIB, "-march=x86-64-v4 -mavx512vnni", X86, "vpdpbusd", NULL, slow_bf16,
-     "AVX-512 with products of bytes: Intel Ice Lake and later"},
+    {"zen4", 64, 14, 2, 32 * KIB, 1024 * KIB, "-march=x86-64-v4 -mavx512vnni -mavx512bf16", X86,
+     "vpdpbusd", "vdpbf16ps", fast_bf16,
+     "AVX-512 with products of bytes and fast ones of bf16: AMD Zen 4 and later"},
+    {"x86-64-v4-vnni", 64, 14, 2, 32 * KIB, 1024 * KIB, "-march=x86-64-v4 -mavx512vnni", X86,
+     "vpdpbusd", NULL, slow_bf16, "AVX-512 with products of bytes: Intel Ice Lake and later"},
     {"x86-64-v4", 64, 14, 2, 32 * KIB, 1024 * KIB, "-march=x86-64-v4", X86, NULL, NULL, slow_bf16,
      "AVX-512: 32 registers of 64 bytes"},
-    {"x86-64-v3-vnni", 32, 6, 2, 32 * KIB, 512 * KIB, "-march=x86-64-v3 -mavxvnni", X86, "vpdpbusd", NULL, no_bf16,
-     "AVX2 with products of bytes: Intel Alder Lake and later"},
+    {"x86-64-v3-vnni", 32, 6, 2, 32 * KIB, 512 * KIB, "-march=x86-64-v3 -mavxvnni", X86, "vpdpbusd",
+     NULL, no_bf16, "AVX2 with products of bytes: Intel Alder Lake and later"},
     {"x86-64-v3", 32, 6, 2, 32 * KIB, 512 * KIB, "-march=x86-64-v3", X86, NULL, NULL, no_bf16,
      "AVX2 and FMA: 16 registers of 32 bytes"},
     {"x86-64-v2", 16, 6, 2, 32 * KIB, 256 * KIB, "-march=x86-64-v2", X86, NULL, NULL, no_bf16,
      "SSE4.2: 16 registers of 16 bytes"},
-    {"aarch64-dotprod", 16, 8, 2, 64 * KIB, 512 * KIB, "-march=armv8.2-a+dotprod", ARM, "sdot", NULL, no_bf16,
-     "NEON with products of bytes: 32 registers of 16 bytes"},
-    {"aarch64", 16, 8, 2, 64 * KIB, 512 * KIB, "-march=armv8-a", ARM, NULL, NULL, no_bf16, "NEON: 32 registers of 16 bytes"},
-    {"riscv64", 16, 8, 2, 32 * KIB, 512 * KIB, "-march=rv64gc", "riscv64-linux-gnu-", NULL, NULL, no_bf16,
-     "RISC-V without vectors"},
-    {"generic", 16, 4, 2, 32 * KIB, 256 * KIB, "", "", NULL, NULL, no_bf16, "any machine with a C compiler"},
+    {"aarch64-dotprod", 16, 8, 2, 64 * KIB, 512 * KIB, "-march=armv8.2-a+dotprod", ARM, "sdot",
+     NULL, no_bf16, "NEON with products of bytes: 32 registers of 16 bytes"},
+    {"aarch64", 16, 8, 2, 64 * KIB, 512 * KIB, "-march=armv8-a", ARM, NULL, NULL, no_bf16,
+     "NEON: 32 registers of 16 bytes"},
+    {"riscv64", 16, 8, 2, 32 * KIB, 512 * KIB, "-march=rv64gc", "riscv64-linux-gnu-", NULL, NULL,
+     no_bf16, "RISC-V without vectors"},
+    {"generic", 16, 4, 2, 32 * KIB, 256 * KIB, "", "", NULL, NULL, no_bf16,
+     "any machine with a C compiler"},
 };
 const int target_count = sizeof targets / sizeof *targets;
 
@@ -51,9 +56,11 @@ static bool has_feature(unsigned part, bool ecx, int bit) {
 static const char *native_name(void) {
   __builtin_cpu_init();
   bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-  bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+  bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+            __builtin_cpu_supports("bmi2");
+  bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+            __builtin_cpu_supports("avx512cd");
   bool avx512_vnni = v4 && has_feature(0, true, 11), avx_vnni = v3 && has_feature(1, false, 4);
   if (avx512_vnni && has_feature(1, false, 5) && __builtin_cpu_is("amd")) return "zen4";
   if (v4) return avx512_vnni ? "x86-64-v4-vnni" : "x86-64-v4";

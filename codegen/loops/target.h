@@ -1,4 +1,5 @@
-// What the generated text is shaped for. Any text runs on any machine: a wrong target only makes it slower.
+// What the generated text is shaped for. Any text runs on any machine: a wrong target only makes it
+// slower.
 #ifndef CODEGEN_LOOPS_TARGET_H
 #define CODEGEN_LOOPS_TARGET_H
 

@@ -83,8 +83,12 @@ static NameUse *use_in(Arena *arena, NameTable *t, const char *name) {
   return use;
 }
 
-void add_known_name(Arena *arena, NameTable *t, const char *name) { use_in(arena, t, name)->kept = true; }
-bool is_known_name(Arena *arena, NameTable *t, const char *name) { return use_in(arena, t, name)->kept; }
+void add_known_name(Arena *arena, NameTable *t, const char *name) {
+  use_in(arena, t, name)->kept = true;
+}
+bool is_known_name(Arena *arena, NameTable *t, const char *name) {
+  return use_in(arena, t, name)->kept;
+}
 
 static NameUse *use_of(Gen *g, const char *name) { return use_in(g->arena, &g->names, name); }
 
@@ -93,15 +97,18 @@ static bool has_place(const Gen *g, const char *name, int place) {
 }
 
 static bool is_in_use(Gen *g, const char *name) {
-  for (; g->names.kept < g->kept.count; g->names.kept++) add_known_name(g->arena, &g->names, g->kept.at[g->names.kept]);
+  for (; g->names.kept < g->kept.count; g->names.kept++)
+    add_known_name(g->arena, &g->names, g->kept.at[g->names.kept]);
   const NameUse *use = use_of(g, name);
   return use->kept || has_place(g, name, use->place);
 }
 
-// The numbers up to that of the last name in use that was made of `base` are taken: names are given up in reverse order.
+// The numbers up to that of the last name in use that was made of `base` are taken: names are given
+// up in reverse order.
 static int first_number(Gen *g, const char *base) {
   NameUse *use = use_of(g, base);
-  while (use->last && !has_place(g, use->last->name, use->last->place)) use->last = use->last->before;
+  while (use->last && !has_place(g, use->last->name, use->last->place))
+    use->last = use->last->before;
   int last = use->last ? use->last->number : 0;
   return (last > use->all_kept ? last : use->all_kept) + 1;
 }
@@ -118,7 +125,9 @@ static bool name_taken(Gen *g, const char *name) {
   return is_in_use(g, name) || name_is_reserved(name, g->role);
 }
 
-static const char *candidate(Gen *g, const char *base, int n) { return n == 1 ? intern(base) : text(g, "%s%d", base, n); }
+static const char *candidate(Gen *g, const char *base, int n) {
+  return n == 1 ? intern(base) : text(g, "%s%d", base, n);
+}
 
 // The first of base, base2, base3, .. that is free.
 static const char *free_name(Gen *g, const char *base, int *number) {
@@ -182,7 +191,8 @@ bool is_constant(const char *s, int64_t *value) {
 // Anything but a name, a number or a parenthesised whole needs parentheses beside another operator.
 static const char *atom(Gen *g, const char *s) {
   for (const char *p = s; *p; p++)
-    if (!isalnum((unsigned char)*p) && *p != '_' && *p != '.' && *p != '-' && *p != '>') return text(g, "(%s)", s);
+    if (!isalnum((unsigned char)*p) && *p != '_' && *p != '.' && *p != '-' && *p != '>')
+      return text(g, "(%s)", s);
   return s;
 }
 
@@ -243,8 +253,8 @@ const char *quoted(Gen *g, const char *s) {
 bool mentions(const char *c_text, const char *name) {
   size_t length = strlen(name);
   for (const char *p = c_text ? strstr(c_text, name) : NULL; p; p = strstr(p + 1, name)) {
-    bool starts =
-        p == c_text || (!isalnum((unsigned char)p[-1]) && p[-1] != '_' && p[-1] != '.' && !(p[-1] == '>' && p[-2] == '-'));
+    bool starts = p == c_text || (!isalnum((unsigned char)p[-1]) && p[-1] != '_' && p[-1] != '.' &&
+                                  !(p[-1] == '>' && p[-2] == '-'));
     if (starts && !isalnum((unsigned char)p[length]) && p[length] != '_') return true;
   }
   return false;

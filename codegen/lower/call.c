@@ -3,9 +3,17 @@
 
 #include <string.h>
 
-const Builtin *const builtin_tables[] = {
-    elementwise_builtins, shape_builtins,   reduce_builtins, bits_builtins, gather_builtins, random_builtins, memory_builtins,
-    view_builtins,        scatter_builtins, other_builtins,  NULL};
+const Builtin *const builtin_tables[] = {elementwise_builtins,
+                                         shape_builtins,
+                                         reduce_builtins,
+                                         bits_builtins,
+                                         gather_builtins,
+                                         random_builtins,
+                                         memory_builtins,
+                                         view_builtins,
+                                         scatter_builtins,
+                                         other_builtins,
+                                         NULL};
 
 static const Builtin *find_builtin(const char *name) {
   for (int t = 0; builtin_tables[t]; t++)
@@ -20,11 +28,14 @@ static void unknown_function(Lower *l, const Node *node) {
     for (const Builtin *b = builtin_tables[t]; b->name; b++) LIST_PUSH(l->arena, &names, b->name);
   for (const Function *f = l->functions; f; f = f->next) LIST_PUSH(l->arena, &names, f->name);
   if (strcmp(node->name, "ds") == 0) {
-    diag_error(l->diag, node->name_span, ERR_BAD_INDEX, "ds(start, size) is allowed only in an index, as in x[ds(i, 8), :]");
+    diag_error(l->diag, node->name_span, ERR_BAD_INDEX,
+               "ds(start, size) is allowed only in an index, as in x[ds(i, 8), :]");
     return;
   }
-  diag_error(l->diag, node->name_span, ERR_UNKNOWN_FUNCTION, "there is no function `%s`%s", node->name,
-             find_symbol(l, node->name) ? "; what is called so is a value" : suggestion(l, node->name, names.at, names.count));
+  diag_error(l->diag, node->name_span, ERR_UNKNOWN_FUNCTION, "there is no function `%s`%s",
+             node->name,
+             find_symbol(l, node->name) ? "; what is called so is a value"
+                                        : suggestion(l, node->name, names.at, names.count));
 }
 
 // ---- binding
@@ -41,7 +52,8 @@ static int split_parameters(const char *text, Parameter *out) {
     char mark = text[length - 1];
     bool marked = mark == '?' || mark == '+' || mark == '*';
     REQUIRE(count < MAX_ARGUMENTS);
-    out[count++] = (Parameter){intern_n(text, length - marked), mark == '?' || mark == '*', mark == '+' || mark == '*'};
+    out[count++] = (Parameter){intern_n(text, length - marked), mark == '?' || mark == '*',
+                               mark == '+' || mark == '*'};
     text += length + (text[length] == ' ');
   }
   return count;
@@ -51,7 +63,10 @@ static const char *signature(Lower *l, const Builtin *b, const Parameter *p, int
   Buf buf = {0};
   buf_printf(&buf, "%s(", b->name);
   for (int i = 0; i < count; i++)
-    buf_printf(&buf, "%s%s%s", i ? ", " : "", p[i].name, p[i].rest ? ", .." : p[i].optional ? " = .." : "");
+    buf_printf(&buf, "%s%s%s", i ? ", " : "", p[i].name,
+               p[i].rest       ? ", .."
+               : p[i].optional ? " = .."
+                               : "");
   buf_putc(&buf, ')');
   const char *text = arena_strndup(l->arena, buf.text, buf.length);
   buf_free(&buf);
@@ -83,14 +98,16 @@ static bool bind_keyword(Lower *l, Call *call, const Parameter *p, int count, co
     names[i] = p[i].name;
     if (p[i].rest || p[i].name != keyword->name) continue;
     if (call->arg[i]) {
-      diag_error(l->diag, keyword->span, ERR_DUPLICATE, "the argument `%s` is given twice", keyword->name);
+      diag_error(l->diag, keyword->span, ERR_DUPLICATE, "the argument `%s` is given twice",
+                 keyword->name);
       return false;
     }
     call->arg[i] = keyword->a;
     return true;
   }
-  diag_error(l->diag, keyword->name_span, ERR_UNKNOWN_KEYWORD, "%s has no argument `%s`%s", signature(l, call->builtin, p, count),
-             keyword->name, suggestion(l, keyword->name, names, count));
+  diag_error(l->diag, keyword->name_span, ERR_UNKNOWN_KEYWORD, "%s has no argument `%s`%s",
+             signature(l, call->builtin, p, count), keyword->name,
+             suggestion(l, keyword->name, names, count));
   return false;
 }
 
@@ -102,8 +119,8 @@ static bool bind(Lower *l, Call *call) {
     if (!bind_keyword(l, call, p, count, call->node->list2.at[i])) return false;
   for (int i = 0; i < count; i++) {
     if (p[i].optional || call->arg[i] || (p[i].rest && call->rest_count)) continue;
-    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "the argument `%s` is missing: %s", p[i].name,
-               signature(l, call->builtin, p, count));
+    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "the argument `%s` is missing: %s",
+               p[i].name, signature(l, call->builtin, p, count));
     return false;
   }
   return true;

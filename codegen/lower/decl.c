@@ -36,7 +36,8 @@ bool check_index_region(Lower *l, const Region *region) {
     OpClass class = op_info[instr->op].class;
     bool pure = class == OPC_LEAF || op_is_elementwise(instr->op) || instr->op == OP_LOAD;
     if (pure && instr->type.rank == 0 && !is_float(instr->type.dtype)) continue;
-    diag_error(l->diag, instr->span, ERR_INDEX_ONLY, "only integer arithmetic on scalars is possible here, and this is %s",
+    diag_error(l->diag, instr->span, ERR_INDEX_ONLY,
+               "only integer arithmetic on scalars is possible here, and this is %s",
                type_text(l, &instr->type));
     return false;
   }
@@ -62,10 +63,14 @@ static void declare_axes(Lower *l, const Node *grid) {
   }
   for (int i = 0; i < grid->list.count; i++) {
     const Node *axis = grid->list.at[i];
-    Symbol *s = axis->name && axis->name[0] == '_' && !axis->name[1] ? NULL : declare(l, SYM_AXIS, axis->name, axis->name_span);
+    Symbol *s = axis->name && axis->name[0] == '_' && !axis->name[1]
+                    ? NULL
+                    : declare(l, SYM_AXIS, axis->name, axis->name_span);
     if (s) s->index = i;
-    LIST_PUSH(l->arena, &l->k->grid,
-              ((GridAxis){.name = axis->name, .span = axis->name_span, .parallel = axis->op == AXIS_PARALLEL}));
+    LIST_PUSH(
+        l->arena, &l->k->grid,
+        ((GridAxis){
+            .name = axis->name, .span = axis->name_span, .parallel = axis->op == AXIS_PARALLEL}));
   }
 }
 
@@ -79,7 +84,8 @@ static void lower_extents(Lower *l, const Node *grid) {
     l->k->grid.at[i].extent = region;
     const Instr *value = ir_yielded(region, 0);
     if (value->op == OP_CONST && value->ival < 0)
-      diag_error(l->diag, extent->span, ERR_GRID_EXTENT, "a grid extent is at least 0, not %lld", (long long)value->ival);
+      diag_error(l->diag, extent->span, ERR_GRID_EXTENT, "a grid extent is at least 0, not %lld",
+                 (long long)value->ival);
   }
 }
 
@@ -92,8 +98,8 @@ static void note_array(Lower *l, const Ref *ref) {
 static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {
   int count = spec->list.count;
   if (count != ref->array.rank) {
-    diag_error(l->diag, spec->span, ERR_BLOCK_RANK, "a block of %d %s for `%s`, which has %d", count,
-               count == 1 ? "axis" : "axes", ref->name, ref->array.rank);
+    diag_error(l->diag, spec->span, ERR_BLOCK_RANK, "a block of %d %s for `%s`, which has %d",
+               count, count == 1 ? "axis" : "axes", ref->name, ref->array.rank);
     note_array(l, ref);
     return false;
   }
@@ -114,9 +120,12 @@ static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {
   return true;
 }
 
-static bool is_slice(const Node *node) { return node->kind == N_CALL && strcmp(node->name, "ds") == 0 && node->list.count == 2; }
+static bool is_slice(const Node *node) {
+  return node->kind == N_CALL && strcmp(node->name, "ds") == 0 && node->list.count == 2;
+}
 
-// `at slice` gives starts and then lengths: those of ds(start, length), else the whole extent of the block.
+// `at slice` gives starts and then lengths: those of ds(start, length), else the whole extent of
+// the block.
 static Region *lower_map_region(Lower *l, const Node *spec, const Ref *ref) {
   Frame frame;
   Instr *values[2 * MAX_RANK];
@@ -132,7 +141,8 @@ static Region *lower_map_region(Lower *l, const Node *spec, const Ref *ref) {
                                              : NULL;
     good = good && values[i] && (values[rank + i] || ref->at != AT_SLICE);
   }
-  if (good) emit(l, OP_YIELD, no_result, ref->map_span, ref->at == AT_SLICE ? 2 * rank : rank, values);
+  if (good)
+    emit(l, OP_YIELD, no_result, ref->map_span, ref->at == AT_SLICE ? 2 * rank : rank, values);
   leave_region(l);
   return good && check_index_region(l, region) ? region : NULL;
 }
@@ -141,10 +151,13 @@ static void lower_map(Lower *l, const Node *spec, Ref *ref) {
   int count = spec->list2.count;
   ref->at = (AtMode)spec->ival;
   ref->map_span = spec->span;
-  if (count > 0) ref->map_span = (Span){spec->list2.at[0]->span.start, spec->list2.at[count - 1]->span.end};
+  if (count > 0)
+    ref->map_span = (Span){spec->list2.at[0]->span.start, spec->list2.at[count - 1]->span.end};
   if (count != ref->array.rank) {
-    diag_error(l->diag, ref->map_span, ERR_MAP_ARITY, "an index map of %d %s for `%s`, which has %d %s", count,
-               count == 1 ? "entry" : "entries", ref->name, ref->array.rank, ref->array.rank == 1 ? "axis" : "axes");
+    diag_error(l->diag, ref->map_span, ERR_MAP_ARITY,
+               "an index map of %d %s for `%s`, which has %d %s", count,
+               count == 1 ? "entry" : "entries", ref->name, ref->array.rank,
+               ref->array.rank == 1 ? "axis" : "axes");
     note_array(l, ref);
     ref->index_map = NULL;
     return;
@@ -163,7 +176,8 @@ static void lower_pad_value(Lower *l, const Node *spec, Ref *ref) {
     ref->pad = constant_of(l, v, ref->array.dtype, spec->a->span);
     ref->has_pad = ref->pad != NULL;
   } else if (!is_error(v)) {
-    diag_error(l->diag, spec->a->span, ERR_NOT_CONSTANT, "`pad` takes a constant, not %s", value_text(l, v));
+    diag_error(l->diag, spec->a->span, ERR_NOT_CONSTANT, "`pad` takes a constant, not %s",
+               value_text(l, v));
   }
   leave_region(l);
 }
@@ -171,17 +185,18 @@ static void lower_pad_value(Lower *l, const Node *spec, Ref *ref) {
 static void lower_halo(Lower *l, const Node *spec, Ref *ref) {
   const NodeList *pairs = &spec->c->list;
   if (ref->at != AT_ELEMENT || pairs->count != ref->array.rank) {
-    diag_error(
-        l->diag, spec->c->span, ERR_BAD_HALO,
-        ref->at != AT_ELEMENT ? "`halo` goes with `at element`" : "`halo` gives a pair (before, after) for each axis of `%s`",
-        ref->name);
+    diag_error(l->diag, spec->c->span, ERR_BAD_HALO,
+               ref->at != AT_ELEMENT ? "`halo` goes with `at element`"
+                                     : "`halo` gives a pair (before, after) for each axis of `%s`",
+               ref->name);
     return;
   }
   for (int i = 0; i < pairs->count; i++) {
     int count;
     if (!lower_int_list(l, pairs->at[i], "a halo", ref->halo[i], 2, &count)) return;
     if (count == 2 && ref->halo[i][0] >= 0 && ref->halo[i][1] >= 0) continue;
-    diag_error(l->diag, pairs->at[i]->span, ERR_BAD_HALO, "a halo is a pair of numbers of elements, (before, after)");
+    diag_error(l->diag, pairs->at[i]->span, ERR_BAD_HALO,
+               "a halo is a pair of numbers of elements, (before, after)");
     return;
   }
 }
@@ -191,8 +206,8 @@ static void lower_buffers(Lower *l, const Node *node, Ref *ref) {
   l->place = IN_SHAPE;
   if (!lower_static_int(l, node, "the number of buffers", &buffers)) return;
   if (buffers < 1 || buffers > MOST_BUFFERS)
-    diag_error(l->diag, node->span, ERR_BAD_BUFFERS, "a block has from 1 to %d buffers, not %lld", MOST_BUFFERS,
-               (long long)buffers);
+    diag_error(l->diag, node->span, ERR_BAD_BUFFERS, "a block has from 1 to %d buffers, not %lld",
+               MOST_BUFFERS, (long long)buffers);
   else
     ref->buffers = (int)buffers;
 }
@@ -219,12 +234,15 @@ static Ref *named_operand(Lower *l, const char *name, Span span) {
   if (s && s->kind == SYM_OPERAND) return s->ref;
   const char *names[MAX_LIST];
   int count = 0;
-  for (int i = 0; i < l->k->inputs + l->k->outputs && count < MAX_LIST; i++) names[count++] = l->k->refs.at[i]->name;
+  for (int i = 0; i < l->k->inputs + l->k->outputs && count < MAX_LIST; i++)
+    names[count++] = l->k->refs.at[i]->name;
   if (s) {
-    diag_error(l->diag, span, ERR_NOT_AN_OPERAND, "`%s` is a %s; expected an operand", name, symbol_kind_text(s->kind));
+    diag_error(l->diag, span, ERR_NOT_AN_OPERAND, "`%s` is a %s; expected an operand", name,
+               symbol_kind_text(s->kind));
     diag_note(l->diag, s->span, "`%s` is declared here", name);
   } else {
-    diag_error(l->diag, span, ERR_NOT_AN_OPERAND, "there is no operand `%s`%s", name, suggestion(l, name, names, count));
+    diag_error(l->diag, span, ERR_NOT_AN_OPERAND, "there is no operand `%s`%s", name,
+               suggestion(l, name, names, count));
   }
   return NULL;
 }
@@ -238,7 +256,8 @@ static void lower_block(Lower *l, const Node *block, const Node **declared) {
     known = true;
     input = input || ref->role == REF_INPUT;
     if (declared[ref->id]) {
-      diag_error(l->diag, name->span, ERR_DUPLICATE, "the block of `%s` is declared twice", ref->name);
+      diag_error(l->diag, name->span, ERR_DUPLICATE, "the block of `%s` is declared twice",
+                 ref->name);
       diag_note(l->diag, declared[ref->id]->span, "the first time is here");
       continue;
     }
@@ -246,17 +265,19 @@ static void lower_block(Lower *l, const Node *block, const Node **declared) {
     if (!good) mark_broken(l, ref);
     if (!good) continue;
     if (ref->prefetch) {
-      diag_error(l->diag, name->span, ERR_BAD_PREFETCH, "`%s` is prefetched: all of it is in SMEM, and it has no blocks",
-                 ref->name);
+      diag_error(l->diag, name->span, ERR_BAD_PREFETCH,
+                 "`%s` is prefetched: all of it is in SMEM, and it has no blocks", ref->name);
       diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
       continue;
     }
     int errors = diag_error_count(l->diag);
     lower_spec(l, block->a, ref);
-    if (diag_error_count(l->diag) > errors) good = false;  // on a shared line one mistake is one error
+    if (diag_error_count(l->diag) > errors)
+      good = false;  // on a shared line one mistake is one error
   }
   if (good && known && !input && block->a->a)
-    diag_error(l->diag, block->a->a->span, ERR_PAD_ON_OUTPUT, "`pad` says what reads past the end give, and this is an output");
+    diag_error(l->diag, block->a->a->span, ERR_PAD_ON_OUTPUT,
+               "`pad` says what reads past the end give, and this is an output");
 }
 
 // ---- the others
@@ -273,15 +294,18 @@ static bool lower_scratch_type(Lower *l, const Node *node, Type *type) {
   bool good = !node->b || lower_shape(l, node->b, type);
   if (node->a && !lower_dtype(l, node->a, &type->dtype)) return false;
   if (type->dtype == DT_I64) {
-    diag_error(l->diag, node->a->span, ERR_I64_STORAGE, "i64 is for index arithmetic, not for scratch");
+    diag_error(l->diag, node->a->span, ERR_I64_STORAGE,
+               "i64 is for index arithmetic, not for scratch");
     good = false;
   }
   for (int i = 0; good && i < type->rank; i++)
     if (type->dim[i] == 0) {
-      diag_error(l->diag, node->b->list.at[i]->span, ERR_BLOCK_EXTENT, "an axis of scratch is at least 1");
+      diag_error(l->diag, node->b->list.at[i]->span, ERR_BLOCK_EXTENT,
+                 "an axis of scratch is at least 1");
       good = false;
     } else if (node->op == SPACE_SEM && !dim_is_const(type->dim[i])) {
-      diag_error(l->diag, node->b->list.at[i]->span, ERR_BAD_SEMAPHORE, "the number of semaphores is a constant");
+      diag_error(l->diag, node->b->list.at[i]->span, ERR_BAD_SEMAPHORE,
+                 "the number of semaphores is a constant");
       good = false;
     }
   return good;
@@ -308,13 +332,16 @@ void lower_scratch(Lower *l, const Node *node, Instr *scope) {
 }
 
 static void lower_alias(Lower *l, const Node *node) {
-  Ref *output = named_operand(l, node->name, node->name_span), *input = named_operand(l, node->a->name, node->a->span);
+  Ref *output = named_operand(l, node->name, node->name_span),
+      *input = named_operand(l, node->a->name, node->a->span);
   if (!output || !input) return;
   bool roles = output->role == REF_OUTPUT && input->role == REF_INPUT;
-  bool same = type_same_shape(&output->array, &input->array) && output->array.dtype == input->array.dtype;
+  bool same =
+      type_same_shape(&output->array, &input->array) && output->array.dtype == input->array.dtype;
   for (int i = 0; i < l->k->refs.count && roles; i++)
     if (l->k->refs.at[i]->alias == input || output->alias) {
-      diag_error(l->diag, node->span, ERR_BAD_ALIAS, "`%s` shares memory already", output->alias ? output->name : input->name);
+      diag_error(l->diag, node->span, ERR_BAD_ALIAS, "`%s` shares memory already",
+                 output->alias ? output->name : input->name);
       return;
     }
   if (roles && same) {
@@ -322,7 +349,8 @@ static void lower_alias(Lower *l, const Node *node) {
     return;
   }
   diag_error(l->diag, node->span, ERR_BAD_ALIAS,
-             roles ? "`%s` and `%s` differ in dtype or shape: %s and %s" : "`alias output = input;` joins an output to an input",
+             roles ? "`%s` and `%s` differ in dtype or shape: %s and %s"
+                   : "`alias output = input;` joins an output to an input",
              output->name, input->name, type_text(l, &output->array), type_text(l, &input->array));
 }
 
@@ -334,10 +362,12 @@ static void lower_require(Lower *l, const Node *node) {
   bool good = lower_condition(l, node->a, &c);
   if (good && c.kind == V_DATA) yield_from(l, c.instr, node->a->span);
   leave_region(l);
-  const char *message = node->name ? node->name
-                                   : arena_strndup(l->arena, diag_source(l->diag)->text + node->a->span.start,
-                                                   node->a->span.end - node->a->span.start);
-  if (good && c.kind == V_BOOL && !c.ival) diag_error(l->diag, node->a->span, ERR_REQUIRE_FAILS, "this cannot hold: %s", message);
+  const char *message =
+      node->name ? node->name
+                 : arena_strndup(l->arena, diag_source(l->diag)->text + node->a->span.start,
+                                 node->a->span.end - node->a->span.start);
+  if (good && c.kind == V_BOOL && !c.ival)
+    diag_error(l->diag, node->a->span, ERR_REQUIRE_FAILS, "this cannot hold: %s", message);
   if (good && c.kind == V_DATA && check_index_region(l, region))
     LIST_PUSH(l->arena, &l->k->requires, ((Requirement){node->a->span, region, message}));
 }
@@ -345,7 +375,9 @@ static void lower_require(Lower *l, const Node *node) {
 static void lower_vmem_limit(Lower *l, const Node *node) {
   l->place = IN_SHAPE;
   if (!lower_static_int(l, node->a, "a VMEM limit", &l->k->vmem_limit)) return;
-  if (l->k->vmem_limit <= 0) diag_error(l->diag, node->a->span, ERR_BAD_VMEM_LIMIT, "a VMEM limit is a positive number of bytes");
+  if (l->k->vmem_limit <= 0)
+    diag_error(l->diag, node->a->span, ERR_BAD_VMEM_LIMIT,
+               "a VMEM limit is a positive number of bytes");
 }
 
 static void add_prelude(Lower *l, const Node *node) {
@@ -391,9 +423,12 @@ static void check_order(Lower *l, const Node *items, int count) {
   const Node *first = NULL;
   for (int i = 0; i < count; i++) {
     const Node *item = items->list.at[i];
-    if (!first && !is_declaration(item) && item->kind != N_LET && item->kind != N_FN && item->kind != N_ERROR) first = item;
+    if (!first && !is_declaration(item) && item->kind != N_LET && item->kind != N_FN &&
+        item->kind != N_ERROR)
+      first = item;
     if (!first || !is_declaration(item)) continue;
-    diag_error(l->diag, item->span, ERR_ORDER, "a declaration after a statement: declarations come first");
+    diag_error(l->diag, item->span, ERR_ORDER,
+               "a declaration after a statement: declarations come first");
     diag_note(l->diag, first->span, "the first statement is here");
     return;
   }
@@ -409,7 +444,8 @@ void lower_declarations(Lower *l) {
   int operands = l->k->refs.count;
   for (int i = 0; i < count && !l->stopped; i++) lower_declaration(l, items->list.at[i], declared);
   for (int i = 0; i < operands; i++)
-    if (!is_broken(l, l->k->refs.at[i]) && !check_ref_elements(l, l->k->refs.at[i])) mark_broken(l, l->k->refs.at[i]);
+    if (!is_broken(l, l->k->refs.at[i]) && !check_ref_elements(l, l->k->refs.at[i]))
+      mark_broken(l, l->k->refs.at[i]);
   for (int i = count; i < items->list.count; i++)
     if (items->list.at[i]->kind == N_FN) add_function(l, items->list.at[i]);
   l->kernel_functions = l->functions;
@@ -441,14 +477,17 @@ void check_parallel(Lower *l) {
   const Kernel *k = l->k;
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
     const Ref *ref = k->refs.at[i];
-    for (int a = 0;
-         ref->space != SPACE_ANY && a < k->grid.count && (ref->index_map || ref->array.rank == 0) && !is_broken(l, ref); a++) {
+    for (int a = 0; ref->space != SPACE_ANY && a < k->grid.count &&
+                    (ref->index_map || ref->array.rank == 0) && !is_broken(l, ref);
+         a++) {
       AxisUse use = {.axis = a};
       ir_walk(ref->index_map, see_axis, &use);
       if (use.used || !k->grid.at[a].parallel || extent_is_one(&k->grid.at[a])) continue;
       diag_error(l->diag, ref->map_span, ERR_PARALLEL_IGNORED,
-                 "every step of the parallel axis `%s` writes the same block of `%s`", k->grid.at[a].name, ref->name);
-      diag_note(l->diag, k->grid.at[a].span, "`%s` is declared parallel here; arbitrary runs it in order", k->grid.at[a].name);
+                 "every step of the parallel axis `%s` writes the same block of `%s`",
+                 k->grid.at[a].name, ref->name);
+      diag_note(l->diag, k->grid.at[a].span,
+                "`%s` is declared parallel here; arbitrary runs it in order", k->grid.at[a].name);
     }
   }
 }

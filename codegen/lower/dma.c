@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-// A copy as described by async_copy(from -> to, s[k]); starting it and waiting for it are up to the kernel.
+// A copy as described by async_copy(from -> to, s[k]); starting it and waiting for it are up to the
+// kernel.
 struct Copy {
   View from, to, semaphore;
 };
@@ -21,26 +22,29 @@ static bool lower_semaphore(Lower *l, const Node *node, View *out) {
   if (ref && is_broken(l, ref)) return false;
   if (!ref || ref->space != SPACE_SEM) {
     if (!ref && is_error(lower_expr(l, node))) return false;
-    diag_error(l->diag, node->span, ERR_BAD_SEMAPHORE, "expected a semaphore, declared by `scratch s: sem dma[2];`");
+    diag_error(l->diag, node->span, ERR_BAD_SEMAPHORE,
+               "expected a semaphore, declared by `scratch s: sem dma[2];`");
     if (ref) diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));
     return false;
   }
   if (node->kind == N_NAME && ref->type.rank > 0) {
-    diag_error(l->diag, node->span, ERR_BAD_SEMAPHORE, "`%s` is an array of semaphores: name one, as in `%s[0]`", ref->name,
-               ref->name);
+    diag_error(l->diag, node->span, ERR_BAD_SEMAPHORE,
+               "`%s` is an array of semaphores: name one, as in `%s[0]`", ref->name, ref->name);
     diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));
     return false;
   }
   if (!lower_view(l, node, false, out)) return false;
   if (out->type.rank == 0) return true;
-  diag_error(l->diag, node->span, ERR_BAD_SEMAPHORE, "this names %s semaphores; expected one", shape_text(l, &out->type));
+  diag_error(l->diag, node->span, ERR_BAD_SEMAPHORE, "this names %s semaphores; expected one",
+             shape_text(l, &out->type));
   return false;
 }
 
 static bool check_kind(Lower *l, const View *s, bool dma, Span span, const char *what) {
   if ((s->ref->semaphore == SEM_DMA) == dma) return true;
-  diag_error(l->diag, span, ERR_BAD_SEMAPHORE, "%s a %s semaphore, and `%s` is a %s one%s", what, dma ? "dma" : "regular",
-             s->ref->name, semaphore_names[s->ref->semaphore], dma ? "" : "; a copy is awaited by its .wait()");
+  diag_error(l->diag, span, ERR_BAD_SEMAPHORE, "%s a %s semaphore, and `%s` is a %s one%s", what,
+             dma ? "dma" : "regular", s->ref->name, semaphore_names[s->ref->semaphore],
+             dma ? "" : "; a copy is awaited by its .wait()");
   diag_note(l->diag, s->ref->span, "`%s` is declared here", s->ref->name);
   return false;
 }
@@ -48,7 +52,8 @@ static bool check_kind(Lower *l, const View *s, bool dma, Span span, const char 
 static Value lower_semaphore_op(Lower *l, const Call *call) {
   View s;
   Op op = (Op)call->builtin->op;
-  if (!in_step(l, call->node, call->builtin->name) || !lower_semaphore(l, call->arg[0], &s)) return value_error();
+  if (!in_step(l, call->node, call->builtin->name) || !lower_semaphore(l, call->arg[0], &s))
+    return value_error();
   bool reads = op == OP_SEM_READ;
   const char *what = arena_printf(l->arena, "%s takes", call->builtin->name);
   if (!reads && !check_kind(l, &s, false, call->arg[0]->span, what)) return value_error();
@@ -56,12 +61,14 @@ static Value lower_semaphore_op(Lower *l, const Call *call) {
   int count = s.ref->type.rank;
   for (int i = 0; i < count; i++) args[i] = s.starts[i];
   if (!reads) {
-    Instr *amount =
-        call->arg[1] ? lower_index(l, call->arg[1]) : ir_const_int(l->k, l->frame->region, DT_I64, 1, call->node->span);
+    Instr *amount = call->arg[1]
+                        ? lower_index(l, call->arg[1])
+                        : ir_const_int(l->k, l->frame->region, DT_I64, 1, call->node->span);
     if (!amount) return value_error();
     args[count++] = amount;
   }
-  Instr *instr = emit(l, op, reads ? type_scalar(DT_I32) : no_result, call->node->span, count, args);
+  Instr *instr =
+      emit(l, op, reads ? type_scalar(DT_I32) : no_result, call->node->span, count, args);
   instr->semaphore = s.ref;
   return reads ? value_data(instr) : (Value){.kind = V_VOID};
 }
@@ -72,13 +79,14 @@ static bool check_ends(Lower *l, const Copy *copy, Span span) {
   const View *ends[] = {&copy->from, &copy->to};
   for (int i = 0; i < 2; i++)
     if (ends[i]->ref->space == SPACE_SEM || ends[i]->ref->role == REF_VAR) {
-      diag_error(l->diag, span, ERR_BAD_COPY, "`%s` is %s: copies are between operands and scratch", ends[i]->ref->name,
-                 ends[i]->ref->role == REF_VAR ? "a var" : "a semaphore");
+      diag_error(l->diag, span, ERR_BAD_COPY, "`%s` is %s: copies are between operands and scratch",
+                 ends[i]->ref->name, ends[i]->ref->role == REF_VAR ? "a var" : "a semaphore");
       return false;
     }
   const Type *from = &copy->from.type, *to = &copy->to.type;
   if (from->dtype == to->dtype && type_same_shape(from, to)) return true;
-  diag_error(l->diag, span, ERR_BAD_COPY, "a copy moves elements as they are: from %s to %s is not possible", type_text(l, from),
+  diag_error(l->diag, span, ERR_BAD_COPY,
+             "a copy moves elements as they are: from %s to %s is not possible", type_text(l, from),
              type_text(l, to));
   return false;
 }
@@ -88,14 +96,18 @@ static Value lower_async_copy(Lower *l, const Call *call) {
   Copy *copy = NEW(l->arena, Copy);
   if (!in_step(l, call->node, "async_copy")) return value_error();
   if (arrow->kind != N_ARROW) {
-    diag_error(l->diag, arrow->span, ERR_BAD_COPY, "a copy is written async_copy(from[..] -> to[..], s)");
+    diag_error(l->diag, arrow->span, ERR_BAD_COPY,
+               "a copy is written async_copy(from[..] -> to[..], s)");
     return value_error();
   }
   bool good = lower_view(l, arrow->a, false, &copy->from);
   good = lower_view(l, arrow->b, false, &copy->to) && good;
   good = lower_semaphore(l, call->arg[1], &copy->semaphore) && good;
-  if (!good || !check_ends(l, copy, arrow->span) || !check_storable(l, copy->to.ref, arrow->b->span)) return value_error();
-  if (!check_kind(l, &copy->semaphore, true, call->arg[1]->span, "a copy takes")) return value_error();
+  if (!good || !check_ends(l, copy, arrow->span) ||
+      !check_storable(l, copy->to.ref, arrow->b->span))
+    return value_error();
+  if (!check_kind(l, &copy->semaphore, true, call->arg[1]->span, "a copy takes"))
+    return value_error();
   return (Value){.kind = V_COPY, .copy = copy};
 }
 
@@ -119,12 +131,14 @@ static bool lower_priority(Lower *l, const Node *node, int64_t *priority) {
   for (int i = 0; i < node->list2.count; i++) {
     const Node *keyword = node->list2.at[i];
     if (strcmp(keyword->name, "priority") != 0) {
-      diag_error(l->diag, keyword->name_span, ERR_UNKNOWN_KEYWORD, "start has no argument `%s`", keyword->name);
+      diag_error(l->diag, keyword->name_span, ERR_UNKNOWN_KEYWORD, "start has no argument `%s`",
+                 keyword->name);
       return false;
     }
     if (!lower_static_int(l, keyword->a, "a priority", priority)) return false;
     if (*priority < 0 || *priority > 1) {
-      diag_error(l->diag, keyword->a->span, ERR_BAD_COPY, "a priority is 0 or 1, not %lld", (long long)*priority);
+      diag_error(l->diag, keyword->a->span, ERR_BAD_COPY, "a priority is 0 or 1, not %lld",
+                 (long long)*priority);
       return false;
     }
   }
@@ -138,7 +152,9 @@ Value lower_method(Lower *l, const Node *node) {
   if (is_error(v)) return v;
   if (v.kind != V_COPY || (!starts && strcmp(node->name, "wait") != 0)) {
     diag_error(l->diag, node->name_span, ERR_UNKNOWN_MEMBER,
-               v.kind == V_COPY ? "a copy has .start() and .wait(), and no `%s`" : "values have no method `%s`", node->name);
+               v.kind == V_COPY ? "a copy has .start() and .wait(), and no `%s`"
+                                : "values have no method `%s`",
+               node->name);
     return value_error();
   }
   if (node->list.count > 0 || (!starts && node->list2.count > 0)) {

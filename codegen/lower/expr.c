@@ -1,4 +1,5 @@
-// Expressions: operators, names, members, and what they must be in the places that want something special.
+// Expressions: operators, names, members, and what they must be in the places that want something
+// special.
 #include "codegen/lower/internal.h"
 
 #include <string.h>
@@ -10,20 +11,24 @@ Instr *yield_from(Lower *l, Instr *v, Span span) { return emit1(l, OP_YIELD, no_
 // ---- names
 
 static const char *place_text(Place place) {
-  static const char *const text[] = {"a static",    "an operand's shape", "a size",   "a grid extent", "an index map",
-                                     "a `require`", "a pad value",        "the body", "a reference"};
+  static const char *const text[] = {"a static",      "an operand's shape", "a size",
+                                     "a grid extent", "an index map",       "a `require`",
+                                     "a pad value",   "the body",           "a reference"};
   return text[place];
 }
 
 static Value not_visible(Lower *l, const Symbol *s, Span span) {
-  const char *where = l->prelude && l->place == IN_BODY ? "a `let` among the declarations" : place_text(l->place);
-  diag_error(l->diag, span, ERR_NOT_VISIBLE, "the %s `%s` cannot be used in %s", symbol_kind_text(s->kind), s->name, where);
+  const char *where =
+      l->prelude && l->place == IN_BODY ? "a `let` among the declarations" : place_text(l->place);
+  diag_error(l->diag, span, ERR_NOT_VISIBLE, "the %s `%s` cannot be used in %s",
+             symbol_kind_text(s->kind), s->name, where);
   diag_note(l->diag, s->span, "`%s` is declared here", s->name);
   return value_error();
 }
 
 static bool region_is_open(const Lower *l, const Region *region) {
-  for (const Frame *f = l->frame; f->up; f = f->up)  // the outermost frame takes what belongs to no region
+  for (const Frame *f = l->frame; f->up;
+       f = f->up)  // the outermost frame takes what belongs to no region
     if (f->region == region) return true;
   return false;
 }
@@ -32,7 +37,8 @@ static bool region_is_open(const Lower *l, const Region *region) {
 Value lower_lazy(Lower *l, Symbol *s) {
   if (s->region && (s->value.kind != V_DATA || region_is_open(l, s->region))) return s->value;
   if (s->busy) {
-    diag_error(l->diag, s->node->span, ERR_RECURSION, "the value of `%s` depends on itself", s->name);
+    diag_error(l->diag, s->node->span, ERR_RECURSION, "the value of `%s` depends on itself",
+               s->name);
     return value_error();
   }
   Symbol *scope = l->scope;
@@ -40,14 +46,15 @@ Value lower_lazy(Lower *l, Symbol *s) {
   s->busy = true;
   l->scope = s->scope;
   l->prelude = s->node;
-  Value v = s->node->a->kind == N_IF_EXPR ? lower_if_expr(l, s->node->a) : lower_expr(l, s->node->a);
+  Value v =
+      s->node->a->kind == N_IF_EXPR ? lower_if_expr(l, s->node->a) : lower_expr(l, s->node->a);
   l->scope = scope;
   l->prelude = prelude;
   s->busy = false;
   bool scalar = is_static(v) || is_error(v) || (v.kind == V_DATA && v.instr->type.rank == 0);
   if (!scalar) {
-    diag_error(l->diag, s->node->span, ERR_NOT_A_SCALAR, "a `let` among the declarations is a scalar; this is %s",
-               value_text(l, v));
+    diag_error(l->diag, s->node->span, ERR_NOT_A_SCALAR,
+               "a `let` among the declarations is a scalar; this is %s", value_text(l, v));
     v = value_error();
   }
   s->value = v;
@@ -65,14 +72,15 @@ static Value bare_ref(Lower *l, Ref *ref, Span span) {
   if (is_broken(l, ref)) return value_error();
   if (ref->type.rank == 0) return load_ref(l, ref, span);
   if (!check_accessible(l, ref, span)) return value_error();
-  diag_error(l->diag, span, ERR_BARE_REF, "`%s` is a ref, %s: read it as `%s[...]`", ref->name, type_text(l, &ref->type),
-             ref->name);
+  diag_error(l->diag, span, ERR_BARE_REF, "`%s` is a ref, %s: read it as `%s[...]`", ref->name,
+             type_text(l, &ref->type), ref->name);
   diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));
   return value_error();
 }
 
 static Value bare_view(Lower *l, const Symbol *s, Span span) {
-  diag_error(l->diag, span, ERR_BARE_REF, "`%s` is a view of a ref: read it as `%s[...]`", s->name, s->name);
+  diag_error(l->diag, span, ERR_BARE_REF, "`%s` is a view of a ref: read it as `%s[...]`", s->name,
+             s->name);
   diag_note(l->diag, s->span, "`%s` is declared here", s->name);
   return value_error();
 }
@@ -86,7 +94,8 @@ static Value name_operand(Lower *l, const Symbol *s, Span span) {
     return value_error();
   }
   bool readable = l->place == IN_BODY && !l->prelude;
-  return readable || is_prefetched_here(l, s->ref) ? bare_ref(l, s->ref, span) : not_visible(l, s, span);
+  return readable || is_prefetched_here(l, s->ref) ? bare_ref(l, s->ref, span)
+                                                   : not_visible(l, s, span);
 }
 
 static Value name_symbol(Lower *l, Symbol *s, Span span) {
@@ -97,11 +106,13 @@ static Value name_symbol(Lower *l, Symbol *s, Span span) {
     case SYM_SIZE:
       return l->place == IN_STATIC ? not_visible(l, s, span) : leaf(l, OP_SIZE, s->index, span);
     case SYM_AXIS:
-      return l->place == IN_MAP || l->place == IN_BODY ? leaf(l, OP_AXIS, s->index, span) : not_visible(l, s, span);
+      return l->place == IN_MAP || l->place == IN_BODY ? leaf(l, OP_AXIS, s->index, span)
+                                                       : not_visible(l, s, span);
     case SYM_OPERAND:
       return name_operand(l, s, span);
     case SYM_SCRATCH:
-      return l->place == IN_BODY && !l->prelude ? bare_ref(l, s->ref, span) : not_visible(l, s, span);
+      return l->place == IN_BODY && !l->prelude ? bare_ref(l, s->ref, span)
+                                                : not_visible(l, s, span);
     case SYM_VAR:
       return load_ref(l, s->ref, span);
     case SYM_PRELUDE:
@@ -145,8 +156,8 @@ static bool operator_takes(int op, DType dtype) {
 
 // Comparisons of an index scalar with an integer value compare the true values, in 64 bits.
 static void widen_compared(Lower *l, Value *v, const Value *other, Span span) {
-  if (!is_index(*other) || is_weak(*other) || v->kind != V_DATA || !is_integer(v->instr->type.dtype) ||
-      v->instr->type.dtype == DT_I64)
+  if (!is_index(*other) || is_weak(*other) || v->kind != V_DATA ||
+      !is_integer(v->instr->type.dtype) || v->instr->type.dtype == DT_I64)
     return;
   *v = value_data(emit1(l, OP_CAST, with_dtype(v->instr->type, DT_I64), span, v->instr));
 }
@@ -168,8 +179,8 @@ Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b) {
   if (!unify(l, both, 2, node->span, what, v)) return value_error();
   DType dtype = v[0]->type.dtype;
   if (!operator_takes(op, dtype)) {
-    diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "%s is not defined for %s%s", what, dtype_info[dtype].name,
-               dtype == DT_BOOL ? "; `&&`, `||`, `!`, `==`, `!=` are" : "");
+    diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "%s is not defined for %s%s", what,
+               dtype_info[dtype].name, dtype == DT_BOOL ? "; `&&`, `||`, `!`, `==`, `!=` are" : "");
     return value_error();
   }
   Type type = comparison ? with_dtype(v[0]->type, DT_BOOL) : v[0]->type;
@@ -182,20 +193,23 @@ static bool is_cheap(const Region *region) {
   if (region->instrs.count > 16) return false;
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *instr = region->instrs.at[i];
-    bool plain = instr->op == OP_LOAD ? instr->ref->type.rank == 0 : op_info[instr->op].class <= OPC_CAST;
+    bool plain =
+        instr->op == OP_LOAD ? instr->ref->type.rank == 0 : op_info[instr->op].class <= OPC_CAST;
     if (!plain || instr->type.rank > 0) return false;
   }
   return true;
 }
 
 static void splice(Lower *l, const Region *region) {
-  for (int i = 0; i < region->instrs.count; i++) ir_append(l->k, l->frame->region, region->instrs.at[i]);
+  for (int i = 0; i < region->instrs.count; i++)
+    ir_append(l->k, l->frame->region, region->instrs.at[i]);
 }
 
 static bool check_bool(Lower *l, Value v, Span span, int op) {
-  if (is_error(v) || v.kind == V_BOOL || (v.kind == V_DATA && v.instr->type.dtype == DT_BOOL)) return !is_error(v);
-  diag_error(l->diag, span, ERR_NOT_A_CONDITION, "`%s` requires bools, and this is %s", binary_spelling((BinaryOp)op),
-             value_text(l, v));
+  if (is_error(v) || v.kind == V_BOOL || (v.kind == V_DATA && v.instr->type.dtype == DT_BOOL))
+    return !is_error(v);
+  diag_error(l->diag, span, ERR_NOT_A_CONDITION, "`%s` requires bools, and this is %s",
+             binary_spelling((BinaryOp)op), value_text(l, v));
   return false;
 }
 
@@ -223,9 +237,11 @@ static Value lower_logical(Lower *l, const Node *node) {
   Value b = lower_expr(l, node->b);
   leave_region(l);
   if (!check_bool(l, b, node->b->span, node->op) || !good) return value_error();
-  if (b.kind == V_BOOL && (a.kind == V_BOOL || (b.ival != 0) == is_and)) return a.kind == V_BOOL ? b : a;
+  if (b.kind == V_BOOL && (a.kind == V_BOOL || (b.ival != 0) == is_and))
+    return a.kind == V_BOOL ? b : a;
   if (b.kind == V_BOOL && a.instr->type.rank == 0) return b;
-  bool scalars = a.kind == V_DATA && b.kind == V_DATA && a.instr->type.rank == 0 && b.instr->type.rank == 0;
+  bool scalars =
+      a.kind == V_DATA && b.kind == V_DATA && a.instr->type.rank == 0 && b.instr->type.rank == 0;
   if (scalars && !in_index_place(l) && l->place != IN_REFERENCE && !is_cheap(region))
     return early_stop(l, node, a.instr, b.instr, region);
   splice(l, region);
@@ -243,27 +259,35 @@ static Value lower_unary(Lower *l, const Node *node) {
   if (is_error(a)) return a;
   if (a.kind != V_DATA) return fold_unary(l, node, a);
   DType dtype = a.instr->type.dtype;
-  bool good = node->op == UN_NOT ? dtype == DT_BOOL : node->op == UN_NEG ? dtype != DT_BOOL : is_integer(dtype);
+  bool good = node->op == UN_NOT   ? dtype == DT_BOOL
+              : node->op == UN_NEG ? dtype != DT_BOOL
+                                   : is_integer(dtype);
   if (!good) {
-    static const char *const spelling[] = {"-", "!", "~"}, *const wants[] = {"numbers", "bools", "integers"};
-    diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "`%s` is for %s, and this is %s", spelling[node->op], wants[node->op],
-               value_text(l, a));
+    static const char *const spelling[] = {"-", "!", "~"}, *const wants[] = {"numbers", "bools",
+                                                                             "integers"};
+    diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "`%s` is for %s, and this is %s",
+               spelling[node->op], wants[node->op], value_text(l, a));
     return value_error();
   }
-  return value_data(emit1(l, node->op == UN_NEG ? OP_NEG : OP_NOT, a.instr->type, node->span, a.instr));
+  return value_data(
+      emit1(l, node->op == UN_NEG ? OP_NEG : OP_NOT, a.instr->type, node->span, a.instr));
 }
 
 Value lower_select(Lower *l, Value c, Value a, Value b, Span span) {
   if (is_error(c) || is_error(a) || is_error(b)) return value_error();
   bool constant = c.kind == V_BOOL;
   if (!constant && (c.kind != V_DATA || c.instr->type.dtype != DT_BOOL)) {
-    diag_error(l->diag, span, ERR_NOT_A_CONDITION, "the condition of where is a bool, not %s", value_text(l, c));
+    diag_error(l->diag, span, ERR_NOT_A_CONDITION, "the condition of where is a bool, not %s",
+               value_text(l, c));
     return value_error();
   }
-  if (constant && (is_static(a) || is_static(b)) && (a.kind == b.kind || (is_number(a) && is_number(b)))) return c.ival ? a : b;
+  if (constant && (is_static(a) || is_static(b)) &&
+      (a.kind == b.kind || (is_number(a) && is_number(b))))
+    return c.ival ? a : b;
   Instr *v[3];
   Value sides[] = {a, b};
-  if (!constant && is_static(a) && is_static(b) && a.kind == V_INT && b.kind == V_INT && c.instr->type.rank == 0) {
+  if (!constant && is_static(a) && is_static(b) && a.kind == V_INT && b.kind == V_INT &&
+      c.instr->type.rank == 0) {
     v[0] = constant_of(l, a, DT_I64, span);
     v[1] = constant_of(l, b, DT_I64, span);
   } else if (!unify(l, sides, 2, span, "where", v)) {
@@ -290,12 +314,13 @@ static Value lower_member(Lower *l, const Node *node) {
   Value a = lower_expr(l, node->a);
   if (is_error(a)) return a;
   if (strcmp(node->name, "T") != 0) {
-    diag_error(l->diag, node->name_span, ERR_UNKNOWN_MEMBER, "values have no member `%s`%s", node->name,
-               suggestion(l, node->name, members, 1));
+    diag_error(l->diag, node->name_span, ERR_UNKNOWN_MEMBER, "values have no member `%s`%s",
+               node->name, suggestion(l, node->name, members, 1));
     return value_error();
   }
   if (a.kind != V_DATA || a.instr->type.rank < 2) {
-    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "`.T` swaps the last two axes, and this is %s", value_text(l, a));
+    diag_error(l->diag, node->span, ERR_RANK_MISMATCH,
+               "`.T` swaps the last two axes, and this is %s", value_text(l, a));
     return value_error();
   }
   int perm[MAX_RANK], rank = a.instr->type.rank;

@@ -11,7 +11,8 @@ static void check_parameters(Lower *l, const Node *node) {
   for (int i = 0; i < node->list.count; i++)
     for (int k = 0; k < i; k++)
       if (node->list.at[i]->name == node->list.at[k]->name) {
-        diag_error(l->diag, node->list.at[i]->span, ERR_DUPLICATE, "the parameter `%s` occurs twice", node->list.at[i]->name);
+        diag_error(l->diag, node->list.at[i]->span, ERR_DUPLICATE,
+                   "the parameter `%s` occurs twice", node->list.at[i]->name);
         return;
       }
 }
@@ -19,7 +20,8 @@ static void check_parameters(Lower *l, const Node *node) {
 void add_function(Lower *l, const Node *node) {
   Function *old = find_function(l, node->name);
   if (old && old->scope == l->scope && old->node != node) {
-    diag_error(l->diag, node->name_span, ERR_DUPLICATE, "the function `%s` is declared twice", node->name);
+    diag_error(l->diag, node->name_span, ERR_DUPLICATE, "the function `%s` is declared twice",
+               node->name);
     diag_note(l->diag, old->node->name_span, "`%s` is declared here", node->name);
   }
   check_parameters(l, node);
@@ -45,7 +47,8 @@ static bool bind_arguments(Lower *l, const Function *f, const Node *call, const 
     int at = parameter_index(f, keyword->name);
     if (at < 0 || args[at]) {
       diag_error(l->diag, keyword->name_span, at < 0 ? ERR_UNKNOWN_KEYWORD : ERR_DUPLICATE,
-                 at < 0 ? "`%s` has no parameter `%s`" : "`%s` is given its parameter `%s` twice", f->name, keyword->name);
+                 at < 0 ? "`%s` has no parameter `%s`" : "`%s` is given its parameter `%s` twice",
+                 f->name, keyword->name);
       return false;
     }
     args[at] = keyword->a;
@@ -82,7 +85,8 @@ static Value lower_function_body(Lower *l, const Function *f) {
 static bool may_enter(Lower *l, const Function *f, const Node *call) {
   if (!f->busy && l->depth < MAX_INLINE) return true;
   diag_error(l->diag, call->span, ERR_RECURSION,
-             f->busy ? "`%s` calls itself: functions are inlined and cannot" : "`%s` is nested too deeply in other calls",
+             f->busy ? "`%s` calls itself: functions are inlined and cannot"
+                     : "`%s` is nested too deeply in other calls",
              f->name);
   diag_note(l->diag, f->node->name_span, "`%s` is declared here", f->name);
   return false;
@@ -109,7 +113,8 @@ Value inline_function(Lower *l, Function *f, const Node *call) {
   l->depth++;
   f->busy = true;
   for (int i = 0; i < count; i++)
-    declare(l, SYM_PARAMETER, f->node->list.at[i]->name, f->node->list.at[i]->span)->value = values[i];
+    declare(l, SYM_PARAMETER, f->node->list.at[i]->name, f->node->list.at[i]->span)->value =
+        values[i];
   Value v = lower_function_body(l, f);
   f->busy = false;
   l->depth--;

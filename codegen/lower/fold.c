@@ -1,6 +1,8 @@
-// Arithmetic of literals and statics: exact in 64-bit integers, else in binary64, and reported when it is not.
+// Arithmetic of literals and statics: exact in 64-bit integers, else in binary64, and reported when
+// it is not.
 //
-// What an operation gives is said in scalar.c. Here is only what constants must not do: overflow, divide by zero, mix kinds.
+// What an operation gives is said in scalar.c. Here is only what constants must not do: overflow,
+// divide by zero, mix kinds.
 #include "codegen/lower/internal.h"
 #include "codegen/ir/scalar.h"
 
@@ -51,7 +53,9 @@ static bool result_fits(Op op, int64_t a, int64_t b) {
   }
 }
 
-static bool is_division(Op op) { return op == OP_DIV || op == OP_REM || op == OP_FLOORDIV || op == OP_MOD; }
+static bool is_division(Op op) {
+  return op == OP_DIV || op == OP_REM || op == OP_FLOORDIV || op == OP_MOD;
+}
 
 static Value int_function(Lower *l, Op op, int64_t a, int64_t b, Span span) {
   if (is_division(op) && b == 0) {
@@ -59,7 +63,8 @@ static Value int_function(Lower *l, Op op, int64_t a, int64_t b, Span span) {
     return value_error();
   }
   if (op == OP_USHR && a < 0) {
-    diag_error(l->diag, span, ERR_STATIC_OVERFLOW, "`>>>` of a negative constant has no width; cast it first");
+    diag_error(l->diag, span, ERR_STATIC_OVERFLOW,
+               "`>>>` of a negative constant has no width; cast it first");
     return value_error();
   }
   return result_fits(op, a, b) ? value_int(int_binary(op, DT_I64, a, b)) : overflow(l, span);
@@ -73,7 +78,8 @@ static Value float_function(Lower *l, Op op, double a, double b, Span span) {
     case OP_SHL:
     case OP_SHR:
     case OP_USHR:
-      diag_error(l->diag, span, ERR_DTYPE_UNSUPPORTED, "%s is for integers, and this is a float", op_info[op].name);
+      diag_error(l->diag, span, ERR_DTYPE_UNSUPPORTED, "%s is for integers, and this is a float",
+                 op_info[op].name);
       return value_error();
     default:
       return value_float(float_binary(op, a, b));
@@ -81,13 +87,15 @@ static Value float_function(Lower *l, Op op, double a, double b, Span span) {
 }
 
 Value fold_function(Lower *l, Op op, Value a, Value b, Span span) {
-  if (op == OP_ATAN2 || a.kind == V_FLOAT || b.kind == V_FLOAT) return float_function(l, op, as_double(a), as_double(b), span);
+  if (op == OP_ATAN2 || a.kind == V_FLOAT || b.kind == V_FLOAT)
+    return float_function(l, op, as_double(a), as_double(b), span);
   return int_function(l, op, a.ival, b.ival, span);
 }
 
 Value fold_one(Lower *l, Op op, Value a, Span span) {
   if (a.kind == V_INT && (op == OP_NEG || op == OP_NOT || op == OP_ABS || op == OP_SIGN))
-    return result_fits(op, a.ival, 0) ? value_int(int_unary(op, DT_I64, a.ival)) : overflow(l, span);
+    return result_fits(op, a.ival, 0) ? value_int(int_unary(op, DT_I64, a.ival))
+                                      : overflow(l, span);
   if (op_info[op].class == OPC_PREDICATE) return value_bool(float_predicate(op, as_double(a)));
   return value_float(float_unary(op)(as_double(a)));
 }
@@ -102,10 +110,11 @@ Value fold_fma(Value a, Value b, Value c) {
 // The block IR's operation of a binary operator; `&&` and `||` are not here.
 Op binary_op(int op) {
   static const Op ops[] = {
-      [BIN_MUL] = OP_MUL,  [BIN_DIV] = OP_DIV, [BIN_REM] = OP_REM,   [BIN_ADD] = OP_ADD,    [BIN_SUB] = OP_SUB,
-      [BIN_SHL] = OP_SHL,  [BIN_SHR] = OP_SHR, [BIN_USHR] = OP_USHR, [BIN_BITAND] = OP_AND, [BIN_BITXOR] = OP_XOR,
-      [BIN_BITOR] = OP_OR, [BIN_EQ] = OP_EQ,   [BIN_NE] = OP_NE,     [BIN_LT] = OP_LT,      [BIN_LE] = OP_LE,
-      [BIN_GT] = OP_GT,    [BIN_GE] = OP_GE,   [BIN_AND] = OP_AND,   [BIN_OR] = OP_OR};
+      [BIN_MUL] = OP_MUL,    [BIN_DIV] = OP_DIV,    [BIN_REM] = OP_REM,  [BIN_ADD] = OP_ADD,
+      [BIN_SUB] = OP_SUB,    [BIN_SHL] = OP_SHL,    [BIN_SHR] = OP_SHR,  [BIN_USHR] = OP_USHR,
+      [BIN_BITAND] = OP_AND, [BIN_BITXOR] = OP_XOR, [BIN_BITOR] = OP_OR, [BIN_EQ] = OP_EQ,
+      [BIN_NE] = OP_NE,      [BIN_LT] = OP_LT,      [BIN_LE] = OP_LE,    [BIN_GT] = OP_GT,
+      [BIN_GE] = OP_GE,      [BIN_AND] = OP_AND,    [BIN_OR] = OP_OR};
   REQUIRE(op > OP_NONE && op <= BIN_OR);
   return ops[op];
 }
@@ -116,17 +125,19 @@ static Value compare(Op op, Value a, Value b) {
 }
 
 static Value wrong_kinds(Lower *l, const Node *node, Value a, Value b) {
-  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "`%s` of %s and %s", binary_spelling((BinaryOp)node->op),
-             value_text(l, a), value_text(l, b));
+  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "`%s` of %s and %s",
+             binary_spelling((BinaryOp)node->op), value_text(l, a), value_text(l, b));
   return value_error();
 }
 
 // == and != of bools and dtypes, & | ^ of bools.
 static Value fold_same_kind(Lower *l, const Node *node, Op op, Value a, Value b) {
-  int64_t x = a.kind == V_DTYPE ? (int64_t)a.dtype : a.ival, y = b.kind == V_DTYPE ? (int64_t)b.dtype : b.ival;
+  int64_t x = a.kind == V_DTYPE ? (int64_t)a.dtype : a.ival,
+          y = b.kind == V_DTYPE ? (int64_t)b.dtype : b.ival;
   if (op == OP_EQ || op == OP_NE) return value_bool(int_compare(op, x, y));
   bool logic = op == OP_AND || op == OP_OR || op == OP_XOR;
-  return a.kind == V_BOOL && logic ? value_bool(int_binary(op, DT_BOOL, x, y)) : wrong_kinds(l, node, a, b);
+  return a.kind == V_BOOL && logic ? value_bool(int_binary(op, DT_BOOL, x, y))
+                                   : wrong_kinds(l, node, a, b);
 }
 
 bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b, Value *out) {
@@ -134,7 +145,8 @@ bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b, Value *ou
   Op o = binary_op(op);
   bool logical = op == BIN_AND || op == BIN_OR;
   if (is_number(a) && is_number(b) && !logical)
-    *out = op_info[o].class == OPC_COMPARE ? compare(o, a, b) : fold_function(l, o, a, b, node->span);
+    *out =
+        op_info[o].class == OPC_COMPARE ? compare(o, a, b) : fold_function(l, o, a, b, node->span);
   else if (a.kind == b.kind && !is_number(a) && (!logical || a.kind == V_BOOL))
     *out = fold_same_kind(l, node, o, a, b);
   else
@@ -147,6 +159,7 @@ Value fold_unary(Lower *l, const Node *node, Value a) {
   if (node->op == UN_BITNOT && a.kind == V_INT) return fold_one(l, OP_NOT, a, node->span);
   if (node->op == UN_NOT && a.kind == V_BOOL) return value_bool(int_unary(OP_NOT, DT_BOOL, a.ival));
   static const char *const spelling[] = {"-", "!", "~"};
-  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "`%s` of %s", spelling[node->op], value_text(l, a));
+  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "`%s` of %s", spelling[node->op],
+             value_text(l, a));
   return value_error();
 }

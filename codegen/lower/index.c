@@ -5,7 +5,9 @@
 
 Cut whole_cut(Dim dim) { return (Cut){.whole = true, .stride = 1, .size = dim}; }
 
-Instr *cut_start(Lower *l, const Cut *cut, Span span) { return cut->first >= 0 ? index_const(l, cut->first, span) : cut->start; }
+Instr *cut_start(Lower *l, const Cut *cut, Span span) {
+  return cut->first >= 0 ? index_const(l, cut->first, span) : cut->start;
+}
 
 static const char *extent_text(Lower *l, Dim dim) {
   const char *text = dim_text(l, dim);
@@ -14,10 +16,12 @@ static const char *extent_text(Lower *l, Dim dim) {
 }
 
 static void out_of_range(Lower *l, Span span, int64_t position, Dim dim) {
-  diag_error(l->diag, span, ERR_INDEX_RANGE, "index %lld is outside an axis of %s", (long long)position, extent_text(l, dim));
+  diag_error(l->diag, span, ERR_INDEX_RANGE, "index %lld is outside an axis of %s",
+             (long long)position, extent_text(l, dim));
 }
 
-// A constant place on an axis, counted from the end when negative. `past`: the end itself is a place (of a slice).
+// A constant place on an axis, counted from the end when negative. `past`: the end itself is a
+// place (of a slice).
 static bool place_on_axis(Lower *l, int64_t position, Dim dim, bool past, Span span, Cut *cut) {
   cut->first = position;
   if (dim_is_const(dim)) {
@@ -31,7 +35,8 @@ static bool place_on_axis(Lower *l, int64_t position, Dim dim, bool past, Span s
   }
   if (position >= 0) return true;
   cut->first = -1;
-  cut->start = emit2(l, OP_ADD, type_scalar(DT_I64), span, dim_value(l, dim, span), index_const(l, position, span));
+  cut->start = emit2(l, OP_ADD, type_scalar(DT_I64), span, dim_value(l, dim, span),
+                     index_const(l, position, span));
   return true;
 }
 
@@ -57,11 +62,13 @@ static bool lower_bound(Lower *l, const Node *node, Dim dim, Bound *bound) {
   if (v.kind == V_INT) return true;
   bound->at_end = is_index(v) && v.instr->op == OP_SIZE && dim == dim_of_size((int)v.instr->ival);
   if (bound->at_end) return true;
-  diag_error(l->diag, node->span, ERR_NOT_CONSTANT, "the bounds of a slice are constants; ds(start, size) starts anywhere");
+  diag_error(l->diag, node->span, ERR_NOT_CONSTANT,
+             "the bounds of a slice are constants; ds(start, size) starts anywhere");
   return false;
 }
 
-static bool runtime_slice(Lower *l, const Node *slice, Dim dim, const Bound *from, const Bound *to, Cut *cut) {
+static bool runtime_slice(Lower *l, const Node *slice, Dim dim, const Bound *from, const Bound *to,
+                          Cut *cut) {
   bool open = !to->given || to->at_end;
   if (open && from->value == 0 && cut->stride == 1) {
     *cut = whole_cut(dim);
@@ -70,8 +77,10 @@ static bool runtime_slice(Lower *l, const Node *slice, Dim dim, const Bound *fro
   int64_t count = open ? -from->value : to->value - from->value;
   bool constant = open ? from->value < 0 : (from->value < 0) == (to->value < 0) && count >= 0;
   if (!constant || from->at_end) {
-    diag_error(l->diag, slice->span, ERR_BAD_INDEX,
-               "this slice of an axis of run-time size %s has no constant length; ds(start, size) has", dim_text(l, dim));
+    diag_error(
+        l->diag, slice->span, ERR_BAD_INDEX,
+        "this slice of an axis of run-time size %s has no constant length; ds(start, size) has",
+        dim_text(l, dim));
     return false;
   }
   cut->size = (count + cut->stride - 1) / cut->stride;
@@ -80,16 +89,19 @@ static bool runtime_slice(Lower *l, const Node *slice, Dim dim, const Bound *fro
 
 static bool lower_slice(Lower *l, const Node *slice, Dim dim, Cut *cut) {
   Bound from = {0}, to = {0}, step = {0};
-  bool good = lower_bound(l, slice->a, dim, &from) && lower_bound(l, slice->b, dim, &to) && lower_bound(l, slice->c, dim, &step);
+  bool good = lower_bound(l, slice->a, dim, &from) && lower_bound(l, slice->b, dim, &to) &&
+              lower_bound(l, slice->c, dim, &step);
   if (!good) return false;
   cut->stride = step.given ? step.value : 1;
   if (cut->stride < 1 || cut->stride > INT32_MAX || step.at_end) {
-    diag_error(l->diag, step.span, ERR_BAD_INDEX, "the step of a slice is a constant of at least 1; rev(v, axis) reverses");
+    diag_error(l->diag, step.span, ERR_BAD_INDEX,
+               "the step of a slice is a constant of at least 1; rev(v, axis) reverses");
     return false;
   }
   int64_t limit = INT32_MAX;
   if (from.value < -limit || from.value > limit || to.value < -limit || to.value > limit) {
-    out_of_range(l, slice->span, from.value < -limit || from.value > limit ? from.value : to.value, dim);
+    out_of_range(l, slice->span, from.value < -limit || from.value > limit ? from.value : to.value,
+                 dim);
     return false;
   }
   if (!dim_is_const(dim)) return runtime_slice(l, slice, dim, &from, &to, cut);
@@ -108,20 +120,22 @@ static bool check_ds_range(Lower *l, const Node *call, Dim dim, const Cut *cut) 
   if (!dim_is_const(dim) || !dim_is_const(cut->size) || cut->size == 0) return true;
   int64_t last = (cut->size - 1) * cut->stride + (cut->first >= 0 ? cut->first : 0);
   if (last < dim) return true;
-  diag_error(l->diag, call->span, ERR_INDEX_RANGE, "this reaches to index %lld of an axis of %s", (long long)last,
-             dim_text(l, dim));
+  diag_error(l->diag, call->span, ERR_INDEX_RANGE, "this reaches to index %lld of an axis of %s",
+             (long long)last, dim_text(l, dim));
   return false;
 }
 
 static bool lower_ds(Lower *l, const Node *call, Dim dim, bool masked, Cut *cut) {
   int count = call->list.count;
   if (count < 2 || count > 3 || call->list2.count > 0) {
-    diag_error(l->diag, call->span, ERR_ARGUMENT_COUNT, "ds takes (start, size) or (start, size, stride)");
+    diag_error(l->diag, call->span, ERR_ARGUMENT_COUNT,
+               "ds takes (start, size) or (start, size, stride)");
     return false;
   }
   Value start = lower_expr(l, call->list.at[0]);
   bool good = lower_dim(l, call->list.at[1], &cut->size);
-  if (count == 3) good = lower_static_int(l, call->list.at[2], "the stride of ds", &cut->stride) && good;
+  if (count == 3)
+    good = lower_static_int(l, call->list.at[2], "the stride of ds", &cut->stride) && good;
   if (!good || is_error(start)) return false;
   if (cut->stride < 1 || cut->stride > INT32_MAX) {
     diag_error(l->diag, call->list.at[2]->span, ERR_BAD_INDEX, "the stride of ds is at least 1");
@@ -148,7 +162,8 @@ static bool lower_element(Lower *l, const Node *node, Dim dim, bool masked, Cut 
   cut->squeeze = true;
   cut->size = 1;
   if (v.kind == V_INT) {
-    bool near = v.ival >= -INT32_MAX && v.ival <= INT32_MAX, outside = dim_is_const(dim) && (v.ival < -dim || v.ival >= dim);
+    bool near = v.ival >= -INT32_MAX && v.ival <= INT32_MAX,
+         outside = dim_is_const(dim) && (v.ival < -dim || v.ival >= dim);
     if (near && masked && outside) {
       cut->first = -1;
       cut->start = index_const(l, v.ival < 0 ? v.ival + dim : v.ival, node->span);
@@ -170,11 +185,14 @@ static bool lower_element(Lower *l, const Node *node, Dim dim, bool masked, Cut 
 bool lower_cut(Lower *l, const Node *element, Dim dim, bool masked, Cut *cut) {
   *cut = (Cut){.stride = 1};
   if (element->kind == N_SLICE) return lower_slice(l, element, dim, cut);
-  bool is_ds = element->kind == N_CALL && strcmp(element->name, "ds") == 0 && !find_function(l, element->name);
-  return is_ds ? lower_ds(l, element, dim, masked, cut) : lower_element(l, element, dim, masked, cut);
+  bool is_ds = element->kind == N_CALL && strcmp(element->name, "ds") == 0 &&
+               !find_function(l, element->name);
+  return is_ds ? lower_ds(l, element, dim, masked, cut)
+               : lower_element(l, element, dim, masked, cut);
 }
 
-bool spread_index(Lower *l, const Node *index, const Type *type, const char *what, const Node **elements) {
+bool spread_index(Lower *l, const Node *index, const Type *type, const char *what,
+                  const Node **elements) {
   int taken = 0, ellipses = 0, axis = 0;
   for (int i = 0; i < index->list.count; i++) {
     NodeKind kind = index->list.at[i]->kind;
@@ -186,8 +204,8 @@ bool spread_index(Lower *l, const Node *index, const Type *type, const char *wha
     return false;
   }
   if (taken > type->rank) {
-    diag_error(l->diag, index->span, ERR_RANK_MISMATCH, "%d indices for %s, which has %d %s", taken, what, type->rank,
-               type->rank == 1 ? "axis" : "axes");
+    diag_error(l->diag, index->span, ERR_RANK_MISMATCH, "%d indices for %s, which has %d %s", taken,
+               what, type->rank, type->rank == 1 ? "axis" : "axes");
     return false;
   }
   for (int k = 0; k < type->rank; k++) elements[k] = NULL;
@@ -199,14 +217,16 @@ bool spread_index(Lower *l, const Node *index, const Type *type, const char *wha
   return true;
 }
 
-bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, bool masked, Cut *cuts) {
+bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, bool masked,
+                Cut *cuts) {
   const Node *elements[MAX_RANK];
   bool good = spread_index(l, index, type, what, elements);
   for (int k = 0; good && k < type->rank; k++) {
     int errors = diag_error_count(l->diag);
     cuts[k] = whole_cut(type->dim[k]);
     if (!elements[k] || lower_cut(l, elements[k], type->dim[k], masked, &cuts[k])) continue;
-    if (diag_error_count(l->diag) > errors) diag_note(l->diag, (Span){0, 0}, "this is axis %d of %s", k, what);
+    if (diag_error_count(l->diag) > errors)
+      diag_note(l->diag, (Span){0, 0}, "this is axis %d of %s", k, what);
     good = false;
   }
   return good;
@@ -214,14 +234,18 @@ bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what,
 
 // ---- indexed values
 
-// The shape an index leaves: squeezed axes are gone, `None` adds one, a gathered axis has the shape of its vector.
+// The shape an index leaves: squeezed axes are gone, `None` adds one, a gathered axis has the shape
+// of its vector.
 static bool indexed_shape(Lower *l, const Node *index, const Cut *cuts, int rank, Type *shape) {
   Dim dims[MAX_LIST];
   int count = 0, taken = 0, axis = 0;
-  for (int i = 0; i < index->list.count; i++) taken += index->list.at[i]->kind != N_ELLIPSIS && index->list.at[i]->kind != N_NONE;
+  for (int i = 0; i < index->list.count; i++)
+    taken += index->list.at[i]->kind != N_ELLIPSIS && index->list.at[i]->kind != N_NONE;
   for (int i = 0; i <= index->list.count; i++) {
     NodeKind kind = i < index->list.count ? index->list.at[i]->kind : N_ELLIPSIS;
-    int axes = i == index->list.count ? rank - axis : kind == N_ELLIPSIS ? rank - taken : kind != N_NONE;
+    int axes = i == index->list.count ? rank - axis
+               : kind == N_ELLIPSIS   ? rank - taken
+                                      : kind != N_NONE;
     if (kind == N_NONE && count < MAX_LIST) dims[count++] = 1;
     for (; axes > 0; axes--, axis++) {
       const Cut *cut = &cuts[axis];
@@ -231,7 +255,8 @@ static bool indexed_shape(Lower *l, const Node *index, const Cut *cuts, int rank
     }
   }
   if (count > MAX_RANK) {
-    diag_error(l->diag, index->span, ERR_RANK_MISMATCH, "%d axes are more than the limit of %d", count, MAX_RANK);
+    diag_error(l->diag, index->span, ERR_RANK_MISMATCH, "%d axes are more than the limit of %d",
+               count, MAX_RANK);
     return false;
   }
   shape->rank = count;
@@ -243,8 +268,10 @@ static Instr *gather(Lower *l, Instr *v, int axis, Instr *vector, Span span) {
   if (vector->type.rank == 1) return take_axis(l, v, axis, vector, span);
   Type flat = {.rank = 1, .dim = {1}};
   for (int k = 0; k < vector->type.rank; k++) {
-    if (!dim_is_const(vector->type.dim[k]) || !mul_i64(flat.dim[0], vector->type.dim[k], &flat.dim[0])) {
-      diag_error(l->diag, span, ERR_BAD_INDEX, "an axis of run-time size is indexed by a vector of one axis, not by %s",
+    if (!dim_is_const(vector->type.dim[k]) ||
+        !mul_i64(flat.dim[0], vector->type.dim[k], &flat.dim[0])) {
+      diag_error(l->diag, span, ERR_BAD_INDEX,
+                 "an axis of run-time size is indexed by a vector of one axis, not by %s",
                  type_text(l, &vector->type));
       return NULL;
     }
@@ -252,12 +279,14 @@ static Instr *gather(Lower *l, Instr *v, int axis, Instr *vector, Span span) {
   return take_axis(l, v, axis, reshape_to(l, vector, &flat, span), span);
 }
 
-Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of, Span span) {
+Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of,
+                   Span span) {
   Type shape = {0};
   int vectors = 0;
   for (int k = 0; k < rank; k++) vectors += cuts[k].vector != NULL;
   if (vectors > 1) {
-    diag_error(l->diag, span, ERR_BAD_INDEX, "one axis at a time can be indexed by an integer vector");
+    diag_error(l->diag, span, ERR_BAD_INDEX,
+               "one axis at a time can be indexed by an integer vector");
     return value_error();
   }
   for (int k = 0; v && k < rank; k++)
@@ -305,9 +334,11 @@ static Instr *slice_axes(Lower *l, Instr *v, const Cut *cuts, Span span) {
 static Value list_item(Lower *l, const Node *node, Value list) {
   int64_t at = 0;
   const Node *index = node->list.at[0];
-  if (node->list.count != 1 || !lower_static_int(l, index, "the number of a value", &at)) return value_error();
+  if (node->list.count != 1 || !lower_static_int(l, index, "the number of a value", &at))
+    return value_error();
   if (at >= -list.count && at < list.count) return list.items[at < 0 ? at + list.count : at];
-  diag_error(l->diag, index->span, ERR_INDEX_RANGE, "there are %d values, from 0 to %d", list.count, list.count - 1);
+  diag_error(l->diag, index->span, ERR_INDEX_RANGE, "there are %d values, from 0 to %d", list.count,
+             list.count - 1);
   return value_error();
 }
 

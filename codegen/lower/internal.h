@@ -44,13 +44,20 @@ static inline Value value_int(int64_t v) { return (Value){.kind = V_INT, .ival =
 static inline Value value_float(double v) { return (Value){.kind = V_FLOAT, .fval = v}; }
 static inline Value value_bool(bool v) { return (Value){.kind = V_BOOL, .ival = v}; }
 static inline Value value_dtype(DType t) { return (Value){.kind = V_DTYPE, .dtype = t}; }
-static inline Value value_data(Instr *i) { return i ? (Value){.kind = V_DATA, .instr = i} : value_error(); }
+static inline Value value_data(Instr *i) {
+  return i ? (Value){.kind = V_DATA, .instr = i} : value_error();
+}
 static inline bool is_error(Value v) { return v.kind == V_ERROR; }
 static inline bool is_number(Value v) { return v.kind == V_INT || v.kind == V_FLOAT; }
-static inline bool is_static(Value v) { return is_number(v) || v.kind == V_BOOL || v.kind == V_DTYPE; }
-// where(c, 1, 0) with constants takes the type it meets, as they would: `items` are the two constants.
+static inline bool is_static(Value v) {
+  return is_number(v) || v.kind == V_BOOL || v.kind == V_DTYPE;
+}
+// where(c, 1, 0) with constants takes the type it meets, as they would: `items` are the two
+// constants.
 static inline bool is_weak(Value v) { return v.kind == V_DATA && v.count == 2; }
-static inline bool is_index(Value v) { return v.kind == V_DATA && v.instr->type.dtype == DT_I64 && v.instr->type.rank == 0; }
+static inline bool is_index(Value v) {
+  return v.kind == V_DATA && v.instr->type.dtype == DT_I64 && v.instr->type.rank == 0;
+}
 
 // ---- names
 
@@ -70,8 +77,8 @@ typedef enum {
 typedef struct Symbol Symbol;
 struct Symbol {
   const char *name;
-  Symbol *next;   // declared before it; a scope is its newest symbol
-  Symbol *far;    // much before it: of each symbol's ancestors any is reached in few steps (names.c)
+  Symbol *next;  // declared before it; a scope is its newest symbol
+  Symbol *far;   // much before it: of each symbol's ancestors any is reached in few steps (names.c)
   Symbol *other;  // declared before it anywhere, of the same hash
   int depth;      // symbols before it in its scope
   SymbolKind kind;
@@ -100,7 +107,17 @@ struct Function {
 
 // ---- where an expression stands, and so what it may use
 
-typedef enum { IN_STATIC, IN_SHAPE, IN_SIZE, IN_EXTENT, IN_MAP, IN_REQUIRE, IN_PAD, IN_BODY, IN_REFERENCE } Place;
+typedef enum {
+  IN_STATIC,
+  IN_SHAPE,
+  IN_SIZE,
+  IN_EXTENT,
+  IN_MAP,
+  IN_REQUIRE,
+  IN_PAD,
+  IN_BODY,
+  IN_REFERENCE
+} Place;
 
 typedef struct Frame Frame;
 struct Frame {
@@ -137,10 +154,13 @@ enum { MAX_WORK = 300000, MAX_UNROLL = 4096, MAX_INLINE = 64, MAX_ARGUMENTS = 8,
 
 // ---- lower.c
 static const Type no_result = {.dtype = DT_COUNT};
-Region *enter_region(Lower *l, Frame *frame);  // a new region in which instructions go; frame lives on the caller's stack
+Region *enter_region(
+    Lower *l,
+    Frame *frame);  // a new region in which instructions go; frame lives on the caller's stack
 void leave_region(Lower *l);
 void reenter_region(Lower *l, Frame *frame, Region *region);
-bool over_budget(Lower *l, Span span);  // counts one step of work; true once there was too much, reported
+bool over_budget(Lower *l,
+                 Span span);  // counts one step of work; true once there was too much, reported
 const char *axes_text(Lower *l, const Ref *ref);
 
 // ---- value.c
@@ -157,40 +177,48 @@ const char *expression_text(const Node *node);  // canonical source text
 Type with_dtype(Type type, DType dtype);
 DType natural_dtype(Value v);  // what a value has when it meets nothing
 bool static_fits(Value v, DType dtype);
-Instr *constant_of(Lower *l, Value v, DType dtype, Span span);  // NULL, reported, when it does not fit
+Instr *constant_of(Lower *l, Value v, DType dtype,
+                   Span span);  // NULL, reported, when it does not fit
 Instr *convert(Lower *l, Value v, DType dtype, Span span,
-               const char *what);              // to a value of exactly dtype by the rules, else an error
+               const char *what);  // to a value of exactly dtype by the rules, else an error
 Instr *data_of(Lower *l, Value v, Span span);  // any number or data as an instruction
 bool common_dtype(Lower *l, const Value *v, int count, Span span, const char *what, DType *dtype);
 bool common_shape(Lower *l, Instr *const *v, int count, Span span, const char *what, Type *shape);
-Instr *broadcast_to(Lower *l, Instr *v, const Type *shape, Span span);  // v's dtype, that shape; must be possible
+Instr *broadcast_to(Lower *l, Instr *v, const Type *shape,
+                    Span span);                     // v's dtype, that shape; must be possible
 bool check_ref_elements(Lower *l, const Ref *ref);  // false, reported: more than any memory holds
 bool can_broadcast(const Type *from, const Type *to);
-Instr *reshape_to(Lower *l, Instr *v, const Type *shape, Span span);                        // v itself when it has the shape
-bool unify(Lower *l, const Value *v, int count, Span span, const char *what, Instr **out);  // one dtype, one shape
+Instr *reshape_to(Lower *l, Instr *v, const Type *shape,
+                  Span span);  // v itself when it has the shape
+bool unify(Lower *l, const Value *v, int count, Span span, const char *what,
+           Instr **out);  // one dtype, one shape
 
 // ---- expr.c
 Value lower_expr(Lower *l, const Node *node);
 Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b);
 Instr *yield_from(Lower *l, Instr *v, Span span);  // ends the current region with YIELD v
 Value lower_select(Lower *l, Value c, Value a, Value b, Span span);
-Instr *convert_index(Lower *l, Value v, Span span);            // NULL, reported, when v is no integer scalar
-Instr *lower_index(Lower *l, const Node *node);                // an i64 scalar, NULL when there was an error
+Instr *convert_index(Lower *l, Value v, Span span);  // NULL, reported, when v is no integer scalar
+Instr *lower_index(Lower *l, const Node *node);      // an i64 scalar, NULL when there was an error
 bool lower_condition(Lower *l, const Node *node, Value *out);  // V_BOOL or rank-0 bool data
 bool lower_dtype(Lower *l, const Node *node, DType *out);
 bool lower_static_int(Lower *l, const Node *node, const char *what, int64_t *out);
-bool in_index_place(const Lower *l);                      // extents, maps, requires, sizes: integer scalars only
-bool lower_shape(Lower *l, const Node *node, Type *out);  // an ARRAY or TUPLE of constants and sizes
+bool in_index_place(const Lower *l);  // extents, maps, requires, sizes: integer scalars only
+bool lower_shape(Lower *l, const Node *node,
+                 Type *out);  // an ARRAY or TUPLE of constants and sizes
 bool lower_dim(Lower *l, const Node *node, Dim *out);
-bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, int capacity, int *count);
+bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, int capacity,
+                    int *count);
 Value lower_lazy(Lower *l, Symbol *s);
 
 // ---- fold.c
-bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b, Value *out);  // false: not both static
+bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b,
+                 Value *out);  // false: not both static
 Value fold_unary(Lower *l, const Node *node, Value a);
 Value fold_one(Lower *l, Op op, Value a, Span span);  // an operation of one number
 Value fold_fma(Value a, Value b, Value c);
-Value fold_function(Lower *l, Op op, Value a, Value b, Span span);  // floordiv, mod, max, min, pow, .. of numbers
+Value fold_function(Lower *l, Op op, Value a, Value b,
+                    Span span);  // floordiv, mod, max, min, pow, .. of numbers
 double as_double(Value v);
 Op binary_op(int op);  // the operation of a BinaryOp
 
@@ -211,12 +239,14 @@ Value load_ref(Lower *l, Ref *ref, Span span);               // all of it
 Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
 bool is_broken(const Lower *l, const Ref *ref);
 void mark_broken(Lower *l, const Ref *ref);
-bool is_prefetched_here(const Lower *l, const Ref *ref);  // a prefetched operand that may be read where we are
+bool is_prefetched_here(const Lower *l,
+                        const Ref *ref);  // a prefetched operand that may be read where we are
 bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
 // ---- view.c
-const RefView *named_view(Lower *l, const Node *node);  // the view that a name stands for, else NULL
+const RefView *named_view(Lower *l,
+                          const Node *node);  // the view that a name stands for, else NULL
 Value read_view(Lower *l, const RefView *view, Span span);
 void write_view(Lower *l, const RefView *view, Value value, Span span);
 bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as one end of a copy
@@ -229,8 +259,8 @@ Value lower_method(Lower *l, const Node *node);  // .start() and .wait() of a co
 void lower_scoped(Lower *l, const Node *node);
 
 // ---- index.c
-// What one index element takes of an axis. `vector`: the axis is gathered by it; otherwise `size` elements, `stride` apart, from
-// `start`.
+// What one index element takes of an axis. `vector`: the axis is gathered by it; otherwise `size`
+// elements, `stride` apart, from `start`.
 typedef struct {
   bool whole, squeeze;
   int64_t first;
@@ -240,13 +270,18 @@ typedef struct {
 } Cut;  // first < 0: not constant
 bool lower_cut(Lower *l, const Node *element, Dim dim, bool masked, Cut *cut);
 Instr *cut_start(Lower *l, const Cut *cut, Span span);  // as an i64 instruction
-// Spreads the elements of an index over the axes: elements[k] is the element of axis k, NULL for the whole axis.
-bool spread_index(Lower *l, const Node *index, const Type *type, const char *what, const Node **elements);
+// Spreads the elements of an index over the axes: elements[k] is the element of axis k, NULL for
+// the whole axis.
+bool spread_index(Lower *l, const Node *index, const Type *type, const char *what,
+                  const Node **elements);
 // One an axis. `masked`: they may leave their axes.
-bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, bool masked, Cut *cuts);
+bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, bool masked,
+                Cut *cuts);
 Cut whole_cut(Dim dim);
-// Gathers by a vector, if there is one, and gives v the shape the index leaves. axis_of[k]: where axis k is in v.
-Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of, Span span);
+// Gathers by a vector, if there is one, and gives v the shape the index leaves. axis_of[k]: where
+// axis k is in v.
+Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of,
+                   Span span);
 Value index_value(Lower *l, const Node *node, Value base);
 
 // ---- call.c
@@ -263,28 +298,33 @@ struct Builtin {
   const char *name;
   Value (*lower)(Lower *l, const Call *call);
   int op;
-  const char
-      *parameters;  // "a b out?": `?` may be left out, `+` takes all further positional arguments, at least one; `*` or none
+  const char *parameters;  // "a b out?": `?` may be left out, `+` takes all further positional
+                           // arguments, at least one; `*` or none
 };
 extern const Builtin *const builtin_tables[];  // NULL at the end
-extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], bits_builtins[], gather_builtins[],
-    random_builtins[], memory_builtins[], view_builtins[], scatter_builtins[], other_builtins[];
+extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], bits_builtins[],
+    gather_builtins[], random_builtins[], memory_builtins[], view_builtins[], scatter_builtins[],
+    other_builtins[];
 
 // ---- ops/bits.c
-// The type that a bitcast leaves: between widths the last axis but one grows or shrinks. False, reported, when there is none.
+// The type that a bitcast leaves: between widths the last axis but one grows or shrinks. False,
+// reported, when there is none.
 bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out);
 Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span);
 
 // ---- ops/shape.c, ops/dot.c: what the tables name
 Instr *lower_array(Lower *l, const Node *node);  // data, or a number as data of rank 0
-// An axis number, negative from the end. Without a node: axis 0 of a value of rank 1, else an error.
+// An axis number, negative from the end. Without a node: axis 0 of a value of rank 1, else an
+// error.
 bool lower_axis(Lower *l, const Node *node, int rank, Span span, int *axis);
 bool lower_flag(Lower *l, const Node *node, bool otherwise, bool *out);
 Value reduce_axes(Lower *l, Op op, Instr *v, int64_t axes, bool keep, Span span);
 Value lower_einsum(Lower *l, const Call *call);
 Value lower_dot(Lower *l, const Call *call);
 Value lower_conv(Lower *l, const Call *call);
-int collect_parts(Lower *l, const Call *call, const Value **parts);  // the values that a list of arguments names, in lists or not
+int collect_parts(
+    Lower *l, const Call *call,
+    const Value **parts);  // the values that a list of arguments names, in lists or not
 Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
 Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
 
@@ -323,10 +363,12 @@ bool not_built(Lower *l, const Node *node);      // reports constructs that come
 
 // ---- names.c
 Symbol *find_symbol(Lower *l, const char *name);
-Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span);  // reports duplicates and hiding; never NULL
+Symbol *declare(Lower *l, SymbolKind kind, const char *name,
+                Span span);  // reports duplicates and hiding; never NULL
 void unknown_name(Lower *l, const char *name, Span span);
 bool same_but_case(const char *a, const char *b);
-const char *suggestion(Lower *l, const char *name, const char *const *names, int count);  // "; did you mean `x`?" or ""
+const char *suggestion(Lower *l, const char *name, const char *const *names,
+                       int count);  // "; did you mean `x`?" or ""
 const char *symbol_kind_text(SymbolKind kind);
 
 // ---- statics.c
@@ -336,11 +378,14 @@ void lower_signature(Lower *l);
 int size_index(Lower *l, const char *name);  // -1 when there is none
 int add_derived_size(Lower *l, const char *name, Span span, Region *value);
 // ---- decl.c
-bool check_index_region(Lower *l, const Region *region);  // integer arithmetic on scalars only, else an error
+bool check_index_region(Lower *l,
+                        const Region *region);  // integer arithmetic on scalars only, else an error
 bool is_declaration(const Node *node);
-int count_declarations(const Node *items);  // how many items of a kernel come before its first body statement
+int count_declarations(
+    const Node *items);  // how many items of a kernel come before its first body statement
 void lower_declarations(Lower *l);
-void lower_scratch(Lower *l, const Node *node, Instr *scope);  // scope: the SCOPED it lives in, or NULL
+void lower_scratch(Lower *l, const Node *node,
+                   Instr *scope);  // scope: the SCOPED it lives in, or NULL
 void check_parallel(Lower *l);
 // ---- reference.c
 void lower_reference(Lower *l, const Node *reference);

@@ -25,16 +25,20 @@ bool over_budget(Lower *l, Span span) {
   if (++l->work <= MAX_WORK && !diag_too_many(l->diag)) return false;
   l->stopped = true;
   if (!diag_too_many(l->diag))
-    diag_error(l->diag, span, ERR_TOO_LARGE,
-               "the kernel grows beyond %d expressions once loops are unrolled and functions inlined", MAX_WORK);
+    diag_error(
+        l->diag, span, ERR_TOO_LARGE,
+        "the kernel grows beyond %d expressions once loops are unrolled and functions inlined",
+        MAX_WORK);
   return true;
 }
 
 // " with axes M, N": an operand's axes by their names, for notes.
 const char *axes_text(Lower *l, const Ref *ref) {
   const char *space = ref->space == SPACE_SMEM ? "smem " : "";
-  if (!ref_is_operand(ref)) return arena_printf(l->arena, ": %s%s", space, type_text(l, &ref->type));
-  return arena_printf(l->arena, ": blocks %s%s of %s", space, shape_text(l, &ref->type), type_text(l, &ref->array));
+  if (!ref_is_operand(ref))
+    return arena_printf(l->arena, ": %s%s", space, type_text(l, &ref->type));
+  return arena_printf(l->arena, ": blocks %s%s of %s", space, shape_text(l, &ref->type),
+                      type_text(l, &ref->array));
 }
 
 // ---- the body
@@ -47,7 +51,8 @@ static void transfer(Lower *l, Op op, int from, int count) {
   }
 }
 
-// Each `let` among the declarations once, oldest first, so that the whole body can use it and its mistakes are found.
+// Each `let` among the declarations once, oldest first, so that the whole body can use it and its
+// mistakes are found.
 static void lower_preludes(Lower *l, Symbol *s) {
   LIST(Symbol *) preludes = {0};
   for (; s; s = s->next)
@@ -65,7 +70,8 @@ static void lower_body(Lower *l) {
   int first = count_declarations(items);
   for (int i = 0; i < items->list.count && !l->stopped; i++) {
     const Node *item = items->list.at[i];
-    bool declared = i < first && (is_declaration(item) || item->kind == N_LET || item->kind == N_FN);
+    bool declared =
+        i < first && (is_declaration(item) || item->kind == N_LET || item->kind == N_FN);
     if (!declared && item->kind != N_FN) lower_statement(l, item);
   }
   transfer(l, OP_WRITEBACK, l->k->inputs, l->k->outputs);
@@ -81,10 +87,14 @@ static bool mentions_store(const Node *node, const char *name) {
   for (int i = 0; node->kind == N_CALL && i < node->list.count; i++) {
     const Node *arg = node->list.at[i];
     if (arg->kind == N_ARROW) arg = arg->b;
-    if (arg->kind == N_INDEX && (strcmp(node->name, "store") == 0 || node->list.at[i]->kind == N_ARROW)) arg = arg->a;
+    if (arg->kind == N_INDEX &&
+        (strcmp(node->name, "store") == 0 || node->list.at[i]->kind == N_ARROW))
+      arg = arg->a;
     if (arg->kind == N_NAME && arg->name == name) return true;
   }
-  if (mentions_store(node->a, name) || mentions_store(node->b, name) || mentions_store(node->c, name)) return true;
+  if (mentions_store(node->a, name) || mentions_store(node->b, name) ||
+      mentions_store(node->c, name))
+    return true;
   for (int i = 0; i < node->list.count; i++)
     if (mentions_store(node->list.at[i], name)) return true;
   return false;
@@ -94,7 +104,8 @@ static void check_stored(Lower *l) {
   for (int i = l->k->inputs; i < l->k->inputs + l->k->outputs; i++) {
     const Ref *ref = l->k->refs.at[i];
     if (l->stored[i] || mentions_store(l->node->a, ref->name)) continue;
-    diag_error(l->diag, ref->span, ERR_NEVER_STORED, "nothing is stored to the output `%s`", ref->name);
+    diag_error(l->diag, ref->span, ERR_NEVER_STORED, "nothing is stored to the output `%s`",
+               ref->name);
   }
 }
 
@@ -154,14 +165,16 @@ static void check_top(Lower *l) {
     bool again = first && first->name == node->name && first->kind == node->kind;
     if (!again) first = node;
     if (again) {
-      diag_error(l->diag, node->name_span, ERR_DUPLICATE, "the %s `%s` is declared twice", node_name[node->kind], node->name);
+      diag_error(l->diag, node->name_span, ERR_DUPLICATE, "the %s `%s` is declared twice",
+                 node_name[node->kind], node->name);
       diag_note(l->diag, first->name_span, "the first time is here");
     }
     if (node->kind == N_KERNEL) kernel = node;
     if (kernel && kernel->name == node->name) continue;
     const char *names[MAX_LIST];
     int count = kernel_names(l->file, names, MAX_LIST);
-    diag_error(l->diag, node->name_span, ERR_REFERENCE_KERNEL, "there is no kernel `%s` for this reference%s", node->name,
+    diag_error(l->diag, node->name_span, ERR_REFERENCE_KERNEL,
+               "there is no kernel `%s` for this reference%s", node->name,
                suggestion(l, node->name, names, count < MAX_LIST ? count : MAX_LIST));
   }
 }
@@ -183,8 +196,8 @@ static const Node *choose_kernel(Lower *l, const char *name) {
   const Node *first = find_top(l->file, N_KERNEL, names[0]);
   for (int i = 1; i < count && i < MAX_LIST; i++)
     if (names[i] != names[0]) {
-      diag_error(l->diag, first->name_span, ERR_NO_KERNEL, "there are several kernels here: -k `%s` or another picks one",
-                 names[0]);
+      diag_error(l->diag, first->name_span, ERR_NO_KERNEL,
+                 "there are several kernels here: -k `%s` or another picks one", names[0]);
       break;
     }
   return first;
@@ -222,16 +235,20 @@ static void lower_kernel(Lower *l) {
   leave_region(l);
 }
 
-Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *name, const LowerOptions *options, Diag *diag) {
+Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *name,
+              const LowerOptions *options, Diag *diag) {
   static const LowerOptions no_options = {0};
-  if (diag_error_count(diag) > 0) return NULL;  // what did not parse is missing from the tree: more messages would mislead
+  if (diag_error_count(diag) > 0)
+    return NULL;  // what did not parse is missing from the tree: more messages would mislead
   Lower *l = NEW(arena, Lower);
-  *l = (Lower){.arena = arena, .diag = diag, .file = file, .options = options ? options : &no_options};
+  *l = (Lower){
+      .arena = arena, .diag = diag, .file = file, .options = options ? options : &no_options};
   check_top(l);
   l->node = choose_kernel(l, name);
   if (!l->node) return NULL;
   l->k = NEW(arena, Kernel);
-  *l->k = (Kernel){.arena = arena, .source = source, .name = l->node->name, .span = l->node->name_span};
+  *l->k =
+      (Kernel){.arena = arena, .source = source, .name = l->node->name, .span = l->node->name_span};
   l->k->symbol = function_name(l, l->node->name);
   lower_kernel(l);
   if (diag_error_count(diag) > 0) return NULL;

@@ -1,18 +1,19 @@
-// Lowering: names, statics, types, shapes, index maps. In: a syntax tree and -D settings. Out: the block IR, or diagnostics.
-// The only room that sees both. Uses ir.
+// Lowering: names, statics, types, shapes, index maps. In: a syntax tree and -D settings. Out: the
+// block IR, or diagnostics. The only room that sees both. Uses ir.
 #ifndef CODEGEN_LOWER_LOWER_H
 #define CODEGEN_LOWER_LOWER_H
 
 #include "codegen/ir/ir.h"
 #include "dsl/ast.h"
 
-// `-D NAME=VALUE` or `-D KERNEL.NAME=VALUE`; value is an expression in the language (64, bf16, true, 1.0e-5).
+// `-D NAME=VALUE` or `-D KERNEL.NAME=VALUE`; value is an expression in the language (64, bf16,
+// true, 1.0e-5).
 typedef struct {
   const char *kernel, *name, *value;
 } StaticSetting;
 
-// What is known of an operand's array before lowering: binds the statics that stand in its shape or dtype.
-// dtype: DT_COUNT when the array does not say.
+// What is known of an operand's array before lowering: binds the statics that stand in its shape or
+// dtype. dtype: DT_COUNT when the array does not say.
 typedef struct {
   const char *operand;
   DType dtype;
@@ -27,11 +28,13 @@ typedef struct {
   int hint_count;
 } LowerOptions;
 
-// The kernel called `name` (NULL: the only one, or the first with a diagnostic when there are several and none is named).
-// NULL, with diag filled, when there is an error.
-Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *name, const LowerOptions *options, Diag *diag);
+// The kernel called `name` (NULL: the only one, or the first with a diagnostic when there are
+// several and none is named). NULL, with diag filled, when there is an error.
+Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *name,
+              const LowerOptions *options, Diag *diag);
 
-// Names of the kernels, statics of one, in source order: for messages and for telling NAME=VALUE arguments apart.
+// Names of the kernels, statics of one, in source order: for messages and for telling NAME=VALUE
+// arguments apart.
 int kernel_names(const Node *file, const char **names, int capacity);
 int static_names(const Node *file, const char *kernel, const char **names, int capacity);
 

@@ -5,11 +5,13 @@
 #include <string.h>
 
 static Symbol **newest_of(Lower *l, const char *name) {
-  return &l->declared[((uintptr_t)name / 16 * 0x9E3779B1u >> 7) % (sizeof l->declared / sizeof *l->declared)];
+  return &l->declared[((uintptr_t)name / 16 * 0x9E3779B1u >> 7) %
+                      (sizeof l->declared / sizeof *l->declared)];
 }
 
-// Scopes are paths of one tree. `far` skips as many symbols as the two jumps before it did where these are equal (Myers, "An
-// applicative random-access stack"): any depth is reached in a logarithmic number of steps.
+// Scopes are paths of one tree. `far` skips as many symbols as the two jumps before it did where
+// these are equal (Myers, "An applicative random-access stack"): any depth is reached in a
+// logarithmic number of steps.
 static Symbol *skip_from(Symbol *parent) {
   Symbol *far = parent ? parent->far : NULL;
   bool joins = far && far->far && parent->depth - far->depth == far->depth - far->far->depth;
@@ -17,7 +19,8 @@ static Symbol *skip_from(Symbol *parent) {
 }
 
 static bool is_in_scope(const Symbol *scope, const Symbol *s) {
-  while (scope && scope->depth > s->depth) scope = scope->far && scope->far->depth >= s->depth ? scope->far : scope->next;
+  while (scope && scope->depth > s->depth)
+    scope = scope->far && scope->far->depth >= s->depth ? scope->far : scope->next;
   return scope == s;
 }
 
@@ -46,7 +49,8 @@ const char *suggestion(Lower *l, const char *name, const char *const *names, int
   return close ? arena_printf(l->arena, "; did you mean `%s`?", close) : "";
 }
 
-// An error when `name` may not be declared here; a `let` may hide a `let`, a parameter hides anything.
+// An error when `name` may not be declared here; a `let` may hide a `let`, a parameter hides
+// anything.
 static bool check_declaration(Lower *l, SymbolKind kind, const char *name, Span span) {
   if (dtype_by_name(name) != DT_COUNT && kind != SYM_PARAMETER) {
     diag_error(l->diag, span, ERR_HIDES, "`%s` is the name of a dtype", name);
@@ -58,8 +62,8 @@ static bool check_declaration(Lower *l, SymbolKind kind, const char *name, Span 
   if (kind == SYM_VAR && old->kind >= SYM_LET) return true;
   bool same = old->kind == kind;
   diag_error(l->diag, span, same ? ERR_DUPLICATE : ERR_HIDES,
-             same ? "%s `%s` is declared twice" : "%s `%s` would hide the %s of that name", symbol_kind_text(kind), name,
-             symbol_kind_text(old->kind));
+             same ? "%s `%s` is declared twice" : "%s `%s` would hide the %s of that name",
+             symbol_kind_text(kind), name, symbol_kind_text(old->kind));
   diag_note(l->diag, old->span, "`%s` is declared here", name);
   return false;
 }
@@ -68,7 +72,12 @@ Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span) {
   bool good = check_declaration(l, kind, name, span);
   Symbol *s = NEW(l->arena, Symbol);
   Symbol **newest = newest_of(l, name);
-  *s = (Symbol){.name = name, .kind = kind, .span = span, .poisoned = !good, .next = l->scope, .other = *newest};
+  *s = (Symbol){.name = name,
+                .kind = kind,
+                .span = span,
+                .poisoned = !good,
+                .next = l->scope,
+                .other = *newest};
   s->far = skip_from(l->scope);
   s->depth = l->scope ? l->scope->depth + 1 : 0;
   return l->scope = *newest = s;
@@ -76,11 +85,14 @@ Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span) {
 
 void unknown_name(Lower *l, const char *name, Span span) {
   LIST(const char *) names = {0};
-  for (Symbol *s = l->scope; s && names.count < MAX_LIST; s = s->next) LIST_PUSH(l->arena, &names, s->name);
+  for (Symbol *s = l->scope; s && names.count < MAX_LIST; s = s->next)
+    LIST_PUSH(l->arena, &names, s->name);
   for (int t = 0; t < DT_COUNT; t++) LIST_PUSH(l->arena, &names, dtype_info[t].name);
   if (find_function(l, name)) {
-    diag_error(l->diag, span, ERR_UNKNOWN_NAME, "`%s` is a function: call it, `%s(..)`", name, name);
+    diag_error(l->diag, span, ERR_UNKNOWN_NAME, "`%s` is a function: call it, `%s(..)`", name,
+               name);
     return;
   }
-  diag_error(l->diag, span, ERR_UNKNOWN_NAME, "nothing here is called `%s`%s", name, suggestion(l, name, names.at, names.count));
+  diag_error(l->diag, span, ERR_UNKNOWN_NAME, "nothing here is called `%s`%s", name,
+             suggestion(l, name, names.at, names.count));
 }

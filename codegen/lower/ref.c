@@ -2,7 +2,8 @@
 #include "codegen/lower/internal.h"
 
 bool is_prefetched_here(const Lower *l, const Ref *ref) {
-  return ref->prefetch && (l->place == IN_EXTENT || l->place == IN_MAP || l->place == IN_REQUIRE || l->place == IN_BODY);
+  return ref->prefetch && (l->place == IN_EXTENT || l->place == IN_MAP || l->place == IN_REQUIRE ||
+                           l->place == IN_BODY);
 }
 
 Ref *ref_of(Lower *l, const Node *node) {
@@ -46,27 +47,32 @@ void mark_broken(Lower *l, const Ref *ref) {
 }
 
 // x[...] of a view x.
-static bool is_all_of(const Node *index) { return index->list.count == 1 && index->list.at[0]->kind == N_ELLIPSIS; }
+static bool is_all_of(const Node *index) {
+  return index->list.count == 1 && index->list.at[0]->kind == N_ELLIPSIS;
+}
 
 bool lower_view(Lower *l, const Node *node, bool masked, View *view) {
   Cut cuts[MAX_RANK];
   const RefView *viewed = named_view(l, node->kind == N_INDEX ? node->a : node);
-  if (viewed && node->kind == N_INDEX && is_all_of(node)) return view_window(l, viewed, view, node->span);
+  if (viewed && node->kind == N_INDEX && is_all_of(node))
+    return view_window(l, viewed, view, node->span);
   Ref *ref = node->kind == N_INDEX ? ref_of(l, node->a) : ref_of(l, node);
   if (ref && is_broken(l, ref)) return false;
   if (!ref) {
     bool named = node->kind == N_INDEX || node->kind == N_NAME;
     if (named && is_error(lower_expr(l, node->kind == N_INDEX ? node->a : node))) return false;
-    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "expected a window of a ref, such as `x[...]`");
+    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT,
+               "expected a window of a ref, such as `x[...]`");
     return false;
   }
   if (node->kind != N_INDEX && ref->type.rank > 0 && ref->role != REF_VAR) {
-    diag_error(l->diag, node->span, ERR_BARE_REF, "`%s` is a ref, %s: a window of it is `%s[...]`", ref->name,
-               type_text(l, &ref->type), ref->name);
+    diag_error(l->diag, node->span, ERR_BARE_REF, "`%s` is a ref, %s: a window of it is `%s[...]`",
+               ref->name, type_text(l, &ref->type), ref->name);
     diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));
     return false;
   }
-  if (node->kind == N_INDEX && !lower_cuts(l, node, &ref->type, ref_text(l, ref), masked, cuts)) return false;
+  if (node->kind == N_INDEX && !lower_cuts(l, node, &ref->type, ref_text(l, ref), masked, cuts))
+    return false;
   for (int i = 0; node->kind == N_INDEX && i < node->list.count; i++)
     if (node->list.at[i]->kind == N_NONE) {
       diag_error(l->diag, node->list.at[i]->span, ERR_BAD_INDEX,
@@ -75,7 +81,8 @@ bool lower_view(Lower *l, const Node *node, bool masked, View *view) {
     }
   for (int k = 0; node->kind == N_INDEX && k < ref->type.rank; k++)
     if (cuts[k].vector) {
-      diag_error(l->diag, node->span, ERR_BAD_INDEX, "a window of a ref is made of slices and scalars, not of integer vectors");
+      diag_error(l->diag, node->span, ERR_BAD_INDEX,
+                 "a window of a ref is made of slices and scalars, not of integer vectors");
       return false;
     }
   view_of_cuts(l, ref, node->kind == N_INDEX ? cuts : NULL, node->span, view);
@@ -85,12 +92,14 @@ bool lower_view(Lower *l, const Node *node, bool masked, View *view) {
 // Loads and stores reach VMEM and SMEM. False, reported, for what is elsewhere.
 bool check_accessible(Lower *l, const Ref *ref, Span span) {
   if (ref->space == SPACE_ANY)
-    diag_error(l->diag, span, ERR_HBM_ACCESS, "`%s` stays in HBM: copy a window of it with async_copy, as in async_copy(%s",
-               ref->name,
-               ref->role == REF_INPUT ? arena_printf(l->arena, "%s[..] -> buffer[..], s)", ref->name)
-                                      : arena_printf(l->arena, "buffer[..] -> %s[..], s)", ref->name));
+    diag_error(
+        l->diag, span, ERR_HBM_ACCESS,
+        "`%s` stays in HBM: copy a window of it with async_copy, as in async_copy(%s", ref->name,
+        ref->role == REF_INPUT ? arena_printf(l->arena, "%s[..] -> buffer[..], s)", ref->name)
+                               : arena_printf(l->arena, "buffer[..] -> %s[..], s)", ref->name));
   else if (ref->space == SPACE_SEM)
-    diag_error(l->diag, span, ERR_BAD_SEMAPHORE, "`%s` is a semaphore: read(%s) gives what it holds", ref->name, ref->name);
+    diag_error(l->diag, span, ERR_BAD_SEMAPHORE,
+               "`%s` is a semaphore: read(%s) gives what it holds", ref->name, ref->name);
   else
     return true;
   diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
@@ -142,7 +151,8 @@ bool check_storable(Lower *l, Ref *ref, Span span) {
     if (ref_is_operand(ref)) l->stored[ref->id] = true;
     return true;
   }
-  diag_error(l->diag, span, ERR_STORE_TO_INPUT, "`%s` is an input: nothing is stored to it", ref->name);
+  diag_error(l->diag, span, ERR_STORE_TO_INPUT, "`%s` is an input: nothing is stored to it",
+             ref->name);
   diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
   return false;
 }
@@ -162,15 +172,19 @@ static bool has_extra_ones(const Type *value, const Type *window) {
 static void report_store_shape(Lower *l, const View *view, const Type *value, Span span) {
   const char *window = shape_text(l, &view->type);
   if (has_extra_ones(value, &view->type))
-    diag_error(l->diag, span, ERR_STORE_SHAPE, "a value of shape %s does not go into a window of shape %s; write reshape(.., %s)",
+    diag_error(l->diag, span, ERR_STORE_SHAPE,
+               "a value of shape %s does not go into a window of shape %s; write reshape(.., %s)",
                shape_text(l, value), window, window);
   else
-    diag_error(l->diag, span, ERR_STORE_SHAPE, "a value of shape %s does not go into a window of shape %s", shape_text(l, value),
+    diag_error(l->diag, span, ERR_STORE_SHAPE,
+               "a value of shape %s does not go into a window of shape %s", shape_text(l, value),
                window);
-  diag_note(l->diag, view->ref->span, "`%s` is declared here%s", view->ref->name, axes_text(l, view->ref));
+  diag_note(l->diag, view->ref->span, "`%s` is declared here%s", view->ref->name,
+            axes_text(l, view->ref));
 }
 
-static Instr *lower_stored(Lower *l, const View *view, Value v, DType dtype, Span span, const char *what) {
+static Instr *lower_stored(Lower *l, const View *view, Value v, DType dtype, Span span,
+                           const char *what) {
   Instr *value = convert(l, v, dtype, span, what);
   if (!value) return NULL;
   if (!can_broadcast(&value->type, &view->type)) {
@@ -188,7 +202,8 @@ void store_view(Lower *l, const View *view, Value v, Value mask, Span span) {
     diag_error(l->diag, span, ERR_NO_RESULT, "this gives no value to store");
     return;
   }
-  Instr *value = lower_stored(l, view, v, view->type.dtype, span, arena_printf(l->arena, "a store to `%s`", view->ref->name));
+  Instr *value = lower_stored(l, view, v, view->type.dtype, span,
+                              arena_printf(l->arena, "a store to `%s`", view->ref->name));
   if (mask.kind != V_VOID) m = lower_stored(l, view, mask, DT_BOOL, span, "the mask");
   if (!value || (mask.kind != V_VOID && !m)) return;
   for (int k = 0; k < count; k++) args[k] = view->starts[k];

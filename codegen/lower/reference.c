@@ -17,7 +17,8 @@ static void yield_outputs(Lower *l, const Node *reference) {
     results[i] = l->array[ref->id];
     good = good && results[i];
     if (results[i] || l->stored[ref->id]) continue;
-    diag_error(l->diag, reference->name_span, ERR_REFERENCE_OUTPUT, "the reference gives the output `%s` no value", ref->name);
+    diag_error(l->diag, reference->name_span, ERR_REFERENCE_OUTPUT,
+               "the reference gives the output `%s` no value", ref->name);
     diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
   }
   if (good) emit(l, OP_YIELD, no_result, reference->span, l->k->outputs, results);
@@ -32,7 +33,8 @@ void lower_reference(Lower *l, const Node *reference) {
   for (int i = 0; i < l->k->inputs + l->k->outputs; i++) l->stored[i] = false;
   Region *region = enter_region(l, &frame);
   load_inputs(l);
-  for (int i = 0; i < reference->a->list.count && !l->stopped; i++) lower_statement(l, reference->a->list.at[i]);
+  for (int i = 0; i < reference->a->list.count && !l->stopped; i++)
+    lower_statement(l, reference->a->list.at[i]);
   yield_outputs(l, reference);
   leave_region(l);
   l->k->reference = region;

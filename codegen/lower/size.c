@@ -22,7 +22,8 @@ static bool is_static_name(Lower *l, const char *name) {
 
 // A name that stands alone in a shape and is no static is a size.
 static void declare_size(Lower *l, const Node *node) {
-  if (node->kind != N_NAME || is_static_name(l, node->name) || size_index(l, node->name) >= 0) return;
+  if (node->kind != N_NAME || is_static_name(l, node->name) || size_index(l, node->name) >= 0)
+    return;
   declare(l, SYM_SIZE, node->name, node->span)->index = l->k->sizes.count;
   LIST_PUSH(l->arena, &l->k->sizes, ((Size){.name = node->name, .span = node->span}));
 }
@@ -31,7 +32,8 @@ static void declare_size(Lower *l, const Node *node) {
 
 static bool names_are_bound(Lower *l, const Node *node) {
   if (!node) return true;
-  if (node->kind == N_NAME && !find_symbol(l, node->name) && dtype_by_name(node->name) == DT_COUNT) {
+  if (node->kind == N_NAME && !find_symbol(l, node->name) &&
+      dtype_by_name(node->name) == DT_COUNT) {
     diag_error(l->diag, node->span, ERR_UNBOUND_SIZE,
                "the size `%s` is not an axis of any operand, so its value is unknown", node->name);
     return false;
@@ -45,7 +47,8 @@ static bool names_are_bound(Lower *l, const Node *node) {
 static bool constant_extent(Lower *l, int64_t extent, Span span, Dim *dim) {
   *dim = extent;
   if (extent >= 0 && extent <= INT32_MAX) return true;
-  diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis has from 0 to 2^31-1 elements, not %lld", (long long)extent);
+  diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis has from 0 to 2^31-1 elements, not %lld",
+             (long long)extent);
   return false;
 }
 
@@ -72,7 +75,8 @@ static bool lower_axis_extent(Lower *l, const Node *node, Dim *dim) {
   int size = size_index(l, node->name);
   if (s && s->kind == SYM_STATIC && s->value.kind != V_INT) {
     if (!is_error(s->value))
-      diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis is an integer, not %s", value_text(l, s->value));
+      diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis is an integer, not %s",
+                 value_text(l, s->value));
     return false;
   }
   if (s && s->kind == SYM_STATIC) return constant_extent(l, s->value.ival, node->span, dim);
@@ -87,7 +91,8 @@ static void zero_map(Lower *l, Ref *ref) {
   Instr *zeros[MAX_RANK];
   if (ref->array.rank == 0) return;  // there is only one block
   ref->index_map = enter_region(l, &frame);
-  for (int i = 0; i < ref->array.rank; i++) zeros[i] = ir_const_int(l->k, l->frame->region, DT_I64, 0, ref->span);
+  for (int i = 0; i < ref->array.rank; i++)
+    zeros[i] = ir_const_int(l->k, l->frame->region, DT_I64, 0, ref->span);
   emit(l, OP_YIELD, no_result, ref->span, ref->array.rank, zeros);
   leave_region(l);
 }
@@ -111,12 +116,13 @@ static void lower_param(Lower *l, const Node *param, RefRole role) {
   if (array.dtype >= DT_COUNT || is_broken(l, ref)) array.dtype = DT_F32;
   if (array.dtype == DT_I64) {
     mark_broken(l, ref);
-    diag_error(l->diag, param->a->span, ERR_I64_STORAGE, "`%s`: i64 is for index arithmetic, not for arrays", param->name);
+    diag_error(l->diag, param->a->span, ERR_I64_STORAGE,
+               "`%s`: i64 is for index arithmetic, not for arrays", param->name);
     array.dtype = DT_I32;
   }
   if (array.rank > MAX_RANK) {
-    diag_error(l->diag, param->span, ERR_RANK_MISMATCH, "`%s` has %d axes, more than the limit of %d", param->name, array.rank,
-               MAX_RANK);
+    diag_error(l->diag, param->span, ERR_RANK_MISMATCH,
+               "`%s` has %d axes, more than the limit of %d", param->name, array.rank, MAX_RANK);
     array.rank = 0;
   }
   ref->array = ref->type = array;  // its axes follow once all sizes are known
@@ -149,7 +155,8 @@ static bool one_letter_apart(const char *a, const char *b) {
   size_t shorter = n < m ? n : m, longer = n < m ? m : n;
   while (same < shorter && a[same] == b[same]) same++;
   while (tail < shorter - same && a[n - 1 - tail] == b[m - 1 - tail]) tail++;
-  bool digit = (same < n && isdigit((unsigned char)a[same])) || (same < m && isdigit((unsigned char)b[same]));
+  bool digit = (same < n && isdigit((unsigned char)a[same])) ||
+               (same < m && isdigit((unsigned char)b[same]));
   return longer - same - tail <= 1 && !digit;  // numbered names are meant to differ
 }
 
@@ -165,8 +172,9 @@ static void warn_of_similar_size(Lower *l, const Size *size) {
     size_t longest = strlen(s->name) > strlen(size->name) ? strlen(s->name) : strlen(size->name);
     bool near = longest >= 3 && one_letter_apart(size->name, s->name);
     if (!near && !same_but_case(size->name, s->name)) continue;
-    diag_warning(l->diag, size->span, ERR_SIMILAR_SIZE, "the size `%s` is used once, and nearly has the name of the %s `%s`",
-                 size->name, symbol_kind_text(s->kind), s->name);
+    diag_warning(l->diag, size->span, ERR_SIMILAR_SIZE,
+                 "the size `%s` is used once, and nearly has the name of the %s `%s`", size->name,
+                 symbol_kind_text(s->kind), s->name);
     diag_note(l->diag, s->span, "`%s` is declared here", s->name);
     return;
   }
@@ -184,7 +192,8 @@ static void mark_prefetched(Lower *l, Ref *ref, const Node *param) {
   ref->space = SPACE_SMEM;
   ref->buffers = 1;
   if (is_integer(ref->array.dtype) || is_broken(l, ref)) return;
-  diag_error(l->diag, param->a->span, ERR_BAD_PREFETCH, "`%s`: what is prefetched are integers, not %s", ref->name,
+  diag_error(l->diag, param->a->span, ERR_BAD_PREFETCH,
+             "`%s`: what is prefetched are integers, not %s", ref->name,
              dtype_info[ref->array.dtype].name);
   mark_broken(l, ref);
 }

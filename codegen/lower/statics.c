@@ -14,7 +14,9 @@ static const Node *find_static(const Node *kernel, const char *name) {
 
 // ---- settings
 
-static bool applies(const Lower *l, const StaticSetting *s) { return !s->kernel || strcmp(s->kernel, l->k->name) == 0; }
+static bool applies(const Lower *l, const StaticSetting *s) {
+  return !s->kernel || strcmp(s->kernel, l->k->name) == 0;
+}
 
 static bool known_elsewhere(const Lower *l, const StaticSetting *s) {
   for (int i = 0; !s->kernel && i < l->file->list.count; i++) {
@@ -31,7 +33,8 @@ static void check_settings(Lower *l) {
   for (int i = 0; i < l->options->setting_count; i++) {
     const StaticSetting *s = &l->options->settings[i];
     if (!applies(l, s) || find_static(l->node, intern(s->name)) || known_elsewhere(l, s)) continue;
-    diag_error(l->diag, (Span){0}, ERR_UNKNOWN_STATIC, "-D %s: the kernel `%s` has no static of that name%s", s->name, l->k->name,
+    diag_error(l->diag, (Span){0}, ERR_UNKNOWN_STATIC,
+               "-D %s: the kernel `%s` has no static of that name%s", s->name, l->k->name,
                suggestion(l, s->name, names, count));
   }
 }
@@ -44,7 +47,8 @@ static const Node *parse_setting(Lower *l, const StaticSetting *s, Diag **diag) 
   source->length = strlen(source->text);
   *diag = diag_new(l->arena, source);
   const Node *file = parse(l->arena, source, *diag);
-  bool one = diag_error_count(*diag) == 0 && file->list.count == 1 && file->list.at[0]->kind == N_FN;
+  bool one =
+      diag_error_count(*diag) == 0 && file->list.count == 1 && file->list.at[0]->kind == N_FN;
   return one ? file->list.at[0]->a : NULL;
 }
 
@@ -61,7 +65,8 @@ static Value evaluate_setting(Lower *l, const StaticSetting *s, Span span) {
     l->diag = outer;
   }
   if (is_static(v)) return v;
-  diag_error(l->diag, span, ERR_BAD_SETTING, "-D %s=%s: expected a constant expression, such as 64, bf16 or true", s->name,
+  diag_error(l->diag, span, ERR_BAD_SETTING,
+             "-D %s=%s: expected a constant expression, such as 64, bf16 or true", s->name,
              s->value);
   return value_error();
 }
@@ -111,7 +116,8 @@ static bool declared_type(Lower *l, const Node *node, StaticType *type) {
   DType dtype = dtype_by_name(node->name);
   if (dtype == DT_COUNT) {
     diag_error(l->diag, node->span, ERR_UNKNOWN_DTYPE,
-               "a static is of type dtype, bool, i64, f32 or another number type, not `%s`", node->name);
+               "a static is of type dtype, bool, i64, f32 or another number type, not `%s`",
+               node->name);
     return false;
   }
   *type = (StaticType){dtype == DT_BOOL ? V_BOOL : is_float(dtype) ? V_FLOAT : V_INT, dtype, true};
@@ -120,16 +126,21 @@ static bool declared_type(Lower *l, const Node *node, StaticType *type) {
 
 static const char *static_type_text(const StaticType *type) {
   if (type->ranged) return dtype_info[type->dtype].name;
-  return type->kind == V_INT ? "an integer" : type->kind == V_FLOAT ? "a float" : type->kind == V_BOOL ? "a bool" : "a dtype";
+  return type->kind == V_INT     ? "an integer"
+         : type->kind == V_FLOAT ? "a float"
+         : type->kind == V_BOOL  ? "a bool"
+                                 : "a dtype";
 }
 
-static Value fit_static(Lower *l, const Node *item, Value v, const StaticType *type, Span span, const char *origin) {
+static Value fit_static(Lower *l, const Node *item, Value v, const StaticType *type, Span span,
+                        const char *origin) {
   if (v.kind == V_INT && type->kind == V_FLOAT) v = value_float((double)v.ival);
   bool fits = v.kind == type->kind && (!type->ranged || static_fits(v, type->dtype));
   if (fits) return v;
-  diag_error(l->diag, span, ERR_STATIC_TYPE, "%s`%s` is %s, and %s does not suit it", origin, item->name, static_type_text(type),
-             value_text(l, v));
-  if (span.start != item->name_span.start) diag_note(l->diag, item->name_span, "`%s` is declared here", item->name);
+  diag_error(l->diag, span, ERR_STATIC_TYPE, "%s`%s` is %s, and %s does not suit it", origin,
+             item->name, static_type_text(type), value_text(l, v));
+  if (span.start != item->name_span.start)
+    diag_note(l->diag, item->name_span, "`%s` is declared here", item->name);
   return value_error();
 }
 
@@ -141,8 +152,8 @@ static Value lower_default(Lower *l, const Node *item) {
   Value v = lower_expr(l, item->b);
   leave_region(l);
   if (is_error(v) || is_static(v)) return v;
-  diag_error(l->diag, item->b->span, ERR_NOT_CONSTANT, "a static is an integer, a float, a bool or a dtype, not %s",
-             value_text(l, v));
+  diag_error(l->diag, item->b->span, ERR_NOT_CONSTANT,
+             "a static is an integer, a float, a bool or a dtype, not %s", value_text(l, v));
   return value_error();
 }
 
@@ -157,11 +168,12 @@ static Value bind_static(Lower *l, const Node *item) {
     const StaticSetting *s = &l->options->settings[i];
     if (!applies(l, s) || strcmp(s->name, item->name) != 0) continue;
     given = evaluate_setting(l, s, item->name_span);
-    return is_error(given)
-               ? given
-               : fit_static(l, item, given, &type, item->name_span, arena_printf(l->arena, "-D %s=%s: ", s->name, s->value));
+    return is_error(given) ? given
+                           : fit_static(l, item, given, &type, item->name_span,
+                                        arena_printf(l->arena, "-D %s=%s: ", s->name, s->value));
   }
-  if (find_hint(l, item->name, &given)) return fit_static(l, item, given, &type, item->name_span, "from the array given: ");
+  if (find_hint(l, item->name, &given))
+    return fit_static(l, item, given, &type, item->name_span, "from the array given: ");
   return v;
 }
 
@@ -176,7 +188,8 @@ static void lower_static_item(Lower *l, const Node *item) {
   if (item->kind != N_STATIC_ITEM) return;
   Value v = bind_static(l, item);
   declare(l, SYM_STATIC, item->name, item->name_span)->value = v;
-  if (is_static(v)) LIST_PUSH(l->arena, &l->k->statics, ((StaticValue){item->name, static_text(l, v)}));
+  if (is_static(v))
+    LIST_PUSH(l->arena, &l->k->statics, ((StaticValue){item->name, static_text(l, v)}));
 }
 
 void lower_statics(Lower *l) {
@@ -184,6 +197,7 @@ void lower_statics(Lower *l) {
   check_settings(l);
   for (int i = 0; i < l->node->a->list.count; i++) {
     const Node *item = l->node->a->list.at[i];
-    for (int k = 0; item->kind == N_STATIC && k < item->list.count; k++) lower_static_item(l, item->list.at[k]);
+    for (int k = 0; item->kind == N_STATIC && k < item->list.count; k++)
+      lower_static_item(l, item->list.at[k]);
   }
 }

@@ -25,7 +25,8 @@ bool not_built(Lower *l, const Node *node) {
     case N_CALL:
     case N_METHOD:
       for (size_t i = 0; i < sizeof later_calls / sizeof later_calls[0]; i++)
-        if (strcmp(node->name, later_calls[i].name) == 0) return later(l, node, later_calls[i].code, later_calls[i].what);
+        if (strcmp(node->name, later_calls[i].name) == 0)
+          return later(l, node, later_calls[i].code, later_calls[i].what);
       return false;
     default:
       return false;
@@ -41,7 +42,8 @@ void declare_let(Lower *l, const Node *node) {
     v = value_error();
   }
   // Generated code and `explain` call it by its name.
-  if (v.kind == V_DATA && !v.instr->text && op_info[v.instr->op].class != OPC_CONTROL) v.instr->text = node->name;
+  if (v.kind == V_DATA && !v.instr->text && op_info[v.instr->op].class != OPC_CONTROL)
+    v.instr->text = node->name;
   declare(l, SYM_LET, node->name, node->name_span)->value = v;
 }
 
@@ -53,7 +55,8 @@ static void lower_var(Lower *l, const Node *node) {
   Value v = lower_expr(l, node->c);
   Symbol *s = declare(l, SYM_VAR, node->name, node->name_span);
   if (good && dtype == DT_I64 && type.rank > 0) {
-    diag_error(l->diag, node->a->span, ERR_I64_STORAGE, "i64 is for index arithmetic: a var of i64 is a scalar");
+    diag_error(l->diag, node->a->span, ERR_I64_STORAGE,
+               "i64 is for index arithmetic: a var of i64 is a scalar");
     good = false;
   }
   Ref *ref = s->ref = NEW(l->arena, Ref);
@@ -86,14 +89,17 @@ static void not_assignable(Lower *l, const Node *target) {
     return;
   }
   if (!s) {
-    diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE, "what is assigned to is a window of a ref, `x[...]`, or a var");
+    diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE,
+               "what is assigned to is a window of a ref, `x[...]`, or a var");
     return;
   }
   if (s->poisoned || (s->kind == SYM_LET && is_error(s->value))) return;
   bool ref = s->kind == SYM_OPERAND || s->kind == SYM_SCRATCH || s->value.kind == V_REF;
   diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE,
-             ref ? "`%s` is a ref: store to a window of it, `%s[...] = ..`" : "`%s` is a %s, which never changes%s", s->name,
-             ref ? s->name : symbol_kind_text(s->kind), s->kind == SYM_LET ? "; a var does" : "");
+             ref ? "`%s` is a ref: store to a window of it, `%s[...] = ..`"
+                 : "`%s` is a %s, which never changes%s",
+             s->name, ref ? s->name : symbol_kind_text(s->kind),
+             s->kind == SYM_LET ? "; a var does" : "");
   diag_note(l->diag, s->span, "`%s` is declared here", s->name);
 }
 
@@ -110,7 +116,8 @@ static bool lower_target(Lower *l, const Node *target, View *view) {
 }
 
 static Node operator_node(const Node *assign) {
-  return (Node){.kind = N_BINARY, .span = assign->span, .name_span = assign->name_span, .op = assign->op};
+  return (Node){
+      .kind = N_BINARY, .span = assign->span, .name_span = assign->name_span, .op = assign->op};
 }
 
 static void assign_output(Lower *l, const Node *node) {
@@ -135,26 +142,31 @@ static void assign_output(Lower *l, const Node *node) {
   }
   l->stored[ref->id] = true;
   const char *what = arena_printf(l->arena, "the output `%s`", ref->name);
-  Instr *array = v.kind == V_VOID ? data_of(l, v, node->b->span) : convert(l, v, ref->array.dtype, node->b->span, what);
+  Instr *array = v.kind == V_VOID ? data_of(l, v, node->b->span)
+                                  : convert(l, v, ref->array.dtype, node->b->span, what);
   if (!array) return;
   if (can_broadcast(&array->type, &ref->array)) {
     l->array[ref->id] = broadcast_to(l, array, &ref->array, node->span);
     return;
   }
-  diag_error(l->diag, node->b->span, ERR_STORE_SHAPE, "a value of shape %s is not the output `%s` of shape %s",
-             shape_text(l, &array->type), ref->name, shape_text(l, &ref->array));
+  diag_error(l->diag, node->b->span, ERR_STORE_SHAPE,
+             "a value of shape %s is not the output `%s` of shape %s", shape_text(l, &array->type),
+             ref->name, shape_text(l, &ref->array));
   diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
 }
 
 static void assign_view(Lower *l, const Node *node, const RefView *view) {
   const Node *target = node->a;
-  if (target->kind != N_INDEX || target->list.count != 1 || target->list.at[0]->kind != N_ELLIPSIS) {
-    diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE, "a store to a view takes all of it, `v[...] = ..`");
+  if (target->kind != N_INDEX || target->list.count != 1 ||
+      target->list.at[0]->kind != N_ELLIPSIS) {
+    diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE,
+               "a store to a view takes all of it, `v[...] = ..`");
     return;
   }
   Node op = operator_node(node);
   Value v = lower_expr(l, node->b);
-  if (node->op != OP_NONE && !is_error(v)) v = lower_binary(l, &op, node->op, read_view(l, view, target->span), v);
+  if (node->op != OP_NONE && !is_error(v))
+    v = lower_binary(l, &op, node->op, read_view(l, view, target->span), v);
   if (!is_error(v)) write_view(l, view, v, node->span);
 }
 
@@ -216,7 +228,8 @@ static void lower_if(Lower *l, const Node *node) {
   }
   if (in_index_place(l) || l->prelude) {
     diag_error(l->diag, node->a->span, ERR_INDEX_ONLY,
-               "among the declarations only constants decide; `let x = if c { a } else { b };` chooses between values");
+               "among the declarations only constants decide; `let x = if c { a } else { b };` "
+               "chooses between values");
     return;
   }
   if (l->place == IN_REFERENCE) {
@@ -251,14 +264,16 @@ Value lower_if_expr(Lower *l, const Node *node) {
   DType dtype;
   Type shape;
   Instr *results[2];
-  if (is_error(v[0]) || is_error(v[1]) || !common_dtype(l, v, 2, node->span, "if", &dtype)) return value_error();
+  if (is_error(v[0]) || is_error(v[1]) || !common_dtype(l, v, 2, node->span, "if", &dtype))
+    return value_error();
   for (int i = 0; i < 2; i++) {
     Frame frame;
     reenter_region(l, &frame, arms[i]);
     results[i] = convert(l, v[i], dtype, i ? node->c->span : node->b->span, "if");
     leave_region(l);
   }
-  if (!results[0] || !results[1] || !common_shape(l, results, 2, node->span, "if", &shape)) return value_error();
+  if (!results[0] || !results[1] || !common_shape(l, results, 2, node->span, "if", &shape))
+    return value_error();
   for (int i = 0; i < 2; i++) {
     Frame frame;
     reenter_region(l, &frame, arms[i]);
@@ -279,9 +294,11 @@ static void declare_loop_variable(Lower *l, const Node *node, Value v) {
 static void unroll(Lower *l, const Node *node) {
   int64_t from, to, count;
   bool good = lower_static_int(l, node->a, "the start of a `static for`", &from);
-  if (!(lower_static_int(l, node->b, "the end of a `static for`", &to) && good) || to <= from) return;
+  if (!(lower_static_int(l, node->b, "the end of a `static for`", &to) && good) || to <= from)
+    return;
   if (!sub_i64(to, from, &count) || count > MAX_UNROLL) {
-    diag_error(l->diag, node->span, ERR_TOO_LARGE, "a `static for` unrolls at most %d times", MAX_UNROLL);
+    diag_error(l->diag, node->span, ERR_TOO_LARGE, "a `static for` unrolls at most %d times",
+               MAX_UNROLL);
     return;
   }
   LoopKind outer = l->loop;
@@ -340,7 +357,8 @@ static void lower_break(Lower *l, const Node *node) {
   if (l->loop == LOOP_RUNTIME)
     emit(l, OP_BREAK, no_result, node->span, 0, NULL);
   else if (l->loop == LOOP_UNROLLED)
-    diag_error(l->diag, node->span, ERR_BREAK_OUTSIDE, "`break` cannot leave a `static for`, which is unrolled");
+    diag_error(l->diag, node->span, ERR_BREAK_OUTSIDE,
+               "`break` cannot leave a `static for`, which is unrolled");
   else
     diag_error(l->diag, node->span, ERR_BREAK_OUTSIDE, "`break` outside a loop");
 }
@@ -350,22 +368,25 @@ static void lower_break(Lower *l, const Node *node) {
 // Only bodies do things: other places know values alone.
 static bool allowed_here(Lower *l, const Node *node) {
   bool constant_for = node->kind == N_FOR && (node->flags & FOR_STATIC);
-  bool values_only = node->kind == N_LET || node->kind == N_FN || node->kind == N_IF || node->kind == N_WHEN ||
-                     node->kind == N_RETURN || constant_for;
+  bool values_only = node->kind == N_LET || node->kind == N_FN || node->kind == N_IF ||
+                     node->kind == N_WHEN || node->kind == N_RETURN || constant_for;
   if (values_only || (l->place == IN_BODY && !l->prelude)) return true;
   if (l->place == IN_REFERENCE) {
     if (node->kind == N_ASSIGN || node->kind == N_ERROR || is_declaration(node)) return true;
     diag_error(l->diag, node->span, ERR_REFERENCE_STATEMENT,
-               "a reference holds `let`, assignments to outputs, `fn`, and choices and loops over constants");
+               "a reference holds `let`, assignments to outputs, `fn`, and choices and loops over "
+               "constants");
   } else {
-    diag_error(l->diag, node->span, ERR_INDEX_ONLY, "a function used among the declarations only computes a value");
+    diag_error(l->diag, node->span, ERR_INDEX_ONLY,
+               "a function used among the declarations only computes a value");
   }
   return false;
 }
 
 static void lower_call_statement(Lower *l, const Node *node) {
   if (lower_expr(l, node->a).kind != V_COPY) return;
-  diag_error(l->diag, node->span, ERR_BAD_COPY, "this describes a copy and does nothing with it: write `.start()` behind it");
+  diag_error(l->diag, node->span, ERR_BAD_COPY,
+             "this describes a copy and does nothing with it: write `.start()` behind it");
 }
 
 void lower_statement(Lower *l, const Node *node) {
@@ -413,13 +434,15 @@ void lower_statement(Lower *l, const Node *node) {
       return;
     }
     case N_RETURN:
-      diag_error(l->diag, node->span, ERR_NO_RESULT, "`return` is the last statement of a function");
+      diag_error(l->diag, node->span, ERR_NO_RESULT,
+                 "`return` is the last statement of a function");
       return;
     case N_ERROR:
       return;
     default:
       if (not_built(l, node)) return;
-      diag_error(l->diag, node->span, ERR_ORDER, "a declaration must be at the top of a kernel, before its statements");
+      diag_error(l->diag, node->span, ERR_ORDER,
+                 "a declaration must be at the top of a kernel, before its statements");
   }
 }
 

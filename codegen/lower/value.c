@@ -22,7 +22,9 @@ static bool has_at_most(const Type *type, int64_t most) {
 
 static void check_elements(Lower *l, const Type *type, Span span) {
   if (has_at_most(type, MAX_ELEMENTS)) return;
-  if (!l->stopped) diag_error(l->diag, span, ERR_TOO_LARGE, "a value of %s has more than 2^31-1 elements", type_text(l, type));
+  if (!l->stopped)
+    diag_error(l->diag, span, ERR_TOO_LARGE, "a value of %s has more than 2^31-1 elements",
+               type_text(l, type));
   l->stopped = true;
 }
 
@@ -30,7 +32,8 @@ static void check_elements(Lower *l, const Type *type, Span span) {
 bool check_ref_elements(Lower *l, const Ref *ref) {
   if (ref->space == SPACE_ANY || has_at_most(&ref->type, INT64_C(1) << MAX_REF_BITS)) return true;
   diag_error(l->diag, ref->span, ERR_TOO_LARGE, "%s `%s` of %s has more than 2^%d elements",
-             ref->role == REF_SCRATCH ? "scratch" : "a block of", ref->name, type_text(l, &ref->type), MAX_REF_BITS);
+             ref->role == REF_SCRATCH ? "scratch" : "a block of", ref->name,
+             type_text(l, &ref->type), MAX_REF_BITS);
   return false;
 }
 
@@ -39,14 +42,18 @@ Instr *emit(Lower *l, Op op, Type type, Span span, int nargs, Instr *const *args
   return ir_append(l->k, l->frame->region, ir_new(l->k, op, type, span, nargs, args));
 }
 
-Instr *emit1(Lower *l, Op op, Type type, Span span, Instr *a) { return emit(l, op, type, span, 1, &a); }
+Instr *emit1(Lower *l, Op op, Type type, Span span, Instr *a) {
+  return emit(l, op, type, span, 1, &a);
+}
 
 Instr *emit2(Lower *l, Op op, Type type, Span span, Instr *a, Instr *b) {
   Instr *args[] = {a, b};
   return emit(l, op, type, span, 2, args);
 }
 
-Instr *index_const(Lower *l, int64_t value, Span span) { return ir_const_int(l->k, l->frame->region, DT_I64, value, span); }
+Instr *index_const(Lower *l, int64_t value, Span span) {
+  return ir_const_int(l->k, l->frame->region, DT_I64, value, span);
+}
 
 Instr *dim_value(Lower *l, Dim dim, Span span) {
   if (dim_is_const(dim)) return index_const(l, dim, span);
@@ -68,14 +75,16 @@ const char *dim_text(Lower *l, Dim dim) {
   const char *found = NULL;
   int count = 0;
   for (Symbol *s = l->root; s && dim > 1; s = s->next)
-    if (s->kind == SYM_STATIC && s->value.kind == V_INT && s->value.ival == dim) found = s->name, count++;
+    if (s->kind == SYM_STATIC && s->value.kind == V_INT && s->value.ival == dim)
+      found = s->name, count++;
   return count == 1 ? found : arena_printf(l->arena, "%lld", (long long)dim);
 }
 
 const char *shape_text(Lower *l, const Type *type) {
   Buf buf = {0};
   buf_putc(&buf, '[');
-  for (int i = 0; i < type->rank; i++) buf_printf(&buf, "%s%s", i ? ", " : "", dim_text(l, type->dim[i]));
+  for (int i = 0; i < type->rank; i++)
+    buf_printf(&buf, "%s%s", i ? ", " : "", dim_text(l, type->dim[i]));
   buf_putc(&buf, ']');
   const char *text = arena_strndup(l->arena, buf.text, buf.length);
   buf_free(&buf);
@@ -179,7 +188,8 @@ DType natural_dtype(Value v) {
 
 bool static_fits(Value v, DType dtype) {
   if (dtype == DT_BOOL || v.kind == V_BOOL) return dtype == DT_BOOL && v.kind == V_BOOL;
-  if (is_integer(dtype)) return v.kind == V_INT && v.ival >= dtype_min(dtype) && v.ival <= dtype_max(dtype);
+  if (is_integer(dtype))
+    return v.kind == V_INT && v.ival >= dtype_min(dtype) && v.ival <= dtype_max(dtype);
   double d = as_double(v);
   if (isinf(d)) return dtype_has_inf(dtype);
   return isnan(d) || isfinite(dtype_round(dtype, d));
@@ -188,10 +198,11 @@ bool static_fits(Value v, DType dtype) {
 static void report_misfit(Lower *l, Value v, DType dtype, Span span) {
   const char *name = dtype_info[dtype].name;
   if (v.kind == V_BOOL || dtype == DT_BOOL)
-    diag_error(l->diag, span, ERR_DTYPE_MISMATCH, "%s meets %s: numbers and bool do not mix without a cast", value_text(l, v),
-               name);
+    diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
+               "%s meets %s: numbers and bool do not mix without a cast", value_text(l, v), name);
   else if (v.kind == V_FLOAT && is_integer(dtype))
-    diag_error(l->diag, span, ERR_LITERAL_RANGE, "%s meets %s: a float is not taken as an integer; cast(.., %s) converts it",
+    diag_error(l->diag, span, ERR_LITERAL_RANGE,
+               "%s meets %s: a float is not taken as an integer; cast(.., %s) converts it",
                value_text(l, v), name, name);
   else
     diag_error(l->diag, span, ERR_LITERAL_RANGE, "%s does not fit %s", value_text(l, v), name);
@@ -226,18 +237,21 @@ Instr *data_of(Lower *l, Value v, Span span) {
 static void report_mix(Lower *l, Value v, DType dtype, Span span, const char *what) {
   const char *name = dtype_info[dtype].name;
   if (is_index(v))
-    diag_error(l->diag, span, ERR_DTYPE_MISMATCH, "%s: an index scalar (i64) meets %s; cast(.., %s) converts it", what, name,
-               name);
+    diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
+               "%s: an index scalar (i64) meets %s; cast(.., %s) converts it", what, name, name);
   else
-    diag_error(l->diag, span, ERR_DTYPE_MISMATCH, "%s: %s meets %s; cast one of them", what, value_text(l, v), name);
+    diag_error(l->diag, span, ERR_DTYPE_MISMATCH, "%s: %s meets %s; cast one of them", what,
+               value_text(l, v), name);
 }
 
 // where(c, a, b) of two constants again, now of another dtype.
 static Instr *convert_weak(Lower *l, Value v, DType dtype, Span span) {
   const Type *shape = &v.instr->type;
-  Instr *a = constant_of(l, v.items[0], dtype, span), *b = a ? constant_of(l, v.items[1], dtype, span) : NULL;
+  Instr *a = constant_of(l, v.items[0], dtype, span),
+        *b = a ? constant_of(l, v.items[1], dtype, span) : NULL;
   if (!b) return NULL;
-  Instr *args[] = {v.instr->args[0], broadcast_to(l, a, shape, span), broadcast_to(l, b, shape, span)};
+  Instr *args[] = {v.instr->args[0], broadcast_to(l, a, shape, span),
+                   broadcast_to(l, b, shape, span)};
   return emit(l, OP_SELECT, with_dtype(*shape, dtype), span, 3, args);
 }
 
@@ -254,7 +268,8 @@ Instr *convert(Lower *l, Value v, DType dtype, Span span, const char *what) {
 static bool check_data(Lower *l, Value v, Span span, const char *what) {
   if (v.kind == V_ERROR) return false;
   if (v.kind == V_DATA || is_number(v) || v.kind == V_BOOL) return true;
-  diag_error(l->diag, span, v.kind == V_VOID ? ERR_NO_RESULT : ERR_BAD_ARGUMENT, "%s of %s", what, value_text(l, v));
+  diag_error(l->diag, span, v.kind == V_VOID ? ERR_NO_RESULT : ERR_BAD_ARGUMENT, "%s of %s", what,
+             value_text(l, v));
   return false;
 }
 
@@ -277,8 +292,8 @@ bool common_dtype(Lower *l, const Value *v, int count, Span span, const char *wh
   for (int i = 0; i < count; i++) {
     if (v[i].kind != V_DATA || is_index(v[i]) || is_weak(v[i])) continue;
     if (fixed >= 0 && v[fixed].instr->type.dtype != v[i].instr->type.dtype) {
-      diag_error(l->diag, span, ERR_DTYPE_MISMATCH, "%s of %s and %s: cast one of them", what, value_text(l, v[fixed]),
-                 value_text(l, v[i]));
+      diag_error(l->diag, span, ERR_DTYPE_MISMATCH, "%s of %s and %s: cast one of them", what,
+                 value_text(l, v[fixed]), value_text(l, v[i]));
       return false;
     }
     if (fixed < 0) fixed = i;
@@ -301,8 +316,9 @@ bool common_shape(Lower *l, Instr *const *v, int count, Span span, const char *w
       if (*into == 1) *into = t->dim[axis];
       if (*into == t->dim[axis] || t->dim[axis] == 1) continue;
       const char *other = type_text(l, &v[0]->type);
-      diag_error(l->diag, span, ERR_SHAPE_MISMATCH, "%s of %s and %s: axes of %s and %s do not broadcast", what,
-                 i ? other : "shapes", type_text(l, t), dim_text(l, *into), dim_text(l, t->dim[axis]));
+      diag_error(l->diag, span, ERR_SHAPE_MISMATCH,
+                 "%s of %s and %s: axes of %s and %s do not broadcast", what, i ? other : "shapes",
+                 type_text(l, t), dim_text(l, *into), dim_text(l, t->dim[axis]));
       return false;
     }
   }

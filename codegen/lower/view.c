@@ -1,9 +1,11 @@
-// Views: a window of a ref under another dtype, shape or order of axes. Loads and stores go through to the window.
+// Views: a window of a ref under another dtype, shape or order of axes. Loads and stores go through
+// to the window.
 #include "codegen/lower/internal.h"
 
 #include <string.h>
 
-// A view is a window and what is done to a value read from it, in order. Each step knows the type it leaves.
+// A view is a window and what is done to a value read from it, in order. Each step knows the type
+// it leaves.
 typedef enum { STEP_BITCAST, STEP_RESHAPE, STEP_TRANSPOSE } StepKind;
 
 typedef struct {
@@ -60,7 +62,8 @@ void write_view(Lower *l, const RefView *view, Value value, Span span) {
   Instr *v = convert(l, value, type->dtype, span, "a store to a view");
   if (!v) return;
   if (!can_broadcast(&v->type, type)) {
-    diag_error(l->diag, span, ERR_STORE_SHAPE, "a value of shape %s does not go into a view of shape %s", shape_text(l, &v->type),
+    diag_error(l->diag, span, ERR_STORE_SHAPE,
+               "a value of shape %s does not go into a view of shape %s", shape_text(l, &v->type),
                shape_text(l, type));
     return;
   }
@@ -74,7 +77,8 @@ void write_view(Lower *l, const RefView *view, Value value, Span span) {
 bool view_window(Lower *l, const RefView *view, View *out, Span span) {
   *out = view->window;
   if (view->steps.count == 0) return true;
-  diag_error(l->diag, span, ERR_BAD_COPY, "a copy moves windows as they lie: this is a view of `%s` in another dtype or shape",
+  diag_error(l->diag, span, ERR_BAD_COPY,
+             "a copy moves windows as they lie: this is a view of `%s` in another dtype or shape",
              view->window.ref->name);
   return false;
 }
@@ -90,7 +94,8 @@ static ViewStep *add_step(Lower *l, RefView *view, StepKind kind) {
 static bool bitcast_step(Lower *l, RefView *view, const Node *node) {
   DType dtype;
   Type type;
-  if (!lower_dtype(l, node, &dtype) || !check_bitcast(l, view_type(view), dtype, node->span, &type)) return false;
+  if (!lower_dtype(l, node, &dtype) || !check_bitcast(l, view_type(view), dtype, node->span, &type))
+    return false;
   add_step(l, view, STEP_BITCAST)->type = type;
   return true;
 }
@@ -100,8 +105,9 @@ static bool reshape_step(Lower *l, RefView *view, const Node *node, Span span) {
   if (!lower_shape(l, node, &shape)) return false;
   shape.dtype = type.dtype;
   if (!ir_same_elements(l->k, &type, &shape)) {
-    diag_error(l->diag, span, ERR_SHAPE_MISMATCH, "a view of shape %s has another number of elements than %s",
-               shape_text(l, &shape), shape_text(l, &type));
+    diag_error(l->diag, span, ERR_SHAPE_MISMATCH,
+               "a view of shape %s has another number of elements than %s", shape_text(l, &shape),
+               shape_text(l, &type));
     return false;
   }
   add_step(l, view, STEP_RESHAPE)->type = shape;
@@ -117,7 +123,8 @@ static bool transpose_step(Lower *l, RefView *view, const Node *node, Span span)
   for (int i = 0; i < count; i++)
     if (perm[i] >= 0 && perm[i] < type.rank) used |= 1u << perm[i];
   if (count != type.rank || used != (1u << type.rank) - 1) {
-    diag_error(l->diag, span, ERR_AXIS_RANGE, "`perm` is an order of the %d axes of %s", type.rank, type_text(l, &type));
+    diag_error(l->diag, span, ERR_AXIS_RANGE, "`perm` is an order of the %d axes of %s", type.rank,
+               type_text(l, &type));
     return false;
   }
   ViewStep *step = add_step(l, view, STEP_TRANSPOSE);
@@ -128,7 +135,8 @@ static bool transpose_step(Lower *l, RefView *view, const Node *node, Span span)
   return true;
 }
 
-// view(x[..], dtype = T, shape = [..], perm = (..)): a window as other bits, then in another shape, then with its axes permuted.
+// view(x[..], dtype = T, shape = [..], perm = (..)): a window as other bits, then in another shape,
+// then with its axes permuted.
 static Value lower_view_call(Lower *l, const Call *call) {
   RefView *view = NEW(l->arena, RefView);
   const RefView *inner = named_view(l, call->arg[0]);
@@ -140,12 +148,15 @@ static Value lower_view_call(Lower *l, const Call *call) {
   if (inner) {  // a list of its own
     view->steps.at = NULL;
     view->steps.count = view->steps.capacity = 0;
-    for (int i = 0; i < inner->steps.count; i++) LIST_PUSH(l->arena, &view->steps, inner->steps.at[i]);
+    for (int i = 0; i < inner->steps.count; i++)
+      LIST_PUSH(l->arena, &view->steps, inner->steps.at[i]);
   }
   if (!check_accessible(l, view->window.ref, span)) return value_error();
   if (call->arg[1] && !bitcast_step(l, view, call->arg[1])) return value_error();
-  if (call->arg[2] && !reshape_step(l, view, call->arg[2], call->arg[2]->span)) return value_error();
-  if (call->arg[3] && !transpose_step(l, view, call->arg[3], call->arg[3]->span)) return value_error();
+  if (call->arg[2] && !reshape_step(l, view, call->arg[2], call->arg[2]->span))
+    return value_error();
+  if (call->arg[3] && !transpose_step(l, view, call->arg[3], call->arg[3]->span))
+    return value_error();
   return (Value){.kind = V_VIEW, .view = view};
 }
 

@@ -1,4 +1,5 @@
-// Expressions where something special is wanted: an index scalar, a condition, a dtype, a constant, a shape.
+// Expressions where something special is wanted: an index scalar, a condition, a dtype, a constant,
+// a shape.
 #include "codegen/lower/internal.h"
 
 Instr *convert_index(Lower *l, Value v, Span span) {
@@ -6,15 +7,19 @@ Instr *convert_index(Lower *l, Value v, Span span) {
   if (v.kind == V_INT) return constant_of(l, v, DT_I64, span);
   if (is_index(v)) return v.instr;
   bool integer = v.kind == V_DATA && is_integer(v.instr->type.dtype);
-  if (integer && v.instr->type.rank == 0) return emit1(l, OP_CAST, type_scalar(DT_I64), span, v.instr);
+  if (integer && v.instr->type.rank == 0)
+    return emit1(l, OP_CAST, type_scalar(DT_I64), span, v.instr);
   if (integer)
-    diag_error(l->diag, span, ERR_NOT_A_SCALAR, "expected an integer scalar, not %s", value_text(l, v));
+    diag_error(l->diag, span, ERR_NOT_A_SCALAR, "expected an integer scalar, not %s",
+               value_text(l, v));
   else
     diag_error(l->diag, span, ERR_NOT_AN_INTEGER, "expected an integer, not %s", value_text(l, v));
   return NULL;
 }
 
-Instr *lower_index(Lower *l, const Node *node) { return convert_index(l, lower_expr(l, node), node->span); }
+Instr *lower_index(Lower *l, const Node *node) {
+  return convert_index(l, lower_expr(l, node), node->span);
+}
 
 bool lower_condition(Lower *l, const Node *node, Value *out) {
   *out = lower_expr(l, node);
@@ -24,18 +29,19 @@ bool lower_condition(Lower *l, const Node *node, Value *out) {
   if (is_bool && out->instr->type.rank == 0) return true;
   if (is_bool)
     diag_error(l->diag, node->span, ERR_NOT_A_SCALAR,
-               "a condition is one bool, not %s; all(..) and any(..) with keep = false make one", value_text(l, *out));
-  else
-    diag_error(l->diag, node->span, ERR_NOT_A_CONDITION, "a condition is a bool, not %s; compare it with something",
+               "a condition is one bool, not %s; all(..) and any(..) with keep = false make one",
                value_text(l, *out));
+  else
+    diag_error(l->diag, node->span, ERR_NOT_A_CONDITION,
+               "a condition is a bool, not %s; compare it with something", value_text(l, *out));
   return false;
 }
 
 static void unknown_dtype(Lower *l, const Node *node) {
   const char *names[DT_COUNT];
   for (int t = 0; t < DT_COUNT; t++) names[t] = dtype_info[t].name;
-  diag_error(l->diag, node->span, ERR_UNKNOWN_DTYPE, "`%s` is neither a dtype nor a static%s", node->name,
-             suggestion(l, node->name, names, DT_COUNT));
+  diag_error(l->diag, node->span, ERR_UNKNOWN_DTYPE, "`%s` is neither a dtype nor a static%s",
+             node->name, suggestion(l, node->name, names, DT_COUNT));
 }
 
 bool lower_dtype(Lower *l, const Node *node, DType *out) {
@@ -66,20 +72,24 @@ bool lower_static_int(Lower *l, const Node *node, const char *what, int64_t *out
   *out = v.ival;
   if (v.kind == V_INT) return true;
   if (v.kind == V_DATA)
-    diag_error(l->diag, node->span, ERR_NOT_CONSTANT, "%s is a constant integer, and this is known only at run time", what);
+    diag_error(l->diag, node->span, ERR_NOT_CONSTANT,
+               "%s is a constant integer, and this is known only at run time", what);
   else
-    diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "%s is a constant integer, not %s", what, value_text(l, v));
+    diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "%s is a constant integer, not %s", what,
+               value_text(l, v));
   return false;
 }
 
-bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, int capacity, int *count) {
+bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, int capacity,
+                    int *count) {
   *count = 0;
   if (node->kind != N_ARRAY && node->kind != N_TUPLE) {
     *count = 1;
     return lower_static_int(l, node, what, out);
   }
   if (node->list.count > capacity) {
-    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%s has at most %d entries here", what, capacity);
+    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%s has at most %d entries here", what,
+               capacity);
     return false;
   }
   for (int i = 0; i < node->list.count; i++)
@@ -107,7 +117,8 @@ static bool derive_dim(Lower *l, const Node *node, const char *name, Dim *out) {
 static bool constant_dim(Lower *l, int64_t extent, Span span, Dim *out) {
   *out = extent;
   if (extent >= 0 && extent <= INT32_MAX) return true;
-  diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis has from 0 to 2^31-1 elements, not %lld", (long long)extent);
+  diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis has from 0 to 2^31-1 elements, not %lld",
+             (long long)extent);
   return false;
 }
 
@@ -130,9 +141,11 @@ bool lower_dim(Lower *l, const Node *node, Dim *out) {
   }
   if (is_index(v) && l->place == IN_REFERENCE) return derive_dim(l, node, name, out);
   if (v.kind == V_DATA)
-    diag_error(l->diag, node->span, ERR_BAD_SHAPE, "a shape here is made of constants and of size names standing alone");
+    diag_error(l->diag, node->span, ERR_BAD_SHAPE,
+               "a shape here is made of constants and of size names standing alone");
   else
-    diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis is an integer, not %s", value_text(l, v));
+    diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis is an integer, not %s",
+               value_text(l, v));
   return false;
 }
 
@@ -143,7 +156,8 @@ bool lower_shape(Lower *l, const Node *node, Type *out) {
     return false;
   }
   if (node->list.count > MAX_RANK) {
-    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%d axes are more than the limit of %d", node->list.count, MAX_RANK);
+    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%d axes are more than the limit of %d",
+               node->list.count, MAX_RANK);
     return false;
   }
   bool good = true;

@@ -65,7 +65,8 @@ const char *naive_linear(Naive *n, const Type *type, const char *const *index) {
 const char *naive_open_loop(Naive *n, Dim extent) {
   if (extent == 1) return "0";
   const char *index = naive_text(n, "i%d", n->loops++);
-  naive_line(n, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, naive_extent(n, extent), index);
+  naive_line(n, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, naive_extent(n, extent),
+             index);
   n->indent++;
   return index;
 }
@@ -81,14 +82,16 @@ void naive_close_loops(Naive *n, int count) {
 
 const char *naive_ctype(const Naive *n, DType t) {
   if (t == DT_BOOL) return n->bounded ? "unsigned char" : "bool";
-  return is_float(t) ? n->bounded ? "pk_bound" : "naive_float" : t == DT_I4 ? "int8_t" : dtype_info[t].ctype;
+  return is_float(t)  ? n->bounded ? "pk_bound" : "naive_float"
+         : t == DT_I4 ? "int8_t"
+                      : dtype_info[t].ctype;
 }
 
 // A value that something may have rounded to t, in C; `value` as it is where there is no such t.
 static const char *perhaps_rounded(Naive *n, DType t, const char *value) {
   if (!is_narrow_float(t)) return value;
-  return naive_text(n, "pk_bound_also(naive_as_%s, %a, %a, %s)", dtype_info[t].name, dtype_spacing(t) / 2,
-                    ldexp(1, dtype_least_exponent(t)), value);
+  return naive_text(n, "pk_bound_also(naive_as_%s, %a, %a, %s)", dtype_info[t].name,
+                    dtype_spacing(t) / 2, ldexp(1, dtype_least_exponent(t)), value);
 }
 
 const char *naive_summand(Naive *n, DType t, const char *value) {
@@ -96,17 +99,22 @@ const char *naive_summand(Naive *n, DType t, const char *value) {
 }
 
 const char *naive_rounded(Naive *n, DType t, const char *value) {
-  if (n->bounded && is_float(t)) return perhaps_rounded(n, n->hidden.anywhere, perhaps_rounded(n, t, value));
-  return is_narrow_float(t) ? naive_text(n, "naive_round_%s(%s)", dtype_info[t].name, value) : value;
+  if (n->bounded && is_float(t))
+    return perhaps_rounded(n, n->hidden.anywhere, perhaps_rounded(n, t, value));
+  return is_narrow_float(t) ? naive_text(n, "naive_round_%s(%s)", dtype_info[t].name, value)
+                            : value;
 }
 
 // A bool without what says that rounding decided it.
-const char *naive_truth(Naive *n, const char *value) { return n->bounded ? naive_text(n, "(%s & 1)", value) : value; }
+const char *naive_truth(Naive *n, const char *value) {
+  return n->bounded ? naive_text(n, "(%s & 1)", value) : value;
+}
 
 const char *naive_stored(Naive *n, DType t, const char *value) {
   if (n->bounded && is_float(t)) value = naive_text(n, "%s.value", value);
   if (n->bounded && t == DT_BOOL) return naive_truth(n, value);
-  if (is_narrow_float(t)) return naive_text(n, "pk_%s_from_f32((float)%s)", dtype_info[t].name, value);
+  if (is_narrow_float(t))
+    return naive_text(n, "pk_%s_from_f32((float)%s)", dtype_info[t].name, value);
   if (t == DT_I4) return naive_text(n, "(uint8_t)(%s & 15)", value);
   return t == DT_F32 ? naive_text(n, "(float)%s", value) : value;
 }
@@ -116,11 +124,17 @@ const char *naive_converted(Naive *n, DType t, const char *value) {
                     dtype_info[t].bits == 4 ? dtype_info[t].name : naive_ctype(n, t), value);
 }
 
-static const char *exactly(Naive *n, const char *value) { return naive_text(n, "pk_bound_exact((double)%s)", value); }
+static const char *exactly(Naive *n, const char *value) {
+  return naive_text(n, "pk_bound_exact((double)%s)", value);
+}
 
 const char *naive_loaded(Naive *n, DType t, const char *element) {
-  if (n->bounded && is_float(t)) return exactly(n, is_narrow_float(t) ? naive_text(n, "pk_f32_from_%s(%s)", dtype_info[t].name, element) : element);
-  if (is_narrow_float(t)) return naive_text(n, "(naive_float)pk_f32_from_%s(%s)", dtype_info[t].name, element);
+  if (n->bounded && is_float(t))
+    return exactly(n, is_narrow_float(t)
+                          ? naive_text(n, "pk_f32_from_%s(%s)", dtype_info[t].name, element)
+                          : element);
+  if (is_narrow_float(t))
+    return naive_text(n, "(naive_float)pk_f32_from_%s(%s)", dtype_info[t].name, element);
   if (dtype_info[t].bits == 4) return naive_converted(n, t, element);
   if (t == DT_F32) return naive_text(n, "(naive_float)%s", element);
   return t == DT_BOOL ? naive_text(n, "(%s != 0)", element) : element;
@@ -131,7 +145,8 @@ const char *naive_constant(Naive *n, const Instr *v) {
   if (t == DT_BOOL) return v->ival ? "true" : "false";
   if (is_float(t) && n->bounded) {
     if (isnan(v->fval)) return exactly(n, "NAN");
-    return exactly(n, isinf(v->fval) ? v->fval > 0 ? "INFINITY" : "-INFINITY" : naive_text(n, "%a", dtype_round(t, v->fval)));
+    return exactly(n, isinf(v->fval) ? v->fval > 0 ? "INFINITY" : "-INFINITY"
+                                     : naive_text(n, "%a", dtype_round(t, v->fval)));
   }
   if (is_float(t)) {
     if (isnan(v->fval)) return "((naive_float)NAN)";
@@ -141,7 +156,9 @@ const char *naive_constant(Naive *n, const Instr *v) {
   }
   if (v->ival == INT64_MIN) return "INT64_MIN";
   if (v->ival == INT32_MIN && t == DT_I32) return "INT32_MIN";
-  const char *form = t == DT_U32 ? "%lldu" : v->ival > INT32_MAX || v->ival < -INT32_MAX ? "INT64_C(%lld)" : "%lld";
+  const char *form = t == DT_U32                                   ? "%lldu"
+                     : v->ival > INT32_MAX || v->ival < -INT32_MAX ? "INT64_C(%lld)"
+                                                                   : "%lld";
   const char *digits = naive_text(n, form, (long long)v->ival);
   return v->ival < 0 ? naive_text(n, "(%s)", digits) : digits;
 }
@@ -150,8 +167,8 @@ const char *naive_constant(Naive *n, const Instr *v) {
 
 // Operations that lose nothing themselves: they take no rules.
 static bool is_lossless(Op op) {
-  return op == OP_NEG || op == OP_ABS || op == OP_SIGN || op == OP_FLOOR || op == OP_CEIL || op == OP_ROUND || op == OP_TRUNC ||
-         op == OP_MAX || op == OP_MIN;
+  return op == OP_NEG || op == OP_ABS || op == OP_SIGN || op == OP_FLOOR || op == OP_CEIL ||
+         op == OP_ROUND || op == OP_TRUNC || op == OP_MAX || op == OP_MIN;
 }
 
 static const char *bounded(Naive *n, const Instr *v, const char *const *args) {
@@ -238,9 +255,11 @@ static const char *float_binary(Naive *n, const Instr *v, const char *a, const c
   }
 }
 
-static const char *wrapping(Naive *n, DType t, const char *a, const char *operator_text, const char *b) {
+static const char *wrapping(Naive *n, DType t, const char *a, const char *operator_text,
+                            const char *b) {
   const char *wide = t == DT_I64 ? "uint64_t" : "uint32_t";
-  return naive_text(n, "(%s)((%s)%s %s (%s)%s)", naive_ctype(n, t), wide, a, operator_text, wide, b);
+  return naive_text(n, "(%s)((%s)%s %s (%s)%s)", naive_ctype(n, t), wide, a, operator_text, wide,
+                    b);
 }
 
 static const char *integer_binary(Naive *n, const Instr *v, const char *a, const char *b) {
@@ -282,7 +301,8 @@ static const char *compare(Naive *n, const Instr *v, const char *a, const char *
   static const char *const spelling[OP_COUNT] = {
       [OP_EQ] = "==", [OP_NE] = "!=", [OP_LT] = "<", [OP_LE] = "<=", [OP_GT] = ">", [OP_GE] = ">="};
   DType t = v->args[0]->type.dtype;
-  if (n->bounded && is_float(t)) return naive_text(n, "pk_bound_%s(%s, %s)", op_info[v->op].name, a, b);
+  if (n->bounded && is_float(t))
+    return naive_text(n, "pk_bound_%s(%s, %s)", op_info[v->op].name, a, b);
   if (t == DT_BOOL) a = naive_truth(n, a), b = naive_truth(n, b);
   return naive_text(n, "(%s %s %s)", a, spelling[v->op], b);
 }
@@ -290,27 +310,35 @@ static const char *compare(Naive *n, const Instr *v, const char *a, const char *
 static const char *bounded_cast(Naive *n, DType from, DType to, const char *a) {
   if (is_float(from)) {
     bool narrowing = is_float(to) && dtype_spacing(to) > dtype_spacing(from);
-    if (is_float(to)) return narrowing ? naive_text(n, "pk_bound_rounded(naive_as_%s, %s)", dtype_info[to].name, a) : a;
+    if (is_float(to))
+      return narrowing ? naive_text(n, "pk_bound_rounded(naive_as_%s, %s)", dtype_info[to].name, a)
+                       : a;
     return naive_text(n, "pk_bound_ne(%s, pk_bound_exact(0))", a);
   }
   const char *value = naive_text(n, "(double)%s", a);
-  return naive_text(n, "pk_bound_rounded(naive_as_%s, pk_bound_exact(%s))", dtype_info[to].name, value);
+  return naive_text(n, "pk_bound_rounded(naive_as_%s, pk_bound_exact(%s))", dtype_info[to].name,
+                    value);
 }
 
 static const char *cast(Naive *n, DType from, DType to, const char *a) {
-  if (n->bounded && from == DT_BOOL && is_float(to)) return naive_text(n, "pk_bound_of_bool(%s)", a);
+  if (n->bounded && from == DT_BOOL && is_float(to))
+    return naive_text(n, "pk_bound_of_bool(%s)", a);
   if (from == DT_BOOL) a = naive_truth(n, a);
-  if (n->bounded && (is_float(to) || (to == DT_BOOL && is_float(from)))) return bounded_cast(n, from, to, a);
+  if (n->bounded && (is_float(to) || (to == DT_BOOL && is_float(from))))
+    return bounded_cast(n, from, to, a);
   if (n->bounded && is_float(from)) a = naive_text(n, "%s.value", a);
   if (to == DT_BOOL) return naive_text(n, "(%s != 0)", a);
   if (is_float(to)) {
     bool widening = is_float(from) && dtype_info[from].bits < dtype_info[to].bits;
     if (is_float(from)) return widening || to == DT_F32 ? a : naive_rounded(n, to, a);
-    return naive_rounded(n, to, naive_text(n, is_narrow_float(to) ? "naive_odd((double)%s)" : "(naive_float)%s", a));
+    return naive_rounded(
+        n, to, naive_text(n, is_narrow_float(to) ? "naive_odd((double)%s)" : "(naive_float)%s", a));
   }
   if (!is_float(from)) return naive_converted(n, to, a);
-  const char *low = dtype_min(to) == INT64_MIN ? "INT64_MIN" : naive_text(n, "%lld", (long long)dtype_min(to));
-  return naive_text(n, "(%s)naive_integer(%s, %s, INT64_C(%lld))", naive_ctype(n, to), a, low, (long long)dtype_max(to));
+  const char *low =
+      dtype_min(to) == INT64_MIN ? "INT64_MIN" : naive_text(n, "%lld", (long long)dtype_min(to));
+  return naive_text(n, "(%s)naive_integer(%s, %s, INT64_C(%lld))", naive_ctype(n, to), a, low,
+                    (long long)dtype_max(to));
 }
 
 static const char *bits_to(Naive *n, DType to, const char *bits) {
@@ -346,18 +374,23 @@ const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args)
   switch (op_info[v->op].class) {
     case OPC_UNARY:
       if (n->bounded && is_float(t)) return bounded(n, v, args);
-      if (n->bounded && t == DT_BOOL && v->op == OP_NOT) return naive_text(n, "pk_bound_not(%s)", args[0]);
-      return is_float(t) ? naive_rounded(n, t, float_unary(n, v, args[0])) : in_type(n, t, integer_unary(n, v, args[0]));
+      if (n->bounded && t == DT_BOOL && v->op == OP_NOT)
+        return naive_text(n, "pk_bound_not(%s)", args[0]);
+      return is_float(t) ? naive_rounded(n, t, float_unary(n, v, args[0]))
+                         : in_type(n, t, integer_unary(n, v, args[0]));
     case OPC_PREDICATE:
-      return naive_text(n, n->bounded ? "(%s(%s.value) != 0)" : "(%s(%s) != 0)", op_info[v->op].name, args[0]);
+      return naive_text(n, n->bounded ? "(%s(%s.value) != 0)" : "(%s(%s) != 0)",
+                        op_info[v->op].name, args[0]);
     case OPC_BINARY:
-      if (n->bounded && (is_float(t) || is_logic(v))) return is_logic(v) ? logic(n, v, args) : bounded(n, v, args);
+      if (n->bounded && (is_float(t) || is_logic(v)))
+        return is_logic(v) ? logic(n, v, args) : bounded(n, v, args);
       return is_float(t) ? naive_rounded(n, t, float_binary(n, v, args[0], args[1]))
                          : in_type(n, t, integer_binary(n, v, args[0], args[1]));
     case OPC_COMPARE:
       return compare(n, v, args[0], args[1]);
     case OPC_SELECT:
-      if (n->bounded && is_float(t)) return naive_text(n, "pk_bound_select(%s, %s, %s)", args[0], args[1], args[2]);
+      if (n->bounded && is_float(t))
+        return naive_text(n, "pk_bound_select(%s, %s, %s)", args[0], args[1], args[2]);
       if (n->bounded) return naive_text(n, "(%s & 1 ? %s : %s)", args[0], args[1], args[2]);
       return naive_text(n, "(%s ? %s : %s)", args[0], args[1], args[2]);
     case OPC_TERNARY:
@@ -417,13 +450,15 @@ static const char *concatenated(Naive *n, const Instr *v, const char *const *ind
   int limit = v->nargs < 64 ? v->nargs : 64;
   for (int i = 0; i < limit; i++) {
     starts[i] = start;
-    start = naive_text(n, i ? "%s + %s" : "%.0s%s", start, naive_extent(n, v->args[i]->type.dim[v->ival]));
+    start = naive_text(n, i ? "%s + %s" : "%.0s%s", start,
+                       naive_extent(n, v->args[i]->type.dim[v->ival]));
   }
   REQUIRE(v->nargs <= 64);
   for (int i = v->nargs - 1; i >= 0; i--) {
     inner[v->ival] = i ? naive_text(n, "(%s - (%s))", index[v->ival], starts[i]) : index[v->ival];
     const char *part = naive_element(n, v->args[i], inner);
-    text = !text ? part : naive_text(n, "(%s < %s ? %s : %s)", index[v->ival], starts[i + 1], part, text);
+    text = !text ? part
+                 : naive_text(n, "(%s < %s ? %s : %s)", index[v->ival], starts[i + 1], part, text);
   }
   return text;
 }
@@ -435,11 +470,13 @@ static const char *padded(Naive *n, const Instr *v, const char *const *index) {
     inner[i] = index[i];
     if (v->ints[i] == 0 && v->ints2[i] == 0) continue;
     inner[i] = naive_text(n, "(%s - %lld)", index[i], (long long)v->ints[i]);
-    const char *test = naive_text(n, "%s >= 0 && %s < %s", inner[i], inner[i], naive_extent(n, from->dim[i]));
+    const char *test =
+        naive_text(n, "%s >= 0 && %s < %s", inner[i], inner[i], naive_extent(n, from->dim[i]));
     inside = inside ? naive_text(n, "%s && %s", inside, test) : test;
   }
   const char *value = naive_element(n, v->args[0], inner);
-  return inside ? naive_text(n, "(%s ? %s : %s)", inside, value, naive_element(n, v->args[1], NULL)) : value;
+  return inside ? naive_text(n, "(%s ? %s : %s)", inside, value, naive_element(n, v->args[1], NULL))
+                : value;
 }
 
 static const char *clamped(Naive *n, const char *index, Dim extent) {
@@ -465,17 +502,20 @@ static const char *moved(Naive *n, Instr *v, const char *const *index) {
       break;
     case OP_SLICE:
       for (int i = 0; i < v->type.rank; i++) {
-        if (v->ints2[i] != 1) inner[i] = naive_text(n, "%s * %lld", inner[i], (long long)v->ints2[i]);
+        if (v->ints2[i] != 1)
+          inner[i] = naive_text(n, "%s * %lld", inner[i], (long long)v->ints2[i]);
         if (v->ints[i] != 0)
           inner[i] = naive_text(n, "(%s + %lld)", inner[i], (long long)v->ints[i]);
         else if (v->ints2[i] != 1)
           inner[i] = naive_text(n, "(%s)", inner[i]);
-        if (!dim_is_const(from->dim[i]) && from->dim[i] != v->type.dim[i]) inner[i] = clamped(n, inner[i], from->dim[i]);
+        if (!dim_is_const(from->dim[i]) && from->dim[i] != v->type.dim[i])
+          inner[i] = clamped(n, inner[i], from->dim[i]);
       }
       break;
     case OP_ROLL:
-      inner[axis] = naive_text(n, "pk_idx_mod(%s - %s, %s)", index[axis], naive_element(n, v->args[1], NULL),
-                               naive_extent(n, from->dim[axis]));
+      inner[axis] =
+          naive_text(n, "pk_idx_mod(%s - %s, %s)", index[axis], naive_element(n, v->args[1], NULL),
+                     naive_extent(n, from->dim[axis]));
       break;
     case OP_REV:
       inner[axis] = naive_text(n, "(%s - 1 - %s)", naive_extent(n, from->dim[axis]), index[axis]);
@@ -497,7 +537,9 @@ static const char *operand_element(Naive *n, const Instr *v, const char *const *
   const char *at = NULL;
   for (int i = 0; i < ref->array.rank; i++) {
     if (strcmp(index[i], "0") == 0) continue;
-    const char *term = naive_text(n, strchr(index[i], ' ') ? "(%s) * %s_stride%d" : "%s * %s_stride%d", index[i], ref->name, i);
+    const char *term =
+        naive_text(n, strchr(index[i], ' ') ? "(%s) * %s_stride%d" : "%s * %s_stride%d", index[i],
+                   ref->name, i);
     at = at ? naive_text(n, "%s + %s", at, term) : term;
   }
   return naive_loaded(n, ref->array.dtype, naive_text(n, "%s_data[%s]", ref->name, at ? at : "0"));
@@ -509,9 +551,13 @@ static const char *leaf(Naive *n, const Instr *v, const char *const *index) {
       return naive_constant(n, v);
     case OP_IOTA:
       if (is_float(v->type.dtype) && n->bounded)
-        return naive_text(n, "pk_bound_exact(naive_as_%s((double)(%s)))", dtype_info[v->type.dtype].name, index[v->ival]);
-      if (is_float(v->type.dtype)) return naive_rounded(n, v->type.dtype, naive_text(n, "(naive_float)(%s)", index[v->ival]));
-      return naive_converted(n, v->type.dtype, naive_text(n, strchr(index[v->ival], ' ') ? "(%s)" : "%s", index[v->ival]));
+        return naive_text(n, "pk_bound_exact(naive_as_%s((double)(%s)))",
+                          dtype_info[v->type.dtype].name, index[v->ival]);
+      if (is_float(v->type.dtype))
+        return naive_rounded(n, v->type.dtype, naive_text(n, "(naive_float)(%s)", index[v->ival]));
+      return naive_converted(
+          n, v->type.dtype,
+          naive_text(n, strchr(index[v->ival], ' ') ? "(%s)" : "%s", index[v->ival]));
     case OP_SIZE:
       return naive_size(n, (int)v->ival);
     case OP_ARRAY:
@@ -524,7 +570,8 @@ static const char *leaf(Naive *n, const Instr *v, const char *const *index) {
 const char *naive_element(Naive *n, Instr *v, const char *const *index) {
   const NaiveValue *value = naive_value(v);
   if (value->place == IN_SCALAR) return value->name;
-  if (value->place == IN_MEMORY) return naive_text(n, "%s[%s]", value->name, naive_linear(n, &v->type, index));
+  if (value->place == IN_MEMORY)
+    return naive_text(n, "%s[%s]", value->name, naive_linear(n, &v->type, index));
   if (value->place == IN_ACCUMULATOR) return naive_accumulate(n, v, index);
   if (op_info[v->op].class == OPC_LEAF) return leaf(n, v, index);
   if (op_info[v->op].class == OPC_SHAPE) return moved(n, v, index);

@@ -33,7 +33,8 @@ typedef struct {
 } Naive;
 
 // ---- place.c
-void naive_place(Naive *n, Region *region);  // fills Instr.note with NaiveValues, nested regions included
+void naive_place(Naive *n,
+                 Region *region);  // fills Instr.note with NaiveValues, nested regions included
 static inline NaiveValue *naive_value(const Instr *v) { return v->note; }
 
 // ---- expr.c
@@ -46,11 +47,13 @@ const char *naive_ctype(const Naive *n, DType t);        // of a value in an exp
 const char *naive_linear(Naive *n, const Type *type, const char *const *index);
 const char *naive_open_loop(Naive *n, Dim extent);  // returns the index variable
 void naive_close_loops(Naive *n, int count);
-// The element of v at an index (one expression an axis). May write statements before the one at work.
+// The element of v at an index (one expression an axis). May write statements before the one at
+// work.
 const char *naive_element(Naive *n, Instr *v, const char *const *index);
 const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args);
 const char *naive_constant(Naive *n, const Instr *v);
-const char *naive_stored(Naive *n, DType t, const char *value);     // as it lies in an operand's memory
+const char *naive_stored(Naive *n, DType t,
+                         const char *value);  // as it lies in an operand's memory
 const char *naive_loaded(Naive *n, DType t, const char *element);   // the reverse
 const char *naive_converted(Naive *n, DType t, const char *value);  // an integer, wrapped to t
 const char *naive_truth(Naive *n, const char *value);               // a bool as C's
@@ -58,7 +61,8 @@ const char *naive_rounded(Naive *n, DType t, const char *value);
 const char *naive_summand(Naive *n, DType t, const char *value);  // an operand of a contraction
 
 // ---- loop.c
-const char *naive_accumulate(Naive *n, Instr *v, const char *const *index);  // DOT, REDUCE, ARGREDUCE
-void naive_scan(Naive *n, Instr *v);                                         // fills v's memory
+const char *naive_accumulate(Naive *n, Instr *v,
+                             const char *const *index);  // DOT, REDUCE, ARGREDUCE
+void naive_scan(Naive *n, Instr *v);                     // fills v's memory
 
 #endif

@@ -1,4 +1,5 @@
-// The naive reference: loops with a scalar accumulator (dot, reductions, argmax), and scans along an axis.
+// The naive reference: loops with a scalar accumulator (dot, reductions, argmax), and scans along
+// an axis.
 #include "codegen/naive/internal.h"
 
 #include <string.h>
@@ -22,22 +23,30 @@ static Accumulator bounded_accumulator(Op op, DType t) {
 // The identity of a reduction, in the accumulator's type.
 static Accumulator accumulator_of(Naive *n, Op op, DType t) {
   bool floats = is_float(t);
-  const char *type = floats ? "naive_float" : t == DT_BOOL ? naive_ctype(n, t) : t == DT_I64 ? "uint64_t" : "uint32_t";
+  const char *type = floats         ? "naive_float"
+                     : t == DT_BOOL ? naive_ctype(n, t)
+                     : t == DT_I64  ? "uint64_t"
+                                    : "uint32_t";
   if (n->bounded && floats) return bounded_accumulator(op, t);
-  bool greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX, least = op == OP_REDUCE_MIN || op == OP_CUMMIN;
+  bool greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX,
+       least = op == OP_REDUCE_MIN || op == OP_CUMMIN;
   if (greatest || least) {
     if (t == DT_F8E4M3FN) return (Accumulator){type, greatest ? "-448" : "448"};
     if (floats) return (Accumulator){type, greatest ? "-INFINITY" : "INFINITY"};
     int64_t start = greatest ? dtype_min(t) : dtype_max(t);
-    return (Accumulator){"int64_t", start == INT64_MIN ? "INT64_MIN" : naive_text(n, "INT64_C(%lld)", (long long)start)};
+    return (Accumulator){"int64_t", start == INT64_MIN
+                                        ? "INT64_MIN"
+                                        : naive_text(n, "INT64_C(%lld)", (long long)start)};
   }
   if (op == OP_REDUCE_PROD || op == OP_CUMPROD) return (Accumulator){type, "1"};
-  if (op == OP_REDUCE_AND) return (Accumulator){type, t == DT_BOOL ? "true" : naive_text(n, "(%s)-1", type)};
+  if (op == OP_REDUCE_AND)
+    return (Accumulator){type, t == DT_BOOL ? "true" : naive_text(n, "(%s)-1", type)};
   return (Accumulator){type, "0"};
 }
 
 static void bounded_step(Naive *n, Op op, const char *sum, const char *value) {
-  bool product = op == OP_REDUCE_PROD || op == OP_CUMPROD, greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX;
+  bool product = op == OP_REDUCE_PROD || op == OP_CUMPROD,
+       greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX;
   if (is_sum(op))
     naive_line(n, "pk_bound_take(&%s, %s);", sum, value);
   else if (product)
@@ -48,7 +57,9 @@ static void bounded_step(Naive *n, Op op, const char *sum, const char *value) {
 
 static void step(Naive *n, Op op, DType t, const char *sum, const char *value) {
   if (n->bounded && is_float(t)) return bounded_step(n, op, sum, value);
-  const char *kind = is_float(t) ? "naive" : "pk_idx", *wide = is_float(t) ? "" : t == DT_I64 ? "(uint64_t)" : "(uint32_t)";
+  const char *kind = is_float(t) ? "naive" : "pk_idx", *wide = is_float(t)   ? ""
+                                                               : t == DT_I64 ? "(uint64_t)"
+                                                                             : "(uint32_t)";
   switch (op) {
     case OP_REDUCE_SUM:
     case OP_CUMSUM:
@@ -67,15 +78,18 @@ static void step(Naive *n, Op op, DType t, const char *sum, const char *value) {
       naive_line(n, "%s = %s_min(%s, %s);", sum, kind, sum, value);
       return;
     case OP_REDUCE_AND:
-      if (n->bounded && t == DT_BOOL) return naive_line(n, "%s = pk_bound_and(%s, %s);", sum, sum, value);
+      if (n->bounded && t == DT_BOOL)
+        return naive_line(n, "%s = pk_bound_and(%s, %s);", sum, sum, value);
       naive_line(n, "%s = %s & %s%s;", sum, sum, t == DT_BOOL ? "" : wide, value);
       return;
     case OP_REDUCE_OR:
-      if (n->bounded && t == DT_BOOL) return naive_line(n, "%s = pk_bound_or(%s, %s);", sum, sum, value);
+      if (n->bounded && t == DT_BOOL)
+        return naive_line(n, "%s = pk_bound_or(%s, %s);", sum, sum, value);
       naive_line(n, "%s = %s | %s%s;", sum, sum, t == DT_BOOL ? "" : wide, value);
       return;
     case OP_REDUCE_XOR:
-      if (n->bounded && t == DT_BOOL) return naive_line(n, "%s = pk_bound_xor(%s, %s);", sum, sum, value);
+      if (n->bounded && t == DT_BOOL)
+        return naive_line(n, "%s = pk_bound_xor(%s, %s);", sum, sum, value);
       naive_line(n, "%s = %s ^ %s%s;", sum, sum, t == DT_BOOL ? "" : wide, value);
       return;
     default:
@@ -86,7 +100,8 @@ static void step(Naive *n, Op op, DType t, const char *sum, const char *value) {
 static const char *finished(Naive *n, Op op, DType t, const char *sum) {
   if (n->bounded && is_float(t) && !is_sum(op)) return sum;
   if (n->bounded && is_float(t))
-    sum = naive_text(n, "pk_bound_total(&%s, %s, &naive_rules)", sum, op == OP_DOT ? "true" : "false");
+    sum = naive_text(n, "pk_bound_total(&%s, %s, &naive_rules)", sum,
+                     op == OP_DOT ? "true" : "false");
   if (is_float(t)) return naive_rounded(n, t, sum);
   return t == DT_BOOL ? sum : naive_converted(n, t, sum);
 }
@@ -98,7 +113,8 @@ static const char *reduce(Naive *n, Instr *v, const char *const *index) {
   const char *sum = naive_text(n, "s%d", n->names++), *inner[MAX_RANK] = {0};
   int loops = n->loops, indent = n->indent;
   naive_line(n, "%s %s = %s;", a.type, sum, a.start);
-  for (int i = 0; i < from->type.rank; i++) inner[i] = v->ival >> i & 1 ? naive_open_loop(n, from->type.dim[i]) : index[i];
+  for (int i = 0; i < from->type.rank; i++)
+    inner[i] = v->ival >> i & 1 ? naive_open_loop(n, from->type.dim[i]) : index[i];
   step(n, v->op, t, sum, naive_element(n, from, inner));
   naive_close_loops(n, n->indent - indent);
   n->loops = loops;
@@ -107,7 +123,8 @@ static const char *reduce(Naive *n, Instr *v, const char *const *index) {
 
 // The unit that multiplies pairs of bf16 flushes subnormal numbers.
 static void bounded_product(Naive *n, const Instr *v, const char *sum, const char *const *args) {
-  const char *a = naive_summand(n, v->args[0]->type.dtype, args[0]), *b = naive_summand(n, v->args[1]->type.dtype, args[1]);
+  const char *a = naive_summand(n, v->args[0]->type.dtype, args[0]),
+             *b = naive_summand(n, v->args[1]->type.dtype, args[1]);
   bool flushed = v->args[0]->type.dtype == DT_BF16 || n->hidden.summand == DT_BF16;
   naive_line(n, "pk_bound_take(&%s, pk_bound_mul(%s, %s, &naive_rules));", sum, a, b);
   if (flushed) naive_line(n, "naive_flush(&%s);", sum);
@@ -118,13 +135,16 @@ static const char *dot(Naive *n, Instr *v, const char *const *index) {
   const int8_t *labels[2] = {v->labels.a, v->labels.b};
   DType t = v->type.dtype;
   Accumulator a = accumulator_of(n, OP_REDUCE_SUM, t);
-  const char *sum = naive_text(n, "s%d", n->names++), *wide = is_float(t) ? "" : t == DT_I64 ? "(uint64_t)" : "(uint32_t)";
+  const char *sum = naive_text(n, "s%d", n->names++), *wide = is_float(t)   ? ""
+                                                              : t == DT_I64 ? "(uint64_t)"
+                                                                            : "(uint32_t)";
   int loops = n->loops, indent = n->indent;
   naive_line(n, "%s %s = %s;", a.type, sum, a.start);
   for (int i = 0; i < v->type.rank; i++) at[v->labels.out[i]] = index[i];
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < v->args[side]->type.rank; i++)
-      if (!at[labels[side][i]]) at[labels[side][i]] = naive_open_loop(n, v->args[side]->type.dim[i]);
+      if (!at[labels[side][i]])
+        at[labels[side][i]] = naive_open_loop(n, v->args[side]->type.dim[i]);
   for (int side = 0; side < 2; side++) {
     for (int i = 0; i < v->args[side]->type.rank; i++) inner[i] = at[labels[side][i]];
     args[side] = naive_element(n, v->args[side], inner);
@@ -141,17 +161,21 @@ static const char *dot(Naive *n, Instr *v, const char *const *index) {
 static const char *argreduce(Naive *n, Instr *v, const char *const *index) {
   Instr *from = v->args[0];
   int id = n->names++, loops = n->loops, indent = n->indent;
-  const char *inner[MAX_RANK] = {0}, *type = naive_ctype(n, from->type.dtype), *better = v->op == OP_ARGMAX ? ">" : "<";
+  const char *inner[MAX_RANK] = {0}, *type = naive_ctype(n, from->type.dtype),
+             *better = v->op == OP_ARGMAX ? ">" : "<";
   naive_line(n, "int32_t s%d = 0;", id);
   naive_line(n, "%s best%d = {0};", type, id);
   for (int i = 0; i < from->type.rank; i++) inner[i] = index[i];
   const char *at = inner[v->ival] = naive_open_loop(n, from->type.dim[v->ival]);
   naive_line(n, "const %s x%d = %s;", type, id, naive_element(n, from, inner));
   if (n->bounded && is_float(from->type.dtype))
-    naive_line(n, "if (%s == 0 || x%d.value %s best%d.value || (isnan(x%d.value) && !isnan(best%d.value))) {", at, id, better, id,
-               id, id);
+    naive_line(
+        n,
+        "if (%s == 0 || x%d.value %s best%d.value || (isnan(x%d.value) && !isnan(best%d.value))) {",
+        at, id, better, id, id, id);
   else if (is_float(from->type.dtype))
-    naive_line(n, "if (%s == 0 || x%d %s best%d || (isnan(x%d) && !isnan(best%d))) {", at, id, better, id, id, id);
+    naive_line(n, "if (%s == 0 || x%d %s best%d || (isnan(x%d) && !isnan(best%d))) {", at, id,
+               better, id, id, id);
   else
     naive_line(n, "if (%s == 0 || x%d %s best%d) {", at, id, better, id);
   naive_line(n, "  best%d = x%d;", id, id);
@@ -187,11 +211,14 @@ static void running(Naive *n, Instr *v) {
   DType t = v->type.dtype;
   int64_t axis = v->ival;
   Accumulator a = accumulator_of(n, v->op, t);
-  const char *index[MAX_RANK] = {0}, *name = naive_value(v)->name, *sum = naive_text(n, "s%d", n->names++);
+  const char *index[MAX_RANK] = {0}, *name = naive_value(v)->name,
+             *sum = naive_text(n, "s%d", n->names++);
   int open = open_other_axes(n, &v->type, axis, index), indent = n->indent;
   naive_line(n, "%s %s = %s;", a.type, sum, a.start);
   const char *i = naive_open_loop(n, v->type.dim[axis]);
-  index[axis] = v->flags & INSTR_REVERSE ? naive_text(n, "(%s - 1 - %s)", naive_extent(n, v->type.dim[axis]), i) : i;
+  index[axis] = v->flags & INSTR_REVERSE
+                    ? naive_text(n, "(%s - 1 - %s)", naive_extent(n, v->type.dim[axis]), i)
+                    : i;
   step(n, v->op, t, sum, naive_element(n, v->args[0], index));
   naive_line(n, "%s[%s] = %s;", name, naive_linear(n, &v->type, index), finished(n, v->op, t, sum));
   naive_close_loops(n, n->indent - indent + open);
@@ -202,8 +229,9 @@ static const char *stride_of(Naive *n, const Type *type, int64_t axis) {
   const char *stride = "1";
   for (int i = (int)axis + 1; i < type->rank; i++)
     if (type->dim[i] != 1)
-      stride = strcmp(stride, "1") == 0 ? naive_extent(n, type->dim[i])
-                                        : naive_text(n, "%s * %s", stride, naive_extent(n, type->dim[i]));
+      stride = strcmp(stride, "1") == 0
+                   ? naive_extent(n, type->dim[i])
+                   : naive_text(n, "%s * %s", stride, naive_extent(n, type->dim[i]));
   return stride;
 }
 
@@ -212,25 +240,32 @@ static void sorted(Naive *n, Instr *v) {
   Instr *from = v->args[0];
   int64_t axis = v->ival;
   bool floats = is_float(from->type.dtype), order = v->op == OP_ARGSORT;
-  const char *index[MAX_RANK] = {0}, *name = naive_value(v)->name, *line = naive_text(n, "line%d", n->names),
+  const char *index[MAX_RANK] = {0}, *name = naive_value(v)->name,
+             *line = naive_text(n, "line%d", n->names),
              *type = floats ? naive_ctype(n, from->type.dtype) : "int64_t";
   const char *places = order ? name : naive_text(n, "order%d", n->names);
   n->names++;
   int slot = n->slots++, spare = n->slots++;
-  naive_line(n, "%s *%s = naive_memory(&memory[%d], %s, sizeof *%s);", type, line, slot, naive_elements(n, &v->type), line);
+  naive_line(n, "%s *%s = naive_memory(&memory[%d], %s, sizeof *%s);", type, line, slot,
+             naive_elements(n, &v->type), line);
   if (!order)
-    naive_line(n, "int32_t *%s = naive_memory(&memory[%d], %s, sizeof *%s);", places, spare, naive_elements(n, &v->type), places);
+    naive_line(n, "int32_t *%s = naive_memory(&memory[%d], %s, sizeof *%s);", places, spare,
+               naive_elements(n, &v->type), places);
   naive_line(n, "if (!%s || !%s) goto no_memory;", line, places);
   int indent = n->indent;
   for (int i = 0; i < v->type.rank; i++) index[i] = naive_open_loop(n, v->type.dim[i]);
-  naive_line(n, "%s[%s] = %s;", line, naive_linear(n, &v->type, index), naive_element(n, from, index));
+  naive_line(n, "%s[%s] = %s;", line, naive_linear(n, &v->type, index),
+             naive_element(n, from, index));
   naive_close_loops(n, n->indent - indent);
   n->loops = 0;
   int open = open_other_axes(n, &v->type, axis, index);
   index[axis] = "0";
   const char *at = naive_linear(n, &v->type, index);
-  naive_line(n, "naive_sort_%s(%s + %s, %s, %s + %s, %s, %s);", !floats ? "integers" : n->bounded ? "bounds" : "floats", line, at,
-             stride_of(n, &v->type, axis), places, at, naive_extent(n, v->type.dim[axis]),
+  naive_line(n, "naive_sort_%s(%s + %s, %s, %s + %s, %s, %s);",
+             !floats      ? "integers"
+             : n->bounded ? "bounds"
+                          : "floats",
+             line, at, stride_of(n, &v->type, axis), places, at, naive_extent(n, v->type.dim[axis]),
              v->flags & INSTR_REVERSE ? "true" : "false");
   naive_close_loops(n, open);
   if (order) return;

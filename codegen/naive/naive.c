@@ -1,7 +1,9 @@
-// The naive reference: whole-array loops, output axes in order, contracted axes innermost, one scalar accumulator an element.
+// The naive reference: whole-array loops, output axes in order, contracted axes innermost, one
+// scalar accumulator an element.
 //
-// It is what `pkc bench` times against and `pkc run` compares with, so it shares nothing with the generator: each value of the
-// reference is one loop nest, elementwise chains are one expression, and everything else is left to the C compiler.
+// It is what `pkc bench` times against and `pkc run` compares with, so it shares nothing with the
+// generator: each value of the reference is one loop nest, elementwise chains are one expression,
+// and everything else is left to the C compiler.
 #include "codegen/naive/naive.h"
 #include "codegen/naive/internal.h"
 
@@ -21,7 +23,8 @@ static void fill_memory(Naive *n, Instr *v) {
   const char *index[MAX_RANK] = {0};
   int indent = n->indent;
   for (int i = 0; i < v->type.rank; i++) index[i] = naive_open_loop(n, v->type.dim[i]);
-  value->place = op_info[v->op].class == OPC_DOT || op_info[v->op].class == OPC_REDUCE || op_info[v->op].class == OPC_ARGREDUCE
+  value->place = op_info[v->op].class == OPC_DOT || op_info[v->op].class == OPC_REDUCE ||
+                         op_info[v->op].class == OPC_ARGREDUCE
                      ? IN_ACCUMULATOR
                      : IN_EXPRESSION;
   const char *element = naive_element(n, v, index);
@@ -34,8 +37,9 @@ static void declare_memory(Naive *n, const Instr *v) {
   NaiveValue *value = naive_value(v);
   value->name = naive_text(n, "t%d", v->id);
   value->slot = n->slots++;
-  naive_line(n, "%s *%s = naive_memory(&memory[%d], %s, sizeof *%s);", naive_ctype(n, v->type.dtype), value->name, value->slot,
-             naive_elements(n, &v->type), value->name);
+  naive_line(n, "%s *%s = naive_memory(&memory[%d], %s, sizeof *%s);",
+             naive_ctype(n, v->type.dtype), value->name, value->slot, naive_elements(n, &v->type),
+             value->name);
   naive_line(n, "if (!%s) goto no_memory;", value->name);
 }
 
@@ -44,7 +48,8 @@ static void set_scalar(Naive *n, Instr *v) {
   OpClass class = op_info[v->op].class;
   n->loops = 0;
   value->name = naive_text(n, "t%d", v->id);
-  value->place = class == OPC_DOT || class == OPC_REDUCE || class == OPC_ARGREDUCE ? IN_ACCUMULATOR : IN_EXPRESSION;
+  value->place = class == OPC_DOT || class == OPC_REDUCE || class == OPC_ARGREDUCE ? IN_ACCUMULATOR
+                                                                                   : IN_EXPRESSION;
   const char *element = naive_element(n, v, NULL);
   value->place = IN_SCALAR;
   naive_line(n, "const %s %s = %s;", naive_ctype(n, v->type.dtype), value->name, element);
@@ -111,7 +116,8 @@ static void write_element(Naive *n, const Ref *ref, const char *at, const char *
   if (n->bounded && is_float(t)) {
     const char *result = naive_text(n, "%s_judged", ref->name);
     naive_line(n, "const pk_bound %s = %s;", result, element);
-    naive_line(n, "%s_slack[%s] = naive_allowed(naive_as_%s, %s);", ref->name, at, dtype_info[t].name, result);
+    naive_line(n, "%s_slack[%s] = naive_allowed(naive_as_%s, %s);", ref->name, at,
+               dtype_info[t].name, result);
     element = result;
   }
   naive_line(n, "%s_data[%s] = %s;", ref->name, at, naive_stored(n, t, element));
@@ -140,8 +146,8 @@ static void write_outputs(Naive *n, const Instr *yield) {
 static void write_sizes(Naive *n, const char *from) {
   for (int i = 0; i < n->k->sizes.count; i++) {
     const Size *size = &n->k->sizes.at[i];
-    naive_line(n, "const int64_t %s = %s[%d];%s%s", naive_size(n, i), from, n->position[i], size->value ? "  // " : "",
-               size->value ? size->name : "");
+    naive_line(n, "const int64_t %s = %s[%d];%s%s", naive_size(n, i), from, n->position[i],
+               size->value ? "  // " : "", size->value ? size->name : "");
   }
 }
 
@@ -153,23 +159,26 @@ static bool aliases(const Kernel *k) {
 
 static const char *memory_type(DType t) { return dtype_info[t].ctype; }
 
-// Pointers and strides. Where every operand is dense along its last axis the strides there are the constant 1.
+// Pointers and strides. Where every operand is dense along its last axis the strides there are the
+// constant 1.
 static void write_operands(Naive *n) {
   const Kernel *k = n->k;
   for (int i = 0; i < k->inputs + k->outputs; i++) {
     const Ref *ref = k->refs.at[i];
     const char *type = memory_type(ref->array.dtype);
     if (i < k->inputs)
-      naive_line(n, "const %s *%s_data = (const %s *)(const void *)call->array[%d].data;", type, ref->name, type, i);
+      naive_line(n, "const %s *%s_data = (const %s *)(const void *)call->array[%d].data;", type,
+                 ref->name, type, i);
     else
-      naive_line(n, "%s *%s%s_data = (%s *)(void *)call->array[%d].data;", type, aliases(k) ? "" : "restrict ", ref->name, type,
-                 i);
+      naive_line(n, "%s *%s%s_data = (%s *)(void *)call->array[%d].data;", type,
+                 aliases(k) ? "" : "restrict ", ref->name, type, i);
     if (n->bounded && i >= k->inputs && is_float(ref->array.dtype))
-      naive_line(n, "float *%s_slack = (float *)(void *)call->array[%d].data;", ref->name, i + k->outputs);
+      naive_line(n, "float *%s_slack = (float *)(void *)call->array[%d].data;", ref->name,
+                 i + k->outputs);
     for (int axis = 0; axis < ref->array.rank; axis++) {
       bool last = axis == ref->array.rank - 1;
-      naive_line(n, "const int64_t %s_stride%d = %scall->array[%d].stride[%d];", ref->name, axis, last ? "dense ? 1 : " : "", i,
-                 axis);
+      naive_line(n, "const int64_t %s_stride%d = %scall->array[%d].stride[%d];", ref->name, axis,
+                 last ? "dense ? 1 : " : "", i, axis);
     }
   }
 }
@@ -181,7 +190,8 @@ static void write_body(Naive *n) {
   write_outputs(n, write_region(n, n->k->reference));
   n->out = out;
   buf_printf(out,
-             "\nstatic inline __attribute__((always_inline)) void %s_compute(const pk_call *call, pk_worker *worker, const bool "
+             "\nstatic inline __attribute__((always_inline)) void %s_compute(const pk_call *call, "
+             "pk_worker *worker, const bool "
              "dense) {\n",
              n->kind);
   write_sizes(n, "call->size");
@@ -200,11 +210,14 @@ static void write_body(Naive *n) {
 }
 
 static void write_cell(Naive *n) {
-  buf_printf(n->out, "\nstatic void %s_cell(const pk_call *call, pk_worker *worker, int64_t number) {\n", n->kind);
+  buf_printf(n->out,
+             "\nstatic void %s_cell(const pk_call *call, pk_worker *worker, int64_t number) {\n",
+             n->kind);
   buf_puts(n->out, "  (void)number;\n  bool dense = true;\n");
   for (int i = 0; i < n->k->inputs + n->k->outputs; i++) {
     const Ref *ref = n->k->refs.at[i];
-    if (ref->array.rank > 0) naive_line(n, "dense = dense && call->array[%d].stride[%d] == 1;", i, ref->array.rank - 1);
+    if (ref->array.rank > 0)
+      naive_line(n, "dense = dense && call->array[%d].stride[%d] == 1;", i, ref->array.rank - 1);
   }
   naive_line(n, "if (dense) %s_compute(call, worker, true);", n->kind);
   naive_line(n, "else %s_compute(call, worker, false);\n}", n->kind);
@@ -225,13 +238,17 @@ static void write_prepare(Naive *n) {
     }
     naive_line(n, "const int64_t %s = size[%d];", naive_size(n, i), n->position[i]);
   }
-  buf_puts(n->out, "  *plan = (pk_plan){.cells = 1, .steps = 1, .work = 1};\n  (void)size;\n  return NULL;\n}\n");
+  buf_puts(n->out,
+           "  *plan = (pk_plan){.cells = 1, .steps = 1, .work = 1};\n  (void)size;\n  return "
+           "NULL;\n}\n");
 }
 
 static void write_operand(Naive *n, const Ref *ref, bool allowed) {
-  buf_printf(n->out, "    {.name = \"%s%s\", .dtype = %d, .rank = %d, .output = %s, .alias = -1, .shape = {", ref->name,
-             allowed ? "_allowed" : "", (int)(allowed ? DT_F32 : ref->array.dtype), ref->array.rank,
-             ref->role == REF_OUTPUT ? "true" : "false");
+  buf_printf(
+      n->out,
+      "    {.name = \"%s%s\", .dtype = %d, .rank = %d, .output = %s, .alias = -1, .shape = {",
+      ref->name, allowed ? "_allowed" : "", (int)(allowed ? DT_F32 : ref->array.dtype),
+      ref->array.rank, ref->role == REF_OUTPUT ? "true" : "false");
   for (int axis = 0; axis < ref->array.rank; axis++) {
     Dim dim = ref->array.dim[axis];
     int64_t extent = dim_is_const(dim) ? dim : -1 - n->position[dim_size_index(dim)];
@@ -252,10 +269,12 @@ static void write_tables(Naive *n, int bound) {
     for (int i = 0; i < k->sizes.count; i++)
       if (n->position[i] == place) buf_printf(out, "\"%s\", ", k->sizes.at[i].name);
   const char *symbol = naive_text(n, "%s_%s", k->symbol, n->kind);
-  buf_printf(out, "NULL};\n\nextern const pk_kernel %s_kernel;\nconst pk_kernel %s_kernel = {\n", symbol, symbol);
-  naive_line(n, "  .abi = PK_ABI, .name = \"%s_%s\", .signature = \"%s\", .statics = \"\",", k->name, n->kind, k->name);
-  naive_line(n, "  .operands = %d, .inputs = %d, .operand = %s_operands, .sizes = %d,", operands + judged, k->inputs, n->kind,
-             k->sizes.count);
+  buf_printf(out, "NULL};\n\nextern const pk_kernel %s_kernel;\nconst pk_kernel %s_kernel = {\n",
+             symbol, symbol);
+  naive_line(n, "  .abi = PK_ABI, .name = \"%s_%s\", .signature = \"%s\", .statics = \"\",",
+             k->name, n->kind, k->name);
+  naive_line(n, "  .operands = %d, .inputs = %d, .operand = %s_operands, .sizes = %d,",
+             operands + judged, k->inputs, n->kind, k->sizes.count);
   naive_line(n, "  .size_name = %s_size_names, .bound = %d,", n->kind, bound);
   naive_line(n, "  .prepare = %s_prepare, .cell = %s_cell,\n};", n->kind, n->kind);
 }
@@ -274,8 +293,8 @@ static int order_sizes(Naive *n) {
 
 static void write_rules(Naive *n) {
   Rounding rules = reference_rounding(&n->hidden);
-  buf_printf(n->out, "\nstatic const pk_bound_rules naive_rules = {%a, %a, %a, %a};\n", rules.input, rules.result,
-             rules.function, rules.sum);
+  buf_printf(n->out, "\nstatic const pk_bound_rules naive_rules = {%a, %a, %a, %a};\n", rules.input,
+             rules.result, rules.function, rules.sum);
 }
 
 static void write_kernel(Naive *n) {
@@ -291,14 +310,23 @@ static void write_kernel(Naive *n) {
 void emit_naive(Kernel *k, Buf *c) {
   REQUIRE(k->reference);
   Naive n = {.k = k, .arena = k->arena, .out = c, .kind = "naive"};
-  buf_printf(c, "// The naive reference of %s: plain loops over whole arrays.\n#include <pk/naive.h>\n", k->name);
+  buf_printf(
+      c, "// The naive reference of %s: plain loops over whole arrays.\n#include <pk/naive.h>\n",
+      k->name);
   write_kernel(&n);
 }
 
 void emit_judge(Kernel *k, Buf *c) {
   REQUIRE(k->reference);
-  Naive n = {.k = k, .arena = k->arena, .out = c, .kind = "judge", .bounded = true, .hidden = hidden_roundings(k)};
-  buf_printf(c, "\n// .. in binary64, with what f32 may differ by.\n#include <pk/naive.h>\n#include <pk/naive_bound.h>\n");
+  Naive n = {.k = k,
+             .arena = k->arena,
+             .out = c,
+             .kind = "judge",
+             .bounded = true,
+             .hidden = hidden_roundings(k)};
+  buf_printf(c,
+             "\n// .. in binary64, with what f32 may differ by.\n#include <pk/naive.h>\n#include "
+             "<pk/naive_bound.h>\n");
   write_rules(&n);
   write_kernel(&n);
 }

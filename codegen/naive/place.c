@@ -1,4 +1,5 @@
-// Which values of a reference get memory of their own, and which are written out where they are used: as a person would.
+// Which values of a reference get memory of their own, and which are written out where they are
+// used: as a person would.
 #include "codegen/naive/internal.h"
 
 enum { DEEPEST_EXPRESSION = 24 };
@@ -12,21 +13,24 @@ typedef struct {
   Naive *n;
 } Context;
 
-static void attach(Instr *v, void *context) { v->note = NEW(((Context *)context)->n->arena, NaiveValue); }
+static void attach(Instr *v, void *context) {
+  v->note = NEW(((Context *)context)->n->arena, NaiveValue);
+}
 
 // Costs nothing to repeat: leaves, and elements of operands moved about or widened.
 static bool is_cheap(const Instr *v) {
   if (naive_value(v)->place == IN_ACCUMULATOR) return false;
   if (naive_value(v)->place != IN_EXPRESSION) return true;
   if (op_info[v->op].class == OPC_LEAF) return true;
-  bool moves = v->op == OP_BROADCAST || v->op == OP_TRANSPOSE || v->op == OP_SLICE || v->op == OP_REV || v->op == OP_CAST ||
-               v->op == OP_RESHAPE;
+  bool moves = v->op == OP_BROADCAST || v->op == OP_TRANSPOSE || v->op == OP_SLICE ||
+               v->op == OP_REV || v->op == OP_CAST || v->op == OP_RESHAPE;
   if (v->op == OP_TAKE) return is_cheap(v->args[0]) && is_cheap(v->args[1]);
   return moves && is_cheap(v->args[0]);
 }
 
 static bool stretches(const Instr *v) {
-  return v->op == OP_BROADCAST && !(v->type.rank == v->args[0]->type.rank && type_same_shape(&v->type, &v->args[0]->type));
+  return v->op == OP_BROADCAST &&
+         !(v->type.rank == v->args[0]->type.rank && type_same_shape(&v->type, &v->args[0]->type));
 }
 
 // Only axes of one element come or go: the index is the same otherwise.
@@ -99,7 +103,8 @@ static void place(Instr *v) {
     put_in_memory(v);
 }
 
-// Places in program order, so that arguments are settled first; an argument that a later user wants in memory is moved there.
+// Places in program order, so that arguments are settled first; an argument that a later user wants
+// in memory is moved there.
 static void place_region(Region *region) {
   for (int i = 0; i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];

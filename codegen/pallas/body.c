@@ -1,4 +1,5 @@
-// Statements of a kernel's body: control becomes functions, with the vars they change as arguments and results.
+// Statements of a kernel's body: control becomes functions, with the vars they change as arguments
+// and results.
 #include "codegen/ir/text.h"
 #include "codegen/pallas/internal.h"
 
@@ -43,7 +44,9 @@ static Changes changes_of(Py *p, const Region *a, const Region *b) {
   return list_changes(p, assigned, refs);
 }
 
-static const char *joined(Py *p, const char *a, const char *b) { return py_text(p, "%s%s%s", a, *a && *b ? ", " : "", b); }
+static const char *joined(Py *p, const char *a, const char *b) {
+  return py_text(p, "%s%s%s", a, *a && *b ? ", " : "", b);
+}
 
 static const char *changed_names(Py *p, const Changes *c) {
   const char *names = "";
@@ -58,7 +61,9 @@ static const char **save_vars(Py *p) {
   return saved;
 }
 
-static void restore_vars(Py *p, const char **saved) { memcpy(p->var, saved, sizeof *saved * (size_t)p->vars); }
+static void restore_vars(Py *p, const char **saved) {
+  memcpy(p->var, saved, sizeof *saved * (size_t)p->vars);
+}
 
 // ---- choices
 
@@ -89,12 +94,14 @@ static void put_side(Py *p, const char *name, const char *names, Region *region,
 }
 
 static void put_cond(Py *p, Instr *v, const char *condition, const Changes *changes) {
-  const char *names = changed_names(p, changes), *then = py_free_name(p, "then"), *otherwise = py_free_name(p, "otherwise");
+  const char *names = changed_names(p, changes), *then = py_free_name(p, "then"),
+             *otherwise = py_free_name(p, "otherwise");
   put_side(p, then, names, v->regions[0], has_result(v));
   if (v->regions[1])
     put_side(p, otherwise, names, v->regions[1], has_result(v));
   else
-    otherwise = changes->count == 1 ? py_text(p, "lambda %s: %s", names, names) : "lambda *same: same";
+    otherwise =
+        changes->count == 1 ? py_text(p, "lambda %s: %s", names, names) : "lambda *same: same";
   const char *results = names;
   if (has_result(v)) {
     py(v)->text = py_name(p, v->text ? v->text : "chosen", v);
@@ -102,12 +109,15 @@ static void put_cond(Py *p, Instr *v, const char *condition, const Changes *chan
     py(v)->type = v->type;
     results = py_text(p, "%s%s%s", py(v)->text, *names ? ", " : "", names);
   }
-  py_line(p, "%s = lax.cond(%s, %s, %s%s%s)", results, condition, then, otherwise, *names ? ", " : "", names);
+  py_line(p, "%s = lax.cond(%s, %s, %s%s%s)", results, condition, then, otherwise,
+          *names ? ", " : "", names);
 }
 
 static bool has_statements(const Region *region) {
   for (int i = 0; region && i < region->instrs.count; i++)
-    if (op_info[region->instrs.at[i]->op].class >= OPC_MEMORY && region->instrs.at[i]->op != OP_LOAD) return true;
+    if (op_info[region->instrs.at[i]->op].class >= OPC_MEMORY &&
+        region->instrs.at[i]->op != OP_LOAD)
+      return true;
   return false;
 }
 
@@ -140,7 +150,8 @@ static bool breaks(const Region *region) {
   for (int i = 0; region && i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
     if (v->op == OP_BREAK) return true;
-    if (v->op != OP_FOR && v->op != OP_WHILE && (breaks(v->regions[0]) || breaks(v->regions[1]))) return true;
+    if (v->op != OP_FOR && v->op != OP_WHILE && (breaks(v->regions[0]) || breaks(v->regions[1])))
+      return true;
   }
   return false;
 }
@@ -152,9 +163,12 @@ static void open_carry(Py *p, const char *name, const char *items, int count) {
   if (count > 1) py_line(p, "%s = carry", items);
 }
 
-static const char *packed(Py *p, const char *items, int count) { return count == 1 ? items : py_text(p, "(%s)", items); }
+static const char *packed(Py *p, const char *items, int count) {
+  return count == 1 ? items : py_text(p, "(%s)", items);
+}
 
-static void put_counted_loop(Py *p, Instr *v, const char *from, const char *to, const char *index, const Changes *changes) {
+static void put_counted_loop(Py *p, Instr *v, const char *from, const char *to, const char *index,
+                             const Changes *changes) {
   const char *names = changed_names(p, changes);
   if (!changes->count) {
     py_line(p, "@pl.loop(%s, %s)", from, to);
@@ -169,13 +183,16 @@ static void put_counted_loop(Py *p, Instr *v, const char *from, const char *to, 
   py_line(p, "return %s", names);
   py_leave(p);
   restore_vars(p, saved);
-  py_line(p, "%s = lax.fori_loop(%s, %s, %s, %s)", names, from, to, body, packed(p, names, changes->count));
+  py_line(p, "%s = lax.fori_loop(%s, %s, %s, %s)", names, from, to, body,
+          packed(p, names, changes->count));
 }
 
 // A loop that may be left: the index and the flag are carried too.
-static void put_breaking_loop(Py *p, Instr *v, const char *from, const char *to, const char *index, const Changes *changes) {
+static void put_breaking_loop(Py *p, Instr *v, const char *from, const char *to, const char *index,
+                              const Changes *changes) {
   const char *names = changed_names(p, changes), *done = p->var[p->k->refs.count + p->loops];
-  const char *going = py_free_name(p, "going"), *body = py_free_name(p, "body"), *items = joined(p, index, names);
+  const char *going = py_free_name(p, "going"), *body = py_free_name(p, "body"),
+             *items = joined(p, index, names);
   const char **saved = save_vars(p);
   open_carry(p, going, items, changes->count + 1);
   py_line(p, "return (%s < %s) & ~%s", index, to, done);
@@ -185,7 +202,8 @@ static void put_breaking_loop(Py *p, Instr *v, const char *from, const char *to,
   py_line(p, "return %s", joined(p, py_text(p, "%s + 1", index), names));
   py_leave(p);
   restore_vars(p, saved);
-  py_line(p, "_, %s = lax.while_loop(%s, %s, (jnp.int32(%s), %s))", names, going, body, from, names);
+  py_line(p, "_, %s = lax.while_loop(%s, %s, (jnp.int32(%s), %s))", names, going, body, from,
+          names);
 }
 
 // Gives a loop its flag for `break`, where it has one.
@@ -254,13 +272,15 @@ static void read_twice(const Region *region) {
   }
 }
 
-// Conditions of lax.while_loop cannot read refs: such a condition is computed before and at the end of each turn, and carried.
+// Conditions of lax.while_loop cannot read refs: such a condition is computed before and at the end
+// of each turn, and carried.
 static void put_while(Py *p, Instr *v) {
   bool leaves = begin_loop(p, v->regions[1]), reads = reads_memory(p, v->regions[0]);
   const char *done = leaves ? p->var[p->k->refs.count + p->loops] : NULL;
   Changes changes = changes_of(p, v->regions[1], NULL);
   py_flush(p, changes.refs);
-  const char *names = changed_names(p, &changes), *going = reads ? py_name(p, "going", NULL) : py_free_name(p, "going"),
+  const char *names = changed_names(p, &changes),
+             *going = reads ? py_name(p, "going", NULL) : py_free_name(p, "going"),
              *body = py_free_name(p, "body");
   const char **saved = save_vars(p);
   int count = changes.count + reads;
@@ -279,8 +299,11 @@ static void put_while(Py *p, Instr *v) {
   py_line(p, "return %s", count ? names : "carry");
   py_leave(p);
   restore_vars(p, saved);
-  const char *test = !reads ? going : count == 1 ? py_text(p, "lambda %s: %s", going, going) : "lambda carry: carry[0]";
-  py_line(p, "%s = lax.while_loop(%s, %s, %s)", count ? names : "_", test, body, packed(p, names, count));
+  const char *test = !reads       ? going
+                     : count == 1 ? py_text(p, "lambda %s: %s", going, going)
+                                  : "lambda carry: carry[0]";
+  py_line(p, "%s = lax.while_loop(%s, %s, %s)", count ? names : "_", test, body,
+          packed(p, names, count));
   p->loops--;
 }
 
@@ -298,14 +321,16 @@ static void put_named(Py *p, Instr *v) {
 // The body as a function of its scratch, which is called at once.
 static void put_scoped(Py *p, Instr *v) {
   Changes changes = changes_of(p, v->regions[0], NULL);
-  const char *names = changed_names(p, &changes), *parameters = "", *memory = "", *scope = py_free_name(p, "scope");
+  const char *names = changed_names(p, &changes), *parameters = "", *memory = "",
+             *scope = py_free_name(p, "scope");
   for (int i = 0; i < p->k->refs.count; i++) {
     if (p->k->refs.at[i]->scope != v) continue;
     parameters = joined(p, parameters, p->ref[i]);
     memory = py_text(p, "%s, %s", memory, py_scratch(p, p->k->refs.at[i]));
   }
   for (int i = 0; i < changes.count; i++)
-    parameters = joined(p, parameters, py_text(p, "%s=%s", p->var[changes.ids[i]], p->var[changes.ids[i]]));
+    parameters =
+        joined(p, parameters, py_text(p, "%s=%s", p->var[changes.ids[i]], p->var[changes.ids[i]]));
   py_flush(p, changes.refs);
   put_function(p, py_text(p, "def %s(%s):", scope, parameters), v->regions[0], 0, names);
   py_line(p, "%s%spl.run_scoped(%s%s)", names, *names ? " = " : "", scope, memory);
@@ -331,7 +356,8 @@ static void put_rest(Py *p, Region *region, int from) {
   }
   const char *names = changed_names(p, &changes), *name = py_free_name(p, "rest");
   put_function(p, py_text(p, "def %s(%s):", name, names), region, from, names);
-  const char *same = changes.count == 1 ? py_text(p, "lambda %s: %s", names, names) : "lambda *same: same";
+  const char *same =
+      changes.count == 1 ? py_text(p, "lambda %s: %s", names, names) : "lambda *same: same";
   py_line(p, "%s = lax.cond(%s, %s, %s, %s)", names, done, same, name, names);
 }
 

@@ -107,13 +107,17 @@ const char *py_use(Py *p, Instr *v, Precedence least) {
 }
 
 // A Python number as a scalar of its dtype.
-static const char *strong(Py *p, Instr *v) { return py_text(p, "%s(%s)", py_dtype(v->type.dtype), py_use(p, v, PY_CHOICE)); }
+static const char *strong(Py *p, Instr *v) {
+  return py_text(p, "%s(%s)", py_dtype(v->type.dtype), py_use(p, v, PY_CHOICE));
+}
 
 const char *py_exact(Py *p, Instr *v) {
   const PyValue *value = py(v);
-  if (v->type.rank == 0 && value->host) return v->type.dtype == DT_I64 ? py_use(p, v, PY_CHOICE) : strong(p, v);
+  if (v->type.rank == 0 && value->host)
+    return v->type.dtype == DT_I64 ? py_use(p, v, PY_CHOICE) : strong(p, v);
   if (value->host)
-    return py_text(p, "jnp.full(%s, %s, %s)", py_shape(p, &v->type), py_use(p, v, PY_CHOICE), py_dtype(v->type.dtype));
+    return py_text(p, "jnp.full(%s, %s, %s)", py_shape(p, &v->type), py_use(p, v, PY_CHOICE),
+                   py_dtype(v->type.dtype));
   if (type_same_shape(&value->type, &v->type)) return py_use(p, v, PY_CHOICE);
   return py_text(p, "jnp.broadcast_to(%s, %s)", py_use(p, v, PY_CHOICE), py_shape(p, &v->type));
 }
@@ -134,9 +138,13 @@ static bool others_are_host(const Instr *v) {
 static const char *operand(Py *p, const Instr *v, const PyRow *row, int i, bool strengthen) {
   Instr *arg = v->args[i];
   if (row->form == FORM_EXACT) return exact_operand(p, arg, strengthen && i == 0);
-  bool infix = row->form == FORM_INFIX, method = row->form == FORM_METHOD && row->text[0] == '$' && i == 0;
+  bool infix = row->form == FORM_INFIX,
+       method = row->form == FORM_METHOD && row->text[0] == '$' && i == 0;
   Precedence least = method || row->form == FORM_ATOMS ? PY_ATOM : PY_CHOICE;
-  if (infix) least = row->prec == PY_UNARY || (i == 0 && v->nargs == 2 && row->prec != PY_COMPARE) ? row->prec : row->prec + 1;
+  if (infix)
+    least = row->prec == PY_UNARY || (i == 0 && v->nargs == 2 && row->prec != PY_COMPARE)
+                ? row->prec
+                : row->prec + 1;
   if (row->prec == PY_CHOICE && row->form == FORM_INFIX) least = i == 2 ? PY_CHOICE : PY_EITHER;
   if (v->op == OP_FMA && i < 2) least = i == 0 ? PY_TIMES : PY_UNARY;
   if (strengthen && i == first_operand(v) && py(arg)->host) return strong(p, arg);
@@ -169,7 +177,8 @@ static const char *shape_list(Py *p, const Type *type) {
 }
 
 static const char *word_text(Py *p, const Instr *v, char letter) {
-  bool widens = is_integer(v->type.dtype) && dtype_bytes(v->type.dtype) < 4, reverse = v->flags & INSTR_REVERSE;
+  bool widens = is_integer(v->type.dtype) && dtype_bytes(v->type.dtype) < 4,
+       reverse = v->flags & INSTR_REVERSE;
   switch (letter) {
     case 'T':
       return py_dtype(v->type.dtype);
@@ -231,12 +240,15 @@ static void compose_row(Py *p, Instr *v, const PyRow *row) {
   enum { MOST = 4 };
   const char *operands[MOST];
   bool elementwise = op_is_elementwise(v->op), host = elementwise && all_host(v);
-  host = host && (v->type.dtype == DT_I64 || v->type.dtype == DT_BOOL) && strncmp(row->text, "jnp.", 4) != 0;
+  host = host && (v->type.dtype == DT_I64 || v->type.dtype == DT_BOOL) &&
+         strncmp(row->text, "jnp.", 4) != 0;
   if (op_info[v->op].class == OPC_COMPARE) host = others_are_host(v);
   value->type = elementwise && row->form != FORM_EXACT ? joined_type(v) : v->type;
-  bool strengthen = elementwise && !host && v->nargs > 0 && others_are_host(v) && op_info[v->op].class != OPC_COMPARE;
+  bool strengthen = elementwise && !host && v->nargs > 0 && others_are_host(v) &&
+                    op_info[v->op].class != OPC_COMPARE;
   REQUIRE(v->nargs <= MOST);
-  for (int i = 0; i < v->nargs; i++) operands[i] = operand(p, v, row, i, strengthen && v->op != OP_CAST);
+  for (int i = 0; i < v->nargs; i++)
+    operands[i] = operand(p, v, row, i, strengthen && v->op != OP_CAST);
   value->text = fill(p, v, row, operands);
   value->prec = row->prec;
   value->host = host;
@@ -269,7 +281,8 @@ static void bound_binary(PyValue *v, Op op, const PyValue *a, const PyValue *b) 
       break;
     case OP_DIV:
     case OP_FLOORDIV:
-      if (quotient) v->low = a->low / b->high, v->high = a->high == PY_FAR ? PY_FAR : a->high / b->low;
+      if (quotient)
+        v->low = a->low / b->high, v->high = a->high == PY_FAR ? PY_FAR : a->high / b->low;
       if (!quotient && a->low >= 0 && b->low >= 0) v->low = 0;
       break;
     case OP_REM:
@@ -298,9 +311,12 @@ static void find_bounds(Py *p, const Instr *v) {
     value->low = value->high = near(v->ival);
   } else if (v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_IOTA) {
     value->low = 0;
-    if (v->op == OP_IOTA && dim_is_const(v->type.dim[v->ival])) value->high = most_of(v->type.dim[v->ival] - 1, 0);
-    if (v->op == OP_AXIS && p->axis_steps[v->ival] > 0) value->high = near(p->axis_steps[v->ival] - 1);
-  } else if (v->op == OP_BROADCAST || (v->op == OP_CAST && wide && is_integer(v->args[0]->type.dtype))) {
+    if (v->op == OP_IOTA && dim_is_const(v->type.dim[v->ival]))
+      value->high = most_of(v->type.dim[v->ival] - 1, 0);
+    if (v->op == OP_AXIS && p->axis_steps[v->ival] > 0)
+      value->high = near(p->axis_steps[v->ival] - 1);
+  } else if (v->op == OP_BROADCAST ||
+             (v->op == OP_CAST && wide && is_integer(v->args[0]->type.dtype))) {
     value->low = py(v->args[0])->low, value->high = py(v->args[0])->high;
   } else if (wide && v->nargs == 2 && op_info[v->op].class == OPC_BINARY) {
     bound_binary(value, v->op, py(v->args[0]), py(v->args[1]));
@@ -314,7 +330,8 @@ static void compose_cast(Py *p, Instr *v) {
   DType from = arg->type.dtype, to = v->type.dtype;
   PyValue *value = py(v);
   bool index = (from == DT_I64 && to == DT_I32) || (from == DT_I32 && to == DT_I64) || from == to;
-  if (from == DT_U32 && to == DT_I64) py_fail(p, v->span, "u32 as an index: it has no integers of 64 bits");
+  if (from == DT_U32 && to == DT_I64)
+    py_fail(p, v->span, "u32 as an index: it has no integers of 64 bits");
   if (index) {
     value->type = py(arg)->type;
     value->host = py(arg)->host;
@@ -352,8 +369,10 @@ static void compose_slice(Py *p, Instr *v) {
       continue;
     }
     long long stop = v->type.dim[i] ? start + (v->type.dim[i] - 1) * step + 1 : start;
-    const char *first = start ? py_text(p, "%lld", start) : "", *stride = step > 1 ? py_text(p, ":%lld", step) : "";
-    items[i] = py_text(p, "%s:%s%s", first, stop == from->dim[i] ? "" : py_text(p, "%lld", stop), stride);
+    const char *first = start ? py_text(p, "%lld", start) : "",
+               *stride = step > 1 ? py_text(p, ":%lld", step) : "";
+    items[i] =
+        py_text(p, "%s:%s%s", first, stop == from->dim[i] ? "" : py_text(p, "%lld", stop), stride);
   }
   while (count > 1 && strcmp(items[count - 1], ":") == 0) count--;
   const char *whole = py_exact(p, v->args[0]);
@@ -363,16 +382,18 @@ static void compose_slice(Py *p, Instr *v) {
 
 static void compose_concat(Py *p, Instr *v) {
   const char *parts = "";
-  for (int i = 0; i < v->nargs; i++) parts = py_text(p, "%s%s%s", parts, i ? ", " : "", py_exact(p, v->args[i]));
+  for (int i = 0; i < v->nargs; i++)
+    parts = py_text(p, "%s%s%s", parts, i ? ", " : "", py_exact(p, v->args[i]));
   py(v)->text = py_text(p, "jnp.concatenate([%s], axis=%lld)", parts, (long long)v->ival);
 }
 
 static void compose_pad(Py *p, Instr *v) {
   const char *items[MAX_RANK];
-  for (int i = 0; i < v->type.rank; i++) items[i] = py_text(p, "(%lld, %lld)", (long long)v->ints[i], (long long)v->ints2[i]);
+  for (int i = 0; i < v->type.rank; i++)
+    items[i] = py_text(p, "(%lld, %lld)", (long long)v->ints[i], (long long)v->ints2[i]);
   const char *whole = py_exact(p, v->args[0]);
-  py(v)->text = py_text(p, "jnp.pad(%s, %s, constant_values=%s)", whole, py_tuple(p, items, v->type.rank),
-                        py_use(p, v->args[1], PY_CHOICE));
+  py(v)->text = py_text(p, "jnp.pad(%s, %s, constant_values=%s)", whole,
+                        py_tuple(p, items, v->type.rank), py_use(p, v->args[1], PY_CHOICE));
 }
 
 static const char *labels_text(Py *p, const int8_t *labels, int rank) {
@@ -391,15 +412,21 @@ static const char *factor(Py *p, Instr *v, DType dtype) {
 
 static void compose_dot(Py *p, Instr *v) {
   Instr *a = v->args[0], *b = v->args[1];
-  DType common = a->type.dtype == b->type.dtype ? a->type.dtype : is_float(v->type.dtype) ? DT_F32 : DT_I32;
+  DType common = a->type.dtype == b->type.dtype ? a->type.dtype
+                 : is_float(v->type.dtype)      ? DT_F32
+                                                : DT_I32;
   DType sums = is_float(v->type.dtype) ? DT_F32 : DT_I32;
   const char *left = factor(p, a, common), *right = factor(p, b, common);
   const char *labels = py_text(p, "%s,%s->%s", labels_text(p, v->labels.a, a->type.rank),
-                               labels_text(p, v->labels.b, b->type.rank), labels_text(p, v->labels.out, v->type.rank));
+                               labels_text(p, v->labels.b, b->type.rank),
+                               labels_text(p, v->labels.out, v->type.rank));
   const char *precision = common == DT_F32 ? ", precision=lax.Precision.HIGHEST" : "";
-  const char *call = strcmp(labels, "ab,bc->ac") == 0 ? "jnp.dot(" : py_text(p, "jnp.einsum(\"%s\", ", labels);
-  const char *back = v->type.dtype == sums ? "" : py_text(p, ".astype(%s)", py_dtype(v->type.dtype));
-  py(v)->text = py_text(p, "%s%s, %s, preferred_element_type=%s%s)%s", call, left, right, py_dtype(sums), precision, back);
+  const char *call =
+      strcmp(labels, "ab,bc->ac") == 0 ? "jnp.dot(" : py_text(p, "jnp.einsum(\"%s\", ", labels);
+  const char *back =
+      v->type.dtype == sums ? "" : py_text(p, ".astype(%s)", py_dtype(v->type.dtype));
+  py(v)->text = py_text(p, "%s%s, %s, preferred_element_type=%s%s)%s", call, left, right,
+                        py_dtype(sums), precision, back);
 }
 
 static void compose_leaf(Py *p, const Instr *v) {
@@ -415,7 +442,8 @@ static void compose_leaf(Py *p, const Instr *v) {
     value->text = p->axis[v->ival];
   if (v->op == OP_AXIS) p->axis_used[v->ival] = p->axis_used[v->ival] || p->body;
   if (value->text[0] == '-') value->prec = PY_UNARY;
-  if (v->op == OP_CONST && v->type.dtype == DT_U32 && v->ival > INT32_MAX) {  // more than JAX takes as a plain number
+  if (v->op == OP_CONST && v->type.dtype == DT_U32 &&
+      v->ival > INT32_MAX) {  // more than JAX takes as a plain number
     value->text = py_text(p, "jnp.uint32(%s)", value->text);
     value->host = false;
   }
@@ -425,7 +453,8 @@ static void compose_leaf(Py *p, const Instr *v) {
 static bool compose_cdiv(Py *p, Instr *v) {
   if (v->op != OP_FLOORDIV) return false;
   Instr *sum = v->args[0], *divisor = v->args[1];
-  if (divisor->op != OP_CONST || sum->op != OP_ADD || divisor->ival < 2 || !ir_is_const(sum->args[1], divisor->ival - 1))
+  if (divisor->op != OP_CONST || sum->op != OP_ADD || divisor->ival < 2 ||
+      !ir_is_const(sum->args[1], divisor->ival - 1))
     return false;
   if (!p->launch && !py(sum)->pending) return false;
   py_use(p, sum, PY_CHOICE);
@@ -439,14 +468,16 @@ static bool is_pure(const Region *region) {
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
     OpClass class = op_info[v->op].class;
-    bool chooses = v->op == OP_IF && has_result(v) && is_pure(v->regions[0]) && is_pure(v->regions[1]);
+    bool chooses =
+        v->op == OP_IF && has_result(v) && is_pure(v->regions[0]) && is_pure(v->regions[1]);
     if (class >= OPC_MEMORY && v->op != OP_LOAD && v->op != OP_YIELD && !chooses) return false;
   }
   return true;
 }
 
 bool py_is_choice(const Instr *v) {
-  return v->op == OP_IF && has_result(v) && v->type.rank == 0 && is_pure(v->regions[0]) && is_pure(v->regions[1]);
+  return v->op == OP_IF && has_result(v) && v->type.rank == 0 && is_pure(v->regions[0]) &&
+         is_pure(v->regions[1]);
 }
 
 // An `if` between scalars: both sides are computed, which does no harm, and one is chosen.
@@ -454,9 +485,11 @@ static void compose_choice(Py *p, Instr *v) {
   PyValue *value = py(v);
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < v->regions[side]->instrs.count; i++)
-      if (v->regions[side]->instrs.at[i]->op != OP_YIELD) py_value(p, v->regions[side]->instrs.at[i], v->regions[side]);
+      if (v->regions[side]->instrs.at[i]->op != OP_YIELD)
+        py_value(p, v->regions[side]->instrs.at[i], v->regions[side]);
   Instr *c = v->args[0], *a = ir_yielded(v->regions[0], 0), *b = ir_yielded(v->regions[1], 0);
-  bool host = py(c)->host && py(a)->host && py(b)->host, both = ir_is_const(b, 0), either = ir_is_const(a, 1);
+  bool host = py(c)->host && py(a)->host && py(b)->host, both = ir_is_const(b, 0),
+       either = ir_is_const(a, 1);
   if (v->type.dtype == DT_BOOL && both) {
     value->prec = host ? PY_BOTH : PY_AND;
     const char *left = py_use(p, c, value->prec);
@@ -471,7 +504,8 @@ static void compose_choice(Py *p, Instr *v) {
     value->text = py_text(p, "%s if %s else %s", first, test, py_use(p, b, PY_CHOICE));
   } else {
     bool weak = py(a)->host && py(b)->host && v->type.dtype != DT_I64;
-    const char *test = py_use(p, c, PY_CHOICE), *first = weak ? strong(p, a) : py_use(p, a, PY_CHOICE);
+    const char *test = py_use(p, c, PY_CHOICE),
+               *first = weak ? strong(p, a) : py_use(p, a, PY_CHOICE);
     value->text = py_text(p, "jnp.where(%s, %s, %s)", test, first, py_use(p, b, PY_CHOICE));
   }
   value->host = host;
@@ -479,7 +513,8 @@ static void compose_choice(Py *p, Instr *v) {
 
 // `false or x`, as lowering writes it, is x.
 static bool compose_neutral(Py *p, Instr *v) {
-  if ((v->op != OP_OR && v->op != OP_AND) || v->type.dtype != DT_BOOL || v->type.rank > 0) return false;
+  if ((v->op != OP_OR && v->op != OP_AND) || v->type.dtype != DT_BOOL || v->type.rank > 0)
+    return false;
   Instr *first = v->args[0], *second = v->args[1];
   if (first->op != OP_CONST || (first->ival != 0) == (v->op == OP_OR)) return false;
   PyValue *value = py(v);
@@ -541,7 +576,8 @@ static void compose(Py *p, Instr *v) {
 
 static bool is_plain(const char *text) {
   for (; *text; text++)
-    if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", *text)) return false;
+    if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", *text))
+      return false;
   return true;
 }
 
@@ -576,7 +612,8 @@ static void take_apart(Py *p, Instr *v) {
     for (int i = 0; i < v->nargs; i++) {
       const PyValue *arg = py(v->args[i]);
       total += strlen(arg->text);
-      if (arg->pending && (!longest || strlen(arg->text) > strlen(py(longest)->text))) longest = v->args[i];
+      if (arg->pending && (!longest || strlen(arg->text) > strlen(py(longest)->text)))
+        longest = v->args[i];
     }
     if (total <= PY_LINE || !longest) return;
     py_assign(p, longest, "t");
@@ -591,7 +628,8 @@ void py_value(Py *p, Instr *v, const Region *here) {
     if (py(v->args[i])->pending) value->reads |= py(v->args[i])->reads;
   compose(p, v);
   find_bounds(p, v);
-  bool far = v->type.dtype == DT_I64 && !value->host && (value->low > INT32_MAX || value->high < INT32_MIN);
+  bool far = v->type.dtype == DT_I64 && !value->host &&
+             (value->low > INT32_MAX || value->high < INT32_MIN);
   if (far) py_fail(p, v->span, "an index beyond 32 bits");
   if (p->launch || is_plain(value->text)) return;
   bool small = value->host && strlen(value->text) < 24;
@@ -606,7 +644,8 @@ void py_value(Py *p, Instr *v, const Region *here) {
 // From the last instruction to the first, so that only what somebody reads counts as a user.
 void py_count_uses(Py *p, Region *region) {
   if (region->arg) region->arg->note = NEW(p->arena, PyValue);
-  for (int i = 0; i < region->instrs.count; i++) region->instrs.at[i]->note = NEW(p->arena, PyValue);
+  for (int i = 0; i < region->instrs.count; i++)
+    region->instrs.at[i]->note = NEW(p->arena, PyValue);
   for (int i = region->instrs.count - 1; i >= 0; i--) {
     Instr *v = region->instrs.at[i];
     bool acts = op_info[v->op].class >= OPC_MEMORY && v->op != OP_LOAD && !py_is_choice(v);

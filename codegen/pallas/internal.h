@@ -43,7 +43,8 @@ typedef struct {
   int scope;
 } PyName;
 
-// What is added at the ends of an array's axes, for copies that go past it; the text of what it holds, NULL: anything.
+// What is added at the ends of an array's axes, for copies that go past it; the text of what it
+// holds, NULL: anything.
 typedef struct {
   int64_t after[MAX_RANK], least[MAX_RANK];  // least: extent that copies want
   const char *filler;
@@ -61,15 +62,17 @@ typedef struct {
   const char **size, **axis;  // by size, grid axis
   const char **ref;           // by ref: its name
   bool *is_carried;           // by ref: a var that is a Python value, not memory
-  const char **var;  // by ref, then by depth of loops (its flag for `break`): the name now, NULL where it has no value yet
+  const char **var;  // by ref, then by depth of loops (its flag for `break`): the name now, NULL
+                     // where it has no value yet
   int vars, loops;
-  bool launch;                // index maps, extents, requirements: all in one expression
-  bool map;                   // of these, an index map
-  PyRoom *room;               // by ref
-  bool body;                  // inside the kernel's function
-  int64_t *axis_steps;        // by grid axis, its extent where that is a constant, else 0
-  bool *axis_used;            // by grid axis, in the body
-  bool pads, strides, fills, windows;  // helpers that are wanted; pads of windows with strides among them
+  bool launch;          // index maps, extents, requirements: all in one expression
+  bool map;             // of these, an index map
+  PyRoom *room;         // by ref
+  bool body;            // inside the kernel's function
+  int64_t *axis_steps;  // by grid axis, its extent where that is a constant, else 0
+  bool *axis_used;      // by grid axis, in the body
+  bool pads, strides, fills,
+      windows;  // helpers that are wanted; pads of windows with strides among them
 } Py;
 
 static inline PyValue *py(const Instr *instr) { return instr->note; }
@@ -77,9 +80,11 @@ static inline PyValue *py(const Instr *instr) { return instr->note; }
 // ---- text.c: names, lines, small texts
 const char *py_text(Py *p, const char *format, ...) PRINTF_LIKE(2, 3);
 void py_line(Py *p, const char *format, ...) PRINTF_LIKE(2, 3);
-const char *py_name(Py *p, const char *base, const Instr *holder);  // a free name, taken from now on
-const char *py_free_name(Py *p, const char *base);                  // one for a function that is called at once: not taken
-void py_enter(Py *p);                                               // the body of a function begins, and ends
+const char *py_name(Py *p, const char *base,
+                    const Instr *holder);  // a free name, taken from now on
+const char *py_free_name(Py *p,
+                         const char *base);  // one for a function that is called at once: not taken
+void py_enter(Py *p);                        // the body of a function begins, and ends
 void py_leave(Py *p);
 const char *py_dtype(DType dtype);  // jnp.float32
 const char *py_dim(Py *p, Dim dim);
@@ -88,17 +93,20 @@ const char *py_tuple(Py *p, const char *const *items, int count);  // (a, b, c),
 const char *py_shape(Py *p, const Type *type);                     // (8, N)
 const char *py_quoted(Py *p, const char *text);
 const char *py_number(Py *p, DType dtype, const Instr *constant);
-void py_fail(Py *p, Span span, const char *format, ...) PRINTF_LIKE(3, 4);  // no counterpart: an error
+void py_fail(Py *p, Span span, const char *format, ...)
+    PRINTF_LIKE(3, 4);  // no counterpart: an error
 
 // ---- expr.c: values as expressions
 void py_count_uses(Py *p, Region *region);  // gives every instruction its PyValue
-bool py_is_choice(const Instr *v);          // an `if` between scalars without effects: an expression
+bool py_is_choice(const Instr *v);  // an `if` between scalars without effects: an expression
 void py_value(Py *p, Instr *v, const Region *here);
-const char *py_use(Py *p, Instr *v, Precedence least);  // its text, for a user that wants at least this precedence
-const char *py_exact(Py *p, Instr *v);                  // an array of the very shape and dtype
+const char *py_use(Py *p, Instr *v,
+                   Precedence least);   // its text, for a user that wants at least this precedence
+const char *py_exact(Py *p, Instr *v);  // an array of the very shape and dtype
 void py_assign(Py *p, Instr *v, const char *base);
-void py_flush(Py *p, uint64_t refs);                       // writes what still reads these refs
-const char *py_yielded(Py *p, Region *region, int index);  // of a region of scalar expressions, in one expression
+void py_flush(Py *p, uint64_t refs);  // writes what still reads these refs
+const char *py_yielded(Py *p, Region *region,
+                       int index);  // of a region of scalar expressions, in one expression
 
 // ---- memory.c: windows of refs
 void py_load(Py *p, Instr *v);

@@ -1,4 +1,5 @@
-// A kernel as a Python file for JAX Pallas: its signature, the function around pl.pallas_call, block specs, helpers.
+// A kernel as a Python file for JAX Pallas: its signature, the function around pl.pallas_call,
+// block specs, helpers.
 #include "codegen/ir/names.h"
 #include "codegen/pallas/pallas.h"
 #include "codegen/pallas/internal.h"
@@ -31,7 +32,8 @@ static int64_t constant_extent(const Region *extent) {
 
 static void choose_names(Py *p) {
   const Kernel *k = p->k;
-  for (int i = 0; i < k->sizes.count; i++) p->size[i] = py_name(p, plain_name(p, k->sizes.at[i].name), NULL);
+  for (int i = 0; i < k->sizes.count; i++)
+    p->size[i] = py_name(p, plain_name(p, k->sizes.at[i].name), NULL);
   for (int i = 0; i < k->grid.count; i++) {
     p->axis[i] = py_name(p, k->grid.at[i].name, NULL);
     p->axis_steps[i] = constant_extent(k->grid.at[i].extent);
@@ -44,7 +46,8 @@ static void choose_names(Py *p) {
 
 static void find_windows(Instr *v, void *context) {
   Py *p = context;
-  if ((v->op == OP_LOAD || v->op == OP_STORE) && (!ir_window_is_full(v) || v->flags)) p->is_carried[v->ref->id] = false;
+  if ((v->op == OP_LOAD || v->op == OP_STORE) && (!ir_window_is_full(v) || v->flags))
+    p->is_carried[v->ref->id] = false;
 }
 
 static int loop_depth(const Region *region) {
@@ -86,28 +89,34 @@ static void mark_axes(Instr *v, void *context) {
 
 const char *py_map_entry(Py *p, const Ref *ref, int axis) {
   bool *used = p->axis_used;
-  p->axis_used = NEW_ARRAY(p->arena, bool, p->k->grid.count + 1);  // of all entries: only this one counts
+  p->axis_used =
+      NEW_ARRAY(p->arena, bool, p->k->grid.count + 1);  // of all entries: only this one counts
   const char *index = py_yielded(p, ref->index_map, axis);
   p->axis_used = used;
   mark_axes(ir_yielded(ref->index_map, axis), p);
   if (ref->at != AT_BLOCK || ref->block[axis] == 1 || strcmp(index, "0") == 0) return index;
-  const char *factor = py(ir_yielded(ref->index_map, axis))->prec < PY_TIMES ? py_text(p, "(%s)", index) : index;
+  const char *factor =
+      py(ir_yielded(ref->index_map, axis))->prec < PY_TIMES ? py_text(p, "(%s)", index) : index;
   return py_text(p, "%s * %s", factor, py_dim(p, ref->block[axis]));
 }
 
 // i * b on an axis of cdiv(n, b) steps never exceeds n.
 static bool walks_over(const Kernel *k, const Instr *start, Dim dim) {
   if (start->op == OP_SUB) start = start->args[0];
-  if (start->op != OP_MUL || start->args[0]->op != OP_AXIS || start->args[1]->op != OP_CONST) return false;
+  if (start->op != OP_MUL || start->args[0]->op != OP_AXIS || start->args[1]->op != OP_CONST)
+    return false;
   int64_t block = start->args[1]->ival;
   const Region *extent = k->grid.at[start->args[0]->ival].extent;
   const Instr *n = ir_yielded(extent, 0);
-  if (n->op != OP_FLOORDIV || !ir_is_const(n->args[1], block) || n->args[0]->op != OP_ADD) return false;
+  if (n->op != OP_FLOORDIV || !ir_is_const(n->args[1], block) || n->args[0]->op != OP_ADD)
+    return false;
   const Instr *size = n->args[0]->args[0];
-  return size->op == OP_SIZE && dim == dim_of_size((int)size->ival) && ir_is_const(n->args[0]->args[1], block - 1);
+  return size->op == OP_SIZE && dim == dim_of_size((int)size->ival) &&
+         ir_is_const(n->args[0]->args[1], block - 1);
 }
 
-// A block that starts at an element: the array gets room before and after it, and the start counts from there.
+// A block that starts at an element: the array gets room before and after it, and the start counts
+// from there.
 typedef struct {
   const char *shape, *index;
 } ElementAxis;
@@ -125,23 +134,29 @@ static ElementAxis element_axis(Py *p, const Ref *ref, int axis) {
                                : block;
   const char *after = stated ? py_text(p, "%lld", (long long)ref->halo[axis][1]) : block;
   const char *shape = py_text(p, "pl.Element(%s, (%s, %s))", block, before, after);
-  if (!stated && !known) return (ElementAxis){shape, py_text(p, "jnp.clip(%s, -%s, %s) + %s", start, block, dim, block)};
-  if (!stated && !walks_over(p->k, index, ref->array.dim[axis])) start = py_text(p, "jnp.minimum(%s, %s)", start, dim);
+  if (!stated && !known)
+    return (ElementAxis){shape, py_text(p, "jnp.clip(%s, -%s, %s) + %s", start, block, dim, block)};
+  if (!stated && !walks_over(p->k, index, ref->array.dim[axis]))
+    start = py_text(p, "jnp.minimum(%s, %s)", start, dim);
   if (strcmp(before, "0") == 0) return (ElementAxis){shape, start};
-  bool cancels = index->op == OP_SUB && start == py(index)->text && strcmp(py(index->args[1])->text, before) == 0;
-  return (ElementAxis){shape, cancels ? py(index->args[0])->text : py_text(p, "%s + %s", start, before)};
+  bool cancels = index->op == OP_SUB && start == py(index)->text &&
+                 strcmp(py(index->args[1])->text, before) == 0;
+  return (ElementAxis){shape,
+                       cancels ? py(index->args[0])->text : py_text(p, "%s + %s", start, before)};
 }
 
 static const char *lambda_head(Py *p) {
   const char *names = py_list(p, p->axis, p->k->grid.count);
   for (int i = 0; i < p->k->inputs; i++)
-    if (p->k->refs.at[i]->prefetch) names = py_text(p, "%s%s%s", names, *names ? ", " : "", p->ref[i]);
+    if (p->k->refs.at[i]->prefetch)
+      names = py_text(p, "%s%s%s", names, *names ? ", " : "", p->ref[i]);
   return py_text(p, "lambda%s%s", *names ? " " : "", names);
 }
 
 static const char *map_text(Py *p, const Ref *ref) {
   const char *shape[MAX_RANK], *index[MAX_RANK];
-  if (ref->at == AT_SLICE) py_fail(p, ref->map_span, "`at slice`: pl.BoundedSlice is not for the blocks of a grid");
+  if (ref->at == AT_SLICE)
+    py_fail(p, ref->map_span, "`at slice`: pl.BoundedSlice is not for the blocks of a grid");
   for (int i = 0; i < ref->array.rank; i++) {
     if (ref->at == AT_BLOCK) {
       shape[i] = ref->squeeze[i] ? "None" : py_dim(p, ref->block[i]);
@@ -151,12 +166,16 @@ static const char *map_text(Py *p, const Ref *ref) {
       shape[i] = axis.shape, index[i] = axis.index;
     }
   }
-  return py_text(p, "%s, %s: %s", py_tuple(p, shape, ref->array.rank), lambda_head(p), py_tuple(p, index, ref->array.rank));
+  return py_text(p, "%s, %s: %s", py_tuple(p, shape, ref->array.rank), lambda_head(p),
+                 py_tuple(p, index, ref->array.rank));
 }
 
 static const char *block_spec(Py *p, const Ref *ref) {
   bool moves = ref->index_map && !ref->whole && ref->space != SPACE_ANY;
-  const char *space = ref->space == SPACE_SMEM ? "pltpu.SMEM" : ref->space == SPACE_ANY ? "pl.ANY" : moves ? "" : "pltpu.VMEM";
+  const char *space = ref->space == SPACE_SMEM  ? "pltpu.SMEM"
+                      : ref->space == SPACE_ANY ? "pl.ANY"
+                      : moves                   ? ""
+                                                : "pltpu.VMEM";
   const char *mode = ref->revisit                ? "pl.Buffered(1, revisit=pl.RevisitMode.ANY)"
                      : moves && ref->buffers > 2 ? py_text(p, "pl.Buffered(%d)", ref->buffers)
                                                  : "";
@@ -179,9 +198,11 @@ static void put_imports(Py *p) {
   const Kernel *k = p->k;
   const char *statics = "";
   for (int i = 0; i < k->statics.count; i++)
-    statics = py_text(p, "%s%s%s = %s", statics, i ? ", " : "", k->statics.at[i].name, k->statics.at[i].value);
+    statics = py_text(p, "%s%s%s = %s", statics, i ? ", " : "", k->statics.at[i].name,
+                      k->statics.at[i].value);
   py_line(p, "\"\"\"%s, from %s by `pkc --emit=pallas`%s%s.\"\"\"", k->name,
-          k->source->path ? base_name(k->source->path) : "its IR", *statics ? ", with " : "", statics);
+          k->source->path ? base_name(k->source->path) : "its IR", *statics ? ", with " : "",
+          statics);
   buf_puts(p->out,
            "\n"
            "import jax\n"
@@ -196,45 +217,54 @@ static void put_helpers(Py *p) {
     buf_printf(p->out,
                "\n\n"
                "def _pad(x, value, *axes):\n"
-               "  \"\"\"x, and `value` where it lies outside its array. axes: (axis of x, its first index in the array, the "
+               "  \"\"\"x, and `value` where it lies outside its array. axes: (axis of x, its "
+               "first index in the array, the "
                "array's size%s).\"\"\"\n"
                "  for axis, start, size%s in axes:\n"
-               "    at = start if axis is None else start + lax.broadcasted_iota(jnp.int32, x.shape, axis)%s\n"
+               "    at = start if axis is None else start + lax.broadcasted_iota(jnp.int32, "
+               "x.shape, axis)%s\n"
                "    x = jnp.where((at >= 0) & (at < size), x, value).astype(x.dtype)\n"
                "  return x\n",
-               p->strides ? "[, stride]" : "", p->strides ? ", *stride" : "", p->strides ? " * (stride or [1])[0]" : "");
+               p->strides ? "[, stride]" : "", p->strides ? ", *stride" : "",
+               p->strides ? " * (stride or [1])[0]" : "");
   if (p->windows)
-    buf_puts(p->out,
-             "\n\n"
-             "def _along(n, axis, rank):\n"
-             "  return lax.broadcasted_iota(jnp.int32, [n if k == axis else 1 for k in range(rank)], axis)\n"
-             "\n\n"
-             "def _load(x, mask, other, *axes):\n"
-             "  \"\"\"A window of x where `mask` holds and it lies inside, else `other`. axes: (start, size, stride).\"\"\"\n"
-             "  inside, shape = True, [size for _, size, _ in axes if size is not None]\n"
-             "  for axis, (start, size, stride) in enumerate(axes):\n"
-             "    at = start + stride * _along(1 if size is None else size, axis, x.ndim)\n"
-             "    inside = inside & (at >= 0) & (at < x.shape[axis])\n"
-             "    x = jnp.take(x, at.reshape(-1), axis=axis, mode=\"clip\")\n"
-             "  inside = jnp.broadcast_to(inside, x.shape).reshape(shape)\n"
-             "  return jnp.where(mask & inside, x.reshape(shape), other).astype(x.dtype)\n"
-             "\n\n"
-             "def _store(ref, value, mask, *axes):\n"
-             "  \"\"\"Stores to a window of ref where `mask` holds and it lies inside. axes: (start, size, stride).\"\"\"\n"
-             "  shape = [1 if size is None else size for _, size, _ in axes]\n"
-             "  value, mask = value.reshape(shape), mask.reshape(shape)\n"
-             "  for axis, (start, _, stride) in enumerate(axes):\n"
-             "    at = _along(ref.shape[axis], axis, len(axes)) - start\n"
-             "    lane = at.reshape(-1) // stride\n"
-             "    value, mask = (jnp.take(v, lane, axis=axis, mode=\"clip\") for v in (value, mask))\n"
-             "    mask = mask & (at >= 0) & (at % stride == 0) & (at < shape[axis] * stride)\n"
-             "  ref[...] = jnp.where(mask, value, ref[...])\n");
+    buf_puts(
+        p->out,
+        "\n\n"
+        "def _along(n, axis, rank):\n"
+        "  return lax.broadcasted_iota(jnp.int32, [n if k == axis else 1 for k in range(rank)], "
+        "axis)\n"
+        "\n\n"
+        "def _load(x, mask, other, *axes):\n"
+        "  \"\"\"A window of x where `mask` holds and it lies inside, else `other`. axes: (start, "
+        "size, stride).\"\"\"\n"
+        "  inside, shape = True, [size for _, size, _ in axes if size is not None]\n"
+        "  for axis, (start, size, stride) in enumerate(axes):\n"
+        "    at = start + stride * _along(1 if size is None else size, axis, x.ndim)\n"
+        "    inside = inside & (at >= 0) & (at < x.shape[axis])\n"
+        "    x = jnp.take(x, at.reshape(-1), axis=axis, mode=\"clip\")\n"
+        "  inside = jnp.broadcast_to(inside, x.shape).reshape(shape)\n"
+        "  return jnp.where(mask & inside, x.reshape(shape), other).astype(x.dtype)\n"
+        "\n\n"
+        "def _store(ref, value, mask, *axes):\n"
+        "  \"\"\"Stores to a window of ref where `mask` holds and it lies inside. axes: (start, "
+        "size, stride).\"\"\"\n"
+        "  shape = [1 if size is None else size for _, size, _ in axes]\n"
+        "  value, mask = value.reshape(shape), mask.reshape(shape)\n"
+        "  for axis, (start, _, stride) in enumerate(axes):\n"
+        "    at = _along(ref.shape[axis], axis, len(axes)) - start\n"
+        "    lane = at.reshape(-1) // stride\n"
+        "    value, mask = (jnp.take(v, lane, axis=axis, mode=\"clip\") for v in (value, mask))\n"
+        "    mask = mask & (at >= 0) & (at % stride == 0) & (at < shape[axis] * stride)\n"
+        "  ref[...] = jnp.where(mask, value, ref[...])\n");
   if (p->fills)
     buf_puts(p->out,
              "\n\n"
              "def _fill(x, *least):\n"
-             "  \"\"\"x, with one element on each axis, or as many as `least` says: pallas_call takes no empty arrays.\"\"\"\n"
-             "  return jnp.pad(x, [(0, max(0, m - n)) for n, m in zip(x.shape, least or (1,) * x.ndim)])\n");
+             "  \"\"\"x, with one element on each axis, or as many as `least` says: pallas_call "
+             "takes no empty arrays.\"\"\"\n"
+             "  return jnp.pad(x, [(0, max(0, m - n)) for n, m in zip(x.shape, least or (1,) * "
+             "x.ndim)])\n");
 }
 
 static bool has_size(const Type *type, int size) {
@@ -252,7 +282,8 @@ static const Ref *binding_input(const Kernel *k, int size) {
 static const char *operand_type(Py *p, const Ref *ref) {
   const char *items[MAX_RANK], *dtype = dtype_info[ref->array.dtype].name;
   for (int i = 0; i < ref->array.rank; i++) items[i] = py_dim(p, ref->array.dim[i]);
-  return py_text(p, ref->array.rank ? "%s: %s[%s]" : "%s: %s%s", ref->name, dtype, py_list(p, items, ref->array.rank));
+  return py_text(p, ref->array.rank ? "%s: %s[%s]" : "%s: %s%s", ref->name, dtype,
+                 py_list(p, items, ref->array.rank));
 }
 
 static void put_signature(Py *p) {
@@ -260,11 +291,14 @@ static void put_signature(Py *p) {
   const char *inputs = "", *sizes = "", *from = "", *to = "";
   for (int i = 0; i < k->inputs; i++) inputs = py_text(p, "%s%s, ", inputs, p->ref[i]);
   for (int i = 0; i < k->sizes.count; i++)
-    if (!k->sizes.at[i].value && !binding_input(k, i)) sizes = py_text(p, "%s%s, ", sizes, p->size[i]);
-  for (int i = 0; i < k->inputs; i++) from = py_text(p, "%s%s%s", from, i ? ", " : "", operand_type(p, k->refs.at[i]));
+    if (!k->sizes.at[i].value && !binding_input(k, i))
+      sizes = py_text(p, "%s%s, ", sizes, p->size[i]);
+  for (int i = 0; i < k->inputs; i++)
+    from = py_text(p, "%s%s%s", from, i ? ", " : "", operand_type(p, k->refs.at[i]));
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
     to = py_text(p, "%s%s%s", to, i > k->inputs ? ", " : "", operand_type(p, k->refs.at[i]));
-  py_line(p, "\n\ndef %s(%s*, %sinterpret=False):", name_of_kernel(p->arena, k->name, NAME_PY_FUNCTION, NULL, 0), inputs, sizes);
+  py_line(p, "\n\ndef %s(%s*, %sinterpret=False):",
+          name_of_kernel(p->arena, k->name, NAME_PY_FUNCTION, NULL, 0), inputs, sizes);
   p->indent++;
   py_line(p, "\"\"\"%s -> %s\"\"\"", from, to);
 }
@@ -284,10 +318,13 @@ static void put_sizes(Py *p) {
       any = any || binds;
       if (binds) bound[size] = true;
     }
-    if (any) py_line(p, array->rank == 1 ? "%s, = %s.shape" : "%s = %s.shape", py_list(p, names, array->rank), p->ref[i]);
+    if (any)
+      py_line(p, array->rank == 1 ? "%s, = %s.shape" : "%s = %s.shape",
+              py_list(p, names, array->rank), p->ref[i]);
   }
   for (int i = 0; i < k->sizes.count; i++)
-    if (k->sizes.at[i].value) py_line(p, "%s = %s", p->size[i], py_yielded(p, k->sizes.at[i].value, 0));
+    if (k->sizes.at[i].value)
+      py_line(p, "%s = %s", p->size[i], py_yielded(p, k->sizes.at[i].value, 0));
 }
 
 static void put_checks(Py *p) {
@@ -295,19 +332,24 @@ static void put_checks(Py *p) {
   if (k->inputs) py_line(p, "for name, array, shape, dtype in (");
   for (int i = 0; i < k->inputs; i++) {
     const Type *array = &k->refs.at[i]->array;
-    py_line(p, "    (%s, %s, %s, %s),", py_quoted(p, k->refs.at[i]->name), p->ref[i], py_shape(p, array), py_dtype(array->dtype));
+    py_line(p, "    (%s, %s, %s, %s),", py_quoted(p, k->refs.at[i]->name), p->ref[i],
+            py_shape(p, array), py_dtype(array->dtype));
   }
   if (k->inputs) {
     py_line(p, "):");
     py_line(p, "  if array.shape != shape or array.dtype != dtype:");
-    py_line(p, "    raise ValueError(f\"%s: {name} is {array.dtype}{array.shape}, not {jnp.dtype(dtype)}{shape}\")", k->name);
+    py_line(p,
+            "    raise ValueError(f\"%s: {name} is {array.dtype}{array.shape}, not "
+            "{jnp.dtype(dtype)}{shape}\")",
+            k->name);
   }
   for (int i = 0; i < k->requires.count; i++) {
     Region *r = k->requires.at[i].condition;
     const char *condition = py_yielded(p, r, 0), *message = k->requires.at[i].message;
     bool plain = py(ir_yielded(r, 0))->prec > PY_NOT;
     py_line(p, plain ? "if not %s:" : "if not (%s):", condition);
-    py_line(p, "  raise ValueError(%s)", py_quoted(p, py_text(p, "%s: %s", k->name, message ? message : condition)));
+    py_line(p, "  raise ValueError(%s)",
+            py_quoted(p, py_text(p, "%s: %s", k->name, message ? message : condition)));
   }
 }
 
@@ -324,7 +366,9 @@ static bool must_be_filled(const Kernel *k, int size) {
   for (int i = 0; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
     bool block = !ref->prefetch && ref->space != SPACE_ANY;
-    if ((block && has_size(&ref->type, size)) || (ref->role == REF_OUTPUT && has_size(&ref->array, size))) return true;
+    if ((block && has_size(&ref->type, size)) ||
+        (ref->role == REF_OUTPUT && has_size(&ref->array, size)))
+      return true;
   }
   return false;
 }
@@ -353,13 +397,16 @@ static void put_empty(Py *p) {
   for (int i = 0; i < k->sizes.count; i++) {
     if (is_filled(k, i) || !must_be_filled(k, i)) continue;
     py_line(p, "if %s == 0:", p->size[i]);
-    py_line(p, "  raise ValueError(\"%s: %s is 0, and Pallas has no blocks of no elements\")", k->name, k->sizes.at[i].name);
+    py_line(p, "  raise ValueError(\"%s: %s is 0, and Pallas has no blocks of no elements\")",
+            k->name, k->sizes.at[i].name);
   }
 }
 
 // ---- the kernel and its call
 
-static bool is_parameter(const Py *p, int ref) { return !p->is_carried[ref] && !p->k->refs.at[ref]->scope; }
+static bool is_parameter(const Py *p, int ref) {
+  return !p->is_carried[ref] && !p->k->refs.at[ref]->scope;
+}
 
 static void put_kernel(Py *p, const Buf *body) {
   const Kernel *k = p->k;
@@ -398,7 +445,8 @@ static const char *roomy_shape(Py *p, const Ref *ref) {
   const char *items[MAX_RANK];
   for (int i = 0; i < ref->array.rank; i++) {
     items[i] = py_dim(p, ref->array.dim[i]);
-    if (p->room[ref->id].after[i]) items[i] = py_text(p, "%s + %lld", items[i], (long long)p->room[ref->id].after[i]);
+    if (p->room[ref->id].after[i])
+      items[i] = py_text(p, "%s + %lld", items[i], (long long)p->room[ref->id].after[i]);
   }
   return py_tuple(p, items, ref->array.rank);
 }
@@ -412,16 +460,19 @@ static bool has_room(const Py *p, const Ref *ref) {
 static const char *roomy_input(Py *p, const Ref *ref) {
   const PyRoom *room = &p->room[ref->id];
   const char *items[MAX_RANK];
-  for (int i = 0; i < ref->array.rank; i++) items[i] = py_text(p, "(0, %lld)", (long long)room->after[i]);
+  for (int i = 0; i < ref->array.rank; i++)
+    items[i] = py_text(p, "(0, %lld)", (long long)room->after[i]);
   const char *filler = room->filler ? py_text(p, ", constant_values=%s", room->filler) : "";
-  return py_text(p, "jnp.pad(%s, %s%s)", p->ref[ref->id], py_tuple(p, items, ref->array.rank), filler);
+  return py_text(p, "jnp.pad(%s, %s%s)", p->ref[ref->id], py_tuple(p, items, ref->array.rank),
+                 filler);
 }
 
 static const char *without_room(Py *p, const Ref *ref, const char *array) {
   const char *items[MAX_RANK];
   if (!has_room(p, ref)) return array;
   if (ref->alias) py_fail(p, ref->span, "copies that go past an array with an alias");
-  for (int i = 0; i < ref->array.rank; i++) items[i] = py_text(p, ":%s", py_dim(p, ref->array.dim[i]));
+  for (int i = 0; i < ref->array.rank; i++)
+    items[i] = py_text(p, ":%s", py_dim(p, ref->array.dim[i]));
   return py_text(p, "%s[%s]", array, py_list(p, items, ref->array.rank));
 }
 
@@ -430,7 +481,8 @@ static void put_outputs(Py *p) {
   const char **items = NEW_ARRAY(p->arena, const char *, k->outputs + 1);
   for (int i = 0; i < k->outputs; i++) {
     const Type *array = &k->refs.at[k->inputs + i]->array;
-    items[i] = py_text(p, "jax.ShapeDtypeStruct(%s, %s)", roomy_shape(p, k->refs.at[k->inputs + i]), py_dtype(array->dtype));
+    items[i] = py_text(p, "jax.ShapeDtypeStruct(%s, %s)", roomy_shape(p, k->refs.at[k->inputs + i]),
+                       py_dtype(array->dtype));
   }
   if (k->outputs == 1) {
     py_line(p, "out_shape=%s,", items[0]);
@@ -442,11 +494,14 @@ static void put_outputs(Py *p) {
 }
 
 const char *py_scratch(Py *p, const Ref *ref) {
-  static const char *const kinds[] = {[SEM_DMA] = "DMA", [SEM_REGULAR] = "REGULAR", [SEM_BARRIER] = "BARRIER"};
+  static const char *const kinds[] = {
+      [SEM_DMA] = "DMA", [SEM_REGULAR] = "REGULAR", [SEM_BARRIER] = "BARRIER"};
   const char *shape = py_shape(p, &ref->type);
   if (ref->space == SPACE_SEM)
-    return py_text(p, ref->type.rank ? "pltpu.SemaphoreType.%s(%s)" : "pltpu.SemaphoreType.%s", kinds[ref->semaphore], shape);
-  return py_text(p, "pltpu.%s(%s, %s)", ref->space == SPACE_SMEM ? "SMEM" : "VMEM", shape, py_dtype(ref->type.dtype));
+    return py_text(p, ref->type.rank ? "pltpu.SemaphoreType.%s(%s)" : "pltpu.SemaphoreType.%s",
+                   kinds[ref->semaphore], shape);
+  return py_text(p, "pltpu.%s(%s, %s)", ref->space == SPACE_SMEM ? "SMEM" : "VMEM", shape,
+                 py_dtype(ref->type.dtype));
 }
 
 static void put_scratch(Py *p) {
@@ -479,7 +534,8 @@ static void put_aliases(Py *p) {
   const char *pairs = "";
   for (int i = 0; i < k->outputs; i++) {
     const Ref *ref = k->refs.at[k->inputs + i];
-    if (ref->alias) pairs = py_text(p, "%s%s%d: %d", pairs, *pairs ? ", " : "", argument_index(k, ref->alias), i);
+    if (ref->alias)
+      pairs = py_text(p, "%s%s%d: %d", pairs, *pairs ? ", " : "", argument_index(k, ref->alias), i);
   }
   if (*pairs) py_line(p, "input_output_aliases={%s},", pairs);
 }
@@ -488,11 +544,16 @@ static void put_parameters(Py *p) {
   const Kernel *k = p->k;
   const char *words = "";
   for (int i = 0; i < k->grid.count; i++)
-    words = py_text(p, "%s%s\"%s\"", words, i ? ", " : "", k->grid.at[i].parallel ? "parallel" : "arbitrary");
-  const char *semantics = k->grid.count ? py_text(p, "dimension_semantics=(%s%s)", words, k->grid.count == 1 ? "," : "") : "";
-  const char *limit = k->vmem_limit ? py_text(p, "vmem_limit_bytes=%lld", (long long)k->vmem_limit) : "";
+    words = py_text(p, "%s%s\"%s\"", words, i ? ", " : "",
+                    k->grid.at[i].parallel ? "parallel" : "arbitrary");
+  const char *semantics =
+      k->grid.count ? py_text(p, "dimension_semantics=(%s%s)", words, k->grid.count == 1 ? "," : "")
+                    : "";
+  const char *limit =
+      k->vmem_limit ? py_text(p, "vmem_limit_bytes=%lld", (long long)k->vmem_limit) : "";
   if (*semantics || *limit)
-    py_line(p, "compiler_params=pltpu.CompilerParams(%s%s%s),", semantics, *semantics && *limit ? ", " : "", limit);
+    py_line(p, "compiler_params=pltpu.CompilerParams(%s%s%s),", semantics,
+            *semantics && *limit ? ", " : "", limit);
 }
 
 // Grid, specs and scratch: one object where scalars are prefetched.
@@ -531,8 +592,10 @@ static const char *argument_text(Py *p, const Ref *ref) {
 static void put_call(Py *p) {
   const Kernel *k = p->k;
   bool roomy = false;
-  for (int i = k->inputs; i < k->inputs + k->outputs; i++) roomy = roomy || has_room(p, k->refs.at[i]);
-  const char *result = k->outputs == 1 ? p->ref[k->inputs] : py_list(p, p->ref + k->inputs, k->outputs);
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++)
+    roomy = roomy || has_room(p, k->refs.at[i]);
+  const char *result =
+      k->outputs == 1 ? p->ref[k->inputs] : py_list(p, p->ref + k->inputs, k->outputs);
   py_line(p, roomy ? "%s = pl.pallas_call(" : "return pl.pallas_call(", result);
   p->indent += 2;
   py_line(p, "kernel,");

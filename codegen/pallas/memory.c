@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static uint64_t bit_of(const Ref *ref) { return ref->role == REF_INPUT ? 0 : (uint64_t)1 << ref->id % 64; }
+static uint64_t bit_of(const Ref *ref) {
+  return ref->role == REF_INPUT ? 0 : (uint64_t)1 << ref->id % 64;
+}
 
 // ---- indices
 
@@ -18,7 +20,8 @@ typedef struct {
 
 static bool is_whole_axis(const Part *part, int axis) {
   const Window *w = part->window;
-  bool whole = w->size[axis] == part->ref->type.dim[axis] && w->stride[axis] == 1 && !w->squeeze[axis];
+  bool whole =
+      w->size[axis] == part->ref->type.dim[axis] && w->stride[axis] == 1 && !w->squeeze[axis];
   return whole && ir_is_const(part->starts[axis], 0);
 }
 
@@ -26,10 +29,12 @@ static bool is_whole_axis(const Part *part, int axis) {
 static const char *start_text(Py *p, const Part *part, int axis) {
   Instr *start = part->starts[axis];
   Dim dim = part->ref->type.dim[axis], size = part->window->size[axis];
-  int64_t low = py(start)->low, high = py(start)->high, reach = (size - 1) * part->window->stride[axis] + 1;
+  int64_t low = py(start)->low, high = py(start)->high,
+          reach = (size - 1) * part->window->stride[axis] + 1;
   const char *text = py_use(p, start, PY_CHOICE);
   if (part->open) return text;
-  if (!dim_is_const(dim) || !dim_is_const(size)) return low >= 0 ? text : py_text(p, "jnp.maximum(%s, 0)", text);
+  if (!dim_is_const(dim) || !dim_is_const(size))
+    return low >= 0 ? text : py_text(p, "jnp.maximum(%s, 0)", text);
   if (low >= 0 && high <= dim - reach) return text;
   return py_text(p, "jnp.clip(%s, 0, %lld)", text, (long long)(dim - reach));
 }
@@ -40,7 +45,8 @@ static bool has_stride(const Part *part) {
   return false;
 }
 
-// JAX takes strides and masks beside slices only: a squeezed axis is then a slice of one, and the value is reshaped.
+// JAX takes strides and masks beside slices only: a squeezed axis is then a slice of one, and the
+// value is reshaped.
 static bool is_mixed(const Part *part, bool masked) {
   bool squeezed = false;
   for (int i = 0; i < part->ref->type.rank; i++) squeezed = squeezed || part->window->squeeze[i];
@@ -49,7 +55,8 @@ static bool is_mixed(const Part *part, bool masked) {
 
 static Part part_of(const Instr *v) {
   Part part = {v->ref, &v->window, v->args, false, false};
-  part.slices = (v->op == OP_LOAD || v->op == OP_STORE) && is_mixed(&part, v->op == OP_STORE && v->flags & INSTR_MASKED);
+  part.slices = (v->op == OP_LOAD || v->op == OP_STORE) &&
+                is_mixed(&part, v->op == OP_STORE && v->flags & INSTR_MASKED);
   return part;
 }
 
@@ -58,13 +65,16 @@ static const char *axis_text(Py *p, const Part *part, int axis) {
   const Instr *start = part->starts[axis];
   long long stride = w->stride[axis];
   if (is_whole_axis(part, axis)) return py_use(p, part->starts[axis], PY_CHOICE), ":";
-  if (w->squeeze[axis]) return py_text(p, part->slices ? "pl.ds(%s, 1)" : "%s", start_text(p, part, axis));
+  if (w->squeeze[axis])
+    return py_text(p, part->slices ? "pl.ds(%s, 1)" : "%s", start_text(p, part, axis));
   if (start->op == OP_CONST && dim_is_const(w->size[axis]) && stride == 1) {
     py_use(p, part->starts[axis], PY_CHOICE);
-    return py_text(p, "%lld:%lld", (long long)start->ival, (long long)(start->ival + w->size[axis]));
+    return py_text(p, "%lld:%lld", (long long)start->ival,
+                   (long long)(start->ival + w->size[axis]));
   }
   const char *from = start_text(p, part, axis), *size = py_dim(p, w->size[axis]);
-  return stride == 1 ? py_text(p, "pl.ds(%s, %s)", from, size) : py_text(p, "pl.ds(%s, %s, stride=%lld)", from, size, stride);
+  return stride == 1 ? py_text(p, "pl.ds(%s, %s)", from, size)
+                     : py_text(p, "pl.ds(%s, %s, stride=%lld)", from, size, stride);
 }
 
 static const char *index_text(Py *p, const Part *part) {
@@ -85,27 +95,36 @@ static bool yields_axis_within(const Kernel *k, const Instr *index, Dim dim) {
   if (index->op != OP_AXIS) return false;
   const Region *extent = k->grid.at[index->ival].extent;
   const Instr *n = ir_yielded(extent, 0);
-  return dim_is_const(dim) ? n->op == OP_CONST && n->ival <= dim : n->op == OP_SIZE && n->ival == dim_size_index(dim);
+  return dim_is_const(dim) ? n->op == OP_CONST && n->ival <= dim
+                           : n->op == OP_SIZE && n->ival == dim_size_index(dim);
 }
 
-static bool same_size(const Instr *a, const Instr *b) { return a->op == OP_SIZE && b->op == OP_SIZE && a->ival == b->ival; }
+static bool same_size(const Instr *a, const Instr *b) {
+  return a->op == OP_SIZE && b->op == OP_SIZE && a->ival == b->ival;
+}
 
 static bool is_required_multiple(const Kernel *k, const Instr *of, const Instr *factor) {
   for (int i = 0; i < k->requires.count; i++) {
     const Region *r = k->requires.at[i].condition;
     const Instr *test = ir_yielded(r, 0);
-    if (test->op != OP_EQ || test->args[0]->op != OP_REM || !ir_is_const(test->args[1], 0)) continue;
-    if (same_size(test->args[0]->args[0], of) && same_size(test->args[0]->args[1], factor)) return true;
+    if (test->op != OP_EQ || test->args[0]->op != OP_REM || !ir_is_const(test->args[1], 0))
+      continue;
+    if (same_size(test->args[0]->args[0], of) && same_size(test->args[0]->args[1], factor))
+      return true;
   }
   return false;
 }
 
 // h / (H / G) on an axis h of H steps is less than G when H is required to be a multiple of G.
 static bool yields_group_within(const Kernel *k, const Instr *index, Dim dim) {
-  if (index->op != OP_DIV || index->args[0]->op != OP_AXIS || index->args[1]->op != OP_DIV || dim_is_const(dim)) return false;
+  if (index->op != OP_DIV || index->args[0]->op != OP_AXIS || index->args[1]->op != OP_DIV ||
+      dim_is_const(dim))
+    return false;
   const Instr *all = index->args[1]->args[0], *groups = index->args[1]->args[1];
-  if (all->op != OP_SIZE || groups->op != OP_SIZE || groups->ival != dim_size_index(dim)) return false;
-  return yields_axis_within(k, index->args[0], dim_of_size((int)all->ival)) && is_required_multiple(k, all, groups);
+  if (all->op != OP_SIZE || groups->op != OP_SIZE || groups->ival != dim_size_index(dim))
+    return false;
+  return yields_axis_within(k, index->args[0], dim_of_size((int)all->ival)) &&
+         is_required_multiple(k, all, groups);
 }
 
 // Does the block lie inside the array along this axis at every step?
@@ -167,7 +186,8 @@ static bool may_leave(Py *p, const Instr *v) {
   return false;
 }
 
-// Pallas leaves out what lies past the end; it checks constant starts, and takes negative ones from the end.
+// Pallas leaves out what lies past the end; it checks constant starts, and takes negative ones from
+// the end.
 static bool leaves_only_at_end(Py *p, const Instr *v) {
   for (int i = 0; i < v->ref->type.rank; i++) {
     bool runs = v->args[i]->op != OP_CONST && !py(v->args[i])->host && py(v->args[i])->low >= 0;
@@ -195,7 +215,8 @@ static const char *axes_of(Py *p, const Instr *v) {
   const char *axes = "";
   for (int i = 0; i < v->ref->type.rank; i++)
     axes = py_text(p, "%s, (%s, %s, %lld)", axes, near_start(p, v, i),
-                   v->window.squeeze[i] ? "None" : py_dim(p, v->window.size[i]), (long long)v->window.stride[i]);
+                   v->window.squeeze[i] ? "None" : py_dim(p, v->window.size[i]),
+                   (long long)v->window.stride[i]);
   p->windows = true;
   return axes;
 }
@@ -208,7 +229,8 @@ static const char *whole_text(Py *p, const Instr *v) {
   for (int i = 0; i < ref->type.rank; i++) starts[i] = &zero;
   whole.args = starts;
   whole.window = (Window){0};
-  for (int i = 0; i < ref->type.rank; i++) whole.window.size[i] = ref->type.dim[i], whole.window.stride[i] = 1;
+  for (int i = 0; i < ref->type.rank; i++)
+    whole.window.size[i] = ref->type.dim[i], whole.window.stride[i] = 1;
   return ref->has_pad ? padded(p, &whole, text) : text;
 }
 
@@ -236,12 +258,14 @@ void py_load(Py *p, Instr *v) {
   const Part part = part_of(v);
   const char *index = index_text(p, &part);
   bool array = ref->prefetch && p->launch && !p->map;  // outside of Pallas
-  value->text = array && !ref->type.rank ? p->ref[ref->id] : py_text(p, "%s[%s]", p->ref[ref->id], index);
+  value->text =
+      array && !ref->type.rank ? p->ref[ref->id] : py_text(p, "%s[%s]", p->ref[ref->id], index);
   if (part.slices) value->text = py_text(p, "%s.reshape(%s)", value->text, py_shape(p, &v->type));
   if (ref->has_pad) value->text = padded(p, v, value->text);
   if (v->flags & INSTR_OTHER) {
     const char *mask = py_use(p, v->args[ref->type.rank], PY_CHOICE);
-    value->text = py_text(p, "jnp.where(%s, %s, %s)", mask, value->text, py_use(p, v->args[ref->type.rank + 1], PY_CHOICE));
+    value->text = py_text(p, "jnp.where(%s, %s, %s)", mask, value->text,
+                          py_use(p, v->args[ref->type.rank + 1], PY_CHOICE));
   }
 }
 
@@ -252,14 +276,16 @@ static const char *stored_text(Py *p, const Instr *store, Instr *v) {
   if (v->type.rank == 0) return natural ? py_use(p, v, PY_CHOICE) : py_exact(p, v);
   if (!ir_window_is_full(store)) return py_exact(p, v);
   const char *ref = p->ref[store->ref->id], *text = py_use(p, v, PY_CHOICE);
-  if (strcmp(text, "0") == 0 || strcmp(text, "0.0") == 0) return py_text(p, "jnp.zeros_like(%s)", ref);
+  if (strcmp(text, "0") == 0 || strcmp(text, "0.0") == 0)
+    return py_text(p, "jnp.zeros_like(%s)", ref);
   return py_text(p, "jnp.full_like(%s, %s)", ref, text);
 }
 
 static bool same_window(const Instr *a, const Instr *b) {
   if (a->ref != b->ref || a->op != OP_LOAD || a->flags || b->flags) return false;
   for (int i = 0; i < a->ref->type.rank; i++)
-    if (a->args[i] != b->args[i] || a->window.size[i] != b->window.size[i] || a->window.stride[i] != b->window.stride[i])
+    if (a->args[i] != b->args[i] || a->window.size[i] != b->window.size[i] ||
+        a->window.stride[i] != b->window.stride[i])
       return false;
   return true;
 }
@@ -298,21 +324,24 @@ void py_store(Py *p, Instr *store) {
   bool leaves = may_leave(p, store);
   part.open = leaves && leaves_only_at_end(p, store);
   if (leaves && !part.open) {
-    const char *value = py_exact(p, v), *mask = py_exact(p, ir_mask(store)), *axes = axes_of(p, store);
+    const char *value = py_exact(p, v), *mask = py_exact(p, ir_mask(store)),
+               *axes = axes_of(p, store);
     py_flush(p, bit_of(ref));
     py_line(p, "_store(%s, %s, %s%s)", p->ref[ref->id], value, mask, axes);
     return;
   }
   const char *sign = part.slices ? NULL : update_operator(store, v);
   const char *index = index_text(p, &part);
-  const char *text = stored_text(p, store, v), *mask = ir_mask(store) ? py_exact(p, ir_mask(store)) : NULL;
+  const char *text = stored_text(p, store, v),
+             *mask = ir_mask(store) ? py_exact(p, ir_mask(store)) : NULL;
   if (part.slices) {
     text = py_text(p, "jnp.reshape(%s, %s)", text, window_shape(p, store));
     if (mask) mask = py_text(p, "jnp.reshape(%s, %s)", mask, window_shape(p, store));
   }
   py_flush(p, bit_of(ref));
   if (mask && has_stride(&part))  // pltpu.store has no strides
-    py_line(p, "%s[%s] = jnp.where(%s, %s, %s[%s])", p->ref[ref->id], index, mask, text, p->ref[ref->id], index);
+    py_line(p, "%s[%s] = jnp.where(%s, %s, %s[%s])", p->ref[ref->id], index, mask, text,
+            p->ref[ref->id], index);
   else if (mask)
     py_line(p, "pltpu.store(%s.at[%s], %s, mask=%s)", p->ref[ref->id], index, text, mask);
   else if (sign)
@@ -329,7 +358,9 @@ static const char *semaphore_text(Py *p, const Instr *v) {
   const char *items[MAX_RANK];
   for (int i = 0; i < semaphore->type.rank; i++) items[i] = py_use(p, index[i], PY_CHOICE);
   const char *name = p->ref[semaphore->id];
-  return semaphore->type.rank ? py_text(p, "%s.at[%s]", name, py_list(p, items, semaphore->type.rank)) : name;
+  return semaphore->type.rank
+             ? py_text(p, "%s.at[%s]", name, py_list(p, items, semaphore->type.rank))
+             : name;
 }
 
 // The array gets as much room at its end as the largest window that may go past it.
@@ -338,7 +369,8 @@ static void make_room(Py *p, const Part *part, const char *filler, Span span) {
   for (int i = 0; i < part->ref->type.rank; i++) {
     if (is_whole_axis(part, i) || part->window->squeeze[i]) continue;
     if (py(part->starts[i])->low < 0) py_fail(p, span, "a copy that may begin before its array");
-    if (!dim_is_const(part->window->size[i])) py_fail(p, span, "a copy of run-time size that may go past its array");
+    if (!dim_is_const(part->window->size[i]))
+      py_fail(p, span, "a copy of run-time size that may go past its array");
     if (part->window->size[i] > room->after[i]) room->after[i] = part->window->size[i];
   }
   if (!filler) return;
@@ -355,24 +387,30 @@ static const char *part_text(Py *p, const Part *part) {
 // A copy is traced even where it is never made: its array must be as large as its window.
 static void note_least(Py *p, const Part *part) {
   for (int i = 0; i < part->ref->type.rank; i++) {
-    int64_t reach = (part->window->size[i] - 1) * part->window->stride[i] + 1, *least = &p->room[part->ref->id].least[i];
-    if (dim_is_const(part->window->size[i]) && !dim_is_const(part->ref->type.dim[i]) && reach > *least) *least = reach;
+    int64_t reach = (part->window->size[i] - 1) * part->window->stride[i] + 1,
+            *least = &p->room[part->ref->id].least[i];
+    if (dim_is_const(part->window->size[i]) && !dim_is_const(part->ref->type.dim[i]) &&
+        reach > *least)
+      *least = reach;
   }
 }
 
 void py_copy(Py *p, Instr *v) {
-  const Part from = part_of(v), to = {v->target, &v->target_window, v->args + v->ref->type.rank, false, false};
+  const Part from = part_of(v),
+             to = {v->target, &v->target_window, v->args + v->ref->type.rank, false, false};
   if (v->flags & INSTR_EDGE) {
     const Instr *other = v->flags & INSTR_OTHER ? v->args[v->nargs - 1] : NULL;
     if (from.ref->space == SPACE_ANY) make_room(p, &from, other ? py(other)->text : NULL, v->span);
     if (to.ref->space == SPACE_ANY) make_room(p, &to, NULL, v->span);
   }
   if (from.ref->space == SPACE_ANY) note_least(p, &from);
-  const char *source = part_text(p, &from), *target = part_text(p, &to), *semaphore = semaphore_text(p, v);
-  const char *priority = v->op == OP_COPY_START && v->ival ? py_text(p, "priority=%lld", (long long)v->ival) : "";
+  const char *source = part_text(p, &from), *target = part_text(p, &to),
+             *semaphore = semaphore_text(p, v);
+  const char *priority =
+      v->op == OP_COPY_START && v->ival ? py_text(p, "priority=%lld", (long long)v->ival) : "";
   py_flush(p, bit_of(v->target));
-  py_line(p, "pltpu.make_async_copy(%s, %s, %s).%s(%s)", source, target, semaphore, v->op == OP_COPY_START ? "start" : "wait",
-          priority);
+  py_line(p, "pltpu.make_async_copy(%s, %s, %s).%s(%s)", source, target, semaphore,
+          v->op == OP_COPY_START ? "start" : "wait", priority);
 }
 
 void py_semaphore(Py *p, Instr *v) {
@@ -384,5 +422,6 @@ void py_semaphore(Py *p, Instr *v) {
     return;
   }
   const char *count = py_use(p, v->args[v->nargs - 1], PY_CHOICE);
-  py_line(p, "pl.semaphore_%s(%s, %s)", v->op == OP_SEM_SIGNAL ? "signal" : "wait", semaphore, count);
+  py_line(p, "pl.semaphore_%s(%s, %s)", v->op == OP_SEM_SIGNAL ? "signal" : "wait", semaphore,
+          count);
 }

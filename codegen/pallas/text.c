@@ -19,8 +19,8 @@ const char *py_text(Py *p, const char *format, ...) {
   return copy;
 }
 
-// Where a line of Python may be broken: after the last comma that leaves it short enough, inside as few brackets as possible; 0:
-// nowhere.
+// Where a line of Python may be broken: after the last comma that leaves it short enough, inside as
+// few brackets as possible; 0: nowhere.
 static size_t break_at(const char *text, size_t room) {
   size_t best = 0;
   int depth = 0, least = INT_MAX;
@@ -215,6 +215,7 @@ void py_fail(Py *p, Span span, const char *format, ...) {
   Buf buf = {0};
   buf_vprintf(&buf, format, args);
   va_end(args);
-  if (diag_error_count(p->diag) == 0) diag_error(p->diag, span, ERR_NO_COUNTERPART, "Pallas has no counterpart: %s", buf.text);
+  if (diag_error_count(p->diag) == 0)
+    diag_error(p->diag, span, ERR_NO_COUNTERPART, "Pallas has no counterpart: %s", buf.text);
   buf_free(&buf);
 }

@@ -79,7 +79,8 @@ static void widen(Rewriter *w, Instr *v) {
   become(v, OP_CAST, sum);
 }
 
-// Axes of one element need no reduction; the last axis is reduced first, by the loop over columns, then the others.
+// Axes of one element need no reduction; the last axis is reduced first, by the loop over columns,
+// then the others.
 static void split_reduce(Rewriter *w, Instr *v) {
   const Type *from = &v->args[0]->type;
   for (int i = 0; i < from->rank; i++)
@@ -122,37 +123,43 @@ static Instr *choose(Rewriter *w, const Instr *like, Instr *condition, Instr *a,
   return ir_add(w->k, w->out, OP_SELECT, type, like->span, 3, condition, a, b);
 }
 
-// The f32 that stands for `sum` plus a small error when it is rounded further: an even last bit moves to its odd neighbour in
-// the direction of the error.
+// The f32 that stands for `sum` plus a small error when it is rounded further: an even last bit
+// moves to its odd neighbour in the direction of the error.
 static Instr *to_odd(Rewriter *w, const Instr *like, Instr *sum, Instr *error) {
   Instr *zero = spread(w, like, ir_const_float(w->k, w->out, DT_F32, 0, like->span));
   Instr *none = spread(w, like, ir_const_int(w->k, w->out, DT_I32, 0, like->span));
   Instr *up = spread(w, like, ir_const_int(w->k, w->out, DT_I32, 1, like->span));
   Instr *down = spread(w, like, ir_const_int(w->k, w->out, DT_I32, -1, like->span));
-  Instr *above = two(w, like, OP_GT, DT_BOOL, error, zero), *below = two(w, like, OP_LT, DT_BOOL, error, zero);
-  Instr *bits = one(w, like, OP_BITCAST, DT_I32, sum), *last = two(w, like, OP_AND, DT_I32, bits, up);
-  Instr *even = two(w, like, OP_EQ, DT_BOOL, last, none), *inexact = two(w, like, OP_OR, DT_BOOL, above, below);
+  Instr *above = two(w, like, OP_GT, DT_BOOL, error, zero),
+        *below = two(w, like, OP_LT, DT_BOOL, error, zero);
+  Instr *bits = one(w, like, OP_BITCAST, DT_I32, sum),
+        *last = two(w, like, OP_AND, DT_I32, bits, up);
+  Instr *even = two(w, like, OP_EQ, DT_BOOL, last, none),
+        *inexact = two(w, like, OP_OR, DT_BOOL, above, below);
   Instr *outwards = two(w, like, OP_XOR, DT_BOOL, above, two(w, like, OP_LT, DT_BOOL, sum, zero));
   Instr *moved = two(w, like, OP_ADD, DT_I32, bits, choose(w, like, outwards, up, down));
   bits = choose(w, like, two(w, like, OP_AND, DT_BOOL, inexact, even), moved, bits);
   return one(w, like, OP_BITCAST, DT_F32, bits);
 }
 
-// In f32 the product is exact and the sum is not: what it lacks (Knuth's TwoSum) decides how it is rounded once more.
+// In f32 the product is exact and the sum is not: what it lacks (Knuth's TwoSum) decides how it is
+// rounded once more.
 static void narrow_fma(Rewriter *w, Instr *v) {
   Instr *x[3];
   for (int i = 0; i < 3; i++) x[i] = one(w, v, OP_CAST, DT_F32, v->args[i]);
   Type type = v->type;
   type.dtype = DT_F32;
   Instr *sum = ir_add(w->k, w->out, OP_FMA, type, v->span, 3, x[0], x[1], x[2]);
-  Instr *product = two(w, v, OP_MUL, DT_F32, x[0], x[1]), *back = two(w, v, OP_SUB, DT_F32, sum, product);
+  Instr *product = two(w, v, OP_MUL, DT_F32, x[0], x[1]),
+        *back = two(w, v, OP_SUB, DT_F32, sum, product);
   Instr *lost = two(w, v, OP_SUB, DT_F32, product, two(w, v, OP_SUB, DT_F32, sum, back));
   Instr *error = two(w, v, OP_ADD, DT_F32, lost, two(w, v, OP_SUB, DT_F32, x[2], back));
   become(v, OP_CAST, to_odd(w, v, sum, error));
 }
 
 static void rewrite(Rewriter *w, Instr *v) {
-  bool sums = v->op == OP_REDUCE_SUM || v->op == OP_REDUCE_PROD || v->op == OP_CUMSUM || v->op == OP_CUMPROD;
+  bool sums = v->op == OP_REDUCE_SUM || v->op == OP_REDUCE_PROD || v->op == OP_CUMSUM ||
+              v->op == OP_CUMPROD;
   if (v->op == OP_DOT) {
     split_dot(w, v);
     Instr *dot = v->op == OP_DOT ? v : v->args[0];
@@ -162,7 +169,8 @@ static void rewrite(Rewriter *w, Instr *v) {
     return;
   }
   if (v->op == OP_FMA && is_narrow_float(v->type.dtype)) narrow_fma(w, v);
-  if (v->op == OP_RESHAPE && v->type.rank > 0 && v->args[0]->type.rank == 0) become(v, OP_BROADCAST, v->args[0]);
+  if (v->op == OP_RESHAPE && v->type.rank > 0 && v->args[0]->type.rank == 0)
+    become(v, OP_BROADCAST, v->args[0]);
   if (sums && is_narrow_float(v->type.dtype)) {
     widen(w, v);
     Instr *sum = v->args[0];
@@ -187,8 +195,9 @@ static void rewrite_region(Kernel *k, Region *region) {
   *region = out;
 }
 
-// Wants: any kernel. Keeps: its meaning, but for the order of a sum over several axes. Leaves: dots in their accumulator's
-// dtype, reductions over the last axis alone or over others alone, sums and fma of narrow floats in f32.
+// Wants: any kernel. Keeps: its meaning, but for the order of a sum over several axes. Leaves: dots
+// in their accumulator's dtype, reductions over the last axis alone or over others alone, sums and
+// fma of narrow floats in f32.
 void canonicalise(Kernel *k, Buf *notes) {
   (void)notes;
   rewrite_region(k, k->body);

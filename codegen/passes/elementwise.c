@@ -1,14 +1,16 @@
-// Kernels whose outputs depend, element by element, on the same element of their inputs: any blocks give the same, so they get
-// blocks that are long in memory, and arrays without gaps may be taken as one long row.
+// Kernels whose outputs depend, element by element, on the same element of their inputs: any blocks
+// give the same, so they get blocks that are long in memory, and arrays without gaps may be taken
+// as one long row.
 #include "codegen/passes/pass.h"
 
 #include <string.h>
 
-// Elements of a block, rows and columns: long rows keep DRAM pages open and prefetchers going; a thread's share of a small array
-// stays worth its while.
+// Elements of a block, rows and columns: long rows keep DRAM pages open and prefetchers going; a
+// thread's share of a small array stays worth its while.
 enum { ROWS = 16, COLUMNS = 32768 };
 
-// What grid axis `axis` cuts: every operand has this extent and this block along it, `position` axes before its last.
+// What grid axis `axis` cuts: every operand has this extent and this block along it, `position`
+// axes before its last.
 typedef struct {
   Dim extent, block;
   int position;
@@ -23,16 +25,20 @@ static int axes_after(const Ref *ref, int k) {
   return count;
 }
 
-// Notes what each grid axis does to one operand. False when it may not be read and written in place, or when its index map is no
-// plain choice of axes.
+// Notes what each grid axis does to one operand. False when it may not be read and written in
+// place, or when its index map is no plain choice of axes.
 static bool note_cuts(const Ref *ref, Cut *cuts) {
-  if (!ref_is_operand(ref) || ref->at != AT_BLOCK || ref->space != SPACE_VMEM || ref->alias || ref->has_pad) return false;
+  if (!ref_is_operand(ref) || ref->at != AT_BLOCK || ref->space != SPACE_VMEM || ref->alias ||
+      ref->has_pad)
+    return false;
   for (int k = 0; k < ref->array.rank; k++) {
     const Instr *index = ir_yielded(ref->index_map, k);
     if (ir_is_const(index, 0)) continue;
     if (index->op != OP_AXIS) return false;
-    Cut *cut = &cuts[index->ival], here = {ref->array.dim[k], ref->block[k], axes_after(ref, k), true, ref->squeeze[k]};
-    bool same = cut->extent == here.extent && cut->block == here.block && cut->position == here.position;
+    Cut *cut = &cuts[index->ival],
+        here = {ref->array.dim[k], ref->block[k], axes_after(ref, k), true, ref->squeeze[k]};
+    bool same =
+        cut->extent == here.extent && cut->block == here.block && cut->position == here.position;
     here.lost = here.lost || (cut->used && (cut->lost || !same));
     *cut = here;
   }
@@ -66,11 +72,13 @@ static bool body_is_elementwise(const Kernel *k) {
 static bool covers(const Region *region, const Cut *cut) {
   const Instr *n = ir_yielded(region, 0);
   if (!dim_is_const(cut->block)) return false;
-  if (dim_is_const(cut->extent)) return ir_is_const(n, cut->extent / cut->block + (cut->extent % cut->block > 0));
+  if (dim_is_const(cut->extent))
+    return ir_is_const(n, cut->extent / cut->block + (cut->extent % cut->block > 0));
   if (n->op == OP_SIZE) return cut->block == 1 && n->ival == dim_size_index(cut->extent);
   if (n->op != OP_FLOORDIV || !ir_is_const(n->args[1], cut->block)) return false;
   const Instr *sum = n->args[0];
-  return sum->op == OP_ADD && sum->args[0]->op == OP_SIZE && sum->args[0]->ival == dim_size_index(cut->extent) &&
+  return sum->op == OP_ADD && sum->args[0]->op == OP_SIZE &&
+         sum->args[0]->ival == dim_size_index(cut->extent) &&
          ir_is_const(sum->args[1], cut->block - 1);
 }
 
@@ -81,7 +89,8 @@ static bool is_everywhere(const Kernel *k, int grid_axis, const Cut *cut) {
     for (int a = 0; a < ref->array.rank; a++) {
       const Instr *index = ir_yielded(ref->index_map, a);
       bool here = index->op == OP_AXIS && index->ival == grid_axis;
-      if (!ref->squeeze[a] && axes_after(ref, a) == cut->position && !here && ref->block[a] != 1) return false;
+      if (!ref->squeeze[a] && axes_after(ref, a) == cut->position && !here && ref->block[a] != 1)
+        return false;
     }
   }
   return true;
@@ -99,8 +108,10 @@ static void set_extent(Kernel *k, GridAxis *axis, const Cut *cut, int64_t block)
   } else {
     n = ir_add(k, region, OP_SIZE, index, span, 0);
     n->ival = dim_size_index(cut->extent);
-    Instr *above = ir_add(k, region, OP_ADD, index, span, 2, n, ir_const_int(k, region, DT_I64, block - 1, span));
-    n = ir_add(k, region, OP_FLOORDIV, index, span, 2, above, ir_const_int(k, region, DT_I64, block, span));
+    Instr *above = ir_add(k, region, OP_ADD, index, span, 2, n,
+                          ir_const_int(k, region, DT_I64, block - 1, span));
+    n = ir_add(k, region, OP_FLOORDIV, index, span, 2, above,
+               ir_const_int(k, region, DT_I64, block, span));
   }
   ir_add(k, region, OP_YIELD, (Type){.dtype = DT_COUNT}, span, 1, n);
   axis->extent = region;
@@ -138,18 +149,24 @@ static void set_block(Kernel *k, int grid_axis, const Cut *cut, Dim block) {
 
 // ---- one row
 
-// Every operand has the same axes, each a size of its own that comes from the arrays and that nothing else reads.
+// Every operand has the same axes, each a size of its own that comes from the arrays and that
+// nothing else reads.
 static bool is_one_row(const Kernel *k, const Cut *cuts) {
   const Type *shape = &k->refs.at[0]->array;
-  if (shape->rank != k->grid.count || shape->rank < 2 || shape->rank != k->sizes.count || k->requires.count) return false;
+  if (shape->rank != k->grid.count || shape->rank < 2 || shape->rank != k->sizes.count ||
+      k->requires.count)
+    return false;
   for (int i = 0; i < k->refs.count; i++)
     for (int a = 0; a < shape->rank; a++) {
       const Ref *ref = k->refs.at[i];
       const Instr *index = ref->array.rank == shape->rank ? ir_yielded(ref->index_map, a) : NULL;
-      if (!index || index->op != OP_AXIS || ref->array.dim[a] != shape->dim[a] || cuts[index->ival].lost) return false;
+      if (!index || index->op != OP_AXIS || ref->array.dim[a] != shape->dim[a] ||
+          cuts[index->ival].lost)
+        return false;
     }
   for (int a = 0; a < shape->rank; a++) {
-    if (dim_is_const(shape->dim[a]) || k->sizes.at[dim_size_index(shape->dim[a])].value) return false;
+    if (dim_is_const(shape->dim[a]) || k->sizes.at[dim_size_index(shape->dim[a])].value)
+      return false;
     for (int b = 0; b < a; b++)
       if (shape->dim[a] == shape->dim[b]) return false;
   }
@@ -158,7 +175,8 @@ static bool is_one_row(const Kernel *k, const Cut *cuts) {
   return true;
 }
 
-// Wants: a kernel whose grid is parallel, without scratch. Keeps: its meaning. Changes: blocks, grid extents, types of the body.
+// Wants: a kernel whose grid is parallel, without scratch. Keeps: its meaning. Changes: blocks,
+// grid extents, types of the body.
 void widen_blocks(Kernel *k, Buf *notes) {
   Cut *cuts = NEW_ARRAY(k->arena, Cut, k->grid.count + 1);
   if (k->keep_blocks || !k->inputs || !body_is_elementwise(k)) return;
@@ -175,7 +193,9 @@ void widen_blocks(Kernel *k, Buf *notes) {
   set_block(k, last, &cuts[last], COLUMNS);
   if (row >= 0) set_block(k, row, &cuts[row], ROWS);
   k->one_row = is_one_row(k, cuts);
-  buf_printf(notes, "elementwise: blocks are %s%d elements, whatever the program says: rows are longer in memory\n",
+  buf_printf(notes,
+             "elementwise: blocks are %s%d elements, whatever the program says: rows are longer in "
+             "memory\n",
              row >= 0 ? "16 x " : "", COLUMNS);
   if (k->one_row) buf_puts(notes, "elementwise: arrays without gaps are taken as one row\n");
 }

@@ -2,8 +2,10 @@
 
 // Rows in the order they run.
 const Pass passes[] = {
-    {'m', "unmask", "turn masked loads into loads and selections, keep masks false outside the ref", unmask},
-    {'s', "simplify", "fold constants, drop what changes nothing, share equal values, remove dead ones", simplify},
+    {'m', "unmask", "turn masked loads into loads and selections, keep masks false outside the ref",
+     unmask},
+    {'s', "simplify",
+     "fold constants, drop what changes nothing, share equal values, remove dead ones", simplify},
     {'c', "canonicalise", "bring dots and reductions to the forms that have loops", canonicalise},
     {'w', "widen", "give elementwise kernels blocks that are long in memory", widen_blocks},
 };

@@ -1,11 +1,12 @@
-// The pass table: one row gives order, `-d` letter and help line of a pass. In and out: the block IR. Uses ir.
+// The pass table: one row gives order, `-d` letter and help line of a pass. In and out: the block
+// IR. Uses ir.
 #ifndef CODEGEN_PASSES_PASS_H
 #define CODEGEN_PASSES_PASS_H
 
 #include "codegen/ir/ir.h"
 
-// A pass rewrites the kernel in place and keeps its meaning. What it did and why goes to `notes` (shown by explain), one line
-// each.
+// A pass rewrites the kernel in place and keeps its meaning. What it did and why goes to `notes`
+// (shown by explain), one line each.
 typedef struct {
   char letter;
   const char *name, *help;
@@ -20,7 +21,8 @@ void simplify(Kernel *k, Buf *notes);
 void canonicalise(Kernel *k, Buf *notes);
 void widen_blocks(Kernel *k, Buf *notes);
 
-// Runs all passes, verifying after each. `after`, when not NULL, is called after each pass (dumps, and the test that interprets).
+// Runs all passes, verifying after each. `after`, when not NULL, is called after each pass (dumps,
+// and the test that interprets).
 void run_passes(Kernel *k, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),
                 void *context);
 

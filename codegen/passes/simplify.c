@@ -1,7 +1,8 @@
-// Pass `simplify`: constant folding, identities that are exact in floating point, sharing of equal values, removal of dead ones.
+// Pass `simplify`: constant folding, identities that are exact in floating point, sharing of equal
+// values, removal of dead ones.
 //
-// Wants nothing. Keeps: every store, loop, print and assert, their order, and bit for bit what they see. Breaks nothing.
-// References are left as written: they judge the rest.
+// Wants nothing. Keeps: every store, loop, print and assert, their order, and bit for bit what they
+// see. Breaks nothing. References are left as written: they judge the rest.
 #include "codegen/passes/pass.h"
 
 #include <math.h>
@@ -51,13 +52,16 @@ static bool is_filled_with(Instr *instr, double value) {
   return c->ival == wrap_int(c->type.dtype, (int64_t)value);
 }
 
-static bool same_type(const Type *a, const Type *b) { return a->dtype == b->dtype && type_same_shape(a, b); }
+static bool same_type(const Type *a, const Type *b) {
+  return a->dtype == b->dtype && type_same_shape(a, b);
+}
 
 // ---- new instructions, put where the region has got to
 
 static Instr *place(Simplifier *s, Instr *instr);
 
-static Instr *make(Simplifier *s, const Instr *old, Op op, Type type, int nargs, Instr *const *args) {
+static Instr *make(Simplifier *s, const Instr *old, Op op, Type type, int nargs,
+                   Instr *const *args) {
   return place(s, ir_new(s->k, op, type, old->span, nargs, args));
 }
 
@@ -76,7 +80,9 @@ static Instr *fill(Simplifier *s, const Instr *old, Instr *scalar) {
 
 // ---- folding
 
-static Scalar value_of(const Instr *c) { return is_float(c->type.dtype) ? (Scalar){.f = c->fval} : (Scalar){.i = c->ival}; }
+static Scalar value_of(const Instr *c) {
+  return is_float(c->type.dtype) ? (Scalar){.f = c->fval} : (Scalar){.i = c->ival};
+}
 
 static Instr *fold_constants(Simplifier *s, Instr *instr) {
   Scalar values[3];
@@ -100,7 +106,8 @@ static Instr *on_scalars(Simplifier *s, Instr *instr) {
     if (arg->op != OP_BROADCAST || arg->args[0]->type.rank != 0) return NULL;
     args[i] = arg->args[0];
   }
-  return fill(s, instr, make(s, instr, instr->op, type_scalar(instr->type.dtype), instr->nargs, args));
+  return fill(s, instr,
+              make(s, instr, instr->op, type_scalar(instr->type.dtype), instr->nargs, args));
 }
 
 // ---- identities
@@ -154,10 +161,13 @@ static Instr *identity_of_cast(Instr *instr) {
   Instr *a = instr->args[0];
   if (instr->type.dtype == a->type.dtype) return a;
   if (instr->op != a->op || a->args[0]->type.dtype != instr->type.dtype) return NULL;
-  if (instr->op == OP_BITCAST) return is_float(instr->type.dtype) || is_float(a->type.dtype) ? NULL : a->args[0];
+  if (instr->op == OP_BITCAST)
+    return is_float(instr->type.dtype) || is_float(a->type.dtype) ? NULL : a->args[0];
   DType narrow = instr->type.dtype, wide = a->type.dtype;
   bool wider = dtype_info[wide].bits > dtype_info[narrow].bits && narrow != DT_BOOL;
-  return wider && ((is_float(narrow) && is_float(wide)) || (is_integer(narrow) && is_integer(wide))) ? a->args[0] : NULL;
+  return wider && ((is_float(narrow) && is_float(wide)) || (is_integer(narrow) && is_integer(wide)))
+             ? a->args[0]
+             : NULL;
 }
 
 static bool counts_up(const int64_t *ints, int count) {
@@ -192,7 +202,10 @@ static Instr *identity_of_shape(Simplifier *s, Instr *instr) {
     case OP_TRANSPOSE:
       return identity_of_transpose(s, instr);
     case OP_SLICE:
-      return same && all_are(instr->ints, instr->type.rank, 0) && all_are(instr->ints2, instr->type.rank, 1) ? a : NULL;
+      return same && all_are(instr->ints, instr->type.rank, 0) &&
+                     all_are(instr->ints2, instr->type.rank, 1)
+                 ? a
+                 : NULL;
     case OP_CONCAT:
       return instr->nargs == 1 ? a : NULL;
     case OP_PAD:
@@ -207,7 +220,8 @@ static Instr *identity_of_shape(Simplifier *s, Instr *instr) {
 }
 
 static Instr *identity(Simplifier *s, Instr *instr) {
-  if ((instr->op == OP_NOT || instr->op == OP_NEG) && instr->args[0]->op == instr->op) return instr->args[0]->args[0];
+  if ((instr->op == OP_NOT || instr->op == OP_NEG) && instr->args[0]->op == instr->op)
+    return instr->args[0]->args[0];
   switch (op_info[instr->op].class) {
     case OPC_BINARY:
       return identity_of_binary(s, instr);
@@ -233,7 +247,9 @@ static void drop_full_mask(Simplifier *s, Instr *instr) {
 
 // ---- sharing
 
-static uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9e3779b97f4a7c15u + (hash >> 29); }
+static uint64_t mix(uint64_t hash, uint64_t value) {
+  return (hash ^ value) * 0x9e3779b97f4a7c15u + (hash >> 29);
+}
 
 static uint64_t hash_of(const Instr *instr) {
   uint64_t hash = mix((uint64_t)instr->op, (uint64_t)instr->type.dtype), bits;
@@ -245,11 +261,16 @@ static uint64_t hash_of(const Instr *instr) {
 }
 
 static bool same_value(const Instr *a, const Instr *b) {
-  if (a->op != b->op || a->flags != b->flags || a->nargs != b->nargs || a->ival != b->ival || a->ref != b->ref) return false;
-  if (memcmp(&a->fval, &b->fval, sizeof a->fval) != 0 || !same_type(&a->type, &b->type)) return false;
+  if (a->op != b->op || a->flags != b->flags || a->nargs != b->nargs || a->ival != b->ival ||
+      a->ref != b->ref)
+    return false;
+  if (memcmp(&a->fval, &b->fval, sizeof a->fval) != 0 || !same_type(&a->type, &b->type))
+    return false;
   for (int i = 0; i < a->nargs; i++)
     if (a->args[i] != b->args[i]) return false;
-  if (memcmp(a->ints, b->ints, sizeof a->ints) != 0 || memcmp(a->ints2, b->ints2, sizeof a->ints2) != 0) return false;
+  if (memcmp(a->ints, b->ints, sizeof a->ints) != 0 ||
+      memcmp(a->ints2, b->ints2, sizeof a->ints2) != 0)
+    return false;
   return memcmp(&a->labels, &b->labels, sizeof a->labels) == 0 &&
          (a->op != OP_LOAD || memcmp(&a->window, &b->window, sizeof a->window) == 0);
 }
@@ -261,7 +282,8 @@ static Instr *find_known(Simplifier *s, Instr *instr) {
     Known *known = &s->known.at[i - 1];
     if (known->hash != hash || !same_value(known->instr, instr)) continue;
     if (instr->op != OP_LOAD || known->epoch == s->epoch) return known->instr;
-    known->instr = instr;  // memory has changed: what was loaded before is of no use to what follows
+    known->instr =
+        instr;  // memory has changed: what was loaded before is of no use to what follows
     known->epoch = s->epoch;
     return NULL;
   }
@@ -278,7 +300,8 @@ static void forget_from(Simplifier *s, int count) {
   }
 }
 
-// Puts a pure instruction, or what is better or already there, in its place. Every rewriting leaves less to rewrite.
+// Puts a pure instruction, or what is better or already there, in its place. Every rewriting leaves
+// less to rewrite.
 static Instr *place(Simplifier *s, Instr *instr) {
   Instr *better = fold_constants(s, instr);
   if (!better) better = identity(s, instr);

@@ -1,4 +1,5 @@
-// Masked windows as the generator has loops for: loads without a mask and a selection, stores whose mask is false outside.
+// Masked windows as the generator has loops for: loads without a mask and a selection, stores whose
+// mask is false outside.
 #include "codegen/passes/pass.h"
 
 typedef struct {
@@ -9,7 +10,9 @@ typedef struct {
 
 static Type scalar_index(void) { return type_scalar(DT_I64); }
 
-static Instr *number(Rewriter *w, int64_t value) { return ir_const_int(w->k, w->out, DT_I64, value, w->access->span); }
+static Instr *number(Rewriter *w, int64_t value) {
+  return ir_const_int(w->k, w->out, DT_I64, value, w->access->span);
+}
 
 static Instr *extent_of(Rewriter *w, Dim dim) {
   if (dim_is_const(dim)) return number(w, dim);
@@ -22,16 +25,21 @@ static Instr *binary(Rewriter *w, Op op, Type type, Instr *a, Instr *b) {
   return ir_add(w->k, w->out, op, type, w->access->span, 2, a, b);
 }
 
-static Instr *index_op(Rewriter *w, Op op, Instr *a, Instr *b) { return binary(w, op, scalar_index(), a, b); }
+static Instr *index_op(Rewriter *w, Op op, Instr *a, Instr *b) {
+  return binary(w, op, scalar_index(), a, b);
+}
 
 static Instr *spread(Rewriter *w, Instr *scalar, Type type) {
   type.dtype = scalar->type.dtype;
   return type.rank ? ir_add(w->k, w->out, OP_BROADCAST, type, w->access->span, 1, scalar) : scalar;
 }
 
-static Instr *both(Rewriter *w, Instr *a, Instr *b) { return a ? binary(w, OP_AND, a->type, a, b) : b; }
+static Instr *both(Rewriter *w, Instr *a, Instr *b) {
+  return a ? binary(w, OP_AND, a->type, a, b) : b;
+}
 
-// ---- starts: none is further from the ref than its window is long. A window that touches nothing stays one.
+// ---- starts: none is further from the ref than its window is long. A window that touches nothing
+// stays one.
 
 static Instr *near_start(Rewriter *w, int axis) {
   Instr *start = w->access->args[axis];
@@ -47,18 +55,23 @@ static Instr *near_start(Rewriter *w, int axis) {
 
 // ---- lanes: which of them lie inside
 
-static bool is_known(const Instr *start, Dim dim) { return start->op == OP_CONST && dim_is_const(dim); }
+static bool is_known(const Instr *start, Dim dim) {
+  return start->op == OP_CONST && dim_is_const(dim);
+}
 
-// The number of strides from the start up to `end`, rounded up. Negative ones may come out as any up to 0.
+// The number of strides from the start up to `end`, rounded up. Negative ones may come out as any
+// up to 0.
 static Instr *lanes_to(Rewriter *w, int64_t stride, Instr *start, Instr *end) {
   Instr *distance = index_op(w, OP_SUB, end, start);
   if (stride == 1) return distance;
-  return index_op(w, OP_DIV, index_op(w, OP_ADD, distance, number(w, stride - 1)), number(w, stride));
+  return index_op(w, OP_DIV, index_op(w, OP_ADD, distance, number(w, stride - 1)),
+                  number(w, stride));
 }
 
 static Instr *index_inside(Rewriter *w, Instr *start, Dim dim, Type type) {
   Type one = type_scalar(DT_BOOL);
-  Instr *from = binary(w, OP_GE, one, start, number(w, 0)), *to = binary(w, OP_LT, one, start, extent_of(w, dim));
+  Instr *from = binary(w, OP_GE, one, start, number(w, 0)),
+        *to = binary(w, OP_LT, one, start, extent_of(w, dim));
   return spread(w, both(w, from, to), type);
 }
 
@@ -72,8 +85,11 @@ static Instr *slice_inside(Rewriter *w, Instr *start, int axis, int lane_axis, T
   iota->ival = lane_axis;
   Instr *lane = ir_add(w->k, w->out, OP_CAST, wide, w->access->span, 1, iota);
   if (!is_known(start, dim) || start->ival < 0)
-    inside = binary(w, OP_GE, type, lane, spread(w, lanes_to(w, stride, start, number(w, 0)), type));
-  return both(w, inside, binary(w, OP_LT, type, lane, spread(w, lanes_to(w, stride, start, extent_of(w, dim)), type)));
+    inside =
+        binary(w, OP_GE, type, lane, spread(w, lanes_to(w, stride, start, number(w, 0)), type));
+  return both(
+      w, inside,
+      binary(w, OP_LT, type, lane, spread(w, lanes_to(w, stride, start, extent_of(w, dim)), type)));
 }
 
 // Gives the window near starts. Returns which of its lanes lie inside the ref, NULL: all of them.
@@ -146,8 +162,9 @@ static void unmask_region(Kernel *k, Region *region) {
   *region = out;
 }
 
-// Wants: any kernel. Keeps: its meaning. Leaves: no masked load, and open ones whose starts are at most a window's length from
-// the ref; masks of stores that are false outside the ref, with such starts.
+// Wants: any kernel. Keeps: its meaning. Leaves: no masked load, and open ones whose starts are at
+// most a window's length from the ref; masks of stores that are false outside the ref, with such
+// starts.
 void unmask(Kernel *k, Buf *notes) {
   (void)notes;
   unmask_region(k, k->body);

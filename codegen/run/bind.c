@@ -32,11 +32,13 @@ typedef struct {
 static void collect_params(Binder *b, const Node *kernel) {
   for (int i = 0; kernel->a && i < kernel->a->list.count; i++) {
     const Node *item = kernel->a->list.at[i];
-    for (int j = 0; item->kind == N_PREFETCH && j < item->list.count; j++) LIST_PUSH(b->arena, &b->params, item->list.at[j]);
+    for (int j = 0; item->kind == N_PREFETCH && j < item->list.count; j++)
+      LIST_PUSH(b->arena, &b->params, item->list.at[j]);
   }
   for (int i = 0; i < kernel->list.count; i++) LIST_PUSH(b->arena, &b->params, kernel->list.at[i]);
   b->input_count = b->params.count;
-  for (int i = 0; i < kernel->list2.count; i++) LIST_PUSH(b->arena, &b->params, kernel->list2.at[i]);
+  for (int i = 0; i < kernel->list2.count; i++)
+    LIST_PUSH(b->arena, &b->params, kernel->list2.at[i]);
   b->specs = NEW_ARRAY(b->arena, InputSpec, b->params.count + 1);
 }
 
@@ -48,15 +50,17 @@ static int find_param(const Binder *b, const char *name) {
 
 static const char *read_input(Binder *b, int index, const Argument *a) {
   InputSpec *spec = &b->specs[index];
-  if (index >= b->input_count) return arena_printf(b->arena, "%s is an output: it takes no data", a->name);
+  if (index >= b->input_count)
+    return arena_printf(b->arena, "%s is an output: it takes no data", a->name);
   if (spec->text) return arena_printf(b->arena, "%s is given twice", a->name);
   const char *wrong = input_parse(b->arena, a->value, spec);
   if (wrong) return arena_printf(b->arena, "%s=%s %s", a->name, a->value, wrong);
   if (spec->kind != INPUT_FILE) return NULL;
   wrong = npy_read_header(b->arena, spec->path, &spec->header);
   if (wrong) return arena_printf(b->arena, "%s=%s: %s", a->name, a->value, wrong);
-  OperandHint hint = {
-      .operand = a->name, .dtype = spec->header.opaque ? DT_COUNT : spec->header.dtype, .rank = spec->header.rank};
+  OperandHint hint = {.operand = a->name,
+                      .dtype = spec->header.opaque ? DT_COUNT : spec->header.dtype,
+                      .rank = spec->header.rank};
   memcpy(hint.dim, spec->header.dim, sizeof hint.dim);
   LIST_PUSH(b->arena, &b->hints, hint);
   return NULL;
@@ -65,16 +69,21 @@ static const char *read_input(Binder *b, int index, const Argument *a) {
 static const char *read_size(Binder *b, const Argument *a) {
   SizeArgument size = {.name = a->name};
   if (!parse_int(a->value, &size.value))
-    size.wrong = arena_printf(b->arena, "%s=%s: expected a whole number below 2147483648", a->name, a->value);
-  if (size.value < 0) return arena_printf(b->arena, "%s=%s: a size cannot be negative", a->name, a->value);
-  if (size.value > INT32_MAX) return arena_printf(b->arena, "%s=%s: an axis has at most 2147483647 elements", a->name, a->value);
+    size.wrong = arena_printf(b->arena, "%s=%s: expected a whole number below 2147483648", a->name,
+                              a->value);
+  if (size.value < 0)
+    return arena_printf(b->arena, "%s=%s: a size cannot be negative", a->name, a->value);
+  if (size.value > INT32_MAX)
+    return arena_printf(b->arena, "%s=%s: an axis has at most 2147483647 elements", a->name,
+                        a->value);
   for (int i = 0; i < b->sizes.count; i++)
     if (b->sizes.at[i].name == a->name) return arena_printf(b->arena, "%s is given twice", a->name);
   LIST_PUSH(b->arena, &b->sizes, size);
   return NULL;
 }
 
-// Statics are left to program_settings. A number for what may be a size is judged once the kernel's sizes are known.
+// Statics are left to program_settings. A number for what may be a size is judged once the kernel's
+// sizes are known.
 static const char *read_arguments(Binder *b) {
   for (int i = 0; i < b->options->arguments.count; i++) {
     const Argument *a = &b->options->arguments.at[i];
@@ -108,15 +117,16 @@ static const char *unknown_name(Binder *b, const char *name) {
     if (!k->sizes.at[i].value) names[count++] = k->sizes.at[i].name;
   for (int i = 0; i < b->params.count && count < MOST; i++) names[count++] = b->params.at[i]->name;
   const char *near = closest_name(name, names, count);
-  return arena_printf(b->arena, "%s is not a size, static or operand of %s%s%s%s", name, k->name, near ? "; did you mean " : "",
-                      near ? near : "", near ? "?" : "");
+  return arena_printf(b->arena, "%s is not a size, static or operand of %s%s%s%s", name, k->name,
+                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static const char *set_size(Binder *b, int index, int64_t value, const char *where) {
   int64_t *size = &b->binding->sizes[index];
   if (*size != UNBOUND && *size != value)
     return arena_printf(b->arena, "sizes disagree: %s is %lld, but %s makes it %lld",
-                        b->binding->program.kernel->sizes.at[index].name, (long long)*size, where, (long long)value);
+                        b->binding->program.kernel->sizes.at[index].name, (long long)*size, where,
+                        (long long)value);
   *size = value;
   return NULL;
 }
@@ -128,26 +138,32 @@ static const char *sizes_from_arguments(Binder *b) {
     if (index < 0) return unknown_name(b, b->sizes.at[i].name);
     if (b->sizes.at[i].wrong) return b->sizes.at[i].wrong;
     if (k->sizes.at[index].value)
-      return arena_printf(b->arena, "%s follows from other sizes: it is not given", b->sizes.at[i].name);
+      return arena_printf(b->arena, "%s follows from other sizes: it is not given",
+                          b->sizes.at[i].name);
     b->binding->sizes[index] = b->sizes.at[i].value;
   }
   return NULL;
 }
 
-static const char *sizes_from_file(Binder *b, const Ref *operand, const NpyHeader *h, const char *path) {
+static const char *sizes_from_file(Binder *b, const Ref *operand, const NpyHeader *h,
+                                   const char *path) {
   const Type *array = &operand->array;
   if (!npy_holds(h, array->dtype))
-    return arena_printf(b->arena, "%s=%s: expected %s, found %s", operand->name, path, dtype_info[array->dtype].name,
+    return arena_printf(b->arena, "%s=%s: expected %s, found %s", operand->name, path,
+                        dtype_info[array->dtype].name,
                         h->opaque ? "bytes that are i4, u4 or fp8" : dtype_info[h->dtype].name);
   if (h->rank != array->rank)
-    return arena_printf(b->arena, "%s=%s: expected %d axes, found %d", operand->name, path, array->rank, h->rank);
+    return arena_printf(b->arena, "%s=%s: expected %d axes, found %d", operand->name, path,
+                        array->rank, h->rank);
   for (int axis = 0; axis < array->rank; axis++) {
     Dim dim = array->dim[axis];
-    const char *where = arena_printf(b->arena, "axis %d of %s (%s)", axis, operand->name, path), *wrong = NULL;
+    const char *where = arena_printf(b->arena, "axis %d of %s (%s)", axis, operand->name, path),
+               *wrong = NULL;
     if (h->dim[axis] > INT32_MAX)
       wrong = arena_printf(b->arena, "%s has more than 2147483647 elements", where);
     else if (dim_is_const(dim) && dim != h->dim[axis])
-      wrong = arena_printf(b->arena, "%s has %lld elements, expected %lld", where, (long long)h->dim[axis], (long long)dim);
+      wrong = arena_printf(b->arena, "%s has %lld elements, expected %lld", where,
+                           (long long)h->dim[axis], (long long)dim);
     else if (!dim_is_const(dim) && !b->binding->program.kernel->sizes.at[dim_size_index(dim)].value)
       wrong = set_size(b, dim_size_index(dim), h->dim[axis], where);
     if (wrong) return wrong;
@@ -161,7 +177,8 @@ static const char *bind_sizes(Binder *b) {
   for (int i = 0; i < k->sizes.count; i++) b->binding->sizes[i] = UNBOUND;
   const char *wrong = sizes_from_arguments(b);
   for (int i = 0; !wrong && i < k->inputs; i++)
-    if (b->specs[i].kind == INPUT_FILE) wrong = sizes_from_file(b, k->refs.at[i], &b->specs[i].header, b->specs[i].path);
+    if (b->specs[i].kind == INPUT_FILE)
+      wrong = sizes_from_file(b, k->refs.at[i], &b->specs[i].header, b->specs[i].path);
   return wrong;
 }
 
@@ -177,7 +194,8 @@ static const char *missing(Binder *b) {
       buf_printf(&operands, "%s%s", operands.length ? ", " : "", k->refs.at[i]->name);
   const char *text = NULL;
   if (sizes.length && operands.length)
-    text = arena_printf(b->arena, "the sizes %s and the prefetched operands %s must be given", sizes.text, operands.text);
+    text = arena_printf(b->arena, "the sizes %s and the prefetched operands %s must be given",
+                        sizes.text, operands.text);
   else if (sizes.length)
     text = arena_printf(b->arena, "sizes that must be given: %s (as NAME=N)", sizes.text);
   else if (operands.length)
@@ -189,18 +207,21 @@ static const char *missing(Binder *b) {
 
 // ---- shapes and places
 
-static const char *check_given_shape(Binder *b, const HostArray *shape, const InputSpec *spec, const char *name) {
+static const char *check_given_shape(Binder *b, const HostArray *shape, const InputSpec *spec,
+                                     const char *name) {
   for (int axis = 0; spec->kind == INPUT_FILE && axis < shape->rank; axis++)
     if (spec->header.dim[axis] != shape->dim[axis])
-      return arena_printf(b->arena, "axis %d of %s (%s) has %lld elements, expected %lld", axis, name, spec->path,
-                          (long long)spec->header.dim[axis], (long long)shape->dim[axis]);
+      return arena_printf(b->arena, "axis %d of %s (%s) has %lld elements, expected %lld", axis,
+                          name, spec->path, (long long)spec->header.dim[axis],
+                          (long long)shape->dim[axis]);
   return NULL;
 }
 
 bool add_array_bytes(int64_t *total, const HostArray *array) {
   int64_t count, bytes;
-  return array_elements(array, &count) && mul_i64(count, dtype_bytes(array->dtype), &bytes) && add_i64(*total, bytes, total) &&
-         add_i64(*total, DATA_ALIGN - 1, total) && ((*total -= *total % DATA_ALIGN), true);
+  return array_elements(array, &count) && mul_i64(count, dtype_bytes(array->dtype), &bytes) &&
+         add_i64(*total, bytes, total) && add_i64(*total, DATA_ALIGN - 1, total) &&
+         ((*total -= *total % DATA_ALIGN), true);
 }
 
 static const char *place_operands(Binder *b) {
@@ -212,10 +233,13 @@ static const char *place_operands(Binder *b) {
   for (int i = 0; i < count; i++) {
     const Ref *operand = k->refs.at[i];
     HostArray *array = &binding->operands[i];
-    if (!operand_shape(k, operand, binding->sizes, array)) return arena_printf(b->arena, "%s is too large", operand->name);
-    const char *wrong = i < k->inputs ? check_given_shape(b, array, &b->specs[i], operand->name) : NULL;
+    if (!operand_shape(k, operand, binding->sizes, array))
+      return arena_printf(b->arena, "%s is too large", operand->name);
+    const char *wrong =
+        i < k->inputs ? check_given_shape(b, array, &b->specs[i], operand->name) : NULL;
     if (wrong) return wrong;
-    binding->offsets[i] = operand->alias ? binding->offsets[operand->alias->id] : binding->total_bytes;
+    binding->offsets[i] =
+        operand->alias ? binding->offsets[operand->alias->id] : binding->total_bytes;
     if (!operand->alias && !add_array_bytes(&binding->total_bytes, array))
       return arena_printf(b->arena, "%s is too large", operand->name);
   }
@@ -229,8 +253,10 @@ static const char *load_prefetched(Binder *b) {
     Ref *ref = k->refs.at[i];
     HostArray *array = NEW(b->arena, HostArray);
     int64_t bytes = 0;
-    if (!operand_shape(k, ref, b->binding->sizes, array) || !add_array_bytes(&bytes, array) || bytes > MOST_PREFETCHED)
-      return arena_printf(b->arena, "%s is prefetched into SMEM and has more than %d bytes", ref->name, MOST_PREFETCHED);
+    if (!operand_shape(k, ref, b->binding->sizes, array) || !add_array_bytes(&bytes, array) ||
+        bytes > MOST_PREFETCHED)
+      return arena_printf(b->arena, "%s is prefetched into SMEM and has more than %d bytes",
+                          ref->name, MOST_PREFETCHED);
     const char *wrong = check_given_shape(b, array, &b->specs[i], ref->name);
     if (wrong) return wrong;
     array->data = arena_alloc(b->arena, (size_t)bytes + 1);
@@ -241,7 +267,8 @@ static const char *load_prefetched(Binder *b) {
   return NULL;
 }
 
-int bind_kernel(Binding *binding, Arena *arena, const Options *options, const char *path, const char **message) {
+int bind_kernel(Binding *binding, Arena *arena, const Options *options, const char *path,
+                const char **message) {
   Binder b = {.binding = binding, .arena = arena, .options = options, .path = path};
   *binding = (Binding){.check = options->check};
   *message = NULL;
@@ -276,7 +303,8 @@ int bind_or_report(Binding *binding, const Options *options, bool refuse) {
   int status = bind_kernel(binding, options->arena, options, path, &message);
   if (binding->program.diag) program_report(&binding->program, options);
   if (message) return user_error("%s: %s", path, message);
-  if (status == DONE && refuse && binding->refusal) return user_error("%s: refused: %s", path, binding->refusal);
+  if (status == DONE && refuse && binding->refusal)
+    return user_error("%s: refused: %s", path, binding->refusal);
   return status;
 }
 
@@ -295,12 +323,13 @@ static int64_t available_memory(void) {
 const char *check_memory(Arena *arena, int64_t bytes) {
   int64_t have = available_memory();
   if (bytes <= have) return NULL;
-  return arena_printf(arena, "%lld bytes of memory are needed, this machine has %lld left", (long long)bytes, (long long)have);
+  return arena_printf(arena, "%lld bytes of memory are needed, this machine has %lld left",
+                      (long long)bytes, (long long)have);
 }
 
 void *map_memory(int64_t bytes, int fd) {
-  void *memory =
-      mmap(NULL, bytes > 0 ? (size_t)bytes : 1, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
+  void *memory = mmap(NULL, bytes > 0 ? (size_t)bytes : 1, PROT_READ | PROT_WRITE,
+                      fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
   return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -312,7 +341,8 @@ const char *bind_fill(Binding *binding, void *memory) {
     int64_t count;
     REQUIRE(array_elements(array, &count));
     if (i >= k->inputs) {
-      if (!k->refs.at[i]->alias) memset(array->data, 0xff, (size_t)count * (size_t)dtype_bytes(array->dtype));
+      if (!k->refs.at[i]->alias)
+        memset(array->data, 0xff, (size_t)count * (size_t)dtype_bytes(array->dtype));
       continue;
     }
     const char *wrong = input_fill(k->arena, &binding->inputs[i], i, array);

@@ -1,4 +1,5 @@
-// A kernel's C, with the harness and the runtime, to a program; kept by content in the cache folder.
+// A kernel's C, with the harness and the runtime, to a program; kept by content in the cache
+// folder.
 #define _GNU_SOURCE
 #include "codegen/run/run.h"
 #include "codegen/run/interrupt.h"
@@ -26,11 +27,13 @@ static const char *executable_folder(Arena *arena) {
   return arena_strndup(arena, path, slash ? (size_t)(slash - path) : (size_t)length);
 }
 
-// Installed: PREFIX/bin/pkc beside PREFIX/include and PREFIX/lib. In the checkout: build/pkc or build/san/pkc.
+// Installed: PREFIX/bin/pkc beside PREFIX/include and PREFIX/lib. In the checkout: build/pkc or
+// build/san/pkc.
 const char *support_path(Arena *arena, const char *name) {
   static const char *const places[][2] = {
-      {"include", "../include"}, {"include", "../../include"}, {"libpkrt.a", "libpkrt.a"}, {"libpkrt.a", "../lib/libpkrt.a"},
-      {"runtime", "../runtime"}, {"runtime", "../../runtime"}, {"runtime", "../lib/pkc"},
+      {"include", "../include"},         {"include", "../../include"}, {"libpkrt.a", "libpkrt.a"},
+      {"libpkrt.a", "../lib/libpkrt.a"}, {"runtime", "../runtime"},    {"runtime", "../../runtime"},
+      {"runtime", "../lib/pkc"},
   };
   const char *folder = executable_folder(arena);
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -44,7 +47,8 @@ const char *support_path(Arena *arena, const char *name) {
   return NULL;
 }
 
-// $PKC_RUNNER (qemu-aarch64, say) runs what a cross compiler makes; $PKC_LIBRARY is the libpkrt.a that goes with it.
+// $PKC_RUNNER (qemu-aarch64, say) runs what a cross compiler makes; $PKC_LIBRARY is the libpkrt.a
+// that goes with it.
 const char *runner(void) {
   const char *text = getenv("PKC_RUNNER");
   return text && *text ? text : NULL;
@@ -55,7 +59,8 @@ const char *naive_target_flags(void) { return runner() ? "" : "-march=native"; }
 const char *target_flags(const Target *target) {
   if (runner()) return target->cc_flags;
   const Target *native = target_find("native");
-  bool foreign = *target->cc_prefix && *native->cc_flags && strcmp(target->name, native->name) != 0 &&
+  bool foreign = *target->cc_prefix && *native->cc_flags &&
+                 strcmp(target->name, native->name) != 0 &&
                  strncmp(target->name, native->name, 6) != 0;
   return foreign ? native->cc_flags : target->cc_flags;
 }
@@ -75,7 +80,9 @@ static void hash_add(Hash *h, const char *bytes, size_t length) {
   h->a = (h->a ^ 0xff) * UINT64_C(0x100000001b3);
 }
 
-static void hash_text(Hash *h, const char *text) { hash_add(h, text ? text : "", text ? strlen(text) + 1 : 0); }
+static void hash_text(Hash *h, const char *text) {
+  hash_add(h, text ? text : "", text ? strlen(text) + 1 : 0);
+}
 
 static void hash_file(Arena *arena, Hash *h, const char *path) {
   size_t length;
@@ -83,7 +90,9 @@ static void hash_file(Arena *arena, Hash *h, const char *path) {
   if (text) hash_add(h, text, length);
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 // Every file of a folder, in the order of the names.
 // Every file below it, in the order of their names.
@@ -91,7 +100,8 @@ static void hash_folder(Arena *arena, Hash *h, const char *folder) {
   LIST(const char *) names = {0};
   DIR *dir = opendir(folder);
   for (struct dirent *entry; dir && (entry = readdir(dir));)
-    if (entry->d_name[0] != '.') LIST_PUSH(arena, &names, arena_strndup(arena, entry->d_name, strlen(entry->d_name)));
+    if (entry->d_name[0] != '.')
+      LIST_PUSH(arena, &names, arena_strndup(arena, entry->d_name, strlen(entry->d_name)));
   if (dir) closedir(dir);
   if (names.count) qsort(names.at, (size_t)names.count, sizeof *names.at, by_name);
   for (int i = 0; i < names.count; i++) {
@@ -120,7 +130,9 @@ static bool make_folders(char *path) {
   return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-static bool is_own(const struct stat *st) { return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH)); }
+static bool is_own(const struct stat *st) {
+  return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
 
 // Nobody else may write there: what lies there is run.
 static bool is_own_folder(const char *path) {
@@ -139,7 +151,8 @@ static void refuse_cache(const char *path) {
   said = true;
 }
 
-// The cache folder, made if need be; NULL when there can be none. A home that does not exist is not made.
+// The cache folder, made if need be; NULL when there can be none. A home that does not exist is not
+// made.
 static const char *cache_folder(Arena *arena) {
   const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   char *path = NULL;
@@ -153,13 +166,15 @@ static const char *cache_folder(Arena *arena) {
   return NULL;
 }
 
-// A whole ELF file that nobody else may have written: the table of sections, the last thing written, is there.
+// A whole ELF file that nobody else may have written: the table of sections, the last thing
+// written, is there.
 static bool is_whole_entry(const char *path) {
   ElfW(Ehdr) head;
   struct stat st;
   int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return false;
-  bool whole = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && is_own(&st) && read(fd, &head, sizeof head) == sizeof head &&
+  bool whole = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && is_own(&st) &&
+               read(fd, &head, sizeof head) == sizeof head &&
                memcmp(head.e_ident, ELFMAG, SELFMAG) == 0;
   if (whole && head.e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
     whole = (uint64_t)st.st_size >= head.e_shoff + (uint64_t)head.e_shentsize * head.e_shnum;
@@ -210,8 +225,8 @@ static int64_t cache_limit(void) {
   return value;
 }
 
-// Removes the entries that were used longest ago, until the rest fits, and folders that a killed process left. What was used
-// within the hour stays: another process may be about to run it.
+// Removes the entries that were used longest ago, until the rest fits, and folders that a killed
+// process left. What was used within the hour stays: another process may be about to run it.
 static void limit_cache(Arena *arena, const char *cache) {
   LIST(Entry) entries = {0};
   int64_t bytes = 0, now = (int64_t)time(NULL), limit = cache_limit();
@@ -249,7 +264,9 @@ static const char *compiler_command(const BuildJob *job) {
 
 typedef LIST(const char *) Command;
 
-static void add_word(Arena *arena, Command *command, const char *word) { LIST_PUSH(arena, command, word); }
+static void add_word(Arena *arena, Command *command, const char *word) {
+  LIST_PUSH(arena, command, word);
+}
 
 // Flags, and the compiler's own name: split at blanks.
 static void add_words(Arena *arena, Command *command, const char *text) {
@@ -267,10 +284,12 @@ static const char *compile(Arena *arena, Command *command) {
   if (status < 0)
     wrong = arena_printf(arena, "cannot run the C compiler %s: %s", words[0], strerror(errno));
   else if (WIFSIGNALED(status))
-    wrong = arena_printf(arena, "the C compiler %s was ended by signal %d", words[0], WTERMSIG(status));
+    wrong =
+        arena_printf(arena, "the C compiler %s was ended by signal %d", words[0], WTERMSIG(status));
   else if (WEXITSTATUS(status) != 0)
-    wrong = arena_printf(arena, "the C compiler failed: %s (status %d)%s%.*s", words[0], WEXITSTATUS(status),
-                         errors.length ? "\n" : "", (int)(errors.length < 4000 ? errors.length : 4000),
+    wrong = arena_printf(arena, "the C compiler failed: %s (status %d)%s%.*s", words[0],
+                         WEXITSTATUS(status), errors.length ? "\n" : "",
+                         (int)(errors.length < 4000 ? errors.length : 4000),
                          errors.length ? errors.text : "");
   buf_free(&output);
   buf_free(&errors);
@@ -285,8 +304,10 @@ static const char *compiler_version(Arena *arena, const char *cc, const char **v
     const char *const *words = split_words(arena, texts, 2);
     Buf output = {0}, errors = {0};
     int status = run_child(words, -1, 0, &output, &errors);
-    if (status < 0) return arena_printf(arena, "cannot run the C compiler %s: %s", words[0], strerror(errno));
-    if (status != 0) return arena_printf(arena, "the C compiler %s does not work: `%s --version` fails", cc, cc);
+    if (status < 0)
+      return arena_printf(arena, "cannot run the C compiler %s: %s", words[0], strerror(errno));
+    if (status != 0)
+      return arena_printf(arena, "the C compiler %s does not work: `%s --version` fails", cc, cc);
     known_command = intern(cc);
     known_version = intern_n(output.length ? output.text : "", output.length);
     buf_free(&output);
@@ -302,15 +323,16 @@ typedef struct {
   const char *include, *library, *runtime;
 } Support;
 
-static const char *write_source(Arena *arena, const char *folder, const char *name, const char *text) {
+static const char *write_source(Arena *arena, const char *folder, const char *name,
+                                const char *text) {
   const char *path = arena_printf(arena, "%s/%s", folder, name);
   if (write_file(path, text, strlen(text))) return NULL;
   return arena_printf(arena, "cannot write %s: %s", path, strerror(errno));
 }
 
 // The start of every command: compiler, flags, include folders.
-static Command compiler_flags(Arena *arena, const BuildJob *job, const Support *support, const char *optimise,
-                              const char *flags) {
+static Command compiler_flags(Arena *arena, const BuildJob *job, const Support *support,
+                              const char *optimise, const char *flags) {
   Command command = {0};
   add_words(arena, &command, compiler_command(job));
   add_words(arena, &command, optimise);
@@ -322,7 +344,8 @@ static Command compiler_flags(Arena *arena, const BuildJob *job, const Support *
   return command;
 }
 
-static const char *compile_object(Arena *arena, Command *command, const char *source, const char *object) {
+static const char *compile_object(Arena *arena, Command *command, const char *source,
+                                  const char *object) {
   add_word(arena, command, "-c");
   add_word(arena, command, "-o");
   add_word(arena, command, object);
@@ -337,10 +360,12 @@ static const char *processor(Arena *arena) {
   static const char *known;
   if (known) return known;
   size_t length;
-  const char *text = read_file(arena, "/proc/cpuinfo", &length), *end = text ? strstr(text, "\n\n") : NULL;
+  const char *text = read_file(arena, "/proc/cpuinfo", &length),
+             *end = text ? strstr(text, "\n\n") : NULL;
   Buf buf = {0};
   buf_puts(&buf, "processor\n");
-  for (const char *line = text; line && *line && (!end || line < end); line += strcspn(line, "\n") + 1)
+  for (const char *line = text; line && *line && (!end || line < end);
+       line += strcspn(line, "\n") + 1)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
       if (strncmp(line, keys[i], strlen(keys[i])) == 0) buf_add(&buf, line, strcspn(line, "\n"));
   known = intern(buf.text);
@@ -348,8 +373,10 @@ static const char *processor(Arena *arena) {
   return known;
 }
 
-// Everything that decides what an object or program of pkc's own files looks like, but for the kernel.
-static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *support, const char *version) {
+// Everything that decides what an object or program of pkc's own files looks like, but for the
+// kernel.
+static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *support,
+                           const char *version) {
   static Hash files;  // the contents, once a process
   if (!files.a) {
     files = (Hash){UINT64_C(0xcbf29ce484222325), 7};
@@ -358,7 +385,8 @@ static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *sup
     hash_file(arena, &files, support->library);
   }
   Hash h = files;
-  const char *texts[] = {compiler_command(job), version, common_flags, job->flags, getenv("PKC_CFLAGS"), processor(arena)};
+  const char *texts[] = {compiler_command(job), version,         common_flags, job->flags,
+                         getenv("PKC_CFLAGS"),  processor(arena)};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash_text(&h, texts[i]);
   return h;
 }
@@ -368,14 +396,17 @@ static const char *hash_name(Arena *arena, Hash h) {
 }
 
 static const char *key_of(Arena *arena, const BuildJob *job, Hash h) {
-  const char *texts[] = {job->naive ? job->naive_flags : NULL, job->symbol, job->c, job->h, job->naive};
+  const char *texts[] = {job->naive ? job->naive_flags : NULL, job->symbol, job->c, job->h,
+                         job->naive};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash_text(&h, texts[i]);
   return hash_name(arena, h);
 }
 
-// A file of the runtime folder as an object, kept in the cache: its path. The linker gives the kernel the name that it calls.
-static const char *support_object(Arena *arena, const BuildJob *job, const Support *support, Hash h, const char *cache,
-                                  const char *folder, const char *source, const char *define, const char **message) {
+// A file of the runtime folder as an object, kept in the cache: its path. The linker gives the
+// kernel the name that it calls.
+static const char *support_object(Arena *arena, const BuildJob *job, const Support *support, Hash h,
+                                  const char *cache, const char *folder, const char *source,
+                                  const char *define, const char **message) {
   const char *object = arena_printf(arena, "%s/%s.o", folder, source), *kept = NULL;
   hash_text(&h, source);
   hash_text(&h, define);
@@ -383,7 +414,8 @@ static const char *support_object(Arena *arena, const BuildJob *job, const Suppo
   if (kept && is_whole_entry(kept)) return kept;
   Command command = compiler_flags(arena, job, support, "-O2", job->flags);
   add_words(arena, &command, define);
-  *message = compile_object(arena, &command, arena_printf(arena, "%s/%s", support->runtime, source), object);
+  *message = compile_object(arena, &command, arena_printf(arena, "%s/%s", support->runtime, source),
+                            object);
   if (*message || !kept) return object;
   if (rename(object, kept) == 0) return kept;
   *message = arena_printf(arena, "cannot write %s: %s", kept, strerror(errno));
@@ -399,13 +431,15 @@ static const char *write_sources(Arena *arena, const BuildJob *job, const char *
 
 // The name by which the harness knows a kernel of the naive references.
 static void add_symbol(Arena *arena, Command *command, const char *kind, const char *symbol) {
-  add_word(arena, command, arena_printf(arena, "-Wl,--defsym=pk_harness_%s=%s_%s_kernel", kind, symbol, kind));
+  add_word(arena, command,
+           arena_printf(arena, "-Wl,--defsym=pk_harness_%s=%s_%s_kernel", kind, symbol, kind));
 }
 
 // Compiles everything in `folder` to `folder`/program.
-static const char *compile_in(Arena *arena, const BuildJob *job, const Support *support, Hash h, const char *cache,
-                              const char *folder) {
-  const char *naive = arena_printf(arena, "%s/naive.o", folder), *wrong = write_sources(arena, job, folder);
+static const char *compile_in(Arena *arena, const BuildJob *job, const Support *support, Hash h,
+                              const char *cache, const char *folder) {
+  const char *naive = arena_printf(arena, "%s/naive.o", folder),
+             *wrong = write_sources(arena, job, folder);
   if (!wrong && job->naive) {
     Command command = compiler_flags(arena, job, support, "-O3 -w", job->naive_flags);
     wrong = compile_object(arena, &command, arena_printf(arena, "%s/naive.c", folder), naive);
@@ -413,12 +447,16 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
   const char *define = arena_printf(arena, "-DPK_KERNEL=pk_harness_kernel%s%s",
                                     job->naive ? " -DPK_JUDGE=pk_harness_judge" : "",
                                     job->timed ? " -DPK_NAIVE=pk_harness_naive" : "");
-  const char *harness = wrong ? NULL : support_object(arena, job, support, h, cache, folder, "harness.c", define, &wrong);
-  const char *cpu = wrong ? NULL : support_object(arena, job, support, h, cache, folder, "cpu.c", "", &wrong);
+  const char *harness =
+      wrong ? NULL
+            : support_object(arena, job, support, h, cache, folder, "harness.c", define, &wrong);
+  const char *cpu =
+      wrong ? NULL : support_object(arena, job, support, h, cache, folder, "cpu.c", "", &wrong);
   if (wrong) return wrong;
   Command command = compiler_flags(arena, job, support, "-O2", job->flags);
   add_word(arena, &command, arena_printf(arena, "-I%s", folder));
-  add_word(arena, &command, arena_printf(arena, "-Wl,--defsym=pk_harness_kernel=%s_kernel", job->symbol));
+  add_word(arena, &command,
+           arena_printf(arena, "-Wl,--defsym=pk_harness_kernel=%s_kernel", job->symbol));
   if (job->naive) add_symbol(arena, &command, "judge", job->symbol);
   if (job->timed) add_symbol(arena, &command, "naive", job->symbol);
   add_word(arena, &command, "-o");
@@ -433,7 +471,8 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
 }
 
 static const char *find_support(Arena *arena, Support *support) {
-  *support = (Support){support_path(arena, "include"), support_path(arena, "libpkrt.a"), support_path(arena, "runtime")};
+  *support = (Support){support_path(arena, "include"), support_path(arena, "libpkrt.a"),
+                       support_path(arena, "runtime")};
   const char *library = getenv("PKC_LIBRARY");
   if (library && *library) support->library = library;
   if (support->include && support->library && support->runtime) return NULL;
@@ -444,7 +483,8 @@ static const char *find_support(Arena *arena, Support *support) {
                       executable_folder(arena));
 }
 
-const char *build_program(Arena *arena, const BuildJob *job, bool *temporary, const char **message) {
+const char *build_program(Arena *arena, const BuildJob *job, bool *temporary,
+                          const char **message) {
   Support support;
   const char *version = "";
   *temporary = false;
@@ -459,8 +499,8 @@ const char *build_program(Arena *arena, const BuildJob *job, bool *temporary, co
   }
   const char *folder = temporary_folder(arena, cache);
   if (!folder) {
-    *message =
-        arena_printf(arena, "cannot make a folder for compiling in %s: %s", cache ? cache : "$TMPDIR or /tmp", strerror(errno));
+    *message = arena_printf(arena, "cannot make a folder for compiling in %s: %s",
+                            cache ? cache : "$TMPDIR or /tmp", strerror(errno));
     return NULL;
   }
   *message = compile_in(arena, job, &support, h, cache, folder);

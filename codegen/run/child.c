@@ -79,7 +79,8 @@ static void close_end(int *end) {
 
 int run_child(const char *const *words, int keep, double seconds, Buf *output, Buf *errors) {
   int out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1}, failed = 0, status = -1;
-  bool ok = pipe2(report, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 && (!errors || pipe2(err, O_CLOEXEC) == 0);
+  bool ok = pipe2(report, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 &&
+            (!errors || pipe2(err, O_CLOEXEC) == 0);
   pid_t pid = ok ? interrupt_fork() : -1;
   if (pid == 0) become(words, keep, out[1], err[1], report[1]);
   if (pid < 0) failed = errno;

@@ -1,4 +1,5 @@
-// A built kernel on data: the harness runs in a child process, the arrays are in a memory file that both map.
+// A built kernel on data: the harness runs in a child process, the arrays are in a memory file that
+// both map.
 #define _GNU_SOURCE
 #include "codegen/run/run.h"
 #include "dsl/json.h"
@@ -13,7 +14,8 @@
 #include <unistd.h>
 
 // Arrays of the outputs' shapes behind what is there: of their own dtypes, or of one.
-static const char *place_outputs(Arena *arena, Binding *binding, Dataset *data, DType dtype, Places *places) {
+static const char *place_outputs(Arena *arena, Binding *binding, Dataset *data, DType dtype,
+                                 Places *places) {
   const Kernel *k = binding->program.kernel;
   places->arrays = NEW_ARRAY(arena, HostArray, k->outputs);
   places->offsets = NEW_ARRAY(arena, int64_t, k->outputs);
@@ -28,14 +30,16 @@ static const char *place_outputs(Arena *arena, Binding *binding, Dataset *data, 
 }
 
 static void map_outputs(const Dataset *data, const Places *places, int count) {
-  for (int i = 0; places->arrays && i < count; i++) places->arrays[i].data = data->memory + places->offsets[i];
+  for (int i = 0; places->arrays && i < count; i++)
+    places->arrays[i].data = data->memory + places->offsets[i];
 }
 
 // What must be equal has no allowances.
 static void note_expected(Arena *arena, Kernel *k, Dataset *data) {
   data->reference = (Reference){data->expected.arrays, NEW_ARRAY(arena, const float *, k->outputs)};
   for (int i = 0; i < k->outputs; i++)
-    if (!must_be_equal(k, data->expected.arrays[i].dtype)) data->reference.allowed[i] = data->allowed.arrays[i].data;
+    if (!must_be_equal(k, data->expected.arrays[i].dtype))
+      data->reference.allowed[i] = data->allowed.arrays[i].data;
 }
 
 const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed, Dataset *data) {
@@ -44,7 +48,9 @@ const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed,
   if (!wrong && judge) wrong = place_outputs(arena, binding, data, DT_COUNT, &data->expected);
   if (!wrong && judge) wrong = place_outputs(arena, binding, data, DT_F32, &data->allowed);
   if (!wrong)
-    wrong = check_memory(arena, data->bytes < INT64_MAX / 2 ? data->bytes * 2 : INT64_MAX);  // the harness has its own copy
+    wrong = check_memory(arena, data->bytes < INT64_MAX / 2
+                                    ? data->bytes * 2
+                                    : INT64_MAX);  // the harness has its own copy
   if (wrong) return wrong;
   data->fd = memfd_create("pkc", MFD_CLOEXEC);
   if (data->fd < 0 || ftruncate(data->fd, data->bytes > 0 ? (off_t)data->bytes : 64) != 0)
@@ -67,7 +73,8 @@ void dataset_close(Dataset *data) {
 
 static void put_shape(Buf *words, int index, const HostArray *array) {
   buf_printf(words, "shape.%d=", index);
-  for (int k = 0; k < array->rank; k++) buf_printf(words, "%s%lld", k ? "x" : "", (long long)array->dim[k]);
+  for (int k = 0; k < array->rank; k++)
+    buf_printf(words, "%s%lld", k ? "x" : "", (long long)array->dim[k]);
   buf_putc(words, ' ');
 }
 
@@ -77,12 +84,14 @@ static void put_offsets(Buf *words, const char *key, const Places *places, const
 }
 
 // The arguments of the harness, in one text without blanks inside words.
-static void put_arguments(Buf *words, const Binding *binding, const Dataset *data, const ExecuteOptions *options) {
+static void put_arguments(Buf *words, const Binding *binding, const Dataset *data,
+                          const ExecuteOptions *options) {
   const Kernel *k = binding->program.kernel;
-  buf_printf(words, "%d mode=%s judge=%d naive=%d progress=%d ", data->fd, options->mode, options->judge, options->naive,
-             options->progress);
+  buf_printf(words, "%d mode=%s judge=%d naive=%d progress=%d ", data->fd, options->mode,
+             options->judge, options->naive, options->progress);
   if (options->threads > 0) buf_printf(words, "threads=%d ", options->threads);
-  if (options->vmem_limit > 0) buf_printf(words, "vmem_limit=%lld ", (long long)options->vmem_limit);
+  if (options->vmem_limit > 0)
+    buf_printf(words, "vmem_limit=%lld ", (long long)options->vmem_limit);
   if (options->min_time > 0) buf_printf(words, "min_time=%g ", options->min_time);
   if (options->max_time > 0) buf_printf(words, "max_time=%g ", options->max_time);
   for (int i = 0; i < k->inputs + k->outputs; i++) {
@@ -96,27 +105,32 @@ static void put_arguments(Buf *words, const Binding *binding, const Dataset *dat
 
 static const char *signal_text(Arena *arena, int number) {
   if (number == SIGKILL) return "the compiled kernel was killed (out of memory?)";
-  return arena_printf(arena, "the compiled kernel died of signal %d (%s)", number, strsignal(number));
+  return arena_printf(arena, "the compiled kernel died of signal %d (%s)", number,
+                      strsignal(number));
 }
 
-void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data, const ExecuteOptions *options,
-             Outcome *outcome) {
+void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data,
+             const ExecuteOptions *options, Outcome *outcome) {
   *outcome = (Outcome){0};
   Buf words = {0};
   put_arguments(&words, binding, data, options);
   const char *run_by = runner(), *arguments = words.text;
-  const char *const *front = split_words(arena, &run_by, 1), *const *back = split_words(arena, &arguments, 1);
+  const char *const *front = split_words(arena, &run_by, 1), *const *back =
+                                                                 split_words(arena, &arguments, 1);
   LIST(const char *) argv = {0};
   for (int i = 0; front[i]; i++) LIST_PUSH(arena, &argv, front[i]);
   LIST_PUSH(arena, &argv, program);
   for (int i = 0; back[i]; i++) LIST_PUSH(arena, &argv, back[i]);
-  if (options->trace) LIST_PUSH(arena, &argv, (const char *)arena_printf(arena, "trace=%s", options->trace));
+  if (options->trace)
+    LIST_PUSH(arena, &argv, (const char *)arena_printf(arena, "trace=%s", options->trace));
   if (options->counters) LIST_PUSH(arena, &argv, "counters=1");
   LIST_PUSH(arena, &argv, NULL);
   Buf output = {0}, errors = {0};
-  int status = run_child((const char *const *)argv.at, data->fd, options->timeout, &output, options->quiet ? &errors : NULL);
+  int status = run_child((const char *const *)argv.at, data->fd, options->timeout, &output,
+                         options->quiet ? &errors : NULL);
   buf_free(&errors);
-  outcome->output = (Buf){arena_strndup(arena, output.length ? output.text : "", output.length), output.length, output.length};
+  outcome->output = (Buf){arena_strndup(arena, output.length ? output.text : "", output.length),
+                          output.length, output.length};
   buf_free(&output);
   buf_free(&words);
   if (status < 0)
@@ -128,7 +142,9 @@ void execute(Arena *arena, const char *program, const Binding *binding, const Da
     const char *message = outcome_text(arena, outcome, "message");
     outcome->refused = message != NULL;
     outcome->crashed = !outcome->refused;
-    outcome->message = message ? message : arena_printf(arena, "the compiled kernel ended with status %d", WEXITSTATUS(status));
+    outcome->message = message ? message
+                               : arena_printf(arena, "the compiled kernel ended with status %d",
+                                              WEXITSTATUS(status));
   }
 }
 
@@ -136,7 +152,8 @@ const char *outcome_text(Arena *arena, const Outcome *outcome, const char *key) 
   size_t length = strlen(key);
   for (const char *line = outcome->output.text; line && *line;) {
     size_t end = strcspn(line, "\n");
-    if (strncmp(line, key, length) == 0 && line[length] == '=') return arena_strndup(arena, line + length + 1, end - length - 1);
+    if (strncmp(line, key, length) == 0 && line[length] == '=')
+      return arena_strndup(arena, line + length + 1, end - length - 1);
     line += end + (line[end] == '\n');
   }
   return NULL;
@@ -151,10 +168,12 @@ void put_counters(const Options *options, const Outcome *outcome, bool json, Buf
   static const char *const names[] = {"instructions", "cycles", "cache_references", "cache_misses"};
   if (!options->counters) return;
   const char *missing = outcome_text(options->arena, outcome, "counters");
-  if (missing && !json) buf_printf(out, "no counters: the system does not allow them (%s)\n", missing);
+  if (missing && !json)
+    buf_printf(out, "no counters: the system does not allow them (%s)\n", missing);
   if (missing && json) json_text(out, "counters", NULL);
   for (int i = 0; !missing && i < 4; i++) {
-    const char *value = outcome_text(options->arena, outcome, arena_printf(options->arena, "counter.%s", names[i]));
+    const char *value =
+        outcome_text(options->arena, outcome, arena_printf(options->arena, "counter.%s", names[i]));
     if (json)
       json_raw(out, names[i], value ? value : "null");
     else if (value)
@@ -163,15 +182,16 @@ void put_counters(const Options *options, const Outcome *outcome, bool json, Buf
   }
 }
 
-const char *compile_binding(Arena *arena, const Binding *binding, const Options *options, const BuildFlags *flags,
-                            bool *temporary, const char **message) {
+const char *compile_binding(Arena *arena, const Binding *binding, const Options *options,
+                            const BuildFlags *flags, bool *temporary, const char **message) {
   Kernel *k = binding->program.kernel;
   Program copy = binding->program;
   Buf c = {0}, h = {0}, naive = {0};
   bool judged = flags->naive_flags && k->reference;
   if (judged) emit_judge(k, &naive);
   if (judged && flags->timed) emit_naive(k, &naive);
-  copy.kernel = lower(arena, &copy.source, copy.file, options->kernel, &binding->lower_options, diag_new(arena, &copy.source));
+  copy.kernel = lower(arena, &copy.source, copy.file, options->kernel, &binding->lower_options,
+                      diag_new(arena, &copy.source));
   REQUIRE(copy.kernel);
   program_optimise(&copy, options, NULL);
   program_emit(&copy, options, &c, &h, NULL, NULL);
@@ -196,9 +216,11 @@ const char *session_open(Session *session, const Options *options, const BuildFl
   if (message) return message;
   session->judge = flags->naive_flags && session->binding.program.kernel->reference;
   session->naive = session->judge && flags->timed;
-  session->program = compile_binding(options->arena, &session->binding, options, flags, &session->temporary, &message);
+  session->program = compile_binding(options->arena, &session->binding, options, flags,
+                                     &session->temporary, &message);
   if (!session->program) return message;
-  return dataset_open(options->arena, &session->binding, session->judge, session->naive, &session->data);
+  return dataset_open(options->arena, &session->binding, session->judge, session->naive,
+                      &session->data);
 }
 
 void session_close(Session *session) {
@@ -214,7 +236,8 @@ int session_compare(Session *session, const Options *options, Comparison *all) {
   for (int i = 0; i < k->outputs; i++) {
     const HostArray *got = &session->binding.operands[k->inputs + i];
     const Reference *reference = &session->data.reference;
-    Comparison c = compare_arrays(got, &reference->outputs[i], reference->allowed[i], &options->tolerance, NULL);
+    Comparison c = compare_arrays(got, &reference->outputs[i], reference->allowed[i],
+                                  &options->tolerance, NULL);
     if (c.wrong > 0) {
       fprintf(stderr, "%s: differs from the reference: %s\n", options->files.at[0],
               comparison_text(options->arena, k->refs.at[k->inputs + i]->name, got, &c));
@@ -228,16 +251,18 @@ int session_compare(Session *session, const Options *options, Comparison *all) {
 const char *session_element(Arena *arena, const Session *session, const Comparison *all) {
   const Kernel *k = session->binding.program.kernel;
   int operand = k->inputs + all->output;
-  return element_text(arena, k->refs.at[operand]->name, &session->binding.operands[operand], all->worst.index);
+  return element_text(arena, k->refs.at[operand]->name, &session->binding.operands[operand],
+                      all->worst.index);
 }
 
 const char *comparison_summary(Arena *arena, const Session *session, const Comparison *all) {
   const char *text = "";
   if (all->worst.index >= 0 && all->worst.error > 0)
-    text = arena_printf(arena, ": difference %.3g at %s, allowed %.3g", all->worst.error, session_element(arena, session, all),
-                        all->worst.allowed);
+    text = arena_printf(arena, ": difference %.3g at %s, allowed %.3g", all->worst.error,
+                        session_element(arena, session, all), all->worst.allowed);
   if (all->undetermined > 0)
-    text = arena_printf(arena, "%s; %lld elements are not determined in f32", text, (long long)all->undetermined);
+    text = arena_printf(arena, "%s; %lld elements are not determined in f32", text,
+                        (long long)all->undetermined);
   return text;
 }
 

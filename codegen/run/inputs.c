@@ -1,4 +1,5 @@
-// What the operands of check, run and bench hold: files and generated data (docs/cli.md says how to draw the same numbers).
+// What the operands of check, run and bench hold: files and generated data (docs/cli.md says how to
+// draw the same numbers).
 #include "codegen/run/run.h"
 
 #include <errno.h>
@@ -24,14 +25,16 @@ static bool parse_seed(const char *text, uint64_t *seed) {
 static const char *parse_randint(Arena *arena, const char *text, InputSpec *spec) {
   const char *words[3] = {text, NULL, NULL};
   for (int i = 1; i < 3; i++) {
-    char *copy = arena_strndup(arena, words[i - 1], strlen(words[i - 1])), *colon = strchr(copy, ':');
+    char *copy = arena_strndup(arena, words[i - 1], strlen(words[i - 1])),
+         *colon = strchr(copy, ':');
     if (!colon) return "is invalid: expected randint:LOW:HIGH:SEED";
     *colon = 0;
     words[i - 1] = copy;
     words[i] = colon + 1;
   }
   spec->kind = INPUT_RANDINT;
-  if (!parse_int(words[0], &spec->low) || !parse_int(words[1], &spec->high) || !parse_seed(words[2], &spec->seed))
+  if (!parse_int(words[0], &spec->low) || !parse_int(words[1], &spec->high) ||
+      !parse_seed(words[2], &spec->seed))
     return "is invalid: expected randint:LOW:HIGH:SEED";
   return spec->low < spec->high ? NULL : "is invalid: LOW must be below HIGH";
 }
@@ -56,7 +59,8 @@ const char *input_parse(Arena *arena, const char *text, InputSpec *spec) {
     spec->kind = INPUT_FILE;
     spec->path = text;
   } else {
-    return "is neither a .npy file nor random:SEED, randint:LOW:HIGH:SEED, iota, zeros, ones or const:V";
+    return "is neither a .npy file nor random:SEED, randint:LOW:HIGH:SEED, iota, zeros, ones or "
+           "const:V";
   }
   return NULL;
 }
@@ -72,11 +76,14 @@ static uint64_t mix(uint64_t x) {
 
 static const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
 
-static uint64_t stream_key(uint64_t seed, int stream) { return mix(mix(seed + golden) + ((uint64_t)stream + 1) * golden); }
+static uint64_t stream_key(uint64_t seed, int stream) {
+  return mix(mix(seed + golden) + ((uint64_t)stream + 1) * golden);
+}
 static uint64_t draw(uint64_t key, uint64_t n) { return mix(key + (n + 1) * golden); }
 static double unit(uint64_t bits) { return ((double)(bits >> 11) + 0.5) * 0x1p-53; }  // in (0, 1)
 
-// Box and Muller: elements 2i and 2i + 1 are the cosine and the sine of draws 2i (radius) and 2i + 1 (angle).
+// Box and Muller: elements 2i and 2i + 1 are the cosine and the sine of draws 2i (radius) and 2i +
+// 1 (angle).
 static void fill_normal(HostArray *array, int64_t count, uint64_t key) {
   for (int64_t i = 0; i < count; i += 2) {
     double radius = sqrt(-2 * log(unit(draw(key, (uint64_t)i))));
@@ -94,7 +101,8 @@ static void set_int(HostArray *array, int64_t index, int64_t value) {
     array_set(array, index, (double)value);
 }
 
-static void fill_integers(HostArray *array, int64_t count, uint64_t key, int64_t low, int64_t high) {
+static void fill_integers(HostArray *array, int64_t count, uint64_t key, int64_t low,
+                          int64_t high) {
   uint64_t span = (uint64_t)high - (uint64_t)low;
   for (int64_t i = 0; i < count; i++) {
     uint64_t part = (uint64_t)(((unsigned __int128)draw(key, (uint64_t)i) * span) >> 64);
@@ -115,8 +123,10 @@ static void fill_random(HostArray *array, int64_t count, uint64_t key) {
 
 static const char *check_file(Arena *arena, const InputSpec *spec, const HostArray *array) {
   const NpyHeader *header = &spec->header;
-  bool same = header->rank == array->rank && memcmp(header->dim, array->dim, sizeof(int64_t) * (size_t)array->rank) == 0;
-  if (!npy_holds(header, array->dtype) || !same) return arena_printf(arena, "%s has changed while it was read", spec->path);
+  bool same = header->rank == array->rank &&
+              memcmp(header->dim, array->dim, sizeof(int64_t) * (size_t)array->rank) == 0;
+  if (!npy_holds(header, array->dtype) || !same)
+    return arena_printf(arena, "%s has changed while it was read", spec->path);
   return npy_read_data(arena, spec->path, header, (HostArray *)array);
 }
 
@@ -134,7 +144,8 @@ const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArra
     case INPUT_FILE:
       return check_file(arena, spec, array);
     case INPUT_CONST:
-      for (int64_t i = 0; i < count; i++) array_set(array, i, array->dtype == DT_BOOL ? spec->value != 0 : spec->value);
+      for (int64_t i = 0; i < count; i++)
+        array_set(array, i, array->dtype == DT_BOOL ? spec->value != 0 : spec->value);
       break;
     case INPUT_IOTA:
       for (int64_t i = 0; i < count; i++) set_int(array, i, array->dtype == DT_BOOL ? i & 1 : i);

@@ -1,4 +1,5 @@
-// What a process that is interrupted takes with it: the child that runs, and folders that were to be temporary.
+// What a process that is interrupted takes with it: the child that runs, and folders that were to
+// be temporary.
 #define _GNU_SOURCE
 #include "codegen/run/interrupt.h"
 
@@ -15,7 +16,8 @@ static volatile pid_t running;  // the leader of a group of processes; 0: none
 static char folders[MOST_FOLDERS][LONGEST_PATH];
 
 // Files that build.c and compilers make there. A handler cannot list a folder.
-static const char *const files[] = {"kernel.c", "kernel.h", "naive.c", "naive.o", "harness.c.o", "cpu.c.o", "program"};
+static const char *const files[] = {"kernel.c",    "kernel.h", "naive.c", "naive.o",
+                                    "harness.c.o", "cpu.c.o",  "program"};
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
@@ -56,7 +58,8 @@ void interrupt_watch(void) {
   struct sigaction action = {.sa_handler = on_signal}, old;
   for (int i = 0; i < SIGNALS; i++) sigaddset(&action.sa_mask, signals[i]);
   for (int i = 0; i < SIGNALS; i++)
-    if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) sigaction(signals[i], &action, NULL);
+    if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+      sigaction(signals[i], &action, NULL);
 }
 
 pid_t interrupt_fork(void) {
@@ -66,7 +69,8 @@ pid_t interrupt_fork(void) {
     setpgid(0, 0);
     for (int i = 0; i < SIGNALS; i++) {
       struct sigaction old;
-      if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == on_signal) signal(signals[i], SIG_DFL);
+      if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == on_signal)
+        signal(signals[i], SIG_DFL);
     }
   } else if (pid > 0) {
     setpgid(pid, pid);

@@ -63,7 +63,7 @@ static bool take_extent(Reader *r, int64_t *value) {
   for (*value = 0; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++)
     if (!mul_i64(*value, 10, value) || !add_i64(*value, *r->at - '0', value)) return false;
   bool digits = r->at > start && (*start != '0' || r->at == start + 1);  // Python has no 08
-  if (digits && r->at < r->end && *r->at == 'L') r->at++;                // files that Python 2 wrote
+  if (digits && r->at < r->end && *r->at == 'L') r->at++;  // files that Python 2 wrote
   return digits;
 }
 
@@ -72,7 +72,8 @@ static const char *read_shape(Reader *r, NpyHeader *header) {
   for (header->rank = 0; !take(r, ')');) {
     int64_t extent;
     if (!take_extent(r, &extent)) return "its shape is malformed";
-    if (header->rank == MAX_RANK) return arena_printf(r->arena, "it has more than %d axes", MAX_RANK);
+    if (header->rank == MAX_RANK)
+      return arena_printf(r->arena, "it has more than %d axes", MAX_RANK);
     header->dim[header->rank++] = extent;
     if (!take(r, ',')) {
       if (header->rank == 1 || !take(r, ')')) return "its shape is malformed";
@@ -88,10 +89,12 @@ static const char *read_descr(Reader *r, NpyHeader *header) {
   const char *descr = take_string(r);
   if (!descr) return "its dtype is malformed";
   char order = descr[0];
-  if (order == '>') return arena_printf(r->arena, "its dtype %s is big-endian; save it as little-endian", descr);
+  if (order == '>')
+    return arena_printf(r->arena, "its dtype %s is big-endian; save it as little-endian", descr);
   for (int i = 0; i < NPY_CODES; i++) {
     bool one_byte = dtype_bytes(npy_codes[i].dtype) == 1 || npy_codes[i].dtype == DT_BF16;
-    if ((order == '<' || order == '=' || (order == '|' && one_byte)) && strcmp(descr + 1, npy_codes[i].code) == 0) {
+    if ((order == '<' || order == '=' || (order == '|' && one_byte)) &&
+        strcmp(descr + 1, npy_codes[i].code) == 0) {
       header->dtype = npy_codes[i].dtype;
       header->opaque = strcmp(npy_codes[i].code, "V1") == 0;
       return NULL;
@@ -140,8 +143,10 @@ static const char *read_dictionary(Reader *r, NpyHeader *header) {
 }
 
 // Where header text starts and how long it is. `length` may be that of a part of the file.
-static const char *header_extent(const unsigned char *bytes, size_t length, size_t *start, size_t *size) {
-  if (length < NPY_MAGIC + 2 || memcmp(bytes, "\x93NUMPY", NPY_MAGIC) != 0) return "it is not a .npy file";
+static const char *header_extent(const unsigned char *bytes, size_t length, size_t *start,
+                                 size_t *size) {
+  if (length < NPY_MAGIC + 2 || memcmp(bytes, "\x93NUMPY", NPY_MAGIC) != 0)
+    return "it is not a .npy file";
   if (bytes[6] < 1 || bytes[6] > 3) return "its format version is unknown";
   *start = bytes[6] == 1 ? 10 : 12;
   if (length < *start) return "it ends inside the header";
@@ -183,7 +188,8 @@ static const char *check_length(Arena *arena, int fd, const NpyHeader *header) {
   if (!array_elements(&shape, &count)) return "its shape is too large";
   if (fstat(fd, &st) != 0) return strerror(errno);
   if (!S_ISREG(st.st_mode)) return NULL;
-  int64_t have = (int64_t)st.st_size - (int64_t)header->data_offset, want = count * dtype_bytes(header->dtype);
+  int64_t have = (int64_t)st.st_size - (int64_t)header->data_offset,
+          want = count * dtype_bytes(header->dtype);
   if (have >= want) return NULL;
   return arena_printf(arena, "it is cut short: %lld bytes of data where its shape asks for %lld",
                       (long long)(have < 0 ? 0 : have), (long long)want);
@@ -223,14 +229,16 @@ static void from_fortran(const HostArray *to, const char *from, int64_t count) {
   }
 }
 
-// A bool is a byte 0 or 1 and the upper half of a 4-bit integer's byte zeros, whatever the file holds.
+// A bool is a byte 0 or 1 and the upper half of a 4-bit integer's byte zeros, whatever the file
+// holds.
 static void tidy_bytes(const HostArray *array, int64_t count) {
   unsigned char *bytes = array->data;
   for (int64_t i = 0; array->dtype == DT_BOOL && i < count; i++) bytes[i] = bytes[i] != 0;
   for (int64_t i = 0; dtype_info[array->dtype].bits == 4 && i < count; i++) bytes[i] &= 15;
 }
 
-const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *header, HostArray *array) {
+const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *header,
+                          HostArray *array) {
   int64_t count;
   if (!array_elements(array, &count)) return "its shape is too large";
   int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -262,9 +270,10 @@ const char *npy_write(Arena *arena, const char *path, const HostArray *array) {
   int64_t count;
   Buf head = {0}, file = {0};
   if (!array_elements(array, &count)) return "the array is too large";
-  buf_printf(&head, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", dtype_bytes(array->dtype) == 1 ? '|' : '<',
-             code_of(array->dtype));
-  for (int k = 0; k < array->rank; k++) buf_printf(&head, k ? ", %lld" : "%lld", (long long)array->dim[k]);
+  buf_printf(&head, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+             dtype_bytes(array->dtype) == 1 ? '|' : '<', code_of(array->dtype));
+  for (int k = 0; k < array->rank; k++)
+    buf_printf(&head, k ? ", %lld" : "%lld", (long long)array->dim[k]);
   buf_puts(&head, array->rank == 1 ? ",), }" : "), }");
   while ((10 + head.length + 1) % 64) buf_putc(&head, ' ');
   buf_putc(&head, '\n');

@@ -17,8 +17,10 @@ const char *npy_parse(Arena *arena, const char *bytes, size_t length, NpyHeader 
 bool npy_holds(const NpyHeader *header, DType dtype);
 // Reads only as much of the file as the header needs.
 const char *npy_read_header(Arena *arena, const char *path, NpyHeader *header);
-// Fills `array`, whose data has room for all elements, whose dtype and shape were checked against the header.
-const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *header, HostArray *array);
+// Fills `array`, whose data has room for all elements, whose dtype and shape were checked against
+// the header.
+const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *header,
+                          HostArray *array);
 // NULL, or why it could not be written; an existing file stays whole then.
 const char *npy_write(Arena *arena, const char *path, const HostArray *array);
 

@@ -32,7 +32,8 @@ bool program_read(Program *program, const Options *options, Arena *arena, const 
 
 bool program_lower(Program *program, const Options *options, const LowerOptions *lower_options) {
   if (diag_error_count(program->diag) > 0) return false;
-  program->kernel = lower(program->arena, &program->source, program->file, options->kernel, lower_options, program->diag);
+  program->kernel = lower(program->arena, &program->source, program->file, options->kernel,
+                          lower_options, program->diag);
   if (!program->kernel || diag_error_count(program->diag) > 0) return false;
   const char *broken = ir_verify(program->kernel);
   if (broken) INTERNAL("the lowered kernel breaks a rule: %s", broken);
@@ -77,17 +78,20 @@ const char *program_check_names(const Program *program, const Options *options, 
 
 const StaticSetting *program_settings(const Program *program, const Options *options, int *count) {
   LIST(StaticSetting) settings = {0};
-  for (int i = 0; i < options->settings.count; i++) LIST_PUSH(program->arena, &settings, options->settings.at[i]);
+  for (int i = 0; i < options->settings.count; i++)
+    LIST_PUSH(program->arena, &settings, options->settings.at[i]);
   for (int i = 0; i < options->arguments.count; i++) {
     const Argument *a = &options->arguments.at[i];
-    if (program_has_static(program, a->name)) LIST_PUSH(program->arena, &settings, ((StaticSetting){NULL, a->name, a->value}));
+    if (program_has_static(program, a->name))
+      LIST_PUSH(program->arena, &settings, ((StaticSetting){NULL, a->name, a->value}));
   }
   *count = settings.count;
   return settings.at;
 }
 
 int program_load(Program *program, const Options *options, const char *path) {
-  if (!program_read(program, options, options->arena, path)) return user_error("cannot read %s: %s", path, strerror(errno));
+  if (!program_read(program, options, options->arena, path))
+    return user_error("cannot read %s: %s", path, strerror(errno));
   LowerOptions lower_options = {0};
   lower_options.settings = program_settings(program, options, &lower_options.setting_count);
   bool ok = program_lower(program, options, &lower_options);
@@ -112,7 +116,8 @@ void program_optimise(Program *program, const Options *options, Buf *notes) {
   buf_free(&unused);
 }
 
-void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops, Buf *explain) {
+void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops,
+                  Buf *explain) {
   EmitOptions emit = {.target = options->target, .literal_dma = options->literal_dma};
   Buf header = {0};
   emit_kernel(program->kernel, &emit, c, h ? h : &header, loops, explain);

@@ -9,11 +9,13 @@ typedef struct {
   Source source;
   Node *file;
   Diag *diag;
-  const Node *kernel_node;  // the kernel -k names, or the only or first one; NULL when there is none
-  Kernel *kernel;           // after program_lower
+  const Node
+      *kernel_node;  // the kernel -k names, or the only or first one; NULL when there is none
+  Kernel *kernel;    // after program_lower
 } Program;
 
-bool program_read(Program *program, const Options *options, Arena *arena, const char *path);  // false: unreadable (errno)
+bool program_read(Program *program, const Options *options, Arena *arena,
+                  const char *path);  // false: unreadable (errno)
 bool program_has_static(const Program *program, const char *name);
 // Every NAME=VALUE names a static (or, with `sizes`, a size or an operand): NULL, or what is wrong.
 const char *program_check_names(const Program *program, const Options *options, bool sizes);
@@ -23,11 +25,13 @@ const StaticSetting *program_settings(const Program *program, const Options *opt
 bool program_lower(Program *program, const Options *options, const LowerOptions *lower_options);
 // Writes what diag holds to standard error.
 void program_report(const Program *program, const Options *options);
-// Reads, lowers and reports; the settings of -D and of STATIC=VALUE arguments apply. DONE or USER_ERROR.
+// Reads, lowers and reports; the settings of -D and of STATIC=VALUE arguments apply. DONE or
+// USER_ERROR.
 int program_load(Program *program, const Options *options, const char *path);
 // All passes. Dumps of -d go to standard output. `notes` may be NULL.
 void program_optimise(Program *program, const Options *options, Buf *notes);
 // Texts of a kernel after the passes; each Buf may be NULL but c.
-void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops, Buf *explain);
+void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops,
+                  Buf *explain);
 
 #endif

@@ -1,5 +1,6 @@
-// Running a kernel on data: sizes and arrays bound, inputs filled, the C built to a program, the program run in a child process,
-// its outputs compared. In: a .pk file and options. Out: arrays, verdicts, figures. Uses every room but tpu and pallas.
+// Running a kernel on data: sizes and arrays bound, inputs filled, the C built to a program, the
+// program run in a child process, its outputs compared. In: a .pk file and options. Out: arrays,
+// verdicts, figures. Uses every room but tpu and pallas.
 #ifndef CODEGEN_RUN_RUN_H
 #define CODEGEN_RUN_RUN_H
 
@@ -35,14 +36,18 @@ typedef struct {
   int64_t *offsets;     // of operands in such a block of memory; an aliased output has its input's
   const char *refusal;  // the sizes are refused: why
   CheckOptions check;   // how the kernel is interpreted
-  bool placed;          // shapes and offsets are valid (they may be even where a requirement does not hold)
+  bool placed;  // shapes and offsets are valid (they may be even where a requirement does not hold)
 } Binding;
 
-// DONE, or USER_ERROR with `message` (in the arena) or, when message stays NULL, with diagnostics in program.diag.
-int bind_kernel(Binding *binding, Arena *arena, const Options *options, const char *path, const char **message);
-// bind_kernel, and what is wrong goes to standard error; a refusal counts as an error when `refuse`.
+// DONE, or USER_ERROR with `message` (in the arena) or, when message stays NULL, with diagnostics
+// in program.diag.
+int bind_kernel(Binding *binding, Arena *arena, const Options *options, const char *path,
+                const char **message);
+// bind_kernel, and what is wrong goes to standard error; a refusal counts as an error when
+// `refuse`.
 int bind_or_report(Binding *binding, const Options *options, bool refuse);
-// Operands in `memory` (total_bytes, at offsets): inputs filled, bytes of outputs set to 0xff. NULL or what is wrong.
+// Operands in `memory` (total_bytes, at offsets): inputs filled, bytes of outputs set to 0xff. NULL
+// or what is wrong.
 const char *bind_fill(Binding *binding, void *memory);
 // Room for one array more, aligned as operands are: false when it overflows.
 bool add_array_bytes(int64_t *total, const HostArray *array);
@@ -58,36 +63,42 @@ void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out);
 // ---- build.c: a kernel's C to a program
 
 typedef struct {
-  const char *symbol;         // of the kernel: the name of its function
-  const char *c, *h, *naive;  // texts; naive (emit_judge's and, when timed, emit_naive's) may be NULL
+  const char *symbol;  // of the kernel: the name of its function
+  const char *c, *h,
+      *naive;  // texts; naive (emit_judge's and, when timed, emit_naive's) may be NULL
   bool timed;
-  const char *cc;             // compiler command; NULL: $CC, else cc
-  const char *flags;          // for kernel and harness
+  const char *cc;     // compiler command; NULL: $CC, else cc
+  const char *flags;  // for kernel and harness
   const char *naive_flags;
   bool no_cache;
 } BuildJob;
 
-// The path of the program (in the arena), or NULL with *message. `temporary` says that the caller removes it by build_discard.
+// The path of the program (in the arena), or NULL with *message. `temporary` says that the caller
+// removes it by build_discard.
 const char *build_program(Arena *arena, const BuildJob *job, bool *temporary, const char **message);
 void build_discard(const char *program);
 const char *target_flags(const Target *target);  // for compiling on this machine
 const char *naive_target_flags(void);
-const char *runner(void);  // $PKC_RUNNER: runs the programs of a cross compiler; NULL when there is none
-// A path of pkc's own files ("include", "libpkrt.a", "harness.c"), found relative to the executable; NULL when it is not there.
+const char *runner(
+    void);  // $PKC_RUNNER: runs the programs of a cross compiler; NULL when there is none
+// A path of pkc's own files ("include", "libpkrt.a", "harness.c"), found relative to the
+// executable; NULL when it is not there.
 const char *support_path(Arena *arena, const char *name);
 
 // ---- child.c
 
-// Runs words[0] (looked up in PATH), with the file descriptor `keep` (or -1) inherited, standard output and, when `errors` is
-// not NULL, standard error collected; killed after `seconds`, if that is not 0. Returns the wait status, or -1 with errno when it
-// could not be started (ETIMEDOUT: when it was killed).
+// Runs words[0] (looked up in PATH), with the file descriptor `keep` (or -1) inherited, standard
+// output and, when `errors` is not NULL, standard error collected; killed after `seconds`, if that
+// is not 0. Returns the wait status, or -1 with errno when it could not be started (ETIMEDOUT: when
+// it was killed).
 int run_child(const char *const *words, int keep, double seconds, Buf *output, Buf *errors);
-const char *const *split_words(Arena *arena, const char *const *texts, int count);  // at spaces; NULL-terminated
+const char *const *split_words(Arena *arena, const char *const *texts,
+                               int count);  // at spaces; NULL-terminated
 
 // ---- compare.c
 
-// What outputs are compared with, in their order. allowed[i]: one number for each element of outputs[i], how far a result may be
-// from it (INFINITY: anything is right); NULL: equal.
+// What outputs are compared with, in their order. allowed[i]: one number for each element of
+// outputs[i], how far a result may be from it (INFINITY: anything is right); NULL: equal.
 typedef struct {
   HostArray *outputs;
   const float **allowed;
@@ -101,17 +112,20 @@ typedef struct {
   double got, want, error, allowed;
 } Judged;
 typedef struct {
-  int64_t wrong, undetermined;  // elements that differ by too much; elements where anything is right
-  Judged first, worst;          // the first wrong one; the one whose difference is the largest part of what is allowed
-  int output;                   // whose element the worst is, where several are compared
+  int64_t wrong,
+      undetermined;     // elements that differ by too much; elements where anything is right
+  Judged first, worst;  // the first wrong one; the one whose difference is the largest part of what
+                        // is allowed
+  int output;           // whose element the worst is, where several are compared
 } Comparison;
 // `specified` NULL, or a byte for each element: 0 leaves it out.
-Comparison compare_arrays(const HostArray *got, const HostArray *want, const float *allowed, const Tolerance *tolerance,
-                          const uint8_t *specified);
+Comparison compare_arrays(const HostArray *got, const HostArray *want, const float *allowed,
+                          const Tolerance *tolerance, const uint8_t *specified);
 // The elements of another output.
 void comparison_add(Comparison *all, int output, const Comparison *more);
 // "o[3, 4] is 1.5, expected 1.25 (difference 0.25, allowed 1e-6); 12 of 4096 elements differ"
-const char *comparison_text(Arena *arena, const char *name, const HostArray *array, const Comparison *comparison);
+const char *comparison_text(Arena *arena, const char *name, const HostArray *array,
+                            const Comparison *comparison);
 // "o[3, 4]"
 const char *element_text(Arena *arena, const char *name, const HostArray *array, int64_t flat);
 
@@ -138,7 +152,8 @@ typedef struct {
   Reference reference;              // .. to compare with
 } Dataset;
 
-// A memory file with all operands and room for what is expected and, when `timed`, the naive outputs. NULL or what is wrong.
+// A memory file with all operands and room for what is expected and, when `timed`, the naive
+// outputs. NULL or what is wrong.
 const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed, Dataset *data);
 void dataset_close(Dataset *data);
 typedef struct {
@@ -150,41 +165,46 @@ typedef struct {
   const char *trace;  // NULL: none
   bool counters;
 } ExecuteOptions;
-void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data, const ExecuteOptions *options,
-             Outcome *outcome);
+void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data,
+             const ExecuteOptions *options, Outcome *outcome);
 // The value of a key in the output, or NULL; the number, or `otherwise`.
 const char *outcome_text(Arena *arena, const Outcome *outcome, const char *key);
 double outcome_number(Arena *arena, const Outcome *outcome, const char *key, double otherwise);
-// The processor's counters that the harness printed, as a line of text or as members of a JSON object; nothing without
+// The processor's counters that the harness printed, as a line of text or as members of a JSON
+// object; nothing without
 // --counters.
 void put_counters(const Options *options, const Outcome *outcome, bool json, Buf *out);
 
-// Lowers the kernel of a binding again and builds its C. `naive_flags` NULL: without the naive reference.
+// Lowers the kernel of a binding again and builds its C. `naive_flags` NULL: without the naive
+// reference.
 typedef struct {
   const char *cc, *flags, *naive_flags;
   bool timed;  // the naive reference in f32 too
 } BuildFlags;
-const char *compile_binding(Arena *arena, const Binding *binding, const Options *options, const BuildFlags *flags,
-                            bool *temporary, const char **message);
-
+const char *compile_binding(Arena *arena, const Binding *binding, const Options *options,
+                            const BuildFlags *flags, bool *temporary, const char **message);
 
 // One kernel on one machine: bound, built, with its data; what run, bench and test share.
 typedef struct {
   Binding binding;
   Dataset data;
   const char *program;
-  bool temporary, judge, naive;  // judge: the reference runs too, to compare with; naive: in f32, for its time
+  bool temporary, judge,
+      naive;  // judge: the reference runs too, to compare with; naive: in f32, for its time
   Outcome outcome;
 } Session;
 // After binding: builds and fills. NULL or what is wrong.
 const char *session_open(Session *session, const Options *options, const BuildFlags *flags);
 void session_close(Session *session);
-// Outputs against those of the reference: the worst of all, and CHECK_FAILED with messages on standard error, or DONE.
+// Outputs against those of the reference: the worst of all, and CHECK_FAILED with messages on
+// standard error, or DONE.
 int session_compare(Session *session, const Options *options, Comparison *all);
-const char *session_element(Arena *arena, const Session *session, const Comparison *all);  // the name of the worst: "o[3, 4]"
+const char *session_element(Arena *arena, const Session *session,
+                            const Comparison *all);  // the name of the worst: "o[3, 4]"
 // ": difference 1e-7 at o[3, 4], allowed 3e-7", what is left undetermined, or nothing.
 const char *comparison_summary(Arena *arena, const Session *session, const Comparison *all);
-// Reports what execute could not do: USER_ERROR, or an internal error when the compiled kernel crashed. DONE when it could.
+// Reports what execute could not do: USER_ERROR, or an internal error when the compiled kernel
+// crashed. DONE when it could.
 int session_status(const Session *session, const char *path);
 
 // ---- interpreted.c: what the interpreter says
@@ -199,9 +219,10 @@ typedef struct {
   uint8_t **specified;  // of a body, for each output: which elements are
   CheckReport report;
 } Interpreted;
-// Interprets the kernel, or its reference (whose outputs never share memory with inputs). NULL or what is wrong.
-// `judges`: other results will be compared with these, by what may differ from them.
-const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bool judges, Interpreted *result);
+// Interprets the kernel, or its reference (whose outputs never share memory with inputs). NULL or
+// what is wrong. `judges`: other results will be compared with these, by what may differ from them.
+const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bool judges,
+                              Interpreted *result);
 void interpreted_free(Interpreted *result);
 
 #endif

@@ -1,4 +1,5 @@
-// What `pkc explain` says when sizes are given: grid steps, and VMEM against its budget, buffer by buffer.
+// What `pkc explain` says when sizes are given: grid steps, and VMEM against its budget, buffer by
+// buffer.
 #include "codegen/run/run.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@ static void explain_steps(Kernel *k, const int64_t *sizes, Buf *out) {
 
 void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out) {
   buf_puts(out, "\nFor");
-  for (int i = 0; i < k->sizes.count; i++) buf_printf(out, " %s=%lld", k->sizes.at[i].name, (long long)sizes[i]);
+  for (int i = 0; i < k->sizes.count; i++)
+    buf_printf(out, " %s=%lld", k->sizes.at[i].name, (long long)sizes[i]);
   buf_putc(out, '\n');
   explain_steps(k, sizes, out);
   int64_t total = 0, limit = k->vmem_limit ? k->vmem_limit : VMEM_LIMIT_DEFAULT;
@@ -27,8 +29,13 @@ void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out) {
     if (!add_i64(total, bytes, &total)) total = INT64_MAX;
     if (bytes == 0) continue;
     buf_printf(out, "  %-12s %14lld bytes of VMEM", r->name, (long long)bytes);
-    buf_printf(out, r->buffers == 2 ? ", two buffers\n" : r->buffers > 2 ? ", %d buffers\n" : "\n", r->buffers);
+    buf_printf(out,
+               r->buffers == 2  ? ", two buffers\n"
+               : r->buffers > 2 ? ", %d buffers\n"
+                                : "\n",
+               r->buffers);
   }
   buf_printf(out, "  in all       %14lld of %lld: %s\n", (long long)total, (long long)limit,
-             total <= limit && total < INT64_MAX ? "fits" : "does not fit; make the largest blocks smaller");
+             total <= limit && total < INT64_MAX ? "fits"
+                                                 : "does not fit; make the largest blocks smaller");
 }

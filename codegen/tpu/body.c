@@ -8,7 +8,8 @@ static const int64_t most_iterations = 1 << 20;  // of loops whose iterations di
 typedef struct {
   const CostModel *m;
   Body *body;
-  bool *decides, *decidable;  // by instruction id: control flow depends on it; it depends on nothing but the grid
+  bool *decides, *decidable;  // by instruction id: control flow depends on it; it depends on
+                              // nothing but the grid
   const char *name;
   bool seen_product;
 } Builder;
@@ -27,7 +28,9 @@ static void decide(Builder *b, const Instr *instr) {
   LIST_PUSH(b->m->arena, &b->body->decisions, instr);
 }
 
-static bool is_copy(const Instr *instr) { return instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT; }
+static bool is_copy(const Instr *instr) {
+  return instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT;
+}
 
 static void mark_copy(Builder *b, const Instr *copy) {
   bool edge = (copy->flags & INSTR_EDGE) != 0;
@@ -39,7 +42,8 @@ static void mark_copy(Builder *b, const Instr *copy) {
     else if (edge)
       mark(b, copy->args[i]);
     // Where a copy at an edge starts says how much it moves, so that must repeat.
-    if (i < starts && edge) LIST_PUSH(b->m->arena, &b->body->decisions, (const Instr *)copy->args[i]);
+    if (i < starts && edge)
+      LIST_PUSH(b->m->arena, &b->body->decisions, (const Instr *)copy->args[i]);
   }
 }
 
@@ -64,7 +68,8 @@ static void find_decidable(Builder *b, const Region *region) {
     for (int a = 0; a < instr->nargs; a++) known &= b->decidable[instr->args[a]->id];
     for (int r = 0; r < 2; r++)
       if (instr->regions[r]) find_decidable(b, instr->regions[r]);
-    for (int r = 0; r < 2 && known && instr->op == OP_IF; r++) known = b->decidable[ir_yielded(instr->regions[r], 0)->id];
+    for (int r = 0; r < 2 && known && instr->op == OP_IF; r++)
+      known = b->decidable[ir_yielded(instr->regions[r], 0)->id];
     b->decidable[instr->id] = known;
   }
 }
@@ -106,7 +111,8 @@ static void add_cost(Segment *segment, const Instr *instr, const Cost *cost) {
   }
 }
 
-// The cost of a grid step was measured on steps with one product: it holds the bubble of the first one.
+// The cost of a grid step was measured on steps with one product: it holds the bubble of the first
+// one.
 static void forget_first_bubble(Builder *b, Cost *cost) {
   if (b->seen_product || cost->mxu_bubble <= 0) return;
   b->seen_product = true;
@@ -149,7 +155,8 @@ static Block *build_block(Builder *b, const Region *region) {
       }
     if (b->decides[instr->id]) {
       LIST_PUSH(b->m->arena, &block->items, ((Item){.instr = instr, .segment = -1}));
-      if (op_info[instr->op].class != OPC_LEAF) block->plain = false;  // it may change from one iteration to the next
+      if (op_info[instr->op].class != OPC_LEAF)
+        block->plain = false;  // it may change from one iteration to the next
     }
   }
   return block;
@@ -168,7 +175,8 @@ int64_t ps_of(double seconds) {
 }
 
 Body *body_new(const CostModel *m) {
-  Builder b = {.m = m, .body = NEW(m->arena, Body), .decides = NEW_ARRAY(m->arena, bool, m->k->next_id + 1)};
+  Builder b = {
+      .m = m, .body = NEW(m->arena, Body), .decides = NEW_ARRAY(m->arena, bool, m->k->next_id + 1)};
   b.decidable = NEW_ARRAY(m->arena, bool, m->k->next_id + 1);
   ir_walk(m->k->body, mark_control, &b);
   find_decidable(&b, m->k->body);
@@ -204,15 +212,18 @@ static bool holds_break(const Block *block) {
 // A condition on data: the first branch is taken, unless it leaves a loop.
 static void run_if(StepRun *r, const Item *item, int64_t times) {
   const Instr *condition = item->instr->args[0];
-  bool taken = r->e->known[condition->id] ? r->e->value[condition->id] != 0 : !item->inner[0] || !holds_break(item->inner[0]);
+  bool taken = r->e->known[condition->id] ? r->e->value[condition->id] != 0
+                                          : !item->inner[0] || !holds_break(item->inner[0]);
   const Block *inner = item->inner[taken ? 0 : 1];
   if (!inner) return;
   run_block(r, inner, times);
-  if (has_result(item->instr) && !r->breaking) grid_take_result(r->e, item->instr, item->instr->regions[taken ? 0 : 1]);
+  if (has_result(item->instr) && !r->breaking)
+    grid_take_result(r->e, item->instr, item->instr->regions[taken ? 0 : 1]);
 }
 
 static void run_for(StepRun *r, const Item *item, int64_t times) {
-  const Instr *from = item->instr->args[0], *to = item->instr->args[1], *variable = item->instr->regions[0]->arg;
+  const Instr *from = item->instr->args[0], *to = item->instr->args[1],
+              *variable = item->instr->regions[0]->arg;
   if (!r->e->known[from->id] || !r->e->known[to->id]) return run_block(r, item->inner[0], times);
   int64_t low = r->e->value[from->id], high = r->e->value[to->id];
   if (high <= low) return;
@@ -280,7 +291,8 @@ static void run_block(StepRun *r, const Block *block, int64_t times) {
   }
 }
 
-int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisitor *visitor, void *context) {
+int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisitor *visitor,
+                 void *context) {
   StepRun r = {.body = body, .e = e, .counts = counts, .visitor = visitor, .context = context};
   for (int i = 0; i < e->k->refs.count; i++) e->variable_known[i] = false;
   run_block(&r, body->top, 1);

@@ -42,7 +42,8 @@ typedef struct {
 
 static const Fact facts[] = {
 #define FACT(chip, field, value, source) {INDEX_##chip, CHIP_##field, value, SOURCE_##source, true},
-#define ALSO(chip, field, value, source) {INDEX_##chip, CHIP_##field, value, SOURCE_##source, false},
+#define ALSO(chip, field, value, source) \
+  {INDEX_##chip, CHIP_##field, value, SOURCE_##source, false},
 #include "codegen/tpu/chips.def"
 };
 enum { FACTS = sizeof facts / sizeof *facts };
@@ -92,26 +93,33 @@ static const char *read_setting(Arena *arena, Chip *chip, const char *name, cons
     return NULL;
   }
   int field = find_field(name);
-  if (field < 0) return arena_printf(arena, "%s is not a constant of a chip; `pkc tpu --sources` lists them", name);
+  if (field < 0)
+    return arena_printf(arena, "%s is not a constant of a chip; `pkc tpu --sources` lists them",
+                        name);
   char *end;
   double number = strtod(value, &end);
-  if (!*value || *end || !(number >= 0 && number < 1e30)) return arena_printf(arena, "%s requires a number, not %s", name, value);
+  if (!*value || *end || !(number >= 0 && number < 1e30))
+    return arena_printf(arena, "%s requires a number, not %s", name, value);
   chip->value[field] = number;
   return NULL;
 }
 
 // What the model divides by, or builds loops of.
 static const char *check_chip(Arena *arena, const Chip *chip) {
-  static const ChipField positive[] = {CHIP_HBM_BANDWIDTH, CHIP_BF16, CHIP_INT8, CHIP_CLOCK,      CHIP_VMEM_RATIO, CHIP_ALUS,
-                                       CHIP_EUPS,          CHIP_XLUS, CHIP_STEP, CHIP_VMEM_BYTES, CHIP_ICI_LINK,   CHIP_DCN};
-  static const ChipField counts[] = {CHIP_CORES, CHIP_MXUS, CHIP_MXU_SIZE, CHIP_SUBLANES, CHIP_LANES, CHIP_F32_PASSES};
+  static const ChipField positive[] = {
+      CHIP_HBM_BANDWIDTH, CHIP_BF16, CHIP_INT8, CHIP_CLOCK,      CHIP_VMEM_RATIO, CHIP_ALUS,
+      CHIP_EUPS,          CHIP_XLUS, CHIP_STEP, CHIP_VMEM_BYTES, CHIP_ICI_LINK,   CHIP_DCN};
+  static const ChipField counts[] = {CHIP_CORES,    CHIP_MXUS,  CHIP_MXU_SIZE,
+                                     CHIP_SUBLANES, CHIP_LANES, CHIP_F32_PASSES};
   if (!chip->name) return "a line `name NAME` is missing";
   for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
-    if (!(chip->value[positive[i]] > 0)) return arena_printf(arena, "%s must be positive", fields[positive[i]].name);
+    if (!(chip->value[positive[i]] > 0))
+      return arena_printf(arena, "%s must be positive", fields[positive[i]].name);
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     double value = chip->value[counts[i]];
     if (!(value >= 1 && value <= 4096 && value == floor(value)))
-      return arena_printf(arena, "%s must be a whole number from 1 to 4096", fields[counts[i]].name);
+      return arena_printf(arena, "%s must be a whole number from 1 to 4096",
+                          fields[counts[i]].name);
   }
   return NULL;
 }
@@ -123,9 +131,12 @@ static const char *read_chip(Arena *arena, char *text, Chip *chip) {
     if (next) *next++ = '\0';
     number++;
     line[strcspn(line, "#\r")] = '\0';
-    char *save, *name = strtok_r(line, " \t", &save), *value = name ? strtok_r(NULL, " \t", &save) : NULL;
+    char *save, *name = strtok_r(line, " \t", &save),
+                *value = name ? strtok_r(NULL, " \t", &save) : NULL;
     if (!name) continue;
-    const char *wrong = !value || strtok_r(NULL, " \t", &save) ? "expected `NAME VALUE`" : read_setting(arena, chip, name, value);
+    const char *wrong = !value || strtok_r(NULL, " \t", &save)
+                            ? "expected `NAME VALUE`"
+                            : read_setting(arena, chip, name, value);
     if (wrong) return arena_printf(arena, "line %d: %s", number, wrong);
   }
   return check_chip(arena, chip);
@@ -147,21 +158,25 @@ const char *chip_file(Arena *arena, const char *path, const Chip **added) {
 // ---- lists
 
 void chip_list(Buf *out) {
-  buf_printf(out, "%-6s %9s %9s %9s %9s %6s %10s %9s %6s %6s %12s\n", "chip", "HBM", "bytes/s", "bf16/s", "int8/s", "cores",
-             "MXUs", "VMEM", "from", "from", "torus, pod");
-  buf_printf(out, "%-6s %9s %9s %9s %9s %6s %10s %9s %6s %6s\n", "", "GB", "", "", "", "", "a core", "MiB/core", "HBM", "VMEM");
+  buf_printf(out, "%-6s %9s %9s %9s %9s %6s %10s %9s %6s %6s %12s\n", "chip", "HBM", "bytes/s",
+             "bf16/s", "int8/s", "cores", "MXUs", "VMEM", "from", "from", "torus, pod");
+  buf_printf(out, "%-6s %9s %9s %9s %9s %6s %10s %9s %6s %6s\n", "", "GB", "", "", "", "", "a core",
+             "MiB/core", "HBM", "VMEM");
   for (int i = 0; i < chip_count(); i++) {
     const double *v = chips[i].value;
     double intensity = v[CHIP_BF16] / v[CHIP_HBM_BANDWIDTH];
-    buf_printf(out, "%-6s %9.4g %9.3g %9.3g %9.3g %6.0f %3.0f x %3.0f^2 %9.4g %6.0f %6.1f  %.0fD %.0fx%.0f", chips[i].name,
-               v[CHIP_HBM_BYTES] / 1e9, v[CHIP_HBM_BANDWIDTH], v[CHIP_BF16], v[CHIP_INT8], v[CHIP_CORES], v[CHIP_MXUS],
-               v[CHIP_MXU_SIZE], v[CHIP_VMEM_BYTES] / 1048576, intensity, intensity / v[CHIP_VMEM_RATIO], v[CHIP_TORUS],
-               v[CHIP_POD_X], v[CHIP_POD_Y]);
+    buf_printf(
+        out,
+        "%-6s %9.4g %9.3g %9.3g %9.3g %6.0f %3.0f x %3.0f^2 %9.4g %6.0f %6.1f  %.0fD %.0fx%.0f",
+        chips[i].name, v[CHIP_HBM_BYTES] / 1e9, v[CHIP_HBM_BANDWIDTH], v[CHIP_BF16], v[CHIP_INT8],
+        v[CHIP_CORES], v[CHIP_MXUS], v[CHIP_MXU_SIZE], v[CHIP_VMEM_BYTES] / 1048576, intensity,
+        intensity / v[CHIP_VMEM_RATIO], v[CHIP_TORUS], v[CHIP_POD_X], v[CHIP_POD_Y]);
     if (v[CHIP_POD_Z] > 0) buf_printf(out, "x%.0f", v[CHIP_POD_Z]);
     buf_printf(out, "%s\n", v[CHIP_MEGACORE] > 0 ? ", megacore" : "");
   }
   buf_puts(out,
-           "\nThe columns `from HBM` and `from VMEM`: FLOP/B from which bf16 work is bound by compute, not by that memory.\n");
+           "\nThe columns `from HBM` and `from VMEM`: FLOP/B from which bf16 work is bound by "
+           "compute, not by that memory.\n");
 }
 
 void chip_list_sources(Buf *out) {
@@ -170,29 +185,37 @@ void chip_list_sources(Buf *out) {
     for (int i = 0; i < FACTS; i++) {
       const Fact *f = &facts[i];
       if (f->chip != c) continue;
-      buf_printf(out, "  %-14s %12.6g %-7s %-50s %s%s\n", fields[f->field].name, f->value, fields[f->field].unit,
-                 fields[f->field].meaning, f->used ? "" : "(not used) ", source_texts[f->source]);
+      buf_printf(out, "  %-14s %12.6g %-7s %-50s %s%s\n", fields[f->field].name, f->value,
+                 fields[f->field].unit, fields[f->field].meaning, f->used ? "" : "(not used) ",
+                 source_texts[f->source]);
     }
     const double *v = chips[c].value;
-    double peak = v[CHIP_CORES] * v[CHIP_MXUS] * 2 * v[CHIP_MXU_SIZE] * v[CHIP_MXU_SIZE] * v[CHIP_CLOCK];
-    buf_printf(out, "  cores x MXUs x 2 x array x clock: %.4g FLOP/s, published %.4g\n", peak, v[CHIP_BF16]);
+    double peak =
+        v[CHIP_CORES] * v[CHIP_MXUS] * 2 * v[CHIP_MXU_SIZE] * v[CHIP_MXU_SIZE] * v[CHIP_CLOCK];
+    buf_printf(out, "  cores x MXUs x 2 x array x clock: %.4g FLOP/s, published %.4g\n", peak,
+               v[CHIP_BF16]);
   }
 }
 
 // ---- rates
 
-int chip_cores(const Chip *chip) { return chip->value[CHIP_MEGACORE] > 0 ? (int)chip->value[CHIP_CORES] : 1; }
+int chip_cores(const Chip *chip) {
+  return chip->value[CHIP_MEGACORE] > 0 ? (int)chip->value[CHIP_CORES] : 1;
+}
 
 double chip_hbm_bandwidth(const Chip *chip, int cores) {
-  // A core of a megacore may use what the other leaves; elsewhere the cores are devices of their own.
+  // A core of a megacore may use what the other leaves; elsewhere the cores are devices of their
+  // own.
   const double *v = chip->value;
-  return v[CHIP_MEGACORE] > 0 ? v[CHIP_HBM_BANDWIDTH] : v[CHIP_HBM_BANDWIDTH] * cores / v[CHIP_CORES];
+  return v[CHIP_MEGACORE] > 0 ? v[CHIP_HBM_BANDWIDTH]
+                              : v[CHIP_HBM_BANDWIDTH] * cores / v[CHIP_CORES];
 }
 
 double chip_peak(const Chip *chip, DType operands, int cores) {
   const double *v = chip->value;
   double peak = v[CHIP_BF16];
-  if (dtype_info[operands].bits <= 8) peak = !is_float(operands) ? v[CHIP_INT8] : v[CHIP_FP8] > 0 ? v[CHIP_FP8] : peak;
+  if (dtype_info[operands].bits <= 8)
+    peak = !is_float(operands) ? v[CHIP_INT8] : v[CHIP_FP8] > 0 ? v[CHIP_FP8] : peak;
   if (operands == DT_F32) peak /= v[CHIP_F32_PASSES];
   return peak * cores / v[CHIP_CORES];
 }
@@ -205,7 +228,8 @@ double chip_vmem_bandwidth(const Chip *chip) {
 
 int64_t tpu_bytes(DType dtype, int64_t elements) {
   int64_t bits;
-  return mul_i64(elements, dtype_info[dtype].bits, &bits) && bits <= INT64_MAX - 7 ? (bits + 7) / 8 : INT64_MAX;
+  return mul_i64(elements, dtype_info[dtype].bits, &bits) && bits <= INT64_MAX - 7 ? (bits + 7) / 8
+                                                                                   : INT64_MAX;
 }
 
 // 16-bit values lie in tiles of 8 rows before generation 7, of 16 from it.
@@ -216,10 +240,13 @@ int64_t tpu_tile_sublanes(const Chip *chip, DType dtype) {
   return bits < 16 ? 32 / bits * sublanes : sublanes;
 }
 
-int64_t tpu_padded_bytes(const Chip *chip, DType dtype, int rank, const int64_t *dim, int64_t *padded) {
+int64_t tpu_padded_bytes(const Chip *chip, DType dtype, int rank, const int64_t *dim,
+                         int64_t *padded) {
   int64_t count = 1;
   for (int i = 0; i < rank; i++) {
-    int64_t tile = i == rank - 1 ? (int64_t)chip->value[CHIP_LANES] : i == rank - 2 ? tpu_tile_sublanes(chip, dtype) : 1;
+    int64_t tile = i == rank - 1   ? (int64_t)chip->value[CHIP_LANES]
+                   : i == rank - 2 ? tpu_tile_sublanes(chip, dtype)
+                                   : 1;
     int64_t whole = dim[i] / tile * tile + (dim[i] % tile ? tile : 0);
     if (padded) padded[i] = whole;
     if (!mul_i64(count, whole, &count)) count = INT64_MAX;
@@ -227,8 +254,11 @@ int64_t tpu_padded_bytes(const Chip *chip, DType dtype, int rank, const int64_t 
   return tpu_bytes(dtype, count);
 }
 
-double mxu_fold_cycles(double array_rows, double array_columns, double rows) { return 2 * array_rows + array_columns + rows - 2; }
+double mxu_fold_cycles(double array_rows, double array_columns, double rows) {
+  return 2 * array_rows + array_columns + rows - 2;
+}
 
 double mxu_serial_cycles(double array_rows, double array_columns, double m, double k, double n) {
-  return ceil(k / array_rows) * ceil(n / array_columns) * mxu_fold_cycles(array_rows, array_columns, m);
+  return ceil(k / array_rows) * ceil(n / array_columns) *
+         mxu_fold_cycles(array_rows, array_columns, m);
 }

@@ -1,12 +1,15 @@
-// What the operations of a body cost on a chip: counts that are exact, and times of each unit, which are a model.
+// What the operations of a body cost on a chip: counts that are exact, and times of each unit,
+// which are a model.
 //
-// Values live in vector registers of 8 x 128 elements; elements narrower than 32 bits are computed on as 32-bit ones, or as
-// 16-bit ones where the chip has packed arithmetic. Spills, changes of layout and the schedule of instructions are not modelled.
+// Values live in vector registers of 8 x 128 elements; elements narrower than 32 bits are computed
+// on as 32-bit ones, or as 16-bit ones where the chip has packed arithmetic. Spills, changes of
+// layout and the schedule of instructions are not modelled.
 #include "codegen/tpu/internal.h"
 
 #include <math.h>
 
-const char *const unit_names[UNITS] = {"MXU", "vector unit", "transcendental unit", "cross-lane unit", "VMEM", "scalar unit"};
+const char *const unit_names[UNITS] = {
+    "MXU", "vector unit", "transcendental unit", "cross-lane unit", "VMEM", "scalar unit"};
 
 typedef struct {
   double alu, eup;
@@ -22,7 +25,9 @@ static const OpTime op_times[OP_COUNT] = {
 #include "codegen/tpu/ops.def"
 };
 
-static int64_t extent(const CostModel *m, Dim dim) { return dim_is_const(dim) ? dim : m->sizes[dim_size_index(dim)]; }
+static int64_t extent(const CostModel *m, Dim dim) {
+  return dim_is_const(dim) ? dim : m->sizes[dim_size_index(dim)];
+}
 
 static int64_t elements(const CostModel *m, const Type *t) {
   int64_t count = 1;
@@ -33,7 +38,8 @@ static int64_t elements(const CostModel *m, const Type *t) {
 // Vector registers that a value of this type fills.
 static double registers(const CostModel *m, const Type *t) {
   const double *v = m->chip->value;
-  double rows = v[CHIP_SUBLANES] * (dtype_bytes(t->dtype) == 2 && v[CHIP_PACKED] > 0 ? 2 : 1), count = 1;
+  double rows = v[CHIP_SUBLANES] * (dtype_bytes(t->dtype) == 2 && v[CHIP_PACKED] > 0 ? 2 : 1),
+         count = 1;
   for (int i = 0; i < t->rank; i++) {
     double n = (double)extent(m, t->dim[i]);
     count *= i == t->rank - 1 ? ceil(n / v[CHIP_LANES]) : i == t->rank - 2 ? ceil(n / rows) : n;
@@ -42,7 +48,8 @@ static double registers(const CostModel *m, const Type *t) {
 }
 
 static void use(const CostModel *m, Cost *cost, Unit unit, double operations) {
-  static const ChipField per_cycle[UNITS] = {[UNIT_VPU] = CHIP_ALUS, [UNIT_EUP] = CHIP_EUPS, [UNIT_XLU] = CHIP_XLUS};
+  static const ChipField per_cycle[UNITS] = {
+      [UNIT_VPU] = CHIP_ALUS, [UNIT_EUP] = CHIP_EUPS, [UNIT_XLU] = CHIP_XLUS};
   double rate = unit == UNIT_SCALAR ? 1 : m->chip->value[per_cycle[unit]];
   cost->busy[unit] += operations / rate / m->chip->value[CHIP_CLOCK];
 }
@@ -57,7 +64,8 @@ static void elementwise_cost(const CostModel *m, const Instr *instr, Cost *cost)
   if (class == OPC_COMPARE || class == OPC_PREDICATE) count = registers(m, &instr->args[0]->type);
   if (!floats || (time.alu == 0 && time.eup == 0)) {
     // Division of integers goes through floats; other integer operations are one instruction.
-    bool divides = !floats && (instr->op == OP_DIV || instr->op == OP_REM || instr->op == OP_FLOORDIV || instr->op == OP_MOD);
+    bool divides = !floats && (instr->op == OP_DIV || instr->op == OP_REM ||
+                               instr->op == OP_FLOORDIV || instr->op == OP_MOD);
     time = (OpTime){divides ? 12 : 1, divides ? 1 : 0, false};
   }
   use(m, cost, UNIT_VPU, count * time.alu);
@@ -71,7 +79,8 @@ static void elementwise_cost(const CostModel *m, const Instr *instr, Cost *cost)
 
 // ---- moving elements
 
-// How far the last two axes take part: along lanes every register crosses the lanes, along sublanes it is rotated.
+// How far the last two axes take part: along lanes every register crosses the lanes, along sublanes
+// it is rotated.
 static void shape_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   const Type *from = &instr->args[0]->type, *to = &instr->type;
   double in = registers(m, from), out = registers(m, to);
@@ -87,7 +96,9 @@ static void shape_cost(const CostModel *m, const Instr *instr, Cost *cost) {
       use(m, cost, UNIT_XLU, in > out ? in : out);
       return;
     case OP_RESHAPE:
-      if (from->rank > 0 && to->rank > 0 && extent(m, from->dim[from->rank - 1]) == extent(m, to->dim[last])) return;
+      if (from->rank > 0 && to->rank > 0 &&
+          extent(m, from->dim[from->rank - 1]) == extent(m, to->dim[last]))
+        return;
       use(m, cost, UNIT_XLU, 2 * (in > out ? in : out));
       return;
     case OP_TAKE:
@@ -105,7 +116,9 @@ static void shape_cost(const CostModel *m, const Instr *instr, Cost *cost) {
 
 // ---- reductions and scans
 
-static double steps_within(double n, double width) { return n > 1 ? ceil(log2(n < width ? n : width)) : 0; }
+static double steps_within(double n, double width) {
+  return n > 1 ? ceil(log2(n < width ? n : width)) : 0;
+}
 
 static void reduce_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   const Type *from = &instr->args[0]->type;
@@ -115,7 +128,8 @@ static void reduce_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   double in = registers(m, from), out = registers(m, &instr->type), weight = arg ? 3 : 1;
   use(m, cost, UNIT_VPU, weight * in);
   if (last >= 1 && axes & (int64_t)1 << (last - 1)) {
-    double steps = steps_within((double)extent(m, from->dim[last - 1]), m->chip->value[CHIP_SUBLANES]);
+    double steps =
+        steps_within((double)extent(m, from->dim[last - 1]), m->chip->value[CHIP_SUBLANES]);
     use(m, cost, UNIT_VPU, weight * steps * out);
     use(m, cost, UNIT_XLU, steps * out);
   }
@@ -133,7 +147,9 @@ static void scan_cost(const CostModel *m, const Instr *instr, Cost *cost) {
     use(m, cost, UNIT_XLU, n * depth * (depth + 1) / 2);
     return;
   }
-  double width = instr->ival == last ? m->chip->value[CHIP_LANES] : instr->ival == last - 1 ? m->chip->value[CHIP_SUBLANES] : 1;
+  double width = instr->ival == last       ? m->chip->value[CHIP_LANES]
+                 : instr->ival == last - 1 ? m->chip->value[CHIP_SUBLANES]
+                                           : 1;
   double steps = steps_within(length, width);
   use(m, cost, UNIT_VPU, n * (1 + steps));
   use(m, cost, UNIT_XLU, n * steps);
@@ -165,13 +181,14 @@ static Product product_of(const CostModel *model, const Instr *dot) {
 
 static bool runs_on_mxu(DType t) { return is_float(t) || dtype_info[t].bits <= 8; }
 
-// A fold's weights are loaded while the fold before it runs, so it takes at least as long as loading does; the first load and the
-// wave through the array are a bubble once a product.
+// A fold's weights are loaded while the fold before it runs, so it takes at least as long as
+// loading does; the first load and the wave through the array are a bubble once a product.
 static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
   const double *v = model->chip->value;
   Product p = product_of(model, dot);
   DType t = dot->args[0]->type.dtype;
-  int64_t products = saturating_mul(elements(model, &dot->type), p.k < 9e18 ? (int64_t)p.k : INT64_MAX);
+  int64_t products =
+      saturating_mul(elements(model, &dot->type), p.k < 9e18 ? (int64_t)p.k : INT64_MAX);
   cost->flops = cost->dot_flops = saturating_mul(2, products);
   double work = 2 * p.batch * p.m * p.k * p.n;
   if (work == 0) return;
@@ -179,7 +196,8 @@ static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
   double size = v[CHIP_MXU_SIZE], times = t == DT_F32 ? v[CHIP_F32_PASSES] : 1;
   double peak = chip_peak(model->chip, t, 1);
   double cycle = 2 * size * size * v[CHIP_MXUS] / peak;  // of all passes
-  double folds = p.batch * ceil(p.k / size) * ceil(p.n / size), rows = ceil(p.m / v[CHIP_SUBLANES]) * v[CHIP_SUBLANES];
+  double folds = p.batch * ceil(p.k / size) * ceil(p.n / size),
+         rows = ceil(p.m / v[CHIP_SUBLANES]) * v[CHIP_SUBLANES];
   cost->mxu_ideal = work / peak;
   cost->mxu_passes = cost->mxu_ideal * (1 - 1 / times);
   cost->mxu_bubble = (2 * size + size - 2) * cycle / times;
@@ -193,9 +211,12 @@ static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
 
 static void memory_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   const Ref *ref = instr->ref;
-  if (instr->op == OP_FETCH || instr->op == OP_WRITEBACK || instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT) return;
+  if (instr->op == OP_FETCH || instr->op == OP_WRITEBACK || instr->op == OP_COPY_START ||
+      instr->op == OP_COPY_WAIT)
+    return;
   if (instr->op != OP_LOAD && instr->op != OP_STORE) return use(m, cost, UNIT_SCALAR, 1);
-  if ((ref->space != SPACE_VMEM && ref->space != SPACE_VAR) || ref->type.rank == 0) return use(m, cost, UNIT_SCALAR, 1);
+  if ((ref->space != SPACE_VMEM && ref->space != SPACE_VAR) || ref->type.rank == 0)
+    return use(m, cost, UNIT_SCALAR, 1);
   int64_t size[MAX_RANK];
   for (int i = 0; i < ref->type.rank; i++) size[i] = extent(m, instr->window.size[i]);
   int64_t bytes = tpu_padded_bytes(m->chip, ref->type.dtype, ref->type.rank, size, NULL);
@@ -267,7 +288,8 @@ typedef struct {
 static void note_uses(Instr *instr, void *context) {
   Uses *uses = context;
   for (int i = 0; i < instr->nargs; i++)
-    *(instr->op == OP_DOT ? &uses->dot[instr->args[i]->id] : &uses->other[instr->args[i]->id]) = true;
+    *(instr->op == OP_DOT ? &uses->dot[instr->args[i]->id] : &uses->other[instr->args[i]->id]) =
+        true;
 }
 
 CostModel cost_model(Arena *arena, const Kernel *k, const Chip *chip, const int64_t *sizes) {

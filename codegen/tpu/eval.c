@@ -1,11 +1,13 @@
-// Scalars that the grid decides: their values at a step, their bounds over parts of the grid, and how they repeat along an axis.
+// Scalars that the grid decides: their values at a step, their bounds over parts of the grid, and
+// how they repeat along an axis.
 #include "codegen/tpu/internal.h"
 
 #include "codegen/ir/scalar.h"
 
 #include <string.h>
 
-GridEval grid_eval_new(Arena *arena, const Kernel *k, const int64_t *sizes, const int64_t *extents) {
+GridEval grid_eval_new(Arena *arena, const Kernel *k, const int64_t *sizes,
+                       const int64_t *extents) {
   GridEval e = {.k = k, .sizes = sizes, .extents = extents};
   e.axes = NEW_ARRAY(arena, int64_t, k->grid.count + 1);
   e.value = NEW_ARRAY(arena, int64_t, k->next_id + 1);
@@ -21,7 +23,8 @@ static bool is_scalar_int(const Instr *instr) {
 
 static bool is_pure(const Instr *instr) {
   OpClass class = op_info[instr->op].class;
-  if (class == OPC_UNARY || class == OPC_BINARY || class == OPC_COMPARE || class == OPC_SELECT) return true;
+  if (class == OPC_UNARY || class == OPC_BINARY || class == OPC_COMPARE || class == OPC_SELECT)
+    return true;
   return instr->op == OP_CAST || instr->op == OP_BITCAST;
 }
 
@@ -34,7 +37,8 @@ static bool is_prefetched(const Instr *instr) {
 bool is_variable_access(const Instr *instr) {
   if (instr->op != OP_LOAD && instr->op != OP_STORE) return false;
   const Ref *ref = instr->ref;
-  return ref->role == REF_VAR && ref->type.rank == 0 && !is_float(ref->type.dtype) && !ir_mask(instr);
+  return ref->role == REF_VAR && ref->type.rank == 0 && !is_float(ref->type.dtype) &&
+         !ir_mask(instr);
 }
 
 bool is_index_scalar(const Instr *instr) {
@@ -97,7 +101,8 @@ void grid_eval(GridEval *e, const Instr *instr) {
     if (!e->known[instr->args[i]->id]) return;
     arg[i] = e->value[instr->args[i]->id];
   }
-  set(e, instr, instr->op == OP_LOAD ? prefetched_element(instr, arg, &clamped) : eval_pure(instr, arg));
+  set(e, instr,
+      instr->op == OP_LOAD ? prefetched_element(instr, arg, &clamped) : eval_pure(instr, arg));
 }
 
 static void eval_map(GridEval *e, const Region *region) {
@@ -140,8 +145,8 @@ static Interval point(int64_t value) { return (Interval){value, value}; }
 
 static Interval multiply(Interval a, Interval b) {
   int64_t corner[4];
-  if (!mul_i64(a.low, b.low, &corner[0]) || !mul_i64(a.low, b.high, &corner[1]) || !mul_i64(a.high, b.low, &corner[2]) ||
-      !mul_i64(a.high, b.high, &corner[3]))
+  if (!mul_i64(a.low, b.low, &corner[0]) || !mul_i64(a.low, b.high, &corner[1]) ||
+      !mul_i64(a.high, b.low, &corner[2]) || !mul_i64(a.high, b.high, &corner[3]))
     return unbounded;
   Interval r = point(corner[0]);
   for (int i = 1; i < 4; i++) {
@@ -152,7 +157,8 @@ static Interval multiply(Interval a, Interval b) {
 }
 
 static Interval compare_intervals(Op op, Interval a, Interval b) {
-  bool below = a.high<b.low, above = a.low> b.high, same = is_point(a) && is_point(b) && a.low == b.low;
+  bool below = a.high<b.low, above = a.low> b.high,
+       same = is_point(a) && is_point(b) && a.low == b.low;
   if (same) return point(int_compare(op, 0, 0));
   if (below) return point(int_compare(op, 0, 1));
   if (above) return point(int_compare(op, 1, 0));
@@ -161,7 +167,8 @@ static Interval compare_intervals(Op op, Interval a, Interval b) {
   return (Interval){0, 1};
 }
 
-// Operations that grow (or do not fall) with each operand: their bounds are those of the operands' bounds.
+// Operations that grow (or do not fall) with each operand: their bounds are those of the operands'
+// bounds.
 static bool is_monotone(const Instr *instr, const Interval *a) {
   switch (instr->op) {
     case OP_MAX:
@@ -187,9 +194,13 @@ static Interval pure_interval(const Instr *instr, const Interval *a) {
                       eval_pure(instr, (int64_t[]){a[0].high, a[1].high, 0})};
   switch (instr->op) {
     case OP_ADD:
-      return add_i64(a[0].low, a[1].low, &r.low) && add_i64(a[0].high, a[1].high, &r.high) ? r : unbounded;
+      return add_i64(a[0].low, a[1].low, &r.low) && add_i64(a[0].high, a[1].high, &r.high)
+                 ? r
+                 : unbounded;
     case OP_SUB:
-      return sub_i64(a[0].low, a[1].high, &r.low) && sub_i64(a[0].high, a[1].low, &r.high) ? r : unbounded;
+      return sub_i64(a[0].low, a[1].high, &r.low) && sub_i64(a[0].high, a[1].low, &r.high)
+                 ? r
+                 : unbounded;
     case OP_MUL:
       return multiply(a[0], a[1]);
     case OP_MOD:
@@ -204,7 +215,8 @@ static Interval pure_interval(const Instr *instr, const Interval *a) {
   return points ? point(eval_pure(instr, (int64_t[]){a[0].low, a[1].low, a[2].low})) : unbounded;
 }
 
-Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *axes, const Interval *known) {
+Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *axes,
+                       const Interval *known) {
   switch (instr->op) {
     case OP_CONST:
       return is_float(instr->type.dtype) ? unbounded : point(instr->ival);
@@ -217,7 +229,8 @@ Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *ax
     default:
       break;
   }
-  if (instr->op == OP_ARG || instr->op == OP_LOAD || instr->op == OP_IF || !is_index_scalar(instr)) return unbounded;
+  if (instr->op == OP_ARG || instr->op == OP_LOAD || instr->op == OP_IF || !is_index_scalar(instr))
+    return unbounded;
   Interval a[3] = {point(0), point(0), point(0)};
   for (int i = 0; i < instr->nargs && i < 3; i++) a[i] = known[instr->args[i]->id];
   return pure_interval(instr, a);
@@ -251,9 +264,11 @@ int64_t least_multiple(int64_t a, int64_t b) {
 
 static const Periodic constant = {1, 0}, irregular = {0, 0};
 
-// Quotient and remainder of a value that grows by `step` every `period`: as one when the growth is a whole multiple of c.
+// Quotient and remainder of a value that grows by `step` every `period`: as one when the growth is
+// a whole multiple of c.
 static Periodic divide(const Instr *instr, Periodic p, int64_t c, Interval dividend) {
-  bool floors = instr->op == OP_FLOORDIV || instr->op == OP_MOD, remains = instr->op == OP_MOD || instr->op == OP_REM;
+  bool floors = instr->op == OP_FLOORDIV || instr->op == OP_MOD,
+       remains = instr->op == OP_MOD || instr->op == OP_REM;
   if (c <= 0 || !(floors || dividend.low >= 0)) return irregular;
   int64_t times = c / greatest_divisor(c, p.step < 0 ? -p.step : p.step), step;
   if (p.period * times > INT32_MAX || !mul_i64(p.step, times, &step)) return irregular;
@@ -270,7 +285,8 @@ static Periodic combine(const Instr *instr, const Periodic *a, const Interval *b
     still &= step[i] == 0;
   }
   if (still) return (Periodic){period, 0};
-  Interval first = bounds[instr->args[0]->id], second = instr->nargs > 1 ? bounds[instr->args[1]->id] : point(1);
+  Interval first = bounds[instr->args[0]->id],
+           second = instr->nargs > 1 ? bounds[instr->args[1]->id] : point(1);
   Periodic p = {period, step[0]};
   switch (instr->op) {
     case OP_ADD:
@@ -312,11 +328,14 @@ static Periodic periodic_branch(const Instr *branch, const Periodic *known) {
   return (Periodic){period, 0};
 }
 
-static Periodic periodic_of(const Instr *instr, int axis, const Interval *bounds, const Periodic *known) {
+static Periodic periodic_of(const Instr *instr, int axis, const Interval *bounds,
+                            const Periodic *known) {
   if (instr->op == OP_AXIS) return instr->ival == axis ? (Periodic){1, 1} : constant;
   if (instr->op == OP_IF) return has_result(instr) ? periodic_branch(instr, known) : constant;
-  if (is_variable_access(instr)) return constant;  // as long as what is stored to variables repeats: see Body.decisions
-  if (op_info[instr->op].class == OPC_LEAF || !is_index_scalar(instr)) return constant;  // or data, taken as the same everywhere
+  if (is_variable_access(instr))
+    return constant;  // as long as what is stored to variables repeats: see Body.decisions
+  if (op_info[instr->op].class == OPC_LEAF || !is_index_scalar(instr))
+    return constant;  // or data, taken as the same everywhere
   if (instr->op == OP_LOAD) return periodic_load(instr, known);
   if (is_point(bounds[instr->id])) return constant;
   Periodic a[3] = {constant, constant, constant};

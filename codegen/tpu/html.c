@@ -27,7 +27,8 @@ static void put_escaped(Buf *out, const char *text) {
 
 static void open_svg(Buf *out, const char *label, double width, double height) {
   buf_printf(out,
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"%s\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" ",
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"%s\" viewBox=\"0 "
+             "0 %.0f %.0f\" width=\"%.0f\" ",
              label, width, height, width);
   buf_printf(out, "height=\"%.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", height);
   buf_printf(out, "<rect width=\"%.0f\" height=\"%.0f\" fill=\"#fff\"/>\n", width, height);
@@ -40,18 +41,29 @@ static void put_label(Buf *out, double x, double y, const char *anchor, const ch
 }
 
 static void put_line(Buf *out, double x0, double y0, double x1, double y1, const char *style) {
-  buf_printf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" %s/>\n", x0, y0, x1, y1, style);
+  buf_printf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" %s/>\n", x0, y0, x1, y1,
+             style);
 }
 
-static void put_box(Buf *out, double x, double y, double width, double height, const char *fill, const char *title) {
-  buf_printf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"%s\"><title>", x, y, width, height, fill);
+static void put_box(Buf *out, double x, double y, double width, double height, const char *fill,
+                    const char *title) {
+  buf_printf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"%s\"><title>",
+             x, y, width, height, fill);
   put_escaped(out, title);
   buf_puts(out, "</title></rect>\n");
 }
 
 // ---- roofline: both axes logarithmic
 
-enum { PLOT_LEFT = 70, PLOT_TOP = 20, PLOT_WIDTH = 560, PLOT_HEIGHT = 320, LOW_X = -2, HIGH_X = 5, DECADES_Y = 6 };
+enum {
+  PLOT_LEFT = 70,
+  PLOT_TOP = 20,
+  PLOT_WIDTH = 560,
+  PLOT_HEIGHT = 320,
+  LOW_X = -2,
+  HIGH_X = 5,
+  DECADES_Y = 6
+};
 
 typedef struct {
   Buf *out;
@@ -68,17 +80,23 @@ static double plot_y(const Plot *p, double flops) {
   return PLOT_TOP + PLOT_HEIGHT * fmin(fmax(y, 0), 1);
 }
 
-static void put_roof(const Plot *p, const char *name, double bandwidth, double peak, const char *colour) {
-  double low = fmax(pow(10, LOW_X), pow(10, p->top - DECADES_Y) / bandwidth), ridge = peak / bandwidth;
+static void put_roof(const Plot *p, const char *name, double bandwidth, double peak,
+                     const char *colour) {
+  double low = fmax(pow(10, LOW_X), pow(10, p->top - DECADES_Y) / bandwidth),
+         ridge = peak / bandwidth;
   char style[80];
   snprintf(style, sizeof style, "stroke=\"%s\" stroke-width=\"2\"", colour);
   put_line(p->out, plot_x(low), plot_y(p, low * bandwidth), plot_x(ridge), plot_y(p, peak), style);
-  put_label(p->out, plot_x(sqrt(low * ridge)) + 6, plot_y(p, sqrt(low * ridge) * bandwidth) + 14, "start", name);
+  put_label(p->out, plot_x(sqrt(low * ridge)) + 6, plot_y(p, sqrt(low * ridge) * bandwidth) + 14,
+            "start", name);
 }
 
-static void put_point(const Plot *p, const char *name, double intensity, double flops, const char *colour, double below) {
+static void put_point(const Plot *p, const char *name, double intensity, double flops,
+                      const char *colour, double below) {
   if (!(intensity > 0) || !isfinite(intensity)) return;
-  buf_printf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"%s\"><title>%s: %.4g FLOP/B, %.4g FLOP/s</title></circle>\n",
+  buf_printf(p->out,
+             "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"%s\"><title>%s: %.4g FLOP/B, %.4g "
+             "FLOP/s</title></circle>\n",
              plot_x(intensity), plot_y(p, flops), colour, name, intensity, flops);
   put_label(p->out, plot_x(intensity) + 8, plot_y(p, flops) + below, "start", name);
 }
@@ -87,7 +105,8 @@ static void put_axes(const Plot *p) {
   static const char grid[] = "stroke=\"#ddd\"";
   char text[32];
   for (int d = LOW_X; d <= HIGH_X; d++) {
-    put_line(p->out, plot_x(pow(10, d)), PLOT_TOP, plot_x(pow(10, d)), PLOT_TOP + PLOT_HEIGHT, grid);
+    put_line(p->out, plot_x(pow(10, d)), PLOT_TOP, plot_x(pow(10, d)), PLOT_TOP + PLOT_HEIGHT,
+             grid);
     snprintf(text, sizeof text, "%g", pow(10, d));
     put_label(p->out, plot_x(pow(10, d)), PLOT_TOP + PLOT_HEIGHT + 16, "middle", text);
   }
@@ -103,12 +122,13 @@ static void put_axes(const Plot *p) {
 }
 
 void tpu_roofline_svg(const Model *m, Buf *out) {
-  double flops = (double)(m->cost.dot_flops ? m->cost.dot_flops : m->cost.flops), seconds = m->seconds > 0 ? m->seconds : 1;
+  double flops = (double)(m->cost.dot_flops ? m->cost.dot_flops : m->cost.flops),
+         seconds = m->seconds > 0 ? m->seconds : 1;
   Plot p = {out, ceil(log10(m->peak))};
   open_svg(out, "roofline", PLOT_LEFT + PLOT_WIDTH + 150, PLOT_TOP + PLOT_HEIGHT + 45);
   put_axes(&p);
-  put_line(out, plot_x(m->peak / m->vmem_bandwidth), plot_y(&p, m->peak), PLOT_LEFT + PLOT_WIDTH, plot_y(&p, m->peak),
-           "stroke=\"#333\" stroke-width=\"2\"");
+  put_line(out, plot_x(m->peak / m->vmem_bandwidth), plot_y(&p, m->peak), PLOT_LEFT + PLOT_WIDTH,
+           plot_y(&p, m->peak), "stroke=\"#333\" stroke-width=\"2\"");
   put_label(out, PLOT_LEFT + PLOT_WIDTH - 4, plot_y(&p, m->peak) - 5, "end", "MXU");
   put_roof(&p, "HBM", m->hbm, m->peak, "#0b62a4");
   put_roof(&p, "VMEM", m->vmem_bandwidth, m->peak, "#4da74d");
@@ -119,7 +139,14 @@ void tpu_roofline_svg(const Model *m, Buf *out) {
 
 // ---- timeline of the first steps
 
-enum { ROWS = 5, ROW_HEIGHT = 26, TIME_LEFT = 110, TIME_WIDTH = 760, MOST_BOXES = 1500, SHOWN_STEPS = 12 };
+enum {
+  ROWS = 5,
+  ROW_HEIGHT = 26,
+  TIME_LEFT = 110,
+  TIME_WIDTH = 760,
+  MOST_BOXES = 1500,
+  SHOWN_STEPS = 12
+};
 
 static int64_t end_of_window(const TraceLog *log) {
   int64_t end = 0;
@@ -134,12 +161,14 @@ static int64_t end_of_window(const TraceLog *log) {
 static void put_time_box(const Model *m, Buf *out, const TraceEvent *e, double scale) {
   static const char *const colours[] = {"#888", "#c0392b", "#e8a33d", "#0b62a4", "#4da74d"};
   const Segment *s = e->kind == 'c' ? &m->body->segments.at[e->which] : NULL;
-  double x = TIME_LEFT + (double)e->start_ps * scale, width = (double)(e->end_ps - e->start_ps) * scale;
-  const char *title = arena_printf(m->arena, "step %lld: %s, %.4g us", (long long)e->step,
-                                   s                                  ? arena_printf(m->arena, "line %d", ir_line(m->k, s->span))
-                                   : e->kind == 'f' || e->kind == 'w' ? m->k->refs.at[e->which]->name
-                                                                      : "the cost of a step",
-                                   (double)(e->end_ps - e->start_ps) * 1e-6);
+  double x = TIME_LEFT + (double)e->start_ps * scale,
+         width = (double)(e->end_ps - e->start_ps) * scale;
+  const char *title =
+      arena_printf(m->arena, "step %lld: %s, %.4g us", (long long)e->step,
+                   s ? arena_printf(m->arena, "line %d", ir_line(m->k, s->span))
+                   : e->kind == 'f' || e->kind == 'w' ? m->k->refs.at[e->which]->name
+                                                      : "the cost of a step",
+                   (double)(e->end_ps - e->start_ps) * 1e-6);
   int row = e->kind == 'f' ? 3 : e->kind == 'w' ? 4 : 0;
   if (!s) {
     put_box(out, x, 8 + row * ROW_HEIGHT, width, ROW_HEIGHT - 6, colours[row], title);
@@ -148,8 +177,10 @@ static void put_time_box(const Model *m, Buf *out, const TraceEvent *e, double s
   double other = 0, whole = s->cost.busy[s->bound];
   for (int u = UNIT_VPU; u < UNITS; u++) other = fmax(other, s->cost.busy[u]);
   if (s->cost.busy[UNIT_MXU] > 0)
-    put_box(out, x, 8 + ROW_HEIGHT, width * s->cost.busy[UNIT_MXU] / whole, ROW_HEIGHT - 6, colours[1], title);
-  if (other > 0) put_box(out, x, 8 + 2 * ROW_HEIGHT, width * other / whole, ROW_HEIGHT - 6, colours[2], title);
+    put_box(out, x, 8 + ROW_HEIGHT, width * s->cost.busy[UNIT_MXU] / whole, ROW_HEIGHT - 6,
+            colours[1], title);
+  if (other > 0)
+    put_box(out, x, 8 + 2 * ROW_HEIGHT, width * other / whole, ROW_HEIGHT - 6, colours[2], title);
 }
 
 static void put_timeline(const Model *m, Buf *out) {
@@ -159,7 +190,8 @@ static void put_timeline(const Model *m, Buf *out) {
   if (end <= 0) return;
   double scale = TIME_WIDTH / (double)end;
   open_svg(out, "timeline", TIME_LEFT + TIME_WIDTH + 40, ROWS * ROW_HEIGHT + 40);
-  for (int row = 0; row < ROWS; row++) put_label(out, TIME_LEFT - 8, 22 + row * ROW_HEIGHT, "end", names[row]);
+  for (int row = 0; row < ROWS; row++)
+    put_label(out, TIME_LEFT - 8, 22 + row * ROW_HEIGHT, "end", names[row]);
   for (int i = 0; i < log->events.count && i < MOST_BOXES; i++) {
     const TraceEvent *e = &log->events.at[i];
     if (e->kind == 's') break;
@@ -167,12 +199,14 @@ static void put_timeline(const Model *m, Buf *out) {
   }
   for (int tick = 0; tick <= 5; tick++) {
     double x = TIME_LEFT + TIME_WIDTH * tick / 5.0;
-    put_label(out, x, ROWS * ROW_HEIGHT + 28, "middle", arena_printf(m->arena, "%.4g us", (double)end * tick / 5e6));
+    put_label(out, x, ROWS * ROW_HEIGHT + 28, "middle",
+              arena_printf(m->arena, "%.4g us", (double)end * tick / 5e6));
   }
   buf_puts(out, "</svg>\n");
 }
 
-// ---- VMEM map: to the scale of what is used, one bar a buffer, each beginning where the one above ends
+// ---- VMEM map: to the scale of what is used, one bar a buffer, each beginning where the one above
+// ends
 
 static void put_vmem_map(const Model *m, Buf *out) {
   enum { LEFT = 110, WIDTH = 520, BAR = 22 };
@@ -181,17 +215,21 @@ static void put_vmem_map(const Model *m, Buf *out) {
   for (int i = 0; i < m->buffers.count; i++) {
     const Buffer *b = &m->buffers.at[i];
     double width = b->space == SPACE_SMEM ? 0 : WIDTH * (double)b->bytes / used;
-    const char *text = arena_printf(m->arena, "%lld bytes in %d buffer%s, %.3g %% of VMEM", (long long)b->bytes, b->buffers,
-                                    b->buffers == 1 ? "" : "s", 100 * (double)b->bytes / limit);
+    const char *text =
+        arena_printf(m->arena, "%lld bytes in %d buffer%s, %.3g %% of VMEM", (long long)b->bytes,
+                     b->buffers, b->buffers == 1 ? "" : "s", 100 * (double)b->bytes / limit);
     put_label(out, LEFT - 8, 20 + i * BAR, "end", b->name);
-    put_box(out, LEFT + at, 6 + i * BAR, fmax(width, 1), BAR - 6, i % 2 ? "#4da74d" : "#0b62a4", text);
+    put_box(out, LEFT + at, 6 + i * BAR, fmax(width, 1), BAR - 6, i % 2 ? "#4da74d" : "#0b62a4",
+            text);
     put_label(out, LEFT + WIDTH + 8, 20 + i * BAR, "start", text);
     at += width;
   }
   double end = LEFT + WIDTH * fmin(limit / used, 1);
-  put_line(out, end, 2, end, m->buffers.count * BAR + 6, "stroke=\"#c0392b\" stroke-dasharray=\"4 3\"");
+  put_line(out, end, 2, end, m->buffers.count * BAR + 6,
+           "stroke=\"#c0392b\" stroke-dasharray=\"4 3\"");
   put_label(out, end, m->buffers.count * BAR + 20, "end",
-            arena_printf(m->arena, "%.4g MiB %s", fmin(limit, used) / 1048576, used > limit ? "there are" : "used"));
+            arena_printf(m->arena, "%.4g MiB %s", fmin(limit, used) / 1048576,
+                         used > limit ? "there are" : "used"));
   buf_puts(out, "</svg>\n");
 }
 
@@ -205,7 +243,8 @@ void tpu_html(const Model *m, Model *const *all, int count, Buf *out) {
   put_escaped(out, m->k->name);
   buf_printf(out, " on %s</title>\n", m->chip->name);
   buf_puts(out,
-           "<style>body{font-family:sans-serif;margin:2em;max-width:64em}pre{background:#f4f4f4;padding:1em;overflow-x:auto}"
+           "<style>body{font-family:sans-serif;margin:2em;max-width:64em}pre{background:#f4f4f4;"
+           "padding:1em;overflow-x:auto}"
            "svg{max-width:100%;height:auto}</style>\n</head>\n<body>\n<h1>");
   put_escaped(out, m->k->name);
   buf_printf(out, " on %s</h1>\n<h2>Roofline</h2>\n", m->chip->name);

@@ -23,22 +23,27 @@ typedef struct {
   int64_t low, high;
 } Interval;
 
-// A value as a function of one grid axis, the others kept: f(a + period) = f(a) + step. period 0: not of this kind.
+// A value as a function of one grid axis, the others kept: f(a + period) = f(a) + step. period 0:
+// not of this kind.
 typedef struct {
   int64_t period, step;
 } Periodic;
 
 GridEval grid_eval_new(Arena *arena, const Kernel *k, const int64_t *sizes, const int64_t *extents);
-bool is_index_scalar(const Instr *instr);  // rank 0, integer or bool, and computed from nothing but such
+bool is_index_scalar(
+    const Instr *instr);  // rank 0, integer or bool, and computed from nothing but such
 bool is_variable_access(const Instr *instr);
 void grid_eval(GridEval *e, const Instr *instr);
-void grid_take_result(GridEval *e, const Instr *branch, const Region *taken);  // of an `if` with one, its region having run
+void grid_take_result(GridEval *e, const Instr *branch,
+                      const Region *taken);  // of an `if` with one, its region having run
 // The block index of an operand at e->axes; false when it depends on data.
 bool grid_block_index(GridEval *e, const Ref *ref, int64_t *index);
 
-// Of every scalar of a region, with the axes within `axes`: by instruction id. Or of one, those of its operands being there.
+// Of every scalar of a region, with the axes within `axes`: by instruction id. Or of one, those of
+// its operands being there.
 void grid_intervals(const GridEval *e, const Region *region, const Interval *axes, Interval *out);
-Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *axes, const Interval *known);
+Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *axes,
+                       const Interval *known);
 // Along `axis`; `bounds` are the intervals over the whole grid.
 void grid_periods(const Region *region, int axis, const Interval *bounds, Periodic *out);
 int64_t least_multiple(int64_t a, int64_t b);  // 0 when a or b is, or when it is beyond 2^31
@@ -99,20 +104,24 @@ typedef struct {
   Block *top;
   LIST(const Instr *) unmodelled;  // operations without a cost
   LIST(const Instr *) assumed;     // control flow that depends on data
-  // What must repeat for steps to repeat: scalars that decide control flow, which semaphore a copy uses, what variables hold.
+  // What must repeat for steps to repeat: scalars that decide control flow, which semaphore a copy
+  // uses, what variables hold.
   LIST(const Instr *) decisions;
-  LIST(const Instr *) scalars;  // these and what they are computed from, in the order of the program
-  bool copies;                  // the body starts copies itself
+  LIST(const Instr *)
+  scalars;      // these and what they are computed from, in the order of the program
+  bool copies;  // the body starts copies itself
 } Body;
 
 Body *body_new(const CostModel *m);
-// One grid step at e->axes: the time of its operations in ps; counts[s] grows by the runs of segment s. `visitor` may be NULL: it
-// sees each segment, `times` runs of it one after the other, and each start of a copy and wait for one.
+// One grid step at e->axes: the time of its operations in ps; counts[s] grows by the runs of
+// segment s. `visitor` may be NULL: it sees each segment, `times` runs of it one after the other,
+// and each start of a copy and wait for one.
 typedef struct {
   void (*segment)(void *context, int segment, int64_t times);
   void (*copy)(void *context, const GridEval *e, const Instr *copy);  // may be NULL
 } BodyVisitor;
-int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisitor *visitor, void *context);
+int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisitor *visitor,
+                 void *context);
 
 // ---- sim.c: the pipeline
 
@@ -125,10 +134,12 @@ typedef struct {
 } OperandCount;
 
 typedef struct {
-  int64_t steps, simulated, time_ps, compute_ps, overhead_ps, wait_ps, prologue_ps, epilogue_ps, hbm_ps;
+  int64_t steps, simulated, time_ps, compute_ps, overhead_ps, wait_ps, prologue_ps, epilogue_ps,
+      hbm_ps;
 } Totals;
 
-// Events of one core, for traces. kind: 'f' fetch, 'w' write back, 'c' a segment, 'o' the step's overhead, 's' steps left out.
+// Events of one core, for traces. kind: 'f' fetch, 'w' write back, 'c' a segment, 'o' the step's
+// overhead, 's' steps left out.
 typedef struct {
   char kind;
   int core, which;  // operand or segment

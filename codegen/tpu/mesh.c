@@ -1,7 +1,8 @@
 // pkc tpu --mesh: what moving data between the chips of a slice costs, on paper.
 //
-// A chip has a link to each neighbour along each axis; a link carries half of what the table lists in either direction. Axes wrap
-// around only where the slice is large enough (chips.def). Collectives use all axes at once. docs/tpu.md derives the formulas.
+// A chip has a link to each neighbour along each axis; a link carries half of what the table lists
+// in either direction. Axes wrap around only where the slice is large enough (chips.def).
+// Collectives use all axes at once. docs/tpu.md derives the formulas.
 #include "codegen/tpu/internal.h"
 
 #include <math.h>
@@ -40,7 +41,8 @@ static bool read_number(const char *text, double *value) {
   return *text && !*end && *value >= 0 && *value < 1e30;
 }
 
-// Whole numbers with a separator between them; returns how many there are, -1 when something else stands there.
+// Whole numbers with a separator between them; returns how many there are, -1 when something else
+// stands there.
 static int read_list(const char *text, char separator, int64_t *list, int most) {
   int count = 0;
   for (; text && count < most; count++) {
@@ -59,32 +61,38 @@ static const char *read_mesh(Mesh *m) {
   const double *v = m->chip->value;
   m->axes = read_list(m->request->mesh, 'x', m->size, MOST_AXES);
   if (m->axes < 1) return "--mesh requires X, XxY or XxYxZ";
-  if (m->axes > (int)v[CHIP_TORUS]) return arena_printf(arena, "the network of %s has %.0f axes", m->chip->name, v[CHIP_TORUS]);
+  if (m->axes > (int)v[CHIP_TORUS])
+    return arena_printf(arena, "the network of %s has %.0f axes", m->chip->name, v[CHIP_TORUS]);
   m->chips = 1;
   bool cubes = m->axes == 3;
   for (int i = 0; i < m->axes; i++) {
     if (m->size[i] < 1) return "an axis has at least one chip";
     if (m->size[i] > (int64_t)v[CHIP_POD_X + i])
-      return arena_printf(arena, "a pod of %s has %.0f chips along axis %d", m->chip->name, v[CHIP_POD_X + i], i);
+      return arena_printf(arena, "a pod of %s has %.0f chips along axis %d", m->chip->name,
+                          v[CHIP_POD_X + i], i);
     m->chips *= m->size[i];
     cubes &= m->size[i] % (int64_t)fmax(v[CHIP_WRAP], 1) == 0;
   }
   for (int i = 0; i < m->axes; i++)
-    m->wraps[i] = m->size[i] > 1 && (v[CHIP_TORUS] > 2 ? cubes : (double)m->size[i] >= v[CHIP_WRAP]);
+    m->wraps[i] =
+        m->size[i] > 1 && (v[CHIP_TORUS] > 2 ? cubes : (double)m->size[i] >= v[CHIP_WRAP]);
   m->one_way = v[CHIP_ICI_LINK] / 2;
   return NULL;
 }
 
 // ---- costs
 
-static MeshCost cost_of(const Mesh *m, int64_t hops, double bytes, double bandwidth, int links, bool both) {
-  MeshCost c = {.hops = hops, .latency = (double)hops * m->chip->value[CHIP_ICI_HOP], .links = links};
+static MeshCost cost_of(const Mesh *m, int64_t hops, double bytes, double bandwidth, int links,
+                        bool both) {
+  MeshCost c = {
+      .hops = hops, .latency = (double)hops * m->chip->value[CHIP_ICI_HOP], .links = links};
   c.transfer = bandwidth > 0 ? bytes / bandwidth : 0;
   c.seconds = both ? c.latency + c.transfer : fmax(c.latency, c.transfer);
   return c;
 }
 
-// A message takes the shortest way along each axis, and its parts a link of each axis on which the chips differ.
+// A message takes the shortest way along each axis, and its parts a link of each axis on which the
+// chips differ.
 static MeshCost send_cost(const Mesh *m, const int64_t *from, const int64_t *to, double bytes) {
   int64_t hops = 0;
   int links = 0;
@@ -97,8 +105,8 @@ static MeshCost send_cost(const Mesh *m, const int64_t *from, const int64_t *to,
   return cost_of(m, hops, bytes, links * m->one_way, links, true);
 }
 
-// Every chip gets what it does not have of the array: over two links an axis that wraps, over one from the end of one that does
-// not.
+// Every chip gets what it does not have of the array: over two links an axis that wraps, over one
+// from the end of one that does not.
 static MeshCost gather_cost(const Mesh *m, double bytes) {
   int64_t hops = 0;
   int links = 0;
@@ -107,7 +115,8 @@ static MeshCost gather_cost(const Mesh *m, double bytes) {
     hops += m->wraps[i] ? m->size[i] / 2 : m->size[i] - 1;
     links += m->wraps[i] ? 2 : 1;
   }
-  return cost_of(m, hops, bytes * (double)(m->chips - 1) / (double)m->chips, links * m->one_way, links, false);
+  return cost_of(m, hops, bytes * (double)(m->chips - 1) / (double)m->chips, links * m->one_way,
+                 links, false);
 }
 
 static MeshCost reduce_cost(const Mesh *m, double bytes) {
@@ -119,7 +128,8 @@ static MeshCost reduce_cost(const Mesh *m, double bytes) {
   return c;
 }
 
-// A quarter of the array crosses the middle of each axis either way, over a link a row, two where the axis wraps.
+// A quarter of the array crosses the middle of each axis either way, over a link a row, two where
+// the axis wraps.
 static MeshCost exchange_cost(const Mesh *m, double bytes) {
   MeshCost worst = {0};
   int64_t hops = 0;
@@ -127,7 +137,8 @@ static MeshCost exchange_cost(const Mesh *m, double bytes) {
   for (int i = 0; i < m->axes; i++) {
     if (m->size[i] < 2) continue;
     int links = m->wraps[i] ? 2 : 1;
-    MeshCost c = cost_of(m, hops, bytes / 4, (double)(m->chips / m->size[i]) * links * m->one_way, links, false);
+    MeshCost c = cost_of(m, hops, bytes / 4, (double)(m->chips / m->size[i]) * links * m->one_way,
+                         links, false);
     if (c.seconds >= worst.seconds) worst = c;
   }
   return worst;
@@ -139,9 +150,11 @@ static const struct {
   Collective *cost;
 } collectives[] = {
     {"all-gather", "each chip has a part of the array, and all get all of it", gather_cost},
-    {"reduce-scatter", "each chip has an array as long as the sum, and gets a part of the sum", gather_cost},
+    {"reduce-scatter", "each chip has an array as long as the sum, and gets a part of the sum",
+     gather_cost},
     {"all-reduce", "a reduce-scatter, then an all-gather", reduce_cost},
-    {"all-to-all", "each chip has a part of the array, and sends each other chip a part of that", exchange_cost},
+    {"all-to-all", "each chip has a part of the array, and sends each other chip a part of that",
+     exchange_cost},
 };
 enum { COLLECTIVES = sizeof collectives / sizeof *collectives };
 
@@ -172,9 +185,10 @@ static int show(const Mesh *m, const char *what, double bytes, MeshCost c) {
     buf_printf(&out, "%s of %.6g B on %s ", what, bytes, m->chip->name);
     put_shape(m, &out);
     buf_printf(&out,
-               "\n  time       %.4g us\n  latency    %.4g us: %lld hop%s\n  transfer   %.4g us: %d link%s of %.3g B/s one way\n",
-               c.seconds * 1e6, c.latency * 1e6, (long long)c.hops, c.hops == 1 ? "" : "s", c.transfer * 1e6, c.links,
-               c.links == 1 ? "" : "s", m->one_way);
+               "\n  time       %.4g us\n  latency    %.4g us: %lld hop%s\n  transfer   %.4g us: %d "
+               "link%s of %.3g B/s one way\n",
+               c.seconds * 1e6, c.latency * 1e6, (long long)c.hops, c.hops == 1 ? "" : "s",
+               c.transfer * 1e6, c.links, c.links == 1 ? "" : "s", m->one_way);
     buf_printf(&out, "  over DCN   %.4g us, by one chip's share of it\n", dcn * 1e6);
   }
   int status = write_result("-", &out);
@@ -186,7 +200,8 @@ static int send(const Mesh *m, double bytes) {
   int64_t from[MOST_AXES], to[MOST_AXES];
   if (read_list(argument(m, "from"), ',', from, MOST_AXES) != m->axes ||
       read_list(argument(m, "to"), ',', to, MOST_AXES) != m->axes)
-    return user_error("send requires from=X,Y and to=X,Y, with as many numbers as the mesh has axes");
+    return user_error(
+        "send requires from=X,Y and to=X,Y, with as many numbers as the mesh has axes");
   for (int i = 0; i < m->axes; i++)
     if (from[i] >= m->size[i] || to[i] >= m->size[i])
       return user_error("there is no such chip: axis %d has %lld", i, (long long)m->size[i]);
@@ -202,20 +217,25 @@ typedef struct {
 
 static int plans(const Mesh *m) {
   double rows, inner, columns, stages = (double)m->chips;
-  if (!read_number(argument(m, "M"), &rows) || !read_number(argument(m, "K"), &inner) || !read_number(argument(m, "N"), &columns))
-    return user_error("matmul requires M=, K= and N=: activations [M, K] by weights [K, N], in bf16");
+  if (!read_number(argument(m, "M"), &rows) || !read_number(argument(m, "K"), &inner) ||
+      !read_number(argument(m, "N"), &columns))
+    return user_error(
+        "matmul requires M=, K= and N=: activations [M, K] by weights [K, N], in bf16");
   double work = 2 * rows * inner * columns, peak = m->chip->value[CHIP_BF16], batches = 4 * stages;
   double hop = m->chip->value[CHIP_ICI_HOP];
   const Plan list[] = {
       {"data", "M split; training sums the weights' gradient", 3 * work / peak / stages,
        reduce_cost(m, 2 * inner * columns).seconds},
-      {"tensor", "N split; the activations are gathered", work / peak / stages, gather_cost(m, 2 * rows * inner).seconds},
+      {"tensor", "N split; the activations are gathered", work / peak / stages,
+       gather_cost(m, 2 * rows * inner).seconds},
       {"pipeline", "a layer a stage; activations are passed on, 4 batches a stage",
-       work / peak * (batches + stages - 1) / batches / stages, fmax(hop * batches, 2 * rows * inner / m->one_way) / batches},
+       work / peak * (batches + stages - 1) / batches / stages,
+       fmax(hop * batches, 2 * rows * inner / m->one_way) / batches},
   };
   Buf out = {0};
   if (!m->request->json) {
-    buf_printf(&out, "[%.6g, %.6g] by [%.6g, %.6g] in bf16 on %s ", rows, inner, inner, columns, m->chip->name);
+    buf_printf(&out, "[%.6g, %.6g] by [%.6g, %.6g] in bf16 on %s ", rows, inner, inner, columns,
+               m->chip->name);
     put_shape(m, &out);
     buf_puts(&out, "\nparallel        compute  communication  bound by\n");
   }
@@ -223,7 +243,8 @@ static int plans(const Mesh *m) {
     const Plan *p = &list[i];
     const char *bound = p->compute >= p->moved ? "compute" : "communication";
     if (!m->request->json) {
-      buf_printf(&out, "%-10s %9.4g us   %9.4g us  %s: %s\n", p->name, p->compute * 1e6, p->moved * 1e6, bound, p->meaning);
+      buf_printf(&out, "%-10s %9.4g us   %9.4g us  %s: %s\n", p->name, p->compute * 1e6,
+                 p->moved * 1e6, bound, p->meaning);
       continue;
     }
     json_open(&out, NULL, '{');
@@ -244,14 +265,19 @@ int tpu_mesh(const MeshRequest *request) {
   if (wrong) return user_error("--mesh %s: %s", request->mesh, wrong);
   if (strcmp(verb, "matmul") == 0) return plans(&m);
   double bytes;
-  if (!read_number(argument(&m, "bytes"), &bytes)) return user_error("%s requires bytes=N", *verb ? verb : "a collective");
+  if (!read_number(argument(&m, "bytes"), &bytes))
+    return user_error("%s requires bytes=N", *verb ? verb : "a collective");
   if (strcmp(verb, "send") == 0) return send(&m, bytes);
   for (int i = 0; i < COLLECTIVES; i++)
-    if (strcmp(verb, collectives[i].name) == 0) return show(&m, verb, bytes, collectives[i].cost(&m, bytes));
+    if (strcmp(verb, collectives[i].name) == 0)
+      return show(&m, verb, bytes, collectives[i].cost(&m, bytes));
   Buf names = {0};
-  for (int i = 0; i < COLLECTIVES; i++) buf_printf(&names, "  %-15s bytes=N  %s\n", collectives[i].name, collectives[i].meaning);
-  int status =
-      user_error("--mesh goes with one of\n  send            bytes=N from=X,Y to=X,Y\n%s  matmul          M= K= N=", names.text);
+  for (int i = 0; i < COLLECTIVES; i++)
+    buf_printf(&names, "  %-15s bytes=N  %s\n", collectives[i].name, collectives[i].meaning);
+  int status = user_error(
+      "--mesh goes with one of\n  send            bytes=N from=X,Y to=X,Y\n%s  matmul          M= "
+      "K= N=",
+      names.text);
   buf_free(&names);
   return status;
 }

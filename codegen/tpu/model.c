@@ -1,11 +1,14 @@
-// A kernel on a chip: VMEM, rooflines, the predicted time and its bounds, where it goes, and the laws that every run must keep.
+// A kernel on a chip: VMEM, rooflines, the predicted time and its bounds, where it goes, and the
+// laws that every run must keep.
 #include "codegen/tpu/internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t extent(const Model *m, Dim dim) { return dim_is_const(dim) ? dim : m->sizes[dim_size_index(dim)]; }
+static int64_t extent(const Model *m, Dim dim) {
+  return dim_is_const(dim) ? dim : m->sizes[dim_size_index(dim)];
+}
 
 // ---- VMEM
 
@@ -13,7 +16,11 @@ static void add_buffer(Model *m, const Ref *ref) {
   static const char *const roles[] = {"input", "output", "scratch", "var"};
   if (ref->space != SPACE_VMEM && ref->space != SPACE_SMEM && ref->space != SPACE_VAR) return;
   if (ref->space == SPACE_VAR && ref->type.rank == 0) return;  // a register
-  Buffer b = {.name = ref->name, .what = roles[ref->role], .dtype = ref->type.dtype, .rank = ref->type.rank, .space = ref->space};
+  Buffer b = {.name = ref->name,
+              .what = roles[ref->role],
+              .dtype = ref->type.dtype,
+              .rank = ref->type.rank,
+              .space = ref->space};
   b.span = ref->span;
   b.buffers = ref_is_operand(ref) ? ref->buffers : 1;
   for (int i = 0; i < b.rank; i++) b.dim[i] = extent(m, ref->type.dim[i]);
@@ -63,7 +70,8 @@ static void find_dot_dtype(Instr *instr, void *context) {
   Model *m = context;
   if (instr->op != OP_DOT) return;
   DType t = instr->args[0]->type.dtype;
-  if (m->dot_dtype == DT_COUNT || dtype_info[t].bits > dtype_info[m->dot_dtype].bits) m->dot_dtype = t;
+  if (m->dot_dtype == DT_COUNT || dtype_info[t].bits > dtype_info[m->dot_dtype].bits)
+    m->dot_dtype = t;
 }
 
 // ---- time and its bounds
@@ -89,8 +97,11 @@ static void find_bounds(Model *m) {
   for (int u = 0; u < UNITS; u++)
     if (u != UNIT_MXU) serial += m->cost.busy[u];
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) issued += (double)m->sim.operand[i].issued;
-  double share = t->steps ? (double)t->overhead_ps * 1e-12 / ((double)t->steps * m->chip->value[CHIP_STEP]) : 1;
-  m->upper = share * (serial + issued * m->chip->value[CHIP_HBM_LATENCY]) + dma * share * cores + (double)t->overhead_ps * 1e-12;
+  double share =
+      t->steps ? (double)t->overhead_ps * 1e-12 / ((double)t->steps * m->chip->value[CHIP_STEP])
+               : 1;
+  m->upper = share * (serial + issued * m->chip->value[CHIP_HBM_LATENCY]) + dma * share * cores +
+             (double)t->overhead_ps * 1e-12;
   m->seconds = (double)t->time_ps * 1e-12;
   if (m->upper < m->seconds) m->upper = m->seconds;
 }
@@ -112,13 +123,15 @@ static void find_bound(Model *m) {
   for (int u = 0; u < UNITS; u++)
     if (m->cost.busy[u] / cores > best) best = m->cost.busy[u] / cores, m->bound = unit_names[u];
   if (hbm > best) best = hbm, m->bound = "HBM bandwidth";
-  if ((double)(t->wait_ps + t->prologue_ps + t->epilogue_ps) * 1e-12 > best) m->bound = "HBM latency";
+  if ((double)(t->wait_ps + t->prologue_ps + t->epilogue_ps) * 1e-12 > best)
+    m->bound = "HBM latency";
 }
 
 // ---- losses
 
 static void add_loss(Model *m, double seconds, Span span, const char *text) {
-  if (seconds > 1e-9 && seconds > 1e-4 * m->seconds) LIST_PUSH(m->arena, &m->losses, ((Loss){seconds, span, text}));
+  if (seconds > 1e-9 && seconds > 1e-4 * m->seconds)
+    LIST_PUSH(m->arena, &m->losses, ((Loss){seconds, span, text}));
 }
 
 static int by_seconds(const void *a, const void *b) {
@@ -132,10 +145,15 @@ static void operand_losses(Model *m) {
     const Ref *ref = m->k->refs.at[i];
     double times = o->once > 0 ? (double)o->bytes / (double)o->once : 0;
     const char *text =
-        i >= m->k->inputs ? arena_printf(m->arena, "the core waits for `%s` to be written back", ref->name)
+        i >= m->k->inputs
+            ? arena_printf(m->arena, "the core waits for `%s` to be written back", ref->name)
         : times > 1.05
-            ? arena_printf(m->arena, "the core waits for blocks of `%s`, which is brought in %.3g times over", ref->name, times)
-            : arena_printf(m->arena, "the core waits for blocks of `%s`, which HBM delivers no faster", ref->name);
+            ? arena_printf(m->arena,
+                           "the core waits for blocks of `%s`, which is brought in %.3g times over",
+                           ref->name, times)
+            : arena_printf(m->arena,
+                           "the core waits for blocks of `%s`, which HBM delivers no faster",
+                           ref->name);
     add_loss(m, (double)o->wait_ps * 1e-12 / m->sim.cores, ref->span, text);
   }
 }
@@ -153,34 +171,42 @@ static void segment_losses(Model *m, const Segment *s, double times) {
   if (!dot) return;
   add_loss(m, s->cost.mxu_padding * times, dot->span,
            "the MXU works on padding: an operand is narrower than the array or has few rows");
-  add_loss(m, s->cost.mxu_bubble * times, dot->span,
-           "the MXU waits for its first weights and for the wave through the array, once a product");
-  add_loss(m, s->cost.mxu_passes * times, dot->span,
-           arena_printf(m->arena, "products of f32 take %.0f passes through the MXU; bf16 takes one",
-                        m->chip->value[CHIP_F32_PASSES]));
+  add_loss(
+      m, s->cost.mxu_bubble * times, dot->span,
+      "the MXU waits for its first weights and for the wave through the array, once a product");
+  add_loss(
+      m, s->cost.mxu_passes * times, dot->span,
+      arena_printf(m->arena, "products of f32 take %.0f passes through the MXU; bf16 takes one",
+                   m->chip->value[CHIP_F32_PASSES]));
 }
 
 static void find_losses(Model *m) {
   const Totals *t = &m->sim.totals;
   const Kernel *k = m->k;
   Span grid = k->grid.count ? k->grid.at[0].span : k->span;
-  add_loss(m, (double)t->overhead_ps * 1e-12, grid,
-           arena_printf(m->arena, "%lld grid steps cost %.2g us each: larger blocks would need fewer", (long long)t->steps,
-                        m->chip->value[CHIP_STEP] * 1e6));
-  add_loss(m, (double)t->prologue_ps * 1e-12, grid, "the pipeline fills: the first blocks come in while nothing can run");
-  add_loss(m, (double)t->epilogue_ps * 1e-12, grid, "the pipeline drains: the last blocks go out when all else is done");
+  add_loss(
+      m, (double)t->overhead_ps * 1e-12, grid,
+      arena_printf(m->arena, "%lld grid steps cost %.2g us each: larger blocks would need fewer",
+                   (long long)t->steps, m->chip->value[CHIP_STEP] * 1e6));
+  add_loss(m, (double)t->prologue_ps * 1e-12, grid,
+           "the pipeline fills: the first blocks come in while nothing can run");
+  add_loss(m, (double)t->epilogue_ps * 1e-12, grid,
+           "the pipeline drains: the last blocks go out when all else is done");
   operand_losses(m);
   for (int i = 0; i < m->body->segments.count; i++)
     segment_losses(m, &m->body->segments.at[i], (double)m->sim.counts[i] / m->sim.cores);
   double executed = (double)m->cost.dot_flops;
   if (m->useful_flops > 0 && executed > m->useful_flops && k->reference)
     add_loss(m, m->cost.mxu_ideal / m->sim.cores * (1 - m->useful_flops / executed), grid,
-             arena_printf(m->arena, "%.3g of %.3g FLOP are spent beyond what the reference needs: past the edges, or masked away",
+             arena_printf(m->arena,
+                          "%.3g of %.3g FLOP are spent beyond what the reference needs: past the "
+                          "edges, or masked away",
                           executed - m->useful_flops, executed));
   if (chip_cores(m->chip) > m->sim.cores && t->steps > 0)
     add_loss(m, m->seconds * (1 - (double)m->sim.cores / chip_cores(m->chip)), grid,
              "a core has nothing to do: no `parallel` axis can be split");
-  if (m->losses.count) qsort(m->losses.at, (size_t)m->losses.count, sizeof *m->losses.at, by_seconds);
+  if (m->losses.count)
+    qsort(m->losses.at, (size_t)m->losses.count, sizeof *m->losses.at, by_seconds);
 }
 
 // ---- conservation laws
@@ -194,16 +220,19 @@ static void recount(const Model *m, const int64_t *extents) {
     const Ref *ref = k->refs.at[i];
     const OperandCount *o = &m->sim.operand[i];
     if (!o->moved || o->by_data || !ref->index_map || m->sim.cores > 1) continue;
-    int64_t *axes = calloc((size_t)k->grid.count + 1, sizeof *axes), index[MAX_INDEX] = {0}, held[MAX_INDEX], issued = 0;
+    int64_t *axes = calloc((size_t)k->grid.count + 1, sizeof *axes), index[MAX_INDEX] = {0},
+            held[MAX_INDEX], issued = 0;
     if (!axes) INTERNAL("no memory for %d axes", k->grid.count);
     for (int axis = 0; axis >= 0;) {
       eval_region(k, ref->index_map, m->sizes, axes, index);
       if (!issued || memcmp(index, held, sizeof held) != 0) issued++;
       memcpy(held, index, sizeof held);
-      for (axis = k->grid.count - 1; axis >= 0 && ++axes[axis] == extents[axis]; axis--) axes[axis] = 0;
+      for (axis = k->grid.count - 1; axis >= 0 && ++axes[axis] == extents[axis]; axis--)
+        axes[axis] = 0;
     }
     free(axes);
-    LAW(issued == o->issued, "%lld transfers of %s counted, %lld simulated", (long long)issued, ref->name, (long long)o->issued);
+    LAW(issued == o->issued, "%lld transfers of %s counted, %lld simulated", (long long)issued,
+        ref->name, (long long)o->issued);
   }
 }
 
@@ -213,27 +242,32 @@ static void check_laws(const Model *m) {
   double slack = 1e-6 * m->seconds + 1e-9;
   LAW(t->time_ps == t->compute_ps + t->overhead_ps + t->wait_ps + t->prologue_ps + t->epilogue_ps,
       "%lld ps are not the sum of their parts", (long long)t->time_ps);
-  LAW(m->seconds + slack >= m->lower, "%.9g s is less than %.9g s for %s", m->seconds, m->lower, m->lower_reason);
+  LAW(m->seconds + slack >= m->lower, "%.9g s is less than %.9g s for %s", m->seconds, m->lower,
+      m->lower_reason);
   int64_t issued = 0;
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
     const OperandCount *o = &m->sim.operand[i];
     issued += o->issued;
-    LAW(!o->moved || m->k->refs.at[i]->revisit || o->issued + o->skipped == t->steps, "%s was looked at %lld times in %lld steps",
-        m->k->refs.at[i]->name, (long long)(o->issued + o->skipped), (long long)t->steps);
+    LAW(!o->moved || m->k->refs.at[i]->revisit || o->issued + o->skipped == t->steps,
+        "%s was looked at %lld times in %lld steps", m->k->refs.at[i]->name,
+        (long long)(o->issued + o->skipped), (long long)t->steps);
   }
   double hbm = (double)t->hbm_ps * 1e-12, bytes = (double)m->moved_bytes / m->hbm;
-  // The slowest core's transfers are at least its share, and every transfer is rounded to a picosecond.
+  // The slowest core's transfers are at least its share, and every transfer is rounded to a
+  // picosecond.
   LAW(hbm <= m->seconds + slack, "HBM is busy for %.9g s of %.9g", hbm, m->seconds);
   LAW(m->sim.cores > 1 || fabs(hbm - bytes) <= 1e-9 * bytes + 1e-12 * (double)(issued + 1),
       "%.9g s of transfers, %.9g s of bytes", hbm, bytes);
   for (int i = 0; i < m->body->top->items.count; i++) {
     const Item *item = &m->body->top->items.at[i];
-    LAW(item->instr || m->sim.counts[item->segment] == t->steps, "what every step runs ran %lld times in %lld steps",
+    LAW(item->instr || m->sim.counts[item->segment] == t->steps,
+        "what every step runs ran %lld times in %lld steps",
         (long long)m->sim.counts[item->segment], (long long)t->steps);
   }
   int64_t *extents = calloc((size_t)m->k->grid.count + 1, sizeof *extents);
   if (!extents) INTERNAL("no memory for %d axes", m->k->grid.count);
-  for (int i = 0; i < m->k->grid.count; i++) extents[i] = eval_index(m->k, m->k->grid.at[i].extent, m->sizes, NULL, 0);
+  for (int i = 0; i < m->k->grid.count; i++)
+    extents[i] = eval_index(m->k, m->k->grid.at[i].extent, m->sizes, NULL, 0);
   if (t->steps > 0 && t->steps <= RECOUNT) recount(m, extents);
   free(extents);
 }
@@ -244,7 +278,13 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
   const int64_t *sizes = m->sizes;
   CostModel cost = cost_model(arena, k, chip, sizes);
   m->body = body_new(&cost);
-  m->sim = (Simulation){.arena = arena, .k = k, .chip = chip, .sizes = sizes, .body = m->body, .whole = whole, .log = log};
+  m->sim = (Simulation){.arena = arena,
+                        .k = k,
+                        .chip = chip,
+                        .sizes = sizes,
+                        .body = m->body,
+                        .whole = whole,
+                        .log = log};
   simulate(&m->sim);
   if (m->sim.problem) return m->sim.problem;
   ir_walk(k->body, find_dot_dtype, m);
@@ -254,7 +294,8 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
   m->useful_flops = k->reference && m->dot_dtype != DT_COUNT ? reference_flops(k, sizes) : 0;
   map_vmem(m);
   sum_costs(m);
-  if (m->cost.flops == INT64_MAX || m->moved_bytes == INT64_MAX) return "it does more than 2^63 operations";
+  if (m->cost.flops == INT64_MAX || m->moved_bytes == INT64_MAX)
+    return "it does more than 2^63 operations";
   find_bounds(m);
   find_shares(m);
   find_bound(m);
@@ -263,7 +304,8 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
   return NULL;
 }
 
-Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip, ModelOptions options, const char **wrong) {
+Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
+                 ModelOptions options, const char **wrong) {
   Model *m = NEW(arena, Model);
   *m = (Model){.arena = arena, .k = k, .chip = chip, .sizes = sizes, .dot_dtype = DT_COUNT};
   TraceLog *log = NULL;

@@ -37,7 +37,8 @@ static void put_head(const Model *m, Buf *out) {
   const Totals *t = &m->sim.totals;
   buf_printf(out, "%s on %s", k->name, m->chip->name);
   for (int i = 0; i < k->sizes.count; i++)
-    if (!k->sizes.at[i].value) buf_printf(out, " %s=%lld", k->sizes.at[i].name, (long long)m->sizes[i]);
+    if (!k->sizes.at[i].value)
+      buf_printf(out, " %s=%lld", k->sizes.at[i].name, (long long)m->sizes[i]);
   buf_puts(out, "\n\n  time         ");
   put_time(out, m->seconds);
   buf_puts(out, ", between ");
@@ -48,41 +49,48 @@ static void put_head(const Model *m, Buf *out) {
   put_time(out, m->seconds + m->chip->value[CHIP_DISPATCH]);
   buf_printf(out, "\n  bound by     %s\n  grid        ", m->bound);
   for (int i = 0; i < k->grid.count; i++)
-    buf_printf(out, " %s = %lld%s,", k->grid.at[i].name, (long long)eval_index(k, k->grid.at[i].extent, m->sizes, NULL, 0),
+    buf_printf(out, " %s = %lld%s,", k->grid.at[i].name,
+               (long long)eval_index(k, k->grid.at[i].extent, m->sizes, NULL, 0),
                i == m->sim.split_axis ? " (split over the cores)" : "");
   buf_printf(out, " %lld step%s of ", (long long)t->steps, t->steps == 1 ? "" : "s");
   put_time(out, t->steps ? m->seconds * m->sim.cores / (double)t->steps : 0);
-  if (t->simulated < t->steps) buf_printf(out, "; %lld walked, the others repeat them", (long long)t->simulated);
+  if (t->simulated < t->steps)
+    buf_printf(out, "; %lld walked, the others repeat them", (long long)t->simulated);
   buf_putc(out, '\n');
-  buf_printf(out, "  busy         MXU %.1f %%, vector unit %.1f %%, HBM %.1f %%", 100 * m->mxu, 100 * m->vpu, 100 * m->hbm_share);
+  buf_printf(out, "  busy         MXU %.1f %%, vector unit %.1f %%, HBM %.1f %%", 100 * m->mxu,
+             100 * m->vpu, 100 * m->hbm_share);
   if (m->mxu > 0) buf_printf(out, "; while it works the MXU is %.0f %% full", 100 * m->mxu_rows);
   buf_putc(out, '\n');
 }
 
 static void put_counts(const Model *m, Buf *out) {
   const Cost *c = &m->cost;
-  buf_printf(out, "  work         %.6g FLOP, %.6g of them in products; %.6g transcendentals", (double)c->flops,
-             (double)c->dot_flops, (double)c->transcendentals);
+  buf_printf(out, "  work         %.6g FLOP, %.6g of them in products; %.6g transcendentals",
+             (double)c->flops, (double)c->dot_flops, (double)c->transcendentals);
   if (m->useful_flops > 0) buf_printf(out, "; the reference needs %.6g", m->useful_flops);
-  buf_puts(out, "\n\nHBM                      moved           once  transfers    skipped       waits\n");
+  buf_puts(out,
+           "\n\nHBM                      moved           once  transfers    skipped       waits\n");
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
     const OperandCount *o = &m->sim.operand[i];
     Buf wait = {0};
     put_time(&wait, (double)o->wait_ps * 1e-12);
-    buf_printf(out, "  %-12s %15lld %14lld %10lld %10lld %11s%s\n", m->k->refs.at[i]->name, (long long)o->bytes,
-               (long long)o->once, (long long)o->issued, (long long)o->skipped, wait.text,
+    buf_printf(out, "  %-12s %15lld %14lld %10lld %10lld %11s%s\n", m->k->refs.at[i]->name,
+               (long long)o->bytes, (long long)o->once, (long long)o->issued, (long long)o->skipped,
+               wait.text,
                !o->moved && o->issued == 0 ? "  not moved by the grid"
-               : o->by_data                ? "  its index depends on data: taken as new in each step"
-                                           : "");
+               : o->by_data ? "  its index depends on data: taken as new in each step"
+                            : "");
     buf_free(&wait);
   }
-  buf_printf(out, "  in all       %15lld %14lld\n", (long long)m->moved_bytes, (long long)m->once_bytes);
+  buf_printf(out, "  in all       %15lld %14lld\n", (long long)m->moved_bytes,
+             (long long)m->once_bytes);
 }
 
-static void put_roof(Buf *out, const char *name, double flops, double bytes, double peak, double bandwidth) {
+static void put_roof(Buf *out, const char *name, double flops, double bytes, double peak,
+                     double bandwidth) {
   double intensity = bytes > 0 ? flops / bytes : INFINITY, ridge = peak / bandwidth;
-  buf_printf(out, "  %-26s %10.4g FLOP/B; from %.4g on bound by compute: %s\n", name, intensity, ridge,
-             intensity >= ridge ? "compute" : "memory");
+  buf_printf(out, "  %-26s %10.4g FLOP/B; from %.4g on bound by compute: %s\n", name, intensity,
+             ridge, intensity >= ridge ? "compute" : "memory");
 }
 
 static void put_rooflines(const Model *m, Buf *out) {
@@ -97,8 +105,8 @@ static void put_rooflines(const Model *m, Buf *out) {
   put_roof(out, "HBM, each operand once", needed, (double)m->once_bytes, peak, m->hbm);
   put_roof(out, "HBM, as moved", flops, (double)m->moved_bytes, peak, m->hbm);
   put_roof(out, "VMEM, each operand once", needed, (double)m->once_bytes, peak, m->vmem_bandwidth);
-  put_roof(out, "VMEM, as loaded and stored", flops, (double)m->cost.load_bytes + (double)m->cost.store_bytes, peak,
-           m->vmem_bandwidth);
+  put_roof(out, "VMEM, as loaded and stored", flops,
+           (double)m->cost.load_bytes + (double)m->cost.store_bytes, peak, m->vmem_bandwidth);
 }
 
 static void put_advice(const Model *m, Buf *out) {
@@ -108,26 +116,32 @@ static void put_advice(const Model *m, Buf *out) {
     if (b->space != SPACE_SMEM && (!largest || b->bytes > largest->bytes)) largest = b;
   }
   if (m->vmem <= m->vmem_limit || !largest) return;
-  buf_printf(out, "  It does not fit: %lld bytes too many. Make the block of `%s` (line %d) smaller: half of it saves %lld bytes",
-             (long long)(m->vmem - m->vmem_limit), largest->name, ir_line(m->k, largest->span), (long long)(largest->bytes / 2));
+  buf_printf(out,
+             "  It does not fit: %lld bytes too many. Make the block of `%s` (line %d) smaller: "
+             "half of it saves %lld bytes",
+             (long long)(m->vmem - m->vmem_limit), largest->name, ir_line(m->k, largest->span),
+             (long long)(largest->bytes / 2));
   buf_puts(out, largest->buffers > 1 ? ", for it is held twice.\n" : ".\n");
 }
 
 static void put_vmem(const Model *m, Buf *out) {
-  buf_puts(out, "\nVMEM           block                in tiles             buffers          bytes   share\n");
+  buf_puts(out,
+           "\nVMEM           block                in tiles             buffers          bytes   "
+           "share\n");
   for (int i = 0; i < m->buffers.count; i++) {
     const Buffer *b = &m->buffers.at[i];
     Buf block = {0}, tiles = {0};
     put_shape(&block, b->dtype, b->rank, b->dim);
     put_shape(&tiles, b->dtype, b->rank, b->padded);
-    buf_printf(out, "  %-12s %-20s %-20s %7d %14lld  %5.1f %%%s\n", b->name, block.text, tiles.text, b->buffers,
-               (long long)b->bytes, 100 * (double)b->bytes / (double)m->vmem_limit,
+    buf_printf(out, "  %-12s %-20s %-20s %7d %14lld  %5.1f %%%s\n", b->name, block.text, tiles.text,
+               b->buffers, (long long)b->bytes, 100 * (double)b->bytes / (double)m->vmem_limit,
                b->space == SPACE_SMEM ? " (scalar memory)" : "");
     buf_free(&block);
     buf_free(&tiles);
   }
-  buf_printf(out, "  in all                                                         %14lld  %5.1f %% of ", (long long)m->vmem,
-             100 * (double)m->vmem / (double)m->vmem_limit);
+  buf_printf(
+      out, "  in all                                                         %14lld  %5.1f %% of ",
+      (long long)m->vmem, 100 * (double)m->vmem / (double)m->vmem_limit);
   put_bytes(out, m->vmem_limit);
   buf_printf(out, ": %s\n", m->vmem <= m->vmem_limit ? "fits" : "does not fit");
   put_advice(m, out);
@@ -141,23 +155,28 @@ static void put_losses(const Model *m, Buf *out) {
     const Loss *l = &m->losses.at[i];
     Buf time = {0};
     put_time(&time, l->seconds);
-    buf_printf(out, "  %-10s %5.1f %%  line %d: %s\n", time.text, 100 * l->seconds / m->seconds, ir_line(m->k, l->span), l->text);
+    buf_printf(out, "  %-10s %5.1f %%  line %d: %s\n", time.text, 100 * l->seconds / m->seconds,
+               ir_line(m->k, l->span), l->text);
     buf_free(&time);
   }
 }
 
 static void put_assumptions(const Model *m, Buf *out) {
   buf_puts(out,
-           "\nAssumed: the units overlap between branches and loops, transfers overlap all; no spills, no changes of layout");
-  if (m->dot_dtype == DT_F32) buf_printf(out, "; f32 products in %.0f passes", m->chip->value[CHIP_F32_PASSES]);
+           "\nAssumed: the units overlap between branches and loops, transfers overlap all; no "
+           "spills, no changes of layout");
+  if (m->dot_dtype == DT_F32)
+    buf_printf(out, "; f32 products in %.0f passes", m->chip->value[CHIP_F32_PASSES]);
   buf_puts(out, ".\n");
   for (int i = 0; i < m->body->assumed.count; i++) {
     const Instr *instr = m->body->assumed.at[i];
-    buf_printf(out, "  line %d: `%s` depends on data: counted as if it %s\n", ir_line(m->k, instr->span), op_info[instr->op].name,
+    buf_printf(out, "  line %d: `%s` depends on data: counted as if it %s\n",
+               ir_line(m->k, instr->span), op_info[instr->op].name,
                instr->op == OP_IF ? "held" : "ran once");
   }
   for (int i = 0; i < m->body->unmodelled.count; i++)
-    buf_printf(out, "  line %d: `%s` is not modelled: it costs nothing here\n", ir_line(m->k, m->body->unmodelled.at[i]->span),
+    buf_printf(out, "  line %d: `%s` is not modelled: it costs nothing here\n",
+               ir_line(m->k, m->body->unmodelled.at[i]->span),
                op_info[m->body->unmodelled.at[i]->op].name);
 }
 
@@ -171,15 +190,18 @@ void tpu_text(const Model *m, Buf *out) {
 }
 
 void tpu_table(Model *const *models, int count, Buf *out) {
-  buf_puts(out, "\nOn each chip       time  bound by                 MXU      HBM     VMEM  of peak, with dispatch\n");
+  buf_puts(out,
+           "\nOn each chip       time  bound by                 MXU      HBM     VMEM  of peak, "
+           "with dispatch\n");
   for (int i = 0; i < count; i++) {
     const Model *m = models[i];
     Buf time = {0};
     put_time(&time, m->seconds);
     double caller = m->seconds + m->chip->value[CHIP_DISPATCH];
-    buf_printf(out, "  %-8s %12s  %-20s %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%%s%s\n", m->chip->name, time.text, m->bound,
-               100 * m->mxu, 100 * m->hbm_share, 100 * (double)m->vmem / (double)m->vmem_limit,
-               100 * m->mxu * m->seconds / caller, m->vmem <= m->vmem_limit ? "" : "  does not fit",
+    buf_printf(out, "  %-8s %12s  %-20s %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%%s%s\n",
+               m->chip->name, time.text, m->bound, 100 * m->mxu, 100 * m->hbm_share,
+               100 * (double)m->vmem / (double)m->vmem_limit, 100 * m->mxu * m->seconds / caller,
+               m->vmem <= m->vmem_limit ? "" : "  does not fit",
                m->chip->value[CHIP_CORES] > m->sim.cores ? "  (one core of two)" : "");
     buf_free(&time);
   }
@@ -245,13 +267,15 @@ static void json_sizes(const Model *m, Buf *out) {
     if (!k->sizes.at[i].value) json_int(out, k->sizes.at[i].name, m->sizes[i]);
   json_close(out, '}');
   json_open(out, "statics", '{');
-  for (int i = 0; i < k->statics.count; i++) json_text(out, k->statics.at[i].name, k->statics.at[i].value);
+  for (int i = 0; i < k->statics.count; i++)
+    json_text(out, k->statics.at[i].name, k->statics.at[i].value);
   json_close(out, '}');
 }
 
 static void json_unmodelled(const Model *m, Buf *out) {
   json_open(out, "not_modelled", '[');
-  for (int i = 0; i < m->body->unmodelled.count; i++) json_text(out, NULL, op_info[m->body->unmodelled.at[i]->op].name);
+  for (int i = 0; i < m->body->unmodelled.count; i++)
+    json_text(out, NULL, op_info[m->body->unmodelled.at[i]->op].name);
   json_close(out, ']');
 }
 

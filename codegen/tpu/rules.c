@@ -1,8 +1,10 @@
-// Would a kernel run on a TPU? The rules that Pallas' TPU lowering and the chips impose on what the block IR says (`check
+// Would a kernel run on a TPU? The rules that Pallas' TPU lowering and the chips impose on what the
+// block IR says (`check
 // --tpu`).
 //
-// Rules: JAX, jax/_src/pallas/mosaic/lowering.py (blocks, operations, dtypes, loads and stores), and the chips' memories
-// (chips.def). A finding has a code of the 07xx of dsl/errors.def, which names its rule.
+// Rules: JAX, jax/_src/pallas/mosaic/lowering.py (blocks, operations, dtypes, loads and stores),
+// and the chips' memories (chips.def). A finding has a code of the 07xx of dsl/errors.def, which
+// names its rule.
 #include <string.h>
 
 #include "codegen/ir/index.h"
@@ -37,9 +39,12 @@ static bool is_new(Rules *r, Span span, ErrorCode code) {
   return true;
 }
 
-#define FIND(r, span, code, ...) (is_new(r, span, code) ? diag_error((r)->diag, span, code, __VA_ARGS__) : (void)0)
+#define FIND(r, span, code, ...) \
+  (is_new(r, span, code) ? diag_error((r)->diag, span, code, __VA_ARGS__) : (void)0)
 
-static int64_t extent_of(const Rules *r, Dim dim) { return dim_is_const(dim) ? dim : r->sizes[dim_size_index(dim)]; }
+static int64_t extent_of(const Rules *r, Dim dim) {
+  return dim_is_const(dim) ? dim : r->sizes[dim_size_index(dim)];
+}
 
 // ---- blocks
 
@@ -54,14 +59,17 @@ static void check_block_axis(Rules *r, const Ref *ref, int axis, int64_t tile) {
   int64_t block = extent_of(r, ref->block[axis]), dim = extent_of(r, ref->array.dim[axis]);
   if (block == dim || block % tile == 0) return;
   FIND(r, ref->map_span.end ? ref->map_span : ref->span, ERR_TPU_TILE,
-       "block of `%s`, axis %d: %lld elements are neither a multiple of %lld nor the whole axis of %lld; the nearest that is: "
+       "block of `%s`, axis %d: %lld elements are neither a multiple of %lld nor the whole axis of "
+       "%lld; the nearest that is: "
        "%lld",
-       ref->name, axis, (long long)block, (long long)tile, (long long)dim, (long long)nearest_legal(block, tile, dim));
+       ref->name, axis, (long long)block, (long long)tile, (long long)dim,
+       (long long)nearest_legal(block, tile, dim));
 }
 
 static void check_vector_block(Rules *r, const Ref *ref) {
   int64_t block = extent_of(r, ref->block[0]), dim = extent_of(r, ref->array.dim[0]);
-  int64_t lanes = (int64_t)r->chip->value[CHIP_LANES], sublanes = (int64_t)r->chip->value[CHIP_SUBLANES];
+  int64_t lanes = (int64_t)r->chip->value[CHIP_LANES],
+          sublanes = (int64_t)r->chip->value[CHIP_SUBLANES];
   int bits = dtype_info[ref->type.dtype].bits;
   int64_t least = lanes * (bits < 32 ? 32 / bits : 1);
   bool power = block > 0 && (block & (block - 1)) == 0 && block >= least;
@@ -69,7 +77,8 @@ static void check_vector_block(Rules *r, const Ref *ref) {
   int64_t legal = least;
   while (legal < block) legal *= 2;
   FIND(r, ref->span, ERR_TPU_TILE,
-       "block of `%s`: %lld elements of a vector are not a power of two from %lld on, a multiple of %lld, or all of %lld; the "
+       "block of `%s`: %lld elements of a vector are not a power of two from %lld on, a multiple "
+       "of %lld, or all of %lld; the "
        "nearest that is: %lld",
        ref->name, (long long)block, (long long)least, (long long)(lanes * sublanes), (long long)dim,
        (long long)(legal < dim ? legal : dim));
@@ -79,7 +88,8 @@ static void check_block(Rules *r, const Ref *ref) {
   int rank = ref->array.rank;
   if (ref->space != SPACE_VMEM) return;
   if (rank == 0)
-    FIND(r, ref->span, ERR_TPU_TILE, "`%s` has rank 0: a block in VMEM has at least one axis; `smem` takes scalars", ref->name);
+    FIND(r, ref->span, ERR_TPU_TILE,
+         "`%s` has rank 0: a block in VMEM has at least one axis; `smem` takes scalars", ref->name);
   if (rank == 1) check_vector_block(r, ref);
   if (rank < 2) return;
   check_block_axis(r, ref, rank - 1, (int64_t)r->chip->value[CHIP_LANES]);
@@ -90,19 +100,22 @@ static void check_pipeline(Rules *r, const Ref *ref) {
   if (ref->space == SPACE_ANY || ref->prefetch) return;
   if (ref->buffers > 2)
     FIND(r, ref->span, ERR_TPU_PIPELINE,
-         "`%s` has %d buffers: the grid's pipeline has 1 or 2; `pipeline` in the body takes any number", ref->name, ref->buffers);
+         "`%s` has %d buffers: the grid's pipeline has 1 or 2; `pipeline` in the body takes any "
+         "number",
+         ref->name, ref->buffers);
   if (ref->at == AT_SLICE)
-    FIND(r, ref->map_span, ERR_TPU_PIPELINE, "`%s`: only a `pipeline` in the body moves slices of run-time length", ref->name);
+    FIND(r, ref->map_span, ERR_TPU_PIPELINE,
+         "`%s`: only a `pipeline` in the body moves slices of run-time length", ref->name);
   if (ref->revisit && ref->buffers != 1)
-    FIND(r, ref->span, ERR_TPU_PIPELINE, "`%s` may be revisited and has %d buffers: it needs `buffers 1`", ref->name,
-         ref->buffers);
+    FIND(r, ref->span, ERR_TPU_PIPELINE,
+         "`%s` may be revisited and has %d buffers: it needs `buffers 1`", ref->name, ref->buffers);
 }
 
 static void check_ref(Rules *r, const Ref *ref) {
   DType t = ref->type.dtype;
   if (ref->space != SPACE_SEM && ref->space != SPACE_VAR && !dtype_support[t].known)
-    FIND(r, ref->span, ERR_TPU_DTYPE, "`%s`: %s is not a dtype of arrays on a TPU; bf16 or f32 is", ref->name,
-         dtype_info[t].name);
+    FIND(r, ref->span, ERR_TPU_DTYPE, "`%s`: %s is not a dtype of arrays on a TPU; bf16 or f32 is",
+         ref->name, dtype_info[t].name);
   if (!ref_is_operand(ref)) return;
   check_block(r, ref);
   check_pipeline(r, ref);
@@ -133,12 +146,14 @@ static void check_budget(Rules *r, Space space, ChipField field, const char *nam
     if (bytes > largest.bytes) largest = (Held){ref, bytes};
   }
   if (total <= limit) return;
-  FIND(r, r->k->span, ERR_TPU_BUDGET, "%s: %lld bytes of buffers in whole tiles, %lld more than the %lld of %s", name,
+  FIND(r, r->k->span, ERR_TPU_BUDGET,
+       "%s: %lld bytes of buffers in whole tiles, %lld more than the %lld of %s", name,
        (long long)total, (long long)(total - limit), (long long)limit, r->chip->name);
   for (int i = 0; i < r->k->refs.count; i++) {
     const Ref *ref = r->k->refs.at[i];
     if (ref->space == space && held_bytes(r, ref) > 0)
-      diag_note(r->diag, ref->span, "`%s`: %lld bytes%s%s", ref->name, (long long)held_bytes(r, ref),
+      diag_note(r->diag, ref->span, "`%s`: %lld bytes%s%s", ref->name,
+                (long long)held_bytes(r, ref),
                 ref_is_operand(ref) && ref->buffers > 1 ? ", all its buffers together" : "",
                 ref == largest.ref ? "; the largest: halve this block first" : "");
   }
@@ -169,7 +184,8 @@ static void check_operation(Rules *r, const Instr *v) {
     FIND(r, v->span, ERR_TPU_OPERATION, "`%s` has no form on the tensor core; %s has",
          op_info[v->op].name, instead);
   if (v->op == OP_TAKE_ALONG && v->ival < v->type.rank - 2)
-    FIND(r, v->span, ERR_TPU_OPERATION, "take_along_axis works along the last two axes, not along axis %lld", (long long)v->ival);
+    FIND(r, v->span, ERR_TPU_OPERATION,
+         "take_along_axis works along the last two axes, not along axis %lld", (long long)v->ival);
 }
 
 static void check_supported(Rules *r, const Instr *v, DType t, int since, const char *what) {
@@ -183,30 +199,36 @@ static void check_dtypes(Rules *r, const Instr *v) {
   OpClass class = op_info[v->op].class;
   DType t = v->nargs ? v->args[0]->type.dtype : v->type.dtype;
   if (class == OPC_REDUCE || class == OPC_ARGREDUCE)
-    check_supported(r, v, t, class == OPC_REDUCE ? dtype_support[t].reduction : dtype_support[t].arg_reduction,
-                    op_info[v->op].name);
-  bool computes = class == OPC_UNARY || class == OPC_BINARY || class == OPC_TERNARY || class == OPC_COMPARE;
+    check_supported(
+        r, v, t, class == OPC_REDUCE ? dtype_support[t].reduction : dtype_support[t].arg_reduction,
+        op_info[v->op].name);
+  bool computes =
+      class == OPC_UNARY || class == OPC_BINARY || class == OPC_TERNARY || class == OPC_COMPARE;
   if (computes && v->type.rank > 0 && dtype_support[t].known)
     check_supported(r, v, t, dtype_support[t].elementwise, op_info[v->op].name);
 }
 
-// Pairs of operands that the matrix unit of a generation takes, through Pallas' lowering, which has no unsigned ones.
+// Pairs of operands that the matrix unit of a generation takes, through Pallas' lowering, which has
+// no unsigned ones.
 static bool multiplies(int generation, DType a, DType b) {
   bool wide_a = a == DT_F32 || a == DT_BF16, wide_b = b == DT_F32 || b == DT_BF16;
   bool small_a = a == DT_F8E5M2 || (a == DT_F8E4M3FN && generation >= 7);
   bool small_b = b == DT_F8E5M2 || (b == DT_F8E4M3FN && generation >= 7);
   if (generation <= 3) return a == DT_F32 && b == DT_F32;
   if (generation == 4) return wide_a && (wide_b || b == DT_I8);
-  if (generation <= 6) return ((wide_a || small_a) && (wide_b || small_b)) || (a == b && (a == DT_I8 || a == DT_I4));
+  if (generation <= 6)
+    return ((wide_a || small_a) && (wide_b || small_b)) || (a == b && (a == DT_I8 || a == DT_I4));
   return (wide_a && (wide_b || small_b)) || (small_a && small_b);
 }
 
 static void check_product(Rules *r, const Instr *v) {
   DType a = v->args[0]->type.dtype, b = v->args[1]->type.dtype;
   if (multiplies(r->generation, a, b)) return;
-  FIND(r, v->span, ERR_TPU_DTYPE, "dot of %s and %s: the matrix unit of %s does not take them%s", dtype_info[a].name,
-       dtype_info[b].name, r->chip->name,
-       dtype_info[a].class == CLASS_UNSIGNED || dtype_info[b].class == CLASS_UNSIGNED ? "; cast to a signed dtype" : "");
+  FIND(r, v->span, ERR_TPU_DTYPE, "dot of %s and %s: the matrix unit of %s does not take them%s",
+       dtype_info[a].name, dtype_info[b].name, r->chip->name,
+       dtype_info[a].class == CLASS_UNSIGNED || dtype_info[b].class == CLASS_UNSIGNED
+           ? "; cast to a signed dtype"
+           : "");
 }
 
 // ---- loads, stores and copies
@@ -230,15 +252,18 @@ static bool is_multiple(const Instr *v, int64_t n) {
   }
 }
 
-static void check_aligned(Rules *r, const Instr *v, const Ref *ref, const Window *w, Instr *const *starts, const char *what) {
+static void check_aligned(Rules *r, const Instr *v, const Ref *ref, const Window *w,
+                          Instr *const *starts, const char *what) {
   int rank = ref->type.rank;
   for (int i = rank - 1; i >= 0 && i >= rank - 2; i--) {
-    int64_t tile = i == rank - 1 ? (int64_t)r->chip->value[CHIP_LANES] : tpu_tile_sublanes(r->chip, ref->type.dtype);
+    int64_t tile = i == rank - 1 ? (int64_t)r->chip->value[CHIP_LANES]
+                                 : tpu_tile_sublanes(r->chip, ref->type.dtype);
     int64_t size = extent_of(r, w->size[i]), dim = extent_of(r, ref->type.dim[i]);
     if (size == dim && w->stride[i] == 1) continue;
     bool placed = is_multiple(starts[i], tile);
     if (placed && size % tile == 0) continue;
-    FIND(r, v->span, ERR_TPU_ALIGNMENT, "%s of `%s`, axis %d: %s; a slice of %s starts and ends at multiples of %lld", what,
+    FIND(r, v->span, ERR_TPU_ALIGNMENT,
+         "%s of `%s`, axis %d: %s; a slice of %s starts and ends at multiples of %lld", what,
          ref->name, i,
          placed ? arena_printf(r->k->arena, "%lld elements", (long long)size)
                 : "its start is not known to be a multiple of the tile",
@@ -253,33 +278,41 @@ static void check_access(Rules *r, const Instr *v) {
   const Type *t = store ? &ir_store_value(v)->type : &v->type;
   const char *verb = store ? "store" : "load";
   if (ref->space == SPACE_SMEM && t->rank > 0)
-    FIND(r, v->span, ERR_TPU_ACCESS, "scalar memory is read and written by single elements: `%s` here %ss %d axes", ref->name,
+    FIND(r, v->span, ERR_TPU_ACCESS,
+         "scalar memory is read and written by single elements: `%s` here %ss %d axes", ref->name,
          verb, t->rank);
   if (ref->space == SPACE_VMEM && t->rank == 0 && store)
-    FIND(r, v->span, ERR_TPU_ACCESS, "a scalar is not stored to VMEM: write `%s[0:1, 0:1] = ..`, or declare `%s` in smem",
+    FIND(r, v->span, ERR_TPU_ACCESS,
+         "a scalar is not stored to VMEM: write `%s[0:1, 0:1] = ..`, or declare `%s` in smem",
          ref->name, ref->name);
   if (v->flags & INSTR_MASKED && !store)
-    FIND(r, v->span, ERR_TPU_ACCESS, "a masked load has no form on the tensor core: load it all, then where(mask, v, other)");
+    FIND(r, v->span, ERR_TPU_ACCESS,
+         "a masked load has no form on the tensor core: load it all, then where(mask, v, other)");
   if (v->flags & INSTR_MASKED && store && dtype_info[t->dtype].bits != 32)
-    FIND(r, v->span, ERR_TPU_ACCESS, "a masked store takes 32-bit elements, not %s", dtype_info[t->dtype].name);
+    FIND(r, v->span, ERR_TPU_ACCESS, "a masked store takes 32-bit elements, not %s",
+         dtype_info[t->dtype].name);
   if (ref->space == SPACE_VMEM && dtype_info[ref->type.dtype].bits < 32 && ref->type.rank > 0)
     check_aligned(r, v, ref, &v->window, v->args, verb);
 }
 
 static void check_copy(Rules *r, const Instr *v) {
   if (v->ref->type.dtype == DT_BOOL)
-    FIND(r, v->span, ERR_TPU_DTYPE, "copies of bool do not exist on a TPU: i32 holds masks in memory");
+    FIND(r, v->span, ERR_TPU_DTYPE,
+         "copies of bool do not exist on a TPU: i32 holds masks in memory");
   check_aligned(r, v, v->ref, &v->window, v->args, "a copy from a slice");
-  check_aligned(r, v, v->target, &v->target_window, v->args + v->ref->type.rank, "a copy to a slice");
+  check_aligned(r, v, v->target, &v->target_window, v->args + v->ref->type.rank,
+                "a copy to a slice");
 }
 
 static void check_reshape(Rules *r, const Instr *v) {
   const Type *a = &v->args[0]->type, *b = &v->type;
   if (a->rank == 0 || b->rank == 0 || a->dim[a->rank - 1] == b->dim[b->rank - 1]) return;
-  bool unit = a->dim[a->rank - 1] == 1 || b->dim[b->rank - 1] == 1;  // an axis that a reduction left or broadcasting wants
+  bool unit = a->dim[a->rank - 1] == 1 ||
+              b->dim[b->rank - 1] == 1;  // an axis that a reduction left or broadcasting wants
   if (unit) return;
   FIND(r, v->span, ERR_TPU_LAYOUT,
-       "a reshape that changes the last axis moves elements across lanes, which the tensor core does not");
+       "a reshape that changes the last axis moves elements across lanes, which the tensor core "
+       "does not");
 }
 
 static void check_instr(Instr *v, void *context) {
@@ -293,7 +326,11 @@ static void check_instr(Instr *v, void *context) {
 }
 
 int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag) {
-  Rules rules = {.k = k, .chip = chip, .sizes = sizes, .diag = diag, .generation = (int)chip->value[CHIP_GENERATION]};
+  Rules rules = {.k = k,
+                 .chip = chip,
+                 .sizes = sizes,
+                 .diag = diag,
+                 .generation = (int)chip->value[CHIP_GENERATION]};
   int before = diag_error_count(diag);
   for (int i = 0; i < k->refs.count; i++) check_ref(&rules, k->refs.at[i]);
   check_budget(&rules, SPACE_VMEM, CHIP_VMEM_BYTES, "VMEM");

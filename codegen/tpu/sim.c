@@ -1,12 +1,13 @@
 // The pipeline of a grid on each core, as a discrete-event simulation in whole picoseconds.
 //
-// While step s computes, the blocks of step s + buffers - 1 whose index changes are fetched; a finished output block is written
-// back and waited for at the end of the next block's first step. All transfers of a core share one channel, in the order of
-// issue.
+// While step s computes, the blocks of step s + buffers - 1 whose index changes are fetched; a
+// finished output block is written back and waited for at the end of the next block's first step.
+// All transfers of a core share one channel, in the order of issue.
 //
-// A step is generated (which blocks move, what runs) some steps before it is timed. Along an axis where index maps and decisions
-// repeat (grid_periods), the same state at the start of two iterations means that all iterations follow suit, so they are counted
-// without being run. Times being whole numbers, that is exact.
+// A step is generated (which blocks move, what runs) some steps before it is timed. Along an axis
+// where index maps and decisions repeat (grid_periods), the same state at the start of two
+// iterations means that all iterations follow suit, so they are counted without being run. Times
+// being whole numbers, that is exact.
 #include "codegen/tpu/sim.h"
 
 #include <stdlib.h>
@@ -14,15 +15,17 @@
 
 static const int64_t most_steps = 4000000;  // that are walked one by one
 
-static bool moves_by_pipeline(const Ref *ref) { return !ref->prefetch && (ref->space == SPACE_VMEM || ref->space == SPACE_SMEM); }
+static bool moves_by_pipeline(const Ref *ref) {
+  return !ref->prefetch && (ref->space == SPACE_VMEM || ref->space == SPACE_SMEM);
+}
 // ---- what a step moves
 
 // Bytes of the elements of a block that lie in the array.
 static int64_t block_bytes(const Core *c, const Ref *ref, const int64_t *index) {
   int64_t count = 1;
   for (int i = 0; i < ref->array.rank; i++) {
-    int64_t block = extent_of(c, ref->block[i]), length = index[ref->array.rank + i], dim = extent_of(c, ref->array.dim[i]),
-            start = index[i];
+    int64_t block = extent_of(c, ref->block[i]), length = index[ref->array.rank + i],
+            dim = extent_of(c, ref->array.dim[i]), start = index[i];
     if (ref->at == AT_BLOCK && (index[i] < 0 || !mul_i64(index[i], block, &start))) start = dim;
     if (ref->at == AT_SLICE && length < block) block = length > 0 ? length : 0;
     if (start > dim) start = dim;
@@ -43,7 +46,9 @@ static Entry *push_entry(Core *c) {
 
 static void tally_move(Core *c, int operand, int64_t bytes) {
   *operand_count(c, operand, bytes < 0 ? COUNT_SKIPPED : COUNT_ISSUED) += 1;
-  if (bytes > 0) *operand_count(c, operand, COUNT_BYTES) = saturating_add(*operand_count(c, operand, COUNT_BYTES), bytes);
+  if (bytes > 0)
+    *operand_count(c, operand, COUNT_BYTES) =
+        saturating_add(*operand_count(c, operand, COUNT_BYTES), bytes);
 }
 
 static void leave_block(Core *c, Entry *entry, int operand, bool leaves) {
@@ -60,7 +65,8 @@ static void generate(Core *c) {
     *bytes_of(entry, i) = -1;
     if (!operand->moved) continue;
     int64_t index[MAX_INDEX], *held = &c->index[i * MAX_INDEX];
-    bool known = grid_block_index(&c->e, ref, index), same = c->started && known && memcmp(index, held, sizeof index) == 0;
+    bool known = grid_block_index(&c->e, ref, index),
+         same = c->started && known && memcmp(index, held, sizeof index) == 0;
     if (!known) {
       operand->by_data = true;
       memset(index, 0, sizeof index);
@@ -74,7 +80,8 @@ static void generate(Core *c) {
     *bytes_of(entry, i) = same ? -1 : block_bytes(c, ref, index);
     tally_move(c, i, *bytes_of(entry, i));
   }
-  if (!c->s->body->copies) entry->words[0] = body_run(c->s->body, &c->e, segment_counts(c), NULL, NULL);
+  if (!c->s->body->copies)
+    entry->words[0] = body_run(c->s->body, &c->e, segment_counts(c), NULL, NULL);
   c->tally[TALLY_STEPS]++;
   c->started = true;
   c->simulated++;
@@ -82,7 +89,9 @@ static void generate(Core *c) {
 
 // ---- leaving iterations out
 
-static int state_words(const Core *c) { return 2 + 2 * c->operands + c->ring_size * c->width + c->queues * QUEUE_WORDS; }
+static int state_words(const Core *c) {
+  return 2 + 2 * c->operands + c->ring_size * c->width + c->queues * QUEUE_WORDS;
+}
 
 static void capture(Core *c, int64_t *state) {
   memset(state, 0, sizeof *state * (size_t)state_words(c));
@@ -90,14 +99,16 @@ static void capture(Core *c, int64_t *state) {
   *state++ = relative(c, c->hbm_free);
   for (int i = 0; i < c->operands; i++) *state++ = relative(c, c->written[i]);
   for (int i = 0; i < c->operands; i++) *state++ = c->left[i];
-  for (int i = 0; i < c->queues * QUEUE_WORDS; i++) *state++ = i % QUEUE_WORDS ? relative(c, c->queue[i]) : c->queue[i];
+  for (int i = 0; i < c->queues * QUEUE_WORDS; i++)
+    *state++ = i % QUEUE_WORDS ? relative(c, c->queue[i]) : c->queue[i];
   for (int r = 0; r < c->ring_count; r++, state += c->width) {
     memcpy(state, c->ring[r].words, sizeof *state * (size_t)c->width);
     for (int i = 0; i < c->s->k->inputs; i++) state[1 + 2 * i] = relative(c, state[1 + 2 * i]);
   }
 }
 
-// Are the blocks of all operands that move along the axis whole, wherever the indices are within `bounds`?
+// Are the blocks of all operands that move along the axis whole, wherever the indices are within
+// `bounds`?
 static bool blocks_are_whole(const Core *c, int axis, const Interval *range, Interval *bounds) {
   for (int i = 0; i < c->operands; i++) {
     const Ref *ref = c->s->k->refs.at[i];
@@ -123,7 +134,8 @@ static bool is_decided(const Core *c, int axis, const Interval *range, Interval 
   for (int i = 0; i < body->scalars.count && level->irregular.count; i++)
     bounds[body->scalars.at[i]->id] = grid_interval(&c->e, body->scalars.at[i], range, bounds);
   for (int i = 0; i < level->irregular.count; i++)
-    if (bounds[level->irregular.at[i]->id].low != bounds[level->irregular.at[i]->id].high) return false;
+    if (bounds[level->irregular.at[i]->id].low != bounds[level->irregular.at[i]->id].high)
+      return false;
   return true;
 }
 
@@ -131,7 +143,8 @@ static bool is_decided(const Core *c, int axis, const Interval *range, Interval 
 static bool are_alike(const Core *c, int axis, int64_t from, int64_t to) {
   Interval range[MOST_AXES], *bounds = c->bounds;
   for (int i = 0; i < c->axes; i++)
-    range[i] = i < axis ? (Interval){c->e.axes[i], c->e.axes[i]} : (Interval){c->low[i], c->high[i] - 1};
+    range[i] =
+        i < axis ? (Interval){c->e.axes[i], c->e.axes[i]} : (Interval){c->low[i], c->high[i] - 1};
   range[axis] = (Interval){from, to};
   return blocks_are_whole(c, axis, range, bounds) && is_decided(c, axis, range, bounds);
 }
@@ -142,7 +155,8 @@ static void recall_index(Core *c, int axis) {
   c->e.axes[axis]--;
   for (int i = axis + 1; i < c->axes; i++) c->e.axes[i] = c->high[i] - 1;
   for (int i = 0; i < c->operands; i++)
-    if (c->s->operand[i].moved) grid_block_index(&c->e, c->s->k->refs.at[i], &c->index[i * MAX_INDEX]);
+    if (c->s->operand[i].moved)
+      grid_block_index(&c->e, c->s->k->refs.at[i], &c->index[i * MAX_INDEX]);
   memcpy(c->e.axes, saved, sizeof(int64_t) * (size_t)c->axes);
 }
 
@@ -192,17 +206,20 @@ static int64_t repetitions(const Core *c, int axis, int64_t cycle) {
 static void try_level(Core *c, int axis, int64_t *state) {
   Level *level = &c->level[axis];
   int64_t at = c->e.axes[axis];
-  if (at == c->low[axis]) {  // what moves here is due to the axes outside, and no pattern for the iterations that follow
+  if (at == c->low[axis]) {  // what moves here is due to the axes outside, and no pattern for the
+                             // iterations that follow
     for (int h = 0; h < HISTORY; h++) level->history[h].at = -1;
     return;
   }
-  // A body with copies of its own runs when it is timed, some steps behind: those must be of this pattern, too.
+  // A body with copies of its own runs when it is timed, some steps behind: those must be of this
+  // pattern, too.
   if (c->s->body->copies && at - c->low[axis] < level->period + c->ring_size) return;
   if ((at - c->low[axis]) % level->period != 0 || c->high[axis] - at <= level->period) return;
   capture(c, state);
   for (int h = 0; h < HISTORY; h++) {
     Snapshot *seen = &level->history[h];
-    if (seen->at < 0 || memcmp(seen->state, state, sizeof *state * (size_t)state_words(c)) != 0) continue;
+    if (seen->at < 0 || memcmp(seen->state, state, sizeof *state * (size_t)state_words(c)) != 0)
+      continue;
     int64_t cycle = at - seen->at, times = repetitions(c, axis, cycle);
     if (times < 1) return;
     leave_out(c, axis, seen, times, times * cycle);
@@ -256,11 +273,13 @@ static void find_period(Core *c, int axis, const Interval *bounds, Periodic *per
 static void find_levels(Core *c) {
   const Kernel *k = c->s->k;
   Arena *arena = c->s->arena;
-  Interval *bounds = NEW_ARRAY(arena, Interval, k->next_id + 1), *all = NEW_ARRAY(arena, Interval, c->axes + 1);
+  Interval *bounds = NEW_ARRAY(arena, Interval, k->next_id + 1),
+           *all = NEW_ARRAY(arena, Interval, c->axes + 1);
   Periodic *periods = NEW_ARRAY(arena, Periodic, k->next_id + 1);
   c->bounds = NEW_ARRAY(arena, Interval, k->next_id + 1);
   for (int i = 0; i < c->axes; i++) all[i] = (Interval){c->low[i], c->high[i] - 1};
-  for (int i = 0; i < c->operands; i++) grid_intervals(&c->e, k->refs.at[i]->index_map, all, bounds);
+  for (int i = 0; i < c->operands; i++)
+    grid_intervals(&c->e, k->refs.at[i]->index_map, all, bounds);
   grid_intervals(&c->e, k->body, all, bounds);
   c->level = NEW_ARRAY(arena, Level, c->axes + 1);
   for (int axis = 0; axis < c->axes; axis++) {
@@ -277,7 +296,8 @@ static void find_levels(Core *c) {
 
 // ---- a core
 
-static Core core_new(Simulation *s, int number, int active, const int64_t *extents, const int64_t *low, const int64_t *high) {
+static Core core_new(Simulation *s, int number, int active, const int64_t *extents,
+                     const int64_t *low, const int64_t *high) {
   const Kernel *k = s->k;
   Core c = {.s = s, .core = number, .axes = k->grid.count, .operands = k->inputs + k->outputs};
   c.e = grid_eval_new(s->arena, k, s->sizes, extents);
@@ -318,7 +338,8 @@ static void finish_core(Core *c) {
   for (int i = c->s->k->inputs; i < c->operands; i++)
     if (c->s->operand[i].moved) leave_block(c, last, i, true);
   while (c->ring_count) time_step(c);
-  for (int i = c->s->k->inputs; i < c->operands; i++) wait_until(c, c->written[i], TALLY_EPILOGUE, i);
+  for (int i = c->s->k->inputs; i < c->operands; i++)
+    wait_until(c, c->written[i], TALLY_EPILOGUE, i);
 }
 
 static void run_core(Core *c) {
@@ -355,7 +376,8 @@ static void add_core(Simulation *s, Core *c) {
     s->operand[i].bytes = saturating_add(s->operand[i].bytes, *operand_count(c, i, COUNT_BYTES));
     s->operand[i].wait_ps += *operand_count(c, i, COUNT_WAIT);
   }
-  for (int i = 0; i < s->body->segments.count; i++) s->counts[i] = saturating_add(s->counts[i], segment_counts(c)[i]);
+  for (int i = 0; i < s->body->segments.count; i++)
+    s->counts[i] = saturating_add(s->counts[i], segment_counts(c)[i]);
 }
 
 // The axis that a megacore splits: the first parallel one that divides evenly, else the longest.
@@ -371,9 +393,12 @@ static int find_split(const Kernel *k, const int64_t *extents, int cores) {
 
 static void run_cores(Simulation *s, const int64_t *extents) {
   int count = s->k->grid.count, cores = chip_cores(s->chip);
-  int64_t *low = NEW_ARRAY(s->arena, int64_t, count + 1), *high = NEW_ARRAY(s->arena, int64_t, count + 1);
+  int64_t *low = NEW_ARRAY(s->arena, int64_t, count + 1),
+          *high = NEW_ARRAY(s->arena, int64_t, count + 1);
   s->split_axis = cores > 1 ? find_split(s->k, extents, cores) : -1;
-  s->cores = s->split_axis < 0 ? 1 : extents[s->split_axis] < cores ? (int)extents[s->split_axis] : cores;
+  s->cores = s->split_axis < 0                ? 1
+             : extents[s->split_axis] < cores ? (int)extents[s->split_axis]
+                                              : cores;
   for (int n = 0; n < s->cores && !s->problem; n++) {
     memcpy(high, extents, sizeof *high * (size_t)count);
     if (s->split_axis >= 0) {
@@ -384,7 +409,8 @@ static void run_cores(Simulation *s, const int64_t *extents) {
     Core c = core_new(s, n, s->cores, extents, low, high);
     run_core(&c);
     if (c.overflow) s->problem = "it would take longer than the model can count (26 days)";
-    if (c.simulated > most_steps) s->problem = "its steps do not repeat, and they are too many to be walked one by one";
+    if (c.simulated > most_steps)
+      s->problem = "its steps do not repeat, and they are too many to be walked one by one";
     add_core(s, &c);
   }
 }
@@ -403,7 +429,8 @@ void simulate(Simulation *s) {
     s->operand[i].once = 1;
     for (int d = 0; d < ref->array.rank; d++) {
       Dim dim = ref->array.dim[d];
-      s->operand[i].once = saturating_mul(s->operand[i].once, dim_is_const(dim) ? dim : s->sizes[dim_size_index(dim)]);
+      s->operand[i].once = saturating_mul(s->operand[i].once,
+                                          dim_is_const(dim) ? dim : s->sizes[dim_size_index(dim)]);
     }
     s->operand[i].once = tpu_bytes(ref->array.dtype, s->operand[i].once);
   }

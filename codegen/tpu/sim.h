@@ -1,12 +1,23 @@
-// What the two halves of the pipeline's simulation share: sim.c says which steps there are, timeline.c when they run.
+// What the two halves of the pipeline's simulation share: sim.c says which steps there are,
+// timeline.c when they run.
 #ifndef CODEGEN_TPU_SIM_H
 #define CODEGEN_TPU_SIM_H
 
 #include "codegen/tpu/internal.h"
 
-// What only grows: these (OTHER: bytes of copies that belong to no operand), then those of each operand, then runs of each
-// segment.
-enum { TALLY_STEPS, TALLY_COMPUTE, TALLY_OVERHEAD, TALLY_WAIT, TALLY_PROLOGUE, TALLY_EPILOGUE, TALLY_HBM, TALLY_OTHER, TALLIES };
+// What only grows: these (OTHER: bytes of copies that belong to no operand), then those of each
+// operand, then runs of each segment.
+enum {
+  TALLY_STEPS,
+  TALLY_COMPUTE,
+  TALLY_OVERHEAD,
+  TALLY_WAIT,
+  TALLY_PROLOGUE,
+  TALLY_EPILOGUE,
+  TALLY_HBM,
+  TALLY_OTHER,
+  TALLIES
+};
 enum { COUNT_ISSUED, COUNT_SKIPPED, COUNT_BYTES, COUNT_WAIT, OPERAND_COUNTS };
 
 typedef struct {
@@ -17,15 +28,17 @@ enum { HISTORY = 4, MOST_AXES = 64 };
 
 // An axis along which iterations may be left out.
 typedef struct {
-  int64_t period;                 // 0: none
-  bool *moves;                    // by operand * MAX_INDEX + component: its index changes with the axis
-  LIST(const Instr *) irregular;  // decisions that are no pattern along the axis: alike only where they are constant
+  int64_t period;  // 0: none
+  bool *moves;     // by operand * MAX_INDEX + component: its index changes with the axis
+  LIST(const Instr *)
+  irregular;  // decisions that are no pattern along the axis: alike only where they are constant
   Snapshot history[HISTORY];
   int next;
 } Level;
 
-// A step between generation and timing, as int64_t so that states compare: the compute time, then for each operand when its
-// transfer is done (inputs) or what its block would move (outputs), and the bytes it does move, -1 for none.
+// A step between generation and timing, as int64_t so that states compare: the compute time, then
+// for each operand when its transfer is done (inputs) or what its block would move (outputs), and
+// the bytes it does move, -1 for none.
 typedef struct {
   int64_t *words, *axes, step;
 } Entry;
@@ -42,7 +55,8 @@ typedef struct {
   int ring_count, ring_size;
   bool *left;  // outputs: the step before was the last of its block
   int64_t now, hbm_free, *written, generated, simulated, step_ps, latency_ps;
-  int64_t *queue;  // of each element of each semaphore: how many copies it waits for, and when those are done
+  int64_t *queue;  // of each element of each semaphore: how many copies it waits for, and when
+                   // those are done
   int *queue_of;   // by ref id: its first queue
   int queues;
   double bytes_per_ps;
@@ -52,19 +66,30 @@ static inline bool is_input(const Core *c, int operand) { return operand < c->s-
 static inline int64_t *operand_count(Core *c, int operand, int what) {
   return &c->tally[TALLIES + operand * OPERAND_COUNTS + what];
 }
-static inline int64_t *segment_counts(Core *c) { return &c->tally[TALLIES + c->operands * OPERAND_COUNTS]; }
+static inline int64_t *segment_counts(Core *c) {
+  return &c->tally[TALLIES + c->operands * OPERAND_COUNTS];
+}
 static inline int64_t *done_at(Entry *entry, int operand) { return &entry->words[1 + 2 * operand]; }
-static inline int64_t *would_move(Entry *entry, int operand) { return &entry->words[1 + 2 * operand]; }
-static inline int64_t *bytes_of(Entry *entry, int operand) { return &entry->words[2 + 2 * operand]; }
-static inline int64_t extent_of(const Core *c, Dim dim) { return dim_is_const(dim) ? dim : c->s->sizes[dim_size_index(dim)]; }
+static inline int64_t *would_move(Entry *entry, int operand) {
+  return &entry->words[1 + 2 * operand];
+}
+static inline int64_t *bytes_of(Entry *entry, int operand) {
+  return &entry->words[2 + 2 * operand];
+}
+static inline int64_t extent_of(const Core *c, Dim dim) {
+  return dim_is_const(dim) ? dim : c->s->sizes[dim_size_index(dim)];
+}
 
 enum { QUEUE_WORDS = 9 };  // of a semaphore's element: a count and the times of the oldest copies
 
 // ---- timeline.c
 void time_step(Core *c);  // the oldest step of the ring
 void wait_until(Core *c, int64_t time, int tally, int operand);
-void log_event(Core *c, char kind, int which, const Entry *entry, int64_t start, int64_t end, int64_t bytes);
+void log_event(Core *c, char kind, int which, const Entry *entry, int64_t start, int64_t end,
+               int64_t bytes);
 void find_queues(Core *c);  // room for what semaphores wait for
-static inline int64_t relative(const Core *c, int64_t time) { return time > c->now ? time - c->now : 0; }
+static inline int64_t relative(const Core *c, int64_t time) {
+  return time > c->now ? time - c->now : 0;
+}
 
 #endif

@@ -34,7 +34,9 @@ static bool read_values(Arena *arena, const char *text, Range *range) {
   const char *colon = strchr(text, ':');
   if (colon) {
     int64_t low, high;
-    if (!parse_int(arena_strndup(arena, text, (size_t)(colon - text)), &low) || !parse_int(colon + 1, &high)) return false;
+    if (!parse_int(arena_strndup(arena, text, (size_t)(colon - text)), &low) ||
+        !parse_int(colon + 1, &high))
+      return false;
     if (low < 1 || high < low || high > INT32_MAX) return false;
     for (int64_t v = low; v <= high; v *= 2)
       LIST_PUSH(arena, &range->values, (const char *)arena_printf(arena, "%lld", (long long)v));
@@ -65,7 +67,8 @@ static const char *read_ranges(Sweep *s) {
     wrong = add_range(s, s->request->ranges[i].name, s->request->ranges[i].value);
   for (int i = 0; i < s->ranges; i++) count = saturating_mul(count, s->range[i].values.count);
   if (!wrong && count > MOST_CANDIDATES)
-    wrong = arena_printf(s->request->arena, "%lld combinations; at most %d are tried", (long long)count, MOST_CANDIDATES);
+    wrong = arena_printf(s->request->arena, "%lld combinations; at most %d are tried",
+                         (long long)count, MOST_CANDIDATES);
   return wrong;
 }
 
@@ -129,8 +132,10 @@ static void put_table(const Sweep *s, Buf *out) {
     if (c->wrong)
       buf_printf(out, "  %s\n", c->wrong);
     else
-      buf_printf(out, " %9.4g us %7lld %5.1f %% %5.1f %% %5.1f %%  %s%s\n", c->seconds * 1e6, (long long)c->steps, 100 * c->mxu,
-                 100 * c->hbm, 100 * (double)c->vmem / (double)c->limit, c->vmem <= c->limit ? "" : "does not fit; ", c->bound);
+      buf_printf(out, " %9.4g us %7lld %5.1f %% %5.1f %% %5.1f %%  %s%s\n", c->seconds * 1e6,
+                 (long long)c->steps, 100 * c->mxu, 100 * c->hbm,
+                 100 * (double)c->vmem / (double)c->limit,
+                 c->vmem <= c->limit ? "" : "does not fit; ", c->bound);
   }
   if (s->found.count > SHOWN) buf_printf(out, "and %d more\n", s->found.count - SHOWN);
 }
@@ -140,7 +145,8 @@ static void put_json(const Sweep *s, Buf *out) {
     const Candidate *c = &s->found.at[r];
     json_open(out, NULL, '{');
     json_open(out, "statics", '{');
-    for (int i = 0; i < s->ranges; i++) json_text(out, s->range[i].name, s->range[i].values.at[c->value[i]]);
+    for (int i = 0; i < s->ranges; i++)
+      json_text(out, s->range[i].name, s->range[i].values.at[c->value[i]]);
     json_close(out, '}');
     if (c->wrong) {
       json_text(out, "wrong", c->wrong);
@@ -162,7 +168,8 @@ int tpu_sweep(const SweepRequest *request) {
   const char *wrong = read_ranges(&s);
   if (wrong) return user_error("%s", wrong);
   try_all(&s);
-  if (s.found.at[0].wrong) return user_error("%s: no combination can be modelled: %s", request->path, s.found.at[0].wrong);
+  if (s.found.at[0].wrong)
+    return user_error("%s: no combination can be modelled: %s", request->path, s.found.at[0].wrong);
   Buf out = {0};
   if (request->json)
     put_json(&s, &out);

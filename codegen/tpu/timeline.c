@@ -1,10 +1,12 @@
-// When the steps of a grid run on a core: transfers, waits, the body and the copies that it starts itself.
+// When the steps of a grid run on a core: transfers, waits, the body and the copies that it starts
+// itself.
 #include "codegen/tpu/sim.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void log_event(Core *c, char kind, int which, const Entry *entry, int64_t start, int64_t end, int64_t bytes) {
+void log_event(Core *c, char kind, int which, const Entry *entry, int64_t start, int64_t end,
+               int64_t bytes) {
   TraceLog *log = c->s->log;
   if (!log) return;
   if (log->events.count >= log->most_events) {
@@ -33,7 +35,8 @@ static int64_t transfer(Core *c, char kind, int operand, const Entry *entry, int
 static void fetch_for(Core *c, int at, int operand) {
   if (at >= c->ring_count) return;
   Entry *entry = &c->ring[at];
-  if (*bytes_of(entry, operand) >= 0) *done_at(entry, operand) = transfer(c, 'f', operand, entry, *bytes_of(entry, operand));
+  if (*bytes_of(entry, operand) >= 0)
+    *done_at(entry, operand) = transfer(c, 'f', operand, entry, *bytes_of(entry, operand));
 }
 
 static void start_fetches(Core *c, bool first) {
@@ -53,8 +56,8 @@ void wait_until(Core *c, int64_t time, int tally, int operand) {
 
 // ---- the body
 
-// A body that starts copies itself runs when its turn comes; of another one the time is known, and it is run again only to be
-// logged.
+// A body that starts copies itself runs when its turn comes; of another one the time is known, and
+// it is run again only to be logged.
 typedef struct {
   Core *c;
   const Entry *entry;
@@ -63,7 +66,8 @@ typedef struct {
 
 static void log_segment(void *context, int segment, int64_t times) {
   BodyTime *b = context;
-  int64_t end = saturating_add(b->at, saturating_mul(b->c->s->body->segments.at[segment].ps, times));
+  int64_t end =
+      saturating_add(b->at, saturating_mul(b->c->s->body->segments.at[segment].ps, times));
   log_event(b->c, 'c', segment, b->entry, b->at, end, times);
   b->at = end;
 }
@@ -94,7 +98,8 @@ void find_queues(Core *c) {
   for (int i = 0; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
     int64_t count = ref->space == SPACE_SEM ? 1 : 0;
-    for (int d = 0; d < ref->type.rank; d++) count = saturating_mul(count, extent_of(c, ref->type.dim[d]));
+    for (int d = 0; d < ref->type.rank; d++)
+      count = saturating_mul(count, extent_of(c, ref->type.dim[d]));
     c->queue_of[i] = c->queues;
     c->queues += (int)(count < MOST_ELEMENTS ? count : MOST_ELEMENTS);
   }
@@ -137,7 +142,8 @@ static void tally_copy(Core *c, const Ref *ref, int64_t bytes) {
     return;
   }
   *operand_count(c, ref->id, COUNT_ISSUED) += 1;
-  *operand_count(c, ref->id, COUNT_BYTES) = saturating_add(*operand_count(c, ref->id, COUNT_BYTES), bytes);
+  *operand_count(c, ref->id, COUNT_BYTES) =
+      saturating_add(*operand_count(c, ref->id, COUNT_BYTES), bytes);
 }
 
 static int64_t start_copy(BodyTime *b, const GridEval *e, const Instr *copy) {
@@ -202,7 +208,8 @@ void time_step(Core *c) {
   Entry *entry = &c->ring[0];
   bool first = entry->step == 0;
   start_fetches(c, first);
-  for (int i = 0; i < c->s->k->inputs; i++) wait_until(c, *done_at(entry, i), first ? TALLY_PROLOGUE : TALLY_WAIT, i);
+  for (int i = 0; i < c->s->k->inputs; i++)
+    wait_until(c, *done_at(entry, i), first ? TALLY_PROLOGUE : TALLY_WAIT, i);
   restore_blocks(c, entry);
   log_event(c, 'o', 0, entry, c->now, c->now + c->step_ps, 0);
   c->tally[TALLY_OVERHEAD] += c->step_ps;

@@ -1,5 +1,5 @@
-// The model of a TPU: chips as data (chips.def), and what a lowered kernel costs on one (`pkc tpu`).
-// In: the block IR as lowered, a chip, sizes. Out: counts, times, reports, traces. Uses ir.
+// The model of a TPU: chips as data (chips.def), and what a lowered kernel costs on one (`pkc
+// tpu`). In: the block IR as lowered, a chip, sizes. Out: counts, times, reports, traces. Uses ir.
 #ifndef CODEGEN_TPU_TPU_H
 #define CODEGEN_TPU_TPU_H
 
@@ -23,40 +23,48 @@ typedef struct {
 int chip_count(void);
 const Chip *chip_at(int index);
 const Chip *chip_find(const char *name);  // NULL when there is none
-// Adds the chip that a file of `name N`, `like CHIP` and `FIELD VALUE` lines describes. NULL, or what is wrong.
+// Adds the chip that a file of `name N`, `like CHIP` and `FIELD VALUE` lines describes. NULL, or
+// what is wrong.
 const char *chip_file(Arena *arena, const char *path, const Chip **chip);
 void chip_list(Buf *out);          // a table of all
 void chip_list_sources(Buf *out);  // every constant with its unit and source
 // A kernel runs on `chip_cores` cores, each with its share of the chip's peak and HBM bandwidth.
 int chip_cores(const Chip *chip);
 double chip_hbm_bandwidth(const Chip *chip, int cores);
-double chip_peak(const Chip *chip, DType operands, int cores);  // operations a second of `cores` cores; f32 in its passes
-double chip_vmem_bandwidth(const Chip *chip);                   // of a core
+double chip_peak(const Chip *chip, DType operands,
+                 int cores);  // operations a second of `cores` cores; f32 in its passes
+double chip_vmem_bandwidth(const Chip *chip);  // of a core
 
-int64_t tpu_bytes(DType dtype, int64_t elements);  // as they lie in a TPU: 4-bit values two to a byte
-// The tile of a buffer's last two axes, and its size in whole tiles: bytes, INT64_MAX when they overflow.
+int64_t tpu_bytes(DType dtype,
+                  int64_t elements);  // as they lie in a TPU: 4-bit values two to a byte
+// The tile of a buffer's last two axes, and its size in whole tiles: bytes, INT64_MAX when they
+// overflow.
 int64_t tpu_tile_sublanes(const Chip *chip, DType dtype);
-int64_t tpu_padded_bytes(const Chip *chip, DType dtype, int rank, const int64_t *dim, int64_t *padded);
+int64_t tpu_padded_bytes(const Chip *chip, DType dtype, int rank, const int64_t *dim,
+                         int64_t *padded);
 
-// Cycles of a weight-stationary pass of `rows` rows over an array of that many rows and columns of weights, loading included;
-// of a whole product, its folds one after the other.
+// Cycles of a weight-stationary pass of `rows` rows over an array of that many rows and columns of
+// weights, loading included; of a whole product, its folds one after the other.
 double mxu_fold_cycles(double array_rows, double array_columns, double rows);
 double mxu_serial_cycles(double array_rows, double array_columns, double m, double k, double n);
 
 // ---- rules.c
-// What keeps a kernel from running on a chip, as errors of the 07xx in diag. Returns how many there are.
+// What keeps a kernel from running on a chip, as errors of the 07xx in diag. Returns how many there
+// are.
 int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 
 // ---- model.c: a kernel on a chip
 
 typedef struct Model Model;
-// NULL, with *wrong saying why the grid cannot be modelled. events: how many events of the pipeline are kept for the
-// trace and the timeline; whole: every grid step is simulated, also those that repeat others.
+// NULL, with *wrong saying why the grid cannot be modelled. events: how many events of the pipeline
+// are kept for the trace and the timeline; whole: every grid step is simulated, also those that
+// repeat others.
 typedef struct {
   int64_t events;
   bool whole;
 } ModelOptions;
-Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip, ModelOptions options, const char **wrong);
+Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
+                 ModelOptions options, const char **wrong);
 
 // ---- the forms of a report
 void tpu_text(const Model *m, Buf *out);
@@ -67,7 +75,8 @@ void tpu_html(const Model *m, Model *const *all, int count, Buf *out);
 void tpu_roofline_svg(const Model *m, Buf *out);
 
 // ---- sweep.c
-// Every combination of some statics' values, ranked. A range is a static and LOW:HIGH (doubling) or A,B,C.
+// Every combination of some statics' values, ranked. A range is a static and LOW:HIGH (doubling) or
+// A,B,C.
 typedef struct {
   Arena *arena;
   const char *path;
@@ -75,8 +84,10 @@ typedef struct {
   int count;
   const Chip *chip;
   bool json;
-  // The kernel with the statics at these values, and its sizes. NULL, or what is wrong (in the arena).
-  const char *(*bind)(void *context, Arena *arena, const Argument *statics, int count, Kernel **k, int64_t **sizes);
+  // The kernel with the statics at these values, and its sizes. NULL, or what is wrong (in the
+  // arena).
+  const char *(*bind)(void *context, Arena *arena, const Argument *statics, int count, Kernel **k,
+                      int64_t **sizes);
   void *context;
 } SweepRequest;
 int tpu_sweep(const SweepRequest *request);  // prints the ranking; an exit status

@@ -5,8 +5,11 @@
 
 // One process a core; its rows.
 enum { ROW_STEP = 1, ROW_MXU, ROW_VECTOR, ROW_FETCH, ROW_WRITE };
-static const char *const row_names[] = {
-    [ROW_STEP] = "grid steps", [ROW_MXU] = "MXU", [ROW_VECTOR] = "vector units", [ROW_FETCH] = "DMA in", [ROW_WRITE] = "DMA out"};
+static const char *const row_names[] = {[ROW_STEP] = "grid steps",
+                                        [ROW_MXU] = "MXU",
+                                        [ROW_VECTOR] = "vector units",
+                                        [ROW_FETCH] = "DMA in",
+                                        [ROW_WRITE] = "DMA out"};
 
 // Events are one a line.
 static void open_event(Buf *out, const char *name, const char *phase, int core, int row) {
@@ -32,16 +35,20 @@ static void put_name(Buf *out, const char *what, int core, int row, const char *
 
 static void put_names(const Model *m, Buf *out) {
   for (int core = 0; core < m->sim.cores; core++) {
-    put_name(out, "process_name", core, 0, arena_printf(m->arena, "%s core %d", m->chip->name, core));
-    for (int row = ROW_STEP; row <= ROW_WRITE; row++) put_name(out, "thread_name", core, row, row_names[row]);
+    put_name(out, "process_name", core, 0,
+             arena_printf(m->arena, "%s core %d", m->chip->name, core));
+    for (int row = ROW_STEP; row <= ROW_WRITE; row++)
+      put_name(out, "thread_name", core, row, row_names[row]);
   }
 }
 
-static void put_event(Buf *out, const TraceEvent *e, int row, const char *name, const char *kind, double share) {
+static void put_event(Buf *out, const TraceEvent *e, int row, const char *name, const char *kind,
+                      double share) {
   buf_putc(out, ',');
   open_event(out, name, "X", e->core, row);
   json_text(out, "cat", kind);
-  buf_printf(out, ",\"ts\":%.6f,\"dur\":%.6f", (double)e->start_ps * 1e-6, (double)(e->end_ps - e->start_ps) * 1e-6 * share);
+  buf_printf(out, ",\"ts\":%.6f,\"dur\":%.6f", (double)e->start_ps * 1e-6,
+             (double)(e->end_ps - e->start_ps) * 1e-6 * share);
   json_open(out, "args", '{');
   json_int(out, "step", e->step);
 }
@@ -56,8 +63,8 @@ static void put_transfer(const Model *m, Buf *out, const TraceEvent *e) {
 
 static const char *segment_name(const Model *m, const Segment *s, Unit unit) {
   const Instr *worst = s->costliest[unit];
-  return arena_printf(m->arena, "%s%sline %d: %s", s->name ? s->name : "", s->name ? ", " : "", ir_line(m->k, s->span),
-                      worst ? op_info[worst->op].name : unit_names[unit]);
+  return arena_printf(m->arena, "%s%sline %d: %s", s->name ? s->name : "", s->name ? ", " : "",
+                      ir_line(m->k, s->span), worst ? op_info[worst->op].name : unit_names[unit]);
 }
 
 // The rows of a segment: each is busy for its own share of it.
@@ -74,7 +81,8 @@ static void put_segment(const Model *m, Buf *out, const TraceEvent *e) {
     close_event(out);
   }
   if (s->cost.busy[busiest] > 0) {
-    put_event(out, e, ROW_VECTOR, segment_name(m, s, busiest), "vector", s->cost.busy[busiest] / whole);
+    put_event(out, e, ROW_VECTOR, segment_name(m, s, busiest), "vector",
+              s->cost.busy[busiest] / whole);
     json_text(out, "unit", unit_names[busiest]);
     json_int(out, "times", e->bytes);
     close_event(out);
@@ -100,8 +108,10 @@ void tpu_trace(const Model *m, Buf *out) {
         close_event(out);
         break;
       default:
-        put_event(out, e, ROW_STEP, arena_printf(m->arena, "%lld steps that repeat those before", (long long)e->bytes),
-                  "repeated", 1);
+        put_event(
+            out, e, ROW_STEP,
+            arena_printf(m->arena, "%lld steps that repeat those before", (long long)e->bytes),
+            "repeated", 1);
         json_int(out, "steps", e->bytes);
         close_event(out);
     }

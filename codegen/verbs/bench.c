@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 typedef struct {
-  double flops, bytes, best_ms, median_ms, runs, gflops, gbytes, peak_share, naive_ms, speedup, first_call_ms;
+  double flops, bytes, best_ms, median_ms, runs, gflops, gbytes, peak_share, naive_ms, speedup,
+      first_call_ms;
   int threads;
   bool naive, ok;
   Comparison compared;
@@ -18,7 +19,8 @@ static double operand_bytes(const Binding *binding) {
   double bytes = 0;
   int64_t count;
   for (int i = 0; i < binding->program.kernel->inputs + binding->program.kernel->outputs; i++)
-    if (array_elements(&binding->operands[i], &count)) bytes += (double)count * dtype_bytes(binding->operands[i].dtype);
+    if (array_elements(&binding->operands[i], &count))
+      bytes += (double)count * dtype_bytes(binding->operands[i].dtype);
   return bytes;
 }
 
@@ -44,8 +46,9 @@ static void read_figures(const Options *options, const Session *session, Figures
 static void put_static(Buf *out, const char *name, const char *value) {
   char *end;
   double number = strtod(value, &end);
-  bool plain = (*value && !*end && isfinite(number) && strspn(value, "+-.0123456789eE") == strlen(value)) ||
-               strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
+  bool plain =
+      (*value && !*end && isfinite(number) && strspn(value, "+-.0123456789eE") == strlen(value)) ||
+      strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
   if (plain)
     json_raw(out, name, value);
   else
@@ -53,7 +56,8 @@ static void put_static(Buf *out, const char *name, const char *value) {
 }
 
 // The element that comes nearest to what it is allowed, or goes farthest beyond it.
-static void put_worst(const Options *options, const Session *session, const Comparison *c, Buf *out) {
+static void put_worst(const Options *options, const Session *session, const Comparison *c,
+                      Buf *out) {
   const Judged *worst = &c->worst;
   bool any = session->judge && worst->index >= 0;
   json_real(out, "max_abs_error", any ? worst->error : NAN);
@@ -70,11 +74,13 @@ static void put_sizes(const Binding *binding, Buf *out) {
     if (!k->sizes.at[i].value) json_int(out, k->sizes.at[i].name, binding->sizes[i]);
   json_close(out, '}');
   json_open(out, "statics", '{');
-  for (int i = 0; i < k->statics.count; i++) put_static(out, k->statics.at[i].name, k->statics.at[i].value);
+  for (int i = 0; i < k->statics.count; i++)
+    put_static(out, k->statics.at[i].name, k->statics.at[i].value);
   json_close(out, '}');
 }
 
-static void print_json(const Options *options, const Session *session, const char *path, const Figures *f) {
+static void print_json(const Options *options, const Session *session, const char *path,
+                       const Figures *f) {
   Buf out = {0};
   json_open(&out, NULL, '{');
   json_text(&out, "kernel", session->binding.program.kernel->name);
@@ -114,17 +120,22 @@ static void print_table(const Options *options, const Session *session, const Fi
   const Binding *binding = &session->binding;
   printf("%s ", k->name);
   for (int i = 0; i < k->sizes.count; i++)
-    if (!k->sizes.at[i].value) printf(" %s=%lld", k->sizes.at[i].name, (long long)binding->sizes[i]);
+    if (!k->sizes.at[i].value)
+      printf(" %s=%lld", k->sizes.at[i].name, (long long)binding->sizes[i]);
   printf("  (%s, %d thread%s)\n", options->target->name, f->threads, f->threads == 1 ? "" : "s");
-  printf("%-12s %12s %12s %8s %12s %10s %8s\n", "", "best ms", "median ms", "runs", "GFLOP/s", "GB/s", "of peak");
-  printf("%-12s %12.4g %12.4g %8.0f %12.4g %10.4g", "kernel", f->best_ms, f->median_ms, f->runs, f->gflops, f->gbytes);
+  printf("%-12s %12s %12s %8s %12s %10s %8s\n", "", "best ms", "median ms", "runs", "GFLOP/s",
+         "GB/s", "of peak");
+  printf("%-12s %12.4g %12.4g %8.0f %12.4g %10.4g", "kernel", f->best_ms, f->median_ms, f->runs,
+         f->gflops, f->gbytes);
   printf(f->peak_share > 0 ? " %7.0f%%\n" : "\n", f->peak_share * 100);
   print_counters(options, session);
   if (!f->naive) return;
-  printf("%-12s %12.4g %12s %8s %12.4g %10.4g\n", "naive C -O3", f->naive_ms, "", "", f->flops / f->naive_ms / 1e6,
-         f->bytes / f->naive_ms / 1e6);
+  printf("%-12s %12.4g %12s %8s %12.4g %10.4g\n", "naive C -O3", f->naive_ms, "", "",
+         f->flops / f->naive_ms / 1e6, f->bytes / f->naive_ms / 1e6);
   printf("%.1f times as fast as the naive reference; %s the reference%s: %s\n", f->speedup,
-         f->compared.worst.error == 0 ? "equal to" : f->ok ? "agrees with" : "differs from",
+         f->compared.worst.error == 0 ? "equal to"
+         : f->ok                      ? "agrees with"
+                                      : "differs from",
          comparison_summary(options->arena, session, &f->compared), f->ok ? "ok" : "WRONG");
 }
 
@@ -140,7 +151,8 @@ static int measure(Options *options, Session *session, const char *path) {
                         .vmem_limit = options->vmem_limit,
                         .trace = options->trace,
                         .counters = options->counters};
-  execute(options->arena, session->program, &session->binding, &session->data, &how, &session->outcome);
+  execute(options->arena, session->program, &session->binding, &session->data, &how,
+          &session->outcome);
   int status = session_status(session, path);
   if (status != DONE) return status;
   Kernel *k = session->binding.program.kernel;
@@ -160,7 +172,8 @@ int verb_bench(Options *options) {
   const char *path = options->files.at[0];
   int status = bind_or_report(&session.binding, options, true);
   if (status != DONE) return status;
-  BuildFlags flags = {.flags = target_flags(options->target), .naive_flags = options->no_naive ? NULL : naive_target_flags(),
+  BuildFlags flags = {.flags = target_flags(options->target),
+                      .naive_flags = options->no_naive ? NULL : naive_target_flags(),
                       .timed = true};
   const char *wrong = session_open(&session, options, &flags);
   status = wrong ? user_error("%s: %s", path, wrong) : measure(options, &session, path);

@@ -3,19 +3,22 @@
 
 #include <stdio.h>
 
-static int compare_with_reference(const Options *options, Binding *binding, const Interpreted *got, const char *path) {
+static int compare_with_reference(const Options *options, Binding *binding, const Interpreted *got,
+                                  const char *path) {
   Interpreted want;
   const char *wrong = interpret_binding(options->arena, binding, true, true, &want);
   if (wrong) return user_error("%s: %s", path, wrong);
   int status = print_findings(options, binding, &want.report);
-  int differs = print_differences(options, binding, got->operands, &want, got->specified, "the reference says");
+  int differs = print_differences(options, binding, got->operands, &want, got->specified,
+                                  "the reference says");
   if (differs != DONE) status = differs;
   if (status == DONE && !options->quiet) printf("agrees with the reference\n");
   interpreted_free(&want);
   return status;
 }
 
-// Would it run on a TPU? What keeps it from that are messages of their own; a CPU runs it all the same.
+// Would it run on a TPU? What keeps it from that are messages of their own; a CPU runs it all the
+// same.
 static int check_tpu(const Options *options, const Binding *binding) {
   const Chip *chip;
   int status = find_chip(options, &chip);
@@ -27,8 +30,8 @@ static int check_tpu(const Options *options, const Binding *binding) {
   if (text.length) fwrite(text.text, 1, text.length, stderr);
   buf_free(&text);
   if (found > 0) {
-    fprintf(stderr, "%s: %d thing%s would keep it from running on %s; it runs on a CPU\n", binding->program.kernel->name, found,
-            found == 1 ? "" : "s", chip->name);
+    fprintf(stderr, "%s: %d thing%s would keep it from running on %s; it runs on a CPU\n",
+            binding->program.kernel->name, found, found == 1 ? "" : "s", chip->name);
     return CHECK_FAILED;
   }
   if (!options->quiet) printf("nothing keeps it from running on %s\n", chip->name);
@@ -49,7 +52,8 @@ int verb_check(Options *options) {
   long long steps = got.report.steps;
   if (status == DONE && !options->quiet)
     printf("no findings in %lld grid step%s\n", steps, steps == 1 ? "" : "s");
-  if (status == DONE && binding.program.kernel->reference) status = compare_with_reference(options, &binding, &got, path);
+  if (status == DONE && binding.program.kernel->reference)
+    status = compare_with_reference(options, &binding, &got, path);
   int written = write_operands(options, binding.program.kernel, got.operands);
   if (written != DONE) status = written;
   interpreted_free(&got);

@@ -18,13 +18,15 @@ static bool known_letter(char letter) {
 }
 
 static bool wants(const Options *options, char letter, const char *kind) {
-  return (options->dumps && strchr(options->dumps, letter)) || (options->emit && strcmp(options->emit, kind) == 0);
+  return (options->dumps && strchr(options->dumps, letter)) ||
+         (options->emit && strcmp(options->emit, kind) == 0);
 }
 
 // NAME.c -> NAME.h in the same folder; "kernels/add.pk" -> "add.c" when no -o is given.
 static const char *with_ending(Arena *arena, const char *path, const char *ending) {
   const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-  size_t stem = dot && dot > path && (!slash || dot > slash + 1) ? (size_t)(dot - path) : strlen(path);
+  size_t stem =
+      dot && dot > path && (!slash || dot > slash + 1) ? (size_t)(dot - path) : strlen(path);
   return arena_printf(arena, "%.*s%s", (int)stem, path, ending);
 }
 
@@ -35,7 +37,8 @@ static const char *base_name(const char *path) {
 
 // The header goes beside the C; neither is left behind alone when the other cannot be written.
 static int write_pair(Options *options, const char *path, const Buf *c, const Buf *h) {
-  const char *c_path = options->output ? options->output : with_ending(options->arena, base_name(path), ".c");
+  const char *c_path =
+      options->output ? options->output : with_ending(options->arena, base_name(path), ".c");
   if (strcmp(c_path, "-") == 0) return write_result("-", c);
   const char *h_path = with_ending(options->arena, c_path, ".h");
   if (strcmp(c_path, h_path) == 0) return user_error("-o %s: the C file cannot end in .h", c_path);
@@ -102,7 +105,8 @@ static int emit_and_write(Options *options, Program *program, const char *path) 
 
 int verb_compile(Options *options) {
   for (const char *letter = options->dumps; letter && *letter; letter++)
-    if (!known_letter(*letter)) return usage_error(verb_find("compile"), "-d: no stage has the letter `%c`", *letter);
+    if (!known_letter(*letter))
+      return usage_error(verb_find("compile"), "-d: no stage has the letter `%c`", *letter);
   Program program;
   const char *path = options->files.at[0];
   int status = program_load(&program, options, path);

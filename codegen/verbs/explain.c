@@ -7,7 +7,9 @@
 
 static int explain_code(const char *code) {
   int64_t number;
-  const char *meaning = parse_int(code + 1, &number) && number >= 0 && number < 10000 ? error_meaning((int)number) : NULL;
+  const char *meaning = parse_int(code + 1, &number) && number >= 0 && number < 10000
+                            ? error_meaning((int)number)
+                            : NULL;
   if (!meaning) return user_error("there is no error %s", code);
   printf("E%04d: %s\n", (int)number, meaning);
   return DONE;
@@ -53,7 +55,8 @@ static int explain_for_sizes(const Options *options) {
 
 int verb_explain(Options *options) {
   const char *path = options->files.at[0];
-  if (path[0] == 'E' && strlen(path) == 5 && strspn(path + 1, "0123456789") == 4) return explain_code(path);
+  if (path[0] == 'E' && strlen(path) == 5 && strspn(path + 1, "0123456789") == 4)
+    return explain_code(path);
   Program program;
   int status = program_load(&program, options, path);
   if (status != DONE) return status;

@@ -14,7 +14,8 @@ static int format_file(Options *options, const char *path) {
   Buf text = {0};
   bool ok = format_source(options->arena, &source, program.diag, &text);
   program_report(&program, options);
-  bool same = ok && text.length == source.length && (text.length == 0 || memcmp(text.text, source.text, text.length) == 0);
+  bool same = ok && text.length == source.length &&
+              (text.length == 0 || memcmp(text.text, source.text, text.length) == 0);
   int status = ok ? DONE : USER_ERROR;
   if (ok && options->verify_only) {
     if (!same) printf("%s\n", path);
@@ -29,7 +30,8 @@ static int format_file(Options *options, const char *path) {
 }
 
 int verb_fmt(Options *options) {
-  if (options->output && options->files.count > 1) return usage_error(verb_find("fmt"), "-o goes with one file");
+  if (options->output && options->files.count > 1)
+    return usage_error(verb_find("fmt"), "-o goes with one file");
   int worst = DONE;
   for (int i = 0; i < options->files.count; i++) {
     int status = format_file(options, options->files.at[i]);

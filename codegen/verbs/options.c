@@ -18,7 +18,8 @@ typedef struct OptionRow OptionRow;
 // Puts a value where it belongs; NULL, or what is wrong, to be said after the option's name.
 typedef const char *Reader(Options *options, const OptionRow *row, const char *value);
 
-// A long option is "--name", its value follows as "=VALUE" or as the next word; a short one takes its value joined or apart.
+// A long option is "--name", its value follows as "=VALUE" or as the next word; a short one takes
+// its value joined or apart.
 struct OptionRow {
   const char *name, *value;
   unsigned verbs;
@@ -30,7 +31,9 @@ struct OptionRow {
 
 // ---- readers
 
-static void *field_of(Options *options, const OptionRow *row) { return (char *)options + row->field; }
+static void *field_of(Options *options, const OptionRow *row) {
+  return (char *)options + row->field;
+}
 
 static const char *read_flag(Options *options, const OptionRow *row, const char *value) {
   (void)value;
@@ -117,13 +120,16 @@ static const char *read_tolerance(Options *options, const OptionRow *row, const 
     read = end != absolute;
   }
   bool valid = tolerance->relative >= 0 && tolerance->absolute >= 0;
-  return read && !*end && valid ? NULL : "requires R or R,A: a relative and an absolute difference, each at least 0";
+  return read && !*end && valid
+             ? NULL
+             : "requires R or R,A: a relative and an absolute difference, each at least 0";
 }
 
 static const char *read_threads(Options *options, const OptionRow *row, const char *value) {
   int64_t count;
   (void)row;
-  if (!parse_int(value, &count) || count < 1 || count > MOST_THREADS) return "expects a positive number";
+  if (!parse_int(value, &count) || count < 1 || count > MOST_THREADS)
+    return "expects a positive number";
   options->threads = (int)count;
   return NULL;
 }
@@ -135,7 +141,8 @@ static const char *read_target(Options *options, const OptionRow *row, const cha
 }
 
 // NAME=VALUE in two interned parts; false when there is no name.
-static bool split_assignment(Options *options, const char *text, const char **name, const char **value) {
+static bool split_assignment(Options *options, const char *text, const char **name,
+                             const char **value) {
   const char *equals = strchr(text, '=');
   if (!equals || equals == text) return false;
   *name = intern_n(text, (size_t)(equals - text));
@@ -146,7 +153,8 @@ static bool split_assignment(Options *options, const char *text, const char **na
 static const char *read_static(Options *options, const OptionRow *row, const char *text) {
   StaticSetting setting = {0};
   (void)row;
-  if (!split_assignment(options, text, &setting.name, &setting.value) || !*setting.value) return "expects NAME=VALUE";
+  if (!split_assignment(options, text, &setting.name, &setting.value) || !*setting.value)
+    return "expects NAME=VALUE";
   const char *dot = strchr(setting.name, '.');
   if (dot) {
     setting.kernel = intern_n(setting.name, (size_t)(dot - setting.name));
@@ -159,7 +167,8 @@ static const char *read_static(Options *options, const OptionRow *row, const cha
 static const char *read_output(Options *options, const OptionRow *row, const char *text) {
   Argument output;
   (void)row;
-  if (!split_assignment(options, text, &output.name, &output.value) || !*output.value) return "expects OPERAND=FILE.npy";
+  if (!split_assignment(options, text, &output.name, &output.value) || !*output.value)
+    return "expects OPERAND=FILE.npy";
   LIST_PUSH(options->arena, &options->outputs, output);
   return NULL;
 }
@@ -167,12 +176,17 @@ static const char *read_output(Options *options, const OptionRow *row, const cha
 // ---- the options
 
 static const OptionRow option_rows[] = {
-    {"-D", "NAME=VALUE", (unsigned)ALL_VERBS, read_static, 0, "set a static (KERNEL.NAME=VALUE: of one kernel of several)"},
+    {"-D", "NAME=VALUE", (unsigned)ALL_VERBS, read_static, 0,
+     "set a static (KERNEL.NAME=VALUE: of one kernel of several)"},
     {"-k", "KERNEL", (unsigned)ALL_VERBS, read_name, FIELD(kernel), "which kernel of the file"},
-    {"-o", "FILE", VERB_COMPILE | VERB_FMT, read_text, FIELD(output), "where the result goes; - is standard output"},
-    {"-o", "OPERAND=FILE.npy", VERB_RUN | VERB_CHECK, read_output, 0, "write an operand after the run"},
-    {"-d", "LETTERS", VERB_COMPILE, read_text, FIELD(dumps), "print intermediate stages (see below)"},
-    {"--emit", "KIND", VERB_COMPILE, read_emit, 0, "print instead of writing files: c, h, naive, ast, ir, loops, pallas"},
+    {"-o", "FILE", VERB_COMPILE | VERB_FMT, read_text, FIELD(output),
+     "where the result goes; - is standard output"},
+    {"-o", "OPERAND=FILE.npy", VERB_RUN | VERB_CHECK, read_output, 0,
+     "write an operand after the run"},
+    {"-d", "LETTERS", VERB_COMPILE, read_text, FIELD(dumps),
+     "print intermediate stages (see below)"},
+    {"--emit", "KIND", VERB_COMPILE, read_emit, 0,
+     "print instead of writing files: c, h, naive, ast, ir, loops, pallas"},
     {"--dma", "literal", VERB_COMPILE | VERB_RUN | VERB_BENCH, read_literal, 0,
      "carry out every logical DMA by the runtime's engine"},
     {"--dma", "start|wait|random", VERB_CHECK, read_dma_time, 0,
@@ -185,38 +199,49 @@ static const OptionRow option_rows[] = {
      "also report what `pkc check` finds, and compare with what it computes"},
     {"--target", "TARGET", (unsigned)ALL_VERBS, read_target, 0,
      "shape the text for native (default) or one of the targets below"},
-    {"--threads", "N", (unsigned)ALL_VERBS, read_threads, 0, "threads for parallel grid axes (default $PK_THREADS, else 1)"},
+    {"--threads", "N", (unsigned)ALL_VERBS, read_threads, 0,
+     "threads for parallel grid axes (default $PK_THREADS, else 1)"},
     {"--vmem-limit", "BYTES", VERB_RUN | VERB_BENCH, read_count, FIELD(vmem_limit),
      "VMEM a launch may hold (default $PK_VMEM_LIMIT, the kernel's own, or 128 MiB)"},
-    {"--no-naive", NULL, VERB_BENCH, read_flag, FIELD(no_naive), "do not time (or compare with) the naive reference"},
+    {"--no-naive", NULL, VERB_BENCH, read_flag, FIELD(no_naive),
+     "do not time (or compare with) the naive reference"},
     {"--tolerance", "R[,A]", VERB_RUN | VERB_BENCH | VERB_TEST | VERB_CHECK, read_tolerance, 0,
      "allow floats a difference of A + R * |expected| (default: what rounding explains)"},
-    {"--min-time", "SECONDS", VERB_BENCH, read_seconds, FIELD(min_time), "time at least this long (default 0.5)"},
-    {"--max-time", "SECONDS", VERB_BENCH, read_seconds, FIELD(max_time), "stop after this long (default 10)"},
+    {"--min-time", "SECONDS", VERB_BENCH, read_seconds, FIELD(min_time),
+     "time at least this long (default 0.5)"},
+    {"--max-time", "SECONDS", VERB_BENCH, read_seconds, FIELD(max_time),
+     "stop after this long (default 10)"},
     {"--no-cache", NULL, BUILDS, read_flag, FIELD(no_cache), "compile again, keep nothing"},
-    {"--json", NULL, VERB_BENCH | VERB_TPU, read_flag, FIELD(json), "one JSON object a line instead of a table"},
-    {"--json", NULL, VERB_CHECK | VERB_RUN, read_flag, FIELD(json), "findings as JSON, one object a line"},
+    {"--json", NULL, VERB_BENCH | VERB_TPU, read_flag, FIELD(json),
+     "one JSON object a line instead of a table"},
+    {"--json", NULL, VERB_CHECK | VERB_RUN, read_flag, FIELD(json),
+     "findings as JSON, one object a line"},
     {"--verify", NULL, VERB_FMT, read_flag, FIELD(verify_only),
      "write nothing; exit 3 when a file is not in the canonical layout"},
     {"--quiet", NULL, VERB_TEST | VERB_RUN | VERB_CHECK, read_flag, FIELD(quiet), "failures only"},
-    {"--diagnostics", "json|text", (unsigned)ALL_VERBS, read_diagnostics, 0, "the form of errors and warnings"},
-    {"--chip", "NAME", VERB_TPU, read_text, FIELD(chip), "the chip to model (default v5e, or the one of --chip-file)"},
+    {"--diagnostics", "json|text", (unsigned)ALL_VERBS, read_diagnostics, 0,
+     "the form of errors and warnings"},
+    {"--chip", "NAME", VERB_TPU, read_text, FIELD(chip),
+     "the chip to model (default v5e, or the one of --chip-file)"},
     {"--tpu", "CHIP", VERB_CHECK, read_text, FIELD(chip),
      "would it run on this TPU: rules of blocks, dtypes, operations and memories"},
     {"--chip-file", "FILE", VERB_TPU | VERB_CHECK, read_text, FIELD(chip_file),
      "add a chip: lines of `name N`, `like CHIP`, `CONSTANT VALUE`"},
     {"--chips", NULL, VERB_TPU, read_flag, FIELD(chips), "list the chips"},
-    {"--sources", NULL, VERB_TPU, read_flag, FIELD(sources), "list every constant with its unit and source"},
+    {"--sources", NULL, VERB_TPU, read_flag, FIELD(sources),
+     "list every constant with its unit and source"},
     {"--sweep", "NAME=LOW:HIGH", VERB_TPU, read_text, FIELD(sweep),
      "rank values of statics, doubling from LOW to HIGH, or a list A,B,C; more may follow"},
-    {"--mesh", "XxY[xZ]", VERB_TPU, read_text, FIELD(mesh), "cost of a collective on a slice of this shape"},
+    {"--mesh", "XxY[xZ]", VERB_TPU, read_text, FIELD(mesh),
+     "cost of a collective on a slice of this shape"},
     {"--trace", "FILE", VERB_TPU | VERB_RUN | VERB_BENCH, read_text, FIELD(trace),
      "write a trace (of one call) for Perfetto or chrome://tracing"},
     {"--counters", NULL, VERB_RUN | VERB_BENCH, read_flag, FIELD(counters),
      "count instructions, cycles and cache misses of one call, where the system allows"},
     {"--html", "FILE", VERB_TPU, read_text, FIELD(html), "write the report as one HTML file"},
     {"--svg", "FILE", VERB_TPU, read_text, FIELD(svg), "write the roofline plot"},
-    {"--walk-all", NULL, VERB_TPU, read_flag, FIELD(walk_all), "walk every grid step, also those that repeat others"},
+    {"--walk-all", NULL, VERB_TPU, read_flag, FIELD(walk_all),
+     "walk every grid step, also those that repeat others"},
     {"--help", NULL, (unsigned)ALL_VERBS, NULL, 0, "this text"},
     {"--version", NULL, (unsigned)ALL_VERBS, NULL, 0, "the version of pkc"},
 };
@@ -236,11 +261,13 @@ int usage_error(const Verb *verb, const char *format, ...) {
 
 static void print_targets(void) {
   printf("\nTargets (--target; native is %s here)\n", target_find("native")->name);
-  for (int i = 0; i < target_count; i++) printf("  %-22s %s\n", targets[i].name, targets[i].meaning);
+  for (int i = 0; i < target_count; i++)
+    printf("  %-22s %s\n", targets[i].name, targets[i].meaning);
 }
 
 static void print_dumps(void) {
-  printf("\nStages (-d)\n  %-22s %s\n  %-22s %s\n", "a", "the syntax tree", "i", "the block IR as lowered");
+  printf("\nStages (-d)\n  %-22s %s\n  %-22s %s\n", "a", "the syntax tree", "i",
+         "the block IR as lowered");
   for (int i = 0; i < pass_count; i++)
     printf("  %-22c the block IR after %s: %s\n", passes[i].letter, passes[i].name, passes[i].help);
   printf("  %-22s %s\n  %-22s %s\n", "l", "the loop IR", "n", "the naive reference as C");
@@ -252,8 +279,8 @@ static void print_options(const Verb *verb) {
     const OptionRow *row = &option_rows[i];
     if (!(row->verbs & verb->flag)) continue;
     char head[64];
-    snprintf(head, sizeof head, "%s%s%s", row->name, row->value ? (row->name[1] == '-' ? "=" : " ") : "",
-             row->value ? row->value : "");
+    snprintf(head, sizeof head, "%s%s%s", row->name,
+             row->value ? (row->name[1] == '-' ? "=" : " ") : "", row->value ? row->value : "");
     printf("  %-22s %s\n", head, row->help);
   }
 }
@@ -268,9 +295,11 @@ static void print_verb_help(const Verb *verb) {
 
 static void print_help(void) {
   printf("pkc %s compiles .pk kernels to C.\n\n", PKC_VERSION);
-  for (int i = 0; i < verb_count; i++) printf("  pkc %-62s %s\n", verbs[i].synopsis, verbs[i].summary);
+  for (int i = 0; i < verb_count; i++)
+    printf("  pkc %-62s %s\n", verbs[i].synopsis, verbs[i].summary);
   printf(
-      "\n`pkc VERB --help` says more. Exit status: 0 done, 1 an error in what was given, 2 wrong usage,\n"
+      "\n`pkc VERB --help` says more. Exit status: 0 done, 1 an error in what was given, 2 wrong "
+      "usage,\n"
       "3 a check or comparison failed, 134 an internal error.\n");
 }
 
@@ -327,7 +356,8 @@ static int answer(const Verb *verb, const OptionRow *row) {
 
 void options_init(Options *options, Arena *arena) {
   *options = (Options){.arena = arena, .target = target_find("native")};
-  options->diagnostics = isatty(2) && !(getenv("NO_COLOR") && *getenv("NO_COLOR")) ? DIAG_COLOUR : DIAG_TEXT;
+  options->diagnostics =
+      isatty(2) && !(getenv("NO_COLOR") && *getenv("NO_COLOR")) ? DIAG_COLOUR : DIAG_TEXT;
 }
 
 int options_read(Options *options, const Verb *verb, int count, char **words) {
@@ -342,13 +372,16 @@ int options_read(Options *options, const Verb *verb, int count, char **words) {
       only_words = true;
       continue;
     }
-    const OptionRow *row = strcmp(word, "-h") == 0 ? find_option("--help", verb, &value) : find_option(word, verb, &value);
+    const OptionRow *row = strcmp(word, "-h") == 0 ? find_option("--help", verb, &value)
+                                                   : find_option(word, verb, &value);
     if (!row) return unknown_option(verb, word);
-    if (!(row->verbs & verb->flag)) return usage_error(verb, "%s does not go with `pkc %s`", row->name, verb->name);
+    if (!(row->verbs & verb->flag))
+      return usage_error(verb, "%s does not go with `pkc %s`", row->name, verb->name);
     if (!row->read) return answer(verb, row);
     if (value && !row->value) return usage_error(verb, "%s takes no value", row->name);
     if (row->value && !value && ++i < count) value = words[i];
-    if (row->value && (!value || !*value)) return usage_error(verb, "%s expects a value: %s", row->name, row->value);
+    if (row->value && (!value || !*value))
+      return usage_error(verb, "%s expects a value: %s", row->name, row->value);
     const char *wrong = row->read(options, row, value);
     if (wrong) return usage_error(verb, "%s %s: `%s`", row->name, wrong, value);
   }

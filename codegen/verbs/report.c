@@ -57,7 +57,8 @@ static void print_json(const Source *source, const CheckFinding *f) {
 }
 
 int print_findings(const Options *options, const Binding *binding, const CheckReport *report) {
-  for (int i = 0; i < report->printed.count; i++) fprintf(options->json ? stderr : stdout, "%s\n", report->printed.at[i]);
+  for (int i = 0; i < report->printed.count; i++)
+    fprintf(options->json ? stderr : stdout, "%s\n", report->printed.at[i]);
   for (int i = 0; i < report->findings.count; i++) {
     if (options->json)
       print_json(&binding->program.source, &report->findings.at[i]);
@@ -68,17 +69,18 @@ int print_findings(const Options *options, const Binding *binding, const CheckRe
   return report->findings.count > 0 ? CHECK_FAILED : DONE;
 }
 
-int print_differences(const Options *options, Binding *binding, const HostArray *got, const Interpreted *want,
-                      uint8_t *const *specified, const char *what) {
+int print_differences(const Options *options, Binding *binding, const HostArray *got,
+                      const Interpreted *want, uint8_t *const *specified, const char *what) {
   Kernel *k = binding->program.kernel;
   int status = DONE;
   for (int i = 0; i < k->outputs; i++) {
     const HostArray *expected = &want->outputs.outputs[i];
-    Comparison c = compare_arrays(&got[k->inputs + i], expected, want->outputs.allowed[i], &options->tolerance,
-                                  specified ? specified[i] : NULL);
+    Comparison c = compare_arrays(&got[k->inputs + i], expected, want->outputs.allowed[i],
+                                  &options->tolerance, specified ? specified[i] : NULL);
     if (c.wrong == 0) continue;
     status = CHECK_FAILED;
-    const char *name = k->refs.at[k->inputs + i]->name, *text = comparison_text(options->arena, name, expected, &c);
+    const char *name = k->refs.at[k->inputs + i]->name,
+               *text = comparison_text(options->arena, name, expected, &c);
     text = arena_printf(options->arena, "not what %s: %s", what, text);
     CheckFinding finding = {.kind = "difference", .message = text, .operand = name, .count = 1};
     if (options->json)
@@ -100,14 +102,16 @@ static int find_operand(const Kernel *k, const char *name) {
 int check_output_names(const Options *options, const Kernel *k, const char *path) {
   for (int i = 0; i < options->outputs.count; i++)
     if (find_operand(k, options->outputs.at[i].name) < 0)
-      return user_error("%s: -o %s=..: %s has no operand of that name", path, options->outputs.at[i].name, k->name);
+      return user_error("%s: -o %s=..: %s has no operand of that name", path,
+                        options->outputs.at[i].name, k->name);
   return DONE;
 }
 
 int write_operands(const Options *options, const Kernel *k, const HostArray *operands) {
   for (int i = 0; i < options->outputs.count; i++) {
     const Argument *output = &options->outputs.at[i];
-    const char *wrong = npy_write(options->arena, output->value, &operands[find_operand(k, output->name)]);
+    const char *wrong =
+        npy_write(options->arena, output->value, &operands[find_operand(k, output->name)]);
     if (wrong) return user_error("cannot write %s: %s", output->value, wrong);
   }
   return DONE;

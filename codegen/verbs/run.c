@@ -9,7 +9,8 @@ static const double reference_work_most = 2e9;  // operations: a second or two o
 static int compare(const Options *options, Session *session, double work) {
   if (!session->judge) {
     if (session->binding.program.kernel->reference && !options->quiet)
-      printf("not compared with the reference: about %.1e operations, more than %.0e\n", work, reference_work_most);
+      printf("not compared with the reference: about %.1e operations, more than %.0e\n", work,
+             reference_work_most);
     return DONE;
   }
   Comparison all;
@@ -21,7 +22,8 @@ static int compare(const Options *options, Session *session, double work) {
 }
 
 // What `pkc check` finds with the same data, in arrays of its own.
-static int check_first(const Options *options, const Binding *binding, const char *path, Interpreted *checked) {
+static int check_first(const Options *options, const Binding *binding, const char *path,
+                       Interpreted *checked) {
   Kernel *k = binding->program.kernel;
   Binding own = *binding;
   own.operands = NEW_ARRAY(options->arena, HostArray, k->inputs + k->outputs);
@@ -44,8 +46,7 @@ int verb_run(Options *options) {
   if (found == USER_ERROR) return found;
   double work = k->reference ? reference_flops(k, session.binding.sizes) : 0;
   BuildFlags flags = {.flags = target_flags(options->target)};
-  if (work <= reference_work_most)
-    flags.naive_flags = naive_target_flags();
+  if (work <= reference_work_most) flags.naive_flags = naive_target_flags();
   const char *wrong = session_open(&session, options, &flags);
   if (wrong) status = user_error("%s: %s", path, wrong);
   if (status == DONE) {
@@ -55,7 +56,8 @@ int verb_run(Options *options) {
                                       .vmem_limit = options->vmem_limit,
                                       .trace = options->trace,
                                       .counters = options->counters};
-    execute(options->arena, session.program, &session.binding, &session.data, &execute_options, &session.outcome);
+    execute(options->arena, session.program, &session.binding, &session.data, &execute_options,
+            &session.outcome);
     status = session_status(&session, path);
   }
   Buf counters = {0};
@@ -64,8 +66,8 @@ int verb_run(Options *options) {
   buf_free(&counters);
   if (status == DONE) status = compare(options, &session, work);
   if (status == DONE && options->checked)
-    status = print_differences(options, &session.binding, session.binding.operands, &checked, checked.specified,
-                               "`pkc check` computes");
+    status = print_differences(options, &session.binding, session.binding.operands, &checked,
+                               checked.specified, "`pkc check` computes");
   if (status == DONE && found == DONE && options->checked && !options->quiet)
     printf("no findings, and the interpreter computes the same\n");
   if (status != USER_ERROR) {

@@ -27,15 +27,17 @@ int find_chip(const Options *options, const Chip **chip) {
   int count = chip_count() < 64 ? chip_count() : 64;
   for (int i = 0; i < count; i++) names[i] = chip_at(i)->name;
   const char *near = closest_name(options->chip, names, count);
-  return user_error("there is no chip %s%s%s%s; `pkc tpu --chips` lists them", options->chip, near ? "; did you mean " : "",
-                    near ? near : "", near ? "?" : "");
+  return user_error("there is no chip %s%s%s%s; `pkc tpu --chips` lists them", options->chip,
+                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static int model_all(const Options *options, Binding *b, Model **models) {
   for (int i = 0; i < chip_count(); i++) {
     const char *wrong;
-    models[i] = tpu_model(options->arena, b->program.kernel, b->sizes, chip_at(i), (ModelOptions){0}, &wrong);
-    if (wrong) return user_error("%s: the grid cannot be modelled: %s", options->files.at[0], wrong);
+    models[i] = tpu_model(options->arena, b->program.kernel, b->sizes, chip_at(i),
+                          (ModelOptions){0}, &wrong);
+    if (wrong)
+      return user_error("%s: the grid cannot be modelled: %s", options->files.at[0], wrong);
   }
   return DONE;
 }
@@ -79,7 +81,8 @@ static int model_kernel(const Options *options, const Chip *chip) {
   int status = bind_or_report(&b, options, true);
   if (status != DONE) return status;
   const char *wrong;
-  ModelOptions how = {.events = options->trace || options->html ? MOST_EVENTS : 0, .whole = options->walk_all};
+  ModelOptions how = {.events = options->trace || options->html ? MOST_EVENTS : 0,
+                      .whole = options->walk_all};
   const Model *m = tpu_model(options->arena, b.program.kernel, b.sizes, chip, how, &wrong);
   if (wrong) return user_error("%s: the grid cannot be modelled: %s", options->files.at[0], wrong);
   return report(options, &b, m);
@@ -96,7 +99,8 @@ static const char *read_sweep(SweepArguments *s) {
   Arena *arena = s->options->arena;
   const char *text = s->options->sweep, *equals = strchr(text, '=');
   if (!equals || equals == text) return "--sweep expects NAME=LOW:HIGH";
-  LIST_PUSH(arena, &s->ranges, ((Argument){arena_strndup(arena, text, (size_t)(equals - text)), equals + 1}));
+  LIST_PUSH(arena, &s->ranges,
+            ((Argument){arena_strndup(arena, text, (size_t)(equals - text)), equals + 1}));
   for (int i = 0; i < s->options->arguments.count; i++) {
     Argument a = s->options->arguments.at[i];
     if (strchr("0123456789", a.value[0]) && strpbrk(a.value, ":,"))
@@ -107,17 +111,20 @@ static const char *read_sweep(SweepArguments *s) {
   return NULL;
 }
 
-static const char *bind_candidate(void *context, Arena *arena, const Argument *statics, int count, Kernel **k, int64_t **sizes) {
+static const char *bind_candidate(void *context, Arena *arena, const Argument *statics, int count,
+                                  Kernel **k, int64_t **sizes) {
   const SweepArguments *s = context;
   Options options = *s->options;
   options.arena = arena;
   options.arguments.at = s->rest.at;
   options.arguments.count = options.arguments.capacity = s->rest.count;
   options.settings.capacity = options.settings.count;  // a push copies
-  for (int i = 0; i < count; i++) LIST_PUSH(arena, &options.settings, ((StaticSetting){NULL, statics[i].name, statics[i].value}));
+  for (int i = 0; i < count; i++)
+    LIST_PUSH(arena, &options.settings, ((StaticSetting){NULL, statics[i].name, statics[i].value}));
   Binding b;
   const char *message;
-  if (bind_kernel(&b, arena, &options, options.files.at[0], &message) != DONE) return message ? message : "it does not compile";
+  if (bind_kernel(&b, arena, &options, options.files.at[0], &message) != DONE)
+    return message ? message : "it does not compile";
   *k = b.program.kernel;
   *sizes = b.sizes;
   return b.refusal;

@@ -29,7 +29,8 @@ enum {
   VERB_TPU = 256
 };
 
-// Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error, or -1 when --help or
+// Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error,
+// or -1 when --help or
 // --version was answered and nothing is left to do.
 int options_read(Options *options, const Verb *verb, int count, char **words);
 // One NAME=VALUE or option of a test directive; false with a message in the arena.
@@ -43,9 +44,10 @@ int usage_error(const Verb *verb, const char *format, ...) PRINTF_LIKE(2, 3);
 
 int print_findings(const Options *options, const Binding *binding, const CheckReport *report);
 // All operands; `specified` (or NULL) says what to leave out; `what`, as in "the reference says".
-int print_differences(const Options *options, Binding *binding, const HostArray *got, const Interpreted *want,
-                      uint8_t *const *specified, const char *what);
-// What -o OPERAND=FILE.npy asks for: do the names exist; the files, from all operands. DONE or USER_ERROR.
+int print_differences(const Options *options, Binding *binding, const HostArray *got,
+                      const Interpreted *want, uint8_t *const *specified, const char *what);
+// What -o OPERAND=FILE.npy asks for: do the names exist; the files, from all operands. DONE or
+// USER_ERROR.
 int check_output_names(const Options *options, const Kernel *k, const char *path);
 int write_operands(const Options *options, const Kernel *k, const HostArray *operands);
 
@@ -60,7 +62,8 @@ int verb_fmt(Options *options);
 int verb_tpu(Options *options);
 
 // ---- tpu.c
-// The chip that --chip (or --tpu) and --chip-file name, v5e without. DONE, or the status after a message.
+// The chip that --chip (or --tpu) and --chip-file name, v5e without. DONE, or the status after a
+// message.
 int find_chip(const Options *options, const Chip **chip);
 
 #endif

@@ -1,15 +1,18 @@
 /* dot.h: matrix products on packed panels.
  *
- * The right operand [K, N] lies in panels of NR = PK_DOT_NV * PK_LANES columns, each `depth` rows of NR contiguous elements:
- * element (k, n) is panel[(n / NR) * depth * NR + k * NR + n % NR] (pack.h writes them). The left operand is row-major:
- * element (r, k) is a[r * lda + k]. Half floats are widened when packed, so the f32 kernels serve them. Integer sums wrap.
+ * The right operand [K, N] lies in panels of NR = PK_DOT_NV * PK_LANES columns, each `depth` rows
+ * of NR contiguous elements: element (k, n) is panel[(n / NR) * depth * NR + k * NR + n % NR]
+ * (pack.h writes them). The left operand is row-major: element (r, k) is a[r * lda + k]. Half
+ * floats are widened when packed, so the f32 kernels serve them. Integer sums wrap.
  *
- * Panels that are not there yet are filled on the way: the first rows of the result read the right operand where it lies and
- * leave the panels behind. Results are written where they belong, as whole panels or only the columns there are.
+ * Panels that are not there yet are filled on the way: the first rows of the result read the right
+ * operand where it lies and leave the panels behind. Results are written where they belong, as
+ * whole panels or only the columns there are.
  *
- * Narrower elements lie in groups of 4 bytes along k: panel [k / 2][NR][2] or [k / 4][NR][4] (dot/i16.h, dot/i8.h, dot/bf16.h).
- * Every kind of product therefore takes 4 bytes of a row of `a` and 4 * NR bytes of the panel a step, and keeps 32-bit sums: one
- * tile serves all (dot/tile.h), and a kind is a few small functions.
+ * Narrower elements lie in groups of 4 bytes along k: panel [k / 2][NR][2] or [k / 4][NR][4]
+ * (dot/i16.h, dot/i8.h, dot/bf16.h). Every kind of product therefore takes 4 bytes of a row of `a`
+ * and 4 * NR bytes of the panel a step, and keeps 32-bit sums: one tile serves all (dot/tile.h),
+ * and a kind is a few small functions.
  *
  *   pk_dot_product_KIND(product)
  */
@@ -20,8 +23,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Rows and vectors of the register tile: as many sums as the registers hold beside a broadcast and NV columns. Plain numbers.
- * On aarch64 14 rows would just fit, but gcc loads ahead of the multiply-adds and spills. */
+/* Rows and vectors of the register tile: as many sums as the registers hold beside a broadcast and
+ * NV columns. Plain numbers. On aarch64 14 rows would just fit, but gcc loads ahead of the
+ * multiply-adds and spills. */
 #ifndef PK_DOT_MR
 #if PK_VEC_BYTES == 64
 #define PK_DOT_MR 14
@@ -41,9 +45,10 @@
 
 enum {
   PK_DOT_STEP_BYTES = 4 * PK_DOT_NR,
-  PK_DOT_NEAR = 12,  /* steps the right operand is prefetched ahead; none: 85 % of peak for 92 where the panels leave L2 */
-  PK_DOT_FILL = 64,  /* steps that fill all panels before the next. All 512: 64 rows by 4096 x 4096 11 % slower; 32: 32 rows by
-                      * 1024 x 1024 4 % */
+  PK_DOT_NEAR = 12,  /* steps the right operand is prefetched ahead; none: 85 % of peak for 92 where
+                        the panels leave L2 */
+  PK_DOT_FILL = 64,  /* steps that fill all panels before the next. All 512: 64 rows by 4096 x 4096
+                      * 11 % slower; 32: 32 rows by  1024 x 1024 4 % */
   PK_DOT_LONG = 512, /* steps at a time, at most */
 };
 
@@ -56,24 +61,32 @@ enum {
 #define PK_DOT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* A kind of product: the 4 bytes at p in every lane, a vector of the panel or of the result, its store, sum + x * b,
- * what the sums of a row start from (`start`, which `starts` sets for n rows, of each of which `bytes` are multiplied), and
- * what they go on from (`more`: that, and c). */
-#define PK_DOT_FROM_ZERO(T)                                                                                                    \
-  PK_DOT_INLINE pk_dot_vector_##T pk_dot_more_##T(pk_dot_vector_##T c, const int32_t *start, int row) {                        \
-    return (void)start, (void)row, c;                                                                                          \
-  }                                                                                                                            \
-  PK_DOT_INLINE pk_dot_vector_##T pk_dot_start_##T(const int32_t *start, int row) {                                            \
-    return (void)start, (void)row, (pk_dot_vector_##T){0};                                                                     \
-  }                                                                                                                            \
-  PK_DOT_INLINE void pk_dot_starts_##T(int32_t *start, int64_t n, const char *a, int64_t lda, int64_t bytes, int32_t factor) { \
-    (void)start, (void)n, (void)a, (void)lda, (void)bytes, (void)factor;                                                       \
+/* A kind of product: the 4 bytes at p in every lane, a vector of the panel or of the result, its
+ * store, sum + x * b, what the sums of a row start from (`start`, which `starts` sets for n rows,
+ * of each of which `bytes` are multiplied), and what they go on from (`more`: that, and c). */
+#define PK_DOT_FROM_ZERO(T)                                                                   \
+  PK_DOT_INLINE pk_dot_vector_##T pk_dot_more_##T(pk_dot_vector_##T c, const int32_t *start,  \
+                                                  int row) {                                  \
+    return (void)start, (void)row, c;                                                         \
+  }                                                                                           \
+  PK_DOT_INLINE pk_dot_vector_##T pk_dot_start_##T(const int32_t *start, int row) {           \
+    return (void)start, (void)row, (pk_dot_vector_##T){0};                                    \
+  }                                                                                           \
+  PK_DOT_INLINE void pk_dot_starts_##T(int32_t *start, int64_t n, const char *a, int64_t lda, \
+                                       int64_t bytes, int32_t factor) {                       \
+    (void)start, (void)n, (void)a, (void)lda, (void)bytes, (void)factor;                      \
   }
 typedef pk_f32v pk_dot_vector_f32;
-PK_DOT_INLINE pk_f32v pk_dot_splat_f32(const char *p) { return pk_splat_f32(*(const float *)(const void *)p); }
-PK_DOT_INLINE pk_f32v pk_dot_load_f32(const char *p) { return pk_load_f32((const float *)(const void *)p); }
+PK_DOT_INLINE pk_f32v pk_dot_splat_f32(const char *p) {
+  return pk_splat_f32(*(const float *)(const void *)p);
+}
+PK_DOT_INLINE pk_f32v pk_dot_load_f32(const char *p) {
+  return pk_load_f32((const float *)(const void *)p);
+}
 PK_DOT_INLINE void pk_dot_store_f32(char *p, pk_f32v v) { pk_store_f32((float *)(void *)p, v); }
-PK_DOT_INLINE pk_f32v pk_dot_madd_f32(pk_f32v x, pk_f32v b, pk_f32v sum) { return pk_fma_fast_f32(x, b, sum); }
+PK_DOT_INLINE pk_f32v pk_dot_madd_f32(pk_f32v x, pk_f32v b, pk_f32v sum) {
+  return pk_fma_fast_f32(x, b, sum);
+}
 PK_DOT_FROM_ZERO(f32)
 
 typedef pk_i32v pk_dot_vector_i32;
@@ -82,9 +95,13 @@ PK_DOT_INLINE pk_i32v pk_dot_splat_i32(const char *p) {
   memcpy(&x, p, 4);
   return pk_splat_i32(x);
 }
-PK_DOT_INLINE pk_i32v pk_dot_load_i32(const char *p) { return pk_load_i32((const int32_t *)(const void *)p); }
+PK_DOT_INLINE pk_i32v pk_dot_load_i32(const char *p) {
+  return pk_load_i32((const int32_t *)(const void *)p);
+}
 PK_DOT_INLINE void pk_dot_store_i32(char *p, pk_i32v v) { pk_store_i32((int32_t *)(void *)p, v); }
-PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) { return pk_add_i32(sum, pk_mul_i32(x, b)); }
+PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) {
+  return pk_add_i32(sum, pk_mul_i32(x, b));
+}
 PK_DOT_FROM_ZERO(i32)
 
 /* A product of any size. Strides in bytes. */
@@ -94,13 +111,15 @@ typedef struct {
   int64_t lda;
   void *panels;       /* or NULL: none are kept (pk_dot_few_T) */
   int64_t depth;      /* of a panel, in elements */
-  const void *source; /* f32, i32: the right operand by rows, when the panels are to be filled from it; else NULL */
+  const void *source; /* f32, i32: the right operand by rows, when the panels are to be filled from
+                         it; else NULL */
   int64_t ldsource;
   const void *from; /* what the sums go on from, or NULL: from 0 */
   int64_t ldfrom;
   void *to;
   int64_t ldto;
-  bool padded; /* rows of the result have room for whole panels, and so has what they are added to */
+  bool
+      padded; /* rows of the result have room for whole panels, and so has what they are added to */
 } pk_dot_product;
 
 /* What one register tile works on. Strides in bytes. */
@@ -115,8 +134,9 @@ typedef struct {
   int64_t ldfrom;
   char *to;
   int64_t ldto;
-  const int32_t *start; /* what the sums of each row start from, for the kinds that do not start at zero */
-  bool narrow;          /* only the columns of the first vector count */
+  const int32_t
+      *start;  /* what the sums of each row start from, for the kinds that do not start at zero */
+  bool narrow; /* only the columns of the first vector count */
 } pk_dot_tile;
 
 /* What dot/tile.h is made of. S(1) S(2) .. S(n), statements with literal numbers: */
@@ -148,54 +168,69 @@ typedef struct {
 #define PK_DOT_TILE_(kind, rows) PK_DOT_TILE__(kind, rows)
 #define PK_DOT_TILE__(kind, rows) pk_dot_tile_##kind##_##rows
 
-/* An empty asm makes the compiler forget how a pointer came about, so that it does not make one for each row of its own. */
+/* An empty asm makes the compiler forget how a pointer came about, so that it does not make one for
+ * each row of its own. */
 #define PK_DOT_KEEP(pointer) __asm__("" : "+r"(pointer));
-#define PK_DOT_SECOND (4 * PK_LANES * (PK_DOT_NV - 1)) /* bytes from the first vector of a panel's row to the last */
-/* A row of a right operand that is read in place may begin inside a line of the cache, and then touches one more. */
-#define PK_DOT_STEP                                                                                                           \
-  {                                                                                                                           \
-    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b), b1 = PK_DOT_OF(load)(b + PK_DOT_SECOND);                                     \
-    if (fill) {                                                                                                               \
-      PK_DOT_OF(store)(fill, b0);                                                                                             \
-      PK_DOT_OF(store)(fill + PK_DOT_SECOND, b1);                                                                             \
-      fill += PK_DOT_STEP_BYTES;                                                                                              \
-    }                                                                                                                         \
-    __builtin_prefetch(b + near);                                                                                             \
-    if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(b + near + 64);                                                            \
-    if (across) __builtin_prefetch(b + near + PK_DOT_STEP_BYTES - 1);                                                         \
-    PK_DOT_KEEP(row[0])                                                                                                       \
-    PK_DOT_KEEP(row[1])                                                                                                       \
-    PK_DOT_KEEP(row[2])                                                                                                       \
-    PK_DOT_KEEP(row[3]) PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ROW) row[0] += 4, row[1] += 4, row[2] += 4, row[3] += 4, b += ldb; \
+#define PK_DOT_SECOND \
+  (4 * PK_LANES * (PK_DOT_NV - 1)) /* bytes from the first vector of a panel's row to the last */
+/* A row of a right operand that is read in place may begin inside a line of the cache, and then
+ * touches one more. */
+#define PK_DOT_STEP                                                                       \
+  {                                                                                       \
+    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b), b1 = PK_DOT_OF(load)(b + PK_DOT_SECOND); \
+    if (fill) {                                                                           \
+      PK_DOT_OF(store)(fill, b0);                                                         \
+      PK_DOT_OF(store)(fill + PK_DOT_SECOND, b1);                                         \
+      fill += PK_DOT_STEP_BYTES;                                                          \
+    }                                                                                     \
+    __builtin_prefetch(b + near);                                                         \
+    if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(b + near + 64);                        \
+    if (across) __builtin_prefetch(b + near + PK_DOT_STEP_BYTES - 1);                     \
+    PK_DOT_KEEP(row[0])                                                                   \
+    PK_DOT_KEEP(row[1])                                                                   \
+    PK_DOT_KEEP(row[2])                                                                   \
+    PK_DOT_KEEP(row[3])                                                                   \
+    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ROW)                                               \
+    row[0] += 4,                                                                          \
+        row[1] += 4, row[2] += 4, row[3] += 4, b += ldb;                                  \
   }
-#define PK_DOT_ROW(n)                                                                                 \
-  {                                                                                                   \
-    const PK_DOT_VECTOR x = PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4]);                 \
-    sum[n - 1][0] = PK_DOT_OF(madd)(x, b0, sum[n - 1][0]);                                            \
-    if (PK_DOT_NV > 1) sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(madd)(x, b1, sum[n - 1][PK_DOT_NV - 1]); \
+#define PK_DOT_ROW(n)                                                                 \
+  {                                                                                   \
+    const PK_DOT_VECTOR x = PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4]); \
+    sum[n - 1][0] = PK_DOT_OF(madd)(x, b0, sum[n - 1][0]);                            \
+    if (PK_DOT_NV > 1)                                                                \
+      sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(madd)(x, b1, sum[n - 1][PK_DOT_NV - 1]);  \
   }
-#define PK_DOT_NARROW_STEP                                                                                       \
-  {                                                                                                              \
-    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b);                                                                 \
-    PK_DOT_KEEP(row[0])                                                                                          \
-    PK_DOT_KEEP(row[1])                                                                                          \
-    PK_DOT_KEEP(row[2])                                                                                          \
-    PK_DOT_KEEP(row[3])                                                                                          \
-    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_NARROW_ROW) row[0] += 4, row[1] += 4, row[2] += 4, row[3] += 4, b += ldb; \
+#define PK_DOT_NARROW_STEP                                        \
+  {                                                               \
+    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b);                  \
+    PK_DOT_KEEP(row[0])                                           \
+    PK_DOT_KEEP(row[1])                                           \
+    PK_DOT_KEEP(row[2])                                           \
+    PK_DOT_KEEP(row[3])                                           \
+    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_NARROW_ROW)                \
+    row[0] += 4, row[1] += 4, row[2] += 4, row[3] += 4, b += ldb; \
   }
-#define PK_DOT_NARROW_ROW(n) \
-  sum[n - 1][0] = PK_DOT_OF(madd)(PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4]), b0, sum[n - 1][0]);
-#define PK_DOT_START(n) sum[n - 1][0] = sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(start)(t->start, n - 1);
+#define PK_DOT_NARROW_ROW(n)                                                                    \
+  sum[n - 1][0] = PK_DOT_OF(madd)(PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4]), b0, \
+                                  sum[n - 1][0]);
+#define PK_DOT_START(n) \
+  sum[n - 1][0] = sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(start)(t->start, n - 1);
 #define PK_DOT_RESUME(n) PK_DOT_OF(resume)(sum[n - 1], from + (n - 1) * ldfrom, t->start, n - 1);
 #define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], to + (n - 1) * ldto);
 
-/* Rows of a that are a multiple of 2 KB apart drive each other out of L1: they are copied first, if enough columns want them. */
-PK_DOT_INLINE bool pk_dot_rows_collide(const pk_dot_product *p) { return p->lda % 2048 == 0 && p->cols > 2 * PK_DOT_NR; }
-PK_DOT_INLINE void pk_dot_copy_rows(char *to, int64_t ld, const char *a, int64_t lda, int64_t rows, int64_t bytes) {
+/* Rows of a that are a multiple of 2 KB apart drive each other out of L1: they are copied first, if
+ * enough columns want them. */
+PK_DOT_INLINE bool pk_dot_rows_collide(const pk_dot_product *p) {
+  return p->lda % 2048 == 0 && p->cols > 2 * PK_DOT_NR;
+}
+PK_DOT_INLINE void pk_dot_copy_rows(char *to, int64_t ld, const char *a, int64_t lda, int64_t rows,
+                                    int64_t bytes) {
   for (int64_t r = 0; r < rows; r++) memcpy(to + r * ld, a + r * lda, (size_t)bytes);
 }
 
-/* The next tile's rows: as few tiles as possible, as even as possible (16 rows are 8 + 8, not 14 + 2). */
+/* The next tile's rows: as few tiles as possible, as even as possible (16 rows are 8 + 8, not 14 +
+ * 2). */
 PK_DOT_INLINE int pk_dot_take(int64_t rows) {
   const int64_t tiles = (rows + PK_DOT_MR - 1) / PK_DOT_MR;
   return (int)((rows + tiles - 1) / tiles);

@@ -1,5 +1,5 @@
-/* half.h: bf16 and f16 as they lie in memory (uint16_t), to and from float. Narrowing rounds to nearest even; a NaN stays a
- * (quiet) NaN. */
+/* half.h: bf16 and f16 as they lie in memory (uint16_t), to and from float. Narrowing rounds to
+ * nearest even; a NaN stays a (quiet) NaN. */
 #ifndef PK_HALF_H
 #define PK_HALF_H
 
@@ -45,7 +45,8 @@ static inline uint16_t pk_f16_from_f32(float x) {
   } else if (rest >= 0x477ff000u) {
     half = 0x7c00;
   } else if (rest < 0x38800000u) {
-    half = pk_bits_of_f32(pk_f32_of_bits(rest) + 0.5f) - 0x3f000000u; /* the last place of 0.5 is f16's least subnormal */
+    half = pk_bits_of_f32(pk_f32_of_bits(rest) + 0.5f) -
+           0x3f000000u; /* the last place of 0.5 is f16's least subnormal */
   } else {
     half = (rest - (112u << 23) + 0xfffu + (rest >> 13 & 1)) >> 13;
   }

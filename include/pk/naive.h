@@ -1,7 +1,8 @@
-/* naive.h: what naive references (`pkc --emit=naive`) are built on: plain C and libm, one element at a time.
+/* naive.h: what naive references (`pkc --emit=naive`) are built on: plain C and libm, one element
+ * at a time.
  *
- * Floats are computed in float, as a person would write it. What results are compared with is another text of the same
- * reference, in binary64 with error bounds (naive_bound.h). */
+ * Floats are computed in float, as a person would write it. What results are compared with is
+ * another text of the same reference, in binary64 with error bounds (naive_bound.h). */
 #ifndef PK_NAIVE_H
 #define PK_NAIVE_H
 
@@ -13,7 +14,8 @@
 
 typedef float naive_float;
 
-/* Where a value of `elements` elements lies; freed by the caller, which keeps it in a slot. NULL when memory is out. */
+/* Where a value of `elements` elements lies; freed by the caller, which keeps it in a slot. NULL
+ * when memory is out. */
 static inline void *naive_memory(void **slot, int64_t elements, int64_t bytes) {
   int64_t total = pk_sat_mul(elements, bytes);
   *slot = total < PTRDIFF_MAX ? malloc(total > 0 ? (size_t)total : 1) : NULL;
@@ -28,8 +30,10 @@ static inline float naive_odd(double x) {
   if (fabs((double)near) > fabs(x)) bits--;
   return pk_f32_of_bits(bits | 1);
 }
-#define NAIVE_ROUND(T) \
-  static inline naive_float naive_round_##T(naive_float x) { return (naive_float)pk_f32_from_##T(pk_##T##_from_f32((float)x)); }
+#define NAIVE_ROUND(T)                                                \
+  static inline naive_float naive_round_##T(naive_float x) {          \
+    return (naive_float)pk_f32_from_##T(pk_##T##_from_f32((float)x)); \
+  }
 NAIVE_ROUND(bf16)
 NAIVE_ROUND(f16)
 NAIVE_ROUND(f8e4m3fn)
@@ -53,7 +57,9 @@ static inline naive_float naive_logistic(naive_float a) {
   const naive_float e = exp(-fabs(a));
   return a < 0 ? e / (1 + e) : 1 / (1 + e);
 }
-static inline naive_float naive_sign(naive_float a) { return isnan(a) || a == 0 ? a : a > 0 ? 1 : -1; }
+static inline naive_float naive_sign(naive_float a) {
+  return isnan(a) || a == 0 ? a : a > 0 ? 1 : -1;
+}
 /* Winitzki's approximation, then Newton's steps on erf; near 1 on erfc, which keeps its digits. */
 static inline double naive_erf_inv_of(double x) {
   double size = fabs(x), w = log((1 - x) * (1 + x)), b = 4.330746750799873 + w / 2;
@@ -66,7 +72,9 @@ static inline double naive_erf_inv_of(double x) {
   }
   return size < 1e-8 ? x * 0.88622692545275801 : copysign(y, x);
 }
-static inline naive_float naive_erf_inv(naive_float a) { return (naive_float)naive_erf_inv_of((double)a); }
+static inline naive_float naive_erf_inv(naive_float a) {
+  return (naive_float)naive_erf_inv_of((double)a);
+}
 /* The floor of the true quotient; beyond 2^24 the rounded quotient. */
 static inline naive_float naive_floordiv(naive_float a, naive_float b) {
   naive_float quotient = a / b, whole = floor(quotient), rest = fma(-whole, b, a);
@@ -94,8 +102,12 @@ static inline int64_t naive_power(int64_t a, int64_t b) {
 static inline uint64_t naive_low_bits(int64_t a, int width) {
   return width == 64 ? (uint64_t)a : (uint64_t)a & ((UINT64_C(1) << width) - 1);
 }
-static inline int64_t naive_shl(int64_t a, int64_t b, int width) { return b >= 0 && b < width ? (int64_t)((uint64_t)a << b) : 0; }
-static inline int64_t naive_shr(int64_t a, int64_t b, int width) { return b >= 0 && b < width ? a >> b : a < 0 ? -1 : 0; }
+static inline int64_t naive_shl(int64_t a, int64_t b, int width) {
+  return b >= 0 && b < width ? (int64_t)((uint64_t)a << b) : 0;
+}
+static inline int64_t naive_shr(int64_t a, int64_t b, int width) {
+  return b >= 0 && b < width ? a >> b : a < 0 ? -1 : 0;
+}
 static inline int64_t naive_ushr(int64_t a, int64_t b, int width) {
   return b >= 0 && b < width ? (int64_t)(naive_low_bits(a, width) >> b) : 0;
 }
@@ -110,23 +122,28 @@ static inline int64_t naive_popcount(int64_t a, int width) {
   return ones;
 }
 
-/* One line of `count` elements `stride` apart, sorted stably, NaN last; `order` receives where each element came from. */
-#define NAIVE_SORT(name, type, before)                                                                  \
-  static inline void name(type *line, int64_t stride, int32_t *order, int64_t count, bool descending) { \
-    for (int64_t i = 0; i < count; i++) {                                                               \
-      type value = line[i * stride];                                                                    \
-      int64_t at = i;                                                                                   \
-      for (; at > 0; at--) {                                                                            \
-        type a = value, b = line[(at - 1) * stride];                                                    \
-        if (!(before)) break;                                                                           \
-        line[at * stride] = b;                                                                          \
-        order[at * stride] = order[(at - 1) * stride];                                                  \
-      }                                                                                                 \
-      line[at * stride] = value;                                                                        \
-      order[at * stride] = (int32_t)i;                                                                  \
-    }                                                                                                   \
+/* One line of `count` elements `stride` apart, sorted stably, NaN last; `order` receives where each
+ * element came from. */
+#define NAIVE_SORT(name, type, before)                                               \
+  static inline void name(type *line, int64_t stride, int32_t *order, int64_t count, \
+                          bool descending) {                                         \
+    for (int64_t i = 0; i < count; i++) {                                            \
+      type value = line[i * stride];                                                 \
+      int64_t at = i;                                                                \
+      for (; at > 0; at--) {                                                         \
+        type a = value, b = line[(at - 1) * stride];                                 \
+        if (!(before)) break;                                                        \
+        line[at * stride] = b;                                                       \
+        order[at * stride] = order[(at - 1) * stride];                               \
+      }                                                                              \
+      line[at * stride] = value;                                                     \
+      order[at * stride] = (int32_t)i;                                               \
+    }                                                                                \
   }
-NAIVE_SORT(naive_sort_floats, naive_float, isnan(a) || isnan(b) ? !isnan(a) && isnan(b) : descending ? a > b : a < b)
+NAIVE_SORT(naive_sort_floats, naive_float,
+           isnan(a) || isnan(b) ? !isnan(a) && isnan(b)
+           : descending         ? a > b
+                                : a < b)
 NAIVE_SORT(naive_sort_integers, int64_t, descending ? a > b : a < b)
 
 #endif

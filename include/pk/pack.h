@@ -1,25 +1,29 @@
-/* pack.h: relayouts: into the panels of dot.h, into padded rows, and transposes. A source is a matrix whose rows (or, in the _t
- * forms, columns) are contiguous; ld is the distance, in elements and of any sign, of one to the next. What is read of it is its
- * valid part only.
+/* pack.h: relayouts: into the panels of dot.h, into padded rows, and transposes. A source is a
+ * matrix whose rows (or, in the _t forms, columns) are contiguous; ld is the distance, in elements
+ * and of any sign, of one to the next. What is read of it is its valid part only.
  *
- *   pk_pack_panels_T(dst, depth, src, ld, k, n, cols, pad)     panels of dot.h: element (kk, nn) = src[kk * ld + nn]
- *   pk_pack_panels_t_T                                         the same with element (kk, nn) = src[nn * ld + kk]
- *   pk_pack_rows_T(dst, dld, src, ld, rows, cols, full_rows, full_cols, pad)    dst[r * dld + c] = src[r * ld + c]
- *   pk_pack_rows_t_T                                           the same with src[c * ld + r]
- *   pk_copy_rows_T, pk_copy_rows_t_T                           as pk_pack_rows_T, for elements that stay as they are
- *   pk_transpose_block_T(dst, dld, src, ld, rows, cols)            dst[c * dld + r] = src[r * ld + c]
+ *   pk_pack_panels_T(dst, depth, src, ld, k, n, cols, pad)
+ *                                      panels of dot.h: element (kk, nn) = src[kk * ld + nn]
+ *   pk_pack_panels_t_T                 the same with element (kk, nn) = src[nn * ld + kk]
+ *   pk_pack_rows_T(dst, dld, src, ld, rows, cols, full_rows, full_cols, pad)
+ *                                      dst[r * dld + c] = src[r * ld + c]
+ *   pk_pack_rows_t_T                   the same with src[c * ld + r]
+ *   pk_copy_rows_T, pk_copy_rows_t_T   as pk_pack_rows_T, for elements that stay as they are
+ *   pk_transpose_block_T(dst, dld, src, ld, rows, cols)
+ *                                      dst[c * dld + r] = src[r * ld + c]
  *
- * T of a pack is the source's: floats become float; integers of 4 and 8 bits and i16 become int16_t, in panels as pairs along k,
- * whose depth is even; i32 (u32 too) stays. Past the valid part (k x n, rows x cols) pad fills up to depth and whole panels of
- * cols, or up to full_rows x full_cols. T of a copy or transpose is b1, b2 or b4 for elements of so many bytes, or f32.
+ * T of a pack is the source's: floats become float; integers of 4 and 8 bits and i16 become
+ * int16_t, in panels as pairs along k, whose depth is even; i32 (u32 too) stays. Past the valid
+ * part (k x n, rows x cols) pad fills up to depth and whole panels of cols, or up to full_rows x
+ * full_cols. T of a copy or transpose is b1, b2 or b4 for elements of so many bytes, or f32.
  */
 #ifndef PK_PACK_H
 #define PK_PACK_H
 
 #include <pk/dot.h>
 
-/* What can be packed: kind, dtype, element of the source, element of the result, and whether the lanes of the result are f32
- * or i32. */
+/* What can be packed: kind, dtype, element of the source, element of the result, and whether the
+ * lanes of the result are f32 or i32. */
 #define PK_PACK_DTYPES(X)                    \
   X(F32, f32, float, float, f32)             \
   X(BF16, bf16, uint16_t, float, f32)        \
@@ -50,7 +54,8 @@ PK_DOT_INLINE int64_t pk_pack_bytes(const pk_pack_kind kind) {
 }
 
 PK_DOT_INLINE bool pk_pack_is_word(const pk_pack_kind kind) {
-  return kind == PK_PACK_I8 || kind == PK_PACK_U8 || kind == PK_PACK_I16 || kind == PK_PACK_I4 || kind == PK_PACK_U4;
+  return kind == PK_PACK_I8 || kind == PK_PACK_U8 || kind == PK_PACK_I16 || kind == PK_PACK_I4 ||
+         kind == PK_PACK_U4;
 }
 
 PK_DOT_INLINE pk_i32v pk_pack_from_f32(pk_f32v v) { return pk_bitcast_f32_i32(v); }
@@ -59,7 +64,8 @@ PK_DOT_INLINE pk_i32v pk_pack_pad_f32(float pad) { return pk_bitcast_f32_i32(pk_
 PK_DOT_INLINE pk_i32v pk_pack_pad_i32(int32_t pad) { return pk_splat_i32(pad); }
 
 /* n elements (all lanes when there are more, none when n < 1) widened to 32 bits, then pad. */
-PK_DOT_INLINE pk_i32v pk_pack_get(const pk_pack_kind kind, const char *src, int64_t n, pk_i32v pad) {
+PK_DOT_INLINE pk_i32v pk_pack_get(const pk_pack_kind kind, const char *src, int64_t n,
+                                  pk_i32v pad) {
   if (n <= 0) return pad;
   const void *from = src;
   pk_i32v v = pad;
@@ -83,34 +89,42 @@ PK_DOT_INLINE pk_i32v pk_pack_pair(pk_i32v even, pk_i32v odd) {
   return pk_or_i32(pk_and_i32(even, pk_splat_i32(0xffff)), pk_shl_i32(odd, pk_splat_i32(16)));
 }
 
-/* PK_LANES lines of n elements, of which `lines` exist, turned: lane i of turned[t] is element t of line i. */
-PK_DOT_INLINE void pk_pack_turn(const pk_pack_kind kind, pk_i32v turned[PK_LANES], const char *src, int64_t ld, int64_t lines,
-                                int64_t n, pk_i32v pad) {
+/* PK_LANES lines of n elements, of which `lines` exist, turned: lane i of turned[t] is element t of
+ * line i. */
+PK_DOT_INLINE void pk_pack_turn(const pk_pack_kind kind, pk_i32v turned[PK_LANES], const char *src,
+                                int64_t ld, int64_t lines, int64_t n, pk_i32v pad) {
   pk_f32v line[PK_LANES];
   if (lines >= PK_LANES && n >= PK_LANES) {
-    PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) line[i] = pk_bitcast_i32_f32(pk_pack_get(kind, src + i * ld, PK_LANES, pad));
+    PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) line[i] =
+        pk_bitcast_i32_f32(pk_pack_get(kind, src + i * ld, PK_LANES, pad));
   } else {
-    for (int i = 0; i < PK_LANES; i++) line[i] = pk_bitcast_i32_f32(i < lines ? pk_pack_get(kind, src + i * ld, n, pad) : pad);
+    for (int i = 0; i < PK_LANES; i++)
+      line[i] = pk_bitcast_i32_f32(i < lines ? pk_pack_get(kind, src + i * ld, n, pad) : pad);
   }
   pk_transpose_f32(line);
   PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) turned[t] = pk_bitcast_f32_i32(line[t]);
 }
 
-/* From here on ld is in bytes. Rows [from, to) of one panel, of whose source k rows and n columns exist. */
-PK_DOT_INLINE void pk_pack_panel(const pk_pack_kind kind, int32_t *dst, const char *src, int64_t ld, int64_t from, int64_t to,
-                                 int64_t k, int64_t n, pk_i32v pad) {
+/* From here on ld is in bytes. Rows [from, to) of one panel, of whose source k rows and n columns
+ * exist. */
+PK_DOT_INLINE void pk_pack_panel(const pk_pack_kind kind, int32_t *dst, const char *src, int64_t ld,
+                                 int64_t from, int64_t to, int64_t k, int64_t n, pk_i32v pad) {
   const int64_t size = pk_pack_bytes(kind), steps = pk_pack_is_word(kind) ? 2 : 1;
-  for (int64_t kk = from; kk < to; kk += steps) PK_DOT_UNROLL for (int v = 0; v < PK_DOT_NR; v += PK_LANES) {
+  for (int64_t kk = from; kk < to; kk += steps)
+    PK_DOT_UNROLL for (int v = 0; v < PK_DOT_NR; v += PK_LANES) {
       pk_i32v row = pk_pack_get(kind, src + kk * ld + v * size, kk < k ? n - v : 0, pad);
-      if (steps == 2) row = pk_pack_pair(row, pk_pack_get(kind, src + (kk + 1) * ld + v * size, kk + 1 < k ? n - v : 0, pad));
+      if (steps == 2)
+        row = pk_pack_pair(
+            row, pk_pack_get(kind, src + (kk + 1) * ld + v * size, kk + 1 < k ? n - v : 0, pad));
       pk_store_i32(dst + kk / steps * PK_DOT_NR + v, row);
     }
 }
 
-/* A few rows go to all panels before the next, since a source that is not in the caches is faster read along its rows:
- * 512 x 512 f32 out of memory 97 us for 118, in L2 80 for 65. */
-PK_DOT_INLINE void pk_pack_panels(const pk_pack_kind kind, int32_t *dst, int64_t depth, const char *src, int64_t ld, int64_t k,
-                                  int64_t n, int64_t cols, pk_i32v pad) {
+/* A few rows go to all panels before the next, since a source that is not in the caches is faster
+ * read along its rows: 512 x 512 f32 out of memory 97 us for 118, in L2 80 for 65. */
+PK_DOT_INLINE void pk_pack_panels(const pk_pack_kind kind, int32_t *dst, int64_t depth,
+                                  const char *src, int64_t ld, int64_t k, int64_t n, int64_t cols,
+                                  pk_i32v pad) {
   const int64_t size = pk_pack_bytes(kind), steps = pk_pack_is_word(kind) ? 2 : 1;
   for (int64_t from = 0, to; from < depth; from = to) {
     to = depth - from > 16 * steps ? from + 16 * steps : depth;
@@ -124,9 +138,11 @@ PK_DOT_INLINE void pk_pack_panels(const pk_pack_kind kind, int32_t *dst, int64_t
   }
 }
 
-PK_DOT_INLINE void pk_pack_panels_t(const pk_pack_kind kind, int32_t *dst, int64_t depth, const char *src, int64_t ld, int64_t k,
-                                    int64_t n, int64_t cols, pk_i32v pad) {
-  const int64_t size = pk_pack_bytes(kind), steps = pk_pack_is_word(kind) ? 2 : 1, rows = depth / steps;
+PK_DOT_INLINE void pk_pack_panels_t(const pk_pack_kind kind, int32_t *dst, int64_t depth,
+                                    const char *src, int64_t ld, int64_t k, int64_t n, int64_t cols,
+                                    pk_i32v pad) {
+  const int64_t size = pk_pack_bytes(kind), steps = pk_pack_is_word(kind) ? 2 : 1,
+                rows = depth / steps;
   for (int64_t c = 0; c < cols; c += PK_DOT_NR, dst += rows * PK_DOT_NR)
     for (int64_t v = 0; v < PK_DOT_NR; v += PK_LANES)
       for (int64_t kk = 0; kk < depth; kk += PK_LANES) {
@@ -138,17 +154,20 @@ PK_DOT_INLINE void pk_pack_panels_t(const pk_pack_kind kind, int32_t *dst, int64
       }
 }
 
-PK_DOT_INLINE void pk_pack_rows(const pk_pack_kind kind, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,
-                                int64_t cols, int64_t full_rows, int64_t full_cols, pk_i32v pad) {
+PK_DOT_INLINE void pk_pack_rows(const pk_pack_kind kind, char *dst, int64_t dld, const char *src,
+                                int64_t ld, int64_t rows, int64_t cols, int64_t full_rows,
+                                int64_t full_cols, pk_i32v pad) {
   const int64_t size = pk_pack_bytes(kind), to_size = pk_pack_is_word(kind) ? 2 : 4;
   for (int64_t r = 0; r < full_rows; r++)
     for (int64_t c = 0; c < full_cols; c += PK_LANES)
-      pk_pack_put(kind, dst + r * dld + c * to_size, pk_pack_get(kind, src + r * ld + c * size, r < rows ? cols - c : 0, pad),
+      pk_pack_put(kind, dst + r * dld + c * to_size,
+                  pk_pack_get(kind, src + r * ld + c * size, r < rows ? cols - c : 0, pad),
                   full_cols - c);
 }
 
-PK_DOT_INLINE void pk_pack_rows_t(const pk_pack_kind kind, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,
-                                  int64_t cols, int64_t full_rows, int64_t full_cols, pk_i32v pad) {
+PK_DOT_INLINE void pk_pack_rows_t(const pk_pack_kind kind, char *dst, int64_t dld, const char *src,
+                                  int64_t ld, int64_t rows, int64_t cols, int64_t full_rows,
+                                  int64_t full_cols, pk_i32v pad) {
   const int64_t size = pk_pack_bytes(kind), to_size = pk_pack_is_word(kind) ? 2 : 4;
   for (int64_t c = 0; c < full_cols; c += PK_LANES)
     for (int64_t r = 0; r < full_rows; r += PK_LANES) {
@@ -159,17 +178,20 @@ PK_DOT_INLINE void pk_pack_rows_t(const pk_pack_kind kind, char *dst, int64_t dl
     }
 }
 
-#define PK_PACK_PANELS(name, kind, dtype, source, to, lanes)                                                               \
-  static inline void pk_pack_##name##_##dtype(to *dst, int64_t depth, const source *src, int64_t ld, int64_t k, int64_t n, \
-                                              int64_t cols, to pad) {                                                      \
-    pk_pack_##name(PK_PACK_##kind, (int32_t *)(void *)dst, depth, (const char *)src, (int64_t)sizeof *src *ld, k, n, cols, \
-                   pk_pack_pad_##lanes(pad));                                                                              \
+#define PK_PACK_PANELS(name, kind, dtype, source, to, lanes)                                  \
+  static inline void pk_pack_##name##_##dtype(to *dst, int64_t depth, const source *src,      \
+                                              int64_t ld, int64_t k, int64_t n, int64_t cols, \
+                                              to pad) {                                       \
+    pk_pack_##name(PK_PACK_##kind, (int32_t *)(void *)dst, depth, (const char *)src,          \
+                   (int64_t)sizeof *src *ld, k, n, cols, pk_pack_pad_##lanes(pad));           \
   }
-#define PK_PACK_ROWS(name, kind, dtype, source, to, lanes)                                                                     \
-  static inline void pk_pack_##name##_##dtype(to *dst, int64_t dld, const source *src, int64_t ld, int64_t rows, int64_t cols, \
-                                              int64_t full_rows, int64_t full_cols, to pad) {                                  \
-    pk_pack_##name(PK_PACK_##kind, (char *)dst, (int64_t)sizeof *dst *dld, (const char *)src, (int64_t)sizeof *src *ld, rows,  \
-                   cols, full_rows, full_cols, pk_pack_pad_##lanes(pad));                                                      \
+#define PK_PACK_ROWS(name, kind, dtype, source, to, lanes)                                         \
+  static inline void pk_pack_##name##_##dtype(to *dst, int64_t dld, const source *src, int64_t ld, \
+                                              int64_t rows, int64_t cols, int64_t full_rows,       \
+                                              int64_t full_cols, to pad) {                         \
+    pk_pack_##name(PK_PACK_##kind, (char *)dst, (int64_t)sizeof *dst *dld, (const char *)src,      \
+                   (int64_t)sizeof *src *ld, rows, cols, full_rows, full_cols,                     \
+                   pk_pack_pad_##lanes(pad));                                                      \
   }
 #define PK_PACK_ALL(kind, dtype, source, to, lanes)        \
   PK_PACK_PANELS(panels, kind, dtype, source, to, lanes)   \
@@ -179,8 +201,8 @@ PK_DOT_INLINE void pk_pack_rows_t(const pk_pack_kind kind, char *dst, int64_t dl
 PK_PACK_DTYPES(PK_PACK_ALL)
 
 /* A square of PK_LANES of the transpose; edges when rows or cols are fewer. */
-PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,
-                                       int64_t cols) {
+PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, const char *src,
+                                       int64_t ld, int64_t rows, int64_t cols) {
   const pk_pack_kind kind = size == 4 ? PK_PACK_I32 : size == 2 ? PK_PACK_I16 : PK_PACK_I8;
   pk_i32v turned[PK_LANES];
   pk_pack_turn(kind, turned, src, ld, rows, cols, pk_splat_i32(0));
@@ -193,75 +215,90 @@ PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, c
 }
 
 /* In blocks of 32 x 32, whose lines stay in L1 whatever the distance of rows. */
-PK_DOT_INLINE void pk_transpose_blocks(const int size, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows,
-                                       int64_t cols) {
+PK_DOT_INLINE void pk_transpose_blocks(const int size, char *dst, int64_t dld, const char *src,
+                                       int64_t ld, int64_t rows, int64_t cols) {
   enum { side = 32 };
   for (int64_t r = 0; r < rows; r += side)
     for (int64_t c = 0; c < cols; c += side)
       for (int64_t cc = c; cc < c + side && cc < cols; cc += PK_LANES)
         for (int64_t rr = r; rr < r + side && rr < rows; rr += PK_LANES)
-          pk_transpose_square(size, dst + cc * dld + rr * size, dld, src + rr * ld + cc * size, ld, rows - rr, cols - cc);
+          pk_transpose_square(size, dst + cc * dld + rr * size, dld, src + rr * ld + cc * size, ld,
+                              rows - rr, cols - cc);
 }
 
-/* stream: past the caches but for the ends of the row, which are no whole lines. Reads up to a vector more than n. */
+/* stream: past the caches but for the ends of the row, which are no whole lines. Reads up to a
+ * vector more than n. */
 static inline void pk_put_row(float *to, const float *from, int64_t n, bool stream) {
-  const int64_t unaligned = stream ? (int64_t)(-(uintptr_t)to / 4 % PK_LANES) : 0, first = n < unaligned ? n : unaligned;
+  const int64_t unaligned = stream ? (int64_t)(-(uintptr_t)to / 4 % PK_LANES) : 0,
+                first = n < unaligned ? n : unaligned;
   if (first) pk_storen_f32(to, pk_load_f32(from), first);
   int64_t k = first;
   for (; k + PK_LANES <= n; k += PK_LANES) pk_put_f32(to + k, pk_load_f32(from + k), stream);
   if (k < n) pk_storen_f32(to + k, pk_load_f32(from + k), n - k);
 }
 
-/* By way of a buffer, `width` columns in pieces of `piece` rows: each piece of a row leaves at once. */
-PK_DOT_INLINE void pk_transpose_pieces(const int piece, const int width, float *dst, int64_t dld, const float *src, int64_t ld,
-                                       int64_t rows, int64_t cols, bool stream) {
+/* By way of a buffer, `width` columns in pieces of `piece` rows: each piece of a row leaves at
+ * once. */
+PK_DOT_INLINE void pk_transpose_pieces(const int piece, const int width, float *dst, int64_t dld,
+                                       const float *src, int64_t ld, int64_t rows, int64_t cols,
+                                       bool stream) {
   float buffer[64 * (256 + 16)] __attribute__((aligned(64)));
   const int length = piece + 16;
   for (int64_t r = 0; r < rows; r += piece)
     for (int64_t c = 0; c < cols; c += width) {
-      const int64_t m = rows - r < piece ? rows - r : piece, n = cols - c < width ? cols - c : width;
+      const int64_t m = rows - r < piece ? rows - r : piece,
+                    n = cols - c < width ? cols - c : width;
       for (int64_t rr = 0; rr < m; rr += PK_LANES)
         for (int64_t cc = 0; cc < n; cc += PK_LANES) {
           pk_i32v turned[PK_LANES];
-          pk_pack_turn(PK_PACK_I32, turned, (const char *)(src + (r + rr) * ld + c + cc), 4 * ld, m - rr, n - cc,
-                       pk_splat_i32(0));
+          pk_pack_turn(PK_PACK_I32, turned, (const char *)(src + (r + rr) * ld + c + cc), 4 * ld,
+                       m - rr, n - cc, pk_splat_i32(0));
           float *to = buffer + cc * length + rr;
-          PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) pk_store_f32(to + t * length, pk_bitcast_i32_f32(turned[t]));
+          PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++)
+              pk_store_f32(to + t * length, pk_bitcast_i32_f32(turned[t]));
         }
-      for (int64_t cc = 0; cc < n; cc++) pk_put_row(dst + (c + cc) * dld + r, buffer + cc * length, m, stream);
+      for (int64_t cc = 0; cc < n; cc++)
+        pk_put_row(dst + (c + cc) * dld + r, buffer + cc * length, m, stream);
     }
 }
 
-static inline void pk_transpose_block_b1(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols) {
+static inline void pk_transpose_block_b1(void *dst, int64_t dld, const void *src, int64_t ld,
+                                         int64_t rows, int64_t cols) {
   pk_transpose_blocks(1, (char *)dst, dld, (const char *)src, ld, rows, cols);
 }
 
-static inline void pk_transpose_block_b2(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols) {
+static inline void pk_transpose_block_b2(void *dst, int64_t dld, const void *src, int64_t ld,
+                                         int64_t rows, int64_t cols) {
   pk_transpose_blocks(2, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols);
 }
 
-/* stream: the result is large and not read again soon, and goes past the caches. Where its rows are not aligned, the lines at
- * both ends of a piece are written in two parts: longer pieces have fewer. */
-static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *src, int64_t ld, int64_t rows, int64_t cols,
-                                          bool stream) {
+/* stream: the result is large and not read again soon, and goes past the caches. Where its rows are
+ * not aligned, the lines at both ends of a piece are written in two parts: longer pieces have
+ * fewer. */
+static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *src, int64_t ld,
+                                          int64_t rows, int64_t cols, bool stream) {
   if (stream && ((uintptr_t)dst % PK_VEC_BYTES != 0 || dld % PK_LANES != 0))
     pk_transpose_pieces(256, 64, dst, dld, src, ld, rows, cols, true);
   else
     pk_transpose_pieces(64, 32, dst, dld, src, ld, rows, cols, stream);
 }
 
-static inline void pk_transpose_block_b4(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols) {
+static inline void pk_transpose_block_b4(void *dst, int64_t dld, const void *src, int64_t ld,
+                                         int64_t rows, int64_t cols) {
   pk_transpose_block_f32((float *)dst, dld, (const float *)src, ld, rows, cols, false);
 }
 
 PK_DOT_INLINE void pk_copy_fill(const int size, char *dst, int64_t n, uint16_t pad) {
-  for (int64_t i = 0; i < n; i++) memcpy(dst + i * size, size == 1 ? (const void *)&(uint8_t){(uint8_t)pad} : &pad, (size_t)size);
+  for (int64_t i = 0; i < n; i++)
+    memcpy(dst + i * size, size == 1 ? (const void *)&(uint8_t){(uint8_t)pad} : &pad, (size_t)size);
 }
 
 /* Strides in bytes. */
-PK_DOT_INLINE void pk_copy_rows(const int size, char *dst, int64_t dld, const char *src, int64_t ld, int64_t rows, int64_t cols,
-                                int64_t full_rows, int64_t full_cols, uint16_t pad, const bool turned) {
-  const int64_t r_end = rows < full_rows ? rows : full_rows, c_end = cols < full_cols ? cols : full_cols;
+PK_DOT_INLINE void pk_copy_rows(const int size, char *dst, int64_t dld, const char *src, int64_t ld,
+                                int64_t rows, int64_t cols, int64_t full_rows, int64_t full_cols,
+                                uint16_t pad, const bool turned) {
+  const int64_t r_end = rows < full_rows ? rows : full_rows,
+                c_end = cols < full_cols ? cols : full_cols;
   if (turned) pk_transpose_blocks(size, dst, dld, src, ld, c_end, r_end);
   for (int64_t r = 0; r < full_rows; r++) {
     const int64_t inside = r < r_end && c_end > 0 ? c_end : 0;
@@ -270,11 +307,12 @@ PK_DOT_INLINE void pk_copy_rows(const int size, char *dst, int64_t dld, const ch
   }
 }
 
-#define PK_COPY_ROWS(name, size, turned)                                                                                       \
-  static inline void pk_copy_##name(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,           \
-                                    int64_t full_rows, int64_t full_cols, int pad) {                                           \
-    pk_copy_rows(size, (char *)dst, (size)*dld, (const char *)src, (size)*ld, rows, cols, full_rows, full_cols, (uint16_t)pad, \
-                 turned);                                                                                                      \
+#define PK_COPY_ROWS(name, size, turned)                                                  \
+  static inline void pk_copy_##name(void *dst, int64_t dld, const void *src, int64_t ld,  \
+                                    int64_t rows, int64_t cols, int64_t full_rows,        \
+                                    int64_t full_cols, int pad) {                         \
+    pk_copy_rows(size, (char *)dst, (size)*dld, (const char *)src, (size)*ld, rows, cols, \
+                 full_rows, full_cols, (uint16_t)pad, turned);                            \
   }
 PK_COPY_ROWS(rows_b1, 1, false)
 PK_COPY_ROWS(rows_t_b1, 1, true)

@@ -4,10 +4,10 @@
  *
  *     pk_status add(pk_context *context, const DLTensor *x, const DLTensor *y, DLTensor *o);
  *
- * on DLPack tensors in CPU memory. Strides (in elements, any sign, NULL for row-major) and byte_offset are honoured. It
- * returns PK_OK, or a status and a message (pk_message); a call that is refused has written nothing. A context serves one
- * call at a time, from any thread; calls on different contexts may run at the same time. A child of fork may use its parent's
- * contexts.
+ * on DLPack tensors in CPU memory. Strides (in elements, any sign, NULL for row-major) and
+ * byte_offset are honoured. It returns PK_OK, or a status and a message (pk_message); a call that
+ * is refused has written nothing. A context serves one call at a time, from any thread; calls on
+ * different contexts may run at the same time. A child of fork may use its parent's contexts.
  */
 #ifndef PK_PK_H
 #define PK_PK_H
@@ -23,23 +23,25 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-/* Codes newer than DLPack 0.6, which Debian ships. An f8 has 8 bits; i4 and u4 are kDLInt and kDLUInt of 4 bits, each element in
- * the lower half of a byte of its own (what later DLPack calls padded). */
+/* Codes newer than DLPack 0.6, which Debian ships. An f8 has 8 bits; i4 and u4 are kDLInt and
+ * kDLUInt of 4 bits, each element in the lower half of a byte of its own (what later DLPack calls
+ * padded). */
 enum { PK_DL_BOOL = 6, PK_DL_FLOAT8_E4M3FN = 10, PK_DL_FLOAT8_E5M2 = 12 };
 
 typedef enum {
   PK_OK = 0,
-  PK_BAD_ARGUMENT,  /* a NULL tensor, a dtype, rank, device or stride that does not fit the kernel */
-  PK_BAD_SIZE,      /* sizes that disagree, are negative or too large */
-  PK_REQUIREMENT,   /* a `require` of the kernel does not hold */
-  PK_OVERLAP,       /* an output overlaps another operand or itself */
+  PK_BAD_ARGUMENT, /* a NULL tensor, a dtype, rank, device or stride that does not fit the kernel */
+  PK_BAD_SIZE,     /* sizes that disagree, are negative or too large */
+  PK_REQUIREMENT,  /* a `require` of the kernel does not hold */
+  PK_OVERLAP,      /* an output overlaps another operand or itself */
   PK_VMEM_EXCEEDED, /* the kernel's blocks need more VMEM than the limit */
   PK_NO_MEMORY,     /* the machine has no more memory */
   PK_FAILED,        /* an `assert` of the kernel failed, or a wait could not end */
   PK_BUSY           /* another call is using the context; its message is that call's */
 } pk_status;
 
-/* Threads, memory and messages of a series of calls. A NULL context stands for a context of the calling thread. */
+/* Threads, memory and messages of a series of calls. A NULL context stands for a context of the
+ * calling thread. */
 typedef struct pk_context pk_context;
 pk_context *pk_context_new(void); /* NULL when memory is out */
 void pk_context_free(pk_context *context);
@@ -47,25 +49,29 @@ void pk_context_free(pk_context *context);
 void pk_context_set_threads(pk_context *context, int threads);
 /* How many processors the process may use: its affinity mask. */
 int pk_processors(void);
-/* Threads of the host's in place of the context's own: `run` arranges for task(argument) to be called `count` times, on any
- * threads, now or later, and returns how many of the calls it has arranged, 0 to count. It may make them itself, and wait for
- * them or not. The kernel's call never waits for a task to begin: it does alone what no task takes from it, so a pool that is
- * busy cannot hang it, and a task that begins later returns at once. What has been arranged must happen before the library is
- * unloaded. run NULL: the context's own threads again. `count` is the context's number of threads without the calling one. */
+/* Threads of the host's in place of the context's own: `run` arranges for task(argument) to be
+ * called `count` times, on any threads, now or later, and returns how many of the calls it has
+ * arranged, 0 to count. It may make them itself, and wait for them or not. The kernel's call never
+ * waits for a task to begin: it does alone what no task takes from it, so a pool that is busy
+ * cannot hang it, and a task that begins later returns at once. What has been arranged must happen
+ * before the library is unloaded. run NULL: the context's own threads again. `count` is the
+ * context's number of threads without the calling one. */
 typedef int pk_run(void *pool, int count, void (*task)(void *argument), void *argument);
 void pk_context_set_pool(pk_context *context, pk_run *run, void *pool);
 /* Bytes of VMEM a launch may hold; 0: $PK_VMEM_LIMIT, else the kernel's own limit or 128 MiB. */
 void pk_context_set_vmem_limit(pk_context *context, int64_t bytes);
-/* The message of the last call that failed on this context (NULL: the calling thread's); "" when none did. Valid until the next
- * call. */
+/* The message of the last call that failed on this context (NULL: the calling thread's); "" when
+ * none did. Valid until the next call. */
 const char *pk_message(const pk_context *context);
-/* From now on the calls of this context are recorded: cells, DMAs, regions. The recording so far, if any, is written to the file
- * it was begun with, in Chrome's trace format; path NULL only ends it, and so does pk_context_free. */
+/* From now on the calls of this context are recorded: cells, DMAs, regions. The recording so far,
+ * if any, is written to the file it was begun with, in Chrome's trace format; path NULL only ends
+ * it, and so does pk_context_free. */
 pk_status pk_context_trace(pk_context *context, const char *path);
 const char *pk_status_name(pk_status status);
 const char *pk_version(void);
 
-/* What a loader needs to know of a compiled kernel: each is exported as `const pk_kernel NAME_kernel`. */
+/* What a loader needs to know of a compiled kernel: each is exported as `const pk_kernel
+ * NAME_kernel`. */
 typedef struct pk_kernel pk_kernel;
 /* Calls any kernel: tensors in the order of its signature. */
 pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors);

@@ -1,11 +1,13 @@
-/* reduce.h: greatest and least of many f32 vectors, lane by lane, as pk_max_f32 and pk_min_f32 one by one would find them (a NaN
- * is passed on, +0 is above -0), at less cost: what only NaN and zeros need is gathered, and settled once at the end.
+/* reduce.h: greatest and least of many f32 vectors, lane by lane, as pk_max_f32 and pk_min_f32 one
+ * by one would find them (a NaN is passed on, +0 is above -0), at less cost: what only NaN and
+ * zeros need is gathered, and settled once at the end.
  *
  *   pk_extreme_f32 e = pk_max_start_f32();                 -inf in every lane
  *   e = pk_max_step_f32(e, v);                             any number of times
  *   pk_f32v greatest = pk_max_finish_f32(e);               then pk_reduce_max_f32 for one number
  *
- * and the same with min. Several extremes that are kept at a time are finished each, then joined by pk_max_f32. */
+ * and the same with min. Several extremes that are kept at a time are finished each, then joined by
+ * pk_max_f32. */
 #ifndef PK_REDUCE_H
 #define PK_REDUCE_H
 
@@ -17,9 +19,14 @@ typedef struct {
   pk_mask numbers;
 } pk_extreme_f32;
 
-PK_INLINE pk_extreme_f32 pk_max_start_f32(void) { return (pk_extreme_f32){pk_splat_f32(-__builtin_inff()), pk_splat_mask(true)}; }
-PK_INLINE pk_extreme_f32 pk_min_start_f32(void) { return (pk_extreme_f32){pk_splat_f32(__builtin_inff()), pk_splat_mask(true)}; }
-/* VRANGEPS orders signed zeros and prefers a number to a NaN; the comparison takes the mask along. */
+PK_INLINE pk_extreme_f32 pk_max_start_f32(void) {
+  return (pk_extreme_f32){pk_splat_f32(-__builtin_inff()), pk_splat_mask(true)};
+}
+PK_INLINE pk_extreme_f32 pk_min_start_f32(void) {
+  return (pk_extreme_f32){pk_splat_f32(__builtin_inff()), pk_splat_mask(true)};
+}
+/* VRANGEPS orders signed zeros and prefers a number to a NaN; the comparison takes the mask along.
+ */
 PK_INLINE pk_extreme_f32 pk_max_step_f32(pk_extreme_f32 e, pk_f32v v) {
   e.number = (pk_f32v)_mm512_range_ps((__m512)e.number, (__m512)v, 5);
   e.numbers = _mm512_mask_cmp_ps_mask(e.numbers, (__m512)v, (__m512)v, _CMP_ORD_Q);
@@ -41,8 +48,12 @@ typedef struct {
   pk_f32v number;
 } pk_extreme_f32;
 
-PK_INLINE pk_extreme_f32 pk_max_start_f32(void) { return (pk_extreme_f32){pk_splat_f32(-__builtin_inff())}; }
-PK_INLINE pk_extreme_f32 pk_min_start_f32(void) { return (pk_extreme_f32){pk_splat_f32(__builtin_inff())}; }
+PK_INLINE pk_extreme_f32 pk_max_start_f32(void) {
+  return (pk_extreme_f32){pk_splat_f32(-__builtin_inff())};
+}
+PK_INLINE pk_extreme_f32 pk_min_start_f32(void) {
+  return (pk_extreme_f32){pk_splat_f32(__builtin_inff())};
+}
 PK_INLINE pk_extreme_f32 pk_max_step_f32(pk_extreme_f32 e, pk_f32v v) {
   e.number = pk_max_f32(e.number, v);
   return e;
@@ -80,7 +91,8 @@ PK_INLINE pk_extreme_f32 pk_min_step_f32(pk_extreme_f32 e, pk_f32v v) {
   e.nans = pk_or_mask(e.nans, pk_isnan_f32(v));
   return e;
 }
-/* Where 0 is the greatest, values with a positive sign are zeros; where it is the least, those with a negative one. */
+/* Where 0 is the greatest, values with a positive sign are zeros; where it is the least, those with
+ * a negative one. */
 PK_INLINE pk_f32v pk_max_finish_f32(pk_extreme_f32 e) {
   pk_f32v zero = pk_bitcast_i32_f32(pk_and_constant(e.bits, INT32_MIN));
   pk_f32v number = pk_select_f32(pk_eq_f32(e.number, zero), zero, e.number);

@@ -41,7 +41,8 @@ typedef struct {
   int64_t steps;       /* grid steps in all */
   int64_t vmem_bytes;  /* of the program: blocks (tile-padded, times buffers) and scratch */
   int64_t arena_bytes; /* of one worker: VMEM, packed copies, temporaries */
-  int64_t clear_bytes; /* at the start of the arena, set to zero before a worker's first cell of a call */
+  int64_t clear_bytes; /* at the start of the arena, set to zero before a worker's first cell of a
+                          call */
   double work;         /* rough count of operations of one cell: decides whether threads pay */
 } pk_plan;
 
@@ -71,20 +72,23 @@ struct pk_kernel {
   const pk_operand *operand;
   int sizes;
   const char *const *size_name;
-  int bound;          /* sizes [0, bound) come from operands; the rest are derived by `prepare` */
-  bool one_row;       /* elementwise: operands alike in shape, which may become [1, .., elements] where none has gaps */
+  int bound;    /* sizes [0, bound) come from operands; the rest are derived by `prepare` */
+  bool one_row; /* elementwise: operands alike in shape, which may become [1, .., elements] where
+                   none has gaps */
   int64_t vmem_limit; /* 0: default */
-  /* Derived sizes, requirements, grid and memory. Writes size[bound..) and plan; returns NULL or the requirement that does not
-   * hold. */
+  /* Derived sizes, requirements, grid and memory. Writes size[bound..) and plan; returns NULL or
+   * the requirement that does not hold. */
   const char *(*prepare)(int64_t *size, pk_plan *plan);
   void (*cell)(const pk_call *call, pk_worker *worker, int64_t cell);
-  /* Called in place of `prepare` when not NULL: for a grid or requirement that depends on prefetched scalars, which it reads from
-   * the operands' arrays (innermost stride 1, as cells see them). */
+  /* Called in place of `prepare` when not NULL: for a grid or requirement that depends on
+   * prefetched scalars, which it reads from the operands' arrays (innermost stride 1, as cells see
+   * them). */
   const char *(*prepare_from)(const pk_array *array, int64_t *size, pk_plan *plan);
 };
 enum { PK_ABI = 2 };
 
-/* Saturating arithmetic on non-negative numbers of bytes and steps: INT64_MAX stands for "too much" and stays, times 0 too. */
+/* Saturating arithmetic on non-negative numbers of bytes and steps: INT64_MAX stands for "too much"
+ * and stays, times 0 too. */
 static inline int64_t pk_sat_mul(int64_t a, int64_t b) {
   int64_t r;
   return a == INT64_MAX || b == INT64_MAX || __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
@@ -96,12 +100,21 @@ static inline int64_t pk_sat_add(int64_t a, int64_t b) {
   return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
-/* Index arithmetic of the language (docs/language.md): wraps; x / 0 = -1, x % 0 = x; floordiv and mod floor. */
-static inline int64_t pk_idx_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static inline int64_t pk_idx_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
-static inline int64_t pk_idx_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+/* Index arithmetic of the language (docs/language.md): wraps; x / 0 = -1, x % 0 = x; floordiv and
+ * mod floor. */
+static inline int64_t pk_idx_add(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+static inline int64_t pk_idx_sub(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+static inline int64_t pk_idx_mul(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a * (uint64_t)b);
+}
 static inline int64_t pk_idx_neg(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
-static inline int64_t pk_idx_div(int64_t a, int64_t b) { return b == 0 ? -1 : b == -1 ? pk_idx_neg(a) : a / b; }
+static inline int64_t pk_idx_div(int64_t a, int64_t b) {
+  return b == 0 ? -1 : b == -1 ? pk_idx_neg(a) : a / b;
+}
 static inline int64_t pk_idx_rem(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
 static inline int64_t pk_idx_floordiv(int64_t a, int64_t b) {
   int64_t q = pk_idx_div(a, b);
@@ -113,39 +126,48 @@ static inline int64_t pk_idx_mod(int64_t a, int64_t b) {
 }
 static inline int64_t pk_idx_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t pk_idx_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t pk_idx_clamp(int64_t a, int64_t lo, int64_t hi) { return a < lo ? lo : a > hi ? hi : a; }
+static inline int64_t pk_idx_clamp(int64_t a, int64_t lo, int64_t hi) {
+  return a < lo ? lo : a > hi ? hi : a;
+}
 
-/* The runtime's DMA engine. A block of `rank` axes: block[k] elements along axis k starting at element start[k] of the array,
- * which may lie (partly) outside it. In VMEM, element (i..) is at sum i_k * vmem_stride[k] elements.
- * pk_dma_in fills what lies outside the array with the element at `pad` (NULL: leaves it as it is); pk_dma_out drops it. */
+/* The runtime's DMA engine. A block of `rank` axes: block[k] elements along axis k starting at
+ * element start[k] of the array, which may lie (partly) outside it. In VMEM, element (i..) is at
+ * sum i_k * vmem_stride[k] elements. pk_dma_in fills what lies outside the array with the element
+ * at `pad` (NULL: leaves it as it is); pk_dma_out drops it. */
 typedef struct {
   int rank;
   int64_t start[PK_MAX_RANK], block[PK_MAX_RANK], vmem_stride[PK_MAX_RANK];
 } pk_block;
-void pk_dma_in(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block, void *vmem, const void *pad);
-void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block, const void *vmem);
+void pk_dma_in(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block,
+               void *vmem, const void *pad);
+void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block,
+                const void *vmem);
 
-/* One end of a copy by hand, on an array or a buffer of `rank` axes: `dim` and `stride` are theirs, in elements. The window has
- * size[k] elements along axis k, from start[k], step[k] >= 1 apart; it may lie (partly) outside.
- * Both ends have the same shape but for axes of size 1. pk_copy_start moves what lies inside both at once and adds the bytes of
- * the whole window to *semaphore; where the source is outside, the target gets the element at `other` (NULL: stays). */
+/* One end of a copy by hand, on an array or a buffer of `rank` axes: `dim` and `stride` are theirs,
+ * in elements. The window has size[k] elements along axis k, from start[k], step[k] >= 1 apart; it
+ * may lie (partly) outside. Both ends have the same shape but for axes of size 1. pk_copy_start
+ * moves what lies inside both at once and adds the bytes of the whole window to *semaphore; where
+ * the source is outside, the target gets the element at `other` (NULL: stays). */
 typedef struct {
   char *data;
   int rank;
   const int64_t *dim, *stride;
   int64_t start[PK_MAX_RANK], size[PK_MAX_RANK], step[PK_MAX_RANK];
 } pk_window;
-void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to, const void *other,
-                   int64_t *semaphore);
+void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
+                   const void *other, int64_t *semaphore);
 
-/* An `assert` that failed, a wait that cannot end: the call returns PK_FAILED with the first message. */
+/* An `assert` that failed, a wait that cannot end: the call returns PK_FAILED with the first
+ * message. */
 void pk_fail(pk_worker *worker, const char *message);
 /* `print`: text with one {} per value. */
 void pk_print(pk_worker *worker, const char *format, int count, const double *values);
-/* A `region`: shows in traces. Costs nothing to speak of when the context records none; `name` must last until the end. */
+/* A `region`: shows in traces. Costs nothing to speak of when the context records none; `name` must
+ * last until the end. */
 void pk_trace_begin(pk_worker *worker, const char *name);
 void pk_trace_end(pk_worker *worker);
-/* A transfer that the kernel's own text carries out: its beginning, and what it was; `what` must last until the end. */
+/* A transfer that the kernel's own text carries out: its beginning, and what it was; `what` must
+ * last until the end. */
 int64_t pk_trace_start(const pk_worker *worker);
 void pk_trace_moved(pk_worker *worker, const char *what, int64_t begun, int64_t bytes);
 

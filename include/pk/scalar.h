@@ -1,7 +1,8 @@
-/* scalar.h: the operations of vec.h on C scalars, with the same bits as result: pks_<operation>_<dtype>.
+/* scalar.h: the operations of vec.h on C scalars, with the same bits as result:
+ * pks_<operation>_<dtype>.
  *
- * float stands for every float; int32_t for i4, i8, i16 and i32; uint32_t for u4, u8, u16 and u32; bool for bool.
- * Functions of f32 are one lane of the vector's. */
+ * float stands for every float; int32_t for i4, i8, i16 and i32; uint32_t for u4, u8, u16 and u32;
+ * bool for bool. Functions of f32 are one lane of the vector's. */
 #ifndef PK_SCALAR_H
 #define PK_SCALAR_H
 
@@ -11,8 +12,10 @@
 /* -- f32 */
 
 PK_INLINE float pks_lane_f32(pk_f32v v) { return PK_PART(v, 0)[0]; }
-#define PKS_UNARY(name) \
-  static inline float pks_##name##_f32(float a) { return pks_lane_f32(pk_##name##_f32(pk_splat_f32(a))); }
+#define PKS_UNARY(name)                                    \
+  static inline float pks_##name##_f32(float a) {          \
+    return pks_lane_f32(pk_##name##_f32(pk_splat_f32(a))); \
+  }
 #define PKS_BINARY(name)                                                    \
   static inline float pks_##name##_f32(float a, float b) {                  \
     return pks_lane_f32(pk_##name##_f32(pk_splat_f32(a), pk_splat_f32(b))); \
@@ -27,10 +30,16 @@ PK_INLINE float pks_abs_f32(float a) { return __builtin_fabsf(a); }
 PK_INLINE float pks_fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 PK_INLINE float pks_reciprocal_f32(float a) { return 1 / a; }
 PK_INLINE float pks_max_f32(float a, float b) {
-  return a > b ? a : a < b ? b : a == b ? pk_f32_of_bits(pk_bits_of_f32(a) & pk_bits_of_f32(b)) : a + b;
+  return a > b    ? a
+         : a < b  ? b
+         : a == b ? pk_f32_of_bits(pk_bits_of_f32(a) & pk_bits_of_f32(b))
+                  : a + b;
 }
 PK_INLINE float pks_min_f32(float a, float b) {
-  return a < b ? a : a > b ? b : a == b ? pk_f32_of_bits(pk_bits_of_f32(a) | pk_bits_of_f32(b)) : a + b;
+  return a < b    ? a
+         : a > b  ? b
+         : a == b ? pk_f32_of_bits(pk_bits_of_f32(a) | pk_bits_of_f32(b))
+                  : a + b;
 }
 PKS_UNARY(sign)
 PKS_UNARY(sqrt)
@@ -76,7 +85,8 @@ PK_INLINE bool pks_isnan_f32(float a) { return a != a; }
 PK_INLINE bool pks_isinf_f32(float a) { return __builtin_fabsf(a) == __builtin_inff(); }
 PK_INLINE bool pks_isfinite_f32(float a) { return __builtin_fabsf(a) < __builtin_inff(); }
 
-/* -- integers. One signed and one unsigned definition; types narrower than 32 bits are wrapped afterwards, but for what is below.
+/* -- integers. One signed and one unsigned definition; types narrower than 32 bits are wrapped
+ * afterwards, but for what is below.
  */
 
 PK_INLINE int32_t pks_wrap_i4(int32_t a) { return (int32_t)(((uint32_t)a & 15) ^ 8) - 8; }
@@ -98,7 +108,9 @@ PK_INLINE int32_t pks_or_i32(int32_t a, int32_t b) { return a | b; }
 PK_INLINE int32_t pks_xor_i32(int32_t a, int32_t b) { return a ^ b; }
 PK_INLINE int32_t pks_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
 PK_INLINE int32_t pks_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
-PK_INLINE int32_t pks_div_i32(int32_t a, int32_t b) { return b == 0 ? -1 : b == -1 ? pks_neg_i32(a) : a / b; }
+PK_INLINE int32_t pks_div_i32(int32_t a, int32_t b) {
+  return b == 0 ? -1 : b == -1 ? pks_neg_i32(a) : a / b;
+}
 PK_INLINE int32_t pks_rem_i32(int32_t a, int32_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
 PK_INLINE int32_t pks_floordiv_i32(int32_t a, int32_t b) {
   int32_t r = pks_rem_i32(a, b);
@@ -108,9 +120,13 @@ PK_INLINE int32_t pks_mod_i32(int32_t a, int32_t b) {
   int32_t r = pks_rem_i32(a, b);
   return b != 0 && r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-PK_INLINE int32_t pks_shl_i32(int32_t a, int32_t b) { return (uint32_t)b < 32 ? (int32_t)((uint32_t)a << b) : 0; }
+PK_INLINE int32_t pks_shl_i32(int32_t a, int32_t b) {
+  return (uint32_t)b < 32 ? (int32_t)((uint32_t)a << b) : 0;
+}
 PK_INLINE int32_t pks_shr_i32(int32_t a, int32_t b) { return a >> ((uint32_t)b < 32 ? b : 31); }
-PK_INLINE int32_t pks_ushr_i32(int32_t a, int32_t b) { return (uint32_t)b < 32 ? (int32_t)((uint32_t)a >> b) : 0; }
+PK_INLINE int32_t pks_ushr_i32(int32_t a, int32_t b) {
+  return (uint32_t)b < 32 ? (int32_t)((uint32_t)a >> b) : 0;
+}
 PK_INLINE int32_t pks_population_count_i32(int32_t a) { return __builtin_popcount((uint32_t)a); }
 PK_INLINE int32_t pks_clz_i32(int32_t a) { return a == 0 ? 32 : __builtin_clz((uint32_t)a); }
 
@@ -160,9 +176,13 @@ PK_INLINE int32_t pks_shr_i16(int32_t a, int32_t b) { return pks_shr_i32(a, b); 
 PK_INLINE uint32_t pks_shr_u16(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
 PK_INLINE int32_t pks_ushr_i4(int32_t a, int32_t b) { return pks_wrap_i4(pks_ushr_i32(a & 15, b)); }
 PK_INLINE uint32_t pks_ushr_u4(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
-PK_INLINE int32_t pks_ushr_i8(int32_t a, int32_t b) { return pks_wrap_i8(pks_ushr_i32(a & 0xff, b)); }
+PK_INLINE int32_t pks_ushr_i8(int32_t a, int32_t b) {
+  return pks_wrap_i8(pks_ushr_i32(a & 0xff, b));
+}
 PK_INLINE uint32_t pks_ushr_u8(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
-PK_INLINE int32_t pks_ushr_i16(int32_t a, int32_t b) { return pks_wrap_i16(pks_ushr_i32(a & 0xffff, b)); }
+PK_INLINE int32_t pks_ushr_i16(int32_t a, int32_t b) {
+  return pks_wrap_i16(pks_ushr_i32(a & 0xffff, b));
+}
 PK_INLINE uint32_t pks_ushr_u16(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
 PK_INLINE int32_t pks_clz_i4(int32_t a) { return pks_clz_i32(a & 15) - 28; }
 PK_INLINE uint32_t pks_clz_u4(uint32_t a) { return pks_clz_u32(a) - 28; }
@@ -172,7 +192,9 @@ PK_INLINE int32_t pks_clz_i16(int32_t a) { return pks_clz_i32(a & 0xffff) - 16; 
 PK_INLINE uint32_t pks_clz_u16(uint32_t a) { return pks_clz_u32(a) - 16; }
 PK_INLINE int32_t pks_population_count_i8(int32_t a) { return pks_population_count_i32(a & 0xff); }
 PK_INLINE uint32_t pks_population_count_u8(uint32_t a) { return pks_population_count_u32(a); }
-PK_INLINE int32_t pks_population_count_i16(int32_t a) { return pks_population_count_i32(a & 0xffff); }
+PK_INLINE int32_t pks_population_count_i16(int32_t a) {
+  return pks_population_count_i32(a & 0xffff);
+}
 PK_INLINE uint32_t pks_population_count_u16(uint32_t a) { return pks_population_count_u32(a); }
 
 /* -- bool */
@@ -222,7 +244,9 @@ PK_INLINE uint32_t pks_cast_f32_u8(float a) { return (uint32_t)pks_cast_f32_rang
 PK_INLINE int32_t pks_cast_f32_i16(float a) { return pks_cast_f32_range(a, -32768, 32767); }
 PK_INLINE uint32_t pks_cast_f32_u16(float a) { return (uint32_t)pks_cast_f32_range(a, 0, 65535); }
 PK_INLINE int32_t pks_cast_f32_i32(float a) { return pks_cast_f32_range(a, INT32_MIN, INT32_MAX); }
-PK_INLINE uint32_t pks_cast_f32_u32(float a) { return !(a > 0) ? 0 : a >= 0x1p32f ? UINT32_MAX : (uint32_t)a; }
+PK_INLINE uint32_t pks_cast_f32_u32(float a) {
+  return !(a > 0) ? 0 : a >= 0x1p32f ? UINT32_MAX : (uint32_t)a;
+}
 PK_INLINE bool pks_cast_f32_mask(float a) { return a != 0; }
 PK_INLINE bool pks_cast_i32_mask(int32_t a) { return a != 0; }
 PK_INLINE bool pks_cast_u32_mask(uint32_t a) { return a != 0; }
@@ -234,7 +258,8 @@ PK_INLINE uint32_t pks_bitcast_f32_u32(float a) { return pk_bits_of_f32(a); }
 PK_INLINE float pks_bitcast_i32_f32(int32_t a) { return pk_f32_of_bits((uint32_t)a); }
 PK_INLINE float pks_bitcast_u32_f32(uint32_t a) { return pk_f32_of_bits(a); }
 
-/* Narrow floats: the bits in memory of an f32 rounded to one, that value, what bits stand for, and memory. */
+/* Narrow floats: the bits in memory of an f32 rounded to one, that value, what bits stand for, and
+ * memory. */
 #define PKS_NARROW_FLOAT(T, type)                                                          \
   PK_INLINE type pks_bits_##T(float a) { return pk_##T##_from_f32(a); }                    \
   PK_INLINE float pks_round_##T(float a) { return pk_f32_from_##T(pk_##T##_from_f32(a)); } \

@@ -10,35 +10,45 @@ static inline int64_t pk_round_up(int64_t n, int64_t to) {
   return n > INT64_MAX - to ? INT64_MAX : (n + to - 1) / to * to;
 }
 
-/* Elements from one row in memory to the next: whole vectors, but no multiple of 1 KiB, which would make rows collide in L1. */
+/* Elements from one row in memory to the next: whole vectors, but no multiple of 1 KiB, which would
+ * make rows collide in L1. */
 static inline int64_t pk_row_length(int64_t n, int64_t to, int64_t element_bytes) {
   const int64_t whole = pk_round_up(n, to);
-  return whole > 0 && whole % (1024 / element_bytes) == 0 ? pk_sat_add(whole, 64 / element_bytes) : whole;
+  return whole > 0 && whole % (1024 / element_bytes) == 0 ? pk_sat_add(whole, 64 / element_bytes)
+                                                          : whole;
 }
 
-/* How many elements of a block of `block` that starts at `start` lie inside an axis of extent `dim`. A block that starts before
- * the array counts as past its end. */
+/* How many elements of a block of `block` that starts at `start` lie inside an axis of extent
+ * `dim`. A block that starts before the array counts as past its end. */
 static inline int64_t pk_inside(int64_t dim, int64_t start, int64_t block) {
   return start < 0 || start >= dim ? 0 : dim - start < block ? dim - start : block;
 }
 
-/* The start of a window, clamped so that the window lies inside its ref: `room` is the last start that does. */
-static inline int64_t pk_start(int64_t start, int64_t room) { return start < 0 || room <= 0 ? 0 : start > room ? room : start; }
+/* The start of a window, clamped so that the window lies inside its ref: `room` is the last start
+ * that does. */
+static inline int64_t pk_start(int64_t start, int64_t room) {
+  return start < 0 || room <= 0 ? 0 : start > room ? room : start;
+}
 
 /* Is it an index of an axis of n elements? */
 static inline bool pk_is_index(int64_t index, int64_t n) { return index >= 0 && index < n; }
 
-/* ---- integers that are to become 16-bit floats: beyond 2^24 they lose their low bits to an odd one, which f32 holds exactly, so
- * that only the last rounding counts (Boldo and Melquiond, round to odd) */
+/* ---- integers that are to become 16-bit floats: beyond 2^24 they lose their low bits to an odd
+ * one, which f32 holds exactly, so that only the last rounding counts (Boldo and Melquiond, round
+ * to odd) */
 
 static inline pk_i32v pk_odd_bits(pk_i32v x, pk_mask exact) {
-  const pk_i32v low = pk_and_i32(x, pk_splat_i32(0xff)), high = pk_and_i32(x, pk_splat_i32(~0xff)), zero = pk_splat_i32(0);
-  return pk_select_i32(exact, x, pk_or_i32(high, pk_select_i32(pk_ne_i32(low, zero), pk_splat_i32(0x100), zero)));
+  const pk_i32v low = pk_and_i32(x, pk_splat_i32(0xff)), high = pk_and_i32(x, pk_splat_i32(~0xff)),
+                zero = pk_splat_i32(0);
+  return pk_select_i32(
+      exact, x, pk_or_i32(high, pk_select_i32(pk_ne_i32(low, zero), pk_splat_i32(0x100), zero)));
 }
 static inline pk_i32v pk_odd_i32(pk_i32v x) {
   return pk_odd_bits(x, pk_lt_u32(pk_add_i32(x, pk_splat_i32(1 << 24)), pk_splat_i32(1 << 25)));
 }
-static inline pk_i32v pk_odd_u32(pk_i32v x) { return pk_odd_bits(x, pk_lt_u32(x, pk_splat_i32(1 << 24))); }
+static inline pk_i32v pk_odd_u32(pk_i32v x) {
+  return pk_odd_bits(x, pk_lt_u32(x, pk_splat_i32(1 << 24)));
+}
 static inline int64_t pks_odd_i64(int64_t x) {
   uint64_t size = x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
   if (size >> 24) {
@@ -78,17 +88,21 @@ PK_ELEMENT(u32, uint32_t)
 static inline void pk_semaphore_signal(int64_t *semaphore, int64_t amount) {
   *semaphore = pk_sat_add(*semaphore, amount > 0 ? amount : 0);
 }
-/* What nothing has brought never comes: copies are done when they have started, and a cell runs alone. */
-static inline void pk_semaphore_wait(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message) {
+/* What nothing has brought never comes: copies are done when they have started, and a cell runs
+ * alone. */
+static inline void pk_semaphore_wait(pk_worker *worker, int64_t *semaphore, int64_t amount,
+                                     const char *message) {
   if (*semaphore < amount) pk_fail(worker, message);
   *semaphore = *semaphore < amount ? 0 : *semaphore - (amount > 0 ? amount : 0);
 }
 
 /* An array as a block of `at slice` sees it: along each axis it ends where the slice does. */
-static inline pk_array pk_sliced(const pk_array *array, int rank, const int64_t *start, const int64_t *length) {
+static inline pk_array pk_sliced(const pk_array *array, int rank, const int64_t *start,
+                                 const int64_t *length) {
   pk_array sliced = *array;
   for (int k = 0; k < rank; k++) {
-    const int64_t end = pk_idx_max(0, pk_sat_add(pk_idx_max(start[k], -INT64_MAX), pk_idx_max(length[k], 0)));
+    const int64_t end =
+        pk_idx_max(0, pk_sat_add(pk_idx_max(start[k], -INT64_MAX), pk_idx_max(length[k], 0)));
     sliced.dim[k] = pk_idx_min(array->dim[k], end);
   }
   return sliced;
@@ -115,10 +129,16 @@ static inline int64_t pk_idx_not(int64_t a) { return ~a; }
 static inline int64_t pk_idx_and(int64_t a, int64_t b) { return a & b; }
 static inline int64_t pk_idx_or(int64_t a, int64_t b) { return a | b; }
 static inline int64_t pk_idx_xor(int64_t a, int64_t b) { return a ^ b; }
-static inline int64_t pk_idx_shl(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b); }
+static inline int64_t pk_idx_shl(int64_t a, int64_t b) {
+  return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b);
+}
 static inline int64_t pk_idx_shr(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
-static inline int64_t pk_idx_ushr(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a >> b); }
-static inline int64_t pk_idx_population_count(int64_t a) { return __builtin_popcountll((uint64_t)a); }
+static inline int64_t pk_idx_ushr(int64_t a, int64_t b) {
+  return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a >> b);
+}
+static inline int64_t pk_idx_population_count(int64_t a) {
+  return __builtin_popcountll((uint64_t)a);
+}
 static inline int64_t pk_idx_clz(int64_t a) { return a ? __builtin_clzll((uint64_t)a) : 64; }
 static inline int64_t pk_idx_pow(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
@@ -132,7 +152,8 @@ static inline int64_t pk_idx_pow(int64_t a, int64_t b) {
 
 /* A number for a combination of block indices; all indices outside the array count as one. */
 static inline int64_t pk_key(int64_t key, int64_t index, int64_t blocks) {
-  return (int64_t)((uint64_t)key * ((uint64_t)blocks + 1) + (uint64_t)(index < 0 || index > blocks ? blocks : index));
+  return (int64_t)((uint64_t)key * ((uint64_t)blocks + 1) +
+                   (uint64_t)(index < 0 || index > blocks ? blocks : index));
 }
 static inline int64_t pk_slot(int64_t slot, int64_t index, int64_t blocks) {
   const int64_t inside = index < 0 || blocks <= 0 ? 0 : index >= blocks ? blocks - 1 : index;
@@ -151,11 +172,14 @@ static inline bool pk_turn_to(int64_t *tag, int64_t key) {
   return true;
 }
 
-/* ---- batches: consecutive cells along an axis that go through a step together, with their rows stacked. Of `n` cells, each
- * `run` read the same blocks; a run is cut into equal batches of `most` cells at most. */
+/* ---- batches: consecutive cells along an axis that go through a step together, with their rows
+ * stacked. Of `n` cells, each `run` read the same blocks; a run is cut into equal batches of `most`
+ * cells at most. */
 
 /* As many as have room for `rows` rows each. */
-static inline int64_t pk_batch_most(int64_t rows, int64_t room) { return rows < 1 || room / rows < 1 ? 1 : room / rows; }
+static inline int64_t pk_batch_most(int64_t rows, int64_t room) {
+  return rows < 1 || room / rows < 1 ? 1 : room / rows;
+}
 static inline int64_t pk_batches(int64_t n, int64_t run, int64_t most) {
   return pk_sat_mul(pk_cdiv(n, run), pk_cdiv(run, most));
 }
@@ -184,14 +208,17 @@ static inline bool pk_streams(const pk_array *array, int rank) {
   return bytes >= PK_STREAM_BYTES;
 }
 
-/* Elements from `to` to the next one that a streaming store may start at, 1 to PK_LANES. A row's first vector is stored where
- * it starts, the following ones from there on: where they overlap, the same values are stored twice. */
+/* Elements from `to` to the next one that a streaming store may start at, 1 to PK_LANES. A row's
+ * first vector is stored where it starts, the following ones from there on: where they overlap, the
+ * same values are stored twice. */
 static inline int64_t pk_first_turn(const float *to, bool stream) {
   return stream ? PK_LANES - (int64_t)((uintptr_t)to / 4 % PK_LANES) : PK_LANES;
 }
 
 /* Whether stores from `to` on may go past the caches. */
-static inline bool pk_turned(const float *to, bool stream) { return stream && (uintptr_t)to % PK_VEC_BYTES == 0; }
+static inline bool pk_turned(const float *to, bool stream) {
+  return stream && (uintptr_t)to % PK_VEC_BYTES == 0;
+}
 
 /* A hint: a line of the next row, for the second-level cache. */
 static inline void pk_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
@@ -207,17 +234,21 @@ static inline int64_t pk_sort_key_f32(float x, bool descending) {
   return bits >> 31 ? -(int64_t)(bits & 0x7fffffffu) : (int64_t)bits;
 }
 
-/* Stable merge sort of n keys at room[0]; room has four rows of `stride`. Returns the order, ascending or descending. */
+/* Stable merge sort of n keys at room[0]; room has four rows of `stride`. Returns the order,
+ * ascending or descending. */
 static inline const int64_t *pk_argsort(int64_t *room, int64_t stride, int64_t n, bool descending) {
   const int64_t *key = room;
   int64_t *from = room + stride, *to = room + 2 * stride;
   for (int64_t i = 0; i < n; i++) from[i] = i;
   for (int64_t width = 1; width < n; width *= 2) {
     for (int64_t low = 0; low < n; low += 2 * width) {
-      const int64_t middle = low + width < n ? low + width : n, high = low + 2 * width < n ? low + 2 * width : n;
+      const int64_t middle = low + width < n ? low + width : n,
+                    high = low + 2 * width < n ? low + 2 * width : n;
       int64_t a = low, b = middle;
       for (int64_t i = low; i < high; i++) {
-        const bool right = a >= middle || (b < high && (descending ? key[from[b]] > key[from[a]] : key[from[b]] < key[from[a]]));
+        const bool right =
+            a >= middle ||
+            (b < high && (descending ? key[from[b]] > key[from[a]] : key[from[b]] < key[from[a]]));
         to[i] = right ? from[b++] : from[a++];
       }
     }

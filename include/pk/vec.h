@@ -1,13 +1,16 @@
 /* vec.h: the vector layer of generated C. The only file that includes SIMDe.
  *
- * `#define PK_VEC_BYTES 64` (32, 16) before the first include chooses the width; without it the machine's own is taken. A
- * register vector always has PK_LANES lanes of 32 bits: narrow dtypes are widened on load and narrowed on store. Any width works
- * on any machine; it is fast where the machine has it: 64 with AVX-512 (f, bw, vl, dq), 32 with AVX2, 16 everywhere else.
+ * `#define PK_VEC_BYTES 64` (32, 16) before the first include chooses the width; without it the
+ * machine's own is taken. A register vector always has PK_LANES lanes of 32 bits: narrow dtypes are
+ * widened on load and narrowed on store. Any width works on any machine; it is fast where the
+ * machine has it: 64 with AVX-512 (f, bw, vl, dq), 32 with AVX2, 16 everywhere else.
  *
- *   pk_f32v   every float         pk_i32v   every integer up to 32 bits, signed or not      pk_mask   bool
+ *   pk_f32v   every float
+ *   pk_i32v   every integer up to 32 bits, signed or not
+ *   pk_mask   bool
  *
- * Names are pk_<operation>_<dtype>. Memory is unaligned but for the element's own size. What each operation means:
- * docs/language.md.
+ * Names are pk_<operation>_<dtype>. Memory is unaligned but for the element's own size. What each
+ * operation means: docs/language.md.
  */
 #ifndef PK_VEC_H
 #define PK_VEC_H
@@ -16,7 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if !defined(SIMDE_NO_NATIVE) && defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#if !defined(SIMDE_NO_NATIVE) && defined(__AVX512F__) && defined(__AVX512BW__) && \
+    defined(__AVX512VL__) && defined(__AVX512DQ__)
 #define PK_WIDEST_BYTES 64
 #elif !defined(SIMDE_NO_NATIVE) && defined(__AVX2__)
 #define PK_WIDEST_BYTES 32
@@ -59,7 +63,8 @@
 #define PK_PART_LANES (PK_PART_BYTES / 4)
 
 /* Whether a fused multiply-add is one instruction. */
-#if !defined(SIMDE_NO_NATIVE) && (defined(__FMA__) || PK_PART_BYTES == 64 || defined(__aarch64__) || defined(__riscv_flen))
+#if !defined(SIMDE_NO_NATIVE) && \
+    (defined(__FMA__) || PK_PART_BYTES == 64 || defined(__aarch64__) || defined(__riscv_flen))
 #define PK_HAS_FMA 1
 #else
 #define PK_HAS_FMA 0
@@ -75,7 +80,8 @@ typedef uint32_t pk_u32p __attribute__((vector_size(PK_PART_BYTES)));
 /* The same in memory, where they may lie anywhere. */
 typedef int32_t pk_i32p_memory __attribute__((vector_size(PK_PART_BYTES), aligned(4), may_alias));
 
-/* A wider vector is a struct, since gcc has no good word (nor code) for vectors that the machine lacks. */
+/* A wider vector is a struct, since gcc has no good word (nor code) for vectors that the machine
+ * lacks. */
 #if PK_PARTS == 1
 typedef pk_f32p pk_f32v;
 typedef pk_i32p pk_i32v;
@@ -109,7 +115,9 @@ typedef struct {
 #endif
 
 /* The count of lanes a count of elements stands for. */
-PK_INLINE int32_t pk_clamp_lanes(int64_t n) { return n < 0 ? 0 : n > PK_LANES ? PK_LANES : (int32_t)n; }
+PK_INLINE int32_t pk_clamp_lanes(int64_t n) {
+  return n < 0 ? 0 : n > PK_LANES ? PK_LANES : (int32_t)n;
+}
 
 #include <pk/vec/base.h>
 #if PK_PART_BYTES == 64

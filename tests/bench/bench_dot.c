@@ -1,5 +1,6 @@
 /* Times of the kernels of dot.h and pack.h beside the multiply-add peak of the same moment.
- * cc -std=c11 -O2 -march=native -ffp-contract=off -Iinclude tests/bench/bench_dot.c -o build/bench_dot && build/bench_dot */
+ * cc -std=c11 -O2 -march=native -ffp-contract=off -Iinclude tests/bench/bench_dot.c -o
+ * build/bench_dot && build/bench_dot */
 #define _GNU_SOURCE
 #include <pk/pack.h>
 
@@ -25,7 +26,8 @@ static double peak(void) {
   const pk_f32v x = pk_splat_f32(0.999f), y = pk_splat_f32(1e-4f);
   for (int i = 0; i < 10; i++) sum[i] = y;
   const double start = now();
-  for (int n = 0; n < count; n++) PK_DOT_UNROLL for (int i = 0; i < 10; i++) sum[i] = pk_fma_fast_f32(sum[i], x, y);
+  for (int n = 0; n < count; n++)
+    PK_DOT_UNROLL for (int i = 0; i < 10; i++) sum[i] = pk_fma_fast_f32(sum[i], x, y);
   const double seconds = now() - start;
   for (int i = 0; i < 10; i++) sink = pk_reduce_add_f32(sum[i]);
   return 2.0 * 10 * PK_LANES * count / seconds / 1e9;
@@ -77,7 +79,8 @@ static void block_i32(const job *j) {
   pk_dot_product_i32(&p);
 }
 
-/* A product of 1024 cubed in blocks of 256x512x512, of packed panels or of ones that are filled on the way. */
+/* A product of 1024 cubed in blocks of 256x512x512, of packed panels or of ones that are filled on
+ * the way. */
 static void blocked(const job *j, bool fill) {
   enum { size = 1024, rows = 256, cols = 512, deep = 512 };
   for (int64_t i = 0; i < size; i += rows)
@@ -85,8 +88,12 @@ static void blocked(const job *j, bool fill) {
       for (int64_t k = 0; k < size; k += deep) {
         float *c = j->c + i * size + n;
         const float *b = fill && i == 0 ? j->b + k * size + n : NULL;
-        const pk_dot_product p = {rows,     cols, deep,     j->a + i * size + k, 4 * size, j->panels + n * size + k * cols,
-                                  deep,     b,    4 * size, k ? c : NULL,        4 * size, c,
+        const pk_dot_product p = {rows,     cols,
+                                  deep,     j->a + i * size + k,
+                                  4 * size, j->panels + n * size + k * cols,
+                                  deep,     b,
+                                  4 * size, k ? c : NULL,
+                                  4 * size, c,
                                   4 * size, false};
         pk_dot_product_f32(&p);
       }
@@ -94,25 +101,43 @@ static void blocked(const job *j, bool fill) {
 static void blocked_packed(const job *j) { blocked(j, false); }
 static void blocked_once(const job *j) { blocked(j, true); }
 
-static void pack_b(const job *j) { pk_pack_panels_f32(j->panels, j->k, j->b, j->n, j->k, j->n, j->n, 0); }
-static void pack_b_t(const job *j) { pk_pack_panels_t_f32(j->panels, j->k, j->b, j->k, j->k, j->n, j->n, 0); }
+static void pack_b(const job *j) {
+  pk_pack_panels_f32(j->panels, j->k, j->b, j->n, j->k, j->n, j->n, 0);
+}
+static void pack_b_t(const job *j) {
+  pk_pack_panels_t_f32(j->panels, j->k, j->b, j->k, j->k, j->n, j->n, 0);
+}
 static void pack_bf16(const job *j) {
-  pk_pack_panels_bf16(j->panels, j->k, (const uint16_t *)(const void *)j->b, j->n, j->k, j->n, j->n, 0);
+  pk_pack_panels_bf16(j->panels, j->k, (const uint16_t *)(const void *)j->b, j->n, j->k, j->n, j->n,
+                      0);
 }
 static void pack_f16(const job *j) {
-  pk_pack_panels_f16(j->panels, j->k, (const uint16_t *)(const void *)j->b, j->n, j->k, j->n, j->n, 0);
+  pk_pack_panels_f16(j->panels, j->k, (const uint16_t *)(const void *)j->b, j->n, j->k, j->n, j->n,
+                     0);
 }
 static void pack_i8(const job *j) {
-  pk_pack_panels_i8((int16_t *)(void *)j->panels, j->k, (const int8_t *)j->b, j->n, j->k, j->n, j->n, 0);
+  pk_pack_panels_i8((int16_t *)(void *)j->panels, j->k, (const int8_t *)j->b, j->n, j->k, j->n,
+                    j->n, 0);
 }
 static void pack_i8_t(const job *j) {
-  pk_pack_panels_t_i8((int16_t *)(void *)j->panels, j->k, (const int8_t *)j->b, j->k, j->k, j->n, j->n, 0);
+  pk_pack_panels_t_i8((int16_t *)(void *)j->panels, j->k, (const int8_t *)j->b, j->k, j->k, j->n,
+                      j->n, 0);
 }
-static void pack_rows(const job *j) { pk_pack_rows_f32(j->panels, j->k + 16, j->b, j->n, j->n, j->k, j->n, j->k, 0); }
-static void transpose(const job *j) { pk_transpose_block_f32(j->c, j->m, j->a, j->n, j->m, j->n, false); }
-static void transpose_stream(const job *j) { pk_transpose_block_f32(j->c, j->m, j->a, j->n, j->m, j->n, true); }
-static void transpose_b2(const job *j) { pk_transpose_block_b2(j->c, j->m, j->a, j->n, j->m, j->n); }
-static void transpose_b1(const job *j) { pk_transpose_block_b1(j->c, j->m, j->a, j->n, j->m, j->n); }
+static void pack_rows(const job *j) {
+  pk_pack_rows_f32(j->panels, j->k + 16, j->b, j->n, j->n, j->k, j->n, j->k, 0);
+}
+static void transpose(const job *j) {
+  pk_transpose_block_f32(j->c, j->m, j->a, j->n, j->m, j->n, false);
+}
+static void transpose_stream(const job *j) {
+  pk_transpose_block_f32(j->c, j->m, j->a, j->n, j->m, j->n, true);
+}
+static void transpose_b2(const job *j) {
+  pk_transpose_block_b2(j->c, j->m, j->a, j->n, j->m, j->n);
+}
+static void transpose_b1(const job *j) {
+  pk_transpose_block_b1(j->c, j->m, j->a, j->n, j->m, j->n);
+}
 
 static int ascending(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
@@ -141,19 +166,23 @@ static double measure(void (*run)(const job *), const job *j, double work, doubl
   return best;
 }
 
-static void product(const char *name, void (*run)(const job *), job j, int64_t m, int64_t n, int64_t k, int64_t lda) {
+static void product(const char *name, void (*run)(const job *), job j, int64_t m, int64_t n,
+                    int64_t k, int64_t lda) {
   j.m = m, j.n = n, j.k = k, j.lda = lda;
   double share;
-  const double work = 2.0 * (double)m * (double)n * (double)k, best = measure(run, &j, work, &share);
-  printf("%-28s %5d x %4d x %4d lda %4d %10.1f us %8.1f G/s %6.1f %% of peak\n", name, (int)m, (int)n, (int)k, (int)lda,
-         best * 1e6, work / best / 1e9, share * 100);
+  const double work = 2.0 * (double)m * (double)n * (double)k,
+               best = measure(run, &j, work, &share);
+  printf("%-28s %5d x %4d x %4d lda %4d %10.1f us %8.1f G/s %6.1f %% of peak\n", name, (int)m,
+         (int)n, (int)k, (int)lda, best * 1e6, work / best / 1e9, share * 100);
 }
 
-static void relayout(const char *name, void (*run)(const job *), job j, int64_t m, int64_t n, int64_t k, double bytes) {
+static void relayout(const char *name, void (*run)(const job *), job j, int64_t m, int64_t n,
+                     int64_t k, double bytes) {
   j.m = m, j.n = n, j.k = k;
   double share;
   const double best = measure(run, &j, bytes, &share);
-  printf("%-28s %5d x %4d %30.1f us %8.1f GB/s\n", name, (int)(m ? m : k), (int)n, best * 1e6, bytes / best / 1e9);
+  printf("%-28s %5d x %4d %30.1f us %8.1f GB/s\n", name, (int)(m ? m : k), (int)n, best * 1e6,
+         bytes / best / 1e9);
 }
 
 int main(void) {
@@ -163,12 +192,14 @@ int main(void) {
            .c = memory(4 * large * large),
            .panels = memory(8 << 20),
            .rows = memory(4 << 20)};
-  printf("%d bytes a vector, tiles of %d x %d; multiply-adds: %.1f GFLOP/s\n", PK_VEC_BYTES, PK_DOT_MR, PK_DOT_NR, peak());
+  printf("%d bytes a vector, tiles of %d x %d; multiply-adds: %.1f GFLOP/s\n", PK_VEC_BYTES,
+         PK_DOT_MR, PK_DOT_NR, peak());
   product("256x512x512, packed before", blocked_packed, j, 1024, 1024, 1024, 1024);
   product("256x512x512, b packed once", blocked_once, j, 1024, 1024, 1024, 1024);
-  static const int sizes[][4] = {{256, 512, 512, 512}, {56, 512, 64, 64},    {56, 64, 512, 528}, {128, 128, 128, 128},
-                                 {64, 64, 64, 64},     {256, 256, 256, 256}, {1, 512, 512, 512}, {2, 512, 512, 512},
-                                 {3, 512, 512, 512},   {4, 512, 512, 512},   {8, 512, 512, 512}, {17, 512, 512, 512}};
+  static const int sizes[][4] = {{256, 512, 512, 512}, {56, 512, 64, 64},  {56, 64, 512, 528},
+                                 {128, 128, 128, 128}, {64, 64, 64, 64},   {256, 256, 256, 256},
+                                 {1, 512, 512, 512},   {2, 512, 512, 512}, {3, 512, 512, 512},
+                                 {4, 512, 512, 512},   {8, 512, 512, 512}, {17, 512, 512, 512}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     product("f32", block_f32, j, sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3]);
   product("i16 (i8, u8)", block_i16, j, 256, 512, 512, 512);

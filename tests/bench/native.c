@@ -1,5 +1,6 @@
-/* What bench.py needs of the machine itself: rates that nothing can pass, and calls of C libraries without many Python arguments.
- * Built as a shared object together with runtime/cpu.c, with the flags of the kernels. */
+/* What bench.py needs of the machine itself: rates that nothing can pass, and calls of C libraries
+ * without many Python arguments. Built as a shared object together with runtime/cpu.c, with the
+ * flags of the kernels. */
 #define _DEFAULT_SOURCE
 #include "runtime/cpu.h"
 
@@ -34,7 +35,8 @@ double bench_f32_rate(void) {
 
 enum { CHAINS = 16, STEPS = 200000, TRIES = 15 };
 
-/* The same for products of bytes into 32-bit sums, and of bf16 into f32; 0 where no vector instruction does it. */
+/* The same for products of bytes into 32-bit sums, and of bf16 into f32; 0 where no vector
+ * instruction does it. */
 double bench_i8_rate(void) {
 #if defined(__AVX512VNNI__) && defined(__AVX512F__)
   double best = 1e30;
@@ -113,7 +115,8 @@ static void stream_all(vector *to, const vector *from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) _mm512_stream_ps((float *)&to[i], (__m512)from[i]);
   _mm_sfence();
 #elif defined(__AVX__)
-  for (int64_t i = 0; i < count * LANES; i += 8) _mm256_stream_ps((float *)to + i, _mm256_load_ps((const float *)from + i));
+  for (int64_t i = 0; i < count * LANES; i += 8)
+    _mm256_stream_ps((float *)to + i, _mm256_load_ps((const float *)from + i));
   _mm_sfence();
 #else
   memcpy(to, from, (size_t)count * sizeof *to);
@@ -122,7 +125,8 @@ static void stream_all(vector *to, const vector *from, int64_t count) {
 
 typedef void mover(vector *to, const vector *from, int64_t count);
 
-static double move_seconds(mover *move, vector *to, const vector *from, int64_t count, int64_t repeats) {
+static double move_seconds(mover *move, vector *to, const vector *from, int64_t count,
+                           int64_t repeats) {
   double best = 1e30;
   move(to, from, count);
   double total = 0;
@@ -136,8 +140,8 @@ static double move_seconds(mover *move, vector *to, const vector *from, int64_t 
   return best;
 }
 
-/* 1e9 bytes a second that one core moves in a working set of so many bytes: only reading it, or reading one half and writing the
- * other; of two ways of each the faster. 0: no memory. */
+/* 1e9 bytes a second that one core moves in a working set of so many bytes: only reading it, or
+ * reading one half and writing the other; of two ways of each the faster. 0: no memory. */
 double bench_memory_rate(int64_t bytes, int writes) {
   int64_t count = bytes / (int64_t)sizeof(vector) / (writes ? 2 : 1) / 8 * 8;
   if (count < 8) count = 8;
@@ -184,23 +188,25 @@ typedef struct {
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 };
 
 void bench_cblas_sgemm(const product *p) {
-  void (*sgemm)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
+  void (*sgemm)(int, int, int, int, int, int, float, const float *, int, const float *, int, float,
+                float *, int);
   memcpy(&sgemm, &p->function, sizeof sgemm);
   int m = (int)p->m, n = (int)p->n, k = (int)p->k;
   sgemm(ROW_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, m, n, k, 1, p->a, k, p->b, n, 0, p->c, n);
 }
 
 void bench_dnnl_sgemm(const product *p) {
-  int (*sgemm)(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *, int64_t, float, float *,
-               int64_t);
+  int (*sgemm)(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *,
+               int64_t, float, float *, int64_t);
   memcpy(&sgemm, &p->function, sizeof sgemm);
   (void)sgemm('N', 'N', p->m, p->n, p->k, 1, p->a, p->k, p->b, p->n, 0, p->c, p->n);
 }
 
 void bench_dnnl_i8gemm(const product *p) {
-  int (*gemm)(char, char, char, int64_t, int64_t, int64_t, float, const int8_t *, int64_t, int8_t, const int8_t *, int64_t,
-              int8_t, float, int32_t *, int64_t, const int32_t *);
+  int (*gemm)(char, char, char, int64_t, int64_t, int64_t, float, const int8_t *, int64_t, int8_t,
+              const int8_t *, int64_t, int8_t, float, int32_t *, int64_t, const int32_t *);
   static const int32_t nothing = 0;
   memcpy(&gemm, &p->function, sizeof gemm);
-  (void)gemm('N', 'N', 'F', p->m, p->n, p->k, 1, p->a, p->k, 0, p->b, p->n, 0, 0, p->c, p->n, &nothing);
+  (void)gemm('N', 'N', 'F', p->m, p->n, p->k, 1, p->a, p->k, 0, p->b, p->n, 0, 0, p->c, p->n,
+             &nothing);
 }

@@ -1,4 +1,5 @@
-/* Calls the kernel of kernels/add.pk, of which `pkc kernels/add.pk` makes add.c and add.h. C11, and C++. */
+/* Calls the kernel of kernels/add.pk, of which `pkc kernels/add.pk` makes add.c and add.h. C11, and
+ * C++. */
 #include "add.h"
 
 #include <stdio.h>

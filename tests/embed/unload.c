@@ -1,5 +1,6 @@
-/* Loads the library that its argument names, with the kernel of kernels/add.pk and the runtime, calls the kernel on the
- * default context, and unloads it: no thread of the runtime may be left in its code. */
+/* Loads the library that its argument names, with the kernel of kernels/add.pk and the runtime,
+ * calls the kernel on the default context, and unloads it: no thread of the runtime may be left in
+ * its code. */
 #define _DEFAULT_SOURCE
 #include "add.h"
 
@@ -35,7 +36,8 @@ static bool call_and_unload(const char *path) {
   int64_t shape[2] = {ROWS, COLUMNS};
   DLTensor tx = {x, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, NULL, 0}, to = tx;
   to.data = o;
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol = library ? dlsym(library, "add") : NULL;
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL),
+       *symbol = library ? dlsym(library, "add") : NULL;
   if (!symbol) return fprintf(stderr, "%s\n", dlerror()), false;
   add_call *call;
   memcpy(&call, &symbol, sizeof call);
@@ -52,7 +54,8 @@ int main(int count, char **words) {
   const pid_t child = fork(); /* nothing of the library is called by it any more */
   if (child == 0) _exit(0);
   int status = -1;
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return fprintf(stderr, "fork failed\n"), 1;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+    return fprintf(stderr, "fork failed\n"), 1;
   (void)printf("unloaded\n");
   return 0;
 }

@@ -1,9 +1,10 @@
 /* Runs many kernels on data: harness FILE [FIRST [COUNT]].
  *
- * FILE holds calls, one after the other: int32 kernel, threads, operands; for each operand int32 rank, int64 shape.., int64 bytes
- * and the bytes. The output file, FILE.out, has for each call int32 status and then the bytes of all operands. Each operand ends at
- * a page that cannot be touched, and each call runs in a process of its own, which a signal or an alarm may end: status 1000 + signal.
- * `kernels` and `kernel_count` are in the file that is compiled with this one. */
+ * FILE holds calls, one after the other: int32 kernel, threads, operands; for each operand int32
+ * rank, int64 shape.., int64 bytes and the bytes. The output file, FILE.out, has for each call
+ * int32 status and then the bytes of all operands. Each operand ends at a page that cannot be
+ * touched, and each call runs in a process of its own, which a signal or an alarm may end: status
+ * 1000 + signal. `kernels` and `kernel_count` are in the file that is compiled with this one. */
 #define _DEFAULT_SOURCE
 #include <pk/rt.h>
 
@@ -68,12 +69,24 @@ static int call(const pk_kernel *kernel, int threads, operand *operands, int cou
   for (int i = 0; i < count; i++) {
     static const struct {
       uint8_t code, bits;
-    } types[] = {[PK_BOOL] = {PK_DL_BOOL, 8}, [PK_I8] = {kDLInt, 8}, [PK_U8] = {kDLUInt, 8}, [PK_I16] = {kDLInt, 16},
-                 [PK_U16] = {kDLUInt, 16}, [PK_I32] = {kDLInt, 32}, [PK_U32] = {kDLUInt, 32}, [PK_I64] = {kDLInt, 64},
-                 [PK_BF16] = {kDLBfloat, 16}, [PK_F16] = {kDLFloat, 16}, [PK_F32] = {kDLFloat, 32}, [PK_I4] = {kDLInt, 4},
-                 [PK_U4] = {kDLUInt, 4}, [PK_F8E4M3FN] = {PK_DL_FLOAT8_E4M3FN, 8}, [PK_F8E5M2] = {PK_DL_FLOAT8_E5M2, 8}};
+    } types[] = {[PK_BOOL] = {PK_DL_BOOL, 8},
+                 [PK_I8] = {kDLInt, 8},
+                 [PK_U8] = {kDLUInt, 8},
+                 [PK_I16] = {kDLInt, 16},
+                 [PK_U16] = {kDLUInt, 16},
+                 [PK_I32] = {kDLInt, 32},
+                 [PK_U32] = {kDLUInt, 32},
+                 [PK_I64] = {kDLInt, 64},
+                 [PK_BF16] = {kDLBfloat, 16},
+                 [PK_F16] = {kDLFloat, 16},
+                 [PK_F32] = {kDLFloat, 32},
+                 [PK_I4] = {kDLInt, 4},
+                 [PK_U4] = {kDLUInt, 4},
+                 [PK_F8E4M3FN] = {PK_DL_FLOAT8_E4M3FN, 8},
+                 [PK_F8E5M2] = {PK_DL_FLOAT8_E5M2, 8}};
     pk_dtype dtype = kernel->operand[i].dtype;
-    tensors[i] = (DLTensor){.data = operands[i].data, .ndim = operands[i].rank, .shape = operands[i].shape};
+    tensors[i] =
+        (DLTensor){.data = operands[i].data, .ndim = operands[i].rank, .shape = operands[i].shape};
     tensors[i].device.device_type = kDLCPU;
     tensors[i].dtype = (DLDataType){types[dtype].code, types[dtype].bits, 1};
     pointers[i] = &tensors[i];

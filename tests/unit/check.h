@@ -1,11 +1,12 @@
 /* check.h: what the unit tests count and say.
  *
- *   check(holds, name, format, ..)   one comparison of the case `name`; format and what follows describe it when it fails
+ *   check(holds, name, format, ..)   one comparison of the case `name`; format and
+ *                                    what follows describe it when it fails
  *   EXPECT(condition)                a case of its own, named by its line
  *   check_end()                      prints "N passed, N failed" and returns the exit status
  *
- * What is counted are cases: names that differ. A case with a million comparisons is one, and fails when any of them does. The first
- * 20 failures are printed.
+ * What is counted are cases: names that differ. A case with a million comparisons is one, and fails
+ * when any of them does. The first 20 failures are printed.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -16,7 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECK_CASES = 1 << 16, CHECK_SHOWN = 20, CHECK_NAME = 400 /* letters of a name that count */ };
+enum {
+  CHECK_CASES = 1 << 16,
+  CHECK_SHOWN = 20,
+  CHECK_NAME = 400 /* letters of a name that count */
+};
 
 typedef struct {
   const char *name;
@@ -54,7 +59,8 @@ static check_case *check_find(const char *name) {
   exit(1);
 }
 
-__attribute__((format(printf, 3, 4))) static inline bool check(bool holds, const char *name, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static inline bool check(bool holds, const char *name,
+                                                               const char *format, ...) {
   check_case *c = check_find(name);
   if (holds) return true;
   c->failed = true;

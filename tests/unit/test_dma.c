@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 /* ---- Random numbers that are the same everywhere. */
 
 static uint64_t random_state = 88172645463325252u;
@@ -14,7 +13,9 @@ static uint64_t random_bits(void) {
   random_state ^= random_state >> 7;
   return random_state ^= random_state << 17;
 }
-static int64_t random_between(int64_t low, int64_t high) { return low + (int64_t)(random_bits() % (uint64_t)(high - low + 1)); }
+static int64_t random_between(int64_t low, int64_t high) {
+  return low + (int64_t)(random_bits() % (uint64_t)(high - low + 1));
+}
 
 /* ---- Overlap against brute force. */
 
@@ -46,7 +47,8 @@ static void random_view(pk_view *view, int *rank, int64_t element_bytes, int64_t
 static void test_overlap_random(void) {
   static int64_t a_marks[2048], b_marks[2048];
   for (int round = 0; round < 20000 && check_failures < 5; ++round) {
-    int64_t a_bytes = INT64_C(1) << random_between(0, 2), b_bytes = INT64_C(1) << random_between(0, 2);
+    int64_t a_bytes = INT64_C(1) << random_between(0, 2), b_bytes = INT64_C(1)
+                                                                    << random_between(0, 2);
     pk_view a, b;
     int a_rank, b_rank;
     random_view(&a, &a_rank, a_bytes, a_marks);
@@ -56,8 +58,10 @@ static void test_overlap_random(void) {
       meet |= a_marks[i] && b_marks[i];
       repeats |= a_marks[i] > 1;
     }
-    check(pk_views_overlap(&a, a_rank, a_bytes, &b, b_rank, b_bytes) == meet, "whether two views overlap", "differs");
-    check(pk_view_overlaps_itself(&a, a_rank, a_bytes) == repeats, "whether a view overlaps itself", "differs");
+    check(pk_views_overlap(&a, a_rank, a_bytes, &b, b_rank, b_bytes) == meet,
+          "whether two views overlap", "differs");
+    check(pk_view_overlaps_itself(&a, a_rank, a_bytes) == repeats, "whether a view overlaps itself",
+          "differs");
   }
 }
 
@@ -70,7 +74,8 @@ typedef struct {
   unsigned char memory[1 << 16], vmem[1 << 16], before[1 << 16];
 } dma_case;
 
-/* Strides that keep elements apart, in a random order of axes, with gaps, some negative; returns the offset of element 0. */
+/* Strides that keep elements apart, in a random order of axes, with gaps, some negative; returns
+ * the offset of element 0. */
 static int64_t random_strides(int rank, const int64_t *extent, int64_t *stride, bool negative) {
   int order[PK_MAX_RANK];
   for (int k = 0; k < rank; ++k) order[k] = k;
@@ -83,7 +88,8 @@ static int64_t random_strides(int rank, const int64_t *extent, int64_t *stride, 
   for (int k = rank - 1; k >= 0; --k) {
     int axis = order[k];
     stride[axis] = dense;
-    dense = dense * (extent[axis] > 0 ? extent[axis] : 1) + (random_between(0, 2) ? 0 : random_between(0, 2));
+    dense = dense * (extent[axis] > 0 ? extent[axis] : 1) +
+            (random_between(0, 2) ? 0 : random_between(0, 2));
     if (!negative || random_between(0, 3)) continue;
     if (extent[axis] > 0) origin += stride[axis] * (extent[axis] - 1);
     stride[axis] = -stride[axis];
@@ -98,8 +104,10 @@ static int64_t random_start(int64_t dim, int64_t block) {
   return random_between(-block - 1, dim + 1);
 }
 
-/* Calls `visit` with the offsets of every element of the block: in the array, or -1 outside of it, and in VMEM. */
-static bool for_each(const dma_case *c, int64_t origin, bool (*visit)(const dma_case *, int64_t, int64_t)) {
+/* Calls `visit` with the offsets of every element of the block: in the array, or -1 outside of it,
+ * and in VMEM. */
+static bool for_each(const dma_case *c, int64_t origin,
+                     bool (*visit)(const dma_case *, int64_t, int64_t)) {
   int64_t total = 1;
   for (int k = 0; k < c->block.rank; ++k) total *= c->block.block[k];
   for (int64_t i = 0; i < total; ++i) {
@@ -109,7 +117,8 @@ static bool for_each(const dma_case *c, int64_t origin, bool (*visit)(const dma_
       int64_t index = rest % c->block.block[k];
       rest /= c->block.block[k];
       int64_t place;
-      inside &= !__builtin_add_overflow(c->block.start[k], index, &place) && place >= 0 && place < c->array.dim[k];
+      inside &= !__builtin_add_overflow(c->block.start[k], index, &place) && place >= 0 &&
+                place < c->array.dim[k];
       vmem += index * c->block.vmem_stride[k];
       if (inside) array += place * c->array.stride[k];
     }
@@ -122,10 +131,13 @@ static const unsigned char pad_bytes[8] = {0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0
 static unsigned char model[1 << 16];
 
 static bool model_in_pad(const dma_case *c, int64_t array, int64_t vmem) {
-  memcpy(model + vmem * c->bytes, array < 0 ? pad_bytes : c->memory + array * c->bytes, (size_t)c->bytes);
+  memcpy(model + vmem * c->bytes, array < 0 ? pad_bytes : c->memory + array * c->bytes,
+         (size_t)c->bytes);
   return true;
 }
-static bool model_in(const dma_case *c, int64_t array, int64_t vmem) { return array < 0 || model_in_pad(c, array, vmem); }
+static bool model_in(const dma_case *c, int64_t array, int64_t vmem) {
+  return array < 0 || model_in_pad(c, array, vmem);
+}
 static bool model_out(const dma_case *c, int64_t array, int64_t vmem) {
   if (array >= 0) memcpy(model + array * c->bytes, c->vmem + vmem * c->bytes, (size_t)c->bytes);
   return true;

@@ -1,6 +1,7 @@
 // flags: -march=native
-/* The matrix products of dot.h and the relayouts of pack.h against loops, on all kinds of edges. Memory is allocated to the
- * byte, so that a sanitizer sees what is touched beside it. test_dot_256.c and test_dot_128.c do it at other widths. */
+/* The matrix products of dot.h and the relayouts of pack.h against loops, on all kinds of edges.
+ * Memory is allocated to the byte, so that a sanitizer sees what is touched beside it.
+ * test_dot_256.c and test_dot_128.c do it at other widths. */
 #include <pk/half.h>
 #include <pk/pack.h>
 
@@ -10,7 +11,8 @@
 #include <string.h>
 
 static void expect(bool holds, const char *what, int64_t a, int64_t b, int64_t c, int64_t d) {
-  check(holds, what, "at %lld %lld %lld %lld", (long long)a, (long long)b, (long long)c, (long long)d);
+  check(holds, what, "at %lld %lld %lld %lld", (long long)a, (long long)b, (long long)c,
+        (long long)d);
 }
 
 static uint32_t random_bits(void) {
@@ -56,7 +58,8 @@ static int64_t panel_size(const product *p) { return round_up(p->cols, PK_DOT_NR
 static int64_t result_size(const product *p) { return p->rows * p->ldc; }
 
 static void compare(const product *p, const void *c, const void *wanted, const char *what) {
-  expect(memcmp(c, wanted, (size_t)(4 * result_size(p))) == 0, what, p->rows, p->cols, p->k, p->add);
+  expect(memcmp(c, wanted, (size_t)(4 * result_size(p))) == 0, what, p->rows, p->cols, p->k,
+         p->add);
 }
 
 static pk_dot_product packed(const product *p, void *a, void *panels, void *c) {
@@ -87,14 +90,16 @@ static void test_f32(const product *p) {
   const pk_dot_product whole = packed(p, a, b, c);
   pk_dot_product_f32(&whole);
   for (int64_t r = 0; r < p->rows; r++) /* whole panels may have been written */
-    for (int64_t n = p->cols; n < round_up(p->cols, PK_DOT_NR); n++) wanted[r * p->ldc + n] = c[r * p->ldc + n];
+    for (int64_t n = p->cols; n < round_up(p->cols, PK_DOT_NR); n++)
+      wanted[r * p->ldc + n] = c[r * p->ldc + n];
   compare(p, c, wanted, "pk_dot_product_f32");
   free(a), free(b), free(c), free(wanted);
 }
 
 /* In place: panels that are filled on the way, and a result that ends where its columns do. */
 static void test_source(int64_t rows, int64_t cols, int64_t k, int64_t lda, bool add) {
-  float *a = random_floats(rows ? (rows - 1) * lda + k : 0), *b = random_floats(k * cols), *from = random_floats(rows * cols);
+  float *a = random_floats(rows ? (rows - 1) * lda + k : 0), *b = random_floats(k * cols),
+        *from = random_floats(rows * cols);
   const int64_t panels = round_up(cols, PK_DOT_NR) * k;
   float *panel = random_bytes(4 * panels), *wanted_panel = random_bytes(4 * panels);
   float *c = random_floats(rows * cols), *wanted = allocate(4 * rows * cols);
@@ -104,37 +109,46 @@ static void test_source(int64_t rows, int64_t cols, int64_t k, int64_t lda, bool
       for (int64_t kk = 0; kk < k; kk++) sum += a[r * lda + kk] * b[kk * cols + n];
       wanted[r * cols + n] = sum;
     }
-  pk_dot_product p = {rows, cols, k, a, 4 * lda, panel, k, b, 4 * cols, add ? from : NULL, 4 * cols, c, 4 * cols, false};
+  pk_dot_product p = {rows,     cols, k,        a,        4 * lda,
+                      panel,    k,    b,        4 * cols, add ? from : NULL,
+                      4 * cols, c,    4 * cols, false};
   pk_dot_product_f32(&p);
   expect(memcmp(c, wanted, (size_t)(4 * rows * cols)) == 0, "product in place", rows, cols, k, add);
   pk_pack_panels_f32(wanted_panel, k, b, cols, k, cols, cols, 0);
-  expect(!rows || memcmp(panel, wanted_panel, (size_t)(4 * panels)) == 0, "panels", rows, cols, k, add);
+  expect(!rows || memcmp(panel, wanted_panel, (size_t)(4 * panels)) == 0, "panels", rows, cols, k,
+         add);
   p.source = NULL;
   memset(c, 0x5a, (size_t)(4 * rows * cols));
   if (rows) pk_dot_product_f32(&p);
-  expect(memcmp(c, wanted, (size_t)(4 * rows * cols)) == 0, "product of filled panels", rows, cols, k, add);
+  expect(memcmp(c, wanted, (size_t)(4 * rows * cols)) == 0, "product of filled panels", rows, cols,
+         k, add);
   free(a), free(b), free(from), free(panel), free(wanted_panel), free(c), free(wanted);
 }
 
 /* Who fills the panels depends on the threads: the bits of sums that round may not. */
 static void test_same_bits(int64_t rows, int64_t cols, int64_t k) {
-  float *a = random_floats(rows * k), *b = random_floats(k * cols), *from = random_floats(rows * cols);
+  float *a = random_floats(rows * k), *b = random_floats(k * cols),
+        *from = random_floats(rows * cols);
   float *panel = random_floats(round_up(cols, PK_DOT_NR) * k), *filled = random_floats(rows * cols),
         *c = random_floats(rows * cols);
   for (int64_t i = 0; i < rows * k; i++) a[i] = a[i] / 7 + 0.1f;
   for (int64_t i = 0; i < k * cols; i++) b[i] = b[i] / 3 - 0.3f;
-  pk_dot_product p = {rows, cols, k, a, 4 * k, panel, k, b, 4 * cols, from, 4 * cols, filled, 4 * cols, false};
+  pk_dot_product p = {rows, cols,     k,    a,        4 * k,  panel,    k,
+                      b,    4 * cols, from, 4 * cols, filled, 4 * cols, false};
   pk_dot_product_f32(&p);
   p.source = NULL;
   p.to = c;
   pk_dot_product_f32(&p);
-  expect(memcmp(c, filled, (size_t)(4 * rows * cols)) == 0, "bits of filled panels", rows, cols, k, 1);
+  expect(memcmp(c, filled, (size_t)(4 * rows * cols)) == 0, "bits of filled panels", rows, cols, k,
+         1);
   free(a), free(b), free(from), free(panel), free(filled), free(c);
 }
 
 static void test_sources(void) {
-  static const int64_t widths[] = {0, 1, PK_LANES, PK_LANES + 1, PK_DOT_NR, PK_DOT_NR + 1, 3 * PK_DOT_NR - 2, 4 * PK_DOT_NR};
-  static const int64_t depths[] = {0, 1, 2, PK_DOT_FILL, PK_DOT_FILL + 3, PK_DOT_LONG, PK_DOT_LONG + 1, 2 * PK_DOT_LONG + 5};
+  static const int64_t widths[] = {
+      0, 1, PK_LANES, PK_LANES + 1, PK_DOT_NR, PK_DOT_NR + 1, 3 * PK_DOT_NR - 2, 4 * PK_DOT_NR};
+  static const int64_t depths[] = {
+      0, 1, 2, PK_DOT_FILL, PK_DOT_FILL + 3, PK_DOT_LONG, PK_DOT_LONG + 1, 2 * PK_DOT_LONG + 5};
   static const int64_t rows[] = {0, 1, 2, 3, PK_DOT_MR, PK_DOT_MR + 1, 3 * PK_DOT_MR + 1};
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
     for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
@@ -147,7 +161,8 @@ static void test_sources(void) {
 
 static int32_t sum_i32(const product *p, const int32_t *a, const int32_t *b, int64_t r, int64_t n) {
   uint32_t sum = 0;
-  for (int64_t k = 0; k < p->k; k++) sum += (uint32_t)a[r * p->lda + k] * (uint32_t)b[panel_index(p, k, n)];
+  for (int64_t k = 0; k < p->k; k++)
+    sum += (uint32_t)a[r * p->lda + k] * (uint32_t)b[panel_index(p, k, n)];
   return (int32_t)sum;
 }
 
@@ -165,7 +180,8 @@ static void test_i32(const product *p) {
     }
   pk_dot_product_i32(&whole);
   for (int64_t r = 0; r < p->rows && whole.padded; r++)
-    for (int64_t n = p->cols; n < round_up(p->cols, PK_DOT_NR); n++) wanted[r * p->ldc + n] = c[r * p->ldc + n];
+    for (int64_t n = p->cols; n < round_up(p->cols, PK_DOT_NR); n++)
+      wanted[r * p->ldc + n] = c[r * p->ldc + n];
   compare(p, c, wanted, "pk_dot_product_i32");
   free(a), free(b), free(c), free(wanted);
 }
@@ -180,11 +196,14 @@ static void test_product(int64_t rows, int64_t cols, int64_t k) {
 
 static void test_products(void) {
   static const int64_t depths[] = {0, 1, 2, 3, 4, 5, 7, 8, 13, 64};
-  static const int64_t widths[] = {0, 1, PK_DOT_NR - 1, PK_DOT_NR, PK_DOT_NR + 1, 3 * PK_DOT_NR - 2};
+  static const int64_t widths[] = {
+      0, 1, PK_DOT_NR - 1, PK_DOT_NR, PK_DOT_NR + 1, 3 * PK_DOT_NR - 2};
   for (int64_t rows = 0; rows <= 2 * PK_DOT_MR + 2; rows++)
     for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
-      for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) test_product(rows, widths[w], depths[d]);
-  static const int64_t large[] = {131, 2 * PK_DOT_LONG, 2 * PK_DOT_LONG + 1, 3 * PK_DOT_LONG, 4 * PK_DOT_LONG + 17};
+      for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+        test_product(rows, widths[w], depths[d]);
+  static const int64_t large[] = {131, 2 * PK_DOT_LONG, 2 * PK_DOT_LONG + 1, 3 * PK_DOT_LONG,
+                                  4 * PK_DOT_LONG + 17};
   for (size_t d = 0; d < sizeof large / sizeof *large; d++) {
     test_product(3, PK_DOT_NR + 7, large[d]);
     test_product(PK_DOT_MR + 5, 11, large[d]);
@@ -201,8 +220,9 @@ static void test_split(void) {
       most = largest(most, n);
       left -= n, tiles++;
     }
-    expect(left == 0 && most <= PK_DOT_MR && most - least <= 1 && tiles == round_up(rows, PK_DOT_MR) / PK_DOT_MR, "tiles", rows,
-           least, most, tiles);
+    expect(left == 0 && most <= PK_DOT_MR && most - least <= 1 &&
+               tiles == round_up(rows, PK_DOT_MR) / PK_DOT_MR,
+           "tiles", rows, least, most, tiles);
   }
 }
 
@@ -212,20 +232,22 @@ typedef struct {
   const char *name;
   int64_t from, to; /* bytes of an element */
   bool is_float;
-  void (*panels[2])(void *dst, int64_t depth, const void *src, int64_t ld, int64_t k, int64_t n, int64_t cols, double pad);
-  void (*rows[2])(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols, int64_t full_rows,
-                  int64_t full_cols, double pad);
+  void (*panels[2])(void *dst, int64_t depth, const void *src, int64_t ld, int64_t k, int64_t n,
+                    int64_t cols, double pad);
+  void (*rows[2])(void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols,
+                  int64_t full_rows, int64_t full_cols, double pad);
   uint32_t (*widen)(const void *src);
 } pack;
 
-#define PANELS(name, to)                                                                                                         \
-  static void panels_##name(void *d, int64_t depth, const void *s, int64_t ld, int64_t k, int64_t n, int64_t cols, double pad) { \
-    pk_pack_panels_##name(d, depth, s, ld, k, n, cols, (to)pad);                                                                 \
+#define PANELS(name, to)                                                                  \
+  static void panels_##name(void *d, int64_t depth, const void *s, int64_t ld, int64_t k, \
+                            int64_t n, int64_t cols, double pad) {                        \
+    pk_pack_panels_##name(d, depth, s, ld, k, n, cols, (to)pad);                          \
   }
-#define ROWS(name, to)                                                                                                         \
-  static void rows_##name(void *d, int64_t dld, const void *s, int64_t ld, int64_t rows, int64_t cols, int64_t fr, int64_t fc, \
-                          double pad) {                                                                                        \
-    pk_pack_rows_##name(d, dld, s, ld, rows, cols, fr, fc, (to)pad);                                                           \
+#define ROWS(name, to)                                                                   \
+  static void rows_##name(void *d, int64_t dld, const void *s, int64_t ld, int64_t rows, \
+                          int64_t cols, int64_t fr, int64_t fc, double pad) {            \
+    pk_pack_rows_##name(d, dld, s, ld, rows, cols, fr, fc, (to)pad);                     \
   }
 #define WIDEN(name, from, expression)             \
   static uint32_t widen_##name(const void *src) { \
@@ -271,10 +293,12 @@ WIDEN(i32, int32_t, x)
 
 #define PACK(T, from, to, is_float) \
   { #T, from, to, is_float, {panels_##T, panels_t_##T }, {rows_##T, rows_t_##T }, widen_##T }
-static const pack packs[] = {PACK(f32, 4, 4, true), PACK(bf16, 2, 4, true), PACK(f16, 2, 4, true), PACK(i8, 1, 2, false),
-                             PACK(u8, 1, 2, false), PACK(i16, 2, 2, false), PACK(i32, 4, 4, false)};
+static const pack packs[] = {PACK(f32, 4, 4, true), PACK(bf16, 2, 4, true), PACK(f16, 2, 4, true),
+                             PACK(i8, 1, 2, false), PACK(u8, 1, 2, false),  PACK(i16, 2, 2, false),
+                             PACK(i32, 4, 4, false)};
 
-/* A source of outer lines of inner elements, allocated to the byte; a negative distance starts at the end. */
+/* A source of outer lines of inner elements, allocated to the byte; a negative distance starts at
+ * the end. */
 typedef struct {
   char *memory, *start;
   int64_t ld;
@@ -306,7 +330,8 @@ static uint32_t result_element(const pack *t, const char *dst, int64_t index) {
   return x;
 }
 
-static void test_panels(const pack *t, int turned, int64_t k, int64_t n, int64_t depth, int64_t cols, int64_t gap, double pad) {
+static void test_panels(const pack *t, int turned, int64_t k, int64_t n, int64_t depth,
+                        int64_t cols, int64_t gap, double pad) {
   const int64_t inner = turned ? k : n, outer = turned ? n : k, group = t->to == 2 ? 2 : 1;
   source s = make_source(t, outer, inner, gap < 0 ? -inner + gap : inner + gap);
   char *dst = random_bytes(round_up(cols, PK_DOT_NR) * depth * t->to);
@@ -314,18 +339,20 @@ static void test_panels(const pack *t, int turned, int64_t k, int64_t n, int64_t
   bool right = true;
   for (int64_t kk = 0; kk < depth; kk++)
     for (int64_t nn = 0; nn < round_up(cols, PK_DOT_NR); nn++) {
-      const int64_t panel = nn / PK_DOT_NR,
-                    at = panel * depth * PK_DOT_NR + (kk / group * PK_DOT_NR + nn % PK_DOT_NR) * group + kk % group;
-      const uint32_t wanted =
-          kk >= k || nn >= n ? bits_of_pad(t, pad) : source_element(t, &s, turned ? nn : kk, turned ? kk : nn);
+      const int64_t panel = nn / PK_DOT_NR, at = panel * depth * PK_DOT_NR +
+                                                 (kk / group * PK_DOT_NR + nn % PK_DOT_NR) * group +
+                                                 kk % group;
+      const uint32_t wanted = kk >= k || nn >= n
+                                  ? bits_of_pad(t, pad)
+                                  : source_element(t, &s, turned ? nn : kk, turned ? kk : nn);
       right &= result_element(t, dst, at) == wanted;
     }
   expect(right, t->name, turned, k, n, cols);
   free(s.memory), free(dst);
 }
 
-static void test_rows(const pack *t, int turned, int64_t rows, int64_t cols, int64_t full_rows, int64_t full_cols, int64_t gap,
-                      double pad) {
+static void test_rows(const pack *t, int turned, int64_t rows, int64_t cols, int64_t full_rows,
+                      int64_t full_cols, int64_t gap, double pad) {
   const int64_t inner = turned ? rows : cols, outer = turned ? cols : rows, dld = full_cols + 3;
   source s = make_source(t, outer, inner, gap < 0 ? -inner + gap : inner + gap);
   const int64_t bytes = full_rows > 0 ? ((full_rows - 1) * dld + full_cols) * t->to : 0;
@@ -335,9 +362,10 @@ static void test_rows(const pack *t, int turned, int64_t rows, int64_t cols, int
   bool right = true;
   for (int64_t i = 0; i < bytes / t->to; i++) {
     const int64_t r = i / dld, c = i % dld;
-    const uint32_t wanted = c >= full_cols           ? result_element(t, before, i)
-                            : r >= rows || c >= cols ? bits_of_pad(t, pad)
-                                                     : source_element(t, &s, turned ? c : r, turned ? r : c);
+    const uint32_t wanted = c >= full_cols ? result_element(t, before, i)
+                            : r >= rows || c >= cols
+                                ? bits_of_pad(t, pad)
+                                : source_element(t, &s, turned ? c : r, turned ? r : c);
     right &= result_element(t, dst, i) == wanted;
   }
   expect(right, t->name, turned, rows, cols, -1);
@@ -345,8 +373,17 @@ static void test_rows(const pack *t, int turned, int64_t rows, int64_t cols, int
 }
 
 static void test_packs(const pack *t) {
-  static const int64_t sizes[] = {
-      0, 1, 2, 3, PK_LANES - 1, PK_LANES, PK_LANES + 1, PK_DOT_NR - 1, PK_DOT_NR, PK_DOT_NR + 1, 2 * PK_DOT_NR + 5};
+  static const int64_t sizes[] = {0,
+                                  1,
+                                  2,
+                                  3,
+                                  PK_LANES - 1,
+                                  PK_LANES,
+                                  PK_LANES + 1,
+                                  PK_DOT_NR - 1,
+                                  PK_DOT_NR,
+                                  PK_DOT_NR + 1,
+                                  2 * PK_DOT_NR + 5};
   enum { count = sizeof sizes / sizeof *sizes };
   for (int turned = 0; turned < 2; turned++)
     for (int i = 0; i < count; i++)
@@ -371,7 +408,9 @@ static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap
   memset(dst, 0x5a, (size_t)bytes + 1);
   if (size == 1) pk_transpose_block_b1(dst, dld, src, ld, rows, cols);
   if (size == 2) pk_transpose_block_b2(dst, dld, src, ld, rows, cols);
-  if (size == 4) pk_transpose_block_f32((float *)(void *)dst, dld, (const float *)(const void *)src, ld, rows, cols, stream);
+  if (size == 4)
+    pk_transpose_block_f32((float *)(void *)dst, dld, (const float *)(const void *)src, ld, rows,
+                           cols, stream);
   bool right = dst[bytes] == 0x5a;
   for (int64_t c = 0; c < cols; c++)
     for (int64_t r = 0; r < dld && (c * dld + r) * size < bytes; r++)
@@ -382,7 +421,8 @@ static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap
 }
 
 static void test_transposes(void) {
-  static const int64_t sizes[] = {0, 1, 2, PK_LANES - 1, PK_LANES, PK_LANES + 1, 31, 32, 33, 64, 97, 145, 271};
+  static const int64_t sizes[] = {0,  1,  2,  PK_LANES - 1, PK_LANES, PK_LANES + 1, 31,
+                                  32, 33, 64, 97,           145,      271};
   enum { count = sizeof sizes / sizeof *sizes };
   for (int i = 0; i < count; i++)
     for (int j = 0; j < count; j++)

@@ -1,6 +1,6 @@
 // flags: -march=native
-/* The products of dot/few.h against loops, on all kinds of edges and at every width. Operands are allocated to the byte, so that
- * a sanitizer sees what is touched beside them. */
+/* The products of dot/few.h against loops, on all kinds of edges and at every width. Operands are
+ * allocated to the byte, so that a sanitizer sees what is touched beside them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -22,8 +22,8 @@ typedef struct {
 } product;
 
 static void expect(bool holds, const char *what, const product *p) {
-  check(holds, what, "%d bytes:%s %lld x %lld x %lld, %s", PK_VEC_BYTES, p->turned ? " turned" : "", (long long)p->rows,
-        (long long)p->cols, (long long)p->k, p->add ? "added" : "set");
+  check(holds, what, "%d bytes:%s %lld x %lld x %lld, %s", PK_VEC_BYTES, p->turned ? " turned" : "",
+        (long long)p->rows, (long long)p->cols, (long long)p->k, p->add ? "added" : "set");
 }
 
 static uint32_t random_bits(void) {
@@ -55,7 +55,8 @@ static void multiply(const product *p, const float *a, const float *b, float *c)
   for (int64_t r = 0; r < p->rows; r++)
     for (int64_t n = 0; n < p->cols; n++) {
       float sum = 0;
-      for (int64_t k = 0; k < p->k; k++) sum += a[r * p->lda + k] * b[p->turned ? n * p->ldb + k : k * p->ldb + n];
+      for (int64_t k = 0; k < p->k; k++)
+        sum += a[r * p->lda + k] * b[p->turned ? n * p->ldb + k : k * p->ldb + n];
       c[r * p->ldc + n] = sum + (p->add ? c[r * p->ldc + n] : 0);
     }
 }
@@ -69,9 +70,11 @@ static bool same(const product *p, const float *c, const float *wanted) {
 }
 
 /* Added to: another matrix than the result, or the result itself. */
-static pk_dot_product in_place(const product *p, const float *a, const void *b, int64_t size, const float *before, float *c) {
+static pk_dot_product in_place(const product *p, const float *a, const void *b, int64_t size,
+                               const float *before, float *c) {
   const bool apart = p->k % 2;
-  for (int64_t r = 0; r < p->rows && p->add && apart; r++) memset(c + r * p->ldc, 0x5a, (size_t)(4 * p->cols));
+  for (int64_t r = 0; r < p->rows && p->add && apart; r++)
+    memset(c + r * p->ldc, 0x5a, (size_t)(4 * p->cols));
   return (pk_dot_product){.rows = p->rows,
                           .cols = p->cols,
                           .k = p->k,
@@ -110,11 +113,18 @@ static void test_product(const product *p) {
 
 /* The right operand in panels, or a source to fill them from. */
 static void test_odd(int64_t rows, int64_t cols, int64_t k, bool filled, bool add) {
-  const product p = {.rows = rows, .cols = cols, .k = k, .lda = k + 3, .ldb = cols + 1, .ldc = cols + 2, .add = add};
+  const product p = {.rows = rows,
+                     .cols = cols,
+                     .k = k,
+                     .lda = k + 3,
+                     .ldb = cols + 1,
+                     .ldc = cols + 2,
+                     .add = add};
   const int64_t bytes = 4 * rows * p.ldc;
-  float *a = random_floats(rows ? (rows - 1) * p.lda + k : 0), *b = random_floats(k ? (k - 1) * p.ldb + cols : 0),
-        *panels = allocate(4 * k * (cols + PK_DOT_NR)), *before = random_floats(rows * p.ldc), *wanted = allocate(bytes),
-        *c = allocate(bytes);
+  float *a = random_floats(rows ? (rows - 1) * p.lda + k : 0),
+        *b = random_floats(k ? (k - 1) * p.ldb + cols : 0),
+        *panels = allocate(4 * k * (cols + PK_DOT_NR)), *before = random_floats(rows * p.ldc),
+        *wanted = allocate(bytes), *c = allocate(bytes);
   if (!filled) pk_pack_panels_f32(panels, k, b, p.ldb, k, cols, cols, 0);
   memcpy(wanted, before, (size_t)bytes), memcpy(c, before, (size_t)bytes);
   multiply(&p, a, b, wanted);
@@ -125,7 +135,8 @@ static void test_odd(int64_t rows, int64_t cols, int64_t k, bool filled, bool ad
   bool filled_right = true;
   for (int64_t i = 0; i < k && rows; i++)
     for (int64_t n = 0; n < cols; n++)
-      filled_right &= panels[(n / PK_DOT_NR * k + i) * PK_DOT_NR + n % PK_DOT_NR] == b[i * p.ldb + n];
+      filled_right &=
+          panels[(n / PK_DOT_NR * k + i) * PK_DOT_NR + n % PK_DOT_NR] == b[i * p.ldb + n];
   expect(filled_right, "panels", &p);
   free(a), free(b), free(panels), free(before), free(wanted), free(c);
 }
@@ -135,8 +146,9 @@ static void test_bits(int64_t rows, int64_t cols, int64_t k) {
   enum { all = 40 };
   const product p = {.rows = all, .cols = cols, .k = k, .lda = k, .ldb = cols, .ldc = cols};
   const int64_t panels = (cols + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR;
-  float *a = random_floats(all * k), *b = random_floats(k * cols), *panel = allocate(4 * k * panels),
-        *c = allocate(4 * all * cols), *few = allocate(4 * rows * cols), *few16 = allocate(4 * rows * cols);
+  float *a = random_floats(all * k), *b = random_floats(k * cols),
+        *panel = allocate(4 * k * panels), *c = allocate(4 * all * cols),
+        *few = allocate(4 * rows * cols), *few16 = allocate(4 * rows * cols);
   for (int64_t i = 0; i < all * k; i++) a[i] /= 7;
   for (int64_t i = 0; i < k * cols; i++) b[i] *= 1.0625f; /* of 9 bits: bf16 */
   uint16_t *b16 = narrow(b, k * cols, pk_bf16_from_f32);
@@ -171,18 +183,31 @@ static void test_products(int64_t rows, int64_t cols, int64_t k) {
 }
 
 int main(void) {
-  static const int64_t depths[] = {0, 1, 2, PK_LANES - 1, PK_LANES, PK_LANES + 1, 7, 8, 9, 2 * PK_LANES + 17};
-  static const int64_t columns[] = {
-      0, 1, 2, 3, PK_LANES - 1, PK_LANES, PK_LANES + 1, PK_DOT_NR - 1, PK_DOT_NR, 3 * PK_DOT_NR - 2};
+  static const int64_t depths[] = {0, 1, 2, PK_LANES - 1,     PK_LANES, PK_LANES + 1,
+                                   7, 8, 9, 2 * PK_LANES + 17};
+  static const int64_t columns[] = {0,
+                                    1,
+                                    2,
+                                    3,
+                                    PK_LANES - 1,
+                                    PK_LANES,
+                                    PK_LANES + 1,
+                                    PK_DOT_NR - 1,
+                                    PK_DOT_NR,
+                                    3 * PK_DOT_NR - 2};
   for (int64_t rows = 0; rows <= 9; rows++)
     for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
-      for (size_t w = 0; w < sizeof columns / sizeof *columns; w++) test_products(rows, columns[w], depths[d]);
+      for (size_t w = 0; w < sizeof columns / sizeof *columns; w++)
+        test_products(rows, columns[w], depths[d]);
   static const int64_t lines[] = {0, 1, PK_LANES, PK_LANES + 1, 63, 64, 131};
-  static const int64_t odd[] = {1, 2, PK_DOT_ODD, PK_LANES + 1, PK_DOT_NR + 1, 3 * PK_DOT_NR + PK_LANES + PK_DOT_ODD, PK_DOT_NR};
+  static const int64_t odd[] = {
+      1,        2, PK_DOT_ODD, PK_LANES + 1, PK_DOT_NR + 1, 3 * PK_DOT_NR + PK_LANES + PK_DOT_ODD,
+      PK_DOT_NR};
   for (size_t w = 0; w < sizeof odd / sizeof *odd; w++)
     for (size_t r = 0; r < sizeof lines / sizeof *lines; r++)
       for (int i = 0; i < 4; i++) {
-        for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) test_odd(lines[r], odd[w], depths[d], i & 1, i & 2);
+        for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+          test_odd(lines[r], odd[w], depths[d], i & 1, i & 2);
         test_odd(lines[r], odd[w], 2 * PK_DOT_LONG + 5, i & 1, i & 2);
       }
   for (int64_t rows = 1; rows <= 16; rows += 3)

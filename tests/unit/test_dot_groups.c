@@ -1,6 +1,7 @@
 // flags: -march=native
-/* The products of dot/i16.h, dot/i8.h and dot/bf16.h with the packs they need, against plain loops, at every width and with the
- * instructions for it emulated. Operands are allocated to the byte, so that a sanitizer sees what is touched beside them. */
+/* The products of dot/i16.h, dot/i8.h and dot/bf16.h with the packs they need, against plain loops,
+ * at every width and with the instructions for it emulated. Operands are allocated to the byte, so
+ * that a sanitizer sees what is touched beside them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -22,15 +23,17 @@
 #include "widths.h"
 #endif
 
-/* Of the right operand `packed` rows lie in panels of `depth`; the product takes the first k of them. */
+/* Of the right operand `packed` rows lie in panels of `depth`; the product takes the first k of
+ * them. */
 typedef struct {
   int64_t rows, cols, k, packed, depth, lda, ldb, ldc;
   bool add, turned;
 } product;
 
 static void expect(bool holds, const char *what, const product *p) {
-  check(holds, what, "%d bytes:%s %lld x %lld x %lld of %lld in %lld, add %d", PK_VEC_BYTES, p->turned ? " turned" : "",
-        (long long)p->rows, (long long)p->k, (long long)p->cols, (long long)p->packed, (long long)p->depth, p->add);
+  check(holds, what, "%d bytes:%s %lld x %lld x %lld of %lld in %lld, add %d", PK_VEC_BYTES,
+        p->turned ? " turned" : "", (long long)p->rows, (long long)p->k, (long long)p->cols,
+        (long long)p->packed, (long long)p->depth, p->add);
 }
 
 static uint32_t random_bits(void) {
@@ -66,9 +69,10 @@ typedef struct {
   int64_t size; /* of an element */
   void *(*random)(int64_t bytes);
   double (*left)(const void *p), (*right)(const void *p);
-  void (*pack[2])(void *dst, int64_t depth, const void *src, int64_t ld, int64_t k, int64_t n, int64_t cols, int pad);
-  void (*block)(int64_t rows, int64_t cols, const void *a, int64_t lda, const void *panels, int64_t depth, int64_t k, void *c,
-                int64_t ldc, bool add);
+  void (*pack[2])(void *dst, int64_t depth, const void *src, int64_t ld, int64_t k, int64_t n,
+                  int64_t cols, int pad);
+  void (*block)(int64_t rows, int64_t cols, const void *a, int64_t lda, const void *panels,
+                int64_t depth, int64_t k, void *c, int64_t ldc, bool add);
   void (*few[2])(const pk_dot_product *p); /* NULL: there is none */
 } kind;
 
@@ -77,19 +81,27 @@ static double value_u8(const void *p) { return *(const uint8_t *)p; }
 static double value_i16(const void *p) { return *(const int16_t *)p; }
 static double value_bf16(const void *p) { return (double)pk_f32_from_bf16(*(const uint16_t *)p); }
 
-#define CALLS(T, left, right, pack_name, pack_t_name)                                                                         \
-  static void pack_##T(void *d, int64_t depth, const void *s, int64_t ld, int64_t k, int64_t n, int64_t cols, int pad) {      \
-    pack_name(d, depth, s, ld, k, n, cols, (right)pad);                                                                       \
-  }                                                                                                                           \
-  static void pack_t_##T(void *d, int64_t depth, const void *s, int64_t ld, int64_t k, int64_t n, int64_t cols, int pad) {    \
-    pack_t_name(d, depth, s, ld, k, n, cols, (right)pad);                                                                     \
-  }                                                                                                                           \
-  static void block_##T(int64_t rows, int64_t cols, const void *a, int64_t lda, const void *panels, int64_t depth, int64_t k, \
-                        void *c, int64_t ldc, bool add) {                                                                     \
-    const int64_t size = (int64_t)sizeof(left);                                                                               \
-    const pk_dot_product p = {rows,           cols,    k, a,       size * lda, (void *)(uintptr_t)panels, depth, NULL, 0,     \
-                              add ? c : NULL, 4 * ldc, c, 4 * ldc, true};                                                     \
-    pk_dot_product_##T(&p);                                                                                                   \
+#define CALLS(T, left, right, pack_name, pack_t_name)                                             \
+  static void pack_##T(void *d, int64_t depth, const void *s, int64_t ld, int64_t k, int64_t n,   \
+                       int64_t cols, int pad) {                                                   \
+    pack_name(d, depth, s, ld, k, n, cols, (right)pad);                                           \
+  }                                                                                               \
+  static void pack_t_##T(void *d, int64_t depth, const void *s, int64_t ld, int64_t k, int64_t n, \
+                         int64_t cols, int pad) {                                                 \
+    pack_t_name(d, depth, s, ld, k, n, cols, (right)pad);                                         \
+  }                                                                                               \
+  static void block_##T(int64_t rows, int64_t cols, const void *a, int64_t lda,                   \
+                        const void *panels, int64_t depth, int64_t k, void *c, int64_t ldc,       \
+                        bool add) {                                                               \
+    const int64_t size = (int64_t)sizeof(left);                                                   \
+    const pk_dot_product p = {rows,       cols,                                                   \
+                              k,          a,                                                      \
+                              size * lda, (void *)(uintptr_t)panels,                              \
+                              depth,      NULL,                                                   \
+                              0,          add ? c : NULL,                                         \
+                              4 * ldc,    c,                                                      \
+                              4 * ldc,    true};                                                  \
+    pk_dot_product_##T(&p);                                                                       \
   }
 CALLS(i16, int16_t, int16_t, pk_pack_panels_i16, pk_pack_panels_t_i16)
 CALLS(i8, int8_t, int8_t, pk_pack_groups_i8, pk_pack_groups_t_i8)
@@ -104,16 +116,18 @@ CALLS(bf16, uint16_t, uint16_t, pk_pack_groups_bf16, pk_pack_groups_t_bf16)
       pk_dot_few_groups_##T, pk_dot_few_groups_t_##T                                     \
     }                                                                                    \
   }
-static const kind kinds[] = {{"i16", 2, random_bytes, value_i16, value_i16, {pack_i16, pack_t_i16}, block_i16, {NULL, NULL}},
-                             KIND(i8, 1, random_bytes, i8, i8),
-                             KIND(u8, 1, random_bytes, u8, u8),
-                             KIND(i8_u8, 1, random_bytes, i8, u8),
-                             KIND(u8_i8, 1, random_bytes, u8, i8),
-                             KIND(bf16, 2, random_bf16, bf16, bf16)};
+static const kind kinds[] = {
+    {"i16", 2, random_bytes, value_i16, value_i16, {pack_i16, pack_t_i16}, block_i16, {NULL, NULL}},
+    KIND(i8, 1, random_bytes, i8, i8),
+    KIND(u8, 1, random_bytes, u8, u8),
+    KIND(i8_u8, 1, random_bytes, i8, u8),
+    KIND(u8_i8, 1, random_bytes, u8, i8),
+    KIND(bf16, 2, random_bf16, bf16, bf16)};
 
 /* The sum modulo 2^32, or as a float. Sums of doubles are exact here. */
 static uint32_t bits_of_sum(const kind *t, double sum, uint32_t before, bool add) {
-  if (t->random == random_bf16) return pk_bits_of_f32((float)sum + (add ? pk_f32_of_bits(before) : 0));
+  if (t->random == random_bf16)
+    return pk_bits_of_f32((float)sum + (add ? pk_f32_of_bits(before) : 0));
   return (uint32_t)(int64_t)sum + (add ? before : 0);
 }
 
@@ -132,13 +146,14 @@ static double right_value(const kind *t, const product *p, const char *b, int64_
 /* The first columns of rows of sums. */
 static bool same(const product *p, const uint32_t *c, const uint32_t *wanted) {
   for (int64_t r = 0; r < p->rows; r++)
-    if (p->cols && memcmp(c + r * p->ldc, wanted + r * p->ldc, (size_t)(4 * p->cols)) != 0) return false;
+    if (p->cols && memcmp(c + r * p->ldc, wanted + r * p->ldc, (size_t)(4 * p->cols)) != 0)
+      return false;
   return true;
 }
 
 /* In place, to rows with no room for more. */
-static void test_few(const kind *t, const product *p, const char *a, const char *b, const uint32_t *before,
-                     const uint32_t *wanted) {
+static void test_few(const kind *t, const product *p, const char *a, const char *b,
+                     const uint32_t *before, const uint32_t *wanted) {
   if (!t->few[0] || p->rows > PK_DOT_FEW || p->packed < p->k) return;
   const int64_t size = p->rows ? (p->rows - 1) * p->ldc + p->cols : 0;
   uint32_t *c = random_bytes(4 * size);
@@ -172,12 +187,14 @@ static void test_product(const kind *t, const product *p) {
   char *panels = random_bytes(round_up(p->cols, PK_DOT_NR) * p->depth * t->size);
   const int64_t results = p->rows * p->ldc;
   uint32_t *c = random_bytes(4 * results), *wanted = random_bytes(4 * results);
-  for (int64_t i = 0; i < results; i++) c[i] = t->random == random_bf16 ? pk_bits_of_f32((float)(i % 9)) : c[i];
+  for (int64_t i = 0; i < results; i++)
+    c[i] = t->random == random_bf16 ? pk_bits_of_f32((float)(i % 9)) : c[i];
   if (results) memcpy(wanted, c, (size_t)(4 * results));
   for (int64_t r = 0; r < p->rows; r++)
     for (int64_t n = 0; n < p->cols; n++) {
       double sum = 0;
-      for (int64_t k = 0; k < p->k; k++) sum += t->left(a + (r * p->lda + k) * t->size) * right_value(t, p, b, k, n);
+      for (int64_t k = 0; k < p->k; k++)
+        sum += t->left(a + (r * p->lda + k) * t->size) * right_value(t, p, b, k, n);
       uint32_t *to = &wanted[r * p->ldc + n];
       *to = bits_of_sum(t, sum, *to, p->add);
     }
@@ -185,33 +202,45 @@ static void test_product(const kind *t, const product *p) {
   t->pack[p->turned](panels, p->depth, b, p->ldb, p->packed, p->cols, p->cols, PAD);
   t->block(p->rows, p->cols, a, p->lda, panels, p->depth, p->k, c, p->ldc, p->add);
   for (int64_t r = 0; r < p->rows; r++) /* whole panels may have been written */
-    for (int64_t n = p->cols; n < round_up(p->cols, PK_DOT_NR); n++) wanted[r * p->ldc + n] = c[r * p->ldc + n];
+    for (int64_t n = p->cols; n < round_up(p->cols, PK_DOT_NR); n++)
+      wanted[r * p->ldc + n] = c[r * p->ldc + n];
   expect(results == 0 || memcmp(c, wanted, (size_t)(4 * results)) == 0, t->name, p);
   free(a), free(b), free(panels), free(c), free(wanted);
 }
 
 static void test_size(const kind *t, int64_t rows, int64_t cols, int64_t k, int64_t packed) {
-  const int64_t group = 4 / t->size, depth = round_up(packed > k ? packed : k, group) + group * (rows % 2);
+  const int64_t group = 4 / t->size,
+                depth = round_up(packed > k ? packed : k, group) + group * (rows % 2);
   for (int i = 0; i < 4; i++) {
     const bool turned = i & 1;
-    const product p = {
-        rows,   cols,  k, packed, depth, k + 3 * (rows % 2), (turned ? packed : cols) + cols % 3, round_up(cols, PK_DOT_NR) + 5,
-        i >= 2, turned};
+    const product p = {rows,
+                       cols,
+                       k,
+                       packed,
+                       depth,
+                       k + 3 * (rows % 2),
+                       (turned ? packed : cols) + cols % 3,
+                       round_up(cols, PK_DOT_NR) + 5,
+                       i >= 2,
+                       turned};
     test_product(t, &p);
   }
 }
 
 static void test_kind(const kind *t) {
-  static const int64_t depths[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 13, 67, 131}, widths_of[] = {0, 1, PK_DOT_NR, PK_DOT_NR + 7};
+  static const int64_t depths[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 13, 67, 131},
+                       widths_of[] = {0, 1, PK_DOT_NR, PK_DOT_NR + 7};
   for (int64_t rows = 0; rows <= 2 * PK_DOT_MR + 2; rows += rows <= PK_DOT_MR ? 1 : 3)
     for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
       test_size(t, rows, widths_of[(rows + (int64_t)d) % 4], depths[d],
                 depths[d] + rows % 4 - 1 < 0 ? 0 : depths[d] + rows % 4 - 1);
-  static const int64_t large[] = {4 * PK_DOT_LONG, 8 * PK_DOT_LONG, 8 * PK_DOT_LONG + 3, 12 * PK_DOT_LONG + 1};
+  static const int64_t large[] = {4 * PK_DOT_LONG, 8 * PK_DOT_LONG, 8 * PK_DOT_LONG + 3,
+                                  12 * PK_DOT_LONG + 1};
   for (size_t d = 0; d < sizeof large / sizeof *large; d++) test_size(t, 3, 11, large[d], large[d]);
 }
 
-/* What lies past k must not matter: not in the row, and not in the panel, where it may be no number. */
+/* What lies past k must not matter: not in the row, and not in the panel, where it may be no
+ * number. */
 static void test_nan_past_the_end(void) {
   uint16_t a[5] = {0x3f80, 0x3f80, 0x3f80, 0x7fc0, 0x7fc0}, b[4] = {0x3f80, 0x4000, 0x4040, 0x7fc0};
   uint16_t panel[4 * PK_DOT_NR];
@@ -224,11 +253,14 @@ static void test_nan_past_the_end(void) {
 
 /* Random bf16: the bound of docs/numerics.md for sums of f32. */
 static void test_accuracy(int64_t k) {
-  uint16_t *a = random_bytes(2 * k), *b = random_bytes(2 * k), *panel = random_bytes(2 * k * PK_DOT_NR);
+  uint16_t *a = random_bytes(2 * k), *b = random_bytes(2 * k),
+           *panel = random_bytes(2 * k * PK_DOT_NR);
   double sum = 0, size = 0;
   for (int64_t i = 0; i < k; i++) {
-    a[i] = pk_bf16_from_f32((float)random_bits() * 0x1p-31f - 1), b[i] = pk_bf16_from_f32((float)random_bits() * 0x1p-31f - 1);
-    sum += value_bf16(&a[i]) * value_bf16(&b[i]), size += fabs(value_bf16(&a[i]) * value_bf16(&b[i]));
+    a[i] = pk_bf16_from_f32((float)random_bits() * 0x1p-31f - 1),
+    b[i] = pk_bf16_from_f32((float)random_bits() * 0x1p-31f - 1);
+    sum += value_bf16(&a[i]) * value_bf16(&b[i]),
+        size += fabs(value_bf16(&a[i]) * value_bf16(&b[i]));
   }
   float c[PK_DOT_NR];
   const product p = {1, 1, k, k, k, k, 1, PK_DOT_NR, false, false};
@@ -239,14 +271,20 @@ static void test_accuracy(int64_t k) {
 }
 
 /* Rows as they are. */
-static void test_copy(int64_t size, int64_t rows, int64_t cols, int64_t full_rows, int64_t full_cols, bool turned) {
-  const int64_t inner = turned ? rows : cols, outer = turned ? cols : rows, ld = inner + 1, dld = full_cols + 2;
+static void test_copy(int64_t size, int64_t rows, int64_t cols, int64_t full_rows,
+                      int64_t full_cols, bool turned) {
+  const int64_t inner = turned ? rows : cols, outer = turned ? cols : rows, ld = inner + 1,
+                dld = full_cols + 2;
   const product p = {full_rows, full_cols, rows, cols, size, 0, 0, 0, 0, turned};
   char *src = random_bytes(outer ? ((outer - 1) * ld + inner) * size : 0);
   const int64_t bytes = full_rows ? ((full_rows - 1) * dld + full_cols) * size : 0;
   char *dst = random_bytes(bytes);
-  if (size == 1) (turned ? pk_copy_rows_t_b1 : pk_copy_rows_b1)(dst, dld, src, ld, rows, cols, full_rows, full_cols, 0x7b7b);
-  if (size == 2) (turned ? pk_copy_rows_t_b2 : pk_copy_rows_b2)(dst, dld, src, ld, rows, cols, full_rows, full_cols, 0x7b7b);
+  if (size == 1)
+    (turned ? pk_copy_rows_t_b1 : pk_copy_rows_b1)(dst, dld, src, ld, rows, cols, full_rows,
+                                                   full_cols, 0x7b7b);
+  if (size == 2)
+    (turned ? pk_copy_rows_t_b2 : pk_copy_rows_b2)(dst, dld, src, ld, rows, cols, full_rows,
+                                                   full_cols, 0x7b7b);
   bool right = true;
   for (int64_t r = 0; r < full_rows; r++)
     for (int64_t i = 0; i < full_cols * size; i++) {
@@ -260,7 +298,8 @@ static void test_copy(int64_t size, int64_t rows, int64_t cols, int64_t full_row
 static void test_copies(void) {
   for (int64_t rows = 0; rows < 40; rows += 13)
     for (int64_t cols = 0; cols < 70; cols += 23)
-      for (int i = 0; i < 8; i++) test_copy(1 + i % 2, rows, cols, rows + (i & 2), cols + (i & 2), i & 4);
+      for (int i = 0; i < 8; i++)
+        test_copy(1 + i % 2, rows, cols, rows + (i & 2), cols + (i & 2), i & 4);
 }
 
 int main(int argc, char **argv) {

@@ -1,9 +1,9 @@
-// The interpreter on kernels in text form (tests/cases/ir/*.ir), each interpreted again after every pass, and on single
-// operations.
+// The interpreter on kernels in text form (tests/cases/ir/*.ir), each interpreted again after every
+// pass, and on single operations.
 //
-// Directives of a case, in comments: `// sizes: M=7 N=5`, `// finds: text` (a finding holds it; all findings must be
-// named), `// prints: text`, `// refused: text`, `// output o: 1 2 3` (the first elements), `// wrong: text` (the verifier says
-// it).
+// Directives of a case, in comments: `// sizes: M=7 N=5`, `// finds: text` (a finding holds it; all
+// findings must be named), `// prints: text`, `// refused: text`, `// output o: 1 2 3` (the first
+// elements), `// wrong: text` (the verifier says it).
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -58,7 +58,8 @@ static HostArray *make_operands(Arena *arena, Kernel *k, const int64_t *sizes) {
   HostArray *operands = NEW_ARRAY(arena, HostArray, k->refs.count + 1);
   for (int i = 0; i < k->inputs + k->outputs; i++) {
     int64_t count;
-    bool fits = operand_shape(k, k->refs.at[i], sizes, &operands[i]) && array_elements(&operands[i], &count);
+    bool fits = operand_shape(k, k->refs.at[i], sizes, &operands[i]) &&
+                array_elements(&operands[i], &count);
     expect(fits, "operand %d does not fit", i);
     operands[i].data = arena_alloc(arena, (size_t)(count * 8 + 8));
     if (i < k->inputs) fill(&operands[i], count, (uint64_t)i + 1);
@@ -86,7 +87,8 @@ typedef struct {
 
 static const char *directive(const char *line, const char *name) {
   size_t length = strlen(name);
-  return strncmp(line, "// ", 3) == 0 && strncmp(line + 3, name, length) == 0 ? line + 3 + length : NULL;
+  return strncmp(line, "// ", 3) == 0 && strncmp(line + 3, name, length) == 0 ? line + 3 + length
+                                                                              : NULL;
 }
 
 static void read_sizes(Kernel *k, const char *list, int64_t *sizes) {
@@ -116,8 +118,8 @@ static void after_pass(const Pass *pass, Kernel *k, void *context) {
   interpret(k, c->sizes, operands, &(CheckOptions){0}, &report);
   if (c->findings) return;  // what is unspecified may become anything
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
-    expect(same_elements(&operands[i], &c->before[i]), "%s: `%s` differs after %s:\n%s", c->path, k->refs.at[i]->name,
-           pass->name, dump(c->arena, k));
+    expect(same_elements(&operands[i], &c->before[i]), "%s: `%s` differs after %s:\n%s", c->path,
+           k->refs.at[i]->name, pass->name, dump(c->arena, k));
   expect(report.findings.count == 0, "%s: %s brings a finding: %s", c->path, pass->name,
          report.findings.count ? report.findings.at[0].text : "");
 }
@@ -130,12 +132,14 @@ static void compare_reference(Case *c, Kernel *k, HostArray *got) {
     int64_t count, bad = -1;
     array_elements(&want[i], &count);
     for (int64_t e = 0; e < count && bad < 0; e++) {
-      double x = array_get(&got[i], e), y = array_get(&want[i], e), bound = is_float(want[i].dtype) ? 1e-2 + 1e-2 * fabs(y) : 0;
+      double x = array_get(&got[i], e), y = array_get(&want[i], e),
+             bound = is_float(want[i].dtype) ? 1e-2 + 1e-2 * fabs(y) : 0;
       if (want[i].dtype == DT_F32) bound = 1e-4 + 1e-4 * fabs(y);
       if (!(x == y || fabs(x - y) <= bound || (isnan(x) && isnan(y)))) bad = e;
     }
-    expect(bad < 0, "%s: `%s`[%lld] is %g, the reference says %g", c->path, k->refs.at[i]->name, (long long)bad,
-          bad < 0 ? 0 : array_get(&got[i], bad), bad < 0 ? 0 : array_get(&want[i], bad));
+    expect(bad < 0, "%s: `%s`[%lld] is %g, the reference says %g", c->path, k->refs.at[i]->name,
+           (long long)bad, bad < 0 ? 0 : array_get(&got[i], bad),
+           bad < 0 ? 0 : array_get(&want[i], bad));
   }
 }
 
@@ -151,7 +155,8 @@ static void check_output(Case *c, Kernel *k, const HostArray *operands, const ch
       double want = strtod(at, &end), got = array_get(&operands[i], e);
       if (end == at || strcspn(at, "\n") < (size_t)(end - at)) return;
       bool same = (got == want && signbit(got) == signbit(want)) || (isnan(got) && isnan(want));
-      expect(same, "%s: %s[%lld] is %.9g, not %.9g", c->path, k->refs.at[i]->name, (long long)e, got, want);
+      expect(same, "%s: %s[%lld] is %.9g, not %.9g", c->path, k->refs.at[i]->name, (long long)e,
+             got, want);
       at = end;
     }
     return;
@@ -171,10 +176,12 @@ static bool prints_text(const CheckReport *report, const char *text) {
   return false;
 }
 
-static void check_directives(Case *c, Kernel *k, const char *text, const CheckReport *report, const HostArray *operands) {
+static void check_directives(Case *c, Kernel *k, const char *text, const CheckReport *report,
+                             const HostArray *operands) {
   int named = 0;
   for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
-    const char *finds = directive(line, "finds: "), *prints = directive(line, "prints: "), *output = directive(line, "output ");
+    const char *finds = directive(line, "finds: "), *prints = directive(line, "prints: "),
+               *output = directive(line, "output ");
     const char *expected = finds ? finds : prints;
     if (output) check_output(c, k, operands, output);
     if (!expected) continue;
@@ -187,7 +194,8 @@ static void check_directives(Case *c, Kernel *k, const char *text, const CheckRe
   }
   if (named != report->findings.count) {
     expect(false, "%s: %d findings, %d expected", c->path, report->findings.count, named);
-    for (int i = 0; i < report->findings.count; i++) fprintf(stderr, "%s\n", report->findings.at[i].text);
+    for (int i = 0; i < report->findings.count; i++)
+      fprintf(stderr, "%s\n", report->findings.at[i].text);
   }
 }
 
@@ -208,13 +216,15 @@ static void run_case(Arena *arena, const char *path) {
   const char *wrong = find_directive(arena, text, "wrong: "), *message = ir_verify(k),
              *refused = find_directive(arena, text, "refused: ");
   if (wrong || message)
-    return expect(wrong && message && strstr(message, wrong), "%s: the verifier says `%s`", path, message ? message : "nothing");
+    return expect(wrong && message && strstr(message, wrong), "%s: the verifier says `%s`", path,
+                  message ? message : "nothing");
   Case c = {.path = path, .arena = arena, .sizes = NEW_ARRAY(arena, int64_t, k->sizes.count + 1)};
   const char *sizes = find_directive(arena, text, "sizes:");
   if (sizes) read_sizes(k, sizes, c.sizes);
   message = check_sizes(k, c.sizes);
   if (refused || message)
-    return expect(refused && message && strstr(message, refused), "%s: refused with `%s`", path, message ? message : "nothing");
+    return expect(refused && message && strstr(message, refused), "%s: refused with `%s`", path,
+                  message ? message : "nothing");
   CheckReport report = {.arena = arena};
   c.before = make_operands(arena, k, c.sizes);
   interpret(k, c.sizes, c.before, &(CheckOptions){0}, &report);
@@ -226,14 +236,17 @@ static void run_case(Arena *arena, const char *path) {
   buf_free(&notes);
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static void run_cases(const char *folder) {
   Arena *names = arena_new();
   LIST(const char *) paths = {0};
   DIR *dir = opendir(folder);
   for (struct dirent *entry; dir && (entry = readdir(dir));)
-    if (strstr(entry->d_name, ".ir")) LIST_PUSH(names, &paths, arena_printf(names, "%s/%s", folder, entry->d_name));
+    if (strstr(entry->d_name, ".ir"))
+      LIST_PUSH(names, &paths, arena_printf(names, "%s/%s", folder, entry->d_name));
   if (dir) closedir(dir);
   expect(paths.count > 0, "no cases in %s", folder);
   if (paths.count > 0) qsort((void *)paths.at, (size_t)paths.count, sizeof *paths.at, by_name);
@@ -247,7 +260,8 @@ static void run_cases(const char *folder) {
 
 // ---- 16-bit floats, all of them
 
-static void test_halves(const char *name, float (*widen)(uint16_t), uint16_t (*narrow)(float), DType dtype) {
+static void test_halves(const char *name, float (*widen)(uint16_t), uint16_t (*narrow)(float),
+                        DType dtype) {
   subject = name;
   int wrong = 0;
   for (uint32_t bits = 0; bits < 65536; bits++) {
@@ -264,7 +278,8 @@ static void test_halves(const char *name, float (*widen)(uint16_t), uint16_t (*n
     double middle = ((double)value + (double)next) / 2, even = (double)(bits & 1 ? next : value);
     double inwards = nextafter(middle, (double)value), outwards = nextafter(middle, (double)next);
     wrong += dtype_round(dtype, middle) != even || (double)widen(narrow((float)middle)) != even;
-    wrong += dtype_round(dtype, inwards) != (double)value || dtype_round(dtype, outwards) != (double)next;
+    wrong += dtype_round(dtype, inwards) != (double)value ||
+             dtype_round(dtype, outwards) != (double)next;
   }
   expect(wrong == 0, "%s: %d conversions are wrong", name, wrong);
   expect(isinf(widen(narrow(INFINITY))) && isinf(dtype_round(dtype, 1e300)), "%s: infinity", name);
@@ -273,23 +288,30 @@ static void test_halves(const char *name, float (*widen)(uint16_t), uint16_t (*n
 // ---- single operations
 
 // Runs `%r: result = op %a, %b` on one block; returns the output.
-static HostArray run_op(Arena *arena, const char *op, DType dtype, DType result, int count, const double *a, const double *b) {
+static HostArray run_op(Arena *arena, const char *op, DType dtype, DType result, int count,
+                        const double *a, const double *b) {
   const char *t = dtype_info[dtype].name, *r = dtype_info[result].name;
   subject = arena_printf(arena, "%s on %s", op, t);
   char second[400] = "", args[16] = "%1";
   if (b) {
-    snprintf(second, sizeof second, "input $b: %s[%d] vmem of %s[%d] blocks [%d] at block { %%6: i64 = const 0 yield %%6 }", t,
-             count, t, count, count);
+    snprintf(
+        second, sizeof second,
+        "input $b: %s[%d] vmem of %s[%d] blocks [%d] at block { %%6: i64 = const 0 yield %%6 }", t,
+        count, t, count, count);
     snprintf(args, sizeof args, "%%1, %%2");
   }
-  const char *text =
-      arena_printf(arena,
-                   "kernel t input $a: %s[%d] vmem of %s[%d] blocks [%d] at block { %%5: i64 = const 0 yield %%5 } %s"
-                   "output $o: %s[%d] vmem of %s[%d] blocks [%d] at block { %%7: i64 = const 0 yield %%7 } body { fetch $a %s "
-                   "%%0: i64 = const 0 "
-                   "%%1: %s[%d] = load $a[%%0 : %d] %s %%3: %s[%d] = %s %s store $o[%%0 : %d], %%3 writeback $o }",
-                   t, count, t, count, count, second, r, count, r, count, count, b ? "fetch $b" : "", t, count, count,
-                   b ? arena_printf(arena, "%%2: %s[%d] = load $b[%%0 : %d]", t, count, count) : "", r, count, op, args, count);
+  const char *text = arena_printf(
+      arena,
+      "kernel t input $a: %s[%d] vmem of %s[%d] blocks [%d] at block { %%5: i64 = const 0 yield "
+      "%%5 } %s"
+      "output $o: %s[%d] vmem of %s[%d] blocks [%d] at block { %%7: i64 = const 0 yield %%7 } body "
+      "{ fetch $a %s "
+      "%%0: i64 = const 0 "
+      "%%1: %s[%d] = load $a[%%0 : %d] %s %%3: %s[%d] = %s %s store $o[%%0 : %d], %%3 writeback $o "
+      "}",
+      t, count, t, count, count, second, r, count, r, count, count, b ? "fetch $b" : "", t, count,
+      count, b ? arena_printf(arena, "%%2: %s[%d] = load $b[%%0 : %d]", t, count, count) : "", r,
+      count, op, args, count);
   Kernel *k = parse(arena, op, text);
   HostArray none = {0};
   if (!k) return none;
@@ -303,7 +325,8 @@ static HostArray run_op(Arena *arena, const char *op, DType dtype, DType result,
   }
   CheckReport report = {.arena = arena};
   interpret(k, NULL, operands, &(CheckOptions){0}, &report);
-  expect(report.findings.count == 0, "%s on %s: %s", op, t, report.findings.count ? report.findings.at[0].text : "");
+  expect(report.findings.count == 0, "%s on %s: %s", op, t,
+         report.findings.count ? report.findings.at[0].text : "");
   return operands[b ? 2 : 1];
 }
 
@@ -316,20 +339,48 @@ typedef struct {
 } OpCase;
 
 static const OpCase op_cases[] = {
-    {"div", DT_I32, DT_I32, 4, {7, -7, 5, -2147483648.0}, {2, 2, 0, -1}, {3, -3, -1, -2147483648.0}, true},
+    {"div",
+     DT_I32,
+     DT_I32,
+     4,
+     {7, -7, 5, -2147483648.0},
+     {2, 2, 0, -1},
+     {3, -3, -1, -2147483648.0},
+     true},
     {"rem", DT_I32, DT_I32, 4, {7, -7, 5, -2147483648.0}, {2, 2, 0, -1}, {1, -1, 5, 0}, true},
     {"floordiv", DT_I8, DT_I8, 4, {7, -7, 5, -128}, {-2, 2, 0, -1}, {-4, -4, -1, -128}, true},
     {"mod", DT_I8, DT_I8, 4, {7, -7, 5, -128}, {-2, 2, 0, -1}, {-1, 1, 5, 0}, true},
     {"div", DT_U8, DT_U8, 2, {200, 9}, {3, 0}, {66, 255}, true},
     {"add", DT_U8, DT_U8, 2, {200, 255}, {100, 1}, {44, 0}, true},
     {"mul", DT_I16, DT_I16, 2, {300, -32768}, {300, -1}, {24464, -32768}, true},
-    {"shl", DT_I32, DT_I32, 4, {1, 1, 1, 3}, {31, 32, -1, 30}, {-2147483648.0, 0, 0, -1073741824.0}, true},
+    {"shl",
+     DT_I32,
+     DT_I32,
+     4,
+     {1, 1, 1, 3},
+     {31, 32, -1, 30},
+     {-2147483648.0, 0, 0, -1073741824.0},
+     true},
     {"shr", DT_I32, DT_I32, 4, {-8, -8, 8, 8}, {1, 32, 40, -1}, {-4, -1, 0, 0}, true},
     {"ushr", DT_I8, DT_I8, 3, {-1, -1, -128}, {4, 8, 7}, {15, 0, 1}, true},
     {"shr", DT_U8, DT_U8, 2, {255, 255}, {4, 9}, {15, 0}, true},
     {"pow", DT_I32, DT_I32, 4, {3, -1, 0, 2}, {4, -3, 0, -1}, {81, -1, 1, 0}, true},
-    {"max", DT_F32, DT_F32, 4, {NAN, 1, -0.0, 0.0}, {1, NAN, 0.0, -0.0}, {NAN, NAN, 0.0, 0.0}, true},
-    {"min", DT_F32, DT_F32, 4, {NAN, 1, -0.0, 0.0}, {1, NAN, 0.0, -0.0}, {NAN, NAN, -0.0, -0.0}, true},
+    {"max",
+     DT_F32,
+     DT_F32,
+     4,
+     {NAN, 1, -0.0, 0.0},
+     {1, NAN, 0.0, -0.0},
+     {NAN, NAN, 0.0, 0.0},
+     true},
+    {"min",
+     DT_F32,
+     DT_F32,
+     4,
+     {NAN, 1, -0.0, 0.0},
+     {1, NAN, 0.0, -0.0},
+     {NAN, NAN, -0.0, -0.0},
+     true},
     {"mod", DT_F32, DT_F32, 3, {7.5, -7.5, 6}, {2, 2, -4}, {1.5, 0.5, -2}, true},
     {"rem", DT_F32, DT_F32, 2, {7.5, -7.5}, {2, 2}, {1.5, -1.5}, true},
     {"add", DT_BF16, DT_BF16, 3, {256, 256, 1}, {1, 3, 0.00390625}, {256, 260, 1}, true},
@@ -355,11 +406,14 @@ static const OpCase op_cases[] = {
 static void test_ops(void) {
   for (const OpCase *c = op_cases; c->dtype != DT_COUNT; c++) {
     Arena *arena = arena_new();
-    HostArray out = run_op(arena, c->op, c->dtype, c->result, c->count, c->a, c->binary ? c->b : NULL);
+    HostArray out =
+        run_op(arena, c->op, c->dtype, c->result, c->count, c->a, c->binary ? c->b : NULL);
     for (int i = 0; out.data && i < c->count; i++) {
       double got = array_get(&out, i), want = c->want[i];
-      bool same = (got == want && (!is_float(c->result) || signbit(got) == signbit(want))) || (isnan(got) && isnan(want));
-      expect(same, "%s on %s, element %d: %g, not %g", c->op, dtype_info[c->dtype].name, i, got, want);
+      bool same = (got == want && (!is_float(c->result) || signbit(got) == signbit(want))) ||
+                  (isnan(got) && isnan(want));
+      expect(same, "%s on %s, element %d: %g, not %g", c->op, dtype_info[c->dtype].name, i, got,
+             want);
     }
     arena_free(arena);
   }
@@ -387,7 +441,8 @@ static bool holds(const Box *box, const int64_t *index, const Value *mask) {
   int64_t number = 0;
   for (int i = 0; i < box->rank; i++) {
     int64_t offset = index[i] - box->start[i];
-    if (offset < 0 || offset % box->stride[i] || offset / box->stride[i] >= box->extent[i]) return false;
+    if (offset < 0 || offset % box->stride[i] || offset / box->stride[i] >= box->extent[i])
+      return false;
     number = number * box->extent[i] + offset / box->stride[i];
   }
   return !mask || mask->i[number];
@@ -422,8 +477,8 @@ static void check_boxes(void) {
       shared = shared || (holds(&box, (int64_t[]){at / 7, at % 7}, masked ? &mask : NULL) &&
                           holds(&t->to, (int64_t[]){at / 7, at % 7}, NULL));
     check_access(&in, &load, &box, masked ? &mask : NULL, false, "read");
-    expect((in.findings.count > 0) == shared, "boxes %d: %d findings, %s element in common", n, in.findings.count,
-          shared ? "an" : "no");
+    expect((in.findings.count > 0) == shared, "boxes %d: %d findings, %s element in common", n,
+           in.findings.count, shared ? "an" : "no");
     free(in.transfers);
   }
   arena_free(arena);

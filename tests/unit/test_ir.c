@@ -1,4 +1,5 @@
-// The block IR's text form and its verifier: what is printed reads back as it was, and no garbage brings either down.
+// The block IR's text form and its verifier: what is printed reads back as it was, and no garbage
+// brings either down.
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +11,12 @@
 
 enum { MUTATIONS = 400 };
 
-static void expect(bool ok, const char *what, const char *detail) { check(ok, what, "%s", detail ? detail : ""); }
+static void expect(bool ok, const char *what, const char *detail) {
+  check(ok, what, "%s", detail ? detail : "");
+}
 
-static Kernel *parse(Arena *arena, const char *path, const char *text, size_t length, Buf *messages) {
+static Kernel *parse(Arena *arena, const char *path, const char *text, size_t length,
+                     Buf *messages) {
   Source *source = NEW(arena, Source);
   *source = (Source){.path = path, .text = text, .length = length};
   Diag *diag = diag_new(arena, source);
@@ -38,11 +42,13 @@ static void round_trip(Arena *arena, const Kernel *k, const char *what) {
   expect(again != NULL, what, messages.text ? messages.text : "");
   if (again)
     expect(strcmp(first, print(arena, again)) == 0, what,
-          arena_printf(arena, "reads back as another text:\n%s\n---\n%s", first, print(arena, again)));
+           arena_printf(arena, "reads back as another text:\n%s\n---\n%s", first,
+                        print(arena, again)));
   buf_free(&messages);
 }
 
-// Any text is either refused with a diagnostic, or can be printed, verified and, if it keeps the rules, simplified.
+// Any text is either refused with a diagnostic, or can be printed, verified and, if it keeps the
+// rules, simplified.
 static void mutate(const char *path, const char *text, size_t length, uint64_t seed) {
   static const char pool[] = "0123456789%$#@{}[]()\",:=- \nabixy_.";
   uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
@@ -88,16 +94,18 @@ static void refuse(const char *text, const char *message) {
   Arena *arena = arena_new();
   Buf messages = {0};
   const Kernel *k = parse(arena, "bad.ir", text, strlen(text), &messages);
-  expect(!k && messages.text && strstr(messages.text, message), text, messages.text ? messages.text : "accepted");
+  expect(!k && messages.text && strstr(messages.text, message), text,
+         messages.text ? messages.text : "accepted");
   buf_free(&messages);
   arena_free(arena);
 }
 
 static void wrong(const char *body, const char *message) {
   Arena *arena = arena_new();
-  const char *text = arena_printf(
-      arena, "kernel t size N input $x: f32[4, N] vmem of f32[4, N] blocks [4, N] whole scratch $s: f32[4, N] vmem body { %s }",
-      body);
+  const char *text = arena_printf(arena,
+                                  "kernel t size N input $x: f32[4, N] vmem of f32[4, N] blocks "
+                                  "[4, N] whole scratch $s: f32[4, N] vmem body { %s }",
+                                  body);
   Buf messages = {0};
   Kernel *k = parse(arena, "wrong.ir", text, strlen(text), &messages);
   expect(k != NULL, text, messages.text ? messages.text : "");
@@ -131,28 +139,43 @@ static void test_nesting(void) {
 static void test_rules(void) {
   wrong("yield", "yields where no result is wanted");
   wrong("break", "outside a loop");
-  wrong("%0: f32 = const 1.0 %1: f32[2] = broadcast %0 %2: f32[3] = broadcast %1", "does not stretch");
+  wrong("%0: f32 = const 1.0 %1: f32[2] = broadcast %0 %2: f32[3] = broadcast %1",
+        "does not stretch");
   wrong("%0: i32[4] = iota axis 1", "no such axis");
   wrong("%0: i32[2, 3] = iota axis 0 %1: i32[5] = reshape %0", "number of elements");
-  wrong("%0: i32[2, N] = iota axis 0 %1: i32[N, 2] = reshape %0 %2: i32[N] = reshape %1", "number of elements");
-  wrong("%0: i32[2, 3] = iota axis 0 %1: i32[2, 3] = transpose %0 perm (1, 0)", "axis 0 of the result");
-  wrong("%0: i32[2, 3] = iota axis 0 %1: i32[3, 2] = transpose %0 perm (1, 1)", "not a permutation");
+  wrong("%0: i32[2, N] = iota axis 0 %1: i32[N, 2] = reshape %0 %2: i32[N] = reshape %1",
+        "number of elements");
+  wrong("%0: i32[2, 3] = iota axis 0 %1: i32[2, 3] = transpose %0 perm (1, 0)",
+        "axis 0 of the result");
+  wrong("%0: i32[2, 3] = iota axis 0 %1: i32[3, 2] = transpose %0 perm (1, 1)",
+        "not a permutation");
   wrong("%0: i32[4] = iota axis 0 %1: i32[3] = slice %0 from (2) step (1)", "ends past");
   wrong("%0: i32[4] = iota axis 0 %1: i32[7] = concatenate %0, %0 axis 0", "do not add up");
   wrong("%0: i32[4] = iota axis 0 %1: i32[1] = reduce_sum %0 axes (1)", "axes outside");
   wrong("%0: i32[4] = iota axis 0 %1: i32[4] = exp %0", "not defined on i32");
   wrong("%0: f32[4] = iota axis 0 %1: f32[4] = and %0, %0", "not defined on f32");
-  wrong("%0: f32[4] = iota axis 0 %1: i32[4] = iota axis 0 %2: bool[4] = lt %0, %1", "compares two dtypes");
-  wrong("%0: f32[4, 3] = iota axis 0 %1: f32[4, 3] = iota axis 0 %2: f32[4, 3] = dot %0, %1 \"ab,bc->ac\"", "two extents");
-  wrong("%0: f32[4, 3] = iota axis 0 %1: i32[3, 4] = iota axis 0 %2: f32[4, 4] = dot %0, %1 \"ab,bc->ac\"", "mixes");
+  wrong("%0: f32[4] = iota axis 0 %1: i32[4] = iota axis 0 %2: bool[4] = lt %0, %1",
+        "compares two dtypes");
+  wrong(
+      "%0: f32[4, 3] = iota axis 0 %1: f32[4, 3] = iota axis 0 %2: f32[4, 3] = dot %0, %1 "
+      "\"ab,bc->ac\"",
+      "two extents");
+  wrong(
+      "%0: f32[4, 3] = iota axis 0 %1: i32[3, 4] = iota axis 0 %2: f32[4, 4] = dot %0, %1 "
+      "\"ab,bc->ac\"",
+      "mixes");
   wrong("%0: i64 = const 0 %1: f32[4, N] = load $s[%0 : 4, %0 : 4]", "window's type");
   wrong("%0: i64 = const 0 %1: f32[5, N] = load $s[%0 : 5, %0 : N]", "larger than");
   wrong("%0: i32 = const 0 %1: f32[4, N] = load $s[%0 : 4, %0 : N]", "not an i64 scalar");
-  wrong("%0: i64 = const 0 %1: f32[4, N] = load $x[%0 : 4, %0 : N] store $x[%0 : 4, %0 : N], %1", "stores to the input");
+  wrong("%0: i64 = const 0 %1: f32[4, N] = load $x[%0 : 4, %0 : N] store $x[%0 : 4, %0 : N], %1",
+        "stores to the input");
   wrong("fetch $s", "which is no input");
   wrong("writeback $x", "which is no output");
   wrong("%0: i64 = const 0 if %0 { }", "bool scalar");
-  wrong("%0: bool = const 0 %1: i32 = if %0 { %2: i32 = const 1 yield %2 } else { %3: i64 = const 1 yield %3 }", "wrong type");
+  wrong(
+      "%0: bool = const 0 %1: i32 = if %0 { %2: i32 = const 1 yield %2 } else { %3: i64 = const 1 "
+      "yield %3 }",
+      "wrong type");
   wrong("%0: bool = const 0 %1: i32 = if %0 { %2: i32 = const 1 yield %2 }", "no else region");
   wrong("while { } do { }", "does not end in a yield");
   wrong("%0: f32[4, N] = array $x", "outside a reference");
@@ -174,11 +197,12 @@ static void count_op(Instr *instr, void *context) {
 // How many `op` are left of the body, whose $x and $s are f32[4] and %0 is 0.
 static void left_over(const char *body, const char *op, int count) {
   Arena *arena = arena_new();
-  const char *text =
-      arena_printf(arena,
-                   "kernel t input $x: f32[4] vmem of f32[4] blocks [4] whole scratch $s: f32[4] vmem scratch $n: i32[4] vmem "
-                   "body { %%0: i64 = const 0 %%1: f32[4] = load $x[%%0 : 4] %%2: i32[4] = load $n[%%0 : 4] %s }",
-                   body);
+  const char *text = arena_printf(arena,
+                                  "kernel t input $x: f32[4] vmem of f32[4] blocks [4] whole "
+                                  "scratch $s: f32[4] vmem scratch $n: i32[4] vmem "
+                                  "body { %%0: i64 = const 0 %%1: f32[4] = load $x[%%0 : 4] %%2: "
+                                  "i32[4] = load $n[%%0 : 4] %s }",
+                                  body);
   Buf messages = {0};
   Kernel *k = parse(arena, "simplify.ir", text, strlen(text), &messages);
   const char *wrong_rule = k ? ir_verify(k) : messages.text;
@@ -187,8 +211,9 @@ static void left_over(const char *body, const char *op, int count) {
     simplify(k, NULL);
     OpCount counted = {op_by_name(op), 0};
     ir_walk(k->body, count_op, &counted);
-    expect(counted.count == count, arena_printf(arena, "%s: %d `%s` left instead of %d", body, counted.count, op, count),
-          print(arena, k));
+    expect(counted.count == count,
+           arena_printf(arena, "%s: %d `%s` left instead of %d", body, counted.count, op, count),
+           print(arena, k));
     expect(!ir_verify(k), body, "wrong after simplify");
   }
   buf_free(&messages);
@@ -212,18 +237,27 @@ static void test_simplify(void) {
       {"%3: i32 = const 0 %4: i32[4] = broadcast %3 %9: i32[4] = add %2, %4", false, "add", 0},
       {"%3: f32[4] = exp %1 %4: f32[4] = exp %1 %9: f32[4] = mul %3, %4", true, "exp", 1},
       {"%3: f32[4] = load $x[%0 : 4] %9: f32[4] = sub %1, %3", true, "load", 1},
-      {"%3: f32[4] = load $s[%0 : 4] store $s[%0 : 4], %1 %4: f32[4] = load $s[%0 : 4] %9: f32[4] = add %3, %4", true, "load", 3},
+      {"%3: f32[4] = load $s[%0 : 4] store $s[%0 : 4], %1 %4: f32[4] = load $s[%0 : 4] %9: f32[4] "
+       "= add %3, %4",
+       true, "load", 3},
       {"%3: f32[4] = tanh %1 %9: f32[4] = neg %1", true, "tanh", 0},
-      {"%3: f32[1, 4] = reshape %1 %4: f32[4] = reshape %3 %5: f32[4] = neg %4 %9: f32[4] = neg %5", true, "reshape", 0},
-      {"%3: f32[1, 4] = reshape %1 %4: f32[4] = reshape %3 %5: f32[4] = neg %4 %9: f32[4] = neg %5", true, "neg", 0},
-      {"%3: bf16[4] = cast %1 %4: f32[4] = cast %3 %5: bf16[4] = cast %4 %9: f32[4] = cast %5", true, "cast", 2},
+      {"%3: f32[1, 4] = reshape %1 %4: f32[4] = reshape %3 %5: f32[4] = neg %4 %9: f32[4] = neg %5",
+       true, "reshape", 0},
+      {"%3: f32[1, 4] = reshape %1 %4: f32[4] = reshape %3 %5: f32[4] = neg %4 %9: f32[4] = neg %5",
+       true, "neg", 0},
+      {"%3: bf16[4] = cast %1 %4: f32[4] = cast %3 %5: bf16[4] = cast %4 %9: f32[4] = cast %5",
+       true, "cast", 2},
       {"%3: i64[4] = cast %2 %9: i32[4] = cast %3", false, "cast", 0},
-      {"%3: bool = const 1 %9: f32[4] = if %3 { %4: f32[4] = exp %1 yield %4 } else { yield %1 }", true, "if", 0},
-      {"%3: i32 = const 6 %4: i32 = const 7 %5: i32 = mul %3, %4 %9: i32[4] = broadcast %5", false, "mul", 0},
-      {"%3: i32 = const 6 %4: i32[4] = broadcast %3 %5: i32[4] = iota axis 0 %6: bool[4] = eq %4, %4 %9: i32[4] = select %6, %5, "
+      {"%3: bool = const 1 %9: f32[4] = if %3 { %4: f32[4] = exp %1 yield %4 } else { yield %1 }",
+       true, "if", 0},
+      {"%3: i32 = const 6 %4: i32 = const 7 %5: i32 = mul %3, %4 %9: i32[4] = broadcast %5", false,
+       "mul", 0},
+      {"%3: i32 = const 6 %4: i32[4] = broadcast %3 %5: i32[4] = iota axis 0 %6: bool[4] = eq %4, "
+       "%4 %9: i32[4] = select %6, %5, "
        "%2",
        false, "select", 0},
-      {"%3: i64 = const 4 for %7 in %0, %3 { %8: f32[4] = load $s[%0 : 4] store $s[%0 : 4], %1 } %9: f32[4] = load $s[%0 : 4]",
+      {"%3: i64 = const 4 for %7 in %0, %3 { %8: f32[4] = load $s[%0 : 4] store $s[%0 : 4], %1 } "
+       "%9: f32[4] = load $s[%0 : 4]",
        true, "load", 2},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -242,7 +276,8 @@ int main(void) {
   DIR *dir = opendir("tests/cases/ir");
   expect(dir != NULL, "tests/cases/ir", "cannot be listed");
   for (struct dirent *entry; dir && (entry = readdir(dir));)
-    if (strstr(entry->d_name, ".ir")) run_file(arena_printf(arena, "tests/cases/ir/%s", entry->d_name));
+    if (strstr(entry->d_name, ".ir"))
+      run_file(arena_printf(arena, "tests/cases/ir/%s", entry->d_name));
   if (dir) closedir(dir);
   arena_free(arena);
   return check_end();

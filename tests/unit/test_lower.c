@@ -13,8 +13,8 @@ static const char text[] =
     "kernel other(x: f32[M]) -> (o: f32[M]) { static ONLY = 1; o[...] = x[...] * ONLY; }\n";
 
 // Lowers kernel k; the message of the first error, or the statics as text, in `out`.
-static void statics_text(Arena *arena, const StaticSetting *settings, int count, const OperandHint *hints, int hint_count,
-                         Buf *out) {
+static void statics_text(Arena *arena, const StaticSetting *settings, int count,
+                         const OperandHint *hints, int hint_count, Buf *out) {
   Source *source = NEW(arena, Source);
   *source = (Source){.path = "test.pk", .text = text, .length = sizeof text - 1};
   Diag *diag = diag_new(arena, source);
@@ -25,7 +25,8 @@ static void statics_text(Arena *arena, const StaticSetting *settings, int count,
     buf_printf(out, "%s%s=%s", i ? " " : "", k->statics.at[i].name, k->statics.at[i].value);
 }
 
-static void expect(const StaticSetting *settings, int count, const OperandHint *hints, int hint_count, const char *wanted) {
+static void expect(const StaticSetting *settings, int count, const OperandHint *hints,
+                   int hint_count, const char *wanted) {
   Arena *arena = arena_new();
   Buf out = {0};
   statics_text(arena, settings, count, hints, hint_count, &out);

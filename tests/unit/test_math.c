@@ -1,6 +1,7 @@
-/* The functions of math.h against libm in double: largest errors, special values, and the scalar counterparts, at every width.
- * `test_math table` prints the errors over a finer stride and the time of 16 elements; `test_math exhaustive [NAME ..]` the
- * largest error over all 2^32 floats, on every thread there is. */
+/* The functions of math.h against libm in double: largest errors, special values, and the scalar
+ * counterparts, at every width. `test_math table` prints the errors over a finer stride and the
+ * time of 16 elements; `test_math exhaustive [NAME ..]` the largest error over all 2^32 floats, on
+ * every thread there is. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -26,7 +27,8 @@ static void expect(bool holds, const char *what, float a, float b) {
 static double exact_logistic(double x) { return 1 / (1 + exp(-x)); }
 static double exact_erf_inv(double x) {
   if (isnan(x) || fabs(x) > 1) return NAN;
-  if (fabs(x) == 1 || fabs(x) < 1e-8) return x * (fabs(x) == 1 ? (double)INFINITY : 0.88622692545275801);
+  if (fabs(x) == 1 || fabs(x) < 1e-8)
+    return x * (fabs(x) == 1 ? (double)INFINITY : 0.88622692545275801);
   double low = 0, high = 6; /* bisection: slow and sure */
   for (int i = 0; i < 60; i++) {
     double y = (low + high) / 2;
@@ -42,14 +44,16 @@ static double exact_rsqrt(double x) { return 1 / sqrt(x); }
 
 /* The widest type's name of a function, its vector in memory, its scalar. */
 typedef void VectorFunction(float *to, const float *a, const float *b, int count);
-#define UNARY(name)                                                                                      \
-  static void vector_##name(float *to, const float *a, const float *b, int count) {                      \
-    (void)b;                                                                                             \
-    for (int i = 0; i < count; i += PK_LANES) pk_store_f32(to + i, pk_##name##_f32(pk_load_f32(a + i))); \
+#define UNARY(name)                                                                 \
+  static void vector_##name(float *to, const float *a, const float *b, int count) { \
+    (void)b;                                                                        \
+    for (int i = 0; i < count; i += PK_LANES)                                       \
+      pk_store_f32(to + i, pk_##name##_f32(pk_load_f32(a + i)));                    \
   }
-#define BINARY(name)                                                                                                         \
-  static void vector_##name(float *to, const float *a, const float *b, int count) {                                          \
-    for (int i = 0; i < count; i += PK_LANES) pk_store_f32(to + i, pk_##name##_f32(pk_load_f32(a + i), pk_load_f32(b + i))); \
+#define BINARY(name)                                                                 \
+  static void vector_##name(float *to, const float *a, const float *b, int count) {  \
+    for (int i = 0; i < count; i += PK_LANES)                                        \
+      pk_store_f32(to + i, pk_##name##_f32(pk_load_f32(a + i), pk_load_f32(b + i))); \
   }
 UNARY(exp)
 UNARY(exp2)
@@ -127,17 +131,25 @@ static const Binary binary[] = {
 };
 enum { UNARIES = sizeof unary / sizeof unary[0], BINARIES = sizeof binary / sizeof binary[0] };
 
-static bool same_f32(float a, float b) { return (isnan(a) && isnan(b)) || pk_bits_of_f32(a) == pk_bits_of_f32(b); }
+static bool same_f32(float a, float b) {
+  return (isnan(a) && isnan(b)) || pk_bits_of_f32(a) == pk_bits_of_f32(b);
+}
 
-/* How far `got` is from `exact`, in units of the last place of a float there; a wrong NaN, infinity or sign of zero is far. */
+/* How far `got` is from `exact`, in units of the last place of a float there; a wrong NaN, infinity
+ * or sign of zero is far. */
 static double error_of(float got, double exact) {
   float nearest = (float)exact;
   if (same_f32(got, nearest))
-    return isfinite(got) && nearest != 0 ? fabs((double)got - exact) / ldexp(1, ilogb(exact) < -126 ? -149 : ilogb(exact) - 23)
-                                         : 0;
+    return isfinite(got) && nearest != 0
+               ? fabs((double)got - exact) /
+                     ldexp(1, ilogb(exact) < -126 ? -149 : ilogb(exact) - 23)
+               : 0;
   if (isnan(exact) || isnan(got)) return 1e9;
   if (isinf(got) != isinf(nearest))
-    return fabs(exact) > 0x1.fffffdp127 && fabs(exact) < 0x1.000001p128 && !signbit(got) == !signbit(nearest) ? 1 : 1e9;
+    return fabs(exact) > 0x1.fffffdp127 && fabs(exact) < 0x1.000001p128 &&
+                   !signbit(got) == !signbit(nearest)
+               ? 1
+               : 1e9;
   if (got == 0 && nearest == 0) return 1e9;
   return fabs((double)got - exact) / ldexp(1, ilogb(exact) < -126 ? -149 : ilogb(exact) - 23);
 }
@@ -208,11 +220,13 @@ static void test_unary_specials(void) {
   for (int f = 0; f < UNARIES; f++)
     for (int s = 0; s < SPECIALS; s++) {
       float in[PK_LANES], out[PK_LANES];
-      for (int k = 0; k < PK_LANES; k++) in[k] = specials[(s + k) % SPECIALS]; /* neighbours must not matter */
+      for (int k = 0; k < PK_LANES; k++)
+        in[k] = specials[(s + k) % SPECIALS]; /* neighbours must not matter */
       unary[f].vector(out, in, in, PK_LANES);
       double bound = PK_HAS_FMA ? unary[f].fused : unary[f].separate;
       expect(error_of(out[0], unary[f].exact((double)in[0])) <= bound, unary[f].name, in[0], 0);
-      for (int k = 0; k < PK_LANES; k++) expect(same_f32(out[k], unary[f].scalar(in[k])), "as a scalar", in[k], 0);
+      for (int k = 0; k < PK_LANES; k++)
+        expect(same_f32(out[k], unary[f].scalar(in[k])), "as a scalar", in[k], 0);
     }
 }
 static void test_binary_specials(void) {
@@ -220,10 +234,13 @@ static void test_binary_specials(void) {
     for (int s = 0; s < SPECIALS * SPECIALS; s++) {
       float a[PK_LANES], b[PK_LANES], out[PK_LANES];
       for (int k = 0; k < PK_LANES; k++)
-        a[k] = specials[(s / SPECIALS + k) % SPECIALS], b[k] = specials[(s % SPECIALS + k) % SPECIALS];
+        a[k] = specials[(s / SPECIALS + k) % SPECIALS],
+        b[k] = specials[(s % SPECIALS + k) % SPECIALS];
       binary[f].vector(out, a, b, PK_LANES);
-      expect(error_of(out[0], binary[f].exact((double)a[0], (double)b[0])) <= binary[f].bound, binary[f].name, a[0], b[0]);
-      for (int k = 0; k < PK_LANES; k++) expect(same_f32(out[k], binary[f].scalar(a[k], b[k])), "as a scalar", a[k], b[k]);
+      expect(error_of(out[0], binary[f].exact((double)a[0], (double)b[0])) <= binary[f].bound,
+             binary[f].name, a[0], b[0]);
+      for (int k = 0; k < PK_LANES; k++)
+        expect(same_f32(out[k], binary[f].scalar(a[k], b[k])), "as a scalar", a[k], b[k]);
     }
 }
 
@@ -232,7 +249,8 @@ static double unary_error(const Unary *f, uint32_t stride, float *where) {
   double most = 0;
   for (uint64_t bits = 0; bits < 0x100000000u; bits += (uint64_t)stride * PK_LANES) {
     float in[PK_LANES], out[PK_LANES];
-    for (int k = 0; k < PK_LANES; k++) in[k] = pk_f32_of_bits((uint32_t)bits + stride * (uint32_t)k);
+    for (int k = 0; k < PK_LANES; k++)
+      in[k] = pk_f32_of_bits((uint32_t)bits + stride * (uint32_t)k);
     f->vector(out, in, in, PK_LANES);
     for (int k = 0; k < PK_LANES; k++) {
       double error = error_of(out[k], f->exact((double)in[k]));
@@ -249,7 +267,8 @@ static double binary_error(const Binary *f, int count, float *where) {
     for (int k = 0; k < PK_LANES; k++) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       uint32_t x = (uint32_t)(state >> 32), y = (uint32_t)(state >> 16);
-      a[k] = pk_f32_of_bits(i % 2 ? (x & 0x83ffffffu) | 0x3c000000u : x); /* half of them of moderate size */
+      a[k] = pk_f32_of_bits(i % 2 ? (x & 0x83ffffffu) | 0x3c000000u
+                                  : x); /* half of them of moderate size */
       b[k] = pk_f32_of_bits(i % 2 ? (y & 0x83ffffffu) | 0x3e000000u : y);
       if (i % 8 == 1) b[k] = nearbyintf(b[k]);
     }
@@ -266,7 +285,8 @@ static void test_errors(void) {
   float where = 0;
   for (int f = 0; f < UNARIES; f++) {
     double error = unary_error(&unary[f], 30011, &where);
-    expect(error <= (PK_HAS_FMA ? unary[f].fused : unary[f].separate), unary[f].name, where, (float)error);
+    expect(error <= (PK_HAS_FMA ? unary[f].fused : unary[f].separate), unary[f].name, where,
+           (float)error);
   }
   for (int f = 0; f < BINARIES; f++) {
     double error = binary_error(&binary[f], 40000 / PK_LANES, &where);
@@ -274,13 +294,15 @@ static void test_errors(void) {
   }
 }
 
-/* A wrong value of a neighbour's kind, such as one that takes the slow way, may not change an element. */
+/* A wrong value of a neighbour's kind, such as one that takes the slow way, may not change an
+ * element. */
 static void test_neighbours(void) {
   for (int f = 0; f < UNARIES; f++) {
     float in[PK_LANES], out[PK_LANES];
     for (int k = 0; k < PK_LANES; k++) in[k] = k == 1 ? 1e20f : 0.7f;
     unary[f].vector(out, in, in, PK_LANES);
-    for (int k = 0; k < PK_LANES; k++) expect(same_f32(out[k], unary[f].scalar(in[k])), unary[f].name, in[k], 1e20f);
+    for (int k = 0; k < PK_LANES; k++)
+      expect(same_f32(out[k], unary[f].scalar(in[k])), unary[f].name, in[k], 1e20f);
   }
 }
 
@@ -304,8 +326,8 @@ static double time_of(VectorFunction *vector, float least, float most) {
   return best;
 }
 static void print_table(void) {
-  printf("%d bytes, %s\n%-10s %8s %14s %10s\n", PK_VEC_BYTES, PK_HAS_FMA ? "fused" : "separate", "function", "max ulp", "at",
-         "ns per 16");
+  printf("%d bytes, %s\n%-10s %8s %14s %10s\n", PK_VEC_BYTES, PK_HAS_FMA ? "fused" : "separate",
+         "function", "max ulp", "at", "ns per 16");
   float where = 0;
   for (int f = 0; f < UNARIES; f++) {
     double error = unary_error(&unary[f], 509, &where);
@@ -315,7 +337,8 @@ static void print_table(void) {
   }
   for (int f = 0; f < BINARIES; f++) {
     double error = binary_error(&binary[f], 1000000 / PK_LANES, &where);
-    printf("%-10s %8.3f %14.6g %10.2f\n", binary[f].name, error, (double)where, time_of(binary[f].vector, 0.1f, 4));
+    printf("%-10s %8.3f %14.6g %10.2f\n", binary[f].name, error, (double)where,
+           time_of(binary[f].vector, 0.1f, 4));
   }
 }
 
@@ -377,7 +400,8 @@ static int print_exhaustive(int count, char **names) {
     if (!is_wanted(unary[f].name, count, names)) continue;
     const Worst worst = worst_of_all(&unary[f]);
     const double bound = PK_HAS_FMA ? unary[f].fused : unary[f].separate;
-    printf("%s %.3f %.6g%s\n", unary[f].name, worst.error, (double)worst.at, worst.error > bound ? " above its bound" : "");
+    printf("%s %.3f %.6g%s\n", unary[f].name, worst.error, (double)worst.at,
+           worst.error > bound ? " above its bound" : "");
     (void)fflush(stdout);
   }
   return 0;

@@ -1,13 +1,14 @@
-// Names of C and Python: which are taken, and that kernels stay apart. With an argument: reads names, one a line, from standard
-// input and prints each with the name of its kernel's function in C (tests/names.py).
+// Names of C and Python: which are taken, and that kernels stay apart. With an argument: reads
+// names, one a line, from standard input and prints each with the name of its kernel's function in
+// C (tests/names.py).
 #include "codegen/ir/names.h"
 #include "check.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static void expect_name(Arena *arena, const char *name, NameRole role, const char *const *kernels, int count,
-                        const char *expected) {
+static void expect_name(Arena *arena, const char *name, NameRole role, const char *const *kernels,
+                        int count, const char *expected) {
   const char *got = name_of_kernel(arena, name, role, kernels, count);
   check(strcmp(got, expected) == 0, name, "is %s, expected %s", got, expected);
 }
@@ -78,7 +79,9 @@ static void test_together(Arena *arena) {
     for (int j = 0; j < i; j++) {
       bool same = strcmp(names[i], names[j]) == 0;
       check(!same, names[i], "also the name of another kernel");
-      if (same) printf("FAIL names: kernels %s and %s both define %s\n", kernels[i / 2], kernels[j / 2], names[i]);
+      if (same)
+        printf("FAIL names: kernels %s and %s both define %s\n", kernels[i / 2], kernels[j / 2],
+               names[i]);
     }
 }
 

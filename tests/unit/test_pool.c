@@ -40,7 +40,6 @@
 #define FORKS 1
 #endif
 
-
 enum { CHILD_SECONDS = 60, GATHER_SECONDS = 20 };
 
 /* ---- Threads that the system does not give. */
@@ -391,7 +390,8 @@ static void test_many_contexts(void) {
   enum { THREADS = 8 };
   pthread_t thread[THREADS];
   const int before = threads_of_process();
-  for (int i = 0; i < THREADS; ++i) EXPECT(pthread_create(&thread[i], NULL, call_many, &threads_to_give) == 0);
+  for (int i = 0; i < THREADS; ++i)
+    EXPECT(pthread_create(&thread[i], NULL, call_many, &threads_to_give) == 0);
   for (int i = 0; i < THREADS; ++i) {
     void *result = NULL;
     EXPECT(pthread_join(thread[i], &result) == 0 && result);

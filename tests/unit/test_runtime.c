@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* ---- Allocations, counted where the C library lets us. */
 
 static volatile int64_t allocations;
@@ -58,7 +57,9 @@ static uint64_t random_bits(void) {
   random_state ^= random_state >> 7;
   return random_state ^= random_state << 17;
 }
-static int64_t random_between(int64_t low, int64_t high) { return low + (int64_t)(random_bits() % (uint64_t)(high - low + 1)); }
+static int64_t random_between(int64_t low, int64_t high) {
+  return low + (int64_t)(random_bits() % (uint64_t)(high - low + 1));
+}
 
 /* ---- Tensors. */
 
@@ -67,20 +68,26 @@ typedef struct {
   int64_t shape[8], strides[8];
 } tensor;
 
-static void tensor_init(tensor *t, void *data, int rank, const int64_t *shape, const int64_t *strides) {
+static void tensor_init(tensor *t, void *data, int rank, const int64_t *shape,
+                        const int64_t *strides) {
   memset(t, 0, sizeof *t);
   for (int k = 0; k < rank; ++k) {
     t->shape[k] = shape[k];
     t->strides[k] = strides ? strides[k] : 0;
   }
-  t->tensor = (DLTensor){.data = data, .device = {kDLCPU, 0}, .ndim = rank, .dtype = {kDLFloat, 32, 1}, .shape = t->shape};
+  t->tensor = (DLTensor){.data = data,
+                         .device = {kDLCPU, 0},
+                         .ndim = rank,
+                         .dtype = {kDLFloat, 32, 1},
+                         .shape = t->shape};
   t->tensor.strides = strides ? t->strides : NULL;
 }
 static void matrix(tensor *t, void *data, int64_t m, int64_t n, int64_t row, int64_t column) {
   tensor_init(t, data, 2, (int64_t[]){m, n}, (int64_t[]){row, column});
 }
 
-/* ---- add(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, N]) with literal DMAs, as the generator writes them. */
+/* ---- add(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, N]) with literal DMAs, as the generator writes
+ * them. */
 
 enum { BM = 4, BN = 8 };
 static const char *const add_sizes[] = {"M", "N"};
@@ -130,7 +137,8 @@ static const pk_kernel add = {.abi = PK_ABI,
                               .cell = add_cell};
 
 static pk_status call_add(pk_context *context, tensor *x, tensor *y, tensor *o) {
-  return pk_call_kernel(context, &add, (DLTensor *[]){x ? &x->tensor : NULL, &y->tensor, &o->tensor});
+  return pk_call_kernel(context, &add,
+                        (DLTensor *[]){x ? &x->tensor : NULL, &y->tensor, &o->tensor});
 }
 
 /* The status, and a message that holds the text. */
@@ -185,15 +193,19 @@ static int written(void) {
 
 static void test_kinds_refused(void) {
   reset(5, 9);
-  REFUSED(call_add(NULL, NULL, &y, &o), PK_BAD_ARGUMENT, "operand x: expected a tensor, found NULL");
-  EXPECT(pk_call_kernel(NULL, &add, NULL) == PK_BAD_ARGUMENT && pk_call_kernel(NULL, NULL, NULL) == PK_BAD_ARGUMENT);
+  REFUSED(call_add(NULL, NULL, &y, &o), PK_BAD_ARGUMENT,
+          "operand x: expected a tensor, found NULL");
+  EXPECT(pk_call_kernel(NULL, &add, NULL) == PK_BAD_ARGUMENT &&
+         pk_call_kernel(NULL, NULL, NULL) == PK_BAD_ARGUMENT);
   x.tensor.device.device_type = kDLCUDA;
-  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand x: expected CPU memory, found DLPack device type 2");
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT,
+          "operand x: expected CPU memory, found DLPack device type 2");
   x.tensor.device.device_type = kDLCUDAHost;
   EXPECT(call_add(NULL, &x, &y, &o) == PK_OK);
   reset(5, 9);
   y.tensor.dtype.bits = 64;
-  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand y: expected f32, found DLPack type code 2, 64 bits, 1 lanes");
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT,
+          "operand y: expected f32, found DLPack type code 2, 64 bits, 1 lanes");
   y.tensor.dtype = (DLDataType){kDLInt, 32, 1};
   REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand y: expected f32, found i32");
   y.tensor.dtype = (DLDataType){kDLFloat, 32, 4};
@@ -216,21 +228,25 @@ static void test_kinds_refused(void) {
   REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "byte_offset");
   pk_kernel other = add;
   other.abi = PK_ABI + 1;
-  EXPECT(pk_call_kernel(NULL, &other, (DLTensor *[]){&x.tensor, &y.tensor, &o.tensor}) == PK_BAD_ARGUMENT);
+  EXPECT(pk_call_kernel(NULL, &other, (DLTensor *[]){&x.tensor, &y.tensor, &o.tensor}) ==
+         PK_BAD_ARGUMENT);
   EXPECT(untouched());
 }
 
 static void test_sizes_refused(void) {
   reset(5, 9);
   y.shape[1] = 8;
-  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_SIZE, "operand y: axis 1: expected 9 (N, axis 1 of x), found 8");
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_SIZE,
+          "operand y: axis 1: expected 9 (N, axis 1 of x), found 8");
   y.shape[1] = -1;
-  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_SIZE, "operand y: axis 1: expected an extent from 0 to 2147483647, found -1");
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_SIZE,
+          "operand y: axis 1: expected an extent from 0 to 2147483647, found -1");
   x.shape[0] = INT64_C(1) << 31;
   REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_SIZE, "operand x: axis 0: expected an extent");
   reset(13, 9);
   REFUSED(call_add(NULL, &x, &y, &o), PK_REQUIREMENT, "M must not be 13");
-  const int64_t hostile[] = {INT64_MAX, INT64_MIN, INT64_MAX / 16, INT64_MIN / 16, INT64_C(1) << 60, -(INT64_C(1) << 58)};
+  const int64_t hostile[] = {INT64_MAX,      INT64_MIN,        INT64_MAX / 16,
+                             INT64_MIN / 16, INT64_C(1) << 60, -(INT64_C(1) << 58)};
   for (size_t i = 0; i < sizeof hostile / sizeof *hostile; ++i) {
     reset(5, 9);
     x.strides[0] = hostile[i];
@@ -299,8 +315,8 @@ static void test_overlap(void) {
   REFUSED(call_add(NULL, &x, &y, &o), PK_OVERLAP, "operand o overlaps operand x");
   matrix(&o, buffer_x + 24, 4, 6, 6, 1);
   EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added());
-  for (int64_t width = 12; width < 15;
-       ++width) { /* x[:, 0::2] and x[:, 1::2]; the same, the other way round; left and right halves */
+  for (int64_t width = 12; width < 15; ++width) { /* x[:, 0::2] and x[:, 1::2]; the same, the other
+                                                     way round; left and right halves */
     matrix(&x, buffer_x, 4, 6, width, 2);
     matrix(&o, buffer_x + 1, 4, 6, width, 2);
     EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added());
@@ -333,16 +349,19 @@ static const char *one_cell(int64_t *size, pk_plan *plan) {
   return NULL;
 }
 
-/* first(x: f32[M, N]) -> (o: f32[M, N] = x): adds 1 to the first element of each row and leaves the rest alone. */
+/* first(x: f32[M, N]) -> (o: f32[M, N] = x): adds 1 to the first element of each row and leaves the
+ * rest alone. */
 static void first_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
   (void)worker;
   (void)cell;
   const pk_array *out = &call->array[call->kernel->inputs];
-  for (int64_t i = 0; i < out->dim[0]; ++i) *(float *)(void *)(out->data + i * out->stride[0] * 4) += 1;
+  for (int64_t i = 0; i < out->dim[0]; ++i)
+    *(float *)(void *)(out->data + i * out->stride[0] * 4) += 1;
 }
 
 static void test_alias_and_rest_kept(void) {
-  pk_operand operand[] = {{"x", PK_F32, 2, false, -1, {-1, -2}}, {"o", PK_F32, 2, true, 0, {-1, -2}}};
+  pk_operand operand[] = {{"x", PK_F32, 2, false, -1, {-1, -2}},
+                          {"o", PK_F32, 2, true, 0, {-1, -2}}};
   pk_kernel kernel = {.abi = PK_ABI,
                       .name = "add",
                       .operands = 2,
@@ -355,7 +374,8 @@ static void test_alias_and_rest_kept(void) {
                       .cell = first_cell};
   DLTensor *both[] = {&x.tensor, &o.tensor};
   reset(3, 4);
-  REFUSED(pk_call_kernel(NULL, &kernel, both), PK_OVERLAP, "operand o: expected the memory and strides of x");
+  REFUSED(pk_call_kernel(NULL, &kernel, both), PK_OVERLAP,
+          "operand o: expected the memory and strides of x");
   for (int64_t column = 1; column < 3; ++column) { /* in place, and staged */
     reset(3, 4);
     matrix(&x, buffer_o, 3, 4, 20, column);
@@ -371,7 +391,8 @@ static void test_alias_and_rest_kept(void) {
   for (int i = 0; i < 4096; ++i) buffer_o[i] = (float)i;
   EXPECT(pk_call_kernel(NULL, &kernel, both) == PK_OK);
   bool kept = true;
-  for (int i = 0; i < 4096; ++i) kept &= buffer_o[i] == (float)i + (i == 0 || i == 20 || i == 40 ? 1 : 0);
+  for (int i = 0; i < 4096; ++i)
+    kept &= buffer_o[i] == (float)i + (i == 0 || i == 20 || i == 40 ? 1 : 0);
   EXPECT(kept);
 }
 
@@ -441,9 +462,11 @@ static void test_derived_and_constant(void) {
   DLTensor *tensors[] = {&off.tensor, &x.tensor, &k.tensor, &out.tensor};
   EXPECT(pk_call_kernel(NULL, &kernel, tensors) == PK_OK && value == 6);
   off.shape[0] = 5;
-  REFUSED(pk_call_kernel(NULL, &kernel, tensors), PK_BAD_SIZE, "operand off: axis 0: expected 6 (E + 1), found 5");
+  REFUSED(pk_call_kernel(NULL, &kernel, tensors), PK_BAD_SIZE,
+          "operand off: axis 0: expected 6 (E + 1), found 5");
   k.shape[0] = 2;
-  REFUSED(pk_call_kernel(NULL, &kernel, tensors), PK_BAD_SIZE, "operand k: axis 0: expected 3, found 2");
+  REFUSED(pk_call_kernel(NULL, &kernel, tensors), PK_BAD_SIZE,
+          "operand k: axis 0: expected 3, found 2");
 }
 
 /* sum_first(n: i32[1], x: f32[N]): as many cells as the prefetched n says. */
@@ -460,7 +483,8 @@ static void data_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
 
 static void test_prefetched(void) {
   static const char *const names[] = {"N"};
-  static const pk_operand operand[] = {{"n", PK_I32, 1, false, -1, {2}}, {"x", PK_F32, 1, false, -1, {-1}}};
+  static const pk_operand operand[] = {{"n", PK_I32, 1, false, -1, {2}},
+                                       {"x", PK_F32, 1, false, -1, {-1}}};
   const pk_kernel kernel = {.abi = PK_ABI,
                             .name = "add",
                             .operands = 2,
@@ -476,9 +500,11 @@ static void test_prefetched(void) {
   tensor_init(&n, counts, 1, (int64_t[]){2}, (int64_t[]){3});
   n.tensor.dtype = (DLDataType){kDLInt, 32, 1};
   tensor_init(&x, buffer_x, 1, (int64_t[]){5}, NULL);
-  EXPECT(pk_call_kernel(NULL, &kernel, (DLTensor *[]){&n.tensor, &x.tensor}) == PK_OK && data_cells == 0 + 1 + 2 + 3 * 2);
+  EXPECT(pk_call_kernel(NULL, &kernel, (DLTensor *[]){&n.tensor, &x.tensor}) == PK_OK &&
+         data_cells == 0 + 1 + 2 + 3 * 2);
   x.shape[0] = 4;
-  REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor *[]){&n.tensor, &x.tensor}), PK_REQUIREMENT, "N is not 5");
+  REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor *[]){&n.tensor, &x.tensor}), PK_REQUIREMENT,
+          "N is not 5");
 }
 
 /* Every dtype is accepted as itself and as nothing else. */
@@ -496,7 +522,8 @@ static void test_dtypes(void) {
   static uint64_t from[16], to[16];
   for (int i = 0; i < 16; ++i) from[i] = random_bits();
   for (int d = PK_BOOL; d <= PK_F32; ++d) {
-    pk_operand operand[] = {{"x", (pk_dtype)d, 1, false, -1, {-1}}, {"o", (pk_dtype)d, 1, true, -1, {-1}}};
+    pk_operand operand[] = {{"x", (pk_dtype)d, 1, false, -1, {-1}},
+                            {"o", (pk_dtype)d, 1, true, -1, {-1}}};
     pk_kernel kernel = {.abi = PK_ABI,
                         .name = "add",
                         .operands = 2,
@@ -511,7 +538,8 @@ static void test_dtypes(void) {
       for (int64_t step = -2; step <= 2; ++step) {
         size_t bytes = (size_t)pk_dtype_bytes((pk_dtype)d);
         if (step == 0) continue;
-        tensor_init(&x, (char *)from + (step < 0 ? 8 * bytes : 0), 1, (int64_t[]){5}, (int64_t[]){step});
+        tensor_init(&x, (char *)from + (step < 0 ? 8 * bytes : 0), 1, (int64_t[]){5},
+                    (int64_t[]){step});
         tensor_init(&o, to, 1, (int64_t[]){5}, NULL);
         x.tensor.dtype = o.tensor.dtype = pk_dtype_dlpack((pk_dtype)e);
         pk_status status = pk_call_kernel(NULL, &kernel, (DLTensor *[]){&x.tensor, &o.tensor});
@@ -519,7 +547,8 @@ static void test_dtypes(void) {
         if (d != e) continue;
         bool equal = true;
         for (int64_t i = 0; i < 5; ++i) {
-          equal &= memcmp((char *)to + i * (int64_t)bytes, (char *)x.tensor.data + i * step * (int64_t)bytes, bytes) == 0;
+          equal &= memcmp((char *)to + i * (int64_t)bytes,
+                          (char *)x.tensor.data + i * step * (int64_t)bytes, bytes) == 0;
         }
         EXPECT(equal);
       }
@@ -544,14 +573,19 @@ static void test_vmem_and_memory(void) {
   EXPECT(call_add(context, &x, &y, &o) == PK_VMEM_EXCEEDED && untouched());
   pk_kernel wide = add;
   wide.vmem_limit = declared_vmem;
-  EXPECT(pk_call_kernel(context, &wide, (DLTensor *[]){&x.tensor, &y.tensor, &o.tensor}) == PK_OK && added());
-  declared_vmem = pk_sat_mul(0, pk_sat_mul(INT64_MAX / 2, 3)); /* saturated: refused by every limit, times 0 too */
+  EXPECT(pk_call_kernel(context, &wide, (DLTensor *[]){&x.tensor, &y.tensor, &o.tensor}) == PK_OK &&
+         added());
+  declared_vmem = pk_sat_mul(
+      0, pk_sat_mul(INT64_MAX / 2, 3)); /* saturated: refused by every limit, times 0 too */
   pk_context_set_vmem_limit(context, INT64_MAX);
   reset(5, 9);
-  EXPECT(call_add(context, &x, &y, &o) == PK_VMEM_EXCEEDED && untouched() && strstr(pk_message(context), "more than"));
-  EXPECT(pk_sat_half(INT64_MAX) == INT64_MAX && pk_sat_half(7) == 4 && pk_sat_half(INT64_MAX - 1) == INT64_MAX / 2);
+  EXPECT(call_add(context, &x, &y, &o) == PK_VMEM_EXCEEDED && untouched() &&
+         strstr(pk_message(context), "more than"));
+  EXPECT(pk_sat_half(INT64_MAX) == INT64_MAX && pk_sat_half(7) == 4 &&
+         pk_sat_half(INT64_MAX - 1) == INT64_MAX / 2);
   pk_context_set_vmem_limit(context, -5);
-  EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT && strstr(pk_message(context), "pk_context_set_vmem_limit"));
+  EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT &&
+         strstr(pk_message(context), "pk_context_set_vmem_limit"));
   pk_context_set_vmem_limit(context, 0);
   declared_vmem = 3 * BM * BN * 4;
   reset(5, 9);
@@ -574,7 +608,8 @@ static void test_vmem_and_memory(void) {
                       .bound = 2,
                       .prepare = one_cell,
                       .cell = first_cell};
-  REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor *[]){&x.tensor}), PK_NO_MEMORY, "innermost stride");
+  REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor *[]){&x.tensor}), PK_NO_MEMORY,
+          "innermost stride");
   reset(5, 9);
   EXPECT(call_add(context, &x, &y, &o) == PK_OK && added()); /* none of it hurt the context */
   pk_context_free(context);
@@ -586,7 +621,8 @@ static void test_environment(void) {
     setenv("PK_THREADS", bad[i], 1);
     pk_context *context = pk_context_new();
     reset(5, 9);
-    EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT && strstr(pk_message(context), "PK_THREADS"));
+    EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT &&
+           strstr(pk_message(context), "PK_THREADS"));
     pk_context_set_threads(context, 2);
     EXPECT(call_add(context, &x, &y, &o) == PK_OK && added());
     pk_context_set_threads(context, -2);
@@ -602,7 +638,8 @@ static void test_environment(void) {
   for (size_t i = 0; i < sizeof bad_limit / sizeof *bad_limit; ++i) {
     setenv("PK_VMEM_LIMIT", bad_limit[i], 1);
     context = pk_context_new();
-    EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT && strstr(pk_message(context), "PK_VMEM_LIMIT"));
+    EXPECT(call_add(context, &x, &y, &o) == PK_BAD_ARGUMENT &&
+           strstr(pk_message(context), "PK_VMEM_LIMIT"));
     pk_context_free(context);
   }
   unsetenv("PK_THREADS");
@@ -621,7 +658,8 @@ static void test_no_allocation(void) {
     EXPECT(before > 0);
 #endif
     for (int i = 0; i < 10; ++i) EXPECT(call_add(context, &x, &y, &o) == PK_OK);
-    if (!EXPECT(allocations == before)) printf("  %" PRId64 " allocations with %d threads\n", allocations - before, threads);
+    if (!EXPECT(allocations == before))
+      printf("  %" PRId64 " allocations with %d threads\n", allocations - before, threads);
     pk_context_free(context);
   }
 }
@@ -631,7 +669,8 @@ static int64_t fail_from;
 static char fail_message[1000][16];
 
 static const char *count_prepare(int64_t *size, pk_plan *plan) {
-  *plan = (pk_plan){.cells = size[0], .steps = size[0], .arena_bytes = 64, .clear_bytes = 64, .work = 1e7};
+  *plan = (pk_plan){
+      .cells = size[0], .steps = size[0], .arena_bytes = 64, .clear_bytes = 64, .work = 1e7};
   return NULL;
 }
 static void count_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
@@ -658,7 +697,8 @@ static void test_threads_and_failures(void) {
                             .bound = 1,
                             .prepare = count_prepare,
                             .cell = count_cell};
-  for (int i = 0; i < 1000; ++i) (void)snprintf(fail_message[i], sizeof fail_message[i], "cell %d", i);
+  for (int i = 0; i < 1000; ++i)
+    (void)snprintf(fail_message[i], sizeof fail_message[i], "cell %d", i);
   tensor_init(&x, buffer_x, 1, (int64_t[]){1000}, NULL);
   for (int threads = 1; threads <= 3; ++threads) {
     pk_context *context = pk_context_new();
@@ -695,7 +735,8 @@ static void *add_many(void *unused) {
   for (int round = 0; round < 500; ++round) {
     if (call_add(NULL, &ta, &tb, &tc) != PK_OK || c[59] != 59) return NULL;
     ta.shape[0] = 5;
-    if (call_add(NULL, &ta, &tb, &tc) != PK_BAD_SIZE || !strstr(pk_message(NULL), "expected 5")) return NULL;
+    if (call_add(NULL, &ta, &tb, &tc) != PK_BAD_SIZE || !strstr(pk_message(NULL), "expected 5"))
+      return NULL;
     ta.shape[0] = 6;
   }
   return fail_message;
@@ -713,7 +754,8 @@ static void test_default_contexts(void) {
 static void test_staged_failure(void) {
   reset(5, 9); /* a failed call's staged outputs are not copied back */
   matrix(&o, buffer_o, 5, 9, 20, 2);
-  pk_operand operand[] = {{"x", PK_F32, 2, false, -1, {-1, -2}}, {"o", PK_F32, 2, true, -1, {-1, -2}}};
+  pk_operand operand[] = {{"x", PK_F32, 2, false, -1, {-1, -2}},
+                          {"o", PK_F32, 2, true, -1, {-1, -2}}};
   pk_kernel kernel = {.abi = PK_ABI,
                       .name = "add",
                       .operands = 2,
@@ -753,7 +795,8 @@ static void test_trace(void) {
   EXPECT(cells == 10 && dmas == 10 * 3 * 3 && regions == 10 * 3);
   EXPECT(strstr(text, "\"dropped\":0") && text[0] == '{');
   EXPECT(pk_context_trace(context, "/nonexistent/trace.json") == PK_OK);
-  EXPECT(pk_context_trace(context, NULL) == PK_FAILED && strstr(pk_message(context), "/nonexistent"));
+  EXPECT(pk_context_trace(context, NULL) == PK_FAILED &&
+         strstr(pk_message(context), "/nonexistent"));
   pk_context_free(context);
   (void)remove(path);
 }

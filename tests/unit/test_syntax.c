@@ -1,4 +1,5 @@
-// Messages, lexer, parser and formatter. `test_syntax 60 7` feeds random texts of seed 7 for a minute instead of a moment.
+// Messages, lexer, parser and formatter. `test_syntax 60 7` feeds random texts of seed 7 for a
+// minute instead of a moment.
 #include "dsl/ast.h"
 #include "check.h"
 
@@ -7,7 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-static void expect(bool ok, const char *what, const char *detail) { check(ok, what, "%s", detail ? detail : ""); }
+static void expect(bool ok, const char *what, const char *detail) {
+  check(ok, what, "%s", detail ? detail : "");
+}
 
 static void check_text(const char *got, const char *want, const char *what) {
   bool ok = strcmp(got, want) == 0;
@@ -26,7 +29,8 @@ typedef struct {
 
 static Reading read_bytes(const char *text, size_t length) {
   Reading r = {.arena = arena_new()};
-  r.source = (Source){.path = "t.pk", .text = arena_strndup(r.arena, text, length), .length = length};
+  r.source =
+      (Source){.path = "t.pk", .text = arena_strndup(r.arena, text, length), .length = length};
   r.diag = NULL;
   return r;
 }
@@ -130,13 +134,15 @@ static void test_expressions(void) {
       {"if a { b } else if c { d } else { e }", "<if_expr>"},
       {"1 .T", "<member>"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) check_expression(rows[i].text, rows[i].want);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    check_expression(rows[i].text, rows[i].want);
   expect(binary_precedence(BIN_MUL) > binary_precedence(BIN_OR), "precedence table", NULL);
 }
 
 // ---- messages
 
-// Each row: a text, and the start of each message it must give, as "line:column code text", one a line.
+// Each row: a text, and the start of each message it must give, as "line:column code text", one a
+// line.
 static void check_messages(const char *text, size_t length, const char *want) {
   Reading r;
   Buf got = {0};
@@ -148,7 +154,8 @@ static void check_messages(const char *text, size_t length, const char *want) {
     if (strncmp(line, "t.pk:", 5) != 0 || !error || error > end) continue;
     const char *code = end;
     while (*code != '[') code--;
-    buf_printf(&got, "%.*s %.5s %.*s\n", (int)(error - line) - 5, line + 5, code + 1, (int)(code - error) - 10, error + 9);
+    buf_printf(&got, "%.*s %.5s %.*s\n", (int)(error - line) - 5, line + 5, code + 1,
+               (int)(code - error) - 10, error + 9);
   }
   check_text(got.text, want, text);
   buf_free(&got);
@@ -162,46 +169,67 @@ static void test_messages(void) {
       {"", ""},
       {BEFORE "a = 1" AFTER, "2:6 E0101 expected `;` after `1`\n"},
       {BEFORE "let a = 1\nlet b = 2\nlet c = (3;\nlet d = 4;" AFTER,
-       "2:10 E0101 expected `;` after `1`\n3:10 E0101 expected `;` after `2`\n4:11 E0101 expected `,` or `)` after the value, "
+       "2:10 E0101 expected `;` after `1`\n3:10 E0101 expected `;` after `2`\n4:11 E0101 expected "
+       "`,` or `)` after the value, "
        "found `;`\n"},
-      {BEFORE "let a = 1. + 2;" AFTER, "2:9 E0103 a float has digits on both sides of the dot: write `1.0`\n"},
-      {BEFORE "let a = .5e3;" AFTER, "2:9 E0103 a float has digits on both sides of the dot: write `0.5e3`\n"},
-      {BEFORE "let a = 12f;" AFTER, "2:9 E0103 `12f` is not a number: no letter or `_` may follow a number directly\n"},
-      {BEFORE "let a = 1_000;" AFTER, "2:9 E0103 `1_000` is not a number: no letter or `_` may follow a number directly\n"},
-      {BEFORE "let a = 9223372036854775808;" AFTER, "2:9 E0103 this integer does not fit 64 bits\n"},
-      {BEFORE "let a = b - 9223372036854775808;" AFTER, "2:13 E0103 this integer does not fit 64 bits\n"},
-      {BEFORE "let a = 1e999;" AFTER, "2:9 E0103 this number is too large for an f64; infinity is written inf\n"},
+      {BEFORE "let a = 1. + 2;" AFTER,
+       "2:9 E0103 a float has digits on both sides of the dot: write `1.0`\n"},
+      {BEFORE "let a = .5e3;" AFTER,
+       "2:9 E0103 a float has digits on both sides of the dot: write `0.5e3`\n"},
+      {BEFORE "let a = 12f;" AFTER,
+       "2:9 E0103 `12f` is not a number: no letter or `_` may follow a number directly\n"},
+      {BEFORE "let a = 1_000;" AFTER,
+       "2:9 E0103 `1_000` is not a number: no letter or `_` may follow a number directly\n"},
+      {BEFORE "let a = 9223372036854775808;" AFTER,
+       "2:9 E0103 this integer does not fit 64 bits\n"},
+      {BEFORE "let a = b - 9223372036854775808;" AFTER,
+       "2:13 E0103 this integer does not fit 64 bits\n"},
+      {BEFORE "let a = 1e999;" AFTER,
+       "2:9 E0103 this number is too large for an f64; infinity is written inf\n"},
       {BEFORE "let a = 1e-999;" AFTER, "2:9 E0103 this number is too small for an f64\n"},
-      {BEFORE "let a = \"x;\nlet b = 2;" AFTER, "2:9 E0104 this string is not closed: expected `\"` on the same line\n"},
+      {BEFORE "let a = \"x;\nlet b = 2;" AFTER,
+       "2:9 E0104 this string is not closed: expected `\"` on the same line\n"},
       {BEFORE "/* a", "2:1 E0104 this comment is not closed: expected `*/`\n"},
       {BEFORE "let a = \"\\q\";" AFTER, "2:10 E0106 unknown escape in a string\n"},
       {BEFORE "let a = b $@\x01\xff c;\nlet d = $ 3;" AFTER,
-       "2:11 E0102 `$` does not belong to the language\n3:9 E0102 `$` does not belong to the language\n"},
-      {BEFORE "let a = b < c < d;" AFTER, "2:15 E0101 comparisons do not chain: write `a < b && b < c`\n"},
-      {BEFORE "when a = b { c = 1; }" AFTER, "2:8 E0101 `=` assigns and is not allowed here: write `==` to compare\n"},
+       "2:11 E0102 `$` does not belong to the language\n3:9 E0102 `$` does not belong to the "
+       "language\n"},
+      {BEFORE "let a = b < c < d;" AFTER,
+       "2:15 E0101 comparisons do not chain: write `a < b && b < c`\n"},
+      {BEFORE "when a = b { c = 1; }" AFTER,
+       "2:8 E0101 `=` assigns and is not allowed here: write `==` to compare\n"},
       {BEFORE "when a and b or c { d = 1; }" AFTER,
        "2:8 E0101 there is no `and`: write `&&`\n2:14 E0101 there is no `or`: write `||`\n"},
       {BEFORE "when not b { d = 1; }" AFTER, "2:6 E0101 there is no `not`: write `!`\n"},
       {BEFORE "let for = 1;" AFTER, "2:5 E0101 `for` is a reserved word and cannot be a name\n"},
-      {BEFORE "a + 1;" AFTER, "2:1 E0101 a value alone does nothing: expected an assignment or a call\n"},
-      {BEFORE "for i in range(3) { a = 1; }" AFTER, "2:19 E0101 expected a range: write `for i in 0..n { }`\n"},
+      {BEFORE "a + 1;" AFTER,
+       "2:1 E0101 a value alone does nothing: expected an assignment or a call\n"},
+      {BEFORE "for i in range(3) { a = 1; }" AFTER,
+       "2:19 E0101 expected a range: write `for i in 0..n { }`\n"},
       {BEFORE "block x: [1] pad 0 pad 1;" AFTER, "2:20 E0101 `pad` occurs twice in this block\n"},
-      {BEFORE "block x: [1] at (i) halo 3;" AFTER, "2:26 E0101 `halo` takes (before, after) pairs, as in `halo (2, 0)`\n"},
+      {BEFORE "block x: [1] at (i) halo 3;" AFTER,
+       "2:26 E0101 `halo` takes (before, after) pairs, as in `halo (2, 0)`\n"},
       {BEFORE "let s = if a { 1 b } else { 2 };\nlet q = 3 4;" AFTER,
-       "2:18 E0101 expected `}` after the value, found `b`\n3:11 E0101 expected `;` after the value, found `4`\n"},
+       "2:18 E0101 expected `}` after the value, found `b`\n3:11 E0101 expected `;` after the "
+       "value, found `4`\n"},
       {BEFORE "when a b { c d; }\ne f;" AFTER,
-       "2:8 E0101 expected `{` after the value, found `b`\n2:14 E0101 expected `=` or `;` after the value, found `d`\n"
+       "2:8 E0101 expected `{` after the value, found `b`\n2:14 E0101 expected `=` or `;` after "
+       "the value, found `d`\n"
        "3:3 E0101 expected `=` or `;` after the value, found `f`\n"},
       {BEFORE "when a { b = 1;\n" BEFORE AFTER, "3:1 E0101 expected `}` before `kernel`\n"},
       {BEFORE "when a\n  b = 1;\n}" AFTER, "2:7 E0101 expected `{` after `a`\n"},
       {BEFORE "a = 1;\n", "3:1 E0101 expected `}` before the end of the file\n"},
       {"kernel k(x f32) -> (o: f32) { a b; }\nfn f(a = 1;\nfn g(b) = c d;",
-       "1:12 E0101 expected `:`, found `f32`\n1:33 E0101 expected `=` or `;` after the value, found `b`\n"
-       "2:8 E0101 expected `,` or `)`, found `=`\n3:13 E0101 expected `;` after the value, found `d`\n"},
+       "1:12 E0101 expected `:`, found `f32`\n1:33 E0101 expected `=` or `;` after the value, "
+       "found `b`\n"
+       "2:8 E0101 expected `,` or `)`, found `=`\n3:13 E0101 expected `;` after the value, found "
+       "`d`\n"},
       {"}\n", "1:1 E0101 expected `fn`, `kernel` or `reference`, found `}`\n"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) check_messages(rows[i].text, strlen(rows[i].text), rows[i].want);
-  check_messages("fn f(a) = a;\0", 13, "1:13 E0102 the byte 0x00 does not belong to the language\n");
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    check_messages(rows[i].text, strlen(rows[i].text), rows[i].want);
+  check_messages("fn f(a) = a;\0", 13,
+                 "1:13 E0102 the byte 0x00 does not belong to the language\n");
 }
 
 static void check_note(const char *body, const char *note, bool there) {
@@ -215,7 +243,8 @@ static void check_note(const char *body, const char *note, bool there) {
 }
 
 static void test_notes(void) {
-  check_note("let a = b // 2;\nlet c = 1;", "note: `//` starts a comment; write floordiv(a, b)", true);
+  check_note("let a = b // 2;\nlet c = 1;", "note: `//` starts a comment; write floordiv(a, b)",
+             true);
   check_note("let a = f(b // c)\n;", "note: `//` starts a comment", true);
   check_note("let a = b  // the number of rows that are left\nlet c = 1;", "note: `//`", false);
   check_note("a = \"\\z\";", "note: the escapes are", true);
@@ -251,11 +280,14 @@ static void test_diag_text(void) {
              "note: no place\n",
              "text of messages");
   check_text(messages_of(&r, DIAG_JSON),
-             "{\"file\":\"t.pk\",\"line\":1,\"column\":1,\"end_column\":3,\"severity\":\"warning\",\"code\":\"E0101\","
+             "{\"file\":\"t.pk\",\"line\":1,\"column\":1,\"end_column\":3,\"severity\":\"warning\","
+             "\"code\":\"E0101\","
              "\"message\":\"early\",\"notes\":[]}\n"
-             "{\"file\":\"t.pk\",\"line\":1,\"column\":4,\"end_column\":10,\"severity\":\"error\",\"code\":\"E0101\",\"message\":"
+             "{\"file\":\"t.pk\",\"line\":1,\"column\":4,\"end_column\":10,\"severity\":\"error\","
+             "\"code\":\"E0101\",\"message\":"
              "\"late\\u001b[0m\","
-             "\"notes\":[{\"file\":\"t.pk\",\"line\":2,\"column\":1,\"end_column\":7,\"message\":\"other place\"},"
+             "\"notes\":[{\"file\":\"t.pk\",\"line\":2,\"column\":1,\"end_column\":7,\"message\":"
+             "\"other place\"},"
              "{\"file\":\"t.pk\",\"message\":\"no place\"}]}\n",
              "JSON of messages");
   expect(strstr(messages_of(&r, DIAG_COLOUR), "\033[1;31merror:") != NULL, "colour", NULL);
@@ -289,7 +321,8 @@ static void test_diag_limits(void) {
 
 // ---- deep and long texts
 
-static void check_hostile(const char *head, const char *unit, int times, const char *tail, const char *code) {
+static void check_hostile(const char *head, const char *unit, int times, const char *tail,
+                          const char *code) {
   Buf buf = {0};
   Reading r;
   buf_puts(&buf, head);
@@ -327,52 +360,71 @@ static void test_hostile(void) {
 // ---- the formatter
 
 static const char everything[] =
-    "/* a\n   b   \n*/\nfn relu(a)=max(a,0); fn   two(a, b) { let c = a+b; return if c>0 {c} else if a>0 {a} else {-c}; } // "
+    "/* a\n   b   \n*/\nfn relu(a)=max(a,0); fn   two(a, b) { let c = a+b; return if c>0 {c} else "
+    "if a>0 {a} else {-c}; } // "
     "two\n\n\n// c\n"
-    "kernel all(x: T[M,K], y: f32, idx: i32[], w: accum(T)[_k],) -> (o: T[M, K], p: f32[E + 1]) { // the kernel\n"
-    "\n  static T:dtype=f32, BM = 256, NEG=-9223372036854775808, HEX = 0xFF, F = 1.5e-3, G=1e5;\n\n\n"
-    "  require M%BM==0:\"M must be \\\"whole\\\"\\n\";\n  require K > 0;\n  prefetch off: i32[E + 1], n: i32;\n  mesh (x: 4, y: "
+    "kernel all(x: T[M,K], y: f32, idx: i32[], w: accum(T)[_k],) -> (o: T[M, K], p: f32[E + 1]) { "
+    "// the kernel\n"
+    "\n  static T:dtype=f32, BM = 256, NEG=-9223372036854775808, HEX = 0xFF, F = 1.5e-3, "
+    "G=1e5;\n\n\n"
+    "  require M%BM==0:\"M must be \\\"whole\\\"\\n\";\n  require K > 0;\n  prefetch off: i32[E + "
+    "1], n: i32;\n  mesh (x: 4, y: "
     "2);\n"
     "  vmem_limit 16*1024*1024;\n  alias o=x;\n  let pad = 3;\n"
     "  grid (i in cdiv(M, BM) parallel, j in n arbitrary, k in max(1,cdiv(K, 4)),);\n"
-    "  block x: [_, BM, 1,] at (i, j, floordiv(k,2)) pad -1 buffers 3;\n  block y: any;\n  block t: smem [1, 8] at (i,0);\n"
-    "  block w: smem;\n  block z: [] at () pad(0) ;\n  block v: vmem [1]; block u: vmem [1] at (0);\n"
+    "  block x: [_, BM, 1,] at (i, j, floordiv(k,2)) pad -1 buffers 3;\n  block y: any;\n  block "
+    "t: smem [1, 8] at (i,0);\n"
+    "  block w: smem;\n  block z: [] at () pad(0) ;\n  block v: vmem [1]; block u: vmem [1] at "
+    "(0);\n"
     "  block o, p: [BM,N] at element (i * BM - 1, 0) halo (2, 0), (1, 1) revisit any;\n"
-    "  block q: [BM] at slice (ds(off[i], off[i+1] - off[i])) halo ((1, 2),);\n  scratch m, l: vmem f32[BQ, 1];\n"
-    "  scratch acc: vmem accum(T)[BM, BN], s : sem dma[2], r: sem regular, bar: sem barrier;\n  scratch c: smem i32;\n"
+    "  block q: [BM] at slice (ds(off[i], off[i+1] - off[i])) halo ((1, 2),);\n  scratch m, l: "
+    "vmem f32[BQ, 1];\n"
+    "  scratch acc: vmem accum(T)[BM, BN], s : sem dma[2], r: sem regular, bar: sem barrier;\n  "
+    "scratch c: smem i32;\n"
     "  fn inner(v) = v*2;\n  when  i==0{acc[...]=0;}\n  when i == 0 { }\n"
     "  if i == 1 { acc[...] = 1; } else if i == 2 { acc[...] += 2; } else { acc[...] >>>= 1; }\n"
-    "  if i == 1 { acc[...] = 1; } // c\n  else {\n    acc[...] = 2; /* odd */ acc[0] = 3; // trailing\n    // last\n  }\n"
-    "  for _ in 0..n-1 { static for t in -1..4 { if t == 3 { break; } } }\n  while (i < 3 && !x[0]) || ~j != - -1 { foo(); }\n"
-    "  var v: f32[8,4] = 0; var u: i32 = 1;\n  let a = x[ds(i * 8, 8, 2), :, None, ..., 1:, :-1, ::2, a+1:b*2:c];\n"
+    "  if i == 1 { acc[...] = 1; } // c\n  else {\n    acc[...] = 2; /* odd */ acc[0] = 3; // "
+    "trailing\n    // last\n  }\n"
+    "  for _ in 0..n-1 { static for t in -1..4 { if t == 3 { break; } } }\n  while (i < 3 && "
+    "!x[0]) || ~j != - -1 { foo(); }\n"
+    "  var v: f32[8,4] = 0; var u: i32 = 1;\n  let a = x[ds(i * 8, 8, 2), :, None, ..., 1:, :-1, "
+    "::2, a+1:b*2:c];\n"
     "  let e = (x[...] + y).T.reshape((1,), ()).sum(axis = (0,1), keep=false);\n"
-    "  let k2 = kernel + reference*any(smem)[vmem] - at(element).slice[halo:of];\n  let b = [1,2,[3, 4]]; let g = -x[1] - -2 + "
+    "  let k2 = kernel + reference*any(smem)[vmem] - at(element).slice[halo:of];\n  let b = "
+    "[1,2,[3, 4]]; let g = -x[1] - -2 + "
     "!b;\n"
     "  let c2 = async_copy(x.at[0] -> buf[k % 2], s[k % 2]); c2.start();\n"
     "  remote_copy(src -> dst, device = (1 + i, 0), send, recv,);\n"
-    "  let a = 1 << 2 >> 3 >>> 4 & 5 ^ 6 | 7 == 8 && 9 < 10 || (1 < 2) == (2 > 3) && 1 >= 2 && 2 <= 3;\n"
+    "  let a = 1 << 2 >> 3 >>> 4 & 5 ^ 6 | 7 == 8 && 9 < 10 || (1 < 2) == (2 > 3) && 1 >= 2 && 2 "
+    "<= 3;\n"
     "  scoped buf: vmem f32[8, 128], a, b: vmem bool, s2: sem dma[2] { buf[...] = 0; }\n"
     "  region \"soft\\tmax\" {\n"
-    "    pipeline (t in n, u in 4 parallel) { block a of x, b of y: [bm, bk] at (t, 0) buffers 3; block d of o: any; a[...] = 1 "
+    "    pipeline (t in n, u in 4 parallel) { block a of x, b of y: [bm, bk] at (t, 0) buffers 3; "
+    "block d of o: any; a[...] = 1 "
     ".T; }\n"
     "  }\n  let long = aaaaaaaaaaaaaaaaaaaaaaaa(bbbbbbbbbbbbbbbbbbbbbb, cccccccccccccccccccc) + "
     "dddddddddddddddddddd(eeeeeeeeeee, "
-    "ffffffffffffffffffff) - gggggggg - 1 * // in the middle\n   h[:, i:j] /* in */ + 4 * // twice\n // alone\n 5;\n"
-    "  o[...] = if i == 0 { 1.0 } else { 2.0 };\n\n}\nreference all { let q = 3; p = if q { o } else { x }; }\n// end";
+    "ffffffffffffffffffff) - gggggggg - 1 * // in the middle\n   h[:, i:j] /* in */ + 4 * // "
+    "twice\n // alone\n 5;\n"
+    "  o[...] = if i == 0 { 1.0 } else { 2.0 };\n\n}\nreference all { let q = 3; p = if q { o } "
+    "else { x }; }\n// end";
 
-// format(x) parses to the same tree, and format(format(x)) is format(x). A text that does not parse is not formatted.
+// format(x) parses to the same tree, and format(format(x)) is format(x). A text that does not parse
+// is not formatted.
 static void check_round_trip(const char *text, size_t length, const char *what) {
   Reading before, after;
   Buf once = {0}, twice = {0};
   parse_text(&before, text, length);
   bool parses = diag_error_count(before.diag) == 0;
-  expect(format_text(before.arena, text, length, &once) == parses, what, "format and parse disagree");
+  expect(format_text(before.arena, text, length, &once) == parses, what,
+         "format and parse disagree");
   if (parses) {
     parse_text(&after, once.text, once.length);
     bool same = diag_error_count(after.diag) == 0 && strcmp(dump_of(&before), dump_of(&after)) == 0;
     expect(same, what, once.text);
     if (!same) printf("%s", messages_of(&after, DIAG_TEXT));
-    expect(format_text(after.arena, once.text, once.length, &twice), what, "the formatted text is refused");
+    expect(format_text(after.arena, once.text, once.length, &twice), what,
+           "the formatted text is refused");
     bool stable = once.length == twice.length && memcmp(once.text, twice.text, once.length) == 0;
     expect(stable, what, "not idempotent");
     if (!stable) printf("--- once\n%s--- twice\n%s", once.text, twice.text);
@@ -401,11 +453,14 @@ static void test_format(void) {
       "fn f(a)=a;\r\n",
       "fn f(a) = a;\n");
   check_format(
-      "kernel k( x:f32[M,N] )->( o:f32[M,N] ){\n\n\n\no[...]=x[...]*-1;// a\n\n\n\nlet  bb=1;// b\nlet c=a[1 : ,::2];// c\n\n}",
-      "kernel k(x: f32[M, N]) -> (o: f32[M, N]) {\n  o[...] = x[...] * -1;  // a\n\n  let bb = 1;          // b\n"
+      "kernel k( x:f32[M,N] )->( o:f32[M,N] ){\n\n\n\no[...]=x[...]*-1;// a\n\n\n\nlet  bb=1;// "
+      "b\nlet c=a[1 : ,::2];// c\n\n}",
+      "kernel k(x: f32[M, N]) -> (o: f32[M, N]) {\n  o[...] = x[...] * -1;  // a\n\n  let bb = 1;  "
+      "        // b\n"
       "  let c = a[1:, ::2];  // c\n}\n");
-  check_format("kernel k() -> (o: f32) { when i == 0 { a = 1; } when i == 0 {\na = 1; } }",
-               "kernel k() -> (o: f32) {\n  when i == 0 { a = 1; }\n  when i == 0 {\n    a = 1;\n  }\n}\n");
+  check_format(
+      "kernel k() -> (o: f32) { when i == 0 { a = 1; } when i == 0 {\na = 1; } }",
+      "kernel k() -> (o: f32) {\n  when i == 0 { a = 1; }\n  when i == 0 {\n    a = 1;\n  }\n}\n");
 }
 
 static void test_round_trip(void) {
@@ -414,7 +469,8 @@ static void test_round_trip(void) {
   check_round_trip(everything, sizeof everything - 1, "everything");
   parse_text(&r, everything, sizeof everything - 1);
   check_text(messages_of(&r, DIAG_TEXT), "", "everything parses");
-  expect(format_text(r.arena, everything, sizeof everything - 1, &out), "everything is formatted", NULL);
+  expect(format_text(r.arena, everything, sizeof everything - 1, &out), "everything is formatted",
+         NULL);
   int column = 0;
   for (const char *c = out.text; *c; c++) {
     column = *c == '\n' ? 0 : column + 1;
@@ -493,10 +549,13 @@ static void random_change(Buf *buf) {
   buf_add(buf, everything, size);
   for (uint32_t i = 0; i < changes; i++) {
     Buf next = {0};
-    uint32_t at = random_below((uint32_t)buf->length), drop = random_below(3) ? 0 : random_below(12);
+    uint32_t at = random_below((uint32_t)buf->length),
+             drop = random_below(3) ? 0 : random_below(12);
     if (at + drop > buf->length) drop = 0;
     buf_add(&next, buf->text, at);
-    if (drop == 0) buf_puts(&next, random_below(2) ? words[random_below(sizeof words / sizeof words[0])] : " /* x */ ");
+    if (drop == 0)
+      buf_puts(&next,
+               random_below(2) ? words[random_below(sizeof words / sizeof words[0])] : " /* x */ ");
     if (random_below(4) == 0) buf_puts(&next, "\n// y\n");
     buf_add(&next, buf->text + at + drop, buf->length - at - drop);
     buf_free(buf);

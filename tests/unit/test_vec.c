@@ -17,7 +17,9 @@
 #include "widths.h"
 #endif
 
-static void expect(bool holds, const char *what, int at) { check(holds, what, "%d bytes: at %d", PK_VEC_BYTES, at); }
+static void expect(bool holds, const char *what, int at) {
+  check(holds, what, "%d bytes: at %d", PK_VEC_BYTES, at);
+}
 
 /* ---- operands: specials against specials, then random bits */
 
@@ -61,10 +63,20 @@ static const float f32_specials[SPECIALS] = {0.0f,
                                              0x1.fffffep31f,
                                              8388609.0f,
                                              0x1p23f};
-static const int32_t i32_specials[SPECIALS] = {
-    0,     1,     -1, 2,   -2,   3,   -3,     7,     8,     9,         15,        16,  17,
-    31,    32,    33, 127, -128, 255, -32768, 32767, 65535, INT32_MAX, INT32_MIN, -31, INT32_MIN + 1,
-    46341, -46341};
+static const int32_t i32_specials[SPECIALS] = {0,         1,
+                                               -1,        2,
+                                               -2,        3,
+                                               -3,        7,
+                                               8,         9,
+                                               15,        16,
+                                               17,        31,
+                                               32,        33,
+                                               127,       -128,
+                                               255,       -32768,
+                                               32767,     65535,
+                                               INT32_MAX, INT32_MIN,
+                                               -31,       INT32_MIN + 1,
+                                               46341,     -46341};
 
 static void fill_operands(void) {
   for (int k = 0; k < COUNT; k++) {
@@ -79,7 +91,9 @@ static void fill_operands(void) {
   }
 }
 
-static bool same_f32(float a, float b) { return (isnan(a) && isnan(b)) || pk_bits_of_f32(a) == pk_bits_of_f32(b); }
+static bool same_f32(float a, float b) {
+  return (isnan(a) && isnan(b)) || pk_bits_of_f32(a) == pk_bits_of_f32(b);
+}
 static void expect_f32(float got, float scalar, float want, const char *what, int at) {
   expect(same_f32(got, want), what, at);
   expect(same_f32(scalar, want), what, -1 - at);
@@ -91,8 +105,12 @@ static void expect_i32(int32_t got, int32_t scalar, int32_t want, const char *wh
 
 /* ---- meanings, in wider arithmetic */
 
-static float meaning_max(float a, float b) { return isnan(a) || isnan(b) ? NAN : a == b ? (signbit(a) ? b : a) : a > b ? a : b; }
-static float meaning_min(float a, float b) { return isnan(a) || isnan(b) ? NAN : a == b ? (signbit(a) ? a : b) : a < b ? a : b; }
+static float meaning_max(float a, float b) {
+  return isnan(a) || isnan(b) ? NAN : a == b ? (signbit(a) ? b : a) : a > b ? a : b;
+}
+static float meaning_min(float a, float b) {
+  return isnan(a) || isnan(b) ? NAN : a == b ? (signbit(a) ? a : b) : a < b ? a : b;
+}
 static float meaning_sign(float a) { return isnan(a) || a == 0 ? a : a > 0 ? 1.0f : -1.0f; }
 static float meaning_mod(float a, float b) {
   float r = fmodf(a, b);
@@ -104,8 +122,12 @@ static float meaning_floordiv_f32(float a, float b) {
 }
 static int64_t meaning_div(int64_t a, int64_t b) { return b == 0 ? -1 : a / b; }
 static int64_t meaning_rem(int64_t a, int64_t b) { return b == 0 ? a : a % b; }
-static int64_t meaning_floordiv(int64_t a, int64_t b) { return b == 0 ? -1 : a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-static int64_t meaning_mod_int(int64_t a, int64_t b) { return b == 0 ? a : a - b * meaning_floordiv(a, b); }
+static int64_t meaning_floordiv(int64_t a, int64_t b) {
+  return b == 0 ? -1 : a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+static int64_t meaning_mod_int(int64_t a, int64_t b) {
+  return b == 0 ? a : a - b * meaning_floordiv(a, b);
+}
 static int64_t meaning_pow(int64_t a, int64_t b, bool is_signed) {
   if (is_signed && b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
   uint32_t r = 1, base = (uint32_t)a;
@@ -113,10 +135,16 @@ static int64_t meaning_pow(int64_t a, int64_t b, bool is_signed) {
     if (rest & 1) r *= base;
   return r;
 }
-static int64_t meaning_shl(int64_t a, int64_t b, int width) { return b >= 0 && b < width ? (int64_t)((uint64_t)a << b) : 0; }
-static int64_t meaning_shr(int64_t a, int64_t b, int width) { return b >= 0 && b < width ? a >> b : a < 0 ? -1 : 0; }
+static int64_t meaning_shl(int64_t a, int64_t b, int width) {
+  return b >= 0 && b < width ? (int64_t)((uint64_t)a << b) : 0;
+}
+static int64_t meaning_shr(int64_t a, int64_t b, int width) {
+  return b >= 0 && b < width ? a >> b : a < 0 ? -1 : 0;
+}
 static int64_t low_bits(int64_t a, int width) { return a & (((int64_t)1 << width) - 1); }
-static int64_t meaning_ushr(int64_t a, int64_t b, int width) { return b >= 0 && b < width ? low_bits(a, width) >> b : 0; }
+static int64_t meaning_ushr(int64_t a, int64_t b, int width) {
+  return b >= 0 && b < width ? low_bits(a, width) >> b : 0;
+}
 static int64_t meaning_clz(int64_t a, int width) {
   int64_t zeros = width;
   for (int64_t bits = low_bits(a, width); bits != 0; bits >>= 1) zeros--;
@@ -192,7 +220,8 @@ static void test_f32_fma(void) {
       expect_f32(r[k - i], pks_fma_f32(x, y, z), want, "fma_f32", k);
       expect(same_f32(fast[k - i], PK_HAS_FMA ? want : x * y + z), "fma_fast_f32", k);
       if (isnan(x) || isnan(y)) continue;
-      expect(least[k - i] == meaning_min(x, y) && most[k - i] == meaning_max(x, y), "min_fast_f32, max_fast_f32", k);
+      expect(least[k - i] == meaning_min(x, y) && most[k - i] == meaning_max(x, y),
+             "min_fast_f32, max_fast_f32", k);
     }
   }
 }
@@ -283,7 +312,8 @@ static void test_madd(void) {
     int32_t r[PK_LANES];
     pk_store_i32(r, pk_madd_i16(pk_load_i32(i32_a + i), pk_load_i32(i32_b + i)));
     EACH_LANE {
-      int64_t low = (int64_t)AS_I16(i32_a[k]) * AS_I16(i32_b[k]), high = (int64_t)(i32_a[k] >> 16) * (i32_b[k] >> 16);
+      int64_t low = (int64_t)AS_I16(i32_a[k]) * AS_I16(i32_b[k]),
+              high = (int64_t)(i32_a[k] >> 16) * (i32_b[k] >> 16);
       expect(r[k - i] == (int32_t)(uint32_t)(low + high), "madd_i16", k);
     }
   }
@@ -297,12 +327,13 @@ static void expect_mask(pk_mask m, const bool *want, const char *what, int at) {
   expect(pk_mask_bits(m) == bits, what, at);
   expect(pk_any(m) == (bits != 0) && pk_all(m) == (bits == (1u << PK_LANES) - 1), what, -1 - at);
 }
-#define COMPARE(name, op, type, T, a, b, vector_a, vector_b)                                           \
-  EACH_VECTOR {                                                                                        \
-    bool want[PK_LANES];                                                                               \
-    EACH_LANE want[k - i] = (type)a[k] op(type) b[k];                                                  \
-    EACH_LANE expect(pks_##name##_##T((type)a[k], (type)b[k]) == want[k - i], "pks_" #name "_" #T, k); \
-    expect_mask(pk_##name##_##T(vector_a, vector_b), want, #name "_" #T, i);                           \
+#define COMPARE(name, op, type, T, a, b, vector_a, vector_b)                                       \
+  EACH_VECTOR {                                                                                    \
+    bool want[PK_LANES];                                                                           \
+    EACH_LANE want[k - i] = (type)a[k] op(type) b[k];                                              \
+    EACH_LANE expect(pks_##name##_##T((type)a[k], (type)b[k]) == want[k - i], "pks_" #name "_" #T, \
+                     k);                                                                           \
+    expect_mask(pk_##name##_##T(vector_a, vector_b), want, #name "_" #T, i);                       \
   }
 #define COMPARE_ALL(name, op)                                                                   \
   COMPARE(name, op, float, f32, f32_a, f32_b, pk_load_f32(f32_a + i), pk_load_f32(f32_b + i))   \
@@ -317,19 +348,24 @@ static void test_compare(void) {
   COMPARE_ALL(ge, >=)
 }
 
-#define COMPARE_I64(name, op, type, T)                                                                  \
-  EACH_VECTOR {                                                                                         \
-    bool want[PK_LANES];                                                                                \
-    EACH_LANE want[k - i] = (int64_t)(type)i32_a[k] op s;                                               \
-    EACH_LANE expect(pks_##name##_##T##_i64((type)i32_a[k], s) == want[k - i], "pks_" #name "_i64", k); \
-    expect_mask(pk_##name##_##T##_i64(pk_load_i32(i32_a + i), s), want, #name "_" #T "_i64", i);        \
+#define COMPARE_I64(name, op, type, T)                                                           \
+  EACH_VECTOR {                                                                                  \
+    bool want[PK_LANES];                                                                         \
+    EACH_LANE want[k - i] = (int64_t)(type)i32_a[k] op s;                                        \
+    EACH_LANE expect(pks_##name##_##T##_i64((type)i32_a[k], s) == want[k - i],                   \
+                     "pks_" #name "_i64", k);                                                    \
+    expect_mask(pk_##name##_##T##_i64(pk_load_i32(i32_a + i), s), want, #name "_" #T "_i64", i); \
   }
 #define COMPARE_I64_BOTH(name, op)    \
   COMPARE_I64(name, op, int32_t, i32) \
   COMPARE_I64(name, op, uint32_t, u32)
 static void test_compare_i64(void) {
-  const int64_t scalars[] = {INT64_MIN,  (int64_t)INT32_MIN - 1,  INT32_MIN, -1,         0, 1, INT32_MAX, (int64_t)INT32_MAX + 1,
-                             UINT32_MAX, (int64_t)UINT32_MAX + 1, INT64_MAX, -4294967296};
+  const int64_t scalars[] = {INT64_MIN,  (int64_t)INT32_MIN - 1,
+                             INT32_MIN,  -1,
+                             0,          1,
+                             INT32_MAX,  (int64_t)INT32_MAX + 1,
+                             UINT32_MAX, (int64_t)UINT32_MAX + 1,
+                             INT64_MAX,  -4294967296};
   for (size_t j = 0; j < sizeof scalars / sizeof scalars[0]; j++) {
     int64_t s = scalars[j];
     COMPARE_I64_BOTH(eq, ==)
@@ -343,17 +379,22 @@ static void test_compare_i64(void) {
 
 static void test_mask_algebra(void) {
   EACH_VECTOR {
-    pk_mask m = pk_lt_i32(pk_load_i32(i32_a + i), pk_load_i32(i32_b + i)), n = pk_gt_i32(pk_load_i32(i32_a + i), pk_splat_i32(0));
+    pk_mask m = pk_lt_i32(pk_load_i32(i32_a + i), pk_load_i32(i32_b + i)),
+            n = pk_gt_i32(pk_load_i32(i32_a + i), pk_splat_i32(0));
     uint32_t a = pk_mask_bits(m), b = pk_mask_bits(n), all = (1u << PK_LANES) - 1;
     expect(pk_mask_bits(pk_and_mask(m, n)) == (a & b), "and_mask", i);
     expect(pk_mask_bits(pk_or_mask(m, n)) == (a | b), "or_mask", i);
-    expect(pk_mask_bits(pk_xor_mask(m, n)) == (a ^ b) && pk_mask_bits(pk_ne_mask(m, n)) == (a ^ b), "xor_mask", i);
+    expect(pk_mask_bits(pk_xor_mask(m, n)) == (a ^ b) && pk_mask_bits(pk_ne_mask(m, n)) == (a ^ b),
+           "xor_mask", i);
     expect(pk_mask_bits(pk_not_mask(m)) == (~a & all), "not_mask", i);
     expect(pk_mask_bits(pk_eq_mask(m, n)) == (~(a ^ b) & all), "eq_mask", i);
-    expect(pk_mask_bits(pk_lt_mask(m, n)) == (~a & b) && pk_mask_bits(pk_gt_mask(m, n)) == (a & ~b), "lt_mask, gt_mask", i);
-    expect(pk_mask_bits(pk_le_mask(m, n)) == ((~a | b) & all) && pk_mask_bits(pk_ge_mask(m, n)) == ((a | ~b) & all),
+    expect(pk_mask_bits(pk_lt_mask(m, n)) == (~a & b) && pk_mask_bits(pk_gt_mask(m, n)) == (a & ~b),
+           "lt_mask, gt_mask", i);
+    expect(pk_mask_bits(pk_le_mask(m, n)) == ((~a | b) & all) &&
+               pk_mask_bits(pk_ge_mask(m, n)) == ((a | ~b) & all),
            "le_mask, ge_mask", i);
-    expect(pk_mask_bits(pk_select_mask(m, n, pk_not_mask(n))) == ((a & b) | (~a & ~b & all)), "select_mask", i);
+    expect(pk_mask_bits(pk_select_mask(m, n, pk_not_mask(n))) == ((a & b) | (~a & ~b & all)),
+           "select_mask", i);
     float f[PK_LANES];
     int32_t w[PK_LANES];
     pk_store_f32(f, pk_select_f32(m, pk_load_f32(f32_a + i), pk_load_f32(f32_b + i)));
@@ -365,14 +406,17 @@ static void test_mask_algebra(void) {
     }
     pk_store_f32(f, pk_cast_mask_f32(m));
     pk_store_i32(w, pk_cast_mask_i32(m));
-    EACH_LANE expect(f[k - i] == (float)(a >> (k - i) & 1) && w[k - i] == (int32_t)(a >> (k - i) & 1), "cast_mask", k);
+    EACH_LANE expect(
+        f[k - i] == (float)(a >> (k - i) & 1) && w[k - i] == (int32_t)(a >> (k - i) & 1),
+        "cast_mask", k);
   }
   expect(pk_all(pk_splat_mask(true)) && !pk_any(pk_splat_mask(false)), "splat_mask", 0);
   for (int64_t n = -2; n <= PK_LANES + 2; n++) {
     uint32_t want = n <= 0 ? 0 : n >= PK_LANES ? (1u << PK_LANES) - 1 : (1u << n) - 1;
     expect(pk_mask_bits(pk_mask_first(n)) == want, "mask_first", (int)n);
   }
-  expect(pk_all(pk_mask_first(INT64_MAX)) && !pk_any(pk_mask_first(INT64_MIN)), "mask_first of extremes", 0);
+  expect(pk_all(pk_mask_first(INT64_MAX)) && !pk_any(pk_mask_first(INT64_MIN)),
+         "mask_first of extremes", 0);
 }
 
 static void test_predicates(void) {
@@ -381,9 +425,10 @@ static void test_predicates(void) {
     bool nan[PK_LANES], inf[PK_LANES], finite[PK_LANES], nonzero[PK_LANES], some[PK_LANES];
     EACH_LANE {
       float x = f32_a[k];
-      nan[k - i] = isnan(x), inf[k - i] = isinf(x) != 0, finite[k - i] = isfinite(x), nonzero[k - i] = x != 0,
-              some[k - i] = i32_a[k] != 0;
-      expect(pks_isnan_f32(x) == isnan(x) && pks_isinf_f32(x) == (isinf(x) != 0) && pks_isfinite_f32(x) == isfinite(x),
+      nan[k - i] = isnan(x), inf[k - i] = isinf(x) != 0, finite[k - i] = isfinite(x),
+              nonzero[k - i] = x != 0, some[k - i] = i32_a[k] != 0;
+      expect(pks_isnan_f32(x) == isnan(x) && pks_isinf_f32(x) == (isinf(x) != 0) &&
+                 pks_isfinite_f32(x) == isfinite(x),
              "pks_is..", k);
     }
     expect_mask(pk_isnan_f32(a), nan, "isnan", i);
@@ -396,14 +441,15 @@ static void test_predicates(void) {
 
 /* ---- conversions */
 
-#define CAST(T, type, least, greatest)                                                                       \
-  EACH_VECTOR {                                                                                              \
-    int32_t r[PK_LANES];                                                                                     \
-    pk_store_i32(r, pk_cast_f32_##T(pk_load_f32(f32_a + i)));                                                \
-    EACH_LANE {                                                                                              \
-      int64_t want = meaning_cast(f32_a[k], least, greatest);                                                \
-      expect_i32(r[k - i], (int32_t)pks_cast_f32_##T(f32_a[k]), (int32_t)(uint32_t)want, "cast_f32_" #T, k); \
-    }                                                                                                        \
+#define CAST(T, type, least, greatest)                                                   \
+  EACH_VECTOR {                                                                          \
+    int32_t r[PK_LANES];                                                                 \
+    pk_store_i32(r, pk_cast_f32_##T(pk_load_f32(f32_a + i)));                            \
+    EACH_LANE {                                                                          \
+      int64_t want = meaning_cast(f32_a[k], least, greatest);                            \
+      expect_i32(r[k - i], (int32_t)pks_cast_f32_##T(f32_a[k]), (int32_t)(uint32_t)want, \
+                 "cast_f32_" #T, k);                                                     \
+    }                                                                                    \
   }
 static void test_casts(void) {
   CAST(i8, int32_t, INT8_MIN, INT8_MAX)
@@ -420,14 +466,16 @@ static void test_casts(void) {
     pk_store_f32(h, pk_round_f16(pk_load_f32(f32_a + i)));
     EACH_LANE {
       expect_f32(s[k - i], pks_cast_i32_f32(i32_a[k]), (float)i32_a[k], "cast_i32_f32", k);
-      expect_f32(u[k - i], pks_cast_u32_f32((uint32_t)i32_a[k]), (float)(uint32_t)i32_a[k], "cast_u32_f32", k);
+      expect_f32(u[k - i], pks_cast_u32_f32((uint32_t)i32_a[k]), (float)(uint32_t)i32_a[k],
+                 "cast_u32_f32", k);
       expect(same_f32(b[k - i], pks_round_bf16(f32_a[k])), "round_bf16", k);
       expect(same_f32(h[k - i], pks_round_f16(f32_a[k])), "round_f16", k);
     }
   }
 }
 
-/* To `digits` bits of mantissa, exponents from `least` on, infinite from `limit` on: by scaling, not by bits. */
+/* To `digits` bits of mantissa, exponents from `least` on, infinite from `limit` on: by scaling,
+ * not by bits. */
 static double meaning_half(double x, int digits, int least, double limit) {
   int exponent;
   if (isnan(x) || isinf(x) || x == 0) return x;
@@ -438,10 +486,14 @@ static double meaning_half(double x, int digits, int least, double limit) {
 }
 static void test_half(void) {
   for (int k = 0; k < COUNT; k++) {
-    double wide = ldexp((double)f32_a[k], k & 1 || f32_a[k] == 0 || !isfinite(f32_a[k]) ? 0 : -(ilogb((double)f32_a[k]) & ~15));
+    double wide =
+        ldexp((double)f32_a[k],
+              k & 1 || f32_a[k] == 0 || !isfinite(f32_a[k]) ? 0 : -(ilogb((double)f32_a[k]) & ~15));
     float x = (float)wide;
-    expect(same_f32(pks_round_bf16(x), (float)meaning_half((double)x, 8, -125, 0x1p128)), "bf16 rounds", k);
-    expect(same_f32(pks_round_f16(x), (float)meaning_half((double)x, 11, -13, 65536)), "f16 rounds", k);
+    expect(same_f32(pks_round_bf16(x), (float)meaning_half((double)x, 8, -125, 0x1p128)),
+           "bf16 rounds", k);
+    expect(same_f32(pks_round_f16(x), (float)meaning_half((double)x, 11, -13, 65536)), "f16 rounds",
+           k);
   }
   for (int i = 0; i < 65536; i += PK_LANES) {
     uint16_t half[PK_LANES], back[PK_LANES];
@@ -450,17 +502,21 @@ static void test_half(void) {
     pk_store_f32(b, pk_load_bf16(half));
     pk_store_f32(h, pk_load_f16(half));
     for (int k = 0; k < PK_LANES; k++) {
-      expect(same_f32(b[k], pk_f32_from_bf16(half[k])) && same_f32(h[k], pk_f32_from_f16(half[k])), "half to float", i + k);
+      expect(same_f32(b[k], pk_f32_from_bf16(half[k])) && same_f32(h[k], pk_f32_from_f16(half[k])),
+             "half to float", i + k);
       int exponent = half[k] >> 10 & 31, mantissa = half[k] & 0x3ff;
       double size = exponent == 0 ? ldexp(mantissa, -24) : ldexp(mantissa + 1024, exponent - 25);
-      if (exponent != 31) expect((double)h[k] == (half[k] >> 15 ? -size : size), "f16 value", i + k);
+      if (exponent != 31)
+        expect((double)h[k] == (half[k] >> 15 ? -size : size), "f16 value", i + k);
     }
     pk_store_bf16(back, pk_load_bf16(half));
     for (int k = 0; k < PK_LANES; k++)
-      expect(isnan(b[k]) ? isnan(pks_load_bf16(back + k)) : back[k] == half[k], "bf16 and back", i + k);
+      expect(isnan(b[k]) ? isnan(pks_load_bf16(back + k)) : back[k] == half[k], "bf16 and back",
+             i + k);
     pk_store_f16(back, pk_load_f16(half));
     for (int k = 0; k < PK_LANES; k++)
-      expect(isnan(h[k]) ? isnan(pks_load_f16(back + k)) : back[k] == half[k], "f16 and back", i + k);
+      expect(isnan(h[k]) ? isnan(pks_load_f16(back + k)) : back[k] == half[k], "f16 and back",
+             i + k);
   }
 }
 
@@ -474,31 +530,36 @@ static void make_page(void) {
   page_end = page + 65536;
 }
 
-/* n elements at the end of the page: nothing after them is touched, and stores leave what is before. */
-#define MEMORY(T, type, full)                                                                                        \
-  for (int n = 0; n <= PK_LANES; n++) {                                                                              \
-    type *p = (type *)(void *)page_end - n, in[PK_LANES], out[PK_LANES];                                             \
-    for (int k = 0; k < PK_LANES; k++) in[k] = (type)(full(random_bits()));                                          \
-    if (n > 0) memcpy(p, in, (size_t)n * sizeof *p);                                                                 \
-    pk_store_##T(out, pk_loadn_##T(p, n));                                                                           \
-    for (int k = 0; k < PK_LANES; k++) expect(out[k] == (k < n ? in[k] : 0), "loadn_" #T, n);                        \
-    memset(page_end - 512, 0, 512);                                                                                  \
-    pk_storen_##T(p, pk_load_##T(in), n);                                                                            \
-    for (int k = -4; k < n; k++) expect(p[k] == (k < 0 ? 0 : in[k]), "storen_" #T, n);                               \
-    if (n == PK_LANES) pk_store_##T(out, pk_load_##T(p)), expect(memcmp(in, out, sizeof in) == 0, "load_" #T, n);    \
-    uint32_t bits = random_bits() & ((1u << n) - 1);                                                                 \
-    pk_mask m = pk_splat_mask(false);                                                                                \
-    for (int k = 0; k < PK_LANES; k++)                                                                               \
-      if (bits >> k & 1) m = pk_or_mask(m, pk_eq_i32(pk_lane_i32(), pk_splat_i32(k)));                               \
-    pk_store_##T(out, pk_loadm_##T(p, m));                                                                           \
-    for (int k = 0; k < PK_LANES; k++) expect(out[k] == (bits >> k & 1 ? in[k] : 0), "loadm_" #T, n);                \
-    memset(page_end - 512, 0, 512);                                                                                  \
-    pk_storem_##T(p, pk_load_##T(in), m);                                                                            \
-    for (int k = -4; k < n; k++) expect(p[k] == (k >= 0 && bits >> k & 1 ? in[k] : 0), "storem_" #T, n);             \
-    type *aligned = (type *)(void *)page_end - 2 * PK_LANES;                                                         \
-    pk_stream_##T(aligned, pk_load_##T(in));                                                                         \
-    expect(memcmp(aligned, in, sizeof in) == 0, "stream_" #T, n);                                                    \
-    for (int k = 0; k < n; k++) pks_store_##T(out + k, pks_load_##T(in + k)), expect(out[k] == in[k], "pks_" #T, k); \
+/* n elements at the end of the page: nothing after them is touched, and stores leave what is
+ * before. */
+#define MEMORY(T, type, full)                                                                    \
+  for (int n = 0; n <= PK_LANES; n++) {                                                          \
+    type *p = (type *)(void *)page_end - n, in[PK_LANES], out[PK_LANES];                         \
+    for (int k = 0; k < PK_LANES; k++) in[k] = (type)(full(random_bits()));                      \
+    if (n > 0) memcpy(p, in, (size_t)n * sizeof *p);                                             \
+    pk_store_##T(out, pk_loadn_##T(p, n));                                                       \
+    for (int k = 0; k < PK_LANES; k++) expect(out[k] == (k < n ? in[k] : 0), "loadn_" #T, n);    \
+    memset(page_end - 512, 0, 512);                                                              \
+    pk_storen_##T(p, pk_load_##T(in), n);                                                        \
+    for (int k = -4; k < n; k++) expect(p[k] == (k < 0 ? 0 : in[k]), "storen_" #T, n);           \
+    if (n == PK_LANES)                                                                           \
+      pk_store_##T(out, pk_load_##T(p)), expect(memcmp(in, out, sizeof in) == 0, "load_" #T, n); \
+    uint32_t bits = random_bits() & ((1u << n) - 1);                                             \
+    pk_mask m = pk_splat_mask(false);                                                            \
+    for (int k = 0; k < PK_LANES; k++)                                                           \
+      if (bits >> k & 1) m = pk_or_mask(m, pk_eq_i32(pk_lane_i32(), pk_splat_i32(k)));           \
+    pk_store_##T(out, pk_loadm_##T(p, m));                                                       \
+    for (int k = 0; k < PK_LANES; k++)                                                           \
+      expect(out[k] == (bits >> k & 1 ? in[k] : 0), "loadm_" #T, n);                             \
+    memset(page_end - 512, 0, 512);                                                              \
+    pk_storem_##T(p, pk_load_##T(in), m);                                                        \
+    for (int k = -4; k < n; k++)                                                                 \
+      expect(p[k] == (k >= 0 && bits >> k & 1 ? in[k] : 0), "storem_" #T, n);                    \
+    type *aligned = (type *)(void *)page_end - 2 * PK_LANES;                                     \
+    pk_stream_##T(aligned, pk_load_##T(in));                                                     \
+    expect(memcmp(aligned, in, sizeof in) == 0, "stream_" #T, n);                                \
+    for (int k = 0; k < n; k++)                                                                  \
+      pks_store_##T(out + k, pks_load_##T(in + k)), expect(out[k] == in[k], "pks_" #T, k);       \
   }
 #define NOT_NAN_BF16(x) (x) & 0xbf7fu
 #define NOT_NAN_F16(x) (x) & 0xbbffu
@@ -528,7 +589,8 @@ static void test_extension(void) {
   pk_store_i32(b, pk_load_u8((const uint8_t *)bits));
   pk_store_i32(c, pk_load_i16((const int16_t *)bits));
   pk_store_i32(d, pk_load_u16(bits));
-  expect(a[0] == -128 && a[1] == -1 && a[2] == 1 && b[0] == 128 && b[1] == 255 && b[2] == 1, "8 bits extended", 0);
+  expect(a[0] == -128 && a[1] == -1 && a[2] == 1 && b[0] == 128 && b[1] == 255 && b[2] == 1,
+         "8 bits extended", 0);
   expect(c[0] == -128 && c[2] == -32768 && d[0] == 0xff80 && d[2] == 0x8000, "16 bits extended", 0);
 }
 
@@ -565,7 +627,8 @@ static void test_reductions(void) {
 static void test_transpose(void) {
   pk_f32v rows[PK_LANES];
   float out[PK_LANES];
-  for (int i = 0; i < PK_LANES; i++) rows[i] = pk_cast_i32_f32(pk_add_i32(pk_lane_i32(), pk_splat_i32(100 * i)));
+  for (int i = 0; i < PK_LANES; i++)
+    rows[i] = pk_cast_i32_f32(pk_add_i32(pk_lane_i32(), pk_splat_i32(100 * i)));
   pk_transpose_f32(rows);
   for (int i = 0; i < PK_LANES; i++) {
     pk_store_f32(out, rows[i]);

@@ -1,4 +1,5 @@
-/* widths.h: a test of the vector layer builds itself for other widths and machines, and runs those programs too. */
+/* widths.h: a test of the vector layer builds itself for other widths and machines, and runs those
+ * programs too. */
 #ifndef WIDTHS_H
 #define WIDTHS_H
 
@@ -51,17 +52,20 @@ static bool run_program(const char *command) {
   return bad != 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void run_width(const char *source, const char *compiler, const char *emulator, const Width *width) {
+static void run_width(const char *source, const char *compiler, const char *emulator,
+                      const Width *width) {
   char program[64] = "/tmp/pk_widths_XXXXXX", command[2048];
   int file = mkstemp(program);
   if (file >= 0) close(file);
   const char *slash = strrchr(source, '/');
   int folder = slash ? (int)(slash - source) : 0;
   snprintf(command, sizeof command,
-           "%s -std=c11 -O1 -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -D_GNU_SOURCE -DONE_WIDTH "
+           "%s -std=c11 -O1 -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off "
+           "-D_GNU_SOURCE -DONE_WIDTH "
            "-DPK_VEC_BYTES=%d %s %s "
            "-I%.*s/../../include -o %s %s -lm",
-           compiler, width->bytes, width->flags, *emulator ? "" : environment("PKC_CFLAGS", ""), folder, source, program, source);
+           compiler, width->bytes, width->flags, *emulator ? "" : environment("PKC_CFLAGS", ""),
+           folder, source, program, source);
   bool built = system(command) == 0;
   char run[256];
   snprintf(run, sizeof run, "%s %s", emulator, program);
@@ -94,7 +98,8 @@ static void run_arm(const char *source, const char *flags) {
   }
   const Width arm = {16, flags, false, false};
   if (wanted(&arm))
-    run_width(source, "aarch64-linux-gnu-gcc -idirafter /usr/include", "qemu-aarch64 -L /usr/aarch64-linux-gnu", &arm);
+    run_width(source, "aarch64-linux-gnu-gcc -idirafter /usr/include",
+              "qemu-aarch64 -L /usr/aarch64-linux-gnu", &arm);
   else
     printf("left out: 1 of 1 programs for aarch64\n");
 }

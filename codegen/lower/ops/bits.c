@@ -1,10 +1,11 @@
-// Built-in functions on the bits of elements, and other elementwise ones that are spelled out in simpler operations.
+// Built-in functions on the bits of elements, and other elementwise ones that are spelled out in
+// simpler operations.
 #include "codegen/lower/internal.h"
 #include "codegen/ir/array.h"
 
 static Value wants(Lower *l, const Call *call, const Instr *v, const char *what) {
-  diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED, "%s is for %s, and this is %s", call->builtin->name, what,
-             type_text(l, &v->type));
+  diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED, "%s is for %s, and this is %s",
+             call->builtin->name, what, type_text(l, &v->type));
   return value_error();
 }
 
@@ -36,7 +37,8 @@ static Instr *power(const Expand *e, Instr *v, uint64_t n) {
 static Value lower_power(Lower *l, const Call *call) {
   int64_t n = 2;
   Instr *v = lower_array(l, call->arg[0]);
-  if (!v || (call->arg[1] && !lower_static_int(l, call->arg[1], "an exponent", &n))) return value_error();
+  if (!v || (call->arg[1] && !lower_static_int(l, call->arg[1], "an exponent", &n)))
+    return value_error();
   if (v->type.dtype == DT_BOOL) return wants(l, call, v, "numbers");
   if (n < -1024 || n > 1024 || (n < 0 && !is_float(v->type.dtype))) {
     diag_error(l->diag, call->arg[1]->span, ERR_BAD_ARGUMENT, "an exponent is from %d to 1024",
@@ -55,9 +57,11 @@ static Value lower_round_half_away(Lower *l, const Call *call) {
   if (!is_float(v->type.dtype)) return wants(l, call, v, "floats");
   Expand e = expand_like(l, v, call->node->span);
   DType t = v->type.dtype;
-  Instr *whole = expand1(&e, OP_TRUNC, v), *rest = expand1(&e, OP_ABS, expand2(&e, OP_SUB, v, whole));
+  Instr *whole = expand1(&e, OP_TRUNC, v),
+        *rest = expand1(&e, OP_ABS, expand2(&e, OP_SUB, v, whole));
   Instr *up = expand2(&e, OP_ADD, whole, expand1(&e, OP_SIGN, v));
-  return value_data(expand_select(&e, expand2(&e, OP_GE, rest, expand_float(&e, t, 0.5)), up, whole));
+  return value_data(
+      expand_select(&e, expand2(&e, OP_GE, rest, expand_float(&e, t, 0.5)), up, whole));
 }
 
 // ---- the bits of floats
@@ -93,35 +97,44 @@ static Value lower_nextafter(Lower *l, const Call *call) {
   Expand e = expand_like(l, v[0], call->node->span);
   DType i = bits_dtype(v[0]);
   Instr *a = v[0], *b = v[1], *zero = expand_float(&e, t, 0), *one = expand_int(&e, i, 1);
-  Instr *bits = expand_bits(&e, a, i), *sign = expand2(&e, OP_AND, expand_bits(&e, b, i), expand_int(&e, i, dtype_min(i)));
+  Instr *bits = expand_bits(&e, a, i),
+        *sign = expand2(&e, OP_AND, expand_bits(&e, b, i), expand_int(&e, i, dtype_min(i)));
   Instr *outwards = expand2(&e, OP_EQ, expand2(&e, OP_LT, a, b), expand2(&e, OP_GT, a, zero));
   Instr *step = expand2(&e, OP_ADD, bits, expand_select(&e, outwards, one, expand_int(&e, i, -1)));
   Instr *next = expand_select(&e, expand2(&e, OP_EQ, a, zero), expand2(&e, OP_OR, sign, one), step);
   Instr *nan = expand2(&e, OP_OR, expand1(&e, OP_ISNAN, a), expand1(&e, OP_ISNAN, b));
   Instr *result = expand_select(&e, expand2(&e, OP_EQ, a, b), b, expand_bits(&e, next, t));
-  return value_data(expand_select(&e, nan, expand_float(&e, t, (double)__builtin_nanf("")), result));
+  return value_data(
+      expand_select(&e, nan, expand_float(&e, t, (double)__builtin_nanf("")), result));
 }
 
-// f32 to a narrower float, upwards as often as the bits dropped are great against a random number: it is added to them, and
-// they are cut off. Below the target's normal numbers more bits are dropped.
+// f32 to a narrower float, upwards as often as the bits dropped are great against a random number:
+// it is added to them, and they are cut off. Below the target's normal numbers more bits are
+// dropped.
 static Value lower_stochastic_round(Lower *l, const Call *call) {
   DType to;
   Instr *v = lower_array(l, call->arg[0]), *random = lower_array(l, call->arg[1]);
   if (!v || !random || !lower_dtype(l, call->arg[2], &to)) return value_error();
-  if (v->type.dtype != DT_F32 || !is_narrow_float(to)) return wants(l, call, v, "f32 values and a narrower float dtype");
+  if (v->type.dtype != DT_F32 || !is_narrow_float(to))
+    return wants(l, call, v, "f32 values and a narrower float dtype");
   if (random->type.dtype != DT_U32 || !can_broadcast(&random->type, &v->type)) {
-    diag_error(l->diag, call->arg[1]->span, ERR_SHAPE_MISMATCH, "the random bits are u32 of the shape of the values, not %s",
+    diag_error(l->diag, call->arg[1]->span, ERR_SHAPE_MISMATCH,
+               "the random bits are u32 of the shape of the values, not %s",
                type_text(l, &random->type));
     return value_error();
   }
   Expand e = expand_like(l, v, call->node->span);
   random = broadcast_to(l, random, &v->type, call->node->span);
-  Instr *bits = expand_bits(&e, v, DT_U32), *size = expand2(&e, OP_AND, bits, expand_int(&e, DT_U32, INT32_MAX));
-  Instr *exponent = expand_shift(&e, OP_USHR, size, 23), *least = expand_int(&e, DT_U32, 127 + dtype_least_exponent(to));
+  Instr *bits = expand_bits(&e, v, DT_U32),
+        *size = expand2(&e, OP_AND, bits, expand_int(&e, DT_U32, INT32_MAX));
+  Instr *exponent = expand_shift(&e, OP_USHR, size, 23),
+        *least = expand_int(&e, DT_U32, 127 + dtype_least_exponent(to));
   Instr *low = expand2(&e, OP_SUB, least, expand2(&e, OP_MIN, exponent, least));
-  Instr *drop =
-      expand2(&e, OP_MIN, expand2(&e, OP_ADD, low, expand_int(&e, DT_U32, 24 - dtype_precision(to))), expand_int(&e, DT_U32, 31));
-  Instr *mask = expand2(&e, OP_SUB, expand2(&e, OP_SHL, expand_int(&e, DT_U32, 1), drop), expand_int(&e, DT_U32, 1));
+  Instr *drop = expand2(&e, OP_MIN,
+                        expand2(&e, OP_ADD, low, expand_int(&e, DT_U32, 24 - dtype_precision(to))),
+                        expand_int(&e, DT_U32, 31));
+  Instr *mask = expand2(&e, OP_SUB, expand2(&e, OP_SHL, expand_int(&e, DT_U32, 1), drop),
+                        expand_int(&e, DT_U32, 1));
   Instr *sum = expand2(&e, OP_ADD, bits, expand2(&e, OP_AND, random, mask));
   Instr *cut = expand_bits(&e, expand2(&e, OP_AND, sum, expand1(&e, OP_NOT, mask)), DT_F32);
   return value_data(expand_cast(&e, expand_select(&e, expand1(&e, OP_ISFINITE, v), cut, v), to));
@@ -159,27 +172,30 @@ Instr *expand_mulhi(const Expand *e, Instr *a, Instr *b) {
 static Value lower_mulhi(Lower *l, const Call *call) {
   Instr *v[2];
   if (!lower_both(l, call, v)) return value_error();
-  if (!is_integer(v[0]->type.dtype) || v[0]->type.dtype == DT_I64) return wants(l, call, v[0], "integers of up to 32 bits");
+  if (!is_integer(v[0]->type.dtype) || v[0]->type.dtype == DT_I64)
+    return wants(l, call, v[0], "integers of up to 32 bits");
   Expand e = expand_like(l, v[0], call->node->span);
   return value_data(expand_mulhi(&e, v[0], v[1]));
 }
 
 // ---- several narrow elements in one
 
-static bool packing(Lower *l, const Call *call, const Node *node, DType wide, DType *packed, int *count) {
+static bool packing(Lower *l, const Call *call, const Node *node, DType wide, DType *packed,
+                    int *count) {
   if (!lower_dtype(l, node, packed)) return false;
   int bits = dtype_info[*packed].bits, room = dtype_info[wide].bits;
   *count = room / bits;
   if (*packed != DT_BOOL && room % bits == 0 && room > bits && room <= 32) return true;
-  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "%s: %s does not hold several %s", call->builtin->name,
-             dtype_info[wide].name, dtype_info[*packed].name);
+  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "%s: %s does not hold several %s",
+             call->builtin->name, dtype_info[wide].name, dtype_info[*packed].name);
   return false;
 }
 
 // The narrow element's bits in an unsigned integer of the width of `wide`.
 static Instr *narrow_bits(const Expand *e, Instr *v, DType packed, int wide) {
   int bits = dtype_info[packed].bits;
-  return expand_cast(e, expand_bits(e, expand_cast(e, v, packed), unsigned_of_width(bits)), unsigned_of_width(wide));
+  return expand_cast(e, expand_bits(e, expand_cast(e, v, packed), unsigned_of_width(bits)),
+                     unsigned_of_width(wide));
 }
 
 static Value lower_pack(Lower *l, const Call *call) {
@@ -189,18 +205,20 @@ static Value lower_pack(Lower *l, const Call *call) {
   int count = call->rest_count, wanted;
   for (int i = 0; i < count && i < 8; i++)
     if (is_error(values[i] = lower_expr(l, call->rest[i]))) return value_error();
-  if (count > 8 || !unify(l, values, count, call->node->span, call->builtin->name, v)) return value_error();
+  if (count > 8 || !unify(l, values, count, call->node->span, call->builtin->name, v))
+    return value_error();
   DType t = v[0]->type.dtype;
   if (!packing(l, call, call->arg[1], t, &packed, &wanted)) return value_error();
   if (is_float(t) != is_float(packed) || count != wanted) {
     diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT,
-               "pack_elementwise puts %d values of %s into one of %s, and these are %d", wanted, dtype_info[packed].name,
-               dtype_info[t].name, count);
+               "pack_elementwise puts %d values of %s into one of %s, and these are %d", wanted,
+               dtype_info[packed].name, dtype_info[t].name, count);
     return value_error();
   }
   Expand e = expand_like(l, v[0], call->node->span);
   for (int i = 0; i < count; i++) {
-    Instr *part = expand_shift(&e, OP_SHL, narrow_bits(&e, v[i], packed, dtype_info[t].bits), i * dtype_info[packed].bits);
+    Instr *part = expand_shift(&e, OP_SHL, narrow_bits(&e, v[i], packed, dtype_info[t].bits),
+                               i * dtype_info[packed].bits);
     word = word ? expand2(&e, OP_OR, word, part) : part;
   }
   return value_data(word);
@@ -210,7 +228,9 @@ static Value lower_pack(Lower *l, const Call *call) {
 static Instr *narrow_part(const Expand *e, Instr *v, DType packed, int index) {
   int bits = dtype_info[packed].bits;
   Instr *word = expand_bits(e, v, unsigned_of_width(dtype_info[v->type.dtype].bits));
-  return expand_bits(e, expand_cast(e, expand_shift(e, OP_USHR, word, index * bits), unsigned_of_width(bits)), packed);
+  return expand_bits(
+      e, expand_cast(e, expand_shift(e, OP_USHR, word, index * bits), unsigned_of_width(bits)),
+      packed);
 }
 
 static Value lower_unpack(Lower *l, const Call *call) {
@@ -218,11 +238,15 @@ static Value lower_unpack(Lower *l, const Call *call) {
   int64_t index;
   int count;
   Instr *v = lower_array(l, call->arg[0]);
-  if (!v || !lower_static_int(l, call->arg[1], "the place of the element", &index)) return value_error();
-  if (!packing(l, call, call->arg[2], v->type.dtype, &packed, &count) || !lower_dtype(l, call->arg[3], &to)) return value_error();
+  if (!v || !lower_static_int(l, call->arg[1], "the place of the element", &index))
+    return value_error();
+  if (!packing(l, call, call->arg[2], v->type.dtype, &packed, &count) ||
+      !lower_dtype(l, call->arg[3], &to))
+    return value_error();
   if (index < 0 || index >= count) {
-    diag_error(l->diag, call->arg[1]->span, ERR_INDEX_RANGE, "%s holds %d of %s: their places are 0 to %d",
-               dtype_info[v->type.dtype].name, count, dtype_info[packed].name, count - 1);
+    diag_error(l->diag, call->arg[1]->span, ERR_INDEX_RANGE,
+               "%s holds %d of %s: their places are 0 to %d", dtype_info[v->type.dtype].name, count,
+               dtype_info[packed].name, count - 1);
     return value_error();
   }
   Expand e = expand_like(l, v, call->node->span);
@@ -232,7 +256,8 @@ static Value lower_unpack(Lower *l, const Call *call) {
 // ---- bitcast to another width: the last axis but one grows or shrinks, low bits first
 
 static Instr *widths_apart(Lower *l, Instr *v, DType to, Span span) {
-  int rank = v->type.rank, row = rank - 2, from_bits = dtype_info[v->type.dtype].bits, to_bits = dtype_info[to].bits;
+  int rank = v->type.rank, row = rank - 2, from_bits = dtype_info[v->type.dtype].bits,
+      to_bits = dtype_info[to].bits;
   int64_t n = from_bits > to_bits ? from_bits / to_bits : to_bits / from_bits;
   Type split = v->type, out = with_dtype(v->type, to);
   for (int i = rank; i > row + 1; i--) split.dim[i] = v->type.dim[i - 1];
@@ -259,7 +284,8 @@ static Instr *widths_apart(Lower *l, Instr *v, DType to, Span span) {
     Instr *slice = emit1(l, OP_SLICE, split, span, v);
     for (int k = 0; k < split.rank; k++) slice->ints[k] = k == row + 1 ? i : 0, slice->ints2[k] = 1;
     slice->type.dtype = v->type.dtype;
-    Instr *part = expand_shift(&e, OP_SHL, narrow_bits(&e, slice, v->type.dtype, to_bits), (int)i * from_bits);
+    Instr *part = expand_shift(&e, OP_SHL, narrow_bits(&e, slice, v->type.dtype, to_bits),
+                               (int)i * from_bits);
     word = word ? expand2(&e, OP_OR, word, part) : part;
   }
   out.dim[row] = split.dim[row];
@@ -271,20 +297,22 @@ bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out) {
   *out = with_dtype(*from, to);
   bool i64_alone = have != want && (have == 64 || want == 64);
   if ((from->dtype == DT_BOOL) != (to == DT_BOOL) || i64_alone) {
-    diag_error(l->diag, span, ERR_DTYPE_MISMATCH, "bitcast keeps the bits: %s and %s do not have the same ones",
+    diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
+               "bitcast keeps the bits: %s and %s do not have the same ones",
                dtype_info[from->dtype].name, dtype_info[to].name);
     return false;
   }
   if (have == want) return true;
   if (from->rank < 2 || from->rank == MAX_RANK || !dim_is_const(from->dim[row])) {
     diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
-               "bitcast of %s to %s changes the last axis but one, which must be there and of constant length",
+               "bitcast of %s to %s changes the last axis but one, which must be there and of "
+               "constant length",
                type_text(l, from), dtype_info[to].name);
     return false;
   }
   if (have < want && from->dim[row] % (want / have) != 0) {
-    diag_error(l->diag, span, ERR_SHAPE_MISMATCH, "bitcast of %s to %s: %d rows make one", type_text(l, from),
-               dtype_info[to].name, want / have);
+    diag_error(l->diag, span, ERR_SHAPE_MISMATCH, "bitcast of %s to %s: %d rows make one",
+               type_text(l, from), dtype_info[to].name, want / have);
     return false;
   }
   out->dim[row] = have > want ? from->dim[row] * (have / want) : from->dim[row] / (want / have);
@@ -294,7 +322,8 @@ bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out) {
 Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span) {
   if (v->type.dtype == dtype) return v;
   bool same_width = dtype_info[v->type.dtype].bits == dtype_info[dtype].bits;
-  return same_width ? emit1(l, OP_BITCAST, with_dtype(v->type, dtype), span, v) : widths_apart(l, v, dtype, span);
+  return same_width ? emit1(l, OP_BITCAST, with_dtype(v->type, dtype), span, v)
+                    : widths_apart(l, v, dtype, span);
 }
 
 static Value lower_bitcast(Lower *l, const Call *call) {
@@ -303,7 +332,8 @@ static Value lower_bitcast(Lower *l, const Call *call) {
   Value v = lower_expr(l, call->arg[0]);
   bool good = lower_dtype(l, call->arg[1], &dtype);
   Instr *data = is_error(v) ? NULL : data_of(l, v, call->arg[0]->span);
-  if (!data || !good || !check_bitcast(l, &data->type, dtype, call->node->span, &type)) return value_error();
+  if (!data || !good || !check_bitcast(l, &data->type, dtype, call->node->span, &type))
+    return value_error();
   return value_data(bitcast_to(l, data, dtype, call->node->span));
 }
 

@@ -11,13 +11,15 @@ typedef struct {
   const Call *call;
   Instr *x, *w;
   int spatial;
-  int64_t stride[MAX_SPATIAL], dilation[MAX_SPATIAL], low[MAX_SPATIAL], high[MAX_SPATIAL], out[MAX_SPATIAL], groups;
+  int64_t stride[MAX_SPATIAL], dilation[MAX_SPATIAL], low[MAX_SPATIAL], high[MAX_SPATIAL],
+      out[MAX_SPATIAL], groups;
   DType dtype;
 } Conv;
 
 static bool refuse(const Conv *c, const Node *node, const char *what) {
-  diag_error(c->l->diag, (node ? node : c->call->node)->span, ERR_SHAPE_MISMATCH, "conv of %s and %s: %s",
-             type_text(c->l, &c->x->type), type_text(c->l, &c->w->type), what);
+  diag_error(c->l->diag, (node ? node : c->call->node)->span, ERR_SHAPE_MISMATCH,
+             "conv of %s and %s: %s", type_text(c->l, &c->x->type), type_text(c->l, &c->w->type),
+             what);
   return false;
 }
 
@@ -30,8 +32,8 @@ static bool lower_numbers(Conv *c, const Node *node, const char *what, int64_t *
   for (int i = 1; count == 1 && i < c->spatial; i++) out[i] = out[0];
   for (int i = 0; i < c->spatial; i++)
     if ((count != 1 && count != c->spatial) || out[i] < 1 || out[i] > INT32_MAX) {
-      diag_error(c->l->diag, node->span, ERR_BAD_ARGUMENT, "%s is a positive number, or one for each of %d axes", what,
-                 c->spatial);
+      diag_error(c->l->diag, node->span, ERR_BAD_ARGUMENT,
+                 "%s is a positive number, or one for each of %d axes", what, c->spatial);
       return false;
     }
   return true;
@@ -49,7 +51,8 @@ static bool lower_padding(Conv *c, const Node *node) {
       return refuse(c, node, "`padding` is \"same\", \"valid\", or a pair for each spatial axis");
     for (int i = 0; i < c->spatial; i++) {
       int64_t n = c->x->type.dim[1 + i], window = (c->w->type.dim[i] - 1) * c->dilation[i] + 1;
-      int64_t out = (n + c->stride[i] - 1) / c->stride[i], all = (out - 1) * c->stride[i] + window - n;
+      int64_t out = (n + c->stride[i] - 1) / c->stride[i],
+              all = (out - 1) * c->stride[i] + window - n;
       c->low[i] = all > 0 ? all / 2 : 0;
       c->high[i] = all > 0 ? all - all / 2 : 0;
     }
@@ -70,9 +73,12 @@ static bool check_shapes(Conv *c) {
   const Type *x = &c->x->type, *w = &c->w->type;
   c->spatial = x->rank - 2;
   if (x->rank != w->rank || x->rank < 3 || c->spatial > MAX_SPATIAL)
-    return refuse(c, NULL, "x is [batch, .., channels] and w [window.., channels, features], of one to 5 spatial axes");
+    return refuse(c, NULL,
+                  "x is [batch, .., channels] and w [window.., channels, features], of one to 5 "
+                  "spatial axes");
   for (int i = 1; i < x->rank; i++)
-    if (!dim_is_const(x->dim[i])) return refuse(c, NULL, "all axes of x but the batch have constant lengths");
+    if (!dim_is_const(x->dim[i]))
+      return refuse(c, NULL, "all axes of x but the batch have constant lengths");
   for (int i = 0; i < w->rank; i++)
     if (!dim_is_const(w->dim[i])) return refuse(c, NULL, "all axes of w have constant lengths");
   return true;
@@ -81,15 +87,19 @@ static bool check_shapes(Conv *c) {
 static bool check_window(Conv *c) {
   int64_t places = 1;
   for (int i = 0; i < c->spatial; i++) {
-    int64_t window = (c->w->type.dim[i] - 1) * c->dilation[i] + 1, room = c->x->type.dim[1 + i] + c->low[i] + c->high[i];
+    int64_t window = (c->w->type.dim[i] - 1) * c->dilation[i] + 1,
+            room = c->x->type.dim[1 + i] + c->low[i] + c->high[i];
     c->out[i] = c->w->type.dim[i] && room >= window ? (room - window) / c->stride[i] + 1 : 0;
     places *= c->w->type.dim[i] < MAX_UNROLL ? c->w->type.dim[i] : MAX_UNROLL;
     if (places > MAX_UNROLL) return refuse(c, NULL, "the window has too many places");
   }
   const Type *x = &c->x->type, *w = &c->w->type;
   int64_t features = w->dim[w->rank - 1];
-  if (c->groups < 1 || x->dim[x->rank - 1] != w->dim[w->rank - 2] * c->groups || features % c->groups != 0)
-    return refuse(c, NULL, "x has `groups` times the channels of w, and the features are a multiple of `groups`");
+  if (c->groups < 1 || x->dim[x->rank - 1] != w->dim[w->rank - 2] * c->groups ||
+      features % c->groups != 0)
+    return refuse(
+        c, NULL,
+        "x has `groups` times the channels of w, and the features are a multiple of `groups`");
   return true;
 }
 
@@ -126,8 +136,10 @@ static Instr *weights(Conv *c, const int64_t *at, const Type *shape) {
 
 // [rows, channels] x [channels, features], or with an axis of groups: "rgc,cgf->rgf".
 static Instr *product(Conv *c, Instr *x, Instr *w, const Type *out) {
-  Instr *dot = emit2(c->l, OP_DOT, with_dtype(*out, dtype_accum(x->type.dtype)), c->call->node->span, x, w);
-  const int8_t plain[3][3] = {{0, 1}, {1, 2}, {0, 2}}, grouped[3][3] = {{0, 1, 2}, {2, 1, 3}, {0, 1, 3}};
+  Instr *dot =
+      emit2(c->l, OP_DOT, with_dtype(*out, dtype_accum(x->type.dtype)), c->call->node->span, x, w);
+  const int8_t plain[3][3] = {{0, 1}, {1, 2}, {0, 2}},
+               grouped[3][3] = {{0, 1, 2}, {2, 1, 3}, {0, 1, 3}};
   for (int i = 0; i < out->rank; i++) {
     dot->labels.a[i] = out->rank == 3 ? grouped[0][i] : plain[0][i];
     dot->labels.b[i] = out->rank == 3 ? grouped[1][i] : plain[1][i];
@@ -150,7 +162,8 @@ static Value sum_of_products(Conv *c) {
   }
   result.dim[result.rank - 1] = features;
   Type rows = {.dtype = c->dtype}, taps = {.dtype = c->dtype}, out = {0};
-  if (!whole && pixels != 1) return refuse(c, NULL, "a batch of run-time size is for outputs of one place"), value_error();
+  if (!whole && pixels != 1)
+    return refuse(c, NULL, "a batch of run-time size is for outputs of one place"), value_error();
   Dim first = whole ? c->x->type.dim[0] * pixels : c->x->type.dim[0];
   rows.rank = taps.rank = out.rank = groups ? 3 : 2;
   rows.dim[0] = out.dim[0] = first;
@@ -179,13 +192,16 @@ Value lower_conv(Lower *l, const Call *call) {
   c.dtype = c.x->type.dtype;
   if (c.dtype == DT_BOOL) return refuse(&c, NULL, "these are bools; cast them"), value_error();
   DType out = dtype_accum(c.dtype);
-  if (!lower_numbers(&c, call->arg[2], "`strides`", c.stride) || !lower_numbers(&c, call->arg[4], "`dilation`", c.dilation))
+  if (!lower_numbers(&c, call->arg[2], "`strides`", c.stride) ||
+      !lower_numbers(&c, call->arg[4], "`dilation`", c.dilation))
     return value_error();
   if (!lower_padding(&c, call->arg[3])) return value_error();
-  if (call->arg[5] && !lower_static_int(l, call->arg[5], "`groups`", &c.groups)) return value_error();
+  if (call->arg[5] && !lower_static_int(l, call->arg[5], "`groups`", &c.groups))
+    return value_error();
   if (call->arg[6] && !lower_dtype(l, call->arg[6], &out)) return value_error();
   if (!check_window(&c)) return value_error();
   Value sum = sum_of_products(&c);
   if (is_error(sum) || sum.instr->type.dtype == out) return sum;
-  return value_data(emit1(l, OP_CAST, with_dtype(sum.instr->type, out), call->node->span, sum.instr));
+  return value_data(
+      emit1(l, OP_CAST, with_dtype(sum.instr->type, out), call->node->span, sum.instr));
 }

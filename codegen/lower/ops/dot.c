@@ -16,19 +16,22 @@ static bool check_operand(Lower *l, const Call *call, const Node *node, Instr **
   *v = NULL;
   if (is_error(value)) return false;
   if (value.kind != V_DATA || is_index(value)) {
-    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "%s contracts arrays, not %s", call->builtin->name, value_text(l, value));
+    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "%s contracts arrays, not %s",
+               call->builtin->name, value_text(l, value));
     return false;
   }
   *v = value.instr;
   if (value.instr->type.dtype != DT_BOOL) return true;
-  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "%s is for numbers, and this is %s; cast it", call->builtin->name,
+  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED,
+             "%s is for numbers, and this is %s; cast it", call->builtin->name,
              value_text(l, value));
   return false;
 }
 
 static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
 
-// One dtype for all: of floats the wider, exactly; integers must agree, but for bytes with a sign and without.
+// One dtype for all: of floats the wider, exactly; integers must agree, but for bytes with a sign
+// and without.
 static bool widen_operands(Lower *l, const Call *call, Instr **v, int count, DType *dtype) {
   *dtype = v[0]->type.dtype;
   for (int i = 1; i < count; i++) {
@@ -36,8 +39,8 @@ static bool widen_operands(Lower *l, const Call *call, Instr **v, int count, DTy
     if (other == *dtype || (is_byte(other) && is_byte(*dtype))) continue;
     if (!is_float(other) || !is_float(*dtype)) {
       diag_error(l->diag, call->node->span, ERR_DTYPE_MISMATCH,
-                 "%s of %s and %s: only float types mix, and i8 with u8; cast one of them", call->builtin->name,
-                 type_text(l, &v[0]->type), type_text(l, &v[i]->type));
+                 "%s of %s and %s: only float types mix, and i8 with u8; cast one of them",
+                 call->builtin->name, type_text(l, &v[0]->type), type_text(l, &v[i]->type));
       return false;
     }
     *dtype = DT_F32;
@@ -53,7 +56,8 @@ static bool lower_out(Lower *l, const Node *node, DType operands, DType *out) {
   if (!node) return true;
   if (!lower_dtype(l, node, out)) return false;
   if (is_float(*out) == is_float(operands) && *out != DT_BOOL) return true;
-  diag_error(l->diag, node->span, ERR_DTYPE_MISMATCH, "`out = %s` of %s operands: cast the result instead", dtype_info[*out].name,
+  diag_error(l->diag, node->span, ERR_DTYPE_MISMATCH,
+             "`out = %s` of %s operands: cast the result instead", dtype_info[*out].name,
              dtype_info[operands].name);
   return false;
 }
@@ -69,8 +73,8 @@ static void relabel(Labels *labels, int8_t *names, int *next) {
   }
 }
 
-static Instr *contract(Lower *l, Instr *a, const Labels *la, Instr *b, const Labels *lb, const Labels *out, DType dtype,
-                       Span span) {
+static Instr *contract(Lower *l, Instr *a, const Labels *la, Instr *b, const Labels *lb,
+                       const Labels *out, DType dtype, Span span) {
   Type type = {.dtype = dtype, .rank = out->count};
   for (int i = 0; i < out->count; i++) {
     for (int k = 0; k < la->count; k++)
@@ -97,18 +101,23 @@ typedef struct {
   int64_t a[MAX_RANK], b[MAX_RANK];
 } AxisPairs;
 
-static bool lower_axis_pairs(Lower *l, const Node *node, const char *what, const Instr *a, const Instr *b, AxisPairs *pairs) {
+static bool lower_axis_pairs(Lower *l, const Node *node, const char *what, const Instr *a,
+                             const Instr *b, AxisPairs *pairs) {
   int counts[2];
   *pairs = (AxisPairs){0};
   if (!node) return true;
   if ((node->kind != N_TUPLE && node->kind != N_ARRAY) || node->list.count != 2) {
-    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "`%s` is a pair of lists of axes, ((of a ..), (of b ..))", what);
+    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT,
+               "`%s` is a pair of lists of axes, ((of a ..), (of b ..))", what);
     return false;
   }
-  if (!lower_int_list(l, node->list.at[0], "an axis number", pairs->a, MAX_RANK, &counts[0])) return false;
-  if (!lower_int_list(l, node->list.at[1], "an axis number", pairs->b, MAX_RANK, &counts[1])) return false;
+  if (!lower_int_list(l, node->list.at[0], "an axis number", pairs->a, MAX_RANK, &counts[0]))
+    return false;
+  if (!lower_int_list(l, node->list.at[1], "an axis number", pairs->b, MAX_RANK, &counts[1]))
+    return false;
   if (counts[0] != counts[1]) {
-    diag_error(l->diag, node->span, ERR_ARGUMENT_COUNT, "`%s` pairs %d axes with %d", what, counts[0], counts[1]);
+    diag_error(l->diag, node->span, ERR_ARGUMENT_COUNT, "`%s` pairs %d axes with %d", what,
+               counts[0], counts[1]);
     return false;
   }
   pairs->count = counts[0];
@@ -118,16 +127,18 @@ static bool lower_axis_pairs(Lower *l, const Node *node, const char *what, const
       int64_t *axis = side ? &pairs->b[i] : &pairs->a[i];
       if (*axis < 0) *axis += type->rank;
       if (*axis >= 0 && *axis < type->rank) continue;
-      diag_error(l->diag, node->list.at[side]->span, ERR_AXIS_RANGE, "there is no such axis of %s", type_text(l, type));
+      diag_error(l->diag, node->list.at[side]->span, ERR_AXIS_RANGE, "there is no such axis of %s",
+                 type_text(l, type));
       return false;
     }
   }
   return true;
 }
 
-// Axes paired get one label; `from` is the first free label. False, reported, when an axis is paired twice or lengths differ.
-static bool label_pairs(Lower *l, const Call *call, const Instr *a, const Instr *b, const AxisPairs *pairs, Labels *la,
-                        Labels *lb, int *next) {
+// Axes paired get one label; `from` is the first free label. False, reported, when an axis is
+// paired twice or lengths differ.
+static bool label_pairs(Lower *l, const Call *call, const Instr *a, const Instr *b,
+                        const AxisPairs *pairs, Labels *la, Labels *lb, int *next) {
   for (int i = 0; i < pairs->count; i++) {
     int8_t *x = &la->at[pairs->a[i]], *y = &lb->at[pairs->b[i]];
     if (*x >= 0 || *y >= 0) {
@@ -136,8 +147,9 @@ static bool label_pairs(Lower *l, const Call *call, const Instr *a, const Instr 
     }
     Dim da = a->type.dim[pairs->a[i]], db = b->type.dim[pairs->b[i]];
     if (da != db) {
-      diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "dot of %s and %s: contracted axes of %s and %s differ",
-                 type_text(l, &a->type), type_text(l, &b->type), dim_text(l, da), dim_text(l, db));
+      diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH,
+                 "dot of %s and %s: contracted axes of %s and %s differ", type_text(l, &a->type),
+                 type_text(l, &b->type), dim_text(l, da), dim_text(l, db));
       return false;
     }
     *x = *y = (int8_t)(*next)++;
@@ -145,12 +157,14 @@ static bool label_pairs(Lower *l, const Call *call, const Instr *a, const Instr 
   return true;
 }
 
-static bool default_contraction(Lower *l, const Call *call, const Instr *a, const Instr *b, AxisPairs *pairs) {
-  bool plain = a->type.rank >= 1 && b->type.rank >= 1 && a->type.rank <= 2 && b->type.rank <= 2 && !call->arg[3];
+static bool default_contraction(Lower *l, const Call *call, const Instr *a, const Instr *b,
+                                AxisPairs *pairs) {
+  bool plain = a->type.rank >= 1 && b->type.rank >= 1 && a->type.rank <= 2 && b->type.rank <= 2 &&
+               !call->arg[3];
   if (!plain) {
     diag_error(l->diag, call->node->span, ERR_RANK_MISMATCH,
-               "dot of %s and %s needs `contract = ((..), (..))` to say which axes meet", type_text(l, &a->type),
-               type_text(l, &b->type));
+               "dot of %s and %s needs `contract = ((..), (..))` to say which axes meet",
+               type_text(l, &a->type), type_text(l, &b->type));
     return false;
   }
   *pairs = (AxisPairs){.count = 1, .a = {a->type.rank - 1}, .b = {0}};
@@ -170,8 +184,11 @@ Value lower_dot(Lower *l, const Call *call) {
   Instr *v[2];
   AxisPairs contracted, batch;
   DType dtype, out_dtype;
-  bool good = check_operand(l, call, call->arg[0], &v[0]) && check_operand(l, call, call->arg[1], &v[1]);
-  if (!good || !widen_operands(l, call, v, 2, &dtype) || !lower_out(l, call->arg[4], dtype, &out_dtype)) return value_error();
+  bool good =
+      check_operand(l, call, call->arg[0], &v[0]) && check_operand(l, call, call->arg[1], &v[1]);
+  if (!good || !widen_operands(l, call, v, 2, &dtype) ||
+      !lower_out(l, call->arg[4], dtype, &out_dtype))
+    return value_error();
   if (!lower_axis_pairs(l, call->arg[2], "contract", v[0], v[1], &contracted)) return value_error();
   if (!lower_axis_pairs(l, call->arg[3], "batch", v[0], v[1], &batch)) return value_error();
   if (!call->arg[2] && !default_contraction(l, call, v[0], v[1], &contracted)) return value_error();
@@ -185,8 +202,8 @@ Value lower_dot(Lower *l, const Call *call) {
   label_rest(&a, &next, &out);
   label_rest(&b, &next, &out);
   if (out.count > MAX_RANK) {
-    diag_error(l->diag, call->node->span, ERR_RANK_MISMATCH, "the result would have %d axes, more than the limit of %d",
-               out.count, MAX_RANK);
+    diag_error(l->diag, call->node->span, ERR_RANK_MISMATCH,
+               "the result would have %d axes, more than the limit of %d", out.count, MAX_RANK);
     return value_error();
   }
   return value_data(contract(l, v[0], &a, v[1], &b, &out, out_dtype, call->node->span));
@@ -230,10 +247,12 @@ static bool has_label(const Labels *labels, int label) {
 static bool read_labels(Einsum *e, const char **text, Labels *labels) {
   for (; **text && **text != ',' && **text != '-'; ++*text) {
     if (**text == ' ') continue;
-    if (!isalpha((unsigned char)**text)) return bad_spec(e, "an einsum specification is made of letters, `,` and `->`");
+    if (!isalpha((unsigned char)**text))
+      return bad_spec(e, "an einsum specification is made of letters, `,` and `->`");
     int label = label_of(e, **text);
     if (label < 0) return bad_spec(e, "more than 16 different letters in an einsum");
-    if (has_label(labels, label)) return bad_spec(e, "a letter occurs twice in one operand or in the result");
+    if (has_label(labels, label))
+      return bad_spec(e, "a letter occurs twice in one operand or in the result");
     if (labels->count == MAX_RANK) return bad_spec(e, "more than 8 letters for one array");
     labels->at[labels->count++] = (int8_t)label;
   }
@@ -275,14 +294,16 @@ static bool check_extents(Einsum *e) {
   for (int k = 0; k < e->operands; k++) {
     const Type *type = &e->v[k]->type;
     if (type->rank != e->in[k].count) {
-      diag_error(e->l->diag, e->call->rest[k]->span, ERR_BAD_EINSUM, "the einsum names %d axes of this operand, %s",
-                 e->in[k].count, type_text(e->l, type));
+      diag_error(e->l->diag, e->call->rest[k]->span, ERR_BAD_EINSUM,
+                 "the einsum names %d axes of this operand, %s", e->in[k].count,
+                 type_text(e->l, type));
       return false;
     }
     for (int i = 0; i < type->rank; i++) {
       int label = e->in[k].at[i];
       if (known[label] && e->extent[label] != type->dim[i]) {
-        diag_error(e->l->diag, e->call->rest[k]->span, ERR_BAD_EINSUM, "the axis `%c` is %s here and %s before", e->letter[label],
+        diag_error(e->l->diag, e->call->rest[k]->span, ERR_BAD_EINSUM,
+                   "the axis `%c` is %s here and %s before", e->letter[label],
                    dim_text(e->l, type->dim[i]), dim_text(e->l, e->extent[label]));
         return false;
       }
@@ -314,14 +335,16 @@ static Instr *single_operand(Einsum *e, DType dtype) {
   return transpose_to(l, v, perm, span);
 }
 
-// What a product of the first `upto` operands still needs: labels of later operands or of the result.
+// What a product of the first `upto` operands still needs: labels of later operands or of the
+// result.
 static bool needed_labels(Einsum *e, const Labels *a, const Labels *b, int upto, Labels *out) {
   *out = (Labels){0};
   for (int label = 0; label < e->letters; label++) {
     bool later = has_label(&e->out, label);
     for (int k = upto; k < e->operands; k++) later = later || has_label(&e->in[k], label);
     if (!later || (!has_label(a, label) && !has_label(b, label))) continue;
-    if (out->count == MAX_RANK) return bad_spec(e, "an intermediate product would have more than 8 axes");
+    if (out->count == MAX_RANK)
+      return bad_spec(e, "an intermediate product would have more than 8 axes");
     out->at[out->count++] = (int8_t)label;
   }
   return true;
@@ -334,7 +357,8 @@ static Instr *chain(Einsum *e, DType accumulated, DType out) {
     bool last = k == e->operands - 1;
     Labels product = e->out;
     if (!last && !needed_labels(e, &labels, &e->in[k], k + 1, &product)) return NULL;
-    v = contract(e->l, v, &labels, e->v[k], &e->in[k], &product, last ? out : accumulated, e->call->node->span);
+    v = contract(e->l, v, &labels, e->v[k], &e->in[k], &product, last ? out : accumulated,
+                 e->call->node->span);
     labels = product;
   }
   return v;
@@ -351,8 +375,8 @@ Value lower_einsum(Lower *l, const Call *call) {
   }
   if (!read_spec(e, spec.text)) return value_error();
   if (e->operands != call->rest_count) {
-    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "the einsum names %d operands, the call has %d", e->operands,
-               call->rest_count);
+    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT,
+               "the einsum names %d operands, the call has %d", e->operands, call->rest_count);
     return value_error();
   }
   DType dtype, out;
@@ -364,5 +388,6 @@ Value lower_einsum(Lower *l, const Call *call) {
   if (!lower_out(l, call->arg[2], dtype, &out)) return value_error();
   if (e->operands > 1) return value_data(chain(e, dtype_accum(dtype), out));
   Instr *v = single_operand(e, dtype_accum(dtype));
-  return value_data(v->type.dtype == out ? v : emit1(l, OP_CAST, with_dtype(v->type, out), call->node->span, v));
+  return value_data(
+      v->type.dtype == out ? v : emit1(l, OP_CAST, with_dtype(v->type, out), call->node->span, v));
 }

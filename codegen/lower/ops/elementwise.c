@@ -4,11 +4,13 @@
 
 #include <math.h>
 
-static const char *callee(Lower *l, const Call *call) { return arena_printf(l->arena, "%s", call->builtin->name); }
+static const char *callee(Lower *l, const Call *call) {
+  return arena_printf(l->arena, "%s", call->builtin->name);
+}
 
 static Value wrong_dtype(Lower *l, const Call *call, Value v, const char *wants) {
-  diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED, "%s is for %s, and this is %s", call->builtin->name, wants,
-             value_text(l, v));
+  diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED, "%s is for %s, and this is %s",
+             call->builtin->name, wants, value_text(l, v));
   return value_error();
 }
 
@@ -41,9 +43,11 @@ static Value lower_unary_call(Lower *l, const Call *call) {
   if (wants_integer && !is_integer(type->dtype)) return wrong_dtype(l, call, v, "integers");
   bool numeric = op == OP_ABS || op == OP_SIGN;
   if (numeric && type->dtype == DT_BOOL) return wrong_dtype(l, call, v, "numbers");
-  if (!wants_integer && !numeric && !is_float(type->dtype)) return wrong_dtype(l, call, v, "floats; cast first");
+  if (!wants_integer && !numeric && !is_float(type->dtype))
+    return wrong_dtype(l, call, v, "floats; cast first");
   bool predicate = op_info[op].class == OPC_PREDICATE;
-  return value_data(emit1(l, op, predicate ? with_dtype(*type, DT_BOOL) : *type, call->node->span, v.instr));
+  return value_data(
+      emit1(l, op, predicate ? with_dtype(*type, DT_BOOL) : *type, call->node->span, v.instr));
 }
 
 // ---- two operands and more
@@ -57,7 +61,8 @@ static Value combine(Lower *l, const Call *call, Value a, Value b) {
   if (!unify(l, both, 2, call->node->span, callee(l, call), v)) return value_error();
   DType dtype = v[0]->type.dtype;
   if (dtype == DT_BOOL) return wrong_dtype(l, call, a.kind == V_DATA ? a : b, "numbers");
-  if (op == OP_ATAN2 && !is_float(dtype)) return wrong_dtype(l, call, a.kind == V_DATA ? a : b, "floats; cast first");
+  if (op == OP_ATAN2 && !is_float(dtype))
+    return wrong_dtype(l, call, a.kind == V_DATA ? a : b, "floats; cast first");
   return value_data(emit2(l, op, v[0]->type, call->node->span, v[0], v[1]));
 }
 
@@ -69,8 +74,8 @@ static Value lower_binary_call(Lower *l, const Call *call) {
 static Value lower_extremum(Lower *l, const Call *call) {
   if (call->rest_count < 2) {
     diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT,
-               "%s compares two or more values; reduce_%s(v, axis = ..) goes along an axis", call->builtin->name,
-               call->builtin->name);
+               "%s compares two or more values; reduce_%s(v, axis = ..) goes along an axis",
+               call->builtin->name, call->builtin->name);
     return value_error();
   }
   Value v = lower_expr(l, call->rest[0]);
@@ -81,17 +86,20 @@ static Value lower_extremum(Lower *l, const Call *call) {
   return v;
 }
 
-// Rounded up, right for every sign; of a constant positive divisor in its plain form, which bounds and loops are easy to see in.
+// Rounded up, right for every sign; of a constant positive divisor in its plain form, which bounds
+// and loops are easy to see in.
 static Value lower_cdiv(Lower *l, const Call *call) {
   Span span = call->node->span;
   Value a = lower_expr(l, call->arg[0]), b = lower_expr(l, call->arg[1]);
   Instr *v[2];
   if (is_error(a) || is_error(b)) return value_error();
   if (is_number(a) && is_number(b)) {
-    if (a.kind != V_INT || b.kind != V_INT) return wrong_dtype(l, call, a.kind == V_INT ? b : a, "integers");
+    if (a.kind != V_INT || b.kind != V_INT)
+      return wrong_dtype(l, call, a.kind == V_INT ? b : a, "integers");
     Value quotient = fold_function(l, OP_FLOORDIV, a, b, span);
     if (is_error(quotient)) return quotient;
-    return fold_function(l, OP_ADD, quotient, value_int(a.ival % (b.ival == -1 ? 1 : b.ival) != 0), span);
+    return fold_function(l, OP_ADD, quotient, value_int(a.ival % (b.ival == -1 ? 1 : b.ival) != 0),
+                         span);
   }
   bool plain = is_index(a) && b.kind == V_INT && b.ival > 0;
   Value both[] = {a, b};
@@ -100,20 +108,24 @@ static Value lower_cdiv(Lower *l, const Call *call) {
   if (!is_integer(type.dtype)) return wrong_dtype(l, call, a, "integers");
   if (plain) {
     Instr *rest = ir_const_int(l->k, l->frame->region, DT_I64, b.ival - 1, span);
-    return value_data(emit2(l, OP_FLOORDIV, type, span, emit2(l, OP_ADD, type, span, v[0], rest), v[1]));
+    return value_data(
+        emit2(l, OP_FLOORDIV, type, span, emit2(l, OP_ADD, type, span, v[0], rest), v[1]));
   }
   if (type.dtype == DT_I64) {  // no index is the least integer, whose negative wraps
     Instr *quotient = emit2(l, OP_FLOORDIV, type, span, emit1(l, OP_NEG, type, span, v[0]), v[1]);
     return value_data(emit1(l, OP_NEG, type, span, quotient));
   }
-  Instr *zero = broadcast_to(l, ir_const_int(l->k, l->frame->region, type.dtype, 0, span), &type, span);
-  Instr *inexact = emit2(l, OP_NE, with_dtype(type, DT_BOOL), span, emit2(l, OP_REM, type, span, v[0], v[1]), zero);
+  Instr *zero =
+      broadcast_to(l, ir_const_int(l->k, l->frame->region, type.dtype, 0, span), &type, span);
+  Instr *inexact = emit2(l, OP_NE, with_dtype(type, DT_BOOL), span,
+                         emit2(l, OP_REM, type, span, v[0], v[1]), zero);
   Instr *down = emit2(l, OP_FLOORDIV, type, span, v[0], v[1]);
   return value_data(emit2(l, OP_ADD, type, span, down, emit1(l, OP_CAST, type, span, inexact)));
 }
 
 static Value lower_where(Lower *l, const Call *call) {
-  Value c = lower_expr(l, call->arg[0]), a = lower_expr(l, call->arg[1]), b = lower_expr(l, call->arg[2]);
+  Value c = lower_expr(l, call->arg[0]), a = lower_expr(l, call->arg[1]),
+        b = lower_expr(l, call->arg[2]);
   return lower_select(l, c, a, b, call->node->span);
 }
 
@@ -128,7 +140,8 @@ static Value lower_clamp(Lower *l, const Call *call) {
     return fold_function(l, OP_MIN, fold_function(l, OP_MAX, v[0], v[1], span), v[2], span);
   if (!unify(l, v, 3, span, "clamp", i)) return value_error();
   if (i[0]->type.dtype == DT_BOOL) return wrong_dtype(l, call, v[0], "numbers");
-  return value_data(emit2(l, OP_MIN, i[0]->type, span, emit2(l, OP_MAX, i[0]->type, span, i[0], i[1]), i[2]));
+  return value_data(
+      emit2(l, OP_MIN, i[0]->type, span, emit2(l, OP_MAX, i[0]->type, span, i[0], i[1]), i[2]));
 }
 
 static Value lower_fma(Lower *l, const Call *call) {
@@ -149,7 +162,8 @@ static Value lower_fma(Lower *l, const Call *call) {
 static Value cast_constant(Lower *l, Value v, DType dtype, Span span) {
   if (dtype == DT_I64 && v.kind == V_INT) return value_data(constant_of(l, v, DT_I64, span));
   if (v.kind == V_FLOAT && !is_float(dtype))
-    return value_data(ir_const_int(l->k, l->frame->region, dtype, scalar_cast(dtype, DT_F32, (Scalar){.f = v.fval}).i, span));
+    return value_data(ir_const_int(l->k, l->frame->region, dtype,
+                                   scalar_cast(dtype, DT_F32, (Scalar){.f = v.fval}).i, span));
   DType from = v.kind == V_INT ? (static_fits(v, DT_I32) ? DT_I32 : DT_I64) : natural_dtype(v);
   if (static_fits(v, dtype)) return value_data(constant_of(l, v, dtype, span));
   Instr *data = constant_of(l, v, from, span);

@@ -3,14 +3,17 @@
 
 Expand expand_like(Lower *l, const Instr *v, Span span) { return (Expand){l, span, v->type}; }
 
-static Instr *spread(const Expand *e, Instr *scalar) { return broadcast_to(e->l, scalar, &e->shape, e->span); }
+static Instr *spread(const Expand *e, Instr *scalar) {
+  return broadcast_to(e->l, scalar, &e->shape, e->span);
+}
 
 Instr *expand_int(const Expand *e, DType dtype, int64_t value) {
   return spread(e, ir_const_int(e->l->k, e->l->frame->region, dtype, value, e->span));
 }
 
 Instr *expand_float(const Expand *e, DType dtype, double value) {
-  return spread(e, ir_const_float(e->l->k, e->l->frame->region, dtype, dtype_round(dtype, value), e->span));
+  return spread(
+      e, ir_const_float(e->l->k, e->l->frame->region, dtype, dtype_round(dtype, value), e->span));
 }
 
 Instr *expand_number(const Expand *e, DType dtype, int64_t value) {
@@ -22,15 +25,20 @@ static Type result_type(const Expand *e, Op op, const Instr *a) {
   return with_dtype(e->shape, truth ? DT_BOOL : a->type.dtype);
 }
 
-Instr *expand1(const Expand *e, Op op, Instr *a) { return emit1(e->l, op, result_type(e, op, a), e->span, a); }
-Instr *expand2(const Expand *e, Op op, Instr *a, Instr *b) { return emit2(e->l, op, result_type(e, op, a), e->span, a, b); }
+Instr *expand1(const Expand *e, Op op, Instr *a) {
+  return emit1(e->l, op, result_type(e, op, a), e->span, a);
+}
+Instr *expand2(const Expand *e, Op op, Instr *a, Instr *b) {
+  return emit2(e->l, op, result_type(e, op, a), e->span, a, b);
+}
 
 Instr *expand_cast(const Expand *e, Instr *a, DType dtype) {
   return a->type.dtype == dtype ? a : emit1(e->l, OP_CAST, with_dtype(a->type, dtype), e->span, a);
 }
 
 Instr *expand_bits(const Expand *e, Instr *a, DType dtype) {
-  return a->type.dtype == dtype ? a : emit1(e->l, OP_BITCAST, with_dtype(a->type, dtype), e->span, a);
+  return a->type.dtype == dtype ? a
+                                : emit1(e->l, OP_BITCAST, with_dtype(a->type, dtype), e->span, a);
 }
 
 Instr *expand_select(const Expand *e, Instr *c, Instr *a, Instr *b) {
@@ -41,5 +49,9 @@ Instr *expand_shift(const Expand *e, Op op, Instr *a, int places) {
   return places ? expand2(e, op, a, expand_int(e, a->type.dtype, places)) : a;
 }
 
-DType unsigned_of_width(int bits) { return bits == 4 ? DT_U4 : bits == 8 ? DT_U8 : bits == 16 ? DT_U16 : DT_U32; }
-DType signed_of_width(int bits) { return bits == 4 ? DT_I4 : bits == 8 ? DT_I8 : bits == 16 ? DT_I16 : DT_I32; }
+DType unsigned_of_width(int bits) {
+  return bits == 4 ? DT_U4 : bits == 8 ? DT_U8 : bits == 16 ? DT_U16 : DT_U32;
+}
+DType signed_of_width(int bits) {
+  return bits == 4 ? DT_I4 : bits == 8 ? DT_I8 : bits == 16 ? DT_I16 : DT_I32;
+}

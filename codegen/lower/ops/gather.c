@@ -1,13 +1,16 @@
 // Built-in functions that take values apart, put them together, and pick elements by index.
 #include "codegen/lower/internal.h"
 
-static Value shape_error(Lower *l, const Call *call, const Type *a, const Type *b, const char *why) {
-  diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s of %s and %s: %s", call->builtin->name, type_text(l, a),
-             type_text(l, b), why);
+static Value shape_error(Lower *l, const Call *call, const Type *a, const Type *b,
+                         const char *why) {
+  diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s of %s and %s: %s",
+             call->builtin->name, type_text(l, a), type_text(l, b), why);
   return value_error();
 }
 
-static Value list_of(const Value *items, int count) { return (Value){.kind = V_LIST, .items = items, .count = count}; }
+static Value list_of(const Value *items, int count) {
+  return (Value){.kind = V_LIST, .items = items, .count = count};
+}
 
 static Instr *slice_of(Lower *l, Instr *v, int axis, int64_t from, Dim size, Span span) {
   Type type = v->type;
@@ -21,13 +24,15 @@ static Instr *slice_of(Lower *l, Instr *v, int axis, int64_t from, Dim size, Spa
 static Instr *integer_array(Lower *l, const Node *node) {
   Instr *index = lower_array(l, node);
   if (!index || is_integer(index->type.dtype)) return index;
-  diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "indices are integers, not %s", type_text(l, &index->type));
+  diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "indices are integers, not %s",
+             type_text(l, &index->type));
   return NULL;
 }
 
 // ---- picking elements
 
-// Elements of v along the axis for each index: in the place of the axis stand the axes of the indices.
+// Elements of v along the axis for each index: in the place of the axis stand the axes of the
+// indices.
 static Value lower_take(Lower *l, const Call *call) {
   int axis;
   Span span = call->node->span;
@@ -44,9 +49,12 @@ static Value lower_take(Lower *l, const Call *call) {
     else
       good = dim_is_const(places->dim[k]) && mul_i64(flat.dim[0], places->dim[k], &flat.dim[0]);
   }
-  if (!good) return shape_error(l, call, &v->type, places, "indices are a vector, or have constant axes, 8 in all at most");
+  if (!good)
+    return shape_error(l, call, &v->type, places,
+                       "indices are a vector, or have constant axes, 8 in all at most");
   for (int k = axis + 1; k < v->type.rank; k++) out.dim[k - 1 + places->rank] = v->type.dim[k];
-  return value_data(reshape_to(l, take_axis(l, v, axis, reshape_to(l, index, &flat, span), span), &out, span));
+  return value_data(
+      reshape_to(l, take_axis(l, v, axis, reshape_to(l, index, &flat, span), span), &out, span));
 }
 
 static Value lower_one_hot(Lower *l, const Call *call) {
@@ -54,14 +62,17 @@ static Value lower_one_hot(Lower *l, const Call *call) {
   DType dtype = DT_F32;
   Span span = call->node->span;
   Instr *index = integer_array(l, call->arg[0]);
-  if (!index || !lower_static_int(l, call->arg[1], "the number of classes", &n)) return value_error();
+  if (!index || !lower_static_int(l, call->arg[1], "the number of classes", &n))
+    return value_error();
   int rank = index->type.rank;
   axis = rank;
-  if (call->arg[2] && !lower_static_int(l, call->arg[2], "an axis number", &axis)) return value_error();
+  if (call->arg[2] && !lower_static_int(l, call->arg[2], "an axis number", &axis))
+    return value_error();
   if (call->arg[3] && !lower_dtype(l, call->arg[3], &dtype)) return value_error();
   if (axis < 0) axis += rank + 1;
   if (axis < 0 || axis > rank || rank == MAX_RANK || n < 0 || n > INT32_MAX) {
-    diag_error(l->diag, span, ERR_AXIS_RANGE, "one_hot puts from 0 to 2^31-1 classes on an axis from 0 to %d, of 8 axes at most",
+    diag_error(l->diag, span, ERR_AXIS_RANGE,
+               "one_hot puts from 0 to 2^31-1 classes on an axis from 0 to %d, of 8 axes at most",
                rank);
     return value_error();
   }
@@ -85,7 +96,8 @@ static Value lower_select_n(Lower *l, const Call *call) {
   int count = call->rest_count - 1;
   bool truth = which.kind == V_BOOL || (which.kind == V_DATA && which.instr->type.dtype == DT_BOOL);
   if (count < 1 || (truth && count != 2)) {
-    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "select_n takes a bool and two cases, or an integer and its cases");
+    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT,
+               "select_n takes a bool and two cases, or an integer and its cases");
     return value_error();
   }
   for (int i = count; i >= 1; i--) {
@@ -96,7 +108,8 @@ static Value lower_select_n(Lower *l, const Call *call) {
       continue;
     }
     if (!truth) chosen = lower_binary(l, call->rest[0], BIN_LT, which, value_int(i));
-    result = truth ? lower_select(l, which, result, v, call->node->span) : lower_select(l, chosen, v, result, call->node->span);
+    result = truth ? lower_select(l, which, result, v, call->node->span)
+                   : lower_select(l, chosen, v, result, call->node->span);
     if (is_error(result)) return result;
   }
   return result;
@@ -105,12 +118,14 @@ static Value lower_select_n(Lower *l, const Call *call) {
 // ---- windows at run-time places
 
 // A list of starts, one an axis, as i64 scalars, moved so that `size` elements lie inside.
-static bool lower_starts(Lower *l, const Call *call, const Node *node, const Type *v, const Type *size, Instr **starts) {
+static bool lower_starts(Lower *l, const Call *call, const Node *node, const Type *v,
+                         const Type *size, Instr **starts) {
   bool list = node->kind == N_TUPLE || node->kind == N_ARRAY;
   int count = list ? node->list.count : 1;
   if (count != v->rank) {
-    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%s requires a start for each axis of %s, not %d",
-               call->builtin->name, type_text(l, v), count);
+    diag_error(l->diag, node->span, ERR_RANK_MISMATCH,
+               "%s requires a start for each axis of %s, not %d", call->builtin->name,
+               type_text(l, v), count);
     return false;
   }
   Expand e = {l, node->span, type_scalar(DT_I64)};
@@ -120,11 +135,13 @@ static bool lower_starts(Lower *l, const Call *call, const Node *node, const Typ
     starts[k] = NULL;
     if (v->dim[k] == size->dim[k]) continue;  // there is one place only
     if (!dim_is_const(size->dim[k]) || (dim_is_const(v->dim[k]) && size->dim[k] > v->dim[k])) {
-      diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s: %s elements do not fit axis %d of %s", call->builtin->name,
+      diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH,
+                 "%s: %s elements do not fit axis %d of %s", call->builtin->name,
                  dim_text(l, size->dim[k]), k, type_text(l, v));
       return false;
     }
-    Instr *room = expand2(&e, OP_SUB, dim_value(l, v->dim[k], node->span), expand_int(&e, DT_I64, size->dim[k]));
+    Instr *room = expand2(&e, OP_SUB, dim_value(l, v->dim[k], node->span),
+                          expand_int(&e, DT_I64, size->dim[k]));
     starts[k] = expand2(&e, OP_MAX, expand2(&e, OP_MIN, start, room), expand_int(&e, DT_I64, 0));
   }
   return true;
@@ -135,13 +152,15 @@ static Value lower_dynamic_slice(Lower *l, const Call *call) {
   Instr *starts[MAX_RANK], *v = lower_array(l, call->arg[0]);
   Span span = call->node->span;
   if (!v || !lower_shape(l, call->arg[2], &size)) return value_error();
-  if (size.rank != v->type.rank) return shape_error(l, call, &v->type, &size, "expected a size for each axis");
+  if (size.rank != v->type.rank)
+    return shape_error(l, call, &v->type, &size, "expected a size for each axis");
   if (!lower_starts(l, call, call->arg[1], &v->type, &size, starts)) return value_error();
   for (int k = 0; k < size.rank; k++) {
     if (!starts[k]) continue;
     Expand e = {l, span, {.rank = 1, .dim = {size.dim[k]}}};
     Instr *places = emit(l, OP_IOTA, with_dtype(e.shape, DT_I64), span, 0, NULL);
-    v = take_axis(l, v, k, expand2(&e, OP_ADD, broadcast_to(l, starts[k], &e.shape, span), places), span);
+    v = take_axis(l, v, k, expand2(&e, OP_ADD, broadcast_to(l, starts[k], &e.shape, span), places),
+                  span);
   }
   return value_data(v);
 }
@@ -155,7 +174,8 @@ static Value lower_dynamic_update(Lower *l, const Call *call) {
   Instr *v = data_of(l, both[0], call->arg[0]->span),
         *u = v ? convert(l, both[1], v->type.dtype, span, call->builtin->name) : NULL;
   if (!v || !u) return value_error();
-  if (u->type.rank != v->type.rank) return shape_error(l, call, &v->type, &u->type, "both must have the same rank");
+  if (u->type.rank != v->type.rank)
+    return shape_error(l, call, &v->type, &u->type, "both must have the same rank");
   Type window = u->type;
   if (!lower_starts(l, call, call->arg[2], &v->type, &window, starts)) return value_error();
   Expand e = expand_like(l, v, span);
@@ -163,14 +183,17 @@ static Value lower_dynamic_update(Lower *l, const Call *call) {
   for (int k = 0; k < window.rank; k++) {
     if (!starts[k]) continue;
     if (!dim_is_const(v->type.dim[k]))
-      return shape_error(l, call, &v->type, &window, "part of an axis of run-time size cannot be changed");
+      return shape_error(l, call, &v->type, &window,
+                         "part of an axis of run-time size cannot be changed");
     Type wide = u->type;
     wide.dim[k] = v->type.dim[k];
-    Instr *padded = emit2(l, OP_PAD, wide, span, u, expand_number(&(Expand){l, span, {0}}, wide.dtype, 0));
+    Instr *padded =
+        emit2(l, OP_PAD, wide, span, u, expand_number(&(Expand){l, span, {0}}, wide.dtype, 0));
     padded->ints2[k] = wide.dim[k] - u->type.dim[k];
     u = emit2(l, OP_ROLL, wide, span, padded, starts[k]);
     u->ival = k;
-    Instr *index = emit(l, OP_IOTA, with_dtype(v->type, DT_I32), span, 0, NULL), *from = expand_cast(&e, starts[k], DT_I32);
+    Instr *index = emit(l, OP_IOTA, with_dtype(v->type, DT_I32), span, 0, NULL),
+          *from = expand_cast(&e, starts[k], DT_I32);
     index->ival = k;
     Instr *place = expand2(&e, OP_SUB, index, broadcast_to(l, from, &v->type, span));
     Instr *here = expand2(&e, OP_AND, expand2(&e, OP_GE, place, expand_int(&e, DT_I32, 0)),
@@ -188,8 +211,8 @@ static bool new_axis(Lower *l, const Node *node, int rank, Span span, int64_t *a
   if (node && !lower_static_int(l, node, "an axis number", axis)) return false;
   if (*axis < 0) *axis += rank + 1;
   if (*axis >= 0 && *axis <= rank && rank < MAX_RANK) return true;
-  diag_error(l->diag, node ? node->span : span, ERR_AXIS_RANGE, "a new axis of a value of %d axes is 0 to %d, of 8 in all", rank,
-             rank);
+  diag_error(l->diag, node ? node->span : span, ERR_AXIS_RANGE,
+             "a new axis of a value of %d axes is 0 to %d, of 8 in all", rank, rank);
   return false;
 }
 
@@ -223,8 +246,8 @@ static Value lower_stack(Lower *l, const Call *call) {
 
 static bool constant_length(Lower *l, const Call *call, const Instr *v, int axis) {
   if (dim_is_const(v->type.dim[axis])) return true;
-  diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s along an axis of run-time size %s", call->builtin->name,
-             dim_text(l, v->type.dim[axis]));
+  diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s along an axis of run-time size %s",
+             call->builtin->name, dim_text(l, v->type.dim[axis]));
   return false;
 }
 
@@ -239,8 +262,8 @@ static bool lower_cuts_of(Lower *l, const Call *call, int64_t length, int64_t *c
     int64_t parts;
     if (!lower_static_int(l, node, "a number of parts", &parts)) return false;
     if (parts < 1 || parts >= MAX_LIST || length % parts != 0) {
-      diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "%lld elements are not %lld equal parts", (long long)length,
-                 (long long)parts);
+      diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "%lld elements are not %lld equal parts",
+                 (long long)length, (long long)parts);
       return false;
     }
     for (*count = 0; *count < parts - 1; ++*count) places[*count] = (*count + 1) * (length / parts);
@@ -249,7 +272,8 @@ static bool lower_cuts_of(Lower *l, const Call *call, int64_t length, int64_t *c
   for (int i = 0; i <= *count; i++) {
     cuts[i + 1] = i < *count ? places[i] : length;
     if (cuts[i + 1] >= cuts[i]) continue;
-    diag_error(l->diag, node->span, ERR_INDEX_RANGE, "places to cut rise from 0 to %lld", (long long)length);
+    diag_error(l->diag, node->span, ERR_INDEX_RANGE, "places to cut rise from 0 to %lld",
+               (long long)length);
     return false;
   }
   ++*count;
@@ -260,22 +284,26 @@ static Value lower_split(Lower *l, const Call *call) {
   int axis, count;
   int64_t *cuts = NEW_ARRAY(l->arena, int64_t, MAX_LIST + 1);
   Instr *v = lower_array(l, call->arg[0]);
-  if (!v || !lower_axis(l, call->arg[2], v->type.rank, call->node->span, &axis) || !constant_length(l, call, v, axis))
+  if (!v || !lower_axis(l, call->arg[2], v->type.rank, call->node->span, &axis) ||
+      !constant_length(l, call, v, axis))
     return value_error();
   if (!lower_cuts_of(l, call, v->type.dim[axis], cuts, &count)) return value_error();
   Value *parts = NEW_ARRAY(l->arena, Value, count);
-  for (int i = 0; i < count; i++) parts[i] = value_data(slice_of(l, v, axis, cuts[i], cuts[i + 1] - cuts[i], call->node->span));
+  for (int i = 0; i < count; i++)
+    parts[i] = value_data(slice_of(l, v, axis, cuts[i], cuts[i + 1] - cuts[i], call->node->span));
   return list_of(parts, count);
 }
 
 static Value lower_unstack(Lower *l, const Call *call) {
   int axis;
   Instr *v = lower_array(l, call->arg[0]);
-  if (!v || !lower_axis(l, call->arg[1], v->type.rank, call->node->span, &axis) || !constant_length(l, call, v, axis))
+  if (!v || !lower_axis(l, call->arg[1], v->type.rank, call->node->span, &axis) ||
+      !constant_length(l, call, v, axis))
     return value_error();
   int64_t count = v->type.dim[axis];
   if (count > MAX_LIST) {
-    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "unstack gives at most %d values", MAX_LIST);
+    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "unstack gives at most %d values",
+               MAX_LIST);
     return value_error();
   }
   Type shape = {.rank = 0};
@@ -283,7 +311,8 @@ static Value lower_unstack(Lower *l, const Call *call) {
     if (k != axis) shape.dim[shape.rank++] = v->type.dim[k];
   Value *parts = NEW_ARRAY(l->arena, Value, count + 1);
   for (int64_t i = 0; i < count; i++)
-    parts[i] = value_data(reshape_to(l, slice_of(l, v, axis, i, 1, call->node->span), &shape, call->node->span));
+    parts[i] = value_data(
+        reshape_to(l, slice_of(l, v, axis, i, 1, call->node->span), &shape, call->node->span));
   return list_of(parts, (int)count);
 }
 
@@ -310,10 +339,11 @@ static Value lower_top_k(Lower *l, const Call *call) {
   if (!v || !lower_static_int(l, call->arg[1], "the number of elements", &k)) return value_error();
   axis = v->type.rank - 1;
   if (call->arg[2] && !lower_axis(l, call->arg[2], v->type.rank, span, &axis)) return value_error();
-  if (axis < 0 || k < 0 || (dim_is_const(v->type.dim[axis]) && k > v->type.dim[axis]) || !constant_length(l, call, v, axis)) {
+  if (axis < 0 || k < 0 || (dim_is_const(v->type.dim[axis]) && k > v->type.dim[axis]) ||
+      !constant_length(l, call, v, axis)) {
     if (axis < 0 || dim_is_const(v->type.dim[axis]))
-      diag_error(l->diag, call->arg[1]->span, ERR_INDEX_RANGE, "%s has no %lld elements along its axis", type_text(l, &v->type),
-                 (long long)k);
+      diag_error(l->diag, call->arg[1]->span, ERR_INDEX_RANGE,
+                 "%s has no %lld elements along its axis", type_text(l, &v->type), (long long)k);
     return value_error();
   }
   Instr *first = slice_of(l, order_of(l, v, axis, true, span), axis, 0, k, span);
@@ -329,14 +359,16 @@ static Value lower_sort_by(Lower *l, const Call *call) {
   bool descending;
   Span span = call->node->span;
   Instr *key = lower_array(l, call->rest[0]);
-  if (!key || !lower_axis(l, call->arg[1], key->type.rank, span, &axis) || !lower_flag(l, call->arg[2], false, &descending))
+  if (!key || !lower_axis(l, call->arg[1], key->type.rank, span, &axis) ||
+      !lower_flag(l, call->arg[2], false, &descending))
     return value_error();
   Instr *order = order_of(l, key, axis, descending, span);
   Value *sorted = NEW_ARRAY(l->arena, Value, count);
   for (int i = 0; i < count; i++) {
     Instr *v = i ? lower_array(l, call->rest[i]) : key;
     if (!v) return value_error();
-    if (!can_broadcast(&v->type, &key->type)) return shape_error(l, call, &key->type, &v->type, "their shapes must agree");
+    if (!can_broadcast(&v->type, &key->type))
+      return shape_error(l, call, &key->type, &v->type, "their shapes must agree");
     sorted[i] = value_data(in_order(l, broadcast_to(l, v, &key->type, span), order, axis, span));
   }
   return list_of(sorted, count);

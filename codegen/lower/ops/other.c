@@ -1,4 +1,5 @@
-// Built-in functions of refs, the grid and the outside: load, store, program_id, accum, print, assert.
+// Built-in functions of refs, the grid and the outside: load, store, program_id, accum, print,
+// assert.
 #include "codegen/lower/internal.h"
 
 #include <string.h>
@@ -14,18 +15,21 @@ static Value lower_load(Lower *l, const Call *call) {
   }
   if (call->arg[2]) {
     Value o = lower_expr(l, call->arg[2]);
-    if (!(other = convert(l, o, view.type.dtype, call->arg[2]->span, "`other`"))) return value_error();
+    if (!(other = convert(l, o, view.type.dtype, call->arg[2]->span, "`other`")))
+      return value_error();
   }
   if (other && !mask) {
-    diag_error(l->diag, call->arg[2]->span, ERR_ARGUMENT_COUNT, "`other` is what a mask leaves out: give `mask =` too");
+    diag_error(l->diag, call->arg[2]->span, ERR_ARGUMENT_COUNT,
+               "`other` is what a mask leaves out: give `mask =` too");
     return value_error();
   }
   for (int i = 0; i < 2; i++) {
     Instr **v = i ? &other : &mask;
     if (!*v) continue;
     if (!can_broadcast(&(*v)->type, &view.type)) {
-      diag_error(l->diag, call->arg[1 + i]->span, ERR_SHAPE_MISMATCH, "%s of shape %s does not fit a window of shape %s",
-                 i ? "`other`" : "a mask", shape_text(l, &(*v)->type), shape_text(l, &view.type));
+      diag_error(l->diag, call->arg[1 + i]->span, ERR_SHAPE_MISMATCH,
+                 "%s of shape %s does not fit a window of shape %s", i ? "`other`" : "a mask",
+                 shape_text(l, &(*v)->type), shape_text(l, &view.type));
       return value_error();
     }
     *v = broadcast_to(l, *v, &view.type, span);
@@ -37,7 +41,9 @@ static Value lower_store(Lower *l, const Call *call) {
   View view;
   Value v = lower_expr(l, call->arg[1]), mask = {.kind = V_VOID};
   if (call->arg[2]) mask = lower_expr(l, call->arg[2]);
-  if (!lower_view(l, call->arg[0], call->arg[2] != NULL, &view) || !check_storable(l, view.ref, call->arg[0]->span)) return value_error();
+  if (!lower_view(l, call->arg[0], call->arg[2] != NULL, &view) ||
+      !check_storable(l, view.ref, call->arg[0]->span))
+    return value_error();
   if (!is_error(v)) store_view(l, &view, v, mask, call->node->span);
   return (Value){.kind = V_VOID};
 }
@@ -58,8 +64,8 @@ static bool lower_grid_axis(Lower *l, const Node *node, int *axis) {
   int64_t number;
   if (!lower_static_int(l, node, "a grid axis", &number)) return false;
   if (number < 0 || number >= l->k->grid.count) {
-    diag_error(l->diag, node->span, ERR_AXIS_RANGE, "there is no grid axis %lld: the grid has %d", (long long)number,
-               l->k->grid.count);
+    diag_error(l->diag, node->span, ERR_AXIS_RANGE, "there is no grid axis %lld: the grid has %d",
+               (long long)number, l->k->grid.count);
     return false;
   }
   *axis = (int)number;
@@ -69,8 +75,8 @@ static bool lower_grid_axis(Lower *l, const Node *node, int *axis) {
 static Value lower_program(Lower *l, const Call *call) {
   int axis;
   if (l->place != IN_MAP && l->place != IN_BODY) {
-    diag_error(l->diag, call->node->span, ERR_NOT_VISIBLE, "%s belongs to a grid step: use it in index maps and the body",
-               call->builtin->name);
+    diag_error(l->diag, call->node->span, ERR_NOT_VISIBLE,
+               "%s belongs to a grid step: use it in index maps and the body", call->builtin->name);
     return value_error();
   }
   const Node *named = call->arg[0];
@@ -91,7 +97,8 @@ static Value lower_accum(Lower *l, const Call *call) {
 
 static bool in_body(Lower *l, const Call *call) {
   if (l->place == IN_BODY && !l->prelude) return true;
-  diag_error(l->diag, call->node->span, ERR_NOT_VISIBLE, "%s is allowed in the body only", call->builtin->name);
+  diag_error(l->diag, call->node->span, ERR_NOT_VISIBLE, "%s is allowed in the body only",
+             call->builtin->name);
   return false;
 }
 
@@ -105,20 +112,23 @@ static Value lower_print(Lower *l, const Call *call) {
   Value text = lower_expr(l, call->arg[0]);
   if (is_error(text) || !in_body(l, call)) return value_error();
   if (text.kind != V_STRING) {
-    diag_error(l->diag, call->arg[0]->span, ERR_BAD_ARGUMENT, "print takes a text first, as in print(\"m = {}\", m)");
+    diag_error(l->diag, call->arg[0]->span, ERR_BAD_ARGUMENT,
+               "print takes a text first, as in print(\"m = {}\", m)");
     return value_error();
   }
   Instr **args = NEW_ARRAY(l->arena, Instr *, call->rest_count + 1);
   for (int i = 0; i < call->rest_count; i++) {
     Value v = lower_expr(l, call->rest[i]);
     bool wide = v.kind == V_INT && !static_fits(v, DT_I32);
-    if (!(args[i] = wide ? constant_of(l, v, DT_I64, call->rest[i]->span) : data_of(l, v, call->rest[i]->span)))
+    if (!(args[i] = wide ? constant_of(l, v, DT_I64, call->rest[i]->span)
+                         : data_of(l, v, call->rest[i]->span)))
       return value_error();
   }
   const char *format = text.text;
   int holes = count_holes(format);
   if (holes > call->rest_count) {
-    diag_error(l->diag, call->arg[0]->span, ERR_ARGUMENT_COUNT, "the text has %d {} for %d values", holes, call->rest_count);
+    diag_error(l->diag, call->arg[0]->span, ERR_ARGUMENT_COUNT, "the text has %d {} for %d values",
+               holes, call->rest_count);
     return value_error();
   }
   for (; holes < call->rest_count; holes++) format = arena_printf(l->arena, "%s {}", format);

@@ -1,5 +1,5 @@
-// Random numbers: counter-based generators spelled out in operations on u32, as jax.random defines them. What an element becomes
-// depends on the key and on its place in the whole array alone.
+// Random numbers: counter-based generators spelled out in operations on u32, as jax.random defines
+// them. What an element becomes depends on the key and on its place in the whole array alone.
 #include "codegen/lower/internal.h"
 
 #include <string.h>
@@ -22,10 +22,12 @@ enum { WORDS = 4 };
 // ---- the generators: from key and counter, all of one shape
 
 static Instr *turn_left(const Expand *e, Instr *v, int places) {
-  return expand2(e, OP_OR, expand_shift(e, OP_SHL, v, places), expand_shift(e, OP_USHR, v, 32 - places));
+  return expand2(e, OP_OR, expand_shift(e, OP_SHL, v, places),
+                 expand_shift(e, OP_USHR, v, 32 - places));
 }
 
-// Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3": 20 rounds of Threefry-2x32.
+// Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3": 20 rounds of
+// Threefry-2x32.
 static void threefry(const Expand *e, const Key *key, Instr **x) {
   static const int turns[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
   Instr *k[3] = {key->word[0], key->word[1], NULL};
@@ -44,7 +46,8 @@ static void threefry(const Expand *e, const Key *key, Instr **x) {
 
 // The same paper's Philox-4x32, 10 rounds.
 static void philox(const Expand *e, const Key *key, Instr **x) {
-  Instr *k[2] = {key->word[0], key->word[1]}, *factor[2] = {expand_int(e, DT_U32, 0xD2511F53), expand_int(e, DT_U32, 0xCD9E8D57)};
+  Instr *k[2] = {key->word[0], key->word[1]},
+        *factor[2] = {expand_int(e, DT_U32, 0xD2511F53), expand_int(e, DT_U32, 0xCD9E8D57)};
   for (int round = 0; round < 10; round++) {
     if (round > 0) {
       k[0] = expand2(e, OP_ADD, k[0], expand_int(e, DT_U32, 0x9E3779B9));
@@ -94,7 +97,8 @@ static Expand scalar(Lower *l, Span span) { return (Expand){l, span, type_scalar
 
 static Instr *word_of(Lower *l, Instr *v, int i, Span span) {
   Type one = {.dtype = DT_U32, .rank = 1, .dim = {1}}, none = type_scalar(DT_U32);
-  if (v->op == OP_CONCAT && v->nargs == 2 && v->args[i]->type.dim[0] == 1) return reshape_to(l, v->args[i], &none, span);
+  if (v->op == OP_CONCAT && v->nargs == 2 && v->args[i]->type.dim[0] == 1)
+    return reshape_to(l, v->args[i], &none, span);
   Instr *slice = emit1(l, OP_SLICE, one, span, v);
   slice->ints[0] = i;
   slice->ints2[0] = 1;
@@ -105,7 +109,8 @@ static bool lower_key(Lower *l, const Node *node, Key *key) {
   Instr *v = lower_array(l, node);
   if (!v) return false;
   if (v->type.dtype != DT_U32 || v->type.rank != 1 || v->type.dim[0] != 2) {
-    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "a key is u32[2], as random_key gives it, not %s", type_text(l, &v->type));
+    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT,
+               "a key is u32[2], as random_key gives it, not %s", type_text(l, &v->type));
     return false;
   }
   for (int i = 0; i < 2; i++) key->word[i] = word_of(l, v, i, node->span);
@@ -162,7 +167,8 @@ static Value lower_fold_in(Lower *l, const Call *call) {
   bool is_philox;
   Expand e = scalar(l, call->node->span);
   Instr *data;
-  if (!lower_key(l, call->arg[0], &key) || !(data = lower_word(l, call->arg[1])) || !lower_impl(l, call->arg[2], &is_philox))
+  if (!lower_key(l, call->arg[0], &key) || !(data = lower_word(l, call->arg[1])) ||
+      !lower_impl(l, call->arg[2], &is_philox))
     return value_error();
   Key folded = hash(&e, is_philox, &key, expand_int(&e, DT_U32, 0), data);
   return value_data(join_words(l, &folded, call->node->span));
@@ -173,10 +179,13 @@ static Value lower_random_split(Lower *l, const Call *call) {
   bool is_philox;
   int64_t n = 2;
   Span span = call->node->span;
-  if (!lower_key(l, call->arg[0], &key) || !lower_impl(l, call->arg[2], &is_philox)) return value_error();
-  if (call->arg[1] && !lower_static_int(l, call->arg[1], "the number of keys", &n)) return value_error();
+  if (!lower_key(l, call->arg[0], &key) || !lower_impl(l, call->arg[2], &is_philox))
+    return value_error();
+  if (call->arg[1] && !lower_static_int(l, call->arg[1], "the number of keys", &n))
+    return value_error();
   if (n < 1 || n > INT32_MAX) {
-    diag_error(l->diag, call->arg[1]->span, ERR_BAD_ARGUMENT, "the number of keys is from 1 to 2^31-1");
+    diag_error(l->diag, call->arg[1]->span, ERR_BAD_ARGUMENT,
+               "the number of keys is from 1 to 2^31-1");
     return value_error();
   }
   Expand e = {l, span, {.rank = 1, .dim = {n}}};
@@ -202,11 +211,13 @@ static void count_in_word(Draw *d, const Expand *e, const Type *whole, Instr *co
   Instr *base = expand_int(&one, DT_I64, 0), *sum = NULL;
   int64_t stride = 1;
   for (int k = d->shape.rank - 1; k >= 0; k--) {
-    base = expand2(&one, OP_ADD, base, expand2(&one, OP_MUL, starts[k], expand_int(&one, DT_I64, stride)));
+    base = expand2(&one, OP_ADD, base,
+                   expand2(&one, OP_MUL, starts[k], expand_int(&one, DT_I64, stride)));
     if (d->shape.dim[k] != 1) {
       Instr *index = emit(l, OP_IOTA, with_dtype(e->shape, DT_U32), e->span, 0, NULL);
       index->ival = k;
-      if (stride != 1) index = expand2(e, OP_MUL, index, expand_int(e, DT_U32, (int64_t)(uint32_t)stride));
+      if (stride != 1)
+        index = expand2(e, OP_MUL, index, expand_int(e, DT_U32, (int64_t)(uint32_t)stride));
       sum = sum ? expand2(e, OP_ADD, sum, index) : index;
     }
     stride *= whole->dim[k];
@@ -222,15 +233,18 @@ static void count_in_two_words(Draw *d, const Expand *e, const Type *whole, Inst
   int last = d->shape.rank - 1;
   Expand rows = {l, e->span, d->shape}, one = {l, e->span, type_scalar(DT_I64)};
   rows.shape.dim[last] = 1;
-  Instr *base = broadcast_to(l, starts[last], &rows.shape, e->span), *stride = dim_value(l, whole->dim[last], e->span);
+  Instr *base = broadcast_to(l, starts[last], &rows.shape, e->span),
+        *stride = dim_value(l, whole->dim[last], e->span);
   for (int k = last - 1; k >= 0; k--) {
     Instr *index = emit(l, OP_IOTA, with_dtype(rows.shape, DT_I64), e->span, 0, NULL);
     index->ival = k;
     index = expand2(&rows, OP_ADD, index, broadcast_to(l, starts[k], &rows.shape, e->span));
-    base = expand2(&rows, OP_ADD, base, expand2(&rows, OP_MUL, index, broadcast_to(l, stride, &rows.shape, e->span)));
+    base = expand2(&rows, OP_ADD, base,
+                   expand2(&rows, OP_MUL, index, broadcast_to(l, stride, &rows.shape, e->span)));
     stride = expand2(&one, OP_MUL, stride, dim_value(l, whole->dim[k], e->span));
   }
-  Instr *upper = expand_cast(&rows, expand_shift(&rows, OP_SHR, base, 32), DT_U32), *lower = expand_cast(&rows, base, DT_U32);
+  Instr *upper = expand_cast(&rows, expand_shift(&rows, OP_SHR, base, 32), DT_U32),
+        *lower = expand_cast(&rows, base, DT_U32);
   Instr *index = emit(l, OP_IOTA, with_dtype(e->shape, DT_U32), e->span, 0, NULL);
   index->ival = last;
   lower = broadcast_to(l, lower, &e->shape, e->span);
@@ -244,9 +258,10 @@ static bool lower_whole(Draw *d, const Node *total, const Node *at, Type *whole,
   bool list = at && (at->kind == N_TUPLE || at->kind == N_ARRAY);
   *whole = d->shape;
   if (total && !lower_shape(l, total, whole)) return false;
-  if (whole->rank != d->shape.rank || (list && at->list.count != whole->rank) || (at && !list && whole->rank != 1)) {
-    diag_error(l->diag, d->call->node->span, ERR_RANK_MISMATCH, "`at` and `total` have a number for each axis of %s",
-               shape_text(l, &d->shape));
+  if (whole->rank != d->shape.rank || (list && at->list.count != whole->rank) ||
+      (at && !list && whole->rank != 1)) {
+    diag_error(l->diag, d->call->node->span, ERR_RANK_MISMATCH,
+               "`at` and `total` have a number for each axis of %s", shape_text(l, &d->shape));
     return false;
   }
   for (int k = 0; k < whole->rank; k++)
@@ -262,7 +277,8 @@ static bool begin(Lower *l, const Call *call, int first, Draw *d) {
   Type whole;
   Instr *starts[MAX_RANK];
   *d = (Draw){.l = l, .call = call};
-  if (!lower_key(l, call->arg[0], &d->key) || !lower_shape(l, call->arg[1], &d->shape)) return false;
+  if (!lower_key(l, call->arg[0], &d->key) || !lower_shape(l, call->arg[1], &d->shape))
+    return false;
   if (!lower_impl(l, call->arg[first + 2], &d->philox)) return false;
   if (!lower_whole(d, call->arg[first + 1], call->arg[first], &whole, starts)) return false;
   Expand e = {l, call->node->span, d->shape};
@@ -278,7 +294,8 @@ static Value lower_random_bits(Lower *l, const Call *call) {
   DType t = DT_U32;
   if (call->arg[2] && !lower_dtype(l, call->arg[2], &t)) return value_error();
   if (t != DT_U32 && t != DT_U16 && t != DT_U8) {
-    diag_error(l->diag, call->arg[2]->span, ERR_DTYPE_UNSUPPORTED, "random bits are u8, u16 or u32, not %s", dtype_info[t].name);
+    diag_error(l->diag, call->arg[2]->span, ERR_DTYPE_UNSUPPORTED,
+               "random bits are u8, u16 or u32, not %s", dtype_info[t].name);
     return value_error();
   }
   if (!begin(l, call, 3, &d)) return value_error();
@@ -289,13 +306,15 @@ static Value lower_random_bits(Lower *l, const Call *call) {
 static bool float_dtype(Lower *l, const Node *node, DType *t) {
   *t = DT_F32;
   if (!node || (lower_dtype(l, node, t) && is_float(*t))) return true;
-  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "random numbers are of a float dtype, not %s", dtype_info[*t].name);
+  diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED,
+             "random numbers are of a float dtype, not %s", dtype_info[*t].name);
   return false;
 }
 
 // In [0, 1): the upper bits as the fraction of a number in [1, 2).
 static Instr *unit(const Draw *d, const Expand *e, DType t) {
-  int width = dtype_info[t].bits, fraction = dtype_precision(t) - 1, bits = fraction < 8 ? 8 : width;
+  int width = dtype_info[t].bits, fraction = dtype_precision(t) - 1,
+      bits = fraction < 8 ? 8 : width;
   Instr *v = bits_of_counter(d, e);
   if (bits < 32) v = expand2(e, OP_AND, v, expand_int(e, DT_U32, (INT64_C(1) << bits) - 1));
   int64_t one = (int64_t)(1 - dtype_least_exponent(t)) << fraction;
@@ -318,10 +337,12 @@ static Value lower_random_uniform(Lower *l, const Call *call) {
   for (int i = 0; i < 2; i++) {
     const Node *node = call->arg[3 + i];
     Value v = node ? lower_expr(l, node) : value_int(i);
-    if (is_error(v) || !(bound[i] = convert(l, v, t, node ? node->span : call->node->span, "a bound"))) return value_error();
+    if (is_error(v) ||
+        !(bound[i] = convert(l, v, t, node ? node->span : call->node->span, "a bound")))
+      return value_error();
     if (!can_broadcast(&bound[i]->type, &d.shape)) {
-      diag_error(l->diag, node->span, ERR_SHAPE_MISMATCH, "a bound of shape %s does not fit %s", shape_text(l, &bound[i]->type),
-                 shape_text(l, &d.shape));
+      diag_error(l->diag, node->span, ERR_SHAPE_MISMATCH, "a bound of shape %s does not fit %s",
+                 shape_text(l, &bound[i]->type), shape_text(l, &d.shape));
       return value_error();
     }
     bound[i] = broadcast_to(l, bound[i], &d.shape, call->node->span);
@@ -338,7 +359,8 @@ static Value lower_random_normal(Lower *l, const Call *call) {
   Expand e = {l, call->node->span, d.shape};
   double least = -1 + dtype_spacing(t) / 2;
   Instr *v = between(&e, unit(&d, &e, t), expand_float(&e, t, least), expand_float(&e, t, 1));
-  return value_data(expand2(&e, OP_MUL, expand_float(&e, t, 1.4142135623730951), expand1(&e, OP_ERF_INV, v)));
+  return value_data(
+      expand2(&e, OP_MUL, expand_float(&e, t, 1.4142135623730951), expand1(&e, OP_ERF_INV, v)));
 }
 
 static Value lower_random_bernoulli(Lower *l, const Call *call) {
@@ -350,11 +372,13 @@ static Value lower_random_bernoulli(Lower *l, const Call *call) {
   Instr *chance = is_error(p) ? NULL : convert(l, p, t, call->node->span, "a probability");
   if (!chance) return value_error();
   if (!can_broadcast(&chance->type, &d.shape)) {
-    diag_error(l->diag, call->arg[2]->span, ERR_SHAPE_MISMATCH, "a probability of shape %s does not fit %s",
-               shape_text(l, &chance->type), shape_text(l, &d.shape));
+    diag_error(l->diag, call->arg[2]->span, ERR_SHAPE_MISMATCH,
+               "a probability of shape %s does not fit %s", shape_text(l, &chance->type),
+               shape_text(l, &d.shape));
     return value_error();
   }
-  return value_data(expand2(&e, OP_LT, unit(&d, &e, t), broadcast_to(l, chance, &d.shape, call->node->span)));
+  return value_data(
+      expand2(&e, OP_LT, unit(&d, &e, t), broadcast_to(l, chance, &d.shape, call->node->span)));
 }
 
 const Builtin random_builtins[] = {
@@ -362,7 +386,8 @@ const Builtin random_builtins[] = {
     {"random_fold_in", lower_fold_in, 0, "key data impl?"},
     {"random_split", lower_random_split, 0, "key n? impl?"},
     {"random_bits", lower_random_bits, 0, "key shape dtype? at? total? impl?"},
-    {"random_uniform", lower_random_uniform, 0, "key shape dtype? minval? maxval? at? total? impl?"},
+    {"random_uniform", lower_random_uniform, 0,
+     "key shape dtype? minval? maxval? at? total? impl?"},
     {"random_normal", lower_random_normal, 0, "key shape dtype? at? total? impl?"},
     {"random_bernoulli", lower_random_bernoulli, 0, "key shape p? at? total? impl?"},
     {0},

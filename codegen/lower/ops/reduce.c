@@ -30,7 +30,8 @@ static bool lower_axes(Lower *l, const Node *node, int rank, int64_t *mask) {
     int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
     if (axis < 0 || axis >= rank || (*mask >> axis & 1)) {
       diag_error(l->diag, node->span, ERR_AXIS_RANGE,
-                 axis < 0 || axis >= rank ? "axis %lld of a value of rank %d" : "axis %lld occurs twice (rank %d)",
+                 axis < 0 || axis >= rank ? "axis %lld of a value of rank %d"
+                                          : "axis %lld occurs twice (rank %d)",
                  (long long)axes[i], rank);
       return false;
     }
@@ -41,7 +42,8 @@ static bool lower_axes(Lower *l, const Node *node, int rank, int64_t *mask) {
 
 static bool check_reduced(Lower *l, const Call *call, const Instr *v, bool bits) {
   bool truth = bits && strncmp(call->builtin->name, "reduce_", 7) != 0;  // all and any
-  if (truth ? v->type.dtype == DT_BOOL : bits ? !is_float(v->type.dtype) : v->type.dtype != DT_BOOL) return true;
+  if (truth ? v->type.dtype == DT_BOOL : bits ? !is_float(v->type.dtype) : v->type.dtype != DT_BOOL)
+    return true;
   diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED,
              truth  ? "%s is for bools, and this is %s"
              : bits ? "%s is for bools and integers, and this is %s"
@@ -55,8 +57,11 @@ static Value lower_reduce(Lower *l, const Call *call) {
   bool keep;
   Op op = (Op)call->builtin->op;
   Instr *v = lower_array(l, call->arg[0]);
-  if (!v || !lower_axes(l, call->arg[1], v->type.rank, &axes) || !lower_flag(l, call->arg[2], true, &keep)) return value_error();
-  if (!check_reduced(l, call, v, op == OP_REDUCE_AND || op == OP_REDUCE_OR || op == OP_REDUCE_XOR)) return value_error();
+  if (!v || !lower_axes(l, call->arg[1], v->type.rank, &axes) ||
+      !lower_flag(l, call->arg[2], true, &keep))
+    return value_error();
+  if (!check_reduced(l, call, v, op == OP_REDUCE_AND || op == OP_REDUCE_OR || op == OP_REDUCE_XOR))
+    return value_error();
   return reduce_axes(l, op, v, axes, keep, call->node->span);
 }
 
@@ -64,12 +69,13 @@ static Value lower_argreduce(Lower *l, const Call *call) {
   int axis;
   bool keep;
   Instr *v = lower_array(l, call->arg[0]);
-  if (!v || !lower_axis(l, call->arg[1], v->type.rank, call->node->span, &axis) || !lower_flag(l, call->arg[2], true, &keep))
+  if (!v || !lower_axis(l, call->arg[1], v->type.rank, call->node->span, &axis) ||
+      !lower_flag(l, call->arg[2], true, &keep))
     return value_error();
   if (!check_reduced(l, call, v, false)) return value_error();
   if (v->type.dim[axis] == 0) {
-    diag_error(l->diag, call->node->span, ERR_EMPTY_ARGMAX, "%s of nothing: axis %d of %s is empty", call->builtin->name, axis,
-               type_text(l, &v->type));
+    diag_error(l->diag, call->node->span, ERR_EMPTY_ARGMAX, "%s of nothing: axis %d of %s is empty",
+               call->builtin->name, axis, type_text(l, &v->type));
     return value_error();
   }
   Type kept = with_dtype(v->type, DT_I32), dropped = {.rank = 0};
@@ -91,7 +97,8 @@ static Value lower_scan(Lower *l, const Call *call) {
       !lower_flag(l, call->arg[2], false, &backwards))
     return value_error();
   if (!sorts && !check_reduced(l, call, v, false)) return value_error();
-  Instr *scan = emit1(l, op, op == OP_ARGSORT ? with_dtype(v->type, DT_I32) : v->type, call->node->span, v);
+  Instr *scan =
+      emit1(l, op, op == OP_ARGSORT ? with_dtype(v->type, DT_I32) : v->type, call->node->span, v);
   scan->ival = axis;
   scan->flags = backwards ? INSTR_REVERSE : 0u;
   return value_data(scan);

@@ -1,4 +1,5 @@
-// scatter and scatter_add: rows of a value go to rows of a ref that an integer vector names, one after another.
+// scatter and scatter_add: rows of a value go to rows of a ref that an integer vector names, one
+// after another.
 #include "codegen/lower/internal.h"
 
 typedef struct {
@@ -28,13 +29,15 @@ static void scatter_row(Lower *l, const Scatter *s, Instr *i, Instr *at) {
   View row = s->window;
   Instr *stride = index_const(l, row.window.stride[s->ref_axis], s->span);
   Instr *offset = emit2(l, OP_MUL, type_scalar(DT_I64), s->span, at, stride);
-  row.starts[s->ref_axis] = emit2(l, OP_ADD, type_scalar(DT_I64), s->span, row.starts[s->ref_axis], offset);
+  row.starts[s->ref_axis] =
+      emit2(l, OP_ADD, type_scalar(DT_I64), s->span, row.starts[s->ref_axis], offset);
   row.window.size[s->ref_axis] = 1;
   row.window.stride[s->ref_axis] = 1;
   row.type.dim[s->axis] = 1;
   Value v = value_data(element_at(l, s->value, s->axis, i, s->span));
   Node plus = {.kind = N_BINARY, .span = s->span, .name_span = s->span, .op = BIN_ADD};
-  if (s->add) v = lower_binary(l, &plus, BIN_ADD, value_data(load_view(l, &row, NULL, NULL, s->span)), v);
+  if (s->add)
+    v = lower_binary(l, &plus, BIN_ADD, value_data(load_view(l, &row, NULL, NULL, s->span)), v);
   if (!is_error(v)) store_view(l, &row, v, (Value){.kind = V_VOID}, s->span);
 }
 
@@ -48,7 +51,8 @@ static void scatter_rows(Lower *l, const Scatter *s) {
   Instr *at = reshape_to(l, element_at(l, s->index, 0, i, s->span), &scalar, s->span);
   if (scalar.dtype != DT_I64) at = emit1(l, OP_CAST, type_scalar(DT_I64), s->span, at);
   Instr *low = emit2(l, OP_GE, type_scalar(DT_BOOL), s->span, at, index_const(l, 0, s->span));
-  Instr *high = emit2(l, OP_LT, type_scalar(DT_BOOL), s->span, at, dim_value(l, s->window.type.dim[s->axis], s->span));
+  Instr *high = emit2(l, OP_LT, type_scalar(DT_BOOL), s->span, at,
+                      dim_value(l, s->window.type.dim[s->axis], s->span));
   Instr *inside = emit2(l, OP_AND, type_scalar(DT_BOOL), s->span, low, high);
   Region *then = enter_region(l, &row);
   scatter_row(l, s, i, at);
@@ -67,10 +71,11 @@ static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
     diag_error(l->diag, call->arg[0]->span, ERR_RANK_MISMATCH, "a window without axes has no rows");
     return false;
   }
-  if (call->arg[3] && !lower_axis(l, call->arg[3], s->window.type.rank, call->node->span, &s->axis)) return false;
+  if (call->arg[3] && !lower_axis(l, call->arg[3], s->window.type.rank, call->node->span, &s->axis))
+    return false;
   if (s->index->type.rank != 1 || !is_integer(s->index->type.dtype)) {
-    diag_error(l->diag, call->arg[1]->span, ERR_BAD_INDEX, "the places are a vector of integers, not %s",
-               type_text(l, &s->index->type));
+    diag_error(l->diag, call->arg[1]->span, ERR_BAD_INDEX,
+               "the places are a vector of integers, not %s", type_text(l, &s->index->type));
     return false;
   }
   s->ref_axis = ref_axis_of(&s->window, s->axis);
@@ -81,15 +86,19 @@ static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
     s->value = broadcast_to(l, s->value, &wanted, call->node->span);
     return true;
   }
-  diag_error(l->diag, call->arg[2]->span, ERR_STORE_SHAPE, "a value of shape %s where %s is expected: one row for each place",
+  diag_error(l->diag, call->arg[2]->span, ERR_STORE_SHAPE,
+             "a value of shape %s where %s is expected: one row for each place",
              shape_text(l, &s->value->type), shape_text(l, &wanted));
   return false;
 }
 
 static Value lower_scatter(Lower *l, const Call *call) {
   Scatter s = {.add = call->builtin->op == OP_ADD, .span = call->node->span};
-  if (!lower_view(l, call->arg[0], false, &s.window) || !check_storable(l, s.window.ref, call->arg[0]->span)) return value_error();
-  if (!check_accessible(l, s.window.ref, call->arg[0]->span) || !lower_scattered(l, call, &s)) return value_error();
+  if (!lower_view(l, call->arg[0], false, &s.window) ||
+      !check_storable(l, s.window.ref, call->arg[0]->span))
+    return value_error();
+  if (!check_accessible(l, s.window.ref, call->arg[0]->span) || !lower_scattered(l, call, &s))
+    return value_error();
   scatter_rows(l, &s);
   return (Value){.kind = V_VOID};
 }

@@ -1,18 +1,21 @@
 // Built-in functions that make arrays and move elements.
 #include "codegen/lower/internal.h"
 
-Instr *lower_array(Lower *l, const Node *node) { return data_of(l, lower_expr(l, node), node->span); }
+Instr *lower_array(Lower *l, const Node *node) {
+  return data_of(l, lower_expr(l, node), node->span);
+}
 
 bool lower_axis(Lower *l, const Node *node, int rank, Span span, int *axis) {
   int64_t number = 0;
   if (!node && rank != 1) {
-    diag_error(l->diag, span, ERR_ARGUMENT_COUNT, "`axis =` is required for a value of %d axes", rank);
+    diag_error(l->diag, span, ERR_ARGUMENT_COUNT, "`axis =` is required for a value of %d axes",
+               rank);
     return false;
   }
   if (node && !lower_static_int(l, node, "an axis number", &number)) return false;
   if (number < -rank || number >= rank) {
-    diag_error(l->diag, node ? node->span : span, ERR_AXIS_RANGE, "axis %lld of a value of %d %s", (long long)number, rank,
-               rank == 1 ? "axis" : "axes");
+    diag_error(l->diag, node ? node->span : span, ERR_AXIS_RANGE, "axis %lld of a value of %d %s",
+               (long long)number, rank, rank == 1 ? "axis" : "axes");
     return false;
   }
   *axis = (int)(number < 0 ? number + rank : number);
@@ -26,7 +29,8 @@ bool lower_flag(Lower *l, const Node *node, bool otherwise, bool *out) {
   if (is_error(v)) return false;
   *out = v.ival != 0;
   if (v.kind == V_BOOL) return true;
-  diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "expected true or false, not %s", value_text(l, v));
+  diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "expected true or false, not %s",
+             value_text(l, v));
   return false;
 }
 
@@ -37,7 +41,8 @@ static bool lower_dtype_or(Lower *l, const Node *node, DType otherwise, DType *o
 
 static bool constant_axis(Lower *l, Dim dim, Span span, const char *what) {
   if (dim_is_const(dim)) return true;
-  diag_error(l->diag, span, ERR_SHAPE_MISMATCH, "%s changes the length of an axis of run-time size %s", what, dim_text(l, dim));
+  diag_error(l->diag, span, ERR_SHAPE_MISMATCH,
+             "%s changes the length of an axis of run-time size %s", what, dim_text(l, dim));
   return false;
 }
 
@@ -47,11 +52,13 @@ static Value lower_iota(Lower *l, const Call *call) {
   Type shape;
   DType dtype;
   int axis;
-  if (!lower_shape(l, call->arg[0], &shape) || !lower_axis(l, call->arg[1], shape.rank, call->node->span, &axis))
+  if (!lower_shape(l, call->arg[0], &shape) ||
+      !lower_axis(l, call->arg[1], shape.rank, call->node->span, &axis))
     return value_error();
   if (!lower_dtype_or(l, call->arg[2], DT_I32, &dtype)) return value_error();
   if (dtype == DT_BOOL) {
-    diag_error(l->diag, call->arg[2]->span, ERR_DTYPE_UNSUPPORTED, "iota counts in numbers, not in bool");
+    diag_error(l->diag, call->arg[2]->span, ERR_DTYPE_UNSUPPORTED,
+               "iota counts in numbers, not in bool");
     return value_error();
   }
   Instr *iota = emit(l, OP_IOTA, with_dtype(shape, dtype), call->node->span, 0, NULL);
@@ -59,15 +66,19 @@ static Value lower_iota(Lower *l, const Call *call) {
   return value_data(iota);
 }
 
-static Value filled(Lower *l, const Node *shape_node, Value v, const Node *dtype_node, DType natural, Span span) {
+static Value filled(Lower *l, const Node *shape_node, Value v, const Node *dtype_node,
+                    DType natural, Span span) {
   Type shape;
   DType dtype;
-  if (!lower_shape(l, shape_node, &shape) || !lower_dtype_or(l, dtype_node, natural, &dtype)) return value_error();
-  if (dtype == DT_BOOL && is_number(v) && v.kind == V_INT && (v.ival == 0 || v.ival == 1)) v = value_bool(v.ival != 0);
+  if (!lower_shape(l, shape_node, &shape) || !lower_dtype_or(l, dtype_node, natural, &dtype))
+    return value_error();
+  if (dtype == DT_BOOL && is_number(v) && v.kind == V_INT && (v.ival == 0 || v.ival == 1))
+    v = value_bool(v.ival != 0);
   Instr *data = convert(l, v, dtype, span, "full");
   if (!data) return value_error();
   if (can_broadcast(&data->type, &shape)) return value_data(broadcast_to(l, data, &shape, span));
-  diag_error(l->diag, span, ERR_SHAPE_MISMATCH, "%s does not broadcast to %s", type_text(l, &data->type), shape_text(l, &shape));
+  diag_error(l->diag, span, ERR_SHAPE_MISMATCH, "%s does not broadcast to %s",
+             type_text(l, &data->type), shape_text(l, &shape));
   return value_error();
 }
 
@@ -76,17 +87,20 @@ static Value lower_full(Lower *l, const Call *call) {
   if (is_error(v)) return v;
   bool number = v.kind == V_DATA || is_number(v) || v.kind == V_BOOL;
   if (!number) data_of(l, v, call->arg[1]->span);
-  return number ? filled(l, call->arg[0], v, call->arg[2], natural_dtype(v), call->node->span) : value_error();
+  return number ? filled(l, call->arg[0], v, call->arg[2], natural_dtype(v), call->node->span)
+                : value_error();
 }
 
 static Value lower_constant_array(Lower *l, const Call *call) {
-  return filled(l, call->arg[0], value_int(call->builtin->op), call->arg[1], DT_F32, call->node->span);
+  return filled(l, call->arg[0], value_int(call->builtin->op), call->arg[1], DT_F32,
+                call->node->span);
 }
 
 // ---- the same elements in another shape
 
 static bool is_minus_one(const Node *node) {
-  return node->kind == N_UNARY && node->op == UN_NEG && node->a->kind == N_INT && node->a->ival == 1;
+  return node->kind == N_UNARY && node->op == UN_NEG && node->a->kind == N_INT &&
+         node->a->ival == 1;
 }
 
 // The axis written -1: what is left of `v` when the others are taken out.
@@ -97,7 +111,8 @@ static bool infer_axis(const Type *v, Type *shape, int axis) {
   for (int i = 0; i < v->rank; i++)
     if (dim_is_const(v->dim[i]) && !mul_i64(have, v->dim[i], &have)) return false;
   for (int i = 0; i < shape->rank; i++)
-    if (i != axis && dim_is_const(shape->dim[i]) && !mul_i64(taken, shape->dim[i], &taken)) return false;
+    if (i != axis && dim_is_const(shape->dim[i]) && !mul_i64(taken, shape->dim[i], &taken))
+      return false;
   for (int i = 0; i < v->rank; i++) {
     if (dim_is_const(v->dim[i])) continue;
     int balance = 0;
@@ -126,7 +141,8 @@ static bool lower_new_shape(Lower *l, const Node *node, const Type *v, Type *sha
   for (int i = 0; i < shape->rank; i++)
     if (i != inferred && !lower_dim(l, node->list.at[i], &shape->dim[i])) return false;
   if (infer_axis(v, shape, inferred)) return true;
-  diag_error(l->diag, node->span, ERR_SHAPE_MISMATCH, "no length of the axis -1 makes this of %s", type_text(l, v));
+  diag_error(l->diag, node->span, ERR_SHAPE_MISMATCH, "no length of the axis -1 makes this of %s",
+             type_text(l, v));
   return false;
 }
 
@@ -134,9 +150,11 @@ static Value lower_reshape(Lower *l, const Call *call) {
   Type shape;
   Instr *v = lower_array(l, call->arg[0]);
   if (!v || !lower_new_shape(l, call->arg[1], &v->type, &shape)) return value_error();
-  if (ir_same_elements(l->k, &v->type, &shape)) return value_data(reshape_to(l, v, &shape, call->node->span));
-  diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s cannot be reshaped to %s: the number of elements differs",
-             type_text(l, &v->type), shape_text(l, &shape));
+  if (ir_same_elements(l->k, &v->type, &shape))
+    return value_data(reshape_to(l, v, &shape, call->node->span));
+  diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH,
+             "%s cannot be reshaped to %s: the number of elements differs", type_text(l, &v->type),
+             shape_text(l, &shape));
   return value_error();
 }
 
@@ -144,9 +162,10 @@ static Value lower_broadcast(Lower *l, const Call *call) {
   Type shape;
   Instr *v = lower_array(l, call->arg[0]);
   if (!v || !lower_shape(l, call->arg[1], &shape)) return value_error();
-  if (can_broadcast(&v->type, &shape)) return value_data(broadcast_to(l, v, &shape, call->node->span));
-  diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s does not broadcast to %s", type_text(l, &v->type),
-             shape_text(l, &shape));
+  if (can_broadcast(&v->type, &shape))
+    return value_data(broadcast_to(l, v, &shape, call->node->span));
+  diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s does not broadcast to %s",
+             type_text(l, &v->type), shape_text(l, &shape));
   return value_error();
 }
 
@@ -156,14 +175,15 @@ static Value lower_squeeze(Lower *l, const Call *call) {
   int count = 0;
   unsigned gone = 0;
   if (!v) return value_error();
-  if (call->arg[1] && !lower_int_list(l, call->arg[1], "an axis number", axes, MAX_RANK, &count)) return value_error();
+  if (call->arg[1] && !lower_int_list(l, call->arg[1], "an axis number", axes, MAX_RANK, &count))
+    return value_error();
   for (int i = 0; i < v->type.rank; i++)
     if (!call->arg[1] && v->type.dim[i] == 1) gone |= 1u << i;
   for (int i = 0; i < count; i++) {
     int64_t axis = axes[i] < 0 ? axes[i] + v->type.rank : axes[i];
     if (axis < 0 || axis >= v->type.rank || v->type.dim[axis] != 1) {
-      diag_error(l->diag, call->arg[1]->span, ERR_AXIS_RANGE, "axis %lld of %s is not an axis of 1", (long long)axes[i],
-                 type_text(l, &v->type));
+      diag_error(l->diag, call->arg[1]->span, ERR_AXIS_RANGE, "axis %lld of %s is not an axis of 1",
+                 (long long)axes[i], type_text(l, &v->type));
       return value_error();
     }
     gone |= 1u << axis;
@@ -194,15 +214,18 @@ static Value lower_transpose(Lower *l, const Call *call) {
   int64_t wanted[MAX_RANK];
   unsigned used = 0;
   for (int i = 0; i < rank; i++) wanted[i] = rank - 1 - i;
-  if (call->arg[1] && !lower_int_list(l, call->arg[1], "an axis number", wanted, MAX_RANK, &count)) return value_error();
+  if (call->arg[1] && !lower_int_list(l, call->arg[1], "an axis number", wanted, MAX_RANK, &count))
+    return value_error();
   for (int i = 0; i < count && count == rank; i++) {
     int64_t axis = wanted[i] < 0 ? wanted[i] + rank : wanted[i];
     if (axis >= 0 && axis < rank) used |= 1u << axis;
     perm[i] = (int)(axis >= 0 && axis < rank ? axis : 0);
   }
-  if (count == rank && used == (1u << rank) - 1) return value_data(transpose_to(l, v, perm, call->node->span));
+  if (count == rank && used == (1u << rank) - 1)
+    return value_data(transpose_to(l, v, perm, call->node->span));
   diag_error(l->diag, call->arg[1] ? call->arg[1]->span : call->node->span, ERR_AXIS_RANGE,
-             "the order of axes of %s names each of its %d axes once", type_text(l, &v->type), rank);
+             "the order of axes of %s names each of its %d axes once", type_text(l, &v->type),
+             rank);
   return value_error();
 }
 
@@ -221,7 +244,8 @@ int collect_parts(Lower *l, const Call *call, const Value **out) {
       parts[count++] = v;
   }
   if (count > 0 && count <= MAX_LIST) return count;
-  diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "%s joins from 1 to %d values", call->builtin->name, MAX_LIST);
+  diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "%s joins from 1 to %d values",
+             call->builtin->name, MAX_LIST);
   return -1;
 }
 
@@ -246,12 +270,14 @@ static Value lower_concatenate(Lower *l, const Call *call) {
     bool fits = t->rank == type.rank;
     for (int k = 0; fits && k < t->rank; k++) fits = k == axis || t->dim[k] == type.dim[k];
     if (!fits) {
-      diag_error(l->diag, span, ERR_SHAPE_MISMATCH, "concatenate along axis %d of %s and %s: the other axes differ", axis,
+      diag_error(l->diag, span, ERR_SHAPE_MISMATCH,
+                 "concatenate along axis %d of %s and %s: the other axes differ", axis,
                  type_text(l, &args[0]->type), type_text(l, t));
       return value_error();
     }
     if (count > 1 && !constant_axis(l, t->dim[axis], span, "concatenate")) return value_error();
-    if (i > 0 && !add_i64(type.dim[axis], t->dim[axis], &type.dim[axis])) type.dim[axis] = INT64_MAX;
+    if (i > 0 && !add_i64(type.dim[axis], t->dim[axis], &type.dim[axis]))
+      type.dim[axis] = INT64_MAX;
   }
   if (count == 1) return value_data(args[0]);
   Instr *joined = emit(l, OP_CONCAT, type, span, count, args);
@@ -261,18 +287,21 @@ static Value lower_concatenate(Lower *l, const Call *call) {
 
 static bool lower_pairs(Lower *l, const Node *node, int rank, int64_t pairs[][2]) {
   int count;
-  bool flat = rank == 1 && node->list.count == 2 && node->list.at[0]->kind != N_TUPLE && node->list.at[0]->kind != N_ARRAY;
+  bool flat = rank == 1 && node->list.count == 2 && node->list.at[0]->kind != N_TUPLE &&
+              node->list.at[0]->kind != N_ARRAY;
   bool list = node->kind == N_TUPLE || node->kind == N_ARRAY;
   if (list && flat) return lower_int_list(l, node, "a pad width", pairs[0], 2, &count);
   if (!list || node->list.count != rank) {
-    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "pad requires a pair (before, after) for each of %d %s", rank,
+    diag_error(l->diag, node->span, ERR_RANK_MISMATCH,
+               "pad requires a pair (before, after) for each of %d %s", rank,
                rank == 1 ? "axis" : "axes");
     return false;
   }
   for (int i = 0; i < rank; i++) {
     if (!lower_int_list(l, node->list.at[i], "a pad width", pairs[i], 2, &count)) return false;
     if (count == 2) continue;
-    diag_error(l->diag, node->list.at[i]->span, ERR_ARGUMENT_COUNT, "expected a pair (before, after)");
+    diag_error(l->diag, node->list.at[i]->span, ERR_ARGUMENT_COUNT,
+               "expected a pair (before, after)");
     return false;
   }
   return true;
@@ -293,11 +322,15 @@ static Value lower_pad(Lower *l, const Call *call) {
     if (!constant_axis(l, type.dim[i], span, "pad")) return value_error();
     type.dim[i] += pairs[i][0] + pairs[i][1];
   }
-  Value fill = call->arg[2] ? lower_expr(l, call->arg[2]) : type.dtype == DT_BOOL ? value_bool(false) : value_int(0);
-  Instr *value = convert(l, fill, type.dtype, call->arg[2] ? call->arg[2]->span : span, "the value of pad");
+  Value fill = call->arg[2]            ? lower_expr(l, call->arg[2])
+               : type.dtype == DT_BOOL ? value_bool(false)
+                                       : value_int(0);
+  Instr *value =
+      convert(l, fill, type.dtype, call->arg[2] ? call->arg[2]->span : span, "the value of pad");
   if (!value) return value_error();
   if (value->type.rank > 0) {
-    diag_error(l->diag, span, ERR_NOT_A_SCALAR, "pad fills with one value, not with %s", type_text(l, &value->type));
+    diag_error(l->diag, span, ERR_NOT_A_SCALAR, "pad fills with one value, not with %s",
+               type_text(l, &value->type));
     return value_error();
   }
   Instr *padded = emit2(l, OP_PAD, type, span, v, value);
@@ -312,33 +345,41 @@ static Value lower_pad(Lower *l, const Call *call) {
 
 enum { MOST_ROLLED = 46340 };  // products of two indices fit i32
 
-// Each line along stride_axis is rolled by `stride` more than the one before: element i comes from i - shift - stride * line.
+// Each line along stride_axis is rolled by `stride` more than the one before: element i comes from
+// i - shift - stride * line.
 static Value strided_roll(Lower *l, const Call *call, Instr *v, Instr *shift, int axis) {
   int along;
   int64_t stride = 1;
   Span span = call->node->span;
-  if (call->arg[3] && !lower_static_int(l, call->arg[3], "the stride", &stride)) return value_error();
-  if (!lower_axis(l, call->arg[4], v->type.rank, call->arg[3] ? call->arg[3]->span : span, &along)) return value_error();
+  if (call->arg[3] && !lower_static_int(l, call->arg[3], "the stride", &stride))
+    return value_error();
+  if (!lower_axis(l, call->arg[4], v->type.rank, call->arg[3] ? call->arg[3]->span : span, &along))
+    return value_error();
   if (along == axis) {
-    diag_error(l->diag, span, ERR_AXIS_RANGE, "`stride_axis` is another axis than the one that is rolled, %d", axis);
+    diag_error(l->diag, span, ERR_AXIS_RANGE,
+               "`stride_axis` is another axis than the one that is rolled, %d", axis);
     return value_error();
   }
   if (!constant_axis(l, v->type.dim[axis], span, "roll with a stride")) return value_error();
   if (v->type.dim[axis] > MOST_ROLLED) {
-    diag_error(l->diag, span, ERR_BAD_ARGUMENT, "roll with a stride goes along an axis of at most %d elements", MOST_ROLLED);
+    diag_error(l->diag, span, ERR_BAD_ARGUMENT,
+               "roll with a stride goes along an axis of at most %d elements", MOST_ROLLED);
     return value_error();
   }
   Expand e = expand_like(l, v, span), scalar = {l, span, type_scalar(DT_I64)};
   int64_t n = v->type.dim[axis] ? v->type.dim[axis] : 1;
-  Instr *first = expand_cast(&scalar, expand2(&scalar, OP_MOD, shift, expand_int(&scalar, DT_I64, n)), DT_I32);
+  Instr *first =
+      expand_cast(&scalar, expand2(&scalar, OP_MOD, shift, expand_int(&scalar, DT_I64, n)), DT_I32);
   Instr *iota[2];
   for (int i = 0; i < 2; i++) {
     iota[i] = emit(l, OP_IOTA, with_dtype(v->type, DT_I32), span, 0, NULL);
     iota[i]->ival = i ? along : axis;
   }
   Instr *length = expand_int(&e, DT_I32, n);
-  Instr *turn = expand2(&e, OP_MUL, expand2(&e, OP_MOD, iota[1], length), expand_int(&e, DT_I32, ((stride % n) + n) % n));
-  turn = expand2(&e, OP_ADD, expand2(&e, OP_MOD, turn, length), broadcast_to(l, first, &v->type, span));
+  Instr *turn = expand2(&e, OP_MUL, expand2(&e, OP_MOD, iota[1], length),
+                        expand_int(&e, DT_I32, ((stride % n) + n) % n));
+  turn = expand2(&e, OP_ADD, expand2(&e, OP_MOD, turn, length),
+                 broadcast_to(l, first, &v->type, span));
   Instr *index = expand2(&e, OP_MOD, expand2(&e, OP_SUB, iota[0], turn), length);
   Instr *taken = emit2(l, OP_TAKE_ALONG, v->type, span, v, index);
   taken->ival = axis;
@@ -348,7 +389,8 @@ static Value strided_roll(Lower *l, const Call *call, Instr *v, Instr *shift, in
 static Value lower_roll(Lower *l, const Call *call) {
   int axis;
   Instr *v = lower_array(l, call->arg[0]), *shift = lower_index(l, call->arg[1]);
-  if (!v || !shift || !lower_axis(l, call->arg[2], v->type.rank, call->node->span, &axis)) return value_error();
+  if (!v || !shift || !lower_axis(l, call->arg[2], v->type.rank, call->node->span, &axis))
+    return value_error();
   if (call->arg[3] || call->arg[4]) return strided_roll(l, call, v, shift, axis);
   Instr *rolled = emit2(l, OP_ROLL, v->type, call->node->span, v, shift);
   rolled->ival = axis;
@@ -358,19 +400,22 @@ static Value lower_roll(Lower *l, const Call *call) {
 static Value lower_rev(Lower *l, const Call *call) {
   int axis;
   Instr *v = lower_array(l, call->arg[0]);
-  if (!v || !lower_axis(l, call->arg[1], v->type.rank, call->node->span, &axis)) return value_error();
+  if (!v || !lower_axis(l, call->arg[1], v->type.rank, call->node->span, &axis))
+    return value_error();
   Instr *reversed = emit1(l, OP_REV, v->type, call->node->span, v);
   reversed->ival = axis;
   return value_data(reversed);
 }
 
-// Axis `axis` of d becomes d * n: each element n times in place (inner), or the whole axis n times over.
+// Axis `axis` of d becomes d * n: each element n times in place (inner), or the whole axis n times
+// over.
 static Instr *multiply_axis(Lower *l, Instr *v, int axis, int64_t n, bool inner, Span span) {
   Type split = v->type, wide, out = v->type;
   if (n == 1) return v;
   if (split.rank == MAX_RANK || n < 0 || n > INT32_MAX) {
     diag_error(l->diag, span, ERR_BAD_ARGUMENT,
-               split.rank == MAX_RANK ? "too many axes to repeat along one" : "a number of copies is from 0 to 2^31-1");
+               split.rank == MAX_RANK ? "too many axes to repeat along one"
+                                      : "a number of copies is from 0 to 2^31-1");
     return NULL;
   }
   if (!constant_axis(l, split.dim[axis], span, inner ? "repeat" : "tile")) return NULL;
@@ -396,12 +441,14 @@ static Value lower_tile(Lower *l, const Call *call) {
   int64_t copies[MAX_RANK];
   int count;
   Instr *v = lower_array(l, call->arg[0]);
-  if (!v || !lower_int_list(l, call->arg[1], "the number of copies", copies, MAX_RANK, &count)) return value_error();
+  if (!v || !lower_int_list(l, call->arg[1], "the number of copies", copies, MAX_RANK, &count))
+    return value_error();
   Type shape = {.rank = count > v->type.rank ? count : v->type.rank};
   for (int i = 0; i < shape.rank; i++)
     shape.dim[i] = i < shape.rank - v->type.rank ? 1 : v->type.dim[i - (shape.rank - v->type.rank)];
   v = reshape_to(l, v, &shape, call->node->span);
-  for (int i = 0; v && i < count; i++) v = multiply_axis(l, v, i + shape.rank - count, copies[i], false, call->node->span);
+  for (int i = 0; v && i < count; i++)
+    v = multiply_axis(l, v, i + shape.rank - count, copies[i], false, call->node->span);
   return value_data(v);
 }
 
@@ -416,19 +463,23 @@ Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span) {
 static Value lower_take_along(Lower *l, const Call *call) {
   int axis;
   Instr *v = lower_array(l, call->arg[0]), *index = lower_array(l, call->arg[1]);
-  if (!v || !index || !lower_axis(l, call->arg[2], v->type.rank, call->node->span, &axis)) return value_error();
+  if (!v || !index || !lower_axis(l, call->arg[2], v->type.rank, call->node->span, &axis))
+    return value_error();
   if (!is_integer(index->type.dtype)) {
-    diag_error(l->diag, call->arg[1]->span, ERR_NOT_AN_INTEGER, "indices are integers, not %s", type_text(l, &index->type));
+    diag_error(l->diag, call->arg[1]->span, ERR_NOT_AN_INTEGER, "indices are integers, not %s",
+               type_text(l, &index->type));
     return value_error();
   }
   Type shape = v->type;
   if (index->type.rank == shape.rank) shape.dim[axis] = index->type.dim[axis];
   if (index->type.rank != shape.rank || !can_broadcast(&index->type, &shape)) {
-    diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "the indices %s do not fit %s along axis %d",
-               type_text(l, &index->type), type_text(l, &v->type), axis);
+    diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH,
+               "the indices %s do not fit %s along axis %d", type_text(l, &index->type),
+               type_text(l, &v->type), axis);
     return value_error();
   }
-  Instr *taken = emit2(l, OP_TAKE_ALONG, shape, call->node->span, v, broadcast_to(l, index, &shape, call->node->span));
+  Instr *taken = emit2(l, OP_TAKE_ALONG, shape, call->node->span, v,
+                       broadcast_to(l, index, &shape, call->node->span));
   taken->ival = axis;
   return value_data(taken);
 }

@@ -15,7 +15,9 @@ typedef struct {
   bool naive;
 } Variant;
 
-static const char *first_line(Arena *arena, const char *text) { return arena_strndup(arena, text, strcspn(text, "\n")); }
+static const char *first_line(Arena *arena, const char *text) {
+  return arena_strndup(arena, text, strcspn(text, "\n"));
+}
 
 static const char *bind_directive(TestFile *test, Options *options, Binding *binding) {
   const char *message;
@@ -36,13 +38,16 @@ typedef struct {
 } Agreement;
 
 // Outputs of `got` against those of `want`; NULL or the first that differs.
-static const char *compare_outputs(const Agreement *a, const char *what, const HostArray *got, const Reference *want) {
+static const char *compare_outputs(const Agreement *a, const char *what, const HostArray *got,
+                                   const Reference *want) {
   Kernel *k = a->binding->program.kernel;
   for (int i = 0; i < k->outputs; i++) {
-    Comparison c = compare_arrays(&got[i], &want->outputs[i], want->allowed[i], &a->options->tolerance, NULL);
+    Comparison c =
+        compare_arrays(&got[i], &want->outputs[i], want->allowed[i], &a->options->tolerance, NULL);
     const char *name = k->refs.at[k->inputs + i]->name;
     if (c.wrong)
-      return arena_printf(a->test->arena, "%s: %s", what, comparison_text(a->test->arena, name, &want->outputs[i], &c));
+      return arena_printf(a->test->arena, "%s: %s", what,
+                          comparison_text(a->test->arena, name, &want->outputs[i], &c));
   }
   return NULL;
 }
@@ -67,16 +72,17 @@ static void interpret_after(const Pass *pass, Kernel *k, void *context) {
     check->wrong = arena_printf(a->test->arena, "after pass %s: %s", pass->name,
                                 first_line(a->test->arena, got.report.findings.at[0].text));
   if (!check->wrong)
-    check->wrong = compare_outputs(a, arena_printf(a->test->arena, "interpreted after pass %s", pass->name),
-                                   got.operands + k->inputs, &check->expected->outputs);
+    check->wrong =
+        compare_outputs(a, arena_printf(a->test->arena, "interpreted after pass %s", pass->name),
+                        got.operands + k->inputs, &check->expected->outputs);
   interpreted_free(&got);
 }
 
 static const char *check_passes(const Agreement *a, const Interpreted *expected) {
   Arena *arena = a->test->arena;
   Program copy = a->binding->program;
-  copy.kernel =
-      lower(arena, &copy.source, copy.file, a->options->kernel, &a->binding->lower_options, diag_new(arena, &copy.source));
+  copy.kernel = lower(arena, &copy.source, copy.file, a->options->kernel,
+                      &a->binding->lower_options, diag_new(arena, &copy.source));
   REQUIRE(copy.kernel);
   PassCheck check = {a, expected, NULL};
   Buf notes = {0};
@@ -87,12 +93,15 @@ static const char *check_passes(const Agreement *a, const Interpreted *expected)
 
 // ---- DMAs at other times, parallel steps in another order
 
-static void count_copies(Instr *instr, void *context) { *(int *)context += instr->op == OP_COPY_START; }
+static void count_copies(Instr *instr, void *context) {
+  *(int *)context += instr->op == OP_COPY_START;
+}
 
 static const char *check_orders(const Agreement *a, const Interpreted *expected) {
   Kernel *k = a->binding->program.kernel;
-  static const CheckOptions orders[] = {
-      {.dma = DMA_AT_START, .seed = 1, .cores = 2}, {.dma = DMA_AT_RANDOM, .seed = 2}, {.dma = DMA_AT_RANDOM, .seed = 3, .cores = 1}};
+  static const CheckOptions orders[] = {{.dma = DMA_AT_START, .seed = 1, .cores = 2},
+                                        {.dma = DMA_AT_RANDOM, .seed = 2},
+                                        {.dma = DMA_AT_RANDOM, .seed = 3, .cores = 1}};
   const char *wrong = NULL;
   int copies = 0;
   ir_walk(k->body, count_copies, &copies);
@@ -104,7 +113,9 @@ static const char *check_orders(const Agreement *a, const Interpreted *expected)
     if (!wrong && got.report.findings.count)
       wrong = arena_printf(a->test->arena, "with DMAs in another order: %s",
                            first_line(a->test->arena, got.report.findings.at[0].text));
-    if (!wrong) wrong = compare_outputs(a, "with DMAs in another order", got.operands + k->inputs, &expected->outputs);
+    if (!wrong)
+      wrong = compare_outputs(a, "with DMAs in another order", got.operands + k->inputs,
+                              &expected->outputs);
     interpreted_free(&got);
   }
   return wrong;
@@ -112,30 +123,41 @@ static const char *check_orders(const Agreement *a, const Interpreted *expected)
 
 // ---- compiled
 
-// Outputs of compiled code against the interpreter's and the reference's; the naive C against the reference.
-static const char *compare_compiled(const Agreement *a, const char *name, const Session *session, const Interpreted *interpreted,
-                                    const Interpreted *reference) {
+// Outputs of compiled code against the interpreter's and the reference's; the naive C against the
+// reference.
+static const char *compare_compiled(const Agreement *a, const char *name, const Session *session,
+                                    const Interpreted *interpreted, const Interpreted *reference) {
   Arena *arena = a->test->arena;
   const HostArray *outputs = session->binding.operands + session->binding.program.kernel->inputs;
-  const char *wrong =
-      compare_outputs(a, arena_printf(arena, "%s against the interpreter", name), outputs, &interpreted->outputs);
+  const char *wrong = compare_outputs(a, arena_printf(arena, "%s against the interpreter", name),
+                                      outputs, &interpreted->outputs);
   if (!reference->operands) return wrong;
-  if (!wrong) wrong = compare_outputs(a, arena_printf(arena, "%s against the reference", name), outputs, &reference->outputs);
+  if (!wrong)
+    wrong = compare_outputs(a, arena_printf(arena, "%s against the reference", name), outputs,
+                            &reference->outputs);
   if (wrong || !session->judge) return wrong;
-  wrong = compare_outputs(a, "the judging C against the reference", session->data.expected.arrays, &reference->outputs);
-  if (!wrong) wrong = compare_outputs(a, "the naive C against the reference", session->data.naive.arrays, &reference->outputs);
-  return wrong ? wrong : compare_outputs(a, "compiled, against the judging C", outputs, &session->data.reference);
+  wrong = compare_outputs(a, "the judging C against the reference", session->data.expected.arrays,
+                          &reference->outputs);
+  if (!wrong)
+    wrong = compare_outputs(a, "the naive C against the reference", session->data.naive.arrays,
+                            &reference->outputs);
+  return wrong ? wrong
+               : compare_outputs(a, "compiled, against the judging C", outputs,
+                                 &session->data.reference);
 }
 
-static const char *run_variant(TestFile *test, const Options *options, const Variant *variant, const Interpreted *interpreted,
-                               const Interpreted *reference) {
+static const char *run_variant(TestFile *test, const Options *options, const Variant *variant,
+                               const Interpreted *interpreted, const Interpreted *reference) {
   Session session = {.data.fd = -1};
   Options own = *options;
   own.target = variant->target;
   own.dumps = NULL;
   const char *wrong = bind_directive(test, &own, &session.binding);
   if (wrong) return wrong;
-  BuildFlags flags = {.cc = variant->cc, .flags = variant->flags, .naive_flags = variant->naive ? variant->flags : NULL, .timed = true};
+  BuildFlags flags = {.cc = variant->cc,
+                      .flags = variant->flags,
+                      .naive_flags = variant->naive ? variant->flags : NULL,
+                      .timed = true};
   wrong = session_open(&session, &own, &flags);
   if (!wrong) {
     ExecuteOptions how = {.mode = "run",
@@ -161,16 +183,17 @@ static const char portable_flags[] = "-DSIMDE_NO_NATIVE";
 #endif
 
 // Compilers of $PKC_TEST_CC (separated by blanks), else the usual one; each native and portable.
-static const char *run_variants(TestFile *test, const Options *options, const Interpreted *interpreted,
-                                const Interpreted *reference) {
+static const char *run_variants(TestFile *test, const Options *options,
+                                const Interpreted *interpreted, const Interpreted *reference) {
   const char *list[] = {getenv("PKC_TEST_CC")};
   const char *const *compilers = split_words(test->arena, list, 1);
   const Target *native = options->target, *generic = target_find("generic");
   const char *wrong = NULL;
   for (int i = 0; !wrong && (i == 0 || compilers[i]); i++) {
     const char *cc = compilers[i], *name = cc ? cc : "cc";
-    Variant variants[] = {{arena_printf(test->arena, "native (%s)", name), cc, native, target_flags(native), i == 0},
-                          {arena_printf(test->arena, "portable (%s)", name), cc, generic, portable_flags, false}};
+    Variant variants[] = {
+        {arena_printf(test->arena, "native (%s)", name), cc, native, target_flags(native), i == 0},
+        {arena_printf(test->arena, "portable (%s)", name), cc, generic, portable_flags, false}};
     for (int v = 0; !wrong && v < (runner() ? 1 : 2); v++)
       wrong = run_variant(test, options, &variants[v], interpreted, reference);
     if (!cc) break;
@@ -192,10 +215,12 @@ const char *test_agreement(TestFile *test, const Directive *directive) {
   Agreement agreement = {test, &options, &binding};
   wrong = interpret_binding(test->arena, &binding, false, true, &got);
   if (!wrong && got.report.findings.count)
-    wrong = arena_printf(test->arena, "interpreter: %s", first_line(test->arena, got.report.findings.at[0].text));
+    wrong = arena_printf(test->arena, "interpreter: %s",
+                         first_line(test->arena, got.report.findings.at[0].text));
   if (!wrong && k->reference) wrong = interpret_binding(test->arena, &binding, true, true, &want);
   if (!wrong && k->reference)
-    wrong = compare_outputs(&agreement, "interpreter against the reference", got.operands + k->inputs, &want.outputs);
+    wrong = compare_outputs(&agreement, "interpreter against the reference",
+                            got.operands + k->inputs, &want.outputs);
   if (!wrong) wrong = check_orders(&agreement, &got);
   if (!wrong) wrong = check_passes(&agreement, &got);
   if (!wrong) wrong = run_variants(test, &options, &got, &want);
@@ -218,28 +243,36 @@ const char *test_finding(TestFile *test, const Directive *directive) {
     found = found || strstr(got.report.findings.at[i].text, directive->text);
   if (!wrong && !found)
     wrong = got.report.findings.count
-                ? arena_printf(test->arena, "found instead: %s", first_line(test->arena, got.report.findings.at[0].text))
+                ? arena_printf(test->arena, "found instead: %s",
+                               first_line(test->arena, got.report.findings.at[0].text))
                 : "nothing was found";
   interpreted_free(&got);
   return wrong;
 }
 
-// Both pkc, which knows the sizes, and the compiled kernel, which is called with the arrays, refuse.
+// Both pkc, which knows the sizes, and the compiled kernel, which is called with the arrays,
+// refuse.
 const char *test_refusal(TestFile *test, const Directive *directive) {
   Options options;
   Session session = {.data.fd = -1};
   if (!test_options(test, directive, &options)) return "see above";
   const char *message, *wrong = NULL;
   if (bind_kernel(&session.binding, test->arena, &options, test->path, &message) != DONE)
-    return message && strstr(message, directive->text) ? NULL : message ? message : "does not compile";
+    return message && strstr(message, directive->text) ? NULL
+           : message                                   ? message
+                                                       : "does not compile";
   const Binding *binding = &session.binding;
   if (binding->refusal && !strstr(binding->refusal, directive->text))
     return arena_printf(test->arena, "refused otherwise: %s", binding->refusal);
-  if (!binding->placed || check_memory(test->arena, binding->total_bytes)) return binding->refusal ? NULL : "too large to run";
+  if (!binding->placed || check_memory(test->arena, binding->total_bytes))
+    return binding->refusal ? NULL : "too large to run";
   wrong = session_open(&session, &options, &(BuildFlags){.flags = target_flags(options.target)});
   if (!wrong) {
-    ExecuteOptions how = {
-        .mode = "run", .threads = options.threads, .vmem_limit = options.vmem_limit, .quiet = true, .timeout = TEST_SECONDS};
+    ExecuteOptions how = {.mode = "run",
+                          .threads = options.threads,
+                          .vmem_limit = options.vmem_limit,
+                          .quiet = true,
+                          .timeout = TEST_SECONDS};
     execute(test->arena, session.program, binding, &session.data, &how, &session.outcome);
     const Outcome *o = &session.outcome;
     if (!o->message)

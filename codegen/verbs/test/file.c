@@ -11,9 +11,11 @@ static const struct {
   const char *name;
   DirectiveKind kind;
 } directive_names[] = {
-    {"test", DIRECTIVE_TEST},       {"error", DIRECTIVE_ERROR},     {"warning", DIRECTIVE_WARNING},
-    {"check", DIRECTIVE_CHECK},     {"refused", DIRECTIVE_REFUSED}, {"explain-not", DIRECTIVE_EXPLAIN_NOT},
-    {"explain", DIRECTIVE_EXPLAIN}, {"emit", DIRECTIVE_EMIT},       {"target", DIRECTIVE_TARGET},
+    {"test", DIRECTIVE_TEST},       {"error", DIRECTIVE_ERROR},
+    {"warning", DIRECTIVE_WARNING}, {"check", DIRECTIVE_CHECK},
+    {"refused", DIRECTIVE_REFUSED}, {"explain-not", DIRECTIVE_EXPLAIN_NOT},
+    {"explain", DIRECTIVE_EXPLAIN}, {"emit", DIRECTIVE_EMIT},
+    {"target", DIRECTIVE_TARGET},
 };
 
 static const char *name_of(DirectiveKind kind) {
@@ -31,7 +33,9 @@ void test_fail(TestFile *test, const Directive *directive, const char *format, .
   for (size_t i = 0; i < line.length; i++)
     if (line.text[i] == '\n') line.text[i] = ' ';
   buf_printf(&test->failures, "FAIL %s", test->path);
-  if (directive) buf_printf(&test->failures, ":%d: %s: %s", directive->line, name_of(directive->kind), directive->words);
+  if (directive)
+    buf_printf(&test->failures, ":%d: %s: %s", directive->line, name_of(directive->kind),
+               directive->words);
   buf_printf(&test->failures, ": %.*s; reproduce: pkc test %s\n", 600, line.text, test->path);
   buf_free(&line);
   test->failed++;
@@ -55,7 +59,9 @@ static const char *trimmed(Arena *arena, const char *start, const char *end) {
 static void read_directive(TestFile *test, const char *start, const char *end, int line) {
   for (size_t i = 0; i < sizeof directive_names / sizeof *directive_names; i++) {
     size_t length = strlen(directive_names[i].name);
-    if ((size_t)(end - start) <= length || strncmp(start, directive_names[i].name, length) != 0 || start[length] != ':') continue;
+    if ((size_t)(end - start) <= length || strncmp(start, directive_names[i].name, length) != 0 ||
+        start[length] != ':')
+      continue;
     Directive d = {.kind = directive_names[i].kind, .line = line};
     d.words = trimmed(test->arena, start + length + 1, end);
     const char *arrow = strstr(d.words, "->");
@@ -101,7 +107,9 @@ bool test_options(TestFile *test, const Directive *directive, Options *options) 
   for (int i = 0; i < test->options->settings.count; i++)
     LIST_PUSH(test->arena, &options->settings, test->options->settings.at[i]);
   const char *verb = directive->kind == DIRECTIVE_CHECK ? "check" : "run";
-  if (options_read(options, verb_find(verb), list.count, list.at) == DONE && options->files.count == 1) return true;
+  if (options_read(options, verb_find(verb), list.count, list.at) == DONE &&
+      options->files.count == 1)
+    return true;
   test_fail(test, directive, "the directive is malformed");
   return false;
 }
@@ -120,7 +128,9 @@ typedef LIST(Reported) ReportedList;
 static void read_message(TestFile *test, const char *line, size_t length, ReportedList *list) {
   size_t skip = strlen(test->path);
   const char *copy = arena_strndup(test->arena, line, length), *code = strrchr(copy, '[');
-  if (length <= skip || strncmp(copy, test->path, skip) != 0 || copy[skip] != ':' || !code || code[1] != 'E') return;
+  if (length <= skip || strncmp(copy, test->path, skip) != 0 || copy[skip] != ':' || !code ||
+      code[1] != 'E')
+    return;
   Reported r = {.line = atoi(copy + skip + 1), .code = atoi(code + 2)};
   const char *error = strstr(copy + skip, " error: "), *warning = strstr(copy + skip, " warning: ");
   r.warning = warning && (!error || warning < error);
@@ -144,7 +154,8 @@ static void read_messages(TestFile *test, const Diag *diag, ReportedList *list) 
 static void expect_message(TestFile *test, const Directive *directive, ReportedList *list) {
   bool warning = directive->kind == DIRECTIVE_WARNING;
   char *end;
-  int code = directive->words[0] == 'E' ? (int)strtol(directive->words + 1, &end, 10) : -1, line = 0;
+  int code = directive->words[0] == 'E' ? (int)strtol(directive->words + 1, &end, 10) : -1,
+      line = 0;
   if (code < 0) {
     test_fail(test, directive, "expected a code such as E0101");
     return;
@@ -153,7 +164,8 @@ static void expect_message(TestFile *test, const Directive *directive, ReportedL
   const char *text = end + strspn(end, " ");
   for (int i = 0; i < list->count; i++) {
     Reported *r = &list->at[i];
-    if (r->expected || r->warning != warning || r->code != code || (line && r->line != line) || !strstr(r->message, text))
+    if (r->expected || r->warning != warning || r->code != code || (line && r->line != line) ||
+        !strstr(r->message, text))
       continue;
     r->expected = true;
     test->passed++;
@@ -179,7 +191,8 @@ static void test_messages(TestFile *test, const Diag *diag) {
   for (int i = 0; i < list.count; i++) {
     const Reported *r = &list.at[i];
     if (!r->expected && (!r->warning || judge_warnings))
-      test_fail(test, NULL, "line %d: not expected: %s: %s", r->line, r->warning ? "warning" : "error", r->message);
+      test_fail(test, NULL, "line %d: not expected: %s: %s", r->line,
+                r->warning ? "warning" : "error", r->message);
   }
 }
 
@@ -189,9 +202,11 @@ static void test_layout(TestFile *test, const Source *source) {
   Buf once = {0}, twice = {0};
   Diag *diag = diag_new(test->arena, source);
   if (format_source(test->arena, source, diag, &once)) {
-    Source formatted = {.path = source->path, .text = once.text ? once.text : "", .length = once.length};
+    Source formatted = {
+        .path = source->path, .text = once.text ? once.text : "", .length = once.length};
     bool same = format_source(test->arena, &formatted, diag_new(test->arena, &formatted), &twice) &&
-                once.length == twice.length && (once.length == 0 || memcmp(once.text, twice.text, once.length) == 0);
+                once.length == twice.length &&
+                (once.length == 0 || memcmp(once.text, twice.text, once.length) == 0);
     settle(test, NULL, same ? NULL : "formatting the formatted text changes it");
   }
   buf_free(&once);
@@ -205,7 +220,8 @@ static void test_ir_text(TestFile *test, const Kernel *k) {
   Diag *diag = diag_new(test->arena, &source);
   Kernel *again = ir_parse(test->arena, &source, diag);
   if (again) ir_print(again, &twice);
-  bool same = again && once.length == twice.length && memcmp(once.text, twice.text, once.length) == 0;
+  bool same =
+      again && once.length == twice.length && memcmp(once.text, twice.text, once.length) == 0;
   settle(test, NULL, same ? NULL : "the text of the IR does not read back as the same");
   buf_free(&once);
   buf_free(&twice);

@@ -1,7 +1,7 @@
 // pkc test: runs the directives of .pk files, a few processes at a time.
 //
-// Each worker takes the next file from a counter in shared memory. One that dies (an internal error) is counted as a failure of
-// the file it had and replaced.
+// Each worker takes the next file from a counter in shared memory. One that dies (an internal
+// error) is counted as a failure of the file it had and replaced.
 #define _GNU_SOURCE
 #include "codegen/verbs/test/test.h"
 
@@ -25,7 +25,9 @@ typedef struct {
   atomic_int next, passed, failed, current[MOST_JOBS];
 } Shared;
 
-static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static bool ends_in_pk(const char *name) {
   size_t length = strlen(name);
@@ -45,8 +47,10 @@ static bool add_path(Arena *arena, const char *path, PathList *paths) {
   PathList inside = {0};
   for (struct dirent *entry; (entry = readdir(dir));) {
     if (entry->d_name[0] == '.') continue;
-    const char *full = arena_printf(arena, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", entry->d_name);
-    if (ends_in_pk(full) || (stat(full, &st) == 0 && S_ISDIR(st.st_mode))) LIST_PUSH(arena, &inside, full);
+    const char *full = arena_printf(arena, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/",
+                                    entry->d_name);
+    if (ends_in_pk(full) || (stat(full, &st) == 0 && S_ISDIR(st.st_mode)))
+      LIST_PUSH(arena, &inside, full);
   }
   closedir(dir);
   if (inside.count) qsort(inside.at, (size_t)inside.count, sizeof *inside.at, by_name);
@@ -83,7 +87,8 @@ static void report_death(const PathList *paths, Shared *shared, int job, int sta
   int file = atomic_exchange(&shared->current[job], 0);
   atomic_fetch_add(&shared->failed, 1);
   const char *path = file > 0 ? paths->at[file - 1] : "?";
-  printf("FAIL %s: pkc itself died (%s %d); reproduce: pkc test %s\n", path, WIFSIGNALED(status) ? "signal" : "status",
+  printf("FAIL %s: pkc itself died (%s %d); reproduce: pkc test %s\n", path,
+         WIFSIGNALED(status) ? "signal" : "status",
          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), path);
 }
 
@@ -123,7 +128,8 @@ int verb_test(Options *options) {
     if (!add_path(options->arena, options->files.at[i], &paths))
       return user_error("cannot read %s: %s", options->files.at[i], strerror(errno));
   if (paths.count == 0) return user_error("no .pk files in %s", options->files.at[0]);
-  Shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  Shared *shared =
+      mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return user_error("no memory: %s", strerror(errno));
   int status = run_workers(options, &paths, shared);
   int passed = atomic_load(&shared->passed), failed = atomic_load(&shared->failed);

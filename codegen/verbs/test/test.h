@@ -35,7 +35,8 @@ typedef struct {
 } TestFile;
 
 void test_file(TestFile *test);  // test_file.c: everything one file asks for
-PRINTF_LIKE(3, 4) void test_fail(TestFile *test, const Directive *directive, const char *format, ...);
+PRINTF_LIKE(3, 4)
+void test_fail(TestFile *test, const Directive *directive, const char *format, ...);
 // Reads the words of a directive as `pkc run FILE words` would.
 bool test_options(TestFile *test, const Directive *directive, Options *options);
 

@@ -1,10 +1,13 @@
-/* dot/bf16.h: products of bf16, summed in f32, in pairs along k: panel [k / 2][NR][2]. For machines on which vdpbf16ps is faster
- * than a multiply-add of f32; on any other bf16 is better widened to f32 by the pack. docs/numerics.md tells how the two differ.
+/* dot/bf16.h: products of bf16, summed in f32, in pairs along k: panel [k / 2][NR][2]. For machines
+ * on which vdpbf16ps is faster than a multiply-add of f32; on any other bf16 is better widened to
+ * f32 by the pack. docs/numerics.md tells how the two differ.
  *
- *   pk_pack_groups_bf16, pk_pack_groups_t_bf16(dst, depth, src, ld, k, n, cols, pad)     panels; depth is even
+ *   pk_pack_groups_bf16, pk_pack_groups_t_bf16(dst, depth, src, ld, k, n, cols, pad)
+ *                                panels; depth is even
  *   pk_dot_product_bf16(product)
  *
- * On other machines the pairs are widened in registers, and added in the instruction's order, the second of a pair first.
+ * On other machines the pairs are widened in registers, and added in the instruction's order, the
+ * second of a pair first.
  */
 #ifndef PK_DOT_BF16_H
 #define PK_DOT_BF16_H
@@ -12,43 +15,65 @@
 #include <pk/pack.h>
 
 typedef pk_f32v pk_dot_vector_bf16;
-PK_DOT_INLINE pk_f32v pk_dot_splat_bf16(const char *p) { return pk_bitcast_i32_f32(pk_dot_splat_i32(p)); }
-PK_DOT_INLINE pk_f32v pk_dot_load_bf16(const char *p) { return pk_bitcast_i32_f32(pk_load_raw32(p)); }
+PK_DOT_INLINE pk_f32v pk_dot_splat_bf16(const char *p) {
+  return pk_bitcast_i32_f32(pk_dot_splat_i32(p));
+}
+PK_DOT_INLINE pk_f32v pk_dot_load_bf16(const char *p) {
+  return pk_bitcast_i32_f32(pk_load_raw32(p));
+}
 PK_DOT_INLINE void pk_dot_store_bf16(char *p, pk_f32v v) { pk_dot_store_f32(p, v); }
 PK_DOT_INLINE pk_f32v pk_dot_madd_bf16(pk_f32v x, pk_f32v b, pk_f32v sum) {
 #if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
   return (pk_f32v)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)b);
 #else
-  const pk_i32v two = pk_bitcast_f32_i32(x), by = pk_bitcast_f32_i32(b), high = pk_splat_i32((int32_t)0xffff0000);
-  sum = pk_fma_fast_f32(pk_bitcast_i32_f32(pk_and_i32(two, high)), pk_bitcast_i32_f32(pk_and_i32(by, high)), sum);
-  return pk_fma_fast_f32(pk_bitcast_i32_f32(pk_shift_left(two, 16)), pk_bitcast_i32_f32(pk_shift_left(by, 16)), sum);
+  const pk_i32v two = pk_bitcast_f32_i32(x), by = pk_bitcast_f32_i32(b),
+                high = pk_splat_i32((int32_t)0xffff0000);
+  sum = pk_fma_fast_f32(pk_bitcast_i32_f32(pk_and_i32(two, high)),
+                        pk_bitcast_i32_f32(pk_and_i32(by, high)), sum);
+  return pk_fma_fast_f32(pk_bitcast_i32_f32(pk_shift_left(two, 16)),
+                         pk_bitcast_i32_f32(pk_shift_left(by, 16)), sum);
 #endif
 }
 PK_DOT_FROM_ZERO(bf16)
 
-PK_DOT_INLINE pk_f32v pk_dot_group_bf16(const char *src, int64_t ld, int64_t k, int64_t n, int32_t turn) {
-  const pk_i32v zero = pk_splat_i32(turn), first = pk_pack_get(PK_PACK_I16, src, k > 0 ? n : 0, zero);
-  return pk_bitcast_i32_f32(pk_pack_pair(first, pk_pack_get(PK_PACK_I16, src + ld, k > 1 ? n : 0, zero)));
+PK_DOT_INLINE pk_f32v pk_dot_group_bf16(const char *src, int64_t ld, int64_t k, int64_t n,
+                                        int32_t turn) {
+  const pk_i32v zero = pk_splat_i32(turn),
+                first = pk_pack_get(PK_PACK_I16, src, k > 0 ? n : 0, zero);
+  return pk_bitcast_i32_f32(
+      pk_pack_pair(first, pk_pack_get(PK_PACK_I16, src + ld, k > 1 ? n : 0, zero)));
 }
 PK_DOT_INLINE pk_f32v pk_dot_words_bf16(pk_i32v words) { return pk_bitcast_i32_f32(words); }
-PK_DOT_INLINE pk_f32v pk_dot_loadn_bf16(const char *p, int64_t n) { return pk_bitcast_i32_f32(pk_loadn_raw32(p, n)); }
-PK_DOT_INLINE void pk_dot_storen_bf16(char *p, pk_f32v v, int64_t n) { pk_storen_raw32(p, pk_bitcast_f32_i32(v), n); }
+PK_DOT_INLINE pk_f32v pk_dot_loadn_bf16(const char *p, int64_t n) {
+  return pk_bitcast_i32_f32(pk_loadn_raw32(p, n));
+}
+PK_DOT_INLINE void pk_dot_storen_bf16(char *p, pk_f32v v, int64_t n) {
+  pk_storen_raw32(p, pk_bitcast_f32_i32(v), n);
+}
 
 #define PK_DOT_KIND bf16
 #include <pk/dot/tiles.h>
 #include <pk/dot/few_groups.h>
 #undef PK_DOT_KIND
 
-static inline void pk_pack_groups_bf16(uint16_t *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
-                                       int64_t cols, uint16_t pad) {
-  pk_pack_panels(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_i32(pad));
+static inline void pk_pack_groups_bf16(uint16_t *dst, int64_t depth, const uint16_t *src,
+                                       int64_t ld, int64_t k, int64_t n, int64_t cols,
+                                       uint16_t pad) {
+  pk_pack_panels(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols,
+                 pk_pack_pad_i32(pad));
 }
-static inline void pk_pack_groups_t_bf16(uint16_t *dst, int64_t depth, const uint16_t *src, int64_t ld, int64_t k, int64_t n,
-                                         int64_t cols, uint16_t pad) {
-  pk_pack_panels_t(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n, cols, pk_pack_pad_i32(pad));
+static inline void pk_pack_groups_t_bf16(uint16_t *dst, int64_t depth, const uint16_t *src,
+                                         int64_t ld, int64_t k, int64_t n, int64_t cols,
+                                         uint16_t pad) {
+  pk_pack_panels_t(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n,
+                   cols, pk_pack_pad_i32(pad));
 }
 PK_DOT_INLINE void pk_dot_product_bf16(const pk_dot_product *p) { pk_dot_multiply_bf16(p, 2, 0); }
-PK_DOT_OUTLINE void pk_dot_few_groups_bf16(const pk_dot_product *p) { pk_dot_in_place_bf16(p, 2, 0, 0); }
-PK_DOT_OUTLINE void pk_dot_few_groups_t_bf16(const pk_dot_product *p) { pk_dot_in_place_t_bf16(p, 2, 0, 0); }
+PK_DOT_OUTLINE void pk_dot_few_groups_bf16(const pk_dot_product *p) {
+  pk_dot_in_place_bf16(p, 2, 0, 0);
+}
+PK_DOT_OUTLINE void pk_dot_few_groups_t_bf16(const pk_dot_product *p) {
+  pk_dot_in_place_t_bf16(p, 2, 0, 0);
+}
 
 #endif

@@ -1,21 +1,25 @@
-/* dot/few.h: products with few rows, bound by the bandwidth at which the right operand comes: it is read once, where it lies.
+/* dot/few.h: products with few rows, bound by the bandwidth at which the right operand comes: it is
+ * read once, where it lies.
  *
  *   pk_dot_few_T(product)      element (k, n) of the right operand is source[k][n]
  *   pk_dot_few_t_T(product)    .. is source[n][k]
- *   pk_dot_odd_f32(product)    pk_dot_product_f32 where pk_dot_odd_columns(product) are left over from whole vectors: few
+ *   pk_dot_odd_f32(product)    pk_dot_product_f32 for the pk_dot_odd_columns(product), few, that
+ *                              whole vectors leave over
  *
- * T is the type of `source`: f32, bf16, f16 (both uint16_t); a is row-major float. Above PK_DOT_FEW rows packed panels are
- * faster. Nothing is read or written but elements of the matrices, and of panels where there are any.
+ * T is the type of `source`: f32, bf16, f16 (both uint16_t); a is row-major float. Above PK_DOT_FEW
+ * rows packed panels are faster. Nothing is read or written but elements of the matrices, and of
+ * panels where there are any.
  */
 #ifndef PK_DOT_FEW_H
 #define PK_DOT_FEW_H
 
 #include <pk/pack.h>
 
-/* With 24, 42 and 64 rows by 2048 x 2048 strips take 1.39, 2.37 and 3.29 ms, all panels 1.77, 2.50 and 3.59; 64 rows by
- * 4096 x 4096 16.6 and 15.9. And panels can be kept. */
+/* With 24, 42 and 64 rows by 2048 x 2048 strips take 1.39, 2.37 and 3.29 ms, all panels 1.77, 2.50
+ * and 3.59; 64 rows by 4096 x 4096 16.6 and 15.9. And panels can be kept. */
 #define PK_DOT_FEW 24
-/* Half a panel multiplies as many columns as a vector has lanes. 256 rows by 512 x 1, 5, 8: 28 us, pk_dot_odd_f32 10, 19, 24. */
+/* Half a panel multiplies as many columns as a vector has lanes. 256 rows by 512 x 1, 5, 8: 28 us,
+ * pk_dot_odd_f32 10, 19, 24. */
 #define PK_DOT_ODD (PK_LANES / 2)
 
 /* Of 32 or of 16 registers. */
@@ -33,16 +37,20 @@ enum {
   PK_DOT_FEW_SUMS = PK_DOT_FEW_REGISTERS / PK_PARTS,
   PK_DOT_FEW_STRIP = 256,                   /* steps down a strip: 32 KB */
   PK_DOT_FEW_WIDE = PK_LANES >= 16 ? 4 : 8, /* vectors of a strip for one row */
-  PK_DOT_FEW_AHEAD = 8192,                  /* bytes at least; into L2, for in L1 rows 2^n bytes apart drive each other out */
+  PK_DOT_FEW_AHEAD =
+      8192, /* bytes at least; into L2, for in L1 rows 2^n bytes apart drive each other out */
   PK_DOT_FEW_PAGE = 4096,
 };
 
 /* -- b [K, N] in f32 */
 
-/* One row goes down wider strips: there is little to multiply, and the processor reads as far ahead as it can by itself. */
-PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int64_t ldb, const float *from, float *to) {
+/* One row goes down wider strips: there is little to multiply, and the processor reads as far ahead
+ * as it can by itself. */
+PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int64_t ldb,
+                                  const float *from, float *to) {
   pk_f32v sum[PK_DOT_FEW_WIDE];
-  PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] = from ? pk_load_f32(from + v * PK_LANES) : pk_splat_f32(0);
+  PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] =
+      from ? pk_load_f32(from + v * PK_LANES) : pk_splat_f32(0);
   for (; k > 0; k--, a++, b += ldb) {
     const pk_f32v x = pk_splat_f32(*a);
     PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] =
@@ -51,8 +59,9 @@ PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int6
   PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) pk_store_f32(to + v * PK_LANES, sum[v]);
 }
 
-/* Strips as wide as a panel: a register tile goes down the strip where it lies, and multiplies while memory
- * is read. If there are more rows than a tile has, the first tile leaves the strip behind in L1. */
+/* Strips as wide as a panel: a register tile goes down the strip where it lies, and multiplies
+ * while memory is read. If there are more rows than a tile has, the first tile leaves the strip
+ * behind in L1. */
 PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
   enum { length = 4 * PK_DOT_FEW_STRIP + 64 };
   _Alignas(64) char panel[PK_DOT_FEW_STRIP * PK_DOT_STEP_BYTES], rows_of_a[PK_DOT_FEW * length];
@@ -60,15 +69,18 @@ PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
   const int64_t lda = copied ? length : p->lda;
   int64_t at = 0;
   do {
-    const int64_t k = p->k - at < PK_DOT_FEW_STRIP ? p->k - at : PK_DOT_FEW_STRIP, ldfrom = at ? p->ldto : p->ldfrom;
+    const int64_t k = p->k - at < PK_DOT_FEW_STRIP ? p->k - at : PK_DOT_FEW_STRIP,
+                  ldfrom = at ? p->ldto : p->ldfrom;
     const char *a = (const char *)p->a + 4 * at, *from = at ? p->to : p->from;
     if (copied) {
       pk_dot_copy_rows(rows_of_a, length, a, p->lda, p->rows, 4 * k);
       a = rows_of_a;
     }
     int64_t n = 0;
-    for (; p->rows == 1 && n + PK_DOT_FEW_WIDE * PK_LANES <= p->cols; n += PK_DOT_FEW_WIDE * PK_LANES)
-      pk_dot_few_one(k, (const float *)(const void *)a, (const char *)p->source + at * p->ldsource + 4 * n, p->ldsource,
+    for (; p->rows == 1 && n + PK_DOT_FEW_WIDE * PK_LANES <= p->cols;
+         n += PK_DOT_FEW_WIDE * PK_LANES)
+      pk_dot_few_one(k, (const float *)(const void *)a,
+                     (const char *)p->source + at * p->ldsource + 4 * n, p->ldsource,
                      from ? (const float *)(const void *)from + n : NULL, (float *)p->to + n);
     for (; n < p->cols; n += PK_DOT_NR) {
       pk_dot_product strip = *p;
@@ -77,8 +89,10 @@ PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
       for (int64_t r = 0, rows; r < p->rows; r += rows) {
         rows = pk_dot_take(p->rows - r);
         pk_dot_tile t = {.a = a + r * lda, .lda = lda, .k = k, .ldfrom = ldfrom};
-        pk_dot_row_of_tiles_f32(&strip, rows, &t, 0, panel, 0, r ? NULL : (const char *)p->source + at * p->ldsource + 4 * n,
-                                from ? from + r * ldfrom + 4 * n : NULL, (char *)p->to + r * p->ldto + 4 * n);
+        pk_dot_row_of_tiles_f32(&strip, rows, &t, 0, panel, 0,
+                                r ? NULL : (const char *)p->source + at * p->ldsource + 4 * n,
+                                from ? from + r * ldfrom + 4 * n : NULL,
+                                (char *)p->to + r * p->ldto + 4 * n);
       }
     }
     at += k;
@@ -87,9 +101,12 @@ PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
 
 /* -- b in 16 bits, or turned over */
 
-/* The machine's own prefetchers follow one row a page, as fast as a few rows of a want them: 1 to 4 rows by 2048 x 2048 take 4 to
- * 10 % longer with prefetches. With rows closer together, or more of a, they take 10 to 30 % less. */
-PK_DOT_INLINE bool pk_dot_few_prefetches(int64_t rows, int64_t ldb) { return rows > PK_DOT_FEW_ROWS || ldb < PK_DOT_FEW_PAGE; }
+/* The machine's own prefetchers follow one row a page, as fast as a few rows of a want them: 1 to 4
+ * rows by 2048 x 2048 take 4 to 10 % longer with prefetches. With rows closer together, or more of
+ * a, they take 10 to 30 % less. */
+PK_DOT_INLINE bool pk_dot_few_prefetches(int64_t rows, int64_t ldb) {
+  return rows > PK_DOT_FEW_ROWS || ldb < PK_DOT_FEW_PAGE;
+}
 
 /* A vector of b, whole or of its first n elements. */
 PK_DOT_INLINE pk_f32v pk_dot_few_get(const pk_pack_kind kind, const char *p) {
@@ -101,13 +118,17 @@ PK_DOT_INLINE pk_f32v pk_dot_few_get_some(const pk_pack_kind kind, const char *p
   return pk_bitcast_i32_f32(pk_pack_get(kind, p, n, pk_splat_i32(0)));
 }
 
-/* -- b [K, N] in 16 bits: widened in registers, which hold a piece of it for all rows of a. From here on ldb is in bytes. */
+/* -- b [K, N] in 16 bits: widened in registers, which hold a piece of it for all rows of a. From
+ * here on ldb is in bytes. */
 
-/* c += `steps` columns of a by as many rows of b, in so many vectors of columns: all of them, or the first `some` elements of
- * one. The rows of b stay in registers for all rows of a; a single one has its elements in x. */
-PK_DOT_INLINE void pk_dot_few_piece(const pk_pack_kind kind, const int vectors, const int steps, const bool single,
-                                    const bool whole, int64_t some, const pk_f32v *x, int64_t rows, const float *a, int64_t lda,
-                                    const char *b, int64_t ldb, int64_t ahead, float *c, int64_t ldc) {
+/* c += `steps` columns of a by as many rows of b, in so many vectors of columns: all of them, or
+ * the first `some` elements of one. The rows of b stay in registers for all rows of a; a single one
+ * has its elements in x. */
+PK_DOT_INLINE void pk_dot_few_piece(const pk_pack_kind kind, const int vectors, const int steps,
+                                    const bool single, const bool whole, int64_t some,
+                                    const pk_f32v *x, int64_t rows, const float *a, int64_t lda,
+                                    const char *b, int64_t ldb, int64_t ahead, float *c,
+                                    int64_t ldc) {
   const int64_t bytes = PK_LANES * pk_pack_bytes(kind);
   pk_f32v from[PK_DOT_FEW_STEPS][PK_DOT_FEW_NV];
   PK_DOT_UNROLL for (int s = 0; s < steps; s++) {
@@ -116,14 +137,17 @@ PK_DOT_INLINE void pk_dot_few_piece(const pk_pack_kind kind, const int vectors, 
         whole ? pk_dot_few_get(kind, p + v * bytes) : pk_dot_few_get_some(kind, p, some);
   }
   if (ahead)
-    PK_DOT_UNROLL for (int s = 0; s < steps; s++) PK_DOT_UNROLL for (int i = 0; i < vectors * bytes; i += 64)
-        __builtin_prefetch(b + s * ldb + ahead + i, 0, 2);
+    PK_DOT_UNROLL for (int s = 0; s < steps; s++)
+        PK_DOT_UNROLL for (int i = 0; i < vectors * bytes; i += 64)
+            __builtin_prefetch(b + s * ldb + ahead + i, 0, 2);
   for (int64_t r = 0; r < (single ? 1 : rows); r++, a += lda, c += ldc) {
     pk_f32v sum[PK_DOT_FEW_NV];
-    PK_DOT_UNROLL for (int v = 0; v < vectors; v++) sum[v] = whole ? pk_load_f32(c + v * PK_LANES) : pk_loadn_f32(c, some);
+    PK_DOT_UNROLL for (int v = 0; v < vectors; v++) sum[v] =
+        whole ? pk_load_f32(c + v * PK_LANES) : pk_loadn_f32(c, some);
     PK_DOT_UNROLL for (int s = 0; s < steps; s++) {
       const pk_f32v y = single ? x[s] : pk_splat_f32(a[s]);
-      PK_DOT_UNROLL for (int v = 0; v < vectors; v++) sum[v] = pk_fma_fast_f32(y, from[s][v], sum[v]);
+      PK_DOT_UNROLL for (int v = 0; v < vectors; v++) sum[v] =
+          pk_fma_fast_f32(y, from[s][v], sum[v]);
     }
     PK_DOT_UNROLL for (int v = 0; v < vectors; v++) {
       if (whole)
@@ -134,59 +158,74 @@ PK_DOT_INLINE void pk_dot_few_piece(const pk_pack_kind kind, const int vectors, 
   }
 }
 
-PK_DOT_INLINE void pk_dot_few_steps(const pk_pack_kind kind, const int steps, const bool single, int64_t rows, int64_t cols,
-                                    const float *a, int64_t lda, const char *b, int64_t ldb, int64_t ahead, float *c,
+PK_DOT_INLINE void pk_dot_few_steps(const pk_pack_kind kind, const int steps, const bool single,
+                                    int64_t rows, int64_t cols, const float *a, int64_t lda,
+                                    const char *b, int64_t ldb, int64_t ahead, float *c,
                                     int64_t ldc) {
   const int64_t size = pk_pack_bytes(kind);
   pk_f32v x[PK_DOT_FEW_STEPS];
   PK_DOT_UNROLL for (int s = 0; s < steps; s++) x[s] = pk_splat_f32(a[s]);
   int64_t n = 0;
   for (; n + PK_DOT_FEW_NR <= cols; n += PK_DOT_FEW_NR)
-    pk_dot_few_piece(kind, PK_DOT_FEW_NV, steps, single, true, 0, x, rows, a, lda, b + n * size, ldb, ahead, c + n, ldc);
+    pk_dot_few_piece(kind, PK_DOT_FEW_NV, steps, single, true, 0, x, rows, a, lda, b + n * size,
+                     ldb, ahead, c + n, ldc);
   for (; n < cols; n += PK_LANES)
-    pk_dot_few_piece(kind, 1, steps, single, false, cols - n, x, rows, a, lda, b + n * size, ldb, ahead, c + n, ldc);
+    pk_dot_few_piece(kind, 1, steps, single, false, cols - n, x, rows, a, lda, b + n * size, ldb,
+                     ahead, c + n, ldc);
 }
 
-PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const bool single, int64_t rows, int64_t cols, const float *a,
-                                   int64_t lda, const char *b, int64_t ldb, int64_t k, float *c, int64_t ldc) {
+PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const bool single, int64_t rows,
+                                   int64_t cols, const float *a, int64_t lda, const char *b,
+                                   int64_t ldb, int64_t k, float *c, int64_t ldc) {
   enum { steps = PK_DOT_FEW_STEPS };
   if (rows < 1 || cols < 1) return;
-  const int64_t turns = pk_dot_few_prefetches(rows, ldb) ? PK_DOT_FEW_AHEAD / (steps * cols * pk_pack_bytes(kind)) + 1 : 0;
+  const int64_t turns = pk_dot_few_prefetches(rows, ldb)
+                            ? PK_DOT_FEW_AHEAD / (steps * cols * pk_pack_bytes(kind)) + 1
+                            : 0;
   for (; k >= steps; k -= steps, a += steps, b += steps * ldb)
     pk_dot_few_steps(kind, steps, single, rows, cols, a, lda, b, ldb, turns * steps * ldb, c, ldc);
-  for (; k > 0; k--, a++, b += ldb) pk_dot_few_steps(kind, 1, single, rows, cols, a, lda, b, ldb, 0, c, ldc);
+  for (; k > 0; k--, a++, b += ldb)
+    pk_dot_few_steps(kind, 1, single, rows, cols, a, lda, b, ldb, 0, c, ldc);
 }
 
 /* -- b [N, K] */
 
-/* Lane i is the sum of the lanes of rows[i]. Each stage puts halves of two rows side by side, and adds. */
+/* Lane i is the sum of the lanes of rows[i]. Each stage puts halves of two rows side by side, and
+ * adds. */
 PK_DOT_INLINE pk_f32p pk_dot_few_across(pk_f32p rows[PK_PART_LANES]) {
 #if PK_PART_LANES == 16
   PK_DOT_UNROLL for (int i = 0; i < 8; i++) {
     const pk_f32p a = rows[i], b = rows[i + 8];
-    rows[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-              __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+    rows[i] =
+        __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+        __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
   }
   PK_DOT_UNROLL for (int i = 0; i < 4; i++) {
     const pk_f32p a = rows[i], b = rows[i + 4];
-    rows[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27) +
-              __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
+    rows[i] =
+        __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27) +
+        __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
   }
   PK_DOT_UNROLL for (int i = 0; i < 2; i++) {
     const pk_f32p a = rows[i], b = rows[i + 2];
-    rows[i] = __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
-              __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+    rows[i] =
+        __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+        __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
   }
-  return __builtin_shufflevector(rows[0], rows[1], 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30) +
-         __builtin_shufflevector(rows[0], rows[1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
+  return __builtin_shufflevector(rows[0], rows[1], 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12,
+                                 28, 14, 30) +
+         __builtin_shufflevector(rows[0], rows[1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13,
+                                 29, 15, 31);
 #elif PK_PART_LANES == 8
   PK_DOT_UNROLL for (int i = 0; i < 4; i++) {
     const pk_f32p a = rows[i], b = rows[i + 4];
-    rows[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) + __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+    rows[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
+              __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
   }
   PK_DOT_UNROLL for (int i = 0; i < 2; i++) {
     const pk_f32p a = rows[i], b = rows[i + 2];
-    rows[i] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) + __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    rows[i] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
+              __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
   }
   return __builtin_shufflevector(rows[0], rows[1], 0, 8, 2, 10, 4, 12, 6, 14) +
          __builtin_shufflevector(rows[0], rows[1], 1, 9, 3, 11, 5, 13, 7, 15);
@@ -195,7 +234,8 @@ PK_DOT_INLINE pk_f32p pk_dot_few_across(pk_f32p rows[PK_PART_LANES]) {
     const pk_f32p a = rows[i], b = rows[i + 2];
     rows[i] = __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
   }
-  return __builtin_shufflevector(rows[0], rows[1], 0, 4, 2, 6) + __builtin_shufflevector(rows[0], rows[1], 1, 5, 3, 7);
+  return __builtin_shufflevector(rows[0], rows[1], 0, 4, 2, 6) +
+         __builtin_shufflevector(rows[0], rows[1], 1, 5, 3, 7);
 #endif
 }
 
@@ -211,21 +251,25 @@ PK_DOT_INLINE int pk_dot_few_columns(const int rows) {
   return n < 1 ? 1 : n > PK_PART_LANES ? PK_PART_LANES : n;
 }
 
-/* The sums of `group` columns, whose lines are given, from the first on; line i is prefetched ahead[i % 2] bytes ahead, if any.
+/* The sums of `group` columns, whose lines are given, from the first on; line i is prefetched
+ * ahead[i % 2] bytes ahead, if any.
  */
-PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, const int group, const float *a, int64_t lda,
-                                    const char *const *line, int64_t k, const int64_t ahead[2], pk_f32p (*sums)[PK_PART_LANES],
+PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, const int group,
+                                    const float *a, int64_t lda, const char *const *line, int64_t k,
+                                    const int64_t ahead[2], pk_f32p (*sums)[PK_PART_LANES],
                                     int first) {
   const int64_t size = pk_pack_bytes(kind);
   pk_f32v sum[PK_DOT_FEW_ROWS][PK_PART_LANES];
-  PK_DOT_UNROLL for (int i = 0; i < group; i++) PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] = pk_splat_f32(0);
+  PK_DOT_UNROLL for (int i = 0; i < group; i++) PK_DOT_UNROLL for (int r = 0; r < rows; r++)
+      sum[r][i] = pk_splat_f32(0);
   int64_t kk = 0;
   for (; kk + PK_LANES <= k; kk += PK_LANES) {
     PK_DOT_UNROLL for (int i = 0; i < group; i++) {
       const char *p = line[i] + kk * size;
       const pk_f32v from = pk_dot_few_get(kind, p);
       if (ahead[i % 2]) __builtin_prefetch(p + ahead[i % 2], 0, 2);
-      PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] = pk_fma_fast_f32(pk_load_f32(a + r * lda + kk), from, sum[r][i]);
+      PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] =
+          pk_fma_fast_f32(pk_load_f32(a + r * lda + kk), from, sum[r][i]);
     }
   }
   if (kk < k) {
@@ -233,21 +277,24 @@ PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, con
     PK_DOT_UNROLL for (int r = 0; r < rows; r++) x[r] = pk_loadn_f32(a + r * lda + kk, k - kk);
     PK_DOT_UNROLL for (int i = 0; i < group; i++) {
       const pk_f32v from = pk_dot_few_get_some(kind, line[i] + kk * size, k - kk);
-      PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] = pk_fma_fast_f32(x[r], from, sum[r][i]);
+      PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] =
+          pk_fma_fast_f32(x[r], from, sum[r][i]);
     }
   }
-  PK_DOT_UNROLL for (int r = 0; r < rows; r++) PK_DOT_UNROLL for (int i = 0; i < group; i++) sums[r][first + i] =
-      pk_dot_few_fold(sum[r][i]);
+  PK_DOT_UNROLL for (int r = 0; r < rows; r++) PK_DOT_UNROLL for (int i = 0; i < group; i++)
+      sums[r][first + i] = pk_dot_few_fold(sum[r][i]);
 }
 
 /* 1 to 4 rows of PK_PART_LANES columns. Past the last column it is taken again. */
-PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, int64_t cols, const float *a, int64_t lda,
-                                     const char *b, int64_t ldb, int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {
+PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, int64_t cols,
+                                     const float *a, int64_t lda, const char *b, int64_t ldb,
+                                     int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {
   const int group = pk_dot_few_columns(rows);
   pk_f32p sums[PK_DOT_FEW_ROWS][PK_PART_LANES];
   for (int i = 0; i < PK_PART_LANES; i += group) {
     const char *line[PK_PART_LANES];
-    PK_DOT_UNROLL for (int j = 0; j < group; j++) line[j] = b + (i + j < cols ? i + j : cols - 1) * ldb;
+    PK_DOT_UNROLL for (int j = 0; j < group; j++) line[j] =
+        b + (i + j < cols ? i + j : cols - 1) * ldb;
     pk_dot_few_group(kind, rows, group, a, lda, line, k, ahead, sums, i);
   }
   PK_DOT_UNROLL for (int r = 0; r < rows; r++) {
@@ -265,20 +312,24 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
 /* What the sums are added to, or zeros. */
 PK_DOT_OUTLINE void pk_dot_few_start(const pk_dot_product *p) {
   for (int64_t r = 0; r < p->rows && p->from != p->to; r++) {
-    const float *from = p->from ? (const float *)(const void *)((const char *)p->from + r * p->ldfrom) : NULL;
+    const float *from =
+        p->from ? (const float *)(const void *)((const char *)p->from + r * p->ldfrom) : NULL;
     float *to = (float *)(void *)((char *)p->to + r * p->ldto);
     for (int64_t n = 0; n < p->cols; n += PK_LANES)
-      pk_storen_f32(to + n, from ? pk_loadn_f32(from + n, p->cols - n) : pk_splat_f32(0), p->cols - n);
+      pk_storen_f32(to + n, from ? pk_loadn_f32(from + n, p->cols - n) : pk_splat_f32(0),
+                    p->cols - n);
   }
 }
 
-/* Rows of the result a multiple of 2 KB apart drive each other, and those of b, out of L1: the sums are made elsewhere, in pieces
- * of columns. 8 rows by 2048 x 2048: 0.75 ms, so 0.65; 16 rows: 1.3 and 1.0. */
+/* Rows of the result a multiple of 2 KB apart drive each other, and those of b, out of L1: the sums
+ * are made elsewhere, in pieces of columns. 8 rows by 2048 x 2048: 0.75 ms, so 0.65; 16 rows: 1.3
+ * and 1.0. */
 enum { PK_DOT_FEW_ASIDE = 512 };
 PK_DOT_INLINE bool pk_dot_few_collide(const pk_dot_product *p) {
   return p->rows > PK_DOT_FEW_ROWS && p->rows <= PK_DOT_FEW && p->ldto % 2048 == 0;
 }
-PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size, void (*multiply)(const pk_dot_product *)) {
+PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
+                                     void (*multiply)(const pk_dot_product *)) {
   _Alignas(64) char sums[PK_DOT_FEW * (4 * PK_DOT_FEW_ASIDE + 64)];
   for (int64_t n = 0; n < p->cols; n += PK_DOT_FEW_ASIDE) {
     pk_dot_product piece = *p;
@@ -292,44 +343,50 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size, void
   }
 }
 
-#define PK_DOT_FEW_PART_T(T, kind, rows)                                                                                    \
-  PK_DOT_OUTLINE void pk_dot_few_part_t_##T##_##rows(int64_t cols, const float *a, int64_t lda, const char *b, int64_t ldb, \
-                                                     int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {            \
-    pk_dot_few_part_t(kind, rows, cols, a, lda, b, ldb, k, ahead, c, ldc);                                                  \
+#define PK_DOT_FEW_PART_T(T, kind, rows)                                                \
+  PK_DOT_OUTLINE void pk_dot_few_part_t_##T##_##rows(                                   \
+      int64_t cols, const float *a, int64_t lda, const char *b, int64_t ldb, int64_t k, \
+      const int64_t ahead[2], float *c, int64_t ldc) {                                  \
+    pk_dot_few_part_t(kind, rows, cols, a, lda, b, ldb, k, ahead, c, ldc);              \
   }
-#define PK_DOT_FEW_NARROW(T, kind)                                                                                        \
-  PK_DOT_OUTLINE void pk_dot_few_##T(const pk_dot_product *p) {                                                           \
-    if (pk_dot_few_collide(p)) {                                                                                          \
-      pk_dot_few_aside(p, pk_pack_bytes(kind), pk_dot_few_##T);                                                           \
-      return;                                                                                                             \
-    }                                                                                                                     \
-    pk_dot_few_start(p);                                                                                                  \
-    if (p->rows == 1)                                                                                                     \
-      pk_dot_few_rows(kind, true, 1, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k, p->to, p->ldto / 4);        \
-    else                                                                                                                  \
-      pk_dot_few_rows(kind, false, p->rows, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k, p->to, p->ldto / 4); \
+#define PK_DOT_FEW_NARROW(T, kind)                                                             \
+  PK_DOT_OUTLINE void pk_dot_few_##T(const pk_dot_product *p) {                                \
+    if (pk_dot_few_collide(p)) {                                                               \
+      pk_dot_few_aside(p, pk_pack_bytes(kind), pk_dot_few_##T);                                \
+      return;                                                                                  \
+    }                                                                                          \
+    pk_dot_few_start(p);                                                                       \
+    if (p->rows == 1)                                                                          \
+      pk_dot_few_rows(kind, true, 1, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k,  \
+                      p->to, p->ldto / 4);                                                     \
+    else                                                                                       \
+      pk_dot_few_rows(kind, false, p->rows, p->cols, p->a, p->lda / 4, p->source, p->ldsource, \
+                      p->k, p->to, p->ldto / 4);                                               \
   }
-#define PK_DOT_FEW_TURNED(T, kind)                                                                                         \
-  PK_DOT_FEW_PART_T(T, kind, 1)                                                                                            \
-  PK_DOT_FEW_PART_T(T, kind, 2)                                                                                            \
-  PK_DOT_FEW_PART_T(T, kind, 3)                                                                                            \
-  PK_DOT_FEW_PART_T(T, kind, 4)                                                                                            \
-  PK_DOT_OUTLINE void pk_dot_few_t_##T(const pk_dot_product *p) {                                                          \
-    typedef void part(int64_t, const float *, int64_t, const char *, int64_t, int64_t, const int64_t *, float *, int64_t); \
-    static part *const parts[] = {pk_dot_few_part_t_##T##_1, pk_dot_few_part_t_##T##_2, pk_dot_few_part_t_##T##_3,         \
-                                  pk_dot_few_part_t_##T##_4};                                                              \
-    const int64_t next = PK_PART_LANES * p->ldsource, near = pk_dot_few_prefetches(p->rows, p->ldsource) ? next : 0,       \
-                  lda = p->lda / 4, ldto = p->ldto / 4;                                                                    \
-    const char *b = p->source;                                                                                             \
-    pk_dot_few_start(p);                                                                                                   \
-    for (int64_t n = 0; n < p->cols; n += PK_PART_LANES, b += next)                                                        \
-      for (int64_t r = 0; r < p->rows; r += PK_DOT_FEW_ROWS) {                                                             \
-        /* Two turns over the same columns share what is to be prefetched; a third does not. */                            \
-        const int64_t ahead[2] = {r == 0 ? near : 0, r == PK_DOT_FEW_ROWS || p->rows <= PK_DOT_FEW_ROWS ? near : 0};       \
-        const int64_t left = p->rows - r < PK_DOT_FEW_ROWS ? p->rows - r : PK_DOT_FEW_ROWS;                                \
-        parts[left - 1](p->cols - n, (const float *)p->a + r * lda, lda, b, p->ldsource, p->k, ahead,                      \
-                        (float *)p->to + r * ldto + n, ldto);                                                              \
-      }                                                                                                                    \
+#define PK_DOT_FEW_TURNED(T, kind)                                                                 \
+  PK_DOT_FEW_PART_T(T, kind, 1)                                                                    \
+  PK_DOT_FEW_PART_T(T, kind, 2)                                                                    \
+  PK_DOT_FEW_PART_T(T, kind, 3)                                                                    \
+  PK_DOT_FEW_PART_T(T, kind, 4)                                                                    \
+  PK_DOT_OUTLINE void pk_dot_few_t_##T(const pk_dot_product *p) {                                  \
+    typedef void part(int64_t, const float *, int64_t, const char *, int64_t, int64_t,             \
+                      const int64_t *, float *, int64_t);                                          \
+    static part *const parts[] = {pk_dot_few_part_t_##T##_1, pk_dot_few_part_t_##T##_2,            \
+                                  pk_dot_few_part_t_##T##_3, pk_dot_few_part_t_##T##_4};           \
+    const int64_t next = PK_PART_LANES * p->ldsource,                                              \
+                  near = pk_dot_few_prefetches(p->rows, p->ldsource) ? next : 0, lda = p->lda / 4, \
+                  ldto = p->ldto / 4;                                                              \
+    const char *b = p->source;                                                                     \
+    pk_dot_few_start(p);                                                                           \
+    for (int64_t n = 0; n < p->cols; n += PK_PART_LANES, b += next)                                \
+      for (int64_t r = 0; r < p->rows; r += PK_DOT_FEW_ROWS) {                                     \
+        /* Two turns over the same columns share what is to be prefetched; a third does not. */    \
+        const int64_t ahead[2] = {r == 0 ? near : 0,                                               \
+                                  r == PK_DOT_FEW_ROWS || p->rows <= PK_DOT_FEW_ROWS ? near : 0};  \
+        const int64_t left = p->rows - r < PK_DOT_FEW_ROWS ? p->rows - r : PK_DOT_FEW_ROWS;        \
+        parts[left - 1](p->cols - n, (const float *)p->a + r * lda, lda, b, p->ldsource, p->k,     \
+                        ahead, (float *)p->to + r * ldto + n, ldto);                               \
+      }                                                                                            \
   }
 PK_DOT_FEW_NARROW(bf16, PK_PACK_BF16)
 PK_DOT_FEW_NARROW(f16, PK_PACK_F16)
@@ -337,17 +394,19 @@ PK_DOT_FEW_TURNED(f32, PK_PACK_F32)
 PK_DOT_FEW_TURNED(bf16, PK_PACK_BF16)
 PK_DOT_FEW_TURNED(f16, PK_PACK_F16)
 
-/* -- A few columns: products with few rows too, once the operands change places. The left operand is read by rows. */
+/* -- A few columns: products with few rows too, once the operands change places. The left operand
+ * is read by rows. */
 
-/* How many columns go on their own. For fewer rows than a vector has lanes, laying them out takes as long as multiplying them. */
+/* How many columns go on their own. For fewer rows than a vector has lanes, laying them out takes
+ * as long as multiplying them. */
 PK_DOT_INLINE int64_t pk_dot_odd_columns(const pk_dot_product *p) {
   const int64_t odd = p->cols % PK_LANES;
   return odd <= PK_DOT_ODD && p->rows >= PK_LANES ? odd : 0;
 }
 
 /* The turned sums: column n of the result is row n of `sums`. */
-PK_DOT_INLINE void pk_dot_odd_put(const float *sums, int64_t lines, int64_t rows, int64_t cols, const char *from, int64_t ldfrom,
-                                  char *to, int64_t ldto) {
+PK_DOT_INLINE void pk_dot_odd_put(const float *sums, int64_t lines, int64_t rows, int64_t cols,
+                                  const char *from, int64_t ldfrom, char *to, int64_t ldto) {
   for (int64_t r = 0; r < rows; r++, to += ldto)
     for (int64_t n = 0; n < cols; n++) {
       const float before = from ? ((const float *)(const void *)(from + r * ldfrom))[n] : 0;
@@ -355,14 +414,16 @@ PK_DOT_INLINE void pk_dot_odd_put(const float *sums, int64_t lines, int64_t rows
     }
 }
 
-/* The first columns of a panel, and in pieces of k, since columns are laid out one behind the other. */
+/* The first columns of a panel, and in pieces of k, since columns are laid out one behind the
+ * other. */
 PK_DOT_INLINE void pk_dot_odd_multiply(const pk_dot_product *p) {
   enum { lines = 64 };
   float columns[PK_DOT_ODD * PK_DOT_LONG], sums[PK_DOT_ODD * lines];
   const float *panel = p->panels;
   int64_t at = 0;
   do {
-    const int64_t k = p->k - at < PK_DOT_LONG ? p->k - at : PK_DOT_LONG, ldfrom = at ? p->ldto : p->ldfrom;
+    const int64_t k = p->k - at < PK_DOT_LONG ? p->k - at : PK_DOT_LONG,
+                  ldfrom = at ? p->ldto : p->ldfrom;
     const char *a = (const char *)p->a + 4 * at, *from = at ? p->to : p->from;
     for (int64_t i = 0; i < k; i++, panel += PK_DOT_NR)
       for (int64_t n = 0; n < p->cols; n++) columns[n * PK_DOT_LONG + i] = panel[n];
@@ -377,7 +438,8 @@ PK_DOT_INLINE void pk_dot_odd_multiply(const pk_dot_product *p) {
                                          .ldsource = p->lda,
                                          .to = sums,
                                          .ldto = 4 * lines});
-      pk_dot_odd_put(sums, lines, rows, p->cols, from ? from + r * ldfrom : NULL, ldfrom, (char *)p->to + r * p->ldto, p->ldto);
+      pk_dot_odd_put(sums, lines, rows, p->cols, from ? from + r * ldfrom : NULL, ldfrom,
+                     (char *)p->to + r * p->ldto, p->ldto);
     }
     at += k;
   } while (at < p->k);
@@ -390,7 +452,8 @@ PK_DOT_OUTLINE void pk_dot_odd_f32(const pk_dot_product *p) {
   const int64_t in_panel = even.cols % PK_DOT_NR;
   float *const panel = (float *)p->panels + (even.cols - in_panel) * p->depth;
   for (int64_t k = 0; p->source && k < p->k; k++) { /* what the other lanes hold is never stored */
-    const float *from = (const float *)(const void *)((const char *)p->source + k * p->ldsource) + even.cols;
+    const float *from =
+        (const float *)(const void *)((const char *)p->source + k * p->ldsource) + even.cols;
     for (int64_t n = 0; n < odd.cols; n++) panel[k * PK_DOT_NR + in_panel + n] = from[n];
   }
   odd.panels = panel + in_panel;

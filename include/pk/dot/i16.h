@@ -1,5 +1,5 @@
-/* dot/i16.h: products of 16-bit integers, in pairs along k: panel [k / 2][NR][2]. Sums wrap. pk_pack_panels_T of pack.h makes
- * panels from i8, u8 and i16.
+/* dot/i16.h: products of 16-bit integers, in pairs along k: panel [k / 2][NR][2]. Sums wrap.
+ * pk_pack_panels_T of pack.h makes panels from i8, u8 and i16.
  */
 #ifndef PK_DOT_I16_H
 #define PK_DOT_I16_H

@@ -1,6 +1,7 @@
-/* dot/tile.h: the register tile of dot.h: PK_DOT_ROWS rows by one panel, of the kind PK_DOT_KIND. dot.h includes this once for
- * each number of rows. Every kind takes 4 bytes of a row a step. The text is expanded for each number of rows: inlining one
- * function into all cases takes gcc four times as long, and loops over rows are not reliably unrolled into registers. */
+/* dot/tile.h: the register tile of dot.h: PK_DOT_ROWS rows by one panel, of the kind PK_DOT_KIND.
+ * dot.h includes this once for each number of rows. Every kind takes 4 bytes of a row a step. The
+ * text is expanded for each number of rows: inlining one function into all cases takes gcc four
+ * times as long, and loops over rows are not reliably unrolled into registers. */
 #if PK_DOT_ROWS <= PK_DOT_MR
 
 PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
@@ -8,8 +9,10 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
   enum { rows = PK_DOT_ROWS };
   const int64_t lda = t->lda, ldb = t->ldb, near = PK_DOT_NEAR * ldb;
   const bool across = (((uintptr_t)t->b | (uintptr_t)ldb) & 63) != 0;
-  /* Row addresses are made from four pointers and three strides: a pointer for each row does not fit in registers. */
-  const char *const a = t->a, *row[4] = {a, rows > 4 ? a + 4 * lda : a, rows > 8 ? a + 8 * lda : a, rows > 12 ? a + 12 * lda : a};
+  /* Row addresses are made from four pointers and three strides: a pointer for each row does not
+   * fit in registers. */
+  const char *const a = t->a, *row[4] = {a, rows > 4 ? a + 4 * lda : a, rows > 8 ? a + 8 * lda : a,
+                                         rows > 12 ? a + 12 * lda : a};
   const int64_t stride[4] = {0, lda, 2 * lda, 3 * lda};
   const char *b = t->b;
   char *fill = t->fill;

@@ -1,10 +1,13 @@
-/* dot/tiles.h: the tiles of one kind for 1 to MR rows, and products made of them. Strides in bytes. Included for every
- * PK_DOT_KIND. */
+/* dot/tiles.h: the tiles of one kind for 1 to MR rows, and products made of them. Strides in bytes.
+ * Included for every PK_DOT_KIND. */
 
 /* Sums go on from what c holds, product by product: it makes no difference where k is cut. */
-PK_DOT_INLINE void PK_DOT_OF(resume)(PK_DOT_VECTOR sum[PK_DOT_NV], const char *c, const int32_t *start, int row) {
+PK_DOT_INLINE void PK_DOT_OF(resume)(PK_DOT_VECTOR sum[PK_DOT_NV], const char *c,
+                                     const int32_t *start, int row) {
   sum[0] = PK_DOT_OF(more)(PK_DOT_OF(load)(c), start, row);
-  if (PK_DOT_NV > 1) sum[PK_DOT_NV - 1] = PK_DOT_OF(more)(PK_DOT_OF(load)(c + 4 * PK_LANES * (PK_DOT_NV - 1)), start, row);
+  if (PK_DOT_NV > 1)
+    sum[PK_DOT_NV - 1] =
+        PK_DOT_OF(more)(PK_DOT_OF(load)(c + 4 * PK_LANES * (PK_DOT_NV - 1)), start, row);
 }
 
 PK_DOT_INLINE void PK_DOT_OF(replace)(const PK_DOT_VECTOR sum[PK_DOT_NV], char *c) {
@@ -59,43 +62,54 @@ PK_DOT_INLINE void PK_DOT_OF(tile)(int64_t rows, const pk_dot_tile *t) {
 }
 
 /* Fills a panel of fewer columns than it has. */
-PK_DOT_INLINE void PK_DOT_OF(fill_some)(char *panel, const char *source, int64_t ld, int64_t k, int64_t cols) {
+PK_DOT_INLINE void PK_DOT_OF(fill_some)(char *panel, const char *source, int64_t ld, int64_t k,
+                                        int64_t cols) {
   for (; k > 0; k--, panel += PK_DOT_STEP_BYTES, source += ld)
     for (int v = 0; v < PK_DOT_NR; v += PK_LANES)
-      pk_store_raw32(panel + 4 * v, cols > v ? pk_loadn_raw32(source + 4 * v, cols - v) : (pk_i32v){0});
+      pk_store_raw32(panel + 4 * v,
+                     cols > v ? pk_loadn_raw32(source + 4 * v, cols - v) : (pk_i32v){0});
 }
 
-/* A tile that the result has no room for is made in sums of its own: the columns there are, to and from them. */
-PK_DOT_INLINE void PK_DOT_OF(take_some)(int64_t rows, int64_t cols, const char *from, int64_t ldfrom, char *sums) {
+/* A tile that the result has no room for is made in sums of its own: the columns there are, to and
+ * from them. */
+PK_DOT_INLINE void PK_DOT_OF(take_some)(int64_t rows, int64_t cols, const char *from,
+                                        int64_t ldfrom, char *sums) {
   for (int64_t r = 0; r < rows; r++)
     for (int64_t n = 0; n < PK_DOT_NR; n += PK_LANES)
       pk_store_raw32(sums + r * PK_DOT_STEP_BYTES + 4 * n,
                      cols > n ? pk_loadn_raw32(from + r * ldfrom + 4 * n, cols - n) : (pk_i32v){0});
 }
 
-PK_DOT_INLINE void PK_DOT_OF(put_some)(int64_t rows, int64_t cols, const char *sums, char *to, int64_t ldto) {
+PK_DOT_INLINE void PK_DOT_OF(put_some)(int64_t rows, int64_t cols, const char *sums, char *to,
+                                       int64_t ldto) {
   for (int64_t r = 0; r < rows; r++)
     for (int64_t n = 0; n < cols; n += PK_LANES)
-      pk_storen_raw32(to + r * ldto + 4 * n, pk_load_raw32(sums + r * PK_DOT_STEP_BYTES + 4 * n), cols - n);
+      pk_storen_raw32(to + r * ldto + 4 * n, pk_load_raw32(sums + r * PK_DOT_STEP_BYTES + 4 * n),
+                      cols - n);
 }
 
-/* What is left of k, less than a step: `left` bytes of each row and of each column of the panel, with zeros put behind them. */
-PK_DOT_OUTLINE void PK_DOT_OF(rest)(int64_t rows, const pk_dot_tile *tile, const char *panel, int64_t left) {
+/* What is left of k, less than a step: `left` bytes of each row and of each column of the panel,
+ * with zeros put behind them. */
+PK_DOT_OUTLINE void PK_DOT_OF(rest)(int64_t rows, const pk_dot_tile *tile, const char *panel,
+                                    int64_t left) {
   static const int32_t start[PK_DOT_MR];
   int32_t words[PK_DOT_MR] = {0}, step[PK_DOT_NR];
   const int32_t mask = (int32_t)(0xffffffffu >> (32 - 8 * left));
   memcpy(step, panel, sizeof step);
-  for (int64_t i = 0; i < rows; i++) memcpy(&words[i], tile->a + 4 * tile->k + i * tile->lda, (size_t)left);
+  for (int64_t i = 0; i < rows; i++)
+    memcpy(&words[i], tile->a + 4 * tile->k + i * tile->lda, (size_t)left);
   for (int i = 0; i < PK_DOT_NR; i++) step[i] &= mask;
   pk_dot_tile t = *tile;
-  t.a = (const char *)words, t.lda = 4, t.b = (const char *)step, t.k = 1, t.from = t.to, t.ldfrom = t.ldto, t.start = start;
+  t.a = (const char *)words, t.lda = 4, t.b = (const char *)step, t.k = 1, t.from = t.to,
+  t.ldfrom = t.ldto, t.start = start;
   PK_DOT_OF(tile)(rows, &t);
 }
 
-/* A row of tiles, and `left` bytes behind their steps. From a source, whose first rows it is, it fills the panels on the way, if
- * the product has any. */
-PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t, int64_t left, char *panel,
-                                           int64_t panel_bytes, const char *source, const char *from, char *to) {
+/* A row of tiles, and `left` bytes behind their steps. From a source, whose first rows it is, it
+ * fills the panels on the way, if the product has any. */
+PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t,
+                                           int64_t left, char *panel, int64_t panel_bytes,
+                                           const char *source, const char *from, char *to) {
   _Alignas(64) char sums[PK_DOT_MR * PK_DOT_STEP_BYTES];
   const int64_t ldfrom = t->ldfrom;
   for (int64_t n = 0; n < p->cols; n += PK_DOT_NR, panel += panel_bytes) {
@@ -117,9 +131,11 @@ PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows
   }
 }
 
-/* The first row of tiles fills the panels, some steps of all of them at a time: memory is read faster along its rows. */
-PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t, char *panel, int64_t panel_bytes,
-                                   const char *source, const char *from) {
+/* The first row of tiles fills the panels, some steps of all of them at a time: memory is read
+ * faster along its rows. */
+PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t,
+                                   char *panel, int64_t panel_bytes, const char *source,
+                                   const char *from) {
   for (int64_t left = t->k; left > 0; left -= t->k) {
     t->k = left < PK_DOT_FILL ? left : PK_DOT_FILL;
     PK_DOT_OF(row_of_tiles)(p, rows, t, 0, panel, panel_bytes, source, from, p->to);
@@ -128,9 +144,10 @@ PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot
   }
 }
 
-/* `bytes` of each row of a, from byte `at` on. Row tiles outside, panels inside: the tile's rows of a (28 KB at 512 steps) stay
- * in L1 while the panels stream from L2 with prefetch. */
-PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes, int64_t at, int64_t bytes, int32_t factor) {
+/* `bytes` of each row of a, from byte `at` on. Row tiles outside, panels inside: the tile's rows of
+ * a (28 KB at 512 steps) stay in L1 while the panels stream from L2 with prefetch. */
+PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes, int64_t at,
+                                    int64_t bytes, int32_t factor) {
   _Alignas(64) char rows_of_a[PK_DOT_MR * (4 * PK_DOT_LONG + 64)];
   int32_t start[PK_DOT_MR];
   const bool copied = pk_dot_rows_collide(p);
@@ -139,22 +156,22 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
   char *const panel = (char *)p->panels + at / 4 * PK_DOT_STEP_BYTES;
   for (int64_t r = 0, n; r < p->rows; r += n) {
     n = pk_dot_take(p->rows - r);
-    pk_dot_tile t = {.a = a + r * p->lda, .lda = p->lda, .k = bytes / 4, .ldfrom = ldfrom, .start = start};
+    pk_dot_tile t = {
+        .a = a + r * p->lda, .lda = p->lda, .k = bytes / 4, .ldfrom = ldfrom, .start = start};
     if (copied && n > 1) {
       pk_dot_copy_rows(rows_of_a, ld, t.a, p->lda, n, bytes);
       t.a = rows_of_a, t.lda = ld;
     }
     PK_DOT_OF(starts)(start, n, t.a, t.lda, bytes, factor);
-    if (r == 0 && p->source && bytes > 0)
-      PK_DOT_OF(fill)(p, n, &t, panel, panel_bytes, (const char *)p->source + at / 4 * p->ldsource, from);
-    else
-      PK_DOT_OF(row_of_tiles)
-    (p, n, &t, bytes % 4, panel, panel_bytes, NULL, from ? from + r * ldfrom : NULL, (char *)p->to + r * p->ldto);
+    if (r == 0 && p->source && bytes > 0) PK_DOT_OF(fill)
+    (p, n, &t, panel, panel_bytes, (const char *)p->source + at / 4 * p->ldsource, from);
+    else PK_DOT_OF(row_of_tiles)(p, n, &t, bytes % 4, panel, panel_bytes, NULL,
+                                 from ? from + r * ldfrom : NULL, (char *)p->to + r * p->ldto);
   }
 }
 
-/* Elements of `size` bytes. Long k is cut so that the panels in use (1 MB for 512 columns) stay in L2: 256x512x2048 89 % of the
- * FMA peak for 80, 256x256x4096 91 for 84. */
+/* Elements of `size` bytes. Long k is cut so that the panels in use (1 MB for 512 columns) stay in
+ * L2: 256x512x2048 89 % of the FMA peak for 80, 256x256x4096 91 for 84. */
 PK_DOT_INLINE void PK_DOT_OF(multiply)(const pk_dot_product *p, const int size, int32_t factor) {
   const int64_t panel_bytes = p->depth * size / 4 * PK_DOT_STEP_BYTES;
   int64_t at = 0;

@@ -8,7 +8,8 @@ typedef __mmask16 pk_mask;
 
 PK_INLINE pk_mask pk_splat_mask(bool x) { return (pk_mask)(x ? 0xffff : 0); }
 PK_INLINE pk_mask pk_mask_first(int64_t n) { return (pk_mask)((1u << pk_clamp_lanes(n)) - 1); }
-/* Kept in a general register: gcc 12 with -O1 -fsanitize=address spills the number as a mask and loses its upper half. */
+/* Kept in a general register: gcc 12 with -O1 -fsanitize=address spills the number as a mask and
+ * loses its upper half. */
 PK_INLINE uint32_t pk_mask_bits(pk_mask m) {
   uint32_t bits = m;
   __asm__("" : "+r"(bits));
@@ -26,26 +27,60 @@ PK_INLINE pk_f32v pk_select_f32(pk_mask m, pk_f32v a, pk_f32v b) {
 PK_INLINE pk_i32v pk_select_i32(pk_mask m, pk_i32v a, pk_i32v b) {
   return (pk_i32v)_mm512_mask_blend_epi32(m, (__m512i)b, (__m512i)a);
 }
-PK_INLINE pk_mask pk_select_mask(pk_mask m, pk_mask a, pk_mask b) { return (pk_mask)((m & a) | (~m & b)); }
+PK_INLINE pk_mask pk_select_mask(pk_mask m, pk_mask a, pk_mask b) {
+  return (pk_mask)((m & a) | (~m & b));
+}
 
-PK_INLINE pk_mask pk_eq_f32(pk_f32v a, pk_f32v b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ); }
-PK_INLINE pk_mask pk_ne_f32(pk_f32v a, pk_f32v b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_NEQ_UQ); }
-PK_INLINE pk_mask pk_lt_f32(pk_f32v a, pk_f32v b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ); }
-PK_INLINE pk_mask pk_le_f32(pk_f32v a, pk_f32v b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LE_OQ); }
-PK_INLINE pk_mask pk_gt_f32(pk_f32v a, pk_f32v b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ); }
-PK_INLINE pk_mask pk_ge_f32(pk_f32v a, pk_f32v b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GE_OQ); }
-PK_INLINE pk_mask pk_eq_i32(pk_i32v a, pk_i32v b) { return _mm512_cmpeq_epi32_mask((__m512i)a, (__m512i)b); }
-PK_INLINE pk_mask pk_ne_i32(pk_i32v a, pk_i32v b) { return _mm512_cmpneq_epi32_mask((__m512i)a, (__m512i)b); }
-PK_INLINE pk_mask pk_lt_i32(pk_i32v a, pk_i32v b) { return _mm512_cmplt_epi32_mask((__m512i)a, (__m512i)b); }
-PK_INLINE pk_mask pk_le_i32(pk_i32v a, pk_i32v b) { return _mm512_cmple_epi32_mask((__m512i)a, (__m512i)b); }
-PK_INLINE pk_mask pk_gt_i32(pk_i32v a, pk_i32v b) { return _mm512_cmpgt_epi32_mask((__m512i)a, (__m512i)b); }
-PK_INLINE pk_mask pk_ge_i32(pk_i32v a, pk_i32v b) { return _mm512_cmpge_epi32_mask((__m512i)a, (__m512i)b); }
+PK_INLINE pk_mask pk_eq_f32(pk_f32v a, pk_f32v b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ);
+}
+PK_INLINE pk_mask pk_ne_f32(pk_f32v a, pk_f32v b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_NEQ_UQ);
+}
+PK_INLINE pk_mask pk_lt_f32(pk_f32v a, pk_f32v b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ);
+}
+PK_INLINE pk_mask pk_le_f32(pk_f32v a, pk_f32v b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LE_OQ);
+}
+PK_INLINE pk_mask pk_gt_f32(pk_f32v a, pk_f32v b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
+}
+PK_INLINE pk_mask pk_ge_f32(pk_f32v a, pk_f32v b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GE_OQ);
+}
+PK_INLINE pk_mask pk_eq_i32(pk_i32v a, pk_i32v b) {
+  return _mm512_cmpeq_epi32_mask((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_mask pk_ne_i32(pk_i32v a, pk_i32v b) {
+  return _mm512_cmpneq_epi32_mask((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_mask pk_lt_i32(pk_i32v a, pk_i32v b) {
+  return _mm512_cmplt_epi32_mask((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_mask pk_le_i32(pk_i32v a, pk_i32v b) {
+  return _mm512_cmple_epi32_mask((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_mask pk_gt_i32(pk_i32v a, pk_i32v b) {
+  return _mm512_cmpgt_epi32_mask((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_mask pk_ge_i32(pk_i32v a, pk_i32v b) {
+  return _mm512_cmpge_epi32_mask((__m512i)a, (__m512i)b);
+}
 PK_INLINE pk_mask pk_eq_u32(pk_i32v a, pk_i32v b) { return pk_eq_i32(a, b); }
 PK_INLINE pk_mask pk_ne_u32(pk_i32v a, pk_i32v b) { return pk_ne_i32(a, b); }
-PK_INLINE pk_mask pk_lt_u32(pk_i32v a, pk_i32v b) { return _mm512_cmplt_epu32_mask((__m512i)a, (__m512i)b); }
-PK_INLINE pk_mask pk_le_u32(pk_i32v a, pk_i32v b) { return _mm512_cmple_epu32_mask((__m512i)a, (__m512i)b); }
-PK_INLINE pk_mask pk_gt_u32(pk_i32v a, pk_i32v b) { return _mm512_cmpgt_epu32_mask((__m512i)a, (__m512i)b); }
-PK_INLINE pk_mask pk_ge_u32(pk_i32v a, pk_i32v b) { return _mm512_cmpge_epu32_mask((__m512i)a, (__m512i)b); }
+PK_INLINE pk_mask pk_lt_u32(pk_i32v a, pk_i32v b) {
+  return _mm512_cmplt_epu32_mask((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_mask pk_le_u32(pk_i32v a, pk_i32v b) {
+  return _mm512_cmple_epu32_mask((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_mask pk_gt_u32(pk_i32v a, pk_i32v b) {
+  return _mm512_cmpgt_epu32_mask((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_mask pk_ge_u32(pk_i32v a, pk_i32v b) {
+  return _mm512_cmpge_epu32_mask((__m512i)a, (__m512i)b);
+}
 
 PK_INLINE pk_f32v pk_sqrt_f32(pk_f32v a) { return (pk_f32v)_mm512_sqrt_ps((__m512)a); }
 PK_INLINE pk_f32v pk_floor_f32(pk_f32v a) { return (pk_f32v)_mm512_roundscale_ps((__m512)a, 9); }
@@ -56,29 +91,38 @@ PK_INLINE pk_f32v pk_fma_f32(pk_f32v a, pk_f32v b, pk_f32v c) {
   return (pk_f32v)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 }
 PK_INLINE pk_f32v pk_fma_fast_f32(pk_f32v a, pk_f32v b, pk_f32v c) { return pk_fma_f32(a, b, c); }
-PK_INLINE pk_f32v pk_max_fast_f32(pk_f32v a, pk_f32v b) { return (pk_f32v)_mm512_max_ps((__m512)a, (__m512)b); }
-PK_INLINE pk_f32v pk_min_fast_f32(pk_f32v a, pk_f32v b) { return (pk_f32v)_mm512_min_ps((__m512)a, (__m512)b); }
+PK_INLINE pk_f32v pk_max_fast_f32(pk_f32v a, pk_f32v b) {
+  return (pk_f32v)_mm512_max_ps((__m512)a, (__m512)b);
+}
+PK_INLINE pk_f32v pk_min_fast_f32(pk_f32v a, pk_f32v b) {
+  return (pk_f32v)_mm512_min_ps((__m512)a, (__m512)b);
+}
 /* VRANGEPS orders signed zeros but prefers a number to a NaN. */
 PK_INLINE pk_f32v pk_max_f32(pk_f32v a, pk_f32v b) {
   __mmask16 nan = _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_UNORD_Q);
-  return (pk_f32v)_mm512_mask_add_ps(_mm512_range_ps((__m512)a, (__m512)b, 5), nan, (__m512)a, (__m512)b);
+  return (pk_f32v)_mm512_mask_add_ps(_mm512_range_ps((__m512)a, (__m512)b, 5), nan, (__m512)a,
+                                     (__m512)b);
 }
 PK_INLINE pk_f32v pk_min_f32(pk_f32v a, pk_f32v b) {
   __mmask16 nan = _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_UNORD_Q);
-  return (pk_f32v)_mm512_mask_add_ps(_mm512_range_ps((__m512)a, (__m512)b, 4), nan, (__m512)a, (__m512)b);
+  return (pk_f32v)_mm512_mask_add_ps(_mm512_range_ps((__m512)a, (__m512)b, 4), nan, (__m512)a,
+                                     (__m512)b);
 }
 /* 1 / b for b in [2^-100, 2^100]: within 0.57 ulp, a third of the time of a division. */
 PK_INLINE pk_f32v pk_reciprocal_fast_f32(pk_f32v b) {
   pk_f32v r = (pk_f32v)_mm512_rcp14_ps((__m512)b);
   return pk_fma_f32(r, (pk_f32v)_mm512_fnmadd_ps((__m512)b, (__m512)r, (__m512)pk_splat_f32(1)), r);
 }
-/* 1 / (1 + e) for e in [0, 1]. What the estimate r lacks, 1 - r - e r, does without the rounding of 1 + e. */
+/* 1 / (1 + e) for e in [0, 1]. What the estimate r lacks, 1 - r - e r, does without the rounding of
+ * 1 + e. */
 PK_INLINE pk_f32v pk_reciprocal_of_sum_f32(pk_f32v e) {
   pk_f32v one = pk_splat_f32(1), r = (pk_f32v)_mm512_rcp14_ps((__m512)(one + e));
   return pk_fma_f32(r, (pk_f32v)_mm512_fnmadd_ps((__m512)e, (__m512)r, (__m512)(one - r)), r);
 }
 /* p in [0.5, 2] times 2 to the integer below n; rounds once, and saturates. */
-PK_INLINE pk_f32v pk_scale_f32(pk_f32v p, pk_f32v n) { return (pk_f32v)_mm512_scalef_ps((__m512)p, (__m512)n); }
+PK_INLINE pk_f32v pk_scale_f32(pk_f32v p, pk_f32v n) {
+  return (pk_f32v)_mm512_scalef_ps((__m512)p, (__m512)n);
+}
 
 /* The same where m, else 0 without any arithmetic. */
 PK_INLINE pk_f32v pk_scale_where_f32(pk_mask m, pk_f32v p, pk_f32v n) {
@@ -91,10 +135,18 @@ PK_INLINE pk_f32v pk_look_up_f32(pk_i32v index, pk_f32v from) {
   return (pk_f32v)_mm512_permutexvar_ps((__m512i)index, (__m512)from);
 }
 
-PK_INLINE pk_i32v pk_max_i32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_max_epi32((__m512i)a, (__m512i)b); }
-PK_INLINE pk_i32v pk_min_i32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_min_epi32((__m512i)a, (__m512i)b); }
-PK_INLINE pk_i32v pk_max_u32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_max_epu32((__m512i)a, (__m512i)b); }
-PK_INLINE pk_i32v pk_min_u32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_min_epu32((__m512i)a, (__m512i)b); }
+PK_INLINE pk_i32v pk_max_i32(pk_i32v a, pk_i32v b) {
+  return (pk_i32v)_mm512_max_epi32((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_i32v pk_min_i32(pk_i32v a, pk_i32v b) {
+  return (pk_i32v)_mm512_min_epi32((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_i32v pk_max_u32(pk_i32v a, pk_i32v b) {
+  return (pk_i32v)_mm512_max_epu32((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_i32v pk_min_u32(pk_i32v a, pk_i32v b) {
+  return (pk_i32v)_mm512_min_epu32((__m512i)a, (__m512i)b);
+}
 /* One part is the whole vector. */
 #define pk_part_max pk_max_f32
 #define pk_part_min pk_min_f32
@@ -102,12 +154,20 @@ PK_INLINE pk_i32v pk_min_u32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_min_
 #define pk_part_min_i32 pk_min_i32
 #define pk_part_max_u32 pk_max_u32
 #define pk_part_min_u32 pk_min_u32
-PK_INLINE pk_i32v pk_shl_i32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_sllv_epi32((__m512i)a, (__m512i)b); }
-PK_INLINE pk_i32v pk_ushr_i32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_srlv_epi32((__m512i)a, (__m512i)b); }
-PK_INLINE pk_i32v pk_shr_i32(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_srav_epi32((__m512i)a, (__m512i)b); }
+PK_INLINE pk_i32v pk_shl_i32(pk_i32v a, pk_i32v b) {
+  return (pk_i32v)_mm512_sllv_epi32((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_i32v pk_ushr_i32(pk_i32v a, pk_i32v b) {
+  return (pk_i32v)_mm512_srlv_epi32((__m512i)a, (__m512i)b);
+}
+PK_INLINE pk_i32v pk_shr_i32(pk_i32v a, pk_i32v b) {
+  return (pk_i32v)_mm512_srav_epi32((__m512i)a, (__m512i)b);
+}
 
 /* Sums of the products of the two 16-bit halves of each lane; wraps. */
-PK_INLINE pk_i32v pk_madd_i16(pk_i32v a, pk_i32v b) { return (pk_i32v)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
+PK_INLINE pk_i32v pk_madd_i16(pk_i32v a, pk_i32v b) {
+  return (pk_i32v)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+}
 
 /* Towards zero; anything where the result does not fit. */
 PK_INLINE pk_i32v pk_truncate_to_i32(pk_f32v a) { return (pk_i32v)_mm512_cvttps_epi32((__m512)a); }
@@ -119,7 +179,9 @@ typedef __m256i pk_raw16;
 typedef pk_i32v pk_raw32;
 
 PK_INLINE pk_f32v pk_widen_f16(pk_raw16 a) { return (pk_f32v)_mm512_cvtph_ps((__m256i)a); }
-PK_INLINE pk_raw16 pk_narrow_f16(pk_f32v a) { return (pk_raw16)_mm512_cvtps_ph((__m512)a, _MM_FROUND_TO_NEAREST_INT); }
+PK_INLINE pk_raw16 pk_narrow_f16(pk_f32v a) {
+  return (pk_raw16)_mm512_cvtps_ph((__m512)a, _MM_FROUND_TO_NEAREST_INT);
+}
 PK_INLINE pk_i32v pk_widen_i8(pk_raw8 a) { return (pk_i32v)_mm512_cvtepi8_epi32((__m128i)a); }
 PK_INLINE pk_i32v pk_widen_u8(pk_raw8 a) { return (pk_i32v)_mm512_cvtepu8_epi32((__m128i)a); }
 PK_INLINE pk_i32v pk_widen_i16(pk_raw16 a) { return (pk_i32v)_mm512_cvtepi16_epi32((__m256i)a); }
@@ -135,18 +197,42 @@ PK_INLINE pk_raw32 pk_load_raw32(const void *p) { return *(const pk_i32p_memory 
 PK_INLINE void pk_store_raw8(void *p, pk_raw8 v) { _mm_storeu_si128((__m128i *)p, v); }
 PK_INLINE void pk_store_raw16(void *p, pk_raw16 v) { _mm256_storeu_si256((__m256i *)p, v); }
 PK_INLINE void pk_store_raw32(void *p, pk_raw32 v) { *(pk_i32p_memory *)p = v; }
-PK_INLINE pk_raw8 pk_loadm_raw8(const void *p, pk_mask m) { return (pk_raw8)_mm_maskz_loadu_epi8(m, p); }
-PK_INLINE pk_raw16 pk_loadm_raw16(const void *p, pk_mask m) { return (pk_raw16)_mm256_maskz_loadu_epi16(m, p); }
-PK_INLINE pk_i32v pk_loadm_raw32(const void *p, pk_mask m) { return (pk_i32v)_mm512_maskz_loadu_epi32(m, p); }
-PK_INLINE void pk_storem_raw8(void *p, pk_raw8 v, pk_mask m) { _mm_mask_storeu_epi8(p, m, (__m128i)v); }
-PK_INLINE void pk_storem_raw16(void *p, pk_raw16 v, pk_mask m) { _mm256_mask_storeu_epi16(p, m, (__m256i)v); }
-PK_INLINE void pk_storem_raw32(void *p, pk_i32v v, pk_mask m) { _mm512_mask_storeu_epi32(p, m, (__m512i)v); }
-PK_INLINE pk_raw8 pk_loadn_raw8(const void *p, int64_t n) { return pk_loadm_raw8(p, pk_mask_first(n)); }
-PK_INLINE pk_raw16 pk_loadn_raw16(const void *p, int64_t n) { return pk_loadm_raw16(p, pk_mask_first(n)); }
-PK_INLINE pk_i32v pk_loadn_raw32(const void *p, int64_t n) { return pk_loadm_raw32(p, pk_mask_first(n)); }
-PK_INLINE void pk_storen_raw8(void *p, pk_raw8 v, int64_t n) { pk_storem_raw8(p, v, pk_mask_first(n)); }
-PK_INLINE void pk_storen_raw16(void *p, pk_raw16 v, int64_t n) { pk_storem_raw16(p, v, pk_mask_first(n)); }
-PK_INLINE void pk_storen_raw32(void *p, pk_i32v v, int64_t n) { pk_storem_raw32(p, v, pk_mask_first(n)); }
+PK_INLINE pk_raw8 pk_loadm_raw8(const void *p, pk_mask m) {
+  return (pk_raw8)_mm_maskz_loadu_epi8(m, p);
+}
+PK_INLINE pk_raw16 pk_loadm_raw16(const void *p, pk_mask m) {
+  return (pk_raw16)_mm256_maskz_loadu_epi16(m, p);
+}
+PK_INLINE pk_i32v pk_loadm_raw32(const void *p, pk_mask m) {
+  return (pk_i32v)_mm512_maskz_loadu_epi32(m, p);
+}
+PK_INLINE void pk_storem_raw8(void *p, pk_raw8 v, pk_mask m) {
+  _mm_mask_storeu_epi8(p, m, (__m128i)v);
+}
+PK_INLINE void pk_storem_raw16(void *p, pk_raw16 v, pk_mask m) {
+  _mm256_mask_storeu_epi16(p, m, (__m256i)v);
+}
+PK_INLINE void pk_storem_raw32(void *p, pk_i32v v, pk_mask m) {
+  _mm512_mask_storeu_epi32(p, m, (__m512i)v);
+}
+PK_INLINE pk_raw8 pk_loadn_raw8(const void *p, int64_t n) {
+  return pk_loadm_raw8(p, pk_mask_first(n));
+}
+PK_INLINE pk_raw16 pk_loadn_raw16(const void *p, int64_t n) {
+  return pk_loadm_raw16(p, pk_mask_first(n));
+}
+PK_INLINE pk_i32v pk_loadn_raw32(const void *p, int64_t n) {
+  return pk_loadm_raw32(p, pk_mask_first(n));
+}
+PK_INLINE void pk_storen_raw8(void *p, pk_raw8 v, int64_t n) {
+  pk_storem_raw8(p, v, pk_mask_first(n));
+}
+PK_INLINE void pk_storen_raw16(void *p, pk_raw16 v, int64_t n) {
+  pk_storem_raw16(p, v, pk_mask_first(n));
+}
+PK_INLINE void pk_storen_raw32(void *p, pk_i32v v, int64_t n) {
+  pk_storem_raw32(p, v, pk_mask_first(n));
+}
 PK_INLINE void pk_stream_raw8(void *p, pk_raw8 v) { _mm_stream_si128((__m128i *)p, v); }
 PK_INLINE void pk_stream_raw16(void *p, pk_raw16 v) { _mm256_stream_si256(p, (__m256i)v); }
 PK_INLINE void pk_stream_raw32(void *p, pk_i32v v) { _mm512_stream_si512(p, (__m512i)v); }

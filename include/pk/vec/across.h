@@ -4,17 +4,23 @@
 
 /* Lane k takes lane k ^ N of its part. */
 #if PK_PART_LANES == 16
-#define PK_PARTNER_8(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
-#define PK_PARTNER_4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
-#define PK_PARTNER_2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
-#define PK_PARTNER_1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
-#define PK_FOLD_PART(v, op) \
-  v = op(v, PK_PARTNER_8(v)), v = op(v, PK_PARTNER_4(v)), v = op(v, PK_PARTNER_2(v)), v = op(v, PK_PARTNER_1(v))
+#define PK_PARTNER_8(v) \
+  __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
+#define PK_PARTNER_4(v) \
+  __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
+#define PK_PARTNER_2(v) \
+  __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
+#define PK_PARTNER_1(v) \
+  __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+#define PK_FOLD_PART(v, op)                                                           \
+  v = op(v, PK_PARTNER_8(v)), v = op(v, PK_PARTNER_4(v)), v = op(v, PK_PARTNER_2(v)), \
+  v = op(v, PK_PARTNER_1(v))
 #elif PK_PART_LANES == 8
 #define PK_PARTNER_4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3)
 #define PK_PARTNER_2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5)
 #define PK_PARTNER_1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
-#define PK_FOLD_PART(v, op) v = op(v, PK_PARTNER_4(v)), v = op(v, PK_PARTNER_2(v)), v = op(v, PK_PARTNER_1(v))
+#define PK_FOLD_PART(v, op) \
+  v = op(v, PK_PARTNER_4(v)), v = op(v, PK_PARTNER_2(v)), v = op(v, PK_PARTNER_1(v))
 #else
 #define PK_PARTNER_2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1)
 #define PK_PARTNER_1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2)
@@ -55,8 +61,10 @@ PK_INLINE void pk_transpose_f32(pk_f32v rows[PK_LANES]) {
 #elif PK_VEC_BYTES == 64
 PK_INLINE void pk_interleave_rows(pk_f32v to[16], const pk_f32v from[16]) {
   PK_UNROLL for (int k = 0; k < 8; k++) {
-    to[2 * k] = __builtin_shufflevector(from[k], from[k + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    to[2 * k + 1] = __builtin_shufflevector(from[k], from[k + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    to[2 * k] = __builtin_shufflevector(from[k], from[k + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5,
+                                        21, 6, 22, 7, 23);
+    to[2 * k + 1] = __builtin_shufflevector(from[k], from[k + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12,
+                                            28, 13, 29, 14, 30, 15, 31);
   }
 }
 PK_INLINE void pk_transpose_f32(pk_f32v rows[16]) {

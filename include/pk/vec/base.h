@@ -1,4 +1,5 @@
-/* vec/base.h: what plain vector arithmetic of gcc and clang does well on any machine. Included by vec.h only. */
+/* vec/base.h: what plain vector arithmetic of gcc and clang does well on any machine. Included by
+ * vec.h only. */
 #ifndef PK_VEC_BASE_H
 #define PK_VEC_BASE_H
 
@@ -7,25 +8,39 @@ PK_INLINE pk_f32p pk_part_add(pk_f32p a, pk_f32p b) { return a + b; }
 PK_INLINE pk_f32p pk_part_sub(pk_f32p a, pk_f32p b) { return a - b; }
 PK_INLINE pk_f32p pk_part_mul(pk_f32p a, pk_f32p b) { return a * b; }
 PK_INLINE pk_f32p pk_part_div(pk_f32p a, pk_f32p b) { return a / b; }
-PK_INLINE pk_i32p pk_part_add_i32(pk_i32p a, pk_i32p b) { return (pk_i32p)((pk_u32p)a + (pk_u32p)b); }
-PK_INLINE pk_i32p pk_part_sub_i32(pk_i32p a, pk_i32p b) { return (pk_i32p)((pk_u32p)a - (pk_u32p)b); }
-PK_INLINE pk_i32p pk_part_mul_i32(pk_i32p a, pk_i32p b) { return (pk_i32p)((pk_u32p)a * (pk_u32p)b); }
+PK_INLINE pk_i32p pk_part_add_i32(pk_i32p a, pk_i32p b) {
+  return (pk_i32p)((pk_u32p)a + (pk_u32p)b);
+}
+PK_INLINE pk_i32p pk_part_sub_i32(pk_i32p a, pk_i32p b) {
+  return (pk_i32p)((pk_u32p)a - (pk_u32p)b);
+}
+PK_INLINE pk_i32p pk_part_mul_i32(pk_i32p a, pk_i32p b) {
+  return (pk_i32p)((pk_u32p)a * (pk_u32p)b);
+}
 PK_INLINE pk_i32p pk_part_and(pk_i32p a, pk_i32p b) { return a & b; }
 PK_INLINE pk_i32p pk_part_or(pk_i32p a, pk_i32p b) { return a | b; }
 PK_INLINE pk_i32p pk_part_xor(pk_i32p a, pk_i32p b) { return a ^ b; }
 PK_INLINE pk_i32p pk_part_shift_left(pk_i32p a, int n) { return (pk_i32p)((pk_u32p)a << n); }
 PK_INLINE pk_i32p pk_part_shift_right(pk_i32p a, int n) { return a >> n; }
-PK_INLINE pk_i32p pk_part_shift_right_unsigned(pk_i32p a, int n) { return (pk_i32p)((pk_u32p)a >> n); }
+PK_INLINE pk_i32p pk_part_shift_right_unsigned(pk_i32p a, int n) {
+  return (pk_i32p)((pk_u32p)a >> n);
+}
 
 /* An operation on parts becomes one on vectors. */
 #define PK_LIFT_F32(name, part) \
   PK_INLINE pk_f32v name(pk_f32v a) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k));) return a; }
-#define PK_LIFT2_F32(name, part) \
-  PK_INLINE pk_f32v name(pk_f32v a, pk_f32v b) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), PK_PART(b, k));) return a; }
-#define PK_LIFT2_I32(name, part) \
-  PK_INLINE pk_i32v name(pk_i32v a, pk_i32v b) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), PK_PART(b, k));) return a; }
-#define PK_LIFT_SHIFT(name, part) \
-  PK_INLINE pk_i32v name(pk_i32v a, int n) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), n);) return a; }
+#define PK_LIFT2_F32(name, part)                                                \
+  PK_INLINE pk_f32v name(pk_f32v a, pk_f32v b) {                                \
+    PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), PK_PART(b, k));) return a; \
+  }
+#define PK_LIFT2_I32(name, part)                                                \
+  PK_INLINE pk_i32v name(pk_i32v a, pk_i32v b) {                                \
+    PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), PK_PART(b, k));) return a; \
+  }
+#define PK_LIFT_SHIFT(name, part)                                   \
+  PK_INLINE pk_i32v name(pk_i32v a, int n) {                        \
+    PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), n);) return a; \
+  }
 
 PK_LIFT2_F32(pk_add_f32, pk_part_add)
 PK_LIFT2_F32(pk_sub_f32, pk_part_sub)

@@ -1,6 +1,6 @@
-/* vec/i32.h: integer arithmetic in 32 bits, and what narrower types need beyond pk_wrap_*. Included by vec.h only.
- * Narrow values stand in their lanes extended by their own sign; an operation on them is the 32-bit one, then wrapped, unless it
- * is here. */
+/* vec/i32.h: integer arithmetic in 32 bits, and what narrower types need beyond pk_wrap_*. Included
+ * by vec.h only. Narrow values stand in their lanes extended by their own sign; an operation on
+ * them is the 32-bit one, then wrapped, unless it is here. */
 #ifndef PK_VEC_I32_H
 #define PK_VEC_I32_H
 
@@ -12,7 +12,9 @@ PK_INLINE pk_i32v pk_wrap_u16(pk_i32v a) { return pk_and_constant(a, 0xffff); }
 PK_INLINE pk_i32v pk_neg_i32(pk_i32v a) { return pk_sub_i32(pk_splat_i32(0), a); }
 PK_INLINE pk_i32v pk_not_i32(pk_i32v a) { return pk_xor_i32(a, pk_splat_i32(-1)); }
 PK_INLINE pk_i32v pk_abs_i32(pk_i32v a) { return pk_max_i32(a, pk_neg_i32(a)); }
-PK_INLINE pk_i32v pk_sign_i32(pk_i32v a) { return pk_max_i32(pk_min_i32(a, pk_splat_i32(1)), pk_splat_i32(-1)); }
+PK_INLINE pk_i32v pk_sign_i32(pk_i32v a) {
+  return pk_max_i32(pk_min_i32(a, pk_splat_i32(1)), pk_splat_i32(-1));
+}
 
 PK_INLINE pk_i32v pk_add_u32(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }
 PK_INLINE pk_i32v pk_sub_u32(pk_i32v a, pk_i32v b) { return pk_sub_i32(a, b); }
@@ -28,7 +30,8 @@ PK_INLINE pk_i32v pk_shl_u32(pk_i32v a, pk_i32v b) { return pk_shl_i32(a, b); }
 PK_INLINE pk_i32v pk_shr_u32(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }
 PK_INLINE pk_i32v pk_ushr_u32(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }
 
-/* Lane by lane in double, where quotients of 32-bit integers are exact once truncated; no divisor is 0 or, signed, -1. */
+/* Lane by lane in double, where quotients of 32-bit integers are exact once truncated; no divisor
+ * is 0 or, signed, -1. */
 static inline pk_i32v pk_quotient_i32(pk_i32v a, pk_i32v b) {
   int32_t x[PK_LANES], y[PK_LANES];
   pk_store_raw32(x, a);
@@ -52,17 +55,24 @@ PK_INLINE pk_i32v pk_div_i32(pk_i32v a, pk_i32v b) {
 }
 PK_INLINE pk_i32v pk_div_u32(pk_i32v a, pk_i32v b) {
   pk_mask by_zero = pk_eq_i32(b, pk_splat_i32(0));
-  return pk_select_i32(by_zero, pk_splat_i32(-1), pk_quotient_u32(a, pk_select_i32(by_zero, pk_splat_i32(1), b)));
+  return pk_select_i32(by_zero, pk_splat_i32(-1),
+                       pk_quotient_u32(a, pk_select_i32(by_zero, pk_splat_i32(1), b)));
 }
 /* By zero the product is 0 and a remains. */
-PK_INLINE pk_i32v pk_rem_i32(pk_i32v a, pk_i32v b) { return pk_sub_i32(a, pk_mul_i32(pk_div_i32(a, b), b)); }
-PK_INLINE pk_i32v pk_rem_u32(pk_i32v a, pk_i32v b) { return pk_sub_i32(a, pk_mul_i32(pk_div_u32(a, b), b)); }
+PK_INLINE pk_i32v pk_rem_i32(pk_i32v a, pk_i32v b) {
+  return pk_sub_i32(a, pk_mul_i32(pk_div_i32(a, b), b));
+}
+PK_INLINE pk_i32v pk_rem_u32(pk_i32v a, pk_i32v b) {
+  return pk_sub_i32(a, pk_mul_i32(pk_div_u32(a, b), b));
+}
 PK_INLINE pk_i32v pk_floordiv_i32(pk_i32v a, pk_i32v b) {
   pk_i32v q = pk_div_i32(a, b), r = pk_sub_i32(a, pk_mul_i32(q, b)), zero = pk_splat_i32(0);
   pk_mask below = pk_and_mask(pk_ne_i32(r, zero), pk_lt_i32(pk_xor_i32(r, b), zero));
   return pk_select_i32(pk_and_mask(below, pk_ne_i32(b, zero)), pk_sub_i32(q, pk_splat_i32(1)), q);
 }
-PK_INLINE pk_i32v pk_mod_i32(pk_i32v a, pk_i32v b) { return pk_sub_i32(a, pk_mul_i32(pk_floordiv_i32(a, b), b)); }
+PK_INLINE pk_i32v pk_mod_i32(pk_i32v a, pk_i32v b) {
+  return pk_sub_i32(a, pk_mul_i32(pk_floordiv_i32(a, b), b));
+}
 PK_INLINE pk_i32v pk_floordiv_u32(pk_i32v a, pk_i32v b) { return pk_div_u32(a, b); }
 PK_INLINE pk_i32v pk_mod_u32(pk_i32v a, pk_i32v b) { return pk_rem_u32(a, b); }
 
@@ -78,13 +88,15 @@ static inline pk_i32v pk_pow_u32(pk_i32v a, pk_i32v b) {
 static inline pk_i32v pk_pow_i32(pk_i32v a, pk_i32v b) {
   pk_mask negative = pk_lt_i32(b, pk_splat_i32(0));
   pk_mask unit = pk_eq_i32(pk_abs_i32(a), pk_splat_i32(1));
-  pk_i32v r = pk_pow_u32(a, pk_select_i32(negative, pk_and_constant(b, 1), b)); /* for bases 1 and -1 only the last bit counts */
+  pk_i32v r = pk_pow_u32(a, pk_select_i32(negative, pk_and_constant(b, 1),
+                                          b)); /* for bases 1 and -1 only the last bit counts */
   return pk_select_i32(pk_and_mask(negative, pk_not_mask(unit)), pk_splat_i32(0), r);
 }
 
 PK_INLINE pk_i32v pk_population_count_i32(pk_i32v a) {
   pk_i32v x = pk_sub_i32(a, pk_and_constant(pk_shift_right_unsigned(a, 1), 0x55555555));
-  x = pk_add_i32(pk_and_constant(x, 0x33333333), pk_and_constant(pk_shift_right_unsigned(x, 2), 0x33333333));
+  x = pk_add_i32(pk_and_constant(x, 0x33333333),
+                 pk_and_constant(pk_shift_right_unsigned(x, 2), 0x33333333));
   x = pk_and_constant(pk_add_i32(x, pk_shift_right_unsigned(x, 4)), 0x0f0f0f0f);
   return pk_shift_right_unsigned(pk_mul_i32(x, pk_splat_i32(0x01010101)), 24);
 }
@@ -104,18 +116,26 @@ PK_INLINE pk_i32v pk_shr_i8(pk_i32v a, pk_i32v b) { return pk_shr_i32(a, b); }
 PK_INLINE pk_i32v pk_shr_u8(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }
 PK_INLINE pk_i32v pk_shr_i16(pk_i32v a, pk_i32v b) { return pk_shr_i32(a, b); }
 PK_INLINE pk_i32v pk_shr_u16(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }
-PK_INLINE pk_i32v pk_ushr_i8(pk_i32v a, pk_i32v b) { return pk_wrap_i8(pk_ushr_i32(pk_wrap_u8(a), b)); }
+PK_INLINE pk_i32v pk_ushr_i8(pk_i32v a, pk_i32v b) {
+  return pk_wrap_i8(pk_ushr_i32(pk_wrap_u8(a), b));
+}
 PK_INLINE pk_i32v pk_ushr_u8(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }
-PK_INLINE pk_i32v pk_ushr_i16(pk_i32v a, pk_i32v b) { return pk_wrap_i16(pk_ushr_i32(pk_wrap_u16(a), b)); }
+PK_INLINE pk_i32v pk_ushr_i16(pk_i32v a, pk_i32v b) {
+  return pk_wrap_i16(pk_ushr_i32(pk_wrap_u16(a), b));
+}
 PK_INLINE pk_i32v pk_ushr_u16(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }
 PK_INLINE pk_i32v pk_clz_u8(pk_i32v a) { return pk_add_constant(pk_clz_i32(a), -24); }
 PK_INLINE pk_i32v pk_clz_i8(pk_i32v a) { return pk_clz_u8(pk_wrap_u8(a)); }
 PK_INLINE pk_i32v pk_clz_u16(pk_i32v a) { return pk_add_constant(pk_clz_i32(a), -16); }
 PK_INLINE pk_i32v pk_clz_i16(pk_i32v a) { return pk_clz_u16(pk_wrap_u16(a)); }
 PK_INLINE pk_i32v pk_population_count_u8(pk_i32v a) { return pk_population_count_i32(a); }
-PK_INLINE pk_i32v pk_population_count_i8(pk_i32v a) { return pk_population_count_i32(pk_wrap_u8(a)); }
+PK_INLINE pk_i32v pk_population_count_i8(pk_i32v a) {
+  return pk_population_count_i32(pk_wrap_u8(a));
+}
 PK_INLINE pk_i32v pk_population_count_u16(pk_i32v a) { return pk_population_count_i32(a); }
-PK_INLINE pk_i32v pk_population_count_i16(pk_i32v a) { return pk_population_count_i32(pk_wrap_u16(a)); }
+PK_INLINE pk_i32v pk_population_count_i16(pk_i32v a) {
+  return pk_population_count_i32(pk_wrap_u16(a));
+}
 
 /* Comparisons with an index scalar: of the true values. */
 #define PK_AGAINST_I64(name, type, least, greatest, below, above)             \

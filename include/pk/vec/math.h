@@ -1,5 +1,5 @@
-/* vec/math.h: functions of f32. Included by vec.h only. No libm on the fast paths; subnormals in and out are IEEE's.
- * docs/numerics.md states the errors, tests/unit/test_math.c measures them. */
+/* vec/math.h: functions of f32. Included by vec.h only. No libm on the fast paths; subnormals in
+ * and out are IEEE's. docs/numerics.md states the errors, tests/unit/test_math.c measures them. */
 #ifndef PK_VEC_MATH_H
 #define PK_VEC_MATH_H
 
@@ -8,8 +8,9 @@
 #define PK_FMA(a, b, c) pk_fma_fast_f32(a, b, c)
 
 /* The polynomial of constants c, the highest degree first, at x. */
-#define PK_POLYNOMIAL(x, ...) \
-  pk_polynomial(x, (const float[]){__VA_ARGS__}, (int)(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)))
+#define PK_POLYNOMIAL(x, ...)                    \
+  pk_polynomial(x, (const float[]){__VA_ARGS__}, \
+                (int)(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)))
 PK_INLINE pk_f32v pk_polynomial(pk_f32v x, const float *c, int count) {
   pk_f32v p = PK_F32(c[0]);
   PK_UNROLL for (int k = 1; k < count; k++) p = PK_FMA(p, x, PK_F32(c[k]));
@@ -26,17 +27,18 @@ PK_INLINE pk_f32v pk_within_f32(pk_f32v a, float least, float greatest) {
 /* To the nearest integer n when added and taken away again; its low bits are those of n between. */
 #define PK_SHIFTER 0x1.8p23f
 
-/* x = n log 2 + r, n being a multiple of the last place of the shifter. The upper part of log 2 has 9 bits: n times it is
- * exact. */
+/* x = n log 2 + r, n being a multiple of the last place of the shifter. The upper part of log 2 has
+ * 9 bits: n times it is exact. */
 PK_INLINE pk_f32v pk_exp_split(pk_f32v x, float shifter, pk_f32v *shifted, pk_f32v *n) {
   *shifted = PK_FMA(x, PK_F32(1.44269504f), PK_F32(shifter));
   *n = pk_sub_f32(*shifted, PK_F32(shifter));
   return PK_FMA(*n, PK_F32(2.12194440e-4f), PK_FMA(*n, PK_F32(-0.693359375f), x));
 }
-#define PK_EXP2_POLYNOMIAL(r) \
-  PK_POLYNOMIAL(r, 1.535325981e-4f, 1.33990035e-3f, 9.618438594e-3f, 5.550332163e-2f, 2.40226479e-1f, 6.93147203e-1f, 1)
-/* From where on results round to 0: a product that is subnormal or underflows costs some 90 ns, and masks leave many such x.
- * 2^-150 is exp(-103.97208). */
+#define PK_EXP2_POLYNOMIAL(r)                                                         \
+  PK_POLYNOMIAL(r, 1.535325981e-4f, 1.33990035e-3f, 9.618438594e-3f, 5.550332163e-2f, \
+                2.40226479e-1f, 6.93147203e-1f, 1)
+/* From where on results round to 0: a product that is subnormal or underflows costs some 90 ns, and
+ * masks leave many such x. 2^-150 is exp(-103.97208). */
 #define PK_EXP_VANISHES (-103.98f)
 #define PK_EXP2_VANISHES (-150.0f)
 
@@ -47,7 +49,8 @@ PK_INLINE pk_f32v pk_exp2_f32(pk_f32v x) {
   return pk_scale_where_f32(some, PK_EXP2_POLYNOMIAL(r), pk_sub_f32(x, r));
 }
 
-/* exp(x) is the result times 2 to the integer below n, which counts sixteenths: their powers come from a table. */
+/* exp(x) is the result times 2 to the integer below n, which counts sixteenths: their powers come
+ * from a table. */
 PK_INLINE pk_f32v pk_exp_parts(pk_f32v x, pk_f32v *n) {
   const pk_f32v powers = {1,
                           1.044273782f,
@@ -66,7 +69,8 @@ PK_INLINE pk_f32v pk_exp_parts(pk_f32v x, pk_f32v *n) {
                           1.834008086f,
                           1.915206561f};
   pk_f32v shifted, r = pk_exp_split(x, 0x1.8p19f, &shifted, n);
-  pk_f32v power = pk_look_up_f32(pk_bitcast_f32_i32(shifted), powers), p = PK_POLYNOMIAL(r, 1.666666667e-1f, 0.5f, 1);
+  pk_f32v power = pk_look_up_f32(pk_bitcast_f32_i32(shifted), powers),
+          p = PK_POLYNOMIAL(r, 1.666666667e-1f, 0.5f, 1);
   return PK_FMA(p, pk_mul_f32(power, r), power);
 }
 PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
@@ -90,14 +94,16 @@ PK_INLINE pk_f32v pk_exp_moderate_f32(pk_f32v x) {
 PK_INLINE pk_f32v pk_exp2_f32(pk_f32v x) {
   pk_mask vanishes = pk_lt_f32(x, PK_F32(PK_EXP2_VANISHES));
   x = pk_select_f32(vanishes, PK_F32(0), pk_min_fast_f32(PK_F32(129), x));
-  pk_f32v shifted = pk_add_f32(x, PK_F32(PK_SHIFTER)), r = pk_sub_f32(x, pk_sub_f32(shifted, PK_F32(PK_SHIFTER)));
+  pk_f32v shifted = pk_add_f32(x, PK_F32(PK_SHIFTER)),
+          r = pk_sub_f32(x, pk_sub_f32(shifted, PK_F32(PK_SHIFTER)));
   return pk_select_f32(vanishes, PK_F32(0), pk_scale_shifted_f32(PK_EXP2_POLYNOMIAL(r), shifted));
 }
 
 /* exp(x) is the result times 2 to the n, which is the shifted one. */
 PK_INLINE pk_f32v pk_exp_parts(pk_f32v x, pk_f32v *shifted) {
   pk_f32v n, r = pk_exp_split(x, PK_SHIFTER, shifted, &n);
-  pk_f32v p = PK_POLYNOMIAL(r, 1.381432094e-3f, 8.368851059e-3f, 4.166840108e-2f, 1.666651952e-1f, 4.999999337e-1f);
+  pk_f32v p = PK_POLYNOMIAL(r, 1.381432094e-3f, 8.368851059e-3f, 4.166840108e-2f, 1.666651952e-1f,
+                            4.999999337e-1f);
 #if PK_HAS_FMA
   return PK_FMA(PK_FMA(p, r, PK_F32(1)), r, PK_F32(1));
 #else
@@ -114,14 +120,16 @@ PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) { return pk_exp_below_f32(pk_min_fast_f3
 /* For |x| up to 80; a NaN may give anything. */
 PK_INLINE pk_f32v pk_exp_moderate_f32(pk_f32v x) {
   pk_f32v shifted, p = pk_exp_parts(x, &shifted);
-  return pk_bitcast_i32_f32(pk_add_i32(pk_bitcast_f32_i32(p), pk_shift_left(pk_bitcast_f32_i32(shifted), 23)));
+  return pk_bitcast_i32_f32(
+      pk_add_i32(pk_bitcast_f32_i32(p), pk_shift_left(pk_bitcast_f32_i32(shifted), 23)));
 }
 #endif
 
 /* 2 (2^(n - 1) (1 + p) - 1/2): 2^128 is not needed. */
 PK_INLINE pk_f32v pk_expm1_f32(pk_f32v x) {
   pk_f32v shifted, n, r = pk_exp_split(pk_within_f32(x, -20, 89), PK_SHIFTER, &shifted, &n);
-  pk_f32v p = PK_POLYNOMIAL(r, 1.387189608e-3f, 8.370416239e-3f, 4.166688398e-2f, 1.666648835e-1f, 0.5f);
+  pk_f32v p =
+      PK_POLYNOMIAL(r, 1.387189608e-3f, 8.370416239e-3f, 4.166688398e-2f, 1.666648835e-1f, 0.5f);
   p = PK_FMA(p, pk_mul_f32(r, r), r);
   pk_i32v exponent = pk_add_constant(pk_bitcast_f32_i32(shifted), 126 - 0x4b400000);
   pk_f32v half = pk_bitcast_i32_f32(pk_shift_left(exponent, 23));
@@ -134,13 +142,16 @@ PK_INLINE pk_f32v pk_tanh_f32(pk_f32v x) {
   pk_f32v size = pk_abs_f32(x), s = pk_mul_f32(x, x), one = PK_F32(1);
   pk_f32v e = pk_exp_moderate_f32(pk_min_fast_f32(pk_add_f32(size, size), PK_F32(20)));
   pk_f32v large = PK_FMA(pk_reciprocal_fast_f32(pk_add_f32(e, one)), PK_F32(-2), one);
-  pk_f32v p = PK_POLYNOMIAL(s, -6.299535877e-3f, 2.108899729e-2f, -5.385637632e-2f, 1.333262355e-1f, -3.333331862e-1f);
-  return pk_with_sign_f32(pk_select_f32(pk_ge_f32(size, PK_F32(0.57f)), large, PK_FMA(pk_mul_f32(p, s), x, x)), x);
+  pk_f32v p = PK_POLYNOMIAL(s, -6.299535877e-3f, 2.108899729e-2f, -5.385637632e-2f, 1.333262355e-1f,
+                            -3.333331862e-1f);
+  return pk_with_sign_f32(
+      pk_select_f32(pk_ge_f32(size, PK_F32(0.57f)), large, PK_FMA(pk_mul_f32(p, s), x, x)), x);
 }
 
 /* e = exp(-|x|) never overflows: 1 / (1 + e) or e / (1 + e). */
 PK_INLINE pk_f32v pk_logistic_f32(pk_f32v x) {
-  pk_f32v minus_size = pk_bitcast_i32_f32(pk_or_i32(pk_bitcast_f32_i32(x), pk_splat_i32(INT32_MIN)));
+  pk_f32v minus_size =
+      pk_bitcast_i32_f32(pk_or_i32(pk_bitcast_f32_i32(x), pk_splat_i32(INT32_MIN)));
   pk_f32v e = pk_exp_below_f32(minus_size);
   pk_mask negative = pk_lt_f32(x, PK_F32(0));
 #if PK_PART_BYTES == 64
@@ -155,12 +166,13 @@ PK_INLINE pk_f32v pk_logistic_f32(pk_f32v x) {
 /* x + x P(x^2) near 0, which NaN takes too, else 1 - exp(-Q(|x|)). */
 PK_INLINE pk_f32v pk_erf_f32(pk_f32v x) {
   pk_f32v size = pk_abs_f32(x), s = pk_mul_f32(x, x), t = pk_min_fast_f32(PK_F32(4), size);
-  pk_f32v p = PK_POLYNOMIAL(s, 8.345228776e-5f, -8.137438551e-4f, 5.2006344e-3f, -2.685927083e-2f, 1.128369394e-1f,
-                            -3.76126337e-1f, 1.283791666e-1f);
-  pk_f32v q = PK_POLYNOMIAL(t, 1.123129675e-5f, -3.228037243e-4f, 3.642458369e-3f, -2.376206135e-2f, 1.062368757e-1f,
-                            6.351513176e-1f, 1.2864849e-1f);
+  pk_f32v p = PK_POLYNOMIAL(s, 8.345228776e-5f, -8.137438551e-4f, 5.2006344e-3f, -2.685927083e-2f,
+                            1.128369394e-1f, -3.76126337e-1f, 1.283791666e-1f);
+  pk_f32v q = PK_POLYNOMIAL(t, 1.123129675e-5f, -3.228037243e-4f, 3.642458369e-3f, -2.376206135e-2f,
+                            1.062368757e-1f, 6.351513176e-1f, 1.2864849e-1f);
   pk_f32v large = pk_sub_f32(PK_F32(1), pk_exp_moderate_f32(pk_neg_f32(PK_FMA(q, t, t))));
-  return pk_select_f32(pk_ge_f32(size, PK_F32(0.925f)), pk_with_sign_f32(large, x), PK_FMA(p, x, x));
+  return pk_select_f32(pk_ge_f32(size, PK_F32(0.925f)), pk_with_sign_f32(large, x),
+                       PK_FMA(p, x, x));
 }
 
 /* -- logarithms: x = 2^e m with m within [sqrt 1/2, sqrt 2] */
@@ -181,8 +193,9 @@ PK_INLINE pk_f32v pk_log_special(pk_f32v y, pk_f32v x) {
 }
 /* e log 2 + correction + log(1 + f). */
 PK_INLINE pk_f32v pk_log_sum(pk_f32v e, pk_f32v correction, pk_f32v f) {
-  pk_f32v p = PK_POLYNOMIAL(f, 6.915535423e-2f, -1.178986368e-1f, 1.187292738e-1f, -1.238433546e-1f, 1.421866371e-1f,
-                            -1.66692518e-1f, 2.000222632e-1f, -2.499998658e-1f, 3.333331045e-1f);
+  pk_f32v p = PK_POLYNOMIAL(f, 6.915535423e-2f, -1.178986368e-1f, 1.187292738e-1f, -1.238433546e-1f,
+                            1.421866371e-1f, -1.66692518e-1f, 2.000222632e-1f, -2.499998658e-1f,
+                            3.333331045e-1f);
   pk_f32v s = pk_mul_f32(f, f), low = PK_FMA(e, PK_F32(-2.12194440e-4f), correction);
   low = PK_FMA(pk_mul_f32(p, f), s, low);
   low = PK_FMA(s, PK_F32(-0.5f), low);
@@ -195,18 +208,21 @@ PK_INLINE pk_f32v pk_log_f32(pk_f32v x) {
 /* 1 + x loses digits of x; the correction brings them back. */
 PK_INLINE pk_f32v pk_log1p_f32(pk_f32v x) {
   pk_f32v one = PK_F32(1), zero = PK_F32(0), u = pk_add_f32(one, x), e, m = pk_log_split(u, &e);
-  pk_f32v lost = pk_select_f32(pk_gt_f32(x, one), pk_sub_f32(one, pk_sub_f32(u, x)), pk_sub_f32(x, pk_sub_f32(u, one)));
+  pk_f32v lost = pk_select_f32(pk_gt_f32(x, one), pk_sub_f32(one, pk_sub_f32(u, x)),
+                               pk_sub_f32(x, pk_sub_f32(u, one)));
   pk_mask near = pk_eq_f32(e, zero);
   pk_f32v f = pk_select_f32(near, x, pk_sub_f32(m, one));
-  pk_f32v correction = pk_select_f32(pk_or_mask(near, pk_gt_f32(x, PK_F32(0x1p24f))), zero, pk_div_f32(lost, u));
+  pk_f32v correction =
+      pk_select_f32(pk_or_mask(near, pk_gt_f32(x, PK_F32(0x1p24f))), zero, pk_div_f32(lost, u));
   pk_f32v y = pk_log_special(pk_log_sum(e, correction, f), u);
   return pk_select_f32(pk_lt_f32(pk_abs_f32(x), PK_F32(0x1p-25f)), x, y);
 }
 /* f / log 2 in two parts, of which the greater is exact: both factors have 12 bits. */
 PK_INLINE pk_f32v pk_log2_f32(pk_f32v x) {
   pk_f32v e, f = pk_sub_f32(pk_log_split(x, &e), PK_F32(1));
-  pk_f32v p = PK_POLYNOMIAL(f, 9.977079299e-2f, -1.700927106e-1f, 1.712902568e-1f, -1.786679953e-1f, 2.05131913e-1f,
-                            -2.404864848e-1f, 2.885711303e-1f, -3.60673566e-1f, 4.808980167e-1f, -7.213475205e-1f);
+  pk_f32v p = PK_POLYNOMIAL(f, 9.977079299e-2f, -1.700927106e-1f, 1.712902568e-1f, -1.786679953e-1f,
+                            2.05131913e-1f, -2.404864848e-1f, 2.885711303e-1f, -3.60673566e-1f,
+                            4.808980167e-1f, -7.213475205e-1f);
   pk_f32v upper = pk_bitcast_i32_f32(pk_and_constant(pk_bitcast_f32_i32(f), -0x1000)),
           high = pk_mul_f32(upper, PK_F32(1.4423828125f));
   pk_f32v low = pk_mul_f32(pk_sub_f32(f, upper), PK_F32(1.4423828125f));
@@ -215,14 +231,16 @@ PK_INLINE pk_f32v pk_log2_f32(pk_f32v x) {
   return pk_log_special(pk_add_f32(e, pk_add_f32(high, low)), x);
 }
 
-/* -- in double, lane by lane: where f32 alone would lose digits. Free of branches, so that compilers make vectors of the loops.
+/* -- in double, lane by lane: where f32 alone would lose digits. Free of branches, so that
+ * compilers make vectors of the loops.
  */
 
 PK_INLINE void pk_spill_f32(float *to, pk_f32v v) { pk_store_raw32(to, pk_bitcast_f32_i32(v)); }
 PK_INLINE pk_f32v pk_fill_f32(const float *from) { return pk_bitcast_i32_f32(pk_load_raw32(from)); }
 
 /* Replaces the lanes of m by f(a, b) of libm. */
-static inline pk_f32v pk_exact_lanes(pk_f32v y, pk_mask m, pk_f32v a, pk_f32v b, double (*f)(double, double)) {
+static inline pk_f32v pk_exact_lanes(pk_f32v y, pk_mask m, pk_f32v a, pk_f32v b,
+                                     double (*f)(double, double)) {
   float x1[PK_LANES], x2[PK_LANES], r[PK_LANES];
   pk_spill_f32(x1, a);
   pk_spill_f32(x2, b);
@@ -239,12 +257,15 @@ static inline double pk_exact_pow(double a, double b) { return __builtin_pow(a, 
 
 /* Beyond this the quadrants have more bits than the reduction allows for, and libm is asked. */
 #define PK_ANGLE_LIMIT 0x1p20f
-/* x = q pi/2 + r for |x| up to the limit: pi/2 has 33 bits in its first part, so that q times it is exact. */
+/* x = q pi/2 + r for |x| up to the limit: pi/2 has 33 bits in its first part, so that q times it is
+ * exact. */
 PK_INLINE double pk_angle_rest(double x, double *q) {
   *q = (x * 0.63661977236758138 + 0x1.8p52) - 0x1.8p52;
   return (x - *q * 1.5707963267341256) - *q * 6.0771005065061922e-11;
 }
-PK_INLINE pk_mask pk_angle_large(pk_f32v x) { return pk_not_mask(pk_le_f32(pk_abs_f32(x), PK_F32(PK_ANGLE_LIMIT))); }
+PK_INLINE pk_mask pk_angle_large(pk_f32v x) {
+  return pk_not_mask(pk_le_f32(pk_abs_f32(x), PK_F32(PK_ANGLE_LIMIT)));
+}
 
 /* sin(x + turn pi/2). */
 static inline pk_f32v pk_sine(pk_f32v x, int32_t turn) {
@@ -258,12 +279,14 @@ static inline pk_f32v pk_sine(pk_f32v x, int32_t turn) {
   }
   pk_f32v r = pk_fill_f32(rest), s = pk_mul_f32(r, r);
   pk_i32v q = pk_add_constant(pk_load_raw32(quadrant), turn);
-  pk_f32v sine = PK_POLYNOMIAL(s, 2.718237294e-6f, -1.983932714e-4f, 8.333329362e-3f, -1.666666664e-1f);
+  pk_f32v sine =
+      PK_POLYNOMIAL(s, 2.718237294e-6f, -1.983932714e-4f, 8.333329362e-3f, -1.666666664e-1f);
   sine = PK_FMA(pk_mul_f32(sine, s), r, r);
   pk_f32v cosine = PK_POLYNOMIAL(s, 2.443241353e-5f, -1.388730987e-3f, 4.166664555e-2f);
   cosine = PK_FMA(cosine, pk_mul_f32(s, s), PK_FMA(s, PK_F32(-0.5f), PK_F32(1)));
   pk_f32v y = pk_select_f32(pk_ne_i32(pk_and_constant(q, 1), pk_splat_i32(0)), cosine, sine);
-  return pk_bitcast_i32_f32(pk_xor_i32(pk_bitcast_f32_i32(y), pk_shift_left(pk_and_constant(q, 2), 30)));
+  return pk_bitcast_i32_f32(
+      pk_xor_i32(pk_bitcast_f32_i32(y), pk_shift_left(pk_and_constant(q, 2), 30)));
 }
 static inline pk_f32v pk_sin_f32(pk_f32v x) {
   pk_mask large = pk_angle_large(x), zero = pk_eq_f32(x, PK_F32(0));
@@ -279,8 +302,13 @@ static inline pk_f32v pk_cos_f32(pk_f32v x) {
 /* sin / cos or -cos / sin of the rest, by Taylor's series in double. */
 PK_INLINE float pk_tan_lane(float x) {
   double q, r = pk_angle_rest((double)x, &q), s = r * r;
-  double sine = (((-2.50521083854417e-8 * s + 2.75573192239859e-6) * s - 1.98412698412698e-4) * s + 8.33333333333333e-3) * s;
-  double cosine = (((-2.75573192239859e-7 * s + 2.48015873015873e-5) * s - 1.38888888888889e-3) * s + 4.16666666666667e-2) * s;
+  double sine = (((-2.50521083854417e-8 * s + 2.75573192239859e-6) * s - 1.98412698412698e-4) * s +
+                 8.33333333333333e-3) *
+                s;
+  double cosine =
+      (((-2.75573192239859e-7 * s + 2.48015873015873e-5) * s - 1.38888888888889e-3) * s +
+       4.16666666666667e-2) *
+      s;
   sine = r + r * s * (sine - 0.166666666666667);
   cosine = 1 + s * (cosine - 0.5);
   bool odd = ((int32_t)q & 1) != 0;
@@ -299,9 +327,11 @@ static inline pk_f32v pk_tan_f32(pk_f32v x) {
 typedef double pk_f64p __attribute__((vector_size(PK_PART_BYTES)));
 typedef uint64_t pk_u64p __attribute__((vector_size(PK_PART_BYTES)));
 
-/* log2 of positive floats, to 1e-13: with s = (m - 1) / (m + 1), twice the series of s + s^3 / 3 + .. */
+/* log2 of positive floats, to 1e-13: with s = (m - 1) / (m + 1), twice the series of s + s^3 / 3 +
+ * .. */
 PK_INLINE pk_f64p pk_log2_part(pk_f64p x) {
-  pk_u64p bits = (pk_u64p)x, exponent = (bits - 0x3fe6a09e667f3bcdu) >> 52; /* from that of sqrt 1/2, twelve bits and a sign */
+  pk_u64p bits = (pk_u64p)x, exponent = (bits - 0x3fe6a09e667f3bcdu) >>
+                                        52; /* from that of sqrt 1/2, twelve bits and a sign */
   exponent = (exponent ^ 0x800) - 0x800;
   pk_f64p e = (pk_f64p)(exponent + 0x4338000000000000u) - 0x1.8p52; /* as a double */
   pk_f64p m = (pk_f64p)(bits - (exponent << 52)), s = (m - 1) / (m + 1), z = s * s;
@@ -313,9 +343,11 @@ PK_INLINE pk_f64p pk_log2_part(pk_f64p x) {
 PK_INLINE pk_f64p pk_exp2_part(pk_f64p t) {
   pk_f64p zero = t - t, most = zero + 400; /* t is finite */
   pk_u64p above = (pk_u64p)(t > most), below = (pk_u64p)(t < -most);
-  t = (pk_f64p)((above & (pk_u64p)most) | (below & (pk_u64p)-most) | (~(above | below) & (pk_u64p)t));
+  t = (pk_f64p)((above & (pk_u64p)most) | (below & (pk_u64p)-most) |
+                (~(above | below) & (pk_u64p)t));
   pk_f64p shifted = t + 0x1.8p52, r = (t - (shifted - 0x1.8p52)) * 0.69314718055994531;
-  pk_f64p p = (((r * (1.0 / 3628800) + 1.0 / 362880) * r + 1.0 / 40320) * r + 1.0 / 5040) * r + 1.0 / 720;
+  pk_f64p p =
+      (((r * (1.0 / 3628800) + 1.0 / 362880) * r + 1.0 / 40320) * r + 1.0 / 5040) * r + 1.0 / 720;
   p = ((((p * r + 1.0 / 120) * r + 1.0 / 24) * r + 1.0 / 6) * r + 0.5) * r + 1;
   return (p * r + 1) * (pk_f64p)(((pk_u64p)shifted + 1023) << 52);
 }
@@ -342,21 +374,28 @@ static inline pk_f32v pk_pow_f32(pk_f32v a, pk_f32v b) {
   pk_f32v one = PK_F32(1), half = pk_mul_f32(b, PK_F32(0.5f));
   pk_mask finite = pk_and_mask(pk_isfinite_f32(a), pk_isfinite_f32(b));
   pk_mask special = pk_not_mask(pk_and_mask(finite, pk_ne_f32(a, PK_F32(0))));
-  pk_f32v size = pk_pow_positive(pk_select_f32(special, one, pk_abs_f32(a)), pk_select_f32(special, one, b));
-  pk_mask whole = pk_eq_f32(pk_trunc_f32(b), b), odd = pk_and_mask(whole, pk_ne_f32(pk_trunc_f32(half), half));
-  pk_f32v negative = pk_select_f32(odd, pk_neg_f32(size), pk_select_f32(whole, size, PK_F32(__builtin_nanf(""))));
+  pk_f32v size =
+      pk_pow_positive(pk_select_f32(special, one, pk_abs_f32(a)), pk_select_f32(special, one, b));
+  pk_mask whole = pk_eq_f32(pk_trunc_f32(b), b),
+          odd = pk_and_mask(whole, pk_ne_f32(pk_trunc_f32(half), half));
+  pk_f32v negative =
+      pk_select_f32(odd, pk_neg_f32(size), pk_select_f32(whole, size, PK_F32(__builtin_nanf(""))));
   pk_f32v r = pk_select_f32(pk_lt_f32(a, PK_F32(0)), negative, size);
   return pk_any(special) ? pk_exact_lanes(r, special, a, b, pk_exact_pow) : r;
 }
 
-/* The angle of (x, y), neither a NaN: atan of the smaller over the greater, brought below tan(pi/8), then unfolded by octants. */
+/* The angle of (x, y), neither a NaN: atan of the smaller over the greater, brought below
+ * tan(pi/8), then unfolded by octants. */
 PK_INLINE float pk_atan2_lane(float y, float x) {
-  double ay = __builtin_fabs((double)y), ax = __builtin_fabs((double)x), least = ay < ax ? ay : ax, most = ay < ax ? ax : ay;
+  double ay = __builtin_fabs((double)y), ax = __builtin_fabs((double)x), least = ay < ax ? ay : ax,
+         most = ay < ax ? ax : ay;
   double t = least == most ? (most == 0 ? 0 : 1) : least / most;
   bool far = t > 0.41421356237309503;
   double u = far ? (t - 1) / (t + 1) : t, z = u * u;
-  double p = ((-0.0254753837446682 * z + 0.050376045149092193) * z - 0.065103377947538467) * z + 0.076743394299742891;
-  p = (((p * z - 0.090896176623714176) * z + 0.11111054591318538) * z - 0.14285712879727178) * z + 0.19999999982804829;
+  double p = ((-0.0254753837446682 * z + 0.050376045149092193) * z - 0.065103377947538467) * z +
+             0.076743394299742891;
+  p = (((p * z - 0.090896176623714176) * z + 0.11111054591318538) * z - 0.14285712879727178) * z +
+      0.19999999982804829;
   double angle = u + u * z * (p * z - 0.33333333333260809) + (far ? 0.78539816339744828 : 0);
   angle = ay > ax ? 1.5707963267948966 - angle : angle;
   angle = __builtin_copysignf(1, x) < 0 ? 3.1415926535897931 - angle : angle;

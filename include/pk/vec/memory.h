@@ -17,17 +17,20 @@ PK_INLINE pk_f32v pk_widen_f32(pk_i32v raw) { return pk_bitcast_i32_f32(raw); }
 PK_INLINE pk_i32v pk_narrow_f32(pk_f32v v) { return pk_bitcast_f32_i32(v); }
 PK_INLINE pk_i32v pk_widen_i32(pk_i32v raw) { return raw; }
 PK_INLINE pk_i32v pk_narrow_32(pk_i32v v) { return v; }
-PK_INLINE pk_f32v pk_widen_bf16(pk_raw16 raw) { return pk_bitcast_i32_f32(pk_shift_left(pk_widen_u16(raw), 16)); }
+PK_INLINE pk_f32v pk_widen_bf16(pk_raw16 raw) {
+  return pk_bitcast_i32_f32(pk_shift_left(pk_widen_u16(raw), 16));
+}
 PK_INLINE pk_raw16 pk_narrow_bf16(pk_f32v v) { return pk_narrow_16(pk_upper_half(v)); }
 
-#define PK_LOADS(T, type, vector, widen, raw)                                                                        \
-  PK_INLINE vector pk_load_##T(const type *p) { return widen(pk_load_##raw(p)); }                                    \
-  PK_INLINE vector pk_loadn_##T(const type *p, int64_t n) {                                                          \
-    return n >= PK_LANES ? widen(pk_load_##raw(p)) : widen(pk_loadn_##raw(p, n));                                    \
-  }                                                                                                                  \
-  PK_INLINE vector pk_loadm_##T(const type *p, pk_mask m) { return widen(pk_loadm_##raw(p, m)); }                    \
-  PK_INLINE vector pk_window_##T(const type *p, int64_t at, int64_t n) {                                             \
-    return at >= 0 && n - at >= PK_LANES ? pk_load_##T(p + at) : pk_loadm_##T(p + at, pk_mask_between(-at, n - at)); \
+#define PK_LOADS(T, type, vector, widen, raw)                                                     \
+  PK_INLINE vector pk_load_##T(const type *p) { return widen(pk_load_##raw(p)); }                 \
+  PK_INLINE vector pk_loadn_##T(const type *p, int64_t n) {                                       \
+    return n >= PK_LANES ? widen(pk_load_##raw(p)) : widen(pk_loadn_##raw(p, n));                 \
+  }                                                                                               \
+  PK_INLINE vector pk_loadm_##T(const type *p, pk_mask m) { return widen(pk_loadm_##raw(p, m)); } \
+  PK_INLINE vector pk_window_##T(const type *p, int64_t at, int64_t n) {                          \
+    return at >= 0 && n - at >= PK_LANES ? pk_load_##T(p + at)                                    \
+                                         : pk_loadm_##T(p + at, pk_mask_between(-at, n - at));    \
   }
 #define PK_STORES(T, type, vector, narrow, raw)                                                    \
   PK_INLINE void pk_store_##T(type *p, vector v) { pk_store_##raw(p, narrow(v)); }                 \

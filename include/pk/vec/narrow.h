@@ -1,4 +1,5 @@
-/* vec/narrow.h: fp8 and 4-bit integers, which are a byte in memory, and the bits of narrow floats. Included by vec.h only. */
+/* vec/narrow.h: fp8 and 4-bit integers, which are a byte in memory, and the bits of narrow floats.
+ * Included by vec.h only. */
 #ifndef PK_VEC_NARROW_H
 #define PK_VEC_NARROW_H
 
@@ -8,16 +9,20 @@
 
 PK_INLINE pk_f32v pk_from_f8(pk_i32v x, const int stored, const int bias) {
   const pk_i32v sign = pk_shift_left(pk_and_constant(x, 0x80), 24), rest = pk_and_constant(x, 0x7f);
-  const pk_f32v normal = pk_bitcast_i32_f32(pk_add_constant(pk_shift_left(rest, 23 - stored), (127 - bias) << 23));
+  const pk_f32v normal =
+      pk_bitcast_i32_f32(pk_add_constant(pk_shift_left(rest, 23 - stored), (127 - bias) << 23));
   const pk_f32v scale = pk_bitcast_i32_f32(pk_splat_i32((128 - bias - stored) << 23));
   const pk_f32v small = pk_mul_f32(pk_cast_i32_f32(rest), scale);
   const pk_mask subnormal = pk_lt_i32(rest, pk_splat_i32(1 << stored));
-  return pk_bitcast_i32_f32(pk_or_i32(pk_bitcast_f32_i32(pk_select_f32(subnormal, small, normal)), sign));
+  return pk_bitcast_i32_f32(
+      pk_or_i32(pk_bitcast_f32_i32(pk_select_f32(subnormal, small, normal)), sign));
 }
 /* What is beyond all numbers keeps its order there: NaN last. */
 PK_INLINE pk_i32v pk_f8_magnitude_bits(pk_f32v a, const int stored, const int bias) {
-  const pk_i32v rest = pk_and_constant(pk_bitcast_f32_i32(a), INT32_MAX), magic = pk_splat_i32((151 - bias - stored) << 23);
-  const pk_i32v small = pk_sub_i32(pk_bitcast_f32_i32(pk_add_f32(pk_bitcast_i32_f32(rest), pk_bitcast_i32_f32(magic))), magic);
+  const pk_i32v rest = pk_and_constant(pk_bitcast_f32_i32(a), INT32_MAX),
+                magic = pk_splat_i32((151 - bias - stored) << 23);
+  const pk_i32v small = pk_sub_i32(
+      pk_bitcast_f32_i32(pk_add_f32(pk_bitcast_i32_f32(rest), pk_bitcast_i32_f32(magic))), magic);
   const int shift = 23 - stored;
   const pk_i32v even = pk_and_constant(pk_shift_right_unsigned(rest, shift), 1);
   const pk_i32v moved = pk_add_constant(rest, -((127 - bias) << 23) + (1 << (shift - 1)) - 1);
@@ -25,7 +30,8 @@ PK_INLINE pk_i32v pk_f8_magnitude_bits(pk_f32v a, const int stored, const int bi
   return pk_select_i32(pk_lt_i32(rest, pk_splat_i32((128 - bias) << 23)), small, normal);
 }
 PK_INLINE pk_i32v pk_f8_signed(pk_i32v magnitude, pk_f32v a) {
-  return pk_or_i32(magnitude, pk_and_constant(pk_shift_right_unsigned(pk_bitcast_f32_i32(a), 24), 0x80));
+  return pk_or_i32(magnitude,
+                   pk_and_constant(pk_shift_right_unsigned(pk_bitcast_f32_i32(a), 24), 0x80));
 }
 
 PK_INLINE pk_f32v pk_from_bits_f8e4m3fn(pk_i32v x) {
@@ -55,7 +61,9 @@ PK_INLINE pk_f32v pk_from_bits_f16(pk_i32v x) { return pk_widen_f16(pk_narrow_16
 
 /* -- rounding to what the dtype holds; bytes in memory */
 
-PK_INLINE pk_f32v pk_round_f8e4m3fn(pk_f32v a) { return pk_from_bits_f8e4m3fn(pk_bits_f8e4m3fn(a)); }
+PK_INLINE pk_f32v pk_round_f8e4m3fn(pk_f32v a) {
+  return pk_from_bits_f8e4m3fn(pk_bits_f8e4m3fn(a));
+}
 PK_INLINE pk_f32v pk_round_f8e5m2(pk_f32v a) { return pk_from_bits_f8e5m2(pk_bits_f8e5m2(a)); }
 PK_INLINE pk_f32v pk_widen_f8e4m3fn(pk_raw8 raw) { return pk_from_bits_f8e4m3fn(pk_widen_u8(raw)); }
 PK_INLINE pk_f32v pk_widen_f8e5m2(pk_raw8 raw) { return pk_from_bits_f8e5m2(pk_widen_u8(raw)); }
@@ -72,7 +80,9 @@ PK_INLINE pk_i32v pk_shl_i4(pk_i32v a, pk_i32v b) { return pk_wrap_i4(pk_shl_i32
 PK_INLINE pk_i32v pk_shl_u4(pk_i32v a, pk_i32v b) { return pk_wrap_u4(pk_shl_i32(a, b)); }
 PK_INLINE pk_i32v pk_shr_i4(pk_i32v a, pk_i32v b) { return pk_shr_i32(a, b); }
 PK_INLINE pk_i32v pk_shr_u4(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }
-PK_INLINE pk_i32v pk_ushr_i4(pk_i32v a, pk_i32v b) { return pk_wrap_i4(pk_ushr_i32(pk_wrap_u4(a), b)); }
+PK_INLINE pk_i32v pk_ushr_i4(pk_i32v a, pk_i32v b) {
+  return pk_wrap_i4(pk_ushr_i32(pk_wrap_u4(a), b));
+}
 PK_INLINE pk_i32v pk_ushr_u4(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }
 PK_INLINE pk_i32v pk_clz_u4(pk_i32v a) { return pk_add_constant(pk_clz_i32(a), -28); }
 PK_INLINE pk_i32v pk_clz_i4(pk_i32v a) { return pk_clz_u4(pk_wrap_u4(a)); }

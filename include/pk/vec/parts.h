@@ -1,5 +1,5 @@
-/* vec/parts.h: vectors made of PK_PARTS parts of 16 or 32 bytes; a mask is a vector of lanes that are 0 or -1. Included by vec.h
- * only. */
+/* vec/parts.h: vectors made of PK_PARTS parts of 16 or 32 bytes; a mask is a vector of lanes that
+ * are 0 or -1. Included by vec.h only. */
 #ifndef PK_VEC_PARTS_H
 #define PK_VEC_PARTS_H
 
@@ -37,7 +37,9 @@ PK_COMPARE_I32(pk_gt_u32, >, pk_u32p)
 PK_COMPARE_I32(pk_ge_u32, >=, pk_u32p)
 
 PK_INLINE pk_mask pk_splat_mask(bool x) { return pk_splat_i32(x ? -1 : 0); }
-PK_INLINE pk_mask pk_mask_first(int64_t n) { return pk_lt_i32(pk_lane_i32(), pk_splat_i32(pk_clamp_lanes(n))); }
+PK_INLINE pk_mask pk_mask_first(int64_t n) {
+  return pk_lt_i32(pk_lane_i32(), pk_splat_i32(pk_clamp_lanes(n)));
+}
 PK_INLINE pk_mask pk_and_mask(pk_mask a, pk_mask b) { return pk_and_i32(a, b); }
 PK_INLINE pk_mask pk_or_mask(pk_mask a, pk_mask b) { return pk_or_i32(a, b); }
 PK_INLINE pk_mask pk_xor_mask(pk_mask a, pk_mask b) { return pk_xor_i32(a, b); }
@@ -55,7 +57,8 @@ PK_INLINE pk_f32v pk_select_f32(pk_mask m, pk_f32v a, pk_f32v b) {
   return a;
 }
 PK_INLINE pk_i32v pk_select_i32(pk_mask m, pk_i32v a, pk_i32v b) {
-  PK_EACH_PART(PK_PART(a, k) = (pk_i32p)pk_part_select(PK_PART(m, k), (pk_f32p)PK_PART(a, k), (pk_f32p)PK_PART(b, k));)
+  PK_EACH_PART(PK_PART(a, k) = (pk_i32p)pk_part_select(PK_PART(m, k), (pk_f32p)PK_PART(a, k),
+                                                       (pk_f32p)PK_PART(b, k));)
   return a;
 }
 PK_INLINE pk_mask pk_select_mask(pk_mask m, pk_mask a, pk_mask b) { return pk_select_i32(m, a, b); }
@@ -84,12 +87,14 @@ static inline pk_f32v pk_fma_f32(pk_f32v a, pk_f32v b, pk_f32v c) {
   PK_EACH_PART(PK_PART(a, k) = pk_part_fma(PK_PART(a, k), PK_PART(b, k), PK_PART(c, k));)
   return a;
 }
-PK_INLINE pk_f32v pk_fma_fast_f32(pk_f32v a, pk_f32v b, pk_f32v c) { return pk_add_f32(pk_mul_f32(a, b), c); }
+PK_INLINE pk_f32v pk_fma_fast_f32(pk_f32v a, pk_f32v b, pk_f32v c) {
+  return pk_add_f32(pk_mul_f32(a, b), c);
+}
 #endif
 /* For b within [2^-100, 2^100]: see vec/512.h. */
 PK_INLINE pk_f32v pk_reciprocal_fast_f32(pk_f32v b) { return pk_div_f32(pk_splat_f32(1), b); }
-/* p in [0.5, 2] times 2 to the n, an integer given as 1.5 * 2^23 + n, |n| <= 250. The first product is exact, so that it rounds
- * once. */
+/* p in [0.5, 2] times 2 to the n, an integer given as 1.5 * 2^23 + n, |n| <= 250. The first product
+ * is exact, so that it rounds once. */
 PK_INLINE pk_f32v pk_scale_shifted_f32(pk_f32v p, pk_f32v shifted) {
   pk_i32v whole = pk_add_constant(pk_bitcast_f32_i32(shifted), -0x4b400000);
   pk_i32v half = pk_shift_right(whole, 1), rest = pk_sub_i32(whole, half);
@@ -118,7 +123,8 @@ PK_INLINE pk_i32v pk_truncate_to_i32(pk_f32v a) {
 /* Both halves are exact in float, so that the sum rounds once. */
 PK_INLINE pk_f32v pk_cast_u32_f32(pk_i32v a) {
   pk_f32v high = pk_cast_i32_f32(pk_shift_right_unsigned(a, 16));
-  return pk_add_f32(pk_mul_f32(high, pk_splat_f32(0x1p16f)), pk_cast_i32_f32(pk_and_constant(a, 0xffff)));
+  return pk_add_f32(pk_mul_f32(high, pk_splat_f32(0x1p16f)),
+                    pk_cast_i32_f32(pk_and_constant(a, 0xffff)));
 }
 
 /* Elements of 8 and 16 bits as they lie in memory. */
@@ -167,11 +173,14 @@ PK_INLINE pk_f32v pk_widen_f16(pk_raw16 a) {
   pk_i32v bits = pk_add_constant(pk_shift_left(rest, 13), 112 << 23);
   bits = pk_add_i32(bits, pk_and_constant(pk_gt_i32(rest, pk_splat_i32(0x7bff)), 112 << 23));
   bits = pk_or_i32(bits, pk_and_constant(pk_gt_i32(rest, pk_splat_i32(0x7c00)), 0x400000));
-  return pk_bitcast_i32_f32(pk_or_i32(pk_select_i32(pk_lt_i32(rest, pk_splat_i32(0x400)), least, bits), sign));
+  return pk_bitcast_i32_f32(
+      pk_or_i32(pk_select_i32(pk_lt_i32(rest, pk_splat_i32(0x400)), least, bits), sign));
 }
 PK_INLINE pk_raw16 pk_narrow_f16(pk_f32v a) {
-  pk_i32v bits = pk_bitcast_f32_i32(a), rest = pk_and_constant(bits, INT32_MAX), shifted = pk_shift_right(rest, 13);
-  pk_i32v half = pk_add_i32(pk_add_constant(rest, 0xfff - (112 << 23)), pk_and_constant(shifted, 1));
+  pk_i32v bits = pk_bitcast_f32_i32(a), rest = pk_and_constant(bits, INT32_MAX),
+          shifted = pk_shift_right(rest, 13);
+  pk_i32v half =
+      pk_add_i32(pk_add_constant(rest, 0xfff - (112 << 23)), pk_and_constant(shifted, 1));
   half = pk_shift_right(half, 13);
   pk_f32v aligned = pk_add_f32(pk_bitcast_i32_f32(rest), pk_splat_f32(0.5f));
   pk_i32v least = pk_add_constant(pk_bitcast_f32_i32(aligned), -0x3f000000);
@@ -206,8 +215,10 @@ PK_INLINE void pk_copy_some(void *to, const void *from, int bytes) {
     pk_copy_some(&r, p, pk_clamp_lanes(n) * (int)(sizeof r / PK_LANES)); \
     return r;                                                            \
   }
-#define PK_STOREN(raw, T) \
-  PK_INLINE void pk_storen_##raw(void *p, T v, int64_t n) { pk_copy_some(p, &v, pk_clamp_lanes(n) * (int)(sizeof v / PK_LANES)); }
+#define PK_STOREN(raw, T)                                                \
+  PK_INLINE void pk_storen_##raw(void *p, T v, int64_t n) {              \
+    pk_copy_some(p, &v, pk_clamp_lanes(n) * (int)(sizeof v / PK_LANES)); \
+  }
 PK_LOADN(raw8, pk_raw8)
 PK_LOADN(raw16, pk_raw16)
 PK_STOREN(raw8, pk_raw8)
@@ -242,14 +253,20 @@ PK_STOREM(raw16, pk_raw16, pk_memory16)
 #if PK_PART_BYTES == 32
 PK_INLINE pk_i32v pk_loadm_raw32(const void *p, pk_mask m) {
   pk_i32v r;
-  PK_EACH_PART(PK_PART(r, k) = (pk_i32p)_mm256_maskload_epi32((const int *)p + k * PK_PART_LANES, (__m256i)PK_PART(m, k));)
+  PK_EACH_PART(PK_PART(r, k) = (pk_i32p)_mm256_maskload_epi32((const int *)p + k * PK_PART_LANES,
+                                                              (__m256i)PK_PART(m, k));)
   return r;
 }
 PK_INLINE void pk_storem_raw32(void *p, pk_i32v v, pk_mask m) {
-  PK_EACH_PART(_mm256_maskstore_epi32((int *)p + k * PK_PART_LANES, (__m256i)PK_PART(m, k), (__m256i)PK_PART(v, k));)
+  PK_EACH_PART(_mm256_maskstore_epi32((int *)p + k * PK_PART_LANES, (__m256i)PK_PART(m, k),
+                                      (__m256i)PK_PART(v, k));)
 }
-PK_INLINE pk_i32v pk_loadn_raw32(const void *p, int64_t n) { return pk_loadm_raw32(p, pk_mask_first(n)); }
-PK_INLINE void pk_storen_raw32(void *p, pk_i32v v, int64_t n) { pk_storem_raw32(p, v, pk_mask_first(n)); }
+PK_INLINE pk_i32v pk_loadn_raw32(const void *p, int64_t n) {
+  return pk_loadm_raw32(p, pk_mask_first(n));
+}
+PK_INLINE void pk_storen_raw32(void *p, pk_i32v v, int64_t n) {
+  pk_storem_raw32(p, v, pk_mask_first(n));
+}
 #else
 PK_LOADM(raw32, pk_i32v, pk_memory32)
 PK_STOREM(raw32, pk_i32v, pk_memory32)
