@@ -24,7 +24,7 @@ int binary_precedence(BinaryOp op) { return binary_info[op].precedence; }
 
 // ---- the dump
 
-enum { DEEPEST_INDENT = 60 };  // beyond it the depth stands as a number
+enum { DEEPEST_INDENT = 60 };  // beyond it the depth is printed as a number
 
 static const char *const unary_spelling[] = {"-", "!", "~"};
 static const char *const space_word[] = {"vmem", "smem", "any", "sem", "var"};

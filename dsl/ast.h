@@ -32,7 +32,7 @@ struct Node {
   NodeKind kind;
   Span span;         // all of the node
   const char *name;  // interned
-  Span name_span;    // where the name (or a BINARY's operator) stands
+  Span name_span;    // where the name (or a BINARY's operator) is
   int op;
   unsigned flags;
   int64_t ival;

@@ -220,7 +220,7 @@ static bool write_all(int fd, const char *text, size_t length) {
   return true;
 }
 
-// Written where it stands: a device or a pipe (/dev/stdout, /dev/full), or a file in a folder that
+// Written in place: a device or a pipe (/dev/stdout, /dev/full), or a file in a folder that
 // takes no other.
 static bool write_in_place(const char *path, const char *text, size_t length) {
   struct stat st;
@@ -251,7 +251,7 @@ static void keep_mode(int fd, const struct stat *old) {
   if (fchmod(fd, old->st_mode & 0777) != 0) errno = 0;
 }
 
-// `path` is no link; `old` is NULL where nothing is replaced.
+// `path` is not a link; `old` is NULL where nothing is replaced.
 static bool replace_file(const char *path, const struct stat *old, const char *text,
                          size_t length) {
   Buf temp = {0};

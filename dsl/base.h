@@ -65,7 +65,7 @@ void buf_free(Buf *buf);
 // Whole files. read_file returns NULL with errno set; the text has a NUL after its length bytes.
 char *read_file(Arena *arena, const char *path, size_t *length);
 // Writes beside the target and renames, so that a full disk leaves the old file. Mode and owner
-// stay those of the file that is replaced, a link stays a link, and what is no regular file is
+// stay those of the file that is replaced, a link stays a link, and what is not a regular file is
 // written in place. Returns false with errno set.
 bool write_file(const char *path, const char *text, size_t length);
 

@@ -58,7 +58,7 @@ NodeList *list_add(Parse *p, NodeList *list, Node *node) {
   return list;
 }
 
-// The nodes of more join the list; together they are what stands from first to last.
+// The nodes of more join the list; together they span first to last.
 NodeList *list_append(Parse *p, NodeList *list, Token first, NodeList *more, Token last) {
   for (int i = 0; i < more->count; i++) {
     if (i == 0) more->at[i]->span.start = first.span.start;

@@ -15,7 +15,7 @@ typedef struct {
   int lines;        // all newlines of the text before its end
   int bodies;       // body braces opened before its end
   int mate;         // the other bracket
-  int before;       // the token before it that is no comment, or -1
+  int before;       // the token before it that is not a comment, or -1
   bool body;        // a brace around statements, not around the value of an `if`
   bool ends_value;  // what follows continues a value
   bool keyword;     // a word like `pad` in its role in the syntax
@@ -260,7 +260,7 @@ static int fill_line(Format *f, Buf *buf, int from, int to) {
   return to + 1;
 }
 
-// The pieces from..to, then the comment that stands behind them if there is one (comment: its piece
+// The pieces from..to, then the comment that follows them if there is one (comment: its piece
 // or -1).
 static void put_statement(Format *f, int from, int to, int comment) {
   int columns = f->level * INDENT;

@@ -77,7 +77,7 @@ static bool ends_value(int kind) {
          kind == T_RBRACKET || kind == T_STRING || kind == T_TRUE || kind == T_FALSE;
 }
 
-// 2^63 is allowed where a unary minus stands before it, and is then INT64_MIN.
+// 2^63 is allowed where a unary minus precedes it, and is then INT64_MIN.
 static int64_t integer_value(Driver *d, int at) {
   const char *text = text_at(d, at);
   int length = length_at(d, at), base = length > 2 && (text[1] | 32) == 'x' ? 16 : 10;
@@ -177,7 +177,7 @@ static void expect(Expected *e, const char *text) {
   e->count++;
 }
 
-// What may stand here, in the words of a message. Operators go without saying after a value.
+// What is allowed here, in the words of a message. Operators go without saying after a value.
 static void find_expected(const Driver *d, Expected *e) {
   bool value = parser_accepts(d->machine, T_INT), name = parser_accepts(d->machine, T_NAME);
   e->after_value = parser_accepts(d->machine, T_PLUS);
@@ -218,7 +218,7 @@ static const char *expected_text(const Driver *d) {
   return text;
 }
 
-// Where a `//` stands after the last good token on its line, perhaps meant as a division. {0, 0} if
+// Where a `//` follows the last good token on its line, perhaps meant as a division. {0, 0} if
 // there is none.
 static Span comment_after_last(const Driver *d) {
   Span none = {0, 0};
@@ -287,7 +287,7 @@ static void report_syntax(Driver *d) {
   else if (expected)
     diag_error(diag, span, ERR_SYNTAX, "%s, found %s", expected, found);
   else
-    diag_error(diag, span, ERR_SYNTAX, "%s cannot stand here", found);
+    diag_error(diag, span, ERR_SYNTAX, "%s is not allowed here", found);
   note_comment(d);
   if (kind_at(d, d->at) == 0 && d->open_count)
     diag_note(diag, span_at(d, d->open[d->open_count - 1]), "opened here");
@@ -429,7 +429,7 @@ static void insert(Driver *d, int kind, const char *text) {
   feed_inserted(d, kind);
 }
 
-// A `;` is plainly missing when one could stand here and the next item begins.
+// A `;` is plainly missing when one is allowed here and the next item begins.
 static bool missing_semicolon(const Driver *d) {
   int kind = kind_at(d, d->at);
   if (d->at == 0 || !parser_accepts(d->machine, T_SEMI)) return false;

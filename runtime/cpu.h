@@ -1,4 +1,4 @@
-/* What the machine at hand can do at best, and its counters. */
+/* What this machine can do at best, and its counters. */
 #ifndef RUNTIME_CPU_H
 #define RUNTIME_CPU_H
 

@@ -44,7 +44,7 @@ struct pk_context {
   const char *bad_threads,
       *bad_limit; /* what is wrong with the setting: calls are refused with it; NULL: nothing */
   char message[PK_MESSAGE_BYTES];
-  pk_memory tables;  /* array, view and size of the call at hand */
+  pk_memory tables;  /* array, view and size of the current call */
   pk_memory stage;   /* contiguous copies of operands */
   pk_memory workers; /* pk_worker[] */
   pk_memory arenas;  /* pk_memory[PK_MAX_THREADS] once any is used */

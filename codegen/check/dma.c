@@ -258,7 +258,7 @@ typedef struct {
   Interp *in;
   const Instr *wait;
   const Instr
-      *source;  // what could bring what the wait wants: the same copy if there is one, else any
+      *source;  // what could bring what the wait needs: the same copy if there is one, else any
   bool same;
 } Search;
 
@@ -450,7 +450,7 @@ static void report_left(Interp *in, const Ref *ref, int64_t element, int64_t lef
   }
 }
 
-// Having been reported, such copies are carried out: their results are no mistake of their own.
+// Having been reported, such copies are carried out: their results are not a mistake of their own.
 static void report_lost(Interp *in, const Ref *ref, int64_t element, int64_t left,
                         const char *end) {
   for (int i = 0; i < in->transfer_count; i++) {

@@ -469,7 +469,7 @@ static void report_unwritten(Interp *in, const Ref *ref) {
   buf_free(&at);
 }
 
-// What the caller wants to know of an output's elements.
+// What the caller asks of an output's elements.
 static void note_output(Interp *in, const Ref *ref, int output) {
   const RefState *state = &in->refs[ref->id];
   float *allowed = in->options.allowed ? in->options.allowed[output] : NULL;

@@ -55,7 +55,7 @@ static const char *step_text(const Interp *in, int64_t step) {
   return take_text(in->report->arena, &out);
 }
 
-// The first ref whose name stands in backquotes.
+// The first ref whose name is in backquotes.
 static const char *first_ref(const Interp *in, const char *message) {
   for (const char *at = strchr(message, '`'); at; at = strchr(at, '`')) {
     size_t length = strcspn(++at, "`[");

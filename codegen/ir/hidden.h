@@ -4,7 +4,7 @@
 
 #include "codegen/ir/ir.h"
 
-// To dtypes of its operands and of the reference: others are no part of what it promises.
+// To dtypes of its operands and of the reference: others are not part of what it promises.
 // The coarsest dtypes, DT_COUNT where there is none: of what contractions get (`dot(cast(p, T),
 // v)`), and of values anywhere.
 typedef struct {

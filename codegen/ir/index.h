@@ -20,7 +20,7 @@ const char *check_sizes(Kernel *k, int64_t *sizes);
 // The shape of an operand's array for given sizes. False when it is negative, beyond 2^31-1 on an
 // axis, or overflows.
 bool operand_shape(const Kernel *k, const Ref *operand, const int64_t *sizes, HostArray *shape);
-// One rank-0 integer operation that is no leaf, on the values of its arguments.
+// One rank-0 integer operation that is not a leaf, on the values of its arguments.
 int64_t eval_pure(const Instr *instr, const int64_t *arg);
 // The element of a prefetched operand that a LOAD in index arithmetic reads, on the values of its
 // arguments. An index out of range is clamped, or reads `other` under a mask; `outside` is set

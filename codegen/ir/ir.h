@@ -37,7 +37,7 @@ typedef enum {
 // The dtypes that an operation is defined on: BITS are integers and bool.
 typedef enum { DOMAIN_ANY, DOMAIN_NUMBERS, DOMAIN_FLOATS, DOMAIN_INTEGERS, DOMAIN_BITS } Domain;
 
-// What stands beside the arguments of an instruction.
+// What an instruction has beside its arguments.
 typedef enum {
   ATTR_NONE,
   ATTR_VALUE,
@@ -111,8 +111,8 @@ typedef struct {
 enum { DOT_LABELS = 16 };  // labels of one DOT are 0 .. DOT_LABELS-1
 
 // Flags. REVERSE also means descending. EDGE, of a copy: what lies past either end is left out, and
-// that is no mistake. OPEN, of a load without a mask: lanes may lie outside the ref, or where a
-// copy is under way; they are unspecified, and that is no mistake.
+// that is not a mistake. OPEN, of a load without a mask: lanes may lie outside the ref, or where a
+// copy is under way; they are unspecified, and that is not a mistake.
 enum { INSTR_MASKED = 1, INSTR_OTHER = 2, INSTR_REVERSE = 4, INSTR_EDGE = 8, INSTR_OPEN = 16 };
 
 struct Instr {

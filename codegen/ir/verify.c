@@ -10,10 +10,10 @@ typedef struct {
   const char *message;  // the first rule that does not hold
   Instr **visible;      // by id: values that may be used here
   bool *seen;           // by id
-  bool *open;           // by id: a SCOPED around the place at hand
+  bool *open;           // by id: a SCOPED around the current place
   Place place;
   int size_limit;  // sizes below this number may be used
-  int loops;       // loops around the instruction at hand, inside this region tree
+  int loops;       // loops around the current instruction, inside this region tree
 } Verifier;
 
 static void fail(Verifier *v, const Instr *instr, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -343,7 +343,8 @@ static void check_copy(Verifier *v, const Instr *instr) {
   Type a = window_type(from, &instr->window), b = window_type(to, &instr->target_window);
   RULE(same_type(&a, &b), "the windows differ in type");
   if (instr->flags & INSTR_OTHER)
-    RULE(is_scalar(instr->args[instr->nargs - 1], a.dtype), "`other` is no scalar of that dtype");
+    RULE(is_scalar(instr->args[instr->nargs - 1], a.dtype),
+         "`other` is not a scalar of that dtype");
 }
 
 static void check_memory(Verifier *v, const Instr *instr) {
@@ -360,9 +361,9 @@ static void check_memory(Verifier *v, const Instr *instr) {
   bool load = instr->op == OP_LOAD, masked = instr->flags & INSTR_MASKED,
        other = instr->flags & INSTR_OTHER;
   if (instr->op == OP_FETCH)
-    RULE(ref->role == REF_INPUT, "fetches `%s`, which is no input", ref->name);
+    RULE(ref->role == REF_INPUT, "fetches `%s`, which is not an input", ref->name);
   if (instr->op == OP_WRITEBACK)
-    RULE(ref->role == REF_OUTPUT, "writes back `%s`, which is no output", ref->name);
+    RULE(ref->role == REF_OUTPUT, "writes back `%s`, which is not an output", ref->name);
   if (!load && instr->op != OP_STORE) return;
   int expected = ref->type.rank + (load ? 0 : 1) + masked + other;
   RULE(ref->space != SPACE_SEM && ref->space != SPACE_ANY, "`%s` is in %s", ref->name,
@@ -461,7 +462,7 @@ static void check_leaf(Verifier *v, const Instr *instr) {
            "grid axis %lld is not known here", (long long)instr->ival);
       break;
     case OP_ARG:
-      fail(v, instr, "stands outside a loop's head");
+      fail(v, instr, "is outside a loop's head");
       break;
     case OP_ARRAY:
       RULE(v->place == PLACE_REFERENCE && known_ref(v, instr->ref) && instr->ref->role == REF_INPUT,
@@ -508,7 +509,7 @@ static void check_place(Verifier *v, const Instr *instr) {
 static void define(Verifier *v, Instr *instr) {
   RULE(instr->id >= 0 && instr->id < v->k->next_id, "id beyond next_id");
   if (v->message) return;
-  RULE(!v->seen[instr->id], "two instructions have this id, or one stands in two places");
+  RULE(!v->seen[instr->id], "two instructions have this id, or one is in two places");
   v->seen[instr->id] = true;
   v->visible[instr->id] = instr;
 }
@@ -579,7 +580,8 @@ static void check_region(Verifier *v, const Instr *owner, Region *region, Result
     Instr *instr = region->instrs.at[done];
     if (!instr) return fail(v, owner, "an instruction is missing");
     bool last = done == region->instrs.count - 1;
-    if (instr->op == OP_YIELD) RULE(last && results.count > 0, "yields where no result is wanted");
+    if (instr->op == OP_YIELD)
+      RULE(last && results.count > 0, "yields where no result is expected");
     check_instr(v, instr);
     if (!v->message) define(v, instr);
   }
@@ -657,7 +659,8 @@ static void check_refs(Verifier *v) {
                                                  : !ref_is_operand(ref);
     RULE(in_place, "`%s` is not where its role belongs", ref->name);
     check_type(v, NULL, &ref->type);
-    RULE(!ref->scope || ref->role == REF_SCRATCH, "`%s` has a scope but is no scratch", ref->name);
+    RULE(!ref->scope || ref->role == REF_SCRATCH, "`%s` has a scope but is not a scratch",
+         ref->name);
     if (!v->message && ref_is_operand(ref)) check_operand(v, ref);
     if (v->message) v->message = arena_printf(v->k->arena, "ref `%s`: %s", ref->name, v->message);
   }

@@ -1,5 +1,5 @@
-// Expressions: operators, names, members, and what they must be in the places that want something
-// special.
+// Expressions: operators, names, members, and what they must be in the places that require
+// something special.
 #include "codegen/lower/internal.h"
 
 #include <string.h>
@@ -213,7 +213,7 @@ static bool check_bool(Lower *l, Value v, Span span, int op) {
   return false;
 }
 
-// Scalars stop early: the right side stands in an arm of its own unless it costs nothing.
+// Scalars stop early: the right side is in an arm of its own unless it costs nothing.
 static Value early_stop(Lower *l, const Node *node, Instr *a, Instr *b, Region *region) {
   bool is_and = node->op == BIN_AND;
   Frame frame;
@@ -350,7 +350,7 @@ static Value lower_indexing(Lower *l, const Node *node) {
 
 static Value misplaced(Lower *l, const Node *node) {
   if (node->kind == N_ERROR) return value_error();
-  diag_error(l->diag, node->span, ERR_BAD_INDEX, "`%s` cannot stand here", node_name[node->kind]);
+  diag_error(l->diag, node->span, ERR_BAD_INDEX, "`%s` is not allowed here", node_name[node->kind]);
   return value_error();
 }
 

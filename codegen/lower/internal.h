@@ -1,4 +1,4 @@
-// What the files of the lowering share: values, names, and where an expression stands.
+// What the files of the lowering share: values, names, and where an expression is.
 #ifndef CODEGEN_LOWER_INTERNAL_H
 #define CODEGEN_LOWER_INTERNAL_H
 
@@ -105,7 +105,7 @@ struct Function {
   Function *next;
 };
 
-// ---- where an expression stands, and so what it may use
+// ---- where an expression is, and so what it may use
 
 typedef enum {
   IN_STATIC,
@@ -198,8 +198,9 @@ Value lower_expr(Lower *l, const Node *node);
 Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b);
 Instr *yield_from(Lower *l, Instr *v, Span span);  // ends the current region with YIELD v
 Value lower_select(Lower *l, Value c, Value a, Value b, Span span);
-Instr *convert_index(Lower *l, Value v, Span span);  // NULL, reported, when v is no integer scalar
-Instr *lower_index(Lower *l, const Node *node);      // an i64 scalar, NULL when there was an error
+Instr *convert_index(Lower *l, Value v,
+                     Span span);                 // NULL, reported, when v is not an integer scalar
+Instr *lower_index(Lower *l, const Node *node);  // an i64 scalar, NULL when there was an error
 bool lower_condition(Lower *l, const Node *node, Value *out);  // V_BOOL or rank-0 bool data
 bool lower_dtype(Lower *l, const Node *node, DType *out);
 bool lower_static_int(Lower *l, const Node *node, const char *what, int64_t *out);

@@ -12,7 +12,7 @@ typedef struct {
   const char *kernel, *name, *value;
 } StaticSetting;
 
-// What is known of an operand's array before lowering: binds the statics that stand in its shape or
+// What is known of an operand's array before lowering: binds the statics in its shape or
 // dtype. dtype: DT_COUNT when the array does not say.
 typedef struct {
   const char *operand;

@@ -20,7 +20,7 @@ static bool is_static_name(Lower *l, const char *name) {
   return s && s->kind == SYM_STATIC;
 }
 
-// A name that stands alone in a shape and is no static is a size.
+// A name alone in a shape and is not a static is a size.
 static void declare_size(Lower *l, const Node *node) {
   if (node->kind != N_NAME || is_static_name(l, node->name) || size_index(l, node->name) >= 0)
     return;

@@ -1,5 +1,5 @@
-// Expressions where something special is wanted: an index scalar, a condition, a dtype, a constant,
-// a shape.
+// Expressions where something special is required: an index scalar, a condition, a dtype, a
+// constant, a shape.
 #include "codegen/lower/internal.h"
 
 Instr *convert_index(Lower *l, Value v, Span span) {

@@ -45,7 +45,7 @@ static bool is_unit_reshape(const Instr *v) {
   }
 }
 
-// Does `user` want its argument in memory (or a scalar), rather than as an expression?
+// Does `user` need its argument in memory (or a scalar), rather than as an expression?
 static bool wants_memory(const Instr *user, int arg) {
   const Instr *v = user->args[arg];
   bool loop = naive_value(v)->holds_loop;
@@ -103,7 +103,7 @@ static void place(Instr *v) {
     put_in_memory(v);
 }
 
-// Places in program order, so that arguments are settled first; an argument that a later user wants
+// Places in program order, so that arguments are settled first; an argument that a later user needs
 // in memory is moved there.
 static void place_region(Region *region) {
   for (int i = 0; i < region->instrs.count; i++) {

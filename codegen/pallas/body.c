@@ -156,7 +156,7 @@ static bool breaks(const Region *region) {
   return false;
 }
 
-// The head of a function that takes what is carried, whose first members stand in `first`.
+// The head of a function that takes what is carried, whose first members are in `first`.
 static void open_carry(Py *p, const char *name, const char *items, int count) {
   py_line(p, count == 1 ? "def %s(%s):" : "def %s(carry):", name, items);
   py_enter(p);

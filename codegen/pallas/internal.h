@@ -27,7 +27,7 @@ typedef struct {
   Type type;           // as JAX has it: the shape broadcasts to the instruction's
   bool host;           // a Python number: takes the dtype that it meets, and has no axes
   bool pending;        // not written yet: the text is what its only user will write
-  const Region *home;  // where its only user stands
+  const Region *home;  // where its only user is
   int uses, left;      // in the kernel; of those not yet met
   int64_t low, high;   // of an integer: bounds of its elements, PY_FAR and beyond: none known
   uint64_t reads;      // refs whose contents the text reads (bit id % 64)
@@ -46,7 +46,7 @@ typedef struct {
 // What is added at the ends of an array's axes, for copies that go past it; the text of what it
 // holds, NULL: anything.
 typedef struct {
-  int64_t after[MAX_RANK], least[MAX_RANK];  // least: extent that copies want
+  int64_t after[MAX_RANK], least[MAX_RANK];  // least: extent that copies need
   const char *filler;
 } PyRoom;
 
@@ -57,7 +57,7 @@ typedef struct {
   Buf *out;
   int indent;
   LIST(PyName) names;  // taken, innermost last
-  int scope;           // functions around the text at hand
+  int scope;           // functions around the current text
   LIST(Instr *) pending;
   const char **size, **axis;  // by size, grid axis
   const char **ref;           // by ref: its name
@@ -101,7 +101,7 @@ void py_count_uses(Py *p, Region *region);  // gives every instruction its PyVal
 bool py_is_choice(const Instr *v);  // an `if` between scalars without effects: an expression
 void py_value(Py *p, Instr *v, const Region *here);
 const char *py_use(Py *p, Instr *v,
-                   Precedence least);   // its text, for a user that wants at least this precedence
+                   Precedence least);   // its text, for a user that needs at least this precedence
 const char *py_exact(Py *p, Instr *v);  // an array of the very shape and dtype
 void py_assign(Py *p, Instr *v, const char *base);
 void py_flush(Py *p, uint64_t refs);  // writes what still reads these refs

@@ -440,7 +440,7 @@ static void put_specs(Py *p, const char *head, int first, int count) {
   py_line(p, "],");
 }
 
-// The shape with the room that copies want.
+// The shape with the room that copies need.
 static const char *roomy_shape(Py *p, const Ref *ref) {
   const char *items[MAX_RANK];
   for (int i = 0; i < ref->array.rank; i++) {

@@ -51,7 +51,7 @@ static Instr *transposed(Rewriter *w, const Instr *like, Instr *v) {
   return t;
 }
 
-// [M, K] x [K, 1]: a sum over rows, one column is no panel.
+// [M, K] x [K, 1]: a sum over rows, one column is not a panel.
 static void dot_of_column(Rewriter *w, Instr *v) {
   DotShape s = dot_shape(v);
   if (!s.matrices || v->type.dim[1] != 1) return;

@@ -26,7 +26,7 @@ static int axes_after(const Ref *ref, int k) {
 }
 
 // Notes what each grid axis does to one operand. False when it may not be read and written in
-// place, or when its index map is no plain choice of axes.
+// place, or when its index map is not a plain choice of axes.
 static bool note_cuts(const Ref *ref, Cut *cuts) {
   if (!ref_is_operand(ref) || ref->at != AT_BLOCK || ref->space != SPACE_VMEM || ref->alias ||
       ref->has_pad)

@@ -236,7 +236,7 @@ static Instr *identity(Simplifier *s, Instr *instr) {
   }
 }
 
-// A mask that is true everywhere is no mask where the window cannot leave its ref.
+// A mask that is true everywhere is not a mask where the window cannot leave its ref.
 static void drop_full_mask(Simplifier *s, Instr *instr) {
   Instr *mask = ir_mask(instr);
   if (!mask || !is_filled_with(mask, 1) || ir_may_leave(instr)) return;

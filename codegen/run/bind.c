@@ -12,7 +12,7 @@ enum { DATA_ALIGN = 64, UNBOUND = -1, MOST_PREFETCHED = 64 << 20 };
 typedef struct {
   const char *name;
   int64_t value;
-  const char *wrong;  // the text is no number: an error unless the name is unknown altogether
+  const char *wrong;  // the text is not a number: an error unless the name is unknown altogether
 } SizeArgument;
 
 typedef struct {

@@ -308,7 +308,7 @@ static void check_reshape(Rules *r, const Instr *v) {
   const Type *a = &v->args[0]->type, *b = &v->type;
   if (a->rank == 0 || b->rank == 0 || a->dim[a->rank - 1] == b->dim[b->rank - 1]) return;
   bool unit = a->dim[a->rank - 1] == 1 ||
-              b->dim[b->rank - 1] == 1;  // an axis that a reduction left or broadcasting wants
+              b->dim[b->rank - 1] == 1;  // an axis that a reduction left or broadcasting needs
   if (unit) return;
   FIND(r, v->span, ERR_TPU_LAYOUT,
        "a reshape that changes the last axis moves elements across lanes, which the tensor core "

@@ -127,7 +127,8 @@ static bool blocks_are_whole(const Core *c, int axis, const Interval *range, Int
   return true;
 }
 
-// Does each decision that is no pattern along the axis come out the same, wherever the indices are?
+// Does each decision that is not a pattern along the axis come out the same, wherever the indices
+// are?
 static bool is_decided(const Core *c, int axis, const Interval *range, Interval *bounds) {
   const Level *level = &c->level[axis];
   const Body *body = c->s->body;

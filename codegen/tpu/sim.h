@@ -31,7 +31,7 @@ typedef struct {
   int64_t period;  // 0: none
   bool *moves;     // by operand * MAX_INDEX + component: its index changes with the axis
   LIST(const Instr *)
-  irregular;  // decisions that are no pattern along the axis: alike only where they are constant
+  irregular;  // decisions that are not a pattern along the axis: alike only where they are constant
   Snapshot history[HISTORY];
   int next;
 } Level;

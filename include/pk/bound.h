@@ -375,7 +375,7 @@ static inline void pk_bound_take(pk_bound_sum *s, pk_bound term) {
 /* Roundings of n additions in any order: like a random walk of steps as large as the partial sums,
  * which are as large as those in plain order or, in another one, as sums of random signs. What
  * plain order loses in fact counts too: it may be no random walk. `products`: the terms are rounded
- * products, not values at hand. */
+ * products, not values in memory. */
 static inline pk_bound pk_bound_total(const pk_bound_sum *s, bool products,
                                       const pk_bound_rules *r) {
   const double partial = fmax(s->peak, sqrt(s->squares)), plain = fabs((double)s->plain - s->sum);

@@ -191,8 +191,7 @@ typedef struct {
     PK_DOT_KEEP(row[2])                                                                   \
     PK_DOT_KEEP(row[3])                                                                   \
     PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ROW)                                               \
-    row[0] += 4,                                                                          \
-        row[1] += 4, row[2] += 4, row[3] += 4, b += ldb;                                  \
+    row[0] += 4, row[1] += 4, row[2] += 4, row[3] += 4, b += ldb;                         \
   }
 #define PK_DOT_ROW(n)                                                                 \
   {                                                                                   \
@@ -220,7 +219,7 @@ typedef struct {
 #define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], to + (n - 1) * ldto);
 
 /* Rows of a that are a multiple of 2 KB apart drive each other out of L1: they are copied first, if
- * enough columns want them. */
+ * enough columns need them. */
 PK_DOT_INLINE bool pk_dot_rows_collide(const pk_dot_product *p) {
   return p->lda % 2048 == 0 && p->cols > 2 * PK_DOT_NR;
 }

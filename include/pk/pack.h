@@ -226,7 +226,7 @@ PK_DOT_INLINE void pk_transpose_blocks(const int size, char *dst, int64_t dld, c
                               rows - rr, cols - cc);
 }
 
-/* stream: past the caches but for the ends of the row, which are no whole lines. Reads up to a
+/* stream: past the caches but for the ends of the row, which are not whole lines. Reads up to a
  * vector more than n. */
 static inline void pk_put_row(float *to, const float *from, int64_t n, bool stream) {
   const int64_t unaligned = stream ? (int64_t)(-(uintptr_t)to / 4 % PK_LANES) : 0,

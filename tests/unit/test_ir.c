@@ -137,7 +137,7 @@ static void test_nesting(void) {
 }
 
 static void test_rules(void) {
-  wrong("yield", "yields where no result is wanted");
+  wrong("yield", "yields where no result is expected");
   wrong("break", "outside a loop");
   wrong("%0: f32 = const 1.0 %1: f32[2] = broadcast %0 %2: f32[3] = broadcast %1",
         "does not stretch");
@@ -169,8 +169,8 @@ static void test_rules(void) {
   wrong("%0: i32 = const 0 %1: f32[4, N] = load $s[%0 : 4, %0 : N]", "not an i64 scalar");
   wrong("%0: i64 = const 0 %1: f32[4, N] = load $x[%0 : 4, %0 : N] store $x[%0 : 4, %0 : N], %1",
         "stores to the input");
-  wrong("fetch $s", "which is no input");
-  wrong("writeback $x", "which is no output");
+  wrong("fetch $s", "which is not an input");
+  wrong("writeback $x", "which is not an output");
   wrong("%0: i64 = const 0 if %0 { }", "bool scalar");
   wrong(
       "%0: bool = const 0 %1: i32 = if %0 { %2: i32 = const 1 yield %2 } else { %3: i64 = const 1 "

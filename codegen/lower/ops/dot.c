@@ -259,7 +259,7 @@ static bool read_labels(Einsum *e, const char **text, Labels *labels) {
   return true;
 }
 
-// Without an arrow: the letters that stand once, in the order of the alphabet.
+// Without an arrow: the letters that occur once, in the order of the alphabet.
 static bool implied_result(Einsum *e) {
   for (int c = 'A'; c <= 'z'; c++) {
     int count = 0, label = -1;

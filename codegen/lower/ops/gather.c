@@ -31,7 +31,7 @@ static Instr *integer_array(Lower *l, const Node *node) {
 
 // ---- picking elements
 
-// Elements of v along the axis for each index: in the place of the axis stand the axes of the
+// Elements of v along the axis for each index: the place of the axis is taken by the axes of the
 // indices.
 static Value lower_take(Lower *l, const Call *call) {
   int axis;

@@ -33,7 +33,7 @@ enum {
   PK_DOT_FEW_ROWS = 4, /* at once, in registers; b comes from L1 for the next ones */
   PK_DOT_FEW_NV = PK_PARTS == 1 ? 2 : 1,
   PK_DOT_FEW_NR = PK_DOT_FEW_NV * PK_LANES,
-  PK_DOT_FEW_STEPS = PK_DOT_FEW_REGISTERS / 2, /* rows of b added to a piece of c that is at hand */
+  PK_DOT_FEW_STEPS = PK_DOT_FEW_REGISTERS / 2, /* rows of b added to a current piece of c */
   PK_DOT_FEW_SUMS = PK_DOT_FEW_REGISTERS / PK_PARTS,
   PK_DOT_FEW_STRIP = 256,                   /* steps down a strip: 32 KB */
   PK_DOT_FEW_WIDE = PK_LANES >= 16 ? 4 : 8, /* vectors of a strip for one row */
@@ -99,9 +99,9 @@ PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
   } while (at < p->k);
 }
 
-/* -- b in 16 bits, or turned over */
+/* -- b in 16 bits, or transposed */
 
-/* The machine's own prefetchers follow one row a page, as fast as a few rows of a want them: 1 to 4
+/* The machine's own prefetchers follow one row a page, as fast as a few rows of a need them: 1 to 4
  * rows by 2048 x 2048 take 4 to 10 % longer with prefetches. With rows closer together, or more of
  * a, they take 10 to 30 % less. */
 PK_DOT_INLINE bool pk_dot_few_prefetches(int64_t rows, int64_t ldb) {

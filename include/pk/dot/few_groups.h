@@ -14,7 +14,8 @@
 #define PK_DOT_FEW_GROUPS_H
 #include <pk/dot/few.h>
 
-/* Groups at hand: 16 or 8 registers. Rows of 4 vectors of bytes are whole lines of the cache. */
+/* Groups held in registers: 16 or 8 registers. Rows of 4 vectors of bytes are whole lines of the
+ * cache. */
 enum { PK_DOT_FEW_GROUPS = 4, PK_DOT_FEW_VECTORS = PK_PART_BYTES == 64 ? 4 : 2 };
 
 /* Rows of a piece of the left operand, with zeros behind those that are short. */

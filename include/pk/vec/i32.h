@@ -1,5 +1,5 @@
 /* vec/i32.h: integer arithmetic in 32 bits, and what narrower types need beyond pk_wrap_*. Included
- * by vec.h only. Narrow values stand in their lanes extended by their own sign; an operation on
+ * by vec.h only. Narrow values are in their lanes extended by their own sign; an operation on
  * them is the 32-bit one, then wrapped, unless it is here. */
 #ifndef PK_VEC_I32_H
 #define PK_VEC_I32_H

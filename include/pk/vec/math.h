@@ -369,7 +369,7 @@ static inline pk_f32v pk_pow_positive(pk_f32v a, pk_f32v b) {
   for (int k = 0; k < PK_LANES; k++) x[k] = (float)base[k];
   return pk_fill_f32(x);
 }
-/* A negative a wants an integer b, and an odd one keeps the sign. */
+/* A negative a requires an integer b, and an odd one keeps the sign. */
 static inline pk_f32v pk_pow_f32(pk_f32v a, pk_f32v b) {
   pk_f32v one = PK_F32(1), half = pk_mul_f32(b, PK_F32(0.5f));
   pk_mask finite = pk_and_mask(pk_isfinite_f32(a), pk_isfinite_f32(b));
