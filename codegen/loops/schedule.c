@@ -18,6 +18,8 @@ typedef struct {
   int *last_store;   // by Ref.id: index of the last group that stores to it, -1: none
   int *last_read;    // by Ref.id: index of the last group that reads it
   int *last_skewed;  // by Ref.id: .. that reads in one row what a store may write in another
+  int *last_open;    // by Ref.id: .. that stores to a window that may leave the ref, and so in one
+                   // row or column what belongs to another
 } Scheduler;
 
 // ---- kinds of instructions
@@ -168,6 +170,7 @@ static void need_of_argument(Scheduler *d, Need *n, const Instr *arg, bool align
     need_of_argument(d, n, arg->args[0], false);
   } else if (arg->op == OP_LOAD && is_transparent(arg)) {
     need_group(n, d->last_store[arg->ref->id], !(aligned && ir_window_is_full(arg)));
+    need_group(n, d->last_open[arg->ref->id], true);
     for (int i = 0; i < arg->nargs; i++) need_of_argument(d, n, arg->args[i], false);
   } else if (val(arg)->group && val(arg)->group->region == d->region) {
     const Group *group = val(arg)->group;
@@ -208,10 +211,11 @@ static Need needs(Scheduler *d, const Instr *v) {
     return n;
   }
   for (int i = 0; i < v->nargs; i++) need_of_argument(d, &n, v->args[i], is_fusable(v));
-  if (v->op == OP_LOAD) need_group(&n, d->last_store[v->ref->id], !ir_window_is_full(v));
+  if (v->op != OP_LOAD && v->op != OP_STORE) return n;
+  bool full = ir_window_is_full(v);
+  need_group(&n, d->last_store[v->ref->id], !full);
+  need_group(&n, d->last_open[v->ref->id], true);
   if (v->op == OP_STORE) {
-    bool full = ir_window_is_full(v);
-    need_group(&n, d->last_store[v->ref->id], !full);
     need_group(&n, d->last_read[v->ref->id], !full);
     need_group(&n, d->last_skewed[v->ref->id], true);
   }
@@ -235,6 +239,7 @@ static Group *insert_group(Scheduler *d, GroupKind kind, Instr *instr, int at) {
     if (d->last_store[i] >= at) d->last_store[i]++;
     if (d->last_read[i] >= at) d->last_read[i]++;
     if (d->last_skewed[i] >= at) d->last_skewed[i]++;
+    if (d->last_open[i] >= at) d->last_open[i]++;
   }
   return group;
 }
@@ -243,8 +248,10 @@ static void note_effects(Scheduler *d, Instr *v, Group *group) {
   val(v)->group = group;
   for (int i = 0; i < v->nargs; i++) mark_reads(d, v->args[i], group->index, true);
   if (v->op == OP_LOAD) mark_read(d, v, group->index, true);
-  if (v->op == OP_STORE && d->last_store[v->ref->id] < group->index)
-    d->last_store[v->ref->id] = group->index;
+  if (v->op != OP_STORE) return;
+  int ref = v->ref->id;
+  if (d->last_store[ref] < group->index) d->last_store[ref] = group->index;
+  if (ir_may_leave(v) && d->last_open[ref] < group->index) d->last_open[ref] = group->index;
 }
 
 static void place_alone(Scheduler *d, GroupKind kind, Instr *v) {
@@ -580,7 +587,9 @@ Schedule *schedule_region(Gen *g, Region *region) {
   d.last_store = NEW_ARRAY(g->arena, int, refs + 1);
   d.last_read = NEW_ARRAY(g->arena, int, refs + 1);
   d.last_skewed = NEW_ARRAY(g->arena, int, refs + 1);
-  for (int i = 0; i < refs; i++) d.last_store[i] = d.last_read[i] = d.last_skewed[i] = -1;
+  d.last_open = NEW_ARRAY(g->arena, int, refs + 1);
+  for (int i = 0; i < refs; i++)
+    d.last_store[i] = d.last_read[i] = d.last_skewed[i] = d.last_open[i] = -1;
   mark_snapshots(g, region);
   mark_forced(region);
   for (int i = 0; i < region->instrs.count; i++) {
