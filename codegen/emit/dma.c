@@ -1,5 +1,5 @@
 // Memory by hand, as C: copies between windows, semaphores, the scratch of `scoped`.
-#include "codegen/loops/gen.h"
+#include "codegen/emit/internal.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // A kernel's C file and header.
 #include "codegen/emit/emit.h"
 
-#include "codegen/loops/gen.h"
+#include "codegen/emit/internal.h"
 
 #include <ctype.h>
 #include <string.h>

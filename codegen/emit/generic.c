@@ -1,7 +1,7 @@
 // Operations that are not loops over rows, as plain loops over elements: moves of whole values,
 // scans, sorts, contractions of more than two axes, strided and masked accesses, reductions over
 // other axes than the last.
-#include "codegen/loops/gen.h"
+#include "codegen/emit/internal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // A group of loops as C: rows, strips of rows, the column loops inside a row, and dots.
 #include "codegen/ir/array.h"
-#include "codegen/loops/gen.h"
+#include "codegen/emit/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Where each buffer lies in a worker's arena, as C.
-#include "codegen/loops/gen.h"
+#include "codegen/emit/internal.h"
 
 enum { CACHE_BYTES = 32 << 20 };  // of packed copies kept of one operand
 

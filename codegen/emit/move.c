@@ -1,5 +1,5 @@
 // Operands between HBM and VMEM, as C: where a block is, fetching it in its form, writing it back.
-#include "codegen/loops/gen.h"
+#include "codegen/emit/internal.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // A region as C: its groups in order, and control flow.
-#include "codegen/loops/gen.h"
+#include "codegen/emit/internal.h"
 #include "codegen/loops/loop_text.h"
 
 #include <string.h>

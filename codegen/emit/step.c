@@ -1,6 +1,6 @@
 // One cell of the grid as a C function: the parallel axes are fixed, the others are loops around
 // the steps.
-#include "codegen/loops/gen.h"
+#include "codegen/emit/internal.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // One vector of a value, or one element of it, at a place in the loops, as a C expression.
-#include "codegen/loops/gen.h"
+#include "codegen/emit/internal.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // What a loop takes over from its neighbours once the groups stand: sums that a dot adds to its
 // accumulator, stores or starts afresh, vectors that are computed where they are read, results that
 // go to their place at once.
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 
 #include <math.h>
 

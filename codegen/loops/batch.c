@@ -5,7 +5,7 @@
 // rows they leave empty anyway: then a step reads the shared blocks once for all of them. It takes
 // a body in which each row goes its own way, whichever cell it belongs to; whether there are few
 // rows, and whether the arrays' rows lie so that they can be stacked, is seen at run time.
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 
 // What a value has in the rows of a step.
 typedef enum {

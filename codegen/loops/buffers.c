@@ -2,7 +2,7 @@
 //
 // The arena of a worker holds the tags of block caches (cleared at launch), then blocks and
 // scratch, then the values and temporaries that do not fit in registers.
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 
 #include <stdlib.h>
 #include <string.h>

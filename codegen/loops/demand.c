@@ -4,7 +4,7 @@
 // them. This pass runs backwards from the outputs and finds, for each axis of each value, that all
 // of the block is wanted or only what lies inside some operand's array; loops then stop there. It
 // is what makes a call with one row cost one row, whatever the block.
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 
 #include <string.h>
 

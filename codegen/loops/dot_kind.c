@@ -1,5 +1,5 @@
 // Which micro-kernel multiplies the operands of a dot, and how they lie for it.
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 
 typedef enum {
   KIND_F32,

@@ -1,5 +1,5 @@
 // The account that `pkc explain` gives: grid, how each operand moves, memory, dots, edges, loops.
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 #include "codegen/loops/loop_text.h"
 
 #include <string.h>

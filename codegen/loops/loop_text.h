@@ -2,7 +2,7 @@
 #ifndef CODEGEN_LOOPS_LOOP_TEXT_H
 #define CODEGEN_LOOPS_LOOP_TEXT_H
 
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 
 const char *form_text(Form form);
 // Why a value is in memory, or "" when it is not known.

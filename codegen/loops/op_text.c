@@ -1,6 +1,6 @@
 // Expressions of one element: rank-0 values, index arithmetic, and the names of the vector layer's
 // operations.
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // Where an element of a value or ref is in memory.
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 
 #include <string.h>
 

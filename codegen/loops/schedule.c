@@ -6,7 +6,7 @@
 // memory between the operations of one step. The order of effects on each ref is kept: a load is
 // evaluated where its value is used, and one whose ref changes before that is copied where it
 // stands.
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 
 #include <string.h>
 

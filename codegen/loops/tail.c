@@ -7,7 +7,7 @@
 // is always true and is dropped. (docs/numerics.md: a term that a mask made exactly zero may be
 // left out whatever the other factor is.)
 #include "codegen/ir/array.h"
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // C text: names, indentation, and expressions folded where they are constant.
-#include "codegen/loops/gen.h"
+#include "codegen/loops/loops.h"
 
 #include <ctype.h>
 #include <stdlib.h>

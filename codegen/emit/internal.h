@@ -1,0 +1,78 @@
+// The loop IR as C: what the files of emission offer each other.
+#ifndef CODEGEN_EMIT_INTERNAL_H
+#define CODEGEN_EMIT_INTERNAL_H
+
+#include "codegen/loops/loops.h"
+
+// group.c
+void emit_rows(Gen *g, Group *group);
+
+// vector.c: expressions of one vector, or of one element, at a place in the loops
+typedef struct {
+  const Instr *v;
+  const char *name;
+  bool lanes;
+  const char *const *index;
+} Known;
+// A store that may go past the caches: C variables that say whether it does now, and after the
+// loop's first turn.
+typedef struct {
+  const Instr *store;
+  const char *now, *turned;
+} Stream;
+typedef struct {
+  Gen *g;
+  Group *group;
+  int loop;  // over rows, that is open, or -1: row scalars of others are in memory
+  int step;  // column step, or -1 between them
+  const char *index[MAX_RANK];  // of the rows, then of the column
+  const char *strip_row;        // index of the row in its strip
+  const Instr *holds;           // a mask that is true here, or NULL
+  const char *left;      // in the last, partial vector of a row: how many lanes count; else NULL
+  LIST(Known) known;     // values that have a C variable here
+  LIST(Stream) streams;  // of the column loop at hand
+} Context;
+const char *vector_at(Context *x, const Instr *v);   // what a member computes: the vector at index
+const char *element_at(Context *x, const Instr *v);  // .. the element at index
+const char *argument_at(Context *x, const Instr *v, bool lanes);  // a value that a member reads
+void know(Context *x, const Instr *v, const char *name, bool lanes);
+const char *address(Context *x, const Place *p, int rank, const char *const *index);
+
+const char *reduce_operation(const Instr *v);  // "add", "max" ..
+const char *reduce_lanes(const Instr *v);      // lane type it works in
+const char *reduce_identity(Gen *g, const Instr *v);
+
+// generic.c: operations that are not loops over rows: plain loops over elements
+void emit_generic(Gen *g, Instr *instr);
+void emit_scalar(Gen *g, Instr *instr);
+
+// region.c
+void find_fetches(Gen *g);  // where each input's block is made present
+void emit_region(Gen *g, Region *region);
+
+// move.c: operands between HBM and VMEM
+void emit_position(Gen *g, RefGen *r,
+                   Buf *setup);  // where this step's block is, and the pointer to a DIRECT one
+void emit_fetch(Gen *g, RefGen *r);
+void emit_turn(Gen *g,
+               RefGen *r);  // an output's block is written back when another takes its place
+void emit_last_writeback(Gen *g, RefGen *r);
+const char *source_of_panels(Gen *g, const RefGen *r);  // when a dot reads it in place: a condition
+const char *hbm_row_stride(Gen *g,
+                           const Ref *ref);  // from one row of a block to the next, in elements
+const char *pk_dtype_name(DType t);
+
+// dma.c: memory by hand
+void emit_dma(Gen *g, Instr *instr);
+void clear_semaphores(Gen *g, const Instr *scope);  // of a SCOPED, or with NULL of the kernel
+
+// layout.c
+void emit_layout(Gen *g, Buf *out);
+const Expr *slot_bytes(Gen *g, const Buffer *b);
+
+// step.c
+void emit_cell(Gen *g);
+void emit_extents(Gen *g,
+                  Buf *out);  // sizes and grid extents as C variables, from the array `size`
+
+#endif

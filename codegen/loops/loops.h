@@ -1,0 +1,143 @@
+// The decisions between the block IR and C text, which fill the loop IR of gen.h; and what C text
+// is made of. Uses ir.
+#ifndef CODEGEN_LOOPS_LOOPS_H
+#define CODEGEN_LOOPS_LOOPS_H
+
+#include "codegen/loops/gen.h"
+
+// text.c
+bool is_known_name(Arena *arena, NameTable *t, const char *name);
+void add_known_name(Arena *arena, NameTable *t, const char *name);
+const char *text(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
+void line(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
+void open_block(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);  // "... {"
+void close_block(Gen *g);
+const char *unique_name(Gen *g, const char *base);  // a C identifier nothing else uses
+const char *lasting_name(Gen *g,
+                         const char *base);  // .. in all of the function, whatever scope is open
+// A stem such that `forms`, each with one %s for it, are names nothing else uses; lasting ones,
+// from now on.
+const char *name_family(Gen *g, const char *source, const char *const *forms, int count);
+const Expr *number(Gen *g, int64_t value);
+const Expr *extent_expr(Gen *g, Dim d);
+const Expr *demand_expr(Gen *g, Demand demand, Dim d);  // the extent a loop runs to
+const char *extent_text(Gen *g, Dim d);
+const char *demand_text(Gen *g, Demand demand, Dim d);
+const char *mul_text(Gen *g, const char *a, const char *b);  // folds constants; these saturate then
+const char *add_text(Gen *g, const char *a, const char *b);
+const char *offset_text(Gen *g, const char *index, const Expr *stride);  // index * stride
+const char *ctype(DType t);                                              // of an element in memory
+bool is_constant(const char *expression, int64_t *value);  // a number and nothing else
+const char *quoted(Gen *g, const char *s);                 // as a C string
+void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
+int line_of(Gen *g, Span span);
+bool mentions(const char *c_text, const char *name);
+
+// demand.c
+void find_demand(Gen *g);
+StripBound *strip_bound(Gen *g, Demand demand);      // NULL when it is none
+Demand demand_outside(Gen *g, Demand demand);        // as known outside the loop over strips
+Demand contracted_demand(Gen *g, const Instr *dot);  // along the axis a plain dot sums over
+bool index_in_range(Gen *g, const Ref *ref,
+                    int axis);  // is this squeezed index sure to lie in the array?
+
+// tail.c
+Demand ends_in_zero(Gen *g, const Instr *v,
+                    int axis);  // from where on along the axis it is zero; NULL: not known
+Demand ends_in_identity(Gen *g, const Instr *reduce,
+                        int axis);  // .. the operand of a reduction is its identity
+void drop_masks(Gen *g);            // those that are true wherever their value is wanted
+
+// forms.c
+void choose_forms(Gen *g);
+bool shares_memory(
+    const Gen *g,
+    const Ref *ref);  // with an output: its blocks are fetched when the grid says so, each time
+
+// dot_kind.c
+void choose_dot_kinds(Gen *g);
+DType dot_element(const DotKind *kind, DType operand);  // how an operand is stored for it
+const char *pack_rows_text(Gen *g, const DotKind *kind, DType from,
+                           bool transposed);  // the function that packs an operand
+const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed);
+const char *few_rows_text(Gen *g, const DotKind *kind, DType right,
+                          bool transposed);  // .. reads the right one in place
+int odd_columns(const Gen *g);  // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
+bool may_be_odd(const Gen *g, const Instr *dot);  // .. may be left over from whole vectors
+void put_dot_headers(Gen *g, Buf *out);           // those that the C needs
+const char *why_kind(Gen *g, const Instr *dot);   // for explain, or NULL
+
+// batch.c
+void find_batch(Gen *g);
+bool is_row_index(const Instr *v, const Batch *batch);  // an iota that counts the rows of one cell
+const char *row_stride(Gen *g, const Ref *ref,
+                       int row);  // in the array, of rows that may be stacked
+void declare_batches(Gen *g, const char *indent, Buf *out);  // how many there are, from sizes
+void declare_batch(Gen *g, const char *index, Buf *out);     // the cells of one
+void explain_batch(Gen *g);
+
+// schedule.c
+Schedule *schedule_region(Gen *g, Region *region);
+bool is_row_scalar(const Instr *instr);        // one element a row
+bool is_transparent(const Instr *instr);       // evaluated where it is used
+bool load_is_vector(const Instr *instr);       // LOAD, STORE: lanes are neighbours in the ref
+bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
+bool has_i64_lanes(const Instr *instr);        // .. any others: no loop over vectors
+bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
+bool instr_reads(const Instr *instr, const Ref *ref);
+
+// absorb.c
+void finish_group(Gen *g, Group *group);  // of loops over rows
+void store_at_once(Gen *g, Group *generic);
+
+// buffers.c
+Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims,
+                   const char *purpose);
+Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims,
+                         const int64_t *at_least, const char *purpose);
+void place_values(Gen *g, Schedule *s);  // which members of the groups need memory
+Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n,
+                      const char *purpose);
+const Expr *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k);
+void ref_buffers(Gen *g);
+
+int run_of_step(const Group *group, int step);  // dots before a step
+int loop_of_step(
+    const Group *group,
+    int step);  // which of the loops over rows it is in: all in one where there is no dot
+int loop_after(const Group *group, int after);  // .. row scalars that are known after a step
+
+// Where an element of a value or ref is: pointer expression, element dtype, strides. False when it
+// is only in registers.
+typedef struct {
+  const char *pointer;
+  DType element;
+  const Expr *stride[MAX_RANK];
+} Place;
+bool place_of(Gen *g, const Instr *v, Place *place);
+void place_of_access(Gen *g, const Instr *access,
+                     Place *place);  // of the window of a LOAD or STORE
+void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from,
+                        Place *to);  // RESHAPE that only adds or drops axes of 1
+const char *start_text(Gen *g, const Instr *access,
+                       int axis);  // of a LOAD's or STORE's window, clamped into the ref
+
+// op_text.c
+const char *scalar_text(Gen *g, const Instr *instr);  // rank-0 expression
+const char *index_text(Gen *g, const Region *region,
+                       int result);  // of an index map, extent, requirement
+const char *scalar_op_text(Gen *g, const Instr *instr, const char *const *args);
+const char *vector_op_text(Gen *g, const Instr *instr, const char *const *args);
+const char *lane_type(DType t);    // "f32", "i32", "u32"
+const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
+const char *scalar_type(DType t);  // C type of a rank-0 value
+const char *const_text(Gen *g, const Instr *constant);
+const char *element_pointer(Gen *g,
+                            const Instr *value);  // to a rank-0 value as its array would hold it
+const char *narrowed(Gen *g, const char *prefix, DType t,
+                     const char *expression);  // what 32 bits computed, brought back to t
+
+// explain.c
+void explain_all(Gen *g);
+
+#endif
