@@ -901,10 +901,15 @@ class Expressions:
         self.refs, self.indices, self.in_fn = [], [], True
         body = self.expr(t, max(1, depth))
         self.values, self.refs, self.indices, self.in_fn = kept
-        has_size = any(isinstance(n, str) for n in t.shape)
+        has_size = names_size(body)
         fn = (f"f{len(self.fns)}", params, body, has_size or self.chance(0.5), types)
         self.fns.append(fn)
         return fn
+
+
+def names_size(expr):
+    """Does a shape inside name a size of the kernel? Such a function is written inside of it."""
+    return any(isinstance(n, str) for e in tree.walk_expr(expr) for n in e.type.shape)
 
 
 def high_end(cuts, n):

@@ -84,7 +84,7 @@ INTEGER = {
     "<<": lambda t, a, b: _shift("<<", t, a, b), ">>": lambda t, a, b: _shift(">>", t, a, b),
     ">>>": lambda t, a, b: _shift(">>>", t, a, b),
     "floordiv": lambda t, a, b: _floordiv(a, b), "mod": lambda t, a, b: _mod(a, b),
-    "cdiv": lambda t, a, b: -_floordiv(-a, b),
+    "cdiv": lambda t, a, b: _floordiv(a, b) + (_remainder(a, b) != 0),
     "mulhi": lambda t, a, b: (a * b) >> DTYPES[t].bits if t != "u32" else
     ((a.astype(np.uint64) * b.astype(np.uint64)) >> np.uint64(32)).astype(np.int64),
 }
