@@ -121,6 +121,17 @@ int kernel_names(const Node *file, const char **names, int capacity) {
   return count;
 }
 
+const Node *default_kernel(const Node *file) {
+  const Node *only = NULL;
+  for (int i = 0; i < file->list.count; i++) {
+    const Node *node = file->list.at[i];
+    if (node->kind != N_KERNEL) continue;
+    if (only && only->name != node->name) return NULL;
+    if (!only) only = node;
+  }
+  return only;
+}
+
 int static_names(const Node *file, const char *kernel, const char **names, int capacity) {
   int count = 0;
   for (int i = 0; i < file->list.count; i++) {
@@ -179,27 +190,36 @@ static void check_top(Lower *l) {
   }
 }
 
+static const char *names_text(Lower *l, const char *const *names, int count) {
+  enum { MOST = 12 };
+  Buf text = {0};
+  for (int i = 0; i < count && i < MOST; i++) buf_printf(&text, "%s`%s`", i ? ", " : "", names[i]);
+  if (count > MOST) buf_printf(&text, " and %d more", count - MOST);
+  const char *copy = arena_strndup(l->arena, text.text, text.length);
+  buf_free(&text);
+  return copy;
+}
+
 static const Node *choose_kernel(Lower *l, const char *name) {
   const char *names[MAX_LIST];
   int count = kernel_names(l->file, names, MAX_LIST);
+  count = count < MAX_LIST ? count : MAX_LIST;
   if (name) {
     const Node *kernel = find_top(l->file, N_KERNEL, name);
     if (!kernel)
       diag_error(l->diag, (Span){0}, ERR_NO_KERNEL, "there is no kernel `%s`%s", name,
-                 suggestion(l, name, names, count < MAX_LIST ? count : MAX_LIST));
+                 suggestion(l, name, names, count));
     return kernel;
   }
   if (count == 0) {
     diag_error(l->diag, (Span){0}, ERR_NO_KERNEL, "there is no kernel in this file");
     return NULL;
   }
-  const Node *first = find_top(l->file, N_KERNEL, names[0]);
-  for (int i = 1; i < count && i < MAX_LIST; i++)
-    if (names[i] != names[0]) {
-      diag_error(l->diag, first->name_span, ERR_NO_KERNEL,
-                 "there are several kernels here: -k `%s` or another picks one", names[0]);
-      break;
-    }
+  const Node *first = default_kernel(l->file);
+  if (!first)
+    diag_error(l->diag, find_top(l->file, N_KERNEL, names[0])->name_span, ERR_NO_KERNEL,
+               "there are several kernels here: -k NAME picks one of %s",
+               names_text(l, names, count));
   return first;
 }
 

@@ -28,14 +28,15 @@ typedef struct {
   int hint_count;
 } LowerOptions;
 
-// The kernel called `name` (NULL: the only one, or the first with a diagnostic when there are
-// several and none is named). NULL, with diag filled, when there is an error.
+// The kernel called `name` (NULL: the only one; a diagnostic when there are several). NULL, with diag filled, when there is an error.
 Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *name,
               const LowerOptions *options, Diag *diag);
 
 // Names of the kernels, statics of one, in source order: for messages and for telling NAME=VALUE
 // arguments apart.
 int kernel_names(const Node *file, const char **names, int capacity);
+// What is meant where none is named: the only kernel, or NULL.
+const Node *default_kernel(const Node *file);
 int static_names(const Node *file, const char *kernel, const char **names, int capacity);
 
 #endif

@@ -8,14 +8,11 @@
 #include <string.h>
 
 static const Node *find_kernel_node(const Node *file, const char *name) {
-  const Node *first = NULL;
-  for (int i = 0; i < file->list.count; i++) {
-    const Node *node = file->list.at[i];
-    if (node->kind != N_KERNEL) continue;
-    if (name && node->name == name) return node;
-    if (!first) first = node;
-  }
-  return name ? NULL : first;
+  if (!name) return default_kernel(file);
+  for (int i = 0; i < file->list.count; i++)
+    if (file->list.at[i]->kind == N_KERNEL && file->list.at[i]->name == name)
+      return file->list.at[i];
+  return NULL;
 }
 
 bool program_read(Program *program, const Options *options, Arena *arena, const char *path) {

@@ -10,7 +10,7 @@ typedef struct {
   Node *file;
   Diag *diag;
   const Node
-      *kernel_node;  // the kernel -k names, or the only or first one; NULL when there is none
+      *kernel_node;  // the kernel -k names, or the only one; NULL when there is none
   Kernel *kernel;    // after program_lower
 } Program;
 

@@ -56,6 +56,15 @@ static const char *trimmed(Arena *arena, const char *start, const char *end) {
   return arena_strndup(arena, start, (size_t)(end - start));
 }
 
+// `-k NAME` at the beginning of a directive's words; returns what follows.
+static const char *take_kernel(TestFile *test, Directive *d, const char *words) {
+  if (strncmp(words, "-k", 2) != 0 || !isspace((unsigned char)words[2])) return words;
+  const char *name = words + 3 + strspn(words + 3, " \t");
+  size_t length = strcspn(name, " \t");
+  d->kernel = intern_n(name, length);
+  return trimmed(test->arena, name + length, name + strlen(name));
+}
+
 static void read_directive(TestFile *test, const char *start, const char *end, int line) {
   for (size_t i = 0; i < sizeof directive_names / sizeof *directive_names; i++) {
     size_t length = strlen(directive_names[i].name);
@@ -63,7 +72,7 @@ static void read_directive(TestFile *test, const char *start, const char *end, i
         start[length] != ':')
       continue;
     Directive d = {.kind = directive_names[i].kind, .line = line};
-    d.words = trimmed(test->arena, start + length + 1, end);
+    d.words = take_kernel(test, &d, trimmed(test->arena, start + length + 1, end));
     const char *arrow = strstr(d.words, "->");
     bool has_text = d.kind == DIRECTIVE_CHECK || d.kind == DIRECTIVE_REFUSED;
     d.text = "";
@@ -101,7 +110,7 @@ bool test_options(TestFile *test, const Directive *directive, Options *options) 
   options_init(options, test->arena);
   options->no_cache = test->options->no_cache;
   options->target = test->options->target;
-  options->kernel = test->options->kernel;
+  options->kernel = directive->kernel ? directive->kernel : test->options->kernel;
   options->threads = test->options->threads;
   options->tolerance = test->options->tolerance;
   for (int i = 0; i < test->options->settings.count; i++)
@@ -119,13 +128,21 @@ bool test_options(TestFile *test, const Directive *directive, Options *options) 
 typedef struct {
   bool warning;
   int line, code;
-  const char *message;
+  const char *kernel;  // with whose lowering it came; of all, the first
+  const char *text, *message;
   bool expected;
 } Reported;
 typedef LIST(Reported) ReportedList;
 
-// "path:7:12: error: message [E0123]"
-static void read_message(TestFile *test, const char *line, size_t length, ReportedList *list) {
+static Reported *find_reported(const ReportedList *list, const char *text) {
+  for (int i = 0; i < list->count; i++)
+    if (strcmp(list->at[i].text, text) == 0) return &list->at[i];
+  return NULL;
+}
+
+// "path:7:12: error: message [E0123]". What is wrong with the file is said with every kernel.
+static void read_message(TestFile *test, const char *kernel, const char *line, size_t length,
+                         ReportedList *list) {
   size_t skip = strlen(test->path);
   const char *copy = arena_strndup(test->arena, line, length), *code = strrchr(copy, '[');
   if (length <= skip || strncmp(copy, test->path, skip) != 0 || copy[skip] != ':' || !code ||
@@ -136,15 +153,20 @@ static void read_message(TestFile *test, const char *line, size_t length, Report
   r.warning = warning && (!error || warning < error);
   if (!error && !warning) return;
   r.message = r.warning ? warning + 10 : error + 8;
-  LIST_PUSH(test->arena, list, r);
+  r.text = copy;
+  r.kernel = kernel;
+  Reported *known = find_reported(list, copy);
+  if (known && known->kernel != kernel) known->kernel = NULL;
+  if (!known || known->kernel == kernel) LIST_PUSH(test->arena, list, r);
 }
 
-static void read_messages(TestFile *test, const Diag *diag, ReportedList *list) {
+static void read_messages(TestFile *test, const char *kernel, const Diag *diag,
+                          ReportedList *list) {
   Buf text = {0};
   diag_print(diag, &text, DIAG_TEXT);
   for (const char *at = text.text; at && *at;) {
     size_t length = strcspn(at, "\n");
-    read_message(test, at, length, list);
+    read_message(test, kernel, at, length, list);
     at += length + (at[length] == '\n');
   }
   buf_free(&text);
@@ -164,8 +186,9 @@ static void expect_message(TestFile *test, const Directive *directive, ReportedL
   const char *text = end + strspn(end, " ");
   for (int i = 0; i < list->count; i++) {
     Reported *r = &list->at[i];
+    bool elsewhere = directive->kernel && r->kernel && directive->kernel != r->kernel;
     if (r->expected || r->warning != warning || r->code != code || (line && r->line != line) ||
-        !strstr(r->message, text))
+        elsewhere || !strstr(r->message, text))
       continue;
     r->expected = true;
     test->passed++;
@@ -180,16 +203,14 @@ static int count_kind(const TestFile *test, DirectiveKind kind) {
   return count;
 }
 
-static void test_messages(TestFile *test, const Diag *diag) {
-  ReportedList list = {0};
-  read_messages(test, diag, &list);
+static void test_messages(TestFile *test, ReportedList *list) {
   for (int i = 0; i < test->directives.count; i++) {
     const Directive *d = &test->directives.at[i];
-    if (d->kind == DIRECTIVE_ERROR || d->kind == DIRECTIVE_WARNING) expect_message(test, d, &list);
+    if (d->kind == DIRECTIVE_ERROR || d->kind == DIRECTIVE_WARNING) expect_message(test, d, list);
   }
   bool judge_warnings = count_kind(test, DIRECTIVE_WARNING) > 0;
-  for (int i = 0; i < list.count; i++) {
-    const Reported *r = &list.at[i];
+  for (int i = 0; i < list->count; i++) {
+    const Reported *r = &list->at[i];
     if (!r->expected && (!r->warning || judge_warnings))
       test_fail(test, NULL, "line %d: not expected: %s: %s", r->line,
                 r->warning ? "warning" : "error", r->message);
@@ -235,7 +256,6 @@ static const Target *target_of_texts(TestFile *test) {
     const Directive *d = &test->directives.at[i];
     if (d->kind != DIRECTIVE_TARGET) continue;
     const Target *named = target_find(d->words);
-    settle(test, d, named ? NULL : "no such target");
     if (named) target = named;
   }
   return target;
@@ -255,6 +275,21 @@ static const char *test_emit(TestFile *test, const Directive *directive, const c
   return found == wanted ? NULL : arena_printf(test->arena, "found %d times", found);
 }
 
+// What a directive is about: the kernel it names, else the one of the command line, else the only
+// one of the file. NULL: not said.
+static const char *kernel_of(const TestFile *test, const Directive *d) {
+  if (d->kernel) return d->kernel;
+  if (test->options->kernel) return test->options->kernel;
+  return test->kernels.count == 1 ? test->kernels.at[0] : NULL;
+}
+
+static void test_text(TestFile *test, const Directive *d, const char *explain, const char *c) {
+  bool there = strstr(explain, d->words) != NULL;
+  if (d->kind == DIRECTIVE_EXPLAIN) settle(test, d, there ? NULL : "explain does not say so");
+  if (d->kind == DIRECTIVE_EXPLAIN_NOT) settle(test, d, there ? "explain says so" : NULL);
+  if (d->kind == DIRECTIVE_EMIT) settle(test, d, test_emit(test, d, c));
+}
+
 static void test_texts(TestFile *test, Program *program) {
   Options options = *test->options;
   Buf notes = {0}, c = {0}, explain = {0};
@@ -263,38 +298,105 @@ static void test_texts(TestFile *test, Program *program) {
   program_optimise(program, &options, &notes);
   program_emit(program, &options, &c, NULL, NULL, &explain);
   buf_printf(&explain, "%s", notes.text ? notes.text : "");
-  for (int i = 0; i < test->directives.count; i++) {
-    const Directive *d = &test->directives.at[i];
-    bool there = strstr(explain.text, d->words) != NULL;
-    if (d->kind == DIRECTIVE_EXPLAIN) settle(test, d, there ? NULL : "explain does not say so");
-    if (d->kind == DIRECTIVE_EXPLAIN_NOT) settle(test, d, there ? "explain says so" : NULL);
-    if (d->kind == DIRECTIVE_EMIT) settle(test, d, test_emit(test, d, c.text ? c.text : ""));
-  }
+  for (int i = 0; i < test->directives.count; i++)
+    if (kernel_of(test, &test->directives.at[i]) == program->kernel->name)
+      test_text(test, &test->directives.at[i], explain.text, c.text ? c.text : "");
   buf_free(&notes);
   buf_free(&c);
   buf_free(&explain);
 }
 
-static void run_directive(TestFile *test, const Directive *d) {
-  if (d->kind == DIRECTIVE_TEST) settle(test, d, test_agreement(test, d));
-  if (d->kind == DIRECTIVE_CHECK) settle(test, d, test_finding(test, d));
-  if (d->kind == DIRECTIVE_REFUSED) settle(test, d, test_refusal(test, d));
+// ---- the file
+
+static bool is_about_kernel(DirectiveKind kind) {
+  return kind != DIRECTIVE_ERROR && kind != DIRECTIVE_WARNING && kind != DIRECTIVE_TARGET;
+}
+
+static bool has_kernel(const TestFile *test, const char *name) {
+  for (int i = 0; i < test->kernels.count; i++)
+    if (test->kernels.at[i] == name) return true;
+  return false;
+}
+
+static const char *names_of_kernels(const TestFile *test) {
+  Buf text = {0};
+  for (int i = 0; i < test->kernels.count; i++)
+    buf_printf(&text, "%s%s", i ? ", " : "", test->kernels.at[i]);
+  const char *copy = arena_strndup(test->arena, text.text ? text.text : "", text.length);
+  buf_free(&text);
+  return copy;
+}
+
+// A directive that no kernel of the file will meet is a mistake of the file.
+static void check_directive(TestFile *test, const Directive *d) {
+  if (d->kind == DIRECTIVE_TARGET) settle(test, d, target_find(d->words) ? NULL : "no such target");
+  const char *kernel = is_about_kernel(d->kind) ? kernel_of(test, d) : d->kernel;
+  if (kernel && !has_kernel(test, kernel))
+    test_fail(test, d, "there is no kernel %s; the file has %s", kernel, names_of_kernels(test));
+  if (!kernel && is_about_kernel(d->kind) && test->kernels.count > 1)
+    test_fail(test, d, "the file has several kernels (%s): -k NAME picks one",
+              names_of_kernels(test));
+}
+
+static void run_directives(TestFile *test, const char *kernel) {
+  for (int i = 0; i < test->directives.count; i++) {
+    const Directive *d = &test->directives.at[i];
+    if (kernel_of(test, d) != kernel) continue;
+    if (d->kind == DIRECTIVE_TEST) settle(test, d, test_agreement(test, d));
+    if (d->kind == DIRECTIVE_CHECK) settle(test, d, test_finding(test, d));
+    if (d->kind == DIRECTIVE_REFUSED) settle(test, d, test_refusal(test, d));
+  }
+}
+
+static void list_kernels(TestFile *test, const Node *file) {
+  int count = kernel_names(file, NULL, 0);
+  const char **names = NEW_ARRAY(test->arena, const char *, count + 1);
+  kernel_names(file, names, count);
+  for (int i = 0; i < count; i++)
+    if (!has_kernel(test, names[i])) LIST_PUSH(test->arena, &test->kernels, names[i]);
+}
+
+// Lowers one kernel, NULL for a file without any.
+static bool lower_one(TestFile *test, const Program *file, const char *name, Program *out,
+                      ReportedList *list) {
+  Options options;
+  options_init(&options, test->arena);
+  options.kernel = name;
+  *out = *file;
+  bool parsed = diag_error_count(file->diag) == 0;
+  if (parsed) out->diag = diag_new(test->arena, &out->source);
+  bool ok = program_lower(out, &options, &(LowerOptions){0});
+  read_messages(test, name, out->diag, list);
+  return ok;
 }
 
 void test_file(TestFile *test) {
-  Program program;
+  Program file;
   Options options;
+  ReportedList list = {0};
   options_init(&options, test->arena);
-  if (!program_read(&program, &options, test->arena, test->path)) {
+  if (!program_read(&file, &options, test->arena, test->path)) {
     test_fail(test, NULL, "cannot be read: %s", strerror(errno));
     return;
   }
-  read_directives(test, program.source.text);
-  bool ok = program_lower(&program, &options, &(LowerOptions){0});
-  test_messages(test, program.diag);
-  if (diag_error_count(program.diag) == 0 || program.file) test_layout(test, &program.source);
-  if (!ok) return;
-  test_ir_text(test, program.kernel);
-  test_texts(test, &program);
-  for (int i = 0; i < test->directives.count; i++) run_directive(test, &test->directives.at[i]);
+  read_directives(test, file.source.text);
+  list_kernels(test, file.file);
+  bool parsed = diag_error_count(file.diag) == 0;
+  int count = parsed && test->kernels.count ? test->kernels.count : 1;
+  Program *lowered = NEW_ARRAY(test->arena, Program, count);
+  bool *ok = NEW_ARRAY(test->arena, bool, count);
+  for (int i = 0; i < count; i++) {
+    const char *name = parsed && test->kernels.count ? test->kernels.at[i] : NULL;
+    ok[i] = lower_one(test, &file, name, &lowered[i], &list);
+  }
+  test_messages(test, &list);
+  if (parsed || file.file) test_layout(test, &file.source);
+  for (int i = 0; parsed && i < test->directives.count; i++)
+    check_directive(test, &test->directives.at[i]);
+  for (int i = 0; i < count; i++) {
+    if (!ok[i]) continue;
+    test_ir_text(test, lowered[i].kernel);
+    test_texts(test, &lowered[i]);
+    run_directives(test, lowered[i].kernel->name);
+  }
 }

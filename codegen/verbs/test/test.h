@@ -20,6 +20,7 @@ typedef enum {
 typedef struct {
   DirectiveKind kind;
   int line;
+  const char *kernel;  // what `-k` at its beginning names; NULL: nothing
   const char *words;  // before `->`, or all of it
   const char *text;   // what is expected
 } Directive;
@@ -30,6 +31,7 @@ typedef struct {
   const Options *options;  // of the command line
   const char *path;
   LIST(Directive) directives;
+  LIST(const char *) kernels;  // of the file, each once
   int passed, failed;
   Buf failures;
 } TestFile;
