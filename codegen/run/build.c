@@ -321,6 +321,7 @@ static const char common_flags[] = "-std=c11 -ffp-contract=off -pthread";
 
 typedef struct {
   const char *include, *library, *runtime;
+  const char *micro;  // the library of micro-kernels to link, or NULL
 } Support;
 
 static const char *write_source(Arena *arena, const char *folder, const char *name,
@@ -385,8 +386,10 @@ static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *sup
     hash_file(arena, &files, support->library);
   }
   Hash h = files;
-  const char *texts[] = {compiler_command(job), version,         common_flags, job->flags,
-                         getenv("PKC_CFLAGS"),  processor(arena)};
+  if (support->micro) hash_file(arena, &h, support->micro);
+  const char *texts[] = {
+      compiler_command(job), version,         common_flags, job->flags, support->micro,
+      getenv("PKC_CFLAGS"),  processor(arena)};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash_text(&h, texts[i]);
   return h;
 }
@@ -435,6 +438,14 @@ static void add_symbol(Arena *arena, Command *command, const char *kind, const c
            arena_printf(arena, "-Wl,--defsym=pk_harness_%s=%s_%s_kernel", kind, symbol, kind));
 }
 
+// For <pk/micro.h>: the target's name as a C identifier.
+static const char *micro_define(Arena *arena, const char *target) {
+  char *define = arena_printf(arena, "-DPK_MICRO=%s", target);
+  for (char *c = define + strlen("-DPK_MICRO="); *c; c++)
+    if (*c == '-') *c = '_';
+  return define;
+}
+
 // Compiles everything in `folder` to `folder`/program.
 static const char *compile_in(Arena *arena, const BuildJob *job, const Support *support, Hash h,
                               const char *cache, const char *folder) {
@@ -455,6 +466,7 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
   if (wrong) return wrong;
   Command command = compiler_flags(arena, job, support, "-O2", job->flags);
   add_word(arena, &command, arena_printf(arena, "-I%s", folder));
+  if (support->micro) add_word(arena, &command, micro_define(arena, job->micro));
   add_word(arena, &command,
            arena_printf(arena, "-Wl,--defsym=pk_harness_kernel=%s_kernel", job->symbol));
   if (job->naive) add_symbol(arena, &command, "judge", job->symbol);
@@ -465,16 +477,28 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
   add_word(arena, &command, harness);
   add_word(arena, &command, cpu);
   if (job->naive) add_word(arena, &command, naive);
+  if (support->micro) add_word(arena, &command, support->micro);
   add_word(arena, &command, support->library);
   add_word(arena, &command, "-lm");
   return compile(arena, &command);
 }
 
-static const char *find_support(Arena *arena, Support *support) {
-  *support = (Support){support_path(arena, "include"), support_path(arena, "libpkrt.a"),
-                       support_path(arena, "runtime")};
+// libpkrt_TARGET.a beside libpkrt.a, or NULL. $PKC_MICRO=0 compiles micro-kernels with the kernel.
+static const char *micro_library(Arena *arena, const char *library, const char *target) {
+  const char *wish = getenv("PKC_MICRO");
+  size_t length = strlen(library);
+  if (!target || length < 2 || (wish && strcmp(wish, "0") == 0)) return NULL;
+  const char *path = arena_printf(arena, "%.*s_%s.a", (int)length - 2, library, target);
+  return access(path, R_OK) == 0 ? path : NULL;
+}
+
+static const char *find_support(Arena *arena, const BuildJob *job, Support *support) {
+  *support = (Support){.include = support_path(arena, "include"),
+                       .library = support_path(arena, "libpkrt.a"),
+                       .runtime = support_path(arena, "runtime")};
   const char *library = getenv("PKC_LIBRARY");
   if (library && *library) support->library = library;
+  if (support->library) support->micro = micro_library(arena, support->library, job->micro);
   if (support->include && support->library && support->runtime) return NULL;
   return arena_printf(arena, "pkc's own %s not found beside %s: is the installation complete?",
                       !support->include   ? "headers (pk/rt.h) were"
@@ -488,7 +512,7 @@ const char *build_program(Arena *arena, const BuildJob *job, bool *temporary,
   Support support;
   const char *version = "";
   *temporary = false;
-  *message = find_support(arena, &support);
+  *message = find_support(arena, job, &support);
   if (!*message) *message = compiler_version(arena, compiler_command(job), &version);
   if (*message) return NULL;
   Hash h = key_of_support(arena, job, &support, version);

@@ -200,6 +200,7 @@ const char *compile_binding(Arena *arena, const Binding *binding, const Options 
                   .h = h.text,
                   .naive = judged ? naive.text : NULL,
                   .timed = judged && flags->timed,
+                  .micro = flags->linked ? options->target->name : NULL,
                   .cc = flags->cc,
                   .flags = flags->flags,
                   .naive_flags = flags->naive_flags,

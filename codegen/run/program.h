@@ -9,9 +9,8 @@ typedef struct {
   Source source;
   Node *file;
   Diag *diag;
-  const Node
-      *kernel_node;  // the kernel -k names, or the only one; NULL when there is none
-  Kernel *kernel;    // after program_lower
+  const Node *kernel_node;  // the kernel -k names, or the only one; NULL when there is none
+  Kernel *kernel;           // after program_lower
 } Program;
 
 bool program_read(Program *program, const Options *options, Arena *arena,

@@ -67,6 +67,7 @@ typedef struct {
   const char *c, *h,
       *naive;  // texts; naive (emit_judge's and, when timed, emit_naive's) may be NULL
   bool timed;
+  const char *micro;  // target whose micro-kernels are linked if they are installed; NULL: none
   const char *cc;     // compiler command; NULL: $CC, else cc
   const char *flags;  // for kernel and harness
   const char *naive_flags;
@@ -179,7 +180,8 @@ void put_counters(const Options *options, const Outcome *outcome, bool json, Buf
 // reference.
 typedef struct {
   const char *cc, *flags, *naive_flags;
-  bool timed;  // the naive reference in f32 too
+  bool timed;   // the naive reference in f32 too
+  bool linked;  // to the target's micro-kernels, where they are installed
 } BuildFlags;
 const char *compile_binding(Arena *arena, const Binding *binding, const Options *options,
                             const BuildFlags *flags, bool *temporary, const char **message);

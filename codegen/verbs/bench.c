@@ -174,7 +174,8 @@ int verb_bench(Options *options) {
   if (status != DONE) return status;
   BuildFlags flags = {.flags = target_flags(options->target),
                       .naive_flags = options->no_naive ? NULL : naive_target_flags(),
-                      .timed = true};
+                      .timed = true,
+                      .linked = true};
   const char *wrong = session_open(&session, options, &flags);
   status = wrong ? user_error("%s: %s", path, wrong) : measure(options, &session, path);
   session_close(&session);

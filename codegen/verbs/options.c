@@ -23,7 +23,7 @@ typedef const char *Reader(Options *options, const OptionRow *row, const char *v
 struct OptionRow {
   const char *name, *value;
   unsigned verbs;
-  Reader *read;  // NULL: --help and --version, which are answered at once
+  Reader *read;  // NULL: --help, --version, --targets, which are answered at once
   size_t field;  // offset in Options, for readers that serve several options
   const char *help;
 };
@@ -244,6 +244,8 @@ static const OptionRow option_rows[] = {
      "walk every grid step, also those that repeat others"},
     {"--help", NULL, (unsigned)ALL_VERBS, NULL, 0, "this text"},
     {"--version", NULL, (unsigned)ALL_VERBS, NULL, 0, "the version of pkc"},
+    {"--targets", NULL, (unsigned)ALL_VERBS, NULL, 0,
+     "the targets with the flags that a C compiler takes for them, this machine's first"},
 };
 enum { OPTION_ROWS = sizeof option_rows / sizeof *option_rows };
 
@@ -303,6 +305,17 @@ static void print_help(void) {
       "3 a check or comparison failed, 134 an internal error.\n");
 }
 
+// For makefiles: NAME FLAGS.. a line, the flags those of `pkc compile --target=NAME` and of
+// runtime/micro.c.
+static void print_target_flags(void) {
+  const char *native = target_find("native")->name;
+  for (int own = 1; own >= 0; own--)
+    for (const Target *t = targets; t < targets + target_count; t++)
+      if ((strcmp(t->name, native) == 0) == own)
+        printf("%s %s%s-DPK_VEC_BYTES=%d -DPK_DOT_MR=%d -DPK_DOT_NV=%d\n", t->name, t->cc_flags,
+               *t->cc_flags ? " " : "", t->vector_bytes, t->dot_rows, t->dot_vectors);
+}
+
 // ---- reading
 
 static const OptionRow *find_option(const char *word, const Verb *verb, const char **value) {
@@ -347,6 +360,8 @@ static int unknown_option(const Verb *verb, const char *word) {
 static int answer(const Verb *verb, const OptionRow *row) {
   if (strcmp(row->name, "--version") == 0)
     printf("pkc %s\n", PKC_VERSION);
+  else if (strcmp(row->name, "--targets") == 0)
+    print_target_flags();
   else if (verb->name[0] && strcmp(verb->name, "pkc") != 0)
     print_verb_help(verb);
   else

@@ -45,7 +45,7 @@ int verb_run(Options *options) {
   int found = options->checked ? check_first(options, &session.binding, path, &checked) : DONE;
   if (found == USER_ERROR) return found;
   double work = k->reference ? reference_flops(k, session.binding.sizes) : 0;
-  BuildFlags flags = {.flags = target_flags(options->target)};
+  BuildFlags flags = {.flags = target_flags(options->target), .linked = true};
   if (work <= reference_work_most) flags.naive_flags = naive_target_flags();
   const char *wrong = session_open(&session, options, &flags);
   if (wrong) status = user_error("%s: %s", path, wrong);

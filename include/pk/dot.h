@@ -19,7 +19,11 @@
 #ifndef PK_DOT_H
 #define PK_DOT_H
 
-#include <pk/vec.h>
+#ifdef PK_MICRO
+#include <pk/micro.h>
+#else
+
+#include <pk/dot/product.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -51,9 +55,6 @@ enum {
                       * 11 % slower; 32: 32 rows by  1024 x 1024 4 % */
   PK_DOT_LONG = 512, /* steps at a time, at most */
 };
-
-#define PK_DOT_INLINE static inline __attribute__((always_inline, unused))
-#define PK_DOT_OUTLINE static __attribute__((noinline, unused)) /* large: one copy a file */
 
 #if defined(__clang__)
 #define PK_DOT_UNROLL _Pragma("clang loop unroll(full)")
@@ -103,24 +104,6 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) {
   return pk_add_i32(sum, pk_mul_i32(x, b));
 }
 PK_DOT_FROM_ZERO(i32)
-
-/* A product of any size. Strides in bytes. */
-typedef struct {
-  int64_t rows, cols, k; /* any of them may be 0 */
-  const void *a;
-  int64_t lda;
-  void *panels;       /* or NULL: none are kept (pk_dot_few_T) */
-  int64_t depth;      /* of a panel, in elements */
-  const void *source; /* f32, i32: the right operand by rows, when the panels are to be filled from
-                         it; else NULL */
-  int64_t ldsource;
-  const void *from; /* what the sums go on from, or NULL: from 0 */
-  int64_t ldfrom;
-  void *to;
-  int64_t ldto;
-  bool
-      padded; /* rows of the result have room for whole panels, and so has what they are added to */
-} pk_dot_product;
 
 /* What one register tile works on. Strides in bytes. */
 typedef struct {
@@ -245,4 +228,5 @@ PK_DOT_INLINE int pk_dot_take(int64_t rows) {
 PK_DOT_INLINE void pk_dot_product_f32(const pk_dot_product *p) { pk_dot_multiply_f32(p, 4, 0); }
 PK_DOT_INLINE void pk_dot_product_i32(const pk_dot_product *p) { pk_dot_multiply_i32(p, 4, 0); }
 
+#endif /* PK_MICRO */
 #endif

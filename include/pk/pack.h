@@ -19,23 +19,11 @@
  */
 #ifndef PK_PACK_H
 #define PK_PACK_H
+#ifdef PK_MICRO
+#include <pk/micro.h>
+#else
 
 #include <pk/dot.h>
-
-/* What can be packed: kind, dtype, element of the source, element of the result, and whether the
- * lanes of the result are f32 or i32. */
-#define PK_PACK_DTYPES(X)                    \
-  X(F32, f32, float, float, f32)             \
-  X(BF16, bf16, uint16_t, float, f32)        \
-  X(F16, f16, uint16_t, float, f32)          \
-  X(F8E4M3FN, f8e4m3fn, uint8_t, float, f32) \
-  X(F8E5M2, f8e5m2, uint8_t, float, f32)     \
-  X(I32, i32, int32_t, int32_t, i32)         \
-  X(I16, i16, int16_t, int16_t, i32)         \
-  X(I8, i8, int8_t, int16_t, i32)            \
-  X(U8, u8, uint8_t, int16_t, i32)           \
-  X(I4, i4, uint8_t, int16_t, i32)           \
-  X(U4, u4, uint8_t, int16_t, i32)
 
 /* Kinds of source elements; a constant wherever a function takes one. B4: 4 bytes at any place. */
 typedef enum {
@@ -319,4 +307,5 @@ PK_COPY_ROWS(rows_t_b1, 1, true)
 PK_COPY_ROWS(rows_b2, 2, false)
 PK_COPY_ROWS(rows_t_b2, 2, true)
 
+#endif /* PK_MICRO */
 #endif

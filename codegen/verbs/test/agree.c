@@ -12,7 +12,7 @@ typedef struct {
   const char *name, *cc;
   const Target *target;
   const char *flags;
-  bool naive;
+  bool naive, linked;
 } Variant;
 
 static const char *first_line(Arena *arena, const char *text) {
@@ -157,7 +157,8 @@ static const char *run_variant(TestFile *test, const Options *options, const Var
   BuildFlags flags = {.cc = variant->cc,
                       .flags = variant->flags,
                       .naive_flags = variant->naive ? variant->flags : NULL,
-                      .timed = true};
+                      .timed = true,
+                      .linked = variant->linked};
   wrong = session_open(&session, &own, &flags);
   if (!wrong) {
     ExecuteOptions how = {.mode = "run",
@@ -192,8 +193,8 @@ static const char *run_variants(TestFile *test, const Options *options,
   for (int i = 0; !wrong && (i == 0 || compilers[i]); i++) {
     const char *cc = compilers[i], *name = cc ? cc : "cc";
     Variant variants[] = {
-        {arena_printf(test->arena, "native (%s)", name), cc, native, target_flags(native), i == 0},
-        {arena_printf(test->arena, "portable (%s)", name), cc, generic, portable_flags, false}};
+        {arena_printf(test->arena, "native (%s)", name), cc, native, target_flags(native), i == 0, true},
+        {arena_printf(test->arena, "portable (%s)", name), cc, generic, portable_flags, false, false}};
     for (int v = 0; !wrong && v < (runner() ? 1 : 2); v++)
       wrong = run_variant(test, options, &variants[v], interpreted, reference);
     if (!cc) break;

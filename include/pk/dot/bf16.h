@@ -11,6 +11,9 @@
  */
 #ifndef PK_DOT_BF16_H
 #define PK_DOT_BF16_H
+#ifdef PK_MICRO
+#include <pk/micro.h>
+#else
 
 #include <pk/pack.h>
 
@@ -76,4 +79,5 @@ PK_DOT_OUTLINE void pk_dot_few_groups_t_bf16(const pk_dot_product *p) {
   pk_dot_in_place_t_bf16(p, 2, 0, 0);
 }
 
+#endif /* PK_MICRO */
 #endif

@@ -12,15 +12,11 @@
  */
 #ifndef PK_DOT_FEW_H
 #define PK_DOT_FEW_H
+#ifdef PK_MICRO
+#include <pk/micro.h>
+#else
 
 #include <pk/pack.h>
-
-/* With 24, 42 and 64 rows by 2048 x 2048 strips take 1.39, 2.37 and 3.29 ms, all panels 1.77, 2.50
- * and 3.59; 64 rows by 4096 x 4096 16.6 and 15.9. And panels can be kept. */
-#define PK_DOT_FEW 24
-/* Half a panel multiplies as many columns as a vector has lanes. 256 rows by 512 x 1, 5, 8: 28 us,
- * pk_dot_odd_f32 10, 19, 24. */
-#define PK_DOT_ODD (PK_LANES / 2)
 
 /* Of 32 or of 16 registers. */
 #if PK_PART_BYTES == 64 || defined(__aarch64__)
@@ -397,13 +393,6 @@ PK_DOT_FEW_TURNED(f16, PK_PACK_F16)
 /* -- A few columns: products with few rows too, once the operands change places. The left operand
  * is read by rows. */
 
-/* How many columns go on their own. For fewer rows than a vector has lanes, laying them out takes
- * as long as multiplying them. */
-PK_DOT_INLINE int64_t pk_dot_odd_columns(const pk_dot_product *p) {
-  const int64_t odd = p->cols % PK_LANES;
-  return odd <= PK_DOT_ODD && p->rows >= PK_LANES ? odd : 0;
-}
-
 /* The turned sums: column n of the result is row n of `sums`. */
 PK_DOT_INLINE void pk_dot_odd_put(const float *sums, int64_t lines, int64_t rows, int64_t cols,
                                   const char *from, int64_t ldfrom, char *to, int64_t ldto) {
@@ -462,4 +451,5 @@ PK_DOT_OUTLINE void pk_dot_odd_f32(const pk_dot_product *p) {
   if (odd.cols) pk_dot_odd_multiply(&odd);
 }
 
+#endif /* PK_MICRO */
 #endif

@@ -3,6 +3,9 @@
  */
 #ifndef PK_DOT_I16_H
 #define PK_DOT_I16_H
+#ifdef PK_MICRO
+#include <pk/micro.h>
+#else
 
 #include <pk/pack.h>
 
@@ -26,4 +29,5 @@ PK_DOT_FROM_ZERO(i16)
 /* depth is even. */
 PK_DOT_INLINE void pk_dot_product_i16(const pk_dot_product *p) { pk_dot_multiply_i16(p, 2, 0); }
 
+#endif /* PK_MICRO */
 #endif

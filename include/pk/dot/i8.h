@@ -19,6 +19,9 @@
  */
 #ifndef PK_DOT_I8_H
 #define PK_DOT_I8_H
+#ifdef PK_MICRO
+#include <pk/micro.h>
+#else
 
 #include <pk/pack.h>
 
@@ -227,4 +230,5 @@ PK_DOT_BYTE_PRODUCT(u8, u8, uint8_t, PK_DOT_UNLIKE, 128)
 PK_DOT_BYTE_PRODUCT(i8_u8, i8, uint8_t, !PK_DOT_UNLIKE, 128)
 PK_DOT_BYTE_PRODUCT(u8_i8, u8, int8_t, !PK_DOT_UNLIKE, -128)
 
+#endif /* PK_MICRO */
 #endif

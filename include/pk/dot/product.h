@@ -1,0 +1,59 @@
+/* dot/product.h: what those that call micro-kernels of products and relayouts know of them, whether
+ * these are compiled with the caller (dot.h, pack.h) or linked to it (micro.h).
+ */
+#ifndef PK_DOT_PRODUCT_H
+#define PK_DOT_PRODUCT_H
+
+#include <pk/vec.h>
+
+#define PK_DOT_INLINE static inline __attribute__((always_inline, unused))
+#define PK_DOT_OUTLINE static __attribute__((noinline, unused)) /* large: one copy a file */
+
+/* A product of any size. Strides in bytes. */
+typedef struct {
+  int64_t rows, cols, k; /* any of them may be 0 */
+  const void *a;
+  int64_t lda;
+  void *panels;       /* or NULL: none are kept (pk_dot_few_T) */
+  int64_t depth;      /* of a panel, in elements */
+  const void *source; /* f32, i32: the right operand by rows, when the panels are to be filled from
+                         it; else NULL */
+  int64_t ldsource;
+  const void *from; /* what the sums go on from, or NULL: from 0 */
+  int64_t ldfrom;
+  void *to;
+  int64_t ldto;
+  bool
+      padded; /* rows of the result have room for whole panels, and so has what they are added to */
+} pk_dot_product;
+
+/* With 24, 42 and 64 rows by 2048 x 2048 strips take 1.39, 2.37 and 3.29 ms, all panels 1.77, 2.50
+ * and 3.59; 64 rows by 4096 x 4096 16.6 and 15.9. And panels can be kept. */
+#define PK_DOT_FEW 24
+/* Half a panel multiplies as many columns as a vector has lanes. 256 rows by 512 x 1, 5, 8: 28 us,
+ * pk_dot_odd_f32 10, 19, 24. */
+#define PK_DOT_ODD (PK_LANES / 2)
+
+/* How many columns go on their own. For fewer rows than a vector has lanes, laying them out takes
+ * as long as multiplying them. */
+PK_DOT_INLINE int64_t pk_dot_odd_columns(const pk_dot_product *p) {
+  const int64_t odd = p->cols % PK_LANES;
+  return odd <= PK_DOT_ODD && p->rows >= PK_LANES ? odd : 0;
+}
+
+/* What can be packed: kind, dtype, element of the source, element of the result, and whether the
+ * lanes of the result are f32 or i32. */
+#define PK_PACK_DTYPES(X)                    \
+  X(F32, f32, float, float, f32)             \
+  X(BF16, bf16, uint16_t, float, f32)        \
+  X(F16, f16, uint16_t, float, f32)          \
+  X(F8E4M3FN, f8e4m3fn, uint8_t, float, f32) \
+  X(F8E5M2, f8e5m2, uint8_t, float, f32)     \
+  X(I32, i32, int32_t, int32_t, i32)         \
+  X(I16, i16, int16_t, int16_t, i32)         \
+  X(I8, i8, int8_t, int16_t, i32)            \
+  X(U8, u8, uint8_t, int16_t, i32)           \
+  X(I4, i4, uint8_t, int16_t, i32)           \
+  X(U4, u4, uint8_t, int16_t, i32)
+
+#endif

@@ -1,0 +1,20 @@
+/* The micro-kernels of <pk/micro.h> for one target: with PK_MICRO_TARGET its name, compiled with
+ * what `pkc --targets` prints for it into libpkrt_TARGET.a. */
+#include <pk/dot.h>
+#include <pk/dot/bf16.h>
+#include <pk/dot/few.h>
+#include <pk/dot/i16.h>
+#include <pk/dot/i8.h>
+#include <pk/micro.h>
+#include <pk/pack.h>
+
+#define DEFINE(name, parameters, arguments)             \
+  void PK_MICRO_NAME(name, PK_MICRO_TARGET) parameters; \
+  void PK_MICRO_NAME(name, PK_MICRO_TARGET) parameters { name arguments; }
+PK_MICRO_KERNELS(DEFINE)
+#define DEFINE_PACKS(kind, dtype, source, to, lanes)            \
+  PK_MICRO_PANELS(DEFINE, pk_pack_panels_##dtype, source, to)   \
+  PK_MICRO_PANELS(DEFINE, pk_pack_panels_t_##dtype, source, to) \
+  PK_MICRO_ROWS(DEFINE, pk_pack_rows_##dtype, source, to)       \
+  PK_MICRO_ROWS(DEFINE, pk_pack_rows_t_##dtype, source, to)
+PK_PACK_DTYPES(DEFINE_PACKS)
