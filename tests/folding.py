@@ -21,7 +21,7 @@ import numpy as np
 
 import dtypes
 from dtypes import ALL, FLOATS, INTEGERS, bits_of, decode, round_to, wrap
-from operations import erf_inv
+from operations import FUNCTIONS
 
 WORK = os.path.join(os.environ.get("BUILD", "build"), "folding", str(os.getpid()))
 PAIRS = 16  # tried of each dtype
@@ -205,18 +205,16 @@ IDLE = literal(-0.0)
 BOOLS = [Row(text, lambda t, x, y, z, f=f: f(x, y), "bool") for text, f in (
     ("x & y", np.logical_and), ("x | y", np.logical_or), ("x ^ y", np.logical_xor), ("!x", lambda x, y: ~x), ("x == y", np.equal),
     ("x != y", np.not_equal), ("x && y", np.logical_and), ("x || y", np.logical_or), ("x & true", lambda x, y: x), ("x | x", lambda x, y: x))]
-UNSURE = ["exp", "exp2", "expm1", "log", "log2", "log1p", "log10", "cbrt", "rsqrt", "tanh", "logistic", "sin", "cos", "tan", "sinh", "cosh",
-          "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "erf_inv"]
-NUMPY = {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-         "rsqrt": lambda x: 1 / np.sqrt(x), "logistic": lambda x: 1 / (1 + np.exp(-x)), "erf": np.vectorize(math.erf, otypes=[float]),
-         "erfc": np.vectorize(math.erfc, otypes=[float])}
-NUMPY["erf_inv"] = lambda x: np.where(np.abs(x) < 1, np.where(np.abs(x) < 1e-4, x * 0.886226925452758, erf_inv(np.clip(x, -0.999999999, 0.999999999))),
-                                      np.where(np.abs(x) == 1, np.copysign(np.inf, x), np.nan))
 
 
 def inexact_rows():
-    rows = [Row("%s(x)" % n, lambda t, x, y, z, n=n: NUMPY.get(n, getattr(np, n, None))(x)) for n in UNSURE]
-    return rows + [Row("pow(x, y)", lambda t, x, y, z: np.power(x, y)), Row("atan2(x, y)", lambda t, x, y, z: np.arctan2(x, y))]
+    rows = []
+    for name, (argument, f) in FUNCTIONS.items():
+        if argument.endswith("y"):
+            rows.append(Row(f"{name}(x, y)", lambda t, x, y, z, f=f: f(x, y)))
+        else:
+            rows.append(Row(f"{name}(x)", lambda t, x, y, z, f=f: f(x)))
+    return rows
 
 
 # ---- the kernel of a dtype

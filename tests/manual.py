@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the examples of docs/language.md: each fenced block that holds a whole kernel, with the `// test:` lines in it.
+"""Holds the manual against the compiler.
+
+Runs the examples of docs/language.md: each fenced block that holds a whole kernel, with the `// test:` lines in it.
+Compares the tables of functions (docs/language.md) and operations (docs/pallas.md) with codegen/ir/ops.def, from which
+`tests/manual.py --write` writes them.
 
 Ends with the line "N passed, N failed".
 """
@@ -18,8 +22,102 @@ def examples(text):
             yield block
 
 
+# ---- the tables of operations, from those that the compiler reads
+
+
+def rows(path, word):
+    """The arguments of each WORD(..) of a .def file, strings without their quotes."""
+    text = open(path, encoding="utf-8").read()
+    for row in re.findall(rf"^{word}\(((?:[^\"()]|\"(?:[^\"\\]|\\.)*\")*)\)$", text, re.M):
+        strings = re.sub(r'"\s+"', "", row)
+        parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([-\w]+)', strings)
+        yield [quoted.replace('\\"', '"') or plain for quoted, plain in parts]
+
+
+def operations():
+    return list(rows("codegen/ir/ops.def", "(?:OP|FUNCTION)"))
+
+
+def functions():
+    """(id, name, class, domain, JAX, meaning) of each FUNCTION."""
+    for identity, name, kind, domain, _, _, _, jax, _, _, _, meaning in rows("codegen/ir/ops.def", "FUNCTION"):
+        yield identity, name, kind, domain, jax, meaning
+
+
+def call(name, kind):
+    return f"{name}(a, b)" if kind == "BINARY" else f"{name}(a)"
+
+
+def functions_table():
+    letters = {"NUMBERS": "F I", "FLOATS": "F", "INTEGERS": "I"}
+    names = {}
+    for alias, identity in rows("codegen/ir/ops.def", "ALIAS"):
+        names.setdefault(identity, []).append(alias)
+    lines = ["| function | on | meaning |", "|---|---|---|"]
+    for identity, name, kind, domain, _, meaning in functions():
+        calls = " ".join(f"`{call(n, kind)}`" for n in [name, *names.get(identity, [])])
+        lines.append(f"| {calls} | {letters[domain]} | {meaning} |")
+    return "\n".join(lines)
+
+
+def operations_table():
+    words = {"$0": "a", "$1": "b", "$2": "c", "$T": "dtype", "$S": "shape", "$E": "shape", "$A": "k", "$X": "k", "$P": "perm", "$D": "", "$R": "", "$N": ""}
+    names = {row[0]: row[1] for row in operations()}
+    found = {name: [] for name in names.values()}
+    for operation, operands, _, _, text in rows("codegen/pallas/pallas.def", "PY"):
+        if operands not in ("HOST", "POSITIVE", "DIVISOR"):
+            for word, meaning in words.items():
+                text = text.replace(word, meaning)
+            kind = "" if operands == "ANY" else f" ({operands.lower().replace('_', ' ')})"
+            found[names[operation]].append(f"`{text}`{kind}")
+    for _, name, kind, _, jax, _ in functions():
+        if jax:
+            found[name].append(f"`{call(jax, kind)}`")
+    cells = [f"| `{name}` | {', '.join(texts)} |" for name, texts in found.items() if texts]
+    return "\n".join(["| operation | Python |", "|---|---|", *(c.replace("a | b", "a \\| b") for c in cells)])
+
+
+TABLES = [("docs/language.md", functions_table), ("docs/pallas.md", operations_table)]
+
+
+def with_table(text, table):
+    """The text with the table in the place of the first one that has its header."""
+    header = re.escape(table.split("\n")[0])
+    return re.sub(rf"^{header}\n(?:\|.*\n)*", lambda _: table + "\n", text, count=1, flags=re.M)
+
+
+def write_tables():
+    for path, table in TABLES:
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(with_table(text, table()))
+
+
+def wrong_tables():
+    for path, table in TABLES:
+        with open(path, encoding="utf-8") as f:
+            if table() not in f.read():
+                yield f"{path} does not have the table that tests/manual.py --write writes"
+    pallas = open("docs/pallas.md", encoding="utf-8").read()
+    language = open("docs/language.md", encoding="utf-8").read()
+    section = language[language.index("## Pallas and .pk") :] + pallas
+    emitter = [n for n in os.listdir("codegen/pallas") if n.endswith(".c")]
+    text = "".join(open(os.path.join("codegen/pallas", n), encoding="utf-8").read() for n in emitter)
+    written = set(re.findall(r"\b(?:pl|pltpu)\.[A-Za-z_]+(?<!_)", text))
+    missing = sorted(n for n in written if n not in section)
+    if missing:
+        yield f"the manual does not name {', '.join(missing)}"
+
+
 def main():
     passed = failed = 0
+    if sys.argv[1:] == ["--write"]:
+        return write_tables()
+    for wrong in wrong_tables():
+        failed += 1
+        print(f"FAIL {wrong}; reproduce: tests/manual.py")
+    passed += not failed
     with open("docs/language.md", encoding="utf-8") as f, tempfile.TemporaryDirectory() as folder:
         for number, block in enumerate(examples(f.read())):
             path = os.path.join(folder, f"example{number}.pk")

@@ -95,17 +95,43 @@ def erf_inv(x):
 S = X / 4
 UP = np.abs(X) + 1
 IN = np.clip(X / 4, -0.99, 0.99).astype(np.float32)
-ERFC = np.vectorize(math.erfc)
+ARGUMENTS = {"x": X, "abs(x) + 1": UP, "clamp(x / 4, -0.99, 0.99)": IN, "x, y": (X, Y), "abs(x) + 1, y": (UP, Y)}
+
+
+def whole_erf_inv(x):
+    near = np.where(np.abs(x) < 1e-4, x * 0.886226925452758, erf_inv(np.clip(x, -0.999999999, 0.999999999)))
+    return np.where(np.abs(x) < 1, near, np.where(np.abs(x) == 1, np.copysign(np.inf, x), np.nan))
+
+
+def libm(f):
+    return np.vectorize(f, otypes=[float])
+
+
+# The inexact functions of codegen/ir/ops.def: (an argument within the domain, what they are in binary64).
+FUNCTIONS = {
+    "exp": ("x", np.exp), "exp2": ("x", np.exp2), "expm1": ("x", np.expm1), "log": ("abs(x) + 1", np.log), "log2": ("abs(x) + 1", np.log2),
+    "log1p": ("abs(x) + 1", np.log1p), "log10": ("abs(x) + 1", np.log10), "cbrt": ("x", np.cbrt), "rsqrt": ("abs(x) + 1", lambda x: 1 / np.sqrt(x)),
+    "tanh": ("x", np.tanh), "logistic": ("x", lambda x: 1 / (1 + np.exp(-x))), "sigmoid": ("x", lambda x: 1 / (1 + np.exp(-x))),
+    "sin": ("x", np.sin), "cos": ("x", np.cos), "tan": ("x", np.tan), "sinh": ("x", np.sinh), "cosh": ("x", np.cosh),
+    "asin": ("clamp(x / 4, -0.99, 0.99)", np.arcsin), "acos": ("clamp(x / 4, -0.99, 0.99)", np.arccos), "atan": ("x", np.arctan),
+    "asinh": ("x", np.arcsinh), "acosh": ("abs(x) + 1", np.arccosh), "atanh": ("clamp(x / 4, -0.99, 0.99)", np.arctanh),
+    "erf": ("x", libm(math.erf)), "erfc": ("x", libm(math.erfc)), "erf_inv": ("clamp(x / 4, -0.99, 0.99)", whole_erf_inv),
+    "pow": ("abs(x) + 1, y", np.power), "atan2": ("x, y", np.arctan2),
+}
+
+
+def function_rows():
+    for name, (argument, f) in FUNCTIONS.items():
+        values = ARGUMENTS[argument]
+        wide = [v.astype(np.float64) for v in (values if isinstance(values, tuple) else (values,))]
+        yield f"{name}({argument})", "f32", f(*wide)
+
+
 # Whole numbers, whose sums are exact.
 IMAGE, TAPS, DEPTH = (integers(*shape).astype(np.float32) for shape in ((2, 7, 9, 4), (3, 3, 4, 6), (3, 2, 2, 8)))
 # group: [(expression, dtype of the result, value)]; constants of a tuple's place in INPUTS by name
 GROUPS = {
-    "functions": [(f"{name}({arg})", "f32", value) for name, arg, value in [
-        ("sinh", "x", np.sinh(X)), ("cosh", "x", np.cosh(X)), ("asinh", "x", np.arcsinh(X)), ("acosh", "abs(x) + 1", np.arccosh(UP)),
-        ("atanh", "clamp(x / 4, -0.99, 0.99)", np.arctanh(IN)), ("asin", "clamp(x / 4, -0.99, 0.99)", np.arcsin(IN)),
-        ("acos", "clamp(x / 4, -0.99, 0.99)", np.arccos(IN)), ("atan", "x", np.arctan(X)), ("log10", "abs(x) + 1", np.log10(UP)),
-        ("cbrt", "x", np.cbrt(X)), ("erfc", "x", ERFC(X.astype(np.float64))),
-        ("erf_inv", "clamp(x / 4, -0.99, 0.99)", erf_inv(IN.astype(np.float64)))]] + [
+    "functions": list(function_rows()) + [
         ("sinh(cast(x, bf16))", "bf16", np.sinh(bf16(X))), ("atan(cast(x, f16))", "f16", np.arctan(X.astype(np.float16)))],
     "elementwise": [
         ("square(x)", "f32", X * X), ("square(i)", "i32", I * I), ("integer_pow(x, 5)", "f32", X ** 5), ("integer_pow(x, 0)", "f32", X * 0 + 1),

@@ -4,7 +4,6 @@
 The cases are the `// test:` lines of the kernels. Needs JAX: here, in build/jax (`make jax`) or build/venv.
 
     tests/pallas.py [FILE.pk..]     all cases of these files; a selection of each without
-    tests/pallas.py --table     the table of operations for docs/pallas.md
 
 Prints one line a failure, with the command that reproduces it, and ends with "N passed, N failed".
 """
@@ -30,52 +29,6 @@ OTHERWISE = {
 }
 FOLDERS = ["kernels", "tests/cases/pallas", "tests/cases/kernels", "tests/cases/lang", "tests/cases/bugs", "tests/cases/operations", "tests/cases/memory", "tests/cases/masked"]
 
-# ---- the table of operations in the manual, from the one that the compiler reads
-
-
-def rows(path, word):
-    """The arguments of each WORD(..) line of a .def file, strings without their quotes."""
-    for line in open(os.path.join(ROOT, path), encoding="utf-8"):
-        if line.startswith(word + "("):
-            parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([-\w]+)', line[len(word) :])
-            yield [quoted.replace('\\"', '"') or plain for quoted, plain in parts]
-
-
-def operations_table():
-    operations = open(os.path.join(ROOT, "codegen/ir/ops.def"), encoding="utf-8").read()
-    names = dict(re.findall(r'^(?:OP|FUNCTION)\((\w+), "(\w+)"', operations, re.M))
-    words = {"$0": "a", "$1": "b", "$2": "c", "$T": "dtype", "$S": "shape", "$E": "shape", "$A": "k", "$X": "k", "$P": "perm", "$D": "", "$R": "", "$N": ""}
-    found = {name: [] for name in names.values()}
-    for _, name, _, _, jax, *_ in rows("codegen/ir/ops.def", "FUNCTION"):
-        found[name].append(f"`{jax}(a)`")
-    for operation, operands, _, _, text in rows("codegen/pallas/pallas.def", "PY"):
-        if operands not in ("HOST", "POSITIVE", "DIVISOR"):
-            for word, meaning in words.items():
-                text = text.replace(word, meaning)
-            kind = "" if operands == "ANY" else f" ({operands.lower().replace('_', ' ')})"
-            found[names[operation]].append(f"`{text}`{kind}")
-    cells = [f"| `{name}` | {', '.join(texts)} |" for name, texts in found.items() if texts]
-    return "\n".join(["| operation | Python |", "|---|---|", *(c.replace("a | b", "a \\| b") for c in cells)])
-
-
-def check_manual():
-    """None, or what is wrong: the table of operations is the compiler's, and both tables name what is written."""
-    pallas = open(os.path.join(ROOT, "docs/pallas.md"), encoding="utf-8").read()
-    language = open(os.path.join(ROOT, "docs/language.md"), encoding="utf-8").read()
-    if operations_table() not in pallas:
-        return "docs/pallas.md has not the table that tests/pallas.py --table prints"
-    section = language[language.index("## Pallas and .pk") :] + pallas
-    emitter = [n for n in os.listdir(os.path.join(ROOT, "codegen/pallas")) if n.endswith(".c")]
-    text = "".join(open(os.path.join(ROOT, "codegen/pallas", n), encoding="utf-8").read() for n in emitter)
-    written = set(re.findall(r"\b(?:pl|pltpu)\.[A-Za-z_]+(?<!_)", text))
-    missing = sorted(n for n in written if n not in section)
-    return f"the manual does not name {', '.join(missing)}" if missing else None
-
-
-if "--table" in sys.argv:
-    print(operations_table())
-    sys.exit(0)
-
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Each operation on a narrow float rounds, as the language has it.
 os.environ.setdefault("XLA_FLAGS", "--xla_allow_excess_precision=false")
@@ -88,11 +41,8 @@ except ImportError:
             os.environ["PALLAS_PYTHON"] = python
             os.execv(python, [python, *sys.argv])
     print("SKIPPED pallas: JAX is not installed (make jax)")
-    wrong = check_manual()
-    if wrong:
-        print(f"FAIL manual: {wrong}; reproduce: tests/pallas.py")
-    print("0 passed, 1 failed" if wrong else "1 passed, 0 failed")
-    sys.exit(wrong is not None)
+    print("0 passed, 0 failed")
+    sys.exit(0)
 
 import jax.numpy as jnp
 import ml_dtypes
@@ -229,10 +179,7 @@ def check(path, arguments, kernels, folder):
 
 def main():
     paths = sys.argv[1:] or [f"{d}/{n}" for d in FOLDERS for n in sorted(os.listdir(os.path.join(ROOT, d))) if n.endswith(".pk")]
-    wrong = check_manual()
-    if wrong:
-        print(f"FAIL manual: {wrong}; reproduce: tests/pallas.py")
-    passed, failed = int(wrong is None), int(wrong is not None)
+    passed = failed = 0
     chosen = [(path, arguments) for path in paths for arguments in (cases(path) if path not in OTHERWISE else [None])]
     if not sys.argv[1:]:
         chosen = sampled(chosen, 50)

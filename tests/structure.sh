@@ -78,9 +78,10 @@ rule() {
   shift 2
   if found=$(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]$pattern" /dev/null "$@"); then wrong "$name" "$found"; else ok; fi
 }
-# bound.h says how errors are propagated, for the interpreter and for compiled references alike.
-compiler=$(find dsl codegen -type f ! -path codegen/check/bound.c)
-rule "the interpreter's error bounds include bound.h alone" '(include/)?pk/([^b]|b[^o])|dlpack' codegen/check/bound.c
+# f64.h and bound.h say what functions give and how errors grow, for the interpreter and for compiled references alike.
+shared="codegen/ir/scalar.c codegen/check/bound.c"
+compiler=$(find dsl codegen -type f ! -path codegen/ir/scalar.c ! -path codegen/check/bound.c)
+rule "the interpreter includes f64.h and bound.h alone of what generated code does" '(include/)?pk/([^bf]|b[^o]|f[^6])|dlpack' $shared
 runtime=$(find runtime include/pk -type f)
 rule "the compiler does not include the headers of generated code" '(include/)?pk/|dlpack' $compiler
 rule "the compiler does not include the runtime" '(\.\./)?runtime/' $compiler

@@ -50,40 +50,8 @@ static double settled(const Interp *in, DType t, pk_bound a) {
 
 // ---- element by element
 
-typedef pk_bound Lossy1(pk_bound, const pk_bound_rules *);
-typedef pk_bound Lossy2(pk_bound, pk_bound, const pk_bound_rules *);
-typedef pk_bound Lossless1(pk_bound);
-typedef pk_bound Lossless2(pk_bound, pk_bound);
 typedef unsigned char Compares(pk_bound, pk_bound);
 
-static pk_bound bound_erf_inv(pk_bound a, const pk_bound_rules *r) {
-  return pk_bound_monotone(erf_inverse, a, r);
-}
-
-static Lossy1 *const lossy1[OP_COUNT] = {
-    [OP_EXP] = pk_bound_exp,           [OP_EXP2] = pk_bound_exp2,
-    [OP_EXPM1] = pk_bound_expm1,       [OP_LOG] = pk_bound_log,
-    [OP_LOG2] = pk_bound_log2,         [OP_LOG1P] = pk_bound_log1p,
-    [OP_SQRT] = pk_bound_sqrt,         [OP_RSQRT] = pk_bound_rsqrt,
-    [OP_TANH] = pk_bound_tanh,         [OP_ERF] = pk_bound_erf,
-    [OP_LOGISTIC] = pk_bound_logistic, [OP_SIN] = pk_bound_sin,
-    [OP_COS] = pk_bound_cos,           [OP_TAN] = pk_bound_tan,
-    [OP_SINH] = pk_bound_sinh,         [OP_COSH] = pk_bound_cosh,
-    [OP_ASIN] = pk_bound_asin,         [OP_ACOS] = pk_bound_acos,
-    [OP_ATAN] = pk_bound_atan,         [OP_ASINH] = pk_bound_asinh,
-    [OP_ACOSH] = pk_bound_acosh,       [OP_ATANH] = pk_bound_atanh,
-    [OP_LOG10] = pk_bound_log10,       [OP_CBRT] = pk_bound_cbrt,
-    [OP_ERFC] = pk_bound_erfc,         [OP_ERF_INV] = bound_erf_inv,
-    [OP_RECIP] = pk_bound_reciprocal};
-static Lossy2 *const lossy2[OP_COUNT] = {
-    [OP_ADD] = pk_bound_add, [OP_SUB] = pk_bound_sub, [OP_MUL] = pk_bound_mul,
-    [OP_DIV] = pk_bound_div, [OP_REM] = pk_bound_rem, [OP_FLOORDIV] = pk_bound_floordiv,
-    [OP_MOD] = pk_bound_mod, [OP_POW] = pk_bound_pow, [OP_ATAN2] = pk_bound_atan2};
-static Lossless1 *const lossless1[OP_COUNT] = {
-    [OP_NEG] = pk_bound_neg,     [OP_ABS] = pk_bound_abs,   [OP_SIGN] = pk_bound_sign,
-    [OP_FLOOR] = pk_bound_floor, [OP_CEIL] = pk_bound_ceil, [OP_ROUND] = pk_bound_round,
-    [OP_TRUNC] = pk_bound_trunc};
-static Lossless2 *const lossless2[OP_COUNT] = {[OP_MAX] = pk_bound_max, [OP_MIN] = pk_bound_min};
 static Compares *const compares[OP_COUNT] = {
     [OP_EQ] = pk_bound_eq, [OP_NE] = pk_bound_ne, [OP_LT] = pk_bound_lt,
     [OP_LE] = pk_bound_le, [OP_GT] = pk_bound_gt, [OP_GE] = pk_bound_ge};
@@ -111,15 +79,55 @@ static double continued(Interp *in, const Instr *instr, int64_t e) {
   return lost;
 }
 
+#define OPERANDS_UNARY a
+#define OPERANDS_BINARY a, b
+#define OPERANDS_PREDICATE a
+#define RESULT_MONOTONE(name, f64, ...) return pk_bound_monotone(f64, __VA_ARGS__, r);
+#define RESULT_STEPS(name, f64, ...) return pk_bound_steps(f64, __VA_ARGS__);
+#define RESULT_OWN(name, f64, ...) return pk_bound_##name(__VA_ARGS__, r);
+#define RESULT_CHOICE(name, f64, ...) return pk_bound_##name(__VA_ARGS__);
+#define RESULT_NONE(name, f64, ...) break;
+
+static pk_bound float_function(Op op, pk_bound a, pk_bound b, pk_bound c, const pk_bound_rules *r) {
+  switch (op) {
+    case OP_NEG:
+      return pk_bound_neg(a);
+    case OP_MAX:
+      return pk_bound_max(a, b);
+    case OP_MIN:
+      return pk_bound_min(a, b);
+    case OP_ADD:
+      return pk_bound_add(a, b, r);
+    case OP_SUB:
+      return pk_bound_sub(a, b, r);
+    case OP_MUL:
+      return pk_bound_mul(a, b, r);
+    case OP_DIV:
+      return pk_bound_div(a, b, r);
+    case OP_REM:
+      return pk_bound_rem(a, b, r);
+    case OP_FLOORDIV:
+      return pk_bound_floordiv(a, b, r);
+    case OP_MOD:
+      return pk_bound_mod(a, b, r);
+    case OP_FMA:
+      return pk_bound_fma(a, b, c, r);
+#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
+                 instead, meaning)                                                            \
+  case OP_##id:                                                                               \
+    RESULT_##bound(name, f64, OPERANDS_##class)
+#include "codegen/ir/ops.def"
+    default:
+      break;
+  }
+  INTERNAL("no error bound for %s", op_info[op].name);
+}
+
 static pk_bound float_result(Interp *in, const Instr *instr, const Value *const *arg, int64_t e,
                              const pk_bound_rules *r) {
-  pk_bound a = bound_at(arg[0], e), b = instr->nargs > 1 ? bound_at(arg[1], e) : a;
-  if (instr->op == OP_FMA) return pk_bound_fma(a, b, bound_at(arg[2], e), r);
-  if (lossy1[instr->op]) return lossy1[instr->op](a, r);
-  if (lossless1[instr->op]) return lossless1[instr->op](a);
-  if (lossless2[instr->op]) return lossless2[instr->op](a, b);
-  if (!lossy2[instr->op]) INTERNAL("no error bound for %s", op_info[instr->op].name);
-  pk_bound result = lossy2[instr->op](a, b, r);
+  pk_bound a = bound_at(arg[0], e), b = instr->nargs > 1 ? bound_at(arg[1], e) : a,
+           c = instr->nargs > 2 ? bound_at(arg[2], e) : a;
+  pk_bound result = float_function(instr->op, a, b, c, r);
   double more = continued(in, instr, e);
   return more == 0 ? result : pk_bound_made(result.value, result.error + more);
 }

@@ -287,7 +287,7 @@ static double fold_floats(Op op, DType dtype, const double *f, int64_t count) {
     else if (op == OP_REDUCE_PROD)
       result *= f[e];
     else
-      result = op == OP_REDUCE_MAX ? float_max(result, f[e]) : float_min(result, f[e]);
+      result = float_binary(op == OP_REDUCE_MAX ? OP_MAX : OP_MIN, result, f[e]);
   }
   return result;
 }

@@ -2,10 +2,26 @@
 
 #include <string.h>
 
+enum { NARGS_UNARY = 1, NARGS_PREDICATE = 1, NARGS_BINARY = 2 };
+
 const OpInfo op_info[OP_COUNT] = {
-#define OP(id, name, class, nargs, domain, attribute, moves, exactness, meaning)             \
-  [OP_##id] = {name,          OPC_##class,        nargs,  DOMAIN_##domain, ATTR_##attribute, \
-               MOVES_##moves, RESULT_##exactness, meaning},
+#define OP(id, name, class, nargs, domain, attribute, moves, effect, exactness, meaning) \
+  [OP_##id] = {name,                                                                     \
+               OPC_##class,                                                              \
+               nargs,                                                                    \
+               DOMAIN_##domain,                                                          \
+               ATTR_##attribute,                                                         \
+               MOVES_##moves,                                                            \
+               EFFECT_##effect,                                                          \
+               RESULT_##exactness,                                                       \
+               meaning},
+#include "codegen/ir/ops.def"
+};
+
+const FunctionInfo function_info[OP_COUNT] = {
+#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
+                 instead, meaning)                                                            \
+  [OP_##id] = {#f64, BOUND_##bound, jax, vector, transcendental, instead},
 #include "codegen/ir/ops.def"
 };
 
@@ -17,6 +33,10 @@ Op op_by_name(const char *name) {
 
 bool op_is_elementwise(Op op) {
   return op_info[op].class >= OPC_UNARY && op_info[op].class <= OPC_CAST;
+}
+
+bool op_has_result(Op op) {
+  return op_info[op].class < OPC_MEMORY || op == OP_LOAD || op == OP_SEM_READ;
 }
 
 Region *ir_region(Kernel *k) { return NEW(k->arena, Region); }

@@ -29,7 +29,7 @@ typedef enum {
 } OpClass;
 
 typedef enum {
-#define OP(id, name, class, nargs, domain, attribute, moves, exactness, meaning) OP_##id,
+#define OP(id, name, class, nargs, domain, attribute, moves, effect, exactness, meaning) OP_##id,
 #include "codegen/ir/ops.def"
   OP_COUNT
 } Op;
@@ -66,6 +66,10 @@ typedef enum {
 // the mask `ival`, those that a SLICE or PAD changes.
 typedef enum { MOVES_NOTHING, MOVES_AXIS, MOVES_AXES, MOVES_SLICE, MOVES_PAD, MOVES_ALL } Moves;
 
+// What an instruction does beside giving its result: READS gives what another instruction wrote;
+// ACTS is on memory, control or the outside, and stays where nobody reads a result.
+typedef enum { EFFECT_NONE, EFFECT_READS, EFFECT_ACTS } Effect;
+
 // A float result: exact or a choice among the operands; rounded once; with an error of its own.
 typedef enum { RESULT_EXACT, RESULT_ROUNDED, RESULT_INEXACT } Exactness;
 
@@ -76,13 +80,29 @@ typedef struct {
   Domain domain;
   Attribute attribute;
   Moves moves;
+  Effect effect;
   Exactness exactness;
   const char *meaning;
 } OpInfo;
 extern const OpInfo op_info[OP_COUNT];
+
+// How errors grow through a function: ops.def.
+typedef enum { BOUND_NONE, BOUND_MONOTONE, BOUND_STEPS, BOUND_OWN, BOUND_CHOICE } BoundKind;
+
+// What a row FUNCTION of ops.def says beside; all 0 for what has no such row.
+typedef struct {
+  const char *c;  // its name in C in binary64
+  BoundKind bound;
+  const char *jax;
+  double vector, transcendental;
+  const char *instead;
+} FunctionInfo;
+extern const FunctionInfo function_info[OP_COUNT];
 Op op_by_name(const char *name);  // OP_COUNT when there is none
 bool op_is_elementwise(
-    Op op);  // UNARY .. CAST: result element (i..) needs only operand elements (i..)
+    Op op);                 // UNARY .. CAST: result element (i..) needs only operand elements (i..)
+bool op_has_result(Op op);  // IF has one or not
+static inline bool op_acts(Op op) { return op_info[op].effect == EFFECT_ACTS; }
 static inline bool op_is_dma(Op op) {
   return op >= OP_COPY_START && op <= OP_SEM_READ;
 }  // a copy or an operation on a semaphore

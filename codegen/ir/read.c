@@ -348,8 +348,7 @@ static Instr *read_instr(Reader *r) {
   instr->op = r->token.kind == T_NAME ? op_by_name(r->token.text) : OP_COUNT;
   if (instr->op == OP_COUNT || instr->op == OP_ARG) complain(r, "expected an operation", "");
   if (r->failed) return instr;
-  OpClass class = op_info[instr->op].class;
-  bool wants = class < OPC_MEMORY || instr->op == OP_LOAD || instr->op == OP_SEM_READ;
+  bool wants = op_has_result(instr->op);
   if (instr->op != OP_IF && wants != (id >= 0))
     complain(r, wants ? "this operation has a result" : "this operation has no result", "");
   advance(r);

@@ -1,4 +1,5 @@
 #include "codegen/ir/scalar.h"
+#include "include/pk/f64.h"
 
 #include <math.h>
 #include <string.h>
@@ -135,91 +136,32 @@ bool int_compare(Op op, int64_t a, int64_t b) {
 
 // ---- floats, in f64
 
-static double sign_of(double a) { return isnan(a) || a == 0 ? a : a > 0 ? 1 : -1; }
-static double reciprocal_root(double a) { return 1 / sqrt(a); }
-static double reciprocal_of(double a) { return 1 / a; }
-static double logistic_of(double a) { return 1 / (1 + exp(-a)); }
 static double negate(double a) { return -a; }
 
-// Winitzki's approximation, then Newton's steps on erf; near 1 on erfc, which keeps its digits.
-double erf_inverse(double x) {
-  double size = fabs(x), w = log((1 - x) * (1 + x)), a = 0.147,
-         b = 2 / (3.141592653589793 * a) + w / 2;
-  if (isnan(x) || size > 1) return NAN;
-  if (size == 1) return copysign(INFINITY, x);
-  double y = sqrt(sqrt(b * b - w / a) - b);
-  for (int i = 0; i < 4 && y > 0; i++) {
-    double error = size < 0.5 ? erf(y) - size : (1 - size) - erfc(y);
-    y -= error / (1.1283791670955126 * exp(-y * y));
-  }
-  return size < 1e-8 ? x * 0.88622692545275801 : copysign(y, x);
-}
-
-static double (*const unary_functions[OP_COUNT])(double) = {
-    [OP_NEG] = negate,
-    [OP_ABS] = fabs,
-    [OP_SIGN] = sign_of,
-    [OP_EXP] = exp,
-    [OP_EXP2] = exp2,
-    [OP_EXPM1] = expm1,
-    [OP_LOG] = log,
-    [OP_LOG2] = log2,
-    [OP_LOG1P] = log1p,
-    [OP_SQRT] = sqrt,
-    [OP_RSQRT] = reciprocal_root,
-    [OP_RECIP] = reciprocal_of,
-    [OP_TANH] = tanh,
-    [OP_LOGISTIC] = logistic_of,
-    [OP_ERF] = erf,
-    [OP_SIN] = sin,
-    [OP_COS] = cos,
-    [OP_TAN] = tan,
-    [OP_SINH] = sinh,
-    [OP_COSH] = cosh,
-    [OP_ASINH] = asinh,
-    [OP_ACOSH] = acosh,
-    [OP_ATANH] = atanh,
-    [OP_LOG10] = log10,
-    [OP_CBRT] = cbrt,
-    [OP_ASIN] = asin,
-    [OP_ACOS] = acos,
-    [OP_ATAN] = atan,
-    [OP_ERFC] = erfc,
-    [OP_ERF_INV] = erf_inverse,
-    [OP_FLOOR] = floor,
-    [OP_CEIL] = ceil,
-    [OP_ROUND] = rint,
-    [OP_TRUNC] = trunc,
+// What each function gives, by its number of operands.
+static const union {
+  double (*unary)(double);
+  double (*binary)(double, double);
+  bool (*predicate)(double);
+} functions[OP_COUNT] = {
+    [OP_NEG] = {.unary = negate},      [OP_REM] = {.binary = fmod},
+    [OP_MOD] = {.binary = pk_f64_mod}, [OP_FLOORDIV] = {.binary = pk_f64_floordiv},
+    [OP_MAX] = {.binary = pk_f64_max}, [OP_MIN] = {.binary = pk_f64_min},
+#define OF_UNARY(f64) \
+  { .unary = f64 }
+#define OF_BINARY(f64) \
+  { .binary = f64 }
+#define OF_PREDICATE(f64) \
+  { .predicate = f64 }
+#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
+                 instead, meaning)                                                            \
+  [OP_##id] = OF_##class(f64),
+#include "codegen/ir/ops.def"
 };
 
 FloatFunction *float_unary(Op op) {
-  if (!unary_functions[op]) INTERNAL("%s on floats", op_info[op].name);
-  return unary_functions[op];
-}
-
-double float_max(double a, double b) {
-  if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
-  if (a == b) return signbit(a) ? b : a;
-  return a > b ? a : b;
-}
-
-double float_min(double a, double b) {
-  if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
-  if (a == b) return signbit(a) ? a : b;
-  return a < b ? a : b;
-}
-
-static double float_mod(double a, double b) {
-  double r = fmod(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;
-}
-
-// The floor of the true quotient, which is one below where a / b was rounded up to an integer;
-// beyond 2^24, where floats are integers, the rounded quotient.
-static double float_floordiv(double a, double b) {
-  double quotient = a / b, whole = floor(quotient), rest = fma(-whole, b, a);
-  if (!(fabs(quotient) <= 0x1p24)) return quotient;
-  return (rest < 0 && b > 0) || (rest > 0 && b < 0) ? whole - 1 : whole;
+  if (!functions[op].unary) INTERNAL("%s on floats", op_info[op].name);
+  return functions[op].unary;
 }
 
 double float_binary(Op op, double a, double b) {
@@ -232,24 +174,13 @@ double float_binary(Op op, double a, double b) {
       return a * b;
     case OP_DIV:
       return a / b;
-    case OP_REM:
-      return fmod(a, b);
-    case OP_FLOORDIV:
-      return float_floordiv(a, b);
-    case OP_MOD:
-      return float_mod(a, b);
-    case OP_POW:
-      return pow(a, b);
-    case OP_ATAN2:
-      return atan2(a, b);
-    case OP_MAX:
-      return float_max(a, b);
-    case OP_MIN:
-      return float_min(a, b);
     default:
-      INTERNAL("%s on floats", op_info[op].name);
+      if (!functions[op].binary) INTERNAL("%s on floats", op_info[op].name);
+      return functions[op].binary(a, b);
   }
 }
+
+bool float_predicate(Op op, double a) { return functions[op].predicate(a); }
 
 bool float_compare(Op op, double a, double b) {
   switch (op) {
@@ -266,10 +197,6 @@ bool float_compare(Op op, double a, double b) {
     default:
       return a >= b;
   }
-}
-
-bool float_predicate(Op op, double a) {
-  return op == OP_ISNAN ? isnan(a) : op == OP_ISINF ? isinf(a) : isfinite(a);
 }
 
 // a * b + c rounded to odd, so that rounding it again to a narrower type rounds the exact value

@@ -20,13 +20,10 @@ int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b);
 bool int_compare(Op op, int64_t a, int64_t b);
 
 typedef double FloatFunction(double);
-double erf_inverse(double x);
 FloatFunction *float_unary(Op op);
 double float_binary(Op op, double a, double b);
 bool float_compare(Op op, double a, double b);
 bool float_predicate(Op op, double a);
-double float_max(double a, double b);
-double float_min(double a, double b);
 double fma_to_odd(double a, double b, double c);  // of factors of 24 bits or fewer
 
 // An elementwise operation, SELECT apart, on one element: from operands of dtype `from` to a result

@@ -489,11 +489,6 @@ static void check_arguments(Verifier *v, const Instr *instr) {
   }
 }
 
-static bool needs_result(const Instr *instr) {
-  OpClass class = op_info[instr->op].class;
-  return class < OPC_MEMORY || instr->op == OP_LOAD || instr->op == OP_SEM_READ;
-}
-
 // Outside bodies and references everything is index arithmetic on scalars.
 static void check_place(Verifier *v, const Instr *instr) {
   if (v->place == PLACE_REFERENCE || v->place == PLACE_BODY) return;
@@ -519,7 +514,7 @@ static void check_instr(Verifier *v, Instr *instr) {
   check_arguments(v, instr);
   if (v->message) return;
   if (has_result(instr)) check_type(v, instr, &instr->type);
-  if (needs_result(instr))
+  if (op_has_result(instr->op))
     RULE(has_result(instr), "no result");
   else if (instr->op != OP_IF)
     RULE(!has_result(instr), "a result");

@@ -87,13 +87,13 @@ static Value float_function(Lower *l, Op op, double a, double b, Span span) {
 }
 
 Value fold_function(Lower *l, Op op, Value a, Value b, Span span) {
-  if (op == OP_ATAN2 || a.kind == V_FLOAT || b.kind == V_FLOAT)
+  if (op_info[op].domain == DOMAIN_FLOATS || a.kind == V_FLOAT || b.kind == V_FLOAT)
     return float_function(l, op, as_double(a), as_double(b), span);
   return int_function(l, op, a.ival, b.ival, span);
 }
 
 Value fold_one(Lower *l, Op op, Value a, Span span) {
-  if (a.kind == V_INT && (op == OP_NEG || op == OP_NOT || op == OP_ABS || op == OP_SIGN))
+  if (a.kind == V_INT && op_info[op].domain != DOMAIN_FLOATS)
     return result_fits(op, a.ival, 0) ? value_int(int_unary(op, DT_I64, a.ival))
                                       : overflow(l, span);
   if (op_info[op].class == OPC_PREDICATE) return value_bool(float_predicate(op, as_double(a)));

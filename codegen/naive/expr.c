@@ -165,42 +165,45 @@ const char *naive_constant(Naive *n, const Instr *v) {
 
 // ---- elementwise operations
 
-// Operations that lose nothing themselves: they take no rules.
-static bool is_lossless(Op op) {
-  return op == OP_NEG || op == OP_ABS || op == OP_SIGN || op == OP_FLOOR || op == OP_CEIL ||
-         op == OP_ROUND || op == OP_TRUNC || op == OP_MAX || op == OP_MIN;
+// "FUNCTION(a, b, RULES)": `first` and `rules` may be "".
+static const char *called(Naive *n, const char *function, const char *first, const Instr *v,
+                          const char *const *args, const char *rules) {
+  const char *list = first;
+  for (int i = 0; i < v->nargs; i++) list = naive_text(n, *list ? "%s, %s" : "%s%s", list, args[i]);
+  return naive_text(n, "%s(%s%s)", function, list, rules);
 }
 
 static const char *bounded(Naive *n, const Instr *v, const char *const *args) {
-  Buf text = {0};
-  buf_printf(&text, "pk_bound_%s(", op_info[v->op].name);
-  for (int i = 0; i < v->nargs; i++) buf_printf(&text, "%s%s", i ? ", " : "", args[i]);
-  buf_printf(&text, "%s)", is_lossless(v->op) ? "" : ", &naive_rules");
-  const char *copy = arena_strndup(n->arena, text.text, text.length);
-  buf_free(&text);
-  return is_lossless(v->op) ? copy : naive_rounded(n, v->type.dtype, copy);
+  const FunctionInfo *f = &function_info[v->op];
+  const char *own = naive_text(n, "pk_bound_%s", op_info[v->op].name), *rules = ", &naive_rules";
+  bool chooses = v->op == OP_NEG || v->op == OP_MAX || v->op == OP_MIN;
+  if (f->bound == BOUND_STEPS) return called(n, "pk_bound_steps", f->c, v, args, "");
+  if (f->bound == BOUND_CHOICE || chooses) return called(n, own, "", v, args, "");
+  return naive_rounded(n, v->type.dtype,
+                       f->bound == BOUND_MONOTONE
+                           ? called(n, "pk_bound_monotone", f->c, v, args, rules)
+                           : called(n, own, "", v, args, rules));
 }
 
-static const char *float_unary(Naive *n, const Instr *v, const char *a) {
+// Libm's functions are those of <tgmath.h>, in float.
+static const char *in_binary64(Naive *n, const char *function, const Instr *v,
+                               const char *const *args) {
+  if (strncmp(function, "pk_f64_", 7) != 0) return called(n, function, "", v, args, "");
+  return naive_text(n, "(naive_float)%s", called(n, function, "", v, args, ""));
+}
+
+static const char *float_unary(Naive *n, const Instr *v, const char *const *args) {
   switch (v->op) {
     case OP_NEG:
-      return naive_text(n, "(-%s)", a);
-    case OP_ABS:
-      return naive_text(n, "fabs(%s)", a);
-    case OP_SIGN:
-      return naive_text(n, "naive_sign(%s)", a);
+      return naive_text(n, "(-%s)", args[0]);
     case OP_RSQRT:
-      return naive_text(n, "(1 / sqrt(%s))", a);
+      return naive_text(n, "(1 / sqrt(%s))", args[0]);
     case OP_RECIP:
-      return naive_text(n, "(1 / %s)", a);
+      return naive_text(n, "(1 / %s)", args[0]);
     case OP_LOGISTIC:
-      return naive_text(n, "naive_logistic(%s)", a);
-    case OP_ROUND:
-      return naive_text(n, "rint(%s)", a);
-    case OP_ERF_INV:
-      return naive_text(n, "naive_erf_inv(%s)", a);
+      return naive_text(n, "naive_logistic(%s)", args[0]);
     default:
-      return naive_text(n, "%s(%s)", op_info[v->op].name, a);  // the others are libm's own names
+      return in_binary64(n, function_info[v->op].c, v, args);
   }
 }
 
@@ -226,33 +229,16 @@ static const char *integer_unary(Naive *n, const Instr *v, const char *a) {
   }
 }
 
-static const char *float_binary(Naive *n, const Instr *v, const char *a, const char *b) {
-  switch (v->op) {
-    case OP_ADD:
-      return naive_text(n, "(%s + %s)", a, b);
-    case OP_SUB:
-      return naive_text(n, "(%s - %s)", a, b);
-    case OP_MUL:
-      return naive_text(n, "(%s * %s)", a, b);
-    case OP_DIV:
-      return naive_text(n, "(%s / %s)", a, b);
-    case OP_REM:
-      return naive_text(n, "fmod(%s, %s)", a, b);
-    case OP_FLOORDIV:
-      return naive_text(n, "naive_floordiv(%s, %s)", a, b);
-    case OP_MOD:
-      return naive_text(n, "naive_mod(%s, %s)", a, b);
-    case OP_POW:
-      return naive_text(n, "pow(%s, %s)", a, b);
-    case OP_ATAN2:
-      return naive_text(n, "atan2(%s, %s)", a, b);
-    case OP_MAX:
-      return naive_text(n, "naive_max(%s, %s)", a, b);
-    case OP_MIN:
-      return naive_text(n, "naive_min(%s, %s)", a, b);
-    default:
-      INTERNAL("%s on floats", op_info[v->op].name);
-  }
+static const char *float_binary(Naive *n, const Instr *v, const char *const *args) {
+  static const char *const functions[OP_COUNT] = {[OP_REM] = "fmod",
+                                                  [OP_FLOORDIV] = "pk_f64_floordiv",
+                                                  [OP_MOD] = "pk_f64_mod",
+                                                  [OP_MAX] = "naive_max",
+                                                  [OP_MIN] = "naive_min"};
+  static const char operators[OP_COUNT] = {
+      [OP_ADD] = '+', [OP_SUB] = '-', [OP_MUL] = '*', [OP_DIV] = '/'};
+  if (operators[v->op]) return naive_text(n, "(%s %c %s)", args[0], operators[v->op], args[1]);
+  return in_binary64(n, functions[v->op] ? functions[v->op] : function_info[v->op].c, v, args);
 }
 
 static const char *wrapping(Naive *n, DType t, const char *a, const char *operator_text,
@@ -376,15 +362,15 @@ const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args)
       if (n->bounded && is_float(t)) return bounded(n, v, args);
       if (n->bounded && t == DT_BOOL && v->op == OP_NOT)
         return naive_text(n, "pk_bound_not(%s)", args[0]);
-      return is_float(t) ? naive_rounded(n, t, float_unary(n, v, args[0]))
+      return is_float(t) ? naive_rounded(n, t, float_unary(n, v, args))
                          : in_type(n, t, integer_unary(n, v, args[0]));
     case OPC_PREDICATE:
-      return naive_text(n, n->bounded ? "(%s(%s.value) != 0)" : "(%s(%s) != 0)",
-                        op_info[v->op].name, args[0]);
+      return naive_text(n, n->bounded ? "%s(%s.value)" : "%s((double)%s)", function_info[v->op].c,
+                        args[0]);
     case OPC_BINARY:
       if (n->bounded && (is_float(t) || is_logic(v)))
         return is_logic(v) ? logic(n, v, args) : bounded(n, v, args);
-      return is_float(t) ? naive_rounded(n, t, float_binary(n, v, args[0], args[1]))
+      return is_float(t) ? naive_rounded(n, t, float_binary(n, v, args))
                          : in_type(n, t, integer_binary(n, v, args[0], args[1]));
     case OPC_COMPARE:
       return compare(n, v, args[0], args[1]);

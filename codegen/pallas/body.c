@@ -115,9 +115,7 @@ static void put_cond(Py *p, Instr *v, const char *condition, const Changes *chan
 
 static bool has_statements(const Region *region) {
   for (int i = 0; region && i < region->instrs.count; i++)
-    if (op_info[region->instrs.at[i]->op].class >= OPC_MEMORY &&
-        region->instrs.at[i]->op != OP_LOAD)
-      return true;
+    if (op_acts(region->instrs.at[i]->op)) return true;
   return false;
 }
 
@@ -404,7 +402,7 @@ static void put_instr(Py *p, Instr *v, const Region *here) {
     case OP_YIELD:
       break;
     default:
-      if (op_info[v->op].class >= OPC_MEMORY && v->op != OP_LOAD)
+      if (op_acts(v->op))
         py_fail(p, v->span, "`%s`", op_info[v->op].name);
       else
         py_value(p, v, here);

@@ -27,14 +27,15 @@ typedef struct {
   const char *text;
 } PyRow;
 
+// Text without operands is the name of a function of all of them.
 static const PyRow rows[] = {
-#define OP(...)
-#define FUNCTION(id, name, domain, exactness, jax, vector, transcendental, instead, meaning) \
-  {OP_##id, ON_ANY, FORM_CALL, PY_ATOM, jax "($0)"},
-#include "codegen/ir/ops.def"
 #define PY(op, operands, form, prec, text) {OP_##op, ON_##operands, FORM_##form, PY_##prec, text},
 #include "codegen/pallas/pallas.def"
 #undef PY
+#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
+                 instead, meaning)                                                            \
+  {OP_##id, ON_ANY, FORM_CALL, PY_ATOM, jax},
+#include "codegen/ir/ops.def"
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -83,7 +84,7 @@ static bool fits(const PyRow *row, const Instr *v) {
 
 static const PyRow *find_row(const Instr *v) {
   for (int i = 0; i < ROWS; i++)
-    if (rows[i].op == v->op && fits(&rows[i], v)) return &rows[i];
+    if (rows[i].op == v->op && *rows[i].text && fits(&rows[i], v)) return &rows[i];
   return NULL;
 }
 
@@ -212,6 +213,10 @@ static const char *fill(Py *p, const Instr *v, const PyRow *row, const char *con
       buf_puts(&buf, operands[*at - '0']);
     else
       buf_puts(&buf, word_text(p, v, *at));
+  }
+  if (!strchr(row->text, '$')) {
+    for (int i = 0; i < v->nargs; i++) buf_printf(&buf, "%s%s", i ? ", " : "(", operands[i]);
+    buf_putc(&buf, ')');
   }
   const char *text = arena_strndup(p->arena, buf.text, buf.length);
   buf_free(&buf);
@@ -467,10 +472,9 @@ static bool compose_cdiv(Py *p, Instr *v) {
 static bool is_pure(const Region *region) {
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
-    OpClass class = op_info[v->op].class;
     bool chooses =
         v->op == OP_IF && has_result(v) && is_pure(v->regions[0]) && is_pure(v->regions[1]);
-    if (class >= OPC_MEMORY && v->op != OP_LOAD && v->op != OP_YIELD && !chooses) return false;
+    if (op_acts(v->op) && v->op != OP_YIELD && !chooses) return false;
   }
   return true;
 }
@@ -648,7 +652,7 @@ void py_count_uses(Py *p, Region *region) {
     region->instrs.at[i]->note = NEW(p->arena, PyValue);
   for (int i = region->instrs.count - 1; i >= 0; i--) {
     Instr *v = region->instrs.at[i];
-    bool acts = op_info[v->op].class >= OPC_MEMORY && v->op != OP_LOAD && !py_is_choice(v);
+    bool acts = op_acts(v->op) && !py_is_choice(v);
     if (!acts && py(v)->uses == 0) continue;
     for (int side = 0; side < 2; side++)
       if (v->regions[side]) py_count_uses(p, v->regions[side]);

@@ -32,7 +32,7 @@ typedef struct {
 
 // ---- what an instruction is
 
-static bool is_pure(const Instr *instr) { return op_info[instr->op].class < OPC_MEMORY; }
+static bool is_pure(const Instr *instr) { return op_info[instr->op].effect == EFFECT_NONE; }
 
 static Instr *latest(Instr *instr) {  // `note` is what replaces an instruction
   while (instr->note) instr = instr->note;
@@ -361,7 +361,7 @@ static void simplify_instr(Simplifier *s, Instr *instr) {
   }
   if (op_info[instr->op].class == OPC_CONTROL)
     simplify_control(s, instr);
-  else if (op_info[instr->op].class == OPC_MEMORY && instr->op != OP_LOAD)
+  else if (op_acts(instr->op))
     s->epoch++;
   ir_append(s->k, s->region, instr);
 }
@@ -384,8 +384,6 @@ typedef struct {
   Arena *arena;
 } Liveness;
 
-static bool is_root(const Instr *instr) { return !is_pure(instr) && instr->op != OP_LOAD; }
-
 static void reach(Liveness *l, Instr *instr) {
   if (l->live[instr->id]) return;
   l->live[instr->id] = true;
@@ -393,7 +391,7 @@ static void reach(Liveness *l, Instr *instr) {
 }
 
 static void reach_root(Instr *instr, void *context) {
-  if (is_root(instr)) reach(context, instr);
+  if (op_acts(instr->op)) reach(context, instr);
 }
 
 static void sweep(Simplifier *s, const Liveness *l, Region *region) {

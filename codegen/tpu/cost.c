@@ -17,8 +17,8 @@ typedef struct {
 } OpTime;
 
 static const OpTime op_times[OP_COUNT] = {
-#define OP(...)
-#define FUNCTION(id, name, domain, exactness, jax, vector, transcendental, instead, meaning) \
+#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
+                 instead, meaning)                                                            \
   [OP_##id] = {vector, transcendental, RESULT_##exactness != RESULT_EXACT},
 #include "codegen/ir/ops.def"
 #define TPU_OP(op, alu, eup, transcendental) [OP_##op] = {alu, eup, transcendental},

@@ -164,17 +164,14 @@ static void check_budget(Rules *r, Space space, ChipField field, const char *nam
 // What to write for an operation that the tensor core has no form of; NULL: it has one.
 static const char *way_out(Op op) {
   static const char *const instead[OP_COUNT] = {
-#define OP(...)
-#define FUNCTION(id, name, domain, exactness, jax, vector, transcendental, instead, meaning) \
-  [OP_##id] = instead,
-#include "codegen/ir/ops.def"
       [OP_REDUCE_PROD] = "exp(reduce_sum(log(x))) for positive x, or a loop",
       [OP_REDUCE_XOR] = "a loop over slices of a ref",
       [OP_REV] = "a loop over slices of a ref",
       [OP_TAKE] = "take_along_axis on the last two axes, or a prefetched index in a block's map",
       [OP_CUMSUM] = "dot with a triangular matrix",
   };
-  if (instead[op]) return *instead[op] ? instead[op] : "exp or log, by its definition,";
+  const char *text = function_info[op].instead ? function_info[op].instead : instead[op];
+  if (text) return *text ? text : "exp or log, by its definition,";
   return op_info[op].class == OPC_SCAN ? "a loop over slices of a ref" : NULL;
 }
 

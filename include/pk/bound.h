@@ -7,6 +7,7 @@
 #ifndef PK_BOUND_H
 #define PK_BOUND_H
 
+#include <pk/f64.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -194,12 +195,9 @@ static inline pk_bound pk_bound_sqrt(pk_bound a, const pk_bound_rules *r) {
                                                     pk_bound_sqrt_of(a.value + reach));
   return pk_bound_made(value, carried + pk_bound_share(r->result, value));
 }
-static inline double pk_bound_rsqrt_of(double x) {
-  return x > 0 ? 1 / sqrt(x) : x == 0 ? (double)INFINITY : (double)NAN;
-}
 static inline double pk_bound_rsqrt_end(double x) { return x > 0 ? 1 / sqrt(x) : (double)INFINITY; }
 static inline pk_bound pk_bound_rsqrt(pk_bound a, const pk_bound_rules *r) {
-  const double value = pk_bound_rsqrt_of(a.value), reach = pk_bound_reach(a, r);
+  const double value = pk_f64_rsqrt(a.value), reach = pk_bound_reach(a, r);
   const double carried = reach == 0 ? 0
                                     : pk_bound_ends(value, pk_bound_rsqrt_end(a.value - reach),
                                                     pk_bound_rsqrt_end(a.value + reach));
@@ -211,30 +209,6 @@ static inline pk_bound pk_bound_logarithm(pk_bound_function *f, double origin, p
   if (a.error > 0 && a.value - a.error <= origin) return (pk_bound){f(a.value), (double)INFINITY};
   return pk_bound_monotone(f, a, r);
 }
-
-static inline double pk_bound_logistic_of(double x) {
-  const double e = exp(-fabs(x));
-  return x < 0 ? e / (1 + e) : 1 / (1 + e);
-}
-
-#define PK_BOUND_MONOTONE(name, function)                                       \
-  static inline pk_bound pk_bound_##name(pk_bound a, const pk_bound_rules *r) { \
-    return pk_bound_monotone(function, a, r);                                   \
-  }
-PK_BOUND_MONOTONE(expm1, expm1)
-PK_BOUND_MONOTONE(tanh, tanh)
-PK_BOUND_MONOTONE(logistic, pk_bound_logistic_of)
-PK_BOUND_MONOTONE(erf, erf)
-PK_BOUND_MONOTONE(erfc, erfc)
-PK_BOUND_MONOTONE(sinh, sinh)
-PK_BOUND_MONOTONE(asin, asin)
-PK_BOUND_MONOTONE(acos, acos)
-PK_BOUND_MONOTONE(atan, atan)
-PK_BOUND_MONOTONE(asinh, asinh)
-PK_BOUND_MONOTONE(acosh, acosh)
-PK_BOUND_MONOTONE(atanh, atanh)
-PK_BOUND_MONOTONE(cbrt, cbrt)
-#undef PK_BOUND_MONOTONE
 
 #define PK_BOUND_LOGARITHM(name, origin)                                        \
   static inline pk_bound pk_bound_##name(pk_bound a, const pk_bound_rules *r) { \
@@ -288,16 +262,6 @@ static inline pk_bound pk_bound_atan2(pk_bound a, pk_bound b, const pk_bound_rul
                        (across == 0 ? 0 : across / square) + pk_bound_share(r->function, value));
 }
 
-static inline double pk_bound_sign_of(double x) { return isnan(x) || x == 0 ? x : x > 0 ? 1 : -1; }
-#define PK_BOUND_STEPS(name, function) \
-  static inline pk_bound pk_bound_##name(pk_bound a) { return pk_bound_steps(function, a); }
-PK_BOUND_STEPS(sign, pk_bound_sign_of)
-PK_BOUND_STEPS(floor, floor)
-PK_BOUND_STEPS(ceil, ceil)
-PK_BOUND_STEPS(round, rint)
-PK_BOUND_STEPS(trunc, trunc)
-#undef PK_BOUND_STEPS
-
 /* The quotient whose whole part is taken, which is that of the true one: where the operands are
  * exact it is. */
 static inline pk_bound pk_bound_quotient(pk_bound a, pk_bound b, const pk_bound_rules *r) {
@@ -307,7 +271,7 @@ static inline pk_bound pk_bound_quotient(pk_bound a, pk_bound b, const pk_bound_
 }
 static inline pk_bound pk_bound_floordiv(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   const pk_bound quotient = pk_bound_quotient(a, b, r);
-  return fabs(quotient.value) <= 0x1p24 ? pk_bound_floor(quotient) : pk_bound_div(a, b, r);
+  return fabs(quotient.value) <= 0x1p24 ? pk_bound_steps(floor, quotient) : pk_bound_div(a, b, r);
 }
 /* A remainder is exact where the quotient's whole part is sure; where it is not, the result may be
  * anything up to b. */
@@ -320,12 +284,8 @@ static inline pk_bound pk_bound_remainder(double value, pk_bound_function *whole
 static inline pk_bound pk_bound_rem(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   return pk_bound_remainder(fmod(a.value, b.value), trunc, a, b, r);
 }
-static inline double pk_bound_mod_of(double a, double b) {
-  const double rest = fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest == 0 ? copysign(rest, b) : rest;
-}
 static inline pk_bound pk_bound_mod(pk_bound a, pk_bound b, const pk_bound_rules *r) {
-  pk_bound result = pk_bound_remainder(pk_bound_mod_of(a.value, b.value), floor, a, b, r);
+  pk_bound result = pk_bound_remainder(pk_f64_mod(a.value, b.value), floor, a, b, r);
   result.error += pk_bound_share(r->result, b.value);
   return result;
 }

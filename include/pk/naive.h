@@ -6,6 +6,7 @@
 #ifndef PK_NAIVE_H
 #define PK_NAIVE_H
 
+#include <pk/f64.h>
 #include <pk/f8.h>
 #include <pk/rt.h>
 #include <stdlib.h>
@@ -56,34 +57,6 @@ static inline naive_float naive_min(naive_float a, naive_float b) {
 static inline naive_float naive_logistic(naive_float a) {
   const naive_float e = exp(-fabs(a));
   return a < 0 ? e / (1 + e) : 1 / (1 + e);
-}
-static inline naive_float naive_sign(naive_float a) {
-  return isnan(a) || a == 0 ? a : a > 0 ? 1 : -1;
-}
-/* Winitzki's approximation, then Newton's steps on erf; near 1 on erfc, which keeps its digits. */
-static inline double naive_erf_inv_of(double x) {
-  double size = fabs(x), w = log((1 - x) * (1 + x)), b = 4.330746750799873 + w / 2;
-  if (isnan(x) || size > 1) return (double)NAN;
-  if (size == 1) return x * (double)INFINITY;
-  double y = sqrt(sqrt(b * b - w / 0.147) - b);
-  for (int i = 0; i < 4 && y > 0; i++) {
-    const double error = size < 0.5 ? erf(y) - size : (1 - size) - erfc(y);
-    y -= error / (1.1283791670955126 * exp(-y * y));
-  }
-  return size < 1e-8 ? x * 0.88622692545275801 : copysign(y, x);
-}
-static inline naive_float naive_erf_inv(naive_float a) {
-  return (naive_float)naive_erf_inv_of((double)a);
-}
-/* The floor of the true quotient; beyond 2^24 the rounded quotient. */
-static inline naive_float naive_floordiv(naive_float a, naive_float b) {
-  naive_float quotient = a / b, whole = floor(quotient), rest = fma(-whole, b, a);
-  if (!(fabs(quotient) <= (naive_float)0x1p24)) return quotient;
-  return (rest < 0 && b > 0) || (rest > 0 && b < 0) ? whole - 1 : whole;
-}
-static inline naive_float naive_mod(naive_float a, naive_float b) {
-  naive_float r = fmod(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;
 }
 
 /* Truncates and saturates; NaN gives 0. */

@@ -21,10 +21,6 @@ static inline float naive_allowed(pk_bound_function *to, pk_bound a) {
   return (float)(pk_bound_allowed(to, a) * (1 + 0x1p-20));
 }
 
-static inline pk_bound pk_bound_erf_inv(pk_bound a, const pk_bound_rules *r) {
-  return pk_bound_monotone(naive_erf_inv_of, a, r);
-}
-
 static inline void naive_flush(pk_bound_sum *s) { s->error += PK_BOUND_FLUSHED; }
 
 NAIVE_SORT(naive_sort_values, pk_bound,

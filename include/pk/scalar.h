@@ -2,7 +2,8 @@
  * pks_<operation>_<dtype>.
  *
  * float stands for every float; int32_t for i4, i8, i16 and i32; uint32_t for u4, u8, u16 and u32;
- * bool for bool. Functions of f32 are one lane of the vector's. */
+ * bool for bool. Functions of f32 are one lane of the vector's; those of vec/math_more.h are there.
+ */
 #ifndef PK_SCALAR_H
 #define PK_SCALAR_H
 
@@ -10,16 +11,6 @@
 #include <pk/vec.h>
 
 /* -- f32 */
-
-PK_INLINE float pks_lane_f32(pk_f32v v) { return PK_PART(v, 0)[0]; }
-#define PKS_UNARY(name)                                    \
-  static inline float pks_##name##_f32(float a) {          \
-    return pks_lane_f32(pk_##name##_f32(pk_splat_f32(a))); \
-  }
-#define PKS_BINARY(name)                                                    \
-  static inline float pks_##name##_f32(float a, float b) {                  \
-    return pks_lane_f32(pk_##name##_f32(pk_splat_f32(a), pk_splat_f32(b))); \
-  }
 
 PK_INLINE float pks_add_f32(float a, float b) { return a + b; }
 PK_INLINE float pks_sub_f32(float a, float b) { return a - b; }
@@ -60,18 +51,6 @@ PKS_UNARY(erf)
 PKS_UNARY(sin)
 PKS_UNARY(cos)
 PKS_UNARY(tan)
-PKS_UNARY(sinh)
-PKS_UNARY(cosh)
-PKS_UNARY(asinh)
-PKS_UNARY(acosh)
-PKS_UNARY(atanh)
-PKS_UNARY(log10)
-PKS_UNARY(cbrt)
-PKS_UNARY(asin)
-PKS_UNARY(acos)
-PKS_UNARY(atan)
-PKS_UNARY(erfc)
-PKS_UNARY(erf_inv)
 PKS_BINARY(floordiv)
 PKS_BINARY(pow)
 PKS_BINARY(atan2)

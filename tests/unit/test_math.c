@@ -42,48 +42,54 @@ static double exact_erf_inv(double x) {
 }
 static double exact_rsqrt(double x) { return 1 / sqrt(x); }
 
-/* The widest type's name of a function, its vector in memory, its scalar. */
+/* X(name, bounds in units in the last place with one-instruction fused multiply-add and without,
+ * what it is in binary64). */
+#define UNARY_FUNCTIONS(X)              \
+  X(exp, 1.1, 1.0, exp)                 \
+  X(exp2, 1.0, 1.25, exp2)              \
+  X(expm1, 1.5, 1.6, expm1)             \
+  X(log, 1.0, 1.0, log)                 \
+  X(log2, 1.0, 1.2, log2)               \
+  X(log1p, 1.0, 1.2, log1p)             \
+  X(tanh, 1.7, 1.7, tanh)               \
+  X(logistic, 2.8, 2.4, exact_logistic) \
+  X(erf, 1.15, 1.2, erf)                \
+  X(sin, 1.6, 1.6, sin)                 \
+  X(cos, 1.6, 1.6, cos)                 \
+  X(tan, 0.51, 0.51, tan)               \
+  X(sinh, 0.51, 0.51, sinh)             \
+  X(cosh, 0.51, 0.51, cosh)             \
+  X(asinh, 0.51, 0.51, asinh)           \
+  X(acosh, 0.51, 0.51, acosh)           \
+  X(atanh, 0.51, 0.51, atanh)           \
+  X(log10, 0.51, 0.51, log10)           \
+  X(cbrt, 0.51, 0.51, cbrt)             \
+  X(asin, 0.51, 0.51, asin)             \
+  X(acos, 0.51, 0.51, acos)             \
+  X(atan, 0.51, 0.51, atan)             \
+  X(erfc, 0.51, 0.51, erfc)             \
+  X(erf_inv, 0.53, 0.53, exact_erf_inv) \
+  X(rsqrt, 1.5, 1.5, exact_rsqrt)
+#define BINARY_FUNCTIONS(X) \
+  X(pow, 0.51, pow)         \
+  X(atan2, 0.51, atan2)
+
+/* A function from memory to memory. */
 typedef void VectorFunction(float *to, const float *a, const float *b, int count);
-#define UNARY(name)                                                                 \
+#define UNARY(name, fused, separate, exact)                                         \
   static void vector_##name(float *to, const float *a, const float *b, int count) { \
     (void)b;                                                                        \
     for (int i = 0; i < count; i += PK_LANES)                                       \
       pk_store_f32(to + i, pk_##name##_f32(pk_load_f32(a + i)));                    \
   }
-#define BINARY(name)                                                                 \
+#define BINARY(name, bound, exact)                                                   \
   static void vector_##name(float *to, const float *a, const float *b, int count) {  \
     for (int i = 0; i < count; i += PK_LANES)                                        \
       pk_store_f32(to + i, pk_##name##_f32(pk_load_f32(a + i), pk_load_f32(b + i))); \
   }
-UNARY(exp)
-UNARY(exp2)
-UNARY(expm1)
-UNARY(log)
-UNARY(log2)
-UNARY(log1p)
-UNARY(tanh)
-UNARY(logistic)
-UNARY(erf)
-UNARY(sin)
-UNARY(cos)
-UNARY(tan)
-UNARY(rsqrt)
-UNARY(sinh)
-UNARY(cosh)
-UNARY(asinh)
-UNARY(acosh)
-UNARY(atanh)
-UNARY(log10)
-UNARY(cbrt)
-UNARY(asin)
-UNARY(acos)
-UNARY(atan)
-UNARY(erfc)
-UNARY(erf_inv)
-BINARY(pow)
-BINARY(atan2)
+UNARY_FUNCTIONS(UNARY)
+BINARY_FUNCTIONS(BINARY)
 
-/* Bounds in units in the last place: with one-instruction fused multiply-add, and without. */
 typedef struct {
   const char *name;
   double fused, separate;
@@ -91,33 +97,9 @@ typedef struct {
   float (*scalar)(float);
   double (*exact)(double);
 } Unary;
-static const Unary unary[] = {
-    {"exp", 1.1, 1.0, vector_exp, pks_exp_f32, exp},
-    {"exp2", 1.0, 1.25, vector_exp2, pks_exp2_f32, exp2},
-    {"expm1", 1.5, 1.6, vector_expm1, pks_expm1_f32, expm1},
-    {"log", 1.0, 1.0, vector_log, pks_log_f32, log},
-    {"log2", 1.0, 1.2, vector_log2, pks_log2_f32, log2},
-    {"log1p", 1.0, 1.2, vector_log1p, pks_log1p_f32, log1p},
-    {"tanh", 1.7, 1.7, vector_tanh, pks_tanh_f32, tanh},
-    {"logistic", 2.8, 2.4, vector_logistic, pks_logistic_f32, exact_logistic},
-    {"erf", 1.15, 1.2, vector_erf, pks_erf_f32, erf},
-    {"sin", 1.6, 1.6, vector_sin, pks_sin_f32, sin},
-    {"cos", 1.6, 1.6, vector_cos, pks_cos_f32, cos},
-    {"tan", 0.51, 0.51, vector_tan, pks_tan_f32, tan},
-    {"sinh", 0.51, 0.51, vector_sinh, pks_sinh_f32, sinh},
-    {"cosh", 0.51, 0.51, vector_cosh, pks_cosh_f32, cosh},
-    {"asinh", 0.51, 0.51, vector_asinh, pks_asinh_f32, asinh},
-    {"acosh", 0.51, 0.51, vector_acosh, pks_acosh_f32, acosh},
-    {"atanh", 0.51, 0.51, vector_atanh, pks_atanh_f32, atanh},
-    {"log10", 0.51, 0.51, vector_log10, pks_log10_f32, log10},
-    {"cbrt", 0.51, 0.51, vector_cbrt, pks_cbrt_f32, cbrt},
-    {"asin", 0.51, 0.51, vector_asin, pks_asin_f32, asin},
-    {"acos", 0.51, 0.51, vector_acos, pks_acos_f32, acos},
-    {"atan", 0.51, 0.51, vector_atan, pks_atan_f32, atan},
-    {"erfc", 0.51, 0.51, vector_erfc, pks_erfc_f32, erfc},
-    {"erf_inv", 0.53, 0.53, vector_erf_inv, pks_erf_inv_f32, exact_erf_inv},
-    {"rsqrt", 1.5, 1.5, vector_rsqrt, pks_rsqrt_f32, exact_rsqrt},
-};
+#define UNARY_ROW(name, fused, separate, exact) \
+  {#name, fused, separate, vector_##name, pks_##name##_f32, exact},
+static const Unary unary[] = {UNARY_FUNCTIONS(UNARY_ROW)};
 typedef struct {
   const char *name;
   double bound;
@@ -125,10 +107,8 @@ typedef struct {
   float (*scalar)(float, float);
   double (*exact)(double, double);
 } Binary;
-static const Binary binary[] = {
-    {"pow", 0.51, vector_pow, pks_pow_f32, pow},
-    {"atan2", 0.51, vector_atan2, pks_atan2_f32, atan2},
-};
+#define BINARY_ROW(name, bound, exact) {#name, bound, vector_##name, pks_##name##_f32, exact},
+static const Binary binary[] = {BINARY_FUNCTIONS(BINARY_ROW)};
 enum { UNARIES = sizeof unary / sizeof unary[0], BINARIES = sizeof binary / sizeof binary[0] };
 
 static bool same_f32(float a, float b) {

@@ -25,9 +25,25 @@ static bool lower_number(Lower *l, const Call *call, const Node *node, Value *v)
 
 // ---- one operand
 
+static bool in_domain(Op op, DType dtype) {
+  Domain domain = op_info[op].domain;
+  return domain == DOMAIN_FLOATS     ? is_float(dtype)
+         : domain == DOMAIN_INTEGERS ? is_integer(dtype)
+                                     : dtype != DT_BOOL;
+}
+
+static Value out_of_domain(Lower *l, const Call *call, Value v) {
+  Domain domain = op_info[call->builtin->op].domain;
+  return wrong_dtype(l, call, v,
+                     domain == DOMAIN_INTEGERS                     ? "integers"
+                     : domain == DOMAIN_FLOATS && v.kind == V_DATA ? "floats; cast first"
+                                                                   : "numbers");
+}
+
 // The bits of a constant are those of the dtype that it has by itself.
 static Value fold_number(Lower *l, const Call *call, Op op, Value v) {
-  if (op != OP_POPCOUNT && op != OP_CLZ) return fold_one(l, op, v, call->node->span);
+  if (op_info[op].domain != DOMAIN_INTEGERS) return fold_one(l, op, v, call->node->span);
+  if (v.kind == V_FLOAT) return out_of_domain(l, call, v);
   Instr *data = data_of(l, v, call->node->span);
   return data ? value_data(emit1(l, op, data->type, call->node->span, data)) : value_error();
 }
@@ -36,15 +52,9 @@ static Value lower_unary_call(Lower *l, const Call *call) {
   Value v;
   Op op = (Op)call->builtin->op;
   if (!lower_number(l, call, call->arg[0], &v)) return value_error();
-  bool wants_integer = op == OP_POPCOUNT || op == OP_CLZ;
-  if (v.kind == V_FLOAT && wants_integer) return wrong_dtype(l, call, v, "integers");
   if (v.kind != V_DATA) return fold_number(l, call, op, v);
   const Type *type = &v.instr->type;
-  if (wants_integer && !is_integer(type->dtype)) return wrong_dtype(l, call, v, "integers");
-  bool numeric = op == OP_ABS || op == OP_SIGN;
-  if (numeric && type->dtype == DT_BOOL) return wrong_dtype(l, call, v, "numbers");
-  if (!wants_integer && !numeric && !is_float(type->dtype))
-    return wrong_dtype(l, call, v, "floats; cast first");
+  if (!in_domain(op, type->dtype)) return out_of_domain(l, call, v);
   bool predicate = op_info[op].class == OPC_PREDICATE;
   return value_data(
       emit1(l, op, predicate ? with_dtype(*type, DT_BOOL) : *type, call->node->span, v.instr));
@@ -59,10 +69,7 @@ static Value combine(Lower *l, const Call *call, Value a, Value b) {
   if (is_number(a) && is_number(b)) return fold_function(l, op, a, b, call->node->span);
   Value both[] = {a, b};
   if (!unify(l, both, 2, call->node->span, callee(l, call), v)) return value_error();
-  DType dtype = v[0]->type.dtype;
-  if (dtype == DT_BOOL) return wrong_dtype(l, call, a.kind == V_DATA ? a : b, "numbers");
-  if (op == OP_ATAN2 && !is_float(dtype))
-    return wrong_dtype(l, call, a.kind == V_DATA ? a : b, "floats; cast first");
+  if (!in_domain(op, v[0]->type.dtype)) return out_of_domain(l, call, a.kind == V_DATA ? a : b);
   return value_data(emit2(l, op, v[0]->type, call->node->span, v[0], v[1]));
 }
 
@@ -181,28 +188,22 @@ static Value lower_cast(Lower *l, const Call *call) {
   return value_data(emit1(l, OP_CAST, with_dtype(v.instr->type, dtype), call->node->span, v.instr));
 }
 
-#define UNARY(name, op) \
-  { name, lower_unary_call, op, "v" }
-#define BINARY_FUNCTION(name, op) \
-  { name, lower_binary_call, op, "a b" }
+#define OPERANDS_UNARY "v"
+#define CALL_UNARY lower_unary_call
+#define CALL_PREDICATE lower_unary_call
+#define CALL_BINARY lower_binary_call
+#define OPERANDS_PREDICATE "v"
+#define OPERANDS_BINARY "a b"
 const Builtin elementwise_builtins[] = {
-#define OP(...)
-#define FUNCTION(id, name, domain, exactness, jax, vector, transcendental, instead, meaning) \
-  UNARY(name, OP_##id),
+#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
+                 instead, meaning)                                                            \
+  {#name, CALL_##class, OP_##id, OPERANDS_##class},
+#define ALIAS(name, id) {#name, lower_unary_call, OP_##id, "v"},
 #include "codegen/ir/ops.def"
-    UNARY("abs", OP_ABS),
-    UNARY("reciprocal", OP_RECIP),
-    UNARY("sigmoid", OP_LOGISTIC),
-    UNARY("isnan", OP_ISNAN),
-    UNARY("isinf", OP_ISINF),
-    UNARY("isfinite", OP_ISFINITE),
-    UNARY("is_finite", OP_ISFINITE),
     {"max", lower_extremum, OP_MAX, "v+"},
     {"min", lower_extremum, OP_MIN, "v+"},
-    BINARY_FUNCTION("pow", OP_POW),
-    BINARY_FUNCTION("atan2", OP_ATAN2),
-    BINARY_FUNCTION("floordiv", OP_FLOORDIV),
-    BINARY_FUNCTION("mod", OP_MOD),
+    {"floordiv", lower_binary_call, OP_FLOORDIV, "a b"},
+    {"mod", lower_binary_call, OP_MOD, "a b"},
     {"cdiv", lower_cdiv, 0, "a b"},
     {"where", lower_where, 0, "c a b"},
     {"clamp", lower_clamp, 0, "x lo hi"},

@@ -22,6 +22,17 @@ PK_INLINE pk_f32v pk_within_f32(pk_f32v a, float least, float greatest) {
   return pk_max_fast_f32(PK_F32(least), pk_min_fast_f32(PK_F32(greatest), a));
 }
 
+/* pks_NAME_f32, of one element, is one lane of pk_NAME_f32. */
+PK_INLINE float pks_lane_f32(pk_f32v v) { return PK_PART(v, 0)[0]; }
+#define PKS_UNARY(name)                                    \
+  static inline float pks_##name##_f32(float a) {          \
+    return pks_lane_f32(pk_##name##_f32(pk_splat_f32(a))); \
+  }
+#define PKS_BINARY(name)                                                    \
+  static inline float pks_##name##_f32(float a, float b) {                  \
+    return pks_lane_f32(pk_##name##_f32(pk_splat_f32(a), pk_splat_f32(b))); \
+  }
+
 /* -- exponentials: 2 to the n times a polynomial in the rest */
 
 /* To the nearest integer n when added and taken away again; its low bits are those of n between. */

@@ -29,7 +29,7 @@ PK_INLINE pk_f64p pk_polynomial_part(pk_f64p x, const double *c, int count) {
 }
 
 /* pk_NAME_f32 of pk_NAME_part, which sees x between least and most; `special` makes it y. A NaN
- * gives a NaN. */
+ * gives a NaN. And pks_NAME_f32, of one element. */
 #define PK_IN_DOUBLE(name, least, most, special)                      \
   static inline pk_f32v pk_##name##_f32(pk_f32v x) {                  \
     float in[PK_LANES];                                               \
@@ -45,7 +45,8 @@ PK_INLINE pk_f64p pk_polynomial_part(pk_f64p x, const double *c, int count) {
     for (int k = 0; k < PK_LANES; k++) in[k] = (float)wide[k];        \
     pk_f32v y = pk_fill_f32(in);                                      \
     return pk_select_f32(pk_isnan_f32(x), x, special);                \
-  }
+  }                                                                   \
+  PKS_UNARY(name)
 #define PK_SPECIAL(condition, value) pk_select_f32(condition, value, y)
 #define PK_KEEP_INF PK_SPECIAL(pk_isinf_f32(x), x)
 #define PK_SIZE_ABOVE(bound) pk_gt_f32(pk_abs_f32(x), PK_F32(bound))
