@@ -2,141 +2,9 @@
 #include "codegen/emit/emit.h"
 
 #include "codegen/emit/internal.h"
+#include "codegen/loops/loop_text.h"
 
-#include <ctype.h>
 #include <string.h>
-
-// ---- the generator's notes on the IR
-
-typedef struct {
-  Gen *g;
-  int position;
-} Numbering;
-
-static void attach(Region *region, Numbering *n) {
-  Arena *arena = n->g->arena;
-  if (region->arg) {
-    region->arg->note = NEW(arena, Val);
-    val(region->arg)->region = region;
-  }
-  for (int i = 0; i < region->instrs.count; i++) {
-    Instr *v = region->instrs.at[i];
-    v->note = NEW(arena, Val);
-    val(v)->region = region;
-    val(v)->position = n->position++;
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) attach(v->regions[r], n);
-  }
-}
-
-static void note_users(Instr *v, void *context) {
-  Gen *g = context;
-  for (int i = 0; i < v->nargs; i++)
-    if (v->args[i]->note) LIST_PUSH(g->arena, &val(v->args[i])->users, v);
-}
-
-// The names that move.c, step.c and buffers.c make of an operand's.
-static const char *const operand_forms[] = {
-    "%s_held", "%s_key", "%s_block", "%s_stream", "%s_slot", "%s_few",
-    "%s_new",  "%s_hbm", "%s_slice", "%s_begun",  "%s_at0",  "%s_at1",
-    "%s_at2",  "%s_at3", "%s_at4",   "%s_at5",    "%s_at6",  "%s_at7",
-};
-enum { OPERAND_FORMS = sizeof operand_forms / sizeof *operand_forms };
-_Static_assert(MAX_RANK == 8, "an operand's names are those of 8 axes");
-
-static bool is_plain(const char *name) {
-  bool plain = isalpha((unsigned char)name[0]) || name[0] == '_';
-  for (const char *p = name; *p; p++) plain = plain && (isalnum((unsigned char)*p) || *p == '_');
-  return plain;
-}
-
-static void name_everything(Gen *g) {
-  static const char *const axis_forms[] = {"%s", "n_%s"};
-  Kernel *k = g->k;
-  g->size_name = NEW_ARRAY(g->arena, const char *, k->sizes.count + 1);
-  g->axis_name = NEW_ARRAY(g->arena, const char *, k->grid.count + 1);
-  LIST_PUSH(g->arena, &g->kept, text(g, "%s_arena", k->symbol));
-  LIST_PUSH(g->arena, &g->kept, text(g, "%s_layout", k->symbol));
-  for (int i = 0; i < k->sizes.count; i++) {
-    const char *name = k->sizes.at[i].name;
-    g->size_name[i] = lasting_name(g, is_plain(name) ? name : text(g, "size%d", i));
-  }
-  for (int i = 0; i < k->grid.count; i++)
-    g->axis_name[i] = name_family(g, k->grid.at[i].name, axis_forms, 2);
-  for (int i = 0; i < k->refs.count; i++)
-    if (ref_is_operand(k->refs.at[i]))
-      g->refs[i].stem = name_family(g, k->refs.at[i]->name, operand_forms, OPERAND_FORMS);
-}
-
-static void see_load(Instr *v, void *context) {
-  if (v->op == OP_LOAD) *(bool *)context = true;
-}
-
-static bool launch_reads(const Kernel *k) {
-  bool found = false;
-  for (int i = 0; i < k->grid.count; i++) ir_walk(k->grid.at[i].extent, see_load, &found);
-  for (int i = 0; i < k->requires.count; i++)
-    ir_walk(k->requires.at[i].condition, see_load, &found);
-  return found;
-}
-
-static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *c, Buf *loops, Buf *explain_text) {
-  Gen *g = NEW(k->arena, Gen);
-  *g = (Gen){.k = k,
-             .arena = k->arena,
-             .exprs = {.arena = k->arena},
-             .options = options,
-             .target = options->target,
-             .c = c,
-             .loops = loops,
-             .explain = explain_text};
-  g->lanes = options->target->vector_bytes / 4;
-  g->panel = g->lanes * options->target->dot_vectors;
-  g->refs = NEW_ARRAY(k->arena, RefGen, k->refs.count + 1);
-  for (int i = 0; i < k->refs.count; i++)
-    if (k->refs.at[i]->alias) g->refs[k->refs.at[i]->alias->id].shared = true;
-  for (int i = 0; i < k->refs.count; i++) g->refs[i].ref = k->refs.at[i];
-  g->launch_reads = launch_reads(k);
-  attach(k->body, &(Numbering){g, 0});
-  ir_walk(k->body, note_users, g);
-  name_everything(g);
-  return g;
-}
-
-static void forget_users(Instr *v, void *context) {
-  (void)context;
-  val(v)->users.count = 0;
-}
-
-static bool is_pure(const Instr *v) {
-  return has_result(v) && v->type.dtype != DT_COUNT && op_info[v->op].class != OPC_CONTROL;
-}
-
-static void remove_unused(Gen *g, Region *region) {
-  for (int i = region->instrs.count - 1; i >= 0; i--) {
-    Instr *v = region->instrs.at[i];
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) remove_unused(g, v->regions[r]);
-    if (!is_pure(v) || val(v)->users.count) continue;
-    for (int a = 0; a < v->nargs; a++) {
-      Val *arg = val(v->args[a]);
-      int kept = 0;
-      for (int u = 0; u < arg->users.count; u++)
-        if (arg->users.at[u] != v) arg->users.at[kept++] = arg->users.at[u];
-      arg->users.count = kept;
-    }
-    for (int j = i; j + 1 < region->instrs.count; j++)
-      region->instrs.at[j] = region->instrs.at[j + 1];
-    region->instrs.count--;
-  }
-}
-
-// After masks were dropped: who uses what, and what nobody does.
-static void find_users_again(Gen *g) {
-  ir_walk(g->k->body, forget_users, NULL);
-  ir_walk(g->k->body, note_users, g);
-  remove_unused(g, g->k->body);
-}
 
 // ---- signature, tables
 
@@ -403,17 +271,10 @@ static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
 
 void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops,
                  Buf *explain_text) {
-  Buf cell = {0}, own_loops = {0};
-  if (explain_text && !loops) loops = &own_loops;
-  Gen *g = new_gen(k, options, &cell, loops, explain_text);
-  find_demand(g);
-  drop_masks(g);
-  find_users_again(g);
-  choose_forms(g);
-  find_batch(g);
-  ref_buffers(g);
-  find_fetches(g);
-  if (loops) buf_printf(loops, "loops of %s\n", k->name);
+  Buf cell = {0};
+  Gen *g = build_loops(k, options, explain_text);
+  if (loops) print_loops(g, loops);
+  g->c = &cell;
   emit_cell(g);
   const char *const *parameters = name_parameters(g);
   put_preamble(g, parameters, c);
@@ -424,5 +285,4 @@ void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loo
   put_header(g, parameters, h);
   if (explain_text) explain_all(g);
   buf_free(&cell);
-  buf_free(&own_loops);
 }

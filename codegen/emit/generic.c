@@ -117,13 +117,7 @@ static void emit_move(Gen *g, Instr *v) {
 
 static void emit_transpose(Gen *g, Instr *v) {
   Place from, to;
-  bool square =
-      v->type.rank == 2 && v->ints[0] == 1 && place_of(g, v->args[0], &from) && place_of(g, v, &to);
-  if (!square || !expr_is(from.stride[1], 1) || from.element != to.element ||
-      dtype_bytes(to.element) > 4) {
-    emit_move(g, v);
-    return;
-  }
+  REQUIRE(place_of(g, v->args[0], &from) && place_of(g, v, &to));
   const RefGen *r = val(v)->stored_by ? &g->refs[val(v)->stored_by->ref->id] : NULL;
   bool streams = r && r->form == FORM_DIRECT && r->element == DT_F32;
   const char *kind = streams ? "f32" : text(g, "b%d", dtype_bytes(to.element));
@@ -215,17 +209,12 @@ static void emit_reduce(Gen *g, Instr *v) {
   close_loops(g, &loops);
 }
 
-// Rows added up (or compared) into one row, a vector at a time: the axes before the last are the
-// ones that go.
-static bool emit_reduce_rows(Gen *g, Instr *v) {
+static void emit_reduce_rows(Gen *g, Instr *v) {
   const Instr *from = v->args[0];
   Place p, to;
   int last = from->type.rank - 1;
   DType t = from->type.dtype;
-  if (last < 1 || (v->ival >> last) & 1 || is_row_scalar(from) || !place_of(g, from, &p) ||
-      !place_of(g, v, &to))
-    return false;
-  if (!expr_is(p.stride[last], 1) || dtype_bytes(t) != 4 || p.element != t) return false;
+  REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
   Loops loops = open_loops(g, v, (unsigned)v->ival | 1u << last);
   const char *n = demand_text(g, val(v)->demand[last], v->type.dim[last]),
              *column = unique_name(g, "col"), *at[MAX_RANK];
@@ -253,7 +242,6 @@ static bool emit_reduce_rows(Gen *g, Instr *v) {
   line(g, "pk_storen_%s(%s, %s, %s);", type, sum_at, sum, left);
   close_block(g);
   close_loops(g, &loops);
-  return true;
 }
 
 static void emit_arg_reduce(Gen *g, Instr *v) {
@@ -323,8 +311,7 @@ static void emit_sort(Gen *g, Instr *v) {
   int axis = (int)v->ival;
   Dim n = from->type.dim[axis];
   const char *extent = extent_text(g, n);
-  Dim keys[2] = {4, n};
-  Buffer *room = buffer_new(g, "sort_room", DT_I64, 2, keys, "keys and order of a sort");
+  const Buffer *room = val(v)->room;
   Loops loops = open_loops(g, v, 1u << axis);
   const char *k = unique_name(g, "k"), *at[MAX_RANK], *keys_at = room->name,
              *stride = expr_text(room->stride[0]);
@@ -387,66 +374,35 @@ static void emit_contraction(Gen *g, const Instr *v, const char **of_label, cons
   while (inner--) close_block(g);
 }
 
-// A product of two matrices for each index of leading axes that both operands and the result share,
-// or NULL-shaped.
-typedef struct {
-  bool plain, a_transposed, b_transposed;
-  int batch;
-  Place a, b, out;
-} BatchedDot;
-
-static BatchedDot batched_dot(Gen *g, const Instr *v) {
-  BatchedDot d = {.batch = v->type.rank - 2};
-  int n = v->type.rank;
-  if (d.batch < 1 || v->args[0]->type.rank != n || v->args[1]->type.rank != n) return d;
-  const int8_t *a = v->labels.a, *b = v->labels.b, *out = v->labels.out;
-  for (int i = 0; i < d.batch; i++)
-    if (a[i] != out[i] || b[i] != out[i]) return d;
-  d.a_transposed = a[n - 1] == out[n - 2];
-  d.b_transposed = b[n - 2] == out[n - 1];
-  int8_t k = d.a_transposed ? a[n - 2] : a[n - 1];
-  bool labels = (d.a_transposed ? a[n - 1] : a[n - 2]) == out[n - 2] &&
-                (d.b_transposed ? b[n - 2] : b[n - 1]) == out[n - 1] &&
-                (d.b_transposed ? b[n - 1] : b[n - 2]) == k;
-  DType t = v->args[0]->type.dtype;
-  if (!labels || t == DT_U16 || t == DT_I64 || v->args[1]->type.dtype == DT_U16) return d;
-  if (!place_of(g, v->args[0], &d.a) || !place_of(g, v->args[1], &d.b) || !place_of(g, v, &d.out))
-    return d;
-  d.plain = expr_is(d.a.stride[n - 1], 1) && expr_is(d.b.stride[n - 1], 1);
-  return d;
-}
-
 static const char *at_batch(Gen *g, const Place *p, const Loops *loops, int batch) {
   Context x = {.g = g};
   return address(&x, p, batch, loops->at);
 }
 
-static void emit_batched_dot(Gen *g, Instr *v, const BatchedDot *d) {
-  int n = v->type.rank, m_axis = n - 2 + d->a_transposed, k_axis = 2 * n - 3 - m_axis;
+static void emit_products(Gen *g, Instr *v) {
+  ProductShape s = product_shape(v);
+  int n = v->type.rank, batch = n - 2, m_axis = n - 2 + s.a_transposed, k_axis = 2 * n - 3 - m_axis;
   const Instr *a = v->args[0];
   const DotKind *kind = val(v)->kind;
-  Dim m = v->type.dim[n - 2], cols = v->type.dim[n - 1], k = a->type.dim[k_axis], rows[2] = {m, k};
-  Buffer *panels = panels_buffer(g, text(g, "panels%d", v->id), kind, v->args[1]->type.dtype, k,
-                                 cols, "right operand of dot");
+  Dim m = v->type.dim[n - 2], cols = v->type.dim[n - 1], k = a->type.dim[k_axis];
+  const Buffer *panels = val(v)->panels, *left = val(v)->left;
   DType element = dot_element(kind, a->type.dtype);
-  bool at_hand = d->a.element == element && !d->a_transposed;
-  Buffer *left =
-      at_hand ? NULL
-              : buffer_new(g, text(g, "left%d", v->id), element, 2, rows, "left operand of dot");
+  Place from_a, from_b, to;
+  REQUIRE(place_of(g, a, &from_a) && place_of(g, v->args[1], &from_b) && place_of(g, v, &to));
   Loops loops = open_loops(g, v, 3u << (n - 2));
-  const char *a_at = at_batch(g, &d->a, &loops, d->batch), *ld = expr_text(d->a.stride[n - 2]);
+  const char *a_at = at_batch(g, &from_a, &loops, batch), *ld = expr_text(from_a.stride[n - 2]);
   if (left) {
     const char *packed = expr_text(left->stride[0]);
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
-         pack_rows_text(g, kind, d->a.element, d->a_transposed), left->name, packed, a_at, ld,
+         pack_rows_text(g, kind, from_a.element, s.a_transposed), left->name, packed, a_at, ld,
          extent_text(g, m), extent_text(g, k), extent_text(g, m), packed);
     a_at = left->name;
     ld = packed;
   }
   const char *depth = expr_text(panel_depth(g, kind, DEMAND_FULL, k));
   line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
-       pack_panels_text(g, kind, d->b.element, d->b_transposed), panels->name, depth,
-       at_batch(g, &d->b, &loops, d->batch), expr_text(d->b.stride[n - 2]), extent_text(g, k),
+       pack_panels_text(g, kind, from_b.element, s.b_transposed), panels->name, depth,
+       at_batch(g, &from_b, &loops, batch), expr_text(from_b.stride[n - 2]), extent_text(g, k),
        extent_text(g, cols), extent_text(g, cols));
   const char *product = unique_name(g, "product");
   line(g, "const pk_dot_product %s = {", product);
@@ -454,20 +410,14 @@ static void emit_batched_dot(Gen *g, Instr *v, const BatchedDot *d) {
        extent_text(g, k));
   line(g, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at,
        mul_text(g, text(g, "%d", dtype_bytes(element)), ld), panels->name, depth);
-  line(g, "  .to = %s, .ldto = %s, .padded = true,", at_batch(g, &d->out, &loops, d->batch),
-       offset_text(g, "4", d->out.stride[n - 2]));
+  line(g, "  .to = %s, .ldto = %s, .padded = true,", at_batch(g, &to, &loops, batch),
+       offset_text(g, "4", to.stride[n - 2]));
   line(g, "};");
   line(g, "pk_dot_product_%s(&%s);", kind->name, product);
   close_loops(g, &loops);
 }
 
-static void emit_dot_loops(Gen *g, Instr *v) {
-  BatchedDot batched = batched_dot(g, v);
-  if (batched.plain) {
-    emit_batched_dot(g, v, &batched);
-    return;
-  }
-
+static void emit_contractions(Gen *g, Instr *v) {
   Loops loops = open_loops(g, v, 0);
   const char *of_label[DOT_LABELS] = {0}, *sum = unique_name(g, "sum");
   for (int i = 0; i < v->type.rank; i++) of_label[v->labels.out[i]] = loops.at[i];
@@ -493,52 +443,25 @@ static void emit_elements(Gen *g, Instr *v) {
   close_loops(g, &loops);
 }
 
-void emit_generic(Gen *g, Instr *v) {
+void emit_generic(Gen *g, const Group *group) {
+  static void (*const emit[METHOD_COUNT])(Gen *, Instr *) = {
+      [METHOD_ELEMENTS] = emit_elements,
+      [METHOD_MOVE] = emit_move,
+      [METHOD_TRANSPOSE] = emit_transpose,
+      [METHOD_CONCATENATE] = emit_concatenate,
+      [METHOD_PAD] = emit_pad,
+      [METHOD_REDUCE] = emit_reduce,
+      [METHOD_REDUCE_ROWS] = emit_reduce_rows,
+      [METHOD_ARG_REDUCE] = emit_arg_reduce,
+      [METHOD_SCAN] = emit_scan,
+      [METHOD_SORT] = emit_sort,
+      [METHOD_CONTRACT] = emit_contractions,
+      [METHOD_PRODUCTS] = emit_products,
+  };
   int taken = g->taken.count;
-  line(g, "{ /* %s */", op_info[v->op].name);
+  line(g, "{ /* %s */", op_info[group->instr->op].name);
   g->indent++;
-  switch (v->op) {
-    case OP_TRANSPOSE:
-      emit_transpose(g, v);
-      break;
-    case OP_RESHAPE:
-    case OP_SLICE:
-    case OP_ROLL:
-    case OP_REV:
-    case OP_TAKE:
-    case OP_TAKE_ALONG:
-      emit_move(g, v);
-      break;
-    case OP_CONCAT:
-      emit_concatenate(g, v);
-      break;
-    case OP_PAD:
-      emit_pad(g, v);
-      break;
-    case OP_ARGMAX:
-    case OP_ARGMIN:
-      emit_arg_reduce(g, v);
-      break;
-    case OP_CUMSUM:
-    case OP_CUMPROD:
-    case OP_CUMMAX:
-    case OP_CUMMIN:
-      emit_scan(g, v);
-      break;
-    case OP_SORT:
-    case OP_ARGSORT:
-      emit_sort(g, v);
-      break;
-    case OP_DOT:
-      emit_dot_loops(g, v);
-      break;
-    default:
-      if (op_info[v->op].class == OPC_REDUCE) {
-        if (!emit_reduce_rows(g, v)) emit_reduce(g, v);
-      } else {
-        emit_elements(g, v);
-      }
-  }
+  emit[group->method](g, group->instr);
   close_block(g);
   g->taken.count = taken;
 }

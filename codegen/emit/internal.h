@@ -43,12 +43,11 @@ const char *reduce_lanes(const Instr *v);      // lane type it works in
 const char *reduce_identity(Gen *g, const Instr *v);
 
 // generic.c: operations that are not loops over rows: plain loops over elements
-void emit_generic(Gen *g, Instr *instr);
+void emit_generic(Gen *g, const Group *group);
 void emit_scalar(Gen *g, Instr *instr);
 
 // region.c
-void find_fetches(Gen *g);  // where each input's block is made present
-void emit_region(Gen *g, Region *region);
+void emit_region(Gen *g, const Schedule *schedule);
 
 // move.c: operands between HBM and VMEM
 void emit_position(Gen *g, RefGen *r,

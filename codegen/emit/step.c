@@ -127,7 +127,7 @@ static void emit_step(Gen *g) {
   g->c = &body;
   for (int i = 0; i < g->k->refs.count; i++)
     if (turns(&g->refs[i])) emit_turn(g, &g->refs[i]);
-  emit_region(g, g->k->body);
+  emit_region(g, g->body);
   g->c = outer;
   for (int i = 0; i < g->k->refs.count; i++)
     if (ref_is_operand(g->refs[i].ref)) emit_position(g, &g->refs[i], &setup);

@@ -225,10 +225,13 @@ static void explain_edges(Gen *g) {
 }
 
 static void explain_loops(Gen *g) {
-  if (!g->loops || !g->loops->length) return;
-  explain(g, "\nLoops of a step");
-  const char *after_title = strchr(g->loops->text, '\n');
-  if (after_title) buf_puts(g->explain, after_title + 1);
+  Buf loops = {0};
+  print_loops(g, &loops);
+  const char *after_title = strchr(loops.text, '\n') + 1;
+  if (*after_title)
+    explain(g, "\nLoops of a step\n%.*s",
+            (int)(loops.length - 1 - (size_t)(after_title - loops.text)), after_title);
+  buf_free(&loops);
 }
 
 static void explain_title(Gen *g) {

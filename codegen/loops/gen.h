@@ -1,18 +1,20 @@
 // The loop IR: the decisions between the block IR and C text. In: the block IR after the passes.
 // Out: Gen with its RefGen, Val and Group, which emit reads. Decisions are in loops.h. Uses ir.
 //
-// Data flow of emit_kernel (emit.c):
+// The tree: a Schedule (region) has Groups, a group of loops over rows has Steps, a group of control
+// flow has the Schedules of its regions. Decided by build.c, which calls
 //   demand.c    which part of every value and ref can reach an output (edges need no work)
 //   tail.c      what masks leave: reductions and dots stop where their operands end in zeros
 //   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack
 //               into the layout of `dot`
 //   batch.c     cells of few rows that read the same blocks go together
+//   fetch.c     where each input is made present
 //   schedule.c  each region as a list of groups: loops over rows that run a sequence of
 //               steps (column loops and dots)
 //   absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first
 //               and the last step of a dot
 //   buffers.c   what is kept in the arena, and where
-//   group.c, generic.c, dma.c, step.c   each group, operation and grid step as C
+//   method.c    how operations that are not loops over rows are carried out
 #ifndef CODEGEN_LOOPS_GEN_H
 #define CODEGEN_LOOPS_GEN_H
 
@@ -23,6 +25,7 @@
 
 typedef struct Gen Gen;
 typedef struct Group Group;
+typedef struct Schedule Schedule;
 
 // How many elements along an axis can reach an output: NULL (none), DEMAND_FULL (all of the block),
 // or the symbol of a variable that holds the number of elements of some operand's block that lie
@@ -146,6 +149,7 @@ typedef struct {
   const DotKind *kind;  // DOT: what multiplies
   Buffer *panels, *left;  // DOT: operands packed before its group, where they are not at hand as
                           // the micro-kernel wants them
+  Buffer *room;           // SORT, ARGSORT: keys and order of a row
 } Val;
 
 static inline Val *val(const Instr *instr) { return instr->note; }
@@ -169,9 +173,27 @@ typedef struct {
 
 typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKind;
 
+// How an operation that is not a loop over rows is carried out.
+typedef enum {
+  METHOD_ELEMENTS,   // an element at a time, from the operands' at its index
+  METHOD_MOVE,       // .. from the operand's at another index
+  METHOD_TRANSPOSE,  // square blocks go through registers
+  METHOD_CONCATENATE,
+  METHOD_PAD,
+  METHOD_REDUCE,
+  METHOD_REDUCE_ROWS,  // rows into one, a vector of columns at a time
+  METHOD_ARG_REDUCE,
+  METHOD_SCAN,
+  METHOD_SORT,
+  METHOD_CONTRACT,  // each element is a sum of products
+  METHOD_PRODUCTS,  // a product of two matrices for each index of leading axes
+  METHOD_COUNT
+} Method;
+
 struct Group {
   GroupKind kind;
-  int index;  // in its region's schedule
+  Method method;  // GENERIC
+  int index;      // in its region's schedule
   Region *region;
   int leads;  // axes before the column axis
   Dim lead[MAX_RANK];
@@ -180,13 +202,16 @@ struct Group {
   LIST(Instr *) scalars;  // row scalars and their stores, in program order
   Instr *instr;           // GENERIC, CONTROL, SCALAR
   bool has_dot, recomputes;
-  int strip;  // rows a strip; 0: no strips
-  int room;   // rows that its buffers have: so many rows are one strip
+  int strip;           // rows a strip; 0: no strips
+  int room;            // rows that its buffers have: so many rows are one strip
+  Schedule *inner[2];  // CONTROL: of the regions of instr, as they are numbered there; NULL: empty
 };
 
-typedef struct {
+// A region: the inputs that are made present where it begins, then its groups in order.
+struct Schedule {
+  LIST(RefGen *) fetches;
   LIST(Group *) groups;
-} Schedule;
+};
 
 // ---- the generator
 
@@ -231,6 +256,7 @@ struct Gen {
   bool launch_reads;  // grid or requirements read prefetched operands
   LIST(StripBound) bounds;
   Batch *batch;  // or NULL
+  Schedule *body;
   ExprPool exprs;
   LIST(const Expr *)
   rows;  // lengths of rows in memory that follow from run-time sizes: declared symbols
@@ -243,7 +269,7 @@ struct Gen {
   int instr_count;
   Buf *c;  // the cell function under construction
   int indent;
-  Buf *loops, *explain;  // may be NULL
+  Buf *explain;  // may be NULL
 };
 
 #endif

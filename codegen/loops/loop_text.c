@@ -63,99 +63,134 @@ static const char *kept_text(Gen *g, const Instr *v) {
 
 // ---- lines
 
-static void put(Gen *g, int depth, const char *format, ...) PRINTF_LIKE(3, 4);
-static void put(Gen *g, int depth, const char *format, ...) {
-  buf_printf(g->loops, "%*s", depth * 2, "");
+typedef struct {
+  Gen *g;
+  Buf *out;
+} Printer;
+
+static void put(Printer *p, int depth, const char *format, ...) PRINTF_LIKE(3, 4);
+static void put(Printer *p, int depth, const char *format, ...) {
+  buf_printf(p->out, "%*s", depth * 2, "");
   va_list args;
   va_start(args, format);
-  buf_vprintf(g->loops, format, args);
+  buf_vprintf(p->out, format, args);
   va_end(args);
-  buf_putc(g->loops, '\n');
+  buf_putc(p->out, '\n');
 }
 
 // Those of one source line on one line.
-static void put_members(Gen *g, int depth, Instr *const *members, int count) {
+static void put_members(Printer *p, int depth, Instr *const *members, int count) {
   for (int i = 0, line = 0; i < count; i++) {
-    int at = line_of(g, members[i]->span);
+    int at = line_of(p->g, members[i]->span);
     if (at != line)
-      buf_printf(g->loops, "%s%*sline %d: ", i ? "\n" : "", depth * 2, "", at);
+      buf_printf(p->out, "%s%*sline %d: ", i ? "\n" : "", depth * 2, "", at);
     else
-      buf_puts(g->loops, ", ");
-    buf_printf(g->loops, "%s%s", instr_text(g, members[i]), kept_text(g, members[i]));
+      buf_puts(p->out, ", ");
+    buf_printf(p->out, "%s%s", instr_text(p->g, members[i]), kept_text(p->g, members[i]));
     line = at;
   }
-  if (count) buf_putc(g->loops, '\n');
+  if (count) buf_putc(p->out, '\n');
 }
 
-static void put_scalars(Gen *g, int depth, const Group *group, int after) {
+static void put_scalars(Printer *p, int depth, const Group *group, int after) {
   LIST(Instr *) here = {0};
   for (int i = 0; i < group->scalars.count; i++)
-    if (val(group->scalars.at[i])->after == after) LIST_PUSH(g->arena, &here, group->scalars.at[i]);
+    if (val(group->scalars.at[i])->after == after)
+      LIST_PUSH(p->g->arena, &here, group->scalars.at[i]);
   if (!here.count) return;
-  put(g, depth, "once a row:");
-  put_members(g, depth + 1, here.at, here.count);
+  put(p, depth, "once a row:");
+  put_members(p, depth + 1, here.at, here.count);
 }
 
-static void put_dot(Gen *g, int depth, const Step *step) {
+static void put_dot(Printer *p, int depth, const Step *step) {
+  Gen *g = p->g;
   const char *columns = demand_text(g, step->demand, step->columns), *where;
   if (step->into)
     where = text(g, step->set ? ", to %s%s%s" : ", added to %s in place%s%s", step->into->ref->name,
                  step->result ? ", at last to " : "", step->result ? step->result->ref->name : "");
   else
     where = kept_text(g, step->dot);
-  put(g, depth, "dot to %s columns:", columns);
-  put(g, depth + 1, "line %d: %s%s", line_of(g, step->dot->span), instr_text(g, step->dot), where);
+  put(p, depth, "dot to %s columns:", columns);
+  put(p, depth + 1, "line %d: %s%s", line_of(g, step->dot->span), instr_text(g, step->dot), where);
 }
 
-static void put_rows(Gen *g, int depth, const Group *group) {
+static void put_rows(Printer *p, int depth, const Group *group) {
+  Gen *g = p->g;
   const char *to = "";
   for (int i = 0; i < group->leads; i++)
     to = text(g, "%s%s %s", to, i ? " x" : " to",
               demand_text(g, group->lead_demand[i], group->lead[i]));
-  put(g, depth, group->strip ? "rows%s in strips of %d:" : "rows%s:", *to ? to : ": one",
+  put(p, depth, group->strip ? "rows%s in strips of %d:" : "rows%s:", *to ? to : ": one",
       group->strip);
-  put_scalars(g, depth + 1, group, -1);
+  put_scalars(p, depth + 1, group, -1);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
     if (step->dot) {
-      put_dot(g, depth + 1, step);
+      put_dot(p, depth + 1, step);
     } else if (step->members.count) {
-      put(g, depth + 1, "columns to %s:", demand_text(g, step->demand, step->columns));
-      put_members(g, depth + 2, step->members.at, step->members.count);
+      put(p, depth + 1, "columns to %s:", demand_text(g, step->demand, step->columns));
+      put_members(p, depth + 2, step->members.at, step->members.count);
     }
-    put_scalars(g, depth + 1, group, s);
+    put_scalars(p, depth + 1, group, s);
   }
 }
 
-static void put_control(Gen *g, int depth, const Instr *v) {
-  bool moves =
-      v->op == OP_FETCH ||
-      v->op == OP_WRITEBACK;  // what they become stands elsewhere: print_fetch, turns of outputs
-  if (moves || v->op == OP_YIELD) return;
-  put(g, depth, "%s of line %d%s", op_info[v->op].name, line_of(g, v->span),
+static void put_region(Printer *p, int depth, const Schedule *s);
+
+// What fetches and write-backs become stands elsewhere: the fetches of a region, turns of outputs.
+static void put_control(Printer *p, int depth, const Group *group) {
+  const Instr *v = group->instr;
+  if (v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD) return;
+  put(p, depth, "%s of line %d%s", op_info[v->op].name, line_of(p->g, v->span),
       v->regions[0] ? ":" : "");
+  for (int r = 0; r < 2; r++) {
+    if (!group->inner[r]) continue;
+    if (r && v->op == OP_IF) put(p, depth, "else:");
+    if (r && v->op == OP_WHILE) put(p, depth, "do:");
+    put_region(p, depth + 1, group->inner[r]);
+  }
 }
 
-void print_fetch(Gen *g, const RefGen *r) {
-  if (g->loops) put(g, g->indent, "fetch %s: %s", r->ref->name, form_text(r->form));
-}
+static const char *const method_text[METHOD_COUNT] = {
+    [METHOD_ELEMENTS] = "element by element",
+    [METHOD_MOVE] = "elements moved one by one",
+    [METHOD_TRANSPOSE] = "square blocks through registers",
+    [METHOD_CONCATENATE] = "one part after the other",
+    [METHOD_PAD] = "element by element, padded",
+    [METHOD_REDUCE] = "a reduction for each element",
+    [METHOD_REDUCE_ROWS] = "rows reduced to one, by vectors of columns",
+    [METHOD_ARG_REDUCE] = "a search for each element",
+    [METHOD_SCAN] = "running along an axis",
+    [METHOD_SORT] = "sorted along an axis",
+    [METHOD_CONTRACT] = "a sum of products for each element",
+    [METHOD_PRODUCTS] = "a product of matrices for each leading index",
+};
 
-void print_group(Gen *g, const Group *group) {
-  if (!g->loops) return;
-  int depth = g->indent;
+static void put_group(Printer *p, int depth, const Group *group) {
   switch (group->kind) {
     case GROUP_ROWS:
-      put_rows(g, depth, group);
+      put_rows(p, depth, group);
       break;
     case GROUP_CONTROL:
-      put_control(g, depth, group->instr);
+      put_control(p, depth, group);
       break;
     case GROUP_GENERIC:
-      put(g, depth, "element by element:");
-      put_members(g, depth + 1, &group->instr, 1);
+      put(p, depth, "%s:", method_text[group->method]);
+      put_members(p, depth + 1, &group->instr, 1);
       break;
     case GROUP_SCALAR:
-      put_members(g, depth, &group->instr, 1);
+      put_members(p, depth, &group->instr, 1);
       break;
   }
+}
+
+static void put_region(Printer *p, int depth, const Schedule *s) {
+  for (int i = 0; i < s->fetches.count; i++)
+    put(p, depth, "fetch %s: %s", s->fetches.at[i]->ref->name, form_text(s->fetches.at[i]->form));
+  for (int i = 0; i < s->groups.count; i++) put_group(p, depth, s->groups.at[i]);
+}
+
+void print_loops(Gen *g, Buf *out) {
+  buf_printf(out, "loops of %s\n", g->k->name);
+  put_region(&(Printer){g, out}, 1, g->body);
 }

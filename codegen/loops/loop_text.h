@@ -10,8 +10,6 @@ const char *why_kept(Gen *g, const Instr *v);
 // "%127 s = select": id, name in the source where there is one, operation.
 const char *instr_text(Gen *g, const Instr *v);
 
-// Both write to g->loops, if there is any, at the generator's indentation.
-void print_fetch(Gen *g, const RefGen *r);
-void print_group(Gen *g, const Group *group);
+void print_loops(Gen *g, Buf *out);
 
 #endif

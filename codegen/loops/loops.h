@@ -33,6 +33,10 @@ void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 int line_of(Gen *g, Span span);
 bool mentions(const char *c_text, const char *name);
 
+// build.c
+// Runs every decision. What they have to say goes to `explain_text`, which may be NULL.
+Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text);
+
 // demand.c
 void find_demand(Gen *g);
 StripBound *strip_bound(Gen *g, Demand demand);      // NULL when it is none
@@ -53,6 +57,9 @@ void choose_forms(Gen *g);
 bool shares_memory(
     const Gen *g,
     const Ref *ref);  // with an output: its blocks are fetched when the grid says so, each time
+
+// fetch.c
+void find_fetches(Gen *g);
 
 // dot_kind.c
 void choose_dot_kinds(Gen *g);
@@ -76,6 +83,13 @@ void declare_batches(Gen *g, const char *indent, Buf *out);  // how many there a
 void declare_batch(Gen *g, const char *index, Buf *out);     // the cells of one
 void explain_batch(Gen *g);
 
+// A `dot` as a product of two matrices for each index of leading axes that both operands and the
+// result share.
+typedef struct {
+  bool plain;  // it is one
+  bool a_transposed, b_transposed;
+} ProductShape;
+
 // schedule.c
 Schedule *schedule_region(Gen *g, Region *region);
 bool is_row_scalar(const Instr *instr);        // one element a row
@@ -89,6 +103,10 @@ bool instr_reads(const Instr *instr, const Ref *ref);
 // absorb.c
 void finish_group(Gen *g, Group *group);  // of loops over rows
 void store_at_once(Gen *g, Group *generic);
+
+// method.c
+void choose_method(Gen *g, Group *generic);  // and the room that it takes
+ProductShape product_shape(const Instr *dot);
 
 // buffers.c
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims,
@@ -115,6 +133,12 @@ typedef struct {
   const Expr *stride[MAX_RANK];
 } Place;
 bool place_of(Gen *g, const Instr *v, Place *place);
+// The part of it that is known before names are.
+typedef struct {
+  DType element;
+  const Expr *stride[MAX_RANK];
+} Layout;
+bool layout_of(Gen *g, const Instr *v, Layout *layout);
 void place_of_access(Gen *g, const Instr *access,
                      Place *place);  // of the window of a LOAD or STORE
 void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from,

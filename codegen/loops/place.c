@@ -32,17 +32,22 @@ void place_of_access(Gen *g, const Instr *v, Place *p) {
   if (strcmp(offset, "0") != 0) p->pointer = text(g, "%s + %s", p->pointer, offset);
 }
 
-void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *to) {
+static void strides_of_unit_axes(Gen *g, const Instr *reshape, const Expr *const *from,
+                                 const Expr **to) {
   const Type *a = &reshape->args[0]->type, *b = &reshape->type;
   int i = 0;
   for (int j = 0; j < b->rank; j++) {
     if (b->dim[j] == 1) {
-      to->stride[j] = number(g, 0);
+      to[j] = number(g, 0);
       continue;
     }
     while (a->dim[i] == 1) i++;
-    to->stride[j] = from->stride[i++];
+    to[j] = from[i++];
   }
+}
+
+void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *to) {
+  strides_of_unit_axes(g, reshape, from->stride, to->stride);
 }
 
 bool place_of(Gen *g, const Instr *v, Place *p) {
@@ -70,4 +75,32 @@ bool place_of(Gen *g, const Instr *v, Place *p) {
     return true;
   }
   return false;
+}
+
+static void layout_of_access(Gen *g, const Instr *access, Layout *l) {
+  const RefGen *r = &g->refs[access->ref->id];
+  l->element = r->element;
+  for (int k = 0, axis = 0; k < access->ref->type.rank; k++)
+    if (!access->window.squeeze[k])
+      l->stride[axis++] = expr_mul(&g->exprs, r->stride[k], number(g, access->window.stride[k]));
+}
+
+bool layout_of(Gen *g, const Instr *v, Layout *l) {
+  const Val *info = val(v);
+  if (v->op == OP_STORE || info->stored_by) {
+    layout_of_access(g, info->stored_by ? info->stored_by : v, l);
+  } else if (info->buffer) {
+    l->element = info->buffer->element;
+    memcpy(l->stride, info->buffer->stride, sizeof l->stride);
+  } else if (v->op == OP_LOAD && !ir_may_leave(v)) {
+    layout_of_access(g, v, l);
+  } else if (v->op == OP_RESHAPE && is_transparent(v)) {
+    Layout from;
+    if (!layout_of(g, v->args[0], &from)) return false;
+    l->element = from.element;
+    strides_of_unit_axes(g, v, from.stride, l->stride);
+  } else {
+    return false;
+  }
+  return true;
 }

@@ -19,7 +19,7 @@ typedef struct {
   int *last_read;    // by Ref.id: index of the last group that reads it
   int *last_skewed;  // by Ref.id: .. that reads in one row what a store may write in another
   int *last_open;    // by Ref.id: .. that stores to a window that may leave the ref, and so in one
-                   // row or column what belongs to another
+                     // row or column what belongs to another
 } Scheduler;
 
 // ---- kinds of instructions

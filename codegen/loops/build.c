@@ -1,0 +1,190 @@
+// The whole loop IR of a kernel: every decision in order, and the tree of regions.
+#include "codegen/loops/loops.h"
+
+#include <ctype.h>
+
+// ---- the generator's notes on the IR
+
+typedef struct {
+  Gen *g;
+  int position;
+} Numbering;
+
+static void attach(Region *region, Numbering *n) {
+  Arena *arena = n->g->arena;
+  if (region->arg) {
+    region->arg->note = NEW(arena, Val);
+    val(region->arg)->region = region;
+  }
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    v->note = NEW(arena, Val);
+    val(v)->region = region;
+    val(v)->position = n->position++;
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) attach(v->regions[r], n);
+  }
+}
+
+static void note_users(Instr *v, void *context) {
+  Gen *g = context;
+  for (int i = 0; i < v->nargs; i++)
+    if (v->args[i]->note) LIST_PUSH(g->arena, &val(v->args[i])->users, v);
+}
+
+// The names that move.c, step.c and buffers.c make of an operand's.
+static const char *const operand_forms[] = {
+    "%s_held", "%s_key", "%s_block", "%s_stream", "%s_slot", "%s_few",
+    "%s_new",  "%s_hbm", "%s_slice", "%s_begun",  "%s_at0",  "%s_at1",
+    "%s_at2",  "%s_at3", "%s_at4",   "%s_at5",    "%s_at6",  "%s_at7",
+};
+enum { OPERAND_FORMS = sizeof operand_forms / sizeof *operand_forms };
+_Static_assert(MAX_RANK == 8, "an operand's names are those of 8 axes");
+
+static bool is_plain(const char *name) {
+  bool plain = isalpha((unsigned char)name[0]) || name[0] == '_';
+  for (const char *p = name; *p; p++) plain = plain && (isalnum((unsigned char)*p) || *p == '_');
+  return plain;
+}
+
+static void name_everything(Gen *g) {
+  static const char *const axis_forms[] = {"%s", "n_%s"};
+  Kernel *k = g->k;
+  g->size_name = NEW_ARRAY(g->arena, const char *, k->sizes.count + 1);
+  g->axis_name = NEW_ARRAY(g->arena, const char *, k->grid.count + 1);
+  LIST_PUSH(g->arena, &g->kept, text(g, "%s_arena", k->symbol));
+  LIST_PUSH(g->arena, &g->kept, text(g, "%s_layout", k->symbol));
+  for (int i = 0; i < k->sizes.count; i++) {
+    const char *name = k->sizes.at[i].name;
+    g->size_name[i] = lasting_name(g, is_plain(name) ? name : text(g, "size%d", i));
+  }
+  for (int i = 0; i < k->grid.count; i++)
+    g->axis_name[i] = name_family(g, k->grid.at[i].name, axis_forms, 2);
+  for (int i = 0; i < k->refs.count; i++)
+    if (ref_is_operand(k->refs.at[i]))
+      g->refs[i].stem = name_family(g, k->refs.at[i]->name, operand_forms, OPERAND_FORMS);
+}
+
+static void see_load(Instr *v, void *context) {
+  if (v->op == OP_LOAD) *(bool *)context = true;
+}
+
+static bool launch_reads(const Kernel *k) {
+  bool found = false;
+  for (int i = 0; i < k->grid.count; i++) ir_walk(k->grid.at[i].extent, see_load, &found);
+  for (int i = 0; i < k->requires.count; i++)
+    ir_walk(k->requires.at[i].condition, see_load, &found);
+  return found;
+}
+
+static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *explain_text) {
+  Gen *g = NEW(k->arena, Gen);
+  *g = (Gen){.k = k,
+             .arena = k->arena,
+             .exprs = {.arena = k->arena},
+             .options = options,
+             .target = options->target,
+             .explain = explain_text};
+  g->lanes = options->target->vector_bytes / 4;
+  g->panel = g->lanes * options->target->dot_vectors;
+  g->refs = NEW_ARRAY(k->arena, RefGen, k->refs.count + 1);
+  for (int i = 0; i < k->refs.count; i++)
+    if (k->refs.at[i]->alias) g->refs[k->refs.at[i]->alias->id].shared = true;
+  for (int i = 0; i < k->refs.count; i++) g->refs[i].ref = k->refs.at[i];
+  g->launch_reads = launch_reads(k);
+  attach(k->body, &(Numbering){g, 0});
+  ir_walk(k->body, note_users, g);
+  name_everything(g);
+  return g;
+}
+
+static void forget_users(Instr *v, void *context) {
+  (void)context;
+  val(v)->users.count = 0;
+}
+
+static bool is_pure(const Instr *v) {
+  return has_result(v) && v->type.dtype != DT_COUNT && op_info[v->op].class != OPC_CONTROL;
+}
+
+static void remove_unused(Gen *g, Region *region) {
+  for (int i = region->instrs.count - 1; i >= 0; i--) {
+    Instr *v = region->instrs.at[i];
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) remove_unused(g, v->regions[r]);
+    if (!is_pure(v) || val(v)->users.count) continue;
+    for (int a = 0; a < v->nargs; a++) {
+      Val *arg = val(v->args[a]);
+      int kept = 0;
+      for (int u = 0; u < arg->users.count; u++)
+        if (arg->users.at[u] != v) arg->users.at[kept++] = arg->users.at[u];
+      arg->users.count = kept;
+    }
+    for (int j = i; j + 1 < region->instrs.count; j++)
+      region->instrs.at[j] = region->instrs.at[j + 1];
+    region->instrs.count--;
+  }
+}
+
+// After masks were dropped: who uses what, and what nobody does.
+static void find_users_again(Gen *g) {
+  ir_walk(g->k->body, forget_users, NULL);
+  ir_walk(g->k->body, note_users, g);
+  remove_unused(g, g->k->body);
+}
+
+// ---- the tree
+
+// Nothing but values that nobody outside reads.
+static bool is_idle(const Region *region) {
+  for (int i = 0; region && i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    if (!has_result(v) || op_info[v->op].class == OPC_CONTROL) return false;
+  }
+  return true;
+}
+
+static bool is_idle_if(const Group *group) {
+  const Instr *v = group->instr;
+  return group->kind == GROUP_CONTROL && v->op == OP_IF && !has_result(v) &&
+         is_idle(v->regions[0]) && is_idle(v->regions[1]);
+}
+
+static void drop_idle(Schedule *s) {
+  int kept = 0;
+  for (int i = 0; i < s->groups.count; i++)
+    if (!is_idle_if(s->groups.at[i])) s->groups.at[kept++] = s->groups.at[i];
+  s->groups.count = kept;
+  for (int i = 0; i < kept; i++) s->groups.at[i]->index = i;
+}
+
+// What a region takes over from regions inside it (absorb.c) is decided before those are built.
+static Schedule *build_region(Gen *g, Region *region) {
+  Schedule *s = schedule_region(g, region);
+  for (int i = 0; i < g->k->refs.count; i++)
+    if (g->refs[i].fetch_at == region) LIST_PUSH(g->arena, &s->fetches, &g->refs[i]);
+  drop_idle(s);
+  place_values(g, s);
+  for (int i = 0; i < s->groups.count; i++) {
+    Group *group = s->groups.at[i];
+    if (group->kind == GROUP_GENERIC) choose_method(g, group);
+    for (int r = 0; r < 2 && group->kind == GROUP_CONTROL; r++) {
+      Region *inner = group->instr->regions[r];
+      if (inner && inner->instrs.count) group->inner[r] = build_region(g, inner);
+    }
+  }
+  return s;
+}
+
+Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text) {
+  Gen *g = new_gen(k, options, explain_text);
+  find_demand(g);
+  drop_masks(g);
+  find_users_again(g);
+  choose_forms(g);
+  find_batch(g);
+  ref_buffers(g);
+  find_fetches(g);
+  g->body = build_region(g, k->body);
+  return g;
+}

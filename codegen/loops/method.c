@@ -1,0 +1,110 @@
+// How an operation that is not a loop over rows is carried out, and the memory that this takes.
+#include "codegen/loops/loops.h"
+
+// ---- products
+
+ProductShape product_shape(const Instr *v) {
+  int n = v->type.rank;
+  ProductShape none = {0}, s = {0};
+  if (n < 3 || v->args[0]->type.rank != n || v->args[1]->type.rank != n) return none;
+  const int8_t *a = v->labels.a, *b = v->labels.b, *out = v->labels.out;
+  for (int i = 0; i < n - 2; i++)
+    if (a[i] != out[i] || b[i] != out[i]) return none;
+  s.a_transposed = a[n - 1] == out[n - 2];
+  s.b_transposed = b[n - 2] == out[n - 1];
+  int8_t k = s.a_transposed ? a[n - 2] : a[n - 1];
+  bool labels = (s.a_transposed ? a[n - 1] : a[n - 2]) == out[n - 2] &&
+                (s.b_transposed ? b[n - 2] : b[n - 1]) == out[n - 1] &&
+                (s.b_transposed ? b[n - 1] : b[n - 2]) == k;
+  DType t = v->args[0]->type.dtype;
+  s.plain = labels && t != DT_U16 && t != DT_I64 && v->args[1]->type.dtype != DT_U16;
+  return s.plain ? s : none;
+}
+
+static bool has_products(Gen *g, const Instr *v) {
+  Layout a, b, out;
+  int last = v->type.rank - 1;
+  return product_shape(v).plain && layout_of(g, v->args[0], &a) && layout_of(g, v->args[1], &b) &&
+         layout_of(g, v, &out) && expr_is(a.stride[last], 1) && expr_is(b.stride[last], 1);
+}
+
+static void place_products(Gen *g, const Instr *v) {
+  ProductShape s = product_shape(v);
+  const DotKind *kind = val(v)->kind;
+  int n = v->type.rank, m_axis = n - 2 + s.a_transposed, k_axis = 2 * n - 3 - m_axis;
+  const Instr *a = v->args[0];
+  Dim k = a->type.dim[k_axis], rows[2] = {v->type.dim[n - 2], k};
+  DType element = dot_element(kind, a->type.dtype);
+  val(v)->panels = panels_buffer(g, text(g, "panels%d", v->id), kind, v->args[1]->type.dtype, k,
+                                 v->type.dim[n - 1], "right operand of dot");
+  Layout at;
+  REQUIRE(layout_of(g, a, &at));
+  if (at.element != element || s.a_transposed)
+    val(v)->left = buffer_new(g, text(g, "left%d", v->id), element, 2, rows, "left operand of dot");
+}
+
+// ---- transposes, reductions
+
+static bool has_blocks(Gen *g, const Instr *v) {
+  Layout from, to;
+  return v->type.rank == 2 && v->ints[0] == 1 && layout_of(g, v->args[0], &from) &&
+         layout_of(g, v, &to) && expr_is(from.stride[1], 1) && from.element == to.element &&
+         dtype_bytes(to.element) <= 4;
+}
+
+// Are rows added up (or compared) into one row: the axes before the last are the ones that go?
+static bool has_rows(Gen *g, const Instr *v) {
+  const Instr *from = v->args[0];
+  Layout at, to;
+  int last = from->type.rank - 1;
+  DType t = from->type.dtype;
+  return last >= 1 && !((v->ival >> last) & 1) && !is_row_scalar(from) && layout_of(g, from, &at) &&
+         layout_of(g, v, &to) && expr_is(at.stride[last], 1) && dtype_bytes(t) == 4 &&
+         at.element == t;
+}
+
+static void place_sort(Gen *g, const Instr *v) {
+  Dim keys[2] = {4, v->args[0]->type.dim[v->ival]};
+  val(v)->room = buffer_new(g, "sort_room", DT_I64, 2, keys, "keys and order of a sort");
+}
+
+static Method method_of(Gen *g, const Instr *v) {
+  switch (v->op) {
+    case OP_TRANSPOSE:
+      return has_blocks(g, v) ? METHOD_TRANSPOSE : METHOD_MOVE;
+    case OP_RESHAPE:
+    case OP_SLICE:
+    case OP_ROLL:
+    case OP_REV:
+    case OP_TAKE:
+    case OP_TAKE_ALONG:
+      return METHOD_MOVE;
+    case OP_CONCAT:
+      return METHOD_CONCATENATE;
+    case OP_PAD:
+      return METHOD_PAD;
+    case OP_SORT:
+    case OP_ARGSORT:
+      return METHOD_SORT;
+    case OP_DOT:
+      return has_products(g, v) ? METHOD_PRODUCTS : METHOD_CONTRACT;
+    default:
+      break;
+  }
+  switch (op_info[v->op].class) {
+    case OPC_REDUCE:
+      return has_rows(g, v) ? METHOD_REDUCE_ROWS : METHOD_REDUCE;
+    case OPC_ARGREDUCE:
+      return METHOD_ARG_REDUCE;
+    case OPC_SCAN:
+      return METHOD_SCAN;
+    default:
+      return METHOD_ELEMENTS;
+  }
+}
+
+void choose_method(Gen *g, Group *generic) {
+  generic->method = method_of(g, generic->instr);
+  if (generic->method == METHOD_SORT) place_sort(g, generic->instr);
+  if (generic->method == METHOD_PRODUCTS) place_products(g, generic->instr);
+}
