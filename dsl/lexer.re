@@ -51,7 +51,8 @@ static int bad_bytes(Lexer *lexer, const unsigned char *start) {
   while (lexer->cursor < lexer->limit && !may_stand(*lexer->cursor)) lexer->cursor++;
   Span span = span_from(lexer, start);
   if (*start > 0x20 && *start < 0x7f)
-    diag_error(lexer->diag, span, ERR_BAD_CHARACTER, "`%c` does not belong to the language", *start);
+    diag_error(lexer->diag, span, ERR_BAD_CHARACTER, "`%c` does not belong to the language%s", *start,
+               *start == '@' ? "; a matrix product is dot(a, b)" : "");
   else
     diag_error(lexer->diag, span, ERR_BAD_CHARACTER, "the byte 0x%02x does not belong to the language%s", *start,
                *start >= 0x80 ? "; names are ASCII" : "");

@@ -272,6 +272,46 @@ static const char *habit(const Driver *d) {
   return NULL;
 }
 
+// Where the item that holds this token begins.
+static int item_start(const Driver *d, int at) {
+  while (at > 0 && kind_at(d, at - 1) != T_SEMI && kind_at(d, at - 1) != T_LBRACE &&
+         kind_at(d, at - 1) != T_RBRACE)
+    at--;
+  return at;
+}
+
+// The word of the syntax that a name was perhaps meant to be: one that is allowed here, or for an
+// earlier token any that is reserved. NULL: none.
+static const char *close_word(const Driver *d, int at) {
+  enum { MOST_WORDS = 64 };
+  int shortest = at == d->at ? 3 : 4;
+  const char *words[MOST_WORDS], *name;
+  int count = 0;
+  if (at < 0 || kind_at(d, at) != T_NAME || length_at(d, at) < shortest) return NULL;
+  name = arena_strndup(d->parse.arena, text_at(d, at), (size_t)length_at(d, at));
+  for (int i = 0; i < token_info_count && count < MOST_WORDS; i++) {
+    const TokenInfo *info = &token_info[i];
+    bool word = info->class == TOKEN_RESERVED || info->class == TOKEN_WORD;
+    bool allowed =
+        at == d->at ? parser_accepts(d->machine, info->kind) : info->class == TOKEN_RESERVED;
+    if (word && allowed) words[count++] = info->text;
+  }
+  return closest_name(name, words, count);
+}
+
+// "; did you mean `parallel`?" for the unexpected token, or the name that led to it; or "".
+static const char *meant_word(const Driver *d) {
+  const int places[] = {d->at, d->at - 1, item_start(d, d->at)};
+  for (int i = 0; i < 3; i++) {
+    const char *word = close_word(d, places[i]), *name;
+    if (!word) continue;
+    name = describe(d, places[i]);
+    return i == 0 ? arena_printf(d->parse.arena, "; did you mean `%s`?", word)
+                  : arena_printf(d->parse.arena, "; %s: did you mean `%s`?", name, word);
+  }
+  return "";
+}
+
 static void report_syntax(Driver *d) {
   if (suppressed(d)) return;
   Span span = span_at(d, d->at);
@@ -285,9 +325,9 @@ static void report_syntax(Driver *d) {
            parser_accepts(d->machine, T_NAME))
     diag_error(diag, span, ERR_SYNTAX, "%s is a reserved word and cannot be a name", found);
   else if (expected)
-    diag_error(diag, span, ERR_SYNTAX, "%s, found %s", expected, found);
+    diag_error(diag, span, ERR_SYNTAX, "%s, found %s%s", expected, found, meant_word(d));
   else
-    diag_error(diag, span, ERR_SYNTAX, "%s is not allowed here", found);
+    diag_error(diag, span, ERR_SYNTAX, "%s is not allowed here%s", found, meant_word(d));
   note_comment(d);
   if (kind_at(d, d->at) == 0 && d->open_count)
     diag_note(diag, span_at(d, d->open[d->open_count - 1]), "opened here");

@@ -33,6 +33,7 @@ static void limit_from_environment(pk_context *context) {
   const char *text = getenv("PK_VMEM_LIMIT");
   int64_t value = text && *text ? parse_positive(text, true) : 0;
   context->vmem_limit = value > 0 ? value : 0;
+  context->limit_origin = "PK_VMEM_LIMIT";
   context->bad_limit =
       value >= 0 ? NULL : "PK_VMEM_LIMIT: expected a number of bytes, or one followed by K, M or G";
 }
@@ -134,6 +135,7 @@ static pk_context *new_spare(const pk_context *context) {
   spare->threads = context->threads;
   spare->bad_threads = context->bad_threads;
   spare->vmem_limit = context->vmem_limit;
+  spare->limit_origin = context->limit_origin;
   spare->bad_limit = context->bad_limit;
   spare->host_run = context->host_run;
   spare->host_pool = context->host_pool;
@@ -171,6 +173,7 @@ void pk_context_set_vmem_limit(pk_context *context, int64_t bytes) {
     return;
   }
   context->vmem_limit = bytes;
+  context->limit_origin = "--vmem-limit or pk_context_set_vmem_limit";
   context->bad_limit =
       bytes > 0 ? NULL : "pk_context_set_vmem_limit: expected a positive number of bytes";
 }

@@ -28,13 +28,20 @@ static pk_status check_call(const pk_launch *launch) {
 
 static pk_status check_vmem(const pk_launch *launch) {
   int64_t limit = launch->context->vmem_limit, needed = launch->plan.vmem_bytes;
-  if (!limit) limit = launch->kernel->vmem_limit;
-  if (!limit) limit = PK_DEFAULT_VMEM_LIMIT;
+  const char *origin = launch->context->limit_origin;
+  if (!limit) {
+    limit = launch->kernel->vmem_limit;
+    origin = "the kernel's vmem_limit";
+  }
+  if (!limit) {
+    limit = PK_DEFAULT_VMEM_LIMIT;
+    origin = "the default; vmem_limit, --vmem-limit or PK_VMEM_LIMIT sets another";
+  }
   if (needed <= limit && needed < INT64_MAX) return PK_OK;
   return pk_refuse(launch->context, launch->kernel, PK_VMEM_EXCEEDED,
                    "the blocks and scratch need %s%" PRId64 " bytes of VMEM, the limit is %" PRId64
-                   " (PK_VMEM_LIMIT)",
-                   needed == INT64_MAX ? "more than " : "", needed, limit);
+                   " (%s)",
+                   needed == INT64_MAX ? "more than " : "", needed, limit, origin);
 }
 
 static pk_status prepare(pk_launch *launch) {

@@ -40,7 +40,8 @@ struct pk_context {
   unsigned forks;  /* of pk_forks(), when its threads and its trace were begun */
   pk_context *spare; /* of the default context: for calls from within a call on the same thread */
   int threads;
-  int64_t vmem_limit; /* 0: none set */
+  int64_t vmem_limit;       /* 0: none set */
+  const char *limit_origin; /* who set it */
   const char *bad_threads,
       *bad_limit; /* what is wrong with the setting: calls are refused with it; NULL: nothing */
   char message[PK_MESSAGE_BYTES];

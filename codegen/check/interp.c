@@ -365,9 +365,9 @@ static void check_vmem(Interp *in) {
   if (total <= limit && total < INT64_MAX) return;
   find(in, k, FIND_VMEM, k->span,
        "the blocks and scratch of `%s` need %lld bytes of VMEM, buffers counted, and the limit is "
-       "%lld: `pkc explain` with sizes "
-       "lists them",
-       k->name, (long long)total, (long long)limit);
+       "%lld (%s): `pkc explain` with sizes lists them",
+       k->name, (long long)total, (long long)limit,
+       k->vmem_limit ? "the kernel's vmem_limit" : "the default");
   find_note(in, largest->span, -1, "the largest is `%s` with %lld bytes", largest->name,
             (long long)most);
 }

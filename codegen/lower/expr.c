@@ -372,6 +372,8 @@ Value lower_expr(Lower *l, const Node *node) {
     case N_BINARY: {
       if (node->op == BIN_AND || node->op == BIN_OR) return lower_logical(l, node);
       Value a = lower_expr(l, node->a), b = lower_expr(l, node->b);
+      if (b.kind == V_DTYPE) a = as_dtype(l, node->a, a);
+      if (a.kind == V_DTYPE) b = as_dtype(l, node->b, b);
       return lower_binary(l, node, node->op, a, b);
     }
     case N_CALL:

@@ -203,6 +203,7 @@ Instr *convert_index(Lower *l, Value v,
 Instr *lower_index(Lower *l, const Node *node);  // an i64 scalar, NULL when there was an error
 bool lower_condition(Lower *l, const Node *node, Value *out);  // V_BOOL or rank-0 bool data
 bool lower_dtype(Lower *l, const Node *node, DType *out);
+Value as_dtype(Lower *l, const Node *node, Value v);  // v, or the dtype that the node's name is
 bool lower_static_int(Lower *l, const Node *node, const char *what, int64_t *out);
 bool in_index_place(const Lower *l);  // extents, maps, requires, sizes: integer scalars only
 bool lower_shape(Lower *l, const Node *node,
@@ -246,6 +247,7 @@ bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
 // ---- view.c
+Ref *viewed_ref(const RefView *view);
 const RefView *named_view(Lower *l,
                           const Node *node);  // the view that a name stands for, else NULL
 Value read_view(Lower *l, const RefView *view, Span span);

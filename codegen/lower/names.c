@@ -41,8 +41,23 @@ bool same_but_case(const char *a, const char *b) {
   return *a == *b;
 }
 
+// What a name of another language is called here, if that is one of `names`.
+static const char *native_name(const char *name, const char *const *names, int count) {
+  static const struct {
+    const char *foreign, *native;
+  } table[] = {
+#define FOREIGN(foreign, native) {foreign, native},
+#include "codegen/lower/foreign.def"
+#undef FOREIGN
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    for (int k = 0; strcmp(name, table[i].foreign) == 0 && k < count; k++)
+      if (strcmp(table[i].native, names[k]) == 0) return names[k];
+  return NULL;
+}
+
 const char *suggestion(Lower *l, const char *name, const char *const *names, int count) {
-  const char *close = NULL;
+  const char *close = native_name(name, names, count);
   for (int i = 0; i < count && !close; i++)
     if (same_but_case(name, names[i])) close = names[i];
   if (!close) close = closest_name(name, names, count);
@@ -52,8 +67,9 @@ const char *suggestion(Lower *l, const char *name, const char *const *names, int
 // An error when `name` may not be declared here; a `let` may hide a `let`, a parameter hides
 // anything.
 static bool check_declaration(Lower *l, SymbolKind kind, const char *name, Span span) {
-  if (dtype_by_name(name) != DT_COUNT && kind != SYM_PARAMETER) {
-    diag_error(l->diag, span, ERR_HIDES, "`%s` is the name of a dtype", name);
+  if (dtype_by_name(name) != DT_COUNT && kind == SYM_STATIC) {
+    diag_error(l->diag, span, ERR_HIDES,
+               "`%s` is the name of a dtype, which a static may not have: it may hold one", name);
     return false;
   }
   Symbol *old = find_symbol(l, name);
@@ -88,6 +104,8 @@ void unknown_name(Lower *l, const char *name, Span span) {
   for (Symbol *s = l->scope; s && names.count < MAX_LIST; s = s->next)
     LIST_PUSH(l->arena, &names, s->name);
   for (int t = 0; t < DT_COUNT; t++) LIST_PUSH(l->arena, &names, dtype_info[t].name);
+  static const char *const constants[] = {"inf", "nan", "true", "false"};
+  for (int i = 0; i < 4; i++) LIST_PUSH(l->arena, &names, constants[i]);
   if (find_function(l, name)) {
     diag_error(l->diag, span, ERR_UNKNOWN_NAME, "`%s` is a function: call it, `%s(..)`", name,
                name);

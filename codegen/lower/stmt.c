@@ -107,7 +107,8 @@ static void not_assignable(Lower *l, const Node *target) {
 static bool lower_target(Lower *l, const Node *target, View *view) {
   const Node *base = target->kind == N_INDEX ? target->a : target;
   Ref *ref = ref_of(l, base);
-  if (!ref || (target->kind == N_NAME && ref->role != REF_VAR)) {
+  bool bare = target->kind == N_NAME && ref && ref->role != REF_VAR && ref->type.rank > 0;
+  if (!ref || bare) {
     not_assignable(l, target->kind == N_INDEX && base->kind == N_NAME ? base : target);
     return false;
   }
@@ -389,8 +390,7 @@ static void lower_call_statement(Lower *l, const Node *node) {
              "this describes a copy and does nothing with it: write `.start()` behind it");
 }
 
-void lower_statement(Lower *l, const Node *node) {
-  if (over_budget(l, node->span) || !allowed_here(l, node)) return;
+static void lower_one(Lower *l, const Node *node) {
   switch (node->kind) {
     case N_LET:
       declare_let(l, node);
@@ -444,6 +444,29 @@ void lower_statement(Lower *l, const Node *node) {
       diag_error(l->diag, node->span, ERR_ORDER,
                  "a declaration must be at the top of a kernel, before its statements");
   }
+}
+
+// Outputs that a statement names, which would store to them were it right.
+static void take_as_stored(Lower *l, const Node *node) {
+  if (!node) return;
+  const Symbol *s = node->kind == N_NAME ? find_symbol(l, node->name) : NULL;
+  const Ref *ref = s && s->kind == SYM_OPERAND ? s->ref : NULL;
+  if (s && s->value.kind == V_REF) ref = s->value.ref;
+  if (s && s->value.kind == V_VIEW) ref = viewed_ref(s->value.view);
+  if (ref && ref_is_operand(ref)) l->stored[ref->id] = true;
+  take_as_stored(l, node->a);
+  take_as_stored(l, node->b);
+  take_as_stored(l, node->c);
+  for (int i = 0; i < node->list.count; i++) take_as_stored(l, node->list.at[i]);
+  for (int i = 0; i < node->list2.count; i++) take_as_stored(l, node->list2.at[i]);
+}
+
+void lower_statement(Lower *l, const Node *node) {
+  int errors = diag_error_count(l->diag);
+  if (over_budget(l, node->span)) return;
+  if (allowed_here(l, node)) lower_one(l, node);
+  bool body = l->place == IN_BODY || l->place == IN_REFERENCE;
+  if (body && diag_error_count(l->diag) > errors) take_as_stored(l, node);
 }
 
 void lower_items(Lower *l, const Node *items) {

@@ -73,12 +73,12 @@ void write_view(Lower *l, const RefView *view, Value value, Span span) {
   if (v) store_view(l, &view->window, value_data(v), (Value){.kind = V_VOID}, span);
 }
 
-// The whole of a view as one end of a copy: only where its steps leave elements in their order.
+// The whole of a view where a window is expected: only where it has no steps.
 bool view_window(Lower *l, const RefView *view, View *out, Span span) {
   *out = view->window;
   if (view->steps.count == 0) return true;
-  diag_error(l->diag, span, ERR_BAD_COPY,
-             "a copy moves windows as they lie: this is a view of `%s` in another dtype or shape",
+  diag_error(l->diag, span, ERR_BAD_ARGUMENT,
+             "expected a window of a ref, and this is a view of `%s` in another dtype or shape",
              view->window.ref->name);
   return false;
 }
@@ -159,6 +159,8 @@ static Value lower_view_call(Lower *l, const Call *call) {
     return value_error();
   return (Value){.kind = V_VIEW, .view = view};
 }
+
+Ref *viewed_ref(const RefView *view) { return view->window.ref; }
 
 // The view that a name stands for, else NULL.
 const RefView *named_view(Lower *l, const Node *node) {

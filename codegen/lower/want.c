@@ -44,11 +44,25 @@ static void unknown_dtype(Lower *l, const Node *node) {
              node->name, suggestion(l, node->name, names, DT_COUNT));
 }
 
+// Where a dtype is expected its name is the dtype, whatever else has that name, but for a parameter
+// that holds a dtype.
+static bool names_dtype(Lower *l, const Node *node, DType *out) {
+  if (node->kind != N_NAME) return false;
+  const Symbol *s = find_symbol(l, node->name);
+  *out = dtype_by_name(node->name);
+  return *out != DT_COUNT && !(s && s->value.kind == V_DTYPE);
+}
+
+Value as_dtype(Lower *l, const Node *node, Value v) {
+  DType dtype;
+  return names_dtype(l, node, &dtype) ? value_dtype(dtype) : v;
+}
+
 bool lower_dtype(Lower *l, const Node *node, DType *out) {
+  if (names_dtype(l, node, out)) return true;
   if (node->kind == N_NAME && !find_symbol(l, node->name)) {
-    *out = dtype_by_name(node->name);
-    if (*out == DT_COUNT) unknown_dtype(l, node);
-    return *out != DT_COUNT;
+    unknown_dtype(l, node);
+    return false;
   }
   Frame frame;
   enter_region(l, &frame);
