@@ -85,6 +85,14 @@ static int write_pallas(Options *options, Program *program) {
   return status;
 }
 
+static int write_signature(const Options *options, const Program *program) {
+  Buf text = {0};
+  put_signature(program, &text);
+  int status = write_result(options->output ? options->output : "-", &text);
+  buf_free(&text);
+  return status;
+}
+
 static int emit_and_write(Options *options, Program *program, const char *path) {
   Buf c = {0}, h = {0}, loops = {0};
   program_emit(program, options, &c, &h, &loops, NULL);
@@ -117,6 +125,8 @@ int verb_compile(Options *options) {
   if (wants(options, 'i', "ir")) print_stage(ir_print, program.kernel);
   if (wants(options, 'n', "naive")) print_naive(program.kernel);
   if (options->emit && strcmp(options->emit, "pallas") == 0) return write_pallas(options, &program);
+  if (options->emit && strcmp(options->emit, "signature") == 0)
+    return write_signature(options, &program);
   bool stop = options->emit && strspn(options->emit, "chl") == 0;  // ast, ir, naive
   if (stop && !options->dumps) return DONE;
   program_optimise(&program, options, NULL);

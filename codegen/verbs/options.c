@@ -71,7 +71,8 @@ static int choice(const char *value, const char *const *allowed) {
 static const char unknown_value[] = "has an unknown value";
 
 static const char *read_emit(Options *options, const OptionRow *row, const char *value) {
-  static const char *const kinds[] = {"c", "h", "naive", "ast", "ir", "loops", "pallas", NULL};
+  static const char *const kinds[] = {"c",     "h",      "naive",     "ast", "ir",
+                                      "loops", "pallas", "signature", NULL};
   (void)row;
   options->emit = value;
   return choice(value, kinds) < 0 ? unknown_value : NULL;
@@ -186,7 +187,7 @@ static const OptionRow option_rows[] = {
     {"-d", "LETTERS", VERB_COMPILE, read_text, FIELD(dumps),
      "print intermediate stages (see below)"},
     {"--emit", "KIND", VERB_COMPILE, read_emit, 0,
-     "print instead of writing files: c, h, naive, ast, ir, loops, pallas"},
+     "print instead of writing files: c, h, naive, ast, ir, loops, pallas, signature"},
     {"--dma", "literal", VERB_COMPILE | VERB_RUN | VERB_BENCH, read_literal, 0,
      "carry out every logical DMA by the runtime's engine"},
     {"--dma", "start|wait|random", VERB_CHECK, read_dma_time, 0,

@@ -51,6 +51,11 @@ int print_differences(const Options *options, Binding *binding, const HostArray 
 int check_output_names(const Options *options, const Kernel *k, const char *path);
 int write_operands(const Options *options, const Kernel *k, const HostArray *operands);
 
+// ---- signature.c: names, dtypes, shapes, statics and sizes of a lowered kernel, as one JSON
+// object
+
+void put_signature(const Program *program, Buf *out);
+
 // ---- the verbs
 int verb_compile(Options *options);
 int verb_check(Options *options);
