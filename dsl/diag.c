@@ -324,3 +324,17 @@ const char *error_meaning(int code) {
       return NULL;
   }
 }
+
+const Explanation *error_explanation(int code) {
+  static const struct {
+    int code;
+    Explanation explanation;
+  } table[] = {
+#define EXPLAIN(name, text, wrong, right) {ERR_##name, {text, wrong, right}},
+#include "dsl/explain.def"
+#undef EXPLAIN
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    if (table[i].code == code) return &table[i].explanation;
+  return NULL;
+}

@@ -5,13 +5,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void print_example(const char *title, const char *text) {
+  printf("\n%s\n\n", title);
+  while (*text) {
+    int length = (int)strcspn(text, "\n");
+    printf("    %.*s\n", length, text);
+    text += length + (text[length] == '\n');
+  }
+}
+
+// A paragraph in lines of at most 80 columns.
+static void print_paragraph(const char *text) {
+  enum { COLUMNS = 80 };
+  for (int column = 0; *text; text += *text == ' ') {
+    int length = (int)strcspn(text, " ");
+    bool fits = column > 0 && column + 1 + length <= COLUMNS;
+    printf("%s%.*s", column == 0 ? "" : fits ? " " : "\n", length, text);
+    column = fits ? column + 1 + length : length;
+    text += length;
+  }
+  printf("\n");
+}
+
 static int explain_code(const char *code) {
   int64_t number;
   const char *meaning = parse_int(code + 1, &number) && number >= 0 && number < 10000
                             ? error_meaning((int)number)
                             : NULL;
   if (!meaning) return user_error("there is no error %s", code);
-  printf("E%04d: %s\n", (int)number, meaning);
+  const Explanation *more = error_explanation((int)number);
+  printf("E%04d: %s\n\n", (int)number, meaning);
+  print_paragraph(more->text);
+  if (!more->wrong) return DONE;
+  print_example("Wrong:", more->wrong);
+  print_example("Right:", more->right);
   return DONE;
 }
 
