@@ -36,14 +36,14 @@ static const char *semaphore_text(Gen *g, const Instr *v) {
   const Ref *ref = v->semaphore;
   const RefGen *r = &g->refs[ref->id];
   Instr *const *index = ir_semaphore_index(v);
-  const char *at = r->name;
+  const Expr *at = number(g, 0);
   for (int i = 0; i < ref->type.rank; i++) {
     if (ir_is_const(index[i], 0)) continue;
-    const char *inside =
-        text(g, "pk_start(%s, %lld)", scalar_text(g, index[i]), (long long)ref->type.dim[i] - 1);
-    at = text(g, "%s + %s", at, offset_text(g, inside, r->stride[i]));
+    const Expr *inside = expr_call(&g->exprs, "pk_start", scalar_expr(g, index[i]),
+                                   number(g, ref->type.dim[i] - 1), NULL);
+    at = expr_add(&g->exprs, at, expr_mul(&g->exprs, inside, r->stride[i]));
   }
-  return at;
+  return pointer_text(g, r->name, at);
 }
 
 static const char *window_bytes(Gen *g, const Ref *ref, const Window *window) {

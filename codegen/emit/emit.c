@@ -162,7 +162,8 @@ static void put_prepare(Gen *g, Buf *out) {
                index_text(g, k->grid.at[i].extent, 0));
   declare_batches(g, "  ", &body);
   for (int i = 0; i < k->requires.count; i++)
-    buf_printf(&body, "  if (!(%s)) return %s;\n", index_text(g, k->requires.at[i].condition, 0),
+    buf_printf(&body, "  if (%s) return %s;\n",
+               expr_text(expr_not(&g->exprs, index_expr(g, k->requires.at[i].condition, 0))),
                quoted_message(g, &k->requires.at[i]));
   put_grid(g, &body);
   put_vmem(g, &body);

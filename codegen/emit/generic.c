@@ -6,21 +6,27 @@
 #include <string.h>
 
 typedef struct {
-  const char *at[MAX_RANK];
+  const Expr *at[MAX_RANK];
   int opened;
 } Loops;
+
+static const Expr *symbol(Gen *g, const char *name) { return expr_symbol(&g->exprs, name); }
+
+// `for` over an index of its own, from 0.
+static const Expr *open_loop(Gen *g, const char *base, const Expr *end) {
+  const char *i = unique_name(g, base);
+  open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", i, i, expr_text(end), i);
+  return symbol(g, i);
+}
 
 static Loops open_loops(Gen *g, const Instr *v, unsigned skip) {
   Loops loops = {.opened = 0};
   const Instr *shape = v->op == OP_STORE ? ir_store_value(v) : v;
   for (int i = 0; i < shape->type.rank; i++) {
-    if ((skip >> i) & 1) {
-      loops.at[i] = "0";
-      continue;
-    }
-    loops.at[i] = unique_name(g, text(g, "i%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i],
-               demand_text(g, val(v)->demand[i], shape->type.dim[i]), loops.at[i]);
+    loops.at[i] = number(g, 0);
+    if ((skip >> i) & 1) continue;
+    loops.at[i] =
+        open_loop(g, text(g, "i%d", i), demand_expr(g, val(v)->demand[i], shape->type.dim[i]));
     loops.opened++;
   }
   return loops;
@@ -30,64 +36,80 @@ static void close_loops(Gen *g, const Loops *loops) {
   for (int i = 0; i < loops->opened; i++) close_block(g);
 }
 
-static const char *read(Gen *g, const Instr *v, const char *const *index) {
+static const Expr *read(Gen *g, const Instr *v, const Expr *const *index) {
   Context x = {.g = g};
-  memcpy(x.index, index, sizeof x.index);
+  memcpy(x.index, index, (size_t)v->type.rank * sizeof *index);
   return argument_at(&x, v, false);
 }
 
-static void write(Gen *g, const Instr *v, const char *const *index, const char *value) {
-  Context x = {.g = g};
+static void write(Gen *g, const Instr *v, const Expr *const *index, const Expr *value) {
   Place p;
   REQUIRE(place_of(g, v, &p));
   int rank = v->op == OP_STORE ? ir_store_value(v)->type.rank : v->type.rank;
-  line(g, "pks_store_%s(%s, %s);", dtype_info[p.element].name, address(&x, &p, rank, index), value);
+  line(g, "pks_store_%s(%s, %s);", dtype_info[p.element].name, address(g, &p, rank, index),
+       expr_text(value));
 }
 
 // ---- moves: result element (i..) is the operand's element at another index
 
-static void index_of_reshape(Gen *g, const Instr *v, const char *const *at, const char **from) {
-  const char *linear = "0";
+// A variable for what is more than a name or a number.
+static const Expr *named(Gen *g, const char *base, const Expr *e) {
+  if (e->kind == EXPR_SYMBOL || e->kind == EXPR_CONST) return e;
+  const char *name = unique_name(g, base);
+  line(g, "const int64_t %s = %s;", name, expr_text(e));
+  return symbol(g, name);
+}
+
+static void index_of_reshape(Gen *g, const Instr *v, const Expr *const *at, const Expr **from) {
+  ExprPool *pool = &g->exprs;
+  const Expr *linear = number(g, 0), *below = number(g, 1);
   for (int i = 0; i < v->type.rank; i++)
-    linear = add_text(g, mul_text(g, linear, extent_text(g, v->type.dim[i])), at[i]);
-  const char *n = unique_name(g, "n");
-  line(g, "const int64_t %s = %s;", n, linear);
-  const char *below = "1";
+    linear = expr_add(pool, expr_mul(pool, linear, extent_expr(g, v->type.dim[i])), at[i]);
+  const Expr *n = named(g, "n", linear);
   const Type *t = &v->args[0]->type;
   for (int i = t->rank - 1; i >= 0; i--) {
-    from[i] = text(g, i ? "(%s / (%s)) %% %s" : "%s / (%s)", n, below, extent_text(g, t->dim[i]));
-    below = mul_text(g, below, extent_text(g, t->dim[i]));
+    const Expr *extent = extent_expr(g, t->dim[i]);
+    from[i] = expr_operator(pool, EXPR_DIV, n, below);
+    if (i) from[i] = expr_operator(pool, EXPR_REM, from[i], extent);
+    below = expr_mul(pool, below, extent);
   }
 }
 
-static const char *taken_index(Gen *g, const Instr *v, const char *const *at, Dim extent) {
-  const char *inner[MAX_RANK];
+static const Expr *taken_index(Gen *g, const Instr *v, const Expr *const *at, Dim extent) {
+  const Expr *inner[MAX_RANK];
   memcpy(inner, at, sizeof inner);
   if (v->op == OP_TAKE) inner[0] = at[v->ival];
-  return text(g, "pk_start((int64_t)%s, %s - 1)", read(g, v->args[1], inner),
-              extent_text(g, extent));
+  const Expr *index = expr_cast(&g->exprs, "int64_t", read(g, v->args[1], inner)),
+             *last = expr_sub(&g->exprs, extent_expr(g, extent), number(g, 1));
+  return expr_call(&g->exprs, "pk_start", index, last, NULL);
 }
 
-static void index_of_move(Gen *g, const Instr *v, const char *const *at, const char **from) {
-  memcpy(from, at, sizeof(const char *) * MAX_RANK);
+static const Expr *rolled_index(Gen *g, const Instr *v, const Expr *at, const Expr *extent) {
+  ExprPool *pool = &g->exprs;
+  const Expr *by = expr_call(pool, "pk_idx_mod", scalar_expr(g, v->args[1]), extent, NULL);
+  return expr_call(pool, "pk_idx_mod", expr_call(pool, "pk_idx_sub", at, by, NULL), extent, NULL);
+}
+
+static void index_of_move(Gen *g, const Instr *v, const Expr *const *at, const Expr **from) {
+  ExprPool *pool = &g->exprs;
+  memcpy(from, at, sizeof(const Expr *) * MAX_RANK);
   int axis = (int)v->ival;
-  const char *extent =
-      v->nargs && v->args[0]->type.rank > axis ? extent_text(g, v->args[0]->type.dim[axis]) : "0";
+  const Expr *extent =
+      v->nargs && v->args[0]->type.rank > axis ? extent_expr(g, v->args[0]->type.dim[axis]) : NULL;
   switch (v->op) {
     case OP_TRANSPOSE:
       for (int i = 0; i < v->type.rank; i++) from[v->ints[i]] = at[i];
       break;
     case OP_SLICE:
       for (int i = 0; i < v->type.rank; i++)
-        from[i] = add_text(g, text(g, "%lld", (long long)v->ints[i]),
-                           mul_text(g, at[i], text(g, "%lld", (long long)v->ints2[i])));
+        from[i] =
+            expr_add(pool, expr_mul(pool, at[i], number(g, v->ints2[i])), number(g, v->ints[i]));
       break;
     case OP_ROLL:
-      from[axis] = text(g, "pk_idx_mod(pk_idx_sub(%s, pk_idx_mod(%s, %s)), %s)", at[axis],
-                        scalar_text(g, v->args[1]), extent, extent);
+      from[axis] = rolled_index(g, v, at[axis], extent);
       break;
     case OP_REV:
-      from[axis] = text(g, "%s - 1 - %s", extent, at[axis]);
+      from[axis] = expr_sub(pool, expr_sub(pool, extent, number(g, 1)), at[axis]);
       break;
     case OP_TAKE:
     case OP_TAKE_ALONG:
@@ -103,14 +125,9 @@ static void index_of_move(Gen *g, const Instr *v, const char *const *at, const c
 
 static void emit_move(Gen *g, Instr *v) {
   Loops loops = open_loops(g, v, 0);
-  const char *from[MAX_RANK] = {0};
+  const Expr *from[MAX_RANK] = {0};
   index_of_move(g, v, loops.at, from);
-  for (int i = 0; i < v->args[0]->type.rank; i++) {
-    if (strspn(from[i], "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(from[i])) continue;
-    const char *name = unique_name(g, "from");
-    line(g, "const int64_t %s = %s;", name, from[i]);
-    from[i] = name;
-  }
+  for (int i = 0; i < v->args[0]->type.rank; i++) from[i] = named(g, "from", from[i]);
   write(g, v, loops.at, read(g, v->args[0], from));
   close_loops(g, &loops);
 }
@@ -121,89 +138,90 @@ static void emit_transpose(Gen *g, Instr *v) {
   const RefGen *r = val(v)->stored_by ? &g->refs[val(v)->stored_by->ref->id] : NULL;
   bool streams = r && r->form == FORM_DIRECT && r->element == DT_F32;
   const char *kind = streams ? "f32" : text(g, "b%d", dtype_bytes(to.element));
-  line(g, "pk_transpose_block_%s(%s, %s, %s, %s, %s, %s%s);", kind, to.pointer,
-       expr_text(to.stride[0]), from.pointer, expr_text(from.stride[0]),
+  line(g, "pk_transpose_block_%s(%s, %s, %s, %s, %s, %s%s);", kind, place_text(g, &to),
+       expr_text(to.stride[0]), place_text(g, &from), expr_text(from.stride[0]),
        demand_text(g, val(v)->demand[1], v->type.dim[1]),
        demand_text(g, val(v)->demand[0], v->type.dim[0]),
        streams ? text(g, ", %s_stream", r->stem) : "");
 }
 
 static void emit_concatenate(Gen *g, Instr *v) {
-  const char *offset = "0";
+  ExprPool *pool = &g->exprs;
+  const Expr *offset = number(g, 0);
   for (int a = 0; a < v->nargs; a++) {
     const Instr *part = v->args[a];
     Loops loops = {.opened = 0};
-    const char *to[MAX_RANK] = {0};
+    const Expr *to[MAX_RANK] = {0};
     for (int i = 0; i < v->type.rank; i++) {
-      loops.at[i] = unique_name(g, text(g, "i%d", i));
       Demand demand = val(v)->demand[i];
-      const char *end = i == v->ival ? extent_text(g, part->type.dim[i])
-                                     : demand_text(g, demand, part->type.dim[i]);
+      const Expr *end = i == v->ival ? extent_expr(g, part->type.dim[i])
+                                     : demand_expr(g, demand, part->type.dim[i]);
       if (i == v->ival && demand != DEMAND_FULL)
-        end = text(g, "pk_idx_min(%s, %s - (%s))", end, demand_text(g, demand, v->type.dim[i]),
-                   offset);
-      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", loops.at[i], loops.at[i], end,
-                 loops.at[i]);
+        end = expr_min(pool, end, expr_sub(pool, demand_expr(g, demand, v->type.dim[i]), offset));
+      loops.at[i] = open_loop(g, text(g, "i%d", i), end);
       loops.opened++;
-      to[i] = i == v->ival ? add_text(g, loops.at[i], offset) : loops.at[i];
+      to[i] = i == v->ival ? expr_add(pool, loops.at[i], offset) : loops.at[i];
     }
     write(g, v, to, read(g, part, loops.at));
     close_loops(g, &loops);
-    offset = add_text(g, offset, extent_text(g, part->type.dim[v->ival]));
+    offset = expr_add(pool, offset, extent_expr(g, part->type.dim[v->ival]));
   }
 }
 
 static void emit_pad(Gen *g, Instr *v) {
+  ExprPool *pool = &g->exprs;
   Loops loops = open_loops(g, v, 0);
-  const char *from[MAX_RANK] = {0}, *inside = "true";
+  const Expr *from[MAX_RANK] = {0}, *inside = NULL, *zero = number(g, 0);
   for (int i = 0; i < v->type.rank; i++) {
-    from[i] = text(g, "(%s - %lld)", loops.at[i], (long long)v->ints[i]);
-    inside = text(g, "%s && %s >= 0 && %s < %s", inside, from[i], from[i],
-                  extent_text(g, v->args[0]->type.dim[i]));
+    const Expr *extent = extent_expr(g, v->args[0]->type.dim[i]);
+    from[i] = expr_sub(pool, loops.at[i], number(g, v->ints[i]));
+    inside = expr_and(pool, inside, expr_operator(pool, EXPR_GE, from[i], zero));
+    inside = expr_and(pool, inside, expr_operator(pool, EXPR_LT, from[i], extent));
   }
-  write(g, v, loops.at,
-        text(g, "%s ? %s : %s", inside, read(g, v->args[0], from), scalar_text(g, v->args[1])));
+  const Expr *value = read(g, v->args[0], from), *pad = scalar_expr(g, v->args[1]);
+  write(g, v, loops.at, inside ? expr_choose(pool, inside, value, pad) : value);
   close_loops(g, &loops);
 }
 
 // ---- one element from many
-
-static const char *combine(Gen *g, const char *verb, const char *lane, const char *a,
-                           const char *b) {
-  if (strcmp(lane, "mask") == 0)
-    return text(g, "%s %s %s", a,
-                strcmp(verb, "and") == 0  ? "&&"
-                : strcmp(verb, "or") == 0 ? "||"
-                                          : "!=",
-                b);
-  return text(g, "pks_%s_%s(%s, %s)", verb, lane, a, b);
-}
-
-static const char *wrapped(Gen *g, DType t, const char *value) {
-  return is_narrow_integer(t) ? text(g, "pks_wrap_%s(%s)", dtype_info[t].name, value) : value;
-}
 
 static const char *scalar_lane(const Instr *v) {
   DType t = v->args[0]->type.dtype;
   return t == DT_BOOL ? "mask" : t == DT_I64 ? "i64" : lane_type(t);
 }
 
+static const Expr *combine(Gen *g, const char *verb, const char *lane, const Expr *a,
+                           const Expr *b) {
+  return expr_call(&g->exprs, text(g, "pks_%s_%s", verb, lane), a, b, NULL);
+}
+
+static const Expr *reduced(Gen *g, const Instr *v, const Expr *a, const Expr *b) {
+  if (v->args[0]->type.dtype != DT_BOOL)
+    return combine(g, reduce_operation(v), scalar_lane(v), a, b);
+  ExprKind kind = v->op == OP_REDUCE_AND ? EXPR_AND : v->op == OP_REDUCE_OR ? EXPR_OR : EXPR_NE;
+  return expr_operator(&g->exprs, kind, a, b);
+}
+
+static const Expr *wrapped(Gen *g, DType t, const Expr *value) {
+  if (!is_narrow_integer(t)) return value;
+  return expr_call(&g->exprs, text(g, "pks_wrap_%s", dtype_info[t].name), value, NULL, NULL);
+}
+
 static void emit_reduce(Gen *g, Instr *v) {
   const Instr *from = v->args[0];
   Loops loops = open_loops(g, v, (unsigned)v->ival);
-  const char *sum = unique_name(g, "sum"), *at[MAX_RANK];
+  const Expr *at[MAX_RANK], *sum = symbol(g, unique_name(g, "sum"));
   DType t = from->type.dtype;
-  line(g, "%s %s = %s;", scalar_type(t), sum, reduce_identity(g, v));
+  line(g, "%s %s = %s;", scalar_type(t), sum->name, reduce_identity(g, v));
   memcpy(at, loops.at, sizeof at);
   int inner = 0;
   for (int i = 0; i < from->type.rank; i++) {
     if (!((v->ival >> i) & 1)) continue;
-    at[i] = unique_name(g, text(g, "k%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at[i], at[i],
-               demand_text(g, val(from)->demand[i], from->type.dim[i]), at[i]);
+    at[i] =
+        open_loop(g, text(g, "k%d", i), demand_expr(g, val(from)->demand[i], from->type.dim[i]));
     inner++;
   }
-  line(g, "%s = %s;", sum, combine(g, reduce_operation(v), scalar_lane(v), sum, read(g, from, at)));
+  line(g, "%s = %s;", sum->name, expr_text(reduced(g, v, sum, read(g, from, at))));
   while (inner--) close_block(g);
   write(g, v, loops.at, wrapped(g, t, sum));
   close_loops(g, &loops);
@@ -217,27 +235,25 @@ static void emit_reduce_rows(Gen *g, Instr *v) {
   REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
   Loops loops = open_loops(g, v, (unsigned)v->ival | 1u << last);
   const char *n = demand_text(g, val(v)->demand[last], v->type.dim[last]),
-             *column = unique_name(g, "col"), *at[MAX_RANK];
-  const char *lane = reduce_lanes(v), *type = dtype_info[t].name;
+             *column = unique_name(g, "col");
+  const Expr *at[MAX_RANK];
   memcpy(at, loops.at, sizeof at);
-  at[last] = column;
-  Context x = {.g = g};
-  const char *sum_at = address(&x, &to, v->type.rank, at);
+  at[last] = symbol(g, column);
+  const char *lane = reduce_lanes(v), *type = dtype_info[t].name,
+             *sum_at = address(g, &to, v->type.rank, at);
   open_block(g, "for (int64_t %s = 0; %s < %s; %s += %d)", column, column, n, column, g->lanes);
   const char *sum = unique_name(g, "sum"), *left = unique_name(g, "left");
   line(g, "const int64_t %s = %s - %s;", left, n, column);
-  line(g, "%s %s = pk_splat_%s(%s);", vector_type(t), sum, strcmp(lane, "u32") == 0 ? "u32" : lane,
-       reduce_identity(g, v));
+  line(g, "%s %s = pk_splat_%s(%s);", vector_type(t), sum, lane, reduce_identity(g, v));
   int inner = 0;
   for (int i = 0; i < last; i++) {
     if (!((v->ival >> i) & 1)) continue;
-    at[i] = unique_name(g, text(g, "k%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at[i], at[i],
-               demand_text(g, val(from)->demand[i], from->type.dim[i]), at[i]);
+    at[i] =
+        open_loop(g, text(g, "k%d", i), demand_expr(g, val(from)->demand[i], from->type.dim[i]));
     inner++;
   }
   line(g, "%s = pk_%s_%s(%s, pk_loadn_%s(%s, %s));", sum, reduce_operation(v), lane, sum, type,
-       address(&x, &p, from->type.rank, at), left);
+       address(g, &p, from->type.rank, at), left);
   while (inner--) close_block(g);
   line(g, "pk_storen_%s(%s, %s, %s);", type, sum_at, sum, left);
   close_block(g);
@@ -249,25 +265,25 @@ static void emit_arg_reduce(Gen *g, Instr *v) {
   int axis = (int)v->ival;
   Loops loops = open_loops(g, v, 1u << axis);
   const char *best = unique_name(g, "best"), *value = unique_name(g, "value"),
-             *k = unique_name(g, "k"), *at[MAX_RANK];
+             *k = unique_name(g, "k");
+  const Expr *at[MAX_RANK];
   memcpy(at, loops.at, sizeof at);
-  at[axis] = "0";
   DType t = from->type.dtype;
   Dim extent = from->type.dim[axis];
-  const char *n = extent_text(g, extent);
+  const char *n = extent_text(g, extent), *first = expr_text(read(g, from, at));
   line(g, "int64_t %s = 0;", best);
   if (dim_is_const(extent)) {
-    line(g, "%s %s = %s;", scalar_type(t), value, read(g, from, at));
+    line(g, "%s %s = %s;", scalar_type(t), value, first);
   } else {
     line(g, "if (%s == 0) pk_fail(worker, \"line %d: %s over an axis of no elements\");", n,
          line_of(g, v->span), op_info[v->op].name);
-    line(g, "%s %s = %s > 0 ? %s : 0;", scalar_type(t), value, n, read(g, from, at));
+    line(g, "%s %s = %s > 0 ? %s : 0;", scalar_type(t), value, n, first);
   }
-  at[axis] = k;
+  at[axis] = symbol(g, k);
   open_block(g, "for (int64_t %s = 1; %s < %s; %s++)", k, k, extent_text(g, from->type.dim[axis]),
              k);
   const char *here = unique_name(g, "here"), *sign = v->op == OP_ARGMAX ? ">" : "<";
-  line(g, "const %s %s = %s;", scalar_type(t), here, read(g, from, at));
+  line(g, "const %s %s = %s;", scalar_type(t), here, expr_text(read(g, from, at)));
   const char *better = text(g, "%s %s %s", here, sign, value);
   if (is_float(t))
     better = text(g, "(%s || %s != %s) && %s == %s", better, here, here, value, value);
@@ -276,31 +292,31 @@ static void emit_arg_reduce(Gen *g, Instr *v) {
   line(g, "%s = %s;", value, here);
   close_block(g);
   close_block(g);
-  write(g, v, loops.at, text(g, "(int32_t)%s", best));
+  write(g, v, loops.at, expr_cast(&g->exprs, "int32_t", symbol(g, best)));
   close_loops(g, &loops);
+}
+
+static const char *scan_verb(Op op) {
+  return op == OP_CUMSUM ? "add" : op == OP_CUMPROD ? "mul" : op == OP_CUMMAX ? "max" : "min";
 }
 
 static void emit_scan(Gen *g, Instr *v) {
   const Instr *from = v->args[0];
   int axis = (int)v->ival;
-  const char *verb = v->op == OP_CUMSUM    ? "add"
-                     : v->op == OP_CUMPROD ? "mul"
-                     : v->op == OP_CUMMAX  ? "max"
-                                           : "min",
-             *lane = scalar_lane(v);
   Loops loops = open_loops(g, v, 1u << axis);
   DType t = v->type.dtype;
-  const char *sum = unique_name(g, "sum"), *step = unique_name(g, "k"), *k = unique_name(g, "at"),
-             *n = extent_text(g, v->type.dim[axis]), *at[MAX_RANK];
+  const Expr *sum = symbol(g, unique_name(g, "sum")), *at[MAX_RANK];
+  const char *step = unique_name(g, "k"), *k = unique_name(g, "at"),
+             *n = extent_text(g, v->type.dim[axis]);
   memcpy(at, loops.at, sizeof at);
-  at[axis] = k;
-  line(g, "%s %s = 0;", scalar_type(t), sum);
+  at[axis] = symbol(g, k);
+  line(g, "%s %s = 0;", scalar_type(t), sum->name);
   open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", step, step, n, step);
   line(g, "const int64_t %s = %s;", k,
        v->flags & INSTR_REVERSE ? text(g, "%s - 1 - %s", n, step) : step);
-  const char *value = read(g, from, at);
-  line(g, "%s = %s == 0 ? %s : %s;", sum, step, value,
-       wrapped(g, t, combine(g, verb, lane, sum, value)));
+  const Expr *value = read(g, from, at),
+             *next = wrapped(g, t, combine(g, scan_verb(v->op), scalar_lane(v), sum, value));
+  line(g, "%s = %s == 0 ? %s : %s;", sum->name, step, expr_text(value), expr_text(next));
   write(g, v, at, sum);
   close_block(g);
   close_loops(g, &loops);
@@ -313,70 +329,66 @@ static void emit_sort(Gen *g, Instr *v) {
   const char *extent = extent_text(g, n);
   const Buffer *room = val(v)->room;
   Loops loops = open_loops(g, v, 1u << axis);
-  const char *k = unique_name(g, "k"), *at[MAX_RANK], *keys_at = room->name,
-             *stride = expr_text(room->stride[0]);
+  const char *k = unique_name(g, "k"), *keys_at = room->name, *stride = expr_text(room->stride[0]),
+             *descends = v->flags & INSTR_REVERSE ? "true" : "false";
+  const Expr *at[MAX_RANK], *to[MAX_RANK];
   memcpy(at, loops.at, sizeof at);
-  at[axis] = k;
-  DType t = from->type.dtype;
-  const char *key = is_float(t) ? text(g, "pk_sort_key_f32(%s, %s)", read(g, from, at),
-                                       v->flags & INSTR_REVERSE ? "true" : "false")
-                                : text(g, "(int64_t)%s", read(g, from, at));
+  at[axis] = symbol(g, k);
+  const Expr *element = read(g, from, at);
+  const char *key = is_float(from->type.dtype)
+                        ? text(g, "pk_sort_key_f32(%s, %s)", expr_text(element), descends)
+                        : expr_text(expr_cast(&g->exprs, "int64_t", element));
   line(g, "for (int64_t %s = 0; %s < %s; %s++) %s[%s] = %s;", k, k, extent, k, keys_at, k, key);
   const char *order = unique_name(g, "order");
   line(g, "const int64_t *const %s = pk_argsort(%s, %s, %s, %s);", order, keys_at, stride, extent,
-       v->flags & INSTR_REVERSE ? "true" : "false");
+       descends);
   open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", k, k, extent, k);
-  const char *to[MAX_RANK];
   memcpy(to, at, sizeof to);
-  at[axis] = text(g, "%s[%s]", order, k);
-  write(g, v, to, v->op == OP_ARGSORT ? text(g, "(int32_t)%s", at[axis]) : read(g, from, at));
+  at[axis] = expr_code(&g->exprs, text(g, "%s[%s]", order, k));
+  write(g, v, to,
+        v->op == OP_ARGSORT ? expr_cast(&g->exprs, "int32_t", at[axis]) : read(g, from, at));
   close_block(g);
   close_loops(g, &loops);
 }
 
 // ---- contractions
 
-static void label_indices(const Type *t, const int8_t *labels, const char *const *of_label,
-                          const char **at) {
+static void label_indices(const Type *t, const int8_t *labels, const Expr *const *of_label,
+                          const Expr **at) {
   for (int i = 0; i < t->rank; i++) at[i] = of_label[labels[i]];
 }
 
-static const char *product(Gen *g, const Instr *v, const char *a, const char *b) {
-  if (is_float(v->args[0]->type.dtype)) return text(g, "%s * %s", a, b);
-  return v->type.dtype == DT_I64 ? text(g, "pk_idx_mul(%s, %s)", a, b)
-                                 : text(g, "pks_mul_i32((int32_t)%s, (int32_t)%s)", a, b);
+static const Expr *product(Gen *g, const Instr *v, const Expr *a, const Expr *b) {
+  ExprPool *pool = &g->exprs;
+  if (is_float(v->args[0]->type.dtype)) return expr_mul(pool, a, b);
+  if (v->type.dtype == DT_I64) return expr_call(pool, "pk_idx_mul", a, b, NULL);
+  return expr_call(pool, "pks_mul_i32", expr_cast(pool, "int32_t", a),
+                   expr_cast(pool, "int32_t", b), NULL);
 }
 
 // Declares `sum` and adds up all terms of one result element.
-static void emit_contraction(Gen *g, const Instr *v, const char **of_label, const char *sum) {
-  bool floats = is_float(v->args[0]->type.dtype);
-  line(g, "%s %s = 0;", floats ? "float" : v->type.dtype == DT_I64 ? "int64_t" : "int32_t", sum);
+static void emit_contraction(Gen *g, const Instr *v, const Expr **of_label, const Expr *sum) {
+  bool floats = is_float(v->args[0]->type.dtype), wide = v->type.dtype == DT_I64;
+  line(g, "%s %s = 0;", floats ? "float" : wide ? "int64_t" : "int32_t", sum->name);
   int inner = 0;
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < v->args[side]->type.rank; i++) {
       int label = side ? v->labels.b[i] : v->labels.a[i];
       if (of_label[label]) continue;
-      of_label[label] = unique_name(g, text(g, "k%d", label));
-      const char *k = of_label[label];
-      open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", k, k,
-                 extent_text(g, v->args[side]->type.dim[i]), k);
+      of_label[label] =
+          open_loop(g, text(g, "k%d", label), extent_expr(g, v->args[side]->type.dim[i]));
       inner++;
     }
-  const char *a_at[MAX_RANK] = {0}, *b_at[MAX_RANK] = {0};
+  const Expr *a_at[MAX_RANK] = {0}, *b_at[MAX_RANK] = {0};
   label_indices(&v->args[0]->type, v->labels.a, of_label, a_at);
   label_indices(&v->args[1]->type, v->labels.b, of_label, b_at);
-  const char *term = product(g, v, read(g, v->args[0], a_at), read(g, v->args[1], b_at));
+  const Expr *term = product(g, v, read(g, v->args[0], a_at), read(g, v->args[1], b_at));
   if (floats)
-    line(g, "%s += %s;", sum, term);
+    line(g, "%s += %s;", sum->name, expr_text(term));
   else
-    line(g, "%s = %s(%s, %s);", sum, v->type.dtype == DT_I64 ? "pk_idx_add" : "pks_add_i32", sum,
-         term);
+    line(g, "%s = %s;", sum->name,
+         expr_text(expr_call(&g->exprs, wide ? "pk_idx_add" : "pks_add_i32", sum, term, NULL)));
   while (inner--) close_block(g);
-}
-
-static const char *at_batch(Gen *g, const Place *p, const Loops *loops, int batch) {
-  Context x = {.g = g};
-  return address(&x, p, batch, loops->at);
 }
 
 static void emit_products(Gen *g, Instr *v) {
@@ -390,28 +402,29 @@ static void emit_products(Gen *g, Instr *v) {
   Place from_a, from_b, to;
   REQUIRE(place_of(g, a, &from_a) && place_of(g, v->args[1], &from_b) && place_of(g, v, &to));
   Loops loops = open_loops(g, v, 3u << (n - 2));
-  const char *a_at = at_batch(g, &from_a, &loops, batch), *ld = expr_text(from_a.stride[n - 2]);
+  const char *a_at = address(g, &from_a, batch, loops.at);
+  const Expr *ld = from_a.stride[n - 2];
   if (left) {
     const char *packed = expr_text(left->stride[0]);
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
-         pack_rows_text(g, kind, from_a.element, s.a_transposed), left->name, packed, a_at, ld,
-         extent_text(g, m), extent_text(g, k), extent_text(g, m), packed);
+         pack_rows_text(g, kind, from_a.element, s.a_transposed), left->name, packed, a_at,
+         expr_text(ld), extent_text(g, m), extent_text(g, k), extent_text(g, m), packed);
     a_at = left->name;
-    ld = packed;
+    ld = left->stride[0];
   }
   const char *depth = expr_text(panel_depth(g, kind, DEMAND_FULL, k));
   line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
        pack_panels_text(g, kind, from_b.element, s.b_transposed), panels->name, depth,
-       at_batch(g, &from_b, &loops, batch), expr_text(from_b.stride[n - 2]), extent_text(g, k),
+       address(g, &from_b, batch, loops.at), expr_text(from_b.stride[n - 2]), extent_text(g, k),
        extent_text(g, cols), extent_text(g, cols));
   const char *product = unique_name(g, "product");
   line(g, "const pk_dot_product %s = {", product);
   line(g, "  .rows = %s, .cols = %s, .k = %s,", extent_text(g, m), extent_text(g, cols),
        extent_text(g, k));
   line(g, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at,
-       mul_text(g, text(g, "%d", dtype_bytes(element)), ld), panels->name, depth);
-  line(g, "  .to = %s, .ldto = %s, .padded = true,", at_batch(g, &to, &loops, batch),
-       offset_text(g, "4", to.stride[n - 2]));
+       expr_text(expr_mul(&g->exprs, number(g, dtype_bytes(element)), ld)), panels->name, depth);
+  line(g, "  .to = %s, .ldto = %s, .padded = true,", address(g, &to, batch, loops.at),
+       expr_text(expr_mul(&g->exprs, number(g, 4), to.stride[n - 2])));
   line(g, "};");
   line(g, "pk_dot_product_%s(&%s);", kind->name, product);
   close_loops(g, &loops);
@@ -419,10 +432,10 @@ static void emit_products(Gen *g, Instr *v) {
 
 static void emit_contractions(Gen *g, Instr *v) {
   Loops loops = open_loops(g, v, 0);
-  const char *of_label[DOT_LABELS] = {0}, *sum = unique_name(g, "sum");
+  const Expr *of_label[DOT_LABELS] = {0}, *sum = symbol(g, unique_name(g, "sum"));
   for (int i = 0; i < v->type.rank; i++) of_label[v->labels.out[i]] = loops.at[i];
   emit_contraction(g, v, of_label, sum);
-  write(g, v, loops.at, v->type.dtype == DT_U32 ? text(g, "(uint32_t)%s", sum) : sum);
+  write(g, v, loops.at, v->type.dtype == DT_U32 ? expr_cast(&g->exprs, "uint32_t", sum) : sum);
   close_loops(g, &loops);
 }
 
@@ -434,7 +447,7 @@ static void emit_elements(Gen *g, Instr *v) {
   memcpy(x.index, loops.at, sizeof x.index);
   if (v->op == OP_STORE) {
     const Instr *mask = ir_mask(v);
-    if (mask) open_block(g, "if (%s)", read(g, mask, loops.at));
+    if (mask) open_block(g, "if (%s)", expr_text(read(g, mask, loops.at)));
     write(g, v, loops.at, read(g, ir_store_value(v), loops.at));
     if (mask) close_block(g);
   } else {
@@ -469,13 +482,12 @@ void emit_generic(Gen *g, const Group *group) {
 // ---- rank 0
 
 void emit_scalar(Gen *g, Instr *v) {
-  const char *zero[MAX_RANK] = {"0", "0", "0", "0", "0", "0", "0", "0"};
   Place p;
   if (v->op == OP_STORE) {
     REQUIRE(place_of(g, v, &p));
     const Instr *mask = ir_mask(v);
     line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", scalar_text(g, mask)) : "",
-         dtype_info[p.element].name, p.pointer, scalar_text(g, ir_store_value(v)));
+         dtype_info[p.element].name, place_text(g, &p), scalar_text(g, ir_store_value(v)));
     return;
   }
   const char *name = unique_name(g, v->text && op_info[v->op].class != OPC_CONTROL
@@ -483,17 +495,19 @@ void emit_scalar(Gen *g, Instr *v) {
                                         : text(g, "v%d", v->id)),
              *value;
   if (v->op == OP_DOT) {
-    const char *of_label[DOT_LABELS] = {0}, *sum = unique_name(g, "sum");
+    const Expr *of_label[DOT_LABELS] = {0}, *sum = symbol(g, unique_name(g, "sum"));
     emit_contraction(g, v, of_label, sum);
-    value = sum;
+    value = sum->name;
   } else if (v->op == OP_LOAD && ir_may_leave(v)) {
-    value = element_at(&(Context){.g = g}, v);
+    value = expr_text(element_at(&(Context){.g = g}, v));
   } else if (v->op == OP_LOAD) {
     REQUIRE(place_of(g, v, &p));
-    value = text(g, "pks_load_%s(%s)", dtype_info[p.element].name, p.pointer);
+    value = text(g, "pks_load_%s(%s)", dtype_info[p.element].name, place_text(g, &p));
   } else if (v->nargs && v->args[0]->type.rank > 0) {
     REQUIRE(v->op == OP_RESHAPE);
-    value = read(g, v->args[0], zero);
+    const Expr *zeros[MAX_RANK];
+    for (int i = 0; i < MAX_RANK; i++) zeros[i] = number(g, 0);
+    value = expr_text(read(g, v->args[0], zeros));
   } else {
     value = scalar_text(g, v);
   }

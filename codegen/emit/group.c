@@ -76,12 +76,8 @@ typedef struct {
 } Sum;
 typedef LIST(Sum) SumList;
 
-static const char *splat_lane(const Instr *v) {
-  return strcmp(reduce_lanes(v), "u32") == 0 ? "u32" : reduce_lanes(v);
-}
-
 static const char *identity_vector(Gen *g, const Instr *v) {
-  return text(g, "pk_splat_%s(%s)", splat_lane(v), reduce_identity(g, v));
+  return text(g, "pk_splat_%s(%s)", reduce_lanes(v), reduce_identity(g, v));
 }
 
 // Greatest and least floats are kept with a note of the NaNs met, which costs less than watching
@@ -108,11 +104,11 @@ static void declare_sums(Context *x, const Step *step, SumList *sums) {
 }
 
 static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char *value) {
-  const char *lane = reduce_lanes(sum->v), *select = strcmp(lane, "u32") == 0 ? "i32" : lane,
+  const char *lane = reduce_lanes(sum->v), *select = bits_lane(sum->v->args[0]->type.dtype),
              *verb = reduce_operation(sum->v);
   const char *place = text(x->g, "%s[%s]", sum->name, slot);
   if (x->left)
-    value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, x->left, value,
+    value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, expr_text(x->left), value,
                  identity_vector(x->g, sum->v));
   line(x->g, "%s = pk_%s%s_%s(%s, %s);", place, verb, is_extreme(sum->v) ? "_step" : "", lane,
        place, value);
@@ -124,8 +120,9 @@ static void keep_row_scalar(Context *x, const Instr *v, const char *name) {
   if (!info->buffer) return;
   Place p;
   REQUIRE(place_of(x->g, v, &p));
-  const char *at = info->row_local ? text(x->g, "%s + %s", p.pointer, x->strip_row)
-                                   : address(x, &p, v->type.rank, x->index);
+  const char *at = info->row_local
+                       ? pointer_text(x->g, p.base, expr_add(&x->g->exprs, p.offset, x->strip_row))
+                       : address(x->g, &p, v->type.rank, x->index);
   line(x->g, "pks_store_%s(%s, %s);", dtype_info[p.element].name, at, name);
 }
 
@@ -139,7 +136,7 @@ static void finish_sums(Context *x, const SumList *sums) {
       part[k] = text(g, is_extreme(v) ? "pk_%s_finish_f32(%s[%d])" : "%.0s%s[%d]", verb, s, k);
     const char *all = text(g, "pk_%s_%s(pk_%s_%s(%s, %s), pk_%s_%s(%s, %s))", verb, lane, verb,
                            lane, part[0], part[1], verb, lane, part[2], part[3]);
-    const char *result = strcmp(lane, "mask") == 0
+    const char *result = v->args[0]->type.dtype == DT_BOOL
                              ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
                              : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
     DType t = v->type.dtype;
@@ -152,21 +149,22 @@ static void finish_sums(Context *x, const SumList *sums) {
     const char *name = member_name(g, v);
     line(g, "const %s %s = %s;", scalar_type(t), name, result);
     know(x, v, name, false);
-    x->index[x->group->leads] = "0";
+    x->index[x->group->leads] = number(g, 0);
     keep_row_scalar(x, v, name);
   }
 }
 
 // ---- members of a column loop
 
-static const char *member_address(Context *x, const Instr *v, Place *p) {
-  REQUIRE(place_of(x->g, v, p));
+static Place member_place(Context *x, const Instr *v) {
+  Place p;
+  REQUIRE(place_of(x->g, v, &p));
   const Type *t = v->op == OP_STORE ? &ir_store_value(v)->type : &v->type;
   if (v->op != OP_STORE && val(v)->row_local) {
-    const char *two[2] = {x->strip_row, x->index[t->rank - 1]};
-    return address(x, p, 2, two);
+    const Expr *two[2] = {x->strip_row, x->index[t->rank - 1]};
+    return place_at(x->g, &p, 2, two);
   }
-  return address(x, p, t->rank, x->index);
+  return place_at(x->g, &p, t->rank, x->index);
 }
 
 // ---- stores that may go past the caches. They want whole aligned vectors: the loop stores a row's
@@ -203,24 +201,23 @@ static const char *declare_streams(Context *x, const Step *step) {
   const char *first = NULL;
   bool turns = stores_only_outputs(g, step);
   x->streams.count = 0;
-  x->index[x->group->leads] = "0";
+  x->index[x->group->leads] = number(g, 0);
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
     if (!is_streamed(g, v)) continue;
-    Place p;
-    const char *name = g->refs[v->ref->id].stem, *at = member_address(x, v, &p);
+    Place p = member_place(x, v);
+    const char *name = g->refs[v->ref->id].stem, *at = place_text(g, &p);
     Stream stream = {v, unique_name(g, text(g, "%s_now", name)),
                      unique_name(g, text(g, "%s_turned", name))};
     if (turns && !first) {
       first = unique_name(g, "first");
       line(g, "const int64_t %s = pk_first_turn(%s, %s_stream);", first, at, name);
     }
-    if (turns)
-      line(g, "const bool %s = pk_turned(%s, %s_stream);", stream.turned, add_text(g, at, first),
-           name);
-    if (turns)
+    if (turns) {
+      p.offset = expr_add(&g->exprs, p.offset, expr_symbol(&g->exprs, first));
+      line(g, "const bool %s = pk_turned(%s, %s_stream);", stream.turned, place_text(g, &p), name);
       line(g, "bool %s = %s && %s == %d;", stream.now, stream.turned, first, g->lanes);
-    else
+    } else
       line(g, "const bool %s = pk_turned(%s, %s_stream);", stream.now, at, name);
     LIST_PUSH(g->arena, &x->streams, stream);
   }
@@ -228,16 +225,17 @@ static const char *declare_streams(Context *x, const Step *step) {
 }
 
 static void emit_store(Context *x, const Instr *v) {
-  Place p;
-  const char *at = member_address(x, v, &p), *t = dtype_info[p.element].name,
-             *value = argument_at(x, ir_store_value(v), true);
+  const Place p = member_place(x, v);
+  const char *at = place_text(x->g, &p), *t = dtype_info[p.element].name,
+             *value = expr_text(argument_at(x, ir_store_value(v), true)),
+             *left = x->left ? expr_text(x->left) : NULL;
   const Instr *mask = ir_mask(v);
   if (mask) {
-    const char *m = argument_at(x, mask, true);
-    if (x->left) m = text(x->g, "pk_and_mask(%s, pk_mask_first(%s))", m, x->left);
+    const char *m = expr_text(argument_at(x, mask, true));
+    if (left) m = text(x->g, "pk_and_mask(%s, pk_mask_first(%s))", m, left);
     line(x->g, "pk_storem_%s(%s, %s, %s);", t, at, value, m);
-  } else if (x->left) {
-    line(x->g, "pk_storen_%s(%s, %s, %s);", t, at, value, x->left);
+  } else if (left) {
+    line(x->g, "pk_storen_%s(%s, %s, %s);", t, at, value, left);
   } else if (is_streamed(x->g, v)) {
     line(x->g, "pk_put_f32(%s, %s, %s);", at, value, stream_of(x, v)->now);
   } else {
@@ -253,7 +251,8 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
   }
   if (op_info[v->op].class == OPC_REDUCE) {
     for (int i = 0; i < sums->count; i++)
-      if (sums->at[i].v == v) add_to_sum(x, &sums->at[i], slot, argument_at(x, v->args[0], true));
+      if (sums->at[i].v == v)
+        add_to_sum(x, &sums->at[i], slot, expr_text(argument_at(x, v->args[0], true)));
     return;
   }
   if (v->type.dtype == DT_I64)
@@ -262,23 +261,23 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
   line(g, "const %s %s = %s;", vector_type(v->type.dtype), name, vector_at(x, v));
   know(x, v, name, true);
   if (!val(v)->buffer) return;
-  Place p;
-  const char *at = member_address(x, v, &p);
+  const Place p = member_place(x, v);
   const char *value = v->type.dtype == DT_BOOL && p.element != DT_BOOL
                           ? text(g, "pk_cast_mask_i32(%s)", name)
                           : name;
-  line(g, "pk_store_%s(%s, %s);", dtype_info[p.element].name, at, value);
+  line(g, "pk_store_%s(%s, %s);", dtype_info[p.element].name, place_text(g, &p), value);
 }
 
 // ---- masks that tell rows apart: in each row the columns up to where the mask becomes false go
 // without it
 
 // How many columns the rows before `end` want, of `all`.
-static const char *bound_text(Gen *g, const StripBound *b, const char *end, const char *all) {
-  const char *from = b->row_start ? text(g, "%s + ", scalar_text(g, b->row_start)) : "",
-             *start = b->col_start ? text(g, " - %s", scalar_text(g, b->col_start)) : "";
-  return text(g, "pk_idx_clamp(%s%s%s%s, 0, %s)", from, end, start, b->inclusive ? "" : " - 1",
-              all);
+static const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr *all) {
+  ExprPool *pool = &g->exprs;
+  if (b->row_start) end = expr_add(pool, scalar_expr(g, b->row_start), end);
+  if (b->col_start) end = expr_sub(pool, end, scalar_expr(g, b->col_start));
+  if (!b->inclusive) end = expr_sub(pool, end, number(g, 1));
+  return expr_call(pool, "pk_idx_clamp", end, number(g, 0), all);
 }
 
 static bool selects_by(const Instr *v, const Instr *mask) {
@@ -304,7 +303,7 @@ static bool serves_mask(const Instr *v, const Instr *mask) {
 }
 
 static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot,
-                         const char *column, const char *left) {
+                         const Expr *column, const Expr *left) {
   int known = x->known.count,
       taken = x->g->taken.count;  // names of this scope may be used again after it
   x->index[x->group->leads] = column;
@@ -341,16 +340,16 @@ static void prefetch_loads(Context *x, const Instr *v, const Instr **seen, int *
   for (int i = 0; i < *count; i++)
     if (seen[i]->ref == v->ref) return;
   seen[(*count)++] = v;
-  const char *at[MAX_RANK];
+  const Expr *at[MAX_RANK];
   memcpy(at, x->index, sizeof at);
-  at[x->group->leads - 1] = text(x->g, "(%s + 1)", at[x->group->leads - 1]);
-  line(x->g, "pk_prefetch_l2(%s);", address(x, &p, v->type.rank, at));
+  at[x->group->leads - 1] = expr_add(&x->g->exprs, at[x->group->leads - 1], number(x->g, 1));
+  line(x->g, "pk_prefetch_l2(%s);", address(x->g, &p, v->type.rank, at));
 }
 
-static void prefetch_next_row(Context *x, const Step *step, const char *column) {
+static void prefetch_next_row(Context *x, const Step *step, const Expr *column) {
   const Instr *seen[8];
   int count = 0;
-  if (!passes_twice(x->group) || strcmp(x->index[x->group->leads - 1], "0") == 0) return;
+  if (!passes_twice(x->group) || expr_is(x->index[x->group->leads - 1], 0)) return;
   for (int s = 0; s < x->group->steps.count; s++)
     if (x->group->steps.at[s].members.count) {
       if (&x->group->steps.at[s] != step) return;
@@ -362,26 +361,30 @@ static void prefetch_next_row(Context *x, const Step *step, const char *column) 
       prefetch_loads(x, step->members.at[m]->args[a], seen, &count);
 }
 
-static const char *declare_unmasked(Context *x, const StripBound *b, const char *all) {
+static const char *declare_unmasked(Context *x, const StripBound *b, const Expr *all) {
   Gen *g = x->g;
-  const char *row = x->index[x->group->leads - 1], *name = unique_name(g, "unmasked");
+  ExprPool *pool = &g->exprs;
+  const Expr *row = x->index[x->group->leads - 1];
+  const char *name = unique_name(g, "unmasked");
   if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1])
-    row = text(g, "pk_own_row(%s, %s)", row, g->batch->own);
-  line(g, "const int64_t %s = %s;", name, bound_text(g, b, text(g, "%s + 1", row), all));
+    row = expr_call(pool, "pk_own_row", row, expr_symbol(pool, g->batch->own), NULL);
+  const Expr *end = bound_expr(g, b, expr_add(pool, row, number(g, 1)), all);
+  line(g, "const int64_t %s = %s;", name, expr_text(end));
   return name;
 }
 
 // A turn of whole vectors.
 static void emit_turn_members(Context *x, const Step *step, const SumList *sums,
-                              const char *column) {
+                              const Expr *column) {
   Gen *g = x->g;
   if (!sums->count) {
     prefetch_next_row(x, step, column);
     emit_members(x, step, sums, "0", column, NULL);
     return;
   }
-  const char *turn_name = unique_name(g, "u"),
-             *here = text(g, "%s + %s * %d", column, turn_name, g->lanes);
+  const char *turn_name = unique_name(g, "u");
+  const Expr *ahead = expr_mul(&g->exprs, expr_symbol(&g->exprs, turn_name), number(g, g->lanes)),
+             *here = expr_add(&g->exprs, column, ahead);
   line(g, "PK_UNROLL");
   open_block(g, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, REDUCE_SUMS, turn_name);
   prefetch_next_row(x, step, here);
@@ -394,9 +397,11 @@ static void emit_column_step(Context *x, const Step *step) {
   if (step->members.count == 0) return;
   SumList sums = {0};
   declare_sums(x, step, &sums);
-  const char *n = demand_text(g, step->demand, step->columns), *column = unique_name(g, "col");
+  const Expr *all = demand_expr(g, step->demand, step->columns);
+  const char *n = expr_text(all), *column = unique_name(g, "col");
+  const Expr *here = expr_symbol(&g->exprs, column);
   int64_t constant, turn = (int64_t)g->lanes * (sums.count ? REDUCE_SUMS : 1);
-  bool fixed = is_constant(n, &constant), tail = !fixed || constant % turn != 0;
+  bool fixed = expr_is_const(all, &constant), tail = !fixed || constant % turn != 0;
   const char *first = fixed && constant < turn ? NULL : declare_streams(x, step),
              *advance = text(g, "%s += %lld", column, (long long)turn);
   if (first) {
@@ -411,24 +416,24 @@ static void emit_column_step(Context *x, const Step *step) {
   }
   const StripBound *asked = first ? NULL : asked_bound(g, step);
   if (asked) {
-    const char *unmasked = declare_unmasked(x, asked, n);
+    const char *unmasked = declare_unmasked(x, asked, all);
     x->holds = asked->mask;
     open_block(g, "for (; %s + %lld <= %s; %s)", column, (long long)turn, unmasked, advance);
-    emit_turn_members(x, step, &sums, column);
+    emit_turn_members(x, step, &sums, here);
     close_block(g);
     x->holds = NULL;
   }
   if (!fixed || constant >= turn) {
     open_block(g, "for (%s%s; %s + %lld <= %s; %s)", tail ? "" : "int64_t ",
                tail ? "" : text(g, "%s = 0", column), column, (long long)turn, n, advance);
-    emit_turn_members(x, step, &sums, column);
+    emit_turn_members(x, step, &sums, here);
     close_block(g);
   }
   if (tail) {
     open_block(g, "for (; %s < %s; %s += %d)", column, n, column, g->lanes);
     const char *left = unique_name(g, "left");
     line(g, "const int64_t %s = %s - %s;", left, n, column);
-    emit_members(x, step, &sums, "0", column, left);
+    emit_members(x, step, &sums, "0", here, expr_symbol(&g->exprs, left));
     close_block(g);
   }
   finish_sums(x, &sums);
@@ -438,17 +443,18 @@ static void emit_column_step(Context *x, const Step *step) {
 
 static void emit_row_scalar(Context *x, const Instr *v) {
   Gen *g = x->g;
-  x->index[x->group->leads] = "0";
+  x->index[x->group->leads] = number(g, 0);
   if (v->op == OP_STORE) {
-    Place p;
-    const char *at = member_address(x, v, &p), *value = argument_at(x, ir_store_value(v), false);
+    const Place p = member_place(x, v);
+    const Expr *value = argument_at(x, ir_store_value(v), false);
     const Instr *mask = ir_mask(v);
-    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", argument_at(x, mask, false)) : "",
-         dtype_info[p.element].name, at, value);
+    line(g, "%spks_store_%s(%s, %s);",
+         mask ? text(g, "if (%s) ", expr_text(argument_at(x, mask, false))) : "",
+         dtype_info[p.element].name, place_text(g, &p), expr_text(value));
     return;
   }
   const char *name = member_name(g, v);
-  line(g, "const %s %s = %s;", scalar_type(v->type.dtype), name, element_at(x, v));
+  line(g, "const %s %s = %s;", scalar_type(v->type.dtype), name, expr_text(element_at(x, v)));
   know(x, v, name, false);
   keep_row_scalar(x, v, name);
 }
@@ -476,7 +482,7 @@ static void pack_operands(Gen *g, const Instr *dot) {
     REQUIRE(place_of(g, s.a, &p));
     const char *packed = expr_text(b->stride[0]);
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
-         pack_rows_text(g, kind, p.element, s.a_transposed), b->name, packed, p.pointer,
+         pack_rows_text(g, kind, p.element, s.a_transposed), b->name, packed, place_text(g, &p),
          expr_text(p.stride[0]), extent_text(g, s.a->type.dim[m]),
          extent_text(g, s.a->type.dim[1 - m]), extent_text(g, s.a->type.dim[m]), packed);
   }
@@ -486,42 +492,46 @@ static void pack_operands(Gen *g, const Instr *dot) {
     REQUIRE(place_of(g, s.b, &p));
     const char *depth = expr_text(panel_depth(g, kind, DEMAND_FULL, s.b->type.dim[n]));
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
-         pack_panels_text(g, kind, p.element, s.b_transposed), b->name, depth, p.pointer,
+         pack_panels_text(g, kind, p.element, s.b_transposed), b->name, depth, place_text(g, &p),
          expr_text(p.stride[0]), extent_text(g, s.b->type.dim[n]),
          extent_text(g, s.b->type.dim[1 - n]), extent_text(g, s.b->type.dim[1 - n]));
   }
 }
 
 typedef struct {
-  const char *pointer;
+  const Expr *pointer;
   const Expr *stride;  // of rows, in elements
 } Matrix;
 
-static Matrix rows_from(Gen *g, const char *pointer, const char *row, const Expr *stride) {
-  return (Matrix){add_text(g, pointer, offset_text(g, row, stride)), stride};
+static Matrix rows_from(Gen *g, const char *base, const Expr *offset, const Expr *row,
+                        const Expr *stride) {
+  offset = expr_add(&g->exprs, offset, expr_mul(&g->exprs, row, stride));
+  return (Matrix){pointer_expr(g, base, offset), stride};
 }
 
-static Matrix left_operand(Gen *g, const Instr *dot, const Group *group, const char *row) {
+static Matrix buffer_rows(Gen *g, const Buffer *b, const Expr *row) {
+  return rows_from(g, b->name, number(g, 0), row, b->stride[0]);
+}
+
+static Matrix left_operand(Gen *g, const Instr *dot, const Group *group, const Expr *row) {
   DotShape s = dot_shape(dot);
-  if (val(dot)->left) return rows_from(g, val(dot)->left->name, row, val(dot)->left->stride[0]);
+  if (val(dot)->left) return buffer_rows(g, val(dot)->left, row);
   if (val(s.a)->buffer && val(s.a)->row_local && val(s.a)->group == group)
-    return (Matrix){val(s.a)->buffer->name, val(s.a)->buffer->stride[0]};
+    return buffer_rows(g, val(s.a)->buffer, number(g, 0));
   Place p;
   REQUIRE(place_of(g, s.a, &p));
-  return rows_from(g, p.pointer, row,
+  return rows_from(g, p.base, p.offset, row,
                    s.a_transposed ? g->refs[s.a->ref->id].stride[0] : p.stride[0]);
 }
 
-static Matrix stored_rows(Gen *g, const Instr *store, const char *row) {
+static Matrix stored_rows(Gen *g, const Instr *store, const Expr *row) {
   const RefGen *r = &g->refs[store->ref->id];
-  return rows_from(g, r->name, row, r->stride[0]);
+  return rows_from(g, r->name, number(g, 0), row, r->stride[0]);
 }
 
-static Matrix result_place(Gen *g, const Step *step, const char *row) {
+static Matrix result_place(Gen *g, const Step *step, const Expr *row) {
   if (step->into) return stored_rows(g, step->into, row);
-  const Buffer *b = val(step->dot)->buffer;
-  return val(step->dot)->row_local ? (Matrix){b->name, b->stride[0]}
-                                   : rows_from(g, b->name, row, b->stride[0]);
+  return buffer_rows(g, val(step->dot)->buffer, val(step->dot)->row_local ? number(g, 0) : row);
 }
 
 // Extent of the axis a plain dot sums over.
@@ -535,26 +545,38 @@ static const char *bytes_of(Gen *g, DType element, const Expr *stride) {
 }
 
 // Where the sums go, and what they are added to.
-static void put_result(Gen *g, const Step *step, const char *row) {
+static void put_result(Gen *g, const Step *step, const Expr *row) {
   Matrix to = result_place(g, step, row);
   const char *stride = bytes_of(g, DT_F32, to.stride);
   bool direct = step->into && g->refs[step->into->ref->id].form == FORM_DIRECT;
-  if (step->into && !step->set)
-    line(g, "  .from = %s%s, .ldfrom = %s,",
-         step->fresh ? text(g, "%s ? NULL : ", scalar_text(g, step->fresh)) : "", to.pointer,
-         stride);
+  const Expr *from = to.pointer;
+  if (step->fresh)
+    from = expr_choose(&g->exprs, scalar_expr(g, step->fresh), expr_code(&g->exprs, "NULL"), from);
+  if (step->into && !step->set) line(g, "  .from = %s, .ldfrom = %s,", expr_text(from), stride);
   if (!step->result) {
-    line(g, "  .to = %s, .ldto = %s, .padded = %s,", to.pointer, stride, direct ? "false" : "true");
+    line(g, "  .to = %s, .ldto = %s, .padded = %s,", expr_text(to.pointer), stride,
+         direct ? "false" : "true");
     return;
   }
   Matrix last = stored_rows(g, step->result, row);
-  const char *when = scalar_text(g, step->last);
-  line(g, "  .to = %s ? %s : %s, .ldto = %s ? %s : %s, .padded = !%s,", when, last.pointer,
-       to.pointer, when, bytes_of(g, DT_F32, last.stride), stride, when);
+  const Expr *when = scalar_expr(g, step->last);
+  const char *when_text = expr_text(when);
+  line(g, "  .to = %s ? %s : %s, .ldto = %s ? %s : %s, .padded = %s,", when_text,
+       expr_text(last.pointer), expr_text(to.pointer), when_text, bytes_of(g, DT_F32, last.stride),
+       stride, expr_text(expr_not(&g->exprs, when)));
 }
 
-static void emit_dot(Gen *g, const Group *group, const Step *step, const char *row,
-                     const char *rows) {
+// When the right operand is read where it lies in HBM: always, or by the first rows alone.
+static const Expr *reads_source(Gen *g, const RefGen *b, const Expr *row) {
+  ExprPool *pool = &g->exprs;
+  const Expr *source = source_of_panels(g, b), *few = few_rows(g, b);
+  if (!b->filled_by || expr_is(row, 0)) return source;
+  const Expr *first = expr_operator(pool, EXPR_EQ, row, number(g, 0));
+  return expr_and(pool, source, expr_or(pool, few, first));
+}
+
+static void emit_dot(Gen *g, const Group *group, const Step *step, const Expr *row,
+                     const Expr *rows) {
   const Instr *dot = step->dot;
   DotShape s = dot_shape(dot);
   const DotKind *kind = val(dot)->kind;
@@ -572,17 +594,14 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
   line(g, "/* line %d: dot%s%s */", line_of(g, dot->span),
        step->into && !step->set ? ", added in place" : "", step->result ? ", at last stored" : "");
   line(g, "const pk_dot_product %s = {", product);
-  line(g, "  .rows = %s, .cols = %s, .k = %s,", rows, demand_text(g, step->demand, step->columns),
-       along);
-  line(g, "  .a = %s, .lda = %s,", a.pointer,
+  line(g, "  .rows = %s, .cols = %s, .k = %s,", expr_text(rows),
+       demand_text(g, step->demand, step->columns), along);
+  line(g, "  .a = %s, .lda = %s,", expr_text(a.pointer),
        bytes_of(g, dot_element(kind, s.a->type.dtype), a.stride));
   line(g, "  .panels = %s, .depth = %s,", panels, depth);
   if (b)
-    line(g, "  .source = %s%s ? %s_hbm : NULL, .ldsource = %s,", source_of_panels(g, b),
-         b->filled_by && strcmp(row, "0") != 0 ? text(g, " && (%s_few || %s == 0)", b->stem, row)
-                                               : "",
-         b->stem,
-         mul_text(g, text(g, "%d", dtype_bytes(b->ref->array.dtype)), hbm_row_stride(g, b->ref)));
+    line(g, "  .source = %s ? %s_hbm : NULL, .ldsource = %s,", expr_text(reads_source(g, b, row)),
+         b->stem, bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
   put_result(g, step, row);
   line(g, "};");
   const char *otherwise = "";
@@ -602,19 +621,20 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const char *r
 
 // ---- the group
 
-static const char *open_row_loop(Gen *g, const char *from, const char *to) {
+static const Expr *open_row_loop(Gen *g, const Expr *from, const Expr *to) {
   const char *row = unique_name(g, "row");
-  open_block(g, "for (int64_t %s = %s; %s < %s; %s++)", row, from, row, to, row);
-  return row;
+  open_block(g, "for (int64_t %s = %s; %s < %s; %s++)", row, expr_text(from), row, expr_text(to),
+             row);
+  return expr_symbol(&g->exprs, row);
 }
 
 // How many columns the rows before `end` want, for the masks that tell rows apart.
-static void declare_bounds(Context *x, const char *end) {
+static void declare_bounds(Context *x, const Expr *end) {
   Gen *g = x->g;
-  const char *all = extent_text(g, x->group->lead[x->group->leads - 1]);
+  const Expr *all = extent_expr(g, x->group->lead[x->group->leads - 1]);
   if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1]) {
-    end = text(g, "pk_idx_min(%s, %s)", end, g->batch->own);
-    all = g->batch->own;
+    all = expr_symbol(&g->exprs, g->batch->own);
+    end = expr_min(&g->exprs, end, all);
   }
   for (int i = 0; i < g->bounds.count; i++) {
     const StripBound *b = &g->bounds.at[i];
@@ -626,13 +646,13 @@ static void declare_bounds(Context *x, const char *end) {
     }
     if (!used) continue;
     line(g, "const int64_t %s = %s;", b->end->name,
-         bound_text(g, b, b->shared ? all : end, demand_text(g, b->base, b->columns)));
+         expr_text(bound_expr(g, b, b->shared ? all : end, demand_expr(g, b->base, b->columns))));
   }
 }
 
 // The rows [first, end) of a strip, in as many loops as its steps are cut into.
 typedef struct {
-  const char *first, *end;
+  const Expr *first, *end;
   int known, taken;  // names before the open loop
 } RowLoops;
 
@@ -649,13 +669,13 @@ static void enter_loop(Context *x, RowLoops *rows, int loop) {
   leave_loop(x, rows);
   rows->known = x->known.count;
   rows->taken = x->g->taken.count;
-  const char *row = open_row_loop(x->g, rows->first, rows->end);
+  const Expr *row = open_row_loop(x->g, rows->first, rows->end);
   x->index[x->group->leads - 1] = row;
-  x->strip_row = strcmp(rows->first, "0") == 0 ? row : text(x->g, "(%s - %s)", row, rows->first);
+  x->strip_row = expr_sub(&x->g->exprs, row, rows->first);
   x->loop = loop;
 }
 
-static void emit_loops(Context *x, const char *first, const char *end, const char *count) {
+static void emit_loops(Context *x, const Expr *first, const Expr *end) {
   Group *group = x->group;
   RowLoops rows = {.first = first, .end = end};
   x->loop = -1;
@@ -663,7 +683,7 @@ static void emit_loops(Context *x, const char *first, const char *end, const cha
     const Step *step = s >= 0 ? &group->steps.at[s] : NULL;
     if (step && step->kind == STEP_DOT) {
       leave_loop(x, &rows);
-      emit_dot(x->g, group, step, first, count);
+      emit_dot(x->g, group, step, first, expr_sub(&x->g->exprs, end, first));
     } else if (step && step->members.count) {
       enter_loop(x, &rows, loop_of_step(group, s));
       emit_column_step(x, step);
@@ -678,16 +698,17 @@ static void emit_loops(Context *x, const char *first, const char *end, const cha
 static void emit_strips(Context *x) {
   Gen *g = x->g;
   Group *group = x->group;
-  const char *rows = demand_text(g, group->lead_demand[0], group->lead[0]);
+  const Expr *all = demand_expr(g, group->lead_demand[0], group->lead[0]);
   int64_t n;
-  if (!group->strip || (is_constant(rows, &n) && n <= group->strip)) {
+  if (!group->strip || (expr_is_const(all, &n) && n <= group->strip)) {
     line(g, "{");
     g->indent++;
-    declare_bounds(x, rows);
-    emit_loops(x, "0", rows, rows);
+    declare_bounds(x, all);
+    emit_loops(x, number(g, 0), all);
     close_block(g);
     return;
   }
+  const char *rows = expr_text(all);
   const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end"),
              *height = text(g, "%d", group->strip);
   const char *choice = "";  // of the loop's own: the next group may use the name again
@@ -699,8 +720,8 @@ static void emit_strips(Context *x) {
   open_block(g, "for (int64_t %s = 0%s; %s < %s; %s += %s)", first, choice, first, rows, first,
              height);
   line(g, "const int64_t %s = pk_idx_min(%s + %s, %s);", end, first, height, rows);
-  declare_bounds(x, end);
-  emit_loops(x, first, end, text(g, "%s - %s", end, first));
+  declare_bounds(x, expr_symbol(&g->exprs, end));
+  emit_loops(x, expr_symbol(&g->exprs, first), expr_symbol(&g->exprs, end));
   close_block(g);
 }
 
@@ -710,18 +731,20 @@ static void emit_plain_rows(Context *x) {
   int opened = 0;
   for (int i = 0; i < group->leads; i++) {
     if (group->lead[i] == 1) {
-      x->index[i] = "0";
+      x->index[i] = number(g, 0);
       continue;
     }
-    x->index[i] = open_row_loop(g, "0", demand_text(g, group->lead_demand[i], group->lead[i]));
+    x->index[i] =
+        open_row_loop(g, number(g, 0), demand_expr(g, group->lead_demand[i], group->lead[i]));
     opened++;
   }
-  x->strip_row = "0";
+  x->strip_row = number(g, 0);
   if (!opened) {
     line(g, "{");
     g->indent++;
   }
-  if (group->leads) declare_bounds(x, text(g, "%s + 1", x->index[group->leads - 1]));
+  if (group->leads)
+    declare_bounds(x, expr_add(&g->exprs, x->index[group->leads - 1], number(g, 1)));
   emit_scalars_after(x, -1);
   for (int s = 0; s < group->steps.count; s++) {
     emit_column_step(x, &group->steps.at[s]);

@@ -12,7 +12,6 @@ typedef struct {
   const Instr *v;
   const char *name;
   bool lanes;
-  const char *const *index;
 } Known;
 // A store that may go past the caches: C variables that say whether it does now, and after the
 // loop's first turn.
@@ -25,18 +24,20 @@ typedef struct {
   Group *group;
   int loop;  // over rows, that is open, or -1: row scalars of others are in memory
   int step;  // column step, or -1 between them
-  const char *index[MAX_RANK];  // of the rows, then of the column
-  const char *strip_row;        // index of the row in its strip
+  const Expr *index[MAX_RANK];  // of the rows, then of the column
+  const Expr *strip_row;        // index of the row in its strip
   const Instr *holds;           // a mask that is true here, or NULL
-  const char *left;      // in the last, partial vector of a row: how many lanes count; else NULL
+  const Expr *left;      // in the last, partial vector of a row: how many lanes count; else NULL
   LIST(Known) known;     // values that have a C variable here
   LIST(Stream) streams;  // of the column loop at hand
 } Context;
 const char *vector_at(Context *x, const Instr *v);   // what a member computes: the vector at index
-const char *element_at(Context *x, const Instr *v);  // .. the element at index
-const char *argument_at(Context *x, const Instr *v, bool lanes);  // a value that a member reads
+const Expr *element_at(Context *x, const Instr *v);  // .. the element at index
+const Expr *argument_at(Context *x, const Instr *v, bool lanes);  // a value that a member reads
 void know(Context *x, const Instr *v, const char *name, bool lanes);
-const char *address(Context *x, const Place *p, int rank, const char *const *index);
+Place place_at(Gen *g, const Place *p, int rank, const Expr *const *index);  // of one element
+const char *place_text(Gen *g, const Place *p);                              // pointer to it
+const char *address(Gen *g, const Place *p, int rank, const Expr *const *index);
 
 const char *reduce_operation(const Instr *v);  // "add", "max" ..
 const char *reduce_lanes(const Instr *v);      // lane type it works in
@@ -56,8 +57,9 @@ void emit_fetch(Gen *g, RefGen *r);
 void emit_turn(Gen *g,
                RefGen *r);  // an output's block is written back when another takes its place
 void emit_last_writeback(Gen *g, RefGen *r);
-const char *source_of_panels(Gen *g, const RefGen *r);  // when a dot reads it in place: a condition
-const char *hbm_row_stride(Gen *g,
+const Expr *source_of_panels(Gen *g, const RefGen *r);  // when a dot reads it in place: a condition
+const Expr *few_rows(Gen *g, const RefGen *r);          // .. its dots have few rows: a condition
+const Expr *hbm_row_stride(Gen *g,
                            const Ref *ref);  // from one row of a block to the next, in elements
 const char *pk_dtype_name(DType t);
 

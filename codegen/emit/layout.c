@@ -25,7 +25,7 @@ static void layout_slots(Gen *g, Buf *out) {
     const RefGen *r = &g->refs[i];
     if (r->ref->role != REF_INPUT || !r->buffer) continue;
     if (r->revisits)
-      buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, r->revisits,
+      buf_printf(out, "  a.%s = pk_slots(%s, %s, %d);\n", r->buffer->slots, expr_text(r->revisits),
                  expr_text(r->buffer->bytes), CACHE_BYTES);
     buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", r->tag,
                r->revisits ? text(g, "pk_sat_mul(8, a.%s)", r->buffer->slots) : "8");

@@ -21,27 +21,36 @@ static const char *at_text(Gen *g, const RefGen *r, int k) {
   return text(g, "%s_at%d", r->stem, k);
 }
 
+static const Expr *at_expr(Gen *g, const RefGen *r, int k) {
+  return expr_symbol(&g->exprs, at_text(g, r, k));
+}
+
 // Where the block starts along array axis k, in elements.
-static const char *start_of(Gen *g, const Ref *ref, int k) {
-  const char *index = index_text(g, ref->index_map, k), *block = extent_text(g, ref->block[k]);
-  if (ref->at != AT_BLOCK || strcmp(block, "1") == 0 || strcmp(index, "0") == 0) return index;
+static const Expr *start_of(Gen *g, const Ref *ref, int k) {
+  const Expr *index = index_expr(g, ref->index_map, k), *block = extent_expr(g, ref->block[k]);
+  if (ref->at != AT_BLOCK || expr_is(block, 1) || expr_is(index, 0)) return index;
   const Instr *v = ir_yielded(ref->index_map, k);
-  return v->op == OP_AXIS || v->op == OP_CONST ? mul_text(g, index, block)
-                                               : text(g, "pk_idx_mul(%s, %s)", index, block);
+  return v->op == OP_AXIS || v->op == OP_CONST
+             ? expr_mul(&g->exprs, index, block)
+             : expr_call(&g->exprs, "pk_idx_mul", index, block, NULL);
 }
 
 static void declare(Buf *setup, const char *declaration) { buf_printf(setup, "%s\n", declaration); }
 
 // `at slice`: how many elements of the block the map asks for along array axis k.
-static const char *length_text(Gen *g, const Ref *ref, int k) {
-  return index_text(g, ref->index_map, ref->array.rank + k);
+static const Expr *length_of(Gen *g, const Ref *ref, int k) {
+  return index_expr(g, ref->index_map, ref->array.rank + k);
+}
+
+static const Expr *clamped(Gen *g, const Expr *e, const Expr *most) {
+  return expr_call(&g->exprs, "pk_idx_clamp", e, number(g, 0), most);
 }
 
 static const char *slice_text(Gen *g, const RefGen *r) {
   const char *starts = "", *lengths = "";
   for (int k = 0; k < r->ref->array.rank; k++) {
     starts = text(g, "%s%s%s", starts, k ? ", " : "", at_text(g, r, k));
-    lengths = text(g, "%s%s%s", lengths, k ? ", " : "", length_text(g, r->ref, k));
+    lengths = text(g, "%s%s%s", lengths, k ? ", " : "", expr_text(length_of(g, r->ref, k)));
   }
   return text(g, "pk_sliced(&%s, %d, (const int64_t[]){%s}, (const int64_t[]){%s})",
               array_text(g, r->ref), r->ref->array.rank, starts, lengths);
@@ -60,12 +69,11 @@ static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
     const char *name = inside->name;
     if (setup->text && strstr(setup->text, text(g, "const int64_t %s = ", name))) continue;
     bool stacked = g->batch && g->batch->inside == inside;
-    const char *block = extent_text(g, r->ref->block[k]);
-    if (r->ref->at == AT_SLICE)
-      block = text(g, "pk_idx_clamp(%s, 0, %s)", length_text(g, r->ref, k), block);
+    const Expr *block = extent_expr(g, r->ref->block[k]);
+    if (r->ref->at == AT_SLICE) block = clamped(g, length_of(g, r->ref, k), block);
     declare(setup,
             text(g, "const int64_t %s = pk_inside(%s, %s, %s);", stacked ? g->batch->own : name,
-                 extent_text(g, r->ref->array.dim[k]), at_text(g, r, k), block));
+                 extent_text(g, r->ref->array.dim[k]), at_text(g, r, k), expr_text(block)));
     if (stacked)
       declare(setup,
               text(g, "const int64_t %s = %s * %s;", name, g->batch->own, g->batch->together));
@@ -76,25 +84,26 @@ static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
 // nothing is read there.
 static const char *hbm_pointer(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
-  const char *at = text(g, "(%s *)(void *)%s.data", ctype(ref->array.dtype), array_text(g, ref));
+  const Expr *offset = number(g, 0);
   for (int k = 0; k < ref->array.rank; k++) {
-    const char *start = start_of(g, ref, k);
-    if (strcmp(start, "0") == 0) continue;
-    const char *stride =
-        k == ref->array.rank - 1 ? NULL : text(g, "%s.stride[%d]", array_text(g, ref), k);
-    const char *inside = index_in_range(g, ref, k)
-                             ? at_text(g, r, k)
-                             : text(g, "pk_idx_clamp(%s, 0, %s)", at_text(g, r, k),
-                                    extent_text(g, ref->array.dim[k]));
-    at = stride ? text(g, "%s + %s * %s", at, inside, stride) : text(g, "%s + %s", at, inside);
+    if (expr_is(start_of(g, ref, k), 0)) continue;
+    const Expr *inside = at_expr(g, r, k), *extent = extent_expr(g, ref->array.dim[k]),
+               *stride =
+                   k == ref->array.rank - 1
+                       ? number(g, 1)
+                       : expr_code(&g->exprs, text(g, "%s.stride[%d]", array_text(g, ref), k));
+    if (!index_in_range(g, ref, k)) inside = clamped(g, inside, extent);
+    offset = expr_add(&g->exprs, offset, expr_mul(&g->exprs, inside, stride));
   }
-  return at;
+  const char *base = text(g, "(%s *)(void *)%s.data", ctype(ref->array.dtype), array_text(g, ref));
+  return pointer_text(g, base, offset);
 }
 
 void emit_position(Gen *g, RefGen *r, Buf *setup) {
   const Ref *ref = r->ref;
   for (int k = 0; k < ref->array.rank; k++)
-    declare(setup, text(g, "const int64_t %s = %s;", at_text(g, r, k), start_of(g, ref, k)));
+    declare(setup,
+            text(g, "const int64_t %s = %s;", at_text(g, r, k), expr_text(start_of(g, ref, k))));
   declare_insides(g, r, setup);
   if (r->form != FORM_DIRECT) return;
   const char *constness = ref->role == REF_INPUT ? "const " : "";
@@ -102,7 +111,8 @@ void emit_position(Gen *g, RefGen *r, Buf *setup) {
     if (ref->squeeze[k]) continue;
     const Expr *stride = r->stride[axis++];
     if (stride->kind == EXPR_SYMBOL)
-      declare(setup, text(g, "const int64_t %s = %s;", stride->name, row_stride(g, ref, k)));
+      declare(setup,
+              text(g, "const int64_t %s = %s;", stride->name, expr_text(row_stride(g, ref, k))));
   }
   declare(setup, text(g, "%s%s *const %s = %s;", constness, ctype(ref->array.dtype), r->name,
                       hbm_pointer(g, r)));
@@ -113,35 +123,34 @@ void emit_position(Gen *g, RefGen *r, Buf *setup) {
 
 // ---- keys of blocks
 
-static const char *block_index(Gen *g, const RefGen *r, int k) {
+static const Expr *block_index(Gen *g, const RefGen *r, int k) {
   const Ref *ref = r->ref;
-  if (ref->at == AT_BLOCK) return index_text(g, ref->index_map, k);
-  return text(g, "pk_idx_clamp(pk_idx_add(%s, %s), 0, %s + %s)", at_text(g, r, k),
-              extent_text(g, ref->block[k]), extent_text(g, ref->array.dim[k]),
-              extent_text(g, ref->block[k]));
+  if (ref->at == AT_BLOCK) return index_expr(g, ref->index_map, k);
+  const Expr *block = extent_expr(g, ref->block[k]), *extent = extent_expr(g, ref->array.dim[k]);
+  const Expr *end = expr_call(&g->exprs, "pk_idx_add", at_expr(g, r, k), block, NULL);
+  return clamped(g, end, expr_add(&g->exprs, extent, block));
 }
 
-static const char *block_count(Gen *g, const RefGen *r, int k) {
-  const Ref *ref = r->ref;
-  const char *dim = extent_text(g, ref->array.dim[k]), *block = extent_text(g, ref->block[k]);
-  if (ref->at == AT_BLOCK)
-    return strcmp(block, "1") == 0 ? dim : text(g, "pk_cdiv(%s, %s)", dim, block);
-  return text(g, "%s + %s + 1", dim, block);
+static const Expr *block_count(Gen *g, const RefGen *r, int k) {
+  ExprPool *pool = &g->exprs;
+  const Expr *dim = extent_expr(g, r->ref->array.dim[k]), *block = extent_expr(g, r->ref->block[k]);
+  if (r->ref->at == AT_BLOCK) return expr_ceil_div(pool, dim, block);
+  return expr_add(pool, expr_add(pool, dim, block), number(g, 1));
 }
 
 static const char *fold_indices(Gen *g, const RefGen *r, const char *function) {
-  const char *key = "0";
+  ExprPool *pool = &g->exprs;
+  const Expr *key = number(g, 0);
   for (int k = 0; k < r->ref->array.rank; k++) {
-    const char *index = block_index(g, r, k);
-    if (strcmp(index, "0") == 0) continue;
-    key = text(g, "%s(%s, %s, %s)", function, key, index, block_count(g, r, k));
+    const Expr *index = block_index(g, r, k);
+    if (!expr_is(index, 0)) key = expr_call(pool, function, key, index, block_count(g, r, k));
   }
   for (int k = 0; r->ref->at == AT_SLICE && k < r->ref->array.rank; k++) {
-    const char *block = extent_text(g, r->ref->block[k]);
-    key = text(g, "%s(%s, pk_idx_clamp(%s, 0, %s), %s + 1)", function, key,
-               length_text(g, r->ref, k), block, block);
+    const Expr *block = extent_expr(g, r->ref->block[k]),
+               *length = clamped(g, length_of(g, r->ref, k), block);
+    key = expr_call(pool, function, key, length, expr_add(pool, block, number(g, 1)));
   }
-  return key;
+  return expr_text(key);
 }
 
 // ---- fetching
@@ -160,41 +169,51 @@ static const char *block_text(Gen *g, const RefGen *r) {
   return text(g, "(pk_block){%d, {%s}, {%s}, {%s}}", ref->array.rank, starts, blocks, strides);
 }
 
-// Is a squeezed index outside the array? "" when it cannot be.
-static const char *outside_text(Gen *g, const RefGen *r) {
-  const char *outside = "";
+// Is a squeezed index outside the array? NULL when it cannot be.
+static const Expr *outside_expr(Gen *g, const RefGen *r) {
+  ExprPool *pool = &g->exprs;
+  const Expr *outside = NULL;
   for (int k = 0; k < r->ref->array.rank; k++) {
     if (!r->ref->squeeze[k] || index_in_range(g, r->ref, k)) continue;
-    outside = text(g, "%s%s%s < 0 || %s >= %s", outside, *outside ? " || " : "", at_text(g, r, k),
-                   at_text(g, r, k), extent_text(g, r->ref->array.dim[k]));
+    const Expr *at = at_expr(g, r, k), *extent = extent_expr(g, r->ref->array.dim[k]);
+    outside = expr_or(pool, outside, expr_operator(pool, EXPR_LT, at, number(g, 0)));
+    outside = expr_or(pool, outside, expr_operator(pool, EXPR_GE, at, extent));
   }
   return outside;
 }
 
-static const char *inside_text(Gen *g, const RefGen *r, int axis) {
-  const char *n = demand_text(g, r->inside[axis], r->ref->type.dim[axis]),
-             *outside = outside_text(g, r);
-  return *outside ? text(g, "%s ? 0 : %s", outside, n) : n;
+static const Expr *inside_expr(Gen *g, const RefGen *r, int axis) {
+  const Expr *n = demand_expr(g, r->inside[axis], r->ref->type.dim[axis]),
+             *outside = outside_expr(g, r);
+  return outside ? expr_choose(&g->exprs, outside, number(g, 0), n) : n;
 }
 
-const char *hbm_row_stride(Gen *g, const Ref *ref) {
+const Expr *hbm_row_stride(Gen *g, const Ref *ref) {
   int row = ref->array.rank - 2;
   while (row >= 0 && ref->squeeze[row]) row--;
   return row_stride(g, ref, row);
 }
 
+static const Expr *flag(Gen *g, const RefGen *r, const char *what) {
+  return expr_symbol(&g->exprs, text(g, "%s_%s", r->stem, what));
+}
+
+const Expr *few_rows(Gen *g, const RefGen *r) { return flag(g, r, "few"); }
+
 static void declare_in_place(Gen *g, const RefGen *r) {
+  ExprPool *pool = &g->exprs;
   const Ref *ref = r->ref;
-  const char *outside = outside_text(g, r), *whole = r->whole ? text(g, " && %s", r->whole) : "";
-  if (*outside) whole = text(g, "%s && !(%s)", whole, outside);
-  line(g, "const bool %s_few = %s <= PK_DOT_FEW%s;", r->stem, r->dot_rows, whole);
+  const Expr *most = expr_symbol(pool, "PK_DOT_FEW"), *outside = outside_expr(g, r),
+             *few = expr_and(pool, expr_operator(pool, EXPR_LE, r->dot_rows, most), r->whole);
+  if (outside) few = expr_and(pool, few, expr_not(pool, outside));
+  line(g, "const bool %s = %s;", few_rows(g, r)->name, expr_text(few));
   line(g, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), r->stem, hbm_pointer(g, r));
 }
 
-const char *source_of_panels(Gen *g, const RefGen *r) {
-  if (!r->filled_by) return text(g, "%s_few", r->stem);
-  return r->whole ? text(g, "(%s_few || (%s_new && %s))", r->stem, r->stem, r->whole)
-                  : text(g, "(%s_few || %s_new)", r->stem, r->stem);
+const Expr *source_of_panels(Gen *g, const RefGen *r) {
+  const Expr *few = few_rows(g, r);
+  if (!r->filled_by) return few;
+  return expr_or(&g->exprs, few, expr_and(&g->exprs, flag(g, r, "new"), r->whole));
 }
 
 static const char *pad_text(Gen *g, const RefGen *r) {
@@ -210,10 +229,12 @@ static void emit_pack(Gen *g, RefGen *r) {
   int k_axis = r->transposed, other = 1 - k_axis;
   DType t = ref->array.dtype;
   const char *cast = t == DT_U32 ? "(const int32_t *)" : "",
-             *source = text(g, "%s(%s)", cast, hbm_pointer(g, r)), *ld = hbm_row_stride(g, ref),
-             *rows = inside_text(g, r, k_axis), *cols = inside_text(g, r, other),
+             *source = text(g, "%s(%s)", cast, hbm_pointer(g, r)),
+             *ld = expr_text(hbm_row_stride(g, ref)),
              *full_cols = demand_text(g, r->demand[other], ref->type.dim[other]),
              *pad = pad_text(g, r);
+  const Expr *in_rows = inside_expr(g, r, k_axis), *in_cols = inside_expr(g, r, other);
+  const char *rows = expr_text(in_rows), *cols = expr_text(in_cols);
   line(g, "const int64_t %s_begun = pk_trace_start(worker);", r->stem);
   if (r->form == FORM_PANELS)
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed),
@@ -223,8 +244,10 @@ static void emit_pack(Gen *g, RefGen *r) {
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed),
          r->name, expr_text(r->stride[0]), source, ld, rows, cols,
          demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), full_cols, pad);
-  line(g, "pk_trace_moved(worker, \"%s: pack %s\", %s_begun, (int64_t)(%s) * (%s) * %d);",
-       ref->name, r->form == FORM_PANELS ? "panels" : "rows", r->stem, rows, cols, dtype_bytes(t));
+  const Expr *moved =
+      expr_mul(&g->exprs, expr_mul(&g->exprs, in_rows, in_cols), number(g, dtype_bytes(t)));
+  line(g, "pk_trace_moved(worker, \"%s: pack %s\", %s_begun, %s);", ref->name,
+       r->form == FORM_PANELS ? "panels" : "rows", r->stem, expr_text(moved));
 }
 
 void emit_fetch(Gen *g, RefGen *r) {
@@ -243,15 +266,17 @@ void emit_fetch(Gen *g, RefGen *r) {
   const char *tag_at = text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", r->tag,
                             r->revisits ? text(g, " + %s", slot_name) : "");
   if (r->dot_rows) declare_in_place(g, r);
-  const char *turn =
-      text(g, "%spk_turn_to(%s, %s)", r->dot_rows ? text(g, "!%s_few && ", r->stem) : "", tag_at,
-           fold_indices(g, r, "pk_key"));
+  ExprPool *pool = &g->exprs;
+  const Expr *turn =
+      expr_code(pool, text(g, "pk_turn_to(%s, %s)", tag_at, fold_indices(g, r, "pk_key")));
+  if (r->dot_rows) turn = expr_and(pool, expr_not(pool, few_rows(g, r)), turn);
   if (r->filled_by) {  // as by its first rows: there are some, since none would be few
-    line(g, "const bool %s_new = %s;", r->stem, turn);
+    const Expr *is_new = flag(g, r, "new");
+    line(g, "const bool %s = %s;", is_new->name, expr_text(turn));
     if (!r->whole) return;
-    turn = text(g, "%s_new && !(%s)", r->stem, r->whole);
+    turn = expr_and(pool, is_new, expr_not(pool, r->whole));
   }
-  open_block(g, "if (%s)", turn);
+  open_block(g, "if (%s)", expr_text(turn));
   if (ref->at == AT_SLICE) line(g, "const pk_array %s_slice = %s;", r->stem, slice_text(g, r));
   if (r->form == FORM_COPY)
     line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r),

@@ -15,12 +15,13 @@ static void keep_result(Gen *g, Instr *v, const Region *arm) {
   Place to;
   REQUIRE(place_of(g, v, &to));
   for (int i = 0; i < v->type.rank; i++) {
-    x.index[i] = unique_name(g, text(g, "i%d", i));
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", x.index[i], x.index[i],
-               extent_text(g, v->type.dim[i]), x.index[i]);
+    const char *at = unique_name(g, text(g, "i%d", i));
+    x.index[i] = expr_symbol(&g->exprs, at);
+    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at, at, extent_text(g, v->type.dim[i]),
+               at);
   }
   line(g, "pks_store_%s(%s, %s);", dtype_info[to.element].name,
-       address(&x, &to, v->type.rank, x.index), argument_at(&x, from, false));
+       address(g, &to, v->type.rank, x.index), expr_text(argument_at(&x, from, false)));
   for (int i = 0; i < v->type.rank; i++) close_block(g);
 }
 
@@ -60,7 +61,8 @@ static void emit_while(Gen *g, const Group *group) {
   open_block(g, "for (;;)");
   emit_region(g, group->inner[0]);
   const Region *condition = group->instr->regions[0];
-  line(g, "if (!(%s)) break;", scalar_text(g, ir_yielded(condition, 0)));
+  line(g, "if (%s) break;",
+       expr_text(expr_not(&g->exprs, scalar_expr(g, ir_yielded(condition, 0)))));
   emit_region(g, group->inner[1]);
   close_block(g);
 }
@@ -71,7 +73,8 @@ static void emit_print(Gen *g, Instr *v) {
   const char *list = "";
   for (int i = 0; i < v->nargs; i++)
     if (v->args[i]->type.rank == 0)
-      list = text(g, "%s%s(double)%s", list, *list ? ", " : "", scalar_text(g, v->args[i]));
+      list = text(g, "%s%s%s", list, *list ? ", " : "",
+                  expr_text(expr_cast(&g->exprs, "double", scalar_expr(g, v->args[i]))));
   if (values)
     line(g, "pk_print(worker, %s, %d, (const double[]){%s});", quoted(g, v->text), values, list);
   else
@@ -106,7 +109,8 @@ static void emit_control(Gen *g, const Group *group) {
       emit_print(g, v);
       break;
     case OP_ASSERT:
-      line(g, "if (!(%s)) pk_fail(worker, %s);", scalar_text(g, v->args[0]),
+      line(g, "if (%s) pk_fail(worker, %s);",
+           expr_text(expr_not(&g->exprs, scalar_expr(g, v->args[0]))),
            quoted(g, text(g, "line %d: %s", line_of(g, v->span),
                           v->text ? v->text : "assertion failed")));
       break;

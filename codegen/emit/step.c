@@ -74,7 +74,7 @@ void emit_extents(Gen *g, Buf *out) {
   for (int i = 0; i < g->buffers.count; i++)
     buf_printf(&layout, "%s;", expr_text(g->buffers.at[i]->bytes));
   for (int i = 0; i < g->k->refs.count; i++)
-    if (g->refs[i].revisits) buf_printf(&layout, "%s;", g->refs[i].revisits);
+    if (g->refs[i].revisits) buf_printf(&layout, "%s;", expr_text(g->refs[i].revisits));
   keep_used(g, &all, layout.text ? layout.text : "", &used);
   if (!used.length)
     buf_puts(&used, g->launch_reads ? "(void)size;\n(void)array;\n" : "(void)size;\n");

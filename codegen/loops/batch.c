@@ -68,7 +68,7 @@ static bool is_shared(Search *s, const Ref *ref) {
     if (!ir_uses_axis(index, s->batch->axis)) continue;
     bool divides = index->op == OP_DIV || index->op == OP_FLOORDIV;
     if (!divides || index->args[0]->op != OP_AXIS || !is_size(index->args[1], 10)) return false;
-    const char *run = scalar_text(s->g, index->args[1]);
+    const Expr *run = scalar_expr(s->g, index->args[1]);
     if (s->batch->run && s->batch->run != run) return false;
     s->batch->run = run;
   }
@@ -237,35 +237,41 @@ void find_batch(Gen *g) {
 
 // ---- as C
 
+static const Expr *array_stride(Gen *g, int ref, int axis) {
+  return expr_code(&g->exprs, text(g, "call->array[%d].stride[%d]", ref, axis));
+}
+
 // A cell of one row has no stride of its own: the next row is the next cell's.
-const char *row_stride(Gen *g, const Ref *ref, int row) {
-  const char *stride = text(g, "call->array[%d].stride", ref->id);
-  if (!g->batch || !g->batch->operands[ref->id].stacked) return text(g, "%s[%d]", stride, row);
-  int cell = g->batch->operands[ref->id].cell;
-  return text(g, "%s[%s == 1 ? %d : %d]", stride, extent_text(g, g->batch->rows), cell, row);
+const Expr *row_stride(Gen *g, const Ref *ref, int row) {
+  const Stacking *s = g->batch ? &g->batch->operands[ref->id] : NULL;
+  if (!s || !s->stacked) return array_stride(g, ref->id, row);
+  return expr_code(&g->exprs, text(g, "call->array[%d].stride[%s == 1 ? %d : %d]", ref->id,
+                                   extent_text(g, g->batch->rows), s->cell, row));
 }
 
 void declare_batches(Gen *g, const char *indent, Buf *out) {
   if (!g->batch) return;
-  const char *stem = g->batch->stem, *all = text(g, "n_%s", g->axis_name[g->batch->axis]);
+  const char *stem = g->batch->stem;
+  const Expr *all = grid_extent(g, g->batch->axis), *run = g->batch->run ? g->batch->run : all;
   buf_printf(out, "%sconst int64_t %s_run = pk_idx_clamp(%s, 1, pk_idx_max(%s, 1));\n", indent,
-             stem, g->batch->run ? g->batch->run : all, all);
+             stem, expr_text(run), expr_text(all));
   buf_printf(out, "%sconst int64_t %s_most = pk_batch_most(%s, pk_idx_min(PK_DOT_FEW, %s));\n",
              indent, stem, extent_text(g, g->batch->rows), extent_text(g, g->batch->block));
   buf_printf(out, "%sconst int64_t %s_batches = pk_batches(%s, %s_run, %s_most);\n", indent, stem,
-             all, stem, stem);
+             expr_text(all), stem, stem);
 }
 
 // Do the rows of one cell end where the next one's begin, in all arrays?
-static const char *stacking_condition(Gen *g) {
-  const char *rows = extent_text(g, g->batch->rows), *all = "";
+static const Expr *stacking_condition(Gen *g) {
+  ExprPool *pool = &g->exprs;
+  const Expr *rows = extent_expr(g, g->batch->rows), *all = NULL;
   for (int i = 0; i < g->k->refs.count; i++) {
     const Stacking *s = &g->batch->operands[i];
-    if (s->stacked)
-      all = text(g, "%s%scall->array[%d].stride[%d] == pk_idx_mul(%s, call->array[%d].stride[%d])",
-                 all, *all ? " && " : "", i, s->cell, rows, i, s->row);
+    if (!s->stacked) continue;
+    const Expr *cell = expr_call(pool, "pk_idx_mul", rows, array_stride(g, i, s->row), NULL);
+    all = expr_and(pool, all, expr_operator(pool, EXPR_EQ, array_stride(g, i, s->cell), cell));
   }
-  return text(g, "%s == 1 || (%s)", rows, all);
+  return expr_or(pool, expr_operator(pool, EXPR_EQ, rows, number(g, 1)), all);
 }
 
 void declare_batch(Gen *g, const char *index, Buf *out) {
@@ -276,7 +282,7 @@ void declare_batch(Gen *g, const char *index, Buf *out) {
   buf_printf(out, "const int64_t %s_end = pk_batch_first(%s_batch + 1, n_%s, %s_run, %s_most);\n",
              stem, stem, axis, stem, stem);
   buf_printf(out, "const int64_t %s = %s ? %s_end - %s_first : 1;\n", g->batch->together,
-             stacking_condition(g), stem, stem);
+             expr_text(stacking_condition(g)), stem, stem);
 }
 
 void explain_batch(Gen *g) {

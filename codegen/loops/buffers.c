@@ -99,13 +99,15 @@ static bool map_uses_axis(const Ref *ref, int axis) {
 // The blocks that come back: when the grid turns through an axis that the map ignores, all indices
 // of the axes inside it.
 static void find_revisits(Gen *g, RefGen *r) {
-  const char *inside = NULL;
+  ExprPool *pool = &g->exprs;
+  const Expr *inside = NULL, *one = number(g, 1);
   for (int a = g->k->grid.count - 1; a >= 0; a--) {
-    const char *n = text(g, "n_%s", g->axis_name[a]);
+    const Expr *n = grid_extent(g, a);
     if (map_uses_axis(r->ref, a)) {
-      inside = inside ? text(g, "pk_sat_mul(%s, %s)", n, inside) : n;
+      inside = inside ? expr_sat_mul(pool, n, inside) : n;
     } else if (inside) {
-      r->revisits = text(g, "%s > 1 ? %s : %s", n, inside, r->revisits ? r->revisits : "1");
+      r->revisits = expr_choose(pool, expr_operator(pool, EXPR_GT, n, one), inside,
+                                r->revisits ? r->revisits : one);
       r->most_revisits = inside;
     }
   }

@@ -233,15 +233,15 @@ static bool same_inside(const Inside *a, const Inside *b) {
 }
 
 static Demand inside_of(Gen *g, const Ref *ref, int k, int axis) {
-  const char *index = index_text(g, ref->index_map, k);
-  if (ref->at == AT_BLOCK && ref->array.dim[k] == ref->block[k] && strcmp(index, "0") == 0)
+  const Expr *index = index_expr(g, ref->index_map, k);
+  if (ref->at == AT_BLOCK && ref->array.dim[k] == ref->block[k] && expr_is(index, 0))
     return DEMAND_FULL;
   if (ref->at == AT_BLOCK && ref->array.dim[k] == 1 && ref->block[k] == 1 &&
       index_in_range(g, ref, k))
     return DEMAND_FULL;
-  const char *length =
-      ref->at == AT_SLICE ? index_text(g, ref->index_map, ref->array.rank + k) : "";
-  Inside inside = {ref->array.dim[k], ref->block[k], intern(index), intern(length), ref->at, NULL};
+  const Expr *length =
+      ref->at == AT_SLICE ? index_expr(g, ref->index_map, ref->array.rank + k) : NULL;
+  Inside inside = {ref->array.dim[k], ref->block[k], index, length, ref->at, NULL};
   for (int i = 0; i < g->insides.count; i++)
     if (same_inside(&g->insides.at[i], &inside)) return g->insides.at[i].count;
   inside.count =

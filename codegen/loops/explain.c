@@ -33,35 +33,6 @@ static const char *source_text(Gen *g, const Region *region, int k) {
                : index_text(g, region, k);
 }
 
-// `pk_sat_mul(4, pk_round_up(N, 32))` of generated C as `4 * round_up(N, 32)`.
-static const char *plain_operand(Gen *g, const char **at, char end);
-static const char *plain_call(Gen *g, const char **at, const char *sign) {
-  const char *a = plain_operand(g, at, ','), *b = plain_operand(g, at, ')');
-  if (strcmp(sign, " * ") == 0 && (strcmp(a, "1") == 0 || strcmp(b, "1") == 0))
-    return strcmp(a, "1") == 0 ? b : a;
-  return *sign == ',' ? text(g, "round_up(%s%s%s)", a, sign, b) : text(g, "%s%s%s", a, sign, b);
-}
-
-// Up to `end`, which is skipped with the blanks after it.
-static const char *plain_operand(Gen *g, const char **at, char end) {
-  static const struct {
-    const char *name, *sign;
-  } calls[] = {{"pk_sat_mul(", " * "}, {"pk_sat_add(", " + "}, {"pk_round_up(", ", "}};
-  const char *result = "";
-  while (**at && **at != end) {
-    size_t c = 0, count = sizeof calls / sizeof *calls;
-    while (c < count && strncmp(*at, calls[c].name, strlen(calls[c].name)) != 0) c++;
-    if (c < count) *at += strlen(calls[c].name);
-    result = c < count ? text(g, "%s%s", result, plain_call(g, at, calls[c].sign))
-                       : text(g, "%s%c", result, *(*at)++);
-  }
-  if (**at) ++*at;
-  while (end == ',' && **at == ' ') ++*at;
-  return result;
-}
-
-static const char *plain_text(Gen *g, const char *c_text) { return plain_operand(g, &c_text, 0); }
-
 // ---- grid, operands
 
 static void explain_grid(Gen *g) {
@@ -91,10 +62,10 @@ static void explain_operands(Gen *g) {
       explain(
           g,
           "  %-12s kept in VMEM while the grid comes back to it: up to %s blocks, as many as fit",
-          "", plain_text(g, r->most_revisits));
+          "", expr_plain(r->most_revisits));
     if (r->dot_rows)
       explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s",
-              "", r->dot_rows);
+              "", expr_text(r->dot_rows));
     if (r->filled_by)
       explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
     if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at &&
@@ -128,7 +99,7 @@ static void explain_buffer(Gen *g, const Buffer *b) {
   ir_walk(g->k->body, add_held, &held);
   bool flat = b->rank == 1 && b->dim[0] == 1;  // panels
   const char *shape = flat ? dtype_info[b->element].name : shape_text(g, &t);
-  explain(g, "  %-16s %s%s  (%s; %s)%s", b->name, plain_text(g, expr_text(b->bytes)),
+  explain(g, "  %-16s %s%s  (%s; %s)%s", b->name, expr_plain(b->bytes),
           b->slots ? " for each block" : "", b->purpose, shape, held.text);
 }
 

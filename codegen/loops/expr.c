@@ -56,13 +56,21 @@ static bool fold_round_up(int64_t a, int64_t to, int64_t *out) {
 
 // ---- operations of two arguments
 
-enum { PRECEDENCE_CHOOSE, PRECEDENCE_ADD, PRECEDENCE_MUL, PRECEDENCE_ATOM };
+enum {
+  PRECEDENCE_CHOOSE,
+  PRECEDENCE_LOGIC,
+  PRECEDENCE_COMPARE,
+  PRECEDENCE_ADD,
+  PRECEDENCE_MUL,
+  PRECEDENCE_UNARY,
+  PRECEDENCE_ATOM
+};
 
 typedef struct {
   const char *infix;     // or NULL
   const char *function;  // of the runtime
   int precedence;
-  bool (*fold)(int64_t a, int64_t b, int64_t *out);
+  bool (*fold)(int64_t a, int64_t b, int64_t *out);  // or NULL
 } Binary;
 
 static const Binary binary[] = {
@@ -76,9 +84,19 @@ static const Binary binary[] = {
     [EXPR_FLOOR_DIV] = {NULL, "pk_idx_floordiv", PRECEDENCE_ATOM, fold_floor_div},
     [EXPR_CEIL_DIV] = {NULL, "pk_cdiv", PRECEDENCE_ATOM, fold_ceil_div},
     [EXPR_ROUND_UP] = {NULL, "pk_round_up", PRECEDENCE_ATOM, fold_round_up},
+    [EXPR_DIV] = {" / ", NULL, PRECEDENCE_MUL, NULL},
+    [EXPR_REM] = {" % ", NULL, PRECEDENCE_MUL, NULL},
+    [EXPR_EQ] = {" == ", NULL, PRECEDENCE_COMPARE, NULL},
+    [EXPR_NE] = {" != ", NULL, PRECEDENCE_COMPARE, NULL},
+    [EXPR_LT] = {" < ", NULL, PRECEDENCE_COMPARE, NULL},
+    [EXPR_LE] = {" <= ", NULL, PRECEDENCE_COMPARE, NULL},
+    [EXPR_GT] = {" > ", NULL, PRECEDENCE_COMPARE, NULL},
+    [EXPR_GE] = {" >= ", NULL, PRECEDENCE_COMPARE, NULL},
+    [EXPR_AND] = {" && ", NULL, PRECEDENCE_LOGIC, NULL},
+    [EXPR_OR] = {" || ", NULL, PRECEDENCE_LOGIC, NULL},
 };
 
-static bool is_binary(ExprKind kind) { return kind >= EXPR_ADD && kind <= EXPR_ROUND_UP; }
+static bool is_binary(ExprKind kind) { return kind >= EXPR_ADD && kind <= EXPR_OR; }
 
 // ---- the pool
 
@@ -89,13 +107,15 @@ static size_t mix(size_t hash, uint64_t word) {
 static size_t hash_of(const Expr *e) {
   size_t hash = mix(mix(mix(1, e->kind), (uint64_t)e->value), (uintptr_t)e->name);
   for (int i = 0; i < EXPR_ARGS; i++) hash = mix(hash, (uintptr_t)e->arg[i]);
+  hash = mix(hash, (uintptr_t)e->definition);
   return hash ^ hash >> 32;
 }
 
 static bool is_same(const Expr *a, const Expr *b) {
   for (int i = 0; i < EXPR_ARGS; i++)
     if (a->arg[i] != b->arg[i]) return false;
-  return a->kind == b->kind && a->value == b->value && a->name == b->name;
+  return a->kind == b->kind && a->value == b->value && a->name == b->name &&
+         a->definition == b->definition;
 }
 
 static const Expr **slot_of(const ExprPool *pool, const Expr *e) {
@@ -134,31 +154,74 @@ const Expr *expr_symbol(ExprPool *pool, const char *name) {
 }
 
 const Expr *expr_declared(ExprPool *pool, const char *name, const Expr *definition) {
-  const Expr *e =
-      shared(pool, (Expr){.kind = EXPR_SYMBOL, .name = intern(name), .definition = definition});
-  REQUIRE(e->definition == definition);
-  return e;
+  return shared(pool, (Expr){.kind = EXPR_SYMBOL, .name = intern(name), .definition = definition});
+}
+
+const Expr *expr_code(ExprPool *pool, const char *c) {
+  return shared(pool, (Expr){.kind = EXPR_CODE, .name = intern(c)});
 }
 
 static const Expr *combine(ExprPool *pool, ExprKind kind, const Expr *a, const Expr *b) {
   int64_t x, y, value;
-  if (expr_is_const(a, &x) && expr_is_const(b, &y) && binary[kind].fold(x, y, &value))
-    return expr_const(pool, value);
+  bool folds = binary[kind].fold && expr_is_const(a, &x) && expr_is_const(b, &y);
+  if (folds && binary[kind].fold(x, y, &value)) return expr_const(pool, value);
   return shared(pool, (Expr){.kind = kind, .arg = {a, b}});
 }
 
+// x = e + *value, where e ends in adding or subtracting a constant.
+static const Expr *without_constant(const Expr *e, int64_t *value) {
+  int64_t constant;
+  *value = 0;
+  bool ends = (e->kind == EXPR_ADD || e->kind == EXPR_SUB) && expr_is_const(e->arg[1], &constant);
+  if (!ends || constant == INT64_MIN) return e;
+  *value = e->kind == EXPR_ADD ? constant : -constant;
+  return e->arg[0];
+}
+
+// `x + 3 - 1` as `x + 2`, `x + -1` as `x - 1`.
+static const Expr *add_constant(ExprPool *pool, const Expr *e, int64_t value) {
+  int64_t before, sum;
+  const Expr *x = without_constant(e, &before);
+  if (!add_i64(before, value, &sum) || sum == INT64_MIN)
+    return combine(pool, EXPR_ADD, e, expr_const(pool, value));
+  if (sum == 0) return x;
+  return sum > 0 ? combine(pool, EXPR_ADD, x, expr_const(pool, sum))
+                 : combine(pool, EXPR_SUB, x, expr_const(pool, -sum));
+}
+
 const Expr *expr_add(ExprPool *pool, const Expr *a, const Expr *b) {
-  if (expr_is(a, 0)) return b;
-  return expr_is(b, 0) ? a : combine(pool, EXPR_ADD, a, b);
+  int64_t value;
+  if (a->kind == EXPR_CONST && b->kind == EXPR_CONST) return combine(pool, EXPR_ADD, a, b);
+  if (expr_is_const(a, &value)) return add_constant(pool, b, value);
+  return expr_is_const(b, &value) ? add_constant(pool, a, value) : combine(pool, EXPR_ADD, a, b);
 }
 
 const Expr *expr_sub(ExprPool *pool, const Expr *a, const Expr *b) {
-  return expr_is(b, 0) ? a : combine(pool, EXPR_SUB, a, b);
+  int64_t value;
+  bool moves = a->kind != EXPR_CONST && expr_is_const(b, &value) && value != INT64_MIN;
+  return moves ? add_constant(pool, a, -value) : combine(pool, EXPR_SUB, a, b);
+}
+
+// `x * 4 * 2` as `x * 8`. `side`: where the constant is in a product that has none.
+static const Expr *mul_constant(ExprPool *pool, const Expr *e, int64_t value, int side) {
+  const Expr *factor[2] = {e, e};
+  int64_t before, product;
+  for (int i = 0; e->kind == EXPR_MUL && i < 2; i++) {
+    if (!expr_is_const(e->arg[i], &before) || !mul_i64(before, value, &product)) continue;
+    factor[i] = expr_const(pool, product);
+    factor[1 - i] = e->arg[1 - i];
+    return combine(pool, EXPR_MUL, factor[0], factor[1]);
+  }
+  factor[side] = expr_const(pool, value);
+  return combine(pool, EXPR_MUL, factor[0], factor[1]);
 }
 
 const Expr *expr_mul(ExprPool *pool, const Expr *a, const Expr *b) {
   if (expr_is(a, 0) || expr_is(b, 1)) return a;
   if (expr_is(b, 0) || expr_is(a, 1)) return b;
+  int64_t value;
+  if (expr_is_const(b, &value)) return mul_constant(pool, a, value, 1);
+  if (expr_is_const(a, &value)) return mul_constant(pool, b, value, 0);
   return combine(pool, EXPR_MUL, a, b);
 }
 
@@ -194,6 +257,27 @@ const Expr *expr_round_up(ExprPool *pool, const Expr *a, int64_t to) {
   return to == 1 ? a : combine(pool, EXPR_ROUND_UP, a, expr_const(pool, to));
 }
 
+const Expr *expr_operator(ExprPool *pool, ExprKind kind, const Expr *a, const Expr *b) {
+  REQUIRE(kind >= EXPR_DIV && kind <= EXPR_OR);
+  return combine(pool, kind, a, b);
+}
+
+const Expr *expr_and(ExprPool *pool, const Expr *a, const Expr *b) {
+  return !a || !b ? a ? a : b : combine(pool, EXPR_AND, a, b);
+}
+
+const Expr *expr_or(ExprPool *pool, const Expr *a, const Expr *b) {
+  return !a || !b ? a ? a : b : combine(pool, EXPR_OR, a, b);
+}
+
+const Expr *expr_not(ExprPool *pool, const Expr *a) {
+  return shared(pool, (Expr){.kind = EXPR_NOT, .arg = {a}});
+}
+
+const Expr *expr_cast(ExprPool *pool, const char *type, const Expr *a) {
+  return shared(pool, (Expr){.kind = EXPR_CAST, .name = intern(type), .arg = {a}});
+}
+
 const Expr *expr_call(ExprPool *pool, const char *function, const Expr *a, const Expr *b,
                       const Expr *c) {
   return shared(pool, (Expr){.kind = EXPR_CALL, .name = intern(function), .arg = {a, b, c}});
@@ -216,20 +300,48 @@ bool expr_is_const(const Expr *e, int64_t *value) {
 
 bool expr_is(const Expr *e, int64_t value) { return e->kind == EXPR_CONST && e->value == value; }
 
-static int precedence(const Expr *e) {
-  if (e->kind == EXPR_CHOOSE) return PRECEDENCE_CHOOSE;
-  return is_binary(e->kind) ? binary[e->kind].precedence : PRECEDENCE_ATOM;
+// Sums and products that saturate, as a reader writes them.
+static const Binary plain_forms[] = {
+    [EXPR_SAT_ADD] = {" + ", NULL, PRECEDENCE_ADD, NULL},
+    [EXPR_SAT_MUL] = {" * ", NULL, PRECEDENCE_MUL, NULL},
+    [EXPR_ROUND_UP] = {NULL, "round_up", PRECEDENCE_ATOM, NULL},
+};
+
+typedef struct {
+  Buf *out;
+  bool plain;
+} Writer;
+
+static const Binary *form_of(const Writer *w, ExprKind kind) {
+  bool plain = w->plain && kind <= EXPR_ROUND_UP && plain_forms[kind].precedence;
+  return plain ? &plain_forms[kind] : &binary[kind];
 }
 
-static void put(Buf *out, const Expr *e, int least);
+static int precedence(const Writer *w, const Expr *e) {
+  if (e->kind == EXPR_CHOOSE) return PRECEDENCE_CHOOSE;
+  if (e->kind == EXPR_NOT || e->kind == EXPR_CAST) return PRECEDENCE_UNARY;
+  return is_binary(e->kind) ? form_of(w, e->kind)->precedence : PRECEDENCE_ATOM;
+}
 
-static void put_call(Buf *out, const char *function, const Expr *e) {
-  buf_printf(out, "%s(", function);
+// What an operand of an infix operator may be without parentheses. Comparisons beside comparisons
+// and `&&` beside `||` get them, though C has rules for these too.
+static int least_operand(const Writer *w, const Expr *e, int side) {
+  int own = precedence(w, e);
+  bool same = e->arg[side]->kind == e->kind;
+  if (own == PRECEDENCE_COMPARE) return own + 1;
+  if (side == 1) return w->plain && same && own != PRECEDENCE_LOGIC ? own : own + 1;
+  return own == PRECEDENCE_LOGIC && !same ? own + 1 : own;
+}
+
+static void put(Writer *w, const Expr *e, int least);
+
+static void put_call(Writer *w, const char *function, const Expr *e) {
+  buf_printf(w->out, "%s(", function);
   for (int i = 0; i < EXPR_ARGS && e->arg[i]; i++) {
-    if (i) buf_puts(out, ", ");
-    put(out, e->arg[i], PRECEDENCE_CHOOSE);
+    if (i) buf_puts(w->out, ", ");
+    put(w, e->arg[i], PRECEDENCE_CHOOSE);
   }
-  buf_putc(out, ')');
+  buf_putc(w->out, ')');
 }
 
 static void put_const(Buf *out, int64_t value) {
@@ -239,38 +351,72 @@ static void put_const(Buf *out, int64_t value) {
     buf_printf(out, "%lld", (long long)value);
 }
 
-static void put_bare(Buf *out, const Expr *e) {
-  if (e->kind == EXPR_CONST) {
-    put_const(out, e->value);
-  } else if (e->kind == EXPR_SYMBOL) {
-    buf_puts(out, e->name);
-  } else if (e->kind == EXPR_CHOOSE) {
-    put(out, e->arg[0], PRECEDENCE_ADD);
-    buf_puts(out, " ? ");
-    put(out, e->arg[1], PRECEDENCE_ADD);
-    buf_puts(out, " : ");
-    put(out, e->arg[2], PRECEDENCE_CHOOSE);
-  } else if (is_binary(e->kind) && binary[e->kind].infix) {
-    put(out, e->arg[0], precedence(e));
-    buf_puts(out, binary[e->kind].infix);
-    put(out, e->arg[1], precedence(e) + 1);
-  } else {
-    put_call(out, e->kind == EXPR_CALL ? e->name : binary[e->kind].function, e);
+static void put_choice(Writer *w, const Expr *e) {
+  put(w, e->arg[0], PRECEDENCE_LOGIC);
+  buf_puts(w->out, " ? ");
+  put(w, e->arg[1], PRECEDENCE_LOGIC);
+  buf_puts(w->out, " : ");
+  put(w, e->arg[2], PRECEDENCE_CHOOSE);
+}
+
+static void put_unary(Writer *w, const Expr *e) {
+  if (e->kind == EXPR_NOT)
+    buf_putc(w->out, '!');
+  else
+    buf_printf(w->out, "(%s)", e->name);
+  put(w, e->arg[0], PRECEDENCE_UNARY);
+}
+
+static void put_binary(Writer *w, const Expr *e) {
+  const Binary *form = form_of(w, e->kind);
+  if (!form->infix) {
+    put_call(w, form->function, e);
+    return;
+  }
+  put(w, e->arg[0], least_operand(w, e, 0));
+  buf_puts(w->out, form->infix);
+  put(w, e->arg[1], least_operand(w, e, 1));
+}
+
+static void put_bare(Writer *w, const Expr *e) {
+  if (is_binary(e->kind)) {
+    put_binary(w, e);
+    return;
+  }
+  switch (e->kind) {
+    case EXPR_CONST:
+      put_const(w->out, e->value);
+      break;
+    case EXPR_CALL:
+      put_call(w, e->name, e);
+      break;
+    case EXPR_CHOOSE:
+      put_choice(w, e);
+      break;
+    case EXPR_NOT:
+    case EXPR_CAST:
+      put_unary(w, e);
+      break;
+    default:
+      buf_puts(w->out, e->name);
   }
 }
 
 // In parentheses when it binds less than `least`.
-static void put(Buf *out, const Expr *e, int least) {
-  bool apart = precedence(e) < least;
-  if (apart) buf_putc(out, '(');
-  put_bare(out, e);
-  if (apart) buf_putc(out, ')');
+static void put(Writer *w, const Expr *e, int least) {
+  bool apart = precedence(w, e) < least;
+  if (apart) buf_putc(w->out, '(');
+  put_bare(w, e);
+  if (apart) buf_putc(w->out, ')');
 }
 
-const char *expr_text(const Expr *e) {
+static const char *written(const Expr *e, bool plain) {
   Buf buf = {0};
-  put(&buf, e, PRECEDENCE_CHOOSE);
+  put(&(Writer){&buf, plain}, e, PRECEDENCE_CHOOSE);
   const char *result = intern(buf.text);
   buf_free(&buf);
   return result;
 }
+
+const char *expr_text(const Expr *e) { return written(e, false); }
+const char *expr_plain(const Expr *e) { return written(e, true); }

@@ -1,9 +1,9 @@
-// Quantities of the loop IR: extents, strides, bytes. Expressions of int64_t that C evaluates at
-// launch or in a step.
+// Expressions of the loop IR that C evaluates at launch or in a step: extents, strides, bytes,
+// indices and offsets, all of int64_t, and the scalars and conditions that these are made of.
 //
-// Equal expressions of one pool are one pointer. Constants are folded as the C would compute them;
-// where C's + - * would overflow, the result is the nearest int64_t, and INT64_MAX stands for "too
-// much".
+// Equal expressions of one pool are one pointer. Integer constants are folded as the C would
+// compute them; where C's + - * would overflow, the result is the nearest int64_t, and INT64_MAX
+// stands for "too much". Nothing else is a CONST, so floats are never folded or reordered.
 #ifndef CODEGEN_LOOPS_EXPR_H
 #define CODEGEN_LOOPS_EXPR_H
 
@@ -12,6 +12,7 @@
 typedef enum {
   EXPR_CONST,
   EXPR_SYMBOL,
+  EXPR_CODE,
   EXPR_ADD,
   EXPR_SUB,
   EXPR_MUL,
@@ -22,6 +23,18 @@ typedef enum {
   EXPR_FLOOR_DIV,
   EXPR_CEIL_DIV,
   EXPR_ROUND_UP,
+  EXPR_DIV,  // C's own operators from here on
+  EXPR_REM,
+  EXPR_EQ,
+  EXPR_NE,
+  EXPR_LT,
+  EXPR_LE,
+  EXPR_GT,
+  EXPR_GE,
+  EXPR_AND,
+  EXPR_OR,
+  EXPR_NOT,
+  EXPR_CAST,
   EXPR_CALL,
   EXPR_CHOOSE,
 } ExprKind;
@@ -31,9 +44,9 @@ enum { EXPR_ARGS = 3 };
 typedef struct Expr Expr;
 struct Expr {
   ExprKind kind;
-  int64_t value;               // CONST
-  const char *name;            // SYMBOL: its C name; CALL: the function
-  const Expr *definition;      // SYMBOL: what its declaration computes, or NULL: declared elsewhere
+  int64_t value;           // CONST
+  const char *name;        // SYMBOL: its C name; CODE: C text; CAST: the type; CALL: the function
+  const Expr *definition;  // SYMBOL: what its declaration computes, or NULL: declared elsewhere
   const Expr *arg[EXPR_ARGS];  // NULL past the last; CHOOSE: condition, then, otherwise
 };
 
@@ -46,8 +59,10 @@ typedef struct {
 
 const Expr *expr_const(ExprPool *pool, int64_t value);
 const Expr *expr_symbol(ExprPool *pool, const char *name);
-// A name of its own: no expression of the pool has it yet.
+// A variable with this definition, which is none of the plain symbols of that name.
 const Expr *expr_declared(ExprPool *pool, const char *name, const Expr *definition);
+// A primary expression of C of which nothing is known: an element in memory, a float.
+const Expr *expr_code(ExprPool *pool, const char *c);
 const Expr *expr_add(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_sub(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_mul(ExprPool *pool, const Expr *a, const Expr *b);
@@ -58,6 +73,13 @@ const Expr *expr_max(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_floor_div(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_ceil_div(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_round_up(ExprPool *pool, const Expr *a, int64_t to);  // to a multiple of `to` > 0
+const Expr *expr_operator(ExprPool *pool, ExprKind kind, const Expr *a,
+                          const Expr *b);  // from EXPR_DIV to EXPR_OR
+// Both hold, either holds; NULL for `a` or `b` is a condition that there is not.
+const Expr *expr_and(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_or(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_not(ExprPool *pool, const Expr *a);
+const Expr *expr_cast(ExprPool *pool, const char *type, const Expr *a);
 // Of a function of the runtime without effects; arguments from the first NULL on are absent.
 const Expr *expr_call(ExprPool *pool, const char *function, const Expr *a, const Expr *b,
                       const Expr *c);
@@ -67,5 +89,6 @@ const Expr *expr_choose(ExprPool *pool, const Expr *condition, const Expr *then,
 bool expr_is_const(const Expr *e, int64_t *value);
 bool expr_is(const Expr *e, int64_t value);  // this constant
 const char *expr_text(const Expr *e);        // as C, interned
+const char *expr_plain(const Expr *e);       // for people: `4 * round_up(N, 32)`
 
 #endif

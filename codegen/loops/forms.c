@@ -178,11 +178,11 @@ static void read_in_place(Gen *g, RefGen *r) {
   for (int k = 0; k < r->ref->type.rank; k++) {
     if (r->inside[k] == DEMAND_FULL || r->demand[k] == r->inside[k]) continue;
     if (r->demand[k] != DEMAND_FULL) return;
-    const char *whole =
-        text(g, "%s == %s", r->inside[k]->name, extent_text(g, r->ref->type.dim[k]));
-    r->whole = r->whole ? text(g, "%s && %s", r->whole, whole) : whole;
+    const Expr *extent = extent_expr(g, r->ref->type.dim[k]);
+    r->whole =
+        expr_and(&g->exprs, r->whole, expr_operator(&g->exprs, EXPR_EQ, r->inside[k], extent));
   }
-  r->dot_rows = demand_text(g, search.rows, search.extent);
+  r->dot_rows = demand_expr(g, search.rows, search.extent);
   bool plain = r->ref->array.dtype == DT_F32 && !r->transposed && squeezed_in_range(g, r->ref);
   if (plain && search.dots == 1 && wants_all(g, r, search.dot)) r->filled_by = search.dot;
 }

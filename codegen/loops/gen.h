@@ -92,15 +92,14 @@ typedef struct {
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
   int stores;
-  const char *dot_rows;  // PANELS: C expression of the rows its dots have, when these may read it
-                         // in place; or NULL
-  const char *whole;  // .. C condition for that: the block lies inside its array; NULL: no matter
+  const Expr *dot_rows;  // PANELS: the rows its dots have, when these may read it in place; or NULL
+  const Expr *whole;     // .. condition for that: the block lies inside its array; NULL: no matter
   const Instr
       *filled_by;  // PANELS: the dot that fills the panels as it reads the block in place; or NULL
   int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis:
                                // room for it
-  const char *revisits;        // C expression: blocks that come back, or NULL: none can
-  const char *most_revisits;   // .. when the grid turns through all its axes
+  const Expr *revisits;        // how many blocks come back, or NULL: none can
+  const Expr *most_revisits;   // .. when the grid turns through all its axes
   bool shared;                 // an output is its alias
 } RefGen;
 
@@ -115,7 +114,7 @@ typedef struct {
   Demand inside;       // rows that the stacked ones of a step are; of one cell, `own`
   Dim rows;            // .. and what a cell has in all
   Dim block;           // rows of a block
-  const char *run;     // C expression: so many consecutive cells read the same blocks; NULL: all do
+  const Expr *run;     // so many consecutive cells read the same blocks; NULL: all do
   Stacking *operands;  // by Ref.id
   const char *own, *together;
   const char *stem;  // what the names of its other C variables begin with
@@ -218,8 +217,7 @@ struct Schedule {
 // Blocks along an axis of an array that have the same elements inside it.
 typedef struct {
   Dim dim, block;
-  const char *index,
-      *length;  // where the block is, and how long a slice is: interned C of the index map
+  const Expr *index, *length;  // where the block is; how long a slice is, or NULL
   AtMode at;
   Demand count;
 } Inside;

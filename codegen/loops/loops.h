@@ -23,12 +23,11 @@ const Expr *extent_expr(Gen *g, Dim d);
 const Expr *demand_expr(Gen *g, Demand demand, Dim d);  // the extent a loop runs to
 const char *extent_text(Gen *g, Dim d);
 const char *demand_text(Gen *g, Demand demand, Dim d);
-const char *mul_text(Gen *g, const char *a, const char *b);  // folds constants; these saturate then
-const char *add_text(Gen *g, const char *a, const char *b);
-const char *offset_text(Gen *g, const char *index, const Expr *stride);  // index * stride
-const char *ctype(DType t);                                              // of an element in memory
-bool is_constant(const char *expression, int64_t *value);  // a number and nothing else
-const char *quoted(Gen *g, const char *s);                 // as a C string
+const Expr *grid_extent(Gen *g, int axis);
+const Expr *pointer_expr(Gen *g, const char *base, const Expr *offset);  // base + offset
+const char *pointer_text(Gen *g, const char *base, const Expr *offset);
+const char *ctype(DType t);                 // of an element in memory
+const char *quoted(Gen *g, const char *s);  // as a C string
 void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 int line_of(Gen *g, Span span);
 bool mentions(const char *c_text, const char *name);
@@ -77,7 +76,7 @@ const char *why_kind(Gen *g, const Instr *dot);   // for explain, or NULL
 // batch.c
 void find_batch(Gen *g);
 bool is_row_index(const Instr *v, const Batch *batch);  // an iota that counts the rows of one cell
-const char *row_stride(Gen *g, const Ref *ref,
+const Expr *row_stride(Gen *g, const Ref *ref,
                        int row);  // in the array, of rows that may be stacked
 void declare_batches(Gen *g, const char *indent, Buf *out);  // how many there are, from sizes
 void declare_batch(Gen *g, const char *index, Buf *out);     // the cells of one
@@ -125,10 +124,11 @@ int loop_of_step(
     int step);  // which of the loops over rows it is in: all in one where there is no dot
 int loop_after(const Group *group, int after);  // .. row scalars that are known after a step
 
-// Where an element of a value or ref is: pointer expression, element dtype, strides. False when it
-// is only in registers.
+// Where the first element of a value or window is, offset elements past a pointer, and from there
+// on the others, by strides. place_of: false when it is only in registers.
 typedef struct {
-  const char *pointer;
+  const char *base;  // C name of the pointer
+  const Expr *offset;
   DType element;
   const Expr *stride[MAX_RANK];
 } Place;
@@ -143,16 +143,19 @@ void place_of_access(Gen *g, const Instr *access,
                      Place *place);  // of the window of a LOAD or STORE
 void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from,
                         Place *to);  // RESHAPE that only adds or drops axes of 1
-const char *start_text(Gen *g, const Instr *access,
+const Expr *start_expr(Gen *g, const Instr *access,
                        int axis);  // of a LOAD's or STORE's window, clamped into the ref
 
 // op_text.c
-const char *scalar_text(Gen *g, const Instr *instr);  // rank-0 expression
-const char *index_text(Gen *g, const Region *region,
+const Expr *scalar_expr(Gen *g, const Instr *instr);  // of rank 0
+const char *scalar_text(Gen *g, const Instr *instr);
+const Expr *index_expr(Gen *g, const Region *region,
                        int result);  // of an index map, extent, requirement
-const char *scalar_op_text(Gen *g, const Instr *instr, const char *const *args);
+const char *index_text(Gen *g, const Region *region, int result);
+const Expr *scalar_op(Gen *g, const Instr *instr, const Expr *const *args);
 const char *vector_op_text(Gen *g, const Instr *instr, const char *const *args);
 const char *lane_type(DType t);    // "f32", "i32", "u32"
+const char *bits_lane(DType t);    // .. where signed or not is the same: "f32", "i32", "mask"
 const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
 const char *scalar_type(DType t);  // C type of a rank-0 value
 const char *const_text(Gen *g, const Instr *constant);

@@ -11,6 +11,8 @@ const char *lane_type(DType t) {
   return dtype_info[t].class == CLASS_UNSIGNED ? "u32" : "i32";
 }
 
+const char *bits_lane(DType t) { return t == DT_BOOL ? "mask" : is_float(t) ? "f32" : "i32"; }
+
 const char *vector_type(DType t) {
   return is_float(t) ? "pk_f32v" : t == DT_BOOL ? "pk_mask" : "pk_i32v";
 }
@@ -25,8 +27,7 @@ const char *scalar_type(DType t) {
 static const char *integer_text(Gen *g, DType t, int64_t value) {
   if (t == DT_I64) {
     if (value == INT64_MIN) return "INT64_MIN";
-    return text(g, value > INT32_MAX || value < INT32_MIN ? "INT64_C(%lld)" : "%lld",
-                (long long)value);
+    return text(g, "%lld", (long long)value);
   }
   if (dtype_info[t].class == CLASS_UNSIGNED) return text(g, "%lluu", (unsigned long long)value);
   return value == INT32_MIN ? "INT32_MIN" : text(g, "%lld", (long long)value);
@@ -50,7 +51,7 @@ const char *element_pointer(Gen *g, const Instr *value) {
   DType t = value->type.dtype;
   const char *s = scalar_text(g, value);
   if (is_float(t) && t != DT_F32) s = text(g, "pks_bits_%s(%s)", dtype_info[t].name, s);
-  if (t == DT_I4) s = text(g, "%s & 15", s);
+  if (t == DT_I4) s = text(g, "(%s) & 15", s);
   return text(g, "&(const %s){%s}", ctype(t), s);
 }
 
@@ -92,9 +93,7 @@ static const char *op_c_name(Op op) {
 static const char *cast_text(Gen *g, const char *prefix, DType from, DType to, const char *x) {
   if (from == to) return x;
   const char *from_lane = from == DT_BOOL ? "mask" : lane_type(from);
-  if (to == DT_BOOL)
-    return text(g, "%s_cast_%s_mask(%s)", prefix, strcmp(from_lane, "u32") == 0 ? "i32" : from_lane,
-                x);
+  if (to == DT_BOOL) return text(g, "%s_cast_%s_mask(%s)", prefix, bits_lane(from), x);
   if (is_float(to)) {
     if (is_float(from)) return narrowed(g, prefix, to, x);
     if (is_narrow_float(to) && dtype_bytes(from) == 4)
@@ -144,8 +143,8 @@ static const char *op_text(Gen *g, const char *prefix, const Instr *v, const cha
     name = "exp_below";
   switch (op_info[v->op].class) {
     case OPC_SELECT:
-      return text(g, "%s_select_%s(%s, %s, %s)", prefix, strcmp(lane, "u32") == 0 ? "i32" : lane,
-                  args[0], args[1], args[2]);
+      return text(g, "%s_select_%s(%s, %s, %s)", prefix, bits_lane(from), args[0], args[1],
+                  args[2]);
     case OPC_CAST:
       return v->op == OP_CAST ? cast_text(g, prefix, from, t, args[0])
                               : bitcast_text(g, prefix, from, t, args[0]);
@@ -199,29 +198,25 @@ const char *vector_op_text(Gen *g, const Instr *v, const char *const *args) {
 
 // ---- scalars
 
-static const char *index_operator(Op op) {
-  switch (op) {
-    case OP_ADD:
-      return "+";
-    case OP_SUB:
-      return "-";
-    case OP_MUL:
-      return "*";
-    case OP_EQ:
-      return "==";
-    case OP_NE:
-      return "!=";
-    case OP_LT:
-      return "<";
-    case OP_LE:
-      return "<=";
-    case OP_GT:
-      return ">";
-    case OP_GE:
-      return ">=";
-    default:
-      return NULL;
-  }
+static const struct {
+  Op op;
+  ExprKind kind;
+} operators[] = {
+    {OP_DIV, EXPR_DIV}, {OP_REM, EXPR_REM}, {OP_EQ, EXPR_EQ},   {OP_NE, EXPR_NE},
+    {OP_LT, EXPR_LT},   {OP_LE, EXPR_LE},   {OP_GT, EXPR_GT},   {OP_GE, EXPR_GE},
+    {OP_AND, EXPR_AND}, {OP_OR, EXPR_OR},   {OP_MIN, EXPR_AND}, {OP_MAX, EXPR_OR},  // of bools
+    {OP_XOR, EXPR_NE},
+};
+
+// C's operator for an operation, where its type allows one.
+static const Expr *operator_of(Gen *g, Op op, const Expr *const *a) {
+  if (op == OP_NOT) return expr_not(&g->exprs, a[0]);
+  if (op == OP_ADD) return expr_add(&g->exprs, a[0], a[1]);
+  if (op == OP_SUB) return expr_sub(&g->exprs, a[0], a[1]);
+  if (op == OP_MUL) return expr_mul(&g->exprs, a[0], a[1]);
+  for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+    if (operators[i].op == op) return expr_operator(&g->exprs, operators[i].kind, a[0], a[1]);
+  INTERNAL("%s is not an operator of C", op_info[op].name);
 }
 
 // Sizes, axes and constants stay below 2^31 each, so one operator on two of them cannot leave
@@ -231,118 +226,129 @@ static bool is_small(const Instr *v) {
          (v->op == OP_CONST && v->ival > INT32_MIN && v->ival <= INT32_MAX);
 }
 
-static const char *index_op_text(Gen *g, const Instr *v, const char *const *a) {
-  const char *sign = index_operator(v->op);
-  if (op_info[v->op].class == OPC_COMPARE) return text(g, "(%s %s %s)", a[0], sign, a[1]);
-  if (sign && is_small(v->args[0]) && is_small(v->args[1]))
-    return text(g, "(%s %s %s)", a[0], sign, a[1]);
-  bool small_divisor = v->nargs == 2 && v->args[1]->op == OP_CONST && v->args[1]->ival > 0;
-  if (v->op == OP_DIV && small_divisor) return text(g, "(%s / %s)", a[0], a[1]);
-  if (v->op == OP_REM && small_divisor) return text(g, "(%s %% %s)", a[0], a[1]);
-  if (v->nargs == 1) return text(g, "pk_idx_%s(%s)", op_c_name(v->op), a[0]);
-  return text(g, "pk_idx_%s(%s, %s)", op_info[v->op].name, a[0], a[1]);
+static bool has_index_operator(const Instr *v) {
+  if (op_info[v->op].class == OPC_COMPARE) return true;
+  if (v->op == OP_DIV || v->op == OP_REM) return v->args[1]->op == OP_CONST && v->args[1]->ival > 0;
+  return (v->op == OP_ADD || v->op == OP_SUB || v->op == OP_MUL) && is_small(v->args[0]) &&
+         is_small(v->args[1]);
 }
 
-static const char *bool_op_text(Gen *g, const Instr *v, const char *const *a) {
-  switch (v->op) {
-    case OP_AND:
-    case OP_MIN:
-      return text(g, "(%s && %s)", a[0], a[1]);
-    case OP_OR:
-    case OP_MAX:
-      return text(g, "(%s || %s)", a[0], a[1]);
-    case OP_NOT:
-      return text(g, "!%s", a[0]);
-    case OP_XOR:
-      return text(g, "(%s != %s)", a[0], a[1]);
-    default:
-      return text(g, "(%s %s %s)", a[0], index_operator(v->op), a[1]);
-  }
+static const Expr *index_op(Gen *g, const Instr *v, const Expr *const *a) {
+  if (has_index_operator(v)) return operator_of(g, v->op, a);
+  if (v->op == OP_MIN) return expr_min(&g->exprs, a[0], a[1]);
+  if (v->op == OP_MAX) return expr_max(&g->exprs, a[0], a[1]);
+  if (v->op == OP_FLOORDIV) return expr_floor_div(&g->exprs, a[0], a[1]);
+  const char *function = text(g, "pk_idx_%s", op_c_name(v->op));
+  return expr_call(&g->exprs, function, a[0], v->nargs > 1 ? a[1] : NULL, NULL);
 }
 
-static const char *cast_index_text(Gen *g, const Instr *v, const char *x) {
+static const Expr *code(Gen *g, const char *c) { return expr_code(&g->exprs, c); }
+
+static const Expr *narrow(Gen *g, DType t, const Expr *e) {
+  bool changes = is_narrow_float(t) || is_narrow_integer(t);
+  return changes ? code(g, narrowed(g, "pks", t, expr_text(e))) : e;
+}
+
+static const Expr *cast_index(Gen *g, const Instr *v, const Expr *x) {
+  ExprPool *pool = &g->exprs;
   DType from = v->args[0]->type.dtype, to = v->type.dtype;
   if (from == to) return x;
+  if (to == DT_BOOL) return expr_operator(pool, EXPR_NE, x, number(g, 0));
   if (to == DT_I64)
-    return is_float(from) ? text(g, "pks_cast_f32_i64(%s)", x) : text(g, "(int64_t)%s", x);
-  if (is_float(to))
-    return narrowed(g, "pks", to,
-                    text(g, is_narrow_float(to) ? "(float)pks_odd_i64(%s)" : "(float)%s", x));
-  if (to == DT_BOOL) return text(g, "(%s != 0)", x);
-  return narrowed(g, "pks", to, text(g, "(%s)(uint32_t)%s", scalar_type(to), x));
+    return is_float(from) ? expr_call(pool, "pks_cast_f32_i64", x, NULL, NULL)
+                          : expr_cast(pool, "int64_t", x);
+  if (is_narrow_float(to)) x = expr_call(pool, "pks_odd_i64", x, NULL, NULL);
+  if (!is_float(to)) x = expr_cast(pool, "uint32_t", x);
+  return narrow(g, to, expr_cast(pool, is_float(to) ? "float" : scalar_type(to), x));
 }
 
-const char *scalar_op_text(Gen *g, const Instr *v, const char *const *args) {
+static bool has_operator(const Instr *v, DType from) {
+  if (op_info[v->op].class == OPC_COMPARE) return true;
+  if (from == DT_BOOL) return v->op != OP_CAST && v->op != OP_BITCAST;
+  return from == DT_F32 &&
+         (v->op == OP_ADD || v->op == OP_SUB || v->op == OP_MUL || v->op == OP_DIV);
+}
+
+const Expr *scalar_op(Gen *g, const Instr *v, const Expr *const *args) {
   DType from = v->nargs ? v->args[v->nargs - 1]->type.dtype : v->type.dtype;
-  if (v->op == OP_SELECT) return text(g, "(%s ? %s : %s)", args[0], args[1], args[2]);
+  if (v->op == OP_SELECT) return expr_choose(&g->exprs, args[0], args[1], args[2]);
   if (v->op == OP_CAST && (from == DT_I64 || v->type.dtype == DT_I64))
-    return cast_index_text(g, v, args[0]);
-  if (from == DT_I64) return index_op_text(g, v, args);
-  if (from == DT_BOOL && v->op != OP_CAST && v->op != OP_BITCAST) return bool_op_text(g, v, args);
-  bool plain_float = from == DT_F32 && op_info[v->op].class == OPC_BINARY;
-  if (plain_float && v->op == OP_ADD) return text(g, "(%s + %s)", args[0], args[1]);
-  if (plain_float && v->op == OP_SUB) return text(g, "(%s - %s)", args[0], args[1]);
-  if (plain_float && v->op == OP_MUL) return text(g, "(%s * %s)", args[0], args[1]);
-  if (plain_float && v->op == OP_DIV) return text(g, "(%s / %s)", args[0], args[1]);
-  if (op_info[v->op].class == OPC_COMPARE)
-    return text(g, "(%s %s %s)", args[0], index_operator(v->op), args[1]);
-  return op_text(g, "pks", v, args);
+    return cast_index(g, v, args[0]);
+  if (from == DT_I64) return index_op(g, v, args);
+  if (has_operator(v, from)) return operator_of(g, v->op, args);
+  const char *texts[3] = {0};
+  for (int i = 0; i < v->nargs; i++) texts[i] = expr_text(args[i]);
+  return code(g, op_text(g, "pks", v, texts));
 }
 
 // A pure `if` with a result, as && and || of scalars leave behind.
-static const char *choice_text(Gen *g, const Instr *v) {
-  const char *arm[2];
-  for (int i = 0; i < 2; i++) {
-    const Region *r = v->regions[i];
-    arm[i] = scalar_text(g, ir_yielded(r, 0));
-  }
-  return text(g, "(%s ? %s : %s)", scalar_text(g, v->args[0]), arm[0], arm[1]);
+static const Expr *choice(Gen *g, const Instr *v) {
+  const Expr *arm[2];
+  for (int i = 0; i < 2; i++) arm[i] = scalar_expr(g, ir_yielded(v->regions[i], 0));
+  return expr_choose(&g->exprs, scalar_expr(g, v->args[0]), arm[0], arm[1]);
 }
 
 // An element of a prefetched operand, in index arithmetic.
-static const char *prefetched_text(Gen *g, const Instr *load) {
-  const char *index = "", *inside = "";
+static const Expr *prefetched(Gen *g, const Instr *load) {
+  const char *index = "";
   int rank = load->ref->type.rank, ref = load->ref->id;
+  const Expr *wanted = load->flags & INSTR_MASKED ? scalar_expr(g, ir_mask(load)) : NULL;
   for (int i = 0; i < rank; i++) {
-    const char *at = scalar_text(g, load->args[i]);
-    index = text(g, "%s%s%s", index, i ? ", " : "", at);
-    inside = text(g, "%s && pk_is_index(%s, array[%d].dim[%d])", inside, at, ref, i);
+    const Expr *at = scalar_expr(g, load->args[i]),
+               *dim = code(g, text(g, "array[%d].dim[%d]", ref, i));
+    index = text(g, "%s%s%s", index, i ? ", " : "", expr_text(at));
+    if (wanted)
+      wanted = expr_and(&g->exprs, wanted, expr_call(&g->exprs, "pk_is_index", at, dim, NULL));
   }
-  const char *element = text(g, "pk_element_%s(&array[%d], %d, (const int64_t[]){%s})",
-                             dtype_info[load->type.dtype].name, ref, rank, *index ? index : "0");
-  if (!(load->flags & INSTR_MASKED)) return element;
-  const char *other = load->flags & INSTR_OTHER ? scalar_text(g, load->args[rank + 1]) : "0";
-  return text(g, "(%s%s ? %s : %s)", scalar_text(g, ir_mask(load)), inside, element, other);
+  const Expr *element =
+      code(g, text(g, "pk_element_%s(&array[%d], %d, (const int64_t[]){%s})",
+                   dtype_info[load->type.dtype].name, ref, rank, *index ? index : "0"));
+  if (!wanted) return element;
+  const Expr *other =
+      load->flags & INSTR_OTHER ? scalar_expr(g, load->args[rank + 1]) : number(g, 0);
+  return expr_choose(&g->exprs, wanted, element, other);
 }
 
-const char *scalar_text(Gen *g, const Instr *v) {
-  if (v->note && val(v)->scalar) return val(v)->scalar;
+static const Expr *constant_expr(Gen *g, const Instr *v) {
+  DType t = v->type.dtype;
+  bool exact = t == DT_I64 || (dtype_info[t].class == CLASS_SIGNED && v->ival > INT32_MIN);
+  return exact ? number(g, v->ival) : code(g, const_text(g, v));
+}
+
+const Expr *scalar_expr(Gen *g, const Instr *v) {
+  if (v->note && val(v)->scalar) return expr_symbol(&g->exprs, val(v)->scalar);
   switch (v->op) {
     case OP_LOAD:
       REQUIRE(v->ref->prefetch);
-      return prefetched_text(g, v);
+      return prefetched(g, v);
     case OP_CONST:
-      return const_text(g, v);
+      return constant_expr(g, v);
     case OP_SIZE:
-      return g->size_name[v->ival];
+      return expr_symbol(&g->exprs, g->size_name[v->ival]);
     case OP_AXIS:
-      return g->axis_name[v->ival];
+      return expr_symbol(&g->exprs, g->axis_name[v->ival]);
     case OP_EXTENT:
-      return text(g, "n_%s", g->axis_name[v->ival]);
+      return grid_extent(g, (int)v->ival);
     case OP_BROADCAST:
     case OP_RESHAPE:
-      return scalar_text(g, v->args[0]);
+      return scalar_expr(g, v->args[0]);
     case OP_IF:
-      return choice_text(g, v);
+      return choice(g, v);
     default:
       break;
   }
   REQUIRE(op_is_elementwise(v->op));
-  const char *args[3] = {0};
-  for (int i = 0; i < v->nargs; i++) args[i] = scalar_text(g, v->args[i]);
-  return scalar_op_text(g, v, args);
+  const Expr *args[3] = {0};
+  for (int i = 0; i < v->nargs; i++) args[i] = scalar_expr(g, v->args[i]);
+  return scalar_op(g, v, args);
+}
+
+const char *scalar_text(Gen *g, const Instr *v) { return expr_text(scalar_expr(g, v)); }
+
+const Expr *index_expr(Gen *g, const Region *region, int result) {
+  return scalar_expr(g, ir_yielded(region, result));
 }
 
 const char *index_text(Gen *g, const Region *region, int result) {
-  return scalar_text(g, ir_yielded(region, result));
+  return expr_text(index_expr(g, region, result));
 }

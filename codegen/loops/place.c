@@ -3,33 +3,45 @@
 
 #include <string.h>
 
-const char *start_text(Gen *g, const Instr *access, int axis) {
+// The last start from which a window lies inside its ref along the axis.
+static const Expr *room_of(Gen *g, const Instr *access, int axis) {
+  ExprPool *pool = &g->exprs;
+  const Expr *extent = extent_expr(g, access->ref->type.dim[axis]),
+             *stride = number(g, access->window.stride[axis]), *one = number(g, 1);
+  Dim size = access->window.squeeze[axis] ? 1 : access->window.size[axis];
+  const Expr *steps = expr_mul(pool, expr_sub(pool, extent_expr(g, size), one), stride);
+  return expr_sub(pool, expr_sub(pool, extent, steps), one);
+}
+
+static bool starts_inside(const Instr *access, int axis) {
   const Instr *start = access->args[axis];
-  if (ir_is_const(start, 0)) return "0";
-  if (access->flags & (INSTR_MASKED | INSTR_OPEN)) return scalar_text(g, start);
   Dim extent = access->ref->type.dim[axis],
       size = access->window.squeeze[axis] ? 1 : access->window.size[axis];
-  int64_t stride = access->window.stride[axis];
-  if (start->op == OP_CONST && dim_is_const(extent) && dim_is_const(size) && start->ival >= 0 &&
-      start->ival + (size - 1) * stride < extent)
-    return text(g, "%lld", (long long)start->ival);
-  const char *room = size == 1 ? text(g, "%s - 1", extent_text(g, extent))
-                               : text(g, "%s - (%s - 1) * %lld - 1", extent_text(g, extent),
-                                      extent_text(g, size), (long long)stride);
-  return text(g, "pk_start(%s, %s)", scalar_text(g, start), room);
+  return start->op == OP_CONST && dim_is_const(extent) && dim_is_const(size) && start->ival >= 0 &&
+         start->ival + (size - 1) * access->window.stride[axis] < extent;
+}
+
+const Expr *start_expr(Gen *g, const Instr *access, int axis) {
+  const Instr *start = access->args[axis];
+  bool kept = access->flags & (INSTR_MASKED | INSTR_OPEN);
+  if (ir_is_const(start, 0) || kept || starts_inside(access, axis)) return scalar_expr(g, start);
+  return expr_call(&g->exprs, "pk_start", scalar_expr(g, start), room_of(g, access, axis), NULL);
 }
 
 void place_of_access(Gen *g, const Instr *v, Place *p) {
   const RefGen *r = &g->refs[v->ref->id];
-  p->pointer = r->name;
-  p->element = r->element;
-  const char *offset = "0";
+  *p = (Place){.base = r->name, .offset = number(g, 0), .element = r->element};
   for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
-    offset = add_text(g, offset, offset_text(g, start_text(g, v, k), r->stride[k]));
+    const Expr *start = expr_mul(&g->exprs, start_expr(g, v, k), r->stride[k]);
+    p->offset = expr_add(&g->exprs, p->offset, start);
     if (!v->window.squeeze[k])
       p->stride[axis++] = expr_mul(&g->exprs, r->stride[k], number(g, v->window.stride[k]));
   }
-  if (strcmp(offset, "0") != 0) p->pointer = text(g, "%s + %s", p->pointer, offset);
+}
+
+static void place_of_buffer(Gen *g, const Buffer *b, Place *p) {
+  *p = (Place){.base = b->name, .offset = number(g, 0), .element = b->element};
+  memcpy(p->stride, b->stride, sizeof p->stride);
 }
 
 static void strides_of_unit_axes(Gen *g, const Instr *reshape, const Expr *const *from,
@@ -62,9 +74,7 @@ bool place_of(Gen *g, const Instr *v, Place *p) {
     return true;
   }
   if (val(v)->buffer) {
-    p->pointer = val(v)->buffer->name;
-    p->element = val(v)->buffer->element;
-    memcpy(p->stride, val(v)->buffer->stride, sizeof p->stride);
+    place_of_buffer(g, val(v)->buffer, p);
     return true;
   }
   if (v->op == OP_RESHAPE && is_transparent(v)) {

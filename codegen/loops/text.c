@@ -1,8 +1,7 @@
-// C text: names, indentation, and expressions folded where they are constant.
+// C text: names, indentation, extents and pointers.
 #include "codegen/loops/loops.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *text(Gen *g, const char *format, ...) {
@@ -181,52 +180,22 @@ const char *demand_text(Gen *g, Demand demand, Dim d) {
   return expr_text(demand_expr(g, demand, d));
 }
 
-// INT64_MAX, which stands for "too much", reads back as itself.
-bool is_constant(const char *s, int64_t *value) {
-  char *end;
-  *value = strtoll(s, &end, 10);
-  return end != s && *end == 0;
+const Expr *grid_extent(Gen *g, int axis) {
+  return expr_symbol(&g->exprs, text(g, "n_%s", g->axis_name[axis]));
 }
 
-// Anything but a name, a number or a parenthesised whole needs parentheses beside another operator.
-static const char *atom(Gen *g, const char *s) {
-  for (const char *p = s; *p; p++)
-    if (!isalnum((unsigned char)*p) && *p != '_' && *p != '.' && *p != '-' && *p != '>')
-      return text(g, "(%s)", s);
-  return s;
+// `pointer + offset` where the parts of a sum are added to the pointer one by one.
+static const Expr *moved(Gen *g, const Expr *pointer, const Expr *offset) {
+  if (offset->kind != EXPR_ADD) return expr_add(&g->exprs, pointer, offset);
+  return moved(g, moved(g, pointer, offset->arg[0]), offset->arg[1]);
 }
 
-static const char *number_or_most(Gen *g, bool fits, int64_t value) {
-  return text(g, "%lld", (long long)(fits ? value : INT64_MAX));
+const Expr *pointer_expr(Gen *g, const char *base, const Expr *offset) {
+  return moved(g, expr_code(&g->exprs, base), offset);
 }
 
-const char *mul_text(Gen *g, const char *a, const char *b) {
-  int64_t x, y, product = 0;
-  bool ka = is_constant(a, &x), kb = is_constant(b, &y);
-  if (ka && kb) {
-    bool fits = mul_i64(x, y, &product);
-    return number_or_most(g, fits, product);
-  }
-  if ((ka && x == 0) || (kb && y == 0)) return "0";
-  if (ka && x == 1) return b;
-  if (kb && y == 1) return a;
-  return text(g, "%s * %s", atom(g, a), atom(g, b));
-}
-
-const char *add_text(Gen *g, const char *a, const char *b) {
-  int64_t x, y, sum = 0;
-  bool ka = is_constant(a, &x), kb = is_constant(b, &y);
-  if (ka && kb) {
-    bool fits = add_i64(x, y, &sum);
-    return number_or_most(g, fits, sum);
-  }
-  if (ka && x == 0) return b;
-  if (kb && y == 0) return a;
-  return text(g, "%s + %s", a, b);
-}
-
-const char *offset_text(Gen *g, const char *index, const Expr *stride) {
-  return mul_text(g, index, expr_text(stride));
+const char *pointer_text(Gen *g, const char *base, const Expr *offset) {
+  return expr_text(pointer_expr(g, base, offset));
 }
 
 const char *ctype(DType t) { return dtype_info[t].ctype; }

@@ -72,7 +72,10 @@ static void test_sharing(ExprPool *pool) {
   EXPECT(expr_call(pool, "f", m, n, NULL) != expr_call(pool, "g", m, n, NULL));
   EXPECT(expr_call(pool, "f", m, NULL, NULL) != expr_call(pool, "f", m, n, NULL));
   const Expr *row = expr_declared(pool, "row", expr_mul(pool, m, n));
-  EXPECT(expr_symbol(pool, "row") == row && row->definition == expr_mul(pool, m, n));
+  EXPECT(row->definition == expr_mul(pool, m, n) && row != expr_symbol(pool, "row"));
+  EXPECT(expr_declared(pool, "row", expr_mul(pool, m, n)) == row);
+  EXPECT(expr_code(pool, "row") != expr_symbol(pool, "row"));
+  EXPECT(expr_cast(pool, "int32_t", m) != expr_cast(pool, "int64_t", m));
 }
 
 static void test_identities(ExprPool *pool) {
@@ -89,6 +92,25 @@ static void test_identities(ExprPool *pool) {
          expr_round_up(pool, m, 1) == m);
   EXPECT(expr_choose(pool, one, m, zero) == m && expr_choose(pool, zero, m, one) == one);
   EXPECT(expr_choose(pool, m, one, one) == one);
+  EXPECT(expr_and(pool, NULL, m) == m && expr_or(pool, m, NULL) == m);
+}
+
+static void test_constant_terms(ExprPool *pool) {
+  const Expr *m = expr_symbol(pool, "M"), *three = expr_const(pool, 3), *one = expr_const(pool, 1),
+             *minus = expr_const(pool, -3), *most = expr_const(pool, INT64_MAX),
+             *least = expr_const(pool, INT64_MIN);
+  EXPECT(expr_sub(pool, expr_add(pool, m, three), three) == m);
+  EXPECT(expr_add(pool, expr_sub(pool, m, three), one) == expr_sub(pool, m, expr_const(pool, 2)));
+  EXPECT(expr_add(pool, m, minus) == expr_sub(pool, m, three));
+  EXPECT(expr_sub(pool, m, minus) == expr_add(pool, m, three));
+  EXPECT(expr_add(pool, three, m) == expr_add(pool, m, three));
+  const Expr *high = expr_add(pool, expr_add(pool, m, most), one);
+  EXPECT(high->kind == EXPR_ADD && expr_is(high->arg[1], 1));
+  const Expr *twelve = expr_mul(pool, expr_mul(pool, m, three), expr_const(pool, 4));
+  EXPECT(twelve == expr_mul(pool, m, expr_const(pool, 12)));
+  EXPECT(expr_mul(pool, three, twelve) == expr_mul(pool, m, expr_const(pool, 36)));
+  EXPECT(expr_mul(pool, expr_mul(pool, m, most), three)->arg[0]->kind == EXPR_MUL);
+  EXPECT(expr_sub(pool, m, least)->kind == EXPR_SUB && expr_add(pool, m, least)->kind == EXPR_ADD);
 }
 
 static void expect_text(const Expr *e, const char *expected) {
@@ -116,6 +138,36 @@ static void test_text(ExprPool *pool) {
   const Expr *inner = expr_choose(pool, b, c, a);
   expect_text(expr_choose(pool, inner, inner, inner), "b ? c : a");
   expect_text(expr_choose(pool, inner, a, inner), "(b ? c : a) ? a : b ? c : a");
+  const Expr *less = expr_operator(pool, EXPR_LT, expr_add(pool, a, b), c),
+             *same = expr_operator(pool, EXPR_EQ, b, c), *both = expr_and(pool, less, same);
+  expect_text(both, "a + b < c && b == c");
+  expect_text(expr_and(pool, both, same), "a + b < c && b == c && b == c");
+  expect_text(expr_or(pool, both, same), "(a + b < c && b == c) || b == c");
+  expect_text(expr_or(pool, same, both), "b == c || (a + b < c && b == c)");
+  expect_text(expr_not(pool, both), "!(a + b < c && b == c)");
+  expect_text(expr_not(pool, expr_not(pool, a)), "!!a");
+  expect_text(expr_operator(pool, EXPR_EQ, less, c), "(a + b < c) == c");
+  expect_text(expr_operator(pool, EXPR_EQ, c, less), "c == (a + b < c)");
+  expect_text(expr_choose(pool, both, a, both), "a + b < c && b == c ? a : a + b < c && b == c");
+  expect_text(expr_cast(pool, "int64_t", expr_add(pool, a, b)), "(int64_t)(a + b)");
+  expect_text(expr_add(pool, expr_cast(pool, "int64_t", a), b), "(int64_t)a + b");
+  const Expr *quotient = expr_operator(pool, EXPR_DIV, a, b);
+  expect_text(expr_operator(pool, EXPR_REM, quotient, c), "a / b % c");
+  expect_text(expr_operator(pool, EXPR_REM, c, quotient), "c % (a / b)");
+}
+
+static void expect_plain(const Expr *e, const char *expected) {
+  const char *got = expr_plain(e);
+  check(strcmp(got, expected) == 0, expected, "is written %s", got);
+}
+
+static void test_plain(ExprPool *pool) {
+  const Expr *a = expr_symbol(pool, "a"), *b = expr_symbol(pool, "b"), *c = expr_symbol(pool, "c");
+  const Expr *product = expr_sat_mul(pool, a, expr_sat_mul(pool, b, expr_round_up(pool, c, 16)));
+  expect_plain(product, "a * b * round_up(c, 16)");
+  expect_text(product, "pk_sat_mul(a, pk_sat_mul(b, pk_round_up(c, 16)))");
+  expect_plain(expr_sat_mul(pool, expr_sat_add(pool, a, b), c), "(a + b) * c");
+  expect_plain(expr_max(pool, a, expr_sat_add(pool, b, c)), "pk_idx_max(a, b + c)");
 }
 
 int main(void) {
@@ -125,7 +177,9 @@ int main(void) {
   test_overflow(&pool);
   test_sharing(&pool);
   test_identities(&pool);
+  test_constant_terms(&pool);
   test_text(&pool);
+  test_plain(&pool);
   arena_free(arena);
   return check_end();
 }
