@@ -218,7 +218,7 @@ static bool may_leave(Instr *v) {
 }
 
 // What the sums of a step that accumulates are added to.
-static const Instr *added_to(const Step *step) {
+const Instr *added_to(const Step *step) {
   const Instr *add = ir_store_value(step->into);
   return add->args[add->args[0] == step->dot];
 }

@@ -47,6 +47,7 @@ static const Expr *row_length(Gen *g, DType element, Dim columns, int64_t at_lea
 Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims,
                          const int64_t *at_least, const char *purpose) {
   Buffer *b = NEW(g->arena, Buffer);
+  b->id = g->buffers.count;
   b->name = lasting_name(g, base);
   b->element = element;
   b->rank = rank;
@@ -203,7 +204,7 @@ typedef struct {
   int last_step;
 } Wants;
 
-static int loop_of(const Group *group, const Instr *v) {
+int loop_of(const Group *group, const Instr *v) {
   bool between = is_row_scalar(v) && op_info[v->op].class != OPC_REDUCE;
   return between ? loop_after(group, val(v)->after) : loop_of_step(group, val(v)->step);
 }
@@ -391,7 +392,7 @@ static bool has_dense_rows(const RefGen *r, const Instr *load) {
   return load->window.stride[last] == 1 && expr_is(r->stride[last], 1);
 }
 
-static bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
+bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
   DType element = dot_element(val(dot)->kind, s.a->type.dtype);
   const Val *info = val(s.a);
   if (s.a->op == OP_LOAD && is_transparent(s.a)) {

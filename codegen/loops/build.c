@@ -186,5 +186,7 @@ Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text) {
   ref_buffers(g);
   find_fetches(g);
   g->body = build_region(g, k->body);
+  const char *broken = verify_loops(g);
+  if (broken) INTERNAL("loop IR is wrong: %s", broken);
   return g;
 }

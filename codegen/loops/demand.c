@@ -259,6 +259,12 @@ static void find_insides(Gen *g, RefGen *r) {
     }
 }
 
+bool demand_is_met(Gen *g) {
+  Walk w = {g, false};
+  walk_back(&w, g->k->body);
+  return !w.changed;
+}
+
 void find_demand(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++) {
     RefGen *r = &g->refs[i];

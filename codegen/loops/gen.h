@@ -1,8 +1,8 @@
 // The loop IR: the decisions between the block IR and C text. In: the block IR after the passes.
 // Out: Gen with its RefGen, Val and Group, which emit reads. Decisions are in loops.h. Uses ir.
 //
-// The tree: a Schedule (region) has Groups, a group of loops over rows has Steps, a group of control
-// flow has the Schedules of its regions. Decided by build.c, which calls
+// The tree: a Schedule (region) has Groups, a group of loops over rows has Steps, a group of
+// control flow has the Schedules of its regions. Decided by build.c, which calls
 //   demand.c    which part of every value and ref can reach an output (edges need no work)
 //   tail.c      what masks leave: reductions and dots stop where their operands end in zeros
 //   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack
@@ -61,6 +61,7 @@ enum { FEW_ROWS = 24 };  // PK_DOT_FEW
 // ---- buffers in the arena
 
 typedef struct {
+  int id;            // index in Gen.buffers
   const char *name;  // C name of its pointer
   DType element;     // as stored: dot operands are widened
   int rank;

@@ -36,8 +36,13 @@ bool mentions(const char *c_text, const char *name);
 // Runs every decision. What they have to say goes to `explain_text`, which may be NULL.
 Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text);
 
+// verify.c
+// NULL, or the name of a rule that is broken, where and how.
+const char *verify_loops(Gen *g);
+
 // demand.c
 void find_demand(Gen *g);
+bool demand_is_met(Gen *g);                          // is nothing read beyond what was found?
 StripBound *strip_bound(Gen *g, Demand demand);      // NULL when it is none
 Demand demand_outside(Gen *g, Demand demand);        // as known outside the loop over strips
 Demand contracted_demand(Gen *g, const Instr *dot);  // along the axis a plain dot sums over
@@ -98,10 +103,17 @@ bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scala
 bool has_i64_lanes(const Instr *instr);        // .. any others: no loop over vectors
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
 bool instr_reads(const Instr *instr, const Ref *ref);
+const Instr *loop_shape(const Instr *instr);    // whose shape the loops of a fusable one run over
+const Demand *loop_demand(const Instr *instr);  // .. and how far
+bool stretches_rows(const Instr *broadcast);    // reads one row for several
+bool reads_left_by_rows(Gen *g, const Instr *dot);  // its left operand, as the rows' loop runs
+bool store_overtakes(const Instr *store,
+                     const Instr *load);  // would it write what the load has yet to read for it?
 
 // absorb.c
 void finish_group(Gen *g, Group *group);  // of loops over rows
 void store_at_once(Gen *g, Group *generic);
+const Instr *added_to(const Step *step);  // the load that a step with `into` adds its sums to
 
 // method.c
 void choose_method(Gen *g, Group *generic);  // and the room that it takes
@@ -118,10 +130,13 @@ Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType opera
 const Expr *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k);
 void ref_buffers(Gen *g);
 
+bool at_hand_left(Gen *g, const Instr *dot, DotShape s);  // is it in memory as it is multiplied?
+
 int run_of_step(const Group *group, int step);  // dots before a step
 int loop_of_step(
     const Group *group,
     int step);  // which of the loops over rows it is in: all in one where there is no dot
+int loop_of(const Group *group, const Instr *v);
 int loop_after(const Group *group, int after);  // .. row scalars that are known after a step
 
 // Where the first element of a value or window is, offset elements past a pointer, and from there

@@ -120,7 +120,7 @@ static bool is_fusable(const Instr *v) {
 }
 
 // The shape a fusable instruction's loops run over.
-static const Instr *loop_shape(const Instr *v) {
+const Instr *loop_shape(const Instr *v) {
   if (v->op == OP_STORE) return ir_store_value(v);
   return op_info[v->op].class == OPC_REDUCE ? v->args[0] : v;
 }
@@ -135,7 +135,7 @@ bool feeds_only_dots(const Instr *v) {
 }
 
 // How far they run: a store may show less of its value than others want of it.
-static const Demand *loop_demand(const Instr *v) {
+const Demand *loop_demand(const Instr *v) {
   return v->op == OP_STORE ? val(v)->demand : val(loop_shape(v))->demand;
 }
 
@@ -153,7 +153,7 @@ static void need_group(Need *n, int group, bool strict) {
     n->strict = true;
 }
 
-static bool stretches_rows(const Instr *broadcast) {
+bool stretches_rows(const Instr *broadcast) {
   const Type *a = &broadcast->args[0]->type, *b = &broadcast->type;
   if (a->rank != b->rank) return true;
   for (int i = 0; i + 1 < a->rank; i++)
@@ -194,7 +194,7 @@ static void mark_reads(Scheduler *d, const Instr *arg, int group, bool aligned) 
 }
 
 // Is the left operand read as the loop over rows runs? One that is packed is read before that loop.
-static bool reads_left_by_rows(Gen *g, const Instr *dot) {
+bool reads_left_by_rows(Gen *g, const Instr *dot) {
   DotShape s = dot_shape(dot);
   if (s.a_transposed) return false;
   if (s.a->op != OP_LOAD || !is_transparent(s.a)) return true;
@@ -490,7 +490,7 @@ static bool is_bare(const Instr *v, const Instr *load) {
 }
 
 // Would the store write elements of the load's window before it has read them?
-static bool overtakes(const Instr *store, const Instr *load) {
+bool store_overtakes(const Instr *store, const Instr *load) {
   if (are_apart(load, store)) return false;
   if (!reads_ahead(load, store)) return true;
   for (int i = store->ref->type.rank; i < store->nargs; i++)
@@ -510,7 +510,7 @@ static void find_store(Instr *v, void *context) {
   if (written != search->load->ref || val(v)->position <= search->from ||
       val(v)->position > search->to)
     return;
-  if (val(v)->position < search->to || overtakes(v, search->load)) search->found = true;
+  if (val(v)->position < search->to || store_overtakes(v, search->load)) search->found = true;
 }
 
 static void mark_snapshots(Gen *g, Region *region) {

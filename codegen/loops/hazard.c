@@ -1,0 +1,118 @@
+// The rule `hazard`: reads and writes of one ref keep the order of the program.
+//
+// A load is evaluated where its value is used, so its time may be later than its place in the
+// program; in a loop that the load is not in, it is the end of that loop.
+#include "codegen/loops/verify.h"
+
+#include <stdlib.h>
+
+static void note(Verifier *x, const Ref *ref, Access a) {
+  a.position = val(a.access)->position;
+  LIST_PUSH(x->g->arena, &x->accesses[ref->id], a);
+}
+
+// When the value of a load is wanted for the last time by what is at hand.
+static int time_of_read(const Verifier *x, const Instr *load) {
+  int time = x->packs ? x->begun : x->clock;
+  for (int f = x->frame; f >= 0 && x->frames.at[f].region != val(load)->region;
+       f = x->frames.at[f].outer)
+    if (x->frames.at[f].loop) time = x->frames.at[f].last;
+  return time;
+}
+
+void note_read(Verifier *x, const Instr *load, const Instr *user, const Group *group,
+               bool aligned) {
+  check_fetched(x, load->ref, user);
+  note(x, load->ref,
+       (Access){load, user, x->packs ? NULL : group, 0, time_of_read(x, load), false,
+                aligned && ir_window_is_full(load)});
+}
+
+static void note_write(Verifier *x, const Instr *store, const Instr *user, const Group *group) {
+  note(x, store->ref, (Access){store, user, group, 0, x->clock, true, ir_window_is_full(store)});
+}
+
+static void note_dot(Verifier *x, const Instr *dot, const Group *group, const Step *step) {
+  if (step->into) note_write(x, step->into, dot, group);
+  if (step->into && !step->set) note_read(x, added_to(step), dot, group, true);
+  if (step->result) note_write(x, step->result, dot, group);
+}
+
+void note_accesses(Verifier *x, const Instr *v, const Group *group, int step) {
+  if (v->op == OP_LOAD) note_read(x, v, v, group, group->kind == GROUP_ROWS);
+  if (v->op == OP_STORE) note_write(x, v, v, group);
+  if (val(v)->stored_by) note_write(x, val(v)->stored_by, v, group);
+  if (v->op == OP_DOT && group->kind == GROUP_ROWS) note_dot(x, v, group, &group->steps.at[step]);
+  if (v->op != OP_COPY_START) return;
+  check_fetched(x, v->ref, v);
+  note(x, v->ref, (Access){v, v, group, 0, x->clock, false, false});
+  note(x, v->target, (Access){v, v, group, 0, x->clock, true, false});
+}
+
+static int by_position(const void *a, const void *b) {
+  const Access *p = a, *q = b;
+  if (p->position != q->position) return p->position < q->position ? -1 : 1;
+  return p->time < q->time ? -1 : p->time > q->time;
+}
+
+static int by_time(const void *a, const void *b) {
+  const Access *p = a, *q = b;
+  return p->time != q->time ? p->time < q->time ? -1 : 1 : by_position(a, b);
+}
+
+static void wrong_order(Verifier *x, const Access *first, const Access *second) {
+  broken_rule(x, "hazard", second->user,
+              text(x->g, "%s: %%%d comes before %%%d in the program, and not here",
+                   second->access->ref->name, first->access->id, second->access->id));
+}
+
+// No access is earlier than a write that the program has before it, no write than a read.
+static void check_sequence(Verifier *x, const AccessList *list) {
+  const Access *write = NULL, *last = NULL;
+  for (int i = 0; i < list->count; i++) {
+    const Access *a = &list->at[i];
+    if (write && a->time < write->time && a->position > write->position) wrong_order(x, write, a);
+    if (a->writes && last && a->time < last->time && a->position > last->position)
+      wrong_order(x, last, a);
+    if (a->writes && (!write || a->time > write->time)) write = a;
+    if (!last || a->time > last->time) last = a;
+  }
+}
+
+// What a group of loops over rows writes, it reads row by row only; but a store may read the window
+// that it writes where no element is written before it is read.
+static bool fits_group(const Access *read, const AccessList *list, int from, int to) {
+  if (read->aligned) return true;
+  for (int i = from; i < to; i++) {
+    const Access *w = &list->at[i];
+    if (!w->writes) continue;
+    if (w->access != read->user || store_overtakes(w->access, read->access)) return false;
+  }
+  return true;
+}
+
+static void check_groups(Verifier *x, const AccessList *list) {
+  for (int from = 0, to; from < list->count; from = to) {
+    bool writes = false;
+    for (to = from + 1; to < list->count && list->at[to].group == list->at[from].group; to++)
+      continue;
+    for (int i = from; i < to; i++) writes |= list->at[i].writes;
+    if (!writes || !list->at[from].group || list->at[from].group->kind == GROUP_CONTROL) continue;
+    for (int i = from; i < to; i++)
+      if (!list->at[i].writes && !fits_group(&list->at[i], list, from, to))
+        broken_rule(x, "hazard", list->at[i].user,
+                    text(x->g, "its group writes rows of %s that %%%d reads in others",
+                         list->at[i].access->ref->name, list->at[i].access->id));
+  }
+}
+
+void check_hazards(Verifier *x) {
+  for (int r = 0; r < x->g->k->refs.count; r++) {
+    AccessList *list = &x->accesses[r];
+    if (list->count < 2) continue;
+    qsort(list->at, (size_t)list->count, sizeof *list->at, by_position);
+    check_sequence(x, list);
+    qsort(list->at, (size_t)list->count, sizeof *list->at, by_time);
+    check_groups(x, list);
+  }
+}

@@ -1,0 +1,221 @@
+// The verifier of the loop IR: every rule, broken on purpose, is reported by its name.
+#include "codegen/loops/loops.h"
+#include "codegen/lower/lower.h"
+#include "codegen/passes/pass.h"
+#include "check.h"
+
+#include <string.h>
+
+// Two products with a softmax between them, in strips; a scratch that is stored twice, a block that
+// is copied; a transposition, and an `if`.
+static const char kernel[] =
+    "kernel k(q: bf16[M, 64], k: bf16[64, 64], v: f32[64, 64], b: bf16[64, 64])\n"
+    "    -> (o: f32[M, 64], p: f32[64, 64], r: f32[64, 64], s: f32[64, 64]) {\n"
+    "  grid (i in cdiv(M, 64) arbitrary);\n"
+    "  block q: [64, 64] at (i, 0);\n"
+    "  block o: [64, 64] at (i, 0);\n"
+    "  scratch t: vmem f32[64, 64];\n"
+    "  let d = dot(q[...], k[...].T);\n"
+    "  let e = exp(d - reduce_max(d, axis = 1, keep = true));\n"
+    "  let n = reduce_sum(e, axis = 1, keep = true);\n"
+    "  o[...] = dot(e, v[...]) / (n + sqrt(n));\n"
+    "  t[...] = 2;\n"
+    "  p[...] = t[...] + 1;\n"
+    "  t[...] = v[...];\n"
+    "  r[...] = t[...] * 3;\n"
+    "  if i == 0 { s[...] = cumsum(cast(b[...], f32), axis = 0); }\n"
+    "}\n";
+
+static Gen *build(Arena *arena) {
+  Source *source = NEW(arena, Source);
+  *source = (Source){.path = "test.pk", .text = kernel, .length = sizeof kernel - 1};
+  source_index_lines(arena, source);
+  Diag *diag = diag_new(arena, source);
+  Kernel *k = lower(arena, source, parse(arena, source, diag), "k", &(LowerOptions){0}, diag);
+  Buf messages = {0};
+  if (!k) diag_print(diag, &messages, DIAG_TEXT);
+  if (!check(k != NULL, "lower", "%s", messages.text)) exit(check_end());
+  run_passes(k, NULL, NULL, NULL);
+  return build_loops(k, &(EmitOptions){.target = target_find("x86-64-v3"), .literal_dma = true},
+                     NULL);
+}
+
+// ---- finding the way in the tree
+
+static Group *find_group(Schedule *s, bool (*wanted)(const Group *)) {
+  Group *found = NULL;
+  for (int i = 0; i < s->groups.count && !found; i++) {
+    Group *group = s->groups.at[i];
+    if (wanted(group)) found = group;
+    for (int r = 0; r < 2 && !found; r++)
+      if (group->inner[r]) found = find_group(group->inner[r], wanted);
+  }
+  return found;
+}
+
+static bool has_strips(const Group *group) { return group->strip > 0; }
+static bool is_generic(const Group *group) { return group->kind == GROUP_GENERIC; }
+
+static bool stores_twice(const Group *group) {
+  return group->kind == GROUP_ROWS && !group->has_dot && group->steps.count &&
+         group->steps.at[0].members.count > 3;
+}
+
+static Group *strips(Gen *g) { return find_group(g->body, has_strips); }
+static Group *generic(Gen *g) { return find_group(g->body, is_generic); }
+static Step *stores(Gen *g) { return &find_group(g->body, stores_twice)->steps.at[0]; }
+
+static Step *dot_step(Gen *g) {
+  Group *group = strips(g);
+  int s = 0;
+  while (!group->steps.at[s].dot) s++;
+  return &group->steps.at[s];
+}
+
+static Instr *member(Gen *g, Op op) {
+  Group *group = strips(g);
+  for (int s = 0; s < group->steps.count; s++)
+    for (int m = 0; m < group->steps.at[s].members.count; m++)
+      if (group->steps.at[s].members.at[m]->op == op) return group->steps.at[s].members.at[m];
+  return NULL;
+}
+
+// The store of a ref among the members of a step.
+static int store_of(const Step *step, const char *ref, int nth) {
+  for (int m = 0; m < step->members.count; m++)
+    if (step->members.at[m]->op == OP_STORE && strcmp(step->members.at[m]->ref->name, ref) == 0 &&
+        nth-- == 0)
+      return m;
+  return -1;
+}
+
+static void swap(Instr **a, Instr **b) {
+  Instr *kept = *a;
+  *a = *b;
+  *b = kept;
+}
+
+// ---- the rules, broken
+
+static void place_twice(Gen *g) {
+  LIST_PUSH(g->arena, &stores(g)->members, stores(g)->members.at[0]);
+}
+static void place_nowhere(Gen *g) { stores(g)->members.count--; }
+static void place_of_operand(Gen *g) { strips(g)->scalars.count--; }
+static void place_in_note(Gen *g) { val(member(g, OP_EXP))->step++; }
+
+static void place_of_group(Gen *g) { strips(g)->index++; }
+
+static void order_of_scalars(Gen *g) {
+  Group *group = strips(g);
+  for (int i = 0; i + 1 < group->scalars.count; i++)
+    if (group->scalars.at[i]->op == OP_SQRT) swap(&group->scalars.at[i], &group->scalars.at[i + 1]);
+}
+
+static void order_of_groups(Gen *g) {
+  Schedule *s = g->body;
+  int at = 0;
+  while (s->groups.at[at]->instr->op != OP_IF) at++;
+  Group *group = s->groups.at[at];
+  for (int i = at; i > 0; i--) s->groups.at[i] = s->groups.at[i - 1];
+  s->groups.at[0] = group;
+  for (int i = 0; i <= at; i++) s->groups.at[i]->index = i;
+}
+
+static void kept_nowhere(Gen *g) { val(member(g, OP_REDUCE_SUM))->buffer = NULL; }
+static void kept_by_strip(Gen *g) {
+  Instr *cast = generic(g)->instr->args[0];
+  val(cast)->row_local = true;
+}
+static void kept_by_two(Gen *g) {
+  Group *group = strips(g);
+  Instr *first = NULL;
+  for (int s = 0; s < group->steps.count; s++)
+    for (int m = 0; m < group->steps.at[s].members.count; m++)
+      if (op_info[group->steps.at[s].members.at[m]->op].class == OPC_REDUCE)
+        first = group->steps.at[s].members.at[m];
+  val(first)->buffer = val(dot_step(g)->dot)->buffer;
+  val(first)->row_local = true;
+}
+
+static void extent_of_rows(Gen *g) { strips(g)->lead_demand[0] = NULL; }
+static void extent_of_columns(Gen *g) { stores(g)->columns = 63; }
+static void demand_of_ref(Gen *g) { g->refs[0].demand[0] = NULL; }
+static void fetch_never(Gen *g) { g->body->fetches.count--; }
+static void fetch_twice(Gen *g) { LIST_PUSH(g->arena, &g->body->fetches, g->body->fetches.at[0]); }
+static void dot_right(Gen *g) { val(dot_step(g)->dot)->panels = NULL; }
+static void dot_left(Gen *g) { val(dot_step(g)->dot)->left = NULL; }
+static void dot_sums(Gen *g) { val(dot_step(g)->dot)->buffer = NULL; }
+static void room_too_small(Gen *g) {
+  Buffer *b = val(member(g, OP_EXP))->buffer;
+  b->bytes = number(g, 64);
+}
+static void room_not_listed(Gen *g) { val(generic(g)->instr->args[0])->buffer->id++; }
+static void room_for_strips(Gen *g) { strips(g)->room = strips(g)->strip - 1; }
+static void room_of_ref(Gen *g) { g->refs[0].buffer->bytes = number(g, 4); }
+static void room_of_panels(Gen *g) { val(dot_step(g)->dot)->panels->bytes = number(g, 4); }
+
+static void hazard_of_stores(Gen *g) {
+  Step *step = stores(g);
+  swap(&step->members.at[store_of(step, "t", 0)], &step->members.at[store_of(step, "t", 1)]);
+}
+static void hazard_of_read(Gen *g) {
+  Step *step = stores(g);
+  int add = store_of(step, "p", 0) - 1;
+  swap(&step->members.at[store_of(step, "t", 0)], &step->members.at[add]);
+}
+static void hazard_of_rows(Gen *g) {
+  Step *step = stores(g);
+  Instr *sum = step->members.at[store_of(step, "p", 0) - 1];
+  Instr *load = sum->args[sum->args[0]->op != OP_LOAD];
+  load->window.stride[0] = 2;
+}
+
+static const struct {
+  const char *name, *rule, *what;
+  void (*change)(Gen *g);
+} changes[] = {
+    {"an instruction twice", "place: ", "", place_twice},
+    {"a store nowhere", "place: ", "", place_nowhere},
+    {"an operand nowhere", "place: ", "", place_of_operand},
+    {"a note of another step", "place: ", "its note", place_in_note},
+    {"a group of another index", "place: ", "its group", place_of_group},
+    {"scalars exchanged", "order: ", "", order_of_scalars},
+    {"groups exchanged", "order: ", "", order_of_groups},
+    {"a value between steps not in memory", "kept: ", "", kept_nowhere},
+    {"a value of another loop in one strip's memory", "kept: ", "", kept_by_strip},
+    {"a place taken too early", "kept: ", "", kept_by_two},
+    {"rows that end elsewhere", "extent: ", "", extent_of_rows},
+    {"columns that end elsewhere", "extent: ", "", extent_of_columns},
+    {"less computed than read", "demand: ", "", demand_of_ref},
+    {"no fetch", "fetch: ", "", fetch_never},
+    {"two fetches", "fetch: ", "", fetch_twice},
+    {"no panels", "dot: ", "its right", dot_right},
+    {"no rows", "dot: ", "its left", dot_left},
+    {"no sums", "dot: ", "its sums", dot_sums},
+    {"a small buffer", "room: ", "", room_too_small},
+    {"a buffer outside the arena", "room: ", "", room_not_listed},
+    {"room for less than a strip", "room: ", "", room_for_strips},
+    {"a small block", "room: ", "", room_of_ref},
+    {"small panels", "room: ", "", room_of_panels},
+    {"stores exchanged", "hazard: ", "", hazard_of_stores},
+    {"a read before its store", "hazard: ", "", hazard_of_read},
+    {"a read of other rows", "hazard: ", "", hazard_of_rows},
+};
+
+int main(void) {
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    Arena *arena = arena_new();
+    Gen *g = build(arena);
+    const char *before = verify_loops(g);
+    check(!before, changes[i].name, "broken before: %s", before ? before : "");
+    changes[i].change(g);
+    const char *message = verify_loops(g);
+    bool reported = message && strncmp(message, changes[i].rule, strlen(changes[i].rule)) == 0 &&
+                    strstr(message, changes[i].what);
+    check(reported, changes[i].name, "expected `%s..%s`, got %s", changes[i].rule, changes[i].what,
+          message ? message : "nothing");
+    arena_free(arena);
+  }
+  return check_end();
+}
