@@ -208,7 +208,16 @@ typedef struct {
   const char *name;
   Span span;
   Region *value;
+  // Of a size that an array gives: it is factor * size[solved - 1] + constant, and that one is
+  // derived from it. solved 0: not so.
+  int solved;
+  int64_t factor, constant;
 } Size;
+
+// The size that people call size i, which an array gives, by: itself, or what it is solved for.
+static inline int size_by_name(const Size *sizes, int i) {
+  return sizes[i].solved ? sizes[i].solved - 1 : i;
+}
 
 typedef struct {
   const char *name;

@@ -45,6 +45,7 @@ static bool place_on_axis(Lower *l, int64_t position, Dim dim, bool past, Span s
 typedef struct {
   bool given, at_end;
   int64_t value;
+  Linear *form;  // of a bound that is not constant
   Span span;
 } Bound;
 
@@ -60,29 +61,60 @@ static bool lower_bound(Lower *l, const Node *node, Dim dim, Bound *bound) {
   bound->given = true;
   bound->value = v.ival;
   if (v.kind == V_INT) return true;
-  bound->at_end = is_index(v) && v.instr->op == OP_SIZE && dim == dim_of_size((int)v.instr->ival);
-  if (bound->at_end) return true;
-  diag_error(l->diag, node->span, ERR_NOT_CONSTANT,
-             "the bounds of a slice are constants; ds(start, size) starts anywhere");
+  bound->form = is_index(v) ? linear_form(l, v.instr) : NULL;
+  bound->at_end = bound->form && v.instr->op == OP_SIZE && dim == dim_of_size((int)v.instr->ival);
+  if (bound->form) return true;
+  diag_error(
+      l->diag, node->span, ERR_NOT_CONSTANT,
+      "the bounds of a slice are constants or sums of sizes; ds(start, size) starts anywhere");
   return false;
+}
+
+static Linear *bound_form(Lower *l, const Bound *bound) {
+  Frame frame;
+  if (bound->form) return bound->form;
+  enter_region(l, &frame);
+  Linear *form = linear_form(l, index_const(l, bound->value, bound->span));
+  leave_region(l);
+  return form;
+}
+
+// A slice whose length is a size: of an axis of run-time size, or between bounds that are sizes.
+static bool sized_slice(Lower *l, const Node *slice, Dim dim, const Bound *from, const Bound *to,
+                        Cut *cut) {
+  bool inside, from_end = from->value < 0 || to->value < 0;
+  Linear *end = to->given ? bound_form(l, to) : NULL;
+  if (cut->stride != 1 || from_end ||
+      !linear_slice(l, bound_form(l, from), end, dim, &cut->size, &inside)) {
+    diag_error(l->diag, slice->span, ERR_BAD_INDEX,
+               "the length of this slice of an axis of size %s is neither a constant nor a size; "
+               "ds(start, size) has one, and `require` can say how sizes are related",
+               dim_text(l, dim));
+    return false;
+  }
+  if (!inside) {
+    diag_error(l->diag, slice->span, ERR_INDEX_RANGE,
+               "nothing says that this slice lies on the axis of size %s; ds(start, size) is a "
+               "window anywhere, and `require` can say how sizes are related",
+               dim_text(l, dim));
+    return false;
+  }
+  if (!from->form) return place_on_axis(l, from->value, dim, true, slice->span, cut);
+  cut->first = -1;
+  return (cut->start = lower_index(l, slice->a)) != NULL;
 }
 
 static bool runtime_slice(Lower *l, const Node *slice, Dim dim, const Bound *from, const Bound *to,
                           Cut *cut) {
   bool open = !to->given || to->at_end;
-  if (open && from->value == 0 && cut->stride == 1) {
+  if (open && from->value == 0 && !from->form && cut->stride == 1) {
     *cut = whole_cut(dim);
     return true;
   }
   int64_t count = open ? -from->value : to->value - from->value;
   bool constant = open ? from->value < 0 : (from->value < 0) == (to->value < 0) && count >= 0;
-  if (!constant || from->at_end) {
-    diag_error(
-        l->diag, slice->span, ERR_BAD_INDEX,
-        "this slice of an axis of run-time size %s has no constant length; ds(start, size) has",
-        dim_text(l, dim));
-    return false;
-  }
+  if (!constant || from->form || (to->form && !to->at_end))
+    return sized_slice(l, slice, dim, from, to, cut);
   cut->size = (count + cut->stride - 1) / cut->stride;
   return place_on_axis(l, from->value, dim, true, slice->span, cut);
 }
@@ -93,7 +125,7 @@ static bool lower_slice(Lower *l, const Node *slice, Dim dim, Cut *cut) {
               lower_bound(l, slice->c, dim, &step);
   if (!good) return false;
   cut->stride = step.given ? step.value : 1;
-  if (cut->stride < 1 || cut->stride > INT32_MAX || step.at_end) {
+  if (cut->stride < 1 || cut->stride > INT32_MAX || step.form) {
     diag_error(l->diag, step.span, ERR_BAD_INDEX,
                "the step of a slice is a constant of at least 1; rev(v, axis) reverses");
     return false;
@@ -105,6 +137,7 @@ static bool lower_slice(Lower *l, const Node *slice, Dim dim, Cut *cut) {
     return false;
   }
   if (!dim_is_const(dim)) return runtime_slice(l, slice, dim, &from, &to, cut);
+  if (from.form || to.form) return sized_slice(l, slice, dim, &from, &to, cut);
   Cut end = {.first = dim};
   if (to.given && !place_on_axis(l, to.value, dim, true, to.span, &end)) return false;
   if (from.given && !place_on_axis(l, from.value, dim, true, from.span, cut)) return false;

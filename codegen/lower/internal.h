@@ -376,6 +376,15 @@ const char *symbol_kind_text(SymbolKind kind);
 
 // ---- statics.c
 void lower_statics(Lower *l);
+// ---- linear.c
+typedef struct Linear Linear;
+// A scalar as a linear form of sizes; NULL where it is none.
+Linear *linear_form(Lower *l, const Instr *v);
+// The length of from .. to (NULL: the end) of an axis, as an axis. False when no constant or size
+// is known to be that. *inside: it lies on the axis in every call.
+bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, bool *inside);
+// Is v = factor * size + constant, with a factor of at least 1?
+bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *constant);
 // ---- size.c
 void lower_signature(Lower *l);
 int size_index(Lower *l, const char *name);  // -1 when there is none

@@ -11,7 +11,7 @@ int size_index(Lower *l, const char *name) {
 }
 
 int add_derived_size(Lower *l, const char *name, Span span, Region *value) {
-  LIST_PUSH(l->arena, &l->k->sizes, ((Size){name, span, value}));
+  LIST_PUSH(l->arena, &l->k->sizes, ((Size){.name = name, .span = span, .value = value}));
   return l->k->sizes.count - 1;
 }
 
@@ -82,6 +82,108 @@ static bool lower_axis_extent(Lower *l, const Node *node, Dim *dim) {
   if (s && s->kind == SYM_STATIC) return constant_extent(l, s->value.ival, node->span, dim);
   *dim = dim_of_size(size);
   return size >= 0;
+}
+
+// ---- sizes that an axis is solved for: M of `ptr: i32[M + 1]`
+
+typedef struct {
+  const Node *axis;     // M + 1
+  const char *unknown;  // M
+  int root;             // the size that the array gives
+} Unsolved;
+
+typedef LIST(Unsolved) UnsolvedList;
+
+// The one name in an expression that nothing declares; *count: how many there are.
+static void find_unknown(Lower *l, const Node *node, const char **name, int *count) {
+  if (!node) return;
+  bool unknown = node->kind == N_NAME && !find_symbol(l, node->name) &&
+                 dtype_by_name(node->name) == DT_COUNT && node->name != *name;
+  if (unknown) {
+    *name = node->name;
+    ++*count;
+  }
+  find_unknown(l, node->a, name, count);
+  find_unknown(l, node->b, name, count);
+  for (int i = 0; i < node->list.count; i++) find_unknown(l, node->list.at[i], name, count);
+}
+
+static void note_unsolved(Lower *l, const Node *axis, UnsolvedList *list) {
+  Unsolved u = {.axis = axis};
+  int count = 0;
+  if (axis->kind == N_NAME) return;
+  find_unknown(l, axis, &u.unknown, &count);
+  for (int i = 0; i < list->count; i++)
+    if (list->at[i].unknown == u.unknown) return;
+  if (count != 1) return;
+  u.root = add_derived_size(l, expression_text(axis), axis->span, NULL);
+  LIST_PUSH(l->arena, list, u);
+}
+
+// (root - constant) / factor.
+static Region *solution(Lower *l, const Unsolved *u, int64_t factor, int64_t constant) {
+  Frame frame;
+  Type index = type_scalar(DT_I64);
+  Span span = u->axis->span;
+  Region *region = enter_region(l, &frame);
+  Instr *v = dim_value(l, dim_of_size(u->root), span);
+  if (constant != 0) v = emit2(l, OP_SUB, index, span, v, index_const(l, constant, span));
+  if (factor != 1) v = emit2(l, OP_DIV, index, span, v, index_const(l, factor, span));
+  yield_from(l, v, span);
+  leave_region(l);
+  return region;
+}
+
+// Not every number of elements has a solution.
+static void require_solution(Lower *l, const Unsolved *u, int size) {
+  Frame frame;
+  Type truth = type_scalar(DT_BOOL);
+  Span span = u->axis->span;
+  l->place = IN_REQUIRE;
+  Region *region = enter_region(l, &frame);
+  Instr *zero = index_const(l, 0, span), *solved = dim_value(l, dim_of_size(size), span);
+  Instr *extent = dim_value(l, dim_of_size(u->root), span), *again = lower_index(l, u->axis);
+  Instr *both = emit2(l, OP_AND, truth, span, emit2(l, OP_GE, truth, span, solved, zero),
+                      emit2(l, OP_EQ, truth, span, again, extent));
+  yield_from(l, both, span);
+  leave_region(l);
+  const char *message = arena_printf(l->arena, "an axis of %s elements, %s at least 0",
+                                     expression_text(u->axis), u->unknown);
+  LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
+}
+
+static void solve_axis(Lower *l, const Unsolved *u, int size) {
+  Frame frame;
+  int64_t factor, constant;
+  l->place = IN_SIZE;
+  enter_region(l, &frame);
+  Value v = lower_expr(l, u->axis);
+  leave_region(l);
+  if (is_error(v)) return;
+  if (!is_index(v) || !solve_linear(l, v.instr, size, &factor, &constant)) {
+    diag_error(
+        l->diag, u->axis->span, ERR_UNBOUND_SIZE,
+        "the size `%s` is not an axis of any operand, and an axis of `%s` is not solved for it",
+        u->unknown, expression_text(u->axis));
+    return;
+  }
+  Size *root = &l->k->sizes.at[u->root];
+  root->solved = size + 1;
+  root->factor = factor;
+  root->constant = constant;
+  l->k->sizes.at[size].value = solution(l, u, factor, constant);
+  require_solution(l, u, size);
+}
+
+// What arrays give comes before what is derived from it.
+static void solve_sizes(Lower *l, const UnsolvedList *list) {
+  int first = l->k->sizes.count;
+  for (int i = 0; i < list->count; i++) {
+    const Unsolved *u = &list->at[i];
+    declare(l, SYM_SIZE, u->unknown, u->axis->span)->index = first + i;
+    add_derived_size(l, u->unknown, u->axis->span, NULL);
+  }
+  for (int i = 0; i < list->count; i++) solve_axis(l, &list->at[i], first + i);
 }
 
 // ---- operands
@@ -209,6 +311,11 @@ void lower_signature(Lower *l) {
   add_params(l, &l->node->list2, &params);
   for (int i = 0; i < params.count; i++)
     for (int k = 0; k < params.at[i]->list.count; k++) declare_size(l, params.at[i]->list.at[k]);
+  UnsolvedList unsolved = {0};
+  for (int i = 0; i < params.count; i++)
+    for (int k = 0; k < params.at[i]->list.count; k++)
+      note_unsolved(l, params.at[i]->list.at[k], &unsolved);
+  solve_sizes(l, &unsolved);
   for (int i = 0; i < params.count; i++) {
     lower_param(l, params.at[i], i < inputs ? REF_INPUT : REF_OUTPUT);
     if (i < prefetched) mark_prefetched(l, l->k->refs.at[i], params.at[i]);
@@ -217,6 +324,7 @@ void lower_signature(Lower *l) {
   l->k->outputs = params.count - inputs;
   for (int i = 0; i < params.count; i++) lower_param_shape(l, params.at[i], l->k->refs.at[i]);
   for (int i = 0; i < l->k->sizes.count; i++)
-    if (!l->k->sizes.at[i].value) warn_of_similar_size(l, &l->k->sizes.at[i]);
+    if (!l->k->sizes.at[i].value && !l->k->sizes.at[i].solved)
+      warn_of_similar_size(l, &l->k->sizes.at[i]);
   l->root = l->scope;
 }

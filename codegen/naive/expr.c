@@ -28,10 +28,12 @@ void naive_line(Naive *n, const char *format, ...) {
 
 // ---- extents and indices
 
-// A derived size is called by its expression in the source: here it gets a number.
+// A derived size, and one that another is solved from, is called by its expression in the source:
+// here it gets a number.
 const char *naive_size(Naive *n, int index) {
   const Size *size = &n->k->sizes.at[index];
-  return size->value ? naive_text(n, "derived%d", index) : naive_text(n, "%s_size", size->name);
+  bool named = !size->value && !size->solved;
+  return named ? naive_text(n, "%s_size", size->name) : naive_text(n, "derived%d", index);
 }
 
 const char *naive_extent(Naive *n, Dim dim) {

@@ -114,7 +114,7 @@ static const char *unknown_name(Binder *b, const char *name) {
   const char *names[MOST];
   int count = 0;
   for (int i = 0; i < k->sizes.count && count < MOST; i++)
-    if (!k->sizes.at[i].value) names[count++] = k->sizes.at[i].name;
+    if (!k->sizes.at[i].value) names[count++] = k->sizes.at[size_by_name(k->sizes.at, i)].name;
   for (int i = 0; i < b->params.count && count < MOST; i++) names[count++] = b->params.at[i]->name;
   const char *near = closest_name(name, names, count);
   return arena_printf(b->arena, "%s is not a size, static or operand of %s%s%s%s", name, k->name,
@@ -131,12 +131,26 @@ static const char *set_size(Binder *b, int index, int64_t value, const char *whe
   return NULL;
 }
 
+// NAME=N for a size that an axis is solved for gives the axis.
+static bool set_solved(Binder *b, int index, int64_t value) {
+  const Kernel *k = b->binding->program.kernel;
+  for (int i = 0; i < k->sizes.count; i++) {
+    const Size *root = &k->sizes.at[i];
+    if (root->solved - 1 != index) continue;
+    int64_t *extent = &b->binding->sizes[i];
+    return mul_i64(value, root->factor, extent) && add_i64(*extent, root->constant, extent) &&
+           *extent >= 0 && *extent <= INT32_MAX;
+  }
+  return false;
+}
+
 static const char *sizes_from_arguments(Binder *b) {
   const Kernel *k = b->binding->program.kernel;
   for (int i = 0; i < b->sizes.count; i++) {
     int index = find_size(k, b->sizes.at[i].name);
     if (index < 0) return unknown_name(b, b->sizes.at[i].name);
     if (b->sizes.at[i].wrong) return b->sizes.at[i].wrong;
+    if (set_solved(b, index, b->sizes.at[i].value)) continue;
     if (k->sizes.at[index].value)
       return arena_printf(b->arena, "%s follows from other sizes: it is not given",
                           b->sizes.at[i].name);
@@ -171,6 +185,56 @@ static const char *sizes_from_file(Binder *b, const Ref *operand, const NpyHeade
   return NULL;
 }
 
+typedef struct {
+  const Binding *binding;
+  int unbound, count;
+} SizeUse;
+
+static void see_size(Instr *instr, void *context) {
+  SizeUse *use = context;
+  if (instr->op != OP_SIZE || use->binding->sizes[instr->ival] != UNBOUND) return;
+  if (use->unbound != instr->ival) use->count++;
+  use->unbound = (int)instr->ival;
+}
+
+static int64_t evaluate_size(Binder *b, const Size *size, int index, int64_t value) {
+  int64_t *sizes = b->binding->sizes;
+  sizes[index] = value;
+  int64_t result = eval_index(b->binding->program.kernel, size->value, sizes, NULL, 0);
+  sizes[index] = UNBOUND;
+  return result;
+}
+
+// Extents of expressions in one size that is not known yet give it, where they are linear in it.
+static bool solve_extent(Binder *b, const Ref *operand, const NpyHeader *h, int axis) {
+  Dim dim = operand->array.dim[axis];
+  const Kernel *k = b->binding->program.kernel;
+  SizeUse use = {.binding = b->binding, .unbound = UNBOUND};
+  if (dim_is_const(dim) || !k->sizes.at[dim_size_index(dim)].value) return false;
+  const Size *size = &k->sizes.at[dim_size_index(dim)];
+  ir_walk(size->value, see_size, &use);
+  if (use.count != 1 || k->sizes.at[use.unbound].value) return false;
+  int64_t at_0 = evaluate_size(b, size, use.unbound, 0), factor, value;
+  if (!sub_i64(evaluate_size(b, size, use.unbound, 1), at_0, &factor) || factor == 0) return false;
+  if (!sub_i64(h->dim[axis], at_0, &value)) return false;
+  value /= factor;
+  if (value < 0 || value > INT32_MAX || evaluate_size(b, size, use.unbound, value) != h->dim[axis])
+    return false;
+  b->binding->sizes[use.unbound] = value;
+  return true;
+}
+
+// One extent may give a size that the next one needs.
+static void solve_extents(Binder *b) {
+  const Kernel *k = b->binding->program.kernel;
+  for (bool again = true; again;) {
+    again = false;
+    for (int i = 0; i < k->inputs; i++)
+      for (int axis = 0; b->specs[i].kind == INPUT_FILE && axis < b->specs[i].header.rank; axis++)
+        again = solve_extent(b, k->refs.at[i], &b->specs[i].header, axis) || again;
+  }
+}
+
 static const char *bind_sizes(Binder *b) {
   Kernel *k = b->binding->program.kernel;
   b->binding->sizes = NEW_ARRAY(b->arena, int64_t, k->sizes.count + 1);
@@ -179,6 +243,7 @@ static const char *bind_sizes(Binder *b) {
   for (int i = 0; !wrong && i < k->inputs; i++)
     if (b->specs[i].kind == INPUT_FILE)
       wrong = sizes_from_file(b, k->refs.at[i], &b->specs[i].header, b->specs[i].path);
+  if (!wrong) solve_extents(b);
   return wrong;
 }
 
@@ -188,7 +253,8 @@ static const char *missing(Binder *b) {
   Buf sizes = {0}, operands = {0};
   for (int i = 0; i < k->sizes.count; i++)
     if (!k->sizes.at[i].value && b->binding->sizes[i] == UNBOUND)
-      buf_printf(&sizes, "%s%s", sizes.length ? ", " : "", k->sizes.at[i].name);
+      buf_printf(&sizes, "%s%s", sizes.length ? ", " : "",
+                 k->sizes.at[size_by_name(k->sizes.at, i)].name);
   for (int i = 0; i < k->inputs; i++)
     if (!b->specs[i].text && k->refs.at[i]->prefetch)
       buf_printf(&operands, "%s%s", operands.length ? ", " : "", k->refs.at[i]->name);

@@ -36,9 +36,11 @@ static void put_head(const Model *m, Buf *out) {
   const Kernel *k = m->k;
   const Totals *t = &m->sim.totals;
   buf_printf(out, "%s on %s", k->name, m->chip->name);
-  for (int i = 0; i < k->sizes.count; i++)
+  for (int i = 0; i < k->sizes.count; i++) {
+    int given = size_by_name(k->sizes.at, i);
     if (!k->sizes.at[i].value)
-      buf_printf(out, " %s=%lld", k->sizes.at[i].name, (long long)m->sizes[i]);
+      buf_printf(out, " %s=%lld", k->sizes.at[given].name, (long long)m->sizes[given]);
+  }
   buf_puts(out, "\n\n  time         ");
   put_time(out, m->seconds);
   buf_puts(out, ", between ");
@@ -263,8 +265,10 @@ static void json_losses(const Model *m, Buf *out) {
 static void json_sizes(const Model *m, Buf *out) {
   const Kernel *k = m->k;
   json_open(out, "sizes", '{');
-  for (int i = 0; i < k->sizes.count; i++)
-    if (!k->sizes.at[i].value) json_int(out, k->sizes.at[i].name, m->sizes[i]);
+  for (int i = 0; i < k->sizes.count; i++) {
+    int given = size_by_name(k->sizes.at, i);
+    if (!k->sizes.at[i].value) json_int(out, k->sizes.at[given].name, m->sizes[given]);
+  }
   json_close(out, '}');
   json_open(out, "statics", '{');
   for (int i = 0; i < k->statics.count; i++)

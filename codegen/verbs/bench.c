@@ -70,8 +70,10 @@ static void put_worst(const Options *options, const Session *session, const Comp
 static void put_sizes(const Binding *binding, Buf *out) {
   const Kernel *k = binding->program.kernel;
   json_open(out, "sizes", '{');
-  for (int i = 0; i < k->sizes.count; i++)
-    if (!k->sizes.at[i].value) json_int(out, k->sizes.at[i].name, binding->sizes[i]);
+  for (int i = 0; i < k->sizes.count; i++) {
+    int given = size_by_name(k->sizes.at, i);
+    if (!k->sizes.at[i].value) json_int(out, k->sizes.at[given].name, binding->sizes[given]);
+  }
   json_close(out, '}');
   json_open(out, "statics", '{');
   for (int i = 0; i < k->statics.count; i++)
@@ -119,9 +121,11 @@ static void print_table(const Options *options, const Session *session, const Fi
   const Kernel *k = session->binding.program.kernel;
   const Binding *binding = &session->binding;
   printf("%s ", k->name);
-  for (int i = 0; i < k->sizes.count; i++)
+  for (int i = 0; i < k->sizes.count; i++) {
+    int given = size_by_name(k->sizes.at, i);
     if (!k->sizes.at[i].value)
-      printf(" %s=%lld", k->sizes.at[i].name, (long long)binding->sizes[i]);
+      printf(" %s=%lld", k->sizes.at[given].name, (long long)binding->sizes[given]);
+  }
   printf("  (%s, %d thread%s)\n", options->target->name, f->threads, f->threads == 1 ? "" : "s");
   printf("%-12s %12s %12s %8s %12s %10s %8s\n", "", "best ms", "median ms", "runs", "GFLOP/s",
          "GB/s", "of peak");

@@ -129,7 +129,7 @@ static void put_statics(const Program *program, Buf *out) {
 static void put_sizes(const Kernel *k, Buf *out) {
   json_open(out, "sizes", '[');
   for (int i = 0; i < k->sizes.count; i++)
-    if (!k->sizes.at[i].value) json_text(out, NULL, k->sizes.at[i].name);
+    if (!k->sizes.at[i].value) json_text(out, NULL, k->sizes.at[size_by_name(k->sizes.at, i)].name);
   json_close(out, ']');
 }
 
