@@ -94,6 +94,13 @@ Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeLis
   return finish(p, node);
 }
 
+Node *build_composite(Parse *p, Token program, Token name, NodeList *inputs, NodeList *outputs,
+                    Node *body) {
+  Node *node = build_kernel(p, program, name, inputs, outputs, body);
+  if (node->kind == N_KERNEL) node->kind = N_PROGRAM;
+  return node;
+}
+
 Node *build_reference(Parse *p, Token reference, Token name, Node *body) {
   Node *node = named(new_node(p, N_REFERENCE, join(reference.span, body->span)), name);
   node->a = body;
@@ -268,12 +275,30 @@ Node *build_statement(Parse *p, NodeKind kind, Token first, const Token *name, N
   return finish(p, name ? named(node, *name) : node);
 }
 
+Node *build_let_list(Parse *p, Token let, Token name, NodeList *names, Node *value, Token last) {
+  Node *node = new_node(p, N_LET, join(let.span, last.span));
+  node->a = value;
+  LIST_PUSH(p->arena, &node->list, build_literal(p, N_NAME, name));
+  for (int i = 0; i < names->count; i++) LIST_PUSH(p->arena, &node->list, names->at[i]);
+  return finish(p, named(node, name));
+}
+
 Node *build_assign(Parse *p, Node *target, Token op, int op_id, Node *value, Token last) {
   Node *node = new_node(p, N_ASSIGN, join(target->span, last.span));
   node->name_span = op.span;
   node->a = target;
   node->op = op_id;
   node->b = value;
+  return finish(p, node);
+}
+
+Node *build_assign_list(Parse *p, Node *target, NodeList *more, Token op, Node *value, Token last) {
+  Node *node = new_node(p, N_ASSIGN, join(target->span, last.span));
+  node->name_span = op.span;
+  node->a = target;
+  node->op = OP_NONE;
+  node->b = value;
+  node->list = *more;
   return finish(p, node);
 }
 

@@ -381,9 +381,9 @@ static bool is_item_word(int kind) {
   }
 }
 
-// `kernel f (` and `reference f {` begin nothing but a declaration of the file.
+// `kernel f (`, `program f (` and `reference f {` begin nothing but a declaration of the file.
 static bool starts_kernel(const Driver *d, int at) {
-  if (kind_at(d, at) == T_KERNEL)
+  if (kind_at(d, at) == T_KERNEL || kind_at(d, at) == T_PROGRAM)
     return kind_at(d, at + 1) == T_NAME && kind_at(d, at + 2) == T_LPAREN;
   return kind_at(d, at) == T_REFERENCE && kind_at(d, at + 1) == T_NAME &&
          kind_at(d, at + 2) == T_LBRACE;
@@ -391,8 +391,8 @@ static bool starts_kernel(const Driver *d, int at) {
 
 static bool may_start_top(const Driver *d, int at) {
   int kind = kind_at(d, at);
-  return starts_kernel(d, at) ||
-         (starts_line(d, at) && (kind == T_FN || kind == T_KERNEL || kind == T_REFERENCE));
+  return starts_kernel(d, at) || (starts_line(d, at) && (kind == T_FN || kind == T_KERNEL ||
+                                                         kind == T_PROGRAM || kind == T_REFERENCE));
 }
 
 static void skip_to_top(Driver *d, bool move) {

@@ -72,6 +72,8 @@ NodeList *list_add(Parse *p, NodeList *list,
 void build_top(Parse *p, Node *top);
 Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeList *outputs,
                    Node *body);
+Node *build_composite(Parse *p, Token program, Token name, NodeList *inputs, NodeList *outputs,
+                    Node *body);
 Node *build_reference(Parse *p, Token reference, Token name, Node *body);
 Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value, Node *body,
                Span end);
@@ -97,6 +99,8 @@ NodeList *list_append(Parse *p, NodeList *list, Token first, NodeList *more, Tok
 Node *build_alias(Parse *p, Token alias, Token output, Token input, Token last);
 Node *build_statement(Parse *p, NodeKind kind, Token first, const Token *name, Node *a, Node *b,
                       Node *c, Span last);
+Node *build_let_list(Parse *p, Token let, Token name, NodeList *names, Node *value, Token last);
+Node *build_assign_list(Parse *p, Node *target, NodeList *more, Token op, Node *value, Token last);
 Node *build_assign(Parse *p, Node *target, Token op, int op_id, Node *value, Token last);
 Node *build_expression_statement(Parse *p, Node *value, Token last);
 Node *build_for(Parse *p, Token first, Token name, Node *from, Node *to, Node *body,

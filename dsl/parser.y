@@ -29,7 +29,7 @@
 %syntax_error { INTERNAL("a token was fed that the parser does not accept"); }
 %stack_overflow { INTERNAL("the parser's stack cannot grow"); }
 
-%fallback NAME KERNEL REFERENCE ANY SMEM VMEM SEM DMA BARRIER REGULAR AT ELEMENT SLICE PAD HALO OF BUFFERS REVISIT PARALLEL ARBITRARY.
+%fallback NAME KERNEL PROGRAM REFERENCE ANY SMEM VMEM SEM DMA BARRIER REGULAR AT ELEMENT SLICE PAD HALO OF BUFFERS REVISIT PARALLEL ARBITRARY.
 
 %left OR.
 %left AND.
@@ -70,6 +70,8 @@ tops ::= tops top(T). { build_top(p, T); }
 
 top(A) ::= KERNEL(K) NAME(N) LPAREN params(I) RPAREN ARROW LPAREN params(O) RPAREN body(B). { A = build_kernel(p, K, N, I, O, B); }
 top(A) ::= KERNEL RECOVER_HEADER body. { A = NULL; }
+top(A) ::= PROGRAM(K) NAME(N) LPAREN params(I) RPAREN ARROW LPAREN params(O) RPAREN body(B). { A = build_composite(p, K, N, I, O, B); }
+top(A) ::= PROGRAM RECOVER_HEADER body. { A = NULL; }
 top(A) ::= REFERENCE(R) NAME(N) body(B). { A = build_reference(p, R, N, B); }
 top(A) ::= REFERENCE RECOVER_HEADER body. { A = NULL; }
 top(A) ::= fn(F). { A = F; }
@@ -166,10 +168,14 @@ item(A) ::= VMEM_LIMIT(F) expr(X) SEMI(E). { A = build_statement(p, N_VMEM_LIMIT
 item(A) ::= fn(F). { A = F; }
 
 item(A) ::= LET(F) NAME(N) ASSIGN value(V) SEMI(E). { A = build_statement(p, N_LET, F, &N, V, NULL, NULL, E.span); }
+item(A) ::= LET(F) NAME(N) COMMA name_list(L) ASSIGN value(V) SEMI(E). { A = build_let_list(p, F, N, L, V, E); }
+item(A) ::= VAR(F) NAME(N) COLON dtype(D) SEMI(E). { A = build_statement(p, N_VAR, F, &N, D, NULL, NULL, E.span); }
+item(A) ::= VAR(F) NAME(N) COLON dtype(D) shape(S) SEMI(E). { A = build_statement(p, N_VAR, F, &N, D, S, NULL, E.span); }
 item(A) ::= VAR(F) NAME(N) COLON dtype(D) ASSIGN value(V) SEMI(E). { A = build_statement(p, N_VAR, F, &N, D, NULL, V, E.span); }
 item(A) ::= VAR(F) NAME(N) COLON dtype(D) shape(S) ASSIGN value(V) SEMI(E). { A = build_statement(p, N_VAR, F, &N, D, S, V, E.span); }
 item(A) ::= expr(X) SEMI(E). { A = build_expression_statement(p, X, E); }
 item(A) ::= expr(X) ASSIGN(O) value(V) SEMI(E). { A = build_assign(p, X, O, OP_NONE, V, E); }
+item(A) ::= expr(X) COMMA expr_list(L) ASSIGN(O) value(V) SEMI(E). { A = build_assign_list(p, X, L, O, V, E); }
 item(A) ::= expr(X) ADD_ASSIGN(O) value(V) SEMI(E). { A = build_assign(p, X, O, BIN_ADD, V, E); }
 item(A) ::= expr(X) SUB_ASSIGN(O) value(V) SEMI(E). { A = build_assign(p, X, O, BIN_SUB, V, E); }
 item(A) ::= expr(X) MUL_ASSIGN(O) value(V) SEMI(E). { A = build_assign(p, X, O, BIN_MUL, V, E); }

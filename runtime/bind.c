@@ -243,10 +243,10 @@ static bool make_tables(pk_launch *launch) {
   int64_t operands = kernel->operands, sizes = kernel->sizes;
   int64_t array_bytes = operands * (int64_t)sizeof(pk_array),
           view_bytes = operands * (int64_t)sizeof(pk_view);
-  if (!pk_memory_reserve(&launch->context->tables,
+  if (!pk_memory_reserve(launch->tables,
                          array_bytes + view_bytes + sizes * (int64_t)sizeof(int64_t) + 1))
     return false;
-  char *base = launch->context->tables.data;
+  char *base = launch->tables->data;
   launch->array = (void *)base;
   launch->view = (void *)(base + array_bytes);
   launch->size = (void *)(base + array_bytes + view_bytes);

@@ -59,6 +59,7 @@ static void begin_in_child(pk_context *context) {
 /* A call that a fork has cut off may have left its memory in any state: it is given up. */
 static void give_up_memory(pk_context *context) {
   context->tables = context->stage = context->workers = context->arenas = (pk_memory){0};
+  context->inner_tables = context->temporaries = (pk_memory){0};
 }
 
 bool pk_hold(pk_context *context) {
@@ -84,6 +85,8 @@ static void free_memory(pk_context *context) {
   pk_memory *arena = context->arenas.data;
   for (int i = 0; arena && i < PK_MAX_THREADS; ++i) pk_memory_free(&arena[i]);
   pk_memory_free(&context->tables);
+  pk_memory_free(&context->inner_tables);
+  pk_memory_free(&context->temporaries);
   pk_memory_free(&context->stage);
   pk_memory_free(&context->workers);
   pk_memory_free(&context->arenas);

@@ -449,6 +449,7 @@ static double measure_overhead(void) {
   pk_kernel empty = *kernel;
   empty.prepare_from = prepare_little;
   empty.cell = no_cell;
+  empty.program = NULL;
   double best = 1e30;
   for (int round = 0; round < 5; ++round) {
     double start = seconds();

@@ -229,9 +229,56 @@ static pk_status run(const pk_launch *launch) {
   return PK_OK;
 }
 
+/* Arguments, sizes and requirements; the copies of operands are not made yet. */
+static pk_status bind_program(pk_launch *launch, DLTensor *const *tensors) {
+  pk_status status = check_call(launch);
+  if (status == PK_OK) status = pk_bind(launch, tensors);
+  if (status == PK_OK) status = prepare(launch);
+  return status;
+}
+
+static pk_status call_program(pk_launch *launch, DLTensor *const *tensors) {
+  pk_status status = bind_program(launch, tensors);
+  if (status == PK_OK) status = pk_stage_plan(launch);
+  if (status != PK_OK) return status;
+  pk_stage_in(launch);
+  status = pk_run_program(launch);
+  if (status == PK_OK) pk_stage_out(launch);
+  return status;
+}
+
+int64_t pk_temporary_bytes(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
+  context = context ? context : pk_default_context();
+  if (!context || !pk_hold(context)) return -1;
+  context->message[0] = '\0';
+  pk_launch launch = {.context = context, .kernel = kernel, .tables = &context->tables};
+  int64_t bytes = -1;
+  if (kernel && kernel->abi == PK_ABI && !kernel->program)
+    bytes = 0;
+  else if (bind_program(&launch, tensors) == PK_OK)
+    bytes = pk_place_temporaries(&launch);
+  pk_release(context);
+  return bytes;
+}
+
+pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,
+                          bool checking) {
+  pk_launch launch = {.context = context, .kernel = kernel, .tables = &context->inner_tables};
+  pk_status status = pk_bind(&launch, tensors);
+  /* What is prefetched may be the result of an earlier call. */
+  if (checking && kernel->prepare_from) return status;
+  if (status == PK_OK) status = prepare(&launch);
+  if (status == PK_OK && kernel->one_row) take_as_one_row(&launch);
+  if (status != PK_OK || !checking) return status == PK_OK ? run(&launch) : status;
+  if (reserve_workers(&launch, choose_threads(&launch)) > 0) return PK_OK;
+  return pk_refuse(context, kernel, PK_NO_MEMORY, "no memory for an arena of %" PRId64 " bytes",
+                   launch.plan.arena_bytes);
+}
+
 static pk_status call_held(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
   context->message[0] = '\0';
-  pk_launch launch = {.context = context, .kernel = kernel};
+  pk_launch launch = {.context = context, .kernel = kernel, .tables = &context->tables};
+  if (kernel && kernel->abi == PK_ABI && kernel->program) return call_program(&launch, tensors);
   pk_status status = check_call(&launch);
   if (status == PK_OK) status = pk_bind(&launch, tensors);
   if (status == PK_OK && kernel->prepare_from) {

@@ -46,6 +46,8 @@ struct pk_context {
       *bad_limit; /* what is wrong with the setting: calls are refused with it; NULL: nothing */
   char message[PK_MESSAGE_BYTES];
   pk_memory tables;  /* array, view and size of the current call */
+  pk_memory inner_tables; /* .. of the call that a program makes */
+  pk_memory temporaries;  /* of a program: its tables, then the arrays themselves */
   pk_memory stage;   /* contiguous copies of operands */
   pk_memory workers; /* pk_worker[] */
   pk_memory arenas;  /* pk_memory[PK_MAX_THREADS] once any is used */
@@ -65,7 +67,16 @@ typedef struct {
   int64_t *size;
   int64_t stage_bytes;
   pk_plan plan;
+  pk_memory *tables; /* where array, view and size are */
 } pk_launch;
+
+/* launch.c: a call of a kernel by a program, on arrays that need no copies; `checking`: everything
+ * but the cells. */
+pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,
+                          bool checking);
+/* program.c: the bytes of all temporaries; a program whose launch is bound and prepared. */
+int64_t pk_place_temporaries(const pk_launch *launch);
+pk_status pk_run_program(const pk_launch *launch);
 
 /* status.c: sets the context's message, prefixed with the kernel's name when there is one, and
  * returns `status`. */

@@ -25,7 +25,7 @@ typedef struct {
   int64_t capacity, poison_capacity, error_capacity;
 } Value;
 
-enum { POISON_REFS = 250, POISON_MASKED = 252, POISON_OTHER = 253, POISON_UNSTORED = 255 };
+enum { POISON_REFS = 250, POISON_UNWRITTEN = 251, POISON_MASKED = 252, POISON_OTHER = 253, POISON_UNSTORED = 255 };
 
 typedef enum {
 #define FIND(id, name, meaning) FIND_##id,
@@ -274,5 +274,12 @@ const char *differing_axis(
 Transfer *add_transfer(Interp *in);
 void remove_transfer(Interp *in, int index);
 void expire_transfers(Interp *in);  // at the start of a step: those that can race no more
+
+// report.c: a finding as it is printed
+const char *finding_text(Arena *arena, const Source *source, const CheckFinding *f);
+
+// ---- flow.c: a program, kernel after kernel
+void interpret_flow(Kernel *k, const int64_t *sizes, HostArray *operands,
+                    const CheckOptions *options, CheckReport *report);
 
 #endif

@@ -417,6 +417,10 @@ static void finish(Interp *in) {
 
 void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options,
                CheckReport *report) {
+  if (k->flow) {
+    interpret_flow(k, sizes, operands, options, report);
+    return;
+  }
   Interp in = start(k, sizes, options, report);
   in.bounds = options->allowed != NULL;
   in.rounding = body_rounding();

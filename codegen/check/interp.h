@@ -20,6 +20,10 @@ typedef struct {
   // may come out (INFINITY: anything is right), and one that says which are specified.
   float *const *allowed;
   uint8_t *const *specified;
+  // NULL, or for each input NULL or a byte for each element, 0 where it is unspecified, and NULL or
+  // how far it may be from what compiled code has: of a call in a program.
+  const uint8_t *const *input_specified;
+  double *const *input_error;
 } CheckOptions;
 
 // Another place that a finding is about.

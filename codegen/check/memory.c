@@ -154,6 +154,18 @@ static void copy_errors(Value *to, int64_t at, const double *from, int64_t from_
   if (to->uncertain && !from) memset(to->error + at, 0, (size_t)count * sizeof *to->error);
 }
 
+// Which elements of an input the caller has; NULL: all.
+static const uint8_t *given_of(const Interp *in, const Ref *ref) {
+  if (ref->role == REF_OUTPUT) ref = ref->alias;
+  return ref && ref->role == REF_INPUT && in->options.input_specified
+             ? in->options.input_specified[ref->id]
+             : NULL;
+}
+
+static bool is_written_here(const RefState *state, int64_t element) {
+  return state->written && state->written[element] != WRITTEN_NEVER;
+}
+
 static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
   RefState *state = &in->refs[ref->id];
   int64_t inside = line->high - line->low;
@@ -173,6 +185,10 @@ static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
   for (int64_t e = 0; e < inside; e++)
     state->block.poison[at + e] =
         state->written && state->written[line->array_at + e] == WRITTEN_UNSTORED ? POISON_OTHER : 0;
+  const uint8_t *given = given_of(in, ref);
+  for (int64_t e = 0; given && e < inside; e++)
+    if (!given[line->array_at + e] && !is_written_here(state, line->array_at + e))
+      state->block.poison[at + e] = POISON_UNWRITTEN;
 }
 
 // The block's place in HBM.
@@ -386,11 +402,15 @@ static void *shadow(Interp *in, int64_t count, int64_t item_bytes) {
 
 // An output and the input whose memory it shares.
 static void start_alias(Interp *in, const Ref *output, int64_t elements) {
-  RefState *state = &in->refs[output->id], *input = &in->refs[output->alias->id];
+  int input_id = output->alias->id;
+  RefState *state = &in->refs[output->id], *input = &in->refs[input_id];
   bool in_place = stays_in_place(output), input_in_place = stays_in_place(output->alias);
   if (input->array->data != state->array->data && elements > 0)
     memcpy(state->array->data, input->array->data,
            (size_t)(elements * dtype_bytes(state->array->dtype)));
+  if (in->options.input_error && in->options.input_error[input_id] && state->errors)
+    memcpy(state->errors, in->options.input_error[input_id],
+           (size_t)elements * sizeof *state->errors);
   input->array = state->array;
   input->written = state->written;
   input->errors = state->errors;
@@ -426,6 +446,8 @@ static void start_operand(Interp *in, const Ref *ref, HostArray *array) {
     state->blocks[i] = blocks > 0 ? blocks : 1;
   }
   if (ref->role == REF_OUTPUT) start_output(in, ref);
+  if (ref->role == REF_INPUT && in->options.input_error)
+    state->errors = in->options.input_error[ref->id];
 }
 
 bool start_refs(Interp *in, HostArray *operands) {
@@ -450,12 +472,18 @@ bool start_refs(Interp *in, HostArray *operands) {
   return !in->stopped;
 }
 
+static bool is_given(const Interp *in, const Ref *ref, int64_t element) {
+  const uint8_t *given = given_of(in, ref);
+  return !given || given[element];
+}
+
 static void report_unwritten(Interp *in, const Ref *ref) {
   RefState *state = &in->refs[ref->id];
   int64_t elements, missing = 0, first = 0;
   array_elements(state->array, &elements);
   for (int64_t e = 0; e < elements; e++) {
-    if (is_written(state->written[e]) || (state->written[e] == WRITTEN_NEVER && ref->alias))
+    if (is_written(state->written[e]) ||
+        (state->written[e] == WRITTEN_NEVER && ref->alias && is_given(in, ref, e)))
       continue;
     if (missing++ == 0) first = e;
     write_unspecified(state->array, e);
@@ -478,7 +506,9 @@ static void note_output(Interp *in, const Ref *ref, int output) {
   array_elements(state->array, &elements);
   for (int64_t e = 0; e < elements; e++) {
     uint8_t mark = state->written[e];
-    if (specified) specified[e] = mark == WRITTEN_GOOD || (mark == WRITTEN_NEVER && ref->alias);
+    if (specified)
+      specified[e] =
+          mark == WRITTEN_GOOD || (mark == WRITTEN_NEVER && ref->alias && is_given(in, ref, e));
     if (allowed) allowed[e] = bound_allowed(in, state->array->dtype, 0, state->errors[e]);
   }
 }

@@ -129,24 +129,24 @@ void find_note(Interp *in, Span span, int64_t step, const char *format, ...) {
   LIST_PUSH(in->report->arena, &in->findings.at[in->findings.count - 1].report.notes, note);
 }
 
-static void put_message(const Interp *in, Span span, const char *severity, const char *message,
+static void put_message(const Source *source, Span span, const char *severity, const char *message,
                         const char *step, Buf *out) {
-  put_place(in->k->source, span, out);
+  put_place(source, span, out);
   buf_printf(out, "%s%s", severity, message);
-  put_source_line(in->k->source, span, out);
+  put_source_line(source, span, out);
   if (step) buf_printf(out, "\n  at grid step (%s)", step);
 }
 
-static const char *finding_text(const Interp *in, const CheckFinding *f) {
+const char *finding_text(Arena *arena, const Source *source, const CheckFinding *f) {
   Buf out = {0};
-  put_message(in, f->span, "", f->message, f->step, &out);
+  put_message(source, f->span, "", f->message, f->step, &out);
   if (f->count > 1) buf_printf(&out, "\n  (%lld times in all)", (long long)f->count);
   for (int i = 0; i < f->notes.count; i++) {
     const FindingNote *note = &f->notes.at[i];
     buf_putc(&out, '\n');
-    put_message(in, note->span, "note: ", note->message, note->step, &out);
+    put_message(source, note->span, "note: ", note->message, note->step, &out);
   }
-  return take_text(in->report->arena, &out);
+  return take_text(arena, &out);
 }
 
 void finish_report(Interp *in) {
@@ -157,7 +157,7 @@ void finish_report(Interp *in) {
       report->more++;
       continue;
     }
-    finding->text = finding_text(in, finding);
+    finding->text = finding_text(report->arena, in->k->source, finding);
     LIST_PUSH(report->arena, &report->findings, *finding);
   }
 }
@@ -174,6 +174,7 @@ void stop_for_memory(Interp *in, int64_t bytes) {
 }
 
 const char *poison_cause(Interp *in, uint8_t mark) {
+  if (mark == POISON_UNWRITTEN) return "no call of the program has written it";
   if (mark == POISON_MASKED) return "it was masked off in a load without `other`";
   if (mark == 0 || mark > POISON_REFS || mark > in->k->refs.count)
     return "it comes from an operation out of range, or from a store never made";

@@ -167,10 +167,11 @@ static void put_prepare(Gen *g, Buf *out) {
                quoted_message(g, &k->requires.at[i]));
   put_grid(g, &body);
   put_vmem(g, &body);
-  buf_printf(&body,
-             "  const %s_arena a = %s_layout(%ssize);\n  plan->arena_bytes = a.bytes;\n  "
-             "plan->clear_bytes = a.clear;\n",
-             k->symbol, k->symbol, g->launch_reads ? "array, " : "");
+  if (!k->flow)
+    buf_printf(&body,
+               "  const %s_arena a = %s_layout(%ssize);\n  plan->arena_bytes = a.bytes;\n  "
+               "plan->clear_bytes = a.clear;\n",
+               k->symbol, k->symbol, g->launch_reads ? "array, " : "");
   buf_puts(&body, "  const double step_work = 0");
   ir_walk(k->body, put_work, &(WorkWalk){g, &body});
   buf_printf(&body,
@@ -223,9 +224,10 @@ static void put_header(Gen *g, const char *const *parameters, Buf *h) {
 static void put_entry(Gen *g, const char *const *parameters, Buf *out) {
   const Kernel *k = g->k;
   int operands = k->inputs + k->outputs;
-  buf_printf(
-      out, "const pk_kernel %s_kernel = {\n  .abi = PK_ABI,\n  .name = \"%s\",\n  .signature = \"",
-      k->symbol, k->name);
+  buf_printf(out,
+             "%sconst pk_kernel %s_kernel = {\n  .abi = PK_ABI,\n  .name = \"%s\",\n  .signature = "
+             "\"",
+             g->options->part ? "static " : "", k->symbol, k->name);
   put_signature(g, out);
   buf_puts(out, "\",\n  .statics = \"");
   put_statics(g, out);
@@ -237,9 +239,14 @@ static void put_entry(Gen *g, const char *const *parameters, Buf *out) {
              ".bound = %d,\n",
              operands, k->inputs, k->symbol, k->sizes.count, k->symbol, bound);
   if (k->one_row) buf_puts(out, "  .one_row = true,\n");
-  buf_printf(out, "  .vmem_limit = %lld,\n  .%s = %s_prepare,\n  .cell = %s_cell,\n};\n\n",
-             (long long)k->vmem_limit, g->launch_reads ? "prepare_from" : "prepare", k->symbol,
-             k->symbol);
+  buf_printf(out, "  .vmem_limit = %lld,\n  .%s = %s_prepare,\n", (long long)k->vmem_limit,
+             g->launch_reads ? "prepare_from" : "prepare", k->symbol);
+  if (k->flow)
+    put_flow_entry(k, out);
+  else
+    buf_printf(out, "  .cell = %s_cell,\n", k->symbol);
+  buf_puts(out, "};\n\n");
+  if (g->options->part) return;
   put_prototype(g, parameters, out);
   buf_puts(out, " {\n  DLTensor *const tensors[] = {");
   for (int i = 0; i < operands; i++)
@@ -274,16 +281,23 @@ void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loo
                  Buf *explain_text) {
   Buf cell = {0};
   Gen *g = build_loops(k, options, explain_text);
-  if (loops) print_loops(g, loops);
+  if (loops && !k->flow) print_loops(g, loops);
   g->c = &cell;
-  emit_cell(g);
+  if (k->flow)
+    emit_flow(g);
+  else
+    emit_cell(g);
   const char *const *parameters = name_parameters(g);
-  put_preamble(g, parameters, c);
+  if (options->part)
+    put_dot_headers(g, c);
+  else
+    put_preamble(g, parameters, c);
+  if (k->flow) put_flow_callees(g, c, loops);
   put_tables(g, c);
   buf_add(c, cell.text, cell.length);
   put_prepare(g, c);
   put_entry(g, parameters, c);
-  put_header(g, parameters, h);
-  if (explain_text) explain_all(g);
+  if (!options->part) put_header(g, parameters, h);
+  if (explain_text && !k->flow) explain_all(g);
   buf_free(&cell);
 }

@@ -76,4 +76,9 @@ void emit_cell(Gen *g);
 void emit_extents(Gen *g,
                   Buf *out);  // sizes and grid extents as C variables, from the array `size`
 
+// flow.c: a program's parts of its file
+void emit_flow(Gen *g);                               // its function, with the temporaries
+void put_flow_callees(Gen *g, Buf *out, Buf *loops);  // the kernels that it calls
+void put_flow_entry(const Kernel *k, Buf *out);       // its members of the description
+
 #endif

@@ -1,6 +1,7 @@
 #include "codegen/ir/hidden.h"
 
 #include "codegen/ir/array.h"
+#include "codegen/ir/flow.h"
 
 typedef struct {
   Arena *arena;
@@ -61,6 +62,18 @@ static void visit(Instr *v, void *context) {
   }
 }
 
+// Temporaries of narrow floats round what is anywhere, and a call may round as its kernel does.
+static void add_calls(const Kernel *k, Hidden *found) {
+  const Flow *flow = k->flow;
+  for (int i = k->inputs + k->outputs; i < flow->arrays.count; i++)
+    coarser(&found->anywhere, flow->arrays.at[i].type.dtype);
+  for (int i = 0; i < flow->callees.count; i++) {
+    Hidden inner = hidden_roundings(flow->callees.at[i].kernel);
+    if (inner.summand != DT_COUNT) coarser(&found->summand, inner.summand);
+    if (inner.anywhere != DT_COUNT) coarser(&found->anywhere, inner.anywhere);
+  }
+}
+
 Hidden hidden_roundings(Kernel *k) {
   Search search = {.arena = k->arena, .found = {DT_COUNT, DT_COUNT}};
   search.narrow = NEW_ARRAY(k->arena, bool, k->next_id + 1);
@@ -68,6 +81,7 @@ Hidden hidden_roundings(Kernel *k) {
   for (int i = 0; i < k->inputs + k->outputs; i++) search.known[k->refs.at[i]->array.dtype] = true;
   if (k->reference) ir_walk(k->reference, note_dtype, &search);
   ir_walk(k->body, visit, &search);
+  if (k->flow) add_calls(k, &search.found);
   return search.found;
 }
 

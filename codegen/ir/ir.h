@@ -252,6 +252,7 @@ struct Kernel {
   bool one_row;        // arrays without gaps may be taken as one row (elementwise.c)
   Region *body;        // one grid step: FETCHes, the body, WRITEBACKs
   Region *reference;   // whole-array meaning: yields one value per output; NULL when there is none
+  struct Flow *flow;   // of a program: the calls it makes in place of the body (flow.h); else NULL
   int next_id;
 };
 

@@ -1,4 +1,5 @@
 #include "codegen/ir/text.h"
+#include "codegen/ir/flow.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -404,7 +405,7 @@ static void put_launch(Printer *p) {
 
 void ir_print(const Kernel *k, Buf *out) {
   Printer printer = {k, out, 1}, *p = &printer;
-  buf_puts(out, "kernel ");
+  buf_puts(out, k->flow ? "program " : "kernel ");
   put_name(out, k->name);
   if (k->source && k->source->path) buf_puts(out, " from "), put_quoted(out, k->source->path);
   put_span(p, k->span);
@@ -416,8 +417,16 @@ void ir_print(const Kernel *k, Buf *out) {
     put_ref_declaration(p, k->refs.at[first++]);
   put_launch(p);
   for (int i = first; i < k->refs.count; i++) put_ref_declaration(p, k->refs.at[i]);
-  put_line(p), buf_puts(out, "body");
-  put_region(p, k->body);
+  if (k->flow) {
+    flow_print(k, out);
+  } else {
+    put_line(p), buf_puts(out, "body");
+    put_region(p, k->body);
+  }
   if (k->reference) put_line(p), buf_puts(out, "reference"), put_region(p, k->reference);
   buf_putc(out, '\n');
+  for (int i = 0; k->flow && i < k->flow->callees.count; i++) {
+    buf_putc(out, '\n');
+    ir_print(k->flow->callees.at[i].kernel, out);
+  }
 }

@@ -27,6 +27,7 @@ typedef struct {
   const Target *target;
   bool literal_dma;  // --dma=literal: every logical DMA is carried out by the runtime's engine
   bool checked;      // run --checked (later)
+  bool part;         // a kernel that a program calls: nothing of it is seen outside of the file
 } EmitOptions;
 
 #endif

@@ -13,7 +13,8 @@ Instr *yield_from(Lower *l, Instr *v, Span span) { return emit1(l, OP_YIELD, no_
 static const char *place_text(Place place) {
   static const char *const text[] = {"a static",      "an operand's shape", "a size",
                                      "a grid extent", "an index map",       "a `require`",
-                                     "a pad value",   "the body",           "a reference"};
+                                     "a pad value",   "an index or a bound of a program",
+                                     "the body",      "a reference"};
   return text[place];
 }
 
@@ -108,6 +109,10 @@ static Value name_symbol(Lower *l, Symbol *s, Span span) {
     case SYM_AXIS:
       return l->place == IN_MAP || l->place == IN_BODY ? leaf(l, OP_AXIS, s->index, span)
                                                        : not_visible(l, s, span);
+    case SYM_TURN:
+      return l->place == IN_ARGUMENT ? leaf(l, OP_AXIS, s->index, span) : not_visible(l, s, span);
+    case SYM_ARRAY:
+      return not_visible(l, s, span);
     case SYM_OPERAND:
       return name_operand(l, s, span);
     case SYM_SCRATCH:

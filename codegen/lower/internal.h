@@ -71,7 +71,9 @@ typedef enum {
   SYM_LET,
   SYM_PRELUDE,
   SYM_LOOP,
-  SYM_PARAMETER  // a PRELUDE is a `let` among the declarations
+  SYM_PARAMETER,  // a PRELUDE is a `let` among the declarations
+  SYM_ARRAY,
+  SYM_TURN  // of a program: a temporary, the variable of a loop
 } SymbolKind;
 
 typedef struct Symbol Symbol;
@@ -85,7 +87,7 @@ struct Symbol {
   Span span;
   Value value;       // STATIC, LET, LOOP, PARAMETER; PRELUDE: as last evaluated, in `region`
   Ref *ref;          // OPERAND, SCRATCH, VAR
-  int index;         // SIZE, AXIS
+  int index;         // SIZE, AXIS, ARRAY, TURN
   Instr *extent;     // LOOP: of a pipeline's axis
   const Node *node;  // PRELUDE: the LET
   Symbol *scope;     // PRELUDE: what it sees
@@ -115,6 +117,7 @@ typedef enum {
   IN_MAP,
   IN_REQUIRE,
   IN_PAD,
+  IN_ARGUMENT,
   IN_BODY,
   IN_REFERENCE
 } Place;
@@ -131,7 +134,8 @@ typedef struct {
   Arena *arena;
   Diag *diag;
   const LowerOptions *options;
-  const Node *file, *node;  // node: the KERNEL
+  const Source *source;
+  const Node *file, *node;  // node: the KERNEL or PROGRAM
   Kernel *k;
   Place place;
   Frame *frame;               // instructions go to frame->region
@@ -388,6 +392,7 @@ bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *
 // ---- size.c
 void lower_signature(Lower *l);
 int size_index(Lower *l, const char *name);  // -1 when there is none
+bool lower_size_argument(Lower *l, const Node *node, Dim *dim);
 int add_derived_size(Lower *l, const char *name, Span span, Region *value);
 // ---- decl.c
 bool check_index_region(Lower *l,

@@ -1,5 +1,5 @@
 // Lowering a kernel: which one, in what order its parts are seen, and the frame of its body.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/program.h"
 #include "codegen/ir/names.h"
 
 #include <stdlib.h>
@@ -114,29 +114,36 @@ static void check_stored(Lower *l) {
 int kernel_names(const Node *file, const char **names, int capacity) {
   int count = 0;
   for (int i = 0; i < file->list.count; i++)
-    if (file->list.at[i]->kind == N_KERNEL) {
+    if (is_entry(file->list.at[i])) {
       if (count < capacity) names[count] = file->list.at[i]->name;
       count++;
     }
   return count;
 }
 
-const Node *default_kernel(const Node *file) {
+// The only one of its kind; NULL: there is none, or there are several.
+static const Node *only_one(const Node *file, NodeKind kind, bool *several) {
   const Node *only = NULL;
   for (int i = 0; i < file->list.count; i++) {
     const Node *node = file->list.at[i];
-    if (node->kind != N_KERNEL) continue;
-    if (only && only->name != node->name) return NULL;
+    if (node->kind != kind) continue;
+    *several = *several || (only && only->name != node->name);
     if (!only) only = node;
   }
-  return only;
+  return *several ? NULL : only;
+}
+
+const Node *default_kernel(const Node *file) {
+  bool several = false;
+  const Node *program = only_one(file, N_PROGRAM, &several);
+  return program || several ? program : only_one(file, N_KERNEL, &several);
 }
 
 int static_names(const Node *file, const char *kernel, const char **names, int capacity) {
   int count = 0;
   for (int i = 0; i < file->list.count; i++) {
     const Node *node = file->list.at[i];
-    if (node->kind != N_KERNEL || (kernel && strcmp(node->name, kernel) != 0)) continue;
+    if (!is_entry(node) || (kernel && strcmp(node->name, kernel) != 0)) continue;
     for (int k = 0; k < node->a->list.count; k++) {
       const Node *item = node->a->list.at[k];
       for (int j = 0; item->kind == N_STATIC && j < item->list.count; j++) {
@@ -156,10 +163,15 @@ static const Node *find_top(const Node *file, NodeKind kind, const char *name) {
   return NULL;
 }
 
+const Node *find_kernel(const Node *file, const char *name) {
+  const Node *kernel = find_top(file, N_KERNEL, name);
+  return kernel ? kernel : find_top(file, N_PROGRAM, name);
+}
+
 static int compare_top(const void *a, const void *b) {
   const Node *x = *(const Node *const *)a, *y = *(const Node *const *)b;
   if (x->name != y->name) return (uintptr_t)x->name < (uintptr_t)y->name ? -1 : 1;
-  if (x->kind != y->kind) return x->kind == N_KERNEL ? -1 : 1;
+  if (is_entry(x) != is_entry(y)) return is_entry(x) ? -1 : 1;
   return x->span.start < y->span.start ? -1 : x->span.start > y->span.start;
 }
 
@@ -167,20 +179,20 @@ static void check_top(Lower *l) {
   LIST(const Node *) sorted = {0};  // those of a name together, its kernels first
   for (int i = 0; i < l->file->list.count; i++) {
     const Node *node = l->file->list.at[i];
-    if (node->kind == N_KERNEL || node->kind == N_REFERENCE) LIST_PUSH(l->arena, &sorted, node);
+    if (is_entry(node) || node->kind == N_REFERENCE) LIST_PUSH(l->arena, &sorted, node);
   }
   if (sorted.count) qsort(sorted.at, (size_t)sorted.count, sizeof *sorted.at, compare_top);
   const Node *first = NULL, *kernel = NULL;
   for (int i = 0; i < sorted.count; i++) {
     const Node *node = sorted.at[i];
-    bool again = first && first->name == node->name && first->kind == node->kind;
+    bool again = first && first->name == node->name && is_entry(first) == is_entry(node);
     if (!again) first = node;
     if (again) {
       diag_error(l->diag, node->name_span, ERR_DUPLICATE, "the %s `%s` is declared twice",
                  node_name[node->kind], node->name);
       diag_note(l->diag, first->name_span, "the first time is here");
     }
-    if (node->kind == N_KERNEL) kernel = node;
+    if (is_entry(node)) kernel = node;
     if (kernel && kernel->name == node->name) continue;
     const char *names[MAX_LIST];
     int count = kernel_names(l->file, names, MAX_LIST);
@@ -205,9 +217,9 @@ static const Node *choose_kernel(Lower *l, const char *name) {
   int count = kernel_names(l->file, names, MAX_LIST);
   count = count < MAX_LIST ? count : MAX_LIST;
   if (name) {
-    const Node *kernel = find_top(l->file, N_KERNEL, name);
+    const Node *kernel = find_kernel(l->file, name);
     if (!kernel)
-      diag_error(l->diag, (Span){0}, ERR_NO_KERNEL, "there is no kernel `%s`%s", name,
+      diag_error(l->diag, (Span){0}, ERR_NO_KERNEL, "there is no kernel or program `%s`%s", name,
                  suggestion(l, name, names, count));
     return kernel;
   }
@@ -217,7 +229,7 @@ static const Node *choose_kernel(Lower *l, const char *name) {
   }
   const Node *first = default_kernel(l->file);
   if (!first)
-    diag_error(l->diag, find_top(l->file, N_KERNEL, names[0])->name_span, ERR_NO_KERNEL,
+    diag_error(l->diag, find_kernel(l->file, names[0])->name_span, ERR_NO_KERNEL,
                "there are several kernels here: -k NAME picks one of %s",
                names_text(l, names, count));
   return first;
@@ -237,6 +249,17 @@ static const char *function_name(const Lower *l, const char *name) {
   return name_of_kernel(l->arena, name, NAME_C_KERNEL, names, count < MAX_LIST ? count : MAX_LIST);
 }
 
+static void lower_parts(Lower *l) {
+  if (l->node->kind == N_PROGRAM) {
+    lower_program(l);
+    return;
+  }
+  lower_declarations(l);
+  lower_body(l);
+  check_stored(l);
+  check_parallel(l);
+}
+
 static void lower_kernel(Lower *l) {
   Kernel *k = l->k;
   Frame outermost;
@@ -246,13 +269,36 @@ static void lower_kernel(Lower *l) {
   lower_signature(l);
   l->stored = NEW_ARRAY(l->arena, bool, k->refs.count + 1);
   l->array = NEW_ARRAY(l->arena, Instr *, k->refs.count + 1);
-  lower_declarations(l);
-  lower_body(l);
-  check_stored(l);
-  check_parallel(l);
+  lower_parts(l);
   const Node *reference = find_top(l->file, N_REFERENCE, k->name);
   if (reference) lower_reference(l, reference);
+  if (!reference && k->flow && diag_error_count(l->diag) == 0) k->reference = compose_reference(l);
   leave_region(l);
+}
+
+// The kernel of l->node; NULL when that brought errors.
+static Kernel *lower_node(Lower *l) {
+  int errors = diag_error_count(l->diag);
+  l->k = NEW(l->arena, Kernel);
+  *l->k = (Kernel){
+      .arena = l->arena, .source = l->source, .name = l->node->name, .span = l->node->name_span};
+  l->k->symbol = function_name(l, l->node->name);
+  lower_kernel(l);
+  if (diag_error_count(l->diag) > errors) return NULL;
+  const char *broken = ir_verify(l->k);
+  if (broken) INTERNAL("%s", broken);
+  return l->k;
+}
+
+Kernel *lower_callee(Lower *l, const Node *node, const LowerOptions *options) {
+  Lower *callee = NEW(l->arena, Lower);
+  *callee = (Lower){.arena = l->arena,
+                    .diag = l->diag,
+                    .source = l->source,
+                    .file = l->file,
+                    .node = node,
+                    .options = options};
+  return lower_node(callee);
 }
 
 Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *name,
@@ -261,18 +307,14 @@ Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *
   if (diag_error_count(diag) > 0)
     return NULL;  // what did not parse is missing from the tree: more messages would mislead
   Lower *l = NEW(arena, Lower);
-  *l = (Lower){
-      .arena = arena, .diag = diag, .file = file, .options = options ? options : &no_options};
+  *l = (Lower){.arena = arena,
+               .diag = diag,
+               .source = source,
+               .file = file,
+               .options = options ? options : &no_options};
   check_top(l);
   l->node = choose_kernel(l, name);
   if (!l->node) return NULL;
-  l->k = NEW(arena, Kernel);
-  *l->k =
-      (Kernel){.arena = arena, .source = source, .name = l->node->name, .span = l->node->name_span};
-  l->k->symbol = function_name(l, l->node->name);
-  lower_kernel(l);
-  if (diag_error_count(diag) > 0) return NULL;
-  const char *broken = ir_verify(l->k);
-  if (broken) INTERNAL("%s", broken);
-  return l->k;
+  Kernel *k = lower_node(l);
+  return diag_error_count(diag) > 0 ? NULL : k;
 }

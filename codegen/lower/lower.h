@@ -13,7 +13,7 @@ typedef struct {
 } StaticSetting;
 
 // What is known of an operand's array before lowering: binds the statics in its shape or
-// dtype. dtype: DT_COUNT when the array does not say.
+// dtype. dtype: DT_COUNT when the array does not say. dim: -1 where it is a run-time size.
 typedef struct {
   const char *operand;
   DType dtype;
@@ -28,14 +28,18 @@ typedef struct {
   int hint_count;
 } LowerOptions;
 
-// The kernel called `name` (NULL: the only one; a diagnostic when there are several). NULL, with diag filled, when there is an error.
+// The kernel or program called `name` (NULL: the only program, else the only kernel; a diagnostic
+// when there are several). NULL, with diag filled, when there is an error.
 Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *name,
               const LowerOptions *options, Diag *diag);
 
-// Names of the kernels, statics of one, in source order: for messages and for telling NAME=VALUE
+static inline bool is_entry(const Node *node) {
+  return node->kind == N_KERNEL || node->kind == N_PROGRAM;
+}
+// Names of kernels and programs, statics of one, in source order: for messages and for telling NAME=VALUE
 // arguments apart.
 int kernel_names(const Node *file, const char **names, int capacity);
-// What is meant where none is named: the only kernel, or NULL.
+// What is meant where none is named: the only program, else the only kernel, or NULL.
 const Node *default_kernel(const Node *file);
 int static_names(const Node *file, const char *kernel, const char **names, int capacity);
 

@@ -186,6 +186,21 @@ static void solve_sizes(Lower *l, const UnsolvedList *list) {
   for (int i = 0; i < list->count; i++) solve_axis(l, &list->at[i], first + i);
 }
 
+// A size given to a call of a program: a static, a size or an expression of them.
+bool lower_size_argument(Lower *l, const Node *node, Dim *dim) {
+  Symbol *s = node->kind == N_NAME ? find_symbol(l, node->name) : NULL;
+  if (node->kind == N_NAME && (!s || (s->kind != SYM_STATIC && s->kind != SYM_SIZE))) {
+    if (!s)
+      unknown_name(l, node->name, node->span);
+    else if (!s->poisoned)
+      diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER,
+                 "`%s` is a %s; a size is made of sizes and statics", node->name,
+                 symbol_kind_text(s->kind));
+    return false;
+  }
+  return lower_axis_extent(l, node, dim);
+}
+
 // ---- operands
 
 static void zero_map(Lower *l, Ref *ref) {

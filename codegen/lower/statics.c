@@ -21,7 +21,7 @@ static bool applies(const Lower *l, const StaticSetting *s) {
 static bool known_elsewhere(const Lower *l, const StaticSetting *s) {
   for (int i = 0; !s->kernel && i < l->file->list.count; i++) {
     const Node *node = l->file->list.at[i];
-    if (node->kind == N_KERNEL && find_static(node, intern(s->name))) return true;
+    if (is_entry(node) && find_static(node, intern(s->name))) return true;
   }
   return false;
 }
@@ -82,7 +82,8 @@ static bool hint_of_param(const Lower *l, const Node *param, const char *name, V
       return true;
     }
     for (int k = 0; hint->rank == param->list.count && k < hint->rank; k++)
-      if (param->list.at[k]->kind == N_NAME && param->list.at[k]->name == name) {
+      if (hint->dim[k] >= 0 && param->list.at[k]->kind == N_NAME &&
+          param->list.at[k]->name == name) {
         *v = value_int(hint->dim[k]);
         return true;
       }

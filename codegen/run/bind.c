@@ -1,5 +1,6 @@
 // From a file and NAME=VALUE arguments to a kernel with its sizes and the shapes of its operands.
 #define _GNU_SOURCE
+#include "codegen/ir/flow.h"
 #include "codegen/run/run.h"
 
 #include <errno.h>
@@ -358,6 +359,8 @@ int bind_kernel(Binding *binding, Arena *arena, const Options *options, const ch
   if (!binding->refusal) *message = load_prefetched(&b);
   if (*message) return USER_ERROR;
   if (!binding->refusal) binding->refusal = check_sizes(program->kernel, binding->sizes);
+  if (!binding->refusal && program->kernel->flow)
+    binding->refusal = flow_check(program->kernel, binding->sizes);
   const char *wrong = place_operands(&b);
   binding->placed = !wrong;
   if (!binding->refusal) binding->refusal = wrong;

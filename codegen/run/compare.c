@@ -1,4 +1,5 @@
 // Whether results are those that are expected (docs/numerics.md).
+#include "codegen/ir/flow.h"
 #include "codegen/run/run.h"
 
 #include <math.h>
@@ -32,6 +33,8 @@ bool must_be_equal(Kernel *k, DType output) {
   Survey body = {0}, meaning = {0};
   if (!is_float(output)) return true;
   ir_walk(k->body, survey_instr, &body);
+  for (int i = 0; k->flow && i < k->flow->callees.count; i++)
+    ir_walk(k->flow->callees.at[i].kernel->body, survey_instr, &body);
   if (k->reference) ir_walk(k->reference, survey_instr, &meaning);
   return !meaning.inexact && meaning.roundings <= 1 && !body.inexact;
 }

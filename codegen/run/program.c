@@ -1,6 +1,7 @@
 // From a file's name to a kernel, its IR after the passes, and its C.
 #include "codegen/run/program.h"
 #include "codegen/emit/emit.h"
+#include "codegen/ir/flow.h"
 #include "codegen/passes/pass.h"
 
 #include <errno.h>
@@ -10,8 +11,7 @@
 static const Node *find_kernel_node(const Node *file, const char *name) {
   if (!name) return default_kernel(file);
   for (int i = 0; i < file->list.count; i++)
-    if (file->list.at[i]->kind == N_KERNEL && file->list.at[i]->name == name)
-      return file->list.at[i];
+    if (is_entry(file->list.at[i]) && file->list.at[i]->name == name) return file->list.at[i];
   return NULL;
 }
 
@@ -108,8 +108,14 @@ static void dump_after(const Pass *pass, Kernel *k, void *context) {
 void program_optimise(Program *program, const Options *options, Buf *notes) {
   Buf unused = {0};
   Options copy = *options;
+  if (!notes) notes = &unused;
   program->kernel->keep_blocks = options->literal_dma;
-  run_passes(program->kernel, notes ? notes : &unused, dump_after, &copy);
+  if (!program->kernel->flow) run_passes(program->kernel, notes, dump_after, &copy);
+  for (int i = 0; program->kernel->flow && i < program->kernel->flow->callees.count; i++) {
+    Kernel *callee = program->kernel->flow->callees.at[i].kernel;
+    callee->keep_blocks = options->literal_dma;
+    run_passes(callee, notes, dump_after, &copy);
+  }
   buf_free(&unused);
 }
 

@@ -75,6 +75,9 @@ const char *pk_version(void);
 typedef struct pk_kernel pk_kernel;
 /* Calls any kernel: tensors in the order of its signature. */
 pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors);
+/* Bytes that the temporaries of a program take in a call with these tensors; a kernel has none. The
+ * context keeps them for later calls. -1: the call would be refused, and pk_message says why. */
+int64_t pk_temporary_bytes(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

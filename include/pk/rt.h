@@ -63,6 +63,38 @@ typedef struct {
   void *trace;         /* NULL unless tracing */
 } pk_worker;
 
+/* An array of a program that lasts no longer than a call: its shape is as an operand's. It holds
+ * something from step `first` to step `last`. */
+typedef struct {
+  const char *name;
+  pk_dtype dtype;
+  int rank;
+  int64_t shape[PK_MAX_RANK];
+  int first, last;
+} pk_temporary;
+
+/* A call of a program: its operands, then its temporaries. It runs twice: first `checking`, when
+ * the calls of kernels are checked and nothing is written. */
+typedef struct {
+  const pk_kernel *kernel;
+  pk_array *array;
+  const int64_t *size;
+  bool checking;
+  pk_status status; /* of the first call that was refused */
+  pk_context *context;
+} pk_flow;
+
+/* Calls a kernel, in the program's line `line`, unless a call was refused before. False: one was. */
+bool pk_flow_call(pk_flow *flow, int line, const pk_kernel *kernel, const pk_array *arrays);
+/* The part of an array at `index` on its first `leading` axes. An index outside refuses the call. */
+pk_array pk_flow_part(pk_flow *flow, int array, int leading, const int64_t *index);
+/* After a call that has written the spare of an array in its place. */
+static inline void pk_flow_exchange(pk_flow *flow, int array, int spare) {
+  const pk_array written = flow->array[spare];
+  flow->array[spare] = flow->array[array];
+  flow->array[array] = written;
+}
+
 struct pk_kernel {
   int abi; /* PK_ABI of the compiler that wrote it */
   const char *name;
@@ -84,8 +116,12 @@ struct pk_kernel {
    * prefetched scalars, which it reads from the operands' arrays (innermost stride 1, as cells see
    * them). */
   const char *(*prepare_from)(const pk_array *array, int64_t *size, pk_plan *plan);
+  /* Of a program, called in place of `cell`. */
+  void (*program)(pk_flow *flow);
+  const pk_temporary *temporary;
+  int temporaries;
 };
-enum { PK_ABI = 2 };
+enum { PK_ABI = 3 };
 
 /* Saturating arithmetic on non-negative numbers of bytes and steps: INT64_MAX stands for "too much"
  * and stays, times 0 too. */

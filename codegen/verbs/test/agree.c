@@ -1,5 +1,6 @@
 // `pkc test`: interpreter, reference, portable C and native C must agree.
 #include "codegen/verbs/test/test.h"
+#include "codegen/ir/flow.h"
 #include "codegen/passes/pass.h"
 
 #include <stdlib.h>
@@ -57,15 +58,18 @@ static const char *compare_outputs(const Agreement *a, const char *what, const H
 typedef struct {
   const Agreement *agreement;
   const Interpreted *expected;
+  Kernel *whole;  // the kernel itself, or the program that calls it
   const char *wrong;
 } PassCheck;
 
 static void interpret_after(const Pass *pass, Kernel *k, void *context) {
   PassCheck *check = context;
+  (void)k;
   if (check->wrong) return;
   const Agreement *a = check->agreement;
+  Kernel *whole = check->whole;
   Binding copy = *a->binding;
-  copy.program.kernel = k;
+  copy.program.kernel = whole;
   Interpreted got;
   check->wrong = interpret_binding(a->test->arena, &copy, false, false, &got);
   if (!check->wrong && got.report.findings.count)
@@ -74,7 +78,7 @@ static void interpret_after(const Pass *pass, Kernel *k, void *context) {
   if (!check->wrong)
     check->wrong =
         compare_outputs(a, arena_printf(a->test->arena, "interpreted after pass %s", pass->name),
-                        got.operands + k->inputs, &check->expected->outputs);
+                        got.operands + whole->inputs, &check->expected->outputs);
   interpreted_free(&got);
 }
 
@@ -84,9 +88,12 @@ static const char *check_passes(const Agreement *a, const Interpreted *expected)
   copy.kernel = lower(arena, &copy.source, copy.file, a->options->kernel,
                       &a->binding->lower_options, diag_new(arena, &copy.source));
   REQUIRE(copy.kernel);
-  PassCheck check = {a, expected, NULL};
+  PassCheck check = {a, expected, copy.kernel, NULL};
   Buf notes = {0};
-  run_passes(copy.kernel, &notes, interpret_after, &check);
+  const Flow *flow = copy.kernel->flow;
+  if (!flow) run_passes(copy.kernel, &notes, interpret_after, &check);
+  for (int i = 0; flow && i < flow->callees.count; i++)
+    run_passes(flow->callees.at[i].kernel, &notes, interpret_after, &check);
   buf_free(&notes);
   return check.wrong;
 }
@@ -105,6 +112,8 @@ static const char *check_orders(const Agreement *a, const Interpreted *expected)
   const char *wrong = NULL;
   int copies = 0;
   ir_walk(k->body, count_copies, &copies);
+  for (int i = 0; k->flow && i < k->flow->callees.count; i++)
+    ir_walk(k->flow->callees.at[i].kernel->body, count_copies, &copies);
   for (size_t i = 0; i < sizeof orders / sizeof *orders && copies && !wrong; i++) {
     Binding copy = *a->binding;
     Interpreted got;

@@ -1,4 +1,5 @@
 // `pkc test`: the directives of one file.
+#include "codegen/ir/flow.h"
 #include "codegen/verbs/test/test.h"
 
 #include <ctype.h>
@@ -234,7 +235,11 @@ static void test_layout(TestFile *test, const Source *source) {
   buf_free(&twice);
 }
 
+// A program's is that of the kernels it calls.
 static void test_ir_text(TestFile *test, const Kernel *k) {
+  for (int i = 0; k->flow && i < k->flow->callees.count; i++)
+    test_ir_text(test, k->flow->callees.at[i].kernel);
+  if (k->flow) return;
   Buf once = {0}, twice = {0};
   ir_print(k, &once);
   Source source = {.path = "<ir>", .text = once.text ? once.text : "", .length = once.length};

@@ -1,0 +1,382 @@
+// Programs: their parts, the lives of temporaries, and their calls for given sizes.
+#include "codegen/ir/flow.h"
+#include "codegen/ir/index.h"
+
+#include <string.h>
+
+int flow_root(const Kernel *k, int array) {
+  if (flow_is_temporary(k, array) || !k->refs.at[array]->alias) return array;
+  return k->refs.at[array]->alias->id;
+}
+
+Type flow_part_type(const Flow *flow, const FlowPart *part) {
+  Type type = flow->arrays.at[part->array].type;
+  type.rank -= part->leading;
+  for (int i = 0; i < type.rank; i++) type.dim[i] = type.dim[i + part->leading];
+  return type;
+}
+
+// ---- lives
+
+static void widen(FlowArray *a, int from, int to) {
+  if (from < a->first) a->first = from;
+  if (to > a->last) a->last = to;
+}
+
+// What is needed in one turn of a loop around which it was declared is needed in all of it.
+static void note_access(Flow *flow, int array, int step) {
+  FlowArray *a = &flow->arrays.at[array];
+  widen(a, step, step);
+  for (int loop = flow->steps.at[step].loop; loop > a->loop; loop = flow->steps.at[loop].loop)
+    widen(a, loop, flow->steps.at[loop].mate);
+}
+
+void flow_find_lives(Flow *flow) {
+  for (int i = 0; i < flow->arrays.count; i++) {
+    flow->arrays.at[i].first = flow->steps.count;
+    flow->arrays.at[i].last = -1;
+  }
+  for (int i = 0; i < flow->steps.count; i++) {
+    const FlowStep *step = &flow->steps.at[i];
+    if (step->kind != FLOW_CALL) continue;
+    const Kernel *callee = flow->callees.at[step->callee].kernel;
+    for (int p = 0; p < callee->inputs + callee->outputs; p++)
+      note_access(flow, step->parts[p].array, i);
+  }
+  for (int i = 0; i < flow->arrays.count; i++) {
+    const FlowArray *a = &flow->arrays.at[i];
+    if (a->spare >= 0) widen(&flow->arrays.at[a->spare], a->first, a->last);
+    if (a->spare >= 0)
+      widen(&flow->arrays.at[i], flow->arrays.at[a->spare].first, flow->arrays.at[a->spare].last);
+  }
+}
+
+// ---- calls for given sizes
+
+void flow_walk(Kernel *k, const int64_t *sizes, FlowVisit *visit, void *context) {
+  const Flow *flow = k->flow;
+  int64_t *variables = NEW_ARRAY(k->arena, int64_t, flow->variables + 1);
+  int64_t *ends = NEW_ARRAY(k->arena, int64_t, flow->variables + 1);
+  for (int i = 0; i < flow->steps.count; i++) {
+    const FlowStep *step = &flow->steps.at[i];
+    if (step->kind == FLOW_CALL) {
+      if (!visit(&(FlowTurn){k, sizes, step, variables}, context)) return;
+    } else if (step->kind == FLOW_FOR) {
+      int64_t bounds[2];
+      eval_region(k, step->bounds, sizes, variables, bounds);
+      variables[step->variable] = bounds[0];
+      ends[step->variable] = bounds[1];
+      if (bounds[0] >= bounds[1]) i = step->mate;
+    } else if (++variables[step->variable] < ends[step->variable]) {
+      i = step->mate;
+    }
+  }
+}
+
+const char *flow_part(const FlowTurn *turn, int operand, HostArray *shape, int64_t *element) {
+  Kernel *k = turn->k;
+  const FlowPart *part = &turn->step->parts[operand];
+  const FlowArray *array = &k->flow->arrays.at[part->array];
+  int64_t index[MAX_INDEX] = {0}, count = 1;
+  if (part->leading) eval_region(k, part->index, turn->sizes, turn->variables, index);
+  *shape = (HostArray){.dtype = array->type.dtype, .rank = array->type.rank - part->leading};
+  *element = 0;
+  for (int i = 0; i < array->type.rank; i++) {
+    int64_t extent = resolve_dim(turn->sizes, array->type.dim[i]);
+    if (extent < 0 || extent > INT32_MAX || !mul_i64(count, extent, &count))
+      return arena_printf(k->arena, "axis %d of `%s` has %lld elements; an axis has 0 to %d", i,
+                          array->name, (long long)extent, INT32_MAX);
+    *element = *element * extent + index[i < part->leading ? i : MAX_INDEX - 1];
+    if (i >= part->leading) shape->dim[i - part->leading] = extent;
+    if (i < part->leading && (index[i] < 0 || index[i] >= extent))
+      return arena_printf(k->arena, "index %lld of axis %d of %s is outside: it has %lld elements",
+                          (long long)index[i], i, array->name, (long long)extent);
+  }
+  return mul_i64(count, dtype_bytes(array->type.dtype), &count)
+             ? NULL
+             : arena_printf(k->arena, "%s is too large", array->name);
+}
+
+static const char *bind_operand(const FlowTurn *turn, const Kernel *callee, int operand,
+                                int64_t *sizes) {
+  const Ref *ref = callee->refs.at[operand];
+  HostArray shape;
+  int64_t element;
+  const char *wrong = flow_part(turn, operand, &shape, &element);
+  for (int i = 0; !wrong && i < shape.rank; i++) {
+    Dim dim = ref->array.dim[i];
+    int size = dim_is_const(dim) ? -1 : dim_size_index(dim);
+    if (size >= 0 && callee->sizes.at[size].value) continue;
+    if (size >= 0 && sizes[size] < 0) sizes[size] = shape.dim[i];
+    int64_t expected = size >= 0 ? sizes[size] : dim;
+    if (shape.dim[i] != expected)
+      wrong =
+          arena_printf(turn->k->arena, "%s: operand %s: axis %d: expected %lld, found %lld",
+                       callee->name, ref->name, i, (long long)expected, (long long)shape.dim[i]);
+  }
+  return wrong;
+}
+
+static const char *check_derived(const FlowTurn *turn, const Kernel *callee, int operand,
+                                 const int64_t *sizes) {
+  const Ref *ref = callee->refs.at[operand];
+  HostArray shape;
+  int64_t element;
+  const char *wrong = flow_part(turn, operand, &shape, &element);
+  for (int i = 0; !wrong && i < shape.rank; i++) {
+    int64_t expected = resolve_dim(sizes, ref->array.dim[i]);
+    if (shape.dim[i] != expected)
+      wrong =
+          arena_printf(turn->k->arena, "%s: operand %s: axis %d: expected %lld, found %lld",
+                       callee->name, ref->name, i, (long long)expected, (long long)shape.dim[i]);
+  }
+  return wrong;
+}
+
+static bool has_prefetched(const Kernel *k) {
+  for (int i = 0; i < k->inputs; i++)
+    if (k->refs.at[i]->prefetch) return true;
+  return false;
+}
+
+const char *flow_callee_sizes(const FlowTurn *turn, int64_t **sizes) {
+  Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+  int operands = callee->inputs + callee->outputs;
+  *sizes = NEW_ARRAY(turn->k->arena, int64_t, callee->sizes.count + 1);
+  for (int i = 0; i < callee->sizes.count; i++) (*sizes)[i] = -1;
+  const char *wrong = NULL;
+  for (int i = 0; i < operands && !wrong; i++) wrong = bind_operand(turn, callee, i, *sizes);
+  if (wrong) return wrong;
+  // What is prefetched is known when the call is made.
+  wrong = has_prefetched(callee) ? derive_sizes(callee, *sizes) : check_sizes(callee, *sizes);
+  if (wrong) return arena_printf(turn->k->arena, "%s: %s", callee->name, wrong);
+  for (int i = 0; i < operands && !wrong; i++) wrong = check_derived(turn, callee, i, *sizes);
+  return wrong;
+}
+
+// ---- what is refused
+
+typedef struct {
+  const char *wrong;
+  int64_t **sizes;  // by step: of the callee, once they were checked
+} FlowCheck;
+
+typedef struct {
+  int root;
+  int64_t from, count;
+} Stretch;
+
+static bool overlap(const Stretch *a, const Stretch *b) {
+  return a->root == b->root && a->from < b->from + b->count && b->from < a->from + a->count;
+}
+
+static int alias_of(const Kernel *k, int operand) {
+  return k->refs.at[operand]->alias ? k->refs.at[operand]->alias->id : operand;
+}
+
+// A result that is exchanged with its array's spare is written elsewhere.
+static bool is_exchanged(const FlowTurn *turn, int operand) {
+  const FlowPart *part = &turn->step->parts[operand];
+  const Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+  return operand >= callee->inputs && !callee->refs.at[operand]->alias && !part->leading &&
+         turn->k->flow->arrays.at[part->array].spare >= 0;
+}
+
+static const char *check_overlaps(const FlowTurn *turn) {
+  const Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+  int operands = callee->inputs + callee->outputs;
+  enum { USUAL = 32 };
+  Stretch usual[USUAL];
+  Stretch *at = operands <= USUAL ? usual : NEW_ARRAY(turn->k->arena, Stretch, operands);
+  for (int i = 0; i < operands; i++) {
+    HostArray shape;
+    const char *wrong = flow_part(turn, i, &shape, &at[i].from);
+    if (wrong) return wrong;
+    array_elements(&shape, &at[i].count);
+    at[i].root = flow_root(turn->k, turn->step->parts[i].array);
+  }
+  for (int o = callee->inputs; o < operands; o++)
+    for (int i = 0; i < o; i++) {
+      bool same = alias_of(callee, o) == alias_of(callee, i);
+      bool exchanged = is_exchanged(turn, o) && i < callee->inputs;
+      if (same || exchanged || !overlap(&at[o], &at[i])) continue;
+      return arena_printf(turn->k->arena, "%s: operand %s overlaps operand %s", callee->name,
+                          callee->refs.at[o]->name, callee->refs.at[i]->name);
+    }
+  for (int o = callee->inputs; o < operands; o++)
+    if (alias_of(callee, o) != o && at[o].count > 0 && at[o].from != at[alias_of(callee, o)].from)
+      return arena_printf(
+          turn->k->arena, "%s: operand %s: expected the memory of %s, its alias; found another",
+          callee->name, callee->refs.at[o]->name, callee->refs.at[alias_of(callee, o)]->name);
+  return NULL;
+}
+
+static bool check_turn(const FlowTurn *turn, void *context) {
+  FlowCheck *check = context;
+  int64_t **sizes = &check->sizes[turn->step - turn->k->flow->steps.at];
+  if (!*sizes) check->wrong = flow_callee_sizes(turn, sizes);
+  if (!check->wrong) check->wrong = check_overlaps(turn);
+  if (!check->wrong) return true;
+  const char *loops = flow_turn_text(turn);
+  check->wrong =
+      arena_printf(turn->k->arena, "line %d%s%s%s: %s", ir_line(turn->k, turn->step->span),
+                   loops ? " (" : "", loops ? loops : "", loops ? ")" : "", check->wrong);
+  return false;
+}
+
+const char *flow_check(Kernel *k, const int64_t *sizes) {
+  FlowCheck check = {NULL, NEW_ARRAY(k->arena, int64_t *, k->flow->steps.count + 1)};
+  flow_walk(k, sizes, check_turn, &check);
+  return check.wrong;
+}
+
+const char *flow_turn_text(const FlowTurn *turn) {
+  const Flow *flow = turn->k->flow;
+  const char *text = NULL;
+  for (int loop = turn->step->loop; loop >= 0; loop = flow->steps.at[loop].loop) {
+    const FlowStep *step = &flow->steps.at[loop];
+    text = arena_printf(turn->k->arena, "%s=%lld%s%s", step->name,
+                        (long long)turn->variables[step->variable], text ? ", " : "",
+                        text ? text : "");
+  }
+  return text;
+}
+
+// ---- text
+
+static const char *binary_text(const FlowOperators *o, Op op) {
+  switch (op) {
+    case OP_ADD:
+      return o->add;
+    case OP_SUB:
+      return o->sub;
+    case OP_MUL:
+      return o->mul;
+    case OP_DIV:
+      return o->div;
+    case OP_REM:
+      return o->rem;
+    case OP_FLOORDIV:
+      return o->floordiv;
+    case OP_MOD:
+      return o->mod;
+    case OP_MIN:
+      return o->min;
+    case OP_MAX:
+      return o->max;
+    case OP_NEG:
+      return o->neg;
+    default:
+      return NULL;
+  }
+}
+
+// A text of letters is a function, another one an operator between its operands.
+const char *flow_expression(Arena *arena, const Instr *instr, const FlowOperators *operators,
+                            FlowName *name, void *context) {
+  if (instr->op == OP_CONST) return arena_printf(arena, "%lld", (long long)instr->ival);
+  const char *text = binary_text(operators, instr->op);
+  if (!text) return name(instr, context);
+  const char *a = flow_expression(arena, instr->args[0], operators, name, context);
+  bool call = (text[0] >= 'a' && text[0] <= 'z');
+  if (instr->nargs == 1) return arena_printf(arena, call ? "%s(%s)" : "(%s%s)", text, a);
+  const char *b = flow_expression(arena, instr->args[1], operators, name, context);
+  return call ? arena_printf(arena, "%s(%s, %s)", text, a, b)
+              : arena_printf(arena, "(%s %s %s)", a, text, b);
+}
+
+bool flow_is_plain(const Region *region) {
+  static const FlowOperators any = {"+", "+", "+", "+", "+", "+", "+", "+", "+", "+"};
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    bool leaf = v->op == OP_CONST || v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_YIELD;
+    if (!leaf && !binary_text(&any, v->op)) return false;
+    if (v->op != OP_YIELD && v->type.dtype != DT_I64) return false;
+  }
+  return true;
+}
+
+static const char *source_name(const Instr *instr, void *context) {
+  const Kernel *k = context;
+  if (instr->op == OP_SIZE) return k->sizes.at[instr->ival].name;
+  for (int i = 0; i < k->flow->steps.count; i++) {
+    const FlowStep *step = &k->flow->steps.at[i];
+    if (step->kind == FLOW_FOR && step->variable == instr->ival) return step->name;
+  }
+  return "?";
+}
+
+static void print_expression(const Kernel *k, const Instr *instr, Buf *out) {
+  static const FlowOperators plain = {"+",        "-",   "*",   "/",   "%",
+                                      "floordiv", "mod", "min", "max", "-"};
+  const char *text = flow_expression(k->arena, instr, &plain, source_name, (void *)(uintptr_t)k);
+  size_t length = strlen(text);
+  bool around = text[0] == '(' && length > 1;
+  buf_add(out, text + around, length - 2 * (size_t)around);
+}
+
+static void print_type(const Kernel *k, const Type *type, Buf *out) {
+  buf_printf(out, "%s[", dtype_info[type->dtype].name);
+  for (int i = 0; i < type->rank; i++) {
+    if (i) buf_puts(out, ", ");
+    if (dim_is_const(type->dim[i]))
+      buf_printf(out, "%lld", (long long)type->dim[i]);
+    else
+      buf_puts(out, k->sizes.at[dim_size_index(type->dim[i])].name);
+  }
+  buf_putc(out, ']');
+}
+
+static void print_part(const Kernel *k, const FlowPart *part, Buf *out) {
+  buf_puts(out, k->flow->arrays.at[part->array].name);
+  for (int i = 0; i < part->leading; i++) {
+    buf_puts(out, i ? ", " : "[");
+    print_expression(k, ir_yielded(part->index, i), out);
+  }
+  if (part->leading) buf_putc(out, ']');
+}
+
+void flow_print_call(const Kernel *k, const FlowStep *step, Buf *out) {
+  const Kernel *callee = k->flow->callees.at[step->callee].kernel;
+  for (int i = 0; i < callee->outputs; i++) {
+    if (i) buf_puts(out, ", ");
+    print_part(k, &step->parts[callee->inputs + i], out);
+  }
+  buf_printf(out, "%s%s(", callee->outputs ? " = " : "", callee->name);
+  for (int i = 0; i < callee->inputs; i++) {
+    if (i) buf_puts(out, ", ");
+    print_part(k, &step->parts[i], out);
+  }
+  buf_putc(out, ')');
+  for (int i = 0; i < callee->statics.count; i++)
+    buf_printf(out, "%s%s = %s", i ? ", " : " with ", callee->statics.at[i].name,
+               callee->statics.at[i].value);
+}
+
+void flow_print(const Kernel *k, Buf *out) {
+  const Flow *flow = k->flow;
+  buf_putc(out, '\n');
+  for (int i = k->inputs + k->outputs; i < flow->arrays.count; i++) {
+    const FlowArray *a = &flow->arrays.at[i];
+    buf_printf(out, "  temporary %s: ", a->name);
+    print_type(k, &a->type, out);
+    buf_printf(out, " in steps %d to %d\n", a->first, a->last);
+  }
+  for (int i = 0, level = 1; i < flow->steps.count; i++) {
+    const FlowStep *step = &flow->steps.at[i];
+    if (step->kind == FLOW_END) level--;
+    buf_printf(out, "%*s", 2 * level, "");
+    if (step->kind != FLOW_END) buf_printf(out, "%d: ", i);
+    if (step->kind == FLOW_CALL) flow_print_call(k, step, out);
+    if (step->kind == FLOW_END) buf_putc(out, '}');
+    if (step->kind == FLOW_FOR) {
+      buf_printf(out, "for %s in ", step->name);
+      print_expression(k, ir_yielded(step->bounds, 0), out);
+      buf_puts(out, "..");
+      print_expression(k, ir_yielded(step->bounds, 1), out);
+      buf_puts(out, " {");
+      level++;
+    }
+    buf_putc(out, '\n');
+  }
+}

@@ -1,0 +1,65 @@
+// What the files that lower programs share.
+#ifndef CODEGEN_LOWER_PROGRAM_H
+#define CODEGEN_LOWER_PROGRAM_H
+
+#include "codegen/ir/flow.h"
+#include "codegen/lower/internal.h"
+
+// What a name of an array stands for.
+typedef struct {
+  int array;
+  bool var;          // calls may assign to it
+  const char *into;  // a call has updated it in place: what its contents are called now
+  Span updated;      // .. where
+} ArrayName;
+
+// A kernel that was lowered for a call; `key` tells statics and what is known of the arguments.
+typedef struct {
+  const char *name, *key;
+  int callee;  // -1: with errors, which were reported
+} Lowered;
+
+typedef struct {
+  Lower *l;
+  Flow *flow;
+  int loop;               // the step of the innermost FOR; -1: none
+  LIST(ArrayName) names;  // by index of their symbols
+  LIST(Lowered) lowered;
+  bool *assigned;  // by operand: some call gives it a value
+} ProgramLower;
+
+// A result of a call: something that exists, or a new array of a name.
+typedef struct {
+  const Node *node;  // what stands before `=`
+  bool exists, bad;
+  FlowPart part;  // when it exists
+} Target;
+
+// ---- program.c
+void lower_program(Lower *l);
+// The array that a name stands for as an argument; NULL, reported, when there is none.
+ArrayName *argument_name(ProgramLower *p, const Node *node);
+int add_array(ProgramLower *p, const char *name, Span span, Type type);
+void declare_array(ProgramLower *p, const Node *name, int array, bool var);
+// An array or a part of it.
+bool lower_part(ProgramLower *p, const Node *node, int array, FlowPart *part);
+
+// ---- program_call.c
+void lower_kernel_call(ProgramLower *p, const Node *call, Target *targets, int count);
+// The program's size that a callee's is when its sizes are `map`.
+Dim map_dim(ProgramLower *p, const Kernel *callee, Dim dim, const Dim *map, Span span);
+enum { DIM_UNKNOWN = INT64_MIN };
+
+// ---- compose.c
+// What the calls do by the references of their kernels; NULL where one has none, or where the
+// number of calls is not constant.
+Region *compose_reference(Lower *l);
+// A copy of a region of index arithmetic, with sizes replaced.
+Region *copy_index_region(Lower *l, const Region *region, const Dim *map);
+
+// ---- lower.c
+// A kernel of the file, with these settings; NULL, reported.
+Kernel *lower_callee(Lower *l, const Node *node, const LowerOptions *options);
+const Node *find_kernel(const Node *file, const char *name);
+
+#endif
