@@ -7,16 +7,22 @@
 
 // ---- the kernels
 
+// The account of one kernel begins with what was noted before, so each has a text of its own.
+static void put_callee(Gen *g, Kernel *callee, const EmitOptions *options, Buf *out, Buf *loops) {
+  Buf account = {0};
+  buf_printf(out, "/* ---- %s */\n\n", callee->name);
+  emit_kernel(callee, options, out, NULL, loops, g->explain ? &account : NULL);
+  if (g->explain) buf_printf(g->explain, "\n%s", account.text ? account.text : "");
+  buf_free(&account);
+}
+
 void put_flow_callees(Gen *g, Buf *out, Buf *loops) {
   const Flow *flow = g->k->flow;
   EmitOptions options = *g->options;
   options.part = true;
-  if (g->explain) flow_print(g->k, g->explain);
-  for (int i = 0; i < flow->callees.count; i++) {
-    if (g->explain) buf_putc(g->explain, '\n');
-    buf_printf(out, "/* ---- %s */\n\n", flow->callees.at[i].kernel->name);
-    emit_kernel(flow->callees.at[i].kernel, &options, out, NULL, loops, g->explain);
-  }
+  if (g->explain) flow_explain(g->k, g->explain);
+  for (int i = 0; i < flow->callees.count; i++)
+    put_callee(g, flow->callees.at[i].kernel, &options, out, loops);
   buf_printf(out, "/* ---- %s */\n\n", g->k->name);
 }
 

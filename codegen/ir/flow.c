@@ -380,3 +380,12 @@ void flow_print(const Kernel *k, Buf *out) {
     buf_putc(out, '\n');
   }
 }
+
+void flow_explain(const Kernel *k, Buf *out) {
+  const Flow *flow = k->flow;
+  int calls = 0;
+  for (int i = 0; i < flow->steps.count; i++) calls += flow->steps.at[i].kind == FLOW_CALL;
+  buf_printf(out, "program %s: %d call%s of %d kernel%s", k->name, calls, calls == 1 ? "" : "s",
+             flow->callees.count, flow->callees.count == 1 ? "" : "s");
+  flow_print(k, out);
+}

@@ -87,7 +87,8 @@ const char *flow_check(Kernel *k, const int64_t *sizes);
 // "l=3", or NULL outside of loops
 const char *flow_turn_text(const FlowTurn *turn);
 
-void flow_print(const Kernel *k, Buf *out);
+void flow_print(const Kernel *k, Buf *out);    // temporaries and steps
+void flow_explain(const Kernel *k, Buf *out);  // .. under a title
 void flow_print_call(const Kernel *k, const FlowStep *step, Buf *out);
 // An index of a program in C or Python: `name` gives the text of SIZE and AXIS, the table the
 // functions.

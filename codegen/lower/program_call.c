@@ -504,13 +504,18 @@ static const char *part_name(const FlowCallLower *c, const FlowPart *part) {
   return c->p->flow->arrays.at[part->array].name;
 }
 
+static const char *argument_text(const FlowCallLower *c, int input) {
+  const Node *node = c->arguments[input];
+  return node->kind == N_INDEX ? node->a->name : node->name;
+}
+
 // The kernel updates an argument in place: its result is where the argument is.
 static bool place_alias(FlowCallLower *c, int result, int input) {
   ProgramLower *p = c->p;
   Target *target = &c->targets[result];
   const FlowPart *argument = &c->parts[input];
   const Kernel *k = c->l->k;
-  const char *name = part_name(c, argument);
+  const char *name = argument_text(c, input);
   if (target->exists) {
     if (flow_root(k, target->part.array) == flow_root(k, argument->array) &&
         target->part.leading == argument->leading)
@@ -523,7 +528,7 @@ static bool place_alias(FlowCallLower *c, int result, int input) {
   if (!flow_is_temporary(k, argument->array))
     return in_place_error(c, result,
                           "the kernel updates the operand `%s` in place: assign to an output with "
-                          "`alias %s = ..`",
+                          "`alias .. = %s`",
                           name, name);
   if (argument->leading || c->names[input]->var)
     return in_place_error(c, result, "the kernel updates `%s` in place: assign to it, `%s = ..`",

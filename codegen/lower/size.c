@@ -194,8 +194,8 @@ bool lower_size_argument(Lower *l, const Node *node, Dim *dim) {
       unknown_name(l, node->name, node->span);
     else if (!s->poisoned)
       diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER,
-                 "`%s` is a %s; a size is made of sizes and statics", node->name,
-                 symbol_kind_text(s->kind));
+                 "a size is made of sizes and statics, not of the %s `%s`",
+                 symbol_kind_text(s->kind), node->name);
     return false;
   }
   return lower_axis_extent(l, node, dim);
