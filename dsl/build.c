@@ -95,7 +95,7 @@ Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeLis
 }
 
 Node *build_composite(Parse *p, Token program, Token name, NodeList *inputs, NodeList *outputs,
-                    Node *body) {
+                      Node *body) {
   Node *node = build_kernel(p, program, name, inputs, outputs, body);
   if (node->kind == N_KERNEL) node->kind = N_PROGRAM;
   return node;

@@ -73,7 +73,7 @@ void build_top(Parse *p, Node *top);
 Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeList *outputs,
                    Node *body);
 Node *build_composite(Parse *p, Token program, Token name, NodeList *inputs, NodeList *outputs,
-                    Node *body);
+                      Node *body);
 Node *build_reference(Parse *p, Token reference, Token name, Node *body);
 Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value, Node *body,
                Span end);

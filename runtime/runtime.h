@@ -45,12 +45,12 @@ struct pk_context {
   const char *bad_threads,
       *bad_limit; /* what is wrong with the setting: calls are refused with it; NULL: nothing */
   char message[PK_MESSAGE_BYTES];
-  pk_memory tables;  /* array, view and size of the current call */
+  pk_memory tables;       /* array, view and size of the current call */
   pk_memory inner_tables; /* .. of the call that a program makes */
   pk_memory temporaries;  /* of a program: its tables, then the arrays themselves */
-  pk_memory stage;   /* contiguous copies of operands */
-  pk_memory workers; /* pk_worker[] */
-  pk_memory arenas;  /* pk_memory[PK_MAX_THREADS] once any is used */
+  pk_memory stage;        /* contiguous copies of operands */
+  pk_memory workers;      /* pk_worker[] */
+  pk_memory arenas;       /* pk_memory[PK_MAX_THREADS] once any is used */
   pk_trace *trace;
   pk_pool *pool;     /* its own threads; NULL: none were needed yet */
   pk_guests *guests; /* what tasks on the host's threads refer to */

@@ -25,7 +25,13 @@ typedef struct {
   int64_t capacity, poison_capacity, error_capacity;
 } Value;
 
-enum { POISON_REFS = 250, POISON_UNWRITTEN = 251, POISON_MASKED = 252, POISON_OTHER = 253, POISON_UNSTORED = 255 };
+enum {
+  POISON_REFS = 250,
+  POISON_UNWRITTEN = 251,
+  POISON_MASKED = 252,
+  POISON_OTHER = 253,
+  POISON_UNSTORED = 255
+};
 
 typedef enum {
 #define FIND(id, name, meaning) FIND_##id,

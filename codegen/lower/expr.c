@@ -11,10 +11,10 @@ Instr *yield_from(Lower *l, Instr *v, Span span) { return emit1(l, OP_YIELD, no_
 // ---- names
 
 static const char *place_text(Place place) {
-  static const char *const text[] = {"a static",      "an operand's shape", "a size",
-                                     "a grid extent", "an index map",       "a `require`",
-                                     "a pad value",   "an index or a bound of a program",
-                                     "the body",      "a reference"};
+  static const char *const text[] = {
+      "a static",     "an operand's shape", "a size",      "a grid extent",
+      "an index map", "a `require`",        "a pad value", "an index or a bound of a program",
+      "the body",     "a reference"};
   return text[place];
 }
 

@@ -36,8 +36,8 @@ Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *
 static inline bool is_entry(const Node *node) {
   return node->kind == N_KERNEL || node->kind == N_PROGRAM;
 }
-// Names of kernels and programs, statics of one, in source order: for messages and for telling NAME=VALUE
-// arguments apart.
+// Names of kernels and programs, statics of one, in source order: for messages and for telling
+// NAME=VALUE arguments apart.
 int kernel_names(const Node *file, const char **names, int capacity);
 // What is meant where none is named: the only program, else the only kernel, or NULL.
 const Node *default_kernel(const Node *file);

@@ -31,9 +31,9 @@ Symbol *find_symbol(Lower *l, const char *name) {
 }
 
 const char *symbol_kind_text(SymbolKind kind) {
-  static const char *const text[] = {"static", "size", "grid axis", "operand",       "scratch",
-                                     "var",    "let",  "let",       "loop variable", "parameter",
-                                     "array", "loop variable"};
+  static const char *const text[] = {"static",        "size",      "grid axis", "operand",
+                                     "scratch",       "var",       "let",       "let",
+                                     "loop variable", "parameter", "array",     "loop variable"};
   return text[kind];
 }
 

@@ -35,7 +35,20 @@ bool not_built(Lower *l, const Node *node) {
 
 // ---- names and assignments
 
+// Several names or targets at once take the results of a call, which only a program makes.
+static bool is_of_programs(Lower *l, const Node *node) {
+  if (node->list.count == 0) return false;
+  diag_error(l->diag, node->span, ERR_PROGRAM_STATEMENT,
+             "several results at once are those of a kernel, which a program calls");
+  return true;
+}
+
 void declare_let(Lower *l, const Node *node) {
+  if (is_of_programs(l, node)) {
+    for (int i = 0; i < node->list.count; i++)
+      declare(l, SYM_LET, node->list.at[i]->name, node->list.at[i]->span)->value = value_error();
+    return;
+  }
   Value v = lower_expr(l, node->a);
   if (v.kind == V_VOID) {
     diag_error(l->diag, node->a->span, ERR_NO_RESULT, "this gives no value");
@@ -52,7 +65,11 @@ static void lower_var(Lower *l, const Node *node) {
   DType dtype = DT_F32;
   bool good = lower_dtype(l, node->a, &dtype);
   if (node->b) good = lower_shape(l, node->b, &type) && good;
-  Value v = lower_expr(l, node->c);
+  if (!node->c)
+    diag_error(l->diag, node->span, ERR_PROGRAM_STATEMENT,
+               "a var of a kernel has an initial value: `var %s: .. = 0;`", node->name);
+  good = good && node->c;
+  Value v = node->c ? lower_expr(l, node->c) : value_error();
   Symbol *s = declare(l, SYM_VAR, node->name, node->name_span);
   if (good && dtype == DT_I64 && type.rank > 0) {
     diag_error(l->diag, node->a->span, ERR_I64_STORAGE,
@@ -173,6 +190,7 @@ static void assign_view(Lower *l, const Node *node, const RefView *view) {
 
 static void lower_assign(Lower *l, const Node *node) {
   View view;
+  if (is_of_programs(l, node)) return;
   Value none = {.kind = V_VOID};
   const RefView *viewed = named_view(l, node->a->kind == N_INDEX ? node->a->a : node->a);
   if (viewed) {

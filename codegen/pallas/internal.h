@@ -52,6 +52,8 @@ typedef struct {
 
 typedef struct {
   Kernel *k;
+  const char *function;       // its name, where a program calls it; NULL: the kernel's own
+  const char ***callee_size;  // of a program, by callee: the names of its sizes
   Arena *arena;
   Diag *diag;
   Buf *out;

@@ -2,6 +2,7 @@
 // block specs, helpers.
 #include "codegen/ir/names.h"
 #include "codegen/pallas/pallas.h"
+#include "codegen/ir/flow.h"
 #include "codegen/pallas/internal.h"
 
 #include <ctype.h>
@@ -298,7 +299,8 @@ static void put_signature(Py *p) {
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
     to = py_text(p, "%s%s%s", to, i > k->inputs ? ", " : "", operand_type(p, k->refs.at[i]));
   py_line(p, "\n\ndef %s(%s*, %sinterpret=False):",
-          name_of_kernel(p->arena, k->name, NAME_PY_FUNCTION, NULL, 0), inputs, sizes);
+          p->function ? p->function : name_of_kernel(p->arena, k->name, NAME_PY_FUNCTION, NULL, 0),
+          inputs, sizes);
   p->indent++;
   py_line(p, "\"\"\"%s -> %s\"\"\"", from, to);
 }
@@ -626,17 +628,17 @@ static void put_grid(Py *p) {
   if (k->grid.count) py_line(p, "grid = %s", py_tuple(p, items, k->grid.count));
 }
 
-void emit_pallas(Kernel *k, Diag *diag, Buf *out) {
-  Py python = {.k = k, .arena = k->arena, .diag = diag}, *p = &python;
+// The function of a kernel.
+static void put_function(Py *p, Buf *out) {
+  Buf body = {0};
   start(p);
-  Buf body = {0}, call = {0};
   p->out = &body;
   p->indent = 2;
   p->body = true;
-  py_count_uses(p, k->body);
-  py_region(p, k->body, 0);
+  py_count_uses(p, p->k->body);
+  py_region(p, p->k->body, 0);
   p->body = false;
-  p->out = &call;
+  p->out = out;
   p->indent = 0;
   put_signature(p);
   put_sizes(p);
@@ -646,10 +648,164 @@ void emit_pallas(Kernel *k, Diag *diag, Buf *out) {
   put_kernel(p, &body);
   put_call(p);
   p->indent = 0;
+  buf_free(&body);
+}
+
+// ---- programs
+
+// A kernel's function, as the program calls it; the helpers that it wants are the program's.
+static void put_callee(Py *p, int number, Buf *out) {
+  Kernel *callee = p->k->flow->callees.at[number].kernel;
+  Py python = {.k = callee, .arena = p->arena, .diag = p->diag, .function = callee->symbol};
+  put_function(&python, out);
+  p->pads |= python.pads;
+  p->strides |= python.strides;
+  p->fills |= python.fills;
+  p->windows |= python.windows;
+  p->callee_size[number] = python.size;
+}
+
+static void start_program(Py *p) {
+  const Flow *flow = p->k->flow;
+  start(p);
+  p->axis = NEW_ARRAY(p->arena, const char *, flow->variables + 1);
+  p->axis_used = NEW_ARRAY(p->arena, bool, flow->variables + 1);
+  p->axis_steps = NEW_ARRAY(p->arena, int64_t, flow->variables + 1);
+  for (int i = 0; i < flow->steps.count; i++) {
+    const FlowStep *step = &flow->steps.at[i];
+    if (step->kind == FLOW_FOR)
+      p->axis[step->variable] =
+          py_name(p, strcmp(step->name, "_") == 0 ? "turn" : step->name, NULL);
+  }
+}
+
+// Names by array: an aliased output is its input. A spare has none: nothing is updated in Python.
+static const char **array_names(Py *p) {
+  const Flow *flow = p->k->flow;
+  const char **names = NEW_ARRAY(p->arena, const char *, flow->arrays.count + 1);
+  for (int i = 0; i < flow->arrays.count; i++)
+    names[i] = flow_root(p->k, i) != i      ? names[flow_root(p->k, i)]
+               : flow_is_temporary(p->k, i) ? py_name(p, flow->arrays.at[i].name, NULL)
+                                            : p->ref[i];
+  return names;
+}
+
+// What is assigned in parts, and outputs that a loop of no turns leaves alone, begin as zeros.
+static void put_empty_arrays(Py *p, const char *const *names) {
+  const Flow *flow = p->k->flow;
+  bool *whole = NEW_ARRAY(p->arena, bool, flow->arrays.count + 1);
+  for (int i = 0; i < p->k->inputs; i++) whole[i] = true;
+  for (int i = 0; i < flow->steps.count; i++) {
+    const FlowStep *step = &flow->steps.at[i];
+    if (step->kind != FLOW_CALL) continue;
+    const Kernel *callee = flow->callees.at[step->callee].kernel;
+    for (int o = 0; o < callee->inputs + callee->outputs; o++) {
+      int array = flow_root(p->k, step->parts[o].array);
+      bool sets = o >= callee->inputs && !step->parts[o].leading && step->loop < 0;
+      if (!whole[array] && !sets)
+        py_line(p, "%s = jnp.zeros(%s, %s)", names[array],
+                py_shape(p, &flow->arrays.at[array].type),
+                py_dtype(flow->arrays.at[array].type.dtype));
+      whole[array] = true;
+    }
+  }
+  for (int i = p->k->inputs; i < p->k->inputs + p->k->outputs; i++)
+    if (!whole[flow_root(p->k, i)])
+      py_line(p, "%s = %s", names[i], empty_output(p, p->k->refs.at[i]));
+}
+
+static const char *part_index(Py *p, const FlowPart *part) {
+  const char *items[MAX_RANK];
+  for (int i = 0; i < part->leading; i++) items[i] = py_yielded(p, part->index, i);
+  return py_list(p, items, part->leading);
+}
+
+static const char *part_text(Py *p, const FlowPart *part, const char *const *names) {
+  const char *name = names[part->array];
+  return part->leading ? py_text(p, "%s[%s]", name, part_index(p, part)) : name;
+}
+
+// Sizes that no input of the callee has, from the shapes of the results.
+static const char *size_arguments(Py *p, const FlowStep *step, const Kernel *callee) {
+  const char *arguments = "";
+  bool *given = NEW_ARRAY(p->arena, bool, callee->sizes.count + 1);
+  for (int o = callee->inputs; o < callee->inputs + callee->outputs; o++) {
+    Type type = flow_part_type(p->k->flow, &step->parts[o]);
+    for (int i = 0; i < type.rank; i++) {
+      Dim dim = callee->refs.at[o]->array.dim[i];
+      int size = dim_is_const(dim) ? -1 : dim_size_index(dim);
+      if (size < 0 || callee->sizes.at[size].value || given[size] || binding_input(callee, size))
+        continue;
+      given[size] = true;
+      arguments = py_text(p, "%s%s=%s, ", arguments, p->callee_size[step->callee][size],
+                          py_dim(p, type.dim[i]));
+    }
+  }
+  return arguments;
+}
+
+static void put_flow_call(Py *p, const FlowStep *step, const char *const *names) {
+  const Kernel *callee = p->k->flow->callees.at[step->callee].kernel;
+  const char *inputs = "", *results = "";
+  const char **parts = NEW_ARRAY(p->arena, const char *, callee->outputs + 1);
+  for (int i = 0; i < callee->inputs; i++)
+    inputs = py_text(p, "%s%s, ", inputs, part_text(p, &step->parts[i], names));
+  for (int i = 0; i < callee->outputs; i++) {
+    const FlowPart *part = &step->parts[callee->inputs + i];
+    parts[i] = part->leading ? py_name(p, "part", NULL) : names[part->array];
+    results = py_text(p, "%s%s%s", results, i ? ", " : "", parts[i]);
+  }
+  py_line(p, "%s%s%s(%s%sinterpret=interpret)", results, callee->outputs ? " = " : "",
+          callee->symbol, inputs, size_arguments(p, step, callee));
+  for (int i = 0; i < callee->outputs; i++) {
+    const FlowPart *part = &step->parts[callee->inputs + i];
+    if (part->leading)
+      py_line(p, "%s = %s.at[%s].set(%s)", names[part->array], names[part->array],
+              part_index(p, part), parts[i]);
+  }
+}
+
+static void put_flow_steps(Py *p, const char *const *names) {
+  const Flow *flow = p->k->flow;
+  for (int i = 0; i < flow->steps.count; i++) {
+    const FlowStep *step = &flow->steps.at[i];
+    if (step->kind == FLOW_CALL) put_flow_call(p, step, names);
+    if (step->kind == FLOW_END && i == step->mate + 1) py_line(p, "pass");
+    if (step->kind == FLOW_END) p->indent--;
+    if (step->kind != FLOW_FOR) continue;
+    const char *from = py_yielded(p, step->bounds, 0);
+    py_line(p, "for %s in range(%s, %s):", p->axis[step->variable], from,
+            py_yielded(p, step->bounds, 1));
+    p->indent++;
+  }
+}
+
+static void put_program(Py *p, Buf *out) {
+  start_program(p);
+  const char **names = array_names(p), **results = names + p->k->inputs;
+  p->out = out;
+  put_signature(p);
+  put_sizes(p);
+  put_checks(p);
+  put_empty_arrays(p, names);
+  put_flow_steps(p, names);
+  py_line(p, "return %s", p->k->outputs == 1 ? results[0] : py_tuple(p, results, p->k->outputs));
+  p->indent = 0;
+}
+
+void emit_pallas(Kernel *k, Diag *diag, Buf *out) {
+  Py python = {.k = k, .arena = k->arena, .diag = diag}, *p = &python;
+  Buf functions = {0};
+  int callees = k->flow ? k->flow->callees.count : 0;
+  p->callee_size = NEW_ARRAY(k->arena, const char **, callees + 1);
+  for (int i = 0; i < callees; i++) put_callee(p, i, &functions);
+  if (k->flow)
+    put_program(p, &functions);
+  else
+    put_function(p, &functions);
   p->out = out;
   put_imports(p);
   put_helpers(p);
-  buf_add(out, call.text, call.length);
-  buf_free(&body);
-  buf_free(&call);
+  buf_add(out, functions.text, functions.length);
+  buf_free(&functions);
 }

@@ -211,4 +211,8 @@ struct Model {
   LIST(Loss) losses;
 };
 
+// report.c: numbers with their units
+void tpu_put_time(Buf *out, double seconds);
+void tpu_put_bytes(Buf *out, int64_t bytes);
+
 #endif

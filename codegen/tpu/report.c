@@ -7,7 +7,7 @@
 
 // ---- numbers with their units
 
-static void put_time(Buf *out, double seconds) {
+void tpu_put_time(Buf *out, double seconds) {
   if (seconds >= 1)
     buf_printf(out, "%.4g s", seconds);
   else if (seconds >= 1e-3)
@@ -16,7 +16,7 @@ static void put_time(Buf *out, double seconds) {
     buf_printf(out, "%.4g us", seconds * 1e6);
 }
 
-static void put_bytes(Buf *out, int64_t bytes) {
+void tpu_put_bytes(Buf *out, int64_t bytes) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double n = (double)bytes;
   int unit = 0;
@@ -42,20 +42,20 @@ static void put_head(const Model *m, Buf *out) {
       buf_printf(out, " %s=%lld", k->sizes.at[given].name, (long long)m->sizes[given]);
   }
   buf_puts(out, "\n\n  time         ");
-  put_time(out, m->seconds);
+  tpu_put_time(out, m->seconds);
   buf_puts(out, ", between ");
-  put_time(out, m->lower);
+  tpu_put_time(out, m->lower);
   buf_printf(out, " (%s) and ", m->lower_reason);
-  put_time(out, m->upper);
+  tpu_put_time(out, m->upper);
   buf_puts(out, " (nothing overlaps); a caller sees ");
-  put_time(out, m->seconds + m->chip->value[CHIP_DISPATCH]);
+  tpu_put_time(out, m->seconds + m->chip->value[CHIP_DISPATCH]);
   buf_printf(out, "\n  bound by     %s\n  grid        ", m->bound);
   for (int i = 0; i < k->grid.count; i++)
     buf_printf(out, " %s = %lld%s,", k->grid.at[i].name,
                (long long)eval_index(k, k->grid.at[i].extent, m->sizes, NULL, 0),
                i == m->sim.split_axis ? " (split over the cores)" : "");
   buf_printf(out, " %lld step%s of ", (long long)t->steps, t->steps == 1 ? "" : "s");
-  put_time(out, t->steps ? m->seconds * m->sim.cores / (double)t->steps : 0);
+  tpu_put_time(out, t->steps ? m->seconds * m->sim.cores / (double)t->steps : 0);
   if (t->simulated < t->steps)
     buf_printf(out, "; %lld walked, the others repeat them", (long long)t->simulated);
   buf_putc(out, '\n');
@@ -75,7 +75,7 @@ static void put_counts(const Model *m, Buf *out) {
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
     const OperandCount *o = &m->sim.operand[i];
     Buf wait = {0};
-    put_time(&wait, (double)o->wait_ps * 1e-12);
+    tpu_put_time(&wait, (double)o->wait_ps * 1e-12);
     buf_printf(out, "  %-12s %15lld %14lld %10lld %10lld %11s%s\n", m->k->refs.at[i]->name,
                (long long)o->bytes, (long long)o->once, (long long)o->issued, (long long)o->skipped,
                wait.text,
@@ -144,7 +144,7 @@ static void put_vmem(const Model *m, Buf *out) {
   buf_printf(
       out, "  in all                                                         %14lld  %5.1f %% of ",
       (long long)m->vmem, 100 * (double)m->vmem / (double)m->vmem_limit);
-  put_bytes(out, m->vmem_limit);
+  tpu_put_bytes(out, m->vmem_limit);
   buf_printf(out, ": %s\n", m->vmem <= m->vmem_limit ? "fits" : "does not fit");
   put_advice(m, out);
 }
@@ -156,7 +156,7 @@ static void put_losses(const Model *m, Buf *out) {
   for (int i = 0; i < m->losses.count && i < SHOWN; i++) {
     const Loss *l = &m->losses.at[i];
     Buf time = {0};
-    put_time(&time, l->seconds);
+    tpu_put_time(&time, l->seconds);
     buf_printf(out, "  %-10s %5.1f %%  line %d: %s\n", time.text, 100 * l->seconds / m->seconds,
                ir_line(m->k, l->span), l->text);
     buf_free(&time);
@@ -198,7 +198,7 @@ void tpu_table(Model *const *models, int count, Buf *out) {
   for (int i = 0; i < count; i++) {
     const Model *m = models[i];
     Buf time = {0};
-    put_time(&time, m->seconds);
+    tpu_put_time(&time, m->seconds);
     double caller = m->seconds + m->chip->value[CHIP_DISPATCH];
     buf_printf(out, "  %-8s %12s  %-20s %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%%s%s\n",
                m->chip->name, time.text, m->bound, 100 * m->mxu, 100 * m->hbm_share,

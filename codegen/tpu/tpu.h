@@ -52,6 +52,8 @@ double mxu_serial_cycles(double array_rows, double array_columns, double m, doub
 // What keeps a kernel from running on a chip, as errors of the 07xx in diag. Returns how many there
 // are.
 int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
+// .. its calls, each with the kernel's own sizes: program.c
+int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 
 // ---- model.c: a kernel on a chip
 
@@ -65,6 +67,14 @@ typedef struct {
 } ModelOptions;
 Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
                  ModelOptions options, const char **wrong);
+
+// ---- program.c: the sums over the calls of a program
+typedef struct ProgramModel ProgramModel;
+ProgramModel *tpu_program(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
+                          const char **wrong);
+void tpu_program_text(const ProgramModel *m, Buf *out);
+void tpu_program_json(const ProgramModel *m, const char *path, Buf *out);
+void tpu_program_table(ProgramModel *const *models, int count, Buf *out);
 
 // ---- the forms of a report
 void tpu_text(const Model *m, Buf *out);

@@ -24,7 +24,9 @@ static int check_tpu(const Options *options, const Binding *binding) {
   int status = find_chip(options, &chip);
   if (status != DONE) return status;
   Diag *diag = diag_new(options->arena, &binding->program.source);
-  int found = tpu_check(binding->program.kernel, chip, binding->sizes, diag);
+  Kernel *k = binding->program.kernel;
+  int found = k->flow ? tpu_check_program(k, chip, binding->sizes, diag)
+                      : tpu_check(k, chip, binding->sizes, diag);
   Buf text = {0};
   diag_print(diag, &text, options->diagnostics);
   if (text.length) fwrite(text.text, 1, text.length, stderr);

@@ -75,11 +75,34 @@ static int report(const Options *options, Binding *b, const Model *m) {
   return write_file_of("-", &out);
 }
 
+// The sums over the calls; traces and charts are of one kernel.
+static int model_program(const Options *options, Binding *b, const Chip *chip) {
+  ProgramModel **all = NEW_ARRAY(options->arena, ProgramModel *, chip_count());
+  const char *wrong, *path = options->files.at[0];
+  if (options->trace || options->html || options->svg)
+    return user_error("%s: --trace, --html and --svg show one kernel: -k NAME picks one", path);
+  ProgramModel *m = tpu_program(options->arena, b->program.kernel, b->sizes, chip, &wrong);
+  for (int i = 0; m && !options->json && i < chip_count(); i++) {
+    all[i] = tpu_program(options->arena, b->program.kernel, b->sizes, chip_at(i), &wrong);
+    if (!all[i]) m = NULL;
+  }
+  if (!m) return user_error("%s: the program cannot be modelled: %s", path, wrong);
+  Buf out = {0};
+  if (options->json) {
+    tpu_program_json(m, path, &out);
+  } else {
+    tpu_program_text(m, &out);
+    tpu_program_table(all, chip_count(), &out);
+  }
+  return write_file_of("-", &out);
+}
+
 static int model_kernel(const Options *options, const Chip *chip) {
   enum { MOST_EVENTS = 100000 };
   Binding b;
   int status = bind_or_report(&b, options, true);
   if (status != DONE) return status;
+  if (b.program.kernel->flow) return model_program(options, &b, chip);
   const char *wrong;
   ModelOptions how = {.events = options->trace || options->html ? MOST_EVENTS : 0,
                       .whole = options->walk_all};
@@ -125,6 +148,7 @@ static const char *bind_candidate(void *context, Arena *arena, const Argument *s
   const char *message;
   if (bind_kernel(&b, arena, &options, options.files.at[0], &message) != DONE)
     return message ? message : "it does not compile";
+  if (b.program.kernel->flow) return "a program is not swept: -k NAME picks a kernel";
   *k = b.program.kernel;
   *sizes = b.sizes;
   return b.refusal;

@@ -84,9 +84,11 @@ typedef struct {
   pk_context *context;
 } pk_flow;
 
-/* Calls a kernel, in the program's line `line`, unless a call was refused before. False: one was. */
+/* Calls a kernel, in the program's line `line`, unless a call was refused before. False: one was.
+ */
 bool pk_flow_call(pk_flow *flow, int line, const pk_kernel *kernel, const pk_array *arrays);
-/* The part of an array at `index` on its first `leading` axes. An index outside refuses the call. */
+/* The part of an array at `index` on its first `leading` axes. An index outside refuses the call.
+ */
 pk_array pk_flow_part(pk_flow *flow, int array, int leading, const int64_t *index);
 /* After a call that has written the spare of an array in its place. */
 static inline void pk_flow_exchange(pk_flow *flow, int array, int spare) {

@@ -201,9 +201,10 @@ static const char *run_variants(TestFile *test, const Options *options,
   const char *wrong = NULL;
   for (int i = 0; !wrong && (i == 0 || compilers[i]); i++) {
     const char *cc = compilers[i], *name = cc ? cc : "cc";
-    Variant variants[] = {
-        {arena_printf(test->arena, "native (%s)", name), cc, native, target_flags(native), i == 0, true},
-        {arena_printf(test->arena, "portable (%s)", name), cc, generic, portable_flags, false, false}};
+    Variant variants[] = {{arena_printf(test->arena, "native (%s)", name), cc, native,
+                           target_flags(native), i == 0, true},
+                          {arena_printf(test->arena, "portable (%s)", name), cc, generic,
+                           portable_flags, false, false}};
     for (int v = 0; !wrong && v < (runner() ? 1 : 2); v++)
       wrong = run_variant(test, options, &variants[v], interpreted, reference);
     if (!cc) break;

@@ -21,8 +21,8 @@ typedef struct {
   DirectiveKind kind;
   int line;
   const char *kernel;  // what `-k` at its beginning names; NULL: nothing
-  const char *words;  // before `->`, or all of it
-  const char *text;   // what is expected
+  const char *words;   // before `->`, or all of it
+  const char *text;    // what is expected
 } Directive;
 
 // A file at work. Failures go to `failures`, a line each.
