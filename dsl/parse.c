@@ -188,8 +188,9 @@ static void find_expected(const Driver *d, Expected *e) {
   }
   if (value) expect(e, "a value");
   if (name && !value) expect(e, "a name");
-  if (parser_accepts(d->machine, T_ASSIGN) && !parser_accepts(d->machine, T_COMMA))
-    expect(e, "`=`");
+  // In front of `=` a comma may stand too, but only in a program; in a list `=` is the rarer one.
+  bool assigns = parser_accepts(d->machine, T_ASSIGN) && !parser_accepts(d->machine, T_RPAREN);
+  if (assigns) expect(e, "`=`");
   for (int i = 0; i < token_info_count; i++) {
     const TokenInfo *info = &token_info[i];
     bool told = value && (info->kind == T_NOT || info->kind == T_TILDE || info->kind == T_TRUE ||
@@ -197,6 +198,7 @@ static void find_expected(const Driver *d, Expected *e) {
     bool continues = (e->after_value || value) && info->class == TOKEN_OPERATOR;
     bool word = info->class == TOKEN_WORD && name;
     if (told || continues || word || info->class == TOKEN_ASSIGNING) continue;
+    if (assigns && info->kind == T_COMMA) continue;
     if (info->class == TOKEN_OTHER && (info->kind == T_NAME || value)) continue;
     if (!parser_accepts(d->machine, info->kind)) continue;
     expect(e, info->class == TOKEN_OTHER ? info->text

@@ -224,7 +224,7 @@ static void test_messages(void) {
        "found `b`\n"
        "2:8 E0101 expected `,` or `)`, found `=`\n3:13 E0101 expected `;` after the value, found "
        "`d`\n"},
-      {"}\n", "1:1 E0101 expected `fn`, `kernel` or `reference`, found `}`\n"},
+      {"}\n", "1:1 E0101 expected `fn`, `kernel`, `program` or `reference`, found `}`\n"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     check_messages(rows[i].text, strlen(rows[i].text), rows[i].want);
