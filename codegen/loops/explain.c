@@ -197,11 +197,8 @@ static void explain_edges(Gen *g) {
 
 static void explain_loops(Gen *g) {
   Buf loops = {0};
-  print_loops(g, &loops);
-  const char *after_title = strchr(loops.text, '\n') + 1;
-  if (*after_title)
-    explain(g, "\nLoops of a step\n%.*s",
-            (int)(loops.length - 1 - (size_t)(after_title - loops.text)), after_title);
+  print_regions(g, &loops);
+  if (loops.length) explain(g, "\nLoops of a step\n%.*s", (int)loops.length - 1, loops.text);
   buf_free(&loops);
 }
 

@@ -102,6 +102,13 @@ static void put_scalars(Printer *p, int depth, const Group *group, int after) {
   put_members(p, depth + 1, here.at, here.count);
 }
 
+// Operands that are packed before the loop.
+static const char *packed_text(Gen *g, const Instr *dot) {
+  const Buffer *left = val(dot)->left, *panels = val(dot)->panels;
+  const char *first = left ? text(g, ", left packed to %s", left->name) : "";
+  return panels ? text(g, "%s, right packed to %s", first, panels->name) : first;
+}
+
 static void put_dot(Printer *p, int depth, const Step *step) {
   Gen *g = p->g;
   const char *columns = demand_text(g, step->demand, step->columns), *where;
@@ -111,7 +118,9 @@ static void put_dot(Printer *p, int depth, const Step *step) {
   else
     where = kept_text(g, step->dot);
   put(p, depth, "dot to %s columns:", columns);
-  put(p, depth + 1, "line %d: %s%s", line_of(g, step->dot->span), instr_text(g, step->dot), where);
+  put(p, depth + 1, "line %d: %s%s%s%s", line_of(g, step->dot->span), instr_text(g, step->dot),
+      where, packed_text(g, step->dot),
+      step->fresh ? text(g, ", from zero where %%%d holds", step->fresh->id) : "");
 }
 
 static void put_rows(Printer *p, int depth, const Group *group) {
@@ -190,7 +199,67 @@ static void put_region(Printer *p, int depth, const Schedule *s) {
   for (int i = 0; i < s->groups.count; i++) put_group(p, depth, s->groups.at[i]);
 }
 
+void print_regions(Gen *g, Buf *out) { put_region(&(Printer){g, out}, 1, g->body); }
+
+// ---- what the regions work on: grid, refs, buffers, bounds
+
+static void put_grid(Printer *p) {
+  const Kernel *k = p->g->k;
+  for (int i = 0; i < k->grid.count; i++) {
+    const Batch *batch = p->g->batch && p->g->batch->axis == i ? p->g->batch : NULL;
+    put(p, 1, "axis %s%s%s", p->g->axis_name[i], k->grid.at[i].parallel ? " parallel" : "",
+        batch ? text(p->g, ", cells stacked to %s rows", batch->inside->name) : "");
+  }
+}
+
+static const char *strides_text(Gen *g, const Expr *const *strides, int rank) {
+  const char *all = "";
+  for (int i = 0; i < rank; i++)
+    all = text(g, "%s%s%s", all, i ? ", " : "", expr_plain(strides[i]));
+  return all;
+}
+
+// How much of each axis is read or written.
+static const char *extents_text(Gen *g, const RefGen *r) {
+  const char *all = "";
+  for (int i = 0; i < r->ref->type.rank; i++)
+    all = text(g, "%s%s%s", all, i ? ", " : "", demand_text(g, r->demand[i], r->ref->type.dim[i]));
+  return all;
+}
+
+static void put_ref(Printer *p, const RefGen *r) {
+  static const char *const roles[] = {
+      [REF_INPUT] = "input", [REF_OUTPUT] = "output", [REF_SCRATCH] = "scratch", [REF_VAR] = "var"};
+  Gen *g = p->g;
+  bool strided = r->form != FORM_PANELS && r->ref->space != SPACE_ANY && r->ref->type.rank;
+  put(p, 1, "%s %s %s[%s]: %s%s%s%s%s%s", roles[r->ref->role], r->ref->name,
+      dtype_info[r->element].name, extents_text(g, r),
+      ref_is_operand(r->ref) ? form_text(r->form) : "kept", r->transposed ? ", transposed" : "",
+      r->buffer ? text(g, " in %s", r->buffer->name) : "",
+      strided ? text(g, ", strides %s", strides_text(g, r->stride, r->ref->type.rank)) : "",
+      r->dot_rows ? text(g, ", in place for few of %s rows", expr_plain(r->dot_rows)) : "",
+      r->filled_by ? text(g, ", filled by %%%d", r->filled_by->id) : "");
+}
+
+static void put_buffer(Printer *p, const Buffer *b) {
+  put(p, 1, "buffer %s %s, %s bytes%s: %s", b->name, dtype_info[b->element].name,
+      expr_plain(b->bytes), b->slots ? text(p->g, " times %s", b->slots) : "", b->purpose);
+}
+
+static void put_bound(Printer *p, const StripBound *b) {
+  put(p, 1, "bound %s of a strip, to %s, by %%%d%s", b->end->name,
+      demand_text(p->g, b->base, b->columns), b->mask->id,
+      b->shared ? ", that of the last row for all" : "");
+}
+
 void print_loops(Gen *g, Buf *out) {
-  buf_printf(out, "loops of %s\n", g->k->name);
-  put_region(&(Printer){g, out}, 1, g->body);
+  Printer p = {g, out};
+  buf_printf(out, "loops of %s: vectors of %d lanes, panels of %d columns\n", g->k->name, g->lanes,
+             g->panel);
+  put_grid(&p);
+  for (int i = 0; i < g->k->refs.count; i++) put_ref(&p, &g->refs[i]);
+  for (int i = 0; i < g->buffers.count; i++) put_buffer(&p, g->buffers.at[i]);
+  for (int i = 0; i < g->bounds.count; i++) put_bound(&p, &g->bounds.at[i]);
+  put(&p, 1, "step:");
+  put_region(&p, 2, g->body);
 }

@@ -10,6 +10,7 @@ const char *why_kept(Gen *g, const Instr *v);
 // "%127 s = select": id, name in the source where there is one, operation.
 const char *instr_text(Gen *g, const Instr *v);
 
-void print_loops(Gen *g, Buf *out);
+void print_loops(Gen *g, Buf *out);    // all of it
+void print_regions(Gen *g, Buf *out);  // the tree alone
 
 #endif

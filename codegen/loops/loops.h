@@ -148,12 +148,7 @@ typedef struct {
   const Expr *stride[MAX_RANK];
 } Place;
 bool place_of(Gen *g, const Instr *v, Place *place);
-// The part of it that is known before names are.
-typedef struct {
-  DType element;
-  const Expr *stride[MAX_RANK];
-} Layout;
-bool layout_of(Gen *g, const Instr *v, Layout *layout);
+bool layout_of(Gen *g, const Instr *v, Place *place);  // .. without the offset, which has names
 void place_of_access(Gen *g, const Instr *access,
                      Place *place);  // of the window of a LOAD or STORE
 void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from,

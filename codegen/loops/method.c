@@ -22,7 +22,7 @@ ProductShape product_shape(const Instr *v) {
 }
 
 static bool has_products(Gen *g, const Instr *v) {
-  Layout a, b, out;
+  Place a, b, out;
   int last = v->type.rank - 1;
   return product_shape(v).plain && layout_of(g, v->args[0], &a) && layout_of(g, v->args[1], &b) &&
          layout_of(g, v, &out) && expr_is(a.stride[last], 1) && expr_is(b.stride[last], 1);
@@ -37,7 +37,7 @@ static void place_products(Gen *g, const Instr *v) {
   DType element = dot_element(kind, a->type.dtype);
   val(v)->panels = panels_buffer(g, text(g, "panels%d", v->id), kind, v->args[1]->type.dtype, k,
                                  v->type.dim[n - 1], "right operand of dot");
-  Layout at;
+  Place at;
   REQUIRE(layout_of(g, a, &at));
   if (at.element != element || s.a_transposed)
     val(v)->left = buffer_new(g, text(g, "left%d", v->id), element, 2, rows, "left operand of dot");
@@ -46,7 +46,7 @@ static void place_products(Gen *g, const Instr *v) {
 // ---- transposes, reductions
 
 static bool has_blocks(Gen *g, const Instr *v) {
-  Layout from, to;
+  Place from, to;
   return v->type.rank == 2 && v->ints[0] == 1 && layout_of(g, v->args[0], &from) &&
          layout_of(g, v, &to) && expr_is(from.stride[1], 1) && from.element == to.element &&
          dtype_bytes(to.element) <= 4;
@@ -55,7 +55,7 @@ static bool has_blocks(Gen *g, const Instr *v) {
 // Are rows added up (or compared) into one row: the axes before the last are the ones that go?
 static bool has_rows(Gen *g, const Instr *v) {
   const Instr *from = v->args[0];
-  Layout at, to;
+  Place at, to;
   int last = from->type.rank - 1;
   DType t = from->type.dtype;
   return last >= 1 && !((v->ival >> last) & 1) && !is_row_scalar(from) && layout_of(g, from, &at) &&

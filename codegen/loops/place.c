@@ -28,89 +28,73 @@ const Expr *start_expr(Gen *g, const Instr *access, int axis) {
   return expr_call(&g->exprs, "pk_start", scalar_expr(g, start), room_of(g, access, axis), NULL);
 }
 
-void place_of_access(Gen *g, const Instr *v, Place *p) {
-  const RefGen *r = &g->refs[v->ref->id];
+// Of the window of an access, all but where it starts.
+static void layout_of_access(Gen *g, const Instr *access, Place *p) {
+  const RefGen *r = &g->refs[access->ref->id];
   *p = (Place){.base = r->name, .offset = number(g, 0), .element = r->element};
-  for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
-    const Expr *start = expr_mul(&g->exprs, start_expr(g, v, k), r->stride[k]);
-    p->offset = expr_add(&g->exprs, p->offset, start);
-    if (!v->window.squeeze[k])
-      p->stride[axis++] = expr_mul(&g->exprs, r->stride[k], number(g, v->window.stride[k]));
+  for (int k = 0, axis = 0; k < access->ref->type.rank; k++)
+    if (!access->window.squeeze[k])
+      p->stride[axis++] = expr_mul(&g->exprs, r->stride[k], number(g, access->window.stride[k]));
+}
+
+static const Expr *offset_of_access(Gen *g, const Instr *access) {
+  const Expr *offset = number(g, 0);
+  for (int k = 0; k < access->ref->type.rank; k++) {
+    const Expr *stride = g->refs[access->ref->id].stride[k];
+    offset = expr_add(&g->exprs, offset, expr_mul(&g->exprs, start_expr(g, access, k), stride));
   }
+  return offset;
 }
 
-static void place_of_buffer(Gen *g, const Buffer *b, Place *p) {
-  *p = (Place){.base = b->name, .offset = number(g, 0), .element = b->element};
-  memcpy(p->stride, b->stride, sizeof p->stride);
+void place_of_access(Gen *g, const Instr *access, Place *p) {
+  layout_of_access(g, access, p);
+  p->offset = offset_of_access(g, access);
 }
 
-static void strides_of_unit_axes(Gen *g, const Instr *reshape, const Expr *const *from,
-                                 const Expr **to) {
+void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *to) {
   const Type *a = &reshape->args[0]->type, *b = &reshape->type;
   int i = 0;
   for (int j = 0; j < b->rank; j++) {
     if (b->dim[j] == 1) {
-      to[j] = number(g, 0);
+      to->stride[j] = number(g, 0);
       continue;
     }
     while (a->dim[i] == 1) i++;
-    to[j] = from[i++];
+    to->stride[j] = from->stride[i++];
   }
 }
 
-void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *to) {
-  strides_of_unit_axes(g, reshape, from->stride, to->stride);
+// The access through which a value is in its ref, or NULL.
+static const Instr *access_of(const Instr *v) {
+  if (val(v)->stored_by) return val(v)->stored_by;
+  bool in_ref = v->op == OP_STORE || (v->op == OP_LOAD && !val(v)->buffer && !ir_may_leave(v));
+  return in_ref ? v : NULL;
+}
+
+static bool passes_on(const Instr *v) {
+  return v->op == OP_RESHAPE && is_transparent(v) && !val(v)->buffer && !val(v)->stored_by;
+}
+
+bool layout_of(Gen *g, const Instr *v, Place *p) {
+  const Instr *access = access_of(v);
+  const Buffer *b = val(v)->buffer;
+  if (access) {
+    layout_of_access(g, access, p);
+  } else if (b) {
+    *p = (Place){.base = b->name, .offset = number(g, 0), .element = b->element};
+    memcpy(p->stride, b->stride, sizeof p->stride);
+  } else if (passes_on(v)) {
+    Place from;
+    if (!layout_of(g, v->args[0], &from)) return false;
+    *p = from;
+    place_of_unit_axes(g, v, &from, p);
+  }
+  return access || b || passes_on(v);
 }
 
 bool place_of(Gen *g, const Instr *v, Place *p) {
-  bool in_ref = v->op == OP_LOAD && !val(v)->buffer && !val(v)->stored_by;
-  if (in_ref && ir_may_leave(v)) return false;
-  if (v->op == OP_STORE || in_ref) {
-    place_of_access(g, v, p);
-    return true;
-  }
-  if (val(v)->stored_by) {
-    place_of_access(g, val(v)->stored_by, p);
-    return true;
-  }
-  if (val(v)->buffer) {
-    place_of_buffer(g, val(v)->buffer, p);
-    return true;
-  }
-  if (v->op == OP_RESHAPE && is_transparent(v)) {
-    Place from;
-    if (!place_of(g, v->args[0], &from)) return false;
-    *p = from;
-    place_of_unit_axes(g, v, &from, p);
-    return true;
-  }
-  return false;
-}
-
-static void layout_of_access(Gen *g, const Instr *access, Layout *l) {
-  const RefGen *r = &g->refs[access->ref->id];
-  l->element = r->element;
-  for (int k = 0, axis = 0; k < access->ref->type.rank; k++)
-    if (!access->window.squeeze[k])
-      l->stride[axis++] = expr_mul(&g->exprs, r->stride[k], number(g, access->window.stride[k]));
-}
-
-bool layout_of(Gen *g, const Instr *v, Layout *l) {
-  const Val *info = val(v);
-  if (v->op == OP_STORE || info->stored_by) {
-    layout_of_access(g, info->stored_by ? info->stored_by : v, l);
-  } else if (info->buffer) {
-    l->element = info->buffer->element;
-    memcpy(l->stride, info->buffer->stride, sizeof l->stride);
-  } else if (v->op == OP_LOAD && !ir_may_leave(v)) {
-    layout_of_access(g, v, l);
-  } else if (v->op == OP_RESHAPE && is_transparent(v)) {
-    Layout from;
-    if (!layout_of(g, v->args[0], &from)) return false;
-    l->element = from.element;
-    strides_of_unit_axes(g, v, from.stride, l->stride);
-  } else {
-    return false;
-  }
+  if (!layout_of(g, v, p)) return false;
+  while (passes_on(v)) v = v->args[0];
+  if (access_of(v)) p->offset = offset_of_access(g, access_of(v));
   return true;
 }
