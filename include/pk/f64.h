@@ -16,6 +16,8 @@ static inline double pk_f64_sign(double a) { return isnan(a) || a == 0 ? a : a >
 static inline double pk_f64_reciprocal(double a) { return 1 / a; }
 static inline double pk_f64_rsqrt(double a) { return 1 / sqrt(a); }
 
+static inline double pk_f64_exp10(double a) { return pow(10, a); }
+
 /* exp(-a) would overflow where the result is still a number. */
 static inline double pk_f64_logistic(double a) {
   const double e = exp(-fabs(a));

@@ -40,6 +40,7 @@ static double exact_erf_inv(double x) {
   }
   return copysign((low + high) / 2, x);
 }
+static double exact_exp10(double x) { return pow(10, x); }
 static double exact_rsqrt(double x) { return 1 / sqrt(x); }
 
 /* X(name, bounds in units in the last place with one-instruction fused multiply-add and without,
@@ -69,6 +70,7 @@ static double exact_rsqrt(double x) { return 1 / sqrt(x); }
   X(atan, 0.51, 0.51, atan)             \
   X(erfc, 0.51, 0.51, erfc)             \
   X(erf_inv, 0.53, 0.53, exact_erf_inv) \
+  X(exp10, 0.51, 0.51, exact_exp10)     \
   X(rsqrt, 1.5, 1.5, exact_rsqrt)
 #define BINARY_FUNCTIONS(X) \
   X(pow, 0.51, pow)         \

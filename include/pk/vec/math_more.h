@@ -81,6 +81,7 @@ PK_INLINE pk_f64p pk_atanh_part(pk_f64p x) {
   return pk_signed_part(pk_pick_part((pk_u64p)(size < 0.02), near, far), x);
 }
 PK_INLINE pk_f64p pk_log10_part(pk_f64p x) { return pk_log2_part(x) * 0.30102999566398120; }
+PK_INLINE pk_f64p pk_exp10_part(pk_f64p x) { return pk_exp2_part(x * 3.3219280948873623); }
 PK_INLINE pk_f64p pk_cbrt_part(pk_f64p x) {
   return pk_signed_part(pk_exp2_part(pk_log2_part(pk_size_part(x)) * (1.0 / 3)), x);
 }
@@ -95,6 +96,7 @@ PK_IN_DOUBLE(acosh, 1, PK_LARGEST,
 #define PK_NAN_ABOVE_ONE(value) pk_select_f32(PK_SIZE_ABOVE(1), PK_F32(__builtin_nanf("")), value)
 PK_IN_DOUBLE(atanh, -PK_NEAR_ONE, PK_NEAR_ONE, PK_NAN_ABOVE_ONE(PK_INF_AT_ONE))
 PK_IN_DOUBLE(log10, 0x1p-149f, PK_LARGEST, pk_log_special(y, x))
+PK_IN_DOUBLE(exp10, -50, 50, y)
 PK_IN_DOUBLE(cbrt, -PK_LARGEST, PK_LARGEST,
              PK_SPECIAL(pk_or_mask(pk_isinf_f32(x), pk_eq_f32(x, PK_F32(0))), x))
 
