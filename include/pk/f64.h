@@ -24,6 +24,8 @@ static inline double pk_f64_logistic(double a) {
   return a < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
+static inline double pk_f64_softplus(double a) { return fmax(a, 0) + log1p(exp(-fabs(a))); }
+
 /* Winitzki's approximation, then Newton's steps on erf; near 1 on erfc, which keeps its digits. */
 static inline double pk_f64_erf_inv(double x) {
   const double size = fabs(x), w = log((1 - x) * (1 + x)), b = 4.330746750799873 + w / 2;

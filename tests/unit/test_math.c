@@ -41,6 +41,7 @@ static double exact_erf_inv(double x) {
   return copysign((low + high) / 2, x);
 }
 static double exact_exp10(double x) { return pow(10, x); }
+static double exact_softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 static double exact_rsqrt(double x) { return 1 / sqrt(x); }
 
 /* X(name, bounds in units in the last place with one-instruction fused multiply-add and without,
@@ -71,6 +72,7 @@ static double exact_rsqrt(double x) { return 1 / sqrt(x); }
   X(erfc, 0.51, 0.51, erfc)             \
   X(erf_inv, 0.53, 0.53, exact_erf_inv) \
   X(exp10, 0.51, 0.51, exact_exp10)     \
+  X(softplus, 2.3, 1.7, exact_softplus) \
   X(rsqrt, 1.5, 1.5, exact_rsqrt)
 #define BINARY_FUNCTIONS(X) \
   X(pow, 0.51, pow)         \

@@ -159,11 +159,15 @@ PK_INLINE pk_f32v pk_tanh_f32(pk_f32v x) {
       pk_select_f32(pk_ge_f32(size, PK_F32(0.57f)), large, PK_FMA(pk_mul_f32(p, s), x, x)), x);
 }
 
-/* e = exp(-|x|) never overflows: 1 / (1 + e) or e / (1 + e). */
+/* exp(-|x|), which never overflows. */
+PK_INLINE pk_f32v pk_exp_minus_size_f32(pk_f32v x) {
+  return pk_exp_below_f32(
+      pk_bitcast_i32_f32(pk_or_i32(pk_bitcast_f32_i32(x), pk_splat_i32(INT32_MIN))));
+}
+
+/* With e = exp(-|x|): 1 / (1 + e) or e / (1 + e). */
 PK_INLINE pk_f32v pk_logistic_f32(pk_f32v x) {
-  pk_f32v minus_size =
-      pk_bitcast_i32_f32(pk_or_i32(pk_bitcast_f32_i32(x), pk_splat_i32(INT32_MIN)));
-  pk_f32v e = pk_exp_below_f32(minus_size);
+  pk_f32v e = pk_exp_minus_size_f32(x);
   pk_mask negative = pk_lt_f32(x, PK_F32(0));
 #if PK_PART_BYTES == 64
   pk_f32v q = pk_reciprocal_of_sum_f32(e);
@@ -227,6 +231,10 @@ PK_INLINE pk_f32v pk_log1p_f32(pk_f32v x) {
       pk_select_f32(pk_or_mask(near, pk_gt_f32(x, PK_F32(0x1p24f))), zero, pk_div_f32(lost, u));
   pk_f32v y = pk_log_special(pk_log_sum(e, correction, f), u);
   return pk_select_f32(pk_lt_f32(pk_abs_f32(x), PK_F32(0x1p-25f)), x, y);
+}
+/* log(1 + exp(x)) is x + log(1 + exp(-x)). */
+PK_INLINE pk_f32v pk_softplus_f32(pk_f32v x) {
+  return pk_add_f32(pk_max_fast_f32(PK_F32(0), x), pk_log1p_f32(pk_exp_minus_size_f32(x)));
 }
 /* f / log 2 in two parts, of which the greater is exact: both factors have 12 bits. */
 PK_INLINE pk_f32v pk_log2_f32(pk_f32v x) {
