@@ -25,6 +25,7 @@ static inline double pk_f64_logistic(double a) {
 }
 
 static inline double pk_f64_softplus(double a) { return fmax(a, 0) + log1p(exp(-fabs(a))); }
+static inline double pk_f64_log_sigmoid(double a) { return -pk_f64_softplus(-a); }
 
 /* Winitzki's approximation, then Newton's steps on erf; near 1 on erfc, which keeps its digits. */
 static inline double pk_f64_erf_inv(double x) {

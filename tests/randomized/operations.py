@@ -154,7 +154,7 @@ EXACT_FLOAT = {"abs": np.abs, "sign": np.sign, "floor": np.floor, "ceil": np.cei
                "round_half_away": _round_half_away}
 ROUNDED_FLOAT = {"sqrt": np.sqrt, "reciprocal": np.reciprocal, "square": np.square}
 TESTS = {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "is_finite": np.isfinite, "signbit": np.signbit}
-FUNCTIONS = {"exp": np.exp, "exp2": np.exp2, "exp10": lambda a: np.power(10.0, a), "softplus": lambda a: np.logaddexp(a, 0), "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p,
+FUNCTIONS = {"exp": np.exp, "exp2": np.exp2, "exp10": lambda a: np.power(10.0, a), "softplus": lambda a: np.logaddexp(a, 0), "log_sigmoid": lambda a: -np.logaddexp(-a, 0), "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p,
              "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "atan": np.arctan, "cbrt": np.cbrt, "sinh": np.sinh, "asinh": np.arcsinh,
              "logistic": lambda a: 1 / (1 + np.exp(-a)), "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "log10": np.log10,
              "rsqrt": lambda a: 1 / np.sqrt(a)}

@@ -236,6 +236,10 @@ PK_INLINE pk_f32v pk_log1p_f32(pk_f32v x) {
 PK_INLINE pk_f32v pk_softplus_f32(pk_f32v x) {
   return pk_add_f32(pk_max_fast_f32(PK_F32(0), x), pk_log1p_f32(pk_exp_minus_size_f32(x)));
 }
+/* -softplus(-x): what rounds to 0 is -0. */
+PK_INLINE pk_f32v pk_log_sigmoid_f32(pk_f32v x) {
+  return pk_sub_f32(pk_min_fast_f32(PK_F32(-0.0f), x), pk_log1p_f32(pk_exp_minus_size_f32(x)));
+}
 /* f / log 2 in two parts, of which the greater is exact: both factors have 12 bits. */
 PK_INLINE pk_f32v pk_log2_f32(pk_f32v x) {
   pk_f32v e, f = pk_sub_f32(pk_log_split(x, &e), PK_F32(1));
