@@ -116,7 +116,7 @@ FUNCTIONS = {
     "asin": ("clamp(x / 4, -0.99, 0.99)", np.arcsin), "acos": ("clamp(x / 4, -0.99, 0.99)", np.arccos), "atan": ("x", np.arctan),
     "asinh": ("x", np.arcsinh), "acosh": ("abs(x) + 1", np.arccosh), "atanh": ("clamp(x / 4, -0.99, 0.99)", np.arctanh),
     "exp10": ("x", lambda x: np.power(10.0, x)), "softplus": ("x", lambda x: np.logaddexp(x, 0)), "log_sigmoid": ("x", lambda x: -np.logaddexp(-x, 0)), "erf": ("x", libm(math.erf)), "erfc": ("x", libm(math.erfc)), "erf_inv": ("clamp(x / 4, -0.99, 0.99)", whole_erf_inv),
-    "pow": ("abs(x) + 1, y", np.power), "atan2": ("x, y", np.arctan2),
+    "pow": ("abs(x) + 1, y", np.power), "atan2": ("x, y", np.arctan2), "hypot": ("x, y", np.hypot),
 }
 
 

@@ -262,6 +262,13 @@ static inline pk_bound pk_bound_atan2(pk_bound a, pk_bound b, const pk_bound_rul
                        (across == 0 ? 0 : across / square) + pk_bound_share(r->function, value));
 }
 
+/* Neither slope is above 1. */
+static inline pk_bound pk_bound_hypot(pk_bound a, pk_bound b, const pk_bound_rules *r) {
+  const double value = hypot(a.value, b.value);
+  return pk_bound_made(
+      value, pk_bound_reach(a, r) + pk_bound_reach(b, r) + pk_bound_share(r->function, value));
+}
+
 /* The quotient whose whole part is taken, which is that of the true one: where the operands are
  * exact it is. */
 static inline pk_bound pk_bound_quotient(pk_bound a, pk_bound b, const pk_bound_rules *r) {

@@ -485,7 +485,7 @@ class Expressions:
         if depth > 1 or not self.inexact:
             return None
         v = self.small(self.leaf(t))
-        return call(self.r.choice(["exp", "exp2", "tanh", "sin", "cos", "atan", "logistic", "expm1", "cbrt", "asinh"]), t, [v])
+        return call(self.r.choice(["exp", "exp2", "tanh", "sin", "cos", "atan", "logistic", "expm1", "cbrt", "asinh", "exp10", "softplus", "log_sigmoid"]), t, [v])
 
     def p_extremum(self, t, depth):
         values = self.pair(t, depth)

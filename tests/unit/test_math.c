@@ -73,11 +73,12 @@ static double exact_rsqrt(double x) { return 1 / sqrt(x); }
   X(erfc, 0.51, 0.51, erfc)                   \
   X(erf_inv, 0.53, 0.53, exact_erf_inv)       \
   X(exp10, 0.51, 0.51, exact_exp10)           \
-  X(softplus, 2.3, 1.7, exact_softplus)       \
-  X(log_sigmoid, 2.3, 1.7, exact_log_sigmoid) \
+  X(softplus, 2.4, 1.7, exact_softplus)       \
+  X(log_sigmoid, 2.4, 1.7, exact_log_sigmoid) \
   X(rsqrt, 1.5, 1.5, exact_rsqrt)
 #define BINARY_FUNCTIONS(X) \
   X(pow, 0.51, pow)         \
+  X(hypot, 0.51, hypot)     \
   X(atan2, 0.51, atan2)
 
 /* A function from memory to memory. */

@@ -47,6 +47,27 @@ PK_INLINE pk_f64p pk_polynomial_part(pk_f64p x, const double *c, int count) {
     return pk_select_f32(pk_isnan_f32(x), x, special);                \
   }                                                                   \
   PKS_UNARY(name)
+/* The same of two operands, of any values; a NaN in either gives a NaN, before `special`. */
+#define PK_PAIR_IN_DOUBLE(name, special)                              \
+  static inline pk_f32v pk_##name##_f32(pk_f32v a, pk_f32v b) {       \
+    float in[2][PK_LANES];                                            \
+    double wide[2][PK_LANES];                                         \
+    pk_spill_f32(in[0], a);                                           \
+    pk_spill_f32(in[1], b);                                           \
+    for (int k = 0; k < PK_LANES; k++) wide[0][k] = (double)in[0][k]; \
+    for (int k = 0; k < PK_LANES; k++) wide[1][k] = (double)in[1][k]; \
+    PK_UNROLL for (int k = 0; k < PK_LANES; k += PK_PART_LANES / 2) { \
+      pk_f64p p, q;                                                   \
+      __builtin_memcpy(&p, wide[0] + k, sizeof p);                    \
+      __builtin_memcpy(&q, wide[1] + k, sizeof q);                    \
+      p = pk_##name##_part(p, q);                                     \
+      __builtin_memcpy(wide[0] + k, &p, sizeof p);                    \
+    }                                                                 \
+    for (int k = 0; k < PK_LANES; k++) in[0][k] = (float)wide[0][k];  \
+    pk_f32v y = pk_fill_f32(in[0]);                                   \
+    return special;                                                   \
+  }                                                                   \
+  PKS_BINARY(name)
 #define PK_SPECIAL(condition, value) pk_select_f32(condition, value, y)
 #define PK_KEEP_INF PK_SPECIAL(pk_isinf_f32(x), x)
 #define PK_SIZE_ABOVE(bound) pk_gt_f32(pk_abs_f32(x), PK_F32(bound))
@@ -97,6 +118,10 @@ PK_IN_DOUBLE(acosh, 1, PK_LARGEST,
 PK_IN_DOUBLE(atanh, -PK_NEAR_ONE, PK_NEAR_ONE, PK_NAN_ABOVE_ONE(PK_INF_AT_ONE))
 PK_IN_DOUBLE(log10, 0x1p-149f, PK_LARGEST, pk_log_special(y, x))
 PK_IN_DOUBLE(exp10, -50, 50, y)
+/* Squares of floats neither overflow nor round in double. */
+PK_INLINE pk_f64p pk_hypot_part(pk_f64p a, pk_f64p b) { return pk_sqrt_part(a * a + b * b); }
+PK_PAIR_IN_DOUBLE(hypot, PK_SPECIAL(pk_or_mask(pk_isinf_f32(a), pk_isinf_f32(b)),
+                                    PK_F32(__builtin_inff())))
 PK_IN_DOUBLE(cbrt, -PK_LARGEST, PK_LARGEST,
              PK_SPECIAL(pk_or_mask(pk_isinf_f32(x), pk_eq_f32(x, PK_F32(0))), x))
 
