@@ -91,6 +91,37 @@ static bool check_ends(Lower *l, const Copy *copy, Span span) {
   return false;
 }
 
+// The text of the length along the axis'th axis of a window; NULL where it is not a run-time
+// length.
+static const char *length_text(Lower *l, const Node *window, const View *view, int axis) {
+  const Node *elements[MAX_RANK];
+  if (!view->lengths[axis]) return NULL;
+  REQUIRE(spread_index(l, window, &view->ref->type, "", elements));
+  Span span = elements[axis]->list.at[1]->span;
+  return intern_n(diag_source(l->diag)->text + span.start, span.end - span.start);
+}
+
+static int next_axis(const View *view, int axis) {
+  while (axis < view->ref->type.rank && view->window.squeeze[axis]) axis++;
+  return axis;
+}
+
+// Lengths that only the run knows are equal when they are one expression.
+static bool check_lengths(Lower *l, const Node *arrow, const Copy *copy) {
+  int from = 0, to = 0;
+  for (int i = 0; i < copy->from.type.rank; i++, from++, to++) {
+    from = next_axis(&copy->from, from);
+    to = next_axis(&copy->to, to);
+    if (length_text(l, arrow->a, &copy->from, from) == length_text(l, arrow->b, &copy->to, to))
+      continue;
+    diag_error(l->diag, arrow->span, ERR_BAD_COPY,
+               "a length that is known only at run time is the same expression in both windows of "
+               "a copy");
+    return false;
+  }
+  return true;
+}
+
 static Value lower_async_copy(Lower *l, const Call *call) {
   const Node *arrow = call->arg[0];
   Copy *copy = NEW(l->arena, Copy);
@@ -100,10 +131,12 @@ static Value lower_async_copy(Lower *l, const Call *call) {
                "a copy is written async_copy(from[..] -> to[..], s)");
     return value_error();
   }
+  l->lengths = true;
   bool good = lower_view(l, arrow->a, false, &copy->from);
   good = lower_view(l, arrow->b, false, &copy->to) && good;
+  l->lengths = false;
   good = lower_semaphore(l, call->arg[1], &copy->semaphore) && good;
-  if (!good || !check_ends(l, copy, arrow->span) ||
+  if (!good || !check_ends(l, copy, arrow->span) || !check_lengths(l, arrow, copy) ||
       !check_storable(l, copy->to.ref, arrow->b->span))
     return value_error();
   if (!check_kind(l, &copy->semaphore, true, call->arg[1]->span, "a copy takes"))
@@ -124,6 +157,40 @@ static void emit_copy(Lower *l, Op op, const Copy *copy, int64_t priority, Span 
   instr->target_window = copy->to.window;
   instr->semaphore = copy->semaphore.ref;
   instr->ival = priority;
+}
+
+static void move_start(Lower *l, View *view, int axis, Instr *i, Span span) {
+  Type index = type_scalar(DT_I64);
+  int64_t stride = view->window.stride[axis];
+  if (stride != 1) i = emit2(l, OP_MUL, index, span, i, index_const(l, stride, span));
+  view->starts[axis] = emit2(l, OP_ADD, index, span, view->starts[axis], i);
+  view->window.stride[axis] = 1;
+  view->lengths[axis] = NULL;
+}
+
+// A run-time length is a loop over copies of one row each. They use the semaphore together, so
+// their waits prove all of them complete.
+static void emit_copies(Lower *l, Op op, const Copy *copy, int64_t priority, Span span) {
+  int from = 0, to = 0, i = 0;
+  for (; i < copy->from.type.rank; i++, from++, to++) {
+    from = next_axis(&copy->from, from);
+    to = next_axis(&copy->to, to);
+    if (copy->from.lengths[from]) break;
+  }
+  if (i == copy->from.type.rank) {
+    emit_copy(l, op, copy, priority, span);
+    return;
+  }
+  Frame frame;
+  Copy row = *copy;
+  Instr *first = index_const(l, 0, span), *length = copy->from.lengths[from];
+  Region *body = enter_region(l, &frame);
+  body->arg = ir_new(l->k, OP_ARG, type_scalar(DT_I64), span, 0, NULL);
+  move_start(l, &row.from, from, body->arg, span);
+  move_start(l, &row.to, to, body->arg, span);
+  emit_copies(l, op, &row, priority, span);
+  leave_region(l);
+  emit2(l, OP_FOR, no_result, span, first, length)->regions[0] = body;
 }
 
 static bool lower_priority(Lower *l, const Node *node, int64_t *priority) {
@@ -163,7 +230,7 @@ Value lower_method(Lower *l, const Node *node) {
     return value_error();
   }
   if (!lower_priority(l, node, &priority)) return value_error();
-  emit_copy(l, starts ? OP_COPY_START : OP_COPY_WAIT, v.copy, priority, node->span);
+  emit_copies(l, starts ? OP_COPY_START : OP_COPY_WAIT, v.copy, priority, node->span);
   return (Value){.kind = V_VOID};
 }
 

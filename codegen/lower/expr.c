@@ -154,15 +154,29 @@ static bool operator_takes(int op, DType dtype) {
     case BIN_SHR:
     case BIN_USHR:
       return is_integer(dtype);
+    case BIN_LT:
+    case BIN_LE:
+    case BIN_GT:
+    case BIN_GE:
+      return true;
     default:
       return dtype != DT_BOOL;
   }
 }
 
+// false < true: a < b is !a & b, a <= b is !a | b.
+static Value order_bools(Lower *l, int op, Instr *a, Instr *b, Span span) {
+  bool swap = op == BIN_GT || op == BIN_GE, strict = op == BIN_LT || op == BIN_GT;
+  Instr *low = swap ? b : a, *high = swap ? a : b;
+  Instr *not_low = emit1(l, OP_NOT, low->type, span, low);
+  return value_data(emit2(l, strict ? OP_AND : OP_OR, low->type, span, not_low, high));
+}
+
 // Comparisons of an index scalar with an integer value compare the true values, in 64 bits.
 static void widen_compared(Lower *l, Value *v, const Value *other, Span span) {
-  if (!is_index(*other) || is_weak(*other) || v->kind != V_DATA ||
-      !is_integer(v->instr->type.dtype) || v->instr->type.dtype == DT_I64)
+  bool index = is_index(*other) || is_spread_index(*other);
+  if (!index || is_weak(*other) || v->kind != V_DATA || !is_integer(v->instr->type.dtype) ||
+      v->instr->type.dtype == DT_I64)
     return;
   *v = value_data(emit1(l, OP_CAST, with_dtype(v->instr->type, DT_I64), span, v->instr));
 }
@@ -185,9 +199,12 @@ Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b) {
   DType dtype = v[0]->type.dtype;
   if (!operator_takes(op, dtype)) {
     diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "%s is not defined for %s%s", what,
-               dtype_info[dtype].name, dtype == DT_BOOL ? "; `&&`, `||`, `!`, `==`, `!=` are" : "");
+               dtype_info[dtype].name,
+               dtype == DT_BOOL ? "; `&&`, `||`, `!` and comparisons are" : "");
     return value_error();
   }
+  if (dtype == DT_BOOL && comparison && op != BIN_EQ && op != BIN_NE)
+    return order_bools(l, op, v[0], v[1], node->span);
   Type type = comparison ? with_dtype(v[0]->type, DT_BOOL) : v[0]->type;
   return value_data(emit2(l, o, type, node->span, v[0], v[1]));
 }

@@ -130,11 +130,12 @@ static Value wrong_kinds(Lower *l, const Node *node, Value a, Value b) {
   return value_error();
 }
 
-// == and != of bools and dtypes, & | ^ of bools.
+// == and != of bools and dtypes, comparisons and & | ^ of bools.
 static Value fold_same_kind(Lower *l, const Node *node, Op op, Value a, Value b) {
   int64_t x = a.kind == V_DTYPE ? (int64_t)a.dtype : a.ival,
           y = b.kind == V_DTYPE ? (int64_t)b.dtype : b.ival;
-  if (op == OP_EQ || op == OP_NE) return value_bool(int_compare(op, x, y));
+  bool compares = op_info[op].class == OPC_COMPARE && a.kind == V_BOOL;
+  if (op == OP_EQ || op == OP_NE || compares) return value_bool(int_compare(op, x, y));
   bool logic = op == OP_AND || op == OP_OR || op == OP_XOR;
   return a.kind == V_BOOL && logic ? value_bool(int_binary(op, DT_BOOL, x, y))
                                    : wrong_kinds(l, node, a, b);

@@ -158,7 +158,22 @@ static bool check_ds_range(Lower *l, const Node *call, Dim dim, const Cut *cut) 
   return false;
 }
 
-static bool lower_ds(Lower *l, const Node *call, Dim dim, bool masked, Cut *cut) {
+// How many elements `ds` takes: a constant or a size, for a copy any scalar.
+static bool lower_count(Lower *l, const Node *node, bool lengths, Cut *cut) {
+  Frame frame;
+  if (!lengths) return lower_dim(l, node, &cut->size);
+  enter_region(l, &frame);
+  Value v = lower_expr(l, node);
+  leave_region(l);
+  if (is_error(v)) return false;
+  bool scalar = v.kind == V_DATA && v.instr->type.rank == 0 && is_integer(v.instr->type.dtype);
+  if (!scalar || v.instr->op == OP_SIZE || size_index(l, expression_text(node)) >= 0)
+    return lower_dim(l, node, &cut->size);
+  cut->size = 1;
+  return (cut->length = lower_index(l, node)) != NULL;
+}
+
+static bool lower_ds(Lower *l, const Node *call, Dim dim, bool masked, bool lengths, Cut *cut) {
   int count = call->list.count;
   if (count < 2 || count > 3 || call->list2.count > 0) {
     diag_error(l->diag, call->span, ERR_ARGUMENT_COUNT,
@@ -166,7 +181,7 @@ static bool lower_ds(Lower *l, const Node *call, Dim dim, bool masked, Cut *cut)
     return false;
   }
   Value start = lower_expr(l, call->list.at[0]);
-  bool good = lower_dim(l, call->list.at[1], &cut->size);
+  bool good = lower_count(l, call->list.at[1], lengths, cut);
   if (count == 3)
     good = lower_static_int(l, call->list.at[2], "the stride of ds", &cut->stride) && good;
   if (!good || is_error(start)) return false;
@@ -183,7 +198,7 @@ static bool lower_ds(Lower *l, const Node *call, Dim dim, bool masked, Cut *cut)
   cut->first = constant && !before ? start.ival : -1;
   if (before) cut->start = index_const(l, start.ival, span);
   if (!constant && !(cut->start = convert_index(l, start, span))) return false;
-  cut->whole = constant && start.ival == 0 && cut->size == dim && cut->stride == 1;
+  cut->whole = constant && start.ival == 0 && cut->size == dim && cut->stride == 1 && !cut->length;
   return masked || check_ds_range(l, call, dim, cut);
 }
 
@@ -220,8 +235,12 @@ bool lower_cut(Lower *l, const Node *element, Dim dim, bool masked, Cut *cut) {
   if (element->kind == N_SLICE) return lower_slice(l, element, dim, cut);
   bool is_ds = element->kind == N_CALL && strcmp(element->name, "ds") == 0 &&
                !find_function(l, element->name);
-  return is_ds ? lower_ds(l, element, dim, masked, cut)
+  bool lengths = l->lengths, good;
+  l->lengths = false;  // of this window alone, not of what its index is computed from
+  good = is_ds ? lower_ds(l, element, dim, masked, lengths, cut)
                : lower_element(l, element, dim, masked, cut);
+  l->lengths = lengths;
+  return good;
 }
 
 bool spread_index(Lower *l, const Node *index, const Type *type, const char *what,
@@ -267,11 +286,25 @@ bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what,
 
 // ---- indexed values
 
-// The shape an index leaves: squeezed axes are gone, `None` adds one, a gathered axis has the shape
-// of its vector.
-static bool indexed_shape(Lower *l, const Node *index, const Cut *cuts, int rank, Type *shape) {
+// Where the axes of index vectors go. One vector: to its own place. Several: `shape` is their
+// common shape, which comes where the first of them is, or first of all when something lies between
+// them.
+typedef struct {
+  int count;
+  Type shape;
+  bool in_front;
+} Vectors;
+
+static void add_dims(Dim *dims, int *count, const Type *shape) {
+  for (int k = 0; k < shape->rank && *count < MAX_LIST; k++) dims[(*count)++] = shape->dim[k];
+}
+
+// The shape an index leaves: squeezed axes are gone, `None` adds one.
+static bool indexed_shape(Lower *l, const Node *index, const Cut *cuts, int rank,
+                          const Vectors *vectors, Type *shape) {
   Dim dims[MAX_LIST];
-  int count = 0, taken = 0, axis = 0;
+  int count = 0, taken = 0, axis = 0, seen = vectors->in_front;
+  if (vectors->in_front) add_dims(dims, &count, &vectors->shape);
   for (int i = 0; i < index->list.count; i++)
     taken += index->list.at[i]->kind != N_ELLIPSIS && index->list.at[i]->kind != N_NONE;
   for (int i = 0; i <= index->list.count; i++) {
@@ -282,8 +315,7 @@ static bool indexed_shape(Lower *l, const Node *index, const Cut *cuts, int rank
     if (kind == N_NONE && count < MAX_LIST) dims[count++] = 1;
     for (; axes > 0; axes--, axis++) {
       const Cut *cut = &cuts[axis];
-      for (int k = 0; cut->vector && k < cut->vector->type.rank && count < MAX_LIST; k++)
-        dims[count++] = cut->vector->type.dim[k];
+      if (cut->vector && !seen++) add_dims(dims, &count, &vectors->shape);
       if (!cut->vector && !cut->squeeze && count < MAX_LIST) dims[count++] = cut->size;
     }
   }
@@ -297,8 +329,9 @@ static bool indexed_shape(Lower *l, const Node *index, const Cut *cuts, int rank
   return true;
 }
 
-static Instr *gather(Lower *l, Instr *v, int axis, Instr *vector, Span span) {
-  if (vector->type.rank == 1) return take_axis(l, v, axis, vector, span);
+// As one axis; NULL, reported, where that has no extent.
+static Instr *flat_vector(Lower *l, Instr *vector, Span span) {
+  if (vector->type.rank == 1) return vector;
   Type flat = {.rank = 1, .dim = {1}};
   for (int k = 0; k < vector->type.rank; k++) {
     if (!dim_is_const(vector->type.dim[k]) ||
@@ -309,22 +342,77 @@ static Instr *gather(Lower *l, Instr *v, int axis, Instr *vector, Span span) {
       return NULL;
     }
   }
-  return take_axis(l, v, axis, reshape_to(l, vector, &flat, span), span);
+  return reshape_to(l, vector, &flat, span);
+}
+
+// Is there a slice, `None` or an axis that is not named between two vectors?
+static bool vectors_apart(const Node *index, const Cut *cuts, int rank) {
+  int taken = 0, axis = 0, after = 0;
+  bool between = false;
+  for (int i = 0; i < index->list.count; i++)
+    taken += index->list.at[i]->kind != N_ELLIPSIS && index->list.at[i]->kind != N_NONE;
+  for (int i = 0; i < index->list.count; i++) {
+    NodeKind kind = index->list.at[i]->kind;
+    if (kind == N_ELLIPSIS) axis += rank - taken;
+    const Cut *cut = kind == N_ELLIPSIS || kind == N_NONE ? NULL : &cuts[axis++];
+    if (cut && cut->vector && after && between) return true;
+    if (cut && cut->vector)
+      after = 1, between = false;
+    else if (!cut || !cut->squeeze)
+      between = true;
+  }
+  return false;
+}
+
+static bool collect_vectors(Lower *l, const Node *index, const Cut *cuts, int rank, Instr **vector,
+                            Vectors *vectors, Span span) {
+  *vectors = (Vectors){0};
+  for (int k = 0; k < rank; k++)
+    if (cuts[k].vector) vector[vectors->count++] = cuts[k].vector;
+  if (vectors->count == 0) return true;
+  if (!common_shape(l, vector, vectors->count, span, "indices", &vectors->shape)) return false;
+  vectors->in_front = vectors->count > 1 && vectors_apart(index, cuts, rank);
+  for (int i = 0; i < vectors->count; i++) {
+    vector[i] = broadcast_to(l, vector[i], &vectors->shape, span);
+    if (!(vector[i] = flat_vector(l, vector[i], span))) return false;
+  }
+  return true;
+}
+
+// Along `axis`, the element that the index names for each place along `along`.
+static Instr *gather_along(Lower *l, Instr *v, int axis, int along, Instr *vector, Span span) {
+  Type places = v->type, shape = v->type;
+  shape.dim[axis] = 1;
+  for (int k = 0; k < places.rank; k++) places.dim[k] = k == along ? vector->type.dim[0] : 1;
+  Instr *index = broadcast_to(l, reshape_to(l, vector, &places, span), &shape, span);
+  Instr *taken = emit2(l, OP_TAKE_ALONG, shape, span, v, index);
+  taken->ival = axis;
+  return taken;
+}
+
+static Instr *axis_to_front(Lower *l, Instr *v, int axis, Span span) {
+  int perm[MAX_RANK] = {axis};
+  for (int k = 0, to = 1; k < v->type.rank; k++)
+    if (k != axis) perm[to++] = k;
+  return axis == 0 ? v : transpose_to(l, v, perm, span);
 }
 
 Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of,
                    Span span) {
   Type shape = {0};
-  int vectors = 0;
-  for (int k = 0; k < rank; k++) vectors += cuts[k].vector != NULL;
-  if (vectors > 1) {
-    diag_error(l->diag, span, ERR_BAD_INDEX,
-               "one axis at a time can be indexed by an integer vector");
-    return value_error();
+  Vectors vectors;
+  Instr *vector[MAX_RANK];
+  int done = 0, along = 0;
+  if (!v || !collect_vectors(l, index, cuts, rank, vector, &vectors, span)) return value_error();
+  for (int k = 0; k < rank; k++) {
+    if (!cuts[k].vector) continue;
+    if (done == 0) along = axis_of[k];
+    v = done == 0 ? take_axis(l, v, along, vector[0], span)
+                  : gather_along(l, v, axis_of[k], along, vector[done], span);
+    done++;
   }
-  for (int k = 0; v && k < rank; k++)
-    if (cuts[k].vector) v = gather(l, v, axis_of[k], cuts[k].vector, span);
-  if (!v || !indexed_shape(l, index, cuts, rank, &shape)) return value_error();
+  if (vectors.in_front) v = axis_to_front(l, v, along, span);
+  if (!indexed_shape(l, index, cuts, rank, &vectors, &shape)) return value_error();
   return value_data(reshape_to(l, v, &shape, span));
 }
 

@@ -55,6 +55,8 @@ static inline bool is_static(Value v) {
 // where(c, 1, 0) with constants takes the type it meets, as they would: `items` are the two
 // constants.
 static inline bool is_weak(Value v) { return v.kind == V_DATA && v.count == 2; }
+// An index scalar in another shape takes the integer dtype it meets: `items` is the scalar.
+static inline bool is_spread_index(Value v) { return v.kind == V_DATA && v.count == 1; }
 static inline bool is_index(Value v) {
   return v.kind == V_DATA && v.instr->type.dtype == DT_I64 && v.instr->type.rank == 0;
 }
@@ -146,6 +148,7 @@ typedef struct {
   Function *file_functions, *kernel_functions;
   const Node *prelude;  // the `let` among the declarations that is being evaluated
   LoopKind loop;
+  bool lengths;              // windows may have run-time lengths: those of copies
   int depth;                 // of inlined functions
   int64_t work;              // expressions and statements lowered so far
   bool stopped;              // the limit was reached and reported
@@ -235,6 +238,7 @@ typedef struct {
   Ref *ref;
   Window window;
   Instr *starts[MAX_RANK];
+  Instr *lengths[MAX_RANK];  // of a copy's window: the elements along an axis whose size here is 1
   Type type;
 } View;
 // NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
@@ -267,11 +271,11 @@ void lower_scoped(Lower *l, const Node *node);
 
 // ---- index.c
 // What one index element takes of an axis. `vector`: the axis is gathered by it; otherwise `size`
-// elements, `stride` apart, from `start`.
+// elements, `stride` apart, from `start`. `length`: as many as this scalar says, and size is 1.
 typedef struct {
   bool whole, squeeze;
   int64_t first;
-  Instr *start, *vector;
+  Instr *start, *vector, *length;
   int64_t stride;
   Dim size;
 } Cut;  // first < 0: not constant
@@ -391,6 +395,7 @@ bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, bool
 bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *constant);
 // ---- size.c
 void lower_signature(Lower *l);
+void stay_in_hbm(Lower *l, Ref *ref);
 int size_index(Lower *l, const char *name);  // -1 when there is none
 bool lower_size_argument(Lower *l, const Node *node, Dim *dim);
 int add_derived_size(Lower *l, const char *name, Span span, Region *value);

@@ -51,6 +51,28 @@ static void transfer(Lower *l, Op op, int from, int count) {
   }
 }
 
+typedef struct {
+  const Ref *ref;
+  bool used;
+} RefUse;
+
+static void see_ref(Instr *instr, void *context) {
+  RefUse *use = context;
+  if (instr->ref == use->ref || instr->target == use->ref) use->used = true;
+}
+
+// An aliased output that the body does not mention holds what the input holds: it stays in HBM.
+static void keep_aliases(Lower *l) {
+  for (int i = l->k->inputs; i < l->k->inputs + l->k->outputs; i++) {
+    Ref *ref = l->k->refs.at[i];
+    RefUse use = {.ref = ref};
+    ir_walk(l->k->body, see_ref, &use);
+    if (!ref->alias || l->stored[i] || use.used) continue;
+    stay_in_hbm(l, ref);
+    l->stored[i] = true;
+  }
+}
+
 // Each `let` among the declarations once, oldest first, so that the whole body can use it and its
 // mistakes are found.
 static void lower_preludes(Lower *l, Symbol *s) {
@@ -74,6 +96,7 @@ static void lower_body(Lower *l) {
         i < first && (is_declaration(item) || item->kind == N_LET || item->kind == N_FN);
     if (!declared && item->kind != N_FN) lower_statement(l, item);
   }
+  keep_aliases(l);
   transfer(l, OP_WRITEBACK, l->k->inputs, l->k->outputs);
   leave_region(l);
 }

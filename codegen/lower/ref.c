@@ -21,6 +21,7 @@ static void set_cut(Lower *l, View *view, int axis, const Cut *cut, Span span) {
   view->window.size[axis] = cut->size;
   view->window.stride[axis] = cut->stride;
   view->window.squeeze[axis] = cut->squeeze;
+  view->lengths[axis] = cut->length;
   if (!cut->squeeze) view->type.dim[view->type.rank++] = cut->size;
 }
 

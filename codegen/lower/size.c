@@ -214,6 +214,22 @@ static void zero_map(Lower *l, Ref *ref) {
   leave_region(l);
 }
 
+// As `block x: any;`.
+void stay_in_hbm(Lower *l, Ref *ref) {
+  ref->space = SPACE_ANY;
+  ref->type = ref->array;
+  ref->whole = true;
+  ref->buffers = 1;
+  ref->at = AT_BLOCK;
+  ref->revisit = false;
+  for (int i = 0; i < ref->array.rank; i++) {
+    ref->block[i] = ref->array.dim[i];
+    ref->squeeze[i] = false;
+    ref->halo[i][0] = ref->halo[i][1] = -1;
+  }
+  zero_map(l, ref);
+}
+
 static void lower_param(Lower *l, const Node *param, RefRole role) {
   Ref *ref = NEW(l->arena, Ref);
   Span span = param->name_span;

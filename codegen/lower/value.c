@@ -261,6 +261,10 @@ Instr *convert(Lower *l, Value v, DType dtype, Span span, const char *what) {
   if (v.instr->type.dtype == dtype) return v.instr;
   if (is_weak(v)) return convert_weak(l, v, dtype, span);
   if (is_index(v) && is_integer(dtype)) return emit1(l, OP_CAST, type_scalar(dtype), span, v.instr);
+  if (is_spread_index(v) && is_integer(dtype)) {
+    Instr *scalar = convert(l, v.items[0], dtype, span, what);
+    return broadcast_to(l, scalar, &v.instr->type, span);
+  }
   report_mix(l, v, dtype, span, what);
   return NULL;
 }
@@ -277,7 +281,7 @@ static bool check_data(Lower *l, Value v, Span span, const char *what) {
 static DType dtype_without_data(const Value *v, int count) {
   DType dtype = DT_BOOL;
   for (int i = 0; i < count; i++)
-    if (is_index(v[i])) return DT_I64;
+    if (is_index(v[i]) || is_spread_index(v[i])) return DT_I64;
   for (int i = 0; i < count; i++) {
     DType own = natural_dtype(v[i]);
     if (own == DT_F32 || dtype == DT_BOOL) dtype = own;
@@ -290,7 +294,7 @@ bool common_dtype(Lower *l, const Value *v, int count, Span span, const char *wh
   for (int i = 0; i < count; i++)
     if (!check_data(l, v[i], span, what)) return false;
   for (int i = 0; i < count; i++) {
-    if (v[i].kind != V_DATA || is_index(v[i]) || is_weak(v[i])) continue;
+    if (v[i].kind != V_DATA || is_index(v[i]) || is_spread_index(v[i]) || is_weak(v[i])) continue;
     if (fixed >= 0 && v[fixed].instr->type.dtype != v[i].instr->type.dtype) {
       diag_error(l->diag, span, ERR_DTYPE_MISMATCH, "%s of %s and %s: cast one of them", what,
                  value_text(l, v[fixed]), value_text(l, v[i]));

@@ -158,12 +158,23 @@ static Value lower_reshape(Lower *l, const Call *call) {
   return value_error();
 }
 
+static Value spread_scalar(Lower *l, Value scalar, Value array) {
+  Value *item = NEW(l->arena, Value);
+  *item = scalar;
+  array.items = item;
+  array.count = 1;
+  return array;
+}
+
 static Value lower_broadcast(Lower *l, const Call *call) {
   Type shape;
-  Instr *v = lower_array(l, call->arg[0]);
+  Value value = lower_expr(l, call->arg[0]);
+  Instr *v = data_of(l, value, call->arg[0]->span);
   if (!v || !lower_shape(l, call->arg[1], &shape)) return value_error();
-  if (can_broadcast(&v->type, &shape))
-    return value_data(broadcast_to(l, v, &shape, call->node->span));
+  if (can_broadcast(&v->type, &shape)) {
+    Value out = value_data(broadcast_to(l, v, &shape, call->node->span));
+    return is_index(value) && shape.rank > 0 ? spread_scalar(l, value, out) : out;
+  }
   diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s does not broadcast to %s",
              type_text(l, &v->type), shape_text(l, &shape));
   return value_error();
