@@ -254,13 +254,28 @@ static bool make_tables(pk_launch *launch) {
   return true;
 }
 
+static pk_status take_sizes(const pk_launch *launch) {
+  const pk_kernel *kernel = launch->kernel;
+  for (int i = 0; launch->sizes && i < kernel->bound; ++i) {
+    launch->size[i] = launch->sizes[i];
+    if (launch->sizes[i] > MAX_EXTENT)
+      return pk_refuse(launch->context, kernel, PK_BAD_SIZE,
+                       "%s: expected a size from 0 to 2147483647, found %" PRId64,
+                       kernel->size_name[i], launch->sizes[i]);
+  }
+  return PK_OK;
+}
+
 pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors) {
   const pk_kernel *kernel = launch->kernel;
   if (!make_tables(launch))
     return pk_refuse(launch->context, kernel, PK_NO_MEMORY, "no memory for the tables of a call");
-  if (kernel->operands > 0 && !tensors)
+  launch->operands = launch->inputs_only ? kernel->inputs : kernel->operands;
+  if (launch->operands > 0 && !tensors)
     return pk_refuse(launch->context, kernel, PK_BAD_ARGUMENT, "expected tensors, found NULL");
-  for (int i = 0; i < kernel->operands; ++i) {
+  pk_status known = take_sizes(launch);
+  if (known != PK_OK) return known;
+  for (int i = 0; i < launch->operands; ++i) {
     pk_status status = check_kind(launch, i, tensors[i]);
     if (status == PK_OK) status = check_extents(launch, i, tensors[i]);
     if (status == PK_OK) status = bind_sizes(launch, i, tensors[i]);
@@ -273,12 +288,12 @@ pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors) {
     return pk_refuse(launch->context, kernel, PK_BAD_SIZE, "no operand says what %s is",
                      kernel->size_name[i]);
   }
-  return check_overlaps(launch);
+  return launch->inputs_only ? PK_OK : check_overlaps(launch);
 }
 
 pk_status pk_bind_derived(const pk_launch *launch) {
   const pk_kernel *kernel = launch->kernel;
-  for (int i = 0; i < kernel->operands; ++i) {
+  for (int i = 0; i < launch->operands; ++i) {
     for (int axis = 0; axis < kernel->operand[i].rank; ++axis) {
       int64_t size = -1 - kernel->operand[i].shape[axis];
       if (size < kernel->bound) continue;

@@ -275,17 +275,23 @@ pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor
                    launch.plan.arena_bytes);
 }
 
+/* Up to the sizes and limits of a kernel's call: arrays bound, with contiguous copies where the
+ * plan reads them. */
+static pk_status begin(pk_launch *launch, DLTensor *const *tensors) {
+  pk_status status = check_call(launch);
+  if (status == PK_OK) status = pk_bind(launch, tensors);
+  if (status == PK_OK && launch->kernel->prepare_from) {
+    status = pk_stage_plan(launch);
+    if (status == PK_OK) pk_stage_in(launch);
+  }
+  return status == PK_OK ? prepare(launch) : status;
+}
+
 static pk_status call_held(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
   context->message[0] = '\0';
   pk_launch launch = {.context = context, .kernel = kernel, .tables = &context->tables};
   if (kernel && kernel->abi == PK_ABI && kernel->program) return call_program(&launch, tensors);
-  pk_status status = check_call(&launch);
-  if (status == PK_OK) status = pk_bind(&launch, tensors);
-  if (status == PK_OK && kernel->prepare_from) {
-    status = pk_stage_plan(&launch);
-    if (status == PK_OK) pk_stage_in(&launch);
-  }
-  if (status == PK_OK) status = prepare(&launch);
+  pk_status status = begin(&launch, tensors);
   if (status == PK_OK && !kernel->prepare_from) status = pk_stage_plan(&launch);
   if (status == PK_OK && kernel->one_row) take_as_one_row(&launch);
   if (status == PK_OK) status = run(&launch);
@@ -297,6 +303,34 @@ pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor 
   if (!context) return PK_NO_MEMORY;
   if (!pk_hold(context)) return PK_BUSY;
   const pk_status status = call_held(context, kernel, tensors);
+  pk_release(context);
+  return status;
+}
+
+static void write_shapes(const pk_launch *launch, int64_t (*shapes)[PK_MAX_RANK]) {
+  const pk_kernel *kernel = launch->kernel;
+  for (int i = kernel->inputs; i < kernel->operands; ++i) {
+    for (int axis = 0; axis < kernel->operand[i].rank; ++axis) {
+      int64_t extent = kernel->operand[i].shape[axis];
+      shapes[i - kernel->inputs][axis] = extent < 0 ? launch->size[-1 - extent] : extent;
+    }
+  }
+}
+
+pk_status pk_output_shapes(pk_context *context, const pk_kernel *kernel, DLTensor *const *inputs,
+                           const int64_t *sizes, int64_t (*shapes)[PK_MAX_RANK]) {
+  context = context ? context : pk_default_context();
+  if (!context) return PK_NO_MEMORY;
+  if (!pk_hold(context)) return PK_BUSY;
+  context->message[0] = '\0';
+  pk_launch launch = {.context = context,
+                      .kernel = kernel,
+                      .inputs_only = true,
+                      .sizes = sizes,
+                      .tables = &context->tables};
+  bool program = kernel && kernel->abi == PK_ABI && kernel->program;
+  const pk_status status = program ? bind_program(&launch, inputs) : begin(&launch, inputs);
+  if (status == PK_OK) write_shapes(&launch, shapes);
   pk_release(context);
   return status;
 }

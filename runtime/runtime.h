@@ -62,7 +62,10 @@ struct pk_context {
 typedef struct {
   pk_context *context;
   const pk_kernel *kernel;
-  pk_array *array; /* what the kernel sees */
+  bool inputs_only;     /* the outputs are not known yet */
+  const int64_t *sizes; /* known before, -1 where the operands say them; or NULL */
+  int operands;         /* those that pk_bind has bound */
+  pk_array *array;      /* what the kernel sees */
   pk_view *view;
   int64_t *size;
   int64_t stage_bytes;

@@ -42,7 +42,7 @@ static void use_stage(const pk_launch *launch, int index) {
 pk_status pk_stage_plan(pk_launch *launch) {
   const pk_kernel *kernel = launch->kernel;
   launch->stage_bytes = 0;
-  for (int i = 0; i < kernel->operands; ++i) {
+  for (int i = 0; i < launch->operands; ++i) {
     pk_view *view = &launch->view[i];
     if (!needs_stage(view, kernel->operand[i].rank)) continue;
     view->stage = shared_stage(launch, i);
@@ -61,7 +61,7 @@ pk_status pk_stage_plan(pk_launch *launch) {
                      " bytes of copies of operands whose innermost stride is not 1",
                      launch->stage_bytes);
   }
-  for (int i = 0; i < kernel->operands; ++i) {
+  for (int i = 0; i < launch->operands; ++i) {
     if (launch->view[i].stage >= 0) use_stage(launch, i);
   }
   return PK_OK;
@@ -81,13 +81,13 @@ static void copy(const pk_launch *launch, int index, const pk_array *from, const
 
 /* Outputs too: what a kernel leaves alone keeps its value. */
 void pk_stage_in(const pk_launch *launch) {
-  for (int i = 0; launch->stage_bytes > 0 && i < launch->kernel->operands; ++i) {
+  for (int i = 0; launch->stage_bytes > 0 && i < launch->operands; ++i) {
     if (launch->view[i].stage >= 0) copy(launch, i, &launch->view[i].caller, &launch->array[i]);
   }
 }
 
 void pk_stage_out(const pk_launch *launch) {
-  for (int i = 0; launch->stage_bytes > 0 && i < launch->kernel->operands; ++i) {
+  for (int i = 0; launch->stage_bytes > 0 && i < launch->operands; ++i) {
     if (launch->view[i].stage >= 0 && launch->kernel->operand[i].output)
       copy(launch, i, &launch->array[i], &launch->view[i].caller);
   }

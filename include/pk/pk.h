@@ -78,6 +78,12 @@ pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor 
 /* Bytes that the temporaries of a program take in a call with these tensors; a kernel has none. The
  * context keeps them for later calls. -1: the call would be refused, and pk_message says why. */
 int64_t pk_temporary_bytes(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors);
+/* The shapes that the outputs of a call with these inputs have, one row an output: what a caller
+ * who allocates them has to know. The inputs are the first of the kernel's tensors, and are checked
+ * as in a call; nothing runs. sizes NULL, or one number for each size that is taken from arrays,
+ * -1 where the inputs say it. */
+pk_status pk_output_shapes(pk_context *context, const pk_kernel *kernel, DLTensor *const *inputs,
+                           const int64_t *sizes, int64_t (*shapes)[8]);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

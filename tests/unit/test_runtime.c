@@ -469,6 +469,51 @@ static void test_derived_and_constant(void) {
           "operand k: axis 0: expected 3, found 2");
 }
 
+/* fill(x: f32[E]) -> (o: f32[E + 1], p: f32[F, 3]) */
+static const char *fill_prepare(int64_t *size, pk_plan *plan) {
+  size[2] = size[0] + 1;
+  *plan = (pk_plan){.cells = 1, .steps = 1};
+  return size[0] == 13 ? "E is 13" : NULL;
+}
+
+static void test_output_shapes(void) {
+  static const char *const names[] = {"E", "F", "E + 1"};
+  static const pk_operand operand[] = {{"x", PK_F32, 1, false, -1, {-1}},
+                                       {"o", PK_F32, 1, true, -1, {-3}},
+                                       {"p", PK_F32, 2, true, -1, {-2, 3}}};
+  pk_kernel kernel = {.abi = PK_ABI,
+                      .name = "add",
+                      .operands = 3,
+                      .inputs = 1,
+                      .operand = operand,
+                      .sizes = 3,
+                      .size_name = names,
+                      .bound = 2,
+                      .prepare = fill_prepare};
+  int64_t shapes[2][8] = {{0}}, sizes[] = {-1, 7};
+  tensor_init(&x, buffer_x, 1, (int64_t[]){5}, NULL);
+  DLTensor *inputs[] = {&x.tensor};
+  EXPECT(pk_output_shapes(NULL, &kernel, inputs, sizes, shapes) == PK_OK);
+  EXPECT(shapes[0][0] == 6 && shapes[1][0] == 7 && shapes[1][1] == 3);
+  REFUSED(pk_output_shapes(NULL, &kernel, inputs, NULL, shapes), PK_BAD_SIZE,
+          "no operand says what F is");
+  sizes[1] = (int64_t)1 << 31;
+  REFUSED(pk_output_shapes(NULL, &kernel, inputs, sizes, shapes), PK_BAD_SIZE,
+          "F: expected a size from 0 to 2147483647, found 2147483648");
+  sizes[0] = 4, sizes[1] = 0;
+  REFUSED(pk_output_shapes(NULL, &kernel, inputs, sizes, shapes), PK_BAD_SIZE,
+          "operand x: axis 0: expected 4 (E), found 5");
+  x.shape[0] = 13;
+  sizes[0] = -1;
+  REFUSED(pk_output_shapes(NULL, &kernel, inputs, sizes, shapes), PK_REQUIREMENT, "E is 13");
+  x.tensor.dtype.bits = 64;
+  REFUSED(pk_output_shapes(NULL, &kernel, inputs, sizes, shapes), PK_BAD_ARGUMENT,
+          "operand x: expected f32");
+  kernel.abi = 0;
+  EXPECT(pk_output_shapes(NULL, &kernel, inputs, sizes, shapes) == PK_BAD_ARGUMENT);
+  EXPECT(pk_output_shapes(NULL, NULL, inputs, sizes, shapes) == PK_BAD_ARGUMENT);
+}
+
 /* sum_first(n: i32[1], x: f32[N]): as many cells as the prefetched n says. */
 static const char *data_prepare(const pk_array *array, int64_t *size, pk_plan *plan) {
   const int32_t *n = (const void *)array[0].data;
@@ -810,6 +855,7 @@ int main(void) {
   test_alias_and_rest_kept();
   test_one_row();
   test_derived_and_constant();
+  test_output_shapes();
   test_prefetched();
   test_dtypes();
   test_vmem_and_memory();
