@@ -121,6 +121,7 @@ list() {
   for t in tests/*.py; do
     [ "$t" != tests/sampling.py ] && echo "${t%.py}=$PYTHON $t"
   done
+  echo "python=tests/python.sh"
   unit_groups
   for d in tests/cases/*/; do
     [ -n "$(ls "$d"*.pk 2>/dev/null)" ] || continue

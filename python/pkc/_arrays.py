@@ -1,0 +1,148 @@
+"""Arrays of NumPy, torch and JAX: what is rare in a call. pkc/_core does the rest."""
+import sys
+
+import ml_dtypes
+import numpy
+
+from pkc import _core
+
+NUMPY, TORCH, JAX, DLPACK, REFUSED = range(5)  # as in core.c
+
+NAMES = _core.dtype_names()  # a dtype's number is its place
+_NUMPY_NAMES = {"bool": "bool", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32",
+                "i64": "int64", "u64": "uint64", "f64": "float64", "f16": "float16", "f32": "float32"}
+_ML_NAMES = {"bf16": "bfloat16", "i4": "int4", "u4": "uint4", "f8e4m3fn": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
+_OF_NUMPY = {NAMES.index(name): numpy.dtype(known) for name, known in _NUMPY_NAMES.items() if name in NAMES}
+_OF_ML = {NAMES.index(name): numpy.dtype(getattr(ml_dtypes, known)) for name, known in _ML_NAMES.items()
+          if hasattr(ml_dtypes, known)}
+DTYPES = {**_OF_NUMPY, **_OF_ML}
+
+_ALIGNMENT = 64  # what JAX takes without a copy
+
+
+def dtype_name(value):
+    """A dtype of NumPy, torch or JAX, or its name, as pkc has it; None where it has none."""
+    text = str(value)
+    if text in NAMES:
+        return text
+    text = text[len("torch."):] if text.startswith("torch.") else text
+    for table in (_NUMPY_NAMES, _ML_NAMES):
+        for name, known in table.items():
+            if text == known and name in NAMES:
+                return name
+    try:
+        dtype = numpy.dtype(value)
+    except TypeError:
+        return None
+    return next((NAMES[number] for number, known in DTYPES.items() if known == dtype), None)
+
+
+# ---- kinds
+
+_kinds = {}
+
+
+def _is(module, name, value):
+    """isinstance, without importing the module: who has such an object has imported it."""
+    loaded = sys.modules.get(module)
+    known = getattr(loaded, name, None) if loaded else None
+    return isinstance(known, type) and isinstance(value, known)
+
+
+def is_tracer(value):
+    return _is("jax.core", "Tracer", value)
+
+
+def kind_of(value):
+    if is_tracer(value):
+        raise TypeError("a kernel is called with arrays, and this is a tracer of JAX: in jax.jit use pkc.jax.call(kernel, ..)")
+    if isinstance(value, numpy.ma.MaskedArray):
+        kind = REFUSED
+    elif isinstance(value, (numpy.ndarray, numpy.generic)):
+        kind = NUMPY
+    elif _is("torch", "Tensor", value):
+        kind = TORCH
+    elif "jax" in sys.modules and isinstance(value, sys.modules["jax"].Array):
+        kind = JAX
+    else:
+        kind = DLPACK if hasattr(value, "__dlpack__") else REFUSED
+    _kinds[type(value)] = kind
+    return kind
+
+
+# ---- inputs
+
+def adapt(value, output):
+    """An array of NumPy with the elements of what has no memory that a kernel can use as it is."""
+    if isinstance(value, (numpy.ndarray, numpy.generic)):
+        if output:
+            raise ValueError("an output, and its elements are not aligned, or not whole elements apart")
+        return numpy.array(value, order="C", subok=False)
+    if kind_of(value) == JAX:
+        platforms = sorted({device.platform for device in value.devices()})
+        if platforms != ["cpu"]:
+            raise TypeError("expected CPU memory, found a JAX array on %s" % ", ".join(platforms))
+        return numpy.asarray(value)
+    if kind_of(value) == TORCH and value.requires_grad:
+        raise TypeError("expected a tensor that does not require grad; pass its detach()")
+    try:
+        value.__dlpack__()
+    except Exception as error:
+        raise TypeError("%s has no memory that DLPack describes: %s" % (type(value).__name__, error)) from None
+    raise TypeError("%s has no memory that DLPack describes" % type(value).__name__)
+
+
+def found(value):
+    """What is said of an object that does not suit."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or isinstance(value, numpy.ma.MaskedArray):
+        return type(value).__name__
+    if isinstance(dtype, numpy.dtype) and not dtype.isnative:
+        return "%s of the other byte order" % dtype.newbyteorder("=")
+    return dtype_name(dtype) or str(dtype)
+
+
+# ---- results
+
+def _aligned(shape, dtype):
+    count = int(numpy.prod(shape, dtype=numpy.int64))
+    memory = numpy.empty(count * dtype.itemsize + _ALIGNMENT, numpy.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start:start + count * dtype.itemsize].view(dtype).reshape(shape)
+
+
+def make(kind, shape, number):
+    if number not in DTYPES:
+        raise TypeError("this version of ml_dtypes has no %s" % NAMES[number])
+    if kind != TORCH:
+        return _aligned(shape, DTYPES[number])
+    torch = sys.modules["torch"]
+    dtype = getattr(torch, DTYPES[number].name, None)
+    if dtype is None:
+        raise TypeError("torch has no dtype for %s" % NAMES[number])
+    return torch.empty(shape, dtype=dtype)
+
+
+def finish(kind, array):
+    if kind != JAX:
+        return array
+    jax = sys.modules["jax"]
+    if array.dtype in _OF_NUMPY.values() and array.size:
+        try:
+            return jax.dlpack.from_dlpack(array)
+        except Exception:  # what JAX cannot take as it is, it copies
+            pass
+    return jax.numpy.asarray(array)
+
+
+def copy(value):
+    if kind_of(value) == TORCH:
+        return value.detach().clone(memory_format=sys.modules["torch"].contiguous_format)
+    source = numpy.asarray(value) if kind_of(value) in (NUMPY, JAX) else numpy.from_dlpack(value)
+    fresh = _aligned(source.shape, source.dtype)
+    fresh[...] = source
+    return fresh
+
+
+_core.set_helpers(_kinds, kind_of, {dtype: number for number, dtype in _OF_ML.items()}, DTYPES, numpy.empty, adapt, make, finish,
+                  copy, found)

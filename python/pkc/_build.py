@@ -1,0 +1,250 @@
+"""A kernel's C to a shared object, kept by content in the cache folder that the command line uses too."""
+import functools
+import hashlib
+import os
+import shlex
+import shutil
+import stat
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import warnings
+
+from pkc import _core
+from pkc._tool import FOLDER, targets
+
+CACHE_LIMIT = 1 << 30
+IN_USE_SECONDS = 60 * 60  # an entry that was used so recently stays
+ABANDONED_SECONDS = 24 * 60 * 60  # a temporary folder so old is nobody's
+FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-pthread"]
+
+
+class BuildError(RuntimeError):
+    """There is no C compiler, or it does not compile what pkc writes."""
+
+
+# ---- the C compiler
+
+INSTALL = ("kernels are compiled by a C compiler (GCC or Clang) when they are first called: install one, say by "
+           "`apt-get install gcc libc6-dev`, `dnf install gcc` or `conda install gcc`, or name one in $CC")
+
+
+def compiler():
+    """$CC, which may hold flags, or the first of cc, gcc, clang."""
+    words = shlex.split(os.environ.get("CC", ""))
+    for candidate in [words] if words else [["cc"], ["gcc"], ["clang"]]:
+        path = shutil.which(candidate[0])
+        if path:
+            return [path, *candidate[1:]]
+    raise BuildError("no C compiler: %s was not found; %s" % ("$CC (%s)" % words[0] if words else "cc, gcc or clang", INSTALL))
+
+
+@functools.lru_cache(maxsize=None)
+def _version(words):
+    try:
+        done = subprocess.run([*words, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except OSError as error:
+        raise BuildError("the C compiler %s cannot be run: %s; %s" % (words[0], error.strerror, INSTALL)) from None
+    if done.returncode != 0:
+        raise BuildError("the C compiler does not work: `%s --version` fails; %s" % (" ".join(words), INSTALL))
+    return done.stdout
+
+
+@functools.lru_cache(maxsize=None)
+def _targets():
+    return dict(targets())
+
+
+def native():
+    """The target of this machine."""
+    return next(iter(_targets()))
+
+
+# ---- what an object depends on
+
+@functools.lru_cache(maxsize=None)
+def _package_digest():
+    """Of what kernels are compiled and linked with."""
+    digest = hashlib.sha256()
+    files = [os.path.join(FOLDER, "lib", name) for name in os.listdir(os.path.join(FOLDER, "lib")) if name.startswith("libpkrt")]
+    for folder, _, names in os.walk(os.path.join(FOLDER, "include", "pk")):
+        files += [os.path.join(folder, name) for name in names]
+    for path in sorted(files):
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                digest.update(path[len(FOLDER):].encode() + b"\0" + hashlib.sha256(file.read()).digest())
+    return digest.digest()
+
+
+@functools.lru_cache(maxsize=None)
+def _processor():
+    """What -march=native depends on: a home may be shared by machines."""
+    keys = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features", "isa")
+    try:
+        with open("/proc/cpuinfo") as file:
+            first = file.read().split("\n\n")[0]
+    except OSError:
+        return ""
+    return "\n".join(line for line in first.split("\n") if line.startswith(keys))
+
+
+def _key(text, command):
+    digest = hashlib.sha256()
+    for part in (text, "\0".join(command), _version(tuple(command[:1])), _processor(), FOLDER, _package_digest()):
+        digest.update((part if isinstance(part, bytes) else part.encode()) + b"\0\0")
+    return digest.hexdigest()[:32]
+
+
+# ---- the cache
+
+def _is_own(info):
+    return info.st_uid == os.geteuid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def cache_folder():
+    """Made if need be; None where there can be none. What others may write to is not used: what lies there is run."""
+    base, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
+    if base.startswith("/"):
+        path = os.path.join(base, "pkc")
+    elif home.startswith("/") and os.path.isdir(home):
+        path = os.path.join(home, ".cache", "pkc")
+    else:
+        return None
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.lexists(path):
+            os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    except OSError:
+        return None
+    if not os.access(path, os.W_OK):
+        return None
+    info = os.lstat(path)
+    if stat.S_ISDIR(info.st_mode) and _is_own(info):
+        return path
+    warnings.warn("pkc: %s is not used: others own it or may write there" % path, RuntimeWarning)
+    return None
+
+
+def _is_whole(path):
+    """An ELF file of one's own with its last part, the table of sections; marks it as used."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        info, head = os.fstat(file), os.read(file, 64)
+        if not stat.S_ISREG(info.st_mode) or not _is_own(info) or len(head) < 64 or head[:4] != b"\x7fELF":
+            return False
+        start, = struct.unpack_from("=Q", head, 40)
+        size, count = struct.unpack_from("=HH", head, 58)
+        if info.st_size < start + size * count:
+            return False
+        os.utime(file)  # the oldest are removed first
+        return True
+    finally:
+        os.close(file)
+
+
+def _cache_limit():
+    text = os.environ.get("PKC_CACHE_LIMIT", "")
+    digits = text.rstrip("KMG")
+    units = {"": 0, "K": 10, "M": 20, "G": 30}
+    if not digits.isdigit() or text[len(digits):] not in units:
+        return CACHE_LIMIT
+    return int(digits) << units[text[len(digits):]]
+
+
+def _limit_cache(folder):
+    entries, now = [], time.time()
+    for item in os.scandir(folder):
+        try:
+            if not item.name.startswith("."):
+                entries.append((item.stat(follow_symlinks=False), item.is_dir(follow_symlinks=False), item.path))
+        except OSError:
+            pass
+    total, limit = sum(info.st_size for info, is_folder, _ in entries if not is_folder), _cache_limit()
+    for info, is_folder, path in sorted(entries, key=lambda entry: entry[0].st_mtime):
+        age = now - info.st_mtime
+        try:
+            if is_folder and age > ABANDONED_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+            elif not is_folder and total > limit and age > IN_USE_SECONDS:
+                os.unlink(path)
+                total -= info.st_size
+        except OSError:
+            pass
+
+
+# ---- compiling
+
+def _micro(target):
+    """Flags that link the target's micro-kernels in place of compiling them, where they are installed."""
+    path = os.path.join(FOLDER, "lib", "libpkrt_%s.a" % target)
+    if os.environ.get("PKC_MICRO") == "0" or not os.path.exists(path):
+        return [], []
+    return ["-DPK_MICRO=" + target.replace("-", "_")], [path]
+
+
+def _command(target):
+    """The compiler's words before and behind those of the files."""
+    flags = _targets()[target]
+    if native() != target and any(flag.startswith("-m") for flag in flags):
+        flags = _targets()[native()]  # it runs here, whatever the C was shaped for
+    define, library = _micro(target)
+    head = [*compiler(), *FLAGS, *flags, *define, "-I" + os.path.join(FOLDER, "include"),
+            *shlex.split(os.environ.get("PKC_CFLAGS", ""))]
+    lib = os.path.join(FOLDER, "lib")
+    tail = [*library, "-L" + lib, "-l:libpkrt.so.0", "-lm", "-Wl,-rpath," + lib, "-Wl,-Bsymbolic"]
+    return head, tail
+
+
+def _compile(text, head, tail, folder):
+    source, made = os.path.join(folder, "kernel.c"), os.path.join(folder, "kernel.so")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(text)
+    try:
+        done = subprocess.run([*head, "-o", made, source, *tail], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+    except OSError as error:
+        raise BuildError("the C compiler %s cannot be run: %s; %s" % (head[0], error.strerror, INSTALL)) from None
+    if done.returncode != 0:
+        raise BuildError("the C compiler failed (status %d): %s\n%s" %
+                         (done.returncode, " ".join([*head, *tail]), done.stdout.decode("utf-8", "replace")[:4000]))
+    return made
+
+
+def _build(text, symbol, head, tail):
+    cache = cache_folder()
+    kept = os.path.join(cache, _key(text, [*head, *tail]) + ".so") if cache else None
+    if kept and _is_whole(kept):
+        return _core.load(kept, symbol)
+    folder = tempfile.mkdtemp(prefix="pkc-", dir=cache)
+    try:
+        made = _compile(text, head, tail, folder)
+        if kept:
+            os.replace(made, kept)  # whole or not at all, also where another process made the same
+        address = _core.load(kept or made, symbol)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if cache:
+        _limit_cache(cache)
+    return address
+
+
+_lock = threading.Lock()
+_loaded = {}  # (text, command) -> address of the kernel: loaded libraries stay
+
+
+def build(text, symbol, target, flags=()):
+    """The address of the object `symbol` of a C text, a pk_kernel say."""
+    head, tail = _command(target)
+    head += flags
+    key = (text, *head, *tail)
+    with _lock:
+        if key not in _loaded:
+            _loaded[key] = _build(text, symbol, head, tail)
+        return _loaded[key]

@@ -1,0 +1,244 @@
+"""Kernels: made from text, called with arrays, looked at."""
+import inspect
+import json
+import os
+import tempfile
+import threading
+
+import numpy
+
+from pkc import _arrays, _build, _core, _reports
+from pkc._tool import CompileError, Source
+
+
+def _static_text(kernel, name, value):
+    """A static's value as the language writes it."""
+    if isinstance(value, (bool, numpy.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _arrays.dtype_name(value) or value
+    if isinstance(value, (int, numpy.integer)):
+        return str(int(value))
+    if isinstance(value, (float, numpy.floating)):
+        return repr(float(value))
+    dtype = _arrays.dtype_name(value)
+    if dtype is None:
+        raise TypeError("%s: the static %s: expected a number, bool, dtype or text, found %s" % (kernel, name, type(value).__name__))
+    return dtype
+
+
+class Kernel(_core.Caller):
+    """A kernel, compiled when it is called. Made by pkc.load and pkc.kernel.
+
+    k(x, y, ..)                the outputs, in new arrays of the kind of the inputs
+    k(.., out=o, threads=2)    into o; for several outputs a tuple, where None asks for a new array
+    k.signature                what `pkc --emit=signature` says, as a dict
+    k.check(M=9), k.explain(), k.tpu(M=4096), k.bench(M=512), k.source_c, k.stub
+    """
+
+    def __new__(cls, source, kernel=None, target=None, statics=None):
+        return super().__new__(cls)
+
+    def __init__(self, source, kernel=None, target=None, statics=None):
+        names = dict(_build._targets())
+        self.target = names and (target or next(iter(names)))
+        if self.target not in names:
+            raise ValueError("target: expected one of %s, found %s" % (", ".join(names), target))
+        self._source = source
+        self._words = ["-k", kernel] if kernel else []
+        self._words += ["--target", self.target]
+        fixed = {name: _static_text(kernel or source.name, name, value) for name, value in (statics or {}).items()}
+        for name, value in fixed.items():
+            self._words += ["-D", "%s=%s" % (name, value)]
+        self.signature = json.loads(source.compile("--emit=signature", *self._words))
+        self.__name__ = self.signature["kernel"]
+        self._lock, self._bound = threading.Lock(), self._find_bound(fixed)
+        super().__init__(self.__name__, *self._table())
+        self.__doc__ = _document(self.signature, self._bound)
+        self.__signature__ = _python_signature(self.signature)
+
+    def _find_bound(self, fixed):
+        """The statics that are taken from the arrays, in the order of the table."""
+        statics = [s["name"] for s in self.signature["statics"] if s["name"] not in fixed]
+        used = {word for o in self.signature["operands"] for word in (o["type"], *o["shape"])}
+        return [name for name in statics if name in used]
+
+    def _table(self):
+        operands, bound = self.signature["operands"], self._bound
+        inputs = [o for o in operands if o["direction"] == "input"]
+        places = {o["name"]: i for i, o in enumerate(operands)}
+
+        def row(o):
+            dtype = -1 - bound.index(o["type"]) if o["type"] in bound else _arrays.NAMES.index(o["dtype"])
+            axes = tuple(bound.index(axis) if axis in bound else -1 for axis in o["shape"])
+            return o["name"], dtype, places.get(o["alias"], -1), axes
+        return len(inputs), tuple(bound), tuple(row(o) for o in operands)
+
+    # ---- variants
+
+    def _settings(self, values):
+        words = []
+        for name, value in zip(self._bound, values):
+            if value >= 0:
+                static = next(s for s in self.signature["statics"] if s["name"] == name)
+                words += ["-D", "%s=%s" % (name, _arrays.NAMES[value] if static["type"] == "dtype" else value)]
+        return words
+
+    def _variant(self, values):
+        """For _core: the address of the kernel for values of the bound statics, -1 where an array does not say."""
+        with self._lock:
+            text = self._source.compile("--emit=c", *self._words, *self._settings(values))
+            return _build.build(text, self.signature["symbol"] + "_kernel", self.target)
+
+    @property
+    def source_c(self):
+        """The C, for the statics as they are set or by default."""
+        return _reports.Text(self._source.compile("--emit=c", *self._words))
+
+    @property
+    def stub(self):
+        """A function of Python with this signature and documentation, as text for a .pyi file."""
+        return _reports.Text(_stub(self))
+
+    def __repr__(self):
+        return "<pkc kernel %s>" % _signature_text(self.signature)
+
+    # ---- verbs
+
+    def _arguments(self, folder, arrays, named):
+        """Arrays as .npy files, anything else as it is, behind the verb's file."""
+        inputs = [o["name"] for o in self.signature["operands"] if o["direction"] == "input"]
+        if len(arrays) > len(inputs):
+            raise TypeError("%s: expected at most %d arrays, found %d" % (self.__name__, len(inputs), len(arrays)))
+        words = []
+        for name, value in [*zip(inputs, arrays), *named.items()]:
+            if name in inputs and not isinstance(value, str):
+                path = os.path.join(folder, name + ".npy")
+                numpy.save(path, _as_numpy(value))
+                value = path
+            words.append("%s=%s" % (name, value))
+        return words
+
+    def _verb(self, verb, options, arrays, named):
+        with tempfile.TemporaryDirectory(prefix="pkc-") as folder:
+            words = [word.replace("FOLDER", folder) for word in options]
+            status, out, err = self._source.run(verb, [*self._words, *words, *self._arguments(folder, arrays, named)])
+            if status in (1, 2):
+                refused = err.startswith("pkc: ")
+                raise (ValueError if refused else CompileError)(err.strip())
+            if status not in (0, 3):
+                raise RuntimeError("pkc %s failed (status %d): %s" % (verb, status, err.strip()))
+            return status, out, err, [_reports.read(folder, name) for name in ("report.html", "roofline.svg")]
+
+    def check(self, *arrays, seed=None, dma=None, tpu=None, **named):
+        """What the interpreter finds on arrays, or on random ones of sizes NAME=N; compares with the reference."""
+        options = [word for name, value in (("seed", seed), ("dma", dma), ("tpu", tpu)) if value is not None
+                   for word in ("--" + name, str(value))]
+        status, out, err, _ = self._verb("check", options, arrays, named)
+        return _reports.CheckReport(out + err, status == 0, lambda: self._verb("check", [*options, "--json"], arrays, named)[1])
+
+    def explain(self, **sizes):
+        """What became of each block, and why; with sizes also grid steps and VMEM."""
+        return _reports.Explanation(self._verb("explain", [], (), sizes)[1])
+
+    def tpu(self, *arrays, chip="v5e", **named):
+        """The predicted cost on a TPU. Arrays are needed for prefetched operands only."""
+        options = ["--chip", chip]
+        _, out, _, (page, svg) = self._verb("tpu", [*options, "--html", "FOLDER/report.html", "--svg", "FOLDER/roofline.svg"],
+                                            arrays, named)
+        return _reports.TpuReport(out, page, svg, lambda: self._verb("tpu", [*options, "--json"], arrays, named)[1])
+
+    def bench(self, *arrays, threads=None, min_time=None, max_time=None, naive=True, **named):
+        """Times the kernel beside its naive reference; arrays, or sizes NAME=N."""
+        options = ["--json"] + ([] if naive else ["--no-naive"])
+        for name, value in (("threads", threads), ("min-time", min_time), ("max-time", max_time)):
+            options += [] if value is None else ["--" + name, str(value)]
+        _, out, err, _ = self._verb("bench", options, arrays, named)
+        return _reports.BenchReport(json.loads(out.strip().splitlines()[-1]))
+
+
+def _as_numpy(value):
+    """For .npy files: in the machine's byte order, in memory of the host."""
+    kind = _arrays.kind_of(value)
+    if kind == _arrays.REFUSED:
+        return numpy.asarray(value)
+    if kind == _arrays.TORCH:
+        value = value.detach()
+        if str(value.dtype) == "torch.bfloat16":
+            return value.view(__import__("torch").int16).numpy().view("V2")
+        return value.numpy()
+    array = numpy.asarray(value)
+    if array.dtype.name == "bfloat16":
+        return array.view("V2")
+    return array
+
+
+# ---- texts
+
+def _operand_text(o):
+    return "%s: %s[%s]" % (o["name"], o["type"], ", ".join(o["shape"]))
+
+
+def _signature_text(signature):
+    sides = [", ".join(_operand_text(o) for o in signature["operands"] if o["direction"] == way) for way in ("input", "output")]
+    return "%s(%s) -> (%s)" % (signature["kernel"], *sides)
+
+
+def _document(signature, bound):
+    lines = [_signature_text(signature), ""]
+    if signature["doc"]:
+        lines += [*signature["doc"].split("\n"), ""]
+    if signature["sizes"]:
+        lines.append("Sizes, from the arrays: %s" % ", ".join(signature["sizes"]))
+    for s in signature["statics"]:
+        taken = ", from the arrays" if s["name"] in bound else ""
+        lines.append("Static %s: %s = %s%s" % (s["name"], s["type"], s["value"], taken))
+    for o in signature["operands"]:
+        if o["prefetch"]:
+            lines.append("Prefetched: %s" % o["name"])
+        if o["alias"]:
+            lines.append("%s is written to the memory of %s: to a copy of it, unless out=%s" % (o["name"], o["alias"], o["alias"]))
+    lines += ["Requires: %s" % text for text in signature["requires"]]
+    return "\n".join(lines)
+
+
+def _python_signature(signature):
+    kinds = inspect.Parameter
+    inputs = [o["name"] for o in signature["operands"] if o["direction"] == "input"]
+    if "sizes" in inputs:
+        return inspect.Signature([kinds("arrays", kinds.VAR_POSITIONAL), kinds("options", kinds.VAR_KEYWORD)])
+    options = [name for name in ("out", "threads") if name not in inputs]
+    return inspect.Signature([*(kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in inputs),
+                              *(kinds(name, kinds.KEYWORD_ONLY, default=None) for name in options),
+                              kinds("sizes", kinds.VAR_KEYWORD)])
+
+
+def _stub(kernel):
+    signature = kernel.signature
+    sides = {way: [o for o in signature["operands"] if o["direction"] == way] for way in ("input", "output")}
+    result = {0: "None", 1: "Any"}.get(len(sides["output"]), "Tuple[%s]" % ", ".join("Any" for _ in sides["output"]))
+    arguments = "".join("%s: Any, " % o["name"] for o in sides["input"])
+    lines = ["from typing import Any, Optional, Tuple", "",
+             "def %s(%s*, out: Any = None, threads: Optional[int] = None, **sizes: int) -> %s:" %
+             (signature["symbol"], arguments, result)]
+    text = kernel.__doc__.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return "\n".join([*lines, '    """' + text.replace("\n", "\n    ").replace("\n    \n", "\n\n"), '    """', ""])
+
+
+# ---- making kernels
+
+def kernel(text, /, kernel=None, *, target=None, **statics):
+    """A kernel from the text of a .pk file. `kernel` names one of several; NAME=VALUE sets a static."""
+    if not isinstance(text, str):
+        raise TypeError("expected the text of a kernel, found %s" % type(text).__name__)
+    return Kernel(Source(text, "<kernel>"), kernel, target, statics)
+
+
+def load(path, /, kernel=None, *, target=None, **statics):
+    """A kernel from a .pk file, which is read once. `kernel` names one of several; NAME=VALUE sets a static."""
+    with open(path, "rb") as file:
+        text = file.read()
+    try:
+        return Kernel(Source(text.decode("utf-8"), os.fspath(path)), kernel, target, statics)
+    except UnicodeDecodeError as error:
+        raise CompileError("%s: %s" % (path, error)) from None

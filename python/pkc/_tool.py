@@ -1,0 +1,74 @@
+"""The pkc program: .pk text in, C, signatures and reports out."""
+import json
+import os
+import subprocess
+import tempfile
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.path.join(FOLDER, "bin", "pkc")
+
+
+class CompileError(Exception):
+    """A kernel does not compile.
+
+    The text is pkc's, with a caret under each place; `diagnostics` are the same as dicts (`file`, `line`, `column`,
+    `end_column`, `severity`, `code`, `message`, `notes`).
+    """
+
+    def __init__(self, text, diagnostics=()):
+        super().__init__(text)
+        self.diagnostics = list(diagnostics)
+
+
+class Source:
+    """The text of a .pk file, as it was when it was read. `name` stands for it in messages."""
+
+    def __init__(self, text, name):
+        self.text, self.name = text, name
+
+    def run(self, verb, words=(), timeout=None):
+        """pkc's own words on the text: (status, standard output, standard error)."""
+        base = os.path.basename(self.name)
+        base = base if base.isprintable() and not base.startswith("-") and base not in ("", ".", "..") else "kernel.pk"
+        with tempfile.TemporaryDirectory(prefix="pkc-") as folder:
+            with open(os.path.join(folder, base), "w", encoding="utf-8", newline="") as file:
+                file.write(self.text)
+            command = [PROGRAM, *([verb] if verb else []), base, *words]
+            done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=timeout)
+        out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+        if base != self.name:
+            out, err = (self._with_name(text, base) for text in (out, err))
+        return done.returncode, out, err
+
+    def _with_name(self, text, base):
+        lines = text.split("\n")
+        for i, line in enumerate(lines):
+            for start in (base + ":", "pkc: " + base + ":"):
+                if line.startswith(start):
+                    lines[i] = start[:-len(base) - 1] + self.name + line[len(start) - 1:]
+        return "\n".join(lines)
+
+    def compile(self, *words):
+        """What `pkc FILE words..` prints; CompileError where it refuses."""
+        status, out, err = self.run(None, words)
+        if status == 0:
+            return out
+        if status not in (1, 2):
+            raise RuntimeError("pkc failed (status %d): %s" % (status, err.strip()))
+        raise CompileError(err.strip(), self._diagnostics(words))
+
+    def _diagnostics(self, words):
+        lines = self.run(None, (*words, "--diagnostics=json"))[2].splitlines()
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        for item in found:
+            for place in (item, *item["notes"]):
+                place["file"] = self.name
+        return found
+
+
+def targets():
+    """The targets with the flags of a C compiler for each, this machine's first."""
+    done = subprocess.run([PROGRAM, "--targets"], stdout=subprocess.PIPE, check=True, universal_newlines=True)
+    return [(words[0], [w for w in words[1:] if not w.startswith("-D")])
+            for words in (line.split() for line in done.stdout.splitlines())]

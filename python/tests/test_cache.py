@@ -1,0 +1,119 @@
+"""Variants in memory and on disk."""
+import os
+import subprocess
+import sys
+import time
+
+import numpy
+import pytest
+from kernels import COPY, SCALE, pair
+
+import pkc
+from pkc import _build
+
+X, Y = pair()
+
+
+def entries(cache):
+    return sorted(p for p in cache.iterdir())
+
+
+def forget(monkeypatch):
+    monkeypatch.setattr(_build, "_loaded", {})
+
+
+def no_compiling(monkeypatch):
+    def refuse(*words):
+        raise AssertionError("it is compiled again")
+    monkeypatch.setattr(_build, "_compile", refuse)
+
+
+def test_memory(cache, monkeypatch):
+    k = pkc.kernel(COPY)
+    k(X)
+    k(X.astype("f2"))
+    assert len(entries(cache)) == 2
+    no_compiling(monkeypatch)
+    k(X), k(X[:2, :3]), k(X.astype("f2"))
+    pkc.kernel(COPY)(X)
+    with pytest.raises(AssertionError):
+        k(X.astype("i2"))
+
+
+def test_disk(cache, monkeypatch):
+    pkc.kernel(SCALE)(X, Y)
+    entry, = entries(cache)
+    assert entry.suffix == ".so" and os.stat(cache).st_mode & 0o77 == 0
+    forget(monkeypatch)
+    no_compiling(monkeypatch)
+    os.utime(entry, (0, 0))
+    numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
+    assert time.time() - entry.stat().st_mtime < 60
+
+
+def test_flags_and_text_are_part_of_the_key(cache, monkeypatch):
+    pkc.kernel(SCALE)(X, Y)
+    forget(monkeypatch)
+    monkeypatch.setenv("PKC_CFLAGS", "-DANYTHING")
+    pkc.kernel(SCALE)(X, Y)
+    assert len(entries(cache)) == 2
+    pkc.kernel(SCALE.replace("2.0", "3.0"))(X, Y)
+    assert len(entries(cache)) == 3
+    numpy.testing.assert_array_equal(pkc.kernel(SCALE, target="generic")(X, Y), 2 * X + Y)
+    assert len(entries(cache)) == 4
+
+
+@pytest.mark.parametrize("damage", [lambda p: p.write_bytes(p.read_bytes()[:5000]), lambda p: p.write_bytes(b""),
+                                    lambda p: p.write_text("no program"), lambda p: p.chmod(0o777)])
+def test_damaged_entry(cache, monkeypatch, damage):
+    pkc.kernel(SCALE)(X, Y)
+    entry, = entries(cache)
+    copy = entry.read_bytes()
+    entry.unlink()  # a library in use is not overwritten
+    entry.write_bytes(copy)
+    damage(entry)
+    forget(monkeypatch)
+    numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
+
+
+def test_folder_of_others(cache, monkeypatch):
+    cache.mkdir()
+    cache.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="others own it or may write"):
+        numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
+    assert entries(cache) == []
+
+
+def test_no_home(cache, monkeypatch, tmp_path):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
+    assert not (tmp_path / "none").exists()
+
+
+def test_limit(cache, monkeypatch):
+    cache.mkdir(mode=0o700)
+    old, recent, left = cache / "old.so", cache / "recent.so", cache / "pkc-abcdef"
+    for path in (old, recent):
+        path.write_bytes(b"x" * 5000)
+    left.mkdir()
+    for path in (old, left):
+        os.utime(path, (0, 0))
+    monkeypatch.setenv("PKC_CACHE_LIMIT", "1K")
+    pkc.kernel(SCALE)(X, Y)
+    assert not old.exists() and not left.exists() and recent.exists()
+
+
+def test_failure_leaves_nothing(cache, monkeypatch):
+    monkeypatch.setenv("PKC_CFLAGS", "-nonsense-flag")
+    with pytest.raises(pkc.BuildError):
+        pkc.kernel(SCALE)(X, Y)
+    assert entries(cache) == []
+
+
+def test_processes_at_once(cache):
+    text = "import sys, numpy, pkc; sys.path.insert(0, %r); from kernels import *; x, y = pair();" \
+           "assert (pkc.kernel(SCALE)(x, y) == scaled(x, y)).all()" % os.path.dirname(__file__)
+    running = [subprocess.Popen([sys.executable, "-c", text]) for _ in range(3)]
+    assert [p.wait() for p in running] == [0, 0, 0]
+    assert len(entries(cache)) == 1

@@ -1,0 +1,145 @@
+"""What is refused, with what words; nothing is written then."""
+import numpy
+import pytest
+from kernels import SCALE, TWO, made, pair, scale
+
+import pkc
+
+X, Y = pair()
+READ_ONLY = numpy.zeros((5, 7), "f4")
+READ_ONLY.flags.writeable = False
+
+
+class FarAway:
+    """On a GPU, says its capsule."""
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **keywords):
+        import ctypes
+
+        class Tensor(ctypes.Structure):
+            _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int * 2), ("ndim", ctypes.c_int), ("code", ctypes.c_uint8),
+                        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                        ("offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+        self.shape = (ctypes.c_int64 * 2)(5, 7)
+        self.tensor = Tensor(1 << 20, (ctypes.c_int * 2)(2, 0), 2, 2, 32, 1, ctypes.addressof(self.shape), None, 0, None, None)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+
+CALLS = [
+    ("none", lambda k, o: k(), TypeError, "scale: operand x is missing: expected 2 arrays, found 0"),
+    ("too few", lambda k, o: k(X, out=o), TypeError, "scale: operand y is missing: expected 2 arrays, found 1"),
+    ("too many", lambda k, o: k(X, Y, Y, out=o), TypeError, "scale: expected 2 arrays, found 3"),
+    ("twice", lambda k, o: k(X, Y, x=X, out=o), TypeError, "operand x is given twice"),
+    ("a list", lambda k, o: k([1.0], Y, out=o), TypeError, "operand x: expected an array, found list"),
+    ("masked", lambda k, o: k(numpy.ma.array(X), Y, out=o), TypeError, "expected an array, found MaskedArray"),
+    ("None", lambda k, o: k(None, Y, out=o), TypeError, "operand x: expected an array, found NoneType"),
+    ("dtype", lambda k, o: k(X.astype("f8"), Y, out=o), TypeError, "operand x: expected f32, found f(loat)?64"),
+    ("complex", lambda k, o: k(X.astype("c8"), Y, out=o), TypeError, "operand x: expected f32, found complex64"),
+    ("text", lambda k, o: k(numpy.array([["a"]]), Y, out=o), TypeError, "operand x: expected f32, found <U1"),
+    ("objects", lambda k, o: k(X.astype(object), Y, out=o), TypeError, "operand x: expected f32, found object"),
+    ("output's dtype", lambda k, o: k(X, Y, out=o.view("i4")), TypeError, "operand o: expected f32, found i32"),
+    ("byte order", lambda k, o: k(X.astype(">f4"), Y, out=o), TypeError, "found float32 of the other byte order"),
+    ("rank", lambda k, o: k(X[0], Y, out=o), ValueError, "operand x: expected 2 axes, found 1"),
+    ("a high rank", lambda k, o: k(X.reshape((1,) * 10 + (5, 7)), Y, out=o), ValueError, "operand x: expected 2 axes, found"),
+    ("shape", lambda k, o: k(X, Y[:6], out=o), ValueError, r"operand y: axis 0: expected 7 \(N, axis 1 of x\), found 6"),
+    ("output's shape", lambda k, o: k(X, Y, out=o[:4]), ValueError, r"operand o: axis 0: expected 5 \(M, axis 0 of x\), found 4"),
+    ("a device", lambda k, o: k(FarAway(), Y, out=o), TypeError, "operand x: expected CPU memory, found a device of CUDA"),
+    ("read-only", lambda k, o: k(X, Y, out=READ_ONLY), ValueError, "operand o: an output, and the array is read-only"),
+    ("overlap", lambda k, o: k(o, Y, out=o), ValueError, "operand o overlaps operand x"),
+    ("itself", lambda k, o: k(X, Y, out=numpy.lib.stride_tricks.as_strided(o, strides=(0, 4))), ValueError,
+     "several elements at one address"),
+    ("outputs", lambda k, o: k(X, Y, out=(o, o)), TypeError, "out: expected 1 arrays, found 2"),
+    ("a number as output", lambda k, o: k(X, Y, out=3), TypeError, "operand o: expected an array, found int"),
+    ("threads 0", lambda k, o: k(X, Y, out=o, threads=0), ValueError, "threads: expected 1 to 1024, found 0"),
+    ("threads 1.5", lambda k, o: k(X, Y, out=o, threads=1.5), TypeError, "float"),
+    ("a word", lambda k, o: k(X, Y, output=o), TypeError, "output is not an operand"),
+    ("a size", lambda k, o: k(X, Y, Q=3, out=o), TypeError, "Q is not an operand or size"),
+    ("a wrong size", lambda k, o: k(X, Y, M=3, out=o), ValueError, r"operand x: axis 0: expected 3 \(M\), found 5"),
+]
+
+
+@pytest.mark.parametrize("name, call, error, said", CALLS, ids=[c[0] for c in CALLS])
+def test_refused(name, call, error, said):
+    out = numpy.full((5, 7), 99, "f4")
+    with pytest.raises(error, match=said):
+        call(scale(), out)
+    assert (out == 99).all() and not READ_ONLY.any()
+    numpy.testing.assert_array_equal(scale()(X, Y), 2 * X + Y)
+
+
+def test_statics_that_disagree():
+    k = made("kernel both(x: T[N, D], y: T[D]) -> (o: T[N, D]) { static T: dtype = f32, D = 4; o[...] = x[...] + y[...]; }")
+    with pytest.raises(TypeError, match=r"operand y: expected f32 \(T, as of x\), found f16"):
+        k(X, Y.astype("f2"))
+    with pytest.raises(ValueError, match=r"operand y: axis 0: expected 7 \(D, as of x\), found 6"):
+        k(X, Y[:6])
+    with pytest.raises(TypeError, match="operand x: expected a dtype of pkc, found complex64"):
+        k(X.astype("c8"), Y)
+
+
+def test_requirement_and_assert():
+    k = made('kernel even(x: f32[N]) -> (o: f32[N]) { require N % 2 == 0 : "N is even"; o[...] = x[...]; }')
+    with pytest.raises(ValueError, match="even: N is even"):
+        k(Y)
+    k = made('kernel low(x: i32[1]) -> (o: i32[1]) { block x: smem; assert(x[0] < 3, "x is below 3"); o[...] = 0; }')
+    with pytest.raises(RuntimeError, match="x is below 3"):
+        k(numpy.array([5], "i4"))
+
+
+def test_compile_error():
+    with pytest.raises(pkc.CompileError) as caught:
+        pkc.kernel("kernel a(x: f32[N]) -> (o: f32[N]) {\n  o[...] = y[...];\n}")
+    assert "<kernel>:2:12: error:" in str(caught.value) and "\n      |            ^" in str(caught.value)
+    found, = caught.value.diagnostics
+    assert (found["file"], found["line"], found["column"], found["code"]) == ("<kernel>", 2, 12, "E0201")
+
+
+def test_compile_error_of_a_file(tmp_path):
+    path = tmp_path / "bad.pk"
+    path.write_text("kernel a(\n")
+    with pytest.raises(pkc.CompileError, match="bad.pk:1:") as caught:
+        pkc.load(path)
+    assert str(caught.value).startswith(str(path))
+    with pytest.raises(FileNotFoundError):
+        pkc.load(tmp_path / "none.pk")
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(pkc.CompileError):
+        pkc.load(path)
+
+
+def test_names_of_kernels():
+    with pytest.raises(pkc.CompileError, match="scale"):
+        pkc.kernel(SCALE + TWO)
+    assert pkc.kernel(SCALE + TWO, "two").__name__ == "two"
+    with pytest.raises(pkc.CompileError, match="WIDTH"):
+        pkc.kernel(SCALE, WIDTH=3)
+    with pytest.raises(ValueError, match="target: expected one of"):
+        pkc.kernel(SCALE, target="cray")
+    with pytest.raises(TypeError, match="expected the text of a kernel, found int"):
+        pkc.kernel(3)
+
+
+def test_no_compiler(cache, monkeypatch):
+    monkeypatch.setenv("CC", "/nowhere/cc -g")
+    with pytest.raises(pkc.BuildError, match="no C compiler.*/nowhere/cc.*apt-get install gcc"):
+        pkc.kernel(SCALE)(X, Y)
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(pkc.BuildError, match="does not work.*install one"):
+        pkc.kernel(SCALE)(X, Y)
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(pkc.BuildError, match="cc, gcc or clang was not found"):
+        pkc.kernel(SCALE)(X, Y)
+
+
+def test_compiler_that_fails(cache, monkeypatch):
+    monkeypatch.setenv("PKC_CFLAGS", "-DPK_ABI=9999 -Werror")
+    with pytest.raises(pkc.BuildError, match="the C compiler failed"):
+        pkc.kernel(SCALE)(X, Y)
+    monkeypatch.delenv("PKC_CFLAGS")
+    numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)

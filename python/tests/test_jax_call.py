@@ -1,0 +1,141 @@
+"""pkc.jax.call: kernels as custom calls of XLA."""
+import subprocess
+import sys
+
+import numpy
+import pytest
+from kernels import COPY, COUNT, IN_PLACE, SCALE, TWO, made, pair, scale, scaled
+from test_numpy import LIBRARY
+
+jax = pytest.importorskip("jax", reason="JAX is not installed")
+jnp = jax.numpy
+call = pytest.importorskip("pkc.jax").call
+import pkc  # noqa: E402
+
+
+def test_eager_and_jit():
+    x, y = pair(70, 30)
+    want = scaled(x, y)
+    numpy.testing.assert_array_equal(call(scale(), x, y), want)
+    o = jax.jit(lambda x, y: call(scale(), x + 1, y) * 2)(x, y)
+    numpy.testing.assert_array_equal(o, 2 * scaled(x + 1, y))
+    for shape in ((0, 3), (1, 1), (300, 2)):
+        x, y = pair(*shape)
+        numpy.testing.assert_array_equal(jax.jit(lambda x, y: call(scale(), x, y))(x, y), scaled(x, y))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads(threads):
+    x, y = pair(3000, 500)
+    f = jax.jit(lambda x, y: call(scale(), x, y, threads=threads))
+    for _ in range(20):
+        numpy.testing.assert_array_equal(f(x, y), scaled(x, y))
+
+
+@pytest.mark.parametrize("dtype", "float32 float16 bfloat16 float8_e4m3fn float8_e5m2 int32 uint32 int16 uint16 int8 uint8 bool".split())
+def test_dtypes(dtype):
+    x = (jnp.arange(33).reshape(11, 3) % 7).astype(dtype)
+    o = jax.jit(lambda x: call(made(COPY), x.T))(x)
+    assert o.dtype == x.dtype
+    numpy.testing.assert_array_equal(o, x.T)
+
+
+def test_statics_and_several_outputs():
+    a, b = jax.jit(lambda x: call(made(TWO), x, jnp.full(3, 10)))(pair(3, 6)[0])
+    numpy.testing.assert_array_equal(a, 2 * pair(3, 6)[0])
+    numpy.testing.assert_array_equal(b, [10, 11, 12, 13])
+
+
+def test_vmap_scan_and_cond():
+    x, y = pair(70, 30)
+    x = x.reshape(5, 14, 30)
+    want = numpy.stack([scaled(one, y) for one in x])
+    numpy.testing.assert_array_equal(jax.vmap(lambda x: call(scale(), x, y))(x), want)
+    o = jax.lax.scan(lambda c, x: (c, call(scale(), x, c)), y, x)[1]
+    numpy.testing.assert_array_equal(o, want)
+    o = jax.jit(lambda p, x: jax.lax.cond(p, lambda x: call(scale(), x, y), lambda x: x, x))(True, x[0])
+    numpy.testing.assert_array_equal(o, want[0])
+
+
+def test_custom_vjp():
+    f = jax.custom_vjp(lambda x, y: call(scale(), x, y))
+    f.defvjp(lambda x, y: (f(x, y), None), lambda _, g: (call(scale(), g, jnp.zeros(g.shape[1])), g.sum(0)))
+    x, y = pair()
+    gx, gy = jax.jit(jax.grad(lambda x, y: f(x, y).sum(), (0, 1)))(x, y)
+    numpy.testing.assert_array_equal(gx, numpy.full((5, 7), 2))
+    numpy.testing.assert_array_equal(gy, numpy.full(7, 5))
+
+
+def test_alias_and_donation():
+    x = jnp.arange(2000, dtype="float32")
+    want = 2 * numpy.arange(2000)
+    numpy.testing.assert_array_equal(jax.jit(lambda x: call(made(IN_PLACE), x))(x), want)
+    numpy.testing.assert_array_equal(x, numpy.arange(2000))
+    f = jax.jit(lambda x: call(made(IN_PLACE), x), donate_argnums=0)
+    place = x.unsafe_buffer_pointer()
+    o = f(x)
+    numpy.testing.assert_array_equal(o, want)
+    assert o.unsafe_buffer_pointer() == place
+
+
+def test_prefetched():
+    k = pkc.load(LIBRARY / "paged_attention.pk")
+    rng = numpy.random.default_rng(1)
+    args = [numpy.array([[3, 1], [0, 2]], "i4"), numpy.array([20, 5], "i4"),
+            *(rng.standard_normal(s, "f4") for s in ((2, 1, 8, 64), (1, 4, 16, 64), (1, 4, 16, 64)))]
+    numpy.testing.assert_array_equal(jax.jit(lambda *a: call(k, *a))(*args), k(*args))
+
+
+def test_several_devices():
+    text = """
+import jax, numpy
+from jax.sharding import Mesh, PartitionSpec as P
+from kernels import pair, scale, scaled
+import pkc.jax
+shard_map = getattr(jax, "shard_map", None)
+mesh = Mesh(numpy.array(jax.devices()), ("d",))
+x, y = pair(64, 30)
+f = shard_map(lambda x, y: pkc.jax.call(scale(), x, y, threads=2), mesh=mesh, in_specs=(P("d"), P()), out_specs=P("d"), check_vma=False)
+for _ in range(10):
+    assert (numpy.asarray(jax.jit(f)(x, y)) == scaled(x, y)).all()
+print(len(jax.devices()))
+"""
+    if not hasattr(jax, "shard_map"):
+        pytest.skip("this JAX has no jax.shard_map")
+    import os
+    done = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+                          cwd=os.path.dirname(__file__), env=dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=4"))
+    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
+
+
+def test_errors():
+    x, y = pair()
+    with pytest.raises(ValueError, match=r"operand y: axis 0: expected 7 \(N, axis 1 of x\), found 6"):
+        jax.jit(lambda x, y: call(scale(), x, y))(x, y[:6])
+    with pytest.raises(TypeError, match="operand x: expected f32, found i32"):
+        jax.jit(lambda x, y: call(scale(), x, y))(x.astype("i4"), y)
+    with pytest.raises(TypeError, match="expected 2 arrays, found 1"):
+        call(scale(), x)
+    with pytest.raises(TypeError, match="packs i4"):
+        call(made(COPY), jnp.zeros((2, 2), "int4"))
+    with pytest.raises(ValueError, match="threads"):
+        call(scale(), x, y, threads=0)
+    low = made('kernel low(x: i32[1]) -> (o: i32[1]) { block x: smem; assert(x[0] < 3, "x is below 3"); o[...] = 0; }')
+    with pytest.raises(Exception, match="x is below 3"):
+        jax.jit(lambda x: call(low, x))(numpy.array([5], "i4")).block_until_ready()
+    even = made('kernel even(x: f32[N]) -> (o: f32[N]) { require N % 2 == 0 : "N is even"; o[...] = x[...]; }')
+    with pytest.raises(ValueError, match="N is even"):
+        jax.jit(lambda x: call(even, x))(y)
+
+
+def test_sizes():
+    numpy.testing.assert_array_equal(jax.jit(lambda: call(made(COUNT), N=6))(), numpy.arange(6))
+    with pytest.raises(ValueError, match="no operand says what N is"):
+        call(made(COUNT))
+
+
+def test_an_address_of_another_process():
+    call(scale(), *pair())
+    with pytest.raises(Exception, match="another process"):
+        jax.block_until_ready(jax.ffi.ffi_call("pkc_call", jax.ShapeDtypeStruct((5, 7), "float32"))(
+            *pair(), kernel=numpy.int64(12345678), threads=numpy.int64(1)))

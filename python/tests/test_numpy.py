@@ -1,0 +1,178 @@
+"""Calls with arrays of NumPy: values, layouts, dtypes, statics."""
+import pathlib
+
+import ml_dtypes
+import numpy
+import pytest
+from kernels import COPY, COUNT, IN_PLACE, TWO, made, pair, scale, scaled
+
+import pkc
+
+LIBRARY = pathlib.Path(pkc.__file__).parent / "share" / "pkc" / "kernels"
+NARROW = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4]
+WIDE = ["float32", "float16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"]
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (1, 1), (0, 7), (5, 0), (0, 0), (129, 257)])
+def test_result(shape):
+    x, y = pair(*shape)
+    o = scale()(x, y)
+    assert type(o) is numpy.ndarray and o.dtype == numpy.float32 and o.shape == shape
+    numpy.testing.assert_array_equal(o, scaled(x, y))
+
+
+LAYOUTS = {
+    "transposed": lambda x: numpy.asfortranarray(x), "reversed": lambda x: x[::-1, ::-1][::-1, ::-1][::-1][::-1],
+    "negative rows": lambda x: x[::-1].copy()[::-1], "negative columns": lambda x: x[:, ::-1].copy()[:, ::-1],
+    "every third": lambda x: numpy.repeat(numpy.repeat(x, 2, 0), 3, 1)[::2, ::3],
+    "slice": lambda x: numpy.pad(x, 3)[3:-3, 3:-3], "broadcast": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_input_layouts(layout):
+    x, y = pair(9, 13)
+    view = LAYOUTS[layout](x)
+    numpy.testing.assert_array_equal(view, x)
+    numpy.testing.assert_array_equal(scale()(view, y), scaled(x, y))
+    numpy.testing.assert_array_equal(scale()(x, numpy.broadcast_to(y[:1], 13)), scaled(x, y[0]))
+
+
+@pytest.mark.parametrize("layout", [lambda: numpy.empty((13, 9), "f4").T, lambda: numpy.zeros((18, 39), "f4")[::2, ::3],
+                                    lambda: numpy.empty((9, 13), "f4")[::-1, ::-1]])
+def test_output_layouts(layout):
+    x, y = pair(9, 13)
+    out = layout()
+    assert scale()(x, y, out=out) is out
+    numpy.testing.assert_array_equal(out, scaled(x, y))
+    if out.base is not None and out.base.size > out.size:
+        assert numpy.count_nonzero(out.base) == numpy.count_nonzero(out)
+
+
+def test_no_copy_of_what_has_rows():
+    x, y = pair(64, 64)
+    out = numpy.zeros((64, 128), "f4")[:, 32:96]
+    scale()(x, y, out=out)
+    numpy.testing.assert_array_equal(out, scaled(x, y))
+
+
+def test_unaligned_input_is_copied_and_output_refused():
+    x, y = pair()
+    memory = bytearray(1) + x.tobytes()
+    odd = numpy.frombuffer(memory, "f4", offset=1).reshape(x.shape)
+    if odd.flags.aligned:
+        pytest.skip("the machine has no unaligned memory")
+    numpy.testing.assert_array_equal(scale()(odd, y), scaled(x, y))
+    with pytest.raises(ValueError, match="not aligned"):
+        scale()(x, y, out=odd)
+    field = numpy.zeros((5, 7), "f4,i1")["f0"]
+    field[...] = x
+    numpy.testing.assert_array_equal(scale()(field, y), scaled(x, y))
+
+
+def test_read_only_input():
+    x, y = pair()
+    x.flags.writeable = False
+    numpy.testing.assert_array_equal(scale()(x, numpy.frombuffer(y.tobytes(), "f4")), scaled(x, y))
+
+
+@pytest.mark.parametrize("dtype", [*WIDE, *NARROW], ids=str)
+def test_dtypes(dtype):
+    dtype = numpy.dtype(dtype)
+    x = (numpy.arange(11 * 3).reshape(11, 3) % 7).astype(numpy.float32).astype(dtype)
+    o = made(COPY)(x)
+    assert o.dtype == dtype
+    numpy.testing.assert_array_equal(o, x)
+    numpy.testing.assert_array_equal(made(COPY)(x.T), x.T)
+    into = numpy.zeros((3, 11), dtype).T
+    made(COPY)(x, out=into)
+    numpy.testing.assert_array_equal(into, x)
+
+
+def test_keywords():
+    x, y = pair()
+    want = scaled(x, y)
+    numpy.testing.assert_array_equal(scale()(y=y, x=x), want)
+    numpy.testing.assert_array_equal(scale()(x, y=y, threads=2), want)
+    numpy.testing.assert_array_equal(scale()(x, y, out=None, M=5, threads=None), want)
+
+
+def test_statics_from_arrays():
+    x, n = pair(3, 6)[0], numpy.full(3, 10, "i4")
+    k = made(TWO)
+    a, b = k(x, n)
+    numpy.testing.assert_array_equal(a, x + x)
+    numpy.testing.assert_array_equal(b, [10, 11, 12, 13])
+    assert b.dtype == numpy.int32
+    a, b = k(x.astype(ml_dtypes.bfloat16), n, out=(None, numpy.empty(4, "f4")))
+    assert a.dtype == ml_dtypes.bfloat16 and b.dtype == numpy.float32
+    numpy.testing.assert_array_equal(b, [10, 11, 12, 13])
+    assert k(x, n)[1].dtype == numpy.int32
+
+
+def test_fixed_statics():
+    k = pkc.kernel(TWO, D=6, T=numpy.float32, O="f32")
+    a, b = k(pair(3, 6)[0], numpy.zeros(3, "i4"))
+    assert b.dtype == numpy.float32
+    with pytest.raises(ValueError, match=r"operand x: axis 1: expected 6, found 5"):
+        k(pair(3, 5)[0], numpy.zeros(3, "i4"))
+    with pytest.raises(TypeError, match="operand x: expected f32, found f16"):
+        k(pair(3, 6)[0].astype("f2"), numpy.zeros(3, "i4"))
+    assert pkc.kernel(TWO, D=numpy.int64(6)).signature["statics"][1]["value"] == "6"
+    with pytest.raises(TypeError, match="static D"):
+        pkc.kernel(TWO, D=object())
+
+
+def test_alias_works_on_a_copy_unless_it_is_the_output():
+    k, x = made(IN_PLACE), numpy.arange(20, dtype="f4")
+    o = k(x)
+    numpy.testing.assert_array_equal(x, numpy.arange(20))
+    numpy.testing.assert_array_equal(o, 2 * numpy.arange(20))
+    numpy.testing.assert_array_equal(k(x[::-2]), 2 * x[::-2])
+    assert k(x, out=x) is x
+    numpy.testing.assert_array_equal(x, 2 * numpy.arange(20))
+    with pytest.raises(ValueError, match="expected the memory and strides of x"):
+        k(x, out=numpy.zeros(20, "f4"))
+
+
+def test_sizes_of_outputs_alone():
+    numpy.testing.assert_array_equal(made(COUNT)(N=5), numpy.arange(5))
+    out = numpy.zeros(7, "i4")
+    made(COUNT)(out=out)
+    numpy.testing.assert_array_equal(out, numpy.arange(7))
+    with pytest.raises(ValueError, match="N"):
+        made(COUNT)()
+    with pytest.raises(ValueError, match="expected a size from 0"):
+        made(COUNT)(N=1 << 31)
+
+
+def test_rank_0():
+    k = made("kernel add0(x: f32[], y: f32[]) -> (o: f32[]) { o[...] = x[...] + y[...]; }")
+    o = k(numpy.array(2, "f4"), numpy.float32(3))
+    assert o.shape == () and o == 5
+
+
+def test_prefetched():
+    rng = numpy.random.default_rng(1)
+    k = pkc.load(LIBRARY / "paged_attention.pk")
+    q, keys, values = (rng.standard_normal(s, "f4") for s in ((2, 1, 8, 64), (1, 4, 16, 64), (1, 4, 16, 64)))
+    table, length = numpy.array([[3, 1], [0, 2]], "i4"), numpy.array([20, 5], "i4")
+    o = k(table, length, q, keys, values)
+    for b in range(2):
+        rows, wide = (p[0][table[b]].reshape(-1, 64)[:length[b]].astype("f8") for p in (keys, values))
+        s = q[b, 0].astype("f8") @ rows.T / 8
+        p = numpy.exp(s - s.max(1, keepdims=True))
+        numpy.testing.assert_allclose(o[b, 0], (p / p.sum(1, keepdims=True)) @ wide, rtol=2e-5, atol=2e-6)
+
+
+def test_library_of_kernels():
+    rng = numpy.random.default_rng(0)
+    a, b = rng.standard_normal((33, 44), "f4"), rng.standard_normal((44, 55), "f4")
+    matmul = pkc.load(str(LIBRARY / "matmul.pk"))
+    numpy.testing.assert_allclose(matmul(a, b), a @ b, rtol=1e-5, atol=1e-5)
+    numpy.testing.assert_allclose(matmul(b.T, a.T, threads=2), b.T @ a.T, rtol=1e-5, atol=1e-5)
+    i = rng.integers(-100, 100, (9, 20)).astype("i1")
+    numpy.testing.assert_array_equal(matmul(i, i.T), i.astype("i4") @ i.T.astype("i4"))
+    half = matmul(a.astype(ml_dtypes.bfloat16), b.astype(ml_dtypes.bfloat16))
+    assert half.dtype == ml_dtypes.bfloat16
+    numpy.testing.assert_allclose(half.astype("f4"), a @ b, rtol=0.05, atol=0.3)
