@@ -102,6 +102,18 @@ def found(value):
     return dtype_name(dtype) or str(dtype)
 
 
+def scalar(value, number):
+    """A number of Python as an operand of rank 0: one that an integer dtype cannot hold is refused."""
+    name = NAMES[number]
+    if name[0] == "f" or name == "bf16":
+        return numpy.array(float(value)).astype(DTYPES[number])
+    bits = 1 if name == "bool" else int(name[1:])
+    low = -(1 << bits - 1) if name[0] == "i" else 0
+    if value != value or abs(value) == float("inf") or int(value) != value or not low <= value < low + (1 << bits):
+        raise ValueError("%r does not fit an operand of %s" % (value, name))
+    return numpy.array(int(value), dtype=DTYPES[number] if DTYPES[number] in _OF_NUMPY.values() else int).astype(DTYPES[number])
+
+
 # ---- results
 
 def _aligned(shape, dtype):
@@ -145,4 +157,4 @@ def copy(value):
 
 
 _core.set_helpers(_kinds, kind_of, {dtype: number for number, dtype in _OF_ML.items()}, DTYPES, numpy.empty, adapt, make, finish,
-                  copy, found)
+                  copy, found, scalar)

@@ -91,6 +91,7 @@ static struct {
   PyObject *finish;       /* (kind, array) -> the result */
   PyObject *copy;         /* array -> a new array, of NumPy or torch */
   PyObject *found;        /* object -> its dtype as text */
+  PyObject *scalar;       /* (number, pk_dtype) -> an array of NumPy of rank 0 */
 } helper;
 static PyObject *max_version, *no_arguments, *array_struct, *dlpack;
 
@@ -299,9 +300,23 @@ static int kind_of(PyObject *object) {
   return (int)value;
 }
 
+/* A number of Python as an operand of rank 0. */
+static bool read_number(Call *call, int index, PyObject *object) {
+  PyObject *dtype = PyLong_FromLong(call->caller->operand[index].dtype), *array = NULL;
+  if (dtype) array = PyObject_CallFunctionObjArgs(helper.scalar, object, dtype, NULL);
+  Py_XDECREF(dtype);
+  bool good = array && read_numpy(call, index, array, false);
+  Py_XDECREF(array);
+  return good;
+}
+
 static bool read_object(Call *call, int index, PyObject *object, bool output) {
   int kind = kind_of(object);
   if (kind < 0) return false;
+  const Operand *operand = &call->caller->operand[index];
+  bool number = PyLong_Check(object) || PyFloat_Check(object);
+  if (number && operand->rank == 0 && operand->dtype >= 0 && !output)
+    return read_number(call, index, object);
   if (kind == KIND_REFUSED) {
     call->slot[index].object = object;
     Py_INCREF(object);
@@ -926,7 +941,7 @@ static PyObject *set_helpers(PyObject *module, PyObject *args) {
   (void)module;
   PyObject **places[] = {&helper.kinds, &helper.kind_of, &helper.numpy_dtypes, &helper.dtypes,
                          &helper.empty, &helper.adapt,   &helper.make,         &helper.finish,
-                         &helper.copy,  &helper.found};
+                         &helper.copy,  &helper.found,   &helper.scalar};
   const int count = sizeof places / sizeof *places;
   if (PyTuple_Size(args) != count)
     return PyErr_Format(PyExc_TypeError, "expected %d helpers", count);

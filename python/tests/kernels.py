@@ -46,6 +46,17 @@ COUNT = """
 kernel count() -> (o: i32[N]) { o[...] = iota([N]); }
 """
 
+PROGRAM = """
+kernel twice(x: T[M, N]) -> (o: T[M, N]) { static T: dtype = f32; o[...] = x[...] + x[...]; }
+kernel sum(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, N]) { o[...] = x[...] + y[...]; }
+// Five times x.
+program five(x: f32[M, N]) -> (o: f32[M, N]) {
+  let a = twice(x);
+  let b = twice(a);
+  o = sum(b, x);
+}
+"""
+
 
 @functools.lru_cache(maxsize=None)
 def made(text):

@@ -4,7 +4,7 @@ import pathlib
 import ml_dtypes
 import numpy
 import pytest
-from kernels import COPY, COUNT, IN_PLACE, TWO, made, pair, scale, scaled
+from kernels import COPY, COUNT, IN_PLACE, PROGRAM, TWO, made, pair, scale, scaled
 
 import pkc
 
@@ -150,6 +150,30 @@ def test_rank_0():
     k = made("kernel add0(x: f32[], y: f32[]) -> (o: f32[]) { o[...] = x[...] + y[...]; }")
     o = k(numpy.array(2, "f4"), numpy.float32(3))
     assert o.shape == () and o == 5
+
+
+def test_numbers_for_operands_of_rank_0():
+    k = made("kernel add1(x: f32[N], a: f32, n: i8) -> (o: f32[N]) { o[...] = x[...] + a + cast(n, f32); }")
+    x = pair()[1]
+    numpy.testing.assert_array_equal(k(x, 2.5, -3), x + numpy.float32(2.5) + numpy.float32(-3))
+    numpy.testing.assert_array_equal(k(x, 2, numpy.int8(4)), x + numpy.float32(2) + numpy.float32(4))
+    for n in (128, -129, 1.5, float("nan"), float("inf"), 1 << 70):
+        with pytest.raises(ValueError, match="does not fit an operand of i8"):
+            k(x, 2, n)
+    with pytest.raises(TypeError, match="operand x: expected an array, found float"):
+        k(1.0, 2, 3)
+
+
+def test_program():
+    k = made(PROGRAM)
+    x = numpy.round(8 * pair()[0])
+    assert k.__name__ == "five" and "Five times x." in k.__doc__
+    numpy.testing.assert_array_equal(k(x), 5 * x)
+    numpy.testing.assert_array_equal(k(x.T, out=numpy.empty((5, 7), "f4").T), 5 * x.T)
+    numpy.testing.assert_array_equal(pkc.kernel(PROGRAM, "twice")(x), 2 * x)
+    with pytest.raises(ValueError, match="five: operand o: axis 0"):
+        k(x, out=numpy.empty((4, 7), "f4"))
+    assert k.check(M=3, N=4).ok
 
 
 def test_prefetched():
