@@ -223,7 +223,16 @@ const Instr *added_to(const Step *step) {
   return add->args[add->args[0] == step->dot];
 }
 
-static void absorb_clear(Region *region, Step *step) {
+// A store that goes out of the program.
+static void forget_store(Gen *g, const Instr *store) {
+  RefGen *r = &g->refs[store->ref->id];
+  int kept = 0;
+  for (int i = 0; i < r->writers.count; i++)
+    if (r->writers.at[i] != store) r->writers.at[kept++] = r->writers.at[i];
+  r->writers.count = kept;
+}
+
+static void absorb_clear(Gen *g, Region *region, Step *step) {
   const Ref *ref = step->into->ref;
   for (int i = region->instrs.count - 1; i >= 0; i--) {
     Instr *v = region->instrs.at[i];
@@ -238,6 +247,7 @@ static void absorb_clear(Region *region, Step *step) {
     if (at < 0) return;
     step->fresh = v->args[0];
     Region *arm = v->regions[0];
+    forget_store(g, arm->instrs.at[at]);
     for (int j = at; j + 1 < arm->instrs.count; j++) arm->instrs.at[j] = arm->instrs.at[j + 1];
     arm->instrs.count--;
     return;
@@ -299,6 +309,7 @@ static void absorb_result(Gen *g, const Group *group, Step *step) {
     step->result = store;
     step->last = v->args[0];
     Region *arm = v->regions[0];
+    forget_store(g, store);
     int kept = 0;
     for (int j = 0; j < arm->instrs.count; j++)
       if (arm->instrs.at[j] != store && arm->instrs.at[j] != ir_store_value(store))
@@ -313,7 +324,7 @@ void finish_group(Gen *g, Group *group) {
     Step *step = &group->steps.at[s];
     if (step->kind != STEP_DOT) continue;
     absorb_accumulation(g, group, step);
-    if (step->into) absorb_clear(group->region, step);
+    if (step->into) absorb_clear(g, group->region, step);
     if (step->into) absorb_result(g, group, step);
     absorb_store(g, group, step);
   }

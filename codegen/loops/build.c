@@ -21,6 +21,8 @@ static void attach(Region *region, Numbering *n) {
     v->note = NEW(arena, Val);
     val(v)->region = region;
     val(v)->position = n->position++;
+    const Ref *written = v->op == OP_STORE ? v->ref : v->op == OP_COPY_START ? v->target : NULL;
+    if (written) LIST_PUSH(arena, &n->g->refs[written->id].writers, v);
     for (int r = 0; r < 2; r++)
       if (v->regions[r]) attach(v->regions[r], n);
   }

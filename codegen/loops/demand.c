@@ -8,19 +8,6 @@
 
 #include <string.h>
 
-const Expr demand_full = {.kind = EXPR_SYMBOL, .name = "full"};  // in no pool
-
-StripBound *strip_bound(Gen *g, Demand demand) {
-  for (int i = 0; i < g->bounds.count; i++)
-    if (g->bounds.at[i].end == demand) return &g->bounds.at[i];
-  return NULL;
-}
-
-Demand demand_outside(Gen *g, Demand demand) {
-  const StripBound *bound = strip_bound(g, demand);
-  return bound ? bound->base : demand;
-}
-
 static Demand demand_join(Gen *g, Demand a, Demand b) {
   if (!a || !b || a == b) return a ? a : b;
   a = demand_outside(g, a);

@@ -9,6 +9,7 @@
 //               into the layout of `dot`
 //   batch.c     cells of few rows that read the same blocks go together
 //   fetch.c     where each input is made present
+//   snapshot.c  values that are kept where they are computed
 //   schedule.c  each region as a list of groups: loops over rows that run a sequence of
 //               steps (column loops and dots)
 //   absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first
@@ -92,6 +93,7 @@ typedef struct {
   const char *tag;               // inputs with a buffer: of which block it holds
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
+  LIST(Instr *) writers;  // STOREs and copies to it, in program order
   int stores;
   const Expr *dot_rows;  // PANELS: the rows its dots have, when these may read it in place; or NULL
   const Expr *whole;     // .. condition for that: the block lies inside its array; NULL: no matter

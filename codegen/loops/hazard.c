@@ -11,6 +11,14 @@ static void note(Verifier *x, const Ref *ref, Access a) {
   LIST_PUSH(x->g->arena, &x->accesses[ref->id], a);
 }
 
+// Is the block of an input present where it is read?
+static void check_fetched(Verifier *x, const Ref *ref, const Instr *user) {
+  const RefGen *r = &x->g->refs[ref->id];
+  if (ref->role != REF_INPUT || r->form == FORM_DIRECT) return;
+  if (!x->fetched[ref->id] || !is_around(x, x->fetched[ref->id]))
+    broken_rule(x, "fetch", user, text(x->g, "%s is not present", ref->name));
+}
+
 // When the value of a load is wanted for the last time by what is at hand.
 static int time_of_read(const Verifier *x, const Instr *load) {
   int time = x->packs ? x->begun : x->clock;

@@ -40,11 +40,13 @@ Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text);
 // NULL, or the name of a rule that is broken, where and how.
 const char *verify_loops(Gen *g);
 
+// bounds.c
+StripBound *strip_bound(Gen *g, Demand demand);  // NULL when it is none
+Demand demand_outside(Gen *g, Demand demand);    // as known outside the loop over strips
+
 // demand.c
 void find_demand(Gen *g);
 bool demand_is_met(Gen *g);                          // is nothing read beyond what was found?
-StripBound *strip_bound(Gen *g, Demand demand);      // NULL when it is none
-Demand demand_outside(Gen *g, Demand demand);        // as known outside the loop over strips
 Demand contracted_demand(Gen *g, const Instr *dot);  // along the axis a plain dot sums over
 bool index_in_range(Gen *g, const Ref *ref,
                     int axis);  // is this squeezed index sure to lie in the array?
@@ -94,21 +96,31 @@ typedef struct {
   bool a_transposed, b_transposed;
 } ProductShape;
 
-// schedule.c
-Schedule *schedule_region(Gen *g, Region *region);
+// kinds.c
 bool is_row_scalar(const Instr *instr);        // one element a row
 bool is_transparent(const Instr *instr);       // evaluated where it is used
 bool load_is_vector(const Instr *instr);       // LOAD, STORE: lanes are neighbours in the ref
+bool unit_reshape(const Instr *instr);         // one that only adds or drops axes of 1
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
+bool only_compared_with_index(const Instr *cast);
 bool has_i64_lanes(const Instr *instr);        // .. any others: no loop over vectors
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
-bool instr_reads(const Instr *instr, const Ref *ref);
-const Instr *loop_shape(const Instr *instr);    // whose shape the loops of a fusable one run over
-const Demand *loop_demand(const Instr *instr);  // .. and how far
-bool stretches_rows(const Instr *broadcast);    // reads one row for several
+bool is_fusable(const Instr *instr);           // may be in a loop over rows
+bool is_generic(const Instr *instr);           // .. has loops of its own
+const Instr *loop_shape(const Instr *instr);   // whose shape the loops of a fusable one run over
+const Demand *loop_demand(const Instr *instr);      // .. and how far
+bool stretches_rows(const Instr *broadcast);        // reads one row for several
 bool reads_left_by_rows(Gen *g, const Instr *dot);  // its left operand, as the rows' loop runs
+const Instr *load_behind(const Instr *operand);     // whose elements these are, or NULL
+bool instr_reads(const Instr *instr, const Ref *ref);
+
+// snapshot.c
+void mark_snapshots(Gen *g, Region *region);  // values that are kept where they are computed
 bool store_overtakes(const Instr *store,
                      const Instr *load);  // would it write what the load has yet to read for it?
+
+// schedule.c
+Schedule *schedule_region(Gen *g, Region *region);
 
 // absorb.c
 void finish_group(Gen *g, Group *group);  // of loops over rows

@@ -13,13 +13,6 @@
 //   hazard   reads and writes of one ref keep the order of the program (hazard.c)
 #include "codegen/loops/verify.h"
 
-void broken_rule(Verifier *x, const char *rule, const Instr *v, const char *what) {
-  if (x->broken) return;
-  x->broken = v ? text(x->g, "%s: line %d, %%%d %s: %s", rule, line_of(x->g, v->span), v->id,
-                       op_info[v->op].name, what)
-                : text(x->g, "%s: %s", rule, what);
-}
-
 // ---- the walk: every placed instruction, in the order in which they run
 
 static void visit_after(Verifier *x, const Group *group, int after, Visit visit) {
@@ -80,12 +73,6 @@ static void walk_tree(Verifier *x, Visit visit) {
   x->frame = 0;
   x->opened = 1;
   visit_region(x, x->g->body, visit);
-}
-
-bool is_around(const Verifier *x, const Region *region) {
-  for (int f = x->frame; f >= 0; f = x->frames.at[f].outer)
-    if (x->frames.at[f].region == region) return true;
-  return false;
 }
 
 // ---- place
@@ -234,13 +221,6 @@ static void see_fetches(Verifier *x, const Schedule *s) {
       broken_rule(x, "fetch", NULL, text(x->g, "%s is fetched twice", x->g->refs[ref].ref->name));
     x->fetched[ref] = x->frames.at[x->frame].region;
   }
-}
-
-void check_fetched(Verifier *x, const Ref *ref, const Instr *user) {
-  const RefGen *r = &x->g->refs[ref->id];
-  if (ref->role != REF_INPUT || r->form == FORM_DIRECT) return;
-  if (!x->fetched[ref->id] || !is_around(x, x->fetched[ref->id]))
-    broken_rule(x, "fetch", user, text(x->g, "%s is not present", ref->name));
 }
 
 // ---- extent

@@ -41,10 +41,10 @@ struct Verifier {
   AccessList *accesses;        // by Ref.id
 };
 
+// rules.c
 // `v` may be NULL.
 void broken_rule(Verifier *x, const char *rule, const Instr *v, const char *what);
 bool is_around(const Verifier *x, const Region *region);  // the instruction at hand
-void check_fetched(Verifier *x, const Ref *ref, const Instr *user);
 
 // hazard.c
 void note_read(Verifier *x, const Instr *load, const Instr *user, const Group *group, bool aligned);

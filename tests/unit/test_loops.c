@@ -54,7 +54,7 @@ static Group *find_group(Schedule *s, bool (*wanted)(const Group *)) {
 }
 
 static bool has_strips(const Group *group) { return group->strip > 0; }
-static bool is_generic(const Group *group) { return group->kind == GROUP_GENERIC; }
+static bool has_loops_of_its_own(const Group *group) { return group->kind == GROUP_GENERIC; }
 
 static bool stores_twice(const Group *group) {
   return group->kind == GROUP_ROWS && !group->has_dot && group->steps.count &&
@@ -62,7 +62,7 @@ static bool stores_twice(const Group *group) {
 }
 
 static Group *strips(Gen *g) { return find_group(g->body, has_strips); }
-static Group *generic(Gen *g) { return find_group(g->body, is_generic); }
+static Group *generic(Gen *g) { return find_group(g->body, has_loops_of_its_own); }
 static Step *stores(Gen *g) { return &find_group(g->body, stores_twice)->steps.at[0]; }
 
 static Step *dot_step(Gen *g) {

@@ -1,0 +1,162 @@
+// What an instruction is to the loops: evaluated where it is used, a vector, a row scalar, fusable
+// ..
+#include "codegen/loops/loops.h"
+
+bool unit_reshape(const Instr *v) {
+  if (v->op != OP_RESHAPE) return false;
+  const Type *a = &v->args[0]->type, *b = &v->type;
+  int i = 0, j = 0;
+  while (i < a->rank || j < b->rank) {
+    if (i < a->rank && a->dim[i] == 1)
+      i++;
+    else if (j < b->rank && b->dim[j] == 1)
+      j++;
+    else if (i < a->rank && j < b->rank && a->dim[i] == b->dim[j])
+      i++, j++;
+    else
+      return false;
+  }
+  return true;
+}
+
+// A window whose last axis is contiguous in the ref, or a single column.
+bool load_is_vector(const Instr *v) {
+  int rank = v->ref->type.rank;
+  if (v->op == OP_LOAD && v->nargs > rank) return false;
+  if (rank == 0) return true;
+  const Type *t = v->op == OP_LOAD ? &v->type : &v->args[rank]->type;
+  if (t->rank && t->dim[t->rank - 1] == 1) return true;
+  return !v->window.squeeze[rank - 1] && v->window.stride[rank - 1] == 1;
+}
+
+bool only_compared_with_index(const Instr *v) {
+  if (v->op != OP_CAST || v->type.dtype != DT_I64 || v->args[0]->type.dtype != DT_I32) return false;
+  for (int i = 0; i < val(v)->users.count; i++)
+    if (!compares_with_index(val(v)->users.at[i])) return false;
+  return true;
+}
+
+// Evaluated where it is used: costs nothing by itself.
+bool is_transparent(const Instr *v) {
+  if (val(v)->snapshot) return false;
+  switch (v->op) {
+    case OP_CONST:
+    case OP_IOTA:
+    case OP_BROADCAST:
+      return true;
+    case OP_LOAD:
+      return v->type.rank > 0 && load_is_vector(v) && !ir_may_leave(v);
+    case OP_RESHAPE:
+      return v->type.rank > 0 && unit_reshape(v);
+    case OP_CAST:
+      return v->type.rank > 0 && only_compared_with_index(v);
+    default:
+      return false;
+  }
+}
+
+bool is_row_scalar(const Instr *v) {
+  const Type *t = v->op == OP_STORE ? &ir_store_value(v)->type : &v->type;
+  return t->rank > 0 && t->dim[t->rank - 1] == 1;
+}
+
+static bool reduces_last_axis(const Instr *v) {
+  if (op_info[v->op].class != OPC_REDUCE) return false;
+  const Instr *x = v->args[0];
+  if (x->type.rank == 0 || v->ival != (INT64_C(1) << (x->type.rank - 1)) || x->type.dtype == DT_I64)
+    return false;
+  bool bits = v->op == OP_REDUCE_AND || v->op == OP_REDUCE_OR || v->op == OP_REDUCE_XOR;
+  return !bits || (x->type.dtype == DT_BOOL && v->op != OP_REDUCE_XOR);
+}
+
+// cast(x: i32, i64) compared with a scalar: vec.h compares lanes with a 64-bit scalar.
+bool compares_with_index(const Instr *v) {
+  if (op_info[v->op].class != OPC_COMPARE || v->args[0]->type.dtype != DT_I64) return false;
+  const Instr *x = v->args[0], *s = v->args[1];
+  return x->op == OP_CAST && x->args[0]->type.dtype == DT_I32 && s->op == OP_BROADCAST &&
+         s->args[0]->type.rank == 0;
+}
+
+bool has_i64_lanes(const Instr *v) {
+  if (v->type.dtype == DT_I64) return true;
+  for (int i = 0; i < v->nargs; i++)
+    if (v->args[i]->type.dtype == DT_I64 && v->args[i]->type.rank > 0)
+      return !compares_with_index(v);
+  return false;
+}
+
+bool is_fusable(const Instr *v) {
+  if (v->op == OP_STORE)
+    return ir_store_value(v)->type.rank > 0 && load_is_vector(v) &&
+           ir_store_value(v)->type.dtype != DT_I64;
+  if (v->type.rank == 0 || !has_result(v)) return false;
+  if (v->op == OP_DOT) return dot_shape(v).plain;
+  if (val(v)->snapshot) return v->type.dtype != DT_I64 && (v->op != OP_LOAD || load_is_vector(v));
+  if (has_i64_lanes(v)) return false;
+  if (v->op == OP_LOAD) return load_is_vector(v);
+  return op_is_elementwise(v->op) || reduces_last_axis(v);
+}
+
+// The shape a fusable instruction's loops run over.
+const Instr *loop_shape(const Instr *v) {
+  if (v->op == OP_STORE) return ir_store_value(v);
+  return op_info[v->op].class == OPC_REDUCE ? v->args[0] : v;
+}
+
+bool feeds_only_dots(const Instr *v) {
+  if (v->op != OP_TRANSPOSE || v->type.rank != 2) return false;
+  for (int i = 0; i < val(v)->users.count; i++) {
+    const Instr *user = val(v)->users.at[i];
+    if (user->op == OP_DOT ? !dot_shape(user).plain : !feeds_only_dots(user)) return false;
+  }
+  return true;
+}
+
+// How far they run: a store may show less of its value than others want of it.
+const Demand *loop_demand(const Instr *v) {
+  return v->op == OP_STORE ? val(v)->demand : val(loop_shape(v))->demand;
+}
+
+bool is_generic(const Instr *v) {
+  if (feeds_only_dots(v)) return false;
+  return (has_result(v) || v->op == OP_STORE) && op_info[v->op].class != OPC_CONTROL &&
+         !is_transparent(v) && !is_fusable(v) &&
+         (v->op == OP_STORE ? ir_store_value(v)->type.rank > 0 : v->type.rank > 0);
+}
+
+// ---- what it reads
+
+bool stretches_rows(const Instr *broadcast) {
+  const Type *a = &broadcast->args[0]->type, *b = &broadcast->type;
+  if (a->rank != b->rank) return true;
+  for (int i = 0; i + 1 < a->rank; i++)
+    if (a->dim[i] != b->dim[i]) return true;
+  return false;
+}
+
+// Is the left operand read as the loop over rows runs? One that is packed is read before that loop.
+bool reads_left_by_rows(Gen *g, const Instr *dot) {
+  DotShape s = dot_shape(dot);
+  if (s.a_transposed) return false;
+  if (s.a->op != OP_LOAD || !is_transparent(s.a)) return true;
+  return ir_window_is_full(s.a) &&
+         g->refs[s.a->ref->id].element == dot_element(val(dot)->kind, s.a->type.dtype);
+}
+
+// The load whose elements an operand is, or NULL.
+const Instr *load_behind(const Instr *arg) {
+  while (arg->op != OP_LOAD) {
+    bool passes_on = arg->op == OP_BROADCAST || arg->op == OP_RESHAPE || is_transparent(arg);
+    if (!passes_on || !arg->nargs) return NULL;
+    arg = arg->args[0];
+  }
+  return arg;
+}
+
+bool instr_reads(const Instr *v, const Ref *ref) {
+  for (int i = 0; i < v->nargs; i++) {
+    const Instr *load = load_behind(v->args[i]);
+    if (load && load->ref == ref) return true;
+  }
+  return v->op == OP_LOAD && v->ref == ref;
+}
