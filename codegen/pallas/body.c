@@ -232,12 +232,12 @@ static void put_for(Py *p, Instr *v) {
   const char *from = py_use(p, v->args[0], PY_CHOICE), *to = py_use(p, v->args[1], PY_COMPARE + 1);
   PyValue *value = py(index);
   py_flush(p, changes.refs);
+  int64_t end = py(v->args[1])->bounds.high, last = end == INT64_MAX ? end : end - 1;
   *value = (PyValue){.text = py_name(p, index_name(p, index), NULL),
                      .prec = PY_ATOM,
                      .type = index->type,
                      .uses = value->uses,
-                     .low = py(v->args[0])->low,
-                     .high = py(v->args[1])->high == PY_FAR ? PY_FAR : py(v->args[1])->high - 1};
+                     .bounds = {py(v->args[0])->bounds.low, last}};
   if (leaves)
     put_breaking_loop(p, v, from, to, value->text, &changes);
   else

@@ -52,7 +52,7 @@ static bool all_host(const Instr *v) {
 static bool is_positive(const Instr *v) {
   if (!is_integer(v->type.dtype)) return false;
   int64_t least = v->type.dtype == DT_I64 && v->type.rank == 0 ? 0 : 1;
-  return py(v->args[0])->low >= 0 && py(v->args[1])->low >= least;
+  return py(v->args[0])->bounds.low >= 0 && py(v->args[1])->bounds.low >= least;
 }
 
 static bool fits(const PyRow *row, const Instr *v) {
@@ -63,9 +63,10 @@ static bool fits(const PyRow *row, const Instr *v) {
     case ON_POSITIVE:
       return is_positive(v);
     case ON_DIVISOR:
-      return is_integer(dtype) && (py(v->args[1])->low > 0 || py(v->args[1])->high < 0);
+      return is_integer(dtype) &&
+             (py(v->args[1])->bounds.low > 0 || py(v->args[1])->bounds.high < 0);
     case ON_NATURAL:
-      return is_integer(dtype) && py(v->args[1])->low >= 0;
+      return is_integer(dtype) && py(v->args[1])->bounds.low >= 0;
     case ON_FLOAT:
       return is_float(dtype);
     case ON_NARROW_FLOAT:
@@ -262,70 +263,39 @@ static void compose_row(Py *p, Instr *v, const PyRow *row) {
 
 // ---- bounds of integers
 
-static int64_t near(int64_t x) { return x > PY_FAR ? PY_FAR : x < -PY_FAR ? -PY_FAR : x; }
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
-
-static int64_t product(int64_t a, int64_t b) {
-  int64_t c;
-  return mul_i64(a, b, &c) ? near(c) : (a < 0) == (b < 0) ? PY_FAR : -PY_FAR;
+static bool divides(Op op) {
+  return op == OP_DIV || op == OP_REM || op == OP_FLOORDIV || op == OP_MOD;
 }
 
-static void bound_binary(PyValue *v, Op op, const PyValue *a, const PyValue *b) {
-  bool quotient = a->low >= 0 && b->low > 0;
-  switch (op) {
-    case OP_ADD:
-      v->low = near(a->low + b->low), v->high = near(a->high + b->high);
-      break;
-    case OP_SUB:
-      v->low = near(a->low - b->high), v->high = near(a->high - b->low);
-      break;
-    case OP_MUL:
-      v->low = a->low >= 0 && b->low >= 0 ? product(a->low, b->low) : -PY_FAR;
-      v->high = a->low >= 0 && b->low >= 0 ? product(a->high, b->high) : PY_FAR;
-      break;
-    case OP_DIV:
-    case OP_FLOORDIV:
-      if (quotient)
-        v->low = a->low / b->high, v->high = a->high == PY_FAR ? PY_FAR : a->high / b->low;
-      if (!quotient && a->low >= 0 && b->low >= 0) v->low = 0;
-      break;
-    case OP_REM:
-    case OP_MOD:
-      if (a->low >= 0 && b->low >= 0) v->low = 0, v->high = a->high;  // by 0: a
-      if (quotient) v->high = least_of(a->high, b->high == PY_FAR ? PY_FAR : b->high - 1);
-      break;
-    case OP_MIN:
-      v->low = least_of(a->low, b->low), v->high = least_of(a->high, b->high);
-      break;
-    case OP_MAX:
-      v->low = most_of(a->low, b->low), v->high = most_of(a->high, b->high);
-      break;
+// Sizes and what counts them have 31 bits.
+static const Interval counter = {0, INT32_MAX};
+
+static Interval bounds_of(Py *p, const Instr *v) {
+  bool operands_known = op_is_elementwise(v->op) || v->op == OP_BROADCAST;
+  Interval args[3];
+  switch (v->op) {
+    case OP_CONST:
+      return interval_point(v->ival);
+    case OP_IOTA:
+      return dim_is_const(v->type.dim[v->ival])
+                 ? (Interval){0, v->type.dim[v->ival] > 0 ? v->type.dim[v->ival] - 1 : 0}
+                 : counter;
+    case OP_AXIS:
+      return p->axis_steps[v->ival] > 0 ? (Interval){0, p->axis_steps[v->ival] - 1} : counter;
+    case OP_SIZE:
+    case OP_EXTENT:
+      return counter;
     default:
       break;
   }
-}
-
-static void find_bounds(Py *p, const Instr *v) {
-  PyValue *value = py(v);
-  bool is_unsigned = dtype_info[v->type.dtype].class == CLASS_UNSIGNED;
-  value->low = is_unsigned ? 0 : -PY_FAR, value->high = PY_FAR;
-  if (!is_integer(v->type.dtype)) return;
-  bool wide = v->type.dtype == DT_I64 || v->type.dtype == DT_I32;
-  if (v->op == OP_CONST) {
-    value->low = value->high = near(v->ival);
-  } else if (v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_IOTA) {
-    value->low = 0;
-    if (v->op == OP_IOTA && dim_is_const(v->type.dim[v->ival]))
-      value->high = most_of(v->type.dim[v->ival] - 1, 0);
-    if (v->op == OP_AXIS && p->axis_steps[v->ival] > 0)
-      value->high = near(p->axis_steps[v->ival] - 1);
-  } else if (v->op == OP_BROADCAST ||
-             (v->op == OP_CAST && wide && is_integer(v->args[0]->type.dtype))) {
-    value->low = py(v->args[0])->low, value->high = py(v->args[0])->high;
-  } else if (wide && v->nargs == 2 && op_info[v->op].class == OPC_BINARY) {
-    bound_binary(value, v->op, py(v->args[0]), py(v->args[1]));
-  }
+  if (!operands_known) return interval_of(v->type.dtype);
+  for (int i = 0; i < v->nargs; i++) args[i] = py(v->args[i])->bounds;
+  if (v->op == OP_BROADCAST) return args[0];
+  // Division of indices by 0 raises an error.
+  if (v->nargs == 2 && v->type.dtype == DT_I64 && v->type.rank == 0 && args[1].low == 0 &&
+      args[1].high > 0)
+    args[1].low = divides(v->op);
+  return interval_apply(v, args);
 }
 
 // ---- what has no row
@@ -631,9 +601,9 @@ void py_value(Py *p, Instr *v, const Region *here) {
   for (int i = 0; i < v->nargs; i++)
     if (py(v->args[i])->pending) value->reads |= py(v->args[i])->reads;
   compose(p, v);
-  find_bounds(p, v);
+  value->bounds = bounds_of(p, v);
   bool far = v->type.dtype == DT_I64 && !value->host &&
-             (value->low > INT32_MAX || value->high < INT32_MIN);
+             (value->bounds.low > INT32_MAX || value->bounds.high < INT32_MIN);
   if (far) py_fail(p, v->span, "an index beyond 32 bits");
   if (p->launch || is_plain(value->text)) return;
   bool small = value->host && strlen(value->text) < 24;

@@ -2,7 +2,7 @@
 #ifndef CODEGEN_PALLAS_INTERNAL_H
 #define CODEGEN_PALLAS_INTERNAL_H
 
-#include "codegen/ir/ir.h"
+#include "codegen/ir/facts.h"
 
 // Precedences of Python's operators, loosest first.
 typedef enum {
@@ -29,13 +29,12 @@ typedef struct {
   bool pending;        // not written yet: the text is what its only user will write
   const Region *home;  // where its only user is
   int uses, left;      // in the kernel; of those not yet met
-  int64_t low, high;   // of an integer: bounds of its elements, PY_FAR and beyond: none known
+  Interval bounds;     // of an integer: of its elements
   uint64_t reads;      // refs whose contents the text reads (bit id % 64)
   const char *right;   // of an INFIX: its right operand's text
 } PyValue;
 
 enum { PY_LINE = 96, PY_WIDTH = 120 };  // longer expressions are taken apart, longer lines broken
-#define PY_FAR ((int64_t)1 << 40)
 
 typedef struct {
   const char *name;

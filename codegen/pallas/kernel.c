@@ -122,12 +122,14 @@ typedef struct {
   const char *shape, *index;
 } ElementAxis;
 
+enum { MOST_HALO = 1 << 30 };  // what begins further before the array follows from data
+
 static ElementAxis element_axis(Py *p, const Ref *ref, int axis) {
   const char *start = py_yielded(p, ref->index_map, axis), *block = py_dim(p, ref->block[axis]),
              *dim = py_dim(p, ref->array.dim[axis]);
   Instr *index = ir_yielded(ref->index_map, axis);
-  int64_t low = py(index)->low;
-  bool stated = ref->halo[axis][0] >= 0, known = low > -PY_FAR;
+  int64_t low = py(index)->bounds.low;
+  bool stated = ref->halo[axis][0] >= 0, known = low > -MOST_HALO;
   if (ref->squeeze[axis] || (ref->block[axis] == ref->array.dim[axis] && ir_is_const(index, 0)))
     return (ElementAxis){ref->squeeze[axis] ? "None" : py_text(p, "pl.Element(%s)", block), start};
   const char *before = stated  ? py_text(p, "%lld", (long long)ref->halo[axis][0])

@@ -29,7 +29,7 @@ static bool is_whole_axis(const Part *part, int axis) {
 static const char *start_text(Py *p, const Part *part, int axis) {
   Instr *start = part->starts[axis];
   Dim dim = part->ref->type.dim[axis], size = part->window->size[axis];
-  int64_t low = py(start)->low, high = py(start)->high,
+  int64_t low = py(start)->bounds.low, high = py(start)->bounds.high,
           reach = (size - 1) * part->window->stride[axis] + 1;
   const char *text = py_use(p, start, PY_CHOICE);
   if (part->open) return text;
@@ -176,7 +176,8 @@ static bool stays_inside(Py *p, const Instr *v, int axis) {
   (void)p;
   if (ir_axis_is_inside(v, axis)) return true;
   if (!dim_is_const(dim) || !dim_is_const(size)) return false;
-  return start->low >= 0 && start->high <= dim - (size - 1) * v->window.stride[axis] - 1;
+  return start->bounds.low >= 0 &&
+         start->bounds.high <= dim - (size - 1) * v->window.stride[axis] - 1;
 }
 
 static bool may_leave(Py *p, const Instr *v) {
@@ -190,7 +191,8 @@ static bool may_leave(Py *p, const Instr *v) {
 // the end.
 static bool leaves_only_at_end(Py *p, const Instr *v) {
   for (int i = 0; i < v->ref->type.rank; i++) {
-    bool runs = v->args[i]->op != OP_CONST && !py(v->args[i])->host && py(v->args[i])->low >= 0;
+    bool runs =
+        v->args[i]->op != OP_CONST && !py(v->args[i])->host && py(v->args[i])->bounds.low >= 0;
     if (v->window.stride[i] != 1 || (!stays_inside(p, v, i) && !runs)) return false;
   }
   return true;
@@ -368,7 +370,8 @@ static void make_room(Py *p, const Part *part, const char *filler, Span span) {
   PyRoom *room = &p->room[part->ref->id];
   for (int i = 0; i < part->ref->type.rank; i++) {
     if (is_whole_axis(part, i) || part->window->squeeze[i]) continue;
-    if (py(part->starts[i])->low < 0) py_fail(p, span, "a copy that may begin before its array");
+    if (py(part->starts[i])->bounds.low < 0)
+      py_fail(p, span, "a copy that may begin before its array");
     if (!dim_is_const(part->window->size[i]))
       py_fail(p, span, "a copy of run-time size that may go past its array");
     if (part->window->size[i] > room->after[i]) room->after[i] = part->window->size[i];

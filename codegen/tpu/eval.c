@@ -139,101 +139,25 @@ bool grid_block_index(GridEval *e, const Ref *ref, int64_t *index) {
 // ---- bounds
 
 static const Interval unbounded = {INT64_MIN, INT64_MAX};
-static bool is_bounded(Interval a) { return a.low > INT64_MIN && a.high < INT64_MAX; }
-static bool is_point(Interval a) { return a.low == a.high && is_bounded(a); }
-static Interval point(int64_t value) { return (Interval){value, value}; }
-
-static Interval multiply(Interval a, Interval b) {
-  int64_t corner[4];
-  if (!mul_i64(a.low, b.low, &corner[0]) || !mul_i64(a.low, b.high, &corner[1]) ||
-      !mul_i64(a.high, b.low, &corner[2]) || !mul_i64(a.high, b.high, &corner[3]))
-    return unbounded;
-  Interval r = point(corner[0]);
-  for (int i = 1; i < 4; i++) {
-    if (corner[i] < r.low) r.low = corner[i];
-    if (corner[i] > r.high) r.high = corner[i];
-  }
-  return r;
-}
-
-static Interval compare_intervals(Op op, Interval a, Interval b) {
-  bool below = a.high<b.low, above = a.low> b.high,
-       same = is_point(a) && is_point(b) && a.low == b.low;
-  if (same) return point(int_compare(op, 0, 0));
-  if (below) return point(int_compare(op, 0, 1));
-  if (above) return point(int_compare(op, 1, 0));
-  if (op == OP_LE && a.high <= b.low) return point(1);
-  if (op == OP_GE && a.low >= b.high) return point(1);
-  return (Interval){0, 1};
-}
-
-// Operations that grow (or do not fall) with each operand: their bounds are those of the operands'
-// bounds.
-static bool is_monotone(const Instr *instr, const Interval *a) {
-  switch (instr->op) {
-    case OP_MAX:
-    case OP_MIN:
-      return true;
-    case OP_DIV:
-    case OP_FLOORDIV:
-      return is_point(a[1]) && a[1].low > 0;
-    case OP_CAST:
-      return instr->type.dtype == DT_I64;
-    default:
-      return false;
-  }
-}
-
-static Interval pure_interval(const Instr *instr, const Interval *a) {
-  Interval r;
-  for (int i = 0; i < instr->nargs && i < 3; i++)
-    if (!is_bounded(a[i]) && op_info[instr->op].class != OPC_COMPARE) return unbounded;
-  if (op_info[instr->op].class == OPC_COMPARE) return compare_intervals(instr->op, a[0], a[1]);
-  if (is_monotone(instr, a))
-    return (Interval){eval_pure(instr, (int64_t[]){a[0].low, a[1].low, 0}),
-                      eval_pure(instr, (int64_t[]){a[0].high, a[1].high, 0})};
-  switch (instr->op) {
-    case OP_ADD:
-      return add_i64(a[0].low, a[1].low, &r.low) && add_i64(a[0].high, a[1].high, &r.high)
-                 ? r
-                 : unbounded;
-    case OP_SUB:
-      return sub_i64(a[0].low, a[1].high, &r.low) && sub_i64(a[0].high, a[1].low, &r.high)
-                 ? r
-                 : unbounded;
-    case OP_MUL:
-      return multiply(a[0], a[1]);
-    case OP_MOD:
-    case OP_REM:
-      if (!is_point(a[1]) || a[1].low <= 0 || a[0].low < 0) return unbounded;
-      return (Interval){0, a[0].high < a[1].low ? a[0].high : a[1].low - 1};
-    default:
-      break;
-  }
-  bool points = true;
-  for (int i = 0; i < instr->nargs && i < 3; i++) points &= is_point(a[i]);
-  return points ? point(eval_pure(instr, (int64_t[]){a[0].low, a[1].low, a[2].low})) : unbounded;
-}
-
 Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *axes,
                        const Interval *known) {
   switch (instr->op) {
     case OP_CONST:
-      return is_float(instr->type.dtype) ? unbounded : point(instr->ival);
+      return is_float(instr->type.dtype) ? unbounded : interval_point(instr->ival);
     case OP_SIZE:
-      return point(e->sizes[instr->ival]);
+      return interval_point(e->sizes[instr->ival]);
     case OP_AXIS:
       return axes[instr->ival];
     case OP_EXTENT:
-      return point(e->extents[instr->ival]);
+      return interval_point(e->extents[instr->ival]);
     default:
       break;
   }
   if (instr->op == OP_ARG || instr->op == OP_LOAD || instr->op == OP_IF || !is_index_scalar(instr))
     return unbounded;
-  Interval a[3] = {point(0), point(0), point(0)};
+  Interval a[3];
   for (int i = 0; i < instr->nargs && i < 3; i++) a[i] = known[instr->args[i]->id];
-  return pure_interval(instr, a);
+  return interval_apply(instr, a);
 }
 
 void grid_intervals(const GridEval *e, const Region *region, const Interval *axes, Interval *out) {
@@ -286,7 +210,7 @@ static Periodic combine(const Instr *instr, const Periodic *a, const Interval *b
   }
   if (still) return (Periodic){period, 0};
   Interval first = bounds[instr->args[0]->id],
-           second = instr->nargs > 1 ? bounds[instr->args[1]->id] : point(1);
+           second = instr->nargs > 1 ? bounds[instr->args[1]->id] : interval_point(1);
   Periodic p = {period, step[0]};
   switch (instr->op) {
     case OP_ADD:
@@ -294,13 +218,13 @@ static Periodic combine(const Instr *instr, const Periodic *a, const Interval *b
     case OP_SUB:
       return sub_i64(step[0], step[1], &p.step) ? p : irregular;
     case OP_MUL:
-      if (is_point(second)) return mul_i64(step[0], second.low, &p.step) ? p : irregular;
-      return is_point(first) && mul_i64(step[1], first.low, &p.step) ? p : irregular;
+      if (interval_is_point(second)) return mul_i64(step[0], second.low, &p.step) ? p : irregular;
+      return interval_is_point(first) && mul_i64(step[1], first.low, &p.step) ? p : irregular;
     case OP_DIV:
     case OP_FLOORDIV:
     case OP_MOD:
     case OP_REM:
-      return is_point(second) ? divide(instr, p, second.low, first) : irregular;
+      return interval_is_point(second) ? divide(instr, p, second.low, first) : irregular;
     case OP_CAST:
       return instr->type.dtype == DT_I64 ? p : irregular;
     default:
@@ -337,7 +261,7 @@ static Periodic periodic_of(const Instr *instr, int axis, const Interval *bounds
   if (op_info[instr->op].class == OPC_LEAF || !is_index_scalar(instr))
     return constant;  // or data, taken as the same everywhere
   if (instr->op == OP_LOAD) return periodic_load(instr, known);
-  if (is_point(bounds[instr->id])) return constant;
+  if (interval_is_point(bounds[instr->id])) return constant;
   Periodic a[3] = {constant, constant, constant};
   for (int i = 0; i < instr->nargs && i < 3; i++) a[i] = known[instr->args[i]->id];
   return combine(instr, a, bounds);

@@ -3,6 +3,7 @@
 #define CODEGEN_TPU_INTERNAL_H
 
 #include "codegen/ir/index.h"
+#include "codegen/ir/facts.h"
 #include "codegen/tpu/tpu.h"
 #include "codegen/ir/work.h"
 #include "dsl/json.h"
@@ -18,10 +19,6 @@ typedef struct {
   int64_t *variable;  // of the body, by ref id
   bool *variable_known;
 } GridEval;
-
-typedef struct {
-  int64_t low, high;
-} Interval;
 
 // A value as a function of one grid axis, the others kept: f(a + period) = f(a) + step. period 0:
 // not of this kind.

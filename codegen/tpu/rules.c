@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codegen/ir/index.h"
+#include "codegen/ir/facts.h"
 #include "codegen/tpu/tpu.h"
 
 enum { NEVER = 1000 };
@@ -229,25 +230,6 @@ static void check_product(Rules *r, const Instr *v) {
 }
 
 // ---- loads, stores and copies
-
-// Is an i64 value sure to be a multiple of n?
-static bool is_multiple(const Instr *v, int64_t n) {
-  switch (v->op) {
-    case OP_CONST:
-      return v->ival % n == 0;
-    case OP_MUL:
-      return is_multiple(v->args[0], n) || is_multiple(v->args[1], n);
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MAX:
-    case OP_MIN:
-      return is_multiple(v->args[0], n) && is_multiple(v->args[1], n);
-    case OP_CAST:
-      return is_multiple(v->args[0], n);
-    default:
-      return n == 1;
-  }
-}
 
 static void check_aligned(Rules *r, const Instr *v, const Ref *ref, const Window *w,
                           Instr *const *starts, const char *what) {

@@ -1,0 +1,158 @@
+#include "codegen/ir/facts.h"
+#include "codegen/ir/scalar.h"
+
+// ---- ends of intervals: the extremes are infinite
+
+static bool is_infinite(int64_t a) { return a == INT64_MIN || a == INT64_MAX; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t negated(int64_t a) {
+  return a == INT64_MIN ? INT64_MAX : a == INT64_MAX ? INT64_MIN : -a;
+}
+
+// `unknown` where an end is infinite or the sum too large.
+static int64_t sum(int64_t a, int64_t b, int64_t unknown) {
+  int64_t c;
+  return !is_infinite(a) && !is_infinite(b) && add_i64(a, b, &c) ? c : unknown;
+}
+
+static int64_t product(int64_t a, int64_t b) {
+  int64_t c;
+  if (a == 0 || b == 0) return 0;
+  if (!is_infinite(a) && !is_infinite(b) && mul_i64(a, b, &c)) return c;
+  return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
+}
+
+// Of a positive divisor, perhaps infinite.
+static int64_t quotient(Op op, int64_t a, int64_t b) {
+  return is_infinite(a) ? a : int_binary(op, DT_I64, a, b);
+}
+
+// ---- intervals
+
+static const Interval unbounded = {INT64_MIN, INT64_MAX};
+
+Interval interval_of(DType dtype) {
+  if (dtype == DT_BOOL) return (Interval){0, 1};
+  return is_integer(dtype) ? (Interval){dtype_min(dtype), dtype_max(dtype)} : unbounded;
+}
+
+bool interval_is_point(Interval a) { return a.low == a.high && !is_infinite(a.low); }
+
+static Interval hull(Interval a, Interval b) {
+  return (Interval){least(a.low, b.low), most(a.high, b.high)};
+}
+
+static Interval multiplied(Interval a, Interval b) {
+  Interval low =
+               hull(interval_point(product(a.low, b.low)), interval_point(product(a.low, b.high))),
+           high = hull(interval_point(product(a.high, b.low)),
+                       interval_point(product(a.high, b.high)));
+  return hull(low, high);
+}
+
+static Interval divided(Op op, Interval a, Interval b) {
+  if (b.low <= 0) return a.low >= 0 && b.low == 0 ? (Interval){-1, a.high} : unbounded;
+  return (Interval){quotient(op, a.low, a.low < 0 ? b.low : b.high),
+                    quotient(op, a.high, a.high < 0 ? b.high : b.low)};
+}
+
+// By 0: the dividend.
+static Interval remaining(Op op, Interval a, Interval b) {
+  if (b.low < 0 || (a.low < 0 && (op == OP_REM || b.low == 0))) return unbounded;
+  int64_t below = b.high == INT64_MAX ? INT64_MAX : b.high - 1;
+  if (a.low < 0) return (Interval){0, below};
+  return (Interval){0, b.low > 0 ? least(a.high, below) : a.high};
+}
+
+static Interval compared(Op op, Interval a, Interval b) {
+  if (interval_is_point(a) && interval_is_point(b) && a.low == b.low)
+    return interval_point(int_compare(op, 0, 0));
+  if (a.high < b.low) return interval_point(int_compare(op, 0, 1));
+  if (a.low > b.high) return interval_point(int_compare(op, 1, 0));
+  if (op == OP_LE && a.high <= b.low) return interval_point(1);
+  if (op == OP_GE && a.low >= b.high) return interval_point(1);
+  return (Interval){0, 1};
+}
+
+static Interval exact_result(const Instr *instr, const Interval *a) {
+  switch (instr->op) {
+    case OP_NEG:
+      return (Interval){negated(a[0].high), negated(a[0].low)};
+    case OP_ADD:
+      return (Interval){sum(a[0].low, a[1].low, INT64_MIN), sum(a[0].high, a[1].high, INT64_MAX)};
+    case OP_SUB:
+      return (Interval){sum(a[0].low, negated(a[1].high), INT64_MIN),
+                        sum(a[0].high, negated(a[1].low), INT64_MAX)};
+    case OP_MUL:
+      return multiplied(a[0], a[1]);
+    case OP_DIV:
+    case OP_FLOORDIV:
+      return divided(instr->op, a[0], a[1]);
+    case OP_REM:
+    case OP_MOD:
+      return remaining(instr->op, a[0], a[1]);
+    case OP_MIN:
+      return (Interval){least(a[0].low, a[1].low), least(a[0].high, a[1].high)};
+    case OP_MAX:
+      return (Interval){most(a[0].low, a[1].low), most(a[0].high, a[1].high)};
+    case OP_SELECT:
+      return hull(a[1], a[2]);
+    case OP_CAST:
+      return instr->type.dtype == DT_BOOL ? (Interval){0, 1} : a[0];
+    default:
+      return unbounded;
+  }
+}
+
+// Scalars of i64 are indices, which are taken not to go beyond it.
+static bool may_wrap(const Instr *instr, Interval exact, Interval all) {
+  if (exact.low < all.low || exact.high > all.high) return true;
+  bool grows =
+      instr->op == OP_NEG || instr->op == OP_ADD || instr->op == OP_SUB || instr->op == OP_MUL;
+  return grows && instr->type.dtype == DT_I64 && instr->type.rank > 0 &&
+         (is_infinite(exact.low) || is_infinite(exact.high));
+}
+
+static Interval constant_result(const Instr *instr, const Interval *a) {
+  Scalar operands[3];
+  for (int i = 0; i < instr->nargs; i++) operands[i].i = a[i].low;
+  return interval_point(
+      scalar_apply(instr->op, instr->type.dtype, instr->args[0]->type.dtype, operands).i);
+}
+
+Interval interval_apply(const Instr *instr, const Interval *a) {
+  DType dtype = instr->type.dtype;
+  Interval all = interval_of(dtype);
+  bool points = instr->op != OP_SELECT;
+  REQUIRE(instr->nargs >= 1 && instr->nargs <= 3);
+  for (int i = 0; i < instr->nargs; i++) {
+    if (is_float(instr->args[i]->type.dtype)) return all;
+    points = points && interval_is_point(a[i]);
+  }
+  if (is_float(dtype)) return all;
+  if (points) return constant_result(instr, a);
+  if (op_info[instr->op].class == OPC_COMPARE) return compared(instr->op, a[0], a[1]);
+  Interval exact = exact_result(instr, a);
+  return may_wrap(instr, exact, all) ? all : exact;
+}
+
+// ---- multiples
+
+bool is_multiple(const Instr *v, int64_t n) {
+  switch (v->op) {
+    case OP_CONST:
+      return v->ival % n == 0;
+    case OP_MUL:
+      return is_multiple(v->args[0], n) || is_multiple(v->args[1], n);
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MAX:
+    case OP_MIN:
+      return is_multiple(v->args[0], n) && is_multiple(v->args[1], n);
+    case OP_CAST:
+      return is_multiple(v->args[0], n);
+    default:
+      return n == 1;
+  }
+}
