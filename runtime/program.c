@@ -170,6 +170,69 @@ pk_array pk_flow_part(pk_flow *flow, int array, int leading, const int64_t *inde
   return part;
 }
 
+static int64_t elements_of(const int64_t *extent, int rank) {
+  int64_t count = 1;
+  for (int axis = 0; axis < rank; ++axis) {
+    count =
+        extent[axis] < 0 || extent[axis] > INT32_MAX ? INT64_MAX : pk_sat_mul(count, extent[axis]);
+  }
+  return count;
+}
+
+/* The strides of `to`, from its last axis: groups of axes of `from` and of `to` have the same
+ * number of elements, and those of a group of `from` must follow each other without gaps. */
+static bool reshape_strides(const pk_array *from, int from_rank, pk_array *to, int rank) {
+  int axis = from_rank - 1, new_axis = rank - 1;
+  while (new_axis >= 0) {
+    while (axis > 0 && from->dim[axis] == 1) --axis;
+    int64_t have = axis >= 0 ? from->dim[axis] : 1, want = to->dim[new_axis];
+    int64_t stride = axis >= 0 ? from->stride[axis] : 1;
+    to->stride[new_axis--] = stride;
+    while (have != want) {
+      if (have < want) {
+        if (axis == 0) return false;
+        const int64_t outer = --axis;
+        if (from->dim[outer] == 1) continue;
+        if (from->stride[outer] != from->stride[outer + 1] * from->dim[outer + 1]) return false;
+        have *= from->dim[outer];
+      } else {
+        if (new_axis < 0) return false;
+        to->stride[new_axis] = to->stride[new_axis + 1] * to->dim[new_axis + 1];
+        want *= to->dim[new_axis--];
+      }
+    }
+    --axis;
+  }
+  return true;
+}
+
+static void refuse_reshape(pk_flow *flow, int array, const char *what) {
+  flow->status = pk_refuse(flow->context, flow->kernel, PK_BAD_SIZE, "reshape of %s: %s",
+                           about(flow, array).name, what);
+}
+
+pk_array pk_flow_reshape(pk_flow *flow, int array, pk_array part, int part_rank, int rank,
+                         const int64_t *shape) {
+  pk_array to = {.data = part.data};
+  char text[96];
+  if (flow->status != PK_OK) return part;
+  const int64_t have = elements_of(part.dim, part_rank), want = elements_of(shape, rank);
+  if (have != want || want == INT64_MAX) {
+    (void)snprintf(text, sizeof text, "it has %" PRId64 " elements, not %" PRId64, have, want);
+    refuse_reshape(flow, array, text);
+    return part;
+  }
+  int64_t dense = 1;
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    to.dim[axis] = shape[axis];
+    to.stride[axis] = dense;
+    dense *= shape[axis] > 1 ? shape[axis] : 1;
+  }
+  if (have > 1 && !reshape_strides(&part, part_rank, &to, rank))
+    refuse_reshape(flow, array, "its rows are not one after the other in memory");
+  return to;
+}
+
 /* Before the kernel's own message, which says what is wrong: whose call it was. */
 static void name_call(const pk_flow *flow, int line) {
   char *message = flow->context->message, own[PK_MESSAGE_BYTES];

@@ -27,7 +27,8 @@ OTHERWISE = {
     "tests/cases/memory/slice.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
     "tests/cases/memory/slice_sum.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
 }
-FOLDERS = ["kernels", "tests/cases/pallas", "tests/cases/kernels", "tests/cases/lang", "tests/cases/bugs", "tests/cases/operations", "tests/cases/memory", "tests/cases/masked"]
+FOLDERS = ["kernels", "tests/cases/pallas", "tests/cases/kernels", "tests/cases/lang", "tests/cases/bugs", "tests/cases/operations", "tests/cases/memory", "tests/cases/masked",
+           "tests/cases/programs"]
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Each operation on a narrow float rounds, as the language has it.
@@ -119,8 +120,9 @@ class Kernel:
         space = {}
         exec(compile(done.stdout, path + ".py", "exec"), space)
         header = run_pkc("--emit=ir", path, *words).stdout
-        self.name = re.match(r"kernel (\w+)", header).group(1)
+        self.name = re.match(r"(?:kernel|program) (\w+)", header).group(1)
         self.function = space[self.name]
+        header = header.split("\nkernel ")[0]  # those that a program calls follow
         self.aliased = re.search(r"^  output .* alias ", header, re.M)
         self.dtypes = dict(re.findall(r"^  (?:input|output) \$(\w+): (\w+)", header, re.M))
         self.inputs = re.findall(r"^  input \$(\w+):", header, re.M)

@@ -72,13 +72,27 @@ static const char *index_of(FlowNames *names, const Region *region, int k) {
   return flow_expression(names->g->arena, ir_yielded(region, k), &functions, leaf_name, names);
 }
 
-static const char *part_text(FlowNames *names, const FlowPart *part, int array) {
+static const char *leading_text(FlowNames *names, const FlowPart *part, int array) {
   Gen *g = names->g;
   if (!part->leading) return text(g, "array[%d]", array);
   const char *index = "";
   for (int i = 0; i < part->leading; i++)
     index = text(g, "%s%s%s", index, i ? ", " : "", index_of(names, part->index, i));
   return text(g, "pk_flow_part(flow, %d, %d, (const int64_t[]){%s})", array, part->leading, index);
+}
+
+static const char *part_text(FlowNames *names, const FlowPart *part, int array) {
+  Gen *g = names->g;
+  const char *whole = leading_text(names, part, array), *shape = "";
+  int rank = g->k->flow->arrays.at[part->array].type.rank - part->leading;
+  if (!part->reshaped) return whole;
+  for (int i = 0; i < part->shape.rank; i++) {
+    Dim dim = part->shape.dim[i];
+    shape = text(g, dim_is_const(dim) ? "%s%s%lld" : "%s%ssize[%lld]", shape, i ? ", " : "",
+                 (long long)(dim_is_const(dim) ? dim : dim_size_index(dim)));
+  }
+  return text(g, "pk_flow_reshape(flow, %d, %s, %d, %d, (const int64_t[]){%s})", array, whole, rank,
+              part->shape.rank, *shape ? shape : "1");
 }
 
 // Where the result goes: to the spare of an array that has one, unless it is updated in place.

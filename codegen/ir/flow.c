@@ -10,6 +10,7 @@ int flow_root(const Kernel *k, int array) {
 }
 
 Type flow_part_type(const Flow *flow, const FlowPart *part) {
+  if (part->reshaped) return part->shape;
   Type type = flow->arrays.at[part->array].type;
   type.rank -= part->leading;
   for (int i = 0; i < type.rank; i++) type.dim[i] = type.dim[i + part->leading];
@@ -73,28 +74,59 @@ void flow_walk(Kernel *k, const int64_t *sizes, FlowVisit *visit, void *context)
   }
 }
 
-const char *flow_part(const FlowTurn *turn, int operand, HostArray *shape, int64_t *element) {
-  Kernel *k = turn->k;
-  const FlowPart *part = &turn->step->parts[operand];
-  const FlowArray *array = &k->flow->arrays.at[part->array];
-  int64_t index[MAX_INDEX] = {0}, count = 1;
-  if (part->leading) eval_region(k, part->index, turn->sizes, turn->variables, index);
-  *shape = (HostArray){.dtype = array->type.dtype, .rank = array->type.rank - part->leading};
-  *element = 0;
-  for (int i = 0; i < array->type.rank; i++) {
-    int64_t extent = resolve_dim(turn->sizes, array->type.dim[i]);
-    if (extent < 0 || extent > INT32_MAX || !mul_i64(count, extent, &count))
-      return arena_printf(k->arena, "axis %d of `%s` has %lld elements; an axis has 0 to %d", i,
-                          array->name, (long long)extent, INT32_MAX);
-    *element = *element * extent + index[i < part->leading ? i : MAX_INDEX - 1];
-    if (i >= part->leading) shape->dim[i - part->leading] = extent;
-    if (i < part->leading && (index[i] < 0 || index[i] >= extent))
-      return arena_printf(k->arena, "index %lld of axis %d of %s is outside: it has %lld elements",
-                          (long long)index[i], i, array->name, (long long)extent);
+// The elements of all axes but those before `first`; *wrong says which axis is refused.
+static int64_t set_extents(const FlowTurn *turn, const char *name, const Type *type, int first,
+                           HostArray *shape, const char **wrong) {
+  Arena *arena = turn->k->arena;
+  int64_t count = 1;
+  shape->rank = type->rank - first;
+  for (int i = first; i < type->rank; i++) {
+    int64_t extent = resolve_dim(turn->sizes, type->dim[i]);
+    if (extent < 0 || extent > INT32_MAX)
+      *wrong = arena_printf(arena, "axis %d of `%s` has %lld elements; an axis has 0 to %d", i,
+                            name, (long long)extent, INT32_MAX);
+    else if (!mul_i64(count, extent, &count))
+      *wrong = arena_printf(arena, "%s is too large", name);
+    if (*wrong) return 0;
+    shape->dim[i - first] = extent;
   }
-  return mul_i64(count, dtype_bytes(array->type.dtype), &count)
-             ? NULL
-             : arena_printf(k->arena, "%s is too large", array->name);
+  return count;
+}
+
+static const char *part_start(const FlowTurn *turn, const FlowPart *part, const FlowArray *array,
+                              int64_t elements, int64_t *element) {
+  int64_t index[MAX_INDEX] = {0};
+  if (part->leading) eval_region(turn->k, part->index, turn->sizes, turn->variables, index);
+  *element = 0;
+  for (int i = 0; i < part->leading; i++) {
+    int64_t extent = resolve_dim(turn->sizes, array->type.dim[i]);
+    if (index[i] < 0 || index[i] >= extent)
+      return arena_printf(turn->k->arena,
+                          "index %lld of axis %d of %s is outside: it has %lld elements",
+                          (long long)index[i], i, array->name, (long long)extent);
+    *element = *element * extent + index[i];
+  }
+  *element *= elements;
+  return NULL;
+}
+
+const char *flow_part(const FlowTurn *turn, int operand, HostArray *shape, int64_t *element) {
+  const FlowPart *part = &turn->step->parts[operand];
+  const FlowArray *array = &turn->k->flow->arrays.at[part->array];
+  const char *wrong = NULL;
+  int64_t bytes, elements;
+  *shape = (HostArray){.dtype = array->type.dtype};
+  elements = set_extents(turn, array->name, &array->type, 0, shape, &wrong);
+  if (!wrong && !mul_i64(elements, dtype_bytes(array->type.dtype), &bytes))
+    wrong = arena_printf(turn->k->arena, "%s is too large", array->name);
+  if (!wrong) elements = set_extents(turn, array->name, &array->type, part->leading, shape, &wrong);
+  if (!wrong) wrong = part_start(turn, part, array, elements, element);
+  if (wrong || !part->reshaped) return wrong;
+  int64_t reshaped = set_extents(turn, array->name, &part->shape, 0, shape, &wrong);
+  if (!wrong && reshaped != elements)
+    wrong = arena_printf(turn->k->arena, "reshape of %s: it has %lld elements, not %lld",
+                         array->name, (long long)elements, (long long)reshaped);
+  return wrong;
 }
 
 static const char *bind_operand(const FlowTurn *turn, const Kernel *callee, int operand,
@@ -315,8 +347,8 @@ static void print_expression(const Kernel *k, const Instr *instr, Buf *out) {
   buf_add(out, text + around, length - 2 * (size_t)around);
 }
 
-static void print_type(const Kernel *k, const Type *type, Buf *out) {
-  buf_printf(out, "%s[", dtype_info[type->dtype].name);
+static void print_shape(const Kernel *k, const Type *type, Buf *out) {
+  buf_putc(out, '[');
   for (int i = 0; i < type->rank; i++) {
     if (i) buf_puts(out, ", ");
     if (dim_is_const(type->dim[i]))
@@ -328,12 +360,18 @@ static void print_type(const Kernel *k, const Type *type, Buf *out) {
 }
 
 static void print_part(const Kernel *k, const FlowPart *part, Buf *out) {
+  if (part->reshaped) buf_puts(out, "reshape(");
   buf_puts(out, k->flow->arrays.at[part->array].name);
   for (int i = 0; i < part->leading; i++) {
     buf_puts(out, i ? ", " : "[");
     print_expression(k, ir_yielded(part->index, i), out);
   }
   if (part->leading) buf_putc(out, ']');
+  if (part->reshaped) {
+    buf_puts(out, ", ");
+    print_shape(k, &part->shape, out);
+    buf_putc(out, ')');
+  }
 }
 
 void flow_print_call(const Kernel *k, const FlowStep *step, Buf *out) {
@@ -359,7 +397,8 @@ void flow_print(const Kernel *k, Buf *out) {
   for (int i = k->inputs + k->outputs; i < flow->arrays.count; i++) {
     const FlowArray *a = &flow->arrays.at[i];
     buf_printf(out, "  temporary %s: ", a->name);
-    print_type(k, &a->type, out);
+    buf_puts(out, dtype_info[a->type.dtype].name);
+    print_shape(k, &a->type, out);
     buf_printf(out, " in steps %d to %d\n", a->first, a->last);
   }
   for (int i = 0, level = 1; i < flow->steps.count; i++) {

@@ -23,6 +23,8 @@ typedef struct {
   int array;
   int leading;    // axes, from the first, that are squeezed
   Region *index;  // yields a position for each of them; NULL: leading is 0
+  bool reshaped;  // to `shape`, in row-major order
+  Type shape;
   Span span;
 } FlowPart;
 
@@ -59,7 +61,7 @@ static inline bool flow_is_temporary(const Kernel *k, int array) {
 }
 // The array in whose memory it is: an aliased output is its input.
 int flow_root(const Kernel *k, int array);
-// What the argument in a part's place has for a type: without the leading axes.
+// What the argument in a part's place has for a type: without the leading axes, or reshaped.
 Type flow_part_type(const Flow *flow, const FlowPart *part);
 // Sets first and last of the temporaries.
 void flow_find_lives(Flow *flow);

@@ -101,7 +101,7 @@ static bool constant_position(const Composer *c, const FlowPart *part, int i, in
 }
 
 // The value of a part: a slice, then the shape without the leading axes.
-static Instr *part_value(Composer *c, const FlowPart *part) {
+static Instr *leading_value(Composer *c, const FlowPart *part) {
   Lower *l = c->l;
   Instr *whole = c->value[flow_root(l->k, part->array)];
   if (!whole || !part->leading) return whole;
@@ -118,8 +118,20 @@ static Instr *part_value(Composer *c, const FlowPart *part) {
     slice->ints[i] = at[i];
     slice->ints2[i] = 1;
   }
-  Type inner = flow_part_type(c->flow, part);
+  FlowPart plain = *part;
+  plain.reshaped = false;
+  Type inner = flow_part_type(c->flow, &plain);
   return reshape_to(l, slice, &inner, part->span);
+}
+
+// NULL where only the call can tell that the numbers of elements are the same.
+static Instr *reshaped_value(Composer *c, Instr *v, const Type *type, Span span) {
+  return v && ir_same_elements(c->l->k, &v->type, type) ? reshape_to(c->l, v, type, span) : NULL;
+}
+
+static Instr *part_value(Composer *c, const FlowPart *part) {
+  Instr *v = leading_value(c, part);
+  return part->reshaped ? reshaped_value(c, v, &part->shape, part->span) : v;
 }
 
 // The sizes of a callee as the lowering of the call found them, from the shapes of its operands.
@@ -172,7 +184,11 @@ static bool compose_call(Composer *c, const FlowStep *step) {
   for (int i = 0; i < callee->outputs; i++) {
     const FlowPart *part = &step->parts[callee->inputs + i];
     if (part->leading) return false;
-    c->value[flow_root(c->l->k, part->array)] = copier.copy[ir_yielded(body, i)->id];
+    Instr *result = copier.copy[ir_yielded(body, i)->id];
+    if (part->reshaped)
+      result = reshaped_value(c, result, &c->flow->arrays.at[part->array].type, part->span);
+    if (!result) return false;
+    c->value[flow_root(c->l->k, part->array)] = result;
   }
   return true;
 }

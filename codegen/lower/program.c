@@ -53,14 +53,25 @@ static Symbol *find_array(ProgramLower *p, const Node *node, ArrayName **name) {
   return *name ? s : NULL;
 }
 
+static bool is_reshape(const Node *node) {
+  return node->kind == N_CALL && strcmp(node->name, "reshape") == 0 && node->list.count == 2 &&
+         node->list2.count == 0;
+}
+
+const Node *array_node(const Node *node) {
+  if (is_reshape(node)) node = node->list.at[0];
+  return node->kind == N_INDEX ? node->a : node;
+}
+
 ArrayName *argument_name(ProgramLower *p, const Node *node) {
   Lower *l = p->l;
   ArrayName *name = NULL;
-  const Node *base = node->kind == N_INDEX ? node->a : node;
+  const Node *base = array_node(node);
   if (base->kind != N_NAME) {
     if (base->kind != N_ERROR)
       diag_error(l->diag, base->span, ERR_BAD_ARGUMENT,
-                 "expected an array by its name, or a part of one, as in `w[l]`");
+                 "expected an array by its name, a part of one, as in `w[l]`, or a reshape of "
+                 "these");
     return NULL;
   }
   if (!find_array(p, base, &name)) return NULL;
@@ -111,8 +122,42 @@ static bool check_positions(ProgramLower *p, const Node *node, const FlowPart *p
   return true;
 }
 
+// Axes that may be expressions of sizes.
+static bool lower_extents(ProgramLower *p, const Node *node, Type *type) {
+  bool good = node->kind == N_ARRAY && node->list.count <= MAX_RANK;
+  if (!good)
+    diag_error(p->l->diag, node->span, ERR_BAD_SHAPE,
+               "expected a shape of at most %d axes, as in [B * T, D]", MAX_RANK);
+  type->rank = good ? node->list.count : 0;
+  for (int i = 0; i < type->rank; i++)
+    good = lower_size_argument(p->l, node->list.at[i], &type->dim[i]) && good;
+  return good;
+}
+
+static bool is_constant_type(const Type *type) {
+  for (int i = 0; i < type->rank; i++)
+    if (!dim_is_const(type->dim[i])) return false;
+  return true;
+}
+
+static bool lower_reshape(ProgramLower *p, const Node *node, FlowPart *part) {
+  Lower *l = p->l;
+  Type from = flow_part_type(p->flow, part), to = {.dtype = from.dtype};
+  if (!lower_extents(p, node->list.at[1], &to)) return false;
+  part->reshaped = true;
+  part->shape = to;
+  part->span = node->span;
+  if (!is_constant_type(&from) || !is_constant_type(&to) || ir_same_elements(l->k, &from, &to))
+    return true;
+  diag_error(l->diag, node->span, ERR_SHAPE_MISMATCH, "%s has other elements than the shape %s",
+             type_text(l, &from), shape_text(l, &to));
+  return false;
+}
+
 bool lower_part(ProgramLower *p, const Node *node, int array, FlowPart *part) {
   Lower *l = p->l;
+  if (is_reshape(node))
+    return lower_part(p, node->list.at[0], array, part) && lower_reshape(p, node, part);
   const Type *type = &p->flow->arrays.at[array].type;
   *part = (FlowPart){.array = array, .span = node->span};
   if (node->kind != N_INDEX) return true;
@@ -151,7 +196,7 @@ static void not_assignable(ProgramLower *p, const Node *base, const Symbol *s) {
 
 static void lower_target(ProgramLower *p, const Node *node, Target *target) {
   ArrayName *name = NULL;
-  const Node *base = node->kind == N_INDEX ? node->a : node;
+  const Node *base = array_node(node);
   *target = (Target){.node = node, .exists = true, .bad = true};
   if (base->kind != N_NAME) {
     if (base->kind != N_ERROR)
@@ -218,7 +263,7 @@ static void lower_flow_var(ProgramLower *p, const Node *node) {
                "a var of a program has no initial value: calls assign to it");
   l->place = IN_SHAPE;
   bool good = lower_dtype(l, node->a, &dtype);
-  if (node->b) good = lower_shape(l, node->b, &type) && good;
+  if (node->b) good = lower_extents(p, node->b, &type) && good;
   if (good && dtype == DT_I64) {
     diag_error(l->diag, node->a->span, ERR_I64_STORAGE,
                "i64 is for index arithmetic, not for arrays");

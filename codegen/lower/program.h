@@ -41,7 +41,9 @@ void lower_program(Lower *l);
 ArrayName *argument_name(ProgramLower *p, const Node *node);
 int add_array(ProgramLower *p, const char *name, Span span, Type type);
 void declare_array(ProgramLower *p, const Node *name, int array, bool var);
-// An array or a part of it.
+// The node of the array's name in an argument or target: x of x, x[l], reshape(x[l], [M, N]).
+const Node *array_node(const Node *node);
+// An array or a part of it, perhaps reshaped.
 bool lower_part(ProgramLower *p, const Node *node, int array, FlowPart *part);
 
 // ---- program_call.c

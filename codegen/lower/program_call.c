@@ -505,8 +505,7 @@ static const char *part_name(const FlowCallLower *c, const FlowPart *part) {
 }
 
 static const char *argument_text(const FlowCallLower *c, int input) {
-  const Node *node = c->arguments[input];
-  return node->kind == N_INDEX ? node->a->name : node->name;
+  return array_node(c->arguments[input])->name;
 }
 
 // The kernel updates an argument in place: its result is where the argument is.
@@ -530,7 +529,7 @@ static bool place_alias(FlowCallLower *c, int result, int input) {
                           "the kernel updates the operand `%s` in place: assign to an output with "
                           "`alias .. = %s`",
                           name, name);
-  if (argument->leading || c->names[input]->var)
+  if (argument->leading || argument->reshaped || c->names[input]->var)
     return in_place_error(c, result, "the kernel updates `%s` in place: assign to it, `%s = ..`",
                           name, name);
   if (array->loop != p->loop)

@@ -724,7 +724,16 @@ static const char *part_index(Py *p, const FlowPart *part) {
 
 static const char *part_text(Py *p, const FlowPart *part, const char *const *names) {
   const char *name = names[part->array];
-  return part->leading ? py_text(p, "%s[%s]", name, part_index(p, part)) : name;
+  if (part->leading) name = py_text(p, "%s[%s]", name, part_index(p, part));
+  return part->reshaped ? py_text(p, "%s.reshape(%s)", name, py_shape(p, &part->shape)) : name;
+}
+
+// A result in the shape that its place has.
+static const char *placed_result(Py *p, const FlowPart *part, const char *result) {
+  FlowPart plain = *part;
+  plain.reshaped = false;
+  Type type = flow_part_type(p->k->flow, &plain);
+  return part->reshaped ? py_text(p, "%s.reshape(%s)", result, py_shape(p, &type)) : result;
 }
 
 // Sizes that no input of the callee has, from the shapes of the results.
@@ -754,16 +763,20 @@ static void put_flow_call(Py *p, const FlowStep *step, const char *const *names)
     inputs = py_text(p, "%s%s, ", inputs, part_text(p, &step->parts[i], names));
   for (int i = 0; i < callee->outputs; i++) {
     const FlowPart *part = &step->parts[callee->inputs + i];
-    parts[i] = part->leading ? py_name(p, "part", NULL) : names[part->array];
+    bool direct = !part->leading && !part->reshaped;
+    parts[i] = direct ? names[part->array] : py_name(p, "part", NULL);
     results = py_text(p, "%s%s%s", results, i ? ", " : "", parts[i]);
   }
   py_line(p, "%s%s%s(%s%sinterpret=interpret)", results, callee->outputs ? " = " : "",
           callee->symbol, inputs, size_arguments(p, step, callee));
   for (int i = 0; i < callee->outputs; i++) {
     const FlowPart *part = &step->parts[callee->inputs + i];
+    const char *result = placed_result(p, part, parts[i]);
     if (part->leading)
       py_line(p, "%s = %s.at[%s].set(%s)", names[part->array], names[part->array],
-              part_index(p, part), parts[i]);
+              part_index(p, part), result);
+    else if (part->reshaped)
+      py_line(p, "%s = %s", names[part->array], result);
   }
 }
 

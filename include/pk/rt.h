@@ -90,6 +90,10 @@ bool pk_flow_call(pk_flow *flow, int line, const pk_kernel *kernel, const pk_arr
 /* The part of an array at `index` on its first `leading` axes. An index outside refuses the call.
  */
 pk_array pk_flow_part(pk_flow *flow, int array, int leading, const int64_t *index);
+/* A part of an array with the same elements in another shape. Where they are not apart as a
+ * row-major array's are, which only operands may be, the call is refused. */
+pk_array pk_flow_reshape(pk_flow *flow, int array, pk_array part, int part_rank, int rank,
+                         const int64_t *shape);
 /* After a call that has written the spare of an array in its place. */
 static inline void pk_flow_exchange(pk_flow *flow, int array, int spare) {
   const pk_array written = flow->array[spare];
