@@ -280,12 +280,12 @@ static const char *test_emit(TestFile *test, const Directive *directive, const c
   return found == wanted ? NULL : arena_printf(test->arena, "found %d times", found);
 }
 
-// What a directive is about: the kernel it names, else the one of the command line, else the only
-// one of the file. NULL: not said.
+// What a directive is about: the kernel it names, else the one of the command line, else what the
+// file means without -k. NULL: not said.
 static const char *kernel_of(const TestFile *test, const Directive *d) {
   if (d->kernel) return d->kernel;
   if (test->options->kernel) return test->options->kernel;
-  return test->kernels.count == 1 ? test->kernels.at[0] : NULL;
+  return test->usual;
 }
 
 static void test_text(TestFile *test, const Directive *d, const char *explain, const char *c) {
@@ -357,6 +357,8 @@ static void list_kernels(TestFile *test, const Node *file) {
   int count = kernel_names(file, NULL, 0);
   const char **names = NEW_ARRAY(test->arena, const char *, count + 1);
   kernel_names(file, names, count);
+  const Node *usual = default_kernel(file);
+  test->usual = usual ? usual->name : NULL;
   for (int i = 0; i < count; i++)
     if (!has_kernel(test, names[i])) LIST_PUSH(test->arena, &test->kernels, names[i]);
 }

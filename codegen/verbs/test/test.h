@@ -32,6 +32,7 @@ typedef struct {
   const char *path;
   LIST(Directive) directives;
   LIST(const char *) kernels;  // of the file, each once
+  const char *usual;           // .. the one that is meant where none is named, or NULL
   int passed, failed;
   Buf failures;
 } TestFile;
