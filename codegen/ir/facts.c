@@ -1,3 +1,4 @@
+// Bounds and multiples of integers, from the operations that compute them.
 #include "codegen/ir/facts.h"
 #include "codegen/ir/scalar.h"
 
@@ -21,11 +22,6 @@ static int64_t product(int64_t a, int64_t b) {
   if (a == 0 || b == 0) return 0;
   if (!is_infinite(a) && !is_infinite(b) && mul_i64(a, b, &c)) return c;
   return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
-}
-
-// Of a positive divisor, perhaps infinite.
-static int64_t quotient(Op op, int64_t a, int64_t b) {
-  return is_infinite(a) ? a : int_binary(op, DT_I64, a, b);
 }
 
 // ---- intervals
@@ -53,8 +49,10 @@ static Interval multiplied(Interval a, Interval b) {
 
 static Interval divided(Op op, Interval a, Interval b) {
   if (b.low <= 0) return a.low >= 0 && b.low == 0 ? (Interval){-1, a.high} : unbounded;
-  return (Interval){quotient(op, a.low, a.low < 0 ? b.low : b.high),
-                    quotient(op, a.high, a.high < 0 ? b.high : b.low)};
+  Interval r = unbounded;
+  if (a.low > INT64_MIN) r.low = int_binary(op, DT_I64, a.low, a.low < 0 ? b.low : b.high);
+  if (a.high < INT64_MAX) r.high = int_binary(op, DT_I64, a.high, a.high < 0 ? b.high : b.low);
+  return r;
 }
 
 // By 0: the dividend.
