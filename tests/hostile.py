@@ -171,6 +171,15 @@ def size_cases():
     big = "kernel f(x: f32[M]) -> (o: f32[M]) { block x, o: [8] at (0); scratch s: vmem f32[16384, 16384]; s[...] = 0; o[...] = x[...]; }"
     expect("run scratch beyond VMEM", ["run", "f.pk", "M=8"], 1, "VMEM", files={"f.pk": big})
     expect("empty arrays", ["run", ADD, "M=0", "N=5"], 0)
+    module = "import numpy as np\ndef good(x, y, M):\n  assert x.shape[0] == M\n  return x + y\n"
+    module += "def wrong(x, y):\n  return x - y\ndef short(x):\n  return x[1:]\ndef unknown(x, z):\n  return x\n"
+    module += "def text(x):\n  return 'o'\ndef two(x, y):\n  return x, y\ndef leaves():\n  raise SystemExit(7)\ndef other(x):\n  return {'p': x}\n"
+    for function, status, text in (("good", 0, "equal to r.py:good"), ("wrong", 3, "differs from the reference"), ("short", 1, "expected the shape"),
+                                   ("unknown", 1, "the parameter z is not an input"), ("text", 1, "expected the shape"), ("two", 1, "expected 1 arrays"),
+                                   ("leaves", 1, "r.py:leaves"), ("other", 1, "the result has no o"), ("none", 1, "has no function none"), ("", 1, "FILE.py:FUNCTION")):
+        expect("reference in Python: " + function, ["run", ADD, "M=4", "N=5", "--reference", "r.py:" + function], status, text, files={"r.py": module})
+    expect("reference in Python that does not parse", ["run", ADD, "M=4", "N=5", "--reference", "r.py:f"], 1, "SyntaxError", files={"r.py": "def f(:"})
+    expect("no reference in Python", ["run", ADD, "M=4", "N=5", "--reference", "r.py:f"], 1, "cannot read r.py")
     expect("vmem limit", ["run", ADD, "M=8", "N=8", "--vmem-limit=16"], 1, "VMEM")
 
 

@@ -183,14 +183,14 @@ static bool is_whole_entry(const char *path) {
   return whole;
 }
 
-static const char *temporary_folder(Arena *arena, const char *inside) {
+const char *temporary_folder(Arena *arena, const char *inside) {
   const char *base = inside ? inside : getenv("TMPDIR");
   char *path = mkdtemp(arena_printf(arena, "%s/pkc-XXXXXX", base && *base ? base : "/tmp"));
   if (path) interrupt_keep_folder(path);
   return path;
 }
 
-static void remove_folder(Arena *arena, const char *folder) {
+void remove_folder(Arena *arena, const char *folder) {
   DIR *dir = opendir(folder);
   for (struct dirent *entry; dir && (entry = readdir(dir));)
     if (entry->d_name[0] != '.') unlink(arena_printf(arena, "%s/%s", folder, entry->d_name));

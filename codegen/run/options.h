@@ -31,6 +31,7 @@ typedef struct {
   bool chips, sources, walk_all;  // tpu
   bool counters;                  // run, bench
   bool checked;                   // run
+  const char *reference;          // run, test: FILE.py:FUNCTION; NULL: none
   Tolerance tolerance;            // run, bench, check, test
   CheckOptions check;
   DiagFormat diagnostics;

@@ -78,6 +78,10 @@ typedef struct {
 // removes it by build_discard.
 const char *build_program(Arena *arena, const BuildJob *job, bool *temporary, const char **message);
 void build_discard(const char *program);
+// A new folder, inside another one or in $TMPDIR; NULL with errno. A signal that ends the process
+// removes it.
+const char *temporary_folder(Arena *arena, const char *inside);
+void remove_folder(Arena *arena, const char *folder);  // with its files
 const char *target_flags(const Target *target);  // for compiling on this machine
 const char *naive_target_flags(void);
 const char *runner(
@@ -226,5 +230,13 @@ typedef struct {
 const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bool judges,
                               Interpreted *result);
 void interpreted_free(Interpreted *result);
+
+// ---- python.c
+
+// Calls FILE.py:FUNCTION on the inputs. of_kernel: by how much the kernel's own computation may be
+// off, for each output (interpret_binding's `allowed`), or NULL. seconds: a limit; 0: none. NULL or
+// what is wrong.
+const char *python_reference(Arena *arena, const char *spec, Binding *binding,
+                             float *const *of_kernel, double seconds, Reference *result);
 
 #endif

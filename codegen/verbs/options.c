@@ -208,6 +208,8 @@ static const OptionRow option_rows[] = {
      "do not time (or compare with) the naive reference"},
     {"--tolerance", "R[,A]", VERB_RUN | VERB_BENCH | VERB_TEST | VERB_CHECK, read_tolerance, 0,
      "allow floats a difference of A + R * |expected| (default: what rounding explains)"},
+    {"--reference", "FILE.py:FUNCTION", VERB_RUN | VERB_TEST, read_text, FIELD(reference),
+     "compare with a function in Python in place of the kernel's reference"},
     {"--min-time", "SECONDS", VERB_BENCH, read_seconds, FIELD(min_time),
      "time at least this long (default 0.5)"},
     {"--max-time", "SECONDS", VERB_BENCH, read_seconds, FIELD(max_time),

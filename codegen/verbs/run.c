@@ -33,6 +33,29 @@ static int check_first(const Options *options, const Binding *binding, const cha
   return print_findings(options, binding, &checked->report);
 }
 
+// By a function in Python. What is allowed follows from the kernel's computation, interpreted.
+static int compare_with_python(const Options *options, Session *session, const char *path) {
+  Binding own = session->binding;
+  Kernel *k = own.program.kernel;
+  Interpreted kernel = {0};
+  const char *wrong = NULL;
+  own.operands = NEW_ARRAY(options->arena, HostArray, k->inputs + k->outputs);
+  memcpy(own.operands, session->binding.operands,
+         sizeof *own.operands * (size_t)(k->inputs + k->outputs));
+  if (!options->tolerance.given)
+    wrong = interpret_binding(options->arena, &own, false, true, &kernel);
+  if (!wrong)
+    wrong = python_reference(options->arena, options->reference, &own, kernel.allowed, 0,
+                             &session->data.reference);
+  Comparison all;
+  int status = wrong ? user_error("%s: %s", path, wrong) : session_compare(session, options, &all);
+  if (status == DONE && !options->quiet)
+    printf("%s %s%s\n", all.worst.error == 0 ? "equal to" : "agrees with", options->reference,
+           comparison_summary(options->arena, session, &all));
+  interpreted_free(&kernel);
+  return status;
+}
+
 int verb_run(Options *options) {
   Session session = {.data.fd = -1};
   const char *path = options->files.at[0];
@@ -46,7 +69,7 @@ int verb_run(Options *options) {
   if (found == USER_ERROR) return found;
   double work = k->reference ? reference_flops(k, session.binding.sizes) : 0;
   BuildFlags flags = {.flags = target_flags(options->target), .linked = true};
-  if (work <= reference_work_most) flags.naive_flags = naive_target_flags();
+  if (work <= reference_work_most && !options->reference) flags.naive_flags = naive_target_flags();
   const char *wrong = session_open(&session, options, &flags);
   if (wrong) status = user_error("%s: %s", path, wrong);
   if (status == DONE) {
@@ -64,7 +87,10 @@ int verb_run(Options *options) {
   if (status == DONE) put_counters(options, &session.outcome, false, &counters);
   if (counters.length) status = write_result("-", &counters);
   buf_free(&counters);
-  if (status == DONE) status = compare(options, &session, work);
+  if (status == DONE && options->reference)
+    status = compare_with_python(options, &session, path);
+  else if (status == DONE)
+    status = compare(options, &session, work);
   if (status == DONE && options->checked)
     status = print_differences(options, &session.binding, session.binding.operands, &checked,
                                checked.specified, "`pkc check` computes");

@@ -114,6 +114,7 @@ bool test_options(TestFile *test, const Directive *directive, Options *options) 
   options->kernel = directive->kernel ? directive->kernel : test->options->kernel;
   options->threads = test->options->threads;
   options->tolerance = test->options->tolerance;
+  options->reference = test->options->reference;
   for (int i = 0; i < test->options->settings.count; i++)
     LIST_PUSH(test->arena, &options->settings, test->options->settings.at[i]);
   const char *verb = directive->kind == DIRECTIVE_CHECK ? "check" : "run";
