@@ -62,65 +62,106 @@ static void put_tables(Gen *g, Buf *out) {
 // ---- prepare: derived sizes, requirements, grid, memory
 
 // Bytes of a block in VMEM, in whole tiles.
-static const char *tile_bytes(Gen *g, const Type *t) {
-  const char *bytes = text(g, "%d", dtype_bytes(t->dtype));
+static const Expr *tile_bytes(Gen *g, const Type *t) {
+  ExprPool *pool = &g->exprs;
+  const Expr *bytes = number(g, dtype_bytes(t->dtype));
   for (int i = 0; i < t->rank; i++) {
     const Expr *n = extent_expr(g, t->dim[i]);
     if (i == t->rank - 1)
-      n = expr_round_up(&g->exprs, n, TILE_LANES);
+      n = expr_round_up(pool, n, TILE_LANES);
     else if (i == t->rank - 2)
-      n = expr_round_up(&g->exprs, n, tile_sublanes(t->dtype));
-    bytes = text(g, "pk_sat_mul(%s, %s)", bytes, expr_text(n));
+      n = expr_round_up(pool, n, tile_sublanes(t->dtype));
+    bytes = expr_sat_mul(pool, bytes, n);
   }
-  return dtype_info[t->dtype].bits == 4 && t->rank ? text(g, "pk_sat_half(%s)", bytes) : bytes;
+  return dtype_info[t->dtype].bits == 4 && t->rank ? expr_sat_half(pool, bytes) : bytes;
 }
 
 static void put_vmem(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->refs.count; i++) {
     const Ref *r = g->k->refs.at[i];
     if (r->space != SPACE_VMEM && r->space != SPACE_VAR) continue;
-    const char *bytes = tile_bytes(g, r->declared ? r->declared : &r->type);
+    const Expr *bytes = tile_bytes(g, r->declared ? r->declared : &r->type);
+    if (r->buffers > 1) bytes = expr_sat_mul(&g->exprs, number(g, r->buffers), bytes);
     buf_printf(out, "  plan->vmem_bytes = pk_sat_add(plan->vmem_bytes, %s); /* %s */\n",
-               r->buffers > 1 ? text(g, "pk_sat_mul(%d, %s)", r->buffers, bytes) : bytes, r->name);
+               expr_text(bytes), r->name);
   }
 }
 
-static const char *product_text(Gen *g, const Type *t) {
-  const char *n = "1.0";
-  for (int i = 0; i < t->rank; i++) n = text(g, "%s * (double)%s", n, extent_text(g, t->dim[i]));
-  return n;
+// A sum of products: numbers times run-time sizes, as double.
+typedef struct {
+  double factor;
+  const char *sizes;  // " * (double)M * (double)N"
+} Term;
+typedef LIST(Term) Terms;
+
+static Term times(Gen *g, Term term, Dim d) {
+  if (dim_is_const(d))
+    term.factor *= (double)d;
+  else
+    term.sizes = text(g, "%s * (double)%s", term.sizes, extent_text(g, d));
+  return term;
+}
+
+static Term product_of(Gen *g, const Type *t) {
+  Term term = {1, intern("")};
+  for (int i = 0; i < t->rank; i++) term = times(g, term, t->dim[i]);
+  return term;
+}
+
+static void add_term(Gen *g, Terms *sum, Term term) {
+  for (int i = 0; i < sum->count; i++)
+    if (sum->at[i].sizes == term.sizes) {
+      sum->at[i].factor += term.factor;
+      return;
+    }
+  LIST_PUSH(g->arena, sum, term);
+}
+
+static const char *term_text(Gen *g, Term term) {
+  if (term.factor == 1 && *term.sizes) return text(g, "%s", term.sizes + strlen(" * "));
+  const char *factor = text(g, "%.15g", term.factor);
+  return text(g, "%s%s%s", factor, strpbrk(factor, ".e") ? "" : ".0", term.sizes);
 }
 
 typedef struct {
   Gen *g;
-  Buf *out;
+  Terms sum;
 } WorkWalk;
 
 // A rough count of operations of one step, all branches taken: whether threads pay is a matter of
 // magnitude.
-static void put_work(Instr *v, void *context) {
+static void add_work(Instr *v, void *context) {
   WorkWalk *w = context;
+  bool computes = has_result(v) && v->type.rank > 0 && !is_transparent(v);
   if (v->op == OP_DOT) {
-    const char *n = product_text(w->g, &v->type);
+    Term term = product_of(w->g, &v->type);
     for (int i = 0; i < v->args[0]->type.rank; i++) {
       bool kept = false;
       for (int o = 0; o < v->type.rank; o++) kept |= v->labels.out[o] == v->labels.a[i];
-      if (!kept) n = text(w->g, "%s * (double)%s", n, extent_text(w->g, v->args[0]->type.dim[i]));
+      if (!kept) term = times(w->g, term, v->args[0]->type.dim[i]);
     }
-    buf_printf(w->out, " + 0.2 * %s", n);
-  } else if (has_result(v) && v->type.rank > 0 && !is_transparent(v)) {
-    buf_printf(w->out, " + %s", product_text(w->g, &v->type));
-  } else if (v->op == OP_LOAD && v->type.rank > 0) {
-    buf_printf(w->out, " + %s", product_text(w->g, &v->type));
+    term.factor *= 0.2;
+    add_term(w->g, &w->sum, term);
+  } else if (computes || (v->op == OP_LOAD && v->type.rank > 0)) {
+    add_term(w->g, &w->sum, product_of(w->g, &v->type));
   }
+}
+
+static const char *work_text(Gen *g) {
+  WorkWalk w = {.g = g};
+  ir_walk(g->k->body, add_work, &w);
+  const char *all = w.sum.count ? "" : "0.0";
+  for (int i = 0; i < w.sum.count; i++)
+    all = text(g, "%s%s%s", all, i ? " + " : "", term_text(g, w.sum.at[i]));
+  return all;
 }
 
 // The part of a widened block that lies inside its array.
 static const char *filled_text(Gen *g) {
   const Ref *out = g->k->refs.at[g->k->inputs];
   if (!g->k->outputs || !out->declared) return "";
-  return text(g, " * (%s) / (%s) / (double)plan->cells", product_text(g, &out->array),
-              product_text(g, &out->type));
+  return text(g, " * (%s) / (%s) / (double)plan->cells", term_text(g, product_of(g, &out->array)),
+              term_text(g, product_of(g, &out->type)));
 }
 
 static const char *quoted_message(Gen *g, const Requirement *r) {
@@ -143,28 +184,30 @@ static void put_grid(Gen *g, Buf *out) {
   }
 }
 
+static void put_requirements(Gen *g, Buf *out) {
+  for (int i = 0; i < g->k->requires.count; i++) {
+    const Requirement *r = &g->k->requires.at[i];
+    const Expr *broken = expr_not(&g->exprs, index_expr(g, r->condition, 0));
+    buf_printf(out, "  if (%s) return %s;\n", expr_text(broken), quoted_message(g, r));
+  }
+}
+
+// A derived size is a result of `prepare` too.
+static void put_derived(Gen *g, Buf *out) {
+  for (int i = 0; i < g->k->sizes.count; i++)
+    if (g->k->sizes.at[i].value) buf_printf(out, "  size[%d] = %s;\n", i, g->size_name[i]);
+}
+
+static void put_unused(const Buf *declarations, const Buf *body, const char *parameter, Buf *out) {
+  if (!mentions(declarations->text, parameter) && !mentions(body->text, parameter))
+    buf_printf(out, "  (void)%s;\n", parameter);
+}
+
 static void put_prepare(Gen *g, Buf *out) {
   const Kernel *k = g->k;
-  buf_printf(out, "static const char *%s_prepare(%sint64_t *size, pk_plan *plan) {\n", k->symbol,
-             g->launch_reads ? "const pk_array *array, " : "");
   Buf body = {0};
-  for (int i = 0; i < k->sizes.count; i++) {
-    if (k->sizes.at[i].value)
-      buf_printf(&body, "  const int64_t %s = size[%d] = %s;\n", g->size_name[i], i,
-                 index_text(g, k->sizes.at[i].value, 0));
-    else
-      buf_printf(&body, "  const int64_t %s = size[%d];\n  (void)%s;\n", g->size_name[i], i,
-                 g->size_name[i]);
-    if (k->sizes.at[i].value) buf_printf(&body, "  (void)%s;\n", g->size_name[i]);
-  }
-  for (int i = 0; i < k->grid.count; i++)
-    buf_printf(&body, "  const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i],
-               index_text(g, k->grid.at[i].extent, 0));
-  declare_batches(g, "  ", &body);
-  for (int i = 0; i < k->requires.count; i++)
-    buf_printf(&body, "  if (%s) return %s;\n",
-               expr_text(expr_not(&g->exprs, index_expr(g, k->requires.at[i].condition, 0))),
-               quoted_message(g, &k->requires.at[i]));
+  put_derived(g, &body);
+  put_requirements(g, &body);
   put_grid(g, &body);
   put_vmem(g, &body);
   if (!k->flow)
@@ -172,14 +215,20 @@ static void put_prepare(Gen *g, Buf *out) {
                "  const %s_arena a = %s_layout(%ssize);\n  plan->arena_bytes = a.bytes;\n  "
                "plan->clear_bytes = a.clear;\n",
                k->symbol, k->symbol, g->launch_reads ? "array, " : "");
-  buf_puts(&body, "  const double step_work = 0");
-  ir_walk(k->body, put_work, &(WorkWalk){g, &body});
+  buf_printf(&body, "  const double step_work = %s;\n", work_text(g));
   buf_printf(&body,
-             ";\n  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / "
-             "(double)plan->cells%s : 0;\n",
+             "  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / "
+             "(double)plan->cells%s : 0;\n  return NULL;\n}\n\n",
              filled_text(g));
-  buf_puts(&body, "  return NULL;\n}\n\n");
+  buf_printf(out, "static const char *%s_prepare(%sint64_t *size, pk_plan *plan) {\n", k->symbol,
+             g->launch_reads ? "const pk_array *array, " : "");
+  Buf sizes = {0};
+  put_sizes_used(g, body.text, &sizes);
+  put_unused(&sizes, &body, "size", out);
+  if (g->launch_reads) put_unused(&sizes, &body, "array", out);
+  if (sizes.length) buf_add(out, sizes.text, sizes.length);
   buf_add(out, body.text, body.length);
+  buf_free(&sizes);
   buf_free(&body);
 }
 

@@ -108,8 +108,8 @@ static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char 
              *verb = reduce_operation(sum->v);
   const char *place = text(x->g, "%s[%s]", sum->name, slot);
   if (x->left)
-    value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, expr_text(x->left), value,
-                 identity_vector(x->g, sum->v));
+    value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, expr_text(lanes_left(x)),
+                 value, identity_vector(x->g, sum->v));
   line(x->g, "%s = pk_%s%s_%s(%s, %s);", place, verb, is_extreme(sum->v) ? "_step" : "", lane,
        place, value);
 }
@@ -228,7 +228,7 @@ static void emit_store(Context *x, const Instr *v) {
   const Place p = member_place(x, v);
   const char *at = place_text(x->g, &p), *t = dtype_info[p.element].name,
              *value = expr_text(argument_at(x, ir_store_value(v), true)),
-             *left = x->left ? expr_text(x->left) : NULL;
+             *left = x->left ? expr_text(lanes_left(x)) : NULL;
   const Instr *mask = ir_mask(v);
   if (mask) {
     const char *m = expr_text(argument_at(x, mask, true));
@@ -392,6 +392,25 @@ static void emit_turn_members(Context *x, const Step *step, const SumList *sums,
   close_block(g);
 }
 
+// What is left of a row after the turns: vectors of which the last is partial.
+static void emit_tail(Context *x, const Step *step, const SumList *sums, const Expr *all,
+                      const Expr *column) {
+  Gen *g = x->g;
+  const char *n = expr_text(all), *at = column->name;
+  open_block(g, "for (; %s < %s; %s += %d)", at, n, at, g->lanes);
+  const Expr *left = expr_symbol(&g->exprs, unique_name(g, "left"));
+  Buf body = {0}, *outer = g->c;
+  g->c = &body;
+  x->reads_left = false;
+  emit_members(x, step, sums, "0", column, left);
+  g->c = outer;
+  if (x->reads_left)
+    line(g, "const int64_t %s = %s;", left->name, expr_text(expr_sub(&g->exprs, all, column)));
+  if (body.length) buf_add(g->c, body.text, body.length);
+  buf_free(&body);
+  close_block(g);
+}
+
 static void emit_column_step(Context *x, const Step *step) {
   Gen *g = x->g;
   if (step->members.count == 0) return;
@@ -429,13 +448,7 @@ static void emit_column_step(Context *x, const Step *step) {
     emit_turn_members(x, step, &sums, here);
     close_block(g);
   }
-  if (tail) {
-    open_block(g, "for (; %s < %s; %s += %d)", column, n, column, g->lanes);
-    const char *left = unique_name(g, "left");
-    line(g, "const int64_t %s = %s - %s;", left, n, column);
-    emit_members(x, step, &sums, "0", here, expr_symbol(&g->exprs, left));
-    close_block(g);
-  }
+  if (tail) emit_tail(x, step, &sums, all, here);
   finish_sums(x, &sums);
 }
 
@@ -712,7 +725,9 @@ static void emit_strips(Context *x) {
   const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end"),
              *height = text(g, "%d", group->strip);
   const char *choice = "";  // of the loop's own: the next group may use the name again
-  if (group->room > group->strip) {
+  if (group->room > group->strip && expr_is_const(all, &n)) {
+    height = text(g, "%d", n <= group->room ? group->room : group->strip);
+  } else if (group->room > group->strip) {
     height = unique_name(g, "strip_rows");
     choice =
         text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->room, group->room, group->strip);

@@ -27,6 +27,7 @@ typedef struct {
   const Expr *index[MAX_RANK];  // of the rows, then of the column
   const Expr *strip_row;        // index of the row in its strip
   const Instr *holds;           // a mask that is true here, or NULL
+  bool reads_left;              // it was asked for
   const Expr *left;      // in the last, partial vector of a row: how many lanes count; else NULL
   LIST(Known) known;     // values that have a C variable here
   LIST(Stream) streams;  // of the column loop at hand
@@ -34,6 +35,7 @@ typedef struct {
 const char *vector_at(Context *x, const Instr *v);   // what a member computes: the vector at index
 const Expr *element_at(Context *x, const Instr *v);  // .. the element at index
 const Expr *argument_at(Context *x, const Instr *v, bool lanes);  // a value that a member reads
+const Expr *lanes_left(Context *x);                               // x->left
 void know(Context *x, const Instr *v, const char *name, bool lanes);
 Place place_at(Gen *g, const Place *p, int rank, const Expr *const *index);  // of one element
 const char *place_text(Gen *g, const Place *p);                              // pointer to it
@@ -73,6 +75,8 @@ const Expr *slot_bytes(Gen *g, const Buffer *b);
 
 // step.c
 void emit_cell(Gen *g);
+// The same in `prepare`, which computes derived sizes: those that `body` reads.
+void put_sizes_used(Gen *g, const char *body, Buf *out);
 void emit_extents(Gen *g,
                   Buf *out);  // sizes and grid extents as C variables, from the array `size`
 

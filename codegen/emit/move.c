@@ -99,12 +99,36 @@ static const char *hbm_pointer(Gen *g, const RefGen *r) {
   return pointer_text(g, base, offset);
 }
 
+// Is a squeezed index outside the array? NULL when it cannot be.
+static const Expr *is_outside(Gen *g, const RefGen *r) {
+  ExprPool *pool = &g->exprs;
+  const Expr *outside = NULL;
+  for (int k = 0; k < r->ref->array.rank; k++) {
+    if (!r->ref->squeeze[k] || index_in_range(g, r->ref, k)) continue;
+    const Expr *at = at_expr(g, r, k), *extent = extent_expr(g, r->ref->array.dim[k]);
+    outside = expr_or(pool, outside, expr_operator(pool, EXPR_LT, at, number(g, 0)));
+    outside = expr_or(pool, outside, expr_operator(pool, EXPR_GE, at, extent));
+  }
+  return outside;
+}
+
+static const Expr *flag(Gen *g, const RefGen *r, const char *what) {
+  return expr_symbol(&g->exprs, text(g, "%s_%s", r->stem, what));
+}
+
+static const Expr *outside_expr(Gen *g, const RefGen *r) {
+  return is_outside(g, r) ? flag(g, r, "outside") : NULL;
+}
+
 void emit_position(Gen *g, RefGen *r, Buf *setup) {
   const Ref *ref = r->ref;
   for (int k = 0; k < ref->array.rank; k++)
     declare(setup,
             text(g, "const int64_t %s = %s;", at_text(g, r, k), expr_text(start_of(g, ref, k))));
   declare_insides(g, r, setup);
+  const Expr *outside = is_outside(g, r);
+  if (outside)
+    declare(setup, text(g, "const bool %s = %s;", outside_expr(g, r)->name, expr_text(outside)));
   if (r->form != FORM_DIRECT) return;
   const char *constness = ref->role == REF_INPUT ? "const " : "";
   for (int k = 0, axis = 0; k < ref->array.rank; k++) {
@@ -125,7 +149,11 @@ void emit_position(Gen *g, RefGen *r, Buf *setup) {
 
 static const Expr *block_index(Gen *g, const RefGen *r, int k) {
   const Ref *ref = r->ref;
-  if (ref->at == AT_BLOCK) return index_expr(g, ref->index_map, k);
+  if (ref->at == AT_BLOCK) {
+    const Expr *index = index_expr(g, ref->index_map, k);
+    bool plain = index->kind == EXPR_CONST || index->kind == EXPR_SYMBOL;
+    return plain || ref->block[k] != 1 ? index : at_expr(g, r, k);
+  }
   const Expr *block = extent_expr(g, ref->block[k]), *extent = extent_expr(g, ref->array.dim[k]);
   const Expr *end = expr_call(&g->exprs, "pk_idx_add", at_expr(g, r, k), block, NULL);
   return clamped(g, end, expr_add(&g->exprs, extent, block));
@@ -169,33 +197,20 @@ static const char *block_text(Gen *g, const RefGen *r) {
   return text(g, "(pk_block){%d, {%s}, {%s}, {%s}}", ref->array.rank, starts, blocks, strides);
 }
 
-// Is a squeezed index outside the array? NULL when it cannot be.
-static const Expr *outside_expr(Gen *g, const RefGen *r) {
-  ExprPool *pool = &g->exprs;
-  const Expr *outside = NULL;
-  for (int k = 0; k < r->ref->array.rank; k++) {
-    if (!r->ref->squeeze[k] || index_in_range(g, r->ref, k)) continue;
-    const Expr *at = at_expr(g, r, k), *extent = extent_expr(g, r->ref->array.dim[k]);
-    outside = expr_or(pool, outside, expr_operator(pool, EXPR_LT, at, number(g, 0)));
-    outside = expr_or(pool, outside, expr_operator(pool, EXPR_GE, at, extent));
-  }
-  return outside;
+static const Expr *if_inside(Gen *g, const RefGen *r, const Expr *e) {
+  const Expr *outside = outside_expr(g, r);
+  return outside ? expr_choose(&g->exprs, outside, number(g, 0), e) : e;
 }
 
-static const Expr *inside_expr(Gen *g, const RefGen *r, int axis) {
-  const Expr *n = demand_expr(g, r->inside[axis], r->ref->type.dim[axis]),
-             *outside = outside_expr(g, r);
-  return outside ? expr_choose(&g->exprs, outside, number(g, 0), n) : n;
+// Elements of the block inside the array along an axis, where squeezed indices are inside.
+static const Expr *count_inside(Gen *g, const RefGen *r, int axis) {
+  return demand_expr(g, r->inside[axis], r->ref->type.dim[axis]);
 }
 
 const Expr *hbm_row_stride(Gen *g, const Ref *ref) {
   int row = ref->array.rank - 2;
   while (row >= 0 && ref->squeeze[row]) row--;
   return row_stride(g, ref, row);
-}
-
-static const Expr *flag(Gen *g, const RefGen *r, const char *what) {
-  return expr_symbol(&g->exprs, text(g, "%s_%s", r->stem, what));
 }
 
 const Expr *few_rows(Gen *g, const RefGen *r) { return flag(g, r, "few"); }
@@ -229,12 +244,13 @@ static void emit_pack(Gen *g, RefGen *r) {
   int k_axis = r->transposed, other = 1 - k_axis;
   DType t = ref->array.dtype;
   const char *cast = t == DT_U32 ? "(const int32_t *)" : "",
-             *source = text(g, "%s(%s)", cast, hbm_pointer(g, r)),
+             *pointer = r->dot_rows ? text(g, "%s_hbm", r->stem) : hbm_pointer(g, r),
+             *source = *cast ? text(g, "%s(%s)", cast, pointer) : pointer,
              *ld = expr_text(hbm_row_stride(g, ref)),
              *full_cols = demand_text(g, r->demand[other], ref->type.dim[other]),
              *pad = pad_text(g, r);
-  const Expr *in_rows = inside_expr(g, r, k_axis), *in_cols = inside_expr(g, r, other);
-  const char *rows = expr_text(in_rows), *cols = expr_text(in_cols);
+  const char *rows = expr_text(if_inside(g, r, count_inside(g, r, k_axis))),
+             *cols = expr_text(if_inside(g, r, count_inside(g, r, other)));
   line(g, "const int64_t %s_begun = pk_trace_start(worker);", r->stem);
   if (r->form == FORM_PANELS)
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed),
@@ -244,8 +260,8 @@ static void emit_pack(Gen *g, RefGen *r) {
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed),
          r->name, expr_text(r->stride[0]), source, ld, rows, cols,
          demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), full_cols, pad);
-  const Expr *moved =
-      expr_mul(&g->exprs, expr_mul(&g->exprs, in_rows, in_cols), number(g, dtype_bytes(t)));
+  const Expr *moved = expr_mul(&g->exprs, count_inside(g, r, k_axis), count_inside(g, r, other));
+  moved = if_inside(g, r, expr_mul(&g->exprs, moved, number(g, dtype_bytes(t))));
   line(g, "pk_trace_moved(worker, \"%s: pack %s\", %s_begun, %s);", ref->name,
        r->form == FORM_PANELS ? "panels" : "rows", r->stem, expr_text(moved));
 }

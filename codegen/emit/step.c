@@ -54,9 +54,14 @@ static void indent_lines(Gen *g, const Buf *lines) {
   }
 }
 
-static void declare_sizes(Gen *g, Buf *out) {
+static void put_size(Gen *g, int i, const Region *value, Buf *out) {
+  const char *from = value ? index_text(g, value, 0) : text(g, "size[%d]", i);
+  buf_printf(out, "const int64_t %s = %s;\n", g->size_name[i], from);
+}
+
+static void declare_sizes(Gen *g, bool derived, Buf *out) {
   for (int i = 0; i < g->k->sizes.count; i++)
-    buf_printf(out, "const int64_t %s = size[%d];\n", g->size_name[i], i);
+    put_size(g, i, derived ? g->k->sizes.at[i].value : NULL, out);
   for (int i = 0; i < g->k->grid.count; i++) {
     const char *extent = index_text(g, g->k->grid.at[i].extent, 0);
     buf_printf(out, "const int64_t n_%s = pk_idx_max(0, %s);\n", g->axis_name[i], extent);
@@ -67,22 +72,35 @@ static void declare_sizes(Gen *g, Buf *out) {
                expr_text(g->rows.at[i]->definition));
 }
 
+static void put_lines(const Buf *lines, Buf *out) {
+  for (const char *p = lines->text ? lines->text : ""; *p;) {
+    const char *end = strchr(p, '\n');
+    buf_printf(out, "  %.*s\n", (int)(end - p), p);
+    p = end + 1;
+  }
+}
+
+void put_sizes_used(Gen *g, const char *body, Buf *out) {
+  Buf all = {0}, used = {0};
+  declare_sizes(g, true, &all);
+  keep_used(g, &all, body, &used);
+  put_lines(&used, out);
+  buf_free(&all);
+  buf_free(&used);
+}
+
 void emit_extents(Gen *g, Buf *out) {
   Buf all = {0}, used = {0};
-  declare_sizes(g, &all);
+  declare_sizes(g, false, &all);
   Buf layout = {0};
   for (int i = 0; i < g->buffers.count; i++)
     buf_printf(&layout, "%s;", expr_text(g->buffers.at[i]->bytes));
   for (int i = 0; i < g->k->refs.count; i++)
     if (g->refs[i].revisits) buf_printf(&layout, "%s;", expr_text(g->refs[i].revisits));
   keep_used(g, &all, layout.text ? layout.text : "", &used);
-  if (!used.length)
-    buf_puts(&used, g->launch_reads ? "(void)size;\n(void)array;\n" : "(void)size;\n");
-  for (const char *p = used.text; *p;) {
-    const char *end = strchr(p, '\n');
-    buf_printf(out, "  %.*s\n", (int)(end - p), p);
-    p = end + 1;
-  }
+  if (!mentions(used.text, "size")) buf_puts(&used, "(void)size;\n");
+  if (g->launch_reads && !mentions(used.text, "array")) buf_puts(&used, "(void)array;\n");
+  put_lines(&used, out);
   buf_free(&all);
   buf_free(&used);
   buf_free(&layout);
@@ -175,7 +193,7 @@ void emit_cell(Gen *g) {
   g->c = outer;
   buf_puts(&all,
            "const int64_t *const size = call->size;\nconst pk_array *const array = call->array;\n");
-  declare_sizes(g, &all);
+  declare_sizes(g, false, &all);
   declare_axes(g, &all);
   declare_buffers(g, &all);
   keep_used(g, &all, steps.text ? steps.text : "", &used);

@@ -8,6 +8,11 @@ static const Expr *call(Context *x, const char *function, const Expr *a, const E
   return expr_call(&x->g->exprs, function, a, b, NULL);
 }
 
+const Expr *lanes_left(Context *x) {
+  x->reads_left |= x->left != NULL;
+  return x->left;
+}
+
 void know(Context *x, const Instr *v, const char *name, bool lanes) {
   LIST_PUSH(x->g->arena, &x->known, ((Known){v, name, lanes}));
 }
@@ -50,7 +55,7 @@ static const Expr *load(Context *x, const Instr *v, const Place *p, const Expr *
   if (!lanes) return load_element(x, &at);
   const char *t = dtype_info[p->element].name, *pointer = place_text(x->g, &at);
   return code(x, x->left && !padded
-                     ? text(x->g, "pk_loadn_%s(%s, %s)", t, pointer, expr_text(x->left))
+                     ? text(x->g, "pk_loadn_%s(%s, %s)", t, pointer, expr_text(lanes_left(x)))
                      : text(x->g, "pk_load_%s(%s)", t, pointer));
 }
 
@@ -95,7 +100,7 @@ static const Expr *open_load(Context *x, const Instr *v, const Expr *const *inde
   int last = v->ref->type.rank - 1;
   if (!lanes) return expr_choose(pool, p.guard, code(x, text(g, "pks_load_%s(%s)", t, row)), zero);
   const Expr *end = ir_axis_is_inside(v, last)
-                        ? expr_add(pool, p.at, x->left ? x->left : number(g, g->lanes))
+                        ? expr_add(pool, p.at, x->left ? lanes_left(x) : number(g, g->lanes))
                         : extent_expr(g, v->ref->type.dim[last]);
   if (p.guard) end = expr_choose(pool, p.guard, end, zero);
   return code(x, text(g, "pk_window_%s(%s, %s, %s)", t, row, expr_text(p.at), expr_text(end)));

@@ -479,6 +479,29 @@ static bool reads_in_place(Gen *g, const Group *group) {
   return any;
 }
 
+// Does a step that computes v again read it where it is computed first?
+static bool read_at_home(const Instr *v, const Instr *through) {
+  for (int i = 0; i < val(through)->users.count; i++) {
+    const Instr *user = val(through)->users.at[i];
+    const Val *info = val(user);
+    bool here = info->group == val(v)->group && info->step == val(v)->step && !info->elsewhere;
+    if (is_transparent(user) ? read_at_home(v, user) : here) return true;
+  }
+  return false;
+}
+
+// Vectors that are computed again by all that read them are not computed where they are defined.
+static void drop_unread(Step *step) {
+  for (int m = step->members.count - 1; m >= 0; m--) {
+    Instr *v = step->members.at[m];
+    if (val(v)->recompute) val(v)->elsewhere = !read_at_home(v, v);
+  }
+  int kept = 0;
+  for (int m = 0; m < step->members.count; m++)
+    if (!val(step->members.at[m])->elsewhere) step->members.at[kept++] = step->members.at[m];
+  step->members.count = kept;
+}
+
 static void place_group(Gen *g, Group *group) {
   if (needs_strips(group)) group->strip = group->room = strip_rows(g, group);
   if (group->strip && reads_in_place(g, group)) group->room = FEW_ROWS;
@@ -488,6 +511,7 @@ static void place_group(Gen *g, Group *group) {
     for (int m = 0; m < step->members.count; m++) place_member(g, group, step->members.at[m]);
   }
   for (int i = 0; i < group->scalars.count; i++) place_member(g, group, group->scalars.at[i]);
+  for (int s = 0; s < group->steps.count; s++) drop_unread(&group->steps.at[s]);
 }
 
 void place_values(Gen *g, Schedule *s) {

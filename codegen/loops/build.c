@@ -28,17 +28,22 @@ static void attach(Region *region, Numbering *n) {
   }
 }
 
+// A wait asks for bytes and a semaphore: where the windows are, only the start of the copy does.
+int first_read(const Instr *v) {
+  return v->op == OP_COPY_WAIT ? v->ref->type.rank + v->target->type.rank : 0;
+}
+
 static void note_users(Instr *v, void *context) {
   Gen *g = context;
-  for (int i = 0; i < v->nargs; i++)
+  for (int i = first_read(v); i < v->nargs; i++)
     if (v->args[i]->note) LIST_PUSH(g->arena, &val(v->args[i])->users, v);
 }
 
 // The names that move.c, step.c and buffers.c make of an operand's.
 static const char *const operand_forms[] = {
-    "%s_held", "%s_key", "%s_block", "%s_stream", "%s_slot", "%s_few",
-    "%s_new",  "%s_hbm", "%s_slice", "%s_begun",  "%s_at0",  "%s_at1",
-    "%s_at2",  "%s_at3", "%s_at4",   "%s_at5",    "%s_at6",  "%s_at7",
+    "%s_held", "%s_key",   "%s_block", "%s_stream",  "%s_slot", "%s_few", "%s_new",
+    "%s_hbm",  "%s_slice", "%s_begun", "%s_outside", "%s_at0",  "%s_at1", "%s_at2",
+    "%s_at3",  "%s_at4",   "%s_at5",   "%s_at6",     "%s_at7",
 };
 enum { OPERAND_FORMS = sizeof operand_forms / sizeof *operand_forms };
 _Static_assert(MAX_RANK == 8, "an operand's names are those of 8 axes");

@@ -236,6 +236,12 @@ const Expr *expr_sat_mul(ExprPool *pool, const Expr *a, const Expr *b) {
   return expr_is(b, 1) ? a : combine(pool, EXPR_SAT_MUL, a, b);
 }
 
+const Expr *expr_sat_half(ExprPool *pool, const Expr *a) {
+  int64_t value;
+  if (!expr_is_const(a, &value)) return expr_call(pool, "pk_sat_half", a, NULL, NULL);
+  return value == INT64_MAX ? a : expr_const(pool, value / 2 + value % 2);
+}
+
 const Expr *expr_min(ExprPool *pool, const Expr *a, const Expr *b) {
   return a == b ? a : combine(pool, EXPR_MIN, a, b);
 }
@@ -271,6 +277,8 @@ const Expr *expr_or(ExprPool *pool, const Expr *a, const Expr *b) {
 }
 
 const Expr *expr_not(ExprPool *pool, const Expr *a) {
+  if (a->kind == EXPR_EQ) return expr_operator(pool, EXPR_NE, a->arg[0], a->arg[1]);
+  if (a->kind == EXPR_NE) return expr_operator(pool, EXPR_EQ, a->arg[0], a->arg[1]);
   return shared(pool, (Expr){.kind = EXPR_NOT, .arg = {a}});
 }
 

@@ -72,6 +72,7 @@ const Expr *expr_min(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_max(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_floor_div(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_ceil_div(ExprPool *pool, const Expr *a, const Expr *b);
+const Expr *expr_sat_half(ExprPool *pool, const Expr *a);              // half, rounded up
 const Expr *expr_round_up(ExprPool *pool, const Expr *a, int64_t to);  // to a multiple of `to` > 0
 const Expr *expr_operator(ExprPool *pool, ExprKind kind, const Expr *a,
                           const Expr *b);  // from EXPR_DIV to EXPR_OR

@@ -141,6 +141,7 @@ typedef struct {
   // chosen by schedule.c and buffers.c
   bool snapshot;           // a LOAD whose ref changes before its last use: copied where it stands
   bool recompute;          // cheap: computed again in each step that uses it
+  bool elsewhere;          // .. and not in its own, where nothing reads it
   Buffer *buffer;          // NULL: lives in registers
   const Instr *stored_by;  // an operation by elements whose only use is this STORE: written to its
                            // window at once

@@ -44,6 +44,9 @@ const char *verify_loops(Gen *g);
 StripBound *strip_bound(Gen *g, Demand demand);  // NULL when it is none
 Demand demand_outside(Gen *g, Demand demand);    // as known outside the loop over strips
 
+// build.c
+int first_read(const Instr *v);  // the first argument that C reads
+
 // demand.c
 void find_demand(Gen *g);
 bool demand_is_met(Gen *g);                          // is nothing read beyond what was found?

@@ -136,11 +136,11 @@ static bool is_never_positive(const Instr *v) {
          (v->op == OP_NEG && v->args[0]->op == OP_ABS);
 }
 
-static const char *op_text(Gen *g, const char *prefix, const Instr *v, const char *const *args) {
+static const char *op_text(Gen *g, bool lanes, const Instr *v, const char *const *args) {
+  const char *prefix = lanes ? "pk" : "pks";
   DType t = v->type.dtype, from = v->nargs ? v->args[v->nargs - 1]->type.dtype : t;
   const char *lane = from == DT_BOOL ? "mask" : lane_type(from), *name = op_c_name(v->op);
-  if (v->op == OP_EXP && strcmp(prefix, "pk") == 0 && is_never_positive(v->args[0]))
-    name = "exp_below";
+  if (v->op == OP_EXP && lanes && is_never_positive(v->args[0])) name = "exp_below";
   switch (op_info[v->op].class) {
     case OPC_SELECT:
       return text(g, "%s_select_%s(%s, %s, %s)", prefix, bits_lane(from), args[0], args[1],
@@ -193,7 +193,7 @@ const char *vector_op_text(Gen *g, const Instr *v, const char *const *args) {
       return text(g, v->op == OP_MAX ? "pk_or_mask(%s, %s)" : "pk_and_mask(%s, %s)", args[0],
                   args[1]);
   }
-  return op_text(g, "pk", v, args);
+  return op_text(g, true, v, args);
 }
 
 // ---- scalars
@@ -278,7 +278,7 @@ const Expr *scalar_op(Gen *g, const Instr *v, const Expr *const *args) {
   if (has_operator(v, from)) return operator_of(g, v->op, args);
   const char *texts[3] = {0};
   for (int i = 0; i < v->nargs; i++) texts[i] = expr_text(args[i]);
-  return code(g, op_text(g, "pks", v, texts));
+  return code(g, op_text(g, false, v, texts));
 }
 
 // A pure `if` with a result, as && and || of scalars leave behind.

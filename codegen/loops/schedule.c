@@ -91,7 +91,7 @@ static Need needs(Scheduler *d, const Instr *v) {
     need_of_argument(d, &n, dot.b, false);
     return n;
   }
-  for (int i = 0; i < v->nargs; i++) need_of_argument(d, &n, v->args[i], is_fusable(v));
+  for (int i = first_read(v); i < v->nargs; i++) need_of_argument(d, &n, v->args[i], is_fusable(v));
   if (v->op != OP_LOAD && v->op != OP_STORE) return n;
   bool full = ir_window_is_full(v);
   need_group(&n, d->last_store[v->ref->id], !full);
@@ -127,7 +127,7 @@ static Group *insert_group(Scheduler *d, GroupKind kind, Instr *instr, int at) {
 
 static void note_effects(Scheduler *d, Instr *v, Group *group) {
   val(v)->group = group;
-  for (int i = 0; i < v->nargs; i++) mark_reads(d, v->args[i], group->index, true);
+  for (int i = first_read(v); i < v->nargs; i++) mark_reads(d, v->args[i], group->index, true);
   if (v->op == OP_LOAD) mark_read(d, v, group->index, true);
   if (v->op != OP_STORE) return;
   int ref = v->ref->id;

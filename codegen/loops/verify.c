@@ -143,7 +143,7 @@ static bool is_kept(const Use *u, const Instr *v, bool moved) {
 static void use(Verifier *x, const Use *u, const Instr *arg, bool aligned, bool moved);
 
 static void use_all(Verifier *x, const Use *u, const Instr *v, bool aligned, bool moved) {
-  for (int i = 0; i < v->nargs; i++) use(x, u, v->args[i], aligned, moved);
+  for (int i = first_read(v); i < v->nargs; i++) use(x, u, v->args[i], aligned, moved);
 }
 
 static void use_in_place(Verifier *x, const Use *u, const Instr *v, bool aligned, bool moved) {
@@ -164,6 +164,10 @@ static void use(Verifier *x, const Use *u, const Instr *arg, bool aligned, bool 
   }
   if (feeds_only_dots(arg)) {
     use_all(x, u, arg, false, true);
+    return;
+  }
+  if (val(arg)->elsewhere) {
+    use_all(x, &(Use){u->user, u->group, true}, arg, aligned, false);
     return;
   }
   check_order(x, u, arg);
