@@ -372,6 +372,23 @@ static void lower_require(Lower *l, const Node *node) {
     LIST_PUSH(l->arena, &l->k->requires, ((Requirement){node->a->span, region, message}));
 }
 
+static Instr *elements_value(Lower *l, const Type *type, Span span) {
+  Instr *count = index_const(l, 1, span);
+  for (int i = 0; i < type->rank; i++)
+    count = emit2(l, OP_MUL, type_scalar(DT_I64), span, count, dim_value(l, type->dim[i], span));
+  return count;
+}
+
+void require_at_call(Lower *l, Op op, const Type *a, const Type *b, Span span,
+                     const char *message) {
+  Frame frame;
+  Region *region = enter_region(l, &frame);
+  Instr *x = elements_value(l, a, span), *y = elements_value(l, b, span);
+  yield_from(l, emit2(l, op, type_scalar(DT_BOOL), span, x, y), span);
+  leave_region(l);
+  LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
+}
+
 static void lower_vmem_limit(Lower *l, const Node *node) {
   l->place = IN_SHAPE;
   if (!lower_static_int(l, node->a, "a VMEM limit", &l->k->vmem_limit)) return;

@@ -409,6 +409,8 @@ void lower_declarations(Lower *l);
 void lower_scratch(Lower *l, const Node *node,
                    Instr *scope);  // scope: the SCOPED it lives in, or NULL
 void check_parallel(Lower *l);
+// Refuses calls in which the numbers of elements of two shapes do not compare so.
+void require_at_call(Lower *l, Op op, const Type *a, const Type *b, Span span, const char *message);
 // ---- reference.c
 void lower_reference(Lower *l, const Node *reference);
 

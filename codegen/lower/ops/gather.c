@@ -58,22 +58,21 @@ static Value lower_take(Lower *l, const Call *call) {
 }
 
 static Value lower_one_hot(Lower *l, const Call *call) {
-  int64_t n, axis;
+  int64_t axis;
+  Dim n;
   DType dtype = DT_F32;
   Span span = call->node->span;
   Instr *index = integer_array(l, call->arg[0]);
-  if (!index || !lower_static_int(l, call->arg[1], "the number of classes", &n))
-    return value_error();
+  if (!index || !lower_dim(l, call->arg[1], &n)) return value_error();
   int rank = index->type.rank;
   axis = rank;
   if (call->arg[2] && !lower_static_int(l, call->arg[2], "an axis number", &axis))
     return value_error();
   if (call->arg[3] && !lower_dtype(l, call->arg[3], &dtype)) return value_error();
   if (axis < 0) axis += rank + 1;
-  if (axis < 0 || axis > rank || rank == MAX_RANK || n < 0 || n > INT32_MAX) {
+  if (axis < 0 || axis > rank || rank == MAX_RANK) {
     diag_error(l->diag, span, ERR_AXIS_RANGE,
-               "one_hot puts from 0 to 2^31-1 classes on an axis from 0 to %d, of 8 axes at most",
-               rank);
+               "one_hot puts classes on an axis from 0 to %d, of 8 axes at most", rank);
     return value_error();
   }
   Type apart = index->type, shape;
@@ -331,6 +330,16 @@ static Instr *in_order(Lower *l, Instr *v, Instr *order, int axis, Span span) {
   return taken;
 }
 
+// k elements from the start of an axis of run-time size; a call with fewer is refused.
+static Instr *first_of(Lower *l, Instr *v, int axis, int64_t k, Span span) {
+  Dim dim = v->type.dim[axis];
+  const char *size = dim_text(l, dim);
+  require_at_call(l, OP_GE, &(Type){.rank = 1, .dim = {dim}}, &(Type){.rank = 1, .dim = {k}}, span,
+                  arena_printf(l->arena, "%s >= %lld, for top_k", size, (long long)k));
+  Type places = {.dtype = DT_I32, .rank = 1, .dim = {k}};
+  return take_axis(l, v, axis, emit(l, OP_IOTA, places, span, 0, NULL), span);
+}
+
 static Value lower_top_k(Lower *l, const Call *call) {
   int axis;
   int64_t k;
@@ -339,14 +348,17 @@ static Value lower_top_k(Lower *l, const Call *call) {
   if (!v || !lower_static_int(l, call->arg[1], "the number of elements", &k)) return value_error();
   axis = v->type.rank - 1;
   if (call->arg[2] && !lower_axis(l, call->arg[2], v->type.rank, span, &axis)) return value_error();
-  if (axis < 0 || k < 0 || (dim_is_const(v->type.dim[axis]) && k > v->type.dim[axis]) ||
-      !constant_length(l, call, v, axis)) {
-    if (axis < 0 || dim_is_const(v->type.dim[axis]))
-      diag_error(l->diag, call->arg[1]->span, ERR_INDEX_RANGE,
-                 "%s has no %lld elements along its axis", type_text(l, &v->type), (long long)k);
+  if (axis < 0 || k < 0 || k > INT32_MAX ||
+      (dim_is_const(v->type.dim[axis]) && k > v->type.dim[axis])) {
+    diag_error(l->diag, call->arg[1]->span, ERR_INDEX_RANGE,
+               "%s has no %lld elements along its axis", type_text(l, &v->type), (long long)k);
     return value_error();
   }
-  Instr *first = slice_of(l, order_of(l, v, axis, true, span), axis, 0, k, span);
+  Instr *order = order_of(l, v, axis, true, span), *first;
+  if (dim_is_const(v->type.dim[axis]))
+    first = slice_of(l, order, axis, 0, k, span);
+  else
+    first = first_of(l, order, axis, k, span);
   Value *both = NEW_ARRAY(l->arena, Value, 2);
   both[0] = value_data(in_order(l, v, first, axis, span));
   both[1] = value_data(first);

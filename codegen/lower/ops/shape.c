@@ -146,12 +146,27 @@ static bool lower_new_shape(Lower *l, const Node *node, const Type *v, Type *sha
   return false;
 }
 
+// Only the call knows: there are sizes among the axes.
+static bool may_have_as_many(const Type *a, const Type *b) {
+  for (int i = 0; i < a->rank; i++)
+    if (!dim_is_const(a->dim[i])) return true;
+  for (int i = 0; i < b->rank; i++)
+    if (!dim_is_const(b->dim[i])) return true;
+  return false;
+}
+
 static Value lower_reshape(Lower *l, const Call *call) {
   Type shape;
   Instr *v = lower_array(l, call->arg[0]);
   if (!v || !lower_new_shape(l, call->arg[1], &v->type, &shape)) return value_error();
-  if (ir_same_elements(l->k, &v->type, &shape))
-    return value_data(reshape_to(l, v, &shape, call->node->span));
+  bool same = ir_same_elements(l->k, &v->type, &shape);
+  if (!same && l->place == IN_REFERENCE && may_have_as_many(&v->type, &shape)) {
+    require_at_call(l, OP_EQ, &v->type, &shape, call->node->span,
+                    arena_printf(l->arena, "%s has as many elements as %s, for the reference",
+                                 shape_text(l, &v->type), shape_text(l, &shape)));
+    same = true;
+  }
+  if (same) return value_data(reshape_to(l, v, &shape, call->node->span));
   diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH,
              "%s cannot be reshaped to %s: the number of elements differs", type_text(l, &v->type),
              shape_text(l, &shape));
