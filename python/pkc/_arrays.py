@@ -1,4 +1,5 @@
 """Arrays of NumPy, torch and JAX: what is rare in a call. pkc/_core does the rest."""
+import math
 import sys
 
 import ml_dtypes
@@ -6,7 +7,7 @@ import numpy
 
 from pkc import _core
 
-NUMPY, TORCH, JAX, DLPACK, REFUSED = range(5)  # as in core.c
+NUMPY, TORCH, JAX, DLPACK, REFUSED, TORCH_LIKE = range(6)  # as in core.c
 
 NAMES = _core.dtype_names()  # a dtype's number is its place
 _NUMPY_NAMES = {"bool": "bool", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32",
@@ -18,6 +19,7 @@ _OF_ML = {NAMES.index(name): numpy.dtype(getattr(ml_dtypes, known)) for name, kn
 DTYPES = {**_OF_NUMPY, **_OF_ML}
 
 _ALIGNMENT = 64  # what JAX takes without a copy
+_WORTH_SHARING = 1 << 18  # bytes; jax.dlpack takes 50 us, jax.numpy.asarray 17 us and a copy
 
 
 def dtype_name(value):
@@ -53,6 +55,20 @@ def is_tracer(value):
     return _is("jax.core", "Tracer", value)
 
 
+_torch_known = {}  # what _core looks up: dtypes, and the device of the CPU
+_torch_dtypes = {}  # the other way: number -> dtype
+
+
+def _fill_torch_known():
+    torch = sys.modules["torch"]
+    _torch_known[torch.device("cpu")] = 0
+    for number, dtype in DTYPES.items():
+        known = getattr(torch, dtype.name, None)
+        if isinstance(known, torch.dtype):
+            _torch_known[known] = number
+            _torch_dtypes[number] = known
+
+
 def kind_of(value):
     if is_tracer(value):
         raise TypeError("a kernel is called with arrays, and this is a tracer of JAX: in jax.jit use pkc.jax.call(kernel, ..)")
@@ -61,7 +77,8 @@ def kind_of(value):
     elif isinstance(value, (numpy.ndarray, numpy.generic)):
         kind = NUMPY
     elif _is("torch", "Tensor", value):
-        kind = TORCH
+        kind = TORCH if type(value) is sys.modules["torch"].Tensor else TORCH_LIKE
+        _fill_torch_known()
     elif "jax" in sys.modules and isinstance(value, sys.modules["jax"].Array):
         kind = JAX
     else:
@@ -83,8 +100,10 @@ def adapt(value, output):
         if platforms != ["cpu"]:
             raise TypeError("expected CPU memory, found a JAX array on %s" % ", ".join(platforms))
         return numpy.asarray(value)
-    if kind_of(value) == TORCH and value.requires_grad:
+    if kind_of(value) in (TORCH, TORCH_LIKE) and value.requires_grad:
         raise TypeError("expected a tensor that does not require grad; pass its detach()")
+    if kind_of(value) in (TORCH, TORCH_LIKE) and value.is_neg():
+        raise TypeError("expected a tensor whose signs are in its memory; pass its resolve_neg()")
     try:
         value.__dlpack__()
     except Exception as error:
@@ -117,29 +136,29 @@ def scalar(value, number):
 # ---- results
 
 def _aligned(shape, dtype):
-    count = int(numpy.prod(shape, dtype=numpy.int64))
+    count = math.prod(shape)
+    if count * dtype.itemsize < _WORTH_SHARING:
+        return numpy.empty(shape, dtype)
     memory = numpy.empty(count * dtype.itemsize + _ALIGNMENT, numpy.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start:start + count * dtype.itemsize].view(dtype).reshape(shape)
 
 
 def make(kind, shape, number):
+    if kind == TORCH:
+        if number not in _torch_dtypes:
+            raise TypeError("torch has no dtype for %s" % NAMES[number])
+        return sys.modules["torch"].empty(shape, dtype=_torch_dtypes[number])
     if number not in DTYPES:
         raise TypeError("this version of ml_dtypes has no %s" % NAMES[number])
-    if kind != TORCH:
-        return _aligned(shape, DTYPES[number])
-    torch = sys.modules["torch"]
-    dtype = getattr(torch, DTYPES[number].name, None)
-    if dtype is None:
-        raise TypeError("torch has no dtype for %s" % NAMES[number])
-    return torch.empty(shape, dtype=dtype)
+    return _aligned(shape, DTYPES[number])
 
 
 def finish(kind, array):
     if kind != JAX:
         return array
     jax = sys.modules["jax"]
-    if array.dtype in _OF_NUMPY.values() and array.size:
+    if array.dtype in _OF_NUMPY.values() and array.nbytes >= _WORTH_SHARING:
         try:
             return jax.dlpack.from_dlpack(array)
         except Exception:  # what JAX cannot take as it is, it copies
@@ -148,7 +167,7 @@ def finish(kind, array):
 
 
 def copy(value):
-    if kind_of(value) == TORCH:
+    if kind_of(value) in (TORCH, TORCH_LIKE):
         return value.detach().clone(memory_format=sys.modules["torch"].contiguous_format)
     source = numpy.asarray(value) if kind_of(value) in (NUMPY, JAX) else numpy.from_dlpack(value)
     fresh = _aligned(source.shape, source.dtype)
@@ -156,5 +175,5 @@ def copy(value):
     return fresh
 
 
-_core.set_helpers(_kinds, kind_of, {dtype: number for number, dtype in _OF_ML.items()}, DTYPES, numpy.empty, adapt, make, finish,
+_core.set_helpers(_kinds, kind_of, {dtype: number for number, dtype in _OF_ML.items()}, _torch_known, DTYPES, numpy.empty, adapt, make, finish,
                   copy, found, scalar)

@@ -162,7 +162,7 @@ def _as_numpy(value):
     kind = _arrays.kind_of(value)
     if kind == _arrays.REFUSED:
         return numpy.asarray(value)
-    if kind == _arrays.TORCH:
+    if kind in (_arrays.TORCH, _arrays.TORCH_LIKE):
         value = value.detach()
         if str(value.dtype) == "torch.bfloat16":
             return value.view(__import__("torch").int16).numpy().view("V2")

@@ -17,7 +17,14 @@
 enum { MOST_STATICS = 16, MOST_OPERANDS = 64, READ_ONLY = 1, ANY_DTYPE = -1 };
 
 /* How an object's memory is read; as in _arrays.py. */
-typedef enum { KIND_NUMPY, KIND_TORCH, KIND_JAX, KIND_DLPACK, KIND_REFUSED } Kind;
+typedef enum {
+  KIND_NUMPY,
+  KIND_TORCH,
+  KIND_JAX,
+  KIND_DLPACK,
+  KIND_REFUSED,
+  KIND_TORCH_LIKE /* of a class derived from torch.Tensor: by DLPack */
+} Kind;
 
 typedef struct {
   char *name;
@@ -84,6 +91,8 @@ static struct {
   PyObject *kinds;        /* dict: type -> kind */
   PyObject *kind_of;      /* object -> kind; remembers its type in `kinds` */
   PyObject *numpy_dtypes; /* dict: dtype that is none of NumPy's own -> pk_dtype */
+  PyObject *torch_known;  /* dict: dtype of torch -> pk_dtype, device of the CPU -> 0; filled with
+                             the first tensor */
   PyObject *dtypes;       /* dict: pk_dtype -> dtype of NumPy */
   PyObject *empty;        /* numpy.empty */
   PyObject *adapt;        /* (object, is an output) -> an array of NumPy with the same elements */
@@ -93,7 +102,11 @@ static struct {
   PyObject *found;        /* object -> its dtype as text */
   PyObject *scalar;       /* (number, pk_dtype) -> an array of NumPy of rank 0 */
 } helper;
-static PyObject *max_version, *no_arguments, *array_struct, *dlpack;
+static PyObject *max_version, *no_arguments;
+static struct {
+  PyObject *array_struct, *dlpack, *data_ptr, *shape, *stride, *dtype, *device, *is_neg,
+      *requires_grad;
+} word;
 
 /* ---- dtypes */
 
@@ -221,7 +234,7 @@ static bool read_numpy(Call *call, int index, PyObject *object, bool output) {
   Slot *slot = &call->slot[index];
   Py_INCREF(object);
   slot->object = object;
-  PyObject *capsule = PyObject_GetAttr(object, array_struct);
+  PyObject *capsule = PyObject_GetAttr(object, word.array_struct);
   const ArrayInterface *array = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
   if (!array) {
     Py_XDECREF(capsule);
@@ -252,7 +265,7 @@ static bool read_numpy(Call *call, int index, PyObject *object, bool output) {
 
 /* A capsule, of DLPack 1 where the object knows it. */
 static PyObject *dlpack_capsule(PyObject *object, Kind kind) {
-  PyObject *method = PyObject_GetAttr(object, dlpack), *capsule = NULL;
+  PyObject *method = PyObject_GetAttr(object, word.dlpack), *capsule = NULL;
   if (method && kind != KIND_JAX) capsule = PyObject_Call(method, no_arguments, max_version);
   bool old = method && (kind == KIND_JAX || (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)));
   if (old) {
@@ -289,6 +302,67 @@ static bool read_dlpack(Call *call, int index, PyObject *object, Kind kind, bool
   return true;
 }
 
+/* A property, or the result of a method, that is true; false where there is none. */
+static bool is_true(PyObject *object, PyObject *name, bool method) {
+  PyObject *value =
+      method ? PyObject_CallMethodObjArgs(object, name, NULL) : PyObject_GetAttr(object, name);
+  bool yes = value && PyObject_IsTrue(value) > 0;
+  if (!value) PyErr_Clear();
+  Py_XDECREF(value);
+  return yes;
+}
+
+/* Numbers of a tuple; -1 where it is none, or too long. */
+static int read_tuple(PyObject *tuple, int64_t *numbers) {
+  if (!tuple || !PyTuple_Check(tuple)) return -1;
+  Py_ssize_t count = PyTuple_Size(tuple);
+  for (int i = 0; i < count && i < PK_MAX_RANK; i++)
+    numbers[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+  return count <= PK_MAX_RANK && !PyErr_Occurred() ? (int)count : -1;
+}
+
+/* Shape, strides and address of a plain tensor; a capsule would take some microseconds more. */
+static bool set_tensor(Slot *slot, PyObject *tensor, int dtype) {
+  PyObject *shape = PyObject_GetAttr(tensor, word.shape);
+  PyObject *strides = PyObject_CallMethodObjArgs(tensor, word.stride, NULL);
+  PyObject *address = PyObject_CallMethodObjArgs(tensor, word.data_ptr, NULL);
+  int rank = read_tuple(shape, slot->shape);
+  bool good = rank >= 0 && read_tuple(strides, slot->strides) == rank && address;
+  void *data = good ? PyLong_AsVoidPtr(address) : NULL;
+  Py_XDECREF(shape);
+  Py_XDECREF(strides);
+  Py_XDECREF(address);
+  slot->tensor = (DLTensor){.data = data,
+                            .device = {kDLCPU, 0},
+                            .ndim = rank,
+                            .dtype = dtypes[dtype].dlpack,
+                            .shape = slot->shape,
+                            .strides = slot->strides};
+  return good && !PyErr_Occurred();
+}
+
+/* What torch_known says of a property; -1 where it is unknown. */
+static int known_number(PyObject *tensor, PyObject *name) {
+  PyObject *value = PyObject_GetAttr(tensor, name);
+  PyObject *number = value ? PyDict_GetItemWithError(helper.torch_known, value) : NULL;
+  Py_XDECREF(value);
+  return number ? (int)PyLong_AsLong(number) : -1;
+}
+
+/* False: another way has to be found; no exception is set. */
+static bool read_tensor(Slot *slot, PyObject *tensor) {
+  int dtype = known_number(tensor, word.dtype);
+  bool plain = dtype >= 0 && known_number(tensor, word.device) == 0 &&
+               !is_true(tensor, word.requires_grad, false);
+  if (plain && set_tensor(slot, tensor, dtype)) {
+    Py_INCREF(tensor);
+    slot->object = tensor;
+    return true;
+  }
+  PyErr_Clear();
+  return false;
+}
+
 static int kind_of(PyObject *object) {
   PyObject *known = PyDict_GetItemWithError(helper.kinds, (PyObject *)Py_TYPE(object));
   if (known) return (int)PyLong_AsLong(known);
@@ -310,6 +384,18 @@ static bool read_number(Call *call, int index, PyObject *object) {
   return good;
 }
 
+static bool read_memory(Call *call, int index, PyObject *object, bool output) {
+  int kind = kind_of(object);
+  if (kind < 0) return false;
+  call->slot[index].kind = kind == KIND_TORCH_LIKE ? KIND_TORCH : (Kind)kind;
+  if (kind == KIND_NUMPY) return read_numpy(call, index, object, output);
+  if (kind == KIND_TORCH || kind == KIND_TORCH_LIKE) {
+    if (is_true(object, word.is_neg, true)) return read_adapted(call, index, object, output);
+    if (kind == KIND_TORCH && read_tensor(&call->slot[index], object)) return true;
+  }
+  return read_dlpack(call, index, object, (Kind)kind, output);
+}
+
 static bool read_object(Call *call, int index, PyObject *object, bool output) {
   int kind = kind_of(object);
   if (kind < 0) return false;
@@ -324,10 +410,10 @@ static bool read_object(Call *call, int index, PyObject *object, bool output) {
   }
   if (output && kind == KIND_JAX)
     return refuse(call, index, PyExc_TypeError, "an output, and a JAX array cannot be written to");
-  call->slot[index].kind = (Kind)kind;
-  if (call->kind == KIND_NUMPY && kind != KIND_DLPACK) call->kind = (Kind)kind;
-  return kind == KIND_NUMPY ? read_numpy(call, index, object, output)
-                            : read_dlpack(call, index, object, (Kind)kind, output);
+  if (!read_memory(call, index, object, output)) return false;
+  Kind read = call->slot[index].kind;
+  if (call->kind == KIND_NUMPY && read != KIND_DLPACK) call->kind = read;
+  return true;
 }
 
 /* ---- statics, from the arrays */
@@ -406,9 +492,17 @@ static bool is_name(PyObject *key, const char *name) {
   return PyUnicode_CompareWithASCIIString(key, name) == 0;
 }
 
+/* -1 with an exception where it is none. */
+static long long whole_number(PyObject *value) {
+  PyObject *index = PyNumber_Index(value);
+  long long number = index ? PyLong_AsLongLong(index) : -1;
+  Py_XDECREF(index);
+  return number;
+}
+
 static bool read_threads(Call *call, PyObject *value) {
   if (value == Py_None) return true;
-  long threads = PyLong_AsLong(value);
+  long threads = (long)whole_number(value);
   if (threads == -1 && PyErr_Occurred()) return false;
   if (threads < 1 || threads > 1024) {
     PyErr_Format(PyExc_ValueError, "%s: threads: expected 1 to 1024, found %ld", call->caller->name,
@@ -420,7 +514,7 @@ static bool read_threads(Call *call, PyObject *value) {
 }
 
 static bool read_size(Call *call, PyObject *key, PyObject *value) {
-  long long size = PyLong_AsLongLong(value);
+  long long size = whole_number(value);
   if (size == -1 && PyErr_Occurred()) {
     PyErr_Format(PyExc_TypeError,
                  "%s: %U is not an operand, out or threads, and not a size: a size is a number",
@@ -568,8 +662,7 @@ static bool make_array(Call *call, int index, const int64_t *shape, pk_dtype dty
   Py_XDECREF(key);
   Py_XDECREF(tuple);
   if (!array) return false;
-  bool good = kind_of(array) == KIND_NUMPY ? read_numpy(call, index, array, true)
-                                           : read_dlpack(call, index, array, KIND_DLPACK, true);
+  bool good = read_memory(call, index, array, true);
   Py_DECREF(array);
   slot->kind = call->kind;
   return good;
@@ -580,14 +673,13 @@ static bool copy_alias(Call *call, int index, int input) {
   Slot *from = &call->slot[input], *to = &call->slot[index];
   PyObject *array = PyObject_CallFunctionObjArgs(helper.copy, from->object, NULL);
   if (!array) return false;
-  bool good = kind_of(array) == KIND_NUMPY ? read_numpy(call, index, array, true)
-                                           : read_dlpack(call, index, array, KIND_DLPACK, true);
+  bool good = read_memory(call, index, array, true);
   Py_DECREF(array);
   if (!good) return false;
   to->kind = call->kind;
   Py_CLEAR(from->owner);
   from->owner = to->owner;
-  Py_INCREF(to->owner);
+  Py_XINCREF(to->owner); /* NULL: `to` keeps its object, which is the memory */
   from->tensor = to->tensor;
   memcpy(from->shape, to->shape, sizeof from->shape);
   memcpy(from->strides, to->strides, sizeof from->strides);
@@ -939,9 +1031,9 @@ static PyObject *dtype_names(PyObject *module, PyObject *none) {
 
 static PyObject *set_helpers(PyObject *module, PyObject *args) {
   (void)module;
-  PyObject **places[] = {&helper.kinds, &helper.kind_of, &helper.numpy_dtypes, &helper.dtypes,
-                         &helper.empty, &helper.adapt,   &helper.make,         &helper.finish,
-                         &helper.copy,  &helper.found,   &helper.scalar};
+  PyObject **places[] = {&helper.kinds,  &helper.kind_of, &helper.numpy_dtypes, &helper.torch_known,
+                         &helper.dtypes, &helper.empty,   &helper.adapt,        &helper.make,
+                         &helper.finish, &helper.copy,    &helper.found,        &helper.scalar};
   const int count = sizeof places / sizeof *places;
   if (PyTuple_Size(args) != count)
     return PyErr_Format(PyExc_TypeError, "expected %d helpers", count);
@@ -973,16 +1065,33 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                         NULL,
                                         NULL};
 
+static bool make_words(void) {
+  const struct {
+    PyObject **place;
+    const char *text;
+  } words[] = {
+      {&word.array_struct, "__array_struct__"},
+      {&word.dlpack, "__dlpack__"},
+      {&word.data_ptr, "data_ptr"},
+      {&word.shape, "shape"},
+      {&word.stride, "stride"},
+      {&word.dtype, "dtype"},
+      {&word.device, "device"},
+      {&word.is_neg, "is_neg"},
+      {&word.requires_grad, "requires_grad"},
+  };
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (!(*words[i].place = PyUnicode_InternFromString(words[i].text))) return false;
+  no_arguments = PyTuple_New(0);
+  max_version = Py_BuildValue("{s(ii)}", "max_version", 1, 0);
+  return no_arguments && max_version;
+}
+
 PyMODINIT_FUNC PyInit__core(void) {
   PyObject *module = PyModule_Create(&definition);
   PyObject *type = module ? PyType_FromSpec(&caller_spec) : NULL;
   find_own_dtypes();
-  array_struct = PyUnicode_InternFromString("__array_struct__");
-  dlpack = PyUnicode_InternFromString("__dlpack__");
-  no_arguments = PyTuple_New(0);
-  max_version = Py_BuildValue("{s(ii)}", "max_version", 1, 0);
-  bool good = type && array_struct && dlpack && no_arguments && max_version &&
-              PyModule_AddObject(module, "Caller", type) == 0;
+  bool good = type && make_words() && PyModule_AddObject(module, "Caller", type) == 0;
   if (!good) Py_CLEAR(module);
   return module;
 }

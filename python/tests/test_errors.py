@@ -57,6 +57,7 @@ CALLS = [
     ("a number as output", lambda k, o: k(X, Y, out=3), TypeError, "operand o: expected an array, found int"),
     ("threads 0", lambda k, o: k(X, Y, out=o, threads=0), ValueError, "threads: expected 1 to 1024, found 0"),
     ("threads 1.5", lambda k, o: k(X, Y, out=o, threads=1.5), TypeError, "float"),
+    ("a size of 1.5", lambda k, o: k(X, Y, out=o, M=1.5), TypeError, "M is not an operand"),
     ("a word", lambda k, o: k(X, Y, output=o), TypeError, "output is not an operand"),
     ("a size", lambda k, o: k(X, Y, Q=3, out=o), TypeError, "Q is not an operand or size"),
     ("a wrong size", lambda k, o: k(X, Y, M=3, out=o), ValueError, r"operand x: axis 0: expected 3 \(M\), found 5"),

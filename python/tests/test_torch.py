@@ -59,5 +59,25 @@ def test_refused():
         scale()(torch.empty(5, 7, device="meta"), y)
 
 
+def test_other_tensors():
+    x, y = map(torch.tensor, pair())
+    z = torch.complex(x, x).conj().imag  # its signs are changed when it is read
+    want = scaled(-pair()[0], pair()[1])
+    if z.is_neg():
+        with pytest.raises(TypeError, match="resolve_neg"):
+            scale()(z, y)
+    numpy.testing.assert_array_equal(scale()(z.resolve_neg(), y).numpy(), want)
+
+    class Mine(torch.Tensor):
+        pass
+    o = scale()(x.as_subclass(Mine), y)
+    assert isinstance(o, torch.Tensor)
+    numpy.testing.assert_array_equal(o.numpy(), scaled(*pair()))
+    with pytest.raises(ValueError, match="found 10"):
+        scale()(x.reshape((1,) * 8 + (5, 7)), y)
+    with pytest.raises(ValueError, match="operand o overlaps operand x"):
+        scale()(x, y, out=x)
+
+
 def test_verbs():
     assert scale().check(*map(torch.tensor, pair())).ok
