@@ -7,7 +7,7 @@ import numpy
 
 from pkc import _core
 
-NUMPY, TORCH, JAX, DLPACK, REFUSED, TORCH_LIKE = range(6)  # as in core.c
+NUMPY, TORCH, JAX, DLPACK, REFUSED, TORCH_LIKE = range(6)  # as in core.h
 
 NAMES = _core.dtype_names()  # a dtype's number is its place
 _NUMPY_NAMES = {"bool": "bool", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32",

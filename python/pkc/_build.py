@@ -235,7 +235,7 @@ def _build(text, symbol, head, tail):
     return address
 
 
-_lock = threading.Lock()
+_lock, _locks = threading.Lock(), {}  # a lock for each key: different kernels compile at the same time
 _loaded = {}  # (text, command) -> address of the kernel: loaded libraries stay
 
 
@@ -245,6 +245,8 @@ def build(text, symbol, target, flags=()):
     head += flags
     key = (text, *head, *tail)
     with _lock:
+        own = _locks.setdefault(key, threading.Lock())
+    with own:
         if key not in _loaded:
             _loaded[key] = _build(text, symbol, head, tail)
         return _loaded[key]

@@ -1,0 +1,346 @@
+/* An object's memory as a DLTensor: NumPy by __array_struct__, plain tensors of torch by their
+ * properties, others by DLPack; what is rare is left to pkc/_arrays.py. */
+#include "core.h"
+
+typedef struct {
+  uint32_t major, minor;
+  void *context;
+  void (*deleter)(void *);
+  uint64_t flags;
+  DLTensor tensor;
+} VersionedTensor;
+
+/* What `__array_struct__` points to. */
+typedef struct {
+  int two, nd;
+  char typekind;
+  int itemsize, flags;
+  Py_ssize_t *shape, *strides;
+  void *data;
+} ArrayInterface;
+enum { READ_ONLY = 1 }; /* of a VersionedTensor */
+enum { ARRAY_ALIGNED = 0x100, ARRAY_NOTSWAPPED = 0x200, ARRAY_WRITEABLE = 0x400 };
+
+Helpers helper;
+static PyObject *max_version, *no_arguments;
+static struct {
+  PyObject *array_struct, *dlpack, *data_ptr, *shape, *stride, *dtype, *device, *is_neg,
+      *requires_grad;
+} word;
+
+/* ---- dtypes */
+
+const DtypeRow dtypes[] = {
+#define ROW(id, name, bytes, code, bits) {name, bytes, {code, bits, 1}},
+    PK_DTYPES(ROW)
+#undef ROW
+};
+
+int find_dtype(DLDataType type) {
+  for (int i = 0; i < DTYPES; i++)
+    if (dtypes[i].dlpack.code == type.code && dtypes[i].dlpack.bits == type.bits && type.lanes == 1)
+      return i;
+  return -1;
+}
+
+/* ---- errors */
+
+/* "softmax: operand x: .." */
+bool refuse(const Call *call, int index, PyObject *type, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  PyObject *text = PyUnicode_FromFormatV(format, args);
+  va_end(args);
+  if (text) {
+    PyErr_Format(type, "%s: operand %s: %U", call->caller->name, call->caller->operand[index].name,
+                 text);
+    Py_DECREF(text);
+  }
+  return false;
+}
+
+bool refuse_dtype(const Call *call, int index, const char *expected) {
+  PyObject *found = PyObject_CallFunctionObjArgs(helper.found, call->slot[index].object, NULL);
+  if (!found) return false;
+  refuse(call, index, PyExc_TypeError, "expected %s, found %U", expected, found);
+  Py_DECREF(found);
+  return false;
+}
+
+/* ---- an object's memory */
+
+/* NumPy's own dtypes; -1 where pkc has no such dtype. */
+static struct {
+  char kind;
+  int bytes;
+  const char *name;
+  int dtype;
+} own_dtypes[] = {
+    {'f', 4, "f32", -1}, {'f', 2, "f16", -1}, {'f', 8, "f64", -1}, {'i', 4, "i32", -1},
+    {'i', 1, "i8", -1},  {'i', 2, "i16", -1}, {'i', 8, "i64", -1}, {'u', 1, "u8", -1},
+    {'u', 2, "u16", -1}, {'u', 4, "u32", -1}, {'u', 8, "u64", -1}, {'b', 1, "bool", -1},
+};
+enum { OWN_DTYPES = sizeof own_dtypes / sizeof *own_dtypes };
+
+static void find_own_dtypes(void) {
+  for (int i = 0; i < OWN_DTYPES; i++)
+    for (int k = 0; k < DTYPES; k++)
+      if (strcmp(own_dtypes[i].name, dtypes[k].name) == 0) own_dtypes[i].dtype = k;
+}
+
+static int numpy_dtype(const ArrayInterface *array, PyObject *object) {
+  for (int i = 0; i < OWN_DTYPES; i++)
+    if (own_dtypes[i].kind == array->typekind && own_dtypes[i].bytes == array->itemsize)
+      return own_dtypes[i].dtype;
+  PyObject *dtype = PyObject_GetAttrString(object, "dtype");
+  PyObject *other = dtype ? PyDict_GetItemWithError(helper.numpy_dtypes, dtype) : NULL;
+  Py_XDECREF(dtype);
+  return other ? (int)PyLong_AsLong(other) : -1;
+}
+
+/* DLPack counts strides in elements; false when NumPy's, in bytes, are none. */
+static bool set_strides(Slot *slot, const ArrayInterface *array) {
+  for (int i = 0; i < array->nd; i++) {
+    int64_t bytes = array->strides[i];
+    slot->shape[i] = array->shape[i];
+    slot->strides[i] = array->itemsize ? bytes / array->itemsize : 0;
+    if (array->shape[i] > 1 && slot->strides[i] * array->itemsize != bytes) return false;
+  }
+  return true;
+}
+
+static bool read_numpy(Call *call, int index, PyObject *object, bool output);
+
+/* The long way: an equal array of NumPy. */
+static bool read_adapted(Call *call, int index, PyObject *object, bool output) {
+  Slot *slot = &call->slot[index];
+  PyObject *array =
+      PyObject_CallFunctionObjArgs(helper.adapt, object, output ? Py_True : Py_False, NULL);
+  if (!array) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (value && (PyErr_GivenExceptionMatches(type, PyExc_TypeError) ||
+                  PyErr_GivenExceptionMatches(type, PyExc_ValueError))) {
+      refuse(call, index, type, "%S", value);
+      Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
+    } else {
+      PyErr_Restore(type, value, trace);
+    }
+    return false;
+  }
+  bool good = read_numpy(call, index, array, output);
+  Py_XDECREF(slot->object);
+  slot->object = object;
+  Py_INCREF(object);
+  Py_DECREF(array); /* the capsule of its interface keeps it */
+  return good;
+}
+
+static bool read_numpy(Call *call, int index, PyObject *object, bool output) {
+  Slot *slot = &call->slot[index];
+  Py_INCREF(object);
+  slot->object = object;
+  PyObject *capsule = PyObject_GetAttr(object, word.array_struct);
+  const ArrayInterface *array = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+  if (!array) {
+    Py_XDECREF(capsule);
+    return false;
+  }
+  slot->owner = capsule;
+  if (array->nd > PK_MAX_RANK)
+    return refuse(call, index, PyExc_ValueError, "expected %d axes, found %d",
+                  call->caller->operand[index].rank, array->nd);
+  bool swapped = !(array->flags & ARRAY_NOTSWAPPED);
+  int dtype = swapped ? -1 : numpy_dtype(array, object);
+  if (dtype < 0 && PyErr_Occurred()) return false;
+  bool regular = set_strides(slot, array) && (array->flags & ARRAY_ALIGNED);
+  if (!regular && dtype >= 0) {
+    Py_CLEAR(slot->owner);
+    Py_CLEAR(slot->object);
+    return read_adapted(call, index, object, output);
+  }
+  slot->read_only = !(array->flags & ARRAY_WRITEABLE);
+  slot->tensor = (DLTensor){.data = array->data,
+                            .device = {kDLCPU, 0},
+                            .ndim = array->nd,
+                            .shape = slot->shape,
+                            .strides = slot->strides};
+  slot->tensor.dtype = dtype < 0 ? (DLDataType){255, 0, 0} : dtypes[dtype].dlpack;
+  return true;
+}
+
+/* A capsule, of DLPack 1 where the object knows it. */
+static PyObject *dlpack_capsule(PyObject *object, Kind kind) {
+  PyObject *method = PyObject_GetAttr(object, word.dlpack), *capsule = NULL;
+  if (method && kind != KIND_JAX) capsule = PyObject_Call(method, no_arguments, max_version);
+  bool old = method && (kind == KIND_JAX || (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)));
+  if (old) {
+    PyErr_Clear();
+    capsule = PyObject_CallFunctionObjArgs(method, NULL);
+  }
+  Py_XDECREF(method);
+  return capsule;
+}
+
+static bool read_dlpack(Call *call, int index, PyObject *object, Kind kind, bool output) {
+  Slot *slot = &call->slot[index];
+  PyObject *capsule = dlpack_capsule(object, kind);
+  if (!capsule) {
+    PyErr_Clear();
+    return read_adapted(call, index, object, output);
+  }
+  Py_INCREF(object);
+  slot->object = object;
+  slot->owner = capsule; /* not renamed: its destructor frees what it holds */
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    const VersionedTensor *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (managed->major != 1)
+      return refuse(call, index, PyExc_TypeError, "DLPack version %u.%u is not known",
+                    (unsigned)managed->major, (unsigned)managed->minor);
+    slot->tensor = managed->tensor;
+    slot->read_only = managed->flags & READ_ONLY;
+    return true;
+  }
+  const DLManagedTensor *managed = PyCapsule_GetPointer(capsule, "dltensor");
+  if (!managed) return false;
+  slot->tensor = managed->dl_tensor;
+  slot->read_only = kind == KIND_JAX;
+  return true;
+}
+
+/* A property, or the result of a method, that is true; false where there is none. */
+static bool is_true(PyObject *object, PyObject *name, bool method) {
+  PyObject *value =
+      method ? PyObject_CallMethodObjArgs(object, name, NULL) : PyObject_GetAttr(object, name);
+  bool yes = value && PyObject_IsTrue(value) > 0;
+  if (!value) PyErr_Clear();
+  Py_XDECREF(value);
+  return yes;
+}
+
+/* Numbers of a tuple; -1 where it is none, or too long. */
+static int read_tuple(PyObject *tuple, int64_t *numbers) {
+  if (!tuple || !PyTuple_Check(tuple)) return -1;
+  Py_ssize_t count = PyTuple_Size(tuple);
+  for (int i = 0; i < count && i < PK_MAX_RANK; i++)
+    numbers[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+  return count <= PK_MAX_RANK && !PyErr_Occurred() ? (int)count : -1;
+}
+
+/* Shape, strides and address of a plain tensor; a capsule would take some microseconds more. */
+static bool set_tensor(Slot *slot, PyObject *tensor, int dtype) {
+  PyObject *shape = PyObject_GetAttr(tensor, word.shape);
+  PyObject *strides = PyObject_CallMethodObjArgs(tensor, word.stride, NULL);
+  PyObject *address = PyObject_CallMethodObjArgs(tensor, word.data_ptr, NULL);
+  int rank = read_tuple(shape, slot->shape);
+  bool good = rank >= 0 && read_tuple(strides, slot->strides) == rank && address;
+  void *data = good ? PyLong_AsVoidPtr(address) : NULL;
+  Py_XDECREF(shape);
+  Py_XDECREF(strides);
+  Py_XDECREF(address);
+  slot->tensor = (DLTensor){.data = data,
+                            .device = {kDLCPU, 0},
+                            .ndim = rank,
+                            .dtype = dtypes[dtype].dlpack,
+                            .shape = slot->shape,
+                            .strides = slot->strides};
+  return good && !PyErr_Occurred();
+}
+
+/* What torch_known says of a property; -1 where it is unknown. */
+static int known_number(PyObject *tensor, PyObject *name) {
+  PyObject *value = PyObject_GetAttr(tensor, name);
+  PyObject *number = value ? PyDict_GetItemWithError(helper.torch_known, value) : NULL;
+  Py_XDECREF(value);
+  return number ? (int)PyLong_AsLong(number) : -1;
+}
+
+/* False: another way has to be found; no exception is set. */
+static bool read_tensor(Slot *slot, PyObject *tensor) {
+  int dtype = known_number(tensor, word.dtype);
+  bool plain = dtype >= 0 && known_number(tensor, word.device) == 0 &&
+               !is_true(tensor, word.requires_grad, false);
+  if (plain && set_tensor(slot, tensor, dtype)) {
+    Py_INCREF(tensor);
+    slot->object = tensor;
+    return true;
+  }
+  PyErr_Clear();
+  return false;
+}
+
+static int kind_of(PyObject *object) {
+  PyObject *known = PyDict_GetItemWithError(helper.kinds, (PyObject *)Py_TYPE(object));
+  if (known) return (int)PyLong_AsLong(known);
+  if (PyErr_Occurred()) return -1;
+  PyObject *kind = PyObject_CallFunctionObjArgs(helper.kind_of, object, NULL);
+  if (!kind) return -1;
+  long value = PyLong_AsLong(kind);
+  Py_DECREF(kind);
+  return (int)value;
+}
+
+/* A number of Python as an operand of rank 0. */
+static bool read_number(Call *call, int index, PyObject *object) {
+  PyObject *dtype = PyLong_FromLong(call->caller->operand[index].dtype), *array = NULL;
+  if (dtype) array = PyObject_CallFunctionObjArgs(helper.scalar, object, dtype, NULL);
+  Py_XDECREF(dtype);
+  bool good = array && read_numpy(call, index, array, false);
+  Py_XDECREF(array);
+  return good;
+}
+
+bool read_memory(Call *call, int index, PyObject *object, bool output) {
+  int kind = kind_of(object);
+  if (kind < 0) return false;
+  call->slot[index].kind = kind == KIND_TORCH_LIKE ? KIND_TORCH : (Kind)kind;
+  if (kind == KIND_NUMPY) return read_numpy(call, index, object, output);
+  if (kind == KIND_TORCH || kind == KIND_TORCH_LIKE) {
+    if (is_true(object, word.is_neg, true)) return read_adapted(call, index, object, output);
+    if (kind == KIND_TORCH && read_tensor(&call->slot[index], object)) return true;
+  }
+  return read_dlpack(call, index, object, (Kind)kind, output);
+}
+
+bool read_object(Call *call, int index, PyObject *object, bool output) {
+  int kind = kind_of(object);
+  if (kind < 0) return false;
+  const Operand *operand = &call->caller->operand[index];
+  bool number = PyLong_Check(object) || PyFloat_Check(object);
+  if (number && operand->rank == 0 && operand->dtype >= 0 && !output)
+    return read_number(call, index, object);
+  if (kind == KIND_REFUSED) {
+    call->slot[index].object = object;
+    Py_INCREF(object);
+    return refuse_dtype(call, index, "an array");
+  }
+  if (output && kind == KIND_JAX)
+    return refuse(call, index, PyExc_TypeError, "an output, and a JAX array cannot be written to");
+  if (!read_memory(call, index, object, output)) return false;
+  Kind read = call->slot[index].kind;
+  if (call->kind == KIND_NUMPY && read != KIND_DLPACK) call->kind = read;
+  return true;
+}
+
+bool prepare_arrays(void) {
+  find_own_dtypes();
+  const struct {
+    PyObject **place;
+    const char *text;
+  } words[] = {
+      {&word.array_struct, "__array_struct__"},
+      {&word.dlpack, "__dlpack__"},
+      {&word.data_ptr, "data_ptr"},
+      {&word.shape, "shape"},
+      {&word.stride, "stride"},
+      {&word.dtype, "dtype"},
+      {&word.device, "device"},
+      {&word.is_neg, "is_neg"},
+      {&word.requires_grad, "requires_grad"},
+  };
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (!(*words[i].place = PyUnicode_InternFromString(words[i].text))) return false;
+  no_arguments = PyTuple_New(0);
+  max_version = Py_BuildValue("{s(ii)}", "max_version", 1, 0);
+  return no_arguments && max_version;
+}
