@@ -76,15 +76,24 @@ char *arena_strndup(Arena *arena, const char *text, size_t length) {
   return copy;
 }
 
-char *arena_printf(Arena *arena, const char *format, ...) {
+char *arena_take(Arena *arena, Buf *buf) {
+  char *copy = arena_strndup(arena, buf->text ? buf->text : "", buf->length);
+  buf_free(buf);
+  return copy;
+}
+
+char *arena_vprintf(Arena *arena, const char *format, va_list args) {
   Buf buf = {0};
+  buf_vprintf(&buf, format, args);
+  return arena_take(arena, &buf);
+}
+
+char *arena_printf(Arena *arena, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  buf_vprintf(&buf, format, args);
+  char *text = arena_vprintf(arena, format, args);
   va_end(args);
-  char *copy = arena_strndup(arena, buf.text ? buf.text : "", buf.length);
-  buf_free(&buf);
-  return copy;
+  return text;
 }
 
 void list_grow(Arena *arena, void **at, int *capacity, size_t item_bytes, int count) {

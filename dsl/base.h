@@ -30,6 +30,7 @@ void *arena_alloc(Arena *arena,
                   size_t bytes);  // zeroed, aligned to 16; aborts with a message when memory is out
 char *arena_strndup(Arena *arena, const char *text, size_t length);
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
+char *arena_vprintf(Arena *arena, const char *format, va_list args);
 #define NEW(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
 #define NEW_ARRAY(arena, type, count) ((type *)arena_alloc((arena), sizeof(type) * (size_t)(count)))
 
@@ -61,6 +62,7 @@ void buf_putc(Buf *buf, char c);
 void buf_printf(Buf *buf, const char *format, ...) PRINTF_LIKE(2, 3);
 void buf_vprintf(Buf *buf, const char *format, va_list args);
 void buf_free(Buf *buf);
+char *arena_take(Arena *arena, Buf *buf);  // the text, moved to an arena
 
 // Whole files. read_file returns NULL with errno set; the text has a NUL after its length bytes.
 char *read_file(Arena *arena, const char *path, size_t *length);

@@ -57,11 +57,8 @@ static bool said_already(const Diag *diag, const Message *message) {
 
 static void add_message(Diag *diag, Severity severity, int code, Span span, const char *format,
                         va_list args) {
-  Buf buf = {0};
-  buf_vprintf(&buf, format, args);
   Message message = {severity, code, diag->messages.count, span,
-                     arena_strndup(diag->arena, buf.text, buf.length)};
-  buf_free(&buf);
+                     arena_vprintf(diag->arena, format, args)};
   diag->dropping = said_already(diag, &message);
   if (severity == DIAG_ERROR) diag->dropping |= diag->errors++ >= ERROR_LIMIT;
   if (severity == DIAG_WARNING) diag->dropping |= diag->warnings++ >= WARNING_LIMIT;
@@ -84,14 +81,11 @@ void diag_warning(Diag *diag, Span span, ErrorCode code, const char *format, ...
 
 void diag_note(Diag *diag, Span span, const char *format, ...) {
   if (diag->dropping) return;
-  Buf buf = {0};
   va_list args;
   va_start(args, format);
-  buf_vprintf(&buf, format, args);
-  va_end(args);
   Message message = {DIAG_NOTE, 0, diag->messages.count, span,
-                     arena_strndup(diag->arena, buf.text, buf.length)};
-  buf_free(&buf);
+                     arena_vprintf(diag->arena, format, args)};
+  va_end(args);
   LIST_PUSH(diag->arena, &diag->messages, message);
 }
 

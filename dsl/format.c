@@ -209,9 +209,7 @@ static const char *comment_text(const Format *f, const Piece *piece, size_t *len
     if (i < piece->span.end) buf_putc(&buf, c);
   }
   *length = buf.length;
-  char *text = arena_strndup(f->arena, buf.text, buf.length);
-  buf_free(&buf);
-  return text;
+  return arena_take(f->arena, &buf);
 }
 
 static void put_indent(Buf *buf, int columns) {

@@ -215,9 +215,7 @@ static const char *expected_text(const Driver *d) {
   for (int i = 0; i < e.count; i++)
     buf_printf(&buf, "%s%s", i == 0 ? "" : i == e.count - 1 ? " or " : ", ", e.text[i]);
   if (e.after_value) buf_puts(&buf, " after the value");
-  char *text = arena_strndup(d->parse.arena, buf.text, buf.length);
-  buf_free(&buf);
-  return text;
+  return arena_take(d->parse.arena, &buf);
 }
 
 // Where a `//` follows the last good token on its line, perhaps meant as a division. {0, 0} if

@@ -199,9 +199,7 @@ const char *semaphore_text(Interp *in, const Ref *ref, int64_t element) {
   buf_puts(&text, ref->name);
   if (ref->type.rank)
     buf_putc(&text, '['), format_indices(&text, index, ref->type.rank), buf_putc(&text, ']');
-  const char *copy = arena_strndup(in->report->arena, text.text, text.length);
-  buf_free(&text);
-  return copy;
+  return arena_take(in->report->arena, &text);
 }
 
 // The element an instruction names; an index out of range is reported and clamped.

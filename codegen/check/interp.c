@@ -134,7 +134,6 @@ static void run_while(Interp *in, const Instr *instr) {
 static void run_print(Interp *in, const Instr *instr) {
   Buf out = {0};
   int next = 0;
-  buf_puts(&out, "");
   for (const char *c = instr->text; *c; c++) {
     if (c[0] == '{' && c[1] == '}' && next < instr->nargs) {
       buf_puts(&out, format_value(in, value_of(in, instr->args[next++])));
@@ -147,9 +146,8 @@ static void run_print(Interp *in, const Instr *instr) {
     buf_putc(&out, ' ');
     buf_puts(&out, format_value(in, value_of(in, instr->args[next])));
   }
-  const char *copy = arena_strndup(in->report->arena, out.text, out.length);
-  LIST_PUSH(in->report->arena, &in->report->printed, copy);
-  buf_free(&out);
+  const char *text = arena_take(in->report->arena, &out);
+  LIST_PUSH(in->report->arena, &in->report->printed, text);
 }
 
 static void run_assert(Interp *in, const Instr *instr) {

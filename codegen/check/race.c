@@ -141,9 +141,7 @@ static const char *elements_text(Interp *in, const Box *box, const Overlap *o) {
     format_indices(&text, o->last, box->rank);
   }
   buf_printf(&text, "] of `%s` %s", box->ref->name, o->count > 1 ? "are" : "is");
-  const char *copy = arena_strndup(in->report->arena, text.text, text.length);
-  buf_free(&text);
-  return copy;
+  return arena_take(in->report->arena, &text);
 }
 
 // ---- DMAs under way

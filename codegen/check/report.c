@@ -38,12 +38,6 @@ static void put_source_line(const Source *source, Span span, Buf *out) {
   for (uint32_t i = span.start + 1; i < span.end && i < end; i++) buf_putc(out, '~');
 }
 
-static const char *take_text(Arena *arena, Buf *text) {
-  const char *copy = arena_strndup(arena, text->text ? text->text : "", text->length);
-  buf_free(text);
-  return copy;
-}
-
 // "i=0, j=1"; NULL where there is no grid.
 static const char *step_text(const Interp *in, int64_t step) {
   Buf out = {0};
@@ -52,7 +46,7 @@ static const char *step_text(const Interp *in, int64_t step) {
   step_axes(in, step, axes);
   for (int i = 0; i < in->k->grid.count; i++)
     buf_printf(&out, "%s%s=%lld", i ? ", " : "", in->k->grid.at[i].name, (long long)axes[i]);
-  return take_text(in->report->arena, &out);
+  return arena_take(in->report->arena, &out);
 }
 
 // The first ref whose name is in backquotes.
@@ -67,12 +61,6 @@ static const char *first_ref(const Interp *in, const char *message) {
     at += *at == '`';
   }
   return NULL;
-}
-
-static const char *format_text(Interp *in, const char *format, va_list args) {
-  Buf text = {0};
-  buf_vprintf(&text, format, args);
-  return take_text(in->report->arena, &text);
 }
 
 bool find_again(Interp *in, const void *where, const void *other, FindingKind kind) {
@@ -96,7 +84,7 @@ static bool add_finding(Interp *in, const void *where, const void *other, Findin
   Finding finding = {where, other, kind, {.kind = kinds[kind], .span = span, .count = 1}};
   bool shown = in->findings.count < CHECK_MAX_FINDINGS;
   if (shown) {
-    finding.report.message = format_text(in, format, args);
+    finding.report.message = arena_vprintf(in->report->arena, format, args);
     finding.report.operand = first_ref(in, finding.report.message);
     finding.report.step = step_text(in, in->step);
   }
@@ -124,7 +112,7 @@ bool find_pair(Interp *in, const void *where, const void *other, FindingKind kin
 void find_note(Interp *in, Span span, int64_t step, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  FindingNote note = {span, format_text(in, format, args), step_text(in, step)};
+  FindingNote note = {span, arena_vprintf(in->report->arena, format, args), step_text(in, step)};
   va_end(args);
   LIST_PUSH(in->report->arena, &in->findings.at[in->findings.count - 1].report.notes, note);
 }
@@ -146,7 +134,7 @@ const char *finding_text(Arena *arena, const Source *source, const CheckFinding 
     buf_putc(&out, '\n');
     put_message(source, note->span, "note: ", note->message, note->step, &out);
   }
-  return take_text(arena, &out);
+  return arena_take(arena, &out);
 }
 
 void finish_report(Interp *in) {
@@ -188,9 +176,7 @@ const char *poison_cause(Interp *in, uint8_t mark) {
   buf_add(&text, cause, (size_t)(hole - cause));
   buf_puts(&text, ref->name);
   buf_puts(&text, hole + 2);
-  const char *copy = arena_strndup(in->report->arena, text.text, text.length);
-  buf_free(&text);
-  return copy;
+  return arena_take(in->report->arena, &text);
 }
 
 void format_indices(Buf *out, const int64_t *index, int count) {
@@ -236,7 +222,5 @@ const char *format_value(Interp *in, const Value *v) {
     buf_puts(&out, "[]");
   else
     put_axis(&out, v, 0, &next);
-  const char *copy = arena_strndup(in->report->arena, out.text, out.length);
-  buf_free(&out);
-  return copy;
+  return arena_take(in->report->arena, &out);
 }

@@ -190,9 +190,7 @@ static const char *refuse(Kernel *k, const int64_t *sizes, const char *format, .
   buf_vprintf(&text, format, args);
   va_end(args);
   list_sizes(k, sizes, &text);
-  const char *message = arena_strndup(k->arena, text.text, text.length);
-  buf_free(&text);
-  return message;
+  return arena_take(k->arena, &text);
 }
 
 static const char *check_operand_shape(Kernel *k, const Ref *operand, const int64_t *sizes) {

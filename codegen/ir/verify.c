@@ -25,8 +25,7 @@ static void fail(Verifier *v, const Instr *instr, const char *format, ...) {
   va_start(args, format);
   buf_vprintf(&text, format, args);
   va_end(args);
-  v->message = arena_strndup(v->k->arena, text.text, text.length);
-  buf_free(&text);
+  v->message = arena_take(v->k->arena, &text);
 }
 
 #define RULE(condition, ...) ((condition) ? (void)0 : fail(v, instr, __VA_ARGS__))

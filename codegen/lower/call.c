@@ -68,9 +68,7 @@ static const char *signature(Lower *l, const Builtin *b, const Parameter *p, int
                : p[i].optional ? " = .."
                                : "");
   buf_putc(&buf, ')');
-  const char *text = arena_strndup(l->arena, buf.text, buf.length);
-  buf_free(&buf);
-  return text;
+  return arena_take(l->arena, &buf);
 }
 
 static bool bind_positional(Lower *l, Call *call, const Parameter *p, int count) {

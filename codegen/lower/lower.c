@@ -230,9 +230,7 @@ static const char *names_text(Lower *l, const char *const *names, int count) {
   Buf text = {0};
   for (int i = 0; i < count && i < MOST; i++) buf_printf(&text, "%s`%s`", i ? ", " : "", names[i]);
   if (count > MOST) buf_printf(&text, " and %d more", count - MOST);
-  const char *copy = arena_strndup(l->arena, text.text, text.length);
-  buf_free(&text);
-  return copy;
+  return arena_take(l->arena, &text);
 }
 
 static const Node *choose_kernel(Lower *l, const char *name) {

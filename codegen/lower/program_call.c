@@ -79,9 +79,7 @@ static const char *parameters_text(const FlowCallLower *c) {
   for (int i = 0; i < c->inputs; i++)
     buf_printf(&text, "%s%s", i ? ", " : "", c->params.at[i]->name);
   buf_putc(&text, ')');
-  const char *copy = arena_strndup(c->l->arena, text.text, text.length);
-  buf_free(&text);
-  return copy;
+  return arena_take(c->l->arena, &text);
 }
 
 static bool set_argument(FlowCallLower *c, int operand, const Node *node, Span span) {

@@ -86,9 +86,7 @@ const char *shape_text(Lower *l, const Type *type) {
   for (int i = 0; i < type->rank; i++)
     buf_printf(&buf, "%s%s", i ? ", " : "", dim_text(l, type->dim[i]));
   buf_putc(&buf, ']');
-  const char *text = arena_strndup(l->arena, buf.text, buf.length);
-  buf_free(&buf);
-  return text;
+  return arena_take(l->arena, &buf);
 }
 
 const char *type_text(Lower *l, const Type *type) {

@@ -6,17 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *naive_text(Naive *n, const char *format, ...) {
-  Buf text = {0};
-  va_list args;
-  va_start(args, format);
-  buf_vprintf(&text, format, args);
-  va_end(args);
-  const char *copy = arena_strndup(n->arena, text.text, text.length);
-  buf_free(&text);
-  return copy;
-}
-
 void naive_line(Naive *n, const char *format, ...) {
   va_list args;
   va_start(args, format);

@@ -38,7 +38,7 @@ void naive_place(Naive *n,
 static inline NaiveValue *naive_value(const Instr *v) { return v->note; }
 
 // ---- expr.c
-PRINTF_LIKE(2, 3) const char *naive_text(Naive *n, const char *format, ...);
+#define naive_text(n, ...) arena_printf((n)->arena, __VA_ARGS__)
 PRINTF_LIKE(2, 3) void naive_line(Naive *n, const char *format, ...);
 const char *naive_size(Naive *n, int index);  // a run-time size
 const char *naive_extent(Naive *n, Dim dim);

@@ -219,9 +219,7 @@ static const char *fill(Py *p, const Instr *v, const PyRow *row, const char *con
     for (int i = 0; i < v->nargs; i++) buf_printf(&buf, "%s%s", i ? ", " : "(", operands[i]);
     buf_putc(&buf, ')');
   }
-  const char *text = arena_strndup(p->arena, buf.text, buf.length);
-  buf_free(&buf);
-  return text;
+  return arena_take(p->arena, &buf);
 }
 
 // What NumPy's rule makes of the operands' shapes.

@@ -79,7 +79,7 @@ typedef struct {
 static inline PyValue *py(const Instr *instr) { return instr->note; }
 
 // ---- text.c: names, lines, small texts
-const char *py_text(Py *p, const char *format, ...) PRINTF_LIKE(2, 3);
+#define py_text(p, ...) arena_printf((p)->arena, __VA_ARGS__)
 void py_line(Py *p, const char *format, ...) PRINTF_LIKE(2, 3);
 const char *py_name(Py *p, const char *base,
                     const Instr *holder);  // a free name, taken from now on

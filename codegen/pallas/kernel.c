@@ -21,9 +21,7 @@ static const char *plain_name(Py *p, const char *name) {
     else if (buf.length && buf.text[buf.length - 1] != '_' && at[1])
       buf_putc(&buf, '_');
   }
-  const char *plain = arena_strndup(p->arena, buf.text, buf.length);
-  buf_free(&buf);
-  return plain;
+  return arena_take(p->arena, &buf);
 }
 
 static int64_t constant_extent(const Region *extent) {

@@ -8,17 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *py_text(Py *p, const char *format, ...) {
-  Buf buf = {0};
-  va_list args;
-  va_start(args, format);
-  buf_vprintf(&buf, format, args);
-  va_end(args);
-  const char *copy = arena_strndup(p->arena, buf.text ? buf.text : "", buf.length);
-  buf_free(&buf);
-  return copy;
-}
-
 // Where a line of Python may be broken: after the last comma that leaves it short enough, inside as
 // few brackets as possible; 0: nowhere.
 static size_t break_at(const char *text, size_t room) {
@@ -186,9 +175,7 @@ const char *py_quoted(Py *p, const char *text) {
       buf_putc(&buf, (char)c);
   }
   buf_putc(&buf, '"');
-  const char *copy = arena_strndup(p->arena, buf.text, buf.length);
-  buf_free(&buf);
-  return copy;
+  return arena_take(p->arena, &buf);
 }
 
 // The shortest digits that JAX reads as the same f32; narrower floats are among these.
@@ -212,10 +199,8 @@ const char *py_number(Py *p, DType dtype, const Instr *constant) {
 void py_fail(Py *p, Span span, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  Buf buf = {0};
-  buf_vprintf(&buf, format, args);
-  va_end(args);
   if (diag_error_count(p->diag) == 0)
-    diag_error(p->diag, span, ERR_NO_COUNTERPART, "Pallas has no counterpart: %s", buf.text);
-  buf_free(&buf);
+    diag_error(p->diag, span, ERR_NO_COUNTERPART, "Pallas has no counterpart: %s",
+               arena_vprintf(p->arena, format, args));
+  va_end(args);
 }

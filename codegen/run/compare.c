@@ -127,9 +127,7 @@ const char *element_text(Arena *arena, const char *name, const HostArray *array,
   Buf text = {0};
   buf_puts(&text, name);
   put_index(&text, array, flat);
-  const char *copy = arena_strndup(arena, text.text, text.length);
-  buf_free(&text);
-  return copy;
+  return arena_take(arena, &text);
 }
 
 const char *comparison_text(Arena *arena, const char *name, const HostArray *array,

@@ -328,9 +328,7 @@ static const char *names_of_kernels(const TestFile *test) {
   Buf text = {0};
   for (int i = 0; i < test->kernels.count; i++)
     buf_printf(&text, "%s%s", i ? ", " : "", test->kernels.at[i]);
-  const char *copy = arena_strndup(test->arena, text.text ? text.text : "", text.length);
-  buf_free(&text);
-  return copy;
+  return arena_take(test->arena, &text);
 }
 
 // A directive that no kernel of the file will meet is a mistake of the file.
