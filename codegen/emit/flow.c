@@ -57,10 +57,12 @@ void put_flow_entry(const Kernel *k, Buf *out) {
 typedef struct {
   Gen *g;
   const char **variables;  // C names, by number
+  bool sizes, arrays;      // does the text name any?
 } FlowNames;
 
 static const char *leaf_name(const Instr *instr, void *context) {
-  const FlowNames *names = context;
+  FlowNames *names = context;
+  names->sizes = names->sizes || instr->op == OP_SIZE;
   return instr->op == OP_AXIS ? names->variables[instr->ival]
                               : text(names->g, "size[%lld]", (long long)instr->ival);
 }
@@ -74,6 +76,7 @@ static const char *index_of(FlowNames *names, const Region *region, int k) {
 
 static const char *leading_text(FlowNames *names, const FlowPart *part, int array) {
   Gen *g = names->g;
+  names->arrays = names->arrays || !part->leading;
   if (!part->leading) return text(g, "array[%d]", array);
   const char *index = "";
   for (int i = 0; i < part->leading; i++)
@@ -88,6 +91,7 @@ static const char *part_text(FlowNames *names, const FlowPart *part, int array) 
   if (!part->reshaped) return whole;
   for (int i = 0; i < part->shape.rank; i++) {
     Dim dim = part->shape.dim[i];
+    names->sizes = names->sizes || !dim_is_const(dim);
     shape = text(g, dim_is_const(dim) ? "%s%s%lld" : "%s%ssize[%lld]", shape, i ? ", " : "",
                  (long long)(dim_is_const(dim) ? dim : dim_size_index(dim)));
   }
@@ -148,15 +152,22 @@ static void put_step(FlowNames *names, const FlowStep *step) {
 void emit_flow(Gen *g) {
   const Kernel *k = g->k;
   static const char *const own[] = {"flow", "array", "size", "on"};
-  FlowNames names = {g, NEW_ARRAY(g->arena, const char *, k->flow->variables + 1)};
+  FlowNames names = {.g = g,
+                     .variables = NEW_ARRAY(g->arena, const char *, k->flow->variables + 1)};
   for (int i = 0; i < 4; i++) LIST_PUSH(g->arena, &g->kept, intern(own[i]));
   put_temporaries(k, g->c);
-  open_block(g, "static void %s_program(pk_flow *flow)", k->symbol);
-  line(g, "const int64_t *const size = flow->size;");
-  line(g, "const pk_array *const array = flow->array;");
-  line(g, "(void)size;");
-  line(g, "(void)array;");
+  Buf steps = {0}, *out = g->c;
+  g->c = &steps;
+  g->indent++;
   for (int i = 0; i < k->flow->steps.count; i++) put_step(&names, &k->flow->steps.at[i]);
+  g->indent--;
+  g->c = out;
+  open_block(g, "static void %s_program(pk_flow *flow)", k->symbol);
+  if (names.sizes) line(g, "const int64_t *const size = flow->size;");
+  if (names.arrays) line(g, "const pk_array *const array = flow->array;");
+  if (!k->flow->steps.count) line(g, "(void)flow;");
+  buf_add(out, steps.text ? steps.text : "", steps.length);
   close_block(g);
-  buf_putc(g->c, '\n');
+  buf_putc(out, '\n');
+  buf_free(&steps);
 }

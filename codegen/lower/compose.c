@@ -91,7 +91,7 @@ typedef struct {
   int work;
 } Composer;
 
-enum { MOST_COMPOSED = 20000 };  // instructions
+enum { MOST_COMPOSED = 1000 };  // instructions: a C compiler needs a second for them
 
 static bool constant_position(const Composer *c, const FlowPart *part, int i, int64_t *at) {
   const Instr *v = ir_yielded(part->index, i);

@@ -1,4 +1,5 @@
 // pkc explain: how a kernel is carried out and why, or what an error code means.
+#include "codegen/ir/flow.h"
 #include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
@@ -65,6 +66,28 @@ static bool gives_sizes(const Options *options, const Program *program) {
   return false;
 }
 
+// Each call of a program once: its sizes do not depend on the loops around it.
+typedef struct {
+  Buf *out;
+  bool *seen;  // by step
+} TurnAccount;
+
+static bool explain_turn(const FlowTurn *turn, void *context) {
+  TurnAccount *account = context;
+  Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+  bool *seen = &account->seen[turn->step - turn->k->flow->steps.at];
+  int64_t *sizes;
+  if (*seen || flow_callee_sizes(turn, &sizes)) return true;
+  *seen = true;
+  buf_printf(account->out, "\nLine %d: ", ir_line(turn->k, turn->step->span));
+  flow_print_call(turn->k, turn->step, account->out);
+  if (callee->inputs && callee->refs.at[0]->prefetch)
+    buf_puts(account->out, "\n  its grid may depend on what is prefetched\n");
+  else
+    explain_sizes(callee, sizes, account->out);
+  return true;
+}
+
 // Sizes that are incomplete or refused take nothing from what was said without them.
 static int explain_for_sizes(const Options *options) {
   Binding binding;
@@ -74,7 +97,12 @@ static int explain_for_sizes(const Options *options) {
   if (message) printf("\nFor these sizes: %s\n", message);
   if (status != DONE || message) return DONE;
   Buf out = {0};
-  explain_sizes(binding.program.kernel, binding.sizes, &out);
+  if (binding.program.kernel->flow)
+    flow_walk(binding.program.kernel, binding.sizes, explain_turn,
+              &(TurnAccount){&out, NEW_ARRAY(options->arena, bool,
+                                             binding.program.kernel->flow->steps.count + 1)});
+  else
+    explain_sizes(binding.program.kernel, binding.sizes, &out);
   status = write_result("-", &out);
   buf_free(&out);
   return status;
