@@ -347,7 +347,123 @@ def names():
         check(f"names: program {w}", build(path, w), [x], [poison(5)], [x + 2])
 
 
-PARTS = [straight, layers, strided, in_place, refused, memory, transformer, decode, names]
+KERNELS = """
+kernel scale(x: f32[M, N]) -> (o: f32[M, N]) { static F = 0.5; o[...] = F * x[...]; }
+kernel add(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, N]) {
+  grid (i in cdiv(M, 4) parallel);
+  block x, y, o: [4, N] at (i, 0);
+  o[...] = 0.5 * (x[...] + y[...]);
+}
+kernel both(x: f32[M, N], y: f32[M, N]) -> (p: f32[M, N], q: f32[M, N]) { p[...] = x[...] - y[...]; q[...] = 0.5 * x[...]; }
+kernel bump(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, N]) { alias o = x; o[...] = x[...] + y[...]; }
+"""
+
+
+class Writer:
+    """A random program, and what it computes: every statement is written and carried out at once, loops turn by turn."""
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed)
+        self.m, self.n, self.l = (int(v) for v in self.random.integers(1, 9, 3))
+        self.lets, self.count = [], 0
+        self.run = []  # statements as functions of the arrays and the loop's variable
+
+    def draw(self, items):
+        return items[int(self.random.integers(len(items)))]
+
+    def argument(self, loop, without=()):
+        """Text, and a function of the state."""
+        choices = [("x", lambda s, l: s["x"]), ("v", lambda s, l: s["v"]), ("u[1]", lambda s, l: s["u"][1]), ("o[0]", lambda s, l: s["o"][0])]
+        choices += [(name, lambda s, l, name=name: s[name]) for name in self.lets]
+        if loop:
+            choices += [("w[l]", lambda s, l: s["w"][l])] * 2
+        return self.draw([c for c in choices if c[0] not in without])
+
+    def target(self, loop, used):
+        """Text, and a function that stores."""
+        def store(name, at=None):
+            def put(s, l, value):
+                if at is None:
+                    s[name] = value
+                else:
+                    s[name][at] = value
+            return put
+        choices = [("v", store("v")), ("u[0]", store("u", 0)), ("u[1]", store("u", 1)), ("o[0]", store("o", 0)), ("o[1]", store("o", 1))]
+        return self.draw([c for c in choices if c[0] not in used or c[0] == "v"])
+
+    def statement(self, loop):
+        kind = self.draw(["scale", "add", "add", "both", "bump"])
+        half, one, two = np.float32(0.5), self.argument(loop), self.argument(loop)
+        if kind == "bump":
+            two = self.argument(loop, ("v",))
+            self.run.append((loop, lambda s, l: s.__setitem__("v", s["v"] + two[1](s, l))))
+            return f"v = bump(v, {two[0]});"
+        if kind == "both":
+            self.count += 2
+            p, q = f"a{self.count - 1}", f"a{self.count}"
+
+            def act(s, l):
+                x, y = one[1](s, l), two[1](s, l)
+                s[p], s[q] = x - y, half * x
+            self.run.append((loop, act))
+            self.lets += [p, q]
+            return f"let {p}, {q} = both({one[0]}, {two[0]});"
+        value = (lambda s, l: half * one[1](s, l)) if kind == "scale" else (lambda s, l: half * (one[1](s, l) + two[1](s, l)))
+        call = f"scale({one[0]})" if kind == "scale" else f"add({one[0]}, {two[0]})"
+        if self.random.random() < 0.5:
+            self.count += 1
+            name = f"a{self.count}"
+            self.run.append((loop, lambda s, l: s.__setitem__(name, value(s, l))))
+            self.lets.append(name)
+            return f"let {name} = {call};"
+        used = [one[0]] + ([two[0]] if kind == "add" else [])
+        target = self.target(loop, used)
+        self.run.append((loop, lambda s, l: target[1](s, l, value(s, l))))
+        return f"{target[0]} = {call};"
+
+    def text(self, name):
+        lines = ["var v: f32[M, N];", "var u: f32[2, M, N];", "v = scale(x, F = 1.0);", "u[0] = scale(x);", "u[1] = scale(v);", "o[0] = scale(x);", "o[1] = scale(u[0]);"]
+        self.blocks = []
+        for _ in range(int(self.random.integers(2, 6))):
+            self.run = []
+            if self.random.random() < 0.5:
+                kept = list(self.lets)
+                lines += ["for l in 0..L {"] + ["  " + self.statement(True) for _ in range(int(self.random.integers(1, 5)))] + ["}"]
+                self.lets = kept
+                self.blocks.append((True, self.run))
+            else:
+                lines += [self.statement(False) for _ in range(int(self.random.integers(1, 5)))]
+                self.blocks.append((False, self.run))
+        lines.append("o[1] = add(v, u[1]);")
+        body = "".join(f"  {line}\n" for line in lines)
+        return f"program {name}(x: f32[M, N], w: f32[L, M, N]) -> (o: f32[2, M, N]) {{\n{body}}}\n"
+
+    def compute(self, x, w):
+        half = np.float32(0.5)
+        s = {"x": x, "w": w, "v": x.copy(), "u": np.stack([half * x, half * x]), "o": np.stack([half * x, half * half * x])}
+        for loop, statements in self.blocks:
+            for l in range(self.l if loop else 1):
+                for _, act in statements:
+                    act(s, l)
+        s["o"][1] = half * (s["v"] + s["u"][1])
+        return s["o"]
+
+
+def random_programs():
+    """Random calls, vars, parts, loops and updates in place: do temporaries keep what they hold as long as it is needed?"""
+    path, count = os.path.join(folder, "random.pk"), 40
+    writers = [Writer(i) for i in range(count)]
+    with open(path, "w") as file:
+        file.write(KERNELS + "".join(w.text(f"p{i}") for i, w in enumerate(writers)))
+    for i, writer in sampled(list(enumerate(writers)), 8):
+        x, w, o = normal(writer.m, writer.n), normal(writer.l, writer.m, writer.n), poison(2, writer.m, writer.n)
+        check(f"random program {i} of {path}", build(path, f"p{i}"), [x, w], [o], [writer.compute(x, w)])
+        sizes = [f"{n}={v}" for n, v in zip("MNL", (writer.m, writer.n, writer.l))]
+        done = subprocess.run([PKC, "check", path, "-k", f"p{i}", *sizes], capture_output=True, text=True)
+        ok(f"random program {i} of {path}, checked", done.returncode == 0, done.stderr[:300])
+
+
+PARTS = [random_programs, straight, layers, strided, in_place, refused, memory, transformer, decode, names]
 
 
 def main():
