@@ -95,13 +95,13 @@ folder = tempfile.mkdtemp(prefix="programs-")
 loaded = {}
 
 
-def build(path, name, *settings, warnings=WARNINGS):
+def build(path, name, *settings, optimise="-O1"):
     """The description of a program of a file, or None."""
     key = (path, name, settings)
     if key in loaded:
         return loaded[key]
     stem = os.path.join(folder, f"p{len(loaded)}")
-    flags = [f"-I{ROOT}/include", "-std=c11", "-O1", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", *warnings]
+    flags = [f"-I{ROOT}/include", "-std=c11", optimise, "-march=native", "-ffp-contract=off", "-fPIC", "-shared", *WARNINGS]
     for words in ([PKC, path, "-k", name, "-o", stem + ".c", *settings], [*CC, *flags, "-o", stem + ".so", stem + ".c"]):
         done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode:
@@ -364,7 +364,7 @@ class Writer:
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
-        self.m, self.n, self.l = (int(v) for v in self.random.integers(1, 9, 3))
+        self.m, self.n, self.l = (int(v) for v in self.random.integers(2, 6, 3))
         self.lets, self.count = [], 0
         self.run = []  # statements as functions of the arrays and the loop's variable
 
@@ -410,7 +410,7 @@ class Writer:
             return f"let {p}, {q} = both({one[0]}, {two[0]});"
         value = (lambda s, l: half * one[1](s, l)) if kind == "scale" else (lambda s, l: half * (one[1](s, l) + two[1](s, l)))
         call = f"scale({one[0]})" if kind == "scale" else f"add({one[0]}, {two[0]})"
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.7:
             self.count += 1
             name = f"a{self.count}"
             self.run.append((loop, lambda s, l: s.__setitem__(name, value(s, l))))
@@ -428,7 +428,7 @@ class Writer:
             self.run = []
             if self.random.random() < 0.5:
                 kept = list(self.lets)
-                lines += ["for l in 0..L {"] + ["  " + self.statement(True) for _ in range(int(self.random.integers(1, 5)))] + ["}"]
+                lines += ["for l in 0..L {"] + ["  " + self.statement(True) for _ in range(int(self.random.integers(2, 9)))] + ["}"]
                 self.lets = kept
                 self.blocks.append((True, self.run))
             else:
@@ -457,7 +457,7 @@ def random_programs():
         file.write(KERNELS + "".join(w.text(f"p{i}") for i, w in enumerate(writers)))
     for i, writer in sampled(list(enumerate(writers)), 8):
         x, w, o = normal(writer.m, writer.n), normal(writer.l, writer.m, writer.n), poison(2, writer.m, writer.n)
-        check(f"random program {i} of {path}", build(path, f"p{i}"), [x, w], [o], [writer.compute(x, w)])
+        check(f"random program {i} of {path}", build(path, f"p{i}", optimise="-O0"), [x, w], [o], [writer.compute(x, w)])
         sizes = [f"{n}={v}" for n, v in zip("MNL", (writer.m, writer.n, writer.l))]
         done = subprocess.run([PKC, "check", path, "-k", f"p{i}", *sizes], capture_output=True, text=True)
         ok(f"random program {i} of {path}, checked", done.returncode == 0, done.stderr[:300])
