@@ -61,7 +61,7 @@ def operand(name, direction, type, dtype, shape, extents, prefetch=False, alias=
 
 def check_members():
     got = signature("-k", "double", "-D", "D=16", text=TEXT)
-    check("kernel", (got["kernel"], got["symbol"], got["line"]), ("double", "double_", 5))
+    check("kernel", (got["kernel"], got["kind"], got["symbol"], got["line"]), ("double", "kernel", "double_", 5))
     check("doc", got["doc"], 'A first line,\n  and a "second" \\ one.')
     check("operands", got["operands"], [
         operand("start", "input", "i32", "i32", ["N"], [None], prefetch=True),
@@ -76,6 +76,13 @@ def check_members():
     plain = signature("-k", "plain", text=TEXT)
     check("plain", (plain["doc"], plain["statics"], plain["sizes"]), ("", [], []))
     check("rank 0", plain["operands"][0], operand("x", "input", "f32", "f32", [], []))
+
+
+def check_program():
+    got = signature(text="kernel copy(x: f32[N]) -> (o: f32[N]) { o[...] = x[...]; }\n"
+                    "// Twice.\nprogram again(a: f32[M]) -> (b: f32[M]) { static Q = 2; let c = copy(a); b = copy(c); }")
+    check("program", (got["kernel"], got["kind"], got["doc"], got["sizes"], [s["name"] for s in got["statics"]],
+                      [o["name"] for o in got["operands"]]), ("again", "program", "Twice.", ["M"], ["Q"], ["a", "b"]))
 
 
 def check_errors():
@@ -94,6 +101,7 @@ def check_library():
 
 
 check_members()
+check_program()
 check_errors()
 check_library()
 for line in failures:

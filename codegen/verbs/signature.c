@@ -147,6 +147,7 @@ void put_signature(const Program *program, Buf *out) {
   const Kernel *k = program->kernel;
   json_open(out, NULL, '{');
   json_text(out, "kernel", k->name);
+  json_text(out, "kind", k->flow ? "program" : "kernel");
   json_text(out, "symbol", k->symbol);
   json_int(out, "line", ir_line(k, k->span));
   json_text(out, "doc", comment_above(program));

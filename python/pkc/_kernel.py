@@ -2,6 +2,7 @@
 import inspect
 import json
 import os
+import re
 import tempfile
 import threading
 
@@ -41,7 +42,7 @@ class Kernel(_core.Caller):
 
     def __init__(self, source, kernel=None, target=None, statics=None):
         names = dict(_build._targets())
-        self.target = names and (target or next(iter(names)))
+        self.target = target or next(iter(names))
         if self.target not in names:
             raise ValueError("target: expected one of %s, found %s" % (", ".join(names), target))
         self._source = source
@@ -114,18 +115,26 @@ class Kernel(_core.Caller):
         for name, value in [*zip(inputs, arrays), *named.items()]:
             if name in inputs and not isinstance(value, str):
                 path = os.path.join(folder, name + ".npy")
-                numpy.save(path, _as_numpy(value))
+                array = _as_numpy(value)
+                numpy.save(path, array)
+                words += self._dtype_setting(name, value)
                 value = path
             words.append("%s=%s" % (name, value))
         return words
+
+    def _dtype_setting(self, name, value):
+        """A file does not tell i4, u4 and fp8 apart."""
+        static = next(o["type"] for o in self.signature["operands"] if o["name"] == name)
+        dtype = _arrays.dtype_name(value.dtype) if static in self._bound and hasattr(value, "dtype") else None
+        return ["-D", "%s=%s" % (static, dtype)] if dtype else []
 
     def _verb(self, verb, options, arrays, named):
         with tempfile.TemporaryDirectory(prefix="pkc-") as folder:
             words = [word.replace("FOLDER", folder) for word in options]
             status, out, err = self._source.run(verb, [*self._words, *words, *self._arguments(folder, arrays, named)])
             if status in (1, 2):
-                refused = err.startswith("pkc: ")
-                raise (ValueError if refused else CompileError)(err.strip())
+                refused = re.match("pkc: (error: )?", err)
+                raise ValueError(err[refused.end():].strip()) if refused else CompileError(err.strip())
             if status not in (0, 3):
                 raise RuntimeError("pkc %s failed (status %d): %s" % (verb, status, err.strip()))
             return status, out, err, [_reports.read(folder, name) for name in ("report.html", "roofline.svg")]
@@ -144,8 +153,8 @@ class Kernel(_core.Caller):
     def tpu(self, *arrays, chip="v5e", **named):
         """The predicted cost on a TPU. Arrays are needed for prefetched operands only."""
         options = ["--chip", chip]
-        _, out, _, (page, svg) = self._verb("tpu", [*options, "--html", "FOLDER/report.html", "--svg", "FOLDER/roofline.svg"],
-                                            arrays, named)
+        files = ["--html", "FOLDER/report.html", "--svg", "FOLDER/roofline.svg"] if self.signature["kind"] == "kernel" else []
+        _, out, _, (page, svg) = self._verb("tpu", [*options, *files], arrays, named)
         return _reports.TpuReport(out, page, svg, lambda: self._verb("tpu", [*options, "--json"], arrays, named)[1])
 
     def bench(self, *arrays, threads=None, min_time=None, max_time=None, naive=True, **named):
@@ -168,6 +177,7 @@ def _as_numpy(value):
             return value.view(__import__("torch").int16).numpy().view("V2")
         return value.numpy()
     array = numpy.asarray(value)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.dtype.name == "bfloat16":
         return array.view("V2")
     return array

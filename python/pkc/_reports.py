@@ -54,7 +54,7 @@ class CheckReport(Report):
 
 
 class TpuReport(Report):
-    """The predicted cost on a TPU. `data`: the figures; `html`: the report as a page; `svg`: the roofline."""
+    """The predicted cost on a TPU. `data`: the figures; `html`: the report as a page; `svg`: the roofline ("" for programs)."""
 
     def __init__(self, text, page, svg, more):
         super().__init__(text)
@@ -67,6 +67,8 @@ class TpuReport(Report):
         return self._data
 
     def _repr_html_(self):
+        if not self.html:
+            return super()._repr_html_()
         return '<iframe srcdoc="%s" style="width: 100%%; height: 48em; border: 0"></iframe>' % html.escape(self.html)
 
 

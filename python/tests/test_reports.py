@@ -4,11 +4,14 @@ import pydoc
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy
 import pytest
-from kernels import IN_PLACE, SCALE, TWO, made, pair, scale
+from kernels import COPY, IN_PLACE, PROGRAM, SCALE, TWO, made, pair, scale
 
 import pkc
+from pkc import _arrays
+from pkc._tool import Source
 
 RACE = """
 kernel race(x: f32[N]) -> (o: f32[8]) {
@@ -54,6 +57,25 @@ def test_check():
         scale().check(M=9)
     with pytest.raises(ValueError, match="Q"):
         scale().check(M=9, N=3, Q=4)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn,
+                                   "f2", "bool", ">i4"], ids=str)
+def test_check_of_arrays(dtype, tmp_path, monkeypatch):
+    x = (numpy.arange(12).reshape(3, 4) % 3).astype(dtype)
+    words = []
+    run = Source.run
+    monkeypatch.setattr(Source, "run", lambda self, verb, given: words.extend(given) or run(self, verb, given))
+    assert made(COPY).check(x.T).ok
+    assert not x.dtype.isnative or "T=" + _arrays.dtype_name(x.dtype) in words
+
+
+def test_program():
+    k = made(PROGRAM)
+    assert k.signature["kind"] == "program" and "3 calls of 2 kernels" in k.explain().text
+    report = k.tpu(M=64, N=64)
+    assert "five" in report.text and report.svg == "" and "<pre>" in report._repr_html_()
+    assert k.bench(M=64, N=64, min_time=0.05, max_time=0.2).data["kernel"] == "five"
 
 
 def test_explain():
