@@ -414,6 +414,7 @@ static void emit_tail(Context *x, const Step *step, const SumList *sums, const E
 static void emit_column_step(Context *x, const Step *step) {
   Gen *g = x->g;
   if (step->members.count == 0) return;
+  show_sources(g, step->members.at, step->members.count);
   SumList sums = {0};
   declare_sums(x, step, &sums);
   const Expr *all = demand_expr(g, step->demand, step->columns);
@@ -456,6 +457,7 @@ static void emit_column_step(Context *x, const Step *step) {
 
 static void emit_row_scalar(Context *x, const Instr *v) {
   Gen *g = x->g;
+  show_source(g, v->span);
   x->index[x->group->leads] = number(g, 0);
   if (v->op == OP_STORE) {
     const Place p = member_place(x, v);
@@ -604,8 +606,7 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const Expr *r
   const RefGen *b = s.b->op == OP_LOAD && !val(dot)->panels && g->refs[s.b->ref->id].dot_rows
                         ? &g->refs[s.b->ref->id]
                         : NULL;
-  line(g, "/* line %d: dot%s%s */", line_of(g, dot->span),
-       step->into && !step->set ? ", added in place" : "", step->result ? ", at last stored" : "");
+  show_source(g, dot->span);
   line(g, "const pk_dot_product %s = {", product);
   line(g, "  .rows = %s, .cols = %s, .k = %s,", expr_text(rows),
        demand_text(g, step->demand, step->columns), along);

@@ -4,6 +4,10 @@
 
 #include "codegen/loops/loops.h"
 
+// source.c: which lines of the source the C below computes, unless the last comment said so
+void show_source(Gen *g, Span span);
+void show_sources(Gen *g, Instr *const *members, int count);
+
 // group.c
 void emit_rows(Gen *g, Group *group);
 

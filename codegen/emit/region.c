@@ -123,11 +123,17 @@ static void emit_control(Gen *g, const Group *group) {
   }
 }
 
+// Nothing is written for it.
+static bool is_silent(const Instr *v) {
+  return v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD;
+}
+
 void emit_region(Gen *g, const Schedule *s) {
   if (!s) return;
   for (int i = 0; i < s->fetches.count; i++) emit_fetch(g, s->fetches.at[i]);
   for (int i = 0; i < s->groups.count; i++) {
     Group *group = s->groups.at[i];
+    if (group->kind != GROUP_ROWS && !is_silent(group->instr)) show_source(g, group->instr->span);
     if (group->kind == GROUP_ROWS)
       emit_rows(g, group);
     else if (group->kind == GROUP_GENERIC)

@@ -19,6 +19,8 @@ static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 // The names that C text mentions; those of members are not among them.
 static void add_mentioned(Gen *g, NameTable *names, const char *c_text) {
   for (const char *p = c_text, *end; *p; p = end) {
+    end = skip_prose(p);
+    if (end != p) continue;
     end = p + 1;
     if (!is_word(*p)) continue;
     while (is_word(*end)) end++;

@@ -271,7 +271,8 @@ struct Gen {
   int instr_count;
   Buf *c;  // the cell function under construction
   int indent;
-  Buf *explain;  // may be NULL
+  int source_line;  // of the last comment that shows one
+  Buf *explain;     // may be NULL
 };
 
 #endif

@@ -30,7 +30,8 @@ const char *ctype(DType t);                 // of an element in memory
 const char *quoted(Gen *g, const char *s);  // as a C string
 void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 int line_of(Gen *g, Span span);
-bool mentions(const char *c_text, const char *name);
+const char *skip_prose(const char *p);  // past the comment or the string that begins at p, or p
+bool mentions(const char *c_text, const char *name);  // .. outside of these
 
 // build.c
 // Runs every decision. What they have to say goes to `explain_text`, which may be NULL.

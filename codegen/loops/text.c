@@ -219,12 +219,27 @@ const char *quoted(Gen *g, const char *s) {
   return result;
 }
 
+const char *skip_prose(const char *p) {
+  if (p[0] == '/' && p[1] == '*') {
+    const char *end = strstr(p, "*/");
+    return end ? end + 2 : p + strlen(p);
+  }
+  if (*p != '"') return p;
+  for (p++; *p && *p != '"'; p++) p += *p == '\\';
+  return *p ? p + 1 : p;
+}
+
 bool mentions(const char *c_text, const char *name) {
   size_t length = strlen(name);
-  for (const char *p = c_text ? strstr(c_text, name) : NULL; p; p = strstr(p + 1, name)) {
-    bool starts = p == c_text || (!isalnum((unsigned char)p[-1]) && p[-1] != '_' && p[-1] != '.' &&
-                                  !(p[-1] == '>' && p[-2] == '-'));
-    if (starts && !isalnum((unsigned char)p[length]) && p[length] != '_') return true;
+  const char *start = c_text ? c_text : "";
+  for (const char *p = start, *next; *p; p = next) {
+    next = skip_prose(p);
+    if (next != p) continue;
+    next = p + 1;
+    bool inside = p > start && (isalnum((unsigned char)p[-1]) || p[-1] == '_' || p[-1] == '.' ||
+                                (p > start + 1 && p[-1] == '>' && p[-2] == '-'));
+    if (inside || strncmp(p, name, length) != 0) continue;
+    if (!isalnum((unsigned char)p[length]) && p[length] != '_') return true;
   }
   return false;
 }
