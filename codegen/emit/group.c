@@ -684,6 +684,7 @@ static void enter_loop(Context *x, RowLoops *rows, int loop) {
   rows->known = x->known.count;
   rows->taken = x->g->taken.count;
   const Expr *row = open_row_loop(x->g, rows->first, rows->end);
+  x->g->source_line = 0;  // each loop says what it computes
   x->index[x->group->leads - 1] = row;
   x->strip_row = expr_sub(&x->g->exprs, row, rows->first);
   x->loop = loop;
