@@ -2,6 +2,7 @@
 //
 // Two for each multiply-add of its einsums; terms that an affine mask removes are not counted.
 // Without an einsum, one for each elementwise or reduction operation on an element.
+#include "codegen/ir/flow.h"
 #include "codegen/ir/work.h"
 
 #include <math.h>
@@ -242,8 +243,18 @@ static void count_work(Instr *v, void *context) {
     w->others += elements_of(w->sizes, &v->type);
 }
 
+static bool add_call(const FlowTurn *turn, void *context) {
+  int64_t *sizes;
+  if (!flow_callee_sizes(turn, &sizes))
+    *(double *)context +=
+        reference_flops(turn->k->flow->callees.at[turn->step->callee].kernel, sizes);
+  return true;
+}
+
 double reference_flops(Kernel *k, const int64_t *sizes) {
-  if (!k->reference) return 0;
+  double calls = 0;
+  if (k->flow) flow_walk(k, sizes, add_call, &calls);
+  if (k->flow || !k->reference) return calls;
   Work work = {.sizes = sizes, .region = k->reference};
   ir_walk(k->reference, count_work, &work);
   return work.dots > 0 ? work.dots : work.others;

@@ -4,9 +4,9 @@
 
 #include "codegen/ir/ir.h"
 
-// Operations a call of the reference performs, as cli.md counts them, as a C expression-free closed
-// form: evaluated for sizes. Terms of an einsum that a mask removes are not counted where the mask
-// is affine.
+// Operations a call of the reference performs (of a program: those of the kernels it calls), as
+// cli.md counts them, as a C expression-free closed form: evaluated for sizes. Terms of an einsum
+// that a mask removes are not counted where the mask is affine.
 double reference_flops(Kernel *k, const int64_t *sizes);
 
 #endif

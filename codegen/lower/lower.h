@@ -10,6 +10,7 @@
 // true, 1.0e-5).
 typedef struct {
   const char *kernel, *name, *value;
+  Span origin;  // where a program gives it; {0, 0}: -D
 } StaticSetting;
 
 // What is known of an operand's array before lowering: binds the statics in its shape or

@@ -110,7 +110,8 @@ static bool set_static(FlowCallLower *c, const Node *keyword) {
                      : v.kind == V_BOOL  ? v.ival ? "true" : "false"
                      : v.kind == V_FLOAT ? format_double(l->arena, v.fval)
                                          : arena_printf(l->arena, "%lld", (long long)v.ival);
-  LIST_PUSH(l->arena, &c->settings, ((StaticSetting){c->kernel->name, keyword->name, text}));
+  LIST_PUSH(l->arena, &c->settings,
+            ((StaticSetting){c->kernel->name, keyword->name, text, keyword->a->span}));
   return true;
 }
 

@@ -169,9 +169,10 @@ static Value bind_static(Lower *l, const Node *item) {
     const StaticSetting *s = &l->options->settings[i];
     if (!applies(l, s) || strcmp(s->name, item->name) != 0) continue;
     given = evaluate_setting(l, s, item->name_span);
-    return is_error(given) ? given
-                           : fit_static(l, item, given, &type, item->name_span,
-                                        arena_printf(l->arena, "-D %s=%s: ", s->name, s->value));
+    if (is_error(given)) return given;
+    if (s->origin.end > 0) return fit_static(l, item, given, &type, s->origin, "");
+    return fit_static(l, item, given, &type, item->name_span,
+                      arena_printf(l->arena, "-D %s=%s: ", s->name, s->value));
   }
   if (find_hint(l, item->name, &given))
     return fit_static(l, item, given, &type, item->name_span, "from the array given: ");

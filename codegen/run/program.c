@@ -80,7 +80,7 @@ const StaticSetting *program_settings(const Program *program, const Options *opt
   for (int i = 0; i < options->arguments.count; i++) {
     const Argument *a = &options->arguments.at[i];
     if (program_has_static(program, a->name))
-      LIST_PUSH(program->arena, &settings, ((StaticSetting){NULL, a->name, a->value}));
+      LIST_PUSH(program->arena, &settings, ((StaticSetting){.name = a->name, .value = a->value}));
   }
   *count = settings.count;
   return settings.at;

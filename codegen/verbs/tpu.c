@@ -143,7 +143,8 @@ static const char *bind_candidate(void *context, Arena *arena, const Argument *s
   options.arguments.count = options.arguments.capacity = s->rest.count;
   options.settings.capacity = options.settings.count;  // a push copies
   for (int i = 0; i < count; i++)
-    LIST_PUSH(arena, &options.settings, ((StaticSetting){NULL, statics[i].name, statics[i].value}));
+    LIST_PUSH(arena, &options.settings,
+              ((StaticSetting){.name = statics[i].name, .value = statics[i].value}));
   Binding b;
   const char *message;
   if (bind_kernel(&b, arena, &options, options.files.at[0], &message) != DONE)

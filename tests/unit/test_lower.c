@@ -36,7 +36,7 @@ static void expect(const StaticSetting *settings, int count, const OperandHint *
 }
 
 static void set(const char *kernel, const char *name, const char *value, const char *wanted) {
-  StaticSetting setting = {kernel, name, value};
+  StaticSetting setting = {.kernel = kernel, .name = name, .value = value};
   expect(&setting, 1, NULL, 0, wanted);
 }
 
