@@ -214,6 +214,7 @@ static void lower_buffers(Lower *l, const Node *node, Ref *ref) {
 
 static void lower_spec(Lower *l, const Node *spec, Ref *ref) {
   ref->space = (Space)spec->op;
+  if (ref_is_operand(ref)) l->spec[ref->id] = spec;
   l->place = IN_SHAPE;
   bool shape = spec->flags & BLOCK_HAS_SHAPE, map = spec->flags & BLOCK_HAS_MAP;
   REQUIRE(shape || !map);

@@ -153,6 +153,7 @@ typedef struct {
   int64_t work;              // expressions and statements lowered so far
   bool stopped;              // the limit was reached and reported
   LIST(const Ref *) broken;  // refs whose declaration was an error: whatever uses them keeps quiet
+  const Node **spec;         // by ref id: the SPEC of an operand's block, or NULL
   bool *stored;              // by ref id: is some element stored
   Instr **array;             // reference: the value of operand k by name
 } Lower;
@@ -244,6 +245,7 @@ typedef struct {
 // NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
 bool lower_view(Lower *l, const Node *node, bool masked, View *view);
 Instr *load_view(Lower *l, const View *view, Instr *mask, Instr *other, Span span);
+View whole_view(Lower *l, Ref *ref, Span span);
 void store_view(Lower *l, const View *view, Value v, Value mask, Span span);
 Value load_ref(Lower *l, Ref *ref, Span span);               // all of it
 Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
@@ -384,6 +386,9 @@ const char *symbol_kind_text(SymbolKind kind);
 
 // ---- statics.c
 void lower_statics(Lower *l);
+// ---- written.c
+void lower_written_inputs(Lower *l);  // at the start of the body
+void restore_inputs(Lower *l);        // after it
 // ---- linear.c
 typedef struct Linear Linear;
 // A scalar as a linear form of sizes; NULL where it is none.

@@ -89,6 +89,7 @@ static void lower_body(Lower *l) {
   l->k->body = enter_region(l, &frame);
   transfer(l, OP_FETCH, 0, l->k->inputs);
   lower_preludes(l, l->scope);
+  lower_written_inputs(l);
   int first = count_declarations(items);
   for (int i = 0; i < items->list.count && !l->stopped; i++) {
     const Node *item = items->list.at[i];
@@ -96,6 +97,7 @@ static void lower_body(Lower *l) {
         i < first && (is_declaration(item) || item->kind == N_LET || item->kind == N_FN);
     if (!declared && item->kind != N_FN) lower_statement(l, item);
   }
+  restore_inputs(l);
   keep_aliases(l);
   transfer(l, OP_WRITEBACK, l->k->inputs, l->k->outputs);
   leave_region(l);
@@ -290,6 +292,7 @@ static void lower_kernel(Lower *l) {
   lower_signature(l);
   l->stored = NEW_ARRAY(l->arena, bool, k->refs.count + 1);
   l->array = NEW_ARRAY(l->arena, Instr *, k->refs.count + 1);
+  l->spec = NEW_ARRAY(l->arena, const Node *, k->refs.count + 1);
   lower_parts(l);
   const Node *reference = find_top(l->file, N_REFERENCE, k->name);
   if (reference) lower_reference(l, reference);

@@ -33,6 +33,12 @@ static void view_of_cuts(Lower *l, Ref *ref, const Cut *cuts, Span span, View *v
   }
 }
 
+View whole_view(Lower *l, Ref *ref, Span span) {
+  View view;
+  view_of_cuts(l, ref, NULL, span, &view);
+  return view;
+}
+
 static const char *ref_text(Lower *l, const Ref *ref) {
   return arena_printf(l->arena, "`%s`, %s", ref->name, type_text(l, &ref->type));
 }
@@ -152,8 +158,18 @@ bool check_storable(Lower *l, Ref *ref, Span span) {
     if (ref_is_operand(ref)) l->stored[ref->id] = true;
     return true;
   }
-  diag_error(l->diag, span, ERR_STORE_TO_INPUT, "`%s` is an input: nothing is stored to it",
-             ref->name);
+  const Ref *output = NULL;
+  for (int i = l->k->inputs; i < l->k->inputs + l->k->outputs; i++)
+    if (l->k->refs.at[i]->alias == ref) output = l->k->refs.at[i];
+  const char *why = ref->prefetch ? "is prefetched: nothing is stored to it"
+                    : output      ? arena_printf(l->arena,
+                                                 "is an input whose memory the output `%s` shares: "
+                                                      "store to `%s`",
+                                                 output->name, output->name)
+                    : ref->space == SPACE_ANY
+                        ? "is an input that stays in HBM: nothing is stored to it"
+                        : "is an input: only the kernel's own statements store to its block";
+  diag_error(l->diag, span, ERR_STORE_TO_INPUT, "`%s` %s", ref->name, why);
   diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
   return false;
 }

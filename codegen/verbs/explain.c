@@ -35,7 +35,9 @@ static int explain_code(const char *code) {
                             : NULL;
   if (!meaning) return user_error("there is no error %s", code);
   const Explanation *more = error_explanation((int)number);
-  printf("E%04d: %s\n\n", (int)number, meaning);
+  printf("E%04d: %s\n", (int)number, meaning);
+  if (!more) return DONE;
+  printf("\n");
   print_paragraph(more->text);
   if (!more->wrong) return DONE;
   print_example("Wrong:", more->wrong);
