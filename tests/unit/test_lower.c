@@ -66,7 +66,7 @@ static void check_hints(void) {
   expect(NULL, 0, hints, 1, "T=bf16 D=16 HALF=8");
   expect(NULL, 0, hints, 2, "D=16");
   expect(NULL, 0, hints + 1, 1, "T=f32 D=7 HALF=3");
-  StaticSetting setting = {NULL, "D", "4"};
+  StaticSetting setting = {.name = "D", .value = "4"};
   expect(&setting, 1, hints, 1, "T=bf16 D=4 HALF=2");
   hints[0].rank = 3;
   expect(NULL, 0, hints, 1, "T=bf16 D=8");
