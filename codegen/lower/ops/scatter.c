@@ -1,13 +1,14 @@
-// scatter and scatter_add: rows of a value go to rows of a ref that an integer vector names, one
-// after another.
+// scatter and scatter_add: rows of a value go to rows of a ref that integer vectors name, one after
+// another.
 #include "codegen/lower/internal.h"
 
 typedef struct {
-  View window;   // of the ref
-  Instr *index;  // a vector of integers
-  Instr *value;  // as the window, but for `axis`, where it has the index's length
-  int axis;      // of the value
-  int ref_axis;  // .. and of the ref
+  View window;  // of the ref
+  int count;    // of axes that are named by vectors of integers
+  Instr *index[MAX_RANK];
+  int axis[MAX_RANK], ref_axis[MAX_RANK];  // of the window; of the ref
+  Instr *value;    // as the window without these axes, but for one of the vectors' length
+  int value_axis;  // that one: where the first axis would be
   bool add;
   Span span;
 } Scatter;
@@ -24,36 +25,46 @@ static int ref_axis_of(const View *window, int axis) {
   return k;
 }
 
-// One row: the window narrowed to place `at` of the axis.
-static void scatter_row(Lower *l, const Scatter *s, Instr *i, Instr *at) {
+// One row: the window narrowed to places of its axes.
+static void scatter_row(Lower *l, const Scatter *s, Instr *i, Instr *const *at) {
   View row = s->window;
-  Instr *stride = index_const(l, row.window.stride[s->ref_axis], s->span);
-  Instr *offset = emit2(l, OP_MUL, type_scalar(DT_I64), s->span, at, stride);
-  row.starts[s->ref_axis] =
-      emit2(l, OP_ADD, type_scalar(DT_I64), s->span, row.starts[s->ref_axis], offset);
-  row.window.size[s->ref_axis] = 1;
-  row.window.stride[s->ref_axis] = 1;
-  row.type.dim[s->axis] = 1;
-  Value v = value_data(element_at(l, s->value, s->axis, i, s->span));
+  for (int k = 0; k < s->count; k++) {
+    int axis = s->ref_axis[k];
+    Instr *stride = index_const(l, row.window.stride[axis], s->span);
+    Instr *offset = emit2(l, OP_MUL, type_scalar(DT_I64), s->span, at[k], stride);
+    row.starts[axis] = emit2(l, OP_ADD, type_scalar(DT_I64), s->span, row.starts[axis], offset);
+    row.window.size[axis] = row.window.stride[axis] = 1;
+    row.type.dim[s->axis[k]] = 1;
+  }
+  Instr *element = element_at(l, s->value, s->value_axis, i, s->span);
+  Value v = value_data(reshape_to(l, element, &row.type, s->span));
   Node plus = {.kind = N_BINARY, .span = s->span, .name_span = s->span, .op = BIN_ADD};
   if (s->add)
     v = lower_binary(l, &plus, BIN_ADD, value_data(load_view(l, &row, NULL, NULL, s->span)), v);
   if (!is_error(v)) store_view(l, &row, v, (Value){.kind = V_VOID}, s->span);
 }
 
+// The place along the k-th axis, and whether it lies there.
+static Instr *place_of(Lower *l, const Scatter *s, int k, Instr *i, Instr **inside) {
+  Type index = type_scalar(s->index[k]->type.dtype), truth = type_scalar(DT_BOOL);
+  Instr *at = reshape_to(l, element_at(l, s->index[k], 0, i, s->span), &index, s->span);
+  if (index.dtype != DT_I64) at = emit1(l, OP_CAST, type_scalar(DT_I64), s->span, at);
+  Instr *low = emit2(l, OP_GE, truth, s->span, at, index_const(l, 0, s->span));
+  Instr *high =
+      emit2(l, OP_LT, truth, s->span, at, dim_value(l, s->window.type.dim[s->axis[k]], s->span));
+  Instr *both = emit2(l, OP_AND, truth, s->span, low, high);
+  *inside = *inside ? emit2(l, OP_AND, truth, s->span, *inside, both) : both;
+  return at;
+}
+
 static void scatter_rows(Lower *l, const Scatter *s) {
   Frame loop, row;
-  Type scalar = type_scalar(s->index->type.dtype);
-  Instr *from = index_const(l, 0, s->span), *to = dim_value(l, s->index->type.dim[0], s->span);
+  Instr *at[MAX_RANK], *inside = NULL;
+  Instr *from = index_const(l, 0, s->span), *to = dim_value(l, s->index[0]->type.dim[0], s->span);
   Instr *i = ir_new(l->k, OP_ARG, type_scalar(DT_I64), s->span, 0, NULL);
   Region *body = enter_region(l, &loop);
   body->arg = i;
-  Instr *at = reshape_to(l, element_at(l, s->index, 0, i, s->span), &scalar, s->span);
-  if (scalar.dtype != DT_I64) at = emit1(l, OP_CAST, type_scalar(DT_I64), s->span, at);
-  Instr *low = emit2(l, OP_GE, type_scalar(DT_BOOL), s->span, at, index_const(l, 0, s->span));
-  Instr *high = emit2(l, OP_LT, type_scalar(DT_BOOL), s->span, at,
-                      dim_value(l, s->window.type.dim[s->axis], s->span));
-  Instr *inside = emit2(l, OP_AND, type_scalar(DT_BOOL), s->span, low, high);
+  for (int k = 0; k < s->count; k++) at[k] = place_of(l, s, k, i, &inside);
   Region *then = enter_region(l, &row);
   scatter_row(l, s, i, at);
   leave_region(l);
@@ -62,24 +73,74 @@ static void scatter_rows(Lower *l, const Scatter *s) {
   emit2(l, OP_FOR, no_result, s->span, from, to)->regions[0] = body;
 }
 
+// ---- the arguments
+
+static bool lower_places(Lower *l, const Node *node, Scatter *s) {
+  bool list = node->kind == N_TUPLE || node->kind == N_ARRAY;
+  s->count = list ? node->list.count : 1;
+  if (s->count < 1 || s->count > s->window.type.rank) {
+    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%d vectors of places for a window of %d %s",
+               s->count, s->window.type.rank, s->window.type.rank == 1 ? "axis" : "axes");
+    return false;
+  }
+  for (int k = 0; k < s->count; k++) {
+    const Node *own = list ? node->list.at[k] : node;
+    Instr *index = s->index[k] = lower_array(l, own);
+    if (!index) return false;
+    bool vector = index->type.rank == 1 && is_integer(index->type.dtype);
+    if (vector && index->type.dim[0] == s->index[0]->type.dim[0]) continue;
+    diag_error(l->diag, own->span, ERR_BAD_INDEX, "the places are %s, not %s",
+               vector ? "vectors of one length" : "a vector of integers",
+               type_text(l, &index->type));
+    return false;
+  }
+  return true;
+}
+
+// `axis = k`, or a list with one for each vector; without it, the first axes.
+static bool lower_scatter_axes(Lower *l, const Node *node, Scatter *s) {
+  int64_t axes[MAX_RANK];
+  int count, rank = s->window.type.rank;
+  unsigned used = 0;
+  for (int k = 0; k < s->count; k++) axes[k] = k;
+  if (node && !lower_int_list(l, node, "an axis number", axes, MAX_RANK, &count)) return false;
+  bool good = !node || count == s->count;
+  for (int k = 0; good && k < s->count; k++) {
+    int64_t axis = axes[k] < 0 ? axes[k] + rank : axes[k];
+    good = axis >= 0 && axis < rank && !(used >> axis & 1);
+    if (!good) break;
+    used |= 1u << axis;
+    s->axis[k] = (int)axis;
+    s->ref_axis[k] = ref_axis_of(&s->window, (int)axis);
+  }
+  if (!good)
+    diag_error(l->diag, node->span, ERR_AXIS_RANGE,
+               "expected %d of the %d axes of the window, each once", s->count, rank);
+  return good;
+}
+
+static Type value_type(Scatter *s) {
+  Type type = {.dtype = s->window.type.dtype};
+  for (int axis = 0; axis < s->window.type.rank; axis++) {
+    bool named = false;
+    for (int k = 1; k < s->count; k++) named = named || s->axis[k] == axis;
+    if (named) continue;
+    bool first = s->axis[0] == axis;
+    if (first) s->value_axis = type.rank;
+    type.dim[type.rank++] = first ? s->index[0]->type.dim[0] : s->window.type.dim[axis];
+  }
+  return type;
+}
+
 static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
-  Type wanted = s->window.type;
-  s->index = lower_array(l, call->arg[1]);
-  Value v = lower_expr(l, call->arg[2]);
-  if (!s->index || is_error(v)) return false;
   if (s->window.type.rank == 0) {
     diag_error(l->diag, call->arg[0]->span, ERR_RANK_MISMATCH, "a window without axes has no rows");
     return false;
   }
-  if (call->arg[3] && !lower_axis(l, call->arg[3], s->window.type.rank, call->node->span, &s->axis))
-    return false;
-  if (s->index->type.rank != 1 || !is_integer(s->index->type.dtype)) {
-    diag_error(l->diag, call->arg[1]->span, ERR_BAD_INDEX,
-               "the places are a vector of integers, not %s", type_text(l, &s->index->type));
-    return false;
-  }
-  s->ref_axis = ref_axis_of(&s->window, s->axis);
-  wanted.dim[s->axis] = s->index->type.dim[0];
+  if (!lower_places(l, call->arg[1], s) || !lower_scatter_axes(l, call->arg[3], s)) return false;
+  Type wanted = value_type(s);
+  Value v = lower_expr(l, call->arg[2]);
+  if (is_error(v)) return false;
   s->value = convert(l, v, wanted.dtype, call->arg[2]->span, call->builtin->name);
   if (!s->value) return false;
   if (can_broadcast(&s->value->type, &wanted)) {
