@@ -9,14 +9,14 @@ static const char *braces(Gen *g, const char *list) { return text(g, "{%s}", *li
 static const char *ground_text(Gen *g, const Ref *ref) {
   const RefGen *r = &g->refs[ref->id];
   if (ref->space == SPACE_ANY)
-    return text(g, "call->array[%d].data, %d, call->array[%d].dim, call->array[%d].stride", ref->id,
-                ref->type.rank, ref->id, ref->id);
+    return text(g, "%s->array[%d].data, %d, call->array[%d].dim, call->array[%d].stride",
+                reading(g, "call"), ref->id, ref->type.rank, ref->id, ref->id);
   const char *dims = "", *strides = "";
   for (int i = 0; i < ref->type.rank; i++) {
     dims = text(g, "%s%s%s", dims, i ? ", " : "", extent_text(g, ref->type.dim[i]));
     strides = text(g, "%s%s%s", strides, i ? ", " : "", expr_text(r->stride[i]));
   }
-  return text(g, "(char *)%s, %d, (const int64_t[])%s, (const int64_t[])%s", r->name,
+  return text(g, "(char *)%s, %d, (const int64_t[])%s, (const int64_t[])%s", reading(g, r->name),
               ref->type.rank, braces(g, dims), braces(g, strides));
 }
 
@@ -64,13 +64,13 @@ static void emit_copy(Gen *g, const Instr *v) {
   line(g, "const pk_window from = %s;", window_text(g, from, &v->window, v->args));
   line(g, "const pk_window to = %s;",
        window_text(g, to, &v->target_window, v->args + from->type.rank));
-  line(g, "pk_copy_start(worker, %s, &from, &to, %s, %s);", pk_dtype_name(from->type.dtype),
-       other_text(g, v), semaphore_text(g, v));
+  line(g, "pk_copy_start(%s, %s, &from, &to, %s, %s);", reading(g, "worker"),
+       pk_dtype_name(from->type.dtype), other_text(g, v), semaphore_text(g, v));
   close_block(g);
 }
 
 static void emit_wait(Gen *g, const Instr *v, const char *amount, const char *unit) {
-  line(g, "pk_semaphore_wait(worker, %s, %s, %s);", semaphore_text(g, v), amount,
+  line(g, "pk_semaphore_wait(%s, %s, %s, %s);", reading(g, "worker"), semaphore_text(g, v), amount,
        quoted(g, text(g, "deadlock: line %d waits for%s on `%s` that nothing brings",
                       line_of(g, v->span), unit, v->semaphore->name)));
 }
@@ -104,6 +104,6 @@ void clear_semaphores(Gen *g, const Instr *scope) {
   for (int i = 0; i < g->k->refs.count; i++) {
     const RefGen *r = &g->refs[i];
     if (r->ref->space == SPACE_SEM && r->ref->scope == scope)
-      line(g, "memset(%s, 0, %s);", r->name, expr_text(r->buffer->bytes));
+      line(g, "memset(%s, 0, %s);", reading(g, r->name), expr_text(r->buffer->bytes));
   }
 }

@@ -176,11 +176,10 @@ static const char *quoted_message(Gen *g, const Requirement *r) {
 static void put_grid(Gen *g, Buf *out) {
   buf_puts(out, "  plan->cells = plan->steps = 1;\n");
   for (int i = 0; i < g->k->grid.count; i++) {
-    const char *n = text(g, "n_%s", g->axis_name[i]);
-    const char *cells = g->batch && g->batch->axis == i ? text(g, "%s_batches", g->batch->stem) : n;
     if (g->k->grid.at[i].parallel)
-      buf_printf(out, "  plan->cells = pk_sat_mul(plan->cells, %s);\n", cells);
-    buf_printf(out, "  plan->steps = pk_sat_mul(plan->steps, %s);\n", n);
+      buf_printf(out, "  plan->cells = pk_sat_mul(plan->cells, %s);\n",
+                 expr_text(cell_count(g, i)));
+    buf_printf(out, "  plan->steps = pk_sat_mul(plan->steps, %s);\n", expr_text(grid_extent(g, i)));
   }
 }
 
@@ -195,40 +194,47 @@ static void put_requirements(Gen *g, Buf *out) {
 // A derived size is a result of `prepare` too.
 static void put_derived(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->sizes.count; i++)
-    if (g->k->sizes.at[i].value) buf_printf(out, "  size[%d] = %s;\n", i, g->size_name[i]);
+    if (g->k->sizes.at[i].value)
+      buf_printf(out, "  %s[%d] = %s;\n", reading(g, "size"), i, reading(g, g->size_name[i]));
 }
 
-static void put_unused(const Buf *declarations, const Buf *body, const char *parameter, Buf *out) {
-  if (!mentions(declarations->text, parameter) && !mentions(body->text, parameter))
-    buf_printf(out, "  (void)%s;\n", parameter);
-}
-
-static void put_prepare(Gen *g, Buf *out) {
+static void put_plan(Gen *g, Buf *out) {
   const Kernel *k = g->k;
-  Buf body = {0};
-  put_derived(g, &body);
-  put_requirements(g, &body);
-  put_grid(g, &body);
-  put_vmem(g, &body);
+  put_derived(g, out);
+  put_requirements(g, out);
+  put_grid(g, out);
+  put_vmem(g, out);
   if (!k->flow)
-    buf_printf(&body,
-               "  const %s_arena a = %s_layout(%ssize);\n  plan->arena_bytes = a.bytes;\n  "
+    buf_printf(out,
+               "  const %s_arena a = %s_layout(%s%s);\n  plan->arena_bytes = a.bytes;\n  "
                "plan->clear_bytes = a.clear;\n",
-               k->symbol, k->symbol, g->launch_reads ? "array, " : "");
-  buf_printf(&body, "  const double step_work = %s;\n", work_text(g));
-  buf_printf(&body,
+               k->symbol, k->symbol, g->launch_reads ? text(g, "%s, ", reading(g, "array")) : "",
+               reading(g, "size"));
+  buf_printf(out, "  const double step_work = %s;\n", work_text(g));
+  buf_printf(out,
              "  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / "
              "(double)plan->cells%s : 0;\n  return NULL;\n}\n\n",
              filled_text(g));
-  buf_printf(out, "static const char *%s_prepare(%sint64_t *size, pk_plan *plan) {\n", k->symbol,
+}
+
+static void put_prepare(Gen *g, Buf *out) {
+  Buf body = {0}, head = {0}, *outer = g->c;
+  Declarations sizes = {0};
+  expr_forget_reads(&g->exprs);
+  put_plan(g, &body);
+  g->c = &head;
+  g->indent = 1;
+  declare_sizes(g, true, &sizes);
+  put_declarations(g, &sizes);
+  g->c = out;
+  buf_printf(out, "static const char *%s_prepare(%sint64_t *size, pk_plan *plan) {\n", g->k->symbol,
              g->launch_reads ? "const pk_array *array, " : "");
-  Buf sizes = {0};
-  put_sizes_used(g, body.text, &sizes);
-  put_unused(&sizes, &body, "size", out);
-  if (g->launch_reads) put_unused(&sizes, &body, "array", out);
-  if (sizes.length) buf_add(out, sizes.text, sizes.length);
+  put_unread(g, "size");
+  if (g->launch_reads) put_unread(g, "array");
+  if (head.length) buf_add(out, head.text, head.length);
   buf_add(out, body.text, body.length);
-  buf_free(&sizes);
+  g->c = outer;
+  buf_free(&head);
   buf_free(&body);
 }
 

@@ -142,7 +142,7 @@ static void emit_transpose(Gen *g, Instr *v) {
        expr_text(to.stride[0]), place_text(g, &from), expr_text(from.stride[0]),
        demand_text(g, val(v)->demand[1], v->type.dim[1]),
        demand_text(g, val(v)->demand[0], v->type.dim[0]),
-       streams ? text(g, ", %s_stream", r->stem) : "");
+       streams ? text(g, ", %s", expr_text(streams_expr(g, r))) : "");
 }
 
 static void emit_concatenate(Gen *g, Instr *v) {
@@ -275,6 +275,7 @@ static void emit_arg_reduce(Gen *g, Instr *v) {
   if (dim_is_const(extent)) {
     line(g, "%s %s = %s;", scalar_type(t), value, first);
   } else {
+    reading(g, "worker");
     line(g, "if (%s == 0) pk_fail(worker, \"line %d: %s over an axis of no elements\");", n,
          line_of(g, v->span), op_info[v->op].name);
     line(g, "%s %s = %s > 0 ? %s : 0;", scalar_type(t), value, n, first);
@@ -329,7 +330,8 @@ static void emit_sort(Gen *g, Instr *v) {
   const char *extent = extent_text(g, n);
   const Buffer *room = val(v)->room;
   Loops loops = open_loops(g, v, 1u << axis);
-  const char *k = unique_name(g, "k"), *keys_at = room->name, *stride = expr_text(room->stride[0]),
+  const char *k = unique_name(g, "k"), *keys_at = reading(g, room->name),
+             *stride = expr_text(room->stride[0]),
              *descends = v->flags & INSTR_REVERSE ? "true" : "false";
   const Expr *at[MAX_RANK], *to[MAX_RANK];
   memcpy(at, loops.at, sizeof at);
@@ -407,14 +409,14 @@ static void emit_products(Gen *g, Instr *v) {
   if (left) {
     const char *packed = expr_text(left->stride[0]);
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
-         pack_rows_text(g, kind, from_a.element, s.a_transposed), left->name, packed, a_at,
-         expr_text(ld), extent_text(g, m), extent_text(g, k), extent_text(g, m), packed);
-    a_at = left->name;
+         pack_rows_text(g, kind, from_a.element, s.a_transposed), reading(g, left->name), packed,
+         a_at, expr_text(ld), extent_text(g, m), extent_text(g, k), extent_text(g, m), packed);
+    a_at = reading(g, left->name);
     ld = left->stride[0];
   }
   const char *depth = expr_text(panel_depth(g, kind, DEMAND_FULL, k));
   line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
-       pack_panels_text(g, kind, from_b.element, s.b_transposed), panels->name, depth,
+       pack_panels_text(g, kind, from_b.element, s.b_transposed), reading(g, panels->name), depth,
        address(g, &from_b, batch, loops.at), expr_text(from_b.stride[n - 2]), extent_text(g, k),
        extent_text(g, cols), extent_text(g, cols));
   const char *product = unique_name(g, "product");

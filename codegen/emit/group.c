@@ -206,19 +206,20 @@ static const char *declare_streams(Context *x, const Step *step) {
     const Instr *v = step->members.at[m];
     if (!is_streamed(g, v)) continue;
     Place p = member_place(x, v);
-    const char *name = g->refs[v->ref->id].stem, *at = place_text(g, &p);
+    const RefGen *r = &g->refs[v->ref->id];
+    const char *name = r->stem, *streams = expr_text(streams_expr(g, r)), *at = place_text(g, &p);
     Stream stream = {v, unique_name(g, text(g, "%s_now", name)),
                      unique_name(g, text(g, "%s_turned", name))};
     if (turns && !first) {
       first = unique_name(g, "first");
-      line(g, "const int64_t %s = pk_first_turn(%s, %s_stream);", first, at, name);
+      line(g, "const int64_t %s = pk_first_turn(%s, %s);", first, at, streams);
     }
     if (turns) {
       p.offset = expr_add(&g->exprs, p.offset, expr_symbol(&g->exprs, first));
-      line(g, "const bool %s = pk_turned(%s, %s_stream);", stream.turned, place_text(g, &p), name);
+      line(g, "const bool %s = pk_turned(%s, %s);", stream.turned, place_text(g, &p), streams);
       line(g, "bool %s = %s && %s == %d;", stream.now, stream.turned, first, g->lanes);
     } else
-      line(g, "const bool %s = pk_turned(%s, %s_stream);", stream.now, at, name);
+      line(g, "const bool %s = pk_turned(%s, %s);", stream.now, at, streams);
     LIST_PUSH(g->arena, &x->streams, stream);
   }
   return first;
@@ -497,8 +498,8 @@ static void pack_operands(Gen *g, const Instr *dot) {
     REQUIRE(place_of(g, s.a, &p));
     const char *packed = expr_text(b->stride[0]);
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
-         pack_rows_text(g, kind, p.element, s.a_transposed), b->name, packed, place_text(g, &p),
-         expr_text(p.stride[0]), extent_text(g, s.a->type.dim[m]),
+         pack_rows_text(g, kind, p.element, s.a_transposed), reading(g, b->name), packed,
+         place_text(g, &p), expr_text(p.stride[0]), extent_text(g, s.a->type.dim[m]),
          extent_text(g, s.a->type.dim[1 - m]), extent_text(g, s.a->type.dim[m]), packed);
   }
   if (val(dot)->panels) {
@@ -507,8 +508,8 @@ static void pack_operands(Gen *g, const Instr *dot) {
     REQUIRE(place_of(g, s.b, &p));
     const char *depth = expr_text(panel_depth(g, kind, DEMAND_FULL, s.b->type.dim[n]));
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
-         pack_panels_text(g, kind, p.element, s.b_transposed), b->name, depth, place_text(g, &p),
-         expr_text(p.stride[0]), extent_text(g, s.b->type.dim[n]),
+         pack_panels_text(g, kind, p.element, s.b_transposed), reading(g, b->name), depth,
+         place_text(g, &p), expr_text(p.stride[0]), extent_text(g, s.b->type.dim[n]),
          extent_text(g, s.b->type.dim[1 - n]), extent_text(g, s.b->type.dim[1 - n]));
   }
 }
@@ -597,7 +598,8 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const Expr *r
   const DotKind *kind = val(dot)->kind;
   Matrix a = left_operand(g, dot, group, row);
   Dim k = dot_depth(dot);
-  const char *panels = val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name,
+  const char *panels =
+                 reading(g, val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name),
              *depth = expr_text(panel_depth(
                  g, kind,
                  val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k));

@@ -8,6 +8,27 @@
 void show_source(Gen *g, Span span);
 void show_sources(Gen *g, Instr *const *members, int count);
 
+// declare.c
+typedef const Expr *(*Value)(Gen *g, const void *of, int k);
+typedef struct {
+  const char *type;
+  const Expr *variable;
+  Value value;  // asked for where the variable is read, for `of` and `k`
+  const void *of;
+  int k;
+} Declaration;
+typedef LIST(Declaration) Declarations;
+void declare_variable(Gen *g, Declarations *list, const char *type, const Expr *variable,
+                      Value value, const void *of, int k);
+bool put_declarations(Gen *g, const Declarations *list);  // of what is read; was any?
+void put_unread(Gen *g, const char *parameter);           // "(void)it;", unless it is read
+void declare_call(Gen *g, Declarations *list);            // sizes and arrays of the call
+// From the array `size`, and extents of the grid. In `prepare` derived sizes are computed.
+void declare_sizes(Gen *g, bool derived, Declarations *list);
+const Expr *cell_count(Gen *g, int axis);       // of a parallel axis, a batch being one
+void declare_axes(Gen *g, Declarations *list);  // where the cell is in the grid
+void declare_buffers(Gen *g, Declarations *list);
+
 // group.c
 void emit_rows(Gen *g, Group *group);
 
@@ -57,12 +78,12 @@ void emit_scalar(Gen *g, Instr *instr);
 void emit_region(Gen *g, const Schedule *schedule);
 
 // move.c: operands between HBM and VMEM
-void emit_position(Gen *g, RefGen *r,
-                   Buf *setup);  // where this step's block is, and the pointer to a DIRECT one
+void declare_position(Gen *g, RefGen *r, Declarations *list);  // where this step's block is
 void emit_fetch(Gen *g, RefGen *r);
 void emit_turn(Gen *g,
                RefGen *r);  // an output's block is written back when another takes its place
 void emit_last_writeback(Gen *g, RefGen *r);
+const Expr *streams_expr(Gen *g, const RefGen *r);      // may its stores go past the caches?
 const Expr *source_of_panels(Gen *g, const RefGen *r);  // when a dot reads it in place: a condition
 const Expr *few_rows(Gen *g, const RefGen *r);          // .. its dots have few rows: a condition
 const Expr *hbm_row_stride(Gen *g,
@@ -79,10 +100,6 @@ const Expr *slot_bytes(Gen *g, const Buffer *b);
 
 // step.c
 void emit_cell(Gen *g);
-// The same in `prepare`, which computes derived sizes: those that `body` reads.
-void put_sizes_used(Gen *g, const char *body, Buf *out);
-void emit_extents(Gen *g,
-                  Buf *out);  // sizes and grid extents as C variables, from the array `size`
 
 // flow.c: a program's parts of its file
 void emit_flow(Gen *g);                               // its function, with the temporaries

@@ -33,8 +33,27 @@ static void layout_slots(Gen *g, Buf *out) {
   buf_printf(out, "  a.clear = a.bytes;\n");
 }
 
+static void layout_buffers(Gen *g, Buf *out) {
+  for (int i = 0; i < g->buffers.count; i++)
+    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", g->buffers.at[i]->name,
+               buffer_bytes(g, g->buffers.at[i]));
+}
+
+// All lines that take memory, and before them, in g->c, the sizes that they read.
+static void put_sizes(Gen *g, Buf *takes) {
+  Declarations sizes = {0};
+  expr_forget_reads(&g->exprs);
+  layout_slots(g, takes);
+  layout_buffers(g, takes);
+  declare_sizes(g, false, &sizes);
+  put_declarations(g, &sizes);
+  put_unread(g, "size");
+  if (g->launch_reads) put_unread(g, "array");
+}
+
 void emit_layout(Gen *g, Buf *out) {
   const char *name = g->k->symbol;
+  Buf takes = {0};
   buf_printf(out,
              "/* Where each buffer lies in a worker's arena, in bytes. */\ntypedef struct {\n  "
              "int64_t bytes, clear");
@@ -51,10 +70,8 @@ void emit_layout(Gen *g, Buf *out) {
       out,
       "} %s_arena;\n\nstatic %s_arena %s_layout(%sconst int64_t *size) {\n  %s_arena a = {0};\n",
       name, name, name, g->launch_reads ? "const pk_array *array, " : "", name);
-  emit_extents(g, out);
-  layout_slots(g, out);
-  for (int i = 0; i < g->buffers.count; i++)
-    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", g->buffers.at[i]->name,
-               buffer_bytes(g, g->buffers.at[i]));
+  put_sizes(g, &takes);
+  buf_add(out, takes.text, takes.length);
   buf_puts(out, "  return a;\n}\n\n");
+  buf_free(&takes);
 }

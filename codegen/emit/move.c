@@ -14,16 +14,20 @@ const char *pk_dtype_name(DType t) {
 }
 
 static const char *array_text(Gen *g, const Ref *ref) {
-  return text(g, "call->array[%d]", ref->id);
-}
-
-static const char *at_text(Gen *g, const RefGen *r, int k) {
-  return text(g, "%s_at%d", r->stem, k);
+  return text(g, "%s->array[%d]", reading(g, "call"), ref->id);
 }
 
 static const Expr *at_expr(Gen *g, const RefGen *r, int k) {
-  return expr_symbol(&g->exprs, at_text(g, r, k));
+  return expr_symbol(&g->exprs, text(g, "%s_at%d", r->stem, k));
 }
+
+static const char *at_text(Gen *g, const RefGen *r, int k) { return expr_text(at_expr(g, r, k)); }
+
+static const Expr *flag(Gen *g, const RefGen *r, const char *what) {
+  return expr_symbol(&g->exprs, text(g, "%s_%s", r->stem, what));
+}
+
+const Expr *streams_expr(Gen *g, const RefGen *r) { return flag(g, r, "stream"); }
 
 // Where the block starts along array axis k, in elements.
 static const Expr *start_of(Gen *g, const Ref *ref, int k) {
@@ -34,8 +38,6 @@ static const Expr *start_of(Gen *g, const Ref *ref, int k) {
              ? expr_mul(&g->exprs, index, block)
              : expr_call(&g->exprs, "pk_idx_mul", index, block, NULL);
 }
-
-static void declare(Buf *setup, const char *declaration) { buf_printf(setup, "%s\n", declaration); }
 
 // `at slice`: how many elements of the block the map asks for along array axis k.
 static const Expr *length_of(Gen *g, const Ref *ref, int k) {
@@ -61,28 +63,9 @@ static const char *moved_array(Gen *g, const RefGen *r) {
   return r->ref->at == AT_SLICE ? text(g, "%s_slice", r->stem) : array_text(g, r->ref);
 }
 
-static void declare_insides(Gen *g, const RefGen *r, Buf *setup) {
-  for (int k = 0, axis = 0; k < r->ref->array.rank; k++) {
-    if (r->ref->squeeze[k]) continue;
-    Demand inside = r->inside[axis++];
-    if (inside == DEMAND_FULL) continue;
-    const char *name = inside->name;
-    if (setup->text && strstr(setup->text, text(g, "const int64_t %s = ", name))) continue;
-    bool stacked = g->batch && g->batch->inside == inside;
-    const Expr *block = extent_expr(g, r->ref->block[k]);
-    if (r->ref->at == AT_SLICE) block = clamped(g, length_of(g, r->ref, k), block);
-    declare(setup,
-            text(g, "const int64_t %s = pk_inside(%s, %s, %s);", stacked ? g->batch->own : name,
-                 extent_text(g, r->ref->array.dim[k]), at_text(g, r, k), expr_text(block)));
-    if (stacked)
-      declare(setup,
-              text(g, "const int64_t %s = %s * %s;", name, g->batch->own, g->batch->together));
-  }
-}
-
 // Address of the block's first element in HBM. An index outside the array moves to its edge:
 // nothing is read there.
-static const char *hbm_pointer(Gen *g, const RefGen *r) {
+static const Expr *hbm_pointer(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
   const Expr *offset = number(g, 0);
   for (int k = 0; k < ref->array.rank; k++) {
@@ -96,7 +79,7 @@ static const char *hbm_pointer(Gen *g, const RefGen *r) {
     offset = expr_add(&g->exprs, offset, expr_mul(&g->exprs, inside, stride));
   }
   const char *base = text(g, "(%s *)(void *)%s.data", ctype(ref->array.dtype), array_text(g, ref));
-  return pointer_text(g, base, offset);
+  return pointer_expr(g, base, offset);
 }
 
 // Is a squeezed index outside the array? NULL when it cannot be.
@@ -112,37 +95,95 @@ static const Expr *is_outside(Gen *g, const RefGen *r) {
   return outside;
 }
 
-static const Expr *flag(Gen *g, const RefGen *r, const char *what) {
-  return expr_symbol(&g->exprs, text(g, "%s_%s", r->stem, what));
-}
-
 static const Expr *outside_expr(Gen *g, const RefGen *r) {
   return is_outside(g, r) ? flag(g, r, "outside") : NULL;
 }
 
-void emit_position(Gen *g, RefGen *r, Buf *setup) {
+static const char *hbm_text(Gen *g, const RefGen *r) { return expr_text(hbm_pointer(g, r)); }
+
+// ---- where a step's block is
+
+static const Expr *at_value(Gen *g, const void *of, int k) {
+  return start_of(g, ((const RefGen *)of)->ref, k);
+}
+
+// How much of the block lies inside the array along its axis k.
+static const Expr *inside_value(Gen *g, const void *of, int k) {
+  const RefGen *r = of;
+  const Expr *block = extent_expr(g, r->ref->block[k]);
+  if (r->ref->at == AT_SLICE) block = clamped(g, length_of(g, r->ref, k), block);
+  return expr_call(&g->exprs, "pk_inside", extent_expr(g, r->ref->array.dim[k]), at_expr(g, r, k),
+                   block);
+}
+
+static const Expr *stacked_value(Gen *g, const void *of, int k) {
+  (void)of;
+  (void)k;
+  return expr_mul(&g->exprs, expr_symbol(&g->exprs, g->batch->own),
+                  batch_variable(g, BATCH_TOGETHER));
+}
+
+static const Expr *outside_value(Gen *g, const void *of, int k) {
+  (void)k;
+  return is_outside(g, of);
+}
+
+static const Expr *stride_value(Gen *g, const void *of, int k) {
+  return row_stride(g, ((const RefGen *)of)->ref, k);
+}
+
+static const Expr *pointer_value(Gen *g, const void *of, int k) {
+  (void)k;
+  return hbm_pointer(g, of);
+}
+
+static const Expr *stream_value(Gen *g, const void *of, int k) {
+  (void)k;
+  const Ref *ref = ((const RefGen *)of)->ref;
+  return expr_code(&g->exprs, text(g, "pk_streams(&%s, %d)", array_text(g, ref), ref->array.rank));
+}
+
+static bool is_declared(const Declarations *list, const Expr *variable) {
+  for (int i = 0; i < list->count; i++)
+    if (list->at[i].variable == variable) return true;
+  return false;
+}
+
+static void declare_insides(Gen *g, const RefGen *r, Declarations *list) {
+  for (int k = 0, axis = 0; k < r->ref->array.rank; k++) {
+    if (r->ref->squeeze[k]) continue;
+    Demand inside = r->inside[axis++];
+    if (inside == DEMAND_FULL || is_declared(list, inside)) continue;
+    bool stacked = g->batch && g->batch->inside == inside;
+    const Expr *own = stacked ? expr_symbol(&g->exprs, g->batch->own) : inside;
+    declare_variable(g, list, "const int64_t", own, inside_value, r, k);
+    if (stacked) declare_variable(g, list, "const int64_t", inside, stacked_value, r, k);
+  }
+}
+
+// Of a block that is read or written where it lies.
+static void declare_direct(Gen *g, const RefGen *r, Declarations *list) {
   const Ref *ref = r->ref;
-  for (int k = 0; k < ref->array.rank; k++)
-    declare(setup,
-            text(g, "const int64_t %s = %s;", at_text(g, r, k), expr_text(start_of(g, ref, k))));
-  declare_insides(g, r, setup);
-  const Expr *outside = is_outside(g, r);
-  if (outside)
-    declare(setup, text(g, "const bool %s = %s;", outside_expr(g, r)->name, expr_text(outside)));
-  if (r->form != FORM_DIRECT) return;
   const char *constness = ref->role == REF_INPUT ? "const " : "";
   for (int k = 0, axis = 0; k < ref->array.rank; k++) {
     if (ref->squeeze[k]) continue;
     const Expr *stride = r->stride[axis++];
     if (stride->kind == EXPR_SYMBOL)
-      declare(setup,
-              text(g, "const int64_t %s = %s;", stride->name, expr_text(row_stride(g, ref, k))));
+      declare_variable(g, list, "const int64_t", stride, stride_value, r, k);
   }
-  declare(setup, text(g, "%s%s *const %s = %s;", constness, ctype(ref->array.dtype), r->name,
-                      hbm_pointer(g, r)));
+  declare_variable(g, list, text(g, "%s%s *const", constness, ctype(ref->array.dtype)),
+                   expr_symbol(&g->exprs, r->name), pointer_value, r, 0);
   if (ref->role == REF_OUTPUT && ref->array.dtype == DT_F32 && ref->array.rank > 0)
-    declare(setup, text(g, "const bool %s_stream = pk_streams(&%s, %d);", r->stem,
-                        array_text(g, ref), ref->array.rank));
+    declare_variable(g, list, "const bool", streams_expr(g, r), stream_value, r, 0);
+}
+
+void declare_position(Gen *g, RefGen *r, Declarations *list) {
+  for (int k = 0; k < r->ref->array.rank; k++)
+    declare_variable(g, list, "const int64_t", at_expr(g, r, k), at_value, r, k);
+  declare_insides(g, r, list);
+  if (is_outside(g, r))
+    declare_variable(g, list, "const bool", outside_expr(g, r), outside_value, r, 0);
+  if (r->form == FORM_DIRECT) declare_direct(g, r, list);
 }
 
 // ---- keys of blocks
@@ -222,7 +263,7 @@ static void declare_in_place(Gen *g, const RefGen *r) {
              *few = expr_and(pool, expr_operator(pool, EXPR_LE, r->dot_rows, most), r->whole);
   if (outside) few = expr_and(pool, few, expr_not(pool, outside));
   line(g, "const bool %s = %s;", few_rows(g, r)->name, expr_text(few));
-  line(g, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), r->stem, hbm_pointer(g, r));
+  line(g, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), r->stem, hbm_text(g, r));
 }
 
 const Expr *source_of_panels(Gen *g, const RefGen *r) {
@@ -244,14 +285,14 @@ static void emit_pack(Gen *g, RefGen *r) {
   int k_axis = r->transposed, other = 1 - k_axis;
   DType t = ref->array.dtype;
   const char *cast = t == DT_U32 ? "(const int32_t *)" : "",
-             *pointer = r->dot_rows ? text(g, "%s_hbm", r->stem) : hbm_pointer(g, r),
+             *pointer = r->dot_rows ? text(g, "%s_hbm", r->stem) : hbm_text(g, r),
              *source = *cast ? text(g, "%s(%s)", cast, pointer) : pointer,
              *ld = expr_text(hbm_row_stride(g, ref)),
              *full_cols = demand_text(g, r->demand[other], ref->type.dim[other]),
              *pad = pad_text(g, r);
   const char *rows = expr_text(if_inside(g, r, count_inside(g, r, k_axis))),
              *cols = expr_text(if_inside(g, r, count_inside(g, r, other)));
-  line(g, "const int64_t %s_begun = pk_trace_start(worker);", r->stem);
+  line(g, "const int64_t %s_begun = pk_trace_start(%s);", r->stem, reading(g, "worker"));
   if (r->form == FORM_PANELS)
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed),
          r->name, expr_text(panel_depth(g, r->kind, r->demand[k_axis], ref->type.dim[k_axis])),
@@ -268,19 +309,21 @@ static void emit_pack(Gen *g, RefGen *r) {
 
 void emit_fetch(Gen *g, RefGen *r) {
   const Ref *ref = r->ref;
-  const char *blocks = r->buffer->name, *element = ctype(r->element);
+  const char *element = ctype(r->element),
+             *blocks = text(g, "%s->arena + %s.%s", reading(g, "worker"), reading(g, "a"),
+                            r->buffer->name);
   const char *slot_name = text(g, "%s_slot", r->stem);
   if (r->revisits) {
     line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s);", slot_name,
          fold_indices(g, r, "pk_slot"), r->buffer->slots);
-    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s + %s * %s);", element, r->name,
-         element, blocks, slot_name, expr_text(slot_bytes(g, r->buffer)));
+    line(g, "%s *const %s = (%s *)(void *)(%s + %s * %s);", element, r->name, element, blocks,
+         slot_name, expr_text(slot_bytes(g, r->buffer)));
   } else {
-    line(g, "%s *const %s = (%s *)(void *)(worker->arena + a.%s);", element, r->name, element,
-         blocks);
+    line(g, "%s *const %s = (%s *)(void *)(%s);", element, r->name, element, blocks);
   }
-  const char *tag_at = text(g, "(int64_t *)(void *)(worker->arena + a.%s)%s", r->tag,
-                            r->revisits ? text(g, " + %s", slot_name) : "");
+  const char *tag_at =
+      text(g, "(int64_t *)(void *)(%s->arena + %s.%s)%s", reading(g, "worker"), reading(g, "a"),
+           r->tag, r->revisits ? text(g, " + %s", slot_name) : "");
   if (r->dot_rows) declare_in_place(g, r);
   ExprPool *pool = &g->exprs;
   const Expr *turn =
@@ -307,8 +350,9 @@ void emit_fetch(Gen *g, RefGen *r) {
 
 static void emit_writeback(Gen *g, const RefGen *r) {
   const char *name = r->stem;
+  reading(g, "worker");
   line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, moved_array(g, r),
-       pk_dtype_name(r->ref->array.dtype), name, r->name);
+       pk_dtype_name(r->ref->array.dtype), name, reading(g, r->name));
 }
 
 void emit_turn(Gen *g, RefGen *r) {
@@ -321,7 +365,7 @@ void emit_turn(Gen *g, RefGen *r) {
   if (r->ref->at == AT_SLICE) line(g, "%s_slice = %s;", name, slice_text(g, r));
   if (r->ref->revisit)
     line(g, "pk_dma_in(worker, &%s, %s, &%s_block, %s, NULL);", moved_array(g, r),
-         pk_dtype_name(r->ref->array.dtype), name, r->name);
+         pk_dtype_name(r->ref->array.dtype), name, reading(g, r->name));
   close_block(g);
 }
 

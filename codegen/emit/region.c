@@ -68,6 +68,7 @@ static void emit_while(Gen *g, const Group *group) {
 }
 
 static void emit_print(Gen *g, Instr *v) {
+  const char *worker = reading(g, "worker");
   int values = 0;
   for (int i = 0; i < v->nargs; i++) values += v->args[i]->type.rank == 0;
   const char *list = "";
@@ -76,9 +77,10 @@ static void emit_print(Gen *g, Instr *v) {
       list = text(g, "%s%s%s", list, *list ? ", " : "",
                   expr_text(expr_cast(&g->exprs, "double", scalar_expr(g, v->args[i]))));
   if (values)
-    line(g, "pk_print(worker, %s, %d, (const double[]){%s});", quoted(g, v->text), values, list);
+    line(g, "pk_print(%s, %s, %d, (const double[]){%s});", worker, quoted(g, v->text), values,
+         list);
   else
-    line(g, "pk_print(worker, %s, 0, NULL);", quoted(g, v->text));
+    line(g, "pk_print(%s, %s, 0, NULL);", worker, quoted(g, v->text));
 }
 
 static void emit_control(Gen *g, const Group *group) {
@@ -97,7 +99,7 @@ static void emit_control(Gen *g, const Group *group) {
       line(g, "break;");
       break;
     case OP_NAMED:
-      line(g, "pk_trace_begin(worker, %s);", quoted(g, v->text));
+      line(g, "pk_trace_begin(%s, %s);", reading(g, "worker"), quoted(g, v->text));
       emit_region(g, group->inner[0]);
       line(g, "pk_trace_end(worker);");
       break;
@@ -109,6 +111,7 @@ static void emit_control(Gen *g, const Group *group) {
       emit_print(g, v);
       break;
     case OP_ASSERT:
+      reading(g, "worker");
       line(g, "if (%s) pk_fail(worker, %s);",
            expr_text(expr_not(&g->exprs, scalar_expr(g, v->args[0]))),
            quoted(g, text(g, "line %d: %s", line_of(g, v->span),

@@ -45,7 +45,8 @@ static const Expr *splat(Context *x, DType t, const Expr *s) {
 }
 
 static const Expr *load_element(Context *x, const Place *at) {
-  if (at->element == DT_F32) return code(x, text(x->g, "%s[%s]", at->base, expr_text(at->offset)));
+  if (at->element == DT_F32)
+    return code(x, text(x->g, "%s[%s]", reading(x->g, at->base), expr_text(at->offset)));
   return code(x, text(x->g, "pks_load_%s(%s)", dtype_info[at->element].name, place_text(x->g, at)));
 }
 

@@ -68,8 +68,8 @@ static bool is_shared(Search *s, const Ref *ref) {
     if (!ir_uses_axis(index, s->batch->axis)) continue;
     bool divides = index->op == OP_DIV || index->op == OP_FLOORDIV;
     if (!divides || index->args[0]->op != OP_AXIS || !is_size(index->args[1], 10)) return false;
-    const Expr *run = scalar_expr(s->g, index->args[1]);
-    if (s->batch->run && s->batch->run != run) return false;
+    const Instr *run = index->args[1], *other = s->batch->run;
+    if (other && scalar_expr(s->g, other) != scalar_expr(s->g, run)) return false;
     s->batch->run = run;
   }
   return true;
@@ -238,27 +238,16 @@ void find_batch(Gen *g) {
 // ---- as C
 
 static const Expr *array_stride(Gen *g, int ref, int axis) {
-  return expr_code(&g->exprs, text(g, "call->array[%d].stride[%d]", ref, axis));
+  const char *call = reading(g, "call");
+  return expr_code(&g->exprs, text(g, "%s->array[%d].stride[%d]", call, ref, axis));
 }
 
 // A cell of one row has no stride of its own: the next row is the next cell's.
 const Expr *row_stride(Gen *g, const Ref *ref, int row) {
   const Stacking *s = g->batch ? &g->batch->operands[ref->id] : NULL;
   if (!s || !s->stacked) return array_stride(g, ref->id, row);
-  return expr_code(&g->exprs, text(g, "call->array[%d].stride[%s == 1 ? %d : %d]", ref->id,
-                                   extent_text(g, g->batch->rows), s->cell, row));
-}
-
-void declare_batches(Gen *g, const char *indent, Buf *out) {
-  if (!g->batch) return;
-  const char *stem = g->batch->stem;
-  const Expr *all = grid_extent(g, g->batch->axis), *run = g->batch->run ? g->batch->run : all;
-  buf_printf(out, "%sconst int64_t %s_run = pk_idx_clamp(%s, 1, pk_idx_max(%s, 1));\n", indent,
-             stem, expr_text(run), expr_text(all));
-  buf_printf(out, "%sconst int64_t %s_most = pk_batch_most(%s, pk_idx_min(PK_DOT_FEW, %s));\n",
-             indent, stem, extent_text(g, g->batch->rows), extent_text(g, g->batch->block));
-  buf_printf(out, "%sconst int64_t %s_batches = pk_batches(%s, %s_run, %s_most);\n", indent, stem,
-             expr_text(all), stem, stem);
+  return expr_code(&g->exprs, text(g, "%s->array[%d].stride[%s == 1 ? %d : %d]", reading(g, "call"),
+                                   ref->id, extent_text(g, g->batch->rows), s->cell, row));
 }
 
 // Do the rows of one cell end where the next one's begin, in all arrays?
@@ -274,15 +263,48 @@ static const Expr *stacking_condition(Gen *g) {
   return expr_or(pool, expr_operator(pool, EXPR_EQ, rows, number(g, 1)), all);
 }
 
-void declare_batch(Gen *g, const char *index, Buf *out) {
-  const char *axis = g->axis_name[g->batch->axis], *stem = g->batch->stem;
-  buf_printf(out, "const int64_t %s_batch = %s;\n", stem, index);
-  buf_printf(out, "const int64_t %s_first = pk_batch_first(%s_batch, n_%s, %s_run, %s_most);\n",
-             stem, stem, axis, stem, stem);
-  buf_printf(out, "const int64_t %s_end = pk_batch_first(%s_batch + 1, n_%s, %s_run, %s_most);\n",
-             stem, stem, axis, stem, stem);
-  buf_printf(out, "const int64_t %s = %s ? %s_end - %s_first : 1;\n", g->batch->together,
-             expr_text(stacking_condition(g)), stem, stem);
+const Expr *batch_variable(Gen *g, BatchPart part) {
+  static const char *const forms[] = {
+      [BATCH_RUN] = "%s_run",     [BATCH_MOST] = "%s_most",   [BATCH_BATCHES] = "%s_batches",
+      [BATCH_INDEX] = "%s_batch", [BATCH_FIRST] = "%s_first", [BATCH_END] = "%s_end",
+  };
+  return expr_symbol(&g->exprs, part == BATCH_TOGETHER ? g->batch->together
+                                                       : text(g, forms[part], g->batch->stem));
+}
+
+// The first cell of the batch `index`.
+static const Expr *first_cell(Gen *g, const Expr *index) {
+  return expr_code(&g->exprs, text(g, "pk_batch_first(%s, %s, %s, %s)", expr_text(index),
+                                   expr_text(grid_extent(g, g->batch->axis)),
+                                   expr_text(batch_variable(g, BATCH_RUN)),
+                                   expr_text(batch_variable(g, BATCH_MOST))));
+}
+
+const Expr *batch_value(Gen *g, BatchPart part) {
+  ExprPool *pool = &g->exprs;
+  const Batch *b = g->batch;
+  const Expr *all = grid_extent(g, b->axis), *one = number(g, 1),
+             *few = expr_symbol(pool, "PK_DOT_FEW"), *first = batch_variable(g, BATCH_FIRST);
+  switch (part) {
+    case BATCH_RUN:
+      return expr_call(pool, "pk_idx_clamp", b->run ? scalar_expr(g, b->run) : all, one,
+                       expr_max(pool, all, one));
+    case BATCH_MOST:
+      return expr_call(pool, "pk_batch_most", extent_expr(g, b->rows),
+                       expr_min(pool, few, extent_expr(g, b->block)), NULL);
+    case BATCH_BATCHES:
+      return expr_call(pool, "pk_batches", all, batch_variable(g, BATCH_RUN),
+                       batch_variable(g, BATCH_MOST));
+    case BATCH_FIRST:
+      return first_cell(g, batch_variable(g, BATCH_INDEX));
+    case BATCH_END:
+      return first_cell(g, expr_add(pool, batch_variable(g, BATCH_INDEX), one));
+    case BATCH_TOGETHER:
+      return expr_choose(pool, stacking_condition(g),
+                         expr_sub(pool, batch_variable(g, BATCH_END), first), one);
+    default:
+      INTERNAL("the index of a batch follows from its cell");
+  }
 }
 
 void explain_batch(Gen *g) {

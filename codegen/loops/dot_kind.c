@@ -82,12 +82,25 @@ bool may_be_odd(const Gen *g, const Instr *dot) {
   return columns % g->lanes > 0 && columns % g->lanes <= odd_columns(g);
 }
 
+// The kinds of the products in a region.
+static void note_used(const Schedule *s, bool *used) {
+  for (int i = 0; i < s->groups.count; i++) {
+    const Group *group = s->groups.at[i];
+    for (int k = 0; k < group->steps.count; k++)
+      if (group->steps.at[k].dot) used[val(group->steps.at[k].dot)->kind - kinds] = true;
+    if (group->kind == GROUP_GENERIC && group->method == METHOD_PRODUCTS)
+      used[val(group->instr)->kind - kinds] = true;
+    for (int r = 0; r < 2; r++)
+      if (group->inner[r]) note_used(group->inner[r], used);
+  }
+}
+
 void put_dot_headers(Gen *g, Buf *out) {
-  if (!g->c->text) return;
+  bool used[KIND_COUNT] = {false};
   const char *last = "";
+  note_used(g->body, used);
   for (int i = 0; i < KIND_COUNT; i++) {
-    const char *name = text(g, "pk_dot_product_%s", kinds[i].name);
-    if (!kinds[i].header || kinds[i].header == last || !mentions(g->c->text, name)) continue;
+    if (!kinds[i].header || kinds[i].header == last || !used[i]) continue;
     last = kinds[i].header;
     buf_printf(out, "#include <%s>\n", last);
   }

@@ -139,6 +139,7 @@ static const Expr *shared(ExprPool *pool, Expr wanted) {
   if (*slot) return *slot;
   Expr *e = NEW(pool->arena, Expr);
   *e = wanted;
+  if (e->kind == EXPR_SYMBOL) e->read = NEW(pool->arena, bool);
   pool->count++;
   return *slot = e;
 }
@@ -406,6 +407,7 @@ static void put_bare(Writer *w, const Expr *e) {
       put_unary(w, e);
       break;
     default:
+      if (e->read) *e->read = true;
       buf_puts(w->out, e->name);
   }
 }
@@ -424,6 +426,11 @@ static const char *written(const Expr *e, bool plain) {
   const char *result = intern(buf.text);
   buf_free(&buf);
   return result;
+}
+
+void expr_forget_reads(ExprPool *pool) {
+  for (int i = 0; i < pool->capacity; i++)
+    if (pool->at[i] && pool->at[i]->read) *pool->at[i]->read = false;
 }
 
 const char *expr_text(const Expr *e) { return written(e, false); }

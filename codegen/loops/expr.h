@@ -47,6 +47,7 @@ struct Expr {
   int64_t value;           // CONST
   const char *name;        // SYMBOL: its C name; CODE: C text; CAST: the type; CALL: the function
   const Expr *definition;  // SYMBOL: what its declaration computes, or NULL: declared elsewhere
+  bool *read;              // SYMBOL: whether C that reads it was printed
   const Expr *arg[EXPR_ARGS];  // NULL past the last; CHOOSE: condition, then, otherwise
 };
 
@@ -89,7 +90,8 @@ const Expr *expr_choose(ExprPool *pool, const Expr *condition, const Expr *then,
 
 bool expr_is_const(const Expr *e, int64_t *value);
 bool expr_is(const Expr *e, int64_t value);  // this constant
-const char *expr_text(const Expr *e);        // as C, interned
+const char *expr_text(const Expr *e);        // as C, interned; its symbols are read from now on
+void expr_forget_reads(ExprPool *pool);      // no symbol is read from now on
 const char *expr_plain(const Expr *e);       // for people: `4 * round_up(N, 32)`
 
 #endif

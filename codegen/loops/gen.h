@@ -117,7 +117,7 @@ typedef struct {
   Demand inside;       // rows that the stacked ones of a step are; of one cell, `own`
   Dim rows;            // .. and what a cell has in all
   Dim block;           // rows of a block
-  const Expr *run;     // so many consecutive cells read the same blocks; NULL: all do
+  const Instr *run;    // so many consecutive cells read the same blocks; NULL: all do
   Stacking *operands;  // by Ref.id
   const char *own, *together;
   const char *stem;  // what the names of its other C variables begin with

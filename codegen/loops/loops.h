@@ -6,8 +6,6 @@
 #include "codegen/loops/gen.h"
 
 // text.c
-bool is_known_name(Arena *arena, NameTable *t, const char *name);
-void add_known_name(Arena *arena, NameTable *t, const char *name);
 const char *text(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 void line(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 void open_block(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);  // "... {"
@@ -23,6 +21,7 @@ const Expr *extent_expr(Gen *g, Dim d);
 const Expr *demand_expr(Gen *g, Demand demand, Dim d);  // the extent a loop runs to
 const char *extent_text(Gen *g, Dim d);
 const char *demand_text(Gen *g, Demand demand, Dim d);
+const char *reading(Gen *g, const char *name);  // a variable of the C function, which is read here
 const Expr *grid_extent(Gen *g, int axis);
 const Expr *pointer_expr(Gen *g, const char *base, const Expr *offset);  // base + offset
 const char *pointer_text(Gen *g, const char *base, const Expr *offset);
@@ -30,8 +29,6 @@ const char *ctype(DType t);                 // of an element in memory
 const char *quoted(Gen *g, const char *s);  // as a C string
 void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 int line_of(Gen *g, Span span);
-const char *skip_prose(const char *p);  // past the comment or the string that begins at p, or p
-bool mentions(const char *c_text, const char *name);  // .. outside of these
 
 // build.c
 // Runs every decision. What they have to say goes to `explain_text`, which may be NULL.
@@ -89,8 +86,18 @@ void find_batch(Gen *g);
 bool is_row_index(const Instr *v, const Batch *batch);  // an iota that counts the rows of one cell
 const Expr *row_stride(Gen *g, const Ref *ref,
                        int row);  // in the array, of rows that may be stacked
-void declare_batches(Gen *g, const char *indent, Buf *out);  // how many there are, from sizes
-void declare_batch(Gen *g, const char *index, Buf *out);     // the cells of one
+// The C variables of a batch.
+typedef enum {
+  BATCH_RUN,       // so many consecutive cells read the same blocks
+  BATCH_MOST,      // .. go together at most
+  BATCH_BATCHES,   // how many batches there are
+  BATCH_INDEX,     // which one this is
+  BATCH_FIRST,     // its first cell
+  BATCH_END,       // .. and where it ends
+  BATCH_TOGETHER,  // how many cells a step takes
+} BatchPart;
+const Expr *batch_variable(Gen *g, BatchPart part);
+const Expr *batch_value(Gen *g, BatchPart part);  // of those that follow from sizes and these
 void explain_batch(Gen *g);
 
 // A `dot` as a product of two matrices for each index of leading axes that both operands and the

@@ -295,14 +295,14 @@ static const Expr *prefetched(Gen *g, const Instr *load) {
   const Expr *wanted = load->flags & INSTR_MASKED ? scalar_expr(g, ir_mask(load)) : NULL;
   for (int i = 0; i < rank; i++) {
     const Expr *at = scalar_expr(g, load->args[i]),
-               *dim = code(g, text(g, "array[%d].dim[%d]", ref, i));
+               *dim = code(g, text(g, "%s[%d].dim[%d]", reading(g, "array"), ref, i));
     index = text(g, "%s%s%s", index, i ? ", " : "", expr_text(at));
     if (wanted)
       wanted = expr_and(&g->exprs, wanted, expr_call(&g->exprs, "pk_is_index", at, dim, NULL));
   }
-  const Expr *element =
-      code(g, text(g, "pk_element_%s(&array[%d], %d, (const int64_t[]){%s})",
-                   dtype_info[load->type.dtype].name, ref, rank, *index ? index : "0"));
+  const Expr *element = code(g, text(g, "pk_element_%s(&%s[%d], %d, (const int64_t[]){%s})",
+                                     dtype_info[load->type.dtype].name, reading(g, "array"), ref,
+                                     rank, *index ? index : "0"));
   if (!wanted) return element;
   const Expr *other =
       load->flags & INSTR_OTHER ? scalar_expr(g, load->args[rank + 1]) : number(g, 0);

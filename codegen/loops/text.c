@@ -82,13 +82,9 @@ static NameUse *use_in(Arena *arena, NameTable *t, const char *name) {
   return use;
 }
 
-void add_known_name(Arena *arena, NameTable *t, const char *name) {
+static void add_known_name(Arena *arena, NameTable *t, const char *name) {
   use_in(arena, t, name)->kept = true;
 }
-bool is_known_name(Arena *arena, NameTable *t, const char *name) {
-  return use_in(arena, t, name)->kept;
-}
-
 static NameUse *use_of(Gen *g, const char *name) { return use_in(g->arena, &g->names, name); }
 
 static bool has_place(const Gen *g, const char *name, int place) {
@@ -191,8 +187,10 @@ static const Expr *moved(Gen *g, const Expr *pointer, const Expr *offset) {
 }
 
 const Expr *pointer_expr(Gen *g, const char *base, const Expr *offset) {
-  return moved(g, expr_code(&g->exprs, base), offset);
+  return moved(g, expr_symbol(&g->exprs, base), offset);
 }
+
+const char *reading(Gen *g, const char *name) { return expr_text(expr_symbol(&g->exprs, name)); }
 
 const char *pointer_text(Gen *g, const char *base, const Expr *offset) {
   return expr_text(pointer_expr(g, base, offset));
@@ -217,29 +215,4 @@ const char *quoted(Gen *g, const char *s) {
   buf_free(&buf);
   (void)g;
   return result;
-}
-
-const char *skip_prose(const char *p) {
-  if (p[0] == '/' && p[1] == '*') {
-    const char *end = strstr(p, "*/");
-    return end ? end + 2 : p + strlen(p);
-  }
-  if (*p != '"') return p;
-  for (p++; *p && *p != '"'; p++) p += *p == '\\';
-  return *p ? p + 1 : p;
-}
-
-bool mentions(const char *c_text, const char *name) {
-  size_t length = strlen(name);
-  const char *start = c_text ? c_text : "";
-  for (const char *p = start, *next; *p; p = next) {
-    next = skip_prose(p);
-    if (next != p) continue;
-    next = p + 1;
-    bool inside = p > start && (isalnum((unsigned char)p[-1]) || p[-1] == '_' || p[-1] == '.' ||
-                                (p > start + 1 && p[-1] == '>' && p[-2] == '-'));
-    if (inside || strncmp(p, name, length) != 0) continue;
-    if (!isalnum((unsigned char)p[length]) && p[length] != '_') return true;
-  }
-  return false;
 }

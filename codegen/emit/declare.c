@@ -1,0 +1,152 @@
+// The C variables at the head of a function, each declared where something that was printed reads
+// it: sizes, extents of the grid, strides, where blocks and buffers are.
+#include "codegen/emit/internal.h"
+
+#include <string.h>
+
+void declare_variable(Gen *g, Declarations *list, const char *type, const Expr *variable,
+                      Value value, const void *of, int k) {
+  LIST_PUSH(g->arena, list, ((Declaration){type, variable, value, of, k}));
+}
+
+// A declaration may read those before it.
+bool put_declarations(Gen *g, const Declarations *list) {
+  const char **text_of = NEW_ARRAY(g->arena, const char *, list->count + 1);
+  bool any = false;
+  for (int i = list->count - 1; i >= 0; i--) {
+    const Declaration *d = &list->at[i];
+    if (*d->variable->read) text_of[i] = expr_text(d->value(g, d->of, d->k));
+  }
+  for (int i = 0; i < list->count; i++) {
+    if (!text_of[i]) continue;
+    const char *type = list->at[i].type, *space = type[strlen(type) - 1] == '*' ? "" : " ";
+    line(g, "%s%s%s = %s;", type, space, list->at[i].variable->name, text_of[i]);
+    any = true;
+  }
+  return any;
+}
+
+void put_unread(Gen *g, const char *parameter) {
+  if (!*expr_symbol(&g->exprs, parameter)->read) line(g, "(void)%s;", parameter);
+}
+
+static const Expr *code(Gen *g, const char *c) { return expr_code(&g->exprs, c); }
+static const Expr *variable(Gen *g, const char *name) { return expr_symbol(&g->exprs, name); }
+
+// ---- sizes
+
+static const Expr *size_value(Gen *g, const void *of, int i) {
+  (void)of;
+  return code(g, text(g, "%s[%d]", reading(g, "size"), i));
+}
+
+static const Expr *derived_value(Gen *g, const void *of, int i) {
+  (void)of;
+  return index_expr(g, g->k->sizes.at[i].value, 0);
+}
+
+static const Expr *extent_value(Gen *g, const void *of, int i) {
+  (void)of;
+  const Expr *n = index_expr(g, g->k->grid.at[i].extent, 0);
+  return expr_call(&g->exprs, "pk_idx_max", number(g, 0), n, NULL);
+}
+
+static const Expr *part_value(Gen *g, const void *of, int part) {
+  (void)of;
+  return batch_value(g, (BatchPart)part);
+}
+
+static const Expr *row_value(Gen *g, const void *of, int i) {
+  (void)of;
+  return g->rows.at[i]->definition;
+}
+
+static void declare_part(Gen *g, Declarations *list, BatchPart part) {
+  declare_variable(g, list, "const int64_t", batch_variable(g, part), part_value, NULL, part);
+}
+
+void declare_sizes(Gen *g, bool derived, Declarations *list) {
+  for (int i = 0; i < g->k->sizes.count; i++)
+    declare_variable(g, list, "const int64_t", variable(g, g->size_name[i]),
+                     derived && g->k->sizes.at[i].value ? derived_value : size_value, NULL, i);
+  for (int i = 0; i < g->k->grid.count; i++)
+    declare_variable(g, list, "const int64_t", grid_extent(g, i), extent_value, NULL, i);
+  for (int part = BATCH_RUN; g->batch && part <= BATCH_BATCHES; part++)
+    declare_part(g, list, (BatchPart)part);
+  for (int i = 0; i < g->rows.count; i++)
+    declare_variable(g, list, "const int64_t", g->rows.at[i], row_value, NULL, i);
+}
+
+// ---- the place of a cell
+
+static bool is_batched(const Gen *g, int axis) { return g->batch && g->batch->axis == axis; }
+
+const Expr *cell_count(Gen *g, int axis) {
+  return is_batched(g, axis) ? batch_variable(g, BATCH_BATCHES) : grid_extent(g, axis);
+}
+
+// The last parallel axis turns fastest.
+static const Expr *axis_value(Gen *g, const void *of, int axis) {
+  (void)of;
+  ExprPool *pool = &g->exprs;
+  const Expr *rest = variable(g, "cell");
+  bool more = false;
+  for (int i = g->k->grid.count - 1; i > axis; i--)
+    if (g->k->grid.at[i].parallel) rest = expr_operator(pool, EXPR_DIV, rest, cell_count(g, i));
+  for (int i = 0; i < axis; i++) more |= g->k->grid.at[i].parallel;
+  return more ? expr_operator(pool, EXPR_REM, rest, cell_count(g, axis)) : rest;
+}
+
+void declare_axes(Gen *g, Declarations *list) {
+  for (int i = g->k->grid.count - 1; i >= 0; i--) {
+    if (!g->k->grid.at[i].parallel) continue;
+    bool batched = is_batched(g, i);
+    const Expr *index = batched ? batch_variable(g, BATCH_INDEX) : variable(g, g->axis_name[i]);
+    declare_variable(g, list, "const int64_t", index, axis_value, NULL, i);
+    for (int part = BATCH_FIRST; batched && part <= BATCH_TOGETHER; part++)
+      declare_part(g, list, (BatchPart)part);
+  }
+}
+
+// ---- memory
+
+static const Expr *field_value(Gen *g, const void *of, int k) {
+  (void)k;
+  return code(g, text(g, "%s->%s", reading(g, "call"), (const char *)of));
+}
+
+static const Expr *arena_value(Gen *g, const void *of, int k) {
+  (void)of;
+  (void)k;
+  const char *array = g->launch_reads ? text(g, "%s, ", reading(g, "array")) : "";
+  return code(g, text(g, "%s_layout(%s%s)", g->k->symbol, array, reading(g, "size")));
+}
+
+static const Expr *buffer_value(Gen *g, const void *of, int k) {
+  (void)k;
+  const Buffer *b = of;
+  return code(g, text(g, "(%s *)(void *)(%s->arena + %s.%s)", ctype(b->element),
+                      reading(g, "worker"), reading(g, "a"), b->name));
+}
+
+static bool is_input(const Gen *g, const Buffer *b) {
+  for (int r = 0; r < g->k->refs.count; r++)
+    if (g->refs[r].buffer == b) return g->refs[r].ref->role == REF_INPUT;
+  return false;
+}
+
+void declare_call(Gen *g, Declarations *list) {
+  declare_variable(g, list, "const int64_t *const", variable(g, "size"), field_value, "size", 0);
+  declare_variable(g, list, "const pk_array *const", variable(g, "array"), field_value, "array", 0);
+}
+
+void declare_buffers(Gen *g, Declarations *list) {
+  declare_variable(g, list, text(g, "const %s_arena", g->k->symbol), variable(g, "a"), arena_value,
+                   NULL, 0);
+  for (int i = 0; i < g->buffers.count; i++) {
+    const Buffer *b = g->buffers.at[i];
+    if (!is_input(g, b))
+      declare_variable(g, list, text(g, "%s *const", ctype(b->element)), variable(g, b->name),
+                       buffer_value, b, 0);
+  }
+}
