@@ -14,7 +14,10 @@ DType dtype_by_name(const char *name) {
   return (DType)t;
 }
 
-DType dtype_accum(DType t) { return is_float(t) ? DT_F32 : t == DT_I64 ? DT_I64 : DT_I32; }
+DType dtype_accum(DType t) {
+  if (is_wide(t)) return t;
+  return is_float(t) ? DT_F32 : DT_I32;
+}
 
 int64_t dtype_min(DType t) {
   REQUIRE(!is_float(t));
@@ -25,5 +28,5 @@ int64_t dtype_max(DType t) {
   REQUIRE(!is_float(t));
   if (t == DT_BOOL) return 1;
   return dtype_info[t].class == CLASS_SIGNED ? INT64_MAX >> (64 - dtype_info[t].bits)
-                                             : (INT64_C(1) << dtype_info[t].bits) - 1;
+                                             : (int64_t)(UINT64_MAX >> (64 - dtype_info[t].bits));
 }

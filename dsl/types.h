@@ -29,12 +29,14 @@ static inline bool is_integer(DType t) {
 }
 static inline bool is_narrow_float(DType t) { return is_float(t) && dtype_info[t].bits < 32; }
 static inline bool is_narrow_integer(DType t) { return is_integer(t) && dtype_info[t].bits < 32; }
+// Of 64 bits: computed in lanes of their own width.
+static inline bool is_wide(DType t) { return dtype_info[t].bits == 64; }
 // Of an element in memory: one of 4 bits has a byte of its own.
 static inline int dtype_bytes(DType t) { return (dtype_info[t].bits + 7) / 8; }
 DType dtype_by_name(const char *name);  // DT_COUNT when there is none
-DType dtype_accum(
-    DType t);  // accum(T): f32 for floats, i32 for integers up to 32 bits and bool, i64 for i64
-int64_t dtype_min(DType t);  // integers only
+DType dtype_accum(DType t);             // accum(T): T itself where it has 64 bits, else f32 or i32
+// Integers only. A number of u64 is the int64_t of the same bits: its greatest is -1.
+int64_t dtype_min(DType t);
 int64_t dtype_max(DType t);
 
 // An axis: a constant >= 0, or a run-time size of the kernel, encoded as -1 - (index in

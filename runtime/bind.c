@@ -19,7 +19,7 @@ static pk_status refuse_operand(const pk_launch *launch, int index, pk_status st
 }
 
 static const char *dtype_text(DLDataType type, char *text, size_t bytes) {
-  for (int k = PK_BOOL; k <= PK_F32; ++k) {
+  for (int k = PK_BOOL; k <= PK_F64; ++k) {
     DLDataType known = pk_dtype_dlpack((pk_dtype)k);
     if (known.code == type.code && known.bits == type.bits && type.lanes == 1)
       return pk_dtype_name((pk_dtype)k);

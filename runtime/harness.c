@@ -267,12 +267,12 @@ static void open_judged(int index) {
   o->judge_tensor = tensor_of(o, index, o->original ? o->original : o->memory);
   if (!declared->output) return;
   const int64_t allowed_bytes =
-      pk_sat_mul(o->bytes / element_bytes(declared->dtype), (int64_t)sizeof(float));
+      pk_sat_mul(o->bytes / element_bytes(declared->dtype), (int64_t)sizeof(double));
   check_range(index, o->expected_offset, o->bytes, "expected_offset");
   check_range(index, o->allowed_offset, allowed_bytes, "allowed_offset");
   o->judge_tensor = tensor_of(o, index, file + o->expected_offset);
   o->allowed_tensor = tensor_of(o, index, file + o->allowed_offset);
-  o->allowed_tensor.dtype = dlpack_type(PK_F32);
+  o->allowed_tensor.dtype = dlpack_type(PK_F64);
 }
 
 /* Inputs from the file; outputs to the poison. An aliased output is its input. */

@@ -9,6 +9,7 @@ through `pkc test`, which compares the interpreter and the portable build with t
 
 Where ml_dtypes is installed, the tables are compared with it first. Ends with "N passed, N failed".
 """
+import math
 import os
 import subprocess
 import sys
@@ -21,15 +22,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
 WORK = os.path.join(os.environ.get("BUILD", "build"), "dtypes", str(os.getpid()))
 INTEGERS = {"i4": (4, True), "u4": (4, False), "i8": (8, True), "u8": (8, False), "i16": (16, True), "u16": (16, False),
-            "i32": (32, True), "u32": (32, False)}
+            "i32": (32, True), "u32": (32, False), "i64": (64, True), "u64": (64, False)}
 # significant bits, least exponent, has infinities
 FLOATS = {"f8e4m3fn": (4, -6, False), "f8e5m2": (3, -14, True), "bf16": (8, -126, True), "f16": (11, -14, True),
-          "f32": (24, -126, True)}
+          "f32": (24, -126, True), "f64": (53, -1022, True)}
+WIDE = ("i64", "u64", "f64")  # integers of 64 bits are Python's here: arrays of objects
+UNSIGNED = {4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}  # of codes
 ALL = list(INTEGERS) + list(FLOATS) + ["bool"]
 
 
 def bits_of(dtype):
-    return 1 if dtype == "bool" else INTEGERS[dtype][0] if dtype in INTEGERS else {"f8": 8, "bf": 16, "f1": 16, "f3": 32}[dtype[:2]]
+    return 1 if dtype == "bool" else INTEGERS[dtype][0] if dtype in INTEGERS else {"f8": 8, "bf": 16, "f1": 16, "f3": 32, "f6": 64}[dtype[:2]]
 
 
 ANYTHING = 123456789  # expected: which NaN a NaN becomes is not said, and so neither are its bits
@@ -53,17 +56,21 @@ def decode_float(dtype, codes):
     return sign * value
 
 
-TABLE = {t: decode_float(t, np.arange(1 << (bits_of(t) - 1))) for t in FLOATS if t != "f32"}
+TABLE = {t: decode_float(t, np.arange(1 << (bits_of(t) - 1))) for t in FLOATS if t not in ("f32", "f64")}
 
 
 def decode(dtype, codes):
     if dtype == "f32":
         return codes.view(np.float32).astype(np.float64)
+    if dtype == "f64":
+        return codes.view(np.float64)
     if dtype in FLOATS:
         return decode_float(dtype, codes)
     if dtype == "bool":
         return codes.astype(bool)
     bits, signed = INTEGERS[dtype]
+    if bits == 64:
+        return wrap(dtype, codes.astype(object))
     value = codes.astype(np.int64) & ((1 << bits) - 1)
     return np.where(value >> (bits - 1), value - (1 << bits), value) if signed else value
 
@@ -71,6 +78,8 @@ def decode(dtype, codes):
 def round_to(dtype, value):
     """float64 to the nearest value of a float dtype, ties to even codes."""
     value = np.asarray(value, dtype=np.float64)
+    if dtype == "f64":
+        return value
     if dtype == "f32":
         with np.errstate(over="ignore"):
             return value.astype(np.float32).astype(np.float64)
@@ -90,22 +99,40 @@ def round_to(dtype, value):
 
 def wrap(dtype, value):
     bits, signed = INTEGERS[dtype]
+    if bits == 64:
+        low = lambda v: ((v + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63) if signed else v & ((1 << 64) - 1)
+        return low(value if isinstance(value, int) else np.asarray(value).astype(object))
     value = np.asarray(value).astype(object) if np.asarray(value).dtype == object else np.asarray(value, dtype=np.int64)
     value = value & ((1 << bits) - 1)
     value = np.where(value >= 1 << (bits - 1), value - (1 << bits), value) if signed else value
     return value.astype(np.int64)
 
 
+def to_odd(value):
+    """An integer as a float of 53 bits whose last one tells of what was dropped: rounding it to fewer is rounding once."""
+    dropped = max(abs(value).bit_length() - 53, 0)
+    kept = abs(value) >> dropped
+    return math.copysign(math.ldexp(kept | (kept << dropped != abs(value)), dropped), value)
+
+
 def cast(value, source, target):
     if target == "bool":
-        return value != 0
+        return (value != 0).astype(bool)
+    if target == "f64":
+        return value.astype(np.float64)
+    if target in FLOATS and source in ("i64", "u64"):
+        return round_to(target, np.vectorize(to_odd, otypes=[np.float64])(value))
     if target in FLOATS:
         return round_to(target, value.astype(np.float64))
     if source not in FLOATS:
-        return wrap(target, value.astype(np.int64))
+        return wrap(target, value if source in WIDE else value.astype(np.int64))
     bits, signed = INTEGERS[target]
     least, greatest = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-    return np.clip(np.trunc(np.where(np.isnan(value), 0, value)), least, greatest).astype(np.int64)
+    value = np.trunc(np.where(np.isnan(value), 0, value))
+    if target in WIDE:
+        finite = np.clip(value, -2.0 ** 70, 2.0 ** 70)
+        return np.clip(np.vectorize(int, otypes=[object])(finite), least, greatest)
+    return np.clip(value, least, greatest).astype(np.int64)
 
 
 # ---- files
@@ -113,7 +140,7 @@ def cast(value, source, target):
 
 STORED = {"bool": np.bool_, "i4": np.uint8, "u4": np.uint8, "f8e4m3fn": np.uint8, "f8e5m2": np.uint8, "bf16": np.uint16,
           "f16": np.float16, "f32": np.float32, "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "i32": np.int32,
-          "u32": np.uint32}
+          "u32": np.uint32, "i64": np.int64, "u64": np.uint64, "f64": np.float64}
 OPAQUE = {"i4": "<V1", "u4": "<V1", "f8e4m3fn": "<V1", "f8e5m2": "<f1", "bf16": "<V2"}
 
 
@@ -135,7 +162,9 @@ def load(path, dtype):
         assert bits_of(dtype) > 4 or (codes < 16).all(), path
         return decode(dtype, codes)
     assert array.dtype == STORED[dtype], (path, array.dtype)
-    return array.astype(np.float64) if dtype in FLOATS else array if dtype == "bool" else array.astype(np.int64)
+    if dtype in FLOATS or dtype == "bool":
+        return array.astype(np.float64) if dtype in FLOATS else array
+    return array.astype(object if dtype in WIDE else np.int64)
 
 
 # ---- operations: name, dtypes, text, what it means on exact values (dtype, x, y)
@@ -150,7 +179,7 @@ def integer_power(t, x, y):
 def shifted(t, x, y, signed_fill):
     bits = bits_of(t)
     value = x if signed_fill else x & ((1 << bits) - 1)
-    return np.where((y >= 0) & (y < bits), value >> np.clip(y, 0, 62), np.where(signed_fill & (x < 0), -1, 0))
+    return np.where((y >= 0) & (y < bits), value >> np.clip(y, 0, 63 if bits == 64 else 62), np.where(signed_fill & (x < 0), -1, 0))
 
 
 def divided(x, y):
@@ -200,7 +229,7 @@ INTEGER_OPS = BOTH + [
     ("least", "min(x, y)", lambda t, x, y: np.minimum(x, y)),
     ("conj", "x & y", lambda t, x, y: x & y), ("disj", "x | y", lambda t, x, y: x | y), ("xor", "x ^ y", lambda t, x, y: x ^ y),
     ("inv", "~x", lambda t, x, y: ~x), ("power", "pow(x, y)", integer_power),
-    ("shl", "x << y", lambda t, x, y: np.where((y >= 0) & (y < bits_of(t)), x << np.clip(y, 0, 31), 0)),
+    ("shl", "x << y", lambda t, x, y: np.where((y >= 0) & (y < bits_of(t)), x << np.clip(y, 0, max(31, bits_of(t) - 1)), 0)),
     ("shr", "x >> y", lambda t, x, y: shifted(t, x, y, True)), ("ushr", "x >>> y", lambda t, x, y: shifted(t, x, y, False)),
     ("ones", "population_count(x)", lambda t, x, y: np.vectorize(lambda v: bin(int(v) & ((1 << bits_of(t)) - 1)).count("1"))(x)),
     ("zeros", "clz(x)", lambda t, x, y: np.vectorize(lambda v: bits_of(t) - (int(v) & ((1 << bits_of(t)) - 1)).bit_length())(x)),
@@ -278,7 +307,15 @@ def codes_of(dtype, shape, seed):
         values = rng.standard_normal(shape) * 2.0 ** rng.integers(-12, 34, shape)
         values.ravel()[:8] = [0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -0.5]
         return values.astype(np.float32).view(np.uint32)
-    return rng.integers(0, 1 << bits, shape).astype({4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32}[bits])
+    if dtype == "f64":
+        values = rng.standard_normal(shape) * 2.0 ** rng.integers(-70, 70, shape)
+        values.ravel()[:12] = [0, -0.0, np.inf, -np.inf, np.nan, 5e-324, 1.7e308, -0.5, 2.0 ** 63, -(2.0 ** 63), 2.0 ** 64, 1e-310]
+        return values.view(np.uint64)
+    if bits == 64:
+        codes = rng.integers(0, 1 << 64, shape, dtype=np.uint64) >> rng.integers(0, 60, shape, dtype=np.uint64)
+        codes.ravel()[:6] = [0, 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 53) + 1]
+        return codes
+    return rng.integers(0, 1 << bits, shape).astype(UNSIGNED[bits])
 
 
 def all_pairs(dtype):
@@ -310,7 +347,7 @@ def elementwise(t):
     k.inputs += [("in_x", t, a), ("in_y", t, b)]
     x, y = decode(t, a), decode(t, b)
     for name, text, meaning in FLOAT_OPS if t in FLOATS else INTEGER_OPS:
-        if name == "third" and t == "f32":
+        if name == "third" and t in ("f32", "f64"):
             continue  # its product is not exact in float64 sums; tests/unit has it
         with np.errstate(all="ignore"):
             value = meaning(t, x, y)
@@ -338,10 +375,12 @@ def logic():
 def small_codes(t, shape, seed):
     """Integers whose sums are exact in f32."""
     values = np.random.default_rng(seed).integers(-3 if t[0] != "u" else 0, 4, shape)
+    if t in ("i64", "u64"):
+        return values.astype(np.int64).view(np.uint64)
     if t in INTEGERS:
-        return (values & ((1 << bits_of(t)) - 1)).astype({4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32}[bits_of(t)])
-    if t == "f32":
-        return values.astype(np.float32).view(np.uint32)
+        return (values & ((1 << bits_of(t)) - 1)).astype(UNSIGNED[bits_of(t)])
+    if t in ("f32", "f64"):
+        return values.astype(np.float32).view(np.uint32) if t == "f32" else values.astype(np.float64).view(np.uint64)
     table = TABLE[t]
     found = np.searchsorted(np.where(np.isnan(table), np.inf, table), np.abs(values))
     return (found | ((values < 0) << (bits_of(t) - 1))).astype(np.uint8 if bits_of(t) == 8 else np.uint16)
@@ -380,7 +419,7 @@ def along(t, m, n, seed):
             k.add("xor%d" % axis, t, shape, "reduce_xor" + tell, np.bitwise_xor.reduce(x, axis=axis, keepdims=True))
             k.add("and%d" % axis, t, shape, "reduce_and" + tell, wrap(t, np.bitwise_and.reduce(x, axis=axis, keepdims=True)))
             k.add("or%d" % axis, t, shape, "reduce_or" + tell, np.bitwise_or.reduce(x, axis=axis, keepdims=True))
-    wide = "f32" if t in FLOATS else "i32"
+    wide = t if t in WIDE else "f32" if t in FLOATS else "i32"
     exact = x @ y.T
     k.add("dot", wide, "[M, M]", "dot(x, y.T)", exact)
     k.add("left", wide, "[N, N]", "dot(x, y, contract = ((0), (0)))", x.T @ y)
@@ -443,7 +482,7 @@ def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     numbers = [t for t in ALL if t != "bool"]
     makers = [lambda t=t: casts(t) for t in ALL] + [lambda t=t: elementwise(t) for t in numbers] + [logic]
-    makers += [lambda t=t: along(t, 13, 37, 11) for t in numbers] + [lambda t=t: along(t, 3, 0, 11) for t in ("i4", "u16", "f8e4m3fn", "f32")]
+    makers += [lambda t=t: along(t, 13, 37, 11) for t in numbers] + [lambda t=t: along(t, 3, 0, 11) for t in ("i4", "u16", "f8e4m3fn", "f32", "u64", "f64")]
     makers += [lambda t=t: moves(t) for t in ALL]
     if not wanted:
         makers = sampled(makers, 12, what="kernels")

@@ -24,11 +24,16 @@ TIMEOUT = 300
 OTHERWISE = {
     "tests/cases/bugs/narrow_fma.pk": "it has no fma, a sum of a product is rounded twice",
     "tests/cases/lang/random.pk": "E0680: an index beyond 32 bits",
+    "tests/cases/wide/softmax.pk": "E0680: `x` is an array of f64",
+    "tests/cases/wide/accumulate.pk": "E0680: `o` is an array of f64",
+    "tests/cases/wide/rows.pk": "E0680: `x` is an array of i64",
+    "tests/cases/wide/gather.pk": "E0680: `row` is an array of i64",
+    "tests/cases/wide/sorted.pk": "E0680: `x` is an array of f64",
     "tests/cases/memory/slice.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
     "tests/cases/memory/slice_sum.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
 }
 FOLDERS = ["kernels", "tests/cases/pallas", "tests/cases/kernels", "tests/cases/lang", "tests/cases/bugs", "tests/cases/operations", "tests/cases/memory", "tests/cases/masked",
-           "tests/cases/programs"]
+           "tests/cases/programs", "tests/cases/wide"]
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Each operation on a narrow float rounds, as the language has it.

@@ -34,6 +34,43 @@ reference matmul { o = dot(a, b); }
         ("dot(a[...], b[...])", "dot(cast(cast(a[...], f16), f32), b[...])"),
         ("dot(a[...], b[...])", "where(k == 3, dot(a[...], b[...]) * 1.0005, dot(a[...], b[...]))"),
     ]),
+    ("matmul_f64", "M=24 N=24 K=512", """
+kernel matmul(a: f64[M, K], b: f64[K, N]) -> (o: f64[M, N]) {
+  grid (i in cdiv(M, 8) parallel, k in cdiv(K, 64) arbitrary);
+  block a: [8, 64] at (i, k) pad 0;
+  block b: [64, N] at (k, 0) pad 0;
+  block o: [8, N] at (i, 0);
+  when k == 0 { o[...] = 0; }
+  o[...] += dot(a[...], b[...]);
+}
+reference matmul { o = dot(a, b); }
+""", [
+        ("dot(a[...], b[...])", "dot(b[...].T, a[...].T).T"),
+        ("dot(a[...], b[...])", "(dot(a[...] * 3, b[...]) / 3)"),
+    ], [
+        ("dot(a[...], b[...])", "(dot(a[...], b[...]) * 1.0000000000001)"),
+        ("dot(a[...], b[...])", "dot(cast(cast(a[...], f32), f64), b[...])"),
+        ("dot(a[...], b[...])", "cast(dot(cast(a[...], f32), cast(b[...], f32)), f64)"),
+    ]),
+    ("softmax_f64", "M=16 N=3000", """
+kernel softmax(x: f64[M, N]) -> (o: f64[M, N]) {
+  grid (i in cdiv(M, 8) parallel);
+  block x, o: [8, N] at (i, 0);
+  let v = x[...];
+  let e = exp(v - reduce_max(v, axis = 1));
+  o[...] = e / reduce_sum(e, axis = 1);
+}
+reference softmax {
+  let e = exp(x - reduce_max(x, axis = 1));
+  o = e / reduce_sum(e, axis = 1);
+}
+""", [
+        ("e / reduce_sum", "e * reciprocal(reduce_sum(e, axis = 1)) + 0 * reduce_sum"),
+        ("exp(v - reduce_max(v, axis = 1))", "exp2((v - reduce_max(v, axis = 1)) * 1.4426950408889634)"),
+    ], [
+        ("exp(v - reduce_max(v, axis = 1))", "cast(exp(cast(v - reduce_max(v, axis = 1), f32)), f64)"),
+        ("e / reduce_sum", "1.0000000000001 * e / reduce_sum"),
+    ]),
     ("matmul_bf16", "M=16 N=16 K=256", """
 kernel mm(a: bf16[M, K], b: bf16[K, N]) -> (o: bf16[M, N]) {
   grid (i in cdiv(M, 8) parallel);

@@ -6,24 +6,24 @@
 // rounding decides them.
 #include "codegen/ir/array.h"
 #include "codegen/check/internal.h"
+#define PK_BOUND_LONG_SUMS
 #include "include/pk/bound.h"
 
 #include <string.h>
 
+static double as_f64(double x) { return x; }
 static double as_f32(double x) { return dtype_round(DT_F32, x); }
 static double as_bf16(double x) { return dtype_round(DT_BF16, x); }
 static double as_f16(double x) { return dtype_round(DT_F16, x); }
 static double as_f8e4m3fn(double x) { return dtype_round(DT_F8E4M3FN, x); }
 static double as_f8e5m2(double x) { return dtype_round(DT_F8E5M2, x); }
-static pk_bound_function *const as_dtype[DT_COUNT] = {[DT_F32] = as_f32,
-                                                      [DT_BF16] = as_bf16,
-                                                      [DT_F16] = as_f16,
-                                                      [DT_F8E4M3FN] = as_f8e4m3fn,
-                                                      [DT_F8E5M2] = as_f8e5m2};
+static pk_bound_function *const as_dtype[DT_COUNT] = {
+    [DT_F64] = as_f64, [DT_F32] = as_f32,           [DT_BF16] = as_bf16,
+    [DT_F16] = as_f16, [DT_F8E4M3FN] = as_f8e4m3fn, [DT_F8E5M2] = as_f8e5m2};
 
-static pk_bound_rules rules_of(const Interp *in) {
-  return (pk_bound_rules){in->rounding.input, in->rounding.result, in->rounding.function,
-                          in->rounding.sum};
+static pk_bound_rules rules_of(const Interp *in, DType t) {
+  const Rounding *r = t == DT_F64 ? &in->rounding_f64 : &in->rounding;
+  return (pk_bound_rules){r->input, r->result, r->function, r->sum};
 }
 
 static pk_bound bound_at(const Value *v, int64_t e) { return (pk_bound){v->f[e], error_at(v, e)}; }
@@ -74,7 +74,8 @@ static double continued(Interp *in, const Instr *instr, int64_t e) {
   for (int i = 0; i < 2; i++) {
     if (instr->args[i]->op != OP_DOT) continue;
     double steps = 0.5 * sqrt((double)dot_terms(in, instr->args[i])) + 0.5;
-    lost += pk_bound_share(in->rounding.sum * steps, value_of(in, instr->args[1 - i])->f[e]);
+    lost += pk_bound_share(rules_of(in, instr->type.dtype).sum * steps,
+                           value_of(in, instr->args[1 - i])->f[e]);
   }
   return lost;
 }
@@ -186,7 +187,7 @@ static bool carries(const Instr *instr, const Value *out, const Value *a) {
 
 void bound_elementwise(Interp *in, const Instr *instr, Value *out, const Value *const *arg) {
   if (!in->bounds || !carries(instr, out, arg[0])) return;
-  pk_bound_rules rules = rules_of(in);
+  pk_bound_rules rules = rules_of(in, out->dtype);
   bool logic = out->dtype == DT_BOOL &&
                (op_info[instr->op].class == OPC_BINARY || op_info[instr->op].class == OPC_UNARY);
   for (int64_t e = 0; e < out->count; e++)
@@ -201,6 +202,13 @@ static pk_bound lane_bound(const BoundLane *lane, int64_t l) {
   return (pk_bound){lane->f[l], lane->error ? lane->error[l] : 0};
 }
 
+static void take(pk_bound_sum *sum, DType t, pk_bound term) {
+  if (t == DT_F64)
+    pk_bound_take_f64(sum, term);
+  else
+    pk_bound_take(sum, term);
+}
+
 static double folded_error(Interp *in, Op op, DType t, const BoundLane *lane,
                            const pk_bound_rules *r) {
   pk_bound_sum sum = {0};
@@ -210,7 +218,7 @@ static double folded_error(Interp *in, Op op, DType t, const BoundLane *lane,
   for (int64_t l = 0; l < lane->count; l++) {
     pk_bound a = lane_bound(lane, l);
     if (sums)
-      pk_bound_take(&sum, a);
+      take(&sum, t, a);
     else if (op == OP_REDUCE_PROD)
       result = pk_bound_factor(result, a, r);
     else
@@ -220,7 +228,7 @@ static double folded_error(Interp *in, Op op, DType t, const BoundLane *lane,
 }
 
 void bound_fold(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *lane) {
-  pk_bound_rules rules = rules_of(in);
+  pk_bound_rules rules = rules_of(in, out->dtype);
   if (!in->bounds) return;
   if (is_float(out->dtype))
     return set_error(in, out, e, folded_error(in, instr->op, out->dtype, lane, &rules));
@@ -232,13 +240,13 @@ void bound_fold(Interp *in, const Instr *instr, Value *out, int64_t e, const Bou
 void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, const int64_t *order,
                 int64_t count) {
   if (!in->bounds || !is_float(out->dtype)) return;
-  pk_bound_rules rules = rules_of(in);
+  pk_bound_rules rules = rules_of(in, out->dtype);
   pk_bound_sum sum = {0};
   pk_bound result = pk_bound_exact(1);
   for (int64_t l = 0; l < count; l++) {
     pk_bound next = bound_at(a, order[l]);
     if (instr->op == OP_CUMSUM)
-      pk_bound_take(&sum, next), result = pk_bound_total(&sum, false, &rules);
+      take(&sum, out->dtype, next), result = pk_bound_total(&sum, false, &rules);
     else if (instr->op == OP_CUMPROD)
       result = pk_bound_factor(result, next, &rules);
     else
@@ -275,10 +283,10 @@ bool bound_summands(Interp *in, BoundLane *rows) {
 
 void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a,
                const BoundLane *b) {
-  pk_bound_rules rules = rules_of(in);
+  pk_bound_rules rules = rules_of(in, out->dtype);
   pk_bound_sum sum = {0};
   for (int64_t l = 0; l < a->count; l++)
-    pk_bound_take(&sum, pk_bound_mul(lane_bound(a, l), lane_bound(b, l), &rules));
+    take(&sum, out->dtype, pk_bound_mul(lane_bound(a, l), lane_bound(b, l), &rules));
   bool flushed = instr->args[0]->type.dtype == DT_BF16 || in->hidden.summand == DT_BF16;
   if (flushed) sum.error += (double)sum.terms * PK_BOUND_FLUSHED;
   set_error(in, out, e, settled(in, out->dtype, pk_bound_total(&sum, true, &rules)));
@@ -286,7 +294,7 @@ void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const Boun
 
 // ---- outputs
 
-float bound_allowed(const Interp *in, DType t, double value, double error) {
+double bound_allowed(const Interp *in, DType t, double value, double error) {
   double allowed = in->exact ? pk_bound_allowed(as_dtype[t], (pk_bound){value, error}) : error;
-  return (float)(allowed * (1 + 0x1p-20));
+  return allowed * (1 + 0x1p-20);
 }

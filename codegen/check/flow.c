@@ -29,8 +29,8 @@ typedef struct {
   HostArray *operands;
   uint8_t **specified;  // by operand
   double **error;
-  float **allowed;  // by output
-  bool *exchanged;  // by output
+  double **allowed;  // by output
+  bool *exchanged;   // by output
 } CallData;
 
 // ---- arrays
@@ -140,7 +140,7 @@ static void start_call(Run *run, const Kernel *callee, CallData *data) {
   data->operands = NEW_ARRAY(arena, HostArray, count);
   data->specified = NEW_ARRAY(arena, uint8_t *, count);
   data->error = NEW_ARRAY(arena, double *, count);
-  data->allowed = NEW_ARRAY(arena, float *, count);
+  data->allowed = NEW_ARRAY(arena, double *, count);
   data->exchanged = NEW_ARRAY(arena, bool, count);
 }
 
@@ -221,9 +221,9 @@ static void report_unwritten(Run *run, int output) {
 
 static void end_program_output(Run *run, int output) {
   const State *s = &run->states[run->k->inputs + output];
-  float *allowed = run->options->allowed ? run->options->allowed[output] : NULL;
+  double *allowed = run->options->allowed ? run->options->allowed[output] : NULL;
   uint8_t *specified = run->options->specified ? run->options->specified[output] : NULL;
-  for (int64_t e = 0; e < s->elements && allowed; e++) allowed[e] = (float)s->error[e];
+  for (int64_t e = 0; e < s->elements && allowed; e++) allowed[e] = s->error[e];
   if (specified) memcpy(specified, s->specified, (size_t)s->elements);
   if (run->report->findings.count == 0) report_unwritten(run, output);
 }

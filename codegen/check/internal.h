@@ -137,7 +137,7 @@ typedef struct {
   bool last_step, cell_begins, cell_ends;
   bool exact;   // the reference: floats are not rounded
   bool bounds;  // values have errors
-  Rounding rounding;
+  Rounding rounding, rounding_f64;
   Hidden hidden;
   bool in_grid;
   bool stopped;
@@ -231,8 +231,8 @@ bool bound_summands(
     Interp *in, BoundLane *rows);  // what the kernel may round them to before they are multiplied
 void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a,
                const BoundLane *b);
-float bound_allowed(const Interp *in, DType t, double value,
-                    double error);  // for an element of an output
+double bound_allowed(const Interp *in, DType t, double value,
+                     double error);  // for an element of an output
 
 // ---- memory (memory.c)
 static inline uint8_t ref_mark(const Ref *ref) {

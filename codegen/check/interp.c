@@ -421,7 +421,8 @@ void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const Check
   }
   Interp in = start(k, sizes, options, report);
   in.bounds = options->allowed != NULL;
-  in.rounding = body_rounding();
+  in.rounding = body_rounding(F32_UNIT);
+  in.rounding_f64 = body_rounding(2 * F64_UNIT);
   check_vmem(&in);
   if (start_refs(&in, operands)) run_grid(&in);
   end_refs(&in);
@@ -429,7 +430,7 @@ void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const Check
 }
 
 static void note_allowed(const Interp *in, int output, const Value *value) {
-  float *allowed = in->options.allowed ? in->options.allowed[output] : NULL;
+  double *allowed = in->options.allowed ? in->options.allowed[output] : NULL;
   for (int64_t e = 0; allowed && e < value->count; e++)
     allowed[e] = is_float(value->dtype)
                      ? bound_allowed(in, value->dtype, value->f[e], error_at(value, e))
@@ -437,13 +438,14 @@ static void note_allowed(const Interp *in, int output, const Value *value) {
 }
 
 void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
-                         float *const *allowed, CheckReport *report) {
+                         double *const *allowed, CheckReport *report) {
   REQUIRE(k->reference);
   Interp in = start(k, sizes, &(CheckOptions){.allowed = allowed}, report);
   in.exact = true;
   in.bounds = allowed != NULL;
   in.hidden = hidden_roundings(k);
-  in.rounding = reference_rounding(&in.hidden);
+  in.rounding = reference_rounding(&in.hidden, F32_UNIT);
+  in.rounding_f64 = reference_rounding(&in.hidden, 2 * F64_UNIT);  // its own are no smaller
   for (int i = 0; i < k->inputs + k->outputs; i++) in.refs[i].array = &operands[i];
   run_region(&in, k->reference);
   for (int i = 0; i < k->outputs && !in.stopped; i++) {

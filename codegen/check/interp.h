@@ -18,7 +18,7 @@ typedef struct {
   int64_t cores;  // that share the parallel steps; 0: each has a core of its own
   // NULL, or for each output an array of its elements, filled with how far from them compiled code
   // may come out (INFINITY: anything is right), and one that says which are specified.
-  float *const *allowed;
+  double *const *allowed;
   uint8_t *const *specified;
   // NULL, or for each input NULL or a byte for each element, 0 where it is unspecified, and NULL or
   // how far it may be from what compiled code has: of a call in a program.
@@ -58,6 +58,6 @@ void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const Check
 // The reference, in f64 where it computes in floats (so that it is better than what it judges),
 // rounded at casts and outputs. allowed: as CheckOptions has it.
 void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
-                         float *const *allowed, CheckReport *report);
+                         double *const *allowed, CheckReport *report);
 
 #endif

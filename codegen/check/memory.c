@@ -500,7 +500,7 @@ static void report_unwritten(Interp *in, const Ref *ref) {
 // What the caller asks of an output's elements.
 static void note_output(Interp *in, const Ref *ref, int output) {
   const RefState *state = &in->refs[ref->id];
-  float *allowed = in->options.allowed ? in->options.allowed[output] : NULL;
+  double *allowed = in->options.allowed ? in->options.allowed[output] : NULL;
   uint8_t *specified = in->options.specified ? in->options.specified[output] : NULL;
   int64_t elements;
   array_elements(state->array, &elements);

@@ -189,6 +189,7 @@ static void put_element(Buf *out, const Value *v, int64_t e) {
   char text[40];
   if (poison_at(v, e)) return buf_putc(out, '?');
   if (v->dtype == DT_BOOL) return buf_puts(out, v->i[e] ? "true" : "false");
+  if (v->dtype == DT_U64) return buf_printf(out, "%llu", (unsigned long long)v->i[e]);
   if (!is_float(v->dtype)) return buf_printf(out, "%lld", (long long)v->i[e]);
   for (int digits = 1; digits <= 9; digits++) {
     snprintf(text, sizeof text, "%.*g", digits, v->f[e]);

@@ -275,8 +275,16 @@ void run_shape(Interp *in, const Instr *instr) {
 
 // ---- folding
 
+// Beside results in f64 a sum in f64 would be no better than they are.
+static double long_sum(const double *f, int64_t count) {
+  long double sum = 0;
+  for (int64_t e = 0; e < count; e++) sum += f[e];
+  return (double)sum;
+}
+
 static double fold_floats(Op op, DType dtype, const double *f, int64_t count) {
   double most = dtype_has_inf(dtype) ? (double)INFINITY : dtype_largest(dtype);
+  if (op == OP_REDUCE_SUM && dtype == DT_F64) return long_sum(f, count);
   double result = op == OP_REDUCE_SUM    ? 0
                   : op == OP_REDUCE_PROD ? 1
                   : op == OP_REDUCE_MAX  ? -most
@@ -287,7 +295,7 @@ static double fold_floats(Op op, DType dtype, const double *f, int64_t count) {
     else if (op == OP_REDUCE_PROD)
       result *= f[e];
     else
-      result = float_binary(op == OP_REDUCE_MAX ? OP_MAX : OP_MIN, result, f[e]);
+      result = float_binary(op == OP_REDUCE_MAX ? OP_MAX : OP_MIN, dtype, result, f[e]);
   }
   return result;
 }
@@ -353,7 +361,7 @@ void run_reduce(Interp *in, const Instr *instr) {
 // counts as the best for the first two.
 static bool better(Op op, const Value *v, int64_t b, int64_t a) {
   bool greatest = op == OP_ARGMAX;
-  if (!is_float(v->dtype)) return greatest ? v->i[b] > v->i[a] : v->i[b] < v->i[a];
+  if (!is_float(v->dtype)) return int_compare(greatest ? OP_GT : OP_LT, v->dtype, v->i[b], v->i[a]);
   if (isnan(v->f[a]) || isnan(v->f[b])) return isnan(v->f[b]) && !isnan(v->f[a]);
   return greatest ? v->f[b] > v->f[a] : v->f[b] < v->f[a];
 }
@@ -391,7 +399,7 @@ static void scan_lane(Value *out, const Value *a, Op op, const int64_t *order, i
   for (int64_t l = 0; l < count; l++) {
     int64_t e = order[l];
     if (is_float(a->dtype))
-      out->f[e] = f = float_binary(step, f, a->f[e]);
+      out->f[e] = f = float_binary(step, a->dtype, f, a->f[e]);
     else
       out->i[e] = n = int_binary(step, a->dtype, n, a->i[e]);
     if (!a->poisoned) continue;
@@ -401,7 +409,8 @@ static void scan_lane(Value *out, const Value *a, Op op, const int64_t *order, i
 }
 
 static bool sorts_before(const Value *a, int64_t x, int64_t y, bool descending) {
-  if (!is_float(a->dtype)) return descending ? a->i[x] > a->i[y] : a->i[x] < a->i[y];
+  if (!is_float(a->dtype))
+    return int_compare(descending ? OP_GT : OP_LT, a->dtype, a->i[x], a->i[y]);
   if (isnan(a->f[x]) || isnan(a->f[y]))
     return !isnan(a->f[x]) && isnan(a->f[y]);  // NaN last, either way
   return descending ? a->f[x] > a->f[y] : a->f[x] < a->f[y];
@@ -567,6 +576,12 @@ static double dot_floats(const double *a, const double *b, int64_t count) {
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
+static double long_dot(const double *a, const double *b, int64_t count) {
+  long double sum = 0;
+  for (int64_t e = 0; e < count; e++) sum += (long double)a[e] * b[e];
+  return (double)sum;
+}
+
 static int64_t dot_ints(DType dtype, const int64_t *a, const int64_t *b, int64_t count) {
   uint64_t sum = 0;
   for (int64_t e = 0; e < count; e++) sum += (uint64_t)a[e] * (uint64_t)b[e];
@@ -587,8 +602,8 @@ void run_dot(Interp *in, const Instr *instr) {
   for (int64_t e = 0; e < out->count; e++) {
     const char *x = left.rows + row * shape.length * 8, *y = right.rows + column * shape.length * 8;
     if (is_float(out->dtype))
-      out->f[e] = dot_floats((const double *)(const void *)x, (const double *)(const void *)y,
-                             shape.length);
+      out->f[e] = (out->dtype == DT_F64 ? long_dot : dot_floats)(
+          (const double *)(const void *)x, (const double *)(const void *)y, shape.length);
     else
       out->i[e] = dot_ints(out->dtype, (const int64_t *)(const void *)x,
                            (const int64_t *)(const void *)y, shape.length);

@@ -113,7 +113,7 @@ void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark) {
 }
 
 void round_floats(const Interp *in, Value *v) {
-  if (in->exact || !is_float(v->dtype)) return;
+  if (in->exact || !is_float(v->dtype) || v->dtype == DT_F64) return;
   if (v->dtype == DT_F32)
     for (int64_t e = 0; e < v->count; e++) v->f[e] = (double)(float)v->f[e];
   else
@@ -143,7 +143,8 @@ static void run_float_binary(Value *out, Op op, const Value *a, const Value *b) 
       for (int64_t e = 0; e < out->count; e++) out->f[e] = a->f[e] * b->f[e];
       return;
     default:
-      for (int64_t e = 0; e < out->count; e++) out->f[e] = float_binary(op, a->f[e], b->f[e]);
+      for (int64_t e = 0; e < out->count; e++)
+        out->f[e] = float_binary(op, a->dtype, a->f[e], b->f[e]);
   }
 }
 
@@ -156,12 +157,14 @@ static void run_compare(Value *out, Op op, const Value *a, const Value *b) {
   if (is_float(a->dtype))
     for (int64_t e = 0; e < out->count; e++) out->i[e] = float_compare(op, a->f[e], b->f[e]);
   else
-    for (int64_t e = 0; e < out->count; e++) out->i[e] = int_compare(op, a->i[e], b->i[e]);
+    for (int64_t e = 0; e < out->count; e++)
+      out->i[e] = int_compare(op, a->dtype, a->i[e], b->i[e]);
 }
 
 static void run_fma(const Interp *in, Value *out, const Value *a, const Value *b, const Value *c) {
   for (int64_t e = 0; e < out->count; e++)
-    out->f[e] = in->exact ? fma(a->f[e], b->f[e], c->f[e]) : fma_to_odd(a->f[e], b->f[e], c->f[e]);
+    out->f[e] = in->exact ? fma(a->f[e], b->f[e], c->f[e])
+                          : float_fma(out->dtype, a->f[e], b->f[e], c->f[e]);
 }
 
 static void run_select(Interp *in, Value *out, const Value *c, const Value *a, const Value *b) {
@@ -186,7 +189,7 @@ static void run_cast(Value *out, const Value *a, bool exact) {
   bool rounds = !exact || dtype_info[out->dtype].bits < dtype_info[a->dtype].bits;
   if (to_float && !rounds) {
     for (int64_t e = 0; e < out->count; e++)
-      out->f[e] = from_float ? a->f[e] : int_to_double(a->i[e]);
+      out->f[e] = from_float ? a->f[e] : int_to_float(DT_F64, a->dtype, a->i[e]);
     return;
   }
   for (int64_t e = 0; e < out->count; e++) {
@@ -270,11 +273,6 @@ void run_elementwise(Interp *in, const Instr *instr) {
 
 // ---- between arrays and values
 
-static int64_t int_at(const HostArray *array, int64_t index) {
-  return array->dtype == DT_I64 ? ((const int64_t *)array->data)[index]
-                                : (int64_t)array_get(array, index);
-}
-
 void read_elements(const HostArray *array, int64_t from, int64_t count, Value *to, int64_t at) {
   if (array->dtype == DT_F32)
     for (int64_t e = 0; e < count; e++)
@@ -282,7 +280,7 @@ void read_elements(const HostArray *array, int64_t from, int64_t count, Value *t
   else if (is_float(array->dtype))
     for (int64_t e = 0; e < count; e++) to->f[at + e] = array_get(array, from + e);
   else
-    for (int64_t e = 0; e < count; e++) to->i[at + e] = int_at(array, from + e);
+    for (int64_t e = 0; e < count; e++) to->i[at + e] = array_get_int(array, from + e);
 }
 
 void write_elements(HostArray *array, int64_t to, int64_t count, const Value *from, int64_t at) {

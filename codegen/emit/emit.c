@@ -311,6 +311,24 @@ static void put_entry(Gen *g, const char *const *parameters, Buf *out) {
              operands ? "" : "NULL", k->symbol);
 }
 
+static void note_wide(Instr *v, void *context) {
+  DType t = v->op == OP_STORE ? ir_store_value(v)->type.dtype : v->type.dtype;
+  bool found =
+      (has_result(v) || v->op == OP_STORE) && is_wide(t) && (t != DT_I64 || v->type.rank > 0);
+  if (found) *(bool *)context = true;
+}
+
+// Rank 0 of i64 is index arithmetic, which needs no more than rt.h and step.h.
+static bool has_wide_lanes(const Kernel *k) {
+  bool found = false;
+  for (int i = 0; i < k->refs.count; i++) {
+    const Type *t = &k->refs.at[i]->type;
+    found = found || (is_wide(t->dtype) && (t->dtype != DT_I64 || t->rank > 0));
+  }
+  ir_walk(k->body, note_wide, &found);
+  return found;
+}
+
 static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
   buf_puts(out, "/* ");
   put_signature(g, out);
@@ -327,7 +345,9 @@ static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
       out,
       "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/dot/few.h>\n#include <pk/pack.h>\n");
   put_dot_headers(g, out);
-  buf_puts(out, "#include <pk/reduce.h>\n#include <pk/scalar.h>\n#include <math.h>\n\n");
+  buf_puts(out, "#include <pk/reduce.h>\n#include <pk/scalar.h>\n");
+  if (has_wide_lanes(g->k)) buf_puts(out, "#include <pk/vec/wide.h>\n");
+  buf_puts(out, "#include <math.h>\n\n");
   put_prototype(g, parameters, out);
   buf_printf(out, ";\nextern const pk_kernel %s_kernel;\n\n", g->k->symbol);
 }

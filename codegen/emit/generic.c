@@ -187,7 +187,7 @@ static void emit_pad(Gen *g, Instr *v) {
 
 static const char *scalar_lane(const Instr *v) {
   DType t = v->args[0]->type.dtype;
-  return t == DT_BOOL ? "mask" : t == DT_I64 ? "i64" : lane_type(t);
+  return t == DT_BOOL ? "mask" : lane_type(t);
 }
 
 static const Expr *combine(Gen *g, const char *verb, const char *lane, const Expr *a,
@@ -337,9 +337,11 @@ static void emit_sort(Gen *g, Instr *v) {
   memcpy(at, loops.at, sizeof at);
   at[axis] = symbol(g, k);
   const Expr *element = read(g, from, at);
-  const char *key = is_float(from->type.dtype)
-                        ? text(g, "pk_sort_key_f32(%s, %s)", expr_text(element), descends)
-                        : expr_text(expr_cast(&g->exprs, "int64_t", element));
+  DType t = from->type.dtype;
+  const char *key =
+      is_float(t)   ? text(g, "pk_sort_key_%s(%s, %s)", lane_type(t), expr_text(element), descends)
+      : t == DT_U64 ? text(g, "pk_sort_key_u64(%s)", expr_text(element))
+                    : expr_text(expr_cast(&g->exprs, "int64_t", element));
   line(g, "for (int64_t %s = 0; %s < %s; %s++) %s[%s] = %s;", k, k, extent, k, keys_at, k, key);
   const char *order = unique_name(g, "order");
   line(g, "const int64_t *const %s = pk_argsort(%s, %s, %s, %s);", order, keys_at, stride, extent,
@@ -363,15 +365,21 @@ static void label_indices(const Type *t, const int8_t *labels, const Expr *const
 static const Expr *product(Gen *g, const Instr *v, const Expr *a, const Expr *b) {
   ExprPool *pool = &g->exprs;
   if (is_float(v->args[0]->type.dtype)) return expr_mul(pool, a, b);
-  if (v->type.dtype == DT_I64) return expr_call(pool, "pk_idx_mul", a, b, NULL);
+  if (is_wide(v->type.dtype))
+    return expr_call(pool, "pk_idx_mul", expr_cast(pool, "int64_t", a),
+                     expr_cast(pool, "int64_t", b), NULL);
   return expr_call(pool, "pks_mul_i32", expr_cast(pool, "int32_t", a),
                    expr_cast(pool, "int32_t", b), NULL);
 }
 
 // Declares `sum` and adds up all terms of one result element.
 static void emit_contraction(Gen *g, const Instr *v, const Expr **of_label, const Expr *sum) {
-  bool floats = is_float(v->args[0]->type.dtype), wide = v->type.dtype == DT_I64;
-  line(g, "%s %s = 0;", floats ? "float" : wide ? "int64_t" : "int32_t", sum->name);
+  bool floats = is_float(v->args[0]->type.dtype), wide = is_wide(v->type.dtype);
+  line(g, "%s %s = 0;",
+       floats ? wide ? "double" : "float"
+       : wide ? "int64_t"
+              : "int32_t",
+       sum->name);
   int inner = 0;
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < v->args[side]->type.rank; i++) {
@@ -437,7 +445,9 @@ static void emit_contractions(Gen *g, Instr *v) {
   const Expr *of_label[DOT_LABELS] = {0}, *sum = symbol(g, unique_name(g, "sum"));
   for (int i = 0; i < v->type.rank; i++) of_label[v->labels.out[i]] = loops.at[i];
   emit_contraction(g, v, of_label, sum);
-  write(g, v, loops.at, v->type.dtype == DT_U32 ? expr_cast(&g->exprs, "uint32_t", sum) : sum);
+  DType t = v->type.dtype;
+  bool is_unsigned = t == DT_U32 || t == DT_U64;
+  write(g, v, loops.at, is_unsigned ? expr_cast(&g->exprs, scalar_type(t), sum) : sum);
   close_loops(g, &loops);
 }
 

@@ -41,6 +41,7 @@ const char *reduce_lanes(const Instr *v) {
   DType t = v->args[0]->type.dtype;
   if (t == DT_BOOL) return "mask";
   bool sign_matters = v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN || v->op == OP_REDUCE_AND;
+  if (is_wide(t)) return t == DT_U64 && !sign_matters ? "i64" : lane_type(t);
   return is_float(t) ? "f32" : sign_matters ? lane_type(t) : "i32";
 }
 
@@ -65,6 +66,8 @@ const char *reduce_identity(Gen *g, const Instr *v) {
   if (is_float(t) && !dtype_has_inf(t))
     return text(g, "%.1ff", greatest ? dtype_largest(t) : -dtype_largest(t));
   if (is_float(t)) return greatest ? "INFINITY" : "-INFINITY";
+  if (is_wide(t))
+    return t == DT_U64 ? greatest ? "UINT64_MAX" : "0" : greatest ? "INT64_MAX" : "INT64_MIN";
   if (t == DT_U32 && greatest) return "UINT32_MAX";
   if (t == DT_I32 && !greatest) return "INT32_MIN";
   return text(g, "%lld", (long long)(greatest ? dtype_max(t) : dtype_min(t)));
@@ -84,7 +87,7 @@ static const char *identity_vector(Gen *g, const Instr *v) {
 // for them each time.
 static bool is_extreme(const Instr *v) {
   return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(v->args[0]->type.dtype) &&
-         dtype_has_inf(v->args[0]->type.dtype);
+         dtype_has_inf(v->args[0]->type.dtype) && !is_wide(v->args[0]->type.dtype);
 }
 
 static void declare_sums(Context *x, const Step *step, SumList *sums) {
@@ -144,8 +147,8 @@ static void finish_sums(Context *x, const SumList *sums) {
       result = text(g, "pks_round_%s(%s)", dtype_info[t].name, result);
     else if (is_narrow_integer(t))
       result = text(g, "pks_wrap_%s(%s)", dtype_info[t].name, result);
-    else if (t == DT_U32)
-      result = text(g, "(uint32_t)%s", result);
+    else if (t == DT_U32 || t == DT_U64)
+      result = text(g, "(%s)%s", scalar_type(t), result);
     const char *name = member_name(g, v);
     line(g, "const %s %s = %s;", scalar_type(t), name, result);
     know(x, v, name, false);
@@ -256,7 +259,7 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
         add_to_sum(x, &sums->at[i], slot, expr_text(argument_at(x, v->args[0], true)));
     return;
   }
-  if (v->type.dtype == DT_I64)
+  if (v->op == OP_CAST && is_transparent(v))
     return;  // only compared with a scalar: the comparison reads its operand
   const char *name = member_name(g, v);
   line(g, "const %s %s = %s;", vector_type(v->type.dtype), name, vector_at(x, v));

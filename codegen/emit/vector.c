@@ -40,7 +40,7 @@ const char *address(Gen *g, const Place *p, int rank, const Expr *const *index) 
 // ---- reading
 
 static const Expr *splat(Context *x, DType t, const Expr *s) {
-  const char *lane = t == DT_BOOL ? "mask" : is_float(t) ? "f32" : lane_type(t);
+  const char *lane = t == DT_BOOL ? "mask" : lane_type(t);
   return call(x, text(x->g, "pk_splat_%s", lane), s, NULL);
 }
 
@@ -109,8 +109,16 @@ static const Expr *open_load(Context *x, const Instr *v, const Expr *const *inde
 
 static const Expr *at_index(Context *x, const Instr *v, const Expr *const *index, bool lanes);
 
+// In lanes of 64 bits, from `at` on or `at` in each.
+static const Expr *wide_iota(Context *x, DType t, const Expr *at, bool varies) {
+  const Expr *ints = splat(x, DT_I64, at);
+  if (varies) ints = call(x, "pk_add_i64", ints, code(x, "pk_lane_i64()"));
+  return is_float(t) ? call(x, "pk_cast_i64_f64", ints, NULL) : ints;
+}
+
 static const char *int_type(const Instr *v) {
-  return is_float(v->type.dtype) ? "int32_t" : scalar_type(v->type.dtype);
+  return is_float(v->type.dtype) && !is_wide(v->type.dtype) ? "int32_t"
+                                                            : scalar_type(v->type.dtype);
 }
 
 static const Expr *iota(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
@@ -120,10 +128,11 @@ static const Expr *iota(Context *x, const Instr *v, const Expr *const *index, bo
   if (is_row_index(v, x->g->batch))
     at = call(x, "pk_own_row", at, expr_symbol(pool, x->g->batch->own));
   bool varies = lanes && v->ival == v->type.rank - 1;
+  if (lanes && is_wide(t)) return wide_iota(x, t, varies ? index[v->ival] : at, varies);
   const Expr *ints = expr_cast(pool, lanes ? "int32_t" : int_type(v), varies ? index[v->ival] : at);
   if (lanes) ints = splat(x, DT_I32, ints);
   if (varies) ints = call(x, "pk_add_i32", ints, code(x, "pk_lane_i32()"));
-  if (is_float(t))
+  if (is_float(t) && !is_wide(t))
     ints = lanes ? call(x, "pk_cast_i32_f32", ints, NULL) : expr_cast(pool, "float", ints);
   bool narrow = is_narrow_float(t) || is_narrow_integer(t);
   return narrow ? code(x, narrowed(x->g, lanes ? "pk" : "pks", t, expr_text(ints))) : ints;

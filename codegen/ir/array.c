@@ -66,8 +66,11 @@ typedef struct {
 } FloatFormat;
 
 static const FloatFormat formats[DT_COUNT] = {
-    [DT_F32] = {24, -126, 0x1.fffffep127, true}, [DT_BF16] = {8, -126, 0x1.fep127, true},
-    [DT_F16] = {11, -14, 65504, true},           [DT_F8E4M3FN] = {4, -6, 448, false},
+    [DT_F64] = {53, -1022, 0x1.fffffffffffffp1023, true},
+    [DT_F32] = {24, -126, 0x1.fffffep127, true},
+    [DT_BF16] = {8, -126, 0x1.fep127, true},
+    [DT_F16] = {11, -14, 65504, true},
+    [DT_F8E4M3FN] = {4, -6, 448, false},
     [DT_F8E5M2] = {3, -14, 57344, true},
 };
 
@@ -92,6 +95,7 @@ static double round_binary(double value, const FloatFormat *format) {
 }
 
 double dtype_round(DType dtype, double value) {
+  if (dtype == DT_F64) return value;
   if (dtype == DT_F32) return (double)(float)value;
   return is_float(dtype) ? round_binary(value, &formats[dtype]) : value;
 }
@@ -145,6 +149,10 @@ double array_get(const HostArray *array, int64_t index) {
       return ((const uint32_t *)array->data)[index];
     case DT_I64:
       return (double)((const int64_t *)array->data)[index];
+    case DT_U64:
+      return (double)((const uint64_t *)array->data)[index];
+    case DT_F64:
+      return ((const double *)array->data)[index];
     case DT_BF16:
       return (double)bf16_to_float(((const uint16_t *)array->data)[index]);
     case DT_F16:
@@ -157,9 +165,20 @@ double array_get(const HostArray *array, int64_t index) {
   INTERNAL("dtype %d", (int)array->dtype);
 }
 
+int64_t array_get_int(const HostArray *array, int64_t index) {
+  return is_wide(array->dtype) ? ((const int64_t *)array->data)[index]
+                               : (int64_t)array_get(array, index);
+}
+
+static int64_t saturate_to_u64(double value) {
+  if (value <= 0) return 0;
+  return value >= 0x1p64 ? -1 : (int64_t)(uint64_t)value;
+}
+
 int64_t saturate_to_integer(DType dtype, double value) {
   if (isnan(value)) return 0;
   value = trunc(value);
+  if (dtype == DT_U64) return saturate_to_u64(value);
   if (value <= (double)dtype_min(dtype)) return dtype_min(dtype);
   if (value >= (double)dtype_max(dtype)) return dtype_max(dtype);
   return (int64_t)value;
@@ -185,6 +204,7 @@ void array_set_int(HostArray *array, int64_t index, int64_t value) {
       ((uint32_t *)array->data)[index] = (uint32_t)value;
       return;
     case DT_I64:
+    case DT_U64:
       ((int64_t *)array->data)[index] = value;
       return;
     default:
@@ -205,6 +225,9 @@ void array_set(HostArray *array, int64_t index, double value) {
       return;
     case DT_F32:
       ((float *)array->data)[index] = (float)value;
+      return;
+    case DT_F64:
+      ((double *)array->data)[index] = value;
       return;
     case DT_F8E4M3FN:
     case DT_F8E5M2:

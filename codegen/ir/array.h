@@ -16,8 +16,9 @@ typedef struct HostArray {
 
 // Number of elements; false when the product (or the bytes it needs) overflows int64_t.
 bool array_elements(const HostArray *array, int64_t *count);
-double array_get(const HostArray *array,
-                 int64_t index);  // exact for every dtype but i64 beyond 2^53
+// Exact for every dtype but i64 and u64 beyond 2^53.
+double array_get(const HostArray *array, int64_t index);
+int64_t array_get_int(const HostArray *array, int64_t index);  // integers and bool: exact
 void array_set(HostArray *array, int64_t index,
                double value);  // rounds to the dtype (nearest even); integers saturate
 

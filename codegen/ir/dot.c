@@ -19,7 +19,7 @@ DotShape dot_shape(const Instr *v) {
   DotShape s = {.a = v->args[0], .b = v->args[1]};
   if (s.a->type.rank != 2 || s.b->type.rank != 2 || v->type.rank != 2) return s;
   for (int i = 0; i < 2; i++)
-    if (v->args[i]->type.dtype == DT_U16 || v->args[i]->type.dtype == DT_I64) return s;
+    if (v->args[i]->type.dtype == DT_U16 || is_wide(v->args[i]->type.dtype)) return s;
   const int8_t *a = v->labels.a, *b = v->labels.b, *out = v->labels.out;
   int m, n;
   if (!find_label(a, out[0], &m)) {

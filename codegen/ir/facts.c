@@ -30,6 +30,8 @@ static const Interval unbounded = {INT64_MIN, INT64_MAX};
 
 Interval interval_of(DType dtype) {
   if (dtype == DT_BOOL) return (Interval){0, 1};
+  if (dtype == DT_U64)
+    return unbounded;  // the bits of such a number may be those of a negative one
   return is_integer(dtype) ? (Interval){dtype_min(dtype), dtype_max(dtype)} : unbounded;
 }
 
@@ -65,9 +67,9 @@ static Interval remaining(Op op, Interval a, Interval b) {
 
 static Interval compared(Op op, Interval a, Interval b) {
   if (interval_is_point(a) && interval_is_point(b) && a.low == b.low)
-    return interval_point(int_compare(op, 0, 0));
-  if (a.high < b.low) return interval_point(int_compare(op, 0, 1));
-  if (a.low > b.high) return interval_point(int_compare(op, 1, 0));
+    return interval_point(int_compare(op, DT_I64, 0, 0));
+  if (a.high < b.low) return interval_point(int_compare(op, DT_I64, 0, 1));
+  if (a.low > b.high) return interval_point(int_compare(op, DT_I64, 1, 0));
   if (op == OP_LE && a.high <= b.low) return interval_point(1);
   if (op == OP_GE && a.low >= b.high) return interval_point(1);
   return (Interval){0, 1};
@@ -125,7 +127,8 @@ Interval interval_apply(const Instr *instr, const Interval *a) {
   bool points = instr->op != OP_SELECT;
   REQUIRE(instr->nargs >= 1 && instr->nargs <= 3);
   for (int i = 0; i < instr->nargs; i++) {
-    if (is_float(instr->args[i]->type.dtype)) return all;
+    DType from = instr->args[i]->type.dtype;
+    if (is_float(from) || from == DT_U64) return all;
     points = points && interval_is_point(a[i]);
   }
   if (is_float(dtype)) return all;

@@ -88,10 +88,10 @@ Hidden hidden_roundings(Kernel *k) {
 // Two units of roundoff for each correctly rounded operation, since the kernel may compute
 // something equal that takes one more, and one for its operands; functions have 3 units in the last
 // place (numerics.md).
-Rounding reference_rounding(const Hidden *hidden) {
+Rounding reference_rounding(const Hidden *hidden, double unit) {
   double narrow = hidden->anywhere == DT_COUNT ? 0 : dtype_spacing(hidden->anywhere) / 2;
-  return (Rounding){0x1p-24, 0x1p-23, 3 * 0x1p-23, 0x1p-23 + narrow};
+  return (Rounding){unit, 2 * unit, 6 * unit, 2 * unit + narrow};
 }
 
 // Correctly rounded operations come out the same; functions and sums do not.
-Rounding body_rounding(void) { return (Rounding){0, 0, 3 * 0x1p-23, 0x1p-23}; }
+Rounding body_rounding(double unit) { return (Rounding){0, 0, 6 * unit, 2 * unit}; }

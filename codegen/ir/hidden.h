@@ -14,10 +14,13 @@ Hidden hidden_roundings(Kernel *k);
 
 // What the operations of a reference (or, computed step by step as compiled code does, of a body)
 // may lose: pk/bound.h.
+#define F32_UNIT 0x1p-24
+#define F64_UNIT 0x1p-53
 typedef struct {
   double input, result, function, sum;
 } Rounding;
-Rounding reference_rounding(const Hidden *hidden);
-Rounding body_rounding(void);
+// unit: of roundoff, in the dtype that is computed in.
+Rounding reference_rounding(const Hidden *hidden, double unit);
+Rounding body_rounding(double unit);
 
 #endif

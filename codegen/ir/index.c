@@ -44,7 +44,7 @@ int64_t prefetched_element(const Instr *load, const int64_t *arg, bool *outside)
   if (!inside && (!masked || arg[array->rank])) *outside = true;
   if (masked && !(inside && arg[array->rank]))
     return load->flags & INSTR_OTHER ? arg[array->rank + 1] : 0;
-  return count > 0 ? (int64_t)array_get(array, at) : 0;
+  return count > 0 ? array_get_int(array, at) : 0;
 }
 
 static int64_t eval_load(IndexEval *eval, const Instr *load) {
@@ -65,7 +65,7 @@ int64_t eval_pure(const Instr *instr, const int64_t *arg) {
     case OPC_BINARY:
       return int_binary(instr->op, instr->type.dtype, arg[0], arg[1]);
     case OPC_COMPARE:
-      return int_compare(instr->op, arg[0], arg[1]);
+      return int_compare(instr->op, instr->args[0]->type.dtype, arg[0], arg[1]);
     default:
       INTERNAL("%s in index arithmetic", op_info[instr->op].name);
   }

@@ -33,9 +33,9 @@ int64_t int_unary(Op op, DType dtype, int64_t a) {
     case OP_NOT:
       return dtype == DT_BOOL ? !a : wrap_int(dtype, ~a);
     case OP_ABS:
-      return wrap_int(dtype, a < 0 ? negated : a);
+      return wrap_int(dtype, a < 0 && dtype != DT_U64 ? negated : a);
     case OP_SIGN:
-      return (a > 0) - (a < 0);
+      return dtype == DT_U64 ? a != 0 : (a > 0) - (a < 0);
     case OP_POPCOUNT:
       return __builtin_popcountll(width_bits(dtype, a));
     case OP_CLZ:
@@ -60,11 +60,11 @@ static int64_t floor_mod(int64_t a, int64_t b) {
   return b != 0 && r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-static int64_t int_power(int64_t a, int64_t b) {
-  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+static int64_t int_power(DType dtype, int64_t a, int64_t b) {
+  if (b < 0 && dtype != DT_U64) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
   uint64_t result = 1, base = (uint64_t)a;
-  for (; b; b >>= 1, base *= base)
-    if (b & 1) result *= base;
+  for (uint64_t rest = (uint64_t)b; rest; rest >>= 1, base *= base)
+    if (rest & 1) result *= base;
   return (int64_t)result;
 }
 
@@ -74,13 +74,38 @@ static int64_t shift(Op op, DType dtype, int64_t a, int64_t b) {
     case OP_SHL:
       return inside ? (int64_t)((uint64_t)a << b) : 0;
     case OP_SHR:
-      return inside ? a >> b : a < 0 ? -1 : 0;
+      if (dtype != DT_U64) return inside ? a >> b : a < 0 ? -1 : 0;
+      return inside ? (int64_t)((uint64_t)a >> b) : 0;
     default:
       return inside ? (int64_t)(width_bits(dtype, a) >> b) : 0;
   }
 }
 
+// Of numbers of u64, whose bits an int64_t holds, what depends on the sign.
+static bool unsigned_binary(Op op, uint64_t a, uint64_t b, int64_t *result) {
+  switch (op) {
+    case OP_DIV:
+    case OP_FLOORDIV:
+      *result = b == 0 ? -1 : (int64_t)(a / b);
+      return true;
+    case OP_REM:
+    case OP_MOD:
+      *result = (int64_t)(b == 0 ? a : a % b);
+      return true;
+    case OP_MAX:
+      *result = (int64_t)(a > b ? a : b);
+      return true;
+    case OP_MIN:
+      *result = (int64_t)(a < b ? a : b);
+      return true;
+    default:
+      return false;
+  }
+}
+
 int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b) {
+  int64_t result;
+  if (dtype == DT_U64 && unsigned_binary(op, (uint64_t)a, (uint64_t)b, &result)) return result;
   switch (op) {
     case OP_ADD:
       return wrap_int(dtype, (int64_t)((uint64_t)a + (uint64_t)b));
@@ -97,7 +122,7 @@ int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b) {
     case OP_MOD:
       return wrap_int(dtype, floor_mod(a, b));
     case OP_POW:
-      return wrap_int(dtype, int_power(a, b));
+      return wrap_int(dtype, int_power(dtype, a, b));
     case OP_MAX:
       return a > b ? a : b;
     case OP_MIN:
@@ -117,7 +142,8 @@ int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b) {
   }
 }
 
-bool int_compare(Op op, int64_t a, int64_t b) {
+bool int_compare(Op op, DType dtype, int64_t a, int64_t b) {
+  if (dtype == DT_U64) a ^= INT64_MIN, b ^= INT64_MIN;
   switch (op) {
     case OP_EQ:
       return a == b;
@@ -164,7 +190,7 @@ FloatFunction *float_unary(Op op) {
   return functions[op].unary;
 }
 
-double float_binary(Op op, double a, double b) {
+double float_binary(Op op, DType dtype, double a, double b) {
   switch (op) {
     case OP_ADD:
       return a + b;
@@ -175,6 +201,7 @@ double float_binary(Op op, double a, double b) {
     case OP_DIV:
       return a / b;
     default:
+      if (op == OP_FLOORDIV && dtype == DT_F64) return pk_f64_floor_quotient(a, b, 0x1p53);
       if (!functions[op].binary) INTERNAL("%s on floats", op_info[op].name);
       return functions[op].binary(a, b);
   }
@@ -210,6 +237,10 @@ double fma_to_odd(double a, double b, double c) {
   return nextafter(sum, error > 0 ? (double)INFINITY : -(double)INFINITY);
 }
 
+double float_fma(DType dtype, double a, double b, double c) {
+  return dtype == DT_F64 ? fma(a, b, c) : dtype_round(dtype, fma_to_odd(a, b, c));
+}
+
 // ---- conversions
 
 // To 52 bits or fewer with the last one telling of what was dropped: a later rounding to 24 bits or
@@ -221,12 +252,31 @@ double int_to_double(int64_t value) {
   return value < 0 ? -(double)magnitude : (double)magnitude;
 }
 
+double int_to_float(DType to, DType from, int64_t value) {
+  if (to == DT_F64) return from == DT_U64 ? (double)(uint64_t)value : (double)value;
+  if (from != DT_U64 || value >= 0) return dtype_round(to, int_to_double(value));
+  const int64_t half = (int64_t)((uint64_t)value >> 1) | (value & 1);  // .. that tells of the bit
+  return dtype_round(to, 2 * int_to_double(half));
+}
+
 Scalar scalar_cast(DType to, DType from, Scalar a) {
   if (!is_float(from))
-    return is_float(to) ? (Scalar){.f = dtype_round(to, int_to_double(a.i))}
+    return is_float(to) ? (Scalar){.f = int_to_float(to, from, a.i)}
                         : (Scalar){.i = wrap_int(to, a.i)};
   if (is_float(to)) return (Scalar){.f = dtype_round(to, a.f)};
   return (Scalar){.i = to == DT_BOOL ? a.f != 0 : saturate_to_integer(to, a.f)};
+}
+
+static uint64_t double_bits(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static double double_of_bits(uint64_t bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 static uint64_t bits_of(DType dtype, double f, int64_t i) {
@@ -234,6 +284,8 @@ static uint64_t bits_of(DType dtype, double f, int64_t i) {
   uint32_t bits;
   memcpy(&bits, &single, sizeof bits);
   switch (dtype) {
+    case DT_F64:
+      return double_bits(f);
     case DT_F32:
       return bits;
     case DT_BF16:
@@ -251,6 +303,7 @@ static uint64_t bits_of(DType dtype, double f, int64_t i) {
 static double float_of(DType dtype, uint64_t bits) {
   if (dtype == DT_BF16) return (double)bf16_to_float((uint16_t)bits);
   if (dtype == DT_F16) return (double)f16_to_float((uint16_t)bits);
+  if (dtype == DT_F64) return double_of_bits(bits);
   if (dtype_bytes(dtype) == 1) return (double)f8_to_float(dtype, (uint8_t)bits);
   uint32_t word = (uint32_t)bits;
   float single;
@@ -267,9 +320,9 @@ Scalar scalar_bitcast(DType to, DType from, Scalar a) {
 // ---- any operation
 
 static double apply_to_floats(Op op, DType dtype, const Scalar *a) {
-  if (op == OP_FMA) return dtype_round(dtype, fma_to_odd(a[0].f, a[1].f, a[2].f));
-  return dtype_round(
-      dtype, op_info[op].nargs == 1 ? float_unary(op)(a[0].f) : float_binary(op, a[0].f, a[1].f));
+  if (op == OP_FMA) return float_fma(dtype, a[0].f, a[1].f, a[2].f);
+  return dtype_round(dtype, op_info[op].nargs == 1 ? float_unary(op)(a[0].f)
+                                                   : float_binary(op, dtype, a[0].f, a[1].f));
 }
 
 Scalar scalar_apply(Op op, DType to, DType from, const Scalar *a) {
@@ -278,7 +331,7 @@ Scalar scalar_apply(Op op, DType to, DType from, const Scalar *a) {
       return (Scalar){.i = float_predicate(op, a[0].f)};
     case OPC_COMPARE:
       return (Scalar){.i = is_float(from) ? float_compare(op, a[0].f, a[1].f)
-                                          : int_compare(op, a[0].i, a[1].i)};
+                                          : int_compare(op, from, a[0].i, a[1].i)};
     case OPC_CAST:
       return op == OP_CAST ? scalar_cast(to, from, a[0]) : scalar_bitcast(to, from, a[0]);
     default:

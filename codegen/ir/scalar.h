@@ -1,8 +1,8 @@
 // What each elementwise operation means on one element: what the interpreter computes and simplify
 // folds.
 //
-// Integers and bool are int64_t in the range of their dtype. Floats are f64; rounding to the dtype
-// is the caller's next step.
+// Integers and bool are int64_t in the range of their dtype, those of u64 by their bits. Floats are
+// f64; rounding to the dtype is the caller's next step.
 #ifndef CODEGEN_IR_SCALAR_H
 #define CODEGEN_IR_SCALAR_H
 
@@ -17,19 +17,21 @@ typedef union {
 int64_t wrap_int(DType dtype, int64_t value);
 int64_t int_unary(Op op, DType dtype, int64_t a);
 int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b);
-bool int_compare(Op op, int64_t a, int64_t b);
+bool int_compare(Op op, DType dtype, int64_t a, int64_t b);
 
 typedef double FloatFunction(double);
 FloatFunction *float_unary(Op op);
-double float_binary(Op op, double a, double b);
+double float_binary(Op op, DType dtype, double a, double b);
 bool float_compare(Op op, double a, double b);
 bool float_predicate(Op op, double a);
-double fma_to_odd(double a, double b, double c);  // of factors of 24 bits or fewer
+double fma_to_odd(double a, double b, double c);              // of factors of 24 bits or fewer
+double float_fma(DType dtype, double a, double b, double c);  // rounded to the dtype once
 
 // An elementwise operation, SELECT apart, on one element: from operands of dtype `from` to a result
 // of dtype `to`.
 Scalar scalar_apply(Op op, DType to, DType from, const Scalar *operands);
 
+double int_to_float(DType to, DType from, int64_t value);
 double int_to_double(int64_t value);  // rounded so that rounding again to 24 bits or fewer is exact
 Scalar scalar_cast(DType to, DType from, Scalar a);
 Scalar scalar_bitcast(DType to, DType from, Scalar a);

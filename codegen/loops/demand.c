@@ -30,8 +30,7 @@ static void need(Walk *w, Demand *slot, Demand d) {
 // Only loops over rows know the bounds of a strip, and only those over the mask's own rows.
 static bool runs_by_rows(Gen *g, const Instr *v, Demand d) {
   const StripBound *bound = strip_bound(g, d);
-  if (!bound || v->type.rank != 2 || v->type.dim[0] != bound->mask->type.dim[0] || has_i64_lanes(v))
-    return false;
+  if (!bound || v->type.rank != 2 || v->type.dim[0] != bound->mask->type.dim[0]) return false;
   return op_is_elementwise(v->op) || v->op == OP_BROADCAST ||
          (v->op == OP_DOT && dot_shape(v).plain);
 }

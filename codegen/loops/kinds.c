@@ -63,8 +63,7 @@ bool is_row_scalar(const Instr *v) {
 static bool reduces_last_axis(const Instr *v) {
   if (op_info[v->op].class != OPC_REDUCE) return false;
   const Instr *x = v->args[0];
-  if (x->type.rank == 0 || v->ival != (INT64_C(1) << (x->type.rank - 1)) || x->type.dtype == DT_I64)
-    return false;
+  if (x->type.rank == 0 || v->ival != (INT64_C(1) << (x->type.rank - 1))) return false;
   bool bits = v->op == OP_REDUCE_AND || v->op == OP_REDUCE_OR || v->op == OP_REDUCE_XOR;
   return !bits || (x->type.dtype == DT_BOOL && v->op != OP_REDUCE_XOR);
 }
@@ -77,22 +76,11 @@ bool compares_with_index(const Instr *v) {
          s->args[0]->type.rank == 0;
 }
 
-bool has_i64_lanes(const Instr *v) {
-  if (v->type.dtype == DT_I64) return true;
-  for (int i = 0; i < v->nargs; i++)
-    if (v->args[i]->type.dtype == DT_I64 && v->args[i]->type.rank > 0)
-      return !compares_with_index(v);
-  return false;
-}
-
 bool is_fusable(const Instr *v) {
-  if (v->op == OP_STORE)
-    return ir_store_value(v)->type.rank > 0 && load_is_vector(v) &&
-           ir_store_value(v)->type.dtype != DT_I64;
+  if (v->op == OP_STORE) return ir_store_value(v)->type.rank > 0 && load_is_vector(v);
   if (v->type.rank == 0 || !has_result(v)) return false;
   if (v->op == OP_DOT) return dot_shape(v).plain;
-  if (val(v)->snapshot) return v->type.dtype != DT_I64 && (v->op != OP_LOAD || load_is_vector(v));
-  if (has_i64_lanes(v)) return false;
+  if (val(v)->snapshot) return v->op != OP_LOAD || load_is_vector(v);
   if (v->op == OP_LOAD) return load_is_vector(v);
   return op_is_elementwise(v->op) || reduces_last_axis(v);
 }

@@ -114,7 +114,6 @@ bool load_is_vector(const Instr *instr);       // LOAD, STORE: lanes are neighbo
 bool unit_reshape(const Instr *instr);         // one that only adds or drops axes of 1
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
 bool only_compared_with_index(const Instr *cast);
-bool has_i64_lanes(const Instr *instr);        // .. any others: no loop over vectors
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
 bool is_fusable(const Instr *instr);           // may be in a loop over rows
 bool is_generic(const Instr *instr);           // .. has loops of its own

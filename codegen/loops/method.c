@@ -17,7 +17,7 @@ ProductShape product_shape(const Instr *v) {
                 (s.b_transposed ? b[n - 2] : b[n - 1]) == out[n - 1] &&
                 (s.b_transposed ? b[n - 1] : b[n - 2]) == k;
   DType t = v->args[0]->type.dtype;
-  s.plain = labels && t != DT_U16 && t != DT_I64 && v->args[1]->type.dtype != DT_U16;
+  s.plain = labels && t != DT_U16 && !is_wide(t) && v->args[1]->type.dtype != DT_U16;
   return s.plain ? s : none;
 }
 
@@ -59,7 +59,7 @@ static bool has_rows(Gen *g, const Instr *v) {
   int last = from->type.rank - 1;
   DType t = from->type.dtype;
   return last >= 1 && !((v->ival >> last) & 1) && !is_row_scalar(from) && layout_of(g, from, &at) &&
-         layout_of(g, v, &to) && expr_is(at.stride[last], 1) && dtype_bytes(t) == 4 &&
+         layout_of(g, v, &to) && expr_is(at.stride[last], 1) && dtype_bytes(t) >= 4 &&
          at.element == t;
 }
 

@@ -7,20 +7,25 @@
 #include <string.h>
 
 const char *lane_type(DType t) {
+  if (is_wide(t)) return dtype_info[t].name;
   if (is_float(t)) return "f32";
   return dtype_info[t].class == CLASS_UNSIGNED ? "u32" : "i32";
 }
 
-const char *bits_lane(DType t) { return t == DT_BOOL ? "mask" : is_float(t) ? "f32" : "i32"; }
+const char *bits_lane(DType t) {
+  if (is_wide(t)) return is_float(t) ? "f64" : "i64";
+  return t == DT_BOOL ? "mask" : is_float(t) ? "f32" : "i32";
+}
 
 const char *vector_type(DType t) {
+  if (is_wide(t)) return is_float(t) ? "pk_f64v" : "pk_i64v";
   return is_float(t) ? "pk_f32v" : t == DT_BOOL ? "pk_mask" : "pk_i32v";
 }
 
 const char *scalar_type(DType t) {
+  if (is_wide(t)) return ctype(t);
   if (is_float(t)) return "float";
   if (t == DT_BOOL) return "bool";
-  if (t == DT_I64) return "int64_t";
   return dtype_info[t].class == CLASS_UNSIGNED ? "uint32_t" : "int32_t";
 }
 
@@ -29,15 +34,26 @@ static const char *integer_text(Gen *g, DType t, int64_t value) {
     if (value == INT64_MIN) return "INT64_MIN";
     return text(g, "%lld", (long long)value);
   }
+  if (t == DT_U64) return text(g, "UINT64_C(%llu)", (unsigned long long)value);
   if (dtype_info[t].class == CLASS_UNSIGNED) return text(g, "%lluu", (unsigned long long)value);
   return value == INT32_MIN ? "INT32_MIN" : text(g, "%lld", (long long)value);
+}
+
+static const char *f64_text(Gen *g, double value) {
+  if (isinf(value)) return value > 0 ? "(double)INFINITY" : "-(double)INFINITY";
+  for (int digits = 1; digits <= 17; digits++) {
+    const char *s = text(g, "%.*g", digits, value);
+    if (strtod(s, NULL) == value) return text(g, strpbrk(s, ".e") ? "%s" : "%s.0", s);
+  }
+  INTERNAL("no text for a float");
 }
 
 const char *const_text(Gen *g, const Instr *constant) {
   DType t = constant->type.dtype;
   if (t == DT_BOOL) return constant->ival ? "true" : "false";
   if (!is_float(t)) return integer_text(g, t, constant->ival);
-  if (isnan(constant->fval)) return "NAN";
+  if (isnan(constant->fval)) return t == DT_F64 ? "(double)NAN" : "NAN";
+  if (t == DT_F64) return f64_text(g, constant->fval);
   float value = (float)constant->fval;
   if (isinf(value)) return value > 0 ? "INFINITY" : "-INFINITY";
   for (int digits = 1; digits <= 9; digits++) {
@@ -50,7 +66,7 @@ const char *const_text(Gen *g, const Instr *constant) {
 const char *element_pointer(Gen *g, const Instr *value) {
   DType t = value->type.dtype;
   const char *s = scalar_text(g, value);
-  if (is_float(t) && t != DT_F32) s = text(g, "pks_bits_%s(%s)", dtype_info[t].name, s);
+  if (is_narrow_float(t)) s = text(g, "pks_bits_%s(%s)", dtype_info[t].name, s);
   if (t == DT_I4) s = text(g, "(%s) & 15", s);
   return text(g, "&(const %s){%s}", ctype(t), s);
 }
@@ -90,10 +106,34 @@ static const char *op_c_name(Op op) {
   return op == OP_POPCOUNT ? "population_count" : op_info[op].name;
 }
 
+static bool scalar_prefix(const char *prefix) { return strcmp(prefix, "pks") == 0; }
+
+// From or to 64 bits; the others are in lanes of f32, i32 and u32. Integers of 64 bits wrap to each
+// other, and lose their upper half to the others.
+static const char *cast_wide_text(Gen *g, const char *prefix, DType from, DType to, const char *x) {
+  const char *lane = from == DT_BOOL ? "mask" : lane_type(from);
+  bool scalar = scalar_prefix(prefix);
+  if (is_float(to)) {
+    if (is_narrow_float(to))
+      return narrowed(
+          g, prefix, to,
+          text(g, "%s_odd_%s%s(%s)", prefix, scalar && from == DT_I64 ? "wide_" : "", lane, x));
+    return strcmp(lane, lane_type(to)) == 0
+               ? x
+               : text(g, "%s_cast_%s_%s(%s)", prefix, lane, lane_type(to), x);
+  }
+  if (is_float(from)) return text(g, "%s_cast_%s_%s(%s)", prefix, lane, dtype_info[to].name, x);
+  if (scalar) return narrowed(g, prefix, to, text(g, "(%s)(%s)", scalar_type(to), x));
+  if (is_wide(from))
+    return is_wide(to) ? x : narrowed(g, prefix, to, text(g, "%s_cast_i64_i32(%s)", prefix, x));
+  return text(g, "%s_cast_%s_i64(%s)", prefix, lane, x);
+}
+
 static const char *cast_text(Gen *g, const char *prefix, DType from, DType to, const char *x) {
   if (from == to) return x;
   const char *from_lane = from == DT_BOOL ? "mask" : lane_type(from);
   if (to == DT_BOOL) return text(g, "%s_cast_%s_mask(%s)", prefix, bits_lane(from), x);
+  if (is_wide(from) || is_wide(to)) return cast_wide_text(g, prefix, from, to, x);
   if (is_float(to)) {
     if (is_float(from)) return narrowed(g, prefix, to, x);
     if (is_narrow_float(to) && dtype_bytes(from) == 4)
@@ -107,6 +147,10 @@ static const char *cast_text(Gen *g, const char *prefix, DType from, DType to, c
 
 static const char *bitcast_text(Gen *g, const char *prefix, DType from, DType to, const char *x) {
   if (from == to) return x;
+  if (is_wide(to) && !scalar_prefix(prefix) && is_float(from) == is_float(to)) return x;
+  if (is_wide(to) && is_float(from) == is_float(to)) return text(g, "(%s)(%s)", scalar_type(to), x);
+  if (is_wide(to))
+    return text(g, "%s_bitcast_%s_%s(%s)", prefix, lane_type(from), lane_type(to), x);
   if (dtype_bytes(to) == 4 && is_float(from) != is_float(to))
     return text(g, is_float(from) ? "%s_bitcast_f32_i32(%s)" : "%s_bitcast_i32_f32(%s)", prefix, x);
   if (is_float(from)) x = text(g, "%s_bits_%s(%s)", prefix, dtype_info[from].name, x);
@@ -254,6 +298,8 @@ static const Expr *cast_index(Gen *g, const Instr *v, const Expr *x) {
   DType from = v->args[0]->type.dtype, to = v->type.dtype;
   if (from == to) return x;
   if (to == DT_BOOL) return expr_operator(pool, EXPR_NE, x, number(g, 0));
+  if ((is_wide(from) && is_wide(to)) || from == DT_F64)
+    return code(g, cast_text(g, "pks", from, to, expr_text(x)));
   if (to == DT_I64)
     return is_float(from) ? expr_call(pool, "pks_cast_f32_i64", x, NULL, NULL)
                           : expr_cast(pool, "int64_t", x);
@@ -265,7 +311,7 @@ static const Expr *cast_index(Gen *g, const Instr *v, const Expr *x) {
 static bool has_operator(const Instr *v, DType from) {
   if (op_info[v->op].class == OPC_COMPARE) return true;
   if (from == DT_BOOL) return v->op != OP_CAST && v->op != OP_BITCAST;
-  return from == DT_F32 &&
+  return (from == DT_F32 || from == DT_F64) &&
          (v->op == OP_ADD || v->op == OP_SUB || v->op == OP_MUL || v->op == OP_DIV);
 }
 

@@ -294,11 +294,6 @@ static bool lower_scratch_type(Lower *l, const Node *node, Type *type) {
   l->place = IN_SHAPE;
   bool good = !node->b || lower_shape(l, node->b, type);
   if (node->a && !lower_dtype(l, node->a, &type->dtype)) return false;
-  if (type->dtype == DT_I64) {
-    diag_error(l->diag, node->a->span, ERR_I64_STORAGE,
-               "i64 is for index arithmetic, not for scratch");
-    good = false;
-  }
   for (int i = 0; good && i < type->rank; i++)
     if (type->dim[i] == 0) {
       diag_error(l->diag, node->b->list.at[i]->span, ERR_BLOCK_EXTENT,

@@ -172,13 +172,36 @@ static Value order_bools(Lower *l, int op, Instr *a, Instr *b, Span span) {
   return value_data(emit2(l, strict ? OP_AND : OP_OR, low->type, span, not_low, high));
 }
 
+static bool meets_index(const Value *v, const Value *other) {
+  bool index = is_index(*other) || is_spread_index(*other);
+  return index && !is_weak(*other) && v->kind == V_DATA && is_integer(v->instr->type.dtype);
+}
+
 // Comparisons of an index scalar with an integer value compare the true values, in 64 bits.
 static void widen_compared(Lower *l, Value *v, const Value *other, Span span) {
-  bool index = is_index(*other) || is_spread_index(*other);
-  if (!index || is_weak(*other) || v->kind != V_DATA || !is_integer(v->instr->type.dtype) ||
-      v->instr->type.dtype == DT_I64)
-    return;
+  if (!meets_index(v, other) || is_wide(v->instr->type.dtype)) return;
   *v = value_data(emit1(l, OP_CAST, with_dtype(v->instr->type, DT_I64), span, v->instr));
+}
+
+static bool is_u64(const Value *v) { return v->kind == V_DATA && v->instr->type.dtype == DT_U64; }
+
+// u64 holds no negative index: one is below all that u64 holds.
+static Value compare_with_u64(Lower *l, Op op, Value a, Value b, Span span) {
+  bool index_first = !is_u64(&a);
+  Instr *index = index_first ? a.instr : b.instr, *both[] = {a.instr, b.instr}, *v[2];
+  Type shape, truth = with_dtype(index->type, DT_BOOL);
+  if (!common_shape(l, both, 2, span, "a comparison", &shape)) return value_error();
+  Instr *zero = broadcast_to(l, index_const(l, 0, span), &truth, span);
+  Instr *negative = emit2(l, OP_LT, truth, span, index, zero);
+  both[!index_first] = emit1(l, OP_CAST, with_dtype(index->type, DT_U64), span, index);
+  for (int i = 0; i < 2; i++) v[i] = broadcast_to(l, both[i], &shape, span);
+  bool below =
+      op == OP_NE || (index_first ? op == OP_LT || op == OP_LE : op == OP_GT || op == OP_GE);
+  if (!below) negative = emit1(l, OP_NOT, truth, span, negative);
+  shape.dtype = DT_BOOL;
+  Instr *apart = emit2(l, op, shape, span, v[0], v[1]);
+  return value_data(emit2(l, below ? OP_OR : OP_AND, shape, span,
+                          broadcast_to(l, negative, &shape, span), apart));
 }
 
 Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b) {
@@ -193,6 +216,8 @@ Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b) {
     Value first = a;
     widen_compared(l, &a, &b, node->span);
     widen_compared(l, &b, &first, node->span);
+    if ((is_u64(&a) && meets_index(&a, &b)) || (is_u64(&b) && meets_index(&b, &a)))
+      return compare_with_u64(l, o, a, b, node->span);
   }
   Value both[] = {a, b};
   if (!unify(l, both, 2, node->span, what, v)) return value_error();

@@ -82,7 +82,7 @@ static Value float_function(Lower *l, Op op, double a, double b, Span span) {
                  op_info[op].name);
       return value_error();
     default:
-      return value_float(float_binary(op, a, b));
+      return value_float(float_binary(op, DT_F32, a, b));
   }
 }
 
@@ -120,7 +120,8 @@ Op binary_op(int op) {
 }
 
 static Value compare(Op op, Value a, Value b) {
-  if (a.kind == V_INT && b.kind == V_INT) return value_bool(int_compare(op, a.ival, b.ival));
+  if (a.kind == V_INT && b.kind == V_INT)
+    return value_bool(int_compare(op, DT_I64, a.ival, b.ival));
   return value_bool(float_compare(op, as_double(a), as_double(b)));
 }
 
@@ -135,7 +136,7 @@ static Value fold_same_kind(Lower *l, const Node *node, Op op, Value a, Value b)
   int64_t x = a.kind == V_DTYPE ? (int64_t)a.dtype : a.ival,
           y = b.kind == V_DTYPE ? (int64_t)b.dtype : b.ival;
   bool compares = op_info[op].class == OPC_COMPARE && a.kind == V_BOOL;
-  if (op == OP_EQ || op == OP_NE || compares) return value_bool(int_compare(op, x, y));
+  if (op == OP_EQ || op == OP_NE || compares) return value_bool(int_compare(op, DT_I64, x, y));
   bool logic = op == OP_AND || op == OP_OR || op == OP_XOR;
   return a.kind == V_BOOL && logic ? value_bool(int_binary(op, DT_BOOL, x, y))
                                    : wrong_kinds(l, node, a, b);

@@ -264,11 +264,6 @@ static void lower_flow_var(ProgramLower *p, const Node *node) {
   l->place = IN_SHAPE;
   bool good = lower_dtype(l, node->a, &dtype);
   if (node->b) good = lower_extents(p, node->b, &type) && good;
-  if (good && dtype == DT_I64) {
-    diag_error(l->diag, node->a->span, ERR_I64_STORAGE,
-               "i64 is for index arithmetic, not for arrays");
-    good = false;
-  }
   const Node name = {.kind = N_NAME, .name = node->name, .span = node->name_span};
   if (good && !node->c)
     declare_array(p, &name, add_array(p, node->name, node->name_span, with_dtype(type, dtype)),

@@ -247,12 +247,6 @@ static void lower_param(Lower *l, const Node *param, RefRole role) {
   l->place = IN_SHAPE;
   if (param->a && !lower_dtype(l, param->a, &array.dtype)) mark_broken(l, ref);
   if (array.dtype >= DT_COUNT || is_broken(l, ref)) array.dtype = DT_F32;
-  if (array.dtype == DT_I64) {
-    mark_broken(l, ref);
-    diag_error(l->diag, param->a->span, ERR_I64_STORAGE,
-               "`%s`: i64 is for index arithmetic, not for arrays", param->name);
-    array.dtype = DT_I32;
-  }
   if (array.rank > MAX_RANK) {
     diag_error(l->diag, param->span, ERR_RANK_MISMATCH,
                "`%s` has %d axes, more than the limit of %d", param->name, array.rank, MAX_RANK);

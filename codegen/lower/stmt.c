@@ -71,11 +71,6 @@ static void lower_var(Lower *l, const Node *node) {
   good = good && node->c;
   Value v = node->c ? lower_expr(l, node->c) : value_error();
   Symbol *s = declare(l, SYM_VAR, node->name, node->name_span);
-  if (good && dtype == DT_I64 && type.rank > 0) {
-    diag_error(l->diag, node->a->span, ERR_I64_STORAGE,
-               "i64 is for index arithmetic: a var of i64 is a scalar");
-    good = false;
-  }
   Ref *ref = s->ref = NEW(l->arena, Ref);
   *ref = (Ref){.name = node->name,
                .id = l->k->refs.count,

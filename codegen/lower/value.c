@@ -187,7 +187,8 @@ DType natural_dtype(Value v) {
 bool static_fits(Value v, DType dtype) {
   if (dtype == DT_BOOL || v.kind == V_BOOL) return dtype == DT_BOOL && v.kind == V_BOOL;
   if (is_integer(dtype))
-    return v.kind == V_INT && v.ival >= dtype_min(dtype) && v.ival <= dtype_max(dtype);
+    return v.kind == V_INT && v.ival >= dtype_min(dtype) &&
+           (dtype == DT_U64 || v.ival <= dtype_max(dtype));
   double d = as_double(v);
   if (isinf(d)) return dtype_has_inf(dtype);
   return isnan(d) || isfinite(dtype_round(dtype, d));
@@ -216,8 +217,8 @@ Instr *constant_of(Lower *l, Value v, DType dtype, Span span) {
     return NULL;
   }
   if (!is_float(dtype)) return ir_const_int(l->k, l->frame->region, dtype, v.ival, span);
-  double exact = v.kind == V_INT ? int_to_double(v.ival) : v.fval;
-  return ir_const_float(l->k, l->frame->region, dtype, dtype_round(dtype, exact), span);
+  double value = v.kind == V_INT ? int_to_float(dtype, DT_I64, v.ival) : dtype_round(dtype, v.fval);
+  return ir_const_float(l->k, l->frame->region, dtype, value, span);
 }
 
 // ---- conversion

@@ -73,7 +73,9 @@ void naive_close_loops(Naive *n, int count) {
 
 const char *naive_ctype(const Naive *n, DType t) {
   if (t == DT_BOOL) return n->bounded ? "unsigned char" : "bool";
-  return is_float(t)  ? n->bounded ? "pk_bound" : "naive_float"
+  return is_float(t)  ? n->bounded    ? "pk_bound"
+                        : t == DT_F64 ? "double"
+                                      : "naive_float"
          : t == DT_I4 ? "int8_t"
                       : dtype_info[t].ctype;
 }
@@ -107,7 +109,7 @@ const char *naive_stored(Naive *n, DType t, const char *value) {
   if (is_narrow_float(t))
     return naive_text(n, "pk_%s_from_f32((float)%s)", dtype_info[t].name, value);
   if (t == DT_I4) return naive_text(n, "(uint8_t)(%s & 15)", value);
-  return t == DT_F32 ? naive_text(n, "(float)%s", value) : value;
+  return is_float(t) ? naive_text(n, "(%s)%s", dtype_info[t].ctype, value) : value;
 }
 
 const char *naive_converted(Naive *n, DType t, const char *value) {
@@ -116,7 +118,7 @@ const char *naive_converted(Naive *n, DType t, const char *value) {
 }
 
 static const char *exactly(Naive *n, const char *value) {
-  return naive_text(n, "pk_bound_exact((double)%s)", value);
+  return naive_text(n, "pk_bound_exact((pk_real)%s)", value);
 }
 
 const char *naive_loaded(Naive *n, DType t, const char *element) {
@@ -131,6 +133,12 @@ const char *naive_loaded(Naive *n, DType t, const char *element) {
   return t == DT_BOOL ? naive_text(n, "(%s != 0)", element) : element;
 }
 
+static const char *double_text(Naive *n, double value) {
+  if (isnan(value)) return "((double)NAN)";
+  if (isinf(value)) return value > 0 ? "((double)INFINITY)" : "((double)-INFINITY)";
+  return naive_text(n, value < 0 ? "(%a)" : "%a", value);
+}
+
 const char *naive_constant(Naive *n, const Instr *v) {
   DType t = v->type.dtype;
   if (t == DT_BOOL) return v->ival ? "true" : "false";
@@ -139,12 +147,14 @@ const char *naive_constant(Naive *n, const Instr *v) {
     return exactly(n, isinf(v->fval) ? v->fval > 0 ? "INFINITY" : "-INFINITY"
                                      : naive_text(n, "%a", dtype_round(t, v->fval)));
   }
+  if (t == DT_F64) return double_text(n, v->fval);
   if (is_float(t)) {
     if (isnan(v->fval)) return "((naive_float)NAN)";
     if (isinf(v->fval)) return v->fval > 0 ? "((naive_float)INFINITY)" : "((naive_float)-INFINITY)";
     const char *digits = format_double(n->arena, (double)(float)v->fval);
     return naive_text(n, *digits == '-' ? "((naive_float)%sf)" : "(naive_float)%sf", digits);
   }
+  if (t == DT_U64) return naive_text(n, "UINT64_C(%llu)", (unsigned long long)v->ival);
   if (v->ival == INT64_MIN) return "INT64_MIN";
   if (v->ival == INT32_MIN && t == DT_I32) return "INT32_MIN";
   const char *form = t == DT_U32                                   ? "%lldu"
@@ -164,15 +174,26 @@ static const char *called(Naive *n, const char *function, const char *first, con
   return naive_text(n, "%s(%s%s)", function, list, rules);
 }
 
+const char *naive_rules(DType t) { return t == DT_F64 ? "naive_rules_f64" : "naive_rules"; }
+
+// The function of pk_real: long double has libm's by another name, and f64.h's in bound.h.
+static const char *real_function(Naive *n, const char *function) {
+  if (!n->wide) return function;
+  return strncmp(function, "pk_f64_", 7) == 0 ? naive_text(n, "pk_wide_%s", function + 7)
+                                              : naive_text(n, "%sl", function);
+}
+
 static const char *bounded(Naive *n, const Instr *v, const char *const *args) {
   const FunctionInfo *f = &function_info[v->op];
-  const char *own = naive_text(n, "pk_bound_%s", op_info[v->op].name), *rules = ", &naive_rules";
+  const char *own = naive_text(n, "pk_bound_%s", op_info[v->op].name),
+             *rules = naive_text(n, ", &%s", naive_rules(v->type.dtype));
   bool chooses = v->op == OP_NEG || v->op == OP_MAX || v->op == OP_MIN;
-  if (f->bound == BOUND_STEPS) return called(n, "pk_bound_steps", f->c, v, args, "");
+  if (f->bound == BOUND_STEPS)
+    return called(n, "pk_bound_steps", real_function(n, f->c), v, args, "");
   if (f->bound == BOUND_CHOICE || chooses) return called(n, own, "", v, args, "");
   return naive_rounded(n, v->type.dtype,
                        f->bound == BOUND_MONOTONE
-                           ? called(n, "pk_bound_monotone", f->c, v, args, rules)
+                           ? called(n, "pk_bound_monotone", real_function(n, f->c), v, args, rules)
                            : called(n, own, "", v, args, rules));
 }
 
@@ -180,7 +201,8 @@ static const char *bounded(Naive *n, const Instr *v, const char *const *args) {
 static const char *in_binary64(Naive *n, const char *function, const Instr *v,
                                const char *const *args) {
   if (strncmp(function, "pk_f64_", 7) != 0) return called(n, function, "", v, args, "");
-  return naive_text(n, "(naive_float)%s", called(n, function, "", v, args, ""));
+  return naive_text(n, "(%s)%s", naive_ctype(n, v->type.dtype),
+                    called(n, function, "", v, args, ""));
 }
 
 static const char *float_unary(Naive *n, const Instr *v, const char *const *args) {
@@ -192,6 +214,7 @@ static const char *float_unary(Naive *n, const Instr *v, const char *const *args
     case OP_RECIP:
       return naive_text(n, "(1 / %s)", args[0]);
     case OP_LOGISTIC:
+      if (v->type.dtype == DT_F64) return naive_text(n, "pk_f64_logistic(%s)", args[0]);
       return naive_text(n, "naive_logistic(%s)", args[0]);
     default:
       return in_binary64(n, function_info[v->op].c, v, args);
@@ -228,13 +251,17 @@ static const char *float_binary(Naive *n, const Instr *v, const char *const *arg
                                                   [OP_MIN] = "naive_min"};
   static const char operators[OP_COUNT] = {
       [OP_ADD] = '+', [OP_SUB] = '-', [OP_MUL] = '*', [OP_DIV] = '/'};
+  if (v->type.dtype == DT_F64 && (v->op == OP_MAX || v->op == OP_MIN))
+    return called(n, v->op == OP_MAX ? "pk_f64_max" : "pk_f64_min", "", v, args, "");
+  if (v->type.dtype == DT_F64 && v->op == OP_FLOORDIV)
+    return called(n, "pk_f64_floor_quotient", "", v, args, ", 0x1p53");
   if (operators[v->op]) return naive_text(n, "(%s %c %s)", args[0], operators[v->op], args[1]);
   return in_binary64(n, functions[v->op] ? functions[v->op] : function_info[v->op].c, v, args);
 }
 
 static const char *wrapping(Naive *n, DType t, const char *a, const char *operator_text,
                             const char *b) {
-  const char *wide = t == DT_I64 ? "uint64_t" : "uint32_t";
+  const char *wide = is_wide(t) ? "uint64_t" : "uint32_t";
   return naive_text(n, "(%s)((%s)%s %s (%s)%s)", naive_ctype(n, t), wide, a, operator_text, wide,
                     b);
 }
@@ -262,13 +289,15 @@ static const char *integer_binary(Naive *n, const Instr *v, const char *a, const
     case OP_MOD:
     case OP_MAX:
     case OP_MIN:
-      return naive_text(n, "(%s)pk_idx_%s(%s, %s)", type, name, a, b);
+      return naive_text(n, t == DT_U64 ? "(%s)naive_%s_u64(%s, %s)" : "(%s)pk_idx_%s(%s, %s)", type,
+                        name, a, b);
     case OP_POW:
-      return naive_text(n, "(%s)naive_power(%s, %s)", type, a, b);
+      return naive_text(n, "(%s)naive_power%s(%s, %s)", type, t == DT_U64 ? "_u64" : "", a, b);
     case OP_SHL:
     case OP_SHR:
     case OP_USHR:
-      return naive_text(n, "(%s)naive_%s(%s, %s, %d)", type, name, a, b, width);
+      if (t == DT_U64 && v->op == OP_SHR) name = op_info[OP_USHR].name;
+      return naive_text(n, "(%s)naive_%s((int64_t)%s, (int64_t)%s, %d)", type, name, a, b, width);
     default:
       INTERNAL("%s on integers", name);
   }
@@ -292,9 +321,17 @@ static const char *bounded_cast(Naive *n, DType from, DType to, const char *a) {
                        : a;
     return naive_text(n, "pk_bound_ne(%s, pk_bound_exact(0))", a);
   }
-  const char *value = naive_text(n, "(double)%s", a);
+  bool odd = is_wide(from) && to != DT_F64;  // 64 bits, to be rounded once
+  const char *value = odd ? naive_text(n, "(pk_real)naive_odd_%s(%s)", dtype_info[from].name, a)
+                          : naive_text(n, "(pk_real)%s", a);
   return naive_text(n, "pk_bound_rounded(naive_as_%s, pk_bound_exact(%s))", dtype_info[to].name,
                     value);
+}
+
+// 64 bits in f32, so that rounding once more is the only rounding.
+static const char *odd_text(Naive *n, DType from, const char *a) {
+  if (is_float(from)) return naive_text(n, "naive_odd(%s)", a);
+  return naive_text(n, "naive_odd(naive_odd_%s(%s))", dtype_info[from].name, a);
 }
 
 static const char *cast(Naive *n, DType from, DType to, const char *a) {
@@ -303,15 +340,21 @@ static const char *cast(Naive *n, DType from, DType to, const char *a) {
   if (from == DT_BOOL) a = naive_truth(n, a);
   if (n->bounded && (is_float(to) || (to == DT_BOOL && is_float(from))))
     return bounded_cast(n, from, to, a);
-  if (n->bounded && is_float(from)) a = naive_text(n, "%s.value", a);
+  if (n->bounded && is_float(from)) a = naive_text(n, "(double)%s.value", a);
   if (to == DT_BOOL) return naive_text(n, "(%s != 0)", a);
   if (is_float(to)) {
     bool widening = is_float(from) && dtype_info[from].bits < dtype_info[to].bits;
-    if (is_float(from)) return widening || to == DT_F32 ? a : naive_rounded(n, to, a);
+    if (to == DT_F64) return naive_text(n, "(double)%s", a);
+    if (is_narrow_float(to) && is_wide(from)) return naive_rounded(n, to, odd_text(n, from, a));
+    if (is_float(from))
+      return from == DT_F64 ? naive_text(n, "(naive_float)%s", a)
+             : widening     ? a
+                            : naive_rounded(n, to, a);
     return naive_rounded(
         n, to, naive_text(n, is_narrow_float(to) ? "naive_odd((double)%s)" : "(naive_float)%s", a));
   }
   if (!is_float(from)) return naive_converted(n, to, a);
+  if (to == DT_U64) return naive_text(n, "naive_unsigned(%s)", a);
   const char *low =
       dtype_min(to) == INT64_MIN ? "INT64_MIN" : naive_text(n, "%lld", (long long)dtype_min(to));
   return naive_text(n, "(%s)naive_integer(%s, %s, INT64_C(%lld))", naive_ctype(n, to), a, low,
@@ -319,6 +362,10 @@ static const char *cast(Naive *n, DType from, DType to, const char *a) {
 }
 
 static const char *bits_to(Naive *n, DType to, const char *bits) {
+  if (to == DT_F64) {
+    const char *value = naive_text(n, "pk_f64_of_bits((uint64_t)%s)", bits);
+    return n->bounded ? exactly(n, value) : value;
+  }
   if (to == DT_F32) {
     const char *value = naive_text(n, "pk_f32_of_bits((uint32_t)%s)", bits);
     return n->bounded ? exactly(n, value) : naive_text(n, "(naive_float)%s", value);
@@ -328,7 +375,8 @@ static const char *bits_to(Naive *n, DType to, const char *bits) {
 }
 
 static const char *bitcast(Naive *n, DType from, DType to, const char *a) {
-  if (n->bounded && is_float(from) && from == DT_F32) a = naive_text(n, "%s.value", a);
+  if (n->bounded && (from == DT_F32 || from == DT_F64)) a = naive_text(n, "%s.value", a);
+  if (from == DT_F64) return bits_to(n, to, naive_text(n, "pk_bits_of_f64((double)%s)", a));
   if (from == DT_F32) return bits_to(n, to, naive_text(n, "pk_bits_of_f32((float)%s)", a));
   return bits_to(n, to, is_float(from) ? naive_stored(n, from, a) : a);
 }
@@ -528,10 +576,12 @@ static const char *leaf(Naive *n, const Instr *v, const char *const *index) {
       return naive_constant(n, v);
     case OP_IOTA:
       if (is_float(v->type.dtype) && n->bounded)
-        return naive_text(n, "pk_bound_exact(naive_as_%s((double)(%s)))",
+        return naive_text(n, "pk_bound_exact(naive_as_%s((pk_real)(%s)))",
                           dtype_info[v->type.dtype].name, index[v->ival]);
       if (is_float(v->type.dtype))
-        return naive_rounded(n, v->type.dtype, naive_text(n, "(naive_float)(%s)", index[v->ival]));
+        return naive_rounded(
+            n, v->type.dtype,
+            naive_text(n, "(%s)(%s)", naive_ctype(n, v->type.dtype), index[v->ival]));
       return naive_converted(
           n, v->type.dtype,
           naive_text(n, strchr(index[v->ival], ' ') ? "(%s)" : "%s", index[v->ival]));

@@ -28,6 +28,7 @@ typedef struct {
   int indent, loops, names, slots;  // loops: index variables taken in the nest at work
   int *position;                    // of each size in the C tables: bound ones first
   const char *kind;                 // naive or judge: part of every static name in the text
+  bool wide;                        // .. in long double
   bool bounded;                     // floats are pk_bound: values in binary64 with their errors
   Hidden hidden;
 } Naive;
@@ -56,7 +57,8 @@ const char *naive_stored(Naive *n, DType t,
                          const char *value);  // as it lies in an operand's memory
 const char *naive_loaded(Naive *n, DType t, const char *element);   // the reverse
 const char *naive_converted(Naive *n, DType t, const char *value);  // an integer, wrapped to t
-const char *naive_truth(Naive *n, const char *value);               // a bool as C's
+const char *naive_rules(DType t);                      // of the dtype that is computed in
+const char *naive_truth(Naive *n, const char *value);  // a bool as C's
 const char *naive_rounded(Naive *n, DType t, const char *value);
 const char *naive_summand(Naive *n, DType t, const char *value);  // an operand of a contraction
 

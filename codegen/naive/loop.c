@@ -23,16 +23,16 @@ static Accumulator bounded_accumulator(Op op, DType t) {
 // The identity of a reduction, in the accumulator's type.
 static Accumulator accumulator_of(Naive *n, Op op, DType t) {
   bool floats = is_float(t);
-  const char *type = floats         ? "naive_float"
-                     : t == DT_BOOL ? naive_ctype(n, t)
-                     : t == DT_I64  ? "uint64_t"
-                                    : "uint32_t";
+  const char *type = floats || t == DT_BOOL ? naive_ctype(n, t)
+                     : is_wide(t)           ? "uint64_t"
+                                            : "uint32_t";
   if (n->bounded && floats) return bounded_accumulator(op, t);
   bool greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX,
        least = op == OP_REDUCE_MIN || op == OP_CUMMIN;
   if (greatest || least) {
     if (t == DT_F8E4M3FN) return (Accumulator){type, greatest ? "-448" : "448"};
     if (floats) return (Accumulator){type, greatest ? "-INFINITY" : "INFINITY"};
+    if (t == DT_U64) return (Accumulator){type, greatest ? "0" : "UINT64_MAX"};
     int64_t start = greatest ? dtype_min(t) : dtype_max(t);
     return (Accumulator){"int64_t", start == INT64_MIN
                                         ? "INT64_MIN"
@@ -44,22 +44,28 @@ static Accumulator accumulator_of(Naive *n, Op op, DType t) {
   return (Accumulator){type, "0"};
 }
 
-static void bounded_step(Naive *n, Op op, const char *sum, const char *value) {
+static const char *take(DType t) { return t == DT_F64 ? "pk_bound_take_f64" : "pk_bound_take"; }
+
+static void bounded_step(Naive *n, Op op, DType t, const char *sum, const char *value) {
   bool product = op == OP_REDUCE_PROD || op == OP_CUMPROD,
        greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX;
   if (is_sum(op))
-    naive_line(n, "pk_bound_take(&%s, %s);", sum, value);
+    naive_line(n, "%s(&%s, %s);", take(t), sum, value);
   else if (product)
-    naive_line(n, "%s = pk_bound_factor(%s, %s, &naive_rules);", sum, sum, value);
+    naive_line(n, "%s = pk_bound_factor(%s, %s, &%s);", sum, sum, value, naive_rules(t));
   else
     naive_line(n, "%s = pk_bound_%s(%s, %s);", sum, greatest ? "max" : "min", sum, value);
 }
 
 static void step(Naive *n, Op op, DType t, const char *sum, const char *value) {
-  if (n->bounded && is_float(t)) return bounded_step(n, op, sum, value);
-  const char *kind = is_float(t) ? "naive" : "pk_idx", *wide = is_float(t)   ? ""
-                                                               : t == DT_I64 ? "(uint64_t)"
-                                                                             : "(uint32_t)";
+  if (n->bounded && is_float(t)) return bounded_step(n, op, t, sum, value);
+  const char *kind = t == DT_F64                  ? "pk_f64"
+                     : is_float(t) || t == DT_U64 ? "naive"
+                                                  : "pk_idx",
+             *suffix = t == DT_U64 ? "_u64" : "",
+             *wide = is_float(t)  ? ""
+                     : is_wide(t) ? "(uint64_t)"
+                                  : "(uint32_t)";
   switch (op) {
     case OP_REDUCE_SUM:
     case OP_CUMSUM:
@@ -71,11 +77,11 @@ static void step(Naive *n, Op op, DType t, const char *sum, const char *value) {
       return;
     case OP_REDUCE_MAX:
     case OP_CUMMAX:
-      naive_line(n, "%s = %s_max(%s, %s);", sum, kind, sum, value);
+      naive_line(n, "%s = %s_max%s(%s, %s);", sum, kind, suffix, sum, value);
       return;
     case OP_REDUCE_MIN:
     case OP_CUMMIN:
-      naive_line(n, "%s = %s_min(%s, %s);", sum, kind, sum, value);
+      naive_line(n, "%s = %s_min%s(%s, %s);", sum, kind, suffix, sum, value);
       return;
     case OP_REDUCE_AND:
       if (n->bounded && t == DT_BOOL)
@@ -100,8 +106,8 @@ static void step(Naive *n, Op op, DType t, const char *sum, const char *value) {
 static const char *finished(Naive *n, Op op, DType t, const char *sum) {
   if (n->bounded && is_float(t) && !is_sum(op)) return sum;
   if (n->bounded && is_float(t))
-    sum = naive_text(n, "pk_bound_total(&%s, %s, &naive_rules)", sum,
-                     op == OP_DOT ? "true" : "false");
+    sum = naive_text(n, "pk_bound_total(&%s, %s, &%s)", sum, op == OP_DOT ? "true" : "false",
+                     naive_rules(t));
   if (is_float(t)) return naive_rounded(n, t, sum);
   return t == DT_BOOL ? sum : naive_converted(n, t, sum);
 }
@@ -126,7 +132,8 @@ static void bounded_product(Naive *n, const Instr *v, const char *sum, const cha
   const char *a = naive_summand(n, v->args[0]->type.dtype, args[0]),
              *b = naive_summand(n, v->args[1]->type.dtype, args[1]);
   bool flushed = v->args[0]->type.dtype == DT_BF16 || n->hidden.summand == DT_BF16;
-  naive_line(n, "pk_bound_take(&%s, pk_bound_mul(%s, %s, &naive_rules));", sum, a, b);
+  naive_line(n, "%s(&%s, pk_bound_mul(%s, %s, &%s));", take(v->type.dtype), sum, a, b,
+             naive_rules(v->type.dtype));
   if (flushed) naive_line(n, "naive_flush(&%s);", sum);
 }
 
@@ -135,8 +142,9 @@ static const char *dot(Naive *n, Instr *v, const char *const *index) {
   const int8_t *labels[2] = {v->labels.a, v->labels.b};
   DType t = v->type.dtype;
   Accumulator a = accumulator_of(n, OP_REDUCE_SUM, t);
-  const char *sum = naive_text(n, "s%d", n->names++), *wide = is_float(t)   ? ""
-                                                              : t == DT_I64 ? "(uint64_t)"
+  const char *sum = naive_text(n, "s%d", n->names++), *wide = t == DT_F64   ? "(double)"
+                                                              : is_float(t) ? ""
+                                                              : is_wide(t)  ? "(uint64_t)"
                                                                             : "(uint32_t)";
   int loops = n->loops, indent = n->indent;
   naive_line(n, "%s %s = %s;", a.type, sum, a.start);
@@ -242,7 +250,8 @@ static void sorted(Naive *n, Instr *v) {
   bool floats = is_float(from->type.dtype), order = v->op == OP_ARGSORT;
   const char *index[MAX_RANK] = {0}, *name = naive_value(v)->name,
              *line = naive_text(n, "line%d", n->names),
-             *type = floats ? naive_ctype(n, from->type.dtype) : "int64_t";
+             *type = floats || from->type.dtype == DT_U64 ? naive_ctype(n, from->type.dtype)
+                                                          : "int64_t";
   const char *places = order ? name : naive_text(n, "order%d", n->names);
   n->names++;
   int slot = n->slots++, spare = n->slots++;
@@ -262,9 +271,11 @@ static void sorted(Naive *n, Instr *v) {
   index[axis] = "0";
   const char *at = naive_linear(n, &v->type, index);
   naive_line(n, "naive_sort_%s(%s + %s, %s, %s + %s, %s, %s);",
-             !floats      ? "integers"
-             : n->bounded ? "bounds"
-                          : "floats",
+             from->type.dtype == DT_U64   ? "unsigned"
+             : !floats                    ? "integers"
+             : n->bounded                 ? "bounds"
+             : from->type.dtype == DT_F64 ? "doubles"
+                                          : "floats",
              line, at, stride_of(n, &v->type, axis), places, at, naive_extent(n, v->type.dim[axis]),
              v->flags & INSTR_REVERSE ? "true" : "false");
   naive_close_loops(n, open);

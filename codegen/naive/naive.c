@@ -173,7 +173,7 @@ static void write_operands(Naive *n) {
       naive_line(n, "%s *%s%s_data = (%s *)(void *)call->array[%d].data;", type,
                  aliases(k) ? "" : "restrict ", ref->name, type, i);
     if (n->bounded && i >= k->inputs && is_float(ref->array.dtype))
-      naive_line(n, "float *%s_slack = (float *)(void *)call->array[%d].data;", ref->name,
+      naive_line(n, "double *%s_slack = (double *)(void *)call->array[%d].data;", ref->name,
                  i + k->outputs);
     for (int axis = 0; axis < ref->array.rank; axis++) {
       bool last = axis == ref->array.rank - 1;
@@ -247,7 +247,7 @@ static void write_operand(Naive *n, const Ref *ref, bool allowed) {
   buf_printf(
       n->out,
       "    {.name = \"%s%s\", .dtype = %d, .rank = %d, .output = %s, .alias = -1, .shape = {",
-      ref->name, allowed ? "_allowed" : "", (int)(allowed ? DT_F32 : ref->array.dtype),
+      ref->name, allowed ? "_allowed" : "", (int)(allowed ? DT_F64 : ref->array.dtype),
       ref->array.rank, ref->role == REF_OUTPUT ? "true" : "false");
   for (int axis = 0; axis < ref->array.rank; axis++) {
     Dim dim = ref->array.dim[axis];
@@ -291,10 +291,14 @@ static int order_sizes(Naive *n) {
   return bound;
 }
 
-static void write_rules(Naive *n) {
-  Rounding rules = reference_rounding(&n->hidden);
-  buf_printf(n->out, "\nstatic const pk_bound_rules naive_rules = {%a, %a, %a, %a};\n", rules.input,
-             rules.result, rules.function, rules.sum);
+static void write_rules(Naive *n, DType t, double unit) {
+  Rounding rules = reference_rounding(&n->hidden, unit);
+  buf_printf(n->out, "\nstatic const pk_bound_rules %s = {%a, %a, %a, %a};\n", naive_rules(t),
+             rules.input, rules.result, rules.function, rules.sum);
+}
+
+static void note_f64(Instr *v, void *context) {
+  if (has_result(v) && v->type.dtype == DT_F64) *(bool *)context = true;
 }
 
 static void write_kernel(Naive *n) {
@@ -324,9 +328,15 @@ void emit_judge(Kernel *k, Buf *c) {
              .kind = "judge",
              .bounded = true,
              .hidden = hidden_roundings(k)};
+  bool wide = false;
+  ir_walk(k->reference, note_f64, &wide);
   buf_printf(c,
-             "\n// .. in binary64, with what f32 may differ by.\n#include <pk/naive.h>\n#include "
-             "<pk/naive_bound.h>\n");
-  write_rules(&n);
+             "\n// .. in %s, with what %s may differ by.\n%s#include <pk/naive.h>\n#include "
+             "<pk/naive_bound.h>\n",
+             wide ? "long double" : "binary64", wide ? "f64" : "f32",
+             wide ? "#define PK_BOUND_WIDE\n" : "");
+  write_rules(&n, DT_F32, F32_UNIT);
+  n.wide = wide;
+  if (wide) write_rules(&n, DT_F64, F64_UNIT);
   write_kernel(&n);
 }

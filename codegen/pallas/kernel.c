@@ -628,8 +628,26 @@ static void put_grid(Py *p) {
   if (k->grid.count) py_line(p, "grid = %s", py_tuple(p, items, k->grid.count));
 }
 
+// Of 64 bits JAX has only index arithmetic, unless jax_enable_x64 changes what everything else
+// means.
+static void refuse_wide(Instr *v, void *context) {
+  bool wide = has_result(v) && is_wide(v->type.dtype) && v->type.dtype != DT_I64;
+  if (wide) py_fail(context, v->span, "%s", dtype_info[v->type.dtype].name);
+}
+
+static bool is_refused(Py *p) {
+  for (int i = 0; i < p->k->refs.count; i++) {
+    const Ref *ref = p->k->refs.at[i];
+    if (is_wide(ref->type.dtype) && ref->type.rank + ref->array.rank > 0)
+      py_fail(p, ref->span, "`%s` is an array of %s", ref->name, dtype_info[ref->type.dtype].name);
+  }
+  ir_walk(p->k->body, refuse_wide, p);
+  return diag_error_count(p->diag) > 0;
+}
+
 // The function of a kernel.
 static void put_function(Py *p, Buf *out) {
+  if (is_refused(p)) return;
   Buf body = {0};
   start(p);
   p->out = &body;

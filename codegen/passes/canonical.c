@@ -27,19 +27,23 @@ static Instr *copy_before(Rewriter *w, const Instr *v, Type type) {
   return ir_append(w->k, w->out, copy);
 }
 
-// dot(.., out = bf16): the sums are rounded once, at the end.
-static void split_dot(Rewriter *w, Instr *v) {
-  DType sums = dtype_accum(v->args[0]->type.dtype);
-  if (v->type.dtype == sums || v->args[0]->type.dtype == DT_I64 || v->type.dtype == DT_I64) return;
-  Type type = v->type;
-  type.dtype = sums;
-  become(v, OP_CAST, copy_before(w, v, type));
-}
-
 static Instr *with_dtype(Rewriter *w, const Instr *like, Instr *v, DType dtype) {
   Type type = v->type;
   type.dtype = dtype;
   return v->type.dtype == dtype ? v : before(w, like, OP_CAST, type, v);
+}
+
+// dot(.., out = bf16): the sums are rounded once, at the end.
+static void split_dot(Rewriter *w, Instr *v) {
+  DType sums = dtype_accum(v->args[0]->type.dtype);
+  if (v->type.dtype == sums) return;
+  if (is_wide(v->type.dtype)) {  // exact in 64 bits from the start
+    for (int i = 0; i < 2; i++) v->args[i] = with_dtype(w, v, v->args[i], v->type.dtype);
+    return;
+  }
+  Type type = v->type;
+  type.dtype = sums;
+  become(v, OP_CAST, copy_before(w, v, type));
 }
 
 static Instr *transposed(Rewriter *w, const Instr *like, Instr *v) {

@@ -1,5 +1,6 @@
 // Whether results are those that are expected (docs/numerics.md).
 #include "codegen/ir/flow.h"
+#include "codegen/ir/scalar.h"
 #include "codegen/run/run.h"
 
 #include <math.h>
@@ -45,19 +46,22 @@ static bool same_bits(const HostArray *a, const HostArray *b, int64_t count) {
   return count == 0 || memcmp(a->data, b->data, (size_t)count * (size_t)dtype_bytes(a->dtype)) == 0;
 }
 
-// i64 beyond 2^53 is compared as integers.
-static bool same_i64(const HostArray *got, const HostArray *want, int64_t i) {
-  return got->dtype != DT_I64 ||
-         ((const int64_t *)got->data)[i] == ((const int64_t *)want->data)[i];
+// Integers beyond 2^53 are compared as such.
+static bool same_integer(Judged *judged, const HostArray *got, const HostArray *want) {
+  if (is_float(got->dtype)) return true;
+  int64_t a = array_get_int(got, judged->index), b = array_get_int(want, judged->index);
+  bool above = int_compare(OP_GT, got->dtype, a, b);
+  judged->error = (double)(above ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a);
+  return a == b;
 }
 
-static double allowed_at(const HostArray *want, const float *allowed, const Tolerance *tolerance,
+static double allowed_at(const HostArray *want, const double *allowed, const Tolerance *tolerance,
                          int64_t i) {
   if (!is_float(want->dtype)) return 0;
   double w = array_get(want, i);
   if (tolerance->given)
     return tolerance->absolute + (isfinite(w) ? tolerance->relative * fabs(w) : 0);
-  return allowed ? (double)allowed[i] : 0;
+  return allowed ? allowed[i] : 0;
 }
 
 // Whether a result is right; the difference goes to judged->error.
@@ -91,7 +95,7 @@ void comparison_add(Comparison *all, int output, const Comparison *more) {
   all->undetermined += more->undetermined;
 }
 
-Comparison compare_arrays(const HostArray *got, const HostArray *want, const float *allowed,
+Comparison compare_arrays(const HostArray *got, const HostArray *want, const double *allowed,
                           const Tolerance *tolerance, const uint8_t *specified) {
   Comparison c = {.first = {.index = -1}, .worst = {.index = -1}};
   int64_t count;
@@ -101,7 +105,7 @@ Comparison compare_arrays(const HostArray *got, const HostArray *want, const flo
     if (specified && !specified[i]) continue;
     Judged judged = {i, array_get(got, i), array_get(want, i), 0,
                      allowed_at(want, allowed, tolerance, i)};
-    bool right = same || (is_right(&judged, got->dtype) && same_i64(got, want, i));
+    bool right = same || (is_right(&judged, got->dtype) && same_integer(&judged, got, want));
     c.undetermined += isinf(judged.allowed);
     if (isinf(judged.allowed)) continue;
     if (c.worst.index < 0 || is_worse(&judged, &c.worst)) c.worst = judged;
@@ -135,14 +139,15 @@ const char *comparison_text(Arena *arena, const char *name, const HostArray *arr
   int64_t count;
   REQUIRE(array_elements(array, &count));
   const Judged *first = &c->first, *worst = &c->worst;
+  int digits = is_wide(array->dtype) ? 17 : 9;
   const char *text = arena_printf(
       arena,
-      "%s is %.9g, expected %.9g (difference %.3g, allowed %.3g); %lld of %lld elements differ",
-      element_text(arena, name, array, first->index), first->got, first->want, first->error,
-      first->allowed, (long long)c->wrong, (long long)count);
+      "%s is %.*g, expected %.*g (difference %.3g, allowed %.3g); %lld of %lld elements differ",
+      element_text(arena, name, array, first->index), digits, first->got, digits, first->want,
+      first->error, first->allowed, (long long)c->wrong, (long long)count);
   if (worst->index == first->index) return text;
   return arena_printf(arena,
-                      "%s, the worst is %s: %.9g, expected %.9g (difference %.3g, allowed %.3g)",
-                      text, element_text(arena, name, array, worst->index), worst->got, worst->want,
-                      worst->error, worst->allowed);
+                      "%s, the worst is %s: %.*g, expected %.*g (difference %.3g, allowed %.3g)",
+                      text, element_text(arena, name, array, worst->index), digits, worst->got,
+                      digits, worst->want, worst->error, worst->allowed);
 }

@@ -36,7 +36,8 @@ static void map_outputs(const Dataset *data, const Places *places, int count) {
 
 // What must be equal has no allowances.
 static void note_expected(Arena *arena, Kernel *k, Dataset *data) {
-  data->reference = (Reference){data->expected.arrays, NEW_ARRAY(arena, const float *, k->outputs)};
+  data->reference =
+      (Reference){data->expected.arrays, NEW_ARRAY(arena, const double *, k->outputs)};
   for (int i = 0; i < k->outputs; i++)
     if (!must_be_equal(k, data->expected.arrays[i].dtype))
       data->reference.allowed[i] = data->allowed.arrays[i].data;
@@ -46,7 +47,7 @@ const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed,
   *data = (Dataset){.fd = -1, .bytes = binding->total_bytes};
   const char *wrong = timed ? place_outputs(arena, binding, data, DT_COUNT, &data->naive) : NULL;
   if (!wrong && judge) wrong = place_outputs(arena, binding, data, DT_COUNT, &data->expected);
-  if (!wrong && judge) wrong = place_outputs(arena, binding, data, DT_F32, &data->allowed);
+  if (!wrong && judge) wrong = place_outputs(arena, binding, data, DT_F64, &data->allowed);
   if (!wrong)
     wrong = check_memory(arena, data->bytes < INT64_MAX / 2
                                     ? data->bytes * 2

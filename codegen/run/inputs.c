@@ -93,12 +93,34 @@ static void fill_normal(HostArray *array, int64_t count, uint64_t key) {
   }
 }
 
-// Exact for i64 too, which array_set would take through a double.
+// Exact for 64 bits too, which array_set would take through a double.
 static void set_int(HostArray *array, int64_t index, int64_t value) {
-  if (array->dtype == DT_I64)
-    ((int64_t *)array->data)[index] = value;
+  if (is_wide(array->dtype) && is_integer(array->dtype))
+    array_set_int(array, index, value);
   else
     array_set(array, index, (double)value);
+}
+
+// const:V of 64-bit integers, all digits of V.
+static bool wide_constant(const InputSpec *spec, DType dtype, int64_t *value) {
+  const char *text = strncmp(spec->text, "const:", 6) == 0 ? spec->text + 6 : spec->text;
+  if (!is_wide(dtype) || !is_integer(dtype)) return false;
+  if (parse_int(text, value)) return dtype == DT_I64 || *value >= 0;
+  uint64_t number;
+  bool fits = parse_seed(text, &number) && dtype == DT_U64;
+  *value = (int64_t)number;
+  return fits;
+}
+
+static void fill_constant(HostArray *array, int64_t count, const InputSpec *spec) {
+  int64_t whole;
+  bool exact = wide_constant(spec, array->dtype, &whole);
+  double value = array->dtype == DT_BOOL ? spec->value != 0 : spec->value;
+  for (int64_t i = 0; i < count; i++)
+    if (exact)
+      array_set_int(array, i, whole);
+    else
+      array_set(array, i, value);
 }
 
 static void fill_integers(HostArray *array, int64_t count, uint64_t key, int64_t low,
@@ -144,8 +166,7 @@ const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArra
     case INPUT_FILE:
       return check_file(arena, spec, array);
     case INPUT_CONST:
-      for (int64_t i = 0; i < count; i++)
-        array_set(array, i, array->dtype == DT_BOOL ? spec->value != 0 : spec->value);
+      fill_constant(array, count, spec);
       break;
     case INPUT_IOTA:
       for (int64_t i = 0; i < count; i++) set_int(array, i, array->dtype == DT_BOOL ? i & 1 : i);

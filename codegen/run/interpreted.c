@@ -23,7 +23,7 @@ static bool place_extra(const Ref *ref, const HostArray *output, bool reference,
                         int64_t *bytes, Extra *extra) {
   if (reference && ref->alias && !add_dtype(bytes, output, output->dtype, &extra->apart))
     return false;
-  if (judges && !add_dtype(bytes, output, DT_F32, &extra->allowed)) return false;
+  if (judges && !add_dtype(bytes, output, DT_F64, &extra->allowed)) return false;
   return reference || add_dtype(bytes, output, DT_U8, &extra->specified);
 }
 
@@ -31,14 +31,14 @@ static void note_extras(Arena *arena, Kernel *k, bool reference, bool judges, co
                         Interpreted *result) {
   char *memory = result->memory;
   HostArray *outputs = result->operands + k->inputs;
-  result->outputs = (Reference){outputs, NEW_ARRAY(arena, const float *, k->outputs)};
-  result->allowed = judges ? NEW_ARRAY(arena, float *, k->outputs) : NULL;
+  result->outputs = (Reference){outputs, NEW_ARRAY(arena, const double *, k->outputs)};
+  result->allowed = judges ? NEW_ARRAY(arena, double *, k->outputs) : NULL;
   result->specified = reference ? NULL : NEW_ARRAY(arena, uint8_t *, k->outputs);
   for (int i = 0; i < k->outputs; i++) {
     if (reference && k->refs.at[k->inputs + i]->alias) outputs[i].data = memory + extras[i].apart;
     if (!reference) result->specified[i] = (uint8_t *)memory + extras[i].specified;
     if (!judges) continue;
-    result->allowed[i] = (float *)(void *)(memory + extras[i].allowed);
+    result->allowed[i] = (double *)(void *)(memory + extras[i].allowed);
     bool equal = reference ? must_be_equal(k, outputs[i].dtype) : !is_float(outputs[i].dtype);
     if (!equal) result->outputs.allowed[i] = result->allowed[i];
   }

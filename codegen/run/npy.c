@@ -15,9 +15,10 @@ static const struct {
   const char *code;
   DType dtype;
 } npy_codes[] = {
-    {"b1", DT_BOOL}, {"i1", DT_I8},     {"u1", DT_U8},  {"i2", DT_I16},  {"u2", DT_U16},
-    {"i4", DT_I32},  {"u4", DT_U32},    {"i8", DT_I64}, {"V2", DT_BF16}, {"f2", DT_F16},
-    {"f4", DT_F32},  {"f1", DT_F8E5M2}, {"V1", DT_I4},  {"V1", DT_U4},   {"V1", DT_F8E4M3FN},
+    {"b1", DT_BOOL}, {"i1", DT_I8},       {"u1", DT_U8},  {"i2", DT_I16},    {"u2", DT_U16},
+    {"i4", DT_I32},  {"u4", DT_U32},      {"i8", DT_I64}, {"u8", DT_U64},    {"f8", DT_F64},
+    {"V2", DT_BF16}, {"f2", DT_F16},      {"f4", DT_F32}, {"f1", DT_F8E5M2}, {"V1", DT_I4},
+    {"V1", DT_U4},   {"V1", DT_F8E4M3FN},
 };
 enum { NPY_CODES = sizeof npy_codes / sizeof *npy_codes };
 

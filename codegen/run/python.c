@@ -169,21 +169,21 @@ static double root_mean_square(const HostArray *array, int64_t count) {
 // Nothing is known of how Python rounds, nor of errors that a kernel carries from step to step: 64
 // units of f32, or two of a narrower dtype, of the element and of the output's root mean square,
 // and twice what the last computations of the kernel may be off by.
-static const float *allow(Arena *arena, const HostArray *want, const float *of_kernel) {
+static const double *allow(Arena *arena, const HostArray *want, const double *of_kernel) {
   int64_t count;
   if (!is_float(want->dtype) || !array_elements(want, &count)) return NULL;
-  float *allowed = NEW_ARRAY(arena, float, count + 1);
+  double *allowed = NEW_ARRAY(arena, double, count + 1);
   double unit = fmax(64 * dtype_spacing(dtype_info[want->dtype].bits > 32 ? want->dtype : DT_F32),
                      2 * dtype_spacing(want->dtype));
   double typical = root_mean_square(want, count);
   for (int64_t i = 0; i < count; i++) {
-    double w = array_get(want, i), own = of_kernel ? 2 * (double)of_kernel[i] : 0;
-    allowed[i] = (float)(own + unit * (typical + (isfinite(w) ? fabs(w) : 0)));
+    double w = array_get(want, i), own = of_kernel ? 2 * of_kernel[i] : 0;
+    allowed[i] = own + unit * (typical + (isfinite(w) ? fabs(w) : 0));
   }
   return allowed;
 }
 
-static const char *call_python(PythonCall *call, float *const *of_kernel, double seconds,
+static const char *call_python(PythonCall *call, double *const *of_kernel, double seconds,
                                Reference *result) {
   Kernel *k = call->binding->program.kernel;
   const char *file = arena_printf(call->arena, "%s/call.json", call->folder), *wrong = NULL;
@@ -191,7 +191,7 @@ static const char *call_python(PythonCall *call, float *const *of_kernel, double
   if (!wrong) wrong = write_call(call, file);
   if (!wrong) wrong = run_python(call, file, seconds);
   *result = (Reference){NEW_ARRAY(call->arena, HostArray, k->outputs + 1),
-                        NEW_ARRAY(call->arena, const float *, k->outputs + 1)};
+                        NEW_ARRAY(call->arena, const double *, k->outputs + 1)};
   for (int i = 0; !wrong && i < k->outputs; i++) {
     wrong = read_output(call, i, &result->outputs[i]);
     if (!wrong)
@@ -212,7 +212,7 @@ static const char *reference_path(Arena *arena, const char *name, const char *ke
 }
 
 const char *python_reference(Arena *arena, const char *spec, Binding *binding,
-                             float *const *of_kernel, double seconds, Reference *result) {
+                             double *const *of_kernel, double seconds, Reference *result) {
   const char *colon = strrchr(spec, ':');
   if (!colon || colon == spec || !colon[1])
     return arena_printf(arena, "--reference %s: expected FILE.py:FUNCTION", spec);

@@ -82,7 +82,7 @@ void build_discard(const char *program);
 // removes it.
 const char *temporary_folder(Arena *arena, const char *inside);
 void remove_folder(Arena *arena, const char *folder);  // with its files
-const char *target_flags(const Target *target);  // for compiling on this machine
+const char *target_flags(const Target *target);        // for compiling on this machine
 const char *naive_target_flags(void);
 const char *runner(
     void);  // $PKC_RUNNER: runs the programs of a cross compiler; NULL when there is none
@@ -106,7 +106,7 @@ const char *const *split_words(Arena *arena, const char *const *texts,
 // outputs[i], how far a result may be from it (INFINITY: anything is right); NULL: equal.
 typedef struct {
   HostArray *outputs;
-  const float **allowed;
+  const double **allowed;
 } Reference;
 
 // Must the kernel's outputs of this dtype equal those of its reference?
@@ -124,7 +124,7 @@ typedef struct {
   int output;           // whose element the worst is, where several are compared
 } Comparison;
 // `specified` NULL, or a byte for each element: 0 leaves it out.
-Comparison compare_arrays(const HostArray *got, const HostArray *want, const float *allowed,
+Comparison compare_arrays(const HostArray *got, const HostArray *want, const double *allowed,
                           const Tolerance *tolerance, const uint8_t *specified);
 // The elements of another output.
 void comparison_add(Comparison *all, int output, const Comparison *more);
@@ -221,7 +221,7 @@ typedef struct {
   int64_t bytes;
   HostArray *operands;
   Reference outputs;    // with what may differ from them, when that was asked for
-  float **allowed;      // .. of every output
+  double **allowed;     // .. of every output
   uint8_t **specified;  // of a body, for each output: which elements are
   CheckReport report;
 } Interpreted;
@@ -237,6 +237,6 @@ void interpreted_free(Interpreted *result);
 // off, for each output (interpret_binding's `allowed`), or NULL. seconds: a limit; 0: none. NULL or
 // what is wrong.
 const char *python_reference(Arena *arena, const char *spec, Binding *binding,
-                             float *const *of_kernel, double seconds, Reference *result);
+                             double *const *of_kernel, double seconds, Reference *result);
 
 #endif

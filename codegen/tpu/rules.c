@@ -112,11 +112,16 @@ static void check_pipeline(Rules *r, const Ref *ref) {
          "`%s` may be revisited and has %d buffers: it needs `buffers 1`", ref->name, ref->buffers);
 }
 
+static const char *known_dtype(DType t) { return is_float(t) ? "bf16 or f32" : "i32 or u32"; }
+
 static void check_ref(Rules *r, const Ref *ref) {
   DType t = ref->type.dtype;
-  if (ref->space != SPACE_SEM && ref->space != SPACE_VAR && !dtype_support[t].known)
-    FIND(r, ref->span, ERR_TPU_DTYPE, "`%s`: %s is not a dtype of arrays on a TPU; bf16 or f32 is",
-         ref->name, dtype_info[t].name);
+  if (is_wide(t) && ref->type.rank + ref->array.rank > 0)
+    FIND(r, ref->span, ERR_TPU_DTYPE, "`%s`: a TPU has no arrays of %s; it has those of %s",
+         ref->name, dtype_info[t].name, known_dtype(t));
+  else if (ref->space != SPACE_SEM && ref->space != SPACE_VAR && !dtype_support[t].known)
+    FIND(r, ref->span, ERR_TPU_DTYPE, "`%s`: %s is not a dtype of arrays on a TPU; %s is",
+         ref->name, dtype_info[t].name, known_dtype(t));
   if (!ref_is_operand(ref)) return;
   check_block(r, ref);
   check_pipeline(r, ref);
@@ -193,8 +198,14 @@ static void check_supported(Rules *r, const Instr *v, DType t, int since, const 
        since == NEVER ? "no tensor core has it" : "not before a later generation", instead);
 }
 
+// i64 may be an index, which a TPU counts in 32 bits.
+static bool has_64_bits(DType t) { return is_wide(t) && t != DT_I64; }
+
 static void check_dtypes(Rules *r, const Instr *v) {
   OpClass class = op_info[v->op].class;
+  if (has_result(v) && has_64_bits(v->type.dtype) && op_is_elementwise(v->op))
+    FIND(r, v->span, ERR_TPU_DTYPE, "%s gives %s: a TPU has lanes of 32 bits", op_info[v->op].name,
+         dtype_info[v->type.dtype].name);
   DType t = v->nargs ? v->args[0]->type.dtype : v->type.dtype;
   if (class == OPC_REDUCE || class == OPC_ARGREDUCE)
     check_supported(

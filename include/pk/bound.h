@@ -1,5 +1,6 @@
-/* bound.h: running error analysis: a value in binary64 and by how much f32 arithmetic may come out
- * beside it.
+/* bound.h: running error analysis: a value and by how much arithmetic in its dtype may come out
+ * beside it. The value is in binary64, which is wide enough beside f32, or with PK_BOUND_WIDE in
+ * long double, for f64. PK_BOUND_LONG_SUMS: in long double are sums alone.
  *
  * Each operation carries the errors of its operands through (to first order, or by evaluating it at
  * both ends of the interval) and adds what it may lose itself. docs/numerics.md derives the rules.
@@ -12,15 +13,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef PK_BOUND_WIDE
+typedef long double pk_real;
+#define PK_REAL(function) function##l
+#else
+typedef double pk_real;
+#define PK_REAL(function) function
+#endif
+#if defined(PK_BOUND_WIDE) || defined(PK_BOUND_LONG_SUMS)
+typedef long double pk_bound_long;
+#else
+typedef double pk_bound_long;
+#endif
+
 typedef struct {
-  double value, error; /* error: INFINITY where f32 does not determine the value */
+  pk_real value, error; /* error: INFINITY where f32 does not determine the value */
 } pk_bound;
 
 /* What an operation may lose, relative to: its operands (another way of writing the same), its
  * result where the operation is correctly rounded, its result where it is a function, and the
  * partial sums of a reduction. */
 typedef struct {
-  double input, result, function, sum;
+  pk_real input, result, function, sum;
 } pk_bound_rules;
 
 #define PK_BOUND_UNIT 0x1p-24 /* unit roundoff of f32 */
@@ -30,34 +44,40 @@ typedef struct {
 static const double pk_bound_least = 0x1p-149, pk_bound_normal = 0x1p-126;
 
 /* Infinities and NaN are compared as such, unless something that decided them was undetermined. */
-static inline pk_bound pk_bound_made(double value, double error) {
-  if (isnan(error)) error = isfinite(value) ? (double)INFINITY : 0;
+static inline pk_bound pk_bound_made(pk_real value, pk_real error) {
+  if (isnan(error)) error = isfinite(value) ? (pk_real)INFINITY : 0;
   if (!isfinite(value) && !isinf(error)) error = 0;
   return (pk_bound){value, error};
 }
 
-static inline pk_bound pk_bound_exact(double value) { return (pk_bound){value, 0}; }
+static inline pk_bound pk_bound_exact(pk_real value) { return (pk_bound){value, 0}; }
+
+/* Whether rules are those of f64: all they say is below the units of narrower floats. */
+static inline bool pk_bound_is_f64(pk_real share) { return share < 0x1p-40; }
 
 /* `share` of a value; below the normal numbers the spacing no longer shrinks. */
-static inline double pk_bound_share(double share, double value) {
-  const double size = fabs(value);
+static inline pk_real pk_bound_share(pk_real share, pk_real value) {
+  const pk_real size = PK_REAL(fabs)(value);
   if (share == 0 || size == 0 || !isfinite(size)) return 0;
+  if (pk_bound_is_f64(share)) return share * size + (size < 0x1p-1022 ? 0x1p-1074 : 0);
   return share * size + (size < pk_bound_normal ? pk_bound_least : 0);
 }
 
 /* How far the two ends of an interval come out from the value between. An end outside the domain
  * (NaN) does not count. */
-static inline double pk_bound_ends(double value, double low, double high) {
-  return fmax(fabs(value - low), fabs(high - value));
+static inline pk_real pk_bound_ends(pk_real value, pk_real low, pk_real high) {
+  return PK_REAL(fmax)(PK_REAL(fabs)(value - low), PK_REAL(fabs)(high - value));
 }
 
 /* ---- arithmetic */
 
 static inline pk_bound pk_bound_neg(pk_bound a) { return (pk_bound){-a.value, a.error}; }
-static inline pk_bound pk_bound_abs(pk_bound a) { return (pk_bound){fabs(a.value), a.error}; }
+static inline pk_bound pk_bound_abs(pk_bound a) {
+  return (pk_bound){PK_REAL(fabs)(a.value), a.error};
+}
 
 static inline pk_bound pk_bound_add(pk_bound a, pk_bound b, const pk_bound_rules *r) {
-  const double value = a.value + b.value;
+  const pk_real value = a.value + b.value;
   return pk_bound_made(value, a.error + b.error + pk_bound_share(r->input, a.value) +
                                   pk_bound_share(r->input, b.value) +
                                   pk_bound_share(r->result, value));
@@ -66,21 +86,21 @@ static inline pk_bound pk_bound_sub(pk_bound a, pk_bound b, const pk_bound_rules
   return pk_bound_add(a, pk_bound_neg(b), r);
 }
 
-static inline double pk_bound_times(double size, double error) {
-  return error == 0 ? 0 : fabs(size) * error;
+static inline pk_real pk_bound_times(pk_real size, pk_real error) {
+  return error == 0 ? 0 : PK_REAL(fabs)(size) * error;
 }
 
 static inline pk_bound pk_bound_mul(pk_bound a, pk_bound b, const pk_bound_rules *r) {
-  const double value = a.value * b.value;
-  const double carried = pk_bound_times(a.value, b.error) + pk_bound_times(b.value, a.error) +
-                         pk_bound_times(a.error, b.error);
+  const pk_real value = a.value * b.value;
+  const pk_real carried = pk_bound_times(a.value, b.error) + pk_bound_times(b.value, a.error) +
+                          pk_bound_times(a.error, b.error);
   return pk_bound_made(value, carried + pk_bound_share(r->result, value));
 }
 
 static inline pk_bound pk_bound_div(pk_bound a, pk_bound b, const pk_bound_rules *r) {
-  const double value = a.value / b.value, least = fabs(b.value) - b.error;
-  if (b.error > 0 && least <= 0) return (pk_bound){value, (double)INFINITY};
-  const double carried = a.error + pk_bound_times(value, b.error);
+  const pk_real value = a.value / b.value, least = PK_REAL(fabs)(b.value) - b.error;
+  if (b.error > 0 && least <= 0) return (pk_bound){value, (pk_real)INFINITY};
+  const pk_real carried = a.error + pk_bound_times(value, b.error);
   return pk_bound_made(value,
                        (carried == 0 ? 0 : carried / least) + pk_bound_share(r->result, value));
 }
@@ -90,7 +110,7 @@ static inline pk_bound pk_bound_reciprocal(pk_bound a, const pk_bound_rules *r) 
 
 static inline pk_bound pk_bound_fma(pk_bound a, pk_bound b, pk_bound c, const pk_bound_rules *r) {
   const pk_bound product = pk_bound_mul(a, b, r), sum = pk_bound_add(product, c, r);
-  return pk_bound_made(fma(a.value, b.value, c.value), sum.error);
+  return pk_bound_made(PK_REAL(fma)(a.value, b.value, c.value), sum.error);
 }
 
 /* ---- choices: what lies within reach of the other side may come out as that */
@@ -100,7 +120,7 @@ static inline pk_bound pk_bound_max(pk_bound a, pk_bound b) {
   const bool first = a.value > b.value || (a.value == b.value && !signbit(a.value));
   const pk_bound more = first ? a : b, less = first ? b : a;
   const bool near = less.value + less.error >= more.value - more.error;
-  return (pk_bound){more.value, near ? fmax(more.error, less.error) : more.error};
+  return (pk_bound){more.value, near ? PK_REAL(fmax)(more.error, less.error) : more.error};
 }
 static inline pk_bound pk_bound_min(pk_bound a, pk_bound b) {
   return pk_bound_neg(pk_bound_max(pk_bound_neg(a), pk_bound_neg(b)));
@@ -110,8 +130,8 @@ static inline pk_bound pk_bound_min(pk_bound a, pk_bound b) {
 enum { PK_BOUND_TRUE = 1, PK_BOUND_UNSURE = 2 };
 
 static inline bool pk_bound_near(pk_bound a, pk_bound b) {
-  const double reach = a.error + b.error;
-  return reach > 0 && fabs(a.value - b.value) <= reach;
+  const pk_real reach = a.error + b.error;
+  return reach > 0 && PK_REAL(fabs)(a.value - b.value) <= reach;
 }
 #define PK_BOUND_COMPARE(name, operator)                                   \
   static inline unsigned char pk_bound_##name(pk_bound a, pk_bound b) {    \
@@ -145,74 +165,97 @@ static inline unsigned char pk_bound_xor(unsigned char a, unsigned char b) {
 static inline pk_bound pk_bound_select(unsigned char c, pk_bound a, pk_bound b) {
   const pk_bound taken = c & PK_BOUND_TRUE ? a : b, other = c & PK_BOUND_TRUE ? b : a;
   if (!(c & PK_BOUND_UNSURE)) return taken;
-  const double apart = taken.value == other.value ? 0 : fabs(taken.value - other.value);
-  return (pk_bound){taken.value,
-                    isnan(apart) ? (double)INFINITY : apart + fmax(taken.error, other.error)};
+  const pk_real apart = taken.value == other.value ? 0 : PK_REAL(fabs)(taken.value - other.value);
+  return (pk_bound){taken.value, isnan(apart) ? (pk_real)INFINITY
+                                              : apart + PK_REAL(fmax)(taken.error, other.error)};
 }
+
+#ifdef PK_BOUND_WIDE
+/* The functions of f64.h; those whose digits count are computed wider too. */
+#define PK_BOUND_WIDER(name) \
+  static inline long double pk_wide_##name(long double a) { return pk_f64_##name((double)a); }
+PK_BOUND_WIDER(sign)
+PK_BOUND_WIDER(exp10)
+PK_BOUND_WIDER(erf_inv)
+#undef PK_BOUND_WIDER
+static inline long double pk_wide_logistic(long double a) {
+  const long double e = expl(-fabsl(a));
+  return a < 0 ? e / (1 + e) : 1 / (1 + e);
+}
+static inline long double pk_wide_softplus(long double a) {
+  return fmaxl(a, 0) + log1pl(expl(-fabsl(a)));
+}
+static inline long double pk_wide_log_sigmoid(long double a) { return -pk_wide_softplus(-a); }
+#endif
 
 /* ---- functions */
 
-typedef double pk_bound_function(double);
+typedef pk_real pk_bound_function(pk_real);
 
-static inline double pk_bound_reach(pk_bound a, const pk_bound_rules *r) {
+static inline pk_real pk_bound_reach(pk_bound a, const pk_bound_rules *r) {
   return a.error + pk_bound_share(r->input, a.value);
 }
 
 /* Of a function that rises or falls throughout: its values at the ends of the interval. */
 static inline pk_bound pk_bound_monotone(pk_bound_function *f, pk_bound a,
                                          const pk_bound_rules *r) {
-  const double value = f(a.value), reach = pk_bound_reach(a, r);
-  const double carried =
+  const pk_real value = f(a.value), reach = pk_bound_reach(a, r);
+  const pk_real carried =
       reach == 0 ? 0 : pk_bound_ends(value, f(a.value - reach), f(a.value + reach));
   return pk_bound_made(value, carried + pk_bound_share(r->function, value));
 }
 
 /* Of a function with steps, which are exact themselves. */
 static inline pk_bound pk_bound_steps(pk_bound_function *f, pk_bound a) {
-  const double value = f(a.value);
+  const pk_real value = f(a.value);
   if (a.error == 0) return pk_bound_exact(value);
   return pk_bound_made(value, pk_bound_ends(value, f(a.value - a.error), f(a.value + a.error)));
 }
 
-static inline double pk_bound_growth(double value, double reach) {
-  return pk_bound_times(value, reach < 1e-3 ? reach * (1 + reach) : expm1(reach));
+static inline pk_real pk_bound_growth(pk_real value, pk_real reach) {
+  return pk_bound_times(value, reach < 1e-3 ? reach * (1 + reach) : PK_REAL(expm1)(reach));
 }
 static inline pk_bound pk_bound_exp(pk_bound a, const pk_bound_rules *r) {
-  const double value = exp(a.value);
+  const pk_real value = PK_REAL(exp)(a.value);
   return pk_bound_made(
       value, pk_bound_growth(value, pk_bound_reach(a, r)) + pk_bound_share(r->function, value));
 }
 static inline pk_bound pk_bound_exp2(pk_bound a, const pk_bound_rules *r) {
-  const double value = exp2(a.value), reach = pk_bound_reach(a, r) * 0.6931471805599453;
+  const pk_real value = PK_REAL(exp2)(a.value), reach = pk_bound_reach(a, r) * 0.6931471805599453;
   return pk_bound_made(value, pk_bound_growth(value, reach) + pk_bound_share(r->function, value));
 }
 
-static inline double pk_bound_sqrt_of(double x) { return sqrt(fmax(x, 0)); }
+static inline pk_real pk_bound_sqrt_of(pk_real x) { return PK_REAL(sqrt)(PK_REAL(fmax)(x, 0)); }
 static inline pk_bound pk_bound_sqrt(pk_bound a, const pk_bound_rules *r) {
-  const double value = sqrt(a.value), reach = pk_bound_reach(a, r);
-  const double carried = reach == 0 ? 0
-                                    : pk_bound_ends(value, pk_bound_sqrt_of(a.value - reach),
-                                                    pk_bound_sqrt_of(a.value + reach));
+  const pk_real value = PK_REAL(sqrt)(a.value), reach = pk_bound_reach(a, r);
+  const pk_real carried = reach == 0 ? 0
+                                     : pk_bound_ends(value, pk_bound_sqrt_of(a.value - reach),
+                                                     pk_bound_sqrt_of(a.value + reach));
   return pk_bound_made(value, carried + pk_bound_share(r->result, value));
 }
-static inline double pk_bound_rsqrt_end(double x) { return x > 0 ? 1 / sqrt(x) : (double)INFINITY; }
+static inline pk_real pk_bound_rsqrt_of(pk_real x) {
+  return x > 0 ? 1 / PK_REAL(sqrt)(x) : x == 0 ? (pk_real)INFINITY : (pk_real)NAN;
+}
+static inline pk_real pk_bound_rsqrt_end(pk_real x) {
+  return x > 0 ? 1 / PK_REAL(sqrt)(x) : (pk_real)INFINITY;
+}
 static inline pk_bound pk_bound_rsqrt(pk_bound a, const pk_bound_rules *r) {
-  const double value = pk_f64_rsqrt(a.value), reach = pk_bound_reach(a, r);
-  const double carried = reach == 0 ? 0
-                                    : pk_bound_ends(value, pk_bound_rsqrt_end(a.value - reach),
-                                                    pk_bound_rsqrt_end(a.value + reach));
+  const pk_real value = pk_bound_rsqrt_of(a.value), reach = pk_bound_reach(a, r);
+  const pk_real carried = reach == 0 ? 0
+                                     : pk_bound_ends(value, pk_bound_rsqrt_end(a.value - reach),
+                                                     pk_bound_rsqrt_end(a.value + reach));
   return pk_bound_made(value, carried + pk_bound_share(r->function, value));
 }
 /* A logarithm whose operand may be 0 is not determined. */
-static inline pk_bound pk_bound_logarithm(pk_bound_function *f, double origin, pk_bound a,
+static inline pk_bound pk_bound_logarithm(pk_bound_function *f, pk_real origin, pk_bound a,
                                           const pk_bound_rules *r) {
-  if (a.error > 0 && a.value - a.error <= origin) return (pk_bound){f(a.value), (double)INFINITY};
+  if (a.error > 0 && a.value - a.error <= origin) return (pk_bound){f(a.value), (pk_real)INFINITY};
   return pk_bound_monotone(f, a, r);
 }
 
 #define PK_BOUND_LOGARITHM(name, origin)                                        \
   static inline pk_bound pk_bound_##name(pk_bound a, const pk_bound_rules *r) { \
-    return pk_bound_logarithm(name, origin, a, r);                              \
+    return pk_bound_logarithm(PK_REAL(name), origin, a, r);                     \
   }
 PK_BOUND_LOGARITHM(log, 0)
 PK_BOUND_LOGARITHM(log2, 0)
@@ -221,42 +264,50 @@ PK_BOUND_LOGARITHM(log1p, -1)
 #undef PK_BOUND_LOGARITHM
 
 /* By the largest slope in reach. */
-static inline pk_bound pk_bound_sloped(double value, double slope, pk_bound a,
+static inline pk_bound pk_bound_sloped(pk_real value, pk_real slope, pk_bound a,
                                        const pk_bound_rules *r) {
-  const double reach = pk_bound_reach(a, r);
+  const pk_real reach = pk_bound_reach(a, r);
   return pk_bound_made(value, pk_bound_times(slope, reach) + pk_bound_share(r->function, value));
 }
 static inline pk_bound pk_bound_sin(pk_bound a, const pk_bound_rules *r) {
-  return pk_bound_sloped(sin(a.value), fmin(1, fabs(cos(a.value)) + pk_bound_reach(a, r)), a, r);
+  return pk_bound_sloped(
+      PK_REAL(sin)(a.value),
+      PK_REAL(fmin)(1, PK_REAL(fabs)(PK_REAL(cos)(a.value)) + pk_bound_reach(a, r)), a, r);
 }
 static inline pk_bound pk_bound_cos(pk_bound a, const pk_bound_rules *r) {
-  return pk_bound_sloped(cos(a.value), fmin(1, fabs(sin(a.value)) + pk_bound_reach(a, r)), a, r);
+  return pk_bound_sloped(
+      PK_REAL(cos)(a.value),
+      PK_REAL(fmin)(1, PK_REAL(fabs)(PK_REAL(sin)(a.value)) + pk_bound_reach(a, r)), a, r);
 }
 static inline pk_bound pk_bound_tan(pk_bound a, const pk_bound_rules *r) {
-  const double value = tan(a.value), slope = 1 + value * value, reach = pk_bound_reach(a, r);
-  const double bend = 1 - fabs(value) * reach; /* how near the pole is */
-  if (bend <= 0) return (pk_bound){value, (double)INFINITY};
+  const pk_real value = PK_REAL(tan)(a.value), slope = 1 + value * value,
+                reach = pk_bound_reach(a, r);
+  const pk_real bend = 1 - PK_REAL(fabs)(value) * reach; /* how near the pole is */
+  if (bend <= 0) return (pk_bound){value, (pk_real)INFINITY};
   return pk_bound_sloped(value, slope / bend, a, r);
 }
 static inline pk_bound pk_bound_cosh(pk_bound a, const pk_bound_rules *r) {
-  return pk_bound_sloped(cosh(a.value), sinh(fabs(a.value) + pk_bound_reach(a, r)), a, r);
+  return pk_bound_sloped(PK_REAL(cosh)(a.value),
+                         PK_REAL(sinh)(PK_REAL(fabs)(a.value) + pk_bound_reach(a, r)), a, r);
 }
 
 static inline pk_bound pk_bound_pow(pk_bound a, pk_bound b, const pk_bound_rules *r) {
-  const double value = pow(a.value, b.value), reach = pk_bound_reach(a, r), size = fabs(a.value);
+  const pk_real value = PK_REAL(pow)(a.value, b.value), reach = pk_bound_reach(a, r),
+                size = PK_REAL(fabs)(a.value);
   if (a.error > 0 && a.error >= size)
-    return pk_bound_made(value,
-                         b.value > 0 ? pow(size + reach, b.value + b.error) : (double)INFINITY);
-  const double base = size > 0 ? pk_bound_times(b.value, reach / (size - reach)) : 0;
-  const double exponent = size > 0 ? pk_bound_times(log(size), pk_bound_reach(b, r)) : 0;
+    return pk_bound_made(
+        value, b.value > 0 ? PK_REAL(pow)(size + reach, b.value + b.error) : (pk_real)INFINITY);
+  const pk_real base = size > 0 ? pk_bound_times(b.value, reach / (size - reach)) : 0;
+  const pk_real exponent = size > 0 ? pk_bound_times(PK_REAL(log)(size), pk_bound_reach(b, r)) : 0;
   return pk_bound_made(
       value, pk_bound_growth(value, base + exponent) + pk_bound_share(r->function, value));
 }
 static inline pk_bound pk_bound_atan2(pk_bound a, pk_bound b, const pk_bound_rules *r) {
-  const double value = atan2(a.value, b.value), square = a.value * a.value + b.value * b.value;
-  const double across =
+  const pk_real value = PK_REAL(atan2)(a.value, b.value),
+                square = a.value * a.value + b.value * b.value;
+  const pk_real across =
       pk_bound_times(b.value, pk_bound_reach(a, r)) + pk_bound_times(a.value, pk_bound_reach(b, r));
-  if (a.error > 0 && fabs(a.value) <= a.error && b.value - b.error < 0)
+  if (a.error > 0 && PK_REAL(fabs)(a.value) <= a.error && b.value - b.error < 0)
     return (pk_bound){value, 6.2831853071795865};
   return pk_bound_made(value,
                        (across == 0 ? 0 : across / square) + pk_bound_share(r->function, value));
@@ -264,7 +315,7 @@ static inline pk_bound pk_bound_atan2(pk_bound a, pk_bound b, const pk_bound_rul
 
 /* Neither slope is above 1. */
 static inline pk_bound pk_bound_hypot(pk_bound a, pk_bound b, const pk_bound_rules *r) {
-  const double value = hypot(a.value, b.value);
+  const pk_real value = PK_REAL(hypot)(a.value, b.value);
   return pk_bound_made(
       value, pk_bound_reach(a, r) + pk_bound_reach(b, r) + pk_bound_share(r->function, value));
 }
@@ -278,21 +329,29 @@ static inline pk_bound pk_bound_quotient(pk_bound a, pk_bound b, const pk_bound_
 }
 static inline pk_bound pk_bound_floordiv(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   const pk_bound quotient = pk_bound_quotient(a, b, r);
-  return fabs(quotient.value) <= 0x1p24 ? pk_bound_steps(floor, quotient) : pk_bound_div(a, b, r);
+  const pk_real integers = pk_bound_is_f64(r->function) ? 0x1p53 : 0x1p24;
+  return PK_REAL(fabs)(quotient.value) <= integers ? pk_bound_steps(PK_REAL(floor), quotient)
+                                                   : pk_bound_div(a, b, r);
 }
 /* A remainder is exact where the quotient's whole part is sure; where it is not, the result may be
  * anything up to b. */
-static inline pk_bound pk_bound_remainder(double value, pk_bound_function *whole, pk_bound a,
+static inline pk_bound pk_bound_remainder(pk_real value, pk_bound_function *whole, pk_bound a,
                                           pk_bound b, const pk_bound_rules *r) {
   const pk_bound turns = pk_bound_steps(whole, pk_bound_quotient(a, b, r));
-  const double apart = turns.error > 0 ? fabs(b.value) : 0;
+  const pk_real apart = turns.error > 0 ? PK_REAL(fabs)(b.value) : 0;
   return pk_bound_made(value, a.error + pk_bound_times(turns.value, b.error) + apart);
 }
 static inline pk_bound pk_bound_rem(pk_bound a, pk_bound b, const pk_bound_rules *r) {
-  return pk_bound_remainder(fmod(a.value, b.value), trunc, a, b, r);
+  return pk_bound_remainder(PK_REAL(fmod)(a.value, b.value), PK_REAL(trunc), a, b, r);
+}
+static inline pk_real pk_bound_mod_of(pk_real a, pk_real b) {
+  const pk_real rest = PK_REAL(fmod)(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b
+         : rest == 0                        ? PK_REAL(copysign)(rest, b)
+                                            : rest;
 }
 static inline pk_bound pk_bound_mod(pk_bound a, pk_bound b, const pk_bound_rules *r) {
-  pk_bound result = pk_bound_remainder(pk_f64_mod(a.value, b.value), floor, a, b, r);
+  pk_bound result = pk_bound_remainder(pk_bound_mod_of(a.value, b.value), PK_REAL(floor), a, b, r);
   result.error += pk_bound_share(r->result, b.value);
   return result;
 }
@@ -303,16 +362,17 @@ static inline pk_bound pk_bound_mod(pk_bound a, pk_bound b, const pk_bound_rules
 static inline pk_bound pk_bound_rounded(pk_bound_function *to, pk_bound a) {
   const pk_bound result = pk_bound_steps(to, a);
   if (!isfinite(result.value) || !isfinite(a.value)) return result;
-  return pk_bound_made(result.value, fmax(result.error, fabs(result.value - a.value) + a.error));
+  return pk_bound_made(
+      result.value, PK_REAL(fmax)(result.error, PK_REAL(fabs)(result.value - a.value) + a.error));
 }
 
 /* A value that may have been rounded to a narrow dtype besides: `half` of the spacing at 1, least
  * normal number `normal`. */
-static inline pk_bound pk_bound_also(pk_bound_function *to, double half, double normal,
+static inline pk_bound pk_bound_also(pk_bound_function *to, pk_real half, pk_real normal,
                                      pk_bound a) {
   if (a.value == 0 || !isfinite(a.value)) return a;
-  if (a.error == 0) return pk_bound_made(a.value, fabs(to(a.value) - a.value));
-  return (pk_bound){a.value, a.error + half * fmax(fabs(a.value), normal)};
+  if (a.error == 0) return pk_bound_made(a.value, PK_REAL(fabs)(to(a.value) - a.value));
+  return (pk_bound){a.value, a.error + half * PK_REAL(fmax)(PK_REAL(fabs)(a.value), normal)};
 }
 
 /* ---- sums and products */
@@ -324,19 +384,27 @@ static inline pk_bound pk_bound_factor(pk_bound product, pk_bound a, const pk_bo
 }
 
 typedef struct {
-  double sum, error, size, squares, peak;
+  pk_bound_long sum;
+  pk_real error, size, squares, peak;
   int64_t terms;
-  float plain; /* as f32 adds them one after the other */
+  double plain; /* as the dtype adds them one after the other */
 } pk_bound_sum;
 
-static inline void pk_bound_take(pk_bound_sum *s, pk_bound term) {
+static inline void pk_bound_add_term(pk_bound_sum *s, pk_bound term) {
   s->sum += term.value;
-  s->plain += (float)term.value;
   s->error += term.error;
-  s->size += fabs(term.value);
+  s->size += PK_REAL(fabs)(term.value);
   s->squares += term.value * term.value;
-  s->peak = fmax(s->peak, fabs(s->sum));
+  s->peak = PK_REAL(fmax)(s->peak, PK_REAL(fabs)((pk_real)s->sum));
   s->terms++;
+}
+static inline void pk_bound_take(pk_bound_sum *s, pk_bound term) {
+  pk_bound_add_term(s, term);
+  s->plain = (double)((float)s->plain + (float)term.value);
+}
+static inline void pk_bound_take_f64(pk_bound_sum *s, pk_bound term) {
+  pk_bound_add_term(s, term);
+  s->plain += (double)term.value;
 }
 
 /* Roundings of n additions in any order: like a random walk of steps as large as the partial sums,
@@ -345,26 +413,28 @@ static inline void pk_bound_take(pk_bound_sum *s, pk_bound term) {
  * products, not values in memory. */
 static inline pk_bound pk_bound_total(const pk_bound_sum *s, bool products,
                                       const pk_bound_rules *r) {
-  const double partial = fmax(s->peak, sqrt(s->squares)), plain = fabs((double)s->plain - s->sum);
-  double error = s->error + r->input * s->size;
+  const pk_real partial = PK_REAL(fmax)(s->peak, PK_REAL(sqrt)(s->squares)),
+                plain = PK_REAL(fabs)((pk_real)(s->plain - s->sum));
+  pk_real error = s->error + r->input * s->size;
   if (s->terms > 1 || products)
-    error +=
-        r->sum * (0.5 * sqrt((double)s->terms) + 0.5) * partial + (isfinite(plain) ? 2 * plain : 0);
-  if (s->size > 0 && s->size < pk_bound_normal) error += pk_bound_least * (double)s->terms;
-  return pk_bound_made(s->sum, error);
+    error += r->sum * (0.5 * PK_REAL(sqrt)((pk_real)s->terms) + 0.5) * partial +
+             (isfinite(plain) ? 2 * plain : 0);
+  if (s->size > 0 && !pk_bound_is_f64(r->sum) && s->size < pk_bound_normal)
+    error += pk_bound_least * (pk_real)s->terms;
+  return pk_bound_made((pk_real)s->sum, error);
 }
 
 /* ---- what a result may be */
 
 /* How far from to(value), the value in its dtype, a result may be that rounds a value within the
  * error. */
-static inline double pk_bound_allowed(pk_bound_function *to, pk_bound a) {
+static inline pk_real pk_bound_allowed(pk_bound_function *to, pk_bound a) {
   if (a.error == 0 || isinf(a.error) || isnan(a.value)) return a.error;
-  const double value = to(a.value), low = fabs(value - to(a.value - a.error));
-  const double high = fabs(to(a.value + a.error) - value);
+  const pk_real value = to(a.value), low = PK_REAL(fabs)(value - to(a.value - a.error));
+  const pk_real high = PK_REAL(fabs)(to(a.value + a.error) - value);
   if (isinf(value))
-    return isinf(low) || isinf(high) ? (double)INFINITY : 0; /* an end that is infinite too: NaN */
-  return fmax(isfinite(low) ? low : a.error, isfinite(high) ? high : a.error);
+    return isinf(low) || isinf(high) ? (pk_real)INFINITY : 0; /* an end that is infinite too: NaN */
+  return PK_REAL(fmax)(isfinite(low) ? low : a.error, isfinite(high) ? high : a.error);
 }
 
 #endif

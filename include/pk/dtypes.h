@@ -14,9 +14,11 @@
   X(I32, "i32", 4, kDLInt, 32)                       \
   X(U32, "u32", 4, kDLUInt, 32)                      \
   X(I64, "i64", 8, kDLInt, 64)                       \
+  X(U64, "u64", 8, kDLUInt, 64)                      \
   X(BF16, "bf16", 2, kDLBfloat, 16)                  \
   X(F16, "f16", 2, kDLFloat, 16)                     \
   X(F32, "f32", 4, kDLFloat, 32)                     \
+  X(F64, "f64", 8, kDLFloat, 64)                     \
   X(I4, "i4", 1, kDLInt, 4)                          \
   X(U4, "u4", 1, kDLUInt, 4)                         \
   X(F8E4M3FN, "f8e4m3fn", 1, PK_DL_FLOAT8_E4M3FN, 8) \

@@ -58,11 +58,15 @@ static inline double pk_f64_mod(double a, double b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;
 }
 /* The floor of the true quotient, which is one below where a / b was rounded up to an integer;
- * beyond 2^24, where floats are integers, the rounded quotient. */
-static inline double pk_f64_floordiv(double a, double b) {
+ * beyond `integers`, where floats are integers, the rounded quotient. */
+static inline double pk_f64_floor_quotient(double a, double b, double integers) {
   const double quotient = a / b, whole = floor(quotient), rest = fma(-whole, b, a);
-  if (!(fabs(quotient) <= 0x1p24)) return quotient;
+  if (!(fabs(quotient) <= integers)) return quotient;
   return (rest < 0 && b > 0) || (rest > 0 && b < 0) ? whole - 1 : whole;
+}
+/* Of f32, and of floats that are computed in it. */
+static inline double pk_f64_floordiv(double a, double b) {
+  return pk_f64_floor_quotient(a, b, 0x1p24);
 }
 
 #endif

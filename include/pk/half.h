@@ -21,6 +21,22 @@ static inline float pk_f32_of_bits(uint32_t bits) {
   return u.value;
 }
 
+static inline uint64_t pk_bits_of_f64(double x) {
+  union {
+    double value;
+    uint64_t bits;
+  } u = {.value = x};
+  return u.bits;
+}
+
+static inline double pk_f64_of_bits(uint64_t bits) {
+  union {
+    uint64_t bits;
+    double value;
+  } u = {.bits = bits};
+  return u.value;
+}
+
 static inline float pk_f32_from_bf16(uint16_t x) { return pk_f32_of_bits((uint32_t)x << 16); }
 
 static inline uint16_t pk_bf16_from_f32(float x) {

@@ -59,11 +59,35 @@ static inline naive_float naive_logistic(naive_float a) {
   return a < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
+static inline uint64_t naive_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static inline uint64_t naive_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t naive_div_u64(uint64_t a, uint64_t b) { return b ? a / b : UINT64_MAX; }
+static inline uint64_t naive_rem_u64(uint64_t a, uint64_t b) { return b ? a % b : a; }
+static inline uint64_t naive_floordiv_u64(uint64_t a, uint64_t b) { return naive_div_u64(a, b); }
+static inline uint64_t naive_mod_u64(uint64_t a, uint64_t b) { return naive_rem_u64(a, b); }
+static inline uint64_t naive_power_u64(uint64_t base, uint64_t b) {
+  uint64_t result = 1;
+  for (; b; b >>= 1, base *= base)
+    if (b & 1) result *= base;
+  return result;
+}
+
 /* Truncates and saturates; NaN gives 0. */
 static inline int64_t naive_integer(double a, int64_t low, int64_t high) {
   if (isnan(a)) return 0;
   if (a <= (double)low) return low;
   return a >= (double)high ? high : (int64_t)a;
+}
+static inline uint64_t naive_unsigned(double a) {
+  return !(a > 0) ? 0 : a >= 0x1p64 ? UINT64_MAX : (uint64_t)a;
+}
+/* To 52 bits or fewer, the last one telling of what was dropped. */
+static inline double naive_odd_u64(uint64_t a) {
+  if (a >> 53) a = (a >> 12 << 12) | (a & 4095 ? 4096 : 0);
+  return (double)a;
+}
+static inline double naive_odd_i64(int64_t a) {
+  return a < 0 ? -naive_odd_u64(0 - (uint64_t)a) : naive_odd_u64((uint64_t)a);
 }
 static inline int64_t naive_power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
@@ -117,6 +141,11 @@ NAIVE_SORT(naive_sort_floats, naive_float,
            isnan(a) || isnan(b) ? !isnan(a) && isnan(b)
            : descending         ? a > b
                                 : a < b)
+NAIVE_SORT(naive_sort_doubles, double,
+           isnan(a) || isnan(b) ? !isnan(a) && isnan(b)
+           : descending         ? a > b
+                                : a < b)
+NAIVE_SORT(naive_sort_unsigned, uint64_t, descending ? a > b : a < b)
 NAIVE_SORT(naive_sort_integers, int64_t, descending ? a > b : a < b)
 
 #endif

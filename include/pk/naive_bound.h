@@ -5,10 +5,11 @@
 #include <pk/bound.h>
 #include <pk/naive.h>
 
-static inline double naive_as_f32(double x) { return (double)(float)x; }
+static inline pk_real naive_as_f64(pk_real x) { return (double)x; }
+static inline pk_real naive_as_f32(pk_real x) { return (float)x; }
 #define NAIVE_AS(T)                                                  \
-  static inline double naive_as_##T(double x) {                      \
-    return (double)pk_f32_from_##T(pk_##T##_from_f32(naive_odd(x))); \
+  static inline pk_real naive_as_##T(pk_real x) {                    \
+    return pk_f32_from_##T(pk_##T##_from_f32(naive_odd((double)x))); \
   }
 NAIVE_AS(bf16)
 NAIVE_AS(f16)
@@ -16,9 +17,8 @@ NAIVE_AS(f8e4m3fn)
 NAIVE_AS(f8e5m2)
 #undef NAIVE_AS
 
-/* As a float; rounding that must not make it less. */
-static inline float naive_allowed(pk_bound_function *to, pk_bound a) {
-  return (float)(pk_bound_allowed(to, a) * (1 + 0x1p-20));
+static inline double naive_allowed(pk_bound_function *to, pk_bound a) {
+  return (double)(pk_bound_allowed(to, a) * (1 + 0x1p-20));
 }
 
 static inline void naive_flush(pk_bound_sum *s) { s->error += PK_BOUND_FLUSHED; }
@@ -30,7 +30,7 @@ NAIVE_SORT(naive_sort_values, pk_bound,
 /* The element at a place moves by no more than the error of any. */
 static inline void naive_sort_bounds(pk_bound *line, int64_t stride, int32_t *order, int64_t count,
                                      bool descending) {
-  double most = 0;
+  pk_real most = 0;
   naive_sort_values(line, stride, order, count, descending);
   for (int64_t i = 0; i < count; i++)
     most = fmax(most, isnan(line[i * stride].value) ? 0 : line[i * stride].error);

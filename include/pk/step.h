@@ -82,6 +82,8 @@ PK_ELEMENT(i16, int16_t)
 PK_ELEMENT(u16, uint16_t)
 PK_ELEMENT(i32, int32_t)
 PK_ELEMENT(u32, uint32_t)
+PK_ELEMENT(i64, int64_t)
+PK_ELEMENT(u64, uint64_t)
 
 /* ---- memory by hand: semaphores count bytes or signals */
 

@@ -172,7 +172,7 @@ Instr *expand_mulhi(const Expand *e, Instr *a, Instr *b) {
 static Value lower_mulhi(Lower *l, const Call *call) {
   Instr *v[2];
   if (!lower_both(l, call, v)) return value_error();
-  if (!is_integer(v[0]->type.dtype) || v[0]->type.dtype == DT_I64)
+  if (!is_integer(v[0]->type.dtype) || is_wide(v[0]->type.dtype))
     return wants(l, call, v[0], "integers of up to 32 bits");
   Expand e = expand_like(l, v[0], call->node->span);
   return value_data(expand_mulhi(&e, v[0], v[1]));
@@ -295,8 +295,8 @@ static Instr *widths_apart(Lower *l, Instr *v, DType to, Span span) {
 bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out) {
   int have = dtype_info[from->dtype].bits, want = dtype_info[to].bits, row = from->rank - 2;
   *out = with_dtype(*from, to);
-  bool i64_alone = have != want && (have == 64 || want == 64);
-  if ((from->dtype == DT_BOOL) != (to == DT_BOOL) || i64_alone) {
+  bool wide_alone = have != want && (have == 64 || want == 64);
+  if ((from->dtype == DT_BOOL) != (to == DT_BOOL) || wide_alone) {
     diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
                "bitcast keeps the bits: %s and %s do not have the same ones",
                dtype_info[from->dtype].name, dtype_info[to].name);

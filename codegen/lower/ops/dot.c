@@ -43,7 +43,7 @@ static bool widen_operands(Lower *l, const Call *call, Instr **v, int count, DTy
                  call->builtin->name, type_text(l, &v[0]->type), type_text(l, &v[i]->type));
       return false;
     }
-    *dtype = DT_F32;
+    *dtype = *dtype == DT_F64 || other == DT_F64 ? DT_F64 : DT_F32;
   }
   for (int i = 0; i < count; i++)
     if (is_float(*dtype) && v[i]->type.dtype != *dtype)

@@ -50,8 +50,8 @@ Instr *expand_shift(const Expand *e, Op op, Instr *a, int places) {
 }
 
 DType unsigned_of_width(int bits) {
-  return bits == 4 ? DT_U4 : bits == 8 ? DT_U8 : bits == 16 ? DT_U16 : DT_U32;
+  return bits == 4 ? DT_U4 : bits == 8 ? DT_U8 : bits == 16 ? DT_U16 : bits == 32 ? DT_U32 : DT_U64;
 }
 DType signed_of_width(int bits) {
-  return bits == 4 ? DT_I4 : bits == 8 ? DT_I8 : bits == 16 ? DT_I16 : DT_I32;
+  return bits == 4 ? DT_I4 : bits == 8 ? DT_I8 : bits == 16 ? DT_I16 : bits == 32 ? DT_I32 : DT_I64;
 }

@@ -305,9 +305,11 @@ static Value lower_random_bits(Lower *l, const Call *call) {
 
 static bool float_dtype(Lower *l, const Node *node, DType *t) {
   *t = DT_F32;
-  if (!node || (lower_dtype(l, node, t) && is_float(*t))) return true;
+  if (!node) return true;
+  if (!lower_dtype(l, node, t)) return false;
+  if (is_float(*t) && !is_wide(*t)) return true;
   diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED,
-             "random numbers are of a float dtype, not %s", dtype_info[*t].name);
+             "random numbers are of a float dtype of up to 32 bits, not %s", dtype_info[*t].name);
   return false;
 }
 

@@ -1,0 +1,632 @@
+/* vec/wide.h: vectors of 64-bit elements, for kernels that have them. They have as many lanes as
+ * those of 32 bits, PK_LANES, in twice as many registers, so that masks are the same.
+ *
+ *   pk_f64v   f64
+ *   pk_i64v   i64 and u64
+ *
+ * What has no instruction, and no vector form of ours, goes lane by lane. */
+#ifndef PK_VEC_WIDE_H
+#define PK_VEC_WIDE_H
+
+#include <pk/f64.h>
+#include <pk/step.h>
+#include <pk/vec.h>
+
+enum { PK_WIDE_PARTS = 2 * PK_PARTS, PK_WIDE_LANES = PK_PART_BYTES / 8 };
+typedef double pk_f64p __attribute__((vector_size(PK_PART_BYTES)));
+typedef int64_t pk_i64p __attribute__((vector_size(PK_PART_BYTES)));
+typedef uint64_t pk_u64p __attribute__((vector_size(PK_PART_BYTES)));
+typedef int64_t pk_i64p_memory __attribute__((vector_size(PK_PART_BYTES), aligned(8), may_alias));
+typedef struct {
+  pk_f64p part[PK_WIDE_PARTS];
+} pk_f64v;
+typedef struct {
+  pk_i64p part[PK_WIDE_PARTS];
+} pk_i64v;
+/* Half a part of 32-bit lanes has as many as a part of 64-bit ones. */
+typedef float pk_f32h __attribute__((vector_size(PK_PART_BYTES / 2)));
+typedef int32_t pk_i32h __attribute__((vector_size(PK_PART_BYTES / 2)));
+typedef uint32_t pk_u32h __attribute__((vector_size(PK_PART_BYTES / 2)));
+
+#define PK_EACH_WIDE(...) PK_UNROLL for (int k = 0; k < PK_WIDE_PARTS; k++) __VA_ARGS__
+
+#if PK_PART_LANES == 16
+#define PK_LOWER_HALF(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+#define PK_UPPER_HALF(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+#define PK_JOIN(a, b) \
+  __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define PK_EVEN_LANES(a, b) \
+  __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#elif PK_PART_LANES == 8
+#define PK_LOWER_HALF(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
+#define PK_UPPER_HALF(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
+#define PK_JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
+#define PK_EVEN_LANES(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
+#define PK_TWICE_LOWER(v) __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3)
+#define PK_TWICE_UPPER(v) __builtin_shufflevector(v, v, 4, 4, 5, 5, 6, 6, 7, 7)
+#else
+#define PK_LOWER_HALF(v) __builtin_shufflevector(v, v, 0, 1)
+#define PK_UPPER_HALF(v) __builtin_shufflevector(v, v, 2, 3)
+#define PK_JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3)
+#define PK_EVEN_LANES(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
+#define PK_TWICE_LOWER(v) __builtin_shufflevector(v, v, 0, 0, 1, 1)
+#define PK_TWICE_UPPER(v) __builtin_shufflevector(v, v, 2, 2, 3, 3)
+#endif
+
+/* -- masks of the parts, comparisons, selection */
+
+#if PK_PART_BYTES == 64
+#define PK_WIDE_COMPARE(name, vector, type, instruction, predicate)                 \
+  PK_INLINE pk_mask name(vector a, vector b) {                                      \
+    const unsigned low = instruction((type)a.part[0], (type)b.part[0], predicate),  \
+                   high = instruction((type)a.part[1], (type)b.part[1], predicate); \
+    return (pk_mask)(low | high << 8);                                              \
+  }
+#define PK_COMPARE_WIDE(name, operator, f64, integer)                                \
+  PK_WIDE_COMPARE(pk_##name##_f64, pk_f64v, __m512d, _mm512_cmp_pd_mask, f64)        \
+  PK_WIDE_COMPARE(pk_##name##_i64, pk_i64v, __m512i, _mm512_cmp_epi64_mask, integer) \
+  PK_WIDE_COMPARE(pk_##name##_u64, pk_i64v, __m512i, _mm512_cmp_epu64_mask, integer)
+PK_INLINE pk_f64v pk_select_f64(pk_mask m, pk_f64v a, pk_f64v b) {
+  PK_EACH_WIDE(a.part[k] = (pk_f64p)_mm512_mask_blend_pd((__mmask8)(m >> 8 * k), (__m512d)b.part[k],
+                                                         (__m512d)a.part[k]);)
+  return a;
+}
+PK_INLINE pk_i64v pk_select_i64(pk_mask m, pk_i64v a, pk_i64v b) {
+  PK_EACH_WIDE(a.part[k] = (pk_i64p)_mm512_mask_blend_epi64(
+                   (__mmask8)(m >> 8 * k), (__m512i)b.part[k], (__m512i)a.part[k]);)
+  return a;
+}
+#else
+PK_INLINE pk_i64p pk_wide_mask(pk_mask m, int k) {
+  const pk_i32p part = PK_PART(m, k / 2);
+  return k % 2 ? (pk_i64p)PK_TWICE_UPPER(part) : (pk_i64p)PK_TWICE_LOWER(part);
+}
+#define PK_WIDE_COMPARE(name, vector, type, operator)                                       \
+  PK_INLINE pk_mask name(vector a, vector b) {                                              \
+    pk_mask m;                                                                              \
+    PK_EACH_PART(PK_PART(m, k) = PK_EVEN_LANES(                                             \
+                     (pk_i32p)((type)a.part[2 * k] operator(type) b.part[2 * k]),           \
+                     (pk_i32p)((type)a.part[2 * k + 1] operator(type) b.part[2 * k + 1]));) \
+    return m;                                                                               \
+  }
+#define PK_COMPARE_WIDE(name, operator, f64, integer)          \
+  PK_WIDE_COMPARE(pk_##name##_f64, pk_f64v, pk_f64p, operator) \
+  PK_WIDE_COMPARE(pk_##name##_i64, pk_i64v, pk_i64p, operator) \
+  PK_WIDE_COMPARE(pk_##name##_u64, pk_i64v, pk_u64p, operator)
+PK_INLINE pk_i64v pk_select_i64(pk_mask m, pk_i64v a, pk_i64v b) {
+  PK_EACH_WIDE(a.part[k] = (pk_wide_mask(m, k) & a.part[k]) | (~pk_wide_mask(m, k) & b.part[k]);)
+  return a;
+}
+PK_INLINE pk_f64v pk_select_f64(pk_mask m, pk_f64v a, pk_f64v b) {
+  PK_EACH_WIDE(a.part[k] = (pk_f64p)((pk_wide_mask(m, k) & (pk_i64p)a.part[k]) |
+                                     (~pk_wide_mask(m, k) & (pk_i64p)b.part[k]));)
+  return a;
+}
+#endif
+PK_COMPARE_WIDE(eq, ==, _CMP_EQ_OQ, _MM_CMPINT_EQ)
+PK_COMPARE_WIDE(ne, !=, _CMP_NEQ_UQ, _MM_CMPINT_NE)
+PK_COMPARE_WIDE(lt, <, _CMP_LT_OQ, _MM_CMPINT_LT)
+PK_COMPARE_WIDE(le, <=, _CMP_LE_OQ, _MM_CMPINT_LE)
+PK_COMPARE_WIDE(gt, >, _CMP_GT_OQ, _MM_CMPINT_NLE)
+PK_COMPARE_WIDE(ge, >=, _CMP_GE_OQ, _MM_CMPINT_NLT)
+PK_INLINE pk_i64v pk_select_u64(pk_mask m, pk_i64v a, pk_i64v b) { return pk_select_i64(m, a, b); }
+
+/* -- from one element, and by lanes */
+
+PK_INLINE pk_f64v pk_splat_f64(double x) {
+  pk_f64v r;
+  PK_EACH_WIDE(r.part[k] = x - (pk_f64p){0};)
+  return r;
+}
+PK_INLINE pk_i64v pk_splat_i64(int64_t x) {
+  pk_i64v r;
+  PK_EACH_WIDE(r.part[k] = x - (pk_i64p){0};)
+  return r;
+}
+PK_INLINE pk_i64v pk_splat_u64(uint64_t x) { return pk_splat_i64((int64_t)x); }
+
+/* vector name(a, ..): f of each lane of the operands. */
+#define PK_WIDE_LANE1(name, vector, type, f)           \
+  static inline vector name(vector a) {                \
+    type x[PK_LANES];                                  \
+    __builtin_memcpy(x, &a, sizeof x);                 \
+    for (int k = 0; k < PK_LANES; k++) x[k] = f(x[k]); \
+    __builtin_memcpy(&a, x, sizeof x);                 \
+    return a;                                          \
+  }
+#define PK_WIDE_LANE2(name, vector, type, f)                 \
+  static inline vector name(vector a, vector b) {            \
+    type x[PK_LANES], y[PK_LANES];                           \
+    __builtin_memcpy(x, &a, sizeof x);                       \
+    __builtin_memcpy(y, &b, sizeof y);                       \
+    for (int k = 0; k < PK_LANES; k++) x[k] = f(x[k], y[k]); \
+    __builtin_memcpy(&a, x, sizeof x);                       \
+    return a;                                                \
+  }
+PK_INLINE pk_i64v pk_lane_i64(void) {
+  pk_i64v r;
+  int64_t x[PK_LANES];
+  for (int k = 0; k < PK_LANES; k++) x[k] = k;
+  __builtin_memcpy(&r, x, sizeof r);
+  return r;
+}
+
+/* -- arithmetic */
+
+#define PK_WIDE_OPERATOR(name, vector, part_type, expression)             \
+  PK_INLINE vector name(vector a, vector b) {                             \
+    PK_EACH_WIDE({                                                        \
+      const part_type x = (part_type)a.part[k], y = (part_type)b.part[k]; \
+      a.part[k] = (__typeof__(a.part[k]))(expression);                    \
+    })                                                                    \
+    return a;                                                             \
+  }
+PK_WIDE_OPERATOR(pk_add_f64, pk_f64v, pk_f64p, x + y)
+PK_WIDE_OPERATOR(pk_sub_f64, pk_f64v, pk_f64p, x - y)
+PK_WIDE_OPERATOR(pk_mul_f64, pk_f64v, pk_f64p, x *y)
+PK_WIDE_OPERATOR(pk_div_f64, pk_f64v, pk_f64p, x / y)
+PK_WIDE_OPERATOR(pk_add_i64, pk_i64v, pk_u64p, x + y)
+PK_WIDE_OPERATOR(pk_sub_i64, pk_i64v, pk_u64p, x - y)
+PK_WIDE_OPERATOR(pk_mul_i64, pk_i64v, pk_u64p, x *y)
+PK_WIDE_OPERATOR(pk_and_i64, pk_i64v, pk_u64p, x &y)
+PK_WIDE_OPERATOR(pk_or_i64, pk_i64v, pk_u64p, x | y)
+PK_WIDE_OPERATOR(pk_xor_i64, pk_i64v, pk_u64p, x ^ y)
+
+PK_INLINE pk_i64v pk_bitcast_f64_i64(pk_f64v a) {
+  pk_i64v r;
+  PK_EACH_WIDE(r.part[k] = (pk_i64p)a.part[k];)
+  return r;
+}
+PK_INLINE pk_f64v pk_bitcast_i64_f64(pk_i64v a) {
+  pk_f64v r;
+  PK_EACH_WIDE(r.part[k] = (pk_f64p)a.part[k];)
+  return r;
+}
+PK_INLINE pk_i64v pk_not_i64(pk_i64v a) { return pk_xor_i64(a, pk_splat_i64(-1)); }
+PK_INLINE pk_i64v pk_neg_i64(pk_i64v a) { return pk_sub_i64(pk_splat_i64(0), a); }
+PK_INLINE pk_i64v pk_max_i64(pk_i64v a, pk_i64v b) { return pk_select_i64(pk_gt_i64(a, b), a, b); }
+PK_INLINE pk_i64v pk_min_i64(pk_i64v a, pk_i64v b) { return pk_select_i64(pk_lt_i64(a, b), a, b); }
+PK_INLINE pk_i64v pk_max_u64(pk_i64v a, pk_i64v b) { return pk_select_i64(pk_gt_u64(a, b), a, b); }
+PK_INLINE pk_i64v pk_min_u64(pk_i64v a, pk_i64v b) { return pk_select_i64(pk_lt_u64(a, b), a, b); }
+PK_INLINE pk_i64v pk_abs_i64(pk_i64v a) { return pk_max_i64(a, pk_neg_i64(a)); }
+PK_INLINE pk_i64v pk_sign_i64(pk_i64v a) {
+  const pk_i64v zero = pk_splat_i64(0), one = pk_splat_i64(1);
+  return pk_select_i64(pk_gt_i64(a, zero), one,
+                       pk_select_i64(pk_lt_i64(a, zero), pk_splat_i64(-1), zero));
+}
+/* The bits do not ask for a sign. */
+#define PK_WIDE_SAME1(name) \
+  PK_INLINE pk_i64v pk_##name##_u64(pk_i64v a) { return pk_##name##_i64(a); }
+#define PK_WIDE_SAME2(name) \
+  PK_INLINE pk_i64v pk_##name##_u64(pk_i64v a, pk_i64v b) { return pk_##name##_i64(a, b); }
+PK_WIDE_SAME2(add)
+PK_WIDE_SAME2(sub)
+PK_WIDE_SAME2(mul)
+PK_WIDE_SAME2(and)
+PK_WIDE_SAME2(or)
+PK_WIDE_SAME2(xor)
+PK_WIDE_SAME1(not )
+PK_WIDE_SAME1(neg)
+PK_INLINE pk_i64v pk_abs_u64(pk_i64v a) { return a; }
+PK_INLINE pk_i64v pk_sign_u64(pk_i64v a) { return pk_min_u64(a, pk_splat_i64(1)); }
+
+/* -- scalars: i64 is pk_idx_.. of rt.h and step.h */
+
+PK_INLINE uint64_t pks_add_u64(uint64_t a, uint64_t b) { return a + b; }
+PK_INLINE uint64_t pks_sub_u64(uint64_t a, uint64_t b) { return a - b; }
+PK_INLINE uint64_t pks_mul_u64(uint64_t a, uint64_t b) { return a * b; }
+PK_INLINE uint64_t pks_neg_u64(uint64_t a) { return 0 - a; }
+PK_INLINE uint64_t pks_abs_u64(uint64_t a) { return a; }
+PK_INLINE uint64_t pks_sign_u64(uint64_t a) { return a > 0; }
+PK_INLINE uint64_t pks_not_u64(uint64_t a) { return ~a; }
+PK_INLINE uint64_t pks_and_u64(uint64_t a, uint64_t b) { return a & b; }
+PK_INLINE uint64_t pks_or_u64(uint64_t a, uint64_t b) { return a | b; }
+PK_INLINE uint64_t pks_xor_u64(uint64_t a, uint64_t b) { return a ^ b; }
+PK_INLINE uint64_t pks_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+PK_INLINE uint64_t pks_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+PK_INLINE uint64_t pks_div_u64(uint64_t a, uint64_t b) { return b == 0 ? UINT64_MAX : a / b; }
+PK_INLINE uint64_t pks_rem_u64(uint64_t a, uint64_t b) { return b == 0 ? a : a % b; }
+PK_INLINE uint64_t pks_floordiv_u64(uint64_t a, uint64_t b) { return pks_div_u64(a, b); }
+PK_INLINE uint64_t pks_mod_u64(uint64_t a, uint64_t b) { return pks_rem_u64(a, b); }
+PK_INLINE uint64_t pks_shl_u64(uint64_t a, uint64_t b) { return b < 64 ? a << b : 0; }
+PK_INLINE uint64_t pks_shr_u64(uint64_t a, uint64_t b) { return b < 64 ? a >> b : 0; }
+PK_INLINE uint64_t pks_ushr_u64(uint64_t a, uint64_t b) { return pks_shr_u64(a, b); }
+PK_INLINE uint64_t pks_population_count_u64(uint64_t a) {
+  return (uint64_t)__builtin_popcountll(a);
+}
+PK_INLINE uint64_t pks_clz_u64(uint64_t a) { return a ? (uint64_t)__builtin_clzll(a) : 64; }
+static inline uint64_t pks_pow_u64(uint64_t a, uint64_t b) {
+  uint64_t r = 1;
+  for (; b != 0; b >>= 1, a *= a)
+    if (b & 1) r *= a;
+  return r;
+}
+
+#define PK_WIDE_INTEGER1(name)                                    \
+  PK_WIDE_LANE1(pk_##name##_i64, pk_i64v, int64_t, pk_idx_##name) \
+  PK_WIDE_LANE1(pk_##name##_u64, pk_i64v, uint64_t, pks_##name##_u64)
+#define PK_WIDE_INTEGER2(name)                                    \
+  PK_WIDE_LANE2(pk_##name##_i64, pk_i64v, int64_t, pk_idx_##name) \
+  PK_WIDE_LANE2(pk_##name##_u64, pk_i64v, uint64_t, pks_##name##_u64)
+PK_WIDE_INTEGER2(div)
+PK_WIDE_INTEGER2(rem)
+PK_WIDE_INTEGER2(floordiv)
+PK_WIDE_INTEGER2(mod)
+PK_WIDE_INTEGER2(pow)
+PK_WIDE_INTEGER2(shl)
+PK_WIDE_INTEGER2(shr)
+PK_WIDE_INTEGER2(ushr)
+PK_WIDE_INTEGER1(population_count)
+PK_WIDE_INTEGER1(clz)
+
+/* -- f64 */
+
+PK_INLINE double pks_add_f64(double a, double b) { return a + b; }
+PK_INLINE double pks_sub_f64(double a, double b) { return a - b; }
+PK_INLINE double pks_mul_f64(double a, double b) { return a * b; }
+PK_INLINE double pks_div_f64(double a, double b) { return a / b; }
+PK_INLINE double pks_neg_f64(double a) { return -a; }
+PK_INLINE double pks_abs_f64(double a) { return __builtin_fabs(a); }
+PK_INLINE double pks_reciprocal_f64(double a) { return 1 / a; }
+PK_INLINE double pks_sqrt_f64(double a) { return __builtin_sqrt(a); }
+PK_INLINE double pks_rsqrt_f64(double a) { return 1 / __builtin_sqrt(a); }
+PK_INLINE double pks_sign_f64(double a) { return a != 0 && a == a ? __builtin_copysign(1, a) : a; }
+PK_INLINE double pks_fma_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }
+PK_INLINE double pks_max_f64(double a, double b) {
+  return a > b    ? a
+         : a < b  ? b
+         : a == b ? pk_f64_of_bits(pk_bits_of_f64(a) & pk_bits_of_f64(b))
+                  : a + b;
+}
+PK_INLINE double pks_min_f64(double a, double b) {
+  return a < b    ? a
+         : a > b  ? b
+         : a == b ? pk_f64_of_bits(pk_bits_of_f64(a) | pk_bits_of_f64(b))
+                  : a + b;
+}
+PK_INLINE bool pks_isnan_f64(double a) { return a != a; }
+PK_INLINE bool pks_isinf_f64(double a) { return __builtin_fabs(a) == __builtin_inf(); }
+PK_INLINE bool pks_isfinite_f64(double a) { return __builtin_fabs(a) < __builtin_inf(); }
+PK_INLINE double pks_rem_f64(double a, double b) { return fmod(a, b); }
+static inline double pks_floordiv_f64(double a, double b) {
+  return pk_f64_floor_quotient(a, b, 0x1p53);
+}
+/* f64.h's and libm's. */
+#define PK_WIDE_FUNCTION(name)                                                 \
+  static inline double pks_##name##_f64(double a) { return pk_f64_##name(a); } \
+  PK_WIDE_LANE1(pk_##name##_f64, pk_f64v, double, pks_##name##_f64)
+PK_WIDE_FUNCTION(logistic)
+PK_WIDE_FUNCTION(erf_inv)
+PK_WIDE_FUNCTION(exp10)
+PK_WIDE_FUNCTION(softplus)
+PK_WIDE_FUNCTION(log_sigmoid)
+#define PK_WIDE_LIBM(name, function)                                                  \
+  static inline double pks_##name##_f64(double a) { return __builtin_##function(a); } \
+  PK_WIDE_LANE1(pk_##name##_f64, pk_f64v, double, pks_##name##_f64)
+PK_WIDE_LIBM(exp, exp)
+PK_WIDE_LIBM(exp2, exp2)
+PK_WIDE_LIBM(expm1, expm1)
+PK_WIDE_LIBM(log, log)
+PK_WIDE_LIBM(log2, log2)
+PK_WIDE_LIBM(log10, log10)
+PK_WIDE_LIBM(log1p, log1p)
+PK_WIDE_LIBM(tanh, tanh)
+PK_WIDE_LIBM(erf, erf)
+PK_WIDE_LIBM(erfc, erfc)
+PK_WIDE_LIBM(sin, sin)
+PK_WIDE_LIBM(cos, cos)
+PK_WIDE_LIBM(tan, tan)
+PK_WIDE_LIBM(sinh, sinh)
+PK_WIDE_LIBM(cosh, cosh)
+PK_WIDE_LIBM(asin, asin)
+PK_WIDE_LIBM(acos, acos)
+PK_WIDE_LIBM(atan, atan)
+PK_WIDE_LIBM(asinh, asinh)
+PK_WIDE_LIBM(acosh, acosh)
+PK_WIDE_LIBM(atanh, atanh)
+PK_WIDE_LIBM(cbrt, cbrt)
+PK_WIDE_LIBM(floor, floor)
+PK_WIDE_LIBM(ceil, ceil)
+PK_WIDE_LIBM(round, rint)
+PK_WIDE_LIBM(trunc, trunc)
+static inline double pks_pow_f64(double a, double b) { return __builtin_pow(a, b); }
+static inline double pks_mod_f64(double a, double b) { return pk_f64_mod(a, b); }
+static inline double pks_hypot_f64(double a, double b) { return __builtin_hypot(a, b); }
+static inline double pks_atan2_f64(double a, double b) { return __builtin_atan2(a, b); }
+PK_WIDE_LANE1(pk_sqrt_f64, pk_f64v, double, pks_sqrt_f64)
+PK_WIDE_LANE2(pk_pow_f64, pk_f64v, double, pks_pow_f64)
+PK_WIDE_LANE2(pk_atan2_f64, pk_f64v, double, pks_atan2_f64)
+PK_WIDE_LANE2(pk_rem_f64, pk_f64v, double, pks_rem_f64)
+PK_WIDE_LANE2(pk_hypot_f64, pk_f64v, double, pks_hypot_f64)
+PK_WIDE_LANE2(pk_mod_f64, pk_f64v, double, pks_mod_f64)
+PK_WIDE_LANE2(pk_floordiv_f64, pk_f64v, double, pks_floordiv_f64)
+
+PK_INLINE pk_f64v pk_exp_below_f64(pk_f64v a) { return pk_exp_f64(a); }
+PK_INLINE pk_f64v pk_neg_f64(pk_f64v a) {
+  return pk_bitcast_i64_f64(pk_xor_i64(pk_bitcast_f64_i64(a), pk_splat_i64(INT64_MIN)));
+}
+PK_INLINE pk_f64v pk_abs_f64(pk_f64v a) {
+  return pk_bitcast_i64_f64(pk_and_i64(pk_bitcast_f64_i64(a), pk_splat_i64(INT64_MAX)));
+}
+PK_INLINE pk_f64v pk_reciprocal_f64(pk_f64v a) { return pk_div_f64(pk_splat_f64(1), a); }
+PK_INLINE pk_f64v pk_rsqrt_f64(pk_f64v a) { return pk_div_f64(pk_splat_f64(1), pk_sqrt_f64(a)); }
+static inline pk_f64v pk_fma_f64(pk_f64v a, pk_f64v b, pk_f64v c) {
+  PK_EACH_WIDE(PK_UNROLL for (int l = 0; l < PK_WIDE_LANES; l++) c.part[k][l] =
+                   __builtin_fma(a.part[k][l], b.part[k][l], c.part[k][l]);)
+  return c;
+}
+PK_INLINE pk_mask pk_isnan_f64(pk_f64v a) { return pk_ne_f64(a, a); }
+PK_INLINE pk_mask pk_isinf_f64(pk_f64v a) {
+  return pk_eq_f64(pk_abs_f64(a), pk_splat_f64(__builtin_inf()));
+}
+PK_INLINE pk_mask pk_isfinite_f64(pk_f64v a) {
+  return pk_lt_f64(pk_abs_f64(a), pk_splat_f64(__builtin_inf()));
+}
+PK_INLINE pk_f64v pk_sign_f64(pk_f64v a) {
+  const pk_mask nonzero = pk_gt_f64(pk_abs_f64(a), pk_splat_f64(0)); /* a NaN is not */
+  const pk_i64v sign = pk_and_i64(pk_bitcast_f64_i64(a), pk_splat_i64(INT64_MIN)),
+                one = pk_bitcast_f64_i64(pk_splat_f64(1));
+  return pk_select_f64(nonzero, pk_bitcast_i64_f64(pk_or_i64(one, sign)), a);
+}
+/* A NaN is passed on; +0 is above -0. */
+PK_INLINE pk_f64v pk_max_f64(pk_f64v a, pk_f64v b) {
+  const pk_f64v same = pk_bitcast_i64_f64(pk_and_i64(pk_bitcast_f64_i64(a), pk_bitcast_f64_i64(b)));
+  const pk_f64v equal = pk_select_f64(pk_eq_f64(a, b), same, pk_add_f64(a, b));
+  return pk_select_f64(pk_gt_f64(a, b), a, pk_select_f64(pk_lt_f64(a, b), b, equal));
+}
+PK_INLINE pk_f64v pk_min_f64(pk_f64v a, pk_f64v b) {
+  const pk_f64v same = pk_bitcast_i64_f64(pk_or_i64(pk_bitcast_f64_i64(a), pk_bitcast_f64_i64(b)));
+  const pk_f64v equal = pk_select_f64(pk_eq_f64(a, b), same, pk_add_f64(a, b));
+  return pk_select_f64(pk_lt_f64(a, b), a, pk_select_f64(pk_gt_f64(a, b), b, equal));
+}
+
+/* -- conversions */
+
+/* Part k of 64-bit lanes from half a part of 32-bit ones, and two parts of 64-bit lanes to one. */
+#define PK_WIDER(name, vector, part_type, from, half, to)                                          \
+  PK_INLINE vector name(from a) {                                                                  \
+    vector r;                                                                                      \
+    PK_UNROLL for (int k = 0; k < PK_PARTS; k++) {                                                 \
+      r.part[2 * k] = (part_type) __builtin_convertvector((half)PK_LOWER_HALF(PK_PART(a, k)), to); \
+      r.part[2 * k + 1] =                                                                          \
+          (part_type) __builtin_convertvector((half)PK_UPPER_HALF(PK_PART(a, k)), to);             \
+    }                                                                                              \
+    return r;                                                                                      \
+  }
+#define PK_NARROWER(name, vector, from, part_type, half)                                    \
+  PK_INLINE vector name(from a) {                                                           \
+    vector r;                                                                               \
+    PK_EACH_PART(PK_PART(r, k) =                                                            \
+                     PK_JOIN(__builtin_convertvector((part_type)a.part[2 * k], half),       \
+                             __builtin_convertvector((part_type)a.part[2 * k + 1], half));) \
+    return r;                                                                               \
+  }
+PK_WIDER(pk_cast_f32_f64, pk_f64v, pk_f64p, pk_f32v, pk_f32h, pk_f64p)
+PK_WIDER(pk_cast_i32_f64, pk_f64v, pk_f64p, pk_i32v, pk_i32h, pk_f64p)
+PK_WIDER(pk_cast_u32_f64, pk_f64v, pk_f64p, pk_i32v, pk_u32h, pk_f64p)
+PK_WIDER(pk_cast_i32_i64, pk_i64v, pk_i64p, pk_i32v, pk_i32h, pk_i64p)
+PK_WIDER(pk_cast_u32_i64, pk_i64v, pk_i64p, pk_i32v, pk_u32h, pk_u64p)
+PK_NARROWER(pk_cast_f64_f32, pk_f32v, pk_f64v, pk_f64p, pk_f32h)
+PK_NARROWER(pk_cast_i64_f32, pk_f32v, pk_i64v, pk_i64p, pk_f32h)
+PK_NARROWER(pk_cast_u64_f32, pk_f32v, pk_i64v, pk_u64p, pk_f32h)
+PK_NARROWER(pk_truncate_f64_i32, pk_i32v, pk_f64v, pk_f64p, pk_i32h)
+/* The lower halves. */
+PK_INLINE pk_i32v pk_cast_i64_i32(pk_i64v a) {
+  pk_i32v r;
+  PK_EACH_PART(PK_PART(r, k) = PK_EVEN_LANES((pk_i32p)a.part[2 * k], (pk_i32p)a.part[2 * k + 1]);)
+  return r;
+}
+PK_INLINE pk_i32v pk_cast_u64_i32(pk_i64v a) { return pk_cast_i64_i32(a); }
+PK_INLINE pk_f64v pk_cast_i64_f64(pk_i64v a) {
+  pk_f64v r;
+  PK_EACH_WIDE(r.part[k] = __builtin_convertvector(a.part[k], pk_f64p);)
+  return r;
+}
+PK_INLINE pk_f64v pk_cast_u64_f64(pk_i64v a) {
+  pk_f64v r;
+  PK_EACH_WIDE(r.part[k] = __builtin_convertvector((pk_u64p)a.part[k], pk_f64p);)
+  return r;
+}
+PK_INLINE pk_i64v pk_cast_mask_i64(pk_mask m) {
+  return pk_select_i64(m, pk_splat_i64(1), pk_splat_i64(0));
+}
+PK_INLINE pk_f64v pk_cast_mask_f64(pk_mask m) {
+  return pk_select_f64(m, pk_splat_f64(1), pk_splat_f64(0));
+}
+PK_INLINE pk_mask pk_cast_i64_mask(pk_i64v a) { return pk_ne_i64(a, pk_splat_i64(0)); }
+PK_INLINE pk_mask pk_cast_u64_mask(pk_i64v a) { return pk_cast_i64_mask(a); }
+PK_INLINE pk_mask pk_cast_f64_mask(pk_f64v a) { return pk_ne_f64(a, pk_splat_f64(0)); }
+
+/* Truncates and saturates; NaN gives 0. */
+static inline int64_t pks_cast_f64_i64(double a) {
+  return a != a ? 0 : a >= 0x1p63 ? INT64_MAX : a <= -0x1p63 ? INT64_MIN : (int64_t)a;
+}
+static inline uint64_t pks_cast_f64_u64(double a) {
+  return !(a > 0) ? 0 : a >= 0x1p64 ? UINT64_MAX : (uint64_t)a;
+}
+static inline int64_t pks_cast_f64_range(double a, int64_t least, int64_t greatest) {
+  if (a != a) return 0;
+  return a <= (double)least ? least : a >= (double)greatest ? greatest : (int64_t)a;
+}
+#define PK_CAST_WIDE(T, type, least, greatest) \
+  PK_INLINE type pks_cast_f64_##T(double a) { return (type)pks_cast_f64_range(a, least, greatest); }
+PK_CAST_WIDE(i4, int32_t, -8, 7)
+PK_CAST_WIDE(u4, uint32_t, 0, 15)
+PK_CAST_WIDE(i8, int32_t, INT8_MIN, INT8_MAX)
+PK_CAST_WIDE(u8, uint32_t, 0, UINT8_MAX)
+PK_CAST_WIDE(i16, int32_t, INT16_MIN, INT16_MAX)
+PK_CAST_WIDE(u16, uint32_t, 0, UINT16_MAX)
+PK_CAST_WIDE(i32, int32_t, INT32_MIN, INT32_MAX)
+PK_CAST_WIDE(u32, uint32_t, 0, UINT32_MAX)
+static inline pk_i64v pk_cast_f64_i64(pk_f64v a) {
+  const pk_mask low = pk_le_f64(a, pk_splat_f64(-0x1p63)),
+                high = pk_ge_f64(a, pk_splat_f64(0x1p63));
+  const pk_mask inside = pk_not_mask(pk_or_mask(pk_or_mask(low, high), pk_isnan_f64(a)));
+  a = pk_select_f64(inside, a, pk_splat_f64(0));
+  pk_i64v r;
+  PK_EACH_WIDE(r.part[k] = __builtin_convertvector(a.part[k], pk_i64p);)
+  return pk_select_i64(low, pk_splat_i64(INT64_MIN),
+                       pk_select_i64(high, pk_splat_i64(INT64_MAX), r));
+}
+static inline pk_i64v pk_cast_f64_u64(pk_f64v a) {
+  const pk_mask upper = pk_ge_f64(a, pk_splat_f64(0x1p63)),
+                high = pk_ge_f64(a, pk_splat_f64(0x1p64));
+  const pk_f64v rest = pk_select_f64(upper, pk_sub_f64(a, pk_splat_f64(0x1p63)), a);
+  const pk_i64v number = pk_max_i64(pk_cast_f64_i64(rest), pk_splat_i64(0));
+  return pk_select_i64(high, pk_splat_i64(-1),
+                       pk_select_i64(upper, pk_xor_i64(number, pk_splat_i64(INT64_MIN)), number));
+}
+/* To a range within that of i32. */
+PK_INLINE pk_i32v pk_cast_f64_range(pk_f64v a, double least, double greatest) {
+  a = pk_select_f64(pk_isnan_f64(a), pk_splat_f64(0), a);
+  a = pk_select_f64(pk_lt_f64(a, pk_splat_f64(least)), pk_splat_f64(least), a);
+  a = pk_select_f64(pk_gt_f64(a, pk_splat_f64(greatest)), pk_splat_f64(greatest), a);
+  return pk_truncate_f64_i32(a);
+}
+PK_INLINE pk_i32v pk_cast_f64_i4(pk_f64v a) { return pk_cast_f64_range(a, -8, 7); }
+PK_INLINE pk_i32v pk_cast_f64_u4(pk_f64v a) { return pk_cast_f64_range(a, 0, 15); }
+PK_INLINE pk_i32v pk_cast_f64_i8(pk_f64v a) { return pk_cast_f64_range(a, -128, 127); }
+PK_INLINE pk_i32v pk_cast_f64_u8(pk_f64v a) { return pk_cast_f64_range(a, 0, 255); }
+PK_INLINE pk_i32v pk_cast_f64_i16(pk_f64v a) { return pk_cast_f64_range(a, -32768, 32767); }
+PK_INLINE pk_i32v pk_cast_f64_u16(pk_f64v a) { return pk_cast_f64_range(a, 0, 65535); }
+PK_INLINE pk_i32v pk_cast_f64_i32(pk_f64v a) { return pk_cast_f64_range(a, INT32_MIN, INT32_MAX); }
+PK_INLINE pk_i32v pk_cast_f64_u32(pk_f64v a) {
+  const pk_i64v number = pk_max_i64(pk_cast_f64_i64(a), pk_splat_i64(0));
+  return pk_cast_i64_i32(pk_min_i64(number, pk_splat_i64(UINT32_MAX)));
+}
+PK_INLINE pk_i64v pk_cast_f32_i64(pk_f32v a) { return pk_cast_f64_i64(pk_cast_f32_f64(a)); }
+PK_INLINE pk_i64v pk_cast_f32_u64(pk_f32v a) { return pk_cast_f64_u64(pk_cast_f32_f64(a)); }
+PK_INLINE uint64_t pks_cast_f32_u64(float a) { return pks_cast_f64_u64((double)a); }
+PK_INLINE bool pks_cast_i64_mask(int64_t a) { return a != 0; }
+PK_INLINE bool pks_cast_f64_mask(double a) { return a != 0; }
+PK_INLINE double pks_cast_mask_f64(bool a) { return a ? 1 : 0; }
+PK_INLINE int64_t pks_cast_mask_i64(bool a) { return a; }
+PK_INLINE double pks_cast_f32_f64(float a) { return (double)a; }
+PK_INLINE float pks_cast_f64_f32(double a) { return (float)a; }
+PK_INLINE double pks_cast_i32_f64(int32_t a) { return (double)a; }
+PK_INLINE double pks_cast_u32_f64(uint32_t a) { return (double)a; }
+PK_INLINE double pks_cast_i64_f64(int64_t a) { return (double)a; }
+PK_INLINE double pks_cast_u64_f64(uint64_t a) { return (double)a; }
+PK_INLINE int64_t pks_bitcast_f64_i64(double a) { return (int64_t)pk_bits_of_f64(a); }
+PK_INLINE uint64_t pks_bitcast_f64_u64(double a) { return pk_bits_of_f64(a); }
+PK_INLINE double pks_bitcast_i64_f64(int64_t a) { return pk_f64_of_bits((uint64_t)a); }
+PK_INLINE double pks_bitcast_u64_f64(uint64_t a) { return pk_f64_of_bits(a); }
+PK_INLINE pk_i64v pk_bitcast_f64_u64(pk_f64v a) { return pk_bitcast_f64_i64(a); }
+PK_INLINE pk_f64v pk_bitcast_u64_f64(pk_i64v a) { return pk_bitcast_i64_f64(a); }
+
+/* In f32, rounded to odd where it does not fit: rounding once more to fewer bits then is right. */
+static inline float pks_odd_f64(double x) {
+  const float near = (float)x;
+  uint32_t bits = pk_bits_of_f32(near);
+  if ((double)near == x || x != x || __builtin_fabsf(near) == __builtin_inff()) return near;
+  if (__builtin_fabs((double)near) > __builtin_fabs(x)) bits--;
+  return pk_f32_of_bits(bits | 1);
+}
+static inline float pks_odd_u64(uint64_t x) {
+  if (x >> 53) x = (x >> 12 << 12) | (x & 4095 ? 4096 : 0);
+  return pks_odd_f64((double)x);
+}
+static inline float pks_odd_wide_i64(int64_t x) {
+  return x < 0 ? -pks_odd_u64(0 - (uint64_t)x) : pks_odd_u64((uint64_t)x);
+}
+#define PK_WIDE_ODD(name, vector, type, f)             \
+  static inline pk_f32v name(vector a) {               \
+    type x[PK_LANES];                                  \
+    float y[PK_LANES];                                 \
+    pk_f32v r;                                         \
+    __builtin_memcpy(x, &a, sizeof x);                 \
+    for (int k = 0; k < PK_LANES; k++) y[k] = f(x[k]); \
+    __builtin_memcpy(&r, y, sizeof r);                 \
+    return r;                                          \
+  }
+PK_WIDE_ODD(pk_odd_f64, pk_f64v, double, pks_odd_f64)
+PK_WIDE_ODD(pk_odd_i64, pk_i64v, int64_t, pks_odd_wide_i64)
+PK_WIDE_ODD(pk_odd_u64, pk_i64v, uint64_t, pks_odd_u64)
+
+/* -- memory */
+
+PK_INLINE pk_i64v pk_load_raw64(const void *p) {
+  pk_i64v r;
+  PK_EACH_WIDE(r.part[k] = *(const pk_i64p_memory *)((const char *)p + k * PK_PART_BYTES);)
+  return r;
+}
+PK_INLINE void pk_store_raw64(void *p, pk_i64v v) {
+  PK_EACH_WIDE(*(pk_i64p_memory *)((char *)p + k * PK_PART_BYTES) = v.part[k];)
+}
+#if PK_PART_BYTES == 64
+PK_INLINE pk_i64v pk_loadm_raw64(const void *p, pk_mask m) {
+  pk_i64v r;
+  PK_EACH_WIDE(r.part[k] = (pk_i64p)_mm512_maskz_loadu_epi64((__mmask8)(m >> 8 * k),
+                                                             (const char *)p + k * PK_PART_BYTES);)
+  return r;
+}
+PK_INLINE void pk_storem_raw64(void *p, pk_i64v v, pk_mask m) {
+  PK_EACH_WIDE(_mm512_mask_storeu_epi64((char *)p + k * PK_PART_BYTES, (__mmask8)(m >> 8 * k),
+                                        (__m512i)v.part[k]);)
+}
+#else
+typedef int64_t pk_memory64 __attribute__((may_alias));
+PK_LOADM(raw64, pk_i64v, pk_memory64)
+PK_STOREM(raw64, pk_i64v, pk_memory64)
+#endif
+PK_INLINE pk_i64v pk_loadn_raw64(const void *p, int64_t n) {
+#if PK_PART_BYTES == 64
+  return pk_loadm_raw64(p, pk_mask_first(n));
+#else
+  pk_i64v r = pk_splat_i64(0);
+  pk_copy_some(&r, p, 8 * pk_clamp_lanes(n));
+  return r;
+#endif
+}
+PK_INLINE void pk_storen_raw64(void *p, pk_i64v v, int64_t n) {
+#if PK_PART_BYTES == 64
+  pk_storem_raw64(p, v, pk_mask_first(n));
+#else
+  pk_copy_some(p, &v, 8 * pk_clamp_lanes(n));
+#endif
+}
+PK_INLINE void pk_stream_raw64(void *p, pk_i64v v) { pk_store_raw64(p, v); }
+PK_INLINE pk_i64v pk_same_raw64(pk_i64v v) { return v; }
+PK_LOADS(f64, double, pk_f64v, pk_bitcast_i64_f64, raw64)
+PK_LOADS(i64, int64_t, pk_i64v, pk_same_raw64, raw64)
+PK_LOADS(u64, uint64_t, pk_i64v, pk_same_raw64, raw64)
+PK_STORES(f64, double, pk_f64v, pk_bitcast_f64_i64, raw64)
+PK_STORES(i64, int64_t, pk_i64v, pk_same_raw64, raw64)
+PK_STORES(u64, uint64_t, pk_i64v, pk_same_raw64, raw64)
+PK_INLINE double pks_load_f64(const double *p) { return *p; }
+PK_INLINE uint64_t pks_load_u64(const uint64_t *p) { return *p; }
+PK_INLINE void pks_store_f64(double *p, double x) { *p = x; }
+PK_INLINE void pks_store_u64(uint64_t *p, uint64_t x) { *p = x; }
+
+/* -- over the lanes: k and k + PK_LANES / 2 first, then halves of that, on every machine */
+
+#define PK_REDUCE_WIDE(name, vector, type, f)               \
+  static inline type name(vector v) {                       \
+    type x[PK_LANES];                                       \
+    __builtin_memcpy(x, &v, sizeof x);                      \
+    for (int n = PK_LANES / 2; n > 0; n /= 2)               \
+      for (int k = 0; k < n; k++) x[k] = f(x[k], x[k + n]); \
+    return x[0];                                            \
+  }
+PK_REDUCE_WIDE(pk_reduce_add_f64, pk_f64v, double, pks_add_f64)
+PK_REDUCE_WIDE(pk_reduce_mul_f64, pk_f64v, double, pks_mul_f64)
+PK_REDUCE_WIDE(pk_reduce_max_f64, pk_f64v, double, pks_max_f64)
+PK_REDUCE_WIDE(pk_reduce_min_f64, pk_f64v, double, pks_min_f64)
+PK_REDUCE_WIDE(pk_reduce_add_i64, pk_i64v, int64_t, pk_idx_add)
+PK_REDUCE_WIDE(pk_reduce_mul_i64, pk_i64v, int64_t, pk_idx_mul)
+PK_REDUCE_WIDE(pk_reduce_max_i64, pk_i64v, int64_t, pk_idx_max)
+PK_REDUCE_WIDE(pk_reduce_min_i64, pk_i64v, int64_t, pk_idx_min)
+PK_REDUCE_WIDE(pk_reduce_max_u64, pk_i64v, uint64_t, pks_max_u64)
+PK_REDUCE_WIDE(pk_reduce_min_u64, pk_i64v, uint64_t, pks_min_u64)
+
+/* -- sorting: integers in the order of the numbers; NaN comes last either way */
+
+static inline int64_t pk_sort_key_f64(double x, bool descending) {
+  const int64_t bits = (int64_t)pk_bits_of_f64(x);
+  if (x != x) return descending ? INT64_MIN : INT64_MAX;
+  if (x == 0) return 0;
+  return bits < 0 ? -(bits & INT64_MAX) : bits;
+}
+static inline int64_t pk_sort_key_u64(uint64_t x) { return (int64_t)(x ^ (UINT64_C(1) << 63)); }
+
+#endif
