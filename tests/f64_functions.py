@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Functions of f64 against mpmath's at 120 bits: the largest error in units in the last place, held to the bounds of docs/numerics.md.
+
+usage: f64_functions.py; prints a table, then "N passed, N failed".
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+try:
+    import mpmath
+except ImportError:
+    print("SKIPPED f64_functions: mpmath is not installed")
+    print("0 passed, 0 failed")
+    sys.exit(0)
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
+COUNT = 1500
+mpmath.mp.prec = 120
+wide, small, unit, positive = (-700, 700), (-20, 20), (-1, 1), (1e-300, 1e300)
+mp = mpmath
+# function, range of the arguments, meaning, bound in units in the last place
+FUNCTIONS = [
+    ("exp", wide, mp.exp, 1), ("exp2", wide, lambda x: mp.power(2, x), 1), ("exp10", (-300, 300), lambda x: mp.power(10, x), 1),
+    ("expm1", small, mp.expm1, 1), ("log", positive, mp.log, 1), ("log2", positive, lambda x: mp.log(x, 2), 1.5),
+    ("log10", positive, mp.log10, 2), ("log1p", (-0.99, 100), mp.log1p, 1), ("rsqrt", positive, lambda x: 1 / mp.sqrt(x), 1.5),
+    ("tanh", small, mp.tanh, 2.5), ("logistic", small, lambda x: 1 / (1 + mp.exp(-x)), 2.5),
+    ("softplus", small, lambda x: mp.log1p(mp.exp(x)), 2.5), ("log_sigmoid", small, lambda x: -mp.log1p(mp.exp(-x)), 2.5),
+    ("erf", (-6, 6), mp.erf, 1.5), ("erfc", (-5, 25), mp.erfc, 3), ("sin", wide, mp.sin, 1), ("cos", wide, mp.cos, 1),
+    ("tan", wide, mp.tan, 1), ("sinh", small, mp.sinh, 2.5), ("cosh", small, mp.cosh, 2.5), ("asin", unit, mp.asin, 1),
+    ("acos", unit, mp.acos, 1), ("atan", wide, mp.atan, 1), ("asinh", wide, mp.asinh, 2.5), ("acosh", (1, 700), mp.acosh, 2.5),
+    ("atanh", unit, mp.atanh, 2.5), ("cbrt", positive, mp.cbrt, 3)]
+
+
+def arguments(low, high, seed):
+    rng = np.random.default_rng(seed)
+    if low == 1e-300:
+        return np.exp(rng.uniform(np.log(low), np.log(high), COUNT))
+    x = rng.uniform(low, high, COUNT)
+    near = x[: COUNT // 3] * 10.0 ** rng.uniform(-9, 0, COUNT // 3)
+    return np.clip(np.concatenate([near, x[COUNT // 3 :]]), low, high) if low <= 0 else x
+
+
+def error(got, x, meaning):
+    want = meaning(mpmath.mpf(float(x)))
+    return float(abs(mpmath.mpf(float(got)) - want) / np.spacing(abs(float(want))))
+
+
+def main():
+    passed = failed = 0
+    body = "".join("  o[%d, :] = %s(x[%d, :]);\n" % (k, f[0], k) for k, f in enumerate(FUNCTIONS))
+    text = "kernel f(x: f64[F, N]) -> (o: f64[F, N]) {\n  block x, o: [%d, N] at (0, 0);\n%s}\n" % (len(FUNCTIONS), body)
+    x = np.stack([arguments(*f[1], k) for k, f in enumerate(FUNCTIONS)])
+    with tempfile.TemporaryDirectory() as folder:
+        path = [os.path.join(folder, name) for name in ("f.pk", "x.npy", "o.npy")]
+        with open(path[0], "w", encoding="utf-8") as file:
+            file.write(text)
+        np.save(path[1], x)
+        subprocess.run([PKC, "run", path[0], "x=" + path[1], "-o", "o=" + path[2]], check=True, stdout=subprocess.DEVNULL)
+        got = np.load(path[2])
+    for k, (name, _, meaning, bound) in enumerate(FUNCTIONS):
+        worst = max(error(g, v, meaning) for g, v in zip(got[k], x[k]))
+        print("| %s | %g | %.2f |" % (name, bound, worst))
+        good = worst <= bound
+        passed, failed = passed + good, failed + (not good)
+        if not good:
+            print("FAIL %s: off by %.2f units in the last place, more than %g; reproduce: tests/f64_functions.py" % (name, worst, bound))
+    print("%d passed, %d failed" % (passed, failed))
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
