@@ -26,8 +26,8 @@ NORETURN void internal_error(const char *file, int line, const char *format, ...
 typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *arena);
-void *arena_alloc(Arena *arena,
-                  size_t bytes);  // zeroed, aligned to 16; aborts with a message when memory is out
+// zeroed, aligned to 16; aborts with a message when memory is out
+void *arena_alloc(Arena *arena, size_t bytes);
 char *arena_strndup(Arena *arena, const char *text, size_t length);
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 char *arena_vprintf(Arena *arena, const char *format, va_list args);

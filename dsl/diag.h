@@ -33,8 +33,8 @@ Diag *diag_new(Arena *arena, const Source *source);
 const Source *diag_source(const Diag *diag);
 void diag_error(Diag *diag, Span span, ErrorCode code, const char *format, ...) PRINTF_LIKE(4, 5);
 void diag_warning(Diag *diag, Span span, ErrorCode code, const char *format, ...) PRINTF_LIKE(4, 5);
-void diag_note(Diag *diag, Span span, const char *format, ...)
-    PRINTF_LIKE(3, 4);  // span {0,0}: a note without a place
+// span {0,0}: a note without a place
+void diag_note(Diag *diag, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 int diag_error_count(const Diag *diag);
 bool diag_too_many(const Diag *diag);  // true once the limit of errors of one run is reached: stop
                                        // looking for more

@@ -9,11 +9,11 @@
 // text).
 void json_open(Buf *out, const char *key, char bracket);  // '{' or '['
 void json_close(Buf *out, char bracket);                  // '}' or ']'
-void json_text(Buf *out, const char *key,
-               const char *text);  // NULL: null; what is not UTF-8 is replaced
+// NULL: null; what is not UTF-8 is replaced
+void json_text(Buf *out, const char *key, const char *text);
 void json_int(Buf *out, const char *key, int64_t value);
-void json_real(Buf *out, const char *key,
-               double value);  // null when it is not finite; JSON has no other word for it
+// null when it is not finite; JSON has no other word for it
+void json_real(Buf *out, const char *key, double value);
 void json_bool(Buf *out, const char *key, bool value);
 void json_raw(Buf *out, const char *key, const char *json);  // text that is JSON already
 void json_ints(Buf *out, const char *key, const int64_t *values, int count);

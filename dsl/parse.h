@@ -67,8 +67,8 @@ typedef struct {
 
 Node *build_file(Arena *arena, const Source *source);
 NodeList *list_empty(Parse *p);
-NodeList *list_add(Parse *p, NodeList *list,
-                   Node *node);  // NULL list: a new one; NULL node: nothing is added
+// NULL list: a new one; NULL node: nothing is added
+NodeList *list_add(Parse *p, NodeList *list, Node *node);
 void build_top(Parse *p, Node *top);
 Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeList *outputs,
                    Node *body);
@@ -125,8 +125,8 @@ Node *build_if_expr(Parse *p, Token first, Node *condition, Node *yes, Node *no,
 void *parserAlloc(void *(*allocate)(size_t), Parse *parse);
 void parserFree(void *parser, void (*release)(void *));
 void parser(void *parser, int kind, Token token);
-bool parser_accepts(const void *parser,
-                    int kind);         // would this token be shifted (or end the text) now?
+// would this token be shifted (or end the text) now?
+bool parser_accepts(const void *parser, int kind);
 int parser_pop(void *parser);          // drops the topmost symbol; the change in open brackets
 int parser_depth(const void *parser);  // symbols on the stack
 int parser_open_brackets(const void *parser);  // a pair that waits to be reduced is not open

@@ -163,8 +163,8 @@ bool find(Interp *in, const void *where, FindingKind kind, Span span, const char
     PRINTF_LIKE(5, 6);
 bool find_pair(Interp *in, const void *where, const void *other, FindingKind kind, Span span,
                const char *format, ...) PRINTF_LIKE(6, 7);
-bool find_again(Interp *in, const void *where, const void *other,
-                FindingKind kind);  // counts one that was found before
+// counts one that was found before
+bool find_again(Interp *in, const void *where, const void *other, FindingKind kind);
 // To the latest finding. step: the number of a grid step, or -1.
 void find_note(Interp *in, Span span, int64_t step, const char *format, ...) PRINTF_LIKE(4, 5);
 void finish_report(Interp *in);
@@ -188,8 +188,8 @@ static inline double error_at(const Value *v, int64_t index) {
 static inline uint8_t poison_at(const Value *v, int64_t index) {
   return v->poisoned ? v->poison[index] : 0;
 }
-void fill_unspecified(Value *v, int64_t from, int64_t count,
-                      uint8_t mark);  // v is poisoned already
+// v is poisoned already
+void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark);
 double unspecified_float(void);
 int64_t unspecified_int(DType dtype);
 void round_floats(const Interp *in, Value *v);
@@ -227,12 +227,12 @@ void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, cons
                 int64_t count);
 void bound_sort(Interp *in, Value *out, const Value *a, int64_t from, int64_t stride,
                 int64_t count);
-bool bound_summands(
-    Interp *in, BoundLane *rows);  // what the kernel may round them to before they are multiplied
+// what the kernel may round them to before they are multiplied
+bool bound_summands(Interp *in, BoundLane *rows);
 void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a,
                const BoundLane *b);
-double bound_allowed(const Interp *in, DType t, double value,
-                     double error);  // for an element of an output
+// for an element of an output
+double bound_allowed(const Interp *in, DType t, double value, double error);
 
 // ---- memory (memory.c)
 static inline uint8_t ref_mark(const Ref *ref) {
@@ -275,8 +275,8 @@ void check_fetch(Interp *in, const Ref *ref, const Box *box);  // the pipeline's
 void begin_writeback(Interp *in, const Ref *ref, const Box *box);  // .. and its write of a block
 // Steps of different cores that touch the same element of HBM.
 void check_cores(Interp *in, const Instr *instr, const Box *box, bool writes);
-const char *differing_axis(
-    const Interp *in, int64_t other);  // the parallel axis in which this cell differs from another
+// the parallel axis in which this cell differs from another
+const char *differing_axis(const Interp *in, int64_t other);
 Transfer *add_transfer(Interp *in);
 void remove_transfer(Interp *in, int index);
 void expire_transfers(Interp *in);  // at the start of a step: those that can race no more

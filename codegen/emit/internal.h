@@ -80,14 +80,14 @@ void emit_region(Gen *g, const Schedule *schedule);
 // move.c: operands between HBM and VMEM
 void declare_position(Gen *g, RefGen *r, Declarations *list);  // where this step's block is
 void emit_fetch(Gen *g, RefGen *r);
-void emit_turn(Gen *g,
-               RefGen *r);  // an output's block is written back when another takes its place
+// an output's block is written back when another takes its place
+void emit_turn(Gen *g, RefGen *r);
 void emit_last_writeback(Gen *g, RefGen *r);
 const Expr *streams_expr(Gen *g, const RefGen *r);      // may its stores go past the caches?
 const Expr *source_of_panels(Gen *g, const RefGen *r);  // when a dot reads it in place: a condition
 const Expr *few_rows(Gen *g, const RefGen *r);          // .. its dots have few rows: a condition
-const Expr *hbm_row_stride(Gen *g,
-                           const Ref *ref);  // from one row of a block to the next, in elements
+// from one row of a block to the next, in elements
+const Expr *hbm_row_stride(Gen *g, const Ref *ref);
 const char *pk_dtype_name(DType t);
 
 // dma.c: memory by hand

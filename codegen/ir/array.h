@@ -19,13 +19,13 @@ bool array_elements(const HostArray *array, int64_t *count);
 // Exact for every dtype but i64 and u64 beyond 2^53.
 double array_get(const HostArray *array, int64_t index);
 int64_t array_get_int(const HostArray *array, int64_t index);  // integers and bool: exact
-void array_set(HostArray *array, int64_t index,
-               double value);  // rounds to the dtype (nearest even); integers saturate
+// rounds to the dtype (nearest even); integers saturate
+void array_set(HostArray *array, int64_t index, double value);
 
-void array_set_int(HostArray *array, int64_t index,
-                   int64_t value);  // integers and bool: keeps the low bits
-double dtype_round(DType dtype,
-                   double value);  // to the nearest value of a float dtype, ties to even
+// integers and bool: keeps the low bits
+void array_set_int(HostArray *array, int64_t index, int64_t value);
+// to the nearest value of a float dtype, ties to even
+double dtype_round(DType dtype, double value);
 int64_t saturate_to_integer(DType dtype, double value);  // truncates; NaN gives 0
 
 float bf16_to_float(uint16_t bits);

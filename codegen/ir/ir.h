@@ -99,8 +99,8 @@ typedef struct {
 } FunctionInfo;
 extern const FunctionInfo function_info[OP_COUNT];
 Op op_by_name(const char *name);  // OP_COUNT when there is none
-bool op_is_elementwise(
-    Op op);                 // UNARY .. CAST: result element (i..) needs only operand elements (i..)
+// UNARY .. CAST: result element (i..) needs only operand elements (i..)
+bool op_is_elementwise(Op op);
 bool op_has_result(Op op);  // IF has one or not
 static inline bool op_acts(Op op) { return op_info[op].effect == EFFECT_ACTS; }
 static inline bool op_is_dma(Op op) {
@@ -149,8 +149,8 @@ struct Instr {
   const char *text;
   Ref *ref;
   Window window;  // LOAD, STORE; COPY: of the source `ref`
-  Ref *target,
-      *semaphore;  // COPY_START, COPY_WAIT; the semaphore also of SEM_SIGNAL, SEM_WAIT, SEM_READ
+  // COPY_START, COPY_WAIT; the semaphore also of SEM_SIGNAL, SEM_WAIT, SEM_READ
+  Ref *target, *semaphore;
   Window target_window;
   int64_t ints[MAX_RANK], ints2[MAX_RANK];  // TRANSPOSE, SLICE, PAD
   struct {
@@ -176,9 +176,9 @@ struct Ref {
   const Type *declared;  // .. as the source has it, where a pass has changed it: what the VMEM
                          // budget counts; else NULL
   Span span;             // where it is declared
-  SemaphoreKind
-      semaphore;  // SPACE_SEM: what it counts; its type says how many there are (dtype i32)
-  Instr *scope;   // scratch: the SCOPED it lives in; NULL: all of the kernel
+  // SPACE_SEM: what it counts; its type says how many there are (dtype i32)
+  SemaphoreKind semaphore;
+  Instr *scope;  // scratch: the SCOPED it lives in; NULL: all of the kernel
   // operands only
   Type array;           // the whole array
   Dim block[MAX_RANK];  // extent of a block along each array axis (1 where squeezed)
@@ -261,25 +261,24 @@ enum { VMEM_LIMIT_DEFAULT = 128 << 20, MOST_BUFFERS = 64 };
 // ---- building and reading
 
 Region *ir_region(Kernel *k);
-Instr *ir_new(Kernel *k, Op op, Type type, Span span, int nargs,
-              Instr *const *args);                          // not yet in a region
+// not yet in a region
+Instr *ir_new(Kernel *k, Op op, Type type, Span span, int nargs, Instr *const *args);
 Instr *ir_append(Kernel *k, Region *region, Instr *instr);  // returns instr
-Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs,
-              ...);  // new + append; args: Instr *
+// new + append; args: Instr *
+Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs, ...);
 Instr *ir_const_int(Kernel *k, Region *region, DType dtype, int64_t value, Span span);
 Instr *ir_const_float(Kernel *k, Region *region, DType dtype, double value, Span span);
 bool ir_is_const(const Instr *instr, int64_t value);  // an integer or bool CONST of that value
-bool ir_window_is_full(
-    const Instr *instr);  // LOAD, STORE: the whole ref, stride 1, starts constant 0
-bool ir_axis_is_inside(
-    const Instr *instr,
-    int axis);  // LOAD, STORE: the window surely lies inside the ref along this axis
-bool ir_may_leave(
-    const Instr *instr);  // LOAD, STORE that is not clamped: the window may leave the ref
+// LOAD, STORE: the whole ref, stride 1, starts constant 0
+bool ir_window_is_full(const Instr *instr);
+// LOAD, STORE: the window surely lies inside the ref along this axis
+bool ir_axis_is_inside(const Instr *instr, int axis);
+// LOAD, STORE that is not clamped: the window may leave the ref
+bool ir_may_leave(const Instr *instr);
 int ir_line(const Kernel *k, Span span);         // the line of the source where it starts
 Instr *ir_yielded(const Region *region, int k);  // result k of a region with results
-bool ir_uses_axis(const Instr *instr,
-                  int64_t axis);  // does its value follow from the index of that grid axis?
+// does its value follow from the index of that grid axis?
+bool ir_uses_axis(const Instr *instr, int64_t axis);
 static inline bool has_result(const Instr *instr) { return instr->type.dtype != DT_COUNT; }
 // Do two shapes have the same number of elements whatever the sizes are? Sizes that are products (2
 // * M) are taken apart.

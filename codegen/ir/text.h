@@ -16,8 +16,8 @@
 
 #include "codegen/ir/ir.h"
 
-extern const char *const space_names[], *const at_names[],
-                                            *const role_names[];  // semaphore_names: ir.h
+// semaphore_names: ir.h
+extern const char *const space_names[], *const at_names[], *const role_names[];
 enum {
   SPACE_COUNT = SPACE_VAR + 1,
   AT_COUNT = AT_SLICE + 1,

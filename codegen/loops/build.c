@@ -28,11 +28,6 @@ static void attach(Region *region, Numbering *n) {
   }
 }
 
-// A wait asks for bytes and a semaphore: where the windows are, only the start of the copy does.
-int first_read(const Instr *v) {
-  return v->op == OP_COPY_WAIT ? v->ref->type.rank + v->target->type.rank : 0;
-}
-
 static void note_users(Instr *v, void *context) {
   Gen *g = context;
   for (int i = first_read(v); i < v->nargs; i++)

@@ -97,8 +97,8 @@ typedef struct {
   int stores;
   const Expr *dot_rows;  // PANELS: the rows its dots have, when these may read it in place; or NULL
   const Expr *whole;     // .. condition for that: the block lies inside its array; NULL: no matter
-  const Instr
-      *filled_by;  // PANELS: the dot that fills the panels as it reads the block in place; or NULL
+  // PANELS: the dot that fills the panels as it reads the block in place; or NULL
+  const Instr *filled_by;
   int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis:
                                // room for it
   const Expr *revisits;        // how many blocks come back, or NULL: none can
@@ -147,9 +147,9 @@ typedef struct {
                            // window at once
   bool row_local;          // the buffer holds one row (or one strip of rows) at a time
   const char *scalar;      // rank 0: C expression
-  const Instr *not_reusable,
-      *read_before;     // answers for this vector: its place cannot be taken; nobody reads it later
-  const DotKind *kind;  // DOT: what multiplies
+  // answers for this vector: its place cannot be taken; nobody reads it later
+  const Instr *not_reusable, *read_before;
+  const DotKind *kind;    // DOT: what multiplies
   Buffer *panels, *left;  // DOT: operands packed before its group, where they are not at hand as
                           // the micro-kernel wants them
   Buffer *room;           // SORT, ARGSORT: keys and order of a row
@@ -170,8 +170,8 @@ typedef struct {
   Instr *into;            // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
   Instr *fresh;  // .. and the condition under which the sums start at zero instead, or NULL
   bool set;      // .. they always do
-  Instr *last,
-      *result;  // .. the condition under which the sums go to another STORE instead, or NULL
+  // .. the condition under which the sums go to another STORE instead, or NULL
+  Instr *last, *result;
 } Step;
 
 typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKind;
@@ -260,8 +260,8 @@ struct Gen {
   Batch *batch;  // or NULL
   Schedule *body;
   ExprPool exprs;
-  LIST(const Expr *)
-  rows;  // lengths of rows in memory that follow from run-time sizes: declared symbols
+  // lengths of rows in memory that follow from run-time sizes: declared symbols
+  LIST(const Expr *) rows;
   LIST(Inside) insides;      // distinct counts of elements inside an array
   NameRole role;             // of the names that are made
   LIST(const char *) taken;  // C names in use in the open scopes

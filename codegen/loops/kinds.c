@@ -148,3 +148,8 @@ bool instr_reads(const Instr *v, const Ref *ref) {
   }
   return v->op == OP_LOAD && v->ref == ref;
 }
+
+// A wait asks for bytes and a semaphore: where the windows are, only the start of the copy does.
+int first_read(const Instr *v) {
+  return v->op == OP_COPY_WAIT ? v->ref->type.rank + v->target->type.rank : 0;
+}

@@ -11,8 +11,8 @@ void line(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 void open_block(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);  // "... {"
 void close_block(Gen *g);
 const char *unique_name(Gen *g, const char *base);  // a C identifier nothing else uses
-const char *lasting_name(Gen *g,
-                         const char *base);  // .. in all of the function, whatever scope is open
+// .. in all of the function, whatever scope is open
+const char *lasting_name(Gen *g, const char *base);
 // A stem such that `forms`, each with one %s for it, are names nothing else uses; lasting ones,
 // from now on.
 const char *name_family(Gen *g, const char *source, const char *const *forms, int count);
@@ -43,27 +43,25 @@ StripBound *strip_bound(Gen *g, Demand demand);  // NULL when it is none
 Demand demand_outside(Gen *g, Demand demand);    // as known outside the loop over strips
 
 // build.c
-int first_read(const Instr *v);  // the first argument that C reads
 
 // demand.c
 void find_demand(Gen *g);
 bool demand_is_met(Gen *g);                          // is nothing read beyond what was found?
 Demand contracted_demand(Gen *g, const Instr *dot);  // along the axis a plain dot sums over
-bool index_in_range(Gen *g, const Ref *ref,
-                    int axis);  // is this squeezed index sure to lie in the array?
+// is this squeezed index sure to lie in the array?
+bool index_in_range(Gen *g, const Ref *ref, int axis);
 
 // tail.c
-Demand ends_in_zero(Gen *g, const Instr *v,
-                    int axis);  // from where on along the axis it is zero; NULL: not known
-Demand ends_in_identity(Gen *g, const Instr *reduce,
-                        int axis);  // .. the operand of a reduction is its identity
-void drop_masks(Gen *g);            // those that are true wherever their value is wanted
+// from where on along the axis it is zero; NULL: not known
+Demand ends_in_zero(Gen *g, const Instr *v, int axis);
+// .. the operand of a reduction is its identity
+Demand ends_in_identity(Gen *g, const Instr *reduce, int axis);
+void drop_masks(Gen *g);  // those that are true wherever their value is wanted
 
 // forms.c
 void choose_forms(Gen *g);
-bool shares_memory(
-    const Gen *g,
-    const Ref *ref);  // with an output: its blocks are fetched when the grid says so, each time
+// with an output: its blocks are fetched when the grid says so, each time
+bool shares_memory(const Gen *g, const Ref *ref);
 
 // fetch.c
 void find_fetches(Gen *g);
@@ -71,11 +69,11 @@ void find_fetches(Gen *g);
 // dot_kind.c
 void choose_dot_kinds(Gen *g);
 DType dot_element(const DotKind *kind, DType operand);  // how an operand is stored for it
-const char *pack_rows_text(Gen *g, const DotKind *kind, DType from,
-                           bool transposed);  // the function that packs an operand
+// the function that packs an operand
+const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed);
 const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed);
-const char *few_rows_text(Gen *g, const DotKind *kind, DType right,
-                          bool transposed);  // .. reads the right one in place
+// .. reads the right one in place
+const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed);
 int odd_columns(const Gen *g);  // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
 bool may_be_odd(const Gen *g, const Instr *dot);  // .. may be left over from whole vectors
 void put_dot_headers(Gen *g, Buf *out);           // those that the C needs
@@ -84,8 +82,8 @@ const char *why_kind(Gen *g, const Instr *dot);   // for explain, or NULL
 // batch.c
 void find_batch(Gen *g);
 bool is_row_index(const Instr *v, const Batch *batch);  // an iota that counts the rows of one cell
-const Expr *row_stride(Gen *g, const Ref *ref,
-                       int row);  // in the array, of rows that may be stacked
+// in the array, of rows that may be stacked
+const Expr *row_stride(Gen *g, const Ref *ref, int row);
 // The C variables of a batch.
 typedef enum {
   BATCH_RUN,       // so many consecutive cells read the same blocks
@@ -116,6 +114,7 @@ bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scala
 bool only_compared_with_index(const Instr *cast);
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
 bool is_fusable(const Instr *instr);           // may be in a loop over rows
+int first_read(const Instr *instr);            // the first argument that C reads
 bool is_generic(const Instr *instr);           // .. has loops of its own
 const Instr *loop_shape(const Instr *instr);   // whose shape the loops of a fusable one run over
 const Demand *loop_demand(const Instr *instr);      // .. and how far
@@ -126,8 +125,8 @@ bool instr_reads(const Instr *instr, const Ref *ref);
 
 // snapshot.c
 void mark_snapshots(Gen *g, Region *region);  // values that are kept where they are computed
-bool store_overtakes(const Instr *store,
-                     const Instr *load);  // would it write what the load has yet to read for it?
+// would it write what the load has yet to read for it?
+bool store_overtakes(const Instr *store, const Instr *load);
 
 // schedule.c
 Schedule *schedule_region(Gen *g, Region *region);
@@ -155,9 +154,8 @@ void ref_buffers(Gen *g);
 bool at_hand_left(Gen *g, const Instr *dot, DotShape s);  // is it in memory as it is multiplied?
 
 int run_of_step(const Group *group, int step);  // dots before a step
-int loop_of_step(
-    const Group *group,
-    int step);  // which of the loops over rows it is in: all in one where there is no dot
+// which of the loops over rows it is in: all in one where there is no dot
+int loop_of_step(const Group *group, int step);
 int loop_of(const Group *group, const Instr *v);
 int loop_after(const Group *group, int after);  // .. row scalars that are known after a step
 
@@ -171,18 +169,18 @@ typedef struct {
 } Place;
 bool place_of(Gen *g, const Instr *v, Place *place);
 bool layout_of(Gen *g, const Instr *v, Place *place);  // .. without the offset, which has names
-void place_of_access(Gen *g, const Instr *access,
-                     Place *place);  // of the window of a LOAD or STORE
-void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from,
-                        Place *to);  // RESHAPE that only adds or drops axes of 1
-const Expr *start_expr(Gen *g, const Instr *access,
-                       int axis);  // of a LOAD's or STORE's window, clamped into the ref
+// of the window of a LOAD or STORE
+void place_of_access(Gen *g, const Instr *access, Place *place);
+// RESHAPE that only adds or drops axes of 1
+void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *to);
+// of a LOAD's or STORE's window, clamped into the ref
+const Expr *start_expr(Gen *g, const Instr *access, int axis);
 
 // op_text.c
 const Expr *scalar_expr(Gen *g, const Instr *instr);  // of rank 0
 const char *scalar_text(Gen *g, const Instr *instr);
-const Expr *index_expr(Gen *g, const Region *region,
-                       int result);  // of an index map, extent, requirement
+// of an index map, extent, requirement
+const Expr *index_expr(Gen *g, const Region *region, int result);
 const char *index_text(Gen *g, const Region *region, int result);
 const Expr *scalar_op(Gen *g, const Instr *instr, const Expr *const *args);
 const char *vector_op_text(Gen *g, const Instr *instr, const char *const *args);
@@ -191,10 +189,10 @@ const char *bits_lane(DType t);    // .. where signed or not is the same: "f32",
 const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
 const char *scalar_type(DType t);  // C type of a rank-0 value
 const char *const_text(Gen *g, const Instr *constant);
-const char *element_pointer(Gen *g,
-                            const Instr *value);  // to a rank-0 value as its array would hold it
-const char *narrowed(Gen *g, const char *prefix, DType t,
-                     const char *expression);  // what 32 bits computed, brought back to t
+// to a rank-0 value as its array would hold it
+const char *element_pointer(Gen *g, const Instr *value);
+// what 32 bits computed, brought back to t
+const char *narrowed(Gen *g, const char *prefix, DType t, const char *expression);
 
 // explain.c
 void explain_all(Gen *g);

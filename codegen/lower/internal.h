@@ -162,13 +162,12 @@ enum { MAX_WORK = 300000, MAX_UNROLL = 4096, MAX_INLINE = 64, MAX_ARGUMENTS = 8,
 
 // ---- lower.c
 static const Type no_result = {.dtype = DT_COUNT};
-Region *enter_region(
-    Lower *l,
-    Frame *frame);  // a new region in which instructions go; frame lives on the caller's stack
+// a new region in which instructions go; frame lives on the caller's stack
+Region *enter_region(Lower *l, Frame *frame);
 void leave_region(Lower *l);
 void reenter_region(Lower *l, Frame *frame, Region *region);
-bool over_budget(Lower *l,
-                 Span span);  // counts one step of work; true once there was too much, reported
+// counts one step of work; true once there was too much, reported
+bool over_budget(Lower *l, Span span);
 const char *axes_text(Lower *l, const Ref *ref);
 
 // ---- value.c
@@ -185,50 +184,50 @@ const char *expression_text(const Node *node);  // canonical source text
 Type with_dtype(Type type, DType dtype);
 DType natural_dtype(Value v);  // what a value has when it meets nothing
 bool static_fits(Value v, DType dtype);
-Instr *constant_of(Lower *l, Value v, DType dtype,
-                   Span span);  // NULL, reported, when it does not fit
-Instr *convert(Lower *l, Value v, DType dtype, Span span,
-               const char *what);  // to a value of exactly dtype by the rules, else an error
+// NULL, reported, when it does not fit
+Instr *constant_of(Lower *l, Value v, DType dtype, Span span);
+// to a value of exactly dtype by the rules, else an error
+Instr *convert(Lower *l, Value v, DType dtype, Span span, const char *what);
 Instr *data_of(Lower *l, Value v, Span span);  // any number or data as an instruction
 bool common_dtype(Lower *l, const Value *v, int count, Span span, const char *what, DType *dtype);
 bool common_shape(Lower *l, Instr *const *v, int count, Span span, const char *what, Type *shape);
-Instr *broadcast_to(Lower *l, Instr *v, const Type *shape,
-                    Span span);                     // v's dtype, that shape; must be possible
+// v's dtype, that shape; must be possible
+Instr *broadcast_to(Lower *l, Instr *v, const Type *shape, Span span);
 bool check_ref_elements(Lower *l, const Ref *ref);  // false, reported: more than any memory holds
 bool can_broadcast(const Type *from, const Type *to);
-Instr *reshape_to(Lower *l, Instr *v, const Type *shape,
-                  Span span);  // v itself when it has the shape
-bool unify(Lower *l, const Value *v, int count, Span span, const char *what,
-           Instr **out);  // one dtype, one shape
+// v itself when it has the shape
+Instr *reshape_to(Lower *l, Instr *v, const Type *shape, Span span);
+// one dtype, one shape
+bool unify(Lower *l, const Value *v, int count, Span span, const char *what, Instr **out);
 
 // ---- expr.c
 Value lower_expr(Lower *l, const Node *node);
 Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b);
 Instr *yield_from(Lower *l, Instr *v, Span span);  // ends the current region with YIELD v
 Value lower_select(Lower *l, Value c, Value a, Value b, Span span);
-Instr *convert_index(Lower *l, Value v,
-                     Span span);                 // NULL, reported, when v is not an integer scalar
+// NULL, reported, when v is not an integer scalar
+Instr *convert_index(Lower *l, Value v, Span span);
 Instr *lower_index(Lower *l, const Node *node);  // an i64 scalar, NULL when there was an error
 bool lower_condition(Lower *l, const Node *node, Value *out);  // V_BOOL or rank-0 bool data
 bool lower_dtype(Lower *l, const Node *node, DType *out);
 Value as_dtype(Lower *l, const Node *node, Value v);  // v, or the dtype that the node's name is
 bool lower_static_int(Lower *l, const Node *node, const char *what, int64_t *out);
 bool in_index_place(const Lower *l);  // extents, maps, requires, sizes: integer scalars only
-bool lower_shape(Lower *l, const Node *node,
-                 Type *out);  // an ARRAY or TUPLE of constants and sizes
+// an ARRAY or TUPLE of constants and sizes
+bool lower_shape(Lower *l, const Node *node, Type *out);
 bool lower_dim(Lower *l, const Node *node, Dim *out);
 bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, int capacity,
                     int *count);
 Value lower_lazy(Lower *l, Symbol *s);
 
 // ---- fold.c
-bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b,
-                 Value *out);  // false: not both static
+// false: not both static
+bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b, Value *out);
 Value fold_unary(Lower *l, const Node *node, Value a);
 Value fold_one(Lower *l, Op op, Value a, Span span);  // an operation of one number
 Value fold_fma(Value a, Value b, Value c);
-Value fold_function(Lower *l, Op op, Value a, Value b,
-                    Span span);  // floordiv, mod, max, min, pow, .. of numbers
+// floordiv, mod, max, min, pow, .. of numbers
+Value fold_function(Lower *l, Op op, Value a, Value b, Span span);
 double as_double(Value v);
 Op binary_op(int op);  // the operation of a BinaryOp
 
@@ -251,15 +250,15 @@ Value load_ref(Lower *l, Ref *ref, Span span);               // all of it
 Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
 bool is_broken(const Lower *l, const Ref *ref);
 void mark_broken(Lower *l, const Ref *ref);
-bool is_prefetched_here(const Lower *l,
-                        const Ref *ref);  // a prefetched operand that may be read where we are
+// a prefetched operand that may be read where we are
+bool is_prefetched_here(const Lower *l, const Ref *ref);
 bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
 // ---- view.c
 Ref *viewed_ref(const RefView *view);
-const RefView *named_view(Lower *l,
-                          const Node *node);  // the view that a name stands for, else NULL
+// the view that a name stands for, else NULL
+const RefView *named_view(Lower *l, const Node *node);
 Value read_view(Lower *l, const RefView *view, Span span);
 void write_view(Lower *l, const RefView *view, Value value, Span span);
 bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as one end of a copy
@@ -335,9 +334,8 @@ Value reduce_axes(Lower *l, Op op, Instr *v, int64_t axes, bool keep, Span span)
 Value lower_einsum(Lower *l, const Call *call);
 Value lower_dot(Lower *l, const Call *call);
 Value lower_conv(Lower *l, const Call *call);
-int collect_parts(
-    Lower *l, const Call *call,
-    const Value **parts);  // the values that a list of arguments names, in lists or not
+// the values that a list of arguments names, in lists or not
+int collect_parts(Lower *l, const Call *call, const Value **parts);
 Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
 Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
 
@@ -376,12 +374,12 @@ bool not_built(Lower *l, const Node *node);      // reports constructs that come
 
 // ---- names.c
 Symbol *find_symbol(Lower *l, const char *name);
-Symbol *declare(Lower *l, SymbolKind kind, const char *name,
-                Span span);  // reports duplicates and hiding; never NULL
+// reports duplicates and hiding; never NULL
+Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span);
 void unknown_name(Lower *l, const char *name, Span span);
 bool same_but_case(const char *a, const char *b);
-const char *suggestion(Lower *l, const char *name, const char *const *names,
-                       int count);  // "; did you mean `x`?" or ""
+// "; did you mean `x`?" or ""
+const char *suggestion(Lower *l, const char *name, const char *const *names, int count);
 const char *symbol_kind_text(SymbolKind kind);
 
 // ---- statics.c
@@ -405,14 +403,14 @@ int size_index(Lower *l, const char *name);  // -1 when there is none
 bool lower_size_argument(Lower *l, const Node *node, Dim *dim);
 int add_derived_size(Lower *l, const char *name, Span span, Region *value);
 // ---- decl.c
-bool check_index_region(Lower *l,
-                        const Region *region);  // integer arithmetic on scalars only, else an error
+// integer arithmetic on scalars only, else an error
+bool check_index_region(Lower *l, const Region *region);
 bool is_declaration(const Node *node);
-int count_declarations(
-    const Node *items);  // how many items of a kernel come before its first body statement
+// how many items of a kernel come before its first body statement
+int count_declarations(const Node *items);
 void lower_declarations(Lower *l);
-void lower_scratch(Lower *l, const Node *node,
-                   Instr *scope);  // scope: the SCOPED it lives in, or NULL
+// scope: the SCOPED it lives in, or NULL
+void lower_scratch(Lower *l, const Node *node, Instr *scope);
 void check_parallel(Lower *l);
 // Refuses calls in which the numbers of elements of two shapes do not compare so.
 void require_at_call(Lower *l, Op op, const Type *a, const Type *b, Span span, const char *message);

@@ -34,8 +34,8 @@ typedef struct {
 } Naive;
 
 // ---- place.c
-void naive_place(Naive *n,
-                 Region *region);  // fills Instr.note with NaiveValues, nested regions included
+// fills Instr.note with NaiveValues, nested regions included
+void naive_place(Naive *n, Region *region);
 static inline NaiveValue *naive_value(const Instr *v) { return v->note; }
 
 // ---- expr.c
@@ -53,8 +53,8 @@ void naive_close_loops(Naive *n, int count);
 const char *naive_element(Naive *n, Instr *v, const char *const *index);
 const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args);
 const char *naive_constant(Naive *n, const Instr *v);
-const char *naive_stored(Naive *n, DType t,
-                         const char *value);  // as it lies in an operand's memory
+// as it lies in an operand's memory
+const char *naive_stored(Naive *n, DType t, const char *value);
 const char *naive_loaded(Naive *n, DType t, const char *element);   // the reverse
 const char *naive_converted(Naive *n, DType t, const char *value);  // an integer, wrapped to t
 const char *naive_rules(DType t);                      // of the dtype that is computed in
@@ -63,8 +63,8 @@ const char *naive_rounded(Naive *n, DType t, const char *value);
 const char *naive_summand(Naive *n, DType t, const char *value);  // an operand of a contraction
 
 // ---- loop.c
-const char *naive_accumulate(Naive *n, Instr *v,
-                             const char *const *index);  // DOT, REDUCE, ARGREDUCE
-void naive_scan(Naive *n, Instr *v);                     // fills v's memory
+// DOT, REDUCE, ARGREDUCE
+const char *naive_accumulate(Naive *n, Instr *v, const char *const *index);
+void naive_scan(Naive *n, Instr *v);  // fills v's memory
 
 #endif

@@ -72,8 +72,8 @@ typedef struct {
   bool body;            // inside the kernel's function
   int64_t *axis_steps;  // by grid axis, its extent where that is a constant, else 0
   bool *axis_used;      // by grid axis, in the body
-  bool pads, strides, fills,
-      windows;  // helpers that are wanted; pads of windows with strides among them
+  // helpers that are wanted; pads of windows with strides among them
+  bool pads, strides, fills, windows;
 } Py;
 
 static inline PyValue *py(const Instr *instr) { return instr->note; }
@@ -81,11 +81,11 @@ static inline PyValue *py(const Instr *instr) { return instr->note; }
 // ---- text.c: names, lines, small texts
 #define py_text(p, ...) arena_printf((p)->arena, __VA_ARGS__)
 void py_line(Py *p, const char *format, ...) PRINTF_LIKE(2, 3);
-const char *py_name(Py *p, const char *base,
-                    const Instr *holder);  // a free name, taken from now on
-const char *py_free_name(Py *p,
-                         const char *base);  // one for a function that is called at once: not taken
-void py_enter(Py *p);                        // the body of a function begins, and ends
+// a free name, taken from now on
+const char *py_name(Py *p, const char *base, const Instr *holder);
+// one for a function that is called at once: not taken
+const char *py_free_name(Py *p, const char *base);
+void py_enter(Py *p);  // the body of a function begins, and ends
 void py_leave(Py *p);
 const char *py_dtype(DType dtype);  // jnp.float32
 const char *py_dim(Py *p, Dim dim);
@@ -94,20 +94,20 @@ const char *py_tuple(Py *p, const char *const *items, int count);  // (a, b, c),
 const char *py_shape(Py *p, const Type *type);                     // (8, N)
 const char *py_quoted(Py *p, const char *text);
 const char *py_number(Py *p, DType dtype, const Instr *constant);
-void py_fail(Py *p, Span span, const char *format, ...)
-    PRINTF_LIKE(3, 4);  // no counterpart: an error
+// no counterpart: an error
+void py_fail(Py *p, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 
 // ---- expr.c: values as expressions
 void py_count_uses(Py *p, Region *region);  // gives every instruction its PyValue
 bool py_is_choice(const Instr *v);  // an `if` between scalars without effects: an expression
 void py_value(Py *p, Instr *v, const Region *here);
-const char *py_use(Py *p, Instr *v,
-                   Precedence least);   // its text, for a user that needs at least this precedence
+// its text, for a user that needs at least this precedence
+const char *py_use(Py *p, Instr *v, Precedence least);
 const char *py_exact(Py *p, Instr *v);  // an array of the very shape and dtype
 void py_assign(Py *p, Instr *v, const char *base);
 void py_flush(Py *p, uint64_t refs);  // writes what still reads these refs
-const char *py_yielded(Py *p, Region *region,
-                       int index);  // of a region of scalar expressions, in one expression
+// of a region of scalar expressions, in one expression
+const char *py_yielded(Py *p, Region *region, int index);
 
 // ---- memory.c: windows of refs
 void py_load(Py *p, Instr *v);

@@ -13,8 +13,8 @@ typedef struct {
   Kernel *kernel;           // after program_lower
 } Program;
 
-bool program_read(Program *program, const Options *options, Arena *arena,
-                  const char *path);  // false: unreadable (errno)
+// false: unreadable (errno)
+bool program_read(Program *program, const Options *options, Arena *arena, const char *path);
 bool program_has_static(const Program *program, const char *name);
 // Every NAME=VALUE names a static (or, with `sizes`, a size or an operand): NULL, or what is wrong.
 const char *program_check_names(const Program *program, const Options *options, bool sizes);

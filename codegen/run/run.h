@@ -64,8 +64,8 @@ void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out);
 
 typedef struct {
   const char *symbol;  // of the kernel: the name of its function
-  const char *c, *h,
-      *naive;  // texts; naive (emit_judge's and, when timed, emit_naive's) may be NULL
+  // texts; naive (emit_judge's and, when timed, emit_naive's) may be NULL
+  const char *c, *h, *naive;
   bool timed;
   const char *micro;  // target whose micro-kernels are linked if they are installed; NULL: none
   const char *cc;     // compiler command; NULL: $CC, else cc
@@ -84,8 +84,8 @@ const char *temporary_folder(Arena *arena, const char *inside);
 void remove_folder(Arena *arena, const char *folder);  // with its files
 const char *target_flags(const Target *target);        // for compiling on this machine
 const char *naive_target_flags(void);
-const char *runner(
-    void);  // $PKC_RUNNER: runs the programs of a cross compiler; NULL when there is none
+// $PKC_RUNNER: runs the programs of a cross compiler; NULL when there is none
+const char *runner(void);
 // A path of pkc's own files ("include", "libpkrt.a", "harness.c"), found relative to the
 // executable; NULL when it is not there.
 const char *support_path(Arena *arena, const char *name);
@@ -97,8 +97,8 @@ const char *support_path(Arena *arena, const char *name);
 // is not 0. Returns the wait status, or -1 with errno when it could not be started (ETIMEDOUT: when
 // it was killed).
 int run_child(const char *const *words, int keep, double seconds, Buf *output, Buf *errors);
-const char *const *split_words(Arena *arena, const char *const *texts,
-                               int count);  // at spaces; NULL-terminated
+// at spaces; NULL-terminated
+const char *const *split_words(Arena *arena, const char *const *texts, int count);
 
 // ---- compare.c
 
@@ -117,8 +117,8 @@ typedef struct {
   double got, want, error, allowed;
 } Judged;
 typedef struct {
-  int64_t wrong,
-      undetermined;     // elements that differ by too much; elements where anything is right
+  // elements that differ by too much; elements where anything is right
+  int64_t wrong, undetermined;
   Judged first, worst;  // the first wrong one; the one whose difference is the largest part of what
                         // is allowed
   int output;           // whose element the worst is, where several are compared
@@ -195,8 +195,8 @@ typedef struct {
   Binding binding;
   Dataset data;
   const char *program;
-  bool temporary, judge,
-      naive;  // judge: the reference runs too, to compare with; naive: in f32, for its time
+  // judge: the reference runs too, to compare with; naive: in f32, for its time
+  bool temporary, judge, naive;
   Outcome outcome;
 } Session;
 // After binding: builds and fills. NULL or what is wrong.
@@ -205,8 +205,8 @@ void session_close(Session *session);
 // Outputs against those of the reference: the worst of all, and CHECK_FAILED with messages on
 // standard error, or DONE.
 int session_compare(Session *session, const Options *options, Comparison *all);
-const char *session_element(Arena *arena, const Session *session,
-                            const Comparison *all);  // the name of the worst: "o[3, 4]"
+// the name of the worst: "o[3, 4]"
+const char *session_element(Arena *arena, const Session *session, const Comparison *all);
 // ": difference 1e-7 at o[3, 4], allowed 3e-7", what is left undetermined, or nothing.
 const char *comparison_summary(Arena *arena, const Session *session, const Comparison *all);
 // Reports what execute could not do: USER_ERROR, or an internal error when the compiled kernel

@@ -27,12 +27,12 @@ typedef struct {
 } Periodic;
 
 GridEval grid_eval_new(Arena *arena, const Kernel *k, const int64_t *sizes, const int64_t *extents);
-bool is_index_scalar(
-    const Instr *instr);  // rank 0, integer or bool, and computed from nothing but such
+// rank 0, integer or bool, and computed from nothing but such
+bool is_index_scalar(const Instr *instr);
 bool is_variable_access(const Instr *instr);
 void grid_eval(GridEval *e, const Instr *instr);
-void grid_take_result(GridEval *e, const Instr *branch,
-                      const Region *taken);  // of an `if` with one, its region having run
+// of an `if` with one, its region having run
+void grid_take_result(GridEval *e, const Instr *branch, const Region *taken);
 // The block index of an operand at e->axes; false when it depends on data.
 bool grid_block_index(GridEval *e, const Ref *ref, int64_t *index);
 
@@ -104,8 +104,8 @@ typedef struct {
   // What must repeat for steps to repeat: scalars that decide control flow, which semaphore a copy
   // uses, what variables hold.
   LIST(const Instr *) decisions;
-  LIST(const Instr *)
-  scalars;      // these and what they are computed from, in the order of the program
+  // these and what they are computed from, in the order of the program
+  LIST(const Instr *) scalars;
   bool copies;  // the body starts copies itself
 } Body;
 

@@ -30,8 +30,8 @@ enum { HISTORY = 4, MOST_AXES = 64 };
 typedef struct {
   int64_t period;  // 0: none
   bool *moves;     // by operand * MAX_INDEX + component: its index changes with the axis
-  LIST(const Instr *)
-  irregular;  // decisions that are not a pattern along the axis: alike only where they are constant
+  // decisions that are not a pattern along the axis: alike only where they are constant
+  LIST(const Instr *) irregular;
   Snapshot history[HISTORY];
   int next;
 } Level;

@@ -31,12 +31,12 @@ void chip_list_sources(Buf *out);  // every constant with its unit and source
 // A kernel runs on `chip_cores` cores, each with its share of the chip's peak and HBM bandwidth.
 int chip_cores(const Chip *chip);
 double chip_hbm_bandwidth(const Chip *chip, int cores);
-double chip_peak(const Chip *chip, DType operands,
-                 int cores);  // operations a second of `cores` cores; f32 in its passes
+// operations a second of `cores` cores; f32 in its passes
+double chip_peak(const Chip *chip, DType operands, int cores);
 double chip_vmem_bandwidth(const Chip *chip);  // of a core
 
-int64_t tpu_bytes(DType dtype,
-                  int64_t elements);  // as they lie in a TPU: 4-bit values two to a byte
+// as they lie in a TPU: 4-bit values two to a byte
+int64_t tpu_bytes(DType dtype, int64_t elements);
 // The tile of a buffer's last two axes, and its size in whole tiles: bytes, INT64_MAX when they
 // overflow.
 int64_t tpu_tile_sublanes(const Chip *chip, DType dtype);

@@ -204,8 +204,10 @@ static void test_kinds_refused(void) {
   EXPECT(call_add(NULL, &x, &y, &o) == PK_OK);
   reset(5, 9);
   y.tensor.dtype.bits = 64;
+  REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand y: expected f32, found f64");
+  y.tensor.dtype.bits = 24;
   REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT,
-          "operand y: expected f32, found DLPack type code 2, 64 bits, 1 lanes");
+          "operand y: expected f32, found DLPack type code 2, 24 bits, 1 lanes");
   y.tensor.dtype = (DLDataType){kDLInt, 32, 1};
   REFUSED(call_add(NULL, &x, &y, &o), PK_BAD_ARGUMENT, "operand y: expected f32, found i32");
   y.tensor.dtype = (DLDataType){kDLFloat, 32, 4};
