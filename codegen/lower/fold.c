@@ -104,7 +104,9 @@ Value fold_one(Lower *l, Op op, Value a, Span span) {
 Value fold_fma(Value a, Value b, Value c) {
   double x = as_double(a), y = as_double(b), z = as_double(c);
   bool exact = x == (double)(float)x && y == (double)(float)y;
-  return value_float(exact ? fma_to_odd(x, y, z) : fma(x, y, z));
+  Value v = value_float(fma(x, y, z));
+  if (exact) v.odd = fma_to_odd(x, y, z);
+  return v;
 }
 
 // The block IR's operation of a binary operator; `&&` and `||` are not here.

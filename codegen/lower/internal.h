@@ -29,7 +29,8 @@ struct Value {
   ValueKind kind;
   DType dtype;
   int64_t ival;
-  double fval;
+  double fval, odd;  // odd: of an inexact fma, its sum rounded to odd, from which dtypes narrower
+                     // than f64 are rounded once; else 0
   const char *text;
   Instr *instr;
   Ref *ref;

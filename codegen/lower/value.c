@@ -217,7 +217,8 @@ Instr *constant_of(Lower *l, Value v, DType dtype, Span span) {
     return NULL;
   }
   if (!is_float(dtype)) return ir_const_int(l->k, l->frame->region, dtype, v.ival, span);
-  double value = v.kind == V_INT ? int_to_float(dtype, DT_I64, v.ival) : dtype_round(dtype, v.fval);
+  double once = dtype != DT_F64 && v.odd != 0 ? v.odd : v.fval;
+  double value = v.kind == V_INT ? int_to_float(dtype, DT_I64, v.ival) : dtype_round(dtype, once);
   return ir_const_float(l->k, l->frame->region, dtype, value, span);
 }
 
