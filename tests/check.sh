@@ -128,7 +128,9 @@ list() {
     case $d in # those that compile most
     */kernels/) sample=10 ;;
     */lang/) sample=12 ;;
-    */bugs/) sample=24 ;;
+    */bugs/) sample=20 ;;
+    */hazards/) sample=16 ;;
+    */memory/) sample=14 ;;
     *) sample=1000 ;;
     esac
     echo "${d%/}=$(cases "${d%/}" $sample 0)"

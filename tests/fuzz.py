@@ -112,7 +112,7 @@ def main():
     options = parser.parse_args()
     families = options.family or list(FAMILIES)
     if options.count is None:
-        options.count = 24 if options.print else most(24, 8, what="kernels of each family")
+        options.count = 24 if options.print else most(24, 5, what="kernels of each family")
     if options.print:
         for family in families:
             for n in range(options.first, options.first + options.count):

@@ -255,7 +255,7 @@ class Expressions:
         sub, args = fit
         if ref.space == "smem":
             return Expr("load", t, args, ref=ref.name, sub=sub)
-        if t.shape and self.chance(0.15) and not any(s[0] == "none" for s in sub):
+        if t.shape and ref.space != "view" and self.chance(0.15) and not any(s[0] == "none" for s in sub):
             mask = self.mask(t.shape)
             other = self.literal(t.dtype, True)
             return Expr("masked_load", t, [mask, other] + args, ref=ref.name, sub=sub, has_other=True)
@@ -294,7 +294,7 @@ class Expressions:
         refs = [ref for ref in self.refs if ref.readable and ref.dtype == t.dtype]
         self.r.shuffle(refs)
         for ref in refs:
-            fit = self.open_window(ref, t.shape) if t.shape and self.chance(0.1) else None
+            fit = self.open_window(ref, t.shape) if t.shape and ref.space != "view" and self.chance(0.1) else None
             if fit is not None:
                 sub, args, mask = fit
                 return Expr("masked_load", t, [mask, self.literal(t.dtype, True)] + args, ref=ref.name, sub=sub, has_other=True, open=True)
