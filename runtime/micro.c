@@ -12,9 +12,5 @@
   void PK_MICRO_NAME(name, PK_MICRO_TARGET) parameters; \
   void PK_MICRO_NAME(name, PK_MICRO_TARGET) parameters { name arguments; }
 PK_MICRO_KERNELS(DEFINE)
-#define DEFINE_PACKS(kind, dtype, source, to, lanes)            \
-  PK_MICRO_PANELS(DEFINE, pk_pack_panels_##dtype, source, to)   \
-  PK_MICRO_PANELS(DEFINE, pk_pack_panels_t_##dtype, source, to) \
-  PK_MICRO_ROWS(DEFINE, pk_pack_rows_##dtype, source, to)       \
-  PK_MICRO_ROWS(DEFINE, pk_pack_rows_t_##dtype, source, to)
+#define DEFINE_PACKS(kind, dtype, source, to, lanes) PK_MICRO_PACKS(DEFINE, dtype, source, to)
 PK_PACK_DTYPES(DEFINE_PACKS)

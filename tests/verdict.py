@@ -13,9 +13,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
 
-# name, arguments, text; then ways of writing a line that are right, and ways that are wrong: (from, to).
-CASES = [
-    ("matmul", "M=24 N=24 K=512", """
+MATMUL = """
 kernel matmul(a: f32[M, K], b: f32[K, N]) -> (o: f32[M, N]) {
   grid (i in cdiv(M, 8) parallel, k in cdiv(K, 64) arbitrary);
   block a: [8, 64] at (i, k) pad 0;
@@ -25,35 +23,9 @@ kernel matmul(a: f32[M, K], b: f32[K, N]) -> (o: f32[M, N]) {
   o[...] += dot(a[...], b[...]);
 }
 reference matmul { o = dot(a, b); }
-""", [
-        ("dot(a[...], b[...])", "dot(b[...].T, a[...].T).T"),
-        ("dot(a[...], b[...])", "(dot(a[...] * 3, b[...]) / 3)"),
-    ], [
-        ("dot(a[...], b[...])", "dot(where(iota([8, 64], axis = 1) + k * 64 == 100, 0, a[...]), b[...])"),
-        ("dot(a[...], b[...])", "dot(cast(cast(a[...], bf16), f32), b[...])"),
-        ("dot(a[...], b[...])", "dot(cast(cast(a[...], f16), f32), b[...])"),
-        ("dot(a[...], b[...])", "where(k == 3, dot(a[...], b[...]) * 1.0005, dot(a[...], b[...]))"),
-    ]),
-    ("matmul_f64", "M=24 N=24 K=512", """
-kernel matmul(a: f64[M, K], b: f64[K, N]) -> (o: f64[M, N]) {
-  grid (i in cdiv(M, 8) parallel, k in cdiv(K, 64) arbitrary);
-  block a: [8, 64] at (i, k) pad 0;
-  block b: [64, N] at (k, 0) pad 0;
-  block o: [8, N] at (i, 0);
-  when k == 0 { o[...] = 0; }
-  o[...] += dot(a[...], b[...]);
-}
-reference matmul { o = dot(a, b); }
-""", [
-        ("dot(a[...], b[...])", "dot(b[...].T, a[...].T).T"),
-        ("dot(a[...], b[...])", "(dot(a[...] * 3, b[...]) / 3)"),
-    ], [
-        ("dot(a[...], b[...])", "(dot(a[...], b[...]) * 1.0000000000001)"),
-        ("dot(a[...], b[...])", "dot(cast(cast(a[...], f32), f64), b[...])"),
-        ("dot(a[...], b[...])", "cast(dot(cast(a[...], f32), cast(b[...], f32)), f64)"),
-    ]),
-    ("softmax_f64", "M=16 N=3000", """
-kernel softmax(x: f64[M, N]) -> (o: f64[M, N]) {
+"""
+SOFTMAX = """
+kernel softmax(x: f32[M, N]) -> (o: f32[M, N]) {
   grid (i in cdiv(M, 8) parallel);
   block x, o: [8, N] at (i, 0);
   let v = x[...];
@@ -64,7 +36,27 @@ reference softmax {
   let e = exp(x - reduce_max(x, axis = 1));
   o = e / reduce_sum(e, axis = 1);
 }
-""", [
+"""
+# name, arguments, text; then ways of writing a line that are right, and ways that are wrong: (from, to).
+CASES = [
+    ("matmul", "M=24 N=24 K=512", MATMUL, [
+        ("dot(a[...], b[...])", "dot(b[...].T, a[...].T).T"),
+        ("dot(a[...], b[...])", "(dot(a[...] * 3, b[...]) / 3)"),
+    ], [
+        ("dot(a[...], b[...])", "dot(where(iota([8, 64], axis = 1) + k * 64 == 100, 0, a[...]), b[...])"),
+        ("dot(a[...], b[...])", "dot(cast(cast(a[...], bf16), f32), b[...])"),
+        ("dot(a[...], b[...])", "dot(cast(cast(a[...], f16), f32), b[...])"),
+        ("dot(a[...], b[...])", "where(k == 3, dot(a[...], b[...]) * 1.0005, dot(a[...], b[...]))"),
+    ]),
+    ("matmul_f64", "M=24 N=24 K=512", MATMUL.replace("f32", "f64"), [
+        ("dot(a[...], b[...])", "dot(b[...].T, a[...].T).T"),
+        ("dot(a[...], b[...])", "(dot(a[...] * 3, b[...]) / 3)"),
+    ], [
+        ("dot(a[...], b[...])", "(dot(a[...], b[...]) * 1.0000000000001)"),
+        ("dot(a[...], b[...])", "dot(cast(cast(a[...], f32), f64), b[...])"),
+        ("dot(a[...], b[...])", "cast(dot(cast(a[...], f32), cast(b[...], f32)), f64)"),
+    ]),
+    ("softmax_f64", "M=16 N=3000", SOFTMAX.replace("f32", "f64"), [
         ("e / reduce_sum", "e * reciprocal(reduce_sum(e, axis = 1)) + 0 * reduce_sum"),
         ("exp(v - reduce_max(v, axis = 1))", "exp2((v - reduce_max(v, axis = 1)) * 1.4426950408889634)"),
     ], [
@@ -84,19 +76,7 @@ reference mm { o = cast(einsum("mk,kn->mn", a, b, out = f32), bf16); }
         ("dot(a[...], b[...])", "dot(where(iota([8, K], axis = 1) == 100, 0, a[...]), b[...])"),
         ("dot(a[...], b[...])", "(dot(a[...], b[...]) * 1.02)"),
     ]),
-    ("softmax", "M=16 N=300", """
-kernel softmax(x: f32[M, N]) -> (o: f32[M, N]) {
-  grid (i in cdiv(M, 8) parallel);
-  block x, o: [8, N] at (i, 0);
-  let v = x[...];
-  let e = exp(v - reduce_max(v, axis = 1));
-  o[...] = e / reduce_sum(e, axis = 1);
-}
-reference softmax {
-  let e = exp(x - reduce_max(x, axis = 1));
-  o = e / reduce_sum(e, axis = 1);
-}
-""", [
+    ("softmax", "M=16 N=300", SOFTMAX, [
         ("exp(v - reduce_max(v, axis = 1))", "exp2(v * 1.4426950408889634 - reduce_max(v, axis = 1) * 1.4426950408889634)"),
         ("exp(v - reduce_max(v, axis = 1))", "exp(v)"),
         ("e / reduce_sum(e, axis = 1)", "e * (1 / reduce_sum(e, axis = 1))"),

@@ -94,8 +94,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Every file of a folder, in the order of the names.
-// Every file below it, in the order of their names.
+// Every file below a folder, in the order of their names.
 static void hash_folder(Arena *arena, Hash *h, const char *folder) {
   LIST(const char *) names = {0};
   DIR *dir = opendir(folder);
@@ -374,6 +373,18 @@ static const char *processor(Arena *arena) {
   return known;
 }
 
+// The contents of a library of micro-kernels, read again only where another one is linked.
+static void hash_micro(Arena *arena, Hash *h, const char *path) {
+  static const char *known;
+  static Hash contents;
+  if (known != intern(path)) {
+    known = intern(path);
+    contents = (Hash){0};
+    hash_file(arena, &contents, path);
+  }
+  hash_add(h, (const char *)&contents, sizeof contents);
+}
+
 // Everything that decides what an object or program of pkc's own files looks like, but for the
 // kernel.
 static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *support,
@@ -386,7 +397,7 @@ static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *sup
     hash_file(arena, &files, support->library);
   }
   Hash h = files;
-  if (support->micro) hash_file(arena, &h, support->micro);
+  if (support->micro) hash_micro(arena, &h, support->micro);
   const char *texts[] = {
       compiler_command(job), version,         common_flags, job->flags, support->micro,
       getenv("PKC_CFLAGS"),  processor(arena)};

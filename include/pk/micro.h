@@ -62,6 +62,11 @@
     (to * dst, int64_t dld, const source *src, int64_t ld, int64_t rows, int64_t cols, \
      int64_t full_rows, int64_t full_cols, to pad),                                    \
     (dst, dld, src, ld, rows, cols, full_rows, full_cols, pad))
+#define PK_MICRO_PACKS(X, dtype, source, to)               \
+  PK_MICRO_PANELS(X, pk_pack_panels_##dtype, source, to)   \
+  PK_MICRO_PANELS(X, pk_pack_panels_t_##dtype, source, to) \
+  PK_MICRO_ROWS(X, pk_pack_rows_##dtype, source, to)       \
+  PK_MICRO_ROWS(X, pk_pack_rows_t_##dtype, source, to)
 #define PK_MICRO_COPY(X, name)                                                        \
   X(name,                                                                             \
     (void *dst, int64_t dld, const void *src, int64_t ld, int64_t rows, int64_t cols, \
@@ -80,11 +85,8 @@
   void PK_MICRO_NAME(name, PK_MICRO) parameters;   \
   static inline void name parameters { PK_MICRO_NAME(name, PK_MICRO) arguments; }
 PK_MICRO_KERNELS(PK_MICRO_LINK)
-#define PK_MICRO_LINK_PACKS(kind, dtype, source, to, lanes)            \
-  PK_MICRO_PANELS(PK_MICRO_LINK, pk_pack_panels_##dtype, source, to)   \
-  PK_MICRO_PANELS(PK_MICRO_LINK, pk_pack_panels_t_##dtype, source, to) \
-  PK_MICRO_ROWS(PK_MICRO_LINK, pk_pack_rows_##dtype, source, to)       \
-  PK_MICRO_ROWS(PK_MICRO_LINK, pk_pack_rows_t_##dtype, source, to)
+#define PK_MICRO_LINK_PACKS(kind, dtype, source, to, lanes) \
+  PK_MICRO_PACKS(PK_MICRO_LINK, dtype, source, to)
 PK_PACK_DTYPES(PK_MICRO_LINK_PACKS)
 #endif
 

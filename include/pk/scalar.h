@@ -111,33 +111,36 @@ PK_INLINE int32_t pks_ushr_i32(int32_t a, int32_t b) {
 PK_INLINE int32_t pks_population_count_i32(int32_t a) { return __builtin_popcount((uint32_t)a); }
 PK_INLINE int32_t pks_clz_i32(int32_t a) { return a == 0 ? 32 : __builtin_clz((uint32_t)a); }
 
-PK_INLINE uint32_t pks_add_u32(uint32_t a, uint32_t b) { return a + b; }
-PK_INLINE uint32_t pks_sub_u32(uint32_t a, uint32_t b) { return a - b; }
-PK_INLINE uint32_t pks_mul_u32(uint32_t a, uint32_t b) { return a * b; }
-PK_INLINE uint32_t pks_neg_u32(uint32_t a) { return 0 - a; }
-PK_INLINE uint32_t pks_abs_u32(uint32_t a) { return a; }
-PK_INLINE uint32_t pks_sign_u32(uint32_t a) { return a > 0; }
-PK_INLINE uint32_t pks_not_u32(uint32_t a) { return ~a; }
-PK_INLINE uint32_t pks_and_u32(uint32_t a, uint32_t b) { return a & b; }
-PK_INLINE uint32_t pks_or_u32(uint32_t a, uint32_t b) { return a | b; }
-PK_INLINE uint32_t pks_xor_u32(uint32_t a, uint32_t b) { return a ^ b; }
-PK_INLINE uint32_t pks_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
-PK_INLINE uint32_t pks_min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
-PK_INLINE uint32_t pks_div_u32(uint32_t a, uint32_t b) { return b == 0 ? UINT32_MAX : a / b; }
-PK_INLINE uint32_t pks_rem_u32(uint32_t a, uint32_t b) { return b == 0 ? a : a % b; }
-PK_INLINE uint32_t pks_floordiv_u32(uint32_t a, uint32_t b) { return pks_div_u32(a, b); }
-PK_INLINE uint32_t pks_mod_u32(uint32_t a, uint32_t b) { return pks_rem_u32(a, b); }
-PK_INLINE uint32_t pks_shl_u32(uint32_t a, uint32_t b) { return b < 32 ? a << b : 0; }
-PK_INLINE uint32_t pks_shr_u32(uint32_t a, uint32_t b) { return b < 32 ? a >> b : 0; }
-PK_INLINE uint32_t pks_ushr_u32(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
-PK_INLINE uint32_t pks_population_count_u32(uint32_t a) { return (uint32_t)__builtin_popcount(a); }
-PK_INLINE uint32_t pks_clz_u32(uint32_t a) { return a == 0 ? 32 : (uint32_t)__builtin_clz(a); }
-static inline uint32_t pks_pow_u32(uint32_t a, uint32_t b) {
-  uint32_t r = 1;
-  for (; b != 0; b >>= 1, a *= a)
-    if (b & 1) r *= a;
-  return r;
-}
+/* An unsigned dtype of whole words: u32, and u64 in vec/wide.h. count and leading: the builtins. */
+#define PK_SCALAR_UNSIGNED(T, type, bits, count, leading)                          \
+  PK_INLINE type pks_add_##T(type a, type b) { return a + b; }                     \
+  PK_INLINE type pks_sub_##T(type a, type b) { return a - b; }                     \
+  PK_INLINE type pks_mul_##T(type a, type b) { return a * b; }                     \
+  PK_INLINE type pks_neg_##T(type a) { return 0 - a; }                             \
+  PK_INLINE type pks_abs_##T(type a) { return a; }                                 \
+  PK_INLINE type pks_sign_##T(type a) { return a > 0; }                            \
+  PK_INLINE type pks_not_##T(type a) { return ~a; }                                \
+  PK_INLINE type pks_and_##T(type a, type b) { return a & b; }                     \
+  PK_INLINE type pks_or_##T(type a, type b) { return a | b; }                      \
+  PK_INLINE type pks_xor_##T(type a, type b) { return a ^ b; }                     \
+  PK_INLINE type pks_max_##T(type a, type b) { return a > b ? a : b; }             \
+  PK_INLINE type pks_min_##T(type a, type b) { return a < b ? a : b; }             \
+  PK_INLINE type pks_div_##T(type a, type b) { return b == 0 ? (type)-1 : a / b; } \
+  PK_INLINE type pks_rem_##T(type a, type b) { return b == 0 ? a : a % b; }        \
+  PK_INLINE type pks_floordiv_##T(type a, type b) { return pks_div_##T(a, b); }    \
+  PK_INLINE type pks_mod_##T(type a, type b) { return pks_rem_##T(a, b); }         \
+  PK_INLINE type pks_shl_##T(type a, type b) { return b < bits ? a << b : 0; }     \
+  PK_INLINE type pks_shr_##T(type a, type b) { return b < bits ? a >> b : 0; }     \
+  PK_INLINE type pks_ushr_##T(type a, type b) { return pks_shr_##T(a, b); }        \
+  PK_INLINE type pks_population_count_##T(type a) { return (type)count(a); }       \
+  PK_INLINE type pks_clz_##T(type a) { return a == 0 ? bits : (type)leading(a); }  \
+  static inline type pks_pow_##T(type a, type b) {                                 \
+    type r = 1;                                                                    \
+    for (; b != 0; b >>= 1, a *= a)                                                \
+      if (b & 1) r *= a;                                                           \
+    return r;                                                                      \
+  }
+PK_SCALAR_UNSIGNED(u32, uint32_t, 32, __builtin_popcount, __builtin_clz)
 static inline int32_t pks_pow_i32(int32_t a, int32_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? ((b & 1) != 0 ? -1 : 1) : 0;
   return (int32_t)pks_pow_u32((uint32_t)a, (uint32_t)b);

@@ -9,6 +9,7 @@
 #define PK_VEC_WIDE_H
 
 #include <pk/f64.h>
+#include <pk/scalar.h>
 #include <pk/step.h>
 #include <pk/vec.h>
 
@@ -212,35 +213,7 @@ PK_INLINE pk_i64v pk_sign_u64(pk_i64v a) { return pk_min_u64(a, pk_splat_i64(1))
 
 /* -- scalars: i64 is pk_idx_.. of rt.h and step.h */
 
-PK_INLINE uint64_t pks_add_u64(uint64_t a, uint64_t b) { return a + b; }
-PK_INLINE uint64_t pks_sub_u64(uint64_t a, uint64_t b) { return a - b; }
-PK_INLINE uint64_t pks_mul_u64(uint64_t a, uint64_t b) { return a * b; }
-PK_INLINE uint64_t pks_neg_u64(uint64_t a) { return 0 - a; }
-PK_INLINE uint64_t pks_abs_u64(uint64_t a) { return a; }
-PK_INLINE uint64_t pks_sign_u64(uint64_t a) { return a > 0; }
-PK_INLINE uint64_t pks_not_u64(uint64_t a) { return ~a; }
-PK_INLINE uint64_t pks_and_u64(uint64_t a, uint64_t b) { return a & b; }
-PK_INLINE uint64_t pks_or_u64(uint64_t a, uint64_t b) { return a | b; }
-PK_INLINE uint64_t pks_xor_u64(uint64_t a, uint64_t b) { return a ^ b; }
-PK_INLINE uint64_t pks_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
-PK_INLINE uint64_t pks_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
-PK_INLINE uint64_t pks_div_u64(uint64_t a, uint64_t b) { return b == 0 ? UINT64_MAX : a / b; }
-PK_INLINE uint64_t pks_rem_u64(uint64_t a, uint64_t b) { return b == 0 ? a : a % b; }
-PK_INLINE uint64_t pks_floordiv_u64(uint64_t a, uint64_t b) { return pks_div_u64(a, b); }
-PK_INLINE uint64_t pks_mod_u64(uint64_t a, uint64_t b) { return pks_rem_u64(a, b); }
-PK_INLINE uint64_t pks_shl_u64(uint64_t a, uint64_t b) { return b < 64 ? a << b : 0; }
-PK_INLINE uint64_t pks_shr_u64(uint64_t a, uint64_t b) { return b < 64 ? a >> b : 0; }
-PK_INLINE uint64_t pks_ushr_u64(uint64_t a, uint64_t b) { return pks_shr_u64(a, b); }
-PK_INLINE uint64_t pks_population_count_u64(uint64_t a) {
-  return (uint64_t)__builtin_popcountll(a);
-}
-PK_INLINE uint64_t pks_clz_u64(uint64_t a) { return a ? (uint64_t)__builtin_clzll(a) : 64; }
-static inline uint64_t pks_pow_u64(uint64_t a, uint64_t b) {
-  uint64_t r = 1;
-  for (; b != 0; b >>= 1, a *= a)
-    if (b & 1) r *= a;
-  return r;
-}
+PK_SCALAR_UNSIGNED(u64, uint64_t, 64, __builtin_popcountll, __builtin_clzll)
 
 #define PK_WIDE_INTEGER1(name)                                    \
   PK_WIDE_LANE1(pk_##name##_i64, pk_i64v, int64_t, pk_idx_##name) \
