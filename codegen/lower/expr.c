@@ -320,6 +320,25 @@ static Value lower_unary(Lower *l, const Node *node) {
       emit1(l, node->op == UN_NEG ? OP_NEG : OP_NOT, a.instr->type, node->span, a.instr));
 }
 
+// A number without a dtype of its own, among which at least one is an index: their choice takes the
+// integer dtype it meets, as each of them does.
+static bool has_index_dtype(Value v) {
+  return v.kind == V_INT || is_weak(v) || is_index(v) || is_spread_index(v);
+}
+
+static void remember_choice(Lower *l, Value *out, Value c, Value a, Value b) {
+  bool constants = is_static(a) && is_static(b) && is_number(a);
+  bool indices = has_index_dtype(a) && has_index_dtype(b) && out->instr->type.dtype == DT_I64 &&
+                 out->instr->type.rank > 0;
+  if (!constants && !indices) return;
+  Value *items = NEW_ARRAY(l->arena, Value, 3);
+  items[0] = a;
+  items[1] = b;
+  items[2] = c;
+  out->items = items;
+  out->count = constants ? 2 : 3;
+}
+
 Value lower_select(Lower *l, Value c, Value a, Value b, Span span) {
   if (is_error(c) || is_error(a) || is_error(b)) return value_error();
   bool constant = c.kind == V_BOOL;
@@ -346,13 +365,7 @@ Value lower_select(Lower *l, Value c, Value a, Value b, Span span) {
   if (!common_shape(l, all, 3, span, "where", &shape)) return value_error();
   for (int i = 0; i < 3; i++) all[i] = broadcast_to(l, all[i], &shape, span);
   Value out = value_data(emit(l, OP_SELECT, all[1]->type, span, 3, all));
-  if (is_static(a) && is_static(b) && is_number(a)) {
-    Value *items = NEW_ARRAY(l->arena, Value, 2);
-    items[0] = a;
-    items[1] = b;
-    out.items = items;
-    out.count = 2;
-  }
+  remember_choice(l, &out, c, a, b);
   return out;
 }
 

@@ -56,8 +56,12 @@ static inline bool is_static(Value v) {
 // where(c, 1, 0) with constants takes the type it meets, as they would: `items` are the two
 // constants.
 static inline bool is_weak(Value v) { return v.kind == V_DATA && v.count == 2; }
-// An index scalar in another shape takes the integer dtype it meets: `items` is the scalar.
-static inline bool is_spread_index(Value v) { return v.kind == V_DATA && v.count == 1; }
+// An index scalar in another shape takes the integer dtype it meets: `items` is the scalar. So does
+// a choice among indices and constants: `items` are the two sides and the condition.
+static inline bool is_index_choice(Value v) { return v.kind == V_DATA && v.count == 3; }
+static inline bool is_spread_index(Value v) {
+  return v.kind == V_DATA && (v.count == 1 || v.count == 3);
+}
 static inline bool is_index(Value v) {
   return v.kind == V_DATA && v.instr->type.dtype == DT_I64 && v.instr->type.rank == 0;
 }

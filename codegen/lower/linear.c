@@ -1,6 +1,7 @@
 // Linear forms of sizes: what `require` and derived sizes say of the extents of slices and shapes.
 #include "codegen/lower/internal.h"
 
+#include <math.h>
 #include <string.h>
 
 // constant + the sum of factor[i] times size i.
@@ -24,7 +25,8 @@ static Linear *add_form(Lower *l, const Linear *a, int64_t times, const Linear *
   if (!mul_i64(times, b->constant, &product) || !add_i64(a->constant, product, &out->constant))
     return NULL;
   for (int i = 0; i < size_count(l); i++)
-    if (!mul_i64(times, b->factor[i], &product) || !add_i64(a->factor[i], product, &out->factor[i]))
+    if (!mul_i64(times, b->factor[i], &product) ||
+        !add_i64(a->factor[i], product, &out->factor[i]) || out->factor[i] == INT64_MIN)
       return NULL;
   return out;
 }
@@ -71,56 +73,154 @@ Linear *linear_form(Lower *l, const Instr *v) {
   }
 }
 
-// ---- equations that hold in every call
+// ---- what holds in every call
 
 typedef struct {
   Linear *form;  // is 0
   int pivot;     // a size whose factor in it is 1
 } Equation;
 
-typedef LIST(Equation) Equations;
+typedef LIST(Linear *) Forms;
 
-static Linear *reduce(Lower *l, const Equations *known, Linear *form) {
-  for (int i = 0; form && i < known->count; i++)
-    form = add_form(l, form, -form->factor[known->at[i].pivot], known->at[i].form);
+typedef struct {
+  LIST(Equation) equal;
+  Forms positive;  // are at least 0
+} Known;
+
+static Linear *reduce(Lower *l, const Known *known, Linear *form) {
+  for (int i = 0; form && i < known->equal.count; i++)
+    form = add_form(l, form, -form->factor[known->equal.at[i].pivot], known->equal.at[i].form);
   return form;
 }
 
-static void add_equation(Lower *l, Equations *known, Linear *form) {
+static void add_positive(Lower *l, Known *known, Linear *form) {
+  if (form) LIST_PUSH(l->arena, &known->positive, form);
+}
+
+static void add_equation(Lower *l, Known *known, Linear *form) {
+  add_positive(l, known, form);
+  add_positive(l, known, add_form(l, constant_form(l, 0), -1, form));
   form = reduce(l, known, form);
   for (int i = form ? size_count(l) - 1 : -1; i >= 0; i--)
     if (form->factor[i] == 1 || form->factor[i] == -1) {
       form = add_form(l, constant_form(l, 0), form->factor[i], form);
-      if (form) LIST_PUSH(l->arena, known, ((Equation){form, i}));
+      if (form) LIST_PUSH(l->arena, &known->equal, ((Equation){form, i}));
       return;
     }
 }
 
-static void add_condition(Lower *l, Equations *known, const Instr *c) {
+// A side of a comparison; NULL where it may not fit 64 bits, so that the comparison says less.
+static Linear *side_of(Lower *l, const Instr *v) {
+  Linear *form = linear_form(l, v);
+  double most = form ? fabs((double)form->constant) : 0;
+  for (int i = 0; form && i < size_count(l); i++)
+    most += fabs((double)form->factor[i]) * (double)INT32_MAX;
+  return most < 0x1p62 ? form : NULL;
+}
+
+static void add_condition(Lower *l, Known *known, const Instr *c) {
   if (c->op == OP_AND) {
     add_condition(l, known, c->args[0]);
     add_condition(l, known, c->args[1]);
-  } else if (c->op == OP_EQ) {
-    add_equation(l, known, add_form(l, linear_form(l, c->args[0]), -1, linear_form(l, c->args[1])));
+    return;
   }
+  bool order = c->op == OP_LT || c->op == OP_LE || c->op == OP_GT || c->op == OP_GE;
+  if (!order && c->op != OP_EQ) return;
+  bool greater = c->op == OP_GT || c->op == OP_GE, strict = c->op == OP_LT || c->op == OP_GT;
+  Linear *form = add_form(l, side_of(l, c->args[!greater]), -1, side_of(l, c->args[greater]));
+  if (c->op == OP_EQ)
+    add_equation(l, known, form);
+  else
+    add_positive(l, known, add_form(l, form, 1, constant_form(l, strict ? -1 : 0)));
 }
 
-static Equations equations(Lower *l) {
-  Equations known = {0};
+static Known what_is_known(Lower *l) {
+  Known known = {0};
   for (int i = 0; i < l->k->requires.count; i++)
     add_condition(l, &known, ir_yielded(l->k->requires.at[i].condition, 0));
   return known;
 }
 
-// ---- questions
+// ---- inequalities: Fourier-Motzkin elimination
 
-// Sizes are not negative, so a sum of them without negative factors is not either.
-static bool never_negative(const Lower *l, const Linear *form) {
-  if (!form || form->constant < 0) return false;
-  for (int i = 0; i < size_count(l); i++)
-    if (form->factor[i] < 0) return false;
-  return true;
+// With more of them, or of sizes, nothing is known.
+enum { MOST_INEQUALITIES = 256 };
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
 }
+
+// Divides an inequality by what its factors have in common; sizes are integers, so its constant is
+// rounded down.
+static void shorten(const Lower *l, Linear *form) {
+  int64_t divisor = 0;
+  for (int i = 0; i < size_count(l); i++)
+    divisor = common_divisor(divisor, form->factor[i] < 0 ? -form->factor[i] : form->factor[i]);
+  if (divisor <= 1) return;
+  for (int i = 0; i < size_count(l); i++) form->factor[i] /= divisor;
+  form->constant = form->constant / divisor - (form->constant % divisor < 0);
+}
+
+// The inequality without `size` that two give in which its factors have opposite signs.
+static Linear *without_size(Lower *l, const Linear *up, const Linear *down, int size) {
+  Linear *sum = add_form(l, constant_form(l, 0), -down->factor[size], up);
+  sum = add_form(l, sum, up->factor[size], down);
+  if (sum) shorten(l, sum);
+  return sum;
+}
+
+static Forms eliminate(Lower *l, const Forms *from, int size) {
+  Forms to = {0};
+  for (int i = 0; i < from->count; i++) {
+    const Linear *a = from->at[i];
+    if (a->factor[size] == 0) LIST_PUSH(l->arena, &to, from->at[i]);
+    for (int k = 0; k < from->count && a->factor[size] > 0; k++) {
+      const Linear *b = from->at[k];
+      Linear *sum = b->factor[size] < 0 ? without_size(l, a, b, size) : NULL;
+      if (sum) LIST_PUSH(l->arena, &to, sum);
+      if (to.count > MOST_INEQUALITIES) return (Forms){0};
+    }
+  }
+  return to;
+}
+
+// What is known, and of each size that it is at least 0.
+static Forms inequalities(Lower *l, const Known *known) {
+  Forms all = {0};
+  for (int i = 0; i < known->positive.count; i++) LIST_PUSH(l->arena, &all, known->positive.at[i]);
+  for (int i = 0; i < size_count(l); i++) {
+    Linear *size = constant_form(l, 0);
+    size->factor[i] = 1;
+    LIST_PUSH(l->arena, &all, size);
+  }
+  return all;
+}
+
+static bool has_no_negative(const Lower *l, const Linear *form) {
+  bool good = form->constant >= 0;
+  for (int i = 0; i < size_count(l); i++) good = good && form->factor[i] >= 0;
+  return good;
+}
+
+// Is a form at least 0 in every call? It is when nothing satisfies form <= -1 and what is known.
+static bool never_negative(Lower *l, const Known *known, const Linear *form) {
+  Linear *contrary = add_form(l, constant_form(l, -1), -1, form);
+  if (form && has_no_negative(l, form)) return true;
+  if (!contrary || size_count(l) + known->positive.count > MOST_INEQUALITIES) return false;
+  Forms all = inequalities(l, known);
+  LIST_PUSH(l->arena, &all, contrary);
+  for (int i = 0; i < size_count(l); i++) all = eliminate(l, &all, i);
+  for (int i = 0; i < all.count; i++)
+    if (all.at[i]->constant < 0) return true;
+  return false;
+}
+
+// ---- questions
 
 static bool same_form(const Lower *l, const Linear *a, const Linear *b) {
   return a && b && a->constant == b->constant &&
@@ -128,7 +228,7 @@ static bool same_form(const Lower *l, const Linear *a, const Linear *b) {
 }
 
 // The axis that has as many elements as a reduced form says, if there is one.
-static bool dim_of_form(Lower *l, const Equations *known, const Linear *form, Dim *out) {
+static bool dim_of_form(Lower *l, const Known *known, const Linear *form, Dim *out) {
   if (!form) return false;
   *out = form->constant;
   if (is_constant_form(l, form)) return form->constant >= 0;
@@ -141,11 +241,10 @@ static bool dim_of_form(Lower *l, const Equations *known, const Linear *form, Di
 }
 
 bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, bool *inside) {
-  Equations known = equations(l);
+  Known known = what_is_known(l);
   Linear *end = dim_is_const(dim) ? constant_form(l, dim) : size_form(l, dim_size_index(dim));
   if (!to) to = end;
-  *inside = never_negative(l, reduce(l, &known, from)) &&
-            never_negative(l, reduce(l, &known, add_form(l, end, -1, to)));
+  *inside = never_negative(l, &known, from) && never_negative(l, &known, add_form(l, end, -1, to));
   return dim_of_form(l, &known, reduce(l, &known, add_form(l, to, -1, from)), length);
 }
 

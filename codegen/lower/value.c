@@ -255,12 +255,23 @@ static Instr *convert_weak(Lower *l, Value v, DType dtype, Span span) {
   return emit(l, OP_SELECT, with_dtype(*shape, dtype), span, 3, args);
 }
 
+// A choice among indices again, now of another dtype.
+static Instr *convert_choice(Lower *l, Value v, DType dtype, Span span, const char *what) {
+  const Type *shape = &v.instr->type;
+  Instr *args[3] = {v.items[2].instr};
+  for (int i = 0; i < 2; i++)
+    if (!(args[i + 1] = convert(l, v.items[i], dtype, span, what))) return NULL;
+  for (int i = 0; i < 3; i++) args[i] = broadcast_to(l, args[i], shape, span);
+  return emit(l, OP_SELECT, with_dtype(*shape, dtype), span, 3, args);
+}
+
 Instr *convert(Lower *l, Value v, DType dtype, Span span, const char *what) {
   if (v.kind == V_ERROR) return NULL;
   if (v.kind != V_DATA) return constant_of(l, v, dtype, span);
   if (v.instr->type.dtype == dtype) return v.instr;
   if (is_weak(v)) return convert_weak(l, v, dtype, span);
   if (is_index(v) && is_integer(dtype)) return emit1(l, OP_CAST, type_scalar(dtype), span, v.instr);
+  if (is_index_choice(v) && is_integer(dtype)) return convert_choice(l, v, dtype, span, what);
   if (is_spread_index(v) && is_integer(dtype)) {
     Instr *scalar = convert(l, v.items[0], dtype, span, what);
     return broadcast_to(l, scalar, &v.instr->type, span);
