@@ -341,6 +341,7 @@ static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
              t->name, t->vector_bytes, t->dot_rows, g->panel);
   buf_printf(out, "#define PK_VEC_BYTES %d\n#define PK_DOT_MR %d\n#define PK_DOT_NV %d\n",
              t->vector_bytes, t->dot_rows, t->dot_vectors);
+  if (t->stream) buf_puts(out, "#define PK_DOT_STREAM 1\n");
   buf_puts(
       out,
       "#include <pk/step.h>\n#include <pk/dot.h>\n#include <pk/dot/few.h>\n#include <pk/pack.h>\n");

@@ -15,6 +15,8 @@ typedef struct {
   const char *byte_dot;   // the instruction that multiplies bytes by fours, or NULL
   const char *bf16_dot;   // .. bf16 by pairs, where it is faster than f32; or NULL
   const char *why_bf16;   // .. or is not, for explain
+  const char *stream;     // few rows read an f32 right operand row beside row: what that gains; or
+                          // NULL: by strips, as wide as registers, down all its rows
   const char *meaning;
 } Target;
 

@@ -315,8 +315,9 @@ static void print_target_flags(void) {
   for (int own = 1; own >= 0; own--)
     for (const Target *t = targets; t < targets + target_count; t++)
       if ((strcmp(t->name, native) == 0) == own)
-        printf("%s %s%s-DPK_VEC_BYTES=%d -DPK_DOT_MR=%d -DPK_DOT_NV=%d\n", t->name, t->cc_flags,
-               *t->cc_flags ? " " : "", t->vector_bytes, t->dot_rows, t->dot_vectors);
+        printf("%s %s%s-DPK_VEC_BYTES=%d -DPK_DOT_MR=%d -DPK_DOT_NV=%d -DPK_DOT_STREAM=%d\n",
+               t->name, t->cc_flags, *t->cc_flags ? " " : "", t->vector_bytes, t->dot_rows,
+               t->dot_vectors, t->stream != NULL);
 }
 
 // ---- reading

@@ -42,6 +42,10 @@
 #ifndef PK_DOT_NV
 #define PK_DOT_NV 2
 #endif
+/* Do few rows read an f32 right operand row beside row (1), or by strips down its rows (0)? */
+#ifndef PK_DOT_STREAM
+#define PK_DOT_STREAM 0
+#endif
 #if PK_DOT_MR < 1 || PK_DOT_MR > 16 || PK_DOT_NV < 1 || PK_DOT_NV > 2
 #error "a register tile has 1 to 16 rows and 1 or 2 vectors"
 #endif

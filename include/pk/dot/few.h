@@ -38,7 +38,7 @@ enum {
   PK_DOT_FEW_PAGE = 4096,
 };
 
-/* -- b [K, N] in f32 */
+/* -- b [K, N] in f32: strips */
 
 /* One row goes down wider strips: there is little to multiply, and the processor reads as far ahead
  * as it can by itself. */
@@ -58,7 +58,7 @@ PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int6
 /* Strips as wide as a panel: a register tile goes down the strip where it lies, and multiplies
  * while memory is read. If there are more rows than a tile has, the first tile leaves the strip
  * behind in L1. */
-PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
+PK_DOT_OUTLINE void pk_dot_few_strips(const pk_dot_product *p) {
   enum { length = 4 * PK_DOT_FEW_STRIP + 64 };
   _Alignas(64) char panel[PK_DOT_FEW_STRIP * PK_DOT_STEP_BYTES], rows_of_a[PK_DOT_FEW * length];
   const bool copied = pk_dot_rows_collide(p) && p->rows > 1 && p->rows <= PK_DOT_FEW;
@@ -95,13 +95,13 @@ PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
   } while (at < p->k);
 }
 
-/* -- b in 16 bits, or transposed */
+/* -- b in 16 bits, transposed, or streamed */
 
 /* The machine's own prefetchers follow one row a page, as fast as a few rows of a need them: 1 to 4
  * rows by 2048 x 2048 take 4 to 10 % longer with prefetches. With rows closer together, or more of
- * a, they take 10 to 30 % less. */
+ * a, they take 10 to 30 % less. Those of machines that stream begin again in each page. */
 PK_DOT_INLINE bool pk_dot_few_prefetches(int64_t rows, int64_t ldb) {
-  return rows > PK_DOT_FEW_ROWS || ldb < PK_DOT_FEW_PAGE;
+  return PK_DOT_STREAM || rows > PK_DOT_FEW_ROWS || ldb < PK_DOT_FEW_PAGE;
 }
 
 /* A vector of b, whole or of its first n elements. */
@@ -114,8 +114,8 @@ PK_DOT_INLINE pk_f32v pk_dot_few_get_some(const pk_pack_kind kind, const char *p
   return pk_bitcast_i32_f32(pk_pack_get(kind, p, n, pk_splat_i32(0)));
 }
 
-/* -- b [K, N] in 16 bits: widened in registers, which hold a piece of it for all rows of a. From
- * here on ldb is in bytes. */
+/* -- b [K, N] in 16 bits, widened in registers, or streamed: registers hold a piece of it for all
+ * rows of a. From here on ldb is in bytes. */
 
 /* c += `steps` columns of a by as many rows of b, in so many vectors of columns: all of them, or
  * the first `some` elements of one. The rows of b stay in registers for all rows of a; a single one
@@ -345,10 +345,10 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
       const int64_t ahead[2], float *c, int64_t ldc) {                                  \
     pk_dot_few_part_t(kind, rows, cols, a, lda, b, ldb, k, ahead, c, ldc);              \
   }
-#define PK_DOT_FEW_NARROW(T, kind)                                                             \
-  PK_DOT_OUTLINE void pk_dot_few_##T(const pk_dot_product *p) {                                \
+#define PK_DOT_FEW_ROWS_OF(name, kind)                                                         \
+  PK_DOT_OUTLINE void pk_dot_few_##name(const pk_dot_product *p) {                             \
     if (pk_dot_few_collide(p)) {                                                               \
-      pk_dot_few_aside(p, pk_pack_bytes(kind), pk_dot_few_##T);                                \
+      pk_dot_few_aside(p, pk_pack_bytes(kind), pk_dot_few_##name);                             \
       return;                                                                                  \
     }                                                                                          \
     pk_dot_few_start(p);                                                                       \
@@ -384,8 +384,12 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
                         ahead, (float *)p->to + r * ldto + n, ldto);                               \
       }                                                                                            \
   }
-PK_DOT_FEW_NARROW(bf16, PK_PACK_BF16)
-PK_DOT_FEW_NARROW(f16, PK_PACK_F16)
+PK_DOT_FEW_ROWS_OF(bf16, PK_PACK_BF16)
+PK_DOT_FEW_ROWS_OF(f16, PK_PACK_F16)
+PK_DOT_FEW_ROWS_OF(streamed, PK_PACK_F32)
+PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
+  (PK_DOT_STREAM ? pk_dot_few_streamed : pk_dot_few_strips)(p);
+}
 PK_DOT_FEW_TURNED(f32, PK_PACK_F32)
 PK_DOT_FEW_TURNED(bf16, PK_PACK_BF16)
 PK_DOT_FEW_TURNED(f16, PK_PACK_F16)
