@@ -79,7 +79,7 @@ def check_cache(folder):
     here = {"XDG_CACHE_HOME": str(cache)}
     check("run", pkc(folder, *RUN, **here).returncode == 0)
     check("the cache is its owner's alone", mode(cache / "pkc") == 0o700, oct(mode(cache / "pkc")))
-    programs = [p for p in entries(cache) if not p.name.endswith(".o")]
+    programs = [p for p in entries(cache) if "." not in p.name]
     check("one program is kept", len(programs) == 1 and not [p for p in entries(cache) if p.is_dir()])
     before = programs[0].stat().st_mtime_ns
     check("run again", pkc(folder, *RUN, CC="cc", **here).returncode == 0)
@@ -112,6 +112,43 @@ def check_cache(folder):
     os.utime(abandoned, (1, 1))
     check("run with a limit", pkc(folder, "run", ADD, "M=3", "N=5", "-D", "BM=8", PKC_CACHE_LIMIT="1K", **here).returncode == 0)
     check("the oldest goes, what is in use stays", not old.exists() and not abandoned.exists() and programs[0].exists())
+
+
+def check_precompiled(folder):
+    """The headers of kernels are kept compiled from the eighth compilation on; a damaged file does no harm."""
+    cache = folder / "headers"
+
+    def compile_one(n, **more):
+        return pkc(folder, "run", ADD, "M=3", "N=5", "-D", "BM=%d" % (8 * n), XDG_CACHE_HOME=str(cache), **more)
+
+    def kept():
+        return [p for p in entries(cache) if p.name.endswith(".gch")]
+
+    for n in range(1, 8):
+        compile_one(n)
+    check("seven compilations keep no header", kept() == [])
+    check("the eighth makes it", compile_one(8).returncode == 0 and len(kept()) == 1)
+    header = kept()[0]
+    os.utime(header, (1, 1))
+    check("the ninth uses it", compile_one(9).returncode == 0 and header.stat().st_mtime > 1)
+    whole = header.read_bytes()
+    for n, damage in enumerate((whole[:len(whole) // 2], whole[:4], b"", whole[:5000] + b"x" * 100000)):
+        header.write_bytes(damage)
+        done = compile_one(10 + n)
+        check("a header that is damaged (%d)" % n, done.returncode == 0, done.stderr[:200])
+        header.write_bytes(whole)
+    header.with_suffix("").unlink()
+    check("a header without its text", compile_one(14).returncode == 0)
+    header.write_bytes(whole)
+    os.chmod(header, 0o666)
+    os.utime(header, (1, 1))
+    check("a header that others may write is not used", compile_one(15).returncode == 0 and header.stat().st_mtime == 1)
+    header.unlink()
+    for n in range(16, 24):
+        compile_one(n)
+    check("one that was removed is made again", len(kept()) == 1)
+    broken = compile_one(24, PKC_CFLAGS="-include no_such_file.h")
+    check("what the compiler says comes through", broken.returncode != 0 and "no_such_file.h" in broken.stderr, broken.stderr[:200])
 
 
 def check_home(folder):
@@ -158,7 +195,7 @@ def check_signals(folder):
 
 def main():
     print("SKIPPED files, %s" % ("what may not be written: runs as root" if os.getuid() == 0 else "another's files: does not run as root"))
-    for group in (check_outputs, check_cache, check_home, check_signals):
+    for group in (check_outputs, check_cache, check_precompiled, check_home, check_signals):
         with tempfile.TemporaryDirectory(prefix="files-") as path:
             group(pathlib.Path(path))
     for line in failures:

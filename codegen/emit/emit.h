@@ -8,6 +8,8 @@
 
 // The kernel's C and header; `loops` (may be NULL) receives the loop IR as text, `explain` (may be
 // NULL) the account of every decision.
+// What the C of every kernel for a target begins with: macros and headers.
+void emit_prologue(const Target *target, Buf *out);
 void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops, Buf *explain);
 
 #endif

@@ -1,6 +1,7 @@
 // A built kernel on data: the harness runs in a child process, the arrays are in a memory file that
 // both map.
 #define _GNU_SOURCE
+#include "codegen/emit/emit.h"
 #include "codegen/run/run.h"
 #include "dsl/json.h"
 #include "codegen/naive/naive.h"
@@ -187,7 +188,7 @@ const char *compile_binding(Arena *arena, const Binding *binding, const Options 
                             const BuildFlags *flags, bool *temporary, const char **message) {
   Kernel *k = binding->program.kernel;
   Program copy = binding->program;
-  Buf c = {0}, h = {0}, naive = {0};
+  Buf c = {0}, h = {0}, naive = {0}, prologue = {0};
   bool judged = flags->naive_flags && k->reference;
   if (judged) emit_judge(k, &naive);
   if (judged && flags->timed) emit_naive(k, &naive);
@@ -196,9 +197,11 @@ const char *compile_binding(Arena *arena, const Binding *binding, const Options 
   REQUIRE(copy.kernel);
   program_optimise(&copy, options, NULL);
   program_emit(&copy, options, &c, &h, NULL, NULL);
+  emit_prologue(options->target, &prologue);
   BuildJob job = {.symbol = k->symbol,
                   .c = c.text,
                   .h = h.text,
+                  .prologue = prologue.text,
                   .naive = judged ? naive.text : NULL,
                   .timed = judged && flags->timed,
                   .micro = flags->linked ? options->target->name : NULL,
@@ -210,6 +213,7 @@ const char *compile_binding(Arena *arena, const Binding *binding, const Options 
   buf_free(&c);
   buf_free(&h);
   buf_free(&naive);
+  buf_free(&prologue);
   return program;
 }
 

@@ -66,11 +66,12 @@ typedef struct {
   const char *symbol;  // of the kernel: the name of its function
   // texts; naive (emit_judge's and, when timed, emit_naive's) may be NULL
   const char *c, *h, *naive;
+  const char *prologue;  // what c begins with, but for comments: a header that is kept compiled
   bool timed;
   const char *micro;  // target whose micro-kernels are linked if they are installed; NULL: none
   const char *cc;     // compiler command; NULL: $CC, else cc
   const char *flags;  // for kernel and harness
-  const char *naive_flags;
+  const char *naive_flags;  // with the level of optimisation
   bool no_cache;
 } BuildJob;
 
@@ -83,7 +84,8 @@ void build_discard(const char *program);
 const char *temporary_folder(Arena *arena, const char *inside);
 void remove_folder(Arena *arena, const char *folder);  // with its files
 const char *target_flags(const Target *target);        // for compiling on this machine
-const char *naive_target_flags(void);
+// For the naive reference: `timed` as a compiler would have it, else little time to compile.
+const char *naive_target_flags(bool timed);
 // $PKC_RUNNER: runs the programs of a cross compiler; NULL when there is none
 const char *runner(void);
 // A path of pkc's own files ("include", "libpkrt.a", "harness.c"), found relative to the

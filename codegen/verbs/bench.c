@@ -177,7 +177,7 @@ int verb_bench(Options *options) {
   int status = bind_or_report(&session.binding, options, true);
   if (status != DONE) return status;
   BuildFlags flags = {.flags = target_flags(options->target),
-                      .naive_flags = options->no_naive ? NULL : naive_target_flags(),
+                      .naive_flags = options->no_naive ? NULL : naive_target_flags(true),
                       .timed = true,
                       .linked = true};
   const char *wrong = session_open(&session, options, &flags);

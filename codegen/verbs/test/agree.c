@@ -163,9 +163,10 @@ static const char *run_variant(TestFile *test, const Options *options, const Var
   own.dumps = NULL;
   const char *wrong = bind_directive(test, &own, &session.binding);
   if (wrong) return wrong;
+  const char *naive_flags = arena_printf(test->arena, "-Og %s", variant->flags);
   BuildFlags flags = {.cc = variant->cc,
                       .flags = variant->flags,
-                      .naive_flags = variant->naive && !own.reference ? variant->flags : NULL,
+                      .naive_flags = variant->naive && !own.reference ? naive_flags : NULL,
                       .timed = true,
                       .linked = variant->linked};
   wrong = session_open(&session, &own, &flags);

@@ -1,0 +1,192 @@
+// The cache folder: what is kept there is named by a hash of all that it depends on.
+#define _GNU_SOURCE
+#include "codegen/run/build.h"
+#include "codegen/run/interrupt.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+// ---- hashes
+
+void hash_add(Hash *h, const char *bytes, size_t length) {
+  for (size_t i = 0; i < length; i++) {
+    h->a = (h->a ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
+    h->b = (h->b + (unsigned char)bytes[i] + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    h->b ^= h->b >> 29;
+  }
+  h->a = (h->a ^ 0xff) * UINT64_C(0x100000001b3);
+}
+
+void hash_text(Hash *h, const char *text) {
+  hash_add(h, text ? text : "", text ? strlen(text) + 1 : 0);
+}
+
+void hash_file(Arena *arena, Hash *h, const char *path) {
+  size_t length;
+  char *text = read_file(arena, path, &length);
+  if (text) hash_add(h, text, length);
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void hash_folder(Arena *arena, Hash *h, const char *folder) {
+  LIST(const char *) names = {0};
+  DIR *dir = opendir(folder);
+  for (struct dirent *entry; dir && (entry = readdir(dir));)
+    if (entry->d_name[0] != '.')
+      LIST_PUSH(arena, &names, arena_strndup(arena, entry->d_name, strlen(entry->d_name)));
+  if (dir) closedir(dir);
+  if (names.count) qsort(names.at, (size_t)names.count, sizeof *names.at, by_name);
+  for (int i = 0; i < names.count; i++) {
+    const char *path = arena_printf(arena, "%s/%s", folder, names.at[i]);
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+      hash_folder(arena, h, path);
+    else
+      hash_file(arena, h, path);
+  }
+}
+
+const char *hash_name(Arena *arena, Hash h) {
+  return arena_printf(arena, "%016llx%016llx", (unsigned long long)h.a, (unsigned long long)h.b);
+}
+
+// ---- folders
+
+enum {
+  CACHE_LIMIT = 1 << 30,             // bytes of all entries
+  IN_USE_SECONDS = 60 * 60,          // an entry that was used so recently stays
+  ABANDONED_SECONDS = 24 * 60 * 60,  // a temporary folder so old is nobody's
+};
+
+static bool make_folders(char *path) {
+  for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+    *slash = 0;
+    if (mkdir(path, 0777) != 0 && errno != EEXIST) return false;
+  }
+  return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+static bool is_own(const struct stat *st) {
+  return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+bool is_own_file(const struct stat *st) { return S_ISREG(st->st_mode) && is_own(st); }
+
+// Nobody else may write there: what lies there is run.
+static bool is_own_folder(const char *path) {
+  struct stat st;
+  return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && is_own(&st);
+}
+
+static bool is_folder(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static void refuse_cache(const char *path) {
+  static bool said;
+  if (!said) fprintf(stderr, "pkc: %s is not used: others own it or may write there\n", path);
+  said = true;
+}
+
+const char *cache_folder(Arena *arena) {
+  const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  char *path = NULL;
+  if (base && *base == '/')
+    path = arena_printf(arena, "%s/pkc", base);
+  else if (home && *home == '/' && is_folder(home))
+    path = arena_printf(arena, "%s/.cache/pkc", home);
+  if (!path || !make_folders(path) || access(path, W_OK) != 0) return NULL;
+  if (is_own_folder(path)) return path;
+  refuse_cache(path);
+  return NULL;
+}
+
+bool is_whole_entry(const char *path) {
+  ElfW(Ehdr) head;
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return false;
+  bool whole = fstat(fd, &st) == 0 && is_own_file(&st) &&
+               read(fd, &head, sizeof head) == sizeof head &&
+               memcmp(head.e_ident, ELFMAG, SELFMAG) == 0;
+  if (whole && head.e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
+    whole = (uint64_t)st.st_size >= head.e_shoff + (uint64_t)head.e_shentsize * head.e_shnum;
+  if (whole) futimens(fd, NULL);  // the oldest are removed first
+  close(fd);
+  return whole;
+}
+
+const char *temporary_folder(Arena *arena, const char *inside) {
+  const char *base = inside ? inside : getenv("TMPDIR");
+  char *path = mkdtemp(arena_printf(arena, "%s/pkc-XXXXXX", base && *base ? base : "/tmp"));
+  if (path) interrupt_keep_folder(path);
+  return path;
+}
+
+void remove_folder(Arena *arena, const char *folder) {
+  DIR *dir = opendir(folder);
+  for (struct dirent *entry; dir && (entry = readdir(dir));)
+    if (entry->d_name[0] != '.') unlink(arena_printf(arena, "%s/%s", folder, entry->d_name));
+  if (dir) closedir(dir);
+  rmdir(folder);
+  interrupt_forget_folder(folder);
+}
+
+// ---- the size of the cache
+
+typedef struct {
+  const char *path;
+  int64_t bytes, used;  // when, in seconds
+  bool folder;
+} Entry;
+
+static int by_use(const void *a, const void *b) {
+  int64_t x = ((const Entry *)a)->used, y = ((const Entry *)b)->used;
+  return (x > y) - (x < y);
+}
+
+// $PKC_CACHE_LIMIT, bytes that K, M or G may follow.
+static int64_t cache_limit(void) {
+  static const char units[] = "KMG";
+  const char *text = getenv("PKC_CACHE_LIMIT");
+  char *end = NULL;
+  int64_t value = text ? strtoll(text, &end, 10) : -1;
+  if (!text || end == text || value < 0) return CACHE_LIMIT;
+  const char *unit = *end ? strchr(units, *end) : NULL;
+  for (const char *u = units; unit && u <= unit; u++)
+    if (!mul_i64(value, 1024, &value)) return INT64_MAX;
+  return value;
+}
+
+void limit_cache(Arena *arena, const char *cache) {
+  LIST(Entry) entries = {0};
+  int64_t bytes = 0, now = (int64_t)time(NULL), limit = cache_limit();
+  DIR *dir = opendir(cache);
+  for (struct dirent *item; dir && (item = readdir(dir));) {
+    const char *path = arena_printf(arena, "%s/%s", cache, item->d_name);
+    struct stat st;
+    if (item->d_name[0] == '.' || lstat(path, &st) != 0) continue;
+    Entry entry = {path, (int64_t)st.st_size, (int64_t)st.st_mtime, S_ISDIR(st.st_mode)};
+    LIST_PUSH(arena, &entries, entry);
+    bytes += entry.folder ? 0 : entry.bytes;
+  }
+  if (dir) closedir(dir);
+  if (entries.count) qsort(entries.at, (size_t)entries.count, sizeof *entries.at, by_use);
+  for (int i = 0; i < entries.count && entries.at[i].used + IN_USE_SECONDS < now; i++) {
+    const Entry *entry = &entries.at[i];
+    if (entry->folder && entry->used + ABANDONED_SECONDS < now) remove_folder(arena, entry->path);
+    if (!entry->folder && bytes > limit && unlink(entry->path) == 0) bytes -= entry->bytes;
+  }
+}
