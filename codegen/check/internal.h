@@ -74,6 +74,10 @@ typedef struct {
   uint8_t *written;   // outputs and what aliases them: per element, WRITTEN_*
   int64_t *owner;     // outputs at block: per block, 1 + number of the parallel step that wrote it
   bool *left;         // outputs at block: the block was written back
+  // Outputs whose blocks do not follow a parallel axis, else NULL: by axis of the grid, whether;
+  // by element, its value in the cell that wrote it first, and 1 + the number of that.
+  bool *ignores;
+  int64_t *first, *first_cell;
   const Ref *shared;  // the output in whose memory cores can race, else NULL
   CoreAccess *accesses;  // of such an output: per element
   SemaphoreState *semaphores;

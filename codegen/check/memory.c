@@ -1,6 +1,7 @@
 // Refs of the interpreter: the grid's own transfers, loads, stores, and what they may do wrong.
 #include "codegen/check/internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -247,6 +248,19 @@ static int64_t block_number(const Ref *ref, const RefState *state) {
   return number;
 }
 
+// Are two cells the same but for the axes that an output's blocks do not follow?
+static bool is_cell_of_block(const Interp *in, const RefState *state, int64_t a, int64_t b) {
+  bool same = true;
+  for (int i = in->k->grid.count - 1; i >= 0; i--) {
+    if (!in->k->grid.at[i].parallel) continue;
+    same =
+        same && (a % in->extents[i] == b % in->extents[i] || (state->ignores && state->ignores[i]));
+    a /= in->extents[i];
+    b /= in->extents[i];
+  }
+  return same;
+}
+
 static void enter_block(Interp *in, const Ref *ref) {
   RefState *state = &in->refs[ref->id];
   check_block_index(in, ref, state->index);
@@ -258,11 +272,12 @@ static void enter_block(Interp *in, const Ref *ref) {
   buf_putc(&what, ')');
   int64_t owner = state->owner[number];
   bool same_step = owner == in->parallel_step + 1;
-  if (owner && !same_step)
+  if (owner && !is_cell_of_block(in, state, owner - 1, in->parallel_step))
     find(in, ref, FIND_PARALLEL, map_place(ref),
          "%s of output `%s` is written by two steps that differ in the parallel axis `%s`",
          what.text, ref->name, differing_axis(in, owner - 1));
   state->owner[number] = in->parallel_step + 1;
+  if (!same_step) state->left[number] = false;
   if (state->left[number] && same_step && !ref->revisit)
     find(in, ref, FIND_REVISIT, map_place(ref),
          "%s of output `%s` is visited again after it was left: its contents are lost", what.text,
@@ -373,15 +388,60 @@ static void write_block(Interp *in, const Ref *ref) {
   state->held = false;
 }
 
+static bool is_same_value(DType t, int64_t a, int64_t b) {
+  Scalar x = {.i = a}, y = {.i = b};
+  return a == b || (is_float(t) && isnan(x.f) && isnan(y.f));
+}
+
+// Cells that have a block of their own each, of which one is written back, agree on what is in it.
+static void compare_line(Interp *in, const Ref *ref, const Line *line) {
+  RefState *state = &in->refs[ref->id];
+  for (int64_t e = 0; e < line->high - line->low; e++) {
+    int64_t element = line->array_at + e, value = state->block.i[line->at + line->low + e];
+    if (state->block.poison[line->at + line->low + e]) continue;
+    if (state->first_cell[element] == 0) {
+      state->first[element] = value;
+      state->first_cell[element] = in->parallel_step + 1;
+      continue;
+    }
+    if (is_same_value(ref->array.dtype, state->first[element], value)) continue;
+    Buf at = {0};
+    array_index(state->array, element, &at);
+    find(in, ref, FIND_PARALLEL, map_place(ref),
+         "element %s of output `%s` has another value in two steps that differ in the parallel "
+         "axis `%s`, which does not move its block: that of the last index is written",
+         at.text, ref->name, differing_axis(in, state->first_cell[element] - 1));
+    buf_free(&at);
+    return;
+  }
+}
+
+// The last of the cells that an output's blocks are alike for?
+static bool is_last_cell(const Interp *in, const RefState *state) {
+  for (int i = 0; i < in->k->grid.count; i++)
+    if (state->ignores[i] && in->axes[i] != in->extents[i] - 1) return false;
+  return true;
+}
+
+// Does the block leave, and is it written?
+static bool is_written_back(Interp *in, const Ref *ref) {
+  RefState *state = &in->refs[ref->id];
+  int64_t next[MAX_INDEX], start[MAX_RANK];
+  if (!state->held) return false;
+  if (!in->last_step && !(state->ignores && in->cell_ends)) {
+    map_index(in, ref, in->next_axes, next);
+    if (memcmp(next, state->index, sizeof next) == 0) return false;
+  }
+  if (!state->ignores) return true;
+  block_start(in, ref, state->index, start);
+  visit_lines(in, ref, start, compare_line);
+  state->held = is_last_cell(in, state);
+  return state->held;
+}
+
 void run_writeback(Interp *in, const Instr *instr) {
   const Ref *ref = instr->ref;
-  RefState *state = &in->refs[ref->id];
-  int64_t next[MAX_INDEX];
-  if (!state->held) return;
-  if (!in->last_step) {
-    map_index(in, ref, in->next_axes, next);
-    if (memcmp(next, state->index, sizeof next) == 0) return;
-  }
+  if (!is_written_back(in, ref)) return;
   check_block_access(in, ref, false, "written back");
   Box box = array_box(in, ref);
   begin_writeback(in, ref, &box);
@@ -421,6 +481,15 @@ static void start_alias(Interp *in, const Ref *output, int64_t elements) {
     in->lookahead = output->alias->buffers;
 }
 
+static void start_ignored(Interp *in, const Ref *ref, int64_t elements) {
+  RefState *state = &in->refs[ref->id];
+  state->ignores = shadow(in, in->k->grid.count, sizeof *state->ignores);
+  state->first = shadow(in, elements, sizeof *state->first);
+  state->first_cell = shadow(in, elements, sizeof *state->first_cell);
+  for (int i = 0; i < in->k->grid.count && state->ignores; i++)
+    state->ignores[i] = ir_ignores_axis(in->k, ref, i);
+}
+
 static void start_output(Interp *in, const Ref *ref) {
   RefState *state = &in->refs[ref->id];
   int64_t elements, blocks = 1;
@@ -435,6 +504,7 @@ static void start_output(Interp *in, const Ref *ref) {
     state->left = shadow(in, blocks, sizeof *state->left);
   }
   if (stays_in_place(ref) || ref->at != AT_BLOCK || ref->alias) state->shared = ref;
+  if (ir_ignores_any_axis(in->k, ref)) start_ignored(in, ref, elements);
   if (ref->alias && !in->stopped) start_alias(in, ref, elements);
 }
 
@@ -529,6 +599,9 @@ void end_refs(Interp *in) {
     free(state->written);
     free(state->errors);
     free(state->owner);
+    free(state->ignores);
+    free(state->first);
+    free(state->first_cell);
     free(state->left);
     free(state->accesses);
   }

@@ -348,11 +348,24 @@ void emit_fetch(Gen *g, RefGen *r) {
 
 // ---- writing back
 
+// A block is held, and of the cells of parallel axes that do not move it this is the last.
+static const Expr *has_to_be_written(Gen *g, const RefGen *r) {
+  ExprPool *pool = &g->exprs;
+  const Expr *all = expr_symbol(pool, text(g, "%s_held", r->stem));
+  for (int i = 0; i < g->k->grid.count; i++) {
+    if (!ir_ignores_axis(g->k, r->ref, i)) continue;
+    const Expr *last = expr_sub(pool, grid_extent(g, i), number(g, 1));
+    const Expr *index = expr_symbol(pool, g->axis_name[i]);
+    all = expr_and(pool, all, expr_operator(pool, EXPR_EQ, index, last));
+  }
+  return all;
+}
+
 static void emit_writeback(Gen *g, const RefGen *r) {
   const char *name = r->stem;
   reading(g, "worker");
-  line(g, "if (%s_held) pk_dma_out(worker, &%s, %s, &%s_block, %s);", name, moved_array(g, r),
-       pk_dtype_name(r->ref->array.dtype), name, reading(g, r->name));
+  line(g, "if (%s) pk_dma_out(worker, &%s, %s, &%s_block, %s);", expr_text(has_to_be_written(g, r)),
+       moved_array(g, r), pk_dtype_name(r->ref->array.dtype), name, reading(g, r->name));
 }
 
 void emit_turn(Gen *g, RefGen *r) {

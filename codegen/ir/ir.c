@@ -102,6 +102,32 @@ bool ir_uses_axis(const Instr *instr, int64_t axis) {
   return false;
 }
 
+typedef struct {
+  int64_t axis;
+  bool used;
+} AxisUse;
+
+static void see_axis(Instr *instr, void *context) {
+  AxisUse *use = context;
+  if (instr->op == OP_AXIS && instr->ival == use->axis) use->used = true;
+}
+
+bool ir_ignores_axis(const Kernel *k, const Ref *output, int axis) {
+  const GridAxis *a = &k->grid.at[axis];
+  AxisUse use = {.axis = axis};
+  if (output->role != REF_OUTPUT || output->space == SPACE_ANY || !a->parallel || !a->extent ||
+      ir_is_const(ir_yielded(a->extent, 0), 1))
+    return false;
+  if (output->index_map) ir_walk(output->index_map, see_axis, &use);
+  return !use.used;
+}
+
+bool ir_ignores_any_axis(const Kernel *k, const Ref *output) {
+  for (int i = 0; i < k->grid.count; i++)
+    if (ir_ignores_axis(k, output, i)) return true;
+  return false;
+}
+
 bool ir_window_is_full(const Instr *instr) {
   const Type *block = &instr->ref->type;
   const Window *w = &instr->window;

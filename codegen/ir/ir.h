@@ -279,6 +279,10 @@ int ir_line(const Kernel *k, Span span);         // the line of the source where
 Instr *ir_yielded(const Region *region, int k);  // result k of a region with results
 // does its value follow from the index of that grid axis?
 bool ir_uses_axis(const Instr *instr, int64_t axis);
+// Is `axis` a parallel one, of more steps than one, that the blocks of an output do not follow? Its
+// cells then have a block of their own each, and that of the last index is written back.
+bool ir_ignores_axis(const Kernel *k, const Ref *output, int axis);
+bool ir_ignores_any_axis(const Kernel *k, const Ref *output);
 static inline bool has_result(const Instr *instr) { return instr->type.dtype != DT_COUNT; }
 // Do two shapes have the same number of elements whatever the sizes are? Sizes that are products (2
 // * M) are taken apart.

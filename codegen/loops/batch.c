@@ -80,6 +80,7 @@ static bool sort_operands(Search *s) {
   for (int i = 0; i < s->g->k->refs.count; i++) {
     const RefGen *r = &s->g->refs[i];
     if (!ref_is_operand(r->ref)) continue;
+    if (ir_ignores_axis(s->g->k, r->ref, s->batch->axis)) return false;
     if (stacks(s, r)) {
       s->refs[i] = STACKED;
       continue;

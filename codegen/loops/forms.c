@@ -125,6 +125,7 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0)
     return "its last axis is squeezed: rows are not contiguous";
   if (ref->alias) return "it shares memory with another operand";
+  if (ir_ignores_any_axis(g->k, ref)) return "a parallel axis does not move it: one cell writes it";
   if (ref->role == REF_OUTPUT && u->loads) return "it is read back while it stays";
   if (ref->role == REF_OUTPUT && u->partial_stores)
     return "a part of it is stored where it may overhang its array";

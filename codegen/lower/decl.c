@@ -468,39 +468,49 @@ void lower_declarations(Lower *l) {
   }
 }
 
-// ---- what an output's index map must use
+// ---- outputs whose index map ignores a parallel axis
 
-typedef struct {
-  int64_t axis;
-  bool used;
-} AxisUse;
-
-static void see_axis(Instr *instr, void *context) {
-  AxisUse *use = context;
-  if (instr->op == OP_AXIS && instr->ival == use->axis) use->used = true;
+// The first access of a ref in the order of the text, where every step makes it.
+static const Instr *first_access(const Region *region, const Ref *ref) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    bool access = v->op == OP_LOAD || v->op == OP_STORE || v->op == OP_COPY_START;
+    if (access && (v->ref == ref || v->target == ref)) return v;
+    bool always = v->op == OP_NAMED || v->op == OP_SCOPED;
+    const Instr *inner = always ? first_access(v->regions[0], ref) : NULL;
+    if (inner) return inner;
+    if (op_info[v->op].class == OPC_CONTROL && v->regions[0]) return NULL;
+  }
+  return NULL;
 }
 
-static bool extent_is_one(const GridAxis *axis) {
-  if (!axis->extent) return true;  // reported
-  const Region *r = axis->extent;
-  return ir_is_const(ir_yielded(r, 0), 1);
+// Each cell has a block of its own, so none can read or keep what another one left in memory.
+static void check_ignored(Lower *l, const Ref *ref, const GridAxis *axis) {
+  const Instr *first = first_access(l->k->body, ref);
+  const char *why = NULL;
+  Span span = ref->map_span;
+  if (ref->alias)
+    why = "so it shares no memory with an input";
+  else if (ref->revisit)
+    why = "so it is not revisited";
+  else if (first && first->op == OP_LOAD) {
+    why = "so this reads what no step has stored";
+    span = first->span;
+  }
+  if (!why) return;
+  diag_error(l->diag, span, ERR_PARALLEL_IGNORED,
+             "each step of the parallel axis `%s` has a block of `%s` of its own, %s", axis->name,
+             ref->name, why);
+  diag_note(l->diag, axis->span, "`%s` is declared parallel here; arbitrary runs it in order",
+            axis->name);
 }
 
 void check_parallel(Lower *l) {
   const Kernel *k = l->k;
-  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
-    const Ref *ref = k->refs.at[i];
-    for (int a = 0; ref->space != SPACE_ANY && a < k->grid.count &&
-                    (ref->index_map || ref->array.rank == 0) && !is_broken(l, ref);
-         a++) {
-      AxisUse use = {.axis = a};
-      ir_walk(ref->index_map, see_axis, &use);
-      if (use.used || !k->grid.at[a].parallel || extent_is_one(&k->grid.at[a])) continue;
-      diag_error(l->diag, ref->map_span, ERR_PARALLEL_IGNORED,
-                 "every step of the parallel axis `%s` writes the same block of `%s`",
-                 k->grid.at[a].name, ref->name);
-      diag_note(l->diag, k->grid.at[a].span,
-                "`%s` is declared parallel here; arbitrary runs it in order", k->grid.at[a].name);
-    }
-  }
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++)
+    for (int a = 0; a < k->grid.count && !is_broken(l, k->refs.at[i]); a++)
+      if (ir_ignores_axis(k, k->refs.at[i], a)) {
+        check_ignored(l, k->refs.at[i], &k->grid.at[a]);
+        break;
+      }
 }

@@ -542,12 +542,19 @@ static void put_aliases(Py *p) {
   if (*pairs) py_line(p, "input_output_aliases={%s},", pairs);
 }
 
+// Pallas lets any step of a parallel axis write last; in order, that of the last index does.
+static bool runs_in_order(const Kernel *k, int axis) {
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++)
+    if (ir_ignores_axis(k, k->refs.at[i], axis)) return true;
+  return !k->grid.at[axis].parallel;
+}
+
 static void put_parameters(Py *p) {
   const Kernel *k = p->k;
   const char *words = "";
   for (int i = 0; i < k->grid.count; i++)
     words = py_text(p, "%s%s\"%s\"", words, i ? ", " : "",
-                    k->grid.at[i].parallel ? "parallel" : "arbitrary");
+                    runs_in_order(k, i) ? "arbitrary" : "parallel");
   const char *semantics =
       k->grid.count ? py_text(p, "dimension_semantics=(%s%s)", words, k->grid.count == 1 ? "," : "")
                     : "";

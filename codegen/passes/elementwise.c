@@ -181,7 +181,7 @@ void widen_blocks(Kernel *k, Buf *notes) {
   Cut *cuts = NEW_ARRAY(k->arena, Cut, k->grid.count + 1);
   if (k->keep_blocks || !k->inputs || !body_is_elementwise(k)) return;
   for (int i = 0; i < k->refs.count; i++)
-    if (!note_cuts(k->refs.at[i], cuts)) return;
+    if (!note_cuts(k->refs.at[i], cuts) || ir_ignores_any_axis(k, k->refs.at[i])) return;
   int last = -1, row = -1;
   for (int i = 0; i < k->grid.count; i++) {
     if (!k->grid.at[i].parallel || !cuts[i].used || !covers(k->grid.at[i].extent, &cuts[i])) return;

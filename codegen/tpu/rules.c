@@ -112,6 +112,16 @@ static void check_pipeline(Rules *r, const Ref *ref) {
          "`%s` may be revisited and has %d buffers: it needs `buffers 1`", ref->name, ref->buffers);
 }
 
+static void check_ignored(Rules *r, const Ref *ref) {
+  if (r->chip->value[CHIP_MEGACORE] <= 0) return;
+  for (int i = 0; i < r->k->grid.count; i++)
+    if (ir_ignores_axis(r->k, ref, i))
+      FIND(r, ref->map_span, ERR_TPU_PIPELINE,
+           "the parallel axis `%s` does not move the blocks of `%s`: both cores of %s take "
+           "its steps, and the last to finish writes them; make it arbitrary",
+           r->k->grid.at[i].name, ref->name, r->chip->name);
+}
+
 static const char *known_dtype(DType t) { return is_float(t) ? "bf16 or f32" : "i32 or u32"; }
 
 static void check_ref(Rules *r, const Ref *ref) {
@@ -125,6 +135,7 @@ static void check_ref(Rules *r, const Ref *ref) {
   if (!ref_is_operand(ref)) return;
   check_block(r, ref);
   check_pipeline(r, ref);
+  check_ignored(r, ref);
 }
 
 // ---- memory
