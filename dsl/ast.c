@@ -14,7 +14,7 @@ typedef struct {
 } BinaryInfo;
 static const BinaryInfo binary_info[] = {
     {"", 0},
-#define BINARY(id, spelling, precedence) {spelling, precedence},
+#define BINARY(id, spelling, precedence, operation) {spelling, precedence},
 #include "dsl/operators.def"
 #undef BINARY
 };

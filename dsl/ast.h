@@ -14,10 +14,10 @@ typedef enum {
 
 typedef enum { UN_NEG, UN_NOT, UN_BITNOT } UnaryOp;  // - ! ~
 
-// operators.def: BINARY(ID, "spelling", precedence: higher binds tighter)
+// The operators of operators.def.
 typedef enum {
   OP_NONE,
-#define BINARY(id, spelling, precedence) BIN_##id,
+#define BINARY(id, spelling, precedence, operation) BIN_##id,
 #include "dsl/operators.def"
 #undef BINARY
 } BinaryOp;

@@ -30,17 +30,17 @@ def rows(path, word):
     text = open(path, encoding="utf-8").read()
     for row in re.findall(rf"^{word}\(((?:[^\"()]|\"(?:[^\"\\]|\\.)*\")*)\)$", text, re.M):
         strings = re.sub(r'"\s+"', "", row)
-        parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([-\w]+)', strings)
+        parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([^",\s][^",]*)', strings)
         yield [quoted.replace('\\"', '"') or plain for quoted, plain in parts]
 
 
 def operations():
-    return list(rows("codegen/ir/ops.def", "(?:OP|FUNCTION)"))
+    return list(rows("codegen/ir/ops.def", "(?:OP|FUNCTION|OPERATOR|BITWISE|COMPARISON)"))
 
 
 def functions():
     """(id, name, class, domain, JAX, meaning) of each FUNCTION."""
-    for identity, name, kind, domain, _, _, _, jax, _, _, _, meaning in rows("codegen/ir/ops.def", "FUNCTION"):
+    for identity, name, kind, domain, _, _, _, _, jax, _, _, _, meaning in rows("codegen/ir/ops.def", "FUNCTION"):
         yield identity, name, kind, domain, jax, meaning
 
 

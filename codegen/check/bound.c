@@ -50,11 +50,21 @@ static double settled(const Interp *in, DType t, pk_bound a) {
 
 // ---- element by element
 
-typedef unsigned char Compares(pk_bound, pk_bound);
+static unsigned char (*const compares[OP_COUNT])(pk_bound, pk_bound) = {
+#define COMPARISON(id, name, when, spelling, meaning) [OP_##id] = pk_bound_##name,
+#include "codegen/ir/ops.def"
+};
 
-static Compares *const compares[OP_COUNT] = {
-    [OP_EQ] = pk_bound_eq, [OP_NE] = pk_bound_ne, [OP_LT] = pk_bound_lt,
-    [OP_LE] = pk_bound_le, [OP_GT] = pk_bound_gt, [OP_GE] = pk_bound_ge};
+static const union {
+  unsigned char (*unary)(unsigned char);
+  unsigned char (*binary)(unsigned char, unsigned char);
+} truths[OP_COUNT] = {
+#define OF_UNARY(function) .unary = function
+#define OF_BINARY(function) .binary = function
+#define BITWISE(id, name, class, neutral, laws, spelling, meaning) \
+  [OP_##id] = {OF_##class(pk_bound_##name)},
+#include "codegen/ir/ops.def"
+};
 
 static int64_t dot_terms(Interp *in, const Instr *dot) {
   int64_t terms = 1;
@@ -82,7 +92,9 @@ static double continued(Interp *in, const Instr *instr, int64_t e) {
 
 #define OPERANDS_UNARY a
 #define OPERANDS_BINARY a, b
+#define OPERANDS_TERNARY a, b, c
 #define OPERANDS_PREDICATE a
+#define OPERANDS_COMPARE a, b
 #define RESULT_MONOTONE(name, f64, ...) return pk_bound_monotone(f64, __VA_ARGS__, r);
 #define RESULT_STEPS(name, f64, ...) return pk_bound_steps(f64, __VA_ARGS__);
 #define RESULT_OWN(name, f64, ...) return pk_bound_##name(__VA_ARGS__, r);
@@ -91,31 +103,9 @@ static double continued(Interp *in, const Instr *instr, int64_t e) {
 
 static pk_bound float_function(Op op, pk_bound a, pk_bound b, pk_bound c, const pk_bound_rules *r) {
   switch (op) {
-    case OP_NEG:
-      return pk_bound_neg(a);
-    case OP_MAX:
-      return pk_bound_max(a, b);
-    case OP_MIN:
-      return pk_bound_min(a, b);
-    case OP_ADD:
-      return pk_bound_add(a, b, r);
-    case OP_SUB:
-      return pk_bound_sub(a, b, r);
-    case OP_MUL:
-      return pk_bound_mul(a, b, r);
-    case OP_DIV:
-      return pk_bound_div(a, b, r);
-    case OP_REM:
-      return pk_bound_rem(a, b, r);
-    case OP_FLOORDIV:
-      return pk_bound_floordiv(a, b, r);
-    case OP_MOD:
-      return pk_bound_mod(a, b, r);
-    case OP_FMA:
-      return pk_bound_fma(a, b, c, r);
-#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
-                 instead, meaning)                                                            \
-  case OP_##id:                                                                               \
+#define ELEMENTWISE(id, name, class, domain, exactness, f64, bound, neutral, laws, interval, \
+                    spelling, jax, vector, transcendental, instead, meaning)                 \
+  case OP_##id:                                                                              \
     RESULT_##bound(name, f64, OPERANDS_##class)
 #include "codegen/ir/ops.def"
     default:
@@ -134,11 +124,9 @@ static pk_bound float_result(Interp *in, const Instr *instr, const Value *const 
 }
 
 static double logic_error(Op op, const Value *const *arg, int64_t e) {
-  unsigned char a = truth_at(arg[0], e), b = op == OP_NOT ? 0 : truth_at(arg[1], e);
-  unsigned char result = op == OP_NOT   ? pk_bound_not(a)
-                         : op == OP_AND ? pk_bound_and(a, b)
-                         : op == OP_OR  ? pk_bound_or(a, b)
-                                        : pk_bound_xor(a, b);
+  unsigned char a = truth_at(arg[0], e);
+  unsigned char result =
+      op_info[op].nargs == 1 ? truths[op].unary(a) : truths[op].binary(a, truth_at(arg[1], e));
   return result & PK_BOUND_UNSURE ? 1 : 0;
 }
 

@@ -41,76 +41,78 @@ static Interval hull(Interval a, Interval b) {
   return (Interval){least(a.low, b.low), most(a.high, b.high)};
 }
 
-static Interval multiplied(Interval a, Interval b) {
-  Interval low =
-               hull(interval_point(product(a.low, b.low)), interval_point(product(a.low, b.high))),
-           high = hull(interval_point(product(a.high, b.low)),
-                       interval_point(product(a.high, b.high)));
-  return hull(low, high);
+static Interval interval_neg(const Interval *a) {
+  return (Interval){negated(a->high), negated(a->low)};
+}
+static Interval interval_add(const Interval *a) {
+  return (Interval){sum(a[0].low, a[1].low, INT64_MIN), sum(a[0].high, a[1].high, INT64_MAX)};
+}
+static Interval interval_sub(const Interval *a) {
+  return interval_add((Interval[]){a[0], interval_neg(&a[1])});
+}
+static Interval interval_mul(const Interval *a) {
+  Interval ends[2];
+  for (int i = 0; i < 2; i++) {
+    int64_t end = i ? a[0].high : a[0].low;
+    ends[i] = hull(interval_point(product(end, a[1].low)), interval_point(product(end, a[1].high)));
+  }
+  return hull(ends[0], ends[1]);
 }
 
-static Interval divided(Op op, Interval a, Interval b) {
+static Interval quotient(Op op, Interval a, Interval b) {
   if (b.low <= 0) return a.low >= 0 && b.low == 0 ? (Interval){-1, a.high} : unbounded;
   Interval r = unbounded;
   if (a.low > INT64_MIN) r.low = int_binary(op, DT_I64, a.low, a.low < 0 ? b.low : b.high);
   if (a.high < INT64_MAX) r.high = int_binary(op, DT_I64, a.high, a.high < 0 ? b.high : b.low);
   return r;
 }
+static Interval interval_div(const Interval *a) { return quotient(OP_DIV, a[0], a[1]); }
+static Interval interval_floordiv(const Interval *a) { return quotient(OP_FLOORDIV, a[0], a[1]); }
 
 // By 0: the dividend.
-static Interval remaining(Op op, Interval a, Interval b) {
-  if (b.low < 0 || (a.low < 0 && (op == OP_REM || b.low == 0))) return unbounded;
-  int64_t below = b.high == INT64_MAX ? INT64_MAX : b.high - 1;
-  if (a.low < 0) return (Interval){0, below};
-  return (Interval){0, b.low > 0 ? least(a.high, below) : a.high};
+static Interval interval_mod(const Interval *a) {
+  const Interval by = a[1];
+  if (by.low < 0 || (a->low < 0 && by.low == 0)) return unbounded;
+  int64_t below = by.high == INT64_MAX ? INT64_MAX : by.high - 1;
+  if (a->low < 0) return (Interval){0, below};
+  return (Interval){0, by.low > 0 ? least(a->high, below) : a->high};
+}
+static Interval interval_rem(const Interval *a) { return a->low < 0 ? unbounded : interval_mod(a); }
+
+static Interval interval_min(const Interval *a) {
+  return (Interval){least(a[0].low, a[1].low), least(a[0].high, a[1].high)};
+}
+static Interval interval_max(const Interval *a) {
+  return (Interval){most(a[0].low, a[1].low), most(a[0].high, a[1].high)};
 }
 
+static Interval (*const intervals[OP_COUNT])(const Interval *) = {
+#define INTERVAL_OWN(name) interval_##name
+#define INTERVAL_NONE(name) NULL
+#define ELEMENTWISE(id, name, class, domain, exactness, f64, bound, neutral, laws, interval, \
+                    spelling, jax, vector, transcendental, instead, meaning)                 \
+  [OP_##id] = INTERVAL_##interval(name),
+#include "codegen/ir/ops.def"
+};
+
 static Interval compared(Op op, Interval a, Interval b) {
-  if (interval_is_point(a) && interval_is_point(b) && a.low == b.low)
-    return interval_point(int_compare(op, DT_I64, 0, 0));
-  if (a.high < b.low) return interval_point(int_compare(op, DT_I64, 0, 1));
-  if (a.low > b.high) return interval_point(int_compare(op, DT_I64, 1, 0));
-  if (op == OP_LE && a.high <= b.low) return interval_point(1);
-  if (op == OP_GE && a.low >= b.high) return interval_point(1);
-  return (Interval){0, 1};
+  unsigned less = a.low < b.high ? IF_LESS : 0, greater = a.high > b.low ? IF_GREATER : 0,
+           equal = a.low <= b.high && b.low <= a.high ? IF_EQUAL : 0;
+  unsigned possible = less | equal | greater, holds = possible & element_info[op].laws;
+  return (Interval){holds == possible, holds != 0};
 }
 
 static Interval exact_result(const Instr *instr, const Interval *a) {
-  switch (instr->op) {
-    case OP_NEG:
-      return (Interval){negated(a[0].high), negated(a[0].low)};
-    case OP_ADD:
-      return (Interval){sum(a[0].low, a[1].low, INT64_MIN), sum(a[0].high, a[1].high, INT64_MAX)};
-    case OP_SUB:
-      return (Interval){sum(a[0].low, negated(a[1].high), INT64_MIN),
-                        sum(a[0].high, negated(a[1].low), INT64_MAX)};
-    case OP_MUL:
-      return multiplied(a[0], a[1]);
-    case OP_DIV:
-    case OP_FLOORDIV:
-      return divided(instr->op, a[0], a[1]);
-    case OP_REM:
-    case OP_MOD:
-      return remaining(instr->op, a[0], a[1]);
-    case OP_MIN:
-      return (Interval){least(a[0].low, a[1].low), least(a[0].high, a[1].high)};
-    case OP_MAX:
-      return (Interval){most(a[0].low, a[1].low), most(a[0].high, a[1].high)};
-    case OP_SELECT:
-      return hull(a[1], a[2]);
-    case OP_CAST:
-      return instr->type.dtype == DT_BOOL ? (Interval){0, 1} : a[0];
-    default:
-      return unbounded;
-  }
+  if (op_info[instr->op].class == OPC_COMPARE) return compared(instr->op, a[0], a[1]);
+  if (instr->op == OP_SELECT) return hull(a[1], a[2]);
+  if (instr->op == OP_CAST) return instr->type.dtype == DT_BOOL ? (Interval){0, 1} : a[0];
+  return intervals[instr->op] ? intervals[instr->op](a) : unbounded;
 }
 
 // Scalars of i64 are indices, which are taken not to go beyond it.
 static bool may_wrap(const Instr *instr, Interval exact, Interval all) {
   if (exact.low < all.low || exact.high > all.high) return true;
-  bool grows =
-      instr->op == OP_NEG || instr->op == OP_ADD || instr->op == OP_SUB || instr->op == OP_MUL;
-  return grows && instr->type.dtype == DT_I64 && instr->type.rank > 0 &&
+  return op_has(instr->op, WRAPS) && instr->type.dtype == DT_I64 && instr->type.rank > 0 &&
          (is_infinite(exact.low) || is_infinite(exact.high));
 }
 
@@ -133,7 +135,6 @@ Interval interval_apply(const Instr *instr, const Interval *a) {
   }
   if (is_float(dtype)) return all;
   if (points) return constant_result(instr, a);
-  if (op_info[instr->op].class == OPC_COMPARE) return compared(instr->op, a[0], a[1]);
   Interval exact = exact_result(instr, a);
   return may_wrap(instr, exact, all) ? all : exact;
 }

@@ -24,8 +24,8 @@ static bool is_cast(const Instr *v, bool narrowing) {
 
 // Only moves or chooses among its operands.
 static bool passes_on(const Instr *v) {
-  return op_info[v->op].class == OPC_SHAPE || v->op == OP_SELECT || v->op == OP_NEG ||
-         v->op == OP_ABS || v->op == OP_MAX || v->op == OP_MIN || is_cast(v, false);
+  return op_info[v->op].class == OPC_SHAPE || v->op == OP_SELECT ||
+         element_info[v->op].bound == BOUND_CHOICE || is_cast(v, false);
 }
 
 static bool rounds(const Instr *v) {

@@ -2,7 +2,13 @@
 
 #include <string.h>
 
-enum { NARGS_UNARY = 1, NARGS_PREDICATE = 1, NARGS_BINARY = 2 };
+enum {
+  NARGS_UNARY = 1,
+  NARGS_PREDICATE = 1,
+  NARGS_BINARY = 2,
+  NARGS_COMPARE = 2,
+  NARGS_TERNARY = 3
+};
 
 const OpInfo op_info[OP_COUNT] = {
 #define OP(id, name, class, nargs, domain, attribute, moves, effect, exactness, meaning) \
@@ -18,10 +24,11 @@ const OpInfo op_info[OP_COUNT] = {
 #include "codegen/ir/ops.def"
 };
 
-const FunctionInfo function_info[OP_COUNT] = {
-#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
-                 instead, meaning)                                                            \
-  [OP_##id] = {#f64, BOUND_##bound, jax, vector, transcendental, instead},
+const ElementInfo element_info[OP_COUNT] = {
+#define ELEMENTWISE(id, name, class, domain, exactness, f64, bound, neutral, laws, interval, \
+                    spelling, jax, vector, transcendental, instead, meaning)                 \
+  [OP_##id] = {#f64, BOUND_##bound, NEUTRAL_##neutral, laws,   spelling,                     \
+               jax,  vector,        transcendental,    instead},
 #include "codegen/ir/ops.def"
 };
 
@@ -33,6 +40,22 @@ Op op_by_name(const char *name) {
 
 bool op_is_elementwise(Op op) {
   return op_info[op].class >= OPC_UNARY && op_info[op].class <= OPC_CAST;
+}
+
+bool op_takes(Op op, DType dtype) {
+  switch (op_info[op].domain) {
+    case DOMAIN_ANY:
+      return true;
+    case DOMAIN_NUMBERS:
+      return dtype != DT_BOOL;
+    case DOMAIN_FLOATS:
+      return is_float(dtype);
+    case DOMAIN_INTEGERS:
+      return is_integer(dtype);
+    case DOMAIN_BITS:
+      return !is_float(dtype);
+  }
+  return false;
 }
 
 bool op_has_result(Op op) {

@@ -86,22 +86,54 @@ typedef struct {
 } OpInfo;
 extern const OpInfo op_info[OP_COUNT];
 
-// How errors grow through a function: ops.def.
+// How errors grow through an operation: ops.def.
 typedef enum { BOUND_NONE, BOUND_MONOTONE, BOUND_STEPS, BOUND_OWN, BOUND_CHOICE } BoundKind;
 
-// What a row FUNCTION of ops.def says beside; all 0 for what has no such row.
+// The b with a op b = a: for floats -0.0 where ZERO does not do; of integers alone.
+typedef enum {
+  NEUTRAL_NONE,
+  NEUTRAL_ZERO,
+  NEUTRAL_MINUS_ZERO,
+  NEUTRAL_ONE,
+  NEUTRAL_INTEGER_ONE,
+  NEUTRAL_ONES
+} Neutral;
+
+// What is true of an elementwise operation.
+typedef enum {
+  COMMUTES = 1,
+  IDEMPOTENT = 2,    // a op a = a
+  INVOLUTION = 4,    // op op a = a
+  ZERO_OF_ZERO = 8,  // 0 where an operand is 0, of integers
+  WRAPS = 16,        // of integers, the true result may need more bits than the operands have
+  DIVIDES = 32,      // by b, of integers with a meaning of its own for 0
+  CLOSED = 64,       // an exact result never needs more bits than the operands have
+  BY_WIDTH = 128,    // of integers, the result depends on how many bits the dtype has
+  CHEAP = 256,       // one instruction of a CPU
+  IF_LESS = 512,     // a comparison is true where a < b
+  IF_EQUAL = 1024,
+  IF_GREATER = 2048,
+  IF_UNORDERED = 4096  // an operand is a NaN
+} Law;
+
+// What the row of an elementwise operation says beside; all 0 for what has a row OP.
 typedef struct {
   const char *c;  // its name in C in binary64
   BoundKind bound;
+  Neutral neutral;
+  unsigned laws;
+  const char *spelling;
   const char *jax;
   double vector, transcendental;
   const char *instead;
-} FunctionInfo;
-extern const FunctionInfo function_info[OP_COUNT];
+} ElementInfo;
+extern const ElementInfo element_info[OP_COUNT];
+static inline bool op_has(Op op, Law law) { return element_info[op].laws & law; }
 Op op_by_name(const char *name);  // OP_COUNT when there is none
 // UNARY .. CAST: result element (i..) needs only operand elements (i..)
 bool op_is_elementwise(Op op);
-bool op_has_result(Op op);  // IF has one or not
+bool op_takes(Op op, DType dtype);  // as its first operand
+bool op_has_result(Op op);          // IF has one or not
 static inline bool op_acts(Op op) { return op_info[op].effect == EFFECT_ACTS; }
 static inline bool op_is_dma(Op op) {
   return op >= OP_COPY_START && op <= OP_SEM_READ;

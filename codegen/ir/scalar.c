@@ -19,211 +19,164 @@ static uint64_t width_bits(DType dtype, int64_t a) {
   return bits == 64 ? (uint64_t)a : (uint64_t)a & (((uint64_t)1 << bits) - 1);
 }
 
-static int64_t count_leading_zeros(DType dtype, int64_t a) {
-  int64_t zeros = dtype_info[dtype].bits;
-  for (uint64_t bits = width_bits(dtype, a); bits; bits >>= 1) zeros--;
-  return zeros;
+// Operands of a dtype. Each int_NAME gives the result before it is wrapped to the dtype, and
+// whether that is the true one: whether it has 64 bits.
+typedef struct {
+  DType t;
+  int64_t a, b;
+} Ints;
+typedef bool IntFunction(Ints x, int64_t *result);
+
+static bool gives(int64_t *result, int64_t value) {
+  *result = value;
+  return true;
 }
 
-int64_t int_unary(Op op, DType dtype, int64_t a) {
-  int64_t negated = (int64_t)(0 - (uint64_t)a);
-  switch (op) {
-    case OP_NEG:
-      return wrap_int(dtype, negated);
-    case OP_NOT:
-      return dtype == DT_BOOL ? !a : wrap_int(dtype, ~a);
-    case OP_ABS:
-      return wrap_int(dtype, a < 0 && dtype != DT_U64 ? negated : a);
-    case OP_SIGN:
-      return dtype == DT_U64 ? a != 0 : (a > 0) - (a < 0);
-    case OP_POPCOUNT:
-      return __builtin_popcountll(width_bits(dtype, a));
-    case OP_CLZ:
-      return count_leading_zeros(dtype, a);
-    default:
-      INTERNAL("%s on integers", op_info[op].name);
+static bool int_neg(Ints x, int64_t *r) { return sub_i64(0, x.a, r); }
+static bool int_not(Ints x, int64_t *r) { return gives(r, x.t == DT_BOOL ? !x.a : ~x.a); }
+static bool int_abs(Ints x, int64_t *r) {
+  return x.a < 0 && x.t != DT_U64 ? sub_i64(0, x.a, r) : gives(r, x.a);
+}
+static bool int_sign(Ints x, int64_t *r) {
+  return gives(r, x.t == DT_U64 ? x.a != 0 : (x.a > 0) - (x.a < 0));
+}
+static bool int_population_count(Ints x, int64_t *r) {
+  return gives(r, __builtin_popcountll(width_bits(x.t, x.a)));
+}
+static bool int_clz(Ints x, int64_t *r) {
+  int64_t zeros = dtype_info[x.t].bits;
+  for (uint64_t bits = width_bits(x.t, x.a); bits; bits >>= 1) zeros--;
+  return gives(r, zeros);
+}
+
+static bool int_add(Ints x, int64_t *r) { return add_i64(x.a, x.b, r); }
+static bool int_sub(Ints x, int64_t *r) { return sub_i64(x.a, x.b, r); }
+static bool int_mul(Ints x, int64_t *r) { return mul_i64(x.a, x.b, r); }
+
+static bool int_div(Ints x, int64_t *r) {
+  if (x.b == 0) return gives(r, -1);
+  if (x.t == DT_U64) return gives(r, (int64_t)((uint64_t)x.a / (uint64_t)x.b));
+  return x.b == -1 ? sub_i64(0, x.a, r) : gives(r, x.a / x.b);
+}
+static bool int_rem(Ints x, int64_t *r) {
+  if (x.b == 0) return gives(r, x.a);
+  if (x.t == DT_U64) return gives(r, (int64_t)((uint64_t)x.a % (uint64_t)x.b));
+  return gives(r, x.b == -1 ? 0 : x.a % x.b);
+}
+
+// Is there a remainder, of another sign than the divisor?
+static bool is_between(Ints x) {
+  int64_t rest;
+  int_rem(x, &rest);
+  return x.t != DT_U64 && x.b != 0 && rest != 0 && (rest < 0) != (x.b < 0);
+}
+static bool int_floordiv(Ints x, int64_t *r) {
+  bool fits = int_div(x, r);
+  *r -= is_between(x);
+  return fits;
+}
+static bool int_mod(Ints x, int64_t *r) {
+  bool fits = int_rem(x, r);
+  if (is_between(x)) *r += x.b;
+  return fits;
+}
+
+static bool int_pow(Ints x, int64_t *r) {
+  if (x.b < 0 && x.t != DT_U64) return gives(r, x.a == 1 ? 1 : x.a == -1 ? (x.b % 2 ? -1 : 1) : 0);
+  int64_t base = x.a;
+  bool fits = true, base_fits = true;
+  *r = 1;
+  for (uint64_t rest = (uint64_t)x.b; rest; rest >>= 1) {
+    if (rest & 1) fits = mul_i64(*r, base, r) && base_fits && fits;
+    base_fits = mul_i64(base, base, &base) && base_fits;
   }
+  return fits;
 }
 
-static int64_t divide(int64_t a, int64_t b) {
-  return b == 0 ? -1 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+static bool int_max(Ints x, int64_t *r) {
+  return gives(r, int_compare(OP_GT, x.t, x.a, x.b) ? x.a : x.b);
 }
-static int64_t remainder_of(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
-
-static int64_t floor_divide(int64_t a, int64_t b) {
-  int64_t r = remainder_of(a, b);
-  return divide(a, b) - (b != 0 && r != 0 && (r < 0) != (b < 0));
+static bool int_min(Ints x, int64_t *r) {
+  return gives(r, int_compare(OP_LT, x.t, x.a, x.b) ? x.a : x.b);
 }
+static bool int_and(Ints x, int64_t *r) { return gives(r, x.a & x.b); }
+static bool int_or(Ints x, int64_t *r) { return gives(r, x.a | x.b); }
+static bool int_xor(Ints x, int64_t *r) { return gives(r, x.a ^ x.b); }
 
-static int64_t floor_mod(int64_t a, int64_t b) {
-  int64_t r = remainder_of(a, b);
-  return b != 0 && r != 0 && (r < 0) != (b < 0) ? r + b : r;
+static bool shifts_out(Ints x) { return x.b < 0 || x.b >= dtype_info[x.t].bits; }
+static bool int_shl(Ints x, int64_t *r) {
+  int64_t product;
+  *r = shifts_out(x) ? 0 : (int64_t)((uint64_t)x.a << x.b);
+  return x.a == 0 || (x.b >= 0 && x.b < 63 && mul_i64(x.a, INT64_C(1) << x.b, &product));
 }
-
-static int64_t int_power(DType dtype, int64_t a, int64_t b) {
-  if (b < 0 && dtype != DT_U64) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
-  uint64_t result = 1, base = (uint64_t)a;
-  for (uint64_t rest = (uint64_t)b; rest; rest >>= 1, base *= base)
-    if (rest & 1) result *= base;
-  return (int64_t)result;
+static bool int_shr(Ints x, int64_t *r) {
+  if (x.t == DT_U64) return gives(r, shifts_out(x) ? 0 : (int64_t)((uint64_t)x.a >> x.b));
+  return gives(r, shifts_out(x) ? -(x.a < 0) : x.a >> x.b);
 }
-
-static int64_t shift(Op op, DType dtype, int64_t a, int64_t b) {
-  bool inside = b >= 0 && b < dtype_info[dtype].bits;
-  switch (op) {
-    case OP_SHL:
-      return inside ? (int64_t)((uint64_t)a << b) : 0;
-    case OP_SHR:
-      if (dtype != DT_U64) return inside ? a >> b : a < 0 ? -1 : 0;
-      return inside ? (int64_t)((uint64_t)a >> b) : 0;
-    default:
-      return inside ? (int64_t)(width_bits(dtype, a) >> b) : 0;
-  }
+static bool int_ushr(Ints x, int64_t *r) {
+  return gives(r, shifts_out(x) ? 0 : (int64_t)(width_bits(x.t, x.a) >> x.b));
 }
 
-// Of numbers of u64, whose bits an int64_t holds, what depends on the sign.
-static bool unsigned_binary(Op op, uint64_t a, uint64_t b, int64_t *result) {
-  switch (op) {
-    case OP_DIV:
-    case OP_FLOORDIV:
-      *result = b == 0 ? -1 : (int64_t)(a / b);
-      return true;
-    case OP_REM:
-    case OP_MOD:
-      *result = (int64_t)(b == 0 ? a : a % b);
-      return true;
-    case OP_MAX:
-      *result = (int64_t)(a > b ? a : b);
-      return true;
-    case OP_MIN:
-      *result = (int64_t)(a < b ? a : b);
-      return true;
-    default:
-      return false;
-  }
+// ---- the functions of each operation: what it is of integers, and of floats in f64
+
+static const struct {
+  IntFunction *integer;
+  union {
+    double (*unary)(double);
+    double (*binary)(double, double);
+    double (*ternary)(double, double, double);
+    bool (*predicate)(double);
+  } f64;
+} functions[OP_COUNT] = {
+#define OF_UNARY(function) .unary = function
+#define OF_BINARY(function) .binary = function
+#define OF_TERNARY(function) .ternary = function
+#define OF_PREDICATE(function) .predicate = function
+#define OF_COMPARE(function) .unary = function
+#define INTEGERS_ANY(name) NULL
+#define INTEGERS_NUMBERS(name) int_##name
+#define INTEGERS_FLOATS(name) NULL
+#define INTEGERS_INTEGERS(name) int_##name
+#define INTEGERS_BITS(name) int_##name
+#define ELEMENTWISE(id, name, class, domain, exactness, f64, bound, neutral, laws, interval, \
+                    spelling, jax, vector, transcendental, instead, meaning)                 \
+  [OP_##id] = {INTEGERS_##domain(name), {OF_##class(f64)}},
+#include "codegen/ir/ops.def"
+};
+
+bool int_exact(Op op, int64_t a, int64_t b, int64_t *result) {
+  return functions[op].integer((Ints){DT_I64, a, b}, result);
 }
 
 int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b) {
   int64_t result;
-  if (dtype == DT_U64 && unsigned_binary(op, (uint64_t)a, (uint64_t)b, &result)) return result;
-  switch (op) {
-    case OP_ADD:
-      return wrap_int(dtype, (int64_t)((uint64_t)a + (uint64_t)b));
-    case OP_SUB:
-      return wrap_int(dtype, (int64_t)((uint64_t)a - (uint64_t)b));
-    case OP_MUL:
-      return wrap_int(dtype, (int64_t)((uint64_t)a * (uint64_t)b));
-    case OP_DIV:
-      return wrap_int(dtype, divide(a, b));
-    case OP_REM:
-      return wrap_int(dtype, remainder_of(a, b));
-    case OP_FLOORDIV:
-      return wrap_int(dtype, floor_divide(a, b));
-    case OP_MOD:
-      return wrap_int(dtype, floor_mod(a, b));
-    case OP_POW:
-      return wrap_int(dtype, int_power(dtype, a, b));
-    case OP_MAX:
-      return a > b ? a : b;
-    case OP_MIN:
-      return a < b ? a : b;
-    case OP_AND:
-      return a & b;
-    case OP_OR:
-      return a | b;
-    case OP_XOR:
-      return a ^ b;
-    case OP_SHL:
-    case OP_SHR:
-    case OP_USHR:
-      return wrap_int(dtype, shift(op, dtype, a, b));
-    default:
-      INTERNAL("%s on integers", op_info[op].name);
-  }
+  if (!functions[op].integer) INTERNAL("%s on integers", op_info[op].name);
+  functions[op].integer((Ints){dtype, a, b}, &result);
+  return wrap_int(dtype, result);
 }
+
+int64_t int_unary(Op op, DType dtype, int64_t a) { return int_binary(op, dtype, a, 0); }
 
 bool int_compare(Op op, DType dtype, int64_t a, int64_t b) {
   if (dtype == DT_U64) a ^= INT64_MIN, b ^= INT64_MIN;
-  switch (op) {
-    case OP_EQ:
-      return a == b;
-    case OP_NE:
-      return a != b;
-    case OP_LT:
-      return a < b;
-    case OP_LE:
-      return a <= b;
-    case OP_GT:
-      return a > b;
-    default:
-      return a >= b;
-  }
+  return op_has(op, a < b ? IF_LESS : a > b ? IF_GREATER : IF_EQUAL);
 }
 
-// ---- floats, in f64
-
-static double negate(double a) { return -a; }
-
-// What each function gives, by its number of operands.
-static const union {
-  double (*unary)(double);
-  double (*binary)(double, double);
-  bool (*predicate)(double);
-} functions[OP_COUNT] = {
-    [OP_NEG] = {.unary = negate},      [OP_REM] = {.binary = fmod},
-    [OP_MOD] = {.binary = pk_f64_mod}, [OP_FLOORDIV] = {.binary = pk_f64_floordiv},
-    [OP_MAX] = {.binary = pk_f64_max}, [OP_MIN] = {.binary = pk_f64_min},
-#define OF_UNARY(f64) \
-  { .unary = f64 }
-#define OF_BINARY(f64) \
-  { .binary = f64 }
-#define OF_PREDICATE(f64) \
-  { .predicate = f64 }
-#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
-                 instead, meaning)                                                            \
-  [OP_##id] = OF_##class(f64),
-#include "codegen/ir/ops.def"
-};
-
 FloatFunction *float_unary(Op op) {
-  if (!functions[op].unary) INTERNAL("%s on floats", op_info[op].name);
-  return functions[op].unary;
+  if (!functions[op].f64.unary) INTERNAL("%s on floats", op_info[op].name);
+  return functions[op].f64.unary;
 }
 
 double float_binary(Op op, DType dtype, double a, double b) {
-  switch (op) {
-    case OP_ADD:
-      return a + b;
-    case OP_SUB:
-      return a - b;
-    case OP_MUL:
-      return a * b;
-    case OP_DIV:
-      return a / b;
-    default:
-      if (op == OP_FLOORDIV && dtype == DT_F64) return pk_f64_floor_quotient(a, b, 0x1p53);
-      if (!functions[op].binary) INTERNAL("%s on floats", op_info[op].name);
-      return functions[op].binary(a, b);
-  }
+  if (op == OP_FLOORDIV && dtype == DT_F64) return pk_f64_floor_quotient(a, b, 0x1p53);
+  if (!functions[op].f64.binary) INTERNAL("%s on floats", op_info[op].name);
+  return functions[op].f64.binary(a, b);
 }
 
-bool float_predicate(Op op, double a) { return functions[op].predicate(a); }
+bool float_predicate(Op op, double a) { return functions[op].f64.predicate(a); }
 
 bool float_compare(Op op, double a, double b) {
-  switch (op) {
-    case OP_EQ:
-      return a == b;
-    case OP_NE:
-      return a != b;
-    case OP_LT:
-      return a < b;
-    case OP_LE:
-      return a <= b;
-    case OP_GT:
-      return a > b;
-    default:
-      return a >= b;
-  }
+  return op_has(op, a < b ? IF_LESS : a > b ? IF_GREATER : a == b ? IF_EQUAL : IF_UNORDERED);
 }
 
 // a * b + c rounded to odd, so that rounding it again to a narrower type rounds the exact value

@@ -18,6 +18,8 @@ int64_t wrap_int(DType dtype, int64_t value);
 int64_t int_unary(Op op, DType dtype, int64_t a);
 int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b);
 bool int_compare(Op op, DType dtype, int64_t a, int64_t b);
+// Of i64, wrapped; false where the true result has more than 64 bits.
+bool int_exact(Op op, int64_t a, int64_t b, int64_t *result);
 
 typedef double FloatFunction(double);
 FloatFunction *float_unary(Op op);

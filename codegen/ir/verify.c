@@ -53,22 +53,6 @@ static void check_type(Verifier *v, const Instr *instr, const Type *type) {
          dim_size_index(type->dim[i]));
 }
 
-static bool in_domain(Domain domain, DType dtype) {
-  switch (domain) {
-    case DOMAIN_ANY:
-      return true;
-    case DOMAIN_NUMBERS:
-      return dtype != DT_BOOL;
-    case DOMAIN_FLOATS:
-      return is_float(dtype);
-    case DOMAIN_INTEGERS:
-      return is_integer(dtype);
-    case DOMAIN_BITS:
-      return !is_float(dtype);
-  }
-  return false;
-}
-
 // ---- elementwise
 
 static void check_elementwise(Verifier *v, const Instr *instr) {
@@ -93,8 +77,7 @@ static void check_elementwise(Verifier *v, const Instr *instr) {
   if (instr->op == OP_BITCAST)
     RULE(dtype_info[first->dtype].bits == dtype_info[instr->type.dtype].bits,
          "the dtypes differ in width");
-  RULE(in_domain(op_info[instr->op].domain, first->dtype), "not defined on %s",
-       dtype_info[first->dtype].name);
+  RULE(op_takes(instr->op, first->dtype), "not defined on %s", dtype_info[first->dtype].name);
 }
 
 // ---- moving elements
@@ -246,8 +229,7 @@ static void check_reduce(Verifier *v, const Instr *instr) {
     RULE(instr->type.dim[i] == (mask >> i & 1 ? 1 : from->dim[i]),
          "axis %d of the result has another extent", i);
   RULE(instr->type.dtype == (arg ? DT_I32 : from->dtype), "the result has the wrong dtype");
-  RULE(in_domain(op_info[instr->op].domain, from->dtype), "not defined on %s",
-       dtype_info[from->dtype].name);
+  RULE(op_takes(instr->op, from->dtype), "not defined on %s", dtype_info[from->dtype].name);
 }
 
 static void check_scan(Verifier *v, const Instr *instr) {
@@ -256,8 +238,7 @@ static void check_scan(Verifier *v, const Instr *instr) {
   RULE(type_same_shape(from, &instr->type), "the shape changes");
   RULE(instr->type.dtype == (instr->op == OP_ARGSORT ? DT_I32 : from->dtype),
        "the result has the wrong dtype");
-  RULE(in_domain(op_info[instr->op].domain, from->dtype), "not defined on %s",
-       dtype_info[from->dtype].name);
+  RULE(op_takes(instr->op, from->dtype), "not defined on %s", dtype_info[from->dtype].name);
 }
 
 static void check_dot(Verifier *v, const Instr *instr) {

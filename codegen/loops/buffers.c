@@ -248,31 +248,8 @@ static void want_users(Wants *w, const Instr *v, const Instr *through, bool move
 }
 
 static bool is_cheap(Op op) {
-  switch (op) {
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MUL:
-    case OP_MAX:
-    case OP_MIN:
-    case OP_NEG:
-    case OP_ABS:
-    case OP_SELECT:
-    case OP_AND:
-    case OP_OR:
-    case OP_XOR:
-    case OP_NOT:
-    case OP_EQ:
-    case OP_NE:
-    case OP_LT:
-    case OP_LE:
-    case OP_GT:
-    case OP_GE:
-    case OP_CAST:
-    case OP_FMA:
-      return true;
-    default:
-      return false;
-  }
+  OpClass class = op_info[op].class;
+  return op_has(op, CHEAP) || class == OPC_COMPARE || class == OPC_SELECT || op == OP_CAST;
 }
 
 static bool stored_in(const Group *group, const Ref *ref) {

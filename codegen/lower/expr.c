@@ -141,32 +141,9 @@ static Value lower_name(Lower *l, const Node *node) {
 
 // ---- operators
 
-static bool operator_takes(int op, DType dtype) {
-  switch (op) {
-    case BIN_EQ:
-    case BIN_NE:
-      return true;
-    case BIN_BITAND:
-    case BIN_BITOR:
-    case BIN_BITXOR:
-      return !is_float(dtype);
-    case BIN_SHL:
-    case BIN_SHR:
-    case BIN_USHR:
-      return is_integer(dtype);
-    case BIN_LT:
-    case BIN_LE:
-    case BIN_GT:
-    case BIN_GE:
-      return true;
-    default:
-      return dtype != DT_BOOL;
-  }
-}
-
 // false < true: a < b is !a & b, a <= b is !a | b.
-static Value order_bools(Lower *l, int op, Instr *a, Instr *b, Span span) {
-  bool swap = op == BIN_GT || op == BIN_GE, strict = op == BIN_LT || op == BIN_GT;
+static Value order_bools(Lower *l, Op op, Instr *a, Instr *b, Span span) {
+  bool swap = op_has(op, IF_GREATER), strict = !op_has(op, IF_EQUAL);
   Instr *low = swap ? b : a, *high = swap ? a : b;
   Instr *not_low = emit1(l, OP_NOT, low->type, span, low);
   return value_data(emit2(l, strict ? OP_AND : OP_OR, low->type, span, not_low, high));
@@ -195,8 +172,7 @@ static Value compare_with_u64(Lower *l, Op op, Value a, Value b, Span span) {
   Instr *negative = emit2(l, OP_LT, truth, span, index, zero);
   both[!index_first] = emit1(l, OP_CAST, with_dtype(index->type, DT_U64), span, index);
   for (int i = 0; i < 2; i++) v[i] = broadcast_to(l, both[i], &shape, span);
-  bool below =
-      op == OP_NE || (index_first ? op == OP_LT || op == OP_LE : op == OP_GT || op == OP_GE);
+  bool below = op_has(op, index_first ? IF_LESS : IF_GREATER);
   if (!below) negative = emit1(l, OP_NOT, truth, span, negative);
   shape.dtype = DT_BOOL;
   Instr *apart = emit2(l, op, shape, span, v[0], v[1]);
@@ -222,14 +198,14 @@ Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b) {
   Value both[] = {a, b};
   if (!unify(l, both, 2, node->span, what, v)) return value_error();
   DType dtype = v[0]->type.dtype;
-  if (!operator_takes(op, dtype)) {
+  if (!op_takes(o, dtype)) {
     diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "%s is not defined for %s%s", what,
                dtype_info[dtype].name,
                dtype == DT_BOOL ? "; `&&`, `||`, `!` and comparisons are" : "");
     return value_error();
   }
   if (dtype == DT_BOOL && comparison && op != BIN_EQ && op != BIN_NE)
-    return order_bools(l, op, v[0], v[1], node->span);
+    return order_bools(l, o, v[0], v[1], node->span);
   Type type = comparison ? with_dtype(v[0]->type, DT_BOOL) : v[0]->type;
   return value_data(emit2(l, o, type, node->span, v[0], v[1]));
 }

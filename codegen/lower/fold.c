@@ -15,50 +15,9 @@ static Value overflow(Lower *l, Span span) {
   return value_error();
 }
 
-static bool power_fits(int64_t a, int64_t b) {
-  int64_t product = 1;
-  if (a >= -1 && a <= 1) return true;
-  for (; b > 0; b--)
-    if (!mul_i64(product, a, &product)) return false;
-  return true;
-}
-
-static bool shift_fits(int64_t a, int64_t b) {
-  int64_t product;
-  return a == 0 || (b >= 0 && b < 63 && mul_i64(a, INT64_C(1) << b, &product));
-}
-
-// Whether the true result has 64 bits.
-static bool result_fits(Op op, int64_t a, int64_t b) {
-  int64_t r;
-  switch (op) {
-    case OP_NEG:
-    case OP_ABS:
-      return a != INT64_MIN;
-    case OP_ADD:
-      return add_i64(a, b, &r);
-    case OP_SUB:
-      return sub_i64(a, b, &r);
-    case OP_MUL:
-      return mul_i64(a, b, &r);
-    case OP_DIV:
-    case OP_FLOORDIV:
-      return a != INT64_MIN || b != -1;
-    case OP_POW:
-      return power_fits(a, b);
-    case OP_SHL:
-      return shift_fits(a, b);
-    default:
-      return true;
-  }
-}
-
-static bool is_division(Op op) {
-  return op == OP_DIV || op == OP_REM || op == OP_FLOORDIV || op == OP_MOD;
-}
-
 static Value int_function(Lower *l, Op op, int64_t a, int64_t b, Span span) {
-  if (is_division(op) && b == 0) {
+  int64_t result;
+  if (op_has(op, DIVIDES) && b == 0) {
     diag_error(l->diag, span, ERR_STATIC_DIVISION, "division of constants by zero");
     return value_error();
   }
@@ -67,35 +26,24 @@ static Value int_function(Lower *l, Op op, int64_t a, int64_t b, Span span) {
                "`>>>` of a negative constant has no width; cast it first");
     return value_error();
   }
-  return result_fits(op, a, b) ? value_int(int_binary(op, DT_I64, a, b)) : overflow(l, span);
+  return int_exact(op, a, b, &result) ? value_int(result) : overflow(l, span);
 }
 
 static Value float_function(Lower *l, Op op, double a, double b, Span span) {
-  switch (op) {
-    case OP_AND:
-    case OP_OR:
-    case OP_XOR:
-    case OP_SHL:
-    case OP_SHR:
-    case OP_USHR:
-      diag_error(l->diag, span, ERR_DTYPE_UNSUPPORTED, "%s is for integers, and this is a float",
-                 op_info[op].name);
-      return value_error();
-    default:
-      return value_float(float_binary(op, DT_F32, a, b));
-  }
+  if (op_takes(op, DT_F32)) return value_float(float_binary(op, DT_F32, a, b));
+  diag_error(l->diag, span, ERR_DTYPE_UNSUPPORTED, "%s is for integers, and this is a float",
+             op_info[op].name);
+  return value_error();
 }
 
 Value fold_function(Lower *l, Op op, Value a, Value b, Span span) {
-  if (op_info[op].domain == DOMAIN_FLOATS || a.kind == V_FLOAT || b.kind == V_FLOAT)
+  if (!op_takes(op, DT_I64) || a.kind == V_FLOAT || b.kind == V_FLOAT)
     return float_function(l, op, as_double(a), as_double(b), span);
   return int_function(l, op, a.ival, b.ival, span);
 }
 
 Value fold_one(Lower *l, Op op, Value a, Span span) {
-  if (a.kind == V_INT && op_info[op].domain != DOMAIN_FLOATS)
-    return result_fits(op, a.ival, 0) ? value_int(int_unary(op, DT_I64, a.ival))
-                                      : overflow(l, span);
+  if (a.kind == V_INT && op_takes(op, DT_I64)) return int_function(l, op, a.ival, 0, span);
   if (op_info[op].class == OPC_PREDICATE) return value_bool(float_predicate(op, as_double(a)));
   return value_float(float_unary(op)(as_double(a)));
 }
@@ -109,14 +57,13 @@ Value fold_fma(Value a, Value b, Value c) {
   return v;
 }
 
-// The block IR's operation of a binary operator; `&&` and `||` are not here.
 Op binary_op(int op) {
   static const Op ops[] = {
-      [BIN_MUL] = OP_MUL,    [BIN_DIV] = OP_DIV,    [BIN_REM] = OP_REM,  [BIN_ADD] = OP_ADD,
-      [BIN_SUB] = OP_SUB,    [BIN_SHL] = OP_SHL,    [BIN_SHR] = OP_SHR,  [BIN_USHR] = OP_USHR,
-      [BIN_BITAND] = OP_AND, [BIN_BITXOR] = OP_XOR, [BIN_BITOR] = OP_OR, [BIN_EQ] = OP_EQ,
-      [BIN_NE] = OP_NE,      [BIN_LT] = OP_LT,      [BIN_LE] = OP_LE,    [BIN_GT] = OP_GT,
-      [BIN_GE] = OP_GE,      [BIN_AND] = OP_AND,    [BIN_OR] = OP_OR};
+      OP_COUNT,
+#define BINARY(id, spelling, precedence, operation) OP_##operation,
+#include "dsl/operators.def"
+#undef BINARY
+  };
   REQUIRE(op > OP_NONE && op <= BIN_OR);
   return ops[op];
 }
@@ -139,9 +86,8 @@ static Value fold_same_kind(Lower *l, const Node *node, Op op, Value a, Value b)
           y = b.kind == V_DTYPE ? (int64_t)b.dtype : b.ival;
   bool compares = op_info[op].class == OPC_COMPARE && a.kind == V_BOOL;
   if (op == OP_EQ || op == OP_NE || compares) return value_bool(int_compare(op, DT_I64, x, y));
-  bool logic = op == OP_AND || op == OP_OR || op == OP_XOR;
-  return a.kind == V_BOOL && logic ? value_bool(int_binary(op, DT_BOOL, x, y))
-                                   : wrong_kinds(l, node, a, b);
+  return a.kind == V_BOOL && op_takes(op, DT_BOOL) ? value_bool(int_binary(op, DT_BOOL, x, y))
+                                                   : wrong_kinds(l, node, a, b);
 }
 
 bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b, Value *out) {

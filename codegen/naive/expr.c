@@ -184,7 +184,7 @@ static const char *real_function(Naive *n, const char *function) {
 }
 
 static const char *bounded(Naive *n, const Instr *v, const char *const *args) {
-  const FunctionInfo *f = &function_info[v->op];
+  const ElementInfo *f = &element_info[v->op];
   const char *own = naive_text(n, "pk_bound_%s", op_info[v->op].name),
              *rules = naive_text(n, ", &%s", naive_rules(v->type.dtype));
   bool chooses = v->op == OP_NEG || v->op == OP_MAX || v->op == OP_MIN;
@@ -217,7 +217,7 @@ static const char *float_unary(Naive *n, const Instr *v, const char *const *args
       if (v->type.dtype == DT_F64) return naive_text(n, "pk_f64_logistic(%s)", args[0]);
       return naive_text(n, "naive_logistic(%s)", args[0]);
     default:
-      return in_binary64(n, function_info[v->op].c, v, args);
+      return in_binary64(n, element_info[v->op].c, v, args);
   }
 }
 
@@ -256,7 +256,7 @@ static const char *float_binary(Naive *n, const Instr *v, const char *const *arg
   if (v->type.dtype == DT_F64 && v->op == OP_FLOORDIV)
     return called(n, "pk_f64_floor_quotient", "", v, args, ", 0x1p53");
   if (operators[v->op]) return naive_text(n, "(%s %c %s)", args[0], operators[v->op], args[1]);
-  return in_binary64(n, functions[v->op] ? functions[v->op] : function_info[v->op].c, v, args);
+  return in_binary64(n, functions[v->op] ? functions[v->op] : element_info[v->op].c, v, args);
 }
 
 static const char *wrapping(Naive *n, DType t, const char *a, const char *operator_text,
@@ -404,7 +404,7 @@ const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args)
       return is_float(t) ? naive_rounded(n, t, float_unary(n, v, args))
                          : in_type(n, t, integer_unary(n, v, args[0]));
     case OPC_PREDICATE:
-      return naive_text(n, n->bounded ? "%s(%s.value)" : "%s((double)%s)", function_info[v->op].c,
+      return naive_text(n, n->bounded ? "%s(%s.value)" : "%s((double)%s)", element_info[v->op].c,
                         args[0]);
     case OPC_BINARY:
       if (n->bounded && (is_float(t) || is_logic(v)))

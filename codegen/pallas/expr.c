@@ -32,8 +32,8 @@ static const PyRow rows[] = {
 #define PY(op, operands, form, prec, text) {OP_##op, ON_##operands, FORM_##form, PY_##prec, text},
 #include "codegen/pallas/pallas.def"
 #undef PY
-#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
-                 instead, meaning)                                                            \
+#define FUNCTION(id, name, class, domain, exactness, f64, bound, laws, jax, vector, \
+                 transcendental, instead, meaning)                                  \
   {OP_##id, ON_ANY, FORM_CALL, PY_ATOM, jax},
 #include "codegen/ir/ops.def"
 };
@@ -261,10 +261,6 @@ static void compose_row(Py *p, Instr *v, const PyRow *row) {
 
 // ---- bounds of integers
 
-static bool divides(Op op) {
-  return op == OP_DIV || op == OP_REM || op == OP_FLOORDIV || op == OP_MOD;
-}
-
 // Sizes and what counts them have 31 bits.
 static const Interval counter = {0, INT32_MAX};
 
@@ -292,7 +288,7 @@ static Interval bounds_of(Py *p, const Instr *v) {
   // Division of indices by 0 raises an error.
   if (v->nargs == 2 && v->type.dtype == DT_I64 && v->type.rank == 0 && args[1].low == 0 &&
       args[1].high > 0)
-    args[1].low = divides(v->op);
+    args[1].low = op_has(v->op, DIVIDES);
   return interval_apply(v, args);
 }
 

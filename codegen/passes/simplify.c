@@ -112,42 +112,35 @@ static Instr *on_scalars(Simplifier *s, Instr *instr) {
 
 // ---- identities
 
+// Is it the b with a op b = a?
+static bool is_neutral(Op op, Instr *b) {
+  bool floats = is_float(b->type.dtype);
+  switch (element_info[op].neutral) {
+    case NEUTRAL_ZERO:
+      return is_filled_with(b, 0);
+    case NEUTRAL_MINUS_ZERO:  // x + 0.0 is not x where x is -0.0
+      return is_filled_with(b, floats ? -0.0 : 0);
+    case NEUTRAL_ONE:
+      return is_filled_with(b, 1);
+    case NEUTRAL_INTEGER_ONE:
+      return !floats && is_filled_with(b, 1);
+    case NEUTRAL_ONES:
+      return is_filled_with(b, b->type.dtype == DT_BOOL ? 1 : -1);
+    case NEUTRAL_NONE:
+      break;
+  }
+  return false;
+}
+
 static Instr *identity_of_binary(Simplifier *s, const Instr *instr) {
   Instr *a = instr->args[0], *b = instr->args[1];
-  bool floats = is_float(instr->type.dtype);
-  switch (instr->op) {
-    case OP_ADD:  // x + -0.0 is x; x + 0.0 is not where x is -0.0
-      if (is_filled_with(b, floats ? -0.0 : 0)) return a;
-      return is_filled_with(a, floats ? -0.0 : 0) ? b : NULL;
-    case OP_SUB:
-      return is_filled_with(b, 0) ? a : NULL;
-    case OP_MUL:
-      if (is_filled_with(b, 1)) return a;
-      if (is_filled_with(a, 1)) return b;
-      if (!floats && (is_filled_with(a, 0) || is_filled_with(b, 0)))
-        return fill(s, instr, constant(s, instr, instr->type.dtype, (Scalar){.i = 0}));
-      return NULL;
-    case OP_DIV:
-      return is_filled_with(b, 1) ? a : NULL;
-    case OP_FLOORDIV:
-      return !floats && is_filled_with(b, 1) ? a : NULL;
-    case OP_SHL:
-    case OP_SHR:
-      return is_filled_with(b, 0) ? a : NULL;
-    case OP_XOR:
-      return is_filled_with(b, 0) ? a : is_filled_with(a, 0) ? b : NULL;
-    case OP_OR:
-      return a == b || is_filled_with(b, 0) ? a : is_filled_with(a, 0) ? b : NULL;
-    case OP_AND: {
-      double ones = instr->type.dtype == DT_BOOL ? 1 : -1;
-      return a == b || is_filled_with(b, ones) ? a : is_filled_with(a, ones) ? b : NULL;
-    }
-    case OP_MAX:
-    case OP_MIN:
-      return a == b ? a : NULL;
-    default:
-      return NULL;
-  }
+  Op op = instr->op;
+  if ((a == b && op_has(op, IDEMPOTENT)) || is_neutral(op, b)) return a;
+  if (op_has(op, COMMUTES) && is_neutral(op, a)) return b;
+  bool vanishes = op_has(op, ZERO_OF_ZERO) && !is_float(instr->type.dtype);
+  if (vanishes && (is_filled_with(a, 0) || is_filled_with(b, 0)))
+    return fill(s, instr, constant(s, instr, instr->type.dtype, (Scalar){.i = 0}));
+  return NULL;
 }
 
 static Instr *identity_of_select(Instr *instr) {
@@ -220,7 +213,7 @@ static Instr *identity_of_shape(Simplifier *s, Instr *instr) {
 }
 
 static Instr *identity(Simplifier *s, Instr *instr) {
-  if ((instr->op == OP_NOT || instr->op == OP_NEG) && instr->args[0]->op == instr->op)
+  if (op_has(instr->op, INVOLUTION) && instr->args[0]->op == instr->op)
     return instr->args[0]->args[0];
   switch (op_info[instr->op].class) {
     case OPC_BINARY:

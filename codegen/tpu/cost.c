@@ -17,12 +17,13 @@ typedef struct {
 } OpTime;
 
 static const OpTime op_times[OP_COUNT] = {
-#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
-                 instead, meaning)                                                            \
+#define FUNCTION(id, name, class, domain, exactness, f64, bound, laws, jax, vector, \
+                 transcendental, instead, meaning)                                  \
   [OP_##id] = {vector, transcendental, RESULT_##exactness != RESULT_EXACT},
+#define OPERATOR(id, name, class, domain, exactness, f64, bound, neutral, laws, interval, \
+                 spelling, call, vector, transcendental, meaning)                         \
+  [OP_##id] = {vector, transcendental, false},
 #include "codegen/ir/ops.def"
-#define TPU_OP(op, alu, eup, transcendental) [OP_##op] = {alu, eup, transcendental},
-#include "codegen/tpu/ops.def"
 };
 
 static int64_t extent(const CostModel *m, Dim dim) {
@@ -64,8 +65,7 @@ static void elementwise_cost(const CostModel *m, const Instr *instr, Cost *cost)
   if (class == OPC_COMPARE || class == OPC_PREDICATE) count = registers(m, &instr->args[0]->type);
   if (!floats || (time.alu == 0 && time.eup == 0)) {
     // Division of integers goes through floats; other integer operations are one instruction.
-    bool divides = !floats && (instr->op == OP_DIV || instr->op == OP_REM ||
-                               instr->op == OP_FLOORDIV || instr->op == OP_MOD);
+    bool divides = !floats && op_has(instr->op, DIVIDES);
     time = (OpTime){divides ? 12 : 1, divides ? 1 : 0, false};
   }
   use(m, cost, UNIT_VPU, count * time.alu);

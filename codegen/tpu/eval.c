@@ -212,6 +212,8 @@ static Periodic combine(const Instr *instr, const Periodic *a, const Interval *b
   Interval first = bounds[instr->args[0]->id],
            second = instr->nargs > 1 ? bounds[instr->args[1]->id] : interval_point(1);
   Periodic p = {period, step[0]};
+  if (op_has(instr->op, DIVIDES))
+    return interval_is_point(second) ? divide(instr, p, second.low, first) : irregular;
   switch (instr->op) {
     case OP_ADD:
       return add_i64(step[0], step[1], &p.step) ? p : irregular;
@@ -220,11 +222,6 @@ static Periodic combine(const Instr *instr, const Periodic *a, const Interval *b
     case OP_MUL:
       if (interval_is_point(second)) return mul_i64(step[0], second.low, &p.step) ? p : irregular;
       return interval_is_point(first) && mul_i64(step[1], first.low, &p.step) ? p : irregular;
-    case OP_DIV:
-    case OP_FLOORDIV:
-    case OP_MOD:
-    case OP_REM:
-      return interval_is_point(second) ? divide(instr, p, second.low, first) : irregular;
     case OP_CAST:
       return instr->type.dtype == DT_I64 ? p : irregular;
     default:

@@ -187,7 +187,7 @@ static const char *way_out(Op op) {
       [OP_TAKE] = "take_along_axis on the last two axes, or a prefetched index in a block's map",
       [OP_CUMSUM] = "dot with a triangular matrix",
   };
-  const char *text = function_info[op].instead ? function_info[op].instead : instead[op];
+  const char *text = element_info[op].instead ? element_info[op].instead : instead[op];
   if (text) return *text ? text : "exp or log, by its definition,";
   return op_info[op].class == OPC_SCAN ? "a loop over slices of a ref" : NULL;
 }

@@ -12,6 +12,12 @@ static inline bool pk_f64_isnan(double a) { return isnan(a) != 0; }
 static inline bool pk_f64_isinf(double a) { return isinf(a) != 0; }
 static inline bool pk_f64_isfinite(double a) { return isfinite(a) != 0; }
 
+static inline double pk_f64_neg(double a) { return -a; }
+static inline double pk_f64_add(double a, double b) { return a + b; }
+static inline double pk_f64_sub(double a, double b) { return a - b; }
+static inline double pk_f64_mul(double a, double b) { return a * b; }
+static inline double pk_f64_div(double a, double b) { return a / b; }
+
 static inline double pk_f64_sign(double a) { return isnan(a) || a == 0 ? a : a > 0 ? 1 : -1; }
 static inline double pk_f64_reciprocal(double a) { return 1 / a; }
 static inline double pk_f64_rsqrt(double a) { return 1 / sqrt(a); }

@@ -25,13 +25,6 @@ static bool lower_number(Lower *l, const Call *call, const Node *node, Value *v)
 
 // ---- one operand
 
-static bool in_domain(Op op, DType dtype) {
-  Domain domain = op_info[op].domain;
-  return domain == DOMAIN_FLOATS     ? is_float(dtype)
-         : domain == DOMAIN_INTEGERS ? is_integer(dtype)
-                                     : dtype != DT_BOOL;
-}
-
 static Value out_of_domain(Lower *l, const Call *call, Value v) {
   Domain domain = op_info[call->builtin->op].domain;
   return wrong_dtype(l, call, v,
@@ -54,7 +47,7 @@ static Value lower_unary_call(Lower *l, const Call *call) {
   if (!lower_number(l, call, call->arg[0], &v)) return value_error();
   if (v.kind != V_DATA) return fold_number(l, call, op, v);
   const Type *type = &v.instr->type;
-  if (!in_domain(op, type->dtype)) return out_of_domain(l, call, v);
+  if (!op_takes(op, type->dtype)) return out_of_domain(l, call, v);
   bool predicate = op_info[op].class == OPC_PREDICATE;
   return value_data(
       emit1(l, op, predicate ? with_dtype(*type, DT_BOOL) : *type, call->node->span, v.instr));
@@ -69,7 +62,7 @@ static Value combine(Lower *l, const Call *call, Value a, Value b) {
   if (is_number(a) && is_number(b)) return fold_function(l, op, a, b, call->node->span);
   Value both[] = {a, b};
   if (!unify(l, both, 2, call->node->span, callee(l, call), v)) return value_error();
-  if (!in_domain(op, v[0]->type.dtype)) return out_of_domain(l, call, a.kind == V_DATA ? a : b);
+  if (!op_takes(op, v[0]->type.dtype)) return out_of_domain(l, call, a.kind == V_DATA ? a : b);
   return value_data(emit2(l, op, v[0]->type, call->node->span, v[0], v[1]));
 }
 
@@ -78,7 +71,7 @@ static Value lower_binary_call(Lower *l, const Call *call) {
   return combine(l, call, a, b);
 }
 
-static Value lower_extremum(Lower *l, const Call *call) {
+static Value lower_several(Lower *l, const Call *call) {
   if (call->rest_count < 2) {
     diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT,
                "%s compares two or more values; reduce_%s(v, axis = ..) goes along an axis",
@@ -151,16 +144,17 @@ static Value lower_clamp(Lower *l, const Call *call) {
       emit2(l, OP_MIN, i[0]->type, span, emit2(l, OP_MAX, i[0]->type, span, i[0], i[1]), i[2]));
 }
 
-static Value lower_fma(Lower *l, const Call *call) {
+static Value lower_triple(Lower *l, const Call *call) {
   Value v[3];
   Instr *i[3];
   for (int k = 0; k < 3; k++) v[k] = lower_expr(l, call->arg[k]);
   for (int k = 0; k < 3; k++)
     if (is_error(v[k])) return value_error();
   if (is_number(v[0]) && is_number(v[1]) && is_number(v[2])) return fold_fma(v[0], v[1], v[2]);
-  if (!unify(l, v, 3, call->node->span, "fma", i)) return value_error();
-  if (!is_float(i[0]->type.dtype)) return wrong_dtype(l, call, v[0], "floats");
-  return value_data(emit(l, OP_FMA, i[0]->type, call->node->span, 3, i));
+  if (!unify(l, v, 3, call->node->span, callee(l, call), i)) return value_error();
+  Op op = (Op)call->builtin->op;
+  if (!op_takes(op, i[0]->type.dtype)) return out_of_domain(l, call, v[0]);
+  return value_data(emit(l, op, i[0]->type, call->node->span, 3, i));
 }
 
 // ---- conversions
@@ -194,20 +188,22 @@ static Value lower_cast(Lower *l, const Call *call) {
 #define CALL_BINARY lower_binary_call
 #define OPERANDS_PREDICATE "v"
 #define OPERANDS_BINARY "a b"
+#define OPERATOR_INFIX(name, op)
+#define OPERATOR_PAIR(name, op) {name, lower_binary_call, op, "a b"},
+#define OPERATOR_SEVERAL(name, op) {name, lower_several, op, "v+"},
+#define OPERATOR_TRIPLE(name, op) {name, lower_triple, op, "a b c"},
 const Builtin elementwise_builtins[] = {
-#define FUNCTION(id, name, class, domain, exactness, f64, bound, jax, vector, transcendental, \
-                 instead, meaning)                                                            \
+#define FUNCTION(id, name, class, domain, exactness, f64, bound, laws, jax, vector, \
+                 transcendental, instead, meaning)                                  \
   {#name, CALL_##class, OP_##id, OPERANDS_##class},
+#define OPERATOR(id, name, class, domain, exactness, f64, bound, neutral, laws, interval, \
+                 spelling, call, vector, transcendental, meaning)                         \
+  OPERATOR_##call(#name, OP_##id)
 #define ALIAS(name, id) {#name, lower_unary_call, OP_##id, "v"},
 #include "codegen/ir/ops.def"
-    {"max", lower_extremum, OP_MAX, "v+"},
-    {"min", lower_extremum, OP_MIN, "v+"},
-    {"floordiv", lower_binary_call, OP_FLOORDIV, "a b"},
-    {"mod", lower_binary_call, OP_MOD, "a b"},
     {"cdiv", lower_cdiv, 0, "a b"},
     {"where", lower_where, 0, "c a b"},
     {"clamp", lower_clamp, 0, "x lo hi"},
-    {"fma", lower_fma, 0, "a b c"},
     {"cast", lower_cast, 0, "v dtype"},
     {0},
 };
