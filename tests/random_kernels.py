@@ -8,7 +8,7 @@
 Kernel number K of seed S is always the same text. Kernels are valid: the twin (tests/randomized/evaluator.py), which follows
 unspecified elements, has run each of them. A batch is compiled into one program, by a compiler, for a target and with a number of
 threads that follow from the seed and the batch. A failure is reduced and written to build/random/KIND-S-K.pk, with the command that
-shows it; a line for it is printed. Counts of all runs are added up in build/random/log.jsonl, which --summary prints.
+shows it; a line for it is printed. Each batch adds a line to a log, build/random/log.jsonl; --summary adds up all lines.
 
 kinds: refused (the front end), internal (pkc dies), hang, c-compiler, crash, status (a call is refused), compiled and interpreter
 (results that are not the twin's), finding (the interpreter reports something). Ends with "N passed, N failed".
@@ -29,7 +29,6 @@ from randomized import generator, reducer, runner, tree  # noqa: E402
 from sampling import most  # noqa: E402
 
 FOLDER = os.path.join(runner.BUILD, "random")
-LOG = os.path.join(FOLDER, "log.jsonl")
 
 
 def run_batch(job):
@@ -69,9 +68,9 @@ def report(failure, seed, options, folder):
     return {"kind": failure.kind, "kernel": number, "file": path, "message": failure.message}
 
 
-def summary():
+def summary(log):
     counts, kinds, seconds, configs = collections.Counter(), collections.Counter(), 0.0, collections.Counter()
-    with open(LOG, encoding="utf-8") as file:
+    with open(log, encoding="utf-8") as file:
         for line in file:
             record = json.loads(line)
             counts["kernels"] += record["count"]
@@ -91,21 +90,22 @@ def arguments():
     parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, help="(200)")
+    parser.add_argument("--count", type=int, help="(1000; of samples fewer)")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no batch after this time")
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("PKC_JOBS", "2")))
-    parser.add_argument("--batch", type=int, default=20, help="kernels in one program")
+    parser.add_argument("--batch", type=int, default=80, help="kernels that are compiled in one way")
     parser.add_argument("--targets", default="", help="default: all that this machine can run")
-    parser.add_argument("--compilers", default="gcc,clang,clang", help="one for each batch; clang takes half the time")
+    parser.add_argument("--compilers", default="gcc,clang", help="one for each batch, mostly clang, which takes half the time")
     parser.add_argument("--cross", action="store_true", help="also aarch64 under qemu (wants build/aarch64/libpkrt.a)")
     parser.add_argument("--with", dest="known", default="", help="write what is left out because of known faults: " +
                         ", ".join(generator.KNOWN))
     parser.add_argument("--reduce", type=float, default=120, help="seconds for reducing a failure; 0 for none")
+    parser.add_argument("--log", default=os.path.join(FOLDER, "log.jsonl"), help="(build/random/log.jsonl)")
     parser.add_argument("--print", action="store_true", help="print the kernels, run nothing")
     parser.add_argument("--summary", action="store_true", help="print what all runs so far have counted")
     options = parser.parse_args()
     if options.count is None:
-        options.count = 200 if options.print or options.summary else most(200, 80, 10, "kernels")
+        options.count = 200 if options.print or options.summary else most(1000, 300, 20, "kernels")
     known = [n for n in options.known.split(",") if n]
     for n in known:
         if n not in generator.KNOWN and n != "all":
@@ -119,7 +119,7 @@ def arguments():
 def main():
     options = arguments()
     if options.summary:
-        return summary()
+        return summary(options.log)
     numbers = range(options.first, options.first + options.count)
     if options.print:
         for n in numbers:
@@ -138,7 +138,7 @@ def main():
         results = pool.imap_unordered(run_batch, in_time()) if options.seconds >= 1e9 else paced(pool, in_time(), options.jobs)
         for result in results:
             done, calls, failed = done + result["count"], calls + result["calls"], failed + len(result["failures"])
-            runner.log_line(LOG, dict(result, seed=options.seed, version=version, time=int(time.time())))
+            runner.log_line(options.log, dict(result, seed=options.seed, version=version, time=int(time.time())))
             for f in result["failures"]:
                 print(f"{f['kind'].upper()} kernel {f['kernel']} of seed {options.seed} ({result['config']}): {f['message']}; see {f['file']}",
                       flush=True)

@@ -3,8 +3,8 @@
  * FILE holds calls, one after the other: int32 kernel, threads, operands; for each operand int32
  * rank, int64 shape.., int64 bytes and the bytes. The output file, FILE.out, has for each call
  * int32 status and then the bytes of all operands. Each operand ends at a page that cannot be
- * touched, and each call runs in a process of its own, which a signal or an alarm may end: status
- * 1000 + signal. `kernels` and `kernel_count` are in the file that is compiled with this one. */
+ * touched, and each call runs in a process of its own, which a signal, an alarm or a limit of its
+ * time may end: status 1000 + signal. `kernels` and `kernel_count` are in the file that is compiled with this one. */
 #define _DEFAULT_SOURCE
 #include <pk/rt.h>
 
@@ -12,12 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern const pk_kernel *const kernels[];
 
-enum { MOST_OPERANDS = 32, PAGE = 4096, SECONDS = 20, DIED = 1000 };
+enum { MOST_OPERANDS = 32, PAGE = 4096, CPU_SECONDS = 20, SECONDS = 150, DIED = 1000 };
 
 typedef struct {
   int rank;
@@ -105,6 +106,7 @@ static int call_apart(const pk_kernel *kernel, int threads, operand *operands, i
   pid_t child = fork();
   if (child < 0) fail("fork");
   if (child == 0) {
+    setrlimit(RLIMIT_CPU, &(struct rlimit){CPU_SECONDS, CPU_SECONDS + 5});
     alarm(SECONDS);
     _exit(call(kernel, threads, operands, count));
   }

@@ -6,7 +6,7 @@
 
 #include <pk/vec.h>
 
-#define PK_DOT_INLINE static inline __attribute__((always_inline, unused))
+#define PK_DOT_INLINE PK_INLINE __attribute__((unused))
 #define PK_DOT_OUTLINE static __attribute__((noinline, unused)) /* large: one copy a file */
 
 /* A product of any size. Strides in bytes. */
