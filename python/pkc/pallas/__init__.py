@@ -1,0 +1,21 @@
+"""Pallas kernels of JAX, compiled for the CPU.
+
+    import pkc.pallas
+    pkc.pallas.install()        # from here on pl.pallas_call runs compiled on JAX's CPU backend
+
+    pkc.pallas.to_pk(f, *args)                the .pk text of the kernels that f(*args) calls
+    pkc.pallas.check(f, *args)                runs them in the checker
+    pkc.pallas.tpu(f, *args, chip="v6e")      what they cost on a TPU
+
+The manual is docs/python.md of pkc.
+"""
+try:
+    import jax  # noqa: F401
+except ImportError as error:
+    raise ImportError("pkc.pallas requires JAX: %s" % error) from None
+
+from pkc.pallas.errors import TranslationError
+from pkc.pallas.inspect import check, to_pk, tpu
+from pkc.pallas.install import install
+
+__all__ = ["TranslationError", "check", "install", "to_pk", "tpu"]

@@ -1,0 +1,53 @@
+"""What cannot be translated: one error, with the place in Python."""
+import linecache
+
+
+class TranslationError(NotImplementedError):
+    """A Pallas kernel, or a part of one, that .pk text cannot say.
+
+    The text names what it is, where it stands in Python, and what to do.
+    """
+
+
+class Place:
+    """A line of Python that an equation comes from, or none."""
+
+    def __init__(self, file="", line=0, function=""):
+        self.file, self.line, self.function = file, line, function
+
+    def __eq__(self, other):
+        return isinstance(other, Place) and (self.file, self.line) == (other.file, other.line)
+
+    def __hash__(self):
+        return hash((self.file, self.line))
+
+    def __bool__(self):
+        return bool(self.line)
+
+    def __str__(self):
+        return "%s:%d" % (self.file, self.line)
+
+    @property
+    def text(self):
+        return linecache.getline(self.file, self.line).strip() if self.line else ""
+
+
+def place_of(equation):
+    """The user's line of an equation of a jaxpr."""
+    from jax._src import source_info_util
+    frame = source_info_util.user_frame(equation.source_info.traceback)
+    return Place(frame.file_name, frame.start_line, frame.function_name) if frame else Place()
+
+
+def refuse(what, place=None, advice=""):
+    """Raises the error: what is not supported, where, and what to do instead."""
+    text = "pkc.pallas: " + what
+    if place:
+        text += "\n  %s" % place
+        if place.function:
+            text += ", in %s" % place.function
+        if place.text:
+            text += "\n    " + place.text
+    if advice:
+        text += "\n  " + advice
+    raise TranslationError(text)

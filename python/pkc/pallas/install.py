@@ -1,0 +1,128 @@
+"""Taking over pl.pallas_call on CPUs: its lowering becomes a call of a compiled kernel."""
+import contextlib
+import os
+import threading
+
+import jax
+import numpy
+from jax.experimental import pallas as pl
+from jax.interpreters import mlir
+
+import pkc
+from pkc import jax as pkc_jax
+from pkc.pallas.errors import TranslationError
+from pkc.pallas.launch import translate
+
+_lock, _kernels = threading.Lock(), {}
+_settings = {"installed": False, "threads": 1, "keep": None, "interpreted": False}
+_theirs = None
+_observer = threading.local()
+
+
+@contextlib.contextmanager
+def observed(function, only=False):
+    """Within it, `function` gets the Text of every kernel of this thread; with `only`, what is lowered cannot run."""
+    _take_over()
+    before = getattr(_observer, "now", None)
+    _observer.now = function, only
+    try:
+        yield
+    finally:
+        _observer.now = before
+
+
+def kernel_of(text):
+    """The compiled kernel of a Text; one for equal texts."""
+    key = (text.name, text.text)
+    with _lock:
+        if key not in _kernels:
+            _keep(text)
+            _kernels[key] = _compile(text)
+        return _kernels[key]
+
+
+def _keep(text):
+    folder = _settings["keep"]
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+        path, count = os.path.join(folder, text.name + ".pk"), 1
+        while os.path.exists(path) and open(path, encoding="utf-8").read() != text.text:
+            count += 1
+            path = os.path.join(folder, "%s_%d.pk" % (text.name, count))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.text)
+
+
+def _compile(text):
+    try:
+        return pkc.kernel(text.text, text.name)
+    except pkc.CompileError as error:
+        raise refused(text, error) from None
+
+
+def refused(text, error):
+    """A CompileError of translated text, with the lines of Python."""
+    parts = []
+    for item in error.diagnostics or []:
+        place = text.places[item["line"] - 1] if 0 < item["line"] <= len(text.places) else None
+        line = text.text.splitlines()[item["line"] - 1].strip() if 0 < item["line"] <= len(text.places) else ""
+        where = "\n  %s\n    %s" % (place, place.text) if place else ""
+        parts.append("%s%s\n  in the translation: %s" % (item["message"], where, line))
+    return TranslationError("pkc.pallas: the kernel %s is refused: %s" % (text.name, "\n".join(parts) or str(error)))
+
+
+def _lowering(ctx, *nodes, interpret=False, **params):
+    function, only = getattr(_observer, "now", None) or (None, False)
+    ours = not interpret or interpret is True and (_settings["interpreted"] or function)
+    if not ours or not (function or _settings["installed"]):
+        return _theirs(ctx, *nodes, interpret=interpret, **params)
+    text = translate(**params)
+    if function:
+        function(text)
+    if only:
+        return _nothing(ctx, *nodes)
+    kernel = kernel_of(text)
+    address, _ = kernel._plan([pkc_jax._described(ctx.avals_in[k]) for k in text.order], {})
+    if not pkc_jax._add()(address):
+        raise MemoryError("no memory for a kernel")
+    places = {source: k for k, source in enumerate(text.order)}
+    rule = jax.ffi.ffi_lowering(pkc_jax._NAME, operand_output_aliases={places[i]: o for i, o in text.aliases})
+    inner = ctx.replace(avals_in=[ctx.avals_in[k] for k in text.order])
+    return rule(inner, *[nodes[k] for k in text.order], kernel=numpy.int64(address), threads=numpy.int64(_settings["threads"]))
+
+
+def _nothing(ctx, *nodes):
+    """Results without a meaning, for lowering that only looks."""
+    def zeros(*_):
+        return [jax.numpy.zeros(a.shape, a.dtype) for a in ctx.avals_out]
+    return mlir.lower_fun(zeros, multiple_results=True)(ctx, *nodes)
+
+
+def install(threads=1, keep=None, interpreted=False):
+    """Makes pl.pallas_call run compiled on JAX's CPU backend.
+
+    `threads`: how many a kernel with parallel axes may use. `keep`: a folder that gets the .pk text of every kernel.
+    `interpreted`: also take calls with interpret=True; without it, those are left to JAX.
+    """
+    _settings.update(installed=True, threads=threads, keep=keep, interpreted=interpreted)
+    _take_over()
+
+
+def _take_over():
+    global _theirs
+    from jax._src.pallas import pallas_call as module
+    if _theirs is not None:
+        return
+    _theirs = module._pallas_call_lowering
+    mlir.register_lowering(pl.pallas_call_p, _lowering, platform="cpu")
+    module._pallas_call_lowering = _lowering  # for pl.kernel and core_map
+    _know_cpu()
+
+
+def _know_cpu():
+    """emit_pipeline asks which TPU it is traced for."""
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+        tpu_info.registry.setdefault("cpu", lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1))
+    except (ImportError, AttributeError):
+        pass

@@ -1,0 +1,243 @@
+"""A pallas_call as the text of a kernel: signature, grid, blocks, scratch, and the body."""
+import re
+
+from pkc.pallas.errors import refuse
+from pkc.pallas.rules import RULES
+from pkc.pallas.rules.control import scratch_text
+from pkc.pallas.translate import Ref, Translator
+from pkc.pallas.values import MUL, Value, dtype_name, is_integer, shape_text
+from pkc.pallas.writer import Writer
+
+VMEM_LIMIT = 1 << 46  # memory of a CPU: a TPU's limit is asked for by pkc.pallas.tpu
+
+
+class Text:
+    """A kernel's text, the Python line of each of its lines, and how it is called.
+
+    `order`: for each operand of the kernel, which operand of the pallas_call it is. `aliases`: (operand of the kernel, output).
+    """
+
+    def __init__(self, name, text, places, order, aliases):
+        self.name, self.text, self.places, self.order, self.aliases = name, text, places, order, aliases
+
+
+def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None, name=None, **_):
+    """The Text of what pallas_call_p's parameters say."""
+    return _Launch(jaxpr, grid_mapping, input_output_aliases, compiler_params, name).text()
+
+
+def _space(aval):
+    """any, smem, vmem or sem: where a ref is."""
+    text = str(getattr(aval, "memory_space", None)).lower().rsplit(".", 1)[-1]
+    if text in ("any", "hbm", "host"):
+        return "any"
+    return text if text in ("smem",) else "sem" if "sem" in text and text != "smem" else "vmem"
+
+
+class _Launch:
+    def __init__(self, jaxpr, mapping, aliases, params, name):
+        self.jaxpr, self.mapping, self.params = jaxpr, mapping, params
+        info = getattr(jaxpr, "debug_info", None)
+        self.function = (getattr(info, "func_src_info", None) or "").strip()
+        self.writer = Writer()
+        wanted = name or (self.function.split(" ")[0] if self.function else "kernel")
+        self.name = re.sub(r"\W+", "_", wanted).strip("_") or "kernel"
+        if self.name[0].isdigit():
+            self.name = "k" + self.name
+        if jaxpr.constvars:
+            refuse("the kernel %s captures arrays" % self.function, None, "Pass them as inputs.")
+        self.names = list(getattr(info, "arg_names", None) or [])
+        self.aliases = list(aliases)
+
+    # ---- names
+
+    def operand_name(self, k, default):
+        found = self.names[k] if k < len(self.names) and self.names[k] else default
+        return self.writer.name(found)
+
+    def axis_names(self):
+        m = self.mapping
+        given = []
+        for block in m.block_mappings:
+            names = getattr(block.index_map_jaxpr.jaxpr.debug_info, "arg_names", None) or []
+            if len(names) >= len(m.grid) and all(re.fullmatch(r"[A-Za-z]\w*", n or "") for n in names[:len(m.grid)]):
+                given = list(names)
+                break
+        spare = "ijklmnpqr"
+        result = []
+        for k in range(len(m.grid)):
+            default = "b" if k in m.vmapped_dims else spare[k - sum(v < k for v in m.vmapped_dims)] if k < len(spare) else "i%d" % k
+            result.append(self.writer.name(given[k] if given and k not in m.vmapped_dims else default))
+        return result
+
+    # ---- the whole
+
+    def text(self):
+        m = self.mapping
+        self._operands()
+        self.axes = self.axis_names()
+        self._header()
+        self._maps()
+        writer = self.writer
+        body = Writer(writer.taken)
+        shown = [self.axes[k] for k in range(len(m.grid)) if k not in m.vmapped_dims]
+        tr = Translator(body, shown, RULES)
+        tr.all_names = dict(zip(m.grid_names or (), self.axes))
+        tr.run(self.jaxpr, self.refs)
+        self._blocks()
+        lines = [*self.first, *self.declared, *writer.lines, *self.late, "", *body.lines, "}"]
+        places = [None] * (len(lines) - 1 - len(body.lines)) + body.places + [None]
+        return Text(self.name, "\n".join(lines) + "\n", places, self.order, self.call_aliases)
+
+    def _operands(self):
+        """Refs of the kernel's operands, and the order in which the .pk kernel takes them."""
+        m = self.mapping
+        bounds, index, inputs = m.num_dynamic_grid_bounds, m.num_index_operands, m.num_inputs
+        avals = [v.aval for v in self.jaxpr.invars]
+        self.bounds = [self.writer.name("n") for _ in range(bounds)]
+        self.prefetched, self.smem_index = [], []
+        refs = []
+        for k in range(index):
+            inner = avals[k].inner_aval
+            ref = Ref(self.operand_name(k, "s%d" % k), inner.shape, self._dtype(inner, "prefetched operand"), "prefetch")
+            refs.append(ref)
+            (self.prefetched if is_integer(ref.dtype) else self.smem_index).append(k)
+        for k, block in enumerate(m.block_mappings):
+            aval = avals[index + k].inner_aval
+            space = _space(block.transformed_block_aval)
+            if space == "sem" or block.transforms:
+                refuse("the operand %s: a semaphore or a transformed block as operand" % block.origin, None, "Use scratch in the kernel.")
+            default = "x%d" % k if k < inputs else "o%d" % (k - inputs)
+            refs.append(Ref(self.operand_name(index + k, default), aval.shape, self._dtype(block.array_aval, block.origin), space))
+        self.operand_refs = refs
+        self.inputs, self.outputs = refs[index:index + inputs], refs[index + inputs:]
+        self.order = [*range(bounds), *(bounds + k for k in self.prefetched), *(bounds + k for k in self.smem_index),
+                      *(bounds + index + k for k in range(inputs))]
+        self.call_aliases, self.pairs = [], []
+        for source, target in self.aliases:
+            if source < index:
+                refuse("the output %d aliases a prefetched operand" % target, None, "Make it an input with memory_space=pltpu.SMEM.")
+            self.pairs.append((self.inputs[source - index], self.outputs[target]))
+            self.call_aliases.append((bounds + source, target))
+            self.inputs[source - index].store = self.outputs[target].name
+        self.scratch = []
+        self.refs = list(refs)
+        for k in range(index + len(m.block_mappings), len(avals)):
+            text, ref = scratch_text(self._declarer(), self.operand_name(k, "scratch"), avals[k])
+            self.scratch.append(text)
+            self.refs.append(ref)
+
+    def _declarer(self):
+        return Translator(self.writer, self.axes if hasattr(self, "axes") else (), RULES, declaring=True)
+
+    def _dtype(self, aval, what):
+        name = dtype_name(aval.dtype)
+        if name is None or name in ("i4", "u4"):
+            refuse("%s has the dtype %s" % (what, aval.dtype), None,
+                   "XLA packs it two to a byte." if name else "Use a dtype that docs/language.md lists.")
+        return name
+
+    def _header(self):
+        m = self.mapping
+        others = [self.operand_refs[k] for k in self.smem_index]
+
+        def typed(ref, shape):
+            return "%s: %s%s" % (ref.name, ref.dtype, shape_text(shape))
+
+        arrays = [block.array_aval for block in m.block_mappings]
+        inputs = [typed(ref, ref.shape) for ref in others]
+        inputs += [typed(ref, a.shape) for ref, a in zip(self.inputs, arrays)]
+        outputs = [typed(ref, a.shape) for ref, a in zip(self.outputs, arrays[m.num_inputs:])]
+        self.first = ["// %s" % self.function] if self.function else []
+        self.first.append("kernel %s(%s) -> (%s) {" % (self.name, ", ".join(inputs), ", ".join(outputs)))
+        self.declared = []
+        if self.prefetched or self.bounds:
+            words = ["%s: i32" % n for n in self.bounds]
+            words += [typed(self.operand_refs[k], self.operand_refs[k].shape) for k in self.prefetched]
+            self.declared.append("  prefetch %s;" % ", ".join(words))
+        self.late = ["  block %s: smem;" % ref.name for ref in others]
+
+    # ---- index maps
+
+    def _maps(self):
+        """The index map of each block as texts; `let` lines may come before."""
+        m = self.mapping
+        self.maps = []
+        axes = [Value(name, (), "i32", index=True) for name in self.axes]
+        index = self.operand_refs[:m.num_index_operands]
+        for block in m.block_mappings:
+            jaxpr = block.index_map_jaxpr.jaxpr
+            tr = self._declarer()
+            tr.axes, tr.all_names = self.axes, {}
+            results = tr.run(jaxpr, [*axes, *index])
+            self.maps.append(self._start(block, results))
+
+    def _start(self, block, results):
+        """(extents of the block, word of the map, starts)."""
+        dims = [type(d).__name__ for d in block.block_shape]
+        extents = ["_" if kind in ("Squeezed", "NoneType") else str(_size(d)) for kind, d in zip(dims, block.block_shape)]
+        if "BoundedSlice" in dims or "Indirect" in dims:
+            refuse("%s: a block of kind %s" % (block.origin, " ".join(dims)), None, "Use pl.Blocked or pl.Element.")
+        if "Element" not in dims:
+            return extents, "at", [v.text for v in results]
+        starts, before = [], []
+        for value, kind, d in zip(results, dims, block.block_shape):
+            low = tuple(getattr(d, "padding", (0, 0)) or (0, 0))[0] if kind == "Element" else 0
+            if kind == "Blocked":
+                starts.append("%s * %d" % (value.at(MUL), _size(d)))
+            else:
+                starts.append(value.text if not low else "%s - %d" % (value.text, low))
+            before.append(low)
+        return extents, "at element", starts
+
+    # ---- declarations after the body is known
+
+    def _blocks(self):
+        m = self.mapping
+        late = self.late
+        if m.grid:
+            late_grid = []
+            dynamic = iter(self.bounds)
+            outputs = [" ".join(starts) for _, _, starts in self.maps[m.num_inputs:]]
+            for k, (axis, extent) in enumerate(zip(self.axes, m.grid)):
+                text = str(extent) if isinstance(extent, int) else next(dynamic)
+                late_grid.append("%s in %s%s" % (axis, text, " parallel" if self._is_parallel(k, outputs) else ""))
+            self.declared.append("  grid (%s);" % ", ".join(late_grid))
+        stays = [self._block(ref, block, place) for ref, block, place in
+                 zip([*self.inputs, *self.outputs], m.block_mappings, self.maps)]
+        late += [line for line in stays if line]
+        late += ["  alias %s = %s;" % (target.name, source.name) for source, target in self.pairs]
+        late += ["  scratch %s;" % text for text in self.scratch]
+        late.append("  vmem_limit %d;" % VMEM_LIMIT)
+
+    def _is_parallel(self, k, outputs):
+        """Does the kernel say so, and does every output move along the axis?"""
+        words = getattr(self.params, "dimension_semantics", None)
+        m = self.mapping
+        if words is None or k in m.vmapped_dims:
+            return False
+        own = k - sum(v < k for v in m.vmapped_dims)
+        if own >= len(words) or "parallel" not in str(getattr(words[own], "value", words[own])).lower():
+            return False
+        return all(re.search(r"\b%s\b" % self.axes[k], text) for text in outputs)
+
+    def _block(self, ref, block, place):
+        extents, word, starts = place
+        whole = block.has_trivial_window()
+        if ref.space == "any" and not ref.touched:
+            return "  block %s: any;" % ref.name
+        options = ""
+        shared = any(target is ref for _, target in self.pairs)
+        if shared:  # what no step stores is what the input holds
+            options = " revisit any"
+        buffers = getattr(block.pipeline_mode, "buffer_count", None)
+        if buffers and buffers != 2 and not whole:
+            options += " buffers %d" % buffers
+        if whole and "_" not in extents and not (shared and starts):
+            return "  block %s: smem;" % ref.name if ref.space == "smem" else None
+        space = "smem " if ref.space == "smem" else ""
+        return "  block %s: %s[%s] %s (%s)%s;" % (ref.name, space, ", ".join(extents), word, ", ".join(starts), options)
+
+
+def _size(dim):
+    return int(getattr(dim, "block_size", dim) if not isinstance(dim, int) else dim)

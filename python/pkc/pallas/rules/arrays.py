@@ -1,0 +1,394 @@
+"""Operations that make, rearrange, reduce and contract arrays."""
+
+from pkc.pallas.values import ATOM, Value, broadcast, dtype_name, shape_text
+
+
+def out_shape(equation, k=0):
+    return tuple(equation.outvars[k].aval.shape)
+
+
+def made(tr, equation, text, values, k=0, level=ATOM):
+    """A value in the shape and dtype of a result."""
+    return Value(text, out_shape(equation, k), tr.dtype(equation.outvars[k]), level, reads=any(v.reads for v in values))
+
+
+def numbers(items):
+    """A tuple of the language."""
+    return "(%s%s)" % (", ".join(str(int(i)) for i in items), "," if len(items) == 1 else "")
+
+
+def axes_text(axes):
+    return str(int(axes[0])) if len(axes) == 1 else numbers(axes)
+
+
+# ---- shapes
+
+def reshaped(value, shape):
+    """A value in another shape, as text says it best."""
+    shape = tuple(shape)
+    if value.shape == shape:
+        return value
+    inner = value.thin
+    if inner.shape == ():
+        return broadcast(inner, shape) if shape else inner
+    if value.base is None and shape in value.forms:
+        return Value(value.forms[shape], shape, value.dtype, reads=value.reads)
+    return Value("reshape(%s, %s)" % (value.typed, shape_text(shape)), shape, value.dtype, reads=value.reads)
+
+
+def _broadcast_in_dim(tr, equation):
+    value, shape, places = tr.read(equation.invars[0]), out_shape(equation), equation.params["broadcast_dimensions"]
+    kept = [1] * len(shape)
+    for axis, place in enumerate(places):
+        kept[place] = value.shape[axis]
+    lead = len(shape) - len(value.shape)
+    if list(places) != list(range(lead, len(shape))):  # NumPy would not put the axes there
+        value = reshaped(value, kept)
+    return broadcast(value, shape)
+
+
+def _reshape(tr, equation):
+    return reshaped(tr.read(equation.invars[0]), out_shape(equation))
+
+
+def _transpose(tr, equation):
+    value, perm = tr.read(equation.invars[0]), equation.params["permutation"]
+    if list(perm) == list(range(len(perm))):
+        return value
+    if tuple(perm) == (*range(len(perm) - 2), len(perm) - 1, len(perm) - 2):
+        return made(tr, equation, value.at(ATOM) + ".T", [value])
+    return made(tr, equation, "transpose(%s, %s)" % (value.text, numbers(perm)), [value])
+
+
+def _concatenate(tr, equation):
+    values = [tr.read(atom) for atom in equation.invars]
+    if len(values) == 1:
+        return values[0]
+    text = "concatenate(%s, axis = %d)" % (", ".join(v.typed for v in values), equation.params["dimension"])
+    return made(tr, equation, text, values)
+
+
+def _stack(tr, equation):
+    values = [tr.read(atom) for atom in equation.invars]
+    return made(tr, equation, "stack(%s, axis = %d)" % (", ".join(v.typed for v in values), equation.params["axis"]), values)
+
+
+def _pad(tr, equation):
+    value, filler = [tr.read(atom) for atom in equation.invars]
+    config = [(int(lo), int(hi), int(inner)) for lo, hi, inner in equation.params["padding_config"]]
+    shape, text = list(value.shape), value.typed
+    for axis, (lo, hi, inner) in enumerate(config):
+        if inner and shape[axis] > 1:  # between the elements: a new axis behind this one, which is merged
+            wide = shape[:axis + 1] + [1] + shape[axis + 1:]
+            room = ["(0, 0)"] * len(wide)
+            room[axis + 1] = "(0, %d)" % inner
+            text = "pad(reshape(%s, %s), (%s), value = %s)" % (text, shape_text(wide), ", ".join(room), filler.text)
+            wide[axis + 1] = inner + 1
+            shape[axis] *= inner + 1
+            text = "reshape(%s, %s)" % (text, shape_text(shape))
+            config[axis] = (lo, hi - inner, 0)
+    if any(lo < 0 or hi < 0 for lo, hi, _ in config):
+        cuts = ["%s:%s" % (-lo if lo < 0 else "", n + hi if hi < 0 else "") for n, (lo, hi, _) in zip(shape, config)]
+        text = "%s[%s]" % (text if text.endswith(")") or text.isidentifier() else "(%s)" % text, ", ".join(cuts))
+    if any(lo > 0 or hi > 0 for lo, hi, _ in config):
+        room = ", ".join("(%d, %d)" % (max(lo, 0), max(hi, 0)) for lo, hi, _ in config)
+        text = "pad(%s, (%s%s), value = %s)" % (text, room, "," if len(config) == 1 else "", filler.text)
+    return made(tr, equation, text, [value, filler])
+
+
+def _rev(tr, equation):
+    value, text = tr.read(equation.invars[0]), None
+    text = value.text
+    for axis in equation.params["dimensions"]:
+        text = "rev(%s, axis = %d)" % (text, axis)
+    return made(tr, equation, text, [value])
+
+
+def _iota(tr, equation):
+    shape, axis = out_shape(equation), equation.params["dimension"]
+    dtype = tr.dtype(equation.outvars[0])
+    own = [1] * len(shape)
+    own[axis] = shape[axis]
+    thin = own[axis:]  # only this axis, and those of 1 behind it
+    words = [shape_text(thin)] + (["axis = 0"] if len(thin) > 1 else []) + ([] if dtype == "i32" else ["dtype = " + dtype])
+    return broadcast(Value("iota(%s)" % ", ".join(words), thin, dtype), shape)
+
+
+def _slice(tr, equation):
+    value, p = tr.read(equation.invars[0]), equation.params
+    strides = p["strides"] or [1] * len(value.shape)
+    cuts = []
+    for n, a, b, s in zip(value.shape, p["start_indices"], p["limit_indices"], strides):
+        whole = (a, b, s) == (0, n, 1)
+        cuts.append(":" if whole else "%s:%s%s" % (a or "", "" if b == n else b, "" if s == 1 else ":%d" % s))
+    if all(cut == ":" for cut in cuts):
+        return value
+    while len(cuts) > 1 and cuts[-1] == ":":
+        cuts.pop()
+    return made(tr, equation, "%s[%s]" % (value.at(ATOM), ", ".join(cuts)), [value])
+
+
+def _split(tr, equation):
+    value, axis, sizes = tr.atom(equation.invars[0]), equation.params["axis"], equation.params["sizes"]
+    results, at = [], 0
+    for k, size in enumerate(sizes):
+        cuts = [":"] * axis + ["%d:%d" % (at, at + size)]
+        results.append(made(tr, equation, "%s[%s]" % (value.text, ", ".join(cuts)), [value], k))
+        at += size
+    return results
+
+
+def _unstack(tr, equation):
+    value, axis = tr.atom(equation.invars[0]), equation.params["axis"]
+    return [made(tr, equation, "%s[%s]" % (value.text, ", ".join([":"] * axis + [str(k)])), [value], k)
+            for k in range(len(equation.outvars))]
+
+
+def starts_text(values):
+    return "(%s%s)" % (", ".join(v.text for v in values), "," if len(values) == 1 else "")
+
+
+def _dynamic_slice(tr, equation):
+    value, *starts = [tr.read(atom) for atom in equation.invars]
+    sizes = equation.params["slice_sizes"]
+    text = "dynamic_slice(%s, %s, %s)" % (value.typed, starts_text(starts), shape_text(sizes))
+    return made(tr, equation, text, [value, *starts])
+
+
+def _dynamic_update_slice(tr, equation):
+    value, update, *starts = [tr.read(atom) for atom in equation.invars]
+    text = "dynamic_update_slice(%s, %s, %s)" % (value.typed, update.typed, starts_text(starts))
+    return made(tr, equation, text, [value, update, *starts])
+
+
+def _roll(tr, equation):
+    value, shift = tr.read(equation.invars[0]), tr.read(equation.invars[1])
+    p = equation.params
+    text = "roll(%s, %s, axis = %d" % (value.text, shift.text, p["axis"])
+    if p.get("stride") is not None:
+        text += ", stride = %d, stride_axis = %d" % (p["stride"], p["stride_axis"])
+    return made(tr, equation, text + ")", [value, shift])
+
+
+def _tile(tr, equation):
+    value = tr.read(equation.invars[0])
+    return made(tr, equation, "tile(%s, %s)" % (value.text, numbers(equation.params["reps"])), [value])
+
+
+def _bitcast(tr, equation):
+    value, to = tr.read(equation.invars[0]), tr.dtype(equation.outvars[0])
+    if value.dtype == to:
+        return value
+    return made(tr, equation, "bitcast(%s, %s)" % (value.typed, to), [value])
+
+
+def _bitcast_convert(tr, equation):
+    value, shape = tr.read(equation.invars[0]), out_shape(equation)
+    if shape == value.shape:
+        return _bitcast_of(tr, equation, value)
+    to = tr.dtype(equation.outvars[0])
+    if len(shape) > len(value.shape):  # a last axis of parts: the language has them on the last axis but one
+        tall = "bitcast(reshape(%s, %s), %s)" % (value.typed, shape_text((*value.shape, 1, 1)), to)
+        return made(tr, equation, "reshape(%s, %s)" % (tall, shape_text(shape)), [value])
+    tall = "bitcast(reshape(%s, %s), %s)" % (value.typed, shape_text((*value.shape, 1)), to)
+    return made(tr, equation, "reshape(%s, %s)" % (tall, shape_text(shape)), [value])
+
+
+def _bitcast_of(tr, equation, value):
+    to = tr.dtype(equation.outvars[0])
+    return value if value.dtype == to else made(tr, equation, "bitcast(%s, %s)" % (value.typed, to), [value])
+
+
+# ---- reductions and scans
+
+def reduction(name):
+    def rule(tr, equation):
+        value, axes = tr.read(equation.invars[0]), equation.params["axes"]
+        if not axes:
+            return value
+        shape = out_shape(equation)
+        if value.constant or value.thin.constant:
+            value = Value(value.text, value.shape, value.dtype)
+        text = "%s(%s, axis = %s" % (name, value.text, axes_text(axes))
+        result = made(tr, equation, text + ", keep = false)", [value])
+        result.forms[tuple(1 if k in axes else n for k, n in enumerate(value.shape))] = text + ")"
+        return result if shape or value.shape else result
+    return rule
+
+
+def arg_reduction(name):
+    def rule(tr, equation):
+        value, axes = tr.read(equation.invars[0]), equation.params["axes"]
+        result, to = "%s(%s, axis = %d, keep = false)", tr.dtype(equation.outvars[0])
+        text = result % (name, value.text, axes[0])
+        return made(tr, equation, text if to == "i32" else "cast(%s, %s)" % (text, to), [value])
+    return rule
+
+
+def scan(name):
+    def rule(tr, equation):
+        value, p = tr.read(equation.invars[0]), equation.params
+        text = "%s(%s, axis = %d%s)" % (name, value.text, p["axis"], ", reverse = true" if p["reverse"] else "")
+        return made(tr, equation, text, [value])
+    return rule
+
+
+def _sort(tr, equation):
+    p = equation.params
+    if p["num_keys"] != 1:
+        tr.refuse("`sort` by %d keys" % p["num_keys"], "Sort by one key, or by one number made of them.")
+    values = [tr.read(atom) for atom in equation.invars]
+    axis = p["dimension"]
+    if len(values) == 1:
+        return made(tr, equation, "sort(%s, axis = %d)" % (values[0].text, axis), values)
+    return several(tr, equation, "sort_by(%s, axis = %d)" % (", ".join(v.text for v in values), axis), values)
+
+
+def several(tr, equation, text, values):
+    """Results of a function with several."""
+    tuple_value = Value(text, (), "i32", reads=any(v.reads for v in values))
+    tr.writer.let(tuple_value, "found")
+    return [made(tr, equation, "%s[%d]" % (tuple_value.text, k), []) for k in range(len(equation.outvars))]
+
+
+def _top_k(tr, equation):
+    value, p = tr.read(equation.invars[0]), equation.params
+    axis = p.get("axis", len(value.shape) - 1)
+    return several(tr, equation, "top_k(%s, %d, axis = %d)" % (value.text, p["k"], axis), [value])
+
+
+# ---- products
+
+def _dot_general(tr, equation):
+    a, b = [tr.read(atom) for atom in equation.invars[:2]]
+    ((ca, cb), (ba, bb)), out = equation.params["dimension_numbers"], tr.dtype(equation.outvars[0])
+    own = {"f64": "f64", "i64": "i64", "u64": "u64"}.get(a.dtype, "f32" if a.dtype[0] in "fb" else "i32")
+    to = "" if out == own and a.dtype == b.dtype else ", out = " + out
+    ra, rb = len(a.shape), len(b.shape)
+    if (ra, rb) == (2, 2) and not ba:
+        left = a.typed if tuple(ca) == (1,) else a.at(ATOM) + ".T" if tuple(ca) == (0,) else None
+        right = b.typed if tuple(cb) == (0,) else b.at(ATOM) + ".T" if tuple(cb) == (1,) else None
+        if left and right:
+            return made(tr, equation, "dot(%s, %s%s)" % (left, right, to), [a, b])
+    words = ", contract = (%s, %s)" % (numbers(ca), numbers(cb))
+    if ba:
+        words += ", batch = (%s, %s)" % (numbers(ba), numbers(bb))
+    return made(tr, equation, "dot(%s, %s%s%s)" % (a.typed, b.typed, words, to), [a, b])
+
+
+# ---- gathers
+
+def _gather(tr, equation):
+    """take_along_axis, and rows named by a vector: the forms that NumPy-like indexing makes."""
+    value, where = [tr.read(atom) for atom in equation.invars]
+    d, sizes = equation.params["dimension_numbers"], equation.params["slice_sizes"]
+    shape, rank = out_shape(equation), len(value.shape)
+    mapped = list(d.start_index_map)
+    batch = list(getattr(d, "operand_batching_dims", ()))
+    index_shape = where.shape[:-1]
+    if len(mapped) == 1 and len(batch) == rank - 1 and not d.offset_dims and all(n == 1 for n in sizes):
+        axis = mapped[0]
+        others = list(d.start_indices_batching_dims)
+        order = [others[batch.index(k)] if k in batch else None for k in range(rank)]
+        free = [k for k in range(len(index_shape)) if k not in others]
+        if len(free) == 1 and [free[0] if k is None else k for k in order] == list(range(rank)):
+            index = reshaped(where, index_shape)
+            text = "take_along_axis(%s, %s, axis = %d)" % (value.text, _in_range(tr, index, value.shape[axis]), axis)
+            return made(tr, equation, text, [value, where])
+    if len(mapped) == 1 and not batch and tuple(d.collapsed_slice_dims) == (mapped[0],):
+        axis = mapped[0]
+        whole = all(sizes[k] == value.shape[k] for k in range(rank) if k != axis)
+        place = tuple(k for k in range(len(shape)) if k not in d.offset_dims)
+        if whole and place == tuple(range(axis, axis + len(index_shape))):
+            index = reshaped(where, index_shape)
+            text = "take(%s, %s, axis = %d)" % (value.text, _in_range(tr, index, value.shape[axis]), axis)
+            return made(tr, equation, text, [value, where])
+    if not index_shape and not batch:
+        return _window(tr, equation, value, where, d, sizes)
+    if sorted(mapped) == list(range(rank)) and not d.offset_dims and not batch and mapped == sorted(mapped):
+        where = tr.held(where)
+        parts = [_in_range(tr, Value("%s[..., %d]" % (where.text, k), index_shape, where.dtype), value.shape[k]) for k in range(rank)]
+        return made(tr, equation, "%s[%s]" % (value.at(ATOM), ", ".join(parts)), [value])
+    return tr.refuse("this `gather`: %s, slices of %s" % (d, numbers(sizes)),
+                     "Forms that have a translation are take_along_axis, x[i] with an array i, and dynamic slices.")
+
+
+def _in_range(tr, index, n):
+    del tr
+    return "clamp(%s, 0, %d)" % (index.text, n - 1) if n > 0 else index.text
+
+
+def _window(tr, equation, value, where, d, sizes):
+    """A gather at one place is a dynamic slice."""
+    where = tr.held(where)
+    starts = ["0"] * len(value.shape)
+    for k, axis in enumerate(d.start_index_map):
+        starts[axis] = "%s[%d]" % (where.text, k)
+    text = "dynamic_slice(%s, (%s,), %s)" % (value.typed, ", ".join(starts), shape_text(sizes))
+    cut = [n for k, n in enumerate(sizes) if k not in d.collapsed_slice_dims]
+    if len(cut) != len(sizes):
+        text = "reshape(%s, %s)" % (text, shape_text(cut))
+    return made(tr, equation, text, [value, where])
+
+
+# ---- packing
+
+def _pack(tr, equation):
+    values = [tr.read(atom) for atom in equation.invars]
+    to = dtype_name(equation.params["packed_dtype"])
+    text = "pack_elementwise(%s, dtype = %s)" % (", ".join(v.text for v in values), to)
+    own = tr.dtype(equation.outvars[0])
+    return made(tr, equation, text if own[0] == "u" else "bitcast(%s, %s)" % (text, own), values)
+
+
+def _unpack(tr, equation):
+    value, p = tr.read(equation.invars[0]), equation.params
+    text = "unpack_elementwise(%s, %d, %s, %s)" % (value.text, p["index"], dtype_name(p["packed_dtype"]),
+                                                   dtype_name(p["unpacked_dtype"]))
+    return made(tr, equation, text, [value])
+
+
+def _stochastic_round(tr, equation):
+    value, bits = [tr.read(atom) for atom in equation.invars]
+    text = "stochastic_round(%s, %s, %s)" % (value.text, bits.text, tr.dtype(equation.outvars[0]))
+    return made(tr, equation, text, [value, bits])
+
+
+def _convolve(tr, equation):
+    del equation
+    tr.refuse("`conv_general_dilated`", "Write it as dots of shifted windows.")
+
+
+RULES = {
+    "broadcast_in_dim": _broadcast_in_dim,
+    "reshape": _reshape,
+    "squeeze": _reshape,
+    "expand_dims": _reshape,
+    "transpose": _transpose,
+    "concatenate": _concatenate,
+    "stack": _stack,
+    "unstack": _unstack,
+    "pad": _pad,
+    "rev": _rev,
+    "iota": _iota,
+    "slice": _slice,
+    "split": _split,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "roll": _roll,
+    "tile": _tile,
+    "bitcast": _bitcast,
+    "bitcast_convert_type": _bitcast_convert,
+    **{"reduce_" + name: reduction("reduce_" + name) for name in ("sum", "prod", "max", "min", "and", "or", "xor")},
+    "argmax": arg_reduction("argmax"),
+    "argmin": arg_reduction("argmin"),
+    **{name: scan(name) for name in ("cumsum", "cumprod", "cummax", "cummin")},
+    "sort": _sort,
+    "top_k": _top_k,
+    "dot_general": _dot_general,
+    "gather": _gather,
+    "pack_elementwise": _pack,
+    "unpack_elementwise": _unpack,
+    "stochastic_round": _stochastic_round,
+    "conv_general_dilated": _convolve,
+}

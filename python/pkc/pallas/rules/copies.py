@@ -1,0 +1,82 @@
+"""Copies and semaphores."""
+from pkc.pallas.translate import tree_of
+from pkc.pallas.values import Value
+from pkc.pallas.window import window_of
+
+
+def _parts(item):
+    """(ref, transforms) of a Ref or TransformedRef."""
+    if hasattr(item, "transforms"):
+        return item.ref, item.transforms
+    return item, ()
+
+
+def _window(tr, item, transforms=None):
+    ref, own = _parts(item)
+    return window_of(tr, tr.env[ref], own if transforms is None else transforms)
+
+
+def _copy(tr, equation):
+    """(text of the copy, target) of a start or wait."""
+    parts = tree_of(equation, "tree")
+    source, target, semaphore, remote_semaphore, device = parts[:5]
+    if remote_semaphore is not None or device is not None:
+        tr.refuse("a remote copy", "Kernels run on one device here.")
+    source, target, semaphore = [_window(tr, item) for item in (source, target, semaphore)]
+    return source, target, semaphore
+
+
+def _start(tr, equation):
+    source, target, semaphore = _copy(tr, equation)
+    if equation.params.get("add"):
+        tr.refuse("a copy that adds", "Copy to scratch, and add from there.")
+    target.ref.stored = True
+    priority = equation.params.get("priority") or 0
+    tr.writer.effect("async_copy(%s -> %s, %s).start(%s);" % (source.text(), target.text(target.ref.store), semaphore.text(),
+                                                             "priority = %d" % priority if priority else ""))
+    return []
+
+
+def _wait(tr, equation):
+    source, target, semaphore = _copy(tr, equation)
+    tr.writer.effect("async_copy(%s -> %s, %s).wait();" % (source.text(), target.text(target.ref.store), semaphore.text()))
+    return []
+
+
+def _signal(tr, equation):
+    ref, transforms, value, device, core = (list(tree_of(equation, "args_tree")) + [None] * 5)[:5]
+    if device is not None or core is not None:
+        tr.refuse("a signal to another device or core", "Kernels run on one core here.")
+    tr.writer.effect("signal(%s, %s);" % (_window(tr, ref, transforms).text(), _text(tr, value)))
+    return []
+
+
+def _text(tr, value):
+    return tr.read(value).text if not isinstance(value, (int, bool)) else str(int(value))
+
+
+def _semaphore_wait(tr, equation):
+    ref, transforms, value, decrement = (list(tree_of(equation, "args_tree")) + [True] * 4)[:4]
+    if not _is_true(decrement):
+        tr.refuse("a wait that leaves the semaphore as it is", "Use pl.semaphore_read in a loop.")
+    tr.writer.effect("wait(%s, %s);" % (_window(tr, ref, transforms).text(), _text(tr, value)))
+    return []
+
+
+def _is_true(value):
+    return bool(getattr(value, "val", value))
+
+
+def _read(tr, equation):
+    ref, transforms = tree_of(equation, "args_tree")
+    return Value("read(%s)" % _window(tr, ref, transforms).text(), (), "i32", reads=True)
+
+
+RULES = {
+    "dma_start": _start,
+    "dma_wait": _wait,
+    "semaphore_signal": _signal,
+    "semaphore_wait": _semaphore_wait,
+    "semaphore_read": _read,
+    "add_dependency": lambda tr, equation: [],
+}

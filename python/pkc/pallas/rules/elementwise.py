@@ -1,0 +1,233 @@
+"""Operations on each element."""
+import numpy
+
+from pkc.pallas.values import (ADD, AND, ATOM, COMPARE, MUL, OR, SHIFT, UNARY, XOR, Value, broadcast, dtype_name, is_float, is_integer,
+                               literal)
+
+
+def operands_of(tr, equation):
+    """(values, shape): operands as thin as NumPy's broadcasting allows, and the shape they give together."""
+    values = [tr.read(atom) for atom in equation.invars]
+    shape = tuple(equation.outvars[0].aval.shape)
+    return [v.thin for v in values], shape
+
+
+def joined_shape(values):
+    """What thin operands broadcast to."""
+    rank = max(len(v.shape) for v in values)
+    padded = [(1,) * (rank - len(v.shape)) + v.shape for v in values]
+    return tuple(next((n for n in axis if n != 1), 1) for axis in zip(*padded))
+
+
+def settle(values):
+    """Operands of one dtype: not all of them may be without one, and index scalars stay among themselves.
+
+    Returns whether the result is an index scalar.
+    """
+    index = any(v.index for v in values) and all((v.index or v.constant) and v.shape == () for v in values)
+    if all(v.constant for v in values):
+        values[0] = Value(values[0].typed, values[0].shape, values[0].dtype, number=values[0].number)
+    return index
+
+
+def finish(equation, text, level, values, shape, index=False, dtype=None):
+    """The value of an elementwise operation on thin operands."""
+    made = joined_shape(values)
+    reads = any(v.reads for v in values)
+    dtype = dtype or dtype_name(equation.outvars[0].aval.dtype)
+    value = Value(text, made, dtype, level, index=index, reads=reads)
+    return value if made == shape else broadcast(value, shape)
+
+
+def operator(sign, level, index=False, boolean=None):
+    """a SIGN b; on index scalars it gives one if `index`."""
+
+    def rule(tr, equation):
+        values, shape = operands_of(tr, equation)
+        if not index:
+            values = [plain(v) if v.index else v for v in values]
+        is_index = settle(values) and index
+        a, b = values
+        text = "%s %s %s" % (a.at(level), sign, b.at(level + 1))
+        return finish(equation, text, level, values, shape, index=is_index)
+    return rule
+
+
+def comparison(sign):
+    def rule(tr, equation):
+        values, shape = operands_of(tr, equation)
+        settle(values)
+        a, b = values
+        return finish(equation, "%s %s %s" % (a.at(COMPARE + 1), sign, b.at(COMPARE + 1)), COMPARE, values, shape)
+    return rule
+
+
+def plain(value):
+    """An index scalar as a number of the dtype that JAX says."""
+    return Value(value.typed, value.shape, value.dtype, reads=value.reads) if value.index else value
+
+
+def function(name, index=False):
+    def rule(tr, equation):
+        values, shape = operands_of(tr, equation)
+        if not index:
+            values = [plain(v) for v in values]
+        is_index = settle(values) and index
+        return finish(equation, "%s(%s)" % (name, ", ".join(v.text for v in values)), ATOM, values, shape, index=is_index)
+    return rule
+
+
+def _neg(tr, equation):
+    values, shape = operands_of(tr, equation)
+    index = settle(values)
+    return finish(equation, "-" + values[0].at(UNARY + 1), UNARY, values, shape, index=index)
+
+
+def _not(tr, equation):
+    values, shape = operands_of(tr, equation)
+    values = [plain(v) for v in values]
+    settle(values)
+    sign = "!" if values[0].dtype == "bool" else "~"
+    return finish(equation, sign + values[0].at(UNARY + 1), UNARY, values, shape)
+
+
+def _cast(tr, equation):
+    source = tr.read(equation.invars[0])
+    to, shape = tr.dtype(equation.outvars[0]), tuple(equation.outvars[0].aval.shape)
+    v = source.thin
+    if v.dtype == to:
+        return source
+    if v.constant and v.shape == ():
+        return _constant_cast(v, to, shape)
+    text = v.text if not v.constant else v.typed
+    made = finish(equation, "cast(%s, %s)" % (text, to), ATOM, [v], shape, dtype=to)
+    if v.dtype == "bool":
+        made.thin.flag = v
+    if v.index and is_integer(to) and to != "bool":
+        made = finish(equation, v.text, v.level, [v], shape, index=True, dtype=to)
+    return made
+
+
+def _constant_cast(value, to, shape):
+    if is_integer(value.dtype) and is_float(to) and abs(value.number) < 2048:
+        made = literal(numpy.float32(value.number), to)
+    elif is_integer(value.dtype) and is_integer(to) and 0 <= value.number < 8:
+        made = literal(value.number, to)
+    else:
+        made = Value("cast(%s, %s)" % (value.typed, to), (), to)
+    return made if shape == () else broadcast(made, shape)
+
+
+def _select(tr, equation):
+    which, *cases = [tr.read(atom) for atom in equation.invars]
+    shape = tuple(equation.outvars[0].aval.shape)
+    which, cases = which.thin, [case.thin for case in cases]
+    index = settle(cases) and which.shape == ()
+    if not index and which.index:
+        which = plain(which)
+    texts = [case.text for case in cases]
+    if which.dtype == "bool" and len(cases) == 2:
+        text = "where(%s, %s, %s)" % (which.text, texts[1], texts[0])
+    else:
+        text = "select_n(%s, %s)" % (which.text, ", ".join(texts))
+    return finish(equation, text, ATOM, [which, *cases], shape, index=index)
+
+
+def _clamp(tr, equation):
+    values, shape = operands_of(tr, equation)
+    index = settle(values)
+    low, x, high = values
+    return finish(equation, "clamp(%s, %s, %s)" % (x.text if not x.constant else x.typed, low.text, high.text), ATOM, values, shape,
+                  index=index)
+
+
+def _integer_pow(tr, equation):
+    values, shape = operands_of(tr, equation)
+    values = [plain(v) for v in values]
+    settle(values)
+    n = equation.params["y"]
+    text = "integer_pow(%s, %d)" % (values[0].text, abs(n))
+    if n == 2:
+        text = "square(%s)" % values[0].text
+    return finish(equation, text if n >= 0 else "1 / " + text, ATOM if n >= 0 else MUL, values, shape)
+
+
+def _pow(tr, equation):
+    values, shape = operands_of(tr, equation)
+    values = [plain(v) for v in values]
+    settle(values)
+    a, b = values
+    power = b.text if a.dtype == b.dtype else "cast(%s, %s)" % (b.typed, a.dtype)
+    return finish(equation, "pow(%s, %s)" % (a.text, power), ATOM, values, shape)
+
+
+def _round(tr, equation):
+    name = "round_half_away" if int(equation.params["rounding_method"]) == 0 else "round"
+    return function(name)(tr, equation)
+
+
+def _same(tr, equation):
+    return [tr.read(atom) for atom in equation.invars[:len(equation.outvars)]]
+
+
+def _erf_like(name):
+    return function(name)
+
+
+def _reduce_precision(tr, equation):
+    bits = equation.params["exponent_bits"], equation.params["mantissa_bits"]
+    own = tr.dtype(equation.outvars[0])
+    to = {(8, 23): "f32", (8, 7): "bf16", (5, 10): "f16", (11, 52): "f64", (4, 3): "f8e4m3fn", (5, 2): "f8e5m2"}.get(bits)
+    if to is None:
+        tr.refuse("`reduce_precision` to %d exponent and %d mantissa bits" % bits)
+    values, shape = operands_of(tr, equation)
+    text = values[0].typed
+    if to != own:
+        text = "cast(cast(%s, %s), %s)" % (text, to, own)
+    return finish(equation, text, ATOM if to != own else values[0].level, values, shape)
+
+
+def _mul_hi(tr, equation):
+    return function("mulhi")(tr, equation)
+
+
+_SAME_NAME = """abs sign exp exp2 expm1 log log1p sqrt rsqrt tanh logistic erf sin cos tan sinh cosh asin acos atan asinh acosh atanh
+cbrt erfc erf_inv floor ceil population_count clz square reciprocal atan2 nextafter is_finite""".split()
+
+RULES = {
+    **{name: function(name) for name in _SAME_NAME},
+    "add": operator("+", ADD, index=True),
+    "add_any": operator("+", ADD, index=True),
+    "sub": operator("-", ADD, index=True),
+    "mul": operator("*", MUL, index=True),
+    "div": operator("/", MUL, index=True),
+    "rem": operator("%", MUL, index=True),
+    "max": function("max", index=True),
+    "min": function("min", index=True),
+    "sign": function("sign", index=True),
+    "and": operator("&", AND),
+    "or": operator("|", OR),
+    "xor": operator("^", XOR),
+    "shift_left": operator("<<", SHIFT),
+    "shift_right_arithmetic": operator(">>", SHIFT),
+    "shift_right_logical": operator(">>>", SHIFT),
+    "eq": comparison("=="),
+    "ne": comparison("!="),
+    "lt": comparison("<"),
+    "le": comparison("<="),
+    "gt": comparison(">"),
+    "ge": comparison(">="),
+    "neg": _neg,
+    "not": _not,
+    "convert_element_type": _cast,
+    "select_n": _select,
+    "clamp": _clamp,
+    "integer_pow": _integer_pow,
+    "pow": _pow,
+    "round": _round,
+    "reduce_precision": _reduce_precision,
+    "mul_hi": _mul_hi,
+    **{name: _same for name in ("copy", "copy_p", "stop_gradient", "optimization_barrier", "multiple_of", "pvary", "reshard",
+                                "mesh_cast", "with_memory_space_constraint", "stage", "pcast", "name", "tie_in",
+                                "sharding_constraint")},
+}

@@ -1,0 +1,190 @@
+"""Reading and writing refs, and what names the place in the grid."""
+from pkc.pallas.translate import Ref, tree_of
+from pkc.pallas.values import ATOM, Value, shape_text
+from pkc.pallas.window import window_of
+
+
+def ref_window(tr, ref, transforms):
+    """The window, of a ref that is read or written directly."""
+    ref = tr.env[ref] if not isinstance(ref, Ref) else ref
+    found = window_of(tr, ref, transforms or ())
+    touch(found.ref)
+    return found
+
+
+def touch(ref, stored=False):
+    while ref is not None:
+        ref.touched = True
+        ref.stored |= stored
+        ref = getattr(ref, "of", None)
+
+
+def _load(tr, window, shape, dtype):
+    if not window.arrays:
+        return Value(window.text(), shape, dtype, reads=True)
+    entries = window.entries
+    joined = next(e.shape for e in entries if isinstance(e, Value) and e.shape)
+    parts = []
+    for k, e in enumerate(entries):
+        if isinstance(e, tuple):
+            parts.append(":")
+        elif isinstance(e, Value) and e.shape:
+            joined = e.shape if len(e.shape) > len(joined) else joined
+            parts.append(_wrapped(tr, e, window.ref.shape[k]))
+        else:
+            parts.append("broadcast(cast(%s, i32), %s)" % (e if isinstance(e, int) else e.text, shape_text(joined)))
+    whole = [e if isinstance(e, tuple) else (0, window.ref.shape[k], 1) for k, e in enumerate(entries)]
+    window.entries = whole
+    return Value("%s[%s]" % (window.text(), ", ".join(parts)), shape, dtype, reads=True)
+
+
+def _wrapped(tr, index, n):
+    """Indices with NumPy's meaning of negative ones."""
+    if index.dtype[0] == "u" or index.text.startswith("iota("):
+        return index.text
+    tr.held(index)
+    return "where(%s < 0, %s + %d, %s)" % (index.text, index.text, n, index.text)
+
+
+def _get(tr, equation):
+    window = ref_window(tr, equation.invars[0], _transforms(equation, 1))
+    out = equation.outvars[0]
+    return _load(tr, window, out.aval.shape, tr.dtype(out))
+
+
+def _transforms(equation, skip):
+    found = tree_of(equation, "tree", skip)
+    return found if isinstance(found, (tuple, list)) else (found,)
+
+
+def store_text(value):
+    """A value as the right side of a store: it may be thinner than the window."""
+    return value.thin.typed if value.thin.index else value.thin.text
+
+
+def _old(tr, equation, window):
+    """The value before the store, where it is used."""
+    out = equation.outvars[0]
+    if tr.uses[out]:
+        value = _load(tr, window, out.aval.shape, tr.dtype(out))
+        tr.writer.let(value, "old")
+        return value
+    return None
+
+
+def _swap(tr, equation):
+    window = ref_window(tr, equation.invars[0], _transforms(equation, 2))
+    value = tr.read(equation.invars[1])
+    old = _old(tr, equation, window)
+    _store(tr, window, value, "=")
+    return old
+
+
+def _store(tr, window, value, sign):
+    touch(window.ref, stored=True)
+    name = window.ref.store
+    if window.arrays:
+        return _scatter(tr, window, value, sign)
+    tr.writer.effect("%s %s %s;" % (window.text(name), sign, store_text(value)))
+    return None
+
+
+def _scatter(tr, window, value, sign):
+    """Stores at places that arrays of indices name."""
+    arrays = window.arrays
+    if sign not in ("=", "+="):
+        tr.refuse("a store at array indices that combines")
+    shape = window.entries[arrays[0]].shape
+    count = 1
+    for n in shape:
+        count *= n
+    if any(window.entries[k].shape != shape for k in arrays):
+        tr.refuse("array indices of different shapes in a store", "Broadcast them to one shape.")
+    indices = [_wrapped(tr, window.entries[k], window.ref.shape[k]) for k in arrays]
+    if len(shape) != 1:
+        indices = ["reshape(%s, [%d])" % (text, count) for text in indices]
+    ints = [k for k, e in enumerate(window.entries) if not isinstance(e, tuple)]
+    kept = [k for k in range(len(window.entries)) if k in arrays or isinstance(window.entries[k], tuple)]
+    rows = [k for k in kept if k not in arrays]
+    text = value.typed
+    if len(shape) != 1 or ints != list(range(ints[0], ints[0] + len(ints))) or len(ints) != len(arrays):
+        contiguous = ints == list(range(ints[0], ints[0] + len(ints)))
+        before = [window.entries[k][1] for k in rows if k < ints[0]] if contiguous else []
+        after = [window.entries[k][1] for k in rows][len(before):]
+        text = "reshape(%s, %s)" % (text, shape_text([*before, count, *after]))
+        lead = len([k for k in rows if k < arrays[0]])
+        if lead != len(before):
+            order = [*range(1, 1 + lead), 0, *range(1 + lead, 1 + len(rows))]
+            text = "transpose(%s, (%s))" % (text, ", ".join(map(str, order)))
+    axes = [kept.index(k) for k in arrays]
+    window.entries = [(0, window.ref.shape[k], 1) if k in arrays else e for k, e in enumerate(window.entries)]
+    place, axis = (indices[0], str(axes[0])) if len(axes) == 1 else ("(%s)" % ", ".join(indices), "(%s)" % ", ".join(map(str, axes)))
+    name = "scatter" if sign == "=" else "scatter_add"
+    tr.writer.effect("%s(%s, %s, %s, axis = %s);" % (name, window.text(window.ref.store), place, text, axis))
+    return None
+
+
+def _addupdate(tr, equation):
+    window = ref_window(tr, equation.invars[0], _transforms(equation, 2))
+    value = tr.read(equation.invars[1])
+    _store(tr, window, value, "+=")
+
+
+def _masked_load(tr, equation):
+    ref, transforms, mask, other = tree_of(equation, "args_tree")
+    window = ref_window(tr, ref, transforms)
+    out = equation.outvars[0]
+    if mask is None:
+        return _load(tr, window, out.aval.shape, tr.dtype(out))
+    if window.arrays:
+        tr.refuse("a masked load at array indices", "Load without a mask and choose by jnp.where.")
+    text = "load(%s, mask = %s" % (window.text(), tr.read(mask).text)
+    if other is not None:
+        text += ", other = %s" % store_text(tr.read(other))
+    return Value(text + ")", out.aval.shape, tr.dtype(out), ATOM, reads=True)
+
+
+def _masked_swap(tr, equation):
+    ref, transforms, value, mask = tree_of(equation, "args_tree")
+    window = ref_window(tr, ref, transforms)
+    value = tr.read(value)
+    mask = None if mask is None else tr.read(mask)
+    old = _old(tr, equation, window)
+    if mask is None:
+        _store(tr, window, value, "=")
+        return old
+    if window.arrays:
+        tr.refuse("a masked store at array indices", "Choose the values by jnp.where first.")
+    touch(window.ref, stored=True)
+    tr.writer.effect("store(%s, %s, mask = %s);" % (window.text(window.ref.store), store_text(value), mask.text))
+    return old
+
+
+# ---- the grid
+
+def _program_id(tr, equation):
+    axis = equation.params["axis"]
+    return Value(tr.axes[axis], (), "i32", index=True)
+
+
+def _num_programs(tr, equation):
+    return Value("num_programs(%s)" % tr.axes[equation.params["axis"]], (), "i32", index=True)
+
+
+def _axis_index(tr, equation):
+    name = equation.params["axis_name"]
+    if name not in tr.all_names:
+        tr.refuse("`axis_index` of %r, which is no axis of the grid" % (name,), "Kernels run on one device here.")
+    return Value(tr.all_names[name], (), "i32", index=True)
+
+
+RULES = {
+    "get": _get,
+    "swap": _swap,
+    "addupdate": _addupdate,
+    "masked_load": _masked_load,
+    "masked_swap": _masked_swap,
+    "program_id": _program_id,
+    "num_programs": _num_programs,
+    "axis_index": _axis_index,
+}

@@ -1,0 +1,174 @@
+"""Windows of refs: a chain of JAX's transforms as one subscript, after views where the chain changes dtype, shape or order."""
+import re
+
+from jax.extend import core as jex
+
+from pkc.pallas.rules.arrays import numbers
+from pkc.pallas.translate import Ref
+from pkc.pallas.values import ADD, MUL, Value, dtype_name, shape_text
+
+
+class Window:
+    """A ref, and for each of its axes an int or value (one element), an array of indices, or (start, size, stride)."""
+
+    def __init__(self, ref):
+        self.ref = ref
+        self.entries = [(0, n, 1) for n in ref.shape]
+
+    def narrow(self, indices):
+        """Applies an indexer to the axes that are left."""
+        left = iter(indices)
+        self.entries = [_compose(entry, next(left)) if isinstance(entry, tuple) else entry for entry in self.entries]
+
+    @property
+    def arrays(self):
+        return [k for k, e in enumerate(self.entries) if isinstance(e, Value) and e.shape]
+
+    @property
+    def is_whole(self):
+        return all(e == (0, n, 1) for e, n in zip(self.entries, self.ref.shape))
+
+    @property
+    def shape(self):
+        return tuple(e[1] for e in self.entries if isinstance(e, tuple))
+
+    @property
+    def reads(self):
+        parts = [part for e in self.entries for part in (e if isinstance(e, tuple) else (e,))]
+        return any(isinstance(part, Value) and part.reads for part in parts)
+
+    def text(self, name=None):
+        """The subscripted name. Axes with arrays of indices are taken whole."""
+        name = name or self.ref.name
+        if not self.ref.shape:
+            return name
+        if self.is_whole:
+            return name + "[...]"
+        cuts = [_cut(e, n) for e, n in zip(self.entries, self.ref.shape)]
+        while len(cuts) > 1 and cuts[-1] == ":":
+            cuts.pop()
+        return "%s[%s]" % (name, ", ".join(cuts))
+
+
+def _plus(a, b):
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    if isinstance(b, int) and b == 0:
+        return a
+    if isinstance(a, int) and a == 0:
+        return b
+    texts = [Value(str(v), (), "i32", constant=True) if isinstance(v, int) else v for v in (a, b)]
+    return Value("%s + %s" % (texts[0].at(ADD), texts[1].at(ADD + 1)), (), "i32", ADD, index=all(t.index or t.constant for t in texts),
+                 reads=any(t.reads for t in texts))
+
+
+def _times(a, n):
+    if n == 1:
+        return a
+    if isinstance(a, int):
+        return a * n
+    return Value("%s * %d" % (a.at(MUL), n), a.shape, a.dtype, MUL, index=a.index, reads=a.reads)
+
+
+def _compose(entry, index):
+    start, _, stride = entry
+    if isinstance(index, tuple):
+        return _plus(start, _times(index[0], stride)), index[1], stride * index[2]
+    if isinstance(index, Value) and index.shape:
+        if (start, stride) == (0, 1):
+            return index
+        return Value("%s + %s" % (_times(index, stride).at(ADD), start if isinstance(start, int) else start.at(ADD + 1)), index.shape,
+                     index.dtype, ADD, reads=True)
+    return _plus(start, _times(index, stride))
+
+
+def _cut(entry, n):
+    if isinstance(entry, int):
+        return str(entry)
+    if isinstance(entry, Value):
+        return ":" if entry.shape else entry.text
+    start, size, stride = entry
+    if isinstance(start, int):
+        stop = start + (size - 1) * stride + 1 if size else start
+        if stride == 1 or stop <= n:
+            if (start, size, stride) == (0, n, 1):
+                return ":"
+            if stop <= n and start >= 0:
+                return "%s:%s%s" % (start or "", stop if stop != n else "", "" if stride == 1 else ":%d" % stride)
+    words = "%s, %s" % (start if isinstance(start, int) else start.text, size if isinstance(size, int) else size.text)
+    return "ds(%s%s)" % (words, "" if stride == 1 else ", %d" % stride)
+
+
+def _number(tr, item):
+    """An int, or a value, of what an indexer holds."""
+    if isinstance(item, (jex.Var, jex.Literal)):
+        value = tr.read(item)
+        if isinstance(value, Ref):
+            value = Value(value.name, (), "i32", reads=True)
+        if value.number is not None and value.shape == () and value.constant:
+            return int(value.number)
+        return value
+    if hasattr(item, "shape") and getattr(item, "shape", ()):
+        return tr.constant(item)
+    return int(item)
+
+
+def _index(tr, item):
+    if hasattr(item, "size") and hasattr(item, "stride") and hasattr(item, "start"):
+        return _number(tr, item.start), _number(tr, item.size), int(item.stride)
+    return _number(tr, item)
+
+
+def window_of(tr, ref, transforms):
+    """The window that transforms make of a ref. Views among them become statements."""
+    found = Window(ref)
+    for transform in transforms:
+        kind = type(transform).__name__
+        if kind == "NDIndexer":
+            found.narrow([_index(tr, item) for item in transform.indices])
+        elif kind in ("BitcastTransform", "ReshapeTransform", "TransposeTransform"):
+            found = Window(_view(tr, found, transform, kind))
+        else:
+            tr.refuse("the transform `%s` of a ref" % kind, "Use slices, bitcast, reshape or transpose of the ref.")
+    return found
+
+
+def _view(tr, window, transform, kind):
+    import jax
+    ref = window.ref
+    shape, dtype = window.shape, ref.dtype
+    if kind == "BitcastTransform":
+        to = dtype_name(transform.dtype)
+        bits = [jax.numpy.dtype(d).itemsize for d in (_numpy(dtype), _numpy(to))]
+        if bits[0] != bits[1]:
+            shape = (*shape[:-2], shape[-2] * bits[0] // bits[1], shape[-1])
+        words, dtype = "dtype = " + to, to
+    elif kind == "ReshapeTransform":
+        shape = _complete(tuple(transform.shape), shape)
+        words = "shape = " + shape_text(shape)
+    else:
+        perm = tuple(transform.permutation)
+        shape = tuple(shape[k] for k in perm)
+        words = "perm = " + numbers(perm)
+    tr.writer.flush()
+    name = tr.writer.name(re.sub("_?ref$", "", ref.name) + "_view")
+    tr.writer.line("let %s = view(%s, %s);" % (name, window.text(), words))
+    made = Ref(name, shape, dtype, ref.space)
+    made.of = ref
+    return made
+
+
+def _numpy(name):
+    from pkc import _arrays
+    return _arrays.DTYPES[_arrays.NAMES.index(name)]
+
+
+def _complete(shape, old):
+    if -1 not in shape:
+        return shape
+    count, known = 1, 1
+    for n in old:
+        count *= n
+    for n in shape:
+        known *= n if n != -1 else 1
+    return tuple(count // known if n == -1 else n for n in shape)

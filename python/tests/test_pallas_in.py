@@ -1,0 +1,265 @@
+"""pkc.pallas: kernels of JAX's Pallas, unchanged, compiled; compared with NumPy and with JAX's interpreter."""
+import functools
+
+import numpy
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed")
+jnp = jax.numpy
+pl = pytest.importorskip("jax.experimental.pallas", reason="JAX has no Pallas")
+pltpu = pytest.importorskip("jax.experimental.pallas.tpu", reason="JAX has no Pallas for TPUs")
+import pkc.pallas  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    pkc.pallas.install()
+
+
+def values(*shape, seed=0):
+    return numpy.random.default_rng(seed).standard_normal(shape).astype("f4")
+
+
+def like(x):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def both(f, *args, rtol=1e-5, atol=1e-5):
+    """f(interpret, *args) compiled and interpreted."""
+    found, wanted = f(False, *args), f(True, *args)
+    jax.tree.map(lambda a, b: numpy.testing.assert_allclose(a, b, rtol=rtol, atol=atol), found, wanted)
+    return found
+
+
+# ---- whole kernels
+
+def add_kernel(x_ref, y_ref, o_ref):
+    o_ref[...] = x_ref[...] + 2 * y_ref[...]
+
+
+def add(x, y, block=8):
+    spec = pl.BlockSpec((block, x.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(add_kernel, out_shape=like(x), grid=(pl.cdiv(x.shape[0], block),), in_specs=[spec, spec], out_specs=spec)(x, y)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 13, 40])
+def test_add(rows):
+    x, y = values(rows, 128), values(rows, 128, seed=1)
+    numpy.testing.assert_array_equal(add(x, y), x + 2 * y)
+    numpy.testing.assert_array_equal(jax.jit(lambda x, y: add(x + 1, y) * 2)(x, y), (x + 1 + 2 * y) * 2)
+
+
+def matmul_kernel(x_ref, y_ref, o_ref, acc):
+    @pl.when(pl.program_id(2) == 0)
+    def _():
+        acc[...] = jnp.zeros_like(acc)
+    acc[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
+
+    @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+    def _():
+        o_ref[...] = acc[...].astype(o_ref.dtype)
+
+
+def matmul(x, y, block=32):
+    (m, k), n = x.shape, y.shape[1]
+    return pl.pallas_call(
+        matmul_kernel, out_shape=jax.ShapeDtypeStruct((m, n), x.dtype), grid=(m // block, n // block, k // block),
+        in_specs=[pl.BlockSpec((block, block), lambda i, j, k: (i, k)), pl.BlockSpec((block, block), lambda i, j, k: (k, j))],
+        out_specs=pl.BlockSpec((block, block), lambda i, j, k: (i, j)), scratch_shapes=[pltpu.VMEM((block, block), jnp.float32)],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel", "arbitrary")))(x, y)
+
+
+def test_matmul():
+    x, y = values(64, 96), values(96, 128, seed=1)
+    numpy.testing.assert_allclose(jax.jit(matmul)(x, y), x @ y, rtol=1e-4, atol=1e-4)
+    half = matmul(jnp.asarray(x, "bfloat16"), jnp.asarray(y, "bfloat16"))
+    assert half.dtype == jnp.bfloat16
+    numpy.testing.assert_allclose(numpy.asarray(half, "f4"), x @ y, rtol=0.05, atol=0.3)
+
+
+def softmax_kernel(x_ref, o_ref):
+    x = x_ref[...]
+    m = jnp.max(x, axis=1, keepdims=True)
+    e = jnp.exp(x - m)
+    o_ref[...] = e / jnp.sum(e, axis=1, keepdims=True)
+
+
+def softmax(x):
+    spec = pl.BlockSpec((8, x.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(softmax_kernel, out_shape=like(x), grid=(pl.cdiv(x.shape[0], 8),), in_specs=[spec], out_specs=spec)(x)
+
+
+def test_softmax_in_transformations():
+    x = values(3, 20, 77)
+    wanted = numpy.asarray(jax.nn.softmax(x))
+    numpy.testing.assert_allclose(softmax(x[0]), wanted[0], rtol=1e-5)
+    numpy.testing.assert_allclose(jax.vmap(softmax)(x), wanted, rtol=1e-5)
+    numpy.testing.assert_allclose(jax.lax.map(softmax, x), wanted, rtol=1e-5)
+    scanned = jax.lax.scan(lambda c, x: (c + 1, softmax(x)), 0, x)[1]
+    numpy.testing.assert_allclose(scanned, wanted, rtol=1e-5)
+
+
+def test_custom_vjp():
+    f = jax.custom_vjp(softmax)
+    f.defvjp(lambda x: (softmax(x),) * 2, lambda o, g: ((g - (g * o).sum(1, keepdims=True)) * o,))
+    x, w = values(9, 33), values(9, 33, seed=1)
+    found = jax.grad(lambda x: (f(x) * w).sum())(x)
+    numpy.testing.assert_allclose(found, jax.grad(lambda x: (jax.nn.softmax(x) * w).sum())(x), rtol=1e-4, atol=1e-5)
+
+
+# ---- one call without a grid
+
+def run(kernel, *args, out=None, interpret=False, scratch=()):
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(*a), out, is_leaf=lambda a: isinstance(a[0], tuple)) if out else like(args[0])
+    return pl.pallas_call(kernel, out_shape=shapes, interpret=interpret, scratch_shapes=scratch)(*args)
+
+
+def test_carries_change_together():
+    def kernel(x_ref, o_ref):
+        def body(i, carry):
+            a, b = carry
+            return b + x_ref[i, :], a * 2
+        a, b = jax.lax.fori_loop(0, 8, body, (jnp.zeros(16), jnp.ones(16)))
+        o_ref[0, :] = a
+        o_ref[1:, :] = jnp.broadcast_to(b, (7, 16))
+    both(lambda i, x: run(kernel, x, interpret=i), values(8, 16))
+
+
+def test_loops_with_bounds_and_conditions():
+    def kernel(n_ref, x_ref, o_ref):
+        o_ref[0, :] = jax.lax.fori_loop(0, n_ref[0], lambda i, c: c + x_ref[i, :], jnp.zeros(16))
+        steps, left = jax.lax.while_loop(lambda c: (c[1] > 1) & (c[0] < 50), lambda c: (c[0] + 1, c[1] // 2), (0, n_ref[1]))
+        o_ref[1, :] = jnp.full((16,), steps + left, jnp.float32)
+        last, rows = jax.lax.scan(lambda c, x: (c + x, c * x), jnp.ones(16), x_ref[...])
+        o_ref[2, :] = last
+        o_ref[pl.ds(3, 5), :] = rows[3:]
+        o_ref[7, :] = jax.lax.scan(lambda c, x: (c * 0.5 + x, None), jnp.ones(16), x_ref[...], reverse=True)[0]
+    n = numpy.array([5, 1000], "i4")
+    both(lambda i, n, x: run(kernel, n, x, interpret=i, out=((8, 16), "float32")), n, values(8, 16))
+
+
+@pytest.mark.parametrize("which", [-1, 0, 1, 2, 7])
+def test_branches_with_values(which):
+    def kernel(w_ref, x_ref, o_ref):
+        x = x_ref[...]
+        a, n = jax.lax.switch(w_ref[0], [lambda: (x, 1), lambda: (x + 1, 2), lambda: (jnp.sin(x), 3)])
+        o_ref[...] = jax.lax.cond(x[0, 0] > 0, lambda a: a * 2, lambda a: a - 1, a) + n
+    both(lambda i, w, x: run(kernel, w, x, interpret=i, out=((8, 16), "float32")), numpy.array([which], "i4"), values(8, 16))
+
+
+def test_a_load_is_a_snapshot():
+    def kernel(x_ref, o_ref, s_ref):
+        s_ref[...] = x_ref[...]
+        before = s_ref[...]
+        s_ref[...] = before * 3
+        o_ref[...] = before - s_ref[...]
+    x = values(8, 16)
+    numpy.testing.assert_array_equal(run(kernel, x, scratch=[pltpu.VMEM((8, 16), jnp.float32)]), x - x * 3)
+
+
+def test_windows():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = jnp.zeros_like(o_ref)
+        o_ref[0, 2:6] = x_ref[7, pl.ds(3, 4)]
+        o_ref.at[pl.ds(2, 4)][1, :] = x_ref.at[3:7, :].at[2][...]
+        o_ref[6:8, 4] = x_ref[1:3, 5]
+        o_ref[4, :] += x_ref[0, :]
+    both(lambda i, x: run(kernel, x, interpret=i), values(8, 16))
+
+
+def test_rounding_of_integers():
+    def kernel(x_ref, y_ref, o_ref):
+        x, y = x_ref[...], y_ref[...]
+        o_ref[0] = x // y
+        o_ref[1] = x % y
+        o_ref[2] = jax.lax.div(x, y)
+        o_ref[3] = jax.lax.rem(x, y)
+        o_ref[4] = (x << 3) ^ (y >> 1) & ~x
+        o_ref[5] = jnp.clip(x, -3, 5)
+    x = numpy.arange(-20, 20, dtype="i4")
+    y = numpy.where(x % 7 < 4, 3, -5).astype("i4")
+    both(lambda i, x, y: run(kernel, x, y, interpret=i, out=((6, 40), "int32")), x, y)
+
+
+def test_program_id_of_a_batch():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + pl.program_id(0).astype(jnp.float32)
+    spec = pl.BlockSpec((2, 16), lambda i: (i, 0))
+    x = values(3, 8, 16)
+    both(lambda i, x: jax.vmap(lambda x: pl.pallas_call(kernel, out_shape=like(x), grid=(4,), in_specs=[spec], out_specs=spec,
+                                                        interpret=i)(x))(x), x)
+
+
+def test_prefetched_scalars_and_dynamic_grids():
+    def kernel(row_ref, x_ref, o_ref):
+        o_ref[...] = x_ref[...] * row_ref[pl.program_id(0)].astype(jnp.float32)
+
+    def f(interpret, n, rows, x):
+        grid = pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1, grid=(n,), in_specs=[pl.BlockSpec((1, 16), lambda i, row: (row[i], 0))],
+            out_specs=pl.BlockSpec((1, 16), lambda i, row: (i, 0)))
+        return pl.pallas_call(kernel, grid_spec=grid, out_shape=jax.ShapeDtypeStruct((4, 16), x.dtype), interpret=interpret)(rows, x)
+    rows, x = numpy.array([5, 0, 5, 2], "i4"), values(6, 16)
+    wanted = x[rows] * rows[:, None].astype("f4")
+    numpy.testing.assert_array_equal(f(False, 4, rows, x), wanted)
+    found = jax.jit(functools.partial(f, False))(jnp.int32(3), rows, x)
+    numpy.testing.assert_array_equal(found[:3], wanted[:3])
+
+
+def test_alias():
+    def kernel(x_ref, o_ref):
+        o_ref[0, :] = x_ref[0, :] * 2
+    x = values(8, 16)
+    found = pl.pallas_call(kernel, out_shape=like(x), input_output_aliases={0: 0})(x)
+    numpy.testing.assert_array_equal(found, numpy.concatenate([x[:1] * 2, x[1:]]))
+
+
+def test_copies():
+    def kernel(x_ref, o_ref, buf, sem):
+        copy = pltpu.make_async_copy(x_ref.at[pl.ds(8, 8), :], buf.at[1], sem.at[0])
+        copy.start()
+        copy.wait()
+
+        def scoped(twice, done):
+            twice[...] = buf[1] * 2
+            pltpu.sync_copy(twice, o_ref)
+            pl.semaphore_signal(done, 2)
+            pl.semaphore_wait(done, 2)
+        pl.run_scoped(scoped, pltpu.VMEM((8, 16), jnp.float32), pltpu.SemaphoreType.REGULAR)
+    x = values(24, 16)
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    found = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 16), x.dtype), in_specs=[anywhere], out_specs=anywhere,
+                           scratch_shapes=[pltpu.VMEM((2, 8, 16), jnp.float32), pltpu.SemaphoreType.DMA((2,))])(x)
+    numpy.testing.assert_array_equal(found, x[8:16] * 2)
+
+
+# ---- looking, and errors
+
+def test_text():
+    text = str(pkc.pallas.to_pk(matmul, values(64, 64), values(64, 64)))
+    assert "kernel matmul_kernel(x_ref: f32[64, 64], y_ref: f32[64, 64]) -> (o_ref: f32[64, 64])" in text
+    assert "grid (i in 2 parallel, j in 2 parallel, k in 2);" in text
+    assert "acc[...] = acc[...] + dot(x_ref[...], y_ref[...]);" in text
+    assert "acc[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)" in text  # the comment
+
+
+def test_check():
+    assert pkc.pallas.check(jax.jit(softmax), values(20, 33))
+
+    def careless(x_ref, o_ref, s_ref):
+        o_ref[...] = x_ref[...] + s_ref[...]
+    report = pkc.pallas.check(lambda x: run(careless, x, scratch=[pltpu.VMEM((8, 16), jnp.float32)]), values(8, 16))
+    assert not report and "test_pallas_in.py" in str(report)
+    assert report.findings[0]["kernel"] == "careless" and "test_pallas_in.py:" in report.findings[0]["python"]
+
+
+def test_tpu():
+    assert "v6e" in str(pkc.pallas.tpu(matmul, values(64, 64), values(64, 64), chip="v6e"))
+
+
+def test_what_cannot_be_translated():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = jax.lax.lgamma(x_ref[...])
+    with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)`lgamma`.*test_pallas_in.py.*lgamma\(x_ref"):
+        run(kernel, values(8, 16))
+    numpy.testing.assert_allclose(run(kernel, abs(values(8, 16)), interpret=True), jax.lax.lgamma(abs(values(8, 16))), rtol=1e-5)
