@@ -79,6 +79,40 @@ def capacity():
     check("what to shrink", "does not fit" in text and "half of it saves 67108864 bytes" in text, text)
 
 
+# Values that are read again after a reduction lie in VMEM.
+def values():
+    large = [FLASH, "B=1", "H=1", "G=1", "N=16384", "S=16384", *statics(T="bf16", BQ=16384, BK=16384, D=256)]
+    m = model(*large)
+    check("scores in VMEM", 1 << 30 <= m["vmem"]["values"] < 1.1 * (1 << 30) and not m["vmem"]["fits"], m["vmem"]["values"])
+    text = run(*large)
+    check("which line holds them", f"line {m['vmem']['values_line']}: " in text and "The values of line" in text, text)
+    check("a product holds none", model(MATMUL, *sizes(4096, 4096, 4096), *statics(T="bf16"))["vmem"]["values"] == 0, "")
+    check("nor does what fits into registers", model("kernels/softmax.pk", "M=8", "N=128")["vmem"]["values"] == 0, "")
+    found = [json.loads(line) for line in run(*large[:6], *statics(T="bf16", D=256), "--sweep", "BQ=512,16384", "BK=512,16384", "--json").splitlines()]
+    check("a sweep refuses what does not fit", [c["fits"] for c in found][:1] == [True] and not found[-1]["fits"], found)
+    text = run(MATMUL, *sizes(8192, 8192, 8192), *statics(T="bf16", BM=1024, BK=2048, BN=2048))
+    check("more than the default", "a kernel gets by default: in Pallas it needs vmem_limit_bytes" in text, text)
+
+
+# Cycles of one fold: on one MXU, however many there are; a further one waits for its weights or its rows.
+def folds():
+    for chip, cycles in (("v5e", 128), ("v6e", 256)):
+        m = model(MATMUL, *statics(T="bf16", BM=128, BK=128, BN=128), *sizes(128, 256, 128), "--chip", chip)
+        size, mxus = {"v5e": (128, 4), "v6e": (256, 2)}[chip]
+        share = 128 * 128 * 128 / (cycles * mxus * size * size)
+        check(f"the share of the array on {chip}", near(m["mxu_full"], share, 1e-9), m["mxu_full"])
+    two = model(MATMUL, *statics(T="bf16", BM=128, BK=256, BN=128), *sizes(128, 256, 128))
+    check("two folds on four MXUs use two", near(two["mxu_full"], 0.5, 1e-9), two["mxu_full"])
+
+
+# A grid whose length is data stays on one core.
+def megacore():
+    m = model(MATMUL, *sizes(1024, 1024, 1024), "--chip", "v5p")
+    check("two cores share a grid", m["cores"] == 2, m["cores"])
+    m = model("tests/cases/tpu/dynamic.pk", "M=64", "count=const:4", "--chip", "v5p")
+    check("but none whose length is data", m["cores"] == 1 and m["steps"] == 4 * 8, m)
+
+
 def padding():
     for k, n, share in ((128, 128, 1), (64, 128, 0.5), (128, 64, 0.5), (64, 64, 0.25)):
         m = model(MATMUL, *statics(T="bf16", BM=1024, BK=k, BN=n), *sizes(1024, k, n))
@@ -260,7 +294,7 @@ def mistakes():
     run(status=2)
 
 
-for test in (intensities, capacity, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chip_files, mistakes):
+for test in (intensities, capacity, values, folds, megacore, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chip_files, mistakes):
     test()
 with tempfile.TemporaryDirectory() as temporary:
     traces(temporary)

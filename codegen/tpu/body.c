@@ -12,6 +12,11 @@ typedef struct {
                               // nothing but the grid
   const char *name;
   bool seen_product;
+  // by instruction id and by ref id: the phase of a value within the segment that computes it, and
+  // which segment that is
+  struct {
+    int phase, segment;
+  } * value, *stored;
 } Builder;
 
 // ---- what decides
@@ -111,13 +116,50 @@ static void add_cost(Segment *segment, const Instr *instr, const Cost *cost) {
   }
 }
 
-// The cost of a grid step was measured on steps with one product: it holds the bubble of the first
-// one.
-static void forget_first_bubble(Builder *b, Cost *cost) {
-  if (b->seen_product || cost->mxu_bubble <= 0) return;
+// The cost of a grid step was measured on steps with one product of one fold: it holds the first.
+static void forget_first_fold(Builder *b, Cost *cost) {
+  if (b->seen_product || cost->mxu_latency <= 0) return;
   b->seen_product = true;
-  cost->busy[UNIT_MXU] -= cost->mxu_bubble;
-  cost->mxu_bubble = 0;
+  cost->busy[UNIT_MXU] -= fmin(cost->mxu_padding, cost->mxu_latency / 3);
+  cost->mxu_latency = 0;
+}
+
+// ---- phases
+
+enum { MOST_PHASES = 32 };
+
+// The first phase is that of whatever needs nothing of this segment.
+static int phase_of(const Builder *b, const Instr *instr, int segment) {
+  int phase = -1;
+  for (int i = 0; i < instr->nargs; i++)
+    if (b->value[instr->args[i]->id].segment == segment + 1 &&
+        b->value[instr->args[i]->id].phase > phase)
+      phase = b->value[instr->args[i]->id].phase;
+  if (instr->op == OP_LOAD && b->stored[instr->ref->id].segment == segment + 1 &&
+      b->stored[instr->ref->id].phase > phase)
+    phase = b->stored[instr->ref->id].phase;
+  // Loads and what is computed from them alone run with what needs them.
+  if (needs_rows(instr)) phase++;
+  return phase < MOST_PHASES - 1 ? phase : MOST_PHASES - 1;
+}
+
+static void add_phase(Builder *b, int index, const Instr *instr, const Cost *cost) {
+  Segment *segment = &b->body->segments.at[index];
+  int phase = phase_of(b, instr, index);
+  b->value[instr->id].phase = phase;
+  b->value[instr->id].segment = index + 1;
+  if (instr->op == OP_STORE) {
+    b->stored[instr->ref->id].phase = phase;
+    b->stored[instr->ref->id].segment = index + 1;
+  }
+  if (phase < 0) phase = 0;
+  while (segment->phases.count <= phase) LIST_PUSH(b->m->arena, &segment->phases, (Cost){0});
+  cost_add(&segment->phases.at[phase], cost);
+  segment->phases.at[phase].mxu_latency += cost->mxu_latency;
+  if (cost->row_blocks <= 0) return;
+  if (segment->row_blocks <= 0 || cost->row_blocks < segment->row_blocks)
+    segment->row_blocks = cost->row_blocks;
+  if (phase > 0) segment->waits = instr;
 }
 
 static Block *build_block(Builder *b, const Region *region);
@@ -147,12 +189,13 @@ static Block *build_block(Builder *b, const Region *region) {
     }
     Cost cost;
     if (!op_cost(b->m, instr, &cost)) LIST_PUSH(b->m->arena, &b->body->unmodelled, instr);
-    forget_first_bubble(b, &cost);
+    forget_first_fold(b, &cost);
     for (int u = 0; u < UNITS; u++)
       if (cost.busy[u] > 0) {
         add_cost(open_segment(b, block, &open, instr->span), instr, &cost);
         break;
       }
+    if (open >= 0) add_phase(b, open, instr, &cost);
     if (b->decides[instr->id]) {
       LIST_PUSH(b->m->arena, &block->items, ((Item){.instr = instr, .segment = -1}));
       if (op_info[instr->op].class != OPC_LEAF)
@@ -167,6 +210,15 @@ static void close_segment(Segment *s) {
   for (int u = 0; u < UNITS; u++)
     if (s->cost.busy[u] > s->cost.busy[s->bound]) s->bound = (Unit)u;
   s->ps = ps_of(s->cost.busy[s->bound]);
+  if (s->row_blocks <= 0) return;
+  double through = 0;
+  for (int i = 0; i < s->phases.count; i++) {
+    const Cost *phase = &s->phases.at[i];
+    double busiest = phase->busy[UNIT_MXU] + phase->mxu_latency;
+    for (int u = 0; u < UNITS; u++) busiest = fmax(busiest, phase->busy[u]);
+    through += busiest;
+  }
+  s->fill_ps = ps_of(fmax(0, through - s->cost.busy[s->bound]) / s->row_blocks);
 }
 
 int64_t ps_of(double seconds) {
@@ -178,6 +230,8 @@ Body *body_new(const CostModel *m) {
   Builder b = {
       .m = m, .body = NEW(m->arena, Body), .decides = NEW_ARRAY(m->arena, bool, m->k->next_id + 1)};
   b.decidable = NEW_ARRAY(m->arena, bool, m->k->next_id + 1);
+  b.value = arena_alloc(m->arena, sizeof *b.value * (size_t)(m->k->next_id + 1));
+  b.stored = arena_alloc(m->arena, sizeof *b.stored * (size_t)(m->k->refs.count + 1));
   ir_walk(m->k->body, mark_control, &b);
   find_decidable(&b, m->k->body);
   ir_walk(m->k->body, list_scalar, &b);
@@ -197,7 +251,8 @@ typedef struct {
   bool breaking;
 } StepRun;
 
-static void run_block(StepRun *r, const Block *block, int64_t times);
+// `fills`: how many of the `times` runs do not overlap the one before.
+static void run_block(StepRun *r, const Block *block, int64_t times, int64_t fills);
 
 static bool holds_break(const Block *block) {
   for (int i = 0; i < block->items.count; i++) {
@@ -210,73 +265,84 @@ static bool holds_break(const Block *block) {
 }
 
 // A condition on data: the first branch is taken, unless it leaves a loop.
-static void run_if(StepRun *r, const Item *item, int64_t times) {
+static void run_if(StepRun *r, const Item *item, int64_t times, int64_t fills) {
   const Instr *condition = item->instr->args[0];
   bool taken = r->e->known[condition->id] ? r->e->value[condition->id] != 0
                                           : !item->inner[0] || !holds_break(item->inner[0]);
   const Block *inner = item->inner[taken ? 0 : 1];
   if (!inner) return;
-  run_block(r, inner, times);
+  run_block(r, inner, times, fills);
   if (has_result(item->instr) && !r->breaking)
     grid_take_result(r->e, item->instr, item->instr->regions[taken ? 0 : 1]);
 }
 
-static void run_for(StepRun *r, const Item *item, int64_t times) {
+static bool is_unrolled(const Instr *loop) {
+  return loop->args[0]->op == OP_CONST && loop->args[1]->op == OP_CONST;
+}
+
+static void run_for(StepRun *r, const Item *item, int64_t times, int64_t fills) {
   const Instr *from = item->instr->args[0], *to = item->instr->args[1],
               *variable = item->instr->regions[0]->arg;
-  if (!r->e->known[from->id] || !r->e->known[to->id]) return run_block(r, item->inner[0], times);
+  if (!r->e->known[from->id] || !r->e->known[to->id])
+    return run_block(r, item->inner[0], times, fills);
   int64_t low = r->e->value[from->id], high = r->e->value[to->id];
   if (high <= low) return;
-  if (item->inner[0]->plain) return run_block(r, item->inner[0], saturating_mul(times, high - low));
+  if (item->inner[0]->plain) {
+    int64_t runs = saturating_mul(times, high - low);
+    return run_block(r, item->inner[0], runs, is_unrolled(item->instr) ? fills : runs);
+  }
   r->e->known[variable->id] = true;
   for (int64_t t = low; t < high && !r->breaking; t++) {
     if (r->iterations++ >= most_iterations) {  // the rest as this one
-      run_block(r, item->inner[0], saturating_mul(times, high - t));
+      int64_t runs = saturating_mul(times, high - t);
+      run_block(r, item->inner[0], runs, runs);
       break;
     }
     r->e->value[variable->id] = t;
-    run_block(r, item->inner[0], times);
+    run_block(r, item->inner[0], times, fills);
   }
   r->breaking = false;
 }
 
 // Once where the condition depends on data.
-static void run_while(StepRun *r, const Item *item, int64_t times) {
+static void run_while(StepRun *r, const Item *item, int64_t times, int64_t fills) {
   const Instr *condition = ir_yielded(item->instr->regions[0], 0);
   do {
-    run_block(r, item->inner[0], times);
+    run_block(r, item->inner[0], times, fills);
     if (r->e->known[condition->id] && !r->e->value[condition->id]) break;
-    run_block(r, item->inner[1], times);
+    run_block(r, item->inner[1], times, fills);
   } while (r->e->known[condition->id] && !r->breaking && r->iterations++ < most_iterations);
   r->breaking = false;
 }
 
-static void run_segment(StepRun *r, int segment, int64_t times) {
+static void run_segment(StepRun *r, int segment, int64_t times, int64_t fills) {
+  const Segment *s = &r->body->segments.at[segment];
+  int64_t ps = saturating_add(saturating_mul(s->ps, times), saturating_mul(s->fill_ps, fills));
   r->counts[segment] = saturating_add(r->counts[segment], times);
-  r->ps = saturating_add(r->ps, saturating_mul(r->body->segments.at[segment].ps, times));
-  if (r->visitor) r->visitor->segment(r->context, segment, times);
+  r->ps = saturating_add(r->ps, ps);
+  if (r->visitor) r->visitor->segment(r->context, segment, times, ps);
 }
 
-static void run_block(StepRun *r, const Block *block, int64_t times) {
+static void run_block(StepRun *r, const Block *block, int64_t times, int64_t fills) {
   for (int i = 0; i < block->items.count && !r->breaking; i++) {
     const Item *item = &block->items.at[i];
     if (!item->instr) {
-      run_segment(r, item->segment, times);
+      run_segment(r, item->segment, times, fills);
       continue;
     }
     switch (item->instr->op) {
       case OP_IF:
-        run_if(r, item, times);
+        run_if(r, item, times, fills);
         break;
       case OP_FOR:
-        run_for(r, item, times);
+        run_for(r, item, times, fills);
         break;
       case OP_WHILE:
-        run_while(r, item, times);
+        run_while(r, item, times, fills);
         break;
       case OP_NAMED:
       case OP_SCOPED:
-        run_block(r, item->inner[0], times);
+        run_block(r, item->inner[0], times, fills);
         break;
       case OP_BREAK:
         r->breaking = true;
@@ -295,6 +361,6 @@ int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisit
                  void *context) {
   StepRun r = {.body = body, .e = e, .counts = counts, .visitor = visitor, .context = context};
   for (int i = 0; i < e->k->refs.count; i++) e->variable_known[i] = false;
-  run_block(&r, body->top, 1);
+  run_block(&r, body->top, 1, 1);
   return r.ps;
 }

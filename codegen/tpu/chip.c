@@ -107,8 +107,9 @@ static const char *read_setting(Arena *arena, Chip *chip, const char *name, cons
 // What the model divides by, or builds loops of.
 static const char *check_chip(Arena *arena, const Chip *chip) {
   static const ChipField positive[] = {
-      CHIP_HBM_BANDWIDTH, CHIP_BF16, CHIP_INT8, CHIP_CLOCK,      CHIP_VMEM_RATIO, CHIP_ALUS,
-      CHIP_EUPS,          CHIP_XLUS, CHIP_STEP, CHIP_VMEM_BYTES, CHIP_ICI_LINK,   CHIP_DCN};
+      CHIP_HBM_BANDWIDTH, CHIP_BF16,     CHIP_INT8, CHIP_CLOCK,  CHIP_VMEM_RATIO,
+      CHIP_ALUS,          CHIP_EUPS,     CHIP_XLUS, CHIP_STORES, CHIP_STEP,
+      CHIP_VMEM_BYTES,    CHIP_ICI_LINK, CHIP_DCN};
   static const ChipField counts[] = {CHIP_CORES,    CHIP_MXUS,  CHIP_MXU_SIZE,
                                      CHIP_SUBLANES, CHIP_LANES, CHIP_F32_PASSES};
   if (!chip->name) return "a line `name NAME` is missing";

@@ -9,7 +9,8 @@
 #include <math.h>
 
 const char *const unit_names[UNITS] = {
-    "MXU", "vector unit", "transcendental unit", "cross-lane unit", "VMEM", "scalar unit"};
+    "MXU",  "vector unit",  "transcendental unit", "cross-lane unit",
+    "VMEM", "vector store", "scalar unit"};
 
 typedef struct {
   double alu, eup;
@@ -49,8 +50,10 @@ static double registers(const CostModel *m, const Type *t) {
 }
 
 static void use(const CostModel *m, Cost *cost, Unit unit, double operations) {
-  static const ChipField per_cycle[UNITS] = {
-      [UNIT_VPU] = CHIP_ALUS, [UNIT_EUP] = CHIP_EUPS, [UNIT_XLU] = CHIP_XLUS};
+  static const ChipField per_cycle[UNITS] = {[UNIT_VPU] = CHIP_ALUS,
+                                             [UNIT_EUP] = CHIP_EUPS,
+                                             [UNIT_XLU] = CHIP_XLUS,
+                                             [UNIT_STORE] = CHIP_STORES};
   double rate = unit == UNIT_SCALAR ? 1 : m->chip->value[per_cycle[unit]];
   cost->busy[unit] += operations / rate / m->chip->value[CHIP_CLOCK];
 }
@@ -181,8 +184,19 @@ static Product product_of(const CostModel *model, const Instr *dot) {
 
 static bool runs_on_mxu(DType t) { return is_float(t) || dtype_info[t].bits <= 8; }
 
-// A fold's weights are loaded while the fold before it runs, so it takes at least as long as
-// loading does; the first load and the wave through the array are a bubble once a product.
+// Cycles of a product on the MXUs of a core. An MXU loads the weights of a fold while it works on
+// the one before, and both enter the array the same way, which takes two rows a cycle. A fold stays
+// on one MXU, or its rows are divided.
+static double product_cycles(double mxus, double size, double folds, double rows) {
+  double best = INFINITY;
+  for (double parts = 1; parts <= mxus; parts++) {
+    double each = ceil(rows / parts / 8) * 8, turns = ceil(folds * parts / mxus);
+    double cycles = fmax(each, size) + (turns - 1) * fmax(each, (each + size) / 2);
+    if (cycles < best) best = cycles;
+  }
+  return best;
+}
+
 static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
   const double *v = model->chip->value;
   Product p = product_of(model, dot);
@@ -198,16 +212,22 @@ static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
   double cycle = 2 * size * size * v[CHIP_MXUS] / peak;  // of all passes
   double folds = p.batch * ceil(p.k / size) * ceil(p.n / size),
          rows = ceil(p.m / v[CHIP_SUBLANES]) * v[CHIP_SUBLANES];
+  cost->row_blocks = fmax(1, floor(rows / size));
   cost->mxu_ideal = work / peak;
   cost->mxu_passes = cost->mxu_ideal * (1 - 1 / times);
-  cost->mxu_bubble = (2 * size + size - 2) * cycle / times;
-  cost->mxu_padding = folds * (rows > size ? rows : size) * cycle / v[CHIP_MXUS] - cost->mxu_ideal;
-  cost->busy[UNIT_MXU] = cost->mxu_ideal + cost->mxu_padding + cost->mxu_bubble;
-  cost->mxu_serial = p.batch * mxu_serial_cycles(size, size, rows, p.k, p.n) * cycle / v[CHIP_MXUS];
-  if (cost->mxu_serial < cost->busy[UNIT_MXU]) cost->mxu_serial = cost->busy[UNIT_MXU];
+  cost->mxu_latency = (2 * size + size - 2) * cycle / times;
+  cost->busy[UNIT_MXU] =
+      fmax(product_cycles(v[CHIP_MXUS], size, folds, rows) * cycle, cost->mxu_ideal);
+  cost->mxu_padding = cost->busy[UNIT_MXU] - cost->mxu_ideal;
+  cost->mxu_serial = p.batch * mxu_serial_cycles(size, size, rows, p.k, p.n) * cycle;
 }
 
 // ---- memory
+
+static void use_stores(const CostModel *m, Cost *cost, int64_t bytes) {
+  use(m, cost, UNIT_STORE,
+      (double)bytes / 4 / m->chip->value[CHIP_SUBLANES] / m->chip->value[CHIP_LANES]);
+}
 
 static void memory_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   const Ref *ref = instr->ref;
@@ -222,10 +242,24 @@ static void memory_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   int64_t bytes = tpu_padded_bytes(m->chip, ref->type.dtype, ref->type.rank, size, NULL);
   *(instr->op == OP_LOAD ? &cost->load_bytes : &cost->store_bytes) = bytes;
   cost->busy[UNIT_VMEM] = (double)bytes / chip_vmem_bandwidth(m->chip);
+  if (instr->op == OP_STORE) use_stores(m, cost, bytes);
 }
 
-bool op_cost(const CostModel *m, const Instr *instr, Cost *cost) {
-  *cost = (Cost){0};
+// A value that lies in VMEM is stored once and loaded where it is read.
+static void add_value(const CostModel *m, const Instr *instr, Cost *cost) {
+  if (!m->buffered) return;
+  if (has_result(instr) && m->buffered[instr->id]) {
+    int64_t bytes = value_bytes(m, &instr->type);
+    use_stores(m, cost, bytes);
+    cost->busy[UNIT_VMEM] += (double)bytes / chip_vmem_bandwidth(m->chip);
+  }
+  for (int i = 0; i < instr->nargs; i++)
+    if (m->buffered[instr->args[i]->id])
+      cost->busy[UNIT_VMEM] +=
+          (double)value_bytes(m, &instr->args[i]->type) / chip_vmem_bandwidth(m->chip);
+}
+
+static bool own_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   OpClass class = op_info[instr->op].class;
   if (has_result(instr) && instr->type.rank == 0 && class > OPC_LEAF && class < OPC_SHAPE) {
     use(m, cost, UNIT_SCALAR, 1);
@@ -265,12 +299,18 @@ bool op_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   }
 }
 
+bool op_cost(const CostModel *m, const Instr *instr, Cost *cost) {
+  *cost = (Cost){0};
+  bool known = own_cost(m, instr, cost);
+  add_value(m, instr, cost);
+  return known;
+}
+
 void cost_add(Cost *sum, const Cost *cost) {
   for (int u = 0; u < UNITS; u++) sum->busy[u] += cost->busy[u];
   sum->mxu_ideal += cost->mxu_ideal;
   sum->mxu_padding += cost->mxu_padding;
   sum->mxu_passes += cost->mxu_passes;
-  sum->mxu_bubble += cost->mxu_bubble;
   sum->mxu_serial += cost->mxu_serial;
   sum->flops = saturating_add(sum->flops, cost->flops);
   sum->dot_flops = saturating_add(sum->dot_flops, cost->dot_flops);

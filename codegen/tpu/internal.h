@@ -47,15 +47,26 @@ int64_t least_multiple(int64_t a, int64_t b);  // 0 when a or b is, or when it i
 
 // ---- cost.c: what operations cost
 
-typedef enum { UNIT_MXU, UNIT_VPU, UNIT_EUP, UNIT_XLU, UNIT_VMEM, UNIT_SCALAR, UNITS } Unit;
+typedef enum {
+  UNIT_MXU,
+  UNIT_VPU,
+  UNIT_EUP,
+  UNIT_XLU,
+  UNIT_VMEM,
+  UNIT_STORE,
+  UNIT_SCALAR,
+  UNITS
+} Unit;
 extern const char *const unit_names[UNITS];
 
 // Of one operation, or of several that run together. Seconds of a core.
 typedef struct {
   double busy[UNITS];
-  double mxu_ideal, mxu_padding, mxu_bubble;  // the parts of busy[UNIT_MXU]
-  double mxu_passes;                          // of mxu_ideal: passes beyond the first
-  double mxu_serial;                          // with each fold loaded on its own
+  double mxu_ideal, mxu_padding;  // the parts of busy[UNIT_MXU]
+  double mxu_passes;              // of mxu_ideal: passes beyond the first
+  double mxu_latency;             // of a product on its own, before its first result; in no sum
+  double mxu_serial;              // with each fold loaded on its own
+  double row_blocks;              // of a product: its rows over those of the array; 0: no product
   int64_t flops, dot_flops, transcendentals, load_bytes, store_bytes;
 } Cost;
 
@@ -65,6 +76,7 @@ typedef struct {
   const Chip *chip;
   const int64_t *sizes;
   bool *free_transpose;  // by instruction id: only dots read it
+  const bool *buffered;  // .. it lies in VMEM; NULL: not known
 } CostModel;
 
 CostModel cost_model(Arena *arena, const Kernel *k, const Chip *chip, const int64_t *sizes);
@@ -72,13 +84,33 @@ CostModel cost_model(Arena *arena, const Kernel *k, const Chip *chip, const int6
 bool op_cost(const CostModel *m, const Instr *instr, Cost *cost);
 void cost_add(Cost *sum, const Cost *cost);
 
+// ---- values.c: the values of a body that lie in VMEM
+
+typedef struct {
+  int64_t peak;     // bytes of those that are live together, in whole tiles
+  const Instr *at;  // .. once this one is there; NULL: all values are in registers
+  int count;        // .. and how many they are
+  bool *buffered;   // by instruction id: it lies in VMEM
+} Values;
+Values find_values(const CostModel *m);
+int64_t value_bytes(const CostModel *m, const Type *t);  // in whole tiles
+// a reduction, a scan or a product: its result waits for whole rows
+bool needs_rows(const Instr *instr);
+
 // ---- body.c: a grid step's body, ready to be run for its cost
 
 // Operations that run together: no control flow between them, so that the units overlap.
+//
+// They run in phases: a reduction and a product need whole rows of what they read. Blocks of rows
+// follow each other through the phases, so all but one of them overlap.
 typedef struct {
   Cost cost;
-  int64_t ps;  // the busiest unit
-  Unit bound;  // which one that is
+  int64_t ps;         // the busiest unit
+  int64_t fill_ps;    // .. and what one block of rows takes longer, through all phases
+  double row_blocks;  // of the product with the fewest; 0: no product
+  LIST(Cost) phases;
+  const Instr *waits;  // the last product that waits for another phase
+  Unit bound;          // which one that is
   const Instr *costliest[UNITS];
   double costliest_busy[UNITS];
   const char *name;  // of the innermost named region
@@ -111,10 +143,10 @@ typedef struct {
 
 Body *body_new(const CostModel *m);
 // One grid step at e->axes: the time of its operations in ps; counts[s] grows by the runs of
-// segment s. `visitor` may be NULL: it sees each segment, `times` runs of it one after the other,
-// and each start of a copy and wait for one.
+// segment s. `visitor` may be NULL: it sees each segment, `times` runs of it one after the other
+// that take `ps`, and each start of a copy and wait for one.
 typedef struct {
-  void (*segment)(void *context, int segment, int64_t times);
+  void (*segment)(void *context, int segment, int64_t times, int64_t ps);
   void (*copy)(void *context, const GridEval *e, const Instr *copy);  // may be NULL
 } BodyVisitor;
 int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisitor *visitor,
@@ -199,7 +231,9 @@ struct Model {
   DType dot_dtype;      // of the operands of most dot work; DT_COUNT: no dot
   double useful_flops;  // of the reference; 0: none
   LIST(Buffer) buffers;
-  int64_t vmem, vmem_limit, once_bytes, moved_bytes;
+  int64_t vmem;  // of buffers and values
+  int64_t vmem_limit, vmem_default, once_bytes, moved_bytes;
+  Values values;
   int streams;
   double peak, hbm, vmem_bandwidth;  // of the cores at work
   double seconds, lower, upper;

@@ -32,7 +32,9 @@ static void add_buffer(Model *m, const Ref *ref) {
 static void map_vmem(Model *m) {
   m->vmem_limit = (int64_t)m->chip->value[CHIP_VMEM_BYTES];
   if (m->k->vmem_limit && m->k->vmem_limit < m->vmem_limit) m->vmem_limit = m->k->vmem_limit;
+  m->vmem_default = (int64_t)m->chip->value[CHIP_VMEM_SCOPED];
   for (int i = 0; i < m->k->refs.count; i++) add_buffer(m, m->k->refs.at[i]);
+  m->vmem = saturating_add(m->vmem, m->values.peak);
 }
 
 // ---- sums
@@ -43,7 +45,6 @@ static void scale_cost(Cost *cost, int64_t times) {
   cost->mxu_ideal *= n;
   cost->mxu_padding *= n;
   cost->mxu_passes *= n;
-  cost->mxu_bubble *= n;
   cost->mxu_serial *= n;
   cost->flops = saturating_mul(cost->flops, times);
   cost->dot_flops = saturating_mul(cost->dot_flops, times);
@@ -90,6 +91,7 @@ static void find_bounds(Model *m) {
   set_lower(m, dma, "bytes moved at the HBM's bandwidth");
   set_lower(m, m->cost.busy[UNIT_VMEM] / cores, "bytes loaded and stored at VMEM's bandwidth");
   set_lower(m, m->cost.busy[UNIT_VPU] / cores, "operations of the vector unit");
+  set_lower(m, m->cost.busy[UNIT_STORE] / cores, "vectors stored, at the rate of the store slot");
   set_lower(m, m->cost.busy[UNIT_EUP] / cores, "operations of the transcendental unit");
   set_lower(m, m->cost.busy[UNIT_XLU] / cores, "operations of the cross-lane unit");
   set_lower(m, (double)t->overhead_ps * 1e-12, "grid steps, at the cost of each");
@@ -171,9 +173,10 @@ static void segment_losses(Model *m, const Segment *s, double times) {
   if (!dot) return;
   add_loss(m, s->cost.mxu_padding * times, dot->span,
            "the MXU works on padding: an operand is narrower than the array or has few rows");
-  add_loss(
-      m, s->cost.mxu_bubble * times, dot->span,
-      "the MXU waits for its first weights and for the wave through the array, once a product");
+  if (s->waits)
+    add_loss(m, (double)s->fill_ps * 1e-12 * times, s->waits->span,
+             "the product waits for operations that wait for another product: with so few rows a "
+             "block, nothing else can run meanwhile");
   add_loss(
       m, s->cost.mxu_passes * times, dot->span,
       arena_printf(m->arena, "products of f32 take %.0f passes through the MXU; bf16 takes one",
@@ -277,6 +280,8 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
   const Chip *chip = m->chip;
   const int64_t *sizes = m->sizes;
   CostModel cost = cost_model(arena, k, chip, sizes);
+  m->values = find_values(&cost);
+  cost.buffered = m->values.buffered;
   m->body = body_new(&cost);
   m->sim = (Simulation){.arena = arena,
                         .k = k,

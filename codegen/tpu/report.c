@@ -117,13 +117,31 @@ static void put_advice(const Model *m, Buf *out) {
     const Buffer *b = &m->buffers.at[i];
     if (b->space != SPACE_SMEM && (!largest || b->bytes > largest->bytes)) largest = b;
   }
-  if (m->vmem <= m->vmem_limit || !largest) return;
+  if (m->vmem <= m->vmem_limit) return;
+  if (m->values.at && (!largest || m->values.peak > largest->bytes)) {
+    buf_printf(out,
+               "  It does not fit: %lld bytes too many. The values of line %d take most: smaller "
+               "blocks make them smaller.\n",
+               (long long)(m->vmem - m->vmem_limit), ir_line(m->k, m->values.at->span));
+    return;
+  }
+  if (!largest) return;
   buf_printf(out,
              "  It does not fit: %lld bytes too many. Make the block of `%s` (line %d) smaller: "
              "half of it saves %lld bytes",
              (long long)(m->vmem - m->vmem_limit), largest->name, ir_line(m->k, largest->span),
              (long long)(largest->bytes / 2));
   buf_puts(out, largest->buffers > 1 ? ", for it is held twice.\n" : ".\n");
+}
+
+// The values that lie in VMEM, when they take most.
+static void put_values(const Model *m, Buf *out) {
+  const Values *v = &m->values;
+  if (!v->at) return;
+  buf_printf(out, "  %-54s %14lld  %5.1f %%  line %d: %d value%s, the last of `%s`\n", "values",
+             (long long)v->peak, 100 * (double)v->peak / (double)m->vmem_limit,
+             ir_line(m->k, v->at->span), v->count, v->count == 1 ? "" : "s at once",
+             op_info[v->at->op].name);
 }
 
 static void put_vmem(const Model *m, Buf *out) {
@@ -141,12 +159,17 @@ static void put_vmem(const Model *m, Buf *out) {
     buf_free(&block);
     buf_free(&tiles);
   }
+  put_values(m, out);
   buf_printf(
       out, "  in all                                                         %14lld  %5.1f %% of ",
       (long long)m->vmem, 100 * (double)m->vmem / (double)m->vmem_limit);
   tpu_put_bytes(out, m->vmem_limit);
   buf_printf(out, ": %s\n", m->vmem <= m->vmem_limit ? "fits" : "does not fit");
   put_advice(m, out);
+  if (m->vmem <= m->vmem_default || m->vmem > m->vmem_limit || m->k->vmem_limit) return;
+  buf_puts(out, "  That is more than the ");
+  tpu_put_bytes(out, m->vmem_default);
+  buf_puts(out, " that a kernel gets by default: in Pallas it needs vmem_limit_bytes.\n");
 }
 
 static void put_losses(const Model *m, Buf *out) {
@@ -232,6 +255,9 @@ static void json_vmem(const Model *m, Buf *out) {
   json_int(out, "bytes", m->vmem);
   json_int(out, "limit", m->vmem_limit);
   json_bool(out, "fits", m->vmem <= m->vmem_limit);
+  json_int(out, "default_limit", m->vmem_default);
+  json_int(out, "values", m->values.peak);
+  if (m->values.at) json_int(out, "values_line", ir_line(m->k, m->values.at->span));
   json_open(out, "buffers", '[');
   for (int i = 0; i < m->buffers.count; i++) {
     const Buffer *b = &m->buffers.at[i];

@@ -64,10 +64,9 @@ typedef struct {
   int64_t at;
 } BodyTime;
 
-static void log_segment(void *context, int segment, int64_t times) {
+static void log_segment(void *context, int segment, int64_t times, int64_t ps) {
   BodyTime *b = context;
-  int64_t end =
-      saturating_add(b->at, saturating_mul(b->c->s->body->segments.at[segment].ps, times));
+  int64_t end = saturating_add(b->at, ps);
   log_event(b->c, 'c', segment, b->entry, b->at, end, times);
   b->at = end;
 }
@@ -177,10 +176,10 @@ static void run_copy(void *context, const GridEval *e, const Instr *copy) {
   }
 }
 
-static void run_segment(void *context, int segment, int64_t times) {
+static void run_segment(void *context, int segment, int64_t times, int64_t ps) {
   BodyTime *b = context;
   b->at = b->c->now;
-  add_compute(b->c, saturating_mul(b->c->s->body->segments.at[segment].ps, times));
+  add_compute(b->c, ps);
   log_event(b->c, 'c', segment, b->entry, b->at, b->c->now, times);
 }
 

@@ -1,0 +1,135 @@
+// The values of a body that lie in VMEM: those larger than the registers, from the operation that
+// makes them to the last that reads them.
+//
+// Elementwise operations run together, a register at a time, with whatever makes their operands and
+// whatever reads their results. But a reduction or a product gives its first element when it has
+// read a whole row: a value that is read again by what waits for such a result lies in VMEM, in
+// whole tiles, and so does one whose elements are moved about.
+#include "codegen/tpu/internal.h"
+
+typedef struct {
+  const Instr *instr;
+  int last;  // place of the last instruction that reads it
+} Life;
+
+typedef struct {
+  const CostModel *m;
+  LIST(Instr *) order;
+  int *phase, *last;  // by instruction id
+  int *stored;        // by ref id: the phase of what was last stored
+  bool *held;         // by instruction id
+  int *region;        // .. the loop or branch that it is in
+  int in;
+} Lives;
+
+bool needs_rows(const Instr *instr) {
+  OpClass class = op_info[instr->op].class;
+  return class == OPC_REDUCE || class == OPC_ARGREDUCE || class == OPC_SCAN || class == OPC_DOT;
+}
+
+// Made anew wherever it is read, or registers of what it is made of.
+static bool is_free(const Instr *instr) {
+  OpClass class = op_info[instr->op].class;
+  return class == OPC_LEAF || instr->op == OP_LOAD || instr->op == OP_BROADCAST ||
+         instr->op == OP_SLICE;
+}
+
+static bool moves_elements(const Instr *instr) {
+  OpClass class = op_info[instr->op].class;
+  return (class == OPC_SHAPE || class == OPC_SCAN) && !is_free(instr);
+}
+
+static int needed_phase(const Lives *l, const Instr *instr) {
+  int phase = instr->op == OP_LOAD ? l->stored[instr->ref->id] : 0;
+  for (int i = 0; i < instr->nargs; i++)
+    if (l->phase[instr->args[i]->id] > phase) phase = l->phase[instr->args[i]->id];
+  return phase;
+}
+
+static void list_region(Lives *l, const Region *region);
+
+static void list_instr(Lives *l, Instr *instr) {
+  int needed = needed_phase(l, instr);
+  LIST_PUSH(l->m->arena, &l->order, instr);
+  l->phase[instr->id] = needed + needs_rows(instr);
+  l->region[instr->id] = l->in;
+  if (instr->op == OP_STORE) l->stored[instr->ref->id] = l->phase[instr->id];
+  for (int i = 0; i < instr->nargs; i++) {
+    const Instr *arg = instr->args[i];
+    if (!is_free(arg) && (l->phase[arg->id] < needed || l->region[arg->id] != l->in ||
+                          (moves_elements(instr) && !l->m->free_transpose[instr->id])))
+      l->held[arg->id] = true;
+  }
+  for (int r = 0; r < 2; r++)
+    if (instr->regions[r]) list_region(l, instr->regions[r]);
+}
+
+static void list_region(Lives *l, const Region *region) {
+  int outer = l->in;
+  l->in = l->order.count + 1;
+  for (int i = 0; i < region->instrs.count; i++) list_instr(l, region->instrs.at[i]);
+  l->in = outer;
+}
+
+int64_t value_bytes(const CostModel *m, const Type *t) {
+  int64_t dim[MAX_RANK];
+  if (t->rank == 0 || t->dtype == DT_COUNT) return 0;
+  for (int i = 0; i < t->rank; i++)
+    dim[i] = dim_is_const(t->dim[i]) ? t->dim[i] : m->sizes[dim_size_index(t->dim[i])];
+  // A mask is held as the 32-bit values that it was compared from.
+  DType dtype = t->dtype == DT_BOOL ? DT_I32 : t->dtype;
+  return tpu_padded_bytes(m->chip, dtype, t->rank, dim, NULL);
+}
+
+static int64_t register_bytes(const CostModel *m) {
+  const double *v = m->chip->value;
+  return (int64_t)(v[CHIP_REGISTERS] * v[CHIP_SUBLANES] * v[CHIP_LANES] * 4);
+}
+
+// What is not held is read where its reader runs.
+static void find_last_reads(Lives *l) {
+  for (int i = l->order.count - 1; i >= 0; i--) {
+    const Instr *instr = l->order.at[i];
+    bool moves = has_result(instr) && !l->held[instr->id] && l->last[instr->id] > i;
+    int at = moves ? l->last[instr->id] : i;
+    for (int a = 0; a < instr->nargs; a++)
+      if (l->last[instr->args[a]->id] < at) l->last[instr->args[a]->id] = at;
+  }
+}
+
+Values find_values(const CostModel *m) {
+  Arena *arena = m->arena;
+  int ids = m->k->next_id + 1;
+  Lives l = {.m = m,
+             .phase = NEW_ARRAY(arena, int, ids),
+             .last = NEW_ARRAY(arena, int, ids),
+             .stored = NEW_ARRAY(arena, int, m->k->refs.count + 1),
+             .held = NEW_ARRAY(arena, bool, ids),
+             .region = NEW_ARRAY(arena, int, ids)};
+  Values values = {.buffered = NEW_ARRAY(arena, bool, ids)};
+  list_region(&l, m->k->body);
+  find_last_reads(&l);
+  LIST(Life) live = {0};
+  int64_t held = 0;
+  for (int i = 0; i < l.order.count; i++) {
+    const Instr *instr = l.order.at[i];
+    // An elementwise operation may leave its result where its operand was.
+    int ended = op_is_elementwise(instr->op) ? i : i - 1;
+    for (int k = live.count - 1; k >= 0; k--)
+      if (live.at[k].last <= ended) {
+        held -= value_bytes(m, &live.at[k].instr->type);
+        live.at[k] = live.at[--live.count];
+      }
+    if (!has_result(instr) || !l.held[instr->id]) continue;
+    int64_t bytes = value_bytes(m, &instr->type);
+    if (bytes <= register_bytes(m)) continue;
+    values.buffered[instr->id] = true;
+    held = saturating_add(held, bytes);
+    LIST_PUSH(arena, &live, ((Life){instr, l.last[instr->id]}));
+    if (held <= values.peak) continue;
+    values.peak = held;
+    values.at = instr;
+    values.count = live.count;
+  }
+  return values;
+}

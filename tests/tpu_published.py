@@ -1,0 +1,206 @@
+"""The times of `pkc tpu` against published measurements (tests/tpu/published/rows.csv), by group of kernel and chip.
+
+Half of each group is `seen`: the model may be changed with it in view. The other half is a test of that: the rows of a group, ordered by a hash of
+what they measure, are seen and unseen by turns. A group meets the goal when the median of model / measured lies within 0.85 and 1.18, and the
+rank correlation (of 10 rows or more) is 0.95 or more; one that does not must be listed in expected.csv with its cause, and may not get worse.
+
+    tests/tpu_published.py [--rows] [--seen] [--json] [--update] [GROUP..]
+
+Ends with the line "N passed, N failed".
+"""
+import concurrent.futures
+import csv
+import hashlib
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy
+except ImportError:
+    print("SKIPPED tpu_published: NumPy is not installed\n0 passed, 0 failed")
+    sys.exit(0)
+
+PKC = os.environ.get("PKC", "build/pkc")
+FOLDER = os.path.join(os.path.dirname(__file__), "tpu", "published")
+FILES = {"matmul": "kernels/matmul.pk", "flash_attn": "kernels/flash_attn.pk", "splash_attention": os.path.join(FOLDER, "splash_attention.pk")}
+GROUPED = os.path.join(FOLDER, "grouped_matmul.pk")
+LOW, HIGH, RANK, RANKED = 0.85, 1.18, 0.95, 10
+SLACK = 0.02  # how far a listed group may move before it counts as worse
+
+
+def pairs(text):
+    return dict(word.split("=") for word in text.split())
+
+
+def read_rows():
+    with open(os.path.join(FOLDER, "rows.csv"), encoding="utf-8") as f:
+        rows = list(csv.DictReader(f))
+    groups = {}
+    for row in rows:
+        groups.setdefault(row["group"], []).append(row)
+    for group in groups.values():
+        what = ("kernel", "chip", "sizes", "statics", "list", "buffers")
+        group.sort(key=lambda row: hashlib.sha256(" ".join(row[w] for w in what).encode()).hexdigest())
+        for place, row in enumerate(group):
+            row["half"] = "unseen" if place % 2 else "seen"
+    return groups
+
+
+# ---- the lists that grids walk over
+
+def group_sizes(name, rows, groups):
+    if name != "uniform":
+        with open(os.path.join(FOLDER, "groups.json"), encoding="utf-8") as f:
+            return numpy.array(json.load(f)[name])
+    return numpy.bincount(numpy.random.default_rng(0).choice(groups, rows), minlength=groups)
+
+
+# A visit for each tile of rows that a group touches; an empty group is visited where its output has to be cleared.
+def visits(sizes, tile, empty):
+    ends = numpy.cumsum(sizes)
+    starts = ends - sizes
+    group, tiles = [], []
+    for g, (start, end) in enumerate(zip(starts, ends)):
+        touched = range(start // tile, -(-end // tile)) if end > start else [start // tile] if empty else []
+        group += [g] * len(touched)
+        tiles += [min(t, ends[-1] // tile - 1) for t in touched]
+    return {"group": group, "tile": tiles, "offset": [0, *ends], "visits": [len(group)]}
+
+
+def active_blocks(sizes, statics):
+    rows, columns = int(sizes["N"]) // int(statics["BQ"]), int(sizes["S"]) // int(statics["BK"])
+    causal = statics["CAUSAL"] == "true"
+    active = [(i, j) for i in range(rows) for j in range(columns) if not causal or j * int(statics["BK"]) < (i + 1) * int(statics["BQ"])]
+    return {"row": [i for i, _ in active], "col": [j for _, j in active]}
+
+
+def command(row, folder):
+    sizes, statics, kernel = pairs(row["sizes"]), pairs(row["statics"]), row["kernel"]
+    lists = {}
+    if kernel.startswith("grouped"):
+        lists = visits(group_sizes(row["list"], int(sizes["M"]), int(sizes["G"])), int(statics["TM"]), kernel == "grouped_outer")
+        statics["BUFFERS"] = row["buffers"]
+        if kernel == "grouped_outer":
+            statics["G"] = sizes.pop("G")
+    if kernel == "splash_attention":
+        lists = active_blocks(sizes, statics)
+        statics["A"] = len(lists["row"])
+    words = [PKC, "tpu", FILES.get(kernel, GROUPED), "-k", kernel, "--chip", row["chip"], "--json"]
+    words += [f"{n}={v}" for n, v in sizes.items()] + [w for n, v in statics.items() for w in ("-D", f"{n}={v}")]
+    for name, values in lists.items():
+        path = os.path.join(folder, name + ".npy")
+        numpy.save(path, numpy.array(values, numpy.int32))
+        words.append(f"{name}={path}")
+    return words
+
+
+# Seconds that a measurement holds beside the kernel: around the attention of these caches the arrays [batch, row, head, ..] are copied
+# to [batch, head, row, ..], and the result back; each copy reads and writes its array at the HBM's bandwidth.
+def outside(row, report):
+    if row["kernel"] != "splash_attention":
+        return 0
+    return 2 * sum(o["once"] for o in report["operands"] if o["name"] in "qkvo") / report["hbm_bandwidth"]
+
+
+def model(row):
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(command(row, folder), capture_output=True, text=True)
+    if done.returncode:
+        return row, None, done.stderr.strip()
+    report = json.loads(done.stdout)
+    seconds = report["seconds_with_dispatch" if "dispatch" in row["group"] else "seconds"] + outside(row, report)
+    return row, report, seconds * 1e6 / float(row["us"])
+
+
+# ---- figures of a group
+
+def ranks(values):
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    rank = [0] * len(values)
+    for place, i in enumerate(order):
+        rank[i] = place
+    return rank
+
+
+def rank_correlation(a, b):
+    return statistics.correlation(ranks(a), ranks(b)) if len(a) > 2 else math.nan
+
+
+class Figures:
+    def __init__(self, results):
+        ratios = [ratio for _, _, ratio in results]
+        measured = [float(row["us"]) for row, _, _ in results]
+        self.count = len(results)
+        self.median = statistics.median(ratios) if ratios else math.nan
+        self.low, self.high = min(ratios, default=math.nan), max(ratios, default=math.nan)
+        self.rank = rank_correlation(measured, [m * r for m, r in zip(measured, ratios)])
+
+    def meets(self):
+        return LOW <= self.median <= HIGH and (self.count < RANKED or self.rank >= RANK)
+
+    def worse_than(self, other):
+        off = abs(math.log(self.median)) - abs(math.log(float(other["median"])))
+        return off > SLACK or (self.count >= RANKED and self.rank < float(other["rank"]) - SLACK)
+
+    def text(self):
+        return f"{self.count:3d} rows, median {self.median:.2f} ({self.low:.2f} to {self.high:.2f}), rank correlation {self.rank:.2f}"
+
+
+def expectations():
+    with open(os.path.join(FOLDER, "expected.csv"), encoding="utf-8") as f:
+        return {line["group"]: line for line in csv.DictReader(f)}
+
+
+def measure(wanted, only_seen):
+    groups = {name: rows for name, rows in read_rows().items() if not wanted or any(w in name for w in wanted)}
+    rows = [row for group in groups.values() for row in group if not only_seen or row["half"] == "seen"]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(model, rows))
+    return {name: [r for r in results if r[0]["group"] == name] for name in groups}
+
+
+def show_rows(results):
+    for row, report, ratio in results:
+        print(f"    {ratio:5.2f} {row['half']:6s} {float(row['us']):10.0f} us  {row['sizes']} {row['statics']} {row['list']}: {report['bound']}")
+
+
+def main():
+    flags = {word for word in sys.argv[1:] if word.startswith("--")}
+    found = measure([word for word in sys.argv[1:] if not word.startswith("--")], "--seen" in flags)
+    passed = failed = 0
+    listed = expectations()
+    lines = []
+    for name, results in found.items():
+        broken = [r for r in results if r[1] is None]
+        for row, _, wrong in broken[:1]:
+            print(f"FAIL {name}: {row['sizes']} {row['statics']}: {wrong}; reproduce: tests/tpu_published.py '{name}'")
+        results = [r for r in results if r[1] is not None]
+        figures, unseen = Figures(results), Figures([r for r in results if r[0]["half"] == "unseen"])
+        print(f"{name:34s} {figures.text()}" + ("" if "--seen" in flags else f"; unseen {unseen.median:.2f}, {unseen.rank:.2f}"))
+        if "--rows" in flags:
+            show_rows(results)
+        lines.append([name, f"{figures.median:.3f}", f"{figures.rank:.3f}", listed.get(name, {}).get("cause", "")])
+        if name not in listed:
+            good = not broken and figures.meets()
+        else:
+            good = not broken and not figures.worse_than(listed[name])
+        passed, failed = passed + good, failed + (not good)
+        if not good and not broken:
+            print(f"FAIL {name}: {'misses and is not listed' if name not in listed else 'is worse than expected.csv says'}; "
+                  f"reproduce: tests/tpu_published.py --rows '{name}'")
+    if "--update" in flags:
+        with open(os.path.join(FOLDER, "expected.csv"), "w", encoding="utf-8") as f:
+            out = csv.writer(f, lineterminator="\n")
+            out.writerow(["group", "median", "rank", "cause"])
+            out.writerows(line for line in lines if line[0] in listed or not (LOW <= float(line[1]) <= HIGH))
+    print(f"{passed} passed, {failed} failed")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
