@@ -338,8 +338,7 @@ static void prefetch_loads(Context *x, const Instr *v, const Instr **seen, int *
   }
   Place p;
   bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank == x->group->leads + 1 &&
-             !is_row_scalar(v) && ir_window_is_full(v) &&
-             x->g->refs[v->ref->id].form == FORM_DIRECT;
+             !is_row_scalar(v) && ir_window_is_full(v) && may_lie_in_hbm(&x->g->refs[v->ref->id]);
   if (!row || *count == MOST || !place_of(x->g, v, &p)) return;
   for (int i = 0; i < *count; i++)
     if (seen[i]->ref == v->ref) return;

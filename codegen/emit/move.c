@@ -143,6 +143,21 @@ static const Expr *stream_value(Gen *g, const void *of, int k) {
   return expr_code(&g->exprs, text(g, "pk_streams(&%s, %d)", array_text(g, ref), ref->array.rank));
 }
 
+// Of an input that is read where it lies when its block is whole, and else from a copy.
+static const Expr *whole_value(Gen *g, const void *of, int k) {
+  (void)g;
+  (void)k;
+  return ((const RefGen *)of)->in_place;
+}
+
+static const Expr *placed_stride_value(Gen *g, const void *of, int k) {
+  const RefGen *r = of;
+  int axis = 0;
+  for (int i = 0; i < k; i++) axis += !r->ref->squeeze[i];
+  return expr_choose(&g->exprs, flag(g, r, "whole"), row_stride(g, r->ref, k),
+                     r->buffer->stride[axis]);
+}
+
 static bool is_declared(const Declarations *list, const Expr *variable) {
   for (int i = 0; i < list->count; i++)
     if (list->at[i].variable == variable) return true;
@@ -161,16 +176,20 @@ static void declare_insides(Gen *g, const RefGen *r, Declarations *list) {
   }
 }
 
+static void declare_strides(Gen *g, const RefGen *r, Value value, Declarations *list) {
+  for (int k = 0, axis = 0; k < r->ref->array.rank; k++) {
+    if (r->ref->squeeze[k]) continue;
+    const Expr *stride = r->stride[axis++];
+    if (stride->kind == EXPR_SYMBOL)
+      declare_variable(g, list, "const int64_t", stride, value, r, k);
+  }
+}
+
 // Of a block that is read or written where it lies.
 static void declare_direct(Gen *g, const RefGen *r, Declarations *list) {
   const Ref *ref = r->ref;
   const char *constness = ref->role == REF_INPUT ? "const " : "";
-  for (int k = 0, axis = 0; k < ref->array.rank; k++) {
-    if (ref->squeeze[k]) continue;
-    const Expr *stride = r->stride[axis++];
-    if (stride->kind == EXPR_SYMBOL)
-      declare_variable(g, list, "const int64_t", stride, stride_value, r, k);
-  }
+  declare_strides(g, r, stride_value, list);
   declare_variable(g, list, text(g, "%s%s *const", constness, ctype(ref->array.dtype)),
                    expr_symbol(&g->exprs, r->name), pointer_value, r, 0);
   if (ref->role == REF_OUTPUT && ref->array.dtype == DT_F32 && ref->array.rank > 0)
@@ -184,6 +203,9 @@ void declare_position(Gen *g, RefGen *r, Declarations *list) {
   if (is_outside(g, r))
     declare_variable(g, list, "const bool", outside_expr(g, r), outside_value, r, 0);
   if (r->form == FORM_DIRECT) declare_direct(g, r, list);
+  if (!r->in_place) return;
+  declare_variable(g, list, "const bool", flag(g, r, "whole"), whole_value, r, 0);
+  declare_strides(g, r, placed_stride_value, list);
 }
 
 // ---- keys of blocks
@@ -307,7 +329,8 @@ static void emit_pack(Gen *g, RefGen *r) {
        r->form == FORM_PANELS ? "panels" : "rows", r->stem, expr_text(moved));
 }
 
-void emit_fetch(Gen *g, RefGen *r) {
+// The block is copied to `to` unless it is there already, or laid out by emit_pack.
+static void emit_fetch_to(Gen *g, RefGen *r, const char *to) {
   const Ref *ref = r->ref;
   const char *element = ctype(r->element),
              *blocks = text(g, "%s->arena + %s.%s", reading(g, "worker"), reading(g, "a"),
@@ -316,10 +339,10 @@ void emit_fetch(Gen *g, RefGen *r) {
   if (r->revisits) {
     line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s);", slot_name,
          fold_indices(g, r, "pk_slot"), r->buffer->slots);
-    line(g, "%s *const %s = (%s *)(void *)(%s + %s * %s);", element, r->name, element, blocks,
-         slot_name, expr_text(slot_bytes(g, r->buffer)));
+    line(g, "%s *const %s = (%s *)(void *)(%s + %s * %s);", element, to, element, blocks, slot_name,
+         expr_text(slot_bytes(g, r->buffer)));
   } else {
-    line(g, "%s *const %s = (%s *)(void *)(%s);", element, r->name, element, blocks);
+    line(g, "%s *const %s = (%s *)(void *)(%s);", element, to, element, blocks);
   }
   const char *tag_at =
       text(g, "(int64_t *)(void *)(%s->arena + %s.%s)%s", reading(g, "worker"), reading(g, "a"),
@@ -339,10 +362,23 @@ void emit_fetch(Gen *g, RefGen *r) {
   if (ref->at == AT_SLICE) line(g, "const pk_array %s_slice = %s;", r->stem, slice_text(g, r));
   if (r->form == FORM_COPY)
     line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r),
-         pk_dtype_name(ref->array.dtype), block_text(g, r), r->name,
+         pk_dtype_name(ref->array.dtype), block_text(g, r), to,
          ref->has_pad ? element_pointer(g, ref->pad) : "NULL");
   else
     emit_pack(g, r);
+  close_block(g);
+}
+
+void emit_fetch(Gen *g, RefGen *r) {
+  if (!r->in_place) {
+    emit_fetch_to(g, r, r->name);
+    return;
+  }
+  const char *copy = text(g, "%s_copy", r->stem);
+  line(g, "const %s *%s = %s;", ctype(r->element), r->name, hbm_text(g, r));
+  open_block(g, "if (%s)", expr_text(expr_not(&g->exprs, flag(g, r, "whole"))));
+  emit_fetch_to(g, r, copy);
+  line(g, "%s = %s;", r->name, copy);
   close_block(g);
 }
 

@@ -158,7 +158,7 @@ static const Expr *from_memory(Context *x, const Instr *v, const Expr *const *in
     return code(x, text(x->g, "%s_load_%s(%s)", lanes ? "pk" : "pks", dtype_info[p.element].name,
                         address(x->g, &p, 2, two)));
   }
-  bool padded = info->buffer || (v->op == OP_LOAD && x->g->refs[v->ref->id].form != FORM_DIRECT &&
+  bool padded = info->buffer || (v->op == OP_LOAD && !may_lie_in_hbm(&x->g->refs[v->ref->id]) &&
                                  ir_window_is_full(v));
   return load(x, v, &p, index, lanes, padded);
 }
@@ -221,7 +221,7 @@ static const Expr *member_expr(Context *x, const Instr *v, bool lanes) {
     Place p = {0};
     place_of_access(x->g, v, &p);
     return load(x, v, &p, index, lanes,
-                x->g->refs[v->ref->id].form != FORM_DIRECT && ir_window_is_full(v));
+                !may_lie_in_hbm(&x->g->refs[v->ref->id]) && ir_window_is_full(v));
   }
   if (v->op == OP_RESHAPE) {
     Place from, to;

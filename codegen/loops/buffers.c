@@ -142,6 +142,12 @@ static const Expr *direct_stride(Gen *g, const RefGen *r, int k) {
   return expr_symbol(&g->exprs, lasting_name(g, text(g, "%s_s%d", r->stem, k)));
 }
 
+// .. of one that is read where it lies at times.
+static void strides_by_place(Gen *g, RefGen *r) {
+  for (int k = 0, axis = 0; k < r->ref->array.rank; k++)
+    if (!r->ref->squeeze[k]) r->stride[axis++] = direct_stride(g, r, k);
+}
+
 void ref_buffers(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++) {
     RefGen *r = &g->refs[i];
@@ -164,7 +170,9 @@ void ref_buffers(Gen *g) {
                            : ref->role == REF_VAR  ? "variable"
                                                    : "scratch");
     r->name = ref->role == REF_INPUT ? lasting_name(g, ref->name) : r->buffer->name;
-    if (r->form != FORM_PANELS) memcpy(r->stride, r->buffer->stride, sizeof r->stride);
+    if (r->form == FORM_PANELS) continue;
+    memcpy(r->stride, r->buffer->stride, sizeof r->stride);
+    if (r->in_place) strides_by_place(g, r);
   }
 }
 

@@ -58,6 +58,9 @@ static void explain_operands(Gen *g) {
     explain(g, "  %-12s %s: %s", "", form_text(r->form), r->why);
     if (r->element != r->ref->type.dtype)
       explain(g, "  %-12s stored as %s", "", dtype_info[r->element].name);
+    if (r->in_place)
+      explain(g, "  %-12s read in place instead where all that is read of it lies inside its array",
+              "");
     if (r->revisits)
       explain(
           g,

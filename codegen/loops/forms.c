@@ -129,10 +129,28 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   if (ref->role == REF_OUTPUT && u->loads) return "it is read back while it stays";
   if (ref->role == REF_OUTPUT && u->partial_stores)
     return "a part of it is stored where it may overhang its array";
-  for (int k = 0; ref->role == REF_INPUT && k < ref->type.rank; k++)
-    if (r->inside[k] != DEMAND_FULL && r->demand[k] != r->inside[k] && r->demand[k])
-      return ref->has_pad ? "its pad is read" : "more of it is read than lies inside its array";
   return NULL;
+}
+
+// Along this axis more is wanted of an input's block than lies inside its array.
+static bool wants_outside(const RefGen *r, int axis) {
+  return r->inside[axis] != DEMAND_FULL && r->demand[axis] != r->inside[axis] && r->demand[axis];
+}
+
+// The condition under which all that is wanted of an input's block lies inside its array; NULL: it
+// always does.
+static const Expr *wholly_inside(Gen *g, const RefGen *r) {
+  const Expr *whole = NULL;
+  for (int k = 0; k < r->ref->type.rank; k++) {
+    const Expr *extent = extent_expr(g, r->ref->type.dim[k]);
+    if (wants_outside(r, k))
+      whole = expr_and(&g->exprs, whole, expr_operator(&g->exprs, EXPR_EQ, r->inside[k], extent));
+  }
+  return whole;
+}
+
+bool may_lie_in_hbm(const RefGen *r) {
+  return r->form == FORM_DIRECT || (r->form == FORM_COPY && r->in_place);
 }
 
 bool shares_memory(const Gen *g, const Ref *ref) { return g->refs[ref->id].shared; }
@@ -190,7 +208,10 @@ static void read_in_place(Gen *g, RefGen *r) {
 
 static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   const Ref *ref = r->ref;
-  const char *not_direct = why_not_direct(g, r, u);
+  const char *refused = why_not_direct(g, r, u), *not_direct = refused;
+  const Expr *whole = wholly_inside(g, r);
+  if (whole && !refused)
+    not_direct = ref->has_pad ? "its pad is read" : "more of it is read than lies inside its array";
   bool dot_only = u->loads && !u->partial_loads && !u->other && !u->mixed && !u->copied &&
                   ref->type.rank == 2 && !g->options->literal_dma && !(u->left && u->right) &&
                   ref->space == SPACE_VMEM && ref->at == AT_BLOCK &&
@@ -218,6 +239,7 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   } else if (not_direct || shares_memory(g, ref)) {
     r->form = FORM_COPY;
     r->why = not_direct ? not_direct : "an output shares its memory";
+    if (!refused && !shares_memory(g, ref) && !u->stores) r->in_place = whole;
   } else {
     r->form = FORM_DIRECT;
     r->why = "every element is read in place, none past the end";

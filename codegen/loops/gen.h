@@ -97,6 +97,7 @@ typedef struct {
   int stores;
   const Expr *dot_rows;  // PANELS: the rows its dots have, when these may read it in place; or NULL
   const Expr *whole;     // .. condition for that: the block lies inside its array; NULL: no matter
+  const Expr *in_place;  // COPY: condition under which the block is read where it lies; or NULL
   // PANELS: the dot that fills the panels as it reads the block in place; or NULL
   const Instr *filled_by;
   int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis:

@@ -62,6 +62,7 @@ void drop_masks(Gen *g);  // those that are true wherever their value is wanted
 void choose_forms(Gen *g);
 // with an output: its blocks are fetched when the grid says so, each time
 bool shares_memory(const Gen *g, const Ref *ref);
+bool may_lie_in_hbm(const RefGen *r);  // is it read or written where it lies, always or at times?
 
 // fetch.c
 void find_fetches(Gen *g);
