@@ -19,6 +19,7 @@ static pk_status check_call(const pk_launch *launch) {
         "the kernel was compiled for version %d of the runtime's interface, this is %d",
         kernel->abi, PK_ABI);
   }
+  if (kernel->variant) return pk_refuse_processor(context, kernel);
   if (context->bad_threads)
     return pk_refuse(context, kernel, PK_BAD_ARGUMENT, "%s", context->bad_threads);
   if (context->bad_limit)
@@ -251,6 +252,7 @@ int64_t pk_temporary_bytes(pk_context *context, const pk_kernel *kernel, DLTenso
   context = context ? context : pk_default_context();
   if (!context || !pk_hold(context)) return -1;
   context->message[0] = '\0';
+  kernel = pk_variant_to_run(kernel);
   pk_launch launch = {.context = context, .kernel = kernel, .tables = &context->tables};
   int64_t bytes = -1;
   if (kernel && kernel->abi == PK_ABI && !kernel->program)
@@ -289,6 +291,7 @@ static pk_status begin(pk_launch *launch, DLTensor *const *tensors) {
 
 static pk_status call_held(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
   context->message[0] = '\0';
+  kernel = pk_variant_to_run(kernel);
   pk_launch launch = {.context = context, .kernel = kernel, .tables = &context->tables};
   if (kernel && kernel->abi == PK_ABI && kernel->program) return call_program(&launch, tensors);
   pk_status status = begin(&launch, tensors);
@@ -323,6 +326,7 @@ pk_status pk_output_shapes(pk_context *context, const pk_kernel *kernel, DLTenso
   if (!context) return PK_NO_MEMORY;
   if (!pk_hold(context)) return PK_BUSY;
   context->message[0] = '\0';
+  kernel = pk_variant_to_run(kernel);
   pk_launch launch = {.context = context,
                       .kernel = kernel,
                       .inputs_only = true,

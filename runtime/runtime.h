@@ -75,6 +75,11 @@ typedef struct {
 
 /* launch.c: a call of a kernel by a program, on arrays that need no copies; `checking`: everything
  * but the cells. */
+/* variant.c: the kernel itself, or the variant of it that this processor runs */
+const pk_kernel *pk_variant_to_run(const pk_kernel *kernel);
+/* .. when there is none */
+pk_status pk_refuse_processor(pk_context *context, const pk_kernel *kernel);
+
 pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,
                           bool checking);
 /* program.c: the bytes of all temporaries; a program whose launch is bound and prepared. */

@@ -1,11 +1,7 @@
 #include "codegen/loops/target.h"
 
+#include <pk/cpu.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#elif defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
-#endif
 
 enum { KIB = 1024 };
 
@@ -26,71 +22,49 @@ static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4
 // 1.3 and 2.1. A Xeon reads strips at 28 GB/s, which is all it has.
 static const char zen_stream[] = "1.7 times as fast here as going down strips of its columns";
 
-// Names, vector width, register tile, caches, flags, products of bytes and of bf16, few rows.
+// Names, features, vector width, register tile, caches, flags, products of bytes and of bf16, few
+// rows.
 const Target targets[] = {
-    {"zen4", 64, 14, 2, 32 * KIB, 1024 * KIB, "-march=x86-64-v4 -mavx512vnni -mavx512bf16", X86,
-     "vpdpbusd", "vdpbf16ps", fast_bf16, zen_stream,
-     "AVX-512 with products of bytes and fast ones of bf16: AMD Zen 4 and later"},
-    {"x86-64-v4-vnni", 64, 14, 2, 32 * KIB, 1024 * KIB, "-march=x86-64-v4 -mavx512vnni", X86,
-     "vpdpbusd", NULL, slow_bf16, NULL, "AVX-512 with products of bytes: Intel Ice Lake and later"},
-    {"x86-64-v4", 64, 14, 2, 32 * KIB, 1024 * KIB, "-march=x86-64-v4", X86, NULL, NULL, slow_bf16,
-     NULL, "AVX-512: 32 registers of 64 bytes"},
-    {"x86-64-v3-vnni", 32, 6, 2, 32 * KIB, 512 * KIB, "-march=x86-64-v3 -mavxvnni", X86, "vpdpbusd",
-     NULL, no_bf16, NULL, "AVX2 with products of bytes: Intel Alder Lake and later"},
-    {"x86-64-v3", 32, 6, 2, 32 * KIB, 512 * KIB, "-march=x86-64-v3", X86, NULL, NULL, no_bf16, NULL,
-     "AVX2 and FMA: 16 registers of 32 bytes"},
-    {"x86-64-v2", 16, 6, 2, 32 * KIB, 256 * KIB, "-march=x86-64-v2", X86, NULL, NULL, no_bf16, NULL,
-     "SSE4.2: 16 registers of 16 bytes"},
-    {"aarch64-dotprod", 16, 8, 2, 64 * KIB, 512 * KIB, "-march=armv8.2-a+dotprod", ARM, "sdot",
-     NULL, no_bf16, NULL, "NEON with products of bytes: 32 registers of 16 bytes"},
-    {"aarch64", 16, 8, 2, 64 * KIB, 512 * KIB, "-march=armv8-a", ARM, NULL, NULL, no_bf16, NULL,
-     "NEON: 32 registers of 16 bytes"},
-    {"riscv64", 16, 8, 2, 32 * KIB, 512 * KIB, "-march=rv64gc", "riscv64-linux-gnu-", NULL, NULL,
-     no_bf16, NULL, "RISC-V without vectors"},
-    {"generic", 16, 4, 2, 32 * KIB, 256 * KIB, "", "", NULL, NULL, no_bf16, NULL,
+    {"zen4", PK_CPU_V4 | PK_CPU_AVX512_VNNI | PK_CPU_FAST_BF16, 64, 14, 2, 32 * KIB, 1024 * KIB,
+     "-march=x86-64-v4 -mavx512vnni -mavx512bf16", X86, "vpdpbusd", "vdpbf16ps", fast_bf16,
+     zen_stream, "AVX-512 with products of bytes and fast ones of bf16: AMD Zen 4 and later"},
+    {"x86-64-v4-vnni", PK_CPU_V4 | PK_CPU_AVX512_VNNI, 64, 14, 2, 32 * KIB, 1024 * KIB,
+     "-march=x86-64-v4 -mavx512vnni", X86, "vpdpbusd", NULL, slow_bf16, NULL,
+     "AVX-512 with products of bytes: Intel Ice Lake and later"},
+    {"x86-64-v4", PK_CPU_V4, 64, 14, 2, 32 * KIB, 1024 * KIB, "-march=x86-64-v4", X86, NULL, NULL,
+     slow_bf16, NULL, "AVX-512: 32 registers of 64 bytes"},
+    {"x86-64-v3-vnni", PK_CPU_V3 | PK_CPU_AVX_VNNI, 32, 6, 2, 32 * KIB, 512 * KIB,
+     "-march=x86-64-v3 -mavxvnni", X86, "vpdpbusd", NULL, no_bf16, NULL,
+     "AVX2 with products of bytes: Intel Alder Lake and later"},
+    {"x86-64-v3", PK_CPU_V3, 32, 6, 2, 32 * KIB, 512 * KIB, "-march=x86-64-v3", X86, NULL, NULL,
+     no_bf16, NULL, "AVX2 and FMA: 16 registers of 32 bytes"},
+    {"x86-64-v2", PK_CPU_V2, 16, 6, 2, 32 * KIB, 256 * KIB, "-march=x86-64-v2", X86, NULL, NULL,
+     no_bf16, NULL, "SSE4.2: 16 registers of 16 bytes"},
+    {"aarch64-dotprod", PK_CPU_AARCH64 | PK_CPU_DOTPROD, 16, 8, 2, 64 * KIB, 512 * KIB,
+     "-march=armv8.2-a+dotprod", ARM, "sdot", NULL, no_bf16, NULL,
+     "NEON with products of bytes: 32 registers of 16 bytes"},
+    {"aarch64", PK_CPU_AARCH64, 16, 8, 2, 64 * KIB, 512 * KIB, "-march=armv8-a", ARM, NULL, NULL,
+     no_bf16, NULL, "NEON: 32 registers of 16 bytes"},
+    {"riscv64", PK_CPU_RISCV64, 16, 8, 2, 32 * KIB, 512 * KIB, "-march=rv64gc",
+     "riscv64-linux-gnu-", NULL, NULL, no_bf16, NULL, "RISC-V without vectors"},
+    {"generic", 0, 16, 4, 2, 32 * KIB, 256 * KIB, "", "", NULL, NULL, no_bf16, NULL,
      "any machine with a C compiler"},
 };
 const int target_count = sizeof targets / sizeof *targets;
 
-#if defined(__x86_64__)
-// A bit of what cpuid says of extended features.
-static bool has_feature(unsigned part, bool ecx, int bit) {
-  unsigned a, b, c, d;
-  return __get_cpuid_count(7, part, &a, &b, &c, &d) && ((ecx ? c : a) >> bit & 1);
+// The first row that runs here: rows of one architecture are in the order of their speed.
+static const Target *best_target(void) {
+  const unsigned features = pk_cpu_features();
+  const Target *t = targets;
+  while (t->needs & ~features) t++;
+  return t;
 }
-
-static const char *native_name(void) {
-  __builtin_cpu_init();
-  bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-  bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-            __builtin_cpu_supports("bmi2");
-  bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-            __builtin_cpu_supports("avx512cd");
-  bool avx512_vnni = v4 && has_feature(0, true, 11), avx_vnni = v3 && has_feature(1, false, 4);
-  if (avx512_vnni && has_feature(1, false, 5) && __builtin_cpu_is("amd")) return "zen4";
-  if (v4) return avx512_vnni ? "x86-64-v4-vnni" : "x86-64-v4";
-  return avx_vnni ? "x86-64-v3-vnni" : v3 ? "x86-64-v3" : v2 ? "x86-64-v2" : "generic";
-}
-#elif defined(__aarch64__)
-static const char *native_name(void) {
-#if defined(__linux__)
-  enum { HAS_DOTPROD = 1 << 20 };  // HWCAP_ASIMDDP
-  if (getauxval(AT_HWCAP) & HAS_DOTPROD) return "aarch64-dotprod";
-#endif
-  return "aarch64";
-}
-#elif defined(__riscv) && __riscv_xlen == 64
-static const char *native_name(void) { return "riscv64"; }
-#else
-static const char *native_name(void) { return "generic"; }
-#endif
 
 // The row of the machine at hand, compiled for exactly that machine.
 static const Target *native_target(void) {
   static Target native;
   if (!native.name) {
-    native = *target_find(native_name());
+    native = *best_target();
     native.cc_prefix = "";
 #if defined(__x86_64__)
     native.cc_flags = "-march=native";
@@ -106,4 +80,11 @@ const Target *target_find(const char *name) {
   for (int i = 0; i < target_count; i++)
     if (strcmp(name, targets[i].name) == 0) return &targets[i];
   return NULL;
+}
+
+const char *target_symbol(Arena *arena, const Target *target) {
+  char *name = arena_printf(arena, "%s", target->name);
+  for (char *c = name; *c; c++)
+    if (*c == '-') *c = '_';
+  return name;
 }

@@ -7,6 +7,7 @@
 
 typedef struct {
   const char *name;           // as --target takes it
+  unsigned needs;             // features of <pk/cpu.h>
   int vector_bytes;           // 64, 32 or 16: the width of pk_f32v
   int dot_rows, dot_vectors;  // register tile of `dot`: rows x vectors of accumulators
   int64_t l1_bytes, l2_bytes;
@@ -24,12 +25,18 @@ extern const Target targets[];
 extern const int target_count;
 // NULL for an unknown name. "native" answers by the machine pkc runs on.
 const Target *target_find(const char *name);
+// Its name in C: x86_64_v3.
+const char *target_symbol(Arena *arena, const Target *target);
 
 typedef struct {
   const Target *target;
   bool literal_dma;  // --dma=literal: every logical DMA is carried out by the runtime's engine
   bool checked;      // run --checked (later)
   bool part;         // a kernel that a program calls: nothing of it is seen outside of the file
+  bool variant;      // one of several for different targets: only NAME_TARGET_kernel is seen
+  // NULL, or the targets that the kernel has variants for: the C chooses among them
+  const Target *const *choice;
+  int choices;
 } EmitOptions;
 
 #endif

@@ -24,9 +24,10 @@ typedef struct {
   const char *chip, *chip_file;                   // tpu, check; NULL: not given
   const char *trace, *html, *svg, *sweep, *mesh;  // tpu; NULL: not given
   const Target *target;
-  int threads;                // 0: not given
-  double min_time, max_time;  // bench; 0: not given
-  int64_t vmem_limit;         // 0: not given
+  LIST(const Target *) variants;  // --targets=A,B: in the order of the table
+  int threads;                    // 0: not given
+  double min_time, max_time;      // bench; 0: not given
+  int64_t vmem_limit;             // 0: not given
   bool literal_dma, no_cache, no_naive, json, verify_only, quiet;
   bool chips, sources, walk_all;  // tpu
   bool counters;                  // run, bench

@@ -126,3 +126,33 @@ void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf 
   emit_kernel(program->kernel, &emit, c, h ? h : &header, loops, explain);
   buf_free(&header);
 }
+
+// Emission takes a kernel apart: each variant is lowered anew. What is wrong with it was reported.
+static void emit_again(const Program *program, const Options *options, const EmitOptions *emit,
+                       Buf *c, Buf *h) {
+  Program copy = *program;
+  LowerOptions lower_options = {0};
+  lower_options.settings = program_settings(program, options, &lower_options.setting_count);
+  copy.diag = diag_new(program->arena, &copy.source);
+  bool good = program_lower(&copy, options, &lower_options);
+  REQUIRE(good);
+  program_optimise(&copy, options, NULL);
+  emit_kernel(copy.kernel, emit, c, h, NULL, NULL);
+}
+
+void program_emit_variants(const Program *program, const Options *options, Buf *c, Buf *h) {
+  for (int i = 0; i < options->variants.count; i++) {
+    const Target *target = options->variants.at[i];
+    EmitOptions emit = {.target = target, .literal_dma = options->literal_dma, .variant = true};
+    buf_printf(c, "#%sif defined PK_TARGET_%s\n\n", i ? "el" : "",
+               target_symbol(program->arena, target));
+    emit_again(program, options, &emit, c, NULL);
+    buf_puts(c, "\n");
+  }
+  buf_puts(c, "#else\n\n");
+  EmitOptions emit = {.target = options->target,
+                      .choice = options->variants.at,
+                      .choices = options->variants.count};
+  emit_again(program, options, &emit, c, h);
+  buf_puts(c, "\n#endif\n");
+}

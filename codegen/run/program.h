@@ -33,4 +33,8 @@ void program_optimise(Program *program, const Options *options, Buf *notes);
 void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops,
                   Buf *explain);
 
+// C for all of options->variants in one file, of which the runtime chooses: the part of a target is
+// compiled with -DPK_TARGET_NAME, the part that chooses without.
+void program_emit_variants(const Program *program, const Options *options, Buf *c, Buf *h);
+
 #endif

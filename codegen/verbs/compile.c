@@ -93,6 +93,46 @@ static int write_signature(const Options *options, const Program *program) {
   return status;
 }
 
+static const char library_flags[] = "-std=c11 -O2 -ffp-contract=off";
+
+// What a shell runs to make one archive of the C at `path`.
+static void print_build_lines(const Options *options, const char *path) {
+  const char *stem = with_ending(options->arena, path, ""),
+             *native = target_find("native")->cc_prefix;
+  const char *prefix = "";
+  for (int i = 0; i < target_count; i++)
+    if (strcmp(targets[i].name, target_find("native")->name) == 0) native = targets[i].cc_prefix;
+  for (int i = 0; i < options->variants.count; i++) {
+    const Target *t = options->variants.at[i];
+    const char *name = target_symbol(options->arena, t);
+    if (*t->cc_prefix && strcmp(t->cc_prefix, native) != 0) prefix = t->cc_prefix;
+    printf("%s%s %s %s%s-DPK_TARGET_%s $(pkg-config --cflags pk) -c %s -o %s_%s.o\n", prefix,
+           *prefix ? "gcc" : "cc", library_flags, t->cc_flags, *t->cc_flags ? " " : "", name, path,
+           stem, name);
+  }
+  printf("%s%s %s $(pkg-config --cflags pk) -c %s -o %s.o\n%sar rcs %s.a %s.o", prefix,
+         *prefix ? "gcc" : "cc", library_flags, path, stem, prefix, stem, stem);
+  for (int i = 0; i < options->variants.count; i++)
+    printf(" %s_%s.o", stem, target_symbol(options->arena, options->variants.at[i]));
+  printf("\n");
+}
+
+static int write_variants(Options *options, const Program *program, const char *path) {
+  Buf c = {0}, h = {0};
+  program_emit_variants(program, options, &c, &h);
+  int status;
+  if (options->emit)
+    status = write_result(options->output ? options->output : "-", *options->emit == 'c' ? &c : &h);
+  else
+    status = write_pair(options, path, &c, &h);
+  const char *to =
+      options->output ? options->output : with_ending(options->arena, base_name(path), ".c");
+  if (status == DONE && !options->emit && strcmp(to, "-") != 0) print_build_lines(options, to);
+  buf_free(&c);
+  buf_free(&h);
+  return status;
+}
+
 static int emit_and_write(Options *options, Program *program, const char *path) {
   Buf c = {0}, h = {0}, loops = {0};
   program_emit(program, options, &c, &h, &loops, NULL);
@@ -115,6 +155,9 @@ int verb_compile(Options *options) {
   for (const char *letter = options->dumps; letter && *letter; letter++)
     if (!known_letter(*letter))
       return usage_error(verb_find("compile"), "-d: no stage has the letter `%c`", *letter);
+  bool several = options->variants.count > 0;
+  if (several && (options->dumps || (options->emit && strlen(options->emit) > 1)))
+    return usage_error(verb_find("compile"), "--targets goes with --emit=c and --emit=h only");
   Program program;
   const char *path = options->files.at[0];
   int status = program_load(&program, options, path);
@@ -129,6 +172,7 @@ int verb_compile(Options *options) {
     return write_signature(options, &program);
   bool stop = options->emit && strspn(options->emit, "chl") == 0;  // ast, ir, naive
   if (stop && !options->dumps) return DONE;
+  if (options->variants.count) return write_variants(options, &program, path);
   program_optimise(&program, options, NULL);
   return emit_and_write(options, &program, path);
 }

@@ -72,8 +72,9 @@ static int run_verb(Options *options, int argc, char **argv) {
   if (argc < 2) return usage_error(NULL, "expected a verb or a .pk file");
   const Verb *verb = verb_find(argv[1]);
   int skip = verb ? 2 : 1;
-  if (!verb && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-                strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "--targets") == 0))
+  if (!verb &&
+      (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+       strcmp(argv[1], "--version") == 0 || (strcmp(argv[1], "--targets") == 0 && argc == 2)))
     verb = &no_verb;
   if (!verb && argv[1][0] != '-' && !looks_like_file(argv[1])) return unknown_verb(argv[1]);
   if (!verb) verb = verb_find("compile");

@@ -126,6 +126,42 @@ static const char *read_tolerance(Options *options, const OptionRow *row, const 
              : "requires R or R,A: a relative and an absolute difference, each at least 0";
 }
 
+static bool is_listed(const char *list, const char *name) {
+  size_t length = strlen(name);
+  for (const char *p = list; p; p = strchr(p, ',')) {
+    p += *p == ',';
+    if (strncmp(p, name, length) == 0 && (!p[length] || p[length] == ',')) return true;
+  }
+  return false;
+}
+
+// Every name is a target's: the first that is not, or NULL.
+static const char *unknown_target(Arena *arena, const char *list) {
+  for (const char *p = list;; p++) {
+    const char *name = arena_strndup(arena, p, strcspn(p, ","));
+    if (!target_find(name)) return name;
+    p += strlen(name);
+    if (!*p) return NULL;
+  }
+}
+
+static const char *read_targets(Options *options, const OptionRow *row, const char *value) {
+  (void)row;
+  const char *native = target_find("native")->name, *prefix = "";
+  const char *unknown = unknown_target(options->arena, value);
+  if (unknown) return arena_printf(options->arena, "names the unknown target %s", unknown);
+  for (const Target *t = targets; t < targets + target_count; t++) {
+    bool wanted =
+        is_listed(value, t->name) || (strcmp(t->name, native) == 0 && is_listed(value, "native"));
+    if (!wanted) continue;
+    if (*prefix && *t->cc_prefix && strcmp(prefix, t->cc_prefix) != 0)
+      return "names targets of different architectures";
+    if (*t->cc_prefix) prefix = t->cc_prefix;
+    LIST_PUSH(options->arena, &options->variants, t);
+  }
+  return NULL;
+}
+
 static const char *read_threads(Options *options, const OptionRow *row, const char *value) {
   int64_t count;
   (void)row;
@@ -200,6 +236,9 @@ static const OptionRow option_rows[] = {
      "also report what `pkc check` finds, and compare with what it computes"},
     {"--target", "TARGET", (unsigned)ALL_VERBS, read_target, 0,
      "shape the text for native (default) or one of the targets below"},
+    {"--targets", "TARGET,..", VERB_COMPILE, read_targets, 0,
+     "C for several machines in one file: the best that the processor supports runs; prints how to "
+     "compile it"},
     {"--threads", "N", (unsigned)ALL_VERBS, read_threads, 0,
      "threads for parallel grid axes (default $PK_THREADS, else 1)"},
     {"--vmem-limit", "BYTES", VERB_RUN | VERB_BENCH, read_count, FIELD(vmem_limit),
@@ -248,7 +287,7 @@ static const OptionRow option_rows[] = {
     {"--help", NULL, (unsigned)ALL_VERBS, NULL, 0, "this text"},
     {"--version", NULL, (unsigned)ALL_VERBS, NULL, 0, "the version of pkc"},
     {"--targets", NULL, (unsigned)ALL_VERBS, NULL, 0,
-     "the targets with the flags that a C compiler takes for them, this machine's first"},
+     "alone: the targets with the flags that a C compiler takes for them, this machine's first"},
 };
 enum { OPTION_ROWS = sizeof option_rows / sizeof *option_rows };
 
@@ -396,8 +435,8 @@ int options_read(Options *options, const Verb *verb, int count, char **words) {
     if (!row) return unknown_option(verb, word);
     if (!(row->verbs & verb->flag))
       return usage_error(verb, "%s does not go with `pkc %s`", row->name, verb->name);
-    if (!row->read) return answer(verb, row);
     if (value && !row->value) return usage_error(verb, "%s takes no value", row->name);
+    if (!row->read) return answer(verb, row);
     if (row->value && !value && ++i < count) value = words[i];
     if (row->value && (!value || !*value))
       return usage_error(verb, "%s expects a value: %s", row->name, row->value);

@@ -69,7 +69,8 @@ int verb_run(Options *options) {
   if (found == USER_ERROR) return found;
   double work = k->reference ? reference_flops(k, session.binding.sizes) : 0;
   BuildFlags flags = {.flags = target_flags(options->target), .linked = true};
-  if (work <= reference_work_most && !options->reference) flags.naive_flags = naive_target_flags(false);
+  if (work <= reference_work_most && !options->reference)
+    flags.naive_flags = naive_target_flags(false);
   const char *wrong = session_open(&session, options, &flags);
   if (wrong) status = user_error("%s: %s", path, wrong);
   if (status == DONE) {

@@ -73,6 +73,10 @@ const char *pk_version(void);
 /* What a loader needs to know of a compiled kernel: each is exported as `const pk_kernel
  * NAME_kernel`. */
 typedef struct pk_kernel pk_kernel;
+/* The target (of `pkc --targets`) that a kernel compiled for several of them is run for here: the
+ * first that this processor supports. NULL: it supports none, and calls are refused. "" for a
+ * kernel that was compiled for one. */
+const char *pk_kernel_target(const pk_kernel *kernel);
 /* Calls any kernel: tensors in the order of its signature. */
 pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors);
 /* Bytes that the temporaries of a program take in a call with these tensors; a kernel has none. The

@@ -101,6 +101,13 @@ static inline void pk_flow_exchange(pk_flow *flow, int array, int spare) {
   flow->array[array] = written;
 }
 
+/* The same kernel, compiled for one kind of processor. */
+typedef struct {
+  const char *target;
+  unsigned needs; /* features, as in <pk/cpu.h> */
+  const pk_kernel *kernel;
+} pk_variant;
+
 struct pk_kernel {
   int abi; /* PK_ABI of the compiler that wrote it */
   const char *name;
@@ -126,8 +133,11 @@ struct pk_kernel {
   void (*program)(pk_flow *flow);
   const pk_temporary *temporary;
   int temporaries;
+  /* When not NULL: of these, up to one without a kernel, the first that this processor can run is
+   * called in place of this one, which has no functions of its own. */
+  const pk_variant *variant;
 };
-enum { PK_ABI = 3 };
+enum { PK_ABI = 4 };
 
 /* Saturating arithmetic on non-negative numbers of bytes and steps: INT64_MAX stands for "too much"
  * and stays, times 0 too. */
