@@ -94,9 +94,9 @@ static Value name_operand(Lower *l, const Symbol *s, Span span) {
     diag_error(l->diag, span, ERR_NOT_VISIBLE, "the output `%s` has no value yet", s->name);
     return value_error();
   }
-  bool readable = l->place == IN_BODY && !l->prelude;
-  return readable || is_prefetched_here(l, s->ref) ? bare_ref(l, s->ref, span)
-                                                   : not_visible(l, s, span);
+  if (l->place == IN_BODY && !l->prelude) return bare_ref(l, s->ref, span);
+  Ref *given = prefetched_of(l, s);
+  return given ? bare_ref(l, given, span) : not_visible(l, s, span);
 }
 
 static Value name_symbol(Lower *l, Symbol *s, Span span) {

@@ -248,6 +248,12 @@ typedef struct {
 } View;
 // NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
 bool lower_view(Lower *l, const Node *node, bool masked, View *view);
+// The prefetched operand of that name, where it may be read here: what the caller gave, which the
+// body may know as a copy of its own. Else NULL.
+Ref *prefetched_of(Lower *l, const Symbol *s);
+bool is_all_of(const Node *window);  // x[...]
+// The same of `ref`, which stands where the name in `node` does.
+bool lower_window(Lower *l, const Node *node, Ref *ref, bool masked, View *view);
 Instr *load_view(Lower *l, const View *view, Instr *mask, Instr *other, Span span);
 View whole_view(Lower *l, Ref *ref, Span span);
 void store_view(Lower *l, const View *view, Value v, Value mask, Span span);
@@ -255,8 +261,6 @@ Value load_ref(Lower *l, Ref *ref, Span span);               // all of it
 Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
 bool is_broken(const Lower *l, const Ref *ref);
 void mark_broken(Lower *l, const Ref *ref);
-// a prefetched operand that may be read where we are
-bool is_prefetched_here(const Lower *l, const Ref *ref);
 bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
@@ -267,6 +271,11 @@ const RefView *named_view(Lower *l, const Node *node);
 Value read_view(Lower *l, const RefView *view, Span span);
 void write_view(Lower *l, const RefView *view, Value value, Span span);
 bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as one end of a copy
+// The view that NAME or NAME[..] is a window of, where that is not one of the ref; else NULL.
+const RefView *folded_view(Lower *l, const Node *window);
+// A var that holds a view, for windows of it; and what the var holds goes back to the view.
+Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span);
+void fold_view(Lower *l, const RefView *view, Ref *var, Span span);
 
 // ---- pipeline.c
 void lower_pipeline(Lower *l, const Node *node);

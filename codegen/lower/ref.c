@@ -1,16 +1,25 @@
 // Refs: windows, loads and stores.
 #include "codegen/lower/internal.h"
 
-bool is_prefetched_here(const Lower *l, const Ref *ref) {
+static bool is_prefetched_here(const Lower *l, const Ref *ref) {
   return ref->prefetch && (l->place == IN_EXTENT || l->place == IN_MAP || l->place == IN_REQUIRE ||
                            l->place == IN_BODY);
+}
+
+Ref *prefetched_of(Lower *l, const Symbol *s) {
+  for (int i = 0; i < l->k->inputs && s->kind == SYM_OPERAND; i++)
+    if (l->k->refs.at[i]->name == s->name && is_prefetched_here(l, l->k->refs.at[i]))
+      return l->k->refs.at[i];
+  return NULL;
 }
 
 Ref *ref_of(Lower *l, const Node *node) {
   if (node->kind != N_NAME) return NULL;
   Symbol *s = find_symbol(l, node->name);
   if (!s || s->poisoned) return NULL;
-  if (s->kind == SYM_OPERAND && is_prefetched_here(l, s->ref)) return s->ref;
+  bool own = l->place == IN_BODY && !l->prelude;
+  Ref *prefetched = own ? NULL : prefetched_of(l, s);
+  if (prefetched) return prefetched;
   if (l->place != IN_BODY || l->prelude) return NULL;
   if (s->kind == SYM_OPERAND || s->kind == SYM_SCRATCH || s->kind == SYM_VAR) return s->ref;
   return s->kind == SYM_PARAMETER && s->value.kind == V_REF ? s->value.ref : NULL;
@@ -53,31 +62,13 @@ void mark_broken(Lower *l, const Ref *ref) {
   if (!is_broken(l, ref)) LIST_PUSH(l->arena, &l->broken, ref);
 }
 
-// x[...] of a view x.
-static bool is_all_of(const Node *index) {
-  return index->list.count == 1 && index->list.at[0]->kind == N_ELLIPSIS;
+bool is_all_of(const Node *window) {
+  return window->kind == N_INDEX && window->list.count == 1 &&
+         window->list.at[0]->kind == N_ELLIPSIS;
 }
 
-bool lower_view(Lower *l, const Node *node, bool masked, View *view) {
+bool lower_window(Lower *l, const Node *node, Ref *ref, bool masked, View *view) {
   Cut cuts[MAX_RANK];
-  const RefView *viewed = named_view(l, node->kind == N_INDEX ? node->a : node);
-  if (viewed && node->kind == N_INDEX && is_all_of(node))
-    return view_window(l, viewed, view, node->span);
-  Ref *ref = node->kind == N_INDEX ? ref_of(l, node->a) : ref_of(l, node);
-  if (ref && is_broken(l, ref)) return false;
-  if (!ref) {
-    bool named = node->kind == N_INDEX || node->kind == N_NAME;
-    if (named && is_error(lower_expr(l, node->kind == N_INDEX ? node->a : node))) return false;
-    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT,
-               "expected a window of a ref, such as `x[...]`");
-    return false;
-  }
-  if (node->kind != N_INDEX && ref->type.rank > 0 && ref->role != REF_VAR) {
-    diag_error(l->diag, node->span, ERR_BARE_REF, "`%s` is a ref, %s: a window of it is `%s[...]`",
-               ref->name, type_text(l, &ref->type), ref->name);
-    diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));
-    return false;
-  }
   if (node->kind == N_INDEX && !lower_cuts(l, node, &ref->type, ref_text(l, ref), masked, cuts))
     return false;
   for (int i = 0; node->kind == N_INDEX && i < node->list.count; i++)
@@ -94,6 +85,27 @@ bool lower_view(Lower *l, const Node *node, bool masked, View *view) {
     }
   view_of_cuts(l, ref, node->kind == N_INDEX ? cuts : NULL, node->span, view);
   return true;
+}
+
+bool lower_view(Lower *l, const Node *node, bool masked, View *view) {
+  const RefView *viewed = named_view(l, node->kind == N_INDEX ? node->a : node);
+  if (viewed && is_all_of(node)) return view_window(l, viewed, view, node->span);
+  Ref *ref = node->kind == N_INDEX ? ref_of(l, node->a) : ref_of(l, node);
+  if (ref && is_broken(l, ref)) return false;
+  if (!ref) {
+    bool named = node->kind == N_INDEX || node->kind == N_NAME;
+    if (named && is_error(lower_expr(l, node->kind == N_INDEX ? node->a : node))) return false;
+    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT,
+               "expected a window of a ref, such as `x[...]`");
+    return false;
+  }
+  if (node->kind != N_INDEX && ref->type.rank > 0 && ref->role != REF_VAR) {
+    diag_error(l->diag, node->span, ERR_BARE_REF, "`%s` is a ref, %s: a window of it is `%s[...]`",
+               ref->name, type_text(l, &ref->type), ref->name);
+    diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));
+    return false;
+  }
+  return lower_window(l, node, ref, masked, view);
 }
 
 // Loads and stores reach VMEM and SMEM. False, reported, for what is elsewhere.
@@ -161,11 +173,10 @@ bool check_storable(Lower *l, Ref *ref, Span span) {
   const Ref *output = NULL;
   for (int i = l->k->inputs; i < l->k->inputs + l->k->outputs; i++)
     if (l->k->refs.at[i]->alias == ref) output = l->k->refs.at[i];
-  const char *why = ref->prefetch ? "is prefetched: nothing is stored to it"
-                    : output      ? arena_printf(l->arena,
-                                                 "is an input whose memory the output `%s` shares: "
-                                                      "store to `%s`",
-                                                 output->name, output->name)
+  const char *why = output ? arena_printf(l->arena,
+                                          "is an input whose memory the output `%s` shares: "
+                                          "store to `%s`",
+                                          output->name, output->name)
                     : ref->space == SPACE_ANY
                         ? "is an input that stays in HBM: nothing is stored to it"
                         : "is an input: only the kernel's own statements store to its block";

@@ -168,18 +168,39 @@ static void assign_output(Lower *l, const Node *node) {
   diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
 }
 
+static Value combined(Lower *l, const Node *node, Value old, Value v) {
+  Node op = operator_node(node);
+  return node->op == OP_NONE || is_error(v) ? v : lower_binary(l, &op, node->op, old, v);
+}
+
+// A store to a part: of all of the view, with the part changed.
+static void assign_part(Lower *l, const Node *node, const RefView *view, Value v) {
+  View window;
+  if (!check_storable(l, viewed_ref(view), node->a->span)) return;
+  Ref *var = unfold_view(l, view, node->a->a->name, node->a->span);
+  if (!lower_window(l, node->a, var, false, &window)) return;
+  if (node->op != OP_NONE)
+    v = combined(l, node, value_data(load_view(l, &window, NULL, NULL, node->a->span)), v);
+  if (is_error(v)) return;
+  store_view(l, &window, v, (Value){.kind = V_VOID}, node->span);
+  fold_view(l, view, var, node->span);
+}
+
 static void assign_view(Lower *l, const Node *node, const RefView *view) {
   const Node *target = node->a;
-  if (target->kind != N_INDEX || target->list.count != 1 ||
-      target->list.at[0]->kind != N_ELLIPSIS) {
+  if (target->kind != N_INDEX) {
     diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE,
-               "a store to a view takes all of it, `v[...] = ..`");
+               "`%s` is a view: store to a window of it, `%s[...] = ..`", target->name,
+               target->name);
     return;
   }
-  Node op = operator_node(node);
   Value v = lower_expr(l, node->b);
-  if (node->op != OP_NONE && !is_error(v))
-    v = lower_binary(l, &op, node->op, read_view(l, view, target->span), v);
+  if (is_error(v)) return;
+  if (!is_all_of(target)) {
+    assign_part(l, node, view, v);
+    return;
+  }
+  if (node->op != OP_NONE) v = combined(l, node, read_view(l, view, target->span), v);
   if (!is_error(v)) write_view(l, view, v, node->span);
 }
 

@@ -73,6 +73,32 @@ void write_view(Lower *l, const RefView *view, Value value, Span span) {
   if (v) store_view(l, &view->window, value_data(v), (Value){.kind = V_VOID}, span);
 }
 
+// ---- parts of a view
+
+const RefView *folded_view(Lower *l, const Node *window) {
+  const RefView *view = named_view(l, window->kind == N_INDEX ? window->a : window);
+  return view && (view->steps.count || !is_all_of(window)) ? view : NULL;
+}
+
+Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span) {
+  Ref *var = NEW(l->arena, Ref);
+  *var = (Ref){.name = name,
+               .id = l->k->refs.count,
+               .role = REF_VAR,
+               .space = SPACE_VAR,
+               .type = *view_type(view),
+               .span = span};
+  LIST_PUSH(l->arena, &l->k->refs, var);
+  View all = whole_view(l, var, span);
+  Value v = read_view(l, view, span);
+  if (!is_error(v)) store_view(l, &all, v, (Value){.kind = V_VOID}, span);
+  return var;
+}
+
+void fold_view(Lower *l, const RefView *view, Ref *var, Span span) {
+  write_view(l, view, load_ref(l, var, span), span);
+}
+
 // The whole of a view where a window is expected: only where it has no steps.
 bool view_window(Lower *l, const RefView *view, View *out, Span span) {
   *out = view->window;

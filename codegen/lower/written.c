@@ -1,30 +1,84 @@
-// Inputs whose own block the body stores to. Such a store is seen until the block's index changes,
-// and never in the caller's array: the body works on a copy, made whenever the block is fetched.
+// Inputs whose own block the body stores to, and prefetched ones. Such a store is seen until the
+// block's index changes, and never in the caller's array: the body works on a copy, made whenever
+// the block is fetched. Extents and index maps read what the caller gave.
 #include "codegen/lower/internal.h"
 
 #include <string.h>
 
 // ---- which inputs
 
-static bool names(const Node *window, const char *name) {
+// A search for stores to an input: by its name, by names of views of it, and by functions that it
+// is handed to.
+typedef struct {
+  Lower *l;
+  LIST(const char *) names;
+  LIST(const Node *) inside;  // parameters of functions that the search is in
+} Search;
+
+static bool names(const Search *s, const Node *window) {
   while (window && window->kind == N_INDEX) window = window->a;
-  return window && window->kind == N_NAME && window->name == name;
+  for (int i = 0; window && window->kind == N_NAME && i < s->names.count; i++)
+    if (window->name == s->names.at[i]) return true;
+  return false;
+}
+
+static bool is_call_of(const Node *node, const char *name) {
+  return node && node->kind == N_CALL && node->list.count > 0 && strcmp(node->name, name) == 0;
 }
 
 static bool is_store(const Node *call) {
-  return call->kind == N_CALL && call->list.count > 0 &&
-         (strcmp(call->name, "store") == 0 || strcmp(call->name, "scatter") == 0 ||
-          strcmp(call->name, "scatter_add") == 0);
+  return is_call_of(call, "store") || is_call_of(call, "scatter") ||
+         is_call_of(call, "scatter_add");
 }
 
-static bool stores_to(const Node *node, const char *name) {
+static void find_views(Search *s, const Node *node) {
+  if (!node) return;
+  if (node->kind == N_LET && is_call_of(node->a, "view") && names(s, node->a->list.at[0]) &&
+      !names(s, &(Node){.kind = N_NAME, .name = node->name}))
+    LIST_PUSH(s->l->arena, &s->names, node->name);
+  find_views(s, node->a);
+  find_views(s, node->b);
+  find_views(s, node->c);
+  for (int i = 0; i < node->list.count; i++) find_views(s, node->list.at[i]);
+}
+
+static bool stores_in(Search *s, const Node *node);
+
+static bool stores_by_parameter(Search *s, const Function *f, const Node *parameter) {
+  Search inner = {.l = s->l, .inside = s->inside};
+  for (int i = 0; i < s->inside.count; i++)
+    if (s->inside.at[i] == parameter) return false;
+  LIST_PUSH(s->l->arena, &inner.inside, parameter);
+  LIST_PUSH(s->l->arena, &inner.names, parameter->name);
+  find_views(&inner, f->node->b);
+  bool stores = stores_in(&inner, f->node->b) || stores_in(&inner, f->node->a);
+  s->inside = inner.inside;  // those that were searched are not searched again
+  return stores;
+}
+
+static bool stores_by_call(Search *s, const Node *call) {
+  const Function *f = find_function(s->l, call->name);
+  for (int i = 0; f && i < call->list.count && i < f->node->list.count; i++)
+    if (call->list.at[i]->kind == N_NAME && names(s, call->list.at[i]) &&
+        stores_by_parameter(s, f, f->node->list.at[i]))
+      return true;
+  for (int i = 0; f && i < call->list2.count; i++)
+    for (int k = 0; k < f->node->list.count; k++)
+      if (call->list2.at[i]->name == f->node->list.at[k]->name && names(s, call->list2.at[i]->a) &&
+          stores_by_parameter(s, f, f->node->list.at[k]))
+        return true;
+  return false;
+}
+
+static bool stores_in(Search *s, const Node *node) {
   if (!node || node->kind == N_FN) return false;
-  if (node->kind == N_ASSIGN && names(node->a, name)) return true;
-  if (node->kind == N_ARROW && names(node->b, name)) return true;
-  if (is_store(node) && names(node->list.at[0], name)) return true;
-  if (stores_to(node->a, name) || stores_to(node->b, name) || stores_to(node->c, name)) return true;
+  if (node->kind == N_ASSIGN && names(s, node->a)) return true;
+  if (node->kind == N_ARROW && names(s, node->b)) return true;
+  if (is_store(node) && names(s, node->list.at[0])) return true;
+  if (node->kind == N_CALL && stores_by_call(s, node)) return true;
+  if (stores_in(s, node->a) || stores_in(s, node->b) || stores_in(s, node->c)) return true;
   for (int i = 0; i < node->list.count; i++)
-    if (stores_to(node->list.at[i], name)) return true;
+    if (stores_in(s, node->list.at[i])) return true;
   return false;
 }
 
@@ -34,9 +88,12 @@ static bool is_aliased(const Lower *l, const Ref *input) {
   return false;
 }
 
-static bool is_written(const Lower *l, const Ref *input) {
-  return input->space != SPACE_ANY && !input->prefetch && !is_broken(l, input) &&
-         !is_aliased(l, input) && stores_to(l->node->a, input->name);
+static bool is_written(Lower *l, const Ref *input) {
+  Search s = {.l = l};
+  if (input->space == SPACE_ANY || is_broken(l, input) || is_aliased(l, input)) return false;
+  LIST_PUSH(l->arena, &s.names, input->name);
+  find_views(&s, l->node->a);
+  return stores_in(&s, l->node->a);
 }
 
 // ---- the copy

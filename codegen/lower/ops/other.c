@@ -4,11 +4,21 @@
 
 #include <string.h>
 
+// The window of a masked access; of a view, in a var that holds the view.
+static bool lower_masked_view(Lower *l, const Node *node, bool masked, View *view, Ref **var) {
+  const RefView *folded = folded_view(l, node);
+  *var = NULL;
+  if (!folded || node->kind != N_INDEX) return lower_view(l, node, masked, view);
+  *var = unfold_view(l, folded, node->a->name, node->span);
+  return lower_window(l, node, *var, masked, view);
+}
+
 static Value lower_load(Lower *l, const Call *call) {
   View view;
+  Ref *var;
   Instr *mask = NULL, *other = NULL;
   Span span = call->node->span;
-  if (!lower_view(l, call->arg[0], call->arg[1] != NULL, &view)) return value_error();
+  if (!lower_masked_view(l, call->arg[0], call->arg[1] != NULL, &view, &var)) return value_error();
   if (call->arg[1]) {
     Value m = lower_expr(l, call->arg[1]);
     if (!(mask = convert(l, m, DT_BOOL, call->arg[1]->span, "the mask"))) return value_error();
@@ -39,12 +49,18 @@ static Value lower_load(Lower *l, const Call *call) {
 
 static Value lower_store(Lower *l, const Call *call) {
   View view;
+  Ref *var;
+  const Node *window = call->arg[0];
+  const RefView *folded = folded_view(l, window);
   Value v = lower_expr(l, call->arg[1]), mask = {.kind = V_VOID};
   if (call->arg[2]) mask = lower_expr(l, call->arg[2]);
-  if (!lower_view(l, call->arg[0], call->arg[2] != NULL, &view) ||
-      !check_storable(l, view.ref, call->arg[0]->span))
+  if (folded && !check_storable(l, viewed_ref(folded), window->span)) return value_error();
+  if (!lower_masked_view(l, window, call->arg[2] != NULL, &view, &var) ||
+      !check_storable(l, view.ref, window->span))
     return value_error();
-  if (!is_error(v)) store_view(l, &view, v, mask, call->node->span);
+  if (is_error(v) || is_error(mask)) return value_error();
+  store_view(l, &view, v, mask, call->node->span);
+  if (var) fold_view(l, folded, var, call->node->span);
   return (Value){.kind = V_VOID};
 }
 

@@ -153,8 +153,27 @@ static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
   return false;
 }
 
+// Into a view: into what it holds, which then goes back to it.
+static Value scatter_into_view(Lower *l, const Call *call, const RefView *view, Scatter *s) {
+  const Node *window = call->arg[0];
+  if (!check_storable(l, viewed_ref(view), window->span)) return value_error();
+  if (window->kind != N_INDEX) {
+    diag_error(l->diag, window->span, ERR_BARE_REF, "`%s` is a view: a window of it is `%s[...]`",
+               window->name, window->name);
+    return value_error();
+  }
+  Ref *var = unfold_view(l, view, window->a->name, window->span);
+  if (!lower_window(l, window, var, false, &s->window) || !lower_scattered(l, call, s))
+    return value_error();
+  scatter_rows(l, s);
+  fold_view(l, view, var, s->span);
+  return (Value){.kind = V_VOID};
+}
+
 static Value lower_scatter(Lower *l, const Call *call) {
   Scatter s = {.add = call->builtin->op == OP_ADD, .span = call->node->span};
+  const RefView *view = folded_view(l, call->arg[0]);
+  if (view) return scatter_into_view(l, call, view, &s);
   if (!lower_view(l, call->arg[0], false, &s.window) ||
       !check_storable(l, s.window.ref, call->arg[0]->span))
     return value_error();
