@@ -82,7 +82,66 @@ CASES = [
      "async_copy(x[ds(i * 8, 8), :] -> b[...], s).wait(); o[...] = b[...];", "M=32", "v5e", None, ""),
     ("a reshape across lanes", "x: f32[8, 128]", "o: f32[4, 256]", "o[...] = reshape(x[...], [4, 256]);", "", "v5e", "E0708",
      "a reshape that changes the last axis"),
+    ("a cast through i64", "x: f32[8, 128]", "o: f32[8, 128]", "o[...] = cast(cast(x[...], i64), f32);", "", "v5e", "E0702", "cast gives i64"),
+    ("an index of 64 bits", "x: f32[8, 128]", "o: f32[8, 128]",
+     "grid (i in 1); let r = i * 8 + iota([8, 128], axis = 0); o[...] = where(r < 3, x[...], 0);", "", "v5e", None, ""),
+    ("a cast through f16", "x: f32[8, 128]", "o: f32[8, 128]", "o[...] = cast(cast(x[...], f16), f32);", "", "v5e", "E0702", "cast gives f16"),
+    ("a run-time slice of a vector", "x: f32[512]", "o: f32[N]",
+     "grid (i in 4); block x: [512] at (0); block o: [128] at (i); o[...] = x[ds(i * 128, 128)];", "N=512", "v5e", "E0707",
+     "not to be a multiple of 1024"),
+    ("a run-time slice of whole tiles of a vector", "x: f32[4096]", "o: f32[N]",
+     "grid (i in 4); block x: [4096] at (0); block o: [1024] at (i); o[...] = x[ds(i * 1024, 1024)];", "N=4096", "v5e", None, ""),
+    ("a run-time lane", "x: f32[8, 512], n: i32[1]", "o: f32[8, 128]", "block n: smem; o[...] = x[:, ds(n[0], 128)];", "n=zeros", "v5e",
+     "E0707", "axis 1: its start is known only at run time"),
+    ("run-time lanes in whole registers", "x: f32[8, 512], n: i32[1]", "o: f32[8, 128]",
+     "block n: smem; o[...] = x[:, ds(n[0] * 128, 128)];", "n=zeros", "v5e", None, ""),
+    ("a strided load of f32 rows", "x: f32[16, 128]", "o: f32[8, 128]", "o[...] = x[ds(0, 8, 2), :];", "", "v5e", None, ""),
+    ("a strided load of bf16 rows", "x: bf16[32, 128]", "o: bf16[16, 128]", "o[...] = x[ds(0, 16, 2), :];", "", "v5e", "E0706",
+     "a strided load takes 32-bit elements"),
+    ("a stride along lanes", "x: f32[8, 256]", "o: f32[8, 128]", "o[...] = x[:, ds(0, 128, 2)];", "", "v5e", "E0706",
+     "has a stride along its last axis"),
+    ("a gather within a register", "x: f32[8, 128], i: i32[8, 128]", "o: f32[8, 128]", "o[...] = take_along_axis(x[...], i[...], axis = 1);",
+     "i=zeros", "v5e", None, ""),
+    ("a gather beyond a register", "x: f32[8, 256], i: i32[8, 256]", "o: f32[8, 256]", "o[...] = take_along_axis(x[...], i[...], axis = 1);",
+     "i=zeros", "v5e", "E0703", "take_along_axis reads 256 elements along axis 1: one vector register holds 128"),
+    ("values too large for VMEM", "x: f32[4096, 4096]", "o: f32[4096, 4096]",
+     "let y = x[...] * 2; let z = dot(y, y); o[...] = z - reduce_max(z, axis = 1);", "", "v5e", "E0704", "bytes of buffers and values"),
+    ("copies before generation 4", "x: f32[8, 128]", "o: f32[8, 128]",
+     "block x: any; scratch b: vmem f32[8, 128], s: sem dma;\nb[...] = 0; async_copy(x[...] -> b[...], s).start();"
+     "async_copy(x[...] -> b[...], s).wait(); o[...] = b[...];", "", "v3", "E0706", "from generation 4 on"),
 ]
+
+# Of each row of codegen/tpu/rules.def a kernel, which the first generation that has it takes and the one before does not.
+CHIPS = {2: "v2", 3: "v3", 4: "v4", 5: "v5e", 6: "v6e", 7: "7x"}
+BODIES = {
+    "ARITHMETIC": ("", "{t}[64, 128]", "x[...] {op} x[...]"),
+    "ADD": ("", "{t}[64, 128]", "max(x[...], x[...])"),
+    "COMPARE": ("", "f32[64, 128]", "where(x[...] {less} x[...], 1.0, 0.0)"),
+    "REDUCE": ("", "{t}[64, 1]", "{reduce}(x[...], axis = 1)"),
+    "ARG_REDUCE": ("", "i32[64, 1]", "argmax(x[...], axis = 1)"),
+    "GATHER_LANES": (", i: {i}[64, 128]", "{t}[64, 128]", "take_along_axis(x[...], i[...], axis = 1)"),
+    "GATHER_SUBLANES": (", i: {i}[{n}, 128]", "{t}[{n}, 128]", "take_along_axis(x[...], i[...], axis = 0)"),
+}
+
+
+def rows():
+    with open(os.path.join(os.path.dirname(__file__), "..", "codegen", "tpu", "rules.def"), encoding="utf-8") as f:
+        return re.findall(r"^RULE\((\w+), (\w+), (\w+), \w+\)", f.read(), re.M)
+
+
+def probes():
+    for group, dtype, since in rows():
+        t = dtype.lower()
+        bits = {"bool": 32}.get(t) or int(re.search(r"\d+", t).group())
+        if bits == 64 or t == "bool":
+            continue
+        words = {"t": t, "op": "*", "less": "<", "reduce": "reduce_sum", "i": {32: "i32", 16: "i16", 8: "i8"}.get(bits, "i32"), "n": 8 * 32 // bits}
+        more, out, value = (text.format(**words) for text in BODIES[group])
+        rows_in = words["n"] if group == "GATHER_SUBLANES" else 64
+        for generation, chip in CHIPS.items():
+            good = since != "NEVER" and generation >= int(since)
+            yield (f"{group} {t} on {chip}", f"x: {t}[{rows_in}, 128]{more}", f"o: {out}", f"o[...] = {value};", "", chip,
+                   None if good else "E0702", "")
 
 
 def check(case, folder):
@@ -101,7 +160,7 @@ def check(case, folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        results = [check(case, folder) for case in CASES]
+        results = [check(case, folder) for case in [*CASES, *probes()]]
     print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
     return not all(results)
 

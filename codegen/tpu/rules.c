@@ -5,23 +5,61 @@
 // Rules: JAX, jax/_src/pallas/mosaic/lowering.py (blocks, operations, dtypes, loads and stores),
 // and the chips' memories (chips.def). A finding has a code of the 07xx of dsl/errors.def, which
 // names its rule.
+#include <stdio.h>
 #include <string.h>
 
-#include "codegen/ir/index.h"
-#include "codegen/ir/facts.h"
-#include "codegen/tpu/tpu.h"
+#include "codegen/tpu/internal.h"
 
 enum { NEVER = 1000 };
 
-typedef struct {
-  int elementwise, reduction, arg_reduction;
-  bool known;
-} DtypeSupport;
+typedef enum {
+#define RULE_GROUP(id, text) GROUP_##id,
+#include "codegen/tpu/rules.def"
+  GROUPS
+} Group;
 
-static const DtypeSupport dtype_support[DT_COUNT] = {
-#define TPU_DTYPE(id, elementwise, reduction, arg) [DT_##id] = {elementwise, reduction, arg, true},
-#include "codegen/tpu/dtypes.def"
+static const char *const group_texts[GROUPS] = {
+#define RULE_GROUP(id, text) text,
+#include "codegen/tpu/rules.def"
 };
+
+enum {
+#define RULE_SOURCE(id, text) SOURCE_##id,
+#include "codegen/tpu/rules.def"
+  RULE_SOURCES
+};
+
+static const char *const rule_sources[RULE_SOURCES] = {
+#define RULE_SOURCE(id, text) text,
+#include "codegen/tpu/rules.def"
+};
+
+// 0: there is no rule.
+static const int first_generation[GROUPS][DT_COUNT] = {
+#define RULE(group, dtype, since, source) [GROUP_##group][DT_##dtype] = since,
+#include "codegen/tpu/rules.def"
+};
+
+static bool is_known(DType t) { return first_generation[GROUP_ARITHMETIC][t] > 0; }
+
+void tpu_list_rules(Buf *out) {
+  static const struct {
+    Group group;
+    DType dtype;
+    int since, source;
+  } rules[] = {
+#define RULE(group, dtype, since, source) {GROUP_##group, DT_##dtype, since, SOURCE_##source},
+#include "codegen/tpu/rules.def"
+  };
+  buf_puts(out, "rules of `pkc check --tpu`: the first generation that has it\n");
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    char since[16];
+    snprintf(since, sizeof since, "%d", rules[i].since);
+    buf_printf(out, "  %-9s %-47s %-5s %s\n", dtype_info[rules[i].dtype].name,
+               group_texts[rules[i].group], rules[i].since == NEVER ? "never" : since,
+               rule_sources[rules[i].source]);
+  }
+}
 
 typedef struct {
   Kernel *k;
@@ -129,7 +167,7 @@ static void check_ref(Rules *r, const Ref *ref) {
   if (is_wide(t) && ref->type.rank + ref->array.rank > 0)
     FIND(r, ref->span, ERR_TPU_DTYPE, "`%s`: a TPU has no arrays of %s; it has those of %s",
          ref->name, dtype_info[t].name, known_dtype(t));
-  else if (ref->space != SPACE_SEM && ref->space != SPACE_VAR && !dtype_support[t].known)
+  else if (ref->space != SPACE_SEM && ref->space != SPACE_VAR && !is_known(t))
     FIND(r, ref->span, ERR_TPU_DTYPE, "`%s`: %s is not a dtype of arrays on a TPU; %s is",
          ref->name, dtype_info[t].name, known_dtype(t));
   if (!ref_is_operand(ref)) return;
@@ -152,6 +190,11 @@ static int64_t held_bytes(const Rules *r, const Ref *ref) {
   return mul_i64(bytes, ref_is_operand(ref) ? ref->buffers : 1, &bytes) ? bytes : INT64_MAX;
 }
 
+static Values values_of(const Rules *r) {
+  CostModel cost = cost_model(r->k->arena, r->k, r->chip, r->sizes);
+  return find_values(&cost);
+}
+
 static void check_budget(Rules *r, Space space, ChipField field, const char *name) {
   Held largest = {0};
   int64_t total = 0, limit = (int64_t)r->chip->value[field];
@@ -162,10 +205,18 @@ static void check_budget(Rules *r, Space space, ChipField field, const char *nam
     if (!add_i64(total, bytes, &total)) total = INT64_MAX;
     if (bytes > largest.bytes) largest = (Held){ref, bytes};
   }
+  Values values = {0};
+  if (space == SPACE_VMEM) values = values_of(r);
+  if (space == SPACE_VMEM && r->k->vmem_limit && r->k->vmem_limit < limit) limit = r->k->vmem_limit;
+  total = saturating_add(total, values.peak);
   if (total <= limit) return;
   FIND(r, r->k->span, ERR_TPU_BUDGET,
-       "%s: %lld bytes of buffers in whole tiles, %lld more than the %lld of %s", name,
-       (long long)total, (long long)(total - limit), (long long)limit, r->chip->name);
+       "%s: %lld bytes of buffers%s in whole tiles, %lld more than the %lld of %s", name,
+       (long long)total, values.at ? " and values" : "", (long long)(total - limit),
+       (long long)limit, r->chip->name);
+  if (values.at)
+    diag_note(r->diag, values.at->span, "%lld bytes of values live after `%s`",
+              (long long)values.peak, op_info[values.at->op].name);
   for (int i = 0; i < r->k->refs.count; i++) {
     const Ref *ref = r->k->refs.at[i];
     if (ref->space == space && held_bytes(r, ref) > 0)
@@ -192,40 +243,106 @@ static const char *way_out(Op op) {
   return op_info[op].class == OPC_SCAN ? "a loop over slices of a ref" : NULL;
 }
 
+static void check_supported(Rules *r, const Instr *v, DType t, Group group);
+
+// take_along_axis: along the last two axes, within one register.
+static void check_gather(Rules *r, const Instr *v) {
+  const Type *from = &v->args[0]->type, *index = &v->args[1]->type;
+  int axis = (int)v->ival, last = v->type.rank - 1;
+  if (axis < last - 1) {
+    FIND(r, v->span, ERR_TPU_OPERATION,
+         "take_along_axis works along the last two axes, not along axis %d", axis);
+    return;
+  }
+  check_supported(r, v, from->dtype, axis == last ? GROUP_GATHER_LANES : GROUP_GATHER_SUBLANES);
+  int bits = dtype_info[from->dtype].bits;
+  int64_t most = axis == last
+                     ? (int64_t)r->chip->value[CHIP_LANES]
+                     : (int64_t)r->chip->value[CHIP_SUBLANES] * (bits < 32 ? 32 / bits : 1),
+          extent = extent_of(r, from->dim[axis]);
+  if (extent > most)
+    FIND(r, v->span, ERR_TPU_OPERATION,
+         "take_along_axis reads %lld elements along axis %d: one vector register holds %lld",
+         (long long)extent, axis, (long long)most);
+  if (bits < 32 && dtype_info[index->dtype].bits != bits)
+    FIND(r, v->span, ERR_TPU_DTYPE, "take_along_axis of %s takes indices of as many bits, not %s",
+         dtype_info[from->dtype].name, dtype_info[index->dtype].name);
+}
+
 static void check_operation(Rules *r, const Instr *v) {
   const char *instead = way_out(v->op);
   if (instead)
     FIND(r, v->span, ERR_TPU_OPERATION, "`%s` has no form on the tensor core; %s has",
          op_info[v->op].name, instead);
-  if (v->op == OP_TAKE_ALONG && v->ival < v->type.rank - 2)
-    FIND(r, v->span, ERR_TPU_OPERATION,
-         "take_along_axis works along the last two axes, not along axis %lld", (long long)v->ival);
+  if (v->op == OP_TAKE_ALONG) check_gather(r, v);
 }
 
-static void check_supported(Rules *r, const Instr *v, DType t, int since, const char *what) {
+static void check_supported(Rules *r, const Instr *v, DType t, Group group) {
+  int since = first_generation[group][t] ? first_generation[group][t] : NEVER;
   if (r->generation >= since) return;
-  const char *instead = is_float(t) ? "f32 or bf16" : is_integer(t) ? "i32" : "another dtype";
-  FIND(r, v->span, ERR_TPU_DTYPE, "%s of %s: %s; cast to %s first", what, dtype_info[t].name,
-       since == NEVER ? "no tensor core has it" : "not before a later generation", instead);
+  const char *instead = is_float(t)                                    ? "f32"
+                        : group == GROUP_ARG_REDUCE                    ? "f32"
+                        : is_integer(t) || group == GROUP_GATHER_LANES ? "i32"
+                                                                       : "another dtype";
+  const char *name = op_info[v->op].name, *dtype = dtype_info[t].name;
+  if (since == NEVER)
+    FIND(r, v->span, ERR_TPU_DTYPE, "%s of %s: no tensor core has it; cast to %s first", name,
+         dtype, instead);
+  else if (t == DT_F32 || t == DT_I32)
+    FIND(r, v->span, ERR_TPU_DTYPE, "%s of %s: generation %d has it, %s does not", name, dtype,
+         since, r->chip->name);
+  else
+    FIND(r, v->span, ERR_TPU_DTYPE, "%s of %s: generation %d has it, %s does not; cast to %s first",
+         name, dtype, since, r->chip->name, instead);
 }
 
-// i64 may be an index, which a TPU counts in 32 bits.
-static bool has_64_bits(DType t) { return is_wide(t) && t != DT_I64; }
+static Group group_of(const Instr *v) {
+  switch (op_info[v->op].class) {
+    case OPC_REDUCE:
+      return GROUP_REDUCE;
+    case OPC_ARGREDUCE:
+      return GROUP_ARG_REDUCE;
+    case OPC_COMPARE:
+      return GROUP_COMPARE;
+    case OPC_UNARY:
+    case OPC_BINARY:
+    case OPC_TERNARY:
+      return v->op == OP_ADD || v->op == OP_ABS || v->op == OP_MAX || v->op == OP_MIN
+                 ? GROUP_ADD
+                 : GROUP_ARITHMETIC;
+    default:
+      return GROUPS;
+  }
+}
+
+// Made of iotas and scalars: an index, which a TPU counts in 32 bits.
+static bool is_index(const Instr *v) {
+  if (is_float(v->type.dtype)) return false;
+  if (v->type.rank == 0 || v->op == OP_IOTA || v->op == OP_CONST) return true;
+  if (v->nargs == 0 || v->op == OP_LOAD || v->op == OP_IF) return false;
+  for (int i = 0; i < v->nargs; i++)
+    if (!is_index(v->args[i])) return false;
+  return true;
+}
+
+static bool is_too_wide(const Instr *v) {
+  if (!is_wide(v->type.dtype)) return false;
+  return v->type.dtype != DT_I64 || (v->op == OP_CAST && v->type.rank > 0 && !is_index(v->args[0]));
+}
 
 static void check_dtypes(Rules *r, const Instr *v) {
-  OpClass class = op_info[v->op].class;
-  if (has_result(v) && has_64_bits(v->type.dtype) && op_is_elementwise(v->op))
-    FIND(r, v->span, ERR_TPU_DTYPE, "%s gives %s: a TPU has lanes of 32 bits", op_info[v->op].name,
-         dtype_info[v->type.dtype].name);
+  if (has_result(v) && op_is_elementwise(v->op)) {
+    if (is_too_wide(v))
+      FIND(r, v->span, ERR_TPU_DTYPE, "%s gives %s: a TPU has lanes of 32 bits",
+           op_info[v->op].name, dtype_info[v->type.dtype].name);
+    else if (v->type.rank > 0 && !is_known(v->type.dtype))
+      FIND(r, v->span, ERR_TPU_DTYPE, "%s gives %s, which is not a dtype of a TPU; %s is",
+           op_info[v->op].name, dtype_info[v->type.dtype].name, known_dtype(v->type.dtype));
+  }
   DType t = v->nargs ? v->args[0]->type.dtype : v->type.dtype;
-  if (class == OPC_REDUCE || class == OPC_ARGREDUCE)
-    check_supported(
-        r, v, t, class == OPC_REDUCE ? dtype_support[t].reduction : dtype_support[t].arg_reduction,
-        op_info[v->op].name);
-  bool computes =
-      class == OPC_UNARY || class == OPC_BINARY || class == OPC_TERNARY || class == OPC_COMPARE;
-  if (computes && v->type.rank > 0 && dtype_support[t].known)
-    check_supported(r, v, t, dtype_support[t].elementwise, op_info[v->op].name);
+  Group group = group_of(v);
+  bool vectors = v->type.rank > 0 || group == GROUP_REDUCE || group == GROUP_ARG_REDUCE;
+  if (group != GROUPS && vectors && is_known(t)) check_supported(r, v, t, group);
 }
 
 // Pairs of operands that the matrix unit of a generation takes, through Pallas' lowering, which has
@@ -273,6 +390,30 @@ static void check_aligned(Rules *r, const Instr *v, const Ref *ref, const Window
   }
 }
 
+// What holds of slices of 32-bit refs, too: no strides along lanes, and run-time offsets along them
+// in whole registers.
+static void check_slice(Rules *r, const Instr *v, const char *verb) {
+  const Ref *ref = v->ref;
+  int last = ref->type.rank - 1;
+  int64_t lanes = (int64_t)r->chip->value[CHIP_LANES],
+          tile = last > 0 ? lanes : lanes * (int64_t)r->chip->value[CHIP_SUBLANES];
+  int bits = dtype_info[ref->type.dtype].bits;
+  for (int i = 0; i <= last; i++)
+    if (v->window.stride[i] != 1 && bits != 32)
+      FIND(r, v->span, ERR_TPU_ACCESS,
+           "a strided %s takes 32-bit elements, not %s: widen `%s` or take the slice of a value",
+           verb, dtype_info[ref->type.dtype].name, ref->name);
+  if (v->window.stride[last] != 1)
+    FIND(r, v->span, ERR_TPU_ACCESS, "a %s of `%s` has a stride along its last axis", verb,
+         ref->name);
+  const Instr *start = v->args[last];
+  if (start->op == OP_CONST || is_multiple(start, tile)) return;
+  if (extent_of(r, v->window.size[last]) == extent_of(r, ref->type.dim[last])) return;
+  FIND(r, v->span, ERR_TPU_ALIGNMENT,
+       "%s of `%s`, axis %d: its start is known only at run time, and not to be a multiple of %lld",
+       verb, ref->name, last, (long long)tile);
+}
+
 static void check_access(Rules *r, const Instr *v) {
   const Ref *ref = v->ref;
   bool store = v->op == OP_STORE;
@@ -292,11 +433,15 @@ static void check_access(Rules *r, const Instr *v) {
   if (v->flags & INSTR_MASKED && store && dtype_info[t->dtype].bits != 32)
     FIND(r, v->span, ERR_TPU_ACCESS, "a masked store takes 32-bit elements, not %s",
          dtype_info[t->dtype].name);
+  if (ref->space == SPACE_VMEM && ref->type.rank > 0) check_slice(r, v, verb);
   if (ref->space == SPACE_VMEM && dtype_info[ref->type.dtype].bits < 32 && ref->type.rank > 0)
     check_aligned(r, v, ref, &v->window, v->args, verb);
 }
 
 static void check_copy(Rules *r, const Instr *v) {
+  if (r->generation < 4)
+    FIND(r, v->span, ERR_TPU_ACCESS, "a body starts copies from generation 4 on, not on %s",
+         r->chip->name);
   if (v->ref->type.dtype == DT_BOOL)
     FIND(r, v->span, ERR_TPU_DTYPE,
          "copies of bool do not exist on a TPU: i32 holds masks in memory");

@@ -40,28 +40,33 @@ static int check_tpu(const Options *options, const Binding *binding) {
   return DONE;
 }
 
+static int interpret_all(const Options *options, Binding *binding, const char *path) {
+  Interpreted got;
+  const char *wrong = interpret_binding(options->arena, binding, false, false, &got);
+  if (wrong) return user_error("%s: %s", path, wrong);
+  int status = print_findings(options, binding, &got.report);
+  long long steps = got.report.steps;
+  if (status == DONE && !options->quiet)
+    printf("no findings in %lld grid step%s\n", steps, steps == 1 ? "" : "s");
+  if (status == DONE && binding->program.kernel->reference)
+    status = compare_with_reference(options, binding, &got, path);
+  int written = write_operands(options, binding->program.kernel, got.operands);
+  if (written != DONE) status = written;
+  interpreted_free(&got);
+  return status;
+}
+
+// The rules of a TPU are answered from types and index maps; nothing runs, unless its results are
+// asked for.
 int verb_check(Options *options) {
   Binding binding;
   const char *path = options->files.at[0];
+  bool tpu = options->chip || options->chip_file;
   options->quiet |= options->json;
   int status = bind_or_report(&binding, options, true);
   if (status == DONE) status = check_output_names(options, binding.program.kernel, path);
   if (status != DONE) return status;
-  Interpreted got;
-  const char *wrong = interpret_binding(options->arena, &binding, false, false, &got);
-  if (wrong) return user_error("%s: %s", path, wrong);
-  status = print_findings(options, &binding, &got.report);
-  long long steps = got.report.steps;
-  if (status == DONE && !options->quiet)
-    printf("no findings in %lld grid step%s\n", steps, steps == 1 ? "" : "s");
-  if (status == DONE && binding.program.kernel->reference)
-    status = compare_with_reference(options, &binding, &got, path);
-  int written = write_operands(options, binding.program.kernel, got.operands);
-  if (written != DONE) status = written;
-  interpreted_free(&got);
-  if (options->chip || options->chip_file) {
-    int tpu = check_tpu(options, &binding);
-    if (status == DONE) status = tpu;
-  }
-  return status;
+  if (!tpu || options->outputs.count) status = interpret_all(options, &binding, path);
+  int ruled = tpu ? check_tpu(options, &binding) : DONE;
+  return status == DONE ? ruled : status;
 }

@@ -6,10 +6,12 @@
 
 static int list_chips(const Options *options) {
   Buf out = {0};
-  if (options->sources)
+  if (options->sources) {
     chip_list_sources(&out);
-  else
+    tpu_list_rules(&out);
+  } else {
     chip_list(&out);
+  }
   int status = write_result("-", &out);
   buf_free(&out);
   return status;
