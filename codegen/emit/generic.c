@@ -136,7 +136,7 @@ static void emit_transpose(Gen *g, Instr *v) {
   Place from, to;
   REQUIRE(place_of(g, v->args[0], &from) && place_of(g, v, &to));
   const RefGen *r = val(v)->stored_by ? &g->refs[val(v)->stored_by->ref->id] : NULL;
-  bool streams = r && r->form == FORM_DIRECT && r->element == DT_F32;
+  bool streams = r && r->streams;
   const char *kind = streams ? "f32" : text(g, "b%d", dtype_bytes(to.element));
   line(g, "pk_transpose_block_%s(%s, %s, %s, %s, %s, %s%s);", kind, place_text(g, &to),
        expr_text(to.stride[0]), place_text(g, &from), expr_text(from.stride[0]),
@@ -422,7 +422,7 @@ static void emit_products(Gen *g, Instr *v) {
     a_at = reading(g, left->name);
     ld = left->stride[0];
   }
-  const char *depth = expr_text(panel_depth(g, kind, DEMAND_FULL, k));
+  const char *depth = expr_text(val(v)->depth);
   line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
        pack_panels_text(g, kind, from_b.element, s.b_transposed), reading(g, panels->name), depth,
        address(g, &from_b, batch, loops.at), expr_text(from_b.stride[n - 2]), extent_text(g, k),

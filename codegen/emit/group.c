@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  REDUCE_SUMS = 4
-};  // independent accumulators of a reduction: hides the latency of an add (4) at two a cycle, half
-    // of it
-
 static const char *member_name(Gen *g, const Instr *v) {
   return v->text && op_info[v->op].class != OPC_CONTROL ? unique_name(g, v->text)
                                                         : unique_name(g, text(g, "v%d", v->id));
@@ -101,8 +96,9 @@ static void declare_sums(Context *x, const Step *step, SumList *sums) {
     const char *start =
         is_extreme(v) ? text(g, "pk_%s_start_f32()", reduce_operation(v)) : identity_vector(g, v);
     const char *type = is_extreme(v) ? "pk_extreme_f32" : vector_type(v->args[0]->type.dtype);
-    line(g, "%s %s[%d] = {%s, %s, %s, %s};", type, sum.name, REDUCE_SUMS, start, start, start,
-         start);
+    const char *starts = start;
+    for (int k = 1; k < step->loop.vectors; k++) starts = text(g, "%s, %s", starts, start);
+    line(g, "%s %s[%d] = {%s};", type, sum.name, step->loop.vectors, starts);
   }
 }
 
@@ -129,16 +125,22 @@ static void keep_row_scalar(Context *x, const Instr *v, const char *name) {
   line(x->g, "pks_store_%s(%s, %s);", dtype_info[p.element].name, at, name);
 }
 
-static void finish_sums(Context *x, const SumList *sums) {
+// The sums of a reduction as one vector: by halves, so that no chain is longer than it has to be.
+static const char *joined_sums(Gen *g, const Sum *sum, int from, int count) {
+  const Instr *v = sum->v;
+  const char *verb = reduce_operation(v), *part = text(g, "%s[%d]", sum->name, from);
+  if (count == 1) return is_extreme(v) ? text(g, "pk_%s_finish_f32(%s)", verb, part) : part;
+  int half = (count + 1) / 2;
+  return text(g, "pk_%s_%s(%s, %s)", verb, reduce_lanes(v), joined_sums(g, sum, from, half),
+              joined_sums(g, sum, from + half, count - half));
+}
+
+static void finish_sums(Context *x, const Step *step, const SumList *sums) {
   Gen *g = x->g;
   for (int i = 0; i < sums->count; i++) {
     const Instr *v = sums->at[i].v;
-    const char *s = sums->at[i].name, *verb = reduce_operation(v), *lane = reduce_lanes(v);
-    const char *part[REDUCE_SUMS];
-    for (int k = 0; k < REDUCE_SUMS; k++)
-      part[k] = text(g, is_extreme(v) ? "pk_%s_finish_f32(%s[%d])" : "%.0s%s[%d]", verb, s, k);
-    const char *all = text(g, "pk_%s_%s(pk_%s_%s(%s, %s), pk_%s_%s(%s, %s))", verb, lane, verb,
-                           lane, part[0], part[1], verb, lane, part[2], part[3]);
+    const char *verb = reduce_operation(v), *lane = reduce_lanes(v),
+               *all = joined_sums(g, &sums->at[i], 0, step->loop.vectors);
     const char *result = v->args[0]->type.dtype == DT_BOOL
                              ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
                              : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
@@ -170,62 +172,56 @@ static Place member_place(Context *x, const Instr *v) {
   return place_at(x->g, &p, t->rank, x->index);
 }
 
-// ---- stores that may go past the caches. They want whole aligned vectors: the loop stores a row's
-// first vector where the row starts and goes on from the first turn in memory (pk_first_turn). That
-// repeats some lanes, which nothing else may see.
+// ---- stores that may go past the caches
 
-static bool is_streamed(Gen *g, const Instr *v) {
-  const RefGen *r = v->op == OP_STORE ? &g->refs[v->ref->id] : NULL;
-  return r && r->form == FORM_DIRECT && r->element == DT_F32 && !ir_mask(v);
+// What says whether a store goes past the caches now, or NULL: it never does.
+static const char *past_caches(const Context *x, const Instr *store) {
+  for (int i = 0; i < x->streams.count; i++)
+    if (x->streams.at[i].store == store) return x->streams.at[i].now;
+  return NULL;
 }
 
-static const Stream *stream_of(const Context *x, const Instr *store) {
-  int i = 0;
-  while (x->streams.at[i].store != store) i++;
-  return &x->streams.at[i];
+static Place start_of_row(Context *x, const Instr *store) {
+  x->index[x->group->leads] = number(x->g, 0);
+  return member_place(x, store);
 }
 
-static bool stores_only_outputs(Gen *g, const Step *step) {
-  for (int m = 0; m < step->members.count; m++) {
-    const Instr *v = step->members.at[m];
-    if (op_info[v->op].class == OPC_REDUCE ||
-        (v->op == OP_STORE && g->refs[v->ref->id].form != FORM_DIRECT))
-      return false;
-    if (v->op != OP_STORE && val(v)->buffer) return false;
+static void declare_stream(Context *x, const Instr *store, const Expr *second) {
+  Gen *g = x->g;
+  const RefGen *r = &g->refs[store->ref->id];
+  const char *streams = expr_text(streams_expr(g, r));
+  Place p = start_of_row(x, store);
+  Stream stream = {store, unique_name(g, text(g, "%s_now", r->stem)), NULL};
+  if (second) {
+    stream.turned = unique_name(g, text(g, "%s_turned", r->stem));
+    p.offset = expr_add(&g->exprs, p.offset, second);
+    line(g, "const bool %s = pk_turned(%s, %s);", stream.turned, place_text(g, &p), streams);
+    line(g, "bool %s = %s && %s == %d;", stream.now, stream.turned, second->name, g->lanes);
+  } else {
+    line(g, "const bool %s = pk_turned(%s, %s);", stream.now, place_text(g, &p), streams);
   }
-  return true;
+  LIST_PUSH(g->arena, &x->streams, stream);
 }
 
 // Declares, for each streamed store, whether it goes past the caches: at the start of the row, and
-// from the first turn on. Returns the name of the distance to that turn, which the first such store
-// decides, or NULL when the loop does not turn.
-static const char *declare_streams(Context *x, const Step *step) {
+// from the second turn on. Returns where that begins, which the first such store decides, or NULL
+// when turns are not aligned.
+static const Expr *declare_streams(Context *x, const ColumnLoop *loop) {
   Gen *g = x->g;
-  const char *first = NULL;
-  bool turns = stores_only_outputs(g, step);
+  const Expr *second = NULL;
   x->streams.count = 0;
-  x->index[x->group->leads] = number(g, 0);
-  for (int m = 0; m < step->members.count; m++) {
-    const Instr *v = step->members.at[m];
-    if (!is_streamed(g, v)) continue;
-    Place p = member_place(x, v);
-    const RefGen *r = &g->refs[v->ref->id];
-    const char *name = r->stem, *streams = expr_text(streams_expr(g, r)), *at = place_text(g, &p);
-    Stream stream = {v, unique_name(g, text(g, "%s_now", name)),
-                     unique_name(g, text(g, "%s_turned", name))};
-    if (turns && !first) {
-      first = unique_name(g, "first");
-      line(g, "const int64_t %s = pk_first_turn(%s, %s);", first, at, streams);
+  for (int i = 0; i < loop->streamed.count; i++) {
+    const Instr *store = loop->streamed.at[i];
+    if (loop->aligned && !second) {
+      const RefGen *r = &g->refs[store->ref->id];
+      const Place p = start_of_row(x, store);
+      second = expr_symbol(&g->exprs, unique_name(g, "first"));
+      line(g, "const int64_t %s = pk_first_turn(%s, %s);", second->name, place_text(g, &p),
+           expr_text(streams_expr(g, r)));
     }
-    if (turns) {
-      p.offset = expr_add(&g->exprs, p.offset, expr_symbol(&g->exprs, first));
-      line(g, "const bool %s = pk_turned(%s, %s);", stream.turned, place_text(g, &p), streams);
-      line(g, "bool %s = %s && %s == %d;", stream.now, stream.turned, first, g->lanes);
-    } else
-      line(g, "const bool %s = pk_turned(%s, %s);", stream.now, at, streams);
-    LIST_PUSH(g->arena, &x->streams, stream);
+    declare_stream(x, store, second);
   }
-  return first;
+  return second;
 }
 
 static void emit_store(Context *x, const Instr *v) {
@@ -240,8 +236,8 @@ static void emit_store(Context *x, const Instr *v) {
     line(x->g, "pk_storem_%s(%s, %s, %s);", t, at, value, m);
   } else if (left) {
     line(x->g, "pk_storen_%s(%s, %s, %s);", t, at, value, left);
-  } else if (is_streamed(x->g, v)) {
-    line(x->g, "pk_put_f32(%s, %s, %s);", at, value, stream_of(x, v)->now);
+  } else if (past_caches(x, v)) {
+    line(x->g, "pk_put_f32(%s, %s, %s);", at, value, past_caches(x, v));
   } else {
     line(x->g, "pk_store_%s(%s, %s);", t, at, value);
   }
@@ -272,8 +268,7 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
   line(g, "pk_store_%s(%s, %s);", dtype_info[p.element].name, place_text(g, &p), value);
 }
 
-// ---- masks that tell rows apart: in each row the columns up to where the mask becomes false go
-// without it
+// ---- turns
 
 // How many columns the rows before `end` want, of `all`.
 static const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr *all) {
@@ -284,28 +279,6 @@ static const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, cons
   return expr_call(pool, "pk_idx_clamp", end, number(g, 0), all);
 }
 
-static bool selects_by(const Instr *v, const Instr *mask) {
-  return v->op == OP_SELECT && v->args[0] == mask;
-}
-
-// The mask that a step of whose columns this is the end asks.
-static const StripBound *asked_bound(Gen *g, const Step *step) {
-  const StripBound *b = strip_bound(g, step->demand);
-  for (int m = 0; b && m < step->members.count; m++)
-    if (selects_by(step->members.at[m], b->mask)) return b;
-  return NULL;
-}
-
-// Is v computed only for selections by the mask?
-static bool serves_mask(const Instr *v, const Instr *mask) {
-  if (!op_is_elementwise(v->op) || val(v)->buffer) return false;
-  for (int i = 0; i < val(v)->users.count; i++) {
-    const Instr *user = val(v)->users.at[i];
-    if (v == mask ? !selects_by(user, mask) : !serves_mask(user, mask)) return false;
-  }
-  return true;
-}
-
 static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot,
                          const Expr *column, const Expr *left) {
   int known = x->known.count,
@@ -313,55 +286,26 @@ static void emit_members(Context *x, const Step *step, const SumList *sums, cons
   x->index[x->group->leads] = column;
   x->left = left;
   for (int m = 0; m < step->members.count; m++)
-    if (!x->holds || !serves_mask(step->members.at[m], x->holds))
+    if (!x->holds || val(step->members.at[m])->only_for != x->holds)
       emit_member(x, step->members.at[m], sums, slot);
   x->left = NULL;
   x->known.count = known;
   x->g->taken.count = taken;
 }
 
-// ---- rows read more than once: while a row is worked on, the next one comes into L2
-
-static bool passes_twice(const Group *group) {
-  int passes = 0;
-  for (int s = 0; s < group->steps.count; s++) passes += group->steps.at[s].members.count > 0;
-  return passes > 1 && group->leads > 0 && !group->has_dot;
-}
-
-static void prefetch_loads(Context *x, const Instr *v, const Instr **seen, int *count) {
-  enum { MOST = 8 };
-  if (v->op == OP_BROADCAST && is_transparent(v)) {
-    if (v->type.rank == v->args[0]->type.rank &&
-        v->type.dim[x->group->leads - 1] == v->args[0]->type.dim[x->group->leads - 1])
-      prefetch_loads(x, v->args[0], seen, count);
-    return;
-  }
-  Place p;
-  bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank == x->group->leads + 1 &&
-             !is_row_scalar(v) && ir_window_is_full(v) && may_lie_in_hbm(&x->g->refs[v->ref->id]);
-  if (!row || *count == MOST || !place_of(x->g, v, &p)) return;
-  for (int i = 0; i < *count; i++)
-    if (seen[i]->ref == v->ref) return;
-  seen[(*count)++] = v;
+static void prefetch_next_row(Context *x, const ColumnLoop *loop, const Expr *column) {
   const Expr *at[MAX_RANK];
+  int row = x->group->leads - 1;
+  if (!loop->ahead.count) return;
   memcpy(at, x->index, sizeof at);
-  at[x->group->leads - 1] = expr_add(&x->g->exprs, at[x->group->leads - 1], number(x->g, 1));
-  line(x->g, "pk_prefetch_l2(%s);", address(x->g, &p, v->type.rank, at));
-}
-
-static void prefetch_next_row(Context *x, const Step *step, const Expr *column) {
-  const Instr *seen[8];
-  int count = 0;
-  if (!passes_twice(x->group) || expr_is(x->index[x->group->leads - 1], 0)) return;
-  for (int s = 0; s < x->group->steps.count; s++)
-    if (x->group->steps.at[s].members.count) {
-      if (&x->group->steps.at[s] != step) return;
-      break;
-    }
-  x->index[x->group->leads] = column;
-  for (int m = 0; m < step->members.count; m++)
-    for (int a = 0; a < step->members.at[m]->nargs; a++)
-      prefetch_loads(x, step->members.at[m]->args[a], seen, &count);
+  at[row] = expr_add(&x->g->exprs, at[row], number(x->g, 1));
+  at[row + 1] = column;
+  for (int i = 0; i < loop->ahead.count; i++) {
+    const Instr *v = loop->ahead.at[i];
+    Place p;
+    REQUIRE(place_of(x->g, v, &p));
+    line(x->g, "pk_prefetch_l2(%s);", address(x->g, &p, v->type.rank, at));
+  }
 }
 
 static const char *declare_unmasked(Context *x, const StripBound *b, const Expr *all) {
@@ -370,7 +314,7 @@ static const char *declare_unmasked(Context *x, const StripBound *b, const Expr 
   const Expr *row = x->index[x->group->leads - 1];
   const char *name = unique_name(g, "unmasked");
   if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1])
-    row = expr_call(pool, "pk_own_row", row, expr_symbol(pool, g->batch->own), NULL);
+    row = expr_call(pool, "pk_own_row", row, g->batch->own, NULL);
   const Expr *end = bound_expr(g, b, expr_add(pool, row, number(g, 1)), all);
   line(g, "const int64_t %s = %s;", name, expr_text(end));
   return name;
@@ -380,8 +324,8 @@ static const char *declare_unmasked(Context *x, const StripBound *b, const Expr 
 static void emit_turn_members(Context *x, const Step *step, const SumList *sums,
                               const Expr *column) {
   Gen *g = x->g;
-  if (!sums->count) {
-    prefetch_next_row(x, step, column);
+  if (step->loop.vectors == 1) {
+    prefetch_next_row(x, &step->loop, column);
     emit_members(x, step, sums, "0", column, NULL);
     return;
   }
@@ -389,19 +333,20 @@ static void emit_turn_members(Context *x, const Step *step, const SumList *sums,
   const Expr *ahead = expr_mul(&g->exprs, expr_symbol(&g->exprs, turn_name), number(g, g->lanes)),
              *here = expr_add(&g->exprs, column, ahead);
   line(g, "PK_UNROLL");
-  open_block(g, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, REDUCE_SUMS, turn_name);
-  prefetch_next_row(x, step, here);
+  open_block(g, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, step->loop.vectors,
+             turn_name);
+  prefetch_next_row(x, &step->loop, here);
   emit_members(x, step, sums, turn_name, here, NULL);
   close_block(g);
 }
 
-// What is left of a row after the turns: vectors of which the last is partial.
-static void emit_tail(Context *x, const Step *step, const SumList *sums, const Expr *all,
+// What is left of a row after the turns, a vector at a time.
+static void emit_rest(Context *x, const Step *step, const SumList *sums, const Expr *all,
                       const Expr *column) {
   Gen *g = x->g;
   const char *n = expr_text(all), *at = column->name;
   open_block(g, "for (; %s < %s; %s += %d)", at, n, at, g->lanes);
-  const Expr *left = expr_symbol(&g->exprs, unique_name(g, "left"));
+  const Expr *left = step->loop.partial ? expr_symbol(&g->exprs, unique_name(g, "left")) : NULL;
   Buf body = {0}, *outer = g->c;
   g->c = &body;
   x->reads_left = false;
@@ -414,46 +359,55 @@ static void emit_tail(Context *x, const Step *step, const SumList *sums, const E
   close_block(g);
 }
 
+// The variables of a column loop, and how it advances after a turn. `second`: where the second turn
+// begins, or NULL: as the others do.
+static const char *declare_column(Context *x, const ColumnLoop *loop, const char *column,
+                                  const Expr *second) {
+  Gen *g = x->g;
+  const int turn = loop->vectors * g->lanes;
+  if (!second) {
+    if (loop->rest) line(g, "int64_t %s = 0;", column);
+    return text(g, "%s += %d", column, turn);
+  }
+  const char *by = unique_name(g, "turn");
+  line(g, "int64_t %s = 0, %s = %s;", column, by, second->name);
+  const char *advance = text(g, "%s += %s, %s = %d", column, by, by, turn);
+  for (int i = 0; i < x->streams.count; i++)
+    advance = text(g, "%s, %s = %s", advance, x->streams.at[i].now, x->streams.at[i].turned);
+  return advance;
+}
+
+static void emit_turns(Context *x, const Step *step, const SumList *sums, const Expr *column,
+                       const char *begin, const char *end, const char *advance) {
+  Gen *g = x->g;
+  open_block(g, "for (%s; %s + %d <= %s; %s)", begin, column->name, step->loop.vectors * g->lanes,
+             end, advance);
+  emit_turn_members(x, step, sums, column);
+  close_block(g);
+}
+
 static void emit_column_step(Context *x, const Step *step) {
   Gen *g = x->g;
+  const ColumnLoop *loop = &step->loop;
   if (step->members.count == 0) return;
   show_sources(g, step->members.at, step->members.count);
   SumList sums = {0};
   declare_sums(x, step, &sums);
   const Expr *all = demand_expr(g, step->demand, step->columns);
   const char *n = expr_text(all), *column = unique_name(g, "col");
-  const Expr *here = expr_symbol(&g->exprs, column);
-  int64_t constant, turn = (int64_t)g->lanes * (sums.count ? REDUCE_SUMS : 1);
-  bool fixed = expr_is_const(all, &constant), tail = !fixed || constant % turn != 0;
-  const char *first = fixed && constant < turn ? NULL : declare_streams(x, step),
-             *advance = text(g, "%s += %lld", column, (long long)turn);
-  if (first) {
-    const char *step_name = unique_name(g, "turn");
-    line(g, "int64_t %s = 0, %s = %s;", column, step_name, first);
-    advance = text(g, "%s += %s, %s = %lld", column, step_name, step_name, (long long)turn);
-    for (int i = 0; i < x->streams.count; i++)
-      advance = text(g, "%s, %s = %s", advance, x->streams.at[i].now, x->streams.at[i].turned);
-    tail = true;
-  } else if (tail) {
-    line(g, "int64_t %s = 0;", column);
-  }
-  const StripBound *asked = first ? NULL : asked_bound(g, step);
-  if (asked) {
-    const char *unmasked = declare_unmasked(x, asked, all);
-    x->holds = asked->mask;
-    open_block(g, "for (; %s + %lld <= %s; %s)", column, (long long)turn, unmasked, advance);
-    emit_turn_members(x, step, &sums, here);
-    close_block(g);
+  const Expr *here = expr_symbol(&g->exprs, column), *second = declare_streams(x, loop);
+  const char *advance = declare_column(x, loop, column, second);
+  if (loop->unmasked) {
+    const char *end = declare_unmasked(x, loop->unmasked, all);
+    x->holds = loop->unmasked->mask;
+    emit_turns(x, step, &sums, here, "", end, advance);
     x->holds = NULL;
   }
-  if (!fixed || constant >= turn) {
-    open_block(g, "for (%s%s; %s + %lld <= %s; %s)", tail ? "" : "int64_t ",
-               tail ? "" : text(g, "%s = 0", column), column, (long long)turn, n, advance);
-    emit_turn_members(x, step, &sums, here);
-    close_block(g);
-  }
-  if (tail) emit_tail(x, step, &sums, all, here);
-  finish_sums(x, &sums);
+  if (loop->turns)
+    emit_turns(x, step, &sums, here, loop->rest ? "" : text(g, "int64_t %s = 0", column), n,
+               advance);
+  if (loop->rest) emit_rest(x, step, &sums, all, here);
+  finish_sums(x, step, &sums);
 }
 
 // ---- row scalars
@@ -508,7 +462,7 @@ static void pack_operands(Gen *g, const Instr *dot) {
     const Buffer *b = val(dot)->panels;
     int n = s.b_transposed;
     REQUIRE(place_of(g, s.b, &p));
-    const char *depth = expr_text(panel_depth(g, kind, DEMAND_FULL, s.b->type.dim[n]));
+    const char *depth = expr_text(val(dot)->depth);
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
          pack_panels_text(g, kind, p.element, s.b_transposed), reading(g, b->name), depth,
          place_text(g, &p), expr_text(p.stride[0]), extent_text(g, s.b->type.dim[n]),
@@ -550,12 +504,6 @@ static Matrix stored_rows(Gen *g, const Instr *store, const Expr *row) {
 static Matrix result_place(Gen *g, const Step *step, const Expr *row) {
   if (step->into) return stored_rows(g, step->into, row);
   return buffer_rows(g, val(step->dot)->buffer, val(step->dot)->row_local ? number(g, 0) : row);
-}
-
-// Extent of the axis a plain dot sums over.
-static Dim dot_depth(const Instr *dot) {
-  DotShape s = dot_shape(dot);
-  return s.b->type.dim[s.b_transposed];
 }
 
 static const char *bytes_of(Gen *g, DType element, const Expr *stride) {
@@ -602,14 +550,9 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const Expr *r
   Dim k = dot_depth(dot);
   const char *panels =
                  reading(g, val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name),
-             *depth = expr_text(panel_depth(
-                 g, kind,
-                 val(dot)->panels ? DEMAND_FULL : g->refs[s.b->ref->id].demand[s.b_transposed], k));
-  const char *along = demand_text(g, contracted_demand(g, dot), k),
+             *depth = expr_text(val(dot)->depth), *along = demand_text(g, step->along, k),
              *product = unique_name(g, "product");
-  const RefGen *b = s.b->op == OP_LOAD && !val(dot)->panels && g->refs[s.b->ref->id].dot_rows
-                        ? &g->refs[s.b->ref->id]
-                        : NULL;
+  const RefGen *b = step->source;
   show_source(g, dot->span);
   line(g, "const pk_dot_product %s = {", product);
   line(g, "  .rows = %s, .cols = %s, .k = %s,", expr_text(rows),
@@ -628,7 +571,7 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const Expr *r
     line(g, "  %s(&%s);", few_rows_text(g, kind, b->ref->array.dtype, s.b_transposed), product);
     otherwise = "else ";
   }
-  if (may_be_odd(g, dot)) {
+  if (val(dot)->odd) {
     line(g, "%sif (pk_dot_odd_columns(&%s))", otherwise, product);
     line(g, "  pk_dot_odd_f32(&%s);", product);
     otherwise = "else ";
@@ -651,18 +594,11 @@ static void declare_bounds(Context *x, const Expr *end) {
   Gen *g = x->g;
   const Expr *all = extent_expr(g, x->group->lead[x->group->leads - 1]);
   if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1]) {
-    all = expr_symbol(&g->exprs, g->batch->own);
+    all = g->batch->own;
     end = expr_min(&g->exprs, end, all);
   }
-  for (int i = 0; i < g->bounds.count; i++) {
-    const StripBound *b = &g->bounds.at[i];
-    bool used = false;
-    for (int s = 0; s < x->group->steps.count; s++) {
-      const Step *step = &x->group->steps.at[s];
-      used = used || step->demand == b->end ||
-             (step->dot && contracted_demand(g, step->dot) == b->end);
-    }
-    if (!used) continue;
+  for (int i = 0; i < x->group->bounds.count; i++) {
+    const StripBound *b = x->group->bounds.at[i];
     line(g, "const int64_t %s = %s;", b->end->name,
          expr_text(bound_expr(g, b, b->shared ? all : end, demand_expr(g, b->base, b->columns))));
   }
@@ -718,8 +654,7 @@ static void emit_strips(Context *x) {
   Gen *g = x->g;
   Group *group = x->group;
   const Expr *all = demand_expr(g, group->lead_demand[0], group->lead[0]);
-  int64_t n;
-  if (!group->strip || (expr_is_const(all, &n) && n <= group->strip)) {
+  if (group->one_strip) {
     line(g, "{");
     g->indent++;
     declare_bounds(x, all);
@@ -731,9 +666,7 @@ static void emit_strips(Context *x) {
   const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end"),
              *height = text(g, "%d", group->strip);
   const char *choice = "";  // of the loop's own: the next group may use the name again
-  if (group->room > group->strip && expr_is_const(all, &n)) {
-    height = text(g, "%d", n <= group->room ? group->room : group->strip);
-  } else if (group->room > group->strip) {
+  if (group->room > group->strip) {
     height = unique_name(g, "strip_rows");
     choice =
         text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->room, group->room, group->strip);
@@ -764,7 +697,7 @@ static void emit_plain_rows(Context *x) {
     line(g, "{");
     g->indent++;
   }
-  if (group->leads)
+  if (group->bounds.count)
     declare_bounds(x, expr_add(&g->exprs, x->index[group->leads - 1], number(g, 1)));
   emit_scalars_after(x, -1);
   for (int s = 0; s < group->steps.count; s++) {

@@ -96,7 +96,6 @@ void clear_semaphores(Gen *g, const Instr *scope);  // of a SCOPED, or with NULL
 
 // layout.c
 void emit_layout(Gen *g, Buf *out);
-const Expr *slot_bytes(Gen *g, const Buffer *b);
 
 // step.c
 void emit_cell(Gen *g);

@@ -75,7 +75,7 @@ static const Expr *hbm_pointer(Gen *g, const RefGen *r) {
                    k == ref->array.rank - 1
                        ? number(g, 1)
                        : expr_code(&g->exprs, text(g, "%s.stride[%d]", array_text(g, ref), k));
-    if (!index_in_range(g, ref, k)) inside = clamped(g, inside, extent);
+    if (!r->in_range[k]) inside = clamped(g, inside, extent);
     offset = expr_add(&g->exprs, offset, expr_mul(&g->exprs, inside, stride));
   }
   const char *base = text(g, "(%s *)(void *)%s.data", ctype(ref->array.dtype), array_text(g, ref));
@@ -87,7 +87,7 @@ static const Expr *is_outside(Gen *g, const RefGen *r) {
   ExprPool *pool = &g->exprs;
   const Expr *outside = NULL;
   for (int k = 0; k < r->ref->array.rank; k++) {
-    if (!r->ref->squeeze[k] || index_in_range(g, r->ref, k)) continue;
+    if (!r->ref->squeeze[k] || r->in_range[k]) continue;
     const Expr *at = at_expr(g, r, k), *extent = extent_expr(g, r->ref->array.dim[k]);
     outside = expr_or(pool, outside, expr_operator(pool, EXPR_LT, at, number(g, 0)));
     outside = expr_or(pool, outside, expr_operator(pool, EXPR_GE, at, extent));
@@ -119,8 +119,7 @@ static const Expr *inside_value(Gen *g, const void *of, int k) {
 static const Expr *stacked_value(Gen *g, const void *of, int k) {
   (void)of;
   (void)k;
-  return expr_mul(&g->exprs, expr_symbol(&g->exprs, g->batch->own),
-                  batch_variable(g, BATCH_TOGETHER));
+  return expr_mul(&g->exprs, g->batch->own, batch_variable(g, BATCH_TOGETHER));
 }
 
 static const Expr *outside_value(Gen *g, const void *of, int k) {
@@ -170,7 +169,7 @@ static void declare_insides(Gen *g, const RefGen *r, Declarations *list) {
     Demand inside = r->inside[axis++];
     if (inside == DEMAND_FULL || is_declared(list, inside)) continue;
     bool stacked = g->batch && g->batch->inside == inside;
-    const Expr *own = stacked ? expr_symbol(&g->exprs, g->batch->own) : inside;
+    const Expr *own = stacked ? g->batch->own : inside;
     declare_variable(g, list, "const int64_t", own, inside_value, r, k);
     if (stacked) declare_variable(g, list, "const int64_t", inside, stacked_value, r, k);
   }
@@ -192,8 +191,7 @@ static void declare_direct(Gen *g, const RefGen *r, Declarations *list) {
   declare_strides(g, r, stride_value, list);
   declare_variable(g, list, text(g, "%s%s *const", constness, ctype(ref->array.dtype)),
                    expr_symbol(&g->exprs, r->name), pointer_value, r, 0);
-  if (ref->role == REF_OUTPUT && ref->array.dtype == DT_F32 && ref->array.rank > 0)
-    declare_variable(g, list, "const bool", streams_expr(g, r), stream_value, r, 0);
+  if (r->streams) declare_variable(g, list, "const bool", streams_expr(g, r), stream_value, r, 0);
 }
 
 void declare_position(Gen *g, RefGen *r, Declarations *list) {
@@ -317,8 +315,7 @@ static void emit_pack(Gen *g, RefGen *r) {
   line(g, "const int64_t %s_begun = pk_trace_start(%s);", r->stem, reading(g, "worker"));
   if (r->form == FORM_PANELS)
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed),
-         r->name, expr_text(panel_depth(g, r->kind, r->demand[k_axis], ref->type.dim[k_axis])),
-         source, ld, rows, cols, full_cols, pad);
+         r->name, expr_text(r->depth), source, ld, rows, cols, full_cols, pad);
   else
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed),
          r->name, expr_text(r->stride[0]), source, ld, rows, cols,
@@ -337,16 +334,16 @@ static void emit_fetch_to(Gen *g, RefGen *r, const char *to) {
                             r->buffer->name);
   const char *slot_name = text(g, "%s_slot", r->stem);
   if (r->revisits) {
-    line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s);", slot_name,
-         fold_indices(g, r, "pk_slot"), r->buffer->slots);
+    line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s_slots);", slot_name,
+         fold_indices(g, r, "pk_slot"), r->stem);
     line(g, "%s *const %s = (%s *)(void *)(%s + %s * %s);", element, to, element, blocks, slot_name,
-         expr_text(slot_bytes(g, r->buffer)));
+         expr_text(r->buffer->pitch));
   } else {
     line(g, "%s *const %s = (%s *)(void *)(%s);", element, to, element, blocks);
   }
   const char *tag_at =
-      text(g, "(int64_t *)(void *)(%s->arena + %s.%s)%s", reading(g, "worker"), reading(g, "a"),
-           r->tag, r->revisits ? text(g, " + %s", slot_name) : "");
+      text(g, "(int64_t *)(void *)(%s->arena + %s.%s_blocks_tag)%s", reading(g, "worker"),
+           reading(g, "a"), r->stem, r->revisits ? text(g, " + %s", slot_name) : "");
   if (r->dot_rows) declare_in_place(g, r);
   ExprPool *pool = &g->exprs;
   const Expr *turn =

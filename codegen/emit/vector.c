@@ -125,8 +125,7 @@ static const Expr *iota(Context *x, const Instr *v, const Expr *const *index, bo
   ExprPool *pool = &x->g->exprs;
   DType t = v->type.dtype;
   const Expr *at = index[v->ival];
-  if (is_row_index(v, x->g->batch))
-    at = call(x, "pk_own_row", at, expr_symbol(pool, x->g->batch->own));
+  if (is_row_index(v, x->g->batch)) at = call(x, "pk_own_row", at, x->g->batch->own);
   bool varies = lanes && v->ival == v->type.rank - 1;
   if (lanes && is_wide(t)) return wide_iota(x, t, varies ? index[v->ival] : at, varies);
   const Expr *ints = expr_cast(pool, lanes ? "int32_t" : int_type(v), varies ? index[v->ival] : at);

@@ -45,7 +45,7 @@ static bool stacks(Search *s, const RefGen *r) {
     if (!ref->squeeze[k] && row < 0) row = k;
     if (!ir_uses_axis(ir_yielded(ref->index_map, k), s->batch->axis)) continue;
     if (cell >= 0 || !ref->squeeze[k] || ir_yielded(ref->index_map, k)->op != OP_AXIS ||
-        !index_in_range(s->g, ref, k))
+        !r->in_range[k])
       return false;
     cell = k;
   }
@@ -227,8 +227,9 @@ void find_batch(Gen *g) {
     batch->operands = NEW_ARRAY(g->arena, Stacking, g->k->refs.count + 1);
     if (!g->k->grid.at[a].parallel || !batches(g, batch)) continue;
     g->batch = batch;
-    batch->own = lasting_name(g, text(g, "%s_own", batch->inside->name));
-    batch->together = lasting_name(g, text(g, "%s_together", g->axis_name[a]));
+    batch->own = expr_symbol(&g->exprs, lasting_name(g, text(g, "%s_own", batch->inside->name)));
+    batch->together =
+        expr_symbol(&g->exprs, lasting_name(g, text(g, "%s_together", g->axis_name[a])));
     static const char *const forms[] = {"%s_run",   "%s_most",  "%s_batches",
                                         "%s_batch", "%s_first", "%s_end"};
     batch->stem = name_family(g, g->axis_name[a], forms, sizeof forms / sizeof *forms);
@@ -269,8 +270,8 @@ const Expr *batch_variable(Gen *g, BatchPart part) {
       [BATCH_RUN] = "%s_run",     [BATCH_MOST] = "%s_most",   [BATCH_BATCHES] = "%s_batches",
       [BATCH_INDEX] = "%s_batch", [BATCH_FIRST] = "%s_first", [BATCH_END] = "%s_end",
   };
-  return expr_symbol(&g->exprs, part == BATCH_TOGETHER ? g->batch->together
-                                                       : text(g, forms[part], g->batch->stem));
+  if (part == BATCH_TOGETHER) return g->batch->together;
+  return expr_symbol(&g->exprs, text(g, forms[part], g->batch->stem));
 }
 
 // The first cell of the batch `index`.

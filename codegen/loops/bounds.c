@@ -5,7 +5,7 @@ const Expr demand_full = {.kind = EXPR_SYMBOL, .name = "full"};  // in no pool
 
 StripBound *strip_bound(Gen *g, Demand demand) {
   for (int i = 0; i < g->bounds.count; i++)
-    if (g->bounds.at[i].end == demand) return &g->bounds.at[i];
+    if (g->bounds.at[i]->end == demand) return g->bounds.at[i];
   return NULL;
 }
 

@@ -10,11 +10,7 @@
 enum {
   ROW_ALIAS = 1024,  // rows whose length in bytes is a multiple of this get one vector more: L1
                      // sets would collide
-  STRIP_ROWS = 12,   // about: a register tile or two. Scores of 512 columns stay in L1, causal
-                     // limits are tight
-  LONG_STRIP_TILES =
-      4,          // register tiles, where right operands outgrow L2: each strip reads them again
-  CHEAP_OPS = 2,  // recomputing more than this costs more than a store and a load from L1
+  CHEAP_OPS = 2,     // recomputing more than this costs more than a store and a load from L1
 };
 
 // ---- shapes in memory
@@ -122,6 +118,7 @@ static void input_buffer(Gen *g, RefGen *r) {
   if (r->form == FORM_PANELS) {
     r->buffer = panels_buffer(g, base, r->kind, ref->type.dtype, dims[r->transposed],
                               dims[1 - r->transposed], "panels for dot");
+    r->depth = panel_depth(g, r->kind, r->demand[r->transposed], dims[r->transposed]);
   } else if (r->form == FORM_ROWS) {
     if (r->transposed) {
       dims[0] = ref->type.dim[1];
@@ -131,9 +128,7 @@ static void input_buffer(Gen *g, RefGen *r) {
   } else {
     r->buffer = buffer_with_room(g, base, r->element, ref->type.rank, dims, r->at_least, "block");
   }
-  r->tag = lasting_name(g, text(g, "%s_tag", r->buffer->name));
   if (!g->options->literal_dma && !shares_memory(g, ref)) find_revisits(g, r);
-  if (r->revisits) r->buffer->slots = lasting_name(g, text(g, "%s_slots", r->stem));
 }
 
 // Of axis k of an array that is read where it lies. The last one has no gaps.
@@ -388,7 +383,8 @@ bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
   return !s.a_transposed && info->buffer && info->buffer->element == element;
 }
 
-static void place_dot(Gen *g, Instr *dot) {
+static void place_dot(Gen *g, Step *step) {
+  Instr *dot = step->dot;
   DotShape s = dot_shape(dot);
   const DotKind *kind = val(dot)->kind;
   int m = s.a_transposed, n = s.b_transposed;
@@ -397,71 +393,16 @@ static void place_dot(Gen *g, Instr *dot) {
     val(dot)->left = buffer_new(g, text(g, "left%d", dot->id), dot_element(kind, s.a->type.dtype),
                                 2, dims, "left operand of dot");
   }
-  bool packed =
-      s.b->op == OP_LOAD && is_transparent(s.b) && g->refs[s.b->ref->id].form == FORM_PANELS;
+  Dim k = s.b->type.dim[n], columns = s.b->type.dim[1 - n];
+  RefGen *b = s.b->op == OP_LOAD && is_transparent(s.b) ? &g->refs[s.b->ref->id] : NULL;
+  bool packed = b && b->form == FORM_PANELS;
   if (!packed)
-    val(dot)->panels =
-        panels_buffer(g, text(g, "panels%d", dot->id), kind, s.b->type.dtype, s.b->type.dim[n],
-                      s.b->type.dim[1 - n], "right operand of dot");
-}
-
-static bool needs_strips(const Group *group) {
-  if (!group->has_dot) return false;
-  if (group->scalars.count) return true;
-  for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].kind == STEP_COLUMNS && group->steps.at[s].members.count) return true;
-  return false;
-}
-
-// Elements of an array, at most INT32_MAX, which stands for those that are not known.
-static int64_t elements(const Type *t) {
-  int64_t n = 1;
-  for (int i = 0; i < t->rank && n < INT32_MAX; i++)
-    n = dim_is_const(t->dim[i]) && t->dim[i] < INT32_MAX ? n * t->dim[i] : INT32_MAX;
-  return n < INT32_MAX ? n : INT32_MAX;
-}
-
-// As many rows of the widest value between dots as half of the second-level cache holds.
-static int64_t rows_in_cache(Gen *g, const Group *group) {
-  int64_t widest = 1;
-  for (int s = 0; s < group->steps.count; s++) {
-    const Step *step = &group->steps.at[s];
-    if (step->into || (!step->dot && !step->members.count)) continue;
-    if (!dim_is_const(step->columns)) return 0;
-    if (step->columns > widest) widest = step->columns;
-  }
-  return g->target->l2_bytes / 2 / (4 * widest);
-}
-
-// Each strip reads the right operands of all dots: when these do not stay in the second-level
-// cache, few strips are better.
-static bool right_operands_fit(Gen *g, const Group *group) {
-  int64_t all = 0;
-  for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].dot) all += 4 * elements(&dot_shape(group->steps.at[s].dot).b->type);
-  return all <= g->target->l2_bytes;
-}
-
-// Rows a strip: whole register tiles, and an equal share of a block of known height.
-static int strip_rows(Gen *g, const Group *group) {
-  const Dim rows = group->lead[0];
-  const int64_t tile = g->target->dot_rows;
-  bool fit = right_operands_fit(g, group);
-  int64_t best = fit ? (STRIP_ROWS + tile - 1) / tile * tile : LONG_STRIP_TILES * tile;
-  if (!fit && rows_in_cache(g, group) > best) best = rows_in_cache(g, group);
-  if (!dim_is_const(rows)) return (int)best;
-  int64_t strips = (rows + (fit ? best - 1 : best / 2)) / best;
-  return (int)(strips <= 1 ? (rows > 0 ? rows : 1) : (rows + strips - 1) / strips);
-}
-
-// Dots of few rows read their right operand where it lies, once: their rows are one strip.
-static bool reads_in_place(Gen *g, const Group *group) {
-  bool any = false;
-  for (int s = 0; group->strip < FEW_ROWS && s < group->steps.count; s++) {
-    const Instr *b = group->steps.at[s].dot ? dot_shape(group->steps.at[s].dot).b : NULL;
-    any |= b && b->op == OP_LOAD && g->refs[b->ref->id].dot_rows;
-  }
-  return any;
+    val(dot)->panels = panels_buffer(g, text(g, "panels%d", dot->id), kind, s.b->type.dtype, k,
+                                     columns, "right operand of dot");
+  val(dot)->depth = packed ? b->depth : panel_depth(g, kind, DEMAND_FULL, k);
+  val(dot)->odd = may_be_odd(g, dot);
+  step->along = contracted_demand(g, dot);
+  step->source = packed && b->dot_rows ? b : NULL;
 }
 
 // Does a step that computes v again read it where it is computed first?
@@ -488,8 +429,7 @@ static void drop_unread(Step *step) {
 }
 
 static void place_group(Gen *g, Group *group) {
-  if (needs_strips(group)) group->strip = group->room = strip_rows(g, group);
-  if (group->strip && reads_in_place(g, group)) group->room = FEW_ROWS;
+  choose_strips(g, group);
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];
     if (step->dot && !step->into) place_member(g, group, step->dot);
@@ -516,5 +456,5 @@ void place_values(Gen *g, Schedule *s) {
   }
   for (int i = 0; i < s->groups.count; i++)
     for (int k = 0; s->groups.at[i]->kind == GROUP_ROWS && k < s->groups.at[i]->steps.count; k++)
-      if (s->groups.at[i]->steps.at[k].dot) place_dot(g, s->groups.at[i]->steps.at[k].dot);
+      if (s->groups.at[i]->steps.at[k].dot) place_dot(g, &s->groups.at[i]->steps.at[k]);
 }

@@ -34,11 +34,12 @@ static void note_users(Instr *v, void *context) {
     if (v->args[i]->note) LIST_PUSH(g->arena, &val(v->args[i])->users, v);
 }
 
-// The names that move.c, step.c and buffers.c make of an operand's.
+// The names that arena.c and emission make of an operand's.
 static const char *const operand_forms[] = {
-    "%s_held", "%s_key",   "%s_block", "%s_stream", "%s_slot",  "%s_few",     "%s_new",
-    "%s_hbm",  "%s_whole", "%s_copy",  "%s_slice",  "%s_begun", "%s_outside", "%s_at0",
-    "%s_at1",  "%s_at2",   "%s_at3",   "%s_at4",    "%s_at5",   "%s_at6",     "%s_at7",
+    "%s_held",    "%s_key", "%s_block", "%s_stream", "%s_slot",       "%s_few",
+    "%s_new",     "%s_hbm", "%s_whole", "%s_copy",   "%s_slice",      "%s_begun",
+    "%s_outside", "%s_at0", "%s_at1",   "%s_at2",    "%s_at3",        "%s_at4",
+    "%s_at5",     "%s_at6", "%s_at7",   "%s_slots",  "%s_blocks_tag",
 };
 enum { OPERAND_FORMS = sizeof operand_forms / sizeof *operand_forms };
 _Static_assert(MAX_RANK == 8, "an operand's names are those of 8 axes");
@@ -178,16 +179,26 @@ static Schedule *build_region(Gen *g, Region *region) {
   return s;
 }
 
+void visit_groups(Gen *g, Schedule *s, void (*visit)(Gen *g, Group *group)) {
+  for (int i = 0; i < s->groups.count; i++) {
+    visit(g, s->groups.at[i]);
+    for (int r = 0; r < 2; r++)
+      if (s->groups.at[i]->inner[r]) visit_groups(g, s->groups.at[i]->inner[r], visit);
+  }
+}
+
+static void build_tree(Gen *g) { g->body = build_region(g, g->k->body); }
+
+// ---- the passes, in order
+
+static void (*const passes[])(Gen *) = {
+    find_demand,  drop_masks, find_users_again, choose_forms, find_batch, ref_buffers,
+    find_fetches, build_tree, bound_groups,     plan_columns, size_arena,
+};
+
 Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text) {
   Gen *g = new_gen(k, options, explain_text);
-  find_demand(g);
-  drop_masks(g);
-  find_users_again(g);
-  choose_forms(g);
-  find_batch(g);
-  ref_buffers(g);
-  find_fetches(g);
-  g->body = build_region(g, k->body);
+  for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) passes[i](g);
   const char *broken = verify_loops(g);
   if (broken) INTERNAL("loop IR is wrong: %s", broken);
   return g;

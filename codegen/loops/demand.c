@@ -200,7 +200,7 @@ static void walk_back(Walk *w, Region *region) {
 // ---- how much of an operand's block lies inside its array
 
 // Is block index `k` of the operand sure to name a block that starts inside the array?
-bool index_in_range(Gen *g, const Ref *ref, int k) {
+static bool index_in_range(Gen *g, const Ref *ref, int k) {
   if (ref->at != AT_BLOCK) return false;
   const Instr *index = ir_yielded(ref->index_map, k);
   if (index->op == OP_CONST)
@@ -223,7 +223,7 @@ static Demand inside_of(Gen *g, const Ref *ref, int k, int axis) {
   if (ref->at == AT_BLOCK && ref->array.dim[k] == ref->block[k] && expr_is(index, 0))
     return DEMAND_FULL;
   if (ref->at == AT_BLOCK && ref->array.dim[k] == 1 && ref->block[k] == 1 &&
-      index_in_range(g, ref, k))
+      g->refs[ref->id].in_range[k])
     return DEMAND_FULL;
   const Expr *length =
       ref->at == AT_SLICE ? index_expr(g, ref->index_map, ref->array.rank + k) : NULL;
@@ -238,11 +238,12 @@ static Demand inside_of(Gen *g, const Ref *ref, int k, int axis) {
 
 static void find_insides(Gen *g, RefGen *r) {
   const Ref *ref = r->ref;
-  for (int k = 0, axis = 0; k < ref->array.rank; k++)
-    if (!ref->squeeze[k]) {
-      r->inside[axis] = inside_of(g, ref, k, axis);
-      axis++;
-    }
+  for (int k = 0, axis = 0; k < ref->array.rank; k++) {
+    r->in_range[k] = index_in_range(g, ref, k);
+    if (ref->squeeze[k]) continue;
+    r->inside[axis] = inside_of(g, ref, k, axis);
+    axis++;
+  }
 }
 
 bool demand_is_met(Gen *g) {

@@ -105,7 +105,7 @@ static void explain_buffer(Gen *g, const Buffer *b) {
   bool flat = b->rank == 1 && b->dim[0] == 1;  // panels
   const char *shape = flat ? dtype_info[b->element].name : shape_text(g, &t);
   explain(g, "  %-16s %s%s  (%s; %s)%s", b->name, expr_plain(b->bytes),
-          b->slots ? " for each block" : "", b->purpose, shape, held.text);
+          b->copies ? " for each block" : "", b->purpose, shape, held.text);
 }
 
 static void explain_memory(Gen *g) {
@@ -149,7 +149,7 @@ static void explain_dot(Instr *v, void *context) {
           is_float(v->type.dtype) ? "f32" : "i32");
   const char *why = why_kind(g, v);
   if (why) explain(g, "    %s", why);
-  if (may_be_odd(g, v))
+  if (val(v)->odd)
     explain(g,
             "    up to %d columns left over from whole vectors, and more rows: as a product of few "
             "rows, the operands' roles "
@@ -197,7 +197,7 @@ static void explain_edges(Gen *g) {
     explain(g,
             "  %-12s columns up to the last that a strip of rows needs: a mask compares columns "
             "with rows",
-            g->bounds.at[i].end->name);
+            g->bounds.at[i]->end->name);
 }
 
 static void explain_loops(Gen *g) {

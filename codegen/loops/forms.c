@@ -108,9 +108,9 @@ static void note_use(Instr *v, void *context) {
 
 // ---- decisions
 
-static bool squeezed_in_range(Gen *g, const Ref *ref) {
-  for (int k = 0; k < ref->array.rank; k++)
-    if (ref->squeeze[k] && !index_in_range(g, ref, k)) return false;
+static bool squeezed_in_range(const RefGen *r) {
+  for (int k = 0; k < r->ref->array.rank; k++)
+    if (r->ref->squeeze[k] && !r->in_range[k]) return false;
   return true;
 }
 
@@ -121,7 +121,7 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   if (u->copied) return "a copy by hand reads or writes it";
   if (ref->at != AT_BLOCK) return "its blocks start at elements, which may lie before the array";
   if (has_long_window(r)) return "a window of it may be longer than it is";
-  if (!squeezed_in_range(g, ref)) return "its squeezed index is not known to be in range";
+  if (!squeezed_in_range(r)) return "its squeezed index is not known to be in range";
   if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0)
     return "its last axis is squeezed: rows are not contiguous";
   if (ref->alias) return "it shares memory with another operand";
@@ -202,7 +202,7 @@ static void read_in_place(Gen *g, RefGen *r) {
         expr_and(&g->exprs, r->whole, expr_operator(&g->exprs, EXPR_EQ, r->inside[k], extent));
   }
   r->dot_rows = demand_expr(g, search.rows, search.extent);
-  bool plain = r->ref->array.dtype == DT_F32 && !r->transposed && squeezed_in_range(g, r->ref);
+  bool plain = r->ref->array.dtype == DT_F32 && !r->transposed && squeezed_in_range(r);
   if (plain && search.dots == 1 && wants_all(g, r, search.dot)) r->filled_by = search.dot;
 }
 
@@ -253,6 +253,7 @@ static void choose_output(Gen *g, RefGen *r, const Uses *u) {
   r->why = not_direct                   ? not_direct
            : r->ref->space == SPACE_ANY ? "it stays in HBM"
                                         : "written once, in place";
+  r->streams = !not_direct && r->element == DT_F32 && r->ref->array.rank > 0;
 }
 
 void choose_forms(Gen *g) {

@@ -14,8 +14,11 @@
 //               steps (column loops and dots)
 //   absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first
 //               and the last step of a dot
-//   buffers.c   what is kept in the arena, and where
+//   strips.c    how many rows of a group with dots go together
+//   buffers.c   what is kept in memory
 //   method.c    how operations that are not loops over rows are carried out
+//   columns.c   how the loops over columns turn: vectors a turn, tails, masks, prefetches
+//   arena.c     how much memory each buffer takes
 #ifndef CODEGEN_LOOPS_GEN_H
 #define CODEGEN_LOOPS_GEN_H
 
@@ -70,7 +73,9 @@ typedef struct {
   const Expr *stride[MAX_RANK];  // in elements
   const Expr *bytes;
   const char *purpose;  // for explain and the comment beside it
-  const char *slots;  // C name of how many copies lie side by side (block caches), or NULL for one
+  // Of block caches: how many copies lie side by side, and bytes from one to the next.
+  const Expr *copies, *pitch;  // NULL: one copy
+  const Expr *room;            // bytes that it takes in the arena
 } Buffer;
 
 // ---- refs
@@ -82,6 +87,7 @@ typedef struct {
   Form form;
   bool transposed;               // PANELS, ROWS: HBM holds the block transposed
   const DotKind *kind;           // .. and what multiplies it
+  const Expr *depth;             // PANELS: rows of a panel
   const char *why;               // one line for explain
   DType element;                 // as the loops read it
   const char *stem;              // operands: what the names of its C variables begin with
@@ -89,8 +95,9 @@ typedef struct {
   const Expr *stride[MAX_RANK];  // of each axis of ref->type, in elements
   Demand inside[MAX_RANK];       // DEMAND_FULL: the block never overhangs along this axis
   Demand demand[MAX_RANK];       // what is read of it (or written back)
+  bool in_range[MAX_RANK];       // by axis of the array: its blocks are sure to start inside
+  bool streams;                  // large ones are stored past the caches
   Buffer *buffer;                // NULL for DIRECT
-  const char *tag;               // inputs with a buffer: of which block it holds
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
   LIST(Instr *) writers;  // STOREs and copies to it, in program order
@@ -120,7 +127,7 @@ typedef struct {
   Dim block;           // rows of a block
   const Instr *run;    // so many consecutive cells read the same blocks; NULL: all do
   Stacking *operands;  // by Ref.id
-  const char *own, *together;
+  const Expr *own, *together;
   const char *stem;  // what the names of its other C variables begin with
 } Batch;
 
@@ -150,7 +157,10 @@ typedef struct {
   const char *scalar;      // rank 0: C expression
   // answers for this vector: its place cannot be taken; nobody reads it later
   const Instr *not_reusable, *read_before;
+  const Instr *only_for;  // the mask for whose selections alone it is computed
   const DotKind *kind;    // DOT: what multiplies
+  const Expr *depth;      // .. rows of its panels
+  bool odd;               // .. columns may be left over from whole vectors: these go on their own
   Buffer *panels, *left;  // DOT: operands packed before its group, where they are not at hand as
                           // the micro-kernel wants them
   Buffer *room;           // SORT, ARGSORT: keys and order of a row
@@ -162,12 +172,28 @@ static inline Val *val(const Instr *instr) { return instr->note; }
 
 typedef enum { STEP_COLUMNS, STEP_DOT } StepKind;
 
+// How a column loop goes through a row: whole turns of a few vectors, then what is left, a vector
+// at a time.
+typedef struct {
+  int vectors;   // of a turn, whose reductions have so many sums each
+  bool turns;    // are there whole turns?
+  bool rest;     // may columns be left after them ..
+  bool partial;  // .. that are not whole vectors?
+  bool aligned;  // the second turn begins where the first of `streamed` is aligned in memory
+  LIST(Instr *) streamed;      // stores that may go past the caches
+  LIST(const Instr *) ahead;   // loads whose next row is brought into L2 meanwhile
+  const StripBound *unmasked;  // the turns before this bound of the row go without its mask
+} ColumnLoop;
+
 typedef struct {
   StepKind kind;
   Dim columns;            // extent of the column loop
   Demand demand;          // of it, what is computed
   LIST(Instr *) members;  // vectors, reductions and stores, in program order
+  ColumnLoop loop;        // .. and how it goes through them
   Instr *dot;             // STEP_DOT
+  Demand along;           // .. how far its sums go
+  RefGen *source;         // .. the right operand, which it may read where it lies; or NULL
   Instr *into;            // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
   Instr *fresh;  // .. and the condition under which the sums start at zero instead, or NULL
   bool set;      // .. they always do
@@ -206,8 +232,10 @@ struct Group {
   LIST(Instr *) scalars;  // row scalars and their stores, in program order
   Instr *instr;           // GENERIC, CONTROL, SCALAR
   bool has_dot, recomputes;
-  int strip;           // rows a strip; 0: no strips
-  int room;            // rows that its buffers have: so many rows are one strip
+  int strip;                        // rows a strip; 0: no strips
+  int room;                         // rows that its buffers have: so many rows are one strip
+  bool one_strip;                   // all rows are
+  LIST(const StripBound *) bounds;  // that its loops end at
   Schedule *inner[2];  // CONTROL: of the regions of instr, as they are numbered there; NULL: empty
 };
 
@@ -257,7 +285,7 @@ struct Gen {
   RefGen *refs;      // by Ref.id
   LIST(Buffer *) buffers;
   bool launch_reads;  // grid or requirements read prefetched operands
-  LIST(StripBound) bounds;
+  LIST(StripBound *) bounds;
   Batch *batch;  // or NULL
   Schedule *body;
   ExprPool exprs;

@@ -153,3 +153,8 @@ bool instr_reads(const Instr *v, const Ref *ref) {
 int first_read(const Instr *v) {
   return v->op == OP_COPY_WAIT ? v->ref->type.rank + v->target->type.rank : 0;
 }
+
+Dim dot_depth(const Instr *dot) {
+  DotShape s = dot_shape(dot);
+  return s.b->type.dim[s.b_transposed];
+}

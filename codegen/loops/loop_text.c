@@ -66,6 +66,7 @@ static const char *kept_text(Gen *g, const Instr *v) {
 typedef struct {
   Gen *g;
   Buf *out;
+  bool turns;  // also how column loops turn
 } Printer;
 
 static void put(Printer *p, int depth, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -117,10 +118,35 @@ static void put_dot(Printer *p, int depth, const Step *step) {
                  step->result ? ", at last to " : "", step->result ? step->result->ref->name : "");
   else
     where = kept_text(g, step->dot);
-  put(p, depth, "dot to %s columns:", columns);
+  put(p, depth, p->turns ? "dot to %s columns, along %s%s:" : "dot to %s columns:", columns,
+      demand_text(g, step->along, dot_depth(step->dot)),
+      val(step->dot)->odd ? "; odd columns on their own" : "");
   put(p, depth + 1, "line %d: %s%s%s%s", line_of(g, step->dot->span), instr_text(g, step->dot),
       where, packed_text(g, step->dot),
       step->fresh ? text(g, ", from zero where %%%d holds", step->fresh->id) : "");
+}
+
+static const char *names_text(Gen *g, Instr *const *accesses, int count) {
+  const char *all = "";
+  for (int i = 0; i < count; i++)
+    all = text(g, "%s%s%s", all, i ? ", " : "", accesses[i]->ref->name);
+  return all;
+}
+
+// How a column loop turns, as "; .." after its columns.
+static const char *turns_text(Gen *g, const ColumnLoop *loop) {
+  const char *s = loop->turns ? text(g, "; %d a turn", loop->vectors * g->lanes) : "";
+  if (loop->rest)
+    s = text(g, "%s; %s", s, loop->partial ? "the last vector partial" : "rest by vectors");
+  if (loop->streamed.count)
+    s = text(g, "%s; %s past the caches%s", s,
+             names_text(g, loop->streamed.at, loop->streamed.count),
+             loop->aligned ? ", aligned" : "");
+  if (loop->unmasked) s = text(g, "%s; without %%%d before its end", s, loop->unmasked->mask->id);
+  if (loop->ahead.count)
+    s = text(g, "%s; next row of %s ahead", s,
+             names_text(g, (Instr *const *)loop->ahead.at, loop->ahead.count));
+  return s;
 }
 
 static void put_rows(Printer *p, int depth, const Group *group) {
@@ -129,15 +155,17 @@ static void put_rows(Printer *p, int depth, const Group *group) {
   for (int i = 0; i < group->leads; i++)
     to = text(g, "%s%s %s", to, i ? " x" : " to",
               demand_text(g, group->lead_demand[i], group->lead[i]));
-  put(p, depth, group->strip ? "rows%s in strips of %d:" : "rows%s:", *to ? to : ": one",
-      group->strip);
+  const char *room = p->turns && group->room > group->strip ? text(g, " or %d", group->room) : "";
+  const char *strips = group->strip ? text(g, " in strips of %d%s", group->strip, room) : "";
+  put(p, depth, "rows%s%s:", *to ? to : ": one", strips);
   put_scalars(p, depth + 1, group, -1);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
     if (step->dot) {
       put_dot(p, depth + 1, step);
     } else if (step->members.count) {
-      put(p, depth + 1, "columns to %s:", demand_text(g, step->demand, step->columns));
+      put(p, depth + 1, "columns to %s%s:", demand_text(g, step->demand, step->columns),
+          p->turns ? turns_text(g, &step->loop) : "");
       put_members(p, depth + 2, step->members.at, step->members.count);
     }
     put_scalars(p, depth + 1, group, s);
@@ -199,7 +227,7 @@ static void put_region(Printer *p, int depth, const Schedule *s) {
   for (int i = 0; i < s->groups.count; i++) put_group(p, depth, s->groups.at[i]);
 }
 
-void print_regions(Gen *g, Buf *out) { put_region(&(Printer){g, out}, 1, g->body); }
+void print_regions(Gen *g, Buf *out) { put_region(&(Printer){g, out, false}, 1, g->body); }
 
 // ---- what the regions work on: grid, refs, buffers, bounds
 
@@ -235,7 +263,9 @@ static void put_ref(Printer *p, const RefGen *r) {
   put(p, 1, "%s %s %s[%s]: %s%s%s%s%s%s", roles[r->ref->role], r->ref->name,
       dtype_info[r->element].name, extents_text(g, r),
       ref_is_operand(r->ref) ? form_text(r->form) : "kept", r->transposed ? ", transposed" : "",
-      r->buffer ? text(g, " in %s", r->buffer->name) : "",
+      r->buffer    ? text(g, " in %s", r->buffer->name)
+      : r->streams ? ", past the caches when large"
+                   : "",
       strided ? text(g, ", strides %s", strides_text(g, r->stride, r->ref->type.rank)) : "",
       r->dot_rows ? text(g, ", in place for few of %s rows", expr_plain(r->dot_rows)) : "",
       r->filled_by ? text(g, ", filled by %%%d", r->filled_by->id) : "");
@@ -243,7 +273,8 @@ static void put_ref(Printer *p, const RefGen *r) {
 
 static void put_buffer(Printer *p, const Buffer *b) {
   put(p, 1, "buffer %s %s, %s bytes%s: %s", b->name, dtype_info[b->element].name,
-      expr_plain(b->bytes), b->slots ? text(p->g, " times %s", b->slots) : "", b->purpose);
+      expr_plain(b->bytes),
+      b->copies ? text(p->g, " times %s", expr_plain(b->copies->definition)) : "", b->purpose);
 }
 
 static void put_bound(Printer *p, const StripBound *b) {
@@ -253,13 +284,13 @@ static void put_bound(Printer *p, const StripBound *b) {
 }
 
 void print_loops(Gen *g, Buf *out) {
-  Printer p = {g, out};
+  Printer p = {g, out, true};
   buf_printf(out, "loops of %s: vectors of %d lanes, panels of %d columns\n", g->k->name, g->lanes,
              g->panel);
   put_grid(&p);
   for (int i = 0; i < g->k->refs.count; i++) put_ref(&p, &g->refs[i]);
   for (int i = 0; i < g->buffers.count; i++) put_buffer(&p, g->buffers.at[i]);
-  for (int i = 0; i < g->bounds.count; i++) put_bound(&p, &g->bounds.at[i]);
+  for (int i = 0; i < g->bounds.count; i++) put_bound(&p, g->bounds.at[i]);
   put(&p, 1, "step:");
   put_region(&p, 2, g->body);
 }

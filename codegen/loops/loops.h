@@ -33,6 +33,8 @@ int line_of(Gen *g, Span span);
 // build.c
 // Runs every decision. What they have to say goes to `explain_text`, which may be NULL.
 Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text);
+// Every group of a region and of those inside it.
+void visit_groups(Gen *g, Schedule *s, void (*visit)(Gen *g, Group *group));
 
 // verify.c
 // NULL, or the name of a rule that is broken, where and how.
@@ -42,14 +44,10 @@ const char *verify_loops(Gen *g);
 StripBound *strip_bound(Gen *g, Demand demand);  // NULL when it is none
 Demand demand_outside(Gen *g, Demand demand);    // as known outside the loop over strips
 
-// build.c
-
 // demand.c
 void find_demand(Gen *g);
 bool demand_is_met(Gen *g);                          // is nothing read beyond what was found?
 Demand contracted_demand(Gen *g, const Instr *dot);  // along the axis a plain dot sums over
-// is this squeezed index sure to lie in the array?
-bool index_in_range(Gen *g, const Ref *ref, int axis);
 
 // tail.c
 // from where on along the axis it is zero; NULL: not known
@@ -107,6 +105,7 @@ typedef struct {
 } ProductShape;
 
 // kinds.c
+Dim dot_depth(const Instr *dot);               // extent of the axis that a plain dot sums over
 bool is_row_scalar(const Instr *instr);        // one element a row
 bool is_transparent(const Instr *instr);       // evaluated where it is used
 bool load_is_vector(const Instr *instr);       // LOAD, STORE: lanes are neighbours in the ref
@@ -123,6 +122,16 @@ bool stretches_rows(const Instr *broadcast);        // reads one row for several
 bool reads_left_by_rows(Gen *g, const Instr *dot);  // its left operand, as the rows' loop runs
 const Instr *load_behind(const Instr *operand);     // whose elements these are, or NULL
 bool instr_reads(const Instr *instr, const Ref *ref);
+
+// strips.c
+void choose_strips(Gen *g, Group *group);
+void bound_groups(Gen *g);  // the bounds that each group's loops end at
+
+// columns.c
+void plan_columns(Gen *g);
+
+// arena.c
+void size_arena(Gen *g);
 
 // snapshot.c
 void mark_snapshots(Gen *g, Region *region);  // values that are kept where they are computed

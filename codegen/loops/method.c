@@ -37,6 +37,7 @@ static void place_products(Gen *g, const Instr *v) {
   DType element = dot_element(kind, a->type.dtype);
   val(v)->panels = panels_buffer(g, text(g, "panels%d", v->id), kind, v->args[1]->type.dtype, k,
                                  v->type.dim[n - 1], "right operand of dot");
+  val(v)->depth = panel_depth(g, kind, DEMAND_FULL, k);
   Place at;
   REQUIRE(layout_of(g, a, &at));
   if (at.element != element || s.a_transposed)

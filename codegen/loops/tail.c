@@ -151,14 +151,16 @@ static bool is_affine(const Instr *v, int axis, const Instr **start) {
 
 static Demand new_strip_bound(Gen *g, StripBound bound) {
   for (int i = 0; i < g->bounds.count; i++) {
-    const StripBound *b = &g->bounds.at[i];
+    const StripBound *b = g->bounds.at[i];
     if (b->base == bound.base && b->columns == bound.columns && b->row_start == bound.row_start &&
         b->col_start == bound.col_start && b->inclusive == bound.inclusive)
       return b->end;
   }
-  bound.end = expr_symbol(&g->exprs, lasting_name(g, "wanted"));
-  LIST_PUSH(g->arena, &g->bounds, bound);
-  return bound.end;
+  StripBound *added = NEW(g->arena, StripBound);
+  *added = bound;
+  added->end = expr_symbol(&g->exprs, lasting_name(g, "wanted"));
+  LIST_PUSH(g->arena, &g->bounds, added);
+  return added->end;
 }
 
 // `col <= row` and the like: where the last row of a strip ends.

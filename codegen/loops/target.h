@@ -10,7 +10,10 @@ typedef struct {
   unsigned needs;             // features of <pk/cpu.h>
   int vector_bytes;           // 64, 32 or 16: the width of pk_f32v
   int dot_rows, dot_vectors;  // register tile of `dot`: rows x vectors of accumulators
-  int64_t l1_bytes, l2_bytes;
+  int sums;  // of a reduction, independent of each other: they hide the latency of an add (4) at
+             // two a cycle, half of it
+  int64_t l2_bytes;       // of the second-level cache
+  int64_t kept_bytes;     // of packed copies that are kept of one operand
   const char *cc_flags;   // -march=..
   const char *cc_prefix;  // cross compiler prefix, "" for the machine at hand
   const char *byte_dot;   // the instruction that multiplies bytes by fours, or NULL

@@ -1,16 +1,19 @@
 // The rules of the loop IR. Each has a name, which the message of a broken one begins with.
 //
 //   place    an instruction that acts, or that a placed one reads, has exactly one place in the
-//   tree,
-//            and its note says which
+//            tree, and its note says which
 //   order    what an instruction reads is computed before it, in a region around it
 //   kept     what is read beyond the loop that computes it is in memory, for as long as it is read
 //   extent   what a loop computes runs over its rows and columns, as far as the loop does
+//   columns  the turns of a column loop cover its columns; what a turn leaves out or does twice,
+//            nothing else sees (verify_columns.c)
+//   strips   a group knows the bounds at which its loops end, and has no more rows than strips
 //   demand   as much of a value is computed as is read of it
 //   fetch    an input that is not read in place is made present once, around all that reads it
 //   dot      the operands of a dot are where the micro-kernel reads them
 //   room     every buffer is in the arena's list and, where sizes are known, large enough
-//   hazard   reads and writes of one ref keep the order of the program (hazard.c)
+//            (verify_room.c)
+//   hazard   reads and writes of one ref keep the order of the program (verify_hazard.c)
 #include "codegen/loops/verify.h"
 
 // ---- the walk: every placed instruction, in the order in which they run
@@ -277,6 +280,14 @@ static void check_group(Verifier *x, const Instr *v, const Group *group, int ste
   check_room(x, v, group);
 }
 
+static void check_loops(Verifier *x, const Schedule *s) {
+  for (int i = 0; i < s->groups.count; i++) {
+    check_columns(x, s->groups.at[i]);
+    for (int r = 0; r < 2; r++)
+      if (s->groups.at[i]->inner[r]) check_loops(x, s->groups.at[i]->inner[r]);
+  }
+}
+
 const char *verify_loops(Gen *g) {
   Verifier x = {.g = g};
   x.at = NEW_ARRAY(g->arena, int, g->k->next_id + 1);
@@ -289,6 +300,7 @@ const char *verify_loops(Gen *g) {
   if (!x.broken) walk_tree(&x, check_group);
   x.begin = see_fetches;
   if (!x.broken) walk_tree(&x, see_uses);
+  if (!x.broken) check_loops(&x, g->body);
   if (!x.broken) check_reuse(&x);
   if (!x.broken) check_refs(&x);
   if (!x.broken) check_hazards(&x);

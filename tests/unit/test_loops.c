@@ -155,6 +155,20 @@ static void room_for_strips(Gen *g) { strips(g)->room = strips(g)->strip - 1; }
 static void room_of_ref(Gen *g) { g->refs[0].buffer->bytes = number(g, 4); }
 static void room_of_panels(Gen *g) { val(dot_step(g)->dot)->panels->bytes = number(g, 4); }
 
+// The column loop of the strips that reduces, and the one that stores.
+static ColumnLoop *reducing(Gen *g) {
+  return &strips(g)->steps.at[val(member(g, OP_EXP))->step].loop;
+}
+static void columns_left_over(Gen *g) { stores(g)->loop.vectors = 3; }
+static void columns_of_no_vector(Gen *g) { stores(g)->loop.vectors = 0; }
+static void columns_aligned(Gen *g) { reducing(g)->aligned = true; }
+static void columns_streamed(Gen *g) {
+  LIST_PUSH(g->arena, &reducing(g)->streamed, member(g, OP_EXP));
+}
+static void columns_masked(Gen *g) { val(member(g, OP_EXP))->only_for = member(g, OP_EXP); }
+static void columns_ahead(Gen *g) { LIST_PUSH(g->arena, &reducing(g)->ahead, member(g, OP_EXP)); }
+static void strips_of_more(Gen *g) { strips(g)->one_strip = true; }
+
 static void hazard_of_stores(Gen *g) {
   Step *step = stores(g);
   swap(&step->members.at[store_of(step, "t", 0)], &step->members.at[store_of(step, "t", 1)]);
@@ -198,6 +212,13 @@ static const struct {
     {"room for less than a strip", "room: ", "", room_for_strips},
     {"a small block", "room: ", "", room_of_ref},
     {"small panels", "room: ", "", room_of_panels},
+    {"columns after the turns", "columns: ", "columns are left", columns_left_over},
+    {"no turns", "columns: ", "does not turn", columns_of_no_vector},
+    {"sums in aligned turns", "columns: ", "", columns_aligned},
+    {"a value past the caches", "columns: ", "it cannot", columns_streamed},
+    {"a value left out with a mask", "columns: ", "it does not serve", columns_masked},
+    {"a value ahead", "columns: ", "its next row", columns_ahead},
+    {"one strip for all rows", "strips: ", "", strips_of_more},
     {"stores exchanged", "hazard: ", "", hazard_of_stores},
     {"a read before its store", "hazard: ", "", hazard_of_read},
     {"a read of other rows", "hazard: ", "", hazard_of_rows},

@@ -18,10 +18,20 @@ static bool holds(const Buffer *b, const Expr *const *strides, int rank, const D
   return saturating_mul(saturating_add(last, 1), dtype_bytes(b->element)) <= bytes;
 }
 
+// .. in the arena, with what a vector at its end reaches.
+static bool has_room(const Buffer *b) {
+  int64_t bytes, room;
+  if (!expr_is_const(b->bytes, &bytes) || !expr_is_const(b->copies ? b->pitch : b->room, &room))
+    return true;
+  return saturating_add(bytes, 64) <= room;
+}
+
 static void check_buffer(Verifier *x, const Buffer *b, int rank, const Dim *dims, const Instr *v,
                          const char *what) {
   if (!is_listed(x->g, b))
     broken_rule(x, "room", v, text(x->g, "%s is not in the arena", what));
+  else if (!has_room(b))
+    broken_rule(x, "room", v, text(x->g, "%s takes more than its room in the arena", what));
   else if (!holds(b, b->stride, rank, dims))
     broken_rule(x, "room", v, text(x->g, "%s is too small", what));
 }

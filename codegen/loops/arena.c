@@ -1,0 +1,41 @@
+// How much memory each buffer takes in the arena of a worker.
+//
+// The arena begins with the tags of block caches, which are cleared at launch; then come the
+// buffers, in the order of Gen.buffers.
+#include "codegen/loops/loops.h"
+
+enum {
+  LINE = 64,   // a buffer begins at a cache line
+  SLACK = 64,  // a vector at the end of its last row may reach past it
+};
+
+// Bytes from one copy to the next of a buffer with several.
+static const Expr *pitch_of(Gen *g, const Buffer *b) {
+  const Expr *slack = number(g, SLACK);
+  int64_t fixed;
+  if (expr_is_const(b->bytes, &fixed))
+    return expr_sat_add(&g->exprs, expr_round_up(&g->exprs, b->bytes, LINE), slack);
+  return expr_round_up(&g->exprs, expr_sat_add(&g->exprs, b->bytes, slack), LINE);
+}
+
+static const Expr *room_of(Gen *g, const Buffer *b) {
+  int64_t fixed;
+  if (b->copies) return expr_sat_mul(&g->exprs, b->copies, b->pitch);
+  return expr_is_const(b->bytes, &fixed) ? pitch_of(g, b)
+                                         : expr_sat_add(&g->exprs, b->bytes, number(g, SLACK));
+}
+
+// As many blocks as come back.
+static void keep_copies(Gen *g, const RefGen *r) {
+  const Expr *most = number(g, g->target->kept_bytes);
+  r->buffer->pitch = pitch_of(g, r->buffer);
+  r->buffer->copies =
+      expr_declared(&g->exprs, text(g, "a.%s_slots", r->stem),
+                    expr_call(&g->exprs, "pk_slots", r->revisits, r->buffer->bytes, most));
+}
+
+void size_arena(Gen *g) {
+  for (int i = 0; i < g->k->refs.count; i++)
+    if (g->refs[i].revisits) keep_copies(g, &g->refs[i]);
+  for (int i = 0; i < g->buffers.count; i++) g->buffers.at[i]->room = room_of(g, g->buffers.at[i]);
+}

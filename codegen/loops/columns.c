@@ -1,0 +1,139 @@
+// How the loops over columns turn: how many vectors a turn takes, what is left after whole turns,
+// which stores go past the caches, which columns need no mask, and what is brought into the caches
+// meanwhile. After all groups have their steps and values their places.
+#include "codegen/loops/loops.h"
+
+static bool is_reduction(const Instr *v) { return op_info[v->op].class == OPC_REDUCE; }
+
+// ---- stores past the caches. They want whole aligned vectors: the loop stores a row's first
+// vector where the row starts and goes on from the first aligned place in memory. That repeats some
+// lanes, which nothing else may see.
+
+static bool is_streamed(const Gen *g, const Instr *v) {
+  return v->op == OP_STORE && g->refs[v->ref->id].streams && !ir_mask(v);
+}
+
+static bool may_repeat_lanes(const Gen *g, const Step *step) {
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    bool in_memory =
+        v->op == OP_STORE ? g->refs[v->ref->id].form != FORM_DIRECT : val(v)->buffer != NULL;
+    if (is_reduction(v) || in_memory) return false;
+  }
+  return true;
+}
+
+static void choose_streams(Gen *g, Step *step) {
+  ColumnLoop *loop = &step->loop;
+  for (int m = 0; loop->turns && m < step->members.count; m++)
+    if (is_streamed(g, step->members.at[m]))
+      LIST_PUSH(g->arena, &loop->streamed, step->members.at[m]);
+  loop->aligned = loop->streamed.count && may_repeat_lanes(g, step);
+}
+
+// ---- turns
+
+// Reductions have a sum for each vector of a turn, so that a chain of additions is no longer than
+// it has to be.
+static void choose_turns(Gen *g, Step *step) {
+  ColumnLoop *loop = &step->loop;
+  int64_t columns;
+  bool fixed = expr_is_const(demand_expr(g, step->demand, step->columns), &columns);
+  loop->vectors = 1;
+  for (int m = 0; m < step->members.count; m++)
+    if (is_reduction(step->members.at[m])) loop->vectors = g->target->sums;
+  if (fixed && columns < (int64_t)loop->vectors * g->lanes)
+    loop->vectors = columns < g->lanes ? 1 : (int)(columns / g->lanes);
+  int64_t turn = (int64_t)loop->vectors * g->lanes;
+  loop->turns = !fixed || columns >= turn;
+  choose_streams(g, step);
+  loop->rest = !fixed || loop->aligned || columns % turn != 0;
+  loop->partial = !fixed || loop->aligned || columns % g->lanes != 0;
+}
+
+// ---- masks that tell rows apart: in each row the columns up to where the mask becomes false go
+// without it
+
+static bool selects_by(const Instr *v, const Instr *mask) {
+  return v->op == OP_SELECT && v->args[0] == mask;
+}
+
+// The bound of a step whose columns end at it and that asks its mask.
+static const StripBound *asked_bound(Gen *g, const Step *step) {
+  const StripBound *b = strip_bound(g, step->demand);
+  for (int m = 0; b && m < step->members.count; m++)
+    if (selects_by(step->members.at[m], b->mask)) return b;
+  return NULL;
+}
+
+// Is v computed only for selections by the mask?
+static bool serves_mask(const Instr *v, const Instr *mask) {
+  if (!op_is_elementwise(v->op) || val(v)->buffer) return false;
+  for (int i = 0; i < val(v)->users.count; i++) {
+    const Instr *user = val(v)->users.at[i];
+    if (v == mask ? !selects_by(user, mask) : !serves_mask(user, mask)) return false;
+  }
+  return true;
+}
+
+static void choose_unmasked(Gen *g, Step *step) {
+  const StripBound *b = step->loop.aligned ? NULL : asked_bound(g, step);
+  step->loop.unmasked = b;
+  for (int m = 0; b && m < step->members.count; m++)
+    if (serves_mask(step->members.at[m], b->mask)) val(step->members.at[m])->only_for = b->mask;
+}
+
+// ---- rows read more than once: while a row is worked on, the next one comes into L2
+
+static bool passes_twice(const Group *group) {
+  int passes = 0;
+  for (int s = 0; s < group->steps.count; s++) passes += group->steps.at[s].members.count > 0;
+  return passes > 1 && group->leads > 0 && group->lead[group->leads - 1] != 1 && !group->has_dot;
+}
+
+static bool is_row_in_place(const Gen *g, const Group *group, const Instr *v) {
+  return v->op == OP_LOAD && is_transparent(v) && v->type.rank == group->leads + 1 &&
+         !is_row_scalar(v) && ir_window_is_full(v) && may_lie_in_hbm(&g->refs[v->ref->id]);
+}
+
+static bool keeps_row(const Group *group, const Instr *broadcast) {
+  const Type *from = &broadcast->args[0]->type, *to = &broadcast->type;
+  int row = group->leads - 1;
+  return to->rank == from->rank && to->dim[row] == from->dim[row];
+}
+
+static void look_ahead(Gen *g, const Group *group, ColumnLoop *loop, const Instr *v) {
+  enum { MOST = 8 };
+  while (v->op == OP_BROADCAST && is_transparent(v)) {
+    if (!keeps_row(group, v)) return;
+    v = v->args[0];
+  }
+  if (!is_row_in_place(g, group, v) || loop->ahead.count == MOST) return;
+  for (int i = 0; i < loop->ahead.count; i++)
+    if (loop->ahead.at[i]->ref == v->ref) return;
+  LIST_PUSH(g->arena, &loop->ahead, v);
+}
+
+// By the first of its loops.
+static void choose_ahead(Gen *g, Group *group) {
+  int s = 0;
+  if (!passes_twice(group)) return;
+  while (!group->steps.at[s].members.count) s++;
+  Step *step = &group->steps.at[s];
+  for (int m = 0; m < step->members.count; m++)
+    for (int a = 0; a < step->members.at[m]->nargs; a++)
+      look_ahead(g, group, &step->loop, step->members.at[m]->args[a]);
+}
+
+static void plan_group(Gen *g, Group *group) {
+  if (group->kind != GROUP_ROWS) return;
+  for (int s = 0; s < group->steps.count; s++) {
+    Step *step = &group->steps.at[s];
+    if (!step->members.count) continue;
+    choose_turns(g, step);
+    choose_unmasked(g, step);
+  }
+  choose_ahead(g, group);
+}
+
+void plan_columns(Gen *g) { visit_groups(g, g->body, plan_group); }

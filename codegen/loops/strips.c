@@ -1,0 +1,97 @@
+// Strips: how many rows of a group with dots go together, and the bounds that tell its rows apart.
+//
+// A strip is a register tile or two, so that what a dot leaves is still in the nearest cache for
+// what follows it. Each strip reads the right operands of all dots again.
+#include "codegen/loops/loops.h"
+
+enum {
+  STRIP_ROWS = 12,       // about: a register tile or two. Scores of 512 columns stay in L1, causal
+                         // limits are tight
+  LONG_STRIP_TILES = 4,  // register tiles, where right operands outgrow L2
+};
+
+static bool needs_strips(const Group *group) {
+  if (!group->has_dot) return false;
+  if (group->scalars.count) return true;
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].kind == STEP_COLUMNS && group->steps.at[s].members.count) return true;
+  return false;
+}
+
+// Elements of an array, at most INT32_MAX, which stands for those that are not known.
+static int64_t elements(const Type *t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->rank && n < INT32_MAX; i++)
+    n = dim_is_const(t->dim[i]) && t->dim[i] < INT32_MAX ? n * t->dim[i] : INT32_MAX;
+  return n < INT32_MAX ? n : INT32_MAX;
+}
+
+// As many rows of the widest value between dots as half of the second-level cache holds.
+static int64_t rows_in_cache(Gen *g, const Group *group) {
+  int64_t widest = 1;
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (step->into || (!step->dot && !step->members.count)) continue;
+    if (!dim_is_const(step->columns)) return 0;
+    if (step->columns > widest) widest = step->columns;
+  }
+  return g->target->l2_bytes / 2 / (4 * widest);
+}
+
+// When the right operands do not stay in the second-level cache, few strips are better.
+static bool right_operands_fit(Gen *g, const Group *group) {
+  int64_t all = 0;
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].dot) all += 4 * elements(&dot_shape(group->steps.at[s].dot).b->type);
+  return all <= g->target->l2_bytes;
+}
+
+// Rows a strip: whole register tiles, and an equal share of a block of known height.
+static int strip_rows(Gen *g, const Group *group) {
+  const Dim rows = group->lead[0];
+  const int64_t tile = g->target->dot_rows;
+  bool fit = right_operands_fit(g, group);
+  int64_t best = fit ? (STRIP_ROWS + tile - 1) / tile * tile : LONG_STRIP_TILES * tile;
+  if (!fit && rows_in_cache(g, group) > best) best = rows_in_cache(g, group);
+  if (!dim_is_const(rows)) return (int)best;
+  int64_t strips = (rows + (fit ? best - 1 : best / 2)) / best;
+  return (int)(strips <= 1 ? (rows > 0 ? rows : 1) : (rows + strips - 1) / strips);
+}
+
+// Dots of few rows read their right operand where it lies, once: their rows are one strip.
+static bool reads_in_place(Gen *g, const Group *group) {
+  bool any = false;
+  for (int s = 0; group->strip < FEW_ROWS && s < group->steps.count; s++) {
+    const Instr *b = group->steps.at[s].dot ? dot_shape(group->steps.at[s].dot).b : NULL;
+    any |= b && b->op == OP_LOAD && g->refs[b->ref->id].dot_rows;
+  }
+  return any;
+}
+
+void choose_strips(Gen *g, Group *group) {
+  if (needs_strips(group)) group->strip = group->room = strip_rows(g, group);
+  if (group->strip && reads_in_place(g, group)) group->room = FEW_ROWS;
+  if (!group->has_dot) return;
+  int64_t rows;
+  bool fixed = expr_is_const(demand_expr(g, group->lead_demand[0], group->lead[0]), &rows);
+  if (fixed && group->room > group->strip)
+    group->strip = group->room = rows <= group->room ? (int)rows : group->strip;
+  group->one_strip = !group->strip || (fixed && rows <= group->strip);
+}
+
+// ---- bounds
+
+static bool ends_at(const Group *group, const StripBound *b) {
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (step->demand == b->end || (step->dot && step->along == b->end)) return true;
+  }
+  return false;
+}
+
+static void find_bounds(Gen *g, Group *group) {
+  for (int i = 0; group->kind == GROUP_ROWS && group->leads && i < g->bounds.count; i++)
+    if (ends_at(group, g->bounds.at[i])) LIST_PUSH(g->arena, &group->bounds, g->bounds.at[i]);
+}
+
+void bound_groups(Gen *g) { visit_groups(g, g->body, find_bounds); }

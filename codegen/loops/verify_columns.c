@@ -1,0 +1,106 @@
+// The rule `columns`: the turns of a column loop and what is left after them cover its columns, and
+// what a turn leaves out or does twice, nothing else sees. The rule `strips`: the same of rows.
+#include "codegen/loops/verify.h"
+
+static bool is_member(const Step *step, const Instr *v) {
+  for (int m = 0; m < step->members.count; m++)
+    if (step->members.at[m] == v) return true;
+  return false;
+}
+
+static void check_turns(Verifier *x, const Step *step) {
+  const ColumnLoop *loop = &step->loop;
+  const Instr *first = step->members.at[0];
+  const int64_t lanes = x->g->lanes, turn = loop->vectors * lanes;
+  int64_t columns;
+  bool fixed = expr_is_const(demand_expr(x->g, step->demand, step->columns), &columns);
+  if (loop->vectors < 1)
+    broken_rule(x, "columns", first, "its loop does not turn");
+  else if (!loop->rest && (!fixed || (loop->turns ? columns % turn : columns) != 0))
+    broken_rule(x, "columns", first, "columns are left after its turns");
+  else if (loop->rest && !loop->partial && (!fixed || columns % lanes != 0))
+    broken_rule(x, "columns", first, "a part of a vector is left after its turns");
+}
+
+// The second turn may repeat lanes of the first: nothing is added to a sum, nothing is kept.
+static void check_aligned(Verifier *x, const Step *step) {
+  const ColumnLoop *loop = &step->loop;
+  for (int i = 0; i < loop->streamed.count; i++) {
+    const Instr *store = loop->streamed.at[i];
+    if (store->op != OP_STORE || ir_mask(store) || !x->g->refs[store->ref->id].streams ||
+        !is_member(step, store))
+      broken_rule(x, "columns", store, "it cannot go past the caches");
+  }
+  if (!loop->aligned) return;
+  if (!loop->streamed.count || !loop->partial || loop->vectors != 1)
+    broken_rule(x, "columns", step->members.at[0], "its turns have nothing to be aligned to");
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    bool sum = op_info[v->op].class == OPC_REDUCE,
+         kept = v->op == OP_STORE ? x->g->refs[v->ref->id].form != FORM_DIRECT
+                                  : val(v)->buffer != NULL;
+    if (sum || kept) broken_rule(x, "columns", v, "an aligned turn repeats lanes of it");
+  }
+}
+
+static bool is_skipped(const Instr *user, const Instr *v, const Instr *mask) {
+  bool selects = user->op == OP_SELECT && user->args[0] == mask;
+  return v == mask ? selects : val(user)->only_for == mask;
+}
+
+// A turn without the mask leaves out what only serves the mask.
+static void check_unmasked(Verifier *x, const Step *step) {
+  const StripBound *bound = step->loop.unmasked;
+  if (bound && (bound->end != step->demand || step->loop.aligned))
+    broken_rule(x, "columns", bound->mask, "the columns of another step end at it");
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m], *mask = val(v)->only_for;
+    if (!mask) continue;
+    if (!bound || bound->mask != mask || val(v)->buffer || !op_is_elementwise(v->op))
+      broken_rule(x, "columns", v, "it does not serve a mask of its step");
+    for (int i = 0; i < val(v)->users.count; i++)
+      if (!is_skipped(val(v)->users.at[i], v, mask))
+        broken_rule(x, "columns", val(v)->users.at[i],
+                    text(x->g, "it reads %%%d, which only serves a mask", v->id));
+  }
+}
+
+static void check_ahead(Verifier *x, const Step *step) {
+  for (int i = 0; i < step->loop.ahead.count; i++) {
+    const Instr *load = step->loop.ahead.at[i];
+    if (load->op != OP_LOAD || !may_lie_in_hbm(&x->g->refs[load->ref->id]))
+      broken_rule(x, "columns", load, "its next row is not in memory");
+  }
+}
+
+static bool is_listed(const Group *group, const StripBound *bound) {
+  for (int i = 0; i < group->bounds.count; i++)
+    if (group->bounds.at[i] == bound) return true;
+  return false;
+}
+
+static void check_bound(Verifier *x, const Group *group, const Step *step, Demand demand) {
+  const StripBound *bound = strip_bound(x->g, demand);
+  if (bound && !is_listed(group, bound))
+    broken_rule(x, "strips", step->dot ? step->dot : bound->mask,
+                "its group does not know where it ends");
+}
+
+void check_columns(Verifier *x, const Group *group) {
+  int64_t rows;
+  if (group->kind != GROUP_ROWS) return;
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    check_bound(x, group, step, step->demand);
+    if (step->dot) check_bound(x, group, step, step->along);
+    if (!step->members.count) continue;
+    check_turns(x, step);
+    check_aligned(x, step);
+    check_unmasked(x, step);
+    check_ahead(x, step);
+  }
+  if (!group->one_strip || !group->strip) return;
+  bool fixed = expr_is_const(demand_expr(x->g, group->lead_demand[0], group->lead[0]), &rows);
+  if (!fixed || rows > group->strip)
+    broken_rule(x, "strips", NULL, "a group has more rows than its only strip");
+}
