@@ -4,6 +4,7 @@
 Runs the examples of docs/language.md: each fenced block that holds a whole kernel, with the `// test:` lines in it.
 Compares the tables of functions (docs/language.md) and operations (docs/pallas.md) with codegen/ir/ops.def, from which
 `tests/manual.py --write` writes them.
+Compares the samples of what pkc prints (docs/architecture.md) with what it prints; `--write` renews their numbers.
 
 Ends with the line "N passed, N failed".
 """
@@ -110,11 +111,73 @@ def wrong_tables():
         yield f"the manual does not name {', '.join(missing)}"
 
 
+# ---- samples: indented lines after `From `pkc ARGUMENTS`..:`, with `..` where some are left out
+
+SAMPLED = "docs/architecture.md"
+SAMPLE = re.compile(r"^From `pkc ([^`]*)`.*:\n\n((?: {4}.*\n)+)", re.M)
+
+
+def numberless(line):
+    return re.sub(r"\d+", "0", line)
+
+
+def renewed(sample, printed):
+    """The lines of a sample as they are printed, in the order of the sample; None where one is not printed.
+
+    Lines are found by their text without its numbers; those between two `..` are neighbours.
+    """
+    lines, found, start = sample.splitlines(), [], 0
+    chunks = [[]]
+    for line in lines:
+        chunks[-1:] = [chunks[-1], []] if line.strip() == ".." else [chunks[-1] + [line.strip()]]
+    plain = [numberless(line.strip()) for line in printed]
+    for chunk in chunks:
+        wanted = [numberless(line) for line in chunk]
+        places = [p for p in range(start, len(plain) - len(chunk) + 1) if plain[p : p + len(chunk)] == wanted]
+        exact = [p for p in places if [line.strip() for line in printed[p : p + len(chunk)]] == chunk]
+        if not places:
+            return None
+        place = (exact or places)[0]
+        found += [line.strip() for line in printed[place : place + len(chunk)]] + [".."]
+        start = place + len(chunk)
+    indents = [line[: len(line) - len(line.lstrip())] for line in lines]
+    return "".join(f"{indent}{line}\n" for indent, line in zip(indents, found))
+
+
+def samples(text):
+    """(command, sample, the sample as it should be or None) of each."""
+    for match in SAMPLE.finditer(text):
+        run = subprocess.run([PKC, *match[1].split()], capture_output=True, text=True)
+        yield f"pkc {match[1]}", match[2], renewed(match[2], run.stdout.splitlines())
+
+
+def write_samples():
+    with open(SAMPLED, encoding="utf-8") as f:
+        text = f.read()
+    for _, sample, should in list(samples(text)):
+        text = text.replace(sample, should or sample)
+    with open(SAMPLED, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def wrong_samples():
+    with open(SAMPLED, encoding="utf-8") as f:
+        found = list(samples(f.read()))
+    if len(found) < 3:
+        yield f"{SAMPLED} has {len(found)} samples of what pkc prints, not 3"
+    for command, sample, should in found:
+        if should is None:
+            yield f"{SAMPLED} has lines that `{command}` does not print"
+        elif should != sample:
+            yield f"{SAMPLED} has other numbers than `{command}` prints (tests/manual.py --write renews them)"
+
+
 def main():
     passed = failed = 0
     if sys.argv[1:] == ["--write"]:
-        return write_tables()
-    for wrong in wrong_tables():
+        write_tables()
+        return write_samples()
+    for wrong in [*wrong_tables(), *wrong_samples()]:
         failed += 1
         print(f"FAIL {wrong}; reproduce: tests/manual.py")
     passed += not failed
