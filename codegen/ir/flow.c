@@ -427,4 +427,7 @@ void flow_explain(const Kernel *k, Buf *out) {
   buf_printf(out, "program %s: %d call%s of %d kernel%s", k->name, calls, calls == 1 ? "" : "s",
              flow->callees.count, flow->callees.count == 1 ? "" : "s");
   flow_print(k, out);
+  if (flow->uncomposed)
+    buf_printf(out, "  nothing to compare with: line %d: %s\n", ir_line(k, flow->uncomposed_at),
+               flow->uncomposed);
 }

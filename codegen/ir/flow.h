@@ -54,6 +54,10 @@ typedef struct Flow {
   LIST(FlowStep) steps;
   LIST(FlowCallee) callees;
   int variables;
+  // Why the references of the callees do not make one of the program, and where; NULL: they do, or
+  // the program has its own.
+  const char *uncomposed;
+  Span uncomposed_at;
 } Flow;
 
 static inline bool flow_is_temporary(const Kernel *k, int array) {

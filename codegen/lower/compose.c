@@ -1,4 +1,5 @@
 // The reference of a program that has none of its own: those of its kernels, one after the other.
+#include "codegen/ir/index.h"
 #include "codegen/lower/program.h"
 
 #include <string.h>
@@ -91,26 +92,42 @@ typedef struct {
   int work;
 } Composer;
 
-enum { MOST_COMPOSED = 1000 };  // instructions: a C compiler needs a second for them
+// Keeps the first reason.
+static bool refuse(Composer *c, Span span, const char *why) {
+  if (!c->flow->uncomposed) {
+    c->flow->uncomposed = why;
+    c->flow->uncomposed_at = span;
+  }
+  return false;
+}
 
-static bool constant_position(const Composer *c, const FlowPart *part, int i, int64_t *at) {
-  const Instr *v = ir_yielded(part->index, i);
-  if (v->op == OP_AXIS) *at = c->variables[v->ival];
-  if (v->op == OP_CONST) *at = v->ival;
-  return v->op == OP_AXIS || v->op == OP_CONST;
+enum { MOST_COMPOSED = 1000 };  // instructions: a C compiler needs a second for them
+static const char too_many[] =
+    "the references of all calls together have more than 1,000 operations";
+
+// The positions of a part, where they follow from the turns of loops alone.
+static bool constant_positions(const Composer *c, const FlowPart *part, int64_t *at) {
+  for (int i = 0; i < part->index->instrs.count; i++)
+    if (part->index->instrs.at[i]->op == OP_SIZE) return false;
+  eval_region(c->l->k, part->index, NULL, c->variables, at);
+  return true;
 }
 
 // The value of a part: a slice, then the shape without the leading axes.
 static Instr *leading_value(Composer *c, const FlowPart *part) {
   Lower *l = c->l;
   Instr *whole = c->value[flow_root(l->k, part->array)];
+  if (!whole) refuse(c, part->span, "nothing is known of what this holds");
   if (!whole || !part->leading) return whole;
   int64_t at[MAX_RANK] = {0};
   Type type = whole->type;
+  bool known = constant_positions(c, part, at);
   for (int i = 0; i < part->leading; i++) {
-    if (!constant_position(c, part, i, &at[i])) return NULL;
-    if (dim_is_const(type.dim[i]) && (at[i] < 0 || at[i] >= type.dim[i])) return NULL;
-    if (!dim_is_const(type.dim[i])) return NULL;
+    known = known && dim_is_const(type.dim[i]) && at[i] >= 0 && at[i] < type.dim[i];
+    if (!known) {
+      refuse(c, part->span, "only the call can tell that this part lies inside");
+      return NULL;
+    }
     type.dim[i] = 1;
   }
   Instr *slice = emit1(l, OP_SLICE, type, part->span, whole);
@@ -126,7 +143,9 @@ static Instr *leading_value(Composer *c, const FlowPart *part) {
 
 // NULL where only the call can tell that the numbers of elements are the same.
 static Instr *reshaped_value(Composer *c, Instr *v, const Type *type, Span span) {
-  return v && ir_same_elements(c->l->k, &v->type, type) ? reshape_to(c->l, v, type, span) : NULL;
+  if (v && ir_same_elements(c->l->k, &v->type, type)) return reshape_to(c->l, v, type, span);
+  refuse(c, span, "only the call can tell that this reshape has as many elements");
+  return NULL;
 }
 
 static Instr *part_value(Composer *c, const FlowPart *part) {
@@ -168,11 +187,13 @@ static bool shapes_agree(Composer *c, const FlowStep *step, const Kernel *callee
 
 static bool compose_call(Composer *c, const FlowStep *step) {
   const Kernel *callee = c->flow->callees.at[step->callee].kernel;
-  if (!callee->reference) return false;
+  if (!callee->reference)
+    return refuse(c, step->span, arena_printf(c->l->arena, "`%s` has no reference", callee->name));
   c->work += callee->reference->instrs.count;
-  if (c->work > MOST_COMPOSED) return false;
+  if (c->work > MOST_COMPOSED) return refuse(c, step->span, too_many);
   const Dim *map = sizes_of_call(c, step, callee);
-  if (!shapes_agree(c, step, callee, map)) return false;
+  if (!shapes_agree(c, step, callee, map))
+    return refuse(c, step->span, "only the call can tell that the sizes of arguments agree");
   Instr **operands = NEW_ARRAY(c->l->arena, Instr *, callee->inputs + 1);
   for (int i = 0; i < callee->inputs; i++)
     if (!(operands[i] = part_value(c, &step->parts[i]))) return false;
@@ -183,7 +204,7 @@ static bool compose_call(Composer *c, const FlowStep *step) {
     copier.copy[body->instrs.at[i]->id] = copy_instr(&copier, body->instrs.at[i]);
   for (int i = 0; i < callee->outputs; i++) {
     const FlowPart *part = &step->parts[callee->inputs + i];
-    if (part->leading) return false;
+    if (part->leading) return refuse(c, part->span, "a result goes to a part of an array");
     Instr *result = copier.copy[ir_yielded(body, i)->id];
     if (part->reshaped)
       result = reshaped_value(c, result, &c->flow->arrays.at[part->array].type, part->span);
@@ -206,10 +227,12 @@ static bool compose_steps(Composer *c, int first, int end) {
     int64_t from, to;
     if (step->kind == FLOW_CALL && !compose_call(c, step)) return false;
     if (step->kind != FLOW_FOR) continue;
-    if (!constant_bounds(step, &from, &to)) return false;
+    if (!constant_bounds(step, &from, &to))
+      return refuse(c, step->span, "the bounds of this loop are known only at the call");
     for (int64_t turn = from; turn < to; turn++) {
       c->variables[step->variable] = turn;
-      if (++c->work > MOST_COMPOSED || !compose_steps(c, i + 1, step->mate)) return false;
+      if (++c->work > MOST_COMPOSED) return refuse(c, step->span, too_many);
+      if (!compose_steps(c, i + 1, step->mate)) return false;
     }
     i = step->mate;
   }
@@ -233,6 +256,7 @@ Region *compose_reference(Lower *l) {
   for (int i = 0; i < k->outputs && good; i++) {
     results[i] = c.value[flow_root(k, k->inputs + i)];
     good = results[i] != NULL;
+    if (!good) refuse(&c, k->refs.at[k->inputs + i]->span, "nothing is known of what this holds");
   }
   if (good) emit(l, OP_YIELD, no_result, k->span, k->outputs, results);
   leave_region(l);

@@ -1,4 +1,5 @@
 // pkc run: one call of a kernel, compared with its reference.
+#include "codegen/ir/flow.h"
 #include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
@@ -6,11 +7,21 @@
 
 static const double reference_work_most = 2e9;  // operations: a second or two of plain loops
 
+// Why there is nothing to compare with.
+static void report_uncompared(const Options *options, const Session *session, double work) {
+  const Kernel *k = session->binding.program.kernel;
+  if (options->quiet) return;
+  if (k->reference)
+    printf("not compared with the reference: about %.1e operations, more than %.0e\n", work,
+           reference_work_most);
+  else if (k->flow && k->flow->uncomposed)
+    printf("not compared: line %d: %s, so the references of the kernels make none of `%s`\n",
+           ir_line(k, k->flow->uncomposed_at), k->flow->uncomposed, k->name);
+}
+
 static int compare(const Options *options, Session *session, double work) {
   if (!session->judge) {
-    if (session->binding.program.kernel->reference && !options->quiet)
-      printf("not compared with the reference: about %.1e operations, more than %.0e\n", work,
-             reference_work_most);
+    report_uncompared(options, session, work);
     return DONE;
   }
   Comparison all;
