@@ -15,7 +15,7 @@ except ImportError as error:
     raise ImportError("pkc.pallas requires JAX: %s" % error) from None
 
 from pkc.pallas.errors import TranslationError
-from pkc.pallas.inspect import check, to_pk, tpu
-from pkc.pallas.install import install
+from pkc.pallas.reports import check, to_pk, tpu
+from pkc.pallas.lowering import install
 
 __all__ = ["TranslationError", "check", "install", "to_pk", "tpu"]

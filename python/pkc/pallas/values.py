@@ -44,12 +44,13 @@ class Value:
     `reads`: the text reads a ref or variable, so it must be evaluated before the next store.
     `forms`: texts that give the same elements in other shapes.
     `flag`: for a number made of a bool: the bool.
+    `ramp`: its elements are this start, plus 0, 1, 2 .. along its only axis above 1.
     """
 
     def __init__(self, text, shape, dtype, level=ATOM, index=False, constant=False, base=None, reads=False, number=None):
         self._text, self.shape, self.dtype, self.level = text, tuple(shape), dtype, level
         self.index, self.constant, self.base, self.reads = index, constant, base, reads
-        self.number, self.forms, self.flag, self.pending = number, {}, None, False
+        self.number, self.forms, self.flag, self.ramp, self.pending = number, {}, None, None, False
 
     @property
     def text(self):

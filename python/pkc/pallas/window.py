@@ -1,8 +1,10 @@
 """Windows of refs: a chain of JAX's transforms as one subscript, after views where the chain changes dtype, shape or order."""
+import copy
 import re
 
 from jax.extend import core as jex
 
+from pkc import _arrays
 from pkc.pallas.rules.arrays import numbers
 from pkc.pallas.translate import Ref
 from pkc.pallas.values import ADD, MUL, Value, dtype_name, shape_text
@@ -36,6 +38,27 @@ class Window:
     def reads(self):
         parts = [part for e in self.entries for part in (e if isinstance(e, tuple) else (e,))]
         return any(isinstance(part, Value) and part.reads for part in parts)
+
+    def straighten(self):
+        """Arrays of indices that count up, each along an axis of its own, are slices."""
+        places = [k for k, e in enumerate(self.entries) if not isinstance(e, tuple)]
+        arrays = self.arrays
+        if not arrays or len(places) < len(self.entries) and places != list(range(places[0], places[-1] + 1)):
+            return
+        rank, axes = len(self.entries[arrays[0]].shape), []
+        for k in arrays:
+            value = self.entries[k].thin
+            shape = (1,) * (rank - len(value.shape)) + value.shape
+            own = [axis for axis, n in enumerate(shape) if n != 1]
+            if value.ramp is None or len(own) > 1:
+                return
+            axes.append(own[0] if own else None)
+        if axes != list(range(rank)):
+            return
+        for k in arrays:
+            value = self.entries[k].thin
+            start = int(value.ramp.number) if value.ramp.constant else value.ramp
+            self.entries[k] = (start, max(value.shape, default=1), 1)
 
     def text(self, name=None):
         """The subscripted name. Axes with arrays of indices are taken whole."""
@@ -130,36 +153,62 @@ def window_of(tr, ref, transforms):
             found = Window(_view(tr, found, transform, kind))
         else:
             tr.refuse("the transform `%s` of a ref" % kind, "Use slices, bitcast, reshape or transpose of the ref.")
+    found.straighten()
     return found
 
 
+class View:
+    """What a view is made of: a window's text, and dtype, shape and order in this order."""
+
+    def __init__(self, ref, text, shape, dtype):
+        self.ref, self.text, self.window_shape = ref, text, tuple(shape)
+        self.dtype, self.shape, self.perm = dtype, tuple(shape), None
+
+    def words(self):
+        shape = self.shape if self.perm is None else [self.shape[self.perm.index(k)] for k in range(len(self.perm))]
+        result = [] if self.dtype == self.ref.dtype else ["dtype = " + self.dtype]
+        bits = _with_dtype(self.window_shape, self.ref.dtype, self.dtype)
+        result += [] if tuple(shape) == bits else ["shape = " + shape_text(shape)]
+        return result + ([] if self.perm is None else ["perm = " + numbers(self.perm)])
+
+
+def _with_dtype(shape, old, new):
+    """The shape of the same bits in another dtype."""
+    bits = [_numpy(d).itemsize for d in (old, new)]
+    return tuple(shape) if bits[0] == bits[1] else (*shape[:-2], shape[-2] * bits[0] // bits[1], shape[-1])
+
+
 def _view(tr, window, transform, kind):
-    import jax
-    ref = window.ref
-    shape, dtype = window.shape, ref.dtype
+    """A ref that is a view: of a view that is whole, both in one."""
+    before = getattr(window.ref, "view", None)
+    if before is not None and window.is_whole:
+        view = copy.copy(before)
+    elif before is not None:
+        tr.refuse("a window of a view, seen as another view", "Take the window first.")
+    else:
+        tr.writer.flush()
+        view = View(window.ref, window.text(), window.shape, window.ref.dtype)
     if kind == "BitcastTransform":
         to = dtype_name(transform.dtype)
-        bits = [jax.numpy.dtype(d).itemsize for d in (_numpy(dtype), _numpy(to))]
-        if bits[0] != bits[1]:
-            shape = (*shape[:-2], shape[-2] * bits[0] // bits[1], shape[-1])
-        words, dtype = "dtype = " + to, to
+        if _numpy(to).itemsize != _numpy(view.dtype).itemsize and (view.perm or view.shape[-1:] != view.window_shape[-1:]):
+            tr.refuse("a bitcast of a ref after its last axis changed", "Bitcast the ref first.")
+        view.shape, view.dtype = _with_dtype(view.shape, view.dtype, to), to
+    elif view.perm is not None and kind == "ReshapeTransform":
+        tr.refuse("a reshape of a transposed ref", "Reshape the ref first.")
     elif kind == "ReshapeTransform":
-        shape = _complete(tuple(transform.shape), shape)
-        words = "shape = " + shape_text(shape)
+        view.shape = _complete(tuple(transform.shape), view.shape)
     else:
         perm = tuple(transform.permutation)
-        shape = tuple(shape[k] for k in perm)
-        words = "perm = " + numbers(perm)
-    tr.writer.flush()
-    name = tr.writer.name(re.sub("_?ref$", "", ref.name) + "_view")
-    tr.writer.line("let %s = view(%s, %s);" % (name, window.text(), words))
-    made = Ref(name, shape, dtype, ref.space)
-    made.of = ref
+        view.shape = tuple(view.shape[k] for k in perm)
+        view.perm = perm if view.perm is None else tuple(view.perm[k] for k in perm)
+    name = tr.writer.name(re.sub("_?ref$", "", view.ref.name) + "_view")
+    tr.writer.line("let %s = view(%s);" % (name, ", ".join([view.text, *view.words()])))
+    made = Ref(name, view.shape, view.dtype, view.ref.space)
+    made.of, made.view = view.ref, view
     return made
 
 
 def _numpy(name):
-    from pkc import _arrays
     return _arrays.DTYPES[_arrays.NAMES.index(name)]
 
 

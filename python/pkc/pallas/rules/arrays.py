@@ -1,15 +1,19 @@
 """Operations that make, rearrange, reduce and contract arrays."""
 
-from pkc.pallas.values import ATOM, Value, broadcast, dtype_name, shape_text
+from pkc.pallas.values import ATOM, Value, broadcast, dtype_name, literal, shape_text
 
 
 def out_shape(equation, k=0):
-    return tuple(equation.outvars[k].aval.shape)
+    """Of a result. A key is two numbers."""
+    aval = equation.outvars[k].aval
+    return (*aval.shape, 2) if str(aval.dtype).startswith("key<") else tuple(aval.shape)
 
 
 def made(tr, equation, text, values, k=0, level=ATOM):
     """A value in the shape and dtype of a result."""
-    return Value(text, out_shape(equation, k), tr.dtype(equation.outvars[k]), level, reads=any(v.reads for v in values))
+    aval = equation.outvars[k].aval
+    dtype = "u32" if str(aval.dtype).startswith("key<") else tr.dtype(equation.outvars[k])
+    return Value(text, out_shape(equation, k), dtype, level, reads=any(v.reads for v in values))
 
 
 def numbers(items):
@@ -33,7 +37,10 @@ def reshaped(value, shape):
         return broadcast(inner, shape) if shape else inner
     if value.base is None and shape in value.forms:
         return Value(value.forms[shape], shape, value.dtype, reads=value.reads)
-    return Value("reshape(%s, %s)" % (value.typed, shape_text(shape)), shape, value.dtype, reads=value.reads)
+    result = Value("reshape(%s, %s)" % (value.typed, shape_text(shape)), shape, value.dtype, reads=value.reads)
+    if value.base is None:
+        result.ramp = value.ramp
+    return result
 
 
 def _broadcast_in_dim(tr, equation):
@@ -111,7 +118,10 @@ def _iota(tr, equation):
     own[axis] = shape[axis]
     thin = own[axis:]  # only this axis, and those of 1 behind it
     words = [shape_text(thin)] + (["axis = 0"] if len(thin) > 1 else []) + ([] if dtype == "i32" else ["dtype = " + dtype])
-    return broadcast(Value("iota(%s)" % ", ".join(words), thin, dtype), shape)
+    value = Value("iota(%s)" % ", ".join(words), thin, dtype)
+    if dtype[0] in "iu":
+        value.ramp = literal(0, dtype)
+    return broadcast(value, shape)
 
 
 def _slice(tr, equation):
@@ -248,7 +258,7 @@ def several(tr, equation, text, values):
     """Results of a function with several."""
     tuple_value = Value(text, (), "i32", reads=any(v.reads for v in values))
     tr.writer.let(tuple_value, "found")
-    return [made(tr, equation, "%s[%d]" % (tuple_value.text, k), []) for k in range(len(equation.outvars))]
+    return [made(tr, equation, "%s[%d]" % (tuple_value.text, k), [], k) for k in range(len(equation.outvars))]
 
 
 def _top_k(tr, equation):
@@ -331,6 +341,29 @@ def _window(tr, equation, value, where, d, sizes):
     return made(tr, equation, text, [value, where])
 
 
+def scatter(combine):
+    """x.at[i, :, j].set(v) and the like at one place: a window of x is replaced."""
+
+    def rule(tr, equation):
+        value, where, updates = [tr.read(atom) for atom in equation.invars]
+        d = equation.params["dimension_numbers"]
+        if len(where.shape) != 1 or getattr(d, "operand_batching_dims", ()):
+            tr.refuse("`%s` at several places" % equation.primitive.name, "Store to a ref at these places.")
+        inserted = list(d.inserted_window_dims)
+        left = iter(updates.shape)
+        sizes = [1 if k in inserted else next(left) for k in range(len(value.shape))]
+        where, starts = tr.held(where), ["0"] * len(sizes)
+        for k, axis in enumerate(d.scatter_dims_to_operand_dims):
+            starts[axis] = "%s[%d]" % (where.text, k) if where.base is None else where.base.text
+        place = "(%s,)" % ", ".join(starts)
+        update = reshaped(updates, sizes).typed
+        if combine:
+            value = tr.held(value)
+            update = combine % ("dynamic_slice(%s, %s, %s)" % (value.typed, place, shape_text(sizes)), update)
+        return made(tr, equation, "dynamic_update_slice(%s, %s, %s)" % (value.typed, update, place), [value, where, updates])
+    return rule
+
+
 # ---- packing
 
 def _pack(tr, equation):
@@ -352,6 +385,55 @@ def _stochastic_round(tr, equation):
     value, bits = [tr.read(atom) for atom in equation.invars]
     text = "stochastic_round(%s, %s, %s)" % (value.text, bits.text, tr.dtype(equation.outvars[0]))
     return made(tr, equation, text, [value, bits])
+
+
+# ---- random numbers
+
+def _is_threefry(tr, key):
+    name = str(getattr(key.aval.dtype, "_impl", None) and key.aval.dtype._impl.name or key.aval.dtype)
+    if "fry" not in name:
+        tr.refuse("random numbers of the generator `%s`" % name, "Use threefry keys: jax.random.key(seed).")
+
+
+def key_value(text, reads=False):
+    return Value(text, (2,), "u32", reads=reads)
+
+
+def _random_seed(tr, equation):
+    _is_threefry(tr, equation.outvars[0])
+    seed = tr.read(equation.invars[0])
+    if seed.shape:
+        tr.refuse("keys of an array of seeds")
+    return key_value("random_key(%s)" % seed.typed, seed.reads)
+
+
+def _random_wrap(tr, equation):
+    _is_threefry(tr, equation.outvars[0])
+    return tr.read(equation.invars[0])
+
+
+def _random_unwrap(tr, equation):
+    return tr.read(equation.invars[0])
+
+
+def _random_bits(tr, equation):
+    key, p = tr.read(equation.invars[0]), equation.params
+    if key.shape != (2,):
+        tr.refuse("`random_bits` of several keys")
+    text = "random_bits(%s, %s, dtype = u%d)" % (key.text, shape_text(p["shape"]), p["bit_width"])
+    return made(tr, equation, text, [key])
+
+
+def _random_fold_in(tr, equation):
+    key, data = [tr.read(atom) for atom in equation.invars]
+    return key_value("random_fold_in(%s, %s)" % (key.text, data.typed), key.reads or data.reads)
+
+
+def _random_split(tr, equation):
+    key, shape = tr.read(equation.invars[0]), equation.params["shape"]
+    if len(shape) != 1:
+        tr.refuse("`random_split` into keys of shape %s" % (tuple(shape),))
+    return Value("random_split(%s, %d)" % (key.text, shape[0]), (shape[0], 2), "u32", reads=key.reads)
 
 
 def _convolve(tr, equation):
@@ -387,8 +469,19 @@ RULES = {
     "top_k": _top_k,
     "dot_general": _dot_general,
     "gather": _gather,
+    "scatter": scatter(None),
+    "scatter-add": scatter("%s + %s"),
+    "scatter-mul": scatter("%s * %s"),
+    "scatter-min": scatter("min(%s, %s)"),
+    "scatter-max": scatter("max(%s, %s)"),
     "pack_elementwise": _pack,
     "unpack_elementwise": _unpack,
     "stochastic_round": _stochastic_round,
     "conv_general_dilated": _convolve,
+    "random_seed": _random_seed,
+    "random_wrap": _random_wrap,
+    "random_unwrap": _random_unwrap,
+    "random_bits": _random_bits,
+    "random_fold_in": _random_fold_in,
+    "random_split": _random_split,
 }

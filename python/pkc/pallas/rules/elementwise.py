@@ -48,9 +48,36 @@ def operator(sign, level, index=False, boolean=None):
             values = [plain(v) if v.index else v for v in values]
         is_index = settle(values) and index
         a, b = values
+        same = _unchanged(sign, a, b)
+        if same is not None:
+            return same if same.shape == shape else broadcast(same, shape)
         text = "%s %s %s" % (a.at(level), sign, b.at(level + 1))
-        return finish(equation, text, level, values, shape, index=is_index)
+        result = finish(equation, text, level, values, shape, index=is_index)
+        if sign == "+" and (a.ramp or b.ramp):
+            result.thin.ramp = ramp_of(a, b)
+        return result
     return rule
+
+
+def _unchanged(sign, a, b):
+    """The operand that is the result: x + 0, x * 1, of index scalars."""
+    neutral = {"+": 0, "*": 1}.get(sign)
+    for x, y in ((a, b), (b, a)):
+        if neutral is not None and x.index and y.constant and y.number == neutral:
+            return x
+    return None
+
+
+def ramp_of(a, b):
+    """The start of the sum of a ramp and a scalar."""
+    if b.ramp:
+        a, b = b, a
+    if b.shape or b.ramp or b.reads:
+        return None
+    if a.ramp.number == 0:
+        return b
+    start = Value("%s + %s" % (a.ramp.at(ADD), b.at(ADD + 1)), (), a.dtype, ADD, index=a.ramp.index and b.index)
+    return start
 
 
 def comparison(sign):

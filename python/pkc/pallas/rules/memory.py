@@ -1,7 +1,7 @@
 """Reading and writing refs, and what names the place in the grid."""
 from pkc.pallas.translate import Ref, tree_of
 from pkc.pallas.values import ATOM, Value, shape_text
-from pkc.pallas.window import window_of
+from pkc.pallas.window import Window, window_of
 
 
 def ref_window(tr, ref, transforms):
@@ -19,7 +19,8 @@ def touch(ref, stored=False):
         ref = getattr(ref, "of", None)
 
 
-def _load(tr, window, shape, dtype):
+def _load(tr, window, shape, dtype, clamped=False):
+    """What a window holds. With `clamped`, indices out of range read something."""
     if not window.arrays:
         return Value(window.text(), shape, dtype, reads=True)
     entries = window.entries
@@ -29,13 +30,19 @@ def _load(tr, window, shape, dtype):
         if isinstance(e, tuple):
             parts.append(":")
         elif isinstance(e, Value) and e.shape:
-            joined = e.shape if len(e.shape) > len(joined) else joined
-            parts.append(_wrapped(tr, e, window.ref.shape[k]))
+            n = window.ref.shape[k]
+            parts.append("clamp(%s, 0, %d)" % (e.typed, n - 1) if clamped else _wrapped(tr, e, n))
         else:
             parts.append("broadcast(cast(%s, i32), %s)" % (e if isinstance(e, int) else e.text, shape_text(joined)))
     whole = [e if isinstance(e, tuple) else (0, window.ref.shape[k], 1) for k, e in enumerate(entries)]
-    window.entries = whole
-    return Value("%s[%s]" % (window.text(), ", ".join(parts)), shape, dtype, reads=True)
+    text = Window.text(_replaced(window, whole))
+    return Value("%s[%s]" % (text, ", ".join(parts)), shape, dtype, reads=True)
+
+
+def _replaced(window, entries):
+    made = Window(window.ref)
+    made.entries = entries
+    return made
 
 
 def _wrapped(tr, index, n):
@@ -137,11 +144,19 @@ def _masked_load(tr, equation):
     if mask is None:
         return _load(tr, window, out.aval.shape, tr.dtype(out))
     if window.arrays:
-        tr.refuse("a masked load at array indices", "Load without a mask and choose by jnp.where.")
+        return _masked_gather(tr, window, mask, other, out)
     text = "load(%s, mask = %s" % (window.text(), tr.read(mask).text)
     if other is not None:
         text += ", other = %s" % store_text(tr.read(other))
     return Value(text + ")", out.aval.shape, tr.dtype(out), ATOM, reads=True)
+
+
+def _masked_gather(tr, window, mask, other, out):
+    value = _load(tr, window, out.aval.shape, tr.dtype(out), clamped=True)
+    if other is None:
+        return value
+    chosen = "where(%s, %s, %s)" % (tr.read(mask).text, value.text, store_text(tr.read(other)))
+    return Value(chosen, value.shape, value.dtype, reads=True)
 
 
 def _masked_swap(tr, equation):
@@ -154,7 +169,10 @@ def _masked_swap(tr, equation):
         _store(tr, window, value, "=")
         return old
     if window.arrays:
-        tr.refuse("a masked store at array indices", "Choose the values by jnp.where first.")
+        before = _load(tr, window, value.shape, value.dtype, clamped=True)
+        chosen = Value("where(%s, %s, %s)" % (mask.text, value.typed, before.text), value.shape, value.dtype, reads=True)
+        _store(tr, window, chosen, "=")
+        return old
     touch(window.ref, stored=True)
     tr.writer.effect("store(%s, %s, mask = %s);" % (window.text(window.ref.store), store_text(value), mask.text))
     return old

@@ -8,7 +8,7 @@ from jax.extend import core as jex
 from pkc import _reports
 from pkc._kernel import Kernel
 from pkc._tool import CompileError, Source
-from pkc.pallas import install
+from pkc.pallas import lowering
 from pkc.pallas.errors import TranslationError
 from pkc.pallas.launch import VMEM_LIMIT
 
@@ -40,7 +40,7 @@ def _closed(jaxpr, operands, seen):
 def _equation(e, values, seen):
     name, p = e.primitive.name, e.params
     if name in _CALLS:
-        with install.observed(lambda text: seen(text, values)):
+        with lowering.observed(lambda text: seen(text, values)):
             return e.primitive.bind(*values, **p)
     if name in _INNER and not _is_plain(p[_INNER[name]]):
         return _closed(p[_INNER[name]], values, seen)
@@ -114,7 +114,7 @@ def to_pk(f, *args, **kwargs):
     def seen(text):
         if text.text not in texts:
             texts.append(text.text)
-    with install.observed(seen, only=True):
+    with lowering.observed(seen, only=True):
         jax.jit(lambda *a: f(*a, **kwargs)).lower(*args)
     if not texts:
         raise ValueError("pkc.pallas: %s calls no Pallas kernel" % getattr(f, "__name__", f))
@@ -127,7 +127,7 @@ def _kernel(text, limited=False):
     try:
         return Kernel(Source(source, text.name + ".pk"), text.name)
     except CompileError as error:
-        raise install.refused(text, error) from None
+        raise lowering.refused(text, error) from None
 
 
 def _with_python(text, report):
