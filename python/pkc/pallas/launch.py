@@ -23,12 +23,7 @@ class Text:
 
 def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None, name=None, **_):
     """The Text of what pallas_call_p's parameters say."""
-    launch = _Launch(jaxpr, grid_mapping, input_output_aliases, compiler_params, name)
-    text = launch.text()
-    stored = {k for k, ref in enumerate(launch.operand_refs[:grid_mapping.num_index_operands]) if ref.stored}
-    if stored:  # the kernel writes to what is prefetched: it gets a copy
-        text = _Launch(jaxpr, grid_mapping, input_output_aliases, compiler_params, name, stored).text()
-    return text
+    return _Launch(jaxpr, grid_mapping, input_output_aliases, compiler_params, name).text()
 
 
 def _space(aval):
@@ -40,8 +35,8 @@ def _space(aval):
 
 
 class _Launch:
-    def __init__(self, jaxpr, mapping, aliases, params, name, copied=()):
-        self.jaxpr, self.mapping, self.params, self.copied = jaxpr, mapping, params, copied
+    def __init__(self, jaxpr, mapping, aliases, params, name):
+        self.jaxpr, self.mapping, self.params = jaxpr, mapping, params
         info = getattr(jaxpr, "debug_info", None)
         self.function = (getattr(info, "func_src_info", None) or "").strip()
         self.writer = Writer()
@@ -88,7 +83,6 @@ class _Launch:
         shown = [self.axes[k] for k in range(len(m.grid)) if k not in m.vmapped_dims]
         tr = Translator(body, shown, RULES)
         tr.all_names = dict(zip(m.grid_names or (), self.axes))
-        self._fill_copies(body)
         tr.run(self.jaxpr, self.refs)
         body.place = Place()
         for ref in self.outputs:  # nothing is stored: its elements are unspecified, but a store is required
@@ -99,15 +93,6 @@ class _Launch:
         lines = [*self.first, *self.declared, *writer.lines, *self.late, "", *body.lines, "}"]
         places = [None] * (len(lines) - 1 - len(body.lines)) + body.places + [None]
         return Text(self.name, "\n".join(lines) + "\n", places, self.order, self.call_aliases)
-
-    def _fill_copies(self, body):
-        """At the first step, what the kernel writes to gets what is prefetched."""
-        if not self.copied:
-            return
-        body.open("when " + (" && ".join("%s == 0" % axis for axis in self.axes) or "true"))
-        for k in self.copied:
-            body.line("%s[...] = %s[...];" % (self.refs[k].name, self.operand_refs[k].name))
-        body.close()
 
     def _operands(self):
         """Refs of the kernel's operands, and the order in which the .pk kernel takes them."""
@@ -141,10 +126,6 @@ class _Launch:
             self.call_aliases.append((bounds + source, target))
             self.inputs[source - index].store = self.outputs[target].name
         self.scratch, self.refs = [], list(refs)
-        for k in self.copied:
-            copy = Ref(self.writer.name(refs[k].name + "_copy"), refs[k].shape, refs[k].dtype, "smem")
-            self.scratch.append("%s: smem %s%s" % (copy.name, copy.dtype, shape_text(copy.shape)))
-            self.refs[k] = copy
         for k in range(index + len(m.block_mappings), len(avals)):
             text, ref = scratch_text(self._declarer(), self.operand_name(k, "scratch"), avals[k])
             self.scratch.append(text)
@@ -237,7 +218,8 @@ class _Launch:
         """Does the kernel say so, and does every output move along the axis?"""
         words = getattr(self.params, "dimension_semantics", None)
         m = self.mapping
-        if words is None or k in m.vmapped_dims or self.copied:
+        remembers = any(ref.stored for ref in self.operand_refs[:m.num_index_operands])  # and would forget where the index changes
+        if words is None or k in m.vmapped_dims or remembers:
             return False
         own = k - sum(v < k for v in m.vmapped_dims)
         if own >= len(words) or "parallel" not in str(getattr(words[own], "value", words[own])).lower():
