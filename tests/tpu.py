@@ -113,6 +113,14 @@ def megacore():
     check("but none whose length is data", m["cores"] == 1 and m["steps"] == 4 * 8, m)
 
 
+def hbm():
+    text = run(MATMUL, *sizes(1 << 20, 1 << 20, 1 << 20), status=1)
+    check("operands larger than the HBM", "its operands take 1.319e+13 bytes, and the HBM of v5e has 1.6e+10" in text, text)
+    table = run(MATMUL, *sizes(32768, 32768, 32768)).split("On each chip")[1]
+    check("which chips hold them", "larger than its HBM" in row(table, "v2") and "larger" not in row(table, "v5p"), table)
+    check("which chips have the dtypes", "check --tpu" in row(run(MATMUL, *sizes(64, 64, 64), *statics(T="bf16")), "v3"), "")
+
+
 def padding():
     for k, n, share in ((128, 128, 1), (64, 128, 0.5), (128, 64, 0.5), (64, 64, 0.25)):
         m = model(MATMUL, *statics(T="bf16", BM=1024, BK=k, BN=n), *sizes(1024, k, n))
@@ -153,6 +161,8 @@ def closed_forms():
     r = model("kernels/gelu.pk", "M=1024", "N=1024")
     check("one transcendental an element", r["transcendentals"] == 1024 * 1024, r["transcendentals"])
     causal = model(FLASH, "B=1", "H=1", "G=1", "N=1024", "S=1024", *statics(CAUSAL="true", BQ=128, BK=128))
+    text = run(FLASH, "B=1", "H=1", "G=1", "N=1024", "S=1024", *statics(CAUSAL="true", BQ=128, BK=128))
+    check("but are fetched", "blocks of `q`, `k`, `v` come in at every step" in text, text[-600:])
     check("blocks above the diagonal are not computed", causal["dot_flops"] == 36 * 4 * 128 * 128 * 64, causal["dot_flops"])
 
 
@@ -164,6 +174,7 @@ def copies_by_hand():
     moved = [[(o["bytes"], o["issued"]) for o in m["operands"]] for m in (grid, inside)]
     check("transfers of a pipeline inside a body", moved[0] == moved[1], moved)
     check("one grid step instead of many", inside["steps"] == 1 and inside["dot_flops"] == grid["dot_flops"], inside["dot_flops"])
+    check("its iterations cost what grid steps do", near(inside["inner_overhead_s"], grid["step_overhead_s"], 0.1), inside["inner_overhead_s"])
     check("nothing is left out", not inside["not_modelled"], inside["not_modelled"])
 
 
@@ -191,7 +202,7 @@ def both_ways():
             short, whole = model(*words, "--chip", chip), model(*words, "--chip", chip, "--walk-all")
             walked = short.pop("steps_walked"), whole.pop("steps_walked")
             check(f"both ways: {' '.join(words)} on {chip}", short == whole and walked[0] < walked[1], walked)
-    m = model(MATMUL, *statics(T="bf16", BM=128, BK=128, BN=128), *sizes(131072, 131072, 131072))
+    m = model(MATMUL, *statics(T="bf16", BM=128, BK=128, BN=128), *sizes(131072, 131072, 131072), "--chip", "8t")
     check("a billion steps", m["steps"] == 1 << 30 and m["steps_walked"] < 100000, m["steps_walked"])
 
 
@@ -217,6 +228,18 @@ def mesh():
     both = [of("16x16", c, f"bytes={v}")["seconds"] for c in ("reduce-scatter", "all-reduce")]
     check("all-reduce is twice reduce-scatter", near(both[1], 2 * both[0], 1e-9), both)
     check("all-to-all on a ring", near(of("16", "all-to-all", f"bytes={v}")["seconds"], v / 4 / link, 1e-9), "")
+    check("all-to-all on odd axes", near(of("3", "all-to-all", "bytes=9e6")["seconds"], 44.444e-6, 1e-4)
+          and near(of("5", "all-to-all", "bytes=2.5e7")["seconds"], 133.333e-6, 1e-4), "")
+    check("along one axis of a torus", near(of("16x4", "all-gather", f"bytes={v}", "axes=0")["seconds"], v * 15 / 16 / link, 1e-9), "")
+    check("which wraps by the slice's rule", near(of("4x4x4", "all-gather", f"bytes={v}", "axes=2", "--chip", "v5p")["seconds"], v * 3 / 4 / 1.8e11, 1e-9), "")
+    run("--mesh", "4x4", "all-gather", "bytes=1", "axes=0,0", status=1)
+    check("axes in any order", of("28x16x20", "all-gather", "bytes=1e9", "--chip", "v5p")["links"] == 6, "")
+    plan = {line["parallel"]: line for line in map(json.loads, run("--mesh", "16", "matmul", "M=4096", "K=8192", "N=2189", "--json").splitlines())}
+    pipeline = plan["pipeline"]
+    check("a microbatch of a pipeline", near(pipeline["compute_s"], 11.7e-6, 0.01) and near(pipeline["communication_s"], 23.3e-6, 0.01)
+          and pipeline["bound"] == "communication", pipeline)
+    check("overlap hides the shorter", all(max(p["compute_s"], p["communication_s"]) <= p["overlapped_s"] <= p["compute_s"] + p["communication_s"]
+          for p in plan.values()), plan)
     check("a pod has an end", "a pod of v5e has 16" in run("--mesh", "32x32", "all-gather", "bytes=1", status=1), "")
     check("v5e has two axes", "2 axes" in run("--mesh", "2x2x2", "all-gather", "bytes=1", status=1), "")
     # Tensor parallel is bound by compute while N > chips * peak / (bandwidth of the axes), as the two times are equal there.
@@ -238,6 +261,13 @@ def sweep():
           "BM=256,8192", "BN=8192", "BK=256,8192", "--json").splitlines()][-1]["fits"], "")
     run(MATMUL, *sizes(1, 1, 1), "--sweep", "BM=4:2", status=1)
     run(MATMUL, *sizes(1, 1, 1), "--sweep", "NONE=1:2", status=1)
+
+
+def chips():
+    for name, chip in (("V5LitePod", "v5e"), ("trillium", "v6e"), ("Ironwood", "7x"), ("V4I", "v4i"), ("8t", "8t")):
+        check(f"chip {name}", model(MATMUL, *sizes(64, 64, 64), "--chip", name)["chip"] == chip, "")
+    m = [model("tests/tpu/int4.pk", "M=1024", *statics(T=t)) for t in ("i8", "i4")]
+    check("products of 4 bits have a peak of their own", near(m[1]["peak"], 2 * m[0]["peak"], 1e-9), m[1]["peak"])
 
 
 def chip_files():
@@ -294,7 +324,7 @@ def mistakes():
     run(status=2)
 
 
-for test in (intensities, capacity, values, folds, megacore, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chip_files, mistakes):
+for test in (intensities, capacity, values, folds, megacore, hbm, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chips, chip_files, mistakes):
     test()
 with tempfile.TemporaryDirectory() as temporary:
     traces(temporary)

@@ -164,10 +164,22 @@ static void add_phase(Builder *b, int index, const Instr *instr, const Cost *cos
 
 static Block *build_block(Builder *b, const Region *region);
 
+static void note_start(Instr *instr, void *context) {
+  if (instr->op == OP_COPY_START) *(bool *)context = true;
+}
+
+static bool starts_copies(const Instr *loop) {
+  bool starts = false;
+  for (int r = 0; r < 2; r++)
+    if (loop->regions[r]) ir_walk(loop->regions[r], note_start, &starts);
+  return starts;
+}
+
 static void add_control(Builder *b, Block *block, const Instr *instr) {
   const char *outer = b->name;
   if (instr->op == OP_NAMED) b->name = instr->text;
   Item item = {.instr = instr, .segment = -1};
+  item.pipelined = (instr->op == OP_FOR || instr->op == OP_WHILE) && starts_copies(instr);
   for (int r = 0; r < 2; r++)
     if (instr->regions[r]) item.inner[r] = build_block(b, instr->regions[r]);
   b->name = outer;
@@ -276,6 +288,11 @@ static void run_if(StepRun *r, const Item *item, int64_t times, int64_t fills) {
     grid_take_result(r->e, item->instr, item->instr->regions[taken ? 0 : 1]);
 }
 
+// An iteration of a pipeline in the body is a step like the grid's.
+static void begin_iteration(const StepRun *r, const Item *item) {
+  if (item->pipelined && r->visitor && r->visitor->iteration) r->visitor->iteration(r->context);
+}
+
 static bool is_unrolled(const Instr *loop) {
   return loop->args[0]->op == OP_CONST && loop->args[1]->op == OP_CONST;
 }
@@ -299,6 +316,7 @@ static void run_for(StepRun *r, const Item *item, int64_t times, int64_t fills) 
       break;
     }
     r->e->value[variable->id] = t;
+    begin_iteration(r, item);
     run_block(r, item->inner[0], times, fills);
   }
   r->breaking = false;
@@ -310,6 +328,7 @@ static void run_while(StepRun *r, const Item *item, int64_t times, int64_t fills
   do {
     run_block(r, item->inner[0], times, fills);
     if (r->e->known[condition->id] && !r->e->value[condition->id]) break;
+    begin_iteration(r, item);
     run_block(r, item->inner[1], times, fills);
   } while (r->e->known[condition->id] && !r->breaking && r->iterations++ < most_iterations);
   r->breaking = false;

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
 #define CHIP(id, name) INDEX_##id,
@@ -66,9 +67,19 @@ const Chip *chip_at(int index) {
   return &chips[index];
 }
 
+static const struct {
+  const char *name;
+  int chip;
+} aliases[] = {
+#define ALIAS(chip, name) {name, INDEX_##chip},
+#include "codegen/tpu/chips.def"
+};
+
 const Chip *chip_find(const char *name) {
   for (int i = 0; i < chip_count(); i++)
-    if (strcmp(chips[i].name, name) == 0) return &chips[i];
+    if (strcasecmp(chips[i].name, name) == 0) return &chips[i];
+  for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+    if (strcasecmp(aliases[i].name, name) == 0) return &chips[aliases[i].chip];
   return NULL;
 }
 
@@ -166,12 +177,12 @@ void chip_list(Buf *out) {
   for (int i = 0; i < chip_count(); i++) {
     const double *v = chips[i].value;
     double intensity = v[CHIP_BF16] / v[CHIP_HBM_BANDWIDTH];
-    buf_printf(
-        out,
-        "%-6s %9.4g %9.3g %9.3g %9.3g %6.0f %3.0f x %3.0f^2 %9.4g %6.0f %6.1f  %.0fD %.0fx%.0f",
-        chips[i].name, v[CHIP_HBM_BYTES] / 1e9, v[CHIP_HBM_BANDWIDTH], v[CHIP_BF16], v[CHIP_INT8],
-        v[CHIP_CORES], v[CHIP_MXUS], v[CHIP_MXU_SIZE], v[CHIP_VMEM_BYTES] / 1048576, intensity,
-        intensity / v[CHIP_VMEM_RATIO], v[CHIP_TORUS], v[CHIP_POD_X], v[CHIP_POD_Y]);
+    buf_printf(out, "%-6s %9.4g %9.3g %9.3g %9.3g %6.0f %3.0f x %3.0f^2 %9.4g %6.0f %6.1f",
+               chips[i].name, v[CHIP_HBM_BYTES] / 1e9, v[CHIP_HBM_BANDWIDTH], v[CHIP_BF16],
+               v[CHIP_INT8], v[CHIP_CORES], v[CHIP_MXUS], v[CHIP_MXU_SIZE],
+               v[CHIP_VMEM_BYTES] / 1048576, intensity, intensity / v[CHIP_VMEM_RATIO]);
+    if (v[CHIP_TORUS] > 0)
+      buf_printf(out, "  %.0fD %.0fx%.0f", v[CHIP_TORUS], v[CHIP_POD_X], v[CHIP_POD_Y]);
     if (v[CHIP_POD_Z] > 0) buf_printf(out, "x%.0f", v[CHIP_POD_Z]);
     buf_printf(out, "%s\n", v[CHIP_MEGACORE] > 0 ? ", megacore" : "");
   }
@@ -182,7 +193,10 @@ void chip_list(Buf *out) {
 
 void chip_list_sources(Buf *out) {
   for (int c = 0; c < KNOWN_CHIPS; c++) {
-    buf_printf(out, "%s\n", chip_at(c)->name);
+    buf_puts(out, chip_at(c)->name);
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+      if (aliases[i].chip == c) buf_printf(out, ", %s", aliases[i].name);
+    buf_putc(out, '\n');
     for (int i = 0; i < FACTS; i++) {
       const Fact *f = &facts[i];
       if (f->chip != c) continue;
@@ -217,6 +231,7 @@ double chip_peak(const Chip *chip, DType operands, int cores) {
   double peak = v[CHIP_BF16];
   if (dtype_info[operands].bits <= 8)
     peak = !is_float(operands) ? v[CHIP_INT8] : v[CHIP_FP8] > 0 ? v[CHIP_FP8] : peak;
+  if (dtype_info[operands].bits == 4 && v[CHIP_INT4] > 0) peak = v[CHIP_INT4];
   if (operands == DT_F32) peak /= v[CHIP_F32_PASSES];
   return peak * cores / v[CHIP_CORES];
 }

@@ -122,6 +122,7 @@ typedef struct {
   const Instr *instr;  // a scalar to evaluate, or control
   int segment;         // -1: none
   Block *inner[2];
+  bool pipelined;  // a loop whose body starts copies
 } Item;
 struct Block {
   LIST(Item) items;
@@ -148,6 +149,7 @@ Body *body_new(const CostModel *m);
 typedef struct {
   void (*segment)(void *context, int segment, int64_t times, int64_t ps);
   void (*copy)(void *context, const GridEval *e, const Instr *copy);  // may be NULL
+  void (*iteration)(void *context);  // of a loop whose body starts copies; may be NULL
 } BodyVisitor;
 int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisitor *visitor,
                  void *context);
@@ -164,7 +166,7 @@ typedef struct {
 
 typedef struct {
   int64_t steps, simulated, time_ps, compute_ps, overhead_ps, wait_ps, prologue_ps, epilogue_ps,
-      hbm_ps;
+      hbm_ps, inner_ps;  // inner: the steps of loops in the body that start copies
 } Totals;
 
 // Events of one core, for traces. kind: 'f' fetch, 'w' write back, 'c' a segment, 'o' the step's
@@ -233,6 +235,7 @@ struct Model {
   LIST(Buffer) buffers;
   int64_t vmem;  // of buffers and values
   int64_t vmem_limit, vmem_default, once_bytes, moved_bytes;
+  int64_t held_bytes;  // of the arrays, in HBM
   Values values;
   int streams;
   double peak, hbm, vmem_bandwidth;  // of the cores at work

@@ -56,27 +56,75 @@ static int read_list(const char *text, char separator, int64_t *list, int most) 
   return -1;
 }
 
+static int descending(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return x < y ? 1 : x > y ? -1 : 0;
+}
+
+// The axes of a slice may lie along those of the pod in any order.
+static const char *check_pod(const Mesh *m) {
+  int64_t size[MOST_AXES], pod[MOST_AXES];
+  for (int i = 0; i < MOST_AXES; i++) {
+    pod[i] = (int64_t)m->chip->value[CHIP_POD_X + i];
+    size[i] = i < m->axes ? m->size[i] : 0;
+  }
+  qsort(size, MOST_AXES, sizeof *size, descending);
+  qsort(pod, MOST_AXES, sizeof *pod, descending);
+  for (int i = 0; i < m->axes; i++)
+    if (size[i] > pod[i])
+      return arena_printf(m->request->arena, "a pod of %s has %lld chips along an axis, not %lld",
+                          m->chip->name, (long long)pod[i], (long long)size[i]);
+  return NULL;
+}
+
 static const char *read_mesh(Mesh *m) {
   Arena *arena = m->request->arena;
   const double *v = m->chip->value;
   m->axes = read_list(m->request->mesh, 'x', m->size, MOST_AXES);
   if (m->axes < 1) return "--mesh requires X, XxY or XxYxZ";
+  if (!(v[CHIP_TORUS] > 0))
+    return arena_printf(arena, "nothing is known of the network of %s", m->chip->name);
   if (m->axes > (int)v[CHIP_TORUS])
     return arena_printf(arena, "the network of %s has %.0f axes", m->chip->name, v[CHIP_TORUS]);
   m->chips = 1;
   bool cubes = m->axes == 3;
   for (int i = 0; i < m->axes; i++) {
     if (m->size[i] < 1) return "an axis has at least one chip";
-    if (m->size[i] > (int64_t)v[CHIP_POD_X + i])
-      return arena_printf(arena, "a pod of %s has %.0f chips along axis %d", m->chip->name,
-                          v[CHIP_POD_X + i], i);
     m->chips *= m->size[i];
     cubes &= m->size[i] % (int64_t)fmax(v[CHIP_WRAP], 1) == 0;
   }
+  const char *wrong = check_pod(m);
+  if (wrong) return wrong;
   for (int i = 0; i < m->axes; i++)
     m->wraps[i] =
         m->size[i] > 1 && (v[CHIP_TORUS] > 2 ? cubes : (double)m->size[i] >= v[CHIP_WRAP]);
   m->one_way = v[CHIP_ICI_LINK] / 2;
+  return NULL;
+}
+
+// axes=0,2: the collective runs along these of the slice's axes; whether they wrap is due to the
+// slice.
+static const char *pick_axes(Mesh *m) {
+  int64_t axis[MOST_AXES];
+  const char *text = argument(m, "axes");
+  if (!text) return NULL;
+  int count = read_list(text, ',', axis, MOST_AXES);
+  Mesh part = *m;
+  part.axes = 0;
+  part.chips = 1;
+  for (int i = 0; i < count; i++) {
+    if (axis[i] >= m->axes) count = -1;
+    for (int k = 0; k < i; k++)
+      if (axis[k] == axis[i]) count = -1;
+    if (count < 0) break;
+    part.size[part.axes] = m->size[axis[i]];
+    part.wraps[part.axes++] = m->wraps[axis[i]];
+    part.chips *= m->size[axis[i]];
+  }
+  if (count < 1)
+    return arena_printf(m->request->arena, "axes=%s: expected different numbers below %d", text,
+                        m->axes);
+  *m = part;
   return NULL;
 }
 
@@ -128,8 +176,8 @@ static MeshCost reduce_cost(const Mesh *m, double bytes) {
   return c;
 }
 
-// A quarter of the array crosses the middle of each axis either way, over a link a row, two where
-// the axis wraps.
+// What one half of an axis has for the other crosses its middle either way, over a link a row, two
+// where the axis wraps: a quarter of the array, a little less where the halves are not equal.
 static MeshCost exchange_cost(const Mesh *m, double bytes) {
   MeshCost worst = {0};
   int64_t hops = 0;
@@ -137,8 +185,9 @@ static MeshCost exchange_cost(const Mesh *m, double bytes) {
   for (int i = 0; i < m->axes; i++) {
     if (m->size[i] < 2) continue;
     int links = m->wraps[i] ? 2 : 1;
-    MeshCost c = cost_of(m, hops, bytes / 4, (double)(m->chips / m->size[i]) * links * m->one_way,
-                         links, false);
+    double n = (double)m->size[i], part = m->size[i] % 2 ? (1 - 1 / (n * n)) / 4 : 0.25;
+    MeshCost c = cost_of(m, hops, bytes * part,
+                         (double)(m->chips / m->size[i]) * links * m->one_way, links, false);
     if (c.seconds >= worst.seconds) worst = c;
   }
   return worst;
@@ -212,8 +261,30 @@ static int send(const Mesh *m, double bytes) {
 
 typedef struct {
   const char *name, *meaning;
-  double compute, moved;
+  double compute, moved, together;
 } Plan;
+
+// A ring's steps: in each but the last a part is sent on while one that has come is multiplied.
+static double overlapped(const Mesh *m, double compute, double moved) {
+  double parts = (double)m->chips;
+  return fmax(compute, moved) + fmin(compute, moved) / parts;
+}
+
+static void put_plan(const Mesh *m, const Plan *p, Buf *out) {
+  const char *bound = p->compute >= p->moved ? "compute" : "communication";
+  if (!m->request->json) {
+    buf_printf(out, "%-10s %9.4g us   %9.4g us %9.4g us  %s: %s\n", p->name, p->compute * 1e6,
+               p->moved * 1e6, p->together * 1e6, bound, p->meaning);
+    return;
+  }
+  json_open(out, NULL, '{');
+  json_text(out, "parallel", p->name);
+  json_real(out, "compute_s", p->compute);
+  json_real(out, "communication_s", p->moved);
+  json_real(out, "overlapped_s", p->together);
+  json_text(out, "bound", bound);
+  buf_puts(out, "}\n");
+}
 
 static int plans(const Mesh *m) {
   double rows, inner, columns, stages = (double)m->chips;
@@ -222,37 +293,32 @@ static int plans(const Mesh *m) {
     return user_error(
         "matmul requires M=, K= and N=: activations [M, K] by weights [K, N], in bf16");
   double work = 2 * rows * inner * columns, peak = m->chip->value[CHIP_BF16], batches = 4 * stages;
-  double hop = m->chip->value[CHIP_ICI_HOP];
+  double hop = m->chip->value[CHIP_ICI_HOP], batch = work / peak / batches,
+         passed = fmax(hop, 2 * rows * inner / batches / m->one_way);
   const Plan list[] = {
       {"data", "M split; training sums the weights' gradient", 3 * work / peak / stages,
-       reduce_cost(m, 2 * inner * columns).seconds},
+       reduce_cost(m, 2 * inner * columns).seconds, 0},
       {"tensor", "N split; the activations are gathered", work / peak / stages,
-       gather_cost(m, 2 * rows * inner).seconds},
-      {"pipeline", "a layer a stage; activations are passed on, 4 batches a stage",
-       work / peak * (batches + stages - 1) / batches / stages,
-       fmax(hop * batches, 2 * rows * inner / m->one_way) / batches},
+       gather_cost(m, 2 * rows * inner).seconds, 0},
+      {"pipeline",
+       arena_printf(
+           m->request->arena,
+           "a layer a stage; one of %.0f microbatches in a stage, and its way to the next; "
+           "all stages fill and drain in %.4g us",
+           batches, (batches + stages - 1) * fmax(batch, passed) * 1e6),
+       batch, passed, fmax(batch, passed)},
   };
   Buf out = {0};
   if (!m->request->json) {
     buf_printf(&out, "[%.6g, %.6g] by [%.6g, %.6g] in bf16 on %s ", rows, inner, inner, columns,
                m->chip->name);
     put_shape(m, &out);
-    buf_puts(&out, "\nparallel        compute  communication  bound by\n");
+    buf_puts(&out, "\nparallel        compute  communication   overlapped  bound by\n");
   }
   for (int i = 0; i < 3; i++) {
-    const Plan *p = &list[i];
-    const char *bound = p->compute >= p->moved ? "compute" : "communication";
-    if (!m->request->json) {
-      buf_printf(&out, "%-10s %9.4g us   %9.4g us  %s: %s\n", p->name, p->compute * 1e6,
-                 p->moved * 1e6, bound, p->meaning);
-      continue;
-    }
-    json_open(&out, NULL, '{');
-    json_text(&out, "parallel", p->name);
-    json_real(&out, "compute_s", p->compute);
-    json_real(&out, "communication_s", p->moved);
-    json_text(&out, "bound", bound);
-    buf_puts(&out, "}\n");
+    Plan p = list[i];
+    if (p.together <= 0) p.together = overlapped(m, p.compute, p.moved);
+    put_plan(m, &p, &out);
   }
   int status = write_result("-", &out);
   buf_free(&out);
@@ -263,6 +329,7 @@ int tpu_mesh(const MeshRequest *request) {
   Mesh m = {.request = request, .chip = request->chip};
   const char *wrong = read_mesh(&m), *verb = request->what;
   if (wrong) return user_error("--mesh %s: %s", request->mesh, wrong);
+  if (strcmp(verb, "send") != 0 && (wrong = pick_axes(&m))) return user_error("%s", wrong);
   if (strcmp(verb, "matmul") == 0) return plans(&m);
   double bytes;
   if (!read_number(argument(&m, "bytes"), &bytes))

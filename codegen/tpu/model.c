@@ -62,6 +62,8 @@ static void sum_costs(Model *m) {
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
     m->moved_bytes = saturating_add(m->moved_bytes, m->sim.operand[i].bytes);
     m->once_bytes = saturating_add(m->once_bytes, m->sim.operand[i].once);
+    if (!m->k->refs.at[i]->alias)
+      m->held_bytes = saturating_add(m->held_bytes, m->sim.operand[i].once);
     m->streams += m->sim.operand[i].moved || m->sim.operand[i].bytes > 0;
   }
   m->moved_bytes = saturating_add(m->moved_bytes, m->sim.other_bytes);
@@ -103,7 +105,7 @@ static void find_bounds(Model *m) {
       t->steps ? (double)t->overhead_ps * 1e-12 / ((double)t->steps * m->chip->value[CHIP_STEP])
                : 1;
   m->upper = share * (serial + issued * m->chip->value[CHIP_HBM_LATENCY]) + dma * share * cores +
-             (double)t->overhead_ps * 1e-12;
+             (double)(t->overhead_ps + t->inner_ps) * 1e-12;
   m->seconds = (double)t->time_ps * 1e-12;
   if (m->upper < m->seconds) m->upper = m->seconds;
 }
@@ -121,7 +123,8 @@ static void find_bound(Model *m) {
   const Totals *t = &m->sim.totals;
   double cores = m->sim.cores, best = (double)t->overhead_ps * 1e-12;
   double hbm = (double)m->moved_bytes / m->hbm;
-  m->bound = t->steps ? "the cost of grid steps" : "nothing";
+  best += (double)t->inner_ps * 1e-12;
+  m->bound = t->steps ? "the cost of steps" : "nothing";
   for (int u = 0; u < UNITS; u++)
     if (m->cost.busy[u] / cores > best) best = m->cost.busy[u] / cores, m->bound = unit_names[u];
   if (hbm > best) best = hbm, m->bound = "HBM bandwidth";
@@ -191,6 +194,8 @@ static void find_losses(Model *m) {
       m, (double)t->overhead_ps * 1e-12, grid,
       arena_printf(m->arena, "%lld grid steps cost %.2g us each: larger blocks would need fewer",
                    (long long)t->steps, m->chip->value[CHIP_STEP] * 1e6));
+  add_loss(m, (double)t->inner_ps * 1e-12, grid,
+           "iterations of loops that start copies cost what a grid step does");
   add_loss(m, (double)t->prologue_ps * 1e-12, grid,
            "the pipeline fills: the first blocks come in while nothing can run");
   add_loss(m, (double)t->epilogue_ps * 1e-12, grid,
@@ -243,7 +248,8 @@ static void check_laws(const Model *m) {
   enum { RECOUNT = 4096 };
   const Totals *t = &m->sim.totals;
   double slack = 1e-6 * m->seconds + 1e-9;
-  LAW(t->time_ps == t->compute_ps + t->overhead_ps + t->wait_ps + t->prologue_ps + t->epilogue_ps,
+  LAW(t->time_ps == t->compute_ps + t->overhead_ps + t->inner_ps + t->wait_ps + t->prologue_ps +
+                        t->epilogue_ps,
       "%lld ps are not the sum of their parts", (long long)t->time_ps);
   LAW(m->seconds + slack >= m->lower, "%.9g s is less than %.9g s for %s", m->seconds, m->lower,
       m->lower_reason);
@@ -307,6 +313,20 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
   find_losses(m);
   check_laws(m);
   return NULL;
+}
+
+// HBM of the cores that one kernel runs on.
+static double hbm_capacity(const Chip *chip) {
+  return chip->value[CHIP_HBM_BYTES] * chip_cores(chip) / chip->value[CHIP_CORES];
+}
+
+const char *tpu_model_unfit(const Model *m) {
+  double capacity = hbm_capacity(m->chip);
+  if (!(capacity > 0) || (double)m->held_bytes <= capacity) return NULL;
+  return arena_printf(m->arena, "its operands take %.4g bytes, and the HBM of %s%s has %.4g",
+                      (double)m->held_bytes,
+                      chip_cores(m->chip) < m->chip->value[CHIP_CORES] ? "a core of " : "",
+                      m->chip->name, capacity);
 }
 
 Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,

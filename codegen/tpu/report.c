@@ -186,6 +186,36 @@ static void put_losses(const Model *m, Buf *out) {
   }
 }
 
+typedef struct {
+  bool *outside, *inside;  // by ref id: is loaded ..
+} Skips;
+
+static void note_loads(Skips *s, const Region *region, bool inside) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *instr = region->instrs.at[i];
+    if (instr->op == OP_LOAD) (inside ? s->inside : s->outside)[instr->ref->id] = true;
+    for (int r = 0; r < 2; r++)
+      if (instr->regions[r]) note_loads(s, instr->regions[r], inside || instr->op == OP_IF);
+  }
+}
+
+// The pipeline follows index maps: a step whose body skips an input brings it in all the same.
+static void put_skipped(const Model *m, Buf *out) {
+  const Kernel *k = m->k;
+  Skips s = {.outside = NEW_ARRAY(m->arena, bool, k->refs.count + 1),
+             .inside = NEW_ARRAY(m->arena, bool, k->refs.count + 1)};
+  note_loads(&s, k->body, false);
+  int count = 0;
+  for (int i = 0; i < k->inputs; i++) {
+    if (!m->sim.operand[i].moved || s.outside[i] || !s.inside[i]) continue;
+    buf_printf(out, "%s`%s`", count++ ? ", " : "  blocks of ", k->refs.at[i]->name);
+  }
+  if (count)
+    buf_puts(out,
+             " come in at every step that the index maps say, also where a condition skips the "
+             "work on them; a CPU does not read those\n");
+}
+
 static void put_assumptions(const Model *m, Buf *out) {
   buf_puts(out,
            "\nAssumed: the units overlap between branches and loops, transfers overlap all; no "
@@ -193,6 +223,7 @@ static void put_assumptions(const Model *m, Buf *out) {
   if (m->dot_dtype == DT_F32)
     buf_printf(out, "; f32 products in %.0f passes", m->chip->value[CHIP_F32_PASSES]);
   buf_puts(out, ".\n");
+  put_skipped(m, out);
   for (int i = 0; i < m->body->assumed.count; i++) {
     const Instr *instr = m->body->assumed.at[i];
     buf_printf(out, "  line %d: `%s` depends on data: counted as if it %s\n",
@@ -214,6 +245,18 @@ void tpu_text(const Model *m, Buf *out) {
   put_assumptions(m, out);
 }
 
+// What keeps the kernel from running there.
+static void put_remarks(const Model *m, Buf *out) {
+  static const Source nothing = {.path = ""};
+  Diag *diag = diag_new(m->arena, &nothing);
+  if (tpu_model_unfit(m)) buf_puts(out, "  larger than its HBM");
+  if (m->vmem > m->vmem_limit) buf_puts(out, "  does not fit");
+  if (m->chip->value[CHIP_CORES] > m->sim.cores) buf_puts(out, "  (one core of two)");
+  if (tpu_check_dtypes((Kernel *)m->k, m->chip, m->sizes, diag) > 0)
+    buf_puts(out, "  (no such dtypes: check --tpu)");
+  buf_putc(out, '\n');
+}
+
 void tpu_table(Model *const *models, int count, Buf *out) {
   buf_puts(out,
            "\nOn each chip       time  bound by                 MXU      HBM     VMEM  of peak, "
@@ -223,11 +266,10 @@ void tpu_table(Model *const *models, int count, Buf *out) {
     Buf time = {0};
     tpu_put_time(&time, m->seconds);
     double caller = m->seconds + m->chip->value[CHIP_DISPATCH];
-    buf_printf(out, "  %-8s %12s  %-20s %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%%s%s\n",
-               m->chip->name, time.text, m->bound, 100 * m->mxu, 100 * m->hbm_share,
-               100 * (double)m->vmem / (double)m->vmem_limit, 100 * m->mxu * m->seconds / caller,
-               m->vmem <= m->vmem_limit ? "" : "  does not fit",
-               m->chip->value[CHIP_CORES] > m->sim.cores ? "  (one core of two)" : "");
+    buf_printf(out, "  %-8s %12s  %-20s %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%", m->chip->name,
+               time.text, m->bound, 100 * m->mxu, 100 * m->hbm_share,
+               100 * (double)m->vmem / (double)m->vmem_limit, 100 * m->mxu * m->seconds / caller);
+    put_remarks(m, out);
     buf_free(&time);
   }
 }
@@ -324,6 +366,7 @@ static void json_work(const Model *m, Buf *out) {
 static void json_times(const Totals *t, Buf *out) {
   json_real(out, "compute_s", (double)t->compute_ps * 1e-12);
   json_real(out, "step_overhead_s", (double)t->overhead_ps * 1e-12);
+  json_real(out, "inner_overhead_s", (double)t->inner_ps * 1e-12);
   json_real(out, "wait_s", (double)t->wait_ps * 1e-12);
   json_real(out, "prologue_s", (double)t->prologue_ps * 1e-12);
   json_real(out, "epilogue_s", (double)t->epilogue_ps * 1e-12);

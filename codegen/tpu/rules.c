@@ -484,3 +484,19 @@ int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag) {
   ir_walk(k->body, check_instr, &rules);
   return diag_error_count(diag) - before;
 }
+
+static void check_instr_dtypes(Instr *v, void *context) {
+  check_dtypes(context, v);
+  if (v->op == OP_DOT) check_product(context, v);
+}
+
+int tpu_check_dtypes(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag) {
+  Rules rules = {.k = k,
+                 .chip = chip,
+                 .sizes = sizes,
+                 .diag = diag,
+                 .generation = (int)chip->value[CHIP_GENERATION]};
+  int before = diag_error_count(diag);
+  ir_walk(k->body, check_instr_dtypes, &rules);
+  return diag_error_count(diag) - before;
+}

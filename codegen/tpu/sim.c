@@ -367,7 +367,8 @@ static void add_core(Simulation *s, Core *c) {
                   c->tally[TALLY_WAIT],
                   c->tally[TALLY_PROLOGUE],
                   c->tally[TALLY_EPILOGUE],
-                  c->tally[TALLY_HBM]};
+                  c->tally[TALLY_HBM],
+                  c->tally[TALLY_INNER]};
   s->other_bytes = saturating_add(s->other_bytes, c->tally[TALLY_OTHER]);
   t->steps = steps;
   t->simulated = simulated;

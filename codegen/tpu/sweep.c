@@ -80,7 +80,8 @@ static void model_candidate(const Sweep *s, Arena *arena, const Argument *static
   c->wrong = s->request->bind(s->request->context, arena, statics, s->ranges, &k, &sizes);
   if (c->wrong) return;
   const Model *m = tpu_model(arena, k, sizes, s->request->chip, (ModelOptions){0}, &c->wrong);
-  if (!m) return;
+  if (m && !c->wrong) c->wrong = tpu_model_unfit(m);
+  if (!m || c->wrong) return;
   c->seconds = m->seconds;
   c->mxu = m->mxu;
   c->hbm = m->hbm_share;

@@ -79,7 +79,7 @@ static void log_body(Core *c, const Entry *entry) {
   int64_t *counts = calloc((size_t)c->s->body->segments.count + 1, sizeof *counts);
   if (!counts) INTERNAL("no memory for %d segments", c->s->body->segments.count);
   BodyTime b = {c, entry, c->now};
-  body_run(c->s->body, &e, counts, &(BodyVisitor){log_segment, NULL}, &b);
+  body_run(c->s->body, &e, counts, &(BodyVisitor){.segment = log_segment}, &b);
   free(counts);
 }
 
@@ -183,11 +183,18 @@ static void run_segment(void *context, int segment, int64_t times, int64_t ps) {
   log_event(b->c, 'c', segment, b->entry, b->at, b->c->now, times);
 }
 
+static void run_iteration(void *context) {
+  Core *c = ((BodyTime *)context)->c;
+  c->tally[TALLY_INNER] += c->step_ps;
+  c->now += c->step_ps;
+}
+
 static void run_body(Core *c, const Entry *entry) {
   GridEval e = c->e;
   e.axes = entry->axes;
   BodyTime b = {c, entry, c->now};
-  body_run(c->s->body, &e, segment_counts(c), &(BodyVisitor){run_segment, run_copy}, &b);
+  body_run(c->s->body, &e, segment_counts(c), &(BodyVisitor){run_segment, run_copy, run_iteration},
+           &b);
 }
 
 // ---- a step

@@ -52,6 +52,8 @@ double mxu_serial_cycles(double array_rows, double array_columns, double m, doub
 // What keeps a kernel from running on a chip, as errors of the 07xx in diag. Returns how many there
 // are.
 int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
+// .. because of its dtypes alone
+int tpu_check_dtypes(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 void tpu_list_rules(Buf *out);  // with their sources
 // .. its calls, each with the kernel's own sizes: program.c
 int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
@@ -68,6 +70,9 @@ typedef struct {
 } ModelOptions;
 Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
                  ModelOptions options, const char **wrong);
+
+// Why the operands do not fit the chip's HBM; NULL: they do.
+const char *tpu_model_unfit(const Model *m);
 
 // ---- program.c: the sums over the calls of a program
 typedef struct ProgramModel ProgramModel;

@@ -110,6 +110,7 @@ static int model_kernel(const Options *options, const Chip *chip) {
                       .whole = options->walk_all};
   const Model *m = tpu_model(options->arena, b.program.kernel, b.sizes, chip, how, &wrong);
   if (wrong) return user_error("%s: the grid cannot be modelled: %s", options->files.at[0], wrong);
+  if ((wrong = tpu_model_unfit(m))) return user_error("%s: %s", options->files.at[0], wrong);
   return report(options, &b, m);
 }
 
