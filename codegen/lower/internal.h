@@ -351,6 +351,10 @@ Value lower_conv(Lower *l, const Call *call);
 // the values that a list of arguments names, in lists or not
 int collect_parts(Lower *l, const Call *call, const Value **parts);
 Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
+// An axis of `out` elements: element i is that of v at i * stride + start, or `fill` where v has
+// none.
+Instr *take_places(Lower *l, Instr *v, int axis, Dim out, int64_t stride, int64_t start,
+                   Instr *fill, Span span);
 Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
 
 // ---- ops/expand.c: instructions of one shape
@@ -408,6 +412,8 @@ Linear *linear_form(Lower *l, const Instr *v);
 // The length of from .. to (NULL: the end) of an axis, as an axis. False when no constant or size
 // is known to be that. *inside: it lies on the axis in every call.
 bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, bool *inside);
+// The extent of an axis that has `by` elements more; made where no size is known to be that.
+Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span);
 // Is v = factor * size + constant, with a factor of at least 1?
 bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *constant);
 // ---- size.c

@@ -256,3 +256,20 @@ bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *
   form->factor[size] = 0;
   return is_constant_form(l, form);
 }
+
+Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span) {
+  Frame frame;
+  Dim known_dim;
+  if (dim_is_const(dim) || by == 0) return dim_is_const(dim) ? dim + by : dim;
+  Known known = what_is_known(l);
+  Linear *form = add_form(l, size_form(l, dim_size_index(dim)), by, constant_form(l, 1));
+  if (dim_of_form(l, &known, reduce(l, &known, form), &known_dim)) return known_dim;
+  Region *region = enter_region(l, &frame);
+  Instr *sum = emit2(l, OP_ADD, type_scalar(DT_I64), span, dim_value(l, dim, span),
+                     index_const(l, by, span));
+  yield_from(l, sum, span);
+  leave_region(l);
+  const char *name = arena_printf(l->arena, "%s %c %lld", dim_text(l, dim), by < 0 ? '-' : '+',
+                                  (long long)(by < 0 ? -by : by));
+  return dim_of_size(add_derived_size(l, name, span, region));
+}

@@ -11,8 +11,9 @@ typedef struct {
   const Call *call;
   Instr *x, *w;
   int spatial;
-  int64_t stride[MAX_SPATIAL], dilation[MAX_SPATIAL], low[MAX_SPATIAL], high[MAX_SPATIAL],
-      out[MAX_SPATIAL], groups;
+  int64_t stride[MAX_SPATIAL], dilation[MAX_SPATIAL], low[MAX_SPATIAL], high[MAX_SPATIAL], groups;
+  Dim out[MAX_SPATIAL];
+  bool sizes;  // of a reference: axes of run-time size
   DType dtype;
 } Conv;
 
@@ -39,6 +40,11 @@ static bool lower_numbers(Conv *c, const Node *node, const char *what, int64_t *
   return true;
 }
 
+// The elements from the first place of the window to the last.
+static int64_t window_of(const Conv *c, int axis) {
+  return (c->w->type.dim[axis] - 1) * c->dilation[axis] + 1;
+}
+
 static bool lower_padding(Conv *c, const Node *node) {
   int count;
   bool list = node && (node->kind == N_TUPLE || node->kind == N_ARRAY);
@@ -50,7 +56,10 @@ static bool lower_padding(Conv *c, const Node *node) {
     if (text.kind != V_STRING || strcmp(text.text, "same") != 0)
       return refuse(c, node, "`padding` is \"same\", \"valid\", or a pair for each spatial axis");
     for (int i = 0; i < c->spatial; i++) {
-      int64_t n = c->x->type.dim[1 + i], window = (c->w->type.dim[i] - 1) * c->dilation[i] + 1;
+      int64_t n = c->x->type.dim[1 + i], window = window_of(c, i);
+      if (!dim_is_const(n) && c->stride[i] != 1)
+        return refuse(c, node, "\"same\" with a stride is for axes of constant length");
+      if (!dim_is_const(n)) n = window;
       int64_t out = (n + c->stride[i] - 1) / c->stride[i],
               all = (out - 1) * c->stride[i] + window - n;
       c->low[i] = all > 0 ? all / 2 : 0;
@@ -76,31 +85,71 @@ static bool check_shapes(Conv *c) {
     return refuse(c, NULL,
                   "x is [batch, .., channels] and w [window.., channels, features], of one to 5 "
                   "spatial axes");
-  for (int i = 1; i < x->rank; i++)
-    if (!dim_is_const(x->dim[i]))
+  bool reference = c->l->place == IN_REFERENCE;
+  for (int i = 0; i < x->rank; i++) {
+    if (i > 0 && !dim_is_const(x->dim[i]) && !reference)
       return refuse(c, NULL, "all axes of x but the batch have constant lengths");
-  for (int i = 0; i < w->rank; i++)
-    if (!dim_is_const(w->dim[i])) return refuse(c, NULL, "all axes of w have constant lengths");
+    if (!dim_is_const(w->dim[i]) && (i < c->spatial || !reference))
+      return refuse(
+          c, NULL,
+          reference ? "the window has a constant size" : "all axes of w have constant lengths");
+    c->sizes = c->sizes || (reference && (!dim_is_const(x->dim[i]) || !dim_is_const(w->dim[i])));
+  }
   return true;
+}
+
+static bool check_groups(const Conv *c) {
+  const Type *x = &c->x->type, *w = &c->w->type;
+  Dim channels = x->dim[x->rank - 1], taps = w->dim[w->rank - 2], features = w->dim[w->rank - 1];
+  bool sizes = !dim_is_const(channels) || !dim_is_const(taps) || !dim_is_const(features);
+  if (sizes && c->groups != 1)
+    return refuse(c, NULL, "groups are for channels and features of constant number");
+  if (sizes ? channels == taps
+            : c->groups >= 1 && channels == taps * c->groups && features % c->groups == 0)
+    return true;
+  return refuse(
+      c, NULL,
+      "x has `groups` times the channels of w, and the features are a multiple of `groups`");
+}
+
+// (n + pad - window) / stride + 1; calls for which that is not the number of places are refused.
+static Dim places_at_call(Conv *c, int axis) {
+  Lower *l = c->l;
+  Span span = c->call->node->span;
+  int64_t more = c->low[axis] + c->high[axis] - window_of(c, axis);
+  Dim n = c->x->type.dim[1 + axis];
+  if (c->stride[axis] == 1) return shifted_dim(l, n, more + 1, span);
+  if (more < 0)
+    require_at_call(l, OP_GE, &(Type){.rank = 1, .dim = {n}}, &(Type){.rank = 1, .dim = {-more}},
+                    span, "conv: the window fits into the padded axis");
+  Frame frame;
+  Dim room = shifted_dim(l, n, more, span);
+  Type index = type_scalar(DT_I64);
+  const char *text = dim_text(l, room);
+  const char *name = arena_printf(l->arena, strchr(text, ' ') ? "(%s) / %lld + 1" : "%s / %lld + 1",
+                                  text, (long long)c->stride[axis]);
+  int known = size_index(l, name);
+  if (known >= 0) return dim_of_size(known);
+  Region *region = enter_region(l, &frame);
+  Instr *turns = emit2(l, OP_DIV, index, span, dim_value(l, room, span),
+                       index_const(l, c->stride[axis], span));
+  yield_from(l, emit2(l, OP_ADD, index, span, turns, index_const(l, 1, span)), span);
+  leave_region(l);
+  return dim_of_size(add_derived_size(l, intern(name), span, region));
 }
 
 static bool check_window(Conv *c) {
   int64_t places = 1;
   for (int i = 0; i < c->spatial; i++) {
-    int64_t window = (c->w->type.dim[i] - 1) * c->dilation[i] + 1,
-            room = c->x->type.dim[1 + i] + c->low[i] + c->high[i];
-    c->out[i] = c->w->type.dim[i] && room >= window ? (room - window) / c->stride[i] + 1 : 0;
+    int64_t window = window_of(c, i), n = c->x->type.dim[1 + i], room = n + c->low[i] + c->high[i];
+    if (!dim_is_const(n))
+      c->out[i] = c->w->type.dim[i] ? places_at_call(c, i) : 0;
+    else
+      c->out[i] = c->w->type.dim[i] && room >= window ? (room - window) / c->stride[i] + 1 : 0;
     places *= c->w->type.dim[i] < MAX_UNROLL ? c->w->type.dim[i] : MAX_UNROLL;
     if (places > MAX_UNROLL) return refuse(c, NULL, "the window has too many places");
   }
-  const Type *x = &c->x->type, *w = &c->w->type;
-  int64_t features = w->dim[w->rank - 1];
-  if (c->groups < 1 || x->dim[x->rank - 1] != w->dim[w->rank - 2] * c->groups ||
-      features % c->groups != 0)
-    return refuse(
-        c, NULL,
-        "x has `groups` times the channels of w, and the features are a multiple of `groups`");
-  return true;
+  return check_groups(c);
 }
 
 static Instr *padded(Conv *c) {
@@ -182,6 +231,65 @@ static Value sum_of_products(Conv *c) {
   return value_data(reshape_to(c->l, sum, &result, span));
 }
 
+// ---- axes of run-time size, in references
+
+// [.., channels] x [channels, features], with an axis of groups between if there are several.
+static Instr *product_along(Conv *c, Instr *x, Instr *w) {
+  Span span = c->call->node->span;
+  int rank = c->x->type.rank, last = c->groups > 1 ? rank : rank - 1;
+  Type out = with_dtype(x->type, dtype_accum(c->dtype));
+  out.dim[last] = w->type.dim[w->type.rank - 1];
+  Instr *dot = emit2(c->l, OP_DOT, out, span, x, w);
+  for (int i = 0; i < last; i++) dot->labels.a[i] = dot->labels.out[i] = (int8_t)i;
+  dot->labels.a[last] = dot->labels.b[0] = (int8_t)last;
+  dot->labels.out[last] = dot->labels.b[w->type.rank - 1] = (int8_t)(last + 1);
+  if (c->groups > 1) dot->labels.b[1] = (int8_t)(last - 1);
+  return dot;
+}
+
+static Instr *seen_at_call(Conv *c, const int64_t *at, Instr *zero) {
+  Span span = c->call->node->span;
+  Instr *v = c->x;
+  for (int i = 0; i < c->spatial; i++)
+    v = take_places(c->l, v, 1 + i, c->out[i], c->stride[i], at[i] * c->dilation[i] - c->low[i],
+                    zero, span);
+  if (c->groups == 1) return v;
+  Type type = v->type;
+  int64_t channels = type.dim[type.rank - 1];
+  type.dim[type.rank - 1] = c->groups;
+  type.dim[type.rank++] = channels / c->groups;
+  return reshape_to(c->l, v, &type, span);
+}
+
+static Value sum_at_call(Conv *c) {
+  Lower *l = c->l;
+  Span span = c->call->node->span;
+  const Type *w = &c->w->type;
+  Dim features = w->dim[w->rank - 1];
+  Type taps = {.dtype = c->dtype, .rank = 2, .dim = {w->dim[w->rank - 2], features}};
+  Type result = with_dtype(c->x->type, dtype_accum(c->dtype));
+  int64_t places = 1, at[MAX_SPATIAL] = {0};
+  if (c->groups > 1 && result.rank == MAX_RANK)
+    return refuse(c, NULL, "groups are for at most 4 spatial axes of run-time size"), value_error();
+  if (c->groups > 1)
+    taps =
+        (Type){.dtype = c->dtype, .rank = 3, .dim = {taps.dim[0], c->groups, features / c->groups}};
+  for (int i = 0; i < c->spatial; i++) {
+    result.dim[1 + i] = c->out[i];
+    places *= w->dim[i];
+  }
+  result.dim[result.rank - 1] = features;
+  Expand e = {l, span, {0}};
+  Instr *zero = expand_number(&e, c->dtype, 0), *sum = NULL;
+  for (int64_t i = 0; i < places; i++) {
+    Instr *term = product_along(c, seen_at_call(c, at, zero), weights(c, at, &taps));
+    sum = sum ? emit2(l, OP_ADD, term->type, span, sum, term) : term;
+    for (int k = c->spatial - 1; k >= 0 && ++at[k] == w->dim[k]; k--) at[k] = 0;
+  }
+  if (!sum) return value_data(broadcast_to(l, expand_number(&e, result.dtype, 0), &result, span));
+  return value_data(reshape_to(l, sum, &result, span));
+}
+
 Value lower_conv(Lower *l, const Call *call) {
   Conv c = {.l = l, .call = call, .groups = 1};
   Value both[2] = {lower_expr(l, call->arg[0]), lower_expr(l, call->arg[1])};
@@ -200,7 +308,7 @@ Value lower_conv(Lower *l, const Call *call) {
     return value_error();
   if (call->arg[6] && !lower_dtype(l, call->arg[6], &out)) return value_error();
   if (!check_window(&c)) return value_error();
-  Value sum = sum_of_products(&c);
+  Value sum = c.sizes ? sum_at_call(&c) : sum_of_products(&c);
   if (is_error(sum) || sum.instr->type.dtype == out) return sum;
   return value_data(
       emit1(l, OP_CAST, with_dtype(sum.instr->type, out), call->node->span, sum.instr));

@@ -311,6 +311,45 @@ static Value lower_concatenate(Lower *l, const Call *call) {
   return value_data(joined);
 }
 
+static Instr *constant_like(Lower *l, const Instr *v, int64_t value, Span span) {
+  return broadcast_to(l, index_const(l, value, span), &v->type, span);
+}
+
+Instr *take_places(Lower *l, Instr *v, int axis, Dim out, int64_t stride, int64_t start,
+                   Instr *fill, Span span) {
+  Type index = {.dtype = DT_I64, .rank = 1, .dim = {out}}, truth = with_dtype(index, DT_BOOL);
+  Instr *at = emit(l, OP_IOTA, index, span, 0, NULL);
+  at = emit2(l, OP_MUL, index, span, at, constant_like(l, at, stride, span));
+  at = emit2(l, OP_ADD, index, span, at, constant_like(l, at, start, span));
+  Instr *zero = constant_like(l, at, 0, span),
+        *end = broadcast_to(l, dim_value(l, v->type.dim[axis], span), &index, span);
+  Instr *inside = emit2(l, OP_AND, truth, span, emit2(l, OP_GE, truth, span, at, zero),
+                        emit2(l, OP_LT, truth, span, at, end));
+  Instr *last = emit2(l, OP_SUB, index, span, end, constant_like(l, at, 1, span));
+  at = emit2(l, OP_MAX, index, span, emit2(l, OP_MIN, index, span, at, last), zero);
+  Instr *taken = take_axis(l, v, axis, at, span);
+  Type along = {.dtype = DT_BOOL, .rank = v->type.rank};
+  for (int i = 0; i < along.rank; i++) along.dim[i] = i == axis ? out : 1;
+  Instr *args[] = {broadcast_to(l, reshape_to(l, inside, &along, span), &taken->type, span), taken,
+                   broadcast_to(l, fill, &taken->type, span)};
+  return emit(l, OP_SELECT, taken->type, span, 3, args);
+}
+
+// References may pad axes of run-time size.
+static Value pad_places(Lower *l, Instr *v, int64_t pairs[][2], Instr *fill, Span span) {
+  for (int i = 0; i < v->type.rank; i++) {
+    Dim out = shifted_dim(l, v->type.dim[i], pairs[i][0] + pairs[i][1], span);
+    if (pairs[i][0] + pairs[i][1] > 0) v = take_places(l, v, i, out, 1, -pairs[i][0], fill, span);
+  }
+  return value_data(v);
+}
+
+static bool is_padded_at_run_time(const Type *type, int64_t pairs[][2]) {
+  for (int i = 0; i < type->rank; i++)
+    if (!dim_is_const(type->dim[i]) && pairs[i][0] + pairs[i][1] > 0) return true;
+  return false;
+}
+
 static bool lower_pairs(Lower *l, const Node *node, int rank, int64_t pairs[][2]) {
   int count;
   bool flat = rank == 1 && node->list.count == 2 && node->list.at[0]->kind != N_TUPLE &&
@@ -339,12 +378,13 @@ static Value lower_pad(Lower *l, const Call *call) {
   Instr *v = lower_array(l, call->arg[0]);
   if (!v || !lower_pairs(l, call->arg[1], v->type.rank, pairs)) return value_error();
   Type type = v->type;
+  bool at_run_time = l->place == IN_REFERENCE && is_padded_at_run_time(&type, pairs);
   for (int i = 0; i < type.rank; i++) {
     if (pairs[i][0] < 0 || pairs[i][1] < 0 || pairs[i][0] > INT32_MAX || pairs[i][1] > INT32_MAX) {
       diag_error(l->diag, call->arg[1]->span, ERR_INDEX_RANGE, "a pad width is from 0 to 2^31-1");
       return value_error();
     }
-    if (pairs[i][0] + pairs[i][1] == 0) continue;
+    if (pairs[i][0] + pairs[i][1] == 0 || at_run_time) continue;
     if (!constant_axis(l, type.dim[i], span, "pad")) return value_error();
     type.dim[i] += pairs[i][0] + pairs[i][1];
   }
@@ -359,6 +399,7 @@ static Value lower_pad(Lower *l, const Call *call) {
                type_text(l, &value->type));
     return value_error();
   }
+  if (at_run_time) return pad_places(l, v, pairs, value, span);
   Instr *padded = emit2(l, OP_PAD, type, span, v, value);
   for (int i = 0; i < type.rank; i++) {
     padded->ints[i] = pairs[i][0];
