@@ -121,6 +121,20 @@ def hbm():
     check("which chips have the dtypes", "check --tpu" in row(run(MATMUL, *sizes(64, 64, 64), *statics(T="bf16")), "v3"), "")
 
 
+# What binds is named, with a line, and its share does not contradict it.
+def lines():
+    for chip in ("v5e", "v6e", "7x"):
+        words = [FLASH, "B=1", "H=8", "G=8", "N=4096", "S=4096", *statics(T="bf16", D=128, BQ=512, BK=1024, CAUSAL="true"), "--chip", chip]
+        m, text = model(*words), run(*words)
+        names = {"MXU": "mxu_s", "vector unit": "vector_s", "transcendental unit": "transcendental_s", "vector store": "store_s"}
+        sums = {unit: sum(line[key] for line in m["lines"]) for unit, key in names.items()}
+        check(f"the lines are the whole on {chip}", near(sums["MXU"], m["mxu_busy"] * m["seconds"], 1e-6), sums)
+        check(f"what binds works longest on {chip}", m["bound"] not in sums or sums[m["bound"]] == max(sums.values()), sums)
+        if m["bound"] in sums and m["bound"] != "MXU":
+            check(f"a loss names its line on {chip}", any("which binds" in loss["text"] for loss in m["losses"]), m["losses"])
+        check("useful and executed FLOP", "useful FLOP" in text and "executed FLOP" in text, text)
+
+
 def padding():
     for k, n, share in ((128, 128, 1), (64, 128, 0.5), (128, 64, 0.5), (64, 64, 0.25)):
         m = model(MATMUL, *statics(T="bf16", BM=1024, BK=k, BN=n), *sizes(1024, k, n))
@@ -260,7 +274,8 @@ def sweep():
     check("what does not fit comes last", not [json.loads(line) for line in run(MATMUL, *sizes(8192, 8192, 8192), "--sweep",
           "BM=256,8192", "BN=8192", "BK=256,8192", "--json").splitlines()][-1]["fits"], "")
     run(MATMUL, *sizes(1, 1, 1), "--sweep", "BM=4:2", status=1)
-    run(MATMUL, *sizes(1, 1, 1), "--sweep", "NONE=1:2", status=1)
+    check("a static that does not exist", "-D NONE: the kernel `matmul` has no static of that name" in run(MATMUL, *sizes(1, 1, 1), "--sweep",
+          "NONE=1:2", status=1), "")
 
 
 def chips():
@@ -319,12 +334,14 @@ def page(folder):
 
 
 def mistakes():
+    check("too much to walk", "it has 16777216 steps, and --walk-all walks at most 4000000" in run(MATMUL, *sizes(32768, 32768, 32768),
+          *statics(T="bf16", BM=128, BK=128, BN=128), "--walk-all", status=1), "")
     check("unknown chip", "did you mean v5" in run(MATMUL, *sizes(1, 1, 1), "--chip", "v5f", status=1), "")
     check("sizes are missing", "sizes that must be given" in run(MATMUL, "M=1", status=1), "")
     run(status=2)
 
 
-for test in (intensities, capacity, values, folds, megacore, hbm, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chips, chip_files, mistakes):
+for test in (intensities, capacity, values, folds, megacore, hbm, lines, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chips, chip_files, mistakes):
     test()
 with tempfile.TemporaryDirectory() as temporary:
     traces(temporary)

@@ -2,6 +2,7 @@
 #include "codegen/tpu/internal.h"
 
 #include <math.h>
+#include <string.h>
 
 static const int64_t most_iterations = 1 << 20;  // of loops whose iterations differ, in a step
 
@@ -207,7 +208,12 @@ static Block *build_block(Builder *b, const Region *region) {
         add_cost(open_segment(b, block, &open, instr->span), instr, &cost);
         break;
       }
-    if (open >= 0) add_phase(b, open, instr, &cost);
+    if (open >= 0) {
+      Work work = {.instr = instr, .segment = open};
+      memcpy(work.busy, cost.busy, sizeof work.busy);
+      LIST_PUSH(b->m->arena, &b->body->work, work);
+      add_phase(b, open, instr, &cost);
+    }
     if (b->decides[instr->id]) {
       LIST_PUSH(b->m->arena, &block->items, ((Item){.instr = instr, .segment = -1}));
       if (op_info[instr->op].class != OPC_LEAF)

@@ -60,7 +60,15 @@ static void use(const CostModel *m, Cost *cost, Unit unit, double operations) {
 
 // ---- elementwise
 
+// Indices are counted in 32 bits, whatever their type says.
+static bool is_index_cast(const Instr *instr) {
+  DType to = instr->type.dtype, from = instr->args[0]->type.dtype;
+  return instr->op == OP_CAST && is_integer(to) && is_integer(from) && dtype_bytes(to) >= 4 &&
+         dtype_bytes(from) >= 4;
+}
+
 static void elementwise_cost(const CostModel *m, const Instr *instr, Cost *cost) {
+  if (is_index_cast(instr)) return;
   double count = registers(m, &instr->type);
   OpTime time = op_times[instr->op];
   bool floats = is_float(instr->type.dtype);

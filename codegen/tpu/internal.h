@@ -129,8 +129,16 @@ struct Block {
   bool plain;  // no control inside
 };
 
+// What one operation of a segment keeps busy, in seconds a run.
+typedef struct {
+  const Instr *instr;
+  int segment;
+  double busy[UNITS];
+} Work;
+
 typedef struct {
   LIST(Segment) segments;
+  LIST(Work) work;
   Block *top;
   LIST(const Instr *) unmodelled;  // operations without a cost
   LIST(const Instr *) assumed;     // control flow that depends on data
@@ -222,6 +230,13 @@ typedef struct {
   const char *text;
 } Loss;
 
+// A line of the source: seconds of a core, and what takes most of them.
+typedef struct {
+  int line;
+  double busy[UNITS], worst_busy[UNITS];
+  const Instr *worst[UNITS];
+} LineCost;
+
 struct Model {
   Arena *arena;
   const Kernel *k;
@@ -241,12 +256,22 @@ struct Model {
   double peak, hbm, vmem_bandwidth;  // of the cores at work
   double seconds, lower, upper;
   const char *lower_reason, *bound;
+  Unit bound_unit;                       // UNITS: no unit binds
   double mxu, vpu, hbm_share, mxu_rows;  // shares of the time; of the array when it works
+  double fill;                           // seconds in which operations wait for each other
   LIST(Loss) losses;
+  LIST(LineCost) lines;  // the costliest first
 };
+
+// lines.c
+void find_lines(Model *m);
+const LineCost *longest_line(const Model *m, Unit unit);
+void tpu_put_lines(const Model *m, Buf *out);
+void tpu_json_lines(const Model *m, Buf *out);
 
 // report.c: numbers with their units
 void tpu_put_time(Buf *out, double seconds);
 void tpu_put_bytes(Buf *out, int64_t bytes);
+double tpu_busy(const Model *m, Unit unit);  // share of the time in which it works
 
 #endif

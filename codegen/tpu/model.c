@@ -121,12 +121,20 @@ static void find_shares(Model *m) {
 
 static void find_bound(Model *m) {
   const Totals *t = &m->sim.totals;
-  double cores = m->sim.cores, best = (double)t->overhead_ps * 1e-12;
-  double hbm = (double)m->moved_bytes / m->hbm;
-  best += (double)t->inner_ps * 1e-12;
+  double cores = m->sim.cores, best = (double)(t->overhead_ps + t->inner_ps) * 1e-12;
+  double hbm = (double)m->moved_bytes / m->hbm, runs = 0;
+  for (int i = 0; i < m->body->segments.count; i++)
+    runs += (double)m->body->segments.at[i].ps * 1e-12 * (double)m->sim.counts[i] / cores;
+  m->fill = fmax(0, (double)t->compute_ps * 1e-12 - runs);
   m->bound = t->steps ? "the cost of steps" : "nothing";
+  m->bound_unit = UNITS;
   for (int u = 0; u < UNITS; u++)
-    if (m->cost.busy[u] / cores > best) best = m->cost.busy[u] / cores, m->bound = unit_names[u];
+    if (m->cost.busy[u] / cores > best) {
+      best = m->cost.busy[u] / cores;
+      m->bound = unit_names[u];
+      m->bound_unit = (Unit)u;
+    }
+  if (m->fill > best) best = m->fill, m->bound = "operations that wait for each other";
   if (hbm > best) best = hbm, m->bound = "HBM bandwidth";
   if ((double)(t->wait_ps + t->prologue_ps + t->epilogue_ps) * 1e-12 > best)
     m->bound = "HBM latency";
@@ -163,16 +171,9 @@ static void operand_losses(Model *m) {
   }
 }
 
+// What the MXU loses on a segment's products.
 static void segment_losses(Model *m, const Segment *s, double times) {
   const Instr *dot = s->costliest[UNIT_MXU];
-  if (s->bound != UNIT_MXU) {
-    const Instr *worst = s->costliest[s->bound];
-    double excess = s->cost.busy[s->bound] - s->cost.busy[UNIT_MXU];
-    if (worst && excess > 0)
-      add_loss(m, excess * times, worst->span,
-               arena_printf(m->arena, "the %s works%s; most of it on `%s`", unit_names[s->bound],
-                            dot ? " longer than the MXU" : "", op_info[worst->op].name));
-  }
   if (!dot) return;
   add_loss(m, s->cost.mxu_padding * times, dot->span,
            "the MXU works on padding: an operand is narrower than the array or has few rows");
@@ -184,6 +185,23 @@ static void segment_losses(Model *m, const Segment *s, double times) {
       m, s->cost.mxu_passes * times, dot->span,
       arena_printf(m->arena, "products of f32 take %.0f passes through the MXU; bf16 takes one",
                    m->chip->value[CHIP_F32_PASSES]));
+}
+
+// The other units: each line on which one works longer than the MXU does there.
+static void line_losses(Model *m) {
+  for (int i = 0; i < m->lines.count; i++) {
+    const LineCost *line = &m->lines.at[i];
+    Unit unit = UNIT_VPU;
+    for (int u = UNIT_VPU; u < UNITS; u++)
+      if (line->busy[u] > line->busy[unit]) unit = (Unit)u;
+    if (unit != m->bound_unit && line->busy[unit] <= line->busy[UNIT_MXU]) continue;
+    if (m->bound_unit == UNIT_MXU && m->cost.busy[unit] < m->cost.busy[UNIT_MXU]) continue;
+    if (!line->worst[unit]) continue;
+    add_loss(m, line->busy[unit], line->worst[unit]->span,
+             arena_printf(m->arena, "the %s works%s; most of it on `%s`", unit_names[unit],
+                          unit == m->bound_unit ? ", which binds" : "",
+                          op_info[line->worst[unit]->op].name));
+  }
 }
 
 static void find_losses(Model *m) {
@@ -203,6 +221,7 @@ static void find_losses(Model *m) {
   operand_losses(m);
   for (int i = 0; i < m->body->segments.count; i++)
     segment_losses(m, &m->body->segments.at[i], (double)m->sim.counts[i] / m->sim.cores);
+  line_losses(m);
   double executed = (double)m->cost.dot_flops;
   if (m->useful_flops > 0 && executed > m->useful_flops && k->reference)
     add_loss(m, m->cost.mxu_ideal / m->sim.cores * (1 - m->useful_flops / executed), grid,
@@ -310,6 +329,7 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
   find_bounds(m);
   find_shares(m);
   find_bound(m);
+  find_lines(m);
   find_losses(m);
   check_laws(m);
   return NULL;

@@ -32,6 +32,21 @@ static void put_shape(Buf *out, DType dtype, int rank, const int64_t *dim) {
 
 // ---- text
 
+double tpu_busy(const Model *m, Unit unit) {
+  return m->seconds > 0 ? m->cost.busy[unit] / m->sim.cores / m->seconds : 0;
+}
+
+// Shares of the time in which units work; of the MXU also the share of its peak.
+static void put_busy(const Model *m, Buf *out) {
+  buf_printf(out, "  busy         MXU %.1f %%", 100 * tpu_busy(m, UNIT_MXU));
+  if (m->mxu > 0)
+    buf_printf(out, " (%.0f %% full: %.1f %% of its peak)", 100 * m->mxu_rows, 100 * m->mxu);
+  for (int u = UNIT_VPU; u < UNIT_SCALAR; u++)
+    if (u == UNIT_VPU || tpu_busy(m, (Unit)u) >= 0.1)
+      buf_printf(out, ", %s %.1f %%", unit_names[u], 100 * tpu_busy(m, (Unit)u));
+  buf_printf(out, ", HBM %.1f %%\n", 100 * m->hbm_share);
+}
+
 static void put_head(const Model *m, Buf *out) {
   const Kernel *k = m->k;
   const Totals *t = &m->sim.totals;
@@ -59,17 +74,16 @@ static void put_head(const Model *m, Buf *out) {
   if (t->simulated < t->steps)
     buf_printf(out, "; %lld walked, the others repeat them", (long long)t->simulated);
   buf_putc(out, '\n');
-  buf_printf(out, "  busy         MXU %.1f %%, vector unit %.1f %%, HBM %.1f %%", 100 * m->mxu,
-             100 * m->vpu, 100 * m->hbm_share);
-  if (m->mxu > 0) buf_printf(out, "; while it works the MXU is %.0f %% full", 100 * m->mxu_rows);
-  buf_putc(out, '\n');
+  put_busy(m, out);
 }
 
 static void put_counts(const Model *m, Buf *out) {
   const Cost *c = &m->cost;
-  buf_printf(out, "  work         %.6g FLOP, %.6g of them in products; %.6g transcendentals",
+  buf_printf(out,
+             "  work         %.6g FLOP executed, %.6g of them in products; %.6g transcendentals",
              (double)c->flops, (double)c->dot_flops, (double)c->transcendentals);
-  if (m->useful_flops > 0) buf_printf(out, "; the reference needs %.6g", m->useful_flops);
+  if (m->useful_flops > 0)
+    buf_printf(out, "; %.6g FLOP are useful: the reference needs them", m->useful_flops);
   buf_puts(out,
            "\n\nHBM                      moved           once  transfers    skipped       waits\n");
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
@@ -91,7 +105,7 @@ static void put_counts(const Model *m, Buf *out) {
 static void put_roof(Buf *out, const char *name, double flops, double bytes, double peak,
                      double bandwidth) {
   double intensity = bytes > 0 ? flops / bytes : INFINITY, ridge = peak / bandwidth;
-  buf_printf(out, "  %-26s %10.4g FLOP/B; from %.4g on bound by compute: %s\n", name, intensity,
+  buf_printf(out, "  %-42s %10.4g FLOP/B; from %.4g on bound by compute: %s\n", name, intensity,
              ridge, intensity >= ridge ? "compute" : "memory");
 }
 
@@ -104,10 +118,11 @@ static void put_rooflines(const Model *m, Buf *out) {
   buf_printf(out, "\nRooflines, at %.4g FLOP/s of the %s, %.3g B/s of HBM and %.3g of VMEM\n", peak,
              m->cost.dot_flops ? "MXU" : "vector unit", m->hbm, m->vmem_bandwidth);
   double needed = m->useful_flops > 0 ? m->useful_flops : flops;
-  put_roof(out, "HBM, each operand once", needed, (double)m->once_bytes, peak, m->hbm);
-  put_roof(out, "HBM, as moved", flops, (double)m->moved_bytes, peak, m->hbm);
-  put_roof(out, "VMEM, each operand once", needed, (double)m->once_bytes, peak, m->vmem_bandwidth);
-  put_roof(out, "VMEM, as loaded and stored", flops,
+  put_roof(out, "HBM, each operand once, useful FLOP", needed, (double)m->once_bytes, peak, m->hbm);
+  put_roof(out, "HBM, as moved, executed FLOP", flops, (double)m->moved_bytes, peak, m->hbm);
+  put_roof(out, "VMEM, each operand once, useful FLOP", needed, (double)m->once_bytes, peak,
+           m->vmem_bandwidth);
+  put_roof(out, "VMEM, as loaded and stored, executed FLOP", flops,
            (double)m->cost.load_bytes + (double)m->cost.store_bytes, peak, m->vmem_bandwidth);
 }
 
@@ -242,6 +257,7 @@ void tpu_text(const Model *m, Buf *out) {
   put_rooflines(m, out);
   put_vmem(m, out);
   put_losses(m, out);
+  tpu_put_lines(m, out);
   put_assumptions(m, out);
 }
 
@@ -267,7 +283,7 @@ void tpu_table(Model *const *models, int count, Buf *out) {
     tpu_put_time(&time, m->seconds);
     double caller = m->seconds + m->chip->value[CHIP_DISPATCH];
     buf_printf(out, "  %-8s %12s  %-20s %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%", m->chip->name,
-               time.text, m->bound, 100 * m->mxu, 100 * m->hbm_share,
+               time.text, m->bound, 100 * tpu_busy(m, UNIT_MXU), 100 * m->hbm_share,
                100 * (double)m->vmem / (double)m->vmem_limit, 100 * m->mxu * m->seconds / caller);
     put_remarks(m, out);
     buf_free(&time);
@@ -394,6 +410,7 @@ void tpu_json(const Model *m, const char *path, Buf *out) {
   json_real(out, "hbm_bandwidth", m->hbm);
   json_real(out, "vmem_bandwidth", m->vmem_bandwidth);
   json_real(out, "mxu", m->mxu);
+  json_real(out, "mxu_busy", tpu_busy(m, UNIT_MXU));
   json_real(out, "mxu_full", m->mxu_rows);
   json_real(out, "vpu", m->vpu);
   json_real(out, "hbm", m->hbm_share);
@@ -401,6 +418,7 @@ void tpu_json(const Model *m, const char *path, Buf *out) {
   json_operands(m, out);
   json_vmem(m, out);
   json_losses(m, out);
+  tpu_json_lines(m, out);
   json_unmodelled(m, out);
   json_close(out, '}');
   buf_putc(out, '\n');

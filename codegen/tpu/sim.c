@@ -455,6 +455,11 @@ void simulate(Simulation *s) {
   }
   if (k->grid.count > MOST_AXES)
     s->problem = "it has more than 64 axes";
+  else if (s->whole && steps > most_steps)
+    s->problem = arena_printf(s->arena,
+                              "it has %lld steps, and --walk-all walks at most %lld; without it, "
+                              "those that repeat others are counted",
+                              (long long)steps, (long long)most_steps);
   else
     run_cores(s, extents);
 }

@@ -18,7 +18,10 @@ typedef struct {
   int *phase, *last;  // by instruction id
   int *stored;        // by ref id: the phase of what was last stored
   bool *held;         // by instruction id
-  int *region;        // .. the loop or branch that it is in
+  bool *anywhere;     // .. made where it is read: of iotas, scalars and loads
+  bool *reads;        // a load goes into it
+  int *uses;
+  int *region;  // .. the loop or branch that it is in
   int in;
 } Lives;
 
@@ -39,11 +42,37 @@ static bool moves_elements(const Instr *instr) {
   return (class == OPC_SHAPE || class == OPC_SCAN) && !is_free(instr);
 }
 
+// An elementwise value can be made where it is read: again and again when only iotas and scalars go
+// into it, else for its one reader.
+static bool is_anywhere(const Lives *l, const Instr *instr) {
+  bool loads = false;
+  if (is_free(instr)) {
+    for (int i = 0; i < instr->nargs && instr->op != OP_LOAD; i++)
+      if (!l->anywhere[instr->args[i]->id]) return false;
+    return true;
+  }
+  if (!op_is_elementwise(instr->op)) return false;
+  for (int i = 0; i < instr->nargs; i++) {
+    if (!l->anywhere[instr->args[i]->id]) return false;
+    loads |= l->reads[instr->args[i]->id];
+  }
+  return !loads || l->uses[instr->id] <= 1;
+}
+
 static int needed_phase(const Lives *l, const Instr *instr) {
   int phase = instr->op == OP_LOAD ? l->stored[instr->ref->id] : 0;
   for (int i = 0; i < instr->nargs; i++)
     if (l->phase[instr->args[i]->id] > phase) phase = l->phase[instr->args[i]->id];
   return phase;
+}
+
+static void count_uses(Instr *instr, void *context) {
+  Lives *l = context;
+  l->reads[instr->id] = instr->op == OP_LOAD;
+  for (int i = 0; i < instr->nargs; i++) {
+    l->uses[instr->args[i]->id]++;
+    l->reads[instr->id] |= l->reads[instr->args[i]->id];
+  }
 }
 
 static void list_region(Lives *l, const Region *region);
@@ -53,11 +82,13 @@ static void list_instr(Lives *l, Instr *instr) {
   LIST_PUSH(l->m->arena, &l->order, instr);
   l->phase[instr->id] = needed + needs_rows(instr);
   l->region[instr->id] = l->in;
+  l->anywhere[instr->id] = is_anywhere(l, instr);
   if (instr->op == OP_STORE) l->stored[instr->ref->id] = l->phase[instr->id];
   for (int i = 0; i < instr->nargs; i++) {
     const Instr *arg = instr->args[i];
-    if (!is_free(arg) && (l->phase[arg->id] < needed || l->region[arg->id] != l->in ||
-                          (moves_elements(instr) && !l->m->free_transpose[instr->id])))
+    if (!is_free(arg) &&
+        ((l->phase[arg->id] < needed && !l->anywhere[arg->id]) || l->region[arg->id] != l->in ||
+         (moves_elements(instr) && !l->m->free_transpose[instr->id])))
       l->held[arg->id] = true;
   }
   for (int r = 0; r < 2; r++)
@@ -105,8 +136,12 @@ Values find_values(const CostModel *m) {
              .last = NEW_ARRAY(arena, int, ids),
              .stored = NEW_ARRAY(arena, int, m->k->refs.count + 1),
              .held = NEW_ARRAY(arena, bool, ids),
+             .anywhere = NEW_ARRAY(arena, bool, ids),
+             .reads = NEW_ARRAY(arena, bool, ids),
+             .uses = NEW_ARRAY(arena, int, ids),
              .region = NEW_ARRAY(arena, int, ids)};
   Values values = {.buffered = NEW_ARRAY(arena, bool, ids)};
+  ir_walk(m->k->body, count_uses, &l);
   list_region(&l, m->k->body);
   find_last_reads(&l);
   LIST(Life) live = {0};

@@ -137,6 +137,17 @@ static const char *read_sweep(SweepArguments *s) {
   return NULL;
 }
 
+// The first error of a kernel that does not compile, without its place.
+static const char *first_error(Arena *arena, const Program *program) {
+  Buf text = {0};
+  diag_print(program->diag, &text, DIAG_TEXT);
+  const char *at = text.text ? strstr(text.text, "error: ") : NULL;
+  const char *message =
+      at ? arena_strndup(arena, at + 7, strcspn(at + 7, "\n")) : "it does not compile";
+  buf_free(&text);
+  return message;
+}
+
 static const char *bind_candidate(void *context, Arena *arena, const Argument *statics, int count,
                                   Kernel **k, int64_t **sizes) {
   const SweepArguments *s = context;
@@ -148,14 +159,14 @@ static const char *bind_candidate(void *context, Arena *arena, const Argument *s
   for (int i = 0; i < count; i++)
     LIST_PUSH(arena, &options.settings,
               ((StaticSetting){.name = statics[i].name, .value = statics[i].value}));
-  Binding b;
+  Binding *b = NEW(arena, Binding);  // the kernel's source is in it
   const char *message;
-  if (bind_kernel(&b, arena, &options, options.files.at[0], &message) != DONE)
-    return message ? message : "it does not compile";
-  if (b.program.kernel->flow) return "a program is not swept: -k NAME picks a kernel";
-  *k = b.program.kernel;
-  *sizes = b.sizes;
-  return b.refusal;
+  if (bind_kernel(b, arena, &options, options.files.at[0], &message) != DONE)
+    return message ? message : first_error(arena, &b->program);
+  if (b->program.kernel->flow) return "a program is not swept: -k NAME picks a kernel";
+  *k = b->program.kernel;
+  *sizes = b->sizes;
+  return b->refusal;
 }
 
 static int sweep(const Options *options, const Chip *chip) {
