@@ -117,6 +117,7 @@ unit_groups() {
 # The groups, as NAME=COMMAND lines, those that take long first.
 list() {
   echo "kernels=$PKC test kernels"
+  echo "kernels/train=$PKC test kernels/train"
   other_compilers
   for t in tests/*.py; do
     [ "$t" != tests/sampling.py ] && echo "${t%.py}=$PYTHON $t"
