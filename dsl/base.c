@@ -366,3 +366,17 @@ size_t shown_length(const char *text, size_t at, size_t end) {
               point == 0xfeff;  // C1 controls, direction marks
   return overlong || surrogate || acts || point > 0x10ffff ? 0 : length;
 }
+
+const char *fill_template(Arena *arena, const char *text, const char *const *operands,
+                          const char *(*word)(void *context, char letter), void *context) {
+  Buf buf = {0};
+  for (const char *at = text; *at; at++) {
+    if (*at != '$')
+      buf_putc(&buf, *at);
+    else if (*++at >= '0' && *at <= '9')
+      buf_puts(&buf, operands[*at - '0']);
+    else
+      buf_puts(&buf, word(context, *at));
+  }
+  return arena_take(arena, &buf);
+}

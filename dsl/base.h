@@ -83,6 +83,10 @@ const char *closest_name(const char *name, const char *const *candidates, int co
 // (controls, direction marks).
 size_t shown_length(const char *text, size_t at, size_t end);
 
+// `text` with operands[k] in the place of each $k, and word(context, X) in that of $X, a letter.
+const char *fill_template(Arena *arena, const char *text, const char *const *operands,
+                          const char *(*word)(void *context, char letter), void *context);
+
 // Arithmetic that reports overflow: true when the exact result fits and was stored.
 static inline bool add_i64(int64_t a, int64_t b, int64_t *out) {
   return !__builtin_add_overflow(a, b, out);

@@ -197,22 +197,24 @@ static void take(pk_bound_sum *sum, DType t, pk_bound term) {
     pk_bound_take(sum, term);
 }
 
+// One step of a fold that is not a sum.
+static pk_bound folded(Op operation, pk_bound a, pk_bound b, const pk_bound_rules *r) {
+  return operation == OP_MUL ? pk_bound_factor(a, b, r) : float_function(operation, a, b, b, r);
+}
+
 static double folded_error(Interp *in, Op op, DType t, const BoundLane *lane,
                            const pk_bound_rules *r) {
   pk_bound_sum sum = {0};
-  bool sums = op == OP_REDUCE_SUM;
+  Op operation = fold_operation[op];
   if (lane->count == 0) return 0;
-  pk_bound result = op == OP_REDUCE_PROD ? pk_bound_exact(1) : lane_bound(lane, 0);
+  pk_bound result = pk_bound_exact(fold_start(op, t).f);
   for (int64_t l = 0; l < lane->count; l++) {
-    pk_bound a = lane_bound(lane, l);
-    if (sums)
-      take(&sum, t, a);
-    else if (op == OP_REDUCE_PROD)
-      result = pk_bound_factor(result, a, r);
+    if (operation == OP_ADD)
+      take(&sum, t, lane_bound(lane, l));
     else
-      result = op == OP_REDUCE_MAX ? pk_bound_max(result, a) : pk_bound_min(result, a);
+      result = folded(operation, result, lane_bound(lane, l), r);
   }
-  return settled(in, t, sums ? pk_bound_total(&sum, false, r) : result);
+  return settled(in, t, operation == OP_ADD ? pk_bound_total(&sum, false, r) : result);
 }
 
 void bound_fold(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *lane) {
@@ -229,18 +231,15 @@ void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, cons
                 int64_t count) {
   if (!in->bounds || !is_float(out->dtype)) return;
   pk_bound_rules rules = rules_of(in, out->dtype);
+  Op operation = fold_operation[instr->op];
   pk_bound_sum sum = {0};
-  pk_bound result = pk_bound_exact(1);
+  pk_bound result = pk_bound_exact(fold_start(instr->op, out->dtype).f);
   for (int64_t l = 0; l < count; l++) {
     pk_bound next = bound_at(a, order[l]);
-    if (instr->op == OP_CUMSUM)
+    if (operation == OP_ADD)
       take(&sum, out->dtype, next), result = pk_bound_total(&sum, false, &rules);
-    else if (instr->op == OP_CUMPROD)
-      result = pk_bound_factor(result, next, &rules);
     else
-      result = l == 0                   ? next
-               : instr->op == OP_CUMMAX ? pk_bound_max(result, next)
-                                        : pk_bound_min(result, next);
+      result = folded(operation, result, next, &rules);
     set_error(in, out, order[l], settled(in, out->dtype, result));
   }
 }

@@ -283,29 +283,17 @@ static double long_sum(const double *f, int64_t count) {
 }
 
 static double fold_floats(Op op, DType dtype, const double *f, int64_t count) {
-  double most = dtype_has_inf(dtype) ? (double)INFINITY : dtype_largest(dtype);
   if (op == OP_REDUCE_SUM && dtype == DT_F64) return long_sum(f, count);
-  double result = op == OP_REDUCE_SUM    ? 0
-                  : op == OP_REDUCE_PROD ? 1
-                  : op == OP_REDUCE_MAX  ? -most
-                                         : most;
-  for (int64_t e = 0; e < count; e++) {
-    if (op == OP_REDUCE_SUM)
-      result += f[e];
-    else if (op == OP_REDUCE_PROD)
-      result *= f[e];
-    else
-      result = float_binary(op == OP_REDUCE_MAX ? OP_MAX : OP_MIN, dtype, result, f[e]);
-  }
+  FloatPair *step = float_binary(fold_operation[op], dtype);
+  double result = fold_start(op, dtype).f;
+  for (int64_t e = 0; e < count; e++) result = step(result, f[e]);
   return result;
 }
 
 static int64_t fold_ints(Op op, DType dtype, const int64_t *values, int64_t count) {
-  static const Op binary[] = {OP_ADD, OP_MUL, OP_MAX, OP_MIN, OP_AND, OP_OR, OP_XOR};
-  int64_t start[] = {0, 1, dtype_min(dtype), dtype_max(dtype), wrap_int(dtype, -1), 0, 0},
-          result = start[op - OP_REDUCE_SUM];
+  int64_t result = fold_start(op, dtype).i;
   for (int64_t e = 0; e < count; e++)
-    result = int_binary(binary[op - OP_REDUCE_SUM], dtype, result, values[e]);
+    result = int_binary(fold_operation[op], dtype, result, values[e]);
   return result;
 }
 
@@ -388,20 +376,17 @@ void run_argreduce(Interp *in, const Instr *instr) {
 // ---- along an axis
 
 static void scan_lane(Value *out, const Value *a, Op op, const int64_t *order, int64_t count) {
-  static const Op binary[] = {OP_ADD, OP_MUL, OP_MAX, OP_MIN};
-  const DType t = is_float(a->dtype) ? DT_I64 : a->dtype;
-  const double start[] = {0, 1, -(double)INFINITY, (double)INFINITY};
-  const int64_t first[] = {0, 1, dtype_min(t), dtype_max(t)};
-  Op step = binary[op - OP_CUMSUM];
-  double f = start[op - OP_CUMSUM];
-  int64_t n = first[op - OP_CUMSUM];
+  DType t = a->dtype;
+  FloatPair *step = is_float(t) ? float_binary(fold_operation[op], t) : NULL;
+  double f = fold_start(op, t).f;
+  int64_t n = fold_start(op, t).i;
   uint8_t poison = 0;
   for (int64_t l = 0; l < count; l++) {
     int64_t e = order[l];
-    if (is_float(a->dtype))
-      out->f[e] = f = float_binary(step, a->dtype, f, a->f[e]);
+    if (step)
+      out->f[e] = f = step(f, a->f[e]);
     else
-      out->i[e] = n = int_binary(step, a->dtype, n, a->i[e]);
+      out->i[e] = n = int_binary(fold_operation[op], t, n, a->i[e]);
     if (!a->poisoned) continue;
     if (!poison) poison = a->poison[e];
     out->poison[e] = poison;

@@ -131,26 +131,13 @@ static void run_unary(Value *out, Op op, const Value *a) {
   for (int64_t e = 0; e < out->count; e++) out->f[e] = function(a->f[e]);
 }
 
-static void run_float_binary(Value *out, Op op, const Value *a, const Value *b) {
-  switch (op) {
-    case OP_ADD:
-      for (int64_t e = 0; e < out->count; e++) out->f[e] = a->f[e] + b->f[e];
-      return;
-    case OP_SUB:
-      for (int64_t e = 0; e < out->count; e++) out->f[e] = a->f[e] - b->f[e];
-      return;
-    case OP_MUL:
-      for (int64_t e = 0; e < out->count; e++) out->f[e] = a->f[e] * b->f[e];
-      return;
-    default:
-      for (int64_t e = 0; e < out->count; e++)
-        out->f[e] = float_binary(op, a->dtype, a->f[e], b->f[e]);
-  }
-}
-
 static void run_binary(Value *out, Op op, const Value *a, const Value *b) {
-  if (is_float(a->dtype)) return run_float_binary(out, op, a, b);
-  for (int64_t e = 0; e < out->count; e++) out->i[e] = int_binary(op, a->dtype, a->i[e], b->i[e]);
+  if (!is_float(a->dtype)) {
+    for (int64_t e = 0; e < out->count; e++) out->i[e] = int_binary(op, a->dtype, a->i[e], b->i[e]);
+    return;
+  }
+  FloatPair *function = float_binary(op, a->dtype);
+  for (int64_t e = 0; e < out->count; e++) out->f[e] = function(a->f[e], b->f[e]);
 }
 
 static void run_compare(Value *out, Op op, const Value *a, const Value *b) {

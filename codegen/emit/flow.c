@@ -68,10 +68,7 @@ static const char *leaf_name(const Instr *instr, void *context) {
 }
 
 static const char *index_of(FlowNames *names, const Region *region, int k) {
-  static const FlowOperators functions = {
-      "pk_idx_add",      "pk_idx_sub", "pk_idx_mul", "pk_idx_div", "pk_idx_rem",
-      "pk_idx_floordiv", "pk_idx_mod", "pk_idx_min", "pk_idx_max", "pk_idx_neg"};
-  return flow_expression(names->g->arena, ir_yielded(region, k), &functions, leaf_name, names);
+  return flow_expression(names->g->arena, ir_yielded(region, k), "pk_idx_", leaf_name, names);
 }
 
 static const char *leading_text(FlowNames *names, const FlowPart *part, int array) {

@@ -297,10 +297,6 @@ static void emit_arg_reduce(Gen *g, Instr *v) {
   close_loops(g, &loops);
 }
 
-static const char *scan_verb(Op op) {
-  return op == OP_CUMSUM ? "add" : op == OP_CUMPROD ? "mul" : op == OP_CUMMAX ? "max" : "min";
-}
-
 static void emit_scan(Gen *g, Instr *v) {
   const Instr *from = v->args[0];
   int axis = (int)v->ival;
@@ -316,7 +312,8 @@ static void emit_scan(Gen *g, Instr *v) {
   line(g, "const int64_t %s = %s;", k,
        v->flags & INSTR_REVERSE ? text(g, "%s - 1 - %s", n, step) : step);
   const Expr *value = read(g, from, at),
-             *next = wrapped(g, t, combine(g, scan_verb(v->op), scalar_lane(v), sum, value));
+             *next = wrapped(
+                 g, t, combine(g, op_info[fold_operation[v->op]].name, scalar_lane(v), sum, value));
   line(g, "%s = %s == 0 ? %s : %s;", sum->name, step, expr_text(value), expr_text(next));
   write(g, v, at, sum);
   close_block(g);

@@ -12,24 +12,7 @@ static const char *member_name(Gen *g, const Instr *v) {
 
 // ---- reductions
 
-const char *reduce_operation(const Instr *v) {
-  switch (v->op) {
-    case OP_REDUCE_SUM:
-      return "add";
-    case OP_REDUCE_PROD:
-      return "mul";
-    case OP_REDUCE_MAX:
-      return "max";
-    case OP_REDUCE_MIN:
-      return "min";
-    case OP_REDUCE_AND:
-      return "and";
-    case OP_REDUCE_OR:
-      return "or";
-    default:
-      return "xor";
-  }
-}
+const char *reduce_operation(const Instr *v) { return op_info[fold_operation[v->op]].name; }
 
 // Sums and products of integers are the same bits signed or not.
 const char *reduce_lanes(const Instr *v) {

@@ -276,53 +276,37 @@ const char *flow_turn_text(const FlowTurn *turn) {
 
 // ---- text
 
-static const char *binary_text(const FlowOperators *o, Op op) {
-  switch (op) {
-    case OP_ADD:
-      return o->add;
-    case OP_SUB:
-      return o->sub;
-    case OP_MUL:
-      return o->mul;
-    case OP_DIV:
-      return o->div;
-    case OP_REM:
-      return o->rem;
-    case OP_FLOORDIV:
-      return o->floordiv;
-    case OP_MOD:
-      return o->mod;
-    case OP_MIN:
-      return o->min;
-    case OP_MAX:
-      return o->max;
-    case OP_NEG:
-      return o->neg;
-    default:
-      return NULL;
-  }
-}
+// Arithmetic of indices: what has bounds.
+static const bool is_arithmetic[OP_COUNT] = {
+#define ARITHMETIC_OWN true
+#define ARITHMETIC_NONE false
+#define OPERATOR(id, name, class, domain, exactness, f64, bound, neutral, laws, interval, \
+                 spelling, call, vector, transcendental, meaning)                         \
+  [OP_##id] = ARITHMETIC_##interval,
+#include "codegen/ir/ops.def"
+};
 
-// A text of letters is a function, another one an operator between its operands.
-const char *flow_expression(Arena *arena, const Instr *instr, const FlowOperators *operators,
-                            FlowName *name, void *context) {
+const char *flow_expression(Arena *arena, const Instr *instr, const char *prefix, FlowName *name,
+                            void *context) {
   if (instr->op == OP_CONST) return arena_printf(arena, "%lld", (long long)instr->ival);
-  const char *text = binary_text(operators, instr->op);
-  if (!text) return name(instr, context);
-  const char *a = flow_expression(arena, instr->args[0], operators, name, context);
-  bool call = (text[0] >= 'a' && text[0] <= 'z');
-  if (instr->nargs == 1) return arena_printf(arena, call ? "%s(%s)" : "(%s%s)", text, a);
-  const char *b = flow_expression(arena, instr->args[1], operators, name, context);
-  return call ? arena_printf(arena, "%s(%s, %s)", text, a, b)
-              : arena_printf(arena, "(%s %s %s)", a, text, b);
+  if (!is_arithmetic[instr->op]) return name(instr, context);
+  const char *spelling = element_info[instr->op].spelling, *word = op_info[instr->op].name;
+  const char *a = flow_expression(arena, instr->args[0], prefix, name, context);
+  bool call = prefix || !*spelling;
+  if (prefix) word = arena_printf(arena, "%s%s", prefix, word);
+  if (instr->nargs == 1)
+    return call ? arena_printf(arena, "%s(%s)", word, a)
+                : arena_printf(arena, "(%s%s)", spelling, a);
+  const char *b = flow_expression(arena, instr->args[1], prefix, name, context);
+  return call ? arena_printf(arena, "%s(%s, %s)", word, a, b)
+              : arena_printf(arena, "(%s %s %s)", a, spelling, b);
 }
 
 bool flow_is_plain(const Region *region) {
-  static const FlowOperators any = {"+", "+", "+", "+", "+", "+", "+", "+", "+", "+"};
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
     bool leaf = v->op == OP_CONST || v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_YIELD;
-    if (!leaf && !binary_text(&any, v->op)) return false;
+    if (!leaf && !is_arithmetic[v->op]) return false;
     if (v->op != OP_YIELD && v->type.dtype != DT_I64) return false;
   }
   return true;
@@ -339,9 +323,7 @@ static const char *source_name(const Instr *instr, void *context) {
 }
 
 static void print_expression(const Kernel *k, const Instr *instr, Buf *out) {
-  static const FlowOperators plain = {"+",        "-",   "*",   "/",   "%",
-                                      "floordiv", "mod", "min", "max", "-"};
-  const char *text = flow_expression(k->arena, instr, &plain, source_name, (void *)(uintptr_t)k);
+  const char *text = flow_expression(k->arena, instr, NULL, source_name, (void *)(uintptr_t)k);
   size_t length = strlen(text);
   bool around = text[0] == '(' && length > 1;
   buf_add(out, text + around, length - 2 * (size_t)around);

@@ -96,14 +96,11 @@ const char *flow_turn_text(const FlowTurn *turn);
 void flow_print(const Kernel *k, Buf *out);    // temporaries and steps
 void flow_explain(const Kernel *k, Buf *out);  // .. under a title
 void flow_print_call(const Kernel *k, const FlowStep *step, Buf *out);
-// An index of a program in C or Python: `name` gives the text of SIZE and AXIS, the table the
-// functions.
-typedef struct {
-  const char *add, *sub, *mul, *div, *rem, *floordiv, *mod, *min, *max, *neg;
-} FlowOperators;
+// An index of a program by the language's operators, or where there is a prefix in C, by the
+// functions PREFIXadd(a, b) and so on; `name` gives the text of SIZE and AXIS.
 typedef const char *FlowName(const Instr *instr, void *context);
-const char *flow_expression(Arena *arena, const Instr *instr, const FlowOperators *operators,
-                            FlowName *name, void *context);
+const char *flow_expression(Arena *arena, const Instr *instr, const char *prefix, FlowName *name,
+                            void *context);
 // Can flow_expression write it?
 bool flow_is_plain(const Region *region);
 

@@ -32,6 +32,12 @@ const ElementInfo element_info[OP_COUNT] = {
 #include "codegen/ir/ops.def"
 };
 
+const Op fold_operation[OP_COUNT] = {
+#define FOLD(id, name, class, domain, attribute, exactness, operation, meaning) \
+  [OP_##id] = OP_##operation,
+#include "codegen/ir/ops.def"
+};
+
 Op op_by_name(const char *name) {
   for (int op = 0; op < OP_COUNT; op++)
     if (strcmp(op_info[op].name, name) == 0) return (Op)op;

@@ -89,14 +89,17 @@ extern const OpInfo op_info[OP_COUNT];
 // How errors grow through an operation: ops.def.
 typedef enum { BOUND_NONE, BOUND_MONOTONE, BOUND_STEPS, BOUND_OWN, BOUND_CHOICE } BoundKind;
 
-// The b with a op b = a: for floats -0.0 where ZERO does not do; of integers alone.
+// The b with a op b = a: for floats -0.0 where ZERO does not do; of integers alone; all bits; of
+// what the dtype has, with infinities.
 typedef enum {
   NEUTRAL_NONE,
   NEUTRAL_ZERO,
   NEUTRAL_MINUS_ZERO,
   NEUTRAL_ONE,
   NEUTRAL_INTEGER_ONE,
-  NEUTRAL_ONES
+  NEUTRAL_ONES,
+  NEUTRAL_LEAST,
+  NEUTRAL_GREATEST
 } Neutral;
 
 // What is true of an elementwise operation.
@@ -109,6 +112,7 @@ typedef enum {
   DIVIDES = 32,      // by b, of integers with a meaning of its own for 0
   CLOSED = 64,       // an exact result never needs more bits than the operands have
   BY_WIDTH = 128,    // of integers, the result depends on how many bits the dtype has
+  PLAIN = 8192,      // C's and Python's operator of its spelling gives it, of floats if it DIVIDES
   CHEAP = 256,       // one instruction of a CPU
   IF_LESS = 512,     // a comparison is true where a < b
   IF_EQUAL = 1024,
@@ -128,6 +132,7 @@ typedef struct {
   const char *instead;
 } ElementInfo;
 extern const ElementInfo element_info[OP_COUNT];
+extern const Op fold_operation[OP_COUNT];  // of a row FOLD: what it repeats
 static inline bool op_has(Op op, Law law) { return element_info[op].laws & law; }
 Op op_by_name(const char *name);  // OP_COUNT when there is none
 // UNARY .. CAST: result element (i..) needs only operand elements (i..)

@@ -167,10 +167,10 @@ FloatFunction *float_unary(Op op) {
   return functions[op].f64.unary;
 }
 
-double float_binary(Op op, DType dtype, double a, double b) {
-  if (op == OP_FLOORDIV && dtype == DT_F64) return pk_f64_floor_quotient(a, b, 0x1p53);
+FloatPair *float_binary(Op op, DType dtype) {
+  if (op == OP_FLOORDIV && dtype == DT_F64) return pk_f64_floordiv_f64;
   if (!functions[op].f64.binary) INTERNAL("%s on floats", op_info[op].name);
-  return functions[op].f64.binary(a, b);
+  return functions[op].f64.binary;
 }
 
 bool float_predicate(Op op, double a) { return functions[op].f64.predicate(a); }
@@ -275,7 +275,7 @@ Scalar scalar_bitcast(DType to, DType from, Scalar a) {
 static double apply_to_floats(Op op, DType dtype, const Scalar *a) {
   if (op == OP_FMA) return float_fma(dtype, a[0].f, a[1].f, a[2].f);
   return dtype_round(dtype, op_info[op].nargs == 1 ? float_unary(op)(a[0].f)
-                                                   : float_binary(op, dtype, a[0].f, a[1].f));
+                                                   : float_binary(op, dtype)(a[0].f, a[1].f));
 }
 
 Scalar scalar_apply(Op op, DType to, DType from, const Scalar *a) {
@@ -293,4 +293,27 @@ Scalar scalar_apply(Op op, DType to, DType from, const Scalar *a) {
   if (is_float(to)) return (Scalar){.f = apply_to_floats(op, to, a)};
   return (Scalar){.i = op_info[op].nargs == 1 ? int_unary(op, to, a[0].i)
                                               : int_binary(op, to, a[0].i, a[1].i)};
+}
+
+// ---- folds
+
+static double float_start(Neutral neutral, DType dtype) {
+  double most = dtype_has_inf(dtype) ? (double)INFINITY : dtype_largest(dtype);
+  if (neutral == NEUTRAL_LEAST) return -most;
+  return neutral == NEUTRAL_GREATEST ? most : neutral == NEUTRAL_ONE;
+}
+
+Scalar fold_start(Op fold, DType dtype) {
+  Neutral neutral = element_info[fold_operation[fold]].neutral;
+  if (is_float(dtype)) return (Scalar){.f = float_start(neutral, dtype)};
+  switch (neutral) {
+    case NEUTRAL_LEAST:
+      return (Scalar){.i = dtype_min(dtype)};
+    case NEUTRAL_GREATEST:
+      return (Scalar){.i = dtype_max(dtype)};
+    case NEUTRAL_ONES:
+      return (Scalar){.i = wrap_int(dtype, -1)};
+    default:
+      return (Scalar){.i = neutral == NEUTRAL_ONE};
+  }
 }

@@ -22,8 +22,9 @@ bool int_compare(Op op, DType dtype, int64_t a, int64_t b);
 bool int_exact(Op op, int64_t a, int64_t b, int64_t *result);
 
 typedef double FloatFunction(double);
+typedef double FloatPair(double, double);
 FloatFunction *float_unary(Op op);
-double float_binary(Op op, DType dtype, double a, double b);
+FloatPair *float_binary(Op op, DType dtype);
 bool float_compare(Op op, double a, double b);
 bool float_predicate(Op op, double a);
 double fma_to_odd(double a, double b, double c);              // of factors of 24 bits or fewer
@@ -32,6 +33,9 @@ double float_fma(DType dtype, double a, double b, double c);  // rounded to the 
 // An elementwise operation, SELECT apart, on one element: from operands of dtype `from` to a result
 // of dtype `to`.
 Scalar scalar_apply(Op op, DType to, DType from, const Scalar *operands);
+
+// What a fold begins with: of no elements, its result.
+Scalar fold_start(Op fold, DType dtype);
 
 double int_to_float(DType to, DType from, int64_t value);
 double int_to_double(int64_t value);  // rounded so that rounding again to 24 bits or fewer is exact

@@ -30,7 +30,7 @@ static Value int_function(Lower *l, Op op, int64_t a, int64_t b, Span span) {
 }
 
 static Value float_function(Lower *l, Op op, double a, double b, Span span) {
-  if (op_takes(op, DT_F32)) return value_float(float_binary(op, DT_F32, a, b));
+  if (op_takes(op, DT_F32)) return value_float(float_binary(op, DT_F32)(a, b));
   diag_error(l->diag, span, ERR_DTYPE_UNSUPPORTED, "%s is for integers, and this is a float",
              op_info[op].name);
   return value_error();

@@ -184,133 +184,82 @@ static const char *real_function(Naive *n, const char *function) {
 }
 
 static const char *bounded(Naive *n, const Instr *v, const char *const *args) {
-  const ElementInfo *f = &element_info[v->op];
+  const ElementInfo *info = &element_info[v->op];
   const char *own = naive_text(n, "pk_bound_%s", op_info[v->op].name),
              *rules = naive_text(n, ", &%s", naive_rules(v->type.dtype));
-  bool chooses = v->op == OP_NEG || v->op == OP_MAX || v->op == OP_MIN;
-  if (f->bound == BOUND_STEPS)
-    return called(n, "pk_bound_steps", real_function(n, f->c), v, args, "");
-  if (f->bound == BOUND_CHOICE || chooses) return called(n, own, "", v, args, "");
-  return naive_rounded(n, v->type.dtype,
-                       f->bound == BOUND_MONOTONE
-                           ? called(n, "pk_bound_monotone", real_function(n, f->c), v, args, rules)
-                           : called(n, own, "", v, args, rules));
+  if (info->bound == BOUND_STEPS)
+    return called(n, "pk_bound_steps", real_function(n, info->c), v, args, "");
+  if (info->bound == BOUND_CHOICE || v->type.dtype == DT_BOOL)
+    return called(n, own, "", v, args, "");
+  return naive_rounded(
+      n, v->type.dtype,
+      info->bound == BOUND_MONOTONE
+          ? called(n, "pk_bound_monotone", real_function(n, info->c), v, args, rules)
+          : called(n, own, "", v, args, rules));
+}
+
+// What stands for the function that a row of ops.def names: in float, in double. NULL: nothing.
+static const char *const in_place[OP_COUNT][2] = {
+    [OP_RSQRT] = {"(1 / sqrt($0))", "(1 / sqrt($0))"},
+    [OP_RECIP] = {"(1 / $0)", "(1 / $0)"},
+    [OP_LOGISTIC] = {"naive_logistic($0)", NULL},
+    [OP_FLOORDIV] = {NULL, "pk_f64_floordiv_f64($0, $1)"},
+    [OP_MAX] = {"naive_max($0, $1)", NULL},
+    [OP_MIN] = {"naive_min($0, $1)", NULL},
+};
+
+static const char *spelled(Naive *n, const Instr *v, const char *const *args) {
+  const char *spelling = element_info[v->op].spelling;
+  return v->nargs == 1 ? naive_text(n, "(%s%s)", spelling, args[0])
+                       : naive_text(n, "(%s %s %s)", args[0], spelling, args[1]);
 }
 
 // Libm's functions are those of <tgmath.h>, in float.
-static const char *in_binary64(Naive *n, const char *function, const Instr *v,
-                               const char *const *args) {
-  if (strncmp(function, "pk_f64_", 7) != 0) return called(n, function, "", v, args, "");
-  return naive_text(n, "(%s)%s", naive_ctype(n, v->type.dtype),
-                    called(n, function, "", v, args, ""));
+static const char *of_floats(Naive *n, const Instr *v, const char *const *args) {
+  const ElementInfo *info = &element_info[v->op];
+  const char *form = in_place[v->op][v->type.dtype == DT_F64];
+  if (form) return fill_template(n->arena, form, args, NULL, NULL);
+  if (op_has(v->op, PLAIN)) return spelled(n, v, args);
+  const char *call = called(n, info->c, "", v, args, "");
+  bool libm = strncmp(info->c, "pk_f64_", 7) != 0;
+  return libm ? call : naive_text(n, "(%s)%s", naive_ctype(n, v->type.dtype), call);
 }
 
-static const char *float_unary(Naive *n, const Instr *v, const char *const *args) {
-  switch (v->op) {
-    case OP_NEG:
-      return naive_text(n, "(-%s)", args[0]);
-    case OP_RSQRT:
-      return naive_text(n, "(1 / sqrt(%s))", args[0]);
-    case OP_RECIP:
-      return naive_text(n, "(1 / %s)", args[0]);
-    case OP_LOGISTIC:
-      if (v->type.dtype == DT_F64) return naive_text(n, "pk_f64_logistic(%s)", args[0]);
-      return naive_text(n, "naive_logistic(%s)", args[0]);
-    default:
-      return in_binary64(n, element_info[v->op].c, v, args);
-  }
+static const char *wrapping(Naive *n, const Instr *v, const char *const *args) {
+  const char *wide = is_wide(v->type.dtype) ? "uint64_t" : "uint32_t",
+             *spelling = element_info[v->op].spelling;
+  if (v->nargs == 1) return naive_text(n, "(0 %s (%s)%s)", spelling, wide, args[0]);
+  return naive_text(n, "((%s)%s %s (%s)%s)", wide, args[0], spelling, wide, args[1]);
 }
 
-static const char *integer_unary(Naive *n, const Instr *v, const char *a) {
+// naive_i64_NAME or naive_u64_NAME; what is for integers alone takes their width, too.
+static const char *called_on_integers(Naive *n, const Instr *v, const char *const *args) {
   DType t = v->type.dtype;
-  const char *type = naive_ctype(n, t);
-  int width = dtype_info[t].bits;
-  switch (v->op) {
-    case OP_NEG:
-      return naive_text(n, "(%s)(0 - (uint64_t)%s)", type, a);
-    case OP_NOT:
-      return t == DT_BOOL ? naive_text(n, "(!%s)", a) : naive_text(n, "(%s)~%s", type, a);
-    case OP_ABS:
-      return naive_text(n, "(%s)(%s < 0 ? 0 - (uint64_t)%s : (uint64_t)%s)", type, a, a, a);
-    case OP_SIGN:
-      return naive_text(n, "(%s)((%s > 0) - (%s < 0))", type, a, a);
-    case OP_POPCOUNT:
-      return naive_text(n, "(%s)naive_popcount((int64_t)%s, %d)", type, a, width);
-    case OP_CLZ:
-      return naive_text(n, "(%s)naive_clz((int64_t)%s, %d)", type, a, width);
-    default:
-      INTERNAL("%s on integers", op_info[v->op].name);
-  }
+  const char *function =
+      naive_text(n, "naive_%s_%s", t == DT_U64 ? "u64" : "i64", op_info[v->op].name);
+  bool by_width = op_info[v->op].domain == DOMAIN_INTEGERS;
+  return called(n, function, "", v, args,
+                by_width ? naive_text(n, ", %d", dtype_info[t].bits) : "");
 }
 
-static const char *float_binary(Naive *n, const Instr *v, const char *const *args) {
-  static const char *const functions[OP_COUNT] = {[OP_REM] = "fmod",
-                                                  [OP_FLOORDIV] = "pk_f64_floordiv",
-                                                  [OP_MOD] = "pk_f64_mod",
-                                                  [OP_MAX] = "naive_max",
-                                                  [OP_MIN] = "naive_min"};
-  static const char operators[OP_COUNT] = {
-      [OP_ADD] = '+', [OP_SUB] = '-', [OP_MUL] = '*', [OP_DIV] = '/'};
-  if (v->type.dtype == DT_F64 && (v->op == OP_MAX || v->op == OP_MIN))
-    return called(n, v->op == OP_MAX ? "pk_f64_max" : "pk_f64_min", "", v, args, "");
-  if (v->type.dtype == DT_F64 && v->op == OP_FLOORDIV)
-    return called(n, "pk_f64_floor_quotient", "", v, args, ", 0x1p53");
-  if (operators[v->op]) return naive_text(n, "(%s %c %s)", args[0], operators[v->op], args[1]);
-  return in_binary64(n, functions[v->op] ? functions[v->op] : element_info[v->op].c, v, args);
-}
-
-static const char *wrapping(Naive *n, DType t, const char *a, const char *operator_text,
-                            const char *b) {
-  const char *wide = is_wide(t) ? "uint64_t" : "uint32_t";
-  return naive_text(n, "(%s)((%s)%s %s (%s)%s)", naive_ctype(n, t), wide, a, operator_text, wide,
-                    b);
-}
-
-static const char *integer_binary(Naive *n, const Instr *v, const char *a, const char *b) {
+static const char *of_integers(Naive *n, const Instr *v, const char *const *args) {
   DType t = v->type.dtype;
-  const char *type = naive_ctype(n, t), *name = op_info[v->op].name;
-  int width = dtype_info[t].bits;
-  switch (v->op) {
-    case OP_ADD:
-      return wrapping(n, t, a, "+", b);
-    case OP_SUB:
-      return wrapping(n, t, a, "-", b);
-    case OP_MUL:
-      return wrapping(n, t, a, "*", b);
-    case OP_AND:
-      return naive_text(n, "(%s)(%s & %s)", type, a, b);
-    case OP_OR:
-      return naive_text(n, "(%s)(%s | %s)", type, a, b);
-    case OP_XOR:
-      return naive_text(n, "(%s)(%s ^ %s)", type, a, b);
-    case OP_DIV:
-    case OP_REM:
-    case OP_FLOORDIV:
-    case OP_MOD:
-    case OP_MAX:
-    case OP_MIN:
-      return naive_text(n, t == DT_U64 ? "(%s)naive_%s_u64(%s, %s)" : "(%s)pk_idx_%s(%s, %s)", type,
-                        name, a, b);
-    case OP_POW:
-      return naive_text(n, "(%s)naive_power%s(%s, %s)", type, t == DT_U64 ? "_u64" : "", a, b);
-    case OP_SHL:
-    case OP_SHR:
-    case OP_USHR:
-      if (t == DT_U64 && v->op == OP_SHR) name = op_info[OP_USHR].name;
-      return naive_text(n, "(%s)naive_%s((int64_t)%s, (int64_t)%s, %d)", type, name, a, b, width);
-    default:
-      INTERNAL("%s on integers", name);
-  }
+  bool operates = op_has(v->op, PLAIN) && !op_has(v->op, DIVIDES);
+  if (t == DT_BOOL && v->nargs == 1) return naive_text(n, "(!%s)", args[0]);
+  const char *value = !operates              ? called_on_integers(n, v, args)
+                      : op_has(v->op, WRAPS) ? wrapping(n, v, args)
+                                             : spelled(n, v, args);
+  // C's types wrap by themselves, but for those of 4 bits.
+  value = naive_text(n, "(%s)%s", naive_ctype(n, t), value);
+  return dtype_info[t].bits == 4 ? naive_converted(n, t, value) : value;
 }
 
-static const char *compare(Naive *n, const Instr *v, const char *a, const char *b) {
-  static const char *const spelling[OP_COUNT] = {
-      [OP_EQ] = "==", [OP_NE] = "!=", [OP_LT] = "<", [OP_LE] = "<=", [OP_GT] = ">", [OP_GE] = ">="};
+static const char *compare(Naive *n, const Instr *v, const char *const *args) {
   DType t = v->args[0]->type.dtype;
   if (n->bounded && is_float(t))
-    return naive_text(n, "pk_bound_%s(%s, %s)", op_info[v->op].name, a, b);
-  if (t == DT_BOOL) a = naive_truth(n, a), b = naive_truth(n, b);
-  return naive_text(n, "(%s %s %s)", a, spelling[v->op], b);
+    return called(n, naive_text(n, "pk_bound_%s", op_info[v->op].name), "", v, args, "");
+  if (t != DT_BOOL) return spelled(n, v, args);
+  return spelled(n, v, (const char *[]){naive_truth(n, args[0]), naive_truth(n, args[1])});
 }
 
 static const char *bounded_cast(Naive *n, DType from, DType to, const char *a) {
@@ -381,46 +330,24 @@ static const char *bitcast(Naive *n, DType from, DType to, const char *a) {
   return bits_to(n, to, is_float(from) ? naive_stored(n, from, a) : a);
 }
 
-// C's types wrap by themselves, but for those of 4 bits.
-static const char *in_type(Naive *n, DType t, const char *value) {
-  return dtype_info[t].bits == 4 ? naive_converted(n, t, value) : value;
-}
-
-static bool is_logic(const Instr *v) {
-  return v->type.dtype == DT_BOOL && (v->op == OP_AND || v->op == OP_OR || v->op == OP_XOR);
-}
-
-static const char *logic(Naive *n, const Instr *v, const char *const *args) {
-  return naive_text(n, "pk_bound_%s(%s, %s)", op_info[v->op].name, args[0], args[1]);
-}
-
 const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args) {
   DType t = v->type.dtype, from = v->nargs ? v->args[0]->type.dtype : t;
   switch (op_info[v->op].class) {
     case OPC_UNARY:
-      if (n->bounded && is_float(t)) return bounded(n, v, args);
-      if (n->bounded && t == DT_BOOL && v->op == OP_NOT)
-        return naive_text(n, "pk_bound_not(%s)", args[0]);
-      return is_float(t) ? naive_rounded(n, t, float_unary(n, v, args))
-                         : in_type(n, t, integer_unary(n, v, args[0]));
+    case OPC_BINARY:
+    case OPC_TERNARY:
+      if (n->bounded && (is_float(t) || t == DT_BOOL)) return bounded(n, v, args);
+      return is_float(t) ? naive_rounded(n, t, of_floats(n, v, args)) : of_integers(n, v, args);
     case OPC_PREDICATE:
       return naive_text(n, n->bounded ? "%s(%s.value)" : "%s((double)%s)", element_info[v->op].c,
                         args[0]);
-    case OPC_BINARY:
-      if (n->bounded && (is_float(t) || is_logic(v)))
-        return is_logic(v) ? logic(n, v, args) : bounded(n, v, args);
-      return is_float(t) ? naive_rounded(n, t, float_binary(n, v, args))
-                         : in_type(n, t, integer_binary(n, v, args[0], args[1]));
     case OPC_COMPARE:
-      return compare(n, v, args[0], args[1]);
+      return compare(n, v, args);
     case OPC_SELECT:
       if (n->bounded && is_float(t))
         return naive_text(n, "pk_bound_select(%s, %s, %s)", args[0], args[1], args[2]);
       if (n->bounded) return naive_text(n, "(%s & 1 ? %s : %s)", args[0], args[1], args[2]);
       return naive_text(n, "(%s ? %s : %s)", args[0], args[1], args[2]);
-    case OPC_TERNARY:
-      if (n->bounded) return bounded(n, v, args);
-      return naive_rounded(n, t, naive_text(n, "fma(%s, %s, %s)", args[0], args[1], args[2]));
     case OPC_CAST:
       return v->op == OP_CAST ? cast(n, from, t, args[0]) : bitcast(n, from, t, args[0]);
     default:

@@ -1,7 +1,9 @@
 // The naive reference: loops with a scalar accumulator (dot, reductions, argmax), and scans along
 // an axis.
+#include "codegen/ir/scalar.h"
 #include "codegen/naive/internal.h"
 
+#include <math.h>
 #include <string.h>
 
 // ---- accumulators
@@ -10,103 +12,70 @@ typedef struct {
   const char *type, *start;
 } Accumulator;
 
-static bool is_sum(Op op) { return op == OP_REDUCE_SUM || op == OP_CUMSUM || op == OP_DOT; }
+// A sum with its error bound has a type of its own.
+static bool is_sum(Op op) { return fold_operation[op] == OP_ADD; }
 
-static Accumulator bounded_accumulator(Op op, DType t) {
-  if (is_sum(op)) return (Accumulator){"pk_bound_sum", "{0}"};
-  if (op == OP_REDUCE_PROD || op == OP_CUMPROD) return (Accumulator){"pk_bound", "{1, 0}"};
-  bool greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX;
-  if (t == DT_F8E4M3FN) return (Accumulator){"pk_bound", greatest ? "{-448, 0}" : "{448, 0}"};
-  return (Accumulator){"pk_bound", greatest ? "{-INFINITY, 0}" : "{INFINITY, 0}"};
+static const char *float_start(Naive *n, Op op, DType t) {
+  double start = fold_start(op, t).f;
+  if (isinf(start)) return start > 0 ? "INFINITY" : "-INFINITY";
+  return naive_text(n, "%g", start);
 }
 
-// The identity of a reduction, in the accumulator's type.
+static const char *integer_start(Naive *n, DType t, const char *type, int64_t start) {
+  if (t == DT_BOOL) return start ? "true" : "false";
+  if (start == 0 || start == 1) return naive_text(n, "%lld", (long long)start);
+  if (start == INT64_MIN) return "INT64_MIN";
+  if (t == DT_U64) return "UINT64_MAX";
+  return naive_text(n, "(%s)INT64_C(%lld)", type, (long long)start);
+}
+
+// The type of an accumulator, in which integers wrap, and the neutral element.
 static Accumulator accumulator_of(Naive *n, Op op, DType t) {
-  bool floats = is_float(t);
-  const char *type = floats || t == DT_BOOL ? naive_ctype(n, t)
-                     : is_wide(t)           ? "uint64_t"
-                                            : "uint32_t";
-  if (n->bounded && floats) return bounded_accumulator(op, t);
-  bool greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX,
-       least = op == OP_REDUCE_MIN || op == OP_CUMMIN;
-  if (greatest || least) {
-    if (t == DT_F8E4M3FN) return (Accumulator){type, greatest ? "-448" : "448"};
-    if (floats) return (Accumulator){type, greatest ? "-INFINITY" : "INFINITY"};
-    if (t == DT_U64) return (Accumulator){type, greatest ? "0" : "UINT64_MAX"};
-    int64_t start = greatest ? dtype_min(t) : dtype_max(t);
-    return (Accumulator){"int64_t", start == INT64_MIN
-                                        ? "INT64_MIN"
-                                        : naive_text(n, "INT64_C(%lld)", (long long)start)};
-  }
-  if (op == OP_REDUCE_PROD || op == OP_CUMPROD) return (Accumulator){type, "1"};
-  if (op == OP_REDUCE_AND)
-    return (Accumulator){type, t == DT_BOOL ? "true" : naive_text(n, "(%s)-1", type)};
-  return (Accumulator){type, "0"};
+  if (is_float(t) && n->bounded)
+    return is_sum(op) ? (Accumulator){"pk_bound_sum", "{0}"}
+                      : (Accumulator){"pk_bound", naive_text(n, "{%s, 0}", float_start(n, op, t))};
+  if (is_float(t)) return (Accumulator){naive_ctype(n, t), float_start(n, op, t)};
+  bool compares = !op_has(fold_operation[op], PLAIN);
+  const char *type = t == DT_BOOL              ? naive_ctype(n, t)
+                     : compares && t != DT_U64 ? "int64_t"
+                     : is_wide(t)              ? "uint64_t"
+                                               : "uint32_t";
+  return (Accumulator){type, integer_start(n, t, type, fold_start(op, t).i)};
 }
 
 static const char *take(DType t) { return t == DT_F64 ? "pk_bound_take_f64" : "pk_bound_take"; }
 
 static void bounded_step(Naive *n, Op op, DType t, const char *sum, const char *value) {
-  bool product = op == OP_REDUCE_PROD || op == OP_CUMPROD,
-       greatest = op == OP_REDUCE_MAX || op == OP_CUMMAX;
+  Op operation = fold_operation[op];
   if (is_sum(op))
     naive_line(n, "%s(&%s, %s);", take(t), sum, value);
-  else if (product)
+  else if (operation == OP_MUL)
     naive_line(n, "%s = pk_bound_factor(%s, %s, &%s);", sum, sum, value, naive_rules(t));
   else
-    naive_line(n, "%s = pk_bound_%s(%s, %s);", sum, greatest ? "max" : "min", sum, value);
+    naive_line(n, "%s = pk_bound_%s(%s, %s);", sum, op_info[operation].name, sum, value);
 }
 
 static void step(Naive *n, Op op, DType t, const char *sum, const char *value) {
-  if (n->bounded && is_float(t)) return bounded_step(n, op, t, sum, value);
-  const char *kind = t == DT_F64                  ? "pk_f64"
-                     : is_float(t) || t == DT_U64 ? "naive"
-                                                  : "pk_idx",
-             *suffix = t == DT_U64 ? "_u64" : "",
-             *wide = is_float(t)  ? ""
-                     : is_wide(t) ? "(uint64_t)"
-                                  : "(uint32_t)";
-  switch (op) {
-    case OP_REDUCE_SUM:
-    case OP_CUMSUM:
-      naive_line(n, "%s += %s%s;", sum, wide, value);
-      return;
-    case OP_REDUCE_PROD:
-    case OP_CUMPROD:
-      naive_line(n, "%s *= %s%s;", sum, wide, value);
-      return;
-    case OP_REDUCE_MAX:
-    case OP_CUMMAX:
-      naive_line(n, "%s = %s_max%s(%s, %s);", sum, kind, suffix, sum, value);
-      return;
-    case OP_REDUCE_MIN:
-    case OP_CUMMIN:
-      naive_line(n, "%s = %s_min%s(%s, %s);", sum, kind, suffix, sum, value);
-      return;
-    case OP_REDUCE_AND:
-      if (n->bounded && t == DT_BOOL)
-        return naive_line(n, "%s = pk_bound_and(%s, %s);", sum, sum, value);
-      naive_line(n, "%s = %s & %s%s;", sum, sum, t == DT_BOOL ? "" : wide, value);
-      return;
-    case OP_REDUCE_OR:
-      if (n->bounded && t == DT_BOOL)
-        return naive_line(n, "%s = pk_bound_or(%s, %s);", sum, sum, value);
-      naive_line(n, "%s = %s | %s%s;", sum, sum, t == DT_BOOL ? "" : wide, value);
-      return;
-    case OP_REDUCE_XOR:
-      if (n->bounded && t == DT_BOOL)
-        return naive_line(n, "%s = pk_bound_xor(%s, %s);", sum, sum, value);
-      naive_line(n, "%s = %s ^ %s%s;", sum, sum, t == DT_BOOL ? "" : wide, value);
-      return;
-    default:
-      INTERNAL("%s does not accumulate", op_info[op].name);
-  }
+  if (n->bounded && (is_float(t) || t == DT_BOOL)) return bounded_step(n, op, t, sum, value);
+  Op operation = fold_operation[op];
+  const char *wide = is_float(t) || t == DT_BOOL ? ""
+                     : is_wide(t)                ? "(uint64_t)"
+                                                 : "(uint32_t)",
+             *kind = t == DT_F64   ? "pk_f64"
+                     : is_float(t) ? "naive"
+                     : t == DT_U64 ? "naive_u64"
+                                   : "naive_i64";
+  if (op_has(operation, PLAIN))
+    naive_line(n, "%s %s= %s%s;", sum, element_info[operation].spelling, wide, value);
+  else
+    naive_line(n, "%s = %s_%s(%s, %s);", sum, kind, op_info[operation].name, sum, value);
 }
 
-static const char *finished(Naive *n, Op op, DType t, const char *sum) {
+// `products`: of a dot.
+static const char *finished(Naive *n, Op op, DType t, bool products, const char *sum) {
   if (n->bounded && is_float(t) && !is_sum(op)) return sum;
   if (n->bounded && is_float(t))
-    sum = naive_text(n, "pk_bound_total(&%s, %s, &%s)", sum, op == OP_DOT ? "true" : "false",
+    sum = naive_text(n, "pk_bound_total(&%s, %s, &%s)", sum, products ? "true" : "false",
                      naive_rules(t));
   if (is_float(t)) return naive_rounded(n, t, sum);
   return t == DT_BOOL ? sum : naive_converted(n, t, sum);
@@ -124,7 +93,7 @@ static const char *reduce(Naive *n, Instr *v, const char *const *index) {
   step(n, v->op, t, sum, naive_element(n, from, inner));
   naive_close_loops(n, n->indent - indent);
   n->loops = loops;
-  return finished(n, v->op, t, sum);
+  return finished(n, v->op, t, false, sum);
 }
 
 // The unit that multiplies pairs of bf16 flushes subnormal numbers.
@@ -163,7 +132,7 @@ static const char *dot(Naive *n, Instr *v, const char *const *index) {
     naive_line(n, "%s += %s%s * %s%s;", sum, wide, args[0], wide, args[1]);
   naive_close_loops(n, n->indent - indent);
   n->loops = loops;
-  return finished(n, OP_DOT, t, sum);
+  return finished(n, OP_REDUCE_SUM, t, true, sum);
 }
 
 static const char *argreduce(Naive *n, Instr *v, const char *const *index) {
@@ -228,7 +197,8 @@ static void running(Naive *n, Instr *v) {
                     ? naive_text(n, "(%s - 1 - %s)", naive_extent(n, v->type.dim[axis]), i)
                     : i;
   step(n, v->op, t, sum, naive_element(n, v->args[0], index));
-  naive_line(n, "%s[%s] = %s;", name, naive_linear(n, &v->type, index), finished(n, v->op, t, sum));
+  naive_line(n, "%s[%s] = %s;", name, naive_linear(n, &v->type, index),
+             finished(n, v->op, t, false, sum));
   naive_close_loops(n, n->indent - indent + open);
 }
 

@@ -15,6 +15,7 @@ typedef enum {
   ON_FLOAT_DESCENDING,
   ON_MATRIX,
   ON_BOOL,
+  ON_PLAIN,
   ON_ANY
 } Operands;
 typedef enum { FORM_INFIX, FORM_CALL, FORM_METHOD, FORM_ATOMS, FORM_EXACT } PyForm;
@@ -32,6 +33,10 @@ static const PyRow rows[] = {
 #define PY(op, operands, form, prec, text) {OP_##op, ON_##operands, FORM_##form, PY_##prec, text},
 #include "codegen/pallas/pallas.def"
 #undef PY
+#define BINARY(id, spelling, precedence, operation) \
+  {OP_##operation, ON_PLAIN, FORM_INFIX, PY_BINDS(precedence), "$0 " spelling " $1"},
+#include "dsl/operators.def"
+#undef BINARY
 #define FUNCTION(id, name, class, domain, exactness, f64, bound, laws, jax, vector, \
                  transcendental, instead, meaning)                                  \
   {OP_##id, ON_ANY, FORM_CALL, PY_ATOM, jax},
@@ -77,6 +82,8 @@ static bool fits(const PyRow *row, const Instr *v) {
       return dtype == DT_BOOL;
     case ON_MATRIX:
       return v->type.rank == 2 && v->ints[0] == 1;
+    case ON_PLAIN:
+      return op_has(v->op, PLAIN) && !op_has(v->op, DIVIDES);
     case ON_ANY:
       return true;
   }
@@ -178,7 +185,14 @@ static const char *shape_list(Py *p, const Type *type) {
   return type->rank ? py_list(p, items, type->rank) : "()";
 }
 
-static const char *word_text(Py *p, const Instr *v, char letter) {
+typedef struct {
+  Py *p;
+  const Instr *v;
+} Filling;
+
+static const char *word_text(void *context, char letter) {
+  Py *p = ((Filling *)context)->p;
+  const Instr *v = ((Filling *)context)->v;
   bool widens = is_integer(v->type.dtype) && dtype_bytes(v->type.dtype) < 4,
        reverse = v->flags & INSTR_REVERSE;
   switch (letter) {
@@ -206,20 +220,10 @@ static const char *word_text(Py *p, const Instr *v, char letter) {
 }
 
 static const char *fill(Py *p, const Instr *v, const PyRow *row, const char *const *operands) {
-  Buf buf = {0};
-  for (const char *at = row->text; *at; at++) {
-    if (*at != '$')
-      buf_putc(&buf, *at);
-    else if (*++at >= '0' && *at <= '9')
-      buf_puts(&buf, operands[*at - '0']);
-    else
-      buf_puts(&buf, word_text(p, v, *at));
-  }
-  if (!strchr(row->text, '$')) {
-    for (int i = 0; i < v->nargs; i++) buf_printf(&buf, "%s%s", i ? ", " : "(", operands[i]);
-    buf_putc(&buf, ')');
-  }
-  return arena_take(p->arena, &buf);
+  Filling filling = {p, v};
+  if (strchr(row->text, '$'))
+    return fill_template(p->arena, row->text, operands, word_text, &filling);
+  return py_text(p, "%s(%s)", row->text, py_list(p, operands, v->nargs));
 }
 
 // What NumPy's rule makes of the operands' shapes.

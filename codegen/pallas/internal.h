@@ -4,20 +4,21 @@
 
 #include "codegen/ir/facts.h"
 
-// Precedences of Python's operators, loosest first.
+// Precedences of Python's operators, from those of dsl/operators.def, and between them.
+#define PY_BINDS(precedence) (2 * (precedence))
 typedef enum {
-  PY_CHOICE,
-  PY_EITHER,
-  PY_BOTH,
-  PY_NOT,
-  PY_COMPARE,
-  PY_OR,
-  PY_XOR,
-  PY_AND,
-  PY_PLUS,
-  PY_TIMES,
+  PY_CHOICE = 0,
+  PY_EITHER = PY_BINDS(2),
+  PY_BOTH = PY_BINDS(3),
+  PY_NOT = PY_BOTH + 1,
+  PY_COMPARE = PY_BINDS(4),
+  PY_OR = PY_BINDS(5),
+  PY_XOR = PY_BINDS(6),
+  PY_AND = PY_BINDS(7),
+  PY_PLUS = PY_BINDS(9),
+  PY_TIMES = PY_BINDS(10),
   PY_UNARY,
-  PY_ATOM
+  PY_ATOM = PY_UNARY + 2
 } Precedence;
 
 // What Python knows of an instruction's value.

@@ -294,7 +294,8 @@ static bool same_window(const Instr *a, const Instr *b) {
 
 // acc[...] = acc[...] + x as acc[...] += x.
 static const char *update_operator(const Instr *store, const Instr *v) {
-  const char *sign = v->op == OP_ADD ? "+" : v->op == OP_SUB ? "-" : v->op == OP_MUL ? "*" : NULL;
+  bool arithmetic = v->op == OP_ADD || v->op == OP_SUB || v->op == OP_MUL;
+  const char *sign = arithmetic ? element_info[v->op].spelling : NULL;
   bool written = sign && py(v)->pending && py(v)->right && same_window(v->args[0], store);
   return written && strchr(py(v->args[0])->text, '[') ? sign : NULL;
 }

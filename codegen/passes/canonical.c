@@ -162,8 +162,7 @@ static void narrow_fma(Rewriter *w, Instr *v) {
 }
 
 static void rewrite(Rewriter *w, Instr *v) {
-  bool sums = v->op == OP_REDUCE_SUM || v->op == OP_REDUCE_PROD || v->op == OP_CUMSUM ||
-              v->op == OP_CUMPROD;
+  bool sums = fold_operation[v->op] == OP_ADD || fold_operation[v->op] == OP_MUL;
   if (v->op == OP_DOT) {
     split_dot(w, v);
     Instr *dot = v->op == OP_DOT ? v : v->args[0];

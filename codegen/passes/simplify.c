@@ -126,7 +126,7 @@ static bool is_neutral(Op op, Instr *b) {
       return !floats && is_filled_with(b, 1);
     case NEUTRAL_ONES:
       return is_filled_with(b, b->type.dtype == DT_BOOL ? 1 : -1);
-    case NEUTRAL_NONE:
+    default:
       break;
   }
   return false;

@@ -74,5 +74,8 @@ static inline double pk_f64_floor_quotient(double a, double b, double integers) 
 static inline double pk_f64_floordiv(double a, double b) {
   return pk_f64_floor_quotient(a, b, 0x1p24);
 }
+static inline double pk_f64_floordiv_f64(double a, double b) {
+  return pk_f64_floor_quotient(a, b, 0x1p53);
+}
 
 #endif

@@ -59,19 +59,6 @@ static inline naive_float naive_logistic(naive_float a) {
   return a < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
-static inline uint64_t naive_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static inline uint64_t naive_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static inline uint64_t naive_div_u64(uint64_t a, uint64_t b) { return b ? a / b : UINT64_MAX; }
-static inline uint64_t naive_rem_u64(uint64_t a, uint64_t b) { return b ? a % b : a; }
-static inline uint64_t naive_floordiv_u64(uint64_t a, uint64_t b) { return naive_div_u64(a, b); }
-static inline uint64_t naive_mod_u64(uint64_t a, uint64_t b) { return naive_rem_u64(a, b); }
-static inline uint64_t naive_power_u64(uint64_t base, uint64_t b) {
-  uint64_t result = 1;
-  for (; b; b >>= 1, base *= base)
-    if (b & 1) result *= base;
-  return result;
-}
-
 /* Truncates and saturates; NaN gives 0. */
 static inline int64_t naive_integer(double a, int64_t low, int64_t high) {
   if (isnan(a)) return 0;
@@ -89,34 +76,73 @@ static inline double naive_odd_u64(uint64_t a) {
 static inline double naive_odd_i64(int64_t a) {
   return a < 0 ? -naive_odd_u64(0 - (uint64_t)a) : naive_odd_u64((uint64_t)a);
 }
-static inline int64_t naive_power(int64_t a, int64_t b) {
-  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
-  uint64_t result = 1, base = (uint64_t)a;
+
+/* Operations of integers, wrapped by who calls; the width is that of the dtype. */
+static inline int64_t naive_i64_abs(int64_t a) { return a < 0 ? (int64_t)(0 - (uint64_t)a) : a; }
+static inline int64_t naive_i64_sign(int64_t a) { return (a > 0) - (a < 0); }
+#define NAIVE_INDEX(name) \
+  static inline int64_t naive_i64_##name(int64_t a, int64_t b) { return pk_idx_##name(a, b); }
+NAIVE_INDEX(div)
+NAIVE_INDEX(rem)
+NAIVE_INDEX(floordiv)
+NAIVE_INDEX(mod)
+NAIVE_INDEX(max)
+NAIVE_INDEX(min)
+#undef NAIVE_INDEX
+static inline uint64_t naive_u64_abs(uint64_t a) { return a; }
+static inline uint64_t naive_u64_sign(uint64_t a) { return a != 0; }
+static inline uint64_t naive_u64_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static inline uint64_t naive_u64_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t naive_u64_div(uint64_t a, uint64_t b) { return b ? a / b : UINT64_MAX; }
+static inline uint64_t naive_u64_rem(uint64_t a, uint64_t b) { return b ? a % b : a; }
+static inline uint64_t naive_u64_floordiv(uint64_t a, uint64_t b) { return naive_u64_div(a, b); }
+static inline uint64_t naive_u64_mod(uint64_t a, uint64_t b) { return naive_u64_rem(a, b); }
+static inline uint64_t naive_u64_pow(uint64_t base, uint64_t b) {
+  uint64_t result = 1;
   for (; b; b >>= 1, base *= base)
     if (b & 1) result *= base;
-  return (int64_t)result;
+  return result;
+}
+static inline int64_t naive_i64_pow(int64_t a, int64_t b) {
+  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+  return (int64_t)naive_u64_pow((uint64_t)a, (uint64_t)b);
 }
 static inline uint64_t naive_low_bits(int64_t a, int width) {
   return width == 64 ? (uint64_t)a : (uint64_t)a & ((UINT64_C(1) << width) - 1);
 }
-static inline int64_t naive_shl(int64_t a, int64_t b, int width) {
+static inline int64_t naive_i64_shl(int64_t a, int64_t b, int width) {
   return b >= 0 && b < width ? (int64_t)((uint64_t)a << b) : 0;
 }
-static inline int64_t naive_shr(int64_t a, int64_t b, int width) {
+static inline int64_t naive_i64_shr(int64_t a, int64_t b, int width) {
   return b >= 0 && b < width ? a >> b : a < 0 ? -1 : 0;
 }
-static inline int64_t naive_ushr(int64_t a, int64_t b, int width) {
+static inline int64_t naive_i64_ushr(int64_t a, int64_t b, int width) {
   return b >= 0 && b < width ? (int64_t)(naive_low_bits(a, width) >> b) : 0;
 }
-static inline int64_t naive_clz(int64_t a, int width) {
+static inline int64_t naive_i64_clz(int64_t a, int width) {
   int64_t zeros = width;
   for (uint64_t bits = naive_low_bits(a, width); bits; bits >>= 1) zeros--;
   return zeros;
 }
-static inline int64_t naive_popcount(int64_t a, int width) {
+static inline int64_t naive_i64_population_count(int64_t a, int width) {
   int64_t ones = 0;
   for (uint64_t bits = naive_low_bits(a, width); bits; bits >>= 1) ones += (int64_t)(bits & 1);
   return ones;
+}
+static inline uint64_t naive_u64_shl(uint64_t a, uint64_t b, int width) {
+  return b < (uint64_t)width ? a << b : 0;
+}
+static inline uint64_t naive_u64_shr(uint64_t a, uint64_t b, int width) {
+  return b < (uint64_t)width ? a >> b : 0;
+}
+static inline uint64_t naive_u64_ushr(uint64_t a, uint64_t b, int width) {
+  return naive_u64_shr(a, b, width);
+}
+static inline uint64_t naive_u64_clz(uint64_t a, int width) {
+  return (uint64_t)naive_i64_clz((int64_t)a, width);
+}
+static inline uint64_t naive_u64_population_count(uint64_t a, int width) {
+  return (uint64_t)naive_i64_population_count((int64_t)a, width);
 }
 
 /* One line of `count` elements `stride` apart, sorted stably, NaN last; `order` receives where each
