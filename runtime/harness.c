@@ -48,7 +48,7 @@ static const pk_kernel *const judge = NULL;
 static const pk_kernel *const kernel =
     &PK_KERNEL; /* no name here ends in _kernel: those are the generated ones */
 
-enum { MAX_OPERANDS = 256, MAX_RUNS = 1 << 16, ALIGNMENT = 64 };
+enum { MAX_OPERANDS = 256, MAX_RUNS = 1 << 16, ALIGNMENT = 64, MOST_GUARDED = 1 << 24 };
 static const double poor_naive_seconds = 1.0; /* a naive run longer than this runs once */
 static const double sample_seconds =
     100e-6; /* calls shorter than this are timed several at a time */
@@ -208,7 +208,21 @@ static void check_range(int index, int64_t offset, int64_t bytes, const char *wh
     wrong_use("%s.%d: beyond the end of the file", what, index);
 }
 
+/* Memory that ends at a page which may not be touched: an access past the end of an operand is a
+ * crash. NULL where the system gives none. */
+static char *guarded_memory(int64_t bytes) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE),
+               room = ((size_t)bytes + page - 1) / page * page + page;
+  char *base = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return NULL;
+  if (mprotect(base, page, PROT_NONE) != 0 || mprotect(base + room, page, PROT_NONE) != 0)
+    return NULL;
+  return base + room - bytes;
+}
+
 static char *private_memory(int64_t bytes) {
+  char *guarded = !set.bench && bytes <= MOST_GUARDED ? guarded_memory(bytes) : NULL;
+  if (guarded) return guarded;
   void *memory = NULL;
   int64_t alignment = bytes >= 2 << 20 ? 2 << 20 : ALIGNMENT;
   if (posix_memalign(&memory, (size_t)alignment, bytes > 0 ? (size_t)bytes : 1) != 0) {

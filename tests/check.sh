@@ -120,7 +120,7 @@ list() {
   echo "kernels/train=$PKC test kernels/train"
   other_compilers
   for t in tests/*.py; do
-    [ "$t" != tests/sampling.py ] && echo "${t%.py}=$PYTHON $t"
+    case $t in */sampling.py | */mutants.py) continue ;; esac; echo "${t%.py}=$PYTHON $t"
   done
   echo "python=tests/python.sh"
   unit_groups

@@ -403,7 +403,9 @@ static void emit_products(Gen *g, Instr *v) {
   int n = v->type.rank, batch = n - 2, m_axis = n - 2 + s.a_transposed, k_axis = 2 * n - 3 - m_axis;
   const Instr *a = v->args[0];
   const DotKind *kind = val(v)->kind;
-  Dim m = v->type.dim[n - 2], cols = v->type.dim[n - 1], k = a->type.dim[k_axis];
+  const char *m = demand_text(g, val(v)->demand[n - 2], v->type.dim[n - 2]),
+             *cols = demand_text(g, val(v)->demand[n - 1], v->type.dim[n - 1]);
+  Dim k = a->type.dim[k_axis];
   const Buffer *panels = val(v)->panels, *left = val(v)->left;
   DType element = dot_element(kind, a->type.dtype);
   Place from_a, from_b, to;
@@ -415,7 +417,7 @@ static void emit_products(Gen *g, Instr *v) {
     const char *packed = expr_text(left->stride[0]);
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
          pack_rows_text(g, kind, from_a.element, s.a_transposed), reading(g, left->name), packed,
-         a_at, expr_text(ld), extent_text(g, m), extent_text(g, k), extent_text(g, m), packed);
+         a_at, expr_text(ld), m, extent_text(g, k), m, packed);
     a_at = reading(g, left->name);
     ld = left->stride[0];
   }
@@ -423,11 +425,10 @@ static void emit_products(Gen *g, Instr *v) {
   line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
        pack_panels_text(g, kind, from_b.element, s.b_transposed), reading(g, panels->name), depth,
        address(g, &from_b, batch, loops.at), expr_text(from_b.stride[n - 2]), extent_text(g, k),
-       extent_text(g, cols), extent_text(g, cols));
+       cols, cols);
   const char *product = unique_name(g, "product");
   line(g, "const pk_dot_product %s = {", product);
-  line(g, "  .rows = %s, .cols = %s, .k = %s,", extent_text(g, m), extent_text(g, cols),
-       extent_text(g, k));
+  line(g, "  .rows = %s, .cols = %s, .k = %s,", m, cols, extent_text(g, k));
   line(g, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at,
        expr_text(expr_mul(&g->exprs, number(g, dtype_bytes(element)), ld)), panels->name, depth);
   line(g, "  .to = %s, .ldto = %s, .padded = true,", address(g, &to, batch, loops.at),

@@ -427,6 +427,11 @@ static void emit_scalars_after(Context *x, int step) {
 
 // ---- dots
 
+// How much of an operand there is along an axis: the rest of a block may lie past its array.
+static const char *wanted_text(Gen *g, const Instr *v, int axis) {
+  return demand_text(g, demand_outside(g, val(v)->demand[axis]), v->type.dim[axis]);
+}
+
 static void pack_operands(Gen *g, const Instr *dot) {
   DotShape s = dot_shape(dot);
   const DotKind *kind = val(dot)->kind;
@@ -438,8 +443,8 @@ static void pack_operands(Gen *g, const Instr *dot) {
     const char *packed = expr_text(b->stride[0]);
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
          pack_rows_text(g, kind, p.element, s.a_transposed), reading(g, b->name), packed,
-         place_text(g, &p), expr_text(p.stride[0]), extent_text(g, s.a->type.dim[m]),
-         extent_text(g, s.a->type.dim[1 - m]), extent_text(g, s.a->type.dim[m]), packed);
+         place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.a, m),
+         wanted_text(g, s.a, 1 - m), extent_text(g, s.a->type.dim[m]), packed);
   }
   if (val(dot)->panels) {
     const Buffer *b = val(dot)->panels;
@@ -448,8 +453,8 @@ static void pack_operands(Gen *g, const Instr *dot) {
     const char *depth = expr_text(val(dot)->depth);
     line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
          pack_panels_text(g, kind, p.element, s.b_transposed), reading(g, b->name), depth,
-         place_text(g, &p), expr_text(p.stride[0]), extent_text(g, s.b->type.dim[n]),
-         extent_text(g, s.b->type.dim[1 - n]), extent_text(g, s.b->type.dim[1 - n]));
+         place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.b, n),
+         wanted_text(g, s.b, 1 - n), extent_text(g, s.b->type.dim[1 - n]));
   }
 }
 

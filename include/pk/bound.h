@@ -234,7 +234,7 @@ static inline pk_bound pk_bound_sqrt(pk_bound a, const pk_bound_rules *r) {
   return pk_bound_made(value, carried + pk_bound_share(r->result, value));
 }
 static inline pk_real pk_bound_rsqrt_of(pk_real x) {
-  return x > 0 ? 1 / PK_REAL(sqrt)(x) : x == 0 ? (pk_real)INFINITY : (pk_real)NAN;
+  return x > 0 ? 1 / PK_REAL(sqrt)(x) : x == 0 ? 1 / x : (pk_real)NAN;
 }
 static inline pk_real pk_bound_rsqrt_end(pk_real x) {
   return x > 0 ? 1 / PK_REAL(sqrt)(x) : (pk_real)INFINITY;
