@@ -285,6 +285,28 @@ def chips():
     check("products of 4 bits have a peak of their own", near(m[1]["peak"], 2 * m[0]["peak"], 1e-9), m[1]["peak"])
 
 
+def comparisons():
+    words = [MATMUL, *sizes(4096, 4096, 4096), *statics(T="bf16", BM=128, BK=128, BN=128)]
+    small, large = model(*words), model(*words[:4], *statics(T="bf16", BM=512, BK=1024, BN=1024))
+    both = json.loads(run(*words, "--compare", "BM=512,BK=1024,BN=1024", "--json"))
+    check("two settings", (both["a"]["seconds"], both["b"]["seconds"]) == (small["seconds"], large["seconds"]), both)
+    text = run(*words, "--compare", "BM=512,BK=1024,BN=1024")
+    check("only what changed", row(text, "steps").split()[1:3] == ["32768", "128"] and "cores" not in text, text)
+    check("another chip", json.loads(run(*words, "--compare", "chip=v6e", "--json"))["b"]["chip"] == "v6e", "")
+    check("another size", json.loads(run(*words, "--compare", "M=8192", "--json"))["b"]["steps"] == 65536, "")
+    both = json.loads(run("kernels/softmax.pk", "M=1024", "N=1024", "--compare", "kernels/rmsnorm.pk", "--json"))
+    check("two kernels", [both[s]["kernel"] for s in "ab"] == ["softmax", "rmsnorm"], both)
+    run(*words, "--compare", "BM", status=1)
+    run(*words, "--compare", "NONE=1", status=1)
+
+
+def errors():
+    m = model(MATMUL, *sizes(4096, 4096, 4096), *statics(T="bf16", BM=512, BK=1024, BN=1024))
+    check("an error bar", m["error_low_s"] < m["seconds"] < m["error_high_s"], m["error_low_s"])
+    check("and where it is from", "times the model in 9 of 10 of" in run(MATMUL, *sizes(4096, 4096, 4096), *statics(T="bf16", BM=512, BK=1024, BN=1024)), "")
+    check("listed with the sources", "errors, by what binds" in run("--sources"), "")
+
+
 def chip_files():
     with tempfile.NamedTemporaryFile("w", suffix=".chip") as f:
         f.write("# a chip of one's own\nname mine\nlike v5e\nhbm_bandwidth 1.62e12\n")
@@ -341,7 +363,7 @@ def mistakes():
     run(status=2)
 
 
-for test in (intensities, capacity, values, folds, megacore, hbm, lines, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chips, chip_files, mistakes):
+for test in (intensities, capacity, values, folds, megacore, hbm, lines, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
     test()
 with tempfile.TemporaryDirectory() as temporary:
     traces(temporary)

@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -164,6 +165,26 @@ def measure(wanted, only_seen):
     return {name: [r for r in results if r[0]["group"] == name] for name in groups}
 
 
+# codegen/tpu/regimes.def says, by what binds, between which multiples of the model nine tenths of the measurements lie.
+def regimes(found):
+    by_bound = {}
+    for results in found.values():
+        for _, report, ratio in results:
+            if report:
+                by_bound.setdefault(report["bound"], []).append(1 / ratio)
+    with open(os.path.join(os.path.dirname(__file__), "..", "codegen", "tpu", "regimes.def"), encoding="utf-8") as f:
+        table = re.findall(r'^REGIME\("(.+)", (\d+), ([\d.]+), ([\d.]+)\)', f.read(), re.M)
+    wrong = 0
+    for bound, count, low, high in table:
+        ratios = sorted(by_bound.get(bound, []))
+        derived = [f"{ratios[min(len(ratios) - 1, int(p * len(ratios)))]:.2f}" for p in (0.05, 0.95)] if ratios else []
+        if abs(len(ratios) - int(count)) > 3 or any(abs(float(d) - float(t)) > 0.03 for d, t in zip(derived, (low, high))):
+            wrong += 1
+            print(f'FAIL regimes.def: REGIME("{bound}", {count}, {low}, {high}), derived {len(ratios)}, {", ".join(derived)}; '
+                  "reproduce: tests/tpu_published.py")
+    return len(table) - wrong, wrong
+
+
 def show_rows(results):
     for row, report, ratio in results:
         print(f"    {ratio:5.2f} {row['half']:6s} {float(row['us']):10.0f} us  {row['sizes']} {row['statics']} {row['list']}: {report['bound']}")
@@ -193,6 +214,9 @@ def main():
         if not good and not broken:
             print(f"FAIL {name}: {'misses and is not listed' if name not in listed else 'is worse than expected.csv says'}; "
                   f"reproduce: tests/tpu_published.py --rows '{name}'")
+    if len(sys.argv) == 1:
+        good, bad = regimes(found)
+        passed, failed = passed + good, failed + bad
     if "--update" in flags:
         with open(os.path.join(FOLDER, "expected.csv"), "w", encoding="utf-8") as f:
             out = csv.writer(f, lineterminator="\n")

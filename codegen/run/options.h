@@ -21,8 +21,8 @@ typedef struct {
   LIST(Argument) outputs;        // -o OPERAND=FILE.npy
   LIST(StaticSetting) settings;  // -D
   const char *output, *kernel, *dumps, *emit;
-  const char *chip, *chip_file;                   // tpu, check; NULL: not given
-  const char *trace, *html, *svg, *sweep, *mesh;  // tpu; NULL: not given
+  const char *chip, *chip_file;                             // tpu, check; NULL: not given
+  const char *trace, *html, *svg, *sweep, *mesh, *compare;  // tpu; NULL: not given
   const Target *target;
   LIST(const Target *) variants;  // --targets=A,B: in the order of the table
   int threads;                    // 0: not given

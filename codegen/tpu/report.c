@@ -47,6 +47,47 @@ static void put_busy(const Model *m, Buf *out) {
   buf_printf(out, ", HBM %.1f %%\n", 100 * m->hbm_share);
 }
 
+typedef struct {
+  const char *bound;
+  int count;
+  double low, high;
+} Regime;
+
+static const Regime regimes[] = {
+#define REGIME(bound, count, low, high) {bound, count, low, high},
+#include "codegen/tpu/regimes.def"
+};
+enum { REGIMES = sizeof regimes / sizeof *regimes };
+
+static const Regime *regime_of(const Model *m) {
+  for (int i = 0; i < REGIMES; i++)
+    if (strcmp(regimes[i].bound, m->bound) == 0) return &regimes[i];
+  return NULL;
+}
+
+void tpu_list_regimes(Buf *out) {
+  buf_puts(out,
+           "errors, by what binds: of the published measurements (tests/tpu/published), the middle "
+           "nine tenths over the model\n");
+  for (int i = 0; i < REGIMES; i++)
+    buf_printf(out, "  %-20s %4d measurements   %.2f to %.2f\n", regimes[i].bound, regimes[i].count,
+               regimes[i].low, regimes[i].high);
+}
+
+static void put_error(const Model *m, Buf *out) {
+  const Regime *r = regime_of(m);
+  if (!r) {
+    buf_puts(out, "  error        no published measurements of kernels bound so\n");
+    return;
+  }
+  buf_puts(out, "  error        ");
+  tpu_put_time(out, m->seconds * r->low);
+  buf_puts(out, " to ");
+  tpu_put_time(out, m->seconds * r->high);
+  buf_printf(out, ": %.2f to %.2f times the model in 9 of 10 of %d published measurements\n",
+             r->low, r->high, r->count);
+}
+
 static void put_head(const Model *m, Buf *out) {
   const Kernel *k = m->k;
   const Totals *t = &m->sim.totals;
@@ -74,6 +115,7 @@ static void put_head(const Model *m, Buf *out) {
   if (t->simulated < t->steps)
     buf_printf(out, "; %lld walked, the others repeat them", (long long)t->simulated);
   buf_putc(out, '\n');
+  put_error(m, out);
   put_busy(m, out);
 }
 
@@ -401,6 +443,9 @@ void tpu_json(const Model *m, const char *path, Buf *out) {
   json_text(out, "lower_reason", m->lower_reason);
   json_real(out, "upper_s", m->upper);
   json_text(out, "bound", m->bound);
+  const Regime *regime = regime_of(m);
+  json_real(out, "error_low_s", regime ? m->seconds * regime->low : NAN);
+  json_real(out, "error_high_s", regime ? m->seconds * regime->high : NAN);
   json_int(out, "cores", m->sim.cores);
   json_int(out, "steps", t->steps);
   json_int(out, "steps_walked", t->simulated);

@@ -54,6 +54,7 @@ double mxu_serial_cycles(double array_rows, double array_columns, double m, doub
 int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 // .. because of its dtypes alone
 int tpu_check_dtypes(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
+void tpu_list_regimes(Buf *out);  // errors, by what binds
 void tpu_list_rules(Buf *out);  // with their sources
 // .. its calls, each with the kernel's own sizes: program.c
 int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
@@ -88,6 +89,8 @@ void tpu_table(Model *const *models, int count, Buf *out);
 void tpu_json(const Model *m, const char *path, Buf *out);
 void tpu_trace(const Model *m, Buf *out);
 void tpu_html(const Model *m, Model *const *all, int count, Buf *out);
+// A table of what differs, or one object with both.
+void tpu_compare(const Model *a, const Model *b, const char *const *names, bool json, Buf *out);
 void tpu_roofline_svg(const Model *m, Buf *out);
 
 // ---- sweep.c

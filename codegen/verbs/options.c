@@ -274,6 +274,8 @@ static const OptionRow option_rows[] = {
      "list every constant with its unit and source"},
     {"--sweep", "NAME=LOW:HIGH", VERB_TPU, read_text, FIELD(sweep),
      "rank values of statics, doubling from LOW to HIGH, or a list A,B,C; more may follow"},
+    {"--compare", "FILE.pk|SETTINGS", VERB_TPU, read_text, FIELD(compare),
+     "what changes with another kernel, or with NAME=VALUE,.. (statics, sizes, chip)"},
     {"--mesh", "XxY[xZ]", VERB_TPU, read_text, FIELD(mesh),
      "cost of a collective on a slice of this shape"},
     {"--trace", "FILE", VERB_TPU | VERB_RUN | VERB_BENCH, read_text, FIELD(trace),

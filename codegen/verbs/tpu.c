@@ -8,6 +8,7 @@ static int list_chips(const Options *options) {
   Buf out = {0};
   if (options->sources) {
     chip_list_sources(&out);
+    tpu_list_regimes(&out);
     tpu_list_rules(&out);
   } else {
     chip_list(&out);
@@ -114,6 +115,76 @@ static int model_kernel(const Options *options, const Chip *chip) {
   return report(options, &b, m);
 }
 
+// ---- --compare
+
+static bool is_size(const Kernel *k, const char *name) {
+  for (int i = 0; i < k->sizes.count; i++)
+    if (strcmp(k->sizes.at[i].name, name) == 0) return true;
+  return false;
+}
+
+static void copy_lists(Options *other, const Options *options) {
+  other->settings.capacity = other->settings.count;  // a push copies
+  other->arguments.capacity = other->arguments.count;
+  other->files.at = NEW_ARRAY(options->arena, const char *, options->files.count);
+  memcpy(other->files.at, options->files.at, sizeof(char *) * (size_t)options->files.count);
+}
+
+// Settings NAME=VALUE,..: of a size, a static, or the chip.
+static const char *read_other(Options *other, const Options *options, const Kernel *k) {
+  Arena *arena = options->arena;
+  const char *text = options->compare, *dot = strrchr(text, '.');
+  *other = *options;
+  copy_lists(other, options);
+  if (dot && strcmp(dot, ".pk") == 0) {
+    other->files.at[0] = text;
+    return NULL;
+  }
+  while (*text) {
+    size_t length = strcspn(text, ","), name = strcspn(text, "=");
+    if (name == 0 || name >= length) return "--compare expects FILE.pk or NAME=VALUE,..";
+    const char *left = arena_strndup(arena, text, name),
+               *right = arena_strndup(arena, text + name + 1, length - name - 1);
+    if (strcmp(left, "chip") == 0)
+      other->chip = right;
+    else if (is_size(k, left))
+      LIST_PUSH(arena, &other->arguments, ((Argument){left, right}));
+    else
+      LIST_PUSH(arena, &other->settings, ((StaticSetting){.name = left, .value = right}));
+    text += length + (text[length] == ',');
+  }
+  return NULL;
+}
+
+static int model_one(const Options *options, Binding *b, const Model **m) {
+  const Chip *chip;
+  const char *wrong;
+  int status = find_chip(options, &chip);
+  if (status == DONE) status = bind_or_report(b, options, true);
+  if (status != DONE) return status;
+  if (b->program.kernel->flow)
+    return user_error("%s: --compare takes kernels: -k NAME picks one", options->files.at[0]);
+  *m = tpu_model(options->arena, b->program.kernel, b->sizes, chip, (ModelOptions){0}, &wrong);
+  if (!wrong) wrong = tpu_model_unfit(*m);
+  return wrong ? user_error("%s: %s", options->files.at[0], wrong) : DONE;
+}
+
+static int compare(const Options *options) {
+  Binding *bindings = NEW_ARRAY(options->arena, Binding, 2);
+  const Model *a, *b;
+  Options other;
+  int status = model_one(options, &bindings[0], &a);
+  if (status != DONE) return status;
+  const char *wrong = read_other(&other, options, bindings[0].program.kernel);
+  if (wrong) return user_error("%s", wrong);
+  status = model_one(&other, &bindings[1], &b);
+  if (status != DONE) return status;
+  Buf out = {0};
+  tpu_compare(a, b, (const char *const[]){options->files.at[0], options->compare}, options->json,
+              &out);
+  return write_file_of("-", &out);
+}
+
 // ---- --sweep
 
 typedef struct {
@@ -201,5 +272,6 @@ int verb_tpu(Options *options) {
   if (status != DONE) return status;
   if (options->chips || options->sources) return list_chips(options);
   if (options->mesh) return mesh(options, chip);
+  if (options->compare) return compare(options);
   return options->sweep ? sweep(options, chip) : model_kernel(options, chip);
 }
