@@ -3,12 +3,12 @@ import re
 
 from pkc.pallas.errors import Place, refuse
 from pkc.pallas.rules import RULES
-from pkc.pallas.rules.control import scratch_text
+from pkc.pallas.rules.control import scratch_bytes, scratch_text
 from pkc.pallas.translate import Ref, Translator
 from pkc.pallas.values import MUL, Value, dtype_name, is_integer, shape_text
 from pkc.pallas.writer import Writer
 
-VMEM_LIMIT = 1 << 46  # memory of a CPU: a TPU's limit is asked for by pkc.pallas.tpu
+VMEM_LIMIT = 128 << 20  # of the language, where a kernel does not say another
 
 
 class Text:
@@ -84,7 +84,7 @@ class _Launch:
         tr = Translator(body, shown, RULES)
         tr.all_names = dict(zip(m.grid_names or (), self.axes))
         tr.run(self.jaxpr, self.refs)
-        body.place = Place()
+        self.scoped, body.place = tr.scoped, Place()
         for ref in self.outputs:  # nothing is stored: its elements are unspecified, but a store is required
             if not ref.stored and not any(target is ref for _, target in self.pairs):
                 body.line("%s%s = %s;" % (ref.name, "[...]" if ref.shape else "", "false" if ref.dtype == "bool" else "0"))
@@ -212,7 +212,16 @@ class _Launch:
         late += [line for line in stays if line]
         late += ["  alias %s = %s;" % (target.name, source.name) for source, target in self.pairs]
         late += ["  scratch %s;" % text for text in self.scratch]
-        late.append("  vmem_limit %d;" % VMEM_LIMIT)
+        late += self._limit()
+
+    def _limit(self):
+        """A limit where the blocks may take more than the language's: a CPU has memory. (A TPU's is asked for by pkc.pallas.tpu.)"""
+        m = self.mapping
+        total = sum(scratch_bytes(v.aval) for v in self.jaxpr.invars[m.num_index_operands + len(m.block_mappings):]) + self.scoped
+        for block in m.block_mappings:
+            buffers = getattr(block.pipeline_mode, "buffer_count", None) or 2
+            total += buffers * scratch_bytes(block.transformed_block_aval)
+        return ["  vmem_limit %d;" % (1 << (2 * total).bit_length())] if 2 * total > VMEM_LIMIT else []
 
     def _is_parallel(self, k, outputs):
         """Does the kernel say so, and does every output move along the axis?"""

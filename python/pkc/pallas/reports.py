@@ -10,7 +10,6 @@ from pkc._kernel import Kernel
 from pkc._tool import CompileError, Source
 from pkc.pallas import lowering
 from pkc.pallas.errors import TranslationError
-from pkc.pallas.launch import VMEM_LIMIT
 
 _CALLS = ("pallas_call", "mpmd_map")
 _INNER = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat": "jaxpr",
@@ -123,7 +122,7 @@ def to_pk(f, *args, **kwargs):
 
 def _kernel(text, limited=False):
     """A kernel for looking at; `limited`: by a TPU's memory."""
-    source = text.text.replace("  vmem_limit %d;\n" % VMEM_LIMIT, "\n") if limited else text.text
+    source = re.sub(r"\n  vmem_limit \d+;\n", "\n\n", text.text) if limited else text.text
     try:
         return Kernel(Source(source, text.name + ".pk"), text.name)
     except CompileError as error:

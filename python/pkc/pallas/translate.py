@@ -31,6 +31,7 @@ class Translator:
         self.declaring = declaring  # among declarations, where only `let` may stand
         self.env, self.uses = {}, collections.Counter()
         self.wanted = {}  # names for values that Python gives a name to
+        self.scoped = 0  # bytes of scratch in blocks of statements
         self.all_names = {}  # grid axes that have names, for axis_index
 
     # ---- the environment

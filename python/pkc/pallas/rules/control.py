@@ -1,5 +1,6 @@
 """Branches, loops, calls, scratch that lives in a block, and what is not numerics."""
 import copy
+import math
 import re
 
 from jax.extend import core as jex
@@ -319,6 +320,15 @@ def scratch_text(tr, name, aval):
     return "%s: %s %s%s" % (name, space, dtype, shape_text(shape)), Ref(name, shape, dtype, space)
 
 
+def scratch_bytes(aval):
+    """As a TPU holds it: the last two axes in whole tiles."""
+    inner = aval.inner_aval
+    if dtype_name(inner.dtype) is None:
+        return 0
+    shape = [1, 1, *(int(n) for n in inner.shape)]
+    return math.prod(shape[:-2]) * (-(-shape[-2] // 32) * 32) * (-(-shape[-1] // 128) * 128) * inner.dtype.itemsize
+
+
 def _run_scoped(tr, equation):
     jaxpr = equation.params["jaxpr"]
     _needs_statements(tr, "`run_scoped`")
@@ -331,6 +341,7 @@ def _run_scoped(tr, equation):
     for k, var in enumerate(jaxpr.invars):
         text, ref = scratch_text(tr, tr.writer.name(names[k] if k < len(names) and names[k] else "scratch"), var.aval)
         texts.append(text)
+        tr.scoped += scratch_bytes(var.aval)
         refs.append(ref)
     tr.writer.open("scoped " + ", ".join(texts)) if texts else tr.writer.open("when true")
     for var, value in zip(jaxpr.constvars, values):
