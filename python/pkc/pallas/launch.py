@@ -108,8 +108,8 @@ class _Launch:
             refs.append(ref)
             (self.prefetched if is_integer(ref.dtype) else self.smem_index).append(k)
         for k, block in enumerate(m.block_mappings):
-            aval = avals[index + k].inner_aval
-            space = _space(block.transformed_block_aval)
+            aval = getattr(avals[index + k], "inner_aval", avals[index + k])
+            space = _space(block.transformed_block_aval) if hasattr(avals[index + k], "inner_aval") else "vmem"
             if space == "sem" or block.transforms:
                 refuse("the operand %s: a semaphore or a transformed block as operand" % block.origin, None, "Use scratch in the kernel.")
             default = "x%d" % k if k < inputs else "o%d" % (k - inputs)
@@ -125,7 +125,9 @@ class _Launch:
             self.pairs.append((self.inputs[source - index], self.outputs[target]))
             self.call_aliases.append((bounds + source, target))
             self.inputs[source - index].store = self.outputs[target].name
-        self.scratch, self.refs = [], list(refs)
+        # Scalars that pl.kernel captures are values, not refs.
+        self.scratch = []
+        self.refs = [ref if hasattr(aval, "inner_aval") else Value(ref.name, ref.shape, ref.dtype) for ref, aval in zip(refs, avals)]
         for k in range(index + len(m.block_mappings), len(avals)):
             text, ref = scratch_text(self._declarer(), self.operand_name(k, "scratch"), avals[k])
             self.scratch.append(text)

@@ -1,5 +1,6 @@
 """Taking over pl.pallas_call on CPUs: its lowering becomes a call of a compiled kernel."""
 import contextlib
+import functools
 import os
 import threading
 
@@ -120,9 +121,17 @@ def _take_over():
 
 
 def _know_cpu():
-    """emit_pipeline asks which TPU it is traced for."""
+    """What asks which TPU a kernel is traced for gets an answer."""
     try:
         from jax._src.pallas.mosaic import tpu_info
         tpu_info.registry.setdefault("cpu", lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1))
     except (ImportError, AttributeError):
         pass
+    from jax.experimental.pallas import tpu
+    mesh = getattr(tpu, "create_tensorcore_mesh", None)
+    if mesh is not None:  # it asks the device for its cores, and a CPU has no answer
+        @functools.wraps(mesh)
+        def of_one_core(axis_name, devices=None, num_cores=None):
+            own = jax.default_backend() == "cpu" and devices is None
+            return mesh(axis_name, devices, 1 if own and num_cores is None else num_cores)
+        tpu.create_tensorcore_mesh = of_one_core
