@@ -4,7 +4,7 @@
 Runs the examples of docs/language.md: each fenced block that holds a whole kernel, with the `// test:` lines in it.
 Compares the tables of functions (docs/language.md) and operations (docs/pallas.md) with codegen/ir/ops.def, from which
 `tests/manual.py --write` writes them.
-Compares the samples of what pkc prints (docs/architecture.md) with what it prints; `--write` renews their numbers.
+Compares the samples of what pkc prints (docs/architecture.md, docs/generated-c.md) with what it prints; `--write` renews their numbers.
 
 Ends with the line "N passed, N failed".
 """
@@ -111,10 +111,10 @@ def wrong_tables():
         yield f"the manual does not name {', '.join(missing)}"
 
 
-# ---- samples: indented lines after `From `pkc ARGUMENTS`..:`, with `..` where some are left out
+# ---- samples: lines after `From `pkc ARGUMENTS`..:`, indented or fenced, with `..` where some are left out
 
-SAMPLED = "docs/architecture.md"
-SAMPLE = re.compile(r"^From `pkc ([^`]*)`.*:\n\n((?: {4}.*\n)+)", re.M)
+SAMPLED = {"docs/architecture.md": 3, "docs/generated-c.md": 2}
+SAMPLE = re.compile(r"^From `pkc ([^`]*)`.*:\n\n(?:```c\n(?=(?:.*\n)+?```$))?((?:(?!```).+\n)+)", re.M)
 
 
 def numberless(line):
@@ -152,24 +152,26 @@ def samples(text):
 
 
 def write_samples():
-    with open(SAMPLED, encoding="utf-8") as f:
-        text = f.read()
-    for _, sample, should in list(samples(text)):
-        text = text.replace(sample, should or sample)
-    with open(SAMPLED, "w", encoding="utf-8") as f:
-        f.write(text)
+    for path in SAMPLED:
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        for _, sample, should in list(samples(text)):
+            text = text.replace(sample, should or sample)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
 
 
 def wrong_samples():
-    with open(SAMPLED, encoding="utf-8") as f:
-        found = list(samples(f.read()))
-    if len(found) < 3:
-        yield f"{SAMPLED} has {len(found)} samples of what pkc prints, not 3"
-    for command, sample, should in found:
-        if should is None:
-            yield f"{SAMPLED} has lines that `{command}` does not print"
-        elif should != sample:
-            yield f"{SAMPLED} has other numbers than `{command}` prints (tests/manual.py --write renews them)"
+    for path, count in SAMPLED.items():
+        with open(path, encoding="utf-8") as f:
+            found = list(samples(f.read()))
+        if len(found) != count:
+            yield f"{path} has {len(found)} samples of what pkc prints, not {count}"
+        for command, sample, should in found:
+            if should is None:
+                yield f"{path} has lines that `{command}` does not print"
+            elif should != sample:
+                yield f"{path} has other numbers than `{command}` prints (tests/manual.py --write renews them)"
 
 
 def main():

@@ -10,7 +10,8 @@ void declare_variable(Gen *g, Declarations *list, const char *type, const Expr *
 }
 
 // A declaration may read those before it.
-bool put_declarations(Gen *g, const Declarations *list) {
+bool put_declarations(CWriter *w, const Declarations *list) {
+  Gen *g = w->g;
   const char **text_of = NEW_ARRAY(g->arena, const char *, list->count + 1);
   bool any = false;
   for (int i = list->count - 1; i >= 0; i--) {
@@ -20,14 +21,16 @@ bool put_declarations(Gen *g, const Declarations *list) {
   for (int i = 0; i < list->count; i++) {
     if (!text_of[i]) continue;
     const char *type = list->at[i].type, *space = type[strlen(type) - 1] == '*' ? "" : " ";
-    line(g, "%s%s%s = %s;", type, space, list->at[i].variable->name, text_of[i]);
+    line(w, "%s%s%s = %s;", type, space, list->at[i].variable->name, text_of[i]);
     any = true;
   }
   return any;
 }
 
-void put_unread(Gen *g, const char *parameter) {
-  if (!*expr_symbol(&g->exprs, parameter)->read) line(g, "(void)%s;", parameter);
+bool is_read(Gen *g, const char *name) { return *expr_symbol(&g->exprs, name)->read; }
+
+const char *parameter_text(Gen *g, const char *type, const char *name) {
+  return text(g, "%s%s%s", is_read(g, name) ? "" : "PK_UNUSED ", type, name);
 }
 
 static const Expr *code(Gen *g, const char *c) { return expr_code(&g->exprs, c); }
@@ -116,10 +119,8 @@ static const Expr *field_value(Gen *g, const void *of, int k) {
 }
 
 static const Expr *arena_value(Gen *g, const void *of, int k) {
-  (void)of;
   (void)k;
-  const char *array = g->launch_reads ? text(g, "%s, ", reading(g, "array")) : "";
-  return code(g, text(g, "%s_layout(%s%s)", g->k->symbol, array, reading(g, "size")));
+  return code(g, layout_call(of));
 }
 
 static const Expr *buffer_value(Gen *g, const void *of, int k) {
@@ -140,9 +141,10 @@ void declare_call(Gen *g, Declarations *list) {
   declare_variable(g, list, "const pk_array *const", variable(g, "array"), field_value, "array", 0);
 }
 
-void declare_buffers(Gen *g, Declarations *list) {
+void declare_buffers(const CWriter *w, Declarations *list) {
+  Gen *g = w->g;
   declare_variable(g, list, text(g, "const %s_arena", g->k->symbol), variable(g, "a"), arena_value,
-                   NULL, 0);
+                   w, 0);
   for (int i = 0; i < g->buffers.count; i++) {
     const Buffer *b = g->buffers.at[i];
     if (!is_input(g, b))

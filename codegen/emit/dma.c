@@ -57,42 +57,46 @@ static const char *other_text(Gen *g, const Instr *v) {
   return v->flags & INSTR_OTHER ? element_pointer(g, v->args[v->nargs - 1]) : "NULL";
 }
 
-static void emit_copy(Gen *g, const Instr *v) {
+static void emit_copy(CWriter *w, const Instr *v) {
+  Gen *g = w->g;
   const Ref *from = v->ref, *to = v->target;
-  line(g, "{");
-  g->indent++;
-  line(g, "const pk_window from = %s;", window_text(g, from, &v->window, v->args));
-  line(g, "const pk_window to = %s;",
+  line(w, "{");
+  w->indent++;
+  line(w, "const pk_window from = %s;", window_text(g, from, &v->window, v->args));
+  line(w, "const pk_window to = %s;",
        window_text(g, to, &v->target_window, v->args + from->type.rank));
-  line(g, "pk_copy_start(%s, %s, &from, &to, %s, %s);", reading(g, "worker"),
+  line(w, "pk_copy_start(%s, %s, &from, &to, %s, %s);", reading(g, "worker"),
        pk_dtype_name(from->type.dtype), other_text(g, v), semaphore_text(g, v));
-  close_block(g);
+  close_block(w);
 }
 
-static void emit_wait(Gen *g, const Instr *v, const char *amount, const char *unit) {
-  line(g, "pk_semaphore_wait(%s, %s, %s, %s);", reading(g, "worker"), semaphore_text(g, v), amount,
+static void emit_wait(CWriter *w, const Instr *v, const char *amount, const char *unit) {
+  Gen *g = w->g;
+  line(w, "pk_semaphore_wait(%s, %s, %s, %s);", reading(g, "worker"), semaphore_text(g, v), amount,
        quoted(g, text(g, "deadlock: line %d waits for%s on `%s` that nothing brings",
                       line_of(g, v->span), unit, v->semaphore->name)));
 }
 
-void emit_dma(Gen *g, Instr *v) {
+void emit_dma(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   switch (v->op) {
     case OP_COPY_START:
-      emit_copy(g, v);
+      emit_copy(w, v);
       break;
     case OP_COPY_WAIT:
-      emit_wait(g, v, window_bytes(g, v->target, &v->target_window), " bytes");
+      emit_wait(w, v, window_bytes(g, v->target, &v->target_window), " bytes");
       break;
     case OP_SEM_SIGNAL:
-      line(g, "pk_semaphore_signal(%s, %s);", semaphore_text(g, v),
+      line(w, "pk_semaphore_signal(%s, %s);", semaphore_text(g, v),
            scalar_text(g, v->args[v->nargs - 1]));
       break;
     case OP_SEM_WAIT:
-      emit_wait(g, v, scalar_text(g, v->args[v->nargs - 1]), " signals");
+      emit_wait(w, v, scalar_text(g, v->args[v->nargs - 1]), " signals");
       break;
     case OP_SEM_READ:
-      val(v)->scalar = lasting_name(g, v->text ? v->text : text(g, "v%d", v->id));
-      line(g, "const int32_t %s = (int32_t)*(%s);", val(v)->scalar, semaphore_text(g, v));
+      expr_name(val(v)->scalar, lasting_name(&w->names, v->text ? v->text : text(g, "v%d", v->id)));
+      line(w, "const int32_t %s = (int32_t)*(%s);", expr_text(val(v)->scalar),
+           semaphore_text(g, v));
       break;
     default:
       INTERNAL("%s is no memory by hand", op_info[v->op].name);
@@ -100,10 +104,11 @@ void emit_dma(Gen *g, Instr *v) {
 }
 
 // Semaphores whose life begins hold 0.
-void clear_semaphores(Gen *g, const Instr *scope) {
+void clear_semaphores(CWriter *w, const Instr *scope) {
+  Gen *g = w->g;
   for (int i = 0; i < g->k->refs.count; i++) {
     const RefGen *r = &g->refs[i];
     if (r->ref->space == SPACE_SEM && r->ref->scope == scope)
-      line(g, "memset(%s, 0, %s);", reading(g, r->name), expr_text(r->buffer->bytes));
+      line(w, "memset(%s, 0, %s);", reading(g, r->name), expr_text(r->buffer->bytes));
   }
 }

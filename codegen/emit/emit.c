@@ -2,6 +2,7 @@
 #include "codegen/emit/emit.h"
 
 #include "codegen/emit/internal.h"
+#include "codegen/ir/flow.h"
 #include "codegen/loops/loop_text.h"
 
 #include <string.h>
@@ -59,197 +60,17 @@ static void put_tables(Gen *g, Buf *out) {
   buf_puts(out, k->sizes.count ? "};\n\n" : "\"\"};\n\n");
 }
 
-// ---- prepare: derived sizes, requirements, grid, memory
-
-// Bytes of a block in VMEM, in whole tiles.
-static const Expr *tile_bytes(Gen *g, const Type *t) {
-  ExprPool *pool = &g->exprs;
-  const Expr *bytes = number(g, dtype_bytes(t->dtype));
-  for (int i = 0; i < t->rank; i++) {
-    const Expr *n = extent_expr(g, t->dim[i]);
-    if (i == t->rank - 1)
-      n = expr_round_up(pool, n, TILE_LANES);
-    else if (i == t->rank - 2)
-      n = expr_round_up(pool, n, tile_sublanes(t->dtype));
-    bytes = expr_sat_mul(pool, bytes, n);
-  }
-  return dtype_info[t->dtype].bits == 4 && t->rank ? expr_sat_half(pool, bytes) : bytes;
-}
-
-static void put_vmem(Gen *g, Buf *out) {
-  for (int i = 0; i < g->k->refs.count; i++) {
-    const Ref *r = g->k->refs.at[i];
-    if (r->space != SPACE_VMEM && r->space != SPACE_VAR) continue;
-    const Expr *bytes = tile_bytes(g, r->declared ? r->declared : &r->type);
-    if (r->buffers > 1) bytes = expr_sat_mul(&g->exprs, number(g, r->buffers), bytes);
-    buf_printf(out, "  plan->vmem_bytes = pk_sat_add(plan->vmem_bytes, %s); /* %s */\n",
-               expr_text(bytes), r->name);
-  }
-}
-
-// A sum of products: numbers times run-time sizes, as double.
-typedef struct {
-  double factor;
-  const char *sizes;  // " * (double)M * (double)N"
-} Term;
-typedef LIST(Term) Terms;
-
-static Term times(Gen *g, Term term, Dim d) {
-  if (dim_is_const(d))
-    term.factor *= (double)d;
-  else
-    term.sizes = text(g, "%s * (double)%s", term.sizes, extent_text(g, d));
-  return term;
-}
-
-static Term product_of(Gen *g, const Type *t) {
-  Term term = {1, intern("")};
-  for (int i = 0; i < t->rank; i++) term = times(g, term, t->dim[i]);
-  return term;
-}
-
-static void add_term(Gen *g, Terms *sum, Term term) {
-  for (int i = 0; i < sum->count; i++)
-    if (sum->at[i].sizes == term.sizes) {
-      sum->at[i].factor += term.factor;
-      return;
-    }
-  LIST_PUSH(g->arena, sum, term);
-}
-
-static const char *term_text(Gen *g, Term term) {
-  if (term.factor == 1 && *term.sizes) return text(g, "%s", term.sizes + strlen(" * "));
-  const char *factor = text(g, "%.15g", term.factor);
-  return text(g, "%s%s%s", factor, strpbrk(factor, ".e") ? "" : ".0", term.sizes);
-}
-
-typedef struct {
-  Gen *g;
-  Terms sum;
-} WorkWalk;
-
-// A rough count of operations of one step, all branches taken: whether threads pay is a matter of
-// magnitude.
-static void add_work(Instr *v, void *context) {
-  WorkWalk *w = context;
-  bool computes = has_result(v) && v->type.rank > 0 && !is_transparent(v);
-  if (v->op == OP_DOT) {
-    Term term = product_of(w->g, &v->type);
-    for (int i = 0; i < v->args[0]->type.rank; i++) {
-      bool kept = false;
-      for (int o = 0; o < v->type.rank; o++) kept |= v->labels.out[o] == v->labels.a[i];
-      if (!kept) term = times(w->g, term, v->args[0]->type.dim[i]);
-    }
-    term.factor *= 0.2;
-    add_term(w->g, &w->sum, term);
-  } else if (computes || (v->op == OP_LOAD && v->type.rank > 0)) {
-    add_term(w->g, &w->sum, product_of(w->g, &v->type));
-  }
-}
-
-static const char *work_text(Gen *g) {
-  WorkWalk w = {.g = g};
-  ir_walk(g->k->body, add_work, &w);
-  const char *all = w.sum.count ? "" : "0.0";
-  for (int i = 0; i < w.sum.count; i++)
-    all = text(g, "%s%s%s", all, i ? " + " : "", term_text(g, w.sum.at[i]));
-  return all;
-}
-
-// The part of a widened block that lies inside its array.
-static const char *filled_text(Gen *g) {
-  const Ref *out = g->k->refs.at[g->k->inputs];
-  if (!g->k->outputs || !out->declared) return "";
-  return text(g, " * (%s) / (%s) / (double)plan->cells", term_text(g, product_of(g, &out->array)),
-              term_text(g, product_of(g, &out->type)));
-}
-
-static const char *quoted_message(Gen *g, const Requirement *r) {
-  const Source *s = g->k->source;
-  const char *message = r->message;
-  if (!message && r->span.end > r->span.start && r->span.end <= s->length)
-    message = text(g, "%.*s", (int)(r->span.end - r->span.start), s->text + r->span.start);
-  if (!message) message = "a requirement does not hold";
-  return quoted(g, message);
-}
-
-static void put_grid(Gen *g, Buf *out) {
-  buf_puts(out, "  plan->cells = plan->steps = 1;\n");
-  for (int i = 0; i < g->k->grid.count; i++) {
-    if (g->k->grid.at[i].parallel)
-      buf_printf(out, "  plan->cells = pk_sat_mul(plan->cells, %s);\n",
-                 expr_text(cell_count(g, i)));
-    buf_printf(out, "  plan->steps = pk_sat_mul(plan->steps, %s);\n", expr_text(grid_extent(g, i)));
-  }
-}
-
-static void put_requirements(Gen *g, Buf *out) {
-  for (int i = 0; i < g->k->requires.count; i++) {
-    const Requirement *r = &g->k->requires.at[i];
-    const Expr *broken = expr_not(&g->exprs, index_expr(g, r->condition, 0));
-    buf_printf(out, "  if (%s) return %s;\n", expr_text(broken), quoted_message(g, r));
-  }
-}
-
-// A derived size is a result of `prepare` too.
-static void put_derived(Gen *g, Buf *out) {
-  for (int i = 0; i < g->k->sizes.count; i++)
-    if (g->k->sizes.at[i].value)
-      buf_printf(out, "  %s[%d] = %s;\n", reading(g, "size"), i, reading(g, g->size_name[i]));
-}
-
-static void put_plan(Gen *g, Buf *out) {
-  const Kernel *k = g->k;
-  put_derived(g, out);
-  put_requirements(g, out);
-  put_grid(g, out);
-  put_vmem(g, out);
-  if (!k->flow)
-    buf_printf(out,
-               "  const %s_arena a = %s_layout(%s%s);\n  plan->arena_bytes = a.bytes;\n  "
-               "plan->clear_bytes = a.clear;\n",
-               k->symbol, k->symbol, g->launch_reads ? text(g, "%s, ", reading(g, "array")) : "",
-               reading(g, "size"));
-  buf_printf(out, "  const double step_work = %s;\n", work_text(g));
-  buf_printf(out,
-             "  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / "
-             "(double)plan->cells%s : 0;\n  return NULL;\n}\n\n",
-             filled_text(g));
-}
-
-static void put_prepare(Gen *g, Buf *out) {
-  Buf body = {0}, head = {0}, *outer = g->c;
-  Declarations sizes = {0};
-  expr_forget_reads(&g->exprs);
-  put_plan(g, &body);
-  g->c = &head;
-  g->indent = 1;
-  declare_sizes(g, true, &sizes);
-  put_declarations(g, &sizes);
-  g->c = out;
-  buf_printf(out, "static const char *%s_prepare(%sint64_t *size, pk_plan *plan) {\n", g->k->symbol,
-             g->launch_reads ? "const pk_array *array, " : "");
-  put_unread(g, "size");
-  if (g->launch_reads) put_unread(g, "array");
-  if (head.length) buf_add(out, head.text, head.length);
-  buf_add(out, body.text, body.length);
-  g->c = outer;
-  buf_free(&head);
-  buf_free(&body);
-}
-
 // ---- the files
 
 // The parameters' names: the operands', where these are free.
 static const char **name_parameters(Gen *g) {
   const Kernel *k = g->k;
-  Gen *entry = NEW(g->arena, Gen);
-  *entry = (Gen){.k = g->k, .arena = g->arena, .role = NAME_C_PARAMETER};
+  Names taken = {.arena = g->arena, .role = NAME_C_PARAMETER};
   const char *const own[] = {"context", "tensors", "uintptr_t", text(g, "%s_kernel", k->symbol)};
-  for (int i = 0; i < 4; i++) LIST_PUSH(g->arena, &entry->kept, intern(own[i]));
+  for (int i = 0; i < 4; i++) keep_name(&taken, own[i]);
   const char **names = NEW_ARRAY(g->arena, const char *, k->refs.count + 1);
   for (int i = 0; i < k->inputs + k->outputs; i++)
-    names[i] = lasting_name(entry, k->refs.at[i]->name);
+    names[i] = lasting_name(&taken, k->refs.at[i]->name);
   return names;
 }
 
@@ -395,32 +216,62 @@ static void put_choice(Gen *g, const char *const *parameters, Buf *out) {
   put_entry(g, parameters, out);
 }
 
-void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops,
-                 Buf *explain_text) {
-  Buf cell = {0};
-  Gen *g = build_loops(k, options, explain_text);
-  if (loops && !k->flow) print_loops(g, loops);
-  if (options->choice) {
-    put_choice(g, name_parameters(g), c);
-    put_header(g, name_parameters(g), h);
-    return;
-  }
-  g->c = &cell;
-  if (k->flow)
-    emit_flow(g);
-  else
-    emit_cell(g);
+// ---- the kernels that a program calls
+
+// The account of one kernel begins with what was noted before, so each has a text of its own.
+static void put_callee(Gen *g, Kernel *callee, const EmitOptions *options, Buf *out, Buf *loops) {
+  Buf account = {0};
+  buf_printf(out, "/* ---- %s */\n\n", callee->name);
+  emit_kernel(callee, options, out, NULL, loops, g->explain ? &account : NULL);
+  if (g->explain) buf_printf(g->explain, "\n%s", account.text ? account.text : "");
+  buf_free(&account);
+}
+
+static void put_callees(Gen *g, Buf *out, Buf *loops) {
+  const Flow *flow = g->k->flow;
+  EmitOptions options = *g->options;
+  options.part = true;
+  if (g->explain) flow_explain(g->k, g->explain);
+  for (int i = 0; i < flow->callees.count; i++)
+    put_callee(g, flow->callees.at[i].kernel, &options, out, loops);
+  buf_printf(out, "/* ---- %s */\n\n", g->k->name);
+}
+
+static void emit_choice(Gen *g, Buf *c, Buf *h) {
   const char *const *parameters = name_parameters(g);
-  if (options->part)
+  put_choice(g, parameters, c);
+  put_header(g, parameters, h);
+}
+
+static void emit_functions(Gen *g, const char *const *parameters, Buf *c, Buf *loops) {
+  Buf cell = {0};
+  CWriter w = {.g = g, .c = &cell, .names = g->names};
+  if (g->k->flow)
+    emit_flow(&w);
+  else
+    emit_cell(&w);
+  if (g->options->part)
     put_dot_headers(g, c);
   else
     put_preamble(g, parameters, c);
-  if (k->flow) put_flow_callees(g, c, loops);
+  if (g->k->flow) put_callees(g, c, loops);
   put_tables(g, c);
   buf_add(c, cell.text, cell.length);
-  put_prepare(g, c);
+  emit_prepare(&w, c);
   put_entry(g, parameters, c);
+  buf_free(&cell);
+}
+
+void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops,
+                 Buf *explain_text) {
+  Gen *g = build_loops(k, options, explain_text);
+  if (loops && !k->flow) print_loops(g, loops);
+  if (options->choice) {
+    emit_choice(g, c, h);
+    return;
+  }
+  const char *const *parameters = name_parameters(g);
+  emit_functions(g, parameters, c, loops);
   if (!options->part && !options->variant) put_header(g, parameters, h);
   if (explain_text && !k->flow) explain_all(g);
-  buf_free(&cell);
 }

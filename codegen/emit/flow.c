@@ -1,30 +1,8 @@
-// A program's C: the kernels it calls, its temporaries, and the function that calls them.
-#include "codegen/emit/emit.h"
+// A program's C: its temporaries, and the function that calls the kernels.
 #include "codegen/emit/internal.h"
 #include "codegen/ir/flow.h"
 
 #include <string.h>
-
-// ---- the kernels
-
-// The account of one kernel begins with what was noted before, so each has a text of its own.
-static void put_callee(Gen *g, Kernel *callee, const EmitOptions *options, Buf *out, Buf *loops) {
-  Buf account = {0};
-  buf_printf(out, "/* ---- %s */\n\n", callee->name);
-  emit_kernel(callee, options, out, NULL, loops, g->explain ? &account : NULL);
-  if (g->explain) buf_printf(g->explain, "\n%s", account.text ? account.text : "");
-  buf_free(&account);
-}
-
-void put_flow_callees(Gen *g, Buf *out, Buf *loops) {
-  const Flow *flow = g->k->flow;
-  EmitOptions options = *g->options;
-  options.part = true;
-  if (g->explain) flow_explain(g->k, g->explain);
-  for (int i = 0; i < flow->callees.count; i++)
-    put_callee(g, flow->callees.at[i].kernel, &options, out, loops);
-  buf_printf(out, "/* ---- %s */\n\n", g->k->name);
-}
 
 // ---- temporaries
 
@@ -56,6 +34,7 @@ void put_flow_entry(const Kernel *k, Buf *out) {
 
 typedef struct {
   Gen *g;
+  CWriter *w;
   const char **variables;  // C names, by number
   bool sizes, arrays;      // does the text name any?
 } FlowNames;
@@ -108,63 +87,65 @@ static void put_call(FlowNames *names, const FlowStep *step) {
   int operands = callee->inputs + callee->outputs;
   Buf what = {0};
   flow_print_call(k, step, &what);
-  line(g, "/* %d: %s */", line_of(g, step->span), what.text);
+  line(names->w, "/* %d: %s */", line_of(g, step->span), what.text);
   buf_free(&what);
-  line(g, "{");
-  g->indent++;
-  line(g, "const pk_array on[] = {");
+  line(names->w, "{");
+  names->w->indent++;
+  line(names->w, "const pk_array on[] = {");
   for (int i = 0; i < operands; i++) {
     const FlowPart *part = &step->parts[i];
     bool result = i >= callee->inputs;
     int array = result ? array_of_result(k, part, callee->refs.at[i]) : part->array;
-    line(g, "  %s,", part_text(names, part, array));
+    line(names->w, "  %s,", part_text(names, part, array));
   }
-  if (!operands) line(g, "  {0},");
-  line(g, "};");
-  line(g, "if (!pk_flow_call(flow, %d, &%s_kernel, on)) return;", line_of(g, step->span),
+  if (!operands) line(names->w, "  {0},");
+  line(names->w, "};");
+  line(names->w, "if (!pk_flow_call(flow, %d, &%s_kernel, on)) return;", line_of(g, step->span),
        callee->symbol);
   for (int i = callee->inputs; i < operands; i++) {
     int array = array_of_result(k, &step->parts[i], callee->refs.at[i]);
     if (array != step->parts[i].array)
-      line(g, "pk_flow_exchange(flow, %d, %d);", step->parts[i].array, array);
+      line(names->w, "pk_flow_exchange(flow, %d, %d);", step->parts[i].array, array);
   }
-  close_block(g);
+  close_block(names->w);
 }
 
 static void put_step(FlowNames *names, const FlowStep *step) {
-  Gen *g = names->g;
   if (step->kind == FLOW_CALL) {
     put_call(names, step);
   } else if (step->kind == FLOW_END) {
-    close_block(g);
+    close_block(names->w);
   } else {
     const char *from = index_of(names, step->bounds, 0), *end = index_of(names, step->bounds, 1);
-    const char *variable = lasting_name(g, strcmp(step->name, "_") == 0 ? "turn" : step->name);
+    const char *variable =
+        lasting_name(&names->w->names, strcmp(step->name, "_") == 0 ? "turn" : step->name);
     names->variables[step->variable] = variable;
-    open_block(g, "for (int64_t %s = %s; %s < %s; ++%s)", variable, from, variable, end, variable);
+    open_block(names->w, "for (int64_t %s = %s; %s < %s; ++%s)", variable, from, variable, end,
+               variable);
   }
 }
 
 // The function goes to g->c, as the cell of a kernel does.
-void emit_flow(Gen *g) {
+void emit_flow(CWriter *w) {
+  Gen *g = w->g;
   const Kernel *k = g->k;
   static const char *const own[] = {"flow", "array", "size", "on"};
-  FlowNames names = {.g = g,
-                     .variables = NEW_ARRAY(g->arena, const char *, k->flow->variables + 1)};
-  for (int i = 0; i < 4; i++) LIST_PUSH(g->arena, &g->kept, intern(own[i]));
-  put_temporaries(k, g->c);
-  Buf steps = {0}, *out = g->c;
-  g->c = &steps;
-  g->indent++;
+  FlowNames names = {
+      .g = g, .w = w, .variables = NEW_ARRAY(g->arena, const char *, k->flow->variables + 1)};
+  for (int i = 0; i < 4; i++) keep_name(&w->names, own[i]);
+  put_temporaries(k, w->c);
+  Buf steps = {0}, *out = w->c;
+  w->c = &steps;
+  w->indent++;
   for (int i = 0; i < k->flow->steps.count; i++) put_step(&names, &k->flow->steps.at[i]);
-  g->indent--;
-  g->c = out;
-  open_block(g, "static void %s_program(pk_flow *flow)", k->symbol);
-  if (names.sizes) line(g, "const int64_t *const size = flow->size;");
-  if (names.arrays) line(g, "const pk_array *const array = flow->array;");
-  if (!k->flow->steps.count) line(g, "(void)flow;");
+  w->indent--;
+  w->c = out;
+  open_block(w, "static void %s_program(%spk_flow *flow)", k->symbol,
+             k->flow->steps.count ? "" : "PK_UNUSED ");
+  if (names.sizes) line(w, "const int64_t *const size = flow->size;");
+  if (names.arrays) line(w, "const pk_array *const array = flow->array;");
   buf_add(out, steps.text ? steps.text : "", steps.length);
-  close_block(g);
+  close_block(w);
   buf_putc(out, '\n');
   buf_free(&steps);
 }

@@ -13,27 +13,29 @@ typedef struct {
 static const Expr *symbol(Gen *g, const char *name) { return expr_symbol(&g->exprs, name); }
 
 // `for` over an index of its own, from 0.
-static const Expr *open_loop(Gen *g, const char *base, const Expr *end) {
-  const char *i = unique_name(g, base);
-  open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", i, i, expr_text(end), i);
+static const Expr *open_loop(CWriter *w, const char *base, const Expr *end) {
+  Gen *g = w->g;
+  const char *i = unique_name(&w->names, base);
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s++)", i, i, expr_text(end), i);
   return symbol(g, i);
 }
 
-static Loops open_loops(Gen *g, const Instr *v, unsigned skip) {
+static Loops open_loops(CWriter *w, const Instr *v, unsigned skip) {
+  Gen *g = w->g;
   Loops loops = {.opened = 0};
   const Instr *shape = v->op == OP_STORE ? ir_store_value(v) : v;
   for (int i = 0; i < shape->type.rank; i++) {
     loops.at[i] = number(g, 0);
     if ((skip >> i) & 1) continue;
     loops.at[i] =
-        open_loop(g, text(g, "i%d", i), demand_expr(g, val(v)->demand[i], shape->type.dim[i]));
+        open_loop(w, text(g, "i%d", i), demand_expr(g, val(v)->demand[i], shape->type.dim[i]));
     loops.opened++;
   }
   return loops;
 }
 
-static void close_loops(Gen *g, const Loops *loops) {
-  for (int i = 0; i < loops->opened; i++) close_block(g);
+static void close_loops(CWriter *w, const Loops *loops) {
+  for (int i = 0; i < loops->opened; i++) close_block(w);
 }
 
 static const Expr *read(Gen *g, const Instr *v, const Expr *const *index) {
@@ -42,30 +44,33 @@ static const Expr *read(Gen *g, const Instr *v, const Expr *const *index) {
   return argument_at(&x, v, false);
 }
 
-static void write(Gen *g, const Instr *v, const Expr *const *index, const Expr *value) {
+static void write(CWriter *w, const Instr *v, const Expr *const *index, const Expr *value) {
+  Gen *g = w->g;
   Place p;
   REQUIRE(place_of(g, v, &p));
   int rank = v->op == OP_STORE ? ir_store_value(v)->type.rank : v->type.rank;
-  line(g, "pks_store_%s(%s, %s);", dtype_info[p.element].name, address(g, &p, rank, index),
+  line(w, "pks_store_%s(%s, %s);", dtype_info[p.element].name, address(g, &p, rank, index),
        expr_text(value));
 }
 
 // ---- moves: result element (i..) is the operand's element at another index
 
 // A variable for what is more than a name or a number.
-static const Expr *named(Gen *g, const char *base, const Expr *e) {
+static const Expr *named(CWriter *w, const char *base, const Expr *e) {
+  Gen *g = w->g;
   if (e->kind == EXPR_SYMBOL || e->kind == EXPR_CONST) return e;
-  const char *name = unique_name(g, base);
-  line(g, "const int64_t %s = %s;", name, expr_text(e));
+  const char *name = unique_name(&w->names, base);
+  line(w, "const int64_t %s = %s;", name, expr_text(e));
   return symbol(g, name);
 }
 
-static void index_of_reshape(Gen *g, const Instr *v, const Expr *const *at, const Expr **from) {
+static void index_of_reshape(CWriter *w, const Instr *v, const Expr *const *at, const Expr **from) {
+  Gen *g = w->g;
   ExprPool *pool = &g->exprs;
   const Expr *linear = number(g, 0), *below = number(g, 1);
   for (int i = 0; i < v->type.rank; i++)
     linear = expr_add(pool, expr_mul(pool, linear, extent_expr(g, v->type.dim[i])), at[i]);
-  const Expr *n = named(g, "n", linear);
+  const Expr *n = named(w, "n", linear);
   const Type *t = &v->args[0]->type;
   for (int i = t->rank - 1; i >= 0; i--) {
     const Expr *extent = extent_expr(g, t->dim[i]);
@@ -90,7 +95,8 @@ static const Expr *rolled_index(Gen *g, const Instr *v, const Expr *at, const Ex
   return expr_call(pool, "pk_idx_mod", expr_call(pool, "pk_idx_sub", at, by, NULL), extent, NULL);
 }
 
-static void index_of_move(Gen *g, const Instr *v, const Expr *const *at, const Expr **from) {
+static void index_of_move(CWriter *w, const Instr *v, const Expr *const *at, const Expr **from) {
+  Gen *g = w->g;
   ExprPool *pool = &g->exprs;
   memcpy(from, at, sizeof(const Expr *) * MAX_RANK);
   int axis = (int)v->ival;
@@ -116,36 +122,39 @@ static void index_of_move(Gen *g, const Instr *v, const Expr *const *at, const E
       from[axis] = taken_index(g, v, at, v->args[0]->type.dim[axis]);
       break;
     case OP_RESHAPE:
-      index_of_reshape(g, v, at, from);
+      index_of_reshape(w, v, at, from);
       break;
     default:
       INTERNAL("%s does not move elements", op_info[v->op].name);
   }
 }
 
-static void emit_move(Gen *g, Instr *v) {
-  Loops loops = open_loops(g, v, 0);
+static void emit_move(CWriter *w, Instr *v) {
+  Gen *g = w->g;
+  Loops loops = open_loops(w, v, 0);
   const Expr *from[MAX_RANK] = {0};
-  index_of_move(g, v, loops.at, from);
-  for (int i = 0; i < v->args[0]->type.rank; i++) from[i] = named(g, "from", from[i]);
-  write(g, v, loops.at, read(g, v->args[0], from));
-  close_loops(g, &loops);
+  index_of_move(w, v, loops.at, from);
+  for (int i = 0; i < v->args[0]->type.rank; i++) from[i] = named(w, "from", from[i]);
+  write(w, v, loops.at, read(g, v->args[0], from));
+  close_loops(w, &loops);
 }
 
-static void emit_transpose(Gen *g, Instr *v) {
+static void emit_transpose(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   Place from, to;
   REQUIRE(place_of(g, v->args[0], &from) && place_of(g, v, &to));
   const RefGen *r = val(v)->stored_by ? &g->refs[val(v)->stored_by->ref->id] : NULL;
   bool streams = r && r->streams;
   const char *kind = streams ? "f32" : text(g, "b%d", dtype_bytes(to.element));
-  line(g, "pk_transpose_block_%s(%s, %s, %s, %s, %s, %s%s);", kind, place_text(g, &to),
+  line(w, "pk_transpose_block_%s(%s, %s, %s, %s, %s, %s%s);", kind, place_text(g, &to),
        expr_text(to.stride[0]), place_text(g, &from), expr_text(from.stride[0]),
        demand_text(g, val(v)->demand[1], v->type.dim[1]),
        demand_text(g, val(v)->demand[0], v->type.dim[0]),
        streams ? text(g, ", %s", expr_text(streams_expr(g, r))) : "");
 }
 
-static void emit_concatenate(Gen *g, Instr *v) {
+static void emit_concatenate(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   ExprPool *pool = &g->exprs;
   const Expr *offset = number(g, 0);
   for (int a = 0; a < v->nargs; a++) {
@@ -158,19 +167,20 @@ static void emit_concatenate(Gen *g, Instr *v) {
                                      : demand_expr(g, demand, part->type.dim[i]);
       if (i == v->ival && demand != DEMAND_FULL)
         end = expr_min(pool, end, expr_sub(pool, demand_expr(g, demand, v->type.dim[i]), offset));
-      loops.at[i] = open_loop(g, text(g, "i%d", i), end);
+      loops.at[i] = open_loop(w, text(g, "i%d", i), end);
       loops.opened++;
       to[i] = i == v->ival ? expr_add(pool, loops.at[i], offset) : loops.at[i];
     }
-    write(g, v, to, read(g, part, loops.at));
-    close_loops(g, &loops);
+    write(w, v, to, read(g, part, loops.at));
+    close_loops(w, &loops);
     offset = expr_add(pool, offset, extent_expr(g, part->type.dim[v->ival]));
   }
 }
 
-static void emit_pad(Gen *g, Instr *v) {
+static void emit_pad(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   ExprPool *pool = &g->exprs;
-  Loops loops = open_loops(g, v, 0);
+  Loops loops = open_loops(w, v, 0);
   const Expr *from[MAX_RANK] = {0}, *inside = NULL, *zero = number(g, 0);
   for (int i = 0; i < v->type.rank; i++) {
     const Expr *extent = extent_expr(g, v->args[0]->type.dim[i]);
@@ -179,8 +189,8 @@ static void emit_pad(Gen *g, Instr *v) {
     inside = expr_and(pool, inside, expr_operator(pool, EXPR_LT, from[i], extent));
   }
   const Expr *value = read(g, v->args[0], from), *pad = scalar_expr(g, v->args[1]);
-  write(g, v, loops.at, inside ? expr_choose(pool, inside, value, pad) : value);
-  close_loops(g, &loops);
+  write(w, v, loops.at, inside ? expr_choose(pool, inside, value, pad) : value);
+  close_loops(w, &loops);
 }
 
 // ---- one element from many
@@ -207,127 +217,132 @@ static const Expr *wrapped(Gen *g, DType t, const Expr *value) {
   return expr_call(&g->exprs, text(g, "pks_wrap_%s", dtype_info[t].name), value, NULL, NULL);
 }
 
-static void emit_reduce(Gen *g, Instr *v) {
+static void emit_reduce(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   const Instr *from = v->args[0];
-  Loops loops = open_loops(g, v, (unsigned)v->ival);
-  const Expr *at[MAX_RANK], *sum = symbol(g, unique_name(g, "sum"));
+  Loops loops = open_loops(w, v, (unsigned)v->ival);
+  const Expr *at[MAX_RANK], *sum = symbol(g, unique_name(&w->names, "sum"));
   DType t = from->type.dtype;
-  line(g, "%s %s = %s;", scalar_type(t), sum->name, reduce_identity(g, v));
+  line(w, "%s %s = %s;", scalar_type(t), sum->name, reduce_identity(g, v));
   memcpy(at, loops.at, sizeof at);
   int inner = 0;
   for (int i = 0; i < from->type.rank; i++) {
     if (!((v->ival >> i) & 1)) continue;
     at[i] =
-        open_loop(g, text(g, "k%d", i), demand_expr(g, val(from)->demand[i], from->type.dim[i]));
+        open_loop(w, text(g, "k%d", i), demand_expr(g, val(from)->demand[i], from->type.dim[i]));
     inner++;
   }
-  line(g, "%s = %s;", sum->name, expr_text(reduced(g, v, sum, read(g, from, at))));
-  while (inner--) close_block(g);
-  write(g, v, loops.at, wrapped(g, t, sum));
-  close_loops(g, &loops);
+  line(w, "%s = %s;", sum->name, expr_text(reduced(g, v, sum, read(g, from, at))));
+  while (inner--) close_block(w);
+  write(w, v, loops.at, wrapped(g, t, sum));
+  close_loops(w, &loops);
 }
 
-static void emit_reduce_rows(Gen *g, Instr *v) {
+static void emit_reduce_rows(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   const Instr *from = v->args[0];
   Place p, to;
   int last = from->type.rank - 1;
   DType t = from->type.dtype;
   REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
-  Loops loops = open_loops(g, v, (unsigned)v->ival | 1u << last);
+  Loops loops = open_loops(w, v, (unsigned)v->ival | 1u << last);
   const char *n = demand_text(g, val(v)->demand[last], v->type.dim[last]),
-             *column = unique_name(g, "col");
+             *column = unique_name(&w->names, "col");
   const Expr *at[MAX_RANK];
   memcpy(at, loops.at, sizeof at);
   at[last] = symbol(g, column);
   const char *lane = reduce_lanes(v), *type = dtype_info[t].name,
              *sum_at = address(g, &to, v->type.rank, at);
-  open_block(g, "for (int64_t %s = 0; %s < %s; %s += %d)", column, column, n, column, g->lanes);
-  const char *sum = unique_name(g, "sum"), *left = unique_name(g, "left");
-  line(g, "const int64_t %s = %s - %s;", left, n, column);
-  line(g, "%s %s = pk_splat_%s(%s);", vector_type(t), sum, lane, reduce_identity(g, v));
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", column, column, n, column, g->lanes);
+  const char *sum = unique_name(&w->names, "sum"), *left = unique_name(&w->names, "left");
+  line(w, "const int64_t %s = %s - %s;", left, n, column);
+  line(w, "%s %s = pk_splat_%s(%s);", vector_type(t), sum, lane, reduce_identity(g, v));
   int inner = 0;
   for (int i = 0; i < last; i++) {
     if (!((v->ival >> i) & 1)) continue;
     at[i] =
-        open_loop(g, text(g, "k%d", i), demand_expr(g, val(from)->demand[i], from->type.dim[i]));
+        open_loop(w, text(g, "k%d", i), demand_expr(g, val(from)->demand[i], from->type.dim[i]));
     inner++;
   }
-  line(g, "%s = pk_%s_%s(%s, pk_loadn_%s(%s, %s));", sum, reduce_operation(v), lane, sum, type,
+  line(w, "%s = pk_%s_%s(%s, pk_loadn_%s(%s, %s));", sum, reduce_operation(v), lane, sum, type,
        address(g, &p, from->type.rank, at), left);
-  while (inner--) close_block(g);
-  line(g, "pk_storen_%s(%s, %s, %s);", type, sum_at, sum, left);
-  close_block(g);
-  close_loops(g, &loops);
+  while (inner--) close_block(w);
+  line(w, "pk_storen_%s(%s, %s, %s);", type, sum_at, sum, left);
+  close_block(w);
+  close_loops(w, &loops);
 }
 
-static void emit_arg_reduce(Gen *g, Instr *v) {
+static void emit_arg_reduce(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   const Instr *from = v->args[0];
   int axis = (int)v->ival;
-  Loops loops = open_loops(g, v, 1u << axis);
-  const char *best = unique_name(g, "best"), *value = unique_name(g, "value"),
-             *k = unique_name(g, "k");
+  Loops loops = open_loops(w, v, 1u << axis);
+  const char *best = unique_name(&w->names, "best"), *value = unique_name(&w->names, "value"),
+             *k = unique_name(&w->names, "k");
   const Expr *at[MAX_RANK];
   memcpy(at, loops.at, sizeof at);
   DType t = from->type.dtype;
   Dim extent = from->type.dim[axis];
   const char *n = extent_text(g, extent), *first = expr_text(read(g, from, at));
-  line(g, "int64_t %s = 0;", best);
+  line(w, "int64_t %s = 0;", best);
   if (dim_is_const(extent)) {
-    line(g, "%s %s = %s;", scalar_type(t), value, first);
+    line(w, "%s %s = %s;", scalar_type(t), value, first);
   } else {
     reading(g, "worker");
-    line(g, "if (%s == 0) pk_fail(worker, \"line %d: %s over an axis of no elements\");", n,
+    line(w, "if (%s == 0) pk_fail(worker, \"line %d: %s over an axis of no elements\");", n,
          line_of(g, v->span), op_info[v->op].name);
-    line(g, "%s %s = %s > 0 ? %s : 0;", scalar_type(t), value, n, first);
+    line(w, "%s %s = %s > 0 ? %s : 0;", scalar_type(t), value, n, first);
   }
   at[axis] = symbol(g, k);
-  open_block(g, "for (int64_t %s = 1; %s < %s; %s++)", k, k, extent_text(g, from->type.dim[axis]),
+  open_block(w, "for (int64_t %s = 1; %s < %s; %s++)", k, k, extent_text(g, from->type.dim[axis]),
              k);
-  const char *here = unique_name(g, "here"), *sign = v->op == OP_ARGMAX ? ">" : "<";
-  line(g, "const %s %s = %s;", scalar_type(t), here, expr_text(read(g, from, at)));
+  const char *here = unique_name(&w->names, "here"), *sign = v->op == OP_ARGMAX ? ">" : "<";
+  line(w, "const %s %s = %s;", scalar_type(t), here, expr_text(read(g, from, at)));
   const char *better = text(g, "%s %s %s", here, sign, value);
   if (is_float(t))
     better = text(g, "(%s || %s != %s) && %s == %s", better, here, here, value, value);
-  open_block(g, "if (%s)", better);
-  line(g, "%s = %s;", best, k);
-  line(g, "%s = %s;", value, here);
-  close_block(g);
-  close_block(g);
-  write(g, v, loops.at, expr_cast(&g->exprs, "int32_t", symbol(g, best)));
-  close_loops(g, &loops);
+  open_block(w, "if (%s)", better);
+  line(w, "%s = %s;", best, k);
+  line(w, "%s = %s;", value, here);
+  close_block(w);
+  close_block(w);
+  write(w, v, loops.at, expr_cast(&g->exprs, "int32_t", symbol(g, best)));
+  close_loops(w, &loops);
 }
 
-static void emit_scan(Gen *g, Instr *v) {
+static void emit_scan(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   const Instr *from = v->args[0];
   int axis = (int)v->ival;
-  Loops loops = open_loops(g, v, 1u << axis);
+  Loops loops = open_loops(w, v, 1u << axis);
   DType t = v->type.dtype;
-  const Expr *sum = symbol(g, unique_name(g, "sum")), *at[MAX_RANK];
-  const char *step = unique_name(g, "k"), *k = unique_name(g, "at"),
+  const Expr *sum = symbol(g, unique_name(&w->names, "sum")), *at[MAX_RANK];
+  const char *step = unique_name(&w->names, "k"), *k = unique_name(&w->names, "at"),
              *n = extent_text(g, v->type.dim[axis]);
   memcpy(at, loops.at, sizeof at);
   at[axis] = symbol(g, k);
-  line(g, "%s %s = 0;", scalar_type(t), sum->name);
-  open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", step, step, n, step);
-  line(g, "const int64_t %s = %s;", k,
+  line(w, "%s %s = 0;", scalar_type(t), sum->name);
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s++)", step, step, n, step);
+  line(w, "const int64_t %s = %s;", k,
        v->flags & INSTR_REVERSE ? text(g, "%s - 1 - %s", n, step) : step);
   const Expr *value = read(g, from, at),
              *next = wrapped(
                  g, t, combine(g, op_info[fold_operation[v->op]].name, scalar_lane(v), sum, value));
-  line(g, "%s = %s == 0 ? %s : %s;", sum->name, step, expr_text(value), expr_text(next));
-  write(g, v, at, sum);
-  close_block(g);
-  close_loops(g, &loops);
+  line(w, "%s = %s == 0 ? %s : %s;", sum->name, step, expr_text(value), expr_text(next));
+  write(w, v, at, sum);
+  close_block(w);
+  close_loops(w, &loops);
 }
 
-static void emit_sort(Gen *g, Instr *v) {
+static void emit_sort(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   const Instr *from = v->args[0];
   int axis = (int)v->ival;
   Dim n = from->type.dim[axis];
   const char *extent = extent_text(g, n);
   const Buffer *room = val(v)->room;
-  Loops loops = open_loops(g, v, 1u << axis);
-  const char *k = unique_name(g, "k"), *keys_at = reading(g, room->name),
+  Loops loops = open_loops(w, v, 1u << axis);
+  const char *k = unique_name(&w->names, "k"), *keys_at = reading(g, room->name),
              *stride = expr_text(room->stride[0]),
              *descends = v->flags & INSTR_REVERSE ? "true" : "false";
   const Expr *at[MAX_RANK], *to[MAX_RANK];
@@ -339,17 +354,17 @@ static void emit_sort(Gen *g, Instr *v) {
       is_float(t)   ? text(g, "pk_sort_key_%s(%s, %s)", lane_type(t), expr_text(element), descends)
       : t == DT_U64 ? text(g, "pk_sort_key_u64(%s)", expr_text(element))
                     : expr_text(expr_cast(&g->exprs, "int64_t", element));
-  line(g, "for (int64_t %s = 0; %s < %s; %s++) %s[%s] = %s;", k, k, extent, k, keys_at, k, key);
-  const char *order = unique_name(g, "order");
-  line(g, "const int64_t *const %s = pk_argsort(%s, %s, %s, %s);", order, keys_at, stride, extent,
+  line(w, "for (int64_t %s = 0; %s < %s; %s++) %s[%s] = %s;", k, k, extent, k, keys_at, k, key);
+  const char *order = unique_name(&w->names, "order");
+  line(w, "const int64_t *const %s = pk_argsort(%s, %s, %s, %s);", order, keys_at, stride, extent,
        descends);
-  open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", k, k, extent, k);
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s++)", k, k, extent, k);
   memcpy(to, at, sizeof to);
   at[axis] = expr_code(&g->exprs, text(g, "%s[%s]", order, k));
-  write(g, v, to,
+  write(w, v, to,
         v->op == OP_ARGSORT ? expr_cast(&g->exprs, "int32_t", at[axis]) : read(g, from, at));
-  close_block(g);
-  close_loops(g, &loops);
+  close_block(w);
+  close_loops(w, &loops);
 }
 
 // ---- contractions
@@ -370,9 +385,10 @@ static const Expr *product(Gen *g, const Instr *v, const Expr *a, const Expr *b)
 }
 
 // Declares `sum` and adds up all terms of one result element.
-static void emit_contraction(Gen *g, const Instr *v, const Expr **of_label, const Expr *sum) {
+static void emit_contraction(CWriter *w, const Instr *v, const Expr **of_label, const Expr *sum) {
+  Gen *g = w->g;
   bool floats = is_float(v->args[0]->type.dtype), wide = is_wide(v->type.dtype);
-  line(g, "%s %s = 0;",
+  line(w, "%s %s = 0;",
        floats ? wide ? "double" : "float"
        : wide ? "int64_t"
               : "int32_t",
@@ -383,7 +399,7 @@ static void emit_contraction(Gen *g, const Instr *v, const Expr **of_label, cons
       int label = side ? v->labels.b[i] : v->labels.a[i];
       if (of_label[label]) continue;
       of_label[label] =
-          open_loop(g, text(g, "k%d", label), extent_expr(g, v->args[side]->type.dim[i]));
+          open_loop(w, text(g, "k%d", label), extent_expr(g, v->args[side]->type.dim[i]));
       inner++;
     }
   const Expr *a_at[MAX_RANK] = {0}, *b_at[MAX_RANK] = {0};
@@ -391,14 +407,15 @@ static void emit_contraction(Gen *g, const Instr *v, const Expr **of_label, cons
   label_indices(&v->args[1]->type, v->labels.b, of_label, b_at);
   const Expr *term = product(g, v, read(g, v->args[0], a_at), read(g, v->args[1], b_at));
   if (floats)
-    line(g, "%s += %s;", sum->name, expr_text(term));
+    line(w, "%s += %s;", sum->name, expr_text(term));
   else
-    line(g, "%s = %s;", sum->name,
+    line(w, "%s = %s;", sum->name,
          expr_text(expr_call(&g->exprs, wide ? "pk_idx_add" : "pks_add_i32", sum, term, NULL)));
-  while (inner--) close_block(g);
+  while (inner--) close_block(w);
 }
 
-static void emit_products(Gen *g, Instr *v) {
+static void emit_products(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   ProductShape s = product_shape(v);
   int n = v->type.rank, batch = n - 2, m_axis = n - 2 + s.a_transposed, k_axis = 2 * n - 3 - m_axis;
   const Instr *a = v->args[0];
@@ -410,64 +427,66 @@ static void emit_products(Gen *g, Instr *v) {
   DType element = dot_element(kind, a->type.dtype);
   Place from_a, from_b, to;
   REQUIRE(place_of(g, a, &from_a) && place_of(g, v->args[1], &from_b) && place_of(g, v, &to));
-  Loops loops = open_loops(g, v, 3u << (n - 2));
+  Loops loops = open_loops(w, v, 3u << (n - 2));
   const char *a_at = address(g, &from_a, batch, loops.at);
   const Expr *ld = from_a.stride[n - 2];
   if (left) {
     const char *packed = expr_text(left->stride[0]);
-    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
+    line(w, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
          pack_rows_text(g, kind, from_a.element, s.a_transposed), reading(g, left->name), packed,
          a_at, expr_text(ld), m, extent_text(g, k), m, packed);
     a_at = reading(g, left->name);
     ld = left->stride[0];
   }
   const char *depth = expr_text(val(v)->depth);
-  line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
+  line(w, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
        pack_panels_text(g, kind, from_b.element, s.b_transposed), reading(g, panels->name), depth,
        address(g, &from_b, batch, loops.at), expr_text(from_b.stride[n - 2]), extent_text(g, k),
        cols, cols);
-  const char *product = unique_name(g, "product");
-  line(g, "const pk_dot_product %s = {", product);
-  line(g, "  .rows = %s, .cols = %s, .k = %s,", m, cols, extent_text(g, k));
-  line(g, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at,
+  const char *product = unique_name(&w->names, "product");
+  line(w, "const pk_dot_product %s = {", product);
+  line(w, "  .rows = %s, .cols = %s, .k = %s,", m, cols, extent_text(g, k));
+  line(w, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at,
        expr_text(expr_mul(&g->exprs, number(g, dtype_bytes(element)), ld)), panels->name, depth);
-  line(g, "  .to = %s, .ldto = %s, .padded = true,", address(g, &to, batch, loops.at),
+  line(w, "  .to = %s, .ldto = %s, .padded = true,", address(g, &to, batch, loops.at),
        expr_text(expr_mul(&g->exprs, number(g, 4), to.stride[n - 2])));
-  line(g, "};");
-  line(g, "pk_dot_product_%s(&%s);", kind->name, product);
-  close_loops(g, &loops);
+  line(w, "};");
+  line(w, "pk_dot_product_%s(&%s);", kind->name, product);
+  close_loops(w, &loops);
 }
 
-static void emit_contractions(Gen *g, Instr *v) {
-  Loops loops = open_loops(g, v, 0);
-  const Expr *of_label[DOT_LABELS] = {0}, *sum = symbol(g, unique_name(g, "sum"));
+static void emit_contractions(CWriter *w, Instr *v) {
+  Gen *g = w->g;
+  Loops loops = open_loops(w, v, 0);
+  const Expr *of_label[DOT_LABELS] = {0}, *sum = symbol(g, unique_name(&w->names, "sum"));
   for (int i = 0; i < v->type.rank; i++) of_label[v->labels.out[i]] = loops.at[i];
-  emit_contraction(g, v, of_label, sum);
+  emit_contraction(w, v, of_label, sum);
   DType t = v->type.dtype;
   bool is_unsigned = t == DT_U32 || t == DT_U64;
-  write(g, v, loops.at, is_unsigned ? expr_cast(&g->exprs, scalar_type(t), sum) : sum);
-  close_loops(g, &loops);
+  write(w, v, loops.at, is_unsigned ? expr_cast(&g->exprs, scalar_type(t), sum) : sum);
+  close_loops(w, &loops);
 }
 
 // ---- strided and masked accesses, elementwise operations of 64-bit integers
 
-static void emit_elements(Gen *g, Instr *v) {
-  Loops loops = open_loops(g, v, 0);
-  Context x = {.g = g};
+static void emit_elements(CWriter *w, Instr *v) {
+  Gen *g = w->g;
+  Loops loops = open_loops(w, v, 0);
+  Context x = {.g = g, .w = w};
   memcpy(x.index, loops.at, sizeof x.index);
   if (v->op == OP_STORE) {
     const Instr *mask = ir_mask(v);
-    if (mask) open_block(g, "if (%s)", expr_text(read(g, mask, loops.at)));
-    write(g, v, loops.at, read(g, ir_store_value(v), loops.at));
-    if (mask) close_block(g);
+    if (mask) open_block(w, "if (%s)", expr_text(read(g, mask, loops.at)));
+    write(w, v, loops.at, read(g, ir_store_value(v), loops.at));
+    if (mask) close_block(w);
   } else {
-    write(g, v, loops.at, element_at(&x, v));
+    write(w, v, loops.at, element_at(&x, v));
   }
-  close_loops(g, &loops);
+  close_loops(w, &loops);
 }
 
-void emit_generic(Gen *g, const Group *group) {
-  static void (*const emit[METHOD_COUNT])(Gen *, Instr *) = {
+void emit_generic(CWriter *w, const Group *group) {
+  static void (*const emit[METHOD_COUNT])(CWriter *, Instr *) = {
       [METHOD_ELEMENTS] = emit_elements,
       [METHOD_MOVE] = emit_move,
       [METHOD_TRANSPOSE] = emit_transpose,
@@ -481,35 +500,36 @@ void emit_generic(Gen *g, const Group *group) {
       [METHOD_CONTRACT] = emit_contractions,
       [METHOD_PRODUCTS] = emit_products,
   };
-  int taken = g->taken.count;
-  line(g, "{ /* %s */", op_info[group->instr->op].name);
-  g->indent++;
-  emit[group->method](g, group->instr);
-  close_block(g);
-  g->taken.count = taken;
+  int taken = w->names.taken.count;
+  line(w, "{ /* %s */", op_info[group->instr->op].name);
+  w->indent++;
+  emit[group->method](w, group->instr);
+  close_block(w);
+  w->names.taken.count = taken;
 }
 
 // ---- rank 0
 
-void emit_scalar(Gen *g, Instr *v) {
+void emit_scalar(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   Place p;
   if (v->op == OP_STORE) {
     REQUIRE(place_of(g, v, &p));
     const Instr *mask = ir_mask(v);
-    line(g, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", scalar_text(g, mask)) : "",
+    line(w, "%spks_store_%s(%s, %s);", mask ? text(g, "if (%s) ", scalar_text(g, mask)) : "",
          dtype_info[p.element].name, place_text(g, &p), scalar_text(g, ir_store_value(v)));
     return;
   }
-  const char *name = unique_name(g, v->text && op_info[v->op].class != OPC_CONTROL
-                                        ? v->text
-                                        : text(g, "v%d", v->id)),
+  const char *name = unique_name(&w->names, v->text && op_info[v->op].class != OPC_CONTROL
+                                                ? v->text
+                                                : text(g, "v%d", v->id)),
              *value;
   if (v->op == OP_DOT) {
-    const Expr *of_label[DOT_LABELS] = {0}, *sum = symbol(g, unique_name(g, "sum"));
-    emit_contraction(g, v, of_label, sum);
+    const Expr *of_label[DOT_LABELS] = {0}, *sum = symbol(g, unique_name(&w->names, "sum"));
+    emit_contraction(w, v, of_label, sum);
     value = sum->name;
   } else if (v->op == OP_LOAD && ir_may_leave(v)) {
-    value = expr_text(element_at(&(Context){.g = g}, v));
+    value = expr_text(element_at(&(Context){.g = g, .w = w}, v));
   } else if (v->op == OP_LOAD) {
     REQUIRE(place_of(g, v, &p));
     value = text(g, "pks_load_%s(%s)", dtype_info[p.element].name, place_text(g, &p));
@@ -519,8 +539,8 @@ void emit_scalar(Gen *g, Instr *v) {
     for (int i = 0; i < MAX_RANK; i++) zeros[i] = number(g, 0);
     value = expr_text(read(g, v->args[0], zeros));
   } else {
-    value = scalar_text(g, v);
+    value = expr_text(scalar_value(g, v));
   }
-  line(g, "const %s %s = %s;", scalar_type(v->type.dtype), name, value);
-  val(v)->scalar = name;
+  line(w, "const %s %s = %s;", scalar_type(v->type.dtype), name, value);
+  expr_name(val(v)->scalar, name);
 }

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *member_name(Gen *g, const Instr *v) {
-  return v->text && op_info[v->op].class != OPC_CONTROL ? unique_name(g, v->text)
-                                                        : unique_name(g, text(g, "v%d", v->id));
+static const char *member_name(CWriter *w, const Instr *v) {
+  Gen *g = w->g;
+  return v->text && op_info[v->op].class != OPC_CONTROL
+             ? unique_name(&w->names, v->text)
+             : unique_name(&w->names, text(g, "v%d", v->id));
 }
 
 // ---- reductions
@@ -73,15 +75,16 @@ static void declare_sums(Context *x, const Step *step, SumList *sums) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
     if (op_info[v->op].class != OPC_REDUCE) continue;
-    Sum sum = {v, unique_name(g, text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id),
-                                      reduce_operation(v)))};
+    Sum sum = {v,
+               unique_name(&x->w->names, text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id),
+                                              reduce_operation(v)))};
     LIST_PUSH(g->arena, sums, sum);
     const char *start =
         is_extreme(v) ? text(g, "pk_%s_start_f32()", reduce_operation(v)) : identity_vector(g, v);
     const char *type = is_extreme(v) ? "pk_extreme_f32" : vector_type(v->args[0]->type.dtype);
     const char *starts = start;
     for (int k = 1; k < step->loop.vectors; k++) starts = text(g, "%s, %s", starts, start);
-    line(g, "%s %s[%d] = {%s};", type, sum.name, step->loop.vectors, starts);
+    line(x->w, "%s %s[%d] = {%s};", type, sum.name, step->loop.vectors, starts);
   }
 }
 
@@ -92,7 +95,7 @@ static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char 
   if (x->left)
     value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, expr_text(lanes_left(x)),
                  value, identity_vector(x->g, sum->v));
-  line(x->g, "%s = pk_%s%s_%s(%s, %s);", place, verb, is_extreme(sum->v) ? "_step" : "", lane,
+  line(x->w, "%s = pk_%s%s_%s(%s, %s);", place, verb, is_extreme(sum->v) ? "_step" : "", lane,
        place, value);
 }
 
@@ -105,7 +108,7 @@ static void keep_row_scalar(Context *x, const Instr *v, const char *name) {
   const char *at = info->row_local
                        ? pointer_text(x->g, p.base, expr_add(&x->g->exprs, p.offset, x->strip_row))
                        : address(x->g, &p, v->type.rank, x->index);
-  line(x->g, "pks_store_%s(%s, %s);", dtype_info[p.element].name, at, name);
+  line(x->w, "pks_store_%s(%s, %s);", dtype_info[p.element].name, at, name);
 }
 
 // The sums of a reduction as one vector: by halves, so that no chain is longer than it has to be.
@@ -134,8 +137,8 @@ static void finish_sums(Context *x, const Step *step, const SumList *sums) {
       result = text(g, "pks_wrap_%s(%s)", dtype_info[t].name, result);
     else if (t == DT_U32 || t == DT_U64)
       result = text(g, "(%s)%s", scalar_type(t), result);
-    const char *name = member_name(g, v);
-    line(g, "const %s %s = %s;", scalar_type(t), name, result);
+    const char *name = member_name(x->w, v);
+    line(x->w, "const %s %s = %s;", scalar_type(t), name, result);
     know(x, v, name, false);
     x->index[x->group->leads] = number(g, 0);
     keep_row_scalar(x, v, name);
@@ -174,14 +177,14 @@ static void declare_stream(Context *x, const Instr *store, const Expr *second) {
   const RefGen *r = &g->refs[store->ref->id];
   const char *streams = expr_text(streams_expr(g, r));
   Place p = start_of_row(x, store);
-  Stream stream = {store, unique_name(g, text(g, "%s_now", r->stem)), NULL};
+  Stream stream = {store, unique_name(&x->w->names, text(g, "%s_now", r->stem)), NULL};
   if (second) {
-    stream.turned = unique_name(g, text(g, "%s_turned", r->stem));
+    stream.turned = unique_name(&x->w->names, text(g, "%s_turned", r->stem));
     p.offset = expr_add(&g->exprs, p.offset, second);
-    line(g, "const bool %s = pk_turned(%s, %s);", stream.turned, place_text(g, &p), streams);
-    line(g, "bool %s = %s && %s == %d;", stream.now, stream.turned, second->name, g->lanes);
+    line(x->w, "const bool %s = pk_turned(%s, %s);", stream.turned, place_text(g, &p), streams);
+    line(x->w, "bool %s = %s && %s == %d;", stream.now, stream.turned, second->name, g->lanes);
   } else {
-    line(g, "const bool %s = pk_turned(%s, %s);", stream.now, place_text(g, &p), streams);
+    line(x->w, "const bool %s = pk_turned(%s, %s);", stream.now, place_text(g, &p), streams);
   }
   LIST_PUSH(g->arena, &x->streams, stream);
 }
@@ -198,8 +201,8 @@ static const Expr *declare_streams(Context *x, const ColumnLoop *loop) {
     if (loop->aligned && !second) {
       const RefGen *r = &g->refs[store->ref->id];
       const Place p = start_of_row(x, store);
-      second = expr_symbol(&g->exprs, unique_name(g, "first"));
-      line(g, "const int64_t %s = pk_first_turn(%s, %s);", second->name, place_text(g, &p),
+      second = expr_symbol(&g->exprs, unique_name(&x->w->names, "first"));
+      line(x->w, "const int64_t %s = pk_first_turn(%s, %s);", second->name, place_text(g, &p),
            expr_text(streams_expr(g, r)));
     }
     declare_stream(x, store, second);
@@ -216,13 +219,13 @@ static void emit_store(Context *x, const Instr *v) {
   if (mask) {
     const char *m = expr_text(argument_at(x, mask, true));
     if (left) m = text(x->g, "pk_and_mask(%s, pk_mask_first(%s))", m, left);
-    line(x->g, "pk_storem_%s(%s, %s, %s);", t, at, value, m);
+    line(x->w, "pk_storem_%s(%s, %s, %s);", t, at, value, m);
   } else if (left) {
-    line(x->g, "pk_storen_%s(%s, %s, %s);", t, at, value, left);
+    line(x->w, "pk_storen_%s(%s, %s, %s);", t, at, value, left);
   } else if (past_caches(x, v)) {
-    line(x->g, "pk_put_f32(%s, %s, %s);", at, value, past_caches(x, v));
+    line(x->w, "pk_put_f32(%s, %s, %s);", at, value, past_caches(x, v));
   } else {
-    line(x->g, "pk_store_%s(%s, %s);", t, at, value);
+    line(x->w, "pk_store_%s(%s, %s);", t, at, value);
   }
 }
 
@@ -240,15 +243,15 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
   }
   if (v->op == OP_CAST && is_transparent(v))
     return;  // only compared with a scalar: the comparison reads its operand
-  const char *name = member_name(g, v);
-  line(g, "const %s %s = %s;", vector_type(v->type.dtype), name, vector_at(x, v));
+  const char *name = member_name(x->w, v);
+  line(x->w, "const %s %s = %s;", vector_type(v->type.dtype), name, vector_at(x, v));
   know(x, v, name, true);
   if (!val(v)->buffer) return;
   const Place p = member_place(x, v);
   const char *value = v->type.dtype == DT_BOOL && p.element != DT_BOOL
                           ? text(g, "pk_cast_mask_i32(%s)", name)
                           : name;
-  line(g, "pk_store_%s(%s, %s);", dtype_info[p.element].name, place_text(g, &p), value);
+  line(x->w, "pk_store_%s(%s, %s);", dtype_info[p.element].name, place_text(g, &p), value);
 }
 
 // ---- turns
@@ -265,7 +268,7 @@ static const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, cons
 static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot,
                          const Expr *column, const Expr *left) {
   int known = x->known.count,
-      taken = x->g->taken.count;  // names of this scope may be used again after it
+      taken = x->w->names.taken.count;  // names of this scope may be used again after it
   x->index[x->group->leads] = column;
   x->left = left;
   for (int m = 0; m < step->members.count; m++)
@@ -273,7 +276,7 @@ static void emit_members(Context *x, const Step *step, const SumList *sums, cons
       emit_member(x, step->members.at[m], sums, slot);
   x->left = NULL;
   x->known.count = known;
-  x->g->taken.count = taken;
+  x->w->names.taken.count = taken;
 }
 
 static void prefetch_next_row(Context *x, const ColumnLoop *loop, const Expr *column) {
@@ -287,7 +290,7 @@ static void prefetch_next_row(Context *x, const ColumnLoop *loop, const Expr *co
     const Instr *v = loop->ahead.at[i];
     Place p;
     REQUIRE(place_of(x->g, v, &p));
-    line(x->g, "pk_prefetch_l2(%s);", address(x->g, &p, v->type.rank, at));
+    line(x->w, "pk_prefetch_l2(%s);", address(x->g, &p, v->type.rank, at));
   }
 }
 
@@ -295,11 +298,11 @@ static const char *declare_unmasked(Context *x, const StripBound *b, const Expr 
   Gen *g = x->g;
   ExprPool *pool = &g->exprs;
   const Expr *row = x->index[x->group->leads - 1];
-  const char *name = unique_name(g, "unmasked");
+  const char *name = unique_name(&x->w->names, "unmasked");
   if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1])
     row = expr_call(pool, "pk_own_row", row, g->batch->own, NULL);
   const Expr *end = bound_expr(g, b, expr_add(pool, row, number(g, 1)), all);
-  line(g, "const int64_t %s = %s;", name, expr_text(end));
+  line(x->w, "const int64_t %s = %s;", name, expr_text(end));
   return name;
 }
 
@@ -312,15 +315,15 @@ static void emit_turn_members(Context *x, const Step *step, const SumList *sums,
     emit_members(x, step, sums, "0", column, NULL);
     return;
   }
-  const char *turn_name = unique_name(g, "u");
+  const char *turn_name = unique_name(&x->w->names, "u");
   const Expr *ahead = expr_mul(&g->exprs, expr_symbol(&g->exprs, turn_name), number(g, g->lanes)),
              *here = expr_add(&g->exprs, column, ahead);
-  line(g, "PK_UNROLL");
-  open_block(g, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, step->loop.vectors,
+  line(x->w, "PK_UNROLL");
+  open_block(x->w, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, step->loop.vectors,
              turn_name);
   prefetch_next_row(x, &step->loop, here);
   emit_members(x, step, sums, turn_name, here, NULL);
-  close_block(g);
+  close_block(x->w);
 }
 
 // What is left of a row after the turns, a vector at a time.
@@ -328,18 +331,19 @@ static void emit_rest(Context *x, const Step *step, const SumList *sums, const E
                       const Expr *column) {
   Gen *g = x->g;
   const char *n = expr_text(all), *at = column->name;
-  open_block(g, "for (; %s < %s; %s += %d)", at, n, at, g->lanes);
-  const Expr *left = step->loop.partial ? expr_symbol(&g->exprs, unique_name(g, "left")) : NULL;
-  Buf body = {0}, *outer = g->c;
-  g->c = &body;
+  open_block(x->w, "for (; %s < %s; %s += %d)", at, n, at, g->lanes);
+  const Expr *left =
+      step->loop.partial ? expr_symbol(&g->exprs, unique_name(&x->w->names, "left")) : NULL;
+  Buf body = {0}, *outer = x->w->c;
+  x->w->c = &body;
   x->reads_left = false;
   emit_members(x, step, sums, "0", column, left);
-  g->c = outer;
+  x->w->c = outer;
   if (x->reads_left)
-    line(g, "const int64_t %s = %s;", left->name, expr_text(expr_sub(&g->exprs, all, column)));
-  if (body.length) buf_add(g->c, body.text, body.length);
+    line(x->w, "const int64_t %s = %s;", left->name, expr_text(expr_sub(&g->exprs, all, column)));
+  if (body.length) buf_add(x->w->c, body.text, body.length);
   buf_free(&body);
-  close_block(g);
+  close_block(x->w);
 }
 
 // The variables of a column loop, and how it advances after a turn. `second`: where the second turn
@@ -349,11 +353,11 @@ static const char *declare_column(Context *x, const ColumnLoop *loop, const char
   Gen *g = x->g;
   const int turn = loop->vectors * g->lanes;
   if (!second) {
-    if (loop->rest) line(g, "int64_t %s = 0;", column);
+    if (loop->rest) line(x->w, "int64_t %s = 0;", column);
     return text(g, "%s += %d", column, turn);
   }
-  const char *by = unique_name(g, "turn");
-  line(g, "int64_t %s = 0, %s = %s;", column, by, second->name);
+  const char *by = unique_name(&x->w->names, "turn");
+  line(x->w, "int64_t %s = 0, %s = %s;", column, by, second->name);
   const char *advance = text(g, "%s += %s, %s = %d", column, by, by, turn);
   for (int i = 0; i < x->streams.count; i++)
     advance = text(g, "%s, %s = %s", advance, x->streams.at[i].now, x->streams.at[i].turned);
@@ -363,21 +367,21 @@ static const char *declare_column(Context *x, const ColumnLoop *loop, const char
 static void emit_turns(Context *x, const Step *step, const SumList *sums, const Expr *column,
                        const char *begin, const char *end, const char *advance) {
   Gen *g = x->g;
-  open_block(g, "for (%s; %s + %d <= %s; %s)", begin, column->name, step->loop.vectors * g->lanes,
-             end, advance);
+  open_block(x->w, "for (%s; %s + %d <= %s; %s)", begin, column->name,
+             step->loop.vectors * g->lanes, end, advance);
   emit_turn_members(x, step, sums, column);
-  close_block(g);
+  close_block(x->w);
 }
 
 static void emit_column_step(Context *x, const Step *step) {
   Gen *g = x->g;
   const ColumnLoop *loop = &step->loop;
   if (step->members.count == 0) return;
-  show_sources(g, step->members.at, step->members.count);
+  show_sources(x->w, step->members.at, step->members.count);
   SumList sums = {0};
   declare_sums(x, step, &sums);
   const Expr *all = demand_expr(g, step->demand, step->columns);
-  const char *n = expr_text(all), *column = unique_name(g, "col");
+  const char *n = expr_text(all), *column = unique_name(&x->w->names, "col");
   const Expr *here = expr_symbol(&g->exprs, column), *second = declare_streams(x, loop);
   const char *advance = declare_column(x, loop, column, second);
   if (loop->unmasked) {
@@ -397,19 +401,19 @@ static void emit_column_step(Context *x, const Step *step) {
 
 static void emit_row_scalar(Context *x, const Instr *v) {
   Gen *g = x->g;
-  show_source(g, v->span);
+  show_source(x->w, v->span);
   x->index[x->group->leads] = number(g, 0);
   if (v->op == OP_STORE) {
     const Place p = member_place(x, v);
     const Expr *value = argument_at(x, ir_store_value(v), false);
     const Instr *mask = ir_mask(v);
-    line(g, "%spks_store_%s(%s, %s);",
+    line(x->w, "%spks_store_%s(%s, %s);",
          mask ? text(g, "if (%s) ", expr_text(argument_at(x, mask, false))) : "",
          dtype_info[p.element].name, place_text(g, &p), expr_text(value));
     return;
   }
-  const char *name = member_name(g, v);
-  line(g, "const %s %s = %s;", scalar_type(v->type.dtype), name, expr_text(element_at(x, v)));
+  const char *name = member_name(x->w, v);
+  line(x->w, "const %s %s = %s;", scalar_type(v->type.dtype), name, expr_text(element_at(x, v)));
   know(x, v, name, false);
   keep_row_scalar(x, v, name);
 }
@@ -432,7 +436,8 @@ static const char *wanted_text(Gen *g, const Instr *v, int axis) {
   return demand_text(g, demand_outside(g, val(v)->demand[axis]), v->type.dim[axis]);
 }
 
-static void pack_operands(Gen *g, const Instr *dot) {
+static void pack_operands(CWriter *w, const Instr *dot) {
+  Gen *g = w->g;
   DotShape s = dot_shape(dot);
   const DotKind *kind = val(dot)->kind;
   Place p;
@@ -441,7 +446,7 @@ static void pack_operands(Gen *g, const Instr *dot) {
     int m = s.a_transposed;
     REQUIRE(place_of(g, s.a, &p));
     const char *packed = expr_text(b->stride[0]);
-    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
+    line(w, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
          pack_rows_text(g, kind, p.element, s.a_transposed), reading(g, b->name), packed,
          place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.a, m),
          wanted_text(g, s.a, 1 - m), extent_text(g, s.a->type.dim[m]), packed);
@@ -451,7 +456,7 @@ static void pack_operands(Gen *g, const Instr *dot) {
     int n = s.b_transposed;
     REQUIRE(place_of(g, s.b, &p));
     const char *depth = expr_text(val(dot)->depth);
-    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
+    line(w, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
          pack_panels_text(g, kind, p.element, s.b_transposed), reading(g, b->name), depth,
          place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.b, n),
          wanted_text(g, s.b, 1 - n), extent_text(g, s.b->type.dim[1 - n]));
@@ -499,23 +504,24 @@ static const char *bytes_of(Gen *g, DType element, const Expr *stride) {
 }
 
 // Where the sums go, and what they are added to.
-static void put_result(Gen *g, const Step *step, const Expr *row) {
+static void put_result(CWriter *w, const Step *step, const Expr *row) {
+  Gen *g = w->g;
   Matrix to = result_place(g, step, row);
   const char *stride = bytes_of(g, DT_F32, to.stride);
   bool direct = step->into && g->refs[step->into->ref->id].form == FORM_DIRECT;
   const Expr *from = to.pointer;
   if (step->fresh)
     from = expr_choose(&g->exprs, scalar_expr(g, step->fresh), expr_code(&g->exprs, "NULL"), from);
-  if (step->into && !step->set) line(g, "  .from = %s, .ldfrom = %s,", expr_text(from), stride);
+  if (step->into && !step->set) line(w, "  .from = %s, .ldfrom = %s,", expr_text(from), stride);
   if (!step->result) {
-    line(g, "  .to = %s, .ldto = %s, .padded = %s,", expr_text(to.pointer), stride,
+    line(w, "  .to = %s, .ldto = %s, .padded = %s,", expr_text(to.pointer), stride,
          direct ? "false" : "true");
     return;
   }
   Matrix last = stored_rows(g, step->result, row);
   const Expr *when = scalar_expr(g, step->last);
   const char *when_text = expr_text(when);
-  line(g, "  .to = %s ? %s : %s, .ldto = %s ? %s : %s, .padded = %s,", when_text,
+  line(w, "  .to = %s ? %s : %s, .ldto = %s ? %s : %s, .padded = %s,", when_text,
        expr_text(last.pointer), expr_text(to.pointer), when_text, bytes_of(g, DT_F32, last.stride),
        stride, expr_text(expr_not(&g->exprs, when)));
 }
@@ -529,8 +535,9 @@ static const Expr *reads_source(Gen *g, const RefGen *b, const Expr *row) {
   return expr_and(pool, source, expr_or(pool, few, first));
 }
 
-static void emit_dot(Gen *g, const Group *group, const Step *step, const Expr *row,
+static void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row,
                      const Expr *rows) {
+  Gen *g = w->g;
   const Instr *dot = step->dot;
   DotShape s = dot_shape(dot);
   const DotKind *kind = val(dot)->kind;
@@ -539,40 +546,41 @@ static void emit_dot(Gen *g, const Group *group, const Step *step, const Expr *r
   const char *panels =
                  reading(g, val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name),
              *depth = expr_text(val(dot)->depth), *along = demand_text(g, step->along, k),
-             *product = unique_name(g, "product");
+             *product = unique_name(&w->names, "product");
   const RefGen *b = step->source;
-  show_source(g, dot->span);
-  line(g, "const pk_dot_product %s = {", product);
-  line(g, "  .rows = %s, .cols = %s, .k = %s,", expr_text(rows),
+  show_source(w, dot->span);
+  line(w, "const pk_dot_product %s = {", product);
+  line(w, "  .rows = %s, .cols = %s, .k = %s,", expr_text(rows),
        demand_text(g, step->demand, step->columns), along);
-  line(g, "  .a = %s, .lda = %s,", expr_text(a.pointer),
+  line(w, "  .a = %s, .lda = %s,", expr_text(a.pointer),
        bytes_of(g, dot_element(kind, s.a->type.dtype), a.stride));
-  line(g, "  .panels = %s, .depth = %s,", panels, depth);
+  line(w, "  .panels = %s, .depth = %s,", panels, depth);
   if (b)
-    line(g, "  .source = %s ? %s_hbm : NULL, .ldsource = %s,", expr_text(reads_source(g, b, row)),
+    line(w, "  .source = %s ? %s_hbm : NULL, .ldsource = %s,", expr_text(reads_source(g, b, row)),
          b->stem, bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
-  put_result(g, step, row);
-  line(g, "};");
+  put_result(w, step, row);
+  line(w, "};");
   const char *otherwise = "";
   if (b) {
-    line(g, "if (%s_few)", b->stem);
-    line(g, "  %s(&%s);", few_rows_text(g, kind, b->ref->array.dtype, s.b_transposed), product);
+    line(w, "if (%s_few)", b->stem);
+    line(w, "  %s(&%s);", few_rows_text(g, kind, b->ref->array.dtype, s.b_transposed), product);
     otherwise = "else ";
   }
   if (val(dot)->odd) {
-    line(g, "%sif (pk_dot_odd_columns(&%s))", otherwise, product);
-    line(g, "  pk_dot_odd_f32(&%s);", product);
+    line(w, "%sif (pk_dot_odd_columns(&%s))", otherwise, product);
+    line(w, "  pk_dot_odd_f32(&%s);", product);
     otherwise = "else ";
   }
-  if (*otherwise) line(g, "else");
-  line(g, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", kind->name, product);
+  if (*otherwise) line(w, "else");
+  line(w, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", kind->name, product);
 }
 
 // ---- the group
 
-static const Expr *open_row_loop(Gen *g, const Expr *from, const Expr *to) {
-  const char *row = unique_name(g, "row");
-  open_block(g, "for (int64_t %s = %s; %s < %s; %s++)", row, expr_text(from), row, expr_text(to),
+static const Expr *open_row_loop(CWriter *w, const Expr *from, const Expr *to) {
+  Gen *g = w->g;
+  const char *row = unique_name(&w->names, "row");
+  open_block(w, "for (int64_t %s = %s; %s < %s; %s++)", row, expr_text(from), row, expr_text(to),
              row);
   return expr_symbol(&g->exprs, row);
 }
@@ -587,7 +595,7 @@ static void declare_bounds(Context *x, const Expr *end) {
   }
   for (int i = 0; i < x->group->bounds.count; i++) {
     const StripBound *b = x->group->bounds.at[i];
-    line(g, "const int64_t %s = %s;", b->end->name,
+    line(x->w, "const int64_t %s = %s;", b->end->name,
          expr_text(bound_expr(g, b, b->shared ? all : end, demand_expr(g, b->base, b->columns))));
   }
 }
@@ -600,19 +608,19 @@ typedef struct {
 
 static void leave_loop(Context *x, const RowLoops *rows) {
   if (x->loop < 0) return;
-  close_block(x->g);
+  close_block(x->w);
   x->loop = -1;
   x->known.count = rows->known;
-  x->g->taken.count = rows->taken;
+  x->w->names.taken.count = rows->taken;
 }
 
 static void enter_loop(Context *x, RowLoops *rows, int loop) {
   if (x->loop == loop) return;
   leave_loop(x, rows);
   rows->known = x->known.count;
-  rows->taken = x->g->taken.count;
-  const Expr *row = open_row_loop(x->g, rows->first, rows->end);
-  x->g->source_line = 0;  // each loop says what it computes
+  rows->taken = x->w->names.taken.count;
+  const Expr *row = open_row_loop(x->w, rows->first, rows->end);
+  x->w->source_line = 0;  // each loop says what it computes
   x->index[x->group->leads - 1] = row;
   x->strip_row = expr_sub(&x->g->exprs, row, rows->first);
   x->loop = loop;
@@ -626,7 +634,7 @@ static void emit_loops(Context *x, const Expr *first, const Expr *end) {
     const Step *step = s >= 0 ? &group->steps.at[s] : NULL;
     if (step && step->kind == STEP_DOT) {
       leave_loop(x, &rows);
-      emit_dot(x->g, group, step, first, expr_sub(&x->g->exprs, end, first));
+      emit_dot(x->w, group, step, first, expr_sub(&x->g->exprs, end, first));
     } else if (step && step->members.count) {
       enter_loop(x, &rows, loop_of_step(group, s));
       emit_column_step(x, step);
@@ -643,28 +651,28 @@ static void emit_strips(Context *x) {
   Group *group = x->group;
   const Expr *all = demand_expr(g, group->lead_demand[0], group->lead[0]);
   if (group->one_strip) {
-    line(g, "{");
-    g->indent++;
+    line(x->w, "{");
+    x->w->indent++;
     declare_bounds(x, all);
     emit_loops(x, number(g, 0), all);
-    close_block(g);
+    close_block(x->w);
     return;
   }
   const char *rows = expr_text(all);
-  const char *first = unique_name(g, "strip"), *end = unique_name(g, "strip_end"),
-             *height = text(g, "%d", group->strip);
+  const char *first = unique_name(&x->w->names, "strip"),
+             *end = unique_name(&x->w->names, "strip_end"), *height = text(g, "%d", group->strip);
   const char *choice = "";  // of the loop's own: the next group may use the name again
   if (group->room > group->strip) {
-    height = unique_name(g, "strip_rows");
+    height = unique_name(&x->w->names, "strip_rows");
     choice =
         text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->room, group->room, group->strip);
   }
-  open_block(g, "for (int64_t %s = 0%s; %s < %s; %s += %s)", first, choice, first, rows, first,
+  open_block(x->w, "for (int64_t %s = 0%s; %s < %s; %s += %s)", first, choice, first, rows, first,
              height);
-  line(g, "const int64_t %s = pk_idx_min(%s + %s, %s);", end, first, height, rows);
+  line(x->w, "const int64_t %s = pk_idx_min(%s + %s, %s);", end, first, height, rows);
   declare_bounds(x, expr_symbol(&g->exprs, end));
   emit_loops(x, expr_symbol(&g->exprs, first), expr_symbol(&g->exprs, end));
-  close_block(g);
+  close_block(x->w);
 }
 
 static void emit_plain_rows(Context *x) {
@@ -677,13 +685,13 @@ static void emit_plain_rows(Context *x) {
       continue;
     }
     x->index[i] =
-        open_row_loop(g, number(g, 0), demand_expr(g, group->lead_demand[i], group->lead[i]));
+        open_row_loop(x->w, number(g, 0), demand_expr(g, group->lead_demand[i], group->lead[i]));
     opened++;
   }
   x->strip_row = number(g, 0);
   if (!opened) {
-    line(g, "{");
-    g->indent++;
+    line(x->w, "{");
+    x->w->indent++;
   }
   if (group->bounds.count)
     declare_bounds(x, expr_add(&g->exprs, x->index[group->leads - 1], number(g, 1)));
@@ -692,17 +700,18 @@ static void emit_plain_rows(Context *x) {
     emit_column_step(x, &group->steps.at[s]);
     emit_scalars_after(x, s);
   }
-  for (int i = 0; i < (opened ? opened : 1); i++) close_block(g);
+  for (int i = 0; i < (opened ? opened : 1); i++) close_block(x->w);
 }
 
-void emit_rows(Gen *g, Group *group) {
-  Context x = {.g = g, .group = group};
-  int taken = g->taken.count;
+void emit_rows(CWriter *w, Group *group) {
+  Gen *g = w->g;
+  Context x = {.g = g, .w = w, .group = group};
+  int taken = w->names.taken.count;
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].dot) pack_operands(g, group->steps.at[s].dot);
+    if (group->steps.at[s].dot) pack_operands(w, group->steps.at[s].dot);
   if (group->has_dot)
     emit_strips(&x);
   else
     emit_plain_rows(&x);
-  g->taken.count = taken;
+  w->names.taken.count = taken;
 }

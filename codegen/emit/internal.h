@@ -4,9 +4,24 @@
 
 #include "codegen/loops/loops.h"
 
+// Where the C goes. All that it says is in the loop IR.
+typedef struct {
+  Gen *g;
+  Buf *c;  // the function under construction
+  int indent;
+  int source_line;  // of the last comment that shows one
+  Names names;      // in use, those of the loop IR among them
+  bool layout_reads_array, layout_reads_size;
+} CWriter;
+
+// writer.c
+void line(CWriter *w, const char *format, ...) PRINTF_LIKE(2, 3);
+void open_block(CWriter *w, const char *format, ...) PRINTF_LIKE(2, 3);  // "... {"
+void close_block(CWriter *w);
+
 // source.c: which lines of the source the C below computes, unless the last comment said so
-void show_source(Gen *g, Span span);
-void show_sources(Gen *g, Instr *const *members, int count);
+void show_source(CWriter *w, Span span);
+void show_sources(CWriter *w, Instr *const *members, int count);
 
 // declare.c
 typedef const Expr *(*Value)(Gen *g, const void *of, int k);
@@ -20,17 +35,19 @@ typedef struct {
 typedef LIST(Declaration) Declarations;
 void declare_variable(Gen *g, Declarations *list, const char *type, const Expr *variable,
                       Value value, const void *of, int k);
-bool put_declarations(Gen *g, const Declarations *list);  // of what is read; was any?
-void put_unread(Gen *g, const char *parameter);           // "(void)it;", unless it is read
-void declare_call(Gen *g, Declarations *list);            // sizes and arrays of the call
+bool put_declarations(CWriter *w, const Declarations *list);  // of what is read; was any?
+bool is_read(Gen *g, const char *name);                       // by anything that was printed
+// "TYPE NAME", marked as unused where nothing that was printed reads it.
+const char *parameter_text(Gen *g, const char *type, const char *name);
+void declare_call(Gen *g, Declarations *list);  // sizes and arrays of the call
 // From the array `size`, and extents of the grid. In `prepare` derived sizes are computed.
 void declare_sizes(Gen *g, bool derived, Declarations *list);
 const Expr *cell_count(Gen *g, int axis);       // of a parallel axis, a batch being one
 void declare_axes(Gen *g, Declarations *list);  // where the cell is in the grid
-void declare_buffers(Gen *g, Declarations *list);
+void declare_buffers(const CWriter *w, Declarations *list);
 
 // group.c
-void emit_rows(Gen *g, Group *group);
+void emit_rows(CWriter *w, Group *group);
 
 // vector.c: expressions of one vector, or of one element, at a place in the loops
 typedef struct {
@@ -46,6 +63,7 @@ typedef struct {
 } Stream;
 typedef struct {
   Gen *g;
+  CWriter *w;  // NULL: no line is written
   Group *group;
   int loop;  // over rows, that is open, or -1: row scalars of others are in memory
   int step;  // column step, or -1 between them
@@ -71,18 +89,18 @@ const char *reduce_lanes(const Instr *v);      // lane type it works in
 const char *reduce_identity(Gen *g, const Instr *v);
 
 // generic.c: operations that are not loops over rows: plain loops over elements
-void emit_generic(Gen *g, const Group *group);
-void emit_scalar(Gen *g, Instr *instr);
+void emit_generic(CWriter *w, const Group *group);
+void emit_scalar(CWriter *w, Instr *instr);
 
 // region.c
-void emit_region(Gen *g, const Schedule *schedule);
+void emit_region(CWriter *w, const Schedule *schedule);
 
 // move.c: operands between HBM and VMEM
 void declare_position(Gen *g, RefGen *r, Declarations *list);  // where this step's block is
-void emit_fetch(Gen *g, RefGen *r);
+void emit_fetch(CWriter *w, RefGen *r);
 // an output's block is written back when another takes its place
-void emit_turn(Gen *g, RefGen *r);
-void emit_last_writeback(Gen *g, RefGen *r);
+void emit_turn(CWriter *w, RefGen *r);
+void emit_last_writeback(CWriter *w, RefGen *r);
 const Expr *streams_expr(Gen *g, const RefGen *r);      // may its stores go past the caches?
 const Expr *source_of_panels(Gen *g, const RefGen *r);  // when a dot reads it in place: a condition
 const Expr *few_rows(Gen *g, const RefGen *r);          // .. its dots have few rows: a condition
@@ -91,18 +109,21 @@ const Expr *hbm_row_stride(Gen *g, const Ref *ref);
 const char *pk_dtype_name(DType t);
 
 // dma.c: memory by hand
-void emit_dma(Gen *g, Instr *instr);
-void clear_semaphores(Gen *g, const Instr *scope);  // of a SCOPED, or with NULL of the kernel
+void emit_dma(CWriter *w, Instr *instr);
+void clear_semaphores(CWriter *w, const Instr *scope);  // of a SCOPED, or with NULL of the kernel
 
 // layout.c
-void emit_layout(Gen *g, Buf *out);
+void emit_layout(CWriter *w);
+const char *layout_call(const CWriter *w);
+
+// prepare.c
+void emit_prepare(CWriter *w, Buf *out);
 
 // step.c
-void emit_cell(Gen *g);
+void emit_cell(CWriter *w);
 
 // flow.c: a program's parts of its file
-void emit_flow(Gen *g);                               // its function, with the temporaries
-void put_flow_callees(Gen *g, Buf *out, Buf *loops);  // the kernels that it calls
-void put_flow_entry(const Kernel *k, Buf *out);       // its members of the description
+void emit_flow(CWriter *w);                      // its function, with the temporaries
+void put_flow_entry(const Kernel *k, Buf *out);  // its members of the description
 
 #endif

@@ -21,21 +21,7 @@ static void layout_buffers(Gen *g, Buf *out) {
                expr_text(g->buffers.at[i]->room));
 }
 
-// All lines that take memory, and before them, in g->c, the sizes that they read.
-static void put_sizes(Gen *g, Buf *takes) {
-  Declarations sizes = {0};
-  expr_forget_reads(&g->exprs);
-  layout_slots(g, takes);
-  layout_buffers(g, takes);
-  declare_sizes(g, false, &sizes);
-  put_declarations(g, &sizes);
-  put_unread(g, "size");
-  if (g->launch_reads) put_unread(g, "array");
-}
-
-void emit_layout(Gen *g, Buf *out) {
-  const char *name = g->k->symbol;
-  Buf takes = {0};
+static void put_type(Gen *g, Buf *out) {
   buf_printf(out,
              "/* Where each buffer lies in a worker's arena, in bytes. */\ntypedef struct {\n  "
              "int64_t bytes, clear");
@@ -48,12 +34,41 @@ void emit_layout(Gen *g, Buf *out) {
   buf_puts(out, ";\n");
   for (int i = 0; i < g->buffers.count; i++)
     buf_printf(out, "  int64_t %s; /* %s */\n", g->buffers.at[i]->name, g->buffers.at[i]->purpose);
-  buf_printf(
-      out,
-      "} %s_arena;\n\nstatic %s_arena %s_layout(%sconst int64_t *size) {\n  %s_arena a = {0};\n",
-      name, name, name, g->launch_reads ? "const pk_array *array, " : "", name);
-  put_sizes(g, &takes);
+  buf_printf(out, "} %s_arena;\n\n", g->k->symbol);
+}
+
+void emit_layout(CWriter *w) {
+  Gen *g = w->g;
+  const char *name = g->k->symbol;
+  Buf takes = {0}, sizes = {0}, *out = w->c;
+  Declarations list = {0};
+  expr_forget_reads(&g->exprs);
+  layout_slots(g, &takes);
+  layout_buffers(g, &takes);
+  w->c = &sizes;
+  w->indent = 1;
+  declare_sizes(g, false, &list);
+  put_declarations(w, &list);
+  w->c = out;
+  w->layout_reads_array = is_read(g, "array");
+  w->layout_reads_size = is_read(g, "size");
+  const char *array = w->layout_reads_array ? "const pk_array *array" : "",
+             *size = w->layout_reads_size ? "const int64_t *size"
+                     : *array             ? ""
+                                          : "void";
+  put_type(g, out);
+  buf_printf(out, "static %s_arena %s_layout(%s%s%s) {\n  %s_arena a = {0};\n", name, name, array,
+             *array && *size ? ", " : "", size, name);
+  buf_add(out, sizes.text ? sizes.text : "", sizes.length);
   buf_add(out, takes.text, takes.length);
   buf_puts(out, "  return a;\n}\n\n");
+  buf_free(&sizes);
   buf_free(&takes);
+}
+
+const char *layout_call(const CWriter *w) {
+  Gen *g = w->g;
+  const char *array = w->layout_reads_array ? reading(g, "array") : "",
+             *size = w->layout_reads_size ? reading(g, "size") : "";
+  return text(g, "%s_layout(%s%s%s)", g->k->symbol, array, *array && *size ? ", " : "", size);
 }

@@ -276,14 +276,15 @@ const Expr *hbm_row_stride(Gen *g, const Ref *ref) {
 
 const Expr *few_rows(Gen *g, const RefGen *r) { return flag(g, r, "few"); }
 
-static void declare_in_place(Gen *g, const RefGen *r) {
+static void declare_in_place(CWriter *w, const RefGen *r) {
+  Gen *g = w->g;
   ExprPool *pool = &g->exprs;
   const Ref *ref = r->ref;
   const Expr *most = expr_symbol(pool, "PK_DOT_FEW"), *outside = outside_expr(g, r),
              *few = expr_and(pool, expr_operator(pool, EXPR_LE, r->dot_rows, most), r->whole);
   if (outside) few = expr_and(pool, few, expr_not(pool, outside));
-  line(g, "const bool %s = %s;", few_rows(g, r)->name, expr_text(few));
-  line(g, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), r->stem, hbm_text(g, r));
+  line(w, "const bool %s = %s;", few_rows(g, r)->name, expr_text(few));
+  line(w, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), r->stem, hbm_text(g, r));
 }
 
 const Expr *source_of_panels(Gen *g, const RefGen *r) {
@@ -300,7 +301,8 @@ static const char *pad_text(Gen *g, const RefGen *r) {
   return r->element == DT_BF16 ? text(g, "pks_bits_bf16(%s)", pad) : pad;
 }
 
-static void emit_pack(Gen *g, RefGen *r) {
+static void emit_pack(CWriter *w, RefGen *r) {
+  Gen *g = w->g;
   const Ref *ref = r->ref;
   int k_axis = r->transposed, other = 1 - k_axis;
   DType t = ref->array.dtype;
@@ -312,71 +314,73 @@ static void emit_pack(Gen *g, RefGen *r) {
              *pad = pad_text(g, r);
   const char *rows = expr_text(if_inside(g, r, count_inside(g, r, k_axis))),
              *cols = expr_text(if_inside(g, r, count_inside(g, r, other)));
-  line(g, "const int64_t %s_begun = pk_trace_start(%s);", r->stem, reading(g, "worker"));
+  line(w, "const int64_t %s_begun = pk_trace_start(%s);", r->stem, reading(g, "worker"));
   if (r->form == FORM_PANELS)
-    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed),
+    line(w, "%s(%s, %s, %s, %s, %s, %s, %s, %s);", pack_panels_text(g, r->kind, t, r->transposed),
          r->name, expr_text(r->depth), source, ld, rows, cols, full_cols, pad);
   else
-    line(g, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed),
+    line(w, "%s(%s, %s, %s, %s, %s, %s, %s, %s, %s);", pack_rows_text(g, r->kind, t, r->transposed),
          r->name, expr_text(r->stride[0]), source, ld, rows, cols,
          demand_text(g, r->demand[k_axis], ref->type.dim[k_axis]), full_cols, pad);
   const Expr *moved = expr_mul(&g->exprs, count_inside(g, r, k_axis), count_inside(g, r, other));
   moved = if_inside(g, r, expr_mul(&g->exprs, moved, number(g, dtype_bytes(t))));
-  line(g, "pk_trace_moved(worker, \"%s: pack %s\", %s_begun, %s);", ref->name,
+  line(w, "pk_trace_moved(worker, \"%s: pack %s\", %s_begun, %s);", ref->name,
        r->form == FORM_PANELS ? "panels" : "rows", r->stem, expr_text(moved));
 }
 
 // The block is copied to `to` unless it is there already, or laid out by emit_pack.
-static void emit_fetch_to(Gen *g, RefGen *r, const char *to) {
+static void emit_fetch_to(CWriter *w, RefGen *r, const char *to) {
+  Gen *g = w->g;
   const Ref *ref = r->ref;
   const char *element = ctype(r->element),
              *blocks = text(g, "%s->arena + %s.%s", reading(g, "worker"), reading(g, "a"),
                             r->buffer->name);
   const char *slot_name = text(g, "%s_slot", r->stem);
   if (r->revisits) {
-    line(g, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s_slots);", slot_name,
+    line(w, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s_slots);", slot_name,
          fold_indices(g, r, "pk_slot"), r->stem);
-    line(g, "%s *const %s = (%s *)(void *)(%s + %s * %s);", element, to, element, blocks, slot_name,
+    line(w, "%s *const %s = (%s *)(void *)(%s + %s * %s);", element, to, element, blocks, slot_name,
          expr_text(r->buffer->pitch));
   } else {
-    line(g, "%s *const %s = (%s *)(void *)(%s);", element, to, element, blocks);
+    line(w, "%s *const %s = (%s *)(void *)(%s);", element, to, element, blocks);
   }
   const char *tag_at =
       text(g, "(int64_t *)(void *)(%s->arena + %s.%s_blocks_tag)%s", reading(g, "worker"),
            reading(g, "a"), r->stem, r->revisits ? text(g, " + %s", slot_name) : "");
-  if (r->dot_rows) declare_in_place(g, r);
+  if (r->dot_rows) declare_in_place(w, r);
   ExprPool *pool = &g->exprs;
   const Expr *turn =
       expr_code(pool, text(g, "pk_turn_to(%s, %s)", tag_at, fold_indices(g, r, "pk_key")));
   if (r->dot_rows) turn = expr_and(pool, expr_not(pool, few_rows(g, r)), turn);
   if (r->filled_by) {  // as by its first rows: there are some, since none would be few
     const Expr *is_new = flag(g, r, "new");
-    line(g, "const bool %s = %s;", is_new->name, expr_text(turn));
+    line(w, "const bool %s = %s;", is_new->name, expr_text(turn));
     if (!r->whole) return;
     turn = expr_and(pool, is_new, expr_not(pool, r->whole));
   }
-  open_block(g, "if (%s)", expr_text(turn));
-  if (ref->at == AT_SLICE) line(g, "const pk_array %s_slice = %s;", r->stem, slice_text(g, r));
+  open_block(w, "if (%s)", expr_text(turn));
+  if (ref->at == AT_SLICE) line(w, "const pk_array %s_slice = %s;", r->stem, slice_text(g, r));
   if (r->form == FORM_COPY)
-    line(g, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r),
+    line(w, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r),
          pk_dtype_name(ref->array.dtype), block_text(g, r), to,
          ref->has_pad ? element_pointer(g, ref->pad) : "NULL");
   else
-    emit_pack(g, r);
-  close_block(g);
+    emit_pack(w, r);
+  close_block(w);
 }
 
-void emit_fetch(Gen *g, RefGen *r) {
+void emit_fetch(CWriter *w, RefGen *r) {
+  Gen *g = w->g;
   if (!r->in_place) {
-    emit_fetch_to(g, r, r->name);
+    emit_fetch_to(w, r, r->name);
     return;
   }
   const char *copy = text(g, "%s_copy", r->stem);
-  line(g, "const %s *%s = %s;", ctype(r->element), r->name, hbm_text(g, r));
-  open_block(g, "if (%s)", expr_text(expr_not(&g->exprs, flag(g, r, "whole"))));
-  emit_fetch_to(g, r, copy);
-  line(g, "%s = %s;", r->name, copy);
-  close_block(g);
+  line(w, "const %s *%s = %s;", ctype(r->element), r->name, hbm_text(g, r));
+  open_block(w, "if (%s)", expr_text(expr_not(&g->exprs, flag(g, r, "whole"))));
+  emit_fetch_to(w, r, copy);
+  line(w, "%s = %s;", r->name, copy);
+  close_block(w);
 }
 
 // ---- writing back
@@ -394,25 +398,27 @@ static const Expr *has_to_be_written(Gen *g, const RefGen *r) {
   return all;
 }
 
-static void emit_writeback(Gen *g, const RefGen *r) {
+static void emit_writeback(CWriter *w, const RefGen *r) {
+  Gen *g = w->g;
   const char *name = r->stem;
   reading(g, "worker");
-  line(g, "if (%s) pk_dma_out(worker, &%s, %s, &%s_block, %s);", expr_text(has_to_be_written(g, r)),
+  line(w, "if (%s) pk_dma_out(worker, &%s, %s, &%s_block, %s);", expr_text(has_to_be_written(g, r)),
        moved_array(g, r), pk_dtype_name(r->ref->array.dtype), name, reading(g, r->name));
 }
 
-void emit_turn(Gen *g, RefGen *r) {
+void emit_turn(CWriter *w, RefGen *r) {
+  Gen *g = w->g;
   const char *name = r->stem;
-  line(g, "const int64_t %s_key = %s;", name, fold_indices(g, r, "pk_key"));
-  open_block(g, "if (%s_held != %s_key + 1)", name, name);
-  emit_writeback(g, r);
-  line(g, "%s_held = %s_key + 1;", name, name);
-  line(g, "%s_block = %s;", name, block_text(g, r));
-  if (r->ref->at == AT_SLICE) line(g, "%s_slice = %s;", name, slice_text(g, r));
+  line(w, "const int64_t %s_key = %s;", name, fold_indices(g, r, "pk_key"));
+  open_block(w, "if (%s_held != %s_key + 1)", name, name);
+  emit_writeback(w, r);
+  line(w, "%s_held = %s_key + 1;", name, name);
+  line(w, "%s_block = %s;", name, block_text(g, r));
+  if (r->ref->at == AT_SLICE) line(w, "%s_slice = %s;", name, slice_text(g, r));
   if (r->ref->revisit)
-    line(g, "pk_dma_in(worker, &%s, %s, &%s_block, %s, NULL);", moved_array(g, r),
+    line(w, "pk_dma_in(worker, &%s, %s, &%s_block, %s, NULL);", moved_array(g, r),
          pk_dtype_name(r->ref->array.dtype), name, reading(g, r->name));
-  close_block(g);
+  close_block(w);
 }
 
-void emit_last_writeback(Gen *g, RefGen *r) { emit_writeback(g, r); }
+void emit_last_writeback(CWriter *w, RefGen *r) { emit_writeback(w, r); }

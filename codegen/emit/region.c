@@ -5,69 +5,76 @@
 
 // ---- results of `if`
 
-static void keep_result(Gen *g, Instr *v, const Region *arm) {
+static void keep_result(CWriter *w, Instr *v, const Region *arm) {
+  Gen *g = w->g;
   const Instr *from = ir_yielded(arm, 0);
   if (v->type.rank == 0) {
-    line(g, "%s = %s;", val(v)->scalar, scalar_text(g, from));
+    line(w, "%s = %s;", expr_text(val(v)->scalar), scalar_text(g, from));
     return;
   }
-  Context x = {.g = g};
+  Context x = {.g = g, .w = w};
   Place to;
   REQUIRE(place_of(g, v, &to));
   for (int i = 0; i < v->type.rank; i++) {
-    const char *at = unique_name(g, text(g, "i%d", i));
+    const char *at = unique_name(&w->names, text(g, "i%d", i));
     x.index[i] = expr_symbol(&g->exprs, at);
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", at, at, extent_text(g, v->type.dim[i]),
+    open_block(w, "for (int64_t %s = 0; %s < %s; %s++)", at, at, extent_text(g, v->type.dim[i]),
                at);
   }
-  line(g, "pks_store_%s(%s, %s);", dtype_info[to.element].name,
+  line(w, "pks_store_%s(%s, %s);", dtype_info[to.element].name,
        address(g, &to, v->type.rank, x.index), expr_text(argument_at(&x, from, false)));
-  for (int i = 0; i < v->type.rank; i++) close_block(g);
+  for (int i = 0; i < v->type.rank; i++) close_block(w);
 }
 
-static void emit_arm(Gen *g, const Group *group, int arm) {
-  emit_region(g, group->inner[arm]);
-  if (has_result(group->instr)) keep_result(g, group->instr, group->instr->regions[arm]);
+static void emit_arm(CWriter *w, const Group *group, int arm) {
+  emit_region(w, group->inner[arm]);
+  if (has_result(group->instr)) keep_result(w, group->instr, group->instr->regions[arm]);
 }
 
-static void emit_if(Gen *g, const Group *group) {
+static void emit_if(CWriter *w, const Group *group) {
+  Gen *g = w->g;
   Instr *v = group->instr;
   if (has_result(v) && v->type.rank == 0) {
-    val(v)->scalar = lasting_name(g, text(g, "v%d", v->id));
-    line(g, "%s %s;", scalar_type(v->type.dtype), val(v)->scalar);
+    const char *name = lasting_name(&w->names, text(g, "v%d", v->id));
+    expr_name(val(v)->scalar, name);
+    line(w, "%s %s;", scalar_type(v->type.dtype), name);
   }
-  open_block(g, "if (%s)", scalar_text(g, v->args[0]));
-  emit_arm(g, group, 0);
+  open_block(w, "if (%s)", scalar_text(g, v->args[0]));
+  emit_arm(w, group, 0);
   if (group->inner[1]) {
-    g->indent--;
-    open_block(g, "} else");
-    emit_arm(g, group, 1);
+    w->indent--;
+    open_block(w, "} else");
+    emit_arm(w, group, 1);
   }
-  close_block(g);
+  close_block(w);
 }
 
-static void emit_for(Gen *g, const Group *group) {
+static void emit_for(CWriter *w, const Group *group) {
+  Gen *g = w->g;
   const Instr *v = group->instr;
-  const char *i = lasting_name(g, v->regions[0]->arg->text ? v->regions[0]->arg->text : "t"),
-             *end = lasting_name(g, text(g, "%s_end", i));
-  val(v->regions[0]->arg)->scalar = i;
-  line(g, "const int64_t %s = %s;", end, scalar_text(g, v->args[1]));
-  open_block(g, "for (int64_t %s = %s; %s < %s; %s++)", i, scalar_text(g, v->args[0]), i, end, i);
-  emit_region(g, group->inner[0]);
-  close_block(g);
+  const char *i =
+                 lasting_name(&w->names, v->regions[0]->arg->text ? v->regions[0]->arg->text : "t"),
+             *end = lasting_name(&w->names, text(g, "%s_end", i));
+  expr_name(val(v->regions[0]->arg)->scalar, i);
+  line(w, "const int64_t %s = %s;", end, scalar_text(g, v->args[1]));
+  open_block(w, "for (int64_t %s = %s; %s < %s; %s++)", i, scalar_text(g, v->args[0]), i, end, i);
+  emit_region(w, group->inner[0]);
+  close_block(w);
 }
 
-static void emit_while(Gen *g, const Group *group) {
-  open_block(g, "for (;;)");
-  emit_region(g, group->inner[0]);
+static void emit_while(CWriter *w, const Group *group) {
+  Gen *g = w->g;
+  open_block(w, "for (;;)");
+  emit_region(w, group->inner[0]);
   const Region *condition = group->instr->regions[0];
-  line(g, "if (%s) break;",
+  line(w, "if (%s) break;",
        expr_text(expr_not(&g->exprs, scalar_expr(g, ir_yielded(condition, 0)))));
-  emit_region(g, group->inner[1]);
-  close_block(g);
+  emit_region(w, group->inner[1]);
+  close_block(w);
 }
 
-static void emit_print(Gen *g, Instr *v) {
+static void emit_print(CWriter *w, Instr *v) {
+  Gen *g = w->g;
   const char *worker = reading(g, "worker");
   int values = 0;
   for (int i = 0; i < v->nargs; i++) values += v->args[i]->type.rank == 0;
@@ -77,42 +84,43 @@ static void emit_print(Gen *g, Instr *v) {
       list = text(g, "%s%s%s", list, *list ? ", " : "",
                   expr_text(expr_cast(&g->exprs, "double", scalar_expr(g, v->args[i]))));
   if (values)
-    line(g, "pk_print(%s, %s, %d, (const double[]){%s});", worker, quoted(g, v->text), values,
+    line(w, "pk_print(%s, %s, %d, (const double[]){%s});", worker, quoted(g, v->text), values,
          list);
   else
-    line(g, "pk_print(%s, %s, 0, NULL);", worker, quoted(g, v->text));
+    line(w, "pk_print(%s, %s, 0, NULL);", worker, quoted(g, v->text));
 }
 
-static void emit_control(Gen *g, const Group *group) {
+static void emit_control(CWriter *w, const Group *group) {
+  Gen *g = w->g;
   Instr *v = group->instr;
   switch (v->op) {
     case OP_IF:
-      emit_if(g, group);
+      emit_if(w, group);
       break;
     case OP_FOR:
-      emit_for(g, group);
+      emit_for(w, group);
       break;
     case OP_WHILE:
-      emit_while(g, group);
+      emit_while(w, group);
       break;
     case OP_BREAK:
-      line(g, "break;");
+      line(w, "break;");
       break;
     case OP_NAMED:
-      line(g, "pk_trace_begin(%s, %s);", reading(g, "worker"), quoted(g, v->text));
-      emit_region(g, group->inner[0]);
-      line(g, "pk_trace_end(worker);");
+      line(w, "pk_trace_begin(%s, %s);", reading(g, "worker"), quoted(g, v->text));
+      emit_region(w, group->inner[0]);
+      line(w, "pk_trace_end(worker);");
       break;
     case OP_SCOPED:
-      clear_semaphores(g, v);
-      emit_region(g, group->inner[0]);
+      clear_semaphores(w, v);
+      emit_region(w, group->inner[0]);
       break;
     case OP_PRINT:
-      emit_print(g, v);
+      emit_print(w, v);
       break;
     case OP_ASSERT:
       reading(g, "worker");
-      line(g, "if (%s) pk_fail(worker, %s);",
+      line(w, "if (%s) pk_fail(worker, %s);",
            expr_text(expr_not(&g->exprs, scalar_expr(g, v->args[0]))),
            quoted(g, text(g, "line %d: %s", line_of(g, v->span),
                           v->text ? v->text : "assertion failed")));
@@ -122,7 +130,7 @@ static void emit_control(Gen *g, const Group *group) {
     case OP_YIELD:
       break;
     default:
-      emit_dma(g, v);
+      emit_dma(w, v);
   }
 }
 
@@ -131,19 +139,19 @@ static bool is_silent(const Instr *v) {
   return v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD;
 }
 
-void emit_region(Gen *g, const Schedule *s) {
+void emit_region(CWriter *w, const Schedule *s) {
   if (!s) return;
-  for (int i = 0; i < s->fetches.count; i++) emit_fetch(g, s->fetches.at[i]);
+  for (int i = 0; i < s->fetches.count; i++) emit_fetch(w, s->fetches.at[i]);
   for (int i = 0; i < s->groups.count; i++) {
     Group *group = s->groups.at[i];
-    if (group->kind != GROUP_ROWS && !is_silent(group->instr)) show_source(g, group->instr->span);
+    if (group->kind != GROUP_ROWS && !is_silent(group->instr)) show_source(w, group->instr->span);
     if (group->kind == GROUP_ROWS)
-      emit_rows(g, group);
+      emit_rows(w, group);
     else if (group->kind == GROUP_GENERIC)
-      emit_generic(g, group);
+      emit_generic(w, group);
     else if (group->kind == GROUP_SCALAR)
-      emit_scalar(g, group->instr);
+      emit_scalar(w, group->instr);
     else
-      emit_control(g, group);
+      emit_control(w, group);
   }
 }

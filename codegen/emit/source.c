@@ -48,19 +48,21 @@ static const char *harmless(Gen *g, Line line) {
   return result;
 }
 
-void show_source(Gen *g, Span span) {
+void show_source(CWriter *w, Span span) {
+  Gen *g = w->g;
   const Source *s = g->k->source;
   bool known = s && s->text && span.end > span.start && span.end <= s->length;
   int number = known ? line_of(g, span) : 0;
-  if (!known || number == g->source_line) return;
+  if (!known || number == w->source_line) return;
   const char *shown = harmless(g, trimmed(line_around(s, span)));
   if (!*shown) return;
-  g->source_line = number;
-  line(g, "/* %d: %s */", number, shown);
+  w->source_line = number;
+  line(w, "/* %d: %s */", number, shown);
 }
 
 // The lines of the members in their order, each once among so many neighbours.
-void show_sources(Gen *g, Instr *const *members, int count) {
+void show_sources(CWriter *w, Instr *const *members, int count) {
+  Gen *g = w->g;
   enum { NEIGHBOURS = 16 };
   Span first = {0, 0};
   int lines[NEIGHBOURS] = {0}, found = 0;
@@ -70,12 +72,12 @@ void show_sources(Gen *g, Instr *const *members, int count) {
     for (int j = 0; j < NEIGHBOURS; j++) before |= lines[j] == number;
     if (before) continue;
     if (found == 1) {  // several: all of them
-      g->source_line = 0;
-      show_source(g, first);
+      w->source_line = 0;
+      show_source(w, first);
     }
-    if (found > 0) show_source(g, members[i]->span);
+    if (found > 0) show_source(w, members[i]->span);
     if (found == 0) first = members[i]->span;
     lines[found++ % NEIGHBOURS] = number;
   }
-  if (found == 1) show_source(g, first);
+  if (found == 1) show_source(w, first);
 }

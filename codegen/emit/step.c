@@ -4,33 +4,35 @@
 
 static bool turns(const RefGen *r) { return r->ref->role == REF_OUTPUT && r->form != FORM_DIRECT; }
 
-static void emit_step(Gen *g) {
-  Buf body = {0}, *outer = g->c;
+static void emit_step(CWriter *w) {
+  Gen *g = w->g;
+  Buf body = {0}, *outer = w->c;
   Declarations positions = {0};
-  g->c = &body;
+  w->c = &body;
   for (int i = 0; i < g->k->refs.count; i++)
-    if (turns(&g->refs[i])) emit_turn(g, &g->refs[i]);
-  emit_region(g, g->body);
-  g->c = outer;
+    if (turns(&g->refs[i])) emit_turn(w, &g->refs[i]);
+  emit_region(w, g->body);
+  w->c = outer;
   for (int i = 0; i < g->k->refs.count; i++)
     if (ref_is_operand(g->refs[i].ref)) declare_position(g, &g->refs[i], &positions);
-  put_declarations(g, &positions);
-  if (body.length) buf_add(g->c, body.text, body.length);
+  put_declarations(w, &positions);
+  if (body.length) buf_add(w->c, body.text, body.length);
   buf_free(&body);
 }
 
-static void emit_steps(Gen *g) {
+static void emit_steps(CWriter *w) {
+  Gen *g = w->g;
   for (int i = 0; i < g->k->refs.count; i++)
     if (turns(&g->refs[i])) {
-      line(g, "int64_t %s_held = 0;", g->refs[i].stem);
-      line(g, "pk_block %s_block = {0};", g->refs[i].stem);
-      if (g->refs[i].ref->at == AT_SLICE) line(g, "pk_array %s_slice = {0};", g->refs[i].stem);
+      line(w, "int64_t %s_held = 0;", g->refs[i].stem);
+      line(w, "pk_block %s_block = {0};", g->refs[i].stem);
+      if (g->refs[i].ref->at == AT_SLICE) line(w, "pk_array %s_slice = {0};", g->refs[i].stem);
     }
-  clear_semaphores(g, NULL);
+  clear_semaphores(w, NULL);
   int loops = 0;
   if (g->batch) {
     const char *axis = g->axis_name[g->batch->axis];
-    open_block(g, "for (int64_t %s = %s; %s < %s; %s += %s)", axis,
+    open_block(w, "for (int64_t %s = %s; %s < %s; %s += %s)", axis,
                expr_text(batch_variable(g, BATCH_FIRST)), axis,
                expr_text(batch_variable(g, BATCH_END)), axis,
                expr_text(batch_variable(g, BATCH_TOGETHER)));
@@ -39,43 +41,41 @@ static void emit_steps(Gen *g) {
   for (int i = 0; i < g->k->grid.count; i++) {
     if (g->k->grid.at[i].parallel) continue;
     const char *axis = g->axis_name[i];
-    open_block(g, "for (int64_t %s = 0; %s < %s; %s++)", axis, axis, expr_text(grid_extent(g, i)),
+    open_block(w, "for (int64_t %s = 0; %s < %s; %s++)", axis, axis, expr_text(grid_extent(g, i)),
                axis);
     loops++;
   }
-  emit_step(g);
-  while (loops--) close_block(g);
+  emit_step(w);
+  while (loops--) close_block(w);
   for (int i = 0; i < g->k->refs.count; i++)
-    if (turns(&g->refs[i])) emit_last_writeback(g, &g->refs[i]);
+    if (turns(&g->refs[i])) emit_last_writeback(w, &g->refs[i]);
 }
 
-static void put_head(Gen *g) {
+static void put_head(CWriter *w) {
+  Gen *g = w->g;
   Declarations list = {0};
   declare_call(g, &list);
   declare_sizes(g, false, &list);
   declare_axes(g, &list);
-  declare_buffers(g, &list);
-  put_declarations(g, &list);
-  put_unread(g, "call");
-  put_unread(g, "worker");
-  put_unread(g, "cell");
+  declare_buffers(w, &list);
+  put_declarations(w, &list);
 }
 
-void emit_cell(Gen *g) {
-  Buf steps = {0}, head = {0}, *out = g->c;
+void emit_cell(CWriter *w) {
+  Gen *g = w->g;
+  Buf steps = {0}, head = {0}, *out = w->c;
+  emit_layout(w);
   expr_forget_reads(&g->exprs);
-  g->indent = 1;
-  g->c = &steps;
-  emit_steps(g);
-  g->c = &head;
-  put_head(g);
-  g->c = out;
-  emit_layout(g, out);
+  w->c = &steps;
+  emit_steps(w);
+  w->c = &head;
+  put_head(w);
+  w->c = out;
   buf_printf(out,
              "/* The steps of one cell: a combination of the parallel axes. */\nstatic void "
-             "%s_cell(const pk_call *call, "
-             "pk_worker *worker, int64_t cell) {\n",
-             g->k->symbol);
+             "%s_cell(%s, %s, %s) {\n",
+             g->k->symbol, parameter_text(g, "const pk_call *", "call"),
+             parameter_text(g, "pk_worker *", "worker"), parameter_text(g, "int64_t ", "cell"));
   if (head.length) buf_add(out, head.text, head.length);
   if (steps.length) buf_add(out, steps.text, steps.length);
   buf_puts(out, "}\n\n");

@@ -227,12 +227,13 @@ void find_batch(Gen *g) {
     batch->operands = NEW_ARRAY(g->arena, Stacking, g->k->refs.count + 1);
     if (!g->k->grid.at[a].parallel || !batches(g, batch)) continue;
     g->batch = batch;
-    batch->own = expr_symbol(&g->exprs, lasting_name(g, text(g, "%s_own", batch->inside->name)));
+    batch->own =
+        expr_symbol(&g->exprs, lasting_name(&g->names, text(g, "%s_own", batch->inside->name)));
     batch->together =
-        expr_symbol(&g->exprs, lasting_name(g, text(g, "%s_together", g->axis_name[a])));
+        expr_symbol(&g->exprs, lasting_name(&g->names, text(g, "%s_together", g->axis_name[a])));
     static const char *const forms[] = {"%s_run",   "%s_most",  "%s_batches",
                                         "%s_batch", "%s_first", "%s_end"};
-    batch->stem = name_family(g, g->axis_name[a], forms, sizeof forms / sizeof *forms);
+    batch->stem = name_family(&g->names, g->axis_name[a], forms, sizeof forms / sizeof *forms);
     return;
   }
 }

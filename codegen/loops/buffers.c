@@ -26,7 +26,7 @@ static const Expr *run_time_row(Gen *g, DType element, const Expr *extent, int64
   for (int i = 0; i < g->rows.count; i++)
     if (g->rows.at[i]->definition == length) return g->rows.at[i];
   const char *base = extent->kind == EXPR_SYMBOL ? text(g, "%s_row", extent->name) : "row_length";
-  const Expr *row = expr_declared(&g->exprs, lasting_name(g, base), length);
+  const Expr *row = expr_declared(&g->exprs, lasting_name(&g->names, base), length);
   LIST_PUSH(g->arena, &g->rows, row);
   return row;
 }
@@ -44,7 +44,7 @@ Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, cons
                          const int64_t *at_least, const char *purpose) {
   Buffer *b = NEW(g->arena, Buffer);
   b->id = g->buffers.count;
-  b->name = lasting_name(g, base);
+  b->name = lasting_name(&g->names, base);
   b->element = element;
   b->rank = rank;
   b->purpose = purpose;
@@ -134,7 +134,7 @@ static void input_buffer(Gen *g, RefGen *r) {
 // Of axis k of an array that is read where it lies. The last one has no gaps.
 static const Expr *direct_stride(Gen *g, const RefGen *r, int k) {
   if (k == r->ref->array.rank - 1) return number(g, 1);
-  return expr_symbol(&g->exprs, lasting_name(g, text(g, "%s_s%d", r->stem, k)));
+  return expr_symbol(&g->exprs, lasting_name(&g->names, text(g, "%s_s%d", r->stem, k)));
 }
 
 // .. of one that is read where it lies at times.
@@ -148,7 +148,7 @@ void ref_buffers(Gen *g) {
     RefGen *r = &g->refs[i];
     const Ref *ref = r->ref;
     if (r->form == FORM_DIRECT) {
-      r->name = lasting_name(g, ref->name);
+      r->name = lasting_name(&g->names, ref->name);
       for (int k = 0, axis = 0; k < ref->array.rank; k++)
         if (!ref->squeeze[k]) r->stride[axis++] = direct_stride(g, r, k);
       continue;
@@ -164,7 +164,7 @@ void ref_buffers(Gen *g) {
                            ref->role == REF_OUTPUT ? "block"
                            : ref->role == REF_VAR  ? "variable"
                                                    : "scratch");
-    r->name = ref->role == REF_INPUT ? lasting_name(g, ref->name) : r->buffer->name;
+    r->name = ref->role == REF_INPUT ? lasting_name(&g->names, ref->name) : r->buffer->name;
     if (r->form == FORM_PANELS) continue;
     memcpy(r->stride, r->buffer->stride, sizeof r->stride);
     if (r->in_place) strides_by_place(g, r);

@@ -55,17 +55,17 @@ static void name_everything(Gen *g) {
   Kernel *k = g->k;
   g->size_name = NEW_ARRAY(g->arena, const char *, k->sizes.count + 1);
   g->axis_name = NEW_ARRAY(g->arena, const char *, k->grid.count + 1);
-  LIST_PUSH(g->arena, &g->kept, text(g, "%s_arena", k->symbol));
-  LIST_PUSH(g->arena, &g->kept, text(g, "%s_layout", k->symbol));
+  keep_name(&g->names, text(g, "%s_arena", k->symbol));
+  keep_name(&g->names, text(g, "%s_layout", k->symbol));
   for (int i = 0; i < k->sizes.count; i++) {
     const char *name = k->sizes.at[i].name;
-    g->size_name[i] = lasting_name(g, is_plain(name) ? name : text(g, "size%d", i));
+    g->size_name[i] = lasting_name(&g->names, is_plain(name) ? name : text(g, "size%d", i));
   }
   for (int i = 0; i < k->grid.count; i++)
-    g->axis_name[i] = name_family(g, k->grid.at[i].name, axis_forms, 2);
+    g->axis_name[i] = name_family(&g->names, k->grid.at[i].name, axis_forms, 2);
   for (int i = 0; i < k->refs.count; i++)
     if (ref_is_operand(k->refs.at[i]))
-      g->refs[i].stem = name_family(g, k->refs.at[i]->name, operand_forms, OPERAND_FORMS);
+      g->refs[i].stem = name_family(&g->names, k->refs.at[i]->name, operand_forms, OPERAND_FORMS);
 }
 
 static void see_load(Instr *v, void *context) {
@@ -85,6 +85,7 @@ static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *explain_text) {
   *g = (Gen){.k = k,
              .arena = k->arena,
              .exprs = {.arena = k->arena},
+             .names = {.arena = k->arena},
              .options = options,
              .target = options->target,
              .explain = explain_text};
@@ -189,11 +190,37 @@ void visit_groups(Gen *g, Schedule *s, void (*visit)(Gen *g, Group *group)) {
 
 static void build_tree(Gen *g) { g->body = build_region(g, g->k->body); }
 
+// ---- numbers that a statement computes: each has a variable, which emission names
+
+static void make_variable(Gen *g, const Instr *v) {
+  if (has_result(v) && v->type.rank == 0)
+    val(v)->scalar = expr_variable(&g->exprs, text(g, "%%%d", v->id));
+}
+
+static void find_variables(Gen *g, Group *group) {
+  const Instr *v = group->instr;
+  if (group->kind == GROUP_ROWS) return;
+  make_variable(g, v);
+  if (v->op == OP_FOR) make_variable(g, v->regions[0]->arg);
+}
+
+static void make_variables(Gen *g) { visit_groups(g, g->body, find_variables); }
+
 // ---- the passes, in order
 
 static void (*const passes[])(Gen *) = {
-    find_demand,  drop_masks, find_users_again, choose_forms, find_batch, ref_buffers,
-    find_fetches, build_tree, bound_groups,     plan_columns, size_arena,
+    find_demand,       // what of each value can reach an output
+    drop_masks,        // where they are true
+    find_users_again,  // who reads what is left
+    choose_forms,      // how operands move
+    find_batch,        // cells that go together
+    ref_buffers,       // memory of operands and scratch
+    find_fetches,      // where inputs are made present
+    build_tree,        // regions, groups, steps; memory of values
+    make_variables,    // of numbers
+    bound_groups,      // where the rows of a mask end
+    plan_columns,      // how column loops turn
+    size_arena,        // bytes of each buffer
 };
 
 Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text) {

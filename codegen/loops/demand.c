@@ -230,8 +230,8 @@ static Demand inside_of(Gen *g, const Ref *ref, int k, int axis) {
   Inside inside = {ref->array.dim[k], ref->block[k], index, length, ref->at, NULL};
   for (int i = 0; i < g->insides.count; i++)
     if (same_inside(&g->insides.at[i], &inside)) return g->insides.at[i].count;
-  inside.count =
-      expr_symbol(&g->exprs, lasting_name(g, text(g, "%s_n%d", g->refs[ref->id].stem, axis)));
+  inside.count = expr_symbol(
+      &g->exprs, lasting_name(&g->names, text(g, "%s_n%d", g->refs[ref->id].stem, axis)));
   LIST_PUSH(g->arena, &g->insides, inside);
   return inside.count;
 }

@@ -158,6 +158,18 @@ const Expr *expr_declared(ExprPool *pool, const char *name, const Expr *definiti
   return shared(pool, (Expr){.kind = EXPR_SYMBOL, .name = intern(name), .definition = definition});
 }
 
+const Expr *expr_variable(ExprPool *pool, const char *stem) {
+  Expr *e = NEW(pool->arena, Expr);
+  *e = (Expr){.kind = EXPR_SYMBOL, .name = intern(stem), .named = NEW(pool->arena, const char *)};
+  return e;
+}
+
+void expr_name(const Expr *variable, const char *name) { *variable->named = name; }
+
+const char *expr_name_of(const Expr *symbol) {
+  return symbol->named && *symbol->named ? *symbol->named : symbol->name;
+}
+
 const Expr *expr_code(ExprPool *pool, const char *c) {
   return shared(pool, (Expr){.kind = EXPR_CODE, .name = intern(c)});
 }
@@ -408,7 +420,8 @@ static void put_bare(Writer *w, const Expr *e) {
       break;
     default:
       if (e->read) *e->read = true;
-      buf_puts(w->out, e->name);
+      REQUIRE(w->plain || !e->named || *e->named);
+      buf_puts(w->out, expr_name_of(e));
   }
 }
 

@@ -48,6 +48,7 @@ struct Expr {
   const char *name;        // SYMBOL: its C name; CODE: C text; CAST: the type; CALL: the function
   const Expr *definition;  // SYMBOL: what its declaration computes, or NULL: declared elsewhere
   bool *read;              // SYMBOL: whether C that reads it was printed
+  const char **named;      // SYMBOL of expr_variable: its C name, once it has one
   const Expr *arg[EXPR_ARGS];  // NULL past the last; CHOOSE: condition, then, otherwise
 };
 
@@ -62,6 +63,10 @@ const Expr *expr_const(ExprPool *pool, int64_t value);
 const Expr *expr_symbol(ExprPool *pool, const char *name);
 // A variable with this definition, which is none of the plain symbols of that name.
 const Expr *expr_declared(ExprPool *pool, const char *name, const Expr *definition);
+// A variable that gets its C name when its declaration is printed; until then `stem` stands for it.
+const Expr *expr_variable(ExprPool *pool, const char *stem);
+void expr_name(const Expr *variable, const char *name);
+const char *expr_name_of(const Expr *symbol);
 // A primary expression of C of which nothing is known: an element in memory, a float.
 const Expr *expr_code(ExprPool *pool, const char *c);
 const Expr *expr_add(ExprPool *pool, const Expr *a, const Expr *b);

@@ -23,8 +23,8 @@
 #define CODEGEN_LOOPS_GEN_H
 
 #include "codegen/ir/ir.h"
-#include "codegen/ir/names.h"
 #include "codegen/loops/expr.h"
+#include "codegen/loops/scope.h"
 #include "codegen/loops/target.h"
 
 typedef struct Gen Gen;
@@ -154,7 +154,7 @@ typedef struct {
   const Instr *stored_by;  // an operation by elements whose only use is this STORE: written to its
                            // window at once
   bool row_local;          // the buffer holds one row (or one strip of rows) at a time
-  const char *scalar;      // rank 0: C expression
+  const Expr *scalar;      // rank 0: the variable that holds it, or NULL: there is none
   // answers for this vector: its place cannot be taken; nobody reads it later
   const Instr *not_reusable, *read_before;
   const Instr *only_for;  // the mask for whose selections alone it is computed
@@ -255,27 +255,6 @@ typedef struct {
   Demand count;
 } Inside;
 
-// A name that was made of `base` and a number, and its place in `taken`: it is in use while it
-// still has that place.
-typedef struct NumberedName {
-  const struct NumberedName *before;  // made of the same base
-  const char *name;
-  int place, number;
-} NumberedName;
-
-typedef struct {
-  const char *name;  // interned; NULL: a free slot
-  int place;         // in `taken`
-  bool kept;
-  int all_kept;              // numbers from 1 on of kept names made of it, without a gap
-  const NumberedName *last;  // taken name made of it
-} NameUse;
-
-typedef struct {
-  NameUse *at;
-  int count, capacity, kept;  // kept: how many of `kept` it knows
-} NameTable;
-
 struct Gen {
   Kernel *k;
   Arena *arena;
@@ -291,17 +270,11 @@ struct Gen {
   ExprPool exprs;
   // lengths of rows in memory that follow from run-time sizes: declared symbols
   LIST(const Expr *) rows;
-  LIST(Inside) insides;      // distinct counts of elements inside an array
-  NameRole role;             // of the names that are made
-  LIST(const char *) taken;  // C names in use in the open scopes
-  LIST(const char *) kept;   // .. in all of the function
-  NameTable names;           // where each is in these lists
+  LIST(Inside) insides;  // distinct counts of elements inside an array
+  Names names;           // of what the loop IR names: operands, sizes, axes, buffers
   const char **size_name, **axis_name;
   int instr_count;
-  Buf *c;  // the cell function under construction
-  int indent;
-  int source_line;  // of the last comment that shows one
-  Buf *explain;     // may be NULL
+  Buf *explain;  // may be NULL
 };
 
 #endif

@@ -7,15 +7,6 @@
 
 // text.c
 const char *text(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
-void line(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
-void open_block(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);  // "... {"
-void close_block(Gen *g);
-const char *unique_name(Gen *g, const char *base);  // a C identifier nothing else uses
-// .. in all of the function, whatever scope is open
-const char *lasting_name(Gen *g, const char *base);
-// A stem such that `forms`, each with one %s for it, are names nothing else uses; lasting ones,
-// from now on.
-const char *name_family(Gen *g, const char *source, const char *const *forms, int count);
 const Expr *number(Gen *g, int64_t value);
 const Expr *extent_expr(Gen *g, Dim d);
 const Expr *demand_expr(Gen *g, Demand demand, Dim d);  // the extent a loop runs to
@@ -187,7 +178,8 @@ void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *
 const Expr *start_expr(Gen *g, const Instr *access, int axis);
 
 // op_text.c
-const Expr *scalar_expr(Gen *g, const Instr *instr);  // of rank 0
+const Expr *scalar_expr(Gen *g, const Instr *instr);   // of rank 0
+const Expr *scalar_value(Gen *g, const Instr *instr);  // .. what its variable is set to
 const char *scalar_text(Gen *g, const Instr *instr);
 // of an index map, extent, requirement
 const Expr *index_expr(Gen *g, const Region *region, int result);

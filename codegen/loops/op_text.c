@@ -362,7 +362,10 @@ static const Expr *constant_expr(Gen *g, const Instr *v) {
 }
 
 const Expr *scalar_expr(Gen *g, const Instr *v) {
-  if (v->note && val(v)->scalar) return expr_symbol(&g->exprs, val(v)->scalar);
+  return v->note && val(v)->scalar ? val(v)->scalar : scalar_value(g, v);
+}
+
+const Expr *scalar_value(Gen *g, const Instr *v) {
   switch (v->op) {
     case OP_LOAD:
       REQUIRE(v->ref->prefetch);

@@ -158,7 +158,7 @@ static Demand new_strip_bound(Gen *g, StripBound bound) {
   }
   StripBound *added = NEW(g->arena, StripBound);
   *added = bound;
-  added->end = expr_symbol(&g->exprs, lasting_name(g, "wanted"));
+  added->end = expr_symbol(&g->exprs, lasting_name(&g->names, "wanted"));
   LIST_PUSH(g->arena, &g->bounds, added);
   return added->end;
 }

@@ -20,6 +20,9 @@ extern "C" {
 
 enum { PK_MAX_RANK = 8, PK_MAX_GRID = 8 };
 
+/* A parameter of pk_kernel's functions that one of them does not read. */
+#define PK_UNUSED __attribute__((unused))
+
 /* An operand's array as a kernel sees it: strides in elements. */
 typedef struct {
   char *data;
