@@ -36,7 +36,7 @@ def rows(path, word):
 
 
 def operations():
-    return list(rows("codegen/ir/ops.def", "(?:OP|FUNCTION|OPERATOR|BITWISE|COMPARISON)"))
+    return list(rows("codegen/ir/ops.def", "(?:OP|FOLD|FUNCTION|OPERATOR|BITWISE|COMPARISON)"))
 
 
 def functions():
@@ -91,8 +91,9 @@ def write_tables():
     for path, table in TABLES:
         with open(path, encoding="utf-8") as f:
             text = f.read()
+        text = with_table(text, table())
         with open(path, "w", encoding="utf-8") as f:
-            f.write(with_table(text, table()))
+            f.write(text)
 
 
 def wrong_tables():
