@@ -3,9 +3,11 @@
 #include <string.h>
 
 const DTypeInfo dtype_info[DT_COUNT] = {
-#define DTYPE(id, name, bits, class, ctype, meaning) {name, bits, class, ctype, meaning},
+#define INTEGER(id, name, bits, class, ctype, numpy, npy, meaning) \
+  {name, bits, class, ctype, numpy, npy, 0, 0, 0, SPECIAL_NONE, meaning},
+#define FLOAT(id, name, bits, ctype, numpy, npy, digits, least, greatest, special, meaning) \
+  {name, bits, CLASS_FLOAT, ctype, numpy, npy, digits, least, greatest, SPECIAL_##special, meaning},
 #include "dsl/dtypes.def"
-#undef DTYPE
 };
 
 DType dtype_by_name(const char *name) {

@@ -6,20 +6,25 @@
 
 enum { MAX_RANK = 8 };
 
-// dtypes.def: DTYPE(id, name, bits, class, C type of an element in memory, meaning)
+// dtypes.def has a row for each.
 typedef enum {
-#define DTYPE(id, name, bits, class, ctype, meaning) DT_##id,
+#define INTEGER(id, ...) DT_##id,
+#define FLOAT(id, ...) DT_##id,
 #include "dsl/dtypes.def"
-#undef DTYPE
   DT_COUNT
 } DType;
 
 typedef enum { CLASS_BOOL, CLASS_SIGNED, CLASS_UNSIGNED, CLASS_FLOAT } DTypeClass;
+typedef enum { SPECIAL_NONE, SPECIAL_IEEE, SPECIAL_FN, SPECIAL_FNUZ, SPECIAL_SCALE } Special;
 typedef struct {
   const char *name;
   int bits;
   DTypeClass class;
-  const char *ctype, *meaning;
+  const char *ctype, *numpy, *npy;
+  int precision, least_exponent;  // these of a float dtype
+  double greatest;
+  Special special;
+  const char *meaning;
 } DTypeInfo;
 extern const DTypeInfo dtype_info[DT_COUNT];
 
@@ -31,7 +36,14 @@ static inline bool is_narrow_float(DType t) { return is_float(t) && dtype_info[t
 static inline bool is_narrow_integer(DType t) { return is_integer(t) && dtype_info[t].bits < 32; }
 // Of 64 bits: computed in lanes of their own width.
 static inline bool is_wide(DType t) { return dtype_info[t].bits == 64; }
-// Of an element in memory: one of 4 bits has a byte of its own.
+// An integer of fewer than 8 bits, which has a byte of its own.
+static inline bool is_part_of_byte(DType t) { return dtype_info[t].bits < 8; }
+// A float of 8 bits.
+static inline bool is_f8(DType t) { return is_float(t) && dtype_info[t].bits == 8; }
+// A power of two or NaN: converted, compared and chosen from, but not computed with.
+static inline bool is_scale(DType t) { return dtype_info[t].special == SPECIAL_SCALE; }
+static inline bool has_arithmetic(DType t) { return is_float(t) && !is_scale(t); }
+// Of an element in memory.
 static inline int dtype_bytes(DType t) { return (dtype_info[t].bits + 7) / 8; }
 DType dtype_by_name(const char *name);  // DT_COUNT when there is none
 DType dtype_accum(DType t);             // accum(T): T itself where it has 64 bits, else f32 or i32
@@ -71,11 +83,11 @@ typedef enum {
 typedef enum { AT_BLOCK, AT_ELEMENT, AT_SLICE } AtMode;
 
 // A block in VMEM is padded to whole tiles along its last two axes: (8, 128), (32, 128) for
-// one-byte elements, or (64, 128) for those of 4 bits, two to a byte (what a TPU before generation
-// 7 does).
+// one-byte elements, or (64, 128) and (128, 128) for those of 4 and 2 bits, two and four to a byte
+// (what a TPU before generation 7 does).
 enum { TILE_LANES = 128 };
 static inline int tile_sublanes(DType t) {
-  return dtype_info[t].bits == 4 ? 64 : dtype_bytes(t) == 1 ? 32 : 8;
+  return dtype_bytes(t) > 1 ? 8 : 256 / dtype_info[t].bits;
 }
 
 #endif

@@ -190,14 +190,14 @@ static void read_word(const char *word) {
 /* ---- Operands. */
 
 static int64_t element_bytes(pk_dtype dtype) {
-#define BYTES(id, name, bytes, code, bits) [PK_##id] = bytes,
+#define BYTES(id, name, numpy, bytes, ...) [PK_##id] = bytes,
   static const int64_t sizes[] = {PK_DTYPES(BYTES)};
 #undef BYTES
   return sizes[dtype];
 }
 
 static DLDataType dlpack_type(pk_dtype dtype) {
-#define TYPE(id, name, bytes, code, bits) [PK_##id] = {code, bits, 1},
+#define TYPE(id, name, numpy, bytes, code, bits, xla) [PK_##id] = {code, bits, 1},
   static const DLDataType types[] = {PK_DTYPES(TYPE)};
 #undef TYPE
   return types[dtype];

@@ -51,7 +51,7 @@ typedef struct {
 } dtype_row;
 
 static const dtype_row dtypes[] = {
-#define ROW(id, name, bytes, code, bits) [PK_##id] = {name, bytes, {code, bits, 1}},
+#define ROW(id, name, numpy, bytes, code, bits, xla) [PK_##id] = {name, bytes, {code, bits, 1}},
     PK_DTYPES(ROW)
 #undef ROW
 };

@@ -21,13 +21,15 @@ from sampling import sampled
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
 WORK = os.path.join(os.environ.get("BUILD", "build"), "dtypes", str(os.getpid()))
-INTEGERS = {"i4": (4, True), "u4": (4, False), "i8": (8, True), "u8": (8, False), "i16": (16, True), "u16": (16, False),
+INTEGERS = {"i2": (2, True), "u2": (2, False), "i4": (4, True), "u4": (4, False), "i8": (8, True), "u8": (8, False), "i16": (16, True), "u16": (16, False),
             "i32": (32, True), "u32": (32, False), "i64": (64, True), "u64": (64, False)}
 # significant bits, least exponent, has infinities
-FLOATS = {"f8e4m3fn": (4, -6, False), "f8e5m2": (3, -14, True), "bf16": (8, -126, True), "f16": (11, -14, True),
+FLOATS = {"f8e4m3fn": (4, -6, False), "f8e5m2": (3, -14, True), "f8e4m3b11fnuz": (4, -10, False), "f8e4m3fnuz": (4, -7, False),
+          "f8e5m2fnuz": (3, -15, False), "f8e8m0fnu": (1, -127, False), "bf16": (8, -126, True), "f16": (11, -14, True),
           "f32": (24, -126, True), "f64": (53, -1022, True)}
 WIDE = ("i64", "u64", "f64")  # integers of 64 bits are Python's here: arrays of objects
-UNSIGNED = {4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}  # of codes
+SCALE = "f8e8m0fnu"  # neither sign nor zero, and no arithmetic
+UNSIGNED = {2: np.uint8, 4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}  # of codes
 ALL = list(INTEGERS) + list(FLOATS) + ["bool"]
 
 
@@ -41,8 +43,14 @@ ANYTHING = 123456789  # expected: which NaN a NaN becomes is not said, and so ne
 # ---- what codes stand for
 
 
+def without_minus_zero(dtype):
+    return dtype.endswith("fnuz")
+
+
 def decode_float(dtype, codes):
     digits, least, infinite = FLOATS[dtype]
+    if dtype == SCALE:
+        return np.where(codes == 255, np.nan, 2.0 ** (np.minimum(codes.astype(np.int64), 254) - 127))
     codes, width = codes.astype(np.int64), bits_of(dtype)
     sign = np.where(codes >> (width - 1), -1.0, 1.0)
     rest = codes & ((1 << (width - 1)) - 1)
@@ -51,12 +59,14 @@ def decode_float(dtype, codes):
     value = np.where(exponent > 0, fraction + (1 << (digits - 1)), fraction) * 2.0 ** (np.maximum(exponent, 1) - 1 + least - digits + 1.0)
     if infinite:
         value = np.where(exponent == top, np.where(fraction, np.nan, np.inf), value)
+    elif without_minus_zero(dtype):
+        value = np.where(codes == 1 << (width - 1), np.nan, value)
     else:
         value = np.where(rest == (1 << (width - 1)) - 1, np.nan, value)
     return sign * value
 
 
-TABLE = {t: decode_float(t, np.arange(1 << (bits_of(t) - 1))) for t in FLOATS if t not in ("f32", "f64")}
+TABLE = {t: decode_float(t, np.arange(1 << (bits_of(t) - (t != SCALE)))) for t in FLOATS if t not in ("f32", "f64")}
 
 
 def decode(dtype, codes):
@@ -85,6 +95,11 @@ def round_to(dtype, value):
             return value.astype(np.float32).astype(np.float64)
     table = TABLE[dtype]
     finite = table[np.isfinite(table)]
+    if dtype == SCALE:
+        exponent = np.floor(np.log2(np.where((value > 0) & (value < np.inf), value, 1.0)))
+        low = np.maximum(2.0 ** exponent, finite[0])
+        nearest = np.where(value >= 1.5 * low, 2 * low, low)
+        return np.where((value > 0) & (value < np.inf) & (nearest <= finite[-1]), nearest, np.nan)
     step = finite[-1] - finite[-2]
     nodes = np.append(finite, finite[-1] + step)  # the next one, if there were one
     size = np.where(np.isnan(value), 0, np.minimum(np.abs(value), nodes[-1]))
@@ -94,7 +109,8 @@ def round_to(dtype, value):
     nearest = np.where(up, high, low)
     overflow = np.inf if FLOATS[dtype][2] else np.nan
     nearest = np.where(nearest > finite[-1], overflow, nearest)
-    return np.where(np.isnan(value), np.nan, np.copysign(nearest, value))
+    signed = np.where(np.isnan(value), np.nan, np.copysign(nearest, value))
+    return np.where(signed == 0, 0.0, signed) if without_minus_zero(dtype) else signed
 
 
 def wrap(dtype, value):
@@ -138,10 +154,11 @@ def cast(value, source, target):
 # ---- files
 
 
-STORED = {"bool": np.bool_, "i4": np.uint8, "u4": np.uint8, "f8e4m3fn": np.uint8, "f8e5m2": np.uint8, "bf16": np.uint16,
+BYTES = [t for t in ALL if t != "bool" and (bits_of(t) < 8 or t.startswith("f8"))]  # opaque to NumPy alone
+STORED = {**{t: np.uint8 for t in BYTES}, "bool": np.bool_, "bf16": np.uint16,
           "f16": np.float16, "f32": np.float32, "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "i32": np.int32,
           "u32": np.uint32, "i64": np.int64, "u64": np.uint64, "f64": np.float64}
-OPAQUE = {"i4": "<V1", "u4": "<V1", "f8e4m3fn": "<V1", "f8e5m2": "<f1", "bf16": "<V2"}
+OPAQUE = {**{t: "<V1" for t in BYTES}, "f8e5m2": "<f1", "bf16": "<V2"}
 
 
 def save(path, dtype, codes):
@@ -159,7 +176,7 @@ def load(path, dtype):
     if dtype in OPAQUE:
         assert array.dtype == np.dtype("V%d" % STORED[dtype]().itemsize), (path, array.dtype)
         codes = array.view(STORED[dtype])
-        assert bits_of(dtype) > 4 or (codes < 16).all(), path
+        assert (codes < 1 << bits_of(dtype)).all(), path
         return decode(dtype, codes)
     assert array.dtype == STORED[dtype], (path, array.dtype)
     if dtype in FLOATS or dtype == "bool":
@@ -206,6 +223,19 @@ def sum_to_odd(a, b):
     return np.where(np.isfinite(s) & (lost != 0) & even, moved, s)
 
 
+def following(t, x, y):
+    """The neighbour of x on the way to y, by the list of all values."""
+    if t in ("f32", "f64"):
+        return np.nextafter(x.astype(np.float32), y.astype(np.float32)).astype(np.float64) if t == "f32" else np.nextafter(x, y)
+    sizes = TABLE[t][~np.isnan(TABLE[t])]
+    line = np.concatenate([-sizes[:0:-1], sizes])
+    at = np.clip(np.searchsorted(line, np.where(np.isnan(x), 0, x)) + np.sign(np.where(np.isnan(x + y), 0, y - x) if not FLOATS[t][2] else
+                 np.where(np.isnan(x) | np.isnan(y), 0, (y > x) * 1.0 - (y < x))).astype(np.int64), 0, len(line) - 1)
+    moved = line[at]
+    moved = np.where((moved == 0) & (x < 0) & (not without_minus_zero(t)), -0.0, moved)
+    return np.where(np.isnan(x) | np.isnan(y), np.nan, np.where(x == y, y, moved))
+
+
 BOTH = [
     ("add", "x + y", lambda t, x, y: x + y), ("sub", "x - y", lambda t, x, y: x - y), ("mul", "x * y", lambda t, x, y: x * y),
     ("neg", "-x", lambda t, x, y: -x), ("abs", "abs(x)", lambda t, x, y: np.abs(x)),
@@ -218,8 +248,10 @@ FLOAT_OPS = BOTH + [
     ("div", "x / y", lambda t, x, y: x / y), ("rem", "x % y", lambda t, x, y: np.fmod(x, y)),
     ("sqrt", "sqrt(x)", lambda t, x, y: np.sqrt(x)), ("floor", "floor(x)", lambda t, x, y: np.floor(x)),
     ("rint", "round(x)", lambda t, x, y: np.rint(x)), ("most", "max(x, y)", lambda t, x, y: best(x, y, np.maximum)),
-    ("least", "min(x, y)", lambda t, x, y: best(x, y, np.minimum)), ("third", "fma(x, y, x)", lambda t, x, y: sum_to_odd(x * y, x)),
+    ("least", "min(x, y)", lambda t, x, y: best(x, y, np.minimum)),
+    ("following", "nextafter(x, y)", lambda t, x, y: following(t, x, y)), ("third", "fma(x, y, x)", lambda t, x, y: sum_to_odd(x * y, x)),
 ]
+SCALE_OPS = [("pick", "where(x > y, x, y)", lambda t, x, y: np.where(x > y, x, y))] + [op for op in FLOAT_OPS if op[0] in ("most", "least")]
 INTEGER_OPS = BOTH + [
     ("div", "x / y", lambda t, x, y: divided(x, y)),
     ("rem", "x % y", lambda t, x, y: np.where(y == 0, x, x - divided(x, y) * y)),
@@ -346,7 +378,7 @@ def elementwise(t):
     a, b = all_pairs(t)
     k.inputs += [("in_x", t, a), ("in_y", t, b)]
     x, y = decode(t, a), decode(t, b)
-    for name, text, meaning in FLOAT_OPS if t in FLOATS else INTEGER_OPS:
+    for name, text, meaning in SCALE_OPS if t == SCALE else FLOAT_OPS if t in FLOATS else INTEGER_OPS:
         if name == "third" and t in ("f32", "f64"):
             continue  # its product is not exact in float64 sums; tests/unit has it
         with np.errstate(all="ignore"):
@@ -382,6 +414,8 @@ def small_codes(t, shape, seed):
     if t in ("f32", "f64"):
         return values.astype(np.float32).view(np.uint32) if t == "f32" else values.astype(np.float64).view(np.uint64)
     table = TABLE[t]
+    if t == SCALE:
+        return (values + 127).astype(np.uint8)
     found = np.searchsorted(np.where(np.isnan(table), np.inf, table), np.abs(values))
     return (found | ((values < 0) << (bits_of(t) - 1))).astype(np.uint8 if bits_of(t) == 8 else np.uint16)
 
@@ -394,21 +428,22 @@ def along(t, m, n, seed):
     x, y = decode(t, a), decode(t, b)
     fit = (lambda v: round_to(t, v)) if t in FLOATS else (lambda v: wrap(t, v))
     if t in FLOATS:
-        lowest = -np.inf if FLOATS[t][2] else -448.0
+        lowest = -np.inf if FLOATS[t][2] else TABLE[t][0] if t == SCALE else -np.nanmax(TABLE[t])
     else:
         lowest = wrap(t, 1 << (bits_of(t) - 1)) if INTEGERS[t][1] else 0
-    highest = -lowest if t in FLOATS else wrap(t, (1 << (bits_of(t) - INTEGERS[t][1])) - 1)
+    highest = 1 / lowest if t == SCALE else -lowest if t in FLOATS else wrap(t, (1 << (bits_of(t) - INTEGERS[t][1])) - 1)
     for axis, shape in ((0, "[1, N]"), (1, "[M, 1]")):
         tell = "(x, axis = %d)" % axis
-        k.add("sum%d" % axis, t, shape, "reduce_sum" + tell, fit(x.sum(axis, keepdims=True)))
-        k.add("prod%d" % axis, t, shape, "reduce_prod" + tell, fit(x.prod(axis, keepdims=True)))
+        if t != SCALE:
+            k.add("sum%d" % axis, t, shape, "reduce_sum" + tell, fit(x.sum(axis, keepdims=True)))
+            k.add("prod%d" % axis, t, shape, "reduce_prod" + tell, fit(x.prod(axis, keepdims=True)))
+            k.add("cumsum%d" % axis, t, "[M, N]", "cumsum" + tell, fit(x.cumsum(axis)))
+            k.add("cumprod%d" % axis, t, "[M, N]", "cumprod" + tell, fit(x.cumprod(axis)))
         k.add("max%d" % axis, t, shape, "reduce_max" + tell, x.max(axis, keepdims=True, initial=lowest))
         k.add("min%d" % axis, t, shape, "reduce_min" + tell, x.min(axis, keepdims=True, initial=highest))
         if n:
             k.add("argmax%d" % axis, "i32", shape, "argmax" + tell, x.argmax(axis, keepdims=True))
             k.add("argmin%d" % axis, "i32", shape, "argmin" + tell, x.argmin(axis, keepdims=True))
-        k.add("cumsum%d" % axis, t, "[M, N]", "cumsum" + tell, fit(x.cumsum(axis)))
-        k.add("cumprod%d" % axis, t, "[M, N]", "cumprod" + tell, fit(x.cumprod(axis)))
         k.add("cummax%d" % axis, t, "[M, N]", "cummax" + tell, np.maximum.accumulate(x, axis))
         k.add("cummin%d" % axis, t, "[M, N]", "cummin(x, axis = %d, reverse = true)" % axis,
               np.flip(np.minimum.accumulate(np.flip(x, axis), axis), axis))
@@ -419,6 +454,8 @@ def along(t, m, n, seed):
             k.add("xor%d" % axis, t, shape, "reduce_xor" + tell, np.bitwise_xor.reduce(x, axis=axis, keepdims=True))
             k.add("and%d" % axis, t, shape, "reduce_and" + tell, wrap(t, np.bitwise_and.reduce(x, axis=axis, keepdims=True)))
             k.add("or%d" % axis, t, shape, "reduce_or" + tell, np.bitwise_or.reduce(x, axis=axis, keepdims=True))
+    if t == SCALE:
+        return k
     wide = t if t in WIDE else "f32" if t in FLOATS else "i32"
     exact = x @ y.T
     k.add("dot", wide, "[M, M]", "dot(x, y.T)", exact)
@@ -467,13 +504,21 @@ def check_tables():
         print("SKIPPED dtypes, tables beside ml_dtypes: it is not installed")
         return []
     wrong = []
-    for t, name in (("f8e4m3fn", "float8_e4m3fn"), ("f8e5m2", "float8_e5m2"), ("bf16", "bfloat16")):
+    for t in BYTES + ["bf16"]:
+        name = {"bf16": "bfloat16"}.get(t) or t.replace("f8", "float8_") if t in FLOATS else t.replace("i", "int").replace("u", "uint")
+        theirs = getattr(ml_dtypes, name, None)
+        if theirs is None:
+            print("SKIPPED dtypes, %s beside ml_dtypes: this one has no %s" % (t, name))
+            continue
         codes = np.arange(1 << bits_of(t)).astype(STORED[t])
-        theirs, ours = codes.view(getattr(ml_dtypes, name)).astype(np.float64), decode(t, codes)
-        values = codes_of("f32", (400, 400), 5).view(np.float32)
-        if not same("f32", theirs.copy(), ours):
+        if not same("f32" if t in FLOATS else t, codes.view(theirs).astype(np.float64 if t in FLOATS else np.int64), decode(t, codes)):
             wrong.append("ml_dtypes decodes %s otherwise" % t)
-        if not same("f32", values.astype(getattr(ml_dtypes, name)).astype(np.float64), round_to(t, values)):
+        halves = np.arange(1 << 16).astype(np.uint16)
+        values = np.concatenate([codes_of("f32", (400, 400), 5).view(np.float32).ravel(), decode("bf16", halves).astype(np.float32),
+                                 decode("f16", halves).astype(np.float32), 2.0 ** np.random.default_rng(6).uniform(-150, 129, 1 << 16).astype(np.float32)])
+        if t == SCALE:  # ml_dtypes rounds subnormal numbers above the least scale up, however near they are to it
+            values = values[~((values > 2.0 ** -127) & (values < 1.5 * 2.0 ** -127))]
+        if t in FLOATS and not same("f32", values.astype(theirs).astype(np.float64), round_to(t, values)):
             wrong.append("ml_dtypes rounds to %s otherwise" % t)
     return wrong
 
@@ -482,7 +527,7 @@ def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     numbers = [t for t in ALL if t != "bool"]
     makers = [lambda t=t: casts(t) for t in ALL] + [lambda t=t: elementwise(t) for t in numbers] + [logic]
-    makers += [lambda t=t: along(t, 13, 37, 11) for t in numbers] + [lambda t=t: along(t, 3, 0, 11) for t in ("i4", "u16", "f8e4m3fn", "f32", "u64", "f64")]
+    makers += [lambda t=t: along(t, 13, 37, 11) for t in numbers] + [lambda t=t: along(t, 3, 0, 11) for t in ("i4", "u2", "u16", "f8e4m3fn", "f8e4m3fnuz", SCALE, "f32", "u64", "f64")]
     makers += [lambda t=t: moves(t) for t in ALL]
     if not wanted:
         makers = sampled(makers, 12, what="kernels")

@@ -23,8 +23,9 @@ import dtypes
 from dtypes import ALL as EVERY, FLOATS as ALL_FLOATS, INTEGERS, WIDE, bits_of, decode, round_to, wrap
 from operations import FUNCTIONS
 
-# Of up to 32 bits: what rows mean here is said in int64 and float64.
-ALL, FLOATS = [t for t in EVERY if t not in WIDE], {t: f for t, f in ALL_FLOATS.items() if t not in WIDE}
+# Of up to 32 bits: what rows mean here is said in int64 and float64. Scales have no operations.
+ALL = [t for t in EVERY if t not in WIDE and t != dtypes.SCALE]
+FLOATS = {t: f for t, f in ALL_FLOATS.items() if t in ALL}
 
 WORK = os.path.join(os.environ.get("BUILD", "build"), "folding", str(os.getpid()))
 PAIRS = 16  # tried of each dtype
@@ -38,14 +39,17 @@ def codes_of(dtype, values):
     """The codes of values that the dtype has, as its arrays store them."""
     if dtype == "bool":
         return np.array(values, np.uint8)
-    store = {4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32}[bits_of(dtype)]
+    store = {2: np.uint8, 4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32}[bits_of(dtype)]
     if dtype in INTEGERS:
         return (np.array(values, np.int64) & ((1 << bits_of(dtype)) - 1)).astype(store)
     if dtype == "f32":
         return np.array(values, np.float64).astype(np.float32).view(np.uint32)
     table, sizes = dtypes.TABLE[dtype], np.abs(np.array(values, np.float64))
+    if dtypes.without_minus_zero(dtype):
+        table = np.append(table, math.nan)  # in the place of -0
     found = np.array([np.flatnonzero(table == s)[0] if s == s else np.flatnonzero(table != table)[0] for s in sizes], np.int64)
-    return (found | (np.signbit(values).astype(np.int64) << (bits_of(dtype) - 1))).astype(store)
+    signs = np.signbit(values) & ((sizes != 0) | (not dtypes.without_minus_zero(dtype)))
+    return (found | (signs.astype(np.int64) << (bits_of(dtype) - 1))).astype(store)
 
 
 def edges(dtype):
@@ -57,11 +61,11 @@ def edges(dtype):
         wanted = [0, 1, 2, 3, 5, 7, bits - 1, bits, bits + 1, 100, -1, -2, -3, -7, least, least + 1, most - 1, most]
         return sorted({v for v in wanted if least <= v <= most})
     digits, least, infinite = FLOATS[dtype]
-    most = 448.0 if dtype == "f8e4m3fn" else 57344.0 if dtype == "f8e5m2" else (2 - 2.0 ** (1 - digits)) * 2.0 ** (1 - least)
+    most = np.nanmax(np.where(np.isinf(dtypes.TABLE[dtype]), 0, dtypes.TABLE[dtype])) if dtype in dtypes.TABLE else (2 - 2.0 ** (1 - digits)) * 2.0 ** (1 - least)
     sizes = [0.0, 1.0, 2.0, 3.0, 6.0, 0.5, 2.5, 1.1, 1 / 3, 1 + 2.0 ** (1 - digits), 3 + 2.0 ** (2 - digits), 2.0 ** digits - 1, most, most / 2,
              2.0 ** least, 2.0 ** (least - digits + 1), 3 * 2.0 ** (least - digits + 1), math.nan] + [math.inf] * infinite
     sizes = [float(v) for v in round_to(dtype, np.array(sizes))]
-    return sizes + [-v for v in sizes if v == v]
+    return sizes + [-v for v in sizes if v == v and (v or not dtypes.without_minus_zero(dtype))]
 
 
 def literal(value):
@@ -181,7 +185,7 @@ def sign(t, x, y, z):
 
 
 def float_rows(t):
-    rows = [Row(text, lambda t, x, y, z, f=f: round_to(t, f(t, x, y))) for _, text, f in dtypes.FLOAT_OPS if "fma" not in text]
+    rows = [Row(text, lambda t, x, y, z, f=f: round_to(t, f(t, x, y))) for _, text, f in dtypes.FLOAT_OPS if "fma" not in text and "nextafter" not in text]
     return rows + compares() + casts(t) + [
         Row("mod(x, y)", float_mod), Row("floordiv(x, y)", lambda t, x, y, z: round_to(t, floor_divide(x, y))),
         Row("fma(x, y, z)", fma), Row("clamp(x, y, z)", lambda t, x, y, z: dtypes.best(dtypes.best(x, y, np.maximum), z, np.minimum)),

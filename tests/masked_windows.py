@@ -72,7 +72,7 @@ class Axis:
 
 class Access:
     def __init__(self, r, rng, n, starts, bounded, grid):
-        self.name, self.dtype, self.bounded = "%d" % n, r.choice([t for t in dtypes.ALL if t not in dtypes.WIDE]), bounded
+        self.name, self.dtype, self.bounded = "%d" % n, r.choice([t for t in dtypes.ALL if t not in dtypes.WIDE and t != dtypes.SCALE]), bounded
         rank = r.choice([1, 1, 2, 2, 3, 4])
         self.dims = [r.choice([1, 3, 8, 17, 64] if rank < 3 else [1, 2, 5, 9]) for _ in range(rank)]
         self.axes = [Axis(r, d, starts) for d in self.dims]

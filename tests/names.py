@@ -120,7 +120,7 @@ def own_words():
 def language_words():
     """Words that a .pk file cannot have for a name."""
     words = re.findall(r'^TOKEN\(\w+, "([a-z_]+)", RESERVED\)', (ROOT / "dsl" / "tokens.def").read_text(), re.M)
-    return set(words) | set(re.findall(r'^DTYPE\(\w+, "(\w+)"', (ROOT / "dsl" / "dtypes.def").read_text(), re.M))
+    return set(words) | set(re.findall(r'^(?:INTEGER|FLOAT)\(\w+, "(\w+)"', (ROOT / "dsl" / "dtypes.def").read_text(), re.M))
 
 
 def local_words():

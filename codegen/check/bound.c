@@ -11,15 +11,13 @@
 
 #include <string.h>
 
-static double as_f64(double x) { return x; }
-static double as_f32(double x) { return dtype_round(DT_F32, x); }
-static double as_bf16(double x) { return dtype_round(DT_BF16, x); }
-static double as_f16(double x) { return dtype_round(DT_F16, x); }
-static double as_f8e4m3fn(double x) { return dtype_round(DT_F8E4M3FN, x); }
-static double as_f8e5m2(double x) { return dtype_round(DT_F8E5M2, x); }
+#define FLOAT(id, ...) \
+  static double as_##id(double x) { return dtype_round(DT_##id, x); }
+#include "dsl/dtypes.def"
 static pk_bound_function *const as_dtype[DT_COUNT] = {
-    [DT_F64] = as_f64, [DT_F32] = as_f32,           [DT_BF16] = as_bf16,
-    [DT_F16] = as_f16, [DT_F8E4M3FN] = as_f8e4m3fn, [DT_F8E5M2] = as_f8e5m2};
+#define FLOAT(id, ...) [DT_##id] = as_##id,
+#include "dsl/dtypes.def"
+};
 
 static pk_bound_rules rules_of(const Interp *in, DType t) {
   const Rounding *r = t == DT_F64 ? &in->rounding_f64 : &in->rounding;
@@ -143,7 +141,7 @@ static double cast_error(const Interp *in, const Value *out, const Value *a, int
     return to == DT_BOOL && is_float(from) ? pk_bound_near(bound_at(a, e), pk_bound_exact(0)) : 0;
   if (from == DT_BOOL) return error_at(a, e);
   if (!is_float(from)) return in->exact ? fabs(as_dtype[to](out->f[e]) - out->f[e]) : 0;
-  if (dtype_spacing(to) <= dtype_spacing(from)) return error_at(a, e);
+  if (dtype_holds(to, from)) return error_at(a, e);
   return in->exact ? pk_bound_rounded(as_dtype[to], bound_at(a, e)).error
                    : pk_bound_allowed(as_dtype[to], bound_at(a, e));
 }

@@ -173,7 +173,10 @@ static void run_select(Interp *in, Value *out, const Value *c, const Value *a, c
 
 static void run_cast(Value *out, const Value *a, bool exact) {
   bool from_float = is_float(a->dtype), to_float = is_float(out->dtype);
-  bool rounds = !exact || dtype_info[out->dtype].bits < dtype_info[a->dtype].bits;
+  bool holds = from_float ? to_float && dtype_holds(out->dtype, a->dtype)
+                          : dtype_info[out->dtype].bits >= dtype_info[a->dtype].bits &&
+                                !is_scale(out->dtype);
+  bool rounds = !exact || !holds;
   if (to_float && !rounds) {
     for (int64_t e = 0; e < out->count; e++)
       out->f[e] = from_float ? a->f[e] : int_to_float(DT_F64, a->dtype, a->i[e]);

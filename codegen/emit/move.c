@@ -6,7 +6,8 @@
 
 const char *pk_dtype_name(DType t) {
   static const char *const names[DT_COUNT] = {
-#define DTYPE(id, name, bits, class, ctype, meaning) [DT_##id] = "PK_" #id,
+#define INTEGER(id, ...) [DT_##id] = "PK_" #id,
+#define FLOAT(id, ...) [DT_##id] = "PK_" #id,
 #include "dsl/dtypes.def"
 #undef DTYPE
   };

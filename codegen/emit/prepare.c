@@ -16,7 +16,9 @@ static const Expr *tile_bytes(Gen *g, const Type *t) {
       n = expr_round_up(pool, n, tile_sublanes(t->dtype));
     bytes = expr_sat_mul(pool, bytes, n);
   }
-  return dtype_info[t->dtype].bits == 4 && t->rank ? expr_sat_half(pool, bytes) : bytes;
+  for (int bits = dtype_info[t->dtype].bits; bits < 8 && t->rank; bits *= 2)
+    bytes = expr_sat_half(pool, bytes);
+  return bytes;
 }
 
 static void put_vmem(Gen *g, Buf *out) {

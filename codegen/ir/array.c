@@ -58,87 +58,129 @@ uint16_t float_to_f16(float value) {
   return (uint16_t)(sign | ((rounded >> 13) - (112u << 10)));
 }
 
-// `precision` significant bits, exponents down to `least`.
-typedef struct {
-  int precision, least;
-  double greatest;
-  bool has_inf;
-} FloatFormat;
+double dtype_largest(DType dtype) { return dtype_info[dtype].greatest; }
+bool dtype_has_inf(DType dtype) { return dtype_info[dtype].special == SPECIAL_IEEE; }
+int dtype_precision(DType dtype) { return dtype_info[dtype].precision; }
+int dtype_least_exponent(DType dtype) { return dtype_info[dtype].least_exponent; }
 
-static const FloatFormat formats[DT_COUNT] = {
-    [DT_F64] = {53, -1022, 0x1.fffffffffffffp1023, true},
-    [DT_F32] = {24, -126, 0x1.fffffep127, true},
-    [DT_BF16] = {8, -126, 0x1.fep127, true},
-    [DT_F16] = {11, -14, 65504, true},
-    [DT_F8E4M3FN] = {4, -6, 448, false},
-    [DT_F8E5M2] = {3, -14, 57344, true},
-};
-
-double dtype_largest(DType dtype) { return formats[dtype].greatest; }
-bool dtype_has_inf(DType dtype) { return formats[dtype].has_inf; }
-int dtype_precision(DType dtype) { return formats[dtype].precision; }
-int dtype_least_exponent(DType dtype) { return formats[dtype].least; }
 double dtype_spacing(DType dtype) {
-  return is_float(dtype) ? ldexp(1, 1 - formats[dtype].precision) : 0;
+  return is_float(dtype) ? ldexp(1, 1 - dtype_info[dtype].precision) : 0;
 }
 
-// Rounds to nearest even.
-static double round_binary(double value, const FloatFormat *format) {
-  if (value == 0 || isnan(value)) return value;
-  double overflow = format->has_inf ? copysign(INFINITY, value) : (double)NAN;
-  if (isinf(value)) return overflow;
+static double least_scale(const DTypeInfo *t) { return ldexp(1, t->least_exponent); }
+
+double dtype_top(DType dtype) {
+  return dtype_has_inf(dtype) ? (double)INFINITY : dtype_largest(dtype);
+}
+
+double dtype_bottom(DType dtype) {
+  return is_scale(dtype) ? least_scale(&dtype_info[dtype]) : -dtype_top(dtype);
+}
+
+// The exponent of the last bit of the least number.
+static int last_place(const DTypeInfo *t) { return t->least_exponent - (t->precision - 1); }
+
+bool dtype_holds(DType wide, DType narrow) {
+  const DTypeInfo *w = &dtype_info[wide], *n = &dtype_info[narrow];
+  return w->precision >= n->precision && last_place(w) <= last_place(n) &&
+         w->greatest >= n->greatest && (dtype_has_inf(wide) || !dtype_has_inf(narrow)) &&
+         (!is_scale(wide) || is_scale(narrow));
+}
+
+// To nearest even.
+static double round_number(double value, const DTypeInfo *t) {
   int exponent = ilogb(value);
-  if (exponent < format->least) exponent = format->least;
-  int shift = format->precision - 1 - exponent;
-  double rounded = ldexp(rint(ldexp(value, shift)), -shift);
-  return fabs(rounded) > format->greatest ? overflow : rounded;
+  if (exponent < t->least_exponent) exponent = t->least_exponent;
+  int shift = t->precision - 1 - exponent;
+  return ldexp(rint(ldexp(value, shift)), -shift);
+}
+
+static double round_to_scale(double value, const DTypeInfo *t) {
+  if (!(value > 0) || isinf(value)) return (double)NAN;
+  double rounded = round_number(value, t);
+  return rounded > t->greatest ? (double)NAN : fmax(rounded, least_scale(t));
+}
+
+static double round_binary(double value, const DTypeInfo *t) {
+  if (isnan(value)) return value;
+  double rounded = value == 0 || isinf(value) ? value : round_number(value, t);
+  if (fabs(rounded) > t->greatest)
+    return t->special == SPECIAL_IEEE ? copysign(INFINITY, value) : (double)NAN;
+  return rounded == 0 && t->special == SPECIAL_FNUZ ? 0 : rounded;
 }
 
 double dtype_round(DType dtype, double value) {
-  if (dtype == DT_F64) return value;
+  if (dtype == DT_F64 || !is_float(dtype)) return value;
   if (dtype == DT_F32) return (double)(float)value;
-  return is_float(dtype) ? round_binary(value, &formats[dtype]) : value;
+  return is_scale(dtype) ? round_to_scale(value, &dtype_info[dtype])
+                         : round_binary(value, &dtype_info[dtype]);
+}
+
+static bool is_f8_nan(const DTypeInfo *t, uint8_t bits) {
+  switch (t->special) {
+    case SPECIAL_FN:
+      return (bits & 0x7f) == 0x7f;
+    case SPECIAL_FNUZ:
+      return bits == 0x80;
+    case SPECIAL_SCALE:
+      return bits == 0xff;
+    default:
+      return (bits & 0x7f) > 0x7c;
+  }
 }
 
 float f8_to_float(DType dtype, uint8_t bits) {
-  const FloatFormat *format = &formats[dtype];
-  int width = format->precision - 1, exponent = (bits & 0x7f) >> width,
+  const DTypeInfo *t = &dtype_info[dtype];
+  int width = t->precision - 1, exponent = (bits & 0x7f) >> width,
       fraction = bits & ((1 << width) - 1);
   float sign = bits & 0x80 ? -1.0f : 1.0f;
-  if (format->has_inf && exponent == 31) return fraction ? (float)NAN : sign * (float)INFINITY;
-  if (!format->has_inf && (bits & 0x7f) == 0x7f) return (float)NAN;
+  if (is_f8_nan(t, bits)) return (float)NAN;
+  if (is_scale(dtype)) return ldexpf(1, bits + t->least_exponent);
+  if (dtype_has_inf(dtype) && exponent == 31) return sign * (float)INFINITY;
   if (exponent > 0) fraction += 1 << width, exponent--;
-  return sign * ldexpf((float)fraction, exponent + format->least - width);
+  return sign * ldexpf((float)fraction, exponent + t->least_exponent - width);
+}
+
+static uint8_t f8_nan(Special special, uint8_t sign) {
+  switch (special) {
+    case SPECIAL_FN:
+      return sign | 0x7f;
+    case SPECIAL_FNUZ:
+      return 0x80;
+    case SPECIAL_SCALE:
+      return 0xff;
+    default:
+      return sign | 0x7e;
+  }
 }
 
 uint8_t float_to_f8(DType dtype, double value) {
-  const FloatFormat *format = &formats[dtype];
+  const DTypeInfo *t = &dtype_info[dtype];
+  value = dtype_round(dtype, value);
   uint8_t sign = signbit(value) ? 0x80 : 0;
-  int width = format->precision - 1;
-  value = fabs(dtype_round(dtype, value));
-  if (isnan(value)) return sign | (format->has_inf ? 0x7e : 0x7f);
+  int width = t->precision - 1;
+  if (isnan(value)) return f8_nan(t->special, sign);
+  value = fabs(value);
   if (isinf(value)) return sign | 0x7c;
-  int exponent = value == 0 || ilogb(value) < format->least ? format->least : ilogb(value);
-  return (uint8_t)(sign |
-                   (((exponent - format->least) << width) + (int)ldexp(value, width - exponent)));
+  int least = t->least_exponent;
+  int exponent = value == 0 || ilogb(value) < least ? least : ilogb(value);
+  if (is_scale(dtype)) return (uint8_t)(exponent - least);
+  return (uint8_t)(sign | (((exponent - least) << width) + (int)ldexp(value, width - exponent)));
 }
 
 // ---- elements
 
+static double get_byte(DType t, uint8_t byte) {
+  if (is_float(t)) return (double)f8_to_float(t, byte);
+  int drop = 8 - dtype_info[t].bits;
+  return dtype_info[t].class == CLASS_SIGNED ? (int8_t)(uint8_t)(byte << drop) >> drop
+                                             : (uint8_t)(byte << drop) >> drop;
+}
+
 double array_get(const HostArray *array, int64_t index) {
   switch (array->dtype) {
-    case DT_BOOL:
-    case DT_U8:
-      return ((const uint8_t *)array->data)[index];
     case DT_I8:
       return ((const int8_t *)array->data)[index];
-    case DT_I4:
-      return ((((const uint8_t *)array->data)[index] & 15) ^ 8) - 8;
-    case DT_U4:
-      return ((const uint8_t *)array->data)[index] & 15;
-    case DT_F8E4M3FN:
-    case DT_F8E5M2:
-      return (double)f8_to_float(array->dtype, ((const uint8_t *)array->data)[index]);
     case DT_I16:
       return ((const int16_t *)array->data)[index];
     case DT_U16:
@@ -159,10 +201,9 @@ double array_get(const HostArray *array, int64_t index) {
       return (double)f16_to_float(((const uint16_t *)array->data)[index]);
     case DT_F32:
       return (double)((const float *)array->data)[index];
-    case DT_COUNT:
-      break;
+    default:
+      return get_byte(array->dtype, ((const uint8_t *)array->data)[index]);
   }
-  INTERNAL("dtype %d", (int)array->dtype);
 }
 
 int64_t array_get_int(const HostArray *array, int64_t index) {
@@ -186,15 +227,6 @@ int64_t saturate_to_integer(DType dtype, double value) {
 
 void array_set_int(HostArray *array, int64_t index, int64_t value) {
   switch (array->dtype) {
-    case DT_BOOL:
-    case DT_U8:
-    case DT_I8:
-      ((uint8_t *)array->data)[index] = (uint8_t)value;
-      return;
-    case DT_I4:
-    case DT_U4:
-      ((uint8_t *)array->data)[index] = (uint8_t)(value & 15);
-      return;
     case DT_I16:
     case DT_U16:
       ((uint16_t *)array->data)[index] = (uint16_t)value;
@@ -208,7 +240,9 @@ void array_set_int(HostArray *array, int64_t index, int64_t value) {
       ((int64_t *)array->data)[index] = value;
       return;
     default:
-      INTERNAL("dtype %d", (int)array->dtype);
+      REQUIRE(dtype_bytes(array->dtype) == 1);
+      ((uint8_t *)array->data)[index] =
+          (uint8_t)(value & ((1 << dtype_info[array->dtype].bits) - 1));
   }
 }
 
@@ -229,11 +263,10 @@ void array_set(HostArray *array, int64_t index, double value) {
     case DT_F64:
       ((double *)array->data)[index] = value;
       return;
-    case DT_F8E4M3FN:
-    case DT_F8E5M2:
-      ((uint8_t *)array->data)[index] = float_to_f8(array->dtype, value);
-      return;
     default:
-      array_set_int(array, index, saturate_to_integer(array->dtype, value));
+      if (is_f8(array->dtype))
+        ((uint8_t *)array->data)[index] = float_to_f8(array->dtype, value);
+      else
+        array_set_int(array, index, saturate_to_integer(array->dtype, value));
   }
 }

@@ -5,8 +5,9 @@
 
 #include "dsl/types.h"
 
-// Row-major, contiguous. bf16 and f16 elements are their 16-bit patterns, bool is a byte 0 or 1, i4
-// and u4 are the low half of a byte (written with zeros above), fp8 is its byte.
+// Row-major, contiguous. bf16 and f16 elements are their 16-bit patterns, bool is a byte 0 or 1,
+// integers of fewer than 8 bits are the low bits of a byte (written with zeros above), fp8 is its
+// byte.
 typedef struct HostArray {
   DType dtype;
   int rank;
@@ -37,6 +38,9 @@ uint8_t float_to_f8(DType dtype, double value);
 
 double dtype_largest(DType dtype);  // these of a float dtype
 bool dtype_has_inf(DType dtype);
+double dtype_top(DType dtype);  // the greatest value that is not NaN, and the least
+double dtype_bottom(DType dtype);
+bool dtype_holds(DType wide, DType narrow);  // each number of `narrow` is one of `wide`
 double dtype_spacing(DType dtype);  // at 1
 int dtype_precision(DType dtype);   // significant bits
 int dtype_least_exponent(DType dtype);

@@ -171,7 +171,7 @@ int64_t vmem_bytes(const Ref *ref, const int64_t *sizes) {
     int64_t tile = i == t->rank - 1 ? TILE_LANES : i == t->rank - 2 ? tile_sublanes(t->dtype) : 1;
     if (!mul_i64(bytes, ceil_div(n, tile) * tile, &bytes)) return INT64_MAX;
   }
-  if (dtype_info[t->dtype].bits == 4 && t->rank) bytes = ceil_div(bytes, 2);
+  if (is_part_of_byte(t->dtype) && t->rank) bytes = ceil_div(bytes, 8 / dtype_info[t->dtype].bits);
   return !mul_i64(bytes, ref->buffers > 1 ? ref->buffers : 1, &bytes) ? INT64_MAX : bytes;
 }
 

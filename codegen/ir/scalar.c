@@ -245,11 +245,8 @@ static uint64_t bits_of(DType dtype, double f, int64_t i) {
       return float_to_bf16((float)dtype_round(dtype, f));
     case DT_F16:
       return float_to_f16((float)dtype_round(dtype, f));
-    case DT_F8E4M3FN:
-    case DT_F8E5M2:
-      return float_to_f8(dtype, f);
     default:
-      return (uint64_t)i;
+      return is_float(dtype) ? float_to_f8(dtype, f) : (uint64_t)i;
   }
 }
 
@@ -257,7 +254,7 @@ static double float_of(DType dtype, uint64_t bits) {
   if (dtype == DT_BF16) return (double)bf16_to_float((uint16_t)bits);
   if (dtype == DT_F16) return (double)f16_to_float((uint16_t)bits);
   if (dtype == DT_F64) return double_of_bits(bits);
-  if (dtype_bytes(dtype) == 1) return (double)f8_to_float(dtype, (uint8_t)bits);
+  if (is_f8(dtype)) return (double)f8_to_float(dtype, (uint8_t)bits);
   uint32_t word = (uint32_t)bits;
   float single;
   memcpy(&single, &word, sizeof single);
@@ -298,9 +295,8 @@ Scalar scalar_apply(Op op, DType to, DType from, const Scalar *a) {
 // ---- folds
 
 static double float_start(Neutral neutral, DType dtype) {
-  double most = dtype_has_inf(dtype) ? (double)INFINITY : dtype_largest(dtype);
-  if (neutral == NEUTRAL_LEAST) return -most;
-  return neutral == NEUTRAL_GREATEST ? most : neutral == NEUTRAL_ONE;
+  if (neutral == NEUTRAL_LEAST) return dtype_bottom(dtype);
+  return neutral == NEUTRAL_GREATEST ? dtype_top(dtype) : neutral == NEUTRAL_ONE;
 }
 
 Scalar fold_start(Op fold, DType dtype) {

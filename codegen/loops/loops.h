@@ -191,6 +191,7 @@ const char *bits_lane(DType t);    // .. where signed or not is the same: "f32",
 const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
 const char *scalar_type(DType t);  // C type of a rank-0 value
 const char *const_text(Gen *g, const Instr *constant);
+const char *f32_text(Gen *g, double value);
 // to a rank-0 value as its array would hold it
 const char *element_pointer(Gen *g, const Instr *value);
 // what 32 bits computed, brought back to t

@@ -48,13 +48,8 @@ static const char *f64_text(Gen *g, double value) {
   INTERNAL("no text for a float");
 }
 
-const char *const_text(Gen *g, const Instr *constant) {
-  DType t = constant->type.dtype;
-  if (t == DT_BOOL) return constant->ival ? "true" : "false";
-  if (!is_float(t)) return integer_text(g, t, constant->ival);
-  if (isnan(constant->fval)) return t == DT_F64 ? "(double)NAN" : "NAN";
-  if (t == DT_F64) return f64_text(g, constant->fval);
-  float value = (float)constant->fval;
+const char *f32_text(Gen *g, double exact) {
+  float value = (float)exact;
   if (isinf(value)) return value > 0 ? "INFINITY" : "-INFINITY";
   for (int digits = 1; digits <= 9; digits++) {
     const char *s = text(g, "%.*g", digits, (double)value);
@@ -63,11 +58,21 @@ const char *const_text(Gen *g, const Instr *constant) {
   INTERNAL("no text for a float");
 }
 
+const char *const_text(Gen *g, const Instr *constant) {
+  DType t = constant->type.dtype;
+  if (t == DT_BOOL) return constant->ival ? "true" : "false";
+  if (!is_float(t)) return integer_text(g, t, constant->ival);
+  if (isnan(constant->fval)) return t == DT_F64 ? "(double)NAN" : "NAN";
+  if (t == DT_F64) return f64_text(g, constant->fval);
+  return f32_text(g, constant->fval);
+}
+
 const char *element_pointer(Gen *g, const Instr *value) {
   DType t = value->type.dtype;
   const char *s = scalar_text(g, value);
   if (is_narrow_float(t)) s = text(g, "pks_bits_%s(%s)", dtype_info[t].name, s);
-  if (t == DT_I4) s = text(g, "(%s) & 15", s);
+  if (is_part_of_byte(t) && dtype_info[t].class == CLASS_SIGNED)
+    s = text(g, "(%s) & %d", s, (1 << dtype_info[t].bits) - 1);
   return text(g, "&(const %s){%s}", ctype(t), s);
 }
 
@@ -79,9 +84,11 @@ const char *narrowed(Gen *g, const char *prefix, DType t, const char *expression
 }
 
 // Results of these never leave a narrow type that the operands were in. A float `mod` does: it may
-// add its divisor.
+// add its divisor; and `rem` of a type without -0.
 static bool stays_in_type(Op op, DType t) {
   switch (op) {
+    case OP_REM:
+      return dtype_info[t].special != SPECIAL_FNUZ;
     case OP_MAX:
     case OP_MIN:
     case OP_AND:
@@ -89,7 +96,6 @@ static bool stays_in_type(Op op, DType t) {
     case OP_XOR:
     case OP_SIGN:
     case OP_SELECT:
-    case OP_REM:
       return true;
     default:
       return op == OP_MOD && !is_float(t);
@@ -180,6 +186,13 @@ static bool is_never_positive(const Instr *v) {
          (v->op == OP_NEG && v->args[0]->op == OP_ABS);
 }
 
+// Not of the copies of the sign. The count leaves a type that does not have its own width.
+static const char *signed_population_count(Gen *g, const char *prefix, DType t, const char *x) {
+  int bits = dtype_info[t].bits;
+  const char *count = text(g, "%s_population_count_i32(%s_wrap_u%d(%s))", prefix, prefix, bits, x);
+  return bits > dtype_max(t) ? narrowed(g, prefix, t, count) : count;
+}
+
 static const char *op_text(Gen *g, bool lanes, const Instr *v, const char *const *args) {
   const char *prefix = lanes ? "pk" : "pks";
   DType t = v->type.dtype, from = v->nargs ? v->args[v->nargs - 1]->type.dtype : t;
@@ -198,10 +211,8 @@ static const char *op_text(Gen *g, bool lanes, const Instr *v, const char *const
       break;
   }
   if (is_narrow_integer(from) && width_matters(v->op)) lane = dtype_info[from].name;
-  if (v->op == OP_POPCOUNT && is_narrow_integer(from) &&
-      dtype_info[from].class == CLASS_SIGNED)  // not the copies of the sign
-    return text(g, "%s_population_count_i32(%s_wrap_u%d(%s))", prefix, prefix,
-                dtype_info[from].bits, args[0]);
+  if (v->op == OP_POPCOUNT && is_narrow_integer(from) && dtype_info[from].class == CLASS_SIGNED)
+    return signed_population_count(g, prefix, from, args[0]);
   const char *result =
       v->nargs == 1 ? text(g, "%s_%s_%s(%s)", prefix, name, lane, args[0])
       : v->nargs == 2

@@ -432,6 +432,7 @@ void lower_declarations(Lower *l);
 // scope: the SCOPED it lives in, or NULL
 void lower_scratch(Lower *l, const Node *node, Instr *scope);
 void check_parallel(Lower *l);
+void check_scales(Lower *l);
 // Refuses calls in which the numbers of elements of two shapes do not compare so.
 void require_at_call(Lower *l, Op op, const Type *a, const Type *b, Span span, const char *message);
 // ---- reference.c

@@ -48,6 +48,9 @@ static const char *native_name(const char *name, const char *const *names, int c
     const char *foreign, *native;
   } table[] = {
 #define FOREIGN(foreign, native) {foreign, native},
+#define INTEGER(id, name, bits, class, ctype, numpy, ...) FOREIGN(numpy, name)
+#define FLOAT(id, name, bits, ctype, numpy, ...) FOREIGN(numpy, name)
+#include "dsl/dtypes.def"
 #include "codegen/lower/foreign.def"
 #undef FOREIGN
   };

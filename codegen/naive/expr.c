@@ -73,11 +73,11 @@ void naive_close_loops(Naive *n, int count) {
 
 const char *naive_ctype(const Naive *n, DType t) {
   if (t == DT_BOOL) return n->bounded ? "unsigned char" : "bool";
-  return is_float(t)  ? n->bounded    ? "pk_bound"
-                        : t == DT_F64 ? "double"
-                                      : "naive_float"
-         : t == DT_I4 ? "int8_t"
-                      : dtype_info[t].ctype;
+  return is_float(t)                                                 ? n->bounded    ? "pk_bound"
+                                                                       : t == DT_F64 ? "double"
+                                                                                     : "naive_float"
+         : is_part_of_byte(t) && dtype_info[t].class == CLASS_SIGNED ? "int8_t"
+                                                                     : dtype_info[t].ctype;
 }
 
 // A value that something may have rounded to t, in C; `value` as it is where there is no such t.
@@ -108,13 +108,14 @@ const char *naive_stored(Naive *n, DType t, const char *value) {
   if (n->bounded && t == DT_BOOL) return naive_truth(n, value);
   if (is_narrow_float(t))
     return naive_text(n, "pk_%s_from_f32((float)%s)", dtype_info[t].name, value);
-  if (t == DT_I4) return naive_text(n, "(uint8_t)(%s & 15)", value);
+  if (is_part_of_byte(t) && dtype_info[t].class == CLASS_SIGNED)
+    return naive_text(n, "(uint8_t)(%s & %d)", value, (1 << dtype_info[t].bits) - 1);
   return is_float(t) ? naive_text(n, "(%s)%s", dtype_info[t].ctype, value) : value;
 }
 
 const char *naive_converted(Naive *n, DType t, const char *value) {
-  return naive_text(n, dtype_info[t].bits == 4 ? "naive_wrap_%s(%s)" : "(%s)%s",
-                    dtype_info[t].bits == 4 ? dtype_info[t].name : naive_ctype(n, t), value);
+  return is_part_of_byte(t) ? naive_text(n, "naive_wrap_%s(%s)", dtype_info[t].name, value)
+                            : naive_text(n, "(%s)%s", naive_ctype(n, t), value);
 }
 
 static const char *exactly(Naive *n, const char *value) {
@@ -128,7 +129,7 @@ const char *naive_loaded(Naive *n, DType t, const char *element) {
                           : element);
   if (is_narrow_float(t))
     return naive_text(n, "(naive_float)pk_f32_from_%s(%s)", dtype_info[t].name, element);
-  if (dtype_info[t].bits == 4) return naive_converted(n, t, element);
+  if (is_part_of_byte(t)) return naive_converted(n, t, element);
   if (t == DT_F32) return naive_text(n, "(naive_float)%s", element);
   return t == DT_BOOL ? naive_text(n, "(%s != 0)", element) : element;
 }
@@ -249,9 +250,9 @@ static const char *of_integers(Naive *n, const Instr *v, const char *const *args
   const char *value = !operates              ? called_on_integers(n, v, args)
                       : op_has(v->op, WRAPS) ? wrapping(n, v, args)
                                              : spelled(n, v, args);
-  // C's types wrap by themselves, but for those of 4 bits.
+  // C's types wrap by themselves, but not where they are wider than the dtype.
   value = naive_text(n, "(%s)%s", naive_ctype(n, t), value);
-  return dtype_info[t].bits == 4 ? naive_converted(n, t, value) : value;
+  return is_part_of_byte(t) ? naive_converted(n, t, value) : value;
 }
 
 static const char *compare(Naive *n, const Instr *v, const char *const *args) {
@@ -264,7 +265,7 @@ static const char *compare(Naive *n, const Instr *v, const char *const *args) {
 
 static const char *bounded_cast(Naive *n, DType from, DType to, const char *a) {
   if (is_float(from)) {
-    bool narrowing = is_float(to) && dtype_spacing(to) > dtype_spacing(from);
+    bool narrowing = is_float(to) && !dtype_holds(to, from);
     if (is_float(to))
       return narrowing ? naive_text(n, "pk_bound_rounded(naive_as_%s, %s)", dtype_info[to].name, a)
                        : a;
@@ -292,7 +293,7 @@ static const char *cast(Naive *n, DType from, DType to, const char *a) {
   if (n->bounded && is_float(from)) a = naive_text(n, "(double)%s.value", a);
   if (to == DT_BOOL) return naive_text(n, "(%s != 0)", a);
   if (is_float(to)) {
-    bool widening = is_float(from) && dtype_info[from].bits < dtype_info[to].bits;
+    bool widening = is_float(from) && dtype_holds(to, from);
     if (to == DT_F64) return naive_text(n, "(double)%s", a);
     if (is_narrow_float(to) && is_wide(from)) return naive_rounded(n, to, odd_text(n, from, a));
     if (is_float(from))

@@ -18,7 +18,7 @@ static bool is_sum(Op op) { return fold_operation[op] == OP_ADD; }
 static const char *float_start(Naive *n, Op op, DType t) {
   double start = fold_start(op, t).f;
   if (isinf(start)) return start > 0 ? "INFINITY" : "-INFINITY";
-  return naive_text(n, "%g", start);
+  return format_double(n->arena, start);
 }
 
 static const char *integer_start(Naive *n, DType t, const char *type, int64_t start) {

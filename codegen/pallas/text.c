@@ -122,24 +122,11 @@ void py_leave(Py *p) {
 
 const char *py_dtype(DType dtype) {
   static const char *const names[DT_COUNT] = {
-      [DT_BOOL] = "jnp.bool_",
-      [DT_I4] = "jnp.int4",
-      [DT_U4] = "jnp.uint4",
-      [DT_I8] = "jnp.int8",
-      [DT_U8] = "jnp.uint8",
-      [DT_I16] = "jnp.int16",
-      [DT_U16] = "jnp.uint16",
-      [DT_I32] = "jnp.int32",
-      [DT_U32] = "jnp.uint32",
-      [DT_I64] = "jnp.int32",  // an index
-      [DT_F8E4M3FN] = "jnp.float8_e4m3fn",
-      [DT_F8E5M2] = "jnp.float8_e5m2",
-      [DT_BF16] = "jnp.bfloat16",
-      [DT_F16] = "jnp.float16",
-      [DT_F32] = "jnp.float32",
+#define INTEGER(id, name, bits, class, ctype, numpy, ...) [DT_##id] = "jnp." numpy,
+#define FLOAT(id, name, bits, ctype, numpy, ...) [DT_##id] = "jnp." numpy,
+#include "dsl/dtypes.def"
   };
-  REQUIRE(names[dtype]);
-  return names[dtype];
+  return names[dtype == DT_I64 ? DT_I32 : dtype];  // i64: an index
 }
 
 const char *py_dim(Py *p, Dim dim) {

@@ -157,10 +157,10 @@ static Instr *identity_of_cast(Instr *instr) {
   if (instr->op == OP_BITCAST)
     return is_float(instr->type.dtype) || is_float(a->type.dtype) ? NULL : a->args[0];
   DType narrow = instr->type.dtype, wide = a->type.dtype;
-  bool wider = dtype_info[wide].bits > dtype_info[narrow].bits && narrow != DT_BOOL;
-  return wider && ((is_float(narrow) && is_float(wide)) || (is_integer(narrow) && is_integer(wide)))
-             ? a->args[0]
-             : NULL;
+  bool floats = is_float(narrow) && is_float(wide),
+       integers = is_integer(narrow) && is_integer(wide);
+  bool wider = dtype_info[wide].bits > dtype_info[narrow].bits;
+  return (floats && dtype_holds(wide, narrow)) || (integers && wider) ? a->args[0] : NULL;
 }
 
 static bool counts_up(const int64_t *ints, int count) {

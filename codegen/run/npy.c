@@ -11,17 +11,6 @@
 
 enum { NPY_MAGIC = 6, NPY_HEADER_MOST = 1 << 20 };
 
-static const struct {
-  const char *code;
-  DType dtype;
-} npy_codes[] = {
-    {"b1", DT_BOOL}, {"i1", DT_I8},       {"u1", DT_U8},  {"i2", DT_I16},    {"u2", DT_U16},
-    {"i4", DT_I32},  {"u4", DT_U32},      {"i8", DT_I64}, {"u8", DT_U64},    {"f8", DT_F64},
-    {"V2", DT_BF16}, {"f2", DT_F16},      {"f4", DT_F32}, {"f1", DT_F8E5M2}, {"V1", DT_I4},
-    {"V1", DT_U4},   {"V1", DT_F8E4M3FN},
-};
-enum { NPY_CODES = sizeof npy_codes / sizeof *npy_codes };
-
 // ---- the header's text: a Python dictionary of three keys
 
 typedef struct {
@@ -92,12 +81,13 @@ static const char *read_descr(Reader *r, NpyHeader *header) {
   char order = descr[0];
   if (order == '>')
     return arena_printf(r->arena, "its dtype %s is big-endian; save it as little-endian", descr);
-  for (int i = 0; i < NPY_CODES; i++) {
-    bool one_byte = dtype_bytes(npy_codes[i].dtype) == 1 || npy_codes[i].dtype == DT_BF16;
-    if ((order == '<' || order == '=' || (order == '|' && one_byte)) &&
-        strcmp(descr + 1, npy_codes[i].code) == 0) {
-      header->dtype = npy_codes[i].dtype;
-      header->opaque = strcmp(npy_codes[i].code, "V1") == 0;
+  for (int t = 0; t < DT_COUNT; t++) {
+    const char *code = dtype_info[t].npy;
+    bool no_order = dtype_bytes((DType)t) == 1 || t == DT_BF16;
+    if ((order == '<' || order == '=' || (order == '|' && no_order)) &&
+        strcmp(descr + 1, code) == 0) {
+      header->dtype = (DType)t;
+      header->opaque = strcmp(code, "V1") == 0;
       return NULL;
     }
   }
@@ -105,7 +95,7 @@ static const char *read_descr(Reader *r, NpyHeader *header) {
 }
 
 bool npy_holds(const NpyHeader *header, DType dtype) {
-  bool bytes = dtype_info[dtype].bits == 4 || (is_float(dtype) && dtype_bytes(dtype) == 1);
+  bool bytes = is_part_of_byte(dtype) || is_f8(dtype);
   return header->opaque ? bytes : header->dtype == dtype;
 }
 
@@ -230,12 +220,13 @@ static void from_fortran(const HostArray *to, const char *from, int64_t count) {
   }
 }
 
-// A bool is a byte 0 or 1 and the upper half of a 4-bit integer's byte zeros, whatever the file
-// holds.
+// A bool is a byte 0 or 1 and the upper bits of an integer's byte that do not count are zeros,
+// whatever the file holds.
 static void tidy_bytes(const HostArray *array, int64_t count) {
   unsigned char *bytes = array->data;
   for (int64_t i = 0; array->dtype == DT_BOOL && i < count; i++) bytes[i] = bytes[i] != 0;
-  for (int64_t i = 0; dtype_info[array->dtype].bits == 4 && i < count; i++) bytes[i] &= 15;
+  unsigned char used = (unsigned char)((1u << (dtype_info[array->dtype].bits & 7)) - 1);
+  for (int64_t i = 0; is_part_of_byte(array->dtype) && i < count; i++) bytes[i] &= used;
 }
 
 const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *header,
@@ -259,13 +250,8 @@ const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *heade
   return wrong;
 }
 
-// fp8 of either form is written as plain bytes, since NumPy cannot read what it writes for f8e5m2.
-static const char *code_of(DType dtype) {
-  if (dtype == DT_F8E5M2) return "V1";
-  for (int i = 0; i < NPY_CODES; i++)
-    if (npy_codes[i].dtype == dtype) return npy_codes[i].code;
-  INTERNAL("no .npy code for dtype %d", dtype);
-}
+// fp8 of each form is written as plain bytes, since NumPy cannot read what it writes for f8e5m2.
+static const char *code_of(DType dtype) { return is_f8(dtype) ? "V1" : dtype_info[dtype].npy; }
 
 const char *npy_write(Arena *arena, const char *path, const HostArray *array) {
   int64_t count;

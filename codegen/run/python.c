@@ -20,10 +20,10 @@ typedef struct {
 
 // ---- what the child is told
 
-// Narrow floats are given as f32, 4-bit integers as bytes: exactly, without libraries beside NumPy.
+// Narrow floats are given as f32, narrow integers as bytes: exactly, without libraries beside
+// NumPy.
 static DType python_dtype(DType t) {
-  if (t == DT_I4) return DT_I8;
-  if (t == DT_U4) return DT_U8;
+  if (is_part_of_byte(t)) return dtype_info[t].class == CLASS_SIGNED ? DT_I8 : DT_U8;
   return is_float(t) && dtype_info[t].bits < 32 ? DT_F32 : t;
 }
 

@@ -1,12 +1,16 @@
-/* f8.h: f8e4m3fn and f8e5m2 as they lie in memory (uint8_t), to and from float. Narrowing rounds to
- * nearest even; what is too large becomes a NaN in f8e4m3fn, which has no infinity, and an infinity
- * in f8e5m2. */
+/* f8.h: fp8 as it lies in memory (uint8_t), to and from float. Narrowing rounds to nearest even;
+ * what is too large becomes an infinity in f8e5m2, a NaN in the others, which have no infinity.
+ *
+ * Of each kind, from `stored` fraction bits below an exponent of bias `bias`:
+ *   FN     NaN is all bits but the sign            FNUZ   no -0, whose bits are NaN
+ *   IEEE   infinities and NaN as in an f16         SCALE  an exponent alone: no sign, no zero; NaN
+ *                                                         is all bits */
 #ifndef PK_F8_H
 #define PK_F8_H
 
+#include <pk/dtypes.h>
 #include <pk/half.h>
 
-/* `stored` fraction bits below an exponent of bias `bias`. */
 static inline float pk_f32_from_f8(uint8_t x, int stored, int bias) {
   const uint32_t sign = (uint32_t)(x & 0x80) << 24, rest = x & 0x7fu;
   const uint32_t normal = (rest << (23 - stored)) + ((uint32_t)(127 - bias) << 23);
@@ -26,22 +30,60 @@ static inline uint32_t pk_f8_magnitude(float x, int stored, int bias) {
          shift;
 }
 
-static inline float pk_f32_from_f8e4m3fn(uint8_t x) {
+static inline uint8_t pk_f8_sign(float x) { return (uint8_t)(pk_bits_of_f32(x) >> 31 << 7); }
+
+static inline float pk_f32_from_FN(uint8_t x, int stored, int bias) {
   return (x & 0x7f) == 0x7f ? pk_f32_of_bits(0x7fc00000u | (uint32_t)(x & 0x80) << 24)
-                            : pk_f32_from_f8(x, 3, 7);
+                            : pk_f32_from_f8(x, stored, bias);
 }
-static inline uint8_t pk_f8e4m3fn_from_f32(float x) {
-  const uint32_t magnitude = pk_f8_magnitude(x, 3, 7);
-  return (uint8_t)((magnitude > 0x7e ? 0x7f : magnitude) | pk_bits_of_f32(x) >> 31 << 7);
+static inline uint8_t pk_FN_from_f32(float x, int stored, int bias) {
+  const uint32_t magnitude = pk_f8_magnitude(x, stored, bias);
+  return (uint8_t)((magnitude > 0x7e ? 0x7f : magnitude) | pk_f8_sign(x));
 }
-static inline float pk_f32_from_f8e5m2(uint8_t x) { return pk_f32_from_f16((uint16_t)(x << 8)); }
-static inline uint8_t pk_f8e5m2_from_f32(float x) {
-  const uint32_t magnitude = pk_f8_magnitude(x, 2, 15),
+
+static inline float pk_f32_from_IEEE(uint8_t x, int stored, int bias) {
+  (void)bias; /* an f16's */
+  return pk_f32_from_f16((uint16_t)(x << (10 - stored)));
+}
+static inline uint8_t pk_IEEE_from_f32(float x, int stored, int bias) {
+  const uint32_t magnitude = pk_f8_magnitude(x, stored, bias),
                  nan = (pk_bits_of_f32(x) & 0x7fffffffu) > 0x7f800000u;
-  return (uint8_t)((nan                ? 0x7e
-                    : magnitude > 0x7c ? 0x7c
-                                       : magnitude) |
-                   pk_bits_of_f32(x) >> 31 << 7);
+  return (uint8_t)((nan ? 0x7e : magnitude > 0x7c ? 0x7c : magnitude) | pk_f8_sign(x));
 }
+
+static inline float pk_f32_from_FNUZ(uint8_t x, int stored, int bias) {
+  return x == 0x80 ? pk_f32_of_bits(0x7fc00000u) : pk_f32_from_f8(x, stored, bias);
+}
+static inline uint8_t pk_FNUZ_from_f32(float x, int stored, int bias) {
+  const uint32_t magnitude = pk_f8_magnitude(x, stored, bias);
+  if (magnitude > 0x7f) return 0x80;
+  return (uint8_t)(magnitude ? magnitude | pk_f8_sign(x) : 0);
+}
+
+static inline float pk_f32_from_SCALE(uint8_t x, int stored, int bias) {
+  const uint32_t nan = 0x7fc00000u, least = 1u << 22; /* 2^-127 is subnormal */
+  (void)stored;
+  (void)bias; /* an f32's */
+  return pk_f32_of_bits(x == 0xff ? nan : x ? (uint32_t)x << 23 : least);
+}
+/* Between two powers to the nearer one, from the middle to the upper one. What is positive and
+ * smaller than all is the least one. */
+static inline uint8_t pk_SCALE_from_f32(float x, int stored, int bias) {
+  const uint32_t bits = pk_bits_of_f32(x);
+  (void)stored;
+  (void)bias;
+  if (bits == 0 || bits >= 0x7f400000u) return 0xff;
+  return (uint8_t)(bits < 3u << 21 ? 0 : (bits + (1u << 22)) >> 23);
+}
+
+#define PK_F8_CONVERT(T, special, stored, bias)      \
+  static inline float pk_f32_from_##T(uint8_t x) {   \
+    return pk_f32_from_##special(x, stored, bias);   \
+  }                                                  \
+  static inline uint8_t pk_##T##_from_f32(float x) { \
+    return pk_##special##_from_f32(x, stored, bias); \
+  }
+PK_F8_DTYPES(PK_F8_CONVERT)
+#undef PK_F8_CONVERT
 
 #endif

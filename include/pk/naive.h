@@ -37,11 +37,17 @@ static inline float naive_odd(double x) {
   }
 NAIVE_ROUND(bf16)
 NAIVE_ROUND(f16)
-NAIVE_ROUND(f8e4m3fn)
-NAIVE_ROUND(f8e5m2)
+#define NAIVE_ROUND_F8(T, ...) NAIVE_ROUND(T)
+PK_F8_DTYPES(NAIVE_ROUND_F8)
+#undef NAIVE_ROUND_F8
 #undef NAIVE_ROUND
-static inline int8_t naive_wrap_i4(int64_t x) { return (int8_t)(((x & 15) ^ 8) - 8); }
-static inline uint8_t naive_wrap_u4(int64_t x) { return (uint8_t)(x & 15); }
+#define NAIVE_WRAP(I, U, bits)                                                            \
+  static inline int8_t naive_wrap_##I(int64_t x) {                                        \
+    return (int8_t)(((x & ((1 << (bits)) - 1)) ^ (1 << ((bits)-1))) - (1 << ((bits)-1))); \
+  }                                                                                       \
+  static inline uint8_t naive_wrap_##U(int64_t x) { return (uint8_t)(x & ((1 << (bits)) - 1)); }
+PK_PART_DTYPES(NAIVE_WRAP)
+#undef NAIVE_WRAP
 
 static inline naive_float naive_max(naive_float a, naive_float b) {
   if (isnan(a) || isnan(b)) return isnan(a) ? a : b;

@@ -13,8 +13,9 @@ static inline pk_real naive_as_f32(pk_real x) { return (float)x; }
   }
 NAIVE_AS(bf16)
 NAIVE_AS(f16)
-NAIVE_AS(f8e4m3fn)
-NAIVE_AS(f8e5m2)
+#define NAIVE_AS_F8(T, ...) NAIVE_AS(T)
+PK_F8_DTYPES(NAIVE_AS_F8)
+#undef NAIVE_AS_F8
 #undef NAIVE_AS
 
 static inline double naive_allowed(pk_bound_function *to, pk_bound a) {

@@ -43,7 +43,7 @@ PK_DOT_INLINE int64_t pk_pack_bytes(const pk_pack_kind kind) {
 
 PK_DOT_INLINE bool pk_pack_is_word(const pk_pack_kind kind) {
   return kind == PK_PACK_I8 || kind == PK_PACK_U8 || kind == PK_PACK_I16 || kind == PK_PACK_I4 ||
-         kind == PK_PACK_U4;
+         kind == PK_PACK_U4 || kind == PK_PACK_I2 || kind == PK_PACK_U2;
 }
 
 PK_DOT_INLINE pk_i32v pk_pack_from_f32(pk_f32v v) { return pk_bitcast_f32_i32(v); }

@@ -23,10 +23,18 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-/* Codes newer than DLPack 0.6, which Debian ships. An f8 has 8 bits; i4 and u4 are kDLInt and
- * kDLUInt of 4 bits, each element in the lower half of a byte of its own (what later DLPack calls
- * padded). */
-enum { PK_DL_BOOL = 6, PK_DL_FLOAT8_E4M3FN = 10, PK_DL_FLOAT8_E5M2 = 12 };
+/* Codes newer than DLPack 0.6, which Debian ships. An f8 has 8 bits; i4, u4, i2 and u2
+ * are kDLInt and kDLUInt of 4 and 2 bits, each element in the low bits of a byte of its own (what
+ * later DLPack calls padded). */
+enum {
+  PK_DL_BOOL = 6,
+  PK_DL_FLOAT8_E4M3B11FNUZ = 9,
+  PK_DL_FLOAT8_E4M3FN = 10,
+  PK_DL_FLOAT8_E4M3FNUZ = 11,
+  PK_DL_FLOAT8_E5M2 = 12,
+  PK_DL_FLOAT8_E5M2FNUZ = 13,
+  PK_DL_FLOAT8_E8M0FNU = 14
+};
 
 typedef enum {
   PK_OK = 0,

@@ -1,7 +1,7 @@
 /* scalar.h: the operations of vec.h on C scalars, with the same bits as result:
  * pks_<operation>_<dtype>.
  *
- * float stands for every float; int32_t for i4, i8, i16 and i32; uint32_t for u4, u8, u16 and u32;
+ * float stands for every float; int32_t for i2 to i32; uint32_t for u2 to u32;
  * bool for bool. Functions of f32 are one lane of the vector's; those of vec/math_more.h are there.
  */
 #ifndef PK_SCALAR_H
@@ -70,8 +70,6 @@ PK_INLINE bool pks_isfinite_f32(float a) { return __builtin_fabsf(a) < __builtin
  * afterwards, but for what is below.
  */
 
-PK_INLINE int32_t pks_wrap_i4(int32_t a) { return (int32_t)(((uint32_t)a & 15) ^ 8) - 8; }
-PK_INLINE uint32_t pks_wrap_u4(uint32_t a) { return a & 15; }
 PK_INLINE int32_t pks_wrap_i8(int32_t a) { return (int8_t)(uint8_t)a; }
 PK_INLINE uint32_t pks_wrap_u8(uint32_t a) { return (uint8_t)a; }
 PK_INLINE int32_t pks_wrap_i16(int32_t a) { return (int16_t)(uint16_t)a; }
@@ -146,20 +144,14 @@ static inline int32_t pks_pow_i32(int32_t a, int32_t b) {
   return (int32_t)pks_pow_u32((uint32_t)a, (uint32_t)b);
 }
 
-PK_INLINE int32_t pks_shl_i4(int32_t a, int32_t b) { return pks_wrap_i4(pks_shl_i32(a, b)); }
-PK_INLINE uint32_t pks_shl_u4(uint32_t a, uint32_t b) { return pks_wrap_u4(pks_shl_u32(a, b)); }
 PK_INLINE int32_t pks_shl_i8(int32_t a, int32_t b) { return pks_wrap_i8(pks_shl_i32(a, b)); }
 PK_INLINE uint32_t pks_shl_u8(uint32_t a, uint32_t b) { return pks_wrap_u8(pks_shl_u32(a, b)); }
 PK_INLINE int32_t pks_shl_i16(int32_t a, int32_t b) { return pks_wrap_i16(pks_shl_i32(a, b)); }
 PK_INLINE uint32_t pks_shl_u16(uint32_t a, uint32_t b) { return pks_wrap_u16(pks_shl_u32(a, b)); }
-PK_INLINE int32_t pks_shr_i4(int32_t a, int32_t b) { return pks_shr_i32(a, b); }
-PK_INLINE uint32_t pks_shr_u4(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
 PK_INLINE int32_t pks_shr_i8(int32_t a, int32_t b) { return pks_shr_i32(a, b); }
 PK_INLINE uint32_t pks_shr_u8(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
 PK_INLINE int32_t pks_shr_i16(int32_t a, int32_t b) { return pks_shr_i32(a, b); }
 PK_INLINE uint32_t pks_shr_u16(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
-PK_INLINE int32_t pks_ushr_i4(int32_t a, int32_t b) { return pks_wrap_i4(pks_ushr_i32(a & 15, b)); }
-PK_INLINE uint32_t pks_ushr_u4(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
 PK_INLINE int32_t pks_ushr_i8(int32_t a, int32_t b) {
   return pks_wrap_i8(pks_ushr_i32(a & 0xff, b));
 }
@@ -168,8 +160,6 @@ PK_INLINE int32_t pks_ushr_i16(int32_t a, int32_t b) {
   return pks_wrap_i16(pks_ushr_i32(a & 0xffff, b));
 }
 PK_INLINE uint32_t pks_ushr_u16(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }
-PK_INLINE int32_t pks_clz_i4(int32_t a) { return pks_clz_i32(a & 15) - 28; }
-PK_INLINE uint32_t pks_clz_u4(uint32_t a) { return pks_clz_u32(a) - 28; }
 PK_INLINE int32_t pks_clz_i8(int32_t a) { return pks_clz_i32(a & 0xff) - 24; }
 PK_INLINE uint32_t pks_clz_u8(uint32_t a) { return pks_clz_u32(a) - 24; }
 PK_INLINE int32_t pks_clz_i16(int32_t a) { return pks_clz_i32(a & 0xffff) - 16; }
@@ -221,8 +211,6 @@ PK_INLINE int32_t pks_cast_f32_range(float a, int32_t least, int32_t greatest) {
   if (a != a) return 0;
   return a <= (float)least ? least : a >= (float)greatest ? greatest : (int32_t)a;
 }
-PK_INLINE int32_t pks_cast_f32_i4(float a) { return pks_cast_f32_range(a, -8, 7); }
-PK_INLINE uint32_t pks_cast_f32_u4(float a) { return (uint32_t)pks_cast_f32_range(a, 0, 15); }
 PK_INLINE int32_t pks_cast_f32_i8(float a) { return pks_cast_f32_range(a, -128, 127); }
 PK_INLINE uint32_t pks_cast_f32_u8(float a) { return (uint32_t)pks_cast_f32_range(a, 0, 255); }
 PK_INLINE int32_t pks_cast_f32_i16(float a) { return pks_cast_f32_range(a, -32768, 32767); }
@@ -252,14 +240,46 @@ PK_INLINE float pks_bitcast_u32_f32(uint32_t a) { return pk_f32_of_bits(a); }
   PK_INLINE void pks_store_##T(type *p, float a) { *p = pk_##T##_from_f32(a); }
 PKS_NARROW_FLOAT(bf16, uint16_t)
 PKS_NARROW_FLOAT(f16, uint16_t)
-PKS_NARROW_FLOAT(f8e4m3fn, uint8_t)
-PKS_NARROW_FLOAT(f8e5m2, uint8_t)
+#define PKS_F8(T, ...) PKS_NARROW_FLOAT(T, uint8_t)
+PK_F8_DTYPES(PKS_F8)
+#undef PKS_F8
+
+/* Integers of fewer than 8 bits, in the low bits of a byte. */
+#define PKS_PART(I, U, bits)                                                                       \
+  PK_INLINE int32_t pks_wrap_##I(int32_t a) {                                                      \
+    return (int32_t)((uint32_t)a << (32 - (bits))) >> (32 - (bits));                               \
+  }                                                                                                \
+  PK_INLINE uint32_t pks_wrap_##U(uint32_t a) { return a & ((1u << (bits)) - 1); }                 \
+  PK_INLINE int32_t pks_shl_##I(int32_t a, int32_t b) { return pks_wrap_##I(pks_shl_i32(a, b)); }  \
+  PK_INLINE uint32_t pks_shl_##U(uint32_t a, uint32_t b) {                                         \
+    return pks_wrap_##U(pks_shl_u32(a, b));                                                        \
+  }                                                                                                \
+  PK_INLINE int32_t pks_shr_##I(int32_t a, int32_t b) { return pks_shr_i32(a, b); }                \
+  PK_INLINE uint32_t pks_shr_##U(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }             \
+  PK_INLINE int32_t pks_ushr_##I(int32_t a, int32_t b) {                                           \
+    return pks_wrap_##I((int32_t)pks_shr_u32(pks_wrap_##U((uint32_t)a), (uint32_t)b));             \
+  }                                                                                                \
+  PK_INLINE uint32_t pks_ushr_##U(uint32_t a, uint32_t b) { return pks_shr_u32(a, b); }            \
+  PK_INLINE uint32_t pks_clz_##U(uint32_t a) { return pks_clz_u32(a) - (32 - (bits)); }            \
+  PK_INLINE int32_t pks_clz_##I(int32_t a) {                                                       \
+    return (int32_t)pks_clz_##U(pks_wrap_##U((uint32_t)a));                                        \
+  }                                                                                                \
+  PK_INLINE int32_t pks_cast_f32_##I(float a) {                                                    \
+    return pks_cast_f32_range(a, -(1 << ((bits)-1)), (1 << ((bits)-1)) - 1);                       \
+  }                                                                                                \
+  PK_INLINE uint32_t pks_cast_f32_##U(float a) {                                                   \
+    return (uint32_t)pks_cast_f32_range(a, 0, (1 << (bits)) - 1);                                  \
+  }                                                                                                \
+  PK_INLINE int32_t pks_load_##I(const uint8_t *p) { return pks_wrap_##I(*p); }                    \
+  PK_INLINE uint32_t pks_load_##U(const uint8_t *p) { return pks_wrap_##U(*p); }                   \
+  PK_INLINE void pks_store_##I(uint8_t *p, int32_t a) { *p = (uint8_t)pks_wrap_##U((uint32_t)a); } \
+  PK_INLINE void pks_store_##U(uint8_t *p, uint32_t a) { *p = (uint8_t)pks_wrap_##U(a); }
+PK_PART_DTYPES(PKS_PART)
+#undef PKS_PART
 
 /* -- memory */
 
 PK_INLINE float pks_load_f32(const float *p) { return *p; }
-PK_INLINE int32_t pks_load_i4(const uint8_t *p) { return pks_wrap_i4(*p); }
-PK_INLINE uint32_t pks_load_u4(const uint8_t *p) { return *p & 15; }
 PK_INLINE int32_t pks_load_i8(const int8_t *p) { return *p; }
 PK_INLINE uint32_t pks_load_u8(const uint8_t *p) { return *p; }
 PK_INLINE int32_t pks_load_i16(const int16_t *p) { return *p; }
@@ -268,8 +288,6 @@ PK_INLINE int32_t pks_load_i32(const int32_t *p) { return *p; }
 PK_INLINE uint32_t pks_load_u32(const uint32_t *p) { return *p; }
 PK_INLINE bool pks_load_bool(const uint8_t *p) { return *p != 0; }
 PK_INLINE void pks_store_f32(float *p, float a) { *p = a; }
-PK_INLINE void pks_store_i4(uint8_t *p, int32_t a) { *p = (uint8_t)(a & 15); }
-PK_INLINE void pks_store_u4(uint8_t *p, uint32_t a) { *p = (uint8_t)(a & 15); }
 PK_INLINE void pks_store_i8(int8_t *p, int32_t a) { *p = (int8_t)(uint8_t)a; }
 PK_INLINE void pks_store_u8(uint8_t *p, uint32_t a) { *p = (uint8_t)a; }
 PK_INLINE void pks_store_i16(int16_t *p, int32_t a) { *p = (int16_t)(uint16_t)a; }

@@ -9,14 +9,19 @@ from pkc import _core
 
 NUMPY, TORCH, JAX, DLPACK, REFUSED, TORCH_LIKE = range(6)  # as in core.h
 
-NAMES = _core.dtype_names()  # a dtype's number is its place
-_NUMPY_NAMES = {"bool": "bool", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32",
-                "i64": "int64", "u64": "uint64", "f64": "float64", "f16": "float16", "f32": "float32"}
-_ML_NAMES = {"bf16": "bfloat16", "i4": "int4", "u4": "uint4", "f8e4m3fn": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
-_OF_NUMPY = {NAMES.index(name): numpy.dtype(known) for name, known in _NUMPY_NAMES.items() if name in NAMES}
-_OF_ML = {NAMES.index(name): numpy.dtype(getattr(ml_dtypes, known)) for name, known in _ML_NAMES.items()
-          if hasattr(ml_dtypes, known)}
-DTYPES = {**_OF_NUMPY, **_OF_ML}
+_ROWS = _core.dtype_names()
+NAMES = tuple(name for name, _ in _ROWS)  # a dtype's number is its place
+
+
+def _numpy_dtype(known):
+    """A dtype by its name in NumPy or ml_dtypes; None where an older one has no such dtype."""
+    made = getattr(ml_dtypes, known, None) or getattr(numpy, known, None) or {"bool": bool}.get(known)
+    return None if made is None else numpy.dtype(made)
+
+
+DTYPES = {number: _numpy_dtype(known) for number, (_, known) in enumerate(_ROWS) if _numpy_dtype(known) is not None}
+_OF_NUMPY = {number: dtype for number, dtype in DTYPES.items() if dtype.isbuiltin == 1}
+_OF_ML = {number: dtype for number, dtype in DTYPES.items() if number not in _OF_NUMPY}
 
 _ALIGNMENT = 64  # what JAX takes without a copy
 _WORTH_SHARING = 1 << 18  # bytes; jax.dlpack takes 50 us, jax.numpy.asarray 17 us and a copy
@@ -28,10 +33,9 @@ def dtype_name(value):
     if text in NAMES:
         return text
     text = text[len("torch."):] if text.startswith("torch.") else text
-    for table in (_NUMPY_NAMES, _ML_NAMES):
-        for name, known in table.items():
-            if text == known and name in NAMES:
-                return name
+    for name, known in _ROWS:
+        if text == known:
+            return name
     try:
         dtype = numpy.dtype(value)
     except TypeError:

@@ -33,11 +33,14 @@ def _add():
     return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(entry.add)
 
 
+_PACKED = ("i4", "u4", "i2", "u2")
+
+
 def _described(value):
     """What Caller._plan wants to know of an argument."""
     dtype = _arrays.dtype_name(value.dtype)
-    if dtype in ("i4", "u4"):
-        raise TypeError("pkc.jax.call: XLA packs %s two to a byte, kernels take a byte each: call the kernel outside of jax.jit" % dtype)
+    if dtype in _PACKED:
+        raise TypeError("pkc.jax.call: XLA packs %s, kernels take a byte each: call the kernel outside of jax.jit" % dtype)
     return value, tuple(value.shape), -1 if dtype is None else _arrays.NAMES.index(dtype)
 
 
@@ -61,8 +64,8 @@ def call(kernel, /, *arrays, threads=1, **sizes):
 
 def _result_dtype(kernel, number):
     name = _arrays.NAMES[number]
-    if name in ("i4", "u4"):
-        raise TypeError("pkc.jax.call: an output of %s is in %s, which XLA packs two to a byte: call the kernel outside of jax.jit" %
+    if name in _PACKED:
+        raise TypeError("pkc.jax.call: an output of %s is in %s, which XLA packs: call the kernel outside of jax.jit" %
                         (kernel.__name__, name))
     return _arrays.DTYPES[number]
 

@@ -31,7 +31,7 @@ static struct {
 /* ---- dtypes */
 
 const DtypeRow dtypes[] = {
-#define ROW(id, name, bytes, code, bits) {name, bytes, {code, bits, 1}},
+#define ROW(id, name, numpy, bytes, code, bits, xla) {name, numpy, bytes, {code, bits, 1}},
     PK_DTYPES(ROW)
 #undef ROW
 };

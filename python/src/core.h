@@ -87,12 +87,12 @@ extern Helpers helper;
 
 /* The row of a pk_dtype. */
 typedef struct {
-  const char *name;
+  const char *name, *numpy;
   int bytes;
   DLDataType dlpack;
 } DtypeRow;
 enum {
-#define ROW(id, name, bytes, code, bits) +1
+#define ROW(id, ...) +1
   DTYPES = 0 PK_DTYPES(ROW)
 #undef ROW
 };

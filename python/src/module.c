@@ -148,7 +148,7 @@ static PyObject *dtype_names(PyObject *module, PyObject *none) {
   (void)module, (void)none;
   PyObject *names = PyTuple_New(DTYPES);
   for (int i = 0; names && i < DTYPES; i++)
-    PyTuple_SetItem(names, i, PyUnicode_FromString(dtypes[i].name));
+    PyTuple_SetItem(names, i, Py_BuildValue("ss", dtypes[i].name, dtypes[i].numpy));
   return names;
 }
 
@@ -173,7 +173,8 @@ static PyMethodDef functions[] = {
     {"load", load, METH_VARARGS, "load(path, symbol): the address of a kernel"},
     {"version", version, METH_NOARGS, "the runtime's version"},
     {"processors", processors, METH_NOARGS, "how many processors the process may use"},
-    {"dtype_names", dtype_names, METH_NOARGS, "the dtypes, in the order of their numbers"},
+    {"dtype_names", dtype_names, METH_NOARGS,
+     "the dtypes and what NumPy calls them, in the order of their numbers"},
     {"set_helpers", set_helpers, METH_VARARGS, "what pkc/_arrays.py does"},
     {NULL, NULL, 0, NULL},
 };

@@ -34,40 +34,15 @@ static int add(const pk_kernel *kernel) {
 }
 
 static DLDataType dtype_of(XLA_FFI_DataType type) {
-  switch ((int)type) {
-    case XLA_FFI_DataType_PRED:
-      return (DLDataType){PK_DL_BOOL, 8, 1};
-    case XLA_FFI_DataType_S8:
-      return (DLDataType){kDLInt, 8, 1};
-    case XLA_FFI_DataType_S16:
-      return (DLDataType){kDLInt, 16, 1};
-    case XLA_FFI_DataType_S32:
-      return (DLDataType){kDLInt, 32, 1};
-    case XLA_FFI_DataType_S64:
-      return (DLDataType){kDLInt, 64, 1};
-    case XLA_FFI_DataType_U8:
-      return (DLDataType){kDLUInt, 8, 1};
-    case XLA_FFI_DataType_U16:
-      return (DLDataType){kDLUInt, 16, 1};
-    case XLA_FFI_DataType_U32:
-      return (DLDataType){kDLUInt, 32, 1};
-    case XLA_FFI_DataType_U64:
-      return (DLDataType){kDLUInt, 64, 1};
-    case XLA_FFI_DataType_F16:
-      return (DLDataType){kDLFloat, 16, 1};
-    case XLA_FFI_DataType_F32:
-      return (DLDataType){kDLFloat, 32, 1};
-    case XLA_FFI_DataType_F64:
-      return (DLDataType){kDLFloat, 64, 1};
-    case XLA_FFI_DataType_BF16:
-      return (DLDataType){kDLBfloat, 16, 1};
-    case XLA_FFI_DataType_F8E4M3FN:
-      return (DLDataType){PK_DL_FLOAT8_E4M3FN, 8, 1};
-    case XLA_FFI_DataType_F8E5M2:
-      return (DLDataType){PK_DL_FLOAT8_E5M2, 8, 1};
-    default:
-      return (DLDataType){255, 0, 1};
-  }
+#define ROW(id, name, numpy, bytes, code, bits, xla) {xla, {code, bits, 1}},
+  static const struct {
+    int type;
+    DLDataType dlpack;
+  } rows[] = {PK_DTYPES(ROW)};
+#undef ROW
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (type != 0 && rows[i].type == (int)type) return rows[i].dlpack;
+  return (DLDataType){255, 0, 1};
 }
 
 static XLA_FFI_Error *refuse(const XLA_FFI_CallFrame *frame, XLA_FFI_Error_Code code,

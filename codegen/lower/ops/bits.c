@@ -54,7 +54,7 @@ static Value lower_power(Lower *l, const Call *call) {
 static Value lower_round_half_away(Lower *l, const Call *call) {
   Instr *v = lower_array(l, call->arg[0]);
   if (!v) return value_error();
-  if (!is_float(v->type.dtype)) return wants(l, call, v, "floats");
+  if (!has_arithmetic(v->type.dtype)) return wants(l, call, v, "floats");
   Expand e = expand_like(l, v, call->node->span);
   DType t = v->type.dtype;
   Instr *whole = expand1(&e, OP_TRUNC, v),
@@ -71,7 +71,7 @@ static DType bits_dtype(const Instr *v) { return signed_of_width(dtype_info[v->t
 static Value lower_copysign(Lower *l, const Call *call) {
   Instr *v[2];
   if (!lower_both(l, call, v)) return value_error();
-  if (!is_float(v[0]->type.dtype)) return wants(l, call, v[0], "floats");
+  if (!has_arithmetic(v[0]->type.dtype)) return wants(l, call, v[0], "floats");
   Expand e = expand_like(l, v[0], call->node->span);
   DType i = bits_dtype(v[0]);
   Instr *size = expand2(&e, OP_AND, expand_bits(&e, v[0], i), expand_int(&e, i, dtype_max(i)));
@@ -82,7 +82,7 @@ static Value lower_copysign(Lower *l, const Call *call) {
 static Value lower_signbit(Lower *l, const Call *call) {
   Instr *v = lower_array(l, call->arg[0]);
   if (!v) return value_error();
-  if (!is_float(v->type.dtype)) return wants(l, call, v, "floats");
+  if (!has_arithmetic(v->type.dtype)) return wants(l, call, v, "floats");
   Expand e = expand_like(l, v, call->node->span);
   DType i = bits_dtype(v);
   return value_data(expand2(&e, OP_LT, expand_bits(&e, v, i), expand_int(&e, i, 0)));
@@ -93,7 +93,7 @@ static Value lower_nextafter(Lower *l, const Call *call) {
   Instr *v[2];
   if (!lower_both(l, call, v)) return value_error();
   DType t = v[0]->type.dtype;
-  if (!is_float(t)) return wants(l, call, v[0], "floats");
+  if (!has_arithmetic(t)) return wants(l, call, v[0], "floats");
   Expand e = expand_like(l, v[0], call->node->span);
   DType i = bits_dtype(v[0]);
   Instr *a = v[0], *b = v[1], *zero = expand_float(&e, t, 0), *one = expand_int(&e, i, 1);
@@ -102,6 +102,10 @@ static Value lower_nextafter(Lower *l, const Call *call) {
   Instr *outwards = expand2(&e, OP_EQ, expand2(&e, OP_LT, a, b), expand2(&e, OP_GT, a, zero));
   Instr *step = expand2(&e, OP_ADD, bits, expand_select(&e, outwards, one, expand_int(&e, i, -1)));
   Instr *next = expand_select(&e, expand2(&e, OP_EQ, a, zero), expand2(&e, OP_OR, sign, one), step);
+  if (dtype_info[t].special == SPECIAL_FNUZ) {  // from the least number to zero, which has no sign
+    Instr *lost = expand2(&e, OP_EQ, next, expand_int(&e, i, dtype_min(i)));
+    next = expand_select(&e, lost, expand_int(&e, i, 0), next);
+  }
   Instr *nan = expand2(&e, OP_OR, expand1(&e, OP_ISNAN, a), expand1(&e, OP_ISNAN, b));
   Instr *result = expand_select(&e, expand2(&e, OP_EQ, a, b), b, expand_bits(&e, next, t));
   return value_data(
@@ -115,7 +119,7 @@ static Value lower_stochastic_round(Lower *l, const Call *call) {
   DType to;
   Instr *v = lower_array(l, call->arg[0]), *random = lower_array(l, call->arg[1]);
   if (!v || !random || !lower_dtype(l, call->arg[2], &to)) return value_error();
-  if (v->type.dtype != DT_F32 || !is_narrow_float(to))
+  if (v->type.dtype != DT_F32 || !is_narrow_float(to) || is_scale(to))
     return wants(l, call, v, "f32 values and a narrower float dtype");
   if (random->type.dtype != DT_U32 || !can_broadcast(&random->type, &v->type)) {
     diag_error(l->diag, call->arg[1]->span, ERR_SHAPE_MISMATCH,

@@ -49,9 +49,11 @@ Instr *expand_shift(const Expand *e, Op op, Instr *a, int places) {
   return places ? expand2(e, op, a, expand_int(e, a->type.dtype, places)) : a;
 }
 
-DType unsigned_of_width(int bits) {
-  return bits == 4 ? DT_U4 : bits == 8 ? DT_U8 : bits == 16 ? DT_U16 : bits == 32 ? DT_U32 : DT_U64;
+static DType of_width(DTypeClass class, int bits) {
+  int t = 0;
+  while (dtype_info[t].class != class || dtype_info[t].bits != bits) t++;
+  return (DType)t;
 }
-DType signed_of_width(int bits) {
-  return bits == 4 ? DT_I4 : bits == 8 ? DT_I8 : bits == 16 ? DT_I16 : bits == 32 ? DT_I32 : DT_I64;
-}
+
+DType unsigned_of_width(int bits) { return of_width(CLASS_UNSIGNED, bits); }
+DType signed_of_width(int bits) { return of_width(CLASS_SIGNED, bits); }

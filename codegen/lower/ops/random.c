@@ -307,7 +307,7 @@ static bool float_dtype(Lower *l, const Node *node, DType *t) {
   *t = DT_F32;
   if (!node) return true;
   if (!lower_dtype(l, node, t)) return false;
-  if (is_float(*t) && !is_wide(*t)) return true;
+  if (has_arithmetic(*t) && !is_wide(*t)) return true;
   diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED,
              "random numbers are of a float dtype of up to 32 bits, not %s", dtype_info[*t].name);
   return false;
@@ -370,7 +370,7 @@ static Value lower_random_bernoulli(Lower *l, const Call *call) {
   if (!begin(l, call, 3, &d)) return value_error();
   Expand e = {l, call->node->span, d.shape};
   Value p = call->arg[2] ? lower_expr(l, call->arg[2]) : value_float(0.5);
-  DType t = p.kind == V_DATA && is_float(p.instr->type.dtype) ? p.instr->type.dtype : DT_F32;
+  DType t = p.kind == V_DATA && has_arithmetic(p.instr->type.dtype) ? p.instr->type.dtype : DT_F32;
   Instr *chance = is_error(p) ? NULL : convert(l, p, t, call->node->span, "a probability");
   if (!chance) return value_error();
   if (!can_broadcast(&chance->type, &d.shape)) {

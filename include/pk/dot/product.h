@@ -43,17 +43,22 @@ PK_DOT_INLINE int64_t pk_dot_odd_columns(const pk_dot_product *p) {
 
 /* What can be packed: kind, dtype, element of the source, element of the result, and whether the
  * lanes of the result are f32 or i32. */
-#define PK_PACK_DTYPES(X)                    \
-  X(F32, f32, float, float, f32)             \
-  X(BF16, bf16, uint16_t, float, f32)        \
-  X(F16, f16, uint16_t, float, f32)          \
-  X(F8E4M3FN, f8e4m3fn, uint8_t, float, f32) \
-  X(F8E5M2, f8e5m2, uint8_t, float, f32)     \
-  X(I32, i32, int32_t, int32_t, i32)         \
-  X(I16, i16, int16_t, int16_t, i32)         \
-  X(I8, i8, int8_t, int16_t, i32)            \
-  X(U8, u8, uint8_t, int16_t, i32)           \
-  X(I4, i4, uint8_t, int16_t, i32)           \
-  X(U4, u4, uint8_t, int16_t, i32)
+#define PK_PACK_DTYPES(X)                              \
+  X(F32, f32, float, float, f32)                       \
+  X(BF16, bf16, uint16_t, float, f32)                  \
+  X(F16, f16, uint16_t, float, f32)                    \
+  X(F8E4M3FN, f8e4m3fn, uint8_t, float, f32)           \
+  X(F8E5M2, f8e5m2, uint8_t, float, f32)               \
+  X(F8E4M3B11FNUZ, f8e4m3b11fnuz, uint8_t, float, f32) \
+  X(F8E4M3FNUZ, f8e4m3fnuz, uint8_t, float, f32)       \
+  X(F8E5M2FNUZ, f8e5m2fnuz, uint8_t, float, f32)       \
+  X(I32, i32, int32_t, int32_t, i32)                   \
+  X(I16, i16, int16_t, int16_t, i32)                   \
+  X(I8, i8, int8_t, int16_t, i32)                      \
+  X(U8, u8, uint8_t, int16_t, i32)                     \
+  X(I4, i4, uint8_t, int16_t, i32)                     \
+  X(U4, u4, uint8_t, int16_t, i32)                     \
+  X(I2, i2, uint8_t, int16_t, i32)                     \
+  X(U2, u2, uint8_t, int16_t, i32)
 
 #endif

@@ -51,10 +51,18 @@ PK_LOADS(i16, int16_t, pk_i32v, pk_widen_i16, raw16)
 PK_LOADS(u16, uint16_t, pk_i32v, pk_widen_u16, raw16)
 PK_LOADS(i32, int32_t, pk_i32v, pk_widen_i32, raw32)
 PK_LOADS(u32, uint32_t, pk_i32v, pk_widen_i32, raw32)
-PK_LOADS(f8e4m3fn, uint8_t, pk_f32v, pk_widen_f8e4m3fn, raw8)
-PK_LOADS(f8e5m2, uint8_t, pk_f32v, pk_widen_f8e5m2, raw8)
-PK_LOADS(i4, uint8_t, pk_i32v, pk_widen_i4, raw8)
-PK_LOADS(u4, uint8_t, pk_i32v, pk_widen_u4, raw8)
+#define PK_F8_MEMORY(T, ...)                        \
+  PK_LOADS(T, uint8_t, pk_f32v, pk_widen_##T, raw8) \
+  PK_STORES(T, uint8_t, pk_f32v, pk_narrow_##T, raw8)
+#define PK_PART_MEMORY(I, U, bits)                    \
+  PK_LOADS(I, uint8_t, pk_i32v, pk_widen_##I, raw8)   \
+  PK_LOADS(U, uint8_t, pk_i32v, pk_widen_##U, raw8)   \
+  PK_STORES(I, uint8_t, pk_i32v, pk_narrow_##I, raw8) \
+  PK_STORES(U, uint8_t, pk_i32v, pk_narrow_##U, raw8)
+PK_F8_DTYPES(PK_F8_MEMORY)
+PK_PART_DTYPES(PK_PART_MEMORY)
+#undef PK_F8_MEMORY
+#undef PK_PART_MEMORY
 PK_LOADS(bool, uint8_t, pk_mask, pk_mask_of_raw, raw8)
 PK_STORES(f32, float, pk_f32v, pk_narrow_f32, raw32)
 PK_STORES(bf16, uint16_t, pk_f32v, pk_narrow_bf16, raw16)
@@ -65,10 +73,6 @@ PK_STORES(i16, int16_t, pk_i32v, pk_narrow_16, raw16)
 PK_STORES(u16, uint16_t, pk_i32v, pk_narrow_16, raw16)
 PK_STORES(i32, int32_t, pk_i32v, pk_narrow_32, raw32)
 PK_STORES(u32, uint32_t, pk_i32v, pk_narrow_32, raw32)
-PK_STORES(f8e4m3fn, uint8_t, pk_f32v, pk_narrow_f8e4m3fn, raw8)
-PK_STORES(f8e5m2, uint8_t, pk_f32v, pk_narrow_f8e5m2, raw8)
-PK_STORES(i4, uint8_t, pk_i32v, pk_narrow_4, raw8)
-PK_STORES(u4, uint8_t, pk_i32v, pk_narrow_4, raw8)
 PK_STORES(bool, uint8_t, pk_mask, pk_raw_of_mask, raw8)
 
 /* Past the caches if `stream`; then `to` is aligned to a vector. */

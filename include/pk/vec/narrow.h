@@ -1,5 +1,5 @@
-/* vec/narrow.h: fp8 and 4-bit integers, which are a byte in memory, and the bits of narrow floats.
- * Included by vec.h only. */
+/* vec/narrow.h: fp8 and integers of fewer than 8 bits, which are a byte in memory, and the bits of
+ * narrow floats. Included by vec.h only. */
 #ifndef PK_VEC_NARROW_H
 #define PK_VEC_NARROW_H
 
@@ -34,23 +34,60 @@ PK_INLINE pk_i32v pk_f8_signed(pk_i32v magnitude, pk_f32v a) {
                    pk_and_constant(pk_shift_right_unsigned(pk_bitcast_f32_i32(a), 24), 0x80));
 }
 
-PK_INLINE pk_f32v pk_from_bits_f8e4m3fn(pk_i32v x) {
+PK_INLINE pk_f32v pk_from_FN(pk_i32v x, const int stored, const int bias) {
   const pk_mask nan = pk_eq_i32(pk_and_constant(x, 0x7f), pk_splat_i32(0x7f));
-  return pk_select_f32(nan, pk_splat_f32(__builtin_nanf("")), pk_from_f8(x, 3, 7));
+  return pk_select_f32(nan, pk_splat_f32(__builtin_nanf("")), pk_from_f8(x, stored, bias));
 }
-PK_INLINE pk_i32v pk_bits_f8e4m3fn(pk_f32v a) {
-  return pk_f8_signed(pk_min_i32(pk_f8_magnitude_bits(a, 3, 7), pk_splat_i32(0x7f)), a);
+PK_INLINE pk_i32v pk_to_FN(pk_f32v a, const int stored, const int bias) {
+  return pk_f8_signed(pk_min_i32(pk_f8_magnitude_bits(a, stored, bias), pk_splat_i32(0x7f)), a);
 }
-PK_INLINE pk_f32v pk_from_bits_f8e5m2(pk_i32v x) {
-  const pk_f32v number = pk_from_f8(x, 2, 15);
+PK_INLINE pk_f32v pk_from_IEEE(pk_i32v x, const int stored, const int bias) {
+  const pk_f32v number = pk_from_f8(x, stored, bias);
   const pk_mask special = pk_ge_i32(pk_and_constant(x, 0x7f), pk_splat_i32(0x7c));
-  const pk_i32v moved = pk_add_constant(pk_bitcast_f32_i32(number), 112 << 23);
+  const pk_i32v moved = pk_add_constant(pk_bitcast_f32_i32(number), (127 - bias) << 23);
   return pk_select_f32(special, pk_bitcast_i32_f32(moved), number);
 }
-PK_INLINE pk_i32v pk_bits_f8e5m2(pk_f32v a) {
-  const pk_i32v finite = pk_min_i32(pk_f8_magnitude_bits(a, 2, 15), pk_splat_i32(0x7c));
+PK_INLINE pk_i32v pk_to_IEEE(pk_f32v a, const int stored, const int bias) {
+  const pk_i32v finite = pk_min_i32(pk_f8_magnitude_bits(a, stored, bias), pk_splat_i32(0x7c));
   return pk_f8_signed(pk_select_i32(pk_isnan_f32(a), pk_splat_i32(0x7e), finite), a);
 }
+PK_INLINE pk_f32v pk_from_FNUZ(pk_i32v x, const int stored, const int bias) {
+  const pk_mask nan = pk_eq_i32(pk_and_constant(x, 0xff), pk_splat_i32(0x80));
+  return pk_select_f32(nan, pk_splat_f32(__builtin_nanf("")), pk_from_f8(x, stored, bias));
+}
+PK_INLINE pk_i32v pk_to_FNUZ(pk_f32v a, const int stored, const int bias) {
+  const pk_i32v magnitude = pk_f8_magnitude_bits(a, stored, bias);
+  const pk_i32v number =
+      pk_select_i32(pk_eq_i32(magnitude, pk_splat_i32(0)), magnitude, pk_f8_signed(magnitude, a));
+  return pk_select_i32(pk_gt_i32(magnitude, pk_splat_i32(0x7f)), pk_splat_i32(0x80), number);
+}
+PK_INLINE pk_f32v pk_from_SCALE(pk_i32v x, const int stored, const int bias) {
+  const pk_i32v exponent = pk_and_constant(x, 0xff), least = pk_splat_i32(1 << 22);
+  const pk_i32v number =
+      pk_select_i32(pk_eq_i32(exponent, pk_splat_i32(0)), least, pk_shift_left(exponent, 23));
+  (void)stored;
+  (void)bias;
+  return pk_select_f32(pk_eq_i32(exponent, pk_splat_i32(0xff)), pk_splat_f32(__builtin_nanf("")),
+                       pk_bitcast_i32_f32(number));
+}
+PK_INLINE pk_i32v pk_to_SCALE(pk_f32v a, const int stored, const int bias) {
+  const pk_i32v bits = pk_bitcast_f32_i32(a);
+  const pk_i32v rounded =
+      pk_min_i32(pk_shift_right_unsigned(pk_add_constant(bits, 1 << 22), 23), pk_splat_i32(0xff));
+  const pk_i32v number =
+      pk_select_i32(pk_lt_i32(bits, pk_splat_i32(3 << 21)), pk_splat_i32(0), rounded);
+  (void)stored;
+  (void)bias;
+  return pk_select_i32(pk_lt_i32(bits, pk_splat_i32(1)), pk_splat_i32(0xff), number);
+}
+#define PK_F8_LANES(T, special, stored, bias)                                                  \
+  PK_INLINE pk_f32v pk_from_bits_##T(pk_i32v x) { return pk_from_##special(x, stored, bias); } \
+  PK_INLINE pk_i32v pk_bits_##T(pk_f32v a) { return pk_to_##special(a, stored, bias); }        \
+  PK_INLINE pk_f32v pk_round_##T(pk_f32v a) { return pk_from_bits_##T(pk_bits_##T(a)); }       \
+  PK_INLINE pk_f32v pk_widen_##T(pk_raw8 raw) { return pk_from_bits_##T(pk_widen_u8(raw)); }   \
+  PK_INLINE pk_raw8 pk_narrow_##T(pk_f32v a) { return pk_narrow_8(pk_bits_##T(a)); }
+PK_F8_DTYPES(PK_F8_LANES)
+#undef PK_F8_LANES
 
 /* -- 16 bits */
 
@@ -59,35 +96,34 @@ PK_INLINE pk_f32v pk_from_bits_bf16(pk_i32v x) { return pk_bitcast_i32_f32(pk_sh
 PK_INLINE pk_i32v pk_bits_f16(pk_f32v a) { return pk_widen_u16(pk_narrow_f16(a)); }
 PK_INLINE pk_f32v pk_from_bits_f16(pk_i32v x) { return pk_widen_f16(pk_narrow_16(x)); }
 
-/* -- rounding to what the dtype holds; bytes in memory */
+/* -- fewer bits than 8: the lower ones of a byte count; the upper ones are written as zeros */
 
-PK_INLINE pk_f32v pk_round_f8e4m3fn(pk_f32v a) {
-  return pk_from_bits_f8e4m3fn(pk_bits_f8e4m3fn(a));
-}
-PK_INLINE pk_f32v pk_round_f8e5m2(pk_f32v a) { return pk_from_bits_f8e5m2(pk_bits_f8e5m2(a)); }
-PK_INLINE pk_f32v pk_widen_f8e4m3fn(pk_raw8 raw) { return pk_from_bits_f8e4m3fn(pk_widen_u8(raw)); }
-PK_INLINE pk_f32v pk_widen_f8e5m2(pk_raw8 raw) { return pk_from_bits_f8e5m2(pk_widen_u8(raw)); }
-PK_INLINE pk_raw8 pk_narrow_f8e4m3fn(pk_f32v a) { return pk_narrow_8(pk_bits_f8e4m3fn(a)); }
-PK_INLINE pk_raw8 pk_narrow_f8e5m2(pk_f32v a) { return pk_narrow_8(pk_bits_f8e5m2(a)); }
-
-/* -- 4 bits: the lower half of a byte counts; the upper one is written as zeros */
-
-PK_INLINE pk_i32v pk_wrap_i4(pk_i32v a) { return pk_shift_right(pk_shift_left(a, 28), 28); }
-PK_INLINE pk_i32v pk_wrap_u4(pk_i32v a) { return pk_and_constant(a, 15); }
-PK_INLINE pk_i32v pk_cast_f32_i4(pk_f32v a) { return pk_cast_f32_range(a, -8, 7); }
-PK_INLINE pk_i32v pk_cast_f32_u4(pk_f32v a) { return pk_cast_f32_range(a, 0, 15); }
-PK_INLINE pk_i32v pk_shl_i4(pk_i32v a, pk_i32v b) { return pk_wrap_i4(pk_shl_i32(a, b)); }
-PK_INLINE pk_i32v pk_shl_u4(pk_i32v a, pk_i32v b) { return pk_wrap_u4(pk_shl_i32(a, b)); }
-PK_INLINE pk_i32v pk_shr_i4(pk_i32v a, pk_i32v b) { return pk_shr_i32(a, b); }
-PK_INLINE pk_i32v pk_shr_u4(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }
-PK_INLINE pk_i32v pk_ushr_i4(pk_i32v a, pk_i32v b) {
-  return pk_wrap_i4(pk_ushr_i32(pk_wrap_u4(a), b));
-}
-PK_INLINE pk_i32v pk_ushr_u4(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }
-PK_INLINE pk_i32v pk_clz_u4(pk_i32v a) { return pk_add_constant(pk_clz_i32(a), -28); }
-PK_INLINE pk_i32v pk_clz_i4(pk_i32v a) { return pk_clz_u4(pk_wrap_u4(a)); }
-PK_INLINE pk_i32v pk_widen_i4(pk_raw8 raw) { return pk_wrap_i4(pk_widen_u8(raw)); }
-PK_INLINE pk_i32v pk_widen_u4(pk_raw8 raw) { return pk_wrap_u4(pk_widen_u8(raw)); }
-PK_INLINE pk_raw8 pk_narrow_4(pk_i32v a) { return pk_narrow_8(pk_wrap_u4(a)); }
+#define PK_PART_LANES_OF(I, U, bits)                                                            \
+  PK_INLINE pk_i32v pk_wrap_##I(pk_i32v a) {                                                    \
+    return pk_shift_right(pk_shift_left(a, 32 - (bits)), 32 - (bits));                          \
+  }                                                                                             \
+  PK_INLINE pk_i32v pk_wrap_##U(pk_i32v a) { return pk_and_constant(a, (1 << (bits)) - 1); }    \
+  PK_INLINE pk_i32v pk_cast_f32_##I(pk_f32v a) {                                                \
+    return pk_cast_f32_range(a, -(1 << ((bits)-1)), (1 << ((bits)-1)) - 1);                     \
+  }                                                                                             \
+  PK_INLINE pk_i32v pk_cast_f32_##U(pk_f32v a) {                                                \
+    return pk_cast_f32_range(a, 0, (1 << (bits)) - 1);                                          \
+  }                                                                                             \
+  PK_INLINE pk_i32v pk_shl_##I(pk_i32v a, pk_i32v b) { return pk_wrap_##I(pk_shl_i32(a, b)); }  \
+  PK_INLINE pk_i32v pk_shl_##U(pk_i32v a, pk_i32v b) { return pk_wrap_##U(pk_shl_i32(a, b)); }  \
+  PK_INLINE pk_i32v pk_shr_##I(pk_i32v a, pk_i32v b) { return pk_shr_i32(a, b); }               \
+  PK_INLINE pk_i32v pk_shr_##U(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }              \
+  PK_INLINE pk_i32v pk_ushr_##I(pk_i32v a, pk_i32v b) {                                         \
+    return pk_wrap_##I(pk_ushr_i32(pk_wrap_##U(a), b));                                         \
+  }                                                                                             \
+  PK_INLINE pk_i32v pk_ushr_##U(pk_i32v a, pk_i32v b) { return pk_ushr_i32(a, b); }             \
+  PK_INLINE pk_i32v pk_clz_##U(pk_i32v a) { return pk_add_constant(pk_clz_i32(a), (bits)-32); } \
+  PK_INLINE pk_i32v pk_clz_##I(pk_i32v a) { return pk_clz_##U(pk_wrap_##U(a)); }                \
+  PK_INLINE pk_i32v pk_widen_##I(pk_raw8 raw) { return pk_wrap_##I(pk_widen_u8(raw)); }         \
+  PK_INLINE pk_i32v pk_widen_##U(pk_raw8 raw) { return pk_wrap_##U(pk_widen_u8(raw)); }         \
+  PK_INLINE pk_raw8 pk_narrow_##I(pk_i32v a) { return pk_narrow_8(pk_wrap_##U(a)); }            \
+  PK_INLINE pk_raw8 pk_narrow_##U(pk_i32v a) { return pk_narrow_8(pk_wrap_##U(a)); }
+PK_PART_DTYPES(PK_PART_LANES_OF)
+#undef PK_PART_LANES_OF
 
 #endif

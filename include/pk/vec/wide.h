@@ -423,8 +423,11 @@ static inline int64_t pks_cast_f64_range(double a, int64_t least, int64_t greate
 }
 #define PK_CAST_WIDE(T, type, least, greatest) \
   PK_INLINE type pks_cast_f64_##T(double a) { return (type)pks_cast_f64_range(a, least, greatest); }
-PK_CAST_WIDE(i4, int32_t, -8, 7)
-PK_CAST_WIDE(u4, uint32_t, 0, 15)
+#define PK_CAST_WIDE_PARTS(I, U, bits)                                         \
+  PK_CAST_WIDE(I, int32_t, -(1 << ((bits)-1)), (1 << ((bits)-1)) - 1)          \
+  PK_CAST_WIDE(U, uint32_t, 0, (1 << (bits)) - 1)
+PK_PART_DTYPES(PK_CAST_WIDE_PARTS)
+#undef PK_CAST_WIDE_PARTS
 PK_CAST_WIDE(i8, int32_t, INT8_MIN, INT8_MAX)
 PK_CAST_WIDE(u8, uint32_t, 0, UINT8_MAX)
 PK_CAST_WIDE(i16, int32_t, INT16_MIN, INT16_MAX)
@@ -456,8 +459,15 @@ PK_INLINE pk_i32v pk_cast_f64_range(pk_f64v a, double least, double greatest) {
   a = pk_select_f64(pk_gt_f64(a, pk_splat_f64(greatest)), pk_splat_f64(greatest), a);
   return pk_truncate_f64_i32(a);
 }
-PK_INLINE pk_i32v pk_cast_f64_i4(pk_f64v a) { return pk_cast_f64_range(a, -8, 7); }
-PK_INLINE pk_i32v pk_cast_f64_u4(pk_f64v a) { return pk_cast_f64_range(a, 0, 15); }
+#define PK_CAST_F64_PARTS(I, U, bits)                                         \
+  PK_INLINE pk_i32v pk_cast_f64_##I(pk_f64v a) {                              \
+    return pk_cast_f64_range(a, -(1 << ((bits)-1)), (1 << ((bits)-1)) - 1);   \
+  }                                                                           \
+  PK_INLINE pk_i32v pk_cast_f64_##U(pk_f64v a) {                              \
+    return pk_cast_f64_range(a, 0, (1 << (bits)) - 1);                        \
+  }
+PK_PART_DTYPES(PK_CAST_F64_PARTS)
+#undef PK_CAST_F64_PARTS
 PK_INLINE pk_i32v pk_cast_f64_i8(pk_f64v a) { return pk_cast_f64_range(a, -128, 127); }
 PK_INLINE pk_i32v pk_cast_f64_u8(pk_f64v a) { return pk_cast_f64_range(a, 0, 255); }
 PK_INLINE pk_i32v pk_cast_f64_i16(pk_f64v a) { return pk_cast_f64_range(a, -32768, 32767); }
