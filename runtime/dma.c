@@ -345,6 +345,6 @@ void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, con
   int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), whole = bytes;
   int64_t moved = copy_window(bytes, from, to, other);
   for (int k = 0; k < to->rank; ++k) whole = pk_sat_mul(whole, to->size[k]);
-  *semaphore = pk_sat_add(*semaphore, whole);
+  if (semaphore) *semaphore = pk_sat_add(*semaphore, whole);
   if (trace) pk_trace_record(trace, "async copy", "dma", begun, "bytes", moved);
 }

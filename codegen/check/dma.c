@@ -234,11 +234,11 @@ static int64_t bytes_under_way(const Interp *in, const Ref *semaphore, int64_t e
   return bytes;
 }
 
-// Which DMAs are over now, in whatever order they ran: those without which the bytes taken so far
+// Which DMAs are over now, in whatever order they ran: those without which what was taken so far
 // could not be there.
 static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
   SemaphoreState *s = &in->refs[semaphore->id].semaphores[element];
-  int64_t open = bytes_under_way(in, semaphore, element) - s->taken;
+  int64_t open = saturating_add(bytes_under_way(in, semaphore, element), s->signalled) - s->taken;
   for (int i = 0; i < in->transfer_count; i++) {
     Transfer *t = &in->transfers[i];
     if (!is_on(t, semaphore, element) || t->bytes <= open) continue;
@@ -263,12 +263,18 @@ typedef struct {
 static void visit_source(Instr *instr, void *context) {
   Search *s = context;
   bool copy = s->wait->op == OP_COPY_WAIT;
-  if (instr->op != (copy ? OP_COPY_START : OP_SEM_SIGNAL) || instr->semaphore != s->wait->semaphore)
-    return;
+  bool brings = instr->op == OP_COPY_START || instr->op == OP_SEM_SIGNAL;
+  if (!brings || instr->semaphore != s->wait->semaphore) return;
   bool same = copy && instr->ref == s->wait->ref && instr->target == s->wait->target;
   if (s->source && (s->same || !same)) return;
   s->source = instr;
   s->same = same;
+}
+
+static const char *brought_text(Interp *in, const Transfer *t) {
+  return t->semaphore->semaphore == SEM_DMA
+             ? arena_printf(in->report->arena, "%lld bytes", (long long)t->bytes)
+             : "a signal";
 }
 
 static bool note_under_way(Interp *in, const Instr *wait, int64_t element, const Box *to) {
@@ -279,8 +285,8 @@ static bool note_under_way(Interp *in, const Instr *wait, int64_t element, const
     bool on_it = is_on(t, wait->semaphore, element), same = to && same_box(&t->to, to);
     noted += on_it || same;
     if (on_it)
-      find_note(in, t->instr->span, t->step, "this copy on `%s` brings %lld bytes",
-                semaphore_text(in, wait->semaphore, element), (long long)t->bytes);
+      find_note(in, t->instr->span, t->step, "this copy on `%s` brings %s",
+                semaphore_text(in, wait->semaphore, element), brought_text(in, t));
     else if (same)
       find_note(in, t->instr->span, t->step,
                 "the copy to the same window of `%s` was started on `%s`", to->ref->name,
@@ -306,7 +312,7 @@ static void explain_deadlock(Interp *in, const Instr *wait, int64_t element, con
     return;
   }
   int64_t runs = in->runs[search.source->id];
-  const char *what = copy ? "copy on" : "signal of";
+  const char *what = search.source->op == OP_COPY_START ? "copy on" : "signal of";
   if (runs)
     find_note(in, search.source->span, -1, "the %s `%s` here ran %lld time%s so far", what,
               wait->semaphore->name, (long long)runs, runs == 1 ? "" : "s");
@@ -333,11 +339,11 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
     return;
   }
   *held -= amount;
-  s->taken += to ? amount : 0;
+  s->taken += amount;
   s->last = instr;
   s->amount = amount;
   s->step = in->step;
-  if (to) end_transfers(in, ref, element);
+  end_transfers(in, ref, element);
 }
 
 // ---- copies
@@ -370,6 +376,7 @@ static void start_copy(Interp *in, const Instr *instr, const Box *from, const Bo
 static void run_copy(Interp *in, const Instr *instr) {
   Box from = source_window(in, instr), to = target_window(in, instr);
   int64_t bytes = saturating_mul(count_elements(&to), dtype_bytes(instr->ref->type.dtype));
+  if (instr->semaphore->semaphore != SEM_DMA) bytes = 1;
   if (instr->op == OP_COPY_WAIT)
     take(in, instr, bytes, &to);
   else
@@ -402,9 +409,12 @@ static void signal_or_wait(Interp *in, const Instr *instr) {
   }
   int64_t element = semaphore_element(in, instr);
   RefState *state = &in->refs[instr->semaphore->id];
+  SemaphoreState *s = &state->semaphores[element];
   state->block.i[element] = saturating_add(state->block.i[element], amount->i[0]);
-  state->semaphores[element] =
-      (SemaphoreState){.last = instr, .amount = amount->i[0], .step = in->step};
+  s->signalled = saturating_add(s->signalled, amount->i[0]);
+  s->last = instr;
+  s->amount = amount->i[0];
+  s->step = in->step;
 }
 
 void run_dma(Interp *in, const Instr *instr) {
@@ -449,29 +459,33 @@ static void report_left(Interp *in, const Ref *ref, int64_t element, int64_t lef
 }
 
 // Having been reported, such copies are carried out: their results are not a mistake of their own.
-static void report_lost(Interp *in, const Ref *ref, int64_t element, int64_t left,
+static bool report_lost(Interp *in, const Ref *ref, int64_t element, int64_t left,
                         const char *end) {
+  bool any = false;
   for (int i = 0; i < in->transfer_count; i++) {
     Transfer *t = &in->transfers[i];
     if (!is_on(t, ref, element)) continue;
     find(in, t->instr, FIND_NOT_WAITED, t->instr->span,
-         "nothing waits for this copy to `%s`: the semaphore `%s` still holds %lld bytes at the "
+         "nothing waits for this copy to `%s`: the semaphore `%s` still holds %lld%s at the "
          "end of %s",
-         t->to.ref->name, semaphore_text(in, ref, element), (long long)left, end);
+         t->to.ref->name, semaphore_text(in, ref, element), (long long)left,
+         ref->semaphore == SEM_DMA ? " bytes" : "", end);
     move_transfer(in, t);
+    any = true;
   }
+  return any;
 }
 
 static void end_semaphore(Interp *in, const Ref *ref, const char *end) {
   const Value *block = &in->refs[ref->id].block;
   for (int64_t e = 0; e < block->count && !in->stopped; e++) {
     const SemaphoreState *s = &in->refs[ref->id].semaphores[e];
-    int64_t left = ref->semaphore == SEM_DMA ? bytes_under_way(in, ref, e) - s->taken : block->i[e];
+    int64_t left = saturating_add(bytes_under_way(in, ref, e), s->signalled) - s->taken;
     if (left == 0) continue;
     if (ref->semaphore == SEM_DMA && s->taken)
       report_left(in, ref, e, left, end);
-    else if (ref->semaphore == SEM_DMA)
-      report_lost(in, ref, e, left, end);
+    else if (report_lost(in, ref, e, left, end))
+      continue;
     else if (find(in, ref, FIND_SEMAPHORE, ref->span,
                   "the semaphore `%s` still holds %lld at the end of %s: it was signalled more "
                   "than waited for",

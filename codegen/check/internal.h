@@ -52,9 +52,11 @@ typedef struct {
   CheckFinding report;
 } Finding;
 
-// What waits have done to one semaphore of the DMA kind.
+// What signals and waits have done to one semaphore.
 typedef struct {
-  int64_t taken;      // bytes that waits took, less those of the DMAs that are over by that
+  // What waits took, less that of the DMAs that are over by that; and signals, which may be some of
+  // it.
+  int64_t taken, signalled;
   const Instr *last;  // that took or signalled, with what and when
   int64_t amount, step;
   const Instr *copy;  // the latest that is over
@@ -102,7 +104,7 @@ typedef struct {
   const Instr *instr;  // COPY_START; NULL: the pipeline writes a block back
   Box from, to;        // a write-back has no `from`
   const Ref *semaphore;
-  int64_t element, bytes;
+  int64_t element, bytes;  // on a regular semaphore: one signal
   int64_t other;  // what stands for elements past the source's end
   uint8_t other_poison;
   int64_t step, core;

@@ -65,8 +65,11 @@ static void emit_copy(CWriter *w, const Instr *v) {
   line(w, "const pk_window from = %s;", window_text(g, from, &v->window, v->args));
   line(w, "const pk_window to = %s;",
        window_text(g, to, &v->target_window, v->args + from->type.rank));
+  bool counts_bytes = v->semaphore->semaphore == SEM_DMA;
   line(w, "pk_copy_start(%s, %s, &from, &to, %s, %s);", reading(g, "worker"),
-       pk_dtype_name(from->type.dtype), other_text(g, v), semaphore_text(g, v));
+       pk_dtype_name(from->type.dtype), other_text(g, v),
+       counts_bytes ? semaphore_text(g, v) : "NULL");
+  if (!counts_bytes) line(w, "pk_semaphore_signal(%s, 1);", semaphore_text(g, v));
   close_block(w);
 }
 

@@ -308,8 +308,10 @@ static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
   const Ref *s = instr->semaphore;
   RULE(known_ref(v, s) && s->space == SPACE_SEM && in_scope(v, s), "no semaphore");
   if (v->message) return;
-  RULE(instr->op == OP_SEM_READ || copy == (s->semaphore == SEM_DMA), "`%s` counts %s", s->name,
-       copy ? "signals" : "bytes of DMAs");
+  bool counts =
+      instr->op == OP_SEM_READ || (instr->op == OP_COPY_START ? s->semaphore != SEM_BARRIER
+                                                              : copy == (s->semaphore == SEM_DMA));
+  RULE(counts, "`%s` counts %s", s->name, copy ? "signals" : "bytes of DMAs");
   int first = (int)(ir_semaphore_index(instr) - instr->args);
   bool amount = instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT,
        other = instr->flags & INSTR_OTHER;

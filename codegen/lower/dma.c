@@ -49,6 +49,17 @@ static bool check_kind(Lower *l, const View *s, bool dma, Span span, const char 
   return false;
 }
 
+// A copy on a regular semaphore signals it once; it is awaited as signals are.
+static bool check_copy_kind(Lower *l, const View *s, Op op, Span span) {
+  if (op == OP_COPY_START && s->ref->semaphore == SEM_REGULAR) return true;
+  if (s->ref->semaphore != SEM_REGULAR) return check_kind(l, s, true, span, "a copy takes");
+  diag_error(l->diag, span, ERR_BAD_SEMAPHORE,
+             "a copy on the regular semaphore `%s` is awaited by wait(%s)", s->ref->name,
+             s->ref->name);
+  diag_note(l->diag, s->ref->span, "`%s` is declared here", s->ref->name);
+  return false;
+}
+
 static Value lower_semaphore_op(Lower *l, const Call *call) {
   View s;
   Op op = (Op)call->builtin->op;
@@ -139,7 +150,7 @@ static Value lower_async_copy(Lower *l, const Call *call) {
   if (!good || !check_ends(l, copy, arrow->span) || !check_lengths(l, arrow, copy) ||
       !check_storable(l, copy->to.ref, arrow->b->span))
     return value_error();
-  if (!check_kind(l, &copy->semaphore, true, call->arg[1]->span, "a copy takes"))
+  if (!check_copy_kind(l, &copy->semaphore, OP_COPY_START, call->arg[1]->span))
     return value_error();
   return (Value){.kind = V_COPY, .copy = copy};
 }
@@ -229,8 +240,11 @@ Value lower_method(Lower *l, const Node *node) {
                starts ? " but `priority =`" : "");
     return value_error();
   }
-  if (!lower_priority(l, node, &priority)) return value_error();
-  emit_copies(l, starts ? OP_COPY_START : OP_COPY_WAIT, v.copy, priority, node->span);
+  Op op = starts ? OP_COPY_START : OP_COPY_WAIT;
+  if (!lower_priority(l, node, &priority) ||
+      !check_copy_kind(l, &v.copy->semaphore, op, node->name_span))
+    return value_error();
+  emit_copies(l, op, v.copy, priority, node->span);
   return (Value){.kind = V_VOID};
 }
 

@@ -413,6 +413,11 @@ void py_copy(Py *p, Instr *v) {
   const char *priority =
       v->op == OP_COPY_START && v->ival ? py_text(p, "priority=%lld", (long long)v->ival) : "";
   py_flush(p, bit_of(v->target));
+  if (v->semaphore->semaphore == SEM_REGULAR) {  // Pallas adds a number of its own to such
+    py_line(p, "pltpu.sync_copy(%s, %s)", source, target);
+    py_line(p, "pl.semaphore_signal(%s, 1)", semaphore);
+    return;
+  }
   py_line(p, "pltpu.make_async_copy(%s, %s, %s).%s(%s)", source, target, semaphore,
           v->op == OP_COPY_START ? "start" : "wait", priority);
 }

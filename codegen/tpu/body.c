@@ -13,6 +13,7 @@ typedef struct {
                               // nothing but the grid
   const char *name;
   bool seen_product;
+  bool *signalled;  // by ref id: a regular semaphore that copies signal
   // by instruction id and by ref id: the phase of a value within the segment that computes it, and
   // which segment that is
   struct {
@@ -34,8 +35,16 @@ static void decide(Builder *b, const Instr *instr) {
   LIST_PUSH(b->m->arena, &b->body->decisions, instr);
 }
 
-static bool is_copy(const Instr *instr) {
-  return instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT;
+// A start, or a wait for one.
+static bool is_copy(const Builder *b, const Instr *instr) {
+  return instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT ||
+         (instr->op == OP_SEM_WAIT && b->signalled[instr->semaphore->id]);
+}
+
+static void note_signalled(Instr *instr, void *context) {
+  Builder *b = context;
+  if (instr->op == OP_COPY_START && instr->semaphore->semaphore == SEM_REGULAR)
+    b->signalled[instr->semaphore->id] = true;
 }
 
 static void mark_copy(Builder *b, const Instr *copy) {
@@ -55,7 +64,7 @@ static void mark_copy(Builder *b, const Instr *copy) {
 
 static void mark_control(Instr *instr, void *context) {
   Builder *b = context;
-  if (is_copy(instr)) mark_copy(b, instr);
+  if (is_copy(b, instr)) mark_copy(b, instr);
   if (instr->op == OP_IF || instr->op == OP_FOR)
     for (int i = 0; i < instr->nargs; i++) decide(b, instr->args[i]);
   if (instr->op == OP_WHILE) decide(b, ir_yielded(instr->regions[0], 0));
@@ -195,7 +204,7 @@ static Block *build_block(Builder *b, const Region *region) {
   int open = -1;
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *instr = region->instrs.at[i];
-    if (instr->regions[0] || instr->op == OP_BREAK || is_copy(instr)) {
+    if (instr->regions[0] || instr->op == OP_BREAK || is_copy(b, instr)) {
       add_control(b, block, instr);
       open = -1;
       continue;
@@ -250,6 +259,8 @@ Body *body_new(const CostModel *m) {
   b.decidable = NEW_ARRAY(m->arena, bool, m->k->next_id + 1);
   b.value = arena_alloc(m->arena, sizeof *b.value * (size_t)(m->k->next_id + 1));
   b.stored = arena_alloc(m->arena, sizeof *b.stored * (size_t)(m->k->refs.count + 1));
+  b.signalled = NEW_ARRAY(m->arena, bool, m->k->refs.count + 1);
+  ir_walk(m->k->body, note_signalled, &b);
   ir_walk(m->k->body, mark_control, &b);
   find_decidable(&b, m->k->body);
   ir_walk(m->k->body, list_scalar, &b);
@@ -374,6 +385,7 @@ static void run_block(StepRun *r, const Block *block, int64_t times, int64_t fil
         break;
       case OP_COPY_START:
       case OP_COPY_WAIT:
+      case OP_SEM_WAIT:
         if (r->visitor && r->visitor->copy) r->visitor->copy(r->context, r->e, item->instr);
         break;
       default:

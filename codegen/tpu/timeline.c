@@ -160,6 +160,13 @@ static int64_t start_copy(BodyTime *b, const GridEval *e, const Instr *copy) {
   return reads || writes ? done : done + ps_of((double)bytes / chip_vmem_bandwidth(c->s->chip));
 }
 
+// A wait for signals takes as many copies as it says; one where that is not known.
+static int64_t awaited_copies(const GridEval *e, const Instr *wait) {
+  const Instr *amount = wait->op == OP_SEM_WAIT ? wait->args[wait->nargs - 1] : NULL;
+  if (amount && amount->op == OP_CONST) return amount->ival;
+  return amount && e->known[amount->id] ? e->value[amount->id] : 1;
+}
+
 static void run_copy(void *context, const GridEval *e, const Instr *copy) {
   BodyTime *b = context;
   int64_t *queue = queue_for(b->c, e, copy);
@@ -168,9 +175,13 @@ static void run_copy(void *context, const GridEval *e, const Instr *copy) {
     int64_t done = start_copy(b, e, copy);
     if (queue[0] < QUEUE_WORDS - 1) queue[0]++;
     queue[queue[0]] = done;
-  } else if (queue[0] > 0) {
-    const Ref *ref = copy->ref->space == SPACE_ANY ? copy->ref : copy->target;
-    wait_until(b->c, queue[1], TALLY_WAIT, ref->id < b->c->operands ? ref->id : -1);
+    return;
+  }
+  const Ref *ref = copy->op != OP_COPY_WAIT        ? NULL
+                   : copy->ref->space == SPACE_ANY ? copy->ref
+                                                   : copy->target;
+  for (int64_t i = awaited_copies(e, copy); i > 0 && queue[0] > 0; i--) {
+    wait_until(b->c, queue[1], TALLY_WAIT, ref && ref->id < b->c->operands ? ref->id : -1);
     memmove(queue + 1, queue + 2, sizeof *queue * (QUEUE_WORDS - 2));
     queue[queue[0]--] = 0;
   }
