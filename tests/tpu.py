@@ -352,6 +352,12 @@ def page(folder):
         return
     dom = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "file://" + path], capture_output=True, text=True,
                          timeout=120).stdout
+    shots = [os.path.join(folder, f"{width}.png") for width in (1200, 600)]
+    for shot in shots:
+        subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={os.path.basename(shot)[:-4]},2400",
+                        f"--screenshot={shot}", "file://" + path], capture_output=True, timeout=120)
+    check("pictures of it, wide and narrow", all(os.path.getsize(shot) > 50000 for shot in shots if os.path.exists(shot)) and len(shots) == 2, shots)
+    check("losses point at lines of the source", all(f'class="line" data-line="{n}"' in text for n in re.findall(r'<button data-line="(\d+)"', text)), "")
     check("a browser reads the page", dom.count("<svg") == 3 and "On each chip" in dom and "parsererror" not in dom, dom[:200])
 
 

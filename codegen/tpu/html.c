@@ -1,260 +1,295 @@
-// The report of `pkc tpu` as one HTML file: roofline plot, timeline and VMEM map as SVG inside it.
-#include "codegen/tpu/internal.h"
-
+// The report of `pkc tpu` as one HTML file: roofline, timeline, VMEM, the losses beside the source.
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-// ---- text inside markup
+#include "codegen/tpu/svg.h"
 
-static void put_escaped(Buf *out, const char *text) {
-  for (; *text; text++) switch (*text) {
-      case '<':
-        buf_puts(out, "&lt;");
-        break;
-      case '>':
-        buf_puts(out, "&gt;");
-        break;
-      case '&':
-        buf_puts(out, "&amp;");
-        break;
-      case '"':
-        buf_puts(out, "&quot;");
-        break;
-      default:
-        buf_putc(out, *text);
-    }
-}
+// ---- timeline of the first steps: the wheel zooms, dragging moves
 
-static void open_svg(Buf *out, const char *label, double width, double height) {
-  buf_printf(out,
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"%s\" viewBox=\"0 "
-             "0 %.0f %.0f\" width=\"%.0f\" ",
-             label, width, height, width);
-  buf_printf(out, "height=\"%.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", height);
-  buf_printf(out, "<rect width=\"%.0f\" height=\"%.0f\" fill=\"#fff\"/>\n", width, height);
-}
+enum { ROWS = 5, ROW_HEIGHT = 26, TIME_LEFT = 112, TIME_WIDTH = 760, MOST_BOXES = 3000, TICKS = 5 };
 
-static void put_label(Buf *out, double x, double y, const char *anchor, const char *text) {
-  buf_printf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"#222\">", x, y, anchor);
-  put_escaped(out, text);
-  buf_puts(out, "</text>\n");
-}
-
-static void put_line(Buf *out, double x0, double y0, double x1, double y1, const char *style) {
-  buf_printf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" %s/>\n", x0, y0, x1, y1,
-             style);
-}
-
-static void put_box(Buf *out, double x, double y, double width, double height, const char *fill,
-                    const char *title) {
-  buf_printf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"%s\"><title>",
-             x, y, width, height, fill);
-  put_escaped(out, title);
-  buf_puts(out, "</title></rect>\n");
-}
-
-// ---- roofline: both axes logarithmic
-
-enum {
-  PLOT_LEFT = 70,
-  PLOT_TOP = 20,
-  PLOT_WIDTH = 560,
-  PLOT_HEIGHT = 320,
-  LOW_X = -2,
-  HIGH_X = 5,
-  DECADES_Y = 6
-};
-
-typedef struct {
-  Buf *out;
-  double top;  // log10 of the highest FLOP/s
-} Plot;
-
-static double plot_x(double intensity) {
-  double x = (log10(intensity) - LOW_X) / (HIGH_X - LOW_X);
-  return PLOT_LEFT + PLOT_WIDTH * fmin(fmax(x, 0), 1);
-}
-
-static double plot_y(const Plot *p, double flops) {
-  double y = flops > 0 ? (p->top - log10(flops)) / DECADES_Y : 1;
-  return PLOT_TOP + PLOT_HEIGHT * fmin(fmax(y, 0), 1);
-}
-
-static void put_roof(const Plot *p, const char *name, double bandwidth, double peak,
-                     const char *colour) {
-  double low = fmax(pow(10, LOW_X), pow(10, p->top - DECADES_Y) / bandwidth),
-         ridge = peak / bandwidth;
-  char style[80];
-  snprintf(style, sizeof style, "stroke=\"%s\" stroke-width=\"2\"", colour);
-  put_line(p->out, plot_x(low), plot_y(p, low * bandwidth), plot_x(ridge), plot_y(p, peak), style);
-  put_label(p->out, plot_x(sqrt(low * ridge)) + 6, plot_y(p, sqrt(low * ridge) * bandwidth) + 14,
-            "start", name);
-}
-
-static void put_point(const Plot *p, const char *name, double intensity, double flops,
-                      const char *colour, double below) {
-  if (!(intensity > 0) || !isfinite(intensity)) return;
-  buf_printf(p->out,
-             "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"%s\"><title>%s: %.4g FLOP/B, %.4g "
-             "FLOP/s</title></circle>\n",
-             plot_x(intensity), plot_y(p, flops), colour, name, intensity, flops);
-  put_label(p->out, plot_x(intensity) + 8, plot_y(p, flops) + below, "start", name);
-}
-
-static void put_axes(const Plot *p) {
-  static const char grid[] = "stroke=\"#ddd\"";
-  char text[32];
-  for (int d = LOW_X; d <= HIGH_X; d++) {
-    put_line(p->out, plot_x(pow(10, d)), PLOT_TOP, plot_x(pow(10, d)), PLOT_TOP + PLOT_HEIGHT,
-             grid);
-    snprintf(text, sizeof text, "%g", pow(10, d));
-    put_label(p->out, plot_x(pow(10, d)), PLOT_TOP + PLOT_HEIGHT + 16, "middle", text);
-  }
-  for (int d = 0; d <= DECADES_Y; d++) {
-    double flops = pow(10, p->top - d);
-    put_line(p->out, PLOT_LEFT, plot_y(p, flops), PLOT_LEFT + PLOT_WIDTH, plot_y(p, flops), grid);
-    snprintf(text, sizeof text, "%.3g", flops);
-    put_label(p->out, PLOT_LEFT - 6, plot_y(p, flops) + 4, "end", text);
-  }
-  put_label(p->out, PLOT_LEFT + PLOT_WIDTH / 2.0, PLOT_TOP + PLOT_HEIGHT + 34, "middle",
-            "FLOP per byte of HBM (of VMEM for its roof)");
-  put_label(p->out, 8, 14, "start", "FLOP/s");
-}
-
-void tpu_roofline_svg(const Model *m, Buf *out) {
-  double flops = (double)(m->cost.dot_flops ? m->cost.dot_flops : m->cost.flops),
-         seconds = m->seconds > 0 ? m->seconds : 1;
-  Plot p = {out, ceil(log10(m->peak))};
-  open_svg(out, "roofline", PLOT_LEFT + PLOT_WIDTH + 150, PLOT_TOP + PLOT_HEIGHT + 45);
-  put_axes(&p);
-  put_line(out, plot_x(m->peak / m->vmem_bandwidth), plot_y(&p, m->peak), PLOT_LEFT + PLOT_WIDTH,
-           plot_y(&p, m->peak), "stroke=\"#333\" stroke-width=\"2\"");
-  put_label(out, PLOT_LEFT + PLOT_WIDTH - 4, plot_y(&p, m->peak) - 5, "end", "MXU");
-  put_roof(&p, "HBM", m->hbm, m->peak, "#0b62a4");
-  put_roof(&p, "VMEM", m->vmem_bandwidth, m->peak, "#4da74d");
-  put_point(&p, "as moved", flops / (double)m->moved_bytes, flops / seconds, "#c0392b", -6);
-  put_point(&p, "operands once", flops / (double)m->once_bytes, flops / seconds, "#e8a33d", 16);
-  buf_puts(out, "</svg>\n");
-}
-
-// ---- timeline of the first steps
-
-enum {
-  ROWS = 5,
-  ROW_HEIGHT = 26,
-  TIME_LEFT = 110,
-  TIME_WIDTH = 760,
-  MOST_BOXES = 1500,
-  SHOWN_STEPS = 12
-};
+static const char *const row_names[ROWS] = {"grid steps", "MXU", "vector units", "DMA in",
+                                            "DMA out"};
+static const char *const row_colours[ROWS] = {"c7", "c1", "c2", "c0", "c3"};
 
 static int64_t end_of_window(const TraceLog *log) {
   int64_t end = 0;
   for (int i = 0; i < log->events.count && i < MOST_BOXES; i++) {
     const TraceEvent *e = &log->events.at[i];
-    if (e->kind == 's' || e->step >= SHOWN_STEPS) break;
+    if (e->kind == 's') break;
     if (e->end_ps > end) end = e->end_ps;
   }
   return end;
 }
 
-static void put_time_box(const Model *m, Buf *out, const TraceEvent *e, double scale) {
-  static const char *const colours[] = {"#888", "#c0392b", "#e8a33d", "#0b62a4", "#4da74d"};
+static void put_row_box(Buf *out, const TraceEvent *e, int row, double scale, double share,
+                        const char *title) {
+  svg_box(out, (double)e->start_ps * scale, 8 + row * ROW_HEIGHT,
+          fmax((double)(e->end_ps - e->start_ps) * scale * share, 0.02), ROW_HEIGHT - 6,
+          row_colours[row], title);
+}
+
+static void put_event(const Model *m, Buf *out, const TraceEvent *e, double scale) {
   const Segment *s = e->kind == 'c' ? &m->body->segments.at[e->which] : NULL;
-  double x = TIME_LEFT + (double)e->start_ps * scale,
-         width = (double)(e->end_ps - e->start_ps) * scale;
-  const char *title =
-      arena_printf(m->arena, "step %lld: %s, %.4g us", (long long)e->step,
-                   s ? arena_printf(m->arena, "line %d", ir_line(m->k, s->span))
-                   : e->kind == 'f' || e->kind == 'w' ? m->k->refs.at[e->which]->name
-                                                      : "the cost of a step",
-                   (double)(e->end_ps - e->start_ps) * 1e-6);
-  int row = e->kind == 'f' ? 3 : e->kind == 'w' ? 4 : 0;
+  const char *what = s ? arena_printf(m->arena, "line %d", ir_line(m->k, s->span))
+                     : e->kind == 'f' || e->kind == 'w' ? m->k->refs.at[e->which]->name
+                                                        : "the cost of a step";
+  const char *title = arena_printf(m->arena, "step %lld: %s, %.4g us", (long long)e->step, what,
+                                   (double)(e->end_ps - e->start_ps) * 1e-6);
   if (!s) {
-    put_box(out, x, 8 + row * ROW_HEIGHT, width, ROW_HEIGHT - 6, colours[row], title);
+    put_row_box(out, e, e->kind == 'f' ? 3 : e->kind == 'w' ? 4 : 0, scale, 1, title);
     return;
   }
-  double other = 0, whole = s->cost.busy[s->bound];
+  double other = 0, whole = (double)(s->ps + s->fill_ps) * 1e-12;
   for (int u = UNIT_VPU; u < UNITS; u++) other = fmax(other, s->cost.busy[u]);
   if (s->cost.busy[UNIT_MXU] > 0)
-    put_box(out, x, 8 + ROW_HEIGHT, width * s->cost.busy[UNIT_MXU] / whole, ROW_HEIGHT - 6,
-            colours[1], title);
-  if (other > 0)
-    put_box(out, x, 8 + 2 * ROW_HEIGHT, width * other / whole, ROW_HEIGHT - 6, colours[2], title);
+    put_row_box(out, e, 1, scale, fmin(1, s->cost.busy[UNIT_MXU] / whole), title);
+  if (other > 0) put_row_box(out, e, 2, scale, fmin(1, other / whole), title);
 }
 
 static void put_timeline(const Model *m, Buf *out) {
-  static const char *const names[ROWS] = {"grid steps", "MXU", "vector units", "DMA in", "DMA out"};
   const TraceLog *log = m->sim.log;
   int64_t end = end_of_window(log);
-  if (end <= 0) return;
-  double scale = TIME_WIDTH / (double)end;
-  open_svg(out, "timeline", TIME_LEFT + TIME_WIDTH + 40, ROWS * ROW_HEIGHT + 40);
-  for (int row = 0; row < ROWS; row++)
-    put_label(out, TIME_LEFT - 8, 22 + row * ROW_HEIGHT, "end", names[row]);
+  double scale = end > 0 ? TIME_WIDTH / (double)end : 0, bottom = ROWS * ROW_HEIGHT + 10;
+  svg_open(out, "timeline", TIME_LEFT + TIME_WIDTH + 30, bottom + 26);
+  buf_printf(out,
+             "<g id=\"events\" transform=\"translate(%d 0)\" data-left=\"%d\" data-width=\"%d\" "
+             "data-us=\"%.9g\">\n",
+             TIME_LEFT, TIME_LEFT, TIME_WIDTH, (double)end * 1e-6);
   for (int i = 0; i < log->events.count && i < MOST_BOXES; i++) {
     const TraceEvent *e = &log->events.at[i];
     if (e->kind == 's') break;
-    if (e->core == 0 && e->start_ps < end && e->end_ps <= end) put_time_box(m, out, e, scale);
+    if (e->core == 0) put_event(m, out, e, scale);
   }
-  for (int tick = 0; tick <= 5; tick++) {
-    double x = TIME_LEFT + TIME_WIDTH * tick / 5.0;
-    put_label(out, x, ROWS * ROW_HEIGHT + 28, "middle",
-              arena_printf(m->arena, "%.4g us", (double)end * tick / 5e6));
-  }
-  buf_puts(out, "</svg>\n");
+  // What zooming moves out of the window lies under these.
+  buf_printf(out,
+             "</g>\n<rect class=\"paper\" width=\"%d\" height=\"%.0f\"/>\n<rect class=\"paper\" "
+             "x=\"%d\" width=\"30\" height=\"%.0f\"/>\n",
+             TIME_LEFT, bottom, TIME_LEFT + TIME_WIDTH, bottom);
+  for (int row = 0; row < ROWS; row++)
+    svg_text(out, TIME_LEFT - 8, 22 + row * ROW_HEIGHT, "end", "", row_names[row]);
+  for (int tick = 0; tick <= TICKS; tick++)
+    svg_text(out, TIME_LEFT + TIME_WIDTH * tick / (double)TICKS, bottom + 16,
+             tick == TICKS ? "end"
+             : tick        ? "middle"
+                           : "start",
+             "dim tick", arena_printf(m->arena, "%.4g us", (double)end * tick / TICKS / 1e6));
+  svg_close(out);
 }
 
-// ---- VMEM map: to the scale of what is used, one bar a buffer, each beginning where the one above
-// ends
+// ---- VMEM: one bar to the limit, one to what is used, and what the colours mean
 
-static void put_vmem_map(const Model *m, Buf *out) {
-  enum { LEFT = 110, WIDTH = 520, BAR = 22 };
-  double at = 0, limit = (double)m->vmem_limit, used = m->vmem > 0 ? (double)m->vmem : 1;
-  open_svg(out, "VMEM map", LEFT + WIDTH + 290, (m->buffers.count + 1) * BAR + 16);
-  for (int i = 0; i < m->buffers.count; i++) {
-    const Buffer *b = &m->buffers.at[i];
-    double width = b->space == SPACE_SMEM ? 0 : WIDTH * (double)b->bytes / used;
-    const char *text =
-        arena_printf(m->arena, "%lld bytes in %d buffer%s, %.3g %% of VMEM", (long long)b->bytes,
-                     b->buffers, b->buffers == 1 ? "" : "s", 100 * (double)b->bytes / limit);
-    put_label(out, LEFT - 8, 20 + i * BAR, "end", b->name);
-    put_box(out, LEFT + at, 6 + i * BAR, fmax(width, 1), BAR - 6, i % 2 ? "#4da74d" : "#0b62a4",
-            text);
-    put_label(out, LEFT + WIDTH + 8, 20 + i * BAR, "start", text);
+static void put_bar(const Model *m, Buf *out, double y, double full, const char *name) {
+  enum { WIDTH = 860 };
+  double at = 0;
+  svg_text(out, 0, y - 5, "start", "dim", name);
+  svg_box(out, 0, y, WIDTH, 22, "free", "not used");
+  for (int i = 0; i <= m->buffers.count; i++) {
+    const Buffer *b = i < m->buffers.count ? &m->buffers.at[i] : NULL;
+    if (b && b->space == SPACE_SMEM) continue;
+    double bytes = (double)(b ? b->bytes : m->values.peak), width = WIDTH * bytes / full;
+    char colour[8];
+    snprintf(colour, sizeof colour, "c%d", i % SVG_COLOURS);
+    if (width > 0)
+      svg_box(out, at, y, width, 22, colour,
+              arena_printf(m->arena, "%s: %.0f bytes", b ? b->name : "values", bytes));
     at += width;
   }
-  double end = LEFT + WIDTH * fmin(limit / used, 1);
-  put_line(out, end, 2, end, m->buffers.count * BAR + 6,
-           "stroke=\"#c0392b\" stroke-dasharray=\"4 3\"");
-  put_label(out, end, m->buffers.count * BAR + 20, "end",
-            arena_printf(m->arena, "%.4g MiB %s", fmin(limit, used) / 1048576,
-                         used > limit ? "there are" : "used"));
-  buf_puts(out, "</svg>\n");
+  double limit = WIDTH * (double)m->vmem_limit / full;
+  if (limit <= WIDTH) svg_line(out, limit, y - 4, limit, y + 26, "limit");
+}
+
+static void put_vmem(const Model *m, Buf *out) {
+  double limit = (double)m->vmem_limit, used = m->vmem > 0 ? (double)m->vmem : 1;
+  svg_open(out, "VMEM map", 864, 112);
+  put_bar(m, out, 20, fmax(limit, used),
+          arena_printf(m->arena, "to the limit of %.4g MiB, of which %.3g %% are used%s",
+                       limit / 1048576, 100 * used / limit, used > limit ? ": does not fit" : ""));
+  put_bar(m, out, 72, used, arena_printf(m->arena, "the %.4g MiB used, enlarged", used / 1048576));
+  svg_close(out);
+  buf_puts(
+      out,
+      "<table><tr><th></th><th>buffer</th><th>bytes</th><th>buffers</th><th>share</th></tr>\n");
+  for (int i = 0; i <= m->buffers.count; i++) {
+    const Buffer *b = i < m->buffers.count ? &m->buffers.at[i] : NULL;
+    if ((b && b->space == SPACE_SMEM) || (!b && m->values.peak == 0)) continue;
+    int64_t bytes = b ? b->bytes : m->values.peak;
+    buf_printf(out, "<tr><td><span class=\"key k%d\"></span></td><td>", i % SVG_COLOURS);
+    put_escaped(out, b ? b->name : "values of the body");
+    buf_printf(out, "</td><td>%lld</td><td>%d</td><td>%.1f %%</td></tr>\n", (long long)bytes,
+               b ? b->buffers : 1, 100 * (double)bytes / limit);
+  }
+  buf_puts(out, "</table>\n");
+}
+
+// ---- losses beside the source
+
+// Of the costliest line's time.
+static double share_of_line(const Model *m, int number) {
+  double share = 0, most = 0;
+  for (int i = 0; i < m->lines.count; i++)
+    for (int u = 0; u < UNITS; u++) {
+      double busy = m->lines.at[i].busy[u];
+      most = fmax(most, busy);
+      if (m->lines.at[i].line == number) share = fmax(share, busy);
+    }
+  return most > 0 ? share / most : 0;
+}
+
+// From the kernel's line to the brace that ends it, shaded by the lines' shares.
+static void put_source(const Model *m, Buf *out) {
+  const char *at = m->k->source ? m->k->source->text : NULL;
+  int first = ir_line(m->k, m->k->span);
+  buf_puts(out, "<pre class=\"source\">");
+  for (int number = 1; at && *at; number++) {
+    size_t length = strcspn(at, "\n");
+    if (number >= first) {
+      double share = share_of_line(m, number);
+      buf_printf(out, "<span class=\"line\" data-line=\"%d\" style=\"--share:%.3f\"><i>%4d</i> ",
+                 number, fmin(share, 1), number);
+      put_escaped(out, arena_strndup(m->arena, at, length));
+      buf_puts(out, "</span>\n");
+      if (*at == '}') break;
+    }
+    at += length + (at[length] == '\n');
+  }
+  buf_puts(out, "</pre>\n");
+}
+
+static void put_losses(const Model *m, Buf *out) {
+  buf_puts(out, "<ol class=\"losses\">\n");
+  for (int i = 0; i < m->losses.count && i < 12; i++) {
+    const Loss *l = &m->losses.at[i];
+    Buf time = {0};
+    tpu_put_time(&time, l->seconds);
+    buf_printf(out,
+               "<li><button data-line=\"%d\"><b>%.1f %%</b> %s, line %d: ", ir_line(m->k, l->span),
+               100 * l->seconds / m->seconds, time.text, ir_line(m->k, l->span));
+    put_escaped(out, l->text);
+    buf_puts(out, "</button></li>\n");
+    buf_free(&time);
+  }
+  buf_puts(out, "</ol>\n");
 }
 
 // ---- the page
+
+static const char page_style[] =
+    ":root{color-scheme:light "
+    "dark;--ink:#1b1f24;--dim:#68707a;--rule:#d9dde2;--paper:#fff;--tint:#f5f6f8;--mark:47,111,187}"
+    "\n"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e4e8ec;--dim:#98a1ab;--rule:#3a414a;--paper:#"
+    "15191e;--tint:#1d2228;--mark:110,168,232}}\n"
+    "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:0 "
+    "auto;padding:1.5rem;max-width:70rem}\n"
+    "h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .5rem}"
+    "svg{max-width:100%;height:auto}.key{display:inline-block;width:12px;height:12px}\n"
+    "@media(max-width:800px){svg[aria-label=timeline],svg[aria-label='VMEM map']{font-size:16px}}\n"
+    ".k0{background:#2f6fbb}.k1{background:#c8553d}.k2{background:#c58a1c}.k3{background:#3d8b57}"
+    ".k4{background:#7a5ab5}.k5{background:#2b9aa3}.k6{background:#b0497f}.k7{background:#7d8590}\n"
+    "@media(prefers-color-scheme:dark){.k0{background:#6ea8e8}.k1{background:#ee8a72}"
+    ".k2{background:#e5b654}.k3{background:#74c08e}.k4{background:#ab8ee0}.k5{background:#63c6ce}"
+    ".k6{background:#de83b1}.k7{background:#a4adb7}}\n"
+    "pre{background:var(--tint);padding:.8rem;overflow-x:auto;font-size:12.5px;line-height:1.45;"
+    "margin:0}\n"
+    "table{border-collapse:collapse;font-size:13px;margin-top:.5rem}td,th{padding:.15rem .8rem "
+    ".15rem 0;text-align:right}td:nth-child(2),th:nth-child(2){text-align:left}th{color:var(--dim);"
+    "font-weight:normal}\n"
+    ".facts{display:flex;flex-wrap:wrap;gap:.3rem 2rem;margin:.8rem 0 0}.facts "
+    "div{min-width:7rem}.facts b{display:block;font-size:1.2rem}.facts "
+    "span{color:var(--dim);font-size:13px}\n"
+    ".beside{display:grid;grid-template-columns:minmax(0,2fr) minmax(0,3fr);gap:1.2rem;align-items:"
+    "start}@media(max-width:900px){.beside{grid-template-columns:minmax(0,1fr)}}\n"
+    ".losses{margin:0;padding-left:1.3rem}.losses button{font:inherit;font-size:14px;color:inherit;"
+    "background:none;border:0;padding:.25rem "
+    ".4rem;text-align:left;cursor:pointer;border-radius:4px;vertical-align:top}.losses "
+    "button:hover,.losses "
+    "button.on{background:rgba(var(--mark),.16)}\n"
+    ".line{display:inline-block;min-width:100%;background:rgba(var(--mark),calc(var(--share)*.55))}"
+    ".line.on{outline:2px solid rgb(var(--mark))}.line i{color:var(--dim);font-style:normal}\n"
+    ".hint{color:var(--dim);font-size:13px;margin:.2rem 0}\n";
+
+static const char page_script[] =
+    "const box=document.getElementById('events'),left=+box.dataset.left,all=+box.dataset.width,\n"
+    "picture=box.closest('svg'),ticks=[...document.querySelectorAll('.tick')];let at=0,width=all;\n"
+    "function show(){width=Math.min(Math.max(width,all/1e5),all);at=Math.min(Math.max(at,0),"
+    "all-width);const k=all/width;\n"
+    "box.setAttribute('transform',`translate(${left-at*k} 0) scale(${k} 1)`);\n"
+    "ticks.forEach((t,i)=>t.textContent=((at+width*i/(ticks.length-1))/all*box.dataset.us)"
+    ".toPrecision(4)+' us');}\n"
+    "function place(e){const r=picture.getBoundingClientRect();"
+    "return((e.clientX-r.left)/r.width*picture.viewBox.baseVal.width-left)/all;}\n"
+    "picture.addEventListener('wheel',e=>{e.preventDefault();"
+    "const p=place(e),next=Math.min(width*(e.deltaY>0?1.25:.8),all);at+=p*(width-next);width=next;"
+    "show();},{passive:false});\n"
+    "let held=null;picture.addEventListener('pointerdown',e=>{held=place(e);"
+    "picture.setPointerCapture(e.pointerId);});\n"
+    "picture.addEventListener('pointermove',e=>{if(held===null)return;"
+    "const p=place(e);at-=(p-held)*width;held=p;show();});\n"
+    "picture.addEventListener('pointerup',()=>held=null);\n"
+    "picture.addEventListener('dblclick',()=>{at=0;width=all;show();});\n"
+    "picture.style.cursor='grab';picture.style.touchAction='none';\n"
+    "document.querySelectorAll('.losses button').forEach(b=>b.addEventListener('click',()=>{\n"
+    "document.querySelectorAll('.on').forEach(x=>x.classList.remove('on'));"
+    "b.classList.add('on');\n"
+    "const line=document.querySelector(`.line[data-line=\"${b.dataset.line}\"]`);"
+    "if(line){line.classList.add('on');line.scrollIntoView({block:'nearest',inline:'start'});}}));"
+    "\n";
+
+static void put_fact(Buf *out, const char *name, const char *value) {
+  buf_puts(out, "<div><b>");
+  put_escaped(out, value);
+  buf_puts(out, "</b><span>");
+  put_escaped(out, name);
+  buf_puts(out, "</span></div>\n");
+}
+
+static void put_facts(const Model *m, Buf *out) {
+  Buf time = {0};
+  tpu_put_time(&time, m->seconds);
+  buf_puts(out, "<div class=\"facts\">\n");
+  put_fact(out, "predicted time", time.text);
+  put_fact(out, "bound by", m->bound);
+  put_fact(out, "MXU busy", arena_printf(m->arena, "%.0f %%", 100 * tpu_busy(m, UNIT_MXU)));
+  put_fact(out, "of the MXU's peak", arena_printf(m->arena, "%.0f %%", 100 * m->mxu));
+  put_fact(out, "HBM busy", arena_printf(m->arena, "%.0f %%", 100 * m->hbm_share));
+  put_fact(out, "of VMEM",
+           arena_printf(m->arena, "%.3g %%", 100 * (double)m->vmem / (double)m->vmem_limit));
+  buf_puts(out, "</div>\n");
+  buf_free(&time);
+}
+
+static void open_page(const Model *m, Buf *out) {
+  buf_puts(out,
+           "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+           "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
+  put_escaped(out, m->k->name);
+  buf_printf(out, " on %s</title>\n<style>%s</style>\n</head>\n<body>\n<h1>", m->chip->name,
+             page_style);
+  put_escaped(out, m->k->name);
+  buf_printf(out, " on %s</h1>\n", m->chip->name);
+}
 
 void tpu_html(const Model *m, Model *const *all, int count, Buf *out) {
   Buf text = {0};
   tpu_text(m, &text);
   tpu_table(all, count, &text);
-  buf_puts(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>");
-  put_escaped(out, m->k->name);
-  buf_printf(out, " on %s</title>\n", m->chip->name);
-  buf_puts(out,
-           "<style>body{font-family:sans-serif;margin:2em;max-width:64em}pre{background:#f4f4f4;"
-           "padding:1em;overflow-x:auto}"
-           "svg{max-width:100%;height:auto}</style>\n</head>\n<body>\n<h1>");
-  put_escaped(out, m->k->name);
-  buf_printf(out, " on %s</h1>\n<h2>Roofline</h2>\n", m->chip->name);
+  open_page(m, out);
+  put_facts(m, out);
+  buf_puts(out, "<h2>Losses</h2>\n<div class=\"beside\">\n");
+  put_losses(m, out);
+  put_source(m, out);
+  buf_puts(out, "</div>\n<h2>Roofline</h2>\n");
   tpu_roofline_svg(m, out);
-  buf_puts(out, "<h2>Timeline of the first steps</h2>\n");
+  buf_puts(out,
+           "<h2>Timeline of the first steps</h2>\n<p class=\"hint\">The wheel zooms, dragging "
+           "moves, a double click shows all.</p>\n");
   put_timeline(m, out);
   buf_puts(out, "<h2>VMEM</h2>\n");
-  put_vmem_map(m, out);
+  put_vmem(m, out);
   buf_puts(out, "<h2>Report</h2>\n<pre>");
   put_escaped(out, text.text);
-  buf_puts(out, "</pre>\n</body>\n</html>\n");
+  buf_printf(out, "</pre>\n<script>%s</script>\n</body>\n</html>\n", page_script);
   buf_free(&text);
 }
