@@ -110,7 +110,7 @@ def test_custom_vjp():
 # ---- one call without a grid
 
 def run(kernel, *args, out=None, interpret=False, scratch=()):
-    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(*a), out, is_leaf=lambda a: isinstance(a[0], tuple)) if out else like(args[0])
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(*a), out, is_leaf=lambda a: isinstance(a, tuple)) if out else like(args[0])
     return pl.pallas_call(kernel, out_shape=shapes, interpret=interpret, scratch_shapes=scratch)(*args)
 
 
@@ -231,6 +231,21 @@ def test_copies():
     found = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 16), x.dtype), in_specs=[anywhere], out_specs=anywhere,
                            scratch_shapes=[pltpu.VMEM((2, 8, 16), jnp.float32), pltpu.SemaphoreType.DMA((2,))])(x)
     numpy.testing.assert_array_equal(found, x[8:16] * 2)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_int4(dtype):
+    def kernel(x_ref, w_ref, o_ref, p_ref):
+        o_ref[...] = jnp.dot(x_ref[...], w_ref[...].astype(jnp.float32))
+        p_ref[...] = w_ref[...]
+        p_ref[2:4, :] = (x_ref[:2, :] * 3).astype(dtype)
+    x, w = values(8, 16), jnp.asarray(numpy.arange(16 * 16).reshape(16, 16) % 16 - (8 if dtype == "int4" else 0)).astype(dtype)
+
+    def f(interpret, x, w):
+        o, p = run(kernel, abs(x), w, interpret=interpret, out=[((8, 16), "float32"), ((16, 16), dtype)])
+        assert p.dtype == jnp.dtype(dtype)
+        return o, p.astype("int32")
+    both(f, x, w)
 
 
 # ---- looking, and errors

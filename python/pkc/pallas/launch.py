@@ -113,7 +113,7 @@ class _Launch:
             if space == "sem" or block.transforms:
                 refuse("the operand %s: a semaphore or a transformed block as operand" % block.origin, None, "Use scratch in the kernel.")
             default = "x%d" % k if k < inputs else "o%d" % (k - inputs)
-            refs.append(Ref(self.operand_name(index + k, default), aval.shape, self._dtype(block.array_aval, block.origin), space))
+            refs.append(Ref.made(self.operand_name(index + k, default), aval.shape, self._dtype(block.array_aval, block.origin), space))
         self.operand_refs = refs
         self.inputs, self.outputs = refs[index:index + inputs], refs[index + inputs:]
         self.order = [*range(bounds), *(bounds + k for k in self.prefetched), *(bounds + k for k in self.smem_index),
@@ -138,9 +138,8 @@ class _Launch:
 
     def _dtype(self, aval, what):
         name = dtype_name(aval.dtype)
-        if name is None or name in ("i4", "u4"):
-            refuse("%s has the dtype %s" % (what, aval.dtype), None,
-                   "XLA packs it two to a byte." if name else "Use a dtype that docs/language.md lists.")
+        if name is None:
+            refuse("%s has the dtype %s" % (what, aval.dtype), None, "Use a dtype that docs/language.md lists.")
         return name
 
     def _header(self):

@@ -83,13 +83,33 @@ def _lowering(ctx, *nodes, interpret=False, **params):
     if only:
         return _nothing(ctx, *nodes)
     kernel = kernel_of(text)
-    address, _ = kernel._plan([pkc_jax._described(ctx.avals_in[k]) for k in text.order], {})
+    avals = [_widened(ctx.avals_in[k]) for k in text.order]
+    address, _ = kernel._plan([pkc_jax._described(aval) for aval in avals], {})
     if not pkc_jax._add()(address):
         raise MemoryError("no memory for a kernel")
     places = {source: k for k, source in enumerate(text.order)}
-    rule = jax.ffi.ffi_lowering(pkc_jax._NAME, operand_output_aliases={places[i]: o for i, o in text.aliases})
-    inner = ctx.replace(avals_in=[ctx.avals_in[k] for k in text.order])
-    return rule(inner, *[nodes[k] for k in text.order], kernel=numpy.int64(address), threads=numpy.int64(_settings["threads"]))
+    aliases = {places[i]: o for i, o in text.aliases}
+    results = [_widened(aval) for aval in ctx.avals_out]
+    words = {"kernel": numpy.int64(address), "threads": numpy.int64(_settings["threads"])}
+    if [a.dtype for a in results] == [a.dtype for a in ctx.avals_out] and avals == [ctx.avals_in[k] for k in text.order]:
+        rule = jax.ffi.ffi_lowering(pkc_jax._NAME, operand_output_aliases=aliases)
+        return rule(ctx.replace(avals_in=avals), *[nodes[k] for k in text.order], **words)
+
+    def call(*arrays):
+        shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in results]
+        made = jax.ffi.ffi_call(pkc_jax._NAME, shapes, input_output_aliases=aliases)(
+            *[arrays[k].astype(aval.dtype) for k, aval in zip(text.order, avals)], **words)
+        return [value.astype(aval.dtype) for value, aval in zip(made, ctx.avals_out)]
+    return mlir.lower_fun(call, multiple_results=True)(ctx, *nodes)
+
+
+_WIDER = {"int4": "int8", "uint4": "uint8"}
+
+
+def _widened(aval):
+    """XLA packs int4 two to a byte; kernels take whole bytes."""
+    wider = _WIDER.get(str(aval.dtype))
+    return aval.update(dtype=numpy.dtype(wider)) if wider else aval
 
 
 def _nothing(ctx, *nodes):

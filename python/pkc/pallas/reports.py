@@ -98,10 +98,16 @@ def _launches(f, args, kwargs):
     found = []
     closed = jax.make_jaxpr(lambda *a: f(*a, **kwargs))(*args)
     _evaluate(closed.jaxpr, closed.consts, jax.tree.leaves(args),
-              lambda text, values: found.append((text, [numpy.asarray(values[k]) for k in text.order])))
+              lambda text, values: found.append((text, [_operand(values[k]) for k in text.order])))
     if not found:
         raise ValueError("pkc.pallas: %s calls no Pallas kernel" % getattr(f, "__name__", f))
     return found
+
+
+def _operand(value):
+    """int4 in whole bytes, as kernels take it."""
+    array = numpy.asarray(value)
+    return array.astype(array.dtype.name.replace("int4", "int8")) if array.dtype.name in ("int4", "uint4") else array
 
 
 # ---- the functions

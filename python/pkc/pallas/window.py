@@ -180,6 +180,8 @@ def _with_dtype(shape, old, new):
 
 def _view(tr, window, transform, kind):
     """A ref that is a view: of a view that is whole, both in one."""
+    if window.ref.narrow:
+        tr.refuse("a view of a ref of %s" % window.ref.narrow, "Load it, and rearrange the value.")
     before = getattr(window.ref, "view", None)
     if before is not None and window.is_whole:
         view = copy.copy(before)
