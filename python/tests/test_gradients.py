@@ -144,7 +144,7 @@ def test_adamw():
     for t in range(1, 11):
         g = normal(7, 30, seed=t)
         rate, clip = 0.01 / t, 0.5
-        mine = kernel(*mine, g, numpy.array([rate, 1 / (1 - 0.9 ** t), 1 / (1 - 0.95 ** t), clip], numpy.float32))
+        mine = kernel(*mine, g, numpy.array([rate, 1 / (1 - 0.9 ** t), 1 / (1 - 0.95 ** t), clip, 0.1], numpy.float32))
         m = 0.9 * m + 0.1 * (g * clip)
         v = 0.95 * v + 0.05 * (g * clip) ** 2
         p = p - rate * (m / (1 - 0.9 ** t) / (numpy.sqrt(v / (1 - 0.95 ** t)) + 1e-8) + 0.1 * p)

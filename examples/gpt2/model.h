@@ -1,0 +1,49 @@
+/* model.h: the sizes and parameters of a GPT-2, in one piece of memory. */
+#ifndef GPT2_MODEL_H
+#define GPT2_MODEL_H
+
+#include <pk/pk.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { PARAMETERS = 13, MATRICES = 6, ROW = 4096, NAME_LENGTH = 16, MOST_AXES = 5 };
+
+typedef struct {
+  int64_t layers, heads, features, positions, tokens;
+} Sizes;
+
+/* Parameters in the order of the programs' operands; each is `data + start[i]`, of `shape[i]`.
+ * Memory has first the matrices, which decay, then the rest, each part filled up to whole rows of
+ * ROW. */
+typedef struct {
+  Sizes sizes;
+  int64_t start[PARAMETERS], shape[PARAMETERS][MOST_AXES];
+  int64_t matrix_rows, rows;
+} Layout;
+
+extern const char *const parameter_names[PARAMETERS];
+extern const int parameter_axes[PARAMETERS];
+
+void layout_make(Layout *layout, const Sizes *sizes);
+int64_t parameter_count(const Layout *layout, int i);
+/* The start of training: normal deviates of 0.02, scaled down by the root of the number of layers
+ * where a residual is added to. */
+void parameters_initialise(const Layout *layout, float *data, uint64_t seed);
+
+/* Bits that depend on the seed and the counter alone: SplitMix64 (Steele, Lea and Flood, 2014). */
+uint64_t random_bits(uint64_t seed, uint64_t counter);
+/* Uniform in [0, 1). */
+double random_unit(uint64_t seed, uint64_t counter);
+
+/* ---- checkpoint.c: safetensors files (https://github.com/huggingface/safetensors) */
+
+/* Parameters, and the two means of the optimiser as NAME.m and NAME.v; `step` in the metadata. The
+ * file appears whole or not at all. False, with a message on standard error. */
+bool checkpoint_write(const char *path, const Layout *layout, const float *parts[3], int64_t step);
+/* The sizes that a checkpoint was written with. */
+bool checkpoint_sizes(const char *path, Sizes *sizes, int64_t *step);
+/* Reads what checkpoint_write wrote into memory of the same layout; parts[1] and parts[2] may be
+ * NULL. */
+bool checkpoint_read(const char *path, const Layout *layout, float *parts[3]);
+
+#endif
