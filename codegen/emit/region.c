@@ -73,6 +73,15 @@ static void emit_while(CWriter *w, const Group *group) {
   close_block(w);
 }
 
+// A pk_printed.
+static const char *printed(Gen *g, const Instr *v) {
+  DType t = v->type.dtype;
+  const char *value = scalar_text(g, v);
+  if (is_float(t)) return text(g, "{PK_PRINT_FLOAT, {.f = (double)(%s)}}", value);
+  if (t == DT_U64) return text(g, "{PK_PRINT_UNSIGNED, {.u = %s}}", value);
+  return text(g, "{PK_PRINT_SIGNED, {.i = %s}}", value);
+}
+
 static void emit_print(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const char *worker = reading(g, "worker");
@@ -81,10 +90,9 @@ static void emit_print(CWriter *w, Instr *v) {
   const char *list = "";
   for (int i = 0; i < v->nargs; i++)
     if (v->args[i]->type.rank == 0)
-      list = text(g, "%s%s%s", list, *list ? ", " : "",
-                  expr_text(expr_cast(&g->exprs, "double", scalar_expr(g, v->args[i]))));
+      list = text(g, "%s%s%s", list, *list ? ", " : "", printed(g, v->args[i]));
   if (values)
-    line(w, "pk_print(%s, %s, %d, (const double[]){%s});", worker, quoted(g, v->text), values,
+    line(w, "pk_print(%s, %s, %d, (const pk_printed[]){%s});", worker, quoted(g, v->text), values,
          list);
   else
     line(w, "pk_print(%s, %s, 0, NULL);", worker, quoted(g, v->text));

@@ -436,6 +436,13 @@ static const char *clamped(Naive *n, const char *index, Dim extent) {
   return naive_text(n, "pk_idx_max(0, pk_idx_min(%s, %s - 1))", index, naive_extent(n, extent));
 }
 
+// An axis of length 0 has no element that an index could be brought to: 0.
+static const char *unless_empty(Naive *n, Dim extent, DType t, const char *element) {
+  if (dim_is_const(extent) && extent > 0) return element;
+  const char *zero = n->bounded && is_float(t) ? exactly(n, "0") : "0";
+  return naive_text(n, "(%s > 0 ? %s : %s)", naive_extent(n, extent), element, zero);
+}
+
 static const char *moved(Naive *n, Instr *v, const char *const *index) {
   const Type *from = &v->args[0]->type;
   const char *inner[MAX_RANK] = {0};
@@ -482,7 +489,9 @@ static const char *moved(Naive *n, Instr *v, const char *const *index) {
     default:
       INTERNAL("%s does not move elements", op_info[v->op].name);
   }
-  return naive_element(n, v->args[0], inner);
+  const char *element = naive_element(n, v->args[0], inner);
+  bool taken = v->op == OP_TAKE || v->op == OP_TAKE_ALONG;
+  return taken ? unless_empty(n, from->dim[axis], v->type.dtype, element) : element;
 }
 
 static const char *operand_element(Naive *n, const Instr *v, const char *const *index) {

@@ -216,7 +216,15 @@ void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, con
  * message. */
 void pk_fail(pk_worker *worker, const char *message);
 /* `print`: text with one {} per value. */
-void pk_print(pk_worker *worker, const char *format, int count, const double *values);
+typedef struct {
+  enum { PK_PRINT_FLOAT, PK_PRINT_SIGNED, PK_PRINT_UNSIGNED } kind;
+  union {
+    double f;
+    int64_t i;
+    uint64_t u;
+  } as;
+} pk_printed;
+void pk_print(pk_worker *worker, const char *format, int count, const pk_printed *values);
 /* A `region`: shows in traces. Costs nothing to speak of when the context records none; `name` must
  * last until the end. */
 void pk_trace_begin(pk_worker *worker, const char *name);

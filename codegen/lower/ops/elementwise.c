@@ -111,10 +111,6 @@ static Value lower_cdiv(Lower *l, const Call *call) {
     return value_data(
         emit2(l, OP_FLOORDIV, type, span, emit2(l, OP_ADD, type, span, v[0], rest), v[1]));
   }
-  if (type.dtype == DT_I64) {  // no index is the least integer, whose negative wraps
-    Instr *quotient = emit2(l, OP_FLOORDIV, type, span, emit1(l, OP_NEG, type, span, v[0]), v[1]);
-    return value_data(emit1(l, OP_NEG, type, span, quotient));
-  }
   Instr *zero =
       broadcast_to(l, ir_const_int(l->k, l->frame->region, type.dtype, 0, span), &type, span);
   Instr *inexact = emit2(l, OP_NE, with_dtype(type, DT_BOOL), span,
