@@ -10,12 +10,6 @@
 
 // ---- windows
 
-// The elements that windows of a ref name.
-static Value *home_of(Interp *in, const Ref *ref) {
-  RefState *state = &in->refs[ref->id];
-  return ref->space == SPACE_ANY && state->image ? state->image : &state->block;
-}
-
 static void check_end(Interp *in, const Instr *instr, const Box *box, int axis) {
   int64_t size = box->extent[axis], reach, last, start = box->start[axis], dim = box->dim[axis];
   bool fits = start >= 0 && (size == 0 || (mul_i64(size - 1, box->stride[axis], &reach) &&
@@ -65,12 +59,6 @@ static Box target_window(Interp *in, const Instr *instr) {
                         instr->args + instr->ref->type.rank);
 }
 
-static int64_t count_elements(const Box *box) {
-  int64_t count = 1;
-  for (int i = 0; i < box->rank; i++) count = saturating_mul(count, box->extent[i]);
-  return count;
-}
-
 static bool same_box(const Box *a, const Box *b) {
   if (a->memory != b->memory) return false;
   for (int i = 0; i < a->rank; i++)
@@ -80,93 +68,6 @@ static bool same_box(const Box *a, const Box *b) {
 }
 
 // ---- moving elements
-
-// Where element `index` of a box is in its memory; -1: outside.
-static int64_t place_in_memory(const Box *box, const int64_t *index) {
-  int64_t at = 0;
-  for (int i = 0; i < box->rank; i++) {
-    int64_t offset, position;
-    if (!mul_i64(index[i], box->stride[i], &offset) || !add_i64(offset, box->start[i], &position))
-      return -1;
-    if (position < 0 || position >= box->dim[i]) return -1;
-    at = at * box->dim[i] + position;
-  }
-  return at;
-}
-
-static void next_index(const Box *box, int64_t *index) {
-  for (int i = box->rank - 1; i >= 0; i--) {
-    if (++index[i] < box->extent[i]) return;
-    index[i] = 0;
-  }
-}
-
-static void move_element(const Transfer *t, const Value *from, int64_t source, Value *to,
-                         int64_t target) {
-  if (source < 0) {
-    if (!t->other_poison) to->i[target] = t->other;
-    to->poison[target] = t->other_poison;
-    if (to->uncertain) to->error[target] = 0;
-    return;
-  }
-  to->i[target] = from->i[source];  // floats too: the bits move
-  if (to->uncertain) to->error[target] = error_at(from, source);
-  to->poison[target] =
-      from->poison[source] == POISON_UNSTORED ? ref_mark(t->from.ref) : from->poison[source];
-}
-
-static void move_each(const Transfer *t, const Value *from, Value *to) {
-  int64_t source[MAX_RANK] = {0}, target[MAX_RANK] = {0}, count = count_elements(&t->to);
-  for (int64_t e = 0; e < count; e++) {
-    int64_t at = place_in_memory(&t->to, target);
-    if (at >= 0) move_element(t, from, place_in_memory(&t->from, source), to, at);
-    next_index(&t->from, source);
-    next_index(&t->to, target);
-  }
-}
-
-// The box as a walk over its memory, without the axes of extent 1; false when it lies partly
-// outside.
-static bool box_walk(const Box *box, Walk *walk) {
-  int64_t step = 1;
-  *walk = (Walk){0};
-  for (int i = box->rank - 1; i >= 0; i--) {
-    if (box->start[i] < 0 || box->start[i] + (box->extent[i] - 1) * box->stride[i] >= box->dim[i])
-      return false;
-    walk->base += box->start[i] * step;
-    if (box->extent[i] != 1) {
-      walk->extent[walk->rank] = box->extent[i];
-      walk->stride[walk->rank++] = box->stride[i] * step;
-    }
-    step *= box->dim[i];
-  }
-  for (int i = 0; i < walk->rank / 2; i++) {
-    int j = walk->rank - 1 - i;
-    int64_t extent = walk->extent[i], stride = walk->stride[i];
-    walk->extent[i] = walk->extent[j], walk->stride[i] = walk->stride[j];
-    walk->extent[j] = extent, walk->stride[j] = stride;
-  }
-  return true;
-}
-
-void move_transfer(Interp *in, Transfer *t) {
-  Walk source, target;
-  if (t->moved) return;
-  const Value *from = home_of(in, t->from.ref);
-  Value *to = home_of(in, t->to.ref);
-  t->moved = true;
-  in->unmoved--;
-  int64_t *held = &in->refs[t->semaphore->id].block.i[t->element];
-  *held = saturating_add(*held, t->bytes);
-  bool inside = box_walk(&t->from, &source) && box_walk(&t->to, &target);
-  if (!inside || from == to || t->from.ref->role == REF_OUTPUT) {
-    move_each(t, from, to);
-    return;
-  }
-  copy_walk(to->data, &target, from->data, &source, 8);
-  copy_walk(to->poison, &target, from->poison, &source, 1);
-  if (from->uncertain && to->uncertain) copy_walk(to->error, &target, from->error, &source, 8);
-}
 
 // The next of the DMAs on a semaphore (NULL: on any) whose elements have not moved: the latest, or
 // any.
@@ -188,19 +89,6 @@ void move_at_random(Interp *in) {
 }
 
 // ---- semaphores
-
-const char *semaphore_text(Interp *in, const Ref *ref, int64_t element) {
-  Buf text = {0};
-  int64_t index[MAX_RANK];
-  for (int i = ref->type.rank - 1; i >= 0; i--) {
-    index[i] = element % ref->type.dim[i];
-    element /= ref->type.dim[i];
-  }
-  buf_puts(&text, ref->name);
-  if (ref->type.rank)
-    buf_putc(&text, '['), format_indices(&text, index, ref->type.rank), buf_putc(&text, ']');
-  return arena_take(in->report->arena, &text);
-}
 
 // The element an instruction names; an index out of range is reported and clamped.
 static int64_t semaphore_element(Interp *in, const Instr *instr) {

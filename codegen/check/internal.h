@@ -72,15 +72,15 @@ typedef struct {
   int64_t index[MAX_INDEX];
   bool held;  // inputs: the block of `index` was fetched; outputs: it is in use
   const Instr *last_store;
-  double *errors;     // .. the errors of its elements, when they are kept; else NULL
-  uint8_t *written;   // outputs and what aliases them: per element, WRITTEN_*
-  int64_t *owner;     // outputs at block: per block, 1 + number of the parallel step that wrote it
-  bool *left;         // outputs at block: the block was written back
+  double *errors;    // .. the errors of its elements, when they are kept; else NULL
+  uint8_t *written;  // outputs and what aliases them: per element, WRITTEN_*
+  int64_t *owner;    // outputs at block: per block, 1 + number of the parallel step that wrote it
+  bool *left;        // outputs at block: the block was written back
   // Outputs whose blocks do not follow a parallel axis, else NULL: by axis of the grid, whether;
   // by element, its value in the cell that wrote it first, and 1 + the number of that.
   bool *ignores;
   int64_t *first, *first_cell;
-  const Ref *shared;  // the output in whose memory cores can race, else NULL
+  const Ref *shared;     // the output in whose memory cores can race, else NULL
   CoreAccess *accesses;  // of such an output: per element
   SemaphoreState *semaphores;
   int64_t blocks[MAX_RANK];
@@ -178,6 +178,9 @@ void stop_for_memory(Interp *in, int64_t bytes);
 const char *poison_cause(Interp *in, uint8_t mark);
 const char *format_value(Interp *in, const Value *v);
 void format_indices(Buf *out, const int64_t *index, int count);
+const char *semaphore_text(Interp *in, const Ref *ref, int64_t element);
+// the indices of a grid step, in the order of the run
+void step_axes(const Interp *in, int64_t step, int64_t *axes);
 
 // ---- values (value.c)
 static inline Value *value_of(Interp *in, const Instr *instr) { return &in->values[instr->id]; }
@@ -199,9 +202,12 @@ void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark);
 double unspecified_float(void);
 int64_t unspecified_int(DType dtype);
 void round_floats(const Interp *in, Value *v);
-void run_elementwise(Interp *in, const Instr *instr);
 void read_elements(const HostArray *array, int64_t from, int64_t count, Value *to, int64_t at);
 void write_elements(HostArray *array, int64_t to, int64_t count, const Value *from, int64_t at);
+uint64_t random_bits(uint64_t *state);
+
+// ---- element by element (elementwise.c)
+void run_elementwise(Interp *in, const Instr *instr);
 
 // ---- moving and folding (shape.c)
 // A walk over elements: along axis k, extent[k] of them, stride[k] apart, from `base`.
@@ -255,10 +261,6 @@ void run_store(Interp *in, const Instr *instr);
 void run_fetch(Interp *in, const Instr *instr);
 void run_writeback(Interp *in, const Instr *instr);
 
-// ---- steps (interp.c)
-void step_axes(const Interp *in, int64_t step, int64_t *axes);
-uint64_t random_bits(uint64_t *state);
-
 // ---- memory by hand (dma.c)
 void run_dma(Interp *in, const Instr *instr);
 void move_at_random(Interp *in);  // perhaps the data of one DMA under way
@@ -266,8 +268,11 @@ void begin_scope(Interp *in, const Instr *scoped);
 void end_scope(Interp *in, const Instr *scoped);
 void begin_scratch(Interp *in, const Ref *ref);  // unspecified, or a semaphore that holds 0
 void end_cell(Interp *in);                       // nothing may be left under way
-void move_transfer(Interp *in, Transfer *t);     // unless its elements have moved
-const char *semaphore_text(Interp *in, const Ref *ref, int64_t element);
+
+// ---- the elements of a copy (transfer.c)
+Value *home_of(Interp *in, const Ref *ref);  // what a ref holds
+int64_t count_elements(const Box *box);
+void move_transfer(Interp *in, Transfer *t);  // unless its elements have moved
 
 // ---- races (race.c)
 Box whole_block(Interp *in, const Ref *ref);

@@ -274,13 +274,6 @@ static void end_progress(const Progress *progress) {
 
 // ---- the order of steps: row-major, a parallel axis perhaps shuffled
 
-uint64_t random_bits(uint64_t *state) {
-  uint64_t x = *state += 0x9e3779b97f4a7c15;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
-}
-
 static int64_t common_divisor(int64_t a, int64_t b) {
   return b == 0 ? a : common_divisor(b, a % b);
 }
@@ -294,16 +287,6 @@ static void shuffle_axis(Interp *in, int axis) {
   do turn->factor = 1 + (int64_t)(random_bits(&in->random) % (uint64_t)extent);
   while (common_divisor(turn->factor, extent) != 1);
   turn->offset = (int64_t)(random_bits(&in->random) % (uint64_t)extent);
-}
-
-void step_axes(const Interp *in, int64_t step, int64_t *axes) {
-  for (int i = in->k->grid.count - 1; i >= 0; i--) {
-    const Turn *turn = &in->turns[i];
-    int64_t extent = in->extents[i], index = step % extent;
-    axes[i] = turn->factor == 1 ? index : index * turn->factor;
-    axes[i] = (axes[i] + turn->offset) % extent;
-    step /= extent;
-  }
 }
 
 static int64_t parallel_number(const Interp *in, const int64_t *axes) {

@@ -38,6 +38,16 @@ static void put_source_line(const Source *source, Span span, Buf *out) {
   for (uint32_t i = span.start + 1; i < span.end && i < end; i++) buf_putc(out, '~');
 }
 
+void step_axes(const Interp *in, int64_t step, int64_t *axes) {
+  for (int i = in->k->grid.count - 1; i >= 0; i--) {
+    const Turn *turn = &in->turns[i];
+    int64_t extent = in->extents[i], index = step % extent;
+    axes[i] = turn->factor == 1 ? index : index * turn->factor;
+    axes[i] = (axes[i] + turn->offset) % extent;
+    step /= extent;
+  }
+}
+
 // "i=0, j=1"; NULL where there is no grid.
 static const char *step_text(const Interp *in, int64_t step) {
   Buf out = {0};
@@ -224,4 +234,17 @@ const char *format_value(Interp *in, const Value *v) {
   else
     put_axis(&out, v, 0, &next);
   return arena_take(in->report->arena, &out);
+}
+
+const char *semaphore_text(Interp *in, const Ref *ref, int64_t element) {
+  Buf text = {0};
+  int64_t index[MAX_RANK];
+  for (int i = ref->type.rank - 1; i >= 0; i--) {
+    index[i] = element % ref->type.dim[i];
+    element /= ref->type.dim[i];
+  }
+  buf_puts(&text, ref->name);
+  if (ref->type.rank)
+    buf_putc(&text, '['), format_indices(&text, index, ref->type.rank), buf_putc(&text, ']');
+  return arena_take(in->report->arena, &text);
 }

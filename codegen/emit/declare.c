@@ -51,7 +51,7 @@ static const Expr *derived_value(Gen *g, const void *of, int i) {
 static const Expr *extent_value(Gen *g, const void *of, int i) {
   (void)of;
   const Expr *n = index_expr(g, g->k->grid.at[i].extent, 0);
-  return expr_call(&g->exprs, "pk_idx_max", number(g, 0), n, NULL);
+  return expr_max(&g->exprs, number(g, 0), n);
 }
 
 static const Expr *part_value(Gen *g, const void *of, int part) {

@@ -255,12 +255,32 @@ const Expr *expr_sat_half(ExprPool *pool, const Expr *a) {
   return value == INT64_MAX ? a : expr_const(pool, value / 2 + value % 2);
 }
 
+// `max(0, max(1, x))` as `max(1, x)`, `max(2, max(1, x))` as `max(2, x)`. NULL: not so.
+static const Expr *join_extremes(ExprPool *pool, ExprKind kind, const Expr *outer,
+                                 const Expr *inner) {
+  int64_t a, b, joined;
+  if (inner->kind != kind || !expr_is_const(outer, &a)) return NULL;
+  for (int i = 0; i < 2; i++) {
+    if (!expr_is_const(inner->arg[i], &b)) continue;
+    binary[kind].fold(a, b, &joined);
+    return joined == b ? inner : combine(pool, kind, outer, inner->arg[1 - i]);
+  }
+  return NULL;
+}
+
+static const Expr *extreme(ExprPool *pool, ExprKind kind, const Expr *a, const Expr *b) {
+  if (a == b) return a;
+  const Expr *joined = join_extremes(pool, kind, a, b);
+  if (!joined) joined = join_extremes(pool, kind, b, a);
+  return joined ? joined : combine(pool, kind, a, b);
+}
+
 const Expr *expr_min(ExprPool *pool, const Expr *a, const Expr *b) {
-  return a == b ? a : combine(pool, EXPR_MIN, a, b);
+  return extreme(pool, EXPR_MIN, a, b);
 }
 
 const Expr *expr_max(ExprPool *pool, const Expr *a, const Expr *b) {
-  return a == b ? a : combine(pool, EXPR_MAX, a, b);
+  return extreme(pool, EXPR_MAX, a, b);
 }
 
 const Expr *expr_floor_div(ExprPool *pool, const Expr *a, const Expr *b) {

@@ -6,8 +6,6 @@
 
 bool in_index_place(const Lower *l) { return l->place < IN_BODY; }
 
-Instr *yield_from(Lower *l, Instr *v, Span span) { return emit1(l, OP_YIELD, no_result, span, v); }
-
 // ---- names
 
 static const char *place_text(Place place) {

@@ -1,12 +1,6 @@
 // Functions of the program: inlined at every call, with the dtypes and shapes of that call.
 #include "codegen/lower/internal.h"
 
-Function *find_function(const Lower *l, const char *name) {
-  for (Function *f = l->functions; f; f = f->next)
-    if (f->name == name) return f;
-  return NULL;
-}
-
 static void check_parameters(Lower *l, const Node *node) {
   for (int i = 0; i < node->list.count; i++)
     for (int k = 0; k < i; k++)

@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-double as_double(Value v) { return v.kind == V_FLOAT ? v.fval : (double)v.ival; }
-
 static Value overflow(Lower *l, Span span) {
   diag_error(l->diag, span, ERR_STATIC_OVERFLOW, "this constant arithmetic goes beyond 64 bits");
   return value_error();

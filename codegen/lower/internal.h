@@ -165,7 +165,7 @@ typedef struct {
 
 enum { MAX_WORK = 300000, MAX_UNROLL = 4096, MAX_INLINE = 64, MAX_ARGUMENTS = 8, MAX_LIST = 4096 };
 
-// ---- lower.c
+// ---- frame.c
 static const Type no_result = {.dtype = DT_COUNT};
 // a new region in which instructions go; frame lives on the caller's stack
 Region *enter_region(Lower *l, Frame *frame);
@@ -173,7 +173,9 @@ void leave_region(Lower *l);
 void reenter_region(Lower *l, Frame *frame, Region *region);
 // counts one step of work; true once there was too much, reported
 bool over_budget(Lower *l, Span span);
-const char *axes_text(Lower *l, const Ref *ref);
+Instr *yield_from(Lower *l, Instr *v, Span span);  // ends the current region with YIELD v
+int size_index(Lower *l, const char *name);        // -1 when there is none
+int add_derived_size(Lower *l, const char *name, Span span, Region *value);
 
 // ---- value.c
 Instr *emit(Lower *l, Op op, Type type, Span span, int nargs, Instr *const *args);
@@ -204,11 +206,12 @@ bool can_broadcast(const Type *from, const Type *to);
 Instr *reshape_to(Lower *l, Instr *v, const Type *shape, Span span);
 // one dtype, one shape
 bool unify(Lower *l, const Value *v, int count, Span span, const char *what, Instr **out);
+double as_double(Value v);
+const char *axes_text(Lower *l, const Ref *ref);
 
 // ---- expr.c
 Value lower_expr(Lower *l, const Node *node);
 Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b);
-Instr *yield_from(Lower *l, Instr *v, Span span);  // ends the current region with YIELD v
 Value lower_select(Lower *l, Value c, Value a, Value b, Span span);
 // NULL, reported, when v is not an integer scalar
 Instr *convert_index(Lower *l, Value v, Span span);
@@ -233,7 +236,6 @@ Value fold_one(Lower *l, Op op, Value a, Span span);  // an operation of one num
 Value fold_fma(Value a, Value b, Value c);
 // floordiv, mod, max, min, pow, .. of numbers
 Value fold_function(Lower *l, Op op, Value a, Value b, Span span);
-double as_double(Value v);
 Op binary_op(int op);  // the operation of a BinaryOp
 
 // ---- ref.c
@@ -350,12 +352,10 @@ Value lower_dot(Lower *l, const Call *call);
 Value lower_conv(Lower *l, const Call *call);
 // the values that a list of arguments names, in lists or not
 int collect_parts(Lower *l, const Call *call, const Value **parts);
-Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
 // An axis of `out` elements: element i is that of v at i * stride + start, or `fill` where v has
 // none.
 Instr *take_places(Lower *l, Instr *v, int axis, Dim out, int64_t stride, int64_t start,
                    Instr *fill, Span span);
-Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
 
 // ---- ops/expand.c: instructions of one shape
 typedef struct {
@@ -376,10 +376,11 @@ Instr *expand_shift(const Expand *e, Op op, Instr *a, int places);
 Instr *expand_mulhi(const Expand *e, Instr *a, Instr *b);  // ops/bits.c
 DType unsigned_of_width(int bits);
 DType signed_of_width(int bits);
+Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
+Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
 
 // ---- fn.c
 void add_function(Lower *l, const Node *node);
-Function *find_function(const Lower *l, const char *name);
 Value inline_function(Lower *l, Function *f, const Node *call);
 
 // ---- stmt.c
@@ -388,7 +389,6 @@ void lower_statement(Lower *l, const Node *node);
 void declare_let(Lower *l, const Node *node);
 Value lower_if_expr(Lower *l, const Node *node);
 Region *lower_arm(Lower *l, const Node *items);  // an ITEMS or IF in a region of its own
-bool not_built(Lower *l, const Node *node);      // reports constructs that come later
 
 // ---- names.c
 Symbol *find_symbol(Lower *l, const char *name);
@@ -399,6 +399,8 @@ bool same_but_case(const char *a, const char *b);
 // "; did you mean `x`?" or ""
 const char *suggestion(Lower *l, const char *name, const char *const *names, int count);
 const char *symbol_kind_text(SymbolKind kind);
+Function *find_function(const Lower *l, const char *name);
+bool not_built(Lower *l, const Node *node);  // reports constructs that come later
 
 // ---- statics.c
 void lower_statics(Lower *l);
@@ -419,9 +421,7 @@ bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *
 // ---- size.c
 void lower_signature(Lower *l);
 void stay_in_hbm(Lower *l, Ref *ref);
-int size_index(Lower *l, const char *name);  // -1 when there is none
 bool lower_size_argument(Lower *l, const Node *node, Dim *dim);
-int add_derived_size(Lower *l, const char *name, Span span, Region *value);
 // ---- decl.c
 // integer arithmetic on scalars only, else an error
 bool check_index_region(Lower *l, const Region *region);

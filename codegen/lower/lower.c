@@ -7,40 +7,6 @@
 
 // ---- regions and the budget
 
-void reenter_region(Lower *l, Frame *frame, Region *region) {
-  *frame = (Frame){region, l->frame};
-  l->frame = frame;
-}
-
-Region *enter_region(Lower *l, Frame *frame) {
-  Region *region = ir_region(l->k);
-  reenter_region(l, frame, region);
-  return region;
-}
-
-void leave_region(Lower *l) { l->frame = l->frame->up; }
-
-bool over_budget(Lower *l, Span span) {
-  if (l->stopped) return true;
-  if (++l->work <= MAX_WORK && !diag_too_many(l->diag)) return false;
-  l->stopped = true;
-  if (!diag_too_many(l->diag))
-    diag_error(
-        l->diag, span, ERR_TOO_LARGE,
-        "the kernel grows beyond %d expressions once loops are unrolled and functions inlined",
-        MAX_WORK);
-  return true;
-}
-
-// " with axes M, N": an operand's axes by their names, for notes.
-const char *axes_text(Lower *l, const Ref *ref) {
-  const char *space = ref->space == SPACE_SMEM ? "smem " : "";
-  if (!ref_is_operand(ref))
-    return arena_printf(l->arena, ": %s%s", space, type_text(l, &ref->type));
-  return arena_printf(l->arena, ": blocks %s%s of %s", space, shape_text(l, &ref->type),
-                      type_text(l, &ref->array));
-}
-
 // ---- the body
 
 static void transfer(Lower *l, Op op, int from, int count) {
@@ -135,63 +101,6 @@ static void check_stored(Lower *l) {
 }
 
 // ---- the file
-
-int kernel_names(const Node *file, const char **names, int capacity) {
-  int count = 0;
-  for (int i = 0; i < file->list.count; i++)
-    if (is_entry(file->list.at[i])) {
-      if (count < capacity) names[count] = file->list.at[i]->name;
-      count++;
-    }
-  return count;
-}
-
-// The only one of its kind; NULL: there is none, or there are several.
-static const Node *only_one(const Node *file, NodeKind kind, bool *several) {
-  const Node *only = NULL;
-  for (int i = 0; i < file->list.count; i++) {
-    const Node *node = file->list.at[i];
-    if (node->kind != kind) continue;
-    *several = *several || (only && only->name != node->name);
-    if (!only) only = node;
-  }
-  return *several ? NULL : only;
-}
-
-const Node *default_kernel(const Node *file) {
-  bool several = false;
-  const Node *program = only_one(file, N_PROGRAM, &several);
-  return program || several ? program : only_one(file, N_KERNEL, &several);
-}
-
-int static_names(const Node *file, const char *kernel, const char **names, int capacity) {
-  int count = 0;
-  for (int i = 0; i < file->list.count; i++) {
-    const Node *node = file->list.at[i];
-    if (!is_entry(node) || (kernel && strcmp(node->name, kernel) != 0)) continue;
-    for (int k = 0; k < node->a->list.count; k++) {
-      const Node *item = node->a->list.at[k];
-      for (int j = 0; item->kind == N_STATIC && j < item->list.count; j++) {
-        if (count < capacity) names[count] = item->list.at[j]->name;
-        count++;
-      }
-    }
-  }
-  return count;
-}
-
-static const Node *find_top(const Node *file, NodeKind kind, const char *name) {
-  for (int i = 0; i < file->list.count; i++) {
-    const Node *node = file->list.at[i];
-    if (node->kind == kind && strcmp(node->name, name) == 0) return node;
-  }
-  return NULL;
-}
-
-const Node *find_kernel(const Node *file, const char *name) {
-  const Node *kernel = find_top(file, N_KERNEL, name);
-  return kernel ? kernel : find_top(file, N_PROGRAM, name);
-}
 
 static int compare_top(const void *a, const void *b) {
   const Node *x = *(const Node *const *)a, *y = *(const Node *const *)b;

@@ -62,6 +62,9 @@ Region *copy_index_region(Lower *l, const Region *region, const Dim *map);
 // ---- lower.c
 // A kernel of the file, with these settings; NULL, reported.
 Kernel *lower_callee(Lower *l, const Node *node, const LowerOptions *options);
-const Node *find_kernel(const Node *file, const char *name);
+
+// ---- entries.c
+const Node *find_top(const Node *file, NodeKind kind, const char *name);
+const Node *find_kernel(const Node *file, const char *name);  // or program
 
 #endif

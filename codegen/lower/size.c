@@ -4,17 +4,6 @@
 #include <ctype.h>
 #include <string.h>
 
-int size_index(Lower *l, const char *name) {
-  for (int i = 0; i < l->k->sizes.count; i++)
-    if (strcmp(l->k->sizes.at[i].name, name) == 0) return i;
-  return -1;
-}
-
-int add_derived_size(Lower *l, const char *name, Span span, Region *value) {
-  LIST_PUSH(l->arena, &l->k->sizes, ((Size){.name = name, .span = span, .value = value}));
-  return l->k->sizes.count - 1;
-}
-
 static bool is_static_name(Lower *l, const char *name) {
   Symbol *s = find_symbol(l, name);
   return s && s->kind == SYM_STATIC;

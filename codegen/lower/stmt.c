@@ -3,36 +3,6 @@
 
 #include <string.h>
 
-// ---- what comes later
-
-static const struct {
-  const char *name;
-  ErrorCode code;
-  const char *what;
-} later_calls[] = {
-    {"remote_copy", ERR_LATER_MESH, "remote_copy"},
-};
-
-static bool later(Lower *l, const Node *node, ErrorCode code, const char *what) {
-  diag_error(l->diag, node->span, code, "not built yet: %s", what);
-  return true;
-}
-
-bool not_built(Lower *l, const Node *node) {
-  switch (node->kind) {
-    case N_MESH:
-      return later(l, node, ERR_LATER_MESH, "`mesh`");
-    case N_CALL:
-    case N_METHOD:
-      for (size_t i = 0; i < sizeof later_calls / sizeof later_calls[0]; i++)
-        if (strcmp(node->name, later_calls[i].name) == 0)
-          return later(l, node, later_calls[i].code, later_calls[i].what);
-      return false;
-    default:
-      return false;
-  }
-}
-
 // ---- names and assignments
 
 // Several names or targets at once take the results of a call, which only a program makes.

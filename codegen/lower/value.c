@@ -95,6 +95,17 @@ const char *type_text(Lower *l, const Type *type) {
   return type->rank == 0 ? name : arena_printf(l->arena, "%s%s", name, shape_text(l, type));
 }
 
+// " with axes M, N": an operand's axes by their names, for notes.
+const char *axes_text(Lower *l, const Ref *ref) {
+  const char *space = ref->space == SPACE_SMEM ? "smem " : "";
+  if (!ref_is_operand(ref))
+    return arena_printf(l->arena, ": %s%s", space, type_text(l, &ref->type));
+  return arena_printf(l->arena, ": blocks %s%s of %s", space, shape_text(l, &ref->type),
+                      type_text(l, &ref->array));
+}
+
+double as_double(Value v) { return v.kind == V_FLOAT ? v.fval : (double)v.ival; }
+
 const char *value_text(Lower *l, Value v) {
   switch (v.kind) {
     case V_INT:

@@ -9,9 +9,8 @@
 typedef struct Verb Verb;
 struct Verb {
   const char *name, *synopsis, *summary;
-  unsigned flag;                 // VERB_..: which options apply
-  int (*run)(Options *options);  // NULL: not built yet
-  const char *text;              // what --help adds
+  unsigned flag;     // VERB_..: which options apply
+  const char *text;  // what --help adds
 };
 extern const Verb verbs[];
 extern const int verb_count;

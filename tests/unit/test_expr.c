@@ -88,6 +88,12 @@ static void test_identities(ExprPool *pool) {
   EXPECT(expr_sat_mul(pool, m, zero) != zero);
   EXPECT(expr_sat_add(pool, m, zero) == m && expr_sat_add(pool, zero, m) == m);
   EXPECT(expr_min(pool, m, m) == m && expr_max(pool, m, m) == m);
+  const Expr *above = expr_max(pool, one, m), *two = expr_const(pool, 2);
+  EXPECT(expr_max(pool, zero, above) == above && expr_max(pool, above, zero) == above);
+  EXPECT(expr_max(pool, two, above) == expr_max(pool, two, m));
+  EXPECT(expr_max(pool, above, expr_symbol(pool, "N"))->arg[0] == above);
+  EXPECT(expr_min(pool, two, expr_min(pool, m, one)) == expr_min(pool, m, one));
+  EXPECT(expr_min(pool, zero, above) != above);
   EXPECT(expr_floor_div(pool, m, one) == m && expr_ceil_div(pool, m, one) == m &&
          expr_round_up(pool, m, 1) == m);
   EXPECT(expr_choose(pool, one, m, zero) == m && expr_choose(pool, zero, m, one) == one);

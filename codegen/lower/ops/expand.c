@@ -57,3 +57,24 @@ static DType of_width(DTypeClass class, int bits) {
 
 DType unsigned_of_width(int bits) { return of_width(CLASS_UNSIGNED, bits); }
 DType signed_of_width(int bits) { return of_width(CLASS_SIGNED, bits); }
+
+Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span) {
+  Type type = v->type;
+  bool moved = false;
+  for (int i = 0; i < type.rank; i++) {
+    type.dim[i] = v->type.dim[perm[i]];
+    moved = moved || perm[i] != i;
+  }
+  if (!moved) return v;
+  Instr *t = emit1(l, OP_TRANSPOSE, type, span, v);
+  for (int i = 0; i < type.rank; i++) t->ints[i] = perm[i];
+  return t;
+}
+
+Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span) {
+  Type type = v->type;
+  type.dim[axis] = index->type.dim[0];
+  Instr *taken = emit2(l, OP_TAKE, type, span, v, index);
+  taken->ival = axis;
+  return taken;
+}

@@ -220,19 +220,6 @@ static Value lower_squeeze(Lower *l, const Call *call) {
   return value_data(reshape_to(l, v, &shape, call->node->span));
 }
 
-Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span) {
-  Type type = v->type;
-  bool moved = false;
-  for (int i = 0; i < type.rank; i++) {
-    type.dim[i] = v->type.dim[perm[i]];
-    moved = moved || perm[i] != i;
-  }
-  if (!moved) return v;
-  Instr *t = emit1(l, OP_TRANSPOSE, type, span, v);
-  for (int i = 0; i < type.rank; i++) t->ints[i] = perm[i];
-  return t;
-}
-
 static Value lower_transpose(Lower *l, const Call *call) {
   Instr *v = lower_array(l, call->arg[0]);
   if (!v) return value_error();
@@ -517,14 +504,6 @@ static Value lower_tile(Lower *l, const Call *call) {
   for (int i = 0; v && i < count; i++)
     v = multiply_axis(l, v, i + shape.rank - count, copies[i], false, call->node->span);
   return value_data(v);
-}
-
-Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span) {
-  Type type = v->type;
-  type.dim[axis] = index->type.dim[0];
-  Instr *taken = emit2(l, OP_TAKE, type, span, v, index);
-  taken->ival = axis;
-  return taken;
 }
 
 static Value lower_take_along(Lower *l, const Call *call) {

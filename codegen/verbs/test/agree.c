@@ -225,10 +225,35 @@ static const char *find_reference(const Agreement *a, const Interpreted *got, In
                           TEST_SECONDS, &want->outputs);
 }
 
+// Reads the words of a directive as `pkc run FILE words` would.
+static bool test_options(TestFile *test, const Directive *directive, Options *options) {
+  const char *texts[] = {directive->words};
+  const char *const *words = split_words(test->arena, texts, 1);
+  LIST(char *) list = {0};
+  LIST_PUSH(test->arena, &list, (char *)(uintptr_t)test->path);
+  for (int i = 0; words[i]; i++) {
+    bool threads = strncmp(words[i], "threads=", 8) == 0;
+    const char *word = threads ? arena_printf(test->arena, "--%s", words[i]) : words[i];
+    LIST_PUSH(test->arena, &list, (char *)(uintptr_t)word);
+  }
+  options_init(options, test->arena);
+  options->no_cache = test->options->no_cache;
+  options->target = test->options->target;
+  options->kernel = directive->kernel ? directive->kernel : test->options->kernel;
+  options->threads = test->options->threads;
+  options->tolerance = test->options->tolerance;
+  options->reference = test->options->reference;
+  for (int i = 0; i < test->options->settings.count; i++)
+    LIST_PUSH(test->arena, &options->settings, test->options->settings.at[i]);
+  const char *verb = directive->kind == DIRECTIVE_CHECK ? "check" : "run";
+  return options_read(options, verb_find(verb), list.count, list.at) == DONE &&
+         options->files.count == 1;
+}
+
 const char *test_agreement(TestFile *test, const Directive *directive) {
   Options options;
   Binding binding;
-  if (!test_options(test, directive, &options)) return "see above";
+  if (!test_options(test, directive, &options)) return "the directive is malformed";
   const char *wrong = bind_directive(test, &options, &binding);
   if (wrong) return wrong;
   if (binding.refusal) return arena_printf(test->arena, "refused: %s", binding.refusal);
@@ -254,7 +279,7 @@ const char *test_agreement(TestFile *test, const Directive *directive) {
 const char *test_finding(TestFile *test, const Directive *directive) {
   Options options;
   Binding binding;
-  if (!test_options(test, directive, &options)) return "see above";
+  if (!test_options(test, directive, &options)) return "the directive is malformed";
   const char *wrong = bind_directive(test, &options, &binding);
   if (!wrong) wrong = binding.refusal;
   if (wrong) return wrong;
@@ -277,7 +302,7 @@ const char *test_finding(TestFile *test, const Directive *directive) {
 const char *test_refusal(TestFile *test, const Directive *directive) {
   Options options;
   Session session = {.data.fd = -1};
-  if (!test_options(test, directive, &options)) return "see above";
+  if (!test_options(test, directive, &options)) return "the directive is malformed";
   const char *message, *wrong = NULL;
   if (bind_kernel(&session.binding, test->arena, &options, test->path, &message) != DONE)
     return message && strstr(message, directive->text) ? NULL

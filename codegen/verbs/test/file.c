@@ -98,33 +98,6 @@ static void read_directives(TestFile *test, const char *text) {
   }
 }
 
-bool test_options(TestFile *test, const Directive *directive, Options *options) {
-  const char *texts[] = {directive->words};
-  const char *const *words = split_words(test->arena, texts, 1);
-  LIST(char *) list = {0};
-  LIST_PUSH(test->arena, &list, (char *)(uintptr_t)test->path);
-  for (int i = 0; words[i]; i++) {
-    bool threads = strncmp(words[i], "threads=", 8) == 0;
-    const char *word = threads ? arena_printf(test->arena, "--%s", words[i]) : words[i];
-    LIST_PUSH(test->arena, &list, (char *)(uintptr_t)word);
-  }
-  options_init(options, test->arena);
-  options->no_cache = test->options->no_cache;
-  options->target = test->options->target;
-  options->kernel = directive->kernel ? directive->kernel : test->options->kernel;
-  options->threads = test->options->threads;
-  options->tolerance = test->options->tolerance;
-  options->reference = test->options->reference;
-  for (int i = 0; i < test->options->settings.count; i++)
-    LIST_PUSH(test->arena, &options->settings, test->options->settings.at[i]);
-  const char *verb = directive->kind == DIRECTIVE_CHECK ? "check" : "run";
-  if (options_read(options, verb_find(verb), list.count, list.at) == DONE &&
-      options->files.count == 1)
-    return true;
-  test_fail(test, directive, "the directive is malformed");
-  return false;
-}
-
 // ---- errors and warnings: each expected once, none besides
 
 typedef struct {
