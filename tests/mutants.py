@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutation testing of the compiler: each fault of a table is made on purpose, alone, and a test has to fail.
 
-    tests/mutants.py [PATTERN ..] [--list] [--new] [--folder DIR]
+    tests/mutants.py [PATTERN ..] [--list] [--new] [--quick] [--folder DIR]
 
 PATTERN: a piece of "FILE: what the fault breaks"; none: all. The table is tests/mutation/table.txt, whose head explains it. A
 fault whose piece of text no longer occurs just once is stale, which is a failure: look at the code and write the entry anew.
@@ -9,7 +9,7 @@ fault whose piece of text no longer occurs just once is stale, which is a failur
 Faults are made in a copy of the tree (build/mutation/tree), which is built with little optimisation; C of kernels is compiled
 without, and with functions that are not inlined. For each fault the tests that its entry names run first, then all of SUITES, until
 one fails. A suite runs once without a fault before it is used. Results are appended to build/mutation/results.jsonl; --new leaves
-out faults that are known to be found from there.
+out faults that are known to be found from there. --quick runs no suite but those that take a few seconds.
 
 Ends with "N passed, N failed": passed are those that a test found.
 """
@@ -29,12 +29,13 @@ ROOT = os.path.dirname(HERE)
 TABLE = os.path.join(HERE, "mutation", "table.txt")
 
 # Cheap ones first: what needs no C compiler, then what compiles many kernels at once.
-SUITES = ["tests/unit/test_ir.c", "tests/unit/test_loops.c", "tests/unit/test_lower.c", "tests/cases/check", "tests/cases/errors",
-          "tests/cases/structure", "random", "tests/unit/test_interp.c", "tests/cases/hazards", "tests/cases/masked", "tests/cases/bugs",
-          "tests/cases/lang", "tests/cases/memory", "tests/cases/kernels", "tests/cases/wide", "tests/cases/operations", "kernels",
-          "tests/races.py", "tests/masked_windows.py", "tests/fuzz.py", "tests/folding.py", "tests/operations.py", "tests/dtypes.py",
-          "tests/oracle.py", "tests/verdict.py"]
-SECONDS = 300  # for one suite; a fault that makes it take longer is found
+QUICK = ["tests/unit/test_ir.c", "tests/unit/test_loops.c", "tests/unit/test_lower.c", "tests/cases/check", "tests/cases/errors",
+         "tests/unit/test_interp.c", "tests/cases/structure"]
+SUITES = QUICK + ["random", "tests/cases/hazards", "tests/cases/masked", "tests/cases/bugs", "tests/cases/lang", "tests/cases/memory",
+                  "tests/cases/kernels", "tests/cases/wide", "tests/cases/operations", "kernels", "tests/races.py",
+                  "tests/masked_windows.py", "tests/fuzz.py", "tests/folding.py", "tests/operations.py", "tests/dtypes.py",
+                  "tests/oracle.py", "tests/verdict.py"]
+SECONDS = 900  # for one suite; a fault that makes it take longer is found
 
 
 class Mutant:
@@ -139,8 +140,8 @@ class Tree:
 
     def command(self, suite):
         if suite == "random":
-            return [sys.executable, "tests/random_kernels.py", "--seed", "1", "--count", "160", "--reduce", "0", "--jobs", "1",
-                    "--log", "/dev/null"]
+            return [sys.executable, "tests/random_kernels.py", "--seed", "2", "--count", "100", "--batch", "100", "--reduce", "0",
+                    "--jobs", "1", "--compilers", "clang" if shutil.which("clang") else "gcc", "--log", "/dev/null"]
         if suite.endswith(".py"):
             return [sys.executable, suite]
         if suite.startswith("tests/unit/"):
@@ -176,15 +177,15 @@ def trust(tree, suite):
 
 
 class Session:
-    def __init__(self, folder):
-        self.tree, self.folder = Tree(folder), folder
+    def __init__(self, folder, quick):
+        self.tree, self.folder, self.quick = Tree(folder), folder, quick
         self.unusable = set()
 
     def usable(self, suites, mutant, text, path):
         """Suites in order, each once, run without the fault when they are met for the first time."""
         seen = set()
         for suite in suites:
-            if suite in seen or suite in self.unusable:
+            if suite in seen or suite in self.unusable or self.quick and suite not in QUICK:
                 continue
             seen.add(suite)
             if suite not in self.tree.trusted:
@@ -255,6 +256,7 @@ def main():
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--list", action="store_true", help="print the faults, run nothing")
     parser.add_argument("--new", action="store_true", help="only those that the results do not call found")
+    parser.add_argument("--quick", action="store_true", help="only suites that take a few seconds")
     parser.add_argument("--folder", default=os.path.join(ROOT, "build", "mutation"))
     options = parser.parse_args()
     mutants = [m for m in read_table() if not options.patterns or any(p in str(m) for p in options.patterns)]
@@ -267,7 +269,7 @@ def main():
         found = known_to_be_found(results)
         mutants = [m for m in mutants if str(m) not in found]
     print(f"{len(mutants)} faults; building in {options.folder}/tree", flush=True)
-    session = Session(options.folder)
+    session = Session(options.folder, options.quick)
     wrong = session.tree.build()
     if wrong:
         print(f"FAIL the project itself: {wrong}\n0 passed, 1 failed")

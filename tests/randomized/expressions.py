@@ -1,9 +1,11 @@
 """Random expressions of a wanted type: each production is a rule of the language read from the result backwards."""
 from . import tree
+from .operations import drawn_functions
 from .tree import Expr, binary, call, full, index
-from .types import DTYPES, FLOATS, INDEX, INTS, NUMBERS, Type, int_range, is_float, is_int
+from .types import DTYPES, FLOATS, INDEX, INTS, NUMBERS, Type, accumulator, int_range, is_float, is_int
 
 MOST_ELEMENTS = 1536
+ONE, TWO = drawn_functions()  # functions of one and of two operands
 NARROW_FLOATS = ("f8e4m3fn", "f8e5m2")
 
 
@@ -484,8 +486,13 @@ class Expressions:
         """Not exact: used seldom, and near the end."""
         if depth > 1 or not self.inexact:
             return None
+        function = self.r.choice(ONE + TWO * 3)
+        return call(function, t, [self.quarters(t) for _ in range(2 if function in TWO else 1)])
+
+    def quarters(self, t):
+        """Small numbers, whole or not, that every float dtype has."""
         v = self.small(self.leaf(t))
-        return call(self.r.choice(["exp", "exp2", "tanh", "sin", "cos", "atan", "logistic", "expm1", "cbrt", "asinh", "exp10", "softplus", "log_sigmoid"]), t, [v])
+        return binary("*", t, v, Expr("lit", Type(t.dtype, ()), value=0.25)) if self.chance(0.5) else v
 
     def p_extremum(self, t, depth):
         values = self.pair(t, depth)
@@ -844,11 +851,11 @@ class Expressions:
         dtype = self.r.choice(["f32", "f32", "bf16", "f16", self.r.choice(FLOATS)] if is_float(t.dtype) else
                               ["i8", "i32", "u8", self.r.choice(INTS)])
         other = dtype
-        if is_float(dtype) and self.chance(0.25):
-            other = self.r.choice(classes["f"])
+        if is_float(dtype) and dtype != "f64" and self.chance(0.25):
+            other = self.r.choice([d for d in classes["f"] if d != "f64"])
         if dtype in ("i8", "u8") and self.chance(0.3):
             other = self.r.choice(["i8", "u8"])
-        accumulated = "f32" if is_float(t.dtype) else "i32"
+        accumulated = accumulator(dtype)
         out = "" if t.dtype == accumulated else f"out = {t.dtype}"
         if out and not is_float(t.dtype):
             v = self.product(Type("i32", t.shape), dtype, other, [], depth)

@@ -252,6 +252,8 @@ for _name in ("cumsum", "cumprod", "cummax", "cummin"):
     CALLS[_name] = _scan
 for _name in ("floordiv", "mod", "cdiv", "mulhi"):
     CALLS[_name] = _binary
+for _name in op.PAIRS:
+    CALLS[_name] = lambda ev, x: op.pair(x.attr["fn"], x.type.dtype, *[ev.operand(a, x.type.dtype) for a in x.args])
 for _table in (op.EXACT_FLOAT, op.ROUNDED_FLOAT, op.TESTS, op.FUNCTIONS, {"population_count": 0, "clz": 0}):
     for _name in _table:
         CALLS[_name] = _unary

@@ -81,6 +81,7 @@ static int call(const pk_kernel *kernel, int threads, operand *operands, int cou
                  [PK_BF16] = {kDLBfloat, 16},
                  [PK_F16] = {kDLFloat, 16},
                  [PK_F32] = {kDLFloat, 32},
+                 [PK_F64] = {kDLFloat, 64},
                  [PK_I4] = {kDLInt, 4},
                  [PK_U4] = {kDLUInt, 4},
                  [PK_F8E4M3FN] = {PK_DL_FLOAT8_E4M3FN, 8},

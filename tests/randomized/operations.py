@@ -3,9 +3,14 @@
 A value is `V`: data, a mask of unspecified elements and a bound of the error of each element (None: none at all). Floats are
 correctly rounded operation by operation; sums and products are exact where any order gives the same bits, else they have a bound.
 """
+import math
+import os
+import re
+from statistics import NormalDist
+
 import numpy as np
 
-from .types import DTYPES, bits_of, convert, from_bits, int_range, is_float, is_int, round_float, spacing, wrap
+from .types import DTYPES, accumulator, bits_of, convert, from_bits, int_range, is_float, is_int, round_float, spacing, wrap
 
 
 class Reject(Exception):
@@ -154,10 +159,47 @@ EXACT_FLOAT = {"abs": np.abs, "sign": np.sign, "floor": np.floor, "ceil": np.cei
                "round_half_away": _round_half_away}
 ROUNDED_FLOAT = {"sqrt": np.sqrt, "reciprocal": np.reciprocal, "square": np.square}
 TESTS = {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "is_finite": np.isfinite, "signbit": np.signbit}
-FUNCTIONS = {"exp": np.exp, "exp2": np.exp2, "exp10": lambda a: np.power(10.0, a), "softplus": lambda a: np.logaddexp(a, 0), "log_sigmoid": lambda a: -np.logaddexp(-a, 0), "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p,
-             "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "atan": np.arctan, "cbrt": np.cbrt, "sinh": np.sinh, "asinh": np.arcsinh,
-             "logistic": lambda a: 1 / (1 + np.exp(-a)), "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "log10": np.log10,
-             "rsqrt": lambda a: 1 / np.sqrt(a)}
+def _each(function):
+    return np.vectorize(function, otypes=[np.float64])
+
+
+def _erf_inv(a):
+    inside = np.abs(a) < 1
+    ends = np.where(np.abs(a) == 1, np.copysign(np.inf, a), np.where(a == 0, a, np.nan))
+    return np.where(inside & (a != 0), _each(lambda x: NormalDist().inv_cdf((x + 1) / 2) / math.sqrt(2))(np.where(inside, a, 0)), ends)
+
+
+FUNCTIONS = {
+    "exp": np.exp, "exp2": np.exp2, "exp10": lambda a: np.power(10.0, a), "expm1": np.expm1, "log": np.log, "log2": np.log2,
+    "log10": np.log10, "log1p": np.log1p, "rsqrt": lambda a: 1 / np.sqrt(a), "cbrt": np.cbrt, "softplus": lambda a: np.logaddexp(a, 0),
+    "log_sigmoid": lambda a: -np.logaddexp(-a, 0), "logistic": lambda a: 1 / (1 + np.exp(-a)), "sigmoid": lambda a: 1 / (1 + np.exp(-a)),
+    "erf": _each(math.erf), "erfc": _each(math.erfc), "erf_inv": _erf_inv,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+}
+PAIRS = {"atan2": np.arctan2, "hypot": np.hypot}  # functions of two operands
+EXACT_AT_SMALL = ("pow",)  # rows of the table that are drawn for integers alone
+
+
+def drawn_functions():
+    """Functions of floats that are not exact, as the compiler's table has them: names of FUNCTIONS and of PAIRS."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "../../codegen/ir/ops.def"), encoding="utf-8") as file:
+        rows = re.findall(r"^FUNCTION\(\s*\w+, (\w+), (\w+), \w+, INEXACT", file.read(), re.M)
+    unknown = [name for name, _ in rows if name not in FUNCTIONS and name not in PAIRS and name not in EXACT_AT_SMALL]
+    if unknown:
+        raise LookupError(f"tests/randomized/operations.py has no twin of {', '.join(unknown)}")
+    return [name for name, _ in rows if name in FUNCTIONS], [name for name, _ in rows if name in PAIRS]
+
+
+def _function_error(dtype, d):
+    return 32 * spacing("f64" if dtype == "f64" else "f32", d) + 2 * spacing(dtype, d)
+
+
+def pair(function, dtype, a, b):
+    exact(a, b)
+    d = round_float(dtype, PAIRS[function](a.d, b.d))
+    return V(d, join((a, b), d.shape), _function_error(dtype, d))
 
 
 def unary(function, dtype, a):
@@ -167,7 +209,7 @@ def unary(function, dtype, a):
     if function in FUNCTIONS:
         exact(a)
         d = round_float(dtype, FUNCTIONS[function](a.d))
-        return V(d, a.u, 32 * spacing("f32", d) + 2 * spacing(dtype, d))
+        return V(d, a.u, _function_error(dtype, d))
     if is_float(dtype):
         if function == "abs":
             return V(np.abs(a.d), a.u, a.e)
@@ -218,6 +260,8 @@ def select(which, values):
 def fma(dtype, a, b, c):
     exact(a, b, c)
     product = a.d * b.d
+    if dtype == "f64" and (None in [granularity(x.d) for x in (a, b, c)] or np.any(np.abs(product) + np.abs(c.d) > 1 << 20)):
+        raise Reject("a product that binary64 does not hold")
     total = product + c.d
     back = total - product
     lost = (product - (total - back)) + (c.d - back)
@@ -293,9 +337,10 @@ def clean(v):
 
 def _sum_error(terms, magnitude, d, dtype, errors, exact_bits):
     """The bound of a sum in any order; None when it is exact."""
-    if errors is None and exact_bits is not None and (magnitude.size == 0 or np.ldexp(magnitude.max(), exact_bits) <= 1 << 24):
+    digits = 53 if dtype == "f64" else 24
+    if errors is None and exact_bits is not None and (magnitude.size == 0 or np.ldexp(magnitude.max(), exact_bits) <= 1 << digits):
         return None
-    e = (terms + 2) * 2.0**-23 * magnitude + spacing(dtype, d)
+    e = (terms + 2) * 2.0**(1 - digits) * magnitude + spacing(dtype, d)
     return e if errors is None else e + 2 * errors
 
 
@@ -458,8 +503,9 @@ def contract(spec, a, b, dtypes, out):
                 parts = [np.abs(x) + (0 if w.e is None else w.e) for x, w in zip(data, values)]
                 parts[k] = np.broadcast_to(v.e, v.d.shape)
                 errors = errors + np.einsum(spec, *parts)
-    d = round_float(out, round_float("f32", raw))
-    return V(d, u, _sum_error(terms, magnitude, d, out, errors, bits))
+    sums = accumulator(dtypes[0])
+    d = round_float(out, round_float(sums, raw))
+    return V(d, u, _sum_error(terms, magnitude, d, sums if out == "f64" else out, errors, bits))
 
 
 __all__ = ["is_int"] + [n for n in dir() if not n.startswith("_")]

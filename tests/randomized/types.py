@@ -6,6 +6,7 @@ import numpy as np
 # name: (kind, bits, significant bits, least exponent of a subnormal, largest, numpy storage)
 Info = namedtuple("Info", "kind bits digits least largest storage")
 DTYPES = {
+    "f64": Info("f", 64, 53, -1074, 1.7976931348623157e308, "<f8"),
     "f32": Info("f", 32, 24, -149, 3.4028234663852886e38, "<f4"),
     "bf16": Info("f", 16, 8, -133, 3.3895313892515355e38, "<u2"),
     "f16": Info("f", 16, 11, -24, 65504.0, "<f2"),
@@ -39,6 +40,11 @@ def is_int(dtype):
     return DTYPES[dtype].kind in "iu"
 
 
+def accumulator(dtype):
+    """The dtype of the sums of products."""
+    return "i32" if not is_float(dtype) else "f64" if dtype == "f64" else "f32"
+
+
 def int_range(dtype):
     """Least and greatest number."""
     info = DTYPES[dtype]
@@ -59,6 +65,8 @@ def round_float(dtype, a):
     """Rounds float64 to nearest even; what is too large becomes an infinity, in f8e4m3fn a NaN."""
     info = DTYPES[dtype]
     a = np.asarray(a, np.float64)
+    if dtype == "f64":
+        return a
     with np.errstate(all="ignore"):
         if dtype == "f32":
             return a.astype(np.float32).astype(np.float64)
@@ -164,4 +172,6 @@ def from_bits(dtype, bits):
 
 def encode(dtype, a):
     """Bytes as a kernel wants them."""
+    if dtype == "f64":
+        return np.asarray(a, np.float64)
     return bits_of(dtype, a).astype({8: np.uint8, 4: np.uint8, 16: np.uint16, 32: np.uint32}[DTYPES[dtype].bits])
