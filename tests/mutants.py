@@ -9,7 +9,7 @@ fault whose piece of text no longer occurs just once is stale, which is a failur
 Faults are made in a copy of the tree (build/mutation/tree), which is built with little optimisation; C of kernels is compiled
 without, and with functions that are not inlined. For each fault the tests that its entry names run first, then all of SUITES, until
 one fails. A suite runs once without a fault before it is used. Results are appended to build/mutation/results.jsonl; --new leaves
-out faults that are known to be found from there. --quick runs no suite but those that take a few seconds.
+out faults that are known to be found from there. --quick runs no suites but those of the entry that take a few seconds, and random kernels.
 
 Ends with "N passed, N failed": passed are those that a test found.
 """
@@ -30,8 +30,8 @@ TABLE = os.path.join(HERE, "mutation", "table.txt")
 
 # Cheap ones first: what needs no C compiler, then what compiles many kernels at once.
 QUICK = ["tests/unit/test_ir.c", "tests/unit/test_loops.c", "tests/unit/test_lower.c", "tests/cases/check", "tests/cases/errors",
-         "tests/unit/test_interp.c", "tests/cases/structure"]
-SUITES = QUICK + ["random", "tests/cases/hazards", "tests/cases/masked", "tests/cases/bugs", "tests/cases/lang", "tests/cases/memory",
+         "tests/unit/test_interp.c", "tests/cases/structure", "random"]
+SUITES = QUICK + ["tests/cases/hazards", "tests/cases/masked", "tests/cases/bugs", "tests/cases/lang", "tests/cases/memory",
                   "tests/cases/kernels", "tests/cases/wide", "tests/cases/operations", "kernels", "tests/races.py",
                   "tests/masked_windows.py", "tests/fuzz.py", "tests/folding.py", "tests/operations.py", "tests/dtypes.py",
                   "tests/oracle.py", "tests/verdict.py"]
@@ -178,14 +178,14 @@ def trust(tree, suite):
 
 class Session:
     def __init__(self, folder, quick):
-        self.tree, self.folder, self.quick = Tree(folder), folder, quick
+        self.tree, self.quick = Tree(folder), quick
         self.unusable = set()
 
     def usable(self, suites, mutant, text, path):
         """Suites in order, each once, run without the fault when they are met for the first time."""
         seen = set()
         for suite in suites:
-            if suite in seen or suite in self.unusable or self.quick and suite not in QUICK:
+            if suite in seen or suite in self.unusable:
                 continue
             seen.add(suite)
             if suite not in self.tree.trusted:
@@ -220,7 +220,8 @@ class Session:
             wrong = self.tree.build()
             if wrong:
                 return dict(record, by="stale", said=f"does not compile: {wrong}")
-            for suite in self.usable(mutant.first + SUITES, mutant, text, path):
+            suites = [s for s in mutant.first + ["random"] if s in QUICK] if self.quick else mutant.first + SUITES
+            for suite in self.usable(suites, mutant, text, path):
                 try:
                     begun = time.monotonic()
                     self.tree.test(suite)
@@ -256,7 +257,7 @@ def main():
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--list", action="store_true", help="print the faults, run nothing")
     parser.add_argument("--new", action="store_true", help="only those that the results do not call found")
-    parser.add_argument("--quick", action="store_true", help="only suites that take a few seconds")
+    parser.add_argument("--quick", action="store_true", help="only the entry's own suites that take a few seconds, and random")
     parser.add_argument("--folder", default=os.path.join(ROOT, "build", "mutation"))
     options = parser.parse_args()
     mutants = [m for m in read_table() if not options.patterns or any(p in str(m) for p in options.patterns)]

@@ -104,7 +104,8 @@ static void wrong(const char *body, const char *message) {
   Arena *arena = arena_new();
   const char *text = arena_printf(arena,
                                   "kernel t size N input $x: f32[4, N] vmem of f32[4, N] blocks "
-                                  "[4, N] whole scratch $s: f32[4, N] vmem body { %s }",
+                                  "[4, N] whole scratch $s: f32[4, N] vmem scratch $m: i32 sem dma "
+                                  "body { %s }",
                                   body);
   Buf messages = {0};
   Kernel *k = parse(arena, "wrong.ir", text, strlen(text), &messages);
@@ -180,6 +181,24 @@ static void test_rules(void) {
   wrong("while { } do { }", "does not end in a yield");
   wrong("%0: f32[4, N] = array $x", "outside a reference");
   wrong("%0: f32 = const 1.0 %1: i64 = bitcast %0", "differ in width");
+  wrong("%0: f32[4] = iota axis 0 %1: i32[4] = iota axis 0 %2: f32[4] = add %0, %1",
+        "another dtype than the result");
+  wrong("%0: f32[4] = iota axis 0 %1: i32[4] = lt %0, %0", "the result is not bool");
+  wrong("%0: i64 = const 0 copy_start $x[%0 : 4, %0 : N] to $s[%0 : 3, %0 : N] on $m[]",
+        "the windows differ in type");
+}
+
+// The reader refuses an id that is taken; a pass might put an instruction in two places.
+static void test_one_place(void) {
+  Arena *arena = arena_new();
+  Buf messages = {0};
+  const char *text = "kernel t body { %0: i64 = const 0 %1: i64 = neg %0 }";
+  Kernel *k = parse(arena, "twice.ir", text, strlen(text), &messages);
+  if (k) LIST_PUSH(arena, &k->body->instrs, k->body->instrs.at[1]);
+  const char *said = k ? ir_verify(k) : messages.text;
+  expect(said && strstr(said, "one is in two places"), text, said ? said : "accepted");
+  buf_free(&messages);
+  arena_free(arena);
 }
 
 // ---- simplify
@@ -272,6 +291,7 @@ int main(void) {
   test_refusals();
   test_nesting();
   test_rules();
+  test_one_place();
   Arena *arena = arena_new();
   DIR *dir = opendir("tests/cases/ir");
   expect(dir != NULL, "tests/cases/ir", "cannot be listed");
