@@ -65,6 +65,11 @@ for kind in includes symbols; do
   found=$(judge "$list")
   if [ -z "$found" ]; then ok; else wrong "a room uses one that it may not ($kind)" "$found"; fi
 done
+# In these rooms no file uses, by way of others, one that uses it.
+for room in ir passes loops emit; do
+  circle=$(awk -v room="codegen/$room" '$1 == room && $2 == room && $3 != $7 { print $3, $7 }' "$list" | sort -u | tsort 2>&1 >/dev/null)
+  if [ -z "$circle" ]; then ok; else wrong "a circle of files in $room" "$circle"; fi
+done
 rm -f "$list"
 for room in $(rooms | awk '{ print $1 }' | sed '/^dsl$/d'); do
   if [ -d "codegen/$room" ]; then ok; else wrong "the table names a room that does not exist" "$room"; fi

@@ -118,11 +118,6 @@ static const Expr *field_value(Gen *g, const void *of, int k) {
   return code(g, text(g, "%s->%s", reading(g, "call"), (const char *)of));
 }
 
-static const Expr *arena_value(Gen *g, const void *of, int k) {
-  (void)k;
-  return code(g, layout_call(of));
-}
-
 static const Expr *buffer_value(Gen *g, const void *of, int k) {
   (void)k;
   const Buffer *b = of;
@@ -141,10 +136,7 @@ void declare_call(Gen *g, Declarations *list) {
   declare_variable(g, list, "const pk_array *const", variable(g, "array"), field_value, "array", 0);
 }
 
-void declare_buffers(const CWriter *w, Declarations *list) {
-  Gen *g = w->g;
-  declare_variable(g, list, text(g, "const %s_arena", g->k->symbol), variable(g, "a"), arena_value,
-                   w, 0);
+void declare_buffers(Gen *g, Declarations *list) {
   for (int i = 0; i < g->buffers.count; i++) {
     const Buffer *b = g->buffers.at[i];
     if (!is_input(g, b))

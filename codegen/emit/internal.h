@@ -44,7 +44,7 @@ void declare_call(Gen *g, Declarations *list);  // sizes and arrays of the call
 void declare_sizes(Gen *g, bool derived, Declarations *list);
 const Expr *cell_count(Gen *g, int axis);       // of a parallel axis, a batch being one
 void declare_axes(Gen *g, Declarations *list);  // where the cell is in the grid
-void declare_buffers(const CWriter *w, Declarations *list);
+void declare_buffers(Gen *g, Declarations *list);
 
 // group.c
 void emit_rows(CWriter *w, Group *group);
@@ -84,9 +84,21 @@ Place place_at(Gen *g, const Place *p, int rank, const Expr *const *index);  // 
 const char *place_text(Gen *g, const Place *p);                              // pointer to it
 const char *address(Gen *g, const Place *p, int rank, const Expr *const *index);
 
+// columns.c
+void emit_column_step(Context *x, const Step *step);
+const char *member_name(CWriter *w, const Instr *v);  // a new one
+Place member_place(Context *x, const Instr *v);       // where the place in the loops is in memory
+void keep_row_scalar(Context *x, const Instr *v, const char *name);  // needed outside its row
+// How many columns the rows before `end` want, of `all`.
+const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr *all);
 const char *reduce_operation(const Instr *v);  // "add", "max" ..
 const char *reduce_lanes(const Instr *v);      // lane type it works in
 const char *reduce_identity(Gen *g, const Instr *v);
+
+// dot.c
+void pack_operands(CWriter *w, const Instr *dot);  // before the group
+// The rows [row, row + rows) of a product.
+void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row, const Expr *rows);
 
 // generic.c: operations that are not loops over rows: plain loops over elements
 void emit_generic(CWriter *w, const Group *group);
@@ -115,6 +127,7 @@ void clear_semaphores(CWriter *w, const Instr *scope);  // of a SCOPED, or with 
 // layout.c
 void emit_layout(CWriter *w);
 const char *layout_call(const CWriter *w);
+void declare_arena(const CWriter *w, Declarations *list);
 
 // prepare.c
 void emit_prepare(CWriter *w, Buf *out);

@@ -72,3 +72,14 @@ const char *layout_call(const CWriter *w) {
              *size = w->layout_reads_size ? reading(g, "size") : "";
   return text(g, "%s_layout(%s%s%s)", g->k->symbol, array, *array && *size ? ", " : "", size);
 }
+
+static const Expr *arena_value(Gen *g, const void *of, int k) {
+  (void)k;
+  return expr_code(&g->exprs, layout_call(of));
+}
+
+void declare_arena(const CWriter *w, Declarations *list) {
+  Gen *g = w->g;
+  declare_variable(g, list, text(g, "const %s_arena", g->k->symbol), expr_symbol(&g->exprs, "a"),
+                   arena_value, w, 0);
+}

@@ -57,7 +57,8 @@ static void put_head(CWriter *w) {
   declare_call(g, &list);
   declare_sizes(g, false, &list);
   declare_axes(g, &list);
-  declare_buffers(w, &list);
+  declare_arena(w, &list);
+  declare_buffers(g, &list);
   put_declarations(w, &list);
 }
 

@@ -173,44 +173,11 @@ void ref_buffers(Gen *g) {
 
 // ---- values
 
-int run_of_step(const Group *group, int step) {
-  int dots = 0;
-  for (int s = 0; s < step; s++) dots += group->steps.at[s].kind == STEP_DOT;
-  return dots;
-}
-
-static bool reduces(const Step *step) {
-  for (int m = 0; m < step->members.count; m++)
-    if (op_info[step->members.at[m]->op].class == OPC_REDUCE) return true;
-  return false;
-}
-
-// A reduction ends with a long chain of dependent operations, and so do scalars that follow from
-// it. In a loop of their own those of several rows overlap: flash attention takes 2 to 3 % less
-// time.
-int loop_of_step(const Group *group, int step) {
-  int loop = 0;
-  for (int s = 0; group->has_dot && s < step; s++)
-    loop += group->steps.at[s].kind == STEP_DOT ? 1 : reduces(&group->steps.at[s]) ? 2 : 0;
-  return loop;
-}
-
-int loop_after(const Group *group, int after) {
-  if (after < 0 || !group->has_dot) return 0;
-  const Step *step = &group->steps.at[after];
-  return loop_of_step(group, after) + (step->kind == STEP_DOT || reduces(step));
-}
-
 typedef struct {
   bool whole, row;
   DType element;
   int last_step;
 } Wants;
-
-int loop_of(const Group *group, const Instr *v) {
-  bool between = is_row_scalar(v) && op_info[v->op].class != OPC_REDUCE;
-  return between ? loop_after(group, val(v)->after) : loop_of_step(group, val(v)->step);
-}
 
 static int defined_in_run(const Group *group, const Instr *v) {
   return run_of_step(group, is_row_scalar(v) ? val(v)->after + 1 : val(v)->step);

@@ -180,14 +180,6 @@ static Schedule *build_region(Gen *g, Region *region) {
   return s;
 }
 
-void visit_groups(Gen *g, Schedule *s, void (*visit)(Gen *g, Group *group)) {
-  for (int i = 0; i < s->groups.count; i++) {
-    visit(g, s->groups.at[i]);
-    for (int r = 0; r < 2; r++)
-      if (s->groups.at[i]->inner[r]) visit_groups(g, s->groups.at[i]->inner[r], visit);
-  }
-}
-
 static void build_tree(Gen *g) { g->body = build_region(g, g->k->body); }
 
 // ---- numbers that a statement computes: each has a variable, which emission names
@@ -212,6 +204,7 @@ static void (*const passes[])(Gen *) = {
     find_demand,       // what of each value can reach an output
     drop_masks,        // where they are true
     find_users_again,  // who reads what is left
+    find_ranges,       // of floats
     choose_forms,      // how operands move
     find_batch,        // cells that go together
     ref_buffers,       // memory of operands and scratch

@@ -5,6 +5,7 @@
 // control flow has the Schedules of its regions. Decided by build.c, which calls
 //   demand.c    which part of every value and ref can reach an output (edges need no work)
 //   tail.c      what masks leave: reductions and dots stop where their operands end in zeros
+//   ranges.c    what is known of the values of floats
 //   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack
 //               into the layout of `dot`
 //   batch.c     cells of few rows that read the same blocks go together
@@ -158,6 +159,7 @@ typedef struct {
   // answers for this vector: its place cannot be taken; nobody reads it later
   const Instr *not_reusable, *read_before;
   const Instr *only_for;  // the mask for whose selections alone it is computed
+  bool never_overflows;   // EXP: its operand is never above 0
   const DotKind *kind;    // DOT: what multiplies
   const Expr *depth;      // .. rows of its panels
   bool odd;               // .. columns may be left over from whole vectors: these go on their own

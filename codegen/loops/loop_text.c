@@ -66,7 +66,7 @@ static const char *kept_text(Gen *g, const Instr *v) {
 typedef struct {
   Gen *g;
   Buf *out;
-  bool turns;  // also how column loops turn
+  bool turns;  // also how column loops turn, and what is known of values
 } Printer;
 
 static void put(Printer *p, int depth, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -87,7 +87,9 @@ static void put_members(Printer *p, int depth, Instr *const *members, int count)
       buf_printf(p->out, "%s%*sline %d: ", i ? "\n" : "", depth * 2, "", at);
     else
       buf_puts(p->out, ", ");
-    buf_printf(p->out, "%s%s", instr_text(p->g, members[i]), kept_text(p->g, members[i]));
+    buf_printf(p->out, "%s%s%s", instr_text(p->g, members[i]),
+               p->turns && val(members[i])->never_overflows ? " of at most 0" : "",
+               kept_text(p->g, members[i]));
     line = at;
   }
   if (count) buf_putc(p->out, '\n');

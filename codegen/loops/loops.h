@@ -24,8 +24,15 @@ int line_of(Gen *g, Span span);
 // build.c
 // Runs every decision. What they have to say goes to `explain_text`, which may be NULL.
 Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text);
+
+// tree.c
 // Every group of a region and of those inside it.
 void visit_groups(Gen *g, Schedule *s, void (*visit)(Gen *g, Group *group));
+int run_of_step(const Group *group, int step);  // dots before a step
+// which of the loops over rows it is in: all in one where there is no dot
+int loop_of_step(const Group *group, int step);
+int loop_of(const Group *group, const Instr *v);
+int loop_after(const Group *group, int after);  // .. row scalars that are known after a step
 
 // verify.c
 // NULL, or the name of a rule that is broken, where and how.
@@ -118,6 +125,9 @@ bool instr_reads(const Instr *instr, const Ref *ref);
 void choose_strips(Gen *g, Group *group);
 void bound_groups(Gen *g);  // the bounds that each group's loops end at
 
+// ranges.c
+void find_ranges(Gen *g);
+
 // columns.c
 void plan_columns(Gen *g);
 
@@ -153,12 +163,6 @@ const Expr *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k);
 void ref_buffers(Gen *g);
 
 bool at_hand_left(Gen *g, const Instr *dot, DotShape s);  // is it in memory as it is multiplied?
-
-int run_of_step(const Group *group, int step);  // dots before a step
-// which of the loops over rows it is in: all in one where there is no dot
-int loop_of_step(const Group *group, int step);
-int loop_of(const Group *group, const Instr *v);
-int loop_after(const Group *group, int after);  // .. row scalars that are known after a step
 
 // Where the first element of a value or window is, offset elements past a pointer, and from there
 // on the others, by strides. place_of: false when it is only in registers.

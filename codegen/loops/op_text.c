@@ -164,28 +164,6 @@ static const char *bitcast_text(Gen *g, const char *prefix, DType from, DType to
                       : narrowed(g, prefix, to, x);
 }
 
-// ---- exp of what is never above 0 has no need to look for overflow
-
-// Is no element of `a` greater than the one of `bound` beside it? NaN aside.
-static bool is_bound(const Instr *bound, const Instr *a) {
-  if (bound == a) return true;
-  if (bound->type.rank != a->type.rank) return false;
-  switch (bound->op) {
-    case OP_BROADCAST:
-    case OP_REDUCE_MAX:
-      return is_bound(bound->args[0], a);
-    case OP_MAX:
-      return is_bound(bound->args[0], a) || is_bound(bound->args[1], a);
-    default:
-      return false;
-  }
-}
-
-static bool is_never_positive(const Instr *v) {
-  return (v->op == OP_SUB && is_bound(v->args[1], v->args[0])) ||
-         (v->op == OP_NEG && v->args[0]->op == OP_ABS);
-}
-
 // Not of the copies of the sign. The count leaves a type that does not have its own width.
 static const char *signed_population_count(Gen *g, const char *prefix, DType t, const char *x) {
   int bits = dtype_info[t].bits;
@@ -197,7 +175,7 @@ static const char *op_text(Gen *g, bool lanes, const Instr *v, const char *const
   const char *prefix = lanes ? "pk" : "pks";
   DType t = v->type.dtype, from = v->nargs ? v->args[v->nargs - 1]->type.dtype : t;
   const char *lane = from == DT_BOOL ? "mask" : lane_type(from), *name = op_c_name(v->op);
-  if (v->op == OP_EXP && lanes && is_never_positive(v->args[0])) name = "exp_below";
+  if (lanes && v->note && val(v)->never_overflows) name = "exp_below";
   switch (op_info[v->op].class) {
     case OPC_SELECT:
       return text(g, "%s_select_%s(%s, %s, %s)", prefix, bits_lane(from), args[0], args[1],

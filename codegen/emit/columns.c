@@ -1,0 +1,395 @@
+// A loop over columns as C: reductions, stores, turns of whole vectors and what is left after them.
+#include "codegen/emit/internal.h"
+#include "codegen/ir/array.h"
+
+#include <string.h>
+
+const char *member_name(CWriter *w, const Instr *v) {
+  Gen *g = w->g;
+  return v->text && op_info[v->op].class != OPC_CONTROL
+             ? unique_name(&w->names, v->text)
+             : unique_name(&w->names, text(g, "v%d", v->id));
+}
+
+// ---- reductions
+
+const char *reduce_operation(const Instr *v) { return op_info[fold_operation[v->op]].name; }
+
+// Sums and products of integers are the same bits signed or not.
+const char *reduce_lanes(const Instr *v) {
+  DType t = v->args[0]->type.dtype;
+  if (t == DT_BOOL) return "mask";
+  bool sign_matters = v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN || v->op == OP_REDUCE_AND;
+  if (is_wide(t)) return t == DT_U64 && !sign_matters ? "i64" : lane_type(t);
+  return is_float(t) ? "f32" : sign_matters ? lane_type(t) : "i32";
+}
+
+const char *reduce_identity(Gen *g, const Instr *v) {
+  DType t = v->args[0]->type.dtype;
+  switch (v->op) {
+    case OP_REDUCE_SUM:
+      return is_float(t) ? "0.0f" : "0";
+    case OP_REDUCE_PROD:
+      return is_float(t) ? "1.0f" : "1";
+    case OP_REDUCE_OR:
+    case OP_REDUCE_XOR:
+      return t == DT_BOOL ? "false" : "0";
+    case OP_REDUCE_AND:
+      if (t == DT_BOOL) return "true";
+      if (dtype_info[t].class == CLASS_SIGNED) return "-1";
+      break;
+    default:
+      break;
+  }
+  bool greatest = v->op == OP_REDUCE_MIN || v->op == OP_REDUCE_AND;
+  if (is_float(t)) return f32_text(g, greatest ? dtype_top(t) : dtype_bottom(t));
+  if (is_wide(t))
+    return t == DT_U64 ? greatest ? "UINT64_MAX" : "0" : greatest ? "INT64_MAX" : "INT64_MIN";
+  if (t == DT_U32 && greatest) return "UINT32_MAX";
+  if (t == DT_I32 && !greatest) return "INT32_MIN";
+  return text(g, "%lld", (long long)(greatest ? dtype_max(t) : dtype_min(t)));
+}
+
+typedef struct {
+  const Instr *v;
+  const char *name;
+} Sum;
+typedef LIST(Sum) SumList;
+
+static const char *identity_vector(Gen *g, const Instr *v) {
+  return text(g, "pk_splat_%s(%s)", reduce_lanes(v), reduce_identity(g, v));
+}
+
+// Greatest and least floats are kept with a note of the NaNs met, which costs less than watching
+// for them each time.
+static bool is_extreme(const Instr *v) {
+  return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(v->args[0]->type.dtype) &&
+         dtype_has_inf(v->args[0]->type.dtype) && !is_wide(v->args[0]->type.dtype);
+}
+
+static void declare_sums(Context *x, const Step *step, SumList *sums) {
+  Gen *g = x->g;
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    if (op_info[v->op].class != OPC_REDUCE) continue;
+    Sum sum = {v,
+               unique_name(&x->w->names, text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id),
+                                              reduce_operation(v)))};
+    LIST_PUSH(g->arena, sums, sum);
+    const char *start =
+        is_extreme(v) ? text(g, "pk_%s_start_f32()", reduce_operation(v)) : identity_vector(g, v);
+    const char *type = is_extreme(v) ? "pk_extreme_f32" : vector_type(v->args[0]->type.dtype);
+    const char *starts = start;
+    for (int k = 1; k < step->loop.vectors; k++) starts = text(g, "%s, %s", starts, start);
+    line(x->w, "%s %s[%d] = {%s};", type, sum.name, step->loop.vectors, starts);
+  }
+}
+
+static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char *value) {
+  const char *lane = reduce_lanes(sum->v), *select = bits_lane(sum->v->args[0]->type.dtype),
+             *verb = reduce_operation(sum->v);
+  const char *place = text(x->g, "%s[%s]", sum->name, slot);
+  if (x->left)
+    value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, expr_text(lanes_left(x)),
+                 value, identity_vector(x->g, sum->v));
+  line(x->w, "%s = pk_%s%s_%s(%s, %s);", place, verb, is_extreme(sum->v) ? "_step" : "", lane,
+       place, value);
+}
+
+// A row scalar that is needed outside its row.
+void keep_row_scalar(Context *x, const Instr *v, const char *name) {
+  const Val *info = val(v);
+  if (!info->buffer) return;
+  Place p;
+  REQUIRE(place_of(x->g, v, &p));
+  const char *at = info->row_local
+                       ? pointer_text(x->g, p.base, expr_add(&x->g->exprs, p.offset, x->strip_row))
+                       : address(x->g, &p, v->type.rank, x->index);
+  line(x->w, "pks_store_%s(%s, %s);", dtype_info[p.element].name, at, name);
+}
+
+// The sums of a reduction as one vector: by halves, so that no chain is longer than it has to be.
+static const char *joined_sums(Gen *g, const Sum *sum, int from, int count) {
+  const Instr *v = sum->v;
+  const char *verb = reduce_operation(v), *part = text(g, "%s[%d]", sum->name, from);
+  if (count == 1) return is_extreme(v) ? text(g, "pk_%s_finish_f32(%s)", verb, part) : part;
+  int half = (count + 1) / 2;
+  return text(g, "pk_%s_%s(%s, %s)", verb, reduce_lanes(v), joined_sums(g, sum, from, half),
+              joined_sums(g, sum, from + half, count - half));
+}
+
+static void finish_sums(Context *x, const Step *step, const SumList *sums) {
+  Gen *g = x->g;
+  for (int i = 0; i < sums->count; i++) {
+    const Instr *v = sums->at[i].v;
+    const char *verb = reduce_operation(v), *lane = reduce_lanes(v),
+               *all = joined_sums(g, &sums->at[i], 0, step->loop.vectors);
+    const char *result = v->args[0]->type.dtype == DT_BOOL
+                             ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
+                             : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
+    DType t = v->type.dtype;
+    if (is_narrow_float(t))
+      result = text(g, "pks_round_%s(%s)", dtype_info[t].name, result);
+    else if (is_narrow_integer(t))
+      result = text(g, "pks_wrap_%s(%s)", dtype_info[t].name, result);
+    else if (t == DT_U32 || t == DT_U64)
+      result = text(g, "(%s)%s", scalar_type(t), result);
+    const char *name = member_name(x->w, v);
+    line(x->w, "const %s %s = %s;", scalar_type(t), name, result);
+    know(x, v, name, false);
+    x->index[x->group->leads] = number(g, 0);
+    keep_row_scalar(x, v, name);
+  }
+}
+
+// ---- members of a column loop
+
+Place member_place(Context *x, const Instr *v) {
+  Place p;
+  REQUIRE(place_of(x->g, v, &p));
+  const Type *t = v->op == OP_STORE ? &ir_store_value(v)->type : &v->type;
+  if (v->op != OP_STORE && val(v)->row_local) {
+    const Expr *two[2] = {x->strip_row, x->index[t->rank - 1]};
+    return place_at(x->g, &p, 2, two);
+  }
+  return place_at(x->g, &p, t->rank, x->index);
+}
+
+// ---- stores that may go past the caches
+
+// What says whether a store goes past the caches now, or NULL: it never does.
+static const char *past_caches(const Context *x, const Instr *store) {
+  for (int i = 0; i < x->streams.count; i++)
+    if (x->streams.at[i].store == store) return x->streams.at[i].now;
+  return NULL;
+}
+
+static Place start_of_row(Context *x, const Instr *store) {
+  x->index[x->group->leads] = number(x->g, 0);
+  return member_place(x, store);
+}
+
+static void declare_stream(Context *x, const Instr *store, const Expr *second) {
+  Gen *g = x->g;
+  const RefGen *r = &g->refs[store->ref->id];
+  const char *streams = expr_text(streams_expr(g, r));
+  Place p = start_of_row(x, store);
+  Stream stream = {store, unique_name(&x->w->names, text(g, "%s_now", r->stem)), NULL};
+  if (second) {
+    stream.turned = unique_name(&x->w->names, text(g, "%s_turned", r->stem));
+    p.offset = expr_add(&g->exprs, p.offset, second);
+    line(x->w, "const bool %s = pk_turned(%s, %s);", stream.turned, place_text(g, &p), streams);
+    line(x->w, "bool %s = %s && %s == %d;", stream.now, stream.turned, second->name, g->lanes);
+  } else {
+    line(x->w, "const bool %s = pk_turned(%s, %s);", stream.now, place_text(g, &p), streams);
+  }
+  LIST_PUSH(g->arena, &x->streams, stream);
+}
+
+// Declares, for each streamed store, whether it goes past the caches: at the start of the row, and
+// from the second turn on. Returns where that begins, which the first such store decides, or NULL
+// when turns are not aligned.
+static const Expr *declare_streams(Context *x, const ColumnLoop *loop) {
+  Gen *g = x->g;
+  const Expr *second = NULL;
+  x->streams.count = 0;
+  for (int i = 0; i < loop->streamed.count; i++) {
+    const Instr *store = loop->streamed.at[i];
+    if (loop->aligned && !second) {
+      const RefGen *r = &g->refs[store->ref->id];
+      const Place p = start_of_row(x, store);
+      second = expr_symbol(&g->exprs, unique_name(&x->w->names, "first"));
+      line(x->w, "const int64_t %s = pk_first_turn(%s, %s);", second->name, place_text(g, &p),
+           expr_text(streams_expr(g, r)));
+    }
+    declare_stream(x, store, second);
+  }
+  return second;
+}
+
+static void emit_store(Context *x, const Instr *v) {
+  const Place p = member_place(x, v);
+  const char *at = place_text(x->g, &p), *t = dtype_info[p.element].name,
+             *value = expr_text(argument_at(x, ir_store_value(v), true)),
+             *left = x->left ? expr_text(lanes_left(x)) : NULL;
+  const Instr *mask = ir_mask(v);
+  if (mask) {
+    const char *m = expr_text(argument_at(x, mask, true));
+    if (left) m = text(x->g, "pk_and_mask(%s, pk_mask_first(%s))", m, left);
+    line(x->w, "pk_storem_%s(%s, %s, %s);", t, at, value, m);
+  } else if (left) {
+    line(x->w, "pk_storen_%s(%s, %s, %s);", t, at, value, left);
+  } else if (past_caches(x, v)) {
+    line(x->w, "pk_put_f32(%s, %s, %s);", at, value, past_caches(x, v));
+  } else {
+    line(x->w, "pk_store_%s(%s, %s);", t, at, value);
+  }
+}
+
+static void emit_member(Context *x, const Instr *v, const SumList *sums, const char *slot) {
+  Gen *g = x->g;
+  if (v->op == OP_STORE) {
+    emit_store(x, v);
+    return;
+  }
+  if (op_info[v->op].class == OPC_REDUCE) {
+    for (int i = 0; i < sums->count; i++)
+      if (sums->at[i].v == v)
+        add_to_sum(x, &sums->at[i], slot, expr_text(argument_at(x, v->args[0], true)));
+    return;
+  }
+  if (v->op == OP_CAST && is_transparent(v))
+    return;  // only compared with a scalar: the comparison reads its operand
+  const char *name = member_name(x->w, v);
+  line(x->w, "const %s %s = %s;", vector_type(v->type.dtype), name, vector_at(x, v));
+  know(x, v, name, true);
+  if (!val(v)->buffer) return;
+  const Place p = member_place(x, v);
+  const char *value = v->type.dtype == DT_BOOL && p.element != DT_BOOL
+                          ? text(g, "pk_cast_mask_i32(%s)", name)
+                          : name;
+  line(x->w, "pk_store_%s(%s, %s);", dtype_info[p.element].name, place_text(g, &p), value);
+}
+
+// ---- turns
+
+// How many columns the rows before `end` want, of `all`.
+const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr *all) {
+  ExprPool *pool = &g->exprs;
+  if (b->row_start) end = expr_add(pool, scalar_expr(g, b->row_start), end);
+  if (b->col_start) end = expr_sub(pool, end, scalar_expr(g, b->col_start));
+  if (!b->inclusive) end = expr_sub(pool, end, number(g, 1));
+  return expr_call(pool, "pk_idx_clamp", end, number(g, 0), all);
+}
+
+static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot,
+                         const Expr *column, const Expr *left) {
+  int known = x->known.count,
+      taken = x->w->names.taken.count;  // names of this scope may be used again after it
+  x->index[x->group->leads] = column;
+  x->left = left;
+  for (int m = 0; m < step->members.count; m++)
+    if (!x->holds || val(step->members.at[m])->only_for != x->holds)
+      emit_member(x, step->members.at[m], sums, slot);
+  x->left = NULL;
+  x->known.count = known;
+  x->w->names.taken.count = taken;
+}
+
+static void prefetch_next_row(Context *x, const ColumnLoop *loop, const Expr *column) {
+  const Expr *at[MAX_RANK];
+  int row = x->group->leads - 1;
+  if (!loop->ahead.count) return;
+  memcpy(at, x->index, sizeof at);
+  at[row] = expr_add(&x->g->exprs, at[row], number(x->g, 1));
+  at[row + 1] = column;
+  for (int i = 0; i < loop->ahead.count; i++) {
+    const Instr *v = loop->ahead.at[i];
+    Place p;
+    REQUIRE(place_of(x->g, v, &p));
+    line(x->w, "pk_prefetch_l2(%s);", address(x->g, &p, v->type.rank, at));
+  }
+}
+
+static const char *declare_unmasked(Context *x, const StripBound *b, const Expr *all) {
+  Gen *g = x->g;
+  ExprPool *pool = &g->exprs;
+  const Expr *row = x->index[x->group->leads - 1];
+  const char *name = unique_name(&x->w->names, "unmasked");
+  if (g->batch && g->batch->inside == x->group->lead_demand[x->group->leads - 1])
+    row = expr_call(pool, "pk_own_row", row, g->batch->own, NULL);
+  const Expr *end = bound_expr(g, b, expr_add(pool, row, number(g, 1)), all);
+  line(x->w, "const int64_t %s = %s;", name, expr_text(end));
+  return name;
+}
+
+// A turn of whole vectors.
+static void emit_turn_members(Context *x, const Step *step, const SumList *sums,
+                              const Expr *column) {
+  Gen *g = x->g;
+  if (step->loop.vectors == 1) {
+    prefetch_next_row(x, &step->loop, column);
+    emit_members(x, step, sums, "0", column, NULL);
+    return;
+  }
+  const char *turn_name = unique_name(&x->w->names, "u");
+  const Expr *ahead = expr_mul(&g->exprs, expr_symbol(&g->exprs, turn_name), number(g, g->lanes)),
+             *here = expr_add(&g->exprs, column, ahead);
+  line(x->w, "PK_UNROLL");
+  open_block(x->w, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, step->loop.vectors,
+             turn_name);
+  prefetch_next_row(x, &step->loop, here);
+  emit_members(x, step, sums, turn_name, here, NULL);
+  close_block(x->w);
+}
+
+// What is left of a row after the turns, a vector at a time.
+static void emit_rest(Context *x, const Step *step, const SumList *sums, const Expr *all,
+                      const Expr *column) {
+  Gen *g = x->g;
+  const char *n = expr_text(all), *at = column->name;
+  open_block(x->w, "for (; %s < %s; %s += %d)", at, n, at, g->lanes);
+  const Expr *left =
+      step->loop.partial ? expr_symbol(&g->exprs, unique_name(&x->w->names, "left")) : NULL;
+  Buf body = {0}, *outer = x->w->c;
+  x->w->c = &body;
+  x->reads_left = false;
+  emit_members(x, step, sums, "0", column, left);
+  x->w->c = outer;
+  if (x->reads_left)
+    line(x->w, "const int64_t %s = %s;", left->name, expr_text(expr_sub(&g->exprs, all, column)));
+  if (body.length) buf_add(x->w->c, body.text, body.length);
+  buf_free(&body);
+  close_block(x->w);
+}
+
+// The variables of a column loop, and how it advances after a turn. `second`: where the second turn
+// begins, or NULL: as the others do.
+static const char *declare_column(Context *x, const ColumnLoop *loop, const char *column,
+                                  const Expr *second) {
+  Gen *g = x->g;
+  const int turn = loop->vectors * g->lanes;
+  if (!second) {
+    if (loop->rest) line(x->w, "int64_t %s = 0;", column);
+    return text(g, "%s += %d", column, turn);
+  }
+  const char *by = unique_name(&x->w->names, "turn");
+  line(x->w, "int64_t %s = 0, %s = %s;", column, by, second->name);
+  const char *advance = text(g, "%s += %s, %s = %d", column, by, by, turn);
+  for (int i = 0; i < x->streams.count; i++)
+    advance = text(g, "%s, %s = %s", advance, x->streams.at[i].now, x->streams.at[i].turned);
+  return advance;
+}
+
+static void emit_turns(Context *x, const Step *step, const SumList *sums, const Expr *column,
+                       const char *begin, const char *end, const char *advance) {
+  Gen *g = x->g;
+  open_block(x->w, "for (%s; %s + %d <= %s; %s)", begin, column->name,
+             step->loop.vectors * g->lanes, end, advance);
+  emit_turn_members(x, step, sums, column);
+  close_block(x->w);
+}
+
+void emit_column_step(Context *x, const Step *step) {
+  Gen *g = x->g;
+  const ColumnLoop *loop = &step->loop;
+  if (step->members.count == 0) return;
+  show_sources(x->w, step->members.at, step->members.count);
+  SumList sums = {0};
+  declare_sums(x, step, &sums);
+  const Expr *all = demand_expr(g, step->demand, step->columns);
+  const char *n = expr_text(all), *column = unique_name(&x->w->names, "col");
+  const Expr *here = expr_symbol(&g->exprs, column), *second = declare_streams(x, loop);
+  const char *advance = declare_column(x, loop, column, second);
+  if (loop->unmasked) {
+    const char *end = declare_unmasked(x, loop->unmasked, all);
+    x->holds = loop->unmasked->mask;
+    emit_turns(x, step, &sums, here, "", end, advance);
+    x->holds = NULL;
+  }
+  if (loop->turns)
+    emit_turns(x, step, &sums, here, loop->rest ? "" : text(g, "int64_t %s = 0", column), n,
+               advance);
+  if (loop->rest) emit_rest(x, step, &sums, all, here);
+  finish_sums(x, step, &sums);
+}

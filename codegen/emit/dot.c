@@ -1,0 +1,145 @@
+// A product of two matrices as C: its operands are packed, or read where they lie.
+#include "codegen/emit/internal.h"
+
+// How much of an operand there is along an axis: the rest of a block may lie past its array.
+static const char *wanted_text(Gen *g, const Instr *v, int axis) {
+  return demand_text(g, demand_outside(g, val(v)->demand[axis]), v->type.dim[axis]);
+}
+
+void pack_operands(CWriter *w, const Instr *dot) {
+  Gen *g = w->g;
+  DotShape s = dot_shape(dot);
+  const DotKind *kind = val(dot)->kind;
+  Place p;
+  if (val(dot)->left) {
+    const Buffer *b = val(dot)->left;
+    int m = s.a_transposed;
+    REQUIRE(place_of(g, s.a, &p));
+    const char *packed = expr_text(b->stride[0]);
+    line(w, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
+         pack_rows_text(g, kind, p.element, s.a_transposed), reading(g, b->name), packed,
+         place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.a, m),
+         wanted_text(g, s.a, 1 - m), extent_text(g, s.a->type.dim[m]), packed);
+  }
+  if (val(dot)->panels) {
+    const Buffer *b = val(dot)->panels;
+    int n = s.b_transposed;
+    REQUIRE(place_of(g, s.b, &p));
+    const char *depth = expr_text(val(dot)->depth);
+    line(w, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
+         pack_panels_text(g, kind, p.element, s.b_transposed), reading(g, b->name), depth,
+         place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.b, n),
+         wanted_text(g, s.b, 1 - n), extent_text(g, s.b->type.dim[1 - n]));
+  }
+}
+
+typedef struct {
+  const Expr *pointer;
+  const Expr *stride;  // of rows, in elements
+} Matrix;
+
+static Matrix rows_from(Gen *g, const char *base, const Expr *offset, const Expr *row,
+                        const Expr *stride) {
+  offset = expr_add(&g->exprs, offset, expr_mul(&g->exprs, row, stride));
+  return (Matrix){pointer_expr(g, base, offset), stride};
+}
+
+static Matrix buffer_rows(Gen *g, const Buffer *b, const Expr *row) {
+  return rows_from(g, b->name, number(g, 0), row, b->stride[0]);
+}
+
+static Matrix left_operand(Gen *g, const Instr *dot, const Group *group, const Expr *row) {
+  DotShape s = dot_shape(dot);
+  if (val(dot)->left) return buffer_rows(g, val(dot)->left, row);
+  if (val(s.a)->buffer && val(s.a)->row_local && val(s.a)->group == group)
+    return buffer_rows(g, val(s.a)->buffer, number(g, 0));
+  Place p;
+  REQUIRE(place_of(g, s.a, &p));
+  return rows_from(g, p.base, p.offset, row,
+                   s.a_transposed ? g->refs[s.a->ref->id].stride[0] : p.stride[0]);
+}
+
+static Matrix stored_rows(Gen *g, const Instr *store, const Expr *row) {
+  const RefGen *r = &g->refs[store->ref->id];
+  return rows_from(g, r->name, number(g, 0), row, r->stride[0]);
+}
+
+static Matrix result_place(Gen *g, const Step *step, const Expr *row) {
+  if (step->into) return stored_rows(g, step->into, row);
+  return buffer_rows(g, val(step->dot)->buffer, val(step->dot)->row_local ? number(g, 0) : row);
+}
+
+static const char *bytes_of(Gen *g, DType element, const Expr *stride) {
+  return expr_text(expr_mul(&g->exprs, number(g, dtype_bytes(element)), stride));
+}
+
+// Where the sums go, and what they are added to.
+static void put_result(CWriter *w, const Step *step, const Expr *row) {
+  Gen *g = w->g;
+  Matrix to = result_place(g, step, row);
+  const char *stride = bytes_of(g, DT_F32, to.stride);
+  bool direct = step->into && g->refs[step->into->ref->id].form == FORM_DIRECT;
+  const Expr *from = to.pointer;
+  if (step->fresh)
+    from = expr_choose(&g->exprs, scalar_expr(g, step->fresh), expr_code(&g->exprs, "NULL"), from);
+  if (step->into && !step->set) line(w, "  .from = %s, .ldfrom = %s,", expr_text(from), stride);
+  if (!step->result) {
+    line(w, "  .to = %s, .ldto = %s, .padded = %s,", expr_text(to.pointer), stride,
+         direct ? "false" : "true");
+    return;
+  }
+  Matrix last = stored_rows(g, step->result, row);
+  const Expr *when = scalar_expr(g, step->last);
+  const char *when_text = expr_text(when);
+  line(w, "  .to = %s ? %s : %s, .ldto = %s ? %s : %s, .padded = %s,", when_text,
+       expr_text(last.pointer), expr_text(to.pointer), when_text, bytes_of(g, DT_F32, last.stride),
+       stride, expr_text(expr_not(&g->exprs, when)));
+}
+
+// When the right operand is read where it lies in HBM: always, or by the first rows alone.
+static const Expr *reads_source(Gen *g, const RefGen *b, const Expr *row) {
+  ExprPool *pool = &g->exprs;
+  const Expr *source = source_of_panels(g, b), *few = few_rows(g, b);
+  if (!b->filled_by || expr_is(row, 0)) return source;
+  const Expr *first = expr_operator(pool, EXPR_EQ, row, number(g, 0));
+  return expr_and(pool, source, expr_or(pool, few, first));
+}
+
+void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row, const Expr *rows) {
+  Gen *g = w->g;
+  const Instr *dot = step->dot;
+  DotShape s = dot_shape(dot);
+  const DotKind *kind = val(dot)->kind;
+  Matrix a = left_operand(g, dot, group, row);
+  Dim k = dot_depth(dot);
+  const char *panels =
+                 reading(g, val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name),
+             *depth = expr_text(val(dot)->depth), *along = demand_text(g, step->along, k),
+             *product = unique_name(&w->names, "product");
+  const RefGen *b = step->source;
+  show_source(w, dot->span);
+  line(w, "const pk_dot_product %s = {", product);
+  line(w, "  .rows = %s, .cols = %s, .k = %s,", expr_text(rows),
+       demand_text(g, step->demand, step->columns), along);
+  line(w, "  .a = %s, .lda = %s,", expr_text(a.pointer),
+       bytes_of(g, dot_element(kind, s.a->type.dtype), a.stride));
+  line(w, "  .panels = %s, .depth = %s,", panels, depth);
+  if (b)
+    line(w, "  .source = %s ? %s_hbm : NULL, .ldsource = %s,", expr_text(reads_source(g, b, row)),
+         b->stem, bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
+  put_result(w, step, row);
+  line(w, "};");
+  const char *otherwise = "";
+  if (b) {
+    line(w, "if (%s_few)", b->stem);
+    line(w, "  %s(&%s);", few_rows_text(g, kind, b->ref->array.dtype, s.b_transposed), product);
+    otherwise = "else ";
+  }
+  if (val(dot)->odd) {
+    line(w, "%sif (pk_dot_odd_columns(&%s))", otherwise, product);
+    line(w, "  pk_dot_odd_f32(&%s);", product);
+    otherwise = "else ";
+  }
+  if (*otherwise) line(w, "else");
+  line(w, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", kind->name, product);
+}

@@ -1,0 +1,45 @@
+// The way around in the tree of regions, groups and steps.
+#include "codegen/loops/loops.h"
+
+void visit_groups(Gen *g, Schedule *s, void (*visit)(Gen *g, Group *group)) {
+  for (int i = 0; i < s->groups.count; i++) {
+    visit(g, s->groups.at[i]);
+    for (int r = 0; r < 2; r++)
+      if (s->groups.at[i]->inner[r]) visit_groups(g, s->groups.at[i]->inner[r], visit);
+  }
+}
+
+// ---- steps of a group
+
+int run_of_step(const Group *group, int step) {
+  int dots = 0;
+  for (int s = 0; s < step; s++) dots += group->steps.at[s].kind == STEP_DOT;
+  return dots;
+}
+
+static bool reduces(const Step *step) {
+  for (int m = 0; m < step->members.count; m++)
+    if (op_info[step->members.at[m]->op].class == OPC_REDUCE) return true;
+  return false;
+}
+
+// A reduction ends with a long chain of dependent operations, and so do scalars that follow from
+// it. In a loop of their own those of several rows overlap: flash attention takes 2 to 3 % less
+// time.
+int loop_of_step(const Group *group, int step) {
+  int loop = 0;
+  for (int s = 0; group->has_dot && s < step; s++)
+    loop += group->steps.at[s].kind == STEP_DOT ? 1 : reduces(&group->steps.at[s]) ? 2 : 0;
+  return loop;
+}
+
+int loop_after(const Group *group, int after) {
+  if (after < 0 || !group->has_dot) return 0;
+  const Step *step = &group->steps.at[after];
+  return loop_of_step(group, after) + (step->kind == STEP_DOT || reduces(step));
+}
+
+int loop_of(const Group *group, const Instr *v) {
+  bool between = is_row_scalar(v) && op_info[v->op].class != OPC_REDUCE;
+  return between ? loop_after(group, val(v)->after) : loop_of_step(group, val(v)->step);
+}
