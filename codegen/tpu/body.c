@@ -130,7 +130,7 @@ static void add_cost(Segment *segment, const Instr *instr, const Cost *cost) {
 static void forget_first_fold(Builder *b, Cost *cost) {
   if (b->seen_product || cost->mxu_latency <= 0) return;
   b->seen_product = true;
-  cost->busy[UNIT_MXU] -= fmin(cost->mxu_padding, cost->mxu_latency / 3);
+  cost->busy[UNIT_MXU] -= fmin(cost->mxu_padding, cost->mxu_latency / 2);
   cost->mxu_latency = 0;
 }
 

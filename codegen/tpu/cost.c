@@ -223,7 +223,7 @@ static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
   cost->row_blocks = fmax(1, floor(rows / size));
   cost->mxu_ideal = work / peak;
   cost->mxu_passes = cost->mxu_ideal * (1 - 1 / times);
-  cost->mxu_latency = (2 * size + size - 2) * cycle / times;
+  cost->mxu_latency = (size + size - 2) * cycle / times;  // the load is in its first fold
   cost->busy[UNIT_MXU] =
       fmax(product_cycles(v[CHIP_MXUS], size, folds, rows) * cycle, cost->mxu_ideal);
   cost->mxu_padding = cost->busy[UNIT_MXU] - cost->mxu_ideal;
@@ -235,6 +235,22 @@ static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
 static void use_stores(const CostModel *m, Cost *cost, int64_t bytes) {
   use(m, cost, UNIT_STORE,
       (double)bytes / 4 / m->chip->value[CHIP_SUBLANES] / m->chip->value[CHIP_LANES]);
+}
+
+static bool overhangs(const CostModel *m, const Ref *ref) {
+  for (int i = 0; i < ref->array.rank; i++) {
+    int64_t block = extent(m, ref->block[i]), dim = extent(m, ref->array.dim[i]);
+    if (block > 0 && dim % block != 0) return true;
+  }
+  return false;
+}
+
+// What lies past the edge is any value there: a load compares indices and selects, as 32-bit lanes.
+static void pad_cost(const CostModel *m, const Instr *load, Cost *cost) {
+  Type lanes = load->type;
+  lanes.dtype = DT_I32;
+  if (load->ref->has_pad && load->type.rank > 0 && overhangs(m, load->ref))
+    use(m, cost, UNIT_VPU, 3 * registers(m, &lanes));
 }
 
 static void memory_cost(const CostModel *m, const Instr *instr, Cost *cost) {
@@ -251,6 +267,7 @@ static void memory_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   *(instr->op == OP_LOAD ? &cost->load_bytes : &cost->store_bytes) = bytes;
   cost->busy[UNIT_VMEM] = (double)bytes / chip_vmem_bandwidth(m->chip);
   if (instr->op == OP_STORE) use_stores(m, cost, bytes);
+  if (instr->op == OP_LOAD) pad_cost(m, instr, cost);
 }
 
 // A value that lies in VMEM is stored once and loaded where it is read.
