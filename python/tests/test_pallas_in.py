@@ -233,6 +233,129 @@ def test_copies():
     numpy.testing.assert_array_equal(found, x[8:16] * 2)
 
 
+def test_functions_of_numpy():
+    def kernel(x_ref, o_ref):
+        v = x_ref[...]
+        a, b = jnp.split(v, 2, axis=1)
+        moved = jnp.concatenate([b, a], axis=1) + jnp.pad(v[:, 1:-1], ((0, 0), (1, 1)), constant_values=2.0) + jnp.roll(v, 3, axis=1)
+        copied = jnp.tile(a, (1, 2)) + jnp.flip(v, 0) + jnp.repeat(a, 2, axis=1) + jnp.stack([v, v]).sum(0)
+        picked = jnp.take_along_axis(v, jnp.argsort(v, axis=1), axis=1) + jnp.outer(v[:, 0], v[0])
+        changed = v.at[2, 3].set(9.0) + v.at[1:3].add(1.0) + jnp.tril(jnp.ones(v.shape))
+        reduced = jnp.cumsum(v, 1) + jnp.linalg.norm(v, axis=1, keepdims=True) + jnp.mean(v) + jnp.var(v, axis=0)
+        o_ref[...] = moved + copied + picked + changed + reduced + jax.nn.gelu(v) + jax.nn.softplus(v) + jnp.logaddexp(v, v)
+    both(lambda i, x: run(kernel, x, interpret=i), values(8, 16), atol=1e-4)
+
+
+def test_einsum():
+    def kernel(q_ref, k_ref, o_ref):
+        o_ref[...] = jnp.einsum("abqd,abkd->bakq", q_ref[...], k_ref[...])
+    q, k = values(2, 3, 8, 16), values(2, 3, 4, 16, seed=1)
+    found = run(kernel, q, k, out=((3, 2, 4, 8), "float32"))
+    numpy.testing.assert_allclose(found, numpy.einsum("abqd,abkd->bakq", q, k), rtol=1e-4, atol=1e-4)
+
+
+def test_nested_loops():
+    def kernel(x_ref, o_ref):
+        def outer(i, c):
+            def inner(j, d):
+                return jax.lax.cond(j % 2 == 0, lambda d: d + x_ref[i, j], lambda d: d * 1.5, d)
+            return c + jax.lax.fori_loop(0, i + 1, inner, jnp.float32(0))
+        o_ref[0, 0] = jax.lax.fori_loop(0, 8, outer, jnp.float32(1))
+        o_ref[0, 1:] = jnp.zeros(15)
+        o_ref[1:, :] = x_ref[1:, :]
+
+        @pl.loop(2, 6)
+        def _(k):
+            @pl.when(k > 3)
+            def _():
+                o_ref[k, :] = x_ref[k, :] * k.astype(jnp.float32)
+    both(lambda i, x: run(kernel, x, interpret=i), values(8, 16))
+
+
+def test_names_that_the_language_has():
+    def größe(grid, kernel, let, o):
+        sum = grid[...] + kernel[...]  # naïve ∑ \
+        fn = jnp.exp(sum)
+        o[...] = fn + sum + let[...]
+    x = values(8, 16)
+    numpy.testing.assert_allclose(run(größe, x, x, x), numpy.exp(2 * x) + 3 * x, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", "bfloat16 float16 int8 uint8 int16 uint32 bool float8_e4m3fn".split())
+def test_dtypes(dtype):
+    def kernel(a_ref, b_ref, o_ref, m_ref):
+        a, b = a_ref[...].astype(jnp.float32), b_ref[...].astype(jnp.float32)
+        o_ref[...] = jnp.where(a > b, a_ref[...], b_ref[...])
+        m_ref[...] = jnp.max(a, axis=0, keepdims=True)
+    a, b = (jnp.asarray(abs(values(8, 16, seed=s)) * 5).astype(dtype) for s in (0, 1))
+    o, m = run(kernel, a, b, out=[((8, 16), dtype), ((1, 16), "float32")])
+    wide = [numpy.asarray(v).astype("f4") for v in (a, b)]
+    assert o.dtype == a.dtype
+    numpy.testing.assert_array_equal(numpy.asarray(o).astype("f4"), numpy.maximum(*wide))
+    numpy.testing.assert_array_equal(m, wide[0].max(0, keepdims=True))
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_small_arrays(rows):
+    x = values(rows, 128)
+    assert add(x, x).shape == (rows, 128)
+    numpy.testing.assert_array_equal(run(add_kernel, x, x), 3 * x)
+
+
+def test_views_of_refs():
+    def kernel(x_ref, o_ref, s_ref):
+        s_ref[...] = x_ref[...]
+        o_ref[...] = s_ref.bitcast(jnp.int32)[...] + s_ref.reshape(2, 8, 16).bitcast(jnp.int32)[1, 0:1, :]
+    x = values(16, 16)
+    found = run(kernel, x, out=((16, 16), "int32"), scratch=[pltpu.VMEM((16, 16), jnp.float32)])
+    numpy.testing.assert_array_equal(found, x.view("i4") + x.view("i4")[8:9])
+
+
+def test_random_numbers():
+    def kernel(o_ref):
+        o_ref[...] = jax.random.uniform(jax.random.fold_in(jax.random.key(3), pl.program_id(0)), o_ref.shape)
+    found = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32), grid=(2,),
+                           out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)))()
+    wanted = [jax.random.uniform(jax.random.fold_in(jax.random.key(3), i), (8, 128)) for i in range(2)]
+    numpy.testing.assert_array_equal(found, numpy.concatenate(wanted))
+
+
+def test_array_indices():
+    def kernel(x_ref, i_ref, o_ref):
+        column = pl.program_id(0) * 16 + jnp.arange(16)
+        o_ref[0, :] = pltpu.load(x_ref.at[3, column], mask=column < 20)
+        o_ref[1:5, :] = x_ref[i_ref[...], 0:16]
+        o_ref[5, column % 16] = x_ref[i_ref[...][0], 0:16] * 2
+
+    def f(interpret, x, i):
+        whole = pl.BlockSpec(x.shape, lambda i: (0, 0))
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((6, 16), x.dtype), grid=(1,), interpret=interpret,
+                              in_specs=[whole, pl.BlockSpec((4,), lambda i: (0,))])(x, i)
+    both(f, values(8, 20), numpy.array([3, 0, 7, 7], "i4"))
+
+
+def test_pipelines_and_kernels_of_a_mesh():
+    x, anywhere = values(64, 128), pl.BlockSpec(memory_space=pl.ANY)
+
+    def outer(x_ref, o_ref):
+        def inner(x_ref, o_ref):
+            o_ref[...] = x_ref[...] * 2 + pl.program_id(0).astype(jnp.float32)
+        spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        pltpu.emit_pipeline(inner, grid=(8,), in_specs=[spec], out_specs=[spec])(x_ref, o_ref)
+    found = pl.pallas_call(outer, out_shape=like(x), in_specs=[anywhere], out_specs=anywhere)(x)
+    numpy.testing.assert_allclose(found, x * 2 + numpy.arange(64)[:, None] // 8, rtol=1e-6)
+    if not hasattr(pl, "kernel"):
+        return
+
+    def moved(x_ref, o_ref, s_ref):
+        pltpu.sync_copy(x_ref, s_ref)
+        s_ref[...] = s_ref[...] + 1
+        pltpu.sync_copy(s_ref, o_ref)
+    found = pl.kernel(moved, out_type=like(x), mesh=pltpu.create_tensorcore_mesh("core"),
+                      scratch_types=[pltpu.VMEM(x.shape, jnp.float32)])(x)
+    numpy.testing.assert_array_equal(found, x + 1)
+
+
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])
 def test_int4(dtype):
     def kernel(x_ref, w_ref, o_ref, p_ref):

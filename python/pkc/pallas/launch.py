@@ -41,7 +41,7 @@ class _Launch:
         self.function = (getattr(info, "func_src_info", None) or "").strip()
         self.writer = Writer()
         wanted = name or (self.function.split(" ")[0] if self.function else "kernel")
-        self.name = re.sub(r"\W+", "_", wanted).strip("_") or "kernel"
+        self.name = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_") or "kernel"
         if self.name[0].isdigit():
             self.name = "k" + self.name
         if jaxpr.constvars:
@@ -60,7 +60,7 @@ class _Launch:
         given = []
         for block in m.block_mappings:
             names = getattr(block.index_map_jaxpr.jaxpr.debug_info, "arg_names", None) or []
-            if len(names) >= len(m.grid) and all(re.fullmatch(r"[A-Za-z]\w*", n or "") for n in names[:len(m.grid)]):
+            if len(names) >= len(m.grid) and all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", n or "") for n in names[:len(m.grid)]):
                 given = list(names)
                 break
         spare = "ijklmnpqr"

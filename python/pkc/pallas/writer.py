@@ -25,7 +25,7 @@ class Writer:
 
     def name(self, wanted):
         """A name nobody has."""
-        base = re.sub(r"\W+", "_", wanted or "").strip("_") or "v"
+        base = re.sub(r"\W+", "_", wanted or "", flags=re.ASCII).strip("_") or "v"
         base = "v" + base if base[0].isdigit() else base
         made, count = base, 1
         while made in self.taken:

@@ -148,6 +148,13 @@ def added(value, number):
     return Value("%s + %d" % (value.at(ADD), number), (), value.dtype, ADD, index=value.index, reads=value.reads)
 
 
+def hold(tr, values):
+    """What a loop uses is computed before it."""
+    for value in values:
+        if isinstance(value, Value):
+            tr.held(value)
+
+
 class Carries:
     """The carries of a loop: variables, but for a counter and what does not change."""
 
@@ -172,6 +179,7 @@ def _scan(tr, equation):
     tr.writer.flush(everything=True)
     values = [tr.read(atom) for atom in equation.invars]
     starts, xs = values[consts:consts + carries], values[consts + carries:]
+    hold(tr, [*values[:consts], *xs])
     counter = counter_of(jaxpr, carries, consts)
     kept = Carries(tr, equation.outvars[:carries], starts, jaxpr, consts, counter)
     ys = [declare(tr, var, "rows") if tr.uses[var] else None for var in equation.outvars[carries:]]
@@ -237,6 +245,7 @@ def _while(tr, equation):
     tr.writer.flush(everything=True)
     values = [tr.read(atom) for atom in equation.invars]
     starts = values[a + b:]
+    hold(tr, values[:a + b])
     counter = counter_of(p["body_jaxpr"], len(starts), b)
     bound = _bound_of(p, values, counter)
     if bound is not None:
