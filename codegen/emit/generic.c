@@ -455,6 +455,44 @@ static void emit_products(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
+// The address of the matrix of an operand (or of the result) at the leading index of `loops`.
+static const char *matrix_address(CWriter *w, const Instr *v, const Place *place, const Type *t,
+                                  const int8_t *labels, const Loops *loops) {
+  const Expr *at[MAX_RANK];
+  for (int i = 0; i < t->rank; i++) {
+    int axis = label_axis(v->labels.out, v->type.rank - 2, labels[i]);
+    at[i] = axis < 0 ? number(w->g, 0) : loops->at[axis];
+  }
+  return address(w->g, place, t->rank, at);
+}
+
+static void emit_wide_products(CWriter *w, Instr *v) {
+  Gen *g = w->g;
+  WideProduct s = wide_product(v);
+  int n = v->type.rank;
+  Place a, b, to;
+  REQUIRE(place_of(g, s.a, &a) && place_of(g, s.b, &b) && place_of(g, v, &to));
+  Loops loops = open_loops(w, v, 3u << (n - 2));
+  const char *product = unique_name(&w->names, "product");
+  line(w, "const pk_dot_wide %s = {", product);
+  line(w, "  .rows = %s, .cols = %s, .k = %s,",
+       demand_text(g, val(v)->demand[n - 2], v->type.dim[n - 2]),
+       demand_text(g, val(v)->demand[n - 1], v->type.dim[n - 1]),
+       extent_text(g, s.a->type.dim[s.k]));
+  line(w, "  .a = %s, .a_row = %s, .a_k = %s,",
+       matrix_address(w, v, &a, &s.a->type, s.a_labels, &loops), expr_text(a.stride[s.m]),
+       expr_text(a.stride[s.k]));
+  line(w, "  .b = %s, .b_k = %s, .b_col = %s,",
+       matrix_address(w, v, &b, &s.b->type, s.b_labels, &loops), expr_text(b.stride[s.k2]),
+       expr_text(b.stride[s.n]));
+  line(w, "  .to = %s, .to_row = %s, .to_col = %s,",
+       matrix_address(w, v, &to, &v->type, v->labels.out, &loops), expr_text(to.stride[n - 2]),
+       expr_text(to.stride[n - 1]));
+  line(w, "};");
+  line(w, "pk_dot_wide_%s(&%s);", val(v)->kind->name, product);
+  close_loops(w, &loops);
+}
+
 static void emit_contractions(CWriter *w, Instr *v) {
   Gen *g = w->g;
   Loops loops = open_loops(w, v, 0);
@@ -499,6 +537,7 @@ void emit_generic(CWriter *w, const Group *group) {
       [METHOD_SORT] = emit_sort,
       [METHOD_CONTRACT] = emit_contractions,
       [METHOD_PRODUCTS] = emit_products,
+      [METHOD_WIDE_PRODUCTS] = emit_wide_products,
   };
   int taken = w->names.taken.count;
   line(w, "{ /* %s */", op_info[group->instr->op].name);

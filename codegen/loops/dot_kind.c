@@ -10,6 +10,8 @@ typedef enum {
   KIND_U8_I8,
   KIND_I16,
   KIND_I32,
+  KIND_F64,
+  KIND_I64,
   KIND_COUNT
 } Kind;
 
@@ -22,6 +24,8 @@ static const DotKind kinds[KIND_COUNT] = {
     [KIND_U8_I8] = {"u8_i8", DT_COUNT, 4, "pk/dot/i8.h"},
     [KIND_I16] = {"i16", DT_I16, 2, "pk/dot/i16.h"},
     [KIND_I32] = {"i32", DT_I32, 1, NULL},
+    [KIND_F64] = {"f64", DT_F64, 1, "pk/dot/wide.h"},
+    [KIND_I64] = {"i64", DT_I64, 1, "pk/dot/wide.h"},
 };
 
 static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
@@ -34,6 +38,7 @@ static Kind choose(const Target *target, const Instr *dot) {
   DotShape s = dot_shape(dot);
   if (s.matrices) a = s.a->type.dtype, b = s.b->type.dtype;
   if (a == DT_BF16 && b == DT_BF16 && target->bf16_dot) return KIND_BF16;
+  if (is_wide(a)) return is_float(a) ? KIND_F64 : KIND_I64;
   if (is_float(a)) return KIND_F32;
   if (is_byte(a) && is_byte(b) && target->byte_dot)
     return a == DT_I8 ? (b == DT_I8 ? KIND_I8 : KIND_I8_U8) : (b == DT_U8 ? KIND_U8 : KIND_U8_I8);
@@ -88,7 +93,8 @@ static void note_used(const Schedule *s, bool *used) {
     const Group *group = s->groups.at[i];
     for (int k = 0; k < group->steps.count; k++)
       if (group->steps.at[k].dot) used[val(group->steps.at[k].dot)->kind - kinds] = true;
-    if (group->kind == GROUP_GENERIC && group->method == METHOD_PRODUCTS)
+    if (group->kind == GROUP_GENERIC &&
+        (group->method == METHOD_PRODUCTS || group->method == METHOD_WIDE_PRODUCTS))
       used[val(group->instr)->kind - kinds] = true;
     for (int r = 0; r < 2; r++)
       if (group->inner[r]) note_used(group->inner[r], used);

@@ -217,8 +217,9 @@ typedef enum {
   METHOD_ARG_REDUCE,
   METHOD_SCAN,
   METHOD_SORT,
-  METHOD_CONTRACT,  // each element is a sum of products
-  METHOD_PRODUCTS,  // a product of two matrices for each index of leading axes
+  METHOD_CONTRACT,       // each element is a sum of products
+  METHOD_PRODUCTS,       // a product of two matrices for each index of leading axes
+  METHOD_WIDE_PRODUCTS,  // likewise, of 64-bit elements with any strides
   METHOD_COUNT
 } Method;
 

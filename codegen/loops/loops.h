@@ -102,6 +102,16 @@ typedef struct {
   bool a_transposed, b_transposed;
 } ProductShape;
 
+// A dot of 64-bit operands with one label that is summed over. Axes: `m` and `k` of the operand
+// that has the rows of the result, `k2` and `n` of the other one.
+typedef struct {
+  bool plain;
+  const Instr *a, *b;
+  const int8_t *a_labels, *b_labels;
+  int m, k, k2, n;
+} WideProduct;
+int label_axis(const int8_t *labels, int rank, int8_t label);  // -1: it is not there
+
 // kinds.c
 Dim dot_depth(const Instr *dot);               // extent of the axis that a plain dot sums over
 bool is_row_scalar(const Instr *instr);        // one element a row
@@ -150,6 +160,7 @@ const Instr *added_to(const Step *step);  // the load that a step with `into` ad
 // method.c
 void choose_method(Gen *g, Group *generic);  // and the room that it takes
 ProductShape product_shape(const Instr *dot);
+WideProduct wide_product(const Instr *dot);
 
 // buffers.c
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims,

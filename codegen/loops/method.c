@@ -21,6 +21,51 @@ ProductShape product_shape(const Instr *v) {
   return s.plain ? s : none;
 }
 
+int label_axis(const int8_t *labels, int rank, int8_t label) {
+  for (int i = 0; i < rank; i++)
+    if (labels[i] == label) return i;
+  return -1;
+}
+
+// Does the operand have the label `axis` of the result, not the label `other`, and one label more
+// than the leading axes of the result? That one's axis goes to k.
+static bool has_matrix(const Instr *v, const Instr *operand, const int8_t *labels, int8_t axis,
+                       int8_t other, int *k) {
+  int rank = operand->type.rank, summed = 0;
+  for (int i = 0; i < rank; i++) {
+    if (label_axis(labels, rank, labels[i]) != i) return false;
+    if (label_axis(v->labels.out, v->type.rank, labels[i]) < 0) summed++, *k = i;
+  }
+  return summed == 1 && label_axis(labels, rank, axis) >= 0 && label_axis(labels, rank, other) < 0;
+}
+
+WideProduct wide_product(const Instr *v) {
+  WideProduct none = {0}, s = {0};
+  int n = v->type.rank;
+  if (n < 2 || !is_wide(v->type.dtype)) return none;
+  for (int i = 0; i < 2; i++)
+    if (!is_wide(v->args[i]->type.dtype)) return none;
+  int8_t row = v->labels.out[n - 2], column = v->labels.out[n - 1];
+  int left = label_axis(v->labels.a, v->args[0]->type.rank, row) >= 0 ? 0 : 1;
+  s.a = v->args[left];
+  s.b = v->args[1 - left];
+  s.a_labels = left ? v->labels.b : v->labels.a;
+  s.b_labels = left ? v->labels.a : v->labels.b;
+  s.plain = row != column && has_matrix(v, s.a, s.a_labels, row, column, &s.k) &&
+            has_matrix(v, s.b, s.b_labels, column, row, &s.k2) &&
+            s.a_labels[s.k] == s.b_labels[s.k2];
+  if (!s.plain) return none;
+  s.m = label_axis(s.a_labels, s.a->type.rank, row);
+  s.n = label_axis(s.b_labels, s.b->type.rank, column);
+  return s;
+}
+
+static bool has_wide_products(Gen *g, const Instr *v) {
+  Place at;
+  return wide_product(v).plain && layout_of(g, v->args[0], &at) && layout_of(g, v->args[1], &at) &&
+         layout_of(g, v, &at);
+}
+
 static bool has_products(Gen *g, const Instr *v) {
   Place a, b, out;
   int last = v->type.rank - 1;
@@ -88,7 +133,9 @@ static Method method_of(Gen *g, const Instr *v) {
     case OP_ARGSORT:
       return METHOD_SORT;
     case OP_DOT:
-      return has_products(g, v) ? METHOD_PRODUCTS : METHOD_CONTRACT;
+      return has_products(g, v)        ? METHOD_PRODUCTS
+             : has_wide_products(g, v) ? METHOD_WIDE_PRODUCTS
+                                       : METHOD_CONTRACT;
     default:
       break;
   }
