@@ -2,6 +2,7 @@
 //
 // Two for each multiply-add of its einsums; terms that an affine mask removes are not counted.
 // Without an einsum, one for each elementwise or reduction operation on an element.
+#include "codegen/ir/affine.h"
 #include "codegen/ir/flow.h"
 #include "codegen/ir/work.h"
 
@@ -22,67 +23,63 @@ static double elements_of(const int64_t *sizes, const Type *type) {
 
 typedef struct {
   double coefficient[MAX_RANK], constant;
-} Affine;
-enum { MOST_TERMS = 16 };
+} Inequality;
+enum { MOST_TERMS = 16, DEEPEST_NUMBER = 10 };
 typedef struct {
   int count;
-  Affine terms[MOST_TERMS];
+  Inequality terms[MOST_TERMS];
 } Mask;
 
-// The value of v at index (i..) as an affine form; map[k] is the mask's axis that v's axis k runs
-// over (-1: fixed at 0).
-static bool affine_of(const Instr *v, const int64_t *sizes, const int *map, Affine *a) {
-  Affine b, c;
-  int inner[MAX_RANK];
-  memset(a, 0, sizeof *a);
+// The value of a number, for sizes.
+static bool number_of(const Instr *v, const int64_t *sizes, int depth, double *value) {
+  double a, b = 0;
+  if (depth == 0 || is_float(v->type.dtype)) return false;
   switch (v->op) {
     case OP_CONST:
-      a->constant = is_float(v->type.dtype) ? v->fval : (double)v->ival;
+      *value = (double)v->ival;
       return true;
     case OP_SIZE:
-      a->constant = (double)sizes[v->ival];
-      return true;
-    case OP_IOTA:
-      if (map[v->ival] >= 0) a->coefficient[map[v->ival]] = 1;
+      *value = (double)sizes[v->ival];
       return true;
     case OP_CAST:
-      return affine_of(v->args[0], sizes, map, a);
+      return number_of(v->args[0], sizes, depth - 1, value);
     case OP_NEG:
-      if (!affine_of(v->args[0], sizes, map, &b)) return false;
-      for (int i = 0; i < MAX_RANK; i++) a->coefficient[i] = -b.coefficient[i];
-      a->constant = -b.constant;
-      return true;
-    case OP_BROADCAST:
-      for (int i = 0; i < v->args[0]->type.rank; i++)
-        inner[i] =
-            v->args[0]->type.dim[i] == 1 ? -1 : map[i + v->type.rank - v->args[0]->type.rank];
-      return affine_of(v->args[0], sizes, inner, a);
     case OP_ADD:
     case OP_SUB:
-      if (!affine_of(v->args[0], sizes, map, &b) || !affine_of(v->args[1], sizes, map, &c))
+      if (!number_of(v->args[0], sizes, depth - 1, &a) ||
+          (v->nargs > 1 && !number_of(v->args[1], sizes, depth - 1, &b)))
         return false;
-      for (int i = 0; i < MAX_RANK; i++)
-        a->coefficient[i] = b.coefficient[i] + (v->op == OP_ADD ? 1 : -1) * c.coefficient[i];
-      a->constant = b.constant + (v->op == OP_ADD ? 1 : -1) * c.constant;
+      *value = v->op == OP_NEG ? -a : v->op == OP_ADD ? a + b : a - b;
       return true;
     default:
       return false;
   }
 }
 
-// a OP b as "affine >= 0" on integers; false when it is not of that kind.
+// a >= 0
+static bool inequality_of(const Affine *a, const int64_t *sizes, Inequality *t) {
+  for (int i = 0; i < MAX_RANK; i++) t->coefficient[i] = (double)a->coefficient[i];
+  t->constant = 0;
+  for (int i = 0; i < a->terms; i++) {
+    double value;
+    if (!number_of(a->term[i].of, sizes, DEEPEST_NUMBER, &value)) return false;
+    t->constant += (double)a->term[i].factor * value;
+  }
+  return true;
+}
+
+// a OP b as an inequality on integers; false when it is not of that kind.
 static bool add_comparison(const Instr *v, const int64_t *sizes, const int *map, Mask *mask) {
-  Affine a, b, *t;
+  Affine a, b;
   bool less = v->op == OP_LT || v->op == OP_LE, strict = v->op == OP_LT || v->op == OP_GT;
   if (v->op != OP_LT && v->op != OP_LE && v->op != OP_GT && v->op != OP_GE) return false;
-  if (mask->count == MOST_TERMS || !affine_of(v->args[0], sizes, map, &a) ||
-      !affine_of(v->args[1], sizes, map, &b))
+  if (mask->count == MOST_TERMS || !affine_of(v->args[less], map, &a) ||
+      !affine_of(v->args[!less], map, &b) || !affine_subtract(&a, &b))
     return false;
-  t = &mask->terms[mask->count++];
-  for (int i = 0; i < MAX_RANK; i++)
-    t->coefficient[i] =
-        less ? b.coefficient[i] - a.coefficient[i] : a.coefficient[i] - b.coefficient[i];
-  t->constant = (less ? b.constant - a.constant : a.constant - b.constant) - strict;
+  Inequality *t = &mask->terms[mask->count];
+  if (!inequality_of(&a, sizes, t)) return false;
+  t->constant -= strict;
+  mask->count++;
   return true;
 }
 

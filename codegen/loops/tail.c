@@ -6,6 +6,7 @@
 // zeros, may stop there: then nobody wants the columns past the end, and within the others the mask
 // is always true and is dropped. (docs/numerics.md: a term that a mask made exactly zero may be
 // left out whatever the other factor is.)
+#include "codegen/ir/affine.h"
 #include "codegen/ir/array.h"
 #include "codegen/loops/loops.h"
 
@@ -73,37 +74,23 @@ static Demand matching_inside(Gen *g, const Instr *start, const Instr *extent, D
   return NULL;
 }
 
-// Counters and sizes stay below 2^31: where they are signed they do not wrap.
-static bool counts(DType t) { return dtype_info[t].class == CLASS_SIGNED && dtype_bytes(t) >= 4; }
-
-static const Instr *strip_casts(const Instr *v) {
-  while (v->op == OP_CAST && counts(v->type.dtype) && counts(v->args[0]->type.dtype))
-    v = v->args[0];
-  return v;
-}
-
 static const Instr *splat_of(const Instr *v) {
-  v = strip_casts(v);
-  return v->op == OP_BROADCAST && v->args[0]->type.rank == 0 ? strip_casts(v->args[0]) : NULL;
+  v = without_casts(v);
+  return v->op == OP_BROADCAST && v->args[0]->type.rank == 0 ? without_casts(v->args[0]) : NULL;
 }
 
-static bool is_iota(const Instr *v, int axis) {
-  v = strip_casts(v);
-  return v->op == OP_IOTA && v->ival == axis && counts(v->type.dtype);
+// Is v the index along the axis, or start + that? `start` is NULL for the bare index.
+static bool is_index(const Instr *v, int axis, const Instr **start) {
+  static const int same[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+  Affine a;
+  return affine_of(v, same, &a) && affine_is_index(&a, axis, start);
 }
 
-// `a < b` with a = iota or start + iota.
+// `a < b` where a is the index along the axis, counted from a start.
 static Demand bound_of_less(Gen *g, const Instr *a, const Instr *b, int axis) {
-  const Instr *extent = splat_of(b);
-  Dim block = a->type.dim[axis];
-  a = strip_casts(a);
-  if (!extent) return NULL;
-  if (is_iota(a, axis)) return matching_inside(g, NULL, extent, block);
-  if (a->op != OP_ADD) return NULL;
-  for (int i = 0; i < 2; i++)
-    if (is_iota(a->args[i], axis) && splat_of(a->args[1 - i]))
-      return matching_inside(g, splat_of(a->args[1 - i]), extent, block);
-  return NULL;
+  const Instr *extent = splat_of(b), *start;
+  if (!extent || !is_index(a, axis, &start)) return NULL;
+  return matching_inside(g, start, extent, a->type.dim[axis]);
 }
 
 // The count along the axis below which alone this one comparison holds.
@@ -127,26 +114,14 @@ static Demand bound_of(Gen *g, const Instr *mask, int axis) {
 static bool is_counter(const Instr *v, int depth) {
   if (v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_ARG) return true;
   if (v->op == OP_CONST) return v->ival >= -MOST_IN_START && v->ival <= MOST_IN_START;
-  if (depth == 0 || !op_is_elementwise(v->op) || !counts(v->type.dtype)) return false;
+  if (depth == 0 || !op_is_elementwise(v->op) || !is_counter_type(v->type.dtype)) return false;
   for (int i = 0; i < v->nargs; i++)
     if (!is_counter(v->args[i], depth - 1)) return false;
   return true;
 }
 
-static const Instr *counter_of(const Instr *v) {
-  const Instr *start = splat_of(v);
-  return start && is_counter(start, DEEPEST_INDEX) ? start : NULL;
-}
-
-// Is v = iota along `axis`, or start + iota? `start` is NULL for a plain iota.
-static bool is_affine(const Instr *v, int axis, const Instr **start) {
-  *start = NULL;
-  v = strip_casts(v);
-  if (v->op == OP_IOTA) return is_iota(v, axis);
-  if (v->op != OP_ADD || !counts(v->type.dtype)) return false;
-  for (int i = 0; i < 2; i++)
-    if (is_iota(v->args[i], axis) && (*start = counter_of(v->args[1 - i]))) return true;
-  return false;
+static bool is_counted(const Instr *v, int axis, const Instr **start) {
+  return is_index(v, axis, start) && (!*start || is_counter(*start, DEEPEST_INDEX));
 }
 
 static Demand new_strip_bound(Gen *g, StripBound bound) {
@@ -173,7 +148,7 @@ static Demand strip_bound_of(Gen *g, const Instr *mask, int axis, Demand base) {
                       .mask = mask,
                       .inclusive = mask->op == OP_LE || mask->op == OP_GE};
   const Instr *columns = mask->args[less ? 0 : 1], *rows = mask->args[less ? 1 : 0];
-  if (!is_affine(columns, 1, &bound.col_start) || !is_affine(rows, 0, &bound.row_start))
+  if (!is_counted(columns, 1, &bound.col_start) || !is_counted(rows, 0, &bound.row_start))
     return NULL;
   return new_strip_bound(g, bound);
 }
