@@ -260,6 +260,7 @@ static void test_simplify(void) {
        "= add %3, %4",
        true, "load", 3},
       {"%3: f32[4] = tanh %1 %9: f32[4] = neg %1", true, "tanh", 0},
+      {"print \"kept\" () %9: f32[4] = neg %1", true, "print", 1},
       {"%3: f32[1, 4] = reshape %1 %4: f32[4] = reshape %3 %5: f32[4] = neg %4 %9: f32[4] = neg %5",
        true, "reshape", 0},
       {"%3: f32[1, 4] = reshape %1 %4: f32[4] = reshape %3 %5: f32[4] = neg %4 %9: f32[4] = neg %5",

@@ -23,6 +23,7 @@ static const char kernel[] =
     "  p[...] = t[...] + 1;\n"
     "  t[...] = v[...];\n"
     "  r[...] = t[...] * 3;\n"
+    "  t[0:63, :] = t[1:64, :];\n"
     "  if i == 0 { s[...] = cumsum(cast(b[...], f32), axis = 0); }\n"
     "}\n";
 
@@ -59,6 +60,10 @@ static bool has_loops_of_its_own(const Group *group) { return group->kind == GRO
 static bool stores_twice(const Group *group) {
   return group->kind == GROUP_ROWS && !group->has_dot && group->steps.count &&
          group->steps.at[0].members.count > 3;
+}
+
+static bool stores_itself(const Group *group) {
+  return group->kind == GROUP_ROWS && group->lead[0] == 63;
 }
 
 static Group *strips(Gen *g) { return find_group(g->body, has_strips); }
@@ -178,6 +183,17 @@ static void hazard_of_read(Gen *g) {
   int add = store_of(step, "p", 0) - 1;
   swap(&step->members.at[store_of(step, "t", 0)], &step->members.at[add]);
 }
+static void hazard_of_write(Gen *g) {
+  Step *step = stores(g);
+  int add = store_of(step, "p", 0) - 1;
+  for (int i = store_of(step, "t", 1); i > add; i--)
+    swap(&step->members.at[i], &step->members.at[i - 1]);
+}
+static void hazard_of_window(Gen *g) {
+  Instr *store = find_group(g->body, stores_itself)->steps.at[0].members.at[0],
+        *load = ir_store_value(store);
+  swap(&store->args[0], &load->args[0]);
+}
 static void hazard_of_rows(Gen *g) {
   Step *step = stores(g);
   Instr *sum = step->members.at[store_of(step, "p", 0) - 1];
@@ -221,6 +237,8 @@ static const struct {
     {"one strip for all rows", "strips: ", "", strips_of_more},
     {"stores exchanged", "hazard: ", "", hazard_of_stores},
     {"a read before its store", "hazard: ", "", hazard_of_read},
+    {"a store before the read of what it replaces", "hazard: ", "", hazard_of_write},
+    {"a store ahead of the load of its ref", "hazard: ", "", hazard_of_window},
     {"a read of other rows", "hazard: ", "", hazard_of_rows},
 };
 
