@@ -6,31 +6,34 @@ static const char *wanted_text(Gen *g, const Instr *v, int axis) {
   return demand_text(g, demand_outside(g, val(v)->demand[axis]), v->type.dim[axis]);
 }
 
-void pack_operands(CWriter *w, const Instr *dot) {
+void pack_left(CWriter *w, const Instr *dot) {
   Gen *g = w->g;
   DotShape s = dot_shape(dot);
-  const DotKind *kind = val(dot)->kind;
+  const Buffer *b = val(dot)->left;
+  int m = s.a_transposed;
   Place p;
-  if (val(dot)->left) {
-    const Buffer *b = val(dot)->left;
-    int m = s.a_transposed;
-    REQUIRE(place_of(g, s.a, &p));
-    const char *packed = expr_text(b->stride[0]);
-    line(w, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
-         pack_rows_text(g, kind, p.element, s.a_transposed), reading(g, b->name), packed,
-         place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.a, m),
-         wanted_text(g, s.a, 1 - m), extent_text(g, s.a->type.dim[m]), packed);
-  }
-  if (val(dot)->panels) {
-    const Buffer *b = val(dot)->panels;
-    int n = s.b_transposed;
-    REQUIRE(place_of(g, s.b, &p));
-    const char *depth = expr_text(val(dot)->depth);
-    line(w, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
-         pack_panels_text(g, kind, p.element, s.b_transposed), reading(g, b->name), depth,
-         place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.b, n),
-         wanted_text(g, s.b, 1 - n), extent_text(g, s.b->type.dim[1 - n]));
-  }
+  if (!b) return;
+  REQUIRE(place_of(g, s.a, &p));
+  const char *packed = expr_text(b->stride[0]);
+  line(w, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
+       pack_rows_text(g, val(dot)->kind, p.element, s.a_transposed), reading(g, b->name), packed,
+       place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.a, m),
+       wanted_text(g, s.a, 1 - m), extent_text(g, s.a->type.dim[m]), packed);
+}
+
+void pack_panels(CWriter *w, const Instr *dot) {
+  Gen *g = w->g;
+  DotShape s = dot_shape(dot);
+  const Buffer *b = val(dot)->panels;
+  int n = s.b_transposed;
+  Place p;
+  if (!b) return;
+  REQUIRE(place_of(g, s.b, &p));
+  const char *depth = expr_text(val(dot)->depth);
+  line(w, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
+       pack_panels_text(g, val(dot)->kind, p.element, s.b_transposed), reading(g, b->name), depth,
+       place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.b, n),
+       wanted_text(g, s.b, 1 - n), extent_text(g, s.b->type.dim[1 - n]));
 }
 
 typedef struct {
@@ -105,24 +108,58 @@ static const Expr *reads_source(Gen *g, const RefGen *b, const Expr *row) {
   return expr_and(pool, source, expr_or(pool, few, first));
 }
 
+// What every product has: its sizes and its left operand.
+static void put_shape(CWriter *w, const Group *group, const Step *step, const Expr *row,
+                      const Expr *rows) {
+  Gen *g = w->g;
+  const Instr *dot = step->dot;
+  Matrix a = left_operand(g, dot, group, row);
+  line(w, "  .rows = %s, .cols = %s, .k = %s,", expr_text(rows),
+       demand_text(g, step->demand, step->columns), demand_text(g, step->along, dot_depth(dot)));
+  line(w, "  .a = %s, .lda = %s,", expr_text(a.pointer),
+       bytes_of(g, dot_element(val(dot)->kind, dot_shape(dot).a->type.dtype), a.stride));
+}
+
+const char *emit_whole_product(CWriter *w, const Group *group, const Step *step) {
+  Gen *g = w->g;
+  const Buffer *b = val(dot_shape(step->dot).b)->buffer;
+  const char *product = unique_name(&w->names, "product");
+  show_source(w, step->dot->span);
+  line(w, "const pk_dot_product %s = {", product);
+  put_shape(w, group, step, number(g, 0), demand_expr(g, group->lead_demand[0], group->lead[0]));
+  line(w, "  .source = %s, .ldsource = %s, .near = true,", reading(g, b->name),
+       bytes_of(g, b->element, b->stride[0]));
+  put_result(w, step, number(g, 0));
+  line(w, "};");
+  return product;
+}
+
+void emit_part_of_product(CWriter *w, const Step *step, const char *product, const char *part,
+                          const char *count) {
+  Gen *g = w->g;
+  DotShape s = dot_shape(step->dot);
+  const DotKind *kind = val(step->dot)->kind;
+  const char *piece = unique_name(&w->names, "piece"),
+             *which = s.b_transposed
+                          ? text(g, "pk_dot_columns_of(&%s, %s, %s)", product, part, count)
+                          : text(g, "pk_dot_rows_of(&%s, %s, %s, %d)", product, part, count,
+                                 dtype_bytes(dot_element(kind, s.a->type.dtype)));
+  line(w, "const pk_dot_product %s = %s;", piece, which);
+  line(w, "%s(&%s);", few_rows_text(g, kind, val(s.b)->buffer->element, s.b_transposed), piece);
+}
+
 void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row, const Expr *rows) {
   Gen *g = w->g;
   const Instr *dot = step->dot;
   DotShape s = dot_shape(dot);
   const DotKind *kind = val(dot)->kind;
-  Matrix a = left_operand(g, dot, group, row);
-  Dim k = dot_depth(dot);
   const char *panels =
                  reading(g, val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name),
-             *depth = expr_text(val(dot)->depth), *along = demand_text(g, step->along, k),
-             *product = unique_name(&w->names, "product");
+             *depth = expr_text(val(dot)->depth), *product = unique_name(&w->names, "product");
   const RefGen *b = step->source;
   show_source(w, dot->span);
   line(w, "const pk_dot_product %s = {", product);
-  line(w, "  .rows = %s, .cols = %s, .k = %s,", expr_text(rows),
-       demand_text(g, step->demand, step->columns), along);
-  line(w, "  .a = %s, .lda = %s,", expr_text(a.pointer),
-       bytes_of(g, dot_element(kind, s.a->type.dtype), a.stride));
+  put_shape(w, group, step, row, rows);
   line(w, "  .panels = %s, .depth = %s,", panels, depth);
   if (b)
     line(w, "  .source = %s ? %s_hbm : NULL, .ldsource = %s,", expr_text(reads_source(g, b, row)),

@@ -92,7 +92,9 @@ static void emit_loops(Context *x, const Expr *first, const Expr *end) {
     const Step *step = s >= 0 ? &group->steps.at[s] : NULL;
     if (step && step->kind == STEP_DOT) {
       leave_loop(x, &rows);
+      if (step->right) open_block(x->w, "if (!%s)", x->few);
       emit_dot(x->w, group, step, first, expr_sub(&x->g->exprs, end, first));
+      if (step->right) close_block(x->w);
     } else if (step && step->members.count) {
       enter_loop(x, &rows, loop_of_step(group, s));
       emit_column_step(x, step);
@@ -161,12 +163,98 @@ static void emit_plain_rows(Context *x) {
   for (int i = 0; i < (opened ? opened : 1); i++) close_block(x->w);
 }
 
-void emit_rows(CWriter *w, Group *group) {
+// ---- right operands that loops compute: all rows before the dots, or some at a time, which are
+// multiplied at once
+
+// Rows from `first` to `end`; what is kept of them lies at the beginning of its buffer.
+static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Expr *end,
+                           int ahead) {
   Gen *g = w->g;
   Context x = {.g = g, .w = w, .group = group};
   int taken = w->names.taken.count;
+  const Expr *row = open_row_loop(w, first, end);
+  x.index[0] = row;
+  x.strip_row = expr_sub(&g->exprs, row, first);
+  prefetch_rows(w, group, expr_add(&g->exprs, row, number(g, ahead)));
+  if (group->bounds.count) declare_bounds(&x, expr_add(&g->exprs, row, number(g, 1)));
+  emit_scalars_after(&x, -1);
+  for (int s = 0; s < group->steps.count; s++) {
+    emit_column_step(&x, &group->steps.at[s]);
+    emit_scalars_after(&x, s);
+  }
+  close_block(w);
+  w->names.taken.count = taken;
+}
+
+// The loops of one group, and the dots of `group` that it works for.
+static void emit_maker(CWriter *w, const Group *group, Group *maker, const char *few) {
+  Gen *g = w->g;
+  const char **products = NEW_ARRAY(g->arena, const char *, group->steps.count),
+             *part = unique_name(&w->names, "part"), *end = unique_name(&w->names, "part_end");
+  const char *rows = expr_text(demand_expr(g, maker->lead_demand[0], maker->lead[0]));
+  int height = 0;
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (step->right != maker) continue;
+    if (rows_of_part(g, step) > height) height = rows_of_part(g, step);
+    products[s] = emit_whole_product(w, group, step);
+  }
+  line(w, "int64_t %s = 0;", part);
+  open_block(w, "do");
+  line(w, "const int64_t %s = %s ? pk_idx_min(%s + %d, %s) : %s;", end, few, part, height, rows,
+       rows);
+  emit_rows_from(w, maker, expr_symbol(&g->exprs, part), expr_symbol(&g->exprs, end), height);
+  open_block(w, "if (%s)", few);
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].dot) pack_operands(w, group->steps.at[s].dot);
+    if (group->steps.at[s].right == maker)
+      emit_part_of_product(w, &group->steps.at[s], products[s], part,
+                           text(g, "%s - %s", end, part));
+  close_block(w);
+  line(w, "%s = %s;", part, end);
+  w->indent--;
+  line(w, "} while (%s < %s);", part, rows);
+}
+
+static bool is_first(const Group *group, int step) {
+  for (int s = 0; s < step; s++)
+    if (group->steps.at[s].right == group->steps.at[step].right) return false;
+  return group->steps.at[step].right;
+}
+
+// Before the dots of a group: the loops that compute their right operands. Returns the name of the
+// condition under which these dots are done then, or NULL: there are none.
+static const char *emit_right_operands(CWriter *w, const Group *group) {
+  Gen *g = w->g;
+  const char *few = NULL;
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (!is_first(group, s)) continue;
+    if (!few) {
+      few = unique_name(&w->names, "few");
+      line(w, "const bool %s = %s <= PK_DOT_FEW;", few,
+           expr_text(demand_expr(g, group->lead_demand[0], group->lead[0])));
+    }
+    emit_maker(w, group, step->right, few);
+  }
+  if (!few) return NULL;
+  open_block(w, "if (!%s)", few);
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].right) pack_panels(w, group->steps.at[s].dot);
+  close_block(w);
+  return few;
+}
+
+void emit_rows(CWriter *w, Group *group) {
+  Context x = {.g = w->g, .w = w, .group = group};
+  int taken = w->names.taken.count;
+  if (group->reader) return;
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (!step->dot) continue;
+    pack_left(w, step->dot);
+    if (!step->right) pack_panels(w, step->dot);
+  }
+  x.few = emit_right_operands(w, group);
   if (group->has_dot)
     emit_strips(&x);
   else

@@ -46,6 +46,9 @@ const Expr *cell_count(Gen *g, int axis);       // of a parallel axis, a batch b
 void declare_axes(Gen *g, Declarations *list);  // where the cell is in the grid
 void declare_buffers(Gen *g, Declarations *list);
 
+// ahead.c
+void prefetch_rows(CWriter *w, const Group *group, const Expr *row);  // what its loops read for it
+
 // group.c
 void emit_rows(CWriter *w, Group *group);
 
@@ -65,8 +68,9 @@ typedef struct {
   Gen *g;
   CWriter *w;  // NULL: no line is written
   Group *group;
-  int loop;  // over rows, that is open, or -1: row scalars of others are in memory
-  int step;  // column step, or -1 between them
+  const char *few;  // the condition under which some dots were done before, or NULL
+  int loop;         // over rows, that is open, or -1: row scalars of others are in memory
+  int step;         // column step, or -1 between them
   const Expr *index[MAX_RANK];  // of the rows, then of the column
   const Expr *strip_row;        // index of the row in its strip
   const Instr *holds;           // a mask that is true here, or NULL
@@ -96,7 +100,14 @@ const char *reduce_lanes(const Instr *v);      // lane type it works in
 const char *reduce_identity(Gen *g, const Instr *v);
 
 // dot.c
-void pack_operands(CWriter *w, const Instr *dot);  // before the group
+void pack_left(CWriter *w, const Instr *dot);  // where it is not in rows
+void pack_panels(CWriter *w, const Instr *dot);
+// A dot of all rows of its group as a C variable, whose name it returns: its right operand is at
+// the beginning of its buffer.
+const char *emit_whole_product(CWriter *w, const Group *group, const Step *step);
+// .. with `count` rows of the right operand, from `part` on, that are there now
+void emit_part_of_product(CWriter *w, const Step *step, const char *product, const char *part,
+                          const char *count);
 // The rows [row, row + rows) of a product.
 void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row, const Expr *rows);
 

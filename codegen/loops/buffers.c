@@ -313,6 +313,7 @@ static void place_member(Gen *g, Group *group, Instr *v) {
     if (bound) bound->shared = true;
     val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), w.element,
                                 v->type.rank, v->type.dim, "value");
+    val(v)->row_local = group->reader != NULL;  // parts of it lie at the beginning
     return;
   }
   if (!w.row) return;

@@ -168,6 +168,7 @@ static Schedule *build_region(Gen *g, Region *region) {
   for (int i = 0; i < g->k->refs.count; i++)
     if (g->refs[i].fetch_at == region) LIST_PUSH(g->arena, &s->fetches, &g->refs[i]);
   drop_idle(s);
+  join_right_operands(g, s);
   place_values(g, s);
   for (int i = 0; i < s->groups.count; i++) {
     Group *group = s->groups.at[i];

@@ -157,6 +157,13 @@ static void explain_dot(Instr *v, void *context) {
             odd_columns(g));
   if (val(v)->left)
     explain(g, "    left operand packed before the loop: it is not in memory in rows");
+  const Group *group = val(v)->group;
+  const Step *step = group->kind == GROUP_ROWS ? &group->steps.at[val(v)->step] : NULL;
+  if (step && step->right)
+    explain(g,
+            "    right operand computed as the dot goes, %d rows at a time, when it has 24 rows or "
+            "fewer",
+            rows_of_part(g, step));
   if (val(v)->panels)
     explain(g,
             "    right operand packed into panels before the loop: it is computed, or also used "

@@ -17,6 +17,7 @@
 //               and the last step of a dot
 //   strips.c    how many rows of a group with dots go together
 //   buffers.c   what is kept in memory
+//   right.c     loops that compute the right operand of a dot as it goes
 //   method.c    how operations that are not loops over rows are carried out
 //   columns.c   how the loops over columns turn: vectors a turn, tails, masks, prefetches
 //   arena.c     how much memory each buffer takes
@@ -201,6 +202,7 @@ typedef struct {
   bool set;      // .. they always do
   // .. the condition under which the sums go to another STORE instead, or NULL
   Instr *last, *result;
+  Group *right;  // STEP_DOT: loops that compute the right operand as the dot takes it, or NULL
 } Step;
 
 typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKind;
@@ -235,9 +237,10 @@ struct Group {
   LIST(Instr *) scalars;  // row scalars and their stores, in program order
   Instr *instr;           // GENERIC, CONTROL, SCALAR
   bool has_dot, recomputes;
-  int strip;                        // rows a strip; 0: no strips
-  int room;                         // rows that its buffers have: so many rows are one strip
-  bool one_strip;                   // all rows are
+  const Group *reader;  // ROWS: the group whose dots it computes for as they go, or NULL
+  int strip;            // rows a strip; 0: no strips
+  int room;             // rows that its buffers have: so many rows are one strip
+  bool one_strip;       // all rows are
   LIST(const StripBound *) bounds;  // that its loops end at
   Schedule *inner[2];  // CONTROL: of the regions of instr, as they are numbered there; NULL: empty
 };

@@ -106,10 +106,16 @@ static void put_scalars(Printer *p, int depth, const Group *group, int after) {
 }
 
 // Operands that are packed before the loop.
-static const char *packed_text(Gen *g, const Instr *dot) {
+static const char *packed_text(Gen *g, const Step *step) {
+  const Instr *dot = step->dot;
   const Buffer *left = val(dot)->left, *panels = val(dot)->panels;
   const char *first = left ? text(g, ", left packed to %s", left->name) : "";
-  return panels ? text(g, "%s, right packed to %s", first, panels->name) : first;
+  if (!panels) return first;
+  return text(g, "%s, right %spacked to %s", first,
+              step->right
+                  ? text(g, "computed %d rows at a time for few rows, else ", rows_of_part(g, step))
+                  : "",
+              panels->name);
 }
 
 static void put_dot(Printer *p, int depth, const Step *step) {
@@ -124,7 +130,7 @@ static void put_dot(Printer *p, int depth, const Step *step) {
       demand_text(g, step->along, dot_depth(step->dot)),
       val(step->dot)->odd ? "; odd columns on their own" : "");
   put(p, depth + 1, "line %d: %s%s%s%s", line_of(g, step->dot->span), instr_text(g, step->dot),
-      where, packed_text(g, step->dot),
+      where, packed_text(g, step),
       step->fresh ? text(g, ", from zero where %%%d holds", step->fresh->id) : "");
 }
 

@@ -157,6 +157,11 @@ void finish_group(Gen *g, Group *group);  // of loops over rows
 void store_at_once(Gen *g, Group *generic);
 const Instr *added_to(const Step *step);  // the load that a step with `into` adds its sums to
 
+// right.c
+// Which right operands are computed as their dots go. In: the groups of a region.
+void join_right_operands(Gen *g, Schedule *s);
+int rows_of_part(const Gen *g, const Step *step);  // of the right operand, at a time
+
 // method.c
 void choose_method(Gen *g, Group *generic);  // and the room that it takes
 ProductShape product_shape(const Instr *dot);

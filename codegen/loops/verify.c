@@ -135,7 +135,8 @@ static void check_order(Verifier *x, const Use *u, const Instr *v) {
 
 static bool is_kept(const Use *u, const Instr *v, bool moved) {
   const Val *info = val(v);
-  if (info->group != u->group || moved) return info->buffer && !info->row_local;
+  bool by_parts = info->group->reader == u->group && u->user->op == OP_DOT;
+  if (info->group != u->group || moved) return info->buffer && (!info->row_local || by_parts);
   if (info->buffer || u->group->kind != GROUP_ROWS) return info->buffer;
   if (u->user->op == OP_DOT) return false;
   if (is_row_scalar(v)) return loop_of(u->group, v) == loop_of(u->group, u->user);

@@ -201,13 +201,23 @@ static inline int64_t pk_take(int64_t *end, int64_t bytes) {
 
 /* ---- outputs that will not be read soon go past the caches */
 
-enum { PK_STREAM_BYTES = 2 << 20 }; /* of an output: about a second-level cache */
+/* Stores past the caches begin to pay where an output has PK_STREAM_BYTES, about a second-level
+ * cache, and the arrays of a call together PK_STREAM_ALL: what is less stays in the last-level
+ * cache, where the machine has one that is fast. */
+enum { PK_STREAM_BYTES = 2 << 20 };
+#ifndef PK_STREAM_ALL
+#define PK_STREAM_ALL 0
+#endif
 
-/* Is this output large enough? */
-static inline bool pk_streams(const pk_array *array, int rank) {
-  int64_t bytes = 4;
+static inline int64_t pk_array_bytes(const pk_array *array, int rank, int64_t element) {
+  int64_t bytes = element;
   for (int i = 0; i < rank; i++) bytes = pk_sat_mul(bytes, array->dim[i]);
-  return bytes >= PK_STREAM_BYTES;
+  return bytes;
+}
+
+/* Is this output of f32 large enough? */
+static inline bool pk_streams(const pk_array *array, int rank) {
+  return pk_array_bytes(array, rank, 4) >= PK_STREAM_BYTES;
 }
 
 /* Elements from `to` to the next one that a streaming store may start at, 1 to PK_LANES. A row's
@@ -224,6 +234,9 @@ static inline bool pk_turned(const float *to, bool stream) {
 
 /* A hint: a line of the next row, for the second-level cache. */
 static inline void pk_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
+static inline void pk_prefetch_row(const void *p, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) pk_prefetch_l2((const char *)p + i);
+}
 
 /* ---- sorting one line of elements */
 

@@ -170,12 +170,12 @@ PK_DOT_INLINE void pk_dot_few_steps(const pk_pack_kind kind, const int steps, co
                      ahead, c + n, ldc);
 }
 
-PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const bool single, int64_t rows,
-                                   int64_t cols, const float *a, int64_t lda, const char *b,
-                                   int64_t ldb, int64_t k, float *c, int64_t ldc) {
+PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const bool single, bool near,
+                                   int64_t rows, int64_t cols, const float *a, int64_t lda,
+                                   const char *b, int64_t ldb, int64_t k, float *c, int64_t ldc) {
   enum { steps = PK_DOT_FEW_STEPS };
   if (rows < 1 || cols < 1) return;
-  const int64_t turns = pk_dot_few_prefetches(rows, ldb)
+  const int64_t turns = !near && pk_dot_few_prefetches(rows, ldb)
                             ? PK_DOT_FEW_AHEAD / (steps * cols * pk_pack_bytes(kind)) + 1
                             : 0;
   for (; k >= steps; k -= steps, a += steps, b += steps * ldb)
@@ -345,50 +345,50 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
       const int64_t ahead[2], float *c, int64_t ldc) {                                  \
     pk_dot_few_part_t(kind, rows, cols, a, lda, b, ldb, k, ahead, c, ldc);              \
   }
-#define PK_DOT_FEW_ROWS_OF(name, kind)                                                         \
-  PK_DOT_OUTLINE void pk_dot_few_##name(const pk_dot_product *p) {                             \
-    if (pk_dot_few_collide(p)) {                                                               \
-      pk_dot_few_aside(p, pk_pack_bytes(kind), pk_dot_few_##name);                             \
-      return;                                                                                  \
-    }                                                                                          \
-    pk_dot_few_start(p);                                                                       \
-    if (p->rows == 1)                                                                          \
-      pk_dot_few_rows(kind, true, 1, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k,  \
-                      p->to, p->ldto / 4);                                                     \
-    else                                                                                       \
-      pk_dot_few_rows(kind, false, p->rows, p->cols, p->a, p->lda / 4, p->source, p->ldsource, \
-                      p->k, p->to, p->ldto / 4);                                               \
+#define PK_DOT_FEW_ROWS_OF(name, kind)                                                           \
+  PK_DOT_OUTLINE void pk_dot_few_##name(const pk_dot_product *p) {                               \
+    if (pk_dot_few_collide(p)) {                                                                 \
+      pk_dot_few_aside(p, pk_pack_bytes(kind), pk_dot_few_##name);                               \
+      return;                                                                                    \
+    }                                                                                            \
+    pk_dot_few_start(p);                                                                         \
+    if (p->rows == 1)                                                                            \
+      pk_dot_few_rows(kind, true, p->near, 1, p->cols, p->a, p->lda / 4, p->source, p->ldsource, \
+                      p->k, p->to, p->ldto / 4);                                                 \
+    else                                                                                         \
+      pk_dot_few_rows(kind, false, p->near, p->rows, p->cols, p->a, p->lda / 4, p->source,       \
+                      p->ldsource, p->k, p->to, p->ldto / 4);                                    \
   }
-#define PK_DOT_FEW_TURNED(T, kind)                                                                 \
-  PK_DOT_FEW_PART_T(T, kind, 1)                                                                    \
-  PK_DOT_FEW_PART_T(T, kind, 2)                                                                    \
-  PK_DOT_FEW_PART_T(T, kind, 3)                                                                    \
-  PK_DOT_FEW_PART_T(T, kind, 4)                                                                    \
-  PK_DOT_OUTLINE void pk_dot_few_t_##T(const pk_dot_product *p) {                                  \
-    typedef void part(int64_t, const float *, int64_t, const char *, int64_t, int64_t,             \
-                      const int64_t *, float *, int64_t);                                          \
-    static part *const parts[] = {pk_dot_few_part_t_##T##_1, pk_dot_few_part_t_##T##_2,            \
-                                  pk_dot_few_part_t_##T##_3, pk_dot_few_part_t_##T##_4};           \
-    const int64_t next = PK_PART_LANES * p->ldsource,                                              \
-                  near = pk_dot_few_prefetches(p->rows, p->ldsource) ? next : 0, lda = p->lda / 4, \
-                  ldto = p->ldto / 4;                                                              \
-    const char *b = p->source;                                                                     \
-    pk_dot_few_start(p);                                                                           \
-    for (int64_t n = 0; n < p->cols; n += PK_PART_LANES, b += next)                                \
-      for (int64_t r = 0; r < p->rows; r += PK_DOT_FEW_ROWS) {                                     \
-        /* Two turns over the same columns share what is to be prefetched; a third does not. */    \
-        const int64_t ahead[2] = {r == 0 ? near : 0,                                               \
-                                  r == PK_DOT_FEW_ROWS || p->rows <= PK_DOT_FEW_ROWS ? near : 0};  \
-        const int64_t left = p->rows - r < PK_DOT_FEW_ROWS ? p->rows - r : PK_DOT_FEW_ROWS;        \
-        parts[left - 1](p->cols - n, (const float *)p->a + r * lda, lda, b, p->ldsource, p->k,     \
-                        ahead, (float *)p->to + r * ldto + n, ldto);                               \
-      }                                                                                            \
+#define PK_DOT_FEW_TURNED(T, kind)                                                                \
+  PK_DOT_FEW_PART_T(T, kind, 1)                                                                   \
+  PK_DOT_FEW_PART_T(T, kind, 2)                                                                   \
+  PK_DOT_FEW_PART_T(T, kind, 3)                                                                   \
+  PK_DOT_FEW_PART_T(T, kind, 4)                                                                   \
+  PK_DOT_OUTLINE void pk_dot_few_t_##T(const pk_dot_product *p) {                                 \
+    typedef void part(int64_t, const float *, int64_t, const char *, int64_t, int64_t,            \
+                      const int64_t *, float *, int64_t);                                         \
+    static part *const parts[] = {pk_dot_few_part_t_##T##_1, pk_dot_few_part_t_##T##_2,           \
+                                  pk_dot_few_part_t_##T##_3, pk_dot_few_part_t_##T##_4};          \
+    const int64_t next = PK_PART_LANES * p->ldsource,                                             \
+                  near = !p->near && pk_dot_few_prefetches(p->rows, p->ldsource) ? next : 0,      \
+                  lda = p->lda / 4, ldto = p->ldto / 4;                                           \
+    const char *b = p->source;                                                                    \
+    pk_dot_few_start(p);                                                                          \
+    for (int64_t n = 0; n < p->cols; n += PK_PART_LANES, b += next)                               \
+      for (int64_t r = 0; r < p->rows; r += PK_DOT_FEW_ROWS) {                                    \
+        /* Two turns over the same columns share what is to be prefetched; a third does not. */   \
+        const int64_t ahead[2] = {r == 0 ? near : 0,                                              \
+                                  r == PK_DOT_FEW_ROWS || p->rows <= PK_DOT_FEW_ROWS ? near : 0}; \
+        const int64_t left = p->rows - r < PK_DOT_FEW_ROWS ? p->rows - r : PK_DOT_FEW_ROWS;       \
+        parts[left - 1](p->cols - n, (const float *)p->a + r * lda, lda, b, p->ldsource, p->k,    \
+                        ahead, (float *)p->to + r * ldto + n, ldto);                              \
+      }                                                                                           \
   }
 PK_DOT_FEW_ROWS_OF(bf16, PK_PACK_BF16)
 PK_DOT_FEW_ROWS_OF(f16, PK_PACK_F16)
 PK_DOT_FEW_ROWS_OF(streamed, PK_PACK_F32)
 PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
-  (PK_DOT_STREAM ? pk_dot_few_streamed : pk_dot_few_strips)(p);
+  (PK_DOT_STREAM || p->near ? pk_dot_few_streamed : pk_dot_few_strips)(p);
 }
 PK_DOT_FEW_TURNED(f32, PK_PACK_F32)
 PK_DOT_FEW_TURNED(bf16, PK_PACK_BF16)

@@ -25,7 +25,25 @@ typedef struct {
   int64_t ldto;
   bool
       padded; /* rows of the result have room for whole panels, and so has what they are added to */
+  bool near;  /* few rows: the source is in the cache already */
 } pk_dot_product;
+
+/* The part of a product that n rows, or columns, of the right operand make, from `at` on, which lie
+ * at the source's beginning now. Elements of the left operand have `size` bytes. The part from row
+ * 0 on begins the sums, those after it go on from them. */
+PK_DOT_INLINE pk_dot_product pk_dot_rows_of(const pk_dot_product *p, int64_t at, int64_t n,
+                                            int64_t size) {
+  pk_dot_product part = *p;
+  part.k = n, part.a = (const char *)p->a + at * size;
+  if (at) part.from = p->to, part.ldfrom = p->ldto;
+  return part;
+}
+PK_DOT_INLINE pk_dot_product pk_dot_columns_of(const pk_dot_product *p, int64_t at, int64_t n) {
+  pk_dot_product part = *p;
+  part.cols = n, part.to = (char *)p->to + 4 * at;
+  if (p->from) part.from = (const char *)p->from + 4 * at;
+  return part;
+}
 
 /* With 24, 42 and 64 rows by 2048 x 2048 strips take 1.39, 2.37 and 3.29 ms, all panels 1.77, 2.50
  * and 3.59; 64 rows by 4096 x 4096 16.6 and 15.9. And panels can be kept. */

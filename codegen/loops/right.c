@@ -1,0 +1,155 @@
+// Right operands of `dot` that loops compute.
+//
+// A dot of few rows reads its right operand once. When that is computed, by loops over its rows
+// that serve nothing else, these run inside of the dot: some rows at a time are computed, stay in
+// the first-level cache, and are multiplied. So weights of 8 or 4 bits are read from memory once,
+// as they lie. With more rows than PK_DOT_FEW all of the operand is computed before the dot and
+// packed into panels, as any other.
+#include "codegen/loops/loops.h"
+
+// May the rows of this dot be multiplied with some rows of its right operand at a time, before
+// anything else in its group?
+static bool takes_parts(Gen *g, const Group *group, int step) {
+  const Step *s = &group->steps.at[step];
+  if (s->kind != STEP_DOT || group->leads != 1) return false;
+  const DotShape shape = dot_shape(s->dot);
+  const DotKind *kind = val(s->dot)->kind;
+  bool few = !dim_is_const(group->lead[0]) || group->lead[0] <= FEW_ROWS ||
+             group->lead_demand[0] != DEMAND_FULL;
+  bool reads_few = kind->element == DT_F32 || kind->element == DT_COUNT;
+  bool left_before = shape.a->op == OP_LOAD || val(shape.a)->group != group;
+  return few && reads_few && left_before && !strip_bound(g, s->demand) &&
+         !strip_bound(g, contracted_demand(g, s->dot)) && !strip_bound(g, group->lead_demand[0]);
+}
+
+// The loops that compute its right operand; NULL: there are none, or they are no plain loops over
+// its rows.
+static Group *maker_of(const Group *group, const Step *step) {
+  const Instr *b = dot_shape(step->dot).b;
+  if (b->op == OP_LOAD || is_transparent(b)) return NULL;
+  Group *maker = val(b)->group;
+  bool plain = maker && maker != group && maker->kind == GROUP_ROWS &&
+               maker->region == group->region && maker->leads == 1 && !maker->has_dot;
+  return plain ? maker : NULL;
+}
+
+// Is v read by its own group and by these first dots of `reader` alone?
+static bool serves_only(const Instr *v, const Group *maker, const Group *reader, int dots) {
+  for (int i = 0; i < val(v)->users.count; i++) {
+    const Instr *user = val(v)->users.at[i];
+    if (is_transparent(user) || feeds_only_dots(user)) {
+      if (!serves_only(user, maker, reader, dots)) return false;
+    } else if (user->op == OP_DOT) {
+      if (val(user)->group != reader || val(user)->step >= dots || dot_shape(user).a == v)
+        return false;
+    } else if (val(user)->group != maker) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool makes_only(const Group *maker, const Group *reader, int dots) {
+  for (int i = 0; i < maker->scalars.count; i++)
+    if (maker->scalars.at[i]->op == OP_STORE ||
+        !serves_only(maker->scalars.at[i], maker, reader, dots))
+      return false;
+  for (int s = 0; s < maker->steps.count; s++)
+    for (int m = 0; m < maker->steps.at[s].members.count; m++) {
+      const Instr *v = maker->steps.at[s].members.at[m];
+      if (v->op == OP_STORE || !serves_only(v, maker, reader, dots)) return false;
+    }
+  return true;
+}
+
+static bool reads(const Group *group, const Ref *ref) {
+  for (int i = 0; i < group->scalars.count; i++)
+    if (instr_reads(group->scalars.at[i], ref)) return true;
+  for (int s = 0; s < group->steps.count; s++)
+    for (int m = 0; m < group->steps.at[s].members.count; m++)
+      if (instr_reads(group->steps.at[s].members.at[m], ref)) return true;
+  return false;
+}
+
+static bool reads_stored(const Group *maker, const Instr *store) {
+  return store && store->op == OP_STORE && reads(maker, store->ref);
+}
+
+// Does a group write what `maker` reads, so that this cannot run after it?
+static bool writes_for(const Group *group, const Group *maker) {
+  if (group->kind == GROUP_CONTROL) return true;
+  for (int i = 0; i < group->scalars.count; i++)
+    if (reads_stored(maker, group->scalars.at[i])) return true;
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (reads_stored(maker, step->into) || reads_stored(maker, step->result)) return true;
+    for (int m = 0; m < step->members.count; m++)
+      if (reads_stored(maker, step->members.at[m])) return true;
+  }
+  const Instr *v = group->instr;
+  return group->kind != GROUP_ROWS &&
+         (reads_stored(maker, v) || (has_result(v) && reads_stored(maker, val(v)->stored_by)));
+}
+
+static bool may_run_later(const Schedule *s, const Group *maker, const Group *reader) {
+  for (int i = maker->index + 1; i <= reader->index; i++)
+    if (writes_for(s->groups.at[i], maker)) return false;
+  return true;
+}
+
+// Sums that another of these dots adds to, or reads, have to be complete.
+static bool are_apart(const Group *group, int step) {
+  const Step *s = &group->steps.at[step];
+  for (int e = 0; e <= step; e++) {
+    const Step *other = &group->steps.at[e];
+    const Instr *stores[] = {other->into, other->result};
+    for (int i = 0; i < 2; i++) {
+      if (!stores[i]) continue;
+      if (instr_reads(s->dot, stores[i]->ref)) return false;
+      if (e < step && s->into && s->into->ref == stores[i]->ref) return false;
+      if (e < step && s->result && s->result->ref == stores[i]->ref) return false;
+    }
+  }
+  return true;
+}
+
+static bool stores_scalars(const Group *group) {
+  for (int i = 0; i < group->scalars.count; i++)
+    if (group->scalars.at[i]->op == OP_STORE) return true;
+  return false;
+}
+
+// The dots that a group begins with take parts as far as each of them may.
+static void join_makers(Gen *g, const Schedule *s, Group *group) {
+  int dots = 0;
+  while (dots < group->steps.count && takes_parts(g, group, dots) &&
+         maker_of(group, &group->steps.at[dots]) && are_apart(group, dots))
+    dots++;
+  for (; dots > 0; dots--) {
+    bool all = true;
+    for (int i = 0; all && i < dots; i++) {
+      const Group *maker = maker_of(group, &group->steps.at[i]);
+      all = makes_only(maker, group, dots) && may_run_later(s, maker, group);
+    }
+    if (all) break;
+  }
+  for (int i = 0; i < dots; i++) {
+    Step *step = &group->steps.at[i];
+    step->right = maker_of(group, step);
+    step->right->reader = group;
+  }
+}
+
+void join_right_operands(Gen *g, Schedule *s) {
+  for (int i = 0; i < s->groups.count; i++) {
+    Group *group = s->groups.at[i];
+    if (group->kind == GROUP_ROWS && group->has_dot && !stores_scalars(group))
+      join_makers(g, s, group);
+  }
+}
+
+// So many rows are computed at a time: as few rows of a dot take a right operand.
+int rows_of_part(const Gen *g, const Step *step) {
+  if (dot_shape(step->dot).b_transposed) return g->lanes;
+  return val(step->dot)->kind->element == DT_F32 ? 8 : 16;
+}
