@@ -170,6 +170,7 @@ void emit_prologue(const Target *t, Buf *out) {
   buf_printf(out, "#define PK_VEC_BYTES %d\n#define PK_DOT_MR %d\n#define PK_DOT_NV %d\n",
              t->vector_bytes, t->dot_rows, t->dot_vectors);
   if (t->stream) buf_puts(out, "#define PK_DOT_STREAM 1\n");
+  if (t->stream_all) buf_printf(out, "#define PK_STREAM_ALL %lld\n", (long long)t->stream_all);
   buf_puts(out, "#include <pk/kernel.h>\n");
 }
 

@@ -21,6 +21,7 @@ typedef struct {
   const char *why_bf16;   // .. or is not, for explain
   const char *stream;     // few rows read an f32 right operand row beside row: what that gains; or
                           // NULL: by strips, as wide as registers, down all its rows
+  int64_t stream_all;     // stores go past the caches where a call's arrays have so many bytes
   const char *meaning;
 } Target;
 
