@@ -111,7 +111,7 @@ static void test_source(int64_t rows, int64_t cols, int64_t k, int64_t lda, bool
     }
   pk_dot_product p = {rows,     cols, k,        a,        4 * lda,
                       panel,    k,    b,        4 * cols, add ? from : NULL,
-                      4 * cols, c,    4 * cols, false};
+                      4 * cols, c,    4 * cols, false,    false};
   pk_dot_product_f32(&p);
   expect(memcmp(c, wanted, (size_t)(4 * rows * cols)) == 0, "product in place", rows, cols, k, add);
   pk_pack_panels_f32(wanted_panel, k, b, cols, k, cols, cols, 0);
@@ -133,8 +133,8 @@ static void test_same_bits(int64_t rows, int64_t cols, int64_t k) {
         *c = random_floats(rows * cols);
   for (int64_t i = 0; i < rows * k; i++) a[i] = a[i] / 7 + 0.1f;
   for (int64_t i = 0; i < k * cols; i++) b[i] = b[i] / 3 - 0.3f;
-  pk_dot_product p = {rows, cols,     k,    a,        4 * k,  panel,    k,
-                      b,    4 * cols, from, 4 * cols, filled, 4 * cols, false};
+  pk_dot_product p = {rows,     cols, k,        a,      4 * k,    panel, k,    b,
+                      4 * cols, from, 4 * cols, filled, 4 * cols, false, false};
   pk_dot_product_f32(&p);
   p.source = NULL;
   p.to = c;
