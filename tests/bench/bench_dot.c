@@ -94,7 +94,8 @@ static void blocked(const job *j, bool fill) {
                                   deep,     b,
                                   4 * size, k ? c : NULL,
                                   4 * size, c,
-                                  4 * size, false};
+                                  4 * size, false,
+                                  false};
         pk_dot_product_f32(&p);
       }
 }

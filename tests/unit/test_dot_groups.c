@@ -100,7 +100,8 @@ static double value_bf16(const void *p) { return (double)pk_f32_from_bf16(*(cons
                               depth,      NULL,                                                   \
                               0,          add ? c : NULL,                                         \
                               4 * ldc,    c,                                                      \
-                              4 * ldc,    true};                                                  \
+                              4 * ldc,    true,                                                   \
+                              false};                                                             \
     pk_dot_product_##T(&p);                                                                       \
   }
 CALLS(i16, int16_t, int16_t, pk_pack_panels_i16, pk_pack_panels_t_i16)
