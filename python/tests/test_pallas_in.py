@@ -371,6 +371,24 @@ def test_int4(dtype):
     both(f, x, w)
 
 
+def test_copies_of_dynamic_length_and_refs_of_the_body():
+    def kernel(n_ref, x_ref, o_ref, sem):
+        if hasattr(jax, "new_ref"):
+            total = jax.new_ref(jnp.zeros((1, 16), jnp.float32))
+            total[...] += 2.0
+            o_ref[8:, :] = jnp.broadcast_to(total[...], (8, 16))
+        o_ref[:8, :] = jnp.zeros((8, 16))
+        copy = pltpu.make_async_copy(x_ref.at[pl.ds(0, n_ref[0]), :], o_ref.at[pl.ds(0, n_ref[0]), :], sem)
+        copy.start()
+        copy.wait()
+    x, whole = values(8, 16), pl.BlockSpec(memory_space=pltpu.SMEM)
+    found = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((16, 16), x.dtype), in_specs=[whole, pl.BlockSpec((8, 16), lambda: (0, 0))],
+                           scratch_shapes=[pltpu.SemaphoreType.DMA])(numpy.array([5], "i4"), x)
+    numpy.testing.assert_array_equal(found[:8], numpy.where(numpy.arange(8)[:, None] < 5, x, 0))
+    if hasattr(jax, "new_ref"):
+        numpy.testing.assert_array_equal(found[8:], 2)
+
+
 # ---- looking, and errors
 
 def test_text():

@@ -84,6 +84,7 @@ class _Launch:
         tr = Translator(body, shown, RULES)
         tr.all_names = dict(zip(m.grid_names or (), self.axes))
         tr.run(self.jaxpr, self.refs)
+        self.scratch += tr.hoisted
         self.scoped, body.place = tr.scoped, Place()
         for ref in self.outputs:  # nothing is stored: its elements are unspecified, but a store is required
             if not ref.stored and not any(target is ref for _, target in self.pairs):

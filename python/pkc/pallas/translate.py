@@ -42,7 +42,7 @@ class Translator:
         self.declaring = declaring  # among declarations, where only `let` may stand
         self.env, self.uses = {}, collections.Counter()
         self.wanted = {}  # names for values that Python gives a name to
-        self.scoped = 0  # bytes of scratch in blocks of statements
+        self.hoisted, self.scoped = [], 0  # scratch that statements ask for, and the bytes of all that they have
         self.all_names = {}  # grid axes that have names, for axis_index
 
     # ---- the environment

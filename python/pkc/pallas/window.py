@@ -111,7 +111,7 @@ def _cut(entry, n):
     if isinstance(entry, Value):
         return ":" if entry.shape else entry.text
     start, size, stride = entry
-    if isinstance(start, int):
+    if isinstance(start, int) and isinstance(size, int):
         stop = start + (size - 1) * stride + 1 if size else start
         if stride == 1 or stop <= n:
             if (start, size, stride) == (0, n, 1):

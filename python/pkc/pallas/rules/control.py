@@ -364,6 +364,28 @@ def _run_scoped(tr, equation):
     return [r if r is not None else literal(0, "i32") for r in results]
 
 
+def _empty_ref(tr, equation):
+    """Scratch of the kernel: what it holds at first is unspecified each time."""
+    _needs_statements(tr, "`empty_ref`")
+    aval = equation.outvars[0].aval
+    text, ref = scratch_text(tr, tr.writer.name(tr.wanted.get(equation.outvars[0], "scratch")), aval)
+    tr.hoisted.append(text)
+    tr.scoped += scratch_bytes(aval)
+    return ref
+
+
+def _new_ref(tr, equation):
+    ref, value = _empty_ref(tr, equation), tr.read(equation.invars[0])
+    text = value.thin.typed if value.thin.index else value.thin.text
+    tr.writer.effect("%s%s = %s;" % (ref.name, "[...]" if ref.shape else "", text))
+    return ref
+
+
+def _freeze(tr, equation):
+    ref = tr.env[equation.invars[0]]
+    return Value(ref.name + ("[...]" if ref.shape else ""), ref.shape, ref.dtype, reads=True)
+
+
 # ---- not numerics
 
 def _nothing(tr, equation):
@@ -401,6 +423,10 @@ RULES = {
     "custom_vjp_call": _custom_vjp,
     "custom_vjp_call_jaxpr": _custom_vjp,
     "run_scoped": _run_scoped,
+    "empty_ref": _empty_ref,
+    "new_ref": _new_ref,
+    "freeze": _freeze,
+    "free_ref": lambda tr, equation: [],
     "debug_print": _print,
     "broadcast_to": _broadcast_to,
     **{name: _nothing for name in ("debug_callback", "delay", "trace_start", "trace_stop", "trace_value", "check")},

@@ -23,7 +23,17 @@ def _copy(tr, equation):
     if remote_semaphore is not None or device is not None:
         tr.refuse("a remote copy", "Kernels run on one device here.")
     source, target, semaphore = [_window(tr, item) for item in (source, target, semaphore)]
+    _same_lengths(source, target)
     return source, target, semaphore
+
+
+def _same_lengths(source, target):
+    """Both windows of a copy have one length; where it is known at run time, it is said by one expression."""
+    lengths = iter([e[1] for e in source.entries if isinstance(e, tuple)])
+    for k, e in enumerate(target.entries):
+        if isinstance(e, tuple):
+            length = next(lengths, e[1])
+            target.entries[k] = e if isinstance(length, int) else (e[0], length, e[2])
 
 
 def _start(tr, equation):
