@@ -1,6 +1,8 @@
 // Interned expressions of quantities: building, folding, text.
 #include "codegen/loops/expr.h"
 
+#include <string.h>
+
 // ---- folding. Each answers false where it leaves the operation to C.
 
 static bool fold_add(int64_t a, int64_t b, int64_t *out) {
@@ -294,6 +296,16 @@ const Expr *expr_ceil_div(ExprPool *pool, const Expr *a, const Expr *b) {
 const Expr *expr_round_up(ExprPool *pool, const Expr *a, int64_t to) {
   REQUIRE(to > 0);
   return to == 1 ? a : combine(pool, EXPR_ROUND_UP, a, expr_const(pool, to));
+}
+
+ExprKind expr_kind(const char *spelling) {
+  const size_t length = strlen(spelling);
+  for (int kind = EXPR_ADD; kind <= EXPR_OR; kind++) {
+    const char *infix = binary[kind].infix;  // between spaces
+    if (infix && strlen(infix) == length + 2 && strncmp(infix + 1, spelling, length) == 0)
+      return (ExprKind)kind;
+  }
+  INTERNAL("%s is not an operator of C", spelling);
 }
 
 const Expr *expr_operator(ExprPool *pool, ExprKind kind, const Expr *a, const Expr *b) {

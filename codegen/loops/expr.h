@@ -81,6 +81,7 @@ const Expr *expr_ceil_div(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_sat_half(ExprPool *pool, const Expr *a);              // half, rounded up
 const Expr *expr_round_up(ExprPool *pool, const Expr *a, int64_t to);  // to a multiple of `to` > 0
 // from EXPR_DIV to EXPR_OR
+ExprKind expr_kind(const char *spelling);  // of an operator of C
 const Expr *expr_operator(ExprPool *pool, ExprKind kind, const Expr *a, const Expr *b);
 // Both hold, either holds; NULL for `a` or `b` is a condition that there is not.
 const Expr *expr_and(ExprPool *pool, const Expr *a, const Expr *b);

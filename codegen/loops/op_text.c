@@ -83,33 +83,10 @@ const char *narrowed(Gen *g, const char *prefix, DType t, const char *expression
                               : expression;
 }
 
-// Results of these never leave a narrow type that the operands were in. A float `mod` does: it may
-// add its divisor; and `rem` of a type without -0.
+// Does a result never leave the narrow type that the operands were in? A float `mod` does: it may
+// add its divisor.
 static bool stays_in_type(Op op, DType t) {
-  switch (op) {
-    case OP_REM:
-      return dtype_info[t].special != SPECIAL_FNUZ;
-    case OP_MAX:
-    case OP_MIN:
-    case OP_AND:
-    case OP_OR:
-    case OP_XOR:
-    case OP_SIGN:
-    case OP_SELECT:
-      return true;
-    default:
-      return op == OP_MOD && !is_float(t);
-  }
-}
-
-// Operations of narrow integers whose 32-bit form would see the wrong width have names of their
-// own.
-static bool width_matters(Op op) {
-  return op == OP_SHL || op == OP_SHR || op == OP_USHR || op == OP_CLZ;
-}
-
-static const char *op_c_name(Op op) {
-  return op == OP_POPCOUNT ? "population_count" : op_info[op].name;
+  return op_has(op, CLOSED) && (!is_float(t) || op_info[op].exactness == RESULT_EXACT);
 }
 
 static bool scalar_prefix(const char *prefix) { return strcmp(prefix, "pks") == 0; }
@@ -174,7 +151,7 @@ static const char *signed_population_count(Gen *g, const char *prefix, DType t, 
 static const char *op_text(Gen *g, bool lanes, const Instr *v, const char *const *args) {
   const char *prefix = lanes ? "pk" : "pks";
   DType t = v->type.dtype, from = v->nargs ? v->args[v->nargs - 1]->type.dtype : t;
-  const char *lane = from == DT_BOOL ? "mask" : lane_type(from), *name = op_c_name(v->op);
+  const char *lane = from == DT_BOOL ? "mask" : lane_type(from), *name = op_info[v->op].name;
   if (lanes && v->note && val(v)->never_overflows) name = "exp_below";
   switch (op_info[v->op].class) {
     case OPC_SELECT:
@@ -188,7 +165,8 @@ static const char *op_text(Gen *g, bool lanes, const Instr *v, const char *const
     default:
       break;
   }
-  if (is_narrow_integer(from) && width_matters(v->op)) lane = dtype_info[from].name;
+  // their 32-bit form would see the wrong width
+  if (is_narrow_integer(from) && op_has(v->op, BY_WIDTH)) lane = dtype_info[from].name;
   if (v->op == OP_POPCOUNT && is_narrow_integer(from) && dtype_info[from].class == CLASS_SIGNED)
     return signed_population_count(g, prefix, from, args[0]);
   const char *result =
@@ -203,43 +181,33 @@ static const char *op_text(Gen *g, bool lanes, const Instr *v, const char *const
 
 // Comparisons of masks: equality is equivalence, order is false < true.
 static const char *mask_compare(Gen *g, Op op, const char *const *a) {
-  switch (op) {
-    case OP_EQ:
-      return text(g, "pk_not_mask(pk_xor_mask(%s, %s))", a[0], a[1]);
-    case OP_NE:
-      return text(g, "pk_xor_mask(%s, %s)", a[0], a[1]);
-    case OP_LT:
-      return text(g, "pk_and_mask(pk_not_mask(%s), %s)", a[0], a[1]);
-    case OP_LE:
-      return text(g, "pk_or_mask(pk_not_mask(%s), %s)", a[0], a[1]);
-    case OP_GT:
-      return text(g, "pk_and_mask(%s, pk_not_mask(%s))", a[0], a[1]);
-    default:
-      return text(g, "pk_or_mask(%s, pk_not_mask(%s))", a[0], a[1]);
-  }
+  bool less = op_has(op, IF_LESS), equal = op_has(op, IF_EQUAL);
+  if (less == op_has(op, IF_GREATER))
+    return text(g, equal ? "pk_not_mask(pk_xor_mask(%s, %s))" : "pk_xor_mask(%s, %s)", a[0], a[1]);
+  return text(g, less ? "pk_%s_mask(pk_not_mask(%s), %s)" : "pk_%s_mask(%s, pk_not_mask(%s))",
+              equal ? "or" : "and", a[0], a[1]);
 }
 
 const char *vector_op_text(Gen *g, const Instr *v, const char *const *args) {
-  if (v->nargs == 2 && v->args[0]->type.dtype == DT_BOOL) {
-    if (op_info[v->op].class == OPC_COMPARE) return mask_compare(g, v->op, args);
-    if (v->op == OP_MAX || v->op == OP_MIN)
-      return text(g, v->op == OP_MAX ? "pk_or_mask(%s, %s)" : "pk_and_mask(%s, %s)", args[0],
-                  args[1]);
-  }
-  return op_text(g, true, v, args);
+  bool masks = op_info[v->op].class == OPC_COMPARE && v->args[0]->type.dtype == DT_BOOL;
+  return masks ? mask_compare(g, v->op, args) : op_text(g, true, v, args);
 }
 
 // ---- scalars
 
-static const struct {
-  Op op;
-  ExprKind kind;
-} operators[] = {
-    {OP_DIV, EXPR_DIV}, {OP_REM, EXPR_REM}, {OP_EQ, EXPR_EQ},   {OP_NE, EXPR_NE},
-    {OP_LT, EXPR_LT},   {OP_LE, EXPR_LE},   {OP_GT, EXPR_GT},   {OP_GE, EXPR_GE},
-    {OP_AND, EXPR_AND}, {OP_OR, EXPR_OR},   {OP_MIN, EXPR_AND}, {OP_MAX, EXPR_OR},  // of bools
-    {OP_XOR, EXPR_NE},
-};
+// C's operator, of bools the logical one.
+static ExprKind kind_of(Op op) {
+  switch (op) {
+    case OP_AND:
+      return EXPR_AND;
+    case OP_OR:
+      return EXPR_OR;
+    case OP_XOR:
+      return EXPR_NE;
+    default:
+      return expr_kind(element_info[op].spelling);
+  }
+}
 
 // C's operator for an operation, where its type allows one.
 static const Expr *operator_of(Gen *g, Op op, const Expr *const *a) {
@@ -247,9 +215,7 @@ static const Expr *operator_of(Gen *g, Op op, const Expr *const *a) {
   if (op == OP_ADD) return expr_add(&g->exprs, a[0], a[1]);
   if (op == OP_SUB) return expr_sub(&g->exprs, a[0], a[1]);
   if (op == OP_MUL) return expr_mul(&g->exprs, a[0], a[1]);
-  for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
-    if (operators[i].op == op) return expr_operator(&g->exprs, operators[i].kind, a[0], a[1]);
-  INTERNAL("%s is not an operator of C", op_info[op].name);
+  return expr_operator(&g->exprs, kind_of(op), a[0], a[1]);
 }
 
 // Sizes, axes and constants stay below 2^31 each, so one operator on two of them cannot leave
@@ -271,7 +237,7 @@ static const Expr *index_op(Gen *g, const Instr *v, const Expr *const *a) {
   if (v->op == OP_MIN) return expr_min(&g->exprs, a[0], a[1]);
   if (v->op == OP_MAX) return expr_max(&g->exprs, a[0], a[1]);
   if (v->op == OP_FLOORDIV) return expr_floor_div(&g->exprs, a[0], a[1]);
-  const char *function = text(g, "pk_idx_%s", op_c_name(v->op));
+  const char *function = text(g, "pk_idx_%s", op_info[v->op].name);
   return expr_call(&g->exprs, function, a[0], v->nargs > 1 ? a[1] : NULL, NULL);
 }
 
@@ -300,8 +266,7 @@ static const Expr *cast_index(Gen *g, const Instr *v, const Expr *x) {
 static bool has_operator(const Instr *v, DType from) {
   if (op_info[v->op].class == OPC_COMPARE) return true;
   if (from == DT_BOOL) return v->op != OP_CAST && v->op != OP_BITCAST;
-  return (from == DT_F32 || from == DT_F64) &&
-         (v->op == OP_ADD || v->op == OP_SUB || v->op == OP_MUL || v->op == OP_DIV);
+  return (from == DT_F32 || from == DT_F64) && v->nargs == 2 && op_has(v->op, PLAIN);
 }
 
 const Expr *scalar_op(Gen *g, const Instr *v, const Expr *const *args) {
