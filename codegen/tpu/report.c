@@ -77,7 +77,7 @@ void tpu_list_regimes(Buf *out) {
 static void put_error(const Model *m, Buf *out) {
   const Regime *r = regime_of(m);
   if (!r) {
-    buf_puts(out, "  error        no published measurements of kernels bound so\n");
+    buf_puts(out, "  error        too few published measurements of kernels that are bound so\n");
     return;
   }
   buf_puts(out, "  error        ");

@@ -15,7 +15,7 @@ typedef struct {
 typedef struct {
   int value[MOST_STATICS];
   const char *wrong;  // NULL: the rest counts
-  double seconds, mxu, hbm;
+  double seconds, mxu, busy, hbm;
   int64_t vmem, limit, steps;
   const char *bound;
 } Candidate;
@@ -84,6 +84,7 @@ static void model_candidate(const Sweep *s, Arena *arena, const Argument *static
   if (!m || c->wrong) return;
   c->seconds = m->seconds;
   c->mxu = m->mxu;
+  c->busy = tpu_busy(m, UNIT_MXU);
   c->hbm = m->hbm_share;
   c->vmem = m->vmem;
   c->limit = m->vmem_limit;
@@ -134,7 +135,7 @@ static void put_table(const Sweep *s, Buf *out) {
       buf_printf(out, "  %s\n", c->wrong);
     else
       buf_printf(out, " %9.4g us %7lld %5.1f %% %5.1f %% %5.1f %%  %s%s\n", c->seconds * 1e6,
-                 (long long)c->steps, 100 * c->mxu, 100 * c->hbm,
+                 (long long)c->steps, 100 * c->busy, 100 * c->hbm,
                  100 * (double)c->vmem / (double)c->limit,
                  c->vmem <= c->limit ? "" : "does not fit; ", c->bound);
   }
@@ -155,6 +156,7 @@ static void put_json(const Sweep *s, Buf *out) {
       json_real(out, "seconds", c->seconds);
       json_int(out, "steps", c->steps);
       json_real(out, "mxu", c->mxu);
+      json_real(out, "mxu_busy", c->busy);
       json_real(out, "hbm", c->hbm);
       json_int(out, "vmem", c->vmem);
       json_bool(out, "fits", c->vmem <= c->limit);
