@@ -413,6 +413,18 @@ def test_tpu():
     assert "v6e" in str(pkc.pallas.tpu(matmul, values(64, 64), values(64, 64), chip="v6e"))
 
 
+def test_refs_that_are_chosen():
+    if not hasattr(pl, "select_ref"):
+        pytest.skip("JAX has no select_ref")
+
+    def kernel(n_ref, x_ref, y_ref, o_ref, sem):
+        pltpu.async_copy(pl.select_ref(n_ref[0], x_ref, y_ref), o_ref, sem).wait()
+    x, anywhere = values(8, 16), pl.BlockSpec(memory_space=pl.ANY)
+    with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)select_ref.*test_pallas_in.py"):
+        pl.pallas_call(kernel, out_shape=like(x), in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), anywhere, anywhere],
+                       out_specs=anywhere, scratch_shapes=[pltpu.SemaphoreType.DMA])(numpy.array([1], "i4"), x, x)
+
+
 def test_what_cannot_be_translated():
     def kernel(x_ref, o_ref):
         o_ref[...] = jax.lax.lgamma(x_ref[...])

@@ -13,6 +13,8 @@ def _parts(item):
 
 def _window(tr, item, transforms=None):
     ref, own = _parts(item)
+    if isinstance(ref, (tuple, list)):
+        tr.refuse("`pl.select_ref`", "Choose by pl.when, with a copy in each branch.")
     return window_of(tr, tr.env[ref], own if transforms is None else transforms)
 
 
