@@ -345,7 +345,7 @@ def codes_of(dtype, shape, seed):
         return values.view(np.uint64)
     if bits == 64:
         codes = rng.integers(0, 1 << 64, shape, dtype=np.uint64) >> rng.integers(0, 60, shape, dtype=np.uint64)
-        codes.ravel()[:6] = [0, 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 53) + 1]
+        codes.ravel()[:6] = np.array([0, 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 53) + 1], np.uint64)[:codes.size]
         return codes
     return rng.integers(0, 1 << bits, shape).astype(UNSIGNED[bits])
 

@@ -30,6 +30,8 @@ def codes(rng, dtype, shape):
     """Values that every dtype holds."""
     if dtype == "f32":
         return rng.integers(-5, 6, shape).astype(np.float32).view(np.uint32)
+    if dtype == "f64":
+        return rng.integers(-5, 6, shape).astype(np.float64).view(np.uint64)
     if dtype in dtypes.FLOATS:
         finite = np.flatnonzero(np.isfinite(dtypes.TABLE[dtype]))
         return rng.choice(finite, shape).astype(np.uint8 if dtype.startswith("f8") else np.uint16)
@@ -72,7 +74,7 @@ class Axis:
 
 class Access:
     def __init__(self, r, rng, n, starts, bounded, grid):
-        self.name, self.dtype, self.bounded = "%d" % n, r.choice([t for t in dtypes.ALL if t not in dtypes.WIDE and t != dtypes.SCALE]), bounded
+        self.name, self.dtype, self.bounded = "%d" % n, r.choice([t for t in dtypes.ALL if t != dtypes.SCALE]), bounded
         rank = r.choice([1, 1, 2, 2, 3, 4])
         self.dims = [r.choice([1, 3, 8, 17, 64] if rank < 3 else [1, 2, 5, 9]) for _ in range(rank)]
         self.axes = [Axis(r, d, starts) for d in self.dims]

@@ -9,7 +9,8 @@ from kernels import COPY, COUNT, IN_PLACE, PROGRAM, TWO, made, pair, scale, scal
 import pkc
 
 LIBRARY = pathlib.Path(pkc.__file__).parent / "share" / "pkc" / "kernels"
-NARROW = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4]
+NARROW = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4] + [
+    getattr(ml_dtypes, name) for name in "float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu int2 uint2".split() if hasattr(ml_dtypes, name)]
 WIDE = ["float32", "float16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"]
 
 
@@ -79,7 +80,7 @@ def test_read_only_input():
 @pytest.mark.parametrize("dtype", [*WIDE, *NARROW], ids=str)
 def test_dtypes(dtype):
     dtype = numpy.dtype(dtype)
-    x = (numpy.arange(11 * 3).reshape(11, 3) % 7).astype(numpy.float32).astype(dtype)
+    x = (numpy.arange(11 * 3).reshape(11, 3) % 7 + (dtype.name == "float8_e8m0fnu")).astype(numpy.float32).astype(dtype)
     o = made(COPY)(x)
     assert o.dtype == dtype
     numpy.testing.assert_array_equal(o, x)
