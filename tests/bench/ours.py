@@ -3,14 +3,15 @@
 import ctypes
 import hashlib
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = ["-O2", "-march=native", "-ffp-contract=off"]
-DTYPES = ["bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "bf16", "f16", "f32"]  # as in pk/rt.h
-MAX_RANK, ABI = 8, 2
+DTYPES = re.findall(r'^  X\(\w+, "(\w+)"', (ROOT / "include/pk/dtypes.h").read_text(), re.M)  # in the order of pk_dtype
+MAX_RANK, ABI = 8, 4
 
 
 class BuildError(Exception):
