@@ -220,7 +220,7 @@ class Session:
             wrong = self.tree.build()
             if wrong:
                 return dict(record, by="stale", said=f"does not compile: {wrong}")
-            suites = [s for s in mutant.first + ["random"] if s in QUICK] if self.quick else mutant.first + SUITES
+            suites = [s for s in mutant.first + ["random"] if s in QUICK or s.endswith(".pk")] if self.quick else mutant.first + SUITES
             for suite in self.usable(suites, mutant, text, path):
                 try:
                     begun = time.monotonic()
