@@ -82,6 +82,30 @@ Region *copy_index_region(Lower *l, const Region *region, const Dim *map) {
   return copy_region(&c, region);
 }
 
+static void copy_positions(Lower *l, const Region *region, const Dim *map, Instr **values,
+                           int *count) {
+  Copier c = {.l = l, .map = map};
+  c.copy = NEW_ARRAY(l->arena, Instr *, greatest_id(region) + 1);
+  for (int i = 0; i + 1 < region->instrs.count; i++)
+    c.copy[region->instrs.at[i]->id] = copy_instr(&c, region->instrs.at[i]);
+  const Instr *yield = region->instrs.at[region->instrs.count - 1];
+  for (int i = 0; i < yield->nargs; i++) values[(*count)++] = c.copy[yield->args[i]->id];
+}
+
+Region *join_index_regions(Lower *l, const Region *a, const Region *b) {
+  Frame frame;
+  Instr *values[2 * MAX_RANK];
+  int count = 0;
+  Dim *same = NEW_ARRAY(l->arena, Dim, l->k->sizes.count + 1);
+  for (int i = 0; i < l->k->sizes.count; i++) same[i] = dim_of_size(i);
+  Region *region = enter_region(l, &frame);
+  copy_positions(l, a, same, values, &count);
+  copy_positions(l, b, same, values, &count);
+  emit(l, OP_YIELD, no_result, a->instrs.at[0]->span, count, values);
+  leave_region(l);
+  return region;
+}
+
 // ---- composing
 
 typedef struct {

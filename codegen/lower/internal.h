@@ -137,12 +137,14 @@ struct Frame {
 
 typedef enum { LOOP_NONE, LOOP_RUNTIME, LOOP_UNROLLED } LoopKind;
 
-typedef struct {
+typedef struct Lower {
   Arena *arena;
   Diag *diag;
   const LowerOptions *options;
   const Source *source;
-  const Node *file, *node;  // node: the KERNEL or PROGRAM
+  const Node *file, *node;     // node: the KERNEL or PROGRAM
+  const struct Lower *caller;  // of the program that calls it, else NULL
+  struct Lowered **programs;   // those that were lowered for calls, here or in another program
   Kernel *k;
   Place place;
   Frame *frame;               // instructions go to frame->region

@@ -231,6 +231,8 @@ Kernel *lower_callee(Lower *l, const Node *node, const LowerOptions *options) {
                     .source = l->source,
                     .file = l->file,
                     .node = node,
+                    .caller = l,
+                    .programs = l->programs,
                     .options = options};
   return lower_node(callee);
 }

@@ -429,6 +429,7 @@ void lower_program(Lower *l) {
   l->k->body = enter_region(l, &frame);
   leave_region(l);
   l->k->flow = NEW(l->arena, Flow);
+  if (!l->programs) l->programs = NEW(l->arena, struct Lowered *);
   ProgramLower program = {.l = l, .flow = l->k->flow, .loop = -1}, *p = &program;
   p->assigned = NEW_ARRAY(l->arena, bool, l->k->refs.count + 1);
   add_operands(p);
@@ -437,5 +438,6 @@ void lower_program(Lower *l) {
   lower_declarations(l);
   lower_flow_items(p, items);
   if (diag_error_count(l->diag) == errors) check_assigned(p);
+  name_callees(p);
   flow_find_lives(p->flow);
 }

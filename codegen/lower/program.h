@@ -13,19 +13,22 @@ typedef struct {
   Span updated;      // .. where
 } ArrayName;
 
-// A kernel that was lowered for a call; `key` tells statics and what is known of the arguments.
-typedef struct {
+// A kernel or program that was lowered for a call; `key` tells statics and what is known of the
+// arguments.
+typedef struct Lowered Lowered;
+struct Lowered {
   const char *name, *key;
-  int callee;  // -1: with errors, which were reported
-} Lowered;
+  Kernel *kernel;  // NULL: with errors, which were reported
+  Lowered *next;
+};
 
 typedef struct {
   Lower *l;
   Flow *flow;
   int loop;               // the step of the innermost FOR; -1: none
   LIST(ArrayName) names;  // by index of their symbols
-  LIST(Lowered) lowered;
-  bool *assigned;  // by operand: some call gives it a value
+  Lowered *lowered;       // kernels
+  bool *assigned;         // by operand: some call gives it a value
 } ProgramLower;
 
 // A result of a call: something that exists, or a new array of a name.
@@ -51,6 +54,15 @@ void lower_kernel_call(ProgramLower *p, const Node *call, Target *targets, int c
 // The program's size that a callee's is when its sizes are `map`.
 Dim map_dim(ProgramLower *p, const Kernel *callee, Dim dim, const Dim *map, Span span);
 enum { DIM_UNKNOWN = INT64_MIN };
+int add_callee(ProgramLower *p, Kernel *k);  // its number in the flow
+void name_callees(ProgramLower *p);          // their functions in C
+
+// ---- program_inline.c
+// Puts the steps of the program k in the place of a call. False, reported, when they do not fit.
+bool inline_program(ProgramLower *p, const Kernel *k, const FlowPart *operands, const Dim *map,
+                    Span span);
+// Is one call of the program k what writes all of `output`, after all that read `input`?
+bool writes_last(const Kernel *k, int input, int output);
 
 // ---- compose.c
 // What the calls do by the references of their kernels; NULL where one has none, or where the
@@ -58,6 +70,8 @@ enum { DIM_UNKNOWN = INT64_MIN };
 Region *compose_reference(Lower *l);
 // A copy of a region of index arithmetic, with sizes replaced.
 Region *copy_index_region(Lower *l, const Region *region, const Dim *map);
+// What a yields, then what b yields.
+Region *join_index_regions(Lower *l, const Region *a, const Region *b);
 
 // ---- lower.c
 // A kernel of the file, with these settings; NULL, reported.

@@ -1,4 +1,5 @@
-// Calls of kernels in programs: their arguments, statics and sizes, and where their results go.
+// Calls of kernels and programs in programs: their arguments, statics and sizes, and where their
+// results go.
 #include "codegen/lower/program.h"
 #include "codegen/ir/index.h"
 #include "codegen/ir/names.h"
@@ -12,7 +13,7 @@ typedef struct {
   ProgramLower *p;
   Lower *l;
   const Node *node;    // the CALL
-  const Node *kernel;  // the KERNEL
+  const Node *kernel;  // the KERNEL or PROGRAM
   LIST(const Node *) params;
   int inputs;
   const Node **arguments;  // by operand
@@ -33,16 +34,18 @@ typedef struct {
 static const Node *find_callee(ProgramLower *p, const Node *call) {
   Lower *l = p->l;
   const Node *kernel = find_kernel(l->file, call->name);
-  if (kernel && kernel->kind == N_KERNEL) return kernel;
-  if (kernel) {
-    diag_error(l->diag, call->name_span, ERR_BAD_CALL, "`%s` is a program: a program calls kernels",
-               call->name);
-    return NULL;
-  }
+  for (const Lower *caller = l; caller && kernel; caller = caller->caller)
+    if (caller->node == kernel) {
+      diag_error(l->diag, call->name_span, ERR_BAD_CALL, "the program `%s` calls itself",
+                 call->name);
+      return NULL;
+    }
+  if (kernel) return kernel;
   const char *names[MAX_LIST];
   int count = kernel_names(l->file, names, MAX_LIST);
-  diag_error(l->diag, call->name_span, ERR_BAD_CALL, "there is no kernel `%s` in this file%s",
-             call->name, suggestion(l, call->name, names, count < MAX_LIST ? count : MAX_LIST));
+  diag_error(l->diag, call->name_span, ERR_BAD_CALL,
+             "there is no kernel or program `%s` in this file%s", call->name,
+             suggestion(l, call->name, names, count < MAX_LIST ? count : MAX_LIST));
   return NULL;
 }
 
@@ -169,7 +172,8 @@ static void add_hint(FlowCallLower *c, int operand, const FlowPart *part) {
 static const char *key_of_call(const FlowCallLower *c) {
   Buf key = {0};
   for (int i = 0; i < c->settings.count; i++)
-    buf_printf(&key, "%s=%s ", c->settings.at[i].name, c->settings.at[i].value);
+    buf_printf(&key, "%s.%s=%s ", c->settings.at[i].kernel, c->settings.at[i].name,
+               c->settings.at[i].value);
   for (int i = 0; i < c->hints.count; i++) {
     const OperandHint *hint = &c->hints.at[i];
     buf_printf(&key, "%s:%d", hint->operand, (int)hint->dtype);
@@ -188,25 +192,30 @@ static bool same_statics(const Kernel *a, const Kernel *b) {
   return true;
 }
 
-// The function of a kernel in the C of a program: no other one has this name.
-static const char *callee_symbol(FlowCallLower *c) {
-  const Flow *flow = c->p->flow;
-  const char *base = arena_printf(c->l->arena, "%s_%s", c->l->k->symbol, c->kernel->name);
+// The function of a kernel in the C of a program: no other one before it has this name.
+static const char *callee_symbol(const ProgramLower *p, int callee) {
+  const Flow *flow = p->flow;
+  const char *base =
+      arena_printf(p->l->arena, "%s_%s", p->l->k->symbol, flow->callees.at[callee].kernel->name);
   const char *name = base;
-  for (int n = 2, i = 0; i < flow->callees.count; i++) {
+  for (int n = 2, i = 0; i < callee; i++) {
     if (strcmp(flow->callees.at[i].kernel->symbol, name) != 0) continue;
-    name = arena_printf(c->l->arena, "%s_%d", base, n++);
+    name = arena_printf(p->l->arena, "%s_%d", base, n++);
     i = -1;
   }
   return name;
 }
 
-static int add_callee(FlowCallLower *c, Kernel *k) {
-  Flow *flow = c->p->flow;
+void name_callees(ProgramLower *p) {
+  for (int i = 0; i < p->flow->callees.count; i++)
+    p->flow->callees.at[i].kernel->symbol = callee_symbol(p, i);
+}
+
+int add_callee(ProgramLower *p, Kernel *k) {
+  Flow *flow = p->flow;
   for (int i = 0; i < flow->callees.count; i++)
     if (same_statics(flow->callees.at[i].kernel, k)) return i;
-  k->symbol = callee_symbol(c);
-  LIST_PUSH(c->l->arena, &flow->callees, ((FlowCallee){k}));
+  LIST_PUSH(p->l->arena, &flow->callees, ((FlowCallee){k}));
   return flow->callees.count - 1;
 }
 
@@ -214,8 +223,19 @@ static int add_callee(FlowCallLower *c, Kernel *k) {
 static void add_settings(FlowCallLower *c) {
   const LowerOptions *options = c->l->options;
   for (int i = 0; i < options->setting_count; i++)
-    if (options->settings[i].kernel && strcmp(options->settings[i].kernel, c->kernel->name) == 0)
+    if (options->settings[i].kernel &&
+        (c->kernel->kind == N_PROGRAM || strcmp(options->settings[i].kernel, c->kernel->name) == 0))
       LIST_PUSH(c->l->arena, &c->settings, options->settings[i]);
+}
+
+static Kernel *lowered_for(FlowCallLower *c, Lowered **list, const char *key) {
+  for (const Lowered *known = *list; known; known = known->next)
+    if (known->name == c->kernel->name && known->key == key) return known->kernel;
+  LowerOptions options = {c->settings.at, c->settings.count, c->hints.at, c->hints.count};
+  Lowered *made = NEW(c->l->arena, Lowered);
+  *made = (Lowered){c->kernel->name, key, lower_callee(c->l, c->kernel, &options), *list};
+  *list = made;
+  return made->kernel;
 }
 
 static bool lower_for_call(FlowCallLower *c, int count) {
@@ -224,17 +244,12 @@ static bool lower_for_call(FlowCallLower *c, int count) {
   for (int i = 0; i < count; i++)
     if (c->targets[i].exists && !c->targets[i].bad) add_hint(c, c->inputs + i, &c->targets[i].part);
   add_settings(c);
-  const char *key = key_of_call(c);
-  for (int i = 0; i < p->lowered.count; i++) {
-    if (p->lowered.at[i].name != c->kernel->name || p->lowered.at[i].key != key) continue;
-    c->callee = p->lowered.at[i].callee;
-    return c->callee >= 0;
-  }
-  LowerOptions options = {c->settings.at, c->settings.count, c->hints.at, c->hints.count};
-  Kernel *k = lower_callee(c->l, c->kernel, &options);
-  c->callee = k ? add_callee(c, k) : -1;
-  LIST_PUSH(c->l->arena, &p->lowered, ((Lowered){c->kernel->name, key, c->callee}));
-  return c->callee >= 0;
+  Lowered **list = c->kernel->kind == N_PROGRAM ? c->l->programs : &p->lowered;
+  Kernel *k = lowered_for(c, list, key_of_call(c));
+  if (!k) return false;
+  c->callee = k->flow ? -1 : add_callee(p, k);
+  c->k = k->flow ? k : p->flow->callees.at[c->callee].kernel;
+  return true;
 }
 
 // ---- sizes
@@ -451,7 +466,6 @@ static bool set_size(FlowCallLower *c, const Node *keyword) {
 
 static bool solve_sizes(FlowCallLower *c, int count) {
   bool good = true;
-  c->k = c->p->flow->callees.at[c->callee].kernel;
   c->map = NEW_ARRAY(c->l->arena, Dim, c->k->sizes.count + 1);
   c->from = NEW_ARRAY(c->l->arena, const Node *, c->k->sizes.count + 1);
   for (int i = 0; i < c->k->sizes.count; i++) c->map[i] = DIM_UNKNOWN;
@@ -562,9 +576,27 @@ static bool give_spare(FlowCallLower *c, int result, const FlowPart *argument) {
   return true;
 }
 
+// A program that reads an argument after it has written a result cannot have both in one memory.
+static bool check_writes_last(FlowCallLower *c, int result) {
+  const FlowPart *part = &c->targets[result].part;
+  const Ref *alias = c->k->refs.at[c->inputs + result]->alias;
+  for (int i = 0; i < c->inputs; i++) {
+    bool shared = flow_root(c->l->k, part->array) == flow_root(c->l->k, c->parts[i].array);
+    if (!c->k->flow || !shared || (alias && alias->id == i) ||
+        writes_last(c->k, i, c->inputs + result))
+      continue;
+    return in_place_error(c, result,
+                          "`%s` is in the memory of the argument `%s`, which the program reads "
+                          "until its end: `let` takes the result",
+                          part_name(c, part), part_name(c, &c->parts[i]));
+  }
+  return true;
+}
+
 static bool place_existing(FlowCallLower *c, int result) {
   const FlowPart *part = &c->targets[result].part;
   const Ref *alias = c->k->refs.at[c->inputs + result]->alias;
+  if (!check_writes_last(c, result)) return false;
   for (int i = 0; i < c->inputs; i++)
     if ((!alias || alias->id != i) && shares(c, part, &c->parts[i])) {
       if (alias)
@@ -672,6 +704,9 @@ void lower_kernel_call(ProgramLower *p, const Node *call, Target *targets, int c
   }
   FlowStep step = {
       .kind = FLOW_CALL, .span = call->span, .loop = p->loop, .callee = c.callee, .parts = c.parts};
-  LIST_PUSH(p->l->arena, &p->flow->steps, step);
+  if (!c.k->flow)
+    LIST_PUSH(p->l->arena, &p->flow->steps, step);
+  else if (!inline_program(p, c.k, c.parts, c.map, call->span))
+    return;
   declare_results(&c, count);
 }
