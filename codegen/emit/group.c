@@ -244,6 +244,12 @@ static const char *emit_right_operands(CWriter *w, const Group *group) {
   return few;
 }
 
+static bool has_right_operands(const Group *group) {
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].right) return true;
+  return false;
+}
+
 void emit_rows(CWriter *w, Group *group) {
   Context x = {.g = w->g, .w = w, .group = group};
   int taken = w->names.taken.count;
@@ -254,10 +260,16 @@ void emit_rows(CWriter *w, Group *group) {
     pack_left(w, step->dot);
     if (!step->right) pack_panels(w, step->dot);
   }
+  bool right = has_right_operands(group);
+  if (right) {  // names of its own
+    line(w, "{");
+    w->indent++;
+  }
   x.few = emit_right_operands(w, group);
   if (group->has_dot)
     emit_strips(&x);
   else
     emit_plain_rows(&x);
+  if (right) close_block(w);
   w->names.taken.count = taken;
 }

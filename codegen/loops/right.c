@@ -33,14 +33,22 @@ static Group *maker_of(const Group *group, const Step *step) {
   return plain ? maker : NULL;
 }
 
-// Is v read by its own group and by these first dots of `reader` alone?
+// Is it made by a group, seen through what only names it in another shape or order?
+static bool is_made_by(const Instr *v, const Group *maker) {
+  while (v->op != OP_LOAD && v->nargs > 0 && (is_transparent(v) || feeds_only_dots(v)))
+    v = v->args[0];
+  return val(v)->group == maker;
+}
+
+// Is v read by its own group and, as right operand, by these first dots of `reader` alone?
 static bool serves_only(const Instr *v, const Group *maker, const Group *reader, int dots) {
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
     if (is_transparent(user) || feeds_only_dots(user)) {
       if (!serves_only(user, maker, reader, dots)) return false;
     } else if (user->op == OP_DOT) {
-      if (val(user)->group != reader || val(user)->step >= dots || dot_shape(user).a == v)
+      if (val(user)->group != reader || val(user)->step >= dots ||
+          is_made_by(dot_shape(user).a, maker))
         return false;
     } else if (val(user)->group != maker) {
       return false;
