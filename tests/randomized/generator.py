@@ -619,7 +619,7 @@ class Generator(Expressions):
         moved = [d for d in self.axis_dims.values() if d.axis.parallel]
         if any(not isinstance(d.size, str) or d.block not in ("_", 1) for d in moved):
             return []
-        name, dtype = self.fresh("o"), self.dtype()
+        name, dtype = self.fresh("out"), self.dtype()
         s = Scratch(self.fresh("s"), dtype, shape)
         self.k.scratch.append(s)
         self.k.outputs.append(Operand(name, dtype, [d.size for d in moved] + list(shape), "any"))

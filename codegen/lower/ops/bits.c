@@ -73,10 +73,13 @@ static Value lower_copysign(Lower *l, const Call *call) {
   if (!lower_both(l, call, v)) return value_error();
   if (!has_arithmetic(v[0]->type.dtype)) return wants(l, call, v[0], "floats");
   Expand e = expand_like(l, v[0], call->node->span);
-  DType i = bits_dtype(v[0]);
-  Instr *size = expand2(&e, OP_AND, expand_bits(&e, v[0], i), expand_int(&e, i, dtype_max(i)));
-  Instr *sign = expand2(&e, OP_AND, expand_bits(&e, v[1], i), expand_int(&e, i, dtype_min(i)));
-  return value_data(expand_bits(&e, expand2(&e, OP_OR, size, sign), v[0]->type.dtype));
+  // 0 and NaN have no sign in FNUZ.
+  DType t = v[0]->type.dtype, wide = dtype_info[t].special == SPECIAL_FNUZ ? DT_F32 : t;
+  Instr *a = expand_cast(&e, v[0], wide), *b = expand_cast(&e, v[1], wide);
+  DType i = bits_dtype(a);
+  Instr *size = expand2(&e, OP_AND, expand_bits(&e, a, i), expand_int(&e, i, dtype_max(i)));
+  Instr *sign = expand2(&e, OP_AND, expand_bits(&e, b, i), expand_int(&e, i, dtype_min(i)));
+  return value_data(expand_cast(&e, expand_bits(&e, expand2(&e, OP_OR, size, sign), wide), t));
 }
 
 static Value lower_signbit(Lower *l, const Call *call) {
