@@ -387,8 +387,10 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
 PK_DOT_FEW_ROWS_OF(bf16, PK_PACK_BF16)
 PK_DOT_FEW_ROWS_OF(f16, PK_PACK_F16)
 PK_DOT_FEW_ROWS_OF(streamed, PK_PACK_F32)
+/* Columns that one strip holds are read row after row either way, and strips keep their sums. */
 PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
-  (PK_DOT_STREAM || p->near ? pk_dot_few_streamed : pk_dot_few_strips)(p);
+  const bool wide = PK_DOT_STREAM && p->cols > PK_DOT_FEW_WIDE * PK_LANES;
+  (wide || p->near ? pk_dot_few_streamed : pk_dot_few_strips)(p);
 }
 PK_DOT_FEW_TURNED(f32, PK_PACK_F32)
 PK_DOT_FEW_TURNED(bf16, PK_PACK_BF16)
