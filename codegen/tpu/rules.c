@@ -471,12 +471,16 @@ static void check_instr(Instr *v, void *context) {
   if (v->op == OP_RESHAPE) check_reshape(r, v);
 }
 
-int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag) {
-  Rules rules = {.k = k,
+static Rules rules_of(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag) {
+  return (Rules){.k = k,
                  .chip = chip,
                  .sizes = sizes,
                  .diag = diag,
                  .generation = (int)chip->value[CHIP_GENERATION]};
+}
+
+int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag) {
+  Rules rules = rules_of(k, chip, sizes, diag);
   int before = diag_error_count(diag);
   for (int i = 0; i < k->refs.count; i++) check_ref(&rules, k->refs.at[i]);
   check_budget(&rules, SPACE_VMEM, CHIP_VMEM_BYTES, "VMEM");
@@ -491,11 +495,7 @@ static void check_instr_dtypes(Instr *v, void *context) {
 }
 
 int tpu_check_dtypes(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag) {
-  Rules rules = {.k = k,
-                 .chip = chip,
-                 .sizes = sizes,
-                 .diag = diag,
-                 .generation = (int)chip->value[CHIP_GENERATION]};
+  Rules rules = rules_of(k, chip, sizes, diag);
   int before = diag_error_count(diag);
   ir_walk(k->body, check_instr_dtypes, &rules);
   return diag_error_count(diag) - before;
