@@ -27,6 +27,7 @@ OTHERWISE = {
     "tests/cases/wide/softmax.pk": "E0680: `x` is an array of f64",
     "tests/cases/wide/accumulate.pk": "E0680: `o` is an array of f64",
     "tests/cases/wide/dots.pk": "E0680: `x` is an array of f64",
+    "tests/cases/wide/constant_fma.pk": "E0680: `x` is an array of f64",
     "tests/cases/wide/cdiv.pk": "E0680: `x` is an array of i64",
     "tests/cases/wide/wrapping_index.pk": "E0680: `x` is an array of i64",
     "tests/cases/wide/rows.pk": "E0680: `x` is an array of i64",
