@@ -265,7 +265,7 @@ const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr 
 static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot,
                          const Expr *column, const Expr *left) {
   int known = x->known.count,
-      taken = x->w->names.taken.count;  // names of this scope may be used again after it
+      taken = open_names(&x->w->names);  // names of this scope may be used again after it
   x->index[x->group->leads] = column;
   x->left = left;
   for (int m = 0; m < step->members.count; m++)
@@ -273,7 +273,7 @@ static void emit_members(Context *x, const Step *step, const SumList *sums, cons
       emit_member(x, step->members.at[m], sums, slot);
   x->left = NULL;
   x->known.count = known;
-  x->w->names.taken.count = taken;
+  close_names(&x->w->names, taken);
 }
 
 static void prefetch_next_row(Context *x, const ColumnLoop *loop, const Expr *column) {

@@ -80,6 +80,16 @@ void declare_sizes(Gen *g, bool derived, Declarations *list) {
     declare_variable(g, list, "const int64_t", g->rows.at[i], row_value, NULL, i);
 }
 
+void put_sizes(CWriter *w, bool derived, Buf *out) {
+  Buf *outer = w->c;
+  Declarations list = {0};
+  w->c = out;
+  w->indent = 1;
+  declare_sizes(w->g, derived, &list);
+  put_declarations(w, &list);
+  w->c = outer;
+}
+
 // ---- the place of a cell
 
 static bool is_batched(const Gen *g, int axis) { return g->batch && g->batch->axis == axis; }

@@ -101,7 +101,7 @@ static void put_header(Gen *g, const char *const *parameters, Buf *h) {
 static const char *kernel_object(Gen *g) {
   const char *symbol = g->k->symbol;
   if (g->options->part || !g->options->variant) return text(g, "%s_kernel", symbol);
-  return text(g, "%s_%s_kernel", symbol, target_symbol(g->arena, g->target));
+  return text(g, "%s_%s_kernel", symbol, target_symbol(g->arena, g->target->name));
 }
 
 // The functions of a kernel, or the variants that have them.
@@ -205,12 +205,12 @@ static void put_choice(Gen *g, const char *const *parameters, Buf *out) {
   buf_printf(out, ";\nextern const pk_kernel %s_kernel;\n", symbol);
   for (int i = 0; i < g->options->choices; i++)
     buf_printf(out, "extern const pk_kernel %s_%s_kernel;\n", symbol,
-               target_symbol(g->arena, g->options->choice[i]));
+               target_symbol(g->arena, g->options->choice[i]->name));
   buf_printf(out, "\nstatic const pk_variant %s_variants[] = {\n", symbol);
   for (int i = 0; i < g->options->choices; i++) {
     const Target *t = g->options->choice[i];
     buf_printf(out, "  {\"%s\", %#x, &%s_%s_kernel},\n", t->name, t->needs, symbol,
-               target_symbol(g->arena, t));
+               target_symbol(g->arena, t->name));
   }
   buf_puts(out, "  {NULL, 0, NULL},\n};\n\n");
   put_tables(g, out);

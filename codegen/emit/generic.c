@@ -539,12 +539,12 @@ void emit_generic(CWriter *w, const Group *group) {
       [METHOD_PRODUCTS] = emit_products,
       [METHOD_WIDE_PRODUCTS] = emit_wide_products,
   };
-  int taken = w->names.taken.count;
+  int taken = open_names(&w->names);
   line(w, "{ /* %s */", op_info[group->instr->op].name);
   w->indent++;
   emit[group->method](w, group->instr);
   close_block(w);
-  w->names.taken.count = taken;
+  close_names(&w->names, taken);
 }
 
 // ---- rank 0

@@ -69,14 +69,14 @@ static void leave_loop(Context *x, const RowLoops *rows) {
   close_block(x->w);
   x->loop = -1;
   x->known.count = rows->known;
-  x->w->names.taken.count = rows->taken;
+  close_names(&x->w->names, rows->taken);
 }
 
 static void enter_loop(Context *x, RowLoops *rows, int loop) {
   if (x->loop == loop) return;
   leave_loop(x, rows);
   rows->known = x->known.count;
-  rows->taken = x->w->names.taken.count;
+  rows->taken = open_names(&x->w->names);
   const Expr *row = open_row_loop(x->w, rows->first, rows->end);
   x->w->source_line = 0;  // each loop says what it computes
   x->index[x->group->leads - 1] = row;
@@ -171,7 +171,7 @@ static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Ex
                            int ahead) {
   Gen *g = w->g;
   Context x = {.g = g, .w = w, .group = group};
-  int taken = w->names.taken.count;
+  int taken = open_names(&w->names);
   const Expr *row = open_row_loop(w, first, end);
   x.index[0] = row;
   x.strip_row = expr_sub(&g->exprs, row, first);
@@ -183,7 +183,7 @@ static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Ex
     emit_scalars_after(&x, s);
   }
   close_block(w);
-  w->names.taken.count = taken;
+  close_names(&w->names, taken);
 }
 
 // The loops of one group, and the dots of `group` that it works for.
@@ -252,7 +252,7 @@ static bool has_right_operands(const Group *group) {
 
 void emit_rows(CWriter *w, Group *group) {
   Context x = {.g = w->g, .w = w, .group = group};
-  int taken = w->names.taken.count;
+  int taken = open_names(&w->names);
   if (group->reader) return;
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
@@ -271,5 +271,5 @@ void emit_rows(CWriter *w, Group *group) {
   else
     emit_plain_rows(&x);
   if (right) close_block(w);
-  w->names.taken.count = taken;
+  close_names(&w->names, taken);
 }

@@ -41,15 +41,10 @@ void emit_layout(CWriter *w) {
   Gen *g = w->g;
   const char *name = g->k->symbol;
   Buf takes = {0}, sizes = {0}, *out = w->c;
-  Declarations list = {0};
   expr_forget_reads(&g->exprs);
   layout_slots(g, &takes);
   layout_buffers(g, &takes);
-  w->c = &sizes;
-  w->indent = 1;
-  declare_sizes(g, false, &list);
-  put_declarations(w, &list);
-  w->c = out;
+  put_sizes(w, false, &sizes);
   w->layout_reads_array = is_read(g, "array");
   w->layout_reads_size = is_read(g, "size");
   const char *array = w->layout_reads_array ? "const pk_array *array" : "",

@@ -164,15 +164,10 @@ static void put_plan(CWriter *w, Buf *out) {
 
 void emit_prepare(CWriter *w, Buf *out) {
   Gen *g = w->g;
-  Buf body = {0}, head = {0}, *outer = w->c;
-  Declarations sizes = {0};
+  Buf body = {0}, head = {0};
   expr_forget_reads(&g->exprs);
   put_plan(w, &body);
-  w->c = &head;
-  w->indent = 1;
-  declare_sizes(g, true, &sizes);
-  put_declarations(w, &sizes);
-  w->c = outer;
+  put_sizes(w, true, &head);
   const char *array =
       g->launch_reads ? text(g, "%s, ", parameter_text(g, "const pk_array *", "array")) : "";
   buf_printf(out, "static const char *%s_prepare(%s%s, pk_plan *plan) {\n", g->k->symbol, array,

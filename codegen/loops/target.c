@@ -90,9 +90,9 @@ const Target *target_find(const char *name) {
   return NULL;
 }
 
-const char *target_symbol(Arena *arena, const Target *target) {
-  char *name = arena_printf(arena, "%s", target->name);
-  for (char *c = name; *c; c++)
+const char *target_symbol(Arena *arena, const char *name) {
+  char *symbol = arena_printf(arena, "%s", name);
+  for (char *c = symbol; *c; c++)
     if (*c == '-') *c = '_';
-  return name;
+  return symbol;
 }

@@ -30,7 +30,7 @@ extern const int target_count;
 // NULL for an unknown name. "native" answers by the machine pkc runs on.
 const Target *target_find(const char *name);
 // Its name in C: x86_64_v3.
-const char *target_symbol(Arena *arena, const Target *target);
+const char *target_symbol(Arena *arena, const char *name);
 
 typedef struct {
   const Target *target;

@@ -188,18 +188,12 @@ static void add_symbol(Arena *arena, Command *command, const char *kind, const c
            arena_printf(arena, "-Wl,--defsym=pk_harness_%s=%s_%s_kernel", kind, symbol, kind));
 }
 
-// For <pk/micro.h>: the target's name as a C identifier.
-static const char *micro_define(Arena *arena, const char *target) {
-  char *define = arena_printf(arena, "-DPK_MICRO=%s", target);
-  for (char *c = define + strlen("-DPK_MICRO="); *c; c++)
-    if (*c == '-') *c = '_';
-  return define;
-}
-
 // The flags that a kernel is compiled with.
 static Command kernel_flags(Arena *arena, const BuildJob *job, const Support *support) {
   Command command = compiler_flags(arena, job, support, "-O2", job->flags);
-  if (support->micro) add_word(arena, &command, micro_define(arena, job->micro));
+  if (support->micro)
+    add_word(arena, &command,
+             arena_printf(arena, "-DPK_MICRO=%s", target_symbol(arena, job->micro)));
   return command;
 }
 

@@ -145,7 +145,7 @@ void program_emit_variants(const Program *program, const Options *options, Buf *
     const Target *target = options->variants.at[i];
     EmitOptions emit = {.target = target, .literal_dma = options->literal_dma, .variant = true};
     buf_printf(c, "#%sif defined PK_TARGET_%s\n\n", i ? "el" : "",
-               target_symbol(program->arena, target));
+               target_symbol(program->arena, target->name));
     emit_again(program, options, &emit, c, NULL);
     buf_puts(c, "\n");
   }

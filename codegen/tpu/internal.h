@@ -265,7 +265,6 @@ struct Model {
 
 // lines.c
 void find_lines(Model *m);
-const LineCost *longest_line(const Model *m, Unit unit);
 void tpu_put_lines(const Model *m, Buf *out);
 void tpu_json_lines(const Model *m, Buf *out);
 

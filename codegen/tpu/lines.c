@@ -38,14 +38,6 @@ void find_lines(Model *m) {
   if (m->lines.count) qsort(m->lines.at, (size_t)m->lines.count, sizeof *m->lines.at, by_time);
 }
 
-// The line on which the unit works longest; NULL: it does not work.
-const LineCost *longest_line(const Model *m, Unit unit) {
-  const LineCost *longest = NULL;
-  for (int i = 0; i < m->lines.count; i++)
-    if (m->lines.at[i].busy[unit] > (longest ? longest->busy[unit] : 0)) longest = &m->lines.at[i];
-  return longest;
-}
-
 void tpu_put_lines(const Model *m, Buf *out) {
   enum { SHOWN = 6 };
   static const char *const heads[UNITS] = {"MXU",  "vector", "transc.", "lanes",

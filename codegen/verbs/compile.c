@@ -35,10 +35,14 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
+// -o, or the kernel's file with another ending, in the current folder.
+static const char *path_of_c(const Options *options, const char *path) {
+  return options->output ? options->output : with_ending(options->arena, base_name(path), ".c");
+}
+
 // The header goes beside the C; neither is left behind alone when the other cannot be written.
 static int write_pair(Options *options, const char *path, const Buf *c, const Buf *h) {
-  const char *c_path =
-      options->output ? options->output : with_ending(options->arena, base_name(path), ".c");
+  const char *c_path = path_of_c(options, path);
   if (strcmp(c_path, "-") == 0) return write_result("-", c);
   const char *h_path = with_ending(options->arena, c_path, ".h");
   if (strcmp(c_path, h_path) == 0) return user_error("-o %s: the C file cannot end in .h", c_path);
@@ -97,14 +101,11 @@ static const char library_flags[] = "-std=c11 -O2 -ffp-contract=off";
 
 // What a shell runs to make one archive of the C at `path`.
 static void print_build_lines(const Options *options, const char *path) {
-  const char *stem = with_ending(options->arena, path, ""),
-             *native = target_find("native")->cc_prefix;
-  const char *prefix = "";
-  for (int i = 0; i < target_count; i++)
-    if (strcmp(targets[i].name, target_find("native")->name) == 0) native = targets[i].cc_prefix;
+  const char *stem = with_ending(options->arena, path, ""), *prefix = "";
+  const char *native = target_find(target_find("native")->name)->cc_prefix;
   for (int i = 0; i < options->variants.count; i++) {
     const Target *t = options->variants.at[i];
-    const char *name = target_symbol(options->arena, t);
+    const char *name = target_symbol(options->arena, t->name);
     if (*t->cc_prefix && strcmp(t->cc_prefix, native) != 0) prefix = t->cc_prefix;
     printf("%s%s %s %s%s-DPK_TARGET_%s $(pkg-config --cflags pk) -c %s -o %s_%s.o\n", prefix,
            *prefix ? "gcc" : "cc", library_flags, t->cc_flags, *t->cc_flags ? " " : "", name, path,
@@ -113,7 +114,7 @@ static void print_build_lines(const Options *options, const char *path) {
   printf("%s%s %s $(pkg-config --cflags pk) -c %s -o %s.o\n%sar rcs %s.a %s.o", prefix,
          *prefix ? "gcc" : "cc", library_flags, path, stem, prefix, stem, stem);
   for (int i = 0; i < options->variants.count; i++)
-    printf(" %s_%s.o", stem, target_symbol(options->arena, options->variants.at[i]));
+    printf(" %s_%s.o", stem, target_symbol(options->arena, options->variants.at[i]->name));
   printf("\n");
 }
 
@@ -125,8 +126,7 @@ static int write_variants(Options *options, const Program *program, const char *
     status = write_result(options->output ? options->output : "-", *options->emit == 'c' ? &c : &h);
   else
     status = write_pair(options, path, &c, &h);
-  const char *to =
-      options->output ? options->output : with_ending(options->arena, base_name(path), ".c");
+  const char *to = path_of_c(options, path);
   if (status == DONE && !options->emit && strcmp(to, "-") != 0) print_build_lines(options, to);
   buf_free(&c);
   buf_free(&h);
