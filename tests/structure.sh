@@ -34,12 +34,15 @@ includes() {
   grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(codegen|dsl)/' dsl codegen |
     sed -nE 's,^(dsl|codegen/([a-z]+))/([^:]*:[0-9]+):.*"(dsl|codegen/([a-z]+))/([^"]*)".*,\1 \4 \1/\3 includes \4/\6,p'
 }
+# What nm says of the objects whose source is there.
+objects=$(mktemp)
+find "$BUILD/dsl" "$BUILD/gen" "$BUILD/codegen" "$BUILD/runtime" -name '*.o' | sort | while read -r object; do
+  file=${object#"$BUILD"/}
+  case $file in gen/*) ;; *) [ -e "${file%.o}.c" ] || continue ;; esac
+  echo "$object"
+done | xargs nm -A >"$objects"
 symbols() {
-  find "$BUILD/dsl" "$BUILD/gen" "$BUILD/codegen" -name '*.o' | sort | while read -r object; do
-    file=${object#"$BUILD"/}
-    case $file in gen/*) ;; *) [ -e "${file%.o}.c" ] || continue ;; esac # its source is gone
-    nm -A "$object"
-  done | awk -v build="$BUILD/" '
+  grep -v "^$BUILD/runtime/" "$objects" | awk -v build="$BUILD/" '
     { split($1, at, ":"); file = substr(at[1], length(build) + 1); sub(/\.o$/, "", file); name = $NF; kind = $(NF - 1) }
     kind == "U" { wanted[++n] = file " " name }
     kind ~ /^[TDRBVWC]$/ { home[name] = file }
@@ -65,12 +68,45 @@ for kind in includes symbols; do
   found=$(judge "$list")
   if [ -z "$found" ]; then ok; else wrong "a room uses one that it may not ($kind)" "$found"; fi
 done
-# In these rooms no file uses, by way of others, one that uses it.
-for room in ir passes loops emit; do
-  circle=$(awk -v room="codegen/$room" '$1 == room && $2 == room && $3 != $7 { print $3, $7 }' "$list" | sort -u | tsort 2>&1 >/dev/null)
+# Files that use each other because what they walk is recursive: ROOM NAME FILE.. . No other file uses, by way of others, one that
+# uses it.
+recursions() {
+  cat <<'TABLE'
+lower   expressions  call expr index ref stmt want
+lower   programs     compose lower program program_call program_inline
+check   statements   flow interp
+naive   elements     expr loop
+pallas  kernels      body expr kernel memory
+TABLE
+}
+for room in $(rooms | awk '{ print $1 }'); do
+  circle=$(recursions | awk -v room="$room" '
+    FNR == NR && FILENAME == "-" { for (i = 3; i <= NF && $1 == room; i++) part["codegen/" room "/" $i] = "(" $2 ")"; next }
+    { a = $3 in part ? part[$3] : $3; b = $7 in part ? part[$7] : $7; sub(/^codegen\//, "", $1); sub(/^codegen\//, "", $2) }
+    $1 == room && $2 == room && a != b { print a, b }' - "$list" | sort -u | tsort 2>&1 >/dev/null)
   if [ -z "$circle" ]; then ok; else wrong "a circle of files in $room" "$circle"; fi
 done
 rm -f "$list"
+
+# What is used in one file is static there; the compiler warns of what is static and not used. Headers of generated code, and tests,
+# may be the only ones that name a symbol.
+lonely=$(awk -v build="$BUILD/" '
+    { split($1, at, ":"); file = substr(at[1], length(build) + 1); name = $NF; kind = $(NF - 1) }
+    kind == "U" { used[name] = 1 }
+    kind ~ /^[TDRBVWC]$/ && file !~ /^gen\// { home[name] = file }
+    END { for (name in home) if (!(name in used) && name != "main") print name, home[name] }' "$objects" | sort | while read -r name file; do
+  grep -rqw "$name" include/pk tests/unit tests/fuzzing || echo "$name of ${file%.o}.c is used there only: make it static"
+done)
+rm -f "$objects"
+if [ -z "$lonely" ]; then ok; else wrong "a global symbol that one file uses" "$lonely"; fi
+# The compiler does not warn of functions of headers.
+words=$(mktemp)
+cat $(find dsl codegen tests/unit tests/fuzzing -name '*.[chy]' -o -name '*.re') | grep -oE '[A-Za-z_][A-Za-z_0-9]*' | sort | uniq -c >"$words"
+unused=$(grep -rhoE 'static inline [A-Za-z_0-9 *]*[ *][a-z_0-9]+\(' --include='*.h' dsl codegen | sed -E 's/.*[ *]([a-z_0-9]+)\($/\1/' |
+  awk 'FNR == NR { count[$2] = $1; next } count[$1] < 2 { print $1 }' "$words" -)
+rm -f "$words"
+if [ -z "$unused" ]; then ok; else wrong "a function of a header that nothing uses" "$unused"; fi
+
 for room in $(rooms | awk '{ print $1 }' | sed '/^dsl$/d'); do
   if [ -d "codegen/$room" ]; then ok; else wrong "the table names a room that does not exist" "$room"; fi
 done

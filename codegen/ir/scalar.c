@@ -198,7 +198,7 @@ double float_fma(DType dtype, double a, double b, double c) {
 
 // To 52 bits or fewer with the last one telling of what was dropped: a later rounding to 24 bits or
 // fewer then is right.
-double int_to_double(int64_t value) {
+static double int_to_double(int64_t value) {
   uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
   if (magnitude >= (uint64_t)1 << 53)
     magnitude = (magnitude >> 11 << 11) | ((magnitude & 2047) ? 2048 : 0);

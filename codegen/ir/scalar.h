@@ -38,7 +38,6 @@ Scalar scalar_apply(Op op, DType to, DType from, const Scalar *operands);
 Scalar fold_start(Op fold, DType dtype);
 
 double int_to_float(DType to, DType from, int64_t value);
-double int_to_double(int64_t value);  // rounded so that rounding again to 24 bits or fewer is exact
 Scalar scalar_cast(DType to, DType from, Scalar a);
 Scalar scalar_bitcast(DType to, DType from, Scalar a);
 

@@ -40,8 +40,8 @@ static const Expr *row_length(Gen *g, DType element, Dim columns, int64_t at_lea
   return number(g, columns == 1 ? 1 : padded);
 }
 
-Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims,
-                         const int64_t *at_least, const char *purpose) {
+static Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims,
+                                const int64_t *at_least, const char *purpose) {
   Buffer *b = NEW(g->arena, Buffer);
   b->id = g->buffers.count;
   b->name = lasting_name(&g->names, base);

@@ -168,7 +168,7 @@ const Expr *expr_variable(ExprPool *pool, const char *stem) {
 
 void expr_name(const Expr *variable, const char *name) { *variable->named = name; }
 
-const char *expr_name_of(const Expr *symbol) {
+static const char *expr_name_of(const Expr *symbol) {
   return symbol->named && *symbol->named ? *symbol->named : symbol->name;
 }
 

@@ -66,7 +66,6 @@ const Expr *expr_declared(ExprPool *pool, const char *name, const Expr *definiti
 // A variable that gets its C name when its declaration is printed; until then `stem` stands for it.
 const Expr *expr_variable(ExprPool *pool, const char *stem);
 void expr_name(const Expr *variable, const char *name);
-const char *expr_name_of(const Expr *symbol);
 // A primary expression of C of which nothing is known: an element in memory, a float.
 const Expr *expr_code(ExprPool *pool, const char *c);
 const Expr *expr_add(ExprPool *pool, const Expr *a, const Expr *b);

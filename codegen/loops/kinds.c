@@ -20,7 +20,7 @@ bool unit_reshape(const Instr *v) {
 }
 
 // A window whose last axis is contiguous in the ref, or a single column.
-bool load_is_vector(const Instr *v) {
+static bool load_is_vector(const Instr *v) {
   int rank = v->ref->type.rank;
   if (v->op == OP_LOAD && v->nargs > rank) return false;
   if (rank == 0) return true;

@@ -116,7 +116,6 @@ int label_axis(const int8_t *labels, int rank, int8_t label);  // -1: it is not 
 Dim dot_depth(const Instr *dot);               // extent of the axis that a plain dot sums over
 bool is_row_scalar(const Instr *instr);        // one element a row
 bool is_transparent(const Instr *instr);       // evaluated where it is used
-bool load_is_vector(const Instr *instr);       // LOAD, STORE: lanes are neighbours in the ref
 bool unit_reshape(const Instr *instr);         // one that only adds or drops axes of 1
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
 bool only_compared_with_index(const Instr *cast);
@@ -170,8 +169,6 @@ WideProduct wide_product(const Instr *dot);
 // buffers.c
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims,
                    const char *purpose);
-Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims,
-                         const int64_t *at_least, const char *purpose);
 void place_values(Gen *g, Schedule *s);  // which members of the groups need memory
 Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n,
                       const char *purpose);

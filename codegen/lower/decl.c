@@ -1,31 +1,7 @@
 // Declarations of a kernel: grid, blocks, scratch, aliases, requirements.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/refs.h"
 
 #include <string.h>
-
-bool is_declaration(const Node *node) {
-  switch (node->kind) {
-    case N_STATIC:
-    case N_REQUIRE:
-    case N_GRID:
-    case N_BLOCK:
-    case N_SCRATCH:
-    case N_ALIAS:
-    case N_PREFETCH:
-    case N_MESH:
-    case N_VMEM_LIMIT:
-      return true;
-    default:
-      return false;
-  }
-}
-
-int count_declarations(const Node *items) {
-  int count = 0;
-  for (int i = 0; i < items->list.count; i++)
-    if (is_declaration(items->list.at[i])) count = i + 1;
-  return count;
-}
 
 // ---- regions of index arithmetic
 

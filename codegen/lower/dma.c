@@ -1,5 +1,6 @@
 // Memory by hand: scoped scratch, semaphores, async_copy.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
+#include "codegen/lower/refs.h"
 
 #include <string.h>
 

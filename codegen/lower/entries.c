@@ -1,4 +1,4 @@
-// The kernels and programs of a file.
+// The kernels and programs of a file, and what of them is declarations.
 #include "codegen/lower/internal.h"
 #include "codegen/lower/program.h"
 
@@ -59,4 +59,28 @@ const Node *find_top(const Node *file, NodeKind kind, const char *name) {
 const Node *find_kernel(const Node *file, const char *name) {
   const Node *kernel = find_top(file, N_KERNEL, name);
   return kernel ? kernel : find_top(file, N_PROGRAM, name);
+}
+
+bool is_declaration(const Node *node) {
+  switch (node->kind) {
+    case N_STATIC:
+    case N_REQUIRE:
+    case N_GRID:
+    case N_BLOCK:
+    case N_SCRATCH:
+    case N_ALIAS:
+    case N_PREFETCH:
+    case N_MESH:
+    case N_VMEM_LIMIT:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int count_declarations(const Node *items) {
+  int count = 0;
+  for (int i = 0; i < items->list.count; i++)
+    if (is_declaration(items->list.at[i])) count = i + 1;
+  return count;
 }

@@ -1,6 +1,7 @@
 // Expressions: operators, names, members, and what they must be in the places that require
 // something special.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
+#include "codegen/lower/refs.h"
 
 #include <string.h>
 
@@ -415,7 +416,7 @@ Value lower_expr(Lower *l, const Node *node) {
     case N_MEMBER:
       return lower_member(l, node);
     case N_METHOD:
-      return not_built(l, node) ? value_error() : lower_method(l, node);
+      return not_built(l, node) ? value_error() : l->language->method(l, node);
     case N_INDEX:
       return lower_indexing(l, node);
     case N_ARRAY:

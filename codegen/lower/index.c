@@ -1,13 +1,8 @@
 // Indexing: what the elements of `[..]` take of each axis, and the indexing of values.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
+#include "codegen/lower/refs.h"
 
 #include <string.h>
-
-Cut whole_cut(Dim dim) { return (Cut){.whole = true, .stride = 1, .size = dim}; }
-
-Instr *cut_start(Lower *l, const Cut *cut, Span span) {
-  return cut->first >= 0 ? index_const(l, cut->first, span) : cut->start;
-}
 
 static const char *extent_text(Lower *l, Dim dim) {
   const char *text = dim_text(l, dim);
@@ -230,7 +225,7 @@ static bool lower_element(Lower *l, const Node *node, Dim dim, bool masked, Cut 
   return (cut->start = convert_index(l, v, node->span)) != NULL;
 }
 
-bool lower_cut(Lower *l, const Node *element, Dim dim, bool masked, Cut *cut) {
+static bool lower_cut(Lower *l, const Node *element, Dim dim, bool masked, Cut *cut) {
   *cut = (Cut){.stride = 1};
   if (element->kind == N_SLICE) return lower_slice(l, element, dim, cut);
   bool is_ds = element->kind == N_CALL && strcmp(element->name, "ds") == 0 &&

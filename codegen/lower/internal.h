@@ -1,4 +1,6 @@
-// What the files of the lowering share: values, names, and where an expression is.
+// What the files of the lowering share: values, names, where an expression is, and the functions
+// that lower expressions and statements. refs.h: refs, their windows and views. ops/ops.h: built-in
+// functions.
 #ifndef CODEGEN_LOWER_INTERNAL_H
 #define CODEGEN_LOWER_INTERNAL_H
 
@@ -137,10 +139,13 @@ struct Frame {
 
 typedef enum { LOOP_NONE, LOOP_RUNTIME, LOOP_UNROLLED } LoopKind;
 
+typedef struct Language Language;
+
 typedef struct Lower {
   Arena *arena;
   Diag *diag;
   const LowerOptions *options;
+  const Language *language;
   const Source *source;
   const Node *file, *node;     // node: the KERNEL or PROGRAM
   const struct Lower *caller;  // of the program that calls it, else NULL
@@ -240,155 +245,14 @@ Value fold_fma(Value a, Value b, Value c);
 Value fold_function(Lower *l, Op op, Value a, Value b, Span span);
 Op binary_op(int op);  // the operation of a BinaryOp
 
-// ---- ref.c
-Ref *ref_of(Lower *l, const Node *node);  // the ref a NAME names, else NULL
-
-typedef struct {
-  Ref *ref;
-  Window window;
-  Instr *starts[MAX_RANK];
-  Instr *lengths[MAX_RANK];  // of a copy's window: the elements along an axis whose size here is 1
-  Type type;
-} View;
-// NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
-bool lower_view(Lower *l, const Node *node, bool masked, View *view);
-// The prefetched operand of that name, where it may be read here: what the caller gave, which the
-// body may know as a copy of its own. Else NULL.
-Ref *prefetched_of(Lower *l, const Symbol *s);
-bool is_all_of(const Node *window);  // x[...]
-// The same of `ref`, which stands where the name in `node` does.
-bool lower_window(Lower *l, const Node *node, Ref *ref, bool masked, View *view);
-Instr *load_view(Lower *l, const View *view, Instr *mask, Instr *other, Span span);
-View whole_view(Lower *l, Ref *ref, Span span);
-void store_view(Lower *l, const View *view, Value v, Value mask, Span span);
-Value load_ref(Lower *l, Ref *ref, Span span);               // all of it
-Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
-bool is_broken(const Lower *l, const Ref *ref);
-void mark_broken(Lower *l, const Ref *ref);
-bool check_accessible(Lower *l, const Ref *ref, Span span);
-bool check_storable(Lower *l, Ref *ref, Span span);
-
-// ---- view.c
-Ref *viewed_ref(const RefView *view);
-// the view that a name stands for, else NULL
-const RefView *named_view(Lower *l, const Node *node);
-Value read_view(Lower *l, const RefView *view, Span span);
-void write_view(Lower *l, const RefView *view, Value value, Span span);
-bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as one end of a copy
-// The view that NAME or NAME[..] is a window of, where that is not one of the ref; else NULL.
-const RefView *folded_view(Lower *l, const Node *window);
-// A var that holds a view, for windows of it; and what the var holds goes back to the view.
-Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span);
-void fold_view(Lower *l, const RefView *view, Ref *var, Span span);
-
-// ---- pipeline.c
-void lower_pipeline(Lower *l, const Node *node);
-
-// ---- dma.c
-Value lower_method(Lower *l, const Node *node);  // .start() and .wait() of a copy
-void lower_scoped(Lower *l, const Node *node);
-
 // ---- index.c
-// What one index element takes of an axis. `vector`: the axis is gathered by it; otherwise `size`
-// elements, `stride` apart, from `start`. `length`: as many as this scalar says, and size is 1.
-typedef struct {
-  bool whole, squeeze;
-  int64_t first;
-  Instr *start, *vector, *length;
-  int64_t stride;
-  Dim size;
-} Cut;  // first < 0: not constant
-bool lower_cut(Lower *l, const Node *element, Dim dim, bool masked, Cut *cut);
-Instr *cut_start(Lower *l, const Cut *cut, Span span);  // as an i64 instruction
-// Spreads the elements of an index over the axes: elements[k] is the element of axis k, NULL for
-// the whole axis.
-bool spread_index(Lower *l, const Node *index, const Type *type, const char *what,
-                  const Node **elements);
-// One an axis. `masked`: they may leave their axes.
-bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, bool masked,
-                Cut *cuts);
-Cut whole_cut(Dim dim);
-// Gathers by a vector, if there is one, and gives v the shape the index leaves. axis_of[k]: where
-// axis k is in v.
-Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of,
-                   Span span);
 Value index_value(Lower *l, const Node *node, Value base);
 
 // ---- call.c
 Value lower_call(Lower *l, const Node *node);
-typedef struct Builtin Builtin;
-typedef struct {
-  const Node *node;
-  const Builtin *builtin;
-  const Node *arg[MAX_ARGUMENTS];
-  const Node *const *rest;
-  int rest_count;
-} Call;
-struct Builtin {
-  const char *name;
-  Value (*lower)(Lower *l, const Call *call);
-  int op;
-  const char *parameters;  // "a b out?": `?` may be left out, `+` takes all further positional
-                           // arguments, at least one; `*` or none
-};
-extern const Builtin *const builtin_tables[];  // NULL at the end
-extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], bits_builtins[],
-    gather_builtins[], random_builtins[], memory_builtins[], view_builtins[], scatter_builtins[],
-    other_builtins[];
-
-// ---- ops/bits.c
-// The type that a bitcast leaves: between widths the last axis but one grows or shrinks. False,
-// reported, when there is none.
-bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out);
-Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span);
-
-// ---- ops/shape.c, ops/dot.c: what the tables name
-Instr *lower_array(Lower *l, const Node *node);  // data, or a number as data of rank 0
-// An axis number, negative from the end. Without a node: axis 0 of a value of rank 1, else an
-// error.
-bool lower_axis(Lower *l, const Node *node, int rank, Span span, int *axis);
-bool lower_flag(Lower *l, const Node *node, bool otherwise, bool *out);
-Value reduce_axes(Lower *l, Op op, Instr *v, int64_t axes, bool keep, Span span);
-Value lower_einsum(Lower *l, const Call *call);
-Value lower_dot(Lower *l, const Call *call);
-Value lower_conv(Lower *l, const Call *call);
-// the values that a list of arguments names, in lists or not
-int collect_parts(Lower *l, const Call *call, const Value **parts);
-// An axis of `out` elements: element i is that of v at i * stride + start, or `fill` where v has
-// none.
-Instr *take_places(Lower *l, Instr *v, int axis, Dim out, int64_t stride, int64_t start,
-                   Instr *fill, Span span);
-
-// ---- ops/expand.c: instructions of one shape
-typedef struct {
-  Lower *l;
-  Span span;
-  Type shape;  // its dtype does not count
-} Expand;
-Expand expand_like(Lower *l, const Instr *v, Span span);
-Instr *expand_int(const Expand *e, DType dtype, int64_t value);
-Instr *expand_float(const Expand *e, DType dtype, double value);
-Instr *expand_number(const Expand *e, DType dtype, int64_t value);
-Instr *expand1(const Expand *e, Op op, Instr *a);
-Instr *expand2(const Expand *e, Op op, Instr *a, Instr *b);
-Instr *expand_cast(const Expand *e, Instr *a, DType dtype);
-Instr *expand_bits(const Expand *e, Instr *a, DType dtype);  // a bitcast
-Instr *expand_select(const Expand *e, Instr *c, Instr *a, Instr *b);
-Instr *expand_shift(const Expand *e, Op op, Instr *a, int places);
-Instr *expand_mulhi(const Expand *e, Instr *a, Instr *b);  // ops/bits.c
-DType unsigned_of_width(int bits);
-DType signed_of_width(int bits);
-Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
-Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
-
-// ---- fn.c
-void add_function(Lower *l, const Node *node);
-Value inline_function(Lower *l, Function *f, const Node *call);
 
 // ---- stmt.c
-void lower_items(Lower *l, const Node *items);  // in a scope of its own
 void lower_statement(Lower *l, const Node *node);
-void declare_let(Lower *l, const Node *node);
 Value lower_if_expr(Lower *l, const Node *node);
 Region *lower_arm(Lower *l, const Node *items);  // an ITEMS or IF in a region of its own
 
@@ -402,6 +266,7 @@ bool same_but_case(const char *a, const char *b);
 const char *suggestion(Lower *l, const char *name, const char *const *names, int count);
 const char *symbol_kind_text(SymbolKind kind);
 Function *find_function(const Lower *l, const char *name);
+void add_function(Lower *l, const Node *node);
 bool not_built(Lower *l, const Node *node);  // reports constructs that come later
 
 // ---- statics.c
@@ -424,12 +289,13 @@ bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *
 void lower_signature(Lower *l);
 void stay_in_hbm(Lower *l, Ref *ref);
 bool lower_size_argument(Lower *l, const Node *node, Dim *dim);
-// ---- decl.c
-// integer arithmetic on scalars only, else an error
-bool check_index_region(Lower *l, const Region *region);
+// ---- entries.c
 bool is_declaration(const Node *node);
 // how many items of a kernel come before its first body statement
 int count_declarations(const Node *items);
+// ---- decl.c
+// integer arithmetic on scalars only, else an error
+bool check_index_region(Lower *l, const Region *region);
 void lower_declarations(Lower *l);
 // scope: the SCOPED it lives in, or NULL
 void lower_scratch(Lower *l, const Node *node, Instr *scope);

@@ -1,11 +1,10 @@
 // Lowering a kernel: which one, in what order its parts are seen, and the frame of its body.
 #include "codegen/lower/program.h"
+#include "codegen/lower/ops/ops.h"
 #include "codegen/ir/names.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-// ---- regions and the budget
 
 // ---- the body
 
@@ -231,6 +230,7 @@ Kernel *lower_callee(Lower *l, const Node *node, const LowerOptions *options) {
                     .source = l->source,
                     .file = l->file,
                     .node = node,
+                    .language = l->language,
                     .caller = l,
                     .programs = l->programs,
                     .options = options};
@@ -247,6 +247,7 @@ Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *
                .diag = diag,
                .source = source,
                .file = file,
+               .language = &language,
                .options = options ? options : &no_options};
   check_top(l);
   l->node = choose_kernel(l, name);

@@ -109,6 +109,29 @@ Function *find_function(const Lower *l, const char *name) {
   return NULL;
 }
 
+static void check_parameters(Lower *l, const Node *node) {
+  for (int i = 0; i < node->list.count; i++)
+    for (int k = 0; k < i; k++)
+      if (node->list.at[i]->name == node->list.at[k]->name) {
+        diag_error(l->diag, node->list.at[i]->span, ERR_DUPLICATE,
+                   "the parameter `%s` occurs twice", node->list.at[i]->name);
+        return;
+      }
+}
+
+void add_function(Lower *l, const Node *node) {
+  Function *old = find_function(l, node->name);
+  if (old && old->scope == l->scope && old->node != node) {
+    diag_error(l->diag, node->name_span, ERR_DUPLICATE, "the function `%s` is declared twice",
+               node->name);
+    diag_note(l->diag, old->node->name_span, "`%s` is declared here", node->name);
+  }
+  check_parameters(l, node);
+  Function *f = NEW(l->arena, Function);
+  *f = (Function){.name = node->name, .node = node, .scope = l->scope, .next = l->functions};
+  l->functions = f;
+}
+
 void unknown_name(Lower *l, const char *name, Span span) {
   LIST(const char *) names = {0};
   for (Symbol *s = l->scope; s && names.count < MAX_LIST; s = s->next)

@@ -4,7 +4,7 @@
 // and copies that run ahead of the body. With n buffers the block of step s + n - 1 is fetched
 // while step s computes, if its index differs from the step before; an output block is written back
 // when its index changes at the next step, and after the last.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/refs.h"
 
 typedef struct {
   const Node *node;  // PIPELINE_BLOCK

@@ -1,5 +1,6 @@
 // Programs: their statements, the names of their arrays, and what calls may assign to.
 #include "codegen/lower/program.h"
+#include "codegen/lower/refs.h"
 
 #include <string.h>
 

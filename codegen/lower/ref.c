@@ -1,70 +1,8 @@
-// Refs: windows, loads and stores.
-#include "codegen/lower/internal.h"
-
-static bool is_prefetched_here(const Lower *l, const Ref *ref) {
-  return ref->prefetch && (l->place == IN_EXTENT || l->place == IN_MAP || l->place == IN_REQUIRE ||
-                           l->place == IN_BODY);
-}
-
-Ref *prefetched_of(Lower *l, const Symbol *s) {
-  for (int i = 0; i < l->k->inputs && s->kind == SYM_OPERAND; i++)
-    if (l->k->refs.at[i]->name == s->name && is_prefetched_here(l, l->k->refs.at[i]))
-      return l->k->refs.at[i];
-  return NULL;
-}
-
-Ref *ref_of(Lower *l, const Node *node) {
-  if (node->kind != N_NAME) return NULL;
-  Symbol *s = find_symbol(l, node->name);
-  if (!s || s->poisoned) return NULL;
-  bool own = l->place == IN_BODY && !l->prelude;
-  Ref *prefetched = own ? NULL : prefetched_of(l, s);
-  if (prefetched) return prefetched;
-  if (l->place != IN_BODY || l->prelude) return NULL;
-  if (s->kind == SYM_OPERAND || s->kind == SYM_SCRATCH || s->kind == SYM_VAR) return s->ref;
-  return s->kind == SYM_PARAMETER && s->value.kind == V_REF ? s->value.ref : NULL;
-}
-
-static void set_cut(Lower *l, View *view, int axis, const Cut *cut, Span span) {
-  view->starts[axis] = cut_start(l, cut, span);
-  view->window.size[axis] = cut->size;
-  view->window.stride[axis] = cut->stride;
-  view->window.squeeze[axis] = cut->squeeze;
-  view->lengths[axis] = cut->length;
-  if (!cut->squeeze) view->type.dim[view->type.rank++] = cut->size;
-}
-
-static void view_of_cuts(Lower *l, Ref *ref, const Cut *cuts, Span span, View *view) {
-  *view = (View){.ref = ref, .type = type_scalar(ref->type.dtype)};
-  for (int k = 0; k < ref->type.rank; k++) {
-    Cut whole = whole_cut(ref->type.dim[k]);
-    set_cut(l, view, k, !cuts || cuts[k].vector ? &whole : &cuts[k], span);
-  }
-}
-
-View whole_view(Lower *l, Ref *ref, Span span) {
-  View view;
-  view_of_cuts(l, ref, NULL, span, &view);
-  return view;
-}
+// Windows of refs as they are written: x[..].
+#include "codegen/lower/refs.h"
 
 static const char *ref_text(Lower *l, const Ref *ref) {
   return arena_printf(l->arena, "`%s`, %s", ref->name, type_text(l, &ref->type));
-}
-
-bool is_broken(const Lower *l, const Ref *ref) {
-  for (int i = 0; i < l->broken.count; i++)
-    if (l->broken.at[i] == ref) return true;
-  return false;
-}
-
-void mark_broken(Lower *l, const Ref *ref) {
-  if (!is_broken(l, ref)) LIST_PUSH(l->arena, &l->broken, ref);
-}
-
-bool is_all_of(const Node *window) {
-  return window->kind == N_INDEX && window->list.count == 1 &&
-         window->list.at[0]->kind == N_ELLIPSIS;
 }
 
 bool lower_window(Lower *l, const Node *node, Ref *ref, bool masked, View *view) {
@@ -108,46 +46,6 @@ bool lower_view(Lower *l, const Node *node, bool masked, View *view) {
   return lower_window(l, node, ref, masked, view);
 }
 
-// Loads and stores reach VMEM and SMEM. False, reported, for what is elsewhere.
-bool check_accessible(Lower *l, const Ref *ref, Span span) {
-  if (ref->space == SPACE_ANY)
-    diag_error(
-        l->diag, span, ERR_HBM_ACCESS,
-        "`%s` stays in HBM: copy a window of it with async_copy, as in async_copy(%s", ref->name,
-        ref->role == REF_INPUT ? arena_printf(l->arena, "%s[..] -> buffer[..], s)", ref->name)
-                               : arena_printf(l->arena, "buffer[..] -> %s[..], s)", ref->name));
-  else if (ref->space == SPACE_SEM)
-    diag_error(l->diag, span, ERR_BAD_SEMAPHORE,
-               "`%s` is a semaphore: read(%s) gives what it holds", ref->name, ref->name);
-  else
-    return true;
-  diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
-  return false;
-}
-
-// ---- loads
-
-// NULL, reported, when the ref's memory cannot be loaded from.
-Instr *load_view(Lower *l, const View *view, Instr *mask, Instr *other, Span span) {
-  Instr *args[MAX_RANK + 2];
-  int count = view->ref->type.rank;
-  if (!check_accessible(l, view->ref, span)) return NULL;
-  for (int k = 0; k < count; k++) args[k] = view->starts[k];
-  if (mask) args[count++] = mask;
-  if (other) args[count++] = other;
-  Instr *load = emit(l, OP_LOAD, view->type, span, count, args);
-  load->ref = view->ref;
-  load->window = view->window;
-  load->flags = (mask ? INSTR_MASKED : 0u) | (other ? INSTR_OTHER : 0u);
-  return load;
-}
-
-Value load_ref(Lower *l, Ref *ref, Span span) {
-  View view;
-  view_of_cuts(l, ref, NULL, span, &view);
-  return value_data(load_view(l, &view, NULL, NULL, span));
-}
-
 Value lower_ref_read(Lower *l, const Node *node, Ref *ref) {
   Cut cuts[MAX_RANK];
   View view;
@@ -161,84 +59,4 @@ Value lower_ref_read(Lower *l, const Node *node, Ref *ref) {
   }
   Instr *load = load_view(l, &view, NULL, NULL, node->span);
   return load ? finish_index(l, node, cuts, rank, load, axis_of, node->span) : value_error();
-}
-
-// ---- stores
-
-bool check_storable(Lower *l, Ref *ref, Span span) {
-  if (ref->role != REF_INPUT) {
-    if (ref_is_operand(ref)) l->stored[ref->id] = true;
-    return true;
-  }
-  const Ref *output = NULL;
-  for (int i = l->k->inputs; i < l->k->inputs + l->k->outputs; i++)
-    if (l->k->refs.at[i]->alias == ref) output = l->k->refs.at[i];
-  const char *why = output ? arena_printf(l->arena,
-                                          "is an input whose memory the output `%s` shares: "
-                                          "store to `%s`",
-                                          output->name, output->name)
-                    : ref->space == SPACE_ANY
-                        ? "is an input that stays in HBM: nothing is stored to it"
-                        : "is an input: only the kernel's own statements store to its block";
-  diag_error(l->diag, span, ERR_STORE_TO_INPUT, "`%s` %s", ref->name, why);
-  diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
-  return false;
-}
-
-// The value's shape where it is an axis of 1 too long: [1, D] for [D].
-static bool has_extra_ones(const Type *value, const Type *window) {
-  Type tail = {.rank = value->rank};
-  if (value->rank <= window->rank) return false;
-  int extra = value->rank - window->rank;
-  for (int i = 0; i < extra; i++)
-    if (value->dim[i] != 1) return false;
-  tail.rank = window->rank;
-  for (int i = 0; i < tail.rank; i++) tail.dim[i] = value->dim[i + extra];
-  return can_broadcast(&tail, window);
-}
-
-static void report_store_shape(Lower *l, const View *view, const Type *value, Span span) {
-  const char *window = shape_text(l, &view->type);
-  if (has_extra_ones(value, &view->type))
-    diag_error(l->diag, span, ERR_STORE_SHAPE,
-               "a value of shape %s does not go into a window of shape %s; write reshape(.., %s)",
-               shape_text(l, value), window, window);
-  else
-    diag_error(l->diag, span, ERR_STORE_SHAPE,
-               "a value of shape %s does not go into a window of shape %s", shape_text(l, value),
-               window);
-  diag_note(l->diag, view->ref->span, "`%s` is declared here%s", view->ref->name,
-            axes_text(l, view->ref));
-}
-
-static Instr *lower_stored(Lower *l, const View *view, Value v, DType dtype, Span span,
-                           const char *what) {
-  Instr *value = convert(l, v, dtype, span, what);
-  if (!value) return NULL;
-  if (!can_broadcast(&value->type, &view->type)) {
-    report_store_shape(l, view, &value->type, span);
-    return NULL;
-  }
-  return broadcast_to(l, value, &view->type, span);
-}
-
-void store_view(Lower *l, const View *view, Value v, Value mask, Span span) {
-  Instr *args[MAX_RANK + 2], *m = NULL;
-  int count = view->ref->type.rank;
-  if (!check_accessible(l, view->ref, span)) return;
-  if (v.kind == V_VOID) {
-    diag_error(l->diag, span, ERR_NO_RESULT, "this gives no value to store");
-    return;
-  }
-  Instr *value = lower_stored(l, view, v, view->type.dtype, span,
-                              arena_printf(l->arena, "a store to `%s`", view->ref->name));
-  if (mask.kind != V_VOID) m = lower_stored(l, view, mask, DT_BOOL, span, "the mask");
-  if (!value || (mask.kind != V_VOID && !m)) return;
-  for (int k = 0; k < count; k++) args[k] = view->starts[k];
-  args[count++] = value;
-  if (m) args[count++] = m;
-  Instr *store = emit(l, OP_STORE, no_result, span, count, args);
-  store->ref = view->ref;
-  store->window = view->window;
-  store->flags = m ? INSTR_MASKED : 0u;
 }

@@ -1,5 +1,5 @@
 // The signature: operands, and the sizes that their shapes name.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/refs.h"
 
 #include <ctype.h>
 #include <string.h>

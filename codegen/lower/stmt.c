@@ -1,7 +1,10 @@
 // Statements.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
+#include "codegen/lower/refs.h"
 
 #include <string.h>
+
+static void lower_items(Lower *l, const Node *items);  // in a scope of its own
 
 // ---- names and assignments
 
@@ -13,7 +16,7 @@ static bool is_of_programs(Lower *l, const Node *node) {
   return true;
 }
 
-void declare_let(Lower *l, const Node *node) {
+static void declare_let(Lower *l, const Node *node) {
   if (is_of_programs(l, node)) {
     for (int i = 0; i < node->list.count; i++)
       declare(l, SYM_LET, node->list.at[i]->name, node->list.at[i]->span)->value = value_error();
@@ -425,10 +428,10 @@ static void lower_one(Lower *l, const Node *node) {
       add_function(l, node);
       return;
     case N_SCOPED:
-      lower_scoped(l, node);
+      l->language->scoped(l, node);
       return;
     case N_PIPELINE:
-      lower_pipeline(l, node);
+      l->language->pipeline(l, node);
       return;
     case N_REGION: {
       Region *region = lower_arm(l, node->b);
@@ -473,7 +476,7 @@ void lower_statement(Lower *l, const Node *node) {
   if (body && diag_error_count(l->diag) > errors) take_as_stored(l, node);
 }
 
-void lower_items(Lower *l, const Node *items) {
+static void lower_items(Lower *l, const Node *items) {
   Symbol *scope = l->scope;
   Function *functions = l->functions;
   for (int i = 0; i < items->list.count && !l->stopped; i++) lower_statement(l, items->list.at[i]);

@@ -1,25 +1,11 @@
 // Views: a window of a ref under another dtype, shape or order of axes. Loads and stores go through
 // to the window.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
+#include "codegen/lower/refs.h"
 
 #include <string.h>
 
-// A view is a window and what is done to a value read from it, in order. Each step knows the type
-// it leaves.
-typedef enum { STEP_BITCAST, STEP_RESHAPE, STEP_TRANSPOSE } StepKind;
-
-typedef struct {
-  StepKind kind;
-  Type type;
-  int perm[MAX_RANK];
-} ViewStep;
-
-struct RefView {
-  View window;
-  LIST(ViewStep) steps;
-};
-
-static const Type *view_type(const RefView *v) {
+const Type *view_type(const RefView *v) {
   return v->steps.count ? &v->steps.at[v->steps.count - 1].type : &v->window.type;
 }
 
@@ -109,83 +95,6 @@ bool view_window(Lower *l, const RefView *view, View *out, Span span) {
   return false;
 }
 
-// ---- making one
-
-static ViewStep *add_step(Lower *l, RefView *view, StepKind kind) {
-  ViewStep step = {.kind = kind, .type = *view_type(view)};
-  LIST_PUSH(l->arena, &view->steps, step);
-  return &view->steps.at[view->steps.count - 1];
-}
-
-static bool bitcast_step(Lower *l, RefView *view, const Node *node) {
-  DType dtype;
-  Type type;
-  if (!lower_dtype(l, node, &dtype) || !check_bitcast(l, view_type(view), dtype, node->span, &type))
-    return false;
-  add_step(l, view, STEP_BITCAST)->type = type;
-  return true;
-}
-
-static bool reshape_step(Lower *l, RefView *view, const Node *node, Span span) {
-  Type shape, type = *view_type(view);
-  if (!lower_shape(l, node, &shape)) return false;
-  shape.dtype = type.dtype;
-  if (!ir_same_elements(l->k, &type, &shape)) {
-    diag_error(l->diag, span, ERR_SHAPE_MISMATCH,
-               "a view of shape %s has another number of elements than %s", shape_text(l, &shape),
-               shape_text(l, &type));
-    return false;
-  }
-  add_step(l, view, STEP_RESHAPE)->type = shape;
-  return true;
-}
-
-static bool transpose_step(Lower *l, RefView *view, const Node *node, Span span) {
-  int64_t perm[MAX_RANK];
-  int count;
-  unsigned used = 0;
-  Type type = *view_type(view);
-  if (!lower_int_list(l, node, "an order of axes", perm, MAX_RANK, &count)) return false;
-  for (int i = 0; i < count; i++)
-    if (perm[i] >= 0 && perm[i] < type.rank) used |= 1u << perm[i];
-  if (count != type.rank || used != (1u << type.rank) - 1) {
-    diag_error(l->diag, span, ERR_AXIS_RANGE, "`perm` is an order of the %d axes of %s", type.rank,
-               type_text(l, &type));
-    return false;
-  }
-  ViewStep *step = add_step(l, view, STEP_TRANSPOSE);
-  for (int i = 0; i < count; i++) {
-    step->perm[i] = (int)perm[i];
-    step->type.dim[i] = type.dim[perm[i]];
-  }
-  return true;
-}
-
-// view(x[..], dtype = T, shape = [..], perm = (..)): a window as other bits, then in another shape,
-// then with its axes permuted.
-static Value lower_view_call(Lower *l, const Call *call) {
-  RefView *view = NEW(l->arena, RefView);
-  const RefView *inner = named_view(l, call->arg[0]);
-  Span span = call->node->span;
-  if (inner)
-    *view = *inner;
-  else if (!lower_view(l, call->arg[0], false, &view->window))
-    return value_error();
-  if (inner) {  // a list of its own
-    view->steps.at = NULL;
-    view->steps.count = view->steps.capacity = 0;
-    for (int i = 0; i < inner->steps.count; i++)
-      LIST_PUSH(l->arena, &view->steps, inner->steps.at[i]);
-  }
-  if (!check_accessible(l, view->window.ref, span)) return value_error();
-  if (call->arg[1] && !bitcast_step(l, view, call->arg[1])) return value_error();
-  if (call->arg[2] && !reshape_step(l, view, call->arg[2], call->arg[2]->span))
-    return value_error();
-  if (call->arg[3] && !transpose_step(l, view, call->arg[3], call->arg[3]->span))
-    return value_error();
-  return (Value){.kind = V_VIEW, .view = view};
-}
-
 Ref *viewed_ref(const RefView *view) { return view->window.ref; }
 
 // The view that a name stands for, else NULL.
@@ -193,8 +102,3 @@ const RefView *named_view(Lower *l, const Node *node) {
   Symbol *s = node->kind == N_NAME ? find_symbol(l, node->name) : NULL;
   return s && s->value.kind == V_VIEW ? s->value.view : NULL;
 }
-
-const Builtin view_builtins[] = {
-    {"view", lower_view_call, 0, "window dtype? shape? perm?"},
-    {0},
-};

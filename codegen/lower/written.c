@@ -1,7 +1,7 @@
 // Inputs whose own block the body stores to, and prefetched ones. Such a store is seen until the
 // block's index changes, and never in the caller's array: the body works on a copy, made whenever
 // the block is fetched. Extents and index maps read what the caller gave.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/refs.h"
 
 #include <string.h>
 

@@ -122,7 +122,7 @@ static const char *exactly(Naive *n, const char *value) {
   return naive_text(n, "pk_bound_exact((pk_real)%s)", value);
 }
 
-const char *naive_loaded(Naive *n, DType t, const char *element) {
+static const char *loaded(Naive *n, DType t, const char *element) {
   if (n->bounded && is_float(t))
     return exactly(n, is_narrow_float(t)
                           ? naive_text(n, "pk_f32_from_%s(%s)", dtype_info[t].name, element)
@@ -140,7 +140,7 @@ static const char *double_text(Naive *n, double value) {
   return naive_text(n, value < 0 ? "(%a)" : "%a", value);
 }
 
-const char *naive_constant(Naive *n, const Instr *v) {
+static const char *constant(Naive *n, const Instr *v) {
   DType t = v->type.dtype;
   if (t == DT_BOOL) return v->ival ? "true" : "false";
   if (is_float(t) && n->bounded) {
@@ -320,7 +320,7 @@ static const char *bits_to(Naive *n, DType to, const char *bits) {
     const char *value = naive_text(n, "pk_f32_of_bits((uint32_t)%s)", bits);
     return n->bounded ? exactly(n, value) : naive_text(n, "(naive_float)%s", value);
   }
-  if (is_float(to)) return naive_loaded(n, to, naive_text(n, "(%s)%s", dtype_info[to].ctype, bits));
+  if (is_float(to)) return loaded(n, to, naive_text(n, "(%s)%s", dtype_info[to].ctype, bits));
   return to == DT_BOOL ? naive_text(n, "(%s != 0)", bits) : naive_converted(n, to, bits);
 }
 
@@ -331,7 +331,7 @@ static const char *bitcast(Naive *n, DType from, DType to, const char *a) {
   return bits_to(n, to, is_float(from) ? naive_stored(n, from, a) : a);
 }
 
-const char *naive_elementwise(Naive *n, const Instr *v, const char *const *args) {
+static const char *elementwise(Naive *n, const Instr *v, const char *const *args) {
   DType t = v->type.dtype, from = v->nargs ? v->args[0]->type.dtype : t;
   switch (op_info[v->op].class) {
     case OPC_UNARY:
@@ -504,13 +504,13 @@ static const char *operand_element(Naive *n, const Instr *v, const char *const *
                    ref->name, i);
     at = at ? naive_text(n, "%s + %s", at, term) : term;
   }
-  return naive_loaded(n, ref->array.dtype, naive_text(n, "%s_data[%s]", ref->name, at ? at : "0"));
+  return loaded(n, ref->array.dtype, naive_text(n, "%s_data[%s]", ref->name, at ? at : "0"));
 }
 
 static const char *leaf(Naive *n, const Instr *v, const char *const *index) {
   switch (v->op) {
     case OP_CONST:
-      return naive_constant(n, v);
+      return constant(n, v);
     case OP_IOTA:
       if (is_float(v->type.dtype) && n->bounded)
         return naive_text(n, "pk_bound_exact(naive_as_%s((pk_real)(%s)))",
@@ -543,5 +543,5 @@ const char *naive_element(Naive *n, Instr *v, const char *const *index) {
   const char *args[3];
   REQUIRE(v->nargs <= 3);
   for (int i = 0; i < v->nargs; i++) args[i] = naive_element(n, v->args[i], index);
-  return naive_elementwise(n, v, args);
+  return elementwise(n, v, args);
 }

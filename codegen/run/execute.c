@@ -44,7 +44,10 @@ static void note_expected(Arena *arena, Kernel *k, Dataset *data) {
       data->reference.allowed[i] = data->allowed.arrays[i].data;
 }
 
-const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed, Dataset *data) {
+// A memory file with all operands and room for what is expected and, when `timed`, the naive
+// outputs. NULL or what is wrong.
+static const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed,
+                                Dataset *data) {
   *data = (Dataset){.fd = -1, .bytes = binding->total_bytes};
   const char *wrong = timed ? place_outputs(arena, binding, data, DT_COUNT, &data->naive) : NULL;
   if (!wrong && judge) wrong = place_outputs(arena, binding, data, DT_COUNT, &data->expected);
@@ -67,7 +70,7 @@ const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed,
   return bind_fill(binding, data->memory);
 }
 
-void dataset_close(Dataset *data) {
+static void dataset_close(Dataset *data) {
   if (data->memory) munmap(data->memory, data->bytes > 0 ? (size_t)data->bytes : 1);
   if (data->fd >= 0) close(data->fd);
   *data = (Dataset){.fd = -1};
@@ -111,6 +114,18 @@ static const char *signal_text(Arena *arena, int number) {
                       strsignal(number));
 }
 
+// The value of a key in the output, or NULL.
+static const char *outcome_text(Arena *arena, const Outcome *outcome, const char *key) {
+  size_t length = strlen(key);
+  for (const char *line = outcome->output.text; line && *line;) {
+    size_t end = strcspn(line, "\n");
+    if (strncmp(line, key, length) == 0 && line[length] == '=')
+      return arena_strndup(arena, line + length + 1, end - length - 1);
+    line += end + (line[end] == '\n');
+  }
+  return NULL;
+}
+
 void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data,
              const ExecuteOptions *options, Outcome *outcome) {
   *outcome = (Outcome){0};
@@ -150,17 +165,6 @@ void execute(Arena *arena, const char *program, const Binding *binding, const Da
   }
 }
 
-const char *outcome_text(Arena *arena, const Outcome *outcome, const char *key) {
-  size_t length = strlen(key);
-  for (const char *line = outcome->output.text; line && *line;) {
-    size_t end = strcspn(line, "\n");
-    if (strncmp(line, key, length) == 0 && line[length] == '=')
-      return arena_strndup(arena, line + length + 1, end - length - 1);
-    line += end + (line[end] == '\n');
-  }
-  return NULL;
-}
-
 double outcome_number(Arena *arena, const Outcome *outcome, const char *key, double otherwise) {
   const char *text = outcome_text(arena, outcome, key);
   return text && *text ? strtod(text, NULL) : otherwise;
@@ -184,8 +188,9 @@ void put_counters(const Options *options, const Outcome *outcome, bool json, Buf
   }
 }
 
-const char *compile_binding(Arena *arena, const Binding *binding, const Options *options,
-                            const BuildFlags *flags, bool *temporary, const char **message) {
+// Lowers the kernel of a binding again and builds its C.
+static const char *compile_binding(Arena *arena, const Binding *binding, const Options *options,
+                                   const BuildFlags *flags, bool *temporary, const char **message) {
   Kernel *k = binding->program.kernel;
   Program copy = binding->program;
   Buf c = {0}, h = {0}, naive = {0}, prologue = {0};

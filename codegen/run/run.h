@@ -159,10 +159,6 @@ typedef struct {
   Reference reference;              // .. to compare with
 } Dataset;
 
-// A memory file with all operands and room for what is expected and, when `timed`, the naive
-// outputs. NULL or what is wrong.
-const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed, Dataset *data);
-void dataset_close(Dataset *data);
 typedef struct {
   const char *mode;
   int threads;
@@ -174,23 +170,19 @@ typedef struct {
 } ExecuteOptions;
 void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data,
              const ExecuteOptions *options, Outcome *outcome);
-// The value of a key in the output, or NULL; the number, or `otherwise`.
-const char *outcome_text(Arena *arena, const Outcome *outcome, const char *key);
+// The number that the output gives for a key, or `otherwise`.
 double outcome_number(Arena *arena, const Outcome *outcome, const char *key, double otherwise);
 // The processor's counters that the harness printed, as a line of text or as members of a JSON
 // object; nothing without
 // --counters.
 void put_counters(const Options *options, const Outcome *outcome, bool json, Buf *out);
 
-// Lowers the kernel of a binding again and builds its C. `naive_flags` NULL: without the naive
-// reference.
+// How the C of a binding is built. `naive_flags` NULL: without the naive reference.
 typedef struct {
   const char *cc, *flags, *naive_flags;
   bool timed;   // the naive reference in f32 too
   bool linked;  // to the target's micro-kernels, where they are installed
 } BuildFlags;
-const char *compile_binding(Arena *arena, const Binding *binding, const Options *options,
-                            const BuildFlags *flags, bool *temporary, const char **message);
 
 // One kernel on one machine: bound, built, with its data; what run, bench and test share.
 typedef struct {

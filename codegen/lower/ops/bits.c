@@ -1,6 +1,6 @@
 // Built-in functions on the bits of elements, and other elementwise ones that are spelled out in
 // simpler operations.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
 #include "codegen/ir/array.h"
 
 static Value wants(Lower *l, const Call *call, const Instr *v, const char *what) {
@@ -198,13 +198,6 @@ static bool packing(Lower *l, const Call *call, const Node *node, DType wide, DT
   return false;
 }
 
-// The narrow element's bits in an unsigned integer of the width of `wide`.
-static Instr *narrow_bits(const Expand *e, Instr *v, DType packed, int wide) {
-  int bits = dtype_info[packed].bits;
-  return expand_cast(e, expand_bits(e, expand_cast(e, v, packed), unsigned_of_width(bits)),
-                     unsigned_of_width(wide));
-}
-
 static Value lower_pack(Lower *l, const Call *call) {
   Value values[8];
   Instr *v[8], *word = NULL;
@@ -231,15 +224,6 @@ static Value lower_pack(Lower *l, const Call *call) {
   return value_data(word);
 }
 
-// Element `index` of those packed in v, as the packed dtype.
-static Instr *narrow_part(const Expand *e, Instr *v, DType packed, int index) {
-  int bits = dtype_info[packed].bits;
-  Instr *word = expand_bits(e, v, unsigned_of_width(dtype_info[v->type.dtype].bits));
-  return expand_bits(
-      e, expand_cast(e, expand_shift(e, OP_USHR, word, index * bits), unsigned_of_width(bits)),
-      packed);
-}
-
 static Value lower_unpack(Lower *l, const Call *call) {
   DType packed, to;
   int64_t index;
@@ -260,78 +244,7 @@ static Value lower_unpack(Lower *l, const Call *call) {
   return value_data(expand_cast(&e, narrow_part(&e, v, packed, (int)index), to));
 }
 
-// ---- bitcast to another width: the last axis but one grows or shrinks, low bits first
-
-static Instr *widths_apart(Lower *l, Instr *v, DType to, Span span) {
-  int rank = v->type.rank, row = rank - 2, from_bits = dtype_info[v->type.dtype].bits,
-      to_bits = dtype_info[to].bits;
-  int64_t n = from_bits > to_bits ? from_bits / to_bits : to_bits / from_bits;
-  Type split = v->type, out = with_dtype(v->type, to);
-  for (int i = rank; i > row + 1; i--) split.dim[i] = v->type.dim[i - 1];
-  split.rank = rank + 1;
-  split.dim[row] = from_bits > to_bits ? v->type.dim[row] : v->type.dim[row] / n;
-  split.dim[row + 1] = 1;
-  Expand e = {l, span, split};
-  if (from_bits > to_bits) {
-    Instr **parts = NEW_ARRAY(l->arena, Instr *, n);
-    v = reshape_to(l, v, &split, span);
-    for (int64_t i = 0; i < n; i++) parts[i] = narrow_part(&e, v, to, (int)i);
-    Type joined = with_dtype(split, to);
-    joined.dim[row + 1] = n;
-    Instr *all = emit(l, OP_CONCAT, joined, span, (int)n, parts);
-    all->ival = row + 1;
-    out.dim[row] = v->type.dim[row] * n;
-    return reshape_to(l, all, &out, span);
-  }
-  Type apart = split;
-  apart.dim[row + 1] = n;
-  v = reshape_to(l, v, &apart, span);
-  Instr *word = NULL;
-  for (int64_t i = 0; i < n; i++) {
-    Instr *slice = emit1(l, OP_SLICE, split, span, v);
-    for (int k = 0; k < split.rank; k++) slice->ints[k] = k == row + 1 ? i : 0, slice->ints2[k] = 1;
-    slice->type.dtype = v->type.dtype;
-    Instr *part = expand_shift(&e, OP_SHL, narrow_bits(&e, slice, v->type.dtype, to_bits),
-                               (int)i * from_bits);
-    word = word ? expand2(&e, OP_OR, word, part) : part;
-  }
-  out.dim[row] = split.dim[row];
-  return reshape_to(l, expand_bits(&e, word, to), &out, span);
-}
-
-bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out) {
-  int have = dtype_info[from->dtype].bits, want = dtype_info[to].bits, row = from->rank - 2;
-  *out = with_dtype(*from, to);
-  bool wide_alone = have != want && (have == 64 || want == 64);
-  if ((from->dtype == DT_BOOL) != (to == DT_BOOL) || wide_alone) {
-    diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
-               "bitcast keeps the bits: %s and %s do not have the same ones",
-               dtype_info[from->dtype].name, dtype_info[to].name);
-    return false;
-  }
-  if (have == want) return true;
-  if (from->rank < 2 || from->rank == MAX_RANK || !dim_is_const(from->dim[row])) {
-    diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
-               "bitcast of %s to %s changes the last axis but one, which must be there and of "
-               "constant length",
-               type_text(l, from), dtype_info[to].name);
-    return false;
-  }
-  if (have < want && from->dim[row] % (want / have) != 0) {
-    diag_error(l->diag, span, ERR_SHAPE_MISMATCH, "bitcast of %s to %s: %d rows make one",
-               type_text(l, from), dtype_info[to].name, want / have);
-    return false;
-  }
-  out->dim[row] = have > want ? from->dim[row] * (have / want) : from->dim[row] / (want / have);
-  return true;
-}
-
-Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span) {
-  if (v->type.dtype == dtype) return v;
-  bool same_width = dtype_info[v->type.dtype].bits == dtype_info[dtype].bits;
-  return same_width ? emit1(l, OP_BITCAST, with_dtype(v->type, dtype), span, v)
-                    : widths_apart(l, v, dtype, span);
-}
+// ---- bitcast
 
 static Value lower_bitcast(Lower *l, const Call *call) {
   DType dtype;

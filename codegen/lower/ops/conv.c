@@ -1,5 +1,5 @@
 // conv: a convolution as a sum of products, one for each place in its window.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
 
 #include <string.h>
 
@@ -290,7 +290,7 @@ static Value sum_at_call(Conv *c) {
   return value_data(reshape_to(l, sum, &result, span));
 }
 
-Value lower_conv(Lower *l, const Call *call) {
+static Value lower_conv(Lower *l, const Call *call) {
   Conv c = {.l = l, .call = call, .groups = 1};
   Value both[2] = {lower_expr(l, call->arg[0]), lower_expr(l, call->arg[1])};
   if (is_error(both[0]) || is_error(both[1])) return value_error();
@@ -313,3 +313,8 @@ Value lower_conv(Lower *l, const Call *call) {
   return value_data(
       emit1(l, OP_CAST, with_dtype(sum.instr->type, out), call->node->span, sum.instr));
 }
+
+const Builtin conv_builtins[] = {
+    {"conv", lower_conv, 0, "x w strides? padding? dilation? groups? out?"},
+    {0},
+};

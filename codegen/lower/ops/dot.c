@@ -1,5 +1,5 @@
 // Contractions: dot and einsum.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -180,7 +180,7 @@ static void label_rest(Labels *labels, int *next, Labels *out) {
   }
 }
 
-Value lower_dot(Lower *l, const Call *call) {
+static Value lower_dot(Lower *l, const Call *call) {
   Instr *v[2];
   AxisPairs contracted, batch;
   DType dtype, out_dtype;
@@ -364,7 +364,7 @@ static Instr *chain(Einsum *e, DType accumulated, DType out) {
   return v;
 }
 
-Value lower_einsum(Lower *l, const Call *call) {
+static Value lower_einsum(Lower *l, const Call *call) {
   Value spec = lower_expr(l, call->arg[0]);
   if (is_error(spec)) return spec;
   Einsum *e = NEW(l->arena, Einsum);
@@ -391,3 +391,9 @@ Value lower_einsum(Lower *l, const Call *call) {
   return value_data(
       v->type.dtype == out ? v : emit1(l, OP_CAST, with_dtype(v->type, out), call->node->span, v));
 }
+
+const Builtin dot_builtins[] = {
+    {"dot", lower_dot, 0, "a b contract? batch? out?"},
+    {"einsum", lower_einsum, 0, "spec v+ out?"},
+    {0},
+};

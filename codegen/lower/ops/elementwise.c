@@ -1,5 +1,5 @@
 // Built-in functions that work element by element.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
 #include "codegen/ir/scalar.h"
 
 #include <math.h>

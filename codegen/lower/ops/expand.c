@@ -1,5 +1,5 @@
 // Instructions of one shape, for functions that the lowering spells out in simpler operations.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
 
 Expand expand_like(Lower *l, const Instr *v, Span span) { return (Expand){l, span, v->type}; }
 

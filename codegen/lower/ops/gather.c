@@ -1,5 +1,5 @@
 // Built-in functions that take values apart, put them together, and pick elements by index.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
 
 static Value shape_error(Lower *l, const Call *call, const Type *a, const Type *b,
                          const char *why) {

@@ -1,6 +1,7 @@
 // Built-in functions of refs, the grid and the outside: load, store, program_id, accum, print,
 // assert.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
+#include "codegen/lower/refs.h"
 
 #include <string.h>
 

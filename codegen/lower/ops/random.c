@@ -1,6 +1,6 @@
 // Random numbers: counter-based generators spelled out in operations on u32, as jax.random defines
 // them. What an element becomes depends on the key and on its place in the whole array alone.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
 
 #include <string.h>
 

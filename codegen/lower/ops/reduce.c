@@ -1,5 +1,5 @@
 // Built-in functions along axes: reductions, running sums, sorting.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
 
 #include <string.h>
 
@@ -125,8 +125,5 @@ const Builtin reduce_builtins[] = {
     {"cummin", lower_scan, OP_CUMMIN, "v axis? reverse?"},
     {"sort", lower_scan, OP_SORT, "v axis? descending?"},
     {"argsort", lower_scan, OP_ARGSORT, "v axis? descending?"},
-    {"dot", lower_dot, 0, "a b contract? batch? out?"},
-    {"conv", lower_conv, 0, "x w strides? padding? dilation? groups? out?"},
-    {"einsum", lower_einsum, 0, "spec v+ out?"},
     {0},
 };

@@ -1,6 +1,7 @@
 // scatter and scatter_add: rows of a value go to rows of a ref that integer vectors name, one after
 // another.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
+#include "codegen/lower/refs.h"
 
 typedef struct {
   View window;  // of the ref

@@ -1,5 +1,5 @@
 // Built-in functions that make arrays and move elements.
-#include "codegen/lower/internal.h"
+#include "codegen/lower/ops/ops.h"
 
 Instr *lower_array(Lower *l, const Node *node) {
   return data_of(l, lower_expr(l, node), node->span);

@@ -25,7 +25,8 @@ static const char *name_of(DirectiveKind kind) {
   return "?";
 }
 
-void test_fail(TestFile *test, const Directive *directive, const char *format, ...) {
+PRINTF_LIKE(3, 4)
+static void test_fail(TestFile *test, const Directive *directive, const char *format, ...) {
   Buf line = {0};
   va_list args;
   va_start(args, format);

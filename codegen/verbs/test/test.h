@@ -38,8 +38,6 @@ typedef struct {
 } TestFile;
 
 void test_file(TestFile *test);  // test_file.c: everything one file asks for
-PRINTF_LIKE(3, 4)
-void test_fail(TestFile *test, const Directive *directive, const char *format, ...);
 
 // test_agree.c: `// test:`, `// check:` and `// refused:`. NULL, or what is wrong.
 const char *test_agreement(TestFile *test, const Directive *directive);

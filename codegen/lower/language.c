@@ -1,0 +1,19 @@
+// What the language offers beside expressions and plain statements. These files lower expressions,
+// so the files that expressions are lowered by reach them through l->language alone.
+#include "codegen/lower/ops/ops.h"
+
+static const Builtin *const functions[] = {elementwise_builtins,
+                                           shape_builtins,
+                                           reduce_builtins,
+                                           dot_builtins,
+                                           conv_builtins,
+                                           bits_builtins,
+                                           gather_builtins,
+                                           random_builtins,
+                                           memory_builtins,
+                                           view_builtins,
+                                           scatter_builtins,
+                                           other_builtins,
+                                           NULL};
+
+const Language language = {functions, lower_method, lower_scoped, lower_pipeline};

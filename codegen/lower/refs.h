@@ -1,0 +1,92 @@
+// Refs, their windows and views of them.
+#ifndef CODEGEN_LOWER_REFS_H
+#define CODEGEN_LOWER_REFS_H
+
+#include "codegen/lower/internal.h"
+
+// ---- access.c
+// What one index element takes of an axis. `vector`: the axis is gathered by it; otherwise `size`
+// elements, `stride` apart, from `start`. `length`: as many as this scalar says, and size is 1.
+typedef struct {
+  bool whole, squeeze;
+  int64_t first;
+  Instr *start, *vector, *length;
+  int64_t stride;
+  Dim size;
+} Cut;                                                  // first < 0: not constant
+Instr *cut_start(Lower *l, const Cut *cut, Span span);  // as an i64 instruction
+Cut whole_cut(Dim dim);
+Ref *ref_of(Lower *l, const Node *node);  // the ref a NAME names, else NULL
+
+typedef struct {
+  Ref *ref;
+  Window window;
+  Instr *starts[MAX_RANK];
+  Instr *lengths[MAX_RANK];  // of a copy's window: the elements along an axis whose size here is 1
+  Type type;
+} View;
+// The prefetched operand of that name, where it may be read here: what the caller gave, which the
+// body may know as a copy of its own. Else NULL.
+Ref *prefetched_of(Lower *l, const Symbol *s);
+bool is_all_of(const Node *window);  // x[...]
+// cuts: one an axis, or NULL
+void view_of_cuts(Lower *l, Ref *ref, const Cut *cuts, Span span, View *view);
+Instr *load_view(Lower *l, const View *view, Instr *mask, Instr *other, Span span);
+View whole_view(Lower *l, Ref *ref, Span span);
+void store_view(Lower *l, const View *view, Value v, Value mask, Span span);
+Value load_ref(Lower *l, Ref *ref, Span span);  // all of it
+bool is_broken(const Lower *l, const Ref *ref);
+void mark_broken(Lower *l, const Ref *ref);
+bool check_accessible(Lower *l, const Ref *ref, Span span);
+bool check_storable(Lower *l, Ref *ref, Span span);
+
+// ---- ref.c
+// NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
+bool lower_view(Lower *l, const Node *node, bool masked, View *view);
+// The same of `ref`, which the name in `node` means here.
+bool lower_window(Lower *l, const Node *node, Ref *ref, bool masked, View *view);
+Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
+
+// ---- view.c
+// A view is a window and what is done to a value read from it, in order. Each step knows the type
+// it leaves.
+typedef enum { STEP_BITCAST, STEP_RESHAPE, STEP_TRANSPOSE } StepKind;
+
+typedef struct {
+  StepKind kind;
+  Type type;
+  int perm[MAX_RANK];
+} ViewStep;
+
+struct RefView {
+  View window;
+  LIST(ViewStep) steps;
+};
+
+const Type *view_type(const RefView *view);
+Ref *viewed_ref(const RefView *view);
+// the view that a name stands for, else NULL
+const RefView *named_view(Lower *l, const Node *node);
+Value read_view(Lower *l, const RefView *view, Span span);
+void write_view(Lower *l, const RefView *view, Value value, Span span);
+bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as one end of a copy
+// The view that NAME or NAME[..] is a window of, where that is not one of the ref; else NULL.
+const RefView *folded_view(Lower *l, const Node *window);
+// A var that holds a view, for windows of it; and what the var holds goes back to the view.
+Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span);
+void fold_view(Lower *l, const RefView *view, Ref *var, Span span);
+
+// ---- index.c
+// Spreads the elements of an index over the axes: elements[k] is the element of axis k, NULL for
+// the whole axis.
+bool spread_index(Lower *l, const Node *index, const Type *type, const char *what,
+                  const Node **elements);
+// One an axis. `masked`: they may leave their axes.
+bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, bool masked,
+                Cut *cuts);
+// Gathers by a vector, if there is one, and gives v the shape the index leaves. axis_of[k]: where
+// axis k is in v.
+Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of,
+                   Span span);
+
+#endif
