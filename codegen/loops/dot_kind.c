@@ -72,6 +72,10 @@ const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool trans
   return text(g, "pk_pack_panels%s_%s", t, packed_name(from));
 }
 
+bool reads_few_rows(const DotKind *kind, DType right) {
+  return kind->element == DT_COUNT || (kind->element == DT_F32 && dtype_bytes(right) > 1);
+}
+
 const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed) {
   const char *t = transposed ? "_t" : "";
   if (kind->element == DT_COUNT) return text(g, "pk_dot_few_groups%s_%s", t, kind->name);

@@ -69,7 +69,8 @@ DType dot_element(const DotKind *kind, DType operand);  // how an operand is sto
 // the function that packs an operand
 const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed);
 const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed);
-// .. reads the right one in place
+// .. reads the right one in place, where there is one for its dtype
+bool reads_few_rows(const DotKind *kind, DType right);
 const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed);
 int odd_columns(const Gen *g);  // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
 bool may_be_odd(const Gen *g, const Instr *dot);  // .. may be left over from whole vectors

@@ -16,7 +16,7 @@ static bool takes_parts(Gen *g, const Group *group, int step) {
   const DotKind *kind = val(s->dot)->kind;
   bool few = !dim_is_const(group->lead[0]) || group->lead[0] <= FEW_ROWS ||
              group->lead_demand[0] != DEMAND_FULL;
-  bool reads_few = kind->element == DT_F32 || kind->element == DT_COUNT;
+  bool reads_few = reads_few_rows(kind, shape.b->type.dtype);
   bool left_before = shape.a->op == OP_LOAD || val(shape.a)->group != group;
   return few && reads_few && left_before && !strip_bound(g, s->demand) &&
          !strip_bound(g, contracted_demand(g, s->dot)) && !strip_bound(g, group->lead_demand[0]);
