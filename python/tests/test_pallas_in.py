@@ -320,6 +320,123 @@ def test_random_numbers():
     numpy.testing.assert_array_equal(found, numpy.concatenate(wanted))
 
 
+def drawn(body, steps=4, dtype="int32", semantics="parallel"):
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((8 * steps, 128), dtype), grid=(steps,),
+                          out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
+                          compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)))()
+
+
+def test_the_generator_of_tpus():
+    def seeded(o_ref):
+        pltpu.prng_seed(7, pl.program_id(0))
+        o_ref[...] = pltpu.prng_random_bits(o_ref.shape)
+    found = numpy.asarray(drawn(seeded))
+    key = [jax.random.fold_in(jax.random.fold_in(jax.random.key(7), i), 0) for i in range(4)]
+    wanted = numpy.concatenate([jax.random.bits(k, (8, 128)) for k in key]).view("i4")
+    numpy.testing.assert_array_equal(found, wanted)
+    assert "parallel" in str(pkc.pallas.to_pk(lambda: drawn(seeded)))
+
+    def twice(o_ref):
+        pltpu.prng_seed(7, pl.program_id(0))
+        first, second = pltpu.prng_random_bits(o_ref.shape), pltpu.prng_random_bits(o_ref.shape)
+        o_ref[...] = first ^ second
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(7), 2), 1)
+    numpy.testing.assert_array_equal(numpy.asarray(drawn(twice))[16:24], wanted[16:24] ^ numpy.asarray(jax.random.bits(key, (8, 128))).view("i4"))
+
+
+def test_the_generator_of_tpus_goes_on_from_step_to_step():
+    def once(o_ref):
+        @pl.when(pl.program_id(0) == 0)
+        def _():
+            pltpu.prng_seed(3)
+        o_ref[...] = pltpu.stateful_uniform(shape=o_ref.shape)
+    found = numpy.asarray(drawn(once, dtype="float32"))
+    assert found.min() >= 0 and found.max() < 1 and abs(found.mean() - 0.5) < 0.02
+    assert not numpy.array_equal(found[:8], found[8:16])
+    assert " parallel" not in str(pkc.pallas.to_pk(lambda: drawn(once, dtype="float32")))
+
+    def never(o_ref):
+        o_ref[...] = pltpu.prng_random_bits(o_ref.shape)
+    assert len(numpy.unique(drawn(never))) > 4000
+    assert pkc.pallas.check(lambda: drawn(never))
+
+
+def test_keys_as_operands():
+    def kernel(key_ref, keys_ref, o_ref, p_ref):
+        o_ref[...] = jax.random.uniform(key_ref[...], o_ref.shape)
+        p_ref[...] = jax.random.bits(jax.random.fold_in(keys_ref[1], 5), p_ref.shape)
+    key, keys = jax.random.key(3), jax.random.split(jax.random.key(4), 3)
+    smem = pl.BlockSpec(memory_space=pltpu.SMEM)
+    o, p = pl.pallas_call(kernel, in_specs=[smem, smem],
+                          out_shape=[jax.ShapeDtypeStruct((8, 128), "float32"), jax.ShapeDtypeStruct((8, 128), "uint32")])(key, keys)
+    numpy.testing.assert_array_equal(o, jax.random.uniform(key, (8, 128)))
+    numpy.testing.assert_array_equal(p, jax.random.bits(jax.random.fold_in(keys[1], 5), (8, 128)))
+
+    def own(key_ref, o_ref):
+        key = key_ref[...]
+        o_ref[:8] = jax.random.uniform(key, (8, 128))
+        o_ref[8:16] = jax.random.uniform(jax.random.fold_in(key, 1), (8, 128))
+        o_ref[16:] = jax.random.uniform(key, (8, 128))
+    found = numpy.asarray(pl.pallas_call(own, in_specs=[smem], out_shape=jax.ShapeDtypeStruct((24, 128), "float32"))(
+        pltpu.to_pallas_key(jax.random.key(0))))
+    assert numpy.array_equal(found[:8], found[16:]) and not numpy.array_equal(found[:8], found[8:16])
+    with pytest.raises(pkc.pallas.TranslationError, match="(?s)`rbg`.*jax.random.key"):
+        pl.pallas_call(own, in_specs=[smem], out_shape=jax.ShapeDtypeStruct((24, 128), "float32"))(jax.random.key(0, impl="rbg"))
+
+
+def test_sort_by_several_keys():
+    rng = numpy.random.default_rng(0)
+    a, b, c = rng.integers(0, 4, (8, 65)).astype("i4"), rng.integers(0, 3, (8, 65)).astype("f4"), values(8, 65)
+    b[0, 3], b[1, 5] = numpy.nan, -0.0
+    for axis, keys in ((1, 2), (0, 2), (1, 3), (1, 1)):
+        def kernel(*refs):
+            for ref, value in zip(refs[3:], jax.lax.sort([r[...] for r in refs[:3]], dimension=axis, num_keys=keys)):
+                ref[...] = value
+        found = run(kernel, a, b, c, out=[(x.shape, x.dtype) for x in (a, b, c)])
+        for one, wanted in zip(found, jax.lax.sort([a, b, c], dimension=axis, num_keys=keys)):
+            numpy.testing.assert_array_equal(one, wanted)
+
+
+@pytest.mark.parametrize("x, w, options", [
+    ((2, 3, 9, 10), (4, 3, 3, 3), dict(window_strides=(1, 1), padding="SAME")),
+    ((2, 3, 9, 10), (4, 3, 3, 3), dict(window_strides=(2, 1), padding=((1, 2), (-1, 3)), rhs_dilation=(2, 1))),
+    ((2, 3, 9, 10), (4, 3, 3, 3), dict(window_strides=(1, 2), padding=((1, 2), (0, 3)), lhs_dilation=(2, 3))),
+    ((2, 9, 6), (3, 3, 4), dict(window_strides=(1,), padding="VALID", dimension_numbers=("NWC", "WIO", "NCW"), feature_group_count=2)),
+    ((3, 9, 10, 2), (3, 3, 2, 5), dict(window_strides=(1, 1), padding="SAME", dimension_numbers=("CHWN", "IHWO", "NHWC")))])
+def test_convolutions(x, w, options):
+    x, w = values(*x), values(*w, seed=1)
+    wanted = jax.lax.conv_general_dilated(x, w, **options)
+
+    def kernel(x_ref, w_ref, o_ref):
+        o_ref[...] = jax.lax.conv_general_dilated(x_ref[...], w_ref[...], **options)
+    numpy.testing.assert_allclose(run(kernel, x, w, out=(wanted.shape, "float32")), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_bounded_slices():
+    def kernel(from_ref, x_ref, o_ref):
+        o_ref[...] = 2 * x_ref[...]
+    x, starts = values(17, 8, 16), numpy.array([0, 3, 8, 8, 17], "i4")
+    spec = pl.BlockSpec((pl.BoundedSlice(9), 4, 16), lambda i, j, s: (pl.ds(s[i], s[i + 1] - s[i]), j, 0))
+    call = pl.pallas_call(kernel, out_shape=like(x), grid_spec=pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1, grid=(4, 2), in_specs=[spec], out_specs=spec))
+    numpy.testing.assert_array_equal(call(starts, x), 2 * x)
+    assert pkc.pallas.check(call, starts, x)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, -1])
+def test_refs_that_are_chosen(n):
+    if not hasattr(pl, "select_ref"):
+        pytest.skip("JAX has no select_ref")
+
+    def kernel(n_ref, x_ref, y_ref, z_ref, o_ref, sem):
+        here = pl.select_ref(n_ref[0] & 1, sem.at[0], sem.at[1])
+        pltpu.async_copy(pl.select_ref(n_ref[0], x_ref, y_ref.at[4:12], z_ref), o_ref, here).wait()
+    x, y, z, anywhere = values(8, 16), values(12, 16, seed=1), values(8, 16, seed=2), pl.BlockSpec(memory_space=pl.ANY)
+    found = pl.pallas_call(kernel, out_shape=like(x), in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), anywhere, anywhere, anywhere],
+                           out_specs=anywhere, scratch_shapes=[pltpu.SemaphoreType.DMA((2,))])(numpy.array([n], "i4"), x, y, z)
+    numpy.testing.assert_array_equal(found, [x, y[4:], z][min(max(n, 0), 2)])
+
+
 def test_array_indices():
     def kernel(x_ref, i_ref, o_ref):
         column = pl.program_id(0) * 16 + jnp.arange(16)
@@ -411,18 +528,6 @@ def test_check():
 
 def test_tpu():
     assert "v6e" in str(pkc.pallas.tpu(matmul, values(64, 64), values(64, 64), chip="v6e"))
-
-
-def test_refs_that_are_chosen():
-    if not hasattr(pl, "select_ref"):
-        pytest.skip("JAX has no select_ref")
-
-    def kernel(n_ref, x_ref, y_ref, o_ref, sem):
-        pltpu.async_copy(pl.select_ref(n_ref[0], x_ref, y_ref), o_ref, sem).wait()
-    x, anywhere = values(8, 16), pl.BlockSpec(memory_space=pl.ANY)
-    with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)select_ref.*test_pallas_in.py"):
-        pl.pallas_call(kernel, out_shape=like(x), in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), anywhere, anywhere],
-                       out_specs=anywhere, scratch_shapes=[pltpu.SemaphoreType.DMA])(numpy.array([1], "i4"), x, x)
 
 
 def test_what_cannot_be_translated():

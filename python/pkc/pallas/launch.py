@@ -1,11 +1,13 @@
 """A pallas_call as the text of a kernel: signature, grid, blocks, scratch, and the body."""
 import re
 
+import jax
+
 from pkc.pallas.errors import Place, refuse
 from pkc.pallas.rules import RULES
 from pkc.pallas.rules.control import scratch_bytes, scratch_text
 from pkc.pallas.translate import Ref, Translator
-from pkc.pallas.values import MUL, Value, dtype_name, is_integer, shape_text
+from pkc.pallas.values import MUL, Value, dtype_name, is_integer, key_shape, physical_shape, shape_text
 from pkc.pallas.writer import Writer
 
 VMEM_LIMIT = 128 << 20  # of the language, where a kernel does not say another
@@ -85,7 +87,8 @@ class _Launch:
         tr.all_names = dict(zip(m.grid_names or (), self.axes))
         tr.run(self.jaxpr, self.refs)
         self.scratch += tr.hoisted
-        self.scoped, body.place = tr.scoped, Place()
+        self.scoped, self.prng, body.place = tr.scoped, tr.prng, Place()
+        self._begin_prng(body)
         for ref in self.outputs:  # nothing is stored: its elements are unspecified, but a store is required
             if not ref.stored and not any(target is ref for _, target in self.pairs):
                 body.line("%s%s = %s;" % (ref.name, "[...]" if ref.shape else "", "false" if ref.dtype == "bool" else "0"))
@@ -94,6 +97,15 @@ class _Launch:
         lines = [*self.first, *self.declared, *writer.lines, *self.late, "", *body.lines, "}"]
         places = [None] * (len(lines) - 1 - len(body.lines)) + body.places + [None]
         return Text(self.name, "\n".join(lines) + "\n", places, self.order, self.call_aliases)
+
+    def _begin_prng(self, body):
+        """The first step begins the generator's state, unless every step does."""
+        if self.prng is None or self.prng.seeded:
+            return
+        first = ["    " + line for line in self.prng.first()]
+        if self.axes:
+            first = ["  when %s {" % " && ".join("%s == 0" % axis for axis in self.axes), *first, "  }"]
+        body.lines[:0], body.places[:0] = first, [Place()] * len(first)
 
     def _operands(self):
         """Refs of the kernel's operands, and the order in which the .pk kernel takes them."""
@@ -105,7 +117,7 @@ class _Launch:
         refs = []
         for k in range(index):
             inner = avals[k].inner_aval
-            ref = Ref(self.operand_name(k, "s%d" % k), inner.shape, self._dtype(inner, "prefetched operand"), "prefetch")
+            ref = Ref(self.operand_name(k, "s%d" % k), physical_shape(inner), self._dtype(inner, "prefetched operand"), "prefetch")
             refs.append(ref)
             (self.prefetched if is_integer(ref.dtype) else self.smem_index).append(k)
         for k, block in enumerate(m.block_mappings):
@@ -114,7 +126,7 @@ class _Launch:
             if space == "sem" or block.transforms:
                 refuse("the operand %s: a semaphore or a transformed block as operand" % block.origin, None, "Use scratch in the kernel.")
             default = "x%d" % k if k < inputs else "o%d" % (k - inputs)
-            refs.append(Ref.made(self.operand_name(index + k, default), aval.shape, self._dtype(block.array_aval, block.origin), space))
+            refs.append(Ref.made(self.operand_name(index + k, default), physical_shape(aval), self._dtype(block.array_aval, block.origin), space))
         self.operand_refs = refs
         self.inputs, self.outputs = refs[index:index + inputs], refs[index + inputs:]
         self.order = [*range(bounds), *(bounds + k for k in self.prefetched), *(bounds + k for k in self.smem_index),
@@ -150,10 +162,10 @@ class _Launch:
         def typed(ref, shape):
             return "%s: %s%s" % (ref.name, ref.dtype, shape_text(shape))
 
-        arrays = [block.array_aval for block in m.block_mappings]
+        arrays = [physical_shape(block.array_aval) for block in m.block_mappings]
         inputs = [typed(ref, ref.shape) for ref in others]
-        inputs += [typed(ref, a.shape) for ref, a in zip(self.inputs, arrays)]
-        outputs = [typed(ref, a.shape) for ref, a in zip(self.outputs, arrays[m.num_inputs:])]
+        inputs += [typed(ref, shape) for ref, shape in zip(self.inputs, arrays)]
+        outputs = [typed(ref, shape) for ref, shape in zip(self.outputs, arrays[m.num_inputs:])]
         self.first = ["// %s" % self.function] if self.function else []
         self.first.append("kernel %s(%s) -> (%s) {" % (self.name, ", ".join(inputs), ", ".join(outputs)))
         self.declared = []
@@ -176,25 +188,21 @@ class _Launch:
             tr = self._declarer()
             tr.axes, tr.all_names = self.axes, {}
             results = tr.run(jaxpr, [*axes, *index])
-            self.maps.append(self._start(block, results))
+            extents, word, starts = self._start(block, results)
+            key = [str(n) for n in key_shape(block.array_aval.dtype)]
+            self.maps.append((extents + key, word, starts + ["0"] * len(key)))
 
     def _start(self, block, results):
         """(extents of the block, word of the map, starts)."""
         dims = [type(d).__name__ for d in block.block_shape]
         extents = ["_" if kind in ("Squeezed", "NoneType") else str(_size(d)) for kind, d in zip(dims, block.block_shape)]
-        if "BoundedSlice" in dims or "Indirect" in dims:
-            refuse("%s: a block of kind %s" % (block.origin, " ".join(dims)), None, "Use pl.Blocked or pl.Element.")
-        if "Element" not in dims:
-            return extents, "at", [v.text for v in results]
-        starts, before = [], []
-        for value, kind, d in zip(results, dims, block.block_shape):
-            low = tuple(getattr(d, "padding", (0, 0)) or (0, 0))[0] if kind == "Element" else 0
-            if kind == "Blocked":
-                starts.append("%s * %d" % (value.at(MUL), _size(d)))
-            else:
-                starts.append(value.text if not low else "%s - %d" % (value.text, low))
-            before.append(low)
-        return extents, "at element", starts
+        if "Indirect" in dims:
+            refuse("%s: a block of kind pl.Indirect" % block.origin, None, "Copy the rows in the kernel, from an operand in pl.ANY.")
+        if "BoundedSlice" in dims:
+            return extents, "at slice", [_element(*item) for item in zip(_slices(block, results), dims, block.block_shape)]
+        if "Element" in dims:
+            return extents, "at element", [_element(*item) for item in zip(results, dims, block.block_shape)]
+        return extents, "at", [v.text for v in results]
 
     # ---- declarations after the body is known
 
@@ -230,7 +238,8 @@ class _Launch:
         words = getattr(self.params, "dimension_semantics", None)
         m = self.mapping
         remembers = any(ref.stored for ref in self.operand_refs[:m.num_index_operands])  # and would forget where the index changes
-        if words is None or k in m.vmapped_dims or remembers:
+        draws = self.prng is not None and not self.prng.seeded  # and goes on where the step before ended
+        if words is None or k in m.vmapped_dims or remembers or draws:
             return False
         own = k - sum(v < k for v in m.vmapped_dims)
         if own >= len(words) or "parallel" not in str(getattr(words[own], "value", words[own])).lower():
@@ -253,6 +262,24 @@ class _Launch:
             return "  block %s: smem;" % ref.name if ref.space == "smem" else None
         space = "smem " if ref.space == "smem" else ""
         return "  block %s: %s[%s] %s (%s)%s;" % (ref.name, space, ", ".join(extents), word, ", ".join(starts), options)
+
+
+def _slices(block, results):
+    """The results of an index map, with a pair (start, size) for each slice."""
+    items = jax.tree.unflatten(block.index_map_out_tree, results)
+    return [item if isinstance(item, Value) else (item.start, item.size) for item in items]
+
+
+def _element(value, kind, dim):
+    """Where a block begins along an axis, counted in elements; or the slice that it is of."""
+    if kind == "BoundedSlice":
+        if not isinstance(value, tuple):
+            raise TypeError("Must return a pl.ds from the index_map for a BoundedSlice dimension.")
+        return "ds(%s)" % ", ".join(str(part) if isinstance(part, int) else part.text for part in value)
+    if kind == "Blocked":
+        return "%s * %d" % (value.at(MUL), _size(dim)) if value.text != "0" else "0"
+    low = tuple(getattr(dim, "padding", (0, 0)) or (0, 0))[0] if kind == "Element" else 0
+    return value.text if not low else "%s - %d" % (value.text, low)
 
 
 def _size(dim):

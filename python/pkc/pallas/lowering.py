@@ -13,6 +13,7 @@ import pkc
 from pkc import jax as pkc_jax
 from pkc.pallas.errors import TranslationError
 from pkc.pallas.launch import translate
+from pkc.pallas.values import is_key, physical_shape
 
 _lock, _kernels = threading.Lock(), {}
 _settings = {"installed": False, "threads": 1, "keep": None, "interpreted": False}
@@ -83,6 +84,7 @@ def _lowering(ctx, *nodes, interpret=False, **params):
     if only:
         return _nothing(ctx, *nodes)
     kernel = kernel_of(text)
+    ctx = ctx.replace(avals_in=[_physical(a) for a in ctx.avals_in], avals_out=[_physical(a) for a in ctx.avals_out])
     avals = [_widened(ctx.avals_in[k]) for k in text.order]
     address, _ = kernel._plan([pkc_jax._described(aval) for aval in avals], {})
     if not pkc_jax._add()(address):
@@ -101,6 +103,12 @@ def _lowering(ctx, *nodes, interpret=False, **params):
             *[arrays[k].astype(aval.dtype) for k, aval in zip(text.order, avals)], **words)
         return [value.astype(aval.dtype) for value, aval in zip(made, ctx.avals_out)]
     return mlir.lower_fun(call, multiple_results=True)(ctx, *nodes)
+
+
+def _physical(aval):
+    """Keys of random numbers as numbers."""
+    dtype = aval.dtype
+    return aval.update(shape=physical_shape(aval), dtype=numpy.dtype("uint32")) if is_key(dtype) else aval
 
 
 _WIDER = {"int4": "int8", "uint4": "uint8"}

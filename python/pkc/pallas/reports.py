@@ -10,6 +10,7 @@ from pkc._kernel import Kernel
 from pkc._tool import CompileError, Source
 from pkc.pallas import lowering
 from pkc.pallas.errors import TranslationError
+from pkc.pallas.values import is_key
 
 _CALLS = ("pallas_call", "mpmd_map")
 _INNER = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat": "jaxpr",
@@ -105,7 +106,9 @@ def _launches(f, args, kwargs):
 
 
 def _operand(value):
-    """int4 in whole bytes, as kernels take it."""
+    """int4 in whole bytes and keys as numbers, as kernels take them."""
+    if is_key(value.dtype):
+        value = jax.random.key_data(value)
     array = numpy.asarray(value)
     return array.astype(array.dtype.name.replace("int4", "int8")) if array.dtype.name in ("int4", "uint4") else array
 

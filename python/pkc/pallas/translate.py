@@ -43,6 +43,7 @@ class Translator:
         self.env, self.uses = {}, collections.Counter()
         self.wanted = {}  # names for values that Python gives a name to
         self.hoisted, self.scoped = [], 0  # scratch that statements ask for, and the bytes of all that they have
+        self.prng = None  # the state of the generator that TPUs have, where the kernel draws from it
         self.all_names = {}  # grid axes that have names, for axis_index
 
     # ---- the environment
@@ -187,9 +188,6 @@ class Translator:
         if dtype and value.size and (value == value.flat[0]).all():
             return Value(None, value.shape, dtype, base=literal(value.flat[0], dtype))
         return self.refuse("a captured array of shape %s" % (value.shape,), "Pass it to the kernel as an input.")
-
-    def shape(self, var):
-        return tuple(var.aval.shape)
 
     def dtype(self, var):
         name = dtype_name(var.aval.dtype)

@@ -13,9 +13,23 @@ INLINED = 60  # a longer expression gets a name
 
 
 def dtype_name(dtype):
-    """The language's name of a dtype, or None."""
-    name = _arrays.dtype_name(dtype)
-    return name
+    """The language's name of a dtype, or None. Keys of random numbers are numbers."""
+    return "u32" if is_key(dtype) else _arrays.dtype_name(dtype)
+
+
+def is_key(dtype):
+    """Has it the keys of random numbers as elements?"""
+    return str(dtype).startswith("key<")
+
+
+def key_shape(dtype):
+    """The shape of one element as numbers."""
+    return tuple(dtype._impl.key_shape) if is_key(dtype) else ()
+
+
+def physical_shape(aval):
+    """The shape of an array, with the axes of its keys behind its own."""
+    return (*aval.shape, *key_shape(aval.dtype))
 
 
 def is_integer(dtype):

@@ -19,8 +19,8 @@ class Window:
 
     def narrow(self, indices):
         """Applies an indexer to the axes that are left."""
-        left = iter(indices)
-        self.entries = [_compose(entry, next(left)) if isinstance(entry, tuple) else entry for entry in self.entries]
+        left = iter(indices)  # none for the axes of a key of random numbers
+        self.entries = [_compose(entry, next(left, (0, entry[1], 1))) if isinstance(entry, tuple) else entry for entry in self.entries]
 
     @property
     def arrays(self):
@@ -122,7 +122,7 @@ def _cut(entry, n):
     return "ds(%s%s)" % (words, "" if stride == 1 else ", %d" % stride)
 
 
-def _number(tr, item):
+def scalar(tr, item):
     """An int, or a value, of what an indexer holds."""
     if isinstance(item, (jex.Var, jex.Literal)):
         value = tr.read(item)
@@ -138,8 +138,8 @@ def _number(tr, item):
 
 def _index(tr, item):
     if hasattr(item, "size") and hasattr(item, "stride") and hasattr(item, "start"):
-        return _number(tr, item.start), _number(tr, item.size), int(item.stride)
-    return _number(tr, item)
+        return scalar(tr, item.start), scalar(tr, item.size), int(item.stride)
+    return scalar(tr, item)
 
 
 def window_of(tr, ref, transforms):
@@ -155,6 +155,13 @@ def window_of(tr, ref, transforms):
             tr.refuse("the transform `%s` of a ref" % kind, "Use slices, bitcast, reshape or transpose of the ref.")
     found.straighten()
     return found
+
+
+def mark_stored(ref):
+    """Something stores to a ref: to what it is a view of, too."""
+    while ref is not None:
+        ref.stored = True
+        ref = getattr(ref, "of", None)
 
 
 class View:

@@ -1,4 +1,4 @@
-"""What each primitive becomes: a table of one row a primitive, in five files."""
-from pkc.pallas.rules import arrays, control, copies, elementwise, memory
+"""What each primitive becomes: a table of one row a primitive, in six files."""
+from pkc.pallas.rules import arrays, control, copies, elementwise, memory, random
 
-RULES = {**elementwise.RULES, **arrays.RULES, **memory.RULES, **control.RULES, **copies.RULES}
+RULES = {**elementwise.RULES, **arrays.RULES, **memory.RULES, **control.RULES, **copies.RULES, **random.RULES}

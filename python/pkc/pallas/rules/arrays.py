@@ -1,19 +1,16 @@
 """Operations that make, rearrange, reduce and contract arrays."""
 
-from pkc.pallas.values import ATOM, Value, broadcast, dtype_name, literal, shape_text
+from pkc.pallas.values import ATOM, Value, broadcast, dtype_name, literal, physical_shape, shape_text
 
 
 def out_shape(equation, k=0):
-    """Of a result. A key is two numbers."""
-    aval = equation.outvars[k].aval
-    return (*aval.shape, 2) if str(aval.dtype).startswith("key<") else tuple(aval.shape)
+    """Of a result. A key is some numbers."""
+    return physical_shape(equation.outvars[k].aval)
 
 
 def made(tr, equation, text, values, k=0, level=ATOM):
     """A value in the shape and dtype of a result."""
-    aval = equation.outvars[k].aval
-    dtype = "u32" if str(aval.dtype).startswith("key<") else tr.dtype(equation.outvars[k])
-    return Value(text, out_shape(equation, k), dtype, level, reads=any(v.reads for v in values))
+    return Value(text, out_shape(equation, k), tr.dtype(equation.outvars[k]), level, reads=any(v.reads for v in values))
 
 
 def numbers(items):
@@ -82,14 +79,19 @@ def _stack(tr, equation):
 
 def _pad(tr, equation):
     value, filler = [tr.read(atom) for atom in equation.invars]
-    config = [(int(lo), int(hi), int(inner)) for lo, hi, inner in equation.params["padding_config"]]
+    return made(tr, equation, padded(value, equation.params["padding_config"], filler.text), [value, filler])
+
+
+def padded(value, config, filler):
+    """The text of a value with elements before, behind and between its own; negative counts take some away."""
+    config = [(int(lo), int(hi), int(inner)) for lo, hi, inner in config]
     shape, text = list(value.shape), value.typed
     for axis, (lo, hi, inner) in enumerate(config):
         if inner and shape[axis] > 1:  # between the elements: a new axis behind this one, which is merged
             wide = shape[:axis + 1] + [1] + shape[axis + 1:]
             room = ["(0, 0)"] * len(wide)
             room[axis + 1] = "(0, %d)" % inner
-            text = "pad(reshape(%s, %s), (%s), value = %s)" % (text, shape_text(wide), ", ".join(room), filler.text)
+            text = "pad(reshape(%s, %s), (%s), value = %s)" % (text, shape_text(wide), ", ".join(room), filler)
             wide[axis + 1] = inner + 1
             shape[axis] *= inner + 1
             text = "reshape(%s, %s)" % (text, shape_text(shape))
@@ -99,8 +101,8 @@ def _pad(tr, equation):
         text = "%s[%s]" % (text if text.endswith(")") or text.isidentifier() else "(%s)" % text, ", ".join(cuts))
     if any(lo > 0 or hi > 0 for lo, hi, _ in config):
         room = ", ".join("(%d, %d)" % (max(lo, 0), max(hi, 0)) for lo, hi, _ in config)
-        text = "pad(%s, (%s%s), value = %s)" % (text, room, "," if len(config) == 1 else "", filler.text)
-    return made(tr, equation, text, [value, filler])
+        text = "pad(%s, (%s%s), value = %s)" % (text, room, "," if len(config) == 1 else "", filler)
+    return text
 
 
 def _rev(tr, equation):
@@ -244,14 +246,16 @@ def scan(name):
 
 
 def _sort(tr, equation):
-    p = equation.params
-    if p["num_keys"] != 1:
-        tr.refuse("`sort` by %d keys" % p["num_keys"], "Sort by one key, or by one number made of them.")
     values = [tr.read(atom) for atom in equation.invars]
-    axis = p["dimension"]
+    axis = equation.params["dimension"]
     if len(values) == 1:
         return made(tr, equation, "sort(%s, axis = %d)" % (values[0].text, axis), values)
-    return several(tr, equation, "sort_by(%s, axis = %d)" % (", ".join(v.text for v in values), axis), values)
+    for key in reversed(range(equation.params["num_keys"])):  # sorting is stable: by the last key first
+        order = [key, *range(key), *range(key + 1, len(values))]
+        text = "sort_by(%s, axis = %d)" % (", ".join(values[k].typed for k in order), axis)
+        found = several(tr, equation, text, values)
+        values = [Value(found[order.index(k)].text, v.shape, v.dtype) for k, v in enumerate(values)]
+    return values
 
 
 def several(tr, equation, text, values):
@@ -284,6 +288,37 @@ def _dot_general(tr, equation):
     if ba:
         words += ", batch = (%s, %s)" % (numbers(ba), numbers(bb))
     return made(tr, equation, "dot(%s, %s%s%s)" % (a.typed, b.typed, words, to), [a, b])
+
+
+def _conv(tr, equation):
+    x, w = [tr.read(atom) for atom in equation.invars]
+    p, d = equation.params, equation.params["dimension_numbers"]
+    if p["batch_group_count"] != 1:
+        tr.refuse("`conv_general_dilated` with batch_group_count = %d" % p["batch_group_count"], "Use feature_group_count.")
+    text = rearranged(x, [d.lhs_spec[0], *d.lhs_spec[2:], d.lhs_spec[1]])
+    room = [tuple(int(n) for n in pair) for pair in p["padding"]]
+    if any(n != 1 for n in p["lhs_dilation"]) or any(n < 0 for pair in room for n in pair):
+        config = [(0, 0, 0), *((lo, hi, n - 1) for (lo, hi), n in zip(room, p["lhs_dilation"])), (0, 0, 0)]
+        text, room = padded(text, config, "0"), [(0, 0)] * len(room)
+    else:
+        text = text.typed
+    words = [text, rearranged(w, [*d.rhs_spec[2:], d.rhs_spec[1], d.rhs_spec[0]]).typed]
+    words += ["%s = %s" % (name, numbers(items)) for name, items in (("strides", p["window_strides"]), ("dilation", p["rhs_dilation"]))
+              if any(n != 1 for n in items)]
+    words.append("padding = (%s%s)" % (", ".join("(%d, %d)" % pair for pair in room), "," if len(room) == 1 else ""))
+    words += ["groups = %d" % p["feature_group_count"]] if p["feature_group_count"] != 1 else []
+    words.append("out = " + tr.dtype(equation.outvars[0]))
+    places = [d.out_spec[0], *d.out_spec[2:], d.out_spec[1]]  # of the axes of the language's result
+    shape = [out_shape(equation)[k] for k in places]
+    result = Value("conv(%s)" % ", ".join(words), shape, tr.dtype(equation.outvars[0]), reads=x.reads or w.reads)
+    return rearranged(result, [places.index(k) for k in range(len(places))])
+
+
+def rearranged(value, perm):
+    """A value with its axes in another order."""
+    if list(perm) == list(range(len(perm))):
+        return value
+    return Value("transpose(%s, %s)" % (value.typed, numbers(perm)), [value.shape[k] for k in perm], value.dtype, reads=value.reads)
 
 
 # ---- gathers
@@ -387,60 +422,6 @@ def _stochastic_round(tr, equation):
     return made(tr, equation, text, [value, bits])
 
 
-# ---- random numbers
-
-def _is_threefry(tr, key):
-    name = str(getattr(key.aval.dtype, "_impl", None) and key.aval.dtype._impl.name or key.aval.dtype)
-    if "fry" not in name:
-        tr.refuse("random numbers of the generator `%s`" % name, "Use threefry keys: jax.random.key(seed).")
-
-
-def key_value(text, reads=False):
-    return Value(text, (2,), "u32", reads=reads)
-
-
-def _random_seed(tr, equation):
-    _is_threefry(tr, equation.outvars[0])
-    seed = tr.read(equation.invars[0])
-    if seed.shape:
-        tr.refuse("keys of an array of seeds")
-    return key_value("random_key(%s)" % seed.typed, seed.reads)
-
-
-def _random_wrap(tr, equation):
-    _is_threefry(tr, equation.outvars[0])
-    return tr.read(equation.invars[0])
-
-
-def _random_unwrap(tr, equation):
-    return tr.read(equation.invars[0])
-
-
-def _random_bits(tr, equation):
-    key, p = tr.read(equation.invars[0]), equation.params
-    if key.shape != (2,):
-        tr.refuse("`random_bits` of several keys")
-    text = "random_bits(%s, %s, dtype = u%d)" % (key.text, shape_text(p["shape"]), p["bit_width"])
-    return made(tr, equation, text, [key])
-
-
-def _random_fold_in(tr, equation):
-    key, data = [tr.read(atom) for atom in equation.invars]
-    return key_value("random_fold_in(%s, %s)" % (key.text, data.typed), key.reads or data.reads)
-
-
-def _random_split(tr, equation):
-    key, shape = tr.read(equation.invars[0]), equation.params["shape"]
-    if len(shape) != 1:
-        tr.refuse("`random_split` into keys of shape %s" % (tuple(shape),))
-    return Value("random_split(%s, %d)" % (key.text, shape[0]), (shape[0], 2), "u32", reads=key.reads)
-
-
-def _convolve(tr, equation):
-    del equation
-    tr.refuse("`conv_general_dilated`", "Write it as dots of shifted windows.")
-
-
 RULES = {
     "broadcast_in_dim": _broadcast_in_dim,
     "reshape": _reshape,
@@ -477,11 +458,5 @@ RULES = {
     "pack_elementwise": _pack,
     "unpack_elementwise": _unpack,
     "stochastic_round": _stochastic_round,
-    "conv_general_dilated": _convolve,
-    "random_seed": _random_seed,
-    "random_wrap": _random_wrap,
-    "random_unwrap": _random_unwrap,
-    "random_bits": _random_bits,
-    "random_fold_in": _random_fold_in,
-    "random_split": _random_split,
+    "conv_general_dilated": _conv,
 }

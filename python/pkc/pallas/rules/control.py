@@ -6,14 +6,15 @@ import re
 from jax.extend import core as jex
 
 from pkc.pallas.translate import Ref
-from pkc.pallas.values import ADD, ATOM, UNARY, Value, broadcast, dtype_name, is_integer, literal, shape_text
+from pkc.pallas.values import (ADD, ATOM, UNARY, Value, broadcast, dtype_name, is_integer, is_key, literal, physical_shape,
+                               shape_text)
 
 
 # ---- variables
 
 def declare(tr, var, wanted, start=None):
     """A variable for a value of the jaxpr; its value."""
-    shape, dtype = tuple(var.aval.shape), tr.dtype(var)
+    shape, dtype = physical_shape(var.aval), tr.dtype(var)
     name = tr.writer.name(wanted)
     text = {"bool": "false"}.get(dtype, "0") if start is None else start.thin.typed if start.thin.index else start.thin.text
     tr.writer.line("var %s: %s%s = %s;" % (name, dtype, shape_text(shape) if shape else "", text))
@@ -318,7 +319,7 @@ def _custom_vjp(tr, equation):
 def scratch_text(tr, name, aval):
     """The declaration of scratch, and its ref."""
     inner = aval.inner_aval
-    shape, kind = tuple(inner.shape), str(inner.dtype)
+    shape, kind = physical_shape(inner), str(inner.dtype)
     for word, space in (("dma", "sem dma"), ("barrier", "sem barrier"), ("sem", "sem regular")):
         if kind.startswith(word):
             return "%s: %s%s" % (name, space, shape_text(shape) if shape else ""), Ref(name, shape, None, "sem")
@@ -335,8 +336,9 @@ def scratch_bytes(aval):
     inner = aval.inner_aval
     if dtype_name(inner.dtype) is None:
         return 0
-    shape = [1, 1, *(int(n) for n in inner.shape)]
-    return math.prod(shape[:-2]) * (-(-shape[-2] // 32) * 32) * (-(-shape[-1] // 128) * 128) * inner.dtype.itemsize
+    shape = [1, 1, *(int(n) for n in physical_shape(inner))]
+    size = 4 if is_key(inner.dtype) else inner.dtype.itemsize
+    return math.prod(shape[:-2]) * (-(-shape[-2] // 32) * 32) * (-(-shape[-1] // 128) * 128) * size
 
 
 def _run_scoped(tr, equation):

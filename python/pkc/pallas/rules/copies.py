@@ -1,7 +1,7 @@
 """Copies and semaphores."""
 from pkc.pallas.translate import tree_of
 from pkc.pallas.values import Value
-from pkc.pallas.window import window_of
+from pkc.pallas.window import mark_stored, scalar, window_of
 
 
 def _parts(item):
@@ -14,19 +14,58 @@ def _parts(item):
 def _window(tr, item, transforms=None):
     ref, own = _parts(item)
     if isinstance(ref, (tuple, list)):
-        tr.refuse("`pl.select_ref`", "Choose by pl.when, with a copy in each branch.")
+        tr.refuse("`pl.select_ref` here", "Only copies take refs that are chosen.")
     return window_of(tr, tr.env[ref], own if transforms is None else transforms)
 
 
-def _copy(tr, equation):
-    """(text of the copy, target) of a start or wait."""
+def _choices(tr, item):
+    """(scalar that chooses or None, windows) of an operand of a copy."""
+    ref, transforms = _parts(item)
+    if not isinstance(ref, (tuple, list)):
+        return None, [_window(tr, item)]
+    which, *rest = transforms
+    if type(which).__name__ != "SelectTransform":
+        tr.refuse("the transform `%s` of several refs" % type(which).__name__, "Use pl.select_ref first.")
+    windows = []
+    for one in ref:
+        inner, own = _parts(one)
+        windows.append(_window(tr, inner, [*own, *rest]))
+    index = which.idx if isinstance(which.idx, int) else scalar(tr, which.idx)
+    name = tr.writer.name("which")
+    tr.writer.flush()
+    tr.writer.line("let %s = clamp(%s, 0, %d);" % (name, index if isinstance(index, int) else index.text, len(windows) - 1))
+    return name, windows
+
+
+def _each_choice(tr, operands, then, chosen=()):
+    """`then` of the windows, for every choice of those that are chosen at run time."""
+    if not operands:
+        return then(*chosen)
+    (name, windows), rest = operands[0], operands[1:]
+    if name is None:
+        return _each_choice(tr, rest, then, (*chosen, windows[0]))
+    for k, window in enumerate(windows):
+        tr.writer.open("when %s == %d" % (name, k))
+        _each_choice(tr, rest, then, (*chosen, window))
+        tr.writer.close()
+    return None
+
+
+def _copy(tr, equation, then):
+    """The operands of a start or wait, given to `then`."""
     parts = tree_of(equation, "tree")
     source, target, semaphore, remote_semaphore, device = parts[:5]
     if remote_semaphore is not None or device is not None:
         tr.refuse("a remote copy", "Kernels run on one device here.")
-    source, target, semaphore = [_window(tr, item) for item in (source, target, semaphore)]
-    _same_lengths(source, target)
-    return source, target, semaphore
+    operands = [_choices(tr, item) for item in (source, target, semaphore)]
+    tr.writer.flush()
+
+    def one(source, target, semaphore):
+        _same_lengths(source, target)
+        mark_stored(target.ref)
+        tr.writer.line(then % ("async_copy(%s -> %s, %s)" % (source.text(), target.text(target.ref.store), semaphore.text())))
+    _each_choice(tr, operands, one)
+    return []
 
 
 def _same_lengths(source, target):
@@ -39,20 +78,14 @@ def _same_lengths(source, target):
 
 
 def _start(tr, equation):
-    source, target, semaphore = _copy(tr, equation)
     if equation.params.get("add"):
         tr.refuse("a copy that adds", "Copy to scratch, and add from there.")
-    target.ref.stored = True
     priority = equation.params.get("priority") or 0
-    tr.writer.effect("async_copy(%s -> %s, %s).start(%s);" % (source.text(), target.text(target.ref.store), semaphore.text(),
-                                                             "priority = %d" % priority if priority else ""))
-    return []
+    return _copy(tr, equation, "%%s.start(%s);" % ("priority = %d" % priority if priority else ""))
 
 
 def _wait(tr, equation):
-    source, target, semaphore = _copy(tr, equation)
-    tr.writer.effect("async_copy(%s -> %s, %s).wait();" % (source.text(), target.text(target.ref.store), semaphore.text()))
-    return []
+    return _copy(tr, equation, "%s.wait();")
 
 
 def _signal(tr, equation):

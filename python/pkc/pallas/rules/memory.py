@@ -2,8 +2,8 @@
 import copy
 
 from pkc.pallas.translate import Ref, tree_of
-from pkc.pallas.values import ATOM, Value, shape_text
-from pkc.pallas.window import Window, window_of
+from pkc.pallas.values import ATOM, Value, physical_shape, shape_text
+from pkc.pallas.window import Window, mark_stored, window_of
 
 
 def ref_window(tr, ref, transforms):
@@ -15,9 +15,10 @@ def ref_window(tr, ref, transforms):
 
 
 def touch(ref, stored=False):
+    if stored:
+        mark_stored(ref)
     while ref is not None:
         ref.touched = True
-        ref.stored |= stored
         ref = getattr(ref, "of", None)
 
 
@@ -63,7 +64,7 @@ def _wrapped(tr, index, n):
 def _get(tr, equation):
     window = ref_window(tr, equation.invars[0], _transforms(equation, 1))
     out = equation.outvars[0]
-    return _load(tr, window, out.aval.shape, tr.dtype(out))
+    return _load(tr, window, physical_shape(out.aval), tr.dtype(out))
 
 
 def _transforms(equation, skip):
@@ -82,7 +83,7 @@ def _old(tr, equation, window):
     """The value before the store, where it is used."""
     out = equation.outvars[0]
     if tr.uses[out]:
-        value = _load(tr, window, out.aval.shape, tr.dtype(out))
+        value = _load(tr, window, physical_shape(out.aval), tr.dtype(out))
         tr.writer.let(value, "old")
         return value
     return None
@@ -153,18 +154,18 @@ def _masked_load(tr, equation):
     window = ref_window(tr, ref, transforms)
     out = equation.outvars[0]
     if mask is None:
-        return _load(tr, window, out.aval.shape, tr.dtype(out))
+        return _load(tr, window, physical_shape(out.aval), tr.dtype(out))
     if window.arrays:
         return _masked_gather(tr, window, mask, other, out)
     text = "load(%s, mask = %s" % (window.text(), tr.read(mask).text)
     if other is not None:
         text += ", other = %s" % store_text(tr.read(other), window.ref)
     text += ")"
-    return Value(text if not window.ref.narrow else "cast(%s, %s)" % (text, window.ref.narrow), out.aval.shape, tr.dtype(out), ATOM, reads=True)
+    return Value(text if not window.ref.narrow else "cast(%s, %s)" % (text, window.ref.narrow), physical_shape(out.aval), tr.dtype(out), ATOM, reads=True)
 
 
 def _masked_gather(tr, window, mask, other, out):
-    value = _load(tr, window, out.aval.shape, tr.dtype(out), clamped=True)
+    value = _load(tr, window, physical_shape(out.aval), tr.dtype(out), clamped=True)
     if other is None:
         return value
     chosen = "where(%s, %s, %s)" % (tr.read(mask).text, value.text, store_text(tr.read(other)))
