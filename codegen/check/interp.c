@@ -402,6 +402,7 @@ void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const Check
     interpret_flow(k, sizes, operands, options, report);
     return;
   }
+  ir_expand_pipelines(k);
   Interp in = start(k, sizes, options, report);
   in.bounds = options->allowed != NULL;
   in.rounding = body_rounding(F32_UNIT);

@@ -201,6 +201,13 @@ Instr *const *ir_semaphore_index(const Instr *instr) {
   return instr->args + (copies ? instr->ref->type.rank + instr->target->type.rank : 0);
 }
 
+int ir_block_index(const Kernel *k, const Ref *block) {
+  int first = 0;
+  for (int i = 0; i < block->id; i++)
+    if (k->refs.at[i]->scope == block->scope) first += k->refs.at[i]->array.rank;
+  return first;
+}
+
 Instr *ir_mask(const Instr *instr) {
   if (!(instr->flags & INSTR_MASKED)) return NULL;
   if (instr->op == OP_STORE) return instr->args[instr->ref->type.rank + 1];

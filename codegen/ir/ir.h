@@ -57,6 +57,7 @@ typedef enum {
   ATTR_FOR,
   ATTR_WHILE,
   ATTR_SCOPED,
+  ATTR_PIPELINE,
   ATTR_TEXT,
   ATTR_NAMED,
   ATTR_PRINT
@@ -149,7 +150,7 @@ typedef struct Ref Ref;
 typedef struct HostArray HostArray;  // codegen/ir/array.h
 
 // A list of instructions run in order. A region with results ends in YIELD. `arg` is the ARG
-// instruction of a FOR's region.
+// instruction of a region of FOR or PIPELINE.
 typedef struct {
   LIST(Instr *) instrs;
   Instr *arg;
@@ -215,8 +216,10 @@ struct Ref {
   Span span;             // where it is declared
   // SPACE_SEM: what it counts; its type says how many there are (dtype i32)
   SemaphoreKind semaphore;
-  Instr *scope;  // scratch: the SCOPED it lives in; NULL: all of the kernel
-  // operands only
+  Instr *scope;  // scratch: the SCOPED or PIPELINE it lives in; NULL: all of the kernel
+  Ref *operand;  // block of a PIPELINE: what it is a block of. Then array, block, squeeze, at, pad
+                 // and buffers say how, as for an operand; its index is what the PIPELINE yields
+  // operands, and blocks of a PIPELINE
   Type array;           // the whole array
   Dim block[MAX_RANK];  // extent of a block along each array axis (1 where squeezed)
   bool squeeze[MAX_RANK];
@@ -343,6 +346,12 @@ Kernel *ir_parse(Arena *arena, const Source *source, Diag *diag);
 // ---- the rules of the IR. Returns NULL when they hold, else a message (in the kernel's arena)
 // that names the instruction.
 const char *ir_verify(Kernel *k);
+
+// ---- pipeline.c: each PIPELINE as the copies, loops and scratch that it stands for. The
+// interpreter and the passes behind the first know no other form.
+void ir_expand_pipelines(Kernel *k);
+int ir_block_index(const Kernel *k,
+                   const Ref *block);  // of the first of its entries in what the maps yield
 
 // ---- dot.c
 // matrices: [M, K] x [K, N], operands perhaps transposed; plain: one that the micro-kernel takes.

@@ -230,21 +230,41 @@ static void read_scoped(Reader *r, Instr *instr) {
   expect_mark(r, ')');
 }
 
-static void read_for(Reader *r, Instr *instr, Values *args) {
+static Instr *read_variable(Reader *r, int64_t *id) {
   Instr *arg = NEW(r->arena, Instr);
   arg->op = OP_ARG;
   arg->type = type_scalar(DT_I64);
-  int64_t id = r->token.number;
+  *id = r->token.number;
   if (r->token.kind != T_VALUE) complain(r, "expected the loop's variable", "");
   advance(r);
+  return arg;
+}
+
+static void read_for(Reader *r, Instr *instr, Values *args) {
+  int64_t id;
+  Instr *arg = read_variable(r, &id);
   expect_name(r, "in");
   read_values(r, args);
   if (!r->failed) define_value(r, id, arg);
   instr->regions[0] = read_region(r, arg);
 }
 
+static void read_pipeline(Reader *r, Instr *instr, Values *args) {
+  static const char *const before[] = {"at", "do"};
+  read_scoped(r, instr);
+  if (accept_name(r, "over")) read_values(r, args);
+  for (int i = 0; i < 2; i++) {
+    int64_t id;
+    expect_name(r, before[i]);
+    Instr *arg = read_variable(r, &id);
+    if (!r->failed) define_value(r, id, arg);
+    instr->regions[i] = read_region(r, arg);
+  }
+}
+
 static void read_control(Reader *r, Instr *instr, Attribute attribute, Values *args) {
   if (attribute == ATTR_FOR) return read_for(r, instr, args);
+  if (attribute == ATTR_PIPELINE) return read_pipeline(r, instr, args);
   if (attribute == ATTR_IF) read_values(r, args);
   if (attribute == ATTR_NAMED) instr->text = expect_string(r);
   if (attribute == ATTR_SCOPED) read_scoped(r, instr);
@@ -414,6 +434,10 @@ static void read_operand(Reader *r, Ref *ref) {
   }
   if (accept_name(r, "alias")) ref->alias = find_ref(r);
   if (accept_name(r, "pad")) read_pad(r, ref);
+  if (ref->role == REF_SCRATCH) {
+    expect_name(r, "in");
+    ref->operand = find_ref(r);
+  }
   for (int i = 0; i < MAX_RANK; i++) ref->halo[i][0] = ref->halo[i][1] = -1;
   if (accept_name(r, "halo"))
     for (int i = 0; i < ref->array.rank && !r->failed; i++) {
@@ -428,6 +452,7 @@ static void read_operand(Reader *r, Ref *ref) {
   if (at == AT_COUNT) complain(r, "expected block, element or slice", "");
   ref->at = (AtMode)(at % AT_COUNT);
   advance(r);
+  if (ref->operand) return;
   ref->index_map = read_region(r, NULL);
   ref->map_span = read_span(r, start);
 }
@@ -462,7 +487,7 @@ static void read_ref(Reader *r, RefRole role) {
   advance(r);
   if (ref->space == SPACE_SEM) read_semaphore_kind(r, ref);
   ref->span = read_span(r, start);
-  if (ref_is_operand(ref)) read_operand(r, ref);
+  if (ref_is_operand(ref) || (role == REF_SCRATCH && at_name(r, "of"))) read_operand(r, ref);
   LIST_PUSH(r->arena, &k->refs, ref);
   k->inputs += role == REF_INPUT;
   k->outputs += role == REF_OUTPUT;

@@ -232,10 +232,15 @@ static void put_control(Printer *p, const Instr *instr, Attribute attribute) {
     buf_putc(p->out, ' ');
     put_quoted(p->out, instr->text);
   }
-  if (attribute == ATTR_SCOPED) put_scoped(p, instr);
+  if (attribute == ATTR_SCOPED || attribute == ATTR_PIPELINE) put_scoped(p, instr);
+  if (attribute == ATTR_PIPELINE) {
+    put_args(p, instr, 0, " over ");
+    buf_printf(p->out, " at %%%d", instr->regions[0]->arg->id);
+  }
   put_region(p, instr->regions[0]);
   if (!instr->regions[1]) return;
-  buf_puts(p->out, attribute == ATTR_WHILE ? " do" : " else");
+  buf_puts(p->out, attribute == ATTR_IF ? " else" : " do");
+  if (attribute == ATTR_PIPELINE) buf_printf(p->out, " %%%d", instr->regions[1]->arg->id);
   put_region(p, instr->regions[1]);
 }
 
@@ -341,6 +346,11 @@ static void put_operand(Printer *p, const Ref *ref) {
   if (ref->buffers != 2) buf_printf(p->out, " buffers %d", ref->buffers);
   if (ref->alias) buf_puts(p->out, " alias "), put_ref(p, ref->alias);
   if (ref->has_pad && ref->pad) buf_puts(p->out, " pad"), put_value(p, ref->pad);
+  if (ref->operand) {
+    buf_puts(p->out, " in "), put_ref(p, ref->operand);
+    buf_printf(p->out, " at %s", at_names[ref->at]);
+    return;
+  }
   bool bounded = false;
   for (int i = 0; i < ref->array.rank; i++) bounded |= ref->halo[i][0] >= 0 || ref->halo[i][1] >= 0;
   if (bounded && ref->at != AT_BLOCK)
@@ -361,7 +371,7 @@ static void put_ref_declaration(Printer *p, const Ref *ref) {
   buf_printf(p->out, " %s", space_names[ref->space]);
   if (ref->space == SPACE_SEM) buf_printf(p->out, " %s", semaphore_names[ref->semaphore]);
   put_span(p, ref->span);
-  if (ref_is_operand(ref)) put_operand(p, ref);
+  if (ref_is_operand(ref) || ref->operand) put_operand(p, ref);
 }
 
 static void put_header(Printer *p) {

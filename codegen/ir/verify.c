@@ -10,7 +10,8 @@ typedef struct {
   const char *message;  // the first rule that does not hold
   Instr **visible;      // by id: values that may be used here
   bool *seen;           // by id
-  bool *open;           // by id: a SCOPED around the current place
+  bool *open;           // by id: a SCOPED or PIPELINE around the current place
+  const Instr **owner;  // by id, of an ARG: the FOR or PIPELINE
   Place place;
   int size_limit;  // sizes below this number may be used
   int loops;       // loops around the current instruction, inside this region tree
@@ -364,7 +365,8 @@ static void check_memory(Verifier *v, const Instr *instr) {
   RULE(!other || (load && masked), "`other` without a mask");
   RULE(!(instr->flags & INSTR_OPEN) || (load && !masked), "`open` is for loads without a mask");
   RULE(instr->nargs == expected, "%d arguments instead of %d", instr->nargs, expected);
-  RULE(load || ref->role != REF_INPUT, "stores to the input `%s`", ref->name);
+  const Ref *operand = ref->operand ? ref->operand : ref;
+  RULE(load || operand->role != REF_INPUT, "stores to the input `%s`", ref->name);
   if (v->message) return;
   check_window(v, instr, ref, &instr->window, instr->args);
   Type type = window_type(ref, &instr->window);
@@ -388,6 +390,34 @@ typedef struct {
 } Results;
 
 static void check_region(Verifier *v, const Instr *owner, Region *region, Results results);
+
+static bool is_pure(const Region *region) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    bool good = !op_acts(v->op) || v->op == OP_IF || v->op == OP_YIELD;
+    for (int r = 0; good && r < 2; r++) good = !v->regions[r] || is_pure(v->regions[r]);
+    if (!good) return false;
+  }
+  return true;
+}
+
+static void check_pipeline(Verifier *v, Instr *instr) {
+  Results nothing = {0}, indices = {0, type_scalar(DT_I64)};
+  RULE(instr->nargs >= 1 && instr->nargs <= MAX_RANK, "%d axes", instr->nargs);
+  for (int i = 0; i < instr->nargs; i++)
+    RULE(is_scalar(instr->args[i], DT_I64), "extent %d is not an i64 scalar", i);
+  for (int i = 0; i < 2; i++)
+    RULE(instr->regions[i] && instr->regions[i]->arg, "no step in region %d", i);
+  for (int i = 0; i < v->k->refs.count; i++)
+    if (v->k->refs.at[i]->scope == instr) indices.count += v->k->refs.at[i]->array.rank;
+  if (v->message) return;
+  RULE(is_pure(instr->regions[0]), "its index maps do more than compute");
+  check_region(v, instr, instr->regions[0], indices);
+  v->loops = 0;
+  v->open[instr->id] = true;
+  check_region(v, instr, instr->regions[1], nothing);
+  v->open[instr->id] = false;
+}
 
 static void check_control(Verifier *v, Instr *instr) {
   Results nothing = {0}, condition = {1, type_scalar(DT_BOOL)},
@@ -417,6 +447,9 @@ static void check_control(Verifier *v, Instr *instr) {
       v->open[instr->id] = true;
       check_region(v, instr, instr->regions[0], nothing);
       v->open[instr->id] = false;
+      break;
+    case OP_PIPELINE:
+      check_pipeline(v, instr);
       break;
     case OP_NAMED:
       check_region(v, instr, instr->regions[0], nothing);
@@ -457,6 +490,13 @@ static void check_leaf(Verifier *v, const Instr *instr) {
     case OP_ARG:
       fail(v, instr, "is outside a loop's head");
       break;
+    case OP_STEP_AXIS: {
+      const Instr *owner = instr->args[0]->op == OP_ARG ? v->owner[instr->args[0]->id] : NULL;
+      RULE(owner && owner->op == OP_PIPELINE, "not of a pipeline's step");
+      RULE(!owner || (instr->ival >= 0 && instr->ival < owner->nargs), "no axis %lld",
+           (long long)instr->ival);
+      break;
+    }
     case OP_ARRAY:
       RULE(v->place == PLACE_REFERENCE && known_ref(v, instr->ref) && instr->ref->role == REF_INPUT,
            "not an input, or outside a reference");
@@ -466,7 +506,8 @@ static void check_leaf(Verifier *v, const Instr *instr) {
     default:
       INTERNAL("leaf %d", (int)instr->op);
   }
-  if (instr->op == OP_SIZE || instr->op == OP_AXIS || instr->op == OP_EXTENT)
+  if (instr->op == OP_SIZE || instr->op == OP_AXIS || instr->op == OP_EXTENT ||
+      instr->op == OP_STEP_AXIS)
     RULE(is_scalar(instr, DT_I64), "not an i64 scalar");
 }
 
@@ -559,9 +600,10 @@ static void check_region(Verifier *v, const Instr *owner, Region *region, Result
   Instr *arg = region->arg;
   if (arg) {
     const Instr *instr = arg;
-    RULE(owner && owner->op == OP_FOR && arg->op == OP_ARG && is_scalar(arg, DT_I64),
-         "not the i64 variable of a for");
+    bool loops = owner && (owner->op == OP_FOR || owner->op == OP_PIPELINE);
+    RULE(loops && arg->op == OP_ARG && is_scalar(arg, DT_I64), "not the i64 variable of a for");
     define(v, arg);
+    if (!v->message) v->owner[arg->id] = owner;
   }
   int done = 0;
   for (; !v->message && done < region->instrs.count; done++) {
@@ -608,7 +650,8 @@ static void check_operand(Verifier *v, const Ref *ref) {
   }
   RULE(axis == ref->type.rank, "`%s`: the block's type does not follow from its spec", ref->name);
   if (ref->has_pad) {
-    RULE(ref->role == REF_INPUT && ref->pad && ref->pad->op == OP_CONST,
+    const Ref *of = ref->operand ? ref->operand : ref;
+    RULE(of->role == REF_INPUT && ref->pad && ref->pad->op == OP_CONST,
          "`%s`: pad is not a constant of an input", ref->name);
     if (!v->message)
       RULE(is_scalar(ref->pad, ref->array.dtype), "`%s`: pad has another dtype", ref->name);
@@ -621,6 +664,14 @@ static void check_operand(Verifier *v, const Ref *ref) {
   }
   RULE(ref->buffers >= 1 && ref->buffers <= MOST_BUFFERS, "`%s`: %d buffers", ref->name,
        ref->buffers);
+  if (ref->operand) {
+    RULE(ref->scope && ref->scope->op == OP_PIPELINE && ref->space == SPACE_VMEM && !ref->index_map,
+         "`%s` is not a block of a pipeline", ref->name);
+    RULE(known_ref(v, ref->operand) && ref->operand->space == SPACE_ANY &&
+             same_type(&ref->array, &ref->operand->array) && ref->at != AT_SLICE,
+         "`%s` is a block of nothing in HBM", ref->name);
+    return;
+  }
   RULE(!ref->prefetch || (ref->role == REF_INPUT && ref->whole && ref->space == SPACE_SMEM &&
                           is_integer(ref->type.dtype)),
        "`%s` cannot be prefetched", ref->name);
@@ -649,7 +700,10 @@ static void check_refs(Verifier *v) {
     check_type(v, NULL, &ref->type);
     RULE(!ref->scope || ref->role == REF_SCRATCH, "`%s` has a scope but is not a scratch",
          ref->name);
-    if (!v->message && ref_is_operand(ref)) check_operand(v, ref);
+    RULE(!ref->operand || ref->role == REF_SCRATCH, "`%s` is a block and not scratch", ref->name);
+    RULE(!ref->scope || ref->scope->op == (ref->operand ? OP_PIPELINE : OP_SCOPED),
+         "`%s` lives where it does not belong", ref->name);
+    if (!v->message && (ref_is_operand(ref) || ref->operand)) check_operand(v, ref);
     if (v->message) v->message = arena_printf(v->k->arena, "ref `%s`: %s", ref->name, v->message);
   }
 }
@@ -684,6 +738,7 @@ const char *ir_verify(Kernel *k) {
   v->visible = NEW_ARRAY(k->arena, Instr *, k->next_id + 1);
   v->seen = NEW_ARRAY(k->arena, bool, k->next_id + 1);
   v->open = NEW_ARRAY(k->arena, bool, k->next_id + 1);
+  v->owner = NEW_ARRAY(k->arena, const Instr *, k->next_id + 1);
   check_launch(v);
   check_refs(v);
   check_tree(v, k->body, PLACE_BODY, k->sizes.count, (Results){0}, "body");

@@ -114,7 +114,8 @@ Value load_ref(Lower *l, Ref *ref, Span span) {
 // ---- stores
 
 bool check_storable(Lower *l, Ref *ref, Span span) {
-  if (ref->role != REF_INPUT) {
+  bool input = ref->role == REF_INPUT || (ref->operand && ref->operand->role == REF_INPUT);
+  if (!input) {
     if (ref_is_operand(ref)) l->stored[ref->id] = true;
     return true;
   }

@@ -143,8 +143,9 @@ static void lower_map(Lower *l, const Node *spec, Ref *ref) {
   ref->index_map = lower_map_region(l, spec, ref);  // NULL: reported
 }
 
-static void lower_pad_value(Lower *l, const Node *spec, Ref *ref) {
+bool lower_pad_value(Lower *l, const Node *spec, Ref *ref) {
   Frame frame;
+  Place place = l->place;
   l->place = IN_PAD;
   enter_region(l, &frame);
   Value v = lower_expr(l, spec->a);
@@ -156,6 +157,8 @@ static void lower_pad_value(Lower *l, const Node *spec, Ref *ref) {
                value_text(l, v));
   }
   leave_region(l);
+  l->place = place;
+  return ref->has_pad;
 }
 
 static void lower_halo(Lower *l, const Node *spec, Ref *ref) {

@@ -297,6 +297,8 @@ int count_declarations(const Node *items);
 // integer arithmetic on scalars only, else an error
 bool check_index_region(Lower *l, const Region *region);
 void lower_declarations(Lower *l);
+// The constant that `pad` gives, for the ref.
+bool lower_pad_value(Lower *l, const Node *spec, Ref *ref);
 // scope: the SCOPED it lives in, or NULL
 void lower_scratch(Lower *l, const Node *node, Instr *scope);
 void check_parallel(Lower *l);

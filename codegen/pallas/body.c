@@ -382,6 +382,9 @@ static void put_instr(Py *p, Instr *v, const Region *here) {
     case OP_SCOPED:
       put_scoped(p, v);
       break;
+    case OP_PIPELINE:
+      py_pipeline(p, v);
+      break;
     case OP_COPY_START:
     case OP_COPY_WAIT:
       py_copy(p, v);

@@ -280,6 +280,7 @@ static Interval bounds_of(Py *p, const Instr *v) {
                  : counter;
     case OP_AXIS:
       return p->axis_steps[v->ival] > 0 ? (Interval){0, p->axis_steps[v->ival] - 1} : counter;
+    case OP_STEP_AXIS:
     case OP_SIZE:
     case OP_EXTENT:
       return counter;
@@ -404,7 +405,7 @@ static void compose_dot(Py *p, Instr *v) {
 
 static void compose_leaf(Py *p, const Instr *v) {
   PyValue *value = py(v);
-  value->host = v->op != OP_AXIS && v->op != OP_ARG;
+  value->host = v->op != OP_AXIS && v->op != OP_STEP_AXIS && v->op != OP_ARG;
   if (v->op == OP_CONST)
     value->text = py_number(p, v->type.dtype, v);
   else if (v->op == OP_SIZE)
@@ -413,6 +414,8 @@ static void compose_leaf(Py *p, const Instr *v) {
     value->text = py_text(p, p->body ? "pl.num_programs(%lld)" : "grid[%lld]", (long long)v->ival);
   else if (v->op == OP_AXIS)
     value->text = p->axis[v->ival];
+  else if (v->op == OP_STEP_AXIS)
+    value->text = py_step_axis(p, v);
   if (v->op == OP_AXIS) p->axis_used[v->ival] = p->axis_used[v->ival] || p->body;
   if (value->text[0] == '-') value->prec = PY_UNARY;
   if (v->op == OP_CONST && v->type.dtype == DT_U32 &&
@@ -505,6 +508,7 @@ static void compose(Py *p, Instr *v) {
     case OP_CONST:
     case OP_SIZE:
     case OP_AXIS:
+    case OP_STEP_AXIS:
     case OP_EXTENT:
       value->type.rank = 0;
       compose_leaf(p, v);

@@ -43,15 +43,23 @@ typedef struct {
   int scope;
 } PyName;
 
-// What is added at the ends of an array's axes, for copies that go past it; the text of what it
-// holds, NULL: anything.
+// What is added at the ends of an array's axes, for copies that go past it, and for blocks of
+// pipelines, which have to be whole; the text of what it holds, NULL: anything.
 typedef struct {
   int64_t after[MAX_RANK], least[MAX_RANK];  // least: extent that copies need
+  int64_t multiple[MAX_RANK];                // of what the extent becomes; 0: of nothing
   const char *filler;
 } PyRoom;
 
+// A pipeline around the current text.
+typedef struct {
+  const Instr *instr;
+  const char *axis[MAX_RANK];
+} PyPipeline;
+
 typedef struct {
   Kernel *k;
+  const PyPipeline *pipeline;  // NULL: none
   const char *function;       // its name, where a program calls it; NULL: the kernel's own
   const char ***callee_size;  // of a program, by callee: the names of its sizes
   Arena *arena;
@@ -119,7 +127,16 @@ void py_semaphore(Py *p, Instr *v);
 // ---- body.c: statements
 void py_region(Py *p, Region *region, int from);
 
-// ---- emit_pallas.c
+// ---- pipeline.c
+bool py_writes_pipelines(const Kernel *k);  // each as pltpu.emit_pipeline?
+void py_pipeline(Py *p, Instr *v);
+const char *py_step_axis(const Py *p, const Instr *v);
+Instr *py_block_index(const Kernel *k, const Ref *ref, int axis);  // what the index map yields
+// Does the index stay below dim, in elements, whatever the step is?
+bool py_step_is_within(const Ref *block, const Instr *index, Dim dim);
+
+// ---- kernel.c
+bool py_is_filled(const Kernel *k, int size);  // above 0 wherever the kernel is called
 const char *py_scratch(Py *p, const Ref *ref);              // pltpu.VMEM((8, 128), jnp.float32)
 const char *py_map_entry(Py *p, const Ref *ref, int axis);  // of an index map, in the kernel's body
 

@@ -86,16 +86,23 @@ static void mark_axes(Instr *v, void *context) {
   for (int side = 0; side < 2; side++) ir_walk(v->regions[side], mark_axes, p);
 }
 
-const char *py_map_entry(Py *p, const Ref *ref, int axis) {
+// The text of the index along an axis.
+static const char *map_index(Py *p, const Ref *ref, int axis) {
+  if (ref->operand) return py_yielded(p, ref->scope->regions[0], ir_block_index(p->k, ref) + axis);
   bool *used = p->axis_used;
   p->axis_used =
       NEW_ARRAY(p->arena, bool, p->k->grid.count + 1);  // of all entries: only this one counts
   const char *index = py_yielded(p, ref->index_map, axis);
   p->axis_used = used;
   mark_axes(ir_yielded(ref->index_map, axis), p);
+  return index;
+}
+
+const char *py_map_entry(Py *p, const Ref *ref, int axis) {
+  const char *index = map_index(p, ref, axis);
   if (ref->at != AT_BLOCK || ref->block[axis] == 1 || strcmp(index, "0") == 0) return index;
-  const char *factor =
-      py(ir_yielded(ref->index_map, axis))->prec < PY_TIMES ? py_text(p, "(%s)", index) : index;
+  bool sum = py(py_block_index(p->k, ref, axis))->prec < PY_TIMES;
+  const char *factor = sum ? py_text(p, "(%s)", index) : index;
   return py_text(p, "%s * %s", factor, py_dim(p, ref->block[axis]));
 }
 
@@ -358,7 +365,7 @@ static void put_checks(Py *p) {
 // ---- arrays of no elements
 
 // Is the size above 0 after the early return? It is where every output has it as an axis.
-static bool is_filled(const Kernel *k, int size) {
+bool py_is_filled(const Kernel *k, int size) {
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
     if (!has_size(&k->refs.at[i]->array, size)) return false;
   return true;
@@ -377,7 +384,8 @@ static bool must_be_filled(const Kernel *k, int size) {
 
 static bool may_be_empty(const Kernel *k, const Ref *ref) {
   for (int size = 0; size < k->sizes.count; size++)
-    if (has_size(&ref->array, size) && !is_filled(k, size) && !must_be_filled(k, size)) return true;
+    if (has_size(&ref->array, size) && !py_is_filled(k, size) && !must_be_filled(k, size))
+      return true;
   return false;
 }
 
@@ -390,14 +398,14 @@ static void put_empty(Py *p) {
   const char *sizes = "", **outputs = NEW_ARRAY(p->arena, const char *, k->outputs + 1);
   int count = 0;
   for (int i = 0; i < k->sizes.count; i++)
-    if (is_filled(k, i)) sizes = py_text(p, "%s%s%s", sizes, count++ ? ", " : "", p->size[i]);
+    if (py_is_filled(k, i)) sizes = py_text(p, "%s%s%s", sizes, count++ ? ", " : "", p->size[i]);
   for (int i = 0; i < k->outputs; i++) outputs[i] = empty_output(p, k->refs.at[k->inputs + i]);
   if (count) {
     py_line(p, count == 1 ? "if %s == 0:" : "if 0 in (%s):", sizes);
     py_line(p, "  return %s", k->outputs == 1 ? outputs[0] : py_tuple(p, outputs, k->outputs));
   }
   for (int i = 0; i < k->sizes.count; i++) {
-    if (is_filled(k, i) || !must_be_filled(k, i)) continue;
+    if (py_is_filled(k, i) || !must_be_filled(k, i)) continue;
     py_line(p, "if %s == 0:", p->size[i]);
     py_line(p, "  raise ValueError(\"%s: %s is 0, and Pallas has no blocks of no elements\")",
             k->name, k->sizes.at[i].name);
@@ -442,28 +450,43 @@ static void put_specs(Py *p, const char *head, int first, int count) {
   py_line(p, "],");
 }
 
-// The shape with the room that copies need.
+// The room behind an axis; NULL: none.
+static const char *axis_room(Py *p, const Ref *ref, int axis) {
+  const PyRoom *room = &p->room[ref->id];
+  long long after = room->after[axis], multiple = room->multiple[axis];
+  if (!multiple) return after ? py_text(p, "%lld", after) : NULL;
+  Dim dim = ref->array.dim[axis];
+  const char *size = py_dim(p, dim);
+  if (after) return py_text(p, "%lld + (-%s - %lld) %% %lld", after, size, after, multiple);
+  bool filled = dim_is_const(dim) ? dim > 0 : py_is_filled(p->k, dim_size_index(dim));
+  return filled ? py_text(p, "-%s %% %lld", size, multiple)
+                : py_text(p, "(-%s %% %lld or (%s == 0) * %lld)", size, multiple, size, multiple);
+}
+
+// The shape with the room that copies and blocks need.
 static const char *roomy_shape(Py *p, const Ref *ref) {
   const char *items[MAX_RANK];
   for (int i = 0; i < ref->array.rank; i++) {
     items[i] = py_dim(p, ref->array.dim[i]);
-    if (p->room[ref->id].after[i])
-      items[i] = py_text(p, "%s + %lld", items[i], (long long)p->room[ref->id].after[i]);
+    const char *room = axis_room(p, ref, i);
+    if (room) items[i] = py_text(p, "%s + %s", items[i], room);
   }
   return py_tuple(p, items, ref->array.rank);
 }
 
 static bool has_room(const Py *p, const Ref *ref) {
   for (int i = 0; i < ref->array.rank; i++)
-    if (p->room[ref->id].after[i]) return true;
+    if (p->room[ref->id].after[i] || p->room[ref->id].multiple[i]) return true;
   return false;
 }
 
 static const char *roomy_input(Py *p, const Ref *ref) {
   const PyRoom *room = &p->room[ref->id];
   const char *items[MAX_RANK];
-  for (int i = 0; i < ref->array.rank; i++)
-    items[i] = py_text(p, "(0, %lld)", (long long)room->after[i]);
+  for (int i = 0; i < ref->array.rank; i++) {
+    const char *after = axis_room(p, ref, i);
+    items[i] = py_text(p, "(0, %s)", after ? after : "0");
+  }
   const char *filler = room->filler ? py_text(p, ", constant_values=%s", room->filler) : "";
   return py_text(p, "jnp.pad(%s, %s%s)", p->ref[ref->id], py_tuple(p, items, ref->array.rank),
                  filler);
@@ -681,6 +704,7 @@ static void put_function(Py *p, Buf *out) {
 // A kernel's function, as the program calls it; the helpers that it wants are the program's.
 static void put_callee(Py *p, int number, Buf *out) {
   Kernel *callee = p->k->flow->callees.at[number].kernel;
+  if (!py_writes_pipelines(callee)) ir_expand_pipelines(callee);
   Py python = {.k = callee, .arena = p->arena, .diag = p->diag, .function = callee->symbol};
   put_function(&python, out);
   p->pads |= python.pads;
@@ -832,6 +856,7 @@ static void put_program(Py *p, Buf *out) {
 }
 
 void emit_pallas(Kernel *k, Diag *diag, Buf *out) {
+  if (!py_writes_pipelines(k)) ir_expand_pipelines(k);
   Py python = {.k = k, .arena = k->arena, .diag = diag}, *p = &python;
   Buf functions = {0};
   int callees = k->flow ? k->flow->callees.count : 0;

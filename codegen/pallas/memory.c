@@ -129,11 +129,12 @@ static bool yields_group_within(const Kernel *k, const Instr *index, Dim dim) {
 
 // Does the block lie inside the array along this axis at every step?
 static bool is_inside(const Kernel *k, const Ref *ref, int axis) {
-  if (!ref->index_map) return true;
-  const Instr *index = ir_yielded(ref->index_map, axis);
+  if (!ref->index_map && !ref->operand) return true;
+  const Instr *index = py_block_index(k, ref, axis);
   Dim dim = ref->array.dim[axis], block = ref->block[axis];
   if (block == dim && ir_is_const(index, 0)) return true;
   if (block != 1) return false;
+  if (ref->operand) return py_step_is_within(ref, index, dim);
   return yields_axis_within(k, index, dim) || yields_group_within(k, index, dim);
 }
 

@@ -1,7 +1,14 @@
 #include "codegen/passes/pass.h"
 
+static void expand_pipelines(Kernel *k, Buf *notes) {
+  (void)notes;
+  ir_expand_pipelines(k);
+}
+
 // Rows in the order they run.
 const Pass passes[] = {
+    {'p', "pipelines", "write pipelines in the body out as loops, scratch and copies",
+     expand_pipelines},
     {'m', "unmask", "turn masked loads into loads and selections, keep masks false outside the ref",
      unmask},
     {'s', "simplify",

@@ -351,6 +351,7 @@ int bind_kernel(Binding *binding, Arena *arena, const Options *options, const ch
   lower_options.settings = program_settings(program, options, &lower_options.setting_count);
   binding->lower_options = lower_options;
   if (!program_lower(program, options, &lower_options)) return USER_ERROR;
+  ir_expand_pipelines(program->kernel);
   binding->inputs = b.specs;
   *message = bind_sizes(&b);
   if (!*message) *message = missing(&b);

@@ -180,6 +180,14 @@ static void test_rules(void) {
   wrong("%0: bool = const 0 %1: i32 = if %0 { %2: i32 = const 1 yield %2 }", "no else region");
   wrong("while { } do { }", "does not end in a yield");
   wrong("%0: f32[4, N] = array $x", "outside a reference");
+  wrong("pipeline () at %1 { } do %2 { }", "0 axes");
+  wrong("%0: i32 = const 3 pipeline () over %0 at %1 { } do %2 { }", "not an i64 scalar");
+  wrong("%0: i64 = const 3 pipeline () over %0 at %1 { fetch $x } do %2 { }", "more than compute");
+  wrong("%0: i64 = const 3 pipeline () over %0 at %1 { } do %2 { %3: i64 = step_axis %2 axis 1 }",
+        "no axis 1");
+  wrong("%0: i64 = const 3 for %1 in %0, %0 { %2: i64 = step_axis %1 axis 0 }",
+        "not of a pipeline's step");
+  wrong("%0: i64 = const 3 pipeline ($s) over %0 at %1 { } do %2 { }", "does not belong");
   wrong("%0: f32 = const 1.0 %1: i64 = bitcast %0", "differ in width");
   wrong("%0: f32[4] = iota axis 0 %1: i32[4] = iota axis 0 %2: f32[4] = add %0, %1",
         "another dtype than the result");
