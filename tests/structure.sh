@@ -76,7 +76,7 @@ lower   expressions  call expr index ref stmt want
 lower   programs     compose lower program program_call program_inline
 check   statements   flow interp
 naive   elements     expr loop
-pallas  kernels      body expr kernel memory
+pallas  kernels      body expr kernel memory pipeline
 TABLE
 }
 for room in $(rooms | awk '{ print $1 }'); do
