@@ -99,6 +99,7 @@ void pk_context_free(pk_context *context) {
     pk_free_threads(context);
     free_memory(context);
     pk_trace_free(context->trace);
+    pk_profile_free(context->profile);
     free(context);
     context = spare;
   }

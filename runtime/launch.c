@@ -215,7 +215,7 @@ static const char *run_workers(const pk_call *call, int workers) {
   return NULL;
 }
 
-static pk_status run(const pk_launch *launch) {
+static pk_status run_untimed(const pk_launch *launch) {
   const int workers = reserve_workers(launch, choose_threads(launch));
   if (workers == 0) {
     return pk_refuse(launch->context, launch->kernel, PK_NO_MEMORY,
@@ -228,6 +228,15 @@ static pk_status run(const pk_launch *launch) {
   if (failure) return pk_refuse(launch->context, launch->kernel, PK_FAILED, "%s", failure);
   pk_stage_out(launch);
   return PK_OK;
+}
+
+static pk_status run(const pk_launch *launch) {
+  const pk_context *context = launch->context;
+  if (!context->profiling) return run_untimed(launch);
+  const int64_t start = pk_trace_now();
+  const pk_status status = run_untimed(launch);
+  pk_profile_add(context->profile, launch->kernel->name, pk_trace_now() - start);
+  return status;
 }
 
 /* Arguments, sizes and requirements; the copies of operands are not made yet. */

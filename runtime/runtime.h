@@ -31,6 +31,7 @@ typedef struct {
 } pk_view;
 
 typedef struct pk_trace pk_trace;
+typedef struct pk_profile pk_profile;
 typedef struct pk_pool pk_pool;
 typedef struct pk_guests pk_guests;
 
@@ -52,6 +53,8 @@ struct pk_context {
   pk_memory workers;      /* pk_worker[] */
   pk_memory arenas;       /* pk_memory[PK_MAX_THREADS] once any is used */
   pk_trace *trace;
+  pk_profile *profile; /* NULL: nothing was timed yet */
+  bool profiling;
   pk_pool *pool;     /* its own threads; NULL: none were needed yet */
   pk_guests *guests; /* what tasks on the host's threads refer to */
   pk_run *host_run;  /* NULL: its own threads are used */
@@ -144,6 +147,10 @@ int64_t pk_trace_now(void);
 /* `kind` is a literal; `value` is shown beside it as `unit`. */
 void pk_trace_record(void *worker_trace, const char *name, const char *kind, int64_t start,
                      const char *unit, int64_t value);
+
+/* profile.c: time by kernel. */
+void pk_profile_free(pk_profile *profile);
+void pk_profile_add(pk_profile *profile, const char *name, int64_t nanoseconds);
 
 #pragma GCC visibility pop
 #endif

@@ -75,6 +75,16 @@ const char *pk_message(const pk_context *context);
  * if any, is written to the file it was begun with, in Chrome's trace format; path NULL only ends
  * it, and so does pk_context_free. */
 pk_status pk_context_trace(pk_context *context, const char *path);
+/* On: from now on the kernels of this context's calls are timed, those of a program one by one, and
+ * earlier rows are forgotten. Off: no more, and the rows stay. */
+pk_status pk_context_profile(pk_context *context, int on);
+typedef struct {
+  const char *name; /* valid until the next call */
+  int64_t calls;
+  double seconds;
+} pk_kernel_time;
+/* Row 0, 1, .. of what was timed, in the order of first calls; 0 when there is no such row. */
+int pk_profile_row(const pk_context *context, int index, pk_kernel_time *time);
 const char *pk_status_name(pk_status status);
 const char *pk_version(void);
 

@@ -848,6 +848,21 @@ static void test_trace(void) {
   (void)remove(path);
 }
 
+static void test_profile(void) {
+  pk_kernel_time row;
+  pk_context *context = pk_context_new();
+  reset(40, 20);
+  EXPECT(call_add(context, &x, &y, &o) == PK_OK && !pk_profile_row(context, 0, &row));
+  EXPECT(pk_context_profile(context, 1) == PK_OK && !pk_profile_row(context, 0, &row));
+  for (int i = 0; i < 3; i++) EXPECT(call_add(context, &x, &y, &o) == PK_OK);
+  EXPECT(pk_context_profile(context, 0) == PK_OK && call_add(context, &x, &y, &o) == PK_OK);
+  EXPECT(pk_profile_row(context, 0, &row) && strcmp(row.name, "add") == 0 && row.calls == 3);
+  EXPECT(row.seconds > 0 && row.seconds < 60);
+  EXPECT(!pk_profile_row(context, 1, &row) && !pk_profile_row(context, -1, &row));
+  EXPECT(pk_context_profile(context, 1) == PK_OK && !pk_profile_row(context, 0, &row));
+  pk_context_free(context);
+}
+
 int main(void) {
   test_environment();
   test_kinds_refused();
@@ -866,6 +881,7 @@ int main(void) {
   test_default_contexts();
   test_staged_failure();
   test_trace();
+  test_profile();
   EXPECT(strcmp(pk_status_name(PK_OVERLAP), "PK_OVERLAP") == 0 && *pk_version());
   EXPECT(strcmp(pk_status_name((pk_status)99), "unknown status") == 0);
   return check_end();
