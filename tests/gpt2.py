@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
-"""examples/gpt2 trains, continues a checkpoint to the same bits, writes, and refuses damaged checkpoints with a message.
+"""examples/gpt2 trains, continues a checkpoint to the same bits, reads published ones, writes, and refuses damaged files with a message.
 
-python/tests/test_gpt2.py compares its kernels with torch. Ends with `N passed, N failed`."""
+Byte pairs are compared with an account of them in Python; python/tests/test_gpt2.py compares the kernels with torch and NumPy.
+Ends with `N passed, N failed`."""
+import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
+import unicodedata
+import zipfile
+
+import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = os.environ.get("BUILD", "build")
@@ -39,6 +46,238 @@ def train(folder, name, *words):
     return path, out
 
 
+# ---- published checkpoints: the names that Hugging Face gives the tensors
+
+PLACES = {"wte": "wte.weight", "wpe": "wpe.weight", "wqkv": "h.attn.c_attn.weight", "bqkv": "h.attn.c_attn.bias",
+          "wo": "h.attn.c_proj.weight", "bo": "h.attn.c_proj.bias", "wup": "h.mlp.c_fc.weight", "bup": "h.mlp.c_fc.bias",
+          "wdown": "h.mlp.c_proj.weight", "bdown": "h.mlp.c_proj.bias", "ln1": "h.ln_1", "ln2": "h.ln_2", "lnf": "ln_f"}
+
+
+def read_own(path):
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__")
+    return {name: numpy.frombuffer(data[8 + length:][slice(*about["data_offsets"])], numpy.float32).reshape(about["shape"])
+            for name, about in header.items() if "." not in name}
+
+
+def published(own):
+    tensors = {}
+    for name, place in PLACES.items():
+        layers = [own[name]] if not place.startswith("h.") else own[name]
+        for i, array in enumerate(layers):
+            full = place.replace("h.", f"h.{i}.", 1)
+            if name.startswith("ln"):
+                tensors[full + ".weight"], tensors[full + ".bias"] = array
+            else:
+                tensors[full] = array
+    return tensors
+
+
+def safetensors(tensors, dtype="F32", change=None):
+    header, data = {}, b""
+    for name, array in tensors.items():
+        raw = array.astype({"F32": numpy.float32, "F16": numpy.float16, "F64": numpy.float64}[dtype]).tobytes()
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    if change:
+        change(header)
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def check_published(folder, own_path):
+    own = published(read_own(own_path))
+    words = ["--length", 40, "--prompt", "The kernel ", "--temperature", 0]
+    want = run("sample", "--checkpoint", own_path, *words)[1]
+    path = folder / "hub"
+
+    def same(what):
+        status, out, err = run("sample", "--checkpoint", path, *words)
+        check(f"published: {what}", status == 0 and out == want and len(out) == 52, (status, out, err))
+    path.write_bytes(safetensors(own))
+    same("safetensors")
+    extra = {f"transformer.{name}": array for name, array in reversed(own.items())}
+    extra.update({"transformer.h.1.attn.bias": numpy.ones((1, 1, 8, 8)), "lm_head.weight": own["wte.weight"]})
+    path.write_bytes(safetensors(extra))
+    same("with a prefix, a mask and the head")
+    path.write_bytes(safetensors(own, "F16"))
+    check("published: F16", run("sample", "--checkpoint", path, *words)[0] == 0)
+    with open(path, "wb") as file:
+        numpy.savez(file, **own)
+    same(".npz")
+    whole = path.read_bytes()
+    for kind in ("bf16", "i8"):
+        status, out, err = run("sample", "--checkpoint", path, "--weights", kind, "--report", *words)
+        check(f"weights as {kind}", status == 0 and out[:12] == want[:12] and "0 bytes" in err and "quantise" in err or kind == "bf16", err)
+    bad = folder / "bad"
+
+    def refused_file(what, expected, data):
+        bad.write_bytes(data)
+        refused("published: " + what, expected, "sample", "--checkpoint", bad)
+    for end in (3, 100, len(whole) // 2, len(whole) - 1, len(whole) - 30):
+        refused_file(f".npz cut at {end}", "", whole[:end])
+    with open(bad, "wb") as file:
+        numpy.savez_compressed(file, **own)
+    refused("published: compressed", "is compressed", "sample", "--checkpoint", bad)
+    with zipfile.ZipFile(bad, "w") as file:
+        file.writestr("wte.weight.npy", b"no array")
+    refused("published: no array", "wte.weight is not an array", "sample", "--checkpoint", bad)
+    with open(bad, "wb") as file:
+        numpy.savez(file, **{**own, "wte.weight": own["wte.weight"].T.copy(order="C").T})
+    refused("published: Fortran's order", "C order", "sample", "--checkpoint", bad)
+    text = safetensors(own)
+    for end in (4, 50, len(text) // 2, len(text) - 1):
+        refused_file(f"cut at {end}", "", text[:end])
+    without = dict(own)
+    del without["h.2.attn.c_attn.weight"]
+    refused_file("a missing tensor", "layer 2 has no tensor attn.c_attn.weight", safetensors(without))
+    refused_file("an unknown tensor", "score.weight is not one of a GPT-2", safetensors({**own, "score.weight": own["wpe.weight"]}))
+    refused_file("another head", "not the same", safetensors({**own, "lm_head.weight": 2 * own["wte.weight"]}))
+    refused_file("a wrong shape", "h.1.mlp.c_fc.bias: axis 0 is 5, not 512", safetensors({**own, "h.1.mlp.c_fc.bias": numpy.ones(5)}))
+    refused_file("a wrong rank", "ln_f.bias has 2 axes, not 1", safetensors({**own, "ln_f.bias": numpy.ones((1, 128))}))
+    refused_file("a wrong dtype", "of F64", safetensors(own, "F64"))
+    refused_file("a huge shape", "bytes, which is not", safetensors(own, change=lambda h: h["wte.weight"].update(shape=[1 << 40, 1 << 40])))
+    refused_file("wrong offsets", "is cut short at", safetensors(own, change=lambda h: h["wte.weight"].update(data_offsets=[0, 1 << 62])))
+    refused_file("offsets in reverse", "is cut short at", safetensors(own, change=lambda h: h["wte.weight"].update(data_offsets=[9, 1])))
+    refused_file("no offsets", "does not describe", safetensors(own, change=lambda h: h["wte.weight"].pop("data_offsets")))
+    refused_file("other features", "not whole heads", safetensors({**own, "wte.weight": numpy.ones((256, 100))}))
+    refused_file("no layers", "has no layers", safetensors({name: own[name] for name in ("wte.weight", "wpe.weight")}))
+    refused_file("layer 900000", "layer 900000", safetensors({**own, "h.900000.ln_1.bias": numpy.ones(128)}))
+    generator = random.Random(1)
+    for _ in range(60):
+        damaged = bytearray(generator.choice((text[:6000], whole[-3000:], whole[:3000] + whole[-3000:])))
+        for _ in range(generator.randint(1, 6)):
+            damaged[generator.randrange(len(damaged))] = generator.choice((0, 255, 34, 125, generator.randrange(256)))
+        bad.write_bytes(damaged)
+        check("published: damaged by chance", run("sample", "--checkpoint", bad)[0] == 1)
+
+
+def check_batch(whole):
+    """Several prompts at once: the same as each alone, and past the end of the cache."""
+    prompts = ["The kernel ", "A", "blocks and grids of the longest prompt here are"]
+    words = ["sample", "--checkpoint", whole, "--length", 50, "--temperature", 0]
+    alone = [run(*words, "--prompt", prompt)[1] for prompt in prompts]
+    status, out, err = run(*words, "--threads", 2, *(word for prompt in prompts for word in ("--prompt", prompt)))
+    # What fits into the cache before the first of them is full is the same.
+    same = [a[:len(p) + 18] == b[:len(p) + 18] for a, b, p in zip(alone, out.split("----\n"), prompts)]
+    check("several prompts", status == 0 and len(same) == 3 and all(same), (status, err, out, alone))
+    refused("a long prompt", "has 65 tokens, the context 64", "sample", "--checkpoint", whole, "--prompt", "x" * 65)
+    refused("a long context", "has 64 positions", "sample", "--checkpoint", whole, "--context", 65)
+    refused("a short context", "has 11 tokens, the context 10", "sample", "--checkpoint", whole, "--prompt", "The kernel ", "--context", 10)
+    refused("weights", "expected f32, bf16 or i8", "sample", "--checkpoint", whole, "--weights", "i4")
+    status, out, err = run("sample", "--checkpoint", whole, "--length", 100, "--context", 16, "--report", "--prompt", "The kernel ")
+    check("a small cache, and no allocation", status == 0 and len(out) == 112 and "first call: 0 bytes" in err and "recall" in err, err)
+
+
+# ---- byte pairs
+
+def spelling():
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [b for b in range(256) if b not in shown]
+    return {**{b: chr(b) for b in shown}, **{b: chr(256 + i) for i, b in enumerate(hidden)}}
+
+
+SPELL = spelling()
+
+
+def kind(c):
+    if c in "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" or "\u2000" <= c <= "\u200a":
+        return "S"
+    category = unicodedata.category(c)[0]
+    return category if category in "LN" else "O"
+
+
+def words_of(text):
+    """The published pattern: 's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?(neither)+|spaces before a space or the end|spaces"""
+    at = 0
+    while at < len(text):
+        end = next((at + len(e) for e in ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d") if text.startswith(e, at)), None)
+        if end is None:
+            first = at + (text[at] == " " and at + 1 < len(text) and kind(text[at + 1]) != "S")
+            end, of = first, kind(text[first])
+            while end < len(text) and kind(text[end]) == of:
+                end += 1
+            if of == "S" and end < len(text) and end - at > 1:
+                end -= 1
+        yield text[at:end]
+        at = end
+
+
+def byte_pairs(text, encoder, ranks):
+    for word in words_of(text):
+        parts = [SPELL[b] for b in word.encode()]
+        while True:
+            found = min((ranks.get(pair, len(ranks)), pair) for pair in zip(parts, parts[1:])) if len(parts) > 1 else (len(ranks), None)
+            if found[0] == len(ranks):
+                break
+            joined, i = [], 0
+            while i < len(parts):
+                pair = tuple(parts[i:i + 2]) == found[1]
+                joined.append("".join(parts[i:i + 2]) if pair else parts[i])
+                i += 1 + pair
+            parts = joined
+        yield from (encoder[part] for part in parts)
+
+
+def random_vocabulary(generator, text):
+    encoder, merges = {c: i for i, c in enumerate(SPELL.values())}, []
+    words = [[SPELL[b] for b in word.encode()] for word in words_of(text)]
+    while len(merges) < 300:
+        word = generator.choice(words)
+        if len(word) < 2:
+            continue
+        i = generator.randrange(len(word) - 1)
+        pair = tuple(word[i:i + 2])
+        if pair in merges or "".join(pair) in encoder:
+            word[i:i + 2] = ["".join(pair)] if pair in merges else word[i:i + 2]
+            continue
+        merges.append(pair)
+        encoder["".join(pair)] = len(encoder)
+        word[i:i + 2] = ["".join(pair)]
+    return encoder, merges
+
+
+def check_byte_pairs(folder, whole):
+    generator = random.Random(3)
+    texts = ["", " ", "a", "The cat's 12 hats, they'll  do!\n\n  x", "naïve Ελλάδα русский 中文字 ١٢٣ ² Ⅷ 🙂🙂 a\u00a0b\u2003 c", "'s's 'll''d", "x" * 3000,
+             " " * 50, "tabs\t\tand \r\n ends  "]
+    texts += ["".join(generator.choice(" aé'sd1٣中.\n\u3000🙂") for _ in range(60)) for _ in range(30)]
+    encoder, merges = random_vocabulary(generator, " ".join(texts))
+    files = folder / "encoder.json", folder / "vocab.bpe"
+    files[0].write_text(json.dumps(encoder))
+    files[1].write_text("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges))
+    ranks = {pair: i for i, pair in enumerate(merges)}
+    words = ["--encoder", files[0], "--merges", files[1]]
+    for first in range(0, len(texts), 20):
+        some = texts[first:first + 20]
+        status, out, err = run("tokens", *some, *words)
+        want = "".join(" ".join(map(str, byte_pairs(text, encoder, ranks))) + "\n" for text in some)
+        check("byte pairs", status == 0 and out == want, (err, [(t, a, b) for t, a, b in zip(some, out.split("\n"), want.split("\n")) if a != b][:1]))
+    broken = subprocess.run([PROGRAM, "tokens", b"a\xff\xc3 \xe4\xb8z", *words], stdout=subprocess.PIPE, check=False).stdout
+    back = {i: text for text, i in encoder.items()}
+    byte = {c: b for b, c in SPELL.items()}
+    check("bytes that are no text", bytes(byte[c] for i in broken.split() for c in back[int(i)]) == b"a\xff\xc3 \xe4\xb8z", broken)
+    path = folder / "pairs"
+    trained = ["train", "docs/language.md", "--checkpoint", path, "--batch", 2, *words, "--steps", 3]
+    check("trains on byte pairs", run(*trained)[0] == 0)
+    status, out, err = run("sample", "--checkpoint", path, "--prompt", "The cat's", "--length", 10, *words)
+    check("writes byte pairs", status == 0 and out.startswith("The cat's"), (status, out, err))
+    refused("another vocabulary", "has 556 tokens", "sample", "--checkpoint", whole, *words)
+    refused("one file alone", "require each other", "sample", "--checkpoint", whole, *words[:2])
+    for what, expected, texts in (
+            ("not JSON", "is not JSON", ("{", None)), ("a list", "is not JSON", ("[1, 2]", None)), ("no comma", "is not JSON", ('{"a": 1 "b": 2}', None)),
+            ("few tokens", "has no token for the byte", ('{"a": 0}', None)), ("a number twice", "is there twice", ('{"a": 0, "b": 0}', None)),
+            ("a large number", "more than the number", ('{"a": 77}', None)), ("a strange character", "stands for no byte", ('{"中": 0}', None)),
+            ("one word in a line", "line 2: expected two tokens", (None, "#version\nab\n")), ("three words", "expected two tokens", (None, "a b c\n")),
+            ("an unknown pair", "line 1: the first token is not", (None, "qqzz b\n")),
+            ("an unknown sum", "together are not", (None, "q z\n") if "qz" not in encoder else (None, "z q\n"))):
+        for file, text, good in zip(files, texts, (json.dumps(encoder), "")):
+            file.write_text(good if text is None else text)
+        refused("vocabulary: " + what, expected, "tokens", "a", *words)
+
+
 def main():
     made = subprocess.run([os.environ.get("MAKE", "make"), "-s", f"BUILD={BUILD}", f"{BUILD}/gpt2/gpt2"], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
@@ -64,16 +303,19 @@ def main():
         data = whole.read_bytes()
         damaged = folder / "damaged"
         header = int.from_bytes(data[:8], "little")
+        check_batch(whole)
+        check_published(folder, whole)
+        check_byte_pairs(folder, whole)
         swap = lambda a, b: data[:8] + data[8:8 + header].replace(a, b, 1) + data[8 + header:]  # noqa: E731
         assert len(swap(b'"shape":[256,128]', b'"shape":[128,256]')) == len(data)
         for what, text, expected in (
                 ("empty", b"", "is not a safetensors file"), ("a text", b"hello world, this is not a model", "is not a safetensors file"),
                 ("a header cut short", data[:100], "cut short"), ("a tensor cut short", data[:len(data) // 20], "is cut short at the tensor"),
-                ("a wrong shape", swap(b'"shape":[256,128]', b'"shape":[128,256]'), "the tensor wte: axis 0 is not 256"),
-                ("a wrong dtype", swap(b'"dtype":"F32"', b'"dtype":"F16"'), "the tensor wte is not of F32"),
+                ("a wrong shape", swap(b'"shape":[256,128]', b'"shape":[128,256]'), "the tensor wte: axis 0 is 128, not 256"),
+                ("a wrong dtype", swap(b'"dtype":"F32"', b'"dtype":"I32"'), "the tensor wte is of I32"),
                 ("a missing tensor", swap(b'"bqkv":', b'"bqkw":'), "has no tensor bqkv"),
-                ("no heads", swap(b'"heads":"4"', b'"heads":"x"'), "the metadata has no good heads"),
-                ("heads that do not fit", swap(b'"heads":"4"', b'"heads":"3"'), "not 3 whole heads"),
+                ("no heads", swap(b'"heads":"2"', b'"heads":"x"'), "the metadata has no good heads"),
+                ("heads that do not fit", swap(b'"heads":"2"', b'"heads":"3"'), "not 3 whole heads"),
                 ("a huge size", swap(b'"layers":"4"', b'"layers":"9999999"')[:header], "cut short")):
             damaged.write_bytes(text)
             refused(what, expected, "sample", "--checkpoint", damaged)

@@ -1,26 +1,16 @@
-/* Checkpoints as safetensors: 8 bytes of length, a header in JSON, the tensors. */
+/* The checkpoints of training: safetensors with the parameters, the optimiser's means and the
+ * sizes. */
 #define _GNU_SOURCE
 #include "model.h"
+#include "tensors.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_HEADER = 1 << 20 };
 static const char *const endings[3] = {"", ".m", ".v"};
-
-static bool wrong(const char *path, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  fprintf(stderr, "gpt2: %s: ", path);
-  vfprintf(stderr, format, args);
-  fputc('\n', stderr);
-  va_end(args);
-  return false;
-}
 
 /* ---- writing */
 
@@ -78,105 +68,42 @@ bool checkpoint_write(const char *path, const Layout *layout, const float *parts
   return false;
 }
 
-/* ---- reading: of the header's JSON, the members that are looked for by name */
+/* ---- reading */
 
-/* Behind "NAME": in a text, or NULL. */
-static const char *member(const char *text, const char *name) {
-  char key[64];
-  snprintf(key, sizeof key, "\"%s\":", name);
-  const char *found = strstr(text, key);
-  return found ? found + strlen(key) : NULL;
-}
-
-/* A number, in quotes or not, that ends before `ends`. */
-static bool number(const char **text, int64_t *value) {
+static bool number(const char *text, int64_t *value) {
   char *end;
-  const char *p = *text + strspn(*text, "\" [,");
   errno = 0;
-  *value = strtoll(p, &end, 10);
-  *text = end;
-  return end != p && errno == 0 && *value >= 0;
+  *value = text ? strtoll(text, &end, 10) : 0;
+  return text && end != text && !*end && errno == 0 && *value >= 0;
 }
 
-/* The header as text, the file behind it; NULL with a message. */
-static char *open_checkpoint(const char *path, FILE **file, int64_t *data) {
-  uint64_t size = 0;
-  *file = fopen(path, "rb");
-  if (!*file) return wrong(path, "%s", strerror(errno)), NULL;
-  char *text = NULL;
-  if (fread(&size, sizeof size, 1, *file) != 1 || size < 2 || size > MOST_HEADER)
-    wrong(path, "is not a safetensors file");
-  else if (!(text = calloc(1, (size_t)size + 1)))
-    wrong(path, "no memory");
-  else if (fread(text, 1, (size_t)size, *file) != size || text[0] != '{' || strlen(text) != size)
-    wrong(path, "the header is cut short or is not JSON"), free(text), text = NULL;
-  if (!text) fclose(*file);
-  *data = (int64_t)size + 8;
-  return text;
-}
+bool checkpoint_is_own(const Tensors *tensors) { return tensors_metadata(tensors, "step") != NULL; }
 
-bool checkpoint_sizes(const char *path, Sizes *sizes, int64_t *step) {
+bool checkpoint_sizes(const Tensors *tensors, Sizes *sizes, int64_t *step) {
   static const char *const names[6] = {"layers",    "heads",  "features",
                                        "positions", "tokens", "step"};
   int64_t *const to[6] = {&sizes->layers,    &sizes->heads,  &sizes->features,
                           &sizes->positions, &sizes->tokens, step};
-  FILE *file;
-  int64_t data;
-  char *text = open_checkpoint(path, &file, &data);
-  if (!text) return false;
-  bool good = true;
-  for (int i = 0; good && i < 6; i++) {
-    const char *at = member(text, names[i]);
-    good = at && number(&at, to[i]) && (i == 5 || (*to[i] >= 1 && *to[i] <= 1 << 20));
-    if (!good) wrong(path, "the metadata has no good %s", names[i]);
-  }
-  if (good && sizes->features % sizes->heads != 0)
-    good = wrong(path, "%" PRId64 " features are not %" PRId64 " whole heads", sizes->features,
-                 sizes->heads);
-  free(text);
-  fclose(file);
-  return good;
-}
-
-/* The place of a tensor in the file, when it has the layout's shape. */
-static bool find_tensor(const char *path, const char *text, const char *name, const Layout *layout,
-                        int i, int64_t *at) {
-  const char *entry = member(text, name), *p = entry ? strchr(entry, '}') : NULL;
-  if (!p) return wrong(path, "has no tensor %s", name);
-  const char *dtype = member(entry, "dtype"), *shape = member(entry, "shape"),
-             *offsets = member(entry, "data_offsets");
-  if (!dtype || !shape || !offsets || offsets > p || strncmp(dtype, "\"F32\"", 5) != 0)
-    return wrong(path, "the tensor %s is not of F32", name);
-  for (int axis = 0; axis < parameter_axes[i]; axis++) {
-    int64_t extent;
-    if (!number(&shape, &extent) || extent != layout->shape[i][axis])
-      return wrong(path, "the tensor %s: axis %d is not %" PRId64, name, axis,
-                   layout->shape[i][axis]);
-  }
-  int64_t end;
-  if (*shape != ']' || !number(&offsets, at) || !number(&offsets, &end) ||
-      end - *at != 4 * parameter_count(layout, i))
-    return wrong(path, "the tensor %s has a wrong size", name);
+  for (int i = 0; i < 6; i++)
+    if (!number(tensors_metadata(tensors, names[i]), to[i]) ||
+        (i != 5 && (*to[i] < 1 || *to[i] > 1 << 20)))
+      return wrong(tensors->path, "the metadata has no good %s", names[i]);
+  if (sizes->features % sizes->heads != 0)
+    return wrong(tensors->path, "%" PRId64 " features are not %" PRId64 " whole heads",
+                 sizes->features, sizes->heads);
   return true;
 }
 
-bool checkpoint_read(const char *path, const Layout *layout, float *parts[3]) {
-  FILE *file;
-  int64_t data, at;
-  char *text = open_checkpoint(path, &file, &data);
-  if (!text) return false;
-  bool good = true;
-  for (int part = 0; good && part < 3; part++)
-    for (int i = 0; good && parts[part] && i < PARAMETERS; i++) {
+bool checkpoint_read(const Tensors *tensors, const Layout *layout, float *parts[3]) {
+  for (int part = 0; part < 3; part++)
+    for (int i = 0; parts[part] && i < PARAMETERS; i++) {
       char name[NAME_LENGTH];
       snprintf(name, sizeof name, "%s%s", parameter_names[i], endings[part]);
-      const size_t count = (size_t)parameter_count(layout, i);
-      good = find_tensor(path, text, name, layout, i, &at);
-      if (good && (fseek(file, (long)(data + at), SEEK_SET) != 0 ||
-                   fread(parts[part] + layout->start[i], sizeof(float), count, file) != count))
-        good = wrong(path, "is cut short at the tensor %s", name);
+      const Stored *stored = tensors_find(tensors, name);
+      if (!stored) return wrong(tensors->path, "has no tensor %s", name);
+      if (!stored_read(tensors, stored, parameter_axes[i], layout->shape[i],
+                       parts[part] + layout->start[i]))
+        return false;
     }
-  free(text);
-  fclose(file);
-  return good;
+  return true;
 }

@@ -2,11 +2,15 @@
 #ifndef GPT2_MODEL_H
 #define GPT2_MODEL_H
 
+#include "tensors.h"
+
 #include <pk/pk.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { PARAMETERS = 13, MATRICES = 6, ROW = 4096, NAME_LENGTH = 16, MOST_AXES = 5 };
+/* In the order of the programs' operands. */
+enum { WTE, WPE, LN1, WQKV, BQKV, WO, BO, LN2, WUP, BUP, WDOWN, BDOWN, LNF, PARAMETERS };
+enum { ROW = 4096, NAME_LENGTH = 16, MOST_AXES = 5 };
 
 typedef struct {
   int64_t layers, heads, features, positions, tokens;
@@ -35,15 +39,21 @@ uint64_t random_bits(uint64_t seed, uint64_t counter);
 /* Uniform in [0, 1). */
 double random_unit(uint64_t seed, uint64_t counter);
 
-/* ---- checkpoint.c: safetensors files (https://github.com/huggingface/safetensors) */
+/* ---- checkpoint.c: what training writes */
 
 /* Parameters, and the two means of the optimiser as NAME.m and NAME.v; `step` in the metadata. The
- * file appears whole or not at all. False, with a message on standard error. */
+ * file appears whole or not at all. False, with a message on standard error, as all of these. */
 bool checkpoint_write(const char *path, const Layout *layout, const float *parts[3], int64_t step);
-/* The sizes that a checkpoint was written with. */
-bool checkpoint_sizes(const char *path, Sizes *sizes, int64_t *step);
-/* Reads what checkpoint_write wrote into memory of the same layout; parts[1] and parts[2] may be
- * NULL. */
-bool checkpoint_read(const char *path, const Layout *layout, float *parts[3]);
+bool checkpoint_is_own(const Tensors *tensors);
+bool checkpoint_sizes(const Tensors *tensors, Sizes *sizes, int64_t *step);
+/* parts[1] and parts[2] may be NULL. */
+bool checkpoint_read(const Tensors *tensors, const Layout *layout, float *parts[3]);
+
+/* ---- published.c: the tensors of published checkpoints, by the names that Hugging Face gives them
+ */
+
+/* The sizes follow from the shapes; the features of a head are given. */
+bool published_sizes(const Tensors *tensors, int64_t head_features, Sizes *sizes);
+bool published_read(const Tensors *tensors, const Layout *layout, float *parameters);
 
 #endif

@@ -1,4 +1,4 @@
-"""examples/gpt2: loss and gradients of a whole model against the same model in torch."""
+"""examples/gpt2: loss and gradients of a whole model against the same model in torch, and its logits against the model in NumPy."""
 import pathlib
 
 import numpy
@@ -6,9 +6,7 @@ import pytest
 
 import pkc
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-functional = torch.nn.functional
-FILE = pathlib.Path(__file__).resolve().parents[2] / "examples/gpt2/gpt2.pk"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples/gpt2"
 L, H, C, V, P = 3, 3, 24, 40, 20
 NAMES = "wte wpe ln1 wqkv bqkv wo bo ln2 wup bup wdown bdown lnf".split()
 SHAPES = dict(wte=(V, C), wpe=(P, C), ln1=(L, 2, C), wqkv=(L, C, 3 * C), bqkv=(L, 3 * C), wo=(L, C, C), bo=(L, C), ln2=(L, 2, C),
@@ -23,8 +21,9 @@ def weights(seed=0):
     return made
 
 
-def hidden(w, token):
+def hidden(torch, w, token):
     """The final hidden states, of tokens [B, S]."""
+    functional = torch.nn.functional
     size = token.shape[1]
     h = w["wte"][token] + w["wpe"][:size]
     for layer in range(L):
@@ -39,14 +38,16 @@ def hidden(w, token):
 
 @pytest.mark.parametrize("batch, size", [(2, 16), (1, 1), (3, 20)])
 def test_gradients(batch, size):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    functional = torch.nn.functional
     rng = numpy.random.default_rng(7)
     token, target = (rng.integers(0, V, (batch, size)).astype(numpy.int32) for _ in range(2))
     made = weights()
     leaves = {name: torch.tensor(array, dtype=torch.float64, requires_grad=True) for name, array in made.items()}
-    logits = hidden(leaves, torch.tensor(token).long()) @ leaves["wte"].T
+    logits = hidden(torch, leaves, torch.tensor(token).long()) @ leaves["wte"].T
     losses = functional.cross_entropy(logits.reshape(-1, V), torch.tensor(target).long().reshape(-1), reduction="none")
     losses.mean().backward()
-    step = pkc.load(FILE, "gpt2_gradients", S=size, E=C // H)
+    step = pkc.load(FOLDER / "gpt2.pk", "gpt2_gradients", S=size, E=C // H)
     loss, *found = step(token.reshape(-1), target.reshape(-1, 1), *(made[name] for name in NAMES), threads=2)
     numpy.testing.assert_allclose(loss[:, 0], losses.detach().numpy(), rtol=1e-4, atol=1e-4)
     for name, got in zip(NAMES, found):
@@ -54,18 +55,93 @@ def test_gradients(batch, size):
         numpy.testing.assert_allclose(got, want, rtol=1e-3, atol=2e-4 * max(1e-3, numpy.abs(want).max()), err_msg=name)
 
 
-def test_generation():
-    """Token by token, beside keys and values of earlier ones: the logits of the whole sequence."""
-    rng = numpy.random.default_rng(7)
-    token = rng.integers(0, V, (2, P)).astype(numpy.int32)
-    made = weights()
-    leaves = {name: torch.tensor(array, dtype=torch.float64) for name, array in made.items()}
-    want = (hidden(leaves, torch.tensor(token).long()) @ leaves["wte"].T).numpy()
-    step = pkc.load(FILE, "gpt2_next", E=C // H)
-    k, v = (numpy.zeros((L, 2, P, H, C // H), numpy.float32) for _ in range(2))
-    for at in range(P):
-        arguments = numpy.array([at], numpy.int32), numpy.ascontiguousarray(token[:, at]), k, v, *(made[name] for name in NAMES)
-        logits, _, _ = step(*arguments, out=(None, k, v))
-        numpy.testing.assert_allclose(logits, want[:, at], rtol=1e-3, atol=1e-3)
-    with pytest.raises(RuntimeError, match="the context is full"):
-        step(numpy.array([P], numpy.int32), *arguments[1:], out=(None, k, v))
+# ---- generation
+
+SCALED = dict(wte=0, wqkv=2, wo=2, wup=2, wdown=2)  # the axis that has the scales
+
+
+def logits_of(w, token):
+    """The logits of every position in binary64, of tokens [B, S]."""
+    w = {name: array.astype(numpy.float64) for name, array in w.items()}
+    size = token.shape[1]
+
+    def norm(x, scale, shift):
+        centred = x - x.mean(-1, keepdims=True)
+        return centred / numpy.sqrt((centred ** 2).mean(-1, keepdims=True) + 1e-5) * scale + shift
+
+    h = w["wte"][token] + w["wpe"][:size]
+    for layer in range(L):
+        qkv = norm(h, *w["ln1"][layer]) @ w["wqkv"][layer] + w["bqkv"][layer]
+        q, k, v = (x.reshape(*x.shape[:2], H, C // H).swapaxes(1, 2) for x in numpy.split(qkv, 3, axis=2))
+        s = numpy.where(numpy.tri(size, dtype=bool), q @ k.swapaxes(2, 3) / numpy.sqrt(C // H), -numpy.inf)
+        e = numpy.exp(s - s.max(-1, keepdims=True))
+        h = h + (e / e.sum(-1, keepdims=True) @ v).swapaxes(1, 2).reshape(h.shape) @ w["wo"][layer] + w["bo"][layer]
+        u = norm(h, *w["ln2"][layer]) @ w["wup"][layer] + w["bup"][layer]
+        g = 0.5 * u * (1 + numpy.tanh(numpy.sqrt(2 / numpy.pi) * (u + 0.044715 * u ** 3)))
+        h = h + g @ w["wdown"][layer] + w["bdown"][layer]
+    return norm(h, *w["lnf"]) @ w["wte"].T
+
+
+def narrowed(made, dtype):
+    """Weights and scales as the program takes them, and the weights that they stand for."""
+    given, meant, scales = dict(made), dict(made), []
+    for name, axis in SCALED.items():
+        matrix = made[name]
+        if dtype == "bf16":
+            given[name] = matrix.astype(pytest.importorskip("ml_dtypes").bfloat16)
+            meant[name] = given[name].astype(numpy.float32)
+        if dtype != "i8":
+            scales.append(numpy.full((V,) if name == "wte" else (L, matrix.shape[2]), numpy.nan, numpy.float32))
+            continue
+        kernel = pkc.load(FOLDER.parents[1] / "kernels/quantise.pk", "quantise_rows" if name == "wte" else "quantise_columns")
+        parts = [kernel(part) for part in (matrix if matrix.ndim == 3 else [matrix])]
+        q, scale = (numpy.stack(x) if matrix.ndim == 3 else x[0] for x in zip(*parts))
+        assert q.dtype == numpy.int8 and abs(q.astype(int)).max() == 127
+        wide = scale[:, None] if name == "wte" else scale[:, None, :]
+        assert (abs(q * wide - matrix) <= wide * 0.5001).all()
+        given[name], meant[name] = q, q * wide
+        scales.append(scale)
+    return [given[name] for name in NAMES], scales, meant
+
+
+class Cache:
+    def __init__(self, step, given, scales, batch):
+        self.step, self.given, self.scales = step, given, scales
+        self.k, self.v = (numpy.full((L, batch, H, P, C // H), 7, numpy.float32) for _ in range(2))
+
+    def next(self, at, last, token, threads=1):
+        at, last = (numpy.array(x, numpy.int32) for x in (at, last))
+        return self.step(at, last, numpy.ascontiguousarray(token), self.k, self.v, *self.given, *self.scales,
+                         out=(None, self.k, self.v), threads=threads)[0]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+def test_generation(dtype):
+    """Prompts of several lengths at once, in two parts, then token by token: the logits of whole sequences."""
+    token = numpy.random.default_rng(7).integers(0, V, (3, P)).astype(numpy.int32)
+    given, scales, meant = narrowed(weights(), dtype)
+    want = logits_of(meant, token)
+    step = pkc.load(FOLDER / "next.pk", "gpt2_next", E=C // H, W=dtype)
+
+    def same(got, places):
+        numpy.testing.assert_allclose(got, want[range(3), places], rtol=1e-3, atol=2e-3)
+    cache = Cache(step, given, scales, 3)
+    same(cache.next([0, 0, 0], [2, 6, 6], token[:, :7], threads=2), [2, 6, 6])
+    same(cache.next([3, 7, 7], [0, 3, 1], numpy.stack([token[0, 3:7], token[1, 7:11], token[2, 7:11]])), [3, 10, 8])
+    place = numpy.array([4, 11, 9])
+    while (place < P).all():
+        same(cache.next(place, [0, 0, 0], token[range(3), place][:, None]), place)
+        place += 1
+
+
+def test_generation_refused():
+    """A context longer than the cache, and tokens that are not in the table: nothing is written."""
+    given, scales, _ = narrowed(weights(), "f32")
+    cache = Cache(pkc.load(FOLDER / "next.pk", "gpt2_next", E=C // H), given, scales, 2)
+    before = cache.k.copy(), cache.v.copy()
+    for at, token, message in (([0, P - 1], [[0, 0], [0, 0]], "the context is longer than the cache"),
+                               ([-1, 0], [[0], [0]], "the context is longer than the cache"),
+                               ([0, 0], [[0], [V]], "a token is out of range"), ([0, 0], [[-1], [0]], "a token is out of range")):
+        with pytest.raises(RuntimeError, match=message):
+            cache.next(at, [0, 0], numpy.array(token, numpy.int32))
+        assert (cache.k == before[0]).all() and (cache.v == before[1]).all()

@@ -1,0 +1,87 @@
+/* Memory, arrays for kernels, and the report. */
+#define _GNU_SOURCE
+#include "gpt2.h"
+
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int64_t all_bytes;
+
+void fail(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fputs("gpt2: ", stderr);
+  vfprintf(stderr, format, args);
+  fputc('\n', stderr);
+  va_end(args);
+  exit(1);
+}
+
+void *memory(int64_t bytes) {
+  void *p = NULL;
+  if (bytes < 0 || posix_memalign(&p, 64, (size_t)(bytes > 0 ? bytes : 1)) != 0)
+    fail("no memory for %" PRId64 " bytes", bytes);
+  all_bytes += bytes;
+  return memset(p, 0, (size_t)bytes);
+}
+
+void memory_free(void *data, int64_t bytes) {
+  all_bytes -= bytes;
+  free(data);
+}
+
+double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+pk_context *open_context(const Options *options) {
+  pk_context *context = pk_context_new();
+  if (!context) fail("no memory");
+  pk_context_set_threads(context, (int)options->threads);
+  if (options->report && pk_context_profile(context, 1) != PK_OK) fail("no memory");
+  return context;
+}
+
+void view(Tensor *to, const void *data, DLDataTypeCode code, int bits, int axes,
+          const int64_t *shape) {
+  *to = (Tensor){.t = {.data = (void *)(uintptr_t)data,
+                       .device = {kDLCPU, 0},
+                       .ndim = axes,
+                       .dtype = {(uint8_t)code, (uint8_t)bits, 1}}};
+  memcpy(to->shape, shape, (size_t)axes * sizeof *shape);
+  to->t.shape = to->shape;
+}
+
+void call(pk_context *context, const pk_kernel *kernel, DLTensor **tensors) {
+  if (pk_call_kernel(context, kernel, tensors) != PK_OK) fail("%s", pk_message(context));
+}
+
+int64_t heap_bytes(void) {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+  const struct mallinfo2 info = mallinfo2();
+  return (int64_t)(info.uordblks + info.hblkhd);
+#else
+  return 0;
+#endif
+}
+
+void print_report(const pk_context *context, int64_t temporaries, int64_t grown) {
+  pk_kernel_time row;
+  double sum = 0;
+  fprintf(
+      stderr,
+      "memory: arrays %.1f MB, between kernels %.1f MB; allocated after the first call: %" PRId64
+      " bytes\n",
+      (double)all_bytes * 1e-6, (double)temporaries * 1e-6, grown);
+  for (int i = 0; pk_profile_row(context, i, &row); i++) sum += row.seconds;
+  fprintf(stderr, "%-20s %10s %10s %7s\n", "kernel", "calls", "ms", "share");
+  for (int i = 0; pk_profile_row(context, i, &row); i++)
+    fprintf(stderr, "%-20s %10" PRId64 " %10.2f %6.1f%%\n", row.name, row.calls, 1e3 * row.seconds,
+            100 * row.seconds / (sum > 0 ? sum : 1));
+}

@@ -1,0 +1,136 @@
+/* Published checkpoints of GPT-2: wte.weight, h.0.attn.c_attn.weight, .. */
+#include "model.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Which parameter a tensor is, or which part of it for one layer. */
+static const struct {
+  const char *name;
+  int parameter, half; /* half: 0 scales, 1 shifts; -1: all of it */
+} places[] = {{"wte.weight", WTE, -1},
+              {"wpe.weight", WPE, -1},
+              {"ln_f.weight", LNF, 0},
+              {"ln_f.bias", LNF, 1},
+              {"h.ln_1.weight", LN1, 0},
+              {"h.ln_1.bias", LN1, 1},
+              {"h.attn.c_attn.weight", WQKV, -1},
+              {"h.attn.c_attn.bias", BQKV, -1},
+              {"h.attn.c_proj.weight", WO, -1},
+              {"h.attn.c_proj.bias", BO, -1},
+              {"h.ln_2.weight", LN2, 0},
+              {"h.ln_2.bias", LN2, 1},
+              {"h.mlp.c_fc.weight", WUP, -1},
+              {"h.mlp.c_fc.bias", BUP, -1},
+              {"h.mlp.c_proj.weight", WDOWN, -1},
+              {"h.mlp.c_proj.bias", BDOWN, -1}};
+enum { PLACES = sizeof places / sizeof *places };
+
+/* Masks that some files hold; the head, which is the table of tokens. */
+static const char *const others[] = {"h.attn.bias", "h.attn.masked_bias", "lm_head.weight"};
+
+/* A tensor's name without `transformer.` and the number of its layer, which is -1 where it has
+ * none. */
+static void split_name(const char *name, char *rest, int64_t *layer) {
+  static const char prefix[] = "transformer.";
+  if (strncmp(name, prefix, sizeof prefix - 1) == 0) name += sizeof prefix - 1;
+  const size_t digits = strncmp(name, "h.", 2) == 0 ? strspn(name + 2, "0123456789") : 0;
+  *layer = -1;
+  if (digits == 0 || digits > 6 || name[2 + digits] != '.') {
+    strcpy(rest, name);
+    return;
+  }
+  *layer = 0;
+  for (size_t i = 0; i < digits; i++) *layer = *layer * 10 + (name[2 + i] - '0');
+  rest[0] = 'h';
+  strcpy(rest + 1, name + 2 + digits);
+}
+
+static int find_place(const char *rest) {
+  for (int i = 0; i < PLACES; i++)
+    if (strcmp(places[i].name, rest) == 0) return i;
+  return -1;
+}
+
+static bool is_other(const char *rest) {
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (strcmp(others[i], rest) == 0) return true;
+  return false;
+}
+
+static const Stored *find(const Tensors *tensors, const char *wanted, int64_t wanted_layer) {
+  for (int i = 0; i < tensors->count; i++) {
+    char rest[TENSOR_NAME];
+    int64_t layer;
+    split_name(tensors->at[i].name, rest, &layer);
+    if (layer == wanted_layer && strcmp(rest, wanted) == 0) return &tensors->at[i];
+  }
+  return NULL;
+}
+
+static bool table_sizes(const Tensors *tensors, const char *name, int64_t *rows, int64_t *columns) {
+  const Stored *stored = find(tensors, name, -1);
+  if (!stored) return wrong(tensors->path, "has no tensor %s", name);
+  if (stored->axes != 2 || stored->shape[0] < 1 || stored->shape[1] < 1 ||
+      stored->shape[0] > 1 << 24 || stored->shape[1] > 1 << 20)
+    return wrong(tensors->path, "the tensor %s is not a table", stored->name);
+  *rows = stored->shape[0];
+  *columns = stored->shape[1];
+  return true;
+}
+
+/* A head of its own would be another model. */
+static bool check_head(const Tensors *tensors) {
+  const Stored *head = find(tensors, "lm_head.weight", -1),
+               *table = find(tensors, "wte.weight", -1);
+  return !head ||
+         (head->bytes == table->bytes &&
+          memcmp(head->data, table->data, (size_t)head->bytes) == 0) ||
+         wrong(tensors->path, "the tensor %s is not the same as %s", head->name, table->name);
+}
+
+bool published_sizes(const Tensors *tensors, int64_t head_features, Sizes *sizes) {
+  int64_t C, layer;
+  *sizes = (Sizes){0};
+  if (!table_sizes(tensors, "wte.weight", &sizes->tokens, &sizes->features) ||
+      !table_sizes(tensors, "wpe.weight", &sizes->positions, &C) || !check_head(tensors))
+    return false;
+  for (int i = 0; i < tensors->count; i++) {
+    char rest[TENSOR_NAME];
+    split_name(tensors->at[i].name, rest, &layer);
+    if (find_place(rest) < 0 && !is_other(rest))
+      return wrong(tensors->path, "the tensor %s is not one of a GPT-2", tensors->at[i].name);
+    if (layer >= sizes->layers) sizes->layers = layer + 1;
+  }
+  if (sizes->layers == 0) return wrong(tensors->path, "has no layers");
+  if (sizes->layers > tensors->count)
+    return wrong(tensors->path, "has layer %" PRId64 ", but not all before it", sizes->layers - 1);
+  if (sizes->features % head_features != 0)
+    return wrong(tensors->path, "%" PRId64 " features are not whole heads of %" PRId64,
+                 sizes->features, head_features);
+  sizes->heads = sizes->features / head_features;
+  return true;
+}
+
+bool published_read(const Tensors *tensors, const Layout *layout, float *parameters) {
+  for (int i = 0; i < PLACES; i++) {
+    const int parameter = places[i].parameter, half = places[i].half;
+    const bool in_layers = places[i].name[1] == '.';
+    const int skip = in_layers + (half >= 0);
+    const int64_t *shape = layout->shape[parameter] + skip;
+    int64_t count = 1;
+    for (int axis = 0; axis < parameter_axes[parameter] - skip; axis++) count *= shape[axis];
+    for (int64_t layer = 0; layer < (in_layers ? layout->sizes.layers : 1); layer++) {
+      const Stored *stored = find(tensors, places[i].name, in_layers ? layer : -1);
+      if (!stored && in_layers)
+        return wrong(tensors->path, "layer %" PRId64 " has no tensor %s", layer,
+                     places[i].name + 2);
+      if (!stored) return wrong(tensors->path, "has no tensor %s", places[i].name);
+      const int64_t place = half >= 0 ? 2 * layer + half : layer;
+      if (!stored_read(tensors, stored, parameter_axes[parameter] - skip, shape,
+                       parameters + layout->start[parameter] + place * count))
+        return false;
+    }
+  }
+  return true;
+}

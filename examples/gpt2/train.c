@@ -1,0 +1,223 @@
+/* Training: which sequences a step sees, the step, and what is kept of it. */
+#define _GNU_SOURCE
+#include "gpt2.h"
+
+#include "adamw.h"
+#include "gradients.h"
+#include "squares.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The model that is trained from the beginning. */
+enum { HEADS = 2, LAYERS = 4 };
+static const double beta1 = 0.9, beta2 = 0.95, decay = 0.1, longest_gradient = 1.0;
+
+/* ---- texts */
+
+typedef struct {
+  unsigned char *bytes;
+  int64_t size;
+  int32_t *token;
+  int64_t count; /* of tokens */
+} Text;
+
+static void read_text(Text *text, const char *path) {
+  FILE *file = fopen(path, "rb");
+  if (!file) fail("%s: %s", path, strerror(errno));
+  for (size_t got = 1; got;) {
+    text->bytes = realloc(text->bytes, (size_t)text->size + (1 << 16));
+    if (!text->bytes) fail("no memory for %s", path);
+    got = fread(text->bytes + text->size, 1, 1 << 16, file);
+    text->size += (int64_t)got;
+  }
+  if (ferror(file)) fail("%s: %s", path, strerror(errno));
+  fclose(file);
+}
+
+static void read_texts(Text *text, const Options *o, const Vocabulary *vocabulary) {
+  for (int i = 0; i < o->text_count; i++) read_text(text, o->texts[i]);
+  text->token = malloc((size_t)(text->size + 1) * sizeof *text->token);
+  if (!text->token) fail("no memory for %" PRId64 " tokens", text->size);
+  text->count = tokens_of(vocabulary, text->bytes, text->size, text->token);
+  if (text->count <= S)
+    fail("the texts have %" PRId64 " tokens: at least %d are needed", text->count, S + 1);
+}
+
+/* Sequences from anywhere in the text: which ones follows from the seed and the step. */
+static void draw_batch(const Text *text, const Options *o, int64_t step, int32_t *token,
+                       int32_t *target) {
+  for (int64_t b = 0; b < o->batch; b++) {
+    const uint64_t bits = random_bits((uint64_t)o->seed, (uint64_t)(step * o->batch + b));
+    const int64_t at = (int64_t)(bits % (uint64_t)(text->count - S));
+    for (int64_t i = 0; i < S; i++) {
+      token[b * S + i] = text->token[at + i];
+      target[b * S + i] = text->bytes[at + i + 1];
+    }
+  }
+}
+
+/* ---- training */
+
+typedef struct {
+  Layout layout;
+  float *parts[3], *gradient; /* parameters, the optimiser's two means; rows of ROW */
+  float *loss, *square;
+  int32_t *token, *target;
+  int64_t temporaries;
+  pk_context *context;
+} Training;
+
+static void parameter_views(Tensor *to, const Layout *layout, float *data) {
+  for (int i = 0; i < PARAMETERS; i++)
+    view(&to[i], data + layout->start[i], kDLFloat, 32, parameter_axes[i], layout->shape[i]);
+}
+
+static void compute_gradients(Training *t, int64_t rows) {
+  Tensor inputs[PARAMETERS], outputs[PARAMETERS], token, target, loss;
+  DLTensor *tensors[3 + 2 * PARAMETERS];
+  int n = 0;
+  parameter_views(inputs, &t->layout, t->parts[0]);
+  parameter_views(outputs, &t->layout, t->gradient);
+  VIEW(&token, t->token, kDLInt, rows);
+  VIEW(&target, t->target, kDLInt, rows, 1);
+  VIEW(&loss, t->loss, kDLFloat, rows, 1);
+  tensors[n++] = &token.t;
+  tensors[n++] = &target.t;
+  for (int i = 0; i < PARAMETERS; i++) tensors[n++] = &inputs[i].t;
+  tensors[n++] = &loss.t;
+  for (int i = 0; i < PARAMETERS; i++) tensors[n++] = &outputs[i].t;
+  t->temporaries = pk_temporary_bytes(t->context, &gpt2_gradients_kernel, tensors);
+  call(t->context, &gpt2_gradients_kernel, tensors);
+}
+
+static double gradient_norm(Training *t) {
+  Tensor x, o;
+  double sum = 0;
+  VIEW(&x, t->gradient, kDLFloat, t->layout.rows, ROW);
+  VIEW(&o, t->square, kDLFloat, t->layout.rows, 1);
+  call(t->context, &squares_kernel, (DLTensor *[]){&x.t, &o.t});
+  for (int64_t i = 0; i < t->layout.rows; i++) sum += t->square[i];
+  return sqrt(sum);
+}
+
+/* Rows [from, to) of all parameters. */
+static void update(Training *t, int64_t from, int64_t to, float rate[5]) {
+  Tensor part[3], gradient, numbers;
+  for (int i = 0; i < 3; i++) VIEW(&part[i], t->parts[i] + from * ROW, kDLFloat, to - from, ROW);
+  VIEW(&gradient, t->gradient + from * ROW, kDLFloat, to - from, ROW);
+  VIEW(&numbers, rate, kDLFloat, 5);
+  call(t->context, &adamw_kernel,
+       (DLTensor *[]){&part[0].t, &part[1].t, &part[2].t, &gradient.t, &numbers.t, &part[0].t,
+                      &part[1].t, &part[2].t});
+}
+
+/* Warms up for a twentieth of the steps, then falls to a tenth along a cosine. */
+static double rate_of(const Options *o, int64_t step) {
+  const double warm = 0.05 * (double)o->steps + 1,
+               done = ((double)step - warm) / ((double)o->steps - warm + 1);
+  if ((double)step < warm) return o->rate * ((double)step + 1) / warm;
+  return o->rate * (0.1 + 0.45 * (1 + cos(3.141592653589793 * (done < 1 ? done : 1))));
+}
+
+static double train_step(Training *t, const Text *text, const Options *o, int64_t step) {
+  const int64_t rows = o->batch * S;
+  draw_batch(text, o, step, t->token, t->target);
+  compute_gradients(t, rows);
+  const double norm = gradient_norm(t),
+               clip = norm > longest_gradient ? longest_gradient / norm : 1;
+  float rate[5] = {(float)rate_of(o, step), (float)(1 / (1 - pow(beta1, (double)step + 1))),
+                   (float)(1 / (1 - pow(beta2, (double)step + 1))), (float)clip, (float)decay};
+  update(t, 0, t->layout.matrix_rows, rate);
+  rate[4] = 0;
+  update(t, t->layout.matrix_rows, t->layout.rows, rate);
+  double sum = 0;
+  for (int64_t i = 0; i < rows; i++) sum += t->loss[i];
+  return sum / (double)rows;
+}
+
+static void training_open(Training *t, const Options *o, const Sizes *sizes) {
+  layout_make(&t->layout, sizes);
+  const int64_t bytes = t->layout.rows * ROW * (int64_t)sizeof(float), rows = o->batch * S;
+  for (int i = 0; i < 3; i++) t->parts[i] = memory(bytes);
+  t->gradient = memory(bytes);
+  t->loss = memory(rows * (int64_t)sizeof(float));
+  t->square = memory(t->layout.rows * (int64_t)sizeof(float));
+  t->token = memory(rows * (int64_t)sizeof(int32_t));
+  t->target = memory(rows * (int64_t)sizeof(int32_t));
+  t->context = open_context(o);
+}
+
+static void training_close(Training *t) {
+  for (int i = 0; i < 3; i++) free(t->parts[i]);
+  free(t->gradient);
+  free(t->loss);
+  free(t->square);
+  free(t->token);
+  free(t->target);
+  pk_context_free(t->context);
+}
+
+static void save(const Training *t, const Options *o, int64_t step) {
+  const float *parts[3] = {t->parts[0], t->parts[1], t->parts[2]};
+  if (o->checkpoint && !checkpoint_write(o->checkpoint, &t->layout, parts, step)) exit(1);
+}
+
+/* From a checkpoint, which says after how many steps, or from the beginning. */
+static int64_t training_begin(Training *t, const Options *o, int64_t tokens) {
+  Sizes sizes = {LAYERS, HEADS, HEADS * E, S, tokens};
+  Tensors tensors = {0};
+  int64_t first = 0;
+  const bool resume = o->checkpoint && access(o->checkpoint, F_OK) == 0;
+  if (resume && !tensors_open(&tensors, o->checkpoint)) exit(1);
+  if (resume && !checkpoint_sizes(&tensors, &sizes, &first)) exit(1);
+  if (sizes.positions != S || sizes.features != sizes.heads * E)
+    fail("%s is of a model that this program was not compiled for", o->checkpoint);
+  if (sizes.tokens != tokens)
+    fail("%s has %" PRId64 " tokens, the vocabulary %" PRId64, o->checkpoint, sizes.tokens, tokens);
+  training_open(t, o, &sizes);
+  if (resume && !checkpoint_read(&tensors, &t->layout, t->parts)) exit(1);
+  if (!resume) parameters_initialise(&t->layout, t->parts[0], (uint64_t)o->seed);
+  if (resume) tensors_close(&tensors);
+  return first;
+}
+
+void train(const Options *o) {
+  Text text = {0};
+  Training t = {0};
+  Vocabulary *vocabulary = vocabulary_open(o->encoder, o->merges);
+  if (!vocabulary) exit(1);
+  read_texts(&text, o, vocabulary);
+  const int64_t first = training_begin(&t, o, vocabulary_count(vocabulary));
+  int64_t heap = 0, grown = 0;
+  printf("%" PRId64 " parameters, %" PRId64 " bytes of text, %" PRId64 " tokens a step%s\n",
+         t.layout.rows * ROW, text.size, o->batch * S, first > 0 ? ", continued" : "");
+  double begin = now(), shown = begin, sum = 0;
+  int64_t counted = 0;
+  const int64_t end = o->stop && o->stop < o->steps ? o->stop : o->steps;
+  for (int64_t step = first; step < end; step++) {
+    sum += train_step(&t, &text, o, step);
+    if (step == first) heap = heap_bytes();
+    grown = heap_bytes() - heap;
+    counted++;
+    const bool last = step + 1 == end;
+    if (last || now() - shown > 2) {
+      printf("step %5" PRId64 " of %" PRId64 "  loss %.4f  %.0f tokens/s\n", step + 1, o->steps,
+             sum / (double)counted, (double)((step + 1 - first) * o->batch * S) / (now() - begin));
+      fflush(stdout);
+      shown = now();
+      sum = 0;
+      counted = 0;
+    }
+    if (last || (o->save_every && (step + 1) % o->save_every == 0)) save(&t, o, step + 1);
+  }
+  if (o->report && end > first) print_report(t.context, t.temporaries, grown);
+  training_close(&t);
+  vocabulary_close(vocabulary);
+  free(text.bytes);
+  free(text.token);
+}

@@ -1,0 +1,346 @@
+/* Writing: weights as the kernels take them, a cache of keys and values, and one token after the
+ * other of each sequence. */
+#define _GNU_SOURCE
+#include "gpt2.h"
+
+#include "columns.h"
+#include "narrow.h"
+#include "next.h"
+#include "rows.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const pk_kernel gpt2_next_bf16_kernel, gpt2_next_i8_kernel;
+
+typedef struct {
+  const char *name;
+  const pk_kernel *program;
+  DLDataTypeCode code;
+  int bits;
+} Weights;
+
+static const Weights weight_kinds[] = {{"f32", &gpt2_next_kernel, kDLFloat, 32},
+                                       {"bf16", &gpt2_next_bf16_kernel, kDLBfloat, 16},
+                                       {"i8", &gpt2_next_i8_kernel, kDLInt, 8}};
+
+/* The matrices that --weights is about. */
+enum { MATRICES = 5 };
+static const int matrices[MATRICES] = {WTE, WQKV, WO, WUP, WDOWN};
+
+/* PART: the most tokens of a sequence that are read in one call. */
+enum { PART = 512 };
+
+typedef struct {
+  int32_t *token;
+  int64_t count, start; /* the cache begins with token[start] */
+} Sequence;
+
+typedef struct {
+  Layout layout;
+  const Weights *weights;
+  float *loaded;               /* all parameters as f32 */
+  void *parameter[PARAMETERS]; /* as the program takes them */
+  float *scale[MATRICES];
+  Sequence *sequence;
+  int64_t batch, positions, part, temporaries;
+  float *cache[2], *logits, *chosen; /* chosen: the logits of each sequence's last token */
+  int32_t *at, *last, *token;
+  pk_context *context;
+} Writer;
+
+/* ---- weights */
+
+/* The columns that have a scale each, of one layer; of wte the rows. */
+static int64_t scales_of(const Layout *layout, int parameter) {
+  return layout->shape[parameter][parameter == WTE ? 0 : parameter_axes[parameter] - 1];
+}
+
+static void narrow_matrix(Writer *w, int i, const float *from, int64_t rows, int64_t columns,
+                          int64_t part) {
+  const int parameter = matrices[i];
+  Tensor in, out, scale;
+  VIEW(&in, from, kDLFloat, rows, columns);
+  char *to = (char *)w->parameter[parameter] + part * rows * columns * w->weights->bits / 8;
+  view(&out, to, w->weights->code, w->weights->bits, 2, in.shape);
+  VIEW(&scale, w->scale[i] + part * scales_of(&w->layout, parameter), kDLFloat,
+       scales_of(&w->layout, parameter));
+  if (w->weights->bits == 16)
+    call(w->context, &narrow_kernel, (DLTensor *[]){&in.t, &out.t});
+  else
+    call(w->context, parameter == WTE ? &quantise_rows_kernel : &quantise_columns_kernel,
+         (DLTensor *[]){&in.t, &out.t, &scale.t});
+}
+
+static void narrow_parameter(Writer *w, int i) {
+  const int parameter = matrices[i], axes = parameter_axes[parameter];
+  const int64_t *shape = w->layout.shape[parameter], rows = shape[axes - 2],
+                columns = shape[axes - 1];
+  w->parameter[parameter] = memory(parameter_count(&w->layout, parameter) * w->weights->bits / 8);
+  for (int64_t part = 0; part < (axes == 3 ? shape[0] : 1); part++)
+    narrow_matrix(w, i, w->loaded + w->layout.start[parameter] + part * rows * columns, rows,
+                  columns, part);
+}
+
+static bool is_narrowed(int parameter) {
+  for (int i = 0; i < MATRICES; i++)
+    if (matrices[i] == parameter) return true;
+  return false;
+}
+
+/* What is not f32 has memory of its own, and the f32 that it was made of is given back. */
+static void place_parameters(Writer *w) {
+  for (int i = 0; i < MATRICES; i++) {
+    const int64_t layers = matrices[i] == WTE ? 1 : w->layout.sizes.layers;
+    w->scale[i] = memory(layers * scales_of(&w->layout, matrices[i]) * (int64_t)sizeof(float));
+  }
+  for (int i = 0; i < PARAMETERS; i++) w->parameter[i] = w->loaded + w->layout.start[i];
+  if (w->weights->bits == 32) return;
+  for (int i = 0; i < MATRICES; i++) narrow_parameter(w, i);
+  for (int i = 0; i < PARAMETERS; i++) {
+    if (is_narrowed(i)) continue;
+    const int64_t bytes = parameter_count(&w->layout, i) * (int64_t)sizeof(float);
+    w->parameter[i] = memcpy(memory(bytes), w->parameter[i], (size_t)bytes);
+  }
+  memory_free(w->loaded, w->layout.rows * ROW * (int64_t)sizeof(float));
+  w->loaded = NULL;
+}
+
+static void load(Writer *w, const char *path) {
+  Tensors tensors;
+  Sizes sizes;
+  int64_t step;
+  if (!tensors_open(&tensors, path)) exit(1);
+  const bool own = checkpoint_is_own(&tensors);
+  if (own ? !checkpoint_sizes(&tensors, &sizes, &step) : !published_sizes(&tensors, E, &sizes))
+    exit(1);
+  if (sizes.features != sizes.heads * E)
+    fail("%s is of a model that this program was not compiled for", path);
+  layout_make(&w->layout, &sizes);
+  w->loaded = memory(w->layout.rows * ROW * (int64_t)sizeof(float));
+  if (own ? !checkpoint_read(&tensors, &w->layout, (float *[3]){w->loaded, NULL, NULL})
+          : !published_read(&tensors, &w->layout, w->loaded))
+    exit(1);
+  tensors_close(&tensors);
+}
+
+/* ---- calls */
+
+/* `count` new tokens of each sequence, from w->token, at w->at; w->logits follow those in w->last.
+ */
+static void forward(Writer *w, int64_t count) {
+  const Sizes *s = &w->layout.sizes;
+  Tensor at, last, token, cache[2], parameter[PARAMETERS], scale[MATRICES], logits;
+  DLTensor *tensors[8 + PARAMETERS + MATRICES];
+  int n = 0;
+  VIEW(&at, w->at, kDLInt, w->batch);
+  VIEW(&last, w->last, kDLInt, w->batch);
+  VIEW(&token, w->token, kDLInt, w->batch, count);
+  for (int i = 0; i < 2; i++)
+    VIEW(&cache[i], w->cache[i], kDLFloat, s->layers, w->batch, s->heads, w->positions, E);
+  VIEW(&logits, w->logits, kDLFloat, w->batch, s->tokens);
+  for (int i = 0; i < PARAMETERS; i++)
+    view(&parameter[i], w->parameter[i], kDLFloat, 32, parameter_axes[i], w->layout.shape[i]);
+  parameter[WPE].shape[0] = w->positions; /* a shorter cache takes no more of them */
+  for (int i = 0; i < MATRICES; i++) {
+    const int64_t shape[2] = {s->layers, scales_of(&w->layout, matrices[i])};
+    const bool table = matrices[i] == WTE;
+    view(&scale[i], w->scale[i], kDLFloat, 32, table ? 1 : 2, table ? shape + 1 : shape);
+    view(&parameter[matrices[i]], w->parameter[matrices[i]], w->weights->code, w->weights->bits,
+         parameter_axes[matrices[i]], w->layout.shape[matrices[i]]);
+  }
+  tensors[n++] = &at.t;
+  tensors[n++] = &last.t;
+  tensors[n++] = &token.t;
+  for (int i = 0; i < 2; i++) tensors[n++] = &cache[i].t;
+  for (int i = 0; i < PARAMETERS; i++) tensors[n++] = &parameter[i].t;
+  for (int i = 0; i < MATRICES; i++) tensors[n++] = &scale[i].t;
+  tensors[n++] = &logits.t;
+  for (int i = 0; i < 2; i++) tensors[n++] = &cache[i].t;
+  if (w->temporaries == 0)
+    w->temporaries = pk_temporary_bytes(w->context, w->weights->program, tensors);
+  call(w->context, w->weights->program, tensors);
+}
+
+/* Reads the sequences from their starts. The first call has room for `room` tokens of each, which
+ * is as much as later ones need: the memory between kernels is then that of the first call. What
+ * lies behind a shorter sequence is overwritten. */
+static void read_sequences(Writer *w, int64_t room) {
+  int64_t longest = room;
+  for (int64_t b = 0; b < w->batch; b++) {
+    const int64_t length = w->sequence[b].count - w->sequence[b].start;
+    if (length > longest) longest = length;
+  }
+  for (int64_t from = 0; from < longest; from += w->part) {
+    const int64_t count = longest - from < w->part ? longest - from : w->part;
+    for (int64_t b = 0; b < w->batch; b++) {
+      const Sequence *q = &w->sequence[b];
+      const int64_t end = q->count - q->start - from; /* the sequence's, in this part */
+      w->at[b] = (int32_t)from;
+      w->last[b] = (int32_t)(end < 1 ? 0 : end < count ? end - 1 : count - 1);
+      for (int64_t i = 0; i < count; i++)
+        w->token[b * count + i] = i < end ? q->token[q->start + from + i] : 0;
+    }
+    forward(w, count);
+    for (int64_t b = 0; b < w->batch; b++) {
+      const int64_t end = w->sequence[b].count - w->sequence[b].start - from,
+                    tokens = w->layout.sizes.tokens;
+      if (end >= 1 && end <= count)
+        memcpy(w->chosen + b * tokens, w->logits + b * tokens, (size_t)tokens * sizeof(float));
+    }
+  }
+}
+
+/* The last token of each sequence. */
+static void read_next(Writer *w) {
+  for (int64_t b = 0; b < w->batch; b++) {
+    const Sequence *q = &w->sequence[b];
+    w->at[b] = (int32_t)(q->count - 1 - q->start);
+    w->last[b] = 0;
+    w->token[b] = q->token[q->count - 1];
+  }
+  forward(w, 1);
+  memcpy(w->chosen, w->logits, (size_t)(w->batch * w->layout.sizes.tokens) * sizeof(float));
+}
+
+/* ---- tokens */
+
+static int32_t choose(const Writer *w, const Options *o, int64_t b) {
+  const int64_t V = w->layout.sizes.tokens;
+  const float *logits = w->chosen + b * V;
+  int64_t best = 0;
+  double sum = 0;
+  for (int64_t i = 1; i < V; i++)
+    if (logits[i] > logits[best]) best = i;
+  if (o->temperature <= 0) return (int32_t)best;
+  for (int64_t i = 0; i < V; i++) sum += exp((double)(logits[i] - logits[best]) / o->temperature);
+  const uint64_t counter = (uint64_t)w->sequence[b].count + ((uint64_t)b << 40);
+  double left = random_unit((uint64_t)o->seed ^ UINT64_C(0x5eed), counter) * sum;
+  for (int64_t i = 0; i < V; i++) {
+    left -= exp((double)(logits[i] - logits[best]) / o->temperature);
+    if (left < 0) return (int32_t)i;
+  }
+  return (int32_t)best;
+}
+
+/* A full cache begins again with the second half of what it holds. */
+static bool make_room(Writer *w) {
+  bool full = false;
+  for (int64_t b = 0; b < w->batch; b++)
+    full |= w->sequence[b].count - w->sequence[b].start > w->positions;
+  for (int64_t b = 0; full && b < w->batch; b++) {
+    Sequence *q = &w->sequence[b];
+    const int64_t kept = (w->positions + 1) / 2;
+    if (q->count - q->start > kept) q->start = q->count - kept;
+  }
+  return full;
+}
+
+static void read_prompt(Writer *w, const Options *o, const Vocabulary *vocabulary, int64_t b) {
+  const char *prompt = o->prompts[b];
+  const int64_t bytes = (int64_t)strlen(prompt);
+  Sequence *q = &w->sequence[b];
+  if (bytes == 0) fail("the prompt is empty");
+  q->token = memory((bytes + o->length) * (int64_t)sizeof(int32_t));
+  q->count = tokens_of(vocabulary, (const unsigned char *)prompt, bytes, q->token);
+  if (q->count > w->positions)
+    fail("the prompt has %" PRId64 " tokens, the context %" PRId64, q->count, w->positions);
+  for (int64_t i = 0; i < q->count; i++)
+    if (q->token[i] >= w->layout.sizes.tokens)
+      fail("token %" PRId64 " of the prompt is %d: the checkpoint has %" PRId64, i, q->token[i],
+           w->layout.sizes.tokens);
+}
+
+static void open_writer(Writer *w, const Options *o, const Vocabulary *vocabulary) {
+  const Sizes *s = &w->layout.sizes;
+  const int64_t word = (int64_t)sizeof(float);
+  if (o->context > s->positions)
+    fail("--context: %s has %" PRId64 " positions", o->checkpoint, s->positions);
+  if (vocabulary_count(vocabulary) > s->tokens && o->encoder)
+    fail("%s has %" PRId64 " tokens, %s %" PRId64, o->encoder, vocabulary_count(vocabulary),
+         o->checkpoint, s->tokens);
+  w->positions = o->context ? o->context : s->positions;
+  w->batch = o->prompt_count;
+  w->part = w->positions < PART ? w->positions : PART;
+  w->sequence = memory(w->batch * (int64_t)sizeof *w->sequence);
+  for (int64_t b = 0; b < w->batch; b++) read_prompt(w, o, vocabulary, b);
+  for (int i = 0; i < 2; i++)
+    w->cache[i] = memory(s->layers * w->batch * s->features * w->positions * word);
+  w->logits = memory(w->batch * s->tokens * word);
+  w->chosen = memory(w->batch * s->tokens * word);
+  w->at = memory(w->batch * word);
+  w->last = memory(w->batch * word);
+  w->token = memory(w->batch * w->part * word);
+}
+
+static void print_sequences(const Writer *w, const Vocabulary *vocabulary) {
+  for (int64_t b = 0; b < w->batch; b++) {
+    if (b > 0) printf("----\n");
+    for (int64_t i = 0, bytes; i < w->sequence[b].count; i++) {
+      const unsigned char *text = token_bytes(vocabulary, w->sequence[b].token[i], &bytes);
+      fwrite(text, 1, (size_t)bytes, stdout);
+    }
+    printf("\n");
+  }
+}
+
+static void write_sequences(Writer *w, const Options *o) {
+  int64_t longest = 0, read = 0, heap = 0;
+  for (int64_t b = 0; b < w->batch; b++) {
+    if (w->sequence[b].count > longest) longest = w->sequence[b].count;
+    read += w->sequence[b].count;
+  }
+  const int64_t kept = longest + o->length > w->positions ? (w->positions + 1) / 2 : 0;
+  const double begin = now();
+  read_sequences(w, kept < w->part ? kept : w->part);
+  const double middle = now();
+  heap = heap_bytes();
+  for (int64_t n = 0; n < o->length; n++) {
+    for (int64_t b = 0; b < w->batch; b++) {
+      w->sequence[b].token[w->sequence[b].count] = choose(w, o, b);
+      w->sequence[b].count++;
+    }
+    if (n + 1 == o->length) break;
+    if (make_room(w))
+      read_sequences(w, 0);
+    else
+      read_next(w);
+  }
+  fprintf(stderr, "read %" PRId64 " tokens, %.0f tokens/s; wrote %" PRId64 ", %.0f tokens/s\n",
+          read, (double)read / (middle - begin), w->batch * o->length,
+          (double)(w->batch * o->length) / (now() - middle));
+  if (o->report) print_report(w->context, w->temporaries, heap_bytes() - heap);
+}
+
+static void close_writer(Writer *w) {
+  for (int i = 0; i < PARAMETERS; i++)
+    if (!w->loaded) free(w->parameter[i]);
+  for (int i = 0; i < MATRICES; i++) free(w->scale[i]);
+  for (int64_t b = 0; b < w->batch; b++) free(w->sequence[b].token);
+  void *rest[] = {w->loaded, w->sequence, w->cache[0], w->cache[1], w->logits,
+                  w->chosen, w->at,       w->last,     w->token};
+  for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) free(rest[i]);
+  pk_context_free(w->context);
+}
+
+void sample(const Options *given) {
+  Options o = *given;
+  Writer w = {0};
+  if (!o.checkpoint) fail("sample requires --checkpoint FILE");
+  if (o.prompt_count == 0) o.prompts[o.prompt_count++] = "The ";
+  for (size_t i = 0; i < sizeof weight_kinds / sizeof *weight_kinds; i++)
+    if (strcmp(o.weights, weight_kinds[i].name) == 0) w.weights = &weight_kinds[i];
+  if (!w.weights) fail("--weights: expected f32, bf16 or i8, found `%s`", o.weights);
+  Vocabulary *vocabulary = vocabulary_open(o.encoder, o.merges);
+  if (!vocabulary) exit(1);
+  load(&w, o.checkpoint);
+  open_writer(&w, &o, vocabulary);
+  w.context = open_context(&o);
+  place_parameters(&w);
+  write_sequences(&w, &o);
+  print_sequences(&w, vocabulary);
+  close_writer(&w);
+  vocabulary_close(vocabulary);
+}
