@@ -12,8 +12,8 @@
 
 static void check_end(Interp *in, const Instr *instr, const Box *box, int axis) {
   int64_t size = box->extent[axis], reach, last, start = box->start[axis], dim = box->dim[axis];
-  bool fits = start >= 0 && (size == 0 || (mul_i64(size - 1, box->stride[axis], &reach) &&
-                                           add_i64(start, reach, &last) && last < dim));
+  bool fits = size == 0 || (start >= 0 && mul_i64(size - 1, box->stride[axis], &reach) &&
+                            add_i64(start, reach, &last) && last < dim);
   if (fits || instr->flags & INSTR_EDGE) return;
   find_pair(
       in, instr, box->ref, FIND_SLICE, instr->span,
@@ -23,6 +23,18 @@ static void check_end(Interp *in, const Instr *instr, const Box *box, int axis) 
           ? ""
           : arena_printf(in->report->arena, " with step %lld", (long long)box->stride[axis]),
       (long long)start, (long long)dim);
+}
+
+static int64_t resolve_length(Interp *in, const Instr *instr, const Ref *ref, const Window *window,
+                              int axis) {
+  const Instr *length = ir_length(instr, window, axis);
+  if (!length) return resolve_dim(in->sizes, window->size[axis]);
+  const Value *value = value_of(in, length);
+  if (poison_at(value, 0))
+    find_pair(in, instr, ref, FIND_POISON_INDEX, instr->span,
+              "the length of a copy's window on `%s`, axis %d, is unspecified: %s", ref->name, axis,
+              poison_cause(in, value->poison[0]));
+  return value->i[0];
 }
 
 static Box resolve_window(Interp *in, const Instr *instr, const Ref *ref, const Window *window,
@@ -39,7 +51,7 @@ static Box resolve_window(Interp *in, const Instr *instr, const Ref *ref, const 
                 poison_cause(in, start->poison[0]));
     box.dim[i] = home->dim[i];
     box.start[i] = start->i[0];
-    box.extent[i] = resolve_dim(in->sizes, window->size[i]);
+    box.extent[i] = resolve_length(in, instr, ref, window, i);
     box.stride[i] = box.extent[i] > 1 ? window->stride[i] : 1;
     check_end(in, instr, &box, i);
     if (box.stride[i] > farthest_stride) box.stride[i] = farthest_stride;

@@ -20,12 +20,18 @@ static const char *ground_text(Gen *g, const Ref *ref) {
               ref->type.rank, braces(g, dims), braces(g, strides));
 }
 
-static const char *window_text(Gen *g, const Ref *ref, const Window *window, Instr *const *starts) {
+static const Expr *length_expr(Gen *g, const Instr *v, const Window *window, int axis) {
+  const Instr *length = ir_length(v, window, axis);
+  return length ? scalar_expr(g, length) : extent_expr(g, window->size[axis]);
+}
+
+static const char *window_text(Gen *g, const Instr *v, const Ref *ref, const Window *window,
+                               Instr *const *starts) {
   const char *start = "", *size = "", *step = "";
   for (int i = 0; i < ref->type.rank; i++) {
     const char *comma = i ? ", " : "";
     start = text(g, "%s%s%s", start, comma, scalar_text(g, starts[i]));
-    size = text(g, "%s%s%s", size, comma, extent_text(g, window->size[i]));
+    size = text(g, "%s%s%s", size, comma, expr_text(length_expr(g, v, window, i)));
     step = text(g, "%s%s%lld", step, comma, (long long)window->stride[i]);
   }
   return text(g, "{%s, %s, %s, %s}", ground_text(g, ref), braces(g, start), braces(g, size),
@@ -46,10 +52,10 @@ static const char *semaphore_text(Gen *g, const Instr *v) {
   return pointer_text(g, r->name, at);
 }
 
-static const char *window_bytes(Gen *g, const Ref *ref, const Window *window) {
+static const char *window_bytes(Gen *g, const Instr *v, const Ref *ref, const Window *window) {
   const Expr *bytes = number(g, dtype_bytes(ref->type.dtype));
   for (int i = 0; i < ref->type.rank; i++)
-    bytes = expr_sat_mul(&g->exprs, bytes, extent_expr(g, window->size[i]));
+    bytes = expr_sat_mul(&g->exprs, bytes, length_expr(g, v, window, i));
   return expr_text(bytes);
 }
 
@@ -62,9 +68,9 @@ static void emit_copy(CWriter *w, const Instr *v) {
   const Ref *from = v->ref, *to = v->target;
   line(w, "{");
   w->indent++;
-  line(w, "const pk_window from = %s;", window_text(g, from, &v->window, v->args));
+  line(w, "const pk_window from = %s;", window_text(g, v, from, &v->window, v->args));
   line(w, "const pk_window to = %s;",
-       window_text(g, to, &v->target_window, v->args + from->type.rank));
+       window_text(g, v, to, &v->target_window, v->args + from->type.rank));
   bool counts_bytes = v->semaphore->semaphore == SEM_DMA;
   line(w, "pk_copy_start(%s, %s, &from, &to, %s, %s);", reading(g, "worker"),
        pk_dtype_name(from->type.dtype), other_text(g, v),
@@ -87,7 +93,7 @@ void emit_dma(CWriter *w, Instr *v) {
       emit_copy(w, v);
       break;
     case OP_COPY_WAIT:
-      emit_wait(w, v, window_bytes(g, v->target, &v->target_window), " bytes");
+      emit_wait(w, v, window_bytes(g, v, v->target, &v->target_window), " bytes");
       break;
     case OP_SEM_SIGNAL:
       line(w, "pk_semaphore_signal(%s, %s);", semaphore_text(g, v),

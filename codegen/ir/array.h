@@ -41,8 +41,8 @@ bool dtype_has_inf(DType dtype);
 double dtype_top(DType dtype);  // the greatest value that is not NaN, and the least
 double dtype_bottom(DType dtype);
 bool dtype_holds(DType wide, DType narrow);  // each number of `narrow` is one of `wide`
-double dtype_spacing(DType dtype);  // at 1
-int dtype_precision(DType dtype);   // significant bits
+double dtype_spacing(DType dtype);           // at 1
+int dtype_precision(DType dtype);            // significant bits
 int dtype_least_exponent(DType dtype);
 
 #endif

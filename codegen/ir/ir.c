@@ -196,6 +196,19 @@ Instr *ir_store_value(const Instr *store) {
   return store->args[store->ref->type.rank];
 }
 
+int ir_length_count(const Instr *copy) {
+  int count = 0;
+  for (int i = 0; copy->ref && i < copy->ref->type.rank; i++) count += copy->window.length[i];
+  return count;
+}
+
+Instr *ir_length(const Instr *copy, const Window *window, int axis) {
+  int number = copy->nargs - ir_length_count(copy);
+  if (!window->length[axis]) return NULL;
+  for (int i = 0; i < axis; i++) number += window->length[i];
+  return copy->args[number];
+}
+
 Instr *const *ir_semaphore_index(const Instr *instr) {
   bool copies = instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT;
   return instr->args + (copies ? instr->ref->type.rank + instr->target->type.rank : 0);

@@ -157,13 +157,15 @@ typedef struct {
 } Region;
 
 // Which part of a ref a LOAD or STORE touches: along axis k, size[k] elements from start arg k,
-// stride[k] apart. A squeezed axis has size 1 and is absent from the value's shape. A start is
+// stride[k] apart. A squeezed axis has size 1 and is absent from the value's shape. Where
+// `length[k]`, which a copy's windows have in pairs, size[k] is 1 and an argument of the copy says
+// how many elements there are (ir_length). A start is
 // clamped so that the window lies inside the ref. Under a mask, or with INSTR_OPEN, it is not:
 // lanes outside the ref read `other`, or are not stored.
 typedef struct {
   Dim size[MAX_RANK];
   int64_t stride[MAX_RANK];
-  bool squeeze[MAX_RANK];
+  bool squeeze[MAX_RANK], length[MAX_RANK];
 } Window;
 
 enum { DOT_LABELS = 16 };  // labels of one DOT are 0 .. DOT_LABELS-1
@@ -328,7 +330,11 @@ static inline bool has_result(const Instr *instr) { return instr->type.dtype != 
 // * M) are taken apart.
 bool ir_same_elements(const Kernel *k, const Type *a, const Type *b);
 Instr *ir_store_value(const Instr *store);  // the value argument of a STORE
-Instr *ir_mask(const Instr *instr);         // of a masked LOAD or STORE, else NULL
+// How many elements a copy's window has along an axis, where an argument says that; else NULL. Such
+// arguments are the last ones, and never below 0.
+Instr *ir_length(const Instr *copy, const Window *window, int axis);
+int ir_length_count(const Instr *copy);
+Instr *ir_mask(const Instr *instr);  // of a masked LOAD or STORE, else NULL
 // The index arguments of a semaphore op or copy, behind those of its windows.
 Instr *const *ir_semaphore_index(const Instr *instr);
 static inline bool ref_is_operand(const Ref *r) {

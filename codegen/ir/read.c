@@ -156,7 +156,13 @@ static void read_labels(Reader *r, Instr *instr, const Values *args) {
   advance(r);
 }
 
-static Ref *read_window_of(Reader *r, Window *w, Values *args) {
+static void push_value(Reader *r, Values *args) {
+  Instr *value = find_value(r);
+  if (value) LIST_PUSH(r->arena, args, value);
+}
+
+// lengths: those of a copy's window go there; NULL where there are none.
+static Ref *read_window_of(Reader *r, Window *w, Values *args, Values *lengths) {
   Ref *ref = find_ref(r);
   if (!ref) return NULL;
   expect_mark(r, '[');
@@ -168,20 +174,19 @@ static Ref *read_window_of(Reader *r, Window *w, Values *args) {
     w->size[i] = 1;
     w->squeeze[i] = !accept_mark(r, ':');
     if (w->squeeze[i]) continue;
-    w->size[i] = read_dim(r);
+    w->length[i] = lengths && r->token.kind == T_VALUE;
+    if (w->length[i])
+      push_value(r, lengths);
+    else
+      w->size[i] = read_dim(r);
     if (accept_name(r, "step")) w->stride[i] = expect_int(r);
   }
   expect_mark(r, ']');
   return ref;
 }
 
-static void push_value(Reader *r, Values *args) {
-  Instr *value = find_value(r);
-  if (value) LIST_PUSH(r->arena, args, value);
-}
-
 static void read_window(Reader *r, Instr *instr, Values *args) {
-  instr->ref = read_window_of(r, &instr->window, args);
+  instr->ref = read_window_of(r, &instr->window, args, NULL);
   if (instr->op == OP_STORE) {
     expect_mark(r, ',');
     push_value(r, args);
@@ -203,14 +208,19 @@ static void read_element(Reader *r, Instr *instr, Values *args) {
 }
 
 static void read_copy(Reader *r, Instr *instr, Values *args) {
-  instr->ref = read_window_of(r, &instr->window, args);
+  Values lengths = {0}, same = {0};
+  instr->ref = read_window_of(r, &instr->window, args, &lengths);
   expect_name(r, "to");
-  instr->target = read_window_of(r, &instr->target_window, args);
+  instr->target = read_window_of(r, &instr->target_window, args, &same);
+  bool paired = lengths.count == same.count;
+  for (int i = 0; paired && i < same.count; i++) paired = lengths.at[i] == same.at[i];
+  if (!paired) complain(r, "the lengths of both windows are the same values", "");
   expect_name(r, "on");
   read_element(r, instr, args);
   if (accept_name(r, "priority")) instr->ival = expect_int(r);
   if (accept_name(r, "edge")) instr->flags |= INSTR_EDGE;
   if (accept_name(r, "other")) push_value(r, args), instr->flags |= INSTR_OTHER;
+  for (int i = 0; i < lengths.count; i++) LIST_PUSH(r->arena, args, lengths.at[i]);
 }
 
 static void read_semaphore(Reader *r, Instr *instr, Values *args) {

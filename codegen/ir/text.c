@@ -148,14 +148,19 @@ static void put_args(Printer *p, const Instr *instr, int from, const char *befor
     buf_printf(p->out, "%s%%%d", i == from ? before : ", ", instr->args[i]->id);
 }
 
-static void put_window_of(Printer *p, const Ref *ref, const Window *window, Instr *const *starts) {
+static void put_window_of(Printer *p, const Instr *instr, const Ref *ref, const Window *window,
+                          Instr *const *starts) {
   put_ref(p, ref);
   buf_putc(p->out, '[');
   for (int i = 0; i < ref->type.rank; i++) {
     buf_printf(p->out, "%s%%%d", i ? ", " : "", starts[i]->id);
     if (window->squeeze[i]) continue;
     buf_puts(p->out, " : ");
-    put_dim(p, window->size[i]);
+    const Instr *length = ir_length(instr, window, i);
+    if (length)
+      buf_printf(p->out, "%%%d", length->id);
+    else
+      put_dim(p, window->size[i]);
     if (window->stride[i] != 1) buf_printf(p->out, " step %lld", (long long)window->stride[i]);
   }
   buf_putc(p->out, ']');
@@ -163,7 +168,7 @@ static void put_window_of(Printer *p, const Ref *ref, const Window *window, Inst
 
 static void put_window(Printer *p, const Instr *instr) {
   buf_putc(p->out, ' ');
-  put_window_of(p, instr->ref, &instr->window, instr->args);
+  put_window_of(p, instr, instr->ref, &instr->window, instr->args);
   int next = instr->ref->type.rank;
   if (instr->op == OP_STORE && next < instr->nargs)
     buf_printf(p->out, ", %%%d", instr->args[next++]->id);
@@ -185,15 +190,16 @@ static void put_element(Printer *p, const Instr *instr) {
 
 static void put_copy(Printer *p, const Instr *instr) {
   buf_putc(p->out, ' ');
-  put_window_of(p, instr->ref, &instr->window, instr->args);
+  put_window_of(p, instr, instr->ref, &instr->window, instr->args);
   buf_puts(p->out, " to ");
-  put_window_of(p, instr->target, &instr->target_window, instr->args + instr->ref->type.rank);
+  put_window_of(p, instr, instr->target, &instr->target_window,
+                instr->args + instr->ref->type.rank);
   buf_puts(p->out, " on ");
   put_element(p, instr);
   if (instr->ival) buf_printf(p->out, " priority %lld", (long long)instr->ival);
   if (instr->flags & INSTR_EDGE) buf_puts(p->out, " edge");
   if (instr->flags & INSTR_OTHER)
-    buf_printf(p->out, " other %%%d", instr->args[instr->nargs - 1]->id);
+    buf_printf(p->out, " other %%%d", instr->args[instr->nargs - 1]->id);  // no lengths then
 }
 
 static void put_semaphore(Printer *p, const Instr *instr) {

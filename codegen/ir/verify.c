@@ -316,7 +316,10 @@ static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
   int first = (int)(ir_semaphore_index(instr) - instr->args);
   bool amount = instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT,
        other = instr->flags & INSTR_OTHER;
-  RULE(instr->nargs == first + s->type.rank + amount + other, "%d arguments", instr->nargs);
+  int lengths = copy ? ir_length_count(instr) : 0;
+  RULE(instr->nargs == first + s->type.rank + amount + other + lengths, "%d arguments",
+       instr->nargs);
+  RULE(!other || !lengths, "a copy of run-time length has no `other`");
   for (int i = first; !v->message && i < instr->nargs - other; i++)
     RULE(is_scalar(instr->args[i], DT_I64), "argument %d is not an i64 scalar", i);
   if (instr->op == OP_SEM_READ) RULE(is_scalar(instr, DT_I32), "the result is not an i32 scalar");
@@ -336,6 +339,12 @@ static void check_copy(Verifier *v, const Instr *instr) {
   check_window(v, instr, to, &instr->target_window, instr->args + from->type.rank);
   Type a = window_type(from, &instr->window), b = window_type(to, &instr->target_window);
   RULE(same_type(&a, &b), "the windows differ in type");
+  for (int i = 0, j = 0; !v->message && i < from->type.rank; i++) {
+    if (instr->window.squeeze[i]) continue;
+    while (instr->target_window.squeeze[j]) j++;
+    RULE(instr->window.length[i] == instr->target_window.length[j++],
+         "axis %d has a run-time length in one window only", i);
+  }
   if (instr->flags & INSTR_OTHER)
     RULE(is_scalar(instr->args[instr->nargs - 1], a.dtype),
          "`other` is not a scalar of that dtype");

@@ -156,53 +156,35 @@ static Value lower_async_copy(Lower *l, const Call *call) {
   return (Value){.kind = V_COPY, .copy = copy};
 }
 
-static void emit_copy(Lower *l, Op op, const Copy *copy, int64_t priority, Span span) {
-  Instr *args[3 * MAX_RANK];
+// The windows of a copy have lengths in the same order, since they have them in pairs.
+static int list_lengths(Lower *l, View *from, View *to, Instr **args, Span span) {
   int count = 0;
-  const View *parts[] = {&copy->from, &copy->to, &copy->semaphore};
+  for (int i = 0; i < from->ref->type.rank; i++) {
+    from->window.length[i] = from->lengths[i] != NULL;
+    if (from->lengths[i])
+      args[count++] =
+          emit2(l, OP_MAX, type_scalar(DT_I64), span, from->lengths[i], index_const(l, 0, span));
+  }
+  for (int i = 0; i < to->ref->type.rank; i++) to->window.length[i] = to->lengths[i] != NULL;
+  return count;
+}
+
+static void emit_copy(Lower *l, Op op, const Copy *described, int64_t priority, Span span) {
+  Instr *args[4 * MAX_RANK], *lengths[MAX_RANK];
+  int count = 0;
+  Copy copy = *described;
+  int length_count = list_lengths(l, &copy.from, &copy.to, lengths, span);
+  const View *parts[] = {&copy.from, &copy.to, &copy.semaphore};
   for (int p = 0; p < 3; p++)
     for (int i = 0; i < parts[p]->ref->type.rank; i++) args[count++] = parts[p]->starts[i];
+  for (int i = 0; i < length_count; i++) args[count++] = lengths[i];
   Instr *instr = emit(l, op, no_result, span, count, args);
-  instr->ref = copy->from.ref;
-  instr->window = copy->from.window;
-  instr->target = copy->to.ref;
-  instr->target_window = copy->to.window;
-  instr->semaphore = copy->semaphore.ref;
+  instr->ref = copy.from.ref;
+  instr->window = copy.from.window;
+  instr->target = copy.to.ref;
+  instr->target_window = copy.to.window;
+  instr->semaphore = copy.semaphore.ref;
   instr->ival = priority;
-}
-
-static void move_start(Lower *l, View *view, int axis, Instr *i, Span span) {
-  Type index = type_scalar(DT_I64);
-  int64_t stride = view->window.stride[axis];
-  if (stride != 1) i = emit2(l, OP_MUL, index, span, i, index_const(l, stride, span));
-  view->starts[axis] = emit2(l, OP_ADD, index, span, view->starts[axis], i);
-  view->window.stride[axis] = 1;
-  view->lengths[axis] = NULL;
-}
-
-// A run-time length is a loop over copies of one row each. They use the semaphore together, so
-// their waits prove all of them complete.
-static void emit_copies(Lower *l, Op op, const Copy *copy, int64_t priority, Span span) {
-  int from = 0, to = 0, i = 0;
-  for (; i < copy->from.type.rank; i++, from++, to++) {
-    from = next_axis(&copy->from, from);
-    to = next_axis(&copy->to, to);
-    if (copy->from.lengths[from]) break;
-  }
-  if (i == copy->from.type.rank) {
-    emit_copy(l, op, copy, priority, span);
-    return;
-  }
-  Frame frame;
-  Copy row = *copy;
-  Instr *first = index_const(l, 0, span), *length = copy->from.lengths[from];
-  Region *body = enter_region(l, &frame);
-  body->arg = ir_new(l->k, OP_ARG, type_scalar(DT_I64), span, 0, NULL);
-  move_start(l, &row.from, from, body->arg, span);
-  move_start(l, &row.to, to, body->arg, span);
-  emit_copies(l, op, &row, priority, span);
-  leave_region(l);
-  emit2(l, OP_FOR, no_result, span, first, length)->regions[0] = body;
 }
 
 static bool lower_priority(Lower *l, const Node *node, int64_t *priority) {
@@ -245,7 +227,7 @@ Value lower_method(Lower *l, const Node *node) {
   if (!lower_priority(l, node, &priority) ||
       !check_copy_kind(l, &v.copy->semaphore, op, node->name_span))
     return value_error();
-  emit_copies(l, op, v.copy, priority, node->span);
+  emit_copy(l, op, v.copy, priority, node->span);
   return (Value){.kind = V_VOID};
 }
 

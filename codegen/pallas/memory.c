@@ -14,14 +14,15 @@ typedef struct {
   const Ref *ref;
   const Window *window;
   Instr *const *starts;
-  bool slices;  // squeezed axes are slices of one
-  bool open;    // starts stay as they are: what lies outside is left out
+  bool slices;        // squeezed axes are slices of one
+  bool open;          // starts stay as they are: what lies outside is left out
+  const Instr *copy;  // that it is a window of, or NULL
 } Part;
 
 static bool is_whole_axis(const Part *part, int axis) {
   const Window *w = part->window;
-  bool whole =
-      w->size[axis] == part->ref->type.dim[axis] && w->stride[axis] == 1 && !w->squeeze[axis];
+  bool whole = !w->length[axis] && w->size[axis] == part->ref->type.dim[axis] &&
+               w->stride[axis] == 1 && !w->squeeze[axis];
   return whole && ir_is_const(part->starts[axis], 0);
 }
 
@@ -33,6 +34,7 @@ static const char *start_text(Py *p, const Part *part, int axis) {
           reach = (size - 1) * part->window->stride[axis] + 1;
   const char *text = py_use(p, start, PY_CHOICE);
   if (part->open) return text;
+  if (part->window->length[axis]) return low >= 0 ? text : py_text(p, "jnp.maximum(%s, 0)", text);
   if (!dim_is_const(dim) || !dim_is_const(size))
     return low >= 0 ? text : py_text(p, "jnp.maximum(%s, 0)", text);
   if (low >= 0 && high <= dim - reach) return text;
@@ -54,7 +56,7 @@ static bool is_mixed(const Part *part, bool masked) {
 }
 
 static Part part_of(const Instr *v) {
-  Part part = {v->ref, &v->window, v->args, false, false};
+  Part part = {v->ref, &v->window, v->args, false, false, op_is_dma(v->op) ? v : NULL};
   part.slices = (v->op == OP_LOAD || v->op == OP_STORE) &&
                 is_mixed(&part, v->op == OP_STORE && v->flags & INSTR_MASKED);
   return part;
@@ -67,12 +69,14 @@ static const char *axis_text(Py *p, const Part *part, int axis) {
   if (is_whole_axis(part, axis)) return py_use(p, part->starts[axis], PY_CHOICE), ":";
   if (w->squeeze[axis])
     return py_text(p, part->slices ? "pl.ds(%s, 1)" : "%s", start_text(p, part, axis));
-  if (start->op == OP_CONST && dim_is_const(w->size[axis]) && stride == 1) {
+  Instr *length = part->copy ? ir_length(part->copy, w, axis) : NULL;
+  if (start->op == OP_CONST && dim_is_const(w->size[axis]) && stride == 1 && !length) {
     py_use(p, part->starts[axis], PY_CHOICE);
     return py_text(p, "%lld:%lld", (long long)start->ival,
                    (long long)(start->ival + w->size[axis]));
   }
-  const char *from = start_text(p, part, axis), *size = py_dim(p, w->size[axis]);
+  const char *from = start_text(p, part, axis),
+             *size = length ? py_use(p, length, PY_CHOICE) : py_dim(p, w->size[axis]);
   return stride == 1 ? py_text(p, "pl.ds(%s, %s)", from, size)
                      : py_text(p, "pl.ds(%s, %s, stride=%lld)", from, size, stride);
 }
@@ -394,15 +398,15 @@ static void note_least(Py *p, const Part *part) {
   for (int i = 0; i < part->ref->type.rank; i++) {
     int64_t reach = (part->window->size[i] - 1) * part->window->stride[i] + 1,
             *least = &p->room[part->ref->id].least[i];
-    if (dim_is_const(part->window->size[i]) && !dim_is_const(part->ref->type.dim[i]) &&
-        reach > *least)
+    if (!part->window->length[i] && dim_is_const(part->window->size[i]) &&
+        !dim_is_const(part->ref->type.dim[i]) && reach > *least)
       *least = reach;
   }
 }
 
 void py_copy(Py *p, Instr *v) {
   const Part from = part_of(v),
-             to = {v->target, &v->target_window, v->args + v->ref->type.rank, false, false};
+             to = {v->target, &v->target_window, v->args + v->ref->type.rank, false, false, v};
   if (v->flags & INSTR_EDGE) {
     const Instr *other = v->flags & INSTR_OTHER ? v->args[v->nargs - 1] : NULL;
     if (from.ref->space == SPACE_ANY) make_room(p, &from, other ? py(other)->text : NULL, v->span);

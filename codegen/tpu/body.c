@@ -48,6 +48,7 @@ static void note_signalled(Instr *instr, void *context) {
 }
 
 static void mark_copy(Builder *b, const Instr *copy) {
+  for (int i = copy->nargs - ir_length_count(copy); i < copy->nargs; i++) decide(b, copy->args[i]);
   bool edge = (copy->flags & INSTR_EDGE) != 0;
   int starts = (int)(ir_semaphore_index(copy) - copy->args);
   b->body->copies = true;

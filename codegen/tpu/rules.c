@@ -378,6 +378,13 @@ static void check_aligned(Rules *r, const Instr *v, const Ref *ref, const Window
                                  : tpu_tile_sublanes(r->chip, ref->type.dtype);
     int64_t size = extent_of(r, w->size[i]), dim = extent_of(r, ref->type.dim[i]);
     if (size == dim && w->stride[i] == 1) continue;
+    if (w->length[i]) {
+      if (is_multiple(starts[i], tile) && is_multiple(ir_length(v, w, i), tile)) continue;
+      FIND(r, v->span, ERR_TPU_ALIGNMENT,
+           "%s of `%s`, axis %d: its start and length are not known to be multiples of %lld", what,
+           ref->name, i, (long long)tile);
+      return;
+    }
     bool placed = is_multiple(starts[i], tile);
     if (placed && size % tile == 0) continue;
     FIND(r, v->span, ERR_TPU_ALIGNMENT,

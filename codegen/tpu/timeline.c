@@ -125,7 +125,9 @@ static int64_t copy_bytes(const Core *c, const GridEval *e, const Instr *copy, b
   int64_t count = 1;
   for (int d = 0; d < ref->type.rank; d++) {
     const Instr *start = copy->args[d + (target ? copy->ref->type.rank : 0)];
-    int64_t size = extent_of(c, w->size[d]), dim = extent_of(c, ref->type.dim[d]);
+    const Instr *length = ir_length(copy, w, d);
+    int64_t dim = extent_of(c, ref->type.dim[d]), size = extent_of(c, w->size[d]);
+    if (length) size = e->known[length->id] ? e->value[length->id] : dim;
     if (copy->flags & INSTR_EDGE && e->known[start->id] && w->stride[d] == 1) {
       int64_t low = e->value[start->id] < 0 ? 0 : e->value[start->id], high = e->value[start->id];
       size = !add_i64(high, size, &high) || high > dim ? dim - low : high - low;
