@@ -150,6 +150,22 @@ const char *intern_n(const char *text, size_t length) {
 
 const char *intern(const char *text) { return intern_n(text, strlen(text)); }
 
+const char *intern_vprintf(const char *format, va_list args) {
+  Buf buf = {0};
+  buf_vprintf(&buf, format, args);
+  const char *result = intern(buf.text);
+  buf_free(&buf);
+  return result;
+}
+
+const char *intern_printf(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const char *result = intern_vprintf(format, args);
+  va_end(args);
+  return result;
+}
+
 // ---- text buffers
 
 static void buf_reserve(Buf *buf, size_t more) {

@@ -36,6 +36,8 @@ char *arena_vprintf(Arena *arena, const char *format, va_list args);
 
 // Interned for the life of the process: equal text gives the equal pointer.
 const char *intern(const char *text);
+const char *intern_printf(const char *format, ...) PRINTF_LIKE(1, 2);
+const char *intern_vprintf(const char *format, va_list args);
 const char *intern_n(const char *text, size_t length);
 
 // A growing array in an arena: LIST(T) is { T *at; int count, capacity; }.

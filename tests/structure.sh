@@ -135,6 +135,11 @@ rule "only lowering, and who hands it the tree, sees the syntax tree" 'dsl/ast\.
   $(find codegen -name '*.[ch]' ! -path 'codegen/lower/*' ! -path 'codegen/run/program.*' ! -path 'codegen/verbs/*')
 rule "no generated or private headers in include/pk" '"' $(find include/pk -type f)
 
+# Decisions are data: names of C functions, and C itself, belong to emission, and nothing reads text that was written.
+if found=$(grep -nE '"[^"]*\bpks?_' codegen/loops/*.[ch]); then wrong "loops names no function of C" "$found"; else ok; fi
+if found=$(grep -nE '\b(strstr|strn?cmp|strchr|strrchr|strtol|strtoll|strspn|strcspn)\(' $(ls codegen/loops/*.c codegen/emit/*.c |
+  grep -vE '/(scope|target|explain)\.c$') | grep -vE '(k|step)->name'); then wrong "nothing is decided by reading text" "$found"; else ok; fi
+
 if command -v lemon >/dev/null && [ -e dsl/parser.y ]; then
   dir=$(mktemp -d)
   if lemon -q -l -d"$dir" dsl/parser.y >"$dir/log" 2>&1; then ok; else

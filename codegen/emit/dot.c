@@ -178,5 +178,5 @@ void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row,
     otherwise = "else ";
   }
   if (*otherwise) line(w, "else");
-  line(w, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", kind->name, product);
+  line(w, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", micro_kernel_name(kind), product);
 }

@@ -84,7 +84,7 @@ static const Expr *taken_index(Gen *g, const Instr *v, const Expr *const *at, Di
   const Expr *inner[MAX_RANK];
   memcpy(inner, at, sizeof inner);
   if (v->op == OP_TAKE) inner[0] = at[v->ival];
-  const Expr *index = expr_cast(&g->exprs, "int64_t", read(g, v->args[1], inner)),
+  const Expr *index = expr_cast(&g->exprs, DT_I64, read(g, v->args[1], inner)),
              *last = expr_sub(&g->exprs, extent_expr(g, extent), number(g, 1));
   return expr_call(&g->exprs, "pk_start", index, last, NULL);
 }
@@ -306,7 +306,7 @@ static void emit_arg_reduce(CWriter *w, Instr *v) {
   line(w, "%s = %s;", value, here);
   close_block(w);
   close_block(w);
-  write(w, v, loops.at, expr_cast(&g->exprs, "int32_t", symbol(g, best)));
+  write(w, v, loops.at, expr_cast(&g->exprs, DT_I32, symbol(g, best)));
   close_loops(w, &loops);
 }
 
@@ -353,7 +353,7 @@ static void emit_sort(CWriter *w, Instr *v) {
   const char *key =
       is_float(t)   ? text(g, "pk_sort_key_%s(%s, %s)", lane_type(t), expr_text(element), descends)
       : t == DT_U64 ? text(g, "pk_sort_key_u64(%s)", expr_text(element))
-                    : expr_text(expr_cast(&g->exprs, "int64_t", element));
+                    : expr_text(expr_cast(&g->exprs, DT_I64, element));
   line(w, "for (int64_t %s = 0; %s < %s; %s++) %s[%s] = %s;", k, k, extent, k, keys_at, k, key);
   const char *order = unique_name(&w->names, "order");
   line(w, "const int64_t *const %s = pk_argsort(%s, %s, %s, %s);", order, keys_at, stride, extent,
@@ -361,8 +361,7 @@ static void emit_sort(CWriter *w, Instr *v) {
   open_block(w, "for (int64_t %s = 0; %s < %s; %s++)", k, k, extent, k);
   memcpy(to, at, sizeof to);
   at[axis] = expr_code(&g->exprs, text(g, "%s[%s]", order, k));
-  write(w, v, to,
-        v->op == OP_ARGSORT ? expr_cast(&g->exprs, "int32_t", at[axis]) : read(g, from, at));
+  write(w, v, to, v->op == OP_ARGSORT ? expr_cast(&g->exprs, DT_I32, at[axis]) : read(g, from, at));
   close_block(w);
   close_loops(w, &loops);
 }
@@ -378,10 +377,10 @@ static const Expr *product(Gen *g, const Instr *v, const Expr *a, const Expr *b)
   ExprPool *pool = &g->exprs;
   if (is_float(v->args[0]->type.dtype)) return expr_mul(pool, a, b);
   if (is_wide(v->type.dtype))
-    return expr_call(pool, "pk_idx_mul", expr_cast(pool, "int64_t", a),
-                     expr_cast(pool, "int64_t", b), NULL);
-  return expr_call(pool, "pks_mul_i32", expr_cast(pool, "int32_t", a),
-                   expr_cast(pool, "int32_t", b), NULL);
+    return expr_call(pool, "pk_idx_mul", expr_cast(pool, DT_I64, a), expr_cast(pool, DT_I64, b),
+                     NULL);
+  return expr_call(pool, "pks_mul_i32", expr_cast(pool, DT_I32, a), expr_cast(pool, DT_I32, b),
+                   NULL);
 }
 
 // Declares `sum` and adds up all terms of one result element.
@@ -451,7 +450,7 @@ static void emit_products(CWriter *w, Instr *v) {
   line(w, "  .to = %s, .ldto = %s, .padded = true,", address(g, &to, batch, loops.at),
        expr_text(expr_mul(&g->exprs, number(g, 4), to.stride[n - 2])));
   line(w, "};");
-  line(w, "pk_dot_product_%s(&%s);", kind->name, product);
+  line(w, "pk_dot_product_%s(&%s);", micro_kernel_name(kind), product);
   close_loops(w, &loops);
 }
 
@@ -489,7 +488,7 @@ static void emit_wide_products(CWriter *w, Instr *v) {
        matrix_address(w, v, &to, &v->type, v->labels.out, &loops), expr_text(to.stride[n - 2]),
        expr_text(to.stride[n - 1]));
   line(w, "};");
-  line(w, "pk_dot_wide_%s(&%s);", val(v)->kind->name, product);
+  line(w, "pk_dot_wide_%s(&%s);", micro_kernel_name(val(v)->kind), product);
   close_loops(w, &loops);
 }
 
@@ -501,7 +500,7 @@ static void emit_contractions(CWriter *w, Instr *v) {
   emit_contraction(w, v, of_label, sum);
   DType t = v->type.dtype;
   bool is_unsigned = t == DT_U32 || t == DT_U64;
-  write(w, v, loops.at, is_unsigned ? expr_cast(&g->exprs, scalar_type(t), sum) : sum);
+  write(w, v, loops.at, is_unsigned ? expr_cast(&g->exprs, t, sum) : sum);
   close_loops(w, &loops);
 }
 

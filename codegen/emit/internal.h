@@ -23,6 +23,30 @@ void close_block(CWriter *w);
 void show_source(CWriter *w, Span span);
 void show_sources(CWriter *w, Instr *const *members, int count);
 
+// .. words of C
+const char *reading(Gen *g, const char *name);  // a variable of the C function, which is read here
+const Expr *pointer_expr(Gen *g, const char *base, const Expr *offset);  // base + offset
+const char *pointer_text(Gen *g, const char *base, const Expr *offset);
+const char *ctype(DType t);                 // of an element in memory
+const char *quoted(Gen *g, const char *s);  // as a C string
+
+// op_text.c
+const char *expr_text(const Expr *e);  // as C, interned; its symbols are read from now on
+const char *extent_text(Gen *g, Dim d);
+const char *demand_text(Gen *g, Demand demand, Dim d);
+const char *scalar_text(Gen *g, const Instr *instr);
+const char *vector_op_text(const Instr *instr, const char *const *args);
+const char *lane_type(DType t);    // "f32", "i32", "u32"
+const char *bits_lane(DType t);    // .. where signed or not is the same: "f32", "i32", "mask"
+const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
+const char *scalar_type(DType t);  // C type of a rank-0 value
+const char *const_text(const Instr *constant);
+const char *f32_text(double value);
+// to a rank-0 value as its array would hold it
+const char *element_pointer(Gen *g, const Instr *value);
+// what 32 bits computed, brought back to t
+const char *narrowed(bool lanes, DType t, const char *expression);
+
 // declare.c
 typedef const Expr *(*Value)(Gen *g, const void *of, int k);
 typedef struct {
@@ -100,6 +124,15 @@ const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr 
 const char *reduce_operation(const Instr *v);  // "add", "max" ..
 const char *reduce_lanes(const Instr *v);      // lane type it works in
 const char *reduce_identity(Gen *g, const Instr *v);
+
+// micro_kernel.c
+const char *micro_kernel_name(const DotKind *kind);  // the end of its functions' names
+void put_dot_headers(Gen *g, Buf *out);              // those that the C needs
+// the function that packs an operand
+const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed);
+const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed);
+// .. reads the right one in place
+const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed);
 
 // dot.c
 void pack_left(CWriter *w, const Instr *dot);  // where it is not in rows

@@ -317,7 +317,7 @@ static const char *pad_text(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
   if (!ref->has_pad) return "0";
   if (ref->array.dtype == DT_BOOL) return ref->pad->ival ? "1" : "0";
-  const char *pad = const_text(g, ref->pad);
+  const char *pad = const_text(ref->pad);
   return r->element == DT_BF16 ? text(g, "pks_bits_bf16(%s)", pad) : pad;
 }
 

@@ -116,10 +116,7 @@ static const Expr *wide_iota(Context *x, DType t, const Expr *at, bool varies) {
   return is_float(t) ? call(x, "pk_cast_i64_f64", ints, NULL) : ints;
 }
 
-static const char *int_type(const Instr *v) {
-  return is_float(v->type.dtype) && !is_wide(v->type.dtype) ? "int32_t"
-                                                            : scalar_type(v->type.dtype);
-}
+static DType int_type(DType t) { return is_float(t) && !is_wide(t) ? DT_I32 : t; }
 
 static const Expr *iota(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   ExprPool *pool = &x->g->exprs;
@@ -128,13 +125,14 @@ static const Expr *iota(Context *x, const Instr *v, const Expr *const *index, bo
   if (is_row_index(v, x->g->batch)) at = call(x, "pk_own_row", at, x->g->batch->own);
   bool varies = lanes && v->ival == v->type.rank - 1;
   if (lanes && is_wide(t)) return wide_iota(x, t, varies ? index[v->ival] : at, varies);
-  const Expr *ints = expr_cast(pool, lanes ? "int32_t" : int_type(v), varies ? index[v->ival] : at);
+  const Expr *ints = expr_cast(pool, lanes ? DT_I32 : int_type(t), varies ? index[v->ival] : at);
   if (lanes) ints = splat(x, DT_I32, ints);
   if (varies) ints = call(x, "pk_add_i32", ints, code(x, "pk_lane_i32()"));
   if (is_float(t) && !is_wide(t))
-    ints = lanes ? call(x, "pk_cast_i32_f32", ints, NULL) : expr_cast(pool, "float", ints);
+    ints = lanes ? call(x, "pk_cast_i32_f32", ints, NULL) : expr_cast(pool, DT_F32, ints);
+  if (!lanes) return expr_narrow(pool, t, ints);
   bool narrow = is_narrow_float(t) || is_narrow_integer(t);
-  return narrow ? code(x, narrowed(x->g, lanes ? "pk" : "pks", t, expr_text(ints))) : ints;
+  return narrow ? code(x, narrowed(true, t, expr_text(ints))) : ints;
 }
 
 static const Expr *broadcast(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
@@ -173,7 +171,7 @@ static const Expr *compare_with_index(Context *x, const Instr *v, const Expr *co
   const Expr *a = at_index(x, v->args[0]->args[0], index, lanes),
              *b = scalar_expr(x->g, v->args[1]->args[0]);
   if (lanes) return call(x, text(x->g, "pk_%s_i32_i64", op_info[v->op].name), a, b);
-  const Expr *two[2] = {expr_cast(&x->g->exprs, "int64_t", a), b};
+  const Expr *two[2] = {expr_cast(&x->g->exprs, DT_I64, a), b};
   return scalar_op(x->g, v, two);
 }
 
@@ -186,7 +184,7 @@ static const Expr *compute(Context *x, const Instr *v, const Expr *const *index,
   for (int i = 0; i < v->nargs; i++) args[i] = at_index(x, v->args[i], index, lanes);
   if (!lanes) return scalar_op(x->g, v, args);
   for (int i = 0; i < v->nargs; i++) texts[i] = expr_text(args[i]);
-  return code(x, vector_op_text(x->g, v, texts));
+  return code(x, vector_op_text(v, texts));
 }
 
 static const Expr *at_index(Context *x, const Instr *v, const Expr *const *index, bool lanes) {

@@ -29,9 +29,8 @@ static const Expr *room_of(Gen *g, const Buffer *b) {
 static void keep_copies(Gen *g, const RefGen *r) {
   const Expr *most = number(g, g->target->kept_bytes);
   r->buffer->pitch = pitch_of(g, r->buffer);
-  r->buffer->copies =
-      expr_declared(&g->exprs, text(g, "a.%s_slots", r->stem),
-                    expr_call(&g->exprs, "pk_slots", r->revisits, r->buffer->bytes, most));
+  r->buffer->copies = expr_declared(&g->exprs, text(g, "a.%s_slots", r->stem),
+                                    quantity(g, FN_SLOTS, r->revisits, r->buffer->bytes, most));
 }
 
 void size_arena(Gen *g) {

@@ -238,19 +238,19 @@ void find_batch(Gen *g) {
   }
 }
 
-// ---- as C
+// ---- its quantities
 
 static const Expr *array_stride(Gen *g, int ref, int axis) {
-  const char *call = reading(g, "call");
-  return expr_code(&g->exprs, text(g, "%s->array[%d].stride[%d]", call, ref, axis));
+  return expr_stride(&g->exprs, ref, number(g, axis));
 }
 
 // A cell of one row has no stride of its own: the next row is the next cell's.
 const Expr *row_stride(Gen *g, const Ref *ref, int row) {
+  ExprPool *pool = &g->exprs;
   const Stacking *s = g->batch ? &g->batch->operands[ref->id] : NULL;
   if (!s || !s->stacked) return array_stride(g, ref->id, row);
-  return expr_code(&g->exprs, text(g, "%s->array[%d].stride[%s == 1 ? %d : %d]", reading(g, "call"),
-                                   ref->id, extent_text(g, g->batch->rows), s->cell, row));
+  const Expr *single = expr_operator(pool, EXPR_EQ, extent_expr(g, g->batch->rows), number(g, 1));
+  return expr_stride(pool, ref->id, expr_choose(pool, single, number(g, s->cell), number(g, row)));
 }
 
 // Do the rows of one cell end where the next one's begin, in all arrays?
@@ -260,7 +260,7 @@ static const Expr *stacking_condition(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++) {
     const Stacking *s = &g->batch->operands[i];
     if (!s->stacked) continue;
-    const Expr *cell = expr_call(pool, "pk_idx_mul", rows, array_stride(g, i, s->row), NULL);
+    const Expr *cell = quantity(g, FN_MUL, rows, array_stride(g, i, s->row), NULL);
     all = expr_and(pool, all, expr_operator(pool, EXPR_EQ, array_stride(g, i, s->cell), cell));
   }
   return expr_or(pool, expr_operator(pool, EXPR_EQ, rows, number(g, 1)), all);
@@ -277,10 +277,9 @@ const Expr *batch_variable(Gen *g, BatchPart part) {
 
 // The first cell of the batch `index`.
 static const Expr *first_cell(Gen *g, const Expr *index) {
-  return expr_code(&g->exprs, text(g, "pk_batch_first(%s, %s, %s, %s)", expr_text(index),
-                                   expr_text(grid_extent(g, g->batch->axis)),
-                                   expr_text(batch_variable(g, BATCH_RUN)),
-                                   expr_text(batch_variable(g, BATCH_MOST))));
+  const Expr *const of[EXPR_ARGS] = {index, grid_extent(g, g->batch->axis),
+                                     batch_variable(g, BATCH_RUN), batch_variable(g, BATCH_MOST)};
+  return expr_function(&g->exprs, FN_BATCH_FIRST, of);
 }
 
 const Expr *batch_value(Gen *g, BatchPart part) {
@@ -290,14 +289,14 @@ const Expr *batch_value(Gen *g, BatchPart part) {
              *few = expr_symbol(pool, "PK_DOT_FEW"), *first = batch_variable(g, BATCH_FIRST);
   switch (part) {
     case BATCH_RUN:
-      return expr_call(pool, "pk_idx_clamp", b->run ? scalar_expr(g, b->run) : all, one,
-                       expr_max(pool, all, one));
+      return quantity(g, FN_CLAMP, b->run ? scalar_expr(g, b->run) : all, one,
+                      expr_max(pool, all, one));
     case BATCH_MOST:
-      return expr_call(pool, "pk_batch_most", extent_expr(g, b->rows),
-                       expr_min(pool, few, extent_expr(g, b->block)), NULL);
+      return quantity(g, FN_BATCH_MOST, extent_expr(g, b->rows),
+                      expr_min(pool, few, extent_expr(g, b->block)), NULL);
     case BATCH_BATCHES:
-      return expr_call(pool, "pk_batches", all, batch_variable(g, BATCH_RUN),
-                       batch_variable(g, BATCH_MOST));
+      return quantity(g, FN_BATCHES, all, batch_variable(g, BATCH_RUN),
+                      batch_variable(g, BATCH_MOST));
     case BATCH_FIRST:
       return first_cell(g, batch_variable(g, BATCH_INDEX));
     case BATCH_END:

@@ -22,7 +22,7 @@ static const Expr *extent_with_room(Gen *g, Dim d, int64_t at_least) {
 
 static const Expr *run_time_row(Gen *g, DType element, const Expr *extent, int64_t to) {
   const Expr *length =
-      expr_call(&g->exprs, "pk_row_length", extent, number(g, to), number(g, dtype_bytes(element)));
+      quantity(g, FN_ROW_LENGTH, extent, number(g, to), number(g, dtype_bytes(element)));
   for (int i = 0; i < g->rows.count; i++)
     if (g->rows.at[i]->definition == length) return g->rows.at[i];
   const char *base = extent->kind == EXPR_SYMBOL ? text(g, "%s_row", extent->name) : "row_length";

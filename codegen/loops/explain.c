@@ -9,7 +9,7 @@
 static const char *shape_text(Gen *g, const Type *t) {
   const char *s = text(g, "%s[", dtype_info[t->dtype].name);
   for (int i = 0; i < t->rank; i++)
-    s = text(g, "%s%s%s", s, i ? ", " : "", extent_text(g, t->dim[i]));
+    s = text(g, "%s%s%s", s, i ? ", " : "", extent_plain(g, t->dim[i]));
   return text(g, "%s]", s);
 }
 
@@ -18,9 +18,9 @@ static const char *tiles_text(Gen *g, const Type *t) {
   if (t->rank == 0) return "scalar";
   Dim columns = t->dim[t->rank - 1], rows = t->rank > 1 ? t->dim[t->rank - 2] : 1;
   const char *across = dim_is_const(columns) ? text(g, "%lld", (long long)((columns + 127) / 128))
-                                             : text(g, "cdiv(%s, 128)", extent_text(g, columns));
+                                             : text(g, "cdiv(%s, 128)", extent_plain(g, columns));
   const char *down = dim_is_const(rows) ? text(g, "%lld", (long long)((rows + 7) / 8))
-                                        : text(g, "cdiv(%s, 8)", extent_text(g, rows));
+                                        : text(g, "cdiv(%s, 8)", extent_plain(g, rows));
   return text(g, "%s x %s tiles of (8,128)", down, across);
 }
 
@@ -30,7 +30,7 @@ static const char *source_text(Gen *g, const Region *region, int k) {
   Span span = ir_yielded(region, k)->span;
   bool there = s && s->text && span.end > span.start && span.end <= s->length;
   return there ? text(g, "%.*s", (int)(span.end - span.start), s->text + span.start)
-               : index_text(g, region, k);
+               : expr_plain(index_expr(g, region, k));
 }
 
 // ---- grid, operands
@@ -68,7 +68,7 @@ static void explain_operands(Gen *g) {
           "", expr_plain(r->most_revisits));
     if (r->dot_rows)
       explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s",
-              "", expr_text(r->dot_rows));
+              "", expr_plain(r->dot_rows));
     if (r->dot_rows && g->target->stream && r->ref->array.dtype == DT_F32 && !r->transposed)
       explain(g, "  %-12s .. row beside row: %s", "", g->target->stream);
     if (r->filled_by)
@@ -170,7 +170,7 @@ static void explain_dot(Instr *v, void *context) {
             "otherwise");
   Demand along = contracted_demand(g, v);
   if (along != DEMAND_FULL)
-    explain(g, "    stops at %s: past it every term is a product with zero", expr_text(along));
+    explain(g, "    stops at %s: past it every term is a product with zero", expr_plain(along));
 }
 
 // ---- edges
@@ -185,9 +185,9 @@ static void explain_inside(Gen *g, Demand inside) {
       if (ref->squeeze[k]) continue;
       if (g->refs[i].inside[axis++] != inside) continue;
       if (!what)
-        what = text(g, "of %s elements from %s%s, those below %s", extent_text(g, ref->block[k]),
+        what = text(g, "of %s elements from %s%s, those below %s", extent_plain(g, ref->block[k]),
                     ref->at == AT_BLOCK ? "block " : "", source_text(g, ref->index_map, k),
-                    extent_text(g, ref->array.dim[k]));
+                    extent_plain(g, ref->array.dim[k]));
       who = text(g, "%s%s%s axis %d", who, *who ? ", " : "", ref->name, k);
     }
   }

@@ -1,4 +1,4 @@
-// Interned expressions of quantities: building, folding, text.
+// Interned expressions of quantities: building and folding.
 #include "codegen/loops/expr.h"
 
 #include <string.h>
@@ -56,49 +56,14 @@ static bool fold_round_up(int64_t a, int64_t to, int64_t *out) {
   return true;
 }
 
-// ---- operations of two arguments
-
-enum {
-  PRECEDENCE_CHOOSE,
-  PRECEDENCE_LOGIC,
-  PRECEDENCE_COMPARE,
-  PRECEDENCE_ADD,
-  PRECEDENCE_MUL,
-  PRECEDENCE_UNARY,
-  PRECEDENCE_ATOM
+typedef bool Fold(int64_t a, int64_t b, int64_t *out);
+static Fold *const fold[EXPR_LIST + 1] = {
+    [EXPR_ADD] = fold_add,           [EXPR_SUB] = fold_sub,
+    [EXPR_MUL] = fold_mul,           [EXPR_SAT_ADD] = fold_sat_add,
+    [EXPR_SAT_MUL] = fold_sat_mul,   [EXPR_MIN] = fold_min,
+    [EXPR_MAX] = fold_max,           [EXPR_FLOOR_DIV] = fold_floor_div,
+    [EXPR_CEIL_DIV] = fold_ceil_div, [EXPR_ROUND_UP] = fold_round_up,
 };
-
-typedef struct {
-  const char *infix;     // or NULL
-  const char *function;  // of the runtime
-  int precedence;
-  bool (*fold)(int64_t a, int64_t b, int64_t *out);  // or NULL
-} Binary;
-
-static const Binary binary[] = {
-    [EXPR_ADD] = {" + ", NULL, PRECEDENCE_ADD, fold_add},
-    [EXPR_SUB] = {" - ", NULL, PRECEDENCE_ADD, fold_sub},
-    [EXPR_MUL] = {" * ", NULL, PRECEDENCE_MUL, fold_mul},
-    [EXPR_SAT_ADD] = {NULL, "pk_sat_add", PRECEDENCE_ATOM, fold_sat_add},
-    [EXPR_SAT_MUL] = {NULL, "pk_sat_mul", PRECEDENCE_ATOM, fold_sat_mul},
-    [EXPR_MIN] = {NULL, "pk_idx_min", PRECEDENCE_ATOM, fold_min},
-    [EXPR_MAX] = {NULL, "pk_idx_max", PRECEDENCE_ATOM, fold_max},
-    [EXPR_FLOOR_DIV] = {NULL, "pk_idx_floordiv", PRECEDENCE_ATOM, fold_floor_div},
-    [EXPR_CEIL_DIV] = {NULL, "pk_cdiv", PRECEDENCE_ATOM, fold_ceil_div},
-    [EXPR_ROUND_UP] = {NULL, "pk_round_up", PRECEDENCE_ATOM, fold_round_up},
-    [EXPR_DIV] = {" / ", NULL, PRECEDENCE_MUL, NULL},
-    [EXPR_REM] = {" % ", NULL, PRECEDENCE_MUL, NULL},
-    [EXPR_EQ] = {" == ", NULL, PRECEDENCE_COMPARE, NULL},
-    [EXPR_NE] = {" != ", NULL, PRECEDENCE_COMPARE, NULL},
-    [EXPR_LT] = {" < ", NULL, PRECEDENCE_COMPARE, NULL},
-    [EXPR_LE] = {" <= ", NULL, PRECEDENCE_COMPARE, NULL},
-    [EXPR_GT] = {" > ", NULL, PRECEDENCE_COMPARE, NULL},
-    [EXPR_GE] = {" >= ", NULL, PRECEDENCE_COMPARE, NULL},
-    [EXPR_AND] = {" && ", NULL, PRECEDENCE_LOGIC, NULL},
-    [EXPR_OR] = {" || ", NULL, PRECEDENCE_LOGIC, NULL},
-};
-
-static bool is_binary(ExprKind kind) { return kind >= EXPR_ADD && kind <= EXPR_OR; }
 
 // ---- the pool
 
@@ -110,6 +75,7 @@ static size_t hash_of(const Expr *e) {
   size_t hash = mix(mix(mix(1, e->kind), (uint64_t)e->value), (uintptr_t)e->name);
   for (int i = 0; i < EXPR_ARGS; i++) hash = mix(hash, (uintptr_t)e->arg[i]);
   hash = mix(hash, (uintptr_t)e->definition);
+  hash = mix(hash, (uint64_t)e->op << 16 | (uint64_t)e->from << 8 | e->dtype);
   return hash ^ hash >> 32;
 }
 
@@ -117,7 +83,8 @@ static bool is_same(const Expr *a, const Expr *b) {
   for (int i = 0; i < EXPR_ARGS; i++)
     if (a->arg[i] != b->arg[i]) return false;
   return a->kind == b->kind && a->value == b->value && a->name == b->name &&
-         a->definition == b->definition;
+         memcmp(&a->number, &b->number, sizeof a->number) == 0 && a->op == b->op &&
+         a->from == b->from && a->dtype == b->dtype && a->definition == b->definition;
 }
 
 static const Expr **slot_of(const ExprPool *pool, const Expr *e) {
@@ -168,18 +135,14 @@ const Expr *expr_variable(ExprPool *pool, const char *stem) {
 
 void expr_name(const Expr *variable, const char *name) { *variable->named = name; }
 
-static const char *expr_name_of(const Expr *symbol) {
-  return symbol->named && *symbol->named ? *symbol->named : symbol->name;
-}
-
 const Expr *expr_code(ExprPool *pool, const char *c) {
   return shared(pool, (Expr){.kind = EXPR_CODE, .name = intern(c)});
 }
 
 static const Expr *combine(ExprPool *pool, ExprKind kind, const Expr *a, const Expr *b) {
   int64_t x, y, value;
-  bool folds = binary[kind].fold && expr_is_const(a, &x) && expr_is_const(b, &y);
-  if (folds && binary[kind].fold(x, y, &value)) return expr_const(pool, value);
+  bool folds = fold[kind] && expr_is_const(a, &x) && expr_is_const(b, &y);
+  if (folds && fold[kind](x, y, &value)) return expr_const(pool, value);
   return shared(pool, (Expr){.kind = kind, .arg = {a, b}});
 }
 
@@ -253,7 +216,8 @@ const Expr *expr_sat_mul(ExprPool *pool, const Expr *a, const Expr *b) {
 
 const Expr *expr_sat_half(ExprPool *pool, const Expr *a) {
   int64_t value;
-  if (!expr_is_const(a, &value)) return expr_call(pool, "pk_sat_half", a, NULL, NULL);
+  if (!expr_is_const(a, &value))
+    return expr_function(pool, FN_SAT_HALF, (const Expr *[EXPR_ARGS]){a});
   return value == INT64_MAX ? a : expr_const(pool, value / 2 + value % 2);
 }
 
@@ -264,7 +228,7 @@ static const Expr *join_extremes(ExprPool *pool, ExprKind kind, const Expr *oute
   if (inner->kind != kind || !expr_is_const(outer, &a)) return NULL;
   for (int i = 0; i < 2; i++) {
     if (!expr_is_const(inner->arg[i], &b)) continue;
-    binary[kind].fold(a, b, &joined);
+    fold[kind](a, b, &joined);
     return joined == b ? inner : combine(pool, kind, outer, inner->arg[1 - i]);
   }
   return NULL;
@@ -298,16 +262,6 @@ const Expr *expr_round_up(ExprPool *pool, const Expr *a, int64_t to) {
   return to == 1 ? a : combine(pool, EXPR_ROUND_UP, a, expr_const(pool, to));
 }
 
-ExprKind expr_kind(const char *spelling) {
-  const size_t length = strlen(spelling);
-  for (int kind = EXPR_ADD; kind <= EXPR_OR; kind++) {
-    const char *infix = binary[kind].infix;  // between spaces
-    if (infix && strlen(infix) == length + 2 && strncmp(infix + 1, spelling, length) == 0)
-      return (ExprKind)kind;
-  }
-  INTERNAL("%s is not an operator of C", spelling);
-}
-
 const Expr *expr_operator(ExprPool *pool, ExprKind kind, const Expr *a, const Expr *b) {
   REQUIRE(kind >= EXPR_DIV && kind <= EXPR_OR);
   return combine(pool, kind, a, b);
@@ -327,8 +281,58 @@ const Expr *expr_not(ExprPool *pool, const Expr *a) {
   return shared(pool, (Expr){.kind = EXPR_NOT, .arg = {a}});
 }
 
-const Expr *expr_cast(ExprPool *pool, const char *type, const Expr *a) {
-  return shared(pool, (Expr){.kind = EXPR_CAST, .name = intern(type), .arg = {a}});
+const Expr *expr_cast(ExprPool *pool, DType dtype, const Expr *a) {
+  return shared(pool, (Expr){.kind = EXPR_CAST, .dtype = dtype, .arg = {a}});
+}
+
+const Expr *expr_literal(ExprPool *pool, const Instr *constant) {
+  DType t = constant->type.dtype;
+  Expr literal = {.kind = EXPR_LITERAL, .dtype = t};
+  if (is_float(t))
+    literal.number = constant->fval;
+  else
+    literal.value = constant->ival;
+  return shared(pool, literal);
+}
+
+const Expr *expr_operation(ExprPool *pool, const Instr *v, const Expr *const *args) {
+  Expr e = {.kind = EXPR_OPERATION, .op = v->op, .dtype = v->type.dtype, .from = v->type.dtype};
+  if (v->nargs) e.from = v->args[v->nargs - 1]->type.dtype;
+  for (int i = 0; i < v->nargs; i++) e.arg[i] = args[i];
+  return shared(pool, e);
+}
+
+const Expr *expr_narrow(ExprPool *pool, DType dtype, const Expr *v) {
+  bool changes = is_narrow_float(dtype) || is_narrow_integer(dtype);
+  return changes ? shared(pool, (Expr){.kind = EXPR_NARROW, .dtype = dtype, .arg = {v}}) : v;
+}
+
+const Expr *expr_function(ExprPool *pool, ExprFunction function,
+                          const Expr *const args[EXPR_ARGS]) {
+  Expr e = {.kind = EXPR_FUNCTION, .value = function};
+  memcpy(e.arg, args, sizeof e.arg);
+  return shared(pool, e);
+}
+
+// What the arrays are reached by is an argument: it is read where the expression is.
+const Expr *expr_stride(ExprPool *pool, int operand, const Expr *axis) {
+  const Expr *call = expr_symbol(pool, "call");
+  return shared(pool, (Expr){.kind = EXPR_STRIDE, .value = operand, .arg = {call, axis}});
+}
+
+const Expr *expr_dim(ExprPool *pool, int operand, int axis) {
+  const Expr *arrays = expr_symbol(pool, "array"), *k = expr_const(pool, axis);
+  return shared(pool, (Expr){.kind = EXPR_DIM, .value = operand, .arg = {arrays, k}});
+}
+
+const Expr *expr_element(ExprPool *pool, const Ref *operand, const Expr *const *index) {
+  const Expr *arrays = expr_symbol(pool, "array"), *list = NULL;
+  for (int i = operand->array.rank - 1; i >= 0; i--)
+    list = shared(pool, (Expr){.kind = EXPR_LIST, .arg = {index[i], list}});
+  return shared(pool, (Expr){.kind = EXPR_ELEMENT,
+                             .value = operand->id,
+                             .dtype = operand->array.dtype,
+                             .arg = {arrays, list}});
 }
 
 const Expr *expr_call(ExprPool *pool, const char *function, const Expr *a, const Expr *b,
@@ -353,130 +357,7 @@ bool expr_is_const(const Expr *e, int64_t *value) {
 
 bool expr_is(const Expr *e, int64_t value) { return e->kind == EXPR_CONST && e->value == value; }
 
-// Sums and products that saturate, as a reader writes them.
-static const Binary plain_forms[] = {
-    [EXPR_SAT_ADD] = {" + ", NULL, PRECEDENCE_ADD, NULL},
-    [EXPR_SAT_MUL] = {" * ", NULL, PRECEDENCE_MUL, NULL},
-    [EXPR_ROUND_UP] = {NULL, "round_up", PRECEDENCE_ATOM, NULL},
-};
-
-typedef struct {
-  Buf *out;
-  bool plain;
-} Writer;
-
-static const Binary *form_of(const Writer *w, ExprKind kind) {
-  bool plain = w->plain && kind <= EXPR_ROUND_UP && plain_forms[kind].precedence;
-  return plain ? &plain_forms[kind] : &binary[kind];
-}
-
-static int precedence(const Writer *w, const Expr *e) {
-  if (e->kind == EXPR_CHOOSE) return PRECEDENCE_CHOOSE;
-  if (e->kind == EXPR_NOT || e->kind == EXPR_CAST) return PRECEDENCE_UNARY;
-  return is_binary(e->kind) ? form_of(w, e->kind)->precedence : PRECEDENCE_ATOM;
-}
-
-// What an operand of an infix operator may be without parentheses. Comparisons beside comparisons
-// and `&&` beside `||` get them, though C has rules for these too.
-static int least_operand(const Writer *w, const Expr *e, int side) {
-  int own = precedence(w, e);
-  bool same = e->arg[side]->kind == e->kind;
-  if (own == PRECEDENCE_COMPARE) return own + 1;
-  if (side == 1) return w->plain && same && own != PRECEDENCE_LOGIC ? own : own + 1;
-  return own == PRECEDENCE_LOGIC && !same ? own + 1 : own;
-}
-
-static void put(Writer *w, const Expr *e, int least);
-
-static void put_call(Writer *w, const char *function, const Expr *e) {
-  buf_printf(w->out, "%s(", function);
-  for (int i = 0; i < EXPR_ARGS && e->arg[i]; i++) {
-    if (i) buf_puts(w->out, ", ");
-    put(w, e->arg[i], PRECEDENCE_CHOOSE);
-  }
-  buf_putc(w->out, ')');
-}
-
-static void put_const(Buf *out, int64_t value) {
-  if (value == INT64_MIN)
-    buf_puts(out, "INT64_MIN");
-  else
-    buf_printf(out, "%lld", (long long)value);
-}
-
-static void put_choice(Writer *w, const Expr *e) {
-  put(w, e->arg[0], PRECEDENCE_LOGIC);
-  buf_puts(w->out, " ? ");
-  put(w, e->arg[1], PRECEDENCE_LOGIC);
-  buf_puts(w->out, " : ");
-  put(w, e->arg[2], PRECEDENCE_CHOOSE);
-}
-
-static void put_unary(Writer *w, const Expr *e) {
-  if (e->kind == EXPR_NOT)
-    buf_putc(w->out, '!');
-  else
-    buf_printf(w->out, "(%s)", e->name);
-  put(w, e->arg[0], PRECEDENCE_UNARY);
-}
-
-static void put_binary(Writer *w, const Expr *e) {
-  const Binary *form = form_of(w, e->kind);
-  if (!form->infix) {
-    put_call(w, form->function, e);
-    return;
-  }
-  put(w, e->arg[0], least_operand(w, e, 0));
-  buf_puts(w->out, form->infix);
-  put(w, e->arg[1], least_operand(w, e, 1));
-}
-
-static void put_bare(Writer *w, const Expr *e) {
-  if (is_binary(e->kind)) {
-    put_binary(w, e);
-    return;
-  }
-  switch (e->kind) {
-    case EXPR_CONST:
-      put_const(w->out, e->value);
-      break;
-    case EXPR_CALL:
-      put_call(w, e->name, e);
-      break;
-    case EXPR_CHOOSE:
-      put_choice(w, e);
-      break;
-    case EXPR_NOT:
-    case EXPR_CAST:
-      put_unary(w, e);
-      break;
-    default:
-      if (e->read) *e->read = true;
-      REQUIRE(w->plain || !e->named || *e->named);
-      buf_puts(w->out, expr_name_of(e));
-  }
-}
-
-// In parentheses when it binds less than `least`.
-static void put(Writer *w, const Expr *e, int least) {
-  bool apart = precedence(w, e) < least;
-  if (apart) buf_putc(w->out, '(');
-  put_bare(w, e);
-  if (apart) buf_putc(w->out, ')');
-}
-
-static const char *written(const Expr *e, bool plain) {
-  Buf buf = {0};
-  put(&(Writer){&buf, plain}, e, PRECEDENCE_CHOOSE);
-  const char *result = intern(buf.text);
-  buf_free(&buf);
-  return result;
-}
-
 void expr_forget_reads(ExprPool *pool) {
   for (int i = 0; i < pool->capacity; i++)
     if (pool->at[i] && pool->at[i]->read) *pool->at[i]->read = false;
 }
-
-const char *expr_text(const Expr *e) { return written(e, false); }
-const char *expr_plain(const Expr *e) { return written(e, true); }

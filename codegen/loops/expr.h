@@ -7,12 +7,13 @@
 #ifndef CODEGEN_LOOPS_EXPR_H
 #define CODEGEN_LOOPS_EXPR_H
 
-#include "dsl/base.h"
+#include "codegen/ir/ir.h"
 
 typedef enum {
   EXPR_CONST,
   EXPR_SYMBOL,
-  EXPR_CODE,
+  EXPR_CODE,     // of emission alone
+  EXPR_LITERAL,  // a number of another type than int64_t
   EXPR_ADD,
   EXPR_SUB,
   EXPR_MUL,
@@ -37,18 +38,44 @@ typedef enum {
   EXPR_CAST,
   EXPR_CALL,
   EXPR_CHOOSE,
+  EXPR_FUNCTION,
+  EXPR_OPERATION,  // of the block IR, on scalars
+  EXPR_NARROW,     // what 32 bits computed, brought back to a narrow dtype
+  EXPR_STRIDE,     // of an axis of an operand's array, in elements
+  EXPR_DIM,        // .. its extent
+  EXPR_ELEMENT,    // of an operand's array, at the indices of a LIST
+  EXPR_LIST,
 } ExprKind;
 
-enum { EXPR_ARGS = 3 };
+// Functions of the runtime without effects.
+typedef enum {
+  FN_START,        // index, last: the index, brought into its axis
+  FN_IS_INDEX,     // index, extent: does it lie on the axis?
+  FN_CLAMP,        // x, least, most
+  FN_MUL,          // of numbers that may be anything
+  FN_SAT_HALF,     // half, rounded up; of "too much" that
+  FN_ROW_LENGTH,   // extent, multiple, bytes of an element: how far rows lie apart in memory
+  FN_SLOTS,        // revisits, bytes, most bytes: how many blocks are kept
+  FN_BATCH_MOST,   // rows of a cell, most rows: cells of a batch, at most
+  FN_BATCHES,      // cells, run, most
+  FN_BATCH_FIRST,  // batch, cells, run, most
+  FN_ODD_I64,      // rounded to odd: rounding again to a narrow float then is right
+  FN_COUNT
+} ExprFunction;
+
+enum { EXPR_ARGS = 4 };
 
 typedef struct Expr Expr;
 struct Expr {
   ExprKind kind;
-  int64_t value;           // CONST
-  const char *name;        // SYMBOL: its C name; CODE: C text; CAST: the type; CALL: the function
-  const Expr *definition;  // SYMBOL: what its declaration computes, or NULL: declared elsewhere
-  bool *read;              // SYMBOL: whether C that reads it was printed
-  const char **named;      // SYMBOL of expr_variable: its C name, once it has one
+  int64_t value;  // CONST, LITERAL of integers; FUNCTION: which; STRIDE, DIM, ELEMENT: the operand
+  double number;  // LITERAL of floats
+  const char *name;   // SYMBOL: its C name; CODE: C text; CALL: the function
+  Op op;              // OPERATION
+  DType from, dtype;  // OPERATION: of its last operand and of its result; others: of the result
+  const Expr *definition;      // SYMBOL: what its declaration computes, or NULL: declared elsewhere
+  bool *read;                  // SYMBOL: whether C that reads it was printed
+  const char **named;          // SYMBOL of expr_variable: its C name, once it has one
   const Expr *arg[EXPR_ARGS];  // NULL past the last; CHOOSE: condition, then, otherwise
 };
 
@@ -66,7 +93,7 @@ const Expr *expr_declared(ExprPool *pool, const char *name, const Expr *definiti
 // A variable that gets its C name when its declaration is printed; until then `stem` stands for it.
 const Expr *expr_variable(ExprPool *pool, const char *stem);
 void expr_name(const Expr *variable, const char *name);
-// A primary expression of C of which nothing is known: an element in memory, a float.
+// A primary expression of C of which nothing is known. Emission makes these.
 const Expr *expr_code(ExprPool *pool, const char *c);
 const Expr *expr_add(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_sub(ExprPool *pool, const Expr *a, const Expr *b);
@@ -79,15 +106,23 @@ const Expr *expr_floor_div(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_ceil_div(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_sat_half(ExprPool *pool, const Expr *a);              // half, rounded up
 const Expr *expr_round_up(ExprPool *pool, const Expr *a, int64_t to);  // to a multiple of `to` > 0
-// from EXPR_DIV to EXPR_OR
-ExprKind expr_kind(const char *spelling);  // of an operator of C
+// kind: from EXPR_DIV to EXPR_OR
 const Expr *expr_operator(ExprPool *pool, ExprKind kind, const Expr *a, const Expr *b);
 // Both hold, either holds; NULL for `a` or `b` is a condition that there is not.
 const Expr *expr_and(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_or(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_not(ExprPool *pool, const Expr *a);
-const Expr *expr_cast(ExprPool *pool, const char *type, const Expr *a);
-// Of a function of the runtime without effects; arguments from the first NULL on are absent.
+const Expr *expr_cast(ExprPool *pool, DType dtype, const Expr *a);  // to its scalars' C type
+const Expr *expr_literal(ExprPool *pool, const Instr *constant);
+const Expr *expr_operation(ExprPool *pool, const Instr *v, const Expr *const *args);
+// Of elements as they are computed with: `v` itself where dtype is not narrow.
+const Expr *expr_narrow(ExprPool *pool, DType dtype, const Expr *v);
+// Arguments past the last are NULL.
+const Expr *expr_function(ExprPool *pool, ExprFunction function, const Expr *const args[EXPR_ARGS]);
+const Expr *expr_stride(ExprPool *pool, int operand, const Expr *axis);
+const Expr *expr_dim(ExprPool *pool, int operand, int axis);
+const Expr *expr_element(ExprPool *pool, const Ref *operand, const Expr *const *index);
+// Of a function that emission names, without effects; arguments from the first NULL on are absent.
 const Expr *expr_call(ExprPool *pool, const char *function, const Expr *a, const Expr *b,
                       const Expr *c);
 const Expr *expr_choose(ExprPool *pool, const Expr *condition, const Expr *then,
@@ -95,8 +130,6 @@ const Expr *expr_choose(ExprPool *pool, const Expr *condition, const Expr *then,
 
 bool expr_is_const(const Expr *e, int64_t *value);
 bool expr_is(const Expr *e, int64_t value);  // this constant
-const char *expr_text(const Expr *e);        // as C, interned; its symbols are read from now on
 void expr_forget_reads(ExprPool *pool);      // no symbol is read from now on
-const char *expr_plain(const Expr *e);       // for people: `4 * round_up(N, 32)`
 
 #endif

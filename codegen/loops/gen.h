@@ -52,14 +52,26 @@ typedef struct {
                 // row
 } StripBound;
 
-// A micro-kernel of `dot`: the suffix of its name, what operands are widened to (DT_COUNT: they
-// stay as they are), how many elements lie side by side along k in a panel, and the header that has
-// it (NULL: pk/dot.h).
+// A micro-kernel of `dot`: what operands are widened to (DT_COUNT: they stay as they are), and how
+// many elements lie side by side along k in a panel.
+typedef enum {
+  DOT_F32,
+  DOT_BF16,
+  DOT_I8,
+  DOT_U8,
+  DOT_I8_U8,  // of the left and the right operand
+  DOT_U8_I8,
+  DOT_I16,
+  DOT_I32,
+  DOT_F64,
+  DOT_I64,
+  DOT_KINDS
+} DotId;
+
 typedef struct {
-  const char *name;
+  DotId id;
   DType element;
   int group;
-  const char *header;
 } DotKind;
 
 enum { FEW_ROWS = 24 };  // PK_DOT_FEW

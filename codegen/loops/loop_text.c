@@ -120,14 +120,14 @@ static const char *packed_text(Gen *g, const Step *step) {
 
 static void put_dot(Printer *p, int depth, const Step *step) {
   Gen *g = p->g;
-  const char *columns = demand_text(g, step->demand, step->columns), *where;
+  const char *columns = demand_plain(g, step->demand, step->columns), *where;
   if (step->into)
     where = text(g, step->set ? ", to %s%s%s" : ", added to %s in place%s%s", step->into->ref->name,
                  step->result ? ", at last to " : "", step->result ? step->result->ref->name : "");
   else
     where = kept_text(g, step->dot);
   put(p, depth, p->turns ? "dot to %s columns, along %s%s:" : "dot to %s columns:", columns,
-      demand_text(g, step->along, dot_depth(step->dot)),
+      demand_plain(g, step->along, dot_depth(step->dot)),
       val(step->dot)->odd ? "; odd columns on their own" : "");
   put(p, depth + 1, "line %d: %s%s%s%s", line_of(g, step->dot->span), instr_text(g, step->dot),
       where, packed_text(g, step),
@@ -162,7 +162,7 @@ static void put_rows(Printer *p, int depth, const Group *group) {
   const char *to = "";
   for (int i = 0; i < group->leads; i++)
     to = text(g, "%s%s %s", to, i ? " x" : " to",
-              demand_text(g, group->lead_demand[i], group->lead[i]));
+              demand_plain(g, group->lead_demand[i], group->lead[i]));
   const char *room = p->turns && group->room > group->strip ? text(g, " or %d", group->room) : "";
   const char *strips = group->strip ? text(g, " in strips of %d%s", group->strip, room) : "";
   put(p, depth, "rows%s%s:", *to ? to : ": one", strips);
@@ -172,7 +172,7 @@ static void put_rows(Printer *p, int depth, const Group *group) {
     if (step->dot) {
       put_dot(p, depth + 1, step);
     } else if (step->members.count) {
-      put(p, depth + 1, "columns to %s%s:", demand_text(g, step->demand, step->columns),
+      put(p, depth + 1, "columns to %s%s:", demand_plain(g, step->demand, step->columns),
           p->turns ? turns_text(g, &step->loop) : "");
       put_members(p, depth + 2, step->members.at, step->members.count);
     }
@@ -260,7 +260,7 @@ static const char *strides_text(Gen *g, const Expr *const *strides, int rank) {
 static const char *extents_text(Gen *g, const RefGen *r) {
   const char *all = "";
   for (int i = 0; i < r->ref->type.rank; i++)
-    all = text(g, "%s%s%s", all, i ? ", " : "", demand_text(g, r->demand[i], r->ref->type.dim[i]));
+    all = text(g, "%s%s%s", all, i ? ", " : "", demand_plain(g, r->demand[i], r->ref->type.dim[i]));
   return all;
 }
 
@@ -288,7 +288,7 @@ static void put_buffer(Printer *p, const Buffer *b) {
 
 static void put_bound(Printer *p, const StripBound *b) {
   put(p, 1, "bound %s of a strip, to %s, by %%%d%s", b->end->name,
-      demand_text(p->g, b->base, b->columns), b->mask->id,
+      demand_plain(p->g, b->base, b->columns), b->mask->id,
       b->shared ? ", that of the last row for all" : "");
 }
 

@@ -1,23 +1,21 @@
-// The decisions between the block IR and C text, which fill the loop IR of gen.h; and what C text
-// is made of. Uses ir.
+// The decisions between the block IR and C text, which fill the loop IR of gen.h; and the
+// quantities that they are made of. Uses ir.
 #ifndef CODEGEN_LOOPS_LOOPS_H
 #define CODEGEN_LOOPS_LOOPS_H
 
 #include "codegen/loops/gen.h"
+#include "codegen/loops/notation.h"
 
 // text.c
 const char *text(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 const Expr *number(Gen *g, int64_t value);
+// of the arguments before the first NULL
+const Expr *quantity(Gen *g, ExprFunction function, const Expr *a, const Expr *b, const Expr *c);
 const Expr *extent_expr(Gen *g, Dim d);
 const Expr *demand_expr(Gen *g, Demand demand, Dim d);  // the extent a loop runs to
-const char *extent_text(Gen *g, Dim d);
-const char *demand_text(Gen *g, Demand demand, Dim d);
-const char *reading(Gen *g, const char *name);  // a variable of the C function, which is read here
+const char *extent_plain(Gen *g, Dim d);                // for people
+const char *demand_plain(Gen *g, Demand demand, Dim d);
 const Expr *grid_extent(Gen *g, int axis);
-const Expr *pointer_expr(Gen *g, const char *base, const Expr *offset);  // base + offset
-const char *pointer_text(Gen *g, const char *base, const Expr *offset);
-const char *ctype(DType t);                 // of an element in memory
-const char *quoted(Gen *g, const char *s);  // as a C string
 void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 int line_of(Gen *g, Span span);
 
@@ -66,15 +64,11 @@ void find_fetches(Gen *g);
 // dot_kind.c
 void choose_dot_kinds(Gen *g);
 DType dot_element(const DotKind *kind, DType operand);  // how an operand is stored for it
-// the function that packs an operand
-const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed);
-const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed);
-// .. reads the right one in place, where there is one for its dtype
+// is there a micro-kernel for few rows that reads right operands of this dtype in place?
 bool reads_few_rows(const DotKind *kind, DType right);
-const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed);
 int odd_columns(const Gen *g);  // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
 bool may_be_odd(const Gen *g, const Instr *dot);  // .. may be left over from whole vectors
-void put_dot_headers(Gen *g, Buf *out);           // those that the C needs
+void used_dot_kinds(const Gen *g, bool *used);    // by the products of a kernel, by DotKind.id
 const char *why_kind(Gen *g, const Instr *dot);   // for explain, or NULL
 
 // batch.c
@@ -195,25 +189,12 @@ void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *
 // of a LOAD's or STORE's window, clamped into the ref
 const Expr *start_expr(Gen *g, const Instr *access, int axis);
 
-// op_text.c
+// scalars.c
 const Expr *scalar_expr(Gen *g, const Instr *instr);   // of rank 0
 const Expr *scalar_value(Gen *g, const Instr *instr);  // .. what its variable is set to
-const char *scalar_text(Gen *g, const Instr *instr);
 // of an index map, extent, requirement
 const Expr *index_expr(Gen *g, const Region *region, int result);
-const char *index_text(Gen *g, const Region *region, int result);
 const Expr *scalar_op(Gen *g, const Instr *instr, const Expr *const *args);
-const char *vector_op_text(Gen *g, const Instr *instr, const char *const *args);
-const char *lane_type(DType t);    // "f32", "i32", "u32"
-const char *bits_lane(DType t);    // .. where signed or not is the same: "f32", "i32", "mask"
-const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
-const char *scalar_type(DType t);  // C type of a rank-0 value
-const char *const_text(Gen *g, const Instr *constant);
-const char *f32_text(Gen *g, double value);
-// to a rank-0 value as its array would hold it
-const char *element_pointer(Gen *g, const Instr *value);
-// what 32 bits computed, brought back to t
-const char *narrowed(Gen *g, const char *prefix, DType t, const char *expression);
 
 // explain.c
 void explain_all(Gen *g);

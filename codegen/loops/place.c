@@ -25,7 +25,7 @@ const Expr *start_expr(Gen *g, const Instr *access, int axis) {
   const Instr *start = access->args[axis];
   bool kept = access->flags & (INSTR_MASKED | INSTR_OPEN);
   if (ir_is_const(start, 0) || kept || starts_inside(access, axis)) return scalar_expr(g, start);
-  return expr_call(&g->exprs, "pk_start", scalar_expr(g, start), room_of(g, access, axis), NULL);
+  return quantity(g, FN_START, scalar_expr(g, start), room_of(g, access, axis), NULL);
 }
 
 // Of the window of an access, all but where it starts.

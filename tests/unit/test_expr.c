@@ -1,6 +1,6 @@
 // Expressions of quantities: one pointer for equal ones, constants folded as the runtime computes
 // them, text.
-#include "codegen/loops/expr.h"
+#include "codegen/emit/internal.h"
 #include "check.h"
 
 #include <pk/step.h>
@@ -75,7 +75,7 @@ static void test_sharing(ExprPool *pool) {
   EXPECT(row->definition == expr_mul(pool, m, n) && row != expr_symbol(pool, "row"));
   EXPECT(expr_declared(pool, "row", expr_mul(pool, m, n)) == row);
   EXPECT(expr_code(pool, "row") != expr_symbol(pool, "row"));
-  EXPECT(expr_cast(pool, "int32_t", m) != expr_cast(pool, "int64_t", m));
+  EXPECT(expr_cast(pool, DT_I32, m) != expr_cast(pool, DT_I64, m));
 }
 
 static void test_identities(ExprPool *pool) {
@@ -155,8 +155,8 @@ static void test_text(ExprPool *pool) {
   expect_text(expr_operator(pool, EXPR_EQ, less, c), "(a + b < c) == c");
   expect_text(expr_operator(pool, EXPR_EQ, c, less), "c == (a + b < c)");
   expect_text(expr_choose(pool, both, a, both), "a + b < c && b == c ? a : a + b < c && b == c");
-  expect_text(expr_cast(pool, "int64_t", expr_add(pool, a, b)), "(int64_t)(a + b)");
-  expect_text(expr_add(pool, expr_cast(pool, "int64_t", a), b), "(int64_t)a + b");
+  expect_text(expr_cast(pool, DT_I64, expr_add(pool, a, b)), "(int64_t)(a + b)");
+  expect_text(expr_add(pool, expr_cast(pool, DT_I64, a), b), "(int64_t)a + b");
   const Expr *quotient = expr_operator(pool, EXPR_DIV, a, b);
   expect_text(expr_operator(pool, EXPR_REM, quotient, c), "a / b % c");
   expect_text(expr_operator(pool, EXPR_REM, c, quotient), "c % (a / b)");
@@ -173,7 +173,36 @@ static void test_plain(ExprPool *pool) {
   expect_plain(product, "a * b * round_up(c, 16)");
   expect_text(product, "pk_sat_mul(a, pk_sat_mul(b, pk_round_up(c, 16)))");
   expect_plain(expr_sat_mul(pool, expr_sat_add(pool, a, b), c), "(a + b) * c");
-  expect_plain(expr_max(pool, a, expr_sat_add(pool, b, c)), "pk_idx_max(a, b + c)");
+  expect_plain(expr_max(pool, a, expr_sat_add(pool, b, c)), "max(a, b + c)");
+}
+
+// What both notations say of quantities that have no operator.
+static void test_words(ExprPool *pool) {
+  const Expr *a = expr_symbol(pool, "a"), *b = expr_symbol(pool, "b"), *one = expr_const(pool, 1);
+  const struct {
+    const Expr *e;
+    const char *c, *plain;
+  } cases[] = {
+      {expr_function(pool, FN_BATCH_FIRST, (const Expr *[EXPR_ARGS]){a, b, one, a}),
+       "pk_batch_first(a, b, 1, a)", "batch_first(a, b, 1, a)"},
+      {expr_stride(pool, 2, expr_choose(pool, a, one, b)), "call->array[2].stride[a ? 1 : b]",
+       "stride(operand 2, a ? 1 : b)"},
+      {expr_dim(pool, 0, 1), "array[0].dim[1]", "extent(operand 0, 1)"},
+      {expr_narrow(pool, DT_I8, a), "pks_wrap_i8(a)", "i8(a)"},
+      {expr_narrow(pool, DT_BF16, a), "pks_round_bf16(a)", "bf16(a)"},
+      {expr_narrow(pool, DT_I32, a), "a", "a"},
+      {expr_cast(pool, DT_U8, expr_add(pool, a, b)), "(uint32_t)(a + b)", "(u8)(a + b)"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    expect_text(cases[i].e, cases[i].c);
+    expect_plain(cases[i].e, cases[i].plain);
+  }
+  bool *read = expr_symbol(pool, "call")->read;
+  EXPECT(*read);
+  expr_forget_reads(pool);
+  EXPECT(!*read);
+  expect_text(expr_stride(pool, 2, one), "call->array[2].stride[1]");
+  EXPECT(*read);
 }
 
 int main(void) {
@@ -186,6 +215,7 @@ int main(void) {
   test_constant_terms(&pool);
   test_text(&pool);
   test_plain(&pool);
+  test_words(&pool);
   arena_free(arena);
   return check_end();
 }

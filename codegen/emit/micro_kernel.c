@@ -1,0 +1,54 @@
+// Names of the functions that multiply and pack the operands of a dot.
+#include "codegen/emit/internal.h"
+
+// The end of the names of a micro-kernel's functions, and its header (NULL: pk/dot.h).
+static const struct {
+  const char *name, *header;
+} micro_kernels[DOT_KINDS] = {
+    [DOT_F32] = {"f32", NULL},
+    [DOT_BF16] = {"bf16", "pk/dot/bf16.h"},
+    [DOT_I8] = {"i8", "pk/dot/i8.h"},
+    [DOT_U8] = {"u8", "pk/dot/i8.h"},
+    [DOT_I8_U8] = {"i8_u8", "pk/dot/i8.h"},
+    [DOT_U8_I8] = {"u8_i8", "pk/dot/i8.h"},
+    [DOT_I16] = {"i16", "pk/dot/i16.h"},
+    [DOT_I32] = {"i32", NULL},
+    [DOT_F64] = {"f64", "pk/dot/wide.h"},
+    [DOT_I64] = {"i64", "pk/dot/wide.h"},
+};
+
+const char *micro_kernel_name(const DotKind *kind) { return micro_kernels[kind->id].name; }
+
+void put_dot_headers(Gen *g, Buf *out) {
+  bool used[DOT_KINDS] = {false};
+  const char *last = "";
+  used_dot_kinds(g, used);
+  for (int i = 0; i < DOT_KINDS; i++) {
+    if (!micro_kernels[i].header || micro_kernels[i].header == last || !used[i]) continue;
+    last = micro_kernels[i].header;
+    buf_printf(out, "#include <%s>\n", last);
+  }
+}
+
+static const char *packed_name(DType t) {
+  return t == DT_BOOL ? "u8" : t == DT_U32 || t == DT_I32 ? "i32" : dtype_info[t].name;
+}
+
+const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed) {
+  const char *t = transposed ? "_t" : "";
+  if (kind->element == DT_COUNT) return text(g, "pk_copy_rows%s_b%d", t, dtype_bytes(from));
+  return text(g, "pk_pack_rows%s_%s", t, packed_name(from));
+}
+
+const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed) {
+  const char *t = transposed ? "_t" : "";
+  if (kind->element == DT_COUNT) return text(g, "pk_pack_groups%s_%s", t, micro_kernel_name(kind));
+  return text(g, "pk_pack_panels%s_%s", t, packed_name(from));
+}
+
+const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed) {
+  const char *t = transposed ? "_t" : "";
+  if (kind->element == DT_COUNT)
+    return text(g, "pk_dot_few_groups%s_%s", t, micro_kernel_name(kind));
+  return text(g, "pk_dot_few%s_%s", t, dtype_info[right].name);
+}

@@ -1,0 +1,311 @@
+// Expressions and operations as C: the runtime's and the vector layer's names.
+#include "codegen/emit/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *ctype(DType t) { return dtype_info[t].ctype; }
+
+const char *lane_type(DType t) {
+  if (is_wide(t)) return dtype_info[t].name;
+  if (is_float(t)) return "f32";
+  return dtype_info[t].class == CLASS_UNSIGNED ? "u32" : "i32";
+}
+
+const char *bits_lane(DType t) {
+  if (is_wide(t)) return is_float(t) ? "f64" : "i64";
+  return t == DT_BOOL ? "mask" : is_float(t) ? "f32" : "i32";
+}
+
+const char *vector_type(DType t) {
+  if (is_wide(t)) return is_float(t) ? "pk_f64v" : "pk_i64v";
+  return is_float(t) ? "pk_f32v" : t == DT_BOOL ? "pk_mask" : "pk_i32v";
+}
+
+const char *scalar_type(DType t) {
+  if (is_wide(t)) return ctype(t);
+  if (is_float(t)) return "float";
+  if (t == DT_BOOL) return "bool";
+  return dtype_info[t].class == CLASS_UNSIGNED ? "uint32_t" : "int32_t";
+}
+
+static const char *integer_text(DType t, int64_t value) {
+  if (t == DT_I64) {
+    if (value == INT64_MIN) return "INT64_MIN";
+    return intern_printf("%lld", (long long)value);
+  }
+  if (t == DT_U64) return intern_printf("UINT64_C(%llu)", (unsigned long long)value);
+  if (dtype_info[t].class == CLASS_UNSIGNED)
+    return intern_printf("%lluu", (unsigned long long)value);
+  return value == INT32_MIN ? "INT32_MIN" : intern_printf("%lld", (long long)value);
+}
+
+static const char *f64_text(double value) {
+  if (isinf(value)) return value > 0 ? "(double)INFINITY" : "-(double)INFINITY";
+  for (int digits = 1; digits <= 17; digits++) {
+    const char *s = intern_printf("%.*g", digits, value);
+    if (strtod(s, NULL) == value) return intern_printf(strpbrk(s, ".e") ? "%s" : "%s.0", s);
+  }
+  INTERNAL("no text for a float");
+}
+
+const char *f32_text(double exact) {
+  float value = (float)exact;
+  if (isinf(value)) return value > 0 ? "INFINITY" : "-INFINITY";
+  for (int digits = 1; digits <= 9; digits++) {
+    const char *s = intern_printf("%.*g", digits, (double)value);
+    if (strtof(s, NULL) == value) return intern_printf(strpbrk(s, ".e") ? "%sf" : "%s.0f", s);
+  }
+  INTERNAL("no text for a float");
+}
+
+static const char *literal_text(DType t, int64_t value, double number) {
+  if (t == DT_BOOL) return value ? "true" : "false";
+  if (!is_float(t)) return integer_text(t, value);
+  if (isnan(number)) return t == DT_F64 ? "(double)NAN" : "NAN";
+  return t == DT_F64 ? f64_text(number) : f32_text(number);
+}
+
+const char *const_text(const Instr *constant) {
+  return literal_text(constant->type.dtype, constant->ival, constant->fval);
+}
+
+const char *element_pointer(Gen *g, const Instr *value) {
+  DType t = value->type.dtype;
+  const char *s = scalar_text(g, value);
+  if (is_narrow_float(t)) s = intern_printf("pks_bits_%s(%s)", dtype_info[t].name, s);
+  if (is_part_of_byte(t) && dtype_info[t].class == CLASS_SIGNED)
+    s = intern_printf("(%s) & %d", s, (1 << dtype_info[t].bits) - 1);
+  return intern_printf("&(const %s){%s}", ctype(t), s);
+}
+
+// Functions of vectors begin with `pk_`, those of one element with `pks_`.
+static const char *prefix_of(bool lanes) { return lanes ? "pk" : "pks"; }
+
+// Narrow dtypes compute in 32 bits: results that may leave the type are brought back.
+const char *narrowed(bool lanes, DType t, const char *expression) {
+  const char *prefix = prefix_of(lanes), *name = dtype_info[t].name;
+  if (is_narrow_float(t)) return intern_printf("%s_round_%s(%s)", prefix, name, expression);
+  return is_narrow_integer(t) ? intern_printf("%s_wrap_%s(%s)", prefix, name, expression)
+                              : expression;
+}
+
+// Does a result never leave the narrow type that the operands were in? A float `mod` does: it may
+// add its divisor.
+static bool stays_in_type(Op op, DType t) {
+  return op_has(op, CLOSED) && (!is_float(t) || op_info[op].exactness == RESULT_EXACT);
+}
+
+static bool same_lane(DType a, DType b) {
+  return is_float(a) == is_float(b) && is_wide(a) == is_wide(b);
+}
+
+// From or to 64 bits; the others are in lanes of f32, i32 and u32. Integers of 64 bits wrap to each
+// other, and lose their upper half to the others.
+static const char *cast_wide_text(bool lanes, DType from, DType to, const char *x) {
+  const char *prefix = prefix_of(lanes), *lane = from == DT_BOOL ? "mask" : lane_type(from);
+  if (is_narrow_float(to)) {
+    const char *wide = !lanes && from == DT_I64 ? "wide_" : "";
+    return narrowed(lanes, to, intern_printf("%s_odd_%s%s(%s)", prefix, wide, lane, x));
+  }
+  if (is_float(to))
+    return same_lane(from, to) ? x
+                               : intern_printf("%s_cast_%s_%s(%s)", prefix, lane, lane_type(to), x);
+  if (is_float(from))
+    return intern_printf("%s_cast_%s_%s(%s)", prefix, lane, dtype_info[to].name, x);
+  if (!lanes) return narrowed(lanes, to, intern_printf("(%s)(%s)", scalar_type(to), x));
+  if (is_wide(from) && is_wide(to)) return x;
+  return is_wide(from) ? narrowed(lanes, to, intern_printf("%s_cast_i64_i32(%s)", prefix, x))
+                       : intern_printf("%s_cast_%s_i64(%s)", prefix, lane, x);
+}
+
+static const char *cast_text(bool lanes, DType from, DType to, const char *x) {
+  if (from == to) return x;
+  const char *prefix = prefix_of(lanes), *from_lane = from == DT_BOOL ? "mask" : lane_type(from);
+  if (to == DT_BOOL) return intern_printf("%s_cast_%s_mask(%s)", prefix, bits_lane(from), x);
+  if (is_wide(from) || is_wide(to)) return cast_wide_text(lanes, from, to, x);
+  if (is_float(to)) {
+    if (is_float(from)) return narrowed(lanes, to, x);
+    if (is_narrow_float(to) && dtype_bytes(from) == 4)
+      x = intern_printf("%s_odd_%s(%s)", prefix, from_lane, x);  // so that f32 does not round first
+    return narrowed(lanes, to, intern_printf("%s_cast_%s_f32(%s)", prefix, from_lane, x));
+  }
+  if (is_float(from)) return intern_printf("%s_cast_f32_%s(%s)", prefix, dtype_info[to].name, x);
+  if (from == DT_BOOL) return intern_printf("%s_cast_mask_i32(%s)", prefix, x);
+  return narrowed(lanes, to, x);
+}
+
+static const char *bitcast_text(bool lanes, DType from, DType to, const char *x) {
+  const char *prefix = prefix_of(lanes);
+  if (from == to) return x;
+  if (is_wide(to) && is_float(from) == is_float(to))
+    return lanes ? x : intern_printf("(%s)(%s)", scalar_type(to), x);
+  if (is_wide(to))
+    return intern_printf("%s_bitcast_%s_%s(%s)", prefix, lane_type(from), lane_type(to), x);
+  if (dtype_bytes(to) == 4 && is_float(from) != is_float(to))
+    return intern_printf("%s_bitcast_%s(%s)", prefix, is_float(from) ? "f32_i32" : "i32_f32", x);
+  if (is_float(from)) x = intern_printf("%s_bits_%s(%s)", prefix, dtype_info[from].name, x);
+  return is_float(to) ? intern_printf("%s_from_bits_%s(%s)", prefix, dtype_info[to].name, x)
+                      : narrowed(lanes, to, x);
+}
+
+// Not of the copies of the sign. The count leaves a type that does not have its own width.
+static const char *signed_population_count(bool lanes, DType t, const char *x) {
+  const char *prefix = prefix_of(lanes);
+  int bits = dtype_info[t].bits;
+  const char *count =
+      intern_printf("%s_population_count_i32(%s_wrap_u%d(%s))", prefix, prefix, bits, x);
+  return bits > dtype_max(t) ? narrowed(lanes, t, count) : count;
+}
+
+// An operation: of elements of dtype `from`, its last operand's, with a result of dtype `to`.
+typedef struct {
+  Op op;
+  DType from, to;
+  bool lanes;
+  bool below;  // EXP: its operand is never above 0
+} Spelling;
+
+static const char *call_text(const Spelling *s, const char *lane, const char *const *args) {
+  Buf buf = {0};
+  const char *name = s->below ? "exp_below" : op_info[s->op].name;
+  buf_printf(&buf, "%s_%s_%s(", prefix_of(s->lanes), name, lane);
+  for (int i = 0; i < op_info[s->op].nargs; i++) buf_printf(&buf, i ? ", %s" : "%s", args[i]);
+  buf_putc(&buf, ')');
+  const char *result = intern(buf.text);
+  buf_free(&buf);
+  return result;
+}
+
+static const char *function_text(const Spelling *s, const char *const *args) {
+  DType from = s->from, t = s->to;
+  bool narrow = is_narrow_integer(from);
+  if (s->op == OP_POPCOUNT && narrow && dtype_info[from].class == CLASS_SIGNED)
+    return signed_population_count(s->lanes, from, args[0]);
+  // their 32-bit form would see the wrong width
+  bool by_width = narrow && op_has(s->op, BY_WIDTH);
+  const char *lane = by_width ? dtype_info[from].name : from == DT_BOOL ? "mask" : lane_type(from);
+  const char *result = call_text(s, lane, args);
+  bool stays = stays_in_type(s->op, t) || op_info[s->op].class == OPC_PREDICATE;
+  return stays ? result : narrowed(s->lanes, t, result);
+}
+
+static const char *spelled(const Spelling *s, const char *const *args) {
+  const char *prefix = prefix_of(s->lanes);
+  switch (op_info[s->op].class) {
+    case OPC_SELECT:
+      return intern_printf("%s_select_%s(%s, %s, %s)", prefix, bits_lane(s->from), args[0], args[1],
+                           args[2]);
+    case OPC_CAST:
+      return s->op == OP_CAST ? cast_text(s->lanes, s->from, s->to, args[0])
+                              : bitcast_text(s->lanes, s->from, s->to, args[0]);
+    case OPC_COMPARE:
+      return call_text(s, s->from == DT_BOOL ? "mask" : lane_type(s->from), args);
+    default:
+      return function_text(s, args);
+  }
+}
+
+// Comparisons of masks: equality is equivalence, order is false < true.
+static const char *mask_compare(Op op, const char *const *a) {
+  bool less = op_has(op, IF_LESS), equal = op_has(op, IF_EQUAL);
+  if (less == op_has(op, IF_GREATER))
+    return intern_printf(equal ? "pk_not_mask(pk_xor_mask(%s, %s))" : "pk_xor_mask(%s, %s)", a[0],
+                         a[1]);
+  return intern_printf(less ? "pk_%s_mask(pk_not_mask(%s), %s)" : "pk_%s_mask(%s, pk_not_mask(%s))",
+                       equal ? "or" : "and", a[0], a[1]);
+}
+
+const char *vector_op_text(const Instr *v, const char *const *args) {
+  DType from = v->nargs ? v->args[v->nargs - 1]->type.dtype : v->type.dtype;
+  if (op_info[v->op].class == OPC_COMPARE && v->args[0]->type.dtype == DT_BOOL)
+    return mask_compare(v->op, args);
+  bool below = v->note && val(v)->never_overflows;
+  return spelled(&(Spelling){v->op, from, v->type.dtype, true, below}, args);
+}
+
+// ---- expressions
+
+static const char *const functions[FN_COUNT] = {
+    [FN_START] = "pk_start",       [FN_IS_INDEX] = "pk_is_index",
+    [FN_CLAMP] = "pk_idx_clamp",   [FN_MUL] = "pk_idx_mul",
+    [FN_SAT_HALF] = "pk_sat_half", [FN_ROW_LENGTH] = "pk_row_length",
+    [FN_SLOTS] = "pk_slots",       [FN_BATCH_MOST] = "pk_batch_most",
+    [FN_BATCHES] = "pk_batches",   [FN_BATCH_FIRST] = "pk_batch_first",
+    [FN_ODD_I64] = "pks_odd_i64",
+};
+
+// Of index arithmetic the runtime has functions that saturate.
+static void put_operation(ExprWriter *w, const Expr *e) {
+  const char *args[EXPR_ARGS] = {0};
+  bool index = e->from == DT_I64 && e->op != OP_CAST;
+  if (index) {
+    expr_put_call(w, intern_printf("pk_idx_%s", op_info[e->op].name), e);
+    return;
+  }
+  for (int i = 0; i < EXPR_ARGS && e->arg[i]; i++) args[i] = expr_text(e->arg[i]);
+  buf_puts(w->out, spelled(&(Spelling){e->op, e->from, e->dtype, false, false}, args));
+}
+
+static void put_element(ExprWriter *w, const Expr *e) {
+  int rank = 0;
+  for (const Expr *at = e->arg[1]; at; at = at->arg[1]) rank++;
+  buf_printf(w->out, "pk_element_%s(&%s[%d], %d, (const int64_t[]){", dtype_info[e->dtype].name,
+             expr_text(e->arg[0]), (int)e->value, rank);
+  for (const Expr *at = e->arg[1]; at; at = at->arg[1])
+    buf_printf(w->out, at == e->arg[1] ? "%s" : ", %s", expr_text(at->arg[0]));
+  buf_puts(w->out, rank ? "})" : "0})");
+}
+
+static void put_c(ExprWriter *w, const Expr *e) {
+  switch (e->kind) {
+    case EXPR_CAST:
+      buf_puts(w->out, scalar_type(e->dtype));
+      break;
+    case EXPR_LITERAL:
+      buf_puts(w->out, literal_text(e->dtype, e->value, e->number));
+      break;
+    case EXPR_OPERATION:
+      put_operation(w, e);
+      break;
+    case EXPR_NARROW:
+      buf_puts(w->out, narrowed(false, e->dtype, expr_text(e->arg[0])));
+      break;
+    case EXPR_STRIDE:
+      buf_printf(w->out, "%s->array[%d].stride[%s]", expr_text(e->arg[0]), (int)e->value,
+                 expr_text(e->arg[1]));
+      break;
+    case EXPR_DIM:
+      buf_printf(w->out, "%s[%d].dim[%s]", expr_text(e->arg[0]), (int)e->value,
+                 expr_text(e->arg[1]));
+      break;
+    case EXPR_ELEMENT:
+      put_element(w, e);
+      break;
+    default:
+      INTERNAL("an expression without a form in C");
+  }
+}
+
+static const Notation c_notation = {
+    .names = {[EXPR_SAT_ADD] = "pk_sat_add",
+              [EXPR_SAT_MUL] = "pk_sat_mul",
+              [EXPR_MIN] = "pk_idx_min",
+              [EXPR_MAX] = "pk_idx_max",
+              [EXPR_FLOOR_DIV] = "pk_idx_floordiv",
+              [EXPR_CEIL_DIV] = "pk_cdiv",
+              [EXPR_ROUND_UP] = "pk_round_up"},
+    .functions = functions,
+    .put = put_c,
+};
+
+const char *expr_text(const Expr *e) { return expr_written(e, &c_notation); }
+
+const char *scalar_text(Gen *g, const Instr *v) { return expr_text(scalar_expr(g, v)); }
+
+const char *extent_text(Gen *g, Dim d) { return expr_text(extent_expr(g, d)); }
+
+const char *demand_text(Gen *g, Demand demand, Dim d) {
+  return expr_text(demand_expr(g, demand, d));
+}
