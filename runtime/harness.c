@@ -8,7 +8,7 @@
  * in. Prints key=value lines on standard output.
  *
  *     mode=run|bench  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1
- *     min_time=S  max_time=S  progress=0|1  trace=PATH  counters=0|1
+ *     min_time=S  max_time=S  progress=0|1  trace=PATH  counters=0|1  peaks=0|1
  *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES
  *     expected_offset.K=BYTES  allowed_offset.K=BYTES        of operand K of the signature
  *
@@ -54,7 +54,7 @@ static const double sample_seconds =
     100e-6; /* calls shorter than this are timed several at a time */
 
 typedef struct {
-  bool bench, judge, naive, progress, counters;
+  bool bench, judge, naive, progress, counters, peaks;
   int threads;
   int64_t vmem_limit;
   double min_time, max_time;
@@ -72,7 +72,7 @@ typedef struct {
   DLTensor tensor, naive_tensor, judge_tensor, allowed_tensor;
 } operand;
 
-static settings set = {.threads = 1, .min_time = 0.3, .max_time = 10};
+static settings set = {.peaks = true, .threads = 1, .min_time = 0.3, .max_time = 10};
 static operand operands[MAX_OPERANDS];
 static char *file;
 static int64_t file_bytes;
@@ -177,6 +177,8 @@ static void read_word(const char *word) {
     set.min_time = real(value, word);
   } else if (KEY("max_time")) {
     set.max_time = real(value, word);
+  } else if (KEY("peaks")) {
+    set.peaks = whole(value, word) != 0;
   } else if (KEY("counters")) {
     set.counters = whole(value, word) != 0;
   } else if (KEY("trace")) {
@@ -525,9 +527,10 @@ static void run_once(void) {
 
 static void print_timing(void) {
   pk_peaks peaks;
-  pk_measure_peaks(&peaks);
   (void)printf("best_ms=%.6g\nmedian_ms=%.6g\nruns=%d\n", kernel_timing.best[0] * 1e3,
                median(&kernel_timing) * 1e3, kernel_timing.runs);
+  if (!set.peaks) return;
+  pk_measure_peaks(&peaks);
   (void)printf("peak_gflops=%.6g\npeak_gbytes=%.6g\n", peaks.gflops, peaks.gbytes);
 }
 

@@ -133,7 +133,7 @@ def usage_cases():
     expect("two files", [ADD, ADD], 2)
     expect("static without value", [ADD, "-D", "BM"], 2, "NAME=VALUE")
     expect("unknown letter", [ADD, "-d", "?"], 2)
-    expect("not built tune", ["tune", ADD], 2, "not built")
+    expect("tune without sizes", ["tune", ADD], 1, "sizes that must be given")
     expect("missing file", ["missing.pk"], 1, "missing.pk")
     expect("a folder", ["check", "/tmp"], 1)
     expect("unknown kernel", [ADD, "-k", "nobody"], 1, "nobody")

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -77,6 +78,51 @@ static void close_end(int *end) {
   *end = -1;
 }
 
+// A child has a second to end what it started itself.
+static void end_group(pid_t pid) {
+  const struct timespec moment = {0, 10000000};
+  kill(-pid, SIGTERM);
+  for (int i = 0; i < 100; i++) {
+    siginfo_t ended = {0};
+    if (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid) break;
+    nanosleep(&moment, NULL);
+  }
+  kill(-pid, SIGKILL);
+}
+
+int run_apart(void (*body)(void *context), void *context, double seconds, Buf *output,
+              Buf *errors) {
+  int out[2] = {-1, -1}, err[2] = {-1, -1}, failed = 0, status = -1;
+  fflush(stdout);
+  fflush(stderr);
+  bool ok = pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0;
+  pid_t pid = ok ? interrupt_fork() : -1;
+  if (pid == 0) {
+    interrupt_forget_all();
+    interrupt_watch();
+    dup2(out[1], 1);
+    dup2(err[1], 2);
+    close_pair(out);
+    close_pair(err);
+    body(context);
+    _exit(fflush(stdout) == 0 ? 0 : 1);
+  }
+  if (pid < 0) failed = errno;
+  close_end(&out[1]);
+  close_end(&err[1]);
+  if (pid > 0) {
+    bool in_time = collect(out[0], err[0], seconds, output, errors);
+    if (!in_time) end_group(pid);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    interrupt_child_ended();
+    if (!in_time) failed = ETIMEDOUT;
+  }
+  close_pair(out);
+  close_pair(err);
+  errno = failed;
+  return failed ? -1 : status;
+}
+
 int run_child(const char *const *words, int keep, double seconds, Buf *output, Buf *errors) {
   int out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1}, failed = 0, status = -1;
   bool ok = pipe2(report, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 &&
@@ -90,6 +136,7 @@ int run_child(const char *const *words, int keep, double seconds, Buf *output, B
   if (pid > 0) {
     bool in_time = collect(out[0], err[0], seconds, output, errors);
     if (!in_time) kill(-pid, SIGKILL);
+    if (!in_time) failed = ETIMEDOUT;
     int why;
     if (read(report[0], &why, sizeof why) == sizeof why) failed = why;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}

@@ -94,6 +94,7 @@ static void put_arguments(Buf *words, const Binding *binding, const Dataset *dat
   const Kernel *k = binding->program.kernel;
   buf_printf(words, "%d mode=%s judge=%d naive=%d progress=%d ", data->fd, options->mode,
              options->judge, options->naive, options->progress);
+  if (options->no_peaks) buf_puts(words, "peaks=0 ");
   if (options->threads > 0) buf_printf(words, "threads=%d ", options->threads);
   if (options->vmem_limit > 0)
     buf_printf(words, "vmem_limit=%lld ", (long long)options->vmem_limit);
@@ -150,7 +151,10 @@ void execute(Arena *arena, const char *program, const Binding *binding, const Da
                           output.length, output.length};
   buf_free(&output);
   buf_free(&words);
-  if (status < 0)
+  if (status < 0 && errno == ETIMEDOUT)
+    outcome->message =
+        arena_printf(arena, "the compiled kernel takes more than %g s", options->timeout);
+  else if (status < 0)
     outcome->message = arena_printf(arena, "cannot run %s: %s", argv.at[0], strerror(errno));
   else if (WIFSIGNALED(status)) {
     outcome->crashed = true;

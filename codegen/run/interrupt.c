@@ -82,6 +82,11 @@ pid_t interrupt_fork(void) {
 
 void interrupt_child_ended(void) { running = 0; }
 
+void interrupt_forget_all(void) {
+  running = 0;
+  memset(folders, 0, sizeof folders);
+}
+
 void interrupt_keep_folder(const char *path) {
   for (int i = 0; i < MOST_FOLDERS && strlen(path) < LONGEST_PATH; i++) {
     if (*folders[i]) continue;

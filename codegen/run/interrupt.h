@@ -7,6 +7,8 @@
 void interrupt_watch(void);  // once, at the start; signals that are ignored stay so
 pid_t interrupt_fork(void);  // the child leads a group of its own, which ends with this process
 void interrupt_child_ended(void);  // .. and was waited for
+// In a child that goes on as pkc: what it inherited is its parent's to remove.
+void interrupt_forget_all(void);
 // a folder for build.c's files, removed if a signal ends the process
 void interrupt_keep_folder(const char *path);
 void interrupt_forget_folder(const char *path);  // it is gone

@@ -28,6 +28,11 @@ typedef struct {
   int threads;                    // 0: not given
   double min_time, max_time;      // bench; 0: not given
   int64_t vmem_limit;             // 0: not given
+  const char *over;               // tune: NAME=LOW:HIGH,..; NULL: not given
+  int64_t most;                   // tune: candidates; 0: not given
+  double time_out;                // tune: seconds a run; 0: not given
+  bool show;                      // tune
+  bool no_tuning;                 // run, bench, explain
   bool literal_dma, no_cache, no_naive, json, verify_only, quiet;
   bool chips, sources, walk_all;  // tpu
   bool counters;                  // run, bench

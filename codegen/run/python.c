@@ -169,7 +169,7 @@ static double root_mean_square(const HostArray *array, int64_t count) {
 // Nothing is known of how Python rounds, nor of errors that a kernel carries from step to step: 64
 // units of f32, or two of a narrower dtype, of the element and of the output's root mean square,
 // and twice what the last computations of the kernel may be off by.
-static const double *allow(Arena *arena, const HostArray *want, const double *of_kernel) {
+const double *rounding_allowance(Arena *arena, const HostArray *want, const double *of_kernel) {
   int64_t count;
   if (!is_float(want->dtype) || !array_elements(want, &count)) return NULL;
   double *allowed = NEW_ARRAY(arena, double, count + 1);
@@ -195,7 +195,8 @@ static const char *call_python(PythonCall *call, double *const *of_kernel, doubl
   for (int i = 0; !wrong && i < k->outputs; i++) {
     wrong = read_output(call, i, &result->outputs[i]);
     if (!wrong)
-      result->allowed[i] = allow(call->arena, &result->outputs[i], of_kernel ? of_kernel[i] : NULL);
+      result->allowed[i] =
+          rounding_allowance(call->arena, &result->outputs[i], of_kernel ? of_kernel[i] : NULL);
   }
   return wrong;
 }

@@ -99,6 +99,9 @@ const char *support_path(Arena *arena, const char *name);
 // is not 0. Returns the wait status, or -1 with errno when it could not be started (ETIMEDOUT: when
 // it was killed).
 int run_child(const char *const *words, int keep, double seconds, Buf *output, Buf *errors);
+// Runs body in a process of its own, whose end takes what it started with it. Standard output and
+// error are collected. As run_child otherwise; a body that returns has status 0.
+int run_apart(void (*body)(void *context), void *context, double seconds, Buf *output, Buf *errors);
 // at spaces; NULL-terminated
 const char *const *split_words(Arena *arena, const char *const *texts, int count);
 
@@ -167,6 +170,7 @@ typedef struct {
   int64_t vmem_limit;
   const char *trace;  // NULL: none
   bool counters;
+  bool no_peaks;  // bench: what the machine can do at best is not measured
 } ExecuteOptions;
 void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data,
              const ExecuteOptions *options, Outcome *outcome);
@@ -227,6 +231,10 @@ void interpreted_free(Interpreted *result);
 
 // ---- python.c
 
+// How far a float may be from what other code computed, of whose rounding nothing is known: one
+// number an element, NULL where all must be equal. of_kernel: what its own computation may be off
+// by, or NULL.
+const double *rounding_allowance(Arena *arena, const HostArray *want, const double *of_kernel);
 // Calls FILE.py:FUNCTION on the inputs. of_kernel: by how much the kernel's own computation may be
 // off, for each output (interpret_binding's `allowed`), or NULL. seconds: a limit; 0: none. NULL or
 // what is wrong.

@@ -340,6 +340,10 @@ static double hbm_capacity(const Chip *chip) {
   return chip->value[CHIP_HBM_BYTES] * chip_cores(chip) / chip->value[CHIP_CORES];
 }
 
+ModelCounts tpu_model_counts(const Model *m) {
+  return (ModelCounts){(double)m->cost.flops, (double)m->moved_bytes, (double)m->sim.totals.steps};
+}
+
 const char *tpu_model_unfit(const Model *m) {
   double capacity = hbm_capacity(m->chip);
   if (!(capacity > 0) || (double)m->held_bytes <= capacity) return NULL;

@@ -55,7 +55,7 @@ int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 // .. because of its dtypes alone
 int tpu_check_dtypes(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 void tpu_list_regimes(Buf *out);  // errors, by what binds
-void tpu_list_rules(Buf *out);  // with their sources
+void tpu_list_rules(Buf *out);    // with their sources
 // .. its calls, each with the kernel's own sizes: program.c
 int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 
@@ -72,6 +72,11 @@ typedef struct {
 Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
                  ModelOptions options, const char **wrong);
 
+// What a call does, whatever the chip: operations, bytes that blocks move, grid steps.
+typedef struct {
+  double flops, bytes, steps;
+} ModelCounts;
+ModelCounts tpu_model_counts(const Model *m);
 // Why the operands do not fit the chip's HBM; NULL: they do.
 const char *tpu_model_unfit(const Model *m);
 

@@ -1,4 +1,5 @@
 // pkc bench: verify, then time the kernel beside its naive reference.
+#include "codegen/run/tuning.h"
 #include "codegen/verbs/verbs.h"
 
 #include <math.h>
@@ -12,6 +13,7 @@ typedef struct {
       first_call_ms;
   int threads;
   bool naive, ok;
+  const TuningEntry *tuned;  // NULL: the defaults
   Comparison compared;
 } Figures;
 
@@ -88,6 +90,7 @@ static void print_json(const Options *options, const Session *session, const cha
   json_text(&out, "kernel", session->binding.program.kernel->name);
   json_text(&out, "file", path);
   put_sizes(&session->binding, &out);
+  json_bool(&out, "tuned", f->tuned != NULL);
   json_text(&out, "target", options->target->name);
   json_int(&out, "threads", f->threads);
   json_real(&out, "best_ms", f->best_ms);
@@ -126,7 +129,11 @@ static void print_table(const Options *options, const Session *session, const Fi
     if (!k->sizes.at[i].value)
       printf(" %s=%lld", k->sizes.at[given].name, (long long)binding->sizes[given]);
   }
-  printf("  (%s, %d thread%s)\n", options->target->name, f->threads, f->threads == 1 ? "" : "s");
+  Buf tuned = {0};
+  if (f->tuned) put_blocks(&f->tuned->blocks, '=', " ", &tuned);
+  printf("  (%s, %d thread%s%s%s)\n", options->target->name, f->threads, f->threads == 1 ? "" : "s",
+         f->tuned ? ", tuned: " : "", f->tuned ? tuned.text : "");
+  buf_free(&tuned);
   printf("%-12s %12s %12s %8s %12s %10s %8s\n", "", "best ms", "median ms", "runs", "GFLOP/s",
          "GB/s", "of peak");
   printf("%-12s %12.4g %12.4g %8.0f %12.4g %10.4g", "kernel", f->best_ms, f->median_ms, f->runs,
@@ -143,8 +150,9 @@ static void print_table(const Options *options, const Session *session, const Fi
          comparison_summary(options->arena, session, &f->compared), f->ok ? "ok" : "WRONG");
 }
 
-static int measure(Options *options, Session *session, const char *path) {
-  Figures f = {.ok = true, .threads = options_threads(options), .naive = session->naive};
+static int measure(Options *options, Session *session, const char *path, const TuningEntry *tuned) {
+  Figures f = {
+      .ok = true, .threads = options_threads(options), .naive = session->naive, .tuned = tuned};
   ExecuteOptions how = {.mode = "bench",
                         .threads = f.threads,
                         .judge = session->judge,
@@ -174,6 +182,7 @@ static int measure(Options *options, Session *session, const char *path) {
 int verb_bench(Options *options) {
   Session session = {.data.fd = -1};
   const char *path = options->files.at[0];
+  const TuningEntry *tuned = tuning_apply(options, options_threads(options));
   int status = bind_or_report(&session.binding, options, true);
   if (status != DONE) return status;
   BuildFlags flags = {.flags = target_flags(options->target),
@@ -181,7 +190,7 @@ int verb_bench(Options *options) {
                       .timed = true,
                       .linked = true};
   const char *wrong = session_open(&session, options, &flags);
-  status = wrong ? user_error("%s: %s", path, wrong) : measure(options, &session, path);
+  status = wrong ? user_error("%s: %s", path, wrong) : measure(options, &session, path, tuned);
   session_close(&session);
   return status;
 }

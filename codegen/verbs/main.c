@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const Verb no_verb = {"pkc", "", "", VERB_LATER, NULL};
+static const Verb no_verb = {"pkc", "", "", VERB_NONE, NULL};
 
 static const struct {
   unsigned flag;
@@ -15,7 +15,7 @@ static const struct {
 } runs[] = {
     {VERB_COMPILE, verb_compile}, {VERB_CHECK, verb_check}, {VERB_RUN, verb_run},
     {VERB_BENCH, verb_bench},     {VERB_TEST, verb_test},   {VERB_EXPLAIN, verb_explain},
-    {VERB_TPU, verb_tpu},         {VERB_FMT, verb_fmt},
+    {VERB_TPU, verb_tpu},         {VERB_FMT, verb_fmt},     {VERB_TUNE, verb_tune},
 };
 
 static int call(const Verb *verb, Options *options) {
@@ -49,7 +49,6 @@ static int run_verb(Options *options, int argc, char **argv) {
   if (!verb) verb = verb_find("compile");
   int status = options_read(options, verb, argc - skip, argv + skip);
   if (status != DONE) return status < 0 ? DONE : status;
-  if (verb->flag == VERB_LATER) return usage_error(NULL, "`pkc %s` is not built yet", verb->name);
   if (options->files.count == 0 && !(options->chips || options->sources || options->mesh))
     return usage_error(verb, "a file is missing: pkc %s", verb->synopsis);
   bool several = verb->flag == VERB_TEST || verb->flag == VERB_FMT;

@@ -1,5 +1,6 @@
 // pkc run: one call of a kernel, compared with its reference.
 #include "codegen/ir/flow.h"
+#include "codegen/run/tuning.h"
 #include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
@@ -71,6 +72,7 @@ int verb_run(Options *options) {
   Session session = {.data.fd = -1};
   const char *path = options->files.at[0];
   options->quiet |= options->json;
+  tuning_apply(options, options_threads(options));
   int status = bind_or_report(&session.binding, options, true);
   if (status == DONE) status = check_output_names(options, session.binding.program.kernel, path);
   if (status != DONE) return status;

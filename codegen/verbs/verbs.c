@@ -17,6 +17,12 @@ static const char tpu_help[] =
     "Without a file: --chips, --sources, or --mesh with a collective (pkc tpu --mesh 4x4 send "
     "bytes=1e6 from=0,0 to=3,3).\n";
 
+static const char tune_help[] =
+    "Tries block sizes: each is compared with the reference and timed in pairs with the default.\n"
+    "The best ones go to FILE.pk.tuning, where run, bench and explain find them. An interrupted "
+    "search goes on\n"
+    "where it was. With --chip the model of a TPU ranks them, and nothing is written.\n";
+
 const Verb verbs[] = {
     {"compile", "FILE.pk [-o NAME.c]", "compile a kernel to NAME.c and NAME.h", VERB_COMPILE,
      "Without -o the files take the .pk file's own name, in the current folder. `pkc FILE.pk` is "
@@ -34,7 +40,8 @@ const Verb verbs[] = {
      "say how a kernel is carried out and why, or what an error means", VERB_EXPLAIN, NULL},
     {"tpu", "tpu FILE.pk [SIZE=N ...] [--chip v5e]",
      "model a kernel on a TPU: time, memory, what limits it", VERB_TPU, tpu_help},
-    {"tune", "tune FILE.pk [SIZE=N ...]", "search block sizes", VERB_LATER, NULL},
+    {"tune", "tune FILE.pk [SIZE=N ...] [OPERAND=INPUT ...]",
+     "search block sizes for this machine, or a TPU", VERB_TUNE, tune_help},
     {"fmt", "fmt FILE.pk...", "rewrite files in the canonical layout, comments kept", VERB_FMT,
      "A FILE of - reads standard input and writes standard output.\n"},
 };

@@ -24,8 +24,9 @@ enum {
   VERB_TEST = 16,
   VERB_EXPLAIN = 32,
   VERB_FMT = 64,
-  VERB_LATER = 128,
-  VERB_TPU = 256
+  VERB_TUNE = 128,
+  VERB_TPU = 256,
+  VERB_NONE = 512  // pkc alone
 };
 
 // Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error,
@@ -64,6 +65,7 @@ int verb_test(Options *options);
 int verb_explain(Options *options);
 int verb_fmt(Options *options);
 int verb_tpu(Options *options);
+int verb_tune(Options *options);
 
 // ---- tpu.c
 // The chip that --chip (or --tpu) and --chip-file name, v5e without. DONE, or the status after a

@@ -9,7 +9,7 @@ import threading
 import numpy
 
 from pkc import _arrays, _build, _core, _reports
-from pkc._tool import CompileError, Source
+from pkc._tool import CompileError, Source, tuned_blocks
 
 
 def _static_text(kernel, name, value):
@@ -244,11 +244,17 @@ def kernel(text, /, kernel=None, *, target=None, **statics):
     return Kernel(Source(text, "<kernel>"), kernel, target, statics)
 
 
-def load(path, /, kernel=None, *, target=None, **statics):
-    """A kernel from a .pk file, which is read once. `kernel` names one of several; NAME=VALUE sets a static."""
+def load(path, /, kernel=None, *, target=None, tuned=None, **statics):
+    """A kernel from a .pk file, which is read once. `kernel` names one of several; NAME=VALUE sets a static.
+
+    tuned={"M": 4096, ..}: with the block sizes that PATH.tuning has for such sizes (`pkc tune`).
+    """
     with open(path, "rb") as file:
         text = file.read()
     try:
-        return Kernel(Source(text.decode("utf-8"), os.fspath(path)), kernel, target, statics)
+        source = Source(text.decode("utf-8"), os.fspath(path))
     except UnicodeDecodeError as error:
         raise CompileError("%s: %s" % (path, error)) from None
+    made = Kernel(source, kernel, target, statics)
+    blocks = tuned_blocks(path, made._words, tuned) if tuned else {}
+    return Kernel(source, kernel, target, {**statics, **blocks}) if blocks else made

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import tempfile
+import warnings
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(FOLDER, "bin", "pkc")
@@ -65,6 +66,20 @@ class Source:
             for place in (item, *item["notes"]):
                 place["file"] = self.name
         return found
+
+
+def tuned_blocks(path, words, sizes):
+    """The statics that `pkc tune` found for these sizes, as a dict; a file that cannot be used gives a warning."""
+    if not os.path.exists(os.fspath(path) + ".tuning"):
+        return {}
+    command = [PROGRAM, "tune", "--show", os.fspath(path), *words, *("%s=%s" % item for item in sizes.items())]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          universal_newlines=True)
+    if done.returncode:
+        raise ValueError(done.stderr.strip())
+    for line in done.stderr.splitlines():
+        warnings.warn(line, stacklevel=3)
+    return {name: int(value) for name, value in (word.split("=") for word in done.stdout.split())}
 
 
 def targets():
