@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+typedef LIST(TuningEntry) TuningEntries;
+
 enum { MOST_BYTES = 1 << 20, LARGEST_BLOCK = 1 << 24 };
 static const char first_line[] = "# pkc tuning 1";
 
@@ -24,7 +26,8 @@ const char *one_line(Arena *arena, const char *text) {
   return line;
 }
 
-const char *one_word(Arena *arena, const char *text) {
+// A text without blanks, commas, colons or control characters.
+static const char *one_word(Arena *arena, const char *text) {
   char *word = arena_strndup(arena, text, strlen(text));
   for (char *c = word; *c; c++)
     if ((unsigned char)*c <= ' ' || *c == 127 || *c == ',' || *c == ':') *c = '_';
@@ -174,7 +177,8 @@ static char *read_regular(Arena *arena, const char *path, size_t *length) {
   return good ? read_file(arena, path, length) : NULL;
 }
 
-const char *tuning_read(Arena *arena, const char *path, TuningEntries *entries) {
+// NULL, also when there is no file, or what is wrong with it (FILE:LINE: ..).
+static const char *tuning_read(Arena *arena, const char *path, TuningEntries *entries) {
   size_t length = 0;
   char *text = read_regular(arena, path, &length);
   *entries = (TuningEntries){0};

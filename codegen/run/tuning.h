@@ -24,22 +24,17 @@ typedef struct {
   BlockSizes blocks;
   double times;  // as fast as the defaults
 } TuningEntry;
-typedef LIST(TuningEntry) TuningEntries;
 
 const char *tuning_path(Arena *arena, const char *path);
 // The key of a bound kernel; statics of `blocks` are no part of it.
 const char *tuning_key(Arena *arena, const Binding *binding, const Options *options, int threads,
                        const BlockSizes *blocks);
-// NULL, also when there is no file, or what is wrong with it (FILE:LINE: ..).
-const char *tuning_read(Arena *arena, const char *path, TuningEntries *entries);
 // In place of the line of the same key. NULL or what is wrong.
 const char *tuning_write(Arena *arena, const char *path, const TuningEntry *entry);
 void put_blocks(const BlockSizes *blocks, char equals, const char *between, Buf *out);
 bool read_blocks(Arena *arena, const char *text, BlockSizes *blocks);
 // A text with blanks in place of control characters.
 const char *one_line(Arena *arena, const char *text);
-// A text without blanks or control characters.
-const char *one_word(Arena *arena, const char *text);
 uint64_t text_hash(const char *text, size_t length);
 
 // Does changing its statics leave operands and reference as they are? Then it means the same.
