@@ -65,7 +65,7 @@ static const Expr *row_value(Gen *g, const void *of, int i) {
 }
 
 static void declare_part(Gen *g, Declarations *list, BatchPart part) {
-  declare_variable(g, list, "const int64_t", batch_variable(g, part), part_value, NULL, part);
+  declare_variable(g, list, "const int64_t", batch_variable(g, part), part_value, NULL, (int)part);
 }
 
 void declare_sizes(Gen *g, bool derived, Declarations *list) {

@@ -12,7 +12,7 @@ from . import tree
 from .functions import CALLS
 from .inputs import make
 from .operations import Reject, V
-from .types import INDEX, is_float, is_int, wrap
+from .types import INDEX, holder, is_int, wrap
 
 MOST_STEPS, MOST_TURNS = 300, 20000
 
@@ -26,8 +26,7 @@ class Memory:
 
     @staticmethod
     def empty(dtype, shape):
-        kind = np.float64 if is_float(dtype) else np.int64 if is_int(dtype) else bool
-        return Memory(dtype, np.zeros(shape, kind), np.ones(shape, bool))
+        return Memory(dtype, np.zeros(shape, holder(dtype)), np.ones(shape, bool))
 
     def read(self, place):
         u = self.u[place]
@@ -85,6 +84,10 @@ class View:
         self.base.write(self.place, v)
 
 
+# What is computed of index scalars alone, as numbers of Python where that is enough.
+OF_INDICES = ("min", "max", "cdiv", "+", "-", "*", "/", "%", "mod", "floordiv", "program_id", "num_programs")
+
+
 class Break(Exception):
     pass
 
@@ -118,32 +121,24 @@ class Evaluator:
 
     def ix(self, expr):
         """A position, bound or extent as a Python integer."""
-        if expr.type != INDEX:
-            v = self.ev(expr)
-            if v.u is not None:
-                raise Reject("unspecified index")
-            return int(v.d)
         if expr.op == "lit":
             return expr.attr["value"]
-        if expr.op == "name":
+        if expr.op == "name" and not isinstance(self.names[expr.attr["name"]], V):
             return self.names[expr.attr["name"]]
-        if expr.op == "load":
-            v = self.op_load(expr)
-            return int(v.d)
-        function = expr.attr.get("symbol") or expr.attr["fn"]
+        function = expr.attr.get("symbol") or expr.attr.get("fn")
         if function in ("program_id", "num_programs"):
             return self.names[("num", expr.attr["par"]["axis"]) if function == "num_programs" else expr.attr["par"]["axis"]]
+        if expr.type != INDEX or expr.op not in ("bin", "call") or function not in OF_INDICES or any(a.type != INDEX for a in expr.args):
+            v = self.ev(expr)
+            if v.u is not None and np.any(v.u):
+                raise Reject("unspecified index")
+            return int(v.d)
         values = [self.ix(a) for a in expr.args]
         if function in ("min", "max"):
             return {"min": min, "max": max}[function](values)
-        if function == "-" and len(values) == 1:
-            return -values[0]
         a, b = values
         if function == "cdiv":
             return -((-a) // b) if b else 1
-        table = {"+": a + b, "-": a - b, "*": a * b}
-        if function in table:
-            return table[function]
         return int(op.INTEGER[function]("i64", np.int64(a), np.int64(b)))
 
     def truth(self, expr):
@@ -160,8 +155,10 @@ class Evaluator:
     def operand(self, arg, dtype):
         """A value; an index scalar or bare literal takes the dtype it meets."""
         if arg.type == INDEX:
-            return V(wrap(dtype, np.int64(self.ix(arg))) if dtype != "i64" else np.int64(self.ix(arg)))
-        return self.ev(arg)
+            v = self.ev(arg) if arg.op not in ("lit", "name") and arg.attr.get("fn") not in OF_INDICES else V(np.int64(self.ix(arg)))
+            return V(wrap(dtype, v.d), v.u)
+        v = self.ev(arg)
+        return V(wrap(dtype, v.d)) if arg.op == "lit" and is_int(dtype) else v
 
     def op_name(self, expr):
         v = self.names.get(expr.attr["name"])
@@ -173,7 +170,7 @@ class Evaluator:
         return V(expr.attr["value"])
 
     def op_full(self, expr):
-        return V(np.full(self.shape(expr.type.shape), expr.attr["value"]))
+        return V(np.full(self.shape(expr.type.shape), expr.attr["value"], holder(expr.type.dtype)))
 
     op_cast_lit = op_full
 
@@ -183,8 +180,7 @@ class Evaluator:
             first = self.truth(a)
             return V(first) if first == (symbol == "||") else self.ev(b)
         if symbol in op.COMPARE:
-            index = a.type == INDEX or b.type == INDEX
-            return op.compare(symbol, self.operand(a, "i64") if index else self.ev(a), self.operand(b, "i64") if index else self.ev(b))
+            return op.compare(symbol, *[self.operand(x, "i64" if x.type == INDEX else x.type.dtype) for x in (a, b)])
         dtype = expr.type.dtype
         return op.arithmetic(symbol, dtype, self.operand(a, dtype), self.operand(b, dtype))
 

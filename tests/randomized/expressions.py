@@ -6,7 +6,8 @@ from .types import DTYPES, FLOATS, INDEX, INTS, NUMBERS, Type, accumulator, int_
 
 MOST_ELEMENTS = 1536
 ONE, TWO = drawn_functions()  # functions of one and of two operands
-NARROW_FLOATS = ("f8e4m3fn", "f8e5m2")
+NARROW_FLOATS = [d for d in FLOATS if DTYPES[d].bits == 8]
+WIDE = ("i64", "u64")
 
 
 class Ref:
@@ -42,7 +43,8 @@ class Expressions:
             return float(r.randint(-3, 4))
         low, high = int_range(dtype)
         if self.chance(0.15) and not small:
-            return r.choice([low + (1 if dtype == "i32" else 0), high, high // 2, high // 3])
+            high = min(high, (1 << 63) - 1)
+            return r.choice([low + (DTYPES[dtype].bits >= 32 and low < 0), high, high // 2, high // 3])
         return max(low, min(high, r.randint(-3, 7)))
 
     def literal(self, dtype, small=False):
@@ -457,12 +459,12 @@ class Expressions:
         return binary(self.r.choice(["&", "|", "^"]), t, *self.pair(t, depth, t.dtype != "bool"))
 
     def p_shift(self, t, depth):
-        by = self.expr(t, depth) if self.chance(0.3) else Expr("lit", Type(t.dtype, ()), value=self.r.randint(0, min(7, DTYPES[t.dtype].bits)))
+        by = self.expr(t, depth) if self.chance(0.3) else Expr("lit", Type(t.dtype, ()), value=self.r.randint(0, min(7, DTYPES[t.dtype].bits, int_range(t.dtype)[1])))
         return binary(self.r.choice(["<<", ">>", ">>>"]), t, self.expr(t, depth), by)
 
     def p_integer_function(self, t, depth):
         function = self.r.choice(["floordiv", "mod", "cdiv", "mulhi", "pow"])
-        if function in ("cdiv",) and (not t.dtype.startswith("i") or t.dtype == "i32"):
+        if (function == "cdiv" and (not t.dtype.startswith("i") or t.dtype == "i32")) or (function == "mulhi" and t.dtype in WIDE):
             function = "mod"
         return call(function, t, self.pair(t, depth, False))
 
@@ -858,7 +860,7 @@ class Expressions:
         accumulated = accumulator(dtype)
         out = "" if t.dtype == accumulated else f"out = {t.dtype}"
         if out and not is_float(t.dtype):
-            v = self.product(Type("i32", t.shape), dtype, other, [], depth)
+            v = self.product(Type(accumulated, t.shape), dtype, other, [], depth)
             return None if v is None else self.to_dtype(v, t.dtype)
         return self.product(t, dtype, other, [out] if out else [], depth)
 

@@ -3,7 +3,7 @@ import numpy as np
 
 from . import operations as op
 from .operations import Reject, V, each
-from .types import INDEX, is_float, wrap
+from .types import INDEX, accumulator, holder, is_float, wrap
 
 
 def _axis_call(function):
@@ -55,9 +55,7 @@ def _cast(ev, expr):
 def _iota(ev, expr):
     shape, axis = ev.shape(expr.type.shape), expr.attr["par"]["axis"]
     line = np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))])
-    if is_float(expr.type.dtype):
-        return V(op.round_float(expr.type.dtype, np.broadcast_to(line.astype(np.float64), shape)))
-    return V(np.broadcast_to(wrap(expr.type.dtype, line), shape))
+    return V(np.broadcast_to(op.convert(expr.type.dtype, line, "i32"), shape))
 
 
 def _broadcast(v, expr, par, ev):
@@ -132,8 +130,7 @@ def _one_hot(ev, expr):
     line = np.arange(n).reshape([-1 if a == axis else 1 for a in range(len(expr.type.shape))])
     d = np.expand_dims(at.d, axis) == line
     u = None if at.u is None else np.broadcast_to(np.expand_dims(at.u, axis), d.shape)
-    kind = np.float64 if is_float(expr.type.dtype) else np.int64
-    return V(d if expr.type.dtype == "bool" else d.astype(kind), u)
+    return V(d.astype(holder(expr.type.dtype)), u)
 
 
 def _dynamic_slice(ev, expr):
@@ -224,7 +221,9 @@ def _contract(ev, expr):
     par, values = expr.attr["par"], [ev.ev(x) for x in expr.args]
     dtypes = [x.type.dtype for x in expr.args]
     out = op.contract(par["spec"], values[0], values[1] if len(values) > 1 else None, dtypes, expr.type.dtype)
-    return out if is_float(expr.type.dtype) else V(wrap(expr.type.dtype, wrap("i32", out.d)), out.u)
+    if is_float(expr.type.dtype):
+        return out
+    return V(wrap(expr.type.dtype, wrap(accumulator(dtypes[0]), out.d)), out.u)
 
 
 CALLS = {

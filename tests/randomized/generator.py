@@ -39,7 +39,7 @@ class Generator(Expressions):
         return f"{letter}{self.counter}"
 
     def dtype(self):
-        return self.r.choice(["f32"] * 5 + ["i32"] * 3 + ["bf16", "bf16", "f16", "i8", "u8", "f64"] + ALL)
+        return self.r.choice(["f32"] * 5 + ["i32"] * 3 + ["bf16", "bf16", "f16", "i8", "u8", "f64", "i64", "u64"] + ALL)
 
     # ---- sizes
 

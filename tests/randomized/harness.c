@@ -68,29 +68,15 @@ static int call(const pk_kernel *kernel, int threads, operand *operands, int cou
   eager.prepare = prepare_much_work;
   if (kernel->prepare_from) eager.prepare_from = prepare_much_work_from;
   for (int i = 0; i < count; i++) {
-    static const struct {
-      uint8_t code, bits;
-    } types[] = {[PK_BOOL] = {PK_DL_BOOL, 8},
-                 [PK_I8] = {kDLInt, 8},
-                 [PK_U8] = {kDLUInt, 8},
-                 [PK_I16] = {kDLInt, 16},
-                 [PK_U16] = {kDLUInt, 16},
-                 [PK_I32] = {kDLInt, 32},
-                 [PK_U32] = {kDLUInt, 32},
-                 [PK_I64] = {kDLInt, 64},
-                 [PK_BF16] = {kDLBfloat, 16},
-                 [PK_F16] = {kDLFloat, 16},
-                 [PK_F32] = {kDLFloat, 32},
-                 [PK_F64] = {kDLFloat, 64},
-                 [PK_I4] = {kDLInt, 4},
-                 [PK_U4] = {kDLUInt, 4},
-                 [PK_F8E4M3FN] = {PK_DL_FLOAT8_E4M3FN, 8},
-                 [PK_F8E5M2] = {PK_DL_FLOAT8_E5M2, 8}};
-    pk_dtype dtype = kernel->operand[i].dtype;
+    static const DLDataType types[] = {
+#define DL_TYPE(id, name, numpy, bytes, code, bits, xla) [PK_##id] = {code, bits, 1},
+        PK_DTYPES(DL_TYPE)
+#undef DL_TYPE
+    };
     tensors[i] =
         (DLTensor){.data = operands[i].data, .ndim = operands[i].rank, .shape = operands[i].shape};
     tensors[i].device.device_type = kDLCPU;
-    tensors[i].dtype = (DLDataType){types[dtype].code, types[dtype].bits, 1};
+    tensors[i].dtype = types[kernel->operand[i].dtype];
     pointers[i] = &tensors[i];
   }
   /* An output that shares an input's memory has none of its own. */

@@ -1,7 +1,7 @@
 """The data that an INPUT of the command line stands for (docs/cli.md)."""
 import numpy as np
 
-from .types import DTYPES, convert, int_range, is_float
+from .types import DTYPES, convert, holder, int_range, is_float
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -35,4 +35,6 @@ def make(text, dtype, shape, operand):
         return convert(dtype, flat.astype(np.float64), "f32").reshape(shape)
     if DTYPES[dtype].kind == "b":
         return (flat != 0).reshape(shape)
+    if DTYPES[dtype].bits == 64:
+        return flat.astype(holder(dtype)).reshape(shape)
     return np.clip(flat, *int_range(dtype)).astype(np.int64).reshape(shape)

@@ -10,7 +10,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from .types import DTYPES, accumulator, bits_of, convert, from_bits, int_range, is_float, is_int, round_float, spacing, wrap
+from .types import (DTYPES, NO_INFINITY, accumulator, bits_of, convert, from_bits, int_range, is_float, is_int, round_float,
+                    spacing, wrap)
 
 
 class Reject(Exception):
@@ -49,37 +50,41 @@ def each(v, function):
 # ---- operators
 
 
-def _truncated(a, b):
-    zero = b == 0
-    safe = np.where(zero, 1, b)
-    q = np.abs(a) // np.abs(safe)
-    return np.where(zero, -1, np.where((a < 0) != (safe < 0), -q, q))
-
-
-def _remainder(a, b):
-    safe = np.where(b == 0, 1, b)
-    return np.where(b == 0, a, np.sign(a) * (np.abs(a) % np.abs(safe)))
+def _divisor(b):
+    return np.where(b == 0, np.ones_like(b), b)
 
 
 def _floordiv(a, b):
-    safe = np.where(b == 0, 1, b)
-    return np.where(b == 0, -1, a // safe)
+    ones = ~np.zeros_like(b)
+    return np.where(b == 0, ones, a // _divisor(b))
 
 
 def _mod(a, b):
-    safe = np.where(b == 0, 1, b)
-    return np.where(b == 0, a, a % safe)
+    return np.where(b == 0, a, a % _divisor(b))
+
+
+def _towards_zero(a, b):
+    """Where the floor of the quotient is not what the quotient without its fraction is."""
+    return ((a < 0) != (b < 0)) & (_mod(a, b) != 0) & (b != 0)
+
+
+def _truncated(a, b):
+    return _floordiv(a, b) + _towards_zero(a, b).astype(np.asarray(a).dtype)
+
+
+def _remainder(a, b):
+    return np.where(_towards_zero(a, b), _mod(a, b) - b, _mod(a, b))
 
 
 def _shift(symbol, dtype, a, b):
     width = DTYPES[dtype].bits
-    outside = (b < 0) | (b >= width)
-    by = np.where(outside, 0, b)
+    outside, none = (b < 0) | (b >= width), np.zeros_like(a)
+    by = np.where(outside, np.zeros_like(b), b)
     if symbol == "<<":
-        return np.where(outside, 0, a << by)
+        return np.where(outside, none, a << by)
     if symbol == ">>>":
-        return np.where(outside, 0, (a & (1 << width) - 1) >> by)
-    return np.where(outside, np.where(a < 0, -1, 0), a >> by)
+        return np.where(outside, none, wrap(dtype, bits_of(dtype, a) >> by.astype(bits_of(dtype, a).dtype)))
+    return np.where(outside, np.where(a < 0, ~none, none), a >> by)
 
 
 INTEGER = {
@@ -89,7 +94,7 @@ INTEGER = {
     "<<": lambda t, a, b: _shift("<<", t, a, b), ">>": lambda t, a, b: _shift(">>", t, a, b),
     ">>>": lambda t, a, b: _shift(">>>", t, a, b),
     "floordiv": lambda t, a, b: _floordiv(a, b), "mod": lambda t, a, b: _mod(a, b),
-    "cdiv": lambda t, a, b: _floordiv(a, b) + (_remainder(a, b) != 0),
+    "cdiv": lambda t, a, b: _floordiv(a, b) + (_mod(a, b) != 0).astype(np.asarray(a).dtype),
     "mulhi": lambda t, a, b: (a * b) >> DTYPES[t].bits if t != "u32" else
     ((a.astype(np.uint64) * b.astype(np.uint64)) >> np.uint64(32)).astype(np.int64),
 }
@@ -126,8 +131,13 @@ def arithmetic(symbol, dtype, a, b):
 
 def compare(symbol, a, b):
     exact(a, b)
-    d = COMPARE[symbol](a.d, b.d)
+    values = [v.d.astype(object) if a.d.dtype != b.d.dtype and is_integral(v.d) else v.d for v in (a, b)]  # true values
+    d = np.asarray(COMPARE[symbol](*values), bool)
     return V(d, join((a, b), d.shape))
+
+
+def is_integral(a):
+    return a.dtype.kind in "iu"
 
 
 def negate(symbol, dtype, a):
@@ -135,7 +145,7 @@ def negate(symbol, dtype, a):
         return V(~a.d, a.u)
     if symbol == "~":
         return V(wrap(dtype, ~a.d), a.u)
-    return V(-a.d if is_float(dtype) else wrap(dtype, -a.d), a.u, a.e)
+    return V(round_float(dtype, -a.d) if is_float(dtype) else wrap(dtype, -a.d), a.u, a.e)
 
 
 # ---- elementwise functions
@@ -146,13 +156,16 @@ def _round_half_away(a):
 
 
 def _population(dtype, a):
-    bits = bits_of(dtype, a)
-    return sum((bits >> k) & 1 for k in range(DTYPES[dtype].bits))
+    return sum(bit(bits_of(dtype, a), k) for k in range(DTYPES[dtype].bits))
+
+
+def bit(bits, k):
+    return (bits >> bits.dtype.type(k) & bits.dtype.type(1)).astype(np.int64)
 
 
 def _leading_zeros(dtype, a):
     bits, width = bits_of(dtype, a), DTYPES[dtype].bits
-    return sum((bits >> k == 0).astype(np.int64) for k in range(width))
+    return sum((bits >> bits.dtype.type(k) == 0).astype(np.int64) for k in range(width))
 
 
 EXACT_FLOAT = {"abs": np.abs, "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc,
@@ -283,16 +296,20 @@ def integer_pow(dtype, a, n):
 
 def power(dtype, a, b):
     """Integers: wraps; a negative exponent gives 0, except for bases 1 and -1."""
-    d, base, n = np.ones_like(a.d + b.d), a.d + 0 * b.d, np.maximum(b.d, 0) + 0 * a.d
+    base, exponent = [np.array(x) for x in np.broadcast_arrays(a.d, b.d)]
+    one, d, n = base.dtype.type(1), np.ones_like(base), np.where(exponent < 0, np.zeros_like(exponent), exponent)
+    odd = exponent & one == one
+    ends = np.where(base == 1, 1, np.where(base == -1, np.where(odd, -1, 1), 0))
     while np.any(n > 0):
-        d = np.where(n & 1, wrap(dtype, d * base), d)
-        base, n = wrap(dtype, base * base), n >> 1
-    ends = np.where(a.d == 1, 1, np.where(a.d == -1, np.where(b.d % 2 == 0, 1, -1), 0))
-    d = np.where(b.d < 0, ends, d)
+        d = np.where(n & one == one, wrap(dtype, d * base), d)
+        base, n = wrap(dtype, base * base), n >> one
+    d = np.where(exponent < 0, wrap(dtype, ends), d)
     return V(wrap(dtype, d), join((a, b), d.shape))
 
 
 def cast(a, dtype, source):
+    if is_integral(a.d) and is_float(dtype) and dtype not in ("f32", "f64") and np.any(np.abs(a.d.astype(np.float64)) > 1 << 53):
+        raise Reject("an integer that binary64 does not hold")
     d = convert(dtype, a.d, source)
     e = None
     if a.e is not None and is_float(dtype):
@@ -394,7 +411,7 @@ def reduce(function, v, dtype, axes, keep):
             data = np.expand_dims(out, axis)
         return V(data if keep else np.squeeze(data, axis=axes), u)
     if function in ("reduce_max", "reduce_min"):
-        if dtype == "f8e4m3fn" and any(v.d.shape[a] == 0 for a in axes):
+        if dtype in NO_INFINITY and any(v.d.shape[a] == 0 for a in axes):
             raise Reject("the greatest of nothing where there is no infinity")
         pick, start = (np.max, _least) if function == "reduce_max" else (np.min, _greatest)
         return V(pick(v.d, axis=axes, keepdims=keep, initial=start(dtype)), u)
@@ -453,7 +470,9 @@ def order(v, dtype, axis, descending):
     """Indices that sort stably, NaN last."""
     exact(v)
     key = v.d.astype(np.int64) if DTYPES[dtype].kind == "b" else v.d
-    nan = np.isnan(key) if is_float(dtype) else np.zeros(key.shape, bool)
+    if not is_float(dtype):
+        return np.argsort(~key if descending else key, axis=axis, kind="stable")
+    nan = np.isnan(key)
     key = np.where(nan, np.inf, -key if descending else key)
     first = np.argsort(key, axis=axis, kind="stable")
     nan = np.take_along_axis(nan, first, axis)

@@ -1,4 +1,4 @@
-"""Dtypes and their arithmetic on NumPy arrays: floats are held as float64, integers as int64, each value as its dtype has it."""
+"""Dtypes and their arithmetic on NumPy arrays, each value as its dtype has it: floats are held as float64, integers as int64, u64 as uint64."""
 from collections import namedtuple
 
 import numpy as np
@@ -12,6 +12,9 @@ DTYPES = {
     "f16": Info("f", 16, 11, -24, 65504.0, "<f2"),
     "f8e4m3fn": Info("f", 8, 4, -9, 448.0, "u1"),
     "f8e5m2": Info("f", 8, 3, -16, 57344.0, "u1"),
+    "f8e4m3fnuz": Info("f", 8, 4, -10, 240.0, "u1"),
+    "f8e4m3b11fnuz": Info("f", 8, 4, -13, 30.0, "u1"),
+    "f8e5m2fnuz": Info("f", 8, 3, -17, 57344.0, "u1"),
     "i32": Info("i", 32, 0, 0, 0, "<i4"),
     "u32": Info("u", 32, 0, 0, 0, "<u4"),
     "i16": Info("i", 16, 0, 0, 0, "<i2"),
@@ -20,16 +23,21 @@ DTYPES = {
     "u8": Info("u", 8, 0, 0, 0, "u1"),
     "i4": Info("i", 4, 0, 0, 0, "u1"),
     "u4": Info("u", 4, 0, 0, 0, "u1"),
-    "bool": Info("b", 8, 0, 0, 0, "u1"),
+    "i2": Info("i", 2, 0, 0, 0, "u1"),
+    "u2": Info("u", 2, 0, 0, 0, "u1"),
     "i64": Info("i", 64, 0, 0, 0, "<i8"),
+    "u64": Info("u", 64, 0, 0, 0, "<u8"),
+    "bool": Info("b", 8, 0, 0, 0, "u1"),
 }
+FNUZ = [n for n in DTYPES if n.endswith("fnuz")]  # no infinity, no -0
+NO_INFINITY = ["f8e4m3fn"] + FNUZ
 FLOATS = [n for n, i in DTYPES.items() if i.kind == "f"]
-INTS = [n for n, i in DTYPES.items() if i.kind in "iu" and n != "i64"]
+INTS = [n for n, i in DTYPES.items() if i.kind in "iu"]
 NUMBERS = FLOATS + INTS
 ALL = NUMBERS + ["bool"]
 
 Type = namedtuple("Type", "dtype shape")
-INDEX = Type("i64", ())
+INDEX = Type("i64", ())  # a scalar of i64 is an index
 
 
 def is_float(dtype):
@@ -42,7 +50,7 @@ def is_int(dtype):
 
 def accumulator(dtype):
     """The dtype of the sums of products."""
-    return "i32" if not is_float(dtype) else "f64" if dtype == "f64" else "f32"
+    return dtype if DTYPES[dtype].bits == 64 else "f32" if is_float(dtype) else "i32"
 
 
 def int_range(dtype):
@@ -51,11 +59,18 @@ def int_range(dtype):
     return (-(1 << info.bits - 1), (1 << info.bits - 1) - 1) if info.kind == "i" else (0, (1 << info.bits) - 1)
 
 
+def holder(dtype):
+    """NumPy's dtype of the arrays that hold values of it."""
+    return np.float64 if is_float(dtype) else np.bool_ if dtype == "bool" else np.uint64 if dtype == "u64" else np.int64
+
+
 def wrap(dtype, a):
     """Integers modulo 2^bits."""
     info = DTYPES[dtype]
+    if info.bits == 64:
+        return np.asarray(a).astype(holder(dtype))
     mask = (1 << info.bits) - 1
-    a = np.asarray(a, np.int64) & mask
+    a = np.asarray(a).astype(np.int64) & mask
     if info.kind == "i":
         a = np.where(a >> info.bits - 1 & 1, a - (mask + 1), a)
     return a
@@ -77,8 +92,9 @@ def round_float(dtype, a):
         out = np.ldexp(np.rint(np.ldexp(a, -unit)), unit)
         out = np.where(np.isfinite(a), out, a)
         over = np.abs(out) > info.largest
-        if dtype == "f8e4m3fn":
-            return np.where(over, np.nan, out)
+        if dtype in NO_INFINITY:
+            out = np.where(over | np.isinf(a), np.nan, out)
+            return out + 0.0 if dtype in FNUZ else out
         return np.where(over, np.copysign(np.inf, out), out)
 
 
@@ -96,21 +112,23 @@ def convert(dtype, a, source):
     if kind == "b":
         return a != 0
     if kind == "f":
-        return round_float(dtype, a)
+        return np.asarray(a).astype(np.float32).astype(np.float64) if dtype == "f32" else round_float(dtype, a)
     if old != "f":
         return wrap(dtype, a)
     low, high = int_range(dtype)
     with np.errstate(all="ignore"):
-        return np.where(np.isnan(a), 0, np.clip(np.trunc(a), low, high)).astype(np.int64)
+        whole = np.where(np.isnan(a), 0, np.trunc(a))
+        inside = (whole >= low) & (whole < float(high + 1))
+        return np.where(inside, np.where(inside, whole, 0).astype(holder(dtype)), np.where(whole < 0, *np.array([low, high], holder(dtype))))
 
 
-def _decode_small(code, exponent_bits, digits):
+def _decode_small(code, exponent_bits, digits, bias=None):
     """The value of a float with `digits` significant bits of which one is implied."""
     fraction_bits = digits - 1
     sign = np.where(code >> (exponent_bits + fraction_bits) & 1, -1.0, 1.0)
     exponent = code >> fraction_bits & (1 << exponent_bits) - 1
     fraction = code & (1 << fraction_bits) - 1
-    bias = (1 << exponent_bits - 1) - 1
+    bias = (1 << exponent_bits - 1) - 1 if bias is None else bias
     normal = np.ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits)
     subnormal = np.ldexp(fraction.astype(np.float64), 1 - bias - fraction_bits)
     return sign * np.where(exponent == 0, subnormal, normal), exponent, fraction
@@ -127,20 +145,26 @@ def decode(dtype, raw):
         code = raw.astype(np.int64)
         value, exponent, fraction = _decode_small(code, 4, 4)
         return np.where((exponent == 15) & (fraction == 7), np.nan, value)
+    if dtype in FNUZ:
+        code = raw.astype(np.int64)
+        value = _decode_small(code, 8 - info.digits, info.digits, 2 - info.digits - info.least)[0]
+        return np.where(code == 128, np.nan, value)
     if info.kind == "f":
         return raw.astype(np.float64)
     if info.kind == "b":
         return raw != 0
-    return wrap(dtype, raw.astype(np.int64))
+    return wrap(dtype, raw)
 
 
 _TABLES = {}
 
 
 def bits_of(dtype, a):
-    """The bits of each element, int64 and not negative."""
+    """The bits of each element, as numbers that are not negative: int64, of 64 bits uint64."""
     info = DTYPES[dtype]
     a = np.asarray(a)
+    if info.bits == 64:
+        return np.ascontiguousarray(a, holder(dtype)).view(np.uint64).reshape(a.shape)
     if info.kind == "b":
         return a.astype(np.int64)
     if info.kind != "f":
@@ -154,15 +178,19 @@ def bits_of(dtype, a):
             half = a.astype(np.float16).view(np.uint16).astype(np.int64)
             return half if dtype == "f16" else half >> 8
     if dtype not in _TABLES:
-        codes = np.arange(127)
+        codes = np.arange(128 if dtype in FNUZ else 127)
         _TABLES[dtype] = decode(dtype, codes)
     place = np.searchsorted(_TABLES[dtype], np.where(np.isnan(a), 0, np.abs(a)))
+    if dtype in FNUZ:
+        return np.where(np.isnan(a), 128, place | np.where(a < 0, 128, 0))
     return np.where(np.isnan(a), 127, place) | np.where(np.signbit(a), 128, 0)
 
 
 def from_bits(dtype, bits):
     info = DTYPES[dtype]
-    bits = np.asarray(bits, np.int64)
+    bits = np.asarray(bits)
+    if dtype == "f64":
+        return np.ascontiguousarray(bits.astype(np.uint64)).view(np.float64).reshape(bits.shape)
     if info.kind in "iu":
         return wrap(dtype, bits)
     storage = {"f32": np.uint32, "f16": np.uint16, "bf16": np.uint16}.get(dtype, np.uint8)
@@ -172,6 +200,4 @@ def from_bits(dtype, bits):
 
 def encode(dtype, a):
     """Bytes as a kernel wants them."""
-    if dtype == "f64":
-        return np.asarray(a, np.float64)
-    return bits_of(dtype, a).astype({8: np.uint8, 4: np.uint8, 16: np.uint16, 32: np.uint32}[DTYPES[dtype].bits])
+    return bits_of(dtype, a).astype({16: np.uint16, 32: np.uint32, 64: np.uint64}.get(DTYPES[dtype].bits, np.uint8))

@@ -490,6 +490,7 @@ PK_INLINE double pks_cast_i32_f64(int32_t a) { return (double)a; }
 PK_INLINE double pks_cast_u32_f64(uint32_t a) { return (double)a; }
 PK_INLINE double pks_cast_i64_f64(int64_t a) { return (double)a; }
 PK_INLINE double pks_cast_u64_f64(uint64_t a) { return (double)a; }
+PK_INLINE float pks_cast_u64_f32(uint64_t a) { return (float)a; }
 PK_INLINE int64_t pks_bitcast_f64_i64(double a) { return (int64_t)pk_bits_of_f64(a); }
 PK_INLINE uint64_t pks_bitcast_f64_u64(double a) { return pk_bits_of_f64(a); }
 PK_INLINE double pks_bitcast_i64_f64(int64_t a) { return pk_f64_of_bits((uint64_t)a); }
