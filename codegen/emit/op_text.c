@@ -239,8 +239,7 @@ static const char *const functions[FN_COUNT] = {
 // Of index arithmetic the runtime has functions that saturate.
 static void put_operation(ExprWriter *w, const Expr *e) {
   const char *args[EXPR_ARGS] = {0};
-  bool index = e->from == DT_I64 && e->op != OP_CAST;
-  if (index) {
+  if (e->from == DT_I64 && op_info[e->op].class != OPC_CAST) {
     expr_put_call(w, intern_printf("pk_idx_%s", op_info[e->op].name), e);
     return;
   }

@@ -405,7 +405,7 @@ def reduce(function, v, dtype, axes, keep):
             return _float_product(v, dtype, axes, keep)
         data = v.d
         for axis in sorted(axes, reverse=True):
-            out = np.ones([n for k, n in enumerate(data.shape) if k != axis], np.int64)
+            out = np.ones([n for k, n in enumerate(data.shape) if k != axis], data.dtype)
             for k in range(data.shape[axis]):
                 out = wrap(dtype, out * np.take(data, k, axis))
             data = np.expand_dims(out, axis)
