@@ -71,8 +71,12 @@ class View:
         return op.each(self.whole(), lambda a: np.array(a[place]))
 
     def write(self, place, v, where=True):
-        assert place == (slice(None),) * len(self.d.shape) and where is True
-        shape = self.d.shape
+        """Stores all of the view, with this part changed."""
+        whole = self.whole()
+        shape, changed = whole.d.shape, Memory(self.dtype, np.array(whole.d), np.array(np.broadcast_to(
+            False if whole.u is None else whole.u, whole.d.shape)), None if whole.e is None else np.array(whole.e))
+        changed.write(place, v, where)
+        v = V(changed.d, changed.u if changed.u.any() else None, changed.e)
 
         def back(a):
             a = np.broadcast_to(a, shape)
@@ -99,7 +103,7 @@ class Evaluator:
         self.names = dict(self.sizes)
         for static, value in kernel.statics:
             self.names[static] = value
-        self.refs, self.turns = {}, 0
+        self.refs, self.turns, self.held = {}, 0, {}
         self.fns = {f[0]: f for f in kernel.fns}
         self.arrays = {}
         for number, o in enumerate(kernel.prefetch + kernel.inputs):
@@ -234,13 +238,14 @@ class Evaluator:
         return ref.read(place)
 
     def lanes(self, sub, args, shape):
-        """(indices kept inside, which lanes lie inside) of a window that may leave its ref: of all axes and runs."""
+        """(indices kept inside, which lanes lie inside) of a window that may leave its ref: of positions, all axes and runs."""
         indices, inside, rest = [], True, iter(args)
         for axis, (item, n) in enumerate(zip(sub, shape)):
             line = np.arange(n)
             if item[0] == "ds":
                 line = self.ix(next(rest)) + item[2] * np.arange(item[1])
-            line = line.reshape([-1] + [1] * (len(shape) - axis - 1))
+            after = sum(other[0] != "at" for other in sub[axis + 1:])
+            line = np.asarray(self.ix(next(rest))) if item[0] == "at" else line.reshape([-1] + [1] * after)
             indices.append(np.clip(line, 0, max(0, n - 1)))
             inside = inside & (line >= 0) & (line < n)
         return tuple(indices), inside
@@ -285,6 +290,15 @@ class Evaluator:
         v = self.ev(expr.args[0])
         place = self.place(expr.attr["sub"], expr.args[1:], v.d.shape)
         return op.each(v, lambda a: a[place])
+
+    def op_gather(self, expr):
+        v, indices, place = self.ev(expr.args[0]), iter(expr.args[1:]), []
+        for item in expr.attr["sub"]:
+            at = None if item[0] == "all" else self.ev(next(indices))
+            if at is not None and at.u is not None and np.any(at.u):
+                raise Reject("unspecified index")
+            place.append(slice(None) if at is None else at.d)
+        return op.each(v, lambda a: np.broadcast_to(a, v.d.shape)[tuple(place)])
 
     def op_call(self, expr):
         function = expr.attr["fn"]
@@ -353,31 +367,32 @@ class Evaluator:
 
     def st_scatter(self, s):
         ref, place = self.window(s.attr["ref"], s.attr["sub"], s.exprs[2:])
-        at, axis = self.ev(s.exprs[1]), s.attr["axis"]
-        if at.u is not None:
+        axes = s.attr["axis"] if isinstance(s.attr["axis"], tuple) else (s.attr["axis"],)
+        vectors = [self.ev(e) for e in (s.exprs[1].args if s.exprs[1].op == "tuple" else s.exprs[1:2])]
+        if any(at.u is not None for at in vectors):
             raise Reject("unspecified index")
-        window = ref.d[place]
-        rows = list(window.shape)
-        rows[axis] = at.d.size
+        window, axis = ref.d[place], axes[0]
+        rows = [n for k, n in enumerate(window.shape) if k not in axes]
+        rows.insert(axis, vectors[0].d.size)
         v = op.each(self.operand(s.exprs[0], ref.dtype), lambda a: np.broadcast_to(a, rows))
         old = ref.read(place)
-        for row, to in enumerate(at.d):
-            if not 0 <= to < window.shape[axis]:
+        for row, where in enumerate(zip(*(at.d for at in vectors))):
+            if any(not 0 <= to < window.shape[k] for k, to in zip(axes, where)):
                 continue
-            here = (slice(None),) * axis
-            part = op.each(v, lambda a: a[here + (row,)])
+            to = tuple(dict(zip(axes, where)).get(k, slice(None)) for k in range(window.ndim))
+            part = op.each(v, lambda a: a[(slice(None),) * axis + (row,)])
             if s.attr["fn"] == "scatter_add":
-                part = op.arithmetic("+", ref.dtype, op.each(old, lambda a: a[here + (to,)]), part)
+                part = op.arithmetic("+", ref.dtype, op.each(old, lambda a: a[to]), part)
             d, u, e = old.d, old.u, old.e
-            d[here + (to,)] = part.d
+            d[to] = part.d
             if u is None and part.u is not None:
                 u = np.zeros(d.shape, bool)
             if u is not None:
-                u[here + (to,)] = False if part.u is None else part.u
+                u[to] = False if part.u is None else part.u
             if e is None and part.e is not None:
                 e = np.zeros(d.shape)
             if e is not None:
-                e[here + (to,)] = 0 if part.e is None else part.e
+                e[to] = 0 if part.e is None else part.e
             old = V(d, u, e)
         ref.write(place, old)
 
@@ -483,6 +498,13 @@ class Evaluator:
         block.d[place], block.u[place] = array.d[inside], array.u[inside]
         return self.squeezed(o, block)
 
+    def kept_block(self, o, key):
+        """The block of an input that is stored to: it stays until its index, or one of a parallel axis, changes."""
+        if self.held.get(o.name, (None,))[0] != key:
+            block = self.refs[o.name]
+            self.held[o.name] = key, Memory(o.dtype, np.array(block.d), np.array(block.u))
+        return self.held[o.name][1]
+
     def squeezed(self, o, block):
         shape = self.shape(o.ref)
         return Memory(o.dtype, block.d.reshape(shape), block.u.reshape(shape), None if block.e is None else block.e.reshape(shape))
@@ -496,11 +518,12 @@ class Evaluator:
             shape = self.full_shape(o)
         if block.u.reshape(shape)[place].any():
             raise Reject("unspecified output")
-        owner = array.written[inside]
-        if np.any((owner != 0) & (owner != cell)):
+        owner, new = array.written[inside], block.d.reshape(shape)[place]
+        others = (owner != 0) & (owner != cell)
+        if np.any(others) and (not o.ignores or np.any(others & (array.d[inside] != new)) or array.e is not None or block.e is not None):
             raise Reject("two cells write one element")
         array.written[inside] = cell
-        array.d[inside] = block.d.reshape(shape)[place]
+        array.d[inside] = new
         array.u[inside] = False
         if block.e is not None or array.e is not None:
             if array.e is None:
@@ -514,6 +537,8 @@ class Evaluator:
         self.refs = {n: m for n, m in self.refs.items() if n in self.kept}
         for o in self.k.prefetch + self.k.inputs:
             self.refs[o.name] = self.fetch(o, self.starts(o)) if o.mode not in ("any",) else self.arrays[o.name]
+            if o.stored:
+                self.refs[o.name] = self.kept_block(o, (self.starts(o), cell))
         for o in self.k.outputs:
             if o.mode == "any":
                 self.refs[o.name] = self.arrays[o.name]

@@ -267,28 +267,40 @@ class Expressions:
 
     def open_window(self, ref, shape):
         """(subscripts, positions, mask) of a window that may leave its ref along one axis; the mask is false outside."""
-        axes = [k for k, (n, d) in enumerate(zip(ref.shape, shape)) if isinstance(n, int) and isinstance(d, int) and n and d]
-        if len(ref.shape) != len(shape) or not axes or ref.space != "vmem":
+        have, t, scalar = list(ref.shape), Type("bool", tuple(shape)), None
+        if len(have) == len(shape) + 1 and isinstance(have[0], int) and have[0]:
+            scalar = have.pop(0)
+        differ = [k for k, (n, d) in enumerate(zip(have, shape)) if n != d]
+        axes = [k for k, (n, d) in enumerate(zip(have, shape)) if isinstance(n, int) and isinstance(d, int) and n and d]
+        if len(have) != len(shape) or not axes or ref.space not in ("vmem", "view") or any(k not in axes for k in differ):
             return None
-        axis = self.r.choice(axes)
-        if any(n != d for k, (n, d) in enumerate(zip(ref.shape, shape)) if k != axis):
-            return None
-        start, t = self.index_value(2), Type("bool", tuple(shape))
-        if self.chance(0.3):
-            start = binary("-", INDEX, start, index(self.r.randint(1, 9)))
-        stride = self.r.choice([1, 1, 1, 2])
-        lane = self.iota(shape, axis)
-        if stride > 1:
-            lane = binary("*", lane.type, lane, Expr("lit", Type("i32", ()), value=stride))
-        at = binary("+", lane.type, lane, start)
-        terms = [binary(">=", t, at, index(0)), binary("<", t, at, index(ref.shape[axis]))]
+        chosen = differ + [k for k in axes if k not in differ and self.chance(0.3)] or [self.r.choice(axes)]
+        sub, starts, terms = [("all",)] * len(shape), {}, []
+        for axis in chosen:
+            stride = self.r.choice([1, 1, 1, 2])
+            sub[axis], starts[axis] = ("ds", shape[axis], stride), self.anywhere()
+            lane = self.iota(shape, axis)
+            if stride > 1:
+                lane = binary("*", lane.type, lane, Expr("lit", Type("i32", ()), value=stride))
+            at = binary("+", lane.type, lane, starts[axis])
+            terms += [binary(">=", t, at, index(0)), binary("<", t, at, index(have[axis]))]
+        args = [starts[axis] for axis in sorted(starts)]
+        if scalar is not None:
+            sub, args = [("at",)] + sub, [self.anywhere()] + args
+            if args[0].op == "lit":  # a constant that is negative counts from the end
+                args[0] = binary("+", INDEX, args[0], self.index_value(0)) if self.indices else index(self.r.randrange(scalar + 3))
+            terms += [binary(">=", Type("bool", ()), args[0], index(0)), binary("<", Type("bool", ()), args[0], index(scalar))]
         if self.chance(0.5):
             terms.append(self.mask(shape))
         mask = terms[0]
         for term in terms[1:]:
             mask = binary(self.r.choice(["&", "&&"]), t, mask, term)
-        sub = [("ds", d, stride) if k == axis else ("all",) for k, d in enumerate(shape)]
-        return sub, [start], mask
+        return sub, args, mask
+
+    def anywhere(self):
+        """A position that may lie outside."""
+        start = self.index_value(2)
+        return binary("-", INDEX, start, index(self.r.randint(1, 9))) if self.chance(0.3) else start
 
     def source(self, t):
         """A read or value that fits t without more work."""
@@ -298,7 +310,7 @@ class Expressions:
         refs = [ref for ref in self.refs if ref.readable and ref.dtype == t.dtype]
         self.r.shuffle(refs)
         for ref in refs:
-            fit = self.open_window(ref, t.shape) if t.shape and ref.space != "view" and self.chance(0.1) else None
+            fit = self.open_window(ref, t.shape) if t.shape and self.chance(0.1) else None
             if fit is not None:
                 sub, args, mask = fit
                 return Expr("masked_load", t, [mask, self.literal(t.dtype, True)] + args, ref=ref.name, sub=sub, has_other=True, open=True)
@@ -557,7 +569,7 @@ class Expressions:
              "p_where", "p_select", "p_cast", "p_cast", "p_function", "p_sum", "p_dot", "p_dot"]
     INT = ["p_arithmetic", "p_arithmetic", "p_divide", "p_bits", "p_shift", "p_integer_function", "p_integer_unary", "p_extremum",
            "p_clamp", "p_where", "p_where", "p_select", "p_cast", "p_cast", "p_bitcast", "p_argreduce", "p_sum", "p_dot", "p_argsort"]
-    SHAPE = ["p_transpose", "p_reshape", "p_concatenate", "p_pad", "p_roll", "p_rev", "p_cut", "p_broadcast", "p_take", "p_take_along",
+    SHAPE = ["p_gather", "p_gather", "p_conv", "p_transpose", "p_reshape", "p_concatenate", "p_pad", "p_roll", "p_rev", "p_cut", "p_broadcast", "p_take", "p_take_along",
              "p_one_hot", "p_dynamic_slice", "p_dynamic_update", "p_stack", "p_split", "p_reduce", "p_reduce", "p_scan", "p_sort",
              "p_sort_by", "p_top_k", "p_insert_axis", "p_unstack", "p_call_fn"]
 
@@ -686,6 +698,49 @@ class Expressions:
         n = self.r.randint(1, 20)
         v = self.expr(self.with_axis(t, axis, n), depth)
         return call("take_along_axis", t, [v, self.places(t.shape, n)], f"axis = {axis}", axis=axis)
+
+    def p_gather(self, t, depth):
+        """By vectors of indices, along one axis or two."""
+        if not t.shape or any(isinstance(n, str) for n in t.shape) or 0 in t.shape:
+            return None
+        two = self.chance(0.5)
+        apart = two and len(t.shape) >= 2 and self.chance(0.3)
+        first = 0 if apart else self.r.randrange(len(t.shape))
+        after = self.r.randint(first + 1, min(first + 2, len(t.shape) - apart))
+        place, rest = t.shape[first:after], t.shape[after:]
+        extents = [self.r.randint(1, 9) for _ in range(1 + two)]
+        if apart:
+            source, sub = (extents[0], rest[0], extents[1]) + rest[1:], [("at",), ("all",), ("at",)]
+        else:
+            source, sub = t.shape[:first] + tuple(extents) + rest, [("all",)] * first + [("at",)] * len(extents)
+        if self.dims(source) > MOST_ELEMENTS:
+            return None
+        shapes = [place, tuple(1 if self.chance(0.3) else n for n in place)][:len(extents)]
+        self.r.shuffle(shapes)
+        at = [self.places(shape, n) for shape, n in zip(shapes, extents)]
+        v = self.expr(Type(t.dtype, source), depth)
+        sub += [("all",)] * (len(source) - len(sub))
+        return Expr("gather", t, [v] + at, sub=sub, direct=v.op == "load" and v.attr["sub"] == [("dots",)] and self.chance(0.7))
+
+    def p_conv(self, t, depth):
+        """[batch, spatial.., features] of small numbers."""
+        if not 3 <= len(t.shape) <= 4 or any(isinstance(n, str) or n == 0 for n in t.shape) or DTYPES[t.dtype].kind == "b":
+            return None
+        dtype = self.r.choice([d for d in (FLOATS if is_float(t.dtype) else INTS) if (accumulator(d) == t.dtype) or d == t.dtype] or ["f32"])
+        out = accumulator(dtype)
+        groups, inner, space = self.r.choice([g for g in (1, 1, 2, 3) if t.shape[-1] % g == 0]), self.r.randint(1, 4), range(len(t.shape) - 2)
+        window, strides, dilation = [[self.r.choice(of) for _ in space] for of in ([1, 2, 3], [1, 1, 2], [1, 1, 2])]
+        padding = [(self.r.randint(0, 1), self.r.randint(0, 1)) for _ in space]
+        extents = [(n - 1) * s + (w - 1) * d + 1 - low - high for n, s, w, d, (low, high) in zip(t.shape[1:], strides, window, dilation, padding)]
+        x = Type(dtype, (t.shape[0],) + tuple(extents) + (inner * groups,))
+        w = Type(dtype, tuple(window) + (inner, t.shape[-1]))
+        if min(extents) < 1 or max(self.dims(x.shape), self.dims(w.shape)) > MOST_ELEMENTS // 2:
+            return None
+        tail = [f"strides = ({', '.join(map(str, strides))},)", f"padding = ({', '.join(f'({a}, {b})' for a, b in padding)},)",
+                f"dilation = ({', '.join(map(str, dilation))},)", f"groups = {groups}"]
+        args = [self.small(self.expr(x, depth - 1)), self.small(self.expr(w, 0))]
+        v = call("conv", Type(out, t.shape), args, *tail, strides=strides, padding=padding, dilation=dilation, groups=groups)
+        return self.to_dtype(v, t.dtype)
 
     def p_one_hot(self, t, depth):
         axis = self.axis_of(t, lambda n: n >= 1)

@@ -226,6 +226,25 @@ def _contract(ev, expr):
     return V(wrap(expr.type.dtype, wrap(accumulator(dtypes[0]), out.d)), out.u)
 
 
+def _conv(ev, expr):
+    """As a product of the places of the window, side by side, with the weights."""
+    par, (x, w) = expr.attr["par"], [ev.ev(a) for a in expr.args]
+    window, groups, shape = w.d.shape[:-2], par["groups"], expr.type.shape
+
+    def patches(a):
+        a = np.pad(a, [(0, 0)] + par["padding"] + [(0, 0)])
+        taps = []
+        for tap in np.ndindex(*window):
+            place = [slice(at * d, at * d + (n - 1) * s + 1, s) for at, d, s, n in zip(tap, par["dilation"], par["strides"], shape[1:])]
+            taps.append(a[(slice(None), *place)].reshape(shape[0], -1, groups, a.shape[-1] // groups))
+        return np.concatenate(taps, 3)
+    weights = each(w, lambda a: a.reshape(-1, groups, shape[-1] // groups))
+    whole = each(x, lambda a: patches(np.broadcast_to(a, x.d.shape)))
+    out = op.contract("bsgk,kgf->bsgf", whole, weights, [a.type.dtype for a in expr.args], expr.type.dtype)
+    out = each(out, lambda a: a.reshape(shape))
+    return out if is_float(expr.type.dtype) else V(wrap(expr.type.dtype, out.d), out.u)
+
+
 CALLS = {
     "where": _where, "select_n": _select_n, "clamp": _clamp, "max": _extremum, "min": _extremum, "cast": _cast, "iota": _iota,
     "fma": lambda ev, x: op.fma(x.type.dtype, *[ev.operand(a, x.type.dtype) for a in x.args]),
@@ -243,7 +262,7 @@ CALLS = {
     "pad": _axis_call(_pad), "roll": _axis_call(_roll), "concatenate": _concatenate, "stack": _stack,
     "take": _take, "take_along_axis": _take_along, "one_hot": _one_hot, "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update, "sort": _sort, "argsort": _sort, "sort_by": _sort_by, "top_k": _top_k, "split": _split,
-    "unstack": _unstack, "dot": _contract, "einsum": _contract, "argmax": _argreduce, "argmin": _argreduce,
+    "unstack": _unstack, "dot": _contract, "einsum": _contract, "conv": _conv, "argmax": _argreduce, "argmin": _argreduce,
 }
 for _name in ("reduce_sum", "sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or", "reduce_xor", "all", "any"):
     CALLS[_name] = _reduce

@@ -306,6 +306,7 @@ class Generator(Expressions):
         ref = Ref(o.name, o.dtype, o.ref)
         hang = o.mode == "block" and o.pad is None
         if not hang or self.chance(0.15):
+            o.stored = ref.writable = o.mode != "any" and self.chance(0.1)
             self.refs.append(ref)
             return
         mask, axis, t = None, 0, Type("bool", ref.shape)
@@ -386,15 +387,15 @@ class Generator(Expressions):
         if ref.space == "smem":
             sub, args, shape = [("at",)] * len(ref.shape), [self.index_below(n) for n in ref.shape], ()
         else:
-            sub, args, shape = ([("dots",)], [], ref.shape) if whole or ref.space == "view" else self.window_of(ref)
+            sub, args, shape = ([("dots",)], [], ref.shape) if whole else self.window_of(ref)
         t = Type(ref.dtype, shape)
         v = self.bounded(self.store_value(ref, t, whole))
         if whole:
             return Stmt("store", [v] + args, ref=ref.name, sub=sub, symbol="=")
-        if self.chance(0.2) and shape and ref.space != "view":
+        if self.chance(0.2) and shape:
             return Stmt("masked_store", [v, self.mask(shape)] + args, ref=ref.name, sub=sub)
         symbol = "="
-        if self.chance(0.25) and ref.dtype != "bool" and ref.space != "view":
+        if self.chance(0.25) and ref.dtype != "bool":
             symbol = r.choice(["+=", "-="] + (["&=", "|=", "^=", "*="] if is_int(ref.dtype) else []))
             v = self.small(v)
         if self.chance(0.05) and symbol == "=":
@@ -510,17 +511,26 @@ class Generator(Expressions):
 
     def scatter(self, ref):
         axes = [a for a, n in enumerate(ref.shape) if isinstance(n, int) and n > 0]
-        if not axes or ref.space != "vmem" or ref.dtype == "bool":
+        if not axes or ref.space == "smem" or ref.dtype == "bool":
             return []
-        axis, count = self.r.choice(axes), self.r.choice([1, 2, 3, 5, 8, 17])
-        at = self.leaf(Type("i32", (count,)))
-        if self.chance(0.7):
-            at = call("mod", at.type, [at, Expr("lit", Type("i32", ()), value=ref.shape[axis] + self.r.randint(0, 2))])
-        shape = ref.shape[:axis] + (count,) + ref.shape[axis + 1:]
+        chosen = sorted(self.r.sample(axes, self.r.choice([1, 1, min(2, len(axes)), min(3, len(axes))])))
+        axis, count = chosen[0], self.r.choice([1, 2, 3, 5, 8, 17])
+        vectors = [self.scatter_index(count, ref.shape[k]) for k in chosen]
+        at = vectors[0] if len(vectors) == 1 else Expr("tuple", INDEX, vectors)
+        shape = [n for k, n in enumerate(ref.shape) if k not in chosen]
+        shape = tuple(shape[:axis] + [count] + shape[axis:])
+        axis = axis if len(chosen) == 1 else tuple(chosen)
         v = self.bounded(self.expr(Type(ref.dtype, shape), 1))
         function = self.r.choice(["scatter", "scatter_add"])
         v = self.small(v) if function == "scatter_add" else v
         return [Stmt("scatter", [v, at], ref=ref.name, sub=[("dots",)], fn=function, axis=axis)]
+
+    def scatter_index(self, count, n):
+        """Places along an axis of n, mostly inside of it."""
+        at = self.leaf(Type("i32", (count,)))
+        if self.chance(0.7):
+            at = call("mod", at.type, [at, Expr("lit", Type("i32", ()), value=n + self.r.randint(0, 2))])
+        return at
 
     def view(self):
         """Of a window at constant places."""
@@ -538,8 +548,8 @@ class Generator(Expressions):
                 shape.append(n)
                 sub.append(("all",))
         dtype, count = ref.dtype, self.dims(shape)
-        if is_int(dtype) and self.chance(0.4):
-            dtype = r.choice([d for d in INTS if DTYPES[d].bits == DTYPES[dtype].bits])
+        if dtype != "bool" and self.chance(0.4):
+            dtype = r.choice([d for d in NUMBERS if DTYPES[d].bits == DTYPES[dtype].bits])
         seen = shape
         if self.chance(0.6) and count:
             a = r.choice([f for f in range(1, count + 1) if count % f == 0])
@@ -555,10 +565,10 @@ class Generator(Expressions):
         return [Stmt("view", [], ref=ref.name, sub=sub, name=name, dtype=dtype, source=ref.dtype, shape=tuple(seen), perm=perm,
                      reshaped=seen != shape)]
 
-    def semaphore(self):
-        if not self.k.semaphores:
-            self.k.semaphores.append("sem1")
-        return self.k.semaphores[0]
+    def semaphore(self, regular=False):
+        name = "sem2" if regular else "sem1"
+        self.k.semaphores[name] = "regular" if regular else "dma"
+        return name
 
     def copy(self):
         """Between a ref or an array in HBM and scratch, with other statements before the wait."""
@@ -582,9 +592,9 @@ class Generator(Expressions):
             self.refs = [ref for ref in self.refs if ref.name not in (target.name, source.name) and ref.space != "view"]
             return self.statements(0) if self.chance(0.5) else []
         inner = self.nested(body)
-        self.copying = False
+        self.copying, regular = False, self.chance(0.3)
         return [Stmt("copy", list(args) + list(places), [inner], source=source.name, sub=sub, target=target.name, to=to,
-                     positions=len(args), semaphore=self.semaphore(), name=self.fresh("c"))]
+                     positions=len(args), semaphore=self.semaphore(regular), regular=regular, name=self.fresh("c"))]
 
     def part_of_both(self, source, target):
         """One window that fits both refs."""
@@ -627,8 +637,27 @@ class Generator(Expressions):
         places = [tree.name(d.axis.name, INDEX) for d in moved]
         sub = [("at",)] * len(moved) + [("all",)] * len(shape)
         copy = Stmt("copy", places, [[]], source=s.name, sub=[("dots",)], target=name, to=sub, positions=0, semaphore=self.semaphore(),
-                    name=self.fresh("c"))
+                    regular=False, name=self.fresh("c"))
         return [self.store(ref, True), copy]
+
+    def ignoring_output(self, dims):
+        """An output that all steps of a parallel axis store alike: the statement, of what does not know the axis."""
+        k, axes = self.k, [d.axis for d in dims if d.axis and d.axis.parallel]
+        if not axes:
+            return []
+        axis = self.r.choice(axes)
+        o = self.place_output([d for d in dims if d.axis is not axis], self.fresh("o"), self.dtype())
+        if o.revisit or k.prefetch:
+            return []
+        o.ignores = axis.name
+        k.outputs.append(o)
+        inputs = [x.name for x in k.inputs if not x.stored and axis.name not in names_of(x.at)]
+        kept = self.values, self.refs, self.indices
+        self.values, self.refs = [], [ref for ref in self.refs if ref.name in inputs]
+        self.indices = [i for i in self.indices if axis.name not in names_of([i])]
+        store = self.store(Ref(o.name, o.dtype, o.ref, False, True), True)
+        self.values, self.refs, self.indices = kept
+        return [store]
 
     def alias_of(self, o):
         """An input whose memory the output shares, with the same blocks."""
@@ -665,7 +694,7 @@ class Generator(Expressions):
         operands = [o for o in k.inputs + k.outputs if o.mode == "block"]
         if not k.axes or k.prefetch or any(a.parallel for a in k.axes) or any(o.revisit or o.alias for o in k.outputs):
             return
-        if k.semaphores or not operands or any(o.mode == "element" for o in k.inputs + k.outputs) or not self.chance(0.5):
+        if k.semaphores or any(o.stored for o in k.inputs) or not operands or any(o.mode == "element" for o in k.inputs + k.outputs) or not self.chance(0.5):
             return
         k.pipeline = True
         names = {o.name: tree.block_name(o) for o in operands}
@@ -740,6 +769,8 @@ class Generator(Expressions):
             else:
                 body.append(self.store(ref, True))
         if self.chance(0.08):
+            body += self.ignoring_output(dims)
+        if self.chance(0.08):
             body += self.far_output()
         k.body = body
         k.threads = r.choice([1, 1, 2, 3])
@@ -776,6 +807,12 @@ class Generator(Expressions):
     def make_test(self):
         sizes = {n: self.size_value(n) for n in self.nominal}
         return {"sizes": sizes, "inputs": {o.name: self.data(o) for o in self.k.prefetch + self.k.inputs}}
+
+
+def names_of(exprs):
+    """Names of axes in index expressions."""
+    inside = [e for x in exprs for e in tree.walk_expr(x)]
+    return {e.attr.get("name") for e in inside} | {e.attr["par"].get("axis") for e in inside if e.op == "call"}
 
 
 class Case:

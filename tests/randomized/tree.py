@@ -31,7 +31,8 @@ class Operand:
         self.name, self.dtype, self.shape, self.mode = name, dtype, tuple(shape), mode
         self.block, self.at, self.pad, self.buffers = tuple(block), list(at), pad, buffers
         self.revisit, self.halo, self.alias = revisit, halo, None
-        self.sparse = False  # a step may leave elements of the block unstored
+        self.stored = False  # an input whose block the body stores to
+        self.ignores = None  # the name of a parallel axis that an output's map ignores
 
     @property
     def ref(self):
@@ -56,7 +57,7 @@ class Kernel:
         self.inputs, self.outputs, self.prefetch = [], [], []
         self.axes, self.scratch, self.fns, self.statics = [], [], [], []
         self.body, self.tests = [], []
-        self.semaphores = []
+        self.semaphores = {}  # by name: dma or regular
         self.pipeline = False  # the grid is a `pipeline` of the body
         self.threads = 1
 
@@ -192,6 +193,8 @@ def leveled(expr):
     if op == "call":
         first = [attr["first"]] if "first" in attr else []
         return f"{attr['fn']}({', '.join(first + [text_of(a) for a in args] + list(attr['tail']))})", ATOM
+    if op == "gather" and attr["direct"]:
+        return args[0].attr["ref"] + subscript_text(attr["sub"], args[1:]), ATOM
     if op == "load":
         return attr["ref"] + subscript_text(attr["sub"], args), ATOM
     if op == "masked_load":
@@ -200,7 +203,7 @@ def leveled(expr):
         return f"load({window}, mask = {text_of(args[0])}{other})", ATOM
     inner, level = leveled(args[0])
     inner = inner if level == ATOM else f"({inner})"
-    if op == "index":
+    if op in ("index", "gather"):
         return inner + subscript_text(attr["sub"], args[1:]), ATOM
     if op == "part":
         return f"{inner}[{attr['part']}]", ATOM
@@ -235,7 +238,8 @@ def _stmt_head(stmt):
         return f"store({attr['ref']}{subscript_text(attr['sub'], e[2:])}, {text_of(e[0])}, mask = {text_of(e[1])});"
     if kind == "scatter":
         window = attr["ref"] + subscript_text(attr["sub"], e[2:])
-        return f"{attr['fn']}({window}, {text_of(e[1])}, {text_of(e[0])}, axis = {attr['axis']});"
+        at = f"({', '.join(map(text_of, e[1].args))})" if e[1].op == "tuple" else text_of(e[1])
+        return f"{attr['fn']}({window}, {at}, {text_of(e[0])}, axis = {attr['axis']});"
     if kind == "break":
         return "break;"
     if kind == "raw":
@@ -261,7 +265,7 @@ def stmt_lines(body, depth):
             yield f"{pad}let {attr['name']} = async_copy({ends[0]} -> {ends[1]}, {attr['semaphore']});"
             yield f"{pad}{attr['name']}.start();"
             yield from stmt_lines(stmt.bodies[0], depth)
-            yield f"{pad}{attr['name']}.wait();"
+            yield pad + (f"wait({attr['semaphore']}, 1);" if attr["regular"] else f"{attr['name']}.wait();")
             continue
         elif kind == "region":
             head = f'region "{attr["name"]}"'
@@ -338,7 +342,7 @@ def kernel_text(k, with_tests=True):
             lines.append(f"  alias {o.name} = {o.alias};")
     for s in k.scratch:
         lines.append(f"  scratch {s.name}: {s.space} {s.dtype}{shape_text(s.shape) if s.shape else ''};")
-    lines += [f"  scratch {s}: sem dma;" for s in k.semaphores]
+    lines += [f"  scratch {s}: sem {kind};" for s, kind in k.semaphores.items()]
     for fn_name, params, body, local, _ in k.fns:
         if local:
             lines.append(f"  fn {fn_name}({', '.join(params)}) = {text_of(body)};")
