@@ -120,12 +120,25 @@ Node *build_items(Parse *p, Token open, NodeList *items, Token close) {
   return build_list(p, N_ITEMS, open, items, close);
 }
 
-Node *build_param(Parse *p, Token name, Node *dtype, Node *shape) {
-  Node *node =
-      named(new_node(p, N_PARAM, join(name.span, shape ? shape->span : dtype->span)), name);
+// `_` in a block's shape squeezes its axis, in a sharding it leaves the axis whole.
+static void mark_underscores(NodeList *dims) {
+  for (int i = 0; i < dims->count; i++)
+    if (dims->at[i]->kind == N_NAME && strcmp(dims->at[i]->name, "_") == 0)
+      dims->at[i]->kind = N_UNDERSCORE;
+}
+
+Node *build_param(Parse *p, Token name, Node *dtype, Node *shape, Node *shard) {
+  Span last = shard ? shard->span : shape ? shape->span : dtype->span;
+  Node *node = named(new_node(p, N_PARAM, join(name.span, last)), name);
   node->a = dtype;
+  node->b = shard;
   if (shape) node->list = shape->list;
   return finish(p, node);
+}
+
+Node *build_shard(Parse *p, Token first, NodeList *axes, Token last) {
+  mark_underscores(axes);
+  return build_list(p, N_SHARD, first, axes, last);
 }
 
 // ---- declarations
@@ -173,13 +186,6 @@ NodeList *build_pipeline_blocks(Parse *p, NodeList *items, NodeList *bindings, N
   return items;
 }
 
-// `_` in a block's shape squeezes its axis.
-static void mark_squeezed(NodeList *dims) {
-  for (int i = 0; i < dims->count; i++)
-    if (dims->at[i]->kind == N_NAME && strcmp(dims->at[i]->name, "_") == 0)
-      dims->at[i]->kind = N_UNDERSCORE;
-}
-
 Node *build_spec(Parse *p, const Token *space, int space_id, Node *dims, Node *map) {
   Span first = space ? space->span : dims->span, last = map    ? map->span
                                                         : dims ? dims->span
@@ -189,7 +195,7 @@ Node *build_spec(Parse *p, const Token *space, int space_id, Node *dims, Node *m
   if (dims) {
     node->flags |= BLOCK_HAS_SHAPE;
     node->list = dims->list;
-    mark_squeezed(&node->list);
+    mark_underscores(&node->list);
   }
   if (map) {
     node->flags |= BLOCK_HAS_MAP;

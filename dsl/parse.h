@@ -78,7 +78,8 @@ Node *build_reference(Parse *p, Token reference, Token name, Node *body);
 Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value, Node *body,
                Span end);
 Node *build_items(Parse *p, Token open, NodeList *items, Token close);
-Node *build_param(Parse *p, Token name, Node *dtype, Node *shape);
+Node *build_param(Parse *p, Token name, Node *dtype, Node *shape, Node *shard);
+Node *build_shard(Parse *p, Token first, NodeList *axes, Token last);
 Node *build_list(Parse *p, NodeKind kind, Token first, NodeList *list, Token last);
 Node *build_static_item(Parse *p, Token name, Node *type, Node *value);
 Node *build_require(Parse *p, Token require, Node *condition, const Token *message, Token last);

@@ -53,6 +53,8 @@
 %type bindings {NodeList *}
 %type scratches {NodeList *}
 %type mesh_axes {NodeList *}
+%type named_list {NodeList *}
+%type shard {Node *}
 %type exprs {NodeList *}
 %type expr_list {NodeList *}
 %type args {NodeList *}
@@ -82,8 +84,10 @@ params(A) ::= param_list(L). { A = L; }
 params(A) ::= param_list(L) COMMA. { A = L; }
 param_list(A) ::= param(X). { A = list_add(p, NULL, X); }
 param_list(A) ::= param_list(L) COMMA param(X). { A = list_add(p, L, X); }
-param(A) ::= NAME(N) COLON dtype(D). { A = build_param(p, N, D, NULL); }
-param(A) ::= NAME(N) COLON dtype(D) shape(S). { A = build_param(p, N, D, S); }
+param(A) ::= NAME(N) COLON dtype(D). { A = build_param(p, N, D, NULL, NULL); }
+param(A) ::= NAME(N) COLON dtype(D) shape(S). { A = build_param(p, N, D, S, NULL); }
+param(A) ::= NAME(N) COLON dtype(D) shape(S) shard(P). { A = build_param(p, N, D, S, P); }
+shard(A) ::= SHARD(F) LPAREN exprs(L) RPAREN(R). { A = build_shard(p, F, L, R); }
 
 dtype(A) ::= NAME(N). { A = build_literal(p, N_NAME, N); }
 dtype(A) ::= NAME(N) LPAREN args(L) RPAREN(R). { A = build_call(p, N, L, R); }
@@ -162,6 +166,7 @@ semaphore(A) ::= BARRIER(W). { A = W; }
 item(A) ::= ALIAS(F) NAME(O) ASSIGN NAME(I) SEMI(E). { A = build_alias(p, F, O, I, E); }
 item(A) ::= PREFETCH(F) param_list(L) SEMI(E). { A = build_list(p, N_PREFETCH, F, L, E); }
 item(A) ::= MESH(F) LPAREN mesh_axes(L) RPAREN SEMI(E). { A = build_list(p, N_MESH, F, L, E); }
+item(A) ::= MESH(F) LPAREN mesh_axes(L) COMMA RPAREN SEMI(E). { A = build_list(p, N_MESH, F, L, E); }
 mesh_axes(A) ::= NAME(N) COLON expr(X). { A = list_add(p, NULL, build_keyword(p, N, X)); }
 mesh_axes(A) ::= mesh_axes(L) COMMA NAME(N) COLON expr(X). { A = list_add(p, L, build_keyword(p, N, X)); }
 item(A) ::= VMEM_LIMIT(F) expr(X) SEMI(E). { A = build_statement(p, N_VMEM_LIMIT, F, NULL, X, NULL, NULL, E.span); }
@@ -250,6 +255,10 @@ postfix(A) ::= shape(X). { A = X; }
 postfix(A) ::= LPAREN(L) RPAREN(R). { A = build_parentheses(p, L, list_empty(p), true, R); }
 postfix(A) ::= LPAREN(L) expr_list(X) RPAREN(R). { A = build_parentheses(p, L, X, false, R); }
 postfix(A) ::= LPAREN(L) expr_list(X) COMMA RPAREN(R). { A = build_parentheses(p, L, X, true, R); }
+postfix(A) ::= LPAREN(L) named_list(X) RPAREN(R). { A = build_list(p, N_NAMED, L, X, R); }
+postfix(A) ::= LPAREN(L) named_list(X) COMMA RPAREN(R). { A = build_list(p, N_NAMED, L, X, R); }
+named_list(A) ::= NAME(N) ASSIGN expr(X). { A = list_add(p, NULL, build_keyword(p, N, X)); }
+named_list(A) ::= named_list(L) COMMA NAME(N) ASSIGN expr(X). { A = list_add(p, L, build_keyword(p, N, X)); }
 postfix(A) ::= NAME(N) LPAREN args(L) RPAREN(R). { A = build_call(p, N, L, R); }
 postfix(A) ::= postfix(X) DOT NAME(N). { A = build_member(p, X, N); }
 postfix(A) ::= postfix(X) DOT NAME(N) LPAREN args(L) RPAREN(R). { A = build_method(p, X, N, L, R); }

@@ -118,6 +118,7 @@ unit_groups() {
 list() {
   echo "kernels=$PKC test kernels"
   echo "kernels/train=$PKC test kernels/train"
+  echo "kernels/collectives=$PKC test kernels/collectives"
   other_compilers
   for t in tests/*.py; do
     case $t in */sampling.py | */mutants.py) continue ;; esac; echo "${t%.py}=$PYTHON $t"

@@ -3,7 +3,7 @@
 // A copy's windows are settled when it starts; its elements move then, when a wait needs its bytes,
 // or in between (CheckOptions.dma). Until a wait proves it over it is a Transfer under way, which
 // race.c holds everything else against.
-#include "codegen/check/internal.h"
+#include "codegen/check/mesh.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,11 +37,11 @@ static int64_t resolve_length(Interp *in, const Instr *instr, const Ref *ref, co
   return value->i[0];
 }
 
-static Box resolve_window(Interp *in, const Instr *instr, const Ref *ref, const Window *window,
-                          Instr *const *starts) {
+Box window_box(Interp *in, Interp *owner, const Instr *instr, const Ref *ref, const Window *window,
+               Instr *const *starts) {
   static const int64_t farthest = (int64_t)1 << 48,
                        farthest_stride = (int64_t)1 << 31;  // beyond any array, safe to multiply
-  const Value *home = home_of(in, ref);
+  const Value *home = home_of(owner, ref);
   Box box = {.ref = ref, .memory = home, .rank = ref->type.rank};
   for (int i = 0; i < ref->type.rank; i++) {
     const Value *start = value_of(in, starts[i]);
@@ -63,12 +63,12 @@ static Box resolve_window(Interp *in, const Instr *instr, const Ref *ref, const 
 }
 
 static Box source_window(Interp *in, const Instr *instr) {
-  return resolve_window(in, instr, instr->ref, &instr->window, instr->args);
+  return window_box(in, in, instr, instr->ref, &instr->window, instr->args);
 }
 
 static Box target_window(Interp *in, const Instr *instr) {
-  return resolve_window(in, instr, instr->target, &instr->target_window,
-                        instr->args + instr->ref->type.rank);
+  return window_box(in, in, instr, instr->target, &instr->target_window,
+                    instr->args + instr->ref->type.rank);
 }
 
 static bool same_box(const Box *a, const Box *b) {
@@ -95,6 +95,7 @@ static Transfer *pick_unmoved(Interp *in, const Ref *semaphore, int64_t element)
 }
 
 void move_at_random(Interp *in) {
+  if (in->mesh) fly_at_random(in);
   if (in->options.dma != DMA_AT_RANDOM || random_bits(&in->random) % 4) return;
   Transfer *t = pick_unmoved(in, NULL, 0);
   if (t) move_transfer(in, t);
@@ -102,10 +103,7 @@ void move_at_random(Interp *in) {
 
 // ---- semaphores
 
-// The element an instruction names; an index out of range is reported and clamped.
-static int64_t semaphore_element(Interp *in, const Instr *instr) {
-  const Ref *ref = instr->semaphore;
-  Instr *const *index = ir_semaphore_index(instr);
+int64_t indexed_element(Interp *in, const Instr *instr, const Ref *ref, Instr *const *index) {
   int64_t element = 0;
   for (int i = 0; i < ref->type.rank; i++) {
     const Value *value = value_of(in, index[i]);
@@ -121,6 +119,10 @@ static int64_t semaphore_element(Interp *in, const Instr *instr) {
     element = element * dim + (at < 0 ? 0 : at >= dim ? dim - 1 : at);
   }
   return element;
+}
+
+static int64_t semaphore_element(Interp *in, const Instr *instr) {
+  return indexed_element(in, instr, instr->semaphore, ir_semaphore_index(instr));
 }
 
 static bool is_on(const Transfer *t, const Ref *semaphore, int64_t element) {
@@ -146,6 +148,7 @@ static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
     s->copy = t->instr;
     s->bytes = t->bytes;
     t->ended = in->step;
+    if (t->flight) know_flight(in, t->flight);
     if (in->lookahead == 0) remove_transfer(in, i--);
   }
 }
@@ -163,8 +166,10 @@ typedef struct {
 static void visit_source(Instr *instr, void *context) {
   Search *s = context;
   bool copy = s->wait->op == OP_COPY_WAIT;
-  bool brings = instr->op == OP_COPY_START || instr->op == OP_SEM_SIGNAL;
-  if (!brings || instr->semaphore != s->wait->semaphore) return;
+  bool arrives = instr->op == OP_REMOTE_START && instr->receive == s->wait->semaphore,
+       brings = instr->op == OP_COPY_START || instr->op == OP_SEM_SIGNAL ||
+                instr->op == OP_REMOTE_SIGNAL || instr->op == OP_REMOTE_START;
+  if (!arrives && (!brings || instr->semaphore != s->wait->semaphore)) return;
   bool same = copy && instr->ref == s->wait->ref && instr->target == s->wait->target;
   if (s->source && (s->same || !same)) return;
   s->source = instr;
@@ -212,7 +217,7 @@ static void explain_deadlock(Interp *in, const Instr *wait, int64_t element, con
     return;
   }
   int64_t runs = in->runs[search.source->id];
-  const char *what = search.source->op == OP_COPY_START ? "copy on" : "signal of";
+  const char *what = op_info[search.source->op].attribute == ATTR_COPY ? "copy on" : "signal of";
   if (runs)
     find_note(in, search.source->span, -1, "the %s `%s` here ran %lld time%s so far", what,
               wait->semaphore->name, (long long)runs, runs == 1 ? "" : "s");
@@ -227,7 +232,14 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
   int64_t element = semaphore_element(in, instr), *held = &in->refs[ref->id].block.i[element];
   SemaphoreState *s = &in->refs[ref->id].semaphores[element];
   const char *unit = to ? " bytes" : "";
-  for (Transfer *t; *held < amount && (t = pick_unmoved(in, ref, element));) move_transfer(in, t);
+  while (*held < amount && !in->stopped) {
+    Transfer *t = pick_unmoved(in, ref, element);
+    if (t)
+      move_transfer(in, t);
+    else if (!in->mesh || !await_devices(in, instr, element, amount))
+      break;
+  }
+  if (in->stopped) return;
   if (*held < amount) {
     if (find(in, instr, FIND_DEADLOCK, instr->span,
              "deadlock: this waits for %lld%s on `%s`, which holds %lld: %lld%s are missing, and "
@@ -235,6 +247,7 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
              (long long)amount, unit, semaphore_text(in, ref, element), (long long)*held,
              (long long)(amount - *held), unit))
       explain_deadlock(in, instr, element, to);
+    if (in->mesh) note_waiting(in);
     in->stopped = true;
     return;
   }
@@ -243,6 +256,7 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
   s->last = instr;
   s->amount = amount;
   s->step = in->step;
+  if (in->mesh) learn(in, instr, element, amount);
   end_transfers(in, ref, element);
 }
 
@@ -269,6 +283,7 @@ static void start_copy(Interp *in, const Instr *instr, const Box *from, const Bo
   t->other = other ? other->i[0] : 0;
   t->other_poison = other ? poison_at(other, 0) : POISON_OTHER;
   in->unmoved++;
+  if (in->mesh) fly_within(in, t);
   check_overlap(in, t);
   if (in->options.dma == DMA_AT_START) move_transfer(in, t);
 }
@@ -293,28 +308,34 @@ static void read_semaphore(Interp *in, const Instr *instr) {
   if (t) move_transfer(in, t);
 }
 
-static void signal_or_wait(Interp *in, const Instr *instr) {
-  const Value *amount = value_of(in, instr->args[instr->nargs - 1]);
-  if (poison_at(amount, 0))
+bool read_amount(Interp *in, const Instr *instr, int64_t *amount) {
+  const Value *v = value_of(in, ir_amount(instr));
+  *amount = v->i[0];
+  if (poison_at(v, 0))
     find(in, instr, FIND_POISON_INDEX, instr->span, "the amount for `%s` is unspecified: %s",
-         instr->semaphore->name, poison_cause(in, amount->poison[0]));
-  if (amount->i[0] < 0) {
+         instr->semaphore->name, poison_cause(in, v->poison[0]));
+  if (v->i[0] < 0)
     find(in, instr, FIND_AMOUNT, instr->span, "the semaphore `%s` takes 0 or more, not %lld",
-         instr->semaphore->name, (long long)amount->i[0]);
-    return;
-  }
+         instr->semaphore->name, (long long)v->i[0]);
+  return v->i[0] >= 0;
+}
+
+static void signal_or_wait(Interp *in, const Instr *instr) {
+  int64_t amount;
+  if (!read_amount(in, instr, &amount)) return;
   if (instr->op == OP_SEM_WAIT) {
-    take(in, instr, amount->i[0], NULL);
+    take(in, instr, amount, NULL);
     return;
   }
   int64_t element = semaphore_element(in, instr);
   RefState *state = &in->refs[instr->semaphore->id];
   SemaphoreState *s = &state->semaphores[element];
-  state->block.i[element] = saturating_add(state->block.i[element], amount->i[0]);
-  s->signalled = saturating_add(s->signalled, amount->i[0]);
+  state->block.i[element] = saturating_add(state->block.i[element], amount);
+  s->signalled = saturating_add(s->signalled, amount);
   s->last = instr;
-  s->amount = amount->i[0];
+  s->amount = amount;
   s->step = in->step;
+  if (in->mesh) signal_here(in, element, instr, amount);
 }
 
 void run_dma(Interp *in, const Instr *instr) {
@@ -384,7 +405,7 @@ static void end_semaphore(Interp *in, const Ref *ref, const char *end) {
     if (left == 0) continue;
     if (ref->semaphore == SEM_DMA && s->taken)
       report_left(in, ref, e, left, end);
-    else if (report_lost(in, ref, e, left, end))
+    else if (report_lost(in, ref, e, left, end) || report_unawaited(in, ref, e, left, end))
       continue;
     else if (find(in, ref, FIND_SEMAPHORE, ref->span,
                   "the semaphore `%s` still holds %lld at the end of %s: it was signalled more "

@@ -95,7 +95,7 @@ static void take_report(Run *run, const FlowTurn *turn, const CheckReport *of_ca
     FindingNote note = {turn->step->span,
                         arena_printf(arena, "in this call of `%s`%s%s%s", callee->name,
                                      turns ? " (" : "", turns ? turns : "", turns ? ")" : ""),
-                        NULL};
+                        NULL, NULL};
     LIST_PUSH(arena, &finding.notes, note);
     add_finding(run, &finding);
   }

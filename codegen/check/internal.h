@@ -52,6 +52,11 @@ typedef struct {
   CheckFinding report;
 } Finding;
 
+// Many devices: mesh.h.
+typedef struct Mesh Mesh;
+typedef struct Flight Flight;
+typedef struct Token Token;
+
 // What signals and waits have done to one semaphore.
 typedef struct {
   // What waits took, less that of the DMAs that are over by that; and signals, which may be some of
@@ -61,6 +66,8 @@ typedef struct {
   int64_t amount, step;
   const Instr *copy;  // the latest that is over
   int64_t bytes;
+  LIST(Token) tokens;  // of a device of a mesh: since the semaphore last held nothing
+  int64_t demand;      // .. how much of them waits have taken
 } SemaphoreState;
 
 // The state of a ref during the run.
@@ -105,11 +112,12 @@ typedef struct {
   Box from, to;        // a write-back has no `from`
   const Ref *semaphore;
   int64_t element, bytes;  // on a regular semaphore: one signal
-  int64_t other;  // what stands for elements past the source's end
+  int64_t other;           // what stands for elements past the source's end
   uint8_t other_poison;
   int64_t step, core;
-  int64_t ended;  // the step in which it ended; UNDER_WAY
-  bool moved;     // the elements have been copied
+  int64_t ended;   // the step in which it ended; UNDER_WAY
+  bool moved;      // the elements have been copied
+  Flight *flight;  // .. as other devices see it, or NULL
 } Transfer;
 
 static const int64_t UNDER_WAY = INT64_MAX;
@@ -161,7 +169,16 @@ typedef struct {
                       // there is none
   LIST(CoreEvent) events;
   LIST(Finding) findings;
+  Mesh *mesh;  // NULL: there is one device
+  int device;
 } Interp;
+
+// ---- a run (interp.c)
+Interp start_interp(Kernel *k, const int64_t *sizes, const CheckOptions *options,
+                    CheckReport *report);
+void run_grid(Interp *in);
+void check_vmem(Interp *in);
+void end_interp(Interp *in);
 
 // ---- findings (report.c)
 // True when this is the first of its kind and place, which may get notes.
@@ -179,6 +196,7 @@ const char *poison_cause(Interp *in, uint8_t mark);
 const char *format_value(Interp *in, const Value *v);
 void format_indices(Buf *out, const int64_t *index, int count);
 const char *semaphore_text(Interp *in, const Ref *ref, int64_t element);
+const char *device_text(const Interp *in, int device);  // "dx=1, dy=0"
 // the indices of a grid step, in the order of the run
 void step_axes(const Interp *in, int64_t step, int64_t *axes);
 
@@ -263,6 +281,12 @@ void run_writeback(Interp *in, const Instr *instr);
 
 // ---- memory by hand (dma.c)
 void run_dma(Interp *in, const Instr *instr);
+// Of the memory of `owner`, by the indices of `in`.
+Box window_box(Interp *in, Interp *owner, const Instr *instr, const Ref *ref, const Window *window,
+               Instr *const *starts);
+// The element that the indices name; one out of range is reported and clamped.
+int64_t indexed_element(Interp *in, const Instr *instr, const Ref *ref, Instr *const *index);
+bool read_amount(Interp *in, const Instr *instr, int64_t *amount);  // false, reported: below 0
 void move_at_random(Interp *in);  // perhaps the data of one DMA under way
 void begin_scope(Interp *in, const Instr *scoped);
 void end_scope(Interp *in, const Instr *scoped);
@@ -273,9 +297,48 @@ void end_cell(Interp *in);                       // nothing may be left under wa
 Value *home_of(Interp *in, const Ref *ref);  // what a ref holds
 int64_t count_elements(const Box *box);
 void move_transfer(Interp *in, Transfer *t);  // unless its elements have moved
+// From a ref of one device to that of another, or the same.
+void move_between(Interp *source_in, Interp *target_in, Transfer *t);
+
+// ---- many devices
+void interpret_mesh(Kernel *k, const int64_t *sizes, HostArray *operands,
+                    const CheckOptions *options, CheckReport *report);  // mesh.c
+void run_remote(Interp *in, const Instr *instr);  // remote.c: REMOTE_START, REMOTE_SIGNAL
+// turns.c: before a step that other devices can notice
+void take_turns(Interp *in);
+// Brings what a wait of this device lacks, or lets others run until something came. False: nothing
+// will.
+bool await_devices(Interp *in, const Instr *wait, int64_t element, int64_t amount);
+// flight.c: is it noticed by other devices?
+bool is_noticed(const Interp *in, const Instr *instr);
+void fly_within(Interp *in, Transfer *t);  // a copy of this device starts
+void signal_here(Interp *in, int64_t element, const Instr *instr, int64_t amount);
+void learn(Interp *in, const Instr *wait, int64_t element, int64_t amount);  // it is over
+void know_flight(Interp *in, const Flight *f);                               // that it is over
+void fly_at_random(Interp *in);
+// What this device reads or writes, against the copies of others.
+void check_flights(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
+                   const char *doing);
+void note_waiting(Interp *in);  // to a deadlock: what the others do
+// What is left on a semaphore comes from copies of other devices: true when that was said.
+bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end);
+
+// ---- boxes (box.c)
+Box whole_block(Interp *in, const Ref *ref);
+// The elements that two boxes share, axis by axis.
+typedef struct {
+  int64_t count, first[MAX_RANK], last[MAX_RANK];
+} Overlap;
+bool overlap(const Box *a, const Box *b, Overlap *out);
+// mask: which elements of `box`; NULL: all
+bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out);
+const char *elements_text(Interp *in, const Box *box, const Overlap *o);
+// Calls visit for each element of a box that lies in the memory: its number in the box and its
+// indices.
+typedef void ElementVisitor(void *context, int64_t number, const int64_t *index);
+void visit_box(const Box *box, ElementVisitor *visit, void *context);
 
 // ---- races (race.c)
-Box whole_block(Interp *in, const Ref *ref);
 // The body, a copy that starts, or the pipeline (instr NULL) touches a box now: reports what it
 // races with among the DMAs under way. mask: which elements, in row-major order of the box; NULL:
 // all. doing: "read", "written by this copy", ..

@@ -1,7 +1,8 @@
 // Runs kernels: control flow, grid steps, references.
 #define _GNU_SOURCE
-#include "codegen/check/internal.h"
+#include "codegen/check/mesh.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,13 @@ static void fill_iota(const Instr *instr, Value *out) {
   }
 }
 
+// of this device, along an axis of the mesh
+static int64_t device_index(const Interp *in, int64_t axis) {
+  int64_t device = in->device;
+  for (int i = in->k->mesh.count - 1; i > axis; i--) device /= in->k->mesh.at[i].extent;
+  return device % in->k->mesh.at[axis].extent;
+}
+
 static void run_leaf(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   if (!out) return;
@@ -55,6 +63,9 @@ static void run_leaf(Interp *in, const Instr *instr) {
       break;
     case OP_EXTENT:
       out->i[0] = in->extents[instr->ival];
+      break;
+    case OP_DEVICE:
+      out->i[0] = device_index(in, instr->ival);
       break;
     case OP_ARRAY:
       read_elements(in->refs[instr->ref->id].array, 0, out->count, out, 0);
@@ -191,7 +202,7 @@ static void run_control(Interp *in, const Instr *instr) {
 }
 
 static void run_memory(Interp *in, const Instr *instr) {
-  if (in->unmoved) move_at_random(in);
+  if (in->unmoved || in->mesh) move_at_random(in);
   switch (instr->op) {
     case OP_LOAD:
       run_load(in, instr);
@@ -205,9 +216,24 @@ static void run_memory(Interp *in, const Instr *instr) {
     case OP_WRITEBACK:
       run_writeback(in, instr);
       break;
+    case OP_REMOTE_START:
+    case OP_REMOTE_SIGNAL:
+      take_turns(in);
+      if (!in->stopped) run_remote(in, instr);
+      break;
     default:
-      run_dma(in, instr);
+      if (in->mesh && is_noticed(in, instr)) take_turns(in);
+      if (!in->stopped) run_dma(in, instr);
   }
+}
+
+// About how many elements were looked at.
+static void count_work(Interp *in, const Instr *instr) {
+  double work = 1 + (has_result(instr) ? (double)value_of(in, instr)->count : 0);
+  if (op_info[instr->op].class == OPC_DOT)
+    work += sqrt((double)value_of(in, instr->args[0])->count *
+                 (double)value_of(in, instr->args[1])->count * work);
+  in->mesh->work += work;
 }
 
 static void run_region(Interp *in, const Region *region) {
@@ -241,6 +267,7 @@ static void run_region(Interp *in, const Region *region) {
       default:
         run_elementwise(in, instr);
     }
+    if (in->mesh) count_work(in, instr);
   }
 }
 
@@ -328,13 +355,13 @@ static void run_step(Interp *in) {
   in->iterations = 0;
   begin_step(in);
   if (!in->stopped) run_region(in, in->k->body);
-  if (in->cell_ends) end_cell(in);
+  if (in->cell_ends && !(in->mesh && in->last_step)) end_cell(in);  // others may signal it still
   in->cell_begins = in->cell_ends;
   in->report->steps++;
 }
 
 // A launch beyond the budget is refused when compiled.
-static void check_vmem(Interp *in) {
+void check_vmem(Interp *in) {
   const Kernel *k = in->k;
   const Ref *largest = NULL;
   int64_t total = 0, most = 0, limit = k->vmem_limit ? k->vmem_limit : VMEM_LIMIT_DEFAULT;
@@ -353,8 +380,8 @@ static void check_vmem(Interp *in) {
             (long long)most);
 }
 
-static void run_grid(Interp *in) {
-  Progress progress = {isatty(STDERR_FILENO) != 0, seconds_now(), 0, 1};
+void run_grid(Interp *in) {
+  Progress progress = {isatty(STDERR_FILENO) != 0 && !in->mesh, seconds_now(), 0, 1};
   if (!start_grid(in)) return;
   progress.total = in->steps;
   in->in_grid = true;
@@ -366,7 +393,7 @@ static void run_grid(Interp *in) {
   end_progress(&progress);
 }
 
-static Interp start(Kernel *k, const int64_t *sizes, const CheckOptions *options,
+Interp start_interp(Kernel *k, const int64_t *sizes, const CheckOptions *options,
                     CheckReport *report) {
   Interp in = {.k = k,
                .sizes = sizes,
@@ -386,14 +413,18 @@ static Interp start(Kernel *k, const int64_t *sizes, const CheckOptions *options
   return in;
 }
 
-static void finish(Interp *in) {
-  finish_report(in);
+void end_interp(Interp *in) {
   for (int i = 0; i <= in->k->next_id; i++) value_free(&in->values[i]);
   for (int i = 0; i < SCRATCH_SPACES; i++) free(in->scratch[i]);
   free(in->transfers);
   free(in->runs);
   free(in->values);
   free(in->refs);
+}
+
+static void finish(Interp *in) {
+  finish_report(in);
+  end_interp(in);
 }
 
 void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options,
@@ -403,7 +434,11 @@ void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const Check
     return;
   }
   ir_expand_pipelines(k);
-  Interp in = start(k, sizes, options, report);
+  if (k->mesh.count) {
+    interpret_mesh(k, sizes, operands, options, report);
+    return;
+  }
+  Interp in = start_interp(k, sizes, options, report);
   in.bounds = options->allowed != NULL;
   in.rounding = body_rounding(F32_UNIT);
   in.rounding_f64 = body_rounding(2 * F64_UNIT);
@@ -424,7 +459,7 @@ static void note_allowed(const Interp *in, int output, const Value *value) {
 void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
                          double *const *allowed, CheckReport *report) {
   REQUIRE(k->reference);
-  Interp in = start(k, sizes, &(CheckOptions){.allowed = allowed}, report);
+  Interp in = start_interp(k, sizes, &(CheckOptions){.allowed = allowed}, report);
   in.exact = true;
   in.bounds = allowed != NULL;
   in.hidden = hidden_roundings(k);

@@ -13,9 +13,10 @@ typedef enum { DMA_AT_WAIT, DMA_AT_START, DMA_AT_RANDOM } DmaTime;
 
 typedef struct {
   DmaTime dma;
-  uint64_t seed;  // 0: parallel steps come in the order of the grid, else shuffled; also of
-                  // DMA_AT_RANDOM
-  int64_t cores;  // that share the parallel steps; 0: each has a core of its own
+  uint64_t seed;   // 0: parallel steps come in the order of the grid, else shuffled; also of
+                   // DMA_AT_RANDOM
+  int64_t orders;  // of the devices of a mesh: how many, at most, of all; 0: a few
+  int64_t cores;   // that share the parallel steps; 0: each has a core of its own
   // NULL, or for each output an array of its elements, filled with how far from them compiled code
   // may come out (INFINITY: anything is right), and one that says which are specified.
   double *const *allowed;
@@ -30,12 +31,14 @@ typedef struct {
 typedef struct {
   Span span;
   const char *message, *step;
+  const char *device;  // "dx=1, dy=0", or NULL where there is one
 } FindingNote;
 
 typedef struct {
   const char *kind, *message;  // kind: a name of findings.def
   const char *operand;         // the first ref that the message names, or NULL
   const char *step;            // "i=0, j=1", or NULL outside the grid
+  const char *device;          // as of a note
   Span span;
   int64_t count;
   LIST(FindingNote) notes;
@@ -48,6 +51,8 @@ typedef struct {
   int64_t more;                // findings beyond CHECK_MAX_FINDINGS
   LIST(const char *) printed;  // what `print` wrote, in order
   int64_t steps;               // grid steps run
+  int64_t orders;              // of a mesh: in how many orders the devices were interleaved
+  bool all_orders;             // .. which are all there are
 } CheckReport;
 
 // Runs every grid step. operands: inputs filled, outputs allocated, in the order of the signature.

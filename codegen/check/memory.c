@@ -207,7 +207,7 @@ static Box array_box(Interp *in, const Ref *ref) {
 }
 
 static void check_block_access(Interp *in, const Ref *ref, bool writes, const char *doing) {
-  if (in->transfer_count == 0) return;
+  if (in->transfer_count == 0 && !in->mesh) return;
   Box box = whole_block(in, ref);
   check_access(in, NULL, &box, NULL, writes, doing);
 }
@@ -319,6 +319,11 @@ static void begin_output(Interp *in, const Ref *ref) {
   enter_block(in, ref);
 }
 
+// Of a device of a mesh, others signal semaphores before it has begun.
+static bool is_begun(const Interp *in, const Ref *ref) {
+  return in->mesh && in->step == 0 && ref->space == SPACE_SEM;
+}
+
 // A parallel step may run on another core, with scratch of its own.
 void begin_step(Interp *in) {
   expire_transfers(in);
@@ -329,7 +334,7 @@ void begin_step(Interp *in) {
       begin_output(in, ref);
     else if (ref->role == REF_VAR)
       fill_unspecified(block, 0, block->count, ref_mark(ref));
-    else if (ref->role == REF_SCRATCH && !ref->scope && in->cell_begins)
+    else if (ref->role == REF_SCRATCH && !ref->scope && in->cell_begins && !is_begun(in, ref))
       begin_scratch(in, ref);
   }
 }
@@ -686,7 +691,7 @@ static bool window_walk(Interp *in, const Instr *instr, WindowWalk *w) {
 
 // What a load or store does while DMAs are under way.
 static void check_window(Interp *in, const Instr *instr, const WindowWalk *w) {
-  if (in->transfer_count == 0 || instr->flags & INSTR_OPEN) return;
+  if ((in->transfer_count == 0 && !in->mesh) || instr->flags & INSTR_OPEN) return;
   Box box = whole_block(in, instr->ref);
   for (int i = 0; i < box.rank; i++) {
     box.start[i] = w->start[i];

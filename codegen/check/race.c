@@ -10,140 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- boxes
-
-Box whole_block(Interp *in, const Ref *ref) {
-  const Value *block = &in->refs[ref->id].block;
-  Box box = {.ref = ref, .memory = block, .rank = block->rank};
-  for (int i = 0; i < block->rank; i++) {
-    box.dim[i] = box.extent[i] = block->dim[i];
-    box.stride[i] = 1;
-  }
-  return box;
-}
-
-// The elements two boxes share, axis by axis.
-typedef struct {
-  int64_t count, first[MAX_RANK], last[MAX_RANK];
-} Overlap;
-
-static int64_t last_index(const Box *box, int axis) {
-  int64_t reach, last;
-  if (!mul_i64(box->extent[axis] - 1, box->stride[axis], &reach) ||
-      !add_i64(box->start[axis], reach, &last))
-    return INT64_MAX;
-  return last;
-}
-
-static bool holds_index(const Box *box, int axis, int64_t index) {
-  return index >= box->start[axis] && index <= last_index(box, axis) &&
-         (index - box->start[axis]) % box->stride[axis] == 0;
-}
-
-static int64_t overlap_axis(const Box *a, const Box *b, int axis, Overlap *out) {
-  if (a->stride[axis] < b->stride[axis]) return overlap_axis(b, a, axis, out);
-  int64_t low = a->start[axis], step = a->stride[axis], high = last_index(a, axis),
-          end = last_index(b, axis), count = 0;
-  int64_t from = b->start[axis] > 0 ? b->start[axis] : 0;
-  if (end > a->dim[axis] - 1) end = a->dim[axis] - 1;
-  if (end < high) high = end;
-  if (a->extent[axis] <= 0 || b->extent[axis] <= 0) return 0;
-  if (low < from) low += (from - low + step - 1) / step * step;
-  if (step == 1) {
-    out->first[axis] = low;
-    out->last[axis] = high;
-    return high < low ? 0 : high - low + 1;
-  }
-  for (int64_t index = low; index <= high; index += step) {
-    if (!holds_index(b, axis, index)) continue;
-    if (count++ == 0) out->first[axis] = index;
-    out->last[axis] = index;
-  }
-  return count;
-}
-
-static bool overlap(const Box *a, const Box *b, Overlap *out) {
-  if (a->memory != b->memory) return false;
-  out->count = 1;
-  for (int i = 0; i < a->rank && out->count; i++) out->count *= overlap_axis(a, b, i, out);
-  return out->count > 0;
-}
-
-// Calls visit for each element of a box that lies in the memory: its number in the box and its
-// indices.
-typedef void ElementVisitor(void *context, int64_t number, const int64_t *index);
-
-// A line of a box along its last axis.
-static void visit_line(const Box *box, int64_t number, int64_t *index, ElementVisitor *visit,
-                       void *context) {
-  int last = box->rank - 1;
-  if (last < 0) {
-    visit(context, number, index);
-    return;
-  }
-  for (int64_t e = 0, at = box->start[last]; e < box->extent[last] && at < box->dim[last];
-       e++, at += box->stride[last]) {
-    index[last] = at;
-    if (at >= 0) visit(context, number + e, index);
-  }
-}
-
-static void visit_box(const Box *box, ElementVisitor *visit, void *context) {
-  int64_t at[MAX_RANK] = {0}, index[MAX_RANK] = {0},
-          line = box->rank ? box->extent[box->rank - 1] : 1;
-  for (int i = 0; i < box->rank; i++)
-    if (box->extent[i] <= 0) return;
-  for (int64_t number = 0;; number += line) {
-    bool inside = true;
-    for (int i = 0; i < box->rank - 1; i++) {
-      index[i] = box->start[i] + at[i] * box->stride[i];
-      inside = inside && index[i] >= 0 && index[i] < box->dim[i];
-    }
-    if (inside) visit_line(box, number, index, visit, context);
-    int axis = box->rank - 2;
-    while (axis >= 0 && ++at[axis] == box->extent[axis]) at[axis--] = 0;
-    if (axis < 0) return;
-  }
-}
-
-// Of a masked access: only the elements that the mask lets through.
-typedef struct {
-  const Box *other;
-  const Value *mask;
-  Overlap *out;
-} MaskedOverlap;
-
-static void visit_masked(void *context, int64_t number, const int64_t *index) {
-  const MaskedOverlap *m = context;
-  if (!m->mask->i[number]) return;
-  for (int i = 0; i < m->other->rank; i++)
-    if (!holds_index(m->other, i, index[i])) return;
-  size_t bytes = sizeof *index * (size_t)m->other->rank;
-  if (m->out->count++ == 0) memcpy(m->out->first, index, bytes);
-  memcpy(m->out->last, index, bytes);
-}
-
-static bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out) {
-  if (!overlap(box, other, out) || !mask) return out->count > 0 && box->memory == other->memory;
-  out->count = 0;
-  visit_box(box, visit_masked, &(MaskedOverlap){other, mask, out});
-  return out->count > 0;
-}
-
-// "elements [0, 0] to [7, 127] of `buf` are", "element [2] of `x` is"
-static const char *elements_text(Interp *in, const Box *box, const Overlap *o) {
-  Buf text = {0};
-  if (box->rank == 0) return arena_printf(in->report->arena, "`%s` is", box->ref->name);
-  buf_puts(&text, o->count > 1 ? "elements [" : "element [");
-  format_indices(&text, o->first, box->rank);
-  if (o->count > 1) {
-    buf_puts(&text, "] to [");
-    format_indices(&text, o->last, box->rank);
-  }
-  buf_printf(&text, "] of `%s` %s", box->ref->name, o->count > 1 ? "are" : "is");
-  return arena_take(in->report->arena, &text);
-}
-
 // ---- DMAs under way
 
 Transfer *add_transfer(Interp *in) {
@@ -215,6 +81,7 @@ static void report_race(Interp *in, const Instr *instr, const Box *box, const Tr
 void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
                   const char *doing) {
   Overlap o;
+  if (in->mesh) check_flights(in, instr, box, mask, writes, doing);
   for (int i = 0; i < in->transfer_count; i++) {
     Transfer *t = &in->transfers[i];
     if (!is_under_way(in, t)) continue;

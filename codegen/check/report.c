@@ -1,5 +1,5 @@
 // Findings of the interpreter: one for each place and kind, counted.
-#include "codegen/check/internal.h"
+#include "codegen/check/mesh.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -73,9 +73,30 @@ static const char *first_ref(const Interp *in, const char *message) {
   return NULL;
 }
 
+const char *device_text(const Interp *in, int device) {
+  const Kernel *k = in->k;
+  int64_t index[MOST_MESH_AXES];
+  Buf text = {0};
+  for (int i = k->mesh.count - 1; i >= 0; i--) {
+    index[i] = device % k->mesh.at[i].extent;
+    device /= (int)k->mesh.at[i].extent;
+  }
+  for (int i = 0; i < k->mesh.count; i++)
+    buf_printf(&text, "%s%s=%lld", i ? ", " : "", k->mesh.at[i].name, (long long)index[i]);
+  return arena_take(in->report->arena, &text);
+}
+
+// The devices of a mesh have their findings together.
+static Interp *finder(Interp *in) { return in->mesh ? &in->mesh->devices[0].in : in; }
+
+static const char *finder_device(const Interp *in) {
+  return in->mesh ? device_text(in, in->device) : NULL;
+}
+
 bool find_again(Interp *in, const void *where, const void *other, FindingKind kind) {
-  for (int i = 0; i < in->findings.count; i++) {
-    Finding *old = &in->findings.at[i];
+  Interp *all = finder(in);
+  for (int i = 0; i < all->findings.count; i++) {
+    Finding *old = &all->findings.at[i];
     if (old->where != where || old->other != other || old->kind != kind) continue;
     old->report.count++;
     return true;
@@ -90,15 +111,17 @@ static bool add_finding(Interp *in, const void *where, const void *other, Findin
 #include "codegen/check/findings.def"
 #undef FIND
   };
+  Interp *all = finder(in);
   if (find_again(in, where, other, kind)) return false;
   Finding finding = {where, other, kind, {.kind = kinds[kind], .span = span, .count = 1}};
-  bool shown = in->findings.count < CHECK_MAX_FINDINGS;
+  bool shown = all->findings.count < CHECK_MAX_FINDINGS;
   if (shown) {
     finding.report.message = arena_vprintf(in->report->arena, format, args);
     finding.report.operand = first_ref(in, finding.report.message);
     finding.report.step = step_text(in, in->step);
+    finding.report.device = finder_device(in);
   }
-  LIST_PUSH(in->report->arena, &in->findings, finding);
+  LIST_PUSH(in->report->arena, &all->findings, finding);
   return shown;
 }
 
@@ -122,35 +145,40 @@ bool find_pair(Interp *in, const void *where, const void *other, FindingKind kin
 void find_note(Interp *in, Span span, int64_t step, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  FindingNote note = {span, arena_vprintf(in->report->arena, format, args), step_text(in, step)};
+  Interp *all = finder(in);
+  FindingNote note = {span, arena_vprintf(in->report->arena, format, args), step_text(in, step),
+                      span.end ? finder_device(in) : NULL};
   va_end(args);
-  LIST_PUSH(in->report->arena, &in->findings.at[in->findings.count - 1].report.notes, note);
+  LIST_PUSH(in->report->arena, &all->findings.at[all->findings.count - 1].report.notes, note);
 }
 
 static void put_message(const Source *source, Span span, const char *severity, const char *message,
-                        const char *step, Buf *out) {
+                        const char *device, const char *step, Buf *out) {
   put_place(source, span, out);
   buf_printf(out, "%s%s", severity, message);
   put_source_line(source, span, out);
-  if (step) buf_printf(out, "\n  at grid step (%s)", step);
+  if (device || step) buf_puts(out, "\n  at ");
+  if (device) buf_printf(out, "device (%s)%s", device, step ? ", " : "");
+  if (step) buf_printf(out, "grid step (%s)", step);
 }
 
 const char *finding_text(Arena *arena, const Source *source, const CheckFinding *f) {
   Buf out = {0};
-  put_message(source, f->span, "", f->message, f->step, &out);
+  put_message(source, f->span, "", f->message, f->device, f->step, &out);
   if (f->count > 1) buf_printf(&out, "\n  (%lld times in all)", (long long)f->count);
   for (int i = 0; i < f->notes.count; i++) {
     const FindingNote *note = &f->notes.at[i];
     buf_putc(&out, '\n');
-    put_message(source, note->span, "note: ", note->message, note->step, &out);
+    put_message(source, note->span, "note: ", note->message, note->device, note->step, &out);
   }
   return arena_take(arena, &out);
 }
 
 void finish_report(Interp *in) {
   CheckReport *report = in->report;
-  for (int i = 0; i < in->findings.count; i++) {
-    CheckFinding *finding = &in->findings.at[i].report;
+  Interp *all = finder(in);
+  for (int i = 0; i < all->findings.count; i++) {
+    CheckFinding *finding = &all->findings.at[i].report;
     if (!finding->message || report->findings.count >= CHECK_MAX_FINDINGS) {
       report->more++;
       continue;

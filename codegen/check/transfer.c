@@ -84,14 +84,18 @@ static bool box_walk(const Box *box, Walk *walk) {
 }
 
 void move_transfer(Interp *in, Transfer *t) {
-  Walk source, target;
   if (t->moved) return;
-  const Value *from = home_of(in, t->from.ref);
-  Value *to = home_of(in, t->to.ref);
   t->moved = true;
   in->unmoved--;
   int64_t *held = &in->refs[t->semaphore->id].block.i[t->element];
   *held = saturating_add(*held, t->bytes);
+  move_between(in, in, t);
+}
+
+void move_between(Interp *source_in, Interp *target_in, Transfer *t) {
+  Walk source, target;
+  const Value *from = home_of(source_in, t->from.ref);
+  Value *to = home_of(target_in, t->to.ref);
   bool inside = box_walk(&t->from, &source) && box_walk(&t->to, &target);
   if (!inside || from == to || t->from.ref->role == REF_OUTPUT) {
     move_each(t, from, to);

@@ -210,7 +210,7 @@ Instr *ir_length(const Instr *copy, const Window *window, int axis) {
 }
 
 Instr *const *ir_semaphore_index(const Instr *instr) {
-  bool copies = instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT;
+  bool copies = op_info[instr->op].attribute == ATTR_COPY;
   return instr->args + (copies ? instr->ref->type.rank + instr->target->type.rank : 0);
 }
 
@@ -219,6 +219,23 @@ int ir_block_index(const Kernel *k, const Ref *block) {
   for (int i = 0; i < block->id; i++)
     if (k->refs.at[i]->scope == block->scope) first += k->refs.at[i]->array.rank;
   return first;
+}
+
+Instr *const *ir_receive_index(const Instr *instr) {
+  return ir_semaphore_index(instr) + instr->semaphore->type.rank;
+}
+
+Instr *ir_amount(const Instr *instr) { return instr->args[instr->semaphore->type.rank]; }
+
+Instr *const *ir_device_index(const Instr *instr) {
+  if (instr->op == OP_REMOTE_START) return ir_receive_index(instr) + instr->receive->type.rank;
+  return instr->args + instr->semaphore->type.rank + 1;
+}
+
+int64_t ir_device_count(const Kernel *k) {
+  int64_t count = 1;
+  for (int i = 0; i < k->mesh.count; i++) count *= k->mesh.at[i].extent;
+  return count;
 }
 
 Instr *ir_mask(const Instr *instr) {

@@ -45,6 +45,7 @@ typedef enum {
   ATTR_AXES,
   ATTR_SIZE,
   ATTR_GRID_AXIS,
+  ATTR_MESH_AXIS,
   ATTR_REF,
   ATTR_WINDOW,
   ATTR_COPY,
@@ -188,9 +189,11 @@ struct Instr {
   double fval;
   const char *text;
   Ref *ref;
-  Window window;  // LOAD, STORE; COPY: of the source `ref`
-  // COPY_START, COPY_WAIT; the semaphore also of SEM_SIGNAL, SEM_WAIT, SEM_READ
+  Window window;  // LOAD, STORE; COPY, REMOTE: of the source `ref`
+  // COPY_START, COPY_WAIT, REMOTE_START; the semaphore also of SEM_SIGNAL, REMOTE_SIGNAL, SEM_WAIT,
+  // SEM_READ
   Ref *target, *semaphore;
+  Ref *receive;  // REMOTE_START: the semaphore of the other device
   Window target_window;
   int64_t ints[MAX_RANK], ints2[MAX_RANK];  // TRANSPOSE, SLICE, PAD
   struct {
@@ -200,6 +203,8 @@ struct Instr {
 };
 
 typedef enum { REF_INPUT, REF_OUTPUT, REF_SCRATCH, REF_VAR } RefRole;
+
+enum { MOST_MESH_AXES = 4, MOST_DEVICES = 256 };
 
 // What a semaphore counts: bytes that DMAs have moved, or signals; a barrier belongs to all cores.
 typedef enum { SEM_DMA, SEM_REGULAR, SEM_BARRIER } SemaphoreKind;
@@ -222,7 +227,11 @@ struct Ref {
   Ref *operand;  // block of a PIPELINE: what it is a block of. Then array, block, squeeze, at, pad
                  // and buffers say how, as for an operand; its index is what the PIPELINE yields
   // operands, and blocks of a PIPELINE
-  Type array;           // the whole array
+  Type array;           // the whole array; of a kernel with a mesh, that of all devices together
+  // .. of which a device has a part along axis k: the mesh axes that divide it, the first one
+  // slowest, as 1 + their numbers (0: no more), and into how many parts; 0 or 1: it is not divided.
+  int8_t shard[MAX_RANK][MOST_MESH_AXES];
+  int64_t parts[MAX_RANK];
   Dim block[MAX_RANK];  // extent of a block along each array axis (1 where squeezed)
   bool squeeze[MAX_RANK];
   AtMode at;  // AT_BLOCK: the map gives block indices; AT_ELEMENT, AT_SLICE: element offsets
@@ -267,6 +276,12 @@ typedef struct {
   Region *extent;
   bool parallel;
 } GridAxis;
+// Devices are numbered in row-major order of their indices along the axes of the mesh.
+typedef struct {
+  const char *name;
+  Span span;
+  int64_t extent;
+} MeshAxis;
 typedef struct {
   Span span;
   Region *condition;
@@ -287,6 +302,7 @@ struct Kernel {
   LIST(Ref *) refs;     // operands in the order of the signature, then scratch and vars
   int inputs, outputs;  // refs.at[0..inputs) are inputs, then `outputs` outputs
   LIST(GridAxis) grid;
+  LIST(MeshAxis) mesh;  // none: one device
   LIST(Requirement) requires;
   LIST(StaticValue) statics;
   int64_t vmem_limit;  // bytes; 0: the default
@@ -337,6 +353,12 @@ int ir_length_count(const Instr *copy);
 Instr *ir_mask(const Instr *instr);  // of a masked LOAD or STORE, else NULL
 // The index arguments of a semaphore op or copy, behind those of its windows.
 Instr *const *ir_semaphore_index(const Instr *instr);
+Instr *const *ir_receive_index(const Instr *instr);  // REMOTE_START: .. of `receive`
+// REMOTE_START, REMOTE_SIGNAL: the index of the other device along each mesh axis
+Instr *const *ir_device_index(const Instr *instr);
+int64_t ir_device_count(const Kernel *k);  // 1 without a mesh
+// SEM_SIGNAL, REMOTE_SIGNAL, SEM_WAIT: how much is added or taken
+Instr *ir_amount(const Instr *instr);
 static inline bool ref_is_operand(const Ref *r) {
   return r->role == REF_INPUT || r->role == REF_OUTPUT;
 }

@@ -35,6 +35,17 @@ static int find_grid_axis(Reader *r) {
   return found < 0 ? 0 : found;
 }
 
+static int find_mesh_axis(Reader *r) {
+  int found = -1;
+  for (int i = 0; r->token.kind == T_NAME && i < r->k->mesh.count && found < 0; i++)
+    if (r->k->mesh.at[i].name == r->token.text) found = i;
+  if (found < 0)
+    complain(r, "no such mesh axis", "");
+  else
+    advance(r);
+  return found < 0 ? 0 : found;
+}
+
 static Dim read_dim(Reader *r) {
   if (r->token.kind != T_NUMBER) return dim_of_size(find_size(r));
   int64_t value = expect_int(r);
@@ -197,14 +208,25 @@ static void read_window(Reader *r, Instr *instr, Values *args) {
 }
 
 // One element of an array of semaphores.
-static void read_element(Reader *r, Instr *instr, Values *args) {
-  instr->semaphore = find_ref(r);
+static Ref *read_element(Reader *r, Values *args) {
+  Ref *semaphore = find_ref(r);
   expect_mark(r, '[');
-  for (int i = 0; instr->semaphore && i < instr->semaphore->type.rank && !r->failed; i++) {
+  for (int i = 0; semaphore && i < semaphore->type.rank && !r->failed; i++) {
     if (i) expect_mark(r, ',');
     push_value(r, args);
   }
   expect_mark(r, ']');
+  return semaphore;
+}
+
+static void read_device(Reader *r, Values *args) {
+  expect_name(r, "device");
+  expect_mark(r, '(');
+  for (int i = 0; i < r->k->mesh.count && !r->failed; i++) {
+    if (i) expect_mark(r, ',');
+    push_value(r, args);
+  }
+  expect_mark(r, ')');
 }
 
 static void read_copy(Reader *r, Instr *instr, Values *args) {
@@ -216,7 +238,12 @@ static void read_copy(Reader *r, Instr *instr, Values *args) {
   for (int i = 0; paired && i < same.count; i++) paired = lengths.at[i] == same.at[i];
   if (!paired) complain(r, "the lengths of both windows are the same values", "");
   expect_name(r, "on");
-  read_element(r, instr, args);
+  instr->semaphore = read_element(r, args);
+  if (instr->op == OP_REMOTE_START) {
+    expect_name(r, "receive");
+    instr->receive = read_element(r, args);
+    read_device(r, args);
+  }
   if (accept_name(r, "priority")) instr->ival = expect_int(r);
   if (accept_name(r, "edge")) instr->flags |= INSTR_EDGE;
   if (accept_name(r, "other")) push_value(r, args), instr->flags |= INSTR_OTHER;
@@ -224,10 +251,11 @@ static void read_copy(Reader *r, Instr *instr, Values *args) {
 }
 
 static void read_semaphore(Reader *r, Instr *instr, Values *args) {
-  read_element(r, instr, args);
+  instr->semaphore = read_element(r, args);
   if (instr->op == OP_SEM_READ) return;
   expect_mark(r, ',');
   push_value(r, args);
+  if (instr->op == OP_REMOTE_SIGNAL) read_device(r, args);
 }
 
 static void read_scoped(Reader *r, Instr *instr) {
@@ -308,6 +336,9 @@ static void read_attribute(Reader *r, Instr *instr, const Values *args) {
       break;
     case ATTR_GRID_AXIS:
       instr->ival = find_grid_axis(r);
+      break;
+    case ATTR_MESH_AXIS:
+      instr->ival = find_mesh_axis(r);
       break;
     case ATTR_REF:
       instr->ref = find_ref(r);
@@ -429,9 +460,32 @@ static void read_pad(Reader *r, Ref *ref) {
   LIST_PUSH(r->arena, &r->unnamed, ref->pad);
 }
 
+static void read_shard_axis(Reader *r, Ref *ref, int axis, int place) {
+  int mesh_axis = find_mesh_axis(r);
+  if (place >= MOST_MESH_AXES) complain(r, "too many mesh axes", "");
+  if (r->failed || place >= MOST_MESH_AXES) return;
+  ref->shard[axis][place] = (int8_t)(mesh_axis + 1);
+  ref->parts[axis] = (place ? ref->parts[axis] : 1) * r->k->mesh.at[mesh_axis].extent;
+}
+
+static void read_shard(Reader *r, Ref *ref) {
+  expect_mark(r, '(');
+  for (int i = 0; i < ref->array.rank && !r->failed; i++) {
+    if (i) expect_mark(r, ',');
+    if (at_name(r, "_") && accept_name(r, "_")) continue;
+    bool several = accept_mark(r, '(');
+    int place = 0;
+    do read_shard_axis(r, ref, i, place++);
+    while (several && !r->failed && accept_mark(r, ','));
+    if (several) expect_mark(r, ')');
+  }
+  expect_mark(r, ')');
+}
+
 static void read_operand(Reader *r, Ref *ref) {
   expect_name(r, "of");
   ref->array = read_type(r);
+  if (accept_name(r, "shard")) read_shard(r, ref);
   read_blocks(r, ref);
   ref->whole = accept_name(r, "whole");
   ref->prefetch = accept_name(r, "prefetch");
@@ -531,6 +585,18 @@ static void read_grid_axis(Reader *r) {
   LIST_PUSH(r->arena, &r->k->grid, axis);
 }
 
+static void read_mesh_axis(Reader *r) {
+  MeshAxis axis = {0};
+  uint32_t start = r->token.start;
+  axis.name = expect_text(r);
+  axis.extent = expect_int(r);
+  if (axis.extent < 1 || axis.extent > MOST_DEVICES / ir_device_count(r->k))
+    complain(r, "too few or too many devices", "");
+  if (r->k->mesh.count == MOST_MESH_AXES) complain(r, "too many mesh axes", "");
+  axis.span = read_span(r, start);
+  if (!r->failed) LIST_PUSH(r->arena, &r->k->mesh, axis);
+}
+
 static void read_requirement(Reader *r) {
   Requirement requirement = {0};
   uint32_t start = r->token.start;
@@ -547,6 +613,7 @@ static void read_item(Reader *r) {
   if (accept_name(r, "static")) return read_static(r);
   if (accept_name(r, "grid")) return read_grid_axis(r);
   if (accept_name(r, "require")) return read_requirement(r);
+  if (accept_name(r, "mesh")) return read_mesh_axis(r);
   if (accept_name(r, "vmem_limit")) {
     r->k->vmem_limit = expect_int(r);
     return;

@@ -82,6 +82,13 @@ static void put_grid_axis(Printer *p, int64_t index) {
     buf_printf(p->out, "#%lld", (long long)index);
 }
 
+static void put_mesh_axis(Printer *p, int64_t index) {
+  if (index >= 0 && index < p->k->mesh.count)
+    buf_puts(p->out, p->k->mesh.at[index].name);
+  else
+    buf_printf(p->out, "#%lld", (long long)index);
+}
+
 // A ref is written $name where that is plain and the first of its kind, else $number.
 static bool goes_by_name(const Printer *p, const Ref *ref) {
   if (!is_plain_name(ref->name)) return false;
@@ -179,13 +186,21 @@ static void put_window(Printer *p, const Instr *instr) {
     buf_printf(p->out, " other %%%d", instr->args[next]->id);
 }
 
-static void put_element(Printer *p, const Instr *instr) {
-  put_ref(p, instr->semaphore);
+static void put_list(Printer *p, Instr *const *values, int count) {
+  for (int i = 0; i < count; i++) buf_printf(p->out, "%s%%%d", i ? ", " : "", values[i]->id);
+}
+
+static void put_element(Printer *p, const Ref *semaphore, Instr *const *index) {
+  put_ref(p, semaphore);
   buf_putc(p->out, '[');
-  Instr *const *index = ir_semaphore_index(instr);
-  for (int i = 0; i < instr->semaphore->type.rank; i++)
-    buf_printf(p->out, "%s%%%d", i ? ", " : "", index[i]->id);
+  put_list(p, index, semaphore->type.rank);
   buf_putc(p->out, ']');
+}
+
+static void put_device(Printer *p, const Instr *instr) {
+  buf_puts(p->out, " device (");
+  put_list(p, ir_device_index(instr), p->k->mesh.count);
+  buf_putc(p->out, ')');
 }
 
 static void put_copy(Printer *p, const Instr *instr) {
@@ -195,7 +210,12 @@ static void put_copy(Printer *p, const Instr *instr) {
   put_window_of(p, instr, instr->target, &instr->target_window,
                 instr->args + instr->ref->type.rank);
   buf_puts(p->out, " on ");
-  put_element(p, instr);
+  put_element(p, instr->semaphore, ir_semaphore_index(instr));
+  if (instr->op == OP_REMOTE_START) {
+    buf_puts(p->out, " receive ");
+    put_element(p, instr->receive, ir_receive_index(instr));
+    put_device(p, instr);
+  }
   if (instr->ival) buf_printf(p->out, " priority %lld", (long long)instr->ival);
   if (instr->flags & INSTR_EDGE) buf_puts(p->out, " edge");
   if (instr->flags & INSTR_OTHER)
@@ -204,8 +224,9 @@ static void put_copy(Printer *p, const Instr *instr) {
 
 static void put_semaphore(Printer *p, const Instr *instr) {
   buf_putc(p->out, ' ');
-  put_element(p, instr);
-  if (instr->op != OP_SEM_READ) buf_printf(p->out, ", %%%d", instr->args[instr->nargs - 1]->id);
+  put_element(p, instr->semaphore, ir_semaphore_index(instr));
+  if (instr->op != OP_SEM_READ) buf_printf(p->out, ", %%%d", ir_amount(instr)->id);
+  if (instr->op == OP_REMOTE_SIGNAL) put_device(p, instr);
 }
 
 static void put_scoped(Printer *p, const Instr *instr) {
@@ -278,6 +299,9 @@ static void put_attribute(Printer *p, const Instr *instr) {
     case ATTR_GRID_AXIS:
       buf_putc(p->out, ' '), put_grid_axis(p, instr->ival);
       break;
+    case ATTR_MESH_AXIS:
+      buf_putc(p->out, ' '), put_mesh_axis(p, instr->ival);
+      break;
     case ATTR_REF:
       buf_putc(p->out, ' '), put_ref(p, instr->ref);
       break;
@@ -334,9 +358,31 @@ static void put_region(Printer *p, const Region *region) {
   buf_putc(p->out, '}');
 }
 
+// ` shard (dx, _, (dy, dz))`
+static void put_shard(Printer *p, const Ref *ref) {
+  bool any = false;
+  for (int i = 0; i < ref->array.rank; i++) any |= ref->parts[i] > 0;
+  if (!any) return;
+  buf_puts(p->out, " shard (");
+  for (int i = 0; i < ref->array.rank; i++) {
+    const int8_t *by = ref->shard[i];
+    bool several = by[0] && by[1];
+    buf_puts(p->out, i ? ", " : "");
+    if (!by[0]) buf_putc(p->out, '_');
+    if (several) buf_putc(p->out, '(');
+    for (int k = 0; k < MOST_MESH_AXES && by[k]; k++) {
+      if (k) buf_puts(p->out, ", ");
+      put_mesh_axis(p, by[k] - 1);
+    }
+    if (several) buf_putc(p->out, ')');
+  }
+  buf_putc(p->out, ')');
+}
+
 static void put_operand(Printer *p, const Ref *ref) {
   buf_puts(p->out, " of ");
   put_type(p, &ref->array);
+  put_shard(p, ref);
   buf_puts(p->out, " blocks [");
   for (int i = 0; i < ref->array.rank; i++) {
     if (i) buf_puts(p->out, ", ");
@@ -395,6 +441,11 @@ static void put_header(Printer *p) {
     put_name(p->out, k->statics.at[i].name);
     buf_puts(p->out, " = ");
     put_quoted(p->out, k->statics.at[i].value);
+  }
+  for (int i = 0; i < k->mesh.count; i++) {
+    put_line(p);
+    buf_printf(p->out, "mesh %s %lld", k->mesh.at[i].name, (long long)k->mesh.at[i].extent);
+    put_span(p, k->mesh.at[i].span);
   }
   if (k->vmem_limit) put_line(p), buf_printf(p->out, "vmem_limit %lld", (long long)k->vmem_limit);
 }

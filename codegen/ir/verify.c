@@ -305,20 +305,35 @@ static bool in_scope(const Verifier *v, const Ref *ref) {
   return !ref->scope || v->open[ref->scope->id];
 }
 
+// What other devices reach lives as long as the kernel.
+static void check_remote(Verifier *v, const Instr *instr) {
+  bool copies = instr->op == OP_REMOTE_START;
+  const Ref *s = copies ? instr->receive : instr->semaphore;
+  RULE(v->k->mesh.count > 0, "without a mesh");
+  RULE(known_ref(v, s) && s->space == SPACE_SEM && !s->scope, "no semaphore of the other device");
+  if (v->message || !copies) return;
+  RULE(s->semaphore == SEM_DMA, "`%s` counts signals", s->name);
+  RULE(!instr->target->scope, "`%s` is not there on another device", instr->target->name);
+}
+
 static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
   const Ref *s = instr->semaphore;
   RULE(known_ref(v, s) && s->space == SPACE_SEM && in_scope(v, s), "no semaphore");
+  if (v->message) return;
+  bool remote = instr->op == OP_REMOTE_START || instr->op == OP_REMOTE_SIGNAL;
+  if (remote) check_remote(v, instr);
   if (v->message) return;
   bool counts =
       instr->op == OP_SEM_READ || (instr->op == OP_COPY_START ? s->semaphore != SEM_BARRIER
                                                               : copy == (s->semaphore == SEM_DMA));
   RULE(counts, "`%s` counts %s", s->name, copy ? "signals" : "bytes of DMAs");
   int first = (int)(ir_semaphore_index(instr) - instr->args);
-  bool amount = instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT,
+  bool amount = op_info[instr->op].attribute == ATTR_SEMAPHORE && instr->op != OP_SEM_READ,
        other = instr->flags & INSTR_OTHER;
-  int lengths = copy ? ir_length_count(instr) : 0;
-  RULE(instr->nargs == first + s->type.rank + amount + other + lengths, "%d arguments",
-       instr->nargs);
+  int lengths = copy ? ir_length_count(instr) : 0, device = remote ? v->k->mesh.count : 0,
+      receive = copy && remote ? instr->receive->type.rank : 0;
+  RULE(instr->nargs == first + s->type.rank + receive + device + amount + other + lengths,
+       "%d arguments", instr->nargs);
   RULE(!other || !lengths, "a copy of run-time length has no `other`");
   for (int i = first; !v->message && i < instr->nargs - other; i++)
     RULE(is_scalar(instr->args[i], DT_I64), "argument %d is not an i64 scalar", i);
@@ -355,9 +370,8 @@ static void check_memory(Verifier *v, const Instr *instr) {
       instr->op == OP_LOAD && instr->ref && instr->ref->prefetch && v->place != PLACE_REFERENCE;
   RULE(v->place == PLACE_BODY || prefetched, "memory is touched outside the body");
   if (v->message) return;
-  if (instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT) return check_copy(v, instr);
-  if (instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT || instr->op == OP_SEM_READ)
-    return check_semaphore(v, instr, false);
+  if (op_info[instr->op].attribute == ATTR_COPY) return check_copy(v, instr);
+  if (op_info[instr->op].attribute == ATTR_SEMAPHORE) return check_semaphore(v, instr, false);
   RULE(known_ref(v, instr->ref) && in_scope(v, instr->ref), "no ref");
   if (v->message) return;
   const Ref *ref = instr->ref;
@@ -496,6 +510,10 @@ static void check_leaf(Verifier *v, const Instr *instr) {
       RULE(in_step && instr->ival >= 0 && instr->ival < v->k->grid.count,
            "grid axis %lld is not known here", (long long)instr->ival);
       break;
+    case OP_DEVICE:
+      RULE(v->place == PLACE_BODY && instr->ival >= 0 && instr->ival < v->k->mesh.count,
+           "mesh axis %lld is not known here", (long long)instr->ival);
+      break;
     case OP_ARG:
       fail(v, instr, "is outside a loop's head");
       break;
@@ -516,7 +534,7 @@ static void check_leaf(Verifier *v, const Instr *instr) {
       INTERNAL("leaf %d", (int)instr->op);
   }
   if (instr->op == OP_SIZE || instr->op == OP_AXIS || instr->op == OP_EXTENT ||
-      instr->op == OP_STEP_AXIS)
+      instr->op == OP_DEVICE || instr->op == OP_STEP_AXIS)
     RULE(is_scalar(instr, DT_I64), "not an i64 scalar");
 }
 
@@ -671,13 +689,17 @@ static void check_operand(Verifier *v, const Ref *ref) {
     RULE(input && same_type(&ref->alias->array, &ref->array),
          "`%s`: an alias joins an output to an input of its type", ref->name);
   }
+  for (int i = 0; !v->message && i < ref->array.rank; i++)
+    RULE(ref->parts[i] <= 1 || !dim_is_const(ref->array.dim[i]) ||
+             ref->array.dim[i] % ref->parts[i] == 0,
+         "`%s`: axis %d does not divide into %lld parts", ref->name, i, (long long)ref->parts[i]);
   RULE(ref->buffers >= 1 && ref->buffers <= MOST_BUFFERS, "`%s`: %d buffers", ref->name,
        ref->buffers);
   if (ref->operand) {
     RULE(ref->scope && ref->scope->op == OP_PIPELINE && ref->space == SPACE_VMEM && !ref->index_map,
          "`%s` is not a block of a pipeline", ref->name);
     RULE(known_ref(v, ref->operand) && ref->operand->space == SPACE_ANY &&
-             same_type(&ref->array, &ref->operand->array) && ref->at != AT_SLICE,
+             same_type(&ref->array, &ref->operand->type) && ref->at != AT_SLICE,
          "`%s` is a block of nothing in HBM", ref->name);
     return;
   }

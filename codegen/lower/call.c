@@ -214,7 +214,6 @@ static Value inline_function(Lower *l, Function *f, const Node *call) {
 Value lower_call(Lower *l, const Node *node) {
   Function *f = find_function(l, node->name);
   if (f) return inline_function(l, f, node);
-  if (not_built(l, node)) return value_error();
   Call call = {.node = node, .builtin = find_builtin(l, node->name)};
   if (!call.builtin) {
     unknown_function(l, node);

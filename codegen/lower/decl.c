@@ -311,8 +311,8 @@ static void lower_alias(Lower *l, const Node *node) {
       *input = named_operand(l, node->a->name, node->a->span);
   if (!output || !input) return;
   bool roles = output->role == REF_OUTPUT && input->role == REF_INPUT;
-  bool same =
-      type_same_shape(&output->array, &input->array) && output->array.dtype == input->array.dtype;
+  bool same = type_same_shape(&output->array, &input->array) &&
+              output->array.dtype == input->array.dtype && same_shard(output, input);
   for (int i = 0; i < l->k->refs.count && roles; i++)
     if (l->k->refs.at[i]->alias == input || output->alias) {
       diag_error(l->diag, node->span, ERR_BAD_ALIAS, "`%s` shares memory already",
@@ -324,8 +324,9 @@ static void lower_alias(Lower *l, const Node *node) {
     return;
   }
   diag_error(l->diag, node->span, ERR_BAD_ALIAS,
-             roles ? "`%s` and `%s` differ in dtype or shape: %s and %s"
-                   : "`alias output = input;` joins an output to an input",
+             !roles                      ? "`alias output = input;` joins an output to an input"
+             : same_shard(output, input) ? "`%s` and `%s` differ in dtype or shape: %s and %s"
+                                         : "`%s` and `%s` differ in sharding: %s and %s",
              output->name, input->name, type_text(l, &output->array), type_text(l, &input->array));
 }
 
@@ -405,9 +406,9 @@ static void lower_declaration(Lower *l, const Node *node, const Node **declared)
       lower_vmem_limit(l, node);
       return;
     case N_PREFETCH:  // part of the signature
-      return;
+    case N_MESH:      // before it
     default:
-      not_built(l, node);
+      return;
   }
 }
 

@@ -1,4 +1,4 @@
-// Memory by hand: scoped scratch, semaphores, async_copy.
+// Memory by hand: scoped scratch, semaphores, async_copy, remote_copy.
 #include "codegen/lower/ops/ops.h"
 #include "codegen/lower/refs.h"
 
@@ -8,6 +8,9 @@
 // kernel.
 struct Copy {
   View from, to, semaphore;
+  bool remote;
+  View receive;                   // .. of the other device
+  Instr *device[MOST_MESH_AXES];  // its index along each mesh axis
 };
 
 static bool in_step(Lower *l, const Node *node, const char *what) {
@@ -66,10 +69,10 @@ static Value lower_semaphore_op(Lower *l, const Call *call) {
   Op op = (Op)call->builtin->op;
   if (!in_step(l, call->node, call->builtin->name) || !lower_semaphore(l, call->arg[0], &s))
     return value_error();
-  bool reads = op == OP_SEM_READ;
+  bool reads = op == OP_SEM_READ, remote = !reads && call->arg[2];
   const char *what = arena_printf(l->arena, "%s takes", call->builtin->name);
   if (!reads && !check_kind(l, &s, false, call->arg[0]->span, what)) return value_error();
-  Instr *args[MAX_RANK + 1];
+  Instr *args[MAX_RANK + 1 + MOST_MESH_AXES];
   int count = s.ref->type.rank;
   for (int i = 0; i < count; i++) args[i] = s.starts[i];
   if (!reads) {
@@ -79,6 +82,10 @@ static Value lower_semaphore_op(Lower *l, const Call *call) {
     if (!amount) return value_error();
     args[count++] = amount;
   }
+  if (remote && (!lower_device(l, call->arg[2], args + count) ||
+                 !check_reachable(l, s.ref, call->arg[0]->span)))
+    return value_error();
+  if (remote) op = OP_REMOTE_SIGNAL, count += l->k->mesh.count;
   Instr *instr =
       emit(l, op, reads ? type_scalar(DT_I32) : no_result, call->node->span, count, args);
   instr->semaphore = s.ref;
@@ -134,24 +141,43 @@ static bool check_lengths(Lower *l, const Node *arrow, const Copy *copy) {
   return true;
 }
 
-static Value lower_async_copy(Lower *l, const Call *call) {
+// The windows and the (first) semaphore of a copy. example: how it is written.
+static bool lower_windows(Lower *l, const Call *call, const char *example, Copy *copy) {
   const Node *arrow = call->arg[0];
-  Copy *copy = NEW(l->arena, Copy);
-  if (!in_step(l, call->node, "async_copy")) return value_error();
+  if (!in_step(l, call->node, call->builtin->name)) return false;
   if (arrow->kind != N_ARROW) {
-    diag_error(l->diag, arrow->span, ERR_BAD_COPY,
-               "a copy is written async_copy(from[..] -> to[..], s)");
-    return value_error();
+    diag_error(l->diag, arrow->span, ERR_BAD_COPY, "a copy is written %s", example);
+    return false;
   }
   l->lengths = true;
   bool good = lower_view(l, arrow->a, false, &copy->from);
   good = lower_view(l, arrow->b, false, &copy->to) && good;
   l->lengths = false;
   good = lower_semaphore(l, call->arg[1], &copy->semaphore) && good;
-  if (!good || !check_ends(l, copy, arrow->span) || !check_lengths(l, arrow, copy) ||
-      !check_storable(l, copy->to.ref, arrow->b->span))
+  return good && check_ends(l, copy, arrow->span) && check_lengths(l, arrow, copy) &&
+         check_storable(l, copy->to.ref, arrow->b->span);
+}
+
+static Value lower_async_copy(Lower *l, const Call *call) {
+  Copy *copy = NEW(l->arena, Copy);
+  if (!lower_windows(l, call, "async_copy(from[..] -> to[..], s)", copy) ||
+      !check_copy_kind(l, &copy->semaphore, OP_COPY_START, call->arg[1]->span))
     return value_error();
-  if (!check_copy_kind(l, &copy->semaphore, OP_COPY_START, call->arg[1]->span))
+  return (Value){.kind = V_COPY, .copy = copy};
+}
+
+static Value lower_remote_copy(Lower *l, const Call *call) {
+  static const char example[] =
+      "remote_copy(from[..] -> to[..], send = s, recv = r, device = (dx = ..))";
+  Copy *copy = NEW(l->arena, Copy);
+  copy->remote = true;
+  if (!lower_windows(l, call, example, copy) ||
+      !check_kind(l, &copy->semaphore, true, call->arg[1]->span, "a remote copy takes") ||
+      !lower_semaphore(l, call->arg[2], &copy->receive) ||
+      !check_kind(l, &copy->receive, true, call->arg[2]->span, "a remote copy takes") ||
+      !lower_device(l, call->arg[3], copy->device) ||
+      !check_reachable(l, copy->to.ref, call->arg[0]->b->span) ||
+      !check_reachable(l, copy->receive.ref, call->arg[2]->span))
     return value_error();
   return (Value){.kind = V_COPY, .copy = copy};
 }
@@ -170,13 +196,15 @@ static int list_lengths(Lower *l, View *from, View *to, Instr **args, Span span)
 }
 
 static void emit_copy(Lower *l, Op op, const Copy *described, int64_t priority, Span span) {
-  Instr *args[4 * MAX_RANK], *lengths[MAX_RANK];
+  Instr *args[5 * MAX_RANK + MOST_MESH_AXES], *lengths[MAX_RANK];
   int count = 0;
   Copy copy = *described;
   int length_count = list_lengths(l, &copy.from, &copy.to, lengths, span);
-  const View *parts[] = {&copy.from, &copy.to, &copy.semaphore};
-  for (int p = 0; p < 3; p++)
+  const View *parts[] = {&copy.from, &copy.to, &copy.semaphore, &copy.receive};
+  bool sends = op == OP_REMOTE_START;
+  for (int p = 0; p < 3 + sends; p++)
     for (int i = 0; i < parts[p]->ref->type.rank; i++) args[count++] = parts[p]->starts[i];
+  for (int i = 0; sends && i < l->k->mesh.count; i++) args[count++] = copy.device[i];
   for (int i = 0; i < length_count; i++) args[count++] = lengths[i];
   Instr *instr = emit(l, op, no_result, span, count, args);
   instr->ref = copy.from.ref;
@@ -184,6 +212,7 @@ static void emit_copy(Lower *l, Op op, const Copy *described, int64_t priority, 
   instr->target = copy.to.ref;
   instr->target_window = copy.to.window;
   instr->semaphore = copy.semaphore.ref;
+  instr->receive = sends ? copy.receive.ref : NULL;
   instr->ival = priority;
 }
 
@@ -206,24 +235,57 @@ static bool lower_priority(Lower *l, const Node *node, int64_t *priority) {
   return true;
 }
 
+// What a method of a copy does: start it, or wait at an end of it.
+typedef struct {
+  const char *name;
+  bool starts, sent, received;
+} Method;
+
+static const Method *find_method(const char *name, bool remote) {
+  static const Method methods[] = {{"start", true, false, false},
+                                   {"wait", false, true, true},
+                                   {"wait_send", false, true, false},
+                                   {"wait_recv", false, false, true}};
+  for (size_t i = 0; i < (remote ? 4 : 2); i++)
+    if (strcmp(methods[i].name, name) == 0) return &methods[i];
+  return NULL;
+}
+
+static void emit_remote(Lower *l, const Method *method, const Copy *copy, Span span) {
+  Copy received = *copy;
+  received.semaphore = copy->receive;
+  if (method->starts) emit_copy(l, OP_REMOTE_START, copy, 0, span);
+  if (method->sent) emit_copy(l, OP_COPY_WAIT, copy, 0, span);
+  if (method->received) emit_copy(l, OP_COPY_WAIT, &received, 0, span);
+}
+
 Value lower_method(Lower *l, const Node *node) {
-  bool starts = strcmp(node->name, "start") == 0;
   int64_t priority = 0;
   Value v = lower_expr(l, node->a);
   if (is_error(v)) return v;
-  if (v.kind != V_COPY || (!starts && strcmp(node->name, "wait") != 0)) {
+  bool remote = v.kind == V_COPY && v.copy->remote;
+  const Method *method = v.kind == V_COPY ? find_method(node->name, remote) : NULL;
+  if (!method) {
     diag_error(l->diag, node->name_span, ERR_UNKNOWN_MEMBER,
-               v.kind == V_COPY ? "a copy has .start() and .wait(), and no `%s`"
-                                : "values have no method `%s`",
+               remote
+                   ? "a remote copy has .start(), .wait(), .wait_send() and .wait_recv(), and no "
+                     "`%s`"
+               : v.kind == V_COPY ? "a copy has .start() and .wait(), and no `%s`"
+                                  : "values have no method `%s`",
                node->name);
     return value_error();
   }
-  if (node->list.count > 0 || (!starts && node->list2.count > 0)) {
+  bool takes_priority = method->starts && !remote;
+  if (node->list.count > 0 || (!takes_priority && node->list2.count > 0)) {
     diag_error(l->diag, node->span, ERR_ARGUMENT_COUNT, "`.%s()` takes no argument%s", node->name,
-               starts ? " but `priority =`" : "");
+               takes_priority ? " but `priority =`" : "");
     return value_error();
   }
-  Op op = starts ? OP_COPY_START : OP_COPY_WAIT;
+  if (remote) {
+    emit_remote(l, method, v.copy, node->span);
+    return (Value){.kind = V_VOID};
+  }
+  Op op = method->starts ? OP_COPY_START : OP_COPY_WAIT;
   if (!lower_priority(l, node, &priority) ||
       !check_copy_kind(l, &v.copy->semaphore, op, node->name_span))
     return value_error();
@@ -246,7 +308,8 @@ void lower_scoped(Lower *l, const Node *node) {
 
 const Builtin memory_builtins[] = {
     {"async_copy", lower_async_copy, 0, "copy semaphore"},
-    {"signal", lower_semaphore_op, OP_SEM_SIGNAL, "semaphore amount?"},
+    {"remote_copy", lower_remote_copy, 0, "copy send recv device"},
+    {"signal", lower_semaphore_op, OP_SEM_SIGNAL, "semaphore amount? device?"},
     {"wait", lower_semaphore_op, OP_SEM_WAIT, "semaphore amount?"},
     {"read", lower_semaphore_op, OP_SEM_READ, "semaphore"},
     {0},

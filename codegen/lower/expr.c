@@ -108,6 +108,12 @@ static Value name_symbol(Lower *l, Symbol *s, Span span) {
     case SYM_AXIS:
       return l->place == IN_MAP || l->place == IN_BODY ? leaf(l, OP_AXIS, s->index, span)
                                                        : not_visible(l, s, span);
+    case SYM_MESH:
+      diag_error(
+          l->diag, span, ERR_BAD_MESH,
+          "`%s` is a mesh axis: device(%s) is the index along it, num_devices(%s) the extent",
+          s->name, s->name, s->name);
+      return value_error();
     case SYM_TURN:
       return l->place == IN_ARGUMENT ? leaf(l, OP_AXIS, s->index, span) : not_visible(l, s, span);
     case SYM_ARRAY:
@@ -416,7 +422,7 @@ Value lower_expr(Lower *l, const Node *node) {
     case N_MEMBER:
       return lower_member(l, node);
     case N_METHOD:
-      return not_built(l, node) ? value_error() : l->language->method(l, node);
+      return l->language->method(l, node);
     case N_INDEX:
       return lower_indexing(l, node);
     case N_ARRAY:

@@ -40,3 +40,20 @@ int add_derived_size(Lower *l, const char *name, Span span, Region *value) {
   LIST_PUSH(l->arena, &l->k->sizes, ((Size){.name = name, .span = span, .value = value}));
   return l->k->sizes.count - 1;
 }
+
+static bool is_part(const Instr *v, const Instr *other) {
+  return v->op == OP_DIV && other->op == OP_DIV && v->args[0]->op == OP_SIZE &&
+         other->args[0]->op == OP_SIZE && v->args[1]->op == OP_CONST &&
+         other->args[1]->op == OP_CONST && v->args[0]->ival == other->args[0]->ival &&
+         v->args[1]->ival == other->args[1]->ival;
+}
+
+int part_size(Lower *l, const Instr *v) {
+  if (l->k->mesh.count == 0 || !v || v->op != OP_DIV) return -1;
+  if (v->args[0]->op == OP_SIZE && ir_is_const(v->args[1], 1)) return (int)v->args[0]->ival;
+  for (int i = 0; i < l->k->sizes.count; i++) {
+    const Region *value = l->k->sizes.at[i].value;
+    if (value && is_part(ir_yielded(value, 0), v)) return i;
+  }
+  return -1;
+}

@@ -162,7 +162,8 @@ static bool lower_count(Lower *l, const Node *node, bool lengths, Cut *cut) {
   leave_region(l);
   if (is_error(v)) return false;
   bool scalar = v.kind == V_DATA && v.instr->type.rank == 0 && is_integer(v.instr->type.dtype);
-  if (!scalar || v.instr->op == OP_SIZE || size_index(l, expression_text(node)) >= 0)
+  if (!scalar || v.instr->op == OP_SIZE || part_size(l, v.instr) >= 0 ||
+      size_index(l, expression_text(node)) >= 0)
     return lower_dim(l, node, &cut->size);
   cut->size = 1;
   return (cut->length = lower_index(l, node)) != NULL;

@@ -74,6 +74,7 @@ typedef enum {
   SYM_STATIC,
   SYM_SIZE,
   SYM_AXIS,
+  SYM_MESH,
   SYM_OPERAND,
   SYM_SCRATCH,
   SYM_VAR,  // these may not be hidden
@@ -162,6 +163,8 @@ typedef struct Lower {
   LoopKind loop;
   bool lengths;              // windows may have run-time lengths: those of copies
   int depth;                 // of inlined functions
+  bool talks;                // copies or signals go to other devices
+  Ref *barrier;              // the semaphore of barrier(), once there is one
   int64_t work;              // expressions and statements lowered so far
   bool stopped;              // the limit was reached and reported
   LIST(const Ref *) broken;  // refs whose declaration was an error: whatever uses them keeps quiet
@@ -183,6 +186,8 @@ bool over_budget(Lower *l, Span span);
 Instr *yield_from(Lower *l, Instr *v, Span span);  // ends the current region with YIELD v
 int size_index(Lower *l, const char *name);        // -1 when there is none
 int add_derived_size(Lower *l, const char *name, Span span, Region *value);
+int part_size(Lower *l,
+              const Instr *v);  // in a kernel with a mesh, the size that is M / 4; -1: none
 
 // ---- value.c
 Instr *emit(Lower *l, Op op, Type type, Span span, int nargs, Instr *const *args);
@@ -267,7 +272,6 @@ const char *suggestion(Lower *l, const char *name, const char *const *names, int
 const char *symbol_kind_text(SymbolKind kind);
 Function *find_function(const Lower *l, const char *name);
 void add_function(Lower *l, const Node *node);
-bool not_built(Lower *l, const Node *node);  // reports constructs that come later
 
 // ---- statics.c
 void lower_statics(Lower *l);
@@ -305,6 +309,15 @@ void check_parallel(Lower *l);
 void check_scales(Lower *l);
 // Refuses calls in which the numbers of elements of two shapes do not compare so.
 void require_at_call(Lower *l, Op op, const Type *a, const Type *b, Span span, const char *message);
+// ---- mesh.c
+void lower_mesh(Lower *l);  // before the signature, whose shardings name its axes
+void lower_shard(Lower *l, const Node *shard, Ref *ref);
+bool same_shard(const Ref *a, const Ref *b);
+Dim part_dim(Lower *l, const Ref *ref, int axis);  // of an operand, what a device has
+// `device = (dx = .., dy = ..)`: the other device's index along each axis of the mesh
+bool lower_device(Lower *l, const Node *node, Instr **index);
+bool check_reachable(Lower *l, const Ref *ref, Span span);  // by other devices
+void check_devices(Lower *l);
 // ---- reference.c
 void lower_reference(Lower *l, const Node *reference);
 

@@ -189,6 +189,7 @@ static void lower_parts(Lower *l) {
   lower_body(l);
   check_stored(l);
   check_parallel(l);
+  check_devices(l);
 }
 
 static void lower_kernel(Lower *l) {
@@ -197,6 +198,7 @@ static void lower_kernel(Lower *l) {
   enter_region(l, &outermost);
   add_file_functions(l);
   lower_statics(l);
+  lower_mesh(l);
   lower_signature(l);
   l->stored = NEW_ARRAY(l->arena, bool, k->refs.count + 1);
   l->array = NEW_ARRAY(l->arena, Instr *, k->refs.count + 1);

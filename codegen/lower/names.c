@@ -31,9 +31,9 @@ Symbol *find_symbol(Lower *l, const char *name) {
 }
 
 const char *symbol_kind_text(SymbolKind kind) {
-  static const char *const text[] = {"static",        "size",      "grid axis", "operand",
-                                     "scratch",       "var",       "let",       "let",
-                                     "loop variable", "parameter", "array",     "loop variable"};
+  static const char *const text[] = {
+      "static", "size", "grid axis", "mesh axis",     "operand",   "scratch", "var",
+      "let",    "let",  "loop variable", "parameter", "array",     "loop variable"};
   return text[kind];
 }
 
@@ -146,34 +146,4 @@ void unknown_name(Lower *l, const char *name, Span span) {
   }
   diag_error(l->diag, span, ERR_UNKNOWN_NAME, "nothing here is called `%s`%s", name,
              suggestion(l, name, names.at, names.count));
-}
-
-// ---- what comes later
-
-static const struct {
-  const char *name;
-  ErrorCode code;
-  const char *what;
-} later_calls[] = {
-    {"remote_copy", ERR_LATER_MESH, "remote_copy"},
-};
-
-static bool later(Lower *l, const Node *node, ErrorCode code, const char *what) {
-  diag_error(l->diag, node->span, code, "not built yet: %s", what);
-  return true;
-}
-
-bool not_built(Lower *l, const Node *node) {
-  switch (node->kind) {
-    case N_MESH:
-      return later(l, node, ERR_LATER_MESH, "`mesh`");
-    case N_CALL:
-    case N_METHOD:
-      for (size_t i = 0; i < sizeof later_calls / sizeof later_calls[0]; i++)
-        if (strcmp(node->name, later_calls[i].name) == 0)
-          return later(l, node, later_calls[i].code, later_calls[i].what);
-      return false;
-    default:
-      return false;
-  }
 }

@@ -80,7 +80,7 @@ static bool declare_block(Lower *l, const Node *node, Instr *pipeline) {
   mark_broken(l, ref);
   if (!operand) return false;
   if (operand->role == REF_OUTPUT) l->stored[operand->id] = true;
-  ref->array = operand->array;
+  ref->array = operand->type;  // all of it, or what this device has
   ref->type.dtype = operand->array.dtype;
   if (!lower_pipeline_shape(l, node->b, ref) || !lower_pipeline_buffers(l, node->b, ref))
     return false;

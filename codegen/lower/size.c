@@ -53,7 +53,7 @@ static bool lower_extent_expression(Lower *l, const Node *node, Dim *dim) {
   if (v.kind == V_INT) return constant_extent(l, v.ival, node->span, dim);
   if (!value || !check_index_region(l, region)) return false;
   const char *name = expression_text(node);
-  int known = size_index(l, name);
+  int part = part_size(l, value), known = part >= 0 ? part : size_index(l, name);
   *dim = dim_of_size(known >= 0 ? known : add_derived_size(l, name, node->span, region));
   return true;
 }
@@ -207,12 +207,13 @@ static void zero_map(Lower *l, Ref *ref) {
 void stay_in_hbm(Lower *l, Ref *ref) {
   ref->space = SPACE_ANY;
   ref->type = ref->array;
+  for (int i = 0; i < ref->array.rank; i++) ref->type.dim[i] = part_dim(l, ref, i);
   ref->whole = true;
   ref->buffers = 1;
   ref->at = AT_BLOCK;
   ref->revisit = false;
   for (int i = 0; i < ref->array.rank; i++) {
-    ref->block[i] = ref->array.dim[i];
+    ref->block[i] = ref->type.dim[i];
     ref->squeeze[i] = false;
     ref->halo[i][0] = ref->halo[i][1] = -1;
   }
@@ -251,6 +252,7 @@ static void lower_param_shape(Lower *l, const Node *param, Ref *ref) {
     ref->array.dim[i] = ref->type.dim[i] = ref->block[i] = dim;
     ref->halo[i][0] = ref->halo[i][1] = -1;
   }
+  if (param->b && !is_broken(l, ref)) lower_shard(l, param->b, ref);
   zero_map(l, ref);
 }
 

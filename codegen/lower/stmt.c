@@ -447,7 +447,6 @@ static void lower_one(Lower *l, const Node *node) {
     case N_ERROR:
       return;
     default:
-      if (not_built(l, node)) return;
       diag_error(l->diag, node->span, ERR_ORDER,
                  "a declaration must be at the top of a kernel, before its statements");
   }

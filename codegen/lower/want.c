@@ -114,7 +114,7 @@ bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, 
 
 // ---- shapes
 
-// A size that follows from others, made where a reference's shape needs it.
+// A size that follows from others, made where a reference's shape, or part of an axis, needs it.
 static bool derive_dim(Lower *l, const Node *node, const char *name, Dim *out) {
   Place place = l->place;
   Frame frame;
@@ -147,13 +147,19 @@ bool lower_dim(Lower *l, const Node *node, Dim *out) {
     *out = dim_of_size((int)v.instr->ival);
     return true;
   }
+  if (is_index(v) && part_size(l, v.instr) >= 0) {
+    *out = dim_of_size(part_size(l, v.instr));
+    return true;
+  }
   const char *name = expression_text(node);
   int known = size_index(l, name);
   if (is_index(v) && known >= 0) {
     *out = dim_of_size(known);
     return true;
   }
-  if (is_index(v) && l->place == IN_REFERENCE) return derive_dim(l, node, name, out);
+  bool part = l->k->mesh.count && is_index(v) && v.instr->op == OP_DIV &&
+              v.instr->args[0]->op == OP_SIZE && v.instr->args[1]->op == OP_CONST;
+  if (part || (is_index(v) && l->place == IN_REFERENCE)) return derive_dim(l, node, name, out);
   if (v.kind == V_DATA)
     diag_error(l->diag, node->span, ERR_BAD_SHAPE,
                "a shape here is made of constants and of size names standing alone");

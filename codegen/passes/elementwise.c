@@ -179,7 +179,7 @@ static bool is_one_row(const Kernel *k, const Cut *cuts) {
 // grid extents, types of the body.
 void widen_blocks(Kernel *k, Buf *notes) {
   Cut *cuts = NEW_ARRAY(k->arena, Cut, k->grid.count + 1);
-  if (k->keep_blocks || !k->inputs || !body_is_elementwise(k)) return;
+  if (k->keep_blocks || k->mesh.count || !k->inputs || !body_is_elementwise(k)) return;
   for (int i = 0; i < k->refs.count; i++)
     if (!note_cuts(k->refs.at[i], cuts) || ir_ignores_any_axis(k, k->refs.at[i])) return;
   int last = -1, row = -1;

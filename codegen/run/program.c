@@ -27,6 +27,74 @@ bool program_read(Program *program, const Options *options, Arena *arena, const 
   return true;
 }
 
+// ---- the mesh that the command line asks for
+
+static const Node *mesh_node(const Program *program) {
+  const Node *items = program->kernel_node ? program->kernel_node->a : NULL;
+  for (int i = 0; items && i < items->list.count; i++)
+    if (items->list.at[i]->kind == N_MESH) return items->list.at[i];
+  return NULL;
+}
+
+// Its extents, "4x2"; those of --devices where there is one axis.
+static const char *mesh_text(const Program *program, const Options *options) {
+  if (options->mesh) return options->mesh;
+  const Node *mesh = mesh_node(program);
+  if (!options->devices || !mesh || mesh->list.count != 1) return NULL;
+  return arena_printf(program->arena, "%lld", (long long)options->devices);
+}
+
+// Extent number `axis` of such a text; false where there is none.
+static bool mesh_extent(const Program *program, const char *text, int axis, const char **extent) {
+  for (; axis > 0 && text; axis--) {
+    text = strchr(text, 'x');
+    text = text ? text + 1 : NULL;
+  }
+  if (text) *extent = arena_strndup(program->arena, text, strcspn(text, "x"));
+  return text != NULL;
+}
+
+typedef LIST(StaticSetting) Settings;
+
+static void add_mesh_settings(const Program *program, const Options *options, Settings *settings) {
+  const Node *mesh = mesh_node(program);
+  const char *text = mesh_text(program, options), *extent;
+  for (int i = 0; mesh && text && i < mesh->list.count; i++) {
+    const Node *by = mesh->list.at[i]->a;
+    if (by->kind != N_NAME || !program_has_static(program, by->name) ||
+        !mesh_extent(program, text, i, &extent))
+      continue;
+    LIST_PUSH(program->arena, settings, ((StaticSetting){.name = by->name, .value = extent}));
+  }
+}
+
+// Is it the mesh that was asked for?
+static bool check_mesh(const Program *program, const Options *options) {
+  const Kernel *k = program->kernel;
+  Buf text = {0};
+  for (int i = 0; i < k->mesh.count; i++)
+    buf_printf(&text, "%s%lld", i ? "x" : "", (long long)k->mesh.at[i].extent);
+  const char *have = text.text ? arena_strndup(program->arena, text.text, text.length) : "none";
+  buf_free(&text);
+  bool other = options->mesh && strcmp(options->mesh, have) != 0,
+       more = options->devices && options->devices != ir_device_count(k);
+  Span span = k->mesh.count ? k->mesh.at[0].span : k->span;
+  if (!options->many_devices && k->mesh.count)
+    diag_error(program->diag, span, ERR_LATER_MESH,
+               "not built yet: this, of a kernel with a mesh; `pkc check` interprets it");
+  else if (options->many_devices && (other || more))
+    diag_error(program->diag, span, ERR_BAD_MESH,
+               "the mesh is %s, not %s: --mesh gives its extents where they are statics, --devices "
+               "where it has one axis",
+               have,
+               other
+                   ? options->mesh
+                   : arena_printf(program->arena, "of %lld devices", (long long)options->devices));
+  else
+    return true;
+  return false;
+}
+
 bool program_lower(Program *program, const Options *options, const LowerOptions *lower_options) {
   if (diag_error_count(program->diag) > 0) return false;
   program->kernel = lower(program->arena, &program->source, program->file, options->kernel,
@@ -34,7 +102,7 @@ bool program_lower(Program *program, const Options *options, const LowerOptions 
   if (!program->kernel || diag_error_count(program->diag) > 0) return false;
   const char *broken = ir_verify(program->kernel);
   if (broken) INTERNAL("the lowered kernel breaks a rule: %s", broken);
-  return true;
+  return check_mesh(program, options);
 }
 
 void program_report(const Program *program, const Options *options) {
@@ -74,7 +142,7 @@ const char *program_check_names(const Program *program, const Options *options, 
 }
 
 const StaticSetting *program_settings(const Program *program, const Options *options, int *count) {
-  LIST(StaticSetting) settings = {0};
+  Settings settings = {0};
   for (int i = 0; i < options->settings.count; i++)
     LIST_PUSH(program->arena, &settings, options->settings.at[i]);
   for (int i = 0; i < options->arguments.count; i++) {
@@ -82,6 +150,7 @@ const StaticSetting *program_settings(const Program *program, const Options *opt
     if (program_has_static(program, a->name))
       LIST_PUSH(program->arena, &settings, ((StaticSetting){.name = a->name, .value = a->value}));
   }
+  add_mesh_settings(program, options, &settings);
   *count = settings.count;
   return settings.at;
 }

@@ -40,6 +40,16 @@ static int check_tpu(const Options *options, const Binding *binding) {
   return DONE;
 }
 
+// " on 4 devices, in all 132 orders"
+static const char *orders_text(const Options *options, const Binding *binding,
+                               const CheckReport *report) {
+  if (!binding->program.kernel->mesh.count) return "";
+  long long devices = ir_device_count(binding->program.kernel), orders = report->orders;
+  return arena_printf(options->arena, " on %lld device%s, in %s%lld order%s", devices,
+                      devices == 1 ? "" : "s", report->all_orders && orders > 1 ? "all " : "",
+                      orders, orders == 1 ? "" : "s");
+}
+
 static int interpret_all(const Options *options, Binding *binding, const char *path) {
   Interpreted got;
   const char *wrong = interpret_binding(options->arena, binding, false, false, &got);
@@ -47,7 +57,8 @@ static int interpret_all(const Options *options, Binding *binding, const char *p
   int status = print_findings(options, binding, &got.report);
   long long steps = got.report.steps;
   if (status == DONE && !options->quiet)
-    printf("no findings in %lld grid step%s\n", steps, steps == 1 ? "" : "s");
+    printf("no findings in %lld grid step%s%s\n", steps, steps == 1 ? "" : "s",
+           orders_text(options, binding, &got.report));
   if (status == DONE && binding->program.kernel->reference)
     status = compare_with_reference(options, binding, &got, path);
   int written = write_operands(options, binding->program.kernel, got.operands);
@@ -63,6 +74,7 @@ int verb_check(Options *options) {
   const char *path = options->files.at[0];
   bool tpu = options->chip || options->chip_file;
   options->quiet |= options->json;
+  options->many_devices = !tpu;
   int status = bind_or_report(&binding, options, true);
   if (status == DONE) status = check_output_names(options, binding.program.kernel, path);
   if (status != DONE) return status;

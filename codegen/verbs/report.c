@@ -6,9 +6,9 @@
 #include <string.h>
 
 // "i=0, j=1" as {"i":0,"j":1}
-static void put_step(Buf *out, const char *step) {
-  if (!step) return json_text(out, "grid_step", NULL);
-  json_open(out, "grid_step", '{');
+static void put_step(Buf *out, const char *key, const char *step) {
+  if (!step) return json_text(out, key, NULL);
+  json_open(out, key, '{');
   while (*step) {
     size_t name = strcspn(step, "="), length = strcspn(step, ",");
     json_int(out, intern_n(step, name), strtoll(step + name + 1, NULL, 10));
@@ -30,9 +30,10 @@ static void put_place(Buf *out, const Source *source, Span span) {
   json_int(out, "column", column);
 }
 
-static void put_message(Buf *out, const char *message, const char *step) {
+static void put_message(Buf *out, const char *message, const char *device, const char *step) {
   json_text(out, "message", message);
-  put_step(out, step);
+  if (device) put_step(out, "device", device);
+  put_step(out, "grid_step", step);
 }
 
 static void print_json(const Source *source, const CheckFinding *f) {
@@ -40,7 +41,7 @@ static void print_json(const Source *source, const CheckFinding *f) {
   json_open(&out, NULL, '{');
   put_place(&out, source, f->span);
   json_text(&out, "kind", f->kind);
-  put_message(&out, f->message, f->step);
+  put_message(&out, f->message, f->device, f->step);
   json_text(&out, "operand", f->operand);
   json_int(&out, "count", f->count);
   json_open(&out, "notes", '[');
@@ -48,7 +49,7 @@ static void print_json(const Source *source, const CheckFinding *f) {
     const FindingNote *note = &f->notes.at[i];
     json_open(&out, NULL, '{');
     put_place(&out, source, note->span);
-    put_message(&out, note->message, note->step);
+    put_message(&out, note->message, note->device, note->step);
     json_close(&out, '}');
   }
   buf_puts(&out, "]}");

@@ -68,7 +68,7 @@ static void generate(Kernel *k, const char *target, bool literal) {
   Buf notes = {0}, c = {0}, h = {0}, loops = {0}, explain = {0};
   k->keep_blocks = literal;
   run_passes(k, &notes, verify, NULL);
-  emit_kernel(k, &options, &c, &h, &loops, &explain);
+  if (!k->mesh.count) emit_kernel(k, &options, &c, &h, &loops, &explain);  // pkc refuses others
   buf_free(&notes), buf_free(&c), buf_free(&h), buf_free(&loops), buf_free(&explain);
 }
 
@@ -113,7 +113,7 @@ static void feed_pallas(const char *bytes, size_t length) {
   Input in = input_open(bytes, length);
   Buf python = {0};
   Kernel *k = lowered(&in);
-  if (k) emit_pallas(k, in.diag, &python);
+  if (k && !k->mesh.count) emit_pallas(k, in.diag, &python);
   buf_free(&python);
   input_close(&in);
 }

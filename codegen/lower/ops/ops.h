@@ -21,6 +21,7 @@ struct Builtin {
 };
 extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], dot_builtins[],
     conv_builtins[], bits_builtins[], gather_builtins[], random_builtins[], memory_builtins[],
+    mesh_builtins[],
     view_builtins[], scatter_builtins[], other_builtins[];
 
 // ---- language.c: what the language offers beside expressions and plain statements

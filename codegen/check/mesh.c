@@ -1,0 +1,356 @@
+// A kernel with a mesh: its devices, each with its part of the arrays, interleaved in several
+// orders; and what comes of their results.
+#include "codegen/check/mesh.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Further orders are tried while the elements computed in all of them stay below this.
+static const double MOST_WORK = 3e7;
+
+// ---- parts of arrays
+
+// What a device has of an array: from `start`, with the shape of `part`.
+typedef struct {
+  HostArray part;
+  int64_t start[MAX_RANK];
+  bool first;  // of the devices that have the same
+} Share;
+
+static int64_t index_along(const Kernel *k, int device, int axis) {
+  for (int i = k->mesh.count - 1; i > axis; i--) device /= (int)k->mesh.at[i].extent;
+  return device % k->mesh.at[axis].extent;
+}
+
+static Share share_of(const Kernel *k, const Ref *ref, const HostArray *whole, int device) {
+  Share share = {.part = *whole, .first = true};
+  bool divides[MOST_MESH_AXES] = {0};
+  for (int i = 0; i < whole->rank; i++) {
+    int64_t at = 0;
+    for (int j = 0; j < MOST_MESH_AXES && ref->shard[i][j]; j++) {
+      int axis = ref->shard[i][j] - 1;
+      divides[axis] = true;
+      at = at * k->mesh.at[axis].extent + index_along(k, device, axis);
+    }
+    if (ref->parts[i] > 1) share.part.dim[i] /= ref->parts[i];
+    share.start[i] = at * share.part.dim[i];
+  }
+  for (int i = 0; i < k->mesh.count; i++)
+    if (!divides[i] && index_along(k, device, i)) share.first = false;
+  return share;
+}
+
+// Calls visit for each row of the share: its place in the part and in the whole, in elements.
+typedef void RowVisitor(void *context, int64_t part, int64_t whole, int64_t count);
+
+static void visit_rows(const Share *share, const HostArray *whole, RowVisitor *visit,
+                       void *context) {
+  int last = whole->rank - 1;
+  int64_t index[MAX_RANK] = {0}, elements, row = last < 0 ? 1 : share->part.dim[last];
+  if (!array_elements(&share->part, &elements) || elements == 0) return;
+  for (int64_t part = 0; part < elements; part += row) {
+    int64_t at = 0;
+    for (int i = 0; i < whole->rank; i++) at = at * whole->dim[i] + share->start[i] + index[i];
+    visit(context, part, at, row);
+    for (int axis = last - 1; axis >= 0; axis--) {
+      if (++index[axis] < share->part.dim[axis]) break;
+      index[axis] = 0;
+    }
+  }
+}
+
+typedef struct {
+  char *part, *whole;
+  int64_t bytes;    // an element
+  int64_t differs;  // the first element of the whole that is not the part's; -1: none
+} Rows;
+
+static void take_row(void *context, int64_t part, int64_t whole, int64_t count) {
+  const Rows *r = context;
+  memcpy(r->part + part * r->bytes, r->whole + whole * r->bytes, (size_t)(count * r->bytes));
+}
+
+static void give_row(void *context, int64_t part, int64_t whole, int64_t count) {
+  const Rows *r = context;
+  memcpy(r->whole + whole * r->bytes, r->part + part * r->bytes, (size_t)(count * r->bytes));
+}
+
+static void compare_row(void *context, int64_t part, int64_t whole, int64_t count) {
+  Rows *r = context;
+  for (int64_t e = 0; e < count && r->differs < 0; e++)
+    if (memcmp(r->whole + (whole + e) * r->bytes, r->part + (part + e) * r->bytes,
+               (size_t)r->bytes) != 0)
+      r->differs = whole + e;
+}
+
+static Rows rows_of(const Share *share, const HostArray *whole) {
+  return (Rows){share->part.data, whole->data, dtype_bytes(whole->dtype), -1};
+}
+
+// ---- one run
+
+typedef struct {
+  Kernel *k;
+  const int64_t *sizes;
+  HostArray *operands;  // the whole arrays
+  const CheckOptions *options;
+  CheckReport *report;
+  HostArray *first, *later;  // outputs of the first order, and of another one
+  bool again;                // some order has been run
+} MeshRun;
+
+static void *mesh_memory(int64_t count, int64_t item_bytes) {
+  int64_t bytes;
+  void *memory = mul_i64(count + 1, item_bytes, &bytes) ? calloc(1, (size_t)bytes) : NULL;
+  if (!memory) INTERNAL("no memory for %lld elements of a device", (long long)count);
+  return memory;
+}
+
+static void start_device(MeshRun *run, Mesh *m, int device) {
+  Kernel *k = run->k;
+  Device *d = &m->devices[device];
+  int64_t count;
+  CheckOptions options = *run->options;
+  d->operands = NEW_ARRAY(m->arena, HostArray, k->inputs + k->outputs);
+  d->allowed = NEW_ARRAY(m->arena, double *, k->outputs + 1);
+  d->specified = NEW_ARRAY(m->arena, uint8_t *, k->outputs + 1);
+  for (int i = 0; i < k->inputs + k->outputs; i++) {
+    Share share = share_of(k, k->refs.at[i], &run->operands[i], device);
+    array_elements(&share.part, &count);
+    share.part.data = mesh_memory(count, dtype_bytes(share.part.dtype));
+    d->operands[i] = share.part;
+    Rows rows = rows_of(&share, &run->operands[i]);
+    if (i < k->inputs) visit_rows(&share, &run->operands[i], take_row, &rows);
+    if (i < k->inputs) continue;
+    if (options.allowed) d->allowed[i - k->inputs] = mesh_memory(count, sizeof(double));
+    if (options.specified) d->specified[i - k->inputs] = mesh_memory(count, 1);
+  }
+  if (options.allowed) options.allowed = d->allowed;
+  if (options.specified) options.specified = d->specified;
+  d->in = start_interp(k, run->sizes, &options, run->report);
+  d->in.bounds = options.allowed != NULL;
+  d->in.rounding = body_rounding(F32_UNIT);
+  d->in.rounding_f64 = body_rounding(2 * F64_UNIT);
+  d->in.mesh = m;
+  d->in.device = device;
+}
+
+static void end_device(MeshRun *run, Device *d) {
+  Kernel *k = run->k;
+  for (int i = 0; i < k->inputs + k->outputs; i++) free(d->operands[i].data);
+  for (int i = 0; i < k->outputs; i++) {
+    free(d->allowed[i]);
+    free(d->specified[i]);
+  }
+  end_interp(&d->in);
+}
+
+// ---- results
+
+static const char *element_text(const HostArray *array, int64_t element, Arena *arena) {
+  int64_t index[MAX_RANK];
+  Buf text = {0};
+  for (int i = array->rank - 1; i >= 0; i--) {
+    index[i] = element % array->dim[i];
+    element /= array->dim[i];
+  }
+  buf_putc(&text, '[');
+  format_indices(&text, index, array->rank);
+  buf_putc(&text, ']');
+  return arena_take(arena, &text);
+}
+
+static void report_replica(Interp *in, const Ref *ref, const HostArray *whole, int64_t element) {
+  find(in, ref, FIND_REPLICA, ref->span,
+       "element %s of output `%s` is not what another device has that holds the same part: each "
+       "device has all that `shard` does not divide, and they must be equal",
+       element_text(whole, element, in->report->arena), ref->name);
+}
+
+static void gather_bytes(const Share *share, const HostArray *whole, void *part, void *all,
+                         int64_t bytes) {
+  Rows rows = {part, all, bytes, -1};
+  if (part && share->first) visit_rows(share, whole, give_row, &rows);
+}
+
+// The parts of an output on all devices, to one array.
+static void gather_output(MeshRun *run, Mesh *m, int output, HostArray *whole, bool found) {
+  const Ref *ref = run->k->refs.at[run->k->inputs + output];
+  for (int i = 0; i < m->count; i++) {
+    Device *d = &m->devices[i];
+    Share share = share_of(run->k, ref, whole, i);
+    share.part.data = d->operands[run->k->inputs + output].data;
+    Rows rows = rows_of(&share, whole);
+    visit_rows(&share, whole, share.first ? give_row : compare_row, &rows);
+    if (rows.differs >= 0 && !found) report_replica(&d->in, ref, whole, rows.differs);
+    if (run->again) continue;
+    if (run->options->allowed)
+      gather_bytes(&share, whole, d->allowed[output], run->options->allowed[output],
+                   sizeof(double));
+    if (run->options->specified)
+      gather_bytes(&share, whole, d->specified[output], run->options->specified[output], 1);
+  }
+}
+
+// Outputs of a later order are those of the first.
+static void compare_orders(MeshRun *run, Mesh *m, int output) {
+  const Ref *ref = run->k->refs.at[run->k->inputs + output];
+  HostArray *first = &run->first[output], *now = &run->later[output];
+  int64_t count, bytes = dtype_bytes(first->dtype);
+  array_elements(first, &count);
+  gather_output(run, m, output, now, false);
+  for (int64_t e = 0; e < count; e++) {
+    if (memcmp((char *)first->data + e * bytes, (char *)now->data + e * bytes, (size_t)bytes) == 0)
+      continue;
+    find(&m->devices[0].in, ref, FIND_ORDER, ref->span,
+         "element %s of output `%s` depends on the order in which the devices go on",
+         element_text(first, e, run->report->arena), ref->name);
+    return;
+  }
+}
+
+static bool any_stopped(const Mesh *m) {
+  for (int i = 0; i < m->count; i++)
+    if (m->devices[i].in.stopped) return true;
+  return false;
+}
+
+// All have ended: what is left on semaphores, and the outputs.
+static void end_run(MeshRun *run, Mesh *m) {
+  bool stopped = any_stopped(m);
+  for (int i = 0; i < m->count && !stopped; i++)
+    if (m->devices[i].in.steps > 0 && m->devices[i].in.last_step) end_cell(&m->devices[i].in);
+  for (int i = 0; i < m->flights.count; i++) move_flight(m, m->flights.at[i]);
+  for (int i = 0; i < m->count; i++) {
+    m->devices[i].in.stopped |= stopped;
+    end_refs(&m->devices[i].in);
+  }
+  bool found = m->devices[0].in.findings.count > 0;
+  for (int i = 0; i < run->k->outputs && !stopped; i++) {
+    if (!run->again)
+      gather_output(run, m, i, &run->first[i], found);
+    else if (!found)
+      compare_orders(run, m, i);
+  }
+}
+
+// The prefetched arrays of a device are those of all.
+static void point_prefetched(MeshRun *run) {
+  for (int i = 0; i < run->k->inputs; i++)
+    if (run->k->refs.at[i]->prefetch) run->k->refs.at[i]->prefetched = &run->operands[i];
+}
+
+// Runs the devices in one order. False: there are findings. *work: elements computed.
+static bool run_order(MeshRun *run, Mesh m, double *work) {
+  CheckReport own = {.arena = run->report->arena}, *report = run->report;
+  m.arena = arena_new();
+  m.k = run->k;
+  m.count = (int)ir_device_count(run->k);
+  m.devices = NEW_ARRAY(m.arena, Device, m.count);
+  run->report = &own;
+  for (int i = 0; i < m.count; i++) start_device(run, &m, i);
+  start_clocks(&m);
+  if (!run->again) check_vmem(&m.devices[0].in);
+  bool started = true;
+  for (int i = 0; i < m.count; i++)
+    started = start_refs(&m.devices[i].in, m.devices[i].operands) && started;
+  point_prefetched(run);
+  if (started) run_devices(&m, run_grid);
+  end_run(run, &m);
+  finish_report(&m.devices[0].in);
+  run->report = report;
+  if (!run->again || own.findings.count) {
+    report->findings.count = 0;
+    for (int i = 0; i < own.findings.count; i++)
+      LIST_PUSH(report->arena, &report->findings, own.findings.at[i]);
+    report->more = own.more;
+  }
+  for (int i = 0; i < own.printed.count && !run->again; i++)
+    LIST_PUSH(report->arena, &report->printed, own.printed.at[i]);
+  if (!run->again) report->steps = own.steps;
+  *work += m.work;
+  report->orders++;
+  for (int i = 0; i < m.count; i++) end_device(run, &m.devices[i]);
+  arena_free(m.arena);
+  run->again = true;
+  return own.findings.count == 0;
+}
+
+// ---- orders
+
+// The next choices in the order of all; false when there are no more.
+static bool next_choices(ChoiceList *choices) {
+  while (choices->count) {
+    Choice *last = &choices->at[choices->count - 1];
+    if (++last->taken < last->count) return true;
+    choices->count--;
+  }
+  return false;
+}
+
+static void run_all_orders(MeshRun *run, int64_t most) {
+  ChoiceList choices = {0};
+  double work = 0;
+  for (bool good = true, more = true; good && more && run->report->orders < most;) {
+    good = run_order(run, (Mesh){.turns = TURNS_CHOSEN, .choices = &choices}, &work);
+    more = good && next_choices(&choices);
+    run->report->all_orders = good && !more;
+  }
+}
+
+// Each device first, then the others upwards or downwards: one that runs ahead as far as it can
+// shows what is missing to hold it back.
+static void run_some_orders(MeshRun *run) {
+  int count = (int)ir_device_count(run->k);
+  double work = 0;
+  bool good = run_order(run, (Mesh){.turns = TURNS_LONG}, &work);
+  double each = work;
+  if (good && count > 1) good = run_order(run, (Mesh){.turns = TURNS_SHORT}, &work);
+  for (int i = 0; i < 2 * count && good && count > 1 && work + each < MOST_WORK; i++) {
+    int first = i < 2 ? i * (count - 1) : i / 2;
+    Mesh ranked = {.turns = TURNS_BY_RANK, .first = first, .step = i % 2 ? -1 : 1};
+    good = run_order(run, ranked, &work);
+  }
+}
+
+static HostArray *make_outputs(MeshRun *run) {
+  Kernel *k = run->k;
+  HostArray *outputs = NEW_ARRAY(run->report->arena, HostArray, k->outputs + 1);
+  for (int i = 0; i < k->outputs; i++) {
+    int64_t count;
+    outputs[i] = run->operands[k->inputs + i];
+    array_elements(&outputs[i], &count);
+    outputs[i].data = mesh_memory(count, dtype_bytes(outputs[i].dtype));
+  }
+  return outputs;
+}
+
+// Only now: an output may have the memory of an input.
+static void give_outputs(MeshRun *run) {
+  for (int i = 0; i < run->k->outputs; i++) {
+    HostArray *output = &run->operands[run->k->inputs + i];
+    int64_t count;
+    array_elements(output, &count);
+    if (count)
+      memcpy(output->data, run->first[i].data, (size_t)(count * dtype_bytes(output->dtype)));
+    free(run->first[i].data);
+    free(run->later[i].data);
+  }
+}
+
+void interpret_mesh(Kernel *k, const int64_t *sizes, HostArray *operands,
+                    const CheckOptions *options, CheckReport *report) {
+  MeshRun run = {
+      .k = k, .sizes = sizes, .operands = operands, .options = options, .report = report};
+  double work = 0;
+  if (!report->arena) report->arena = k->arena;
+  run.first = make_outputs(&run);
+  run.later = make_outputs(&run);
+  if (options->orders)
+    run_all_orders(&run, options->orders);
+  else if (options->seed)
+    run_order(&run, (Mesh){.turns = TURNS_RANDOM, .random = options->seed}, &work);
+  else
+    run_some_orders(&run);
+  give_outputs(&run);
+}

@@ -1,0 +1,115 @@
+// The devices of a mesh in the interpreter, and what is ordered among them.
+//
+// A device is an Interp on a thread of its own. One device has the turn; it hands the turn on
+// before what other devices can notice, so that the order of such steps is the interpreter's
+// choice.
+//
+// A clock has a time for each device: what that device did up to it is known, and so over. A signal
+// and the start of a copy carry the clock of the device that makes them; a wait takes from what it
+// waits for only what every way of satisfying it would tell.
+#ifndef CODEGEN_CHECK_MESH_H
+#define CODEGEN_CHECK_MESH_H
+
+#include "codegen/check/internal.h"
+
+#include <pthread.h>
+
+// A copy as all devices see it: between devices, or of one.
+struct Flight {
+  Transfer copy;       // the boxes, and the semaphore of the source; `step` is the source's
+  int source, target;  // devices
+  const Ref *receive;  // NULL: the copy is of one device
+  int64_t receive_element;
+  const int64_t *clock;  // at its start
+  // By device, the time from which it knows that the elements were read, and written; 0: it does
+  // not.
+  int64_t *read_known, *written_known;
+};
+
+// What a semaphore was given, or will be once a copy arrives.
+struct Token {
+  int64_t amount;
+  const int64_t *clock;
+  Flight *flight;  // NULL: a signal
+  bool arrival;    // of a flight: its elements were written, not only read
+};
+
+// An access of memory that other devices reach.
+typedef struct {
+  const Instr *instr;  // NULL: the pipeline
+  Box box;
+  const Value *mask;  // NULL: all of the box
+  bool writes;
+  int64_t time, step;
+} Touch;
+
+typedef enum { DEVICE_READY, DEVICE_WAITS, DEVICE_ENDED } DeviceState;
+
+typedef struct {
+  Interp in;
+  DeviceState state;
+  const Instr *wait;  // what it waits in, for this much of that element
+  const Ref *semaphore;
+  int64_t element, amount;
+  int64_t *clock;
+  LIST(Touch) touches;
+  pthread_t thread;
+  pthread_cond_t turn;
+  HostArray *operands;  // its parts of the arrays
+  double **allowed;     // by output, or NULL
+  uint8_t **specified;
+} Device;
+
+// How the devices take turns: a device goes on until it waits; each makes a step in turn; the first
+// of an order that can goes; at random; as `choices` says, for all orders.
+typedef enum { TURNS_LONG, TURNS_SHORT, TURNS_BY_RANK, TURNS_RANDOM, TURNS_CHOSEN } Turns;
+
+// Which of the devices that could go on did, of how many.
+typedef struct {
+  int taken, count;
+} Choice;
+typedef LIST(Choice) ChoiceList;
+
+struct Mesh {
+  Arena *arena;  // of this run
+  const Kernel *k;
+  Device *devices;
+  int count;
+  LIST(Flight *) flights;
+  bool *reached;  // by ref id: other devices touch it, or it is a semaphore that they signal
+  Turns turns;
+  int first, step;  // TURNS_BY_RANK: first, first + step, ..
+  ChoiceList *choices;
+  int next_choice;
+  uint64_t random;
+  void (*run)(Interp *in);
+  pthread_mutex_t lock;
+  pthread_cond_t done;
+  int turn;                  // the device that has it; count: none, all have ended
+  bool deadlocked, stopped;  // the others stop too
+  double work;               // elements computed so far
+};
+
+static inline Device *device_in(Interp *in) { return &in->mesh->devices[in->device]; }
+static inline bool is_remote(const Flight *f) { return f->receive != NULL; }
+
+// turns.c: runs all devices by `run`, to their ends
+void run_devices(Mesh *m, void (*run)(Interp *in));
+
+// ---- flight.c
+void start_clocks(Mesh *m);
+int64_t *copy_clock(Mesh *m, const int64_t *clock);
+// Does one who has this clock know what devices know from these times on?
+bool is_known(const Mesh *m, const int64_t *known, const int64_t *clock);
+Flight *add_flight(Interp *in, const Transfer *copy);  // of this device
+// The latest copy between devices on a semaphore of a device, or any, whose elements have not
+// moved. semaphore NULL: of all.
+Flight *pick_flight(Interp *in, int device, const Ref *semaphore, int64_t element);
+void move_flight(Mesh *m, Flight *f);  // unless its elements have moved
+void add_held(Interp *in, const Ref *semaphore, int64_t element, int64_t amount);
+// An instruction of device `in` adds to a semaphore of device `to`.
+void add_from(Interp *in, Interp *to, const Instr *instr, const Ref *semaphore, int64_t element,
+              Token token);
+void note_flight(Interp *in, const Flight *f);
+
+#endif
