@@ -117,8 +117,9 @@ unit_groups() {
 # The groups, as NAME=COMMAND lines, those that take long first.
 list() {
   echo "kernels=$PKC test kernels"
-  echo "kernels/train=$PKC test kernels/train"
-  echo "kernels/collectives=$PKC test kernels/collectives"
+  for d in kernels/*/; do
+    echo "${d%/}=$PKC test ${d%/}"
+  done
   other_compilers
   for t in tests/*.py; do
     case $t in */sampling.py | */mutants.py) continue ;; esac; echo "${t%.py}=$PYTHON $t"

@@ -1,0 +1,259 @@
+"""Kernels of the library against their definitions in NumPy, in binary64: recurrences step by step, masks pair by pair, routing row by row."""
+import pathlib
+
+import numpy
+import pytest
+
+import pkc
+
+FOLDER = pathlib.Path(pkc.__file__).parent / "share/pkc/kernels"
+F32, F64 = numpy.float32, numpy.float64
+
+
+def load(file, kernel=None, **statics):
+    return pkc.load(FOLDER / (file + ".pk"), kernel, **statics)
+
+
+def normal(*shape, seed=0):
+    return numpy.random.default_rng([seed, *shape]).standard_normal(shape).astype(F32)
+
+
+def integers(low, high, *shape, seed=0):
+    return numpy.random.default_rng([seed, *shape]).integers(low, high, shape).astype(numpy.int32)
+
+
+def close(got, want, tolerance=2e-5):
+    numpy.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * max(1, numpy.abs(want).max(initial=0)))
+
+
+def silu(x):
+    return x / (1 + numpy.exp(-x))
+
+
+def gelu(x):
+    return 0.5 * x * (1 + numpy.tanh(numpy.sqrt(2 / numpy.pi) * (x + 0.044715 * x ** 3)))
+
+
+# ---- attention
+
+def one_query(q, k, v, position, causal=False, window=0, cap=0.0, slope=0.0, sink=None):
+    """Pair by pair."""
+    scores, values = [], []
+    for c in range(len(k)):
+        if (causal and c > position) or (window and not (position - c < window and (causal or c - position < window))):
+            continue
+        s = q @ k[c] / numpy.sqrt(len(q))
+        s = cap * numpy.tanh(s / cap) if cap else s
+        scores.append(s + slope * (c - position))
+        values.append(v[c])
+    if sink is not None:
+        scores.append(sink)
+        values.append(numpy.zeros_like(q))
+    if not scores:
+        return numpy.zeros_like(q), -1e30
+    m = max(scores)
+    e = numpy.exp(numpy.array(scores) - m)
+    return (e[:, None] * numpy.array(values)).sum(0) / e.sum(), m + numpy.log(e.sum())
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"CAUSAL": True}, {"CAUSAL": True, "WINDOW": 5, "CAP": 1.5}, {"WINDOW": 4, "SINKS": True}, {"CAUSAL": True, "ALIBI": True, "SINKS": True}])
+def test_attention_options(options):
+    batch, heads, groups, n, s, d = 2, 4, 2, 21, 33, 8
+    q, k, v = normal(batch, heads, n, d), normal(batch, groups, s, d, seed=1), normal(batch, groups, s, d, seed=2)
+    slope, sink = numpy.abs(normal(heads, seed=3)), normal(heads, seed=4)
+    o, lse = load("attention/options", "attention", BQ=8, BK=8, **options)(q, k, v, slope, sink, threads=2)
+    for b, h, r in numpy.ndindex(batch, heads, n):
+        want, total = one_query(q[b, h, r].astype(F64), k[b, h // 2].astype(F64), v[b, h // 2].astype(F64), r + s - n, options.get("CAUSAL", False),
+                                options.get("WINDOW", 0), options.get("CAP", 0.0), slope[h] if "ALIBI" in options else 0.0,
+                                sink[h] if "SINKS" in options else None)
+        close(o[b, h, r], want)
+        close(lse[b, h, r, 0], total)
+
+
+def test_biased():
+    batch, heads, n, s, d = 2, 2, 19, 23, 8
+    q, k, v, bias = normal(batch, heads, n, d), normal(batch, 1, s, d, seed=1), normal(batch, 1, s, d, seed=2), normal(heads, n, s, seed=3)
+    qs, ks = integers(0, 3, batch, n, 1), integers(0, 3, batch, 1, s, seed=1)
+    o = load("attention/biased", BQ=8, BK=8)(q, k, v, bias, qs, ks)
+    scores = numpy.where((qs == ks)[:, None], q @ k.swapaxes(2, 3).astype(F64) / numpy.sqrt(d) + bias, -numpy.inf)
+    e = numpy.exp(scores - scores.max(3, keepdims=True))
+    close(o, e / e.sum(3, keepdims=True) @ v.astype(F64))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i8"])
+def test_decode(dtype):
+    batch, groups, rows, s, d = 3, 2, 4, 50, 16
+    q, lengths = normal(batch, groups, rows, d), numpy.array([50, 1, 33], numpy.int32)
+    k, v = normal(batch, groups, s, d, seed=1), normal(batch, groups, s, d, seed=2)
+    scales = numpy.full((2, batch, groups, 1, s), numpy.nan, F32)
+    if dtype == "i8":
+        quantise = load("quantise", "quantise_rows")
+        for i, x in enumerate((k, v)):
+            narrow, scale = quantise(x.reshape(-1, d))
+            scales[i] = scale.reshape(scales[i].shape)
+            x[...] = (narrow * scale[:, None]).reshape(x.shape)
+        kn, vn = (quantise(x.reshape(-1, d))[0].reshape(x.shape) for x in (k, v))
+    else:
+        kn, vn = k, v
+    found = [load("attention/decode", "decode", KV=dtype, BK=8)(lengths, q, kn, vn, *scales, threads=2),
+             load("attention/decode", "decode_split", KV=dtype, BK=8, PARTS=3)(lengths, q, kn, vn, *scales, threads=2)]
+    for b, g, r in numpy.ndindex(batch, groups, rows):
+        want, _ = one_query(q[b, g, r].astype(F64), k[b, g, :lengths[b]].astype(F64), v[b, g, :lengths[b]].astype(F64), 0)
+        for o in found:
+            close(o[b, g, r], want, 1e-4)
+
+
+# ---- products
+
+@pytest.mark.parametrize("act, function", list(enumerate([lambda x: x, lambda x: numpy.maximum(x, 0), gelu, silu])))
+def test_linear(act, function):
+    x, w, scale, bias, r = normal(20, 37), normal(37, 45, seed=1), normal(45, seed=2), normal(45, seed=3), normal(20, 45, seed=4)
+    settings = dict(SCALE=True, BIAS=True, ACT=act, RESIDUAL=True)
+    want = function(x.astype(F64) @ w * scale + bias) + r
+    close(load("matmul/linear", "linear", **settings)(x, w, scale, bias, r), want)
+    close(load("matmul/linear", "linear_transposed", **settings)(x, w.T.copy(), scale, bias, r), want)
+
+
+def test_swiglu_and_weights():
+    x, gate, up = normal(20, 37), normal(37, 45, seed=1), normal(37, 45, seed=2)
+    close(load("matmul/linear", "swiglu")(x, gate, up), silu(x.astype(F64) @ gate) * (x.astype(F64) @ up))
+    close(load("matmul/linear", "linear_weights")(x, normal(20, 45, seed=5)), x.astype(F64).T @ normal(20, 45, seed=5))
+
+
+def test_weight_formats():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x, n, blocks = normal(5, 96), 40, 3
+    w, scale = integers(-128, 128, 96, n).astype(numpy.int8), normal(n, seed=1)
+    close(load("matmul/weights", "i8_columns")(x, w, scale), x.astype(F64) @ w * scale)
+    w, scale = integers(-8, 8, 96, n), normal(blocks, n, seed=1)
+    close(load("matmul/weights", "i4_groups", BK=64)(x, w.astype(ml_dtypes.int4), scale), x.astype(F64) @ (w * scale.repeat(32, 0)))
+    d = normal(n, blocks, 1, seed=2).astype(numpy.float16)
+    w = integers(-128, 128, n, blocks, 32).astype(numpy.int8)
+    close(load("matmul/weights", "q8_0", BQ=2)(x, w, d), x.astype(F64) @ (w * d.astype(F64)).reshape(n, 96).T)
+    raw = integers(0, 256, n, blocks, 16).astype(numpy.uint8)
+    wide = numpy.zeros((n, blocks, 32))
+    for i in range(16):  # as ggml's dequantize_row_q4_0
+        wide[:, :, i] = ((raw[:, :, i] & 15).astype(int) - 8) * d[:, :, 0]
+        wide[:, :, i + 16] = ((raw[:, :, i] >> 4).astype(int) - 8) * d[:, :, 0]
+    close(load("matmul/weights", "q4_0", BQ=2)(x, raw, d), x.astype(F64) @ wide.reshape(n, 96).T)
+
+
+@pytest.mark.parametrize("capacity", [16, 4])
+def test_mixture_of_experts(capacity):
+    """Route, dispatch, multiply, combine: each row by its experts one after the other, while they have room."""
+    rows, experts, choices, d, f = 30, 4, 2, 12, 20
+    x, logits, w = normal(rows, d), normal(rows, experts, seed=1), normal(experts, d, f, seed=2)
+    weight, expert, place = load("moe/route", K=choices, CAP=capacity, BM=8)(logits)
+    queue = load("moe/experts", "dispatch", K=choices)(x, expert, place, E=experts, CAP=capacity)
+    group = numpy.arange(experts * capacity // 4, dtype=numpy.int32) // (capacity // 4)
+    made = load("matmul/grouped", BM=4)(group, queue.reshape(-1, d), w).reshape(experts, capacity, f)
+    found = load("moe/experts", "combine")(expert, place, made, weight, threads=2)
+    used, want = numpy.zeros(experts, int), numpy.zeros((rows, f))
+    for row in range(rows):
+        best = numpy.argsort(-logits[row], kind="stable")[:choices]
+        share = numpy.exp(logits[row, best].astype(F64))
+        for e, part in zip(best, share / share.sum()):
+            if used[e] < capacity:
+                want[row] += part * (x[row].astype(F64) @ w[e])
+            used[e] += 1
+    assert capacity == 16 or used.max() > capacity
+    close(found, want)
+
+
+# ---- sequences
+
+def test_gated():
+    x, log_a, first = normal(2, 70, 20), -numpy.abs(normal(2, 70, 20, seed=1)), normal(2, 1, 20, seed=2)
+    h, last = load("sequence/gated", BN=16)(x, log_a, first, threads=2)
+    state = first[:, 0].astype(F64)
+    for t in range(70):
+        state = numpy.exp(log_a[:, t].astype(F64)) * state + x[:, t]
+        close(h[:, t], state)
+    close(last[:, 0], state)
+
+
+def test_state_space():
+    batch, heads, groups, n, p, s = 2, 4, 2, 50, 8, 5
+    x, log_a, first = normal(batch, heads, n, p), -numpy.abs(normal(batch, heads, n, 1, seed=1)), normal(batch, heads, s, p, seed=2)
+    b, c = normal(batch, groups, n, s, seed=3), normal(batch, groups, n, s, seed=4)
+    y, last = load("sequence/ssd", BN=16)(x, log_a, b, c, first, threads=2)
+    for i, h in numpy.ndindex(batch, heads):
+        state = first[i, h].astype(F64)
+        for t in range(n):
+            state = numpy.exp(F64(log_a[i, h, t, 0])) * state + numpy.outer(b[i, h // 2, t], x[i, h, t])
+            close(y[i, h, t], c[i, h // 2, t] @ state)
+        close(last[i, h], state)
+
+
+def test_rope():
+    x, position = normal(2, 9, 3, 16), integers(0, 500, 2, 9)
+    o = load("rope")(x, position)
+    turn = numpy.exp(1j * position[:, :, None, None] * 10000.0 ** (-numpy.arange(8) / 8))
+    z = (x[..., :8] + 1j * x[..., 8:]) * turn
+    close(o, numpy.concatenate([z.real, z.imag], 3), 1e-4)
+    close(load("rope", INVERSE=True)(o, position), x, 1e-4)
+
+
+def windows(x, k):
+    padded = numpy.pad(x, ((0, 0), (k // 2, k // 2), (k // 2, k // 2), (0, 0)))
+    return numpy.lib.stride_tricks.sliding_window_view(padded, (k, k), (1, 2))
+
+
+def test_images():
+    x, w, bias = normal(2, 13, 9, 6), normal(3, 3, 6, 10, seed=1), normal(10, seed=2)
+    close(load("images/conv2d", "conv2d", BH=4, RELU=True)(x, w, bias), numpy.maximum(numpy.einsum("nhwcij,ijcf->nhwf", windows(x.astype(F64), 3), w) + bias, 0))
+    close(load("images/conv2d", "depthwise", BH=4)(x, w[..., 0].copy(), bias[:6].copy()),
+          numpy.einsum("nhwcij,ijc->nhwc", windows(x.astype(F64), 3), w[..., 0]) + bias[:6])
+    blocks = x[:, :12, :9].reshape(2, 4, 3, 3, 3, 6)
+    close(load("images/pool", "pool", K=3)(x), blocks.max((2, 4)))
+    close(load("images/pool", "pool", K=3, MEAN=True)(x), blocks.astype(F64).mean((2, 4)))
+    close(load("images/pool", "global_mean")(x), x.astype(F64).mean((1, 2)))
+
+
+def test_conv1d():
+    x, w, bias = normal(2, 40, 6), normal(4, 6, seed=1), normal(6, seed=2)
+    padded = numpy.pad(x.astype(F64), ((0, 0), (3, 0), (0, 0)))
+    close(load("sequence/conv1d", BN=16)(x, w, bias), sum(padded[:, i:i + 40] * w[i] for i in range(4)) + bias)
+
+
+# ---- chance
+
+def test_sampling():
+    """Frequencies of 4,000 draws, and what the limits leave out."""
+    logits = normal(12)
+    many = numpy.tile(logits, (4000, 1))
+
+    def draw(temperature=1.0, top_p=1.0, step=0, **statics):
+        return load("sampling", **statics)(many, 7, step, numpy.array([temperature], F32), numpy.array([top_p], F32), threads=2)[:, 0]
+
+    def share(p, keep):
+        p = numpy.where(keep, p, 0)
+        return p / p.sum()
+    p = numpy.exp(logits / 0.7) / numpy.exp(logits / 0.7).sum()
+    order = numpy.argsort(-logits)
+    rank = numpy.argsort(order)
+    before = numpy.cumsum(p[order])[rank] - p
+    for found, want in ((draw(0.7), p), (draw(0.7, TOP_K=3), share(p, rank < 3)), (draw(0.7, 0.6), share(p, before < 0.6))):
+        counts = numpy.bincount(found, minlength=12) / 4000
+        assert (counts[want == 0] == 0).all() and numpy.abs(counts - want).max() < 0.035
+    assert (draw(0.0) == logits.argmax()).all() and (draw(1.0, 0.0) == logits.argmax()).all()
+    assert (draw(0.7) == draw(0.7)).all() and (draw(0.7) != draw(0.7, step=1)).any()
+
+
+def test_dropout():
+    x = numpy.ones((300, 400), F32)
+    kernel = load("train/dropout", RATE=0.25)
+    o = kernel(x, 7, 3, threads=2)
+    assert set(numpy.unique(o)) <= {F32(0), F32(1 / 0.75)} and abs((o == 0).mean() - 0.25) < 0.01
+    assert (o == load("train/dropout", RATE=0.25, BM=8, BN=32)(x, 7, 3)).all() and (o != kernel(x, 7, 4)).any()
+
+
+def test_gradient_norm():
+    g = normal(50, 300)
+    length = numpy.sqrt((g.astype(F64) ** 2).sum())
+    close(load("train/gradient_norm", "gradient_norm")(g, threads=2)[0, 0], length)
+    for most in (0.5, 1e6):
+        o, found = load("train/gradient_norm", "clipped")(g, numpy.array([most], F32))
+        close(o, g * min(1, most / length))
+        close(found[0, 0], length)
