@@ -132,7 +132,7 @@ static const char *cast_text(bool lanes, DType from, DType to, const char *x) {
     return narrowed(lanes, to, intern_printf("%s_cast_%s_f32(%s)", prefix, from_lane, x));
   }
   if (is_float(from)) return intern_printf("%s_cast_f32_%s(%s)", prefix, dtype_info[to].name, x);
-  if (from == DT_BOOL) return intern_printf("%s_cast_mask_i32(%s)", prefix, x);
+  if (from == DT_BOOL) return intern_printf("%s_cast_mask_%s(%s)", prefix, lane_type(to), x);
   return narrowed(lanes, to, x);
 }
 
@@ -143,8 +143,11 @@ static const char *bitcast_text(bool lanes, DType from, DType to, const char *x)
     return lanes ? x : intern_printf("(%s)(%s)", scalar_type(to), x);
   if (is_wide(to))
     return intern_printf("%s_bitcast_%s_%s(%s)", prefix, lane_type(from), lane_type(to), x);
-  if (dtype_bytes(to) == 4 && is_float(from) != is_float(to))
-    return intern_printf("%s_bitcast_%s(%s)", prefix, is_float(from) ? "f32_i32" : "i32_f32", x);
+  if (dtype_bytes(to) == 4 && is_float(from) != is_float(to)) {
+    const char *bits = lanes ? "i32" : lane_type(is_float(from) ? to : from);
+    return is_float(from) ? intern_printf("%s_bitcast_f32_%s(%s)", prefix, bits, x)
+                          : intern_printf("%s_bitcast_%s_f32(%s)", prefix, bits, x);
+  }
   if (is_float(from)) x = intern_printf("%s_bits_%s(%s)", prefix, dtype_info[from].name, x);
   return is_float(to) ? intern_printf("%s_from_bits_%s(%s)", prefix, dtype_info[to].name, x)
                       : narrowed(lanes, to, x);
