@@ -237,6 +237,7 @@ def _build(text, symbol, head, tail):
 
 _lock, _locks = threading.Lock(), {}  # a lock for each key: different kernels compile at the same time
 _loaded = {}  # (text, command) -> address of the kernel: loaded libraries stay
+_numbers = {}  # address -> a number made of the text, the same in every process
 
 
 def build(text, symbol, target, flags=()):
@@ -248,5 +249,11 @@ def build(text, symbol, target, flags=()):
         own = _locks.setdefault(key, threading.Lock())
     with own:
         if key not in _loaded:
-            _loaded[key] = _build(text, symbol, head, tail)
+            address = _loaded[key] = _build(text, symbol, head, tail)
+            _numbers[address] = int.from_bytes(hashlib.sha256(("%s\0%s" % (symbol, text)).encode()).digest()[:8], "little", signed=True)
         return _loaded[key]
+
+
+def number(address):
+    """Of a kernel that was built: the same for the same C in every process."""
+    return _numbers[address]

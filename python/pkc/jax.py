@@ -30,44 +30,62 @@ def _add():
     entry = _Entry.from_address(address)
     function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(entry.call)
     ffi.register_ffi_target(_NAME, ffi.pycapsule(function), platform="cpu", api_version=1)
-    return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(entry.add)
+    return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)(entry.add)
 
 
-_PACKED = ("i4", "u4", "i2", "u2")
+def loaded(address):
+    """What programs call a kernel by, which is known to the handler from here on."""
+    number = _build.number(address)
+    if not _add()(number, address):
+        raise MemoryError("no memory for a kernel")
+    return numpy.int64(number)
+
+
+# ---- what XLA packs two or four to a byte comes to kernels in whole bytes
+
+_WIDER = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
+
+
+def widened(dtype):
+    """The dtype of whole bytes that a kernel gets in place of a packed one."""
+    return numpy.dtype(_WIDER.get(str(dtype), dtype))
 
 
 def _described(value):
     """What Caller._plan wants to know of an argument."""
     dtype = _arrays.dtype_name(value.dtype)
-    if dtype in _PACKED:
-        raise TypeError("pkc.jax.call: XLA packs %s, kernels take a byte each: call the kernel outside of jax.jit" % dtype)
     return value, tuple(value.shape), -1 if dtype is None else _arrays.NAMES.index(dtype)
+
+
+def _arguments(arrays):
+    return [value if hasattr(value, "dtype") and hasattr(value, "shape") else jax.numpy.asarray(value) for value in arrays]
 
 
 def call(kernel, /, *arrays, threads=1, **sizes):
     """The outputs of a kernel on arrays or tracers of JAX, on a CPU.
 
-    Works eagerly and in jit, vmap (a loop), shard_map, scan, and under custom_vjp. With `threads` above 1 the kernel also
-    uses threads of XLA's pool. An output that is an alias has the memory of its input where that is donated, else a copy.
+    Works eagerly and in jit, vmap, shard_map, scan, and under custom_vjp. With `threads` above 1 the kernel also uses threads
+    of XLA's pool. An output that is an alias has the memory of its input where that is donated, else a copy.
     """
-    arrays = [value if hasattr(value, "dtype") and hasattr(value, "shape") else jax.numpy.asarray(value) for value in arrays]
+    arrays = _arguments(arrays)
     if not isinstance(threads, int) or not 1 <= threads <= 1024:
         raise ValueError("threads: expected 1 to 1024, found %r" % (threads,))
     address, outputs = kernel._plan([_described(value) for value in arrays], sizes)
-    if not _add()(address):
-        raise MemoryError("no memory for a kernel")
-    results = [jax.ShapeDtypeStruct(shape, _result_dtype(kernel, number)) for shape, number in outputs]
-    bound = ffi.ffi_call(_NAME, results[0] if len(results) == 1 else tuple(results), vmap_method="sequential",
-                         input_output_aliases=_aliases(kernel))
-    return bound(*arrays, kernel=numpy.int64(address), threads=numpy.int64(threads))
+    dtypes = [_arrays.DTYPES[number] for _, number in outputs]
+    results = [jax.ShapeDtypeStruct(shape, widened(dtype)) for (shape, _), dtype in zip(outputs, dtypes)]
+    aliases = _aliases(kernel)
+    # A batch is one call of the handler, with a loop in it; what is written in place has a copy for each.
+    bound = ffi.ffi_call(_NAME, results, vmap_method="broadcast_all" if aliases else "expand_dims", input_output_aliases=aliases)
+    made = bound(*[value if widened(value.dtype) == value.dtype else value.astype(widened(value.dtype)) for value in arrays],
+                 kernel=loaded(address), threads=numpy.int64(threads))
+    made = tuple(value if value.dtype == dtype else value.astype(dtype) for value, dtype in zip(made, dtypes))
+    return made[0] if len(made) == 1 else made
 
 
-def _result_dtype(kernel, number):
-    name = _arrays.NAMES[number]
-    if name in _PACKED:
-        raise TypeError("pkc.jax.call: an output of %s is in %s, which XLA packs: call the kernel outside of jax.jit" %
-                        (kernel.__name__, name))
-    return _arrays.DTYPES[number]
+def prepare(kernel, /, *arrays, **sizes):
+    """Loads a kernel for arrays (or jax.ShapeDtypeStructs) like these, so that a program which jax.export has serialised in
+    another process can run."""
+    loaded(kernel._plan([_described(value) for value in _arguments(arrays)], sizes)[0])
 
 
 def _aliases(kernel):

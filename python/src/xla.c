@@ -6,40 +6,48 @@
 #include <string.h>
 #include <xla/ffi/api/c_api.h>
 
-enum { MOST_OPERANDS = 64 };
+enum { MOST_OPERANDS = 64, MOST_AXES = 64, BUCKETS = 1024 };
 
-/* The kernels of this process. An address from elsewhere, say from a serialised program, is refused
- * and not called. */
+/* The kernels of this process, by a number that is made of their C: a program that comes from
+ * another process, from XLA's cache say, finds the kernels that this process has loaded too. */
 typedef struct Known Known;
 struct Known {
+  int64_t key;
   const pk_kernel *kernel;
   Known *next;
 };
-static Known *known;
+static Known *bucket[BUCKETS];
 
-static bool is_known(const pk_kernel *kernel) {
-  for (const Known *k = __atomic_load_n(&known, __ATOMIC_ACQUIRE); k; k = k->next)
-    if (k->kernel == kernel) return true;
-  return false;
+static const pk_kernel *find(int64_t key) {
+  const Known *k = __atomic_load_n(&bucket[(uint64_t)key % BUCKETS], __ATOMIC_ACQUIRE);
+  while (k && k->key != key) k = k->next;
+  return k ? k->kernel : NULL;
 }
 
 /* Under Python's lock. */
-static int add(const pk_kernel *kernel) {
-  if (is_known(kernel)) return 1;
-  Known *k = malloc(sizeof *k);
+static int add(int64_t key, const pk_kernel *kernel) {
+  if (find(key)) return 1;
+  Known *k = malloc(sizeof *k), **head = &bucket[(uint64_t)key % BUCKETS];
   if (!k) return 0;
-  *k = (Known){kernel, known};
-  __atomic_store_n(&known, k, __ATOMIC_RELEASE);
+  *k = (Known){key, kernel, *head};
+  __atomic_store_n(head, k, __ATOMIC_RELEASE);
   return 1;
 }
 
-static DLDataType dtype_of(XLA_FFI_DataType type) {
+/* What XLA packs several to a byte comes in whole bytes. */
+static bool is_widened(const DLDataType *wanted, XLA_FFI_DataType type) {
+  return wanted->bits < 8 &&
+         type == (wanted->code == kDLInt ? XLA_FFI_DataType_S8 : XLA_FFI_DataType_U8);
+}
+
+static DLDataType dtype_of(XLA_FFI_DataType type, pk_dtype wanted) {
 #define ROW(id, name, numpy, bytes, code, bits, xla) {xla, {code, bits, 1}},
   static const struct {
     int type;
     DLDataType dlpack;
   } rows[] = {PK_DTYPES(ROW)};
 #undef ROW
+  if (is_widened(&rows[wanted].dlpack, type)) return rows[wanted].dlpack;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (type != 0 && rows[i].type == (int)type) return rows[i].dlpack;
   return (DLDataType){255, 0, 1};
@@ -112,25 +120,78 @@ static XLA_FFI_Error *answer_metadata(XLA_FFI_CallFrame *frame, bool *answered) 
   return NULL;
 }
 
-static XLA_FFI_Error *run(XLA_FFI_CallFrame *frame, const pk_kernel *kernel, int threads) {
-  DLTensor tensor[MOST_OPERANDS], *tensors[MOST_OPERANDS];
-  for (int64_t i = 0; i < kernel->operands; i++) {
-    const XLA_FFI_Buffer *b =
-        i < kernel->inputs ? frame->args.args[i] : frame->rets.rets[i - kernel->inputs];
+static const XLA_FFI_Buffer *buffer_of(const XLA_FFI_CallFrame *frame, const pk_kernel *kernel,
+                                       int i) {
+  return i < kernel->inputs ? frame->args.args[i] : frame->rets.rets[i - kernel->inputs];
+}
+
+/* The operands of call number `call` of a batch, whose `axes` axes lie before those of the kernel.
+ * An operand with an extent of 1 along such an axis is the same for all. */
+static void set_tensors(const XLA_FFI_CallFrame *frame, const pk_kernel *kernel, int axes,
+                        const int64_t *batch, int64_t call, DLTensor *tensor) {
+  for (int i = 0; i < kernel->operands; i++) {
+    const XLA_FFI_Buffer *b = buffer_of(frame, kernel, i);
     tensor[i] = (DLTensor){.data = b->data,
                            .device = {kDLCPU, 0},
-                           .ndim = (int)b->rank,
-                           .dtype = dtype_of(b->dtype),
-                           .shape = b->dims};
-    tensors[i] = &tensor[i];
+                           .ndim = (int)b->rank - axes,
+                           .dtype = dtype_of(b->dtype, kernel->operand[i].dtype),
+                           .shape = b->dims + axes};
+    int64_t stride = (tensor[i].dtype.bits + 7) / 8, left = call, offset = 0;
+    for (int k = 0; k < tensor[i].ndim; k++) stride *= tensor[i].shape[k];
+    for (int k = axes - 1; k >= 0; k--) {
+      if (b->dims[k] != 1) offset += left % batch[k] * stride;
+      stride *= b->dims[k];
+      left /= batch[k];
+    }
+    tensor[i].byte_offset = (uint64_t)offset;
   }
+}
+
+/* How many axes of a batch lie before those of the kernel, and their extents; -1: ranks or extents
+ * do not agree. */
+static int batch_axes(const XLA_FFI_CallFrame *frame, const pk_kernel *kernel, int64_t *batch) {
+  int64_t axes = kernel->operands ? buffer_of(frame, kernel, 0)->rank - kernel->operand[0].rank : 0;
+  if (axes < 0 || axes > MOST_AXES) return -1;
+  for (int k = 0; k < axes; k++) batch[k] = 1;
+  for (int i = 0; i < kernel->operands; i++) {
+    const XLA_FFI_Buffer *b = buffer_of(frame, kernel, i);
+    if (b->rank - kernel->operand[i].rank != axes) return -1;
+    for (int k = 0; k < axes; k++) {
+      if (b->dims[k] == 1) continue;
+      if (batch[k] != 1 && batch[k] != b->dims[k]) return -1;
+      batch[k] = b->dims[k];
+    }
+  }
+  return (int)axes;
+}
+
+static pk_status run_all(const XLA_FFI_CallFrame *frame, const pk_kernel *kernel, int axes,
+                         const int64_t *batch) {
+  DLTensor tensor[MOST_OPERANDS], *tensors[MOST_OPERANDS];
+  int64_t calls = 1;
+  for (int k = 0; k < axes; k++) calls *= batch[k];
+  for (int i = 0; i < kernel->operands; i++) tensors[i] = &tensor[i];
+  pk_status status = PK_OK;
+  for (int64_t call = 0; call < calls && status == PK_OK; call++) {
+    set_tensors(frame, kernel, axes, batch, call, tensor);
+    status = pk_call_kernel(NULL, kernel, tensors);
+  }
+  return status;
+}
+
+static XLA_FFI_Error *run(const XLA_FFI_CallFrame *frame, const pk_kernel *kernel, int threads) {
+  int64_t batch[MOST_AXES];
+  const int axes = batch_axes(frame, kernel, batch);
+  if (axes < 0)
+    return refuse(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                  "pkc: the ranks of arguments and results are not those of the kernel");
   if (threads > 1) {
     pk_context_set_threads(NULL, threads);
-    pk_context_set_pool(NULL, schedule, frame);
+    pk_context_set_pool(NULL, schedule, (void *)(uintptr_t)frame);
   } else {
     pk_context_set_threads(NULL, 1);
   }
-  pk_status status = pk_call_kernel(NULL, kernel, tensors);
+  pk_status status = run_all(frame, kernel, axes, batch);
   XLA_FFI_Error *error = status == PK_OK
                              ? NULL
                              : refuse(frame,
@@ -147,11 +208,13 @@ static XLA_FFI_Error *call(XLA_FFI_CallFrame *frame) {
   bool answered = false;
   answer_metadata(frame, &answered);
   if (answered) return NULL;
-  const pk_kernel *kernel = (const pk_kernel *)(uintptr_t)attribute(frame, "kernel");
-  if (!is_known(kernel))
-    return refuse(frame, XLA_FFI_Error_Code_FAILED_PRECONDITION,
-                  "pkc: the kernel belongs to another process: programs with kernels are not "
-                  "loaded from elsewhere");
+  const pk_kernel *kernel = find(attribute(frame, "kernel"));
+  if (!kernel)
+    return refuse(
+        frame, XLA_FFI_Error_Code_FAILED_PRECONDITION,
+        "pkc: the program comes from another process, and its kernel is not loaded in this "
+        "one: call pkc.jax.prepare(kernel, x, ..) first, or lower the function that has "
+        "the Pallas kernel");
   if (kernel->operands > MOST_OPERANDS || frame->args.size != kernel->inputs ||
       frame->rets.size != kernel->operands - kernel->inputs)
     return refuse(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT,
@@ -161,5 +224,5 @@ static XLA_FFI_Error *call(XLA_FFI_CallFrame *frame) {
 
 const struct {
   XLA_FFI_Error *(*call)(XLA_FFI_CallFrame *);
-  int (*add)(const pk_kernel *);
+  int (*add)(int64_t, const pk_kernel *);
 } pk_xla = {call, add};

@@ -116,8 +116,6 @@ def test_errors():
         jax.jit(lambda x, y: call(scale(), x, y))(x.astype("i4"), y)
     with pytest.raises(TypeError, match="expected 2 arrays, found 1"):
         call(scale(), x)
-    with pytest.raises(TypeError, match="packs i4"):
-        call(made(COPY), jnp.zeros((2, 2), "int4"))
     with pytest.raises(ValueError, match="threads"):
         call(scale(), x, y, threads=0)
     low = made('kernel low(x: i32[1]) -> (o: i32[1]) { block x: smem; assert(x[0] < 3, "x is below 3"); o[...] = 0; }')
@@ -134,8 +132,92 @@ def test_sizes():
         call(made(COUNT))
 
 
-def test_an_address_of_another_process():
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint2"])
+def test_packed_dtypes(dtype):
+    if not hasattr(jnp, dtype):
+        pytest.skip("this JAX has no " + dtype)
+    low = -2 ** (int(dtype[-1]) - 1) if dtype[0] == "i" else 0
+    x = jnp.asarray(numpy.arange(35).reshape(5, 7) % 2 ** int(dtype[-1]) + low).astype(dtype)
+    o = jax.jit(lambda x: call(made(COPY), x.T))(x)
+    assert o.dtype == x.dtype
+    numpy.testing.assert_array_equal(o.astype("int32"), x.T.astype("int32"))
+    batch = jax.jit(jax.vmap(lambda x: call(made(COPY), x)))(jnp.stack([x, x[::-1]]))
+    numpy.testing.assert_array_equal(batch[1].astype("int32"), x[::-1].astype("int32"))
+
+
+def test_batches():
+    """One custom call, whatever is batched, and no loop of XLA's."""
+    rng = numpy.random.default_rng(0)
+    x, y = rng.standard_normal((3, 4, 9, 5), "f4"), rng.standard_normal((4, 5), "f4")
+    want = numpy.stack([[scaled(x[i, j], y[j]) for j in range(4)] for i in range(3)])
+    f = jax.jit(jax.vmap(jax.vmap(lambda x, y: call(scale(), x, y)), (0, None)))
+    numpy.testing.assert_array_equal(f(x, y), want)
+    assert "while" not in f.lower(x, y).as_text()
+    inner = jax.vmap(jax.vmap(lambda x, y: call(scale(), x, y, threads=2), (2, None), 1), (None, 0))
+    numpy.testing.assert_array_equal(inner(x[0].transpose(1, 2, 0), y),
+                                     numpy.stack([[scaled(x[0, j], y[i]) for j in range(4)] for i in range(4)]).transpose(0, 2, 1, 3))
+    assert jax.vmap(lambda x: call(scale(), x, y[0]))(x[0, :0]).shape == (0, 9, 5)
+    z = jnp.arange(12, dtype="float32").reshape(3, 4)
+    numpy.testing.assert_array_equal(jax.jit(jax.vmap(lambda z: call(made(IN_PLACE), z)))(z), 2 * z)
+    a, b = jax.vmap(lambda x, n: call(made(TWO), x, n))(x[0], numpy.full((4, 9), 10, "i4"))
+    numpy.testing.assert_array_equal(a, 2 * x[0])
+    numpy.testing.assert_array_equal(b, numpy.tile(numpy.arange(10) + 10, (4, 1)))
+    low = made('kernel low(x: i32[1]) -> (o: i32[1]) { block x: smem; assert(x[0] < 3, "x is below 3"); o[...] = 0; }')
+    with pytest.raises(Exception, match="x is below 3"):
+        jax.block_until_ready(jax.vmap(lambda x: call(low, x))(numpy.array([[1], [5]], "i4")))
+
+
+EXPORT = """
+import sys, jax, numpy, pkc.jax
+from jax import export
+from kernels import pair, scale, scaled
+x, y = pair()
+if sys.argv[1] == "write":
+    f = jax.jit(lambda x, y: pkc.jax.call(scale(), x, y) + 1)
+    try:
+        export.export(f)(x, y)
+    except ValueError as error:
+        assert "pkc_call" in str(error), error
+    else:
+        raise AssertionError("no refusal")
+    made = export.export(f, disabled_checks=[export.DisabledSafetyCheck.custom_call("pkc_call")])(x, y)
+    open(sys.argv[2], "wb").write(made.serialize())
+else:
+    f = export.deserialize(open(sys.argv[2], "rb").read()).call
+    pkc.jax.call(scale(), numpy.ones((2, 2), "f4"), numpy.ones(2, "f4")) if sys.argv[1] == "ready" else None
+    if sys.argv[1] == "unready":
+        pkc.jax._add()
+        try:
+            jax.block_until_ready(f(x, y))
+        except Exception as error:
+            assert "pkc.jax.prepare" in str(error), error
+        else:
+            raise AssertionError("no refusal")
+        pkc.jax.prepare(scale(), x, y)
+    assert (numpy.asarray(f(x, y)) == scaled(x, y) + 1).all()
+"""
+
+
+def test_export(tmp_path):
+    pytest.importorskip("flatbuffers", reason="flatbuffers is not installed")
+    import os
+    for word in ("write", "ready", "unready"):
+        done = subprocess.run([sys.executable, "-c", EXPORT, word, str(tmp_path / "f")], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, universal_newlines=True, cwd=os.path.dirname(__file__))
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_kernel_of_another_process():
     call(scale(), *pair())
     with pytest.raises(Exception, match="another process"):
         jax.block_until_ready(jax.ffi.ffi_call("pkc_call", jax.ShapeDtypeStruct((5, 7), "float32"))(
             *pair(), kernel=numpy.int64(12345678), threads=numpy.int64(1)))
+
+
+def test_ranks_of_another_kernel():
+    x, y = pair()
+    call(scale(), x, y)
+    number = pkc.jax.loaded(scale()._plan([pkc.jax._described(v) for v in (x, y)], {})[0])
+    with pytest.raises(Exception, match="ranks"):
+        jax.block_until_ready(jax.ffi.ffi_call("pkc_call", jax.ShapeDtypeStruct((5, 7), "float32"))(
+            x, y[None, None], kernel=number, threads=numpy.int64(1)))

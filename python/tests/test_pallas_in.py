@@ -1,5 +1,8 @@
 """pkc.pallas: kernels of JAX's Pallas, unchanged, compiled; compared with NumPy and with JAX's interpreter."""
 import functools
+import os
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -504,6 +507,38 @@ def test_copies_of_dynamic_length_and_refs_of_the_body():
     numpy.testing.assert_array_equal(found[:8], numpy.where(numpy.arange(8)[:, None] < 5, x, 0))
     if hasattr(jax, "new_ref"):
         numpy.testing.assert_array_equal(found[8:], 2)
+
+
+def test_several_devices():
+    """Each device runs the kernel on its shard; nothing is gathered."""
+    text = """
+import jax, numpy
+from jax.experimental import pallas as pl
+from jax.sharding import Mesh, PartitionSpec as P
+import pkc.pallas
+pkc.pallas.install(threads=2)
+def kernel(x_ref, y_ref, o_ref):
+    o_ref[...] = x_ref[...] * y_ref[0, 0] + pl.program_id(0).astype(jax.numpy.float32)
+def scaled(x, y):
+    row = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(x.shape[0] // 8,), out_specs=row,
+                          in_specs=[row, pl.BlockSpec((1, 1), lambda i: (0, 0))])(x, y)
+mesh = Mesh(numpy.array(jax.devices()), ("d",))
+x, y = numpy.arange(64 * 128, dtype="f4").reshape(64, 128), numpy.full((1, 1), 3, "f4")
+f = jax.jit(jax.shard_map(scaled, mesh=mesh, in_specs=(P("d"), P()), out_specs=P("d"), check_vma=False))
+want = 3 * x + (numpy.arange(64) // 8 % 2)[:, None]
+for _ in range(10):
+    assert (numpy.asarray(f(x, y)) == want).all()
+g = jax.jit(jax.shard_map(lambda x, y: jax.lax.psum(scaled(x, y), "d"), mesh=mesh, in_specs=(P("d"), P()), out_specs=P(), check_vma=False))
+assert (numpy.asarray(g(x, y)) == want.reshape(4, 16, 128).sum(0)).all()
+assert "all-gather" not in f.lower(x, y).compile().as_text()
+print(len(jax.devices()))
+"""
+    if not hasattr(jax, "shard_map"):
+        pytest.skip("this JAX has no jax.shard_map")
+    done = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+                          env=dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=4"))
+    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
 
 
 # ---- looking, and errors

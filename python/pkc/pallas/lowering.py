@@ -87,12 +87,10 @@ def _lowering(ctx, *nodes, interpret=False, **params):
     ctx = ctx.replace(avals_in=[_physical(a) for a in ctx.avals_in], avals_out=[_physical(a) for a in ctx.avals_out])
     avals = [_widened(ctx.avals_in[k]) for k in text.order]
     address, _ = kernel._plan([pkc_jax._described(aval) for aval in avals], {})
-    if not pkc_jax._add()(address):
-        raise MemoryError("no memory for a kernel")
     places = {source: k for k, source in enumerate(text.order)}
     aliases = {places[i]: o for i, o in text.aliases}
     results = [_widened(aval) for aval in ctx.avals_out]
-    words = {"kernel": numpy.int64(address), "threads": numpy.int64(_settings["threads"])}
+    words = {"kernel": pkc_jax.loaded(address), "threads": numpy.int64(_settings["threads"])}
     if [a.dtype for a in results] == [a.dtype for a in ctx.avals_out] and avals == [ctx.avals_in[k] for k in text.order]:
         rule = jax.ffi.ffi_lowering(pkc_jax._NAME, operand_output_aliases=aliases)
         return rule(ctx.replace(avals_in=avals), *[nodes[k] for k in text.order], **words)
@@ -111,13 +109,9 @@ def _physical(aval):
     return aval.update(shape=physical_shape(aval), dtype=numpy.dtype("uint32")) if is_key(dtype) else aval
 
 
-_WIDER = {"int4": "int8", "uint4": "uint8"}
-
-
 def _widened(aval):
     """XLA packs int4 two to a byte; kernels take whole bytes."""
-    wider = _WIDER.get(str(aval.dtype))
-    return aval.update(dtype=numpy.dtype(wider)) if wider else aval
+    return aval.update(dtype=pkc_jax.widened(aval.dtype))
 
 
 def _nothing(ctx, *nodes):
