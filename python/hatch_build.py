@@ -9,9 +9,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 class CustomBuildHook(BuildHookInterface):
     def initialize(self, version, build_data):
-        root = os.path.dirname(os.path.abspath(self.root))
-        if not os.path.exists(os.path.join(root, "GNUmakefile")):
-            raise RuntimeError("the wheel is made in a checkout of pkc: %s has no GNUmakefile" % root)
+        own = os.path.abspath(self.root)
+        places = [os.path.join(own, "checkout"), os.path.dirname(own)]  # of a source distribution, or of a checkout
+        root = next((place for place in places if os.path.exists(os.path.join(place, "GNUmakefile"))), None)
+        if root is None:
+            raise RuntimeError("the wheel is made in a checkout of pkc or from its source distribution: %s has no GNUmakefile" % places[1])
         build = os.environ.get("BUILD", "build")
         jobs = [] if "MAKEFLAGS" in os.environ else ["-j%d" % len(os.sched_getaffinity(0))]
         done = subprocess.run([os.environ.get("MAKE", "make"), "-C", root, *jobs, "--no-print-directory", "python-package",

@@ -5,7 +5,7 @@ import os
 
 import numpy
 
-from pkc import _arrays, _build
+from pkc import _arrays, _build, _versions
 from pkc._tool import FOLDER
 
 try:
@@ -13,6 +13,7 @@ try:
     from jax import ffi
 except ImportError as error:
     raise ImportError("pkc.jax requires JAX 0.5 or newer: %s" % error) from None
+_versions.require("pkc.jax", jax, (0, 5, 3), (0, 10))
 
 _NAME = "pkc_call"
 

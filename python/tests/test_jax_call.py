@@ -137,12 +137,13 @@ def test_packed_dtypes(dtype):
     if not hasattr(jnp, dtype):
         pytest.skip("this JAX has no " + dtype)
     low = -2 ** (int(dtype[-1]) - 1) if dtype[0] == "i" else 0
-    x = jnp.asarray(numpy.arange(35).reshape(5, 7) % 2 ** int(dtype[-1]) + low).astype(dtype)
+    wide = jnp.asarray(numpy.arange(35).reshape(5, 7) % 2 ** int(dtype[-1]) + low)
+    x = wide.astype(dtype)
     o = jax.jit(lambda x: call(made(COPY), x.T))(x)
     assert o.dtype == x.dtype
     numpy.testing.assert_array_equal(o.astype("int32"), x.T.astype("int32"))
-    batch = jax.jit(jax.vmap(lambda x: call(made(COPY), x)))(jnp.stack([x, x[::-1]]))
-    numpy.testing.assert_array_equal(batch[1].astype("int32"), x[::-1].astype("int32"))
+    batch = jax.jit(jax.vmap(lambda x: call(made(COPY), x)))(jnp.stack([wide, wide[::-1]]).astype(dtype))
+    numpy.testing.assert_array_equal(batch[1].astype("int32"), wide[::-1])
 
 
 def test_batches():

@@ -9,10 +9,13 @@
 
 The manual is docs/python.md of pkc.
 """
+from pkc import _versions
+
 try:
-    import jax  # noqa: F401
+    import jax
 except ImportError as error:
     raise ImportError("pkc.pallas requires JAX: %s" % error) from None
+_versions.require("pkc.pallas", jax, (0, 8, 0), (0, 10))
 
 from pkc.pallas.errors import TranslationError
 from pkc.pallas.reports import check, to_pk, tpu
