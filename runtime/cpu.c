@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,57 +90,252 @@ static float multiply_add_loop(int steps) {
   return result;
 }
 
-static double measure_gflops(void) {
-  enum { steps = 100000, rounds = 25 };
+/* Products of bf16 in pairs, of bytes in fours. */
+#if defined(__AVX512BF16__)
+static float pair_loop(int steps) {
+  const __m512bh factor = (__m512bh)_mm512_set1_epi32((int)(0x3f003f00 + (peak_factor > 2)));
+  __m512 sum[accumulators];
+  for (int k = 0; k < accumulators; ++k) sum[k] = _mm512_set1_ps((float)k);
+  for (int step = 0; step < steps; ++step) {
+#pragma GCC unroll 32
+    for (int k = 0; k < accumulators; ++k) sum[k] = _mm512_dpbf16_ps(sum[k], factor, factor);
+  }
+  float result = 0;
+  for (int k = 0; k < accumulators; ++k) result += _mm512_reduce_add_ps(sum[k]);
+  return result;
+}
+enum { pairs = 2 };
+#else
+static float pair_loop(int steps) { return multiply_add_loop(steps); }
+enum { pairs = 1 };
+#endif
+
+#if defined(__AVX512VNNI__)
+typedef __m512i byte_vector;
+static inline byte_vector spread_bytes(int value) { return _mm512_set1_epi32(value); }
+static inline byte_vector multiply_bytes(byte_vector sum, byte_vector a, byte_vector b) {
+  return _mm512_dpbusd_epi32(sum, a, b);
+}
+#elif defined(__AVXVNNI__)
+typedef __m256i byte_vector;
+static inline byte_vector spread_bytes(int value) { return _mm256_set1_epi32(value); }
+static inline byte_vector multiply_bytes(byte_vector sum, byte_vector a, byte_vector b) {
+  return _mm256_dpbusd_avx_epi32(sum, a, b);
+}
+#elif defined(__ARM_FEATURE_DOTPROD)
+typedef int32x4_t byte_vector;
+static inline byte_vector spread_bytes(int value) { return vdupq_n_s32(value); }
+static inline byte_vector multiply_bytes(byte_vector sum, byte_vector a, byte_vector b) {
+  return vdotq_s32(sum, vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(b));
+}
+#else
+#define NO_BYTE_PRODUCTS
+#endif
+
+#if defined(NO_BYTE_PRODUCTS)
+/* 16-bit pairs, on as many ports as multiply-adds have. */
+static float byte_loop(int steps) { return multiply_add_loop(steps); }
+enum { bytes_at_once = 2, byte_chains = accumulators };
+#else
+enum { byte_chains = 12 }; /* with more, GCC 12 moves them through memory */
+static float byte_loop(int steps) {
+  const byte_vector factor = spread_bytes(0x01010101 + (peak_factor > 2));
+  byte_vector sum[byte_chains];
+  int values[sizeof(byte_vector) / sizeof(int)];
+  for (int k = 0; k < byte_chains; ++k) sum[k] = spread_bytes(k);
+  for (int step = 0; step < steps; ++step) {
+#pragma GCC unroll 12
+    for (int k = 0; k < byte_chains; ++k) sum[k] = multiply_bytes(sum[k], factor, factor);
+  }
+  int result = 0;
+  for (int k = 0; k < byte_chains; ++k) {
+    memcpy(values, &sum[k], sizeof values);
+    result ^= values[0];
+  }
+  return (float)result;
+}
+enum { bytes_at_once = 4 };
+#endif
+
+const char *const pk_rate_names[PK_RATES] = {"f32", "f64", "bf16", "i8"};
+static const struct {
+  float (*loop)(int steps);
+  double products; /* a step */
+} rates[PK_RATES] = {{multiply_add_loop, accumulators *lanes},
+                     {multiply_add_loop, accumulators *lanes / 2.0},
+                     {pair_loop, accumulators *lanes *(double)pairs},
+                     {byte_loop, byte_chains *lanes *(double)bytes_at_once}};
+
+/* Each thread of a team does its part of one job; the time is that from the first to the last. */
+typedef struct {
+  void (*body)(void *job, int thread);
+  void *job;
+  int thread;
+} member;
+
+static void *run_member(void *context) {
+  const member *m = context;
+  m->body(m->job, m->thread);
+  return NULL;
+}
+
+enum { MOST_MEMBERS = 256 };
+static double time_team(int threads, void (*body)(void *job, int thread), void *job) {
+  static pthread_t others[MOST_MEMBERS];
+  static member members[MOST_MEMBERS];
+  bool started[MOST_MEMBERS];
+  double start = seconds();
+  for (int i = 1; i < threads; ++i) {
+    members[i] = (member){body, job, i};
+    started[i] = pthread_create(&others[i], NULL, run_member, &members[i]) == 0;
+  }
+  body(job, 0);
+  for (int i = 1; i < threads; ++i) {
+    if (started[i])
+      (void)pthread_join(others[i], NULL);
+    else
+      body(job, i);
+  }
+  return seconds() - start;
+}
+
+static int team_size(int threads) {
+  return threads < 1 ? 1 : threads > MOST_MEMBERS ? MOST_MEMBERS : threads;
+}
+
+enum { rate_steps = 100000 };
+static void measure_loop(void *job, int thread) {
+  (void)thread;
+  float result = rates[*(pk_rate *)job].loop(rate_steps);
+  if (thread == 0) peak_result = result;
+}
+
+double pk_measure_gflops(pk_rate rate, int threads) {
+  enum { rounds = 25 };
   double best = 1e30;
+  threads = team_size(threads);
   for (int round = 0; round < rounds; ++round) {
-    double start = seconds();
-    peak_result = multiply_add_loop(steps);
-    double taken = seconds() - start;
+    double taken = time_team(threads, measure_loop, &rate);
     if (taken < best) best = taken;
   }
-  return 2.0 * steps * accumulators * lanes / best * 1e-9;
+  return 2.0 * threads * rate_steps * rates[rate].products / best * 1e-9;
 }
 
-/* Past the caches where the machine can: `count` is a multiple of every vector's lanes, and the
- * arrays are aligned. */
-static void add_arrays(float *sum, const float *a, const float *b, int64_t count) {
-  for (int64_t i = 0; i < count; i += lanes) stream(sum + i, fetch(a + i) + fetch(b + i));
+/* Past the caches where the machine can, or into them: `count` is a multiple of every vector's
+ * lanes, and the arrays are aligned. */
+static inline void put(float *to, peak_vector value) { memcpy(to, &value, sizeof value); }
+
+static void add_arrays(float *sum, const float *a, const float *b, int64_t count, bool past) {
+  if (past)
+    for (int64_t i = 0; i < count; i += lanes) stream(sum + i, fetch(a + i) + fetch(b + i));
+  else
+    for (int64_t i = 0; i < count; i += lanes) put(sum + i, fetch(a + i) + fetch(b + i));
 }
 
-static void copy_array(float *to, const float *from, int64_t count) {
-  for (int64_t i = 0; i < count; i += lanes) stream(to + i, fetch(from + i));
+static void copy_array(float *to, const float *from, int64_t count, bool past) {
+  if (past)
+    for (int64_t i = 0; i < count; i += lanes) stream(to + i, fetch(from + i));
+  else
+    for (int64_t i = 0; i < count; i += lanes) put(to + i, fetch(from + i));
 }
 
-static double measure_gbytes(void) {
-  const int64_t bytes = (int64_t)64 << 20, count = bytes / (int64_t)sizeof(float);
+static float sum_array(const float *a, int64_t count) {
+  enum { chains = 4 };
+  peak_vector sum[chains];
+  float values[lanes];
+  for (int k = 0; k < chains; ++k) sum[k] = spread(0);
+  for (int64_t i = 0; i < count; i += (int64_t)chains * lanes) {
+    for (int k = 0; k < chains; ++k) sum[k] = sum[k] + fetch(a + i + k * lanes);
+  }
+  for (int k = 1; k < chains; ++k) sum[0] = sum[0] + sum[k];
+  memcpy(values, &sum[0], sizeof values);
+  return values[0];
+}
+
+typedef struct {
+  float *a, *b, *sum;
+  int64_t count; /* elements of an array; each thread has its part of it */
+  int threads, repeat;
+  bool past;
+} stream_job;
+
+enum { PART = 64 }; /* elements: parts are multiples of it */
+/* The next repetition does it all again. */
+#define REPEATED() __asm__ volatile("" ::: "memory")
+static int64_t part_start(const stream_job *job, int thread) {
+  return job->count / PART * thread / job->threads * PART;
+}
+
+static void copy_part(void *context, int thread) {
+  const stream_job *job = context;
+  int64_t start = part_start(job, thread), count = part_start(job, thread + 1) - start;
+  for (int i = 0; i < job->repeat; ++i) {
+    copy_array(job->b + start, job->a + start, count, job->past);
+    REPEATED();
+  }
+}
+
+static void add_part(void *context, int thread) {
+  const stream_job *job = context;
+  int64_t start = part_start(job, thread), count = part_start(job, thread + 1) - start;
+  for (int i = 0; i < job->repeat; ++i) {
+    add_arrays(job->sum + start, job->a + start, job->b + start, count, job->past);
+    REPEATED();
+  }
+}
+
+static void sum_part(void *context, int thread) {
+  const stream_job *job = context;
+  int64_t start = part_start(job, thread), count = part_start(job, thread + 1) - start;
+  float result = 0;
+  for (int i = 0; i < job->repeat; ++i) {
+    result += sum_array(job->a + start, count) + sum_array(job->b + start, count) +
+              sum_array(job->sum + start, count);
+    REPEATED();
+  }
+  if (thread == 0) peak_result = result;
+}
+
+static const struct {
+  void (*body)(void *job, int thread);
+  double arrays; /* that it reads and writes */
+  bool past;
+} streams[] = {{copy_part, 2, true},
+               {add_part, 3, true},
+               {copy_part, 2, false},
+               {add_part, 3, false},
+               {sum_part, 3, false}};
+enum { STREAMS = sizeof streams / sizeof *streams };
+
+double pk_measure_gbytes(double bytes, int threads) {
+  const double least = 3 << 16, most = 192 << 20, moved_at_least = 64 << 20;
+  enum { rounds = 8 };
+  if (bytes < least) bytes = least;
+  if (bytes > most) bytes = most;
+  const int64_t count = (int64_t)(bytes / 3 / sizeof(float)) / PART * PART;
+  const double array = (double)count * sizeof(float);
   float *memory = NULL;
-  if (posix_memalign((void **)&memory, 2 << 20, 3 * (size_t)bytes) != 0) return 0;
+  if (posix_memalign((void **)&memory, 2 << 20, 3 * (size_t)array) != 0) return 0;
 #ifdef MADV_HUGEPAGE
-  (void)madvise(memory, 3 * (size_t)bytes, MADV_HUGEPAGE);
+  (void)madvise(memory, 3 * (size_t)array, MADV_HUGEPAGE);
 #endif
-  float *a = memory, *b = a + count, *sum = b + count;
+  stream_job job = {.a = memory,
+                    .b = memory + count,
+                    .sum = memory + 2 * count,
+                    .count = count,
+                    .threads = team_size(threads),
+                    .repeat = (int)(moved_at_least / bytes) + 1};
   for (int64_t i = 0; i < 3 * count; ++i) memory[i] = 1;
   double best = 0;
-  for (int round = 0; round < 4; ++round) {
-    double start = seconds();
-    copy_array(b, a, count);
-    double copied = seconds();
-    add_arrays(sum, a, b, count);
-    double added = seconds();
-    peak_result = sum[round];
-    double copy_rate = 2.0 * (double)bytes / (copied - start),
-           add_rate = 3.0 * (double)bytes / (added - copied);
-    if (copy_rate > best) best = copy_rate;
-    if (add_rate > best) best = add_rate;
+  for (int round = 0; round < rounds * STREAMS; ++round) {
+    int which = round % STREAMS;
+    job.past = streams[which].past;
+    double taken = time_team(job.threads, streams[which].body, &job),
+           rate = streams[which].arrays * array * job.repeat / taken;
+    if (rate > best) best = rate;
   }
   free(memory);
   return best * 1e-9;
-}
-
-void pk_measure_peaks(pk_peaks *peaks) {
-  peaks->gflops = measure_gflops();
-  peaks->gbytes = measure_gbytes();
 }
 
 #if defined(__linux__)

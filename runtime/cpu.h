@@ -4,14 +4,18 @@
 
 #include <stdbool.h>
 
-typedef struct {
-  double gflops; /* f32 multiply-adds of one core, two operations each, in 1e9 a second */
-  double gbytes; /* bytes read and written by one core's copies and sums of large arrays, in 1e9 a
-                    second; 0: no memory to tell */
-} pk_peaks;
+/* Products of these, added up: f32 as fused multiply-adds, f64 likewise, bf16 in pairs and i8 in
+ * fours where the compiler's flags have them, else as the kernels widen them. */
+typedef enum { PK_RATE_F32, PK_RATE_F64, PK_RATE_BF16, PK_RATE_I8, PK_RATES } pk_rate;
+extern const char *const pk_rate_names[PK_RATES];
 
-/* Measures for some 100 ms. The vectors are those of the compiler's flags. */
-void pk_measure_peaks(pk_peaks *peaks);
+/* Operations of all threads together, two for each product that is added, in 1e9 a second. Takes
+ * some 50 ms. */
+double pk_measure_gflops(pk_rate rate, int threads);
+/* Bytes that the threads read and write in copies and sums of arrays that take so many bytes
+ * together (at most 192 MiB), in 1e9 a second: the rate of the cache that holds them, or of memory.
+ * 0: no memory to tell. */
+double pk_measure_gbytes(double bytes, int threads);
 
 /* Counters of the processor, of this thread and those that it starts from now on. */
 enum { PK_COUNTERS = 4 };

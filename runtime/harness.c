@@ -8,7 +8,8 @@
  * in. Prints key=value lines on standard output.
  *
  *     mode=run|bench  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1
- *     min_time=S  max_time=S  progress=0|1  trace=PATH  counters=0|1  peaks=0|1
+ *     min_time=S  max_time=S  progress=0|1  trace=PATH  counters=0|1
+ *     peak=f32|f64|bf16|i8                                   also measure what the machine can do
  *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES
  *     expected_offset.K=BYTES  allowed_offset.K=BYTES        of operand K of the signature
  *
@@ -54,7 +55,8 @@ static const double sample_seconds =
     100e-6; /* calls shorter than this are timed several at a time */
 
 typedef struct {
-  bool bench, judge, naive, progress, counters, peaks;
+  bool bench, judge, naive, progress, counters;
+  pk_rate rate;
   int threads;
   int64_t vmem_limit;
   double min_time, max_time;
@@ -72,7 +74,7 @@ typedef struct {
   DLTensor tensor, naive_tensor, judge_tensor, allowed_tensor;
 } operand;
 
-static settings set = {.peaks = true, .threads = 1, .min_time = 0.3, .max_time = 10};
+static settings set = {.rate = PK_RATES, .threads = 1, .min_time = 0.3, .max_time = 10};
 static operand operands[MAX_OPERANDS];
 static char *file;
 static int64_t file_bytes;
@@ -129,6 +131,12 @@ static void read_shape(int index, const char *text, const char *word) {
     wrong_use("%s: expected %d axes", word, kernel->operand[index].rank);
 }
 
+static pk_rate rate_named(const char *value, const char *word) {
+  for (int rate = 0; rate < PK_RATES; ++rate)
+    if (strcmp(value, pk_rate_names[rate]) == 0) return (pk_rate)rate;
+  wrong_use("%s: unknown arithmetic", word);
+}
+
 /* shape.K, offset.K, .. */
 static bool read_operand(const char *key, const char *value, const char *word) {
   const char *dot = strchr(key, '.');
@@ -177,8 +185,8 @@ static void read_word(const char *word) {
     set.min_time = real(value, word);
   } else if (KEY("max_time")) {
     set.max_time = real(value, word);
-  } else if (KEY("peaks")) {
-    set.peaks = whole(value, word) != 0;
+  } else if (KEY("peak")) {
+    set.rate = rate_named(value, word);
   } else if (KEY("counters")) {
     set.counters = whole(value, word) != 0;
   } else if (KEY("trace")) {
@@ -526,12 +534,14 @@ static void run_once(void) {
 }
 
 static void print_timing(void) {
-  pk_peaks peaks;
   (void)printf("best_ms=%.6g\nmedian_ms=%.6g\nruns=%d\n", kernel_timing.best[0] * 1e3,
                median(&kernel_timing) * 1e3, kernel_timing.runs);
-  if (!set.peaks) return;
-  pk_measure_peaks(&peaks);
-  (void)printf("peak_gflops=%.6g\npeak_gbytes=%.6g\n", peaks.gflops, peaks.gbytes);
+  if (set.rate == PK_RATES) return;
+  double bytes = 0;
+  for (int i = 0; i < kernel->operands; ++i)
+    if (alias_of(kernel, i) == i) bytes += (double)operands[i].bytes;
+  (void)printf("peak_gflops=%.6g\npeak_gbytes=%.6g\n", pk_measure_gflops(set.rate, set.threads),
+               pk_measure_gbytes(bytes, set.threads));
 }
 
 static void open_file(const char *word) {

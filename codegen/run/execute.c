@@ -94,7 +94,7 @@ static void put_arguments(Buf *words, const Binding *binding, const Dataset *dat
   const Kernel *k = binding->program.kernel;
   buf_printf(words, "%d mode=%s judge=%d naive=%d progress=%d ", data->fd, options->mode,
              options->judge, options->naive, options->progress);
-  if (options->no_peaks) buf_puts(words, "peaks=0 ");
+  if (options->peak) buf_printf(words, "peak=%s ", options->peak);
   if (options->threads > 0) buf_printf(words, "threads=%d ", options->threads);
   if (options->vmem_limit > 0)
     buf_printf(words, "vmem_limit=%lld ", (long long)options->vmem_limit);

@@ -170,7 +170,8 @@ typedef struct {
   int64_t vmem_limit;
   const char *trace;  // NULL: none
   bool counters;
-  bool no_peaks;  // bench: what the machine can do at best is not measured
+  // bench: the arithmetic (f32, f64, bf16, i8) whose rate, and memory's, are measured; NULL: none
+  const char *peak;
 } ExecuteOptions;
 void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data,
              const ExecuteOptions *options, Outcome *outcome);

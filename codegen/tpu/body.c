@@ -13,7 +13,8 @@ typedef struct {
                               // nothing but the grid
   const char *name;
   bool seen_product;
-  bool *signalled;  // by ref id: a regular semaphore that copies signal
+  bool *signalled;   // by ref id: a regular semaphore that copies signal
+  bool *holds_data;  // by ref id: a variable that something not decidable is stored to
   // by instruction id and by ref id: the phase of a value within the segment that computes it, and
   // which segment that is
   struct {
@@ -82,11 +83,35 @@ static void find_decidable(Builder *b, const Region *region) {
     const Instr *instr = region->instrs.at[i];
     bool known = is_index_scalar(instr);
     for (int a = 0; a < instr->nargs; a++) known &= b->decidable[instr->args[a]->id];
+    if (instr->op == OP_LOAD && is_variable_access(instr)) known &= !b->holds_data[instr->ref->id];
     for (int r = 0; r < 2; r++)
       if (instr->regions[r]) find_decidable(b, instr->regions[r]);
     for (int r = 0; r < 2 && known && instr->op == OP_IF; r++)
       known = b->decidable[ir_yielded(instr->regions[r], 0)->id];
     b->decidable[instr->id] = known;
+  }
+}
+
+typedef struct {
+  Builder *b;
+  bool more;
+} DataStores;
+
+static void note_stored_data(Instr *instr, void *context) {
+  DataStores *stores = context;
+  if (instr->op != OP_STORE || !is_variable_access(instr)) return;
+  if (stores->b->decidable[ir_store_value(instr)->id] || stores->b->holds_data[instr->ref->id])
+    return;
+  stores->more = stores->b->holds_data[instr->ref->id] = true;
+}
+
+// A variable may be read before the text stores data to it: until nothing changes.
+static void find_all_decidable(Builder *b) {
+  DataStores stores = {b, true};
+  while (stores.more) {
+    stores.more = false;
+    find_decidable(b, b->m->k->body);
+    ir_walk(b->m->k->body, note_stored_data, &stores);
   }
 }
 
@@ -258,12 +283,13 @@ Body *body_new(const CostModel *m) {
   Builder b = {
       .m = m, .body = NEW(m->arena, Body), .decides = NEW_ARRAY(m->arena, bool, m->k->next_id + 1)};
   b.decidable = NEW_ARRAY(m->arena, bool, m->k->next_id + 1);
+  b.holds_data = NEW_ARRAY(m->arena, bool, m->k->refs.count + 1);
   b.value = arena_alloc(m->arena, sizeof *b.value * (size_t)(m->k->next_id + 1));
   b.stored = arena_alloc(m->arena, sizeof *b.stored * (size_t)(m->k->refs.count + 1));
   b.signalled = NEW_ARRAY(m->arena, bool, m->k->refs.count + 1);
   ir_walk(m->k->body, note_signalled, &b);
   ir_walk(m->k->body, mark_control, &b);
-  find_decidable(&b, m->k->body);
+  find_all_decidable(&b);
   ir_walk(m->k->body, list_scalar, &b);
   b.body->top = build_block(&b, m->k->body);
   for (int i = 0; i < b.body->segments.count; i++) close_segment(&b.body->segments.at[i]);

@@ -341,7 +341,10 @@ static double hbm_capacity(const Chip *chip) {
 }
 
 ModelCounts tpu_model_counts(const Model *m) {
-  return (ModelCounts){(double)m->cost.flops, (double)m->moved_bytes, (double)m->sim.totals.steps};
+  return (ModelCounts){.flops = (double)m->cost.flops,
+                       .bytes = (double)m->moved_bytes,
+                       .steps = (double)m->sim.totals.steps,
+                       .by_data = m->body->assumed.count > 0};
 }
 
 const char *tpu_model_unfit(const Model *m) {

@@ -1,6 +1,6 @@
 // pkc bench: verify, then time the kernel beside its naive reference.
 #include "codegen/run/tuning.h"
-#include "codegen/verbs/verbs.h"
+#include "codegen/verbs/share.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 typedef struct {
-  double flops, bytes, best_ms, median_ms, runs, gflops, gbytes, peak_share, naive_ms, speedup,
-      first_call_ms;
+  double flops, bytes, best_ms, median_ms, runs, gflops, gbytes, naive_ms, speedup, first_call_ms;
+  Share share;
+  const char *unknown;  // why the operations are not known, or NULL
   int threads;
   bool naive, ok;
   const TuningEntry *tuned;  // NULL: the defaults
@@ -26,7 +27,8 @@ static double operand_bytes(const Binding *binding) {
   return bytes;
 }
 
-static void read_figures(const Options *options, const Session *session, Figures *f) {
+static void read_figures(const Options *options, const Session *session, const Work *work,
+                         Figures *f) {
   Arena *arena = options->arena;
   const Outcome *o = &session->outcome;
   f->best_ms = outcome_number(arena, o, "best_ms", NAN);
@@ -35,10 +37,10 @@ static void read_figures(const Options *options, const Session *session, Figures
   f->naive_ms = session->naive ? outcome_number(arena, o, "naive_ms", NAN) : NAN;
   f->first_call_ms = outcome_number(arena, o, "first_call_ms", NAN);
   f->bytes = operand_bytes(&session->binding);
-  f->gflops = f->flops / f->best_ms / 1e6;
+  f->gflops = work->flops / f->best_ms / 1e6;
   f->gbytes = f->bytes / f->best_ms / 1e6;
-  f->peak_share = fmax(f->gflops / outcome_number(arena, o, "peak_gflops", INFINITY),
-                       f->gbytes / outcome_number(arena, o, "peak_gbytes", INFINITY));
+  f->unknown = work->unknown;
+  f->share = share_of(options, work, o, f->best_ms * 1e-3);
   f->speedup = f->naive_ms / f->best_ms;
 }
 
@@ -99,7 +101,10 @@ static void print_json(const Options *options, const Session *session, const cha
   json_real(&out, "flops", f->flops);
   json_real(&out, "gflops", f->gflops);
   json_real(&out, "gbytes_per_s", f->gbytes);
-  json_real(&out, "peak_share", f->peak_share);
+  json_real(&out, "peak_share", f->share.share);
+  json_text(&out, "peak_of", f->share.of);
+  json_text(&out, "peak_unknown", f->share.why);
+  json_text(&out, "work_unknown", f->unknown);
   json_real(&out, "first_call_ms", f->first_call_ms);
   json_real(&out, "naive_ms", f->naive_ms);
   json_real(&out, "naive_speedup", f->speedup);
@@ -136,9 +141,17 @@ static void print_table(const Options *options, const Session *session, const Fi
   buf_free(&tuned);
   printf("%-12s %12s %12s %8s %12s %10s %8s\n", "", "best ms", "median ms", "runs", "GFLOP/s",
          "GB/s", "of peak");
-  printf("%-12s %12.4g %12.4g %8.0f %12.4g %10.4g", "kernel", f->best_ms, f->median_ms, f->runs,
-         f->gflops, f->gbytes);
-  printf(f->peak_share > 0 ? " %7.0f%%\n" : "\n", f->peak_share * 100);
+  printf("%-12s %12.4g %12.4g %8.0f ", "kernel", f->best_ms, f->median_ms, f->runs);
+  if (f->unknown)
+    printf("%12s", "-");
+  else
+    printf("%12.4g", f->gflops);
+  printf(" %10.4g", f->gbytes);
+  if (f->share.of)
+    printf(" %7.0f%% (%s)\n", f->share.share * 100, f->share.of);
+  else
+    printf(" %8s\nno share of the peak: %s\n", "-", f->share.why);
+  if (f->unknown && f->unknown != f->share.why) printf("no GFLOP/s: %s\n", f->unknown);
   print_counters(options, session);
   if (!f->naive) return;
   printf("%-12s %12.4g %12s %8s %12.4g %10.4g\n", "naive C -O3", f->naive_ms, "", "",
@@ -153,7 +166,9 @@ static void print_table(const Options *options, const Session *session, const Fi
 static int measure(Options *options, Session *session, const char *path, const TuningEntry *tuned) {
   Figures f = {
       .ok = true, .threads = options_threads(options), .naive = session->naive, .tuned = tuned};
+  Work work = work_of(options, &session->binding);
   ExecuteOptions how = {.mode = "bench",
+                        .peak = work.arithmetic,
                         .threads = f.threads,
                         .judge = session->judge,
                         .naive = session->naive,
@@ -171,7 +186,7 @@ static int measure(Options *options, Session *session, const char *path, const T
   f.flops = k->reference ? reference_flops(k, session->binding.sizes) : 0;
   if (session->judge) status = session_compare(session, options, &f.compared);
   f.ok = status == DONE;
-  read_figures(options, session, &f);
+  read_figures(options, session, &work, &f);
   if (options->json)
     print_json(options, session, path, &f);
   else

@@ -33,7 +33,6 @@ static double time_once(const Tune *t, const Session *session, Arena *arena, con
   double least = sample_seconds(t);
   ExecuteOptions how = {.mode = "bench",
                         .threads = t->threads,
-                        .no_peaks = true,
                         .min_time = least,
                         .max_time = 10 * least,
                         .timeout = 4 * run_seconds(t) + 10 * least,
