@@ -2,6 +2,7 @@
 """Times the kernels beside every peer that is installed: `make bench`. docs/performance.md says how to read the result."""
 
 import argparse
+import datetime
 import json
 import os
 import platform
@@ -16,6 +17,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # what is built goes to build/ only
 
 import cases
+import kept
 import ours
 import report
 
@@ -191,6 +193,7 @@ def parse(words):
     parser.add_argument("--cpu", default=str(max(os.sched_getaffinity(0))), metavar="N", help="the core to stay on (none: any)")
     parser.add_argument("--no-amx", action="store_true", help="peers leave the matrix engine alone, and bf16 and i8 are counted")
     parser.add_argument("--python", default=sys.executable, metavar="PROGRAM", help="the Python that has the peers")
+    parser.add_argument("--keep", action="store_true", help="keep the results in docs/performance/, for this model of processor")
     parser.add_argument("--list", action="store_true", help="list the cases")
     parser.add_argument("--verbose", action="store_true", help="show what peers say on standard error")
     options = parser.parse_args(words)
@@ -198,6 +201,17 @@ def parse(words):
     options.build = options.build.resolve()
     options.matrix_engine = processor()[1] and not options.no_amx
     return options
+
+
+def kept_rows(results):
+    today, revision, rows = datetime.date.today(), kept.commit(), {}
+    for case in results["cases"]:
+        if not report.verified(case):
+            continue
+        peer = report.best_peer(case)
+        ratio = case["ratios"][peer]["ratio"] if peer else None
+        rows[case["name"]] = kept.row_of(case, report.time_of(case, "ours")["best"], peer, ratio, today, revision)
+    return rows
 
 
 def choose(options):
@@ -250,12 +264,19 @@ def main(words):
             sys.exit(f"bench: {options.build / needed} is missing: run make first")
     if subprocess.run([options.python, "-c", "import numpy"], capture_output=True).returncode != 0:
         sys.exit(f"bench: {options.python} has no NumPy: run `make bench-peers`, or install python3-numpy")
+    before = kept.read(processor()[0])
+    print(kept.provenance(processor()[0], before, datetime.date.today()), flush=True)
     try:
         results = run(options, chosen)
     except (ours.BuildError, Died) as error:
         sys.exit(f"bench: {error}")
     if text := report.summary(results):
         print(text)
+    rows = kept_rows(results)
+    for line in kept.changes(before, rows):
+        print(line)
+    if options.keep:
+        kept.keep(processor()[0], rows)
     write(options.markdown, report.markdown(results))
     write(options.svg, report.chart(results))
     return 0 if all(report.verified(case) for case in results["cases"]) else 3

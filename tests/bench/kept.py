@@ -1,0 +1,84 @@
+"""Results that are kept in docs/performance/, a file for each model of processor, and what they say of a new run.
+
+Times, ratios and goals of one machine say nothing of another: only a run on the same model is compared.
+"""
+
+import datetime
+import json
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "performance"
+CHANGED = 1.1  # times that moved by more than this are named
+
+
+def slug(processor):
+    return re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-") or "unknown"
+
+
+def path_of(processor, folder=FOLDER):
+    return folder / f"{slug(processor)}.json"
+
+
+def read(processor, folder=FOLDER):
+    """None where nothing is kept of this model."""
+    try:
+        kept = json.loads(path_of(processor, folder).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return kept if kept["processor"] == processor else None
+
+
+def commit():
+    try:
+        done = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    except OSError:
+        return None
+    return done.stdout.strip() or None
+
+
+def age(date, today):
+    days = (today - datetime.date.fromisoformat(date)).days
+    return "today" if days <= 0 else "a day ago" if days == 1 else f"{days} days ago"
+
+
+def provenance(processor, kept, today):
+    """How old the goals are for this machine, in a line."""
+    if kept is None:
+        return f"no results of {processor} are kept: the goals were set on other machines, and hold here as wishes only (--keep keeps this run)"
+    dates = sorted(row["date"] for row in kept["cases"].values())
+    if not dates:
+        return f"results of {processor} are kept, but of no case"
+    span = age(dates[0], today) if dates[0] == dates[-1] else f"{age(dates[0], today)} to {age(dates[-1], today)}"
+    return f"goals were last held against {processor} {span} ({len(dates)} cases)"
+
+
+def row_of(case, best, peer, ratio, today, revision):
+    return {"ms": best, "peer": peer, "ratio": ratio, "goal": case["goal"], "date": today.isoformat(), "commit": revision}
+
+
+def keep(processor, rows, folder=FOLDER):
+    """Cases that were measured replace their rows; the others stay."""
+    kept = read(processor, folder) or {"processor": processor, "cases": {}}
+    kept["cases"].update(rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    path_of(processor, folder).write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def changes(kept, rows):
+    """Lines: cases that are slower or faster than what is kept of the same processor, and goals that are new."""
+    lines = []
+    for name, row in rows.items():
+        old = kept["cases"].get(name) if kept else None
+        if not old:
+            continue
+        since = f"since {old['date']} ({old['commit']})"
+        if row["ms"] > old["ms"] * CHANGED:
+            lines.append(f"{name}: {row['ms'] / old['ms']:.2f} times as long as kept, {since}")
+        elif old["ms"] > row["ms"] * CHANGED:
+            lines.append(f"{name}: {old['ms'] / row['ms']:.2f} times as fast as kept, {since}")
+        if row["goal"] != old["goal"]:
+            lines.append(f"{name}: the goal was {old['goal']}, is {row['goal']}, {since}")
+    return lines
