@@ -131,8 +131,7 @@ static const Expr *field_value(Gen *g, const void *of, int k) {
 static const Expr *buffer_value(Gen *g, const void *of, int k) {
   (void)k;
   const Buffer *b = of;
-  return code(g, text(g, "(%s *)(void *)(%s->arena + %s.%s)", ctype(b->element),
-                      reading(g, "worker"), reading(g, "a"), b->name));
+  return code(g, arena_text(g, b->element, text(g, "%s.%s", reading(g, "a"), b->name)));
 }
 
 static bool is_input(const Gen *g, const Buffer *b) {

@@ -27,7 +27,9 @@ void show_sources(CWriter *w, Instr *const *members, int count);
 const char *reading(Gen *g, const char *name);  // a variable of the C function, which is read here
 const Expr *pointer_expr(Gen *g, const char *base, const Expr *offset);  // base + offset
 const char *pointer_text(Gen *g, const char *base, const Expr *offset);
-const char *ctype(DType t);                 // of an element in memory
+const char *ctype(DType t);  // of an element in memory
+// to elements in the arena, `offset` bytes from its beginning
+const char *arena_text(Gen *g, DType element, const char *offset);
 const char *quoted(Gen *g, const char *s);  // as a C string
 
 // op_text.c

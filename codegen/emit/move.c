@@ -352,21 +352,17 @@ static void emit_pack(CWriter *w, RefGen *r) {
 static void emit_fetch_to(CWriter *w, RefGen *r, const char *to) {
   Gen *g = w->g;
   const Ref *ref = r->ref;
-  const char *element = ctype(r->element),
-             *blocks = text(g, "%s->arena + %s.%s", reading(g, "worker"), reading(g, "a"),
-                            r->buffer->name);
-  const char *slot_name = text(g, "%s_slot", r->stem);
+  const char *element = ctype(r->element), *slot_name = text(g, "%s_slot", r->stem),
+             *at = text(g, "%s.%s", reading(g, "a"), r->buffer->name),
+             *tag = text(g, "%s.%s_blocks_tag", reading(g, "a"), r->stem);
   if (r->revisits) {
     line(w, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s_slots);", slot_name,
          fold_indices(g, r, "pk_slot"), r->stem);
-    line(w, "%s *const %s = (%s *)(void *)(%s + %s * %s);", element, to, element, blocks, slot_name,
-         expr_text(r->buffer->pitch));
-  } else {
-    line(w, "%s *const %s = (%s *)(void *)(%s);", element, to, element, blocks);
+    at = text(g, "%s + %s * %s", at, slot_name, expr_text(r->buffer->pitch));
   }
+  line(w, "%s *const %s = %s;", element, to, arena_text(g, r->element, at));
   const char *tag_at =
-      text(g, "(int64_t *)(void *)(%s->arena + %s.%s_blocks_tag)%s", reading(g, "worker"),
-           reading(g, "a"), r->stem, r->revisits ? text(g, " + %s", slot_name) : "");
+      text(g, "%s%s", arena_text(g, DT_I64, tag), r->revisits ? text(g, " + %s", slot_name) : "");
   if (r->dot_rows) declare_in_place(w, r);
   ExprPool *pool = &g->exprs;
   const Expr *turn =

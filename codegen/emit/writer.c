@@ -46,6 +46,10 @@ const char *pointer_text(Gen *g, const char *base, const Expr *offset) {
   return expr_text(pointer_expr(g, base, offset));
 }
 
+const char *arena_text(Gen *g, DType element, const char *offset) {
+  return text(g, "PK_AT(%s, %s, %s)", ctype(element), reading(g, "worker"), offset);
+}
+
 const char *quoted(Gen *g, const char *s) {
   Buf buf = {0};
   buf_putc(&buf, '"');

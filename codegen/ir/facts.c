@@ -1,6 +1,11 @@
-// Bounds and multiples of integers, from the operations that compute them.
+// Bounds, multiples and sums of integers, from the operations that compute them.
 #include "codegen/ir/facts.h"
 #include "codegen/ir/scalar.h"
+
+#include <string.h>
+
+// Expressions share operands, so a walk over all paths may take forever.
+enum { DEEPEST = 10 };
 
 // ---- ends of intervals: the extremes are infinite
 
@@ -41,8 +46,14 @@ static Interval hull(Interval a, Interval b) {
   return (Interval){least(a.low, b.low), most(a.high, b.high)};
 }
 
+// An end that stands for "no bound" may also be a value, which is not as far away with the other
+// sign.
+static Interval without_empty(Interval a) {
+  return (Interval){least(a.low, INT64_MAX - 1), most(a.high, INT64_MIN + 1)};
+}
+
 static Interval interval_neg(const Interval *a) {
-  return (Interval){negated(a->high), negated(a->low)};
+  return without_empty((Interval){negated(a->high), negated(a->low)});
 }
 static Interval interval_add(const Interval *a) {
   return (Interval){sum(a[0].low, a[1].low, INT64_MIN), sum(a[0].high, a[1].high, INT64_MAX)};
@@ -56,7 +67,7 @@ static Interval interval_mul(const Interval *a) {
     int64_t end = i ? a[0].high : a[0].low;
     ends[i] = hull(interval_point(product(end, a[1].low)), interval_point(product(end, a[1].high)));
   }
-  return hull(ends[0], ends[1]);
+  return without_empty(hull(ends[0], ends[1]));
 }
 
 static Interval quotient(Op op, Interval a, Interval b) {
@@ -139,22 +150,145 @@ Interval interval_apply(const Instr *instr, const Interval *a) {
   return may_wrap(instr, exact, all) ? all : exact;
 }
 
+const Interval interval_counter = {0, INT32_MAX};
+
+Interval interval_of_value(const Instr *v, const Interval *axes, const Interval *args) {
+  switch (v->op) {
+    case OP_CONST:
+      return is_float(v->type.dtype) ? unbounded : interval_point(v->ival);
+    case OP_AXIS:
+      return axes ? axes[v->ival] : interval_counter;
+    case OP_SIZE:
+    case OP_EXTENT:
+    case OP_STEP_AXIS:
+      return interval_counter;
+    case OP_IOTA: {
+      const Dim n = v->type.dim[v->ival];
+      return dim_is_const(n) ? (Interval){0, n > 0 ? n - 1 : 0} : interval_counter;
+    }
+    case OP_BROADCAST:
+      return args[0];
+    default:
+      return op_is_elementwise(v->op) ? interval_apply(v, args) : interval_of(v->type.dtype);
+  }
+}
+
+// Of a value of an index region, where axes are below what is known of their extents.
+static Interval interval_in_grid(const Kernel *k, const Instr *v, int depth) {
+  Interval args[3];
+  if (depth == 0 || v->nargs > 3) return interval_of(v->type.dtype);
+  if (v->op == OP_AXIS) {
+    Interval n = interval_in_grid(k, ir_yielded(k->grid.at[v->ival].extent, 0), depth - 1);
+    return (Interval){0, n.high == INT64_MAX ? n.high : most(0, n.high - 1)};
+  }
+  for (int i = 0; i < v->nargs; i++) args[i] = interval_in_grid(k, v->args[i], depth - 1);
+  return interval_of_value(v, NULL, args);
+}
+
+bool is_on_axis(const Kernel *k, const Instr *index, Dim dim) {
+  if (index->op == OP_AXIS) {
+    const Instr *n = ir_yielded(k->grid.at[index->ival].extent, 0);
+    if (n->op == OP_SIZE && dim == dim_of_size((int)n->ival)) return true;
+  }
+  Interval bounds = interval_in_grid(k, index, DEEPEST);
+  return dim_is_const(dim) && bounds.low >= 0 && bounds.high < dim;
+}
+
 // ---- multiples
 
-bool is_multiple(const Instr *v, int64_t n) {
+static bool is_multiple_of(const Instr *v, int64_t n, int depth) {
+  if (n == 1) return true;
+  if (depth == 0) return false;
   switch (v->op) {
     case OP_CONST:
       return v->ival % n == 0;
     case OP_MUL:
-      return is_multiple(v->args[0], n) || is_multiple(v->args[1], n);
+      return is_multiple_of(v->args[0], n, depth - 1) || is_multiple_of(v->args[1], n, depth - 1);
     case OP_ADD:
     case OP_SUB:
     case OP_MAX:
     case OP_MIN:
-      return is_multiple(v->args[0], n) && is_multiple(v->args[1], n);
+      return is_multiple_of(v->args[0], n, depth - 1) && is_multiple_of(v->args[1], n, depth - 1);
     case OP_CAST:
-      return is_multiple(v->args[0], n);
+      return is_multiple_of(v->args[0], n, depth - 1);
     default:
-      return n == 1;
+      return false;
   }
+}
+
+bool is_multiple(const Instr *v, int64_t n) { return is_multiple_of(v, n, DEEPEST); }
+
+// ---- sums
+
+bool is_counter_type(DType t) { return dtype_info[t].class == CLASS_SIGNED && dtype_bytes(t) >= 4; }
+
+const Instr *without_casts(const Instr *v) {
+  while (v->op == OP_CAST && is_counter_type(v->type.dtype) &&
+         is_counter_type(v->args[0]->type.dtype))
+    v = v->args[0];
+  return v;
+}
+
+static bool add_term(Affine *a, const Instr *of, int64_t factor) {
+  for (int i = 0; i < a->terms; i++)
+    if (a->term[i].of == of) {
+      a->term[i].factor += factor;
+      return true;
+    }
+  if (a->terms == AFFINE_TERMS) return false;
+  a->term[a->terms++] = (AffineTerm){of, factor};
+  return true;
+}
+
+static bool add_value(Affine *a, const Instr *v, const int *axis_of, int64_t factor, int depth);
+
+static bool add_broadcast(Affine *a, const Instr *v, const int *axis_of, int64_t factor,
+                          int depth) {
+  const Type *from = &v->args[0]->type;
+  int inner[MAX_RANK];
+  if (from->rank == 0) return add_term(a, without_casts(v->args[0]), factor);
+  for (int i = 0; i < from->rank; i++)
+    inner[i] = from->dim[i] == 1 ? -1 : axis_of[i + v->type.rank - from->rank];
+  return add_value(a, v->args[0], inner, factor, depth);
+}
+
+// Adds factor * v; factor is 1 or -1.
+static bool add_value(Affine *a, const Instr *v, const int *axis_of, int64_t factor, int depth) {
+  v = without_casts(v);
+  if (!is_counter_type(v->type.dtype) || depth == 0) return false;
+  if (v->type.rank == 0) return add_term(a, v, factor);
+  switch (v->op) {
+    case OP_IOTA:
+      if (axis_of[v->ival] >= 0) a->coefficient[axis_of[v->ival]] += factor;
+      return true;
+    case OP_BROADCAST:
+      return add_broadcast(a, v, axis_of, factor, depth - 1);
+    case OP_NEG:
+      return add_value(a, v->args[0], axis_of, -factor, depth - 1);
+    case OP_ADD:
+    case OP_SUB:
+      return add_value(a, v->args[0], axis_of, factor, depth - 1) &&
+             add_value(a, v->args[1], axis_of, v->op == OP_ADD ? factor : -factor, depth - 1);
+    default:
+      return false;
+  }
+}
+
+bool affine_of(const Instr *v, const int *axis_of, Affine *a) {
+  memset(a, 0, sizeof *a);
+  return add_value(a, v, axis_of, 1, DEEPEST);
+}
+
+bool affine_subtract(Affine *a, const Affine *b) {
+  for (int i = 0; i < MAX_RANK; i++) a->coefficient[i] -= b->coefficient[i];
+  for (int i = 0; i < b->terms; i++)
+    if (!add_term(a, b->term[i].of, -b->term[i].factor)) return false;
+  return true;
+}
+
+bool affine_is_index(const Affine *a, int axis, const Instr **start) {
+  for (int i = 0; i < MAX_RANK; i++)
+    if (a->coefficient[i] != (i == axis)) return false;
+  *start = a->terms ? a->term[0].of : NULL;
+  return a->terms == 0 || (a->terms == 1 && a->term[0].factor == 1);
 }

@@ -2,7 +2,7 @@
 //
 // Two for each multiply-add of its einsums; terms that an affine mask removes are not counted.
 // Without an einsum, one for each elementwise or reduction operation on an element.
-#include "codegen/ir/affine.h"
+#include "codegen/ir/facts.h"
 #include "codegen/ir/flow.h"
 #include "codegen/ir/work.h"
 

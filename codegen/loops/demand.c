@@ -4,6 +4,7 @@
 // them. This pass runs backwards from the outputs and finds, for each axis of each value, that all
 // of the block is wanted or only what lies inside some operand's array; loops then stop there. It
 // is what makes a call with one row cost one row, whatever the block.
+#include "codegen/ir/facts.h"
 #include "codegen/loops/loops.h"
 
 #include <string.h>
@@ -199,18 +200,10 @@ static void walk_back(Walk *w, Region *region) {
 
 // ---- how much of an operand's block lies inside its array
 
-// Is block index `k` of the operand sure to name a block that starts inside the array?
+// Is block index `k` of the operand sure to name a block of one element that lies inside the array?
 static bool index_in_range(Gen *g, const Ref *ref, int k) {
-  if (ref->at != AT_BLOCK) return false;
-  const Instr *index = ir_yielded(ref->index_map, k);
-  if (index->op == OP_CONST)
-    return dim_is_const(ref->array.dim[k]) && index->ival >= 0 && index->ival < ref->array.dim[k] &&
-           ref->block[k] == 1;
-  if (index->op != OP_AXIS || ref->block[k] != 1) return false;
-  const Region *extent = g->k->grid.at[index->ival].extent;
-  const Instr *n = ir_yielded(extent, 0);
-  if (n->op == OP_SIZE) return ref->array.dim[k] == dim_of_size((int)n->ival);
-  return n->op == OP_CONST && ref->array.dim[k] == n->ival;
+  return ref->at == AT_BLOCK && ref->block[k] == 1 &&
+         is_on_axis(g->k, ir_yielded(ref->index_map, k), ref->array.dim[k]);
 }
 
 static bool same_inside(const Inside *a, const Inside *b) {

@@ -6,7 +6,7 @@
 // zeros, may stop there: then nobody wants the columns past the end, and within the others the mask
 // is always true and is dropped. (docs/numerics.md: a term that a mask made exactly zero may be
 // left out whatever the other factor is.)
-#include "codegen/ir/affine.h"
+#include "codegen/ir/facts.h"
 #include "codegen/ir/array.h"
 #include "codegen/loops/loops.h"
 

@@ -5,6 +5,29 @@
 
 // ---- regions of index arithmetic
 
+// Wherever an index is written out, what several operations share is written for each of them.
+static bool is_short(Lower *l, const Region *region) {
+  const int64_t first = region->instrs.count ? region->instrs.at[0]->id : 0;
+  int64_t *terms = NEW_ARRAY(l->arena, int64_t, l->k->next_id - first + 1);
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    int64_t total = 1;
+    for (int k = 0; k < v->nargs; k++) {
+      const int64_t at = v->args[k]->id - first;
+      total += at >= 0 && terms[at] ? terms[at] : 1;
+    }
+    if (total > MAX_INDEX_TERMS) {
+      diag_error(l->diag, v->span, ERR_TOO_LARGE,
+                 "this has more than %d operations when all names in it are replaced by what they "
+                 "stand for",
+                 MAX_INDEX_TERMS);
+      return false;
+    }
+    terms[v->id - first] = total;
+  }
+  return true;
+}
+
 bool check_index_region(Lower *l, const Region *region) {
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *instr = region->instrs.at[i];
@@ -17,7 +40,7 @@ bool check_index_region(Lower *l, const Region *region) {
                type_text(l, &instr->type));
     return false;
   }
-  return true;
+  return is_short(l, region);
 }
 
 static Region *lower_extent(Lower *l, const Node *node) {

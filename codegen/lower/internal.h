@@ -173,7 +173,14 @@ typedef struct Lower {
   Instr **array;             // reference: the value of operand k by name
 } Lower;
 
-enum { MAX_WORK = 300000, MAX_UNROLL = 4096, MAX_INLINE = 64, MAX_ARGUMENTS = 8, MAX_LIST = 4096 };
+enum {
+  MAX_WORK = 300000,
+  MAX_UNROLL = 4096,
+  MAX_INLINE = 64,
+  MAX_ARGUMENTS = 8,
+  MAX_LIST = 4096,
+  MAX_INDEX_TERMS = 10000
+};
 
 // ---- frame.c
 static const Type no_result = {.dtype = DT_COUNT};

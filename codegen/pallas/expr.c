@@ -265,36 +265,15 @@ static void compose_row(Py *p, Instr *v, const PyRow *row) {
 
 // ---- bounds of integers
 
-// Sizes and what counts them have 31 bits.
-static const Interval counter = {0, INT32_MAX};
-
 static Interval bounds_of(Py *p, const Instr *v) {
-  bool operands_known = op_is_elementwise(v->op) || v->op == OP_BROADCAST;
   Interval args[3];
-  switch (v->op) {
-    case OP_CONST:
-      return interval_point(v->ival);
-    case OP_IOTA:
-      return dim_is_const(v->type.dim[v->ival])
-                 ? (Interval){0, v->type.dim[v->ival] > 0 ? v->type.dim[v->ival] - 1 : 0}
-                 : counter;
-    case OP_AXIS:
-      return p->axis_steps[v->ival] > 0 ? (Interval){0, p->axis_steps[v->ival] - 1} : counter;
-    case OP_STEP_AXIS:
-    case OP_SIZE:
-    case OP_EXTENT:
-      return counter;
-    default:
-      break;
-  }
-  if (!operands_known) return interval_of(v->type.dtype);
-  for (int i = 0; i < v->nargs; i++) args[i] = py(v->args[i])->bounds;
-  if (v->op == OP_BROADCAST) return args[0];
+  bool elementwise = op_is_elementwise(v->op);
+  for (int i = 0; (elementwise || v->op == OP_BROADCAST) && i < v->nargs; i++)
+    args[i] = py(v->args[i])->bounds;
   // Division of indices by 0 raises an error.
-  if (v->nargs == 2 && v->type.dtype == DT_I64 && v->type.rank == 0 && args[1].low == 0 &&
-      args[1].high > 0)
-    args[1].low = op_has(v->op, DIVIDES);
-  return interval_apply(v, args);
+  bool divides = elementwise && op_has(v->op, DIVIDES) && v->type.dtype == DT_I64;
+  if (divides && v->type.rank == 0 && args[1].low == 0 && args[1].high > 0) args[1].low = 1;
+  return interval_of_value(v, p->axis_bounds, args);
 }
 
 // ---- what has no row

@@ -60,8 +60,8 @@ typedef struct {
 typedef struct {
   Kernel *k;
   const PyPipeline *pipeline;  // NULL: none
-  const char *function;       // its name, where a program calls it; NULL: the kernel's own
-  const char ***callee_size;  // of a program, by callee: the names of its sizes
+  const char *function;        // its name, where a program calls it; NULL: the kernel's own
+  const char ***callee_size;   // of a program, by callee: the names of its sizes
   Arena *arena;
   Diag *diag;
   Buf *out;
@@ -75,12 +75,12 @@ typedef struct {
   const char **var;  // by ref, then by depth of loops (its flag for `break`): the name now, NULL
                      // where it has no value yet
   int vars, loops;
-  bool launch;          // index maps, extents, requirements: all in one expression
-  bool map;             // of these, an index map
-  PyRoom *room;         // by ref
-  bool body;            // inside the kernel's function
-  int64_t *axis_steps;  // by grid axis, its extent where that is a constant, else 0
-  bool *axis_used;      // by grid axis, in the body
+  bool launch;            // index maps, extents, requirements: all in one expression
+  bool map;               // of these, an index map
+  PyRoom *room;           // by ref
+  bool body;              // inside the kernel's function
+  Interval *axis_bounds;  // by grid axis or variable
+  bool *axis_used;        // by grid axis, in the body
   // helpers that are wanted; pads of windows with strides among them
   bool pads, strides, fills, windows;
 } Py;
@@ -136,7 +136,7 @@ Instr *py_block_index(const Kernel *k, const Ref *ref, int axis);  // what the i
 bool py_step_is_within(const Ref *block, const Instr *index, Dim dim);
 
 // ---- kernel.c
-bool py_is_filled(const Kernel *k, int size);  // above 0 wherever the kernel is called
+bool py_is_filled(const Kernel *k, int size);               // above 0 wherever the kernel is called
 const char *py_scratch(Py *p, const Ref *ref);              // pltpu.VMEM((8, 128), jnp.float32)
 const char *py_map_entry(Py *p, const Ref *ref, int axis);  // of an index map, in the kernel's body
 

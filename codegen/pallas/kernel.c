@@ -24,9 +24,9 @@ static const char *plain_name(Py *p, const char *name) {
   return arena_take(p->arena, &buf);
 }
 
-static int64_t constant_extent(const Region *extent) {
+static Interval bounds_of_axis(const Region *extent) {
   const Instr *n = ir_yielded(extent, 0);
-  return n->op == OP_CONST ? n->ival : 0;
+  return n->op == OP_CONST && n->ival > 0 ? (Interval){0, n->ival - 1} : interval_counter;
 }
 
 static void choose_names(Py *p) {
@@ -35,7 +35,7 @@ static void choose_names(Py *p) {
     p->size[i] = py_name(p, plain_name(p, k->sizes.at[i].name), NULL);
   for (int i = 0; i < k->grid.count; i++) {
     p->axis[i] = py_name(p, k->grid.at[i].name, NULL);
-    p->axis_steps[i] = constant_extent(k->grid.at[i].extent);
+    p->axis_bounds[i] = bounds_of_axis(k->grid.at[i].extent);
   }
   for (int i = 0; i < k->refs.count; i++)
     if (!p->is_carried[i]) p->ref[i] = py_name(p, k->refs.at[i]->name, NULL);
@@ -65,7 +65,7 @@ static void start(Py *p) {
   Kernel *k = p->k;
   p->size = NEW_ARRAY(p->arena, const char *, k->sizes.count + 1);
   p->axis = NEW_ARRAY(p->arena, const char *, k->grid.count + 1);
-  p->axis_steps = NEW_ARRAY(p->arena, int64_t, k->grid.count + 1);
+  p->axis_bounds = NEW_ARRAY(p->arena, Interval, k->grid.count + 1);
   p->axis_used = NEW_ARRAY(p->arena, bool, k->grid.count + 1);
   p->ref = NEW_ARRAY(p->arena, const char *, k->refs.count + 1);
   p->is_carried = NEW_ARRAY(p->arena, bool, k->refs.count + 1);
@@ -719,7 +719,8 @@ static void start_program(Py *p) {
   start(p);
   p->axis = NEW_ARRAY(p->arena, const char *, flow->variables + 1);
   p->axis_used = NEW_ARRAY(p->arena, bool, flow->variables + 1);
-  p->axis_steps = NEW_ARRAY(p->arena, int64_t, flow->variables + 1);
+  p->axis_bounds = NEW_ARRAY(p->arena, Interval, flow->variables + 1);
+  for (int i = 0; i < flow->variables; i++) p->axis_bounds[i] = interval_counter;
   for (int i = 0; i < flow->steps.count; i++) {
     const FlowStep *step = &flow->steps.at[i];
     if (step->kind == FLOW_FOR)

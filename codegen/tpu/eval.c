@@ -141,23 +141,14 @@ bool grid_block_index(GridEval *e, const Ref *ref, int64_t *index) {
 static const Interval unbounded = {INT64_MIN, INT64_MAX};
 Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *axes,
                        const Interval *known) {
-  switch (instr->op) {
-    case OP_CONST:
-      return is_float(instr->type.dtype) ? unbounded : interval_point(instr->ival);
-    case OP_SIZE:
-      return interval_point(e->sizes[instr->ival]);
-    case OP_AXIS:
-      return axes[instr->ival];
-    case OP_EXTENT:
-      return interval_point(e->extents[instr->ival]);
-    default:
-      break;
-  }
-  if (instr->op == OP_ARG || instr->op == OP_LOAD || instr->op == OP_IF || !is_index_scalar(instr))
-    return unbounded;
+  bool scalar = is_index_scalar(instr) || instr->op == OP_CONST;
   Interval a[3];
+  if (instr->op == OP_SIZE) return interval_point(e->sizes[instr->ival]);
+  if (instr->op == OP_EXTENT) return interval_point(e->extents[instr->ival]);
+  if (instr->op == OP_ARG || instr->op == OP_LOAD || instr->op == OP_IF || !scalar)
+    return unbounded;
   for (int i = 0; i < instr->nargs && i < 3; i++) a[i] = known[instr->args[i]->id];
-  return interval_apply(instr, a);
+  return interval_of_value(instr, axes, a);
 }
 
 void grid_intervals(const GridEval *e, const Region *region, const Interval *axes, Interval *out) {

@@ -66,6 +66,9 @@ typedef struct {
   void *trace;         /* NULL unless tracing */
 } pk_worker;
 
+/* The elements of that type which begin `offset` bytes into the arena. */
+#define PK_AT(type, worker, offset) ((type *)(void *)((worker)->arena + (offset)))
+
 /* An array of a program that lasts no longer than a call: its shape is as an operand's. It holds
  * something from step `first` to step `last`. */
 typedef struct {

@@ -1,5 +1,5 @@
 // Sums of indices and numbers, as masks compare them.
-#include "codegen/ir/affine.h"
+#include "codegen/ir/facts.h"
 #include "codegen/lower/lower.h"
 #include "check.h"
 

@@ -52,6 +52,73 @@ static void test_dtype(DType dtype, DType to, int rank) {
   }
 }
 
+// Scalars of i64 are indices, which saturate: with ends near the limits the bounds hold the exact
+// values, brought into i64.
+static void test_saturation(void) {
+  const int64_t most = INT64_MAX, least = INT64_MIN;
+  const int64_t ends[] = {least, least + 1, least / 2, -3, -1, 0, 1, 7, most / 2, most - 1, most};
+  enum { ENDS = sizeof ends / sizeof *ends };
+  static const Op exact[] = {OP_ADD, OP_SUB, OP_MUL, OP_MAX, OP_MIN};
+  Instr x = operand_of(DT_I64, 0), *args[] = {&x, &x};
+  for (int o = 0; o < 5; o++) {
+    Instr v = {.op = exact[o], .type = x.type, .nargs = 2, .args = args};
+    for (int i = 0; i < ENDS * ENDS * ENDS * ENDS; i++) {
+      Interval a = {ends[i % ENDS], ends[i / ENDS % ENDS]},
+               b = {ends[i / ENDS / ENDS % ENDS], ends[i / ENDS / ENDS / ENDS]};
+      if (a.low > a.high || b.low > b.high) continue;
+      if (interval_is_point(a) && interval_is_point(b)) continue;  // computed as the runtime does
+      Interval bounds = interval_apply(&v, (Interval[]){a, b});
+      for (int k = 0; k < 4; k++) {
+        __extension__ typedef __int128 Wide;
+        const Wide p = k & 1 ? a.low : a.high, q = k & 2 ? b.low : b.high;
+        Wide got = exact[o] == OP_ADD                ? p + q
+                   : exact[o] == OP_SUB              ? p - q
+                   : exact[o] == OP_MUL              ? p * q
+                   : (exact[o] == OP_MAX) == (p > q) ? p
+                                                     : q;
+        got = got > most ? most : got < least ? least : got;
+        check(is_inside((int64_t)got, bounds), "saturation",
+              "%s %lld, %lld: %lld is not in [%lld, %lld]", op_info[v.op].name, (long long)p,
+              (long long)q, (long long)got, (long long)bounds.low, (long long)bounds.high);
+      }
+    }
+  }
+}
+
+// Is an index known to lie on an axis?
+static void test_axes(void) {
+  Arena *arena = arena_new();
+  Kernel k = {.arena = arena};
+  Region *extents = NEW_ARRAY(arena, Region, 2), *map = NEW(arena, Region);
+  const Span span = {0};
+  const int64_t huge = INT64_MAX - 1;
+  Instr *n = ir_const_int(&k, &extents[0], DT_I64, 4, span), *size, *v[2];
+  ir_append(&k, &extents[0], ir_new(&k, OP_YIELD, type_scalar(DT_I64), span, 1, &n));
+  size = ir_append(&k, &extents[1], ir_new(&k, OP_SIZE, type_scalar(DT_I64), span, 0, NULL));
+  ir_append(&k, &extents[1], ir_new(&k, OP_YIELD, type_scalar(DT_I64), span, 1, &size));
+  for (int i = 0; i < 2; i++) {
+    LIST_PUSH(arena, &k.grid, ((GridAxis){.extent = &extents[i]}));
+    v[i] = ir_append(&k, map, ir_new(&k, OP_AXIS, type_scalar(DT_I64), span, 0, NULL));
+    v[i]->ival = i;
+  }
+  EXPECT(is_on_axis(&k, v[0], 4) && is_on_axis(&k, v[0], 5) && !is_on_axis(&k, v[0], 3));
+  EXPECT(is_on_axis(&k, v[1], dim_of_size(0)) && !is_on_axis(&k, v[1], dim_of_size(1)));
+  EXPECT(!is_on_axis(&k, v[1], 1000) && !is_on_axis(&k, v[0], dim_of_size(0)));
+  Instr *one = ir_const_int(&k, map, DT_I64, 1, span), *next[] = {v[0], one};
+  Instr *sum = ir_append(&k, map, ir_new(&k, OP_ADD, type_scalar(DT_I64), span, 2, next));
+  EXPECT(is_on_axis(&k, sum, 5) && !is_on_axis(&k, sum, 4));
+  Instr *far = ir_const_int(&k, map, DT_I64, huge, span), *over[] = {v[0], far};
+  sum = ir_append(&k, map, ir_new(&k, OP_ADD, type_scalar(DT_I64), span, 2, over));
+  EXPECT(!is_on_axis(&k, sum, INT32_MAX));
+  // Shared operands: 2^40 paths.
+  for (int i = 0; i < 40; i++) {
+    Instr *twice[] = {sum, sum};
+    sum = ir_append(&k, map, ir_new(&k, OP_ADD, type_scalar(DT_I64), span, 2, twice));
+  }
+  EXPECT(!is_on_axis(&k, sum, INT32_MAX) && !is_multiple(sum, 8));
+  arena_free(arena);
+}
+
 // Ends at the limits of a dtype, where results wrap; of i64, arrays alone.
 static void test_limits(DType dtype) {
   Interval all = {dtype_min(dtype), dtype_max(dtype)};
@@ -127,6 +194,8 @@ int main(void) {
   test_limits(DT_I64);
   test_indices();
   test_multiples(arena);
+  test_saturation();
+  test_axes();
   arena_free(arena);
   return check_end();
 }
