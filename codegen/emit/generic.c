@@ -526,6 +526,8 @@ void emit_generic(CWriter *w, const Group *group) {
   static void (*const emit[METHOD_COUNT])(CWriter *, Instr *) = {
       [METHOD_ELEMENTS] = emit_elements,
       [METHOD_MOVE] = emit_move,
+      [METHOD_ROWS] = emit_nests,
+      [METHOD_STRIDED] = emit_nests,
       [METHOD_TRANSPOSE] = emit_transpose,
       [METHOD_CONCATENATE] = emit_concatenate,
       [METHOD_PAD] = emit_pad,

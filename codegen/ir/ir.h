@@ -389,4 +389,17 @@ typedef struct {
 } DotShape;
 DotShape dot_shape(const Instr *dot);
 
+// ---- reshape.c
+// A reshape as loops: `count` elements, one after the other, of an axis of the operand and of one
+// of the result.
+typedef struct {
+  Dim count;
+  int from, to;                // the axes
+  int64_t from_step, to_step;  // elements of these that lie between one and the next
+  bool whole;                  // both axes are this one
+} ReshapeAxis;
+// In the order of the axes, 2 * MAX_RANK at most; axes of 1 are in none. Returns their number, or
+// -1: the axes are not cut at common places.
+int ir_split_reshape(const Type *from, const Type *to, ReshapeAxis *axes);
+
 #endif

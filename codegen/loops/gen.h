@@ -19,6 +19,7 @@
 //   buffers.c   what is kept in memory
 //   right.c     loops that compute the right operand of a dot as it goes
 //   method.c    how operations that are not loops over rows are carried out
+//   nest.c      moves of elements as loops with strides
 //   columns.c   how the loops over columns turn: vectors a turn, tails, masks, prefetches
 //   arena.c     how much memory each buffer takes
 #ifndef CODEGEN_LOOPS_GEN_H
@@ -223,6 +224,8 @@ typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKin
 typedef enum {
   METHOD_ELEMENTS,   // an element at a time, from the operands' at its index
   METHOD_MOVE,       // .. from the operand's at another index
+  METHOD_ROWS,       // .. by whole rows, or square blocks that go through registers
+  METHOD_STRIDED,    // .. an element at a time, at constant distances
   METHOD_TRANSPOSE,  // square blocks go through registers
   METHOD_CONCATENATE,
   METHOD_PAD,

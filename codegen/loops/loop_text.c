@@ -199,6 +199,8 @@ static void put_control(Printer *p, int depth, const Group *group) {
 static const char *const method_text[METHOD_COUNT] = {
     [METHOD_ELEMENTS] = "element by element",
     [METHOD_MOVE] = "elements moved one by one",
+    [METHOD_ROWS] = "rows moved, or square blocks through registers",
+    [METHOD_STRIDED] = "elements moved with a stride: no neighbours stay together",
     [METHOD_TRANSPOSE] = "square blocks through registers",
     [METHOD_CONCATENATE] = "one part after the other",
     [METHOD_PAD] = "element by element, padded",

@@ -189,6 +189,24 @@ void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *
 // of a LOAD's or STORE's window, clamped into the ref
 const Expr *start_expr(Gen *g, const Instr *access, int axis);
 
+// nest.c
+// A move as nested loops: `count` elements along each axis, `to` and `from` elements apart at its
+// two ends, from element `to_at` and `from_at` of the places on.
+typedef struct {
+  const Expr *count, *to, *from;
+} NestAxis;
+typedef struct {
+  int rank, bytes;  // axes; bytes of an element
+  NestAxis axis[2 * MAX_RANK];
+  const Expr *to_at, *from_at;
+} Nest;
+int nest_count(const Instr *move);  // parts it consists of
+// One of them. false: it is none, or the elements change on their way.
+bool move_nest(Gen *g, const Instr *move, int part, Nest *nest);
+bool nest_has_rows(const Nest *nest);  // the elements of its last axis are neighbours at both ends
+// The axis along which they are neighbours where they come from, if square blocks pay; or -1.
+int nest_column(const Nest *nest);
+
 // scalars.c
 const Expr *scalar_expr(Gen *g, const Instr *instr);   // of rank 0
 const Expr *scalar_value(Gen *g, const Instr *instr);  // .. what its variable is set to

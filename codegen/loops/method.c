@@ -114,21 +114,33 @@ static void place_sort(Gen *g, const Instr *v) {
   val(v)->room = buffer_new(g, "sort_room", DT_I64, 2, keys, "keys and order of a sort");
 }
 
+// As nested loops where the places of both ends allow it.
+static Method method_of_move(Gen *g, const Instr *v, Method otherwise) {
+  bool rows = true;
+  for (int part = 0; part < nest_count(v); part++) {
+    Nest n;
+    if (!move_nest(g, v, part, &n)) return otherwise;
+    rows = rows && (nest_has_rows(&n) || nest_column(&n) >= 0);
+  }
+  return rows ? METHOD_ROWS : METHOD_STRIDED;
+}
+
 static Method method_of(Gen *g, const Instr *v) {
   switch (v->op) {
     case OP_TRANSPOSE:
-      return has_blocks(g, v) ? METHOD_TRANSPOSE : METHOD_MOVE;
+      return has_blocks(g, v) ? METHOD_TRANSPOSE : method_of_move(g, v, METHOD_MOVE);
     case OP_RESHAPE:
     case OP_SLICE:
     case OP_ROLL:
     case OP_REV:
+      return method_of_move(g, v, METHOD_MOVE);
     case OP_TAKE:
     case OP_TAKE_ALONG:
       return METHOD_MOVE;
     case OP_CONCAT:
-      return METHOD_CONCATENATE;
+      return method_of_move(g, v, METHOD_CONCATENATE);
     case OP_PAD:
-      return METHOD_PAD;
+      return method_of_move(g, v, METHOD_PAD);
     case OP_SORT:
     case OP_ARGSORT:
       return METHOD_SORT;

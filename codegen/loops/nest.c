@@ -1,0 +1,209 @@
+// Moves of elements as nests of loops with a stride at each end: slices, transposes, reshapes,
+// parts of concatenations, of padded and of rolled values.
+#include "codegen/loops/loops.h"
+
+#include <string.h>
+
+// ---- axes: those of one element go, and neighbours that lie densely at both ends become one
+
+static void add_axis(Gen *g, Nest *n, const Expr *count, const Expr *to, const Expr *from) {
+  ExprPool *pool = &g->exprs;
+  if (expr_is(count, 1)) return;
+  NestAxis *last = n->rank ? &n->axis[n->rank - 1] : NULL;
+  if (last && last->to == expr_mul(pool, to, count) && last->from == expr_mul(pool, from, count))
+    *last = (NestAxis){expr_mul(pool, last->count, count), to, from};
+  else
+    n->axis[n->rank++] = (NestAxis){count, to, from};
+}
+
+static void advance(Gen *g, const Expr **at, const Expr *by, const Expr *stride) {
+  *at = expr_add(&g->exprs, *at, expr_mul(&g->exprs, by, stride));
+}
+
+static const Expr *at_least_zero(Gen *g, const Expr *e) {
+  int64_t value;
+  if (expr_is_const(e, &value)) return number(g, value > 0 ? value : 0);
+  return expr_max(&g->exprs, e, number(g, 0));
+}
+
+// ---- the operations
+
+typedef struct {
+  Gen *g;
+  const Instr *v;
+  Place to, from;
+  Nest *nest;
+} Move;
+
+static const Expr *wanted(const Move *m, int axis) {
+  return demand_expr(m->g, val(m->v)->demand[axis], m->v->type.dim[axis]);
+}
+
+static bool move_transpose(Move *m, int part) {
+  (void)part;
+  for (int i = 0; i < m->v->type.rank; i++)
+    add_axis(m->g, m->nest, wanted(m, i), m->to.stride[i], m->from.stride[m->v->ints[i]]);
+  return true;
+}
+
+static bool move_slice(Move *m, int part) {
+  Gen *g = m->g;
+  (void)part;
+  for (int i = 0; i < m->v->type.rank; i++) {
+    advance(g, &m->nest->from_at, number(g, m->v->ints[i]), m->from.stride[i]);
+    add_axis(g, m->nest, wanted(m, i), m->to.stride[i],
+             expr_mul(&g->exprs, m->from.stride[i], number(g, m->v->ints2[i])));
+  }
+  return true;
+}
+
+// Pieces of an axis are whole ones.
+static bool move_reshape(Move *m, int part) {
+  Gen *g = m->g;
+  ReshapeAxis axes[2 * MAX_RANK];
+  int count = ir_split_reshape(&m->v->args[0]->type, &m->v->type, axes);
+  (void)part;
+  for (int i = 0; i < count; i++) {
+    const ReshapeAxis *a = &axes[i];
+    bool all = m->v->type.dim[a->to] == a->count;
+    if (!all && val(m->v)->demand[a->to] != DEMAND_FULL) return false;
+    add_axis(g, m->nest, all ? wanted(m, a->to) : extent_expr(g, a->count),
+             expr_mul(&g->exprs, m->to.stride[a->to], number(g, a->to_step)),
+             expr_mul(&g->exprs, m->from.stride[a->from], number(g, a->from_step)));
+  }
+  return count >= 0;
+}
+
+static bool move_reversed(Move *m, int part) {
+  Gen *g = m->g;
+  (void)part;
+  for (int i = 0; i < m->v->type.rank; i++) {
+    const Expr *stride = m->from.stride[i];
+    if (i == m->v->ival) {
+      const Expr *last = expr_sub(&g->exprs, extent_expr(g, m->v->type.dim[i]), number(g, 1));
+      advance(g, &m->nest->from_at, last, stride);
+      stride = expr_sub(&g->exprs, number(g, 0), stride);
+    }
+    add_axis(g, m->nest, wanted(m, i), m->to.stride[i], stride);
+  }
+  return true;
+}
+
+// The elements that come round from the end of the axis, then those before.
+static bool move_rolled(Move *m, int part) {
+  Gen *g = m->g;
+  ExprPool *pool = &g->exprs;
+  int axis = (int)m->v->ival;
+  const Expr *extent = extent_expr(g, m->v->type.dim[axis]), *end = wanted(m, axis),
+             *by = expr_call(pool, "pk_idx_mod", scalar_expr(g, m->v->args[1]), extent, NULL);
+  for (int i = 0; i < m->v->type.rank; i++) {
+    const Expr *count = wanted(m, i);
+    if (i == axis) {
+      advance(g, part ? &m->nest->to_at : &m->nest->from_at, part ? by : expr_sub(pool, extent, by),
+              part ? m->to.stride[i] : m->from.stride[i]);
+      count = part ? at_least_zero(g, expr_sub(pool, end, by)) : expr_min(pool, by, end);
+    }
+    add_axis(g, m->nest, count, m->to.stride[i], m->from.stride[i]);
+  }
+  return true;
+}
+
+static bool move_concatenated(Move *m, int part) {
+  Gen *g = m->g;
+  ExprPool *pool = &g->exprs;
+  const Expr *before = number(g, 0);
+  int axis = (int)m->v->ival;
+  for (int a = 0; a < part; a++)
+    before = expr_add(pool, before, extent_expr(g, m->v->args[a]->type.dim[axis]));
+  for (int i = 0; i < m->v->type.rank; i++) {
+    const Expr *count = wanted(m, i);
+    if (i == axis) {
+      const Expr *extent = extent_expr(g, m->v->args[part]->type.dim[i]);
+      advance(g, &m->nest->to_at, before, m->to.stride[i]);
+      count = val(m->v)->demand[i] == DEMAND_FULL
+                  ? extent
+                  : expr_min(pool, extent, at_least_zero(g, expr_sub(pool, count, before)));
+    }
+    add_axis(g, m->nest, count, m->to.stride[i], m->from.stride[i]);
+  }
+  return true;
+}
+
+// What lies inside; negative numbers of added elements take some away.
+static bool move_padded(Move *m, int part) {
+  Gen *g = m->g;
+  ExprPool *pool = &g->exprs;
+  (void)part;
+  for (int i = 0; i < m->v->type.rank; i++) {
+    int64_t before = m->v->ints[i], first = before > 0 ? before : 0;
+    const Expr *extent = extent_expr(g, m->v->args[0]->type.dim[i]), *end = wanted(m, i);
+    if (before != 0 || m->v->ints2[i] != 0)
+      end = expr_min(pool, end, expr_add(pool, extent, number(g, before)));
+    advance(g, &m->nest->to_at, number(g, first), m->to.stride[i]);
+    advance(g, &m->nest->from_at, number(g, first - before), m->from.stride[i]);
+    if (before != 0 || m->v->ints2[i] != 0)
+      end = at_least_zero(g, expr_sub(pool, end, number(g, first)));
+    add_axis(g, m->nest, end, m->to.stride[i], m->from.stride[i]);
+  }
+  return true;
+}
+
+typedef bool (*MoveOf)(Move *m, int part);
+
+static MoveOf move_of(Op op) {
+  switch (op) {
+    case OP_TRANSPOSE:
+      return move_transpose;
+    case OP_SLICE:
+      return move_slice;
+    case OP_RESHAPE:
+      return move_reshape;
+    case OP_REV:
+      return move_reversed;
+    case OP_ROLL:
+      return move_rolled;
+    case OP_CONCAT:
+      return move_concatenated;
+    case OP_PAD:
+      return move_padded;
+    default:
+      return NULL;
+  }
+}
+
+int nest_count(const Instr *v) {
+  if (v->op == OP_CONCAT) return v->nargs;
+  return v->op == OP_ROLL ? 2 : 1;
+}
+
+bool move_nest(Gen *g, const Instr *v, int part, Nest *nest) {
+  const Instr *from = v->args[v->op == OP_CONCAT ? part : 0];
+  const Expr *zero = number(g, 0);
+  *nest = (Nest){.to_at = zero, .from_at = zero};
+  Move m = {.g = g, .v = v, .nest = nest};
+  MoveOf move = move_of(v->op);
+  if (!move || !layout_of(g, v, &m.to) || !layout_of(g, from, &m.from)) return false;
+  nest->bytes = dtype_bytes(m.to.element);
+  return m.to.element == m.from.element && move(&m, part);
+}
+
+// ---- how a nest goes
+
+static bool is_long(const Expr *count) {
+  enum { SHORT = 8 };  // square blocks of fewer rows are mostly empty
+  int64_t n;
+  return !expr_is_const(count, &n) || n >= SHORT;
+}
+
+int nest_column(const Nest *n) {
+  const NestAxis *last = &n->axis[n->rank - 1];
+  if (n->rank < 2 || n->bytes > 4 || !expr_is(last->to, 1) || !is_long(last->count)) return -1;
+  for (int i = 0; i < n->rank - 1; i++)
+    if (expr_is(n->axis[i].from, 1)) return is_long(n->axis[i].count) ? i : -1;
+  return -1;
+}
+
+bool nest_has_rows(const Nest *n) {
+  const NestAxis *last = &n->axis[n->rank - 1];
+  return n->rank == 0 || (expr_is(last->to, 1) && expr_is(last->from, 1));
+}
