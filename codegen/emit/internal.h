@@ -103,6 +103,7 @@ typedef struct {
   const Expr *strip_row;        // index of the row in its strip
   const Instr *holds;           // a mask that is true here, or NULL
   bool reads_left;              // it was asked for
+  bool moved;                   // what is read is another index of its value than that of the loops
   const Expr *left;      // in the last, partial vector of a row: how many lanes count; else NULL
   LIST(Known) known;     // values that have a C variable here
   LIST(Stream) streams;  // of the column loop at hand

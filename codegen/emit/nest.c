@@ -82,33 +82,25 @@ static void put_pad(CWriter *w, const Instr *v, const Place *to, const Part *par
     if (!expr_is(expr_sub(pool, part->end[i], part->first[i]), 1)) close_block(w);
 }
 
-static const Expr *limited(Gen *g, const Expr *at, const Expr *end) {
-  return expr_max(&g->exprs, expr_min(&g->exprs, at, end), number(g, 0));
-}
-
 static void put_pads(CWriter *w, const Instr *v, const Place *to) {
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;
   Part part, inside;
   for (int i = 0; i < v->type.rank; i++) {
     const Expr *end = demand_expr(g, val(v)->demand[i], v->type.dim[i]),
-               *extent = extent_expr(g, v->args[0]->type.dim[i]);
-    bool all = v->ints[i] == 0 && v->ints2[i] == 0;
+               *before = number(g, v->ints[i]),
+               *after = expr_add(pool, before, extent_expr(g, v->args[0]->type.dim[i]));
     part.first[i] = number(g, 0);
     part.end[i] = end;
-    inside.first[i] = all ? number(g, 0) : limited(g, number(g, v->ints[i]), end);
-    inside.end[i] =
-        all ? end
-            : expr_max(pool, limited(g, expr_add(pool, extent, number(g, v->ints[i])), end),
-                       inside.first[i]);
+    inside.first[i] = expr_min(pool, before, end);
+    inside.end[i] = v->ints[i] == 0 && v->ints2[i] == 0 ? end : expr_min(pool, after, end);
   }
   const char *value = scalar_text(g, v->args[1]);
   for (int i = 0; i < v->type.rank; i++) {
-    const Expr *end = part.end[i];
     part.end[i] = inside.first[i];
     put_pad(w, v, to, &part, value);
     part.first[i] = inside.end[i];
-    part.end[i] = end;
+    part.end[i] = demand_expr(g, val(v)->demand[i], v->type.dim[i]);
     put_pad(w, v, to, &part, value);
     part.first[i] = inside.first[i];
     part.end[i] = inside.end[i];

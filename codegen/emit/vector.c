@@ -145,6 +145,45 @@ static const Expr *broadcast(Context *x, const Instr *v, const Expr *const *inde
   return at_index(x, from, inner, lanes);
 }
 
+// Where in the operand of a view an element of it, or the first lane of a vector, is.
+static void index_in_operand(Gen *g, const Instr *v, const Expr *const *index, const Expr **from) {
+  ExprPool *pool = &g->exprs;
+  ReshapeAxis axes[2 * MAX_RANK];
+  int rank = v->args[0]->type.rank;
+  if (v->op == OP_TRANSPOSE) {
+    for (int i = 0; i < rank; i++) from[v->ints[i]] = index[i];
+    return;
+  }
+  if (v->op == OP_SLICE) {
+    for (int i = 0; i < rank; i++)
+      from[i] =
+          expr_add(pool, expr_mul(pool, index[i], number(g, v->ints2[i])), number(g, v->ints[i]));
+    return;
+  }
+  int count = ir_split_reshape(&v->args[0]->type, &v->type, axes);
+  for (int i = 0; i < rank; i++) from[i] = number(g, 0);
+  for (int i = 0; i < count; i++) {
+    const ReshapeAxis *a = &axes[i];
+    const Expr *at = index[a->to];
+    if (a->to_step > 1) at = expr_operator(pool, EXPR_DIV, at, number(g, a->to_step));
+    bool first = i == 0 || axes[i - 1].to != a->to;
+    if (!first) at = expr_operator(pool, EXPR_REM, at, number(g, a->count));
+    from[a->from] = expr_add(pool, from[a->from], expr_mul(pool, at, number(g, a->from_step)));
+  }
+}
+
+// Its vectors may lie anywhere in the rows of the operand, whose room past their ends is not
+// theirs.
+static const Expr *through_view(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
+  const Expr *from[MAX_RANK];
+  bool moved = x->moved;
+  index_in_operand(x->g, v, index, from);
+  x->moved = true;
+  const Expr *value = at_index(x, v->args[0], from, lanes);
+  x->moved = moved;
+  return value;
+}
+
 static const Expr *from_memory(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   Place p;
   REQUIRE(place_of(x->g, v, &p));
@@ -155,8 +194,9 @@ static const Expr *from_memory(Context *x, const Instr *v, const Expr *const *in
     return code(x, text(x->g, "%s_load_%s(%s)", lanes ? "pk" : "pks", dtype_info[p.element].name,
                         address(x->g, &p, 2, two)));
   }
-  bool padded = info->buffer || (v->op == OP_LOAD && !may_lie_in_hbm(&x->g->refs[v->ref->id]) &&
-                                 ir_window_is_full(v));
+  bool padded =
+      !x->moved && (info->buffer || (v->op == OP_LOAD && !may_lie_in_hbm(&x->g->refs[v->ref->id]) &&
+                                     ir_window_is_full(v)));
   return load(x, v, &p, index, lanes, padded);
 }
 
@@ -203,6 +243,7 @@ static const Expr *at_index(Context *x, const Instr *v, const Expr *const *index
   if (!val(v)->snapshot || !val(v)->buffer) {
     if (v->op == OP_IOTA) return iota(x, v, index, lanes);
     if (v->op == OP_BROADCAST) return broadcast(x, v, index, lanes);
+    if (ir_keeps_lanes(v) && is_transparent(v)) return through_view(x, v, index, lanes);
   }
   if (is_here(x, v, lanes)) return compute(x, v, index, lanes);
   return from_memory(x, v, index, lanes);
@@ -220,6 +261,7 @@ static const Expr *member_expr(Context *x, const Instr *v, bool lanes) {
     return load(x, v, &p, index, lanes,
                 !may_lie_in_hbm(&x->g->refs[v->ref->id]) && ir_window_is_full(v));
   }
+  if (ir_keeps_lanes(v)) return through_view(x, v, index, lanes);
   if (v->op == OP_RESHAPE) {
     Place from, to;
     REQUIRE(place_of(x->g, v->args[0], &from));

@@ -401,5 +401,8 @@ typedef struct {
 // In the order of the axes, 2 * MAX_RANK at most; axes of 1 are in none. Returns their number, or
 // -1: the axes are not cut at common places.
 int ir_split_reshape(const Type *from, const Type *to, ReshapeAxis *axes);
+// A slice, transpose or reshape whose rows are neighbours in rows of its operand, or single
+// elements.
+bool ir_keeps_lanes(const Instr *instr);
 
 #endif

@@ -54,3 +54,29 @@ int ir_split_reshape(const Type *from, const Type *to, ReshapeAxis *axes) {
   for (int i = 0; i < count; i++) axes[i] = found[count - 1 - i];
   return count;
 }
+
+// Does the last axis of a reshape lie in the last one of its operand, element beside element?
+static bool reshape_keeps_lanes(const Instr *v) {
+  ReshapeAxis axes[2 * MAX_RANK];
+  const Type *from = &v->args[0]->type;
+  int count = ir_split_reshape(from, &v->type, axes), last = v->type.rank - 1;
+  if (count < 0 || from->rank == 0) return false;
+  if (v->type.dim[last] == 1) return true;
+  return count > 0 && axes[count - 1].to == last && axes[count - 1].from == from->rank - 1 &&
+         axes[count - 1].count == v->type.dim[last];
+}
+
+bool ir_keeps_lanes(const Instr *v) {
+  if (v->type.rank == 0) return false;
+  int last = v->type.rank - 1;
+  switch (v->op) {
+    case OP_SLICE:
+      return v->ints2[last] == 1 || v->type.dim[last] == 1;
+    case OP_TRANSPOSE:
+      return v->ints[last] == last || v->type.dim[last] == 1;
+    case OP_RESHAPE:
+      return reshape_keeps_lanes(v);
+    default:
+      return false;
+  }
+}

@@ -209,11 +209,11 @@ static void want_users(Wants *w, const Instr *v, const Instr *through, bool move
   for (int i = 0; i < val(through)->users.count; i++) {
     const Instr *user = val(through)->users.at[i];
     if (is_transparent(user))
-      want_users(w, v, user, moved || user->op == OP_RESHAPE);
+      want_users(w, v, user, moved || moves_elements(user));
     else if (feeds_only_dots(user))
       want_users(w, v, user, true);
     else
-      want(w, v, user, moved);
+      want(w, v, user, moved || moves_elements(user));
   }
 }
 

@@ -153,6 +153,17 @@ static void through_value(Walk *w, const Instr *v) {
     }
 }
 
+// Axes that stay whole keep what is wanted of them.
+static void through_reshape(Walk *w, const Instr *v) {
+  ReshapeAxis axes[2 * MAX_RANK];
+  Demand of[MAX_RANK];
+  int count = ir_split_reshape(&v->args[0]->type, &v->type, axes);
+  for (int i = 0; i < v->args[0]->type.rank; i++) of[i] = DEMAND_FULL;
+  for (int i = 0; i < count; i++)
+    if (axes[i].whole) of[axes[i].from] = val(v)->demand[axes[i].to];
+  for (int i = 0; i < v->args[0]->type.rank; i++) need_axis(w, v->args[0], i, of[i]);
+}
+
 static void through_copy(Walk *w, const Instr *v) {
   for (int k = 0; k < v->ref->type.rank; k++)
     need(w, &w->g->refs[v->ref->id].demand[k], DEMAND_FULL);
@@ -178,7 +189,7 @@ static void through(Walk *w, const Instr *v) {
         need_axis(w, v->args[0], (int)v->ints[i], val(v)->demand[i]);
       break;
     case OP_RESHAPE:
-      need_all(w, v->args[0]);
+      through_reshape(w, v);
       break;
     default:
       if (has_result(v) && op_info[v->op].class != OPC_CONTROL) {

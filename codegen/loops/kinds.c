@@ -19,6 +19,8 @@ bool unit_reshape(const Instr *v) {
   return true;
 }
 
+bool moves_elements(const Instr *v) { return v->op == OP_RESHAPE || ir_keeps_lanes(v); }
+
 // A window whose last axis is contiguous in the ref, or a single column.
 static bool load_is_vector(const Instr *v) {
   int rank = v->ref->type.rank;
@@ -47,7 +49,10 @@ bool is_transparent(const Instr *v) {
     case OP_LOAD:
       return v->type.rank > 0 && load_is_vector(v) && !ir_may_leave(v);
     case OP_RESHAPE:
-      return v->type.rank > 0 && unit_reshape(v);
+      return v->type.rank > 0 && (unit_reshape(v) || ir_keeps_lanes(v));
+    case OP_SLICE:
+    case OP_TRANSPOSE:
+      return ir_keeps_lanes(v);
     case OP_CAST:
       return v->type.rank > 0 && only_compared_with_index(v);
     default:

@@ -112,6 +112,7 @@ Dim dot_depth(const Instr *dot);               // extent of the axis that a plai
 bool is_row_scalar(const Instr *instr);        // one element a row
 bool is_transparent(const Instr *instr);       // evaluated where it is used
 bool unit_reshape(const Instr *instr);         // one that only adds or drops axes of 1
+bool moves_elements(const Instr *instr);       // a view (ir_keeps_lanes) or another reshape
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
 bool only_compared_with_index(const Instr *cast);
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
@@ -140,6 +141,8 @@ void size_arena(Gen *g);
 
 // snapshot.c
 void mark_snapshots(Gen *g, Region *region);  // values that are kept where they are computed
+// of two accesses of a ref: have they surely no element in common?
+bool windows_are_apart(const Instr *a, const Instr *b);
 // would it write what the load has yet to read for it?
 bool store_overtakes(const Instr *store, const Instr *load);
 

@@ -89,13 +89,19 @@ static bool move_reversed(Move *m, int part) {
   return true;
 }
 
+// A number that a statement computes has a variable only when all groups are there.
+static const Expr *shift_of(Gen *g, const Instr *v) {
+  bool known = v->op == OP_CONST || val(v)->scalar;
+  return known ? scalar_expr(g, v) : expr_symbol(&g->exprs, "shift");
+}
+
 // The elements that come round from the end of the axis, then those before.
 static bool move_rolled(Move *m, int part) {
   Gen *g = m->g;
   ExprPool *pool = &g->exprs;
   int axis = (int)m->v->ival;
   const Expr *extent = extent_expr(g, m->v->type.dim[axis]), *end = wanted(m, axis),
-             *by = expr_call(pool, "pk_idx_mod", scalar_expr(g, m->v->args[1]), extent, NULL);
+             *by = expr_call(pool, "pk_idx_mod", shift_of(g, m->v->args[1]), extent, NULL);
   for (int i = 0; i < m->v->type.rank; i++) {
     const Expr *count = wanted(m, i);
     if (i == axis) {
@@ -129,21 +135,17 @@ static bool move_concatenated(Move *m, int part) {
   return true;
 }
 
-// What lies inside; negative numbers of added elements take some away.
+// What lies inside.
 static bool move_padded(Move *m, int part) {
   Gen *g = m->g;
-  ExprPool *pool = &g->exprs;
   (void)part;
   for (int i = 0; i < m->v->type.rank; i++) {
-    int64_t before = m->v->ints[i], first = before > 0 ? before : 0;
-    const Expr *extent = extent_expr(g, m->v->args[0]->type.dim[i]), *end = wanted(m, i);
-    if (before != 0 || m->v->ints2[i] != 0)
-      end = expr_min(pool, end, expr_add(pool, extent, number(g, before)));
-    advance(g, &m->nest->to_at, number(g, first), m->to.stride[i]);
-    advance(g, &m->nest->from_at, number(g, first - before), m->from.stride[i]);
-    if (before != 0 || m->v->ints2[i] != 0)
-      end = at_least_zero(g, expr_sub(pool, end, number(g, first)));
-    add_axis(g, m->nest, end, m->to.stride[i], m->from.stride[i]);
+    const Expr *count = wanted(m, i), *before = number(g, m->v->ints[i]);
+    advance(g, &m->nest->to_at, before, m->to.stride[i]);
+    if (m->v->ints[i] != 0 || m->v->ints2[i] != 0)
+      count = expr_min(&g->exprs, extent_expr(g, m->v->args[0]->type.dim[i]),
+                       at_least_zero(g, expr_sub(&g->exprs, count, before)));
+    add_axis(g, m->nest, count, m->to.stride[i], m->from.stride[i]);
   }
   return true;
 }

@@ -56,7 +56,7 @@ static void need_of_argument(Scheduler *d, Need *n, const Instr *arg, bool align
     need_of_argument(d, n, arg->args[0], aligned && !stretches_rows(arg));
   } else if (arg->op == OP_CAST && is_transparent(arg)) {
     need_of_argument(d, n, arg->args[0], aligned);
-  } else if (arg->op == OP_RESHAPE && is_transparent(arg)) {
+  } else if (moves_elements(arg) && is_transparent(arg)) {
     need_of_argument(d, n, arg->args[0], false);
   } else if (arg->op == OP_LOAD && is_transparent(arg)) {
     need_group(n, d->last_store[arg->ref->id], !(aligned && ir_window_is_full(arg)));
@@ -79,8 +79,24 @@ static void mark_reads(Scheduler *d, const Instr *arg, int group, bool aligned) 
   if (arg->op == OP_LOAD && (is_transparent(arg) || val(arg)->group == NULL))
     mark_read(d, arg, group, aligned);
   if (!is_transparent(arg) && !feeds_only_dots(arg)) return;
-  aligned = aligned && arg->op != OP_RESHAPE && !(arg->op == OP_BROADCAST && stretches_rows(arg));
+  aligned = aligned && !moves_elements(arg) && !(arg->op == OP_BROADCAST && stretches_rows(arg));
   for (int i = 0; i < arg->nargs; i++) mark_reads(d, arg->args[i], group, aligned);
+}
+
+// Does a group store to elements that v accesses, for all that is known?
+static bool stores_there(const Group *group, const Instr *v) {
+  if (group->kind != GROUP_ROWS) return true;
+  for (int s = 0; s < group->steps.count; s++)
+    for (int m = 0; m < group->steps.at[s].members.count; m++) {
+      const Instr *other = group->steps.at[s].members.at[m];
+      if (other->op == OP_STORE && other->ref == v->ref && !windows_are_apart(other, v))
+        return true;
+    }
+  for (int i = 0; i < group->scalars.count; i++) {
+    const Instr *other = group->scalars.at[i];
+    if (other->op == OP_STORE && other->ref == v->ref && !windows_are_apart(other, v)) return true;
+  }
+  return false;
 }
 
 static Need needs(Scheduler *d, const Instr *v) {
@@ -91,10 +107,13 @@ static Need needs(Scheduler *d, const Instr *v) {
     need_of_argument(d, &n, dot.b, false);
     return n;
   }
-  for (int i = first_read(v); i < v->nargs; i++) need_of_argument(d, &n, v->args[i], is_fusable(v));
+  bool reads_aligned = is_fusable(v) && !moves_elements(v);
+  for (int i = first_read(v); i < v->nargs; i++) need_of_argument(d, &n, v->args[i], reads_aligned);
   if (v->op != OP_LOAD && v->op != OP_STORE) return n;
   bool full = ir_window_is_full(v);
-  need_group(&n, d->last_store[v->ref->id], !full);
+  int last = d->last_store[v->ref->id];
+  need_group(&n, last,
+             !full && last >= 0 && (v->op == OP_LOAD || stores_there(d->s->groups.at[last], v)));
   need_group(&n, d->last_open[v->ref->id], true);
   if (v->op == OP_STORE) {
     need_group(&n, d->last_read[v->ref->id], !full);
@@ -127,7 +146,8 @@ static Group *insert_group(Scheduler *d, GroupKind kind, Instr *instr, int at) {
 
 static void note_effects(Scheduler *d, Instr *v, Group *group) {
   val(v)->group = group;
-  for (int i = first_read(v); i < v->nargs; i++) mark_reads(d, v->args[i], group->index, true);
+  for (int i = first_read(v); i < v->nargs; i++)
+    mark_reads(d, v->args[i], group->index, !moves_elements(v));
   if (v->op == OP_LOAD) mark_read(d, v, group->index, true);
   if (v->op != OP_STORE) return;
   int ref = v->ref->id;

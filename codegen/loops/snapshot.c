@@ -6,7 +6,7 @@ static int last_use(const Instr *v) {
   int last = val(v)->position;
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
-    bool passes_on = user->op == OP_BROADCAST || user->op == OP_RESHAPE ||
+    bool passes_on = user->op == OP_BROADCAST || moves_elements(user) ||
                      only_compared_with_index(user) || feeds_only_dots(user);
     int at = passes_on ? last_use(user) : val(user)->position;
     if (val(user)->region != val(v)->region && at > last)
@@ -50,8 +50,8 @@ static bool reads_ahead(const Instr *load, const Instr *store) {
   return true;
 }
 
-// Are the windows sure to have no element in common?
-static bool are_apart(const Instr *load, const Instr *store) {
+// Are the windows of two accesses of a ref sure to have no element in common?
+bool windows_are_apart(const Instr *load, const Instr *store) {
   for (int k = 0; k < load->ref->type.rank; k++) {
     const Instr *first = load, *second = store;
     int64_t a, b;
@@ -81,7 +81,7 @@ static bool is_bare(const Instr *v, const Instr *load) {
 
 // Would the store write elements of the load's window before it has read them?
 bool store_overtakes(const Instr *store, const Instr *load) {
-  if (are_apart(load, store)) return false;
+  if (windows_are_apart(load, store)) return false;
   if (!reads_ahead(load, store)) return true;
   for (int i = store->ref->type.rank; i < store->nargs; i++)
     if (reaches(store->args[i], load) && !is_bare(store->args[i], load)) return true;
@@ -133,7 +133,7 @@ static void mark_forced(Region *region) {
       force(dot_shape(v).a);
       force(dot_shape(v).b);
     }
-    if (v->type.rank > 0 && unit_reshape(v)) {
+    if (v->type.rank > 0 && unit_reshape(v) && !ir_keeps_lanes(v)) {
       Instr *from = v->args[0];
       bool turns_rows_to_lanes = from->op == OP_LOAD && is_row_scalar(from) && !is_row_scalar(v);
       if (turns_rows_to_lanes) val(from)->snapshot = true;

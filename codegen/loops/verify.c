@@ -157,7 +157,7 @@ static void use_in_place(Verifier *x, const Use *u, const Instr *v, bool aligned
     return;
   }
   bool stretched = v->op == OP_BROADCAST && stretches_rows(v);
-  use_all(x, u, v, aligned && v->op != OP_RESHAPE && !stretched, moved || v->op == OP_RESHAPE);
+  use_all(x, u, v, aligned && !moves_elements(v) && !stretched, moved || moves_elements(v));
 }
 
 static void use(Verifier *x, const Use *u, const Instr *arg, bool aligned, bool moved) {
@@ -200,7 +200,7 @@ static void see_uses(Verifier *x, const Instr *v, const Group *group, int step) 
   if (v->op == OP_DOT && group->kind == GROUP_ROWS)
     use_dot(x, &u);
   else
-    use_all(x, &u, v, group->kind == GROUP_ROWS, false);
+    use_all(x, &u, v, group->kind == GROUP_ROWS && !moves_elements(v), moves_elements(v));
   note_accesses(x, v, group, step);
 }
 

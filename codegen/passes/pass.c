@@ -11,6 +11,10 @@ const Pass passes[] = {
      expand_pipelines},
     {'m', "unmask", "turn masked loads into loads and selections, keep masks false outside the ref",
      unmask},
+    {'v', "moves",
+     "take slices and reshapes to what is sliced, stores to the parts that are put "
+     "together",
+     move_moves},
     {'s', "simplify",
      "fold constants, drop what changes nothing, share equal values, remove dead ones", simplify},
     {'c', "canonicalise", "bring dots and reductions to the forms that have loops", canonicalise},

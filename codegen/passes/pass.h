@@ -17,6 +17,7 @@ extern const int pass_count;
 
 // The passes, one a file.
 void unmask(Kernel *k, Buf *notes);
+void move_moves(Kernel *k, Buf *notes);
 void simplify(Kernel *k, Buf *notes);
 void canonicalise(Kernel *k, Buf *notes);
 void widen_blocks(Kernel *k, Buf *notes);

@@ -1,0 +1,499 @@
+// Pass `moves`: slices, reshapes and transposes go to the leaves of what computes their operand,
+// concatenations to the stores of what they become part of.
+//
+// Wants nothing. Keeps: every bit that stores see, their order, and the number of operations: only
+// what nothing else reads is computed at other indices instead. Breaks nothing. So a value that is
+// only taken apart or put together never lies in memory, and loops over it are one.
+#include "codegen/passes/pass.h"
+
+#include <string.h>
+
+typedef struct {
+  int uses;
+  bool cut_up;  // read by slices alone, which together are no more than it
+  const Region *home;
+  LIST(const Instr *) users;
+} Known;
+
+typedef struct {
+  Kernel *k;
+  Region *region;  // being rebuilt
+  Known *known;    // by instruction's id; later ones are this pass' own, with one use
+  int count;
+  int pushed, split, rolled, multiplied;
+} Mover;
+
+// ---- what is known of uses
+
+static void note_region(Mover *m, Region *region);
+
+static void note_instr(Mover *m, Region *region, Instr *v) {
+  m->known[v->id].home = region;
+  for (int i = 0; i < v->nargs; i++) {
+    m->known[v->args[i]->id].uses++;
+    LIST_PUSH(m->k->arena, &m->known[v->args[i]->id].users, v);
+  }
+  for (int r = 0; r < 2; r++)
+    if (v->regions[r]) note_region(m, v->regions[r]);
+}
+
+static void note_region(Mover *m, Region *region) {
+  for (int i = 0; i < region->instrs.count; i++) note_instr(m, region, region->instrs.at[i]);
+}
+
+// The axis along which alone a slice takes a part, or -1.
+static int sliced_axis(const Instr *slice) {
+  const Type *from = &slice->args[0]->type;
+  int axis = -1;
+  for (int i = 0; i < from->rank; i++) {
+    if (slice->ints[i] == 0 && slice->ints2[i] == 1 && slice->type.dim[i] == from->dim[i]) continue;
+    if (axis >= 0 || !dim_is_const(from->dim[i])) return -1;
+    axis = i;
+  }
+  return axis;
+}
+
+static bool is_cut_up(const Known *known, const Instr *v) {
+  int axis = -1;
+  Dim elements = 0;
+  for (int i = 0; i < known->users.count; i++) {
+    const Instr *user = known->users.at[i];
+    if (user->op != OP_SLICE || sliced_axis(user) < 0) return false;
+    if (axis >= 0 && axis != sliced_axis(user)) return false;
+    axis = sliced_axis(user);
+    elements += user->type.dim[axis];
+  }
+  return axis >= 0 && elements <= v->type.dim[axis];
+}
+
+static void note_cut_up(Instr *v, void *context) {
+  Known *known = &((Mover *)context)->known[v->id];
+  known->cut_up = is_cut_up(known, v);
+}
+
+// May v be computed at other indices, in place of where it is?
+static bool may_move(const Mover *m, const Instr *v) {
+  if (!op_is_elementwise(v->op) || v->type.rank == 0) return false;
+  if (v->id >= m->count) return true;
+  const Known *known = &m->known[v->id];
+  return known->home == m->region && (known->uses == 1 || known->cut_up);
+}
+
+// ---- new instructions
+
+static Instr *copy_of(Mover *m, const Instr *v) {
+  Instr *copy = ir_new(m->k, v->op, v->type, v->span, v->nargs, v->args);
+  int id = copy->id;
+  Instr **args = copy->args;
+  *copy = *v;
+  copy->id = id;
+  copy->args = args;
+  return copy;
+}
+
+static bool takes_all(const Instr *slice, const Instr *v) {
+  if (!type_same_shape(&slice->type, &v->type)) return false;
+  for (int i = 0; i < v->type.rank; i++)
+    if (slice->ints[i] != 0 || slice->ints2[i] != 1) return false;
+  return true;
+}
+
+static Instr *view_of(Mover *m, const Instr *view, Instr *v);
+
+// The part of a concatenation that a slice lies in, sliced; or NULL: it lies in several.
+static Instr *slice_of_part(Mover *m, const Instr *slice, const Instr *concat) {
+  int axis = (int)concat->ival;
+  int64_t first = slice->ints[axis], step = slice->ints2[axis], count = slice->type.dim[axis],
+          at = 0;
+  if (!dim_is_const(count) || count == 0) return NULL;
+  for (int i = 0; i < concat->nargs; i++) {
+    Dim extent = concat->args[i]->type.dim[axis];
+    if (!dim_is_const(extent)) return NULL;
+    if (first >= at && first + (count - 1) * step < at + extent) {
+      Instr *inner = copy_of(m, slice);
+      if (concat->args[i]->id < m->count) m->known[concat->args[i]->id].uses++;
+      inner->ints[axis] = first - at;
+      return view_of(m, inner, concat->args[i]);
+    }
+    at += extent;
+  }
+  return NULL;
+}
+
+// Is axis i of a broadcast one that repeats the same elements?
+static bool is_stretched(const Instr *broadcast, int i) {
+  const Type *from = &broadcast->args[0]->type;
+  int axis = i - (broadcast->type.rank - from->rank);
+  return axis < 0 || from->dim[axis] != broadcast->type.dim[i];
+}
+
+// The shape of which a reshape of a broadcast is the broadcast. False: an axis of it is made of
+// stretched ones and of others.
+static bool shape_before(const Instr *reshape, const Instr *broadcast, Type *before) {
+  ReshapeAxis axes[2 * MAX_RANK];
+  int count = ir_split_reshape(&broadcast->type, &reshape->type, axes);
+  bool seen[MAX_RANK] = {false}, stretched[MAX_RANK] = {false};
+  *before = reshape->type;
+  for (int i = 0; i < count; i++) {
+    bool here = is_stretched(broadcast, axes[i].from);
+    int to = axes[i].to;
+    if (seen[to] && stretched[to] != here) return false;
+    seen[to] = true;
+    stretched[to] = here;
+    if (here) before->dim[to] = 1;
+  }
+  return count >= 0;
+}
+
+static Instr *reshape_before(Mover *m, const Instr *reshape, const Instr *broadcast) {
+  Type before;
+  if (broadcast->args[0]->type.rank == 0 || !shape_before(reshape, broadcast, &before)) return NULL;
+  Instr *inner = copy_of(m, reshape);
+  inner->type = before;
+  Instr *v = view_of(m, inner, broadcast->args[0]);
+  Type type = reshape->type;
+  type.dtype = v->type.dtype;
+  return ir_add(m->k, m->region, OP_BROADCAST, type, reshape->span, 1, v);
+}
+
+// What a view gives of v.
+static Instr *view_of(Mover *m, const Instr *view, Instr *v) {
+  Type type = view->type;
+  type.dtype = v->type.dtype;
+  if (view->op == OP_SLICE && takes_all(view, v)) return v;
+  if (v->op == OP_BROADCAST && v->args[0]->type.rank == 0)
+    return ir_add(m->k, m->region, OP_BROADCAST, type, v->span, 1, v->args[0]);
+  if (view->op == OP_SLICE && v->op == OP_CONCAT) {
+    Instr *part = slice_of_part(m, view, v);
+    if (part) return part;
+  }
+  if (view->op == OP_RESHAPE && v->op == OP_BROADCAST) {
+    Instr *before = reshape_before(m, view, v);
+    if (before) return before;
+  }
+  Instr *result = copy_of(m, may_move(m, v) ? v : view);
+  result->type = type;
+  if (may_move(m, v))
+    for (int i = 0; i < v->nargs; i++) result->args[i] = view_of(m, view, v->args[i]);
+  else
+    result->args[0] = v;
+  return ir_append(m->k, m->region, result);
+}
+
+// ---- views go up
+
+// Vectors stay vectors, and rows of one element may become some: a view that has elements of rows
+// as rows stays where it is.
+static bool keeps_vectors(const Instr *view) {
+  const Type *from = &view->args[0]->type, *to = &view->type;
+  ReshapeAxis axes[2 * MAX_RANK];
+  if (from->rank == 0 || to->rank == 0) return false;
+  bool vectors = to->dim[to->rank - 1] != 1, before = from->dim[from->rank - 1] != 1;
+  if (view->op == OP_RESHAPE && !before && vectors) return ir_split_reshape(from, to, axes) >= 0;
+  return ir_keeps_lanes(view) && (vectors || !before);
+}
+
+// A view of what may move becomes that, of views.
+static void push_view(Mover *m, Instr *view) {
+  Instr *v = view->args[0];
+  bool whole = v->op == OP_CONCAT && view->op == OP_SLICE;
+  if (!keeps_vectors(view) || !(may_move(m, v) || whole)) return;
+  Instr *better = view_of(m, view, v);
+  if (better->op == view->op && better->args[0] == v) return;
+  m->pushed++;
+  view->op = OP_BROADCAST;
+  view->nargs = 1;
+  view->args[0] = better;
+}
+
+// ---- stores of what is put together: one for each part
+
+// The concatenation that a value consists of, at each index alike; or NULL.
+static const Instr *concat_in(const Mover *m, const Instr *v) {
+  if (v->op == OP_CONCAT) return v;
+  if (!may_move(m, v)) return NULL;
+  for (int i = 0; i < v->nargs; i++) {
+    const Instr *found = concat_in(m, v->args[i]);
+    if (found) return found;
+  }
+  return NULL;
+}
+
+// The axis of the ref that axis `axis` of the window lies on.
+static int window_axis(const Instr *store, int axis) {
+  int k = 0;
+  for (;; k++)
+    if (!store->window.squeeze[k] && axis-- == 0) return k;
+}
+
+// Does a block surely end with its array along axis `k` of the ref? What is stored in parts must
+// not overhang.
+static bool never_overhangs(const Ref *ref, int k) {
+  if (!ref_is_operand(ref)) return true;
+  int a = 0;
+  for (;; a++)
+    if (!ref->squeeze[a] && k-- == 0) break;
+  return ref->at == AT_BLOCK && ref->space != SPACE_ANY && ref->array.dim[a] == ref->block[a] &&
+         ir_is_const(ir_yielded(ref->index_map, a), 0);
+}
+
+// Parts of rows have to be worth a loop of their own.
+static bool may_split(const Instr *store, const Instr *concat) {
+  enum { SHORT = 8 };
+  int axis = (int)concat->ival, k = window_axis(store, axis);
+  if (ir_mask(store) || (store->flags & INSTR_OPEN) || !ir_axis_is_inside(store, k)) return false;
+  for (int i = 0; i < concat->nargs; i++) {
+    Dim extent = concat->args[i]->type.dim[axis];
+    bool is_short = axis == concat->type.rank - 1 && extent < SHORT;
+    if (!dim_is_const(extent) || extent == 0 || is_short) return false;
+  }
+  return never_overhangs(store->ref, k);
+}
+
+static Instr *part_start(Mover *m, const Instr *store, int k, int64_t offset) {
+  Instr *start = store->args[k];
+  int64_t by = offset * store->window.stride[k];
+  if (by == 0) return start;
+  if (start->op == OP_CONST)
+    return ir_const_int(m->k, m->region, DT_I64, start->ival + by, store->span);
+  return ir_add(m->k, m->region, OP_ADD, start->type, store->span, 2, start,
+                ir_const_int(m->k, m->region, DT_I64, by, store->span));
+}
+
+static bool split_store(Mover *m, const Instr *store) {
+  Instr *value = ir_store_value(store);
+  const Instr *concat = value->type.rank ? concat_in(m, value) : NULL;
+  if (!concat || !may_split(store, concat)) return false;
+  int axis = (int)concat->ival, k = window_axis(store, axis);
+  Instr slice = {.op = OP_SLICE, .type = value->type, .span = value->span};
+  Instr **parts = NEW_ARRAY(m->k->arena, Instr *, concat->nargs);
+  for (int i = 0; i < value->type.rank; i++) slice.ints2[i] = 1;
+  for (int i = 0; i < concat->nargs; i++) {
+    slice.type.dim[axis] = concat->args[i]->type.dim[axis];
+    slice.nargs = 1;
+    slice.args = &value;
+    parts[i] = view_of(m, &slice, value);
+    slice.ints[axis] += slice.type.dim[axis];
+  }
+  int64_t at = 0;
+  for (int i = 0; i < concat->nargs; i++) {
+    Instr *part = copy_of(m, store);
+    part->args[k] = part_start(m, store, k, at);
+    part->args[store->ref->type.rank] = parts[i];
+    part->window.size[k] = parts[i]->type.dim[axis];
+    ir_append(m->k, m->region, part);
+    at += parts[i]->type.dim[axis];
+  }
+  m->split++;
+  return true;
+}
+
+// ---- parts that differ in a number only are one value, in which that follows from the index
+
+static bool is_same(const Instr *a, const Instr *b) {
+  return a == b || (a->op == OP_RESHAPE && b->op == OP_RESHAPE && a->args[0] == b->args[0] &&
+                    type_same_shape(&a->type, &b->type));
+}
+
+static const Instr *number_in(const Instr *v) {
+  return v->op == OP_BROADCAST && v->args[0]->op == OP_CONST && is_integer(v->type.dtype)
+             ? v->args[0]
+             : NULL;
+}
+
+typedef struct {
+  Mover *m;
+  int axis, count;
+} Roll;
+
+static Type rolled_type(const Roll *r, const Instr *part) {
+  Type t = part->type;
+  t.dim[r->axis] = r->count;
+  return t;
+}
+
+static Instr *filled(const Roll *r, Type type, int64_t value, Span span) {
+  Mover *m = r->m;
+  Instr *c = ir_const_int(m->k, m->region, type.dtype, value, span);
+  return ir_add(m->k, m->region, OP_BROADCAST, type, span, 1, c);
+}
+
+// Numbers that lie evenly apart.
+static Instr *roll_numbers(const Roll *r, Instr *const *parts) {
+  Mover *m = r->m;
+  const Instr *first = number_in(parts[0]), *second = number_in(parts[1]);
+  if (!first || !second) return NULL;
+  int64_t step = second->ival - first->ival;
+  for (int i = 2; i < r->count; i++) {
+    const Instr *c = number_in(parts[i]);
+    if (!c || c->ival != first->ival + i * step) return NULL;
+  }
+  Type type = rolled_type(r, parts[0]);
+  Span span = parts[0]->span;
+  Instr *v = ir_add(m->k, m->region, OP_IOTA, type, span, 0);
+  v->ival = r->axis;
+  v = ir_add(m->k, m->region, OP_MUL, type, span, 2, v, filled(r, type, step, span));
+  return ir_add(m->k, m->region, OP_ADD, type, span, 2, v, filled(r, type, first->ival, span));
+}
+
+// The first part may do without an operation that would change nothing: a shift by 0.
+static bool shifts_by_nothing(const Roll *r, Instr *const *parts) {
+  Op op = parts[1]->op;
+  return r->count > 1 && (op == OP_SHR || op == OP_USHR || op == OP_SHL) && parts[0]->op != op;
+}
+
+static Instr *roll(const Roll *r, Instr *const *parts);
+
+static Instr *roll_operation(const Roll *r, Instr *const *parts) {
+  Mover *m = r->m;
+  const Instr *like = parts[r->count - 1];
+  bool bare = shifts_by_nothing(r, parts);
+  for (int i = bare; i < r->count; i++)
+    if (!may_move(m, parts[i]) || parts[i]->op != like->op || parts[i]->flags != like->flags ||
+        parts[i]->type.dtype != like->type.dtype)
+      return NULL;
+  Instr *args[4], **column = NEW_ARRAY(m->k->arena, Instr *, r->count);
+  for (int a = 0; a < like->nargs; a++) {
+    for (int i = bare; i < r->count; i++) column[i] = parts[i]->args[a];
+    if (bare) column[0] = a == 0 ? parts[0] : filled(r, parts[0]->type, 0, parts[0]->span);
+    for (int i = 0; i < r->count; i++)
+      if (column[i]->type.dtype != column[0]->type.dtype) return NULL;
+    args[a] = roll(r, column);
+    if (!args[a]) return NULL;
+  }
+  Instr *v = copy_of(m, like);
+  v->type = rolled_type(r, like);
+  memcpy(v->args, args, (size_t)v->nargs * sizeof *args);
+  return ir_append(m->k, m->region, v);
+}
+
+static Instr *roll(const Roll *r, Instr *const *parts) {
+  bool same = true;
+  for (int i = 1; i < r->count; i++) same = same && is_same(parts[0], parts[i]);
+  if (same)
+    return ir_add(r->m->k, r->m->region, OP_BROADCAST, rolled_type(r, parts[0]), parts[0]->span, 1,
+                  parts[0]);
+  Instr *numbers = roll_numbers(r, parts);
+  return numbers ? numbers : roll_operation(r, parts);
+}
+
+static void roll_concat(Mover *m, Instr *concat) {
+  Roll r = {m, (int)concat->ival, concat->nargs};
+  for (int i = 0; i < concat->nargs; i++)
+    if (concat->args[i]->type.dim[r.axis] != 1 || !may_move(m, concat->args[i])) return;
+  if (concat->nargs < 2 || r.axis == concat->type.rank - 1) return;
+  Instr *v = roll(&r, concat->args);
+  if (!v) return;
+  m->rolled++;
+  concat->op = OP_BROADCAST;
+  concat->nargs = 1;
+  concat->args[0] = v;
+  concat->ival = 0;
+}
+
+// ---- regions
+
+// ---- a dot that adds nothing up is a product of its operands, moved to the indices of its result
+
+static int axis_of(const int8_t *labels, int rank, int8_t label) {
+  for (int i = 0; i < rank; i++)
+    if (labels[i] == label) return i;
+  return -1;
+}
+
+// Have all axes that go one element, and is each label on one axis?
+static bool adds_nothing(const Instr *dot, const Instr *operand, const int8_t *labels) {
+  const Type *t = &operand->type;
+  for (int i = 0; i < t->rank; i++) {
+    bool kept = axis_of(dot->labels.out, dot->type.rank, labels[i]) >= 0;
+    if (axis_of(labels, t->rank, labels[i]) != i || (!kept && t->dim[i] != 1)) return false;
+  }
+  return true;
+}
+
+// An operand with the axes of the result.
+static Instr *spread(Mover *m, const Instr *dot, Instr *v, const int8_t *labels) {
+  Type turned = {.dtype = v->type.dtype, .rank = v->type.rank}, flat = dot->type, all = dot->type;
+  int64_t order[MAX_RANK];
+  int kept = 0;
+  bool ordered = true;
+  for (int i = 0; i < flat.rank; i++) {
+    int axis = axis_of(labels, v->type.rank, dot->labels.out[i]);
+    flat.dim[i] = axis < 0 ? 1 : v->type.dim[axis];
+    if (axis < 0) continue;
+    ordered = ordered && (kept == 0 || order[kept - 1] < axis);
+    order[kept++] = axis;
+  }
+  for (int i = 0; i < v->type.rank; i++)
+    if (axis_of(dot->labels.out, dot->type.rank, labels[i]) < 0) order[kept++] = i;
+  for (int i = 0; i < turned.rank; i++) turned.dim[i] = v->type.dim[order[i]];
+  flat.dtype = v->type.dtype;
+  if (!ordered) {
+    v = ir_add(m->k, m->region, OP_TRANSPOSE, turned, dot->span, 1, v);
+    memcpy(v->ints, order, sizeof order);
+  }
+  if (!type_same_shape(&v->type, &flat))
+    v = ir_add(m->k, m->region, OP_RESHAPE, flat, dot->span, 1, v);
+  flat.dtype = dot->type.dtype;
+  if (v->type.dtype != flat.dtype) v = ir_add(m->k, m->region, OP_CAST, flat, dot->span, 1, v);
+  return type_same_shape(&all, &flat) ? v
+                                      : ir_add(m->k, m->region, OP_BROADCAST, all, dot->span, 1, v);
+}
+
+static void multiply(Mover *m, Instr *dot) {
+  const DType t = dot->type.dtype;
+  Instr *a = dot->args[0], *b = dot->args[1];
+  bool sums = t == dtype_accum(a->type.dtype) && t == dtype_accum(b->type.dtype);
+  if (dot_shape(dot).matrices || dot->type.rank == 0 || !sums) return;
+  if (!adds_nothing(dot, a, dot->labels.a) || !adds_nothing(dot, b, dot->labels.b)) return;
+  Instr *args[] = {spread(m, dot, a, dot->labels.a), spread(m, dot, b, dot->labels.b), NULL};
+  if (is_float(t)) {  // sums begin with 0, which a product of -0 leaves as it is
+    Instr *zero = ir_const_float(m->k, m->region, t, 0, dot->span);
+    args[2] = ir_add(m->k, m->region, OP_BROADCAST, dot->type, dot->span, 1, zero);
+  }
+  dot->op = is_float(t) ? OP_FMA : OP_MUL;
+  dot->nargs = is_float(t) ? 3 : 2;
+  dot->args = NEW_ARRAY(m->k->arena, Instr *, 3);
+  memcpy(dot->args, args, sizeof args);
+  memset(&dot->labels, 0, sizeof dot->labels);
+  m->multiplied++;
+}
+
+// What a view has become.
+static Instr *latest(Instr *v) {
+  while (v->op == OP_BROADCAST && v->type.dtype == v->args[0]->type.dtype &&
+         type_same_shape(&v->type, &v->args[0]->type))
+    v = v->args[0];
+  return v;
+}
+
+static void move_region(Mover *m, Region *region) {
+  Region old = *region, *outer = m->region;
+  memset(&region->instrs, 0, sizeof region->instrs);
+  m->region = region;
+  for (int i = 0; i < old.instrs.count; i++) {
+    Instr *v = old.instrs.at[i];
+    for (int a = 0; a < v->nargs; a++) v->args[a] = latest(v->args[a]);
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) move_region(m, v->regions[r]);
+    if (v->op == OP_SLICE || v->op == OP_RESHAPE || v->op == OP_TRANSPOSE) push_view(m, v);
+    if (v->op == OP_DOT) multiply(m, v);
+    if (v->op == OP_CONCAT) roll_concat(m, v);
+    if (v->op != OP_STORE || !split_store(m, v)) ir_append(m->k, region, v);
+  }
+  m->region = outer;
+}
+
+void move_moves(Kernel *k, Buf *notes) {
+  Mover m = {.k = k, .count = k->next_id};
+  m.known = NEW_ARRAY(k->arena, Known, k->next_id + 1);
+  note_region(&m, k->body);
+  ir_walk(k->body, note_cut_up, &m);
+  move_region(&m, k->body);
+  if (m.multiplied > 0 && notes)
+    buf_printf(notes, "moves: %d dots that add nothing up as products\n", m.multiplied);
+  if (m.pushed + m.split + m.rolled > 0 && notes)
+    buf_printf(notes,
+               "moves: %d views to their leaves, %d stores in parts, %d lists of parts as one\n",
+               m.pushed, m.split, m.rolled);
+}
