@@ -155,7 +155,6 @@ void emit_scalar(CWriter *w, Instr *instr);
 
 // nest.c: moves of elements with a stride at each end
 void emit_nests(CWriter *w, Instr *move);
-void put_nest(CWriter *w, const Nest *nest, const Place *to, const Place *from);
 
 // region.c
 void emit_region(CWriter *w, const Schedule *schedule);

@@ -36,7 +36,7 @@ static void put_squares(CWriter *w, const Nest *n, int column, const Ends *e) {
        expr_text(across->count));
 }
 
-void put_nest(CWriter *w, const Nest *n, const Place *to, const Place *from) {
+static void put_nest(CWriter *w, const Nest *n, const Place *to, const Place *from) {
   Gen *g = w->g;
   Ends e = {*to, *from};
   e.to.offset = expr_add(&g->exprs, e.to.offset, n->to_at);
@@ -107,15 +107,21 @@ static void put_pads(CWriter *w, const Instr *v, const Place *to) {
   }
 }
 
+static const Expr *shift_of(Gen *g, const Instr *roll) {
+  const Expr *extent = extent_expr(g, roll->type.dim[roll->ival]);
+  return expr_call(&g->exprs, "pk_idx_mod", scalar_expr(g, roll->args[1]), extent, NULL);
+}
+
 void emit_nests(CWriter *w, Instr *v) {
   Gen *g = w->g;
+  const Expr *shift = v->op == OP_ROLL ? shift_of(g, v) : NULL;
   Place to, from;
   REQUIRE(place_of(g, v, &to));
   if (v->op == OP_PAD) put_pads(w, v, &to);
   for (int part = 0; part < nest_count(v); part++) {
     Nest n;
     REQUIRE(place_of(g, v->args[v->op == OP_CONCAT ? part : 0], &from) &&
-            move_nest(g, v, part, &n));
+            move_nest(g, v, part, shift, &n));
     put_nest(w, &n, &to, &from);
   }
 }

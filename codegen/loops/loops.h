@@ -204,8 +204,9 @@ typedef struct {
   const Expr *to_at, *from_at;
 } Nest;
 int nest_count(const Instr *move);  // parts it consists of
-// One of them. false: it is none, or the elements change on their way.
-bool move_nest(Gen *g, const Instr *move, int part, Nest *nest);
+// One of them. shift: of a roll, in [0, extent). false: it is none, or the elements change on their
+// way.
+bool move_nest(Gen *g, const Instr *move, int part, const Expr *shift, Nest *nest);
 bool nest_has_rows(const Nest *nest);  // the elements of its last axis are neighbours at both ends
 // The axis along which they are neighbours where they come from, if square blocks pay; or -1.
 int nest_column(const Nest *nest);

@@ -119,7 +119,7 @@ static Method method_of_move(Gen *g, const Instr *v, Method otherwise) {
   bool rows = true;
   for (int part = 0; part < nest_count(v); part++) {
     Nest n;
-    if (!move_nest(g, v, part, &n)) return otherwise;
+    if (!move_nest(g, v, part, expr_symbol(&g->exprs, "shift"), &n)) return otherwise;
     rows = rows && (nest_has_rows(&n) || nest_column(&n) >= 0);
   }
   return rows ? METHOD_ROWS : METHOD_STRIDED;

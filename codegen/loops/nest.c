@@ -31,6 +31,7 @@ static const Expr *at_least_zero(Gen *g, const Expr *e) {
 typedef struct {
   Gen *g;
   const Instr *v;
+  const Expr *shift;
   Place to, from;
   Nest *nest;
 } Move;
@@ -89,19 +90,12 @@ static bool move_reversed(Move *m, int part) {
   return true;
 }
 
-// A number that a statement computes has a variable only when all groups are there.
-static const Expr *shift_of(Gen *g, const Instr *v) {
-  bool known = v->op == OP_CONST || val(v)->scalar;
-  return known ? scalar_expr(g, v) : expr_symbol(&g->exprs, "shift");
-}
-
 // The elements that come round from the end of the axis, then those before.
 static bool move_rolled(Move *m, int part) {
   Gen *g = m->g;
   ExprPool *pool = &g->exprs;
   int axis = (int)m->v->ival;
-  const Expr *extent = extent_expr(g, m->v->type.dim[axis]), *end = wanted(m, axis),
-             *by = expr_call(pool, "pk_idx_mod", shift_of(g, m->v->args[1]), extent, NULL);
+  const Expr *extent = extent_expr(g, m->v->type.dim[axis]), *end = wanted(m, axis), *by = m->shift;
   for (int i = 0; i < m->v->type.rank; i++) {
     const Expr *count = wanted(m, i);
     if (i == axis) {
@@ -178,11 +172,11 @@ int nest_count(const Instr *v) {
   return v->op == OP_ROLL ? 2 : 1;
 }
 
-bool move_nest(Gen *g, const Instr *v, int part, Nest *nest) {
+bool move_nest(Gen *g, const Instr *v, int part, const Expr *shift, Nest *nest) {
   const Instr *from = v->args[v->op == OP_CONCAT ? part : 0];
   const Expr *zero = number(g, 0);
   *nest = (Nest){.to_at = zero, .from_at = zero};
-  Move m = {.g = g, .v = v, .nest = nest};
+  Move m = {.g = g, .v = v, .shift = shift, .nest = nest};
   MoveOf move = move_of(v->op);
   if (!move || !layout_of(g, v, &m.to) || !layout_of(g, from, &m.from)) return false;
   nest->bytes = dtype_bytes(m.to.element);
