@@ -118,16 +118,27 @@ static Ref *own_scratch(Lower *l, const Ref *input, const char *what, Space spac
   return ref;
 }
 
-// The first step of those that scratch lives through; NULL: every step is.
+static Instr *grid_scalar(Lower *l, Op op, int axis, Span span) {
+  Instr *v = emit(l, op, type_scalar(DT_I64), span, 0, NULL);
+  v->ival = axis;
+  return v;
+}
+
+// The first step of those that scratch lives through: all later axes begin again, and so does each
+// axis before them up to a parallel one that has more than one index. NULL: every step is.
 static Instr *first_step(Lower *l, Span span) {
   Type truth = type_scalar(DT_BOOL);
   Instr *first = NULL;
   for (int i = 0; i < l->k->grid.count; i++) {
-    if (l->k->grid.at[i].parallel) continue;
-    Instr *axis = emit(l, OP_AXIS, type_scalar(DT_I64), span, 0, NULL);
-    axis->ival = i;
-    Instr *begins = emit2(l, OP_EQ, truth, span, axis, index_const(l, 0, span));
-    first = first ? emit2(l, OP_AND, truth, span, first, begins) : begins;
+    if (!l->k->grid.at[i].parallel) {
+      Instr *axis = grid_scalar(l, OP_AXIS, i, span);
+      Instr *begins = emit2(l, OP_EQ, truth, span, axis, index_const(l, 0, span));
+      first = first ? emit2(l, OP_AND, truth, span, first, begins) : begins;
+    } else if (first) {
+      Instr *extent = grid_scalar(l, OP_EXTENT, i, span);
+      Instr *moves = emit2(l, OP_GT, truth, span, extent, index_const(l, 1, span));
+      first = emit2(l, OP_OR, truth, span, moves, first);
+    }
   }
   return first;
 }
