@@ -94,7 +94,9 @@ class Tree:
 
     def copy(self):
         names = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], stdout=subprocess.PIPE, check=True).stdout
-        for name in names.decode().split("\n"):
+        names = set(names.decode().split("\n"))
+        self.remove_others(names)
+        for name in sorted(names):
             source, target = os.path.join(ROOT, name), os.path.join(self.folder, name)
             if not os.path.isfile(source):
                 continue
@@ -107,6 +109,15 @@ class Tree:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copyfile(source, target)
             shutil.copymode(source, target)
+
+    def remove_others(self, names):
+        """Files of an earlier copy that the project has no more."""
+        for folder, folders, files in os.walk(self.folder):
+            folders[:] = [name for name in folders if name != "build"]
+            for name in files:
+                path = os.path.join(folder, name)
+                if os.path.relpath(path, self.folder) not in names:
+                    os.remove(path)
 
     def run(self, command, seconds, stop=None):
         """(status, output); ends early at a line that `stop` matches."""
