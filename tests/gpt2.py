@@ -3,6 +3,8 @@
 
 Byte pairs are compared with an account of them in Python; python/tests/test_gpt2.py compares the kernels with torch and NumPy.
 Ends with `N passed, N failed`."""
+import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -278,6 +280,50 @@ def check_byte_pairs(folder, whole):
         refused("vocabulary: " + what, expected, "tokens", "a", *words)
 
 
+# ---- the plan for TPUs
+
+def reported(err):
+    """Calls by kernel, of a report."""
+    lines = err.split("kernel ", 1)[1].splitlines()[1:]
+    return {line.split()[0]: int(line.split()[1]) for line in lines if line.strip()}
+
+
+def counted(calls, times):
+    counts = {}
+    for kernel, often, _ in calls:
+        counts[kernel] = counts.get(kernel, 0) + times * often
+    return counts
+
+
+def check_plan(folder, whole):
+    """The plan calls the kernels that the programs call, as often."""
+    path = ROOT / "examples/gpt2/plan.py"
+    spec = importlib.util.spec_from_file_location("plan", path)
+    plan = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plan)
+    plan.MODELS["tiny"] = 4, 2
+    o = argparse.Namespace(chip="v5e", model="tiny", weights="f32", mesh=(1, 1), context=64)
+    err = run("sample", "--checkpoint", whole, "--length", 3, "--report")[2]
+    check("plan: the kernels of a token", reported(err) == counted(plan.forward_calls(o, 1, 1, 1, 9), 3), err)
+    err = run("train", "README.md", "--steps", 2, "--batch", 2, "--report")[2]
+    found = {kernel: n for kernel, n in reported(err).items() if kernel not in ("zeros", "squares", "adamw")}
+    check("plan: the kernels of a step of training", found == counted(plan.training_calls(o, 2, 64, 1), 2), err)
+
+    def planned(*words):
+        return subprocess.run([sys.executable, path, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    one, four = (json.loads(planned("v5e", "--json", "--context", "128", *words).stdout) for words in ((), ("--mesh", "2x2", "--plot", str(folder / "plan.svg"))))
+    check("plan: a batch in two", 180 < one["weights_bound"] < 260 and one["steps"][0]["sums_s"] == 0, one["weights_bound"])
+    check("plan: a mesh", all(b["sums_s"] > 0 and b["kernels_s"] < a["kernels_s"] for a, b in zip(one["steps"], four["steps"])) and
+          four["steps"][2]["gradients_s"] > 0 and 0 < four["memory"]["writing"] < one["memory"]["writing"], four["memory"])
+    check("plan: utilisation", all(0 < step["utilisation"] < 1 for step in one["steps"] + four["steps"]))
+    times = [point["seconds"] for point in four["by_batch"]]
+    check("plan: a plot", times == sorted(times) and (folder / "plan.svg").read_text().count("<polyline") == 5, times)
+    for words, expected in ((("v99",), "no chip v99"), (("v5e", "--mesh", "4"), "expected two numbers"), (("v5e", "--mesh", "1x13"), "12 heads"),
+                            (("v5e", "--batch", "0"), "positive"), (("v5e", "--context", "2000"), "1024 positions"), (("v5e", "--model", "1B"), "invalid choice")):
+        done = planned(*words)
+        check(f"plan {words}", done.returncode and expected in done.stderr and not done.stdout, done.stderr)
+
+
 def main():
     made = subprocess.run([os.environ.get("MAKE", "make"), "-s", f"BUILD={BUILD}", f"{BUILD}/gpt2/gpt2"], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
@@ -304,6 +350,7 @@ def main():
         damaged = folder / "damaged"
         header = int.from_bytes(data[:8], "little")
         check_batch(whole)
+        check_plan(folder, whole)
         check_published(folder, whole)
         check_byte_pairs(folder, whole)
         swap = lambda a, b: data[:8] + data[8:8 + header].replace(a, b, 1) + data[8 + header:]  # noqa: E731
