@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Functions of f64 against mpmath's at 120 bits: the largest error in units in the last place, held to the bounds of docs/numerics.md.
 
-usage: f64_functions.py; prints a table, then "N passed, N failed".
+usage: f64_functions.py [--target NAME ..]; prints a table, then "N passed, N failed".
 """
 import os
 import subprocess
@@ -25,8 +25,8 @@ wide, small, unit, positive = (-700, 700), (-20, 20), (-1, 1), (1e-300, 1e300)
 mp = mpmath
 # function, range of the arguments, meaning, bound in units in the last place
 FUNCTIONS = [
-    ("exp", wide, mp.exp, 1), ("exp2", wide, lambda x: mp.power(2, x), 1), ("exp10", (-300, 300), lambda x: mp.power(10, x), 1),
-    ("expm1", small, mp.expm1, 1), ("log", positive, mp.log, 1), ("log2", positive, lambda x: mp.log(x, 2), 1.5),
+    ("exp", wide, mp.exp, 1), ("exp2", wide, lambda x: mp.power(2, x), 1), ("exp10", (-300, 300), lambda x: mp.power(10, x), 1.5),
+    ("expm1", small, mp.expm1, 1.5), ("log", positive, mp.log, 1), ("log2", positive, lambda x: mp.log(x, 2), 1.5),
     ("log10", positive, mp.log10, 2), ("log1p", (-0.99, 100), mp.log1p, 1), ("rsqrt", positive, lambda x: 1 / mp.sqrt(x), 1.5),
     ("tanh", small, mp.tanh, 2.5), ("logistic", small, lambda x: 1 / (1 + mp.exp(-x)), 2.5),
     ("softplus", small, lambda x: mp.log1p(mp.exp(x)), 2.5), ("log_sigmoid", small, lambda x: -mp.log1p(mp.exp(-x)), 2.5),
@@ -60,7 +60,7 @@ def main():
         with open(path[0], "w", encoding="utf-8") as file:
             file.write(text)
         np.save(path[1], x)
-        subprocess.run([PKC, "run", path[0], "x=" + path[1], "-o", "o=" + path[2]], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([PKC, "run", path[0], "x=" + path[1], "-o", "o=" + path[2], *sys.argv[1:]], check=True, stdout=subprocess.DEVNULL)
         got = np.load(path[2])
     for k, (name, _, meaning, bound) in enumerate(FUNCTIONS):
         worst = max(error(g, v, meaning) for g, v in zip(got[k], x[k]))

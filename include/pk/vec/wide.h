@@ -226,9 +226,22 @@ PK_WIDE_INTEGER2(rem)
 PK_WIDE_INTEGER2(floordiv)
 PK_WIDE_INTEGER2(mod)
 PK_WIDE_INTEGER2(pow)
-PK_WIDE_INTEGER2(shl)
-PK_WIDE_INTEGER2(shr)
-PK_WIDE_INTEGER2(ushr)
+/* A shift by the width or more leaves 0, or the sign. */
+#define PK_WIDE_SHIFT(name, part_type, expression)                                \
+  PK_INLINE pk_i64v name(pk_i64v a, pk_i64v b) {                                  \
+    PK_EACH_WIDE({                                                                \
+      const pk_u64p places = (pk_u64p)b.part[k], inside = (pk_u64p)(places < 64); \
+      const part_type x = (part_type)a.part[k];                                   \
+      a.part[k] = (pk_i64p)(expression);                                          \
+    })                                                                            \
+    return a;                                                                     \
+  }
+PK_WIDE_SHIFT(pk_shl_i64, pk_u64p, (x << (places & 63)) & inside)
+PK_WIDE_SHIFT(pk_ushr_i64, pk_u64p, (x >> (places & 63)) & inside)
+PK_WIDE_SHIFT(pk_shr_i64, pk_i64p, x >> (pk_i64p)((places & inside) | (63 & ~inside)))
+PK_WIDE_SAME2(shl)
+PK_WIDE_SAME2(ushr)
+PK_INLINE pk_i64v pk_shr_u64(pk_i64v a, pk_i64v b) { return pk_ushr_u64(a, b); }
 PK_WIDE_INTEGER1(population_count)
 PK_WIDE_INTEGER1(clz)
 
@@ -264,30 +277,15 @@ PK_INLINE double pks_rem_f64(double a, double b) { return fmod(a, b); }
 static inline double pks_floordiv_f64(double a, double b) {
   return pk_f64_floor_quotient(a, b, 0x1p53);
 }
+#include <pk/vec/wide_math.h>
 /* f64.h's and libm's. */
 #define PK_WIDE_FUNCTION(name)                                                 \
   static inline double pks_##name##_f64(double a) { return pk_f64_##name(a); } \
   PK_WIDE_LANE1(pk_##name##_f64, pk_f64v, double, pks_##name##_f64)
-PK_WIDE_FUNCTION(logistic)
 PK_WIDE_FUNCTION(erf_inv)
-PK_WIDE_FUNCTION(exp10)
-PK_WIDE_FUNCTION(softplus)
-PK_WIDE_FUNCTION(log_sigmoid)
 #define PK_WIDE_LIBM(name, function)                                                  \
   static inline double pks_##name##_f64(double a) { return __builtin_##function(a); } \
   PK_WIDE_LANE1(pk_##name##_f64, pk_f64v, double, pks_##name##_f64)
-PK_WIDE_LIBM(exp, exp)
-PK_WIDE_LIBM(exp2, exp2)
-PK_WIDE_LIBM(expm1, expm1)
-PK_WIDE_LIBM(log, log)
-PK_WIDE_LIBM(log2, log2)
-PK_WIDE_LIBM(log10, log10)
-PK_WIDE_LIBM(log1p, log1p)
-PK_WIDE_LIBM(tanh, tanh)
-PK_WIDE_LIBM(erf, erf)
-PK_WIDE_LIBM(erfc, erfc)
-PK_WIDE_LIBM(sin, sin)
-PK_WIDE_LIBM(cos, cos)
 PK_WIDE_LIBM(tan, tan)
 PK_WIDE_LIBM(sinh, sinh)
 PK_WIDE_LIBM(cosh, cosh)
@@ -298,15 +296,39 @@ PK_WIDE_LIBM(asinh, asinh)
 PK_WIDE_LIBM(acosh, acosh)
 PK_WIDE_LIBM(atanh, atanh)
 PK_WIDE_LIBM(cbrt, cbrt)
-PK_WIDE_LIBM(floor, floor)
-PK_WIDE_LIBM(ceil, ceil)
-PK_WIDE_LIBM(round, rint)
-PK_WIDE_LIBM(trunc, trunc)
+/* floor, ceil, .. as the instructions count them. */
+#if PK_PART_BYTES == 64
+#define PK_WIDE_ROUND(a, mode) (pk_f64p) _mm512_roundscale_pd((__m512d)(a), mode)
+#define PK_WIDE_ROOT(a) (pk_f64p) _mm512_sqrt_pd((__m512d)(a))
+#elif PK_PART_BYTES == 32
+#define PK_WIDE_ROUND(a, mode) (pk_f64p) _mm256_round_pd((__m256d)(a), mode)
+#define PK_WIDE_ROOT(a) (pk_f64p) _mm256_sqrt_pd((__m256d)(a))
+#else
+#define PK_WIDE_BY_LANES
+#define PK_WIDE_ROOT(a) (pk_f64p) simde_mm_sqrt_pd((simde__m128d)(a))
+#endif
+#ifdef PK_WIDE_BY_LANES /* SIMDe's own does not round to even */
+#define PK_WIDE_ROUNDED(name, function, mode) PK_WIDE_LIBM(name, function)
+#else
+#define PK_WIDE_ROUNDED(name, function, mode)                                         \
+  static inline double pks_##name##_f64(double a) { return __builtin_##function(a); } \
+  PK_INLINE pk_f64v pk_##name##_f64(pk_f64v a) {                                      \
+    PK_EACH_WIDE(a.part[k] = PK_WIDE_ROUND(a.part[k], mode);)                         \
+    return a;                                                                         \
+  }
+#endif
+PK_INLINE pk_f64v pk_sqrt_f64(pk_f64v a) {
+  PK_EACH_WIDE(a.part[k] = PK_WIDE_ROOT(a.part[k]);)
+  return a;
+}
+PK_WIDE_ROUNDED(floor, floor, 9)
+PK_WIDE_ROUNDED(ceil, ceil, 10)
+PK_WIDE_ROUNDED(round, rint, 8)
+PK_WIDE_ROUNDED(trunc, trunc, 11)
 static inline double pks_pow_f64(double a, double b) { return __builtin_pow(a, b); }
 static inline double pks_mod_f64(double a, double b) { return pk_f64_mod(a, b); }
 static inline double pks_hypot_f64(double a, double b) { return __builtin_hypot(a, b); }
 static inline double pks_atan2_f64(double a, double b) { return __builtin_atan2(a, b); }
-PK_WIDE_LANE1(pk_sqrt_f64, pk_f64v, double, pks_sqrt_f64)
 PK_WIDE_LANE2(pk_pow_f64, pk_f64v, double, pks_pow_f64)
 PK_WIDE_LANE2(pk_atan2_f64, pk_f64v, double, pks_atan2_f64)
 PK_WIDE_LANE2(pk_rem_f64, pk_f64v, double, pks_rem_f64)
@@ -323,11 +345,18 @@ PK_INLINE pk_f64v pk_abs_f64(pk_f64v a) {
 }
 PK_INLINE pk_f64v pk_reciprocal_f64(pk_f64v a) { return pk_div_f64(pk_splat_f64(1), a); }
 PK_INLINE pk_f64v pk_rsqrt_f64(pk_f64v a) { return pk_div_f64(pk_splat_f64(1), pk_sqrt_f64(a)); }
+#if PK_WIDE_FMA
+PK_INLINE pk_f64v pk_fma_f64(pk_f64v a, pk_f64v b, pk_f64v c) {
+  PK_EACH_WIDE(c.part[k] = pk_muladd_part(a.part[k], b.part[k], c.part[k]);)
+  return c;
+}
+#else
 static inline pk_f64v pk_fma_f64(pk_f64v a, pk_f64v b, pk_f64v c) {
   PK_EACH_WIDE(PK_UNROLL for (int l = 0; l < PK_WIDE_LANES; l++) c.part[k][l] =
                    __builtin_fma(a.part[k][l], b.part[k][l], c.part[k][l]);)
   return c;
 }
+#endif
 PK_INLINE pk_mask pk_isnan_f64(pk_f64v a) { return pk_ne_f64(a, a); }
 PK_INLINE pk_mask pk_isinf_f64(pk_f64v a) {
   return pk_eq_f64(pk_abs_f64(a), pk_splat_f64(__builtin_inf()));
@@ -423,8 +452,8 @@ static inline int64_t pks_cast_f64_range(double a, int64_t least, int64_t greate
 }
 #define PK_CAST_WIDE(T, type, least, greatest) \
   PK_INLINE type pks_cast_f64_##T(double a) { return (type)pks_cast_f64_range(a, least, greatest); }
-#define PK_CAST_WIDE_PARTS(I, U, bits)                                         \
-  PK_CAST_WIDE(I, int32_t, -(1 << ((bits)-1)), (1 << ((bits)-1)) - 1)          \
+#define PK_CAST_WIDE_PARTS(I, U, bits)                                \
+  PK_CAST_WIDE(I, int32_t, -(1 << ((bits)-1)), (1 << ((bits)-1)) - 1) \
   PK_CAST_WIDE(U, uint32_t, 0, (1 << (bits)) - 1)
 PK_PART_DTYPES(PK_CAST_WIDE_PARTS)
 #undef PK_CAST_WIDE_PARTS
@@ -459,12 +488,12 @@ PK_INLINE pk_i32v pk_cast_f64_range(pk_f64v a, double least, double greatest) {
   a = pk_select_f64(pk_gt_f64(a, pk_splat_f64(greatest)), pk_splat_f64(greatest), a);
   return pk_truncate_f64_i32(a);
 }
-#define PK_CAST_F64_PARTS(I, U, bits)                                         \
-  PK_INLINE pk_i32v pk_cast_f64_##I(pk_f64v a) {                              \
-    return pk_cast_f64_range(a, -(1 << ((bits)-1)), (1 << ((bits)-1)) - 1);   \
-  }                                                                           \
-  PK_INLINE pk_i32v pk_cast_f64_##U(pk_f64v a) {                              \
-    return pk_cast_f64_range(a, 0, (1 << (bits)) - 1);                        \
+#define PK_CAST_F64_PARTS(I, U, bits)                                       \
+  PK_INLINE pk_i32v pk_cast_f64_##I(pk_f64v a) {                            \
+    return pk_cast_f64_range(a, -(1 << ((bits)-1)), (1 << ((bits)-1)) - 1); \
+  }                                                                         \
+  PK_INLINE pk_i32v pk_cast_f64_##U(pk_f64v a) {                            \
+    return pk_cast_f64_range(a, 0, (1 << (bits)) - 1);                      \
   }
 PK_PART_DTYPES(PK_CAST_F64_PARTS)
 #undef PK_CAST_F64_PARTS

@@ -1,0 +1,195 @@
+/* Vectors of 64-bit elements (vec/wide.h) at every width: functions of f64 against libm in long
+ * double, special values, one element against a lane, integers against the operations on one. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <pk/rt.h>
+#include <pk/vec/wide.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "check.h"
+#ifndef ONE_WIDTH
+#include "widths.h"
+#endif
+
+/* X(name, bound in units in the last place, ends of the arguments, what it is). */
+static long double exact_exp10(long double x) { return powl(10, x); }
+static long double exact_logistic(long double x) { return 1 / (1 + expl(-x)); }
+static long double exact_softplus(long double x) { return fmaxl(x, 0) + log1pl(expl(-fabsl(x))); }
+static long double exact_log_sigmoid(long double x) { return -exact_softplus(-x); }
+static long double exact_reciprocal(long double x) { return 1 / x; }
+#define FUNCTIONS(X)                                   \
+  X(exp, 1, -745, 709.7, expl)                         \
+  X(exp2, 1, -1074, 1023.9, exp2l)                     \
+  X(exp10, 1.5, -323, 308, exact_exp10)                \
+  X(expm1, 1.5, -40, 709.7, expm1l)                    \
+  X(log, 1, 5e-324, 1e308, logl)                       \
+  X(log2, 1.5, 5e-324, 1e308, log2l)                   \
+  X(log10, 2, 5e-324, 1e308, log10l)                   \
+  X(log1p, 1, -0.999, 1e300, log1pl)                   \
+  X(tanh, 2.5, -22, 22, tanhl)                         \
+  X(logistic, 2.5, -700, 40, exact_logistic)           \
+  X(softplus, 2.5, -700, 700, exact_softplus)          \
+  X(log_sigmoid, 2.5, -700, 700, exact_log_sigmoid)    \
+  X(erf, 1.5, -6, 6, erfl)                             \
+  X(erfc, 3, -6, 26, erfcl)                            \
+  X(sin, 1, -1e6, 1e6, sinl)                           \
+  X(cos, 1, -1e6, 1e6, cosl)                           \
+  X(sqrt, 0.51, 0, 1e308, sqrtl)                       \
+  X(reciprocal, 0.51, -1e300, 1e300, exact_reciprocal) \
+  X(floor, 0, -1e17, 1e17, floorl)                     \
+  X(ceil, 0, -1e17, 1e17, ceill)                       \
+  X(round, 0, -1e17, 1e17, rintl)                      \
+  X(trunc, 0, -1e17, 1e17, truncl)
+
+typedef struct {
+  const char *name;
+  double bound, least, most;
+  long double (*exact)(long double);
+  pk_f64v (*vector)(pk_f64v);
+  double (*scalar)(double);
+} Function;
+#define ROW(name, bound, least, most, exact) \
+  {#name, bound, least, most, exact, pk_##name##_f64, pks_##name##_f64},
+static const Function functions[] = {FUNCTIONS(ROW)};
+enum { FUNCTION_COUNT = sizeof functions / sizeof *functions, ROUNDS = 2000 };
+
+static uint64_t state = 12345;
+static uint64_t next_bits(void) {
+  state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+  return state;
+}
+static double next_unit(void) { return (double)(next_bits() >> 11) * 0x1p-53; }
+
+/* Between the ends: evenly, or evenly in the exponent where that is near 0. */
+static double argument(const Function *f, int round) {
+  double even = f->least + (f->most - f->least) * next_unit();
+  if (round % 2) return even;
+  double small = even * ldexp(1, -(int)(next_bits() % 60));
+  return small < f->least ? f->least : small > f->most ? f->most : small;
+}
+
+static double spacing(double x) {
+  double size = fabs(x);
+  return size < 0x1p-1021 ? 0x1p-1074 : nextafter(size, INFINITY) - size;
+}
+
+static bool same(double a, double b) {
+  return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
+}
+
+static bool is_near(const Function *f, double got, double x) {
+  long double want = f->exact((long double)x);
+  double rounded = (double)want;
+  if (!isfinite(rounded) || !isfinite(got)) return same(got, rounded) || fabsl(want) > 1.7e308L;
+  return fabsl((long double)got - want) <= (long double)(f->bound * spacing(rounded));
+}
+
+static void check_lanes(const Function *f, const double *x) {
+  double got[PK_LANES];
+  pk_f64v v;
+  memcpy(&v, x, sizeof v);
+  v = f->vector(v);
+  memcpy(got, &v, sizeof got);
+  for (int k = 0; k < PK_LANES; k++) {
+    check(is_near(f, got[k], x[k]), f->name, "%d bytes: at %a: %a", PK_VEC_BYTES, x[k], got[k]);
+    double one = f->scalar(x[k]);
+    check(same(one, got[k]), f->name, "%d bytes: at %a: one element %a, a lane %a", PK_VEC_BYTES,
+          x[k], one, got[k]);
+  }
+}
+
+static void test_functions(void) {
+  double x[PK_LANES];
+  for (int f = 0; f < FUNCTION_COUNT; f++)
+    for (int round = 0; round < ROUNDS; round++) {
+      for (int k = 0; k < PK_LANES; k++) x[k] = argument(&functions[f], round);
+      check_lanes(&functions[f], x);
+    }
+}
+
+static void test_specials(void) {
+  static const double values[] = {0.0,     -0.0,    INFINITY, -INFINITY, NAN,       5e-324,
+                                  -5e-324, 1e-310,  1e308,    -1e308,    0x1p-1022, 710,
+                                  -746,    1e22,    -1,       1,         0.5,       -0.5,
+                                  0x1p20,  1048577, 1e-20,    0x1p53,    2.5,       -1.5};
+  enum { COUNT = sizeof values / sizeof *values };
+  double x[PK_LANES];
+  for (int f = 0; f < FUNCTION_COUNT; f++)
+    for (int first = 0; first < COUNT; first++) {
+      for (int k = 0; k < PK_LANES; k++) x[k] = values[(first + k) % COUNT];
+      check_lanes(&functions[f], x);
+    }
+}
+
+static void test_fma(void) {
+  double x[3][PK_LANES], got[PK_LANES];
+  pk_f64v v[3];
+  for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < 3; i++)
+      for (int k = 0; k < PK_LANES; k++) x[i][k] = next_unit() - 0.5;
+    memcpy(v, x, sizeof x);
+    v[0] = pk_fma_f64(v[0], v[1], v[2]);
+    memcpy(got, v, sizeof got);
+    for (int k = 0; k < PK_LANES; k++)
+      check(same(got[k], fma(x[0][k], x[1][k], x[2][k])), "fma", "%d bytes: %a * %a + %a is %a",
+            PK_VEC_BYTES, x[0][k], x[1][k], x[2][k], got[k]);
+  }
+}
+
+#define INTEGERS(X) \
+  X(add)            \
+  X(sub)            \
+  X(mul) X(div) X(rem) X(floordiv) X(mod) X(and) X(or) X(xor) X(shl) X(shr) X(ushr) X(max) X(min)
+typedef struct {
+  const char *name;
+  pk_i64v (*vector)(pk_i64v, pk_i64v);
+  int64_t (*scalar)(int64_t, int64_t);
+  pk_i64v (*vector_u64)(pk_i64v, pk_i64v);
+  uint64_t (*scalar_u64)(uint64_t, uint64_t);
+} Pair;
+#define PAIR(name) {#name, pk_##name##_i64, pk_idx_##name, pk_##name##_u64, pks_##name##_u64},
+static const Pair pairs[] = {INTEGERS(PAIR)};
+
+static int64_t integer(int round) {
+  static const int64_t edges[] = {0, 1, -1, 2, 63, 64, 65, -63, -64, INT64_MIN, INT64_MAX, 1 << 20};
+  uint64_t bits = next_bits();
+  return round % 2 ? edges[bits % (sizeof edges / sizeof *edges)]
+                   : (int64_t)(next_bits() >> bits % 64);
+}
+
+static void test_integers(void) {
+  int64_t a[PK_LANES], b[PK_LANES], got[PK_LANES];
+  pk_i64v v, w, r;
+  for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++)
+    for (int round = 0; round < ROUNDS; round++) {
+      for (int k = 0; k < PK_LANES; k++) a[k] = integer(round / 2), b[k] = integer(round);
+      memcpy(&v, a, sizeof v);
+      memcpy(&w, b, sizeof w);
+      r = pairs[p].vector(v, w);
+      memcpy(got, &r, sizeof got);
+      for (int k = 0; k < PK_LANES; k++)
+        check(got[k] == pairs[p].scalar(a[k], b[k]), pairs[p].name, "%d bytes: %lld, %lld: %lld",
+              PK_VEC_BYTES, (long long)a[k], (long long)b[k], (long long)got[k]);
+      r = pairs[p].vector_u64(v, w);
+      memcpy(got, &r, sizeof got);
+      for (int k = 0; k < PK_LANES; k++)
+        check((uint64_t)got[k] == pairs[p].scalar_u64((uint64_t)a[k], (uint64_t)b[k]),
+              pairs[p].name, "%d bytes, unsigned: %lld, %lld: %lld", PK_VEC_BYTES, (long long)a[k],
+              (long long)b[k], (long long)got[k]);
+    }
+}
+
+int main(void) {
+  test_functions();
+  test_specials();
+  test_fma();
+  test_integers();
+#ifndef ONE_WIDTH
+  run_widths(__FILE__);
+#endif
+  return check_end();
+}
