@@ -4,109 +4,35 @@
 
 #include <string.h>
 
-// Bytes of a block in VMEM, in whole tiles.
-static const Expr *tile_bytes(Gen *g, const Type *t) {
-  ExprPool *pool = &g->exprs;
-  const Expr *bytes = number(g, dtype_bytes(t->dtype));
-  for (int i = 0; i < t->rank; i++) {
-    const Expr *n = extent_expr(g, t->dim[i]);
-    if (i == t->rank - 1)
-      n = expr_round_up(pool, n, TILE_LANES);
-    else if (i == t->rank - 2)
-      n = expr_round_up(pool, n, tile_sublanes(t->dtype));
-    bytes = expr_sat_mul(pool, bytes, n);
-  }
-  for (int bits = dtype_info[t->dtype].bits; bits < 8 && t->rank; bits *= 2)
-    bytes = expr_sat_half(pool, bytes);
-  return bytes;
-}
-
 static void put_vmem(Gen *g, Buf *out) {
-  for (int i = 0; i < g->k->refs.count; i++) {
-    const Ref *r = g->k->refs.at[i];
-    if (r->space != SPACE_VMEM && r->space != SPACE_VAR) continue;
-    const Expr *bytes = tile_bytes(g, r->declared ? r->declared : &r->type);
-    if (r->buffers > 1) bytes = expr_sat_mul(&g->exprs, number(g, r->buffers), bytes);
+  for (int i = 0; i < g->vmem.count; i++)
     buf_printf(out, "  plan->vmem_bytes = pk_sat_add(plan->vmem_bytes, %s); /* %s */\n",
-               expr_text(bytes), r->name);
-  }
+               expr_text(g->vmem.at[i].bytes), g->vmem.at[i].ref->name);
 }
 
-// A sum of products: numbers times run-time sizes, as double.
-typedef struct {
-  double factor;
-  const char *sizes;  // " * (double)M * (double)N"
-} Term;
-typedef LIST(Term) Terms;
-
-static Term times(Gen *g, Term term, Dim d) {
-  if (dim_is_const(d))
-    term.factor *= (double)d;
-  else
-    term.sizes = text(g, "%s * (double)%s", term.sizes, extent_text(g, d));
-  return term;
-}
-
-static Term product_of(Gen *g, const Type *t) {
-  Term term = {1, intern("")};
-  for (int i = 0; i < t->rank; i++) term = times(g, term, t->dim[i]);
-  return term;
-}
-
-static void add_term(Gen *g, Terms *sum, Term term) {
-  for (int i = 0; i < sum->count; i++)
-    if (sum->at[i].sizes == term.sizes) {
-      sum->at[i].factor += term.factor;
-      return;
-    }
-  LIST_PUSH(g->arena, sum, term);
-}
-
-static const char *term_text(Gen *g, Term term) {
-  if (term.factor == 1 && *term.sizes) return text(g, "%s", term.sizes + strlen(" * "));
-  const char *factor = text(g, "%.15g", term.factor);
-  return text(g, "%s%s%s", factor, strpbrk(factor, ".e") ? "" : ".0", term.sizes);
-}
-
-typedef struct {
-  Gen *g;
-  Terms sum;
-} WorkWalk;
-
-// A rough count of operations of one step, all branches taken: whether threads pay is a matter of
-// magnitude.
-static void add_work(Instr *v, void *context) {
-  WorkWalk *w = context;
-  bool computes = has_result(v) && v->type.rank > 0 && !is_transparent(v);
-  if (v->op == OP_DOT) {
-    Term term = product_of(w->g, &v->type);
-    for (int i = 0; i < v->args[0]->type.rank; i++) {
-      bool kept = false;
-      for (int o = 0; o < v->type.rank; o++) kept |= v->labels.out[o] == v->labels.a[i];
-      if (!kept) term = times(w->g, term, v->args[0]->type.dim[i]);
-    }
-    term.factor *= 0.2;
-    add_term(w->g, &w->sum, term);
-  } else if (computes || (v->op == OP_LOAD && v->type.rank > 0)) {
-    add_term(w->g, &w->sum, product_of(w->g, &v->type));
-  }
+static const char *term_text(Gen *g, const WorkTerm *term) {
+  const char *sizes = "";
+  for (int i = 0; i < term->sizes; i++)
+    sizes = text(g, "%s%s(double)%s", sizes, i ? " * " : "",
+                 extent_text(g, dim_of_size(term->size[i])));
+  if (term->factor == 1 && term->sizes) return sizes;
+  const char *factor = text(g, "%.15g", term->factor);
+  return text(g, "%s%s%s%s", factor, strpbrk(factor, ".e") ? "" : ".0", term->sizes ? " * " : "",
+              sizes);
 }
 
 static const char *work_text(Gen *g) {
-  WorkWalk w = {.g = g};
-  ir_walk(g->k->body, add_work, &w);
-  const char *all = w.sum.count ? "" : "0.0";
-  for (int i = 0; i < w.sum.count; i++)
-    all = text(g, "%s%s%s", all, i ? " + " : "", term_text(g, w.sum.at[i]));
+  const char *all = g->step_work.count ? "" : "0.0";
+  for (int i = 0; i < g->step_work.count; i++)
+    all = text(g, "%s%s%s", all, i ? " + " : "", term_text(g, &g->step_work.at[i]));
   return all;
 }
 
 // The part of a widened block that lies inside its array.
 static const char *filled_text(Gen *g) {
-  const Ref *out = g->k->refs.at[g->k->inputs];
-  if (!g->k->outputs || !out->declared) return "";
-  return text(g, " * (%s) / (%s) / (double)plan->cells", term_text(g, product_of(g, &out->array)),
-              term_text(g, product_of(g, &out->type)));
+  if (!g->widened) return "";
+  return text(g, " * (%s) / (%s) / (double)plan->cells", term_text(g, &g->array_elements),
+              term_text(g, &g->block_elements));
 }
 
 static const char *quoted_message(Gen *g, const Requirement *r) {

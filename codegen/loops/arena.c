@@ -5,8 +5,9 @@
 #include "codegen/loops/loops.h"
 
 enum {
-  LINE = 64,   // a buffer begins at a cache line
-  SLACK = 64,  // a vector at the end of its last row may reach past it
+  LINE = 64,   // a buffer begins at a cache line, or at two of the cores whose lines are shorter
+  SLACK = 64,  // a vector at the end of its last row may reach past it: the widest of any target,
+               // so that the layout is the same for all
 };
 
 // Bytes from one copy to the next of a buffer with several.

@@ -215,6 +215,7 @@ static void (*const passes[])(Gen *) = {
     bound_groups,      // where the rows of a mask end
     plan_columns,      // how column loops turn
     size_arena,        // bytes of each buffer
+    estimate_call,     // VMEM and work
 };
 
 Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text) {

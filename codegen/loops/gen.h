@@ -22,6 +22,7 @@
 //   nest.c      moves of elements as loops with strides
 //   columns.c   how the loops over columns turn: vectors a turn, tails, masks, prefetches
 //   arena.c     how much memory each buffer takes
+//   estimate.c  VMEM and work of a call
 #ifndef CODEGEN_LOOPS_GEN_H
 #define CODEGEN_LOOPS_GEN_H
 
@@ -75,7 +76,9 @@ typedef struct {
   int group;
 } DotKind;
 
-enum { FEW_ROWS = 24 };  // PK_DOT_FEW
+// PK_DOT_FEW of include/pk/dot/product.h: the micro-kernels for few rows go up to it on all
+// targets, so that libraries of them and kernels agree.
+enum { FEW_ROWS = 24 };
 
 // ---- buffers in the arena
 
@@ -266,6 +269,22 @@ struct Schedule {
   LIST(Group *) groups;
 };
 
+// ---- estimates: what a call takes
+
+// A block or scratch in VMEM of a TPU, in whole tiles, all its buffers.
+typedef struct {
+  const Ref *ref;
+  const Expr *bytes;
+} VmemPart;
+
+// A number times run-time sizes.
+typedef struct {
+  double factor;
+  int sizes;
+  int size[2 * MAX_RANK];  // indices, in the order of the axes
+} WorkTerm;
+typedef LIST(WorkTerm) Work;
+
 // ---- the generator
 
 // Blocks along an axis of an array that have the same elements inside it.
@@ -288,6 +307,11 @@ struct Gen {
   LIST(StripBound *) bounds;
   Batch *batch;  // or NULL
   Schedule *body;
+  LIST(VmemPart) vmem;
+  Work step_work;  // operations of a step, about
+  // Where blocks were widened: the elements of the first output in its array, and in its blocks.
+  bool widened;
+  WorkTerm array_elements, block_elements;
   ExprPool exprs;
   // lengths of rows in memory that follow from run-time sizes: declared symbols
   LIST(const Expr *) rows;

@@ -139,6 +139,9 @@ void plan_columns(Gen *g);
 // arena.c
 void size_arena(Gen *g);
 
+// estimate.c
+void estimate_call(Gen *g);
+
 // snapshot.c
 void mark_snapshots(Gen *g, Region *region);  // values that are kept where they are computed
 // of two accesses of a ref: have they surely no element in common?

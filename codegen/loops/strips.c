@@ -4,10 +4,13 @@
 // what follows it. Each strip reads the right operands of all dots again.
 #include "codegen/loops/loops.h"
 
+// What depends on the machine here is the register tile and L2, columns of the target table: about
+// 12 rows are 14, 12, 16 or 12 of tiles of 14, 6, 8 or 4.
 enum {
-  STRIP_ROWS = 12,       // about: a register tile or two. Scores of 512 columns stay in L1, causal
-                         // limits are tight
-  LONG_STRIP_TILES = 4,  // register tiles, where right operands outgrow L2
+  STRIP_ROWS = 12,       // a register tile or two. Scores of 512 columns, 24 KiB, stay in L1, which
+                         // is 32 KiB or more everywhere; causal limits are tight
+  LONG_STRIP_TILES = 4,  // register tiles, where right operands outgrow L2: each is read a quarter
+                         // as often
 };
 
 static bool needs_strips(const Group *group) {

@@ -58,10 +58,10 @@ static void test_saturation(void) {
   const int64_t most = INT64_MAX, least = INT64_MIN;
   const int64_t ends[] = {least, least + 1, least / 2, -3, -1, 0, 1, 7, most / 2, most - 1, most};
   enum { ENDS = sizeof ends / sizeof *ends };
-  static const Op exact[] = {OP_ADD, OP_SUB, OP_MUL, OP_MAX, OP_MIN};
+  static const Op exact[] = {OP_ADD, OP_SUB, OP_MUL, OP_MAX, OP_MIN, OP_NEG};
   Instr x = operand_of(DT_I64, 0), *args[] = {&x, &x};
-  for (int o = 0; o < 5; o++) {
-    Instr v = {.op = exact[o], .type = x.type, .nargs = 2, .args = args};
+  for (int o = 0; o < 6; o++) {
+    Instr v = {.op = exact[o], .type = x.type, .nargs = op_info[exact[o]].nargs, .args = args};
     for (int i = 0; i < ENDS * ENDS * ENDS * ENDS; i++) {
       Interval a = {ends[i % ENDS], ends[i / ENDS % ENDS]},
                b = {ends[i / ENDS / ENDS % ENDS], ends[i / ENDS / ENDS / ENDS]};
@@ -73,6 +73,7 @@ static void test_saturation(void) {
         const Wide p = k & 1 ? a.low : a.high, q = k & 2 ? b.low : b.high;
         Wide got = exact[o] == OP_ADD                ? p + q
                    : exact[o] == OP_SUB              ? p - q
+                   : exact[o] == OP_NEG              ? -p
                    : exact[o] == OP_MUL              ? p * q
                    : (exact[o] == OP_MAX) == (p > q) ? p
                                                      : q;
