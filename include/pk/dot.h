@@ -42,7 +42,8 @@
 #ifndef PK_DOT_NV
 #define PK_DOT_NV 2
 #endif
-/* Do few rows read an f32 right operand row beside row (1), or by strips down its rows (0)? */
+/* Does the machine follow many rows side by side (1)? Few rows then read an f32 right operand row
+ * beside row, not by strips down its rows (0), and transposes past the caches need no buffer. */
 #ifndef PK_DOT_STREAM
 #define PK_DOT_STREAM 0
 #endif
