@@ -131,6 +131,40 @@ KERNELS = {
             "numpy": "np.sum(x, axis=1, keepdims=True, out=o)",
         },
     ),
+    "conv2d": Kernel(
+        "2*N*S*S//BY//BY*F*K*K*C//G",
+        "K*K*C//G",
+        {
+            "torch": (
+                "xt = x.permute(0, 3, 1, 2)\nwt = w.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)",
+                "F.conv2d(xt, wt, padding=K // 2, stride=BY, groups=G).permute(0, 2, 3, 1)",
+            ),
+            "jax": "jax.lax.conv_general_dilated(x, w, (BY, BY), 'SAME', dimension_numbers=('NHWC', 'HWIO', 'NHWC'), "
+            "feature_group_count=G)",
+        },
+    ),
+    "causal_conv1d": Kernel(
+        "0",
+        "4",
+        {
+            "torch": (
+                "wt = w.t().reshape(D, 1, 4).contiguous()",
+                "F.silu(F.conv1d(F.pad(x.transpose(1, 2), (3, 0)), wt, b[0], groups=D)).transpose(1, 2)",
+            ),
+            "jax": "jax.nn.silu(sum(jnp.pad(x, ((0, 0), (3, 0), (0, 0)))[:, i:i + x.shape[1]] * w[i] for i in range(4)) + b)",
+        },
+    ),
+    "weights_int8": Kernel(
+        "2*M*N*K", "K", {"torch": "(a @ w.to(torch.float32)) * scale", "jax": "(a @ w.astype(jnp.float32)) * scale"}
+    ),
+    "weights_gptq": Kernel(
+        "256*M*N*K",
+        "128*K",
+        {
+            "jax": "a @ (((jax.lax.shift_right_logical(w[:, None, :], jnp.arange(0, 32, 4, dtype=jnp.int32)[None, :, None]) & 15)"
+            ".reshape(a.shape[1], -1).astype(jnp.float32) - jnp.repeat(zero, 128, 0)) * jnp.repeat(scale, 128, 0))"
+        },
+    ),
     "transpose": Kernel("0", "1", {"torch": "o.copy_(x.t())", "jax": "x.T", "numpy": "np.copyto(o, x.T)"}),
 }
 
@@ -199,6 +233,30 @@ GOALS = [
     Case("transpose 1024x1024", "transpose", rows(1024, 1024), 1.5),
 ]
 
+IMAGE = {"S": 56, "C": 64, "F": 64}
+
+# What people write: convolutions, products with weights that are computed. Not counted: they have no goals yet.
+WRITTEN = [
+    *(
+        Case(f"conv2d {what}", "conv2d", {"N": n}, statics={**IMAGE, **statics}, counted=False)
+        for what, n, statics in (
+            ("3x3 of 56x56x64", 1, {}),
+            ("1x1 of 8x56x56x64", 8, {"K": 1}),
+            ("3x3 by 2 of 56x56x64", 1, {"BY": 2}),
+            ("3x3 depthwise of 8x56x56x64", 8, {"G": 64}),
+        )
+    ),
+    Case("causal conv1d 8x512x256", "causal_conv1d", {"B": 8}, statics={"S": 512, "D": 256}, counted=False),
+    *(
+        Case(f"weights i8 {m}x4096x4096", "weights_int8", {"M": m, "N": 4096, "K": 4096}, counted=False)
+        for m in (1, 4, 16, 64)
+    ),
+    *(
+        Case(f"weights GPTQ {m}x4096x4096", "weights_gptq", {"M": m, "N": 4096, "K": 32}, counted=False)
+        for m in (1, 4, 16, 64)
+    ),
+]
+
 # Beyond the list of goals; the last two against what Pallas itself does on a CPU.
 MORE = [
     Case("attention f32 1024, 8 heads on 2", "flash_attn", heads(1024, g=2), counted=False),
@@ -235,4 +293,4 @@ ODD = [
     odd("softmax 1023x1023", "softmax", rows(1023, 1023), rows(1024, 1024)),
 ]
 
-CASES = GOALS + MORE + ODD
+CASES = GOALS + MORE + WRITTEN + ODD

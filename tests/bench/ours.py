@@ -49,10 +49,16 @@ def build_native(build):
     return target if target.exists() else compile_shared(target, ["-Wno-psabi", "-I", ROOT, *sources[:2]])
 
 
+def kernel_file(name):
+    """A kernel of the library, or one that only tests have."""
+    library = ROOT / f"kernels/{name}.pk"
+    return library if library.exists() else ROOT / f"tests/cases/kernels/{name}.pk"
+
+
 def build_kernel(build, name, statics):
     """Compiled anew when the generated C, the headers or the runtime have changed."""
     settings = [word for key, value in statics.items() for word in ("-D", f"{key}={value}")]
-    text = command([build / "pkc", ROOT / f"kernels/{name}.pk", *settings, "-o", "-"])
+    text = command([build / "pkc", kernel_file(name), *settings, "-o", "-"])
     digest = contents(build / "libpkrt.a", *sorted((ROOT / "include/pk").glob("*.h")))
     digest.update(text.encode())
     target = build / f"bench/{name}-{digest.hexdigest()[:16]}.so"
