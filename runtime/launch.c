@@ -2,6 +2,7 @@
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Operations a core does in a microsecond, roughly; waking threads pays from some 50 microseconds
@@ -215,15 +216,47 @@ static const char *run_workers(const pk_call *call, int workers) {
   return NULL;
 }
 
+/* Each worker is a device. */
+static pk_status run_on_devices(const pk_call *call) {
+  pk_member *members = call->context->workers.data;
+  pk_worker *workers[PK_MAX_DEVICES];
+  const pk_mesh *mesh = call->kernel->mesh;
+  char place[PK_MESSAGE_BYTES / 4];
+  int device, length = 0, count = pk_device_count(call->kernel);
+  for (int i = 0; i < count; ++i) {
+    workers[i] = &members[i].worker;
+    clear(call->plan, workers[i]);
+  }
+  const char *failure = pk_run_devices(call, workers, &device);
+  if (!failure) return PK_OK;
+  if (device < 0) return pk_refuse(call->context, call->kernel, PK_NO_MEMORY, "%s", failure);
+  int64_t rest = device, index[PK_MESH_AXES];
+  for (int i = mesh->axes - 1; i >= 0; --i) {
+    index[i] = rest % mesh->extent[i];
+    rest /= mesh->extent[i];
+  }
+  for (int i = 0; i < mesh->axes && length < (int)sizeof place; ++i)
+    length += snprintf(place + length, sizeof place - (size_t)length, "%s%s=%" PRId64,
+                       i ? ", " : "", mesh->name[i], index[i]);
+  return pk_refuse(call->context, call->kernel, PK_FAILED, "%s, on device (%s)", failure, place);
+}
+
 static pk_status run_untimed(const pk_launch *launch) {
-  const int workers = reserve_workers(launch, choose_threads(launch));
-  if (workers == 0) {
+  const bool mesh = launch->kernel->mesh;
+  const int wanted = mesh ? pk_device_count(launch->kernel) : choose_threads(launch);
+  const int workers = reserve_workers(launch, wanted);
+  if (workers == 0 || (mesh && workers < wanted)) {
     return pk_refuse(launch->context, launch->kernel, PK_NO_MEMORY,
                      "no memory for an arena of %" PRId64 " bytes", launch->plan.arena_bytes);
   }
   const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan,
                         launch->context};
   if (!launch->kernel->prepare_from) pk_stage_in(launch);
+  if (mesh) {
+    const pk_status status = run_on_devices(&call);
+    if (status == PK_OK) pk_stage_out(launch);
+    return status;
+  }
   const char *failure = run_workers(&call, workers);
   if (failure) return pk_refuse(launch->context, launch->kernel, PK_FAILED, "%s", failure);
   pk_stage_out(launch);

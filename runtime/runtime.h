@@ -85,6 +85,11 @@ pk_status pk_refuse_processor(pk_context *context, const pk_kernel *kernel);
 
 pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,
                           bool checking);
+/* mesh.c: how many devices a kernel runs on; all of them on threads of their own, by workers that
+ * are apart in memory. NULL, or why the call failed; *device: which one did, -1: none in
+ * particular. */
+int pk_device_count(const pk_kernel *kernel);
+const char *pk_run_devices(const pk_call *call, pk_worker *const *workers, int *device);
 /* program.c: the bytes of all temporaries; a program whose launch is bound and prepared. */
 int64_t pk_place_temporaries(const pk_launch *launch);
 pk_status pk_run_program(const pk_launch *launch);

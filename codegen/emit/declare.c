@@ -121,6 +121,17 @@ void declare_axes(Gen *g, Declarations *list) {
   }
 }
 
+static const Expr *device_value(Gen *g, const void *of, int axis) {
+  (void)of;
+  return code(g, text(g, "%s->device->index[%d]", reading(g, "worker"), axis));
+}
+
+void declare_device(Gen *g, Declarations *list) {
+  for (int i = 0; i < g->k->mesh.count; i++)
+    declare_variable(g, list, "const int64_t", variable(g, g->device_name[i]), device_value, NULL,
+                     i);
+}
+
 // ---- memory
 
 static const Expr *field_value(Gen *g, const void *of, int k) {

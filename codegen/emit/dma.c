@@ -38,10 +38,8 @@ static const char *window_text(Gen *g, const Instr *v, const Ref *ref, const Win
               braces(g, step));
 }
 
-static const char *semaphore_text(Gen *g, const Instr *v) {
-  const Ref *ref = v->semaphore;
+static const char *element_text(Gen *g, const Ref *ref, Instr *const *index) {
   const RefGen *r = &g->refs[ref->id];
-  Instr *const *index = ir_semaphore_index(v);
   const Expr *at = number(g, 0);
   for (int i = 0; i < ref->type.rank; i++) {
     if (ir_is_const(index[i], 0)) continue;
@@ -50,6 +48,10 @@ static const char *semaphore_text(Gen *g, const Instr *v) {
     at = expr_add(&g->exprs, at, expr_mul(&g->exprs, inside, r->stride[i]));
   }
   return pointer_text(g, r->name, at);
+}
+
+static const char *semaphore_text(Gen *g, const Instr *v) {
+  return element_text(g, v->semaphore, ir_semaphore_index(v));
 }
 
 static const char *window_bytes(Gen *g, const Instr *v, const Ref *ref, const Window *window) {
@@ -63,6 +65,25 @@ static const char *other_text(Gen *g, const Instr *v) {
   return v->flags & INSTR_OTHER ? element_pointer(g, v->args[v->nargs - 1]) : "NULL";
 }
 
+// The other device's index along each axis of the mesh.
+static const char *device_text(Gen *g, const Instr *v) {
+  Instr *const *index = ir_device_index(v);
+  const char *list = "";
+  for (int i = 0; i < g->k->mesh.count; i++)
+    list = text(g, "%s%s%s", list, i ? ", " : "", scalar_text(g, index[i]));
+  return text(g, "(const int64_t[])%s, %s", braces(g, list),
+              quoted(g, text(g, "line %d names a device outside the mesh", line_of(g, v->span))));
+}
+
+// What is in HBM has its place in the other device's table of operands, all else in its arena.
+static void emit_remote_copy(CWriter *w, const Instr *v) {
+  Gen *g = w->g;
+  int operand = v->target->space == SPACE_ANY ? v->target->id : -1;
+  line(w, "pk_remote_copy(%s, %s, &from, &to, %d, %s, %s, %s);", reading(g, "worker"),
+       pk_dtype_name(v->ref->type.dtype), operand, semaphore_text(g, v),
+       element_text(g, v->receive, ir_receive_index(v)), device_text(g, v));
+}
+
 static void emit_copy(CWriter *w, const Instr *v) {
   Gen *g = w->g;
   const Ref *from = v->ref, *to = v->target;
@@ -72,6 +93,19 @@ static void emit_copy(CWriter *w, const Instr *v) {
   line(w, "const pk_window to = %s;",
        window_text(g, v, to, &v->target_window, v->args + from->type.rank));
   bool counts_bytes = v->semaphore->semaphore == SEM_DMA;
+  if (v->op == OP_REMOTE_START) {
+    emit_remote_copy(w, v);
+    close_block(w);
+    return;
+  }
+  if (g->k->mesh.count) {  // others may add to the semaphore
+    line(w, "pk_copy_start(%s, %s, &from, &to, %s, NULL);", reading(g, "worker"),
+         pk_dtype_name(from->type.dtype), other_text(g, v));
+    line(w, "pk_device_signal(%s, %s, %s);", reading(g, "worker"), semaphore_text(g, v),
+         counts_bytes ? window_bytes(g, v, to, &v->target_window) : "1");
+    close_block(w);
+    return;
+  }
   line(w, "pk_copy_start(%s, %s, &from, &to, %s, %s);", reading(g, "worker"),
        pk_dtype_name(from->type.dtype), other_text(g, v),
        counts_bytes ? semaphore_text(g, v) : "NULL");
@@ -81,7 +115,8 @@ static void emit_copy(CWriter *w, const Instr *v) {
 
 static void emit_wait(CWriter *w, const Instr *v, const char *amount, const char *unit) {
   Gen *g = w->g;
-  line(w, "pk_semaphore_wait(%s, %s, %s, %s);", reading(g, "worker"), semaphore_text(g, v), amount,
+  line(w, "pk_%s_wait(%s, %s, %s, %s);", g->k->mesh.count ? "device" : "semaphore",
+       reading(g, "worker"), semaphore_text(g, v), amount,
        quoted(g, text(g, "deadlock: line %d waits for%s on `%s` that nothing brings",
                       line_of(g, v->span), unit, v->semaphore->name)));
 }
@@ -90,21 +125,32 @@ void emit_dma(CWriter *w, Instr *v) {
   Gen *g = w->g;
   switch (v->op) {
     case OP_COPY_START:
+    case OP_REMOTE_START:
       emit_copy(w, v);
+      break;
+    case OP_REMOTE_SIGNAL:
+      line(w, "pk_remote_signal(%s, %s, %s, %s);", reading(g, "worker"), semaphore_text(g, v),
+           scalar_text(g, ir_amount(v)), device_text(g, v));
       break;
     case OP_COPY_WAIT:
       emit_wait(w, v, window_bytes(g, v, v->target, &v->target_window), " bytes");
       break;
     case OP_SEM_SIGNAL:
-      line(w, "pk_semaphore_signal(%s, %s);", semaphore_text(g, v),
-           scalar_text(g, v->args[v->nargs - 1]));
+      if (g->k->mesh.count)
+        line(w, "pk_device_signal(%s, %s, %s);", reading(g, "worker"), semaphore_text(g, v),
+             scalar_text(g, ir_amount(v)));
+      else
+        line(w, "pk_semaphore_signal(%s, %s);", semaphore_text(g, v), scalar_text(g, ir_amount(v)));
       break;
     case OP_SEM_WAIT:
       emit_wait(w, v, scalar_text(g, v->args[v->nargs - 1]), " signals");
       break;
     case OP_SEM_READ:
       expr_name(val(v)->scalar, lasting_name(&w->names, v->text ? v->text : text(g, "v%d", v->id)));
-      line(w, "const int32_t %s = (int32_t)*(%s);", expr_text(val(v)->scalar),
+      line(w,
+           g->k->mesh.count ? "const int32_t %s = (int32_t)pk_device_read(%s, %s);"
+                            : "const int32_t %s = (int32_t)*(%s%s);",
+           expr_text(val(v)->scalar), g->k->mesh.count ? reading(g, "worker") : "",
            semaphore_text(g, v));
       break;
     default:
@@ -113,8 +159,10 @@ void emit_dma(CWriter *w, Instr *v) {
 }
 
 // Semaphores whose life begins hold 0.
+// Those of a kernel with a mesh do before any device begins.
 void clear_semaphores(CWriter *w, const Instr *scope) {
   Gen *g = w->g;
+  if (g->k->mesh.count && !scope) return;
   for (int i = 0; i < g->k->refs.count; i++) {
     const RefGen *r = &g->refs[i];
     if (r->ref->space == SPACE_SEM && r->ref->scope == scope)

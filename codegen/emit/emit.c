@@ -30,7 +30,7 @@ static void put_signature(Gen *g, Buf *out) {
     else if (i)
       buf_puts(out, ", ");
     buf_printf(out, "%s: ", k->refs.at[i]->name);
-    put_type(g, &k->refs.at[i]->array, out);
+    put_type(g, ir_all(k->refs.at[i]), out);
   }
   buf_puts(out, k->outputs ? ")" : ") -> ()");
 }
@@ -38,6 +38,31 @@ static void put_signature(Gen *g, Buf *out) {
 static void put_statics(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->statics.count; i++)
     buf_printf(out, "%s%s=%s", i ? " " : "", g->k->statics.at[i].name, g->k->statics.at[i].value);
+}
+
+static void put_shard(const Ref *ref, Buf *out) {
+  buf_puts(out, "  {");
+  for (int i = 0; i < ref->array.rank; i++) {
+    buf_puts(out, i ? ", {" : "{");
+    for (int k = 0; k < MOST_MESH_AXES; k++)
+      buf_printf(out, "%s%d", k ? ", " : "", ref->shard[i][k]);
+    buf_putc(out, '}');
+  }
+  buf_puts(out, ref->array.rank ? "},\n" : "{0}},\n");
+}
+
+// How many devices there are, and what each has of the operands.
+static void put_mesh(const Kernel *k, Buf *out) {
+  buf_printf(out, "static const pk_shard %s_shards[] = {\n", k->symbol);
+  for (int i = 0; i < k->inputs + k->outputs; i++) put_shard(k->refs.at[i], out);
+  if (k->inputs + k->outputs == 0) buf_puts(out, "  {{0}},\n");
+  buf_printf(out, "};\n\nstatic const pk_mesh %s_mesh = {%d, {", k->symbol, k->mesh.count);
+  for (int i = 0; i < k->mesh.count; i++)
+    buf_printf(out, "%s%lld", i ? ", " : "", (long long)k->mesh.at[i].extent);
+  buf_puts(out, "}, {");
+  for (int i = 0; i < k->mesh.count; i++)
+    buf_printf(out, "%s\"%s\"", i ? ", " : "", k->mesh.at[i].name);
+  buf_printf(out, "}, %s_shards};\n\n", k->symbol);
 }
 
 static void put_tables(Gen *g, Buf *out) {
@@ -50,7 +75,7 @@ static void put_tables(Gen *g, Buf *out) {
                r->array.rank, r->role == REF_OUTPUT ? "true" : "false",
                r->alias ? r->alias->id : -1);
     for (int d = 0; d < r->array.rank; d++)
-      buf_printf(out, "%s%lld", d ? ", " : "", (long long)r->array.dim[d]);
+      buf_printf(out, "%s%lld", d ? ", " : "", (long long)ir_all(r)->dim[d]);
     buf_puts(out, r->array.rank ? "}},\n" : "0}},\n");
   }
   if (!operands) buf_puts(out, "  {\"\", PK_F32, 0, false, -1, {0}},\n");
@@ -58,6 +83,7 @@ static void put_tables(Gen *g, Buf *out) {
   for (int i = 0; i < k->sizes.count; i++)
     buf_printf(out, "%s\"%s\"", i ? ", " : "", k->sizes.at[i].name);
   buf_puts(out, k->sizes.count ? "};\n\n" : "\"\"};\n\n");
+  if (k->mesh.count) put_mesh(k, out);
 }
 
 // ---- the files
@@ -135,6 +161,7 @@ static void put_entry(Gen *g, const char *const *parameters, Buf *out) {
              ".bound = %d,\n",
              operands, k->inputs, k->symbol, k->sizes.count, k->symbol, bound);
   if (k->one_row) buf_puts(out, "  .one_row = true,\n");
+  if (k->mesh.count) buf_printf(out, "  .mesh = &%s_mesh,\n", k->symbol);
   buf_printf(out, "  .vmem_limit = %lld,\n", (long long)k->vmem_limit);
   put_functions(g, out);
   buf_puts(out, "};\n\n");

@@ -71,7 +71,8 @@ void declare_sizes(Gen *g, bool derived, Declarations *list);
 // Those that were read, as the first lines of a function.
 void put_sizes(CWriter *w, bool derived, Buf *out);
 const Expr *cell_count(Gen *g, int axis);       // of a parallel axis, a batch being one
-void declare_axes(Gen *g, Declarations *list);  // where the cell is in the grid
+void declare_axes(Gen *g, Declarations *list);
+void declare_device(Gen *g, Declarations *list);  // where the cell is in the grid
 void declare_buffers(Gen *g, Declarations *list);
 
 // ahead.c

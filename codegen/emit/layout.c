@@ -1,6 +1,22 @@
 // Where each buffer lies in a worker's arena, as C.
 #include "codegen/emit/internal.h"
 
+// Semaphores that other devices signal before this one has begun: they are cleared with the tags.
+static bool is_signalled(const Gen *g, const Buffer *b) {
+  for (int i = 0; g->k->mesh.count && i < g->k->refs.count; i++) {
+    const Ref *ref = g->refs[i].ref;
+    if (g->refs[i].buffer == b) return ref->space == SPACE_SEM && !ref->scope;
+  }
+  return false;
+}
+
+static void layout_buffers(Gen *g, bool signalled, Buf *out) {
+  for (int i = 0; i < g->buffers.count; i++)
+    if (is_signalled(g, g->buffers.at[i]) == signalled)
+      buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", g->buffers.at[i]->name,
+                 expr_text(g->buffers.at[i]->room));
+}
+
 static void layout_slots(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->refs.count; i++) {
     const RefGen *r = &g->refs[i];
@@ -12,13 +28,8 @@ static void layout_slots(Gen *g, Buf *out) {
     }
     buf_printf(out, "  a.%s_blocks_tag = pk_take(&a.bytes, %s);\n", r->stem, expr_text(tag));
   }
+  layout_buffers(g, true, out);
   buf_printf(out, "  a.clear = a.bytes;\n");
-}
-
-static void layout_buffers(Gen *g, Buf *out) {
-  for (int i = 0; i < g->buffers.count; i++)
-    buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", g->buffers.at[i]->name,
-               expr_text(g->buffers.at[i]->room));
 }
 
 static void put_type(Gen *g, Buf *out) {
@@ -43,7 +54,7 @@ void emit_layout(CWriter *w) {
   Buf takes = {0}, sizes = {0}, *out = w->c;
   expr_forget_reads(&g->exprs);
   layout_slots(g, &takes);
-  layout_buffers(g, &takes);
+  layout_buffers(g, false, &takes);
   put_sizes(w, false, &sizes);
   w->layout_reads_array = is_read(g, "array");
   w->layout_reads_size = is_read(g, "size");

@@ -57,6 +57,7 @@ static void put_head(CWriter *w) {
   declare_call(g, &list);
   declare_sizes(g, false, &list);
   declare_axes(g, &list);
+  declare_device(g, &list);
   declare_arena(w, &list);
   declare_buffers(g, &list);
   put_declarations(w, &list);

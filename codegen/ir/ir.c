@@ -232,6 +232,31 @@ Instr *const *ir_device_index(const Instr *instr) {
   return instr->args + instr->semaphore->type.rank + 1;
 }
 
+// The size that is a part of another one.
+static Dim part_of(const Kernel *k, Dim dim, int64_t parts) {
+  if (parts <= 1) return dim;
+  if (dim_is_const(dim)) return dim / parts;
+  for (int i = 0; i < k->sizes.count; i++) {
+    const Instr *v = k->sizes.at[i].value ? ir_yielded(k->sizes.at[i].value, 0) : NULL;
+    if (v && v->op == OP_DIV && v->args[0]->op == OP_SIZE && ir_is_const(v->args[1], parts) &&
+        dim == dim_of_size((int)v->args[0]->ival))
+      return dim_of_size(i);
+  }
+  INTERNAL("no size for %lld parts of an axis", (long long)parts);
+}
+
+void ir_take_parts(Kernel *k) {
+  for (int i = 0; k->mesh.count && i < k->inputs + k->outputs; i++) {
+    Ref *ref = k->refs.at[i];
+    Type *all = NEW(k->arena, Type);
+    if (ref->all) continue;
+    *all = ref->array;
+    ref->all = all;
+    for (int axis = 0; axis < all->rank; axis++)
+      ref->array.dim[axis] = part_of(k, all->dim[axis], ref->parts[axis]);
+  }
+}
+
 int64_t ir_device_count(const Kernel *k) {
   int64_t count = 1;
   for (int i = 0; i < k->mesh.count; i++) count *= k->mesh.at[i].extent;

@@ -227,11 +227,12 @@ struct Ref {
   Ref *operand;  // block of a PIPELINE: what it is a block of. Then array, block, squeeze, at, pad
                  // and buffers say how, as for an operand; its index is what the PIPELINE yields
   // operands, and blocks of a PIPELINE
-  Type array;           // the whole array; of a kernel with a mesh, that of all devices together
+  Type array;  // the whole array; of a kernel with a mesh, that of all devices together
   // .. of which a device has a part along axis k: the mesh axes that divide it, the first one
   // slowest, as 1 + their numbers (0: no more), and into how many parts; 0 or 1: it is not divided.
   int8_t shard[MAX_RANK][MOST_MESH_AXES];
   int64_t parts[MAX_RANK];
+  const Type *all;  // that type, once ir_take_parts has made `array` what a device has; else NULL
   Dim block[MAX_RANK];  // extent of a block along each array axis (1 where squeezed)
   bool squeeze[MAX_RANK];
   AtMode at;  // AT_BLOCK: the map gives block indices; AT_ELEMENT, AT_SLICE: element offsets
@@ -357,6 +358,12 @@ Instr *const *ir_receive_index(const Instr *instr);  // REMOTE_START: .. of `rec
 // REMOTE_START, REMOTE_SIGNAL: the index of the other device along each mesh axis
 Instr *const *ir_device_index(const Instr *instr);
 int64_t ir_device_count(const Kernel *k);  // 1 without a mesh
+// From here on the arrays of operands are what a device has of them.
+void ir_take_parts(Kernel *k);
+static inline const Type *ir_all(const Ref *operand) {
+  return operand->all ? operand->all : &operand->array;
+}
+static inline bool op_starts_copy(Op op) { return op == OP_COPY_START || op == OP_REMOTE_START; }
 // SEM_SIGNAL, REMOTE_SIGNAL, SEM_WAIT: how much is added or taken
 Instr *ir_amount(const Instr *instr);
 static inline bool ref_is_operand(const Ref *r) {

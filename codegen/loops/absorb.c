@@ -181,7 +181,7 @@ typedef struct {
 static void count_access(Instr *v, void *context) {
   RefCount *count = context;
   if ((v->op == OP_STORE || v->op == OP_LOAD) && v->ref == count->ref) count->found++;
-  if (v->op == OP_COPY_START && (v->ref == count->ref || v->target == count->ref)) count->found++;
+  if (op_starts_copy(v->op) && (v->ref == count->ref || v->target == count->ref)) count->found++;
 }
 
 static int accesses(Instr *v, const Ref *ref) {

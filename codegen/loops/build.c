@@ -10,6 +10,19 @@ typedef struct {
   int position;
 } Numbering;
 
+// Where devices wait for each other or tell each other something, another one may write what it
+// reaches.
+static void note_others(Gen *g, Instr *v, const Ref *written) {
+  for (int i = 0; g->k->mesh.count && i < g->k->refs.count; i++)
+    if (g->refs[i].reached && g->k->refs.at[i] != written)
+      LIST_PUSH(g->arena, &g->refs[i].writers, v);
+}
+
+static void note_reached(Instr *v, void *context) {
+  Gen *g = context;
+  if (v->op == OP_REMOTE_START) g->refs[v->target->id].reached = true;
+}
+
 static void attach(Region *region, Numbering *n) {
   Arena *arena = n->g->arena;
   if (region->arg) {
@@ -21,8 +34,9 @@ static void attach(Region *region, Numbering *n) {
     v->note = NEW(arena, Val);
     val(v)->region = region;
     val(v)->position = n->position++;
-    const Ref *written = v->op == OP_STORE ? v->ref : v->op == OP_COPY_START ? v->target : NULL;
+    const Ref *written = v->op == OP_STORE ? v->ref : op_starts_copy(v->op) ? v->target : NULL;
     if (written) LIST_PUSH(arena, &n->g->refs[written->id].writers, v);
+    if (op_is_dma(v->op)) note_others(n->g, v, written);
     for (int r = 0; r < 2; r++)
       if (v->regions[r]) attach(v->regions[r], n);
   }
@@ -55,12 +69,15 @@ static void name_everything(Gen *g) {
   Kernel *k = g->k;
   g->size_name = NEW_ARRAY(g->arena, const char *, k->sizes.count + 1);
   g->axis_name = NEW_ARRAY(g->arena, const char *, k->grid.count + 1);
+  g->device_name = NEW_ARRAY(g->arena, const char *, k->mesh.count + 1);
   keep_name(&g->names, text(g, "%s_arena", k->symbol));
   keep_name(&g->names, text(g, "%s_layout", k->symbol));
   for (int i = 0; i < k->sizes.count; i++) {
     const char *name = k->sizes.at[i].name;
     g->size_name[i] = lasting_name(&g->names, is_plain(name) ? name : text(g, "size%d", i));
   }
+  for (int i = 0; i < k->mesh.count; i++)
+    g->device_name[i] = lasting_name(&g->names, text(g, "device_%s", k->mesh.at[i].name));
   for (int i = 0; i < k->grid.count; i++)
     g->axis_name[i] = name_family(&g->names, k->grid.at[i].name, axis_forms, 2);
   for (int i = 0; i < k->refs.count; i++)
@@ -96,6 +113,8 @@ static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *explain_text) {
     if (k->refs.at[i]->alias) g->refs[k->refs.at[i]->alias->id].shared = true;
   for (int i = 0; i < k->refs.count; i++) g->refs[i].ref = k->refs.at[i];
   g->launch_reads = launch_reads(k);
+  ir_take_parts(k);
+  ir_walk(k->body, note_reached, g);
   attach(k->body, &(Numbering){g, 0});
   ir_walk(k->body, note_users, g);
   name_everything(g);

@@ -170,7 +170,7 @@ static void through_copy(Walk *w, const Instr *v) {
 }
 
 static void through(Walk *w, const Instr *v) {
-  if (v->op == OP_COPY_START) through_copy(w, v);
+  if (op_starts_copy(v->op)) through_copy(w, v);
   switch (v->op) {
     case OP_LOAD:
       through_load(w, v);

@@ -9,7 +9,7 @@ typedef struct {
 
 static void count_load(Instr *v, void *context) {
   LoadCount *c = context;
-  if ((v->op == OP_LOAD || v->op == OP_COPY_START) && v->ref == c->ref) c->found++;
+  if ((v->op == OP_LOAD || op_starts_copy(v->op)) && v->ref == c->ref) c->found++;
 }
 
 static int loads_in(Region *region, const Ref *ref) {

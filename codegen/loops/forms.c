@@ -88,7 +88,7 @@ static void note_copy(UseWalk *w, const Instr *v) {
 
 static void note_use(Instr *v, void *context) {
   UseWalk *w = context;
-  if (v->op == OP_COPY_START) note_copy(w, v);
+  if (op_starts_copy(v->op)) note_copy(w, v);
   if (v->op != OP_LOAD && v->op != OP_STORE) return;
   Uses *u = &w->uses[v->ref->id];
   RefGen *r = &w->g->refs[v->ref->id];

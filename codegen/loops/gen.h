@@ -118,7 +118,10 @@ typedef struct {
   Buffer *buffer;                // NULL for DIRECT
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
-  LIST(Instr *) writers;  // STOREs and copies to it, in program order
+  LIST(Instr *)
+  writers;       // STOREs and copies to it, in program order; where other devices reach
+                 // it, also what orders these with this one
+  bool reached;  // other devices write to it
   int stores;
   const Expr *dot_rows;  // PANELS: the rows its dots have, when these may read it in place; or NULL
   const Expr *whole;     // .. condition for that: the block lies inside its array; NULL: no matter
@@ -317,7 +320,7 @@ struct Gen {
   LIST(const Expr *) rows;
   LIST(Inside) insides;  // distinct counts of elements inside an array
   Names names;           // of what the loop IR names: operands, sizes, axes, buffers
-  const char **size_name, **axis_name;
+  const char **size_name, **axis_name, **device_name;
   int instr_count;
   Buf *explain;  // may be NULL
 };

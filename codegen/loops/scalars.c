@@ -115,6 +115,8 @@ const Expr *scalar_value(Gen *g, const Instr *v) {
       return expr_symbol(&g->exprs, g->axis_name[v->ival]);
     case OP_EXTENT:
       return grid_extent(g, (int)v->ival);
+    case OP_DEVICE:
+      return expr_symbol(&g->exprs, g->device_name[v->ival]);
     case OP_BROADCAST:
     case OP_RESHAPE:
       return scalar_expr(g, v->args[0]);

@@ -374,7 +374,7 @@ Schedule *schedule_region(Gen *g, Region *region) {
     if (is_control(v))
       place_control(&d, v);
     else if (v->op == OP_CONST || v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT ||
-             v->op == OP_ARG)
+             v->op == OP_DEVICE || v->op == OP_ARG)
       continue;
     else if (is_transparent(v) || feeds_only_dots(v))
       continue;

@@ -34,7 +34,7 @@ static bool same_index_within(const Instr *a, const Instr *b, int depth) {
       a->type.dtype != b->type.dtype)
     return false;
   if (a->op == OP_IF || !(a->op == OP_CONST || a->op == OP_SIZE || a->op == OP_AXIS ||
-                          a->op == OP_EXTENT || op_is_elementwise(a->op)))
+                          a->op == OP_EXTENT || a->op == OP_DEVICE || op_is_elementwise(a->op)))
     return false;
   for (int i = 0; i < a->nargs; i++)
     if (!same_index_within(a->args[i], b->args[i], depth - 1)) return false;
@@ -112,7 +112,9 @@ static Demand bound_of(Gen *g, const Instr *mask, int axis) {
 // Is v made of counters, sizes and constants of a block's size? What is read from memory may be
 // near the end of its type, where `start + iota` wraps and the mask is no bound.
 static bool is_counter(const Instr *v, int depth) {
-  if (v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_ARG) return true;
+  if (v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_DEVICE ||
+      v->op == OP_ARG)
+    return true;
   if (v->op == OP_CONST) return v->ival >= -MOST_IN_START && v->ival <= MOST_IN_START;
   if (depth == 0 || !op_is_elementwise(v->op) || !is_counter_type(v->type.dtype)) return false;
   for (int i = 0; i < v->nargs; i++)

@@ -120,7 +120,8 @@ typedef struct {
 } Use;
 
 static bool needs_no_place(Op op) {
-  return op == OP_CONST || op == OP_SIZE || op == OP_AXIS || op == OP_EXTENT || op == OP_ARG;
+  return op == OP_CONST || op == OP_SIZE || op == OP_AXIS || op == OP_EXTENT || op == OP_DEVICE ||
+         op == OP_ARG;
 }
 
 static void check_order(Verifier *x, const Use *u, const Instr *v) {

@@ -51,7 +51,7 @@ void note_accesses(Verifier *x, const Instr *v, const Group *group, int step) {
   if (v->op == OP_STORE) note_write(x, v, v, group);
   if (val(v)->stored_by) note_write(x, val(v)->stored_by, v, group);
   if (v->op == OP_DOT && group->kind == GROUP_ROWS) note_dot(x, v, group, &group->steps.at[step]);
-  if (v->op != OP_COPY_START) return;
+  if (!op_starts_copy(v->op)) return;
   check_fetched(x, v->ref, v);
   note(x, v->ref, (Access){v, v, group, 0, x->clock, false, false});
   note(x, v->target, (Access){v, v, group, 0, x->clock, true, false});

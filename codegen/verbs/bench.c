@@ -197,6 +197,7 @@ static int measure(Options *options, Session *session, const char *path, const T
 int verb_bench(Options *options) {
   Session session = {.data.fd = -1};
   const char *path = options->files.at[0];
+  options->many_devices = true;
   const TuningEntry *tuned = tuning_apply(options, options_threads(options));
   int status = bind_or_report(&session.binding, options, true);
   if (status != DONE) return status;

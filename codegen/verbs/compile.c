@@ -151,14 +151,6 @@ static int emit_and_write(Options *options, Program *program, const char *path) 
   return status;
 }
 
-// Only stages before the C are asked for.
-static bool stays_before_c(const Options *options) {
-  if (options->emit && strcmp(options->emit, "ast") != 0 && strcmp(options->emit, "ir") != 0 &&
-      strcmp(options->emit, "naive") != 0)
-    return false;
-  return (options->emit || options->dumps) && !(options->dumps && strchr(options->dumps, 'l'));
-}
-
 int verb_compile(Options *options) {
   for (const char *letter = options->dumps; letter && *letter; letter++)
     if (!known_letter(*letter))
@@ -167,7 +159,8 @@ int verb_compile(Options *options) {
   if (several && (options->dumps || (options->emit && strlen(options->emit) > 1)))
     return usage_error(verb_find("compile"), "--targets goes with --emit=c and --emit=h only");
   Program program;
-  options->many_devices = stays_before_c(options);
+  options->many_devices = !options->emit || (strcmp(options->emit, "pallas") != 0 &&
+                                             strcmp(options->emit, "signature") != 0);
   const char *path = options->files.at[0];
   int status = program_load(&program, options, path);
   if (program.file && wants(options, 'a', "ast")) print_tree(program.file);
@@ -183,6 +176,5 @@ int verb_compile(Options *options) {
   if (stop && !options->dumps) return DONE;
   if (options->variants.count) return write_variants(options, &program, path);
   program_optimise(&program, options, NULL);
-  if (program.kernel->mesh.count) return DONE;
   return emit_and_write(options, &program, path);
 }

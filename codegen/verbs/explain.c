@@ -125,6 +125,7 @@ int verb_explain(Options *options) {
   if (path[0] == 'E' && strlen(path) == 5 && strspn(path + 1, "0123456789") == 4)
     return explain_code(path);
   Program program;
+  options->many_devices = true;
   const TuningEntry *tuned = tuning_apply(options, options_threads(options));
   if (tuned) print_tuning(options, tuned);
   int status = program_load(&program, options, path);

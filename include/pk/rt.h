@@ -58,12 +58,34 @@ typedef struct {
   pk_context *context;
 } pk_call;
 
+enum { PK_MESH_AXES = 4, PK_MAX_DEVICES = 256 };
+
+/* The mesh axes that divide each axis of an operand, the first one slowest, as 1 + their numbers;
+ * 0: no more. */
+typedef int8_t pk_shard[PK_MAX_RANK][PK_MESH_AXES];
+
+/* The devices that run a kernel, each with its part of the operands. They are numbered in row-major
+ * order of their indices. */
+typedef struct {
+  int axes;
+  int64_t extent[PK_MESH_AXES];
+  const char *name[PK_MESH_AXES];
+  const pk_shard *shard; /* by operand */
+} pk_mesh;
+
+/* A device of a call: what others know of it is the runtime's. */
+typedef struct {
+  int64_t index[PK_MESH_AXES];
+  struct pk_devices *all;
+} pk_device;
+
 /* One thread of a call, with its own arena (aligned to 4096 bytes). */
 typedef struct {
   char *arena;
   int thread;
   const char *failure; /* set by pk_fail: the first message */
   void *trace;         /* NULL unless tracing */
+  pk_device *device;   /* NULL: there is one */
 } pk_worker;
 
 /* The elements of that type which begin `offset` bytes into the arena. */
@@ -142,8 +164,9 @@ struct pk_kernel {
   /* When not NULL: of these, up to one without a kernel, the first that this processor can run is
    * called in place of this one, which has no functions of its own. */
   const pk_variant *variant;
+  const pk_mesh *mesh; /* NULL: one device */
 };
-enum { PK_ABI = 4 };
+enum { PK_ABI = 5 };
 
 /* Saturating arithmetic on non-negative numbers of bytes and steps: INT64_MAX stands for "too much"
  * and stays, times 0 too. */
@@ -214,6 +237,21 @@ typedef struct {
 } pk_window;
 void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                    const void *other, int64_t *semaphore);
+
+/* What devices do to each other. `to` names the place as it is on this device: that of `operand`,
+ * or in the arena where that is -1; the other device has it at the same place, and `arrived` too.
+ * `device`: its index along each axis of the mesh; one outside fails the call with that
+ * message. */
+void pk_remote_copy(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
+                    int operand, int64_t *sent, int64_t *arrived, const int64_t *device,
+                    const char *outside);
+void pk_remote_signal(pk_worker *worker, int64_t *semaphore, int64_t amount, const int64_t *device,
+                      const char *outside);
+/* Semaphores of this device, to which others may add. A wait that no device can end fails the call
+ * with `message`. */
+void pk_device_signal(pk_worker *worker, int64_t *semaphore, int64_t amount);
+void pk_device_wait(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message);
+int64_t pk_device_read(pk_worker *worker, const int64_t *semaphore);
 
 /* An `assert` that failed, a wait that cannot end: the call returns PK_FAILED with the first
  * message. */

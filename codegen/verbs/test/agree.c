@@ -271,7 +271,7 @@ const char *test_agreement(TestFile *test, const Directive *directive) {
                             got.operands + k->inputs, &want.outputs);
   if (!wrong) wrong = check_orders(&agreement, &got);
   if (!wrong) wrong = check_passes(&agreement, &got);
-  if (!wrong && !k->mesh.count) wrong = run_variants(test, &options, &got, &want);
+  if (!wrong) wrong = run_variants(test, &options, &got, &want);
   interpreted_free(&got);
   interpreted_free(&want);
   return wrong;
@@ -312,7 +312,6 @@ const char *test_refusal(TestFile *test, const Directive *directive) {
   const Binding *binding = &session.binding;
   if (binding->refusal && !strstr(binding->refusal, directive->text))
     return arena_printf(test->arena, "refused otherwise: %s", binding->refusal);
-  if (binding->program.kernel->mesh.count) return binding->refusal ? NULL : "not refused";
   if (!binding->placed || check_memory(test->arena, binding->total_bytes))
     return binding->refusal ? NULL : "too large to run";
   wrong = session_open(&session, &options, &(BuildFlags){.flags = target_flags(options.target)});

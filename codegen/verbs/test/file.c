@@ -377,7 +377,7 @@ void test_file(TestFile *test) {
   for (int i = 0; i < count; i++) {
     if (!ok[i]) continue;
     test_ir_text(test, lowered[i].kernel);
-    if (!lowered[i].kernel->mesh.count) test_texts(test, &lowered[i]);
+    test_texts(test, &lowered[i]);
     run_directives(test, lowered[i].kernel->name);
   }
 }
