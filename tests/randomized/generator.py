@@ -306,7 +306,7 @@ class Generator(Expressions):
         ref = Ref(o.name, o.dtype, o.ref)
         hang = o.mode == "block" and o.pad is None
         if not hang or self.chance(0.15):
-            o.stored = ref.writable = o.mode != "any" and self.chance(0.1)
+            o.stored = ref.writable = o.mode != "any" and all(x.alias != o.name for x in self.k.outputs) and self.chance(0.1)
             self.refs.append(ref)
             return
         mask, axis, t = None, 0, Type("bool", ref.shape)
