@@ -49,7 +49,7 @@ static const pk_kernel *const judge = NULL;
 static const pk_kernel *const kernel =
     &PK_KERNEL; /* no name here ends in _kernel: those are the generated ones */
 
-enum { MAX_OPERANDS = 256, MAX_RUNS = 1 << 16, ALIGNMENT = 64, MOST_GUARDED = 1 << 24 };
+enum { MAX_RUNS = 1 << 16, ALIGNMENT = 64, MOST_GUARDED = 1 << 24 };
 static const double poor_naive_seconds = 1.0; /* a naive run longer than this runs once */
 static const double sample_seconds =
     100e-6; /* calls shorter than this are timed several at a time */
@@ -75,7 +75,8 @@ typedef struct {
 } operand;
 
 static settings set = {.rate = PK_RATES, .threads = 1, .min_time = 0.3, .max_time = 10};
-static operand operands[MAX_OPERANDS];
+static operand *operands;  /* as many as the kernel has */
+static DLTensor **tensors; /* of a call: two for each operand at most */
 static char *file;
 static int64_t file_bytes;
 static pk_context *context;
@@ -345,14 +346,12 @@ static void call_with(const pk_kernel *which, DLTensor **tensors) {
 }
 
 static void call(const pk_kernel *which, bool naive) {
-  DLTensor *tensors[MAX_OPERANDS];
   for (int i = 0; i < kernel->operands; ++i)
     tensors[i] = naive ? &operands[i].naive_tensor : &operands[i].tensor;
   call_with(which, tensors);
 }
 
 static void call_judge(void) {
-  DLTensor *tensors[2 * MAX_OPERANDS];
   int count = 0;
   for (int i = 0; i < kernel->operands; ++i) tensors[count++] = &operands[i].judge_tensor;
   for (int i = 0; i < kernel->operands; ++i) {
@@ -554,6 +553,13 @@ static void open_file(const char *word) {
   if (file == MAP_FAILED) wrong_use("%s: cannot be mapped", word);
 }
 
+static void make_operands(void) {
+  const size_t count = (size_t)kernel->operands + 1;
+  operands = calloc(count, sizeof *operands);
+  tensors = calloc(2 * count, sizeof *tensors);
+  if (!operands || !tensors) wrong_use("no memory for operands");
+}
+
 static void open_context(void) {
   context = pk_context_new();
   if (!context) wrong_use("no memory for a context");
@@ -563,10 +569,9 @@ static void open_context(void) {
 
 int main(int count, char **words) {
   if (count < 2) wrong_use("expected a file descriptor");
-  if (kernel->operands > MAX_OPERANDS)
-    wrong_use("the kernel has more than %d operands", MAX_OPERANDS);
   if (reference && reference->operands != kernel->operands)
     wrong_use("the naive reference has other operands");
+  make_operands();
   open_file(words[1]);
   for (int i = 2; i < count; ++i) read_word(words[i]);
   if (judge && judge->operands != kernel->operands + (kernel->operands - kernel->inputs))

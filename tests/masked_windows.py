@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Masked windows that leave their refs, against NumPy: constant, run-time and negative starts, strides, scalar indices, windows
-wider than the ref, refs of one to four axes in every place that loads and stores reach, every dtype, blocks that overhang.
+wider than the ref, windows that touch its ends, refs of one to four axes in every place that loads and stores reach, every dtype, blocks that overhang.
 
 Each kernel is run as native or another target's code, through the interpreter (`--checked`), and with its masks cut to the ref
 through `pkc test`. `pkc check` must report a lane outside exactly where its mask is true.
@@ -196,6 +196,32 @@ class Access:
         return bool((self.mask & ~self.inside).any())
 
 
+class Edge(Access):
+    """A window of one axis, or one element (stride 0), under a mask that is true everywhere."""
+
+    def __init__(self, rng, n, starts, start, size, stride, constant):
+        axis = Axis.__new__(Axis)
+        axis.dim, axis.squeeze, axis.stride, axis.size, axis.start, axis.constant = 8, not stride, stride, size, start, constant
+        axis.text = str(start) if constant else "s[%d]" % len(starts)
+        starts += [] if constant else [start]
+        self.name, self.dtype, self.bounded, self.dims, self.axes, self.shape = "%d" % n, "f32", False, [8], [axis], [size] * (stride > 0)
+        self.blocks, self.place, self.extent, self.sized = 1, "ref", [8], [False]
+        self.x, self.y, self.one = codes(rng, "f32", [8]) + 1, codes(rng, "f32", [8]), codes(rng, "f32", self.shape)
+        self.inside, self.kind, self.mask = axis.inside().reshape(self.shape), "true", np.ones(self.shape, bool)
+        self.other, self.load_first = True, True
+
+
+def edges(rng, starts):
+    """Windows that touch one element, or none, at either end of the ref, in and out by one."""
+    cases = []
+    for size, stride in ((5, 1), (3, 2), (1, 1)):
+        reach = (size - 1) * stride + 1
+        for start in sorted({-reach - 1, -reach, 1 - reach, -1, 0, 8 - reach, 9 - reach, 7, 8, 9}):
+            cases += [(start, size, stride, True), (start, size, stride, False)]
+    cases += [(start, 1, 0, constant) for start, constant in ((7, True), (8, True), (9, True), (-1, False), (0, False), (7, False), (8, False))]
+    return [Edge(rng, n, starts, *case) for n, case in enumerate(cases)]
+
+
 def text_of(name, accesses, starts, grid):
     inputs = ["s: i32[%d]" % max(1, len(starts))] + ["%s: %s" % (n, t) for a in accesses for n, t, *_ in a.inputs()]
     outputs = ["%s: %s" % (n, t) for a in accesses for n, t, _ in a.outputs()]
@@ -211,7 +237,9 @@ def call(command):
 def run(n, seed):
     r, rng = random.Random("%d.%d" % (seed, n)), np.random.default_rng([seed, n])
     starts, bounded, grid = [], r.random() < 0.6, r.choice([1, 1, 3])
-    accesses = [Access(r, rng, k, starts, bounded, grid) for k in range(r.choice([1, 2, 3]))]
+    if n == 0:
+        bounded, grid = False, 1
+    accesses = edges(rng, starts) if n == 0 else [Access(r, rng, k, starts, bounded, grid) for k in range(r.choice([1, 2, 3]))]
     folder = os.path.join(WORK, "k%d" % n)
     os.makedirs(folder)
     path = os.path.join(folder, "k%d.pk" % n)

@@ -57,9 +57,6 @@ static void through_load(Walk *w, const Instr *v) {
     need(w, &demand[k], covers(v, k) ? demand_outside(w->g, val(v)->demand[axis]) : DEMAND_FULL);
     if (!v->window.squeeze[k]) axis++;
   }
-  for (int i = v->ref->type.rank; i < v->nargs; i++)
-    for (int axis = 0; axis < v->args[i]->type.rank; axis++)
-      need_axis(w, v->args[i], axis, val(v)->demand[axis]);
 }
 
 // The demand of a store itself is how far its loops run: its value may be wanted further by others.
