@@ -541,6 +541,21 @@ print(len(jax.devices()))
     assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
 
 
+@pytest.mark.parametrize("dtype", "float32 bfloat16 int32 uint8 bool int8".split())
+def test_past_the_end_of_what_is_interpreted(dtype):
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    def call(x):
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8,), x.dtype), interpret=True, grid=(1,),
+                              in_specs=[pl.BlockSpec((8,), lambda i: (0,))])(x)
+    x = jnp.ones(5, dtype)
+    wanted = call(x)
+    pkc.pallas.install(interpreted=True)
+    jax.clear_caches()
+    numpy.testing.assert_array_equal(call(x).astype("float32"), wanted.astype("float32"))
+
+
 # ---- looking, and errors
 
 def test_text():

@@ -23,9 +23,10 @@ class Text:
         self.name, self.text, self.places, self.order, self.aliases = name, text, places, order, aliases
 
 
-def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None, name=None, **_):
-    """The Text of what pallas_call_p's parameters say."""
-    return _Launch(jaxpr, grid_mapping, input_output_aliases, compiler_params, name).text()
+def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None, name=None, padded=False, **_):
+    """The Text of what pallas_call_p's parameters say. `padded`: what lies past the end of an input is what JAX's interpreter has
+    there."""
+    return _Launch(jaxpr, grid_mapping, input_output_aliases, compiler_params, name, padded).text()
 
 
 def _space(aval):
@@ -37,8 +38,8 @@ def _space(aval):
 
 
 class _Launch:
-    def __init__(self, jaxpr, mapping, aliases, params, name):
-        self.jaxpr, self.mapping, self.params = jaxpr, mapping, params
+    def __init__(self, jaxpr, mapping, aliases, params, name, padded):
+        self.jaxpr, self.mapping, self.params, self.padded = jaxpr, mapping, params, padded
         info = getattr(jaxpr, "debug_info", None)
         self.function = (getattr(info, "func_src_info", None) or "").strip()
         self.writer = Writer()
@@ -260,8 +261,19 @@ class _Launch:
             options += " buffers %d" % buffers
         if whole and "_" not in extents and not (shared and starts):
             return "  block %s: smem;" % ref.name if ref.space == "smem" else None
+        if self.padded and ref in self.inputs:
+            options = " pad %s%s" % (_padding(ref.dtype), options)
         space = "smem " if ref.space == "smem" else ""
         return "  block %s: %s[%s] %s (%s)%s;" % (ref.name, space, ", ".join(extents), word, ", ".join(starts), options)
+
+
+def _padding(dtype):
+    """NaN, or the least number."""
+    if dtype == "bool":
+        return "false"
+    if not is_integer(dtype):
+        return "nan"
+    return str(-(1 << int(dtype[1:]) - 1)) if dtype[0] == "i" else "0"
 
 
 def _slices(block, results):

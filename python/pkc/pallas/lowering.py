@@ -78,7 +78,7 @@ def _lowering(ctx, *nodes, interpret=False, **params):
     ours = not interpret or interpret is True and (_settings["interpreted"] or function)
     if not ours or not (function or _settings["installed"]):
         return _theirs(ctx, *nodes, interpret=interpret, **params)
-    text = translate(**params)
+    text = translate(padded=bool(interpret) and not function, **params)
     if function:
         function(text)
     if only:
@@ -125,7 +125,8 @@ def install(threads=1, keep=None, interpreted=False):
     """Makes pl.pallas_call run compiled on JAX's CPU backend.
 
     `threads`: how many a kernel with parallel axes may use. `keep`: a folder that gets the .pk text of every kernel.
-    `interpreted`: also take calls with interpret=True; without it, those are left to JAX.
+    `interpreted`: also take calls with interpret=True; without it, those are left to JAX. Past the end of their inputs is what
+    JAX's interpreter has there, NaN or the least integer.
     """
     _settings.update(installed=True, threads=threads, keep=keep, interpreted=interpreted)
     _take_over()
