@@ -144,3 +144,21 @@ def test_compiler_that_fails(cache, monkeypatch):
         pkc.kernel(SCALE)(X, Y)
     monkeypatch.delenv("PKC_CFLAGS")
     numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
+
+
+def test_versions_of_jax(monkeypatch):
+    import types
+
+    from pkc import _versions
+    monkeypatch.delenv("PKC_ANY_JAX", raising=False)
+    for version, good in (("0.5.2", False), ("0.5.3", True), ("0.9.0.1", True), ("0.10.7", True), ("0.11.0", False), ("0.11.1.dev2", False),
+                          ("1.0", False), ("0.4.38", False)):
+        jax = types.SimpleNamespace(__version__=version)
+        if good:
+            _versions.require("pkc.jax", jax, (0, 5, 3), (0, 10))
+            continue
+        with pytest.raises(ImportError, match="pkc.jax: JAX %s is not supported: it is for 0.5.3 to 0.10" % version):
+            _versions.require("pkc.jax", jax, (0, 5, 3), (0, 10))
+        monkeypatch.setenv("PKC_ANY_JAX", "1")
+        _versions.require("pkc.jax", jax, (0, 5, 3), (0, 10))
+        monkeypatch.delenv("PKC_ANY_JAX")

@@ -33,6 +33,13 @@ def test_readme():
     assert said.startswith("[2. 3. 4. 5. 6. 7. 8.]\n") and "no findings" in said and "bound by" in said
 
 
+def test_readme_of_pallas():
+    pytest.importorskip("jax", reason="JAX is not installed")
+    text = (FOLDER / "README.md").read_text()
+    said = run("-c", text.split("```python\n")[2].split("```")[0])
+    assert said.startswith("[ 0.  2.  4.  6.  8. 10. 12. 14.]\n") and "o_ref[...] = 2.0 * x_ref[...]" in said
+
+
 def test_notebook():
     cells = json.loads((FOLDER / "examples" / "notebook.ipynb").read_text())["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]

@@ -1,5 +1,6 @@
 """pkc.pallas: kernels of JAX's Pallas, unchanged, compiled; compared with NumPy and with JAX's interpreter."""
 import functools
+import inspect
 import os
 import subprocess
 import sys
@@ -471,8 +472,9 @@ def test_pipelines_and_kernels_of_a_mesh():
         pltpu.sync_copy(x_ref, s_ref)
         s_ref[...] = s_ref[...] + 1
         pltpu.sync_copy(s_ref, o_ref)
-    found = pl.kernel(moved, out_type=like(x), mesh=pltpu.create_tensorcore_mesh("core"),
-                      scratch_types=[pltpu.VMEM(x.shape, jnp.float32)])(x)
+    words = ("out_type", "scratch_types") if "out_type" in inspect.signature(pl.kernel).parameters else ("out_shape", "scratch_shapes")
+    found = pl.kernel(moved, mesh=pltpu.create_tensorcore_mesh("core"),
+                      **dict(zip(words, (like(x), [pltpu.VMEM(x.shape, jnp.float32)]))))(x)
     numpy.testing.assert_array_equal(found, x + 1)
 
 

@@ -183,8 +183,10 @@ def _roll(tr, equation):
 
 
 def _tile(tr, equation):
-    value = tr.read(equation.invars[0])
-    return made(tr, equation, "tile(%s, %s)" % (value.text, numbers(equation.params["reps"])), [value])
+    value, reps = tr.read(equation.invars[0]), equation.params["reps"]
+    if all(n == 1 for n in reps):
+        return reshaped(value, out_shape(equation))
+    return made(tr, equation, "tile(%s, %s)" % (value.text, numbers(reps)), [value])
 
 
 def _bitcast(tr, equation):

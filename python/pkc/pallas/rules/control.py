@@ -180,6 +180,8 @@ def _scan(tr, equation):
     tr.writer.flush(everything=True)
     values = [tr.read(atom) for atom in equation.invars]
     starts, xs = values[consts:consts + carries], values[consts + carries:]
+    if length == 1 and not xs and len(equation.outvars) == carries:  # one turn: no loop
+        return tr.inline(jaxpr, values)
     hold(tr, [*values[:consts], *xs])
     counter = counter_of(jaxpr, carries, consts)
     kept = Carries(tr, equation.outvars[:carries], starts, jaxpr, consts, counter)

@@ -11,6 +11,22 @@ def _parts(item):
     return item, ()
 
 
+class _Transformed:
+    """A ref and its transforms, which JAX 0.10.0 has beside each other."""
+
+    def __init__(self, ref, transforms):
+        self.ref = ref
+        self.transforms = [t for item in transforms or () for t in ([item] if not hasattr(item, "transforms") else item.transforms)]
+
+
+def _operands(parts):
+    """(source, target, semaphore, semaphore of the sender, device) of a copy."""
+    if len(parts) != 9:
+        return parts[:5]
+    refs = [None if ref is None else _Transformed(ref, transforms) for ref, transforms in zip(parts[0:8:2], parts[1:8:2])]
+    return *refs, parts[8]
+
+
 def _window(tr, item, transforms=None):
     ref, own = _parts(item)
     if isinstance(ref, (tuple, list)):
@@ -53,8 +69,7 @@ def _each_choice(tr, operands, then, chosen=()):
 
 def _copy(tr, equation, then):
     """The operands of a start or wait, given to `then`."""
-    parts = tree_of(equation, "tree")
-    source, target, semaphore, remote_semaphore, device = parts[:5]
+    source, target, semaphore, remote_semaphore, device = _operands(tree_of(equation, "tree"))
     if remote_semaphore is not None or device is not None:
         tr.refuse("a remote copy", "Kernels run on one device here.")
     operands = [_choices(tr, item) for item in (source, target, semaphore)]

@@ -1,4 +1,6 @@
 """Operations on each element."""
+import operator as operator_of
+
 import numpy
 
 from pkc.pallas.values import (ADD, AND, ATOM, COMPARE, MUL, OR, SHIFT, UNARY, XOR, Value, broadcast, dtype_name, is_float, is_integer,
@@ -44,6 +46,9 @@ def operator(sign, level, index=False, boolean=None):
 
     def rule(tr, equation):
         values, shape = operands_of(tr, equation)
+        folded = _folded(sign, *values) if values[0].shape == values[1].shape == () else None
+        if folded is not None:
+            return folded if shape == () else broadcast(folded, shape)
         if not index:
             values = [plain(v) if v.index else v for v in values]
         is_index = settle(values) and index
@@ -57,6 +62,17 @@ def operator(sign, level, index=False, boolean=None):
             result.thin.ramp = ramp_of(a, b)
         return result
     return rule
+
+
+def _folded(sign, a, b):
+    """The sum or product of two small integers that are written as numbers."""
+    combine = {"+": operator_of.add, "-": operator_of.sub, "*": operator_of.mul}.get(sign)
+    if combine is None or a.dtype != b.dtype or not all(v.constant and is_integer(v.dtype) and abs(v.number) < 1 << 15 for v in (a, b)):
+        return None
+    number = combine(int(a.number), int(b.number))
+    bits = int(a.dtype[1:])
+    low, high = (-1 << bits - 1, 1 << bits - 1) if a.dtype[0] == "i" else (0, 1 << bits)
+    return literal(number, a.dtype) if low <= number < high else None
 
 
 def _unchanged(sign, a, b):
