@@ -76,6 +76,10 @@ const RefView *folded_view(Lower *l, const Node *window);
 Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span);
 void fold_view(Lower *l, const RefView *view, Ref *var, Span span);
 
+// ---- part.c
+// A window of a view's type as a view of its own; false where it is none.
+bool part_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span);
+
 // ---- index.c
 // Spreads the elements of an index over the axes: elements[k] is the element of axis k, NULL for
 // the whole axis.

@@ -146,10 +146,29 @@ static Value combined(Lower *l, const Node *node, Value old, Value v) {
   return node->op == OP_NONE || is_error(v) ? v : lower_binary(l, &op, node->op, old, v);
 }
 
-// A store to a part: of all of the view, with the part changed.
+// Does the window of a view stand for one of the ref? `*out` is the part then.
+static bool is_part(Lower *l, const Node *window, const RefView *view, RefView *out) {
+  View part;
+  Ref seen = *viewed_ref(view);
+  seen.name = window->a->name;
+  seen.type = *view_type(view);
+  return lower_window(l, window, &seen, false, &part) &&
+         part_of_view(l, view, &part, out, window->span);
+}
+
+static void assign_to_view(Lower *l, const Node *node, const RefView *view, Value v) {
+  if (node->op != OP_NONE) v = combined(l, node, read_view(l, view, node->a->span), v);
+  if (!is_error(v)) write_view(l, view, v, node->span);
+}
+
+// A store to a part that is no window of the ref: of all of the view, with the part changed.
 static void assign_part(Lower *l, const Node *node, const RefView *view, Value v) {
   View window;
+  RefView part;
+  int errors = diag_error_count(l->diag);
   if (!check_storable(l, viewed_ref(view), node->a->span)) return;
+  if (is_part(l, node->a, view, &part)) return assign_to_view(l, node, &part, v);
+  if (diag_error_count(l->diag) > errors) return;
   Ref *var = unfold_view(l, view, node->a->a->name, node->a->span);
   if (!lower_window(l, node->a, var, false, &window)) return;
   if (node->op != OP_NONE)
