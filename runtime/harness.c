@@ -7,7 +7,7 @@
  * off a result may be) and PK_NAIVE (the naive reference in f32) name the `const pk_kernel`s linked
  * in. Prints key=value lines on standard output.
  *
- *     mode=run|bench  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1
+ *     mode=run|bench|profile  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1
  *     min_time=S  max_time=S  progress=0|1  trace=PATH  counters=0|1
  *     peak=f32|f64|bf16|i8                                   also measure what the machine can do
  *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES
@@ -18,10 +18,12 @@
 #define _DEFAULT_SOURCE
 #include "cpu.h"
 
+#include <pk/profile.h>
 #include <pk/rt.h>
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,7 +57,7 @@ static const double sample_seconds =
     100e-6; /* calls shorter than this are timed several at a time */
 
 typedef struct {
-  bool bench, judge, naive, progress, counters;
+  bool bench, profile, judge, naive, progress, counters;
   pk_rate rate;
   int threads;
   int64_t vmem_limit;
@@ -170,7 +172,9 @@ static void read_word(const char *word) {
 #define KEY(name) (length == sizeof name - 1 && memcmp(word, name, length) == 0)
   if (KEY("mode")) {
     set.bench = strcmp(value, "bench") == 0;
-    if (!set.bench && strcmp(value, "run") != 0) wrong_use("%s: expected run or bench", word);
+    set.profile = strcmp(value, "profile") == 0;
+    if (!set.bench && !set.profile && strcmp(value, "run") != 0)
+      wrong_use("%s: expected run, bench or profile", word);
   } else if (KEY("threads")) {
     int64_t threads = whole(value, word);
     set.threads = threads > INT32_MAX ? INT32_MAX : (int)threads;
@@ -519,7 +523,7 @@ static void watched_call(void) {
 static void run_once(void) {
   fill_operands(false);
   double start = seconds();
-  if (set.bench)
+  if (set.bench || set.profile)
     call(kernel, false);
   else
     watched_call();
@@ -541,6 +545,122 @@ static void print_timing(void) {
     if (alias_of(kernel, i) == i) bytes += (double)operands[i].bytes;
   (void)printf("peak_gflops=%.6g\npeak_gbytes=%.6g\n", pk_measure_gflops(set.rate, set.threads),
                pk_measure_gbytes(bytes, set.threads));
+}
+
+/* ---- Profiles: laps of a profiling build (pk/profile.h). */
+
+enum { MAX_LAP_THREADS = 1024, LAP_EVENTS = 1 << 16 };
+_Thread_local pk_laps pk_thread_laps;
+static pthread_mutex_t laps_lock = PTHREAD_MUTEX_INITIALIZER;
+static pk_laps *lap_thread[MAX_LAP_THREADS];
+static int lap_threads;
+
+void pk_list_laps(pk_laps *laps) {
+  (void)pthread_mutex_lock(&laps_lock);
+  if (lap_threads < MAX_LAP_THREADS) lap_thread[lap_threads++] = laps;
+  (void)pthread_mutex_unlock(&laps_lock);
+  laps->known = true;
+  laps->since = pk_ticks();
+}
+
+static void clear_laps(void) {
+  for (int i = 0; i < lap_threads; ++i) {
+    memset(lap_thread[i]->ticks, 0, sizeof lap_thread[i]->ticks);
+    memset(lap_thread[i]->visits, 0, sizeof lap_thread[i]->visits);
+    lap_thread[i]->since = pk_ticks();
+  }
+}
+
+/* Ticks of one lap. */
+static double measure_lap(void) {
+  enum { laps = 10000, rounds = 20 };
+  uint64_t best = UINT64_MAX;
+  for (int round = 0; round < rounds; ++round) {
+    uint64_t start = pk_ticks();
+    for (int i = 0; i < laps; ++i) pk_lap(i % 2);
+    uint64_t taken = pk_ticks() - start;
+    if (taken < best) best = taken;
+  }
+  pk_lap(0);
+  return (double)best / laps;
+}
+
+/* The newest laps of one more call: THREAD PLACE START DURATION, in ns from the first one. */
+static void write_laps(double tick_ns) {
+  static pk_lap_event events[LAP_EVENTS];
+  FILE *file = fopen(set.trace, "w");
+  for (int i = 0; i < lap_threads; ++i) {
+    lap_thread[i]->event = calloc(LAP_EVENTS, sizeof *events);
+    lap_thread[i]->room = LAP_EVENTS;
+  }
+  clear_laps();
+  uint64_t origin = pk_ticks(), dropped = 0;
+  call(kernel, false);
+  for (int i = 0; i < lap_threads; ++i) {
+    pk_laps *laps = lap_thread[i];
+    uint64_t first = laps->events > LAP_EVENTS ? laps->events - LAP_EVENTS : 0;
+    dropped += first;
+    for (uint64_t k = first; file && laps->event && k < laps->events; ++k) {
+      const pk_lap_event *e = &laps->event[k % LAP_EVENTS];
+      (void)fprintf(file, "%d %d %.1f %.1f\n", i, e->place, (double)(e->start - origin) * tick_ns,
+                    (double)(e->end - e->start) * tick_ns);
+    }
+  }
+  bool written = file && ferror(file) == 0;
+  if (!file || fclose(file) != 0 || !written) (void)printf("laps_wrong=%s\n", strerror(errno));
+  (void)printf("laps_dropped=%" PRIu64 "\n", dropped);
+}
+
+/* What a call took, thread by thread, of the fastest one so far. */
+static uint64_t (*best_ticks)[PK_MAX_PLACES], (*best_visits)[PK_MAX_PLACES];
+static int best_threads;
+
+static void keep_laps(void) {
+  uint64_t now = pk_ticks();
+  best_threads = lap_threads;
+  best_ticks = realloc(best_ticks, sizeof *best_ticks * (size_t)best_threads);
+  best_visits = realloc(best_visits, sizeof *best_visits * (size_t)best_threads);
+  if (!best_ticks || !best_visits) wrong_use("no memory for the profile");
+  for (int i = 0; i < best_threads; ++i) {
+    memcpy(best_ticks[i], lap_thread[i]->ticks, sizeof *best_ticks);
+    memcpy(best_visits[i], lap_thread[i]->visits, sizeof *best_visits);
+    best_ticks[i][0] += now - lap_thread[i]->since;
+  }
+}
+
+static void print_laps(double tick_ns) {
+  for (int i = 0; i < best_threads; ++i) {
+    for (int place = 0; place < PK_MAX_PLACES; ++place) {
+      if (best_visits[i][place] == 0 && best_ticks[i][place] == 0) continue;
+      (void)printf("lap=%d %d %.6g %" PRIu64 "\n", i, place, (double)best_ticks[i][place] * tick_ns,
+                   best_visits[i][place]);
+    }
+  }
+}
+
+static void profile(void) {
+  bool restore = any_alias();
+  int calls = 0;
+  double lap_ticks = measure_lap(), best = 1e30, inside = 0, start = seconds();
+  uint64_t first_tick = pk_ticks();
+  while (calls < 3 || (inside < set.min_time && seconds() - start < set.max_time)) {
+    if (restore) fill_operands(false);
+    clear_laps();
+    double begun = seconds();
+    call(kernel, false);
+    double taken = seconds() - begun;
+    if (taken < best) {
+      best = taken;
+      keep_laps();
+    }
+    inside += taken;
+    ++calls;
+  }
+  double tick_ns = (seconds() - start) * 1e9 / (double)(pk_ticks() - first_tick);
+  (void)printf("calls=%d\ncall_ms=%.6g\nlap_ns=%.4g\nlap_threads=%d\n", calls, best * 1e3,
+               lap_ticks * tick_ns, best_threads);
+  print_laps(tick_ns);
+  if (set.trace) write_laps(tick_ns);
 }
 
 static void open_file(const char *word) {
@@ -587,6 +707,7 @@ int main(int count, char **words) {
   open_context();
   if (set.progress) start_progress();
   run_once();
+  if (set.profile) profile();
   if (set.bench) {
     measure_times();
     print_timing();

@@ -214,6 +214,7 @@ static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
   emit_prologue(t, out);
   put_dot_headers(g, out);
   if (has_wide_lanes(g->k)) buf_puts(out, "#include <pk/vec/wide.h>\n");
+  if (g->options->profile) buf_puts(out, "#include <pk/profile.h>\n");
   buf_puts(out, "\n");
   if (!g->options->variant) put_prototype(g, parameters, out);
   buf_printf(out, "%sextern const pk_kernel %s;\n\n", g->options->variant ? "" : ";\n",

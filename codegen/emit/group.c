@@ -29,6 +29,10 @@ static bool scalars_follow(const Group *group, int step) {
 }
 
 static void emit_scalars_after(Context *x, int step) {
+  int first = 0;
+  while (first < x->group->scalars.count && val(x->group->scalars.at[first])->after != step)
+    first++;
+  if (first < x->group->scalars.count) lap(x->w, &x->group->scalars.at[first], 1, "once a row");
   for (int i = 0; i < x->group->scalars.count; i++)
     if (val(x->group->scalars.at[i])->after == step) emit_row_scalar(x, x->group->scalars.at[i]);
 }
@@ -92,11 +96,13 @@ static void emit_loops(Context *x, const Expr *first, const Expr *end) {
     const Step *step = s >= 0 ? &group->steps.at[s] : NULL;
     if (step && step->kind == STEP_DOT) {
       leave_loop(x, &rows);
+      lap(x->w, (Instr *const *)&step->dot, 1, "dot");
       if (step->right) open_block(x->w, "if (!%s)", x->few);
       emit_dot(x->w, group, step, first, expr_sub(&x->g->exprs, end, first));
       if (step->right) close_block(x->w);
     } else if (step && step->members.count) {
       enter_loop(x, &rows, loop_of_step(group, s));
+      lap(x->w, step->members.at, step->members.count, "columns");
       emit_column_step(x, step);
     }
     if (!scalars_follow(group, s)) continue;
@@ -135,10 +141,19 @@ static void emit_strips(Context *x) {
   close_block(x->w);
 }
 
+static void lap_step(CWriter *w, const Step *step) {
+  if (step->kind == STEP_DOT)
+    lap(w, (Instr *const *)&step->dot, 1, "dot");
+  else
+    lap(w, step->members.at, step->members.count, "columns");
+}
+
 static void emit_plain_rows(Context *x) {
   Gen *g = x->g;
   Group *group = x->group;
   int opened = 0;
+  bool alone = group->steps.count == 1 && group->scalars.count == 0;
+  if (alone) lap_step(x->w, &group->steps.at[0]);
   for (int i = 0; i < group->leads; i++) {
     if (group->lead[i] == 1) {
       x->index[i] = number(g, 0);
@@ -157,6 +172,7 @@ static void emit_plain_rows(Context *x) {
     declare_bounds(x, expr_add(&g->exprs, x->index[group->leads - 1], number(g, 1)));
   emit_scalars_after(x, -1);
   for (int s = 0; s < group->steps.count; s++) {
+    if (!alone) lap_step(x->w, &group->steps.at[s]);
     emit_column_step(x, &group->steps.at[s]);
     emit_scalars_after(x, s);
   }
@@ -179,6 +195,7 @@ static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Ex
   if (group->bounds.count) declare_bounds(&x, expr_add(&g->exprs, row, number(g, 1)));
   emit_scalars_after(&x, -1);
   for (int s = 0; s < group->steps.count; s++) {
+    lap_step(w, &group->steps.at[s]);
     emit_column_step(&x, &group->steps.at[s]);
     emit_scalars_after(&x, s);
   }
@@ -206,9 +223,11 @@ static void emit_maker(CWriter *w, const Group *group, Group *maker, const char 
   emit_rows_from(w, maker, expr_symbol(&g->exprs, part), expr_symbol(&g->exprs, end), height);
   open_block(w, "if (%s)", few);
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].right == maker)
+    if (group->steps.at[s].right == maker) {
+      lap(w, (Instr *const *)&group->steps.at[s].dot, 1, "dot");
       emit_part_of_product(w, &group->steps.at[s], products[s], part,
                            text(g, "%s - %s", end, part));
+    }
   close_block(w);
   line(w, "%s = %s;", part, end);
   w->indent--;
@@ -257,6 +276,7 @@ void emit_rows(CWriter *w, Group *group) {
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
     if (!step->dot) continue;
+    lap(w, (Instr *const *)&step->dot, 1, "pack");
     pack_left(w, step->dot);
     if (!step->right) pack_panels(w, step->dot);
   }

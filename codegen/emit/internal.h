@@ -12,6 +12,7 @@ typedef struct {
   int source_line;  // of the last comment that shows one
   Names names;      // in use, those of the loop IR among them
   bool layout_reads_array, layout_reads_size;
+  const char *region;  // the innermost named one, or NULL
 } CWriter;
 
 // writer.c
@@ -22,6 +23,12 @@ void close_block(CWriter *w);
 // source.c: which lines of the source the C below computes, unless the last comment said so
 void show_source(CWriter *w, Span span);
 void show_sources(CWriter *w, Instr *const *members, int count);
+
+// profile.c: from here on the time is that of these members, of `what`; nothing unless options ask
+void lap(CWriter *w, Instr *const *members, int count, const char *what);
+void lap_at(CWriter *w, Span span, const char *what);
+void lap_outside(CWriter *w);
+Span block_span(const Ref *ref);  // where the text says which block it is
 
 // .. words of C
 const char *reading(Gen *g, const char *name);  // a variable of the C function, which is read here

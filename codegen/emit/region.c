@@ -101,6 +101,7 @@ static void emit_print(CWriter *w, Instr *v) {
 static void emit_control(CWriter *w, const Group *group) {
   Gen *g = w->g;
   Instr *v = group->instr;
+  const char *outer;
   switch (v->op) {
     case OP_IF:
       emit_if(w, group);
@@ -116,7 +117,10 @@ static void emit_control(CWriter *w, const Group *group) {
       break;
     case OP_NAMED:
       line(w, "pk_trace_begin(%s, %s);", reading(g, "worker"), quoted(g, v->text));
+      outer = w->region;
+      w->region = v->text;
       emit_region(w, group->inner[0]);
+      w->region = outer;
       line(w, "pk_trace_end(worker);");
       break;
     case OP_SCOPED:
@@ -138,6 +142,7 @@ static void emit_control(CWriter *w, const Group *group) {
     case OP_YIELD:
       break;
     default:
+      lap_at(w, v->span, op_info[v->op].name);
       emit_dma(w, v);
   }
 }
@@ -149,14 +154,18 @@ static bool is_silent(const Instr *v) {
 
 void emit_region(CWriter *w, const Schedule *s) {
   if (!s) return;
-  for (int i = 0; i < s->fetches.count; i++) emit_fetch(w, s->fetches.at[i]);
+  for (int i = 0; i < s->fetches.count; i++) {
+    const Ref *ref = s->fetches.at[i]->ref;
+    lap_at(w, block_span(ref), text(w->g, "fetch %s", ref->name));
+    emit_fetch(w, s->fetches.at[i]);
+  }
   for (int i = 0; i < s->groups.count; i++) {
     Group *group = s->groups.at[i];
     if (group->kind != GROUP_ROWS && !is_silent(group->instr)) show_source(w, group->instr->span);
     if (group->kind == GROUP_ROWS)
       emit_rows(w, group);
     else if (group->kind == GROUP_GENERIC)
-      emit_generic(w, group);
+      lap_at(w, group->instr->span, op_info[group->instr->op].name), emit_generic(w, group);
     else if (group->kind == GROUP_SCALAR)
       emit_scalar(w, group->instr);
     else

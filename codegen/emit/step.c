@@ -10,7 +10,10 @@ static void emit_step(CWriter *w) {
   Declarations positions = {0};
   w->c = &body;
   for (int i = 0; i < g->k->refs.count; i++)
-    if (turns(&g->refs[i])) emit_turn(w, &g->refs[i]);
+    if (turns(&g->refs[i])) {
+      lap_at(w, block_span(g->refs[i].ref), text(g, "write back %s", g->refs[i].ref->name));
+      emit_turn(w, &g->refs[i]);
+    }
   emit_region(w, g->body);
   w->c = outer;
   for (int i = 0; i < g->k->refs.count; i++)
@@ -48,7 +51,11 @@ static void emit_steps(CWriter *w) {
   emit_step(w);
   while (loops--) close_block(w);
   for (int i = 0; i < g->k->refs.count; i++)
-    if (turns(&g->refs[i])) emit_last_writeback(w, &g->refs[i]);
+    if (turns(&g->refs[i])) {
+      lap_at(w, block_span(g->refs[i].ref), text(g, "write back %s", g->refs[i].ref->name));
+      emit_last_writeback(w, &g->refs[i]);
+    }
+  lap_outside(w);
 }
 
 static void put_head(CWriter *w) {

@@ -32,6 +32,16 @@ const Target *target_find(const char *name);
 // Its name in C: x86_64_v3.
 const char *target_symbol(Arena *arena, const char *name);
 
+// What a profiling build counts the time of: a place is its index here, from 1 on.
+typedef struct {
+  const char *lines;   // "49, 53": of the source, that are computed there
+  int line;            // the first of them
+  const char *what;    // "dot", "pack k", ..
+  const char *region;  // the innermost named one, or NULL
+  const char *kernel;
+} ProfilePlace;
+typedef LIST(ProfilePlace) ProfilePlaces;
+
 typedef struct {
   const Target *target;
   bool literal_dma;  // --dma=literal: every logical DMA is carried out by the runtime's engine
@@ -41,6 +51,7 @@ typedef struct {
   // NULL, or the targets that the kernel has variants for: the C chooses among them
   const Target *const *choice;
   int choices;
+  ProfilePlaces *profile;  // NULL, or where the places of a profiling build are listed
 } EmitOptions;
 
 #endif

@@ -33,6 +33,7 @@ typedef struct {
   const char *over;               // tune: NAME=LOW:HIGH,..; NULL: not given
   int64_t most;                   // tune: candidates; 0: not given
   double time_out;                // tune: seconds a run; 0: not given
+  ProfilePlaces *profile;         // profile: the places are listed here; NULL: no laps
   bool show;                      // tune
   bool no_tuning;                 // run, bench, explain
   bool literal_dma, no_cache, no_naive, json, verify_only, quiet;

@@ -190,7 +190,8 @@ void program_optimise(Program *program, const Options *options, Buf *notes) {
 
 void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops,
                   Buf *explain) {
-  EmitOptions emit = {.target = options->target, .literal_dma = options->literal_dma};
+  EmitOptions emit = {
+      .target = options->target, .literal_dma = options->literal_dma, .profile = options->profile};
   Buf header = {0};
   emit_kernel(program->kernel, &emit, c, h ? h : &header, loops, explain);
   buf_free(&header);

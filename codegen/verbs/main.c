@@ -16,6 +16,7 @@ static const struct {
     {VERB_COMPILE, verb_compile}, {VERB_CHECK, verb_check}, {VERB_RUN, verb_run},
     {VERB_BENCH, verb_bench},     {VERB_TEST, verb_test},   {VERB_EXPLAIN, verb_explain},
     {VERB_TPU, verb_tpu},         {VERB_FMT, verb_fmt},     {VERB_TUNE, verb_tune},
+    {VERB_PROFILE, verb_profile},
 };
 
 static int call(const Verb *verb, Options *options) {

@@ -12,7 +12,11 @@
 #define PKC_VERSION "unknown"
 #endif
 
-enum { MOST_THREADS = 1024, BUILDS = VERB_RUN | VERB_BENCH | VERB_TEST, ALL_VERBS = -1 };
+enum {
+  MOST_THREADS = 1024,
+  BUILDS = VERB_RUN | VERB_BENCH | VERB_TEST | VERB_PROFILE,
+  ALL_VERBS = -1
+};
 
 typedef struct OptionRow OptionRow;
 // Puts a value where it belongs; NULL, or what is wrong, to be said after the option's name.
@@ -246,7 +250,8 @@ static const OptionRow option_rows[] = {
      "compile it"},
     {"--threads", "N", (unsigned)ALL_VERBS, read_threads, 0,
      "threads for parallel grid axes (default $PK_THREADS, else 1)"},
-    {"--vmem-limit", "BYTES", VERB_RUN | VERB_BENCH | VERB_TUNE, read_count, FIELD(vmem_limit),
+    {"--vmem-limit", "BYTES", VERB_RUN | VERB_BENCH | VERB_TUNE | VERB_PROFILE, read_count,
+     FIELD(vmem_limit),
      "VMEM a launch may hold (default $PK_VMEM_LIMIT, the kernel's own, or 128 MiB)"},
     {"--no-naive", NULL, VERB_BENCH, read_flag, FIELD(no_naive),
      "do not time (or compare with) the naive reference"},
@@ -264,16 +269,18 @@ static const OptionRow option_rows[] = {
      "times the default of each)"},
     {"--most", "N", VERB_TUNE, read_count, FIELD(most),
      "try at most N combinations, the best by a quick estimate (default 32)"},
+    {"--min-time", "SECONDS", VERB_PROFILE, read_seconds, FIELD(min_time),
+     "call for at least this long (default 1)"},
     {"--min-time", "SECONDS", VERB_TUNE, read_seconds, FIELD(min_time),
      "time each of a pair at least this long (default 0.05)"},
     {"--time-out", "SECONDS", VERB_TUNE, read_seconds, FIELD(time_out),
      "what a call may take (default 30 times the default's, at least 5)"},
     {"--show", NULL, VERB_TUNE, read_flag, FIELD(show),
      "search nothing: print the blocks that FILE.pk.tuning has for these arguments"},
-    {"--no-tuning", NULL, VERB_RUN | VERB_BENCH | VERB_EXPLAIN, read_flag, FIELD(no_tuning),
-     "leave FILE.pk.tuning aside"},
+    {"--no-tuning", NULL, VERB_RUN | VERB_BENCH | VERB_EXPLAIN | VERB_PROFILE, read_flag,
+     FIELD(no_tuning), "leave FILE.pk.tuning aside"},
     {"--no-cache", NULL, BUILDS, read_flag, FIELD(no_cache), "compile again, keep nothing"},
-    {"--json", NULL, VERB_BENCH | VERB_TPU, read_flag, FIELD(json),
+    {"--json", NULL, VERB_BENCH | VERB_TPU | VERB_PROFILE, read_flag, FIELD(json),
      "one JSON object a line instead of a table"},
     {"--json", NULL, VERB_CHECK | VERB_RUN, read_flag, FIELD(json),
      "findings as JSON, one object a line"},
@@ -297,7 +304,7 @@ static const OptionRow option_rows[] = {
      "what changes with another kernel, or with NAME=VALUE,.. (statics, sizes, chip)"},
     {"--mesh", "XxY[xZ]", VERB_TPU, read_text, FIELD(mesh),
      "cost of a collective on a slice of this shape"},
-    {"--trace", "FILE", VERB_TPU | VERB_RUN | VERB_BENCH, read_text, FIELD(trace),
+    {"--trace", "FILE", VERB_TPU | VERB_RUN | VERB_BENCH | VERB_PROFILE, read_text, FIELD(trace),
      "write a trace (of one call) for Perfetto or chrome://tracing"},
     {"--counters", NULL, VERB_RUN | VERB_BENCH, read_flag, FIELD(counters),
      "count instructions, cycles and cache misses of one call, where the system allows"},

@@ -26,6 +26,7 @@ enum {
   VERB_FMT = 64,
   VERB_TUNE = 128,
   VERB_TPU = 256,
+  VERB_PROFILE = 1024,
   VERB_NONE = 512  // pkc alone
 };
 
@@ -66,6 +67,7 @@ int verb_explain(Options *options);
 int verb_fmt(Options *options);
 int verb_tpu(Options *options);
 int verb_tune(Options *options);
+int verb_profile(Options *options);
 
 // ---- tpu.c
 // The chip that --chip (or --tpu) and --chip-file name, v5e without. DONE, or the status after a

@@ -1,0 +1,59 @@
+/* Time by places of a kernel, for `pkc profile`: only its builds include this. A thread is at one
+ * place at a time; place 0 is outside of the kernel's cells. */
+#ifndef PK_PROFILE_H
+#define PK_PROFILE_H
+
+#include <pk/rt.h>
+
+#include <stdint.h>
+#include <time.h>
+
+enum { PK_MAX_PLACES = 512 };
+
+typedef struct {
+  uint64_t start, end;
+  int place;
+} pk_lap_event;
+
+/* Of a thread. */
+typedef struct pk_laps {
+  uint64_t since; /* when it came to `place` */
+  int place;
+  bool known; /* it is listed */
+  uint64_t ticks[PK_MAX_PLACES], visits[PK_MAX_PLACES];
+  pk_lap_event *event; /* the newest ones, NULL: not recorded */
+  uint64_t events, room;
+} pk_laps;
+
+extern _Thread_local pk_laps pk_thread_laps;
+void pk_list_laps(pk_laps *laps); /* a thread's first lap */
+
+static inline uint64_t pk_ticks(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  uint64_t ticks;
+  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+  return ticks;
+#else
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#endif
+}
+
+/* From here on this thread is at `place`. */
+static inline void pk_lap(int place) {
+  pk_laps *laps = &pk_thread_laps;
+  if (!laps->known) pk_list_laps(laps);
+  uint64_t now = pk_ticks();
+  laps->ticks[laps->place] += now - laps->since;
+  ++laps->visits[place];
+  if (laps->event && laps->place) {
+    laps->event[laps->events++ % laps->room] = (pk_lap_event){laps->since, now, laps->place};
+  }
+  laps->since = now;
+  laps->place = place;
+}
+
+#endif
