@@ -1,20 +1,15 @@
 // Laps of a profiling build: which piece of the kernel a thread is at.
 #include "codegen/emit/internal.h"
 
-#include <string.h>
-
 enum { MOST_PLACES = 511 };  // of <pk/profile.h>; what comes later counts with the last one
 
-static bool same_text(const char *a, const char *b) {
-  return a == b || (a && b && strcmp(a, b) == 0);
-}
-
+// Names are interned.
 static int place_number(CWriter *w, const ProfilePlace *place) {
   ProfilePlaces *places = w->g->options->profile;
   for (int i = 0; i < places->count; i++) {
     const ProfilePlace *p = &places->at[i];
-    if (same_text(p->lines, place->lines) && same_text(p->what, place->what) &&
-        same_text(p->region, place->region) && same_text(p->kernel, place->kernel))
+    if (p->lines == place->lines && p->what == place->what && p->region == place->region &&
+        p->kernel == place->kernel)
       return i + 1;
   }
   if (places->count == MOST_PLACES) return MOST_PLACES;
@@ -23,7 +18,7 @@ static int place_number(CWriter *w, const ProfilePlace *place) {
 }
 
 static void put_lap(CWriter *w, const char *lines, int first, const char *what) {
-  ProfilePlace place = {intern(lines), first, intern(what), w->region, w->g->k->name};
+  ProfilePlace place = {intern(lines), first, intern(what), w->region, intern(w->g->k->name)};
   line(w, "pk_lap(%d);", place_number(w, &place));
 }
 

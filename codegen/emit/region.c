@@ -118,7 +118,7 @@ static void emit_control(CWriter *w, const Group *group) {
     case OP_NAMED:
       line(w, "pk_trace_begin(%s, %s);", reading(g, "worker"), quoted(g, v->text));
       outer = w->region;
-      w->region = v->text;
+      w->region = intern(v->text);
       emit_region(w, group->inner[0]);
       w->region = outer;
       line(w, "pk_trace_end(worker);");
