@@ -100,19 +100,24 @@ static void refuse(const char *text, const char *message) {
   arena_free(arena);
 }
 
-static void wrong(const char *body, const char *message) {
+static void wrong_kernel(const char *text, const char *message) {
   Arena *arena = arena_new();
-  const char *text = arena_printf(arena,
-                                  "kernel t size N input $x: f32[4, N] vmem of f32[4, N] blocks "
-                                  "[4, N] whole scratch $s: f32[4, N] vmem scratch $m: i32 sem dma "
-                                  "body { %s }",
-                                  body);
   Buf messages = {0};
   Kernel *k = parse(arena, "wrong.ir", text, strlen(text), &messages);
   expect(k != NULL, text, messages.text ? messages.text : "");
   const char *said = k ? ir_verify(k) : "";
   expect(said && strstr(said, message), text, said ? said : "accepted");
   buf_free(&messages);
+  arena_free(arena);
+}
+
+static void wrong(const char *body, const char *message) {
+  Arena *arena = arena_new();
+  wrong_kernel(arena_printf(arena,
+                            "kernel t size N input $x: f32[4, N] vmem of f32[4, N] blocks [4, N] "
+                            "whole scratch $s: f32[4, N] vmem scratch $m: i32 sem dma body { %s }",
+                            body),
+               message);
   arena_free(arena);
 }
 
@@ -194,6 +199,11 @@ static void test_rules(void) {
   wrong("%0: f32[4] = iota axis 0 %1: i32[4] = lt %0, %0", "the result is not bool");
   wrong("%0: i64 = const 0 copy_start $x[%0 : 4, %0 : N] to $s[%0 : 3, %0 : N] on $m[]",
         "the windows differ in type");
+  wrong("%0: i64 = const 0 scoped ($s) { } %1: f32[4, N] = load $s[%0 : 4, %0 : N]", "no ref");
+  wrong_kernel(
+      "kernel t input $x: f32[4] vmem of f32[4] blocks [4] whole output $o: i32[4] vmem of i32[4] "
+      "blocks [4] whole alias $x body { }",
+      "an alias joins an output to an input of its type");
 }
 
 // The reader refuses an id that is taken; a pass might put an instruction in two places.
