@@ -23,7 +23,8 @@ import dtypes
 from dtypes import ALL as EVERY, FLOATS as ALL_FLOATS, INTEGERS, WIDE, bits_of, decode, round_to, wrap
 from operations import FUNCTIONS
 
-# Of up to 32 bits: what rows mean here is said in int64 and float64. Scales have no operations.
+# What rows mean here is said in int64 and float64, of integers of 64 bits in Python's: f64 is left out. Scales have no operations.
+LONG = ("i64", "u64")
 ALL = [t for t in EVERY if t not in WIDE and t != dtypes.SCALE]
 FLOATS = {t: f for t, f in ALL_FLOATS.items() if t in ALL}
 
@@ -39,6 +40,8 @@ def codes_of(dtype, values):
     """The codes of values that the dtype has, as its arrays store them."""
     if dtype == "bool":
         return np.array(values, np.uint8)
+    if dtype in LONG:
+        return np.array([int(v) & ((1 << 64) - 1) for v in values], np.uint64)
     store = {2: np.uint8, 4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32}[bits_of(dtype)]
     if dtype in INTEGERS:
         return (np.array(values, np.int64) & ((1 << bits_of(dtype)) - 1)).astype(store)
@@ -72,7 +75,8 @@ def literal(value):
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, int):
-        return "(%d)" % value if value < 0 else "%d" % value
+        value -= (value >= 1 << 63) << 64  # of u64: a cast of it
+        return "(%d - 1)" % (value + 1) if value == -1 << 63 else "(%d)" % value if value < 0 else "%d" % value
     if value != value:
         return "nan"
     text = "inf" if math.isinf(value) else repr(abs(float(value))).replace("+", "")
@@ -115,7 +119,7 @@ EXACT = {"x + y": lambda a, b: a + b, "x - y": lambda a, b: a - b, "x * y": lamb
          "mod(x, y)": checked(lambda a, b: a % b), "max(x, y)": max, "min(x, y)": min, "x & y": lambda a, b: a & b,
          "x | y": lambda a, b: a | b, "x ^ y": lambda a, b: a ^ b, "~x": lambda a, b: ~a, "pow(x, y)": int_power,
          "x << y": shift_left, "x >> y": shift_right, "x >>> y": lambda a, b: None if a < 0 else shift_right(a, b),
-         "where(x > y, x, y - 1)": lambda a, b: a if a > b else b - 1}
+         "where(x > y, x, y - 1)": lambda a, b: None if b == -1 << 63 else a if a > b else b - 1}
 
 
 def compares():
@@ -123,7 +127,7 @@ def compares():
 
 
 def casts(t):
-    return [Row("cast(x, %s)" % u, lambda t, x, y, z, u=u: dtypes.cast(x, t, u), u) for u in ALL]
+    return [Row("cast(x, %s)" % u, lambda t, x, y, z, u=u: dtypes.cast(x, t, u), u) for u in ALL + list(LONG) * (t in LONG)]
 
 
 def integer_rows(t):
@@ -134,7 +138,7 @@ def integer_rows(t):
         Row("cdiv(x, y)", lambda t, x, y, z: wrap(t, np.where(y == 0, -1 + (x != 0), -(-x // np.where(y == 0, 1, y)))), exact=checked(lambda a, b: -(-a // b))),
         Row("square(x)", lambda t, x, y, z: wrap(t, x * x), folds=False),
         Row("integer_pow(x, 3)", lambda t, x, y, z: wrap(t, wrap(t, x * x) * x), folds=False),
-        Row("mulhi(x, y)", lambda t, x, y, z: wrap(t, (x.astype(object) * y) >> bits_of(t)), folds=False)]
+        Row("mulhi(x, y)", lambda t, x, y, z: wrap(t, (x.astype(object) * y) >> bits_of(t)), folds=False)][: None if t not in LONG else -1]
 
 
 def floor_divide(x, y):
@@ -236,12 +240,16 @@ def fits(t, value):
 
 def folds(row, t, operands):
     """Whether the expression of literals is one: its exact value must fit the dtype."""
+    if t in LONG and max(map(abs, operands)) >= 1 << 63:
+        return False  # more than a literal is
     if not row.folds or t == "bool" or row.kind == "bool" or row.text.startswith("cast"):
         return row.folds
     if t in INTEGERS:
         count = 3 if "z" in row.text else 2
         value = row.exact(*operands[:count])
         bits, signed = INTEGERS[t]
+        if t in LONG and value is not None and abs(value) >= 1 << 63:
+            return False
         return value is not None and (-(1 << (bits - 1)) <= value < 1 << (bits - 1) if signed else 0 <= value < 1 << bits)
     if row.text.startswith("where"):
         return fits(t, operands[1] - 1) or operands[0] > operands[1]
@@ -271,11 +279,9 @@ def place(text, names):
     return out[:-1]
 
 
-def code_text(kind, value, nan):
-    """Any dtype as an i32."""
-    if kind in FLOATS:
-        return "code_%s(%s)" % (kind, value)
-    return "cast(%s, i32)" % value
+def code_text(code, kind, value):
+    """Any dtype as an integer."""
+    return "cast(%s, %s)" % ("code_%s(%s)" % (kind, value) if kind in FLOATS else value, code)
 
 
 def functions():
@@ -288,6 +294,7 @@ def functions():
 class Case:
     def __init__(self, t, operands):
         self.t, self.operands = t, operands
+        self.code = "i64" if t in LONG else "i32"
         self.rows = BOOLS if t == "bool" else integer_rows(t) if t in INTEGERS else float_rows(t)
         self.loose = inexact_rows() if t in FLOATS else []
 
@@ -312,10 +319,10 @@ class Case:
 
     def text(self):
         p, r, f = len(self.operands), len(self.rows), len(self.loose)
-        outputs = ["%s: i32[%d, %d]" % (n, r, p) for n in "lpd"] + ["%s: %s[%d, %d]" % (n, self.t, f, p) for n in ("lf", "pf", "df") if f]
+        outputs = ["%s: %s[%d, %d]" % (n, self.code, r, p) for n in "lpd"] + ["%s: %s[%d, %d]" % (n, self.t, f, p) for n in ("lf", "pf", "df") if f]
         lines = ["kernel fold_%s(%s) -> (%s) {" % (self.t, ", ".join("in_%s: %s[%d]" % (n, self.t, p) for n in "xyz"), ", ".join(outputs))]
         lines += ["  let %s = in_%s[...];" % (n, n) for n in "xyz"] + ["  l[...] = 0;"] + ["  lf[...] = 0;"] * (f > 0)
-        lines += self.stores(self.rows, "lpd", lambda row, e: code_text(self.kind(row), e, None))
+        lines += self.stores(self.rows, "lpd", lambda row, e: code_text(self.code, self.kind(row), e))
         lines += self.stores(self.loose, ("lf", "pf", "df"), lambda row, e: e)
         return functions() + "\n".join(lines) + "\n}\n"
 
@@ -323,7 +330,9 @@ class Case:
 # ---- judging
 
 
-def bits_wanted(kind, values):
+def bits_wanted(code, kind, values):
+    if kind not in FLOATS and code == "i64":
+        return wrap("i64", np.asarray(values).astype(object)).astype(np.int64)
     if kind not in FLOATS:
         return np.asarray(values).astype(np.int64).astype(np.int32).astype(np.int64)
     codes = codes_of(kind, values).astype(np.int64)
@@ -343,14 +352,14 @@ def ulps(t, got, want):
 
 def compare(case, outputs, where):
     failures = []  # (row, text)
-    columns = [np.array(c) for c in zip(*case.operands)]
+    columns = [np.array(c, dtype=object if case.t in LONG else None) for c in zip(*case.operands)]
 
     def report(name, row, k, got, want):
         failures.append((row.text, "fold_%s: %s = %s of %s: got %s, expected %s; %s" % (
             case.t, name, row.text, ", ".join(map(literal, case.operands[k])), got, want, where)))
 
     for r, row in enumerate(case.rows):
-        want = bits_wanted(case.kind(row), row.meaning(case.t, *columns))
+        want = bits_wanted(case.code, case.kind(row), row.meaning(case.t, *columns))
         for name in "lpd":
             for k in np.flatnonzero(outputs[name][r] != want):
                 if name != "l" or case.folded(row, k):
@@ -376,9 +385,9 @@ def run(case, folder, full):
         file.write(case.text())
     command = [dtypes.PKC, "run", path, "--quiet", "--checked"]
     for name, column in zip("xyz", zip(*case.operands)):
-        dtypes.save("%s/in_%s.npy" % (folder, name), case.t, codes_of(case.t, np.array(column)))
+        dtypes.save("%s/in_%s.npy" % (folder, name), case.t, codes_of(case.t, list(column) if case.t in LONG else np.array(column)))
         command.append("in_%s=%s/in_%s.npy" % (name, folder, name))
-    names = {n: "i32" for n in "lpd"}
+    names = {n: case.code for n in "lpd"}
     names.update({n: case.t for n in ("lf", "pf", "df") if case.loose})
     for name in names:
         command += ["-o", "%s=%s/%s.npy" % (name, folder, name)]
@@ -420,7 +429,7 @@ def main():
     full = "--full" in sys.argv
     wanted = [a for a in sys.argv[1:] if not a.startswith("--")]
     passed = failed = 0
-    for t in ALL:
+    for t in ALL + list(LONG):
         if wanted and not any(w in t for w in wanted):
             continue
         for k, case in enumerate(cases(t, full)):
