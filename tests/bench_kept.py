@@ -11,14 +11,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "ben
 sys.dont_write_bytecode = True
 import kept  # noqa: E402
 
-results = {"passed": 0, "failed": 0}
+from suite import check, finish
+
 DAY = datetime.date(2026, 3, 10)
-
-
-def expect(what, good, said=""):
-    results["passed" if good else "failed"] += 1
-    if not good:
-        print(f"FAIL bench_kept: {what}: {said}")
 
 
 def row(ms, goal=1.0, date="2026-03-01"):
@@ -28,26 +23,25 @@ def row(ms, goal=1.0, date="2026-03-01"):
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "performance"
-        expect("nothing is kept", kept.read("CPU A", folder) is None)
+        check("nothing is kept", kept.read("CPU A", folder) is None)
         text = kept.provenance("CPU A", None, DAY)
-        expect("goals of other machines", "no results of CPU A are kept" in text and "other machines" in text, text)
+        check("goals of other machines", "no results of CPU A are kept" in text and "other machines" in text, text)
         kept.keep("CPU A", {"add": row(1.0), "mul": row(2.0)}, folder)
         kept.keep("CPU A", {"mul": row(1.5, date="2026-03-09")}, folder)
         mine = kept.read("CPU A", folder)
-        expect("a second run replaces its cases only", mine["cases"]["add"]["ms"] == 1.0 and mine["cases"]["mul"]["ms"] == 1.5, mine)
+        check("a second run replaces its cases only", mine["cases"]["add"]["ms"] == 1.0 and mine["cases"]["mul"]["ms"] == 1.5, mine)
         text = kept.provenance("CPU A", mine, DAY)
-        expect("how old", "9 days ago to a day ago (2 cases)" in text, text)
-        expect("no other machine's", kept.read("CPU B", folder) is None)
+        check("how old", "9 days ago to a day ago (2 cases)" in text, text)
+        check("no other machine's", kept.read("CPU B", folder) is None)
         other = kept.path_of("CPU-A", folder)
-        expect("nor that of a name that is spelled alike", other == kept.path_of("CPU A", folder) and kept.read("CPU-A", folder) is None)
+        check("nor that of a name that is spelled alike", other == kept.path_of("CPU A", folder) and kept.read("CPU-A", folder) is None)
         lines = kept.changes(mine, {"add": row(1.2), "mul": row(1.0, goal=1.5), "new": row(9)})
-        expect("slower", any("add: 1.20 times as long as kept, since 2026-03-01 (abc)" in line for line in lines), lines)
-        expect("faster, another goal", sum(line.startswith("mul") for line in lines) == 2 and len(lines) == 3, lines)
-        expect("within the noise", not kept.changes(mine, {"add": row(1.05)}))
-        expect("nothing kept, nothing said", not kept.changes(None, {"add": row(5)}))
-        expect("plain JSON", json.loads(kept.path_of("CPU A", folder).read_text())["processor"] == "CPU A")
-    print(f"{results['passed']} passed, {results['failed']} failed")
-    return 1 if results["failed"] else 0
+        check("slower", any("add: 1.20 times as long as kept, since 2026-03-01 (abc)" in line for line in lines), lines)
+        check("faster, another goal", sum(line.startswith("mul") for line in lines) == 2 and len(lines) == 3, lines)
+        check("within the noise", not kept.changes(mine, {"add": row(1.05)}))
+        check("nothing kept, nothing said", not kept.changes(None, {"add": row(5)}))
+        check("plain JSON", json.loads(kept.path_of("CPU A", folder).read_text())["processor"] == "CPU A")
+    return finish()
 
 
 if __name__ == "__main__":

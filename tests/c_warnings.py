@@ -14,8 +14,8 @@ import time
 
 import sampling
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PKC = os.environ.get("PKC", str(ROOT / os.environ.get("BUILD", "build") / "pkc"))
+from suite import PKC, ROOT
+
 JOBS = int(os.environ.get("PKC_JOBS", "2"))
 # -O2: without it, gcc writes some intrinsics as macros that warn.
 FLAGS = "-std=c11 -Wall -Wextra -Wconversion -Werror -O2 -fsyntax-only".split()

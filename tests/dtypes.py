@@ -18,8 +18,8 @@ import numpy as np
 
 from sampling import sampled
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
+from suite import PKC
+
 WORK = os.path.join(os.environ.get("BUILD", "build"), "dtypes", str(os.getpid()))
 INTEGERS = {"i2": (2, True), "u2": (2, False), "i4": (4, True), "u4": (4, False), "i8": (8, True), "u8": (8, False), "i16": (16, True), "u16": (16, False),
             "i32": (32, True), "u32": (32, False), "i64": (64, True), "u64": (64, False)}

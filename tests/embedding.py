@@ -6,9 +6,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
-PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
+from suite import BUILD, PKC, ROOT
+
 WARNINGS = "-Wall -Wextra -Wconversion -Wshadow -Werror".split()
 SANITIZERS = os.environ.get("PKC_CFLAGS", "").split()
 passed = failed = 0

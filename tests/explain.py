@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 
-PKC = os.environ.get("PKC", "build/pkc")
+from suite import PKC
+
 TOO_LONG = {"E0105", "E0107"}  # the only codes without examples
 
 

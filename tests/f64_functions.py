@@ -10,6 +10,8 @@ import tempfile
 
 import numpy as np
 
+from suite import PKC
+
 try:
     import mpmath
 except ImportError:
@@ -17,8 +19,6 @@ except ImportError:
     print("0 passed, 0 failed")
     sys.exit(0)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
 COUNT = 1500
 mpmath.mp.prec = 120
 wide, small, unit, positive = (-700, 700), (-20, 20), (-1, 1), (1e-300, 1e300)

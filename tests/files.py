@@ -9,23 +9,11 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PKC = os.environ.get("PKC", str(ROOT / os.environ.get("BUILD", "build") / "pkc"))
+from suite import PKC, ROOT, check, finish
+
 ADD = str(ROOT / "kernels" / "add.pk")
 RUN = ["run", ADD, "M=3", "N=5"]
 NOBODY = 65534
-
-passed = 0
-failures = []
-
-
-def check(what, holds, said=""):
-    global passed
-    if holds:
-        passed += 1
-    else:
-        failures.append("FAIL files: %s %s; reproduce: tests/files.py" % (what, said))
-
 
 def pkc(folder, *words, **environment):
     done = subprocess.run([PKC, *words], cwd=folder, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
@@ -198,10 +186,7 @@ def main():
     for group in (check_outputs, check_cache, check_precompiled, check_home, check_signals):
         with tempfile.TemporaryDirectory(prefix="files-") as path:
             group(pathlib.Path(path))
-    for line in failures:
-        print(line)
-    print("%d passed, %d failed" % (passed, len(failures)))
-    return 1 if failures else 0
+    return finish()
 
 
 if __name__ == "__main__":

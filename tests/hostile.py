@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PKC = os.environ.get("PKC", str(ROOT / os.environ.get("BUILD", "build") / "pkc"))
+from suite import PKC, ROOT
+
 ADD = str(ROOT / "kernels" / "add.pk")
 MATMUL = str(ROOT / "kernels" / "matmul.pk")
 TIMEOUT = 120

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-PKC = os.environ.get("PKC", "build/pkc")
+from suite import PKC
 
 
 def examples(text):

@@ -14,14 +14,11 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / os.environ.get("BUILD", "build")
-PKC = os.environ.get("PKC", str(BUILD / "pkc"))
+from suite import BUILD, PKC, ROOT, check, finish
+
 CC = os.environ.get("CC", "cc").split()
 CHUNK = 320  # names in a kernel
 
-passed = 0
-failures = []
 
 C_WORDS = """auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while typeof asm far near linux unix
@@ -54,21 +51,8 @@ def first_error(text):
     return (lines[0] if lines else text)[:400]
 
 
-def ok(what, done):
-    global passed
-    if done.returncode == 0:
-        passed += 1
-        return True
-    failures.append("FAIL names: %s: status %d: %s; reproduce: tests/names.py" % (what, done.returncode, first_error(done.stderr)))
-    return False
-
-
-def check(what, holds, said=""):
-    global passed
-    if holds:
-        passed += 1
-    else:
-        failures.append("FAIL names: %s %s; reproduce: tests/names.py" % (what, said))
+def ok(what, run):
+    return check(what, run.returncode == 0, "status %d: %s" % (run.returncode, first_error(run.stderr)))
 
 
 def run(words, **more):
@@ -340,10 +324,7 @@ def main():
         check_kernels(folder, sorted(set(words) | declared() | exported()), "called")
         check_meeting(folder)
         check_runs(folder)
-    for line in failures:
-        print(line)
-    print("%d passed, %d failed" % (passed, len(failures)))
-    return 1 if failures else 0
+    return finish()
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ import numpy as np
 
 from sampling import sampled
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
+from suite import PKC, ROOT
+
 WORK = os.path.join(os.environ.get("BUILD", "build"), "oracle", str(os.getpid()))
 TIMEOUT = 150
 

@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
+from suite import PKC
+
 ROWS, COLUMNS = 6, 8
 KEYS = {"file", "line", "column", "kind", "message", "grid_step", "operand", "count", "notes"}
 MODES = (["--dma=wait"], ["--dma=start"], ["--dma=random", "--seed=1"], ["--dma=random", "--seed=2"])

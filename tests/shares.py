@@ -11,8 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-PKC = os.environ.get("PKC", "build/pkc")
-results = {"passed": 0, "failed": 0}
+from suite import PKC, check, finish
 
 SCALE = """// Its reference multiplies by a diagonal matrix.
 kernel scale(d: f32[N], x: f32[N, N]) -> (o: f32[N, N]) {
@@ -62,12 +61,6 @@ reference double { c = einsum("mk,kn->mn", a, b); }
 """
 
 
-def expect(what, good, said=""):
-    results["passed" if good else "failed"] += 1
-    if not good:
-        print(f"FAIL shares: {what}\n{said}")
-
-
 def bench(path, *words):
     run = subprocess.run([PKC, "bench", path, "--json", "--no-naive", "--min-time", "0.01", "--max-time", "2", *words],
                          capture_output=True, text=True)
@@ -91,11 +84,11 @@ def test_written(folder, name, text, words, of, why):
         f.write(text)
     found, said = bench(path, *words)
     if not found:
-        return expect(f"{name} runs", False, said)
-    expect(f"{name} is sound", is_sound(found), said)
-    expect(f"{name} is a share of {of}", found["peak_of"] == of or (of and busy(found)), said)
-    expect(f"{name}: {why}", found["work_unknown"] is None if why is None else why in (found["work_unknown"] or ""), said)
-    expect(f"{name}: operations a second", (found["gflops"] is None) == bool(why), said)
+        return check(f"{name} runs", False, said)
+    check(f"{name} is sound", is_sound(found), said)
+    check(f"{name} is a share of {of}", found["peak_of"] == of or (of and busy(found)), said)
+    check(f"{name}: {why}", found["work_unknown"] is None if why is None else why in (found["work_unknown"] or ""), said)
+    check(f"{name}: operations a second", (found["gflops"] is None) == bool(why), said)
 
 
 def test_library(path):
@@ -110,15 +103,15 @@ def test_library(path):
     found, said = bench(path, *(w for group in words for w in group))
     if found is None and "refused" in said:
         return
-    expect(f"{path} {words}", bool(found) and is_sound(found), said)
+    check(f"{path} {words}", bool(found) and is_sound(found), said)
 
 
 def main():
     matmul = "kernels/matmul.pk"
     for dtype, of in (("f32", "f32"), ("bf16", "bf16"), ("i8", "i8")):
         found, said = bench(matmul, "M=192", "K=256", "N=256", "-D", f"T={dtype}")
-        expect(f"matmul of {dtype} is sound", bool(found) and is_sound(found), said)
-        expect(f"matmul of {dtype} is measured by its own arithmetic", bool(found) and (found["peak_of"] == of or busy(found)), said)
+        check(f"matmul of {dtype} is sound", bool(found) and is_sound(found), said)
+        check(f"matmul of {dtype} is measured by its own arithmetic", bool(found) and (found["peak_of"] == of or busy(found)), said)
     with tempfile.TemporaryDirectory() as folder:
         test_written(folder, "scale", SCALE, ["N=512"], "memory", "its reference does other work")
         test_written(folder, "loop", LOOP, ["M=512"], None, "the work depends on data")
@@ -126,8 +119,7 @@ def main():
         test_written(folder, "double", DOUBLE, ["M=128", "K=128", "N=128"], "f64", None)
     for path in sorted(glob.glob("kernels/*.pk") + glob.glob("kernels/train/*.pk")):
         test_library(path)
-    print(f"{results['passed']} passed, {results['failed']} failed")
-    return 1 if results["failed"] else 0
+    return finish()
 
 
 if __name__ == "__main__":

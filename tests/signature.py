@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 """pkc --emit=signature: one JSON object that says what the text of a kernel says."""
 import json
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PKC = os.environ.get("PKC", str(ROOT / os.environ.get("BUILD", "build") / "pkc"))
+from suite import PKC, ROOT, check, finish
 
 TEXT = r'''
 // A first line,
@@ -28,16 +26,8 @@ kernel double(a: T[N, D], b: f32[N + 1]) -> (o: T[N, D], p: f32[2]) {
 kernel plain(x: f32[]) -> (o: f32[]) { o[...] = x[...]; }
 '''
 
-passed = 0
-failures = []
-
-
-def check(what, got, want):
-    global passed
-    if got == want:
-        passed += 1
-    else:
-        failures.append("FAIL signature: %s: %r, expected %r; reproduce: tests/signature.py" % (what, got, want))
+def equal(what, got, want):
+    check(what, got == want, "%r, expected %r" % (got, want))
 
 
 def run(*words, text=None):
@@ -50,7 +40,7 @@ def run(*words, text=None):
 
 def signature(*words, text=None):
     done = run(*words, text=text)
-    check("status of %s" % (words,), (done.returncode, done.stdout.count("\n")), (0, 1))
+    equal("status of %s" % (words,), (done.returncode, done.stdout.count("\n")), (0, 1))
     return json.loads(done.stdout)
 
 
@@ -61,50 +51,47 @@ def operand(name, direction, type, dtype, shape, extents, prefetch=False, alias=
 
 def check_members():
     got = signature("-k", "double", "-D", "D=16", text=TEXT)
-    check("kernel", (got["kernel"], got["kind"], got["symbol"], got["line"]), ("double", "kernel", "double_", 5))
-    check("doc", got["doc"], 'A first line,\n  and a "second" \\ one.')
-    check("operands", got["operands"], [
+    equal("kernel", (got["kernel"], got["kind"], got["symbol"], got["line"]), ("double", "kernel", "double_", 5))
+    equal("doc", got["doc"], 'A first line,\n  and a "second" \\ one.')
+    equal("operands", got["operands"], [
         operand("start", "input", "i32", "i32", ["N"], [None], prefetch=True),
         operand("a", "input", "T", "bf16", ["N", "D"], [None, 16]),
         operand("b", "input", "f32", "f32", ["N + 1"], [None]),
         operand("o", "output", "T", "bf16", ["N", "D"], [None, 16], alias="a"),
         operand("p", "output", "f32", "f32", ["2"], [2])])
-    check("statics", [tuple(s[k] for k in ("name", "type", "default", "value")) for s in got["statics"]],
+    equal("statics", [tuple(s[k] for k in ("name", "type", "default", "value")) for s in got["statics"]],
           [("T", "dtype", "bf16", "bf16"), ("D", "integer", "4 * 8", "16"), ("EPS", "float", "1.0e-5", "1.0e-05"),
            ("ON", "bool", "true", "true"), ("W", "u8", "7", "7"), ("O", "integer", "where(ON, 1, 2)", "1")])
-    check("rest", (got["sizes"], got["requires"], got["reference"]), (["N"], ["N is even"], False))
+    equal("rest", (got["sizes"], got["requires"], got["reference"]), (["N"], ["N is even"], False))
     plain = signature("-k", "plain", text=TEXT)
-    check("plain", (plain["doc"], plain["statics"], plain["sizes"]), ("", [], []))
-    check("rank 0", plain["operands"][0], operand("x", "input", "f32", "f32", [], []))
+    equal("plain", (plain["doc"], plain["statics"], plain["sizes"]), ("", [], []))
+    equal("rank 0", plain["operands"][0], operand("x", "input", "f32", "f32", [], []))
 
 
 def check_program():
     got = signature(text="kernel copy(x: f32[N]) -> (o: f32[N]) { o[...] = x[...]; }\n"
                     "// Twice.\nprogram again(a: f32[M]) -> (b: f32[M]) { static Q = 2; let c = copy(a); b = copy(c); }")
-    check("program", (got["kernel"], got["kind"], got["doc"], got["sizes"], [s["name"] for s in got["statics"]],
+    equal("program", (got["kernel"], got["kind"], got["doc"], got["sizes"], [s["name"] for s in got["statics"]],
                       [o["name"] for o in got["operands"]]), ("again", "program", "Twice.", ["M"], ["Q"], ["a", "b"]))
 
 
 def check_errors():
     for words, said in (((), "E0"), (("-k", "none"), "none"), (("-k", "double", "-D", "Q=1"), "Q")):
         done = run(*words, text=TEXT)
-        check("refused %s" % (words,), (done.returncode, done.stdout, said in done.stderr), (1, "", True))
+        equal("refused %s" % (words,), (done.returncode, done.stdout, said in done.stderr), (1, "", True))
 
 
 def check_library():
     for path in sorted((ROOT / "kernels").glob("*.pk")):
-        got = signature(str(path))
-        head = re.search(r"kernel (\w+)\((.*?)\) -> \((.*?)\) \{", path.read_text(), re.S)
-        names = [re.findall(r"(\w+): \S+\[", head.group(k)) for k in (2, 3)]
-        check(path.name, [got["kernel"]] + [[o["name"] for o in got["operands"] if o["direction"] == way and not o["prefetch"]]
-                                            for way in ("input", "output")], [head.group(1)] + names)
+        for head in re.finditer(r"^kernel (\w+)\((.*?)\) -> \((.*?)\) \{", path.read_text(), re.S | re.M):
+            got = signature("-k", head.group(1), str(path))
+            names = [re.findall(r"(\w+): \w+", head.group(k)) for k in (2, 3)]
+            operands = [[o["name"] for o in got["operands"] if o["direction"] == way and not o["prefetch"]] for way in ("input", "output")]
+            equal(path.name, [got["kernel"]] + operands, [head.group(1)] + names)
 
 
 check_members()
 check_program()
 check_errors()
 check_library()
-for line in failures:
-    print(line)
-print("%d passed, %d failed" % (passed, len(failures)))
-sys.exit(bool(failures))
+sys.exit(finish())

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """--dma=literal: every logical DMA is a copy by the runtime's engine, none is skipped, packed on the way or kept; the results stay."""
-import glob
 import os
 import re
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
+from suite import PKC, ROOT, check, finish
+
 SIZES = {"M": 9, "N": 21, "K": 17, "F": 19, "D": 13, "B": 1, "H": 2, "G": 1, "S": 11}
 RUN = ["add", "matmul", "softmax", "flash_attn", "mlp"]
 
@@ -29,19 +28,26 @@ def sizes_of(c_text):
     return re.findall(r'"(\w+)"', re.search(r"_sizes\[\] = \{(.*)\};", c_text)[1])
 
 
-def problems(path):
-    done = pkc("--dma=literal", "--emit=c", "--target=x86-64-v4", path)
+def kernels_of(path):
+    """Of a file with one kernel or program: None, the one that is meant; of others, each by its name."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        names = re.findall(r"^(?:kernel|program) (\w+)", file.read(), re.MULTILINE)
+    return names if len(names) > 1 and len(set(names)) == len(names) else [None]
+
+
+def problems(path, kernel):
+    done = pkc("--dma=literal", "--emit=c", "--target=x86-64-v4", path, *(["-k", kernel] if kernel else []))
     if done.returncode != 0:
         return [f"exit status {done.returncode}: {done.stderr.strip()[:200]}"]
     text = done.stdout
     inputs, outputs = operands(text, path)
-    counts = {  # what is expected: how often it stands in the text
+    counts = {  # what is expected: how often it occurs in the text
         "pk_dma_in(": inputs,
         "pk_dma_out(": 2 * outputs,  # when the block changes, and at the end
         "_slots": 0,
         "pk_streams(": 0,
     }
-    wrong = [f"{what} stands {text.count(what)} times, expected {n}" for what, n in counts.items() if text.count(what) != n]
+    wrong = [f"{what} occurs {text.count(what)} times, expected {n}" for what, n in counts.items() if text.count(what) != n]
     name = os.path.basename(path)[:-3]
     if name in RUN:
         words = [f"{s}={SIZES[s]}" for s in sizes_of(text) if s in SIZES]
@@ -52,15 +58,11 @@ def problems(path):
 
 
 def main():
-    passed = failed = 0
-    for path in sorted(glob.glob(os.path.join(ROOT, "kernels", "*.pk"))):
-        found = problems(os.path.relpath(path, ROOT))
-        for problem in found:
-            print(f"FAIL {os.path.relpath(path, ROOT)}: {problem}; reproduce: pkc --dma=literal --emit=c {os.path.relpath(path, ROOT)}")
-        failed += bool(found)
-        passed += not found
-    print(f"{passed} passed, {failed} failed")
-    return failed != 0 or passed == 0
+    for path in sorted((ROOT / "kernels").glob("*.pk")):
+        path = path.relative_to(ROOT)
+        for kernel in kernels_of(path):
+            check(f"{path} {kernel or ''}", not (found := problems(str(path), kernel)), "; ".join(found))
+    return finish()
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import sys
 
 from sampling import sampled
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
+from suite import PKC, ROOT
+
 TARGETS = {"x86-64-v3": [], "x86-64-v2": [], "x86-64-v4": ["avx512bw"], "x86-64-v3-vnni": ["avx_vnni"], "zen4": ["avx512_bf16"]}
 CASES = [
     "add M=33 N=77",

@@ -7,17 +7,9 @@ import subprocess
 import sys
 import tempfile
 
-PKC = os.environ.get("PKC", "build/pkc")
+from suite import PKC, check, finish
+
 MATMUL, FLASH = "kernels/matmul.pk", "kernels/flash_attn.pk"
-counts = {"passed": 0, "failed": 0}
-
-
-def check(name, holds, seen=""):
-    counts["passed" if holds else "failed"] += 1
-    if not holds:
-        print(f"FAIL {name}: {seen}; reproduce: python3 tests/tpu.py")
-
-
 def run(*words, status=0):
     done = subprocess.run([PKC, "tpu", *words], capture_output=True, text=True)
     check(" ".join(words), done.returncode == status, f"status {done.returncode}: {done.stderr[:300]}")
@@ -377,5 +369,4 @@ with tempfile.TemporaryDirectory() as temporary:
 crossover("i8", "hbm_bandwidth", 263)
 crossover("bf16", "hbm_bandwidth", 281)
 crossover("i8", "vmem_bandwidth", 12)
-print(f"{counts['passed']} passed, {counts['failed']} failed")
-sys.exit(counts["failed"] != 0)
+sys.exit(finish())

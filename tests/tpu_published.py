@@ -20,13 +20,14 @@ import subprocess
 import sys
 import tempfile
 
+from suite import PKC
+
 try:
     import numpy
 except ImportError:
     print("SKIPPED tpu_published: NumPy is not installed\n0 passed, 0 failed")
     sys.exit(0)
 
-PKC = os.environ.get("PKC", "build/pkc")
 FOLDER = os.path.join(os.path.dirname(__file__), "tpu", "published")
 FILES = {"matmul": "kernels/matmul.pk", "flash_attn": "kernels/flash_attn.pk", "splash_attention": os.path.join(FOLDER, "splash_attention.pk")}
 GROUPED = os.path.join(FOLDER, "grouped_matmul.pk")

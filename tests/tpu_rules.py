@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 
-PKC = os.environ.get("PKC", "build/pkc")
+from suite import PKC
+
 KERNEL = "kernel k({inputs}) -> ({outputs}) {{\n{body}\n}}\n"
 
 # name, inputs, outputs, body, sizes, chip, code (None: nothing is found), part of the message

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-PKC = os.path.abspath(os.environ.get("PKC", "build/pkc"))
+from suite import PKC, check, finish
 
 TRAP = """// Blocks that are wrong, that never end, and that may be had.
 kernel trap(x: f32[N]) -> (o: f32[N]) {
@@ -28,14 +28,6 @@ kernel trap(x: f32[N]) -> (o: f32[N]) {
 
 reference trap { o = x; }
 """
-
-results = {"passed": 0, "failed": 0}
-
-
-def expect(what, good, said=""):
-    results["passed" if good else "failed"] += 1
-    if not good:
-        print(f"FAIL tune: {what}\n{said}")
 
 
 def pkc(*words, env=None, timeout=300):
@@ -64,29 +56,29 @@ class Kernel:
 def test_search(k):
     status, out, err = pkc("tune", k.path, "N=100000", "--time-out", "1", "--min-time", "0.01")
     rows = {int(m[1]): m[2] for m in re.finditer(r"^ +(\d+)  +(\S.*)$", out, re.M)}
-    expect("it ends well", status == 0 and "written to" in out, out + err)
-    expect("what is wrong is a line", "differs from the reference: o[0]" in rows.get(512, ""), out)
-    expect("what never ends is a line", "takes more than 1 s" in rows.get(2048, ""), out)
-    expect("the default and others are timed", "the default" in rows.get(1024, "") and 256 in rows and 4096 in rows, out)
-    expect("a static that changes the result is no block size", "SPEED" not in out and "EXTRA" not in out, out)
-    expect("the winner is one that may be had", re.search(r" blocks=BM:(256|1024|4096) ", k.line()), k.line())
-    expect("nothing else is left", sorted(os.listdir(os.path.dirname(k.path))) == ["trap.pk", "trap.pk.tuning"],
+    check("it ends well", status == 0 and "written to" in out, out + err)
+    check("what is wrong is a line", "differs from the reference: o[0]" in rows.get(512, ""), out)
+    check("what never ends is a line", "takes more than 1 s" in rows.get(2048, ""), out)
+    check("the default and others are timed", "the default" in rows.get(1024, "") and 256 in rows and 4096 in rows, out)
+    check("a static that changes the result is no block size", "SPEED" not in out and "EXTRA" not in out, out)
+    check("the winner is one that may be had", re.search(r" blocks=BM:(256|1024|4096) ", k.line()), k.line())
+    check("nothing else is left", sorted(os.listdir(os.path.dirname(k.path))) == ["trap.pk", "trap.pk.tuning"],
            str(os.listdir(os.path.dirname(k.path))))
 
 
 def test_over(k):
     status, out, _ = pkc("tune", k.path, "N=5000", "--over", "BM=32,64:256", "--min-time", "0.005")
     rows = re.findall(r"^ +(\d+)  ", out, re.M)
-    expect("--over lists and doubles, with the default", status == 0 and {"32", "64", "256", "1024"} <= set(rows), out)
-    expect("what is refused is counted", "1 are refused" in out and "128" not in rows, out)
+    check("--over lists and doubles, with the default", status == 0 and {"32", "64", "256", "1024"} <= set(rows), out)
+    check("what is refused is counted", "1 are refused" in out and "128" not in rows, out)
     for words, text in (("EXTRA=1:2", "EXTRA is not a block size of trap; it has BM"), ("BM=0:2", "expected a block size"),
                         ("BM=4:2", "expected a block size"), ("5", "expected NAME=LOW:HIGH"), ("BM=a", "expected a block size")):
         status, out, err = pkc("tune", k.path, "N=5000", "--over", words)
-        expect(f"--over {words}", status == 1 and text in err, err)
+        check(f"--over {words}", status == 1 and text in err, err)
     status, _, err = pkc("tune", k.path, "N=5000", "-D", "BM=64")
-    expect("nothing is left to try", status == 1 and "no static of trap that -D leaves open" in err, err)
+    check("nothing is left to try", status == 1 and "no static of trap that -D leaves open" in err, err)
     status, out, err = pkc("tune", k.path, "N=100000", "--chip", "v5e")
-    expect("--chip ranks by the model", status == 0 and "bound by" in out and out.split()[0] == "BM", out + err)
+    check("--chip ranks by the model", status == 0 and "bound by" in out and out.split()[0] == "BM", out + err)
 
 
 def run_with(k, *words):
@@ -102,19 +94,19 @@ def test_found(k):
     key = k.line().split(" blocks=")[0]
     k.write(f"# pkc tuning 1\n{key} blocks=BM:256 times=1.500\n")
     status, out, _ = pkc("explain", k.path, "N=110000")
-    expect("explain shows it, for sizes of the same class", status == 0 and "BM=256, 1.50 times" in out and "statics: BM=256" in out, out)
+    check("explain shows it, for sizes of the same class", status == 0 and "BM=256, 1.50 times" in out and "statics: BM=256" in out, out)
     status, out, _ = pkc("bench", k.path, "N=100000", "--json", "--min-time", "0.01")
-    expect("bench finds it", json.loads(out)["statics"]["BM"] == 256 and json.loads(out)["tuned"] is True, out)
+    check("bench finds it", json.loads(out)["statics"]["BM"] == 256 and json.loads(out)["tuned"] is True, out)
     status, out, _ = pkc("tune", "--show", k.path, "N=100000")
-    expect("--show prints it", status == 0 and out == "BM=256\n", out)
-    expect("or nothing", pkc("tune", "--show", k.path, "N=100") == (0, "", ""))
+    check("--show prints it", status == 0 and out == "BM=256\n", out)
+    check("or nothing", pkc("tune", "--show", k.path, "N=100") == (0, "", ""))
     for what, words in (("another size", ["N=1000"]), ("--no-tuning", ["N=100000", "--no-tuning"]),
                         ("-D", ["N=100000", "-D", "BM=1024"]), ("threads", ["N=100000", "--threads", "2"])):
         status, out, err = pkc("bench", k.path, *words, "--json", "--min-time", "0.01")
         found = json.loads(out)
-        expect(f"{what} leaves it aside", found["statics"]["BM"] == 1024 and found["tuned"] is False and not err, out + err)
+        check(f"{what} leaves it aside", found["statics"]["BM"] == 1024 and found["tuned"] is False and not err, out + err)
     good = run_with(k)
-    expect("run finds it", good[0] == 0 and good[1] == run_with(k, "--no-tuning")[1], good[2])
+    check("run finds it", good[0] == 0 and good[1] == run_with(k, "--no-tuning")[1], good[2])
     return key
 
 
@@ -142,13 +134,13 @@ def test_hostile(k, key):
     for what, text, said in cases:
         k.write(text)
         status, data, err = run_with(k)
-        expect(f"{what}: a warning", status == 0 and said in err and "the defaults are used" in err, f"{text}\n{err}")
-        expect(f"{what}: the same results", data == plain, err)
+        check(f"{what}: a warning", status == 0 and said in err and "the defaults are used" in err, f"{text}\n{err}")
+        check(f"{what}: the same results", data == plain, err)
     os.remove(k.tuning)
     for what, make in (("a folder", os.mkdir), ("a pipe", os.mkfifo)):
         make(k.tuning)
         status, data, err = run_with(k)
-        expect(f"{what}: a warning", status == 0 and data == plain and "is not a file of tuning" in err, err)
+        check(f"{what}: a warning", status == 0 and data == plain and "is not a file of tuning" in err, err)
         os.rmdir(k.tuning) if what == "a folder" else os.remove(k.tuning)
 
 
@@ -159,7 +151,7 @@ def test_bytes(k, key):
     for at in range(0, len(text), 3):
         k.write(text[:at] + bytes([text[at] ^ (1 + at % 7)]) + text[at + 1:], "wb")
         statuses.add(pkc("explain", k.path, "N=100000")[0])
-    expect("changed bytes", statuses == {0}, str(statuses))
+    check("changed bytes", statuses == {0}, str(statuses))
     os.remove(k.tuning)
 
 
@@ -175,14 +167,14 @@ def test_resume(k):
     first.send_signal(signal.SIGINT)
     first.communicate()
     part = [name for name in os.listdir(folder) if ".tuning." in name]
-    expect("an interrupted search leaves what it tried", len(part) == 1 and first.returncode != 0, str(os.listdir(folder)))
+    check("an interrupted search leaves what it tried", len(part) == 1 and first.returncode != 0, str(os.listdir(folder)))
     if not part:
         return
     with open(os.path.join(folder, part[0]), "a", encoding="utf-8") as f:
         f.write("BM:4096 times 123 0.5\nBM:16 wrong planted\nBM:3 wrong none\ndamaged\nBM:8 tim")
     status, out, err = pkc(*words[1:-2], "--min-time", "0.005")
-    expect("it goes on where it was", status == 0 and re.search(r"^ +16  planted", out, re.M) and "4096" not in out, out + err)
-    expect("and removes what it kept", not [n for n in os.listdir(folder) if ".tuning." in n], str(os.listdir(folder)))
+    check("it goes on where it was", status == 0 and re.search(r"^ +16  planted", out, re.M) and "4096" not in out, out + err)
+    check("and removes what it kept", not [n for n in os.listdir(folder) if ".tuning." in n], str(os.listdir(folder)))
 
 
 def test_crash(k):
@@ -193,19 +185,19 @@ def test_crash(k):
         f.write(f'#!/bin/sh\necho x >>"{count}"\n[ "$(wc -l <"{count}")" = 2 ] && kill -SEGV $$\nexec "$@"\n')
     os.chmod(runner, stat.S_IRWXU)
     status, out, err = pkc("tune", k.path, "N=5000", "--over", "BM=32:64", "--min-time", "0.005", env={"PKC_RUNNER": runner})
-    expect("a crash is a line", status == 0 and out.count("died of signal 11") == 1 and "written to" in out, out + err)
+    check("a crash is a line", status == 0 and out.count("died of signal 11") == 1 and "written to" in out, out + err)
     os.remove(k.tuning)
 
 
 def test_without_reference(folder):
     k = Kernel(folder, "bare", TRAP.split("reference")[0].replace("trap", "bare"))
     status, out, err = pkc("tune", k.path, "N=100000", "--over", "BM=256,512", "--min-time", "0.005")
-    expect("without a reference the default is what others are held against",
+    check("without a reference the default is what others are held against",
            status == 0 and "differs from the default" in out and "no reference" in out, out + err)
-    expect("and nothing is written", not os.path.exists(k.tuning))
+    check("and nothing is written", not os.path.exists(k.tuning))
     program = Kernel(folder, "prog", TRAP + "\nprogram twice(x: f32[N]) -> (o: f32[N]) { let t = trap(x); o = trap(t); }\n")
     status, _, err = pkc("tune", program.path, "N=5000")
-    expect("a program is refused", status == 1 and "a program has no blocks of its own" in err, err)
+    check("a program is refused", status == 1 and "a program has no blocks of its own" in err, err)
 
 
 def main():
@@ -221,8 +213,7 @@ def main():
         os.path.exists(k.tuning) and os.remove(k.tuning)
         test_crash(k)
         test_without_reference(folder)
-    print(f"{results['passed']} passed, {results['failed']} failed")
-    return 1 if results["failed"] else 0
+    return finish()
 
 
 if __name__ == "__main__":

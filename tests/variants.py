@@ -9,9 +9,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
-PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
+from suite import BUILD, PKC, ROOT, check, finish
+
 MORE = os.environ.get("PKC_CFLAGS", "")  # sanitizers: such programs cannot be static
 FLAGS = f"-I{ROOT}/include {MORE}"
 
@@ -59,17 +58,6 @@ program scaled(a: f32[M, K], b: f32[K, N]) -> (c: f32[M, N]) {
   c = twice(p);
 }
 """
-passed = failed = 0
-
-
-def check(what, good, said=""):
-    global passed, failed
-    passed += bool(good)
-    failed += not good
-    if not good:
-        print(f"FAIL {what}: {said}")
-
-
 def sh(command, folder):
     done = subprocess.run(command, shell=isinstance(command, str), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           timeout=300, check=False)
@@ -108,8 +96,7 @@ def main():
         refusals(folder)
         if os.uname().machine != "x86_64":
             print(f"SKIPPED variants: they are x86-64's, this is {os.uname().machine}")
-            print(f"{passed} passed, {failed} failed")
-            return failed > 0
+            return finish()
         native = subprocess.run([PKC, "--targets"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()[0]
         with open(os.path.join(folder, "scaled.pk"), "w", encoding="ascii") as file:
             file.write(PROGRAM)
@@ -134,8 +121,7 @@ def main():
                   "none: matmul: the kernel was compiled for x86-64-v3, x86-64-v2: this processor supports none of them" in said, said)
         status, text = sh([PKC, "--targets=x86-64-v2,generic", "--emit=c", f"{ROOT}/kernels/add.pk"], folder)
         check("--emit=c", status == 0 and text.startswith("#if defined PK_TARGET_x86_64_v2\n") and "cc -std" not in text, text[:200])
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+    return finish()
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
+from suite import PKC
 
 MATMUL = """
 kernel matmul(a: f32[M, K], b: f32[K, N]) -> (o: f32[M, N]) {

@@ -1,0 +1,34 @@
+"""What the suites in Python share: where the compiler is, how cases are counted, the last line.
+
+`from suite import PKC, ROOT, check, finish`; `sys.exit(finish())` at the end prints "N passed, N failed", which tests/check.sh adds up.
+"""
+import os
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / os.environ.get("BUILD", "build")
+PKC = os.path.abspath(os.environ.get("PKC", str(BUILD / "pkc")))
+NAME = pathlib.Path(sys.argv[0]).stem
+counts = {"passed": 0, "failed": 0}
+
+
+def one_line(said):
+    """What a program or a comparison said, as the rest of a line."""
+    return " / ".join(str(said).strip().splitlines())
+
+
+def check(what, good, said=""):
+    """One case; a failure is one line with the command that shows it again. Returns whether it is good."""
+    good = bool(good)
+    counts["passed" if good else "failed"] += 1
+    if not good:
+        said = one_line(said)
+        print(f"FAIL {NAME}: {what}{': ' if said else ''}{said}; reproduce: tests/{NAME}.py", flush=True)
+    return good
+
+
+def finish():
+    """Prints the last line; the suite's exit status."""
+    print(f"{counts['passed']} passed, {counts['failed']} failed")
+    return int(counts["failed"] > 0)
