@@ -77,7 +77,7 @@ void declare_call(Gen *g, Declarations *list);  // sizes and arrays of the call
 void declare_sizes(Gen *g, bool derived, Declarations *list);
 // Those that were read, as the first lines of a function.
 void put_sizes(CWriter *w, bool derived, Buf *out);
-const Expr *cell_count(Gen *g, int axis);       // of a parallel axis, a batch being one
+const Expr *cell_count(Gen *g, int axis);  // of a parallel axis, a batch being one
 void declare_axes(Gen *g, Declarations *list);
 void declare_device(Gen *g, Declarations *list);  // where the cell is in the grid
 void declare_buffers(Gen *g, Declarations *list);
@@ -114,7 +114,7 @@ typedef struct {
   bool moved;                   // what is read is another index of its value than that of the loops
   const Expr *left;      // in the last, partial vector of a row: how many lanes count; else NULL
   LIST(Known) known;     // values that have a C variable here
-  LIST(Stream) streams;  // of the column loop at hand
+  LIST(Stream) streams;  // of the column loop being written
 } Context;
 const char *vector_at(Context *x, const Instr *v);   // what a member computes: the vector at index
 const Expr *element_at(Context *x, const Instr *v);  // .. the element at index

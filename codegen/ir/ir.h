@@ -69,7 +69,7 @@ typedef enum {
 typedef enum { MOVES_NOTHING, MOVES_AXIS, MOVES_AXES, MOVES_SLICE, MOVES_PAD, MOVES_ALL } Moves;
 
 // What an instruction does beside giving its result: READS gives what another instruction wrote;
-// ACTS is on memory, control or the outside, and stays where nobody reads a result.
+// ACTS is on memory, control or the outside, and stays where no result is read.
 typedef enum { EFFECT_NONE, EFFECT_READS, EFFECT_ACTS } Effect;
 
 // A float result: exact or a choice among the operands; rounded once; with an error of its own.

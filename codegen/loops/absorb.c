@@ -1,6 +1,6 @@
-// What a loop takes over from its neighbours once the groups stand: sums that a dot adds to its
-// accumulator, stores or starts afresh, vectors that are computed where they are read, results that
-// go to their place at once.
+// What a loop takes over from its neighbours once the groups are formed: sums that a dot adds to
+// its accumulator, stores or starts afresh, vectors that are computed where they are read, results
+// that go to their place at once.
 #include "codegen/loops/loops.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static bool store_moves_past(const Instr *v, int step, int dot, const Instr *loa
 }
 
 // Does anything between load and store write their ref, or read or write it behind step `dot`,
-// where the sum would stand already?
+// where the sum would be already?
 static bool looks_on(const Group *group, int dot, const Instr *add, const Instr *load,
                      const Instr *store) {
   for (int s = 0; s < group->steps.count; s++) {
@@ -254,8 +254,8 @@ static void absorb_clear(Gen *g, Region *region, Step *step) {
   }
 }
 
-// ---- `when last { o = acc; }` just after them: the last sums go to o instead of acc, which nobody
-// reads any more
+// ---- `when last { o = acc; }` just after them: the last sums go to o instead of acc, which is
+// not read any more
 
 // Is it true in the first, or the last, turn of the axis that turns fastest?
 static bool is_turn(Gen *g, const Instr *condition, bool last) {

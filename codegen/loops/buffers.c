@@ -72,7 +72,7 @@ Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim 
 
 // ---- operands and scratch
 
-// Rows of a panel, of which `demand` are wanted: whole groups.
+// Rows of a panel that hold `demand` of the operand: whole groups.
 const Expr *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k) {
   return expr_round_up(&g->exprs, demand_expr(g, demand, k), kind->group);
 }

@@ -149,7 +149,7 @@ static void remove_unused(Gen *g, Region *region) {
   }
 }
 
-// After masks were dropped: who uses what, and what nobody does.
+// After masks were dropped: who uses what, and what is not used.
 static void find_users_again(Gen *g) {
   ir_walk(g->k->body, forget_users, NULL);
   ir_walk(g->k->body, note_users, g);
@@ -158,7 +158,7 @@ static void find_users_again(Gen *g) {
 
 // ---- the tree
 
-// Nothing but values that nobody outside reads.
+// Nothing but values that are not read outside.
 static bool is_idle(const Region *region) {
   for (int i = 0; region && i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];

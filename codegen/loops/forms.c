@@ -2,7 +2,7 @@
 //
 // DIRECT: it does not; loops read or write the array itself. COPY: the runtime's engine moves the
 // block as it is. ROWS and PANELS: a copy that also widens (bf16 to f32, i4 to i16) and lays the
-// block out as the micro-kernel of `dot` wants it.
+// block out as the micro-kernel of `dot` requires it.
 #include "codegen/loops/loops.h"
 
 // ---- how a ref is used

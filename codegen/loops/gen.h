@@ -43,7 +43,7 @@ extern const Expr demand_full;
 #define DEMAND_FULL (&demand_full)
 
 // A mask such as `col <= row` leaves less of some rows than of others. Within a strip of rows [..,
-// end) the columns that any row wants are those below row_start + end - col_start (one less for
+// end) the columns that any row needs are those below row_start + end - col_start (one less for
 // `<`); `end` is a variable in the loop over strips.
 typedef struct {
   Demand end, base;
@@ -168,7 +168,7 @@ typedef struct {
   int after;  // row scalars: index of the step after which it is known, -1: from the start of the
               // row
   // chosen by schedule.c and buffers.c
-  bool snapshot;           // a LOAD whose ref changes before its last use: copied where it stands
+  bool snapshot;           // a LOAD whose ref changes before its last use: copied where it is
   bool recompute;          // cheap: computed again in each step that uses it
   bool elsewhere;          // .. and not in its own, where nothing reads it
   Buffer *buffer;          // NULL: lives in registers
@@ -176,15 +176,15 @@ typedef struct {
                            // window at once
   bool row_local;          // the buffer holds one row (or one strip of rows) at a time
   const Expr *scalar;      // rank 0: the variable that holds it, or NULL: there is none
-  // answers for this vector: its place cannot be taken; nobody reads it later
+  // answers for this vector: its place cannot be taken; it is not read later
   const Instr *not_reusable, *read_before;
   const Instr *only_for;  // the mask for whose selections alone it is computed
   bool never_overflows;   // EXP: its operand is never above 0
   const DotKind *kind;    // DOT: what multiplies
   const Expr *depth;      // .. rows of its panels
   bool odd;               // .. columns may be left over from whole vectors: these go on their own
-  Buffer *panels, *left;  // DOT: operands packed before its group, where they are not at hand as
-                          // the micro-kernel wants them
+  Buffer *panels, *left;  // DOT: operands packed before its group, where they are not in memory
+                          // as the micro-kernel requires
   Buffer *room;           // SORT, ARGSORT: keys and order of a row
 } Val;
 

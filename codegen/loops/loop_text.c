@@ -182,7 +182,8 @@ static void put_rows(Printer *p, int depth, const Group *group) {
 
 static void put_region(Printer *p, int depth, const Schedule *s);
 
-// What fetches and write-backs become stands elsewhere: the fetches of a region, turns of outputs.
+// What fetches and write-backs become is printed elsewhere: the fetches of a region, turns of
+// outputs.
 static void put_control(Printer *p, int depth, const Group *group) {
   const Instr *v = group->instr;
   if (v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD) return;

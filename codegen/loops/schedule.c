@@ -5,7 +5,7 @@
 // group when row r of them needs only row r of what the group computes; nothing is written to
 // memory between the operations of one step. The order of effects on each ref is kept: a load is
 // evaluated where its value is used, and one whose ref changes before that is copied where it
-// stands.
+// is.
 #include "codegen/loops/loops.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ typedef struct {
   Gen *g;
   Schedule *s;
   Region *region;
-  int hoisted;       // scalars that depend on no group stand before the groups, in this order
+  int hoisted;       // scalars that depend on no group come before the groups, in this order
   int *last_store;   // by Ref.id: index of the last group that stores to it, -1: none
   int *last_read;    // by Ref.id: index of the last group that reads it
   int *last_skewed;  // by Ref.id: .. that reads in one row what a store may write in another

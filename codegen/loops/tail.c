@@ -3,9 +3,9 @@
 //
 // `where(col < S, s, -inf)` is s up to the end of the array and -inf past it; exp of it ends in
 // zeros. A reduction whose operand ends in its identity, and a dot one of whose factors ends in
-// zeros, may stop there: then nobody wants the columns past the end, and within the others the mask
-// is always true and is dropped. (docs/numerics.md: a term that a mask made exactly zero may be
-// left out whatever the other factor is.)
+// zeros, may stop there: then the columns past the end are not needed, and within the others the
+// mask is always true and is dropped. (docs/numerics.md: a term that a mask made exactly zero may
+// be left out whatever the other factor is.)
 #include "codegen/ir/facts.h"
 #include "codegen/ir/array.h"
 #include "codegen/loops/loops.h"
@@ -249,7 +249,7 @@ Demand ends_in_identity(Gen *g, const Instr *reduce, int axis) {
   return NULL;
 }
 
-// ---- masks that hold wherever anybody looks
+// ---- masks that hold wherever they are read
 
 static void insert_after(Gen *g, const Instr *earlier, Instr *v) {
   Region *region = val(earlier)->region;

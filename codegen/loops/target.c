@@ -68,7 +68,7 @@ static const Target *best_target(void) {
   return t;
 }
 
-// The row of the machine at hand, compiled for exactly that machine.
+// The row of this machine, compiled for exactly this machine.
 static const Target *native_target(void) {
   static Target native;
   if (!native.name) {

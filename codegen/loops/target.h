@@ -15,7 +15,7 @@ typedef struct {
   int64_t l2_bytes;       // of the second-level cache
   int64_t kept_bytes;     // of packed copies that are kept of one operand
   const char *cc_flags;   // -march=..
-  const char *cc_prefix;  // cross compiler prefix, "" for the machine at hand
+  const char *cc_prefix;  // cross compiler prefix, "" for this machine
   const char *byte_dot;   // the instruction that multiplies bytes by fours, or NULL
   const char *bf16_dot;   // .. bf16 by pairs, where it is faster than f32; or NULL
   const char *why_bf16;   // .. or is not, for explain

@@ -29,7 +29,7 @@ typedef void (*Visit)(Verifier *x, const Instr *v, const Group *group, int step)
 struct Verifier {
   Gen *g;
   const char *broken;  // the first rule that is, or NULL
-  int clock;           // time of the instruction at hand
+  int clock;           // time of the instruction being checked
   int begun;           // .. before the first of its group
   bool packs;          // what is read is packed before the group
   LIST(Frame) frames;  // in the order of the walk
@@ -44,7 +44,7 @@ struct Verifier {
 // verify_rule.c
 // `v` may be NULL.
 void broken_rule(Verifier *x, const char *rule, const Instr *v, const char *what);
-bool is_around(const Verifier *x, const Region *region);  // the instruction at hand
+bool is_around(const Verifier *x, const Region *region);  // the instruction being checked
 
 // verify_columns.c
 void check_columns(Verifier *x, const Group *group);

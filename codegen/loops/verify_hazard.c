@@ -19,7 +19,7 @@ static void check_fetched(Verifier *x, const Ref *ref, const Instr *user) {
     broken_rule(x, "fetch", user, text(x->g, "%s is not present", ref->name));
 }
 
-// When the value of a load is wanted for the last time by what is at hand.
+// When the instruction being checked needs the value of a load for the last time.
 static int time_of_read(const Verifier *x, const Instr *load) {
   int time = x->packs ? x->begun : x->clock;
   for (int f = x->frame; f >= 0 && x->frames.at[f].region != val(load)->region;

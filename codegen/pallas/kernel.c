@@ -701,7 +701,7 @@ static void put_function(Py *p, Buf *out) {
 
 // ---- programs
 
-// A kernel's function, as the program calls it; the helpers that it wants are the program's.
+// A kernel's function, as the program calls it; the helpers that it calls are the program's.
 static void put_callee(Py *p, int number, Buf *out) {
   Kernel *callee = p->k->flow->callees.at[number].kernel;
   if (!py_writes_pipelines(callee)) ir_expand_pipelines(callee);

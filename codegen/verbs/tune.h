@@ -10,7 +10,7 @@ typedef LIST(int64_t) Integers;
 // Blocks to try, and what came of it.
 typedef struct {
   BlockSizes blocks;
-  double estimate;    // seconds, of a CPU that nobody has: for the order only
+  double estimate;    // seconds, of a model CPU: for the order only
   uint64_t grid;      // a hash of its extents
   bool kept;          // to be tried
   bool done;          // was tried, perhaps by a search that was interrupted
