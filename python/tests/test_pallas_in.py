@@ -543,6 +543,32 @@ print(len(jax.devices()))
     assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
 
 
+def test_updates_at_several_places():
+    def kernel(x_ref, i_ref, v_ref, o_ref, p_ref, q_ref, r_ref):
+        x, i, v = x_ref[...], i_ref[...], v_ref[...]
+        o_ref[...] = x.at[i].set(v)
+        p_ref[...] = x.at[i].add(v) + x.at[:, i[:2] % 4].add(x[:, 1:3])
+        q_ref[...] = x.at[i, i % 4].set(v[:, 0])
+        r_ref[...] = x.at[i[:3] % 4 + 9].set(v[:3]) + x.at[i[1:3].reshape(1, 2) + 5].set(7.0, mode="clip")
+
+    def f(interpret, x, i, v):
+        return run(kernel, x, i, v, interpret=interpret, out=[(x.shape, x.dtype)] * 4)
+    both(f, values(8, 4), numpy.array([3, 0, 6, 7], "i4"), values(4, 4, seed=1))
+
+
+def test_places_out_of_range():
+    def kernel(x_ref, i_ref, o_ref, p_ref, q_ref):
+        x, i = x_ref[...], i_ref[...]
+        o_ref[...] = jnp.take(x, i, axis=0, mode="fill", fill_value=7)
+        p_ref[...] = jnp.take(x, i, axis=1, mode="clip")
+        q_ref[...] = jnp.take_along_axis(x, i[None] + jnp.zeros((8, 1), "int32"), axis=1, mode="fill", fill_value=-1)
+
+    def f(interpret, x, i):
+        shapes = [((5, 4), x.dtype), ((8, 5), x.dtype), ((8, 5), x.dtype)]
+        return run(kernel, x, i, interpret=interpret, out=shapes)
+    both(f, values(8, 4), numpy.array([3, -9, 6, 8, 100], "i4"))
+
+
 @pytest.mark.parametrize("dtype", "float32 bfloat16 int32 uint8 bool int8".split())
 def test_past_the_end_of_what_is_interpreted(dtype):
     def kernel(x_ref, o_ref):

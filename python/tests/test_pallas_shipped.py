@@ -68,6 +68,31 @@ def test_paged_attention():
         close(found[b], attention(q[b][:, None], keys, vals)[:, 0], 1e-2)  # the kernel rounds keys to bf16
 
 
+@pytest.mark.parametrize("window, cap", [(None, None), (7, None), (None, 2.0)])
+def test_ragged_paged_attention(window, cap):
+    ragged = pytest.importorskip("jax.experimental.pallas.ops.tpu.ragged_paged_attention")
+    lengths = [(5, 18), (1, 30), (20, 20), (16, 33)]  # queries, keys
+    heads, shared, dim, page = 4, 2, 128, 16
+    starts = numpy.cumsum([0, *(n for n, _ in lengths)])
+    rng = numpy.random.default_rng(0)
+    pages = rng.permutation(32)[:3 * len(lengths)].reshape(-1, 3).astype("i4")
+    q, kv = values(64, heads, dim) * 0.2, values(32, page, 2 * shared, dim, seed=1)
+    found = ragged.ragged_paged_attention(
+        q, kv, jnp.array([n for _, n in lengths], "int32"), jnp.asarray(pages), jnp.asarray(starts, "int32"),
+        jnp.array([len(lengths)], "int32"), sm_scale=0.1, sliding_window=window, soft_cap=cap, num_kv_pages_per_block=2,
+        num_queries_per_block=8)
+    for b, (queries, keys) in enumerate(lengths):
+        rows = numpy.asarray(kv)[pages[b]].reshape(-1, 2 * shared, dim)[:keys]
+        k, v = (numpy.repeat(rows[:, part::2].swapaxes(0, 1), heads // shared, axis=0) for part in (0, 1))
+        s = numpy.einsum("qhd,hkd->hqk", numpy.asarray(q)[starts[b]:starts[b + 1]], k) * 0.1
+        s = s if cap is None else cap * numpy.tanh(s / cap)
+        at, of = numpy.arange(keys - queries, keys)[:, None], numpy.arange(keys)
+        seen = (of <= at) & (True if window is None else of > at - window)
+        e = numpy.where(seen, numpy.exp(s), 0)
+        wanted = numpy.einsum("hqk,hkd->qhd", e / e.sum(-1, keepdims=True), v)
+        close(found[starts[b]:starts[b + 1]], wanted, 2e-3)
+
+
 def test_splash_attention():
     from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
     mask = splash_attention_mask.LocalMask((256, 256), (64, 0), 0)

@@ -1,6 +1,8 @@
 """Operations that make, rearrange, reduce and contract arrays."""
+import math
 
-from pkc.pallas.values import ATOM, Value, broadcast, dtype_name, literal, physical_shape, shape_text
+from pkc.pallas.rules.control import declare
+from pkc.pallas.values import ATOM, Value, broadcast, dtype_name, is_integer, literal, physical_shape, shape_text
 
 
 def out_shape(equation, k=0):
@@ -339,25 +341,48 @@ def _gather(tr, equation):
         order = [others[batch.index(k)] if k in batch else None for k in range(rank)]
         free = [k for k in range(len(index_shape)) if k not in others]
         if len(free) == 1 and [free[0] if k is None else k for k in order] == list(range(rank)):
-            index = reshaped(where, index_shape)
+            index = tr.held(reshaped(where, index_shape))
             text = "take_along_axis(%s, %s, axis = %d)" % (value.text, _in_range(tr, index, value.shape[axis]), axis)
-            return made(tr, equation, text, [value, where])
+            return _filled(tr, equation, made(tr, equation, text, [value, where]), [(index.text, value.shape[axis])])
     if len(mapped) == 1 and not batch and tuple(d.collapsed_slice_dims) == (mapped[0],):
         axis = mapped[0]
         whole = all(sizes[k] == value.shape[k] for k in range(rank) if k != axis)
         place = tuple(k for k in range(len(shape)) if k not in d.offset_dims)
         if whole and place == tuple(range(axis, axis + len(index_shape))):
-            index = reshaped(where, index_shape)
+            index = tr.held(reshaped(where, index_shape))
             text = "take(%s, %s, axis = %d)" % (value.text, _in_range(tr, index, value.shape[axis]), axis)
-            return made(tr, equation, text, [value, where])
+            wide = reshaped(index, (*index_shape, *(1 for _ in value.shape[axis + 1:])))
+            return _filled(tr, equation, made(tr, equation, text, [value, where]), [(wide.text, value.shape[axis])])
     if not index_shape and not batch:
         return _window(tr, equation, value, where, d, sizes)
     if sorted(mapped) == list(range(rank)) and not d.offset_dims and not batch and mapped == sorted(mapped):
         where = tr.held(where)
-        parts = [_in_range(tr, Value("%s[..., %d]" % (where.text, k), index_shape, where.dtype), value.shape[k]) for k in range(rank)]
-        return made(tr, equation, "%s[%s]" % (value.at(ATOM), ", ".join(parts)), [value])
+        places = [Value("%s[..., %d]" % (where.text, k), index_shape, where.dtype) for k in range(rank)]
+        parts = [_in_range(tr, place, n) for place, n in zip(places, value.shape)]
+        found = made(tr, equation, "%s[%s]" % (value.at(ATOM), ", ".join(parts)), [value])
+        return _filled(tr, equation, found, [(place.text, n) for place, n in zip(places, value.shape)])
     return tr.refuse("this `gather`: %s, slices of %s" % (d, numbers(sizes)),
                      "Forms that have a translation are take_along_axis, x[i] with an array i, and dynamic slices.")
+
+
+def _filled(tr, equation, found, places):
+    """What a gather finds; where JAX fills in what is out of range, that. `places`: indices, and how many there may be."""
+    if "FILL" not in str(equation.params.get("mode")):
+        return found
+    fill = equation.params.get("fill_value")
+    text = literal(fill, found.dtype).text if fill is not None else _nothing_found(found.dtype)
+    inside = " && ".join("%s >= 0 && %s < %d" % (place, place, n) for place, n in places)
+    return Value("where(%s, %s, %s)" % (inside, found.text, text), found.shape, found.dtype, reads=found.reads)
+
+
+def _nothing_found(dtype):
+    """NaN, the least number of a signed dtype, the greatest of another."""
+    if dtype == "bool":
+        return "true"
+    if not is_integer(dtype):
+        return "nan"
+    bits = int(dtype[1:])
+    return literal(-1 << bits - 1 if dtype[0] == "i" else (1 << bits) - 1, dtype).text
 
 
 def _in_range(tr, index, n):
@@ -372,20 +397,23 @@ def _window(tr, equation, value, where, d, sizes):
     for k, axis in enumerate(d.start_index_map):
         starts[axis] = "%s[%d]" % (where.text, k)
     text = "dynamic_slice(%s, (%s,), %s)" % (value.typed, ", ".join(starts), shape_text(sizes))
+    places = [(starts[axis], value.shape[axis] - sizes[axis] + 1) for axis in d.start_index_map]
     cut = [n for k, n in enumerate(sizes) if k not in d.collapsed_slice_dims]
     if len(cut) != len(sizes):
         text = "reshape(%s, %s)" % (text, shape_text(cut))
-    return made(tr, equation, text, [value, where])
+    return _filled(tr, equation, made(tr, equation, text, [value, where]), places)
 
 
 def scatter(combine):
-    """x.at[i, :, j].set(v) and the like at one place: a window of x is replaced."""
+    """x.at[i, :, j].set(v) and the like: a window of x is replaced; or, at several places, elements or rows are."""
 
     def rule(tr, equation):
         value, where, updates = [tr.read(atom) for atom in equation.invars]
         d = equation.params["dimension_numbers"]
-        if len(where.shape) != 1 or getattr(d, "operand_batching_dims", ()):
-            tr.refuse("`%s` at several places" % equation.primitive.name, "Store to a ref at these places.")
+        if getattr(d, "operand_batching_dims", ()):
+            tr.refuse("a batched `%s`" % equation.primitive.name, "Store to a ref at these places.")
+        if len(where.shape) != 1:
+            return _scatter_rows(tr, equation, (value, where, updates), {None: "scatter", "%s + %s": "scatter_add"}.get(combine))
         inserted = list(d.inserted_window_dims)
         left = iter(updates.shape)
         sizes = [1 if k in inserted else next(left) for k in range(len(value.shape))]
@@ -399,6 +427,31 @@ def scatter(combine):
             update = combine % ("dynamic_slice(%s, %s, %s)" % (value.typed, place, shape_text(sizes)), update)
         return made(tr, equation, "dynamic_update_slice(%s, %s, %s)" % (value.typed, update, place), [value, where, updates])
     return rule
+
+
+def _scatter_rows(tr, equation, operands, name):
+    """Several places, each named along some axes and whole along the others: a variable that is stored to."""
+    value, where, updates = operands
+    d, rank = equation.params["dimension_numbers"], len(value.shape)
+    axes = list(d.scatter_dims_to_operand_dims)
+    windows = [k for k in range(rank) if k not in axes]
+    if name is None or sorted(d.inserted_window_dims) != sorted(axes) or \
+            [updates.shape[k] for k in d.update_window_dims] != [value.shape[k] for k in windows]:
+        tr.refuse("this `%s`: %s" % (equation.primitive.name, d), "Store to a ref at these places.")
+    places = [k for k in range(len(updates.shape)) if k not in d.update_window_dims]
+    count = math.prod(updates.shape[k] for k in places)
+    lead = sum(k < min(axes) for k in windows)
+    order = [*d.update_window_dims[:lead], *places, *d.update_window_dims[lead:]]
+    rows = reshaped(rearranged(updates, order), [*(value.shape[k] for k in windows[:lead]), count, *(value.shape[k] for k in windows[lead:])])
+    where = tr.held(reshaped(where, (count, len(axes))))
+    words = ["%s[:, %d]" % (where.text, axes.index(k)) for k in sorted(axes)]
+    if "CLIP" in str(equation.params.get("mode")):
+        words = ["clamp(%s, 0, %d)" % (word, value.shape[k] - 1) for word, k in zip(words, sorted(axes))]
+    index, axis = ("(%s)" % ", ".join(words), numbers(sorted(axes))) if len(axes) > 1 else (words[0], axes[0])
+    rows = tr.held(Value(rows.typed, rows.shape, rows.dtype, reads=rows.reads))
+    variable = declare(tr, equation.outvars[0], tr.wanted.get(equation.outvars[0], "updated"), value)
+    tr.writer.line("%s(%s, %s, %s, axis = %s);" % (name, variable.text, index, rows.text, axis))
+    return variable
 
 
 # ---- packing
