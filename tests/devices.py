@@ -30,10 +30,12 @@ def numbers(*shape):
     return np.random.default_rng(7).integers(-64, 64, shape).astype(np.float32)
 
 
-def run(path, arguments, x, folder):
-    source, result = os.path.join(folder, "x.npy"), os.path.join(folder, "o.npy")
-    np.save(source, x)
-    done = subprocess.run([PKC, "run", path, f"x={source}", "-o", f"o={result}", *arguments], capture_output=True, text=True)
+def run(path, arguments, operands, folder):
+    result = os.path.join(folder, "o.npy")
+    for name, array in operands.items():
+        np.save(os.path.join(folder, name + ".npy"), array)
+    given = [f"{name}={os.path.join(folder, name)}.npy" for name in operands]
+    done = subprocess.run([PKC, "run", path, *given, "-o", f"o={result}", *arguments], capture_output=True, text=True)
     return (np.load(result) if done.returncode == 0 else None), done.stderr
 
 
@@ -45,6 +47,12 @@ CASES = [
     ("all_to_all", (3, 8), lambda d: numbers(2 * d, 3 * d), lambda x, d: x),
     ("permute", (2, 4), lambda d: numbers(3 * d, 4), lambda x, d: np.roll(x, 3, axis=0)),
     ("all_gather_both", (3,), lambda d: numbers(2 * d, 2, 5), lambda x, d: x),
+]
+# Products of whole numbers, which are exact: devices, operands
+PRODUCTS = [
+    ("gather_matmul", 3, {"x": (12, 5), "w": (5, 9)}, lambda x, w: x @ w),
+    ("matmul_scatter", 4, {"x": (8, 12), "w": (12, 7)}, lambda x, w: x @ w),
+    ("mlp", 3, {"x": (7, 5), "w1": (5, 9), "w2": (9, 5)}, lambda x, w1, w2: np.maximum(x @ w1, 0) @ w2),
 ]
 MESSAGES = [
     ("semaphores.pk", "all_wait", "waits for signals on `ready` that nothing brings, on device (d=0)"),
@@ -69,11 +77,15 @@ def main():
         for kernel, counts, given, wanted in CASES:
             for d in counts:
                 x = given(d)
-                got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], x, folder)
+                got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], {"x": x}, folder)
                 judge(got is not None and np.array_equal(got, wanted(x, d)), f"{kernel} on {d} devices", said)
+        for kernel, d, shapes, wanted in PRODUCTS:
+            given = {name: numbers(*shape) for name, shape in shapes.items()}
+            got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], given, folder)
+            judge(got is not None and np.array_equal(got, wanted(**given)), f"{kernel} on {d} devices", said)
         x = np.random.default_rng(3).standard_normal((8, 64, 33)).astype(np.float32)
         path = os.path.join(COLLECTIVES, "all_reduce.pk")
-        results = [run(path, ["--devices", "8"], x, folder)[0] for _ in range(4)]
+        results = [run(path, ["--devices", "8"], {"x": x}, folder)[0] for _ in range(4)]
         judge(all(r is not None and r.tobytes() == results[0].tobytes() for r in results), "all_reduce: other bits in another run")
         asserts = os.path.join(folder, "asserts.pk")
         with open(asserts, "w", encoding="utf-8") as f:

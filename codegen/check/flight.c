@@ -62,11 +62,11 @@ static bool flies_to(const Flight *f, int device, const Ref *semaphore, int64_t 
 }
 
 Flight *pick_flight(Interp *in, int device, const Ref *semaphore, int64_t element) {
-  Mesh *m = in->mesh;
+  const Device *d = &in->mesh->devices[device];
   Flight *picked = NULL;
   uint64_t seen = 0;
-  for (int i = 0; i < m->flights.count; i++) {
-    Flight *f = m->flights.at[i];
+  for (int i = 0; i < d->flights.count; i++) {
+    Flight *f = d->flights.at[i];
     if (f->copy.moved || !is_remote(f)) continue;
     if (semaphore && !flies_to(f, device, semaphore, element)) continue;
     if (in->options.dma != DMA_AT_RANDOM || random_bits(&in->random) % ++seen == 0) picked = f;
@@ -90,36 +90,41 @@ void move_flight(Mesh *m, Flight *f) {
 
 void fly_at_random(Interp *in) {
   if (in->options.dma != DMA_AT_RANDOM || random_bits(&in->random) % 4) return;
-  Flight *f = pick_flight(in, 0, NULL, 0);
+  Flight *f = pick_flight(in, in->device, NULL, 0);
   if (f) move_flight(in->mesh, f);
 }
 
 // Those that every device knows to be over race with nothing.
-static void forget_flights(Mesh *m) {
+static void forget_flights(Mesh *m, Device *d) {
   int kept = 0;
-  if (m->flights.count % KEPT_FLIGHTS) return;
-  for (int i = 0; i < m->flights.count; i++) {
-    Flight *f = m->flights.at[i];
+  if (d->flights.count == 0 || d->flights.count % KEPT_FLIGHTS) return;
+  for (int i = 0; i < d->flights.count; i++) {
+    Flight *f = d->flights.at[i];
     bool over = true;
-    for (int d = 0; d < m->count && over; d++)
-      over = is_known(m, f->read_known, m->devices[d].clock) &&
-             is_known(m, f->written_known, m->devices[d].clock);
-    if (!over) m->flights.at[kept++] = f;
+    for (int k = 0; k < m->count && over; k++)
+      over = is_known(m, f->read_known, m->devices[k].clock) &&
+             is_known(m, f->written_known, m->devices[k].clock);
+    if (!over) d->flights.at[kept++] = f;
   }
-  m->flights.count = kept;
+  d->flights.count = kept;
 }
 
-Flight *add_flight(Interp *in, const Transfer *copy) {
+static void keep_flight(Mesh *m, int device, Flight *f) {
+  forget_flights(m, &m->devices[device]);
+  LIST_PUSH(m->arena, &m->devices[device].flights, f);
+}
+
+Flight *add_flight(Interp *in, const Transfer *copy, int target) {
   Mesh *m = in->mesh;
   Flight *f = NEW(m->arena, Flight);
-  forget_flights(m);
   *f = (Flight){.copy = *copy,
                 .source = in->device,
-                .target = in->device,
+                .target = target,
                 .clock = copy_clock(m, device_in(in)->clock),
                 .read_known = NEW_ARRAY(m->arena, int64_t, m->count),
                 .written_known = NEW_ARRAY(m->arena, int64_t, m->count)};
-  LIST_PUSH(m->arena, &m->flights, f);
+  keep_flight(m, in->device, f);
+  if (target != in->device) keep_flight(m, target, f);
   return f;
 }
 
@@ -154,7 +159,7 @@ void signal_here(Interp *in, int64_t element, const Instr *instr, int64_t amount
 }
 
 void fly_within(Interp *in, Transfer *t) {
-  Flight *f = t->flight = add_flight(in, t);
+  Flight *f = t->flight = add_flight(in, t, in->device);
   add_token(in, t->semaphore, t->element,
             (Token){.amount = t->bytes, .clock = f->clock, .flight = f, .arrival = true});
 }
@@ -303,8 +308,9 @@ void check_flights(Interp *in, const Instr *instr, const Box *box, const Value *
   const int64_t *clock = device_in(in)->clock;
   Overlap o;
   if (!m->reached[box->ref->id] || count_elements(box) == 0) return;
-  for (int i = 0; i < m->flights.count; i++) {
-    Flight *f = m->flights.at[i];
+  const Device *d = device_in(in);
+  for (int i = 0; i < d->flights.count; i++) {
+    Flight *f = d->flights.at[i];
     if (!is_remote(f)) continue;  // race.c knows the others
     bool into = masked_overlap(box, &f->copy.to, mask, &o) && !is_known(m, f->written_known, clock);
     bool from = !into && writes && masked_overlap(box, &f->copy.from, mask, &o) &&
@@ -339,8 +345,8 @@ void note_waiting(Interp *in) {
 bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end) {
   Mesh *m = in->mesh;
   bool any = false;
-  for (int i = 0; m && i < m->flights.count; i++) {
-    const Flight *f = m->flights.at[i];
+  for (int i = 0; m && i < m->devices[in->device].flights.count; i++) {
+    const Flight *f = m->devices[in->device].flights.at[i];
     bool sends = f->source == in->device && f->copy.semaphore == ref && f->copy.element == element;
     const int64_t *known = sends ? f->read_known : f->written_known;
     if (!is_remote(f) || !flies_to(f, in->device, ref, element) || known[in->device]) continue;

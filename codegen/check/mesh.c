@@ -220,7 +220,9 @@ static void end_run(MeshRun *run, Mesh *m) {
   bool stopped = any_stopped(m);
   for (int i = 0; i < m->count && !stopped; i++)
     if (m->devices[i].in.steps > 0 && m->devices[i].in.last_step) end_cell(&m->devices[i].in);
-  for (int i = 0; i < m->flights.count; i++) move_flight(m, m->flights.at[i]);
+  for (int i = 0; i < m->count; i++)
+    for (int k = 0; k < m->devices[i].flights.count; k++)
+      move_flight(m, m->devices[i].flights.at[k]);
   for (int i = 0; i < m->count; i++) {
     m->devices[i].in.stopped |= stopped;
     end_refs(&m->devices[i].in);

@@ -53,6 +53,7 @@ typedef struct {
   int64_t element, amount;
   int64_t *clock;
   LIST(Touch) touches;
+  LIST(Flight *) flights;  // from it or to it, until all devices know that they are over
   pthread_t thread;
   pthread_cond_t turn;
   HostArray *operands;  // its parts of the arrays
@@ -75,7 +76,6 @@ struct Mesh {
   const Kernel *k;
   Device *devices;
   int count;
-  LIST(Flight *) flights;
   bool *reached;  // by ref id: other devices touch it, or it is a semaphore that they signal
   Turns turns;
   int first, step;  // TURNS_BY_RANK: first, first + step, ..
@@ -101,7 +101,7 @@ void start_clocks(Mesh *m);
 int64_t *copy_clock(Mesh *m, const int64_t *clock);
 // Does one who has this clock know what devices know from these times on?
 bool is_known(const Mesh *m, const int64_t *known, const int64_t *clock);
-Flight *add_flight(Interp *in, const Transfer *copy);  // of this device
+Flight *add_flight(Interp *in, const Transfer *copy, int target);  // from this device
 // The latest copy between devices on a semaphore of a device, or any, whose elements have not
 // moved. semaphore NULL: of all.
 Flight *pick_flight(Interp *in, int device, const Ref *semaphore, int64_t element);

@@ -42,8 +42,8 @@ static void check_target(Interp *in, const Flight *f) {
     if (t->time > f->clock[f->target] && masked_overlap(&t->box, to, t->mask, &o))
       report_touch(in, f, t, &o);
   }
-  for (int i = 0; i < m->flights.count; i++) {
-    const Flight *g = m->flights.at[i];
+  for (int i = 0; i < target->flights.count; i++) {
+    const Flight *g = target->flights.at[i];
     if (g == f) continue;
     bool written =
         masked_overlap(to, &g->copy.to, NULL, &o) && !is_known(m, g->written_known, f->clock);
@@ -117,8 +117,7 @@ static void start_remote(Interp *in, const Instr *instr, int other) {
   check_access(in, instr, &from_box, NULL, false, "read by this copy");
   if (other == in->device) check_access(in, instr, &to_box, NULL, true, "written by this copy");
   if (bytes == 0) return;
-  Flight *f = add_flight(in, &copy);
-  f->target = other;
+  Flight *f = add_flight(in, &copy, other);
   f->receive = instr->receive;
   f->receive_element = arrives;
   check_target(in, f);

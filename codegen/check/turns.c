@@ -22,13 +22,13 @@ static int ready_devices(Mesh *m, int current, int *ready) {
   return count;
 }
 
-static int by_rank(const Mesh *m, const int *ready, int count) {
-  int best = ready[0], least = m->count;
-  for (int i = 0; i < count; i++) {
-    int rank = ((ready[i] - m->first) * m->step % m->count + m->count) % m->count;
-    if (rank < least) least = rank, best = ready[i];
+// The first that can go on of device `first`, `first + step`, ..; -1: none.
+static int first_ready(Mesh *m, int first, int step) {
+  for (int i = 0; i < m->count; i++) {
+    int device = ((first + i * step) % m->count + m->count) % m->count;
+    if (can_go(m, device)) return device;
   }
-  return best;
+  return -1;
 }
 
 static int by_choice(Mesh *m, const int *ready, int count) {
@@ -39,20 +39,14 @@ static int by_choice(Mesh *m, const int *ready, int count) {
 }
 
 static int pick_device(Mesh *m, int current) {
-  int ready[MOST_DEVICES], count = ready_devices(m, current, ready);
+  int ready[MOST_DEVICES], count;
+  if (m->turns == TURNS_LONG) return first_ready(m, current, 1);
+  if (m->turns == TURNS_SHORT) return first_ready(m, current + 1, 1);
+  if (m->turns == TURNS_BY_RANK) return first_ready(m, m->first, m->step);
+  count = ready_devices(m, current, ready);
   if (count == 0) return -1;
-  switch (m->turns) {
-    case TURNS_SHORT:
-      return ready[ready[0] == current && count > 1];
-    case TURNS_BY_RANK:
-      return by_rank(m, ready, count);
-    case TURNS_RANDOM:
-      return ready[random_bits(&m->random) % (uint64_t)count];
-    case TURNS_CHOSEN:
-      return by_choice(m, ready, count);
-    default:
-      return ready[0];
-  }
+  return m->turns == TURNS_CHOSEN ? by_choice(m, ready, count)
+                                  : ready[random_bits(&m->random) % (uint64_t)count];
 }
 
 // ---- handing the turn on
@@ -83,6 +77,7 @@ static void wait_for_turn(Interp *in) {
 static void hand_on(Interp *in) {
   Mesh *m = in->mesh;
   if (in->stopped) m->stopped = true;
+  m->work += m->count;
   int next = next_device(m, in->device);
   if (next != in->device) {
     pthread_mutex_lock(&m->lock);
