@@ -18,15 +18,6 @@ typedef struct {
   Comparison compared;
 } Figures;
 
-static double operand_bytes(const Binding *binding) {
-  double bytes = 0;
-  int64_t count;
-  for (int i = 0; i < binding->program.kernel->inputs + binding->program.kernel->outputs; i++)
-    if (array_elements(&binding->operands[i], &count))
-      bytes += (double)count * dtype_bytes(binding->operands[i].dtype);
-  return bytes;
-}
-
 static void read_figures(const Options *options, const Session *session, const Work *work,
                          Figures *f) {
   Arena *arena = options->arena;

@@ -96,7 +96,7 @@ static void find_arithmetic(Kernel *k, Work *work) {
   work->faster = fastest ? 1 : lanes_of(k);
 }
 
-static double bytes_of(const Binding *binding) {
+double operand_bytes(const Binding *binding) {
   double bytes = 0;
   int64_t count;
   for (int i = 0; i < binding->program.kernel->inputs + binding->program.kernel->outputs; i++)
@@ -111,7 +111,7 @@ Work work_of(const Options *options, const Binding *binding) {
   find_arithmetic(k, &work);
   ModelCounts done = executed(options->arena, binding, &work.unknown);
   if (work.unknown) return work;
-  work.bytes = fmin(bytes_of(binding), done.bytes);
+  work.bytes = fmin(operand_bytes(binding), done.bytes);
   double wanted = k->reference ? reference_flops(k, binding->sizes) : 0;
   if (!k->reference)
     work.unknown = "it has no reference, whose operations count";

@@ -10,6 +10,7 @@ typedef struct {
   double flops, bytes;     // of a call, as far as they are surely done; NAN: not known
   const char *unknown;     // why the operations are not, or NULL
 } Work;
+double operand_bytes(const Binding *binding);  // of all operands, each once
 // Before the run: what a call does.
 Work work_of(const Options *options, const Binding *binding);
 
