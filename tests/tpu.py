@@ -113,6 +113,14 @@ def hbm():
     check("which chips have the dtypes", "check --tpu" in row(run(MATMUL, *sizes(64, 64, 64), *statics(T="bf16")), "v3"), "")
 
 
+def programs():
+    path = ["tests/cases/programs/basic.pk", "-k", "straight"]
+    text = run(*path, "M=100000", "N=100000", status=1)
+    check("operands of a program larger than the HBM", "its operands take" in text and "the HBM of v5e has 1.6e+10" in text, text)
+    table = run(*path, "M=20000", "N=60000").split("On each chip")[1]
+    check("which chips hold them", "do not fit HBM" in row(table, "v2") and "do not" not in row(table, "v5p"), table)
+
+
 # What binds is named, with a line, and its share does not contradict it.
 def lines():
     for chip in ("v5e", "v6e", "7x"):
@@ -265,6 +273,11 @@ def sweep():
     check("the best as when modelled alone", times[0] == model(MATMUL, *statics(T="bf16", **best), *sizes(4096, 4096, 4096))["seconds"], best)
     check("what does not fit comes last", not [json.loads(line) for line in run(MATMUL, *sizes(8192, 8192, 8192), "--sweep",
           "BM=256,8192", "BN=8192", "BK=256,8192", "--json").splitlines()][-1]["fits"], "")
+    found = [json.loads(line) for line in run(MATMUL, *sizes(512, 512, 512), "--sweep", "BN=64,128", "BM=64,256", "--json").splitlines()]
+    check("what check --tpu refuses comes last", [c["refused"] for c in found] == [c["statics"]["BN"] == "64" for c in found] and not
+          found[0]["refused"] and found[-1]["refused"], found)
+    text = run(MATMUL, *sizes(512, 512, 512), "--sweep", "BN=64,128", "BM=64")
+    check("and is marked", text.count("(refused: check --tpu)") == 1, text)
     run(MATMUL, *sizes(1, 1, 1), "--sweep", "BM=4:2", status=1)
     check("a static that does not exist", "-D NONE: the kernel `matmul` has no static of that name" in run(MATMUL, *sizes(1, 1, 1), "--sweep",
           "NONE=1:2", status=1), "")
@@ -361,7 +374,7 @@ def mistakes():
     run(status=2)
 
 
-for test in (intensities, capacity, values, folds, megacore, hbm, lines, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
+for test in (intensities, capacity, values, folds, megacore, hbm, programs, lines, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
     test()
 with tempfile.TemporaryDirectory() as temporary:
     traces(temporary)

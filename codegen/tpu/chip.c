@@ -218,6 +218,14 @@ int chip_cores(const Chip *chip) {
   return chip->value[CHIP_MEGACORE] > 0 ? (int)chip->value[CHIP_CORES] : 1;
 }
 
+const char *chip_exceeded(Arena *arena, const Chip *chip, double bytes) {
+  double capacity = chip->value[CHIP_HBM_BYTES] * chip_cores(chip) / chip->value[CHIP_CORES];
+  if (!(capacity > 0) || bytes <= capacity) return NULL;
+  return arena_printf(arena, "its operands take %.4g bytes, and the HBM of %s%s has %.4g", bytes,
+                      chip_cores(chip) < chip->value[CHIP_CORES] ? "a core of " : "", chip->name,
+                      capacity);
+}
+
 double chip_hbm_bandwidth(const Chip *chip, int cores) {
   // A core of a megacore may use what the other leaves; elsewhere the cores are devices of their
   // own.

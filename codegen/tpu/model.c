@@ -335,11 +335,6 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
   return NULL;
 }
 
-// HBM of the cores that one kernel runs on.
-static double hbm_capacity(const Chip *chip) {
-  return chip->value[CHIP_HBM_BYTES] * chip_cores(chip) / chip->value[CHIP_CORES];
-}
-
 ModelCounts tpu_model_counts(const Model *m) {
   return (ModelCounts){.flops = (double)m->cost.flops,
                        .bytes = (double)m->moved_bytes,
@@ -348,12 +343,7 @@ ModelCounts tpu_model_counts(const Model *m) {
 }
 
 const char *tpu_model_unfit(const Model *m) {
-  double capacity = hbm_capacity(m->chip);
-  if (!(capacity > 0) || (double)m->held_bytes <= capacity) return NULL;
-  return arena_printf(m->arena, "its operands take %.4g bytes, and the HBM of %s%s has %.4g",
-                      (double)m->held_bytes,
-                      chip_cores(m->chip) < m->chip->value[CHIP_CORES] ? "a core of " : "",
-                      m->chip->name, capacity);
+  return chip_exceeded(m->arena, m->chip, (double)m->held_bytes);
 }
 
 Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,

@@ -2,6 +2,8 @@
 #include "codegen/ir/flow.h"
 #include "codegen/tpu/internal.h"
 
+#include <math.h>
+
 // A call of the text: how often it is made, and what one costs.
 typedef struct {
   const FlowStep *step;
@@ -58,6 +60,24 @@ ProgramModel *tpu_program(Arena *arena, Kernel *k, const int64_t *sizes, const C
   return m->wrong ? NULL : m;
 }
 
+// The program's own operands; what its calls hand on lies there beside them for a time.
+static double operand_bytes(const ProgramModel *m) {
+  double bytes = 0;
+  for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
+    HostArray shape;
+    int64_t count = 0;
+    bool small =
+        operand_shape(m->k, m->k->refs.at[i], m->sizes, &shape) && array_elements(&shape, &count);
+    if (!small) return INFINITY;
+    if (!m->k->refs.at[i]->alias) bytes += (double)tpu_bytes(shape.dtype, count);
+  }
+  return bytes;
+}
+
+const char *tpu_program_unfit(const ProgramModel *m) {
+  return chip_exceeded(m->arena, m->chip, operand_bytes(m));
+}
+
 static void put_call(const ProgramModel *m, const CallCost *call, Buf *out) {
   Buf one = {0}, all = {0}, bytes = {0};
   double seconds = call->model->seconds * (double)call->times;
@@ -97,7 +117,8 @@ void tpu_program_table(ProgramModel *const *models, int count, Buf *out) {
   for (int i = 0; i < count; i++) {
     Buf time = {0};
     tpu_put_time(&time, models[i]->seconds);
-    buf_printf(out, "  %-8s %12s\n", models[i]->chip->name, time.text);
+    buf_printf(out, "  %-8s %12s%s\n", models[i]->chip->name, time.text,
+               tpu_program_unfit(models[i]) ? "  (its operands do not fit HBM)" : "");
     buf_free(&time);
   }
 }

@@ -18,6 +18,7 @@ typedef struct {
   double seconds, mxu, busy, hbm;
   int64_t vmem, limit, steps;
   const char *bound;
+  bool refused;  // by the rules of the chip
 } Candidate;
 
 typedef struct {
@@ -90,6 +91,7 @@ static void model_candidate(const Sweep *s, Arena *arena, const Argument *static
   c->limit = m->vmem_limit;
   c->steps = m->sim.totals.steps;
   c->bound = m->bound;
+  c->refused = tpu_check(k, s->request->chip, sizes, diag_new(arena, k->source)) > 0;
 }
 
 static void try_candidate(Sweep *s, const int *value) {
@@ -109,6 +111,7 @@ static void try_candidate(Sweep *s, const int *value) {
 static int rank(const void *a, const void *b) {
   const Candidate *x = a, *y = b;
   if (!x->wrong != !y->wrong) return x->wrong ? 1 : -1;
+  if (x->refused != y->refused) return x->refused ? 1 : -1;
   bool fits_x = x->vmem <= x->limit, fits_y = y->vmem <= y->limit;
   if (fits_x != fits_y) return fits_x ? -1 : 1;
   return x->seconds < y->seconds ? -1 : x->seconds > y->seconds ? 1 : 0;
@@ -134,10 +137,11 @@ static void put_table(const Sweep *s, Buf *out) {
     if (c->wrong)
       buf_printf(out, "  %s\n", c->wrong);
     else
-      buf_printf(out, " %9.4g us %7lld %5.1f %% %5.1f %% %5.1f %%  %s%s\n", c->seconds * 1e6,
+      buf_printf(out, " %9.4g us %7lld %5.1f %% %5.1f %% %5.1f %%  %s%s%s\n", c->seconds * 1e6,
                  (long long)c->steps, 100 * c->busy, 100 * c->hbm,
                  100 * (double)c->vmem / (double)c->limit,
-                 c->vmem <= c->limit ? "" : "does not fit; ", c->bound);
+                 c->vmem <= c->limit ? "" : "does not fit; ", c->bound,
+                 c->refused ? "  (refused: check --tpu)" : "");
   }
   if (s->found.count > SHOWN) buf_printf(out, "and %d more\n", s->found.count - SHOWN);
 }
@@ -160,6 +164,7 @@ static void put_json(const Sweep *s, Buf *out) {
       json_real(out, "hbm", c->hbm);
       json_int(out, "vmem", c->vmem);
       json_bool(out, "fits", c->vmem <= c->limit);
+      json_bool(out, "refused", c->refused);
       json_text(out, "bound", c->bound);
     }
     buf_puts(out, "}\n");

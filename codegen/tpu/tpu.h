@@ -30,6 +30,8 @@ void chip_list(Buf *out);          // a table of all
 void chip_list_sources(Buf *out);  // every constant with its unit and source
 // A kernel runs on `chip_cores` cores, each with its share of the chip's peak and HBM bandwidth.
 int chip_cores(const Chip *chip);
+// Why the HBM of the cores that a kernel runs on does not hold operands of so many bytes, or NULL.
+const char *chip_exceeded(Arena *arena, const Chip *chip, double bytes);
 double chip_hbm_bandwidth(const Chip *chip, int cores);
 // operations a second of `cores` cores; f32 in its passes
 double chip_peak(const Chip *chip, DType operands, int cores);
@@ -85,6 +87,8 @@ const char *tpu_model_unfit(const Model *m);
 typedef struct ProgramModel ProgramModel;
 ProgramModel *tpu_program(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
                           const char **wrong);
+// As tpu_model_unfit.
+const char *tpu_program_unfit(const ProgramModel *m);
 void tpu_program_text(const ProgramModel *m, Buf *out);
 void tpu_program_json(const ProgramModel *m, const char *path, Buf *out);
 void tpu_program_table(ProgramModel *const *models, int count, Buf *out);

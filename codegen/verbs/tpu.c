@@ -90,6 +90,7 @@ static int model_program(const Options *options, Binding *b, const Chip *chip) {
     if (!all[i]) m = NULL;
   }
   if (!m) return user_error("%s: the program cannot be modelled: %s", path, wrong);
+  if ((wrong = tpu_program_unfit(m))) return user_error("%s: %s", path, wrong);
   Buf out = {0};
   if (options->json) {
     tpu_program_json(m, path, &out);
