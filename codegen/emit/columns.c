@@ -243,7 +243,7 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
   const char *name = member_name(x->w, v);
   line(x->w, "const %s %s = %s;", vector_type(v->type.dtype), name, vector_at(x, v));
   know(x, v, name, true);
-  if (!val(v)->buffer) return;
+  if (!val(v)->buffer || x->in_registers) return;
   const Place p = member_place(x, v);
   const char *value = v->type.dtype == DT_BOOL && p.element != DT_BOOL
                           ? text(g, "pk_cast_mask_i32(%s)", name)
@@ -274,6 +274,13 @@ static void emit_members(Context *x, const Step *step, const SumList *sums, cons
   x->left = NULL;
   x->known.count = known;
   close_names(&x->w->names, taken);
+}
+
+void emit_vectors(Context *x, const Step *step, const Expr *column, const Expr *left) {
+  x->index[x->group->leads] = column;
+  x->left = left;
+  x->in_registers = true;
+  for (int m = 0; m < step->members.count; m++) emit_member(x, step->members.at[m], NULL, "0");
 }
 
 static void prefetch_next_row(Context *x, const ColumnLoop *loop, const Expr *column) {

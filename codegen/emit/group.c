@@ -203,6 +203,96 @@ static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Ex
   close_names(&w->names, taken);
 }
 
+// ---- .. of one row: what a loop computes is multiplied in registers, some rows at a time
+
+typedef struct {
+  CWriter *w;
+  Group *maker;
+  const Group *reader;
+  const char **products, **sums, **left;  // by step of the reader
+  const char *part, *count;
+} OneRow;
+
+static bool is_made(const OneRow *o, int step) {
+  return o->reader->steps.at[step].right == o->maker;
+}
+
+static bool multiplies_in_registers(const Group *group, const Group *maker) {
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].right == maker && !stays_in_registers(group, &group->steps.at[s]))
+      return false;
+  return true;
+}
+
+static void start_sums(OneRow *o) {
+  for (int s = 0; s < o->reader->steps.count; s++) {
+    if (!is_made(o, s)) continue;
+    o->sums[s] = unique_name(&o->w->names, "sums");
+    o->left[s] = unique_name(&o->w->names, "factors");
+    line(o->w, "pk_dot_few_start(&%s);", o->products[s]);
+    line(o->w, "float *const %s = %s.to;", o->sums[s], o->products[s]);
+    line(o->w, "const float *const %s = %s.a;", o->left[s], o->products[s]);
+  }
+}
+
+// A vector of columns, all of it or `left` lanes: the sums, and what `rows` rows add to them.
+static void add_rows(OneRow *o, const Expr *column, const Expr *left, const char *rows) {
+  CWriter *w = o->w;
+  Gen *g = w->g;
+  const char *at = column->name, *lanes = left ? left->name : NULL,
+             **sum = NEW_ARRAY(g->arena, const char *, o->reader->steps.count);
+  for (int s = 0; s < o->reader->steps.count; s++) {
+    if (!is_made(o, s)) continue;
+    sum[s] = unique_name(&w->names, "sum");
+    line(w, "pk_f32v %s = pk_load%s_f32(%s + %s%s);", sum[s], lanes ? "n" : "", o->sums[s], at,
+         lanes ? text(g, ", %s", lanes) : "");
+  }
+  const char *r = unique_name(&w->names, "r");
+  if (!lanes) line(w, "PK_UNROLL");
+  open_block(w, "for (int %s = 0; %s < %s; %s++)", r, r, rows, r);
+  const Expr *row = expr_add(&g->exprs, expr_symbol(&g->exprs, o->part), expr_symbol(&g->exprs, r));
+  Context x = {.g = g, .w = w, .group = o->maker};
+  x.index[0] = row;
+  x.strip_row = number(g, 0);
+  emit_vectors(&x, &o->maker->steps.at[0], column, left);
+  for (int s = 0; s < o->reader->steps.count; s++)
+    if (is_made(o, s))
+      line(w, "%s = pk_fma_fast_f32(pk_splat_f32(%s[%s]), %s, %s);", sum[s], o->left[s],
+           expr_text(row),
+           expr_text(argument_at(&x, dot_shape(o->reader->steps.at[s].dot).b, true)), sum[s]);
+  close_block(w);
+  for (int s = 0; s < o->reader->steps.count; s++)
+    if (is_made(o, s))
+      line(w, "pk_store%s_f32(%s + %s, %s%s);", lanes ? "n" : "", o->sums[s], at, sum[s],
+           lanes ? text(g, ", %s", lanes) : "");
+}
+
+static void emit_one_row(OneRow *o, const char *rows, int height) {
+  CWriter *w = o->w;
+  Gen *g = w->g;
+  const Step *step = &o->maker->steps.at[0];
+  const Expr *all = demand_expr(g, step->demand, step->columns);
+  const char *ahead = unique_name(&w->names, "ahead"), *left = unique_name(&w->names, "left");
+  const Expr *column = expr_symbol(&g->exprs, unique_name(&w->names, "col"));
+  start_sums(o);
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", o->part, o->part, rows, o->part, height);
+  line(w, "const int %s = (int)pk_idx_min(%d, %s - %s);", o->count, height, rows, o->part);
+  open_block(w, "for (int64_t %s = %s + %d; %s < %s + %d; %s++)", ahead, o->part, height, ahead,
+             o->part, 2 * height, ahead);
+  prefetch_rows(w, o->maker, expr_symbol(&g->exprs, ahead));
+  close_block(w);
+  line(w, "int64_t %s = 0;", column->name);
+  open_block(w, "for (; %s == %d && %s + %d <= %s; %s += %d)", o->count, height, column->name,
+             g->lanes, expr_text(all), column->name, g->lanes);
+  add_rows(o, column, NULL, text(g, "%d", height));
+  close_block(w);
+  open_block(w, "for (; %s < %s; %s += %d)", column->name, expr_text(all), column->name, g->lanes);
+  line(w, "const int64_t %s = %s - %s;", left, expr_text(all), column->name);
+  add_rows(o, column, expr_symbol(&g->exprs, left), o->count);
+  close_block(w);
+  close_block(w);
+}
+
 // The loops of one group, and the dots of `group` that it works for.
 static void emit_maker(CWriter *w, const Group *group, Group *maker, const char *few) {
   Gen *g = w->g;
@@ -215,6 +305,20 @@ static void emit_maker(CWriter *w, const Group *group, Group *maker, const char 
     if (step->right != maker) continue;
     if (rows_of_part(g, step) > height) height = rows_of_part(g, step);
     products[s] = emit_whole_product(w, group, step);
+  }
+  bool one = multiplies_in_registers(group, maker);
+  if (one) {
+    OneRow o = {.w = w, .maker = maker, .reader = group, .products = products};
+    int taken = open_names(&w->names);
+    o.sums = NEW_ARRAY(g->arena, const char *, group->steps.count);
+    o.left = NEW_ARRAY(g->arena, const char *, group->steps.count);
+    o.part = unique_name(&w->names, "row");
+    o.count = unique_name(&w->names, "count");
+    open_block(w, "if (%s == 1)", expr_text(demand_expr(g, group->lead_demand[0], group->lead[0])));
+    emit_one_row(&o, rows, height);
+    close_block(w);
+    close_names(&w->names, taken);
+    open_block(w, "else");
   }
   line(w, "int64_t %s = 0;", part);
   open_block(w, "do");
@@ -232,6 +336,7 @@ static void emit_maker(CWriter *w, const Group *group, Group *maker, const char 
   line(w, "%s = %s;", part, end);
   w->indent--;
   line(w, "} while (%s < %s);", part, rows);
+  if (one) close_block(w);
 }
 
 static bool is_first(const Group *group, int step) {

@@ -111,6 +111,7 @@ typedef struct {
   const Expr *strip_row;        // index of the row in its strip
   const Instr *holds;           // a mask that is true here, or NULL
   bool reads_left;              // it was asked for
+  bool in_registers;            // nothing that is computed goes to memory
   bool moved;                   // what is read is another index of its value than that of the loops
   const Expr *left;      // in the last, partial vector of a row: how many lanes count; else NULL
   LIST(Known) known;     // values that have a C variable here
@@ -128,7 +129,10 @@ const char *address(Gen *g, const Place *p, int rank, const Expr *const *index);
 // columns.c
 void emit_column_step(Context *x, const Step *step);
 const char *member_name(CWriter *w, const Instr *v);  // a new one
-Place member_place(Context *x, const Instr *v);       // where the place in the loops is in memory
+// The members of a step for a vector of columns, or for `left` lanes of one; none is kept in
+// memory.
+void emit_vectors(Context *x, const Step *step, const Expr *column, const Expr *left);
+Place member_place(Context *x, const Instr *v);  // where the place in the loops is in memory
 void keep_row_scalar(Context *x, const Instr *v, const char *name);  // needed outside its row
 // How many columns the rows before `end` want, of `all`.
 const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr *all);

@@ -164,6 +164,8 @@ static void explain_dot(Instr *v, void *context) {
             "    right operand computed as the dot goes, %d rows at a time, when it has 24 rows or "
             "fewer",
             rows_of_part(g, step));
+  if (step && step->right && stays_in_registers(group, step))
+    explain(g, "    .. of one row it is multiplied in registers");
   if (val(v)->panels)
     explain(g,
             "    right operand packed into panels before the loop: it is computed, or also used "

@@ -160,7 +160,8 @@ const Instr *added_to(const Step *step);  // the load that a step with `into` ad
 // right.c
 // Which right operands are computed as their dots go. In: the groups of a region.
 void join_right_operands(Gen *g, Schedule *s);
-int rows_of_part(const Gen *g, const Step *step);  // of the right operand, at a time
+bool stays_in_registers(const Group *group, const Step *step);  // for a dot of one row
+int rows_of_part(const Gen *g, const Step *step);               // of the right operand, at a time
 
 // method.c
 void choose_method(Gen *g, Group *generic);  // and the room that it takes

@@ -161,3 +161,18 @@ int rows_of_part(const Gen *g, const Step *step) {
   if (dot_shape(step->dot).b_transposed) return g->lanes;
   return val(step->dot)->kind->element == DT_F32 ? 8 : 16;
 }
+
+// Does a loop of plain vectors compute it, whose values one row multiplies before they are in
+// memory?
+bool stays_in_registers(const Group *group, const Step *step) {
+  const Group *maker = step->right;
+  const DotShape s = dot_shape(step->dot);
+  bool several = dim_is_const(group->lead[0]) && group->lead_demand[0] == DEMAND_FULL;
+  if (!maker || s.b_transposed || val(step->dot)->kind->element != DT_F32) return false;
+  if (several && group->lead[0] != 1) return false;
+  if (maker->steps.count != 1 || maker->scalars.count || maker->bounds.count) return false;
+  const Step *loop = &maker->steps.at[0];
+  for (int m = 0; m < loop->members.count; m++)
+    if (op_info[loop->members.at[m]->op].class == OPC_REDUCE) return false;
+  return loop->columns == step->columns && loop->demand == step->demand;
+}

@@ -305,18 +305,6 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
 
 /* -- By the type of b */
 
-/* What the sums are added to, or zeros. */
-PK_DOT_OUTLINE void pk_dot_few_start(const pk_dot_product *p) {
-  for (int64_t r = 0; r < p->rows && p->from != p->to; r++) {
-    const float *from =
-        p->from ? (const float *)(const void *)((const char *)p->from + r * p->ldfrom) : NULL;
-    float *to = (float *)(void *)((char *)p->to + r * p->ldto);
-    for (int64_t n = 0; n < p->cols; n += PK_LANES)
-      pk_storen_f32(to + n, from ? pk_loadn_f32(from + n, p->cols - n) : pk_splat_f32(0),
-                    p->cols - n);
-  }
-}
-
 /* Rows of the result a multiple of 2 KB apart drive each other, and those of b, out of L1: the sums
  * are made elsewhere, in pieces of columns. 8 rows by 2048 x 2048: 0.75 ms, so 0.65; 16 rows: 1.3
  * and 1.0. */

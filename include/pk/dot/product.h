@@ -5,6 +5,7 @@
 #define PK_DOT_PRODUCT_H
 
 #include <pk/vec.h>
+#include <string.h>
 
 #define PK_DOT_INLINE PK_INLINE __attribute__((unused))
 #define PK_DOT_OUTLINE static __attribute__((noinline, unused)) /* large: one copy a file */
@@ -37,6 +38,17 @@ PK_DOT_INLINE pk_dot_product pk_dot_rows_of(const pk_dot_product *p, int64_t at,
   part.k = n, part.a = (const char *)p->a + at * size;
   if (at) part.from = p->to, part.ldfrom = p->ldto;
   return part;
+}
+/* Sums begin with what they are added to, or zeros. */
+PK_DOT_INLINE void pk_dot_few_start(const pk_dot_product *p) {
+  const size_t bytes = 4 * (size_t)p->cols;
+  for (int64_t r = 0; r < p->rows && p->from != p->to; r++) {
+    char *to = (char *)p->to + r * p->ldto;
+    if (p->from)
+      memcpy(to, (const char *)p->from + r * p->ldfrom, bytes);
+    else
+      memset(to, 0, bytes);
+  }
 }
 PK_DOT_INLINE pk_dot_product pk_dot_columns_of(const pk_dot_product *p, int64_t at, int64_t n) {
   pk_dot_product part = *p;
