@@ -73,7 +73,7 @@ class Torch:
 
 
 class Kernels:
-    def __init__(self, made, heads, dtype, batch, threads, products="f32"):
+    def __init__(self, made, heads, dtype, batch, threads, products="f32", row=False):
         self.threads, self.batch = threads, batch
         given, self.scales, self.meant = dict(made), [], dict(made)
         for name in MATRICES:
@@ -92,6 +92,7 @@ class Kernels:
         layers = len(made["ln1"])
         self.k, self.v = (numpy.zeros((layers, batch, heads, P, E), numpy.float32) for _ in range(2))
         self.step = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, X=products)
+        self.row = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, ROW=True) if row and dtype != "f32" else self.step
         if dtype == "bf16":  # one kind of arrays for a call
             self.k, self.v = torch.from_numpy(self.k), torch.from_numpy(self.v)
         self.logits = None
@@ -99,7 +100,7 @@ class Kernels:
     def next(self, token, at):
         batch, count = token.shape
         full = numpy.full(batch, at, numpy.int32), numpy.full(batch, count - 1, numpy.int32)
-        self.logits = self.step(*full, token, self.k, self.v, *self.weights, *self.scales, out=(self.logits, self.k, self.v), threads=self.threads)[0]
+        self.logits = (self.row if batch * count == 1 else self.step)(*full, token, self.k, self.v, *self.weights, *self.scales, out=(self.logits, self.k, self.v), threads=self.threads)[0]
         return self.logits
 
 
@@ -125,7 +126,7 @@ def measure_writing(o, made, row, dtype, threads, timed):
     layers, heads, tokens = MODELS[o.model]
     token = numpy.random.default_rng(2).integers(0, tokens, (batch, count)).astype(numpy.int32)
     prompt = numpy.random.default_rng(3).integers(0, tokens, (batch, PROMPT)).astype(numpy.int32)
-    mine = Kernels(made, heads, dtype, batch, threads, o.products if dtype != "f32" else "f32")
+    mine = Kernels(made, heads, dtype, batch, threads, o.products if dtype != "f32" else "f32", not o.no_rows)
     base = dtype if dtype in TORCH else "f32"
     other = Torch(mine.meant, heads, base, batch)
     torch.set_num_threads(threads)
@@ -159,6 +160,7 @@ def main(timed=alternate):
     parser.add_argument("--rows", default="prompt,token,token8,training")
     parser.add_argument("--weights", default="f32,bf16,i8")
     parser.add_argument("--products", choices=TORCH, default="f32", help="what narrow weights are multiplied in (f32)")
+    parser.add_argument("--no-rows", action="store_true", help="without the kernels for one token of one sequence")
     parser.add_argument("--threads", default="1")
     parser.add_argument("--batch", type=int, default=4, help="sequences of a step of training")
     parser.add_argument("--seconds", type=float, default=5)

@@ -13,18 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const pk_kernel gpt2_next_bf16_kernel, gpt2_next_i8_kernel;
+extern const pk_kernel gpt2_next_bf16_kernel, gpt2_next_i8_kernel, gpt2_next_row_bf16_kernel,
+    gpt2_next_row_i8_kernel;
 
 typedef struct {
   const char *name;
-  const pk_kernel *program;
+  const pk_kernel *program, *row; /* row: for one token of one sequence */
   DLDataTypeCode code;
   int bits;
 } Weights;
 
-static const Weights weight_kinds[] = {{"f32", &gpt2_next_kernel, kDLFloat, 32},
-                                       {"bf16", &gpt2_next_bf16_kernel, kDLBfloat, 16},
-                                       {"i8", &gpt2_next_i8_kernel, kDLInt, 8}};
+static const Weights weight_kinds[] = {
+    {"f32", &gpt2_next_kernel, &gpt2_next_kernel, kDLFloat, 32},
+    {"bf16", &gpt2_next_bf16_kernel, &gpt2_next_row_bf16_kernel, kDLBfloat, 16},
+    {"i8", &gpt2_next_i8_kernel, &gpt2_next_row_i8_kernel, kDLInt, 8}};
 
 /* The matrices that --weights is about. */
 enum { MATRICES = 5 };
@@ -161,7 +163,7 @@ static void forward(Writer *w, int64_t count) {
   for (int i = 0; i < 2; i++) tensors[n++] = &cache[i].t;
   if (w->temporaries == 0)
     w->temporaries = pk_temporary_bytes(w->context, w->weights->program, tensors);
-  call(w->context, w->weights->program, tensors);
+  call(w->context, w->batch * count == 1 ? w->weights->row : w->weights->program, tensors);
 }
 
 /* Reads the sequences from their starts. The first call has room for `room` tokens of each, which

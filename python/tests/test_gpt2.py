@@ -134,6 +134,17 @@ def test_generation(dtype):
         place += 1
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+def test_rows(dtype):
+    """The kernels for one token of one sequence."""
+    token = numpy.random.default_rng(7).integers(0, V, (1, P)).astype(numpy.int32)
+    given, scales, meant = narrowed(weights(), dtype)
+    want = logits_of(meant, token)
+    cache = Cache(pkc.load(FOLDER / "next.pk", "gpt2_next", E=C // H, W=dtype, ROW=True), given, scales, 1)
+    for at in range(P):
+        numpy.testing.assert_allclose(cache.next([at], [0], token[:, at:at + 1])[0], want[0, at], rtol=1e-3, atol=2e-3)
+
+
 def test_generation_refused():
     """A context longer than the cache, and tokens that are not in the table: nothing is written."""
     given, scales, _ = narrowed(weights(), "f32")
