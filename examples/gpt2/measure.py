@@ -77,16 +77,16 @@ class Kernels:
         self.threads, self.batch = threads, batch
         given, self.scales, self.meant = dict(made), [], dict(made)
         for name in MATRICES:
-            parts = made[name] if made[name].ndim == 3 else made[name][None]
+            rows = made[name] if name == "wte" or dtype == "f32" else numpy.ascontiguousarray(made[name].swapaxes(1, 2))
+            scale = numpy.zeros(made[name].shape[:1] if name == "wte" else (len(made[name]), made[name].shape[2]), numpy.float32)
             if dtype == "i8":
-                kernel = pkc.load(HERE.parents[1] / "kernels/quantise.pk", "quantise_rows" if name == "wte" else "quantise_columns")
-                q, scale = (numpy.stack(x) for x in zip(*(kernel(part) for part in parts)))
-                given[name], scale = q.reshape(made[name].shape), scale if name != "wte" else scale[0]
-                self.meant[name] = given[name] * (scale[:, None] if name == "wte" else scale[:, None, :])
-            else:
-                scale = numpy.zeros(made[name].shape[:1] if name == "wte" else (len(parts), made[name].shape[2]), numpy.float32)
-                if dtype == "bf16":
-                    given[name] = torch.from_numpy(made[name]).bfloat16()
+                kernel = pkc.load(HERE.parents[1] / "kernels/quantise.pk", "quantise_rows")
+                q, scale = (numpy.stack(x) for x in zip(*map(kernel, rows.reshape(-1, *rows.shape[-2:]))))
+                given[name], scale = q.reshape(rows.shape), scale.reshape(rows.shape[:-1])
+                wide = given[name] * scale[..., None]
+                self.meant[name] = wide if name == "wte" else numpy.ascontiguousarray(wide.swapaxes(1, 2))
+            elif dtype == "bf16":
+                given[name] = torch.from_numpy(rows).bfloat16()
             self.scales.append(scale)
         self.weights = list(given.values())
         layers = len(made["ln1"])

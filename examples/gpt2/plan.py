@@ -62,22 +62,25 @@ def forward_calls(o, batch, count, tensor, at):
     """next.pk: `count` new tokens of each of `batch` sequences behind `at` others."""
     layers, heads = MODELS[o.model]
     C, M, own = heads * E, batch * count, math.ceil(heads / tensor) * E
-    product = ("-D", f"W={o.weights}", "-D", "X=" + ("f32" if o.weights == "f32" else "bf16"), "-D", f"BM={rows(M)}")
+    bits = ("-D", f"W={o.weights}", "-D", "X=" + ("f32" if o.weights == "f32" else "bf16"))
+    block = ("-D", f"BM={rows(M)}")
+    product = block if o.weights == "f32" else (*bits, *block)
+    linear, onto = ("linear", "onto") if o.weights == "f32" else ("linear_narrow", "onto_narrow")
     attention = ("-D", f"E={E}", "-D", f"BQ={rows(count, 128)}")
     place = (f"B={batch}", f"at=const:{at}")
     gelu = ("-D", "GELU=true")
     table = math.ceil(TOKENS / tensor)
-    last = ("-D", f"W={o.weights}", *product[2:4], "-D", f"BM={rows(batch)}")
+    last = (*bits, "-D", f"BM={rows(batch)}")
     return [
         ("place", 1, ("-D", f"W={o.weights}", *place, f"T={count}", f"V={TOKENS}", f"C={C}", f"P={POSITIONS}", "token=const:1")),
         ("normalise", 2 * layers, (f"M={M}", f"C={C}")),
         ("normalise", 1, (f"M={batch}", f"C={C}")),
-        ("linear", layers, (*product, f"M={M}", f"K={C}", f"N={3 * own}")),
+        (linear, layers, (*product, f"M={M}", f"K={C}", f"N={3 * own}")),
         ("remember", layers, (*place, f"T={count}", f"H={own // E}", f"E={E}", f"P={POSITIONS}")),
         ("recall", layers, (*attention, *place, f"T={count}", f"H={own // E}", f"P={POSITIONS}")),
-        ("onto", layers, (*product, f"M={M}", f"K={own}", f"N={C}")),
-        ("linear", layers, (*product, *gelu, f"M={M}", f"K={C}", f"N={4 * own}")),
-        ("onto", layers, (*product, f"M={M}", f"K={4 * own}", f"N={C}")),
+        (onto, layers, (*product, f"M={M}", f"K={own}", f"N={C}")),
+        (linear, layers, (*product, *gelu, f"M={M}", f"K={C}", f"N={4 * own}")),
+        (onto, layers, (*product, f"M={M}", f"K={4 * own}", f"N={C}")),
         ("pick", 1, (f"B={batch}", f"T={count}", f"C={C}", f"last=const:{count - 1}")),
         ("score", 1, (*last, f"M={batch}", f"C={C}", f"V={table}"))]
 
@@ -161,7 +164,8 @@ def memory(o, batch):
 
 def weights_bound(o):
     """The batch from which reading the weights takes less time than multiplying by them, at peak and at the HBM's bandwidth."""
-    m = model(o.chip, "next.pk", "linear", forward_calls(o, 8, 1, 1, 0)[3][2])
+    kernel, _, words = forward_calls(o, 8, 1, 1, 0)[3]
+    m = model(o.chip, "next.pk", kernel, words)
     return BYTES[o.weights] * m["peak"] / (2 * m["hbm_bandwidth"])
 
 
@@ -170,7 +174,7 @@ def by_batch(o):
     for batch in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
         step = add_up(o, "token", "next.pk", forward_calls(o, batch, 1, o.mesh[1], o.context - 1), batch, 1)
         m = step["kernels"]
-        products = sum(m[k]["seconds"] for k in ("linear", "onto", "score"))
+        products = sum(row["seconds"] for k, row in m.items() if k.startswith(("linear", "onto", "score")))
         found.append({"batch": batch, "seconds": step["seconds"], "products_s": products, "attention_s": m["recall"]["seconds"],
                       "utilisation": step["utilisation"], "products": 2 * batch * matrices(o) / o.mesh[1] / products / step["peak"], "fits": memory(o, batch)["writing"] <= hbm_bytes(o.chip)})
     return found

@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #include "gpt2.h"
 
-#include "columns.h"
 #include "narrow.h"
 #include "next.h"
 #include "rows.h"
+#include "transpose.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -60,30 +60,42 @@ static int64_t scales_of(const Layout *layout, int parameter) {
   return layout->shape[parameter][parameter == WTE ? 0 : parameter_axes[parameter] - 1];
 }
 
+/* One matrix, [rows, columns], to place `part` of its parameter. */
 static void narrow_matrix(Writer *w, int i, const float *from, int64_t rows, int64_t columns,
                           int64_t part) {
-  const int parameter = matrices[i];
+  const int64_t scales = scales_of(&w->layout, matrices[i]);
+  char *to = (char *)w->parameter[matrices[i]] + part * rows * columns * w->weights->bits / 8;
   Tensor in, out, scale;
   VIEW(&in, from, kDLFloat, rows, columns);
-  char *to = (char *)w->parameter[parameter] + part * rows * columns * w->weights->bits / 8;
   view(&out, to, w->weights->code, w->weights->bits, 2, in.shape);
-  VIEW(&scale, w->scale[i] + part * scales_of(&w->layout, parameter), kDLFloat,
-       scales_of(&w->layout, parameter));
+  VIEW(&scale, w->scale[i] + part * scales, kDLFloat, scales);
   if (w->weights->bits == 16)
     call(w->context, &narrow_kernel, (DLTensor *[]){&in.t, &out.t});
   else
-    call(w->context, parameter == WTE ? &quantise_rows_kernel : &quantise_columns_kernel,
-         (DLTensor *[]){&in.t, &out.t, &scale.t});
+    call(w->context, &quantise_rows_kernel, (DLTensor *[]){&in.t, &out.t, &scale.t});
 }
 
+/* Matrices of layers become [out, in] first. */
 static void narrow_parameter(Writer *w, int i) {
   const int parameter = matrices[i], axes = parameter_axes[parameter];
   const int64_t *shape = w->layout.shape[parameter], rows = shape[axes - 2],
                 columns = shape[axes - 1];
+  const float *from = w->loaded + w->layout.start[parameter];
+  const int64_t bytes = rows * columns * (int64_t)sizeof(float);
   w->parameter[parameter] = memory(parameter_count(&w->layout, parameter) * w->weights->bits / 8);
-  for (int64_t part = 0; part < (axes == 3 ? shape[0] : 1); part++)
-    narrow_matrix(w, i, w->loaded + w->layout.start[parameter] + part * rows * columns, rows,
-                  columns, part);
+  if (parameter == WTE) {
+    narrow_matrix(w, i, from, rows, columns, 0);
+    return;
+  }
+  float *turned = memory(bytes);
+  for (int64_t part = 0; part < shape[0]; part++) {
+    Tensor in, out;
+    VIEW(&in, from + part * rows * columns, kDLFloat, rows, columns);
+    VIEW(&out, turned, kDLFloat, columns, rows);
+    call(w->context, &transpose_kernel, (DLTensor *[]){&in.t, &out.t});
+    narrow_matrix(w, i, turned, columns, rows, part);
+  }
+  memory_free(turned, bytes);
 }
 
 static bool is_narrowed(int parameter) {
@@ -130,6 +142,13 @@ static void load(Writer *w, const char *path) {
 
 /* ---- calls */
 
+/* [L, in, out] to [L, out, in]. */
+static void turn(Tensor *matrix) {
+  const int64_t in = matrix->shape[1];
+  matrix->shape[1] = matrix->shape[2];
+  matrix->shape[2] = in;
+}
+
 /* `count` new tokens of each sequence, from w->token, at w->at; w->logits follow those in w->last.
  */
 static void forward(Writer *w, int64_t count) {
@@ -152,6 +171,7 @@ static void forward(Writer *w, int64_t count) {
     view(&scale[i], w->scale[i], kDLFloat, 32, table ? 1 : 2, table ? shape + 1 : shape);
     view(&parameter[matrices[i]], w->parameter[matrices[i]], w->weights->code, w->weights->bits,
          parameter_axes[matrices[i]], w->layout.shape[matrices[i]]);
+    if (!table && w->weights->bits < 32) turn(&parameter[matrices[i]]);
   }
   tensors[n++] = &at.t;
   tensors[n++] = &last.t;
