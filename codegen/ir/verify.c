@@ -426,6 +426,7 @@ static bool is_pure(const Region *region) {
 
 static void check_pipeline(Verifier *v, Instr *instr) {
   Results nothing = {0}, indices = {0, type_scalar(DT_I64)};
+  RULE(v->place == PLACE_BODY, "outside the body");
   RULE(instr->nargs >= 1 && instr->nargs <= MAX_RANK, "%d axes", instr->nargs);
   for (int i = 0; i < instr->nargs; i++)
     RULE(is_scalar(instr->args[i], DT_I64), "extent %d is not an i64 scalar", i);
