@@ -150,6 +150,17 @@ def processor():
     return about.get("model name", platform.machine()), "amx_tile" in about.get("flags", "").split()
 
 
+def machine():
+    """The processor as results are kept by: names such as AMD EPYC stand for several models."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return processor()[0]
+    about = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    exact = [f"{key.split()[-1]} {about[key]}" for key in ("cpu family", "model", "CPU part") if key in about]
+    return f"{processor()[0]} ({', '.join(exact)})" if exact else processor()[0]
+
+
 def compiler():
     return ours.command([*os.environ.get("CC", "cc").split(), "--version"]).splitlines()[0]
 
@@ -264,8 +275,8 @@ def main(words):
             sys.exit(f"bench: {options.build / needed} is missing: run make first")
     if subprocess.run([options.python, "-c", "import numpy"], capture_output=True).returncode != 0:
         sys.exit(f"bench: {options.python} has no NumPy: run `make bench-peers`, or install python3-numpy")
-    before = kept.read(processor()[0])
-    print(kept.provenance(processor()[0], before, datetime.date.today()), flush=True)
+    before = kept.read(machine())
+    print(kept.provenance(machine(), before, datetime.date.today()), flush=True)
     try:
         results = run(options, chosen)
     except (ours.BuildError, Died) as error:
@@ -276,7 +287,7 @@ def main(words):
     for line in kept.changes(before, rows):
         print(line)
     if options.keep:
-        kept.keep(processor()[0], rows)
+        kept.keep(machine(), rows)
     write(options.markdown, report.markdown(results))
     write(options.svg, report.chart(results))
     return 0 if all(report.verified(case) for case in results["cases"]) else 3
