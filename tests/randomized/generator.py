@@ -646,7 +646,7 @@ class Generator(Expressions):
         if not axes:
             return []
         axis = self.r.choice(axes)
-        o = self.place_output([d for d in dims if d.axis is not axis], self.fresh("o"), self.dtype())
+        o = self.place_output([d for d in dims if d.axis is not axis], self.fresh("out"), self.dtype())
         if o.revisit or k.prefetch:
             return []
         o.ignores = axis.name
