@@ -72,9 +72,12 @@ static size_t mix(size_t hash, uint64_t word) {
 }
 
 static size_t hash_of(const Expr *e) {
+  uint64_t number;
+  memcpy(&number, &e->number, sizeof number);
   size_t hash = mix(mix(mix(1, e->kind), (uint64_t)e->value), (uintptr_t)e->name);
   for (int i = 0; i < EXPR_ARGS; i++) hash = mix(hash, (uintptr_t)e->arg[i]);
   hash = mix(hash, (uintptr_t)e->definition);
+  hash = mix(hash, number);
   hash = mix(hash, (uint64_t)e->op << 16 | (uint64_t)e->from << 8 | e->dtype);
   return hash ^ hash >> 32;
 }
