@@ -238,7 +238,10 @@ static bool start_place(struct pk_devices *all, int number, pk_worker *worker, c
 static void *run_place(void *argument) {
   place *p = argument;
   struct pk_devices *all = p->device.all;
-  for (int64_t cell = 0; cell < p->call.plan->cells && !p->worker->failure; ++cell)
+  pthread_mutex_lock(&all->lock); /* until all devices have a thread, or the call has failed */
+  bool begins = !all->stopped;
+  pthread_mutex_unlock(&all->lock);
+  for (int64_t cell = 0; begins && cell < p->call.plan->cells && !p->worker->failure; ++cell)
     p->call.kernel->cell(&p->call, p->worker, cell);
   order_streams();
   pthread_mutex_lock(&all->lock);
@@ -253,7 +256,7 @@ static void *run_place(void *argument) {
 /* The calling thread is device 0. Threads that cannot be made end the call before it begins. */
 static bool run_places(struct pk_devices *all) {
   int started = 1;
-  pthread_mutex_lock(&all->lock); /* none signals or waits before all are there */
+  pthread_mutex_lock(&all->lock); /* none begins before all are there */
   while (started < all->count &&
          pthread_create(&all->places[started].thread, NULL, run_place, &all->places[started]) == 0)
     ++started;

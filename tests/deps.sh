@@ -23,6 +23,8 @@ for group; do
       fi
       package=python3-numpy
       need sh -c 'python3 -c "import numpy" || /usr/bin/python3 -c "import numpy"'
+      package=python3-mpmath
+      need sh -c 'python3 -c "import numpy, mpmath" || /usr/bin/python3 -c "import numpy, mpmath"'
       package=python3-venv; need python3 -c 'import ensurepip'
       package=python3-dev; need sh -c 'test -e "$(python3 -c "import sysconfig; print(sysconfig.get_path(\"include\"))")/Python.h"'
       ;;
