@@ -116,9 +116,13 @@ unit_groups() {
 
 # The groups, as NAME=COMMAND lines, those that take long first.
 list() {
-  echo "kernels=$PKC test kernels"
+  echo "kernels=$PKC test $(echo kernels/*.pk)"
   for d in kernels/*/; do
-    echo "${d%/}=$PKC test ${d%/}"
+    case $d in
+    */collectives/) sample=5 ;;
+    *) sample=1000 ;;
+    esac
+    echo "${d%/}=$(cases "${d%/}" $sample 0)"
   done
   other_compilers
   for t in tests/*.py; do

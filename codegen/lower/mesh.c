@@ -20,7 +20,7 @@ static bool add_mesh_axis(Lower *l, const Node *axis) {
   if (extent < 1 || extent > MOST_DEVICES / count) {
     diag_error(l->diag, axis->a->span, ERR_BAD_MESH, "a mesh has from 1 to %d devices, not %lld",
                MOST_DEVICES, (long long)(extent < 1 ? extent : saturating_mul(extent, count)));
-    return false;
+    extent = 1;  // so that what follows is not wrong too
   }
   LIST_PUSH(l->arena, &l->k->mesh, ((MeshAxis){axis->name, axis->name_span, extent}));
   return true;

@@ -361,9 +361,10 @@ class Evaluator:
             return self.open_store(s)
         ref, place = self.window(s.attr["ref"], s.attr["sub"], s.exprs[2:])
         v, mask = self.operand(s.exprs[0], ref.dtype), self.ev(s.exprs[1])
-        if mask.u is not None and mask.u.any():
-            v = V(v.d, np.ones(ref.d[place].shape, bool))
-        ref.write(place, v, np.broadcast_to(mask.d, ref.d[place].shape))
+        shape, where = ref.d[place].shape, mask.d
+        if mask.u is not None:  # these lanes have the new or the old value
+            v, where = V(v.d, np.broadcast_to(mask.u if v.u is None else mask.u | v.u, shape), v.e), mask.d | mask.u
+        ref.write(place, v, np.broadcast_to(where, shape))
 
     def st_scatter(self, s):
         ref, place = self.window(s.attr["ref"], s.attr["sub"], s.exprs[2:])
