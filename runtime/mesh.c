@@ -16,7 +16,7 @@ typedef struct {
   pk_call call; /* of this device, on its own arrays */
   pk_array *array;
   int64_t *semaphore, amount; /* what it waits for; NULL: it does not */
-  bool ended, given_up;
+  bool given_up;
   pthread_t thread;
 } place;
 
@@ -25,6 +25,7 @@ struct pk_devices {
   const pk_mesh *mesh;
   place *places;
   int count, waiting, ended;
+  bool begun;   /* all devices have a thread */
   bool stopped; /* a device failed: no wait is one any more */
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -238,14 +239,13 @@ static bool start_place(struct pk_devices *all, int number, pk_worker *worker, c
 static void *run_place(void *argument) {
   place *p = argument;
   struct pk_devices *all = p->device.all;
-  pthread_mutex_lock(&all->lock); /* until all devices have a thread, or the call has failed */
-  bool begins = !all->stopped;
+  pthread_mutex_lock(&all->lock); /* until all devices have a thread, or one cannot be made */
+  bool begins = all->begun;
   pthread_mutex_unlock(&all->lock);
   for (int64_t cell = 0; begins && cell < p->call.plan->cells && !p->worker->failure; ++cell)
     p->call.kernel->cell(&p->call, p->worker, cell);
   order_streams();
   pthread_mutex_lock(&all->lock);
-  p->ended = true;
   ++all->ended;
   if (p->worker->failure) all->stopped = true;
   pthread_cond_broadcast(&all->changed);
@@ -260,10 +260,7 @@ static bool run_places(struct pk_devices *all) {
   while (started < all->count &&
          pthread_create(&all->places[started].thread, NULL, run_place, &all->places[started]) == 0)
     ++started;
-  if (started < all->count) {
-    all->stopped = true;
-    for (int i = started; i < all->count; ++i) all->places[i].ended = true;
-  }
+  all->begun = started == all->count;
   pthread_mutex_unlock(&all->lock);
   if (started == all->count) run_place(&all->places[0]);
   for (int i = 1; i < started; ++i) pthread_join(all->places[i].thread, NULL);
