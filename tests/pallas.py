@@ -29,8 +29,10 @@ OTHERWISE = {
     "tests/cases/memory/slice_sum.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
 }
 RUNTIME_LENGTHS = ["tests/cases/memory/copy_length.pk", "tests/cases/memory/copy_rows.pk"]
-FOLDERS = ["kernels", "tests/cases/pallas", "tests/cases/kernels", "tests/cases/lang", "tests/cases/bugs", "tests/cases/operations", "tests/cases/memory", "tests/cases/masked",
-           "tests/cases/programs", "tests/cases/wide"]
+FOLDERS = [
+    *("kernels" + d for d in ("", "/attention", "/images", "/matmul", "/moe", "/sequence")),
+    *("tests/cases/" + d for d in ("pallas", "kernels", "lang", "bugs", "operations", "memory", "masked", "programs", "wide")),
+]
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Each operation on a narrow float rounds, as the language has it.
