@@ -83,6 +83,16 @@ Instr *ir_new(Kernel *k, Op op, Type type, Span span, int nargs, Instr *const *a
   return instr;
 }
 
+Instr *ir_copy(Kernel *k, const Instr *v) {
+  Instr *copy = ir_new(k, v->op, v->type, v->span, v->nargs, v->args);
+  int id = copy->id;
+  Instr **args = copy->args;
+  *copy = *v;
+  copy->id = id;
+  copy->args = args;
+  return copy;
+}
+
 Instr *ir_append(Kernel *k, Region *region, Instr *instr) {
   LIST_PUSH(k->arena, &region->instrs, instr);
   return instr;

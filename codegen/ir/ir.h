@@ -322,6 +322,8 @@ enum { VMEM_LIMIT_DEFAULT = 128 << 20, MOST_BUFFERS = 64 };
 Region *ir_region(Kernel *k);
 // not yet in a region
 Instr *ir_new(Kernel *k, Op op, Type type, Span span, int nargs, Instr *const *args);
+// The same with an id and arguments of its own, in no region.
+Instr *ir_copy(Kernel *k, const Instr *v);
 Instr *ir_append(Kernel *k, Region *region, Instr *instr);  // returns instr
 // new + append; args: Instr *
 Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs, ...);

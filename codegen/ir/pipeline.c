@@ -97,17 +97,14 @@ static Instr *yield(Pipeline *p, Instr *v) { return emit(p, OP_YIELD, nothing, p
 
 static Region *copy_region(Pipeline *p, const Region *region);
 
+// What stands for v in the copy: v itself where it is made outside.
+static Instr *copied(const Pipeline *p, Instr *v) {
+  return v->id < p->ids && p->copy[v->id] ? p->copy[v->id] : v;
+}
+
 static Instr *copy_instr(Pipeline *p, const Instr *v) {
-  Instr *copy = ir_new(p->k, v->op, v->type, v->span, 0, NULL);
-  int id = copy->id;
-  *copy = *v;
-  copy->id = id;
-  copy->args = NEW_ARRAY(p->k->arena, Instr *, v->nargs + 1);
-  for (int i = 0; i < v->nargs; i++) {
-    const Instr *arg = v->args[i];
-    bool copied = arg->id < p->ids && p->copy[arg->id];
-    copy->args[i] = copied ? p->copy[arg->id] : v->args[i];
-  }
+  Instr *copy = ir_copy(p->k, v);
+  for (int i = 0; i < v->nargs; i++) copy->args[i] = copied(p, v->args[i]);
   for (int r = 0; r < 2; r++)
     if (v->regions[r]) copy->regions[r] = copy_region(p, v->regions[r]);
   return ir_append(p->k, p->region, copy);
@@ -157,11 +154,7 @@ static void map_at(Pipeline *p, const Block *b, Instr *step, Instr **index) {
     else if (needed[v->id])
       p->copy[v->id] = copy_instr(p, v);
   }
-  for (int i = 0; i < rank; i++) {
-    Instr *v = ir_yielded(maps, b->first + i);
-    bool copied = v->id < p->ids && p->copy[v->id];
-    index[i] = copied ? p->copy[v->id] : v;
-  }
+  for (int i = 0; i < rank; i++) index[i] = copied(p, ir_yielded(maps, b->first + i));
 }
 
 // Does the block of `step`, from 0 to the number of steps, differ from the one before? At both ends
@@ -343,10 +336,7 @@ static void rename_block(Instr *instr, void *context) {
 
 static void use_copies(Instr *instr, void *context) {
   const Pipeline *p = context;
-  for (int i = 0; i < instr->nargs; i++) {
-    int id = instr->args[i]->id;
-    if (id < p->ids && p->copy[id]) instr->args[i] = p->copy[id];
-  }
+  for (int i = 0; i < instr->nargs; i++) instr->args[i] = copied(p, instr->args[i]);
 }
 
 // The body at `step`, in a region called so.

@@ -28,14 +28,9 @@ static Instr *copy_instr(Copier *c, const Instr *v) {
   Lower *l = c->l;
   if (v->op == OP_ARRAY) return c->operands[v->ref->id];
   if (v->op == OP_SIZE) return dim_value(l, c->map[v->ival], v->span);
-  Instr *copy = ir_new(l->k, v->op, replaced_type(c, v->type), v->span, 0, NULL);
-  int id = copy->id;
-  Type type = copy->type;
-  *copy = *v;
-  copy->id = id;
-  copy->type = type;
+  Instr *copy = ir_copy(l->k, v);
+  copy->type = replaced_type(c, v->type);
   copy->note = NULL;
-  copy->args = NEW_ARRAY(l->arena, Instr *, v->nargs + 1);
   for (int i = 0; i < v->nargs; i++) copy->args[i] = c->copy[v->args[i]->id];
   for (int i = 0; i < MAX_RANK; i++) copy->window.size[i] = replaced(c, v->window.size[i]);
   for (int r = 0; r < 2; r++)

@@ -81,16 +81,6 @@ static bool may_move(const Mover *m, const Instr *v) {
 
 // ---- new instructions
 
-static Instr *copy_of(Mover *m, const Instr *v) {
-  Instr *copy = ir_new(m->k, v->op, v->type, v->span, v->nargs, v->args);
-  int id = copy->id;
-  Instr **args = copy->args;
-  *copy = *v;
-  copy->id = id;
-  copy->args = args;
-  return copy;
-}
-
 static bool takes_all(const Instr *slice, const Instr *v) {
   if (!type_same_shape(&slice->type, &v->type)) return false;
   for (int i = 0; i < v->type.rank; i++)
@@ -110,7 +100,7 @@ static Instr *slice_of_part(Mover *m, const Instr *slice, const Instr *concat) {
     Dim extent = concat->args[i]->type.dim[axis];
     if (!dim_is_const(extent)) return NULL;
     if (first >= at && first + (count - 1) * step < at + extent) {
-      Instr *inner = copy_of(m, slice);
+      Instr *inner = ir_copy(m->k, slice);
       if (concat->args[i]->id < m->count) m->known[concat->args[i]->id].uses++;
       inner->ints[axis] = first - at;
       return view_of(m, inner, concat->args[i]);
@@ -148,7 +138,7 @@ static bool shape_before(const Instr *reshape, const Instr *broadcast, Type *bef
 static Instr *reshape_before(Mover *m, const Instr *reshape, const Instr *broadcast) {
   Type before;
   if (broadcast->args[0]->type.rank == 0 || !shape_before(reshape, broadcast, &before)) return NULL;
-  Instr *inner = copy_of(m, reshape);
+  Instr *inner = ir_copy(m->k, reshape);
   inner->type = before;
   Instr *v = view_of(m, inner, broadcast->args[0]);
   Type type = reshape->type;
@@ -171,7 +161,7 @@ static Instr *view_of(Mover *m, const Instr *view, Instr *v) {
     Instr *before = reshape_before(m, view, v);
     if (before) return before;
   }
-  Instr *result = copy_of(m, may_move(m, v) ? v : view);
+  Instr *result = ir_copy(m->k, may_move(m, v) ? v : view);
   result->type = type;
   if (may_move(m, v))
     for (int i = 0; i < v->nargs; i++) result->args[i] = view_of(m, view, v->args[i]);
@@ -277,7 +267,7 @@ static bool split_store(Mover *m, const Instr *store) {
   }
   int64_t at = 0;
   for (int i = 0; i < concat->nargs; i++) {
-    Instr *part = copy_of(m, store);
+    Instr *part = ir_copy(m->k, store);
     part->args[k] = part_start(m, store, k, at);
     part->args[store->ref->type.rank] = parts[i];
     part->window.size[k] = parts[i]->type.dim[axis];
@@ -323,10 +313,11 @@ static Instr *roll_numbers(const Roll *r, Instr *const *parts) {
   Mover *m = r->m;
   const Instr *first = number_in(parts[0]), *second = number_in(parts[1]);
   if (!first || !second) return NULL;
-  int64_t step = second->ival - first->ival;
+  int64_t step, last = second->ival;
+  if (!sub_i64(last, first->ival, &step)) return NULL;
   for (int i = 2; i < r->count; i++) {
     const Instr *c = number_in(parts[i]);
-    if (!c || c->ival != first->ival + i * step) return NULL;
+    if (!c || !add_i64(last, step, &last) || c->ival != last) return NULL;
   }
   Type type = rolled_type(r, parts[0]);
   Span span = parts[0]->span;
@@ -361,7 +352,7 @@ static Instr *roll_operation(const Roll *r, Instr *const *parts) {
     args[a] = roll(r, column);
     if (!args[a]) return NULL;
   }
-  Instr *v = copy_of(m, like);
+  Instr *v = ir_copy(m->k, like);
   v->type = rolled_type(r, like);
   memcpy(v->args, args, (size_t)v->nargs * sizeof *args);
   return ir_append(m->k, m->region, v);
@@ -390,8 +381,6 @@ static void roll_concat(Mover *m, Instr *concat) {
   concat->args[0] = v;
   concat->ival = 0;
 }
-
-// ---- regions
 
 // ---- a dot that adds nothing up is a product of its operands, moved to the indices of its result
 

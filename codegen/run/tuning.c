@@ -330,7 +330,7 @@ const char *bind_blocks(Arena *arena, const Options *options, const BlockSizes *
 
 // ---- applied
 
-static bool is_given(const Options *options, const char *name) {
+bool is_given(const Options *options, const char *name) {
   for (int i = 0; i < options->settings.count; i++)
     if (strcmp(options->settings.at[i].name, name) == 0) return true;
   for (int i = 0; i < options->arguments.count; i++)

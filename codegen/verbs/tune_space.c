@@ -23,14 +23,6 @@ static bool is_block(const Tune *t, const char *name, int64_t value) {
   return is;
 }
 
-static bool is_set(const Options *options, const char *name) {
-  for (int i = 0; i < options->settings.count; i++)
-    if (strcmp(options->settings.at[i].name, name) == 0) return true;
-  for (int i = 0; i < options->arguments.count; i++)
-    if (strcmp(options->arguments.at[i].name, name) == 0) return true;
-  return false;
-}
-
 static void add_block(Tune *t, const char *name, int64_t value) {
   if (t->usual.count == MOST_BLOCK_STATICS) return;
   t->usual.name[t->usual.count] = name;
@@ -43,7 +35,7 @@ static void find_statics(Tune *t) {
     int64_t value;
     const char *name = k->statics.at[i].name;
     if (!parse_int(k->statics.at[i].value, &value) || value < 1 || value > INT32_MAX / 2) continue;
-    if (is_set(t->options, name)) continue;
+    if (is_given(t->options, name)) continue;
     if (is_block(t, name, 2 * value) || (value > 1 && is_block(t, name, value / 2)))
       add_block(t, name, value);
   }
