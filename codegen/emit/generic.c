@@ -97,36 +97,17 @@ static const Expr *rolled_index(Gen *g, const Instr *v, const Expr *at, const Ex
 
 static void index_of_move(CWriter *w, const Instr *v, const Expr *const *at, const Expr **from) {
   Gen *g = w->g;
-  ExprPool *pool = &g->exprs;
-  memcpy(from, at, sizeof(const Expr *) * MAX_RANK);
+  AxisMap map;
   int axis = (int)v->ival;
-  const Expr *extent =
-      v->nargs && v->args[0]->type.rank > axis ? extent_expr(g, v->args[0]->type.dim[axis]) : NULL;
-  switch (v->op) {
-    case OP_TRANSPOSE:
-      for (int i = 0; i < v->type.rank; i++) from[v->ints[i]] = at[i];
-      break;
-    case OP_SLICE:
-      for (int i = 0; i < v->type.rank; i++)
-        from[i] =
-            expr_add(pool, expr_mul(pool, at[i], number(g, v->ints2[i])), number(g, v->ints[i]));
-      break;
-    case OP_ROLL:
-      from[axis] = rolled_index(g, v, at[axis], extent);
-      break;
-    case OP_REV:
-      from[axis] = expr_sub(pool, expr_sub(pool, extent, number(g, 1)), at[axis]);
-      break;
-    case OP_TAKE:
-    case OP_TAKE_ALONG:
-      from[axis] = taken_index(g, v, at, v->args[0]->type.dim[axis]);
-      break;
-    case OP_RESHAPE:
-      index_of_reshape(w, v, at, from);
-      break;
-    default:
-      INTERNAL("%s does not move elements", op_info[v->op].name);
-  }
+  memcpy(from, at, sizeof(const Expr *) * MAX_RANK);
+  if (ir_axis_map(v, &map))
+    operand_index(g, v, &map, at, from);
+  else if (v->op == OP_RESHAPE)
+    index_of_reshape(w, v, at, from);
+  else if (v->op == OP_ROLL)
+    from[axis] = rolled_index(g, v, at[axis], extent_expr(g, v->args[0]->type.dim[axis]));
+  else
+    from[axis] = taken_index(g, v, at, v->args[0]->type.dim[axis]);
 }
 
 static void emit_move(CWriter *w, Instr *v) {
@@ -156,9 +137,9 @@ static void emit_transpose(CWriter *w, Instr *v) {
 static void emit_concatenate(CWriter *w, Instr *v) {
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;
-  const Expr *offset = number(g, 0);
   for (int a = 0; a < v->nargs; a++) {
     const Instr *part = v->args[a];
+    const Expr *offset = part_offset(g, v, a);
     Loops loops = {.opened = 0};
     const Expr *to[MAX_RANK] = {0};
     for (int i = 0; i < v->type.rank; i++) {
@@ -173,7 +154,6 @@ static void emit_concatenate(CWriter *w, Instr *v) {
     }
     write(w, v, to, read(g, part, loops.at));
     close_loops(w, &loops);
-    offset = expr_add(pool, offset, extent_expr(g, part->type.dim[v->ival]));
   }
 }
 
@@ -182,9 +162,9 @@ static void emit_pad(CWriter *w, Instr *v) {
   ExprPool *pool = &g->exprs;
   Loops loops = open_loops(w, v, 0);
   const Expr *from[MAX_RANK] = {0}, *inside = NULL, *zero = number(g, 0);
+  index_of_move(w, v, loops.at, from);
   for (int i = 0; i < v->type.rank; i++) {
     const Expr *extent = extent_expr(g, v->args[0]->type.dim[i]);
-    from[i] = expr_sub(pool, loops.at[i], number(g, v->ints[i]));
     inside = expr_and(pool, inside, expr_operator(pool, EXPR_GE, from[i], zero));
     inside = expr_and(pool, inside, expr_operator(pool, EXPR_LT, from[i], extent));
   }

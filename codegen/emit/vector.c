@@ -135,41 +135,18 @@ static const Expr *iota(Context *x, const Instr *v, const Expr *const *index, bo
   return narrow ? code(x, narrowed(true, t, expr_text(ints))) : ints;
 }
 
-static const Expr *broadcast(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
-  const Instr *from = v->args[0];
-  const Expr *inner[MAX_RANK];
-  for (int i = 0; i < from->type.rank; i++) {
-    int axis = i + v->type.rank - from->type.rank;
-    inner[i] = from->type.dim[i] == v->type.dim[axis] ? index[axis] : number(x->g, 0);
-  }
-  return at_index(x, from, inner, lanes);
+// Where in the operand of a broadcast or a view an element of it, or the first lane of a vector,
+// is.
+static void index_in_operand(Gen *g, const Instr *v, const Expr *const *index, const Expr **from) {
+  AxisMap map;
+  REQUIRE(ir_axis_map(v, &map));
+  operand_index(g, v, &map, index, from);
 }
 
-// Where in the operand of a view an element of it, or the first lane of a vector, is.
-static void index_in_operand(Gen *g, const Instr *v, const Expr *const *index, const Expr **from) {
-  ExprPool *pool = &g->exprs;
-  ReshapeAxis axes[2 * MAX_RANK];
-  int rank = v->args[0]->type.rank;
-  if (v->op == OP_TRANSPOSE) {
-    for (int i = 0; i < rank; i++) from[v->ints[i]] = index[i];
-    return;
-  }
-  if (v->op == OP_SLICE) {
-    for (int i = 0; i < rank; i++)
-      from[i] =
-          expr_add(pool, expr_mul(pool, index[i], number(g, v->ints2[i])), number(g, v->ints[i]));
-    return;
-  }
-  int count = ir_split_reshape(&v->args[0]->type, &v->type, axes);
-  for (int i = 0; i < rank; i++) from[i] = number(g, 0);
-  for (int i = 0; i < count; i++) {
-    const ReshapeAxis *a = &axes[i];
-    const Expr *at = index[a->to];
-    if (a->to_step > 1) at = expr_operator(pool, EXPR_DIV, at, number(g, a->to_step));
-    bool first = i == 0 || axes[i - 1].to != a->to;
-    if (!first) at = expr_operator(pool, EXPR_REM, at, number(g, a->count));
-    from[a->from] = expr_add(pool, from[a->from], expr_mul(pool, at, number(g, a->from_step)));
-  }
+static const Expr *broadcast(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
+  const Expr *inner[MAX_RANK];
+  index_in_operand(x->g, v, index, inner);
+  return at_index(x, v->args[0], inner, lanes);
 }
 
 // Its vectors may lie anywhere in the rows of the operand, whose room past their ends is not

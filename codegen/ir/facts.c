@@ -1,4 +1,5 @@
 // Bounds, multiples and sums of integers, from the operations that compute them.
+#include "codegen/ir/axes.h"
 #include "codegen/ir/facts.h"
 #include "codegen/ir/scalar.h"
 
@@ -240,20 +241,9 @@ static bool add_term(Affine *a, const Instr *of, int64_t factor) {
   return true;
 }
 
-static bool add_value(Affine *a, const Instr *v, const int *axis_of, int64_t factor, int depth);
-
-static bool add_broadcast(Affine *a, const Instr *v, const int *axis_of, int64_t factor,
-                          int depth) {
-  const Type *from = &v->args[0]->type;
-  int inner[MAX_RANK];
-  if (from->rank == 0) return add_term(a, without_casts(v->args[0]), factor);
-  for (int i = 0; i < from->rank; i++)
-    inner[i] = from->dim[i] == 1 ? -1 : axis_of[i + v->type.rank - from->rank];
-  return add_value(a, v->args[0], inner, factor, depth);
-}
-
 // Adds factor * v; factor is 1 or -1.
 static bool add_value(Affine *a, const Instr *v, const int *axis_of, int64_t factor, int depth) {
+  int inner[MAX_RANK];
   v = without_casts(v);
   if (!is_counter_type(v->type.dtype) || depth == 0) return false;
   if (v->type.rank == 0) return add_term(a, v, factor);
@@ -262,7 +252,8 @@ static bool add_value(Affine *a, const Instr *v, const int *axis_of, int64_t fac
       if (axis_of[v->ival] >= 0) a->coefficient[axis_of[v->ival]] += factor;
       return true;
     case OP_BROADCAST:
-      return add_broadcast(a, v, axis_of, factor, depth - 1);
+      return ir_operand_axes(v, axis_of, inner) &&
+             add_value(a, v->args[0], inner, factor, depth - 1);
     case OP_NEG:
       return add_value(a, v->args[0], axis_of, -factor, depth - 1);
     case OP_ADD:

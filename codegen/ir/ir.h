@@ -66,7 +66,7 @@ typedef enum {
 
 // The axes along which a result element needs operand elements of another index: `ival`, those of
 // the mask `ival`, those that a SLICE or PAD changes.
-typedef enum { MOVES_NOTHING, MOVES_AXIS, MOVES_AXES, MOVES_SLICE, MOVES_PAD, MOVES_ALL } Moves;
+typedef enum { MOVES_NOTHING, MOVES_AXIS, MOVES_AXES, MOVES_MAP, MOVES_ALL } Moves;
 
 // What an instruction does beside giving its result: READS gives what another instruction wrote;
 // ACTS is on memory, control or the outside, and stays where no result is read.
@@ -397,21 +397,5 @@ typedef struct {
   bool a_transposed, b_transposed, matrices, plain;
 } DotShape;
 DotShape dot_shape(const Instr *dot);
-
-// ---- reshape.c
-// A reshape as loops: `count` elements, one after the other, of an axis of the operand and of one
-// of the result.
-typedef struct {
-  Dim count;
-  int from, to;                // the axes
-  int64_t from_step, to_step;  // elements of these that lie between one and the next
-  bool whole;                  // both axes are this one
-} ReshapeAxis;
-// In the order of the axes, 2 * MAX_RANK at most; axes of 1 are in none. Returns their number, or
-// -1: the axes are not cut at common places.
-int ir_split_reshape(const Type *from, const Type *to, ReshapeAxis *axes);
-// A slice, transpose or reshape whose rows are neighbours in rows of its operand, or single
-// elements.
-bool ir_keeps_lanes(const Instr *instr);
 
 #endif

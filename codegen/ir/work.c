@@ -2,6 +2,7 @@
 //
 // Two for each multiply-add of its einsums; terms that an affine mask removes are not counted.
 // Without an einsum, one for each elementwise or reduction operation on an element.
+#include "codegen/ir/axes.h"
 #include "codegen/ir/facts.h"
 #include "codegen/ir/flow.h"
 #include "codegen/ir/work.h"
@@ -97,10 +98,7 @@ static bool collect_mask(const Instr *v, const int64_t *sizes, const int *map, M
         return v->args[0]->ival ? true : collect_mask(v->args[1], sizes, map, mask);
       return false;
     case OP_BROADCAST:
-      for (int i = 0; i < v->args[0]->type.rank; i++)
-        inner[i] =
-            v->args[0]->type.dim[i] == 1 ? -1 : map[i + v->type.rank - v->args[0]->type.rank];
-      return collect_mask(v->args[0], sizes, inner, mask);
+      return ir_operand_axes(v, map, inner) && collect_mask(v->args[0], sizes, inner, mask);
     default:
       return add_comparison(v, sizes, map, mask);
   }

@@ -4,6 +4,7 @@
 // them. This pass runs backwards from the outputs and finds, for each axis of each value, that all
 // of the block is wanted or only what lies inside some operand's array; loops then stop there. It
 // is what makes a call with one row cost one row, whatever the block.
+#include "codegen/ir/axes.h"
 #include "codegen/ir/facts.h"
 #include "codegen/loops/loops.h"
 
@@ -107,15 +108,6 @@ static void through_dot(Walk *w, const Instr *v) {
   }
 }
 
-static void through_broadcast(Walk *w, const Instr *v) {
-  const Type *from = &v->args[0]->type;
-  for (int i = 0; i < from->rank; i++) {
-    int axis = i + v->type.rank - from->rank;
-    need_axis(w, v->args[0], i,
-              from->dim[i] == v->type.dim[axis] ? val(v)->demand[axis] : DEMAND_FULL);
-  }
-}
-
 static bool axis_moves(const Instr *v, int axis) {
   switch (op_info[v->op].moves) {
     case MOVES_NOTHING:
@@ -124,11 +116,7 @@ static bool axis_moves(const Instr *v, int axis) {
       return axis == v->ival;
     case MOVES_AXES:
       return (v->ival >> axis) & 1;
-    case MOVES_SLICE:
-      return v->ints[axis] != 0 || v->ints2[axis] != 1 ||
-             v->type.dim[axis] != v->args[0]->type.dim[axis];
-    case MOVES_PAD:
-      return v->ints[axis] != 0 || v->ints2[axis] != 0;
+    case MOVES_MAP:
     case MOVES_ALL:
       return true;
   }
@@ -151,13 +139,13 @@ static void through_value(Walk *w, const Instr *v) {
 }
 
 // Axes that stay whole keep what is wanted of them.
-static void through_reshape(Walk *w, const Instr *v) {
-  ReshapeAxis axes[2 * MAX_RANK];
+static void through_map(Walk *w, const Instr *v) {
   Demand of[MAX_RANK];
-  int count = ir_split_reshape(&v->args[0]->type, &v->type, axes);
+  AxisMap map;
+  bool known = ir_axis_map(v, &map);
   for (int i = 0; i < v->args[0]->type.rank; i++) of[i] = DEMAND_FULL;
-  for (int i = 0; i < count; i++)
-    if (axes[i].whole) of[axes[i].from] = val(v)->demand[axes[i].to];
+  for (int i = 0; known && i < map.count; i++)
+    if (map.piece[i].whole) of[map.piece[i].from] = val(v)->demand[map.piece[i].to];
   for (int i = 0; i < v->args[0]->type.rank; i++) need_axis(w, v->args[0], i, of[i]);
 }
 
@@ -178,18 +166,10 @@ static void through(Walk *w, const Instr *v) {
     case OP_DOT:
       through_dot(w, v);
       break;
-    case OP_BROADCAST:
-      through_broadcast(w, v);
-      break;
-    case OP_TRANSPOSE:
-      for (int i = 0; i < v->type.rank; i++)
-        need_axis(w, v->args[0], (int)v->ints[i], val(v)->demand[i]);
-      break;
-    case OP_RESHAPE:
-      through_reshape(w, v);
-      break;
     default:
-      if (has_result(v) && op_info[v->op].class != OPC_CONTROL) {
+      if (op_info[v->op].moves == MOVES_MAP) {
+        through_map(w, v);
+      } else if (has_result(v) && op_info[v->op].class != OPC_CONTROL) {
         through_value(w, v);
       } else {
         for (int a = 0; a < v->nargs; a++) need_all(w, v->args[a]);

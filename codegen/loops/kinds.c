@@ -1,23 +1,7 @@
 // What an instruction is to the loops: evaluated where it is used, a vector, a row scalar, fusable
 // ..
+#include "codegen/ir/axes.h"
 #include "codegen/loops/loops.h"
-
-bool unit_reshape(const Instr *v) {
-  if (v->op != OP_RESHAPE) return false;
-  const Type *a = &v->args[0]->type, *b = &v->type;
-  int i = 0, j = 0;
-  while (i < a->rank || j < b->rank) {
-    if (i < a->rank && a->dim[i] == 1)
-      i++;
-    else if (j < b->rank && b->dim[j] == 1)
-      j++;
-    else if (i < a->rank && j < b->rank && a->dim[i] == b->dim[j])
-      i++, j++;
-    else
-      return false;
-  }
-  return true;
-}
 
 bool moves_elements(const Instr *v) { return v->op == OP_RESHAPE || ir_keeps_lanes(v); }
 
@@ -49,10 +33,9 @@ bool is_transparent(const Instr *v) {
     case OP_LOAD:
       return v->type.rank > 0 && load_is_vector(v) && !ir_may_leave(v);
     case OP_RESHAPE:
-      return v->type.rank > 0 && (unit_reshape(v) || ir_keeps_lanes(v));
     case OP_SLICE:
     case OP_TRANSPOSE:
-      return ir_keeps_lanes(v);
+      return v->type.rank > 0 && (ir_moves_unit_axes(v) || ir_keeps_lanes(v));
     case OP_CAST:
       return v->type.rank > 0 && only_compared_with_index(v);
     default:

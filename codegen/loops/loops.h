@@ -3,6 +3,7 @@
 #ifndef CODEGEN_LOOPS_LOOPS_H
 #define CODEGEN_LOOPS_LOOPS_H
 
+#include "codegen/ir/axes.h"
 #include "codegen/loops/gen.h"
 #include "codegen/loops/notation.h"
 
@@ -111,7 +112,6 @@ int label_axis(const int8_t *labels, int rank, int8_t label);  // -1: it is not 
 Dim dot_depth(const Instr *dot);               // extent of the axis that a plain dot sums over
 bool is_row_scalar(const Instr *instr);        // one element a row
 bool is_transparent(const Instr *instr);       // evaluated where it is used
-bool unit_reshape(const Instr *instr);         // one that only adds or drops axes of 1
 bool moves_elements(const Instr *instr);       // a view (ir_keeps_lanes) or another reshape
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
 bool only_compared_with_index(const Instr *cast);
@@ -193,6 +193,11 @@ bool layout_of(Gen *g, const Instr *v, Place *place);  // .. without the offset,
 void place_of_access(Gen *g, const Instr *access, Place *place);
 // RESHAPE that only adds or drops axes of 1
 void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *to);
+// Where in its operand the element `at` of v is.
+void operand_index(Gen *g, const Instr *v, const AxisMap *map, const Expr *const *at,
+                   const Expr **from);
+// How many elements of a concatenation come before those of an argument, along its axis.
+const Expr *part_offset(Gen *g, const Instr *concat, int part);
 // of a LOAD's or STORE's window, clamped into the ref
 const Expr *start_expr(Gen *g, const Instr *access, int axis);
 

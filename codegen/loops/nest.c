@@ -40,52 +40,28 @@ static const Expr *wanted(const Move *m, int axis) {
   return demand_expr(m->g, val(m->v)->demand[axis], m->v->type.dim[axis]);
 }
 
-static bool move_transpose(Move *m, int part) {
-  (void)part;
-  for (int i = 0; i < m->v->type.rank; i++)
-    add_axis(m->g, m->nest, wanted(m, i), m->to.stride[i], m->from.stride[m->v->ints[i]]);
-  return true;
-}
-
-static bool move_slice(Move *m, int part) {
+// By constant distances. Pieces of an axis are whole ones.
+static bool move_mapped(Move *m, int part) {
   Gen *g = m->g;
+  ExprPool *pool = &g->exprs;
+  AxisMap map;
   (void)part;
-  for (int i = 0; i < m->v->type.rank; i++) {
-    advance(g, &m->nest->from_at, number(g, m->v->ints[i]), m->from.stride[i]);
-    add_axis(g, m->nest, wanted(m, i), m->to.stride[i],
-             expr_mul(&g->exprs, m->from.stride[i], number(g, m->v->ints2[i])));
-  }
-  return true;
-}
-
-// Pieces of an axis are whole ones.
-static bool move_reshape(Move *m, int part) {
-  Gen *g = m->g;
-  ReshapeAxis axes[2 * MAX_RANK];
-  int count = ir_split_reshape(&m->v->args[0]->type, &m->v->type, axes);
-  (void)part;
-  for (int i = 0; i < count; i++) {
-    const ReshapeAxis *a = &axes[i];
-    bool all = m->v->type.dim[a->to] == a->count;
-    if (!all && val(m->v)->demand[a->to] != DEMAND_FULL) return false;
-    add_axis(g, m->nest, all ? wanted(m, a->to) : extent_expr(g, a->count),
-             expr_mul(&g->exprs, m->to.stride[a->to], number(g, a->to_step)),
-             expr_mul(&g->exprs, m->from.stride[a->from], number(g, a->from_step)));
-  }
-  return count >= 0;
-}
-
-static bool move_reversed(Move *m, int part) {
-  Gen *g = m->g;
-  (void)part;
-  for (int i = 0; i < m->v->type.rank; i++) {
-    const Expr *stride = m->from.stride[i];
-    if (i == m->v->ival) {
-      const Expr *last = expr_sub(&g->exprs, extent_expr(g, m->v->type.dim[i]), number(g, 1));
+  if (!ir_axis_map(m->v, &map)) return false;
+  for (int i = 0; i < m->v->args[0]->type.rank; i++)
+    advance(g, &m->nest->from_at, number(g, map.first[i]), m->from.stride[i]);
+  for (int i = 0; i < map.count; i++) {
+    const AxisPiece *p = &map.piece[i];
+    const Dim extent = m->v->type.dim[p->to];
+    const Expr *stride = expr_mul(pool, m->from.stride[p->from], number(g, p->from_step));
+    bool all = extent == p->count;
+    if (!all && val(m->v)->demand[p->to] != DEMAND_FULL) return false;
+    if (p->from == map.reversed) {
+      const Expr *last = expr_sub(pool, extent_expr(g, extent), number(g, 1));
       advance(g, &m->nest->from_at, last, stride);
-      stride = expr_sub(&g->exprs, number(g, 0), stride);
+      stride = expr_sub(pool, number(g, 0), stride);
     }
-    add_axis(g, m->nest, wanted(m, i), m->to.stride[i], stride);
+    add_axis(g, m->nest, all ? wanted(m, p->to) : extent_expr(g, p->count),
+             expr_mul(pool, m->to.stride[p->to], number(g, p->to_step)), stride);
   }
   return true;
 }
@@ -111,10 +87,8 @@ static bool move_rolled(Move *m, int part) {
 static bool move_concatenated(Move *m, int part) {
   Gen *g = m->g;
   ExprPool *pool = &g->exprs;
-  const Expr *before = number(g, 0);
+  const Expr *before = part_offset(g, m->v, part);
   int axis = (int)m->v->ival;
-  for (int a = 0; a < part; a++)
-    before = expr_add(pool, before, extent_expr(g, m->v->args[a]->type.dim[axis]));
   for (int i = 0; i < m->v->type.rank; i++) {
     const Expr *count = wanted(m, i);
     if (i == axis) {
@@ -149,13 +123,10 @@ typedef bool (*MoveOf)(Move *m, int part);
 static MoveOf move_of(Op op) {
   switch (op) {
     case OP_TRANSPOSE:
-      return move_transpose;
     case OP_SLICE:
-      return move_slice;
     case OP_RESHAPE:
-      return move_reshape;
     case OP_REV:
-      return move_reversed;
+      return move_mapped;
     case OP_ROLL:
       return move_rolled;
     case OP_CONCAT:

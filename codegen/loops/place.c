@@ -1,4 +1,5 @@
 // Where an element of a value or ref is in memory.
+#include "codegen/ir/axes.h"
 #include "codegen/loops/loops.h"
 
 #include <string.h>
@@ -52,16 +53,34 @@ void place_of_access(Gen *g, const Instr *access, Place *p) {
 }
 
 void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *to) {
-  const Type *a = &reshape->args[0]->type, *b = &reshape->type;
-  int i = 0;
-  for (int j = 0; j < b->rank; j++) {
-    if (b->dim[j] == 1) {
-      to->stride[j] = number(g, 0);
-      continue;
-    }
-    while (a->dim[i] == 1) i++;
-    to->stride[j] = from->stride[i++];
+  AxisMap map;
+  REQUIRE(ir_axis_map(reshape, &map));
+  for (int i = 0; i < reshape->type.rank; i++) to->stride[i] = number(g, 0);
+  for (int i = 0; i < map.count; i++) to->stride[map.piece[i].to] = from->stride[map.piece[i].from];
+}
+
+void operand_index(Gen *g, const Instr *v, const AxisMap *map, const Expr *const *at,
+                   const Expr **from) {
+  ExprPool *pool = &g->exprs;
+  for (int i = 0; i < v->args[0]->type.rank; i++) from[i] = number(g, map->first[i]);
+  for (int i = 0; i < map->count; i++) {
+    const AxisPiece *p = &map->piece[i];
+    const Expr *part = at[p->to];
+    if (p->to_step > 1) part = expr_operator(pool, EXPR_DIV, part, number(g, p->to_step));
+    bool first = i == 0 || map->piece[i - 1].to != p->to;
+    if (!first) part = expr_operator(pool, EXPR_REM, part, number(g, p->count));
+    from[p->from] = expr_add(pool, from[p->from], expr_mul(pool, part, number(g, p->from_step)));
   }
+  if (map->reversed < 0) return;
+  const Expr *extent = extent_expr(g, v->args[0]->type.dim[map->reversed]);
+  from[map->reversed] = expr_sub(pool, expr_sub(pool, extent, number(g, 1)), from[map->reversed]);
+}
+
+const Expr *part_offset(Gen *g, const Instr *concat, int part) {
+  const Expr *before = number(g, 0);
+  for (int a = 0; a < part; a++)
+    before = expr_add(&g->exprs, before, extent_expr(g, concat->args[a]->type.dim[concat->ival]));
+  return before;
 }
 
 // The access through which a value is in its ref, or NULL.
@@ -72,7 +91,7 @@ static const Instr *access_of(const Instr *v) {
 }
 
 static bool passes_on(const Instr *v) {
-  return v->op == OP_RESHAPE && is_transparent(v) && !val(v)->buffer && !val(v)->stored_by;
+  return ir_moves_unit_axes(v) && is_transparent(v) && !val(v)->buffer && !val(v)->stored_by;
 }
 
 bool layout_of(Gen *g, const Instr *v, Place *p) {

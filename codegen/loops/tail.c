@@ -96,11 +96,8 @@ static Demand bound_of_less(Gen *g, const Instr *a, const Instr *b, int axis) {
 // The count along the axis below which alone this one comparison holds.
 static Demand bound_of(Gen *g, const Instr *mask, int axis) {
   if (mask->op == OP_BROADCAST) {
-    const Type *from = &mask->args[0]->type;
-    int inner = axis - (mask->type.rank - from->rank);
-    return inner >= 0 && from->dim[inner] == mask->type.dim[axis]
-               ? bound_of(g, mask->args[0], inner)
-               : NULL;
+    int inner = ir_operand_axis(mask, axis);
+    return inner >= 0 ? bound_of(g, mask->args[0], inner) : NULL;
   }
   if (mask->op == OP_LT) return bound_of_less(g, mask->args[0], mask->args[1], axis);
   if (mask->op == OP_GT) return bound_of_less(g, mask->args[1], mask->args[0], axis);

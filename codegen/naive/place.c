@@ -1,5 +1,6 @@
 // Which values of a reference get memory of their own, and which are written out where they are
 // used: as a person would.
+#include "codegen/ir/axes.h"
 #include "codegen/naive/internal.h"
 
 enum { DEEPEST_EXPRESSION = 24 };
@@ -33,18 +34,6 @@ static bool stretches(const Instr *v) {
          !(v->type.rank == v->args[0]->type.rank && type_same_shape(&v->type, &v->args[0]->type));
 }
 
-// Only axes of one element come or go: the index is the same otherwise.
-static bool is_unit_reshape(const Instr *v) {
-  const Type *to = &v->type, *from = &v->args[0]->type;
-  int i = 0, j = 0;
-  for (;; i++, j++) {
-    while (i < to->rank && to->dim[i] == 1) i++;
-    while (j < from->rank && from->dim[j] == 1) j++;
-    if (i == to->rank || j == from->rank) return i == to->rank && j == from->rank;
-    if (to->dim[i] != from->dim[j]) return false;
-  }
-}
-
 // Does `user` need its argument in memory (or a scalar), rather than as an expression?
 static bool wants_memory(const Instr *user, int arg) {
   const Instr *v = user->args[arg];
@@ -57,7 +46,7 @@ static bool wants_memory(const Instr *user, int arg) {
     case OP_TAKE_ALONG:
       return !is_cheap(v);
     case OP_RESHAPE:
-      return !is_unit_reshape(user) && !is_cheap(v);
+      return !ir_moves_unit_axes(user) && !is_cheap(v);
     case OP_SORT:
     case OP_ARGSORT:
     case OP_CUMSUM:

@@ -4,6 +4,7 @@
 // Wants nothing. Keeps: every bit that stores see, their order, and the number of operations: only
 // what nothing else reads is computed at other indices instead. Breaks nothing. So a value that is
 // only taken apart or put together never lies in memory, and loops over it are one.
+#include "codegen/ir/axes.h"
 #include "codegen/passes/pass.h"
 
 #include <string.h>
@@ -46,7 +47,7 @@ static int sliced_axis(const Instr *slice) {
   const Type *from = &slice->args[0]->type;
   int axis = -1;
   for (int i = 0; i < from->rank; i++) {
-    if (slice->ints[i] == 0 && slice->ints2[i] == 1 && slice->type.dim[i] == from->dim[i]) continue;
+    if (ir_operand_axis(slice, i) == i) continue;
     if (axis >= 0 || !dim_is_const(from->dim[i])) return -1;
     axis = i;
   }
@@ -112,27 +113,25 @@ static Instr *slice_of_part(Mover *m, const Instr *slice, const Instr *concat) {
 
 // Is axis i of a broadcast one that repeats the same elements?
 static bool is_stretched(const Instr *broadcast, int i) {
-  const Type *from = &broadcast->args[0]->type;
-  int axis = i - (broadcast->type.rank - from->rank);
-  return axis < 0 || from->dim[axis] != broadcast->type.dim[i];
+  return ir_operand_axis(broadcast, i) < 0;
 }
 
 // The shape of which a reshape of a broadcast is the broadcast. False: an axis of it is made of
 // stretched ones and of others.
 static bool shape_before(const Instr *reshape, const Instr *broadcast, Type *before) {
-  ReshapeAxis axes[2 * MAX_RANK];
-  int count = ir_split_reshape(&broadcast->type, &reshape->type, axes);
+  AxisMap map;
+  if (!ir_reshape_map(&broadcast->type, &reshape->type, &map)) return false;
   bool seen[MAX_RANK] = {false}, stretched[MAX_RANK] = {false};
   *before = reshape->type;
-  for (int i = 0; i < count; i++) {
-    bool here = is_stretched(broadcast, axes[i].from);
-    int to = axes[i].to;
+  for (int i = 0; i < map.count; i++) {
+    bool here = is_stretched(broadcast, map.piece[i].from);
+    int to = map.piece[i].to;
     if (seen[to] && stretched[to] != here) return false;
     seen[to] = true;
     stretched[to] = here;
     if (here) before->dim[to] = 1;
   }
-  return count >= 0;
+  return true;
 }
 
 static Instr *reshape_before(Mover *m, const Instr *reshape, const Instr *broadcast) {
@@ -176,10 +175,10 @@ static Instr *view_of(Mover *m, const Instr *view, Instr *v) {
 // as rows stays where it is.
 static bool keeps_vectors(const Instr *view) {
   const Type *from = &view->args[0]->type, *to = &view->type;
-  ReshapeAxis axes[2 * MAX_RANK];
+  AxisMap map;
   if (from->rank == 0 || to->rank == 0) return false;
   bool vectors = to->dim[to->rank - 1] != 1, before = from->dim[from->rank - 1] != 1;
-  if (view->op == OP_RESHAPE && !before && vectors) return ir_split_reshape(from, to, axes) >= 0;
+  if (view->op == OP_RESHAPE && !before && vectors) return ir_axis_map(view, &map);
   return ir_keeps_lanes(view) && (vectors || !before);
 }
 
@@ -465,7 +464,7 @@ static void move_region(Mover *m, Region *region) {
     for (int a = 0; a < v->nargs; a++) v->args[a] = latest(v->args[a]);
     for (int r = 0; r < 2; r++)
       if (v->regions[r]) move_region(m, v->regions[r]);
-    if (v->op == OP_SLICE || v->op == OP_RESHAPE || v->op == OP_TRANSPOSE) push_view(m, v);
+    if (ir_is_view(v->op)) push_view(m, v);
     if (v->op == OP_DOT) multiply(m, v);
     if (v->op == OP_CONCAT) roll_concat(m, v);
     if (v->op != OP_STORE || !split_store(m, v)) ir_append(m->k, region, v);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "codegen/ir/axes.h"
 #include "codegen/ir/scalar.h"
 
 enum { BUCKETS = 1 << 12 };
@@ -163,21 +164,8 @@ static Instr *identity_of_cast(Instr *instr) {
   return (floats && dtype_holds(wide, narrow)) || (integers && wider) ? a->args[0] : NULL;
 }
 
-static bool counts_up(const int64_t *ints, int count) {
-  for (int i = 0; i < count; i++)
-    if (ints[i] != i) return false;
-  return true;
-}
-
-static bool all_are(const int64_t *ints, int count, int64_t value) {
-  for (int i = 0; i < count; i++)
-    if (ints[i] != value) return false;
-  return true;
-}
-
-static Instr *identity_of_transpose(Simplifier *s, const Instr *instr) {
+static Instr *joined_transposes(Simplifier *s, const Instr *instr) {
   Instr *a = instr->args[0];
-  if (counts_up(instr->ints, instr->type.rank)) return a;
   if (a->op != OP_TRANSPOSE) return NULL;
   Instr *joined = ir_new(s->k, OP_TRANSPOSE, instr->type, instr->span, 1, a->args);
   for (int i = 0; i < instr->type.rank; i++) joined->ints[i] = a->ints[instr->ints[i]];
@@ -186,23 +174,15 @@ static Instr *identity_of_transpose(Simplifier *s, const Instr *instr) {
 
 static Instr *identity_of_shape(Simplifier *s, Instr *instr) {
   Instr *a = instr->args[0];
-  bool same = same_type(&a->type, &instr->type);
+  if (same_type(&a->type, &instr->type) && ir_moves_nothing(instr)) return a;
   switch (instr->op) {
     case OP_BROADCAST:
     case OP_RESHAPE:
-      if (same) return a;
       return a->op == instr->op ? make(s, instr, instr->op, instr->type, 1, a->args) : NULL;
     case OP_TRANSPOSE:
-      return identity_of_transpose(s, instr);
-    case OP_SLICE:
-      return same && all_are(instr->ints, instr->type.rank, 0) &&
-                     all_are(instr->ints2, instr->type.rank, 1)
-                 ? a
-                 : NULL;
+      return joined_transposes(s, instr);
     case OP_CONCAT:
       return instr->nargs == 1 ? a : NULL;
-    case OP_PAD:
-      return same && all_are(instr->ints, instr->type.rank, 0) ? a : NULL;
     case OP_ROLL:
       return ir_is_const(instr->args[1], 0) ? a : NULL;
     case OP_REV:

@@ -1,0 +1,156 @@
+// How the axes of a shape operation's operand and of its result go together.
+#include "codegen/ir/axes.h"
+
+// ---- reshape: pieces between the places where either side is cut
+
+// An axis from its end on: what is left of it, and how many of its elements one step is by now.
+typedef struct {
+  const Type *type;
+  int axis;
+  Dim left;
+  int64_t step;
+} AxisEnd;
+
+static void next_axis(AxisEnd *e) {
+  while (--e->axis >= 0 && e->type->dim[e->axis] == 1) continue;
+  e->left = e->axis >= 0 ? e->type->dim[e->axis] : 1;
+  e->step = 1;
+}
+
+static void take_from(AxisEnd *e, Dim count) {
+  if (e->left == count) {
+    next_axis(e);
+  } else {
+    e->left /= count;
+    e->step *= count;
+  }
+}
+
+// The largest number of elements that both ends have in one piece, or 0: they are cut differently.
+static Dim common_piece(const AxisEnd *a, const AxisEnd *b) {
+  if (a->left == b->left) return a->left;
+  if (a->left <= 0 || b->left <= 0) return 0;
+  if (a->left % b->left == 0) return b->left;
+  return b->left % a->left == 0 ? a->left : 0;
+}
+
+bool ir_reshape_map(const Type *from, const Type *to, AxisMap *map) {
+  AxisPiece found[2 * MAX_RANK];
+  AxisEnd a = {.type = from, .axis = from->rank}, b = {.type = to, .axis = to->rank};
+  int count = 0;
+  *map = (AxisMap){.reversed = -1};
+  next_axis(&a);
+  next_axis(&b);
+  while (a.axis >= 0 && b.axis >= 0) {
+    Dim piece = common_piece(&a, &b);
+    if (piece == 0) return false;
+    found[count++] = (AxisPiece){.count = piece,
+                                 .from = a.axis,
+                                 .to = b.axis,
+                                 .from_step = a.step,
+                                 .to_step = b.step,
+                                 .whole = piece == from->dim[a.axis] && piece == to->dim[b.axis]};
+    take_from(&a, piece);
+    take_from(&b, piece);
+  }
+  if (a.axis >= 0 || b.axis >= 0) return false;
+  map->count = count;
+  for (int i = 0; i < count; i++) map->piece[i] = found[count - 1 - i];
+  return true;
+}
+
+// ---- the others: a piece for each axis of the result that the operand has
+
+typedef struct {
+  int from;  // -1: all elements along the axis are the same
+  int64_t first, step;
+} AxisSource;
+
+static AxisSource source_of(const Instr *v, int to) {
+  const Type *operand = &v->args[0]->type;
+  int extra = v->type.rank - operand->rank;
+  switch (v->op) {
+    case OP_BROADCAST:
+      return (AxisSource){
+          to < extra || operand->dim[to - extra] != v->type.dim[to] ? -1 : to - extra, 0, 1};
+    case OP_TRANSPOSE:
+      return (AxisSource){(int)v->ints[to], 0, 1};
+    case OP_SLICE:
+      return (AxisSource){to, v->ints[to], v->ints2[to]};
+    case OP_PAD:
+      return (AxisSource){to, -v->ints[to], 1};
+    default:
+      return (AxisSource){to, 0, 1};
+  }
+}
+
+bool ir_axis_map(const Instr *v, AxisMap *map) {
+  if (v->op == OP_RESHAPE) return ir_reshape_map(&v->args[0]->type, &v->type, map);
+  if (op_info[v->op].moves != MOVES_MAP && v->op != OP_REV) return false;
+  *map = (AxisMap){.reversed = v->op == OP_REV ? (int)v->ival : -1};
+  for (int to = 0; to < v->type.rank; to++) {
+    const AxisSource s = source_of(v, to);
+    if (s.from < 0) continue;
+    const Dim count = v->type.dim[to];
+    map->first[s.from] = s.first;
+    map->piece[map->count++] =
+        (AxisPiece){.count = count,
+                    .from = s.from,
+                    .to = to,
+                    .from_step = s.step,
+                    .to_step = 1,
+                    .whole = s.first == 0 && s.step == 1 && s.from != map->reversed &&
+                             count == v->args[0]->type.dim[s.from]};
+  }
+  return true;
+}
+
+// ---- what follows from it
+
+int ir_operand_axis(const Instr *v, int axis) {
+  AxisMap map;
+  if (!ir_axis_map(v, &map)) return -1;
+  for (int i = 0; i < map.count; i++)
+    if (map.piece[i].to == axis && map.piece[i].whole) return map.piece[i].from;
+  return -1;
+}
+
+bool ir_operand_axes(const Instr *v, const int *axis_of, int *inner) {
+  AxisMap map;
+  if (!ir_axis_map(v, &map)) return false;
+  for (int i = 0; i < v->args[0]->type.rank; i++) inner[i] = -1;
+  for (int i = 0; i < map.count; i++) {
+    const AxisPiece *p = &map.piece[i];
+    if (!p->whole) return false;
+    if (p->count != 1) inner[p->from] = axis_of[p->to];
+  }
+  return true;
+}
+
+bool ir_moves_nothing(const Instr *v) {
+  AxisMap map;
+  if (!type_same_shape(&v->type, &v->args[0]->type) || !ir_axis_map(v, &map)) return false;
+  for (int i = 0; i < map.count; i++)
+    if (!map.piece[i].whole || map.piece[i].from != map.piece[i].to) return false;
+  return true;
+}
+
+bool ir_moves_unit_axes(const Instr *v) {
+  AxisMap map;
+  if (v->op != OP_RESHAPE || !ir_axis_map(v, &map)) return false;
+  for (int i = 0; i < map.count; i++)
+    if (!map.piece[i].whole) return false;
+  return true;
+}
+
+bool ir_is_view(Op op) { return op == OP_SLICE || op == OP_TRANSPOSE || op == OP_RESHAPE; }
+
+bool ir_keeps_lanes(const Instr *v) {
+  AxisMap map;
+  int last = v->type.rank - 1, inner = ir_is_view(v->op) ? v->args[0]->type.rank - 1 : -1;
+  if (last < 0 || inner < 0 || !ir_axis_map(v, &map)) return false;
+  if (v->type.dim[last] == 1) return true;
+  const AxisPiece *p = &map.piece[map.count - 1];
+  return map.count > 0 && p->to == last && p->from == inner && p->from_step == 1 &&
+         p->count == v->type.dim[last];
+}

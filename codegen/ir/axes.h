@@ -1,0 +1,43 @@
+// Where the elements of a shape operation come from: one map for passes, facts, loops and emission.
+// The interpreter and references have their own, which tests hold against what is generated.
+#ifndef CODEGEN_IR_AXES_H
+#define CODEGEN_IR_AXES_H
+
+#include "codegen/ir/ir.h"
+
+// `count` elements, one after the other, of an axis of the operand and of one of the result.
+typedef struct {
+  int from, to;                // the axes
+  Dim count;                   // of the result's, where they are all of it
+  int64_t from_step, to_step;  // elements of these that lie between one and the next
+  bool whole;                  // both axes are this one
+} AxisPiece;
+
+// Element (i..) of the result is the operand's whose index along each axis is
+//   first + sum of (i[to] / to_step % count) * from_step
+// of the pieces that lie there; `reversed` counts from the axis' last element instead.
+typedef struct {
+  int count;
+  AxisPiece piece[2 * MAX_RANK];  // in the order of the result's axes
+  int64_t first[MAX_RANK];        // by axis of the operand
+  int reversed;                   // axis of the operand, or -1
+} AxisMap;
+
+// Of a broadcast, transpose, slice, reshape, pad (of what lies inside) or rev. False: of no other,
+// nor of a reshape whose axes are cut at different places.
+bool ir_axis_map(const Instr *v, AxisMap *map);
+// .. of a reshape between these types; axes of one element are in no piece
+bool ir_reshape_map(const Type *from, const Type *to, AxisMap *map);
+
+// The axis of the operand whose index along the whole of it is that along `axis` of v; -1: none.
+int ir_operand_axis(const Instr *v, int axis);
+// The operand's inner[k] is what axis_of[k] is of v: the axis that axis k runs over, -1: fixed at
+// 0. False: its indices are not only those of other axes.
+bool ir_operand_axes(const Instr *v, const int *axis_of, int *inner);
+bool ir_moves_nothing(const Instr *v);    // each element is the operand's at the same index
+bool ir_moves_unit_axes(const Instr *v);  // a reshape that only adds or drops axes of 1
+bool ir_is_view(Op op);                   // slice, transpose or reshape
+// A view whose rows are neighbours in rows of its operand, or single elements.
+bool ir_keeps_lanes(const Instr *v);
+
+#endif
