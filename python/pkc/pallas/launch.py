@@ -8,6 +8,7 @@ from pkc.pallas.rules import RULES
 from pkc.pallas.rules.control import scratch_bytes, scratch_text
 from pkc.pallas.translate import Ref, Translator
 from pkc.pallas.values import MUL, Value, dtype_name, is_integer, key_shape, physical_shape, shape_text
+from pkc.pallas.window import Part, Window
 from pkc.pallas.writer import Writer
 
 VMEM_LIMIT = 128 << 20  # of the language, where a kernel does not say another
@@ -26,7 +27,10 @@ class Text:
 def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None, name=None, padded=False, **_):
     """The Text of what pallas_call_p's parameters say. `padded`: what lies past the end of an input is what JAX's interpreter has
     there."""
-    return _Launch(jaxpr, grid_mapping, input_output_aliases, compiler_params, name, padded).text()
+    launch = _Launch(jaxpr, grid_mapping, input_output_aliases, compiler_params, name, padded)
+    text = launch.text()
+    blocks = launch.blocks_after_all()
+    return text if not blocks else _Launch(jaxpr, grid_mapping, input_output_aliases, compiler_params, name, padded, blocks).text()
 
 
 def _space(aval):
@@ -38,8 +42,9 @@ def _space(aval):
 
 
 class _Launch:
-    def __init__(self, jaxpr, mapping, aliases, params, name, padded):
+    def __init__(self, jaxpr, mapping, aliases, params, name, padded, blocks=()):
         self.jaxpr, self.mapping, self.params, self.padded = jaxpr, mapping, params, padded
+        self.read_directly = blocks
         info = getattr(jaxpr, "debug_info", None)
         self.function = (getattr(info, "func_src_info", None) or "").strip()
         self.writer = Writer()
@@ -81,6 +86,7 @@ class _Launch:
         self.axes = self.axis_names()
         self._header()
         self._maps()
+        self._batched()
         writer = self.writer
         body = Writer(writer.taken)
         shown = [self.axes[k] for k in range(len(m.grid)) if k not in m.vmapped_dims]
@@ -98,6 +104,23 @@ class _Launch:
         lines = [*self.first, *self.declared, *writer.lines, *self.late, "", *body.lines, "}"]
         places = [None] * (len(lines) - 1 - len(body.lines)) + body.places + [None]
         return Text(self.name, "\n".join(lines) + "\n", places, self.order, self.call_aliases)
+
+    def _batched(self):
+        """What stays in HBM and has an axis of vmap is, to the body, the part of this index along that axis."""
+        first = self.mapping.num_index_operands
+        for k, (block, (extents, _, starts)) in enumerate(zip(self.mapping.block_mappings, self.maps), first):
+            ref = self.operand_refs[k]
+            if ref.space == "any" and "_" in extents:
+                ref.shape, ref.parted = physical_shape(block.array_aval), True
+                window = Window(ref)
+                window.entries = [Value(start, (), "i32", index=True) if extent == "_" else entry
+                                  for extent, start, entry in zip(extents, starts, window.entries)]
+                self.refs[k] = Part(window)
+
+    def blocks_after_all(self):
+        """Which operands in HBM the body reads or writes directly, though they were taken for what only copies move."""
+        refs = self.operand_refs[self.mapping.num_index_operands:]
+        return {k for k, ref in enumerate(refs) if ref.space == "any" and ref.touched and (ref.pipelined or ref.parted)}
 
     def _begin_prng(self, body):
         """The first step begins the generator's state, unless every step does."""
@@ -124,12 +147,18 @@ class _Launch:
         for k, block in enumerate(m.block_mappings):
             aval = getattr(avals[index + k], "inner_aval", avals[index + k])
             space = _space(block.transformed_block_aval) if hasattr(avals[index + k], "inner_aval") else "vmem"
+            if space == "any" and k in self.read_directly:
+                space = "vmem"
             if space == "sem" or block.transforms:
                 refuse("the operand %s: a semaphore or a transformed block as operand" % block.origin, None, "Use scratch in the kernel.")
             default = "x%d" % k if k < inputs else "o%d" % (k - inputs)
             refs.append(Ref.made(self.operand_name(index + k, default), physical_shape(aval), self._dtype(block.array_aval, block.origin), space))
         self.operand_refs = refs
         self.inputs, self.outputs = refs[index:index + inputs], refs[index + inputs:]
+        for ref in self.inputs:
+            ref.role = "input"
+        for ref in self.outputs:
+            ref.role = "output"
         self.order = [*range(bounds), *(bounds + k for k in self.prefetched), *(bounds + k for k in self.smem_index),
                       *(bounds + index + k for k in range(inputs))]
         self.call_aliases, self.pairs = [], []

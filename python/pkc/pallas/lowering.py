@@ -1,6 +1,5 @@
 """Taking over pl.pallas_call on CPUs: its lowering becomes a call of a compiled kernel."""
 import contextlib
-import functools
 import os
 import threading
 
@@ -11,6 +10,7 @@ from jax.interpreters import mlir
 
 import pkc
 from pkc import jax as pkc_jax
+from pkc.pallas import tracing
 from pkc.pallas.errors import TranslationError
 from pkc.pallas.launch import translate
 from pkc.pallas.values import is_key, physical_shape
@@ -73,10 +73,15 @@ def refused(text, error):
     return TranslationError("pkc.pallas: the kernel %s is refused: %s" % (text.name, "\n".join(parts) or str(error)))
 
 
+def _is_ours(interpret):
+    """Is a call with this `interpret` translated?"""
+    observed_now = getattr(_observer, "now", None) is not None
+    return (observed_now or _settings["installed"]) and (not interpret or interpret is True and (_settings["interpreted"] or observed_now))
+
+
 def _lowering(ctx, *nodes, interpret=False, **params):
     function, only = getattr(_observer, "now", None) or (None, False)
-    ours = not interpret or interpret is True and (_settings["interpreted"] or function)
-    if not ours or not (function or _settings["installed"]):
+    if not _is_ours(interpret):
         return _theirs(ctx, *nodes, interpret=interpret, **params)
     text = translate(padded=bool(interpret) and not function, **params)
     if function:
@@ -140,21 +145,4 @@ def _take_over():
     _theirs = module._pallas_call_lowering
     mlir.register_lowering(pl.pallas_call_p, _lowering, platform="cpu")
     module._pallas_call_lowering = _lowering  # for pl.kernel and core_map
-    _know_cpu()
-
-
-def _know_cpu():
-    """What asks which TPU a kernel is traced for gets an answer."""
-    try:
-        from jax._src.pallas.mosaic import tpu_info
-        tpu_info.registry.setdefault("cpu", lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1))
-    except (ImportError, AttributeError):
-        pass
-    from jax.experimental.pallas import tpu
-    mesh = getattr(tpu, "create_tensorcore_mesh", None)
-    if mesh is not None:  # it asks the device for its cores, and a CPU has no answer
-        @functools.wraps(mesh)
-        def of_one_core(axis_name, devices=None, num_cores=None):
-            own = jax.default_backend() == "cpu" and devices is None
-            return mesh(axis_name, devices, 1 if own and num_cores is None else num_cores)
-        tpu.create_tensorcore_mesh = of_one_core
+    tracing.take_over(_is_ours)

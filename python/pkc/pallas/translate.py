@@ -22,6 +22,9 @@ class Ref:
         self.touched = False  # read or written, not only copied
         self.stored = False
         self.narrow = None  # i4 or u4, which are kept in whole bytes
+        self.role = None  # "input" or "output", of the kernel
+        self.pipelined = False  # a pipeline in the body moves its blocks
+        self.parted = False  # the body sees a part of it
 
     @classmethod
     def made(cls, name, shape, dtype, space):
@@ -34,7 +37,7 @@ class Ref:
 class Translator:
     """Translates jaxprs into a writer's statements.
 
-    `axes` are the names of the grid's axes that the kernel sees, `extents` their extents as texts.
+    `axes` are the names of the grid's axes that the kernel sees; in a step of a pipeline that became copies, pairs (index, extent).
     """
 
     def __init__(self, writer, axes=(), rules=None, declaring=False):

@@ -17,6 +17,20 @@ class Window:
         self.ref = ref
         self.entries = [(0, n, 1) for n in ref.shape]
 
+    @classmethod
+    def of(cls, ref):
+        """All of a ref, or of a part of one."""
+        found = cls(ref.whole if isinstance(ref, Part) else ref)
+        if isinstance(ref, Part):
+            found.entries = list(ref.entries)
+        return found
+
+    @property
+    def values(self):
+        """What is known at run time."""
+        parts = [part for e in self.entries for part in (e if isinstance(e, tuple) else (e,))]
+        return [part for part in parts if isinstance(part, Value)]
+
     def narrow(self, indices):
         """Applies an indexer to the axes that are left."""
         left = iter(indices)  # none for the axes of a key of random numbers
@@ -36,8 +50,7 @@ class Window:
 
     @property
     def reads(self):
-        parts = [part for e in self.entries for part in (e if isinstance(e, tuple) else (e,))]
-        return any(isinstance(part, Value) and part.reads for part in parts)
+        return any(part.reads for part in self.values)
 
     def straighten(self):
         """Arrays of indices that count up, each along an axis of its own, are slices."""
@@ -71,6 +84,14 @@ class Window:
         while len(cuts) > 1 and cuts[-1] == ":":
             cuts.pop()
         return "%s[%s]" % (name, ", ".join(cuts))
+
+
+class Part(Ref):
+    """A window of a ref that stands for a ref of its own."""
+
+    def __init__(self, window):
+        super().__init__(window.ref.name, window.shape, window.ref.dtype, window.ref.space, window.ref.store)
+        self.whole, self.entries = window.ref, window.entries
 
 
 def _plus(a, b):
@@ -144,7 +165,7 @@ def _index(tr, item):
 
 def window_of(tr, ref, transforms):
     """The window that transforms make of a ref. Views among them become statements."""
-    found = Window(ref)
+    found = Window.of(ref)
     for transform in transforms:
         kind = type(transform).__name__
         if kind == "NDIndexer":

@@ -1,4 +1,5 @@
-"""What each primitive becomes: a table of one row a primitive, in six files."""
-from pkc.pallas.rules import arrays, control, copies, elementwise, memory, random
+"""What each primitive becomes: a table of one row a primitive, in seven files."""
+from pkc.pallas.rules import arrays, control, copies, elementwise, memory, pipelines, random
 
-RULES = {**elementwise.RULES, **arrays.RULES, **memory.RULES, **control.RULES, **copies.RULES, **random.RULES}
+RULES = {**elementwise.RULES, **arrays.RULES, **memory.RULES, **control.RULES, **copies.RULES, **pipelines.RULES,
+         **random.RULES}

@@ -194,12 +194,13 @@ def _masked_swap(tr, equation):
 # ---- the grid
 
 def _program_id(tr, equation):
-    axis = equation.params["axis"]
-    return Value(tr.axes[axis], (), "i32", index=True)
+    axis = tr.axes[equation.params["axis"]]
+    return Value(axis, (), "i32", index=True) if isinstance(axis, str) else copy.copy(axis[0])
 
 
 def _num_programs(tr, equation):
-    return Value("num_programs(%s)" % tr.axes[equation.params["axis"]], (), "i32", index=True)
+    axis = tr.axes[equation.params["axis"]]
+    return Value("num_programs(%s)" % axis, (), "i32", index=True) if isinstance(axis, str) else copy.copy(axis[1])
 
 
 def _axis_index(tr, equation):

@@ -1,0 +1,239 @@
+"""emit_pipeline: the language's `pipeline`, or the copies that it stands for."""
+import dataclasses
+import re
+
+from jax.extend import core as jex
+
+from pkc.pallas.errors import TranslationError
+from pkc.pallas.rules.control import hold, scratch_bytes
+from pkc.pallas.translate import Ref
+from pkc.pallas.values import MUL, Value, physical_shape
+from pkc.pallas.window import Part, window_of
+from pkc.pallas.writer import Writer
+
+
+class _Unsaid(Exception):
+    """Something that a `pipeline` of the language does not have."""
+
+
+class _Arguments:
+    """The operands of an emit_pipeline, by kind."""
+
+    def __init__(self, equation):
+        p, atoms = equation.params, iter(equation.invars)
+        mapping = p["grid_mapping"]
+        self.consts = [[next(atoms) for _ in block.index_map_jaxpr.consts] for block in mapping.block_mappings]
+        self.bounds = [next(atoms) for _ in range(mapping.num_dynamic_grid_bounds)]
+        self.offsets = [next(atoms) for _ in range(p["_num_extra_dynamic"])]
+        self.body = [next(atoms) for _ in range(p["body_consts_len"])]
+        self.refs = _flat(p["args_tree"].unflatten(list(atoms)))
+
+
+def _flat(tree):
+    """The refs of a tree, each with its transforms, as (ref, transforms)."""
+    from jax._src import state
+    from jax._src.tree_util import tracing_registry
+    items, _ = tracing_registry.flatten(tree, lambda x: isinstance(x, state.TransformedRef))
+    return [(item.ref, item.transforms) if isinstance(item, state.TransformedRef) else (item, ()) for item in items]
+
+
+def _emit_pipeline(tr, equation):
+    tr.writer.flush(everything=True)
+    try:
+        pipeline = _Pipeline(tr, equation)
+    except (_Unsaid, TranslationError):
+        return tr.inline(_as_copies(equation), [_operand(tr, atom) for atom in equation.invars])
+    pipeline.write()
+    return []
+
+
+def _operand(tr, atom):
+    return tr.read(atom) if isinstance(atom, jex.Literal) or not isinstance(tr.env[atom], Ref) else tr.env[atom]
+
+
+# ---- as one statement
+
+class _Expressions(Writer):
+    """Index maps are expressions: what would be named stays where it is."""
+
+    def let(self, value, wanted):
+        inner = value.thin
+        text = inner.typed if inner.constant else inner.text
+        value.pending = inner.constant = False
+        inner.named(text if re.fullmatch(r"[\w.]+", text) else "(%s)" % text)
+
+    def line(self, text):
+        raise _Unsaid("a statement")
+
+
+class _Pipeline:
+    """The texts of a pipeline; making one writes nothing."""
+
+    def __init__(self, tr, equation):
+        p = equation.params
+        self.tr, self.jaxpr, self.mapping = tr, p["body_jaxpr"], p["grid_mapping"]
+        found = _Arguments(equation)
+        self.offsets = list(p["_static_grid_offsets"])
+        if found.offsets or any(offset != 0 for offset in self.offsets) or self.mapping.vmapped_dims or not self.mapping.grid:
+            raise _Unsaid("a grid that several cores share")
+        self.constants = [_operand(tr, atom) for atom in found.body]
+        self.bounds = [tr.read(atom) for atom in found.bounds]
+        held = [value for value in [*self.constants, *self.bounds] if isinstance(value, Value)]
+        self.map_constants = [[_operand(tr, atom) for atom in atoms] for atoms in found.consts]
+        held += [value for values in self.map_constants for value in values if isinstance(value, Value)]
+        windows = [window_of(tr, tr.env[ref], transforms) for ref, transforms in found.refs]
+        held += [part for window in windows for part in window.values]
+        hold(tr, held)
+        names = list(getattr(self.jaxpr.debug_info, "arg_names", None) or [])
+        self.axes = self._axis_names()
+        self.refs, self.blocks = [], []
+        for k, (block, window, var) in enumerate(zip(self.mapping.block_mappings, windows, self.jaxpr.invars)):
+            wanted = names[k] if k < len(names) and names[k] else "block"
+            self._block(k, block, window, var, wanted, k < self.mapping.num_inputs)
+
+    def _axis_names(self):
+        """Those of the first index map that has plain ones."""
+        count = len(self.mapping.grid)
+        for block in self.mapping.block_mappings:
+            names = list(getattr(block.index_map_jaxpr.jaxpr.debug_info, "arg_names", None) or [])[:count]
+            if len(names) == count and all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name or "") for name in names):
+                break
+        else:
+            names = ["t"] * count
+        return [self.tr.writer.name(name) for name in names]
+
+    def _block(self, k, block, window, var, wanted, is_input):
+        operand, aval = window.ref, var.aval
+        if operand.space != "any" or operand.role != ("input" if is_input else "output") and not (operand.store != operand.name and not is_input):
+            raise _Unsaid("a block of what is not in HBM")
+        if getattr(operand, "view", None) is not None or operand.narrow or window.arrays or block.transforms:
+            raise _Unsaid("a block of a view")
+        if str(getattr(aval, "memory_space", "")).lower().rsplit(".", 1)[-1] not in ("vmem", "default", "none"):
+            raise _Unsaid("a block that is not in VMEM")
+        extents, word, starts = self._place(block, window, self._map(block, self.map_constants[k]))
+        buffers = getattr(block.pipeline_mode, "buffer_count", None) or 2
+        name = self.tr.writer.name(wanted)
+        self.blocks.append((operand, "block %s of %s: [%s] %s (%s)%s;" % (
+            name, operand.name if is_input else operand.store, ", ".join(extents), word, ", ".join(starts),
+            "" if buffers == 2 else " buffers %d" % buffers)))
+        self.refs.append(Ref.made(name, physical_shape(aval.inner_aval), operand.dtype, "vmem"))
+        self.bytes = getattr(self, "bytes", 0) + buffers * scratch_bytes(aval)
+
+    def _map(self, block, constants):
+        """The index map's results, as expressions."""
+        writer = _Expressions(self.tr.writer.taken)
+        inner = type(self.tr)(writer, self.axes, self.tr.rules, declaring=True)
+        inner.all_names, inner.env = self.tr.all_names, dict(self.tr.env)
+        indices = [Value(name, (), "i32", index=True) for name in self.axes]
+        jaxpr = block.index_map_jaxpr.jaxpr
+        for var, value in zip(jaxpr.constvars, constants):
+            inner.env[var] = value
+        return inner.run(jaxpr, indices)
+
+    def _place(self, block, window, results):
+        """(extents, word of the map, starts) of a block of a window, along the axes of the operand."""
+        dims = iter(zip(block.block_shape, results))
+        entries = [(entry, next(dims) if isinstance(entry, tuple) else None) for entry in window.entries]
+        kinds = {type(pair[0]).__name__ for _, pair in entries if pair}
+        if kinds & {"BoundedSlice", "Indirect"}:
+            raise _Unsaid("slices")
+        by_element = "Element" in kinds or any(pair and entry[:1] != (0,) for entry, pair in entries)
+        extents, starts = [], []
+        for (entry, pair), n in zip(entries, window.ref.shape):
+            extent, start = ("_", _text(entry)) if pair is None else self._along(entry, n, *pair, by_element)
+            extents.append(extent)
+            starts.append(start)
+        return extents, "at element" if by_element else "at", starts
+
+    def _along(self, entry, n, dim, value, by_element):
+        """(extent, start) along one axis of a window (first, size, stride)."""
+        first, size, stride = entry
+        kind = type(dim).__name__
+        extent = 1 if kind in ("Squeezed", "NoneType") else int(getattr(dim, "block_size", dim))
+        if stride != 1 or not isinstance(size, int) or kind == "Element" and any(getattr(dim, "padding", None) or (0, 0)):
+            raise _Unsaid("strides")
+        whole = (first, size) == (0, n)
+        if not whole and (size % extent or kind == "Element"):
+            raise _Unsaid("a block that may leave its window")
+        text = value.text
+        if by_element and kind != "Element" and extent != 1:
+            text = "%s * %d" % (value.at(MUL), extent) if text != "0" else "0"
+        if first != 0:
+            text = "%s + %s" % (_text(first), text)
+        return "_" if kind in ("Squeezed", "NoneType") else str(extent), text
+
+    def write(self):
+        tr, writer = self.tr, self.tr.writer
+        bounds = iter(self.bounds)
+        extents = [str(n) if isinstance(n, int) else next(bounds).text for n in self.mapping.grid]
+        writer.open("pipeline (%s)" % ", ".join("%s in %s" % pair for pair in zip(self.axes, extents)))
+        for (operand, text), is_output in zip(self.blocks, [k >= self.mapping.num_inputs for k in range(len(self.blocks))]):
+            writer.line(text)
+            operand.pipelined = True
+            operand.stored = operand.stored or is_output
+        tr.scoped += getattr(self, "bytes", 0)
+        for var, value in zip(self.jaxpr.constvars, self.constants):
+            tr.env[var] = value
+        outer, tr.axes = tr.axes, self.axes
+        tr.inline(self.jaxpr, self.refs)
+        tr.axes = outer
+        writer.pending = []
+        writer.close()
+
+
+def _text(part):
+    return str(part) if isinstance(part, int) else part.text
+
+
+# ---- as copies
+
+def _as_copies(equation):
+    """A jaxpr of loops, scratch and copies, as JAX makes it for a TPU, with a `pipeline_body` for each step."""
+    from jax._src.pallas import core
+    from jax._src.pallas.mosaic import pipeline
+    p = equation.params
+    mapping, own = p["grid_mapping"], ("grid_mapping", "_num_extra_dynamic", "_static_grid_offsets", "args_tree", "body_jaxpr",
+                                       "body_consts_len")
+    rest = {name: value for name, value in p.items() if name not in own}
+
+    def steps(*atoms):
+        found = _Arguments(dataclasses.make_dataclass("Call", ["params", "invars"])(p, atoms))
+        blocks = [block.replace(index_map_jaxpr=jex.ClosedJaxpr(block.index_map_jaxpr.jaxpr, consts))
+                  for block, consts in zip(mapping.block_mappings, found.consts)]
+        bounds, offsets = iter(found.bounds), iter(found.offsets)
+        grid = tuple(next(bounds) if core.is_dynamic_dim(d) else d for d in mapping.grid)
+        specs = [block.to_block_spec() for block in blocks]
+
+        def body(indices, *refs):
+            flat, tree = pipeline.tracing_registry.flatten(((tuple(indices), grid), found.body, refs))
+            pipeline.pipeline_body_p.bind(*flat, jaxpr=p["body_jaxpr"], in_tree=tree, num_inputs=mapping.num_inputs)
+        run = pipeline._emit_pipeline(
+            body, grid=grid, in_specs=specs[:mapping.num_inputs], out_specs=specs[mapping.num_inputs:], _explicit_indices=True,
+            _grid_offsets=tuple(next(offsets) if core.is_dynamic_dim(d) else d for d in p["_static_grid_offsets"]), **rest)
+        refs = pipeline.tracing_registry.flatten(p["args_tree"].unflatten(atoms[len(atoms) - p["args_tree"].num_leaves:]),
+                                                 pipeline.is_transformed_ref)[0]
+        with core.tracing_grid_env(tuple(mapping.grid), ()):
+            run(*refs)
+        return ()
+    debug = pipeline.api_util.debug_info("emit_pipeline", steps, [atom.aval for atom in equation.invars], {})
+    jaxpr, _, consts = pipeline.pe.trace_to_jaxpr_dynamic(pipeline.lu.wrap_init(steps, debug_info=debug),
+                                                          [atom.aval for atom in equation.invars])
+    return jex.ClosedJaxpr(jaxpr, consts)
+
+
+def _pipeline_body(tr, equation):
+    """One step: the body's refs are parts of buffers."""
+    p = equation.params
+    (indices, extents), constants, refs = p["in_tree"].unflatten(list(equation.invars))
+    jaxpr = p["jaxpr"]
+    operands = [Part(window_of(tr, tr.env[ref], transforms)) for ref, transforms in _flat(refs)]
+    for var, atom in zip(jaxpr.constvars, constants):
+        tr.env[var] = _operand(tr, atom)
+    axes = [tuple(tr.held(_operand(tr, atom)) for atom in pair) for pair in zip(indices, extents)]
+    outer, tr.axes = tr.axes, axes
+    tr.inline(jaxpr, operands)
+    tr.axes = outer
+    return []
+
+
+RULES = {"emit_pipeline": _emit_pipeline, "pipeline_body": _pipeline_body}

@@ -1,0 +1,105 @@
+"""What kernels ask while they are traced gets the answer of a CPU, and `emit_pipeline` stays one equation."""
+import contextlib
+import functools
+import threading
+
+import jax
+
+_kernel = threading.local()
+
+
+def take_over(is_ours):
+    """Changes what JAX's tracing asks for. `is_ours(interpret)`: will a kernel that is traced now be translated?"""
+    from jax._src import source_info_util
+    source_info_util.register_exclusion(__file__)  # a line of Python is never one of this file
+    _know_cpu()
+    _one_core()
+    _mark_kernels(is_ours)
+    _keep_pipelines()
+
+
+def _know_cpu():
+    """What asks which TPU a kernel is traced for gets an answer."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src.pallas.mosaic import tpu_info
+        tpu_info.registry.setdefault("cpu", lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1))
+
+
+def _one_core():
+    """A mesh of cores asks the device for them, and a CPU has no answer."""
+    from jax.experimental.pallas import tpu
+    mesh = getattr(tpu, "create_tensorcore_mesh", None)
+    if mesh is None:
+        return
+
+    @functools.wraps(mesh)
+    def of_one_core(axis_name, devices=None, num_cores=None):
+        own = jax.default_backend() == "cpu" and devices is None
+        return mesh(axis_name, devices, 1 if own and num_cores is None else num_cores)
+    tpu.create_tensorcore_mesh = of_one_core
+
+
+# ---- pipelines
+
+class _Marked(functools.partial):
+    """A function that is traced as the kernel of a call; JAX looks through partials for its name and place."""
+
+    def __new__(cls, function, ours):
+        made = super().__new__(cls, function)
+        made.ours = ours
+        return made
+
+    def __call__(self, *args, **words):
+        before = getattr(_kernel, "ours", False)
+        _kernel.ours = self.ours
+        try:
+            return super().__call__(*args, **words)
+        finally:
+            _kernel.ours = before
+
+
+def _mark_kernels(is_ours):
+    """While a kernel is traced it is known whether it will be translated."""
+    from jax._src import config
+    from jax._src.pallas import core, pallas_call
+    from jax.experimental import pallas
+
+    def ours(interpret):
+        everywhere = getattr(config, "pallas_tpu_interpret_mode_context_manager", None)
+        return jax.default_backend() == "cpu" and is_ours((everywhere.value if everywhere else None) or interpret)
+    call, mapped = getattr(pallas_call, "_pallas_call", None), getattr(core, "core_map", None)
+    if call is not None:
+        @functools.wraps(call)
+        def marked_call(kernel, *args, interpret=False, **words):
+            return call(_Marked(kernel, ours(interpret)), *args, interpret=interpret, **words)
+        pallas_call._pallas_call = marked_call
+    if mapped is not None:
+        @functools.wraps(mapped)
+        def marked_map(*args, interpret=False, **words):
+            decorate = mapped(*args, interpret=interpret, **words)
+            return lambda function: decorate(_Marked(function, ours(interpret)))
+        core.core_map = pallas.core_map = marked_map
+
+
+def _keep_pipelines():
+    """emit_pipeline of refs is one equation in a kernel that will be translated, not the copies that it stands for."""
+    from jax._src import config
+    from jax._src.pallas.mosaic import pipeline
+    from jax.experimental.pallas import tpu
+    state = getattr(config, "use_emit_pipeline_primitive", None)
+    if state is None or not hasattr(pipeline, "emit_pipeline_p"):
+        return
+    emit = pipeline.emit_pipeline
+
+    @functools.wraps(emit)
+    def kept(body, **words):
+        def run(*refs, **options):
+            whole = not options and not any(isinstance(leaf, pipeline.BufferedRefBase) for leaf in
+                                            jax.tree.leaves(refs, is_leaf=lambda x: isinstance(x, pipeline.BufferedRefBase)))
+            if not (whole and getattr(_kernel, "ours", False)):
+                return emit(body, **words)(*refs, **options)
+            with state(True):
+                pipelined = emit(body, **words)
+            return pipelined(*refs)
+        return run
+    pipeline.emit_pipeline = tpu.emit_pipeline = kept

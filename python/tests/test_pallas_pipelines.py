@@ -1,0 +1,223 @@
+"""emit_pipeline: the language's `pipeline` where that can say it, else the copies that it stands for; equal to NumPy in both."""
+import numpy
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed")
+jnp = jax.numpy
+pl = pytest.importorskip("jax.experimental.pallas", reason="JAX has no Pallas")
+pltpu = pytest.importorskip("jax.experimental.pallas.tpu", reason="JAX has no Pallas for TPUs")
+import pkc.pallas  # noqa: E402
+
+anywhere, smem = pl.BlockSpec(memory_space=pl.ANY), pl.BlockSpec(memory_space=pltpu.SMEM)
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    pkc.pallas.install()
+
+
+def values(*shape, seed=0):
+    return numpy.random.default_rng(seed).standard_normal(shape).astype("f4")
+
+
+def ran(kernel, out, *args, said=True, whole=True, **words):
+    """The result of a call whose operands stay in HBM; `said`: its pipelines are the language's; `whole`: it writes all of the output."""
+    def call(*args):
+        specs = [smem if a.dtype == numpy.int32 else anywhere for a in args]
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(out, "float32"), in_specs=specs, out_specs=anywhere, **words)(*args)
+    from jax._src.pallas.mosaic import pipeline
+    if hasattr(pipeline, "emit_pipeline_p"):
+        text = str(pkc.pallas.to_pk(call, *args))
+        assert ("pipeline (" in text, "async_copy" in text) == (said, not said), text
+        if said and whole:
+            assert pkc.pallas.check(call, *args)
+    return call(*args)
+
+
+def twice(x_ref, o_ref):
+    o_ref[...] = x_ref[...] * 2
+
+
+def rows(n=8):
+    return pl.BlockSpec((n, 128), lambda i: (i, 0))
+
+
+def test_rows_and_places():
+    def kernel(x_ref, o_ref):
+        def inner(x_ref, o_ref):
+            o_ref[...] = x_ref[...] * 2 + pl.program_id(0).astype(jnp.float32) + pl.num_programs(0)
+        pltpu.emit_pipeline(inner, grid=(8,), in_specs=[rows()], out_specs=[rows()])(x_ref, o_ref)
+    x = values(64, 128)
+    numpy.testing.assert_allclose(ran(kernel, x.shape, x), x * 2 + numpy.arange(64)[:, None] // 8 + 8, rtol=1e-6)
+
+
+@pytest.mark.parametrize("m, n", [(64, 256), (56, 200)])
+def test_product(m, n):
+    def kernel(x_ref, y_ref, o_ref, acc_ref):
+        def inner(x_ref, y_ref, o_ref):
+            @pl.when(pl.program_id(2) == 0)
+            def _():
+                acc_ref[...] = jnp.zeros_like(acc_ref)
+            acc_ref[...] += jnp.dot(x_ref[...], y_ref[...])
+
+            @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+            def _():
+                o_ref[...] = acc_ref[...]
+        pltpu.emit_pipeline(
+            inner, grid=(pl.cdiv(m, 16), pl.cdiv(n, 128), 3),
+            in_specs=[pl.BlockSpec((16, 128), lambda i, j, k: (i, k), pipeline_mode=pl.Buffered(3)),
+                      pl.BlockSpec((128, 128), lambda i, j, k: (k, j))],
+            out_specs=[pl.BlockSpec((16, 128), lambda i, j, k: (i, j))])(x_ref, y_ref, o_ref)
+    x, y = values(m, 384), values(384, n, seed=1)
+    found = ran(kernel, (m, n), x, y, scratch_shapes=[pltpu.VMEM((16, 128), jnp.float32)])
+    numpy.testing.assert_allclose(found, x @ y, rtol=1e-4, atol=1e-4)
+
+
+def test_maps_that_read():
+    """Pages by a table, to rows that are counted from a number; the count of steps is known at run time."""
+    def kernel(table_ref, n_ref, x_ref, o_ref):
+        first = n_ref[1] * 2
+
+        def inner(x_ref, o_ref):
+            o_ref[...] = x_ref[...] * 2
+        pltpu.emit_pipeline(inner, grid=(n_ref[0],), in_specs=[pl.BlockSpec((None, 8, 128), lambda t: (table_ref[t + first], 0, 0))],
+                            out_specs=[pl.BlockSpec((8, 128), lambda t: (t, 0))])(x_ref, o_ref)
+    x, table, n = values(5, 8, 128), numpy.array([0, 0, 3, 1, 3, 4, 0], "i4"), numpy.array([4, 1], "i4")
+    found = ran(kernel, (32, 128), table, n, x)
+    numpy.testing.assert_array_equal(found, 2 * x[table[2:6]].reshape(32, 128))
+
+
+@pytest.mark.parametrize("size, said", [(32, True), (36, False)])
+def test_windows(size, said):
+    """Of rows [8 + .., ..) of one matrix of several; rows that no whole number of blocks has are copied."""
+    def kernel(n_ref, x_ref, o_ref):
+        pltpu.emit_pipeline(twice, grid=(pl.cdiv(size, 8),), in_specs=[rows()], out_specs=[rows()])(
+            x_ref.at[n_ref[0], pl.ds(n_ref[1], size)], o_ref.at[pl.ds(8, size)])
+    x, n = values(3, 64, 128), numpy.array([2, 16], "i4")
+    found = numpy.asarray(ran(kernel, (56, 128), n, x, said=said, whole=False))
+    numpy.testing.assert_array_equal(found[8:8 + size], 2 * x[2, 16:16 + size])
+
+
+def test_two_in_each_other():
+    def kernel(x_ref, y_ref, o_ref):
+        def outer(o_ref):
+            i = pl.program_id(0)
+
+            def inner(x_ref, y_ref):
+                j = pl.program_id(0)
+                o_ref[:, pl.ds(j * 128, 128)] = x_ref[...] + y_ref[...] * pl.num_programs(0)
+            pltpu.emit_pipeline(inner, grid=(3,), in_specs=[pl.BlockSpec((8, 128), lambda j: (i, j)), pl.BlockSpec((1, 128), lambda j: (0, j))])(
+                x_ref, y_ref)
+        pltpu.emit_pipeline(outer, grid=(4,), out_specs=[pl.BlockSpec((8, 384), lambda i: (i, 0))])(o_ref)
+    x, y = values(32, 384), values(1, 384, seed=1)
+    numpy.testing.assert_allclose(ran(kernel, x.shape, x, y), x + 3 * y, rtol=1e-6)
+
+
+def test_one_after_the_other():
+    """What the first wrote the second reads: a block of an output is not fetched, so that one is copied."""
+    def kernel(x_ref, o_ref):
+        pltpu.emit_pipeline(twice, grid=(4,), in_specs=[rows()], out_specs=[rows()])(x_ref, o_ref.at[pl.ds(0, 32)])
+        pltpu.emit_pipeline(twice, grid=(4,), in_specs=[rows()], out_specs=[rows()])(o_ref.at[pl.ds(0, 32)], o_ref.at[pl.ds(32, 32)])
+    x = values(32, 128)
+
+    def call(x):
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((64, 128), "float32"), in_specs=[anywhere], out_specs=anywhere)(x)
+    numpy.testing.assert_array_equal(call(x), numpy.concatenate([2 * x, 4 * x]))
+    assert pkc.pallas.check(call, x)
+
+
+def test_an_alias():
+    def kernel(x_ref, o_ref):
+        pltpu.emit_pipeline(twice, grid=(2,), in_specs=[rows()], out_specs=[rows()])(x_ref, o_ref)
+    x = values(32, 128)
+    found = ran(kernel, x.shape, x, input_output_aliases={0: 0})
+    numpy.testing.assert_array_equal(found, numpy.concatenate([2 * x[:16], x[16:]]))
+
+
+def test_blocks_by_element():
+    def kernel(x_ref, o_ref):
+        def inner(x_ref, o_ref):
+            o_ref[...] = x_ref[:8] + x_ref[8:]
+        pltpu.emit_pipeline(inner, grid=(3,), in_specs=[pl.BlockSpec((pl.Element(16), 128), lambda i: (i * 8, 0))], out_specs=[rows()])(
+            x_ref, o_ref)
+    x = values(32, 128)
+    numpy.testing.assert_array_equal(ran(kernel, (24, 128), x), x[:24] + x[8:])
+
+
+def test_what_is_copied():
+    """Refs in VMEM, slices of a length known at run time, blocks in SMEM, buffers of the caller, HBM that is read directly."""
+    def kernel(n_ref, x_ref, o_ref, here_ref):
+        def inner(x_ref, n_ref, o_ref):
+            o_ref[...] = x_ref[...] * 2 + n_ref[0].astype(jnp.float32) + pl.num_programs(0).astype(jnp.float32)
+        here_ref[...] = jnp.ones((16, 128), jnp.float32)
+        count = pl.BlockSpec((1,), lambda i: (i,), memory_space=pltpu.SMEM)
+        pltpu.emit_pipeline(inner, grid=(n_ref[0],), in_specs=[rows(), count], out_specs=[rows()])(here_ref, n_ref, o_ref.at[pl.ds(0, 16)])
+        pltpu.emit_pipeline(twice, grid=(2,), in_specs=[pl.BlockSpec((pl.BoundedSlice(8), 128), lambda i: (pl.ds(i * 8, 8), 0))],
+                            out_specs=[rows()])(x_ref, o_ref.at[pl.ds(16, 16)])
+    x, n = values(16, 128), numpy.array([2, 5], "i4")
+    found = ran(kernel, (32, 128), n, x, said=False, scratch_shapes=[pltpu.VMEM((16, 128), jnp.float32)])
+    numpy.testing.assert_allclose(found, numpy.concatenate([numpy.full((8, 128), 6), numpy.full((8, 128), 9), 2 * x]), rtol=1e-6)
+
+
+def test_a_ref_that_is_also_read_directly():
+    def kernel(x_ref, o_ref):
+        pltpu.emit_pipeline(twice, grid=(2,), in_specs=[rows()], out_specs=[rows()])(x_ref, o_ref)
+        o_ref[0, 0] = x_ref[3, 7]
+    x = values(16, 128)
+
+    def call(x):
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[anywhere], out_specs=anywhere)(x)
+    wanted = 2 * x
+    wanted[0, 0] = x[3, 7]
+    numpy.testing.assert_array_equal(call(x), wanted)
+
+
+def test_both_interpreters_see_the_copies():
+    def kernel(x_ref, o_ref):
+        pltpu.emit_pipeline(twice, grid=(2,), in_specs=[rows()], out_specs=[rows()])(x_ref, o_ref)
+    x = values(16, 128)
+    for interpret in [True, pltpu.InterpretParams()] if hasattr(pltpu, "InterpretParams") else [True]:
+        call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[anywhere], out_specs=anywhere, interpret=interpret)
+        numpy.testing.assert_array_equal(call(x), 2 * x)
+
+
+def test_vmap_and_a_mesh():
+    def kernel(x_ref, o_ref):
+        pltpu.emit_pipeline(twice, grid=(2,), in_specs=[rows()], out_specs=[rows()])(x_ref, o_ref)
+
+    def call(x):
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[anywhere], out_specs=anywhere)(x)
+    x = values(3, 16, 128)
+    numpy.testing.assert_array_equal(jax.vmap(call)(x), 2 * x)
+    if not hasattr(pl, "kernel") or not hasattr(pltpu, "create_tensorcore_mesh"):
+        return
+    import inspect
+    word = "out_type" if "out_type" in inspect.signature(pl.kernel).parameters else "out_shape"
+
+    def shared(x_ref, o_ref):
+        pltpu.emit_pipeline(twice, grid=(2,), in_specs=[rows()], out_specs=[rows()], core_axis_name="core",
+                            dimension_semantics=(pltpu.PARALLEL,))(x_ref, o_ref)
+    call = pl.kernel(shared, mesh=pltpu.create_tensorcore_mesh("core"), **{word: jax.ShapeDtypeStruct((16, 128), "float32")})
+    numpy.testing.assert_array_equal(call(x[0]), 2 * x[0])
+
+
+def test_vmap_of_copies():
+    """What stays in HBM has one more axis than the kernel sees; also where the kernel reads it directly, and with an axis not in front."""
+    def kernel(x_ref, o_ref, p_ref, sem):
+        i = pl.program_id(0)
+        copy = pltpu.make_async_copy(x_ref.at[pl.ds(i * 8, 8)], o_ref.at[pl.ds(i * 8, 8)], sem)
+        copy.start()
+        copy.wait()
+        p_ref[...] = jnp.full((8, 128), x_ref[0, 3] if direct else i, jnp.float32)
+
+    def call(x):
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(kernel, out_shape=[shape, shape], grid=(2,), in_specs=[anywhere], out_specs=[anywhere, rows()],
+                              scratch_shapes=[pltpu.SemaphoreType.DMA])(x)
+    x = values(3, 16, 128)
+    for direct, axis in [(False, 0), (False, 1), (True, 0)]:
+        jax.clear_caches()
+        o, p = jax.vmap(call, axis)(numpy.moveaxis(x, 0, axis))
+        numpy.testing.assert_array_equal(o, x)
+        wanted = x[:, :1, 3:4] if direct else numpy.arange(16)[:, None] // 8
+        numpy.testing.assert_array_equal(p, numpy.broadcast_to(wanted, x.shape))
