@@ -2,7 +2,8 @@
 """Constants are computed as data is, and both as NumPy does: every operation on every dtype, at the edges of the dtype.
 
 Each expression stands three times in a kernel: of literals, which the lowering folds (`l`); of literals cast to the dtype, which
-the pass `simplify` folds (`p`); of elements of arrays (`d`). Exact operations write the bits of their results, with one code for
+the pass `simplify` folds (`p`); of elements of arrays (`d`). Integers of 64 bits, which are index scalars where they are i64, also
+stand there as scalars: both operands (`s`), the first (`sx`), the second (`sy`), the other one a literal. Exact operations write the bits of their results, with one code for
 every NaN: the three must be equal, in the interpreter and in compiled code, and equal to what NumPy gives; the sign of a zero
 counts. Functions with an error bound write floats: constants must be the nearest value or its neighbour, and data within the
 bounds of docs/numerics.md.
@@ -228,6 +229,9 @@ def inexact_rows():
     return rows
 
 
+HALVES = ("x / y", "x % y", "floordiv(x, y)", "mod(x, y)", "cdiv(x, y)", "x << y", "x >> y", "x >>> y", "pow(x, y)")
+
+
 # ---- the kernel of a dtype
 
 
@@ -304,6 +308,27 @@ class Case:
     def folded(self, row, number):
         return folds(row, self.t, self.operands[number])
 
+    def scalars(self):
+        """The elements of one place each: all data, and of divisions and shifts one operand a literal."""
+        lines = ["  %s[...] = 0;" % name for name in self.places()]
+        for r, row in enumerate(self.rows):
+            store = "%s[%d, %s] = " + code_text(self.code, self.kind(row), "%s") + ";"
+            lines.append("  for k in 0..%d { %s }" % (len(self.operands), store % ("s", r, "k", place(row.text, {n: "in_%s[k]" % n for n in "xyz"}))))
+            for k, values in enumerate(self.operands if self.has_half(row) else []):
+                number = ["cast(%s, %s)" % (literal(v), self.t) if v >= 1 << 63 else literal(v) for v in values]
+                lines.append("  " + store % ("sx", r, k, place(row.text, {"x": "in_x[%d]" % k, "y": number[1]})))
+                lines.append("  " + store % ("sy", r, k, place(row.text, {"x": number[0], "y": "in_y[%d]" % k})))
+        return lines
+
+    def places(self):
+        return ["s", "sx", "sy"] if self.t in LONG else []
+
+    def has_half(self, row):
+        return row.text in HALVES
+
+    def exact(self):
+        return ["l", "p", "d"] + self.places()
+
     def stores(self, rows, names, wrapped):
         lines = []
         for r, row in enumerate(rows):
@@ -319,10 +344,11 @@ class Case:
 
     def text(self):
         p, r, f = len(self.operands), len(self.rows), len(self.loose)
-        outputs = ["%s: %s[%d, %d]" % (n, self.code, r, p) for n in "lpd"] + ["%s: %s[%d, %d]" % (n, self.t, f, p) for n in ("lf", "pf", "df") if f]
+        outputs = ["%s: %s[%d, %d]" % (n, self.code, r, p) for n in self.exact()] + ["%s: %s[%d, %d]" % (n, self.t, f, p) for n in ("lf", "pf", "df") if f]
         lines = ["kernel fold_%s(%s) -> (%s) {" % (self.t, ", ".join("in_%s: %s[%d]" % (n, self.t, p) for n in "xyz"), ", ".join(outputs))]
         lines += ["  let %s = in_%s[...];" % (n, n) for n in "xyz"] + ["  l[...] = 0;"] + ["  lf[...] = 0;"] * (f > 0)
         lines += self.stores(self.rows, "lpd", lambda row, e: code_text(self.code, self.kind(row), e))
+        lines += self.scalars() if self.places() else []
         lines += self.stores(self.loose, ("lf", "pf", "df"), lambda row, e: e)
         return functions() + "\n".join(lines) + "\n}\n"
 
@@ -360,9 +386,9 @@ def compare(case, outputs, where):
 
     for r, row in enumerate(case.rows):
         want = bits_wanted(case.code, case.kind(row), row.meaning(case.t, *columns))
-        for name in "lpd":
+        for name in case.exact():
             for k in np.flatnonzero(outputs[name][r] != want):
-                if name != "l" or case.folded(row, k):
+                if (name != "l" or case.folded(row, k)) and (name not in ("sx", "sy") or case.has_half(row)):
                     report(name, row, k, outputs[name][r][k], want[k])
     for r, row in enumerate(case.loose):
         want = row.meaning(case.t, *columns)
@@ -387,7 +413,7 @@ def run(case, folder, full):
     for name, column in zip("xyz", zip(*case.operands)):
         dtypes.save("%s/in_%s.npy" % (folder, name), case.t, codes_of(case.t, list(column) if case.t in LONG else np.array(column)))
         command.append("in_%s=%s/in_%s.npy" % (name, folder, name))
-    names = {n: case.code for n in "lpd"}
+    names = {n: case.code for n in case.exact()}
     names.update({n: case.t for n in ("lf", "pf", "df") if case.loose})
     for name in names:
         command += ["-o", "%s=%s/%s.npy" % (name, folder, name)]

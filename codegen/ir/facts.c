@@ -186,6 +186,20 @@ static Interval interval_in_grid(const Kernel *k, const Instr *v, int depth) {
   return interval_of_value(v, NULL, args);
 }
 
+static Interval interval_to_depth(const Instr *v, int depth) {
+  Interval args[3];
+  if (depth == 0 || v->nargs > 3) return interval_of(v->type.dtype);
+  for (int i = 0; i < v->nargs; i++) args[i] = interval_to_depth(v->args[i], depth - 1);
+  return interval_of_value(v, NULL, args);
+}
+
+bool is_sure_to_add(const Instr *v, int64_t number) {
+  Interval bounds = interval_to_depth(v, DEEPEST);
+  int64_t end;
+  return !is_infinite(bounds.low) && !is_infinite(bounds.high) &&
+         add_i64(number < 0 ? bounds.low : bounds.high, number, &end);
+}
+
 bool is_on_axis(const Kernel *k, const Instr *index, Dim dim) {
   if (index->op == OP_AXIS) {
     const Instr *n = ir_yielded(k->grid.at[index->ival].extent, 0);

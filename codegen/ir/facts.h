@@ -22,6 +22,9 @@ Interval interval_apply(const Instr *instr, const Interval *args);
 // Of the elements of any value. axes: of where the grid is, or NULL; args: of its operands.
 Interval interval_of_value(const Instr *v, const Interval *axes, const Interval *args);
 
+// Is an index plus the number sure not to wrap?
+bool is_sure_to_add(const Instr *v, int64_t number);
+
 // Is an index of an index map sure to lie on an axis of the extent `dim`?
 bool is_on_axis(const Kernel *k, const Instr *index, Dim dim);
 

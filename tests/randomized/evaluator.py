@@ -141,8 +141,6 @@ class Evaluator:
         if function in ("min", "max"):
             return {"min": min, "max": max}[function](values)
         a, b = values
-        if function == "cdiv":
-            return -((-a) // b) if b else 1
         return int(op.INTEGER[function]("i64", np.int64(a), np.int64(b)))
 
     def truth(self, expr):

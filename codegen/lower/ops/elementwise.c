@@ -1,5 +1,6 @@
 // Built-in functions that work element by element.
 #include "codegen/lower/ops/ops.h"
+#include "codegen/ir/facts.h"
 #include "codegen/ir/scalar.h"
 
 #include <math.h>
@@ -87,7 +88,7 @@ static Value lower_several(Lower *l, const Call *call) {
 }
 
 // Rounded up, right for every sign; of a constant positive divisor in its plain form, which bounds
-// and loops are easy to see in.
+// and loops are easy to see in, where its sum does not wrap.
 static Value lower_cdiv(Lower *l, const Call *call) {
   Span span = call->node->span;
   Value a = lower_expr(l, call->arg[0]), b = lower_expr(l, call->arg[1]);
@@ -101,7 +102,7 @@ static Value lower_cdiv(Lower *l, const Call *call) {
     return fold_function(l, OP_ADD, quotient, value_int(a.ival % (b.ival == -1 ? 1 : b.ival) != 0),
                          span);
   }
-  bool plain = is_index(a) && b.kind == V_INT && b.ival > 0;
+  bool plain = is_index(a) && b.kind == V_INT && b.ival > 0 && is_sure_to_add(a.instr, b.ival - 1);
   Value both[] = {a, b};
   if (!unify(l, both, 2, span, "cdiv", v)) return value_error();
   Type type = v[0]->type;
