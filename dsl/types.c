@@ -21,6 +21,18 @@ DType dtype_accum(DType t) {
   return is_float(t) ? DT_F32 : DT_I32;
 }
 
+static bool holds(DType floats, DType t) {
+  return (is_float(t) ? dtype_info[t].precision : dtype_info[t].bits) <=
+         dtype_info[floats].precision;
+}
+
+DType dtype_product(DType a, DType b) {
+  if (a == b) return dtype_accum(a);
+  if (!is_float(a) && !is_float(b)) return is_wide(a) || is_wide(b) ? DT_COUNT : DT_I32;
+  DType sums = a == DT_F64 || b == DT_F64 ? DT_F64 : DT_F32;
+  return holds(sums, a) && holds(sums, b) ? sums : DT_COUNT;
+}
+
 int64_t dtype_min(DType t) {
   REQUIRE(!is_float(t));
   return dtype_info[t].class == CLASS_SIGNED ? INT64_MIN >> (64 - dtype_info[t].bits) : 0;

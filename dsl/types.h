@@ -47,6 +47,9 @@ static inline bool has_arithmetic(DType t) { return is_float(t) && !is_scale(t);
 static inline int dtype_bytes(DType t) { return (dtype_info[t].bits + 7) / 8; }
 DType dtype_by_name(const char *name);  // DT_COUNT when there is none
 DType dtype_accum(DType t);             // accum(T): T itself where it has 64 bits, else f32 or i32
+// The accum of products of an a and a b; DT_COUNT where it is a float that does not hold both
+// exactly, as f32 does not hold i32, or where integers of 64 bits meet others.
+DType dtype_product(DType a, DType b);
 // Integers only. A number of u64 is the int64_t of the same bits: its greatest is -1.
 int64_t dtype_min(DType t);
 int64_t dtype_max(DType t);

@@ -465,6 +465,39 @@ def along(t, m, n, seed):
     return k
 
 
+def sums_of(t, other):
+    """What products of two dtypes are summed in; None where they do not mix."""
+    if t in FLOATS or other in FLOATS:
+        sums = "f64" if "f64" in (t, other) else "f32"
+        digits = [FLOATS[d][0] if d in FLOATS else bits_of(d) for d in (t, other)]
+        return sums if max(digits) <= FLOATS[sums][0] else None
+    return None if t in WIDE or other in WIDE else "i32"
+
+
+def mixes(t):
+    return [other for other in ALL if other not in (t, SCALE, "bool") and sums_of(t, other)]
+
+
+def mixed(t, others, m, n):
+    """Products of operands of two dtypes."""
+    k = Kernel("mixed_%s_%s" % (t, others[0]))
+    a = small_codes(t, (m, n), 21)
+    k.inputs.append(("in_x", t, a))
+    x = decode(t, a)
+    for i, other in enumerate(others):
+        b = small_codes(other, (m, n), 22 + i)
+        y, wide = decode(other, b), sums_of(t, other)
+        k.inputs.append(("in_" + other, other, b))
+        k.add("by_" + other, wide, "[M, M]", "dot(x, %s.T)" % other, x @ y.T)
+        forms = [("[N, N]", "dot(%s, x, contract = ((0), (0)))" % other, y.T @ x),
+                 ("[M, M]", 'einsum("ab,cb->ca", x, %s)' % other, (x @ y.T).T),
+                 ("[M]", 'einsum("ab,ab->a", x, %s)' % other, (x * y).sum(1)),
+                 ("[M, N]", "dot(x, %s, contract = ((), ()), batch = ((0, 1), (0, 1)))" % other, x * y)]
+        shape, text, want = forms[i % len(forms)]
+        k.add("with_" + other, wide, shape, text, want)
+    return k
+
+
 def moves(t):
     """Blocks with padding, masks, scratch, and everything that only moves."""
     pad = {"bool": "true"}.get(t, "1")
@@ -529,6 +562,8 @@ def main():
     makers = [lambda t=t: casts(t) for t in ALL] + [lambda t=t: elementwise(t) for t in numbers] + [logic]
     makers += [lambda t=t: along(t, 13, 37, 11) for t in numbers] + [lambda t=t: along(t, 3, 0, 11) for t in ("i4", "u2", "u16", "f8e4m3fn", "f8e4m3fnuz", SCALE, "f32", "u64", "f64")]
     makers += [lambda t=t: moves(t) for t in ALL]
+    makers += [lambda t=t, i=i, m=m: mixed(t, mixes(t)[i:i + 6], m, 37 if i else 20) for t in numbers if t != SCALE for i, m in ((0, 13), (6, 1), (12, 40))
+               if mixes(t)[i:i + 6]]
     if not wanted:
         makers = sampled(makers, 12, what="kernels")
     passed = failed = 0

@@ -434,6 +434,7 @@ void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const Check
     return;
   }
   ir_expand_pipelines(k);
+  ir_unmix_dots(k);
   if (k->mesh.count) {
     interpret_mesh(k, sizes, operands, options, report);
     return;
@@ -459,6 +460,7 @@ static void note_allowed(const Interp *in, int output, const Value *value) {
 void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
                          double *const *allowed, CheckReport *report) {
   REQUIRE(k->reference);
+  ir_unmix_dots(k);
   Interp in = start_interp(k, sizes, &(CheckOptions){.allowed = allowed}, report);
   in.exact = true;
   in.bounds = allowed != NULL;

@@ -1,5 +1,8 @@
-// The shape of a `dot`: which operand is the left one, and what of it is transposed.
+// The shape of a `dot`: which operand is the left one, and what of it is transposed; operands of
+// different dtypes brought to one.
 #include "codegen/ir/ir.h"
+
+#include <string.h>
 
 static const Instr *skip_transpose(const Instr *v, bool *transposed) {
   while (v->op == OP_TRANSPOSE && v->type.rank == 2 && v->ints[0] == 1) {
@@ -38,4 +41,51 @@ DotShape dot_shape(const Instr *v) {
   s.a = (Instr *)(uintptr_t)skip_transpose(s.a, &s.a_transposed);
   s.b = (Instr *)(uintptr_t)skip_transpose(s.b, &s.b_transposed);
   return s;
+}
+
+// ---- one dtype
+
+static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
+
+// Holds a and b exactly, but for the signs of 32-bit integers, whose products wrap. Products of
+// bytes with and without a sign exist as they are.
+static DType common_dtype(DType a, DType b) {
+  if (is_float(a) || is_float(b)) return dtype_product(a, b);
+  if (dtype_info[a].bits <= 8 && dtype_info[b].bits <= 8) return DT_I8;
+  bool pairs = dtype_info[a].bits <= 16 && dtype_info[b].bits <= 16 && a != DT_U16 && b != DT_U16;
+  return pairs ? DT_I16 : DT_I32;
+}
+
+static Instr *converted(Kernel *k, Region *region, const Instr *dot, Instr *v, DType dtype) {
+  Type type = v->type;
+  type.dtype = dtype;
+  return v->type.dtype == dtype || (dtype == DT_I8 && v->type.dtype == DT_U8)
+             ? v
+             : ir_add(k, region, OP_CAST, type, dot->span, 1, v);
+}
+
+static bool is_mixed(const Instr *v) {
+  if (v->op != OP_DOT) return false;
+  DType a = v->args[0]->type.dtype, b = v->args[1]->type.dtype;
+  return a != b && !(is_byte(a) && is_byte(b));
+}
+
+static void unmix_region(Kernel *k, Region *region) {
+  Region old = *region;
+  memset(&region->instrs, 0, sizeof region->instrs);
+  for (int i = 0; i < old.instrs.count; i++) {
+    Instr *v = old.instrs.at[i];
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) unmix_region(k, v->regions[r]);
+    if (is_mixed(v)) {
+      DType one = common_dtype(v->args[0]->type.dtype, v->args[1]->type.dtype);
+      for (int a = 0; a < 2; a++) v->args[a] = converted(k, region, v, v->args[a], one);
+    }
+    ir_append(k, region, v);
+  }
+}
+
+void ir_unmix_dots(Kernel *k) {
+  if (k->body) unmix_region(k, k->body);
+  if (k->reference) unmix_region(k, k->reference);
 }

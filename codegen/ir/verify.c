@@ -262,11 +262,11 @@ static void check_dot(Verifier *v, const Instr *instr) {
       RULE(extent[label] == types[t]->dim[i], "label %c has two extents", 'a' + label);
     }
   }
-  bool floats = is_float(types[2]->dtype);
-  for (int t = 0; t < 2; t++)
-    RULE(floats ? is_float(types[t]->dtype)
-                : is_integer(types[t]->dtype) && is_integer(types[2]->dtype),
-         "mixes floats, integers or bool");
+  DType a = types[0]->dtype, b = types[1]->dtype, sums = dtype_product(a, b);
+  RULE(a != DT_BOOL && b != DT_BOOL && types[2]->dtype != DT_BOOL, "not defined on bool");
+  RULE(sums != DT_COUNT, "%s and %s do not mix", dtype_info[a].name, dtype_info[b].name);
+  RULE(sums == DT_COUNT || is_float(sums) == is_float(types[2]->dtype),
+       "the result has the wrong dtype");
 }
 
 // ---- memory

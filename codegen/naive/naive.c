@@ -313,6 +313,7 @@ static void write_kernel(Naive *n) {
 
 void emit_naive(Kernel *k, Buf *c) {
   REQUIRE(k->reference);
+  ir_unmix_dots(k);
   Naive n = {.k = k, .arena = k->arena, .out = c, .kind = "naive"};
   buf_printf(
       c, "// The naive reference of %s: plain loops over whole arrays.\n#include <pk/naive.h>\n",
@@ -322,6 +323,7 @@ void emit_naive(Kernel *k, Buf *c) {
 
 void emit_judge(Kernel *k, Buf *c) {
   REQUIRE(k->reference);
+  ir_unmix_dots(k);
   Naive n = {.k = k,
              .arena = k->arena,
              .out = c,

@@ -363,23 +363,84 @@ static const char *factor(Py *p, Instr *v, DType dtype) {
   return py_text(p, atom ? "%s.astype(%s)" : "(%s).astype(%s)", whole, py_dtype(dtype));
 }
 
-static void compose_dot(Py *p, Instr *v) {
+static int axis_of(const int8_t *labels, int rank, int label) {
+  for (int i = 0; i < rank; i++)
+    if (labels[i] == label) return i;
+  return -1;
+}
+
+// Axes that both operands have, as dot_general takes them: those of the result (batch) or those
+// that are summed.
+static const char *shared_axes(Py *p, const Instr *v, bool batch) {
+  const char *of_a[MAX_RANK], *of_b[MAX_RANK];
+  int count = 0;
+  for (int i = 0; i < v->args[0]->type.rank; i++) {
+    int label = v->labels.a[i], other = axis_of(v->labels.b, v->args[1]->type.rank, label);
+    bool kept = axis_of(v->labels.out, v->type.rank, label) >= 0;
+    if (other < 0 || kept != batch) continue;
+    of_a[count] = py_text(p, "%d", i);
+    of_b[count++] = py_text(p, "%d", other);
+  }
+  return py_text(p, "(%s, %s)", py_tuple(p, of_a, count), py_tuple(p, of_b, count));
+}
+
+// The labels of dot_general's result: batch axes, then those of a alone, then those of b. False
+// where an operand is also summed by itself, which dot_general does not do.
+static bool general_labels(const Instr *v, int8_t *labels) {
+  int count = 0;
+  for (int part = 0; part < 3; part++) {
+    const Instr *from = v->args[part == 2];
+    for (int i = 0; i < from->type.rank; i++) {
+      int label = part == 2 ? v->labels.b[i] : v->labels.a[i];
+      bool shared = part == 2 ? axis_of(v->labels.a, v->args[0]->type.rank, label) >= 0
+                              : axis_of(v->labels.b, v->args[1]->type.rank, label) >= 0;
+      bool kept = axis_of(v->labels.out, v->type.rank, label) >= 0;
+      if (!kept && !shared) return false;
+      if (kept && shared == (part == 0)) labels[count++] = (int8_t)label;
+    }
+  }
+  return true;
+}
+
+// Operands of two dtypes: dot_general takes them as they are, and so do some matrix units.
+static const char *mixed_dot(Py *p, Instr *v, const char *tail) {
+  int8_t labels[MAX_RANK];
+  if (!general_labels(v, labels)) return NULL;
+  const char *left = py_exact(p, v->args[0]), *right = py_exact(p, v->args[1]), *perm[MAX_RANK];
+  const char *text = py_text(p, "lax.dot_general(%s, %s, (%s, %s), %s)", left, right,
+                             shared_axes(p, v, false), shared_axes(p, v, true), tail);
+  bool moved = false;
+  for (int i = 0; i < v->type.rank; i++) {
+    int at = axis_of(labels, v->type.rank, v->labels.out[i]);
+    perm[i] = py_text(p, "%d", at);
+    moved = moved || at != i;
+  }
+  return moved ? py_text(p, "jnp.transpose(%s, %s)", text, py_tuple(p, perm, v->type.rank)) : text;
+}
+
+static const char *uniform_dot(Py *p, Instr *v, DType common, const char *tail) {
   Instr *a = v->args[0], *b = v->args[1];
-  DType common = a->type.dtype == b->type.dtype ? a->type.dtype
-                 : is_float(v->type.dtype)      ? DT_F32
-                                                : DT_I32;
-  DType sums = is_float(v->type.dtype) ? DT_F32 : DT_I32;
   const char *left = factor(p, a, common), *right = factor(p, b, common);
   const char *labels = py_text(p, "%s,%s->%s", labels_text(p, v->labels.a, a->type.rank),
                                labels_text(p, v->labels.b, b->type.rank),
                                labels_text(p, v->labels.out, v->type.rank));
-  const char *precision = common == DT_F32 ? ", precision=lax.Precision.HIGHEST" : "";
   const char *call =
       strcmp(labels, "ab,bc->ac") == 0 ? "jnp.dot(" : py_text(p, "jnp.einsum(\"%s\", ", labels);
-  const char *back =
-      v->type.dtype == sums ? "" : py_text(p, ".astype(%s)", py_dtype(v->type.dtype));
-  py(v)->text = py_text(p, "%s%s, %s, preferred_element_type=%s%s)%s", call, left, right,
-                        py_dtype(sums), precision, back);
+  return py_text(p, "%s%s, %s, %s)", call, left, right, tail);
+}
+
+static bool is_in_bf16(DType t) { return t == DT_BF16 || dtype_info[t].bits <= 8; }
+
+static void compose_dot(Py *p, Instr *v) {
+  DType a = v->args[0]->type.dtype, b = v->args[1]->type.dtype;
+  DType sums = is_float(v->type.dtype) ? DT_F32 : DT_I32;
+  bool parts = is_float(sums) && a != b ? !is_in_bf16(a) || !is_in_bf16(b) : a == DT_F32;
+  const char *precision = parts ? ", precision=lax.Precision.HIGHEST" : "";
+  const char *tail = py_text(p, "preferred_element_type=%s%s", py_dtype(sums), precision);
+  const char *text = a == b ? NULL : mixed_dot(p, v, tail);
+  if (!text) text = uniform_dot(p, v, a == b ? a : sums, tail);
+  if (v->type.dtype != sums) text = py_text(p, "%s.astype(%s)", text, py_dtype(v->type.dtype));
+  py(v)->text = text;
 }
 
 static void compose_leaf(Py *p, const Instr *v) {

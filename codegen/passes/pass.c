@@ -5,10 +5,16 @@ static void expand_pipelines(Kernel *k, Buf *notes) {
   ir_expand_pipelines(k);
 }
 
+static void unmix_dots(Kernel *k, Buf *notes) {
+  (void)notes;
+  ir_unmix_dots(k);
+}
+
 // Rows in the order they run.
 const Pass passes[] = {
     {'p', "pipelines", "write pipelines in the body out as loops, scratch and copies",
      expand_pipelines},
+    {'d', "dots", "cast operands of a dot that have different dtypes to one", unmix_dots},
     {'m', "unmask", "turn masked loads into loads and selections, keep masks false outside the ref",
      unmask},
     {'v', "moves",

@@ -192,6 +192,30 @@ static Product product_of(const CostModel *model, const Instr *dot) {
 
 static bool runs_on_mxu(DType t) { return is_float(t) || dtype_info[t].bits <= 8; }
 
+enum { F32_PARTS = 3 };  // of bf16; by an operand of one part as many passes
+
+static bool is_small(DType t) { return dtype_info[t].bits <= 8; }
+
+DotRate dot_rate(const Chip *chip, DType a, DType b, int cores) {
+  DType wider = dtype_info[a].bits < dtype_info[b].bits ? b : a;
+  if (a == DT_F32 && b == DT_F32)
+    return (DotRate){chip_peak(chip, DT_F32, cores), chip->value[CHIP_F32_PASSES]};
+  if (wider == DT_F32) return (DotRate){chip_peak(chip, DT_BF16, cores) / F32_PARTS, F32_PARTS};
+  bool bytes = is_small(a) && is_small(b);
+  if (bytes && is_float(a) != is_float(b))
+    return (DotRate){chip_peak(chip, is_float(a) ? a : b, cores), 1};
+  return (DotRate){chip_peak(chip, bytes ? wider : DT_BF16, cores), 1};
+}
+
+// Operands that the matrix unit does not take beside each other: the integers become floats first.
+static void convert_operands(const CostModel *model, const Instr *dot, Cost *cost) {
+  DType a = dot->args[0]->type.dtype, b = dot->args[1]->type.dtype;
+  if (is_float(a) == is_float(b) || chip_multiplies(model->chip, a, b)) return;
+  Type lanes = dot->args[is_float(a)]->type;
+  lanes.dtype = DT_I32;
+  use(model, cost, UNIT_VPU, 2 * registers(model, &lanes));
+}
+
 // Cycles of a product on the MXUs of a core. An MXU loads the weights of a fold while it works on
 // the one before, and both enter the array the same way, which takes two rows a cycle. A fold stays
 // on one MXU, or its rows are divided.
@@ -208,15 +232,17 @@ static double product_cycles(double mxus, double size, double folds, double rows
 static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
   const double *v = model->chip->value;
   Product p = product_of(model, dot);
-  DType t = dot->args[0]->type.dtype;
+  DType a = dot->args[0]->type.dtype, b = dot->args[1]->type.dtype;
   int64_t products =
       saturating_mul(elements(model, &dot->type), p.k < 9e18 ? (int64_t)p.k : INT64_MAX);
   cost->flops = cost->dot_flops = saturating_mul(2, products);
   double work = 2 * p.batch * p.m * p.k * p.n;
   if (work == 0) return;
-  if (!runs_on_mxu(t)) return use(model, cost, UNIT_VPU, work / v[CHIP_SUBLANES] / v[CHIP_LANES]);
-  double size = v[CHIP_MXU_SIZE], times = t == DT_F32 ? v[CHIP_F32_PASSES] : 1;
-  double peak = chip_peak(model->chip, t, 1);
+  if (!runs_on_mxu(a) || !runs_on_mxu(b))
+    return use(model, cost, UNIT_VPU, work / v[CHIP_SUBLANES] / v[CHIP_LANES]);
+  convert_operands(model, dot, cost);
+  DotRate rate = dot_rate(model->chip, a, b, 1);
+  double size = v[CHIP_MXU_SIZE], times = rate.passes, peak = rate.peak;
   double cycle = 2 * size * size * v[CHIP_MXUS] / peak;  // of all passes
   double folds = p.batch * ceil(p.k / size) * ceil(p.n / size),
          rows = ceil(p.m / v[CHIP_SUBLANES]) * v[CHIP_SUBLANES];

@@ -82,6 +82,11 @@ typedef struct {
 CostModel cost_model(Arena *arena, const Kernel *k, const Chip *chip, const int64_t *sizes);
 // False when the operation is none that the model knows; it costs nothing then.
 bool op_cost(const CostModel *m, const Instr *instr, Cost *cost);
+// Operations a second of `cores` cores on products of an a and a b, and the passes that they take.
+typedef struct {
+  double peak, passes;
+} DotRate;
+DotRate dot_rate(const Chip *chip, DType a, DType b, int cores);
 void cost_add(Cost *sum, const Cost *cost);
 
 // ---- values.c: the values of a body that lie in VMEM
@@ -245,7 +250,7 @@ struct Model {
   Simulation sim;
   const Body *body;
   Cost cost;            // of all steps
-  DType dot_dtype;      // of the operands of most dot work; DT_COUNT: no dot
+  bool dots, f32_dots;  // has products; some of f32 alone
   double useful_flops;  // of the reference; 0: none
   LIST(Buffer) buffers;
   int64_t vmem;  // of buffers and values

@@ -69,12 +69,14 @@ static void sum_costs(Model *m) {
   m->moved_bytes = saturating_add(m->moved_bytes, m->sim.other_bytes);
 }
 
-static void find_dot_dtype(Instr *instr, void *context) {
+static void find_peak(Instr *instr, void *context) {
   Model *m = context;
   if (instr->op != OP_DOT) return;
-  DType t = instr->args[0]->type.dtype;
-  if (m->dot_dtype == DT_COUNT || dtype_info[t].bits > dtype_info[m->dot_dtype].bits)
-    m->dot_dtype = t;
+  DType a = instr->args[0]->type.dtype, b = instr->args[1]->type.dtype;
+  double peak = dot_rate(m->chip, a, b, m->sim.cores).peak;
+  m->peak = m->dots ? fmin(m->peak, peak) : peak;
+  m->dots = true;
+  m->f32_dots |= a == DT_F32 && b == DT_F32;
 }
 
 // ---- time and its bounds
@@ -317,11 +319,11 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
                         .log = log};
   simulate(&m->sim);
   if (m->sim.problem) return m->sim.problem;
-  ir_walk(k->body, find_dot_dtype, m);
-  m->peak = chip_peak(chip, m->dot_dtype == DT_COUNT ? DT_BF16 : m->dot_dtype, m->sim.cores);
+  m->peak = chip_peak(chip, DT_BF16, m->sim.cores);
+  ir_walk(k->body, find_peak, m);
   m->hbm = chip_hbm_bandwidth(chip, m->sim.cores);
   m->vmem_bandwidth = chip_vmem_bandwidth(chip) * m->sim.cores;
-  m->useful_flops = k->reference && m->dot_dtype != DT_COUNT ? reference_flops(k, sizes) : 0;
+  m->useful_flops = k->reference && m->dots ? reference_flops(k, sizes) : 0;
   map_vmem(m);
   sum_costs(m);
   if (m->cost.flops == INT64_MAX || m->moved_bytes == INT64_MAX)
@@ -349,7 +351,7 @@ const char *tpu_model_unfit(const Model *m) {
 Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
                  ModelOptions options, const char **wrong) {
   Model *m = NEW(arena, Model);
-  *m = (Model){.arena = arena, .k = k, .chip = chip, .sizes = sizes, .dot_dtype = DT_COUNT};
+  *m = (Model){.arena = arena, .k = k, .chip = chip, .sizes = sizes};
   TraceLog *log = NULL;
   if (options.events) {
     log = NEW(arena, TraceLog);

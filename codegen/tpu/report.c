@@ -277,7 +277,7 @@ static void put_assumptions(const Model *m, Buf *out) {
   buf_puts(out,
            "\nAssumed: the units overlap between branches and loops, transfers overlap all; no "
            "spills, no changes of layout");
-  if (m->dot_dtype == DT_F32)
+  if (m->f32_dots)
     buf_printf(out, "; f32 products in %.0f passes", m->chip->value[CHIP_F32_PASSES]);
   buf_puts(out, ".\n");
   put_skipped(m, out);

@@ -42,6 +42,53 @@ static const int first_generation[GROUPS][DT_COUNT] = {
 
 static bool is_known(DType t) { return first_generation[GROUP_ARITHMETIC][t] > 0; }
 
+// The pairs of operands that the matrix units of some generations take, as sets of dtypes.
+typedef struct {
+  int first, last;
+  unsigned left, right;
+  int source;
+} Product;
+
+#define IN(dtype) (1u << DT_##dtype)
+static const Product products[] = {
+#define PRODUCT(first, last, left, right, source) {first, last, left, right, SOURCE_##source},
+#include "codegen/tpu/rules.def"
+};
+#undef IN
+
+enum { PRODUCTS = sizeof products / sizeof *products };
+
+bool chip_multiplies(const Chip *chip, DType a, DType b) {
+  int generation = (int)chip->value[CHIP_GENERATION];
+  for (int i = 0; i < PRODUCTS; i++) {
+    const Product *p = &products[i];
+    if (generation < p->first || generation > p->last) continue;
+    if (p->left >> a & 1 && p->right >> b & 1) return true;
+  }
+  return false;
+}
+
+static void put_dtypes(Buf *out, unsigned set) {
+  const char *between = "";
+  for (int t = 0; t < DT_COUNT; t++)
+    if (set >> t & 1) {
+      buf_printf(out, "%s%s", between, dtype_info[t].name);
+      between = ", ";
+    }
+}
+
+static void list_products(Buf *out) {
+  buf_puts(out, "operands of dot that the matrix unit takes, by generation\n");
+  for (int i = 0; i < PRODUCTS; i++) {
+    const Product *p = &products[i];
+    buf_printf(out, "  %d to %d: ", p->first, p->last);
+    put_dtypes(out, p->left);
+    buf_puts(out, " by ");
+    put_dtypes(out, p->right);
+    buf_printf(out, "  %s\n", rule_sources[p->source]);
+  }
+}
+
 void tpu_list_rules(Buf *out) {
   static const struct {
     Group group;
@@ -59,6 +106,7 @@ void tpu_list_rules(Buf *out) {
                group_texts[rules[i].group], rules[i].since == NEVER ? "never" : since,
                rule_sources[rules[i].source]);
   }
+  list_products(out);
 }
 
 typedef struct {
@@ -345,27 +393,19 @@ static void check_dtypes(Rules *r, const Instr *v) {
   if (group != GROUPS && vectors && is_known(t)) check_supported(r, v, t, group);
 }
 
-// Pairs of operands that the matrix unit of a generation takes, through Pallas' lowering, which has
-// no unsigned ones.
-static bool multiplies(int generation, DType a, DType b) {
-  bool wide_a = a == DT_F32 || a == DT_BF16, wide_b = b == DT_F32 || b == DT_BF16;
-  bool small_a = a == DT_F8E5M2 || (a == DT_F8E4M3FN && generation >= 7);
-  bool small_b = b == DT_F8E5M2 || (b == DT_F8E4M3FN && generation >= 7);
-  if (generation <= 3) return a == DT_F32 && b == DT_F32;
-  if (generation == 4) return wide_a && (wide_b || b == DT_I8);
-  if (generation <= 6)
-    return ((wide_a || small_a) && (wide_b || small_b)) || (a == b && (a == DT_I8 || a == DT_I4));
-  return (wide_a && (wide_b || small_b)) || (small_a && small_b);
+static const char *suggested(const Rules *r, DType a, DType b) {
+  if (dtype_info[a].class == CLASS_UNSIGNED || dtype_info[b].class == CLASS_UNSIGNED)
+    return "; cast to a signed dtype";
+  if (!is_float(a) && !is_float(b) && chip_multiplies(r->chip, DT_I8, DT_I8))
+    return "; cast both to i8";
+  return chip_multiplies(r->chip, DT_BF16, DT_BF16) ? "; cast to bf16 or f32" : "; cast to f32";
 }
 
 static void check_product(Rules *r, const Instr *v) {
   DType a = v->args[0]->type.dtype, b = v->args[1]->type.dtype;
-  if (multiplies(r->generation, a, b)) return;
-  FIND(r, v->span, ERR_TPU_DTYPE, "dot of %s and %s: the matrix unit of %s does not take them%s",
-       dtype_info[a].name, dtype_info[b].name, r->chip->name,
-       dtype_info[a].class == CLASS_UNSIGNED || dtype_info[b].class == CLASS_UNSIGNED
-           ? "; cast to a signed dtype"
-           : "");
+  if (!chip_multiplies(r->chip, a, b))
+    FIND(r, v->span, ERR_TPU_DTYPE, "dot of %s and %s: the matrix unit of %s does not take them%s",
+         dtype_info[a].name, dtype_info[b].name, r->chip->name, suggested(r, a, b));
 }
 
 // ---- loads, stores and copies

@@ -36,6 +36,8 @@ double chip_hbm_bandwidth(const Chip *chip, int cores);
 // operations a second of `cores` cores; f32 in its passes
 double chip_peak(const Chip *chip, DType operands, int cores);
 double chip_vmem_bandwidth(const Chip *chip);  // of a core
+// Does the matrix unit take an a and a b? rules.def
+bool chip_multiplies(const Chip *chip, DType a, DType b);
 
 // as they lie in a TPU: 4-bit values two to a byte
 int64_t tpu_bytes(DType dtype, int64_t elements);

@@ -28,37 +28,40 @@ static bool check_operand(Lower *l, const Call *call, const Node *node, Instr **
   return false;
 }
 
-static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
+static void do_not_mix(Lower *l, const Call *call, const Instr *a, const Instr *b) {
+  DType x = a->type.dtype, y = b->type.dtype;
+  const char *why = "integers of 64 bits mix with no others";
+  if (is_float(x) || is_float(y))
+    why = arena_printf(l->arena, "%s does not hold every %s",
+                       dtype_info[x == DT_F64 || y == DT_F64 ? DT_F64 : DT_F32].name,
+                       dtype_info[is_float(x) ? y : x].name);
+  diag_error(l->diag, call->node->span, ERR_DTYPE_MISMATCH, "%s of %s and %s: %s; cast one of them",
+             call->builtin->name, type_text(l, &a->type), type_text(l, &b->type), why);
+}
 
-// One dtype for all: of floats the wider, exactly; integers must agree, but for bytes with a sign
-// and without.
-static bool widen_operands(Lower *l, const Call *call, Instr **v, int count, DType *dtype) {
-  *dtype = v[0]->type.dtype;
-  for (int i = 1; i < count; i++) {
-    DType other = v[i]->type.dtype;
-    if (other == *dtype || (is_byte(other) && is_byte(*dtype))) continue;
-    if (!is_float(other) || !is_float(*dtype)) {
-      diag_error(l->diag, call->node->span, ERR_DTYPE_MISMATCH,
-                 "%s of %s and %s: only float types mix, and i8 with u8; cast one of them",
-                 call->builtin->name, type_text(l, &v[0]->type), type_text(l, &v[i]->type));
-      return false;
+// What sums of products of the operands are kept in: each two of them mix.
+static bool mix_operands(Lower *l, const Call *call, Instr *const *v, int count, DType *sums) {
+  *sums = dtype_accum(v[0]->type.dtype);
+  for (int i = 1; i < count; i++)
+    for (int k = 0; k < i; k++) {
+      DType both = dtype_product(v[k]->type.dtype, v[i]->type.dtype);
+      if (both == DT_COUNT) {
+        do_not_mix(l, call, v[k], v[i]);
+        return false;
+      }
+      if (is_float(both) && *sums != DT_F64) *sums = both;
     }
-    *dtype = *dtype == DT_F64 || other == DT_F64 ? DT_F64 : DT_F32;
-  }
-  for (int i = 0; i < count; i++)
-    if (is_float(*dtype) && v[i]->type.dtype != *dtype)
-      v[i] = emit1(l, OP_CAST, with_dtype(v[i]->type, *dtype), call->node->span, v[i]);
   return true;
 }
 
-static bool lower_out(Lower *l, const Node *node, DType operands, DType *out) {
-  *out = dtype_accum(operands);
+static bool lower_out(Lower *l, const Node *node, DType sums, DType *out) {
+  *out = sums;
   if (!node) return true;
   if (!lower_dtype(l, node, out)) return false;
-  if (is_float(*out) == is_float(operands) && *out != DT_BOOL) return true;
+  if (is_float(*out) == is_float(sums) && *out != DT_BOOL) return true;
   diag_error(l->diag, node->span, ERR_DTYPE_MISMATCH,
-             "`out = %s` of %s operands: cast the result instead", dtype_info[*out].name,
-             dtype_info[operands].name);
+             "`out = %s` of products that are summed in %s: cast the result instead",
+             dtype_info[*out].name, dtype_info[sums].name);
   return false;
 }
 
@@ -183,11 +186,10 @@ static void label_rest(Labels *labels, int *next, Labels *out) {
 static Value lower_dot(Lower *l, const Call *call) {
   Instr *v[2];
   AxisPairs contracted, batch;
-  DType dtype, out_dtype;
+  DType sums, out_dtype;
   bool good =
       check_operand(l, call, call->arg[0], &v[0]) && check_operand(l, call, call->arg[1], &v[1]);
-  if (!good || !widen_operands(l, call, v, 2, &dtype) ||
-      !lower_out(l, call->arg[4], dtype, &out_dtype))
+  if (!good || !mix_operands(l, call, v, 2, &sums) || !lower_out(l, call->arg[4], sums, &out_dtype))
     return value_error();
   if (!lower_axis_pairs(l, call->arg[2], "contract", v[0], v[1], &contracted)) return value_error();
   if (!lower_axis_pairs(l, call->arg[3], "batch", v[0], v[1], &batch)) return value_error();
@@ -364,6 +366,15 @@ static Instr *chain(Einsum *e, DType accumulated, DType out) {
   return v;
 }
 
+// Where dtypes differ: the products of some are operands beside others.
+static void widen_operands(Einsum *e, DType sums) {
+  bool same = true;
+  for (int k = 1; k < e->operands; k++) same &= e->v[k]->type.dtype == e->v[0]->type.dtype;
+  for (int k = 0; k < e->operands && !same; k++)
+    if (e->v[k]->type.dtype != sums)
+      e->v[k] = emit1(e->l, OP_CAST, with_dtype(e->v[k]->type, sums), e->call->node->span, e->v[k]);
+}
+
 static Value lower_einsum(Lower *l, const Call *call) {
   Value spec = lower_expr(l, call->arg[0]);
   if (is_error(spec)) return spec;
@@ -379,15 +390,15 @@ static Value lower_einsum(Lower *l, const Call *call) {
                "the einsum names %d operands, the call has %d", e->operands, call->rest_count);
     return value_error();
   }
-  DType dtype, out;
+  DType sums, out;
   for (int k = 0; k < e->operands; k++)
     if (!check_operand(l, call, call->rest[k], &e->v[k])) return value_error();
-  if (!check_extents(e)) return value_error();
-  if (e->operands > 1 && !widen_operands(l, call, e->v, e->operands, &dtype)) return value_error();
-  dtype = e->v[0]->type.dtype;
-  if (!lower_out(l, call->arg[2], dtype, &out)) return value_error();
-  if (e->operands > 1) return value_data(chain(e, dtype_accum(dtype), out));
-  Instr *v = single_operand(e, dtype_accum(dtype));
+  if (!check_extents(e) || !mix_operands(l, call, e->v, e->operands, &sums) ||
+      !lower_out(l, call->arg[2], sums, &out))
+    return value_error();
+  if (e->operands > 2 && is_float(sums)) widen_operands(e, sums);
+  if (e->operands > 1) return value_data(chain(e, sums, out));
+  Instr *v = single_operand(e, sums);
   return value_data(
       v->type.dtype == out ? v : emit1(l, OP_CAST, with_dtype(v->type, out), call->node->span, v));
 }
