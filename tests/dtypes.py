@@ -492,7 +492,7 @@ def mixed(t, others, m, n):
         forms = [("[N, N]", "dot(%s, x, contract = ((0), (0)))" % other, y.T @ x),
                  ("[M, M]", 'einsum("ab,cb->ca", x, %s)' % other, (x @ y.T).T),
                  ("[M]", 'einsum("ab,ab->a", x, %s)' % other, (x * y).sum(1)),
-                 ("[M, N]", "dot(x, %s, contract = ((), ()), batch = ((0, 1), (0, 1)))" % other, x * y)]
+                 ("[M, N]", "dot(x, %s, contract = ((), ()), batch = ((0, 1), (0, 1)))" % other, x * y + 0)]  # sums begin with 0
         shape, text, want = forms[i % len(forms)]
         k.add("with_" + other, wide, shape, text, want)
     return k

@@ -87,6 +87,7 @@ typedef struct {
   double peak, passes;
 } DotRate;
 DotRate dot_rate(const Chip *chip, DType a, DType b, int cores);
+void tpu_list_products(Buf *out);  // products.c: with their sources
 void cost_add(Cost *sum, const Cost *cost);
 
 // ---- values.c: the values of a body that lie in VMEM

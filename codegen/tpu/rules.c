@@ -42,53 +42,6 @@ static const int first_generation[GROUPS][DT_COUNT] = {
 
 static bool is_known(DType t) { return first_generation[GROUP_ARITHMETIC][t] > 0; }
 
-// The pairs of operands that the matrix units of some generations take, as sets of dtypes.
-typedef struct {
-  int first, last;
-  unsigned left, right;
-  int source;
-} Product;
-
-#define IN(dtype) (1u << DT_##dtype)
-static const Product products[] = {
-#define PRODUCT(first, last, left, right, source) {first, last, left, right, SOURCE_##source},
-#include "codegen/tpu/rules.def"
-};
-#undef IN
-
-enum { PRODUCTS = sizeof products / sizeof *products };
-
-bool chip_multiplies(const Chip *chip, DType a, DType b) {
-  int generation = (int)chip->value[CHIP_GENERATION];
-  for (int i = 0; i < PRODUCTS; i++) {
-    const Product *p = &products[i];
-    if (generation < p->first || generation > p->last) continue;
-    if (p->left >> a & 1 && p->right >> b & 1) return true;
-  }
-  return false;
-}
-
-static void put_dtypes(Buf *out, unsigned set) {
-  const char *between = "";
-  for (int t = 0; t < DT_COUNT; t++)
-    if (set >> t & 1) {
-      buf_printf(out, "%s%s", between, dtype_info[t].name);
-      between = ", ";
-    }
-}
-
-static void list_products(Buf *out) {
-  buf_puts(out, "operands of dot that the matrix unit takes, by generation\n");
-  for (int i = 0; i < PRODUCTS; i++) {
-    const Product *p = &products[i];
-    buf_printf(out, "  %d to %d: ", p->first, p->last);
-    put_dtypes(out, p->left);
-    buf_puts(out, " by ");
-    put_dtypes(out, p->right);
-    buf_printf(out, "  %s\n", rule_sources[p->source]);
-  }
-}
-
 void tpu_list_rules(Buf *out) {
   static const struct {
     Group group;
@@ -106,7 +59,7 @@ void tpu_list_rules(Buf *out) {
                group_texts[rules[i].group], rules[i].since == NEVER ? "never" : since,
                rule_sources[rules[i].source]);
   }
-  list_products(out);
+  tpu_list_products(out);
 }
 
 typedef struct {

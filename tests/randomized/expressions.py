@@ -904,15 +904,16 @@ class Expressions:
     def p_dot(self, t, depth):
         if len(t.shape) < 2 or len(t.shape) > 4 or self.dims(t.shape) > 1024:
             return None
-        classes = {"f": FLOATS, "i": INTS}
         dtype = self.r.choice(["f32", "f32", "bf16", "f16", self.r.choice(FLOATS)] if is_float(t.dtype) else
                               ["i8", "i32", "u8", self.r.choice(INTS)])
         other = dtype
-        if is_float(dtype) and dtype != "f64" and self.chance(0.25):
-            other = self.r.choice([d for d in classes["f"] if d != "f64"])
-        if dtype in ("i8", "u8") and self.chance(0.3):
-            other = self.r.choice(["i8", "u8"])
+        if is_float(dtype) and dtype != "f64" and self.chance(0.3):
+            other = self.r.choice([d for d in FLOATS if d != "f64"] + ["i8", "u8", "i4", "u4", "i16", "u16"])
+        if not is_float(dtype) and dtype not in ("i64", "u64") and self.chance(0.3):
+            other = self.r.choice(["i8", "u8", self.r.choice([d for d in INTS if d not in ("i64", "u64")])])
         accumulated = accumulator(dtype)
+        if other != dtype and self.chance(0.5):
+            dtype, other = other, dtype
         out = "" if t.dtype == accumulated else f"out = {t.dtype}"
         if out and not is_float(t.dtype):
             v = self.product(Type(accumulated, t.shape), dtype, other, [], depth)

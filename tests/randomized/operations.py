@@ -505,10 +505,10 @@ def contract(spec, a, b, dtypes, out):
         u = np.einsum(spec, masks[0], *ones[1:]) > 0
         if b is not None:
             u = u | (np.einsum(spec, ones[0], masks[1]) > 0)
-    if not is_float(dtypes[0]):
+    if not any(is_float(t) for t in dtypes):
         return V(np.einsum(spec, *[v.d for v in values]), u)
     finite(*values)
-    data = [clean(v) for v in values]
+    data = [clean(v).astype(np.float64) for v in values]
     raw = np.einsum(spec, *data)
     magnitude = np.einsum(spec, *[np.abs(x) for x in data])
     grains = [granularity(x) for x in data]
@@ -522,7 +522,7 @@ def contract(spec, a, b, dtypes, out):
                 parts = [np.abs(x) + (0 if w.e is None else w.e) for x, w in zip(data, values)]
                 parts[k] = np.broadcast_to(v.e, v.d.shape)
                 errors = errors + np.einsum(spec, *parts)
-    sums = accumulator(dtypes[0])
+    sums = accumulator("f64" if "f64" in dtypes else "f32")
     d = round_float(out, round_float(sums, raw))
     return V(d, u, _sum_error(terms, magnitude, d, sums if out == "f64" else out, errors, bits))
 

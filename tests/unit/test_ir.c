@@ -169,7 +169,7 @@ static void test_rules(void) {
   wrong(
       "%0: f32[4, 3] = iota axis 0 %1: i32[3, 4] = iota axis 0 %2: f32[4, 4] = dot %0, %1 "
       "\"ab,bc->ac\"",
-      "mixes");
+      "do not mix");
   wrong("%0: i64 = const 0 %1: f32[4, N] = load $s[%0 : 4, %0 : 4]", "window's type");
   wrong("%0: i64 = const 0 %1: f32[5, N] = load $s[%0 : 5, %0 : N]", "larger than");
   wrong("%0: i32 = const 0 %1: f32[4, N] = load $s[%0 : 4, %0 : N]", "not an i64 scalar");
