@@ -60,13 +60,6 @@ static const char *identity_vector(Gen *g, const Instr *v) {
   return text(g, "pk_splat_%s(%s)", reduce_lanes(v), reduce_identity(g, v));
 }
 
-// Greatest and least floats are kept with a note of the NaNs met, which costs less than watching
-// for them each time.
-static bool is_extreme(const Instr *v) {
-  return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(v->args[0]->type.dtype) &&
-         dtype_has_inf(v->args[0]->type.dtype) && !is_wide(v->args[0]->type.dtype);
-}
-
 static void declare_sums(Context *x, const Step *step, SumList *sums) {
   Gen *g = x->g;
   for (int m = 0; m < step->members.count; m++) {
@@ -77,8 +70,8 @@ static void declare_sums(Context *x, const Step *step, SumList *sums) {
                                               reduce_operation(v)))};
     LIST_PUSH(g->arena, sums, sum);
     const char *start =
-        is_extreme(v) ? text(g, "pk_%s_start_f32()", reduce_operation(v)) : identity_vector(g, v);
-    const char *type = is_extreme(v) ? "pk_extreme_f32" : vector_type(v->args[0]->type.dtype);
+        notes_nans(v) ? text(g, "pk_%s_start_f32()", reduce_operation(v)) : identity_vector(g, v);
+    const char *type = notes_nans(v) ? "pk_extreme_f32" : vector_type(v->args[0]->type.dtype);
     const char *starts = start;
     for (int k = 1; k < step->loop.vectors; k++) starts = text(g, "%s, %s", starts, start);
     line(x->w, "%s %s[%d] = {%s};", type, sum.name, step->loop.vectors, starts);
@@ -92,7 +85,7 @@ static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char 
   if (x->left)
     value = text(x->g, "pk_select_%s(pk_mask_first(%s), %s, %s)", select, expr_text(lanes_left(x)),
                  value, identity_vector(x->g, sum->v));
-  line(x->w, "%s = pk_%s%s_%s(%s, %s);", place, verb, is_extreme(sum->v) ? "_step" : "", lane,
+  line(x->w, "%s = pk_%s%s_%s(%s, %s);", place, verb, notes_nans(sum->v) ? "_step" : "", lane,
        place, value);
 }
 
@@ -112,7 +105,7 @@ void keep_row_scalar(Context *x, const Instr *v, const char *name) {
 static const char *joined_sums(Gen *g, const Sum *sum, int from, int count) {
   const Instr *v = sum->v;
   const char *verb = reduce_operation(v), *part = text(g, "%s[%d]", sum->name, from);
-  if (count == 1) return is_extreme(v) ? text(g, "pk_%s_finish_f32(%s)", verb, part) : part;
+  if (count == 1) return notes_nans(v) ? text(g, "pk_%s_finish_f32(%s)", verb, part) : part;
   int half = (count + 1) / 2;
   return text(g, "pk_%s_%s(%s, %s)", verb, reduce_lanes(v), joined_sums(g, sum, from, half),
               joined_sums(g, sum, from + half, count - half));

@@ -506,8 +506,6 @@ void emit_generic(CWriter *w, const Group *group) {
   static void (*const emit[METHOD_COUNT])(CWriter *, Instr *) = {
       [METHOD_ELEMENTS] = emit_elements,
       [METHOD_MOVE] = emit_move,
-      [METHOD_ROWS] = emit_nests,
-      [METHOD_STRIDED] = emit_nests,
       [METHOD_TRANSPOSE] = emit_transpose,
       [METHOD_CONCATENATE] = emit_concatenate,
       [METHOD_PAD] = emit_pad,
@@ -523,7 +521,10 @@ void emit_generic(CWriter *w, const Group *group) {
   int taken = open_names(&w->names);
   line(w, "{ /* %s */", op_info[group->instr->op].name);
   w->indent++;
-  emit[group->method](w, group->instr);
+  if (group->nests.count)
+    emit_nests(w, group);
+  else
+    emit[group->method](w, group->instr);
   close_block(w);
   close_names(&w->names, taken);
 }

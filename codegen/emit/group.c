@@ -182,16 +182,28 @@ static void emit_plain_rows(Context *x) {
 // ---- right operands that loops compute: all rows before the dots, or some at a time, which are
 // multiplied at once
 
+// What the loops of a maker read for a row comes into L2.
+static void prefetch_rows(CWriter *w, const Group *maker, const Expr *row) {
+  Gen *g = w->g;
+  const Expr *at[] = {row, number(g, 0)};
+  for (int i = 0; i < maker->ahead.count; i++) {
+    const Instr *v = maker->ahead.at[i];
+    Place p;
+    REQUIRE(place_of(g, v, &p));
+    line(w, "pk_prefetch_row(%s, %s * %d);", address(g, &p, 2, at),
+         demand_text(g, val(v)->demand[1], v->type.dim[1]), dtype_bytes(p.element));
+  }
+}
+
 // Rows from `first` to `end`; what is kept of them lies at the beginning of its buffer.
-static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Expr *end,
-                           int ahead) {
+static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Expr *end) {
   Gen *g = w->g;
   Context x = {.g = g, .w = w, .group = group};
   int taken = open_names(&w->names);
   const Expr *row = open_row_loop(w, first, end);
   x.index[0] = row;
   x.strip_row = expr_sub(&g->exprs, row, first);
-  prefetch_rows(w, group, expr_add(&g->exprs, row, number(g, ahead)));
+  prefetch_rows(w, group, expr_add(&g->exprs, row, number(g, group->part)));
   if (group->bounds.count) declare_bounds(&x, expr_add(&g->exprs, row, number(g, 1)));
   emit_scalars_after(&x, -1);
   for (int s = 0; s < group->steps.count; s++) {
@@ -215,13 +227,6 @@ typedef struct {
 
 static bool is_made(const OneRow *o, int step) {
   return o->reader->steps.at[step].right == o->maker;
-}
-
-static bool multiplies_in_registers(const Group *group, const Group *maker) {
-  for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].right == maker && !stays_in_registers(group, &group->steps.at[s]))
-      return false;
-  return true;
 }
 
 static void start_sums(OneRow *o) {
@@ -267,10 +272,11 @@ static void add_rows(OneRow *o, const Expr *column, const Expr *left, const char
            lanes ? text(g, ", %s", lanes) : "");
 }
 
-static void emit_one_row(OneRow *o, const char *rows, int height) {
+static void emit_one_row(OneRow *o, const char *rows) {
   CWriter *w = o->w;
   Gen *g = w->g;
   const Step *step = &o->maker->steps.at[0];
+  const int height = o->maker->part;
   const Expr *all = demand_expr(g, step->demand, step->columns);
   const char *ahead = unique_name(&w->names, "ahead"), *left = unique_name(&w->names, "left");
   const Expr *column = expr_symbol(&g->exprs, unique_name(&w->names, "col"));
@@ -299,15 +305,12 @@ static void emit_maker(CWriter *w, const Group *group, Group *maker, const char 
   const char **products = NEW_ARRAY(g->arena, const char *, group->steps.count),
              *part = unique_name(&w->names, "part"), *end = unique_name(&w->names, "part_end");
   const char *rows = expr_text(demand_expr(g, maker->lead_demand[0], maker->lead[0]));
-  int height = 0;
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
     if (step->right != maker) continue;
-    if (rows_of_part(g, step) > height) height = rows_of_part(g, step);
     products[s] = emit_whole_product(w, group, step);
   }
-  bool one = multiplies_in_registers(group, maker);
-  if (one) {
+  if (maker->in_registers) {
     OneRow o = {.w = w, .maker = maker, .reader = group, .products = products};
     int taken = open_names(&w->names);
     o.sums = NEW_ARRAY(g->arena, const char *, group->steps.count);
@@ -315,16 +318,16 @@ static void emit_maker(CWriter *w, const Group *group, Group *maker, const char 
     o.part = unique_name(&w->names, "row");
     o.count = unique_name(&w->names, "count");
     open_block(w, "if (%s == 1)", expr_text(demand_expr(g, group->lead_demand[0], group->lead[0])));
-    emit_one_row(&o, rows, height);
+    emit_one_row(&o, rows);
     close_block(w);
     close_names(&w->names, taken);
     open_block(w, "else");
   }
   line(w, "int64_t %s = 0;", part);
   open_block(w, "do");
-  line(w, "const int64_t %s = %s ? pk_idx_min(%s + %d, %s) : %s;", end, few, part, height, rows,
-       rows);
-  emit_rows_from(w, maker, expr_symbol(&g->exprs, part), expr_symbol(&g->exprs, end), height);
+  line(w, "const int64_t %s = %s ? pk_idx_min(%s + %d, %s) : %s;", end, few, part, maker->part,
+       rows, rows);
+  emit_rows_from(w, maker, expr_symbol(&g->exprs, part), expr_symbol(&g->exprs, end));
   open_block(w, "if (%s)", few);
   for (int s = 0; s < group->steps.count; s++)
     if (group->steps.at[s].right == maker) {
@@ -336,7 +339,7 @@ static void emit_maker(CWriter *w, const Group *group, Group *maker, const char 
   line(w, "%s = %s;", part, end);
   w->indent--;
   line(w, "} while (%s < %s);", part, rows);
-  if (one) close_block(w);
+  if (maker->in_registers) close_block(w);
 }
 
 static bool is_first(const Group *group, int step) {

@@ -82,9 +82,6 @@ void declare_axes(Gen *g, Declarations *list);
 void declare_device(Gen *g, Declarations *list);  // where the cell is in the grid
 void declare_buffers(Gen *g, Declarations *list);
 
-// ahead.c
-void prefetch_rows(CWriter *w, const Group *group, const Expr *row);  // what its loops read for it
-
 // group.c
 void emit_rows(CWriter *w, Group *group);
 
@@ -166,7 +163,7 @@ void emit_generic(CWriter *w, const Group *group);
 void emit_scalar(CWriter *w, Instr *instr);
 
 // nest.c: moves of elements with a stride at each end
-void emit_nests(CWriter *w, Instr *move);
+void emit_nests(CWriter *w, const Group *move);
 
 // region.c
 void emit_region(CWriter *w, const Schedule *schedule);

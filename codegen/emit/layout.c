@@ -1,18 +1,9 @@
 // Where each buffer lies in a worker's arena, as C.
 #include "codegen/emit/internal.h"
 
-// Semaphores that other devices signal before this one has begun: they are cleared with the tags.
-static bool is_signalled(const Gen *g, const Buffer *b) {
-  for (int i = 0; g->k->mesh.count && i < g->k->refs.count; i++) {
-    const Ref *ref = g->refs[i].ref;
-    if (g->refs[i].buffer == b) return ref->space == SPACE_SEM && !ref->scope;
-  }
-  return false;
-}
-
 static void layout_buffers(Gen *g, bool signalled, Buf *out) {
   for (int i = 0; i < g->buffers.count; i++)
-    if (is_signalled(g, g->buffers.at[i]) == signalled)
+    if (g->buffers.at[i]->signalled == signalled)
       buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", g->buffers.at[i]->name,
                  expr_text(g->buffers.at[i]->room));
 }

@@ -153,11 +153,12 @@ static const Expr *all_bytes(Gen *g) {
 
 static const Expr *stream_value(Gen *g, const void *of, int k) {
   (void)k;
-  const Ref *ref = ((const RefGen *)of)->ref;
+  const RefGen *r = of;
+  const Ref *ref = r->ref;
   ExprPool *pool = &g->exprs;
   const Expr *large =
       expr_code(pool, text(g, "pk_streams(&%s, %d)", array_text(g, ref), ref->array.rank));
-  if (!g->target->stream_all) return large;
+  if (!r->streams_from) return large;
   return expr_and(pool, large,
                   expr_operator(pool, EXPR_GE, all_bytes(g), expr_symbol(pool, "PK_STREAM_ALL")));
 }

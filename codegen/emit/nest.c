@@ -28,9 +28,9 @@ static void put_row(CWriter *w, const Nest *n, const Ends *e) {
   line(w, "memcpy(%s, %s, %s);", place_text(g, &e->to), place_text(g, &e->from), size);
 }
 
-static void put_squares(CWriter *w, const Nest *n, int column, const Ends *e) {
+static void put_squares(CWriter *w, const Nest *n, const Ends *e) {
   Gen *g = w->g;
-  const NestAxis *row = &n->axis[n->rank - 1], *across = &n->axis[column];
+  const NestAxis *row = &n->axis[n->rank - 1], *across = &n->axis[n->column];
   line(w, "pk_transpose_block_b%d(%s, %s, %s, %s, %s, %s);", n->bytes, place_text(g, &e->to),
        expr_text(across->to), place_text(g, &e->from), expr_text(row->from), expr_text(row->count),
        expr_text(across->count));
@@ -41,17 +41,15 @@ static void put_nest(CWriter *w, const Nest *n, const Place *to, const Place *fr
   Ends e = {*to, *from};
   e.to.offset = expr_add(&g->exprs, e.to.offset, n->to_at);
   e.from.offset = expr_add(&g->exprs, e.from.offset, n->from_at);
-  bool rows = nest_has_rows(n);
-  int column = rows ? -1 : nest_column(n), inner = rows || column >= 0 ? n->rank - 1 : n->rank,
-      opened = 0;
+  int inner = n->rows || n->column >= 0 ? n->rank - 1 : n->rank, opened = 0;
   for (int i = 0; i < inner; i++) {
-    if (i == column) continue;
+    if (i == n->column) continue;
     step_along(g, &e, &n->axis[i], open_axis(w, n->axis[i].count));
     opened++;
   }
-  if (column >= 0)
-    put_squares(w, n, column, &e);
-  else if (rows)
+  if (n->column >= 0)
+    put_squares(w, n, &e);
+  else if (n->rows)
     put_row(w, n, &e);
   else
     line(w, "memcpy(%s, %s, %d);", place_text(g, &e.to), place_text(g, &e.from), n->bytes);
@@ -107,21 +105,14 @@ static void put_pads(CWriter *w, const Instr *v, const Place *to) {
   }
 }
 
-static const Expr *shift_of(Gen *g, const Instr *roll) {
-  const Expr *extent = extent_expr(g, roll->type.dim[roll->ival]);
-  return expr_call(&g->exprs, "pk_idx_mod", scalar_expr(g, roll->args[1]), extent, NULL);
-}
-
-void emit_nests(CWriter *w, Instr *v) {
+void emit_nests(CWriter *w, const Group *group) {
   Gen *g = w->g;
-  const Expr *shift = v->op == OP_ROLL ? shift_of(g, v) : NULL;
+  const Instr *v = group->instr;
   Place to, from;
   REQUIRE(place_of(g, v, &to));
   if (v->op == OP_PAD) put_pads(w, v, &to);
-  for (int part = 0; part < nest_count(v); part++) {
-    Nest n;
-    REQUIRE(place_of(g, v->args[v->op == OP_CONCAT ? part : 0], &from) &&
-            move_nest(g, v, part, shift, &n));
-    put_nest(w, &n, &to, &from);
+  for (int part = 0; part < group->nests.count; part++) {
+    REQUIRE(place_of(g, v->args[v->op == OP_CONCAT ? part : 0], &from));
+    put_nest(w, &group->nests.at[part], &to, &from);
   }
 }

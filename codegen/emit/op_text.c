@@ -231,11 +231,17 @@ const char *vector_op_text(const Instr *v, const char *const *args) {
 // ---- expressions
 
 static const char *const functions[FN_COUNT] = {
-    [FN_START] = "pk_start",       [FN_IS_INDEX] = "pk_is_index",
-    [FN_CLAMP] = "pk_idx_clamp",   [FN_MUL] = "pk_idx_mul",
-    [FN_SAT_HALF] = "pk_sat_half", [FN_ROW_LENGTH] = "pk_row_length",
-    [FN_SLOTS] = "pk_slots",       [FN_BATCH_MOST] = "pk_batch_most",
-    [FN_BATCHES] = "pk_batches",   [FN_BATCH_FIRST] = "pk_batch_first",
+    [FN_START] = "pk_start",
+    [FN_IS_INDEX] = "pk_is_index",
+    [FN_CLAMP] = "pk_idx_clamp",
+    [FN_MUL] = "pk_idx_mul",
+    [FN_MOD] = "pk_idx_mod",
+    [FN_SAT_HALF] = "pk_sat_half",
+    [FN_ROW_LENGTH] = "pk_row_length",
+    [FN_SLOTS] = "pk_slots",
+    [FN_BATCH_MOST] = "pk_batch_most",
+    [FN_BATCHES] = "pk_batches",
+    [FN_BATCH_FIRST] = "pk_batch_first",
     [FN_ODD_I64] = "pks_odd_i64",
 };
 

@@ -171,10 +171,7 @@ static const Expr *from_memory(Context *x, const Instr *v, const Expr *const *in
     return code(x, text(x->g, "%s_load_%s(%s)", lanes ? "pk" : "pks", dtype_info[p.element].name,
                         address(x->g, &p, 2, two)));
   }
-  bool padded =
-      !x->moved && (info->buffer || (v->op == OP_LOAD && !may_lie_in_hbm(&x->g->refs[v->ref->id]) &&
-                                     ir_window_is_full(v)));
-  return load(x, v, &p, index, lanes, padded);
+  return load(x, v, &p, index, lanes, !x->moved && has_room_past_rows(x->g, v));
 }
 
 static bool is_here(const Context *x, const Instr *v, bool lanes) {

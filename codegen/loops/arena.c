@@ -34,8 +34,14 @@ static void keep_copies(Gen *g, const RefGen *r) {
                                     quantity(g, FN_SLOTS, r->revisits, r->buffer->bytes, most));
 }
 
+static void mark_signalled(Gen *g, const RefGen *r) {
+  bool own = g->k->mesh.count && r->ref->space == SPACE_SEM && !r->ref->scope;
+  if (own && r->buffer) r->buffer->signalled = true;
+}
+
 void size_arena(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++)
     if (g->refs[i].revisits) keep_copies(g, &g->refs[i]);
+  for (int i = 0; i < g->k->refs.count; i++) mark_signalled(g, &g->refs[i]);
   for (int i = 0; i < g->buffers.count; i++) g->buffers.at[i]->room = room_of(g, g->buffers.at[i]);
 }

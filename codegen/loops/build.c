@@ -233,6 +233,8 @@ static void (*const passes[])(Gen *) = {
     make_variables,    // of numbers
     bound_groups,      // where the rows of a mask end
     plan_columns,      // how column loops turn
+    plan_moves,        // how moves of elements go
+    plan_parts,        // .. loops that compute the right operand of a dot
     size_arena,        // bytes of each buffer
     estimate_call,     // VMEM and work
 };

@@ -163,8 +163,8 @@ static void explain_dot(Instr *v, void *context) {
     explain(g,
             "    right operand computed as the dot goes, %d rows at a time, when it has 24 rows or "
             "fewer",
-            rows_of_part(g, step));
-  if (step && step->right && stays_in_registers(group, step))
+            step->right->part);
+  if (step && step->right && step->right->in_registers)
     explain(g, "    .. of one row it is multiplied in registers");
   if (val(v)->panels)
     explain(g,

@@ -53,6 +53,7 @@ typedef enum {
   FN_IS_INDEX,     // index, extent: does it lie on the axis?
   FN_CLAMP,        // x, least, most
   FN_MUL,          // of numbers that may be anything
+  FN_MOD,          // .. with the sign of the divisor
   FN_SAT_HALF,     // half, rounded up; of "too much" that
   FN_ROW_LENGTH,   // extent, multiple, bytes of an element: how far rows lie apart in memory
   FN_SLOTS,        // revisits, bytes, most bytes: how many blocks are kept

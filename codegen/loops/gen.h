@@ -91,6 +91,8 @@ typedef struct {
   const Expr *stride[MAX_RANK];  // in elements
   const Expr *bytes;
   const char *purpose;  // for explain and the comment beside it
+  bool signalled;       // semaphores that other devices signal before this one has begun: they lie
+                        // with the tags of block caches, which are cleared at launch
   // Of block caches: how many copies lie side by side, and bytes from one to the next.
   const Expr *copies, *pitch;  // NULL: one copy
   const Expr *room;            // bytes that it takes in the arena
@@ -115,6 +117,7 @@ typedef struct {
   Demand demand[MAX_RANK];       // what is read of it (or written back)
   bool in_range[MAX_RANK];       // by axis of the array: its blocks are sure to start inside
   bool streams;                  // large ones are stored past the caches
+  int64_t streams_from;          // .. where a call's arrays have so many bytes; 0: always
   Buffer *buffer;                // NULL for DIRECT
   Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
@@ -224,6 +227,20 @@ typedef struct {
   Group *right;  // STEP_DOT: loops that compute the right operand as the dot takes it, or NULL
 } Step;
 
+// A move as nested loops: `count` elements along each axis, `to` and `from` elements apart at its
+// two ends, from element `to_at` and `from_at` of the places on.
+typedef struct {
+  const Expr *count, *to, *from;
+} NestAxis;
+typedef struct {
+  int rank, bytes;  // axes; bytes of an element
+  NestAxis axis[2 * MAX_RANK];
+  const Expr *to_at, *from_at;
+  bool rows;   // the elements of its last axis are neighbours at both ends: copied together
+  int column;  // the axis along which they are neighbours where they come from, and with the last
+               // one go through registers in square blocks; -1: none
+} Nest;
+
 typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKind;
 
 // How an operation that is not a loop over rows is carried out.
@@ -258,10 +275,14 @@ struct Group {
   LIST(Instr *) scalars;  // row scalars and their stores, in program order
   Instr *instr;           // GENERIC, CONTROL, SCALAR
   bool has_dot, recomputes;
-  const Group *reader;  // ROWS: the group whose dots it computes for as they go, or NULL
-  int strip;            // rows a strip; 0: no strips
-  int room;             // rows that its buffers have: so many rows are one strip
-  bool one_strip;       // all rows are
+  LIST(Nest) nests;           // .. of ROWS and STRIDED: its parts
+  const Group *reader;        // ROWS: the group whose dots it computes for as they go, or NULL
+  int part;                   // .. so many rows at a time
+  bool in_registers;          // .. of one row: its values are multiplied before they are in memory
+  LIST(const Instr *) ahead;  // .. loads whose rows of the next part are brought into L2 meanwhile
+  int strip;                  // rows a strip; 0: no strips
+  int room;                   // rows that its buffers have: so many rows are one strip
+  bool one_strip;             // all rows are
   LIST(const StripBound *) bounds;  // that its loops end at
   Schedule *inner[2];  // CONTROL: of the regions of instr, as they are numbered there; NULL: empty
 };

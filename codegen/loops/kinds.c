@@ -1,5 +1,6 @@
 // What an instruction is to the loops: evaluated where it is used, a vector, a row scalar, fusable
 // ..
+#include "codegen/ir/array.h"
 #include "codegen/ir/axes.h"
 #include "codegen/loops/loops.h"
 
@@ -71,6 +72,13 @@ bool is_fusable(const Instr *v) {
   if (val(v)->snapshot) return v->op != OP_LOAD || load_is_vector(v);
   if (v->op == OP_LOAD) return load_is_vector(v);
   return op_is_elementwise(v->op) || reduces_last_axis(v);
+}
+
+// Greatest and least floats do, which costs less than watching for NaNs each time.
+bool notes_nans(const Instr *v) {
+  DType t = v->args[0]->type.dtype;
+  return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(t) && dtype_has_inf(t) &&
+         !is_wide(t);
 }
 
 // The shape a fusable instruction's loops run over.

@@ -113,7 +113,7 @@ static const char *packed_text(Gen *g, const Step *step) {
   if (!panels) return first;
   return text(g, "%s, right %spacked to %s", first,
               step->right
-                  ? text(g, "computed %d rows at a time for few rows, else ", rows_of_part(g, step))
+                  ? text(g, "computed %d rows at a time for few rows, else ", step->right->part)
                   : "",
               panels->name);
 }
@@ -157,6 +157,17 @@ static const char *turns_text(Gen *g, const ColumnLoop *loop) {
   return s;
 }
 
+// How loops that a dot's right operand is computed by go.
+static const char *maker_text(Gen *g, const Group *maker) {
+  if (!maker->reader) return "";
+  const char *ahead = maker->ahead.count
+                          ? text(g, "; next rows of %s ahead",
+                                 names_text(g, (Instr *const *)maker->ahead.at, maker->ahead.count))
+                          : "";
+  return text(g, "; for a dot of few rows %d at a time%s%s", maker->part,
+              maker->in_registers ? ", of one row in registers" : "", ahead);
+}
+
 static void put_rows(Printer *p, int depth, const Group *group) {
   Gen *g = p->g;
   const char *to = "";
@@ -165,7 +176,7 @@ static void put_rows(Printer *p, int depth, const Group *group) {
               demand_plain(g, group->lead_demand[i], group->lead[i]));
   const char *room = p->turns && group->room > group->strip ? text(g, " or %d", group->room) : "";
   const char *strips = group->strip ? text(g, " in strips of %d%s", group->strip, room) : "";
-  put(p, depth, "rows%s%s:", *to ? to : ": one", strips);
+  put(p, depth, "rows%s%s%s:", *to ? to : ": one", strips, p->turns ? maker_text(g, group) : "");
   put_scalars(p, depth + 1, group, -1);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];

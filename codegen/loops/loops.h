@@ -117,6 +117,7 @@ bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scala
 bool only_compared_with_index(const Instr *cast);
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
 bool is_fusable(const Instr *instr);           // may be in a loop over rows
+bool notes_nans(const Instr *reduce);          // its sums keep a note of the NaNs met
 int first_read(const Instr *instr);            // the first argument that C reads
 bool is_generic(const Instr *instr);           // .. has loops of its own
 const Instr *loop_shape(const Instr *instr);   // whose shape the loops of a fusable one run over
@@ -160,8 +161,7 @@ const Instr *added_to(const Step *step);  // the load that a step with `into` ad
 // right.c
 // Which right operands are computed as their dots go. In: the groups of a region.
 void join_right_operands(Gen *g, Schedule *s);
-bool stays_in_registers(const Group *group, const Step *step);  // for a dot of one row
-int rows_of_part(const Gen *g, const Step *step);               // of the right operand, at a time
+void plan_parts(Gen *g);  // how many rows at a time, what is brought into the caches meanwhile
 
 // method.c
 void choose_method(Gen *g, Group *generic);  // and the room that it takes
@@ -188,6 +188,8 @@ typedef struct {
   const Expr *stride[MAX_RANK];
 } Place;
 bool place_of(Gen *g, const Instr *v, Place *place);
+// May whole vectors be read past the end of its rows? Their room is a vector longer.
+bool has_room_past_rows(const Gen *g, const Instr *v);
 bool layout_of(Gen *g, const Instr *v, Place *place);  // .. without the offset, which has names
 // of the window of a LOAD or STORE
 void place_of_access(Gen *g, const Instr *access, Place *place);
@@ -202,23 +204,10 @@ const Expr *part_offset(Gen *g, const Instr *concat, int part);
 const Expr *start_expr(Gen *g, const Instr *access, int axis);
 
 // nest.c
-// A move as nested loops: `count` elements along each axis, `to` and `from` elements apart at its
-// two ends, from element `to_at` and `from_at` of the places on.
-typedef struct {
-  const Expr *count, *to, *from;
-} NestAxis;
-typedef struct {
-  int rank, bytes;  // axes; bytes of an element
-  NestAxis axis[2 * MAX_RANK];
-  const Expr *to_at, *from_at;
-} Nest;
-int nest_count(const Instr *move);  // parts it consists of
-// One of them. shift: of a roll, in [0, extent). false: it is none, or the elements change on their
-// way.
-bool move_nest(Gen *g, const Instr *move, int part, const Expr *shift, Nest *nest);
-bool nest_has_rows(const Nest *nest);  // the elements of its last axis are neighbours at both ends
-// The axis along which they are neighbours where they come from, if square blocks pay; or -1.
-int nest_column(const Nest *nest);
+// The parts of a move. shift: of a roll, in [0, extent). false: it is no nest of loops, or the
+// elements change on their way.
+bool move_nests(Gen *g, Group *move, const Expr *shift);
+void plan_moves(Gen *g);  // once numbers have their variables
 
 // scalars.c
 const Expr *scalar_expr(Gen *g, const Instr *instr);   // of rank 0

@@ -115,32 +115,34 @@ static void place_sort(Gen *g, const Instr *v) {
 }
 
 // As nested loops where the places of both ends allow it.
-static Method method_of_move(Gen *g, const Instr *v, Method otherwise) {
+static Method method_of_move(Gen *g, Group *group, Method otherwise) {
   bool rows = true;
-  for (int part = 0; part < nest_count(v); part++) {
-    Nest n;
-    if (!move_nest(g, v, part, expr_symbol(&g->exprs, "shift"), &n)) return otherwise;
-    rows = rows && (nest_has_rows(&n) || nest_column(&n) >= 0);
+  if (!move_nests(g, group, expr_symbol(&g->exprs, "shift"))) {
+    group->nests.count = 0;
+    return otherwise;
   }
+  for (int i = 0; i < group->nests.count; i++)
+    rows = rows && (group->nests.at[i].rows || group->nests.at[i].column >= 0);
   return rows ? METHOD_ROWS : METHOD_STRIDED;
 }
 
-static Method method_of(Gen *g, const Instr *v) {
+static Method method_of(Gen *g, Group *group) {
+  const Instr *v = group->instr;
   switch (v->op) {
     case OP_TRANSPOSE:
-      return has_blocks(g, v) ? METHOD_TRANSPOSE : method_of_move(g, v, METHOD_MOVE);
+      return has_blocks(g, v) ? METHOD_TRANSPOSE : method_of_move(g, group, METHOD_MOVE);
     case OP_RESHAPE:
     case OP_SLICE:
     case OP_ROLL:
     case OP_REV:
-      return method_of_move(g, v, METHOD_MOVE);
+      return method_of_move(g, group, METHOD_MOVE);
     case OP_TAKE:
     case OP_TAKE_ALONG:
       return METHOD_MOVE;
     case OP_CONCAT:
-      return method_of_move(g, v, METHOD_CONCATENATE);
+      return method_of_move(g, group, METHOD_CONCATENATE);
     case OP_PAD:
-      return method_of_move(g, v, METHOD_PAD);
+      return method_of_move(g, group, METHOD_PAD);
     case OP_SORT:
     case OP_ARGSORT:
       return METHOD_SORT;
@@ -164,7 +166,7 @@ static Method method_of(Gen *g, const Instr *v) {
 }
 
 void choose_method(Gen *g, Group *generic) {
-  generic->method = method_of(g, generic->instr);
+  generic->method = method_of(g, generic);
   if (generic->method == METHOD_SORT) place_sort(g, generic->instr);
   if (generic->method == METHOD_PRODUCTS) place_products(g, generic->instr);
 }

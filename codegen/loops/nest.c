@@ -138,20 +138,9 @@ static MoveOf move_of(Op op) {
   }
 }
 
-int nest_count(const Instr *v) {
+static int parts_of(const Instr *v) {
   if (v->op == OP_CONCAT) return v->nargs;
   return v->op == OP_ROLL ? 2 : 1;
-}
-
-bool move_nest(Gen *g, const Instr *v, int part, const Expr *shift, Nest *nest) {
-  const Instr *from = v->args[v->op == OP_CONCAT ? part : 0];
-  const Expr *zero = number(g, 0);
-  *nest = (Nest){.to_at = zero, .from_at = zero};
-  Move m = {.g = g, .v = v, .shift = shift, .nest = nest};
-  MoveOf move = move_of(v->op);
-  if (!move || !layout_of(g, v, &m.to) || !layout_of(g, from, &m.from)) return false;
-  nest->bytes = dtype_bytes(m.to.element);
-  return m.to.element == m.from.element && move(&m, part);
 }
 
 // ---- how a nest goes
@@ -162,7 +151,7 @@ static bool is_long(const Expr *count) {
   return !expr_is_const(count, &n) || n >= SHORT;
 }
 
-int nest_column(const Nest *n) {
+static int column_of(const Nest *n) {
   const NestAxis *last = &n->axis[n->rank - 1];
   if (n->rank < 2 || n->bytes > 4 || !expr_is(last->to, 1) || !is_long(last->count)) return -1;
   for (int i = 0; i < n->rank - 1; i++)
@@ -170,7 +159,43 @@ int nest_column(const Nest *n) {
   return -1;
 }
 
-bool nest_has_rows(const Nest *n) {
+static bool has_rows(const Nest *n) {
   const NestAxis *last = &n->axis[n->rank - 1];
   return n->rank == 0 || (expr_is(last->to, 1) && expr_is(last->from, 1));
 }
+
+static bool move_nest(Gen *g, const Instr *v, int part, const Expr *shift, Nest *nest) {
+  const Instr *from = v->args[v->op == OP_CONCAT ? part : 0];
+  const Expr *zero = number(g, 0);
+  *nest = (Nest){.to_at = zero, .from_at = zero};
+  Move m = {.g = g, .v = v, .shift = shift, .nest = nest};
+  MoveOf move = move_of(v->op);
+  if (!move || !layout_of(g, v, &m.to) || !layout_of(g, from, &m.from)) return false;
+  nest->bytes = dtype_bytes(m.to.element);
+  if (m.to.element != m.from.element || !move(&m, part)) return false;
+  nest->rows = has_rows(nest);
+  nest->column = nest->rows ? -1 : column_of(nest);
+  return true;
+}
+
+bool move_nests(Gen *g, Group *move, const Expr *shift) {
+  move->nests.count = 0;
+  for (int part = 0; part < parts_of(move->instr); part++) {
+    Nest nest;
+    if (!move_nest(g, move->instr, part, shift, &nest)) return false;
+    LIST_PUSH(g->arena, &move->nests, nest);
+  }
+  return true;
+}
+
+static void plan_move(Gen *g, Group *group) {
+  const Instr *v = group->instr;
+  if (group->kind != GROUP_GENERIC || !group->nests.count) return;
+  const Expr *shift = NULL;
+  if (v->op == OP_ROLL)
+    shift =
+        quantity(g, FN_MOD, scalar_expr(g, v->args[1]), extent_expr(g, v->type.dim[v->ival]), NULL);
+  REQUIRE(move_nests(g, group, shift));
+}
+
+void plan_moves(Gen *g) { visit_groups(g, g->body, plan_move); }

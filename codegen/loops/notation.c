@@ -153,11 +153,17 @@ const char *expr_written(const Expr *e, const Notation *notation) {
 // ---- for people
 
 static const char *const functions[FN_COUNT] = {
-    [FN_START] = "start",     [FN_IS_INDEX] = "is_index",
-    [FN_CLAMP] = "clamp",     [FN_MUL] = "mul",
-    [FN_SAT_HALF] = "half",   [FN_ROW_LENGTH] = "row_length",
-    [FN_SLOTS] = "slots",     [FN_BATCH_MOST] = "batch_most",
-    [FN_BATCHES] = "batches", [FN_BATCH_FIRST] = "batch_first",
+    [FN_START] = "start",
+    [FN_IS_INDEX] = "is_index",
+    [FN_CLAMP] = "clamp",
+    [FN_MUL] = "mul",
+    [FN_MOD] = "mod",
+    [FN_SAT_HALF] = "half",
+    [FN_ROW_LENGTH] = "row_length",
+    [FN_SLOTS] = "slots",
+    [FN_BATCH_MOST] = "batch_most",
+    [FN_BATCHES] = "batches",
+    [FN_BATCH_FIRST] = "batch_first",
     [FN_ODD_I64] = "odd",
 };
 

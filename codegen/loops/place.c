@@ -117,3 +117,8 @@ bool place_of(Gen *g, const Instr *v, Place *p) {
   if (access_of(v)) p->offset = offset_of_access(g, access_of(v));
   return true;
 }
+
+bool has_room_past_rows(const Gen *g, const Instr *v) {
+  if (v->op != OP_LOAD || val(v)->buffer) return val(v)->buffer != NULL;
+  return !may_lie_in_hbm(&g->refs[v->ref->id]) && ir_window_is_full(v);
+}

@@ -156,19 +156,21 @@ void join_right_operands(Gen *g, Schedule *s) {
   }
 }
 
-// So many rows are computed at a time: as few rows of a dot take a right operand.
-int rows_of_part(const Gen *g, const Step *step) {
+// ---- how they go, once all values have their places
+
+// As few rows of a dot take a right operand.
+static int rows_of_part(const Gen *g, const Step *step) {
   if (dot_shape(step->dot).b_transposed) return g->lanes;
   return val(step->dot)->kind->element == DT_F32 ? 8 : 16;
 }
 
 // Does a loop of plain vectors compute it, whose values one row multiplies before they are in
 // memory?
-bool stays_in_registers(const Group *group, const Step *step) {
+static bool stays_in_registers(const Group *group, const Step *step) {
   const Group *maker = step->right;
   const DotShape s = dot_shape(step->dot);
   bool several = dim_is_const(group->lead[0]) && group->lead_demand[0] == DEMAND_FULL;
-  if (!maker || s.b_transposed || val(step->dot)->kind->element != DT_F32) return false;
+  if (s.b_transposed || val(step->dot)->kind->element != DT_F32) return false;
   if (several && group->lead[0] != 1) return false;
   if (maker->steps.count != 1 || maker->scalars.count || maker->bounds.count) return false;
   const Step *loop = &maker->steps.at[0];
@@ -176,3 +178,34 @@ bool stays_in_registers(const Group *group, const Step *step) {
     if (op_info[loop->members.at[m]->op].class == OPC_REDUCE) return false;
   return loop->columns == step->columns && loop->demand == step->demand;
 }
+
+// The rows of an operand in HBM that the loops read for v, each for its own.
+static void look_ahead(Gen *g, Group *maker, const Instr *v) {
+  enum { MOST = 8 };
+  Place p;
+  if (v->op == OP_BROADCAST && !stretches_rows(v)) v = v->args[0];
+  bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank == 2 && !is_row_scalar(v) &&
+             v->type.dim[0] == maker->lead[0] && may_lie_in_hbm(&g->refs[v->ref->id]);
+  for (int i = 0; i < maker->ahead.count; i++) row &= maker->ahead.at[i]->ref != v->ref;
+  if (row && maker->ahead.count < MOST && layout_of(g, v, &p))
+    LIST_PUSH(g->arena, &maker->ahead, v);
+}
+
+static void plan_maker(Gen *g, Group *maker) {
+  const Group *reader = maker->reader;
+  if (!reader) return;
+  maker->in_registers = true;
+  for (int s = 0; s < reader->steps.count; s++) {
+    const Step *step = &reader->steps.at[s];
+    if (step->right != maker) continue;
+    if (rows_of_part(g, step) > maker->part) maker->part = rows_of_part(g, step);
+    maker->in_registers = maker->in_registers && stays_in_registers(reader, step);
+  }
+  for (int s = 0; s < maker->steps.count; s++)
+    for (int m = 0; m < maker->steps.at[s].members.count; m++) {
+      const Instr *v = maker->steps.at[s].members.at[m];
+      for (int i = 0; i < v->nargs; i++) look_ahead(g, maker, v->args[i]);
+    }
+}
+
+void plan_parts(Gen *g) { visit_groups(g, g->body, plan_maker); }

@@ -65,12 +65,10 @@ static void check_unmasked(Verifier *x, const Step *step) {
   }
 }
 
-static void check_ahead(Verifier *x, const Step *step) {
-  for (int i = 0; i < step->loop.ahead.count; i++) {
-    const Instr *load = step->loop.ahead.at[i];
-    if (load->op != OP_LOAD || !may_lie_in_hbm(&x->g->refs[load->ref->id]))
-      broken_rule(x, "columns", load, "its next row is not in memory");
-  }
+static void check_ahead(Verifier *x, const Instr *const *loads, int count) {
+  for (int i = 0; i < count; i++)
+    if (loads[i]->op != OP_LOAD || !may_lie_in_hbm(&x->g->refs[loads[i]->ref->id]))
+      broken_rule(x, "columns", loads[i], "its next row is not in memory");
 }
 
 static bool is_listed(const Group *group, const StripBound *bound) {
@@ -89,6 +87,7 @@ static void check_bound(Verifier *x, const Group *group, const Step *step, Deman
 void check_columns(Verifier *x, const Group *group) {
   int64_t rows;
   if (group->kind != GROUP_ROWS) return;
+  check_ahead(x, group->ahead.at, group->ahead.count);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
     check_bound(x, group, step, step->demand);
@@ -97,7 +96,7 @@ void check_columns(Verifier *x, const Group *group) {
     check_turns(x, step);
     check_aligned(x, step);
     check_unmasked(x, step);
-    check_ahead(x, step);
+    check_ahead(x, step->loop.ahead.at, step->loop.ahead.count);
   }
   if (!group->one_strip || !group->strip) return;
   bool fixed = expr_is_const(demand_expr(x->g, group->lead_demand[0], group->lead[0]), &rows);
