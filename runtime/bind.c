@@ -55,17 +55,25 @@ static pk_status check_kind(const pk_launch *launch, int index, const DLTensor *
   return PK_OK;
 }
 
-static pk_status check_extents(const pk_launch *launch, int index, const DLTensor *tensor) {
+static pk_status refuse_large(const pk_launch *launch, int index, int axis, int64_t extent) {
   char text[160];
+  (void)snprintf(text, sizeof text,
+                 "axis %d: expected an extent from 0 to 2147483647, found %" PRId64, axis, extent);
+  return refuse_operand(launch, index, PK_BAD_SIZE, text);
+}
+
+static pk_status check_extents(const pk_launch *launch, int index, const DLTensor *tensor) {
   for (int axis = 0; axis < tensor->ndim; ++axis) {
     int64_t extent = tensor->shape[axis];
-    if (extent >= 0 && extent <= MAX_EXTENT) continue;
-    (void)snprintf(text, sizeof text,
-                   "axis %d: expected an extent from 0 to 2147483647, found %" PRId64, axis,
-                   extent);
-    return refuse_operand(launch, index, PK_BAD_SIZE, text);
+    if (extent < 0 || extent > MAX_EXTENT) return refuse_large(launch, index, axis, extent);
   }
   return PK_OK;
+}
+
+/* Devices of other processes have the other parts of what the mesh divides. */
+int64_t pk_parts_here(const pk_launch *launch, int index, int axis) {
+  const pk_mesh *mesh = launch->kernel->mesh;
+  return mesh && launch->context->link ? pk_parts(mesh, index, axis) : 1;
 }
 
 /* The first operand and axis that a size comes from. */
@@ -81,7 +89,8 @@ static pk_status refuse_extent(const pk_launch *launch, int index, int axis, int
                                int64_t found) {
   const pk_kernel *kernel = launch->kernel;
   const pk_operand *operand = &kernel->operand[index];
-  char source[160] = "";
+  const int64_t parts = pk_parts_here(launch, index, axis);
+  char source[160] = "", here[80] = "";
   int64_t shape = operand->shape[axis];
   if (shape < 0) {
     int size = (int)(-1 - shape), from = index, from_axis = axis;
@@ -93,15 +102,20 @@ static pk_status refuse_extent(const pk_launch *launch, int index, int axis, int
                      from_axis, kernel->operand[from].name);
     }
   }
+  if (parts > 1)
+    (void)snprintf(here, sizeof here, ", %" PRId64 " on each of %" PRId64 " devices", found / parts,
+                   parts);
   return pk_refuse(launch->context, kernel, PK_BAD_SIZE,
-                   "operand %s: axis %d: expected %" PRId64 "%s, found %" PRId64, operand->name,
-                   axis, expected, source, found);
+                   "operand %s: axis %d: expected %" PRId64 "%s, found %" PRId64 "%s",
+                   operand->name, axis, expected, source, found, here);
 }
 
 static pk_status bind_sizes(const pk_launch *launch, int index, const DLTensor *tensor) {
   const pk_operand *operand = &launch->kernel->operand[index];
   for (int axis = 0; axis < operand->rank; ++axis) {
-    int64_t shape = operand->shape[axis], extent = tensor->shape[axis], expected = shape;
+    int64_t shape = operand->shape[axis], expected = shape;
+    int64_t extent = pk_sat_mul(tensor->shape[axis], pk_parts_here(launch, index, axis));
+    if (extent > MAX_EXTENT) return refuse_large(launch, index, axis, extent);
     if (shape < 0) {
       int64_t size = -1 - shape;
       if (size >= launch->kernel->bound) continue; /* derived: pk_bind_derived compares it */
@@ -297,7 +311,7 @@ pk_status pk_bind_derived(const pk_launch *launch) {
     for (int axis = 0; axis < kernel->operand[i].rank; ++axis) {
       int64_t size = -1 - kernel->operand[i].shape[axis];
       if (size < kernel->bound) continue;
-      int64_t found = launch->view[i].caller.dim[axis];
+      int64_t found = pk_sat_mul(launch->view[i].caller.dim[axis], pk_parts_here(launch, i, axis));
       if (found != launch->size[size])
         return refuse_extent(launch, i, axis, launch->size[size], found);
     }

@@ -96,6 +96,7 @@ void pk_context_free(pk_context *context) {
   while (context) {
     pk_context *spare = context->spare;
     (void)pk_hold(context);
+    pk_context_set_link(context, NULL);
     pk_free_threads(context);
     free_memory(context);
     pk_trace_free(context->trace);
@@ -180,6 +181,11 @@ void pk_context_set_vmem_limit(pk_context *context, int64_t bytes) {
   context->limit_origin = "--vmem-limit or pk_context_set_vmem_limit";
   context->bad_limit =
       bytes > 0 ? NULL : "pk_context_set_vmem_limit: expected a positive number of bytes";
+}
+
+void pk_context_set_link(pk_context *context, pk_link *link) {
+  if (context->link) context->link->close(context->link);
+  context->link = link;
 }
 
 void pk_context_set_pool(pk_context *context, pk_run *run, void *pool) {

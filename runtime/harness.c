@@ -13,13 +13,20 @@
  *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES
  *     expected_offset.K=BYTES  allowed_offset.K=BYTES        of operand K of the signature
  *
+ * With the macro PK_WORLD the program is one of several that mpirun started, each a device of the
+ * kernel's mesh: every process has all data in its file, passes its part, and the first one gets
+ * all outputs into its file.
+ *
  * Exit status: 0 done, 1 the call was refused (status= and message= say why), 2 wrong use of the
  * harness. Compiled together with cpu.c. */
 #define _DEFAULT_SOURCE
 #include "cpu.h"
 
+#ifdef PK_WORLD
+#include "world.h"
+#endif
+#include <pk/link.h>
 #include <pk/profile.h>
-#include <pk/rt.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -74,6 +81,7 @@ typedef struct {
   char *original; /* of an input that an output is an alias of: in the file the output takes its
                      place */
   DLTensor tensor, naive_tensor, judge_tensor, allowed_tensor;
+  pk_array part; /* of the tensor, where other processes have the rest */
 } operand;
 
 static settings set = {.rate = PK_RATES, .threads = 1, .min_time = 0.3, .max_time = 10};
@@ -339,14 +347,25 @@ static void keep_outputs(bool naive) {
 
 static volatile sig_atomic_t runs_done, naive_running, progress_shown, ticks;
 
-static void call_with(const pk_kernel *which, DLTensor **tensors) {
-  pk_status status = pk_call_kernel(context, which, tensors);
-  if (status == PK_OK) return;
+static void end_world(void) {
+#ifdef PK_WORLD
+  pk_world_close();
+#endif
+}
+
+static _Noreturn void fail(pk_status status, const char *message) {
   (void)printf("status=%s\nmessage=", pk_status_name(status));
-  for (const char *at = pk_message(context); *at; ++at) (void)putchar(*at == '\n' ? ' ' : *at);
+  for (const char *at = message; *at; ++at) (void)putchar(*at == '\n' ? ' ' : *at);
   (void)putchar('\n');
   (void)fflush(stdout);
+  pk_context_free(context);
+  end_world();
   exit(1);
+}
+
+static void call_with(const pk_kernel *which, DLTensor **tensors) {
+  pk_status status = pk_call_kernel(context, which, tensors);
+  if (status != PK_OK) fail(status, pk_message(context));
 }
 
 static void call(const pk_kernel *which, bool naive) {
@@ -520,6 +539,126 @@ static void watched_call(void) {
   exit(1);
 }
 
+/* ---- The processes of a mesh. */
+
+#ifdef PK_WORLD
+static int process, processes;
+
+static pk_window whole_window(const pk_array *array, int rank) {
+  pk_window window = {
+      .data = array->data, .rank = rank, .dim = array->dim, .stride = array->stride};
+  for (int k = 0; k < rank; ++k) {
+    window.size[k] = array->dim[k];
+    window.step[k] = 1;
+  }
+  return window;
+}
+
+/* What a process has of operand `index`. False: an earlier one has the same. */
+static bool take_part(int index, int of, pk_array *part) {
+  const int rank = kernel->operand[index].rank;
+  int64_t place[PK_MESH_AXES], dense = 1;
+  part->data = operands[index].memory;
+  for (int k = rank - 1; k >= 0; --k) {
+    part->dim[k] = operands[index].shape[k];
+    part->stride[k] = dense;
+    dense *= part->dim[k];
+  }
+  pk_device_index(kernel->mesh, of, place);
+  return pk_take_part(kernel->mesh, kernel, index, place, part);
+}
+
+static void open_world(void) {
+  char message[160];
+  int64_t devices = 1;
+  if (pk_world_open(context, &process, &processes) != PK_OK) fail(PK_FAILED, "MPI does not start");
+  for (int i = 0; kernel->mesh && i < kernel->mesh->axes; ++i) devices *= kernel->mesh->extent[i];
+  (void)snprintf(message, sizeof message,
+                 "the mesh has %" PRId64 " devices, and %d processes run it", devices, processes);
+  if (!kernel->mesh || devices != processes)
+    fail(PK_BAD_ARGUMENT, kernel->mesh ? message : "a kernel without a mesh runs on one process");
+  for (int i = 0; i < kernel->operands; ++i) {
+    operand *o = &operands[i];
+    for (int k = 0; k < kernel->operand[i].rank; ++k) {
+      const int64_t parts = pk_parts(kernel->mesh, i, k);
+      (void)snprintf(message, sizeof message,
+                     "operand %s: axis %d: %" PRId64 " elements do not divide into %" PRId64
+                     " parts",
+                     kernel->operand[i].name, k, o->shape[k], parts);
+      if (o->shape[k] % parts != 0) fail(PK_BAD_SIZE, message);
+    }
+    (void)take_part(i, process, &o->part);
+    o->tensor.data = o->part.data;
+    o->tensor.shape = o->part.dim;
+    o->tensor.strides = o->part.stride;
+  }
+}
+
+static char *part_memory(int64_t bytes) {
+  char *memory = malloc(bytes > 0 ? (size_t)bytes : 1);
+  if (!memory) fail(PK_NO_MEMORY, "no memory for the outputs of a device");
+  return memory;
+}
+
+static void send_output(int index) {
+  const pk_operand *declared = &kernel->operand[index];
+  const pk_window from = whole_window(&operands[index].part, declared->rank);
+  const int64_t bytes = pk_window_bytes(&from, declared->dtype);
+  pk_array packed = {.data = part_memory(bytes)};
+  int64_t dense = 1;
+  for (int k = declared->rank - 1; k >= 0; --k) {
+    packed.dim[k] = from.size[k];
+    packed.stride[k] = dense;
+    dense *= from.size[k];
+  }
+  const pk_window to = whole_window(&packed, declared->rank);
+  pk_copy_start(NULL, declared->dtype, &from, &to, NULL, NULL);
+  pk_world_send(packed.data, bytes);
+  free(packed.data);
+}
+
+/* Where the first process has it too, the two must be equal. */
+static bool receive_output(int index, int from_process) {
+  const pk_operand *declared = &kernel->operand[index];
+  pk_array there;
+  const bool first = take_part(index, from_process, &there);
+  const pk_window to = whole_window(&there, declared->rank);
+  const int64_t bytes = pk_window_bytes(&to, declared->dtype);
+  pk_array packed = {.data = part_memory(bytes)}, held = {.data = part_memory(bytes)};
+  int64_t dense = 1;
+  for (int k = declared->rank - 1; k >= 0; --k) {
+    packed.dim[k] = held.dim[k] = to.size[k];
+    packed.stride[k] = held.stride[k] = dense;
+    dense *= to.size[k];
+  }
+  pk_world_receive(from_process, packed.data, bytes);
+  const pk_window come = whole_window(&packed, declared->rank),
+                  own = whole_window(&held, declared->rank);
+  pk_copy_start(NULL, declared->dtype, first ? &come : &to, first ? &to : &own, NULL, NULL);
+  const bool same = first || memcmp(held.data, packed.data, (size_t)bytes) == 0;
+  free(packed.data);
+  free(held.data);
+  return same;
+}
+
+/* All outputs to the first process. */
+static void collect(void) {
+  char message[160] = "";
+  for (int i = kernel->inputs; i < kernel->operands; ++i) {
+    if (process > 0) send_output(i);
+    for (int from = 1; process == 0 && from < processes; ++from)
+      if (!receive_output(i, from))
+        (void)snprintf(message, sizeof message,
+                       "%s: device %d has other values than an earlier one",
+                       kernel->operand[i].name, from);
+  }
+  if (*message) fail(PK_FAILED, message);
+}
+#else
+static void open_world(void) {}
+static void collect(void) {}
+#endif
+
 static void run_once(void) {
   fill_operands(false);
   double start = seconds();
@@ -528,6 +667,7 @@ static void run_once(void) {
   else
     watched_call();
   double first = seconds() - start;
+  collect();
   keep_outputs(false);
   if (set.judge) call_judge();
   (void)printf("first_call_ms=%.6g\n", first * 1e3);
@@ -705,6 +845,7 @@ int main(int count, char **words) {
     if (set.judge) open_judged(i);
   }
   open_context();
+  open_world();
   if (set.progress) start_progress();
   run_once();
   if (set.profile) profile();
@@ -722,5 +863,6 @@ int main(int count, char **words) {
   if (set.progress) end_progress();
   (void)printf("status=PK_OK\nmessage=\n");
   pk_context_free(context);
+  end_world();
   return fflush(stdout) == 0 ? 0 : 1;
 }

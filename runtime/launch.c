@@ -149,13 +149,6 @@ static void run_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
   pk_trace_record(worker->trace, call->kernel->name, "cell", start, "cell", cell);
 }
 
-/* Stores of the calling thread that went past the caches come before what others see next. */
-static void order_streams(void) {
-#ifdef __SSE__
-  __builtin_ia32_sfence();
-#endif
-}
-
 /* Cells handed out at a time: one, unless cells are so short that handing them out would be felt.
  */
 static int64_t chunk_cells(const pk_plan *plan, int threads) {
@@ -200,7 +193,7 @@ static void run_share(void *argument, int place) {
   parallel_run *run = argument;
   pk_member *member = &run->members[place];
   member->failed = run_cells(run, &member->worker);
-  order_streams();
+  pk_order_streams();
 }
 
 /* Cells are started in order, so the first one that fails, and with it the message, does not depend
@@ -216,39 +209,45 @@ static const char *run_workers(const pk_call *call, int workers) {
   return NULL;
 }
 
+/* `kernel` NULL: the failure names it. */
+static pk_status refuse_device(const pk_call *call, const pk_kernel *kernel, pk_status status,
+                               const char *failure, int device) {
+  const pk_mesh *mesh = call->kernel->mesh;
+  char place[PK_MESSAGE_BYTES / 4];
+  int length = 0;
+  int64_t index[PK_MESH_AXES];
+  pk_device_index(mesh, device, index);
+  for (int i = 0; i < mesh->axes && length < (int)sizeof place; ++i)
+    length += snprintf(place + length, sizeof place - (size_t)length, "%s%s=%" PRId64,
+                       i ? ", " : "", mesh->name[i], index[i]);
+  return pk_refuse(call->context, kernel, status, "%s, on device (%s)", failure, place);
+}
+
 /* Each worker is a device. */
 static pk_status run_on_devices(const pk_call *call) {
   pk_member *members = call->context->workers.data;
   pk_worker *workers[PK_MAX_DEVICES];
-  const pk_mesh *mesh = call->kernel->mesh;
-  char place[PK_MESSAGE_BYTES / 4];
-  int device, length = 0, count = pk_device_count(call->kernel);
+  int device = -1, count = pk_device_count(call->kernel);
   for (int i = 0; i < count; ++i) {
     workers[i] = &members[i].worker;
     clear(call->plan, workers[i]);
   }
   const char *failure = pk_run_devices(call, workers, &device);
   if (!failure) return PK_OK;
-  if (device < 0) return pk_refuse(call->context, call->kernel, PK_NO_MEMORY, "%s", failure);
-  int64_t rest = device, index[PK_MESH_AXES];
-  for (int i = mesh->axes - 1; i >= 0; --i) {
-    index[i] = rest % mesh->extent[i];
-    rest /= mesh->extent[i];
-  }
-  for (int i = 0; i < mesh->axes && length < (int)sizeof place; ++i)
-    length += snprintf(place + length, sizeof place - (size_t)length, "%s%s=%" PRId64,
-                       i ? ", " : "", mesh->name[i], index[i]);
-  return pk_refuse(call->context, call->kernel, PK_FAILED, "%s, on device (%s)", failure, place);
+  if (device >= 0) return refuse_device(call, call->kernel, PK_FAILED, failure, device);
+  return pk_refuse(call->context, call->kernel, PK_NO_MEMORY, "%s", failure);
+}
+
+static pk_status refuse_arena(const pk_launch *launch) {
+  return pk_refuse(launch->context, launch->kernel, PK_NO_MEMORY,
+                   "no memory for an arena of %" PRId64 " bytes", launch->plan.arena_bytes);
 }
 
 static pk_status run_untimed(const pk_launch *launch) {
   const bool mesh = launch->kernel->mesh;
   const int wanted = mesh ? pk_device_count(launch->kernel) : choose_threads(launch);
   const int workers = reserve_workers(launch, wanted);
-  if (workers == 0 || (mesh && workers < wanted)) {
-    return pk_refuse(launch->context, launch->kernel, PK_NO_MEMORY,
-                     "no memory for an arena of %" PRId64 " bytes", launch->plan.arena_bytes);
-  }
+  if (workers == 0 || (mesh && workers < wanted)) return refuse_arena(launch);
   const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan,
                         launch->context};
   if (!launch->kernel->prepare_from) pk_stage_in(launch);
@@ -315,8 +314,7 @@ pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor
   if (status == PK_OK && kernel->one_row) take_as_one_row(&launch);
   if (status != PK_OK || !checking) return status == PK_OK ? run(&launch) : status;
   if (reserve_workers(&launch, choose_threads(&launch)) > 0) return PK_OK;
-  return pk_refuse(context, kernel, PK_NO_MEMORY, "no memory for an arena of %" PRId64 " bytes",
-                   launch.plan.arena_bytes);
+  return refuse_arena(&launch);
 }
 
 /* Up to the sizes and limits of a kernel's call: arrays bound, with contiguous copies where the
@@ -331,13 +329,49 @@ static pk_status begin(pk_launch *launch, DLTensor *const *tensors) {
   return status == PK_OK ? prepare(launch) : status;
 }
 
+/* What is left of a call by all devices of the context's link, of which this is one: `own` is what
+ * its arguments came to. */
+static pk_status run_linked(const pk_launch *launch, pk_status own) {
+  pk_context *context = launch->context;
+  pk_link *link = context->link;
+  const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan, context};
+  char message[PK_MESSAGE_BYTES];
+  int device = -1;
+  if (own == PK_OK && reserve_workers(launch, 1) == 0) own = refuse_arena(launch);
+  memcpy(message, context->message, sizeof message);
+  const pk_status status = link->agree(link, launch->kernel, launch->size, own, message, &device);
+  if (own != PK_OK) return own;
+  if (status != PK_OK && device < 0)
+    return pk_refuse(context, launch->kernel, status, "%s", message);
+  if (status != PK_OK) return refuse_device(&call, NULL, status, message, device);
+  if (!launch->kernel->prepare_from) pk_stage_in(launch);
+  pk_worker *worker = &((pk_member *)context->workers.data)->worker;
+  clear(&launch->plan, worker);
+  const char *failure = link->run(link, &call, worker, &device);
+  if (failure) return refuse_device(&call, call.kernel, PK_FAILED, failure, device);
+  pk_stage_out(launch);
+  return PK_OK;
+}
+
+static pk_status check_link(const pk_launch *launch) {
+  const int devices = pk_device_count(launch->kernel), processes = launch->context->link->count;
+  if (devices == processes) return PK_OK;
+  return pk_refuse(launch->context, launch->kernel, PK_BAD_ARGUMENT,
+                   "the mesh has %d device%s, and %d process%s it", devices,
+                   devices == 1 ? "" : "s", processes, processes == 1 ? " runs" : "es run");
+}
+
 static pk_status call_held(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
   context->message[0] = '\0';
   kernel = pk_variant_to_run(kernel);
   pk_launch launch = {.context = context, .kernel = kernel, .tables = &context->tables};
   if (kernel && kernel->abi == PK_ABI && kernel->program) return call_program(&launch, tensors);
-  pk_status status = begin(&launch, tensors);
+  const bool linked = context->link && kernel && kernel->abi == PK_ABI && kernel->mesh;
+  pk_status status = linked ? check_link(&launch) : PK_OK;
+  if (status != PK_OK) return status;
+  status = begin(&launch, tensors);
   if (status == PK_OK && !kernel->prepare_from) status = pk_stage_plan(&launch);
+  if (linked) return run_linked(&launch, status);
   if (status == PK_OK && kernel->one_row) take_as_one_row(&launch);
   if (status == PK_OK) status = run(&launch);
   return status;
@@ -357,7 +391,8 @@ static void write_shapes(const pk_launch *launch, int64_t (*shapes)[PK_MAX_RANK]
   for (int i = kernel->inputs; i < kernel->operands; ++i) {
     for (int axis = 0; axis < kernel->operand[i].rank; ++axis) {
       int64_t extent = kernel->operand[i].shape[axis];
-      shapes[i - kernel->inputs][axis] = extent < 0 ? launch->size[-1 - extent] : extent;
+      shapes[i - kernel->inputs][axis] =
+          (extent < 0 ? launch->size[-1 - extent] : extent) / pk_parts_here(launch, i, axis);
     }
   }
 }

@@ -1,35 +1,6 @@
-/* The devices of a mesh, on threads of this process: each has its own arena and table of operands.
- *
- * Copies move at once, by the thread that starts them. Semaphores and what devices wait for are
- * under one lock, so that a wait which nothing can end is seen when the last device begins to wait
- * or ends. */
-#define _GNU_SOURCE
+/* The mesh of a kernel: which devices there are, what each has of the operands, and the way from
+ * generated code to the transport that reaches them. */
 #include "runtime/runtime.h"
-
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef struct {
-  pk_device device; /* first: a worker's `device` is this */
-  pk_worker *worker;
-  pk_call call; /* of this device, on its own arrays */
-  pk_array *array;
-  int64_t *semaphore, amount; /* what it waits for; NULL: it does not */
-  bool given_up;
-  pthread_t thread;
-} place;
-
-struct pk_devices {
-  const pk_call *call;
-  const pk_mesh *mesh;
-  place *places;
-  int count, waiting, ended;
-  bool begun;   /* all devices have a thread */
-  bool stopped; /* a device failed: no wait is one any more */
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
-};
 
 int pk_device_count(const pk_kernel *kernel) {
   int64_t count = 1;
@@ -37,263 +8,92 @@ int pk_device_count(const pk_kernel *kernel) {
   return (int)count;
 }
 
-static place *place_of(const pk_worker *worker) { return (place *)(void *)worker->device; }
+void pk_device_index(const pk_mesh *mesh, int number, int64_t *index) {
+  int64_t rest = number;
+  for (int i = mesh->axes - 1; i >= 0; --i) {
+    index[i] = rest % mesh->extent[i];
+    rest /= mesh->extent[i];
+  }
+}
 
-/* What the calling thread stored past the caches comes before what it tells others. */
-static void order_streams(void) {
+void pk_order_streams(void) {
 #ifdef __SSE__
   __builtin_ia32_sfence();
 #endif
 }
 
-/* ---- semaphores; the caller holds the lock */
-
-static void add(struct pk_devices *all, int64_t *semaphore, int64_t amount) {
-  *semaphore = pk_sat_add(*semaphore, amount > 0 ? amount : 0);
-  pthread_cond_broadcast(&all->changed);
-}
-
-/* Every device waits or has ended, and no wait is over. */
-static bool is_stuck(const struct pk_devices *all) {
-  if (all->waiting + all->ended < all->count) return false;
-  for (int i = 0; i < all->count; ++i) {
-    const place *p = &all->places[i];
-    if (p->semaphore && *p->semaphore >= p->amount) return false;
-  }
-  return all->waiting > 0;
-}
-
-static void stop(struct pk_devices *all) {
-  all->stopped = true;
-  pthread_cond_broadcast(&all->changed);
-}
-
-/* ---- what generated code calls */
-
-void pk_device_signal(pk_worker *worker, int64_t *semaphore, int64_t amount) {
-  struct pk_devices *all = worker->device->all;
-  pthread_mutex_lock(&all->lock);
-  add(all, semaphore, amount);
-  pthread_mutex_unlock(&all->lock);
-}
-
-int64_t pk_device_read(pk_worker *worker, const int64_t *semaphore) {
-  struct pk_devices *all = worker->device->all;
-  pthread_mutex_lock(&all->lock);
-  int64_t held = *semaphore;
-  pthread_mutex_unlock(&all->lock);
-  return held;
-}
-
-void pk_device_wait(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message) {
-  struct pk_devices *all = worker->device->all;
-  place *p = place_of(worker);
-  pthread_mutex_lock(&all->lock);
-  if (worker->failure) stop(all); /* what others wait for may not come */
-  p->semaphore = semaphore;
-  p->amount = amount;
-  ++all->waiting;
-  while (*semaphore < amount && !all->stopped) {
-    if (is_stuck(all)) {
-      /* The first of those that wait says so. */
-      for (int i = 0; i < all->count; ++i)
-        if (all->places[i].semaphore) {
-          all->places[i].given_up = true;
-          break;
-        }
-      stop(all);
-    } else {
-      pthread_cond_wait(&all->changed, &all->lock);
-    }
-  }
-  if (p->given_up) pk_fail(worker, message);
-  *semaphore = *semaphore < amount ? 0 : *semaphore - (amount > 0 ? amount : 0);
-  p->semaphore = NULL;
-  --all->waiting;
-  pthread_mutex_unlock(&all->lock);
-}
-
-/* NULL, the call having failed with `outside`: there is no such device. */
-static place *find_place(pk_worker *worker, const int64_t *index, const char *outside) {
-  struct pk_devices *all = worker->device->all;
-  int64_t number = 0;
-  for (int i = 0; i < all->mesh->axes; ++i) {
-    if (index[i] < 0 || index[i] >= all->mesh->extent[i]) {
-      pk_fail(worker, outside);
-      return NULL;
-    }
-    number = number * all->mesh->extent[i] + index[i];
-  }
-  return &all->places[number];
-}
-
-void pk_remote_signal(pk_worker *worker, int64_t *semaphore, int64_t amount, const int64_t *device,
-                      const char *outside) {
-  const place *other = find_place(worker, device, outside);
-  if (!other) return;
-  order_streams();
-  pk_device_signal(worker,
-                   (int64_t *)(void *)(other->worker->arena + ((char *)semaphore - worker->arena)),
-                   amount);
-}
-
-void pk_remote_copy(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
-                    int operand, int64_t *sent, int64_t *arrived, const int64_t *device,
-                    const char *outside) {
-  const place *other = find_place(worker, device, outside);
-  pk_window there = *to;
+int64_t pk_window_bytes(const pk_window *window, pk_dtype dtype) {
   int64_t bytes = pk_dtype_bytes(dtype);
-  if (!other) return;
-  if (operand < 0) {
-    there.data = other->worker->arena + (to->data - worker->arena);
-  } else {
-    there.data = other->array[operand].data;
-    there.dim = other->array[operand].dim;
-    there.stride = other->array[operand].stride;
-  }
-  pk_copy_start(worker, dtype, from, &there, NULL, NULL);
-  order_streams();
-  for (int k = 0; k < to->rank; ++k) bytes = pk_sat_mul(bytes, to->size[k]);
-  pk_device_signal(worker, sent, bytes);
-  pk_device_signal(
-      worker, (int64_t *)(void *)(other->worker->arena + ((char *)arrived - worker->arena)), bytes);
+  for (int k = 0; k < window->rank; ++k) bytes = pk_sat_mul(bytes, window->size[k]);
+  return bytes;
 }
 
 /* ---- parts of operands */
 
-/* What a device has of an array. False: another device has the same, and comes first. */
-static bool take_part(const pk_mesh *mesh, const pk_operand *operand, const pk_shard *shard,
-                      const int64_t *index, pk_array *array) {
+int64_t pk_parts(const pk_mesh *mesh, int operand, int axis) {
+  const int8_t *by = mesh->shard[operand][axis];
+  int64_t parts = 1;
+  for (int j = 0; j < PK_MESH_AXES && by[j]; ++j) parts *= mesh->extent[by[j] - 1];
+  return parts;
+}
+
+bool pk_take_part(const pk_mesh *mesh, const pk_kernel *kernel, int operand, const int64_t *index,
+                  pk_array *array) {
+  const int64_t element = pk_dtype_bytes(kernel->operand[operand].dtype);
   bool divides[PK_MESH_AXES] = {0};
-  for (int k = 0; k < operand->rank; ++k) {
-    int64_t parts = 1, at = 0;
-    for (int j = 0; j < PK_MESH_AXES && (*shard)[k][j]; ++j) {
-      int axis = (*shard)[k][j] - 1;
-      divides[axis] = true;
-      parts *= mesh->extent[axis];
-      at = at * mesh->extent[axis] + index[axis];
+  for (int k = 0; k < kernel->operand[operand].rank; ++k) {
+    const int8_t *by = mesh->shard[operand][k];
+    int64_t at = 0;
+    for (int j = 0; j < PK_MESH_AXES && by[j]; ++j) {
+      divides[by[j] - 1] = true;
+      at = at * mesh->extent[by[j] - 1] + index[by[j] - 1];
     }
-    array->dim[k] /= parts;
-    array->data += at * array->dim[k] * array->stride[k] * pk_dtype_bytes(operand->dtype);
+    array->dim[k] /= pk_parts(mesh, operand, k);
+    array->data += at * array->dim[k] * array->stride[k] * element;
   }
   for (int i = 0; i < mesh->axes; ++i)
     if (!divides[i] && index[i]) return false;
   return true;
 }
 
-/* An output that the caller gets from another device: in memory of this one alone, with what an
- * input that it aliases holds. */
-static bool own_output(pk_call *call, pk_array *arrays, int operand) {
-  const pk_operand *o = &call->kernel->operand[operand];
-  pk_array *array = &arrays[operand];
-  int64_t elements = 1, dense = 1;
-  for (int k = 0; k < o->rank; ++k) elements *= array->dim[k];
-  char *data = malloc((size_t)(elements * pk_dtype_bytes(o->dtype)) + 64);
-  if (!data) return false;
-  pk_array own = *array;
-  own.data = data;
-  for (int k = o->rank - 1; k >= 0; --k) {
-    own.stride[k] = dense;
-    dense *= own.dim[k];
-  }
-  if (o->alias >= 0) {
-    pk_window from = {array->data, o->rank, array->dim, array->stride, {0}, {0}, {0}},
-              to = {own.data, o->rank, own.dim, own.stride, {0}, {0}, {0}};
-    for (int k = 0; k < o->rank; ++k) {
-      from.size[k] = to.size[k] = array->dim[k];
-      from.step[k] = to.step[k] = 1;
+/* ---- what generated code calls */
+
+void pk_device_signal(pk_worker *worker, int64_t *semaphore, int64_t amount) {
+  worker->device->all->by->own_signal(worker, semaphore, amount);
+}
+
+int64_t pk_device_read(pk_worker *worker, const int64_t *semaphore) {
+  return worker->device->all->by->read(worker, semaphore);
+}
+
+void pk_device_wait(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message) {
+  worker->device->all->by->wait(worker, semaphore, amount, message);
+}
+
+/* The number of the device, or -1, the call having failed with `outside`. */
+static int find_device(pk_worker *worker, const int64_t *index, const char *outside) {
+  const pk_mesh *mesh = worker->device->all->mesh;
+  int64_t number = 0;
+  for (int i = 0; i < mesh->axes; ++i) {
+    if (index[i] < 0 || index[i] >= mesh->extent[i]) {
+      pk_fail(worker, outside);
+      return -1;
     }
-    pk_copy_start(NULL, o->dtype, &from, &to, NULL, NULL);
-    arrays[o->alias] = own;
+    number = number * mesh->extent[i] + index[i];
   }
-  *array = own;
-  return true;
+  return (int)number;
 }
 
-static bool start_place(struct pk_devices *all, int number, pk_worker *worker, char **owned) {
-  const pk_kernel *kernel = all->call->kernel;
-  place *p = &all->places[number];
-  int64_t rest = number;
-  p->device.all = all;
-  p->worker = worker;
-  worker->device = &p->device;
-  for (int i = all->mesh->axes - 1; i >= 0; --i) {
-    p->device.index[i] = rest % all->mesh->extent[i];
-    rest /= all->mesh->extent[i];
-  }
-  p->call = *all->call;
-  p->call.array = p->array;
-  for (int i = 0; i < kernel->operands; ++i) {
-    p->array[i] = all->call->array[i];
-    bool first = take_part(all->mesh, &kernel->operand[i], &all->mesh->shard[i], p->device.index,
-                           &p->array[i]);
-    if (i < kernel->inputs || first) continue;
-    if (!own_output(&p->call, p->array, i)) return false;
-    owned[number * kernel->operands + i] = p->array[i].data;
-  }
-  return true;
+void pk_remote_signal(pk_worker *worker, int64_t *semaphore, int64_t amount, const int64_t *device,
+                      const char *outside) {
+  const int number = find_device(worker, device, outside);
+  if (number >= 0) worker->device->all->by->signal(worker, semaphore, amount, number);
 }
 
-/* ---- the run */
-
-static void *run_place(void *argument) {
-  place *p = argument;
-  struct pk_devices *all = p->device.all;
-  pthread_mutex_lock(&all->lock); /* until all devices have a thread, or one cannot be made */
-  bool begins = all->begun;
-  pthread_mutex_unlock(&all->lock);
-  for (int64_t cell = 0; begins && cell < p->call.plan->cells && !p->worker->failure; ++cell)
-    p->call.kernel->cell(&p->call, p->worker, cell);
-  order_streams();
-  pthread_mutex_lock(&all->lock);
-  ++all->ended;
-  if (p->worker->failure) all->stopped = true;
-  pthread_cond_broadcast(&all->changed);
-  pthread_mutex_unlock(&all->lock);
-  return NULL;
-}
-
-/* The calling thread is device 0. Threads that cannot be made end the call before it begins. */
-static bool run_places(struct pk_devices *all) {
-  int started = 1;
-  pthread_mutex_lock(&all->lock); /* none begins before all are there */
-  while (started < all->count &&
-         pthread_create(&all->places[started].thread, NULL, run_place, &all->places[started]) == 0)
-    ++started;
-  all->begun = started == all->count;
-  pthread_mutex_unlock(&all->lock);
-  if (started == all->count) run_place(&all->places[0]);
-  for (int i = 1; i < started; ++i) pthread_join(all->places[i].thread, NULL);
-  return started == all->count;
-}
-
-const char *pk_run_devices(const pk_call *call, pk_worker *const *workers, int *device) {
-  const pk_kernel *kernel = call->kernel;
-  struct pk_devices all = {.call = call, .mesh = kernel->mesh, .count = pk_device_count(kernel)};
-  size_t arrays = (size_t)all.count * (size_t)kernel->operands;
-  all.places = calloc((size_t)all.count, sizeof *all.places);
-  pk_array *array = calloc(arrays + 1, sizeof *array);
-  char **owned = calloc(arrays + 1, sizeof *owned);
-  const char *failure = NULL;
-  *device = -1;
-  bool good = all.places && array && owned;
-  for (int i = 0; i < all.count && good; ++i) {
-    all.places[i].array = array + i * kernel->operands;
-    good = start_place(&all, i, workers[i], owned);
-  }
-  pthread_mutex_init(&all.lock, NULL);
-  pthread_cond_init(&all.changed, NULL);
-  if (good) good = run_places(&all);
-  if (!good) failure = "no memory or threads for all devices";
-  for (int i = 0; i < all.count && good && !failure; ++i) {
-    failure = workers[i]->failure;
-    *device = i;
-  }
-  pthread_cond_destroy(&all.changed);
-  pthread_mutex_destroy(&all.lock);
-  for (size_t i = 0; owned && i < arrays; ++i) free(owned[i]);
-  free(owned);
-  free(array);
-  free(all.places);
-  return failure;
+void pk_remote_copy(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
+                    int operand, int64_t *sent, int64_t *arrived, const int64_t *device,
+                    const char *outside) {
+  const int number = find_device(worker, device, outside);
+  if (number >= 0)
+    worker->device->all->by->copy(worker, dtype, from, to, operand, sent, arrived, number);
 }

@@ -2,11 +2,12 @@
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
+#include <pk/link.h>
 #include <pk/rt.h>
 
 #pragma GCC visibility push(hidden)
 
-enum { PK_MAX_THREADS = 1024, PK_MESSAGE_BYTES = 1024 };
+enum { PK_MAX_THREADS = 1024, PK_MESSAGE_BYTES = PK_LINK_MESSAGE };
 #define PK_DEFAULT_VMEM_LIMIT ((int64_t)128 << 20)
 
 /* A stretch of memory that grows and is kept: arena.c. */
@@ -59,6 +60,7 @@ struct pk_context {
   pk_guests *guests; /* what tasks on the host's threads refer to */
   pk_run *host_run;  /* NULL: its own threads are used */
   void *host_pool;
+  pk_link *link; /* NULL: devices are threads of this process */
 };
 
 /* One call on its way: bind.c fills it, launch.c runs it. */
@@ -85,10 +87,12 @@ pk_status pk_refuse_processor(pk_context *context, const pk_kernel *kernel);
 
 pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,
                           bool checking);
-/* mesh.c: how many devices a kernel runs on; all of them on threads of their own, by workers that
- * are apart in memory. NULL, or why the call failed; *device: which one did, -1: none in
- * particular. */
+/* mesh.c: how many devices a kernel runs on */
 int pk_device_count(const pk_kernel *kernel);
+/* What the calling thread stored past the caches comes before what it tells others. */
+void pk_order_streams(void);
+/* mesh_threads.c: all devices on threads of their own, by workers that are apart in memory. NULL,
+ * or why the call failed; *device: which one did, -1: none in particular. */
 const char *pk_run_devices(const pk_call *call, pk_worker *const *workers, int *device);
 /* program.c: the bytes of all temporaries; a program whose launch is bound and prepared. */
 int64_t pk_place_temporaries(const pk_launch *launch);
@@ -120,6 +124,8 @@ unsigned pk_forks(void); /* between the process that loaded the library and this
  * axes made of them. */
 pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors);
 pk_status pk_bind_derived(const pk_launch *launch);
+/* Into how many parts an axis of an operand is divided, of which the call gets one. */
+int64_t pk_parts_here(const pk_launch *launch, int index, int axis);
 
 /* stage.c: operands whose innermost stride is not 1 are given contiguous copies. */
 pk_status pk_stage_plan(pk_launch *launch); /* decides and reserves memory */
@@ -139,7 +145,6 @@ typedef struct {
 void pk_copy_nest(pk_nest nest, int64_t element_bytes, const char *from, char *to);
 
 /* status.c */
-int64_t pk_dtype_bytes(pk_dtype dtype);
 const char *pk_dtype_name(pk_dtype dtype);
 DLDataType pk_dtype_dlpack(pk_dtype dtype);
 

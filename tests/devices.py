@@ -1,28 +1,30 @@
 #!/usr/bin/env python3
 """Kernels for many devices as C: the collectives against NumPy on 2, 3, 4 and 8 devices, the same bits every time, and what a
-device that fails ends the call with.
+device that fails ends the call with; on threads and, where mpirun and libpkrt_mpi are, on processes.
 
 usage: devices.py; prints "N passed, N failed".
 """
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 
 import numpy as np
+from suite import BUILD, PKC, ROOT, check, finish
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PKC = os.environ.get("PKC", os.path.join(ROOT, os.environ.get("BUILD", "build"), "pkc"))
 COLLECTIVES = os.path.join(ROOT, "kernels", "collectives")
 FAULTS = os.path.join(ROOT, "tests", "cases", "mesh")
-passed = failed = 0
+MPIRUN = ["mpirun", "--oversubscribe", "-n"]
+if hasattr(os, "geteuid") and os.geteuid() == 0:
+    MPIRUN.insert(1, "--allow-run-as-root")
 
 
-def judge(good, what, said=""):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print(f"FAIL devices: {what}: {said}; reproduce: tests/devices.py", flush=True)
+def launch(command, processes=0, timeout="60"):
+    """The command, or so many processes of it."""
+    where = dict(os.environ, PK_DEVICE_TIMEOUT=timeout)
+    command = [*MPIRUN, str(processes), *command] if processes else command
+    return subprocess.run(command, capture_output=True, text=True, env=where)
 
 
 def numbers(*shape):
@@ -30,12 +32,13 @@ def numbers(*shape):
     return np.random.default_rng(7).integers(-64, 64, shape).astype(np.float32)
 
 
-def run(path, arguments, operands, folder):
+def run(path, arguments, operands, folder, processes=0):
+    """Output o and what was said; on so many processes of MPI, 0: on threads."""
     result = os.path.join(folder, "o.npy")
     for name, array in operands.items():
         np.save(os.path.join(folder, name + ".npy"), array)
     given = [f"{name}={os.path.join(folder, name)}.npy" for name in operands]
-    done = subprocess.run([PKC, "run", path, *given, "-o", f"o={result}", *arguments], capture_output=True, text=True)
+    done = launch([PKC, "run", path, *given, "-o", f"o={result}", *arguments], processes)
     return (np.load(result) if done.returncode == 0 else None), done.stderr
 
 
@@ -72,30 +75,120 @@ kernel asserts(x: f32[M] shard (d)) -> (o: f32[M] shard (d)) {
 """
 
 
+# The same on processes, where the extents of the mesh follow from their number: kernel, processes, x, what comes out.
+# Long rows go past the size at which data is sent apart from what is said of it.
+ON_PROCESSES = [
+    ("all_gather", 2, lambda: numbers(4, 70000), lambda x: x),
+    ("all_gather", 4, lambda: numbers(20, 7), lambda x: x),
+    ("reduce_scatter", 4, lambda: numbers(4, 12, 5), lambda x: x.sum(0)),
+    ("all_to_all", 4, lambda: numbers(8, 12), lambda x: x),
+    ("all_to_all", 2, lambda: numbers(600, 514), lambda x: x),
+    ("all_gather_both", 3, lambda: numbers(6, 2, 5), lambda x: x),
+    ("all_gather_torus", 4, lambda: numbers(8, 3), lambda x: x),
+]
+
+
+def check_threads(folder):
+    for kernel, counts, given, wanted in CASES:
+        for d in counts:
+            x = given(d)
+            got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], {"x": x}, folder)
+            check(f"{kernel} on {d} devices", got is not None and np.array_equal(got, wanted(x, d)), said)
+    for kernel, d, shapes, wanted in PRODUCTS:
+        given = {name: numbers(*shape) for name, shape in shapes.items()}
+        got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], given, folder)
+        check(f"{kernel} on {d} devices", got is not None and np.array_equal(got, wanted(**given)), said)
+
+
+def check_bits(folder):
+    x = np.random.default_rng(3).standard_normal((4, 64, 33)).astype(np.float32)
+    path = os.path.join(COLLECTIVES, "all_reduce.pk")
+    results = [run(path, ["--devices", "4"], {"x": x}, folder)[0] for _ in range(4)]
+    if has_mpi():
+        results.append(run(path, [], {"x": x}, folder, 4)[0])
+    check("all_reduce: other bits in another run", all(r is not None and r.tobytes() == results[0].tobytes() for r in results))
+
+
+def check_pieces(folder):
+    """A file a device, in and out."""
+    path, pieces = os.path.join(COLLECTIVES, "all_to_all.pk"), os.path.join(folder, "p")
+    x = numbers(8, 12)
+    os.mkdir(pieces)
+    for d, part in enumerate(np.split(x, 4, axis=0)):
+        np.save(f"{pieces}/x.{d}.npy", part)
+    command = [PKC, "run", path, f"x={pieces}/x.{{device}}.npy", "-o", f"o={pieces}/o.{{device}}.npy"]
+    done = launch(command)
+    parts = [np.load(f"{pieces}/o.{d}.npy") for d in range(4)] if done.returncode == 0 else [x]
+    check("a file a device", np.array_equal(np.concatenate(parts, axis=1), x) and parts[0].shape == (8, 3), done.stderr)
+    np.save(f"{pieces}/x.2.npy", x)
+    done = launch(command)
+    check("a device's file of another shape", done.returncode == 1 and "x.2.npy: expected the dtype and shape" in done.stderr, done.stderr)
+    os.remove(f"{pieces}/x.2.npy")
+    done = launch(command)
+    check("a device's file that is missing", done.returncode == 1 and "x.2.npy: No such file" in done.stderr, done.stderr)
+    done = launch([PKC, "run", os.path.join(ROOT, "kernels", "add.pk"), f"x={pieces}/x.{{device}}.npy"])
+    check("devices of a kernel without a mesh", done.returncode == 1 and "a kernel without a mesh has no devices" in done.stderr, done.stderr)
+
+
+def check_failures(asserts):
+    faults = [(os.path.join(FAULTS, file), kernel, text) for file, kernel, text in MESSAGES] + [(asserts, "asserts", "not here, on device (d=2)")]
+    for path, kernel, text in faults:
+        done = launch([PKC, "run", "-k", kernel, path, "M=8"])
+        check(kernel, done.returncode == 1 and text in done.stderr, f"status {done.returncode}, {done.stderr.strip()}")
+
+
+def has_mpi():
+    return shutil.which("mpirun") is not None and (BUILD / "libpkrt_mpi.so").exists()
+
+
+def check_processes(folder, asserts):
+    for kernel, d, given, wanted in ON_PROCESSES:
+        x = given()
+        got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), [], {"x": x}, folder, d)
+        check(f"{kernel} on {d} processes", got is not None and np.array_equal(got, wanted(x)), said)
+    refusals = [
+        ("a device that fails", ["-k", "asserts", asserts, "M=8"], 4, "not here, on device (d=2)"),
+        ("a mesh of another size", ["-k", "asserts", asserts, "M=8"], 2, "the mesh is 4, not of 2 devices"),
+        ("a wait that nothing ends", ["-k", "one_skips", os.path.join(FAULTS, "semaphores.pk"), "M=8"], 4, "waits for bytes on `arrived`"),
+        ("a kernel without a mesh", [os.path.join(ROOT, "kernels", "add.pk"), "M=8", "N=8"], 2, "the mesh is none, not of 2 devices"),
+    ]
+    for what, command, processes, text in refusals:
+        done = launch([PKC, "run", *command], processes, timeout="1")
+        check(f"{what}, on processes", done.returncode != 0 and done.stderr.count(text) == 1, done.stderr)
+
+
+def check_calls(folder):
+    """A C program that passes parts: tests/mpi/calls.c."""
+    kernel = os.path.join(folder, "all_gather.c")
+    program = os.path.join(folder, "calls")
+    subprocess.run([PKC, os.path.join(COLLECTIVES, "all_gather.pk"), "-D", "D=2", "-o", kernel], check=True)
+    built = subprocess.run(
+        ["mpicc", "-std=c11", "-O1", "-Wall", "-Wextra", "-march=native", "-ffp-contract=off", f"-I{ROOT}/include", f"-I{folder}",
+         os.path.join(ROOT, "tests", "mpi", "calls.c"), kernel, f"-L{BUILD}", "-lpkrt_mpi", "-l:libpkrt.a", "-lm", "-pthread",
+         f"-Wl,-rpath,{BUILD}", "-o", program], capture_output=True, text=True)
+    if not check("tests/mpi/calls.c compiles", built.returncode == 0, built.stderr):
+        return
+    done = launch([program], 2)
+    for line in done.stdout.splitlines():
+        check(f"calls.c: {line}", line.startswith("ok "))
+    check("calls.c says how it ended", done.returncode == 0 and "ok all" in done.stdout, done.stderr)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        for kernel, counts, given, wanted in CASES:
-            for d in counts:
-                x = given(d)
-                got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], {"x": x}, folder)
-                judge(got is not None and np.array_equal(got, wanted(x, d)), f"{kernel} on {d} devices", said)
-        for kernel, d, shapes, wanted in PRODUCTS:
-            given = {name: numbers(*shape) for name, shape in shapes.items()}
-            got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], given, folder)
-            judge(got is not None and np.array_equal(got, wanted(**given)), f"{kernel} on {d} devices", said)
-        x = np.random.default_rng(3).standard_normal((8, 64, 33)).astype(np.float32)
-        path = os.path.join(COLLECTIVES, "all_reduce.pk")
-        results = [run(path, ["--devices", "8"], {"x": x}, folder)[0] for _ in range(4)]
-        judge(all(r is not None and r.tobytes() == results[0].tobytes() for r in results), "all_reduce: other bits in another run")
         asserts = os.path.join(folder, "asserts.pk")
         with open(asserts, "w", encoding="utf-8") as f:
             f.write(ASSERTS)
-        faults = [(os.path.join(FAULTS, file), kernel, text) for file, kernel, text in MESSAGES]
-        for path, kernel, text in faults + [(asserts, "asserts", "not here, on device (d=2)")]:
-            done = subprocess.run([PKC, "run", "-k", kernel, path, "M=8"], capture_output=True, text=True)
-            judge(done.returncode == 1 and text in done.stderr, kernel, f"status {done.returncode}, {done.stderr.strip()}")
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+        check_threads(folder)
+        check_bits(folder)
+        check_pieces(folder)
+        check_failures(asserts)
+        if has_mpi():
+            check_processes(folder, asserts)
+            check_calls(folder)
+        else:
+            print("SKIPPED devices, on processes: mpirun or libpkrt_mpi.so is not here")
+    return finish()
 
 
 sys.exit(main())

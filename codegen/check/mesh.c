@@ -2,90 +2,13 @@
 // orders; and what comes of their results.
 #include "codegen/check/mesh.h"
 
+#include "codegen/ir/share.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 // Further orders are tried while the elements computed in all of them stay below this.
 static const double MOST_WORK = 3e7;
-
-// ---- parts of arrays
-
-// What a device has of an array: from `start`, with the shape of `part`.
-typedef struct {
-  HostArray part;
-  int64_t start[MAX_RANK];
-  bool first;  // of the devices that have the same
-} Share;
-
-static int64_t index_along(const Kernel *k, int device, int axis) {
-  for (int i = k->mesh.count - 1; i > axis; i--) device /= (int)k->mesh.at[i].extent;
-  return device % k->mesh.at[axis].extent;
-}
-
-static Share share_of(const Kernel *k, const Ref *ref, const HostArray *whole, int device) {
-  Share share = {.part = *whole, .first = true};
-  bool divides[MOST_MESH_AXES] = {0};
-  for (int i = 0; i < whole->rank; i++) {
-    int64_t at = 0;
-    for (int j = 0; j < MOST_MESH_AXES && ref->shard[i][j]; j++) {
-      int axis = ref->shard[i][j] - 1;
-      divides[axis] = true;
-      at = at * k->mesh.at[axis].extent + index_along(k, device, axis);
-    }
-    if (ref->parts[i] > 1) share.part.dim[i] /= ref->parts[i];
-    share.start[i] = at * share.part.dim[i];
-  }
-  for (int i = 0; i < k->mesh.count; i++)
-    if (!divides[i] && index_along(k, device, i)) share.first = false;
-  return share;
-}
-
-// Calls visit for each row of the share: its place in the part and in the whole, in elements.
-typedef void RowVisitor(void *context, int64_t part, int64_t whole, int64_t count);
-
-static void visit_rows(const Share *share, const HostArray *whole, RowVisitor *visit,
-                       void *context) {
-  int last = whole->rank - 1;
-  int64_t index[MAX_RANK] = {0}, elements, row = last < 0 ? 1 : share->part.dim[last];
-  if (!array_elements(&share->part, &elements) || elements == 0) return;
-  for (int64_t part = 0; part < elements; part += row) {
-    int64_t at = 0;
-    for (int i = 0; i < whole->rank; i++) at = at * whole->dim[i] + share->start[i] + index[i];
-    visit(context, part, at, row);
-    for (int axis = last - 1; axis >= 0; axis--) {
-      if (++index[axis] < share->part.dim[axis]) break;
-      index[axis] = 0;
-    }
-  }
-}
-
-typedef struct {
-  char *part, *whole;
-  int64_t bytes;    // an element
-  int64_t differs;  // the first element of the whole that is not the part's; -1: none
-} Rows;
-
-static void take_row(void *context, int64_t part, int64_t whole, int64_t count) {
-  const Rows *r = context;
-  memcpy(r->part + part * r->bytes, r->whole + whole * r->bytes, (size_t)(count * r->bytes));
-}
-
-static void give_row(void *context, int64_t part, int64_t whole, int64_t count) {
-  const Rows *r = context;
-  memcpy(r->whole + whole * r->bytes, r->part + part * r->bytes, (size_t)(count * r->bytes));
-}
-
-static void compare_row(void *context, int64_t part, int64_t whole, int64_t count) {
-  Rows *r = context;
-  for (int64_t e = 0; e < count && r->differs < 0; e++)
-    if (memcmp(r->whole + (whole + e) * r->bytes, r->part + (part + e) * r->bytes,
-               (size_t)r->bytes) != 0)
-      r->differs = whole + e;
-}
-
-static Rows rows_of(const Share *share, const HostArray *whole) {
-  return (Rows){share->part.data, whole->data, dtype_bytes(whole->dtype), -1};
-}
 
 // ---- one run
 
@@ -115,7 +38,7 @@ static void start_device(MeshRun *run, Mesh *m, int device) {
   d->allowed = NEW_ARRAY(m->arena, double *, k->outputs + 1);
   d->specified = NEW_ARRAY(m->arena, uint8_t *, k->outputs + 1);
   for (int i = 0; i < k->inputs + k->outputs; i++) {
-    Share share = share_of(k, k->refs.at[i], &run->operands[i], device);
+    Share share = device_share(k, k->refs.at[i], &run->operands[i], device);
     array_elements(&share.part, &count);
     share.part.data = mesh_memory(count, dtype_bytes(share.part.dtype));
     d->operands[i] = share.part;
@@ -178,7 +101,7 @@ static void gather_output(MeshRun *run, Mesh *m, int output, HostArray *whole, b
   const Ref *ref = run->k->refs.at[run->k->inputs + output];
   for (int i = 0; i < m->count; i++) {
     Device *d = &m->devices[i];
-    Share share = share_of(run->k, ref, whole, i);
+    Share share = device_share(run->k, ref, whole, i);
     share.part.data = d->operands[run->k->inputs + output].data;
     Rows rows = rows_of(&share, whole);
     visit_rows(&share, whole, share.first ? give_row : compare_row, &rows);

@@ -57,7 +57,7 @@ static const char *read_input(Binder *b, int index, const Argument *a) {
   const char *wrong = input_parse(b->arena, a->value, spec);
   if (wrong) return arena_printf(b->arena, "%s=%s %s", a->name, a->value, wrong);
   if (spec->kind != INPUT_FILE) return NULL;
-  wrong = npy_read_header(b->arena, spec->path, &spec->header);
+  wrong = npy_read_header(b->arena, piece_path(b->arena, spec->path, 0), &spec->header);
   if (wrong) return arena_printf(b->arena, "%s=%s: %s", a->name, a->value, wrong);
   OperandHint hint = {.operand = a->name,
                       .dtype = spec->header.opaque ? DT_COUNT : spec->header.dtype,
@@ -236,11 +236,32 @@ static void solve_extents(Binder *b) {
   }
 }
 
+// What the first device's file has of an array says how large that is.
+static const char *take_pieces(Binder *b) {
+  const Kernel *k = b->binding->program.kernel;
+  for (int i = 0; i < k->inputs; i++) {
+    InputSpec *spec = &b->specs[i];
+    if (spec->kind != INPUT_FILE || !has_pieces(spec->path) || spec->kernel) continue;
+    if (!k->mesh.count)
+      return arena_printf(b->arena, "%s=%s: a kernel without a mesh has no devices",
+                          k->refs.at[i]->name, spec->path);
+    spec->kernel = k;
+    spec->operand = k->refs.at[i];
+    for (int axis = 0; axis < spec->header.rank && axis < spec->operand->array.rank; axis++) {
+      int64_t parts = spec->operand->parts[axis] > 1 ? spec->operand->parts[axis] : 1;
+      if (!mul_i64(spec->header.dim[axis], parts, &spec->header.dim[axis]))
+        return arena_printf(b->arena, "%s=%s: too large", spec->operand->name, spec->path);
+    }
+  }
+  return NULL;
+}
+
 static const char *bind_sizes(Binder *b) {
   Kernel *k = b->binding->program.kernel;
   b->binding->sizes = NEW_ARRAY(b->arena, int64_t, k->sizes.count + 1);
   for (int i = 0; i < k->sizes.count; i++) b->binding->sizes[i] = UNBOUND;
-  const char *wrong = sizes_from_arguments(b);
+  const char *wrong = take_pieces(b);
+  if (!wrong) wrong = sizes_from_arguments(b);
   for (int i = 0; !wrong && i < k->inputs; i++)
     if (b->specs[i].kind == INPUT_FILE)
       wrong = sizes_from_file(b, k->refs.at[i], &b->specs[i].header, b->specs[i].path);

@@ -4,6 +4,7 @@
 #include "codegen/run/build.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,7 @@ static const char common_flags[] = "-std=c11 -ffp-contract=off -pthread";
 
 typedef struct {
   const char *include, *library, *runtime;
+  const char *world;  // libpkrt_mpi.so, or NULL
   const char *micro;  // the library of micro-kernels to link, or NULL
 } Support;
 
@@ -141,6 +143,7 @@ static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *sup
   }
   Hash h = files;
   if (support->micro) hash_micro(arena, &h, support->micro);
+  if (support->world) hash_file(arena, &h, support->world);
   const char *texts[] = {
       compiler_command(job), version,         common_flags, job->flags, support->micro,
       getenv("PKC_CFLAGS"),  processor(arena)};
@@ -219,6 +222,12 @@ static const char *compile_program(Arena *arena, const BuildJob *job, const Supp
   add_word(arena, &command, objects->cpu);
   if (objects->naive) add_word(arena, &command, objects->naive);
   if (support->micro) add_word(arena, &command, support->micro);
+  if (support->world) {
+    const char *slash = strrchr(support->world, '/');
+    add_word(arena, &command, support->world);
+    add_word(arena, &command,
+             arena_printf(arena, "-Wl,-rpath,%.*s", (int)(slash - support->world), support->world));
+  }
   add_word(arena, &command, support->library);
   add_word(arena, &command, "-lm");
   return compile(arena, &command);
@@ -241,9 +250,10 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
     o.naive = arena_printf(arena, "%s/naive.o", folder);
     wrong = compile_object(arena, &command, arena_printf(arena, "%s/naive.c", folder), o.naive);
   }
-  const char *define = arena_printf(arena, "-DPK_KERNEL=pk_harness_kernel%s%s",
+  const char *define = arena_printf(arena, "-DPK_KERNEL=pk_harness_kernel%s%s%s",
                                     job->naive ? " -DPK_JUDGE=pk_harness_judge" : "",
-                                    job->timed ? " -DPK_NAIVE=pk_harness_naive" : "");
+                                    job->timed ? " -DPK_NAIVE=pk_harness_naive" : "",
+                                    job->world ? " -DPK_WORLD" : "");
   if (!wrong)
     o.harness = support_object(arena, job, support, h, cache, folder, "harness.c", define, &wrong);
   if (!wrong) o.cpu = support_object(arena, job, support, h, cache, folder, "cpu.c", "", &wrong);
@@ -267,6 +277,21 @@ static const char *micro_library(Arena *arena, const char *library, const char *
   return access(path, R_OK) == 0 ? path : NULL;
 }
 
+// libpkrt_mpi.so beside libpkrt.a. NULL with what is wrong.
+static const char *world_library(Arena *arena, const char *library, const char **wrong) {
+  size_t length = strlen(library);
+  const char *path =
+      length < 2 ? NULL : arena_printf(arena, "%.*s_mpi.so", (int)length - 2, library);
+  char whole[PATH_MAX];
+  if (path && access(path, R_OK) == 0 && realpath(path, whole))
+    return arena_strndup(arena, whole, strlen(whole));
+  *wrong = arena_printf(arena,
+                        "cannot run on several processes: libpkrt_mpi.so is not beside %s; `make` "
+                        "builds it where mpicc is (Debian: libopenmpi-dev)",
+                        library);
+  return NULL;
+}
+
 static const char *find_support(Arena *arena, const BuildJob *job, Support *support) {
   *support = (Support){.include = support_path(arena, "include"),
                        .library = support_path(arena, "libpkrt.a"),
@@ -274,7 +299,11 @@ static const char *find_support(Arena *arena, const BuildJob *job, Support *supp
   const char *library = getenv("PKC_LIBRARY");
   if (library && *library) support->library = library;
   if (support->library) support->micro = micro_library(arena, support->library, job->micro);
-  if (support->include && support->library && support->runtime) return NULL;
+  if (support->include && support->library && support->runtime) {
+    const char *wrong = NULL;
+    if (job->world) support->world = world_library(arena, support->library, &wrong);
+    return wrong;
+  }
   return arena_printf(arena, "pkc's own %s not found beside %s: is the installation complete?",
                       !support->include   ? "headers (pk/rt.h) were"
                       : !support->library ? "library (libpkrt.a) was"

@@ -213,6 +213,7 @@ static const char *compile_binding(Arena *arena, const Binding *binding, const O
                   .prologue = prologue.text,
                   .naive = judged ? naive.text : NULL,
                   .timed = judged && flags->timed,
+                  .world = world_count() > 1,
                   .micro = flags->linked ? options->target->name : NULL,
                   .cc = flags->cc,
                   .flags = flags->flags,

@@ -1,5 +1,6 @@
 // What the operands of check, run and bench hold: files and generated data (docs/cli.md says how to
 // draw the same numbers).
+#include "codegen/ir/share.h"
 #include "codegen/run/run.h"
 
 #include <errno.h>
@@ -152,6 +153,49 @@ static const char *check_file(Arena *arena, const InputSpec *spec, const HostArr
   return npy_read_data(arena, spec->path, header, (HostArray *)array);
 }
 
+// ---- a file a device
+
+static const char in_name[] = "{device}";
+
+bool has_pieces(const char *path) { return strstr(path, in_name) != NULL; }
+
+const char *piece_path(Arena *arena, const char *path, int device) {
+  const char *at = strstr(path, in_name);
+  if (!at) return path;
+  return arena_printf(arena, "%.*s%d%s", (int)(at - path), path, device, at + sizeof in_name - 1);
+}
+
+static const char *read_piece(Arena *arena, const char *path, HostArray *part) {
+  NpyHeader header;
+  int64_t count;
+  const char *wrong = npy_read_header(arena, path, &header);
+  if (wrong) return arena_printf(arena, "%s: %s", path, wrong);
+  if (header.rank != part->rank || !npy_holds(&header, part->dtype) ||
+      memcmp(header.dim, part->dim, sizeof(int64_t) * (size_t)part->rank) != 0)
+    return arena_printf(arena, "%s: expected the dtype and shape of the other devices' files",
+                        path);
+  array_elements(part, &count);
+  part->data = malloc((size_t)(count * dtype_bytes(part->dtype)) + 1);
+  if (!part->data) return "no memory for a device's part";
+  return npy_read_data(arena, path, &header, part);
+}
+
+static const char *fill_pieces(Arena *arena, const InputSpec *spec, HostArray *array) {
+  const char *wrong = NULL;
+  for (int i = 0; i < ir_device_count(spec->kernel) && !wrong; i++) {
+    const char *path = piece_path(arena, spec->path, i);
+    Share share = device_share(spec->kernel, spec->operand, array, i);
+    share.part.data = NULL;
+    wrong = read_piece(arena, path, &share.part);
+    Rows rows = rows_of(&share, array);
+    if (!wrong) visit_rows(&share, array, share.first ? give_row : compare_row, &rows);
+    if (rows.differs >= 0)
+      wrong = arena_printf(arena, "%s is not what an earlier device has of the same part", path);
+    free(share.part.data);
+  }
+  return wrong;
+}
+
 const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArray *array) {
   int64_t count;
   if (!array_elements(array, &count)) return "the array is too large";
@@ -164,7 +208,7 @@ const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArra
       fill_integers(array, count, key, spec->low, spec->high);
       break;
     case INPUT_FILE:
-      return check_file(arena, spec, array);
+      return spec->kernel ? fill_pieces(arena, spec, array) : check_file(arena, spec, array);
     case INPUT_CONST:
       fill_constant(array, count, spec);
       break;

@@ -17,10 +17,16 @@ typedef struct {
   int64_t low, high;
   double value;
   const char *path, *text;
-  NpyHeader header;
+  NpyHeader header;  // of the whole array
+  // a file a device, their names with {device}: of what is the array? NULL: one file
+  const Kernel *kernel;
+  const Ref *operand;
 } InputSpec;
 // NULL, or what is wrong with the text of an INPUT. Files are opened later.
 const char *input_parse(Arena *arena, const char *text, InputSpec *spec);
+// The names of a device's file, and of all devices' files when there are several: "x.{device}.npy".
+bool has_pieces(const char *path);
+const char *piece_path(Arena *arena, const char *path, int device);
 // Fills an array; `stream` is the operand's index in the signature. NULL or what is wrong.
 const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArray *array);
 
@@ -68,6 +74,7 @@ typedef struct {
   const char *c, *h, *naive;
   const char *prologue;  // what c begins with, but for comments: a header that is kept compiled
   bool timed;
+  bool world;         // the program is one of several processes: world.c
   const char *micro;  // target whose micro-kernels are linked if they are installed; NULL: none
   const char *cc;     // compiler command; NULL: $CC, else cc
   const char *flags;  // for kernel and harness
@@ -229,6 +236,12 @@ typedef struct {
 const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bool judges,
                               Interpreted *result);
 void interpreted_free(Interpreted *result);
+
+// ---- world.c
+
+// How many processes mpirun started together, and which one this is. Without it: one, 0.
+int64_t world_count(void);
+int64_t world_number(void);
 
 // ---- python.c
 

@@ -1,4 +1,5 @@
 // Findings of the interpreter, as text or JSON, and differences from what was expected.
+#include "codegen/ir/share.h"
 #include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
@@ -108,11 +109,32 @@ int check_output_names(const Options *options, const Kernel *k, const char *path
   return DONE;
 }
 
+// A file for each device, with its part.
+static const char *write_pieces(Arena *arena, const Kernel *k, const Ref *operand,
+                                const HostArray *whole, const char *path) {
+  const char *wrong = NULL;
+  for (int i = 0; i < ir_device_count(k) && !wrong; i++) {
+    Share share = device_share(k, operand, whole, i);
+    int64_t count;
+    array_elements(&share.part, &count);
+    share.part.data = malloc((size_t)(count * dtype_bytes(whole->dtype)) + 1);
+    if (!share.part.data) return "no memory for a device's part";
+    Rows rows = rows_of(&share, whole);
+    visit_rows(&share, whole, take_row, &rows);
+    wrong = npy_write(arena, piece_path(arena, path, i), &share.part);
+    free(share.part.data);
+  }
+  return wrong;
+}
+
 int write_operands(const Options *options, const Kernel *k, const HostArray *operands) {
   for (int i = 0; i < options->outputs.count; i++) {
     const Argument *output = &options->outputs.at[i];
-    const char *wrong =
-        npy_write(options->arena, output->value, &operands[find_operand(k, output->name)]);
+    int operand = find_operand(k, output->name);
+    const char *wrong = has_pieces(output->value)
+                            ? write_pieces(options->arena, k, k->refs.at[operand],
+                                           &operands[operand], output->value)
+                            : npy_write(options->arena, output->value, &operands[operand]);
     if (wrong) return user_error("cannot write %s: %s", output->value, wrong);
   }
   return DONE;

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const double reference_work_most = 2e9;  // operations: a second or two of plain loops
 
@@ -68,13 +69,32 @@ static int compare_with_python(const Options *options, Session *session, const c
   return status;
 }
 
+// Of several processes, which find the same, only the first one says it; the end of another one
+// would end it, so that one comes later.
+static int bind_as_process(Options *options, Binding *binding) {
+  if (world_count() > 1 && !options->mesh && !options->devices) options->devices = world_count();
+  if (world_number() == 0) return bind_or_report(binding, options, true);
+  const char *message = NULL;
+  options->checked = false;
+  int status = bind_kernel(binding, options->arena, options, options->files.at[0], &message);
+  if (status == DONE && binding->refusal) status = USER_ERROR;
+  if (status != DONE) sleep(1);
+  return status;
+}
+
+// Of a process but the first: a call that is refused is so on all, and the first one's status is
+// that of all. One that ended with another status would end the first before it has said why.
+static int end_process(const Session *session, const char *path) {
+  return session->outcome.crashed ? session_status(session, path) : DONE;
+}
+
 int verb_run(Options *options) {
   Session session = {.data.fd = -1};
   const char *path = options->files.at[0];
   options->quiet |= options->json;
   options->many_devices = true;
   tuning_apply(options, options_threads(options));
-  int status = bind_or_report(&session.binding, options, true);
+  int status = bind_as_process(options, &session.binding);
   if (status == DONE) status = check_output_names(options, session.binding.program.kernel, path);
   if (status != DONE) return status;
   Kernel *k = session.binding.program.kernel;
@@ -90,13 +110,18 @@ int verb_run(Options *options) {
   if (status == DONE) {
     ExecuteOptions execute_options = {.mode = "run",
                                       .threads = options_threads(options),
-                                      .judge = session.judge,
+                                      .judge = session.judge && world_number() == 0,
                                       .vmem_limit = options->vmem_limit,
                                       .trace = options->trace,
                                       .counters = options->counters};
     execute(options->arena, session.program, &session.binding, &session.data, &execute_options,
             &session.outcome);
-    status = session_status(&session, path);
+    if (world_number() == 0) status = session_status(&session, path);
+  }
+  if (world_number() > 0) {
+    if (status == DONE) status = end_process(&session, path);
+    session_close(&session);
+    return status;
   }
   Buf counters = {0};
   if (status == DONE) put_counters(options, &session.outcome, false, &counters);

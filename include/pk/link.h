@@ -1,0 +1,70 @@
+/* link.h: how the devices of a mesh reach each other. For libraries that run devices elsewhere than
+ * on threads of one process, as <pk/mpi.h> does; not for users, and not for generated code. */
+#ifndef PK_LINK_H
+#define PK_LINK_H
+
+#include <pk/rt.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
+
+/* What a device does to device `number`, which exists, and how it waits. The rest is as in
+ * <pk/rt.h>: `to`, `arrived` and `semaphore` are this device's, and the other has its own at the
+ * same place. */
+typedef struct {
+  void (*copy)(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
+               int operand, int64_t *sent, int64_t *arrived, int number);
+  void (*signal)(pk_worker *worker, int64_t *semaphore, int64_t amount, int number);
+  /* to this device */
+  void (*own_signal)(pk_worker *worker, int64_t *semaphore, int64_t amount);
+  void (*wait)(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message);
+  int64_t (*read)(pk_worker *worker, const int64_t *semaphore);
+} pk_transport;
+
+/* What pk_device.all points to: a transport's own data may follow. */
+struct pk_devices {
+  const pk_transport *by;
+  const pk_mesh *mesh;
+};
+
+/* This process is one device of several. Each passes its part of an operand that the mesh divides,
+ * and the whole of every other one. */
+enum { PK_LINK_MESSAGE = 1024 };
+typedef struct pk_link pk_link;
+struct pk_link {
+  int number, count;
+  /* Before anything is written. Every device calls it with the status and message that its own call
+   * has so far. All get PK_OK, or the status, message and number of a device that refuses; -1: of
+   * none in particular. Sizes must be the same on all. */
+  pk_status (*agree)(pk_link *link, const pk_kernel *kernel, const int64_t *size, pk_status own,
+                     char message[PK_LINK_MESSAGE], int *device);
+  /* Runs all cells by `worker`, whose `device` it sets, and returns when every device has ended.
+   * NULL, or why the call failed; *device: which one did. */
+  const char *(*run)(pk_link *link, const pk_call *call, pk_worker *worker, int *device);
+  void (*close)(pk_link *link);
+};
+/* Kernels with a mesh run on these devices from now on, until pk_context_free closes the link.
+ * NULL: on threads again. */
+void pk_context_set_link(pk_context *context, pk_link *link);
+
+int64_t pk_dtype_bytes(pk_dtype dtype);
+int64_t pk_window_bytes(const pk_window *window, pk_dtype dtype); /* saturated */
+/* Into how many parts the mesh divides this axis of an operand. */
+int64_t pk_parts(const pk_mesh *mesh, int operand, int axis);
+/* The indices of device `number`. */
+void pk_device_index(const pk_mesh *mesh, int number, int64_t *index);
+/* What a device has of an array. False: another device has the same, and comes first. */
+bool pk_take_part(const pk_mesh *mesh, const pk_kernel *kernel, int operand, const int64_t *index,
+                  pk_array *array);
+
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
+#ifdef __cplusplus
+}
+#endif
+#endif

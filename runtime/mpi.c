@@ -1,0 +1,656 @@
+/* The devices of a mesh as the processes of an MPI communicator: libpkrt_mpi.
+ *
+ * What a device does to another one is a message: a head, which says where in the other's memory
+ * the data goes and which semaphore it adds to, and the data, behind the head or, when it is long,
+ * in a message of its own that is sent from the source and received into the target where both are
+ * dense. A device takes messages whenever it waits, reads a semaphore or sends, so data never
+ * changes while its own code computes. Each call has a tag of its own: messages of the next one
+ * stay queued. */
+#define _POSIX_C_SOURCE 200809L
+#include <pk/mpi.h>
+
+#include "runtime/world.h"
+
+#include <pk/link.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+  SHORT_DATA = 3072, /* goes with its head */
+  TAGS = 1 << 10,    /* calls whose messages are told apart */
+  PIECE = 1 << 30    /* bytes of one message at most: MPI counts with int */
+};
+
+typedef enum { ADD, COPY, FAILED, ENDED } kind;
+
+/* A window without its memory. */
+typedef struct {
+  int64_t rank, dim[PK_MAX_RANK], stride[PK_MAX_RANK], start[PK_MAX_RANK], size[PK_MAX_RANK],
+      step[PK_MAX_RANK];
+} shape;
+
+typedef struct {
+  int64_t kind, amount, semaphore; /* ADD, COPY: where, from the start of the arena */
+  int64_t dtype, operand, offset;  /* COPY: of the target in the arena, when operand < 0 */
+  int64_t bytes;                   /* of data */
+  shape from, to;                  /* `from` is of the data alone, which is dense */
+} head;
+
+/* A message on its way out, or one whose data is on its way in. */
+typedef struct parcel {
+  struct parcel *next;
+  head head;
+  char data[SHORT_DATA]; /* follows the head in a short message */
+  char *owned;   /* data that was copied, or that has to be; NULL: it lies where it belongs */
+  int64_t *sent; /* to be added to when it has left; NULL: no more */
+  int requests;
+  MPI_Request *request, first[2];
+} parcel;
+
+typedef struct {
+  pk_link link;              /* first: what the context has */
+  struct pk_devices devices; /* what the worker's device has */
+  pk_device device;
+  MPI_Comm communicator;
+  double timeout;
+  int call; /* which one, for the tag */
+  bool broken;
+  /* of the call that runs */
+  const pk_call *on;
+  pk_worker *worker;
+  parcel *leaving, *coming, *spare;
+  int ended, failed;  /* devices that said so; the first one that failed, or -1 */
+  bool stopped, told; /* a device failed: no wait is one any more; it was this one, and said so */
+  char message[PK_LINK_MESSAGE]; /* of `failed` */
+} group;
+
+static group *group_of(const pk_worker *worker) {
+  return (group *)(void *)((char *)worker->device->all - offsetof(group, devices));
+}
+
+static double seconds(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int tag_of(const group *g, bool data) { return 2 * (g->call % TAGS) + data; }
+
+static void add(int64_t *semaphore, int64_t amount) {
+  *semaphore = pk_sat_add(*semaphore, amount > 0 ? amount : 0);
+}
+
+/* ---- windows */
+
+/* The window's memory, when it lies inside and without gaps; else NULL. */
+static char *dense_memory(const pk_window *w, int64_t element) {
+  int64_t dense = 1, at = 0;
+  for (int k = w->rank - 1; k >= 0; --k) {
+    if (w->start[k] < 0 || w->start[k] > w->dim[k]) return NULL;
+    if (w->size[k] > 1 && (w->step[k] != 1 || w->stride[k] != dense)) return NULL;
+    if (w->size[k] > w->dim[k] - w->start[k]) return NULL;
+    dense *= w->size[k];
+    at += w->start[k] * w->stride[k];
+  }
+  return w->data + at * element;
+}
+
+static void put_shape(shape *s, const pk_window *w) {
+  s->rank = w->rank;
+  for (int k = 0; k < w->rank; ++k) {
+    s->dim[k] = w->dim[k];
+    s->stride[k] = w->stride[k];
+  }
+  memcpy(s->start, w->start, sizeof s->start);
+  memcpy(s->size, w->size, sizeof s->size);
+  memcpy(s->step, w->step, sizeof s->step);
+}
+
+static pk_window window_of(const shape *s, char *data) {
+  pk_window w = {.data = data, .rank = (int)s->rank, .dim = s->dim, .stride = s->stride};
+  memcpy(w.start, s->start, sizeof w.start);
+  memcpy(w.size, s->size, sizeof w.size);
+  memcpy(w.step, s->step, sizeof w.step);
+  return w;
+}
+
+/* How many elements along an axis lie before the array, and how many in it. */
+static void clip(const pk_window *w, int axis, int64_t *before, int64_t *inside) {
+  const int64_t start = w->start[axis], size = w->size[axis], step = w->step[axis],
+                dim = w->dim[axis];
+  int64_t first = start < 0 ? (-start + step - 1) / step : 0,
+          end = start < dim ? (dim - start + step - 1) / step : 0;
+  if (first > size) first = size;
+  if (end > size) end = size;
+  *before = first;
+  *inside = end > first ? end - first : 0;
+}
+
+/* The part of a window that lies inside, as dense data: `inner` within the array, `data` without
+ * memory. The number of its elements. */
+static int64_t take_inside(const pk_window *from, shape *inner, shape *data) {
+  int64_t elements = 1;
+  put_shape(inner, from);
+  data->rank = from->rank;
+  for (int k = from->rank - 1; k >= 0; --k) {
+    int64_t before, inside;
+    clip(from, k, &before, &inside);
+    inner->start[k] = from->start[k] + before * from->step[k];
+    inner->size[k] = data->dim[k] = inside;
+    data->start[k] = -before;
+    data->size[k] = from->size[k];
+    data->step[k] = 1;
+    data->stride[k] = elements;
+    elements *= inside;
+  }
+  return elements;
+}
+
+/* ---- messages out */
+
+static parcel *new_parcel(group *g) {
+  parcel *p = g->spare;
+  if (p)
+    g->spare = p->next;
+  else
+    p = malloc(sizeof *p);
+  if (!p) return NULL;
+  p->owned = NULL;
+  p->sent = NULL;
+  p->requests = 0;
+  p->request = p->first;
+  memset(&p->head, 0, sizeof p->head);
+  return p;
+}
+
+static void drop(group *g, parcel *p) {
+  free(p->owned);
+  if (p->request != p->first) free(p->request);
+  p->next = g->spare;
+  g->spare = p;
+}
+
+/* Room for the requests of a head and of so much data. */
+static bool reserve_requests(parcel *p, int64_t bytes) {
+  const int64_t pieces = bytes / PIECE + 2;
+  if (pieces > 2) p->request = malloc((size_t)pieces * sizeof *p->request);
+  return p->request != NULL;
+}
+
+static void send_piece(const group *g, parcel *p, int to, const void *data, int64_t bytes,
+                       bool isdata) {
+  (void)MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag_of(g, isdata), g->communicator,
+                  &p->request[p->requests++]);
+}
+
+static void receive_data(const group *g, parcel *p, int from, char *data) {
+  for (int64_t at = 0; at < p->head.bytes; at += PIECE) {
+    const int64_t left = p->head.bytes - at;
+    (void)MPI_Irecv(data + at, (int)(left < PIECE ? left : PIECE), MPI_BYTE, from, tag_of(g, true),
+                    g->communicator, &p->request[p->requests++]);
+  }
+}
+
+/* `data` stays where it is until the parcel has left. NULL: it is in the parcel. */
+static void send(group *g, parcel *p, int to, const char *data) {
+  const int64_t with = data ? 0 : p->head.bytes;
+  send_piece(g, p, to, &p->head, (int64_t)sizeof p->head + with, false);
+  for (int64_t at = 0; data && at < p->head.bytes; at += PIECE) {
+    const int64_t left = p->head.bytes - at;
+    send_piece(g, p, to, data + at, left < PIECE ? left : PIECE, true);
+  }
+  p->next = g->leaving;
+  g->leaving = p;
+}
+
+static bool is_done(parcel *p) {
+  int done = 0;
+  (void)MPI_Testall(p->requests, p->request, &done, MPI_STATUSES_IGNORE);
+  return done;
+}
+
+static void note_left(group *g) {
+  for (parcel **at = &g->leaving; *at;) {
+    parcel *p = *at;
+    if (!is_done(p)) {
+      at = &p->next;
+      continue;
+    }
+    if (p->sent) add(p->sent, p->head.amount);
+    *at = p->next;
+    drop(g, p);
+  }
+}
+
+/* ---- messages in */
+
+static void note_failure(group *g, int device, const char *message) {
+  g->stopped = true;
+  if (g->failed >= 0 && g->failed <= device) return;
+  g->failed = device;
+  (void)snprintf(g->message, sizeof g->message, "%.*s", PK_LINK_MESSAGE - 1, message);
+}
+
+static pk_window target_of(const group *g, const head *h) {
+  pk_window to = window_of(&h->to, g->worker->arena + h->offset);
+  if (h->operand < 0) return to;
+  const pk_array *array = &g->on->array[h->operand];
+  to.data = array->data;
+  to.dim = array->dim;
+  to.stride = array->stride;
+  return to;
+}
+
+/* The data is here. */
+static void deliver(const group *g, const head *h, char *data) {
+  const pk_window from = window_of(&h->from, data), to = target_of(g, h);
+  pk_copy_start(g->worker, (pk_dtype)h->dtype, &from, &to, NULL, NULL);
+}
+
+static void arrived(const group *g, const head *h) {
+  add((int64_t *)(void *)(g->worker->arena + h->semaphore), h->amount);
+}
+
+/* Into the target at once, where that is as dense as the data. */
+static void begin_receiving(group *g, parcel *p, int from) {
+  const head *h = &p->head;
+  const pk_window to = target_of(g, h);
+  const int64_t element = pk_dtype_bytes((pk_dtype)h->dtype);
+  char *data = h->amount == h->bytes ? dense_memory(&to, element) : NULL;
+  if (!data) data = p->owned = malloc((size_t)h->bytes);
+  if (!data || !reserve_requests(p, h->bytes)) {
+    (void)fputs("pk: no memory to receive from another device\n", stderr);
+    (void)MPI_Abort(g->communicator, 1);
+  }
+  receive_data(g, p, from, data);
+  p->next = g->coming;
+  g->coming = p;
+}
+
+/* Takes the parcel. */
+static void take(group *g, parcel *p, int from, bool is_short) {
+  const head *h = &p->head;
+  if (h->kind == FAILED) note_failure(g, from, p->data);
+  if (h->kind == ENDED) ++g->ended;
+  if (h->kind == COPY && !is_short) {
+    begin_receiving(g, p, from);
+    return;
+  }
+  if (h->kind == COPY) deliver(g, h, p->data);
+  if (h->kind == COPY || h->kind == ADD) arrived(g, h);
+  drop(g, p);
+}
+
+static bool take_next(group *g) {
+  int found = 0, bytes = 0;
+  MPI_Message message;
+  MPI_Status status;
+  (void)MPI_Improbe(MPI_ANY_SOURCE, tag_of(g, false), g->communicator, &found, &message, &status);
+  if (!found) return false;
+  parcel *p = new_parcel(g);
+  if (!p) {
+    (void)fputs("pk: no memory to receive from another device\n", stderr);
+    (void)MPI_Abort(g->communicator, 1);
+    return false;
+  }
+  (void)MPI_Get_count(&status, MPI_BYTE, &bytes);
+  (void)MPI_Mrecv(&p->head, bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+  take(g, p, status.MPI_SOURCE, bytes == (int)sizeof p->head + (int)p->head.bytes);
+  return true;
+}
+
+static bool note_come(group *g) {
+  bool any = false;
+  for (parcel **at = &g->coming; *at;) {
+    parcel *p = *at;
+    if (!is_done(p)) {
+      at = &p->next;
+      continue;
+    }
+    if (p->owned) deliver(g, &p->head, p->owned);
+    arrived(g, &p->head);
+    *at = p->next;
+    drop(g, p);
+    any = true;
+  }
+  return any;
+}
+
+/* Everything that can be done now. Did anything come? */
+static bool progress(group *g) {
+  bool any = false;
+  while (take_next(g)) any = true;
+  any |= note_come(g);
+  note_left(g);
+  return any;
+}
+
+/* ---- waiting */
+
+/* How long nothing has come. */
+typedef struct {
+  int turns;
+  double since;
+} patience;
+
+/* Others may need the processor: first it is offered to them, then left for some microseconds. */
+static void rest(int turns) {
+  static const struct timespec moment = {0, 20000};
+  if (turns > 4096)
+    (void)nanosleep(&moment, NULL);
+  else if (turns % 64 == 0)
+    (void)sched_yield();
+}
+
+static bool is_over(patience *p, bool any, double limit) {
+  if (any || p->turns == 0) p->since = seconds();
+  if (any) p->turns = 0;
+  rest(++p->turns);
+  return p->turns % 256 == 0 && seconds() - p->since > limit;
+}
+
+static void tell_all(group *g, kind what, const char *text) {
+  for (int i = 0; i < g->link.count; ++i) {
+    parcel *p = i == g->link.number ? NULL : new_parcel(g);
+    if (!p) continue;
+    p->head.kind = what;
+    if (text) p->head.bytes = 1 + snprintf(p->data, PK_LINK_MESSAGE, "%s", text);
+    if (p->head.bytes > PK_LINK_MESSAGE) p->head.bytes = PK_LINK_MESSAGE;
+    send(g, p, i, NULL);
+  }
+}
+
+/* What others wait for may not come. */
+static void tell_failure(group *g) {
+  if (g->told) return;
+  g->told = true;
+  note_failure(g, g->link.number, g->worker->failure);
+  tell_all(g, FAILED, g->worker->failure);
+}
+
+/* ---- the transport */
+
+static void own_signal(pk_worker *worker, int64_t *semaphore, int64_t amount) {
+  (void)worker;
+  add(semaphore, amount);
+}
+
+static int64_t read_semaphore(pk_worker *worker, const int64_t *semaphore) {
+  (void)progress(group_of(worker));
+  return *semaphore;
+}
+
+static void wait_for(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message) {
+  group *g = group_of(worker);
+  patience p = {0};
+  if (worker->failure) tell_failure(g);
+  while (*semaphore < amount && !g->stopped) {
+    if (!is_over(&p, progress(g), g->timeout)) continue;
+    pk_fail(worker, message);
+    tell_failure(g);
+  }
+  *semaphore = *semaphore < amount ? 0 : *semaphore - (amount > 0 ? amount : 0);
+}
+
+static parcel *parcel_or_fail(group *g, pk_worker *worker) {
+  parcel *p = new_parcel(g);
+  if (!p) pk_fail(worker, "no memory to send to another device");
+  return p;
+}
+
+static void signal_other(pk_worker *worker, int64_t *semaphore, int64_t amount, int number) {
+  group *g = group_of(worker);
+  parcel *p = number == g->link.number ? NULL : parcel_or_fail(g, worker);
+  if (number == g->link.number) add(semaphore, amount);
+  if (!p) return;
+  p->head.kind = ADD;
+  p->head.amount = amount;
+  p->head.semaphore = (char *)semaphore - worker->arena;
+  send(g, p, number, NULL);
+  (void)progress(g);
+}
+
+static void copy_to_self(pk_worker *worker, pk_dtype dtype, const pk_window *from,
+                         const pk_window *to, int64_t bytes, int64_t *sent, int64_t *came) {
+  pk_copy_start(worker, dtype, from, to, NULL, NULL);
+  add(sent, bytes);
+  add(came, bytes);
+}
+
+/* What is sent: the source itself where it is dense and long, else a copy. */
+static const char *data_of(group *g, parcel *p, pk_dtype dtype, const pk_window *from) {
+  shape inner;
+  const int64_t element = pk_dtype_bytes(dtype),
+                elements = take_inside(from, &inner, &p->head.from);
+  const pk_window inside = window_of(&inner, from->data);
+  p->head.bytes = elements * element;
+  if (elements == 0) return NULL;
+  char *data = p->data, *source = dense_memory(&inside, element);
+  if (p->head.bytes > SHORT_DATA && source) return source;
+  if (p->head.bytes > SHORT_DATA) data = p->owned = malloc((size_t)p->head.bytes);
+  if (!data) {
+    pk_fail(g->worker, "no memory to send to another device");
+    p->head.bytes = 0;
+    return NULL;
+  }
+  pk_window to = window_of(&p->head.from, data);
+  memset(to.start, 0, sizeof to.start);
+  memcpy(to.size, inner.size, sizeof to.size);
+  pk_copy_start(g->worker, dtype, &inside, &to, NULL, NULL);
+  return p->owned;
+}
+
+static void copy_to(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
+                    int operand, int64_t *sent, int64_t *came, int number) {
+  group *g = group_of(worker);
+  const int64_t bytes = pk_window_bytes(to, dtype);
+  if (number == g->link.number) {
+    copy_to_self(worker, dtype, from, to, bytes, sent, came);
+    return;
+  }
+  parcel *p = parcel_or_fail(g, worker);
+  if (!p) return;
+  p->head.kind = COPY;
+  p->head.amount = bytes;
+  p->head.semaphore = (char *)came - worker->arena;
+  p->head.dtype = (int64_t)dtype;
+  p->head.operand = operand;
+  p->head.offset = operand < 0 ? to->data - worker->arena : 0;
+  put_shape(&p->head.to, to);
+  const char *data = data_of(g, p, dtype, from);
+  if (!reserve_requests(p, p->head.bytes)) {
+    pk_fail(worker, "no memory to send to another device");
+    drop(g, p);
+    return;
+  }
+  if (data && !p->owned)
+    p->sent = sent;
+  else
+    add(sent, bytes);
+  send(g, p, number, data);
+  (void)progress(g);
+}
+
+static const pk_transport by_mpi = {copy_to, signal_other, own_signal, wait_for, read_semaphore};
+
+/* ---- a call */
+
+/* A hash of what must be the same on all devices. */
+static int64_t call_hash(const pk_kernel *kernel, const int64_t *size) {
+  uint64_t h = UINT64_C(0xcbf29ce484222325);
+  const char *texts[] = {kernel->name, kernel->signature, kernel->statics};
+  for (int i = 0; i < 3; ++i)
+    for (const char *c = texts[i]; c && *c; ++c) h = (h ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+  for (int i = 0; i < kernel->sizes; ++i) h = (h ^ (uint64_t)size[i]) * UINT64_C(0x100000001b3);
+  return (int64_t)(h >> 1);
+}
+
+static bool await(const group *g, MPI_Request *request) {
+  patience p = {0};
+  int done = 0;
+  (void)MPI_Test(request, &done, MPI_STATUS_IGNORE);
+  while (!done && !is_over(&p, false, g->timeout))
+    (void)MPI_Test(request, &done, MPI_STATUS_IGNORE);
+  return done;
+}
+
+static pk_status lost(group *g, char *message) {
+  g->broken = true;
+  (void)snprintf(message, PK_LINK_MESSAGE,
+                 "other devices have not made this call for %g s (PK_DEVICE_TIMEOUT)", g->timeout);
+  return PK_FAILED;
+}
+
+/* The status and message of the first device that refuses. */
+static pk_status first_refusal(group *g, pk_status own, char *message, int *device) {
+  MPI_Request request;
+  int64_t mine = own == PK_OK ? INT64_MAX : g->link.number * INT64_C(256) + (int64_t)own, first = 0;
+  (void)MPI_Iallreduce(&mine, &first, 1, MPI_INT64_T, MPI_MIN, g->communicator, &request);
+  if (!await(g, &request)) return lost(g, message);
+  *device = (int)(first / 256);
+  (void)MPI_Ibcast(message, PK_LINK_MESSAGE, MPI_BYTE, *device, g->communicator, &request);
+  if (!await(g, &request)) return lost(g, message);
+  message[PK_LINK_MESSAGE - 1] = 0;
+  return (pk_status)(first % 256);
+}
+
+static pk_status agree(pk_link *link, const pk_kernel *kernel, const int64_t *size, pk_status own,
+                       char message[PK_LINK_MESSAGE], int *device) {
+  group *g = (group *)(void *)link;
+  const int64_t hash = own == PK_OK ? call_hash(kernel, size) : 0;
+  int64_t mine[3] = {own, hash, -hash}, most[3];
+  MPI_Request request;
+  *device = -1;
+  if (g->broken) {
+    (void)snprintf(message, PK_LINK_MESSAGE, "the devices lost each other in an earlier call");
+    return PK_FAILED;
+  }
+  (void)MPI_Iallreduce(mine, most, 3, MPI_INT64_T, MPI_MAX, g->communicator, &request);
+  if (!await(g, &request)) return lost(g, message);
+  if (most[0] != PK_OK) return first_refusal(g, own, message, device);
+  if (most[1] == -most[2]) return PK_OK;
+  (void)snprintf(message, PK_LINK_MESSAGE,
+                 "expected the same kernel and the same sizes on all devices, found others");
+  return PK_BAD_SIZE;
+}
+
+/* Ends what is still under way: the memory is the caller's again. */
+static void give_up(group *g) {
+  g->broken = true;
+  for (parcel *p = g->coming; p; p = p->next)
+    for (int i = 0; i < p->requests; ++i) {
+      if (p->request[i] == MPI_REQUEST_NULL) continue;
+      (void)MPI_Cancel(&p->request[i]);
+      (void)MPI_Request_free(&p->request[i]);
+    }
+  g->leaving = g->coming = NULL; /* what they refer to may still be read */
+}
+
+/* Until every device has ended, and what they sent is here. One that waits in vain says so first.
+ */
+static void leave(group *g) {
+  patience p = {0};
+  if (g->worker->failure) tell_failure(g);
+  tell_all(g, ENDED, NULL);
+  while (g->ended + 1 < g->link.count || g->leaving || g->coming) {
+    if (!is_over(&p, progress(g), 2 * g->timeout + 1)) continue;
+    note_failure(g, g->link.number, "other devices do not end, and nothing comes from them");
+    give_up(g);
+    return;
+  }
+}
+
+static const char *run(pk_link *link, const pk_call *call, pk_worker *worker, int *device) {
+  group *g = (group *)(void *)link;
+  g->on = call;
+  g->worker = worker;
+  g->devices.mesh = call->kernel->mesh;
+  g->ended = 0;
+  g->failed = -1;
+  g->stopped = g->told = false;
+  pk_device_index(g->devices.mesh, link->number, g->device.index);
+  g->device.all = &g->devices;
+  worker->device = &g->device;
+  for (int64_t cell = 0; cell < call->plan->cells && !worker->failure; ++cell)
+    call->kernel->cell(call, worker, cell);
+  leave(g);
+  ++g->call;
+  *device = g->failed;
+  return g->failed >= 0 ? g->message : NULL;
+}
+
+/* ---- the communicator */
+
+static void close_group(pk_link *link) {
+  group *g = (group *)(void *)link;
+  int over = 1;
+  while (g->spare) {
+    parcel *p = g->spare;
+    g->spare = p->next;
+    free(p);
+  }
+  (void)MPI_Finalized(&over);
+  if (!over && !g->broken) (void)MPI_Comm_free(&g->communicator);
+  free(g);
+}
+
+static double usual_timeout(void) {
+  const char *text = getenv("PK_DEVICE_TIMEOUT");
+  char *end = NULL;
+  const double value = text ? strtod(text, &end) : 0;
+  return text && *text && !*end && value > 0 ? value : 120;
+}
+
+pk_status pk_context_set_communicator(pk_context *context, MPI_Comm communicator, double timeout) {
+  int begun = 0, over = 0;
+  (void)MPI_Initialized(&begun);
+  (void)MPI_Finalized(&over);
+  if (!context || !begun || over) return PK_BAD_ARGUMENT;
+  if (communicator == MPI_COMM_NULL) {
+    pk_context_set_link(context, NULL);
+    return PK_OK;
+  }
+  group *g = calloc(1, sizeof *g);
+  if (!g) return PK_NO_MEMORY;
+  if (MPI_Comm_dup(communicator, &g->communicator) != MPI_SUCCESS) {
+    free(g);
+    return PK_BAD_ARGUMENT;
+  }
+  (void)MPI_Comm_rank(g->communicator, &g->link.number);
+  (void)MPI_Comm_size(g->communicator, &g->link.count);
+  g->link.agree = agree;
+  g->link.run = run;
+  g->link.close = close_group;
+  g->devices.by = &by_mpi;
+  g->timeout = timeout > 0 ? timeout : usual_timeout();
+  pk_context_set_link(context, &g->link);
+  return PK_OK;
+}
+
+/* ---- all processes that were started together */
+
+pk_status pk_world_open(pk_context *context, int *number, int *count) {
+  int given;
+  if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given) != MPI_SUCCESS)
+    return PK_BAD_ARGUMENT;
+  (void)MPI_Comm_rank(MPI_COMM_WORLD, number);
+  (void)MPI_Comm_size(MPI_COMM_WORLD, count);
+  return pk_context_set_communicator(context, MPI_COMM_WORLD, 0);
+}
+
+void pk_world_send(const void *data, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += PIECE)
+    (void)MPI_Send((const char *)data + at, (int)(bytes - at < PIECE ? bytes - at : PIECE),
+                   MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+}
+
+void pk_world_receive(int from, void *data, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += PIECE)
+    (void)MPI_Recv((char *)data + at, (int)(bytes - at < PIECE ? bytes - at : PIECE), MPI_BYTE,
+                   from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+void pk_world_close(void) { (void)MPI_Finalize(); }
