@@ -121,6 +121,54 @@ def programs():
     check("which chips hold them", "do not fit HBM" in row(table, "v2") and "do not" not in row(table, "v5p"), table)
 
 
+DECODER = ["tests/cases/programs/transformer.pk", "T=64", "V=1000", "D=256", "P=128", "L=3", "F=1024", "token=randint:0:999:1"]
+SPLIT = ["tests/cases/programs/decode.pk", "S=4096", "H=8", "D=128"]
+
+
+def program_pictures(folder):
+    trace, page, picture = (os.path.join(folder, name) for name in ("program.json", "program.html", "program.svg"))
+    m = json.loads(run(*DECODER, "--json", "--trace", trace, "--html", page, "--svg", picture))
+    events = [e for e in json.load(open(trace))["traceEvents"] if e["ph"] == "X"]
+    calls = [e for e in events if e["cat"] == "call"]
+    check("a call of the trace for each that is made", len(calls) == sum(c["times"] for c in m["calls"]) == 17, len(calls))
+    check("one after the other", all(near(a["ts"] + a["dur"], b["ts"], 1e-6) for a, b in zip(calls, calls[1:])), "")
+    check("to the end", near(calls[-1]["ts"] + calls[-1]["dur"], m["seconds"] * 1e6, 1e-6), "")
+    check("the loop's variable is said", calls[2]["args"]["at"] == "l=0" and "at" not in calls[0]["args"], calls[:3])
+    moved = sum(e["args"]["bytes"] for e in events if e["cat"] == "dma" and e["ts"] < calls[1]["ts"] - 1e-5)
+    check("below a call is what it does", moved == m["calls"][0]["moved_bytes"], moved)
+    check("the time is the sum of the calls", near(sum(c["times"] * c["seconds"] for c in m["calls"]), m["seconds"], 1e-9), "")
+    text, svg = open(page).read(), open(picture).read()
+    check("a section a call", text.count("<details id=") == text.count('href="#call-') == len(m["calls"]), "")
+    check("drawings of a program", text.count("<svg") == text.count("</svg>") == 2 + 2 * len(m["calls"]), "")
+    check("a point a call", svg.count("<circle") == len(m["calls"]), "")
+    check("losses point at lines of their kernel", all(f'class="line" data-line="{n}"' in text for n in re.findall(r'<button data-line="(\d+)"', text)), "")
+
+
+def program_tables():
+    found = [json.loads(line) for line in run(*SPLIT, "--sweep", "BK=64:512", "--json").splitlines()]
+    check("blocks of a program", [c["statics"]["BK"] for c in found] == ["512", "256", "128", "64"], found)
+    check("as when modelled alone", found[1]["seconds"] == json.loads(run(*SPLIT, *statics(BK=256), "--json"))["seconds"], found)
+    both = json.loads(run(*SPLIT, "--compare", "BK=256", "--json"))
+    check("two settings of a program", both["b"]["seconds"] == found[1]["seconds"] and both["b"]["steps"] == 16 * 8 + 8, both)
+    check("and the time in each kernel", near(both["a"]["in part"] + both["a"]["in combine"], both["a"]["seconds"], 1e-9), both)
+    check("a program beside a kernel", "takes two kernels or two programs" in
+          run(*SPLIT[:1], "-k", "decode", *SPLIT[1:], "--compare", "tests/cases/programs/decode.pk:combine", status=1), "")
+    other = json.loads(run("kernels/softmax.pk", "M=64", "N=128", "--compare", "tests/cases/programs/basic.pk:add", "--json"))
+    check("a kernel of another file", other["b"]["kernel"] == "add", other)
+
+
+# What a call prefetches is read from the program's input.
+def program_prefetch():
+    path = ["kernels/attention/decode.pk", "-k", "decode_split", "B=4", "G=2", "S=4096"]
+    part, m = (json.loads(run(*path[:2], name, *path[3:], "length=const:700", "--json")) for name in ("part", "decode_split"))
+    check("a kernel with prefetched lengths, and the program that calls it", m["calls"][0]["seconds"] == part["seconds"], m)
+    check("what must be given", "length must be given: `part` prefetches it" in run(*path, status=1), "")
+    text = run("tests/cases/tpu/computed_index.pk", "-k", "chosen", "M=64", "N=256", status=1)
+    check("what the program computes", "`at` of `gather` is what calls before it compute: -k gather models it" in text, text)
+    m = json.loads(run("tests/cases/tpu/layers.pk", "-k", "layers", "M=64", "L=3", "count=iota", "--json"))
+    check("each turn has its own", [c["steps"] for c in m["calls"]] == [8, 8 * (1 + 2 + 3), 8], m)
+
+
 # What binds is named, with a line, and its share does not contradict it.
 def lines():
     for chip in ("v5e", "v6e", "7x"):
@@ -374,11 +422,12 @@ def mistakes():
     run(status=2)
 
 
-for test in (intensities, capacity, values, folds, megacore, hbm, programs, lines, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
+for test in (intensities, capacity, values, folds, megacore, hbm, programs, program_tables, program_prefetch, lines, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
     test()
 with tempfile.TemporaryDirectory() as temporary:
     traces(temporary)
     page(temporary)
+    program_pictures(temporary)
 crossover("i8", "hbm_bandwidth", 263)
 crossover("bf16", "hbm_bandwidth", 281)
 crossover("i8", "vmem_bandwidth", 12)

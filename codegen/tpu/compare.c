@@ -12,17 +12,22 @@ typedef struct {
   double value[2];
 } Row;
 
-enum { MOST_ROWS = 40 };
-
 typedef struct {
-  const Model *m[2];
-  Row row[MOST_ROWS];
-  int rows;
+  Arena *arena;
+  const char *name[2], *kernel[2], *chip[2], *bound[2];
+  bool fits[2];
+  LIST(Row) rows;
 } Comparison;
 
-static void fill(Comparison *c) {
+// Row i has the value of a side.
+static void set_row(Comparison *c, int i, int side, Row row) {
+  if (i == c->rows.count) LIST_PUSH(c->arena, &c->rows, row);
+  c->rows.at[i].value[side] = row.value[0];
+}
+
+static void fill(Comparison *c, const Model *const *models) {
   for (int side = 0; side < 2; side++) {
-    const Model *m = c->m[side];
+    const Model *m = models[side];
     const Row rows[] = {
         {"time", "seconds", FORM_TIME, {m->seconds}},
         {"lower bound", "lower_s", FORM_TIME, {m->lower}},
@@ -49,13 +54,11 @@ static void fill(Comparison *c) {
         {"VMEM", "vmem", FORM_BYTES, {(double)m->vmem}},
         {"VMEM of values", "values", FORM_BYTES, {(double)m->values.peak}},
     };
-    c->rows = (int)(sizeof rows / sizeof *rows);
-    REQUIRE(c->rows <= MOST_ROWS);
-    for (int i = 0; i < c->rows; i++) {
-      double value = rows[i].value[0];
-      if (side == 0) c->row[i] = rows[i];
-      c->row[i].value[side] = value;
-    }
+    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) set_row(c, i, side, rows[i]);
+    c->kernel[side] = m->k->name;
+    c->chip[side] = m->chip->name;
+    c->bound[side] = m->bound;
+    c->fits[side] = m->vmem <= m->vmem_limit;
   }
 }
 
@@ -83,13 +86,14 @@ static bool is_same(const Row *row) {
   return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
 }
 
-static void put_table(const Comparison *c, const char *const *names, Buf *out) {
+static void put_table(const Comparison *c, Buf *out) {
   int same = 0;
-  buf_printf(out, "A  %s: %s on %s\nB  %s: %s on %s\n\n%-20s %14s %14s %9s\n", names[0],
-             c->m[0]->k->name, c->m[0]->chip->name, names[1], c->m[1]->k->name, c->m[1]->chip->name,
-             "", "A", "B", "B / A");
-  for (int i = 0; i < c->rows; i++) {
-    const Row *row = &c->row[i];
+  for (int side = 0; side < 2; side++)
+    buf_printf(out, "%c  %s: %s on %s\n", 'A' + side, c->name[side], c->kernel[side],
+               c->chip[side]);
+  buf_printf(out, "\n%-20s %14s %14s %9s\n", "", "A", "B", "B / A");
+  for (int i = 0; i < c->rows.count; i++) {
+    const Row *row = &c->rows.at[i];
     if (is_same(row) && i > 0) {
       same++;
       continue;
@@ -100,35 +104,89 @@ static void put_table(const Comparison *c, const char *const *names, Buf *out) {
     if (row->value[0] > 0) buf_printf(out, " %9.3g", row->value[1] / row->value[0]);
     buf_putc(out, '\n');
   }
-  if (strcmp(c->m[0]->bound, c->m[1]->bound) != 0)
-    buf_printf(out, "%-20s A: %s; B: %s\n", "bound by", c->m[0]->bound, c->m[1]->bound);
+  if (strcmp(c->bound[0], c->bound[1]) != 0)
+    buf_printf(out, "%-20s A: %s; B: %s\n", "bound by", c->bound[0], c->bound[1]);
   else
-    buf_printf(out, "%-20s %s, both\n", "bound by", c->m[0]->bound);
+    buf_printf(out, "%-20s %s, both\n", "bound by", c->bound[0]);
   buf_printf(out, "%d other figure%s the same\n", same, same == 1 ? " is" : "s are");
 }
 
-static void put_json(const Comparison *c, const char *const *names, Buf *out) {
+static void put_json(const Comparison *c, Buf *out) {
   json_open(out, NULL, '{');
   for (int side = 0; side < 2; side++) {
-    const Model *m = c->m[side];
     json_open(out, side ? "b" : "a", '{');
-    json_text(out, "what", names[side]);
-    json_text(out, "kernel", m->k->name);
-    json_text(out, "chip", m->chip->name);
-    json_text(out, "bound", m->bound);
-    json_bool(out, "fits", m->vmem <= m->vmem_limit);
-    for (int i = 0; i < c->rows; i++) json_real(out, c->row[i].key, c->row[i].value[side]);
+    json_text(out, "what", c->name[side]);
+    json_text(out, "kernel", c->kernel[side]);
+    json_text(out, "chip", c->chip[side]);
+    json_text(out, "bound", c->bound[side]);
+    json_bool(out, "fits", c->fits[side]);
+    for (int i = 0; i < c->rows.count; i++)
+      json_real(out, c->rows.at[i].key, c->rows.at[i].value[side]);
     json_close(out, '}');
   }
   json_close(out, '}');
   buf_putc(out, '\n');
 }
 
-void tpu_compare(const Model *a, const Model *b, const char *const *names, bool json, Buf *out) {
-  Comparison c = {.m = {a, b}};
-  fill(&c);
+static void put_comparison(const Comparison *c, bool json, Buf *out) {
   if (json)
-    put_json(&c, names, out);
+    put_json(c, out);
   else
-    put_table(&c, names, out);
+    put_table(c, out);
+}
+
+void tpu_compare(const Model *a, const Model *b, const char *const *names, bool json, Buf *out) {
+  Comparison c = {.arena = a->arena, .name = {names[0], names[1]}};
+  fill(&c, (const Model *const[]){a, b});
+  put_comparison(&c, json, out);
+}
+
+// ---- programs: their sums, and the time in each of their kernels
+
+static int row_of(Comparison *c, const char *name) {
+  for (int i = 0; i < c->rows.count; i++)
+    if (strcmp(c->rows.at[i].name, name) == 0) return i;
+  LIST_PUSH(c->arena, &c->rows, ((Row){name, name, FORM_TIME, {0}}));
+  return c->rows.count - 1;
+}
+
+static void add_kernels(Comparison *c, const ProgramModel *m, int side) {
+  for (int i = 0; i < m->k->flow->steps.count; i++) {
+    const CallCost *call = &m->calls[i];
+    if (!call->times) continue;
+    int row = row_of(c, arena_printf(c->arena, "in %s", call->model->k->name));
+    c->rows.at[row].value[side] += call->seconds;
+  }
+}
+
+static void fill_program(Comparison *c, const ProgramModel *m, int side) {
+  const CallCost *fullest = tpu_fullest(m), *longest = tpu_longest(m);
+  const Row rows[] = {
+      {"time", "seconds", FORM_TIME, {m->seconds}},
+      {"calls", "calls", FORM_COUNT, {(double)m->times}},
+      {"steps", "steps", FORM_COUNT, {(double)m->steps}},
+      {"MXU busy", "mxu_busy", FORM_SHARE, {m->mxu_busy}},
+      {"MXU of its peak", "mxu", FORM_SHARE, {m->mxu}},
+      {"HBM", "hbm", FORM_SHARE, {m->hbm}},
+      {"bytes moved", "hbm_bytes", FORM_BYTES, {(double)m->bytes}},
+      {"FLOP executed", "flops", FORM_COUNT, {(double)m->flops}},
+      {"most VMEM", "vmem", FORM_BYTES, {fullest ? (double)fullest->model->vmem : 0}},
+  };
+  for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) set_row(c, i, side, rows[i]);
+  c->kernel[side] = m->k->name;
+  c->chip[side] = m->chip->name;
+  c->bound[side] = longest ? arena_printf(c->arena, "%s, longest in %s", longest->model->bound,
+                                          longest->model->k->name)
+                           : "nothing";
+  c->fits[side] = !fullest || fullest->model->vmem <= fullest->model->vmem_limit;
+}
+
+void tpu_program_compare(const ProgramModel *a, const ProgramModel *b, const char *const *names,
+                         bool json, Buf *out) {
+  Comparison c = {.arena = a->arena, .name = {names[0], names[1]}};
+  fill_program(&c, a, 0);
+  fill_program(&c, b, 1);
+  add_kernels(&c, a, 0);
+  add_kernels(&c, b, 1);
+  put_comparison(&c, json, out);
 }

@@ -3,11 +3,63 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codegen/tpu/svg.h"
+#include "codegen/tpu/page.h"
 
-// ---- timeline of the first steps: the wheel zooms, dragging moves
+// ---- timelines: the wheel zooms, dragging moves
 
-enum { ROWS = 5, ROW_HEIGHT = 26, TIME_LEFT = 112, TIME_WIDTH = 760, MOST_BOXES = 3000, TICKS = 5 };
+enum { ROW_HEIGHT = 26, TIME_LEFT = 112, TIME_WIDTH = 760, TICKS = 5 };
+
+static double bottom_of(int rows) { return rows * ROW_HEIGHT + 10; }
+
+typedef struct {
+  const char *name;
+  double scale;  // units a second
+} TimeUnit;
+
+static TimeUnit unit_of(double seconds) {
+  if (seconds >= 1) return (TimeUnit){"s", 1};
+  return seconds >= 1e-3 ? (TimeUnit){"ms", 1e3} : (TimeUnit){"us", 1e6};
+}
+
+void page_open_timeline(Buf *out, int rows, double end) {
+  TimeUnit unit = unit_of(end);
+  svg_open(out, "timeline", TIME_LEFT + TIME_WIDTH + 30, bottom_of(rows) + 26);
+  buf_printf(out,
+             "<g id=\"events\" transform=\"translate(%d 0)\" data-left=\"%d\" data-width=\"%d\" "
+             "data-end=\"%.9g\" data-unit=\"%s\">\n",
+             TIME_LEFT, TIME_LEFT, TIME_WIDTH, end * unit.scale, unit.name);
+}
+
+void page_box(Buf *out, int row, double start, double end, const char *colour, const char *title,
+              double whole) {
+  double scale = whole > 0 ? TIME_WIDTH / whole : 0;
+  svg_box(out, start * scale, 8 + row * ROW_HEIGHT, fmax((end - start) * scale, 0.02),
+          ROW_HEIGHT - 6, colour, title);
+}
+
+void page_close_timeline(Arena *arena, Buf *out, const char *const *names, int rows, double end) {
+  double bottom = bottom_of(rows);
+  TimeUnit unit = unit_of(end);
+  // What zooming moves out of the window lies under these.
+  buf_printf(out,
+             "</g>\n<rect class=\"paper\" width=\"%d\" height=\"%.0f\"/>\n<rect class=\"paper\" "
+             "x=\"%d\" width=\"30\" height=\"%.0f\"/>\n",
+             TIME_LEFT, bottom, TIME_LEFT + TIME_WIDTH, bottom);
+  for (int row = 0; row < rows; row++)
+    svg_text(out, TIME_LEFT - 8, 22 + row * ROW_HEIGHT, "end", "", names[row]);
+  for (int tick = 0; tick <= TICKS; tick++)
+    svg_text(out, TIME_LEFT + TIME_WIDTH * tick / (double)TICKS, bottom + 16,
+             tick == TICKS ? "end"
+             : tick        ? "middle"
+                           : "start",
+             "dim tick",
+             arena_printf(arena, "%.4g %s", end * unit.scale * tick / TICKS, unit.name));
+  svg_close(out);
+}
+
+// ---- the first steps of a kernel
+
+enum { ROWS = 5, MOST_BOXES = 3000 };
 
 static const char *const row_names[ROWS] = {"grid steps", "MXU", "vector units", "DMA in",
                                             "DMA out"};
@@ -23,59 +75,37 @@ static int64_t end_of_window(const TraceLog *log) {
   return end;
 }
 
-static void put_row_box(Buf *out, const TraceEvent *e, int row, double scale, double share,
-                        const char *title) {
-  svg_box(out, (double)e->start_ps * scale, 8 + row * ROW_HEIGHT,
-          fmax((double)(e->end_ps - e->start_ps) * scale * share, 0.02), ROW_HEIGHT - 6,
-          row_colours[row], title);
-}
-
-static void put_event(const Model *m, Buf *out, const TraceEvent *e, double scale) {
+static void put_event(const Model *m, Buf *out, const TraceEvent *e, double end) {
   const Segment *s = e->kind == 'c' ? &m->body->segments.at[e->which] : NULL;
   const char *what = s ? arena_printf(m->arena, "line %d", ir_line(m->k, s->span))
                      : e->kind == 'f' || e->kind == 'w' ? m->k->refs.at[e->which]->name
                                                         : "the cost of a step";
   const char *title = arena_printf(m->arena, "step %lld: %s, %.4g us", (long long)e->step, what,
                                    (double)(e->end_ps - e->start_ps) * 1e-6);
+  double from = (double)e->start_ps * 1e-12, to = (double)e->end_ps * 1e-12;
   if (!s) {
-    put_row_box(out, e, e->kind == 'f' ? 3 : e->kind == 'w' ? 4 : 0, scale, 1, title);
+    int row = e->kind == 'f' ? 3 : e->kind == 'w' ? 4 : 0;
+    page_box(out, row, from, to, row_colours[row], title, end);
     return;
   }
-  double other = 0, whole = (double)(s->ps + s->fill_ps) * 1e-12;
-  for (int u = UNIT_VPU; u < UNITS; u++) other = fmax(other, s->cost.busy[u]);
-  if (s->cost.busy[UNIT_MXU] > 0)
-    put_row_box(out, e, 1, scale, fmin(1, s->cost.busy[UNIT_MXU] / whole), title);
-  if (other > 0) put_row_box(out, e, 2, scale, fmin(1, other / whole), title);
+  double busy[2] = {s->cost.busy[UNIT_MXU], 0}, whole = (double)(s->ps + s->fill_ps) * 1e-12;
+  for (int u = UNIT_VPU; u < UNITS; u++) busy[1] = fmax(busy[1], s->cost.busy[u]);
+  for (int i = 0; i < 2; i++)
+    if (busy[i] > 0)
+      page_box(out, 1 + i, from, from + (to - from) * fmin(1, busy[i] / whole), row_colours[1 + i],
+               title, end);
 }
 
 static void put_timeline(const Model *m, Buf *out) {
   const TraceLog *log = m->sim.log;
-  int64_t end = end_of_window(log);
-  double scale = end > 0 ? TIME_WIDTH / (double)end : 0, bottom = ROWS * ROW_HEIGHT + 10;
-  svg_open(out, "timeline", TIME_LEFT + TIME_WIDTH + 30, bottom + 26);
-  buf_printf(out,
-             "<g id=\"events\" transform=\"translate(%d 0)\" data-left=\"%d\" data-width=\"%d\" "
-             "data-us=\"%.9g\">\n",
-             TIME_LEFT, TIME_LEFT, TIME_WIDTH, (double)end * 1e-6);
+  double end = (double)end_of_window(log) * 1e-12;
+  page_open_timeline(out, ROWS, end);
   for (int i = 0; i < log->events.count && i < MOST_BOXES; i++) {
     const TraceEvent *e = &log->events.at[i];
     if (e->kind == 's') break;
-    if (e->core == 0) put_event(m, out, e, scale);
+    if (e->core == 0) put_event(m, out, e, end);
   }
-  // What zooming moves out of the window lies under these.
-  buf_printf(out,
-             "</g>\n<rect class=\"paper\" width=\"%d\" height=\"%.0f\"/>\n<rect class=\"paper\" "
-             "x=\"%d\" width=\"30\" height=\"%.0f\"/>\n",
-             TIME_LEFT, bottom, TIME_LEFT + TIME_WIDTH, bottom);
-  for (int row = 0; row < ROWS; row++)
-    svg_text(out, TIME_LEFT - 8, 22 + row * ROW_HEIGHT, "end", "", row_names[row]);
-  for (int tick = 0; tick <= TICKS; tick++)
-    svg_text(out, TIME_LEFT + TIME_WIDTH * tick / (double)TICKS, bottom + 16,
-             tick == TICKS ? "end"
-             : tick        ? "middle"
-                           : "start",
-             "dim tick", arena_printf(m->arena, "%.4g us", (double)end * tick / TICKS / 1e6));
-  svg_close(out);
+  page_close_timeline(m->arena, out, row_names, ROWS, end);
 }
 
 // ---- VMEM: one bar to the limit, one to what is used, and what the colours mean
@@ -100,7 +130,7 @@ static void put_bar(const Model *m, Buf *out, double y, double full, const char 
   if (limit <= WIDTH) svg_line(out, limit, y - 4, limit, y + 26, "limit");
 }
 
-static void put_vmem(const Model *m, Buf *out) {
+void page_vmem(const Model *m, Buf *out) {
   double limit = (double)m->vmem_limit, used = m->vmem > 0 ? (double)m->vmem : 1;
   svg_open(out, "VMEM map", 864, 112);
   put_bar(m, out, 20, fmax(limit, used),
@@ -208,16 +238,20 @@ static const char page_style[] =
     "button.on{background:rgba(var(--mark),.16)}\n"
     ".line{display:inline-block;min-width:100%;background:rgba(var(--mark),calc(var(--share)*.55))}"
     ".line.on{outline:2px solid rgb(var(--mark))}.line i{color:var(--dim);font-style:normal}\n"
-    ".hint{color:var(--dim);font-size:13px;margin:.2rem 0}\n";
+    ".hint{color:var(--dim);font-size:13px;margin:.2rem 0}a{color:inherit}"
+    ".wide{overflow-x:auto}.wide td{white-space:nowrap}"
+    "summary{cursor:pointer;padding:.3rem 0;font-size:1.05rem}details[open]{margin-bottom:2rem}"
+    ".bar{background:linear-gradient(90deg,rgba(var(--mark),.3) var(--share),transparent 0)}\n";
 
 static const char page_script[] =
-    "const box=document.getElementById('events'),left=+box.dataset.left,all=+box.dataset.width,\n"
+    "const box=document.getElementById('events');if(box){const "
+    "left=+box.dataset.left,all=+box.dataset.width,\n"
     "picture=box.closest('svg'),ticks=[...document.querySelectorAll('.tick')];let at=0,width=all;\n"
     "function show(){width=Math.min(Math.max(width,all/1e5),all);at=Math.min(Math.max(at,0),"
     "all-width);const k=all/width;\n"
     "box.setAttribute('transform',`translate(${left-at*k} 0) scale(${k} 1)`);\n"
-    "ticks.forEach((t,i)=>t.textContent=((at+width*i/(ticks.length-1))/all*box.dataset.us)"
-    ".toPrecision(4)+' us');}\n"
+    "ticks.forEach((t,i)=>t.textContent=((at+width*i/(ticks.length-1))/all*box.dataset.end)"
+    ".toPrecision(4)+' '+box.dataset.unit);}\n"
     "function place(e){const r=picture.getBoundingClientRect();"
     "return((e.clientX-r.left)/r.width*picture.viewBox.baseVal.width-left)/all;}\n"
     "picture.addEventListener('wheel',e=>{e.preventDefault();"
@@ -229,15 +263,34 @@ static const char page_script[] =
     "const p=place(e);at-=(p-held)*width;held=p;show();});\n"
     "picture.addEventListener('pointerup',()=>held=null);\n"
     "picture.addEventListener('dblclick',()=>{at=0;width=all;show();});\n"
-    "picture.style.cursor='grab';picture.style.touchAction='none';\n"
+    "picture.style.cursor='grab';picture.style.touchAction='none';}\n"
+    "addEventListener('hashchange',()=>{const d=document.querySelector(location.hash);"
+    "if(d&&d.tagName==='DETAILS')d.open=true;});\n"
     "document.querySelectorAll('.losses button').forEach(b=>b.addEventListener('click',()=>{\n"
     "document.querySelectorAll('.on').forEach(x=>x.classList.remove('on'));"
     "b.classList.add('on');\n"
-    "const line=document.querySelector(`.line[data-line=\"${b.dataset.line}\"]`);"
+    "const line=b.closest('.beside').querySelector(`.line[data-line=\"${b.dataset.line}\"]`);"
     "if(line){line.classList.add('on');line.scrollIntoView({block:'nearest',inline:'start'});}}));"
     "\n";
 
-static void put_fact(Buf *out, const char *name, const char *value) {
+void page_open(Buf *out, const char *title) {
+  buf_puts(out,
+           "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+           "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
+  put_escaped(out, title);
+  buf_printf(out, "</title>\n<style>%s</style>\n</head>\n<body>\n<h1>", page_style);
+  put_escaped(out, title);
+  buf_puts(out, "</h1>\n");
+}
+
+void page_close(Buf *out) {
+  buf_printf(out, "<script>%s</script>\n</body>\n</html>\n", page_script);
+}
+
+void page_open_facts(Buf *out) { buf_puts(out, "<div class=\"facts\">\n"); }
+void page_close_facts(Buf *out) { buf_puts(out, "</div>\n"); }
+
+void page_fact(Buf *out, const char *name, const char *value) {
   buf_puts(out, "<div><b>");
   put_escaped(out, value);
   buf_puts(out, "</b><span>");
@@ -245,51 +298,168 @@ static void put_fact(Buf *out, const char *name, const char *value) {
   buf_puts(out, "</span></div>\n");
 }
 
+void page_text(Buf *out, const char *text) {
+  buf_puts(out, "<pre>");
+  put_escaped(out, text);
+  buf_puts(out, "</pre>\n");
+}
+
 static void put_facts(const Model *m, Buf *out) {
   Buf time = {0};
   tpu_put_time(&time, m->seconds);
-  buf_puts(out, "<div class=\"facts\">\n");
-  put_fact(out, "predicted time", time.text);
-  put_fact(out, "bound by", m->bound);
-  put_fact(out, "MXU busy", arena_printf(m->arena, "%.0f %%", 100 * tpu_busy(m, UNIT_MXU)));
-  put_fact(out, "of the MXU's peak", arena_printf(m->arena, "%.0f %%", 100 * m->mxu));
-  put_fact(out, "HBM busy", arena_printf(m->arena, "%.0f %%", 100 * m->hbm_share));
-  put_fact(out, "of VMEM",
-           arena_printf(m->arena, "%.3g %%", 100 * (double)m->vmem / (double)m->vmem_limit));
-  buf_puts(out, "</div>\n");
+  page_open_facts(out);
+  page_fact(out, "predicted time", time.text);
+  page_fact(out, "bound by", m->bound);
+  page_fact(out, "MXU busy", arena_printf(m->arena, "%.0f %%", 100 * tpu_busy(m, UNIT_MXU)));
+  page_fact(out, "of the MXU's peak", arena_printf(m->arena, "%.0f %%", 100 * m->mxu));
+  page_fact(out, "HBM busy", arena_printf(m->arena, "%.0f %%", 100 * m->hbm_share));
+  page_fact(out, "of VMEM",
+            arena_printf(m->arena, "%.3g %%", 100 * (double)m->vmem / (double)m->vmem_limit));
+  page_close_facts(out);
   buf_free(&time);
 }
 
-static void open_page(const Model *m, Buf *out) {
-  buf_puts(out,
-           "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-           "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
-  put_escaped(out, m->k->name);
-  buf_printf(out, " on %s</title>\n<style>%s</style>\n</head>\n<body>\n<h1>", m->chip->name,
-             page_style);
-  put_escaped(out, m->k->name);
-  buf_printf(out, " on %s</h1>\n", m->chip->name);
-}
-
-void tpu_html(const Model *m, Model *const *all, int count, Buf *out) {
-  Buf text = {0};
-  tpu_text(m, &text);
-  tpu_table(all, count, &text);
-  open_page(m, out);
+void page_kernel(const Model *m, Buf *out) {
   put_facts(m, out);
   buf_puts(out, "<h2>Losses</h2>\n<div class=\"beside\">\n");
   put_losses(m, out);
   put_source(m, out);
   buf_puts(out, "</div>\n<h2>Roofline</h2>\n");
   tpu_roofline_svg(m, out);
-  buf_puts(out,
-           "<h2>Timeline of the first steps</h2>\n<p class=\"hint\">The wheel zooms, dragging "
-           "moves, a double click shows all.</p>\n");
+}
+
+static const char zoom_hint[] =
+    "<p class=\"hint\">The wheel zooms, dragging moves, a double click shows all.</p>\n";
+
+void tpu_html(const Model *m, Model *const *all, int count, Buf *out) {
+  Buf text = {0};
+  tpu_text(m, &text);
+  tpu_table(all, count, &text);
+  page_open(out, arena_printf(m->arena, "%s on %s", m->k->name, m->chip->name));
+  page_kernel(m, out);
+  buf_printf(out, "<h2>Timeline of the first steps</h2>\n%s", zoom_hint);
   put_timeline(m, out);
   buf_puts(out, "<h2>VMEM</h2>\n");
-  put_vmem(m, out);
-  buf_puts(out, "<h2>Report</h2>\n<pre>");
-  put_escaped(out, text.text);
-  buf_printf(out, "</pre>\n<script>%s</script>\n</body>\n</html>\n", page_script);
+  page_vmem(m, out);
+  buf_puts(out, "<h2>Report</h2>\n");
+  page_text(out, text.text);
+  page_close(out);
+  buf_free(&text);
+}
+
+// ---- programs
+
+enum { MOST_ROWS = 14 };
+
+// A row for each call of the text; the last one has all that are beyond.
+static int row_of_call(const ProgramModel *m, const CallCost *call) {
+  int row = 0;
+  for (const CallCost *c = m->calls; c < call; c++) row += c->times > 0;
+  return row < MOST_ROWS ? row : MOST_ROWS - 1;
+}
+
+static const char *shortened(Arena *arena, const char *name) {
+  enum { MOST = 16 };
+  return strlen(name) <= MOST ? name : arena_printf(arena, "%.*s..", MOST - 2, name);
+}
+
+static void put_program_timeline(const ProgramModel *m, Buf *out) {
+  const char *names[MOST_ROWS] = {0};
+  int rows = 0;
+  double end = m->seconds;
+  if (m->dropped) end = m->turns.at[m->turns.count - 1].start;
+  for (int i = 0; i < m->k->flow->steps.count; i++) {
+    const CallCost *call = &m->calls[i];
+    if (!call->times) continue;
+    int row = row_of_call(m, call);
+    names[row] = names[row] ? "others" : shortened(m->arena, call->model->k->name);
+    if (row >= rows) rows = row + 1;
+  }
+  page_open_timeline(out, rows, end);
+  for (int i = 0; i < m->turns.count; i++) {
+    const ProgramTurn *turn = &m->turns.at[i];
+    int row = row_of_call(m, turn->call);
+    page_box(out, row, turn->start, turn->start + turn->model->seconds,
+             arena_printf(m->arena, "c%d", row % SVG_COLOURS),
+             arena_printf(m->arena, "%s%s%s, %.4g us, bound by %s", turn->model->k->name,
+                          turn->text ? " at " : "", turn->text ? turn->text : "",
+                          turn->model->seconds * 1e6, turn->model->bound),
+             end);
+  }
+  page_close_timeline(m->arena, out, names, rows, end);
+}
+
+static void put_call_row(const ProgramModel *m, const CallCost *call, Buf *out) {
+  Buf one = {0}, all = {0}, bytes = {0};
+  double share = m->seconds > 0 ? 100 * call->seconds / m->seconds : 0;
+  tpu_put_time(&one, call->seconds / (double)call->times);
+  tpu_put_time(&all, call->seconds);
+  tpu_put_bytes(&bytes, call->bytes);
+  buf_printf(out, "<tr><td>%d</td><td><a href=\"#call-%d\">", ir_line(m->k, call->step->span),
+             (int)(call - m->calls));
+  put_escaped(out, call->model->k->name);
+  buf_printf(out,
+             "</a></td><td>%lld</td><td>%s</td><td>%s</td><td class=\"bar\" "
+             "style=\"--share:%.2f%%\">%.1f %%</td><td>%s</td><td>%s%s</td></tr>\n",
+             (long long)call->times, one.text, all.text, share, share, bytes.text,
+             call->model->bound,
+             call->model->vmem > call->model->vmem_limit ? "; does not fit VMEM" : "");
+  buf_free(&one);
+  buf_free(&all);
+  buf_free(&bytes);
+}
+
+static void put_program_facts(const ProgramModel *m, Buf *out) {
+  Buf time = {0}, bytes = {0};
+  tpu_put_time(&time, m->seconds);
+  tpu_put_bytes(&bytes, m->bytes);
+  page_open_facts(out);
+  page_fact(out, "predicted time", time.text);
+  page_fact(out, m->times == 1 ? "call" : "calls",
+            arena_printf(m->arena, "%lld", (long long)m->times));
+  page_fact(out, "MXU busy", arena_printf(m->arena, "%.0f %%", 100 * m->mxu_busy));
+  page_fact(out, "HBM busy", arena_printf(m->arena, "%.0f %%", 100 * m->hbm));
+  page_fact(out, "moved", bytes.text);
+  page_close_facts(out);
+  buf_free(&time);
+  buf_free(&bytes);
+}
+
+static void put_call_sections(const ProgramModel *m, Buf *out) {
+  for (int i = 0; i < m->k->flow->steps.count; i++) {
+    const CallCost *call = &m->calls[i];
+    if (!call->times) continue;
+    buf_printf(out, "<details id=\"call-%d\"><summary>", i);
+    put_escaped(out, call->model->k->name);
+    buf_printf(out, ", line %d</summary>\n", ir_line(m->k, call->step->span));
+    page_kernel(call->model, out);
+    buf_puts(out, "<h2>VMEM</h2>\n");
+    page_vmem(call->model, out);
+    buf_puts(out, "</details>\n");
+  }
+}
+
+void tpu_program_html(const ProgramModel *m, ProgramModel *const *all, int count, Buf *out) {
+  Buf text = {0};
+  tpu_program_text(m, &text);
+  tpu_program_table(all, count, &text);
+  page_open(out, arena_printf(m->arena, "%s on %s", m->k->name, m->chip->name));
+  put_program_facts(m, out);
+  buf_printf(out, "<h2>Calls%s</h2>\n%s", m->dropped ? ", the first ones" : "", zoom_hint);
+  put_program_timeline(m, out);
+  buf_puts(
+      out,
+      "<div "
+      "class=\"wide\"><table><tr><th>line</th><th>kernel</th><th>calls</th><th>one</th><th>all</th>"
+      "<th>share</th><th>moved</th><th>bound by</th></tr>\n");
+  for (int i = 0; i < m->k->flow->steps.count; i++)
+    if (m->calls[i].times) put_call_row(m, &m->calls[i], out);
+  buf_puts(out, "</table></div>\n<h2>Roofline</h2>\n");
+  tpu_program_svg(m, out);
+  buf_puts(out, "<h2>Each call</h2>\n");
+  put_call_sections(m, out);
+  buf_puts(out, "<h2>Report</h2>\n");
+  page_text(out, text.text);
+  page_close(out);
   buf_free(&text);
 }

@@ -4,6 +4,7 @@
 
 #include "codegen/ir/index.h"
 #include "codegen/ir/facts.h"
+#include "codegen/ir/flow.h"
 #include "codegen/tpu/tpu.h"
 #include "codegen/ir/work.h"
 #include "dsl/json.h"
@@ -278,5 +279,41 @@ void tpu_json_lines(const Model *m, Buf *out);
 void tpu_put_time(Buf *out, double seconds);
 void tpu_put_bytes(Buf *out, int64_t bytes);
 double tpu_busy(const Model *m, Unit unit);  // share of the time in which it works
+
+// ---- program.c
+
+// A call of the text: how often it is made, and what that costs.
+typedef struct {
+  const FlowStep *step;
+  const Model *model;  // of the first time; others differ where what is prefetched does
+  int64_t times, bytes, flops, steps;
+  double seconds;
+} CallCost;
+
+typedef struct {
+  const CallCost *call;
+  const Model *model;
+  const char *text;  // the loop variables around it; NULL: none
+  double start;      // seconds
+} ProgramTurn;
+
+struct ProgramModel {
+  Arena *arena;
+  Kernel *k;
+  const Chip *chip;
+  const int64_t *sizes;
+  ModelOptions options;
+  // by step of the program; those that are no calls, or never made, are made 0 times
+  CallCost *calls;
+  LIST(ProgramTurn) turns;  // the first ones, where events are kept
+  int64_t times, bytes, flops, steps, dropped;
+  double seconds, dispatch;
+  double mxu, mxu_busy, hbm;  // shares of the time
+  const char *wrong;
+};
+// The call that takes most of the time; NULL: there is none.
+const CallCost *tpu_longest(const ProgramModel *m);
+// The call with the largest share of its VMEM in use.
+const CallCost *tpu_fullest(const ProgramModel *m);
 
 #endif

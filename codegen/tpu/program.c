@@ -1,63 +1,141 @@
 // A program on a chip: the sums over the kernels that it calls.
-#include "codegen/ir/flow.h"
 #include "codegen/tpu/internal.h"
 
 #include <math.h>
 
-// A call of the text: how often it is made, and what one costs.
-typedef struct {
-  const FlowStep *step;
-  const Model *model;
-  int64_t times;
-} CallCost;
+// ---- what calls find prefetched
 
-struct ProgramModel {
-  Arena *arena;
-  Kernel *k;
-  const Chip *chip;
-  const int64_t *sizes;
-  CallCost
-      *calls;  // by step of the program; those that are no calls, or never made, are made 0 times
-  int64_t times, bytes, flops;
-  double seconds, dispatch;
-  const char *wrong;
-};
+static bool is_written(const Kernel *k, int input) {
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++)
+    if (k->refs.at[i]->alias == k->refs.at[input]) return true;
+  return false;
+}
+
+// The elements that a call finds in a prefetched operand: those of an input of the program.
+static const char *prefetch_operand(ProgramModel *m, const FlowTurn *turn, Ref *ref) {
+  const FlowPart *part = &turn->step->parts[ref->id];
+  int array = flow_root(turn->k, part->array);
+  const char *name = turn->k->flow->arrays.at[part->array].name;
+  const Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+  if (array >= turn->k->inputs || is_written(turn->k, array))
+    return arena_printf(m->arena,
+                        "`%s` of `%s` is what calls before it compute: -k %s models it with an "
+                        "operand that is given",
+                        name, callee->name, callee->name);
+  const HostArray *whole = turn->k->refs.at[array]->prefetched;
+  if (!whole)
+    return arena_printf(m->arena, "%s must be given: `%s` prefetches it", name, callee->name);
+  HostArray *shape = NEW(m->arena, HostArray);
+  int64_t element = 0;
+  const char *wrong = flow_part(turn, ref->id, shape, &element);
+  shape->data = (char *)whole->data + element * dtype_bytes(whole->dtype);
+  ref->prefetched = shape;
+  return wrong;
+}
+
+static const char *prefetch(ProgramModel *m, const FlowTurn *turn, Kernel *callee) {
+  const char *wrong = NULL;
+  for (int i = 0; i < callee->inputs && callee->refs.at[i]->prefetch && !wrong; i++)
+    wrong = prefetch_operand(m, turn, callee->refs.at[i]);
+  return wrong;
+}
 
 static bool reads_prefetched(const Kernel *k) { return k->inputs > 0 && k->refs.at[0]->prefetch; }
 
-// The sizes of a call do not depend on the loops around it, so one model serves all its turns.
+// ---- calls
+
+// The sizes of a call do not depend on the loops around it, so one model serves all its turns, but
+// for what is prefetched.
+static const Model *model_turn(ProgramModel *m, const FlowTurn *turn, const CallCost *call) {
+  Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+  if (call->model && !reads_prefetched(callee)) return call->model;
+  int64_t *sizes;
+  m->wrong = prefetch(m, turn, callee);
+  if (!m->wrong) m->wrong = flow_callee_sizes(turn, &sizes);
+  if (!m->wrong && reads_prefetched(callee)) m->wrong = check_sizes(callee, sizes);
+  if (m->wrong) return NULL;
+  int calls = 0;
+  for (int i = 0; i < turn->k->flow->steps.count; i++)
+    calls += turn->k->flow->steps.at[i].kind == FLOW_CALL;
+  ModelOptions options = m->options;
+  options.events = call->model ? 0 : options.events / calls;
+  return tpu_model(m->arena, callee, sizes, m->chip, options, &m->wrong);
+}
+
+enum { MOST_TURNS = 20000 };
+
+static void log_turn(ProgramModel *m, const FlowTurn *turn, const CallCost *call,
+                     const Model *model) {
+  if (m->turns.count == MOST_TURNS)
+    m->dropped++;
+  else if (m->options.events)
+    LIST_PUSH(m->arena, &m->turns, ((ProgramTurn){call, model, flow_turn_text(turn), m->seconds}));
+}
+
 static bool add_turn(const FlowTurn *turn, void *context) {
   ProgramModel *m = context;
   CallCost *call = &m->calls[turn->step - turn->k->flow->steps.at];
-  Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
-  if (!call->model && reads_prefetched(callee))
-    m->wrong =
-        arena_printf(m->arena, "the grid of `%s` depends on what is prefetched", callee->name);
-  if (!call->model && !m->wrong) {
-    int64_t *sizes;
-    m->wrong = flow_callee_sizes(turn, &sizes);
-    if (!m->wrong)
-      call->model = tpu_model(m->arena, callee, sizes, m->chip, (ModelOptions){0}, &m->wrong);
-  }
-  if (m->wrong) return false;
+  const Model *model = model_turn(m, turn, call);
+  if (!model) return false;
+  if (!call->model) call->model = model;
   call->step = turn->step;
   call->times++;
+  call->seconds += model->seconds;
+  call->bytes = saturating_add(call->bytes, model->moved_bytes);
+  call->flops = saturating_add(call->flops, model->cost.flops);
+  call->steps = saturating_add(call->steps, model->sim.totals.steps);
+  log_turn(m, turn, call, model);
   m->times++;
-  m->seconds += call->model->seconds;
-  m->bytes = saturating_add(m->bytes, call->model->moved_bytes);
-  m->flops = saturating_add(m->flops, call->model->cost.flops);
+  m->seconds += model->seconds;
+  m->mxu += model->mxu * model->seconds;
+  m->mxu_busy += tpu_busy(model, UNIT_MXU) * model->seconds;
+  m->hbm += model->hbm_share * model->seconds;
   return true;
 }
 
+static void add_up(ProgramModel *m) {
+  for (int i = 0; i < m->k->flow->steps.count; i++) {
+    m->bytes = saturating_add(m->bytes, m->calls[i].bytes);
+    m->flops = saturating_add(m->flops, m->calls[i].flops);
+    m->steps = saturating_add(m->steps, m->calls[i].steps);
+  }
+  double whole = m->seconds > 0 ? m->seconds : 1;
+  m->mxu /= whole;
+  m->mxu_busy /= whole;
+  m->hbm /= whole;
+  m->dispatch = m->chip->value[CHIP_DISPATCH];
+}
+
 ProgramModel *tpu_program(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
-                          const char **wrong) {
+                          ModelOptions options, const char **wrong) {
   ProgramModel *m = NEW(arena, ProgramModel);
-  *m = (ProgramModel){.arena = arena, .k = k, .chip = chip, .sizes = sizes};
+  *m = (ProgramModel){.arena = arena, .k = k, .chip = chip, .sizes = sizes, .options = options};
   m->calls = NEW_ARRAY(arena, CallCost, k->flow->steps.count + 1);
   flow_walk(k, sizes, add_turn, m);
-  m->dispatch = chip->value[CHIP_DISPATCH];
   *wrong = m->wrong;
-  return m->wrong ? NULL : m;
+  if (m->wrong) return NULL;
+  add_up(m);
+  return m;
+}
+
+static double fullness(const CallCost *call) {
+  return (double)call->model->vmem / (double)call->model->vmem_limit;
+}
+
+const CallCost *tpu_longest(const ProgramModel *m) {
+  const CallCost *longest = NULL;
+  for (int i = 0; i < m->k->flow->steps.count; i++)
+    if (m->calls[i].times && (!longest || m->calls[i].seconds > longest->seconds))
+      longest = &m->calls[i];
+  return longest;
+}
+
+const CallCost *tpu_fullest(const ProgramModel *m) {
+  const CallCost *fullest = NULL;
+  for (int i = 0; i < m->k->flow->steps.count; i++)
+    if (m->calls[i].times && (!fullest || fullness(&m->calls[i]) > fullness(fullest)))
+      fullest = &m->calls[i];
+  return fullest;
 }
 
 // The program's own operands; what its calls hand on lies there beside them for a time.
@@ -80,14 +158,14 @@ const char *tpu_program_unfit(const ProgramModel *m) {
 
 static void put_call(const ProgramModel *m, const CallCost *call, Buf *out) {
   Buf one = {0}, all = {0}, bytes = {0};
-  double seconds = call->model->seconds * (double)call->times;
-  tpu_put_time(&one, call->model->seconds);
-  tpu_put_time(&all, seconds);
-  tpu_put_bytes(&bytes, saturating_mul(call->model->moved_bytes, call->times));
-  buf_printf(out, "  %5d  %-16s %8lld %12s %12s %6.1f %% %12s  %s\n",
+  tpu_put_time(&one, call->seconds / (double)call->times);
+  tpu_put_time(&all, call->seconds);
+  tpu_put_bytes(&bytes, call->bytes);
+  buf_printf(out, "  %5d  %-16s %8lld %12s %12s %6.1f %% %12s  %s%s\n",
              ir_line(m->k, call->step->span), call->model->k->name, (long long)call->times,
-             one.text, all.text, m->seconds > 0 ? 100 * seconds / m->seconds : 0, bytes.text,
-             call->model->bound);
+             one.text, all.text, m->seconds > 0 ? 100 * call->seconds / m->seconds : 0, bytes.text,
+             call->model->bound,
+             call->model->vmem > call->model->vmem_limit ? "  (does not fit VMEM)" : "");
   buf_free(&one);
   buf_free(&all);
   buf_free(&bytes);
@@ -144,9 +222,11 @@ void tpu_program_json(const ProgramModel *m, const char *path, Buf *out) {
     json_text(out, "kernel", call->model->k->name);
     json_int(out, "line", ir_line(m->k, call->step->span));
     json_int(out, "times", call->times);
-    json_real(out, "seconds", call->model->seconds);
-    json_int(out, "moved_bytes", call->model->moved_bytes);
+    json_real(out, "seconds", call->seconds / (double)call->times);
+    json_int(out, "moved_bytes", call->bytes / call->times);
     json_text(out, "bound", call->model->bound);
+    json_int(out, "steps", call->steps);
+    json_bool(out, "fits", call->model->vmem <= call->model->vmem_limit);
     json_close(out, '}');
   }
   json_close(out, ']');
@@ -177,4 +257,17 @@ int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *d
   RuleCheck check = {chip, diag, NEW_ARRAY(k->arena, bool, k->flow->callees.count + 1), 0};
   flow_walk(k, sizes, check_turn, &check);
   return check.found;
+}
+
+// ---- what is prefetched
+
+bool tpu_program_prefetches(const Kernel *k, int input) {
+  for (int i = 0; i < k->flow->steps.count; i++) {
+    const FlowStep *step = &k->flow->steps.at[i];
+    if (step->kind != FLOW_CALL) continue;
+    const Kernel *callee = k->flow->callees.at[step->callee].kernel;
+    for (int p = 0; p < callee->inputs && callee->refs.at[p]->prefetch; p++)
+      if (flow_root(k, step->parts[p].array) == input) return true;
+  }
+  return false;
 }

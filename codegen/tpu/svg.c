@@ -75,6 +75,12 @@ typedef struct {
   double intensity, flops;
 } Point;
 
+// Of the cores at work: bytes a second, FLOP a second of `unit`.
+typedef struct {
+  double hbm, vmem, peak;
+  const char *unit;
+} Roofs;
+
 typedef struct {
   Buf *out;
   double low_x, high_x, low_y, high_y;  // log10
@@ -101,11 +107,11 @@ static void widen(double *low, double *high, double value) {
 }
 
 // The points and the roofs' edges, with room around them.
-static Plot scale(const Model *m, double peak, const Point *points, int count, Buf *out) {
+static Plot scale(const Roofs *r, const Point *points, int count, Buf *out) {
   Plot p = {out, INFINITY, -INFINITY, INFINITY, -INFINITY};
-  widen(&p.low_x, &p.high_x, peak / m->hbm);
-  widen(&p.low_x, &p.high_x, peak / m->vmem_bandwidth);
-  widen(&p.low_y, &p.high_y, peak);
+  widen(&p.low_x, &p.high_x, r->peak / r->hbm);
+  widen(&p.low_x, &p.high_x, r->peak / r->vmem);
+  widen(&p.low_y, &p.high_y, r->peak);
   for (int i = 0; i < count; i++) {
     if (!is_shown(&points[i])) continue;
     widen(&p.low_x, &p.high_x, points[i].intensity);
@@ -151,44 +157,78 @@ static void put_legend(Buf *out, int row, const char *class_name, bool round, co
   svg_text(out, LEFT + 18, y, "start", "", text);
 }
 
-void tpu_roofline_svg(const Model *m, Buf *out) {
+static void put_point(const Plot *p, Arena *arena, const Roofs *r, const Point *point, int row) {
+  const char *text =
+      arena_printf(arena, "%s: %.4g FLOP/B, %.3g FLOP/s, %.1f %% of the peak", point->name,
+                   point->intensity, point->flops, 100 * point->flops / r->peak);
+  buf_printf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"6\" class=\"%s\"><title>",
+             plot_x(p, point->intensity), plot_y(p, point->flops), point->colour);
+  put_escaped(p->out, text);
+  buf_puts(p->out, "</title></circle>\n");
+  put_legend(p->out, row, point->colour, true, text);
+}
+
+static void put_roofline(Arena *arena, const Roofs *r, const Point *points, int count, Buf *out) {
+  Plot p = scale(r, points, count, out);
+  svg_open(out, "roofline", LEFT + WIDTH + 24, TOP + HEIGHT + 52 + (2 + count) * LEGEND);
+  put_ticks(&p, true);
+  put_ticks(&p, false);
+  svg_line(out, plot_x(&p, r->peak / r->vmem), plot_y(&p, r->peak), LEFT + WIDTH,
+           plot_y(&p, r->peak), "roof");
+  put_roof(&p, r->hbm, r->peak, "#2f6fbb");
+  put_roof(&p, r->vmem, r->peak, "#3d8b57");
+  svg_text(out, LEFT, 14, "start", "dim", "FLOP/s");
+  svg_text(out, LEFT + WIDTH, TOP + HEIGHT + 32, "end", "dim", "FLOP per byte");
+  put_legend(out, 0, "c0", false,
+             arena_printf(arena, "HBM: %.3g B/s, from %.4g FLOP/B on bound by compute", r->hbm,
+                          r->peak / r->hbm));
+  put_legend(out, 1, "c3", false,
+             arena_printf(arena, "VMEM: %.3g B/s, from %.4g FLOP/B on; peak of the %s %.3g",
+                          r->vmem, r->peak / r->vmem, r->unit, r->peak));
+  for (int i = 0; i < count; i++)
+    if (is_shown(&points[i])) put_point(&p, arena, r, &points[i], 2 + i);
+  svg_close(out);
+}
+
+static double executed_flops(const Model *m) {
+  return (double)(m->cost.dot_flops ? m->cost.dot_flops : m->cost.flops);
+}
+
+static Roofs roofs_of(const Model *m) {
   const double *v = m->chip->value;
-  double executed = (double)(m->cost.dot_flops ? m->cost.dot_flops : m->cost.flops),
-         useful = m->useful_flops > 0 ? m->useful_flops : executed,
+  double vector = v[CHIP_SUBLANES] * v[CHIP_LANES] * v[CHIP_ALUS] * v[CHIP_CLOCK] * m->sim.cores;
+  return m->cost.dot_flops ? (Roofs){m->hbm, m->vmem_bandwidth, m->peak, "MXU"}
+                           : (Roofs){m->hbm, m->vmem_bandwidth, vector, "vector unit"};
+}
+
+void tpu_roofline_svg(const Model *m, Buf *out) {
+  double executed = executed_flops(m), useful = m->useful_flops > 0 ? m->useful_flops : executed,
          seconds = m->seconds > 0 ? m->seconds : 1;
-  double vector = v[CHIP_SUBLANES] * v[CHIP_LANES] * v[CHIP_ALUS] * v[CHIP_CLOCK] * m->sim.cores,
-         peak = m->cost.dot_flops ? m->peak : vector;
   const Point points[] = {
       {"executed FLOP, bytes as moved", "c1", executed / (double)m->moved_bytes,
        executed / seconds},
       {"useful FLOP, each operand once", "c2", useful / (double)m->once_bytes, useful / seconds}};
-  Plot p = scale(m, peak, points, 2, out);
-  svg_open(out, "roofline", LEFT + WIDTH + 24, TOP + HEIGHT + 52 + 4 * LEGEND);
-  put_ticks(&p, true);
-  put_ticks(&p, false);
-  svg_line(out, plot_x(&p, peak / m->vmem_bandwidth), plot_y(&p, peak), LEFT + WIDTH,
-           plot_y(&p, peak), "roof");
-  put_roof(&p, m->hbm, peak, "#2f6fbb");
-  put_roof(&p, m->vmem_bandwidth, peak, "#3d8b57");
-  svg_text(out, LEFT, 14, "start", "dim", "FLOP/s");
-  svg_text(out, LEFT + WIDTH, TOP + HEIGHT + 32, "end", "dim", "FLOP per byte");
-  put_legend(out, 0, "c0", false,
-             arena_printf(m->arena, "HBM: %.3g B/s, from %.4g FLOP/B on bound by compute", m->hbm,
-                          peak / m->hbm));
-  put_legend(out, 1, "c3", false,
-             arena_printf(m->arena, "VMEM: %.3g B/s, from %.4g FLOP/B on; peak of the %s %.3g",
-                          m->vmem_bandwidth, peak / m->vmem_bandwidth,
-                          m->cost.dot_flops ? "MXU" : "vector unit", peak));
-  for (int i = 0; i < 2; i++) {
-    const Point *point = &points[i];
-    if (!is_shown(point)) continue;
-    const char *text =
-        arena_printf(m->arena, "%s: %.4g FLOP/B, %.3g FLOP/s, %.1f %% of the peak", point->name,
-                     point->intensity, point->flops, 100 * point->flops / peak);
-    buf_printf(out,
-               "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"6\" class=\"%s\"><title>%s</title></circle>\n",
-               plot_x(&p, point->intensity), plot_y(&p, point->flops), point->colour, text);
-    put_legend(out, 2 + i, point->colour, true, text);
+  Roofs roofs = roofs_of(m);
+  put_roofline(m->arena, &roofs, points, 2, out);
+}
+
+// The roofs are those of the call with the highest peak.
+void tpu_program_svg(const ProgramModel *m, Buf *out) {
+  int count = 0;
+  Roofs roofs = {0};
+  Point *points = NEW_ARRAY(m->arena, Point, m->k->flow->steps.count + 1);
+  for (int i = 0; i < m->k->flow->steps.count; i++) {
+    const CallCost *call = &m->calls[i];
+    if (!call->times) continue;
+    Roofs own = roofs_of(call->model);
+    if (own.peak > roofs.peak) roofs = own;
+    double seconds = call->model->seconds > 0 ? call->model->seconds : 1;
+    points[count] = (Point){arena_printf(m->arena, "%s, line %d", call->model->k->name,
+                                         ir_line(m->k, call->step->span)),
+                            arena_printf(m->arena, "c%d", count % SVG_COLOURS),
+                            executed_flops(call->model) / (double)call->model->moved_bytes,
+                            executed_flops(call->model) / seconds};
+    count++;
   }
-  svg_close(out);
+  if (count) put_roofline(m->arena, &roofs, points, count, out);
 }

@@ -75,11 +75,34 @@ static const char *read_ranges(Sweep *s) {
 
 // ---- candidates
 
+static void model_program(const Sweep *s, Arena *arena, Kernel *k, const int64_t *sizes,
+                          Candidate *c) {
+  const ProgramModel *m =
+      tpu_program(arena, k, sizes, s->request->chip, (ModelOptions){0}, &c->wrong);
+  if (m) c->wrong = tpu_program_unfit(m);
+  if (m && !c->wrong && !m->times) c->wrong = "it makes no calls";
+  if (!m || c->wrong) return;
+  const Model *fullest = tpu_fullest(m)->model, *longest = tpu_longest(m)->model;
+  c->seconds = m->seconds;
+  c->mxu = m->mxu;
+  c->busy = m->mxu_busy;
+  c->hbm = m->hbm;
+  c->vmem = fullest->vmem;
+  c->limit = fullest->vmem_limit;
+  c->steps = m->steps;
+  c->bound = arena_printf(s->request->arena, "%s, longest in %s", longest->bound, longest->k->name);
+  c->refused = tpu_check_program(k, s->request->chip, sizes, diag_new(arena, k->source)) > 0;
+}
+
 static void model_candidate(const Sweep *s, Arena *arena, const Argument *statics, Candidate *c) {
   Kernel *k;
   int64_t *sizes;
   c->wrong = s->request->bind(s->request->context, arena, statics, s->ranges, &k, &sizes);
   if (c->wrong) return;
+  if (k->flow) {
+    model_program(s, arena, k, sizes, c);
+    return;
+  }
   const Model *m = tpu_model(arena, k, sizes, s->request->chip, (ModelOptions){0}, &c->wrong);
   if (m && !c->wrong) c->wrong = tpu_model_unfit(m);
   if (!m || c->wrong) return;

@@ -87,13 +87,22 @@ const char *tpu_model_unfit(const Model *m);
 
 // ---- program.c: the sums over the calls of a program
 typedef struct ProgramModel ProgramModel;
+// Prefetched operands of calls are read from the program's inputs (Ref.prefetched). events: the
+// turns and the events of each call's first one are kept for the trace and the page.
 ProgramModel *tpu_program(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
-                          const char **wrong);
+                          ModelOptions options, const char **wrong);
+// An input whose elements a call prefetches.
+bool tpu_program_prefetches(const Kernel *k, int input);
 // As tpu_model_unfit.
 const char *tpu_program_unfit(const ProgramModel *m);
 void tpu_program_text(const ProgramModel *m, Buf *out);
 void tpu_program_json(const ProgramModel *m, const char *path, Buf *out);
 void tpu_program_table(ProgramModel *const *models, int count, Buf *out);
+void tpu_program_trace(const ProgramModel *m, Buf *out);
+void tpu_program_svg(const ProgramModel *m, Buf *out);  // a point a call
+void tpu_program_html(const ProgramModel *m, ProgramModel *const *all, int count, Buf *out);
+void tpu_program_compare(const ProgramModel *a, const ProgramModel *b, const char *const *names,
+                         bool json, Buf *out);
 
 // ---- the forms of a report
 void tpu_text(const Model *m, Buf *out);

@@ -4,12 +4,18 @@
 #include <math.h>
 
 // One process a core; its rows.
-enum { ROW_STEP = 1, ROW_MXU, ROW_VECTOR, ROW_FETCH, ROW_WRITE };
+enum { ROW_STEP = 1, ROW_MXU, ROW_VECTOR, ROW_FETCH, ROW_WRITE, ROW_CALL };
 static const char *const row_names[] = {[ROW_STEP] = "grid steps",
                                         [ROW_MXU] = "MXU",
                                         [ROW_VECTOR] = "vector units",
                                         [ROW_FETCH] = "DMA in",
                                         [ROW_WRITE] = "DMA out"};
+
+typedef struct {
+  const Model *m;
+  Buf *out;
+  double start;  // microseconds before its first event
+} Trace;
 
 // Events are one a line.
 static void open_event(Buf *out, const char *name, const char *phase, int core, int row) {
@@ -33,29 +39,30 @@ static void put_name(Buf *out, const char *what, int core, int row, const char *
   close_event(out);
 }
 
-static void put_names(const Model *m, Buf *out) {
-  for (int core = 0; core < m->sim.cores; core++) {
-    put_name(out, "process_name", core, 0,
-             arena_printf(m->arena, "%s core %d", m->chip->name, core));
+static void put_names(Arena *arena, const Chip *chip, int cores, Buf *out) {
+  for (int core = 0; core < cores; core++) {
+    put_name(out, "process_name", core, 0, arena_printf(arena, "%s core %d", chip->name, core));
     for (int row = ROW_STEP; row <= ROW_WRITE; row++)
       put_name(out, "thread_name", core, row, row_names[row]);
   }
 }
 
-static void put_event(Buf *out, const TraceEvent *e, int row, const char *name, const char *kind,
-                      double share) {
+static void put_event(const Trace *t, const TraceEvent *e, int row, const char *name,
+                      const char *kind, double share) {
+  Buf *out = t->out;
   buf_putc(out, ',');
   open_event(out, name, "X", e->core, row);
   json_text(out, "cat", kind);
-  buf_printf(out, ",\"ts\":%.6f,\"dur\":%.6f", (double)e->start_ps * 1e-6,
+  buf_printf(out, ",\"ts\":%.6f,\"dur\":%.6f", t->start + (double)e->start_ps * 1e-6,
              (double)(e->end_ps - e->start_ps) * 1e-6 * share);
   json_open(out, "args", '{');
   json_int(out, "step", e->step);
 }
 
-static void put_transfer(const Model *m, Buf *out, const TraceEvent *e) {
-  const Ref *ref = m->k->refs.at[e->which];
-  put_event(out, e, e->kind == 'f' ? ROW_FETCH : ROW_WRITE, ref->name, "dma", 1);
+static void put_transfer(const Trace *t, const TraceEvent *e) {
+  const Ref *ref = t->m->k->refs.at[e->which];
+  Buf *out = t->out;
+  put_event(t, e, e->kind == 'f' ? ROW_FETCH : ROW_WRITE, ref->name, "dma", 1);
   json_int(out, "bytes", e->bytes);
   json_ints(out, "block", e->index, ref->array.rank);
   close_event(out);
@@ -68,20 +75,22 @@ static const char *segment_name(const Model *m, const Segment *s, Unit unit) {
 }
 
 // The rows of a segment: each is busy for its own share of it.
-static void put_segment(const Model *m, Buf *out, const TraceEvent *e) {
+static void put_segment(const Trace *t, const TraceEvent *e) {
+  const Model *m = t->m;
+  Buf *out = t->out;
   const Segment *s = &m->body->segments.at[e->which];
   double whole = s->cost.busy[s->bound], mxu = s->cost.busy[UNIT_MXU];
   Unit busiest = UNIT_VPU;
   for (int u = UNIT_VPU; u < UNITS; u++)
     if (s->cost.busy[u] > s->cost.busy[busiest]) busiest = (Unit)u;
   if (mxu > 0) {
-    put_event(out, e, ROW_MXU, segment_name(m, s, UNIT_MXU), "mxu", mxu / whole);
+    put_event(t, e, ROW_MXU, segment_name(m, s, UNIT_MXU), "mxu", mxu / whole);
     json_int(out, "flops", s->cost.dot_flops);
     json_int(out, "times", e->bytes);
     close_event(out);
   }
   if (s->cost.busy[busiest] > 0) {
-    put_event(out, e, ROW_VECTOR, segment_name(m, s, busiest), "vector",
+    put_event(t, e, ROW_VECTOR, segment_name(m, s, busiest), "vector",
               s->cost.busy[busiest] / whole);
     json_text(out, "unit", unit_names[busiest]);
     json_int(out, "times", e->bytes);
@@ -89,39 +98,88 @@ static void put_segment(const Model *m, Buf *out, const TraceEvent *e) {
   }
 }
 
-void tpu_trace(const Model *m, Buf *out) {
-  const TraceLog *log = m->sim.log;
-  buf_puts(out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
-  put_names(m, out);
-  for (int i = 0; i < log->events.count; i++) {
-    const TraceEvent *e = &log->events.at[i];
-    switch (e->kind) {
-      case 'f':
-      case 'w':
-        put_transfer(m, out, e);
-        break;
-      case 'c':
-        put_segment(m, out, e);
-        break;
-      case 'o':
-        put_event(out, e, ROW_STEP, "step", "step", 1);
-        close_event(out);
-        break;
-      default:
-        put_event(
-            out, e, ROW_STEP,
-            arena_printf(m->arena, "%lld steps that repeat those before", (long long)e->bytes),
-            "repeated", 1);
-        json_int(out, "steps", e->bytes);
-        close_event(out);
-    }
+static void put_one(const Trace *t, const TraceEvent *e) {
+  switch (e->kind) {
+    case 'f':
+    case 'w':
+      put_transfer(t, e);
+      break;
+    case 'c':
+      put_segment(t, e);
+      break;
+    case 'o':
+      put_event(t, e, ROW_STEP, "step", "step", 1);
+      close_event(t->out);
+      break;
+    default:
+      put_event(
+          t, e, ROW_STEP,
+          arena_printf(t->m->arena, "%lld steps that repeat those before", (long long)e->bytes),
+          "repeated", 1);
+      json_int(t->out, "steps", e->bytes);
+      close_event(t->out);
   }
+}
+
+static void put_all(const Trace *t) {
+  const TraceLog *log = t->m->sim.log;
+  for (int i = 0; i < log->events.count; i++) put_one(t, &log->events.at[i]);
+}
+
+static void open_trace(Buf *out) {
+  buf_puts(out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+}
+
+static void close_trace(Buf *out, const char *name, const Chip *chip, double seconds,
+                        int64_t dropped) {
   json_close(out, ']');
   json_open(out, "otherData", '{');
-  json_text(out, "kernel", m->k->name);
-  json_text(out, "chip", m->chip->name);
-  json_real(out, "seconds", m->seconds);
-  json_int(out, "dropped", log->dropped);
+  json_text(out, "kernel", name);
+  json_text(out, "chip", chip->name);
+  json_real(out, "seconds", seconds);
+  json_int(out, "dropped", dropped);
   json_close(out, '}');
   buf_puts(out, "}\n");
+}
+
+void tpu_trace(const Model *m, Buf *out) {
+  open_trace(out);
+  put_names(m->arena, m->chip, m->sim.cores, out);
+  put_all(&(Trace){m, out, 0});
+  close_trace(out, m->k->name, m->chip, m->seconds, m->sim.log->dropped);
+}
+
+// ---- of a program: a row of its calls, and below it what the first one of each does
+
+static void put_turn(const ProgramModel *m, const ProgramTurn *turn, int row, Buf *out) {
+  buf_putc(out, ',');
+  open_event(out, turn->model->k->name, "X", 0, row);
+  json_text(out, "cat", "call");
+  buf_printf(out, ",\"ts\":%.6f,\"dur\":%.6f", turn->start * 1e6, turn->model->seconds * 1e6);
+  json_open(out, "args", '{');
+  json_int(out, "line", ir_line(m->k, turn->call->step->span));
+  if (turn->text) json_text(out, "at", turn->text);
+  json_text(out, "bound", turn->model->bound);
+  json_int(out, "bytes", turn->model->moved_bytes);
+  close_event(out);
+}
+
+void tpu_program_trace(const ProgramModel *m, Buf *out) {
+  int cores = 1;
+  int64_t dropped = m->dropped;
+  for (int i = 0; i < m->turns.count; i++)
+    if (m->turns.at[i].model->sim.cores > cores) cores = m->turns.at[i].model->sim.cores;
+  open_trace(out);
+  put_names(m->arena, m->chip, cores, out);
+  put_name(out, "thread_name", 0, ROW_CALL, "calls");
+  bool *seen = NEW_ARRAY(m->arena, bool, m->k->flow->steps.count + 1);
+  for (int i = 0; i < m->turns.count; i++) {
+    const ProgramTurn *turn = &m->turns.at[i];
+    put_turn(m, turn, ROW_CALL, out);
+    bool *once = &seen[turn->call - m->calls];
+    if (!*once) put_all(&(Trace){turn->model, out, turn->start * 1e6});
+    if (!*once) dropped += turn->model->sim.log->dropped;
+    *once = true;
+  }
+  close_trace(out, m->k->name, m->chip, m->seconds, dropped);
 }

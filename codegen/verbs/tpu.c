@@ -78,19 +78,66 @@ static int report(const Options *options, Binding *b, const Model *m) {
   return write_file_of("-", &out);
 }
 
-// The sums over the calls; traces and charts are of one kernel.
-static int model_program(const Options *options, Binding *b, const Chip *chip) {
-  ProgramModel **all = NEW_ARRAY(options->arena, ProgramModel *, chip_count());
-  const char *wrong, *path = options->files.at[0];
-  if (options->trace || options->html || options->svg)
-    return user_error("%s: --trace, --html and --svg show one kernel: -k NAME picks one", path);
-  ProgramModel *m = tpu_program(options->arena, b->program.kernel, b->sizes, chip, &wrong);
-  for (int i = 0; m && !options->json && i < chip_count(); i++) {
-    all[i] = tpu_program(options->arena, b->program.kernel, b->sizes, chip_at(i), &wrong);
-    if (!all[i]) m = NULL;
+// The elements of a program's inputs that its calls prefetch, as far as they are given.
+static const char *load_prefetched(Binding *b, Arena *arena) {
+  Kernel *k = b->program.kernel;
+  const char *wrong = NULL;
+  for (int i = 0; k->flow && i < k->inputs && !wrong; i++) {
+    int64_t bytes = 0;
+    HostArray *array = NEW(arena, HostArray);
+    if (!b->inputs[i].text || !tpu_program_prefetches(k, i)) continue;
+    if (!operand_shape(k, k->refs.at[i], b->sizes, array) || !add_array_bytes(&bytes, array))
+      return arena_printf(arena, "%s is too large", k->refs.at[i]->name);
+    array->data = arena_alloc(arena, (size_t)bytes + 1);
+    wrong = input_fill(arena, &b->inputs[i], i, array);
+    if (wrong) wrong = arena_printf(arena, "%s: %s", k->refs.at[i]->name, wrong);
+    k->refs.at[i]->prefetched = array;
   }
-  if (!m) return user_error("%s: the program cannot be modelled: %s", path, wrong);
-  if ((wrong = tpu_program_unfit(m))) return user_error("%s: %s", path, wrong);
+  return wrong;
+}
+
+static int model_program(const Options *options, Binding *b, const Chip *chip, bool log,
+                         const ProgramModel **m) {
+  enum { MOST_EVENTS = 100000 };
+  const char *wrong = load_prefetched(b, options->arena), *path = options->files.at[0];
+  if (wrong) return user_error("%s: %s", path, wrong);
+  ModelOptions how = {.events = log ? MOST_EVENTS : 0, .whole = options->walk_all};
+  *m = tpu_program(options->arena, b->program.kernel, b->sizes, chip, how, &wrong);
+  if (!*m) return user_error("%s: the program cannot be modelled: %s", path, wrong);
+  wrong = tpu_program_unfit(*m);
+  return wrong ? user_error("%s: %s", path, wrong) : DONE;
+}
+
+static int write_pictures(const Options *options, const ProgramModel *m, ProgramModel *const *all) {
+  Buf trace = {0}, svg = {0}, html = {0};
+  int status = DONE;
+  if (options->trace) {
+    tpu_program_trace(m, &trace);
+    status = write_file_of(options->trace, &trace);
+  }
+  if (options->svg && status == DONE) {
+    tpu_program_svg(m, &svg);
+    status = write_file_of(options->svg, &svg);
+  }
+  if (options->html && status == DONE) {
+    tpu_program_html(m, all, chip_count(), &html);
+    status = write_file_of(options->html, &html);
+  }
+  return status;
+}
+
+static int report_program(const Options *options, Binding *b, const Chip *chip) {
+  ProgramModel **all = NEW_ARRAY(options->arena, ProgramModel *, chip_count());
+  const ProgramModel *m;
+  const char *wrong = NULL, *path = options->files.at[0];
+  int status = model_program(options, b, chip, options->trace || options->html, &m);
+  for (int i = 0; status == DONE && i < chip_count(); i++) {
+    all[i] = tpu_program(options->arena, b->program.kernel, b->sizes, chip_at(i), (ModelOptions){0},
+                         &wrong);
+    if (wrong) status = user_error("%s: the program cannot be modelled: %s", path, wrong);
+  }
+  if (status == DONE) status = write_pictures(options, m, all);
+  if (status != DONE) return status;
   Buf out = {0};
   if (options->json) {
     tpu_program_json(m, path, &out);
@@ -106,7 +153,7 @@ static int model_kernel(const Options *options, const Chip *chip) {
   Binding b;
   int status = bind_or_report(&b, options, true);
   if (status != DONE) return status;
-  if (b.program.kernel->flow) return model_program(options, &b, chip);
+  if (b.program.kernel->flow) return report_program(options, &b, chip);
   const char *wrong;
   ModelOptions how = {.events = options->trace || options->html ? MOST_EVENTS : 0,
                       .whole = options->walk_all};
@@ -131,19 +178,22 @@ static void copy_lists(Options *other, const Options *options) {
   memcpy(other->files.at, options->files.at, sizeof(char *) * (size_t)options->files.count);
 }
 
-// Settings NAME=VALUE,..: of a size, a static, or the chip.
+// Another FILE.pk, of which :NAME is compared; or settings NAME=VALUE,..: of a size, a static, or
+// the chip.
 static const char *read_other(Options *other, const Options *options, const Kernel *k) {
   Arena *arena = options->arena;
-  const char *text = options->compare, *dot = strrchr(text, '.');
+  const char *text = options->compare, *dot = strstr(text, ".pk");
   *other = *options;
   copy_lists(other, options);
-  if (dot && strcmp(dot, ".pk") == 0) {
-    other->files.at[0] = text;
+  if (dot && (dot[3] == '\0' || dot[3] == ':')) {
+    other->files.at[0] = arena_strndup(arena, text, (size_t)(dot + 3 - text));
+    if (dot[3]) other->kernel = intern(dot + 4);
     return NULL;
   }
   while (*text) {
     size_t length = strcspn(text, ","), name = strcspn(text, "=");
-    if (name == 0 || name >= length) return "--compare expects FILE.pk or NAME=VALUE,..";
+    if (name == 0 || name >= length)
+      return "--compare expects FILE.pk, FILE.pk:KERNEL or NAME=VALUE,..";
     const char *left = arena_strndup(arena, text, name),
                *right = arena_strndup(arena, text + name + 1, length - name - 1);
     if (strcmp(left, "chip") == 0)
@@ -157,14 +207,17 @@ static const char *read_other(Options *other, const Options *options, const Kern
   return NULL;
 }
 
-static int model_one(const Options *options, Binding *b, const Model **m) {
+// Of a kernel or of a program; the other is NULL.
+static int model_one(const Options *options, Binding *b, const Model **m,
+                     const ProgramModel **program) {
   const Chip *chip;
   const char *wrong;
+  *m = NULL;
+  *program = NULL;
   int status = find_chip(options, &chip);
   if (status == DONE) status = bind_or_report(b, options, true);
   if (status != DONE) return status;
-  if (b->program.kernel->flow)
-    return user_error("%s: --compare takes kernels: -k NAME picks one", options->files.at[0]);
+  if (b->program.kernel->flow) return model_program(options, b, chip, false, program);
   *m = tpu_model(options->arena, b->program.kernel, b->sizes, chip, (ModelOptions){0}, &wrong);
   if (!wrong) wrong = tpu_model_unfit(*m);
   return wrong ? user_error("%s: %s", options->files.at[0], wrong) : DONE;
@@ -173,16 +226,23 @@ static int model_one(const Options *options, Binding *b, const Model **m) {
 static int compare(const Options *options) {
   Binding *bindings = NEW_ARRAY(options->arena, Binding, 2);
   const Model *a, *b;
+  const ProgramModel *all_a, *all_b;
   Options other;
-  int status = model_one(options, &bindings[0], &a);
+  int status = model_one(options, &bindings[0], &a, &all_a);
   if (status != DONE) return status;
   const char *wrong = read_other(&other, options, bindings[0].program.kernel);
   if (wrong) return user_error("%s", wrong);
-  status = model_one(&other, &bindings[1], &b);
+  status = model_one(&other, &bindings[1], &b, &all_b);
   if (status != DONE) return status;
+  if (!a != !b)
+    return user_error("--compare takes two kernels or two programs, and %s is a %s",
+                      other.files.at[0], b ? "kernel" : "program");
+  const char *const names[] = {options->files.at[0], options->compare};
   Buf out = {0};
-  tpu_compare(a, b, (const char *const[]){options->files.at[0], options->compare}, options->json,
-              &out);
+  if (a)
+    tpu_compare(a, b, names, options->json, &out);
+  else
+    tpu_program_compare(all_a, all_b, names, options->json, &out);
   return write_file_of("-", &out);
 }
 
@@ -235,7 +295,7 @@ static const char *bind_candidate(void *context, Arena *arena, const Argument *s
   const char *message;
   if (bind_kernel(b, arena, &options, options.files.at[0], &message) != DONE)
     return message ? message : first_error(arena, &b->program);
-  if (b->program.kernel->flow) return "a program is not swept: -k NAME picks a kernel";
+  if ((message = load_prefetched(b, arena))) return message;
   *k = b->program.kernel;
   *sizes = b->sizes;
   return b->refusal;

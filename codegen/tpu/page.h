@@ -1,0 +1,23 @@
+// What the pages of a kernel and of a program are made of.
+#ifndef CODEGEN_TPU_PAGE_H
+#define CODEGEN_TPU_PAGE_H
+
+#include "codegen/tpu/svg.h"
+
+void page_open(Buf *out, const char *title);
+void page_close(Buf *out);
+void page_open_facts(Buf *out);
+void page_fact(Buf *out, const char *name, const char *value);
+void page_close_facts(Buf *out);
+// Losses beside the source, the roofline.
+void page_kernel(const Model *m, Buf *out);
+void page_vmem(const Model *m, Buf *out);
+void page_text(Buf *out, const char *text);
+
+// A timeline that zooms, of `end` seconds: rows of boxes between the two.
+void page_open_timeline(Buf *out, int rows, double end);
+void page_box(Buf *out, int row, double start, double end, const char *colour, const char *title,
+              double whole);
+void page_close_timeline(Arena *arena, Buf *out, const char *const *names, int rows, double end);
+
+#endif
