@@ -152,7 +152,7 @@ def program_tables():
     check("two settings of a program", both["b"]["seconds"] == found[1]["seconds"] and both["b"]["steps"] == 16 * 8 + 8, both)
     check("and the time in each kernel", near(both["a"]["in part"] + both["a"]["in combine"], both["a"]["seconds"], 1e-9), both)
     check("a program beside a kernel", "takes two kernels or two programs" in
-          run(*SPLIT[:1], "-k", "decode", *SPLIT[1:], "--compare", "tests/cases/programs/decode.pk:combine", status=1), "")
+          run("tests/cases/programs/basic.pk", "-k", "straight", "M=64", "N=128", "--compare", "tests/cases/programs/basic.pk:add", status=1), "")
     other = json.loads(run("kernels/softmax.pk", "M=64", "N=128", "--compare", "tests/cases/programs/basic.pk:add", "--json"))
     check("a kernel of another file", other["b"]["kernel"] == "add", other)
 

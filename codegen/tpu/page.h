@@ -13,6 +13,7 @@ void page_close_facts(Buf *out);
 void page_kernel(const Model *m, Buf *out);
 void page_vmem(const Model *m, Buf *out);
 void page_text(Buf *out, const char *text);
+void page_hint(Buf *out);  // how to zoom
 
 // A timeline that zooms, of `end` seconds: rows of boxes between the two.
 void page_open_timeline(Buf *out, int rows, double end);
