@@ -11,6 +11,7 @@ BUILD=${BUILD:-build}
 PKC=$PWD/$BUILD/pkc
 PYTHON=${PYTHON:-python3}
 PKC_TESTS=${PKC_TESTS:-all}
+[ "$PKC_TESTS" = all ] && export PKC_TEST_PORTABLE="${PKC_TEST_PORTABLE:--O2}"
 export BUILD PKC PYTHON PKC_TESTS
 checks=$BUILD/check
 

@@ -246,8 +246,7 @@ static void report_access(Interp *in, const Instr *instr, const Box *box, const 
   const void *where = instr ? (const void *)instr : box->ref;
   if (find_again(in, where, f->copy.instr, FIND_RACE)) return;
   find_pair(in, where, f->copy.instr, FIND_RACE, instr ? instr->span : map_place(box->ref),
-            "race: %s %s while %s %s: nothing that this device has waited for tells that the copy "
-            "is over",
+            "race: %s %s while %s %s: no wait of this device guarantees that the copy is complete",
             elements_text(in, box, o), doing, o->count > 1 ? "they may be" : "it may be",
             into ? arena_printf(in->report->arena, "the target of a copy from device (%s)",
                                 device_text(in, f->source))
@@ -339,7 +338,7 @@ void note_waiting(Interp *in) {
   if (ended)
     find_note(in, in->k->span, -1, "%d of the %d devices have ended", ended, m->count);
   else if (m->count > 1)
-    find_note(in, in->k->span, -1, "no device goes on: each waits for another");
+    find_note(in, in->k->span, -1, "no device can proceed: each waits for another");
 }
 
 bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end) {

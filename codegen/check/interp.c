@@ -108,8 +108,7 @@ static bool too_many(Interp *in, const Instr *instr, int64_t iterations) {
   if (iterations < MOST_ITERATIONS && in->iterations++ < MOST_IN_STEP) return false;
   if (iterations < MOST_ITERATIONS) iterations = MOST_IN_STEP;
   find(in, instr, FIND_LOOP, instr->span,
-       "this loop is still running after %lld iterations: it may have no end",
-       (long long)iterations);
+       "this loop is still running after %lld iterations: it may never end", (long long)iterations);
   return in->stopped = true;
 }
 
@@ -372,8 +371,8 @@ void check_vmem(Interp *in) {
   }
   if (total <= limit && total < INT64_MAX) return;
   find(in, k, FIND_VMEM, k->span,
-       "the blocks and scratch of `%s` need %lld bytes of VMEM, buffers counted, and the limit is "
-       "%lld (%s): `pkc explain` with sizes lists them",
+       "the blocks and scratch of `%s` need %lld bytes of VMEM for all their buffers, and the "
+       "limit is %lld (%s): `pkc explain` with sizes lists them",
        k->name, (long long)total, (long long)limit,
        k->vmem_limit ? "the kernel's vmem_limit" : "the default");
   find_note(in, largest->span, -1, "the largest is `%s` with %lld bytes", largest->name,

@@ -71,7 +71,8 @@ static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) 
       past = INT64_MIN;
     if (halo[0] >= 0 && at < -halo[0])
       find(in, ref, FIND_HALO, span,
-           "the block of `%s` starts at element %lld of axis %d, but its halo allows no less than "
+           "the block of `%s` starts at element %lld of axis %d, but its halo allows no start "
+           "before "
            "%lld",
            ref->name, at, i, (long long)-halo[0]);
     if (halo[1] >= 0 && past > halo[1])
@@ -412,10 +413,11 @@ static void compare_line(Interp *in, const Ref *ref, const Line *line) {
     if (is_same_value(ref->array.dtype, state->first[element], value)) continue;
     Buf at = {0};
     array_index(state->array, element, &at);
-    find(in, ref, FIND_PARALLEL, map_place(ref),
-         "element %s of output `%s` has another value in two steps that differ in the parallel "
-         "axis `%s`, which does not move its block: that of the last index is written",
-         at.text, ref->name, differing_axis(in, state->first_cell[element] - 1));
+    find(
+        in, ref, FIND_PARALLEL, map_place(ref),
+        "element %s of output `%s` gets different values from two steps that differ in the "
+        "parallel axis `%s`, which does not move its block: the value of the last index is written",
+        at.text, ref->name, differing_axis(in, state->first_cell[element] - 1));
     buf_free(&at);
     return;
   }

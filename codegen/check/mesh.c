@@ -85,8 +85,8 @@ static const char *element_text(const HostArray *array, int64_t element, Arena *
 
 static void report_replica(Interp *in, const Ref *ref, const HostArray *whole, int64_t element) {
   find(in, ref, FIND_REPLICA, ref->span,
-       "element %s of output `%s` is not what another device has that holds the same part: each "
-       "device has all that `shard` does not divide, and they must be equal",
+       "element %s of output `%s` differs between two devices that hold the same part: each device "
+       "has all that `shard` does not divide, and these copies must be equal",
        element_text(whole, element, in->report->arena), ref->name);
 }
 
@@ -126,7 +126,7 @@ static void compare_orders(MeshRun *run, Mesh *m, int output) {
     if (memcmp((char *)first->data + e * bytes, (char *)now->data + e * bytes, (size_t)bytes) == 0)
       continue;
     find(&m->devices[0].in, ref, FIND_ORDER, ref->span,
-         "element %s of output `%s` depends on the order in which the devices go on",
+         "element %s of output `%s` depends on the order in which the devices run",
          element_text(first, e, run->report->arena), ref->name);
     return;
   }

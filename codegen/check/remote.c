@@ -10,8 +10,8 @@ static void report_touch(Interp *in, const Flight *f, const Touch *t, const Over
   const char *device = device_text(in, f->target);
   if (find_again(in, instr, there, FIND_RACE)) return;
   find_pair(in, instr, there, FIND_RACE, instr->span,
-            "race: %s written by this copy on device (%s), which may not have %s yet: nothing "
-            "that this device has waited for tells that it has",
+            "race: %s written by this copy on device (%s), which may not have %s yet: no wait of "
+            "this device guarantees that it has",
             elements_text(in, &f->copy.to, o), device,
             o->count > 1 ? t->writes ? "written them" : "read them"
             : t->writes  ? "written it"
@@ -82,8 +82,8 @@ static void check_begun(Interp *in, const Instr *instr, int other) {
   bool barrier = instr->semaphore->semaphore == SEM_BARRIER && instr->op == OP_REMOTE_SIGNAL;
   if (other == in->device || barrier || device_in(in)->clock[other] > 0) return;
   find(in, instr, FIND_ENTRY, instr->span,
-       "device (%s) may not have begun: nothing has come from it, and only barrier semaphores are "
-       "there before; barrier() waits for all devices",
+       "device (%s) may not have begun: nothing has arrived from it, and before it begins only its "
+       "barrier semaphores exist; barrier() waits for all devices",
        device_text(in, other));
 }
 

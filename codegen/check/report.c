@@ -191,7 +191,7 @@ void finish_report(Interp *in) {
 void stop_for_memory(Interp *in, int64_t bytes) {
   in->stopped = true;
   if (bytes == INT64_MAX)
-    find(in, in->k, FIND_MEMORY, in->k->span, "`%s` needs more memory than there is addresses for",
+    find(in, in->k, FIND_MEMORY, in->k->span, "`%s` needs more memory than a process can address",
          in->k->name);
   else
     find(in, in->k, FIND_MEMORY, in->k->span,

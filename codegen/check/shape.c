@@ -361,7 +361,7 @@ void run_argreduce(Interp *in, const Instr *instr) {
   Lanes lanes = lanes_of(a, instr->ival);
   if (a->poisoned && !value_poison(in, out)) return;
   if (lanes.count == 0 && out->count > 0)
-    find(in, instr, FIND_EMPTY, instr->span, "`%s` of nothing", op_info[instr->op].name);
+    find(in, instr, FIND_EMPTY, instr->span, "`%s` of no elements", op_info[instr->op].name);
   for (int64_t o = 0; o < lanes.outer; o++)
     for (int64_t i = 0; i < lanes.inner; i++) {
       int64_t base = o * lanes.count * lanes.inner + i, best = 0, at = o * lanes.inner + i;

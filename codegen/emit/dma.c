@@ -154,7 +154,7 @@ void emit_dma(CWriter *w, Instr *v) {
            semaphore_text(g, v));
       break;
     default:
-      INTERNAL("%s is no memory by hand", op_info[v->op].name);
+      INTERNAL("%s is not an operation on copies, semaphores or scratch", op_info[v->op].name);
   }
 }
 

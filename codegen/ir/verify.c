@@ -50,7 +50,7 @@ static void check_type(Verifier *v, const Instr *instr, const Type *type) {
   RULE(type->rank >= 0 && type->rank <= MAX_RANK, "rank %d", type->rank);
   if (v->message) return;
   for (int i = 0; i < type->rank; i++)
-    RULE(valid_dim(v, type->dim[i]), "axis %d names size %d, which is not there", i,
+    RULE(valid_dim(v, type->dim[i]), "axis %d names size %d, which does not exist", i,
          dim_size_index(type->dim[i]));
 }
 
@@ -313,7 +313,7 @@ static void check_remote(Verifier *v, const Instr *instr) {
   RULE(known_ref(v, s) && s->space == SPACE_SEM && !s->scope, "no semaphore of the other device");
   if (v->message || !copies) return;
   RULE(s->semaphore == SEM_DMA, "`%s` counts signals", s->name);
-  RULE(!instr->target->scope, "`%s` is not there on another device", instr->target->name);
+  RULE(!instr->target->scope, "`%s` does not exist on another device", instr->target->name);
 }
 
 static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
@@ -666,7 +666,7 @@ static void check_operand(Verifier *v, const Ref *ref) {
   RULE(ref->type.dtype == ref->array.dtype, "`%s`: block and array differ in dtype", ref->name);
   int axis = 0;
   for (int i = 0; !v->message && i < ref->array.rank; i++) {
-    RULE(valid_dim(v, ref->block[i]), "`%s`: block axis %d names a size that is not there",
+    RULE(valid_dim(v, ref->block[i]), "`%s`: block axis %d names a size that does not exist",
          ref->name, i);
     if (ref->squeeze[i]) {
       RULE(ref->block[i] == 1, "`%s`: squeezed axis %d has another extent than 1", ref->name, i);
@@ -701,7 +701,7 @@ static void check_operand(Verifier *v, const Ref *ref) {
          "`%s` is not a block of a pipeline", ref->name);
     RULE(known_ref(v, ref->operand) && ref->operand->space == SPACE_ANY &&
              same_type(&ref->array, &ref->operand->type) && ref->at != AT_SLICE,
-         "`%s` is a block of nothing in HBM", ref->name);
+         "`%s` is a block of an array that is not in HBM", ref->name);
     return;
   }
   RULE(!ref->prefetch || (ref->role == REF_INPUT && ref->whole && ref->space == SPACE_SMEM &&

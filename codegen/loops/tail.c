@@ -286,7 +286,7 @@ static void drop_mask(Gen *g, Instr *v) {
   Instr *left = mask_left(g, v, v->args[0]);
   if (left == v->args[0]) return;
   explain(g, "line %d: %s of the mask: it is true wherever the value is read", line_of(g, v->span),
-          left ? "asks only a part" : "asks nothing");
+          left ? "only a part is tested" : "nothing is tested");
   if (left) {
     v->args[0] = left;
     return;

@@ -108,7 +108,7 @@ static void see_place(Verifier *x, const Instr *v, const Group *group, int step)
 static void see_unplaced(Instr *v, void *context) {
   Verifier *x = context;
   if (op_acts(v->op) && v->op != OP_IF && !x->at[v->id])
-    broken_rule(x, "place", v, "it acts and has no place");
+    broken_rule(x, "place", v, "it has an effect and no place");
 }
 
 // ---- what a use requires: order, kept

@@ -15,7 +15,7 @@ static void check_turns(Verifier *x, const Step *step) {
   int64_t columns;
   bool fixed = expr_is_const(demand_expr(x->g, step->demand, step->columns), &columns);
   if (loop->vectors < 1)
-    broken_rule(x, "columns", first, "its loop does not turn");
+    broken_rule(x, "columns", first, "its loop has no turns");
   else if (!loop->rest && (!fixed || (loop->turns ? columns % turn : columns) != 0))
     broken_rule(x, "columns", first, "columns are left after its turns");
   else if (loop->rest && !loop->partial && (!fixed || columns % lanes != 0))

@@ -24,7 +24,7 @@ static void unknown_function(Lower *l, const Node *node) {
   }
   diag_error(l->diag, node->name_span, ERR_UNKNOWN_FUNCTION, "there is no function `%s`%s",
              node->name,
-             find_symbol(l, node->name) ? "; what is called so is a value"
+             find_symbol(l, node->name) ? "; this name is a value"
                                         : suggestion(l, node->name, names.at, names.count));
 }
 

@@ -136,7 +136,7 @@ static bool constant_positions(const Composer *c, const FlowPart *part, int64_t 
 static Instr *leading_value(Composer *c, const FlowPart *part) {
   Lower *l = c->l;
   Instr *whole = c->value[flow_root(l->k, part->array)];
-  if (!whole) refuse(c, part->span, "nothing is known of what this holds");
+  if (!whole) refuse(c, part->span, "the contents of this array are not known here");
   if (!whole || !part->leading) return whole;
   int64_t at[MAX_RANK] = {0};
   Type type = whole->type;
@@ -144,7 +144,7 @@ static Instr *leading_value(Composer *c, const FlowPart *part) {
   for (int i = 0; i < part->leading; i++) {
     known = known && dim_is_const(type.dim[i]) && at[i] >= 0 && at[i] < type.dim[i];
     if (!known) {
-      refuse(c, part->span, "only the call can tell that this part lies inside");
+      refuse(c, part->span, "only at the call is it known that this part lies inside");
       return NULL;
     }
     type.dim[i] = 1;
@@ -163,7 +163,7 @@ static Instr *leading_value(Composer *c, const FlowPart *part) {
 // NULL where only the call can tell that the numbers of elements are the same.
 static Instr *reshaped_value(Composer *c, Instr *v, const Type *type, Span span) {
   if (v && ir_same_elements(c->l->k, &v->type, type)) return reshape_to(c->l, v, type, span);
-  refuse(c, span, "only the call can tell that this reshape has as many elements");
+  refuse(c, span, "only at the call is it known that this reshape has as many elements");
   return NULL;
 }
 
@@ -212,7 +212,7 @@ static bool compose_call(Composer *c, const FlowStep *step) {
   if (c->work > MOST_COMPOSED) return refuse(c, step->span, too_many);
   const Dim *map = sizes_of_call(c, step, callee);
   if (!shapes_agree(c, step, callee, map))
-    return refuse(c, step->span, "only the call can tell that the sizes of arguments agree");
+    return refuse(c, step->span, "only at the call is it known that the sizes of arguments agree");
   Instr **operands = NEW_ARRAY(c->l->arena, Instr *, callee->inputs + 1);
   for (int i = 0; i < callee->inputs; i++)
     if (!(operands[i] = part_value(c, &step->parts[i]))) return false;
@@ -275,7 +275,8 @@ Region *compose_reference(Lower *l) {
   for (int i = 0; i < k->outputs && good; i++) {
     results[i] = c.value[flow_root(k, k->inputs + i)];
     good = results[i] != NULL;
-    if (!good) refuse(&c, k->refs.at[k->inputs + i]->span, "nothing is known of what this holds");
+    if (!good)
+      refuse(&c, k->refs.at[k->inputs + i]->span, "the contents of this array are not known here");
   }
   if (good) emit(l, OP_YIELD, no_result, k->span, k->outputs, results);
   leave_region(l);

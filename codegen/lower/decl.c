@@ -17,10 +17,10 @@ static bool is_short(Lower *l, const Region *region) {
       total += at >= 0 && terms[at] ? terms[at] : 1;
     }
     if (total > MAX_INDEX_TERMS) {
-      diag_error(l->diag, v->span, ERR_TOO_LARGE,
-                 "this has more than %d operations when all names in it are replaced by what they "
-                 "stand for",
-                 MAX_INDEX_TERMS);
+      diag_error(
+          l->diag, v->span, ERR_TOO_LARGE,
+          "this has more than %d operations when all names in it are replaced by their values",
+          MAX_INDEX_TERMS);
       return false;
     }
     terms[v->id - first] = total;

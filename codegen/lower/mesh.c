@@ -35,7 +35,7 @@ void lower_mesh(Lower *l) {
     if (l->node->kind == N_PROGRAM) return;  // reported with its declarations
     if (l->caller) {
       diag_error(l->diag, node->span, ERR_LATER_MESH,
-                 "not built yet: a program that calls a kernel with a mesh");
+                 "not implemented yet: a program that calls a kernel with a mesh");
       return;
     }
     if (first) {

@@ -32,8 +32,8 @@ Symbol *find_symbol(Lower *l, const char *name) {
 
 const char *symbol_kind_text(SymbolKind kind) {
   static const char *const text[] = {
-      "static", "size", "grid axis", "mesh axis",     "operand",   "scratch", "var",
-      "let",    "let",  "loop variable", "parameter", "array",     "loop variable"};
+      "static", "size", "grid axis",     "mesh axis", "operand", "scratch",      "var",
+      "let",    "let",  "loop variable", "parameter", "array",   "loop variable"};
   return text[kind];
 }
 
@@ -144,6 +144,6 @@ void unknown_name(Lower *l, const char *name, Span span) {
                name);
     return;
   }
-  diag_error(l->diag, span, ERR_UNKNOWN_NAME, "nothing here is called `%s`%s", name,
+  diag_error(l->diag, span, ERR_UNKNOWN_NAME, "unknown name `%s`%s", name,
              suggestion(l, name, names.at, names.count));
 }

@@ -447,7 +447,8 @@ static bool set_size(FlowCallLower *c, const Node *keyword) {
   if (size < 0) return unknown_keyword(c, keyword);
   if (c->k->sizes.at[size].value) {
     diag_error(l->diag, keyword->span, ERR_BAD_SIZE_ARGUMENT,
-               "`%s` follows from other sizes of `%s`: it is not given", keyword->name, c->k->name);
+               "`%s` follows from other sizes of `%s` and cannot be given", keyword->name,
+               c->k->name);
     return false;
   }
   if (!lower_size_argument(l, keyword->a, &dim)) return false;

@@ -162,7 +162,7 @@ bool lower_dim(Lower *l, const Node *node, Dim *out) {
   if (part || (is_index(v) && l->place == IN_REFERENCE)) return derive_dim(l, node, name, out);
   if (v.kind == V_DATA)
     diag_error(l->diag, node->span, ERR_BAD_SHAPE,
-               "a shape here is made of constants and of size names standing alone");
+               "a shape here is made of constants and of single size names");
   else
     diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis is an integer, not %s",
                value_text(l, v));

@@ -479,7 +479,7 @@ void move_moves(Kernel *k, Buf *notes) {
   ir_walk(k->body, note_cut_up, &m);
   move_region(&m, k->body);
   if (m.multiplied > 0 && notes)
-    buf_printf(notes, "moves: %d dots that add nothing up as products\n", m.multiplied);
+    buf_printf(notes, "moves: %d dots over axes of 1 became products\n", m.multiplied);
   if (m.pushed + m.split + m.rolled > 0 && notes)
     buf_printf(notes,
                "moves: %d views to their leaves, %d stores in parts, %d lists of parts as one\n",

@@ -22,7 +22,8 @@ const Pass passes[] = {
      "together",
      move_moves},
     {'s', "simplify",
-     "fold constants, drop what changes nothing, share equal values, remove dead ones", simplify},
+     "fold constants, drop operations that change nothing, share equal values, remove dead ones",
+     simplify},
     {'c', "canonicalise", "bring dots and reductions to the forms that have loops", canonicalise},
     {'w', "widen", "give elementwise kernels blocks that are long in memory", widen_blocks},
 };

@@ -153,7 +153,7 @@ static const char *sizes_from_arguments(Binder *b) {
     if (b->sizes.at[i].wrong) return b->sizes.at[i].wrong;
     if (set_solved(b, index, b->sizes.at[i].value)) continue;
     if (k->sizes.at[index].value)
-      return arena_printf(b->arena, "%s follows from other sizes: it is not given",
+      return arena_printf(b->arena, "%s follows from other sizes and cannot be given",
                           b->sizes.at[i].name);
     b->binding->sizes[index] = b->sizes.at[i].value;
   }

@@ -91,7 +91,7 @@ static const char *read_descr(Reader *r, NpyHeader *header) {
       return NULL;
     }
   }
-  return arena_printf(r->arena, "its dtype %s has no counterpart in the language", descr);
+  return arena_printf(r->arena, "its dtype %s is not supported", descr);
 }
 
 bool npy_holds(const NpyHeader *header, DType dtype) {
@@ -129,7 +129,7 @@ static const char *read_dictionary(Reader *r, NpyHeader *header) {
     if (!take(r, ',') && !(r->at < r->end && *r->at == '}')) return "its header is malformed";
   }
   skip_blanks(r);
-  if (r->at < r->end) return "its header has something behind the dictionary";
+  if (r->at < r->end) return "its header has extra text after the dictionary";
   return seen == 7 ? NULL : "its header lacks descr, fortran_order or shape";
 }
 
@@ -182,7 +182,7 @@ static const char *check_length(Arena *arena, int fd, const NpyHeader *header) {
   int64_t have = (int64_t)st.st_size - (int64_t)header->data_offset,
           want = count * dtype_bytes(header->dtype);
   if (have >= want) return NULL;
-  return arena_printf(arena, "it is cut short: %lld bytes of data where its shape asks for %lld",
+  return arena_printf(arena, "it is truncated: %lld bytes of data where its shape requires %lld",
                       (long long)(have < 0 ? 0 : have), (long long)want);
 }
 
@@ -242,7 +242,7 @@ const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *heade
   if (lseek(fd, (off_t)header->data_offset, SEEK_SET) < 0)
     wrong = strerror(errno);
   else if (read_fully(fd, to, bytes) != bytes)
-    wrong = "it is cut short";
+    wrong = "it is truncated";
   else if (turn)
     from_fortran(array, to, count);
   close(fd);

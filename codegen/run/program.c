@@ -80,8 +80,9 @@ static bool check_mesh(const Program *program, const Options *options) {
        more = options->devices && options->devices != ir_device_count(k);
   Span span = k->mesh.count ? k->mesh.at[0].span : k->span;
   if (!options->many_devices && k->mesh.count)
-    diag_error(program->diag, span, ERR_LATER_MESH,
-               "not built yet for a kernel with a mesh; `pkc check`, `run` and `bench` take one");
+    diag_error(
+        program->diag, span, ERR_LATER_MESH,
+        "not implemented yet for a kernel with a mesh; `pkc check`, `run` and `bench` take one");
   else if (options->many_devices && (other || more))
     diag_error(program->diag, span, ERR_BAD_MESH,
                "the mesh is %s, not %s: --mesh gives its extents where they are statics, --devices "

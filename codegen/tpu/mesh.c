@@ -83,7 +83,7 @@ static const char *read_mesh(Mesh *m) {
   m->axes = read_list(m->request->mesh, 'x', m->size, MOST_AXES);
   if (m->axes < 1) return "--mesh requires X, XxY or XxYxZ";
   if (!(v[CHIP_TORUS] > 0))
-    return arena_printf(arena, "nothing is known of the network of %s", m->chip->name);
+    return arena_printf(arena, "the network of %s is not known", m->chip->name);
   if (m->axes > (int)v[CHIP_TORUS])
     return arena_printf(arena, "the network of %s has %.0f axes", m->chip->name, v[CHIP_TORUS]);
   m->chips = 1;

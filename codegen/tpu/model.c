@@ -212,7 +212,7 @@ static void find_losses(Model *m) {
   Span grid = k->grid.count ? k->grid.at[0].span : k->span;
   add_loss(
       m, (double)t->overhead_ps * 1e-12, grid,
-      arena_printf(m->arena, "%lld grid steps cost %.2g us each: larger blocks would need fewer",
+      arena_printf(m->arena, "%lld grid steps cost %.2g us each: larger blocks need fewer steps",
                    (long long)t->steps, m->chip->value[CHIP_STEP] * 1e6));
   add_loss(m, (double)t->inner_ps * 1e-12, grid,
            "iterations of loops that start copies cost what a grid step does");
@@ -233,7 +233,7 @@ static void find_losses(Model *m) {
                           executed - m->useful_flops, executed));
   if (chip_cores(m->chip) > m->sim.cores && t->steps > 0)
     add_loss(m, m->seconds * (1 - (double)m->sim.cores / chip_cores(m->chip)), grid,
-             "a core has nothing to do: no `parallel` axis can be split");
+             "a core is idle: no `parallel` axis can be split");
   if (m->losses.count)
     qsort(m->losses.at, (size_t)m->losses.count, sizeof *m->losses.at, by_seconds);
 }

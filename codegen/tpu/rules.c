@@ -240,7 +240,7 @@ static const char *way_out(Op op) {
       [OP_CUMSUM] = "dot with a triangular matrix",
   };
   const char *text = element_info[op].instead ? element_info[op].instead : instead[op];
-  if (text) return *text ? text : "exp or log, by its definition,";
+  if (text) return *text ? text : "its definition by exp or log";
   return op_info[op].class == OPC_SCAN ? "a loop over slices of a ref" : NULL;
 }
 
@@ -273,7 +273,7 @@ static void check_gather(Rules *r, const Instr *v) {
 static void check_operation(Rules *r, const Instr *v) {
   const char *instead = way_out(v->op);
   if (instead)
-    FIND(r, v->span, ERR_TPU_OPERATION, "`%s` has no form on the tensor core; %s has",
+    FIND(r, v->span, ERR_TPU_OPERATION, "`%s` is not supported on the tensor core; write %s",
          op_info[v->op].name, instead);
   if (v->op == OP_TAKE_ALONG) check_gather(r, v);
 }
@@ -287,14 +287,15 @@ static void check_supported(Rules *r, const Instr *v, DType t, Group group) {
                                                                        : "another dtype";
   const char *name = op_info[v->op].name, *dtype = dtype_info[t].name;
   if (since == NEVER)
-    FIND(r, v->span, ERR_TPU_DTYPE, "%s of %s: no tensor core has it; cast to %s first", name,
+    FIND(r, v->span, ERR_TPU_DTYPE, "%s of %s: no tensor core supports it; cast to %s first", name,
          dtype, instead);
   else if (t == DT_F32 || t == DT_I32)
-    FIND(r, v->span, ERR_TPU_DTYPE, "%s of %s: generation %d has it, %s does not", name, dtype,
-         since, r->chip->name);
+    FIND(r, v->span, ERR_TPU_DTYPE, "%s of %s: supported from generation %d on, not on %s", name,
+         dtype, since, r->chip->name);
   else
-    FIND(r, v->span, ERR_TPU_DTYPE, "%s of %s: generation %d has it, %s does not; cast to %s first",
-         name, dtype, since, r->chip->name, instead);
+    FIND(r, v->span, ERR_TPU_DTYPE,
+         "%s of %s: supported from generation %d on, not on %s; cast to %s first", name, dtype,
+         since, r->chip->name, instead);
 }
 
 static Group group_of(const Instr *v) {
@@ -429,7 +430,7 @@ static void check_access(Rules *r, const Instr *v) {
          ref->name, ref->name);
   if (v->flags & INSTR_MASKED && !store)
     FIND(r, v->span, ERR_TPU_ACCESS,
-         "a masked load has no form on the tensor core: load it all, then where(mask, v, other)");
+         "the tensor core has no masked loads: load the whole window, then where(mask, v, other)");
   if (v->flags & INSTR_MASKED && store && dtype_info[t->dtype].bits != 32)
     FIND(r, v->span, ERR_TPU_ACCESS, "a masked store takes 32-bit elements, not %s",
          dtype_info[t->dtype].name);
@@ -440,11 +441,10 @@ static void check_access(Rules *r, const Instr *v) {
 
 static void check_copy(Rules *r, const Instr *v) {
   if (r->generation < 4)
-    FIND(r, v->span, ERR_TPU_ACCESS, "a body starts copies from generation 4 on, not on %s",
+    FIND(r, v->span, ERR_TPU_ACCESS, "a body can start copies from generation 4 on, not on %s",
          r->chip->name);
   if (v->ref->type.dtype == DT_BOOL)
-    FIND(r, v->span, ERR_TPU_DTYPE,
-         "copies of bool do not exist on a TPU: i32 holds masks in memory");
+    FIND(r, v->span, ERR_TPU_DTYPE, "a TPU has no copies of bool: hold masks in memory as i32");
   check_aligned(r, v, v->ref, &v->window, v->args, "a copy from a slice");
   check_aligned(r, v, v->target, &v->target_window, v->args + v->ref->type.rank,
                 "a copy to a slice");

@@ -32,7 +32,7 @@ static int check_tpu(const Options *options, const Binding *binding) {
   if (text.length) fwrite(text.text, 1, text.length, stderr);
   buf_free(&text);
   if (found > 0) {
-    fprintf(stderr, "%s: %d thing%s would keep it from running on %s; it runs on a CPU\n",
+    fprintf(stderr, "%s: %d problem%s would keep it from running on %s; it runs on a CPU\n",
             binding->program.kernel->name, found, found == 1 ? "" : "s", chip->name);
     return CHECK_FAILED;
   }

@@ -85,7 +85,7 @@ static bool explain_turn(const FlowTurn *turn, void *context) {
   buf_printf(account->out, "\nLine %d: ", ir_line(turn->k, turn->step->span));
   flow_print_call(turn->k, turn->step, account->out);
   if (callee->inputs && callee->refs.at[0]->prefetch)
-    buf_puts(account->out, "\n  its grid may depend on what is prefetched\n");
+    buf_puts(account->out, "\n  its grid may depend on prefetched operands\n");
   else
     explain_sizes(callee, sizes, account->out);
   return true;

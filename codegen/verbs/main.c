@@ -22,7 +22,7 @@ static const struct {
 static int call(const Verb *verb, Options *options) {
   for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
     if (runs[i].flag == verb->flag) return runs[i].run(options);
-  INTERNAL("nothing runs `pkc %s`", verb->name);
+  INTERNAL("the verb %s has no function", verb->name);
 }
 
 static int unknown_verb(const char *word) {

@@ -166,7 +166,7 @@ static int write_winner(const Tune *t, const Candidate *best) {
   TuningEntry entry = {t->key, best ? best->blocks : t->usual, best ? best->times : 1};
   if (!t->base.binding.program.kernel->reference) {
     printf(
-        "The kernel has no reference that shows that other blocks mean the same: %s is not "
+        "The kernel has no reference that would show that other blocks mean the same: %s is not "
         "written\n",
         path);
     return DONE;
@@ -184,7 +184,7 @@ static int finish(Tune *t) {
     put_blocks(&best->blocks, '=', " ", &text);
     printf("%s: %.2f times as fast as the default\n", text.text, best->times);
   } else {
-    printf("no blocks are faster than the default by %.0f %%\n", (least_gain - 1) * 100);
+    printf("no blocks are at least %.0f %% faster than the default\n", (least_gain - 1) * 100);
   }
   buf_free(&text);
   int status = write_winner(t, best);

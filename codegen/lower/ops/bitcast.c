@@ -68,7 +68,7 @@ bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out) {
   if (have == want) return true;
   if (from->rank < 2 || from->rank == MAX_RANK || !dim_is_const(from->dim[row])) {
     diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
-               "bitcast of %s to %s changes the last axis but one, which must be there and of "
+               "bitcast of %s to %s changes the last axis but one, which must exist and have a "
                "constant length",
                type_text(l, from), dtype_info[to].name);
     return false;

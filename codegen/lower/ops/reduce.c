@@ -74,8 +74,9 @@ static Value lower_argreduce(Lower *l, const Call *call) {
     return value_error();
   if (!check_reduced(l, call, v, false)) return value_error();
   if (v->type.dim[axis] == 0) {
-    diag_error(l->diag, call->node->span, ERR_EMPTY_ARGMAX, "%s of nothing: axis %d of %s is empty",
-               call->builtin->name, axis, type_text(l, &v->type));
+    diag_error(l->diag, call->node->span, ERR_EMPTY_ARGMAX,
+               "%s of no elements: axis %d of %s is empty", call->builtin->name, axis,
+               type_text(l, &v->type));
     return value_error();
   }
   Type kept = with_dtype(v->type, DT_I32), dropped = {.rank = 0};

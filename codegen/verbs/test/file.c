@@ -265,8 +265,8 @@ static const char *kernel_of(const TestFile *test, const Directive *d) {
 
 static void test_text(TestFile *test, const Directive *d, const char *explain, const char *c) {
   bool there = strstr(explain, d->words) != NULL;
-  if (d->kind == DIRECTIVE_EXPLAIN) settle(test, d, there ? NULL : "explain does not say so");
-  if (d->kind == DIRECTIVE_EXPLAIN_NOT) settle(test, d, there ? "explain says so" : NULL);
+  if (d->kind == DIRECTIVE_EXPLAIN) settle(test, d, there ? NULL : "explain does not print it");
+  if (d->kind == DIRECTIVE_EXPLAIN_NOT) settle(test, d, there ? "explain prints it" : NULL);
   if (d->kind == DIRECTIVE_EMIT) settle(test, d, test_emit(test, d, c));
 }
 
