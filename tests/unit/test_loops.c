@@ -229,7 +229,7 @@ static const struct {
     {"a small block", "room: ", "", room_of_ref},
     {"small panels", "room: ", "", room_of_panels},
     {"columns after the turns", "columns: ", "columns are left", columns_left_over},
-    {"no turns", "columns: ", "does not turn", columns_of_no_vector},
+    {"no turns", "columns: ", "has no turns", columns_of_no_vector},
     {"sums in aligned turns", "columns: ", "", columns_aligned},
     {"a value past the caches", "columns: ", "it cannot", columns_streamed},
     {"a value left out with a mask", "columns: ", "it does not serve", columns_masked},
