@@ -34,21 +34,27 @@ static const char *packed_name(DType t) {
   return t == DT_BOOL ? "u8" : t == DT_U32 || t == DT_I32 ? "i32" : dtype_info[t].name;
 }
 
+// .. of an operand of this kind: bytes may be widened to floats.
+static const char *widened_name(Gen *g, const DotKind *kind, DType t) {
+  bool to_float = kind->element == DT_F32 && (t == DT_I8 || t == DT_U8);
+  return to_float ? text(g, "%s_f32", packed_name(t)) : packed_name(t);
+}
+
 const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed) {
   const char *t = transposed ? "_t" : "";
   if (kind->element == DT_COUNT) return text(g, "pk_copy_rows%s_b%d", t, dtype_bytes(from));
-  return text(g, "pk_pack_rows%s_%s", t, packed_name(from));
+  return text(g, "pk_pack_rows%s_%s", t, widened_name(g, kind, from));
 }
 
 const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed) {
   const char *t = transposed ? "_t" : "";
   if (kind->element == DT_COUNT) return text(g, "pk_pack_groups%s_%s", t, micro_kernel_name(kind));
-  return text(g, "pk_pack_panels%s_%s", t, packed_name(from));
+  return text(g, "pk_pack_panels%s_%s", t, widened_name(g, kind, from));
 }
 
 const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed) {
   const char *t = transposed ? "_t" : "";
   if (kind->element == DT_COUNT)
     return text(g, "pk_dot_few_groups%s_%s", t, micro_kernel_name(kind));
-  return text(g, "pk_dot_few%s_%s", t, dtype_info[right].name);
+  return text(g, "pk_dot_few%s_%s", t, widened_name(g, kind, right));
 }

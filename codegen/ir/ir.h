@@ -398,7 +398,8 @@ typedef struct {
 } DotShape;
 DotShape dot_shape(const Instr *dot);
 // Casts operands of different dtypes to one that holds both, in the body and in the reference. The
-// interpreter, the naive reference and the passes behind that of this know no others but i8 with u8.
+// interpreter, the naive reference and the passes behind that of this, up to narrow.c, know no others
+// but i8 with u8.
 void ir_unmix_dots(Kernel *k);
 
 #endif

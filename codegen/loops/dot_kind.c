@@ -38,7 +38,8 @@ DType dot_element(const DotKind *kind, DType operand) {
 }
 
 bool reads_few_rows(const DotKind *kind, DType right) {
-  return kind->element == DT_COUNT || (kind->element == DT_F32 && dtype_bytes(right) > 1);
+  return kind->element == DT_COUNT ||
+         (kind->element == DT_F32 && (dtype_bytes(right) > 1 || is_byte(right)));
 }
 
 int odd_columns(const Gen *g) { return g->lanes / 2; }

@@ -25,6 +25,8 @@ const Pass passes[] = {
      "fold constants, drop operations that change nothing, share equal values, remove dead ones",
      simplify},
     {'c', "canonicalise", "bring dots and reductions to the forms that have loops", canonicalise},
+    {'n', "narrow", "leave right operands of dots narrow, to be widened as they are read",
+     narrow_operands},
     {'w', "widen", "give elementwise kernels blocks that are long in memory", widen_blocks},
 };
 const int pass_count = (int)(sizeof passes / sizeof *passes);

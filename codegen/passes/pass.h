@@ -20,6 +20,7 @@ void unmask(Kernel *k, Buf *notes);
 void move_moves(Kernel *k, Buf *notes);
 void simplify(Kernel *k, Buf *notes);
 void canonicalise(Kernel *k, Buf *notes);
+void narrow_operands(Kernel *k, Buf *notes);
 void widen_blocks(Kernel *k, Buf *notes);
 
 // Runs all passes, verifying after each. `after`, when not NULL, is called after each pass (dumps,

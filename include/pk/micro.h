@@ -32,17 +32,21 @@
     (dst, dld, src, ld, rows, cols, stream))
 
 #define PK_MICRO_PRODUCT(X, name) X(name, (const pk_dot_product *p), (p))
-#define PK_MICRO_PRODUCTS(X)              \
-  PK_MICRO_PRODUCT(X, pk_dot_product_f32) \
-  PK_MICRO_PRODUCT(X, pk_dot_product_i32) \
-  PK_MICRO_PRODUCT(X, pk_dot_product_i16) \
-  PK_MICRO_PRODUCT(X, pk_dot_odd_f32)     \
-  PK_MICRO_PRODUCT(X, pk_dot_few_f32)     \
-  PK_MICRO_PRODUCT(X, pk_dot_few_bf16)    \
-  PK_MICRO_PRODUCT(X, pk_dot_few_f16)     \
-  PK_MICRO_PRODUCT(X, pk_dot_few_t_f32)   \
-  PK_MICRO_PRODUCT(X, pk_dot_few_t_bf16)  \
-  PK_MICRO_PRODUCT(X, pk_dot_few_t_f16)
+#define PK_MICRO_PRODUCTS(X)               \
+  PK_MICRO_PRODUCT(X, pk_dot_product_f32)  \
+  PK_MICRO_PRODUCT(X, pk_dot_product_i32)  \
+  PK_MICRO_PRODUCT(X, pk_dot_product_i16)  \
+  PK_MICRO_PRODUCT(X, pk_dot_odd_f32)      \
+  PK_MICRO_PRODUCT(X, pk_dot_few_f32)      \
+  PK_MICRO_PRODUCT(X, pk_dot_few_bf16)     \
+  PK_MICRO_PRODUCT(X, pk_dot_few_f16)      \
+  PK_MICRO_PRODUCT(X, pk_dot_few_i8_f32)   \
+  PK_MICRO_PRODUCT(X, pk_dot_few_u8_f32)   \
+  PK_MICRO_PRODUCT(X, pk_dot_few_t_f32)    \
+  PK_MICRO_PRODUCT(X, pk_dot_few_t_bf16)   \
+  PK_MICRO_PRODUCT(X, pk_dot_few_t_f16)    \
+  PK_MICRO_PRODUCT(X, pk_dot_few_t_i8_f32) \
+  PK_MICRO_PRODUCT(X, pk_dot_few_t_u8_f32)
 
 /* Products whose elements lie in groups along k, and their panels. */
 #define PK_MICRO_GROUPS(X, T, right)                   \

@@ -51,6 +51,14 @@ PK_DOT_INLINE pk_i32v pk_pack_from_i32(pk_i32v v) { return v; }
 PK_DOT_INLINE pk_i32v pk_pack_pad_f32(float pad) { return pk_bitcast_f32_i32(pk_splat_f32(pad)); }
 PK_DOT_INLINE pk_i32v pk_pack_pad_i32(int32_t pad) { return pk_splat_i32(pad); }
 
+/* Bytes for a product of f32. */
+PK_DOT_INLINE pk_f32v pk_loadn_i8_f32(const int8_t *p, int64_t n) {
+  return pk_cast_i32_f32(pk_loadn_i8(p, n));
+}
+PK_DOT_INLINE pk_f32v pk_loadn_u8_f32(const uint8_t *p, int64_t n) {
+  return pk_cast_i32_f32(pk_loadn_u8(p, n));
+}
+
 /* n elements (all lanes when there are more, none when n < 1) widened to 32 bits, then pad. */
 PK_DOT_INLINE pk_i32v pk_pack_get(const pk_pack_kind kind, const char *src, int64_t n,
                                   pk_i32v pad) {

@@ -3,6 +3,7 @@
  * build/bench_dot && build/bench_dot */
 #define _GNU_SOURCE
 #include <pk/pack.h>
+#include <pk/dot/i16.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = ["-O2", "-march=native", "-ffp-contract=off"]
 DTYPES = re.findall(r'^  X\(\w+, "(\w+)"', (ROOT / "include/pk/dtypes.h").read_text(), re.M)  # in the order of pk_dtype
-MAX_RANK, ABI = 8, 4
+MAX_RANK, ABI = 8, 5
 
 
 class BuildError(Exception):
@@ -59,7 +59,7 @@ def build_kernel(build, name, statics):
     """Compiled anew when the generated C, the headers or the runtime have changed."""
     settings = [word for key, value in statics.items() for word in ("-D", f"{key}={value}")]
     text = command([build / "pkc", kernel_file(name), *settings, "-o", "-"])
-    digest = contents(build / "libpkrt.a", *sorted((ROOT / "include/pk").glob("*.h")))
+    digest = contents(build / "libpkrt.a", *sorted((ROOT / "include/pk").rglob("*.h")))
     digest.update(text.encode())
     target = build / f"bench/{name}-{digest.hexdigest()[:16]}.so"
     if target.exists():

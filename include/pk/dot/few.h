@@ -6,9 +6,9 @@
  *   pk_dot_odd_f32(product)    pk_dot_product_f32 for the pk_dot_odd_columns(product), few, that
  *                              whole vectors leave over
  *
- * T is the type of `source`: f32, bf16, f16 (both uint16_t); a is row-major float. Above PK_DOT_FEW
- * rows packed panels are faster. Nothing is read or written but elements of the matrices, and of
- * panels where there are any.
+ * T is the type of `source`: f32, bf16, f16 (both uint16_t), i8_f32, u8_f32 (bytes); a is row-major
+ * float. Above PK_DOT_FEW rows packed panels are faster. Nothing is read or written but elements of
+ * the matrices, and of panels where there are any.
  */
 #ifndef PK_DOT_FEW_H
 #define PK_DOT_FEW_H
@@ -108,6 +108,8 @@ PK_DOT_INLINE bool pk_dot_few_prefetches(int64_t rows, int64_t ldb) {
 PK_DOT_INLINE pk_f32v pk_dot_few_get(const pk_pack_kind kind, const char *p) {
   if (kind == PK_PACK_BF16) return pk_load_bf16((const uint16_t *)(const void *)p);
   if (kind == PK_PACK_F16) return pk_load_f16((const uint16_t *)(const void *)p);
+  if (kind == PK_PACK_I8_F32) return pk_cast_i32_f32(pk_load_i8((const int8_t *)(const void *)p));
+  if (kind == PK_PACK_U8_F32) return pk_cast_i32_f32(pk_load_u8((const uint8_t *)(const void *)p));
   return pk_load_f32((const float *)(const void *)p);
 }
 PK_DOT_INLINE pk_f32v pk_dot_few_get_some(const pk_pack_kind kind, const char *p, int64_t n) {
@@ -374,6 +376,8 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
   }
 PK_DOT_FEW_ROWS_OF(bf16, PK_PACK_BF16)
 PK_DOT_FEW_ROWS_OF(f16, PK_PACK_F16)
+PK_DOT_FEW_ROWS_OF(i8_f32, PK_PACK_I8_F32)
+PK_DOT_FEW_ROWS_OF(u8_f32, PK_PACK_U8_F32)
 PK_DOT_FEW_ROWS_OF(streamed, PK_PACK_F32)
 /* Columns that one strip holds are read row after row either way, and strips keep their sums. */
 PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
@@ -383,6 +387,8 @@ PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
 PK_DOT_FEW_TURNED(f32, PK_PACK_F32)
 PK_DOT_FEW_TURNED(bf16, PK_PACK_BF16)
 PK_DOT_FEW_TURNED(f16, PK_PACK_F16)
+PK_DOT_FEW_TURNED(i8_f32, PK_PACK_I8_F32)
+PK_DOT_FEW_TURNED(u8_f32, PK_PACK_U8_F32)
 
 /* -- A few columns: products with few rows too, once the operands change places. The left operand
  * is read by rows. */

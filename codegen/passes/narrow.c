@@ -1,0 +1,83 @@
+// Right operands of dots that are widened to f32 and nothing else: the dot takes them as they lie
+// in memory, and its micro-kernel widens them in registers.
+#include "codegen/passes/pass.h"
+
+typedef struct {
+  int *uses;   // by Instr.id
+  int *loads;  // by Ref.id; copies of it too
+} Counts;
+
+static void count(Instr *v, void *context) {
+  Counts *c = context;
+  for (int i = 0; i < v->nargs; i++) c->uses[v->args[i]->id]++;
+  if (v->op == OP_LOAD || op_starts_copy(v->op)) c->loads[v->ref->id]++;
+}
+
+// What the micro-kernels for few rows read beside f32, each of whose values f32 has.
+static bool is_widened(DType t) { return t == DT_BF16 || t == DT_F16 || t == DT_I8 || t == DT_U8; }
+
+static Instr *behind_transposes(const Counts *c, Instr *v) {
+  while (v->op == OP_TRANSPOSE && v->type.rank == 2 && c->uses[v->id] == 1) v = v->args[0];
+  return v;
+}
+
+// A block of an input, all of which this reads and nothing else does.
+static bool is_own_block(const Counts *c, const Instr *load) {
+  if (load->op != OP_LOAD || c->uses[load->id] != 1) return false;
+  const Ref *ref = load->ref;
+  return c->loads[ref->id] == 1 && ir_window_is_full(load) && load->nargs == ref->type.rank &&
+         ref->role == REF_INPUT && ref->space == SPACE_VMEM && ref->at == AT_BLOCK &&
+         ref->type.rank == 2 && !ref->squeeze[ref->array.rank - 1];
+}
+
+static Instr *widening_of(const Counts *c, Instr *operand) {
+  Instr *cast = behind_transposes(c, operand);
+  bool widens = cast->op == OP_CAST && cast->type.dtype == DT_F32 && c->uses[cast->id] == 1 &&
+                is_widened(cast->args[0]->type.dtype);
+  return widens && is_own_block(c, behind_transposes(c, cast->args[0])) ? cast : NULL;
+}
+
+// The transposes behind the cast move narrow elements now.
+static void leave_out(Instr *dot, int operand, const Instr *cast) {
+  Instr **at = &dot->args[operand];
+  for (; *at != cast; at = &(*at)->args[0]) (*at)->type.dtype = cast->args[0]->type.dtype;
+  *at = cast->args[0];
+}
+
+static const Instr *narrow_dot(const Counts *c, Instr *dot, Buf *notes) {
+  const DotShape s = dot_shape(dot);
+  if (!s.plain || dot->type.dtype != DT_F32) return NULL;
+  const int right = behind_transposes(c, dot->args[1]) == s.b;
+  if (behind_transposes(c, dot->args[right]) != s.b) return NULL;
+  const Instr *cast = widening_of(c, dot->args[right]);
+  if (!cast) return NULL;
+  leave_out(dot, right, cast);
+  buf_printf(notes, "right operand of dot: %s is widened as it is read\n",
+             dtype_info[cast->args[0]->type.dtype].name);
+  return cast;
+}
+
+static void narrow_region(Counts *c, Kernel *k, Region *region, Buf *notes) {
+  int kept = 0;
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) narrow_region(c, k, v->regions[r], notes);
+    const Instr *cast = v->op == OP_DOT ? narrow_dot(c, v, notes) : NULL;
+    if (cast) c->uses[cast->id] = 0;
+  }
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    if (v->op != OP_CAST || c->uses[v->id]) region->instrs.at[kept++] = v;
+  }
+  region->instrs.count = kept;
+}
+
+// Wants: dots in their accumulator's dtype. Keeps: its meaning. Leaves: dots of f32 whose right
+// operand may be narrower.
+void narrow_operands(Kernel *k, Buf *notes) {
+  Counts c = {NEW_ARRAY(k->arena, int, k->next_id + 1),
+              NEW_ARRAY(k->arena, int, k->refs.count + 1)};
+  ir_walk(k->body, count, &c);
+  narrow_region(&c, k, k->body, notes);
+}
