@@ -51,6 +51,12 @@ static uint16_t *narrow(const float *from, int64_t n, uint16_t (*to)(float)) {
   return p;
 }
 
+static int8_t *bytes_of(const float *from, int64_t n) {
+  int8_t *p = allocate(n);
+  for (int64_t i = 0; i < n; i++) p[i] = (int8_t)from[i];
+  return p;
+}
+
 static void multiply(const product *p, const float *a, const float *b, float *c) {
   for (int64_t r = 0; r < p->rows; r++)
     for (int64_t n = 0; n < p->cols; n++) {
@@ -93,6 +99,7 @@ static void test_product(const product *p) {
                 size = lines && line ? (lines - 1) * p->ldb + line : 0;
   float *a = random_floats(p->rows ? (p->rows - 1) * p->lda + p->k : 0), *b = random_floats(size);
   uint16_t *b16 = narrow(b, size, pk_bf16_from_f32), *f16 = narrow(b, size, pk_f16_from_f32);
+  int8_t *i8 = bytes_of(b, size);
   const int64_t bytes = 4 * p->rows * p->ldc;
   float *before = random_floats(p->rows * p->ldc), *wanted = allocate(bytes), *c = allocate(bytes);
   memcpy(wanted, before, (size_t)bytes);
@@ -113,12 +120,14 @@ static void test_product(const product *p) {
   if (p->turned) {
     TEST(t_bf16, b16)
     TEST(t_f16, f16)
+    TEST(t_i8_f32, i8)
   } else {
     TEST(bf16, b16)
     TEST(f16, f16)
+    TEST(i8_f32, i8)
   }
 #endif
-  free(a), free(b), free(b16), free(f16), free(before), free(wanted), free(c);
+  free(a), free(b), free(b16), free(f16), free(i8), free(before), free(wanted), free(c);
 }
 
 /* The right operand in panels, or a source to fill them from. */
