@@ -224,7 +224,13 @@ def closed_forms():
     check("one transcendental an element", r["transcendentals"] == 1024 * 1024, r["transcendentals"])
     causal = model(FLASH, "B=1", "H=1", "G=1", "N=1024", "S=1024", *statics(CAUSAL="true", BQ=128, BK=128))
     text = run(FLASH, "B=1", "H=1", "G=1", "N=1024", "S=1024", *statics(CAUSAL="true", BQ=128, BK=128))
-    check("but are fetched", "blocks of `q`, `k`, `v` come in at every step" in text, text[-600:])
+    unread = {o["name"]: o["unread_bytes"] for o in causal["operands"]}
+    check("but are fetched", unread == {"q": 0, "k": 28 * 128 * 64 * 4, "v": 28 * 128 * 64 * 4, "o": 0}, unread)
+    check("which is said", "896 KiB of the 2 MiB of `k`, 896 KiB of the 2 MiB of `v`; a CPU does not read those" in text, text[-900:])
+    # Two blocks a row of the grid differ in what they skip, and iterations that repeat are left out.
+    words = [FLASH, "B=1", "H=3", "G=1", "N=4096", "S=4096", *statics(T="bf16", CAUSAL="true")]
+    both = [[o["unread_bytes"] for o in model(*words, *walk)["operands"]] for walk in ([], ["--walk-all"])]
+    check("skipped blocks, counted and walked", both[0] == both[1] and both[0][1] > 0, both)
     check("blocks above the diagonal are not computed", causal["dot_flops"] == 36 * 4 * 128 * 128 * 64, causal["dot_flops"])
 
 
@@ -238,6 +244,12 @@ def copies_by_hand():
     check("one grid step instead of many", inside["steps"] == 1 and inside["dot_flops"] == grid["dot_flops"], inside["dot_flops"])
     check("its iterations cost what grid steps do", near(inside["inner_overhead_s"], grid["step_overhead_s"], 0.1), inside["inner_overhead_s"])
     check("nothing is left out", not inside["not_modelled"], inside["not_modelled"])
+
+
+# An iteration of each of the two costs what a grid step does.
+def nested_pipelines():
+    m = model("tests/cases/memory/pipeline_nested.pk", "M=64", "N=800")
+    check("steps of nested pipelines", near(m["inner_overhead_s"], (16 + 16 * 100) * 0.35e-6, 1e-9), m["inner_overhead_s"])
 
 
 def bounds():
@@ -422,7 +434,7 @@ def mistakes():
     run(status=2)
 
 
-for test in (intensities, capacity, values, folds, megacore, hbm, programs, program_tables, program_prefetch, lines, padding, streams, published, closed_forms, copies_by_hand, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
+for test in (intensities, capacity, values, folds, megacore, hbm, programs, program_tables, program_prefetch, lines, padding, streams, published, closed_forms, copies_by_hand, nested_pipelines, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
     test()
 with tempfile.TemporaryDirectory() as temporary:
     traces(temporary)

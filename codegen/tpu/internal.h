@@ -174,6 +174,7 @@ int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisit
 typedef struct {
   int64_t issued, skipped, bytes;  // bytes of elements inside the array
   int64_t once;                    // bytes of the whole array
+  int64_t unread;                  // bytes of blocks that come in and that no step reads
   int64_t wait_ps;                 // of the core for it, after the prologue
   bool moved;                      // it goes through the pipeline
   bool by_data;                    // its block index depends on data: taken as new in every step

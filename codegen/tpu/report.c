@@ -243,34 +243,21 @@ static void put_losses(const Model *m, Buf *out) {
   }
 }
 
-typedef struct {
-  bool *outside, *inside;  // by ref id: is loaded ..
-} Skips;
-
-static void note_loads(Skips *s, const Region *region, bool inside) {
-  for (int i = 0; i < region->instrs.count; i++) {
-    const Instr *instr = region->instrs.at[i];
-    if (instr->op == OP_LOAD) (inside ? s->inside : s->outside)[instr->ref->id] = true;
-    for (int r = 0; r < 2; r++)
-      if (instr->regions[r]) note_loads(s, instr->regions[r], inside || instr->op == OP_IF);
-  }
-}
-
 // The pipeline follows index maps: a step whose body skips an input brings it in all the same.
 static void put_skipped(const Model *m, Buf *out) {
-  const Kernel *k = m->k;
-  Skips s = {.outside = NEW_ARRAY(m->arena, bool, k->refs.count + 1),
-             .inside = NEW_ARRAY(m->arena, bool, k->refs.count + 1)};
-  note_loads(&s, k->body, false);
   int count = 0;
-  for (int i = 0; i < k->inputs; i++) {
-    if (!m->sim.operand[i].moved || s.outside[i] || !s.inside[i]) continue;
-    buf_printf(out, "%s`%s`", count++ ? ", " : "  blocks of ", k->refs.at[i]->name);
+  for (int i = 0; i < m->k->inputs; i++) {
+    const OperandCount *o = &m->sim.operand[i];
+    if (!o->unread) continue;
+    buf_puts(out,
+             count++ ? ", " : "  conditions skip all work on blocks that come in all the same: ");
+    tpu_put_bytes(out, o->unread);
+    buf_puts(out, " of the ");
+    tpu_put_bytes(out, o->bytes);
+    buf_printf(out, " of `%s`", m->k->refs.at[i]->name);
   }
   if (count)
-    buf_puts(out,
-             " come in at every step that the index maps say, also where a condition skips the "
-             "work on them; a CPU does not read those\n");
+    buf_puts(out, "; a CPU does not read those, a TPU's pipeline follows index maps alone\n");
 }
 
 static void put_assumptions(const Model *m, Buf *out) {
@@ -343,6 +330,7 @@ static void json_operands(const Model *m, Buf *out) {
     json_int(out, "bytes", o->bytes);
     json_int(out, "once", o->once);
     json_int(out, "issued", o->issued);
+    json_int(out, "unread_bytes", o->unread);
     json_int(out, "skipped", o->skipped);
     json_real(out, "wait_s", (double)o->wait_ps * 1e-12);
     json_close(out, '}');

@@ -56,6 +56,39 @@ static void leave_block(Core *c, Entry *entry, int operand, bool leaves) {
   tally_move(c, operand, *bytes_of(entry, operand));
 }
 
+// ---- blocks that come in though conditions skip all that reads them
+
+static int64_t runs_that_read(Core *c, int operand) {
+  const Body *body = c->s->body;
+  int64_t runs = 0;
+  for (int i = 0; i < body->work.count; i++) {
+    const Work *w = &body->work.at[i];
+    if (w->instr->op == OP_LOAD && w->instr->ref->id == operand)
+      runs = saturating_add(runs, segment_counts(c)[w->segment]);
+  }
+  return runs;
+}
+
+static void leave_input(Core *c, int operand) {
+  int64_t *unread = operand_count(c, operand, COUNT_UNREAD);
+  *unread = saturating_add(*unread, c->unread[operand]);
+  c->unread[operand] = 0;
+}
+
+static void run_generated(Core *c, Entry *entry) {
+  const Kernel *k = c->s->k;
+  int64_t *before = c->runs;
+  for (int i = 0; i < k->inputs; i++) {
+    before[i] = c->unread[i] || *bytes_of(entry, i) > 0 ? runs_that_read(c, i) : 0;
+    if (*bytes_of(entry, i) < 0) continue;
+    leave_input(c, i);
+    c->unread[i] = *bytes_of(entry, i);
+  }
+  entry->words[0] = body_run(c->s->body, &c->e, segment_counts(c), NULL, NULL);
+  for (int i = 0; i < k->inputs; i++)
+    if (c->unread[i] && runs_that_read(c, i) > before[i]) c->unread[i] = 0;
+}
+
 static void generate(Core *c) {
   const Kernel *k = c->s->k;
   Entry *before = c->ring_count ? &c->ring[c->ring_count - 1] : NULL, *entry = push_entry(c);
@@ -80,8 +113,7 @@ static void generate(Core *c) {
     *bytes_of(entry, i) = same ? -1 : block_bytes(c, ref, index);
     tally_move(c, i, *bytes_of(entry, i));
   }
-  if (!c->s->body->copies)
-    entry->words[0] = body_run(c->s->body, &c->e, segment_counts(c), NULL, NULL);
+  if (!c->s->body->copies) run_generated(c, entry);
   c->tally[TALLY_STEPS]++;
   c->started = true;
   c->simulated++;
@@ -90,7 +122,7 @@ static void generate(Core *c) {
 // ---- leaving iterations out
 
 static int state_words(const Core *c) {
-  return 2 + 2 * c->operands + c->ring_size * c->width + c->queues * QUEUE_WORDS;
+  return 2 + 3 * c->operands + c->ring_size * c->width + c->queues * QUEUE_WORDS;
 }
 
 static void capture(Core *c, int64_t *state) {
@@ -99,6 +131,7 @@ static void capture(Core *c, int64_t *state) {
   *state++ = relative(c, c->hbm_free);
   for (int i = 0; i < c->operands; i++) *state++ = relative(c, c->written[i]);
   for (int i = 0; i < c->operands; i++) *state++ = c->left[i];
+  for (int i = 0; i < c->operands; i++) *state++ = c->unread[i];
   for (int i = 0; i < c->queues * QUEUE_WORDS; i++)
     *state++ = i % QUEUE_WORDS ? relative(c, c->queue[i]) : c->queue[i];
   for (int r = 0; r < c->ring_count; r++, state += c->width) {
@@ -317,6 +350,8 @@ static Core core_new(Simulation *s, int number, int active, const int64_t *exten
   c.index = NEW_ARRAY(s->arena, int64_t, c.operands * MAX_INDEX + 1);
   c.written = NEW_ARRAY(s->arena, int64_t, c.operands + 1);
   c.left = NEW_ARRAY(s->arena, bool, c.operands + 1);
+  c.unread = NEW_ARRAY(s->arena, int64_t, c.operands + 1);
+  c.runs = NEW_ARRAY(s->arena, int64_t, c.operands + 1);
   c.tallies = TALLIES + c.operands * OPERAND_COUNTS + s->body->segments.count;
   c.tally = NEW_ARRAY(s->arena, int64_t, c.tallies);
   c.bytes_per_ps = chip_hbm_bandwidth(s->chip, active) / active * 1e-12;
@@ -336,6 +371,7 @@ static bool advance(Core *c) {
 
 static void finish_core(Core *c) {
   Entry *last = &c->ring[c->ring_count - 1];
+  for (int i = 0; i < c->s->k->inputs; i++) leave_input(c, i);
   for (int i = c->s->k->inputs; i < c->operands; i++)
     if (c->s->operand[i].moved) leave_block(c, last, i, true);
   while (c->ring_count) time_step(c);
@@ -376,6 +412,7 @@ static void add_core(Simulation *s, Core *c) {
     s->operand[i].issued += *operand_count(c, i, COUNT_ISSUED);
     s->operand[i].skipped += *operand_count(c, i, COUNT_SKIPPED);
     s->operand[i].bytes = saturating_add(s->operand[i].bytes, *operand_count(c, i, COUNT_BYTES));
+    s->operand[i].unread = saturating_add(s->operand[i].unread, *operand_count(c, i, COUNT_UNREAD));
     s->operand[i].wait_ps += *operand_count(c, i, COUNT_WAIT);
   }
   for (int i = 0; i < s->body->segments.count; i++)

@@ -19,7 +19,7 @@ enum {
   TALLY_OTHER,
   TALLIES
 };
-enum { COUNT_ISSUED, COUNT_SKIPPED, COUNT_BYTES, COUNT_WAIT, OPERAND_COUNTS };
+enum { COUNT_ISSUED, COUNT_SKIPPED, COUNT_BYTES, COUNT_WAIT, COUNT_UNREAD, OPERAND_COUNTS };
 
 typedef struct {
   int64_t at, now, *state, *tally;  // at: of the axis; -1: empty
@@ -54,7 +54,9 @@ typedef struct {
   bool started, overflow;
   Entry *ring;
   int ring_count, ring_size;
-  bool *left;  // outputs: the step before was the last of its block
+  int64_t *unread;  // inputs: bytes of the block held, which no step has read so far
+  int64_t *runs;    // room for a count of each input
+  bool *left;       // outputs: the step before was the last of its block
   int64_t now, hbm_free, *written, generated, simulated, step_ps, latency_ps;
   int64_t *queue;  // of each element of each semaphore: how many copies it waits for, and when
                    // those are done
