@@ -115,8 +115,9 @@ static void run_concat(Interp *in, Value *out, const Instr *instr) {
     const Value *part = value_of(in, instr->args[i]);
     Walk t = whole_walk(out), f = whole_walk(part);
     t.base = offset * t.stride[instr->ival];
-    t.extent[instr->ival] = part->dim[instr->ival];
-    move(in, out, &t, part, &f);
+    int64_t room = out->dim[instr->ival] - offset, length = part->dim[instr->ival];
+    t.extent[instr->ival] = length < room ? length : room;  // sizes are not verified
+    if (room > 0) move(in, out, &t, part, &f);
     offset += part->dim[instr->ival];
   }
 }

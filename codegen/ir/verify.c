@@ -123,17 +123,20 @@ static void check_slice(Verifier *v, const Instr *instr) {
 
 static void check_concat(Verifier *v, const Instr *instr) {
   int64_t axis = instr->ival, total = 0;
+  bool reference = v->place == PLACE_REFERENCE, sizes = false;
   RULE(instr->nargs > 0 && axis >= 0 && axis < instr->type.rank, "no operand or no such axis");
   for (int i = 0; !v->message && i < instr->nargs; i++) {
     const Type *part = &instr->args[i]->type;
     RULE(part->rank == instr->type.rank && part->dtype == instr->type.dtype,
          "operand %d has another rank or dtype", i);
     for (int j = 0; !v->message && j < part->rank; j++)
-      RULE(j == axis ? dim_is_const(part->dim[j]) : part->dim[j] == instr->type.dim[j],
+      RULE(j == axis ? reference || dim_is_const(part->dim[j]) : part->dim[j] == instr->type.dim[j],
            "operand %d does not fit on axis %d", i, j);
-    if (!v->message) RULE(add_i64(total, part->dim[axis], &total), "too long");
+    sizes = sizes || (!v->message && !dim_is_const(part->dim[axis]));
+    if (!v->message && !sizes) RULE(add_i64(total, part->dim[axis], &total), "too long");
   }
-  if (!v->message) RULE(total == instr->type.dim[axis], "the parts do not add up to the result");
+  if (!v->message && !sizes)
+    RULE(total == instr->type.dim[axis], "the parts do not add up to the result");
 }
 
 static void check_pad(Verifier *v, const Instr *instr) {

@@ -79,8 +79,11 @@ static bool sized_slice(Lower *l, const Node *slice, Dim dim, const Bound *from,
                         Cut *cut) {
   bool inside, from_end = from->value < 0 || to->value < 0;
   Linear *end = to->given ? bound_form(l, to) : NULL;
-  if (cut->stride != 1 || from_end ||
-      !linear_slice(l, bound_form(l, from), end, dim, &cut->size, &inside)) {
+  bool plain = cut->stride == 1 && !from_end,
+       known = plain && linear_slice(l, bound_form(l, from), end, dim, &cut->size, &inside);
+  if (plain && !(known && inside) && l->place == IN_REFERENCE)
+    known = inside = slice_at_call(l, bound_form(l, from), end, dim, &cut->size, slice->span);
+  if (!known) {
     diag_error(l->diag, slice->span, ERR_BAD_INDEX,
                "the length of this slice of an axis of size %s is neither a constant nor a size; "
                "ds(start, size) has one, and `require` can say how sizes are related",

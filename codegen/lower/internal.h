@@ -292,8 +292,13 @@ Linear *linear_form(Lower *l, const Instr *v);
 // The length of from .. to (NULL: the end) of an axis, as an axis. False when no constant or size
 // is known to be that. *inside: it lies on the axis in every call.
 bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, bool *inside);
+// .. of an axis that has no such part in every call: the length becomes a size, and other calls are
+// refused. False: a sum does not fit 64 bits.
+bool slice_at_call(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, Span span);
 // The extent of an axis that has `by` elements more; made where no size is known to be that.
 Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span);
+// The extent of two axes one after the other; made where no size is known to be that.
+Dim joined_dim(Lower *l, Dim a, Dim b, Span span);
 // Is v = factor * size + constant, with a factor of at least 1?
 bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *constant);
 // ---- size.c

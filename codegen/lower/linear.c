@@ -240,12 +240,99 @@ static bool dim_of_form(Lower *l, const Known *known, const Linear *form, Dim *o
   return false;
 }
 
+static Linear *form_of_dim(Lower *l, Dim dim) {
+  return dim_is_const(dim) ? constant_form(l, dim) : size_form(l, dim_size_index(dim));
+}
+
 bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, bool *inside) {
   Known known = what_is_known(l);
-  Linear *end = dim_is_const(dim) ? constant_form(l, dim) : size_form(l, dim_size_index(dim));
+  Linear *end = form_of_dim(l, dim);
   if (!to) to = end;
   *inside = never_negative(l, &known, from) && never_negative(l, &known, add_form(l, end, -1, to));
   return dim_of_form(l, &known, reduce(l, &known, add_form(l, to, -1, from)), length);
+}
+
+// ---- forms as instructions and text
+
+static Instr *value_of_form(Lower *l, const Linear *form, Span span) {
+  Type index = type_scalar(DT_I64);
+  Instr *sum = index_const(l, form->constant, span);
+  for (int i = 0; i < size_count(l); i++) {
+    if (form->factor[i] == 0) continue;
+    Instr *size = dim_value(l, dim_of_size(i), span);
+    Instr *term = emit2(l, OP_MUL, index, span, size, index_const(l, form->factor[i], span));
+    sum = emit2(l, OP_ADD, index, span, sum, term);
+  }
+  return sum;
+}
+
+static void put_term(Buf *text, int64_t factor, const char *of) {
+  const char *sign = text->length == 0 ? (factor < 0 ? "-" : "") : factor < 0 ? " - " : " + ";
+  unsigned long long size =
+      factor < 0 ? 0ULL - (unsigned long long)factor : (unsigned long long)factor;
+  if (factor == 0) return;
+  buf_puts(text, sign);
+  if (size != 1 || !of) buf_printf(text, "%llu%s", size, of ? " * " : "");
+  if (of) buf_puts(text, of);
+}
+
+static const char *form_text(Lower *l, const Linear *form) {
+  Buf text = {0};
+  for (int pass = 1; pass >= -1; pass -= 2)  // what is added first
+    for (int i = 0; i < size_count(l); i++)
+      if ((form->factor[i] > 0) == (pass > 0))
+        put_term(&text, form->factor[i], l->k->sizes.at[i].name);
+  put_term(&text, form->constant, NULL);
+  return arena_take(l->arena, &text);
+}
+
+// Calls for which it is below 0 are refused.
+static void require_form(Lower *l, const Linear *form, Span span, const char *message) {
+  Frame frame;
+  Region *region = enter_region(l, &frame);
+  Instr *at_least = emit2(l, OP_GE, type_scalar(DT_BOOL), span, value_of_form(l, form, span),
+                          index_const(l, 0, span));
+  yield_from(l, at_least, span);
+  leave_region(l);
+  LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
+}
+
+static Dim size_of_form(Lower *l, const Linear *form, Span span) {
+  Frame frame;
+  const char *name = intern(form_text(l, form));
+  int known = size_index(l, name);
+  if (known >= 0) return dim_of_size(known);
+  Known facts = what_is_known(l);
+  if (!never_negative(l, &facts, form))
+    require_form(l, form, span, "an axis of the reference has no negative length");
+  Region *region = enter_region(l, &frame);
+  yield_from(l, value_of_form(l, form, span), span);
+  leave_region(l);
+  return dim_of_size(add_derived_size(l, name, span, region));
+}
+
+bool slice_at_call(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, Span span) {
+  Known known = what_is_known(l);
+  Linear *end = form_of_dim(l, dim);
+  if (!to) to = end;
+  Linear *count = add_form(l, to, -1, from), *rest = add_form(l, end, -1, to);
+  if (!count || !rest) return false;
+  if (!never_negative(l, &known, from))
+    require_form(l, from, span, "a slice of the reference starts before its axis");
+  if (!never_negative(l, &known, rest))
+    require_form(l, rest, span, "a slice of the reference ends past its axis");
+  if (dim_of_form(l, &known, reduce(l, &known, count), length)) return true;
+  *length = size_of_form(l, count, span);
+  return true;
+}
+
+Dim joined_dim(Lower *l, Dim a, Dim b, Span span) {
+  Known known = what_is_known(l);
+  Dim joined;
+  Linear *sum = add_form(l, form_of_dim(l, a), 1, form_of_dim(l, b));
+  if (!sum) return INT64_MAX;
+  return dim_of_form(l, &known, reduce(l, &known, sum), &joined) ? joined
+                                                                 : size_of_form(l, sum, span);
 }
 
 bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *constant) {
@@ -258,18 +345,10 @@ bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *
 }
 
 Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span) {
-  Frame frame;
   Dim known_dim;
   if (dim_is_const(dim) || by == 0) return dim_is_const(dim) ? dim + by : dim;
   Known known = what_is_known(l);
   Linear *form = add_form(l, size_form(l, dim_size_index(dim)), by, constant_form(l, 1));
   if (dim_of_form(l, &known, reduce(l, &known, form), &known_dim)) return known_dim;
-  Region *region = enter_region(l, &frame);
-  Instr *sum = emit2(l, OP_ADD, type_scalar(DT_I64), span, dim_value(l, dim, span),
-                     index_const(l, by, span));
-  yield_from(l, sum, span);
-  leave_region(l);
-  const char *name = arena_printf(l->arena, "%s %c %lld", dim_text(l, dim), by < 0 ? '-' : '+',
-                                  (long long)(by < 0 ? -by : by));
-  return dim_of_size(add_derived_size(l, name, span, region));
+  return size_of_form(l, form, span);
 }

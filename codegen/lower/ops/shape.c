@@ -288,7 +288,14 @@ static Value lower_concatenate(Lower *l, const Call *call) {
                  type_text(l, &args[0]->type), type_text(l, t));
       return value_error();
     }
-    if (count > 1 && !constant_axis(l, t->dim[axis], span, "concatenate")) return value_error();
+    bool sizes = !dim_is_const(t->dim[axis]) || !dim_is_const(type.dim[axis]);
+    if (i > 0 && sizes && l->place == IN_REFERENCE) {
+      type.dim[axis] = joined_dim(l, type.dim[axis], t->dim[axis], span);
+      continue;
+    }
+    if (count > 1 && l->place != IN_REFERENCE &&
+        !constant_axis(l, t->dim[axis], span, "concatenate"))
+      return value_error();
     if (i > 0 && !add_i64(type.dim[axis], t->dim[axis], &type.dim[axis]))
       type.dim[axis] = INT64_MAX;
   }
