@@ -1,4 +1,4 @@
-// The actions of the grammar: they build nodes, and refuse what the grammar is too wide to refuse.
+// The actions of the grammar: they build nodes, and reject what the grammar alone cannot reject.
 #include "dsl/parse.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static int deepest(const NodeList *list, int depth) {
   return depth;
 }
 
-// Every node that has children passes here when it is complete.
+// Called for every node that has children, when it is complete.
 static Node *finish(Parse *p, Node *node) {
   const Node *children[] = {node->a, node->b, node->c};
   int depth = deepest(&node->list2, deepest(&node->list, 0));

@@ -51,7 +51,7 @@ void source_position(const Source *source, uint32_t offset, int *line, int *colu
 // "E0123" explained by `pkc explain E0123`; NULL for an unknown code.
 const char *error_meaning(int code);
 
-// The same at length: a paragraph, a text that has the error, and the text put right. The texts are
+// The same at length: a paragraph, a text that has the error, and the text corrected. The texts are
 // NULL where they would be too long to read.
 typedef struct {
   const char *text, *wrong, *right;

@@ -334,7 +334,7 @@ static bool stays_on_line(Format *f, int start, int open) {
   return f->pieces.at[open].choice == ON_THE_LINE;
 }
 
-// ---- the whole
+// ---- the whole text
 
 // The last piece of the statement, header or closing brace that starts here.
 static int statement_end(Format *f, int start) {

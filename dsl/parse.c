@@ -1,4 +1,4 @@
-// Drives the parser: reads the tokens, feeds them, and after a mistake finds the place to go on
+// Drives the parser: reads the tokens, feeds them, and after an error finds the place to continue
 // from.
 #include "dsl/parse.h"
 
@@ -148,7 +148,7 @@ static Token token_at(Driver *d, int at) {
   return token;
 }
 
-// ---- saying what is wrong
+// ---- messages
 
 static bool suppressed(const Driver *d) { return d->at <= d->quiet_until; }
 
@@ -177,7 +177,7 @@ static void expect(Expected *e, const char *text) {
   e->count++;
 }
 
-// What is allowed here, in the words of a message. Operators go without saying after a value.
+// What is allowed here, in the words of a message. Operators after a value are not listed.
 static void find_expected(const Driver *d, Expected *e) {
   bool value = parser_accepts(d->machine, T_INT), name = parser_accepts(d->machine, T_NAME);
   e->after_value = parser_accepts(d->machine, T_PLUS);
@@ -188,7 +188,7 @@ static void find_expected(const Driver *d, Expected *e) {
   }
   if (value) expect(e, "a value");
   if (name && !value) expect(e, "a name");
-  // In front of `=` a comma may stand too, but only in a program; in a list `=` is the rarer one.
+  // Before `=` there may also be a comma, but only in a program; in a list `=` is less common.
   bool assigns = parser_accepts(d->machine, T_ASSIGN) && !parser_accepts(d->machine, T_RPAREN);
   if (assigns) expect(e, "`=`");
   for (int i = 0; i < token_info_count; i++) {
@@ -355,7 +355,7 @@ static void shift(Driver *d, int kind) {
   d->at++;
 }
 
-// ---- going on after a mistake
+// ---- recovery after an error
 
 static bool is_item_word(int kind) {
   switch (kind) {
@@ -483,8 +483,8 @@ static bool missing_brace(const Driver *d) {
          find_header_end(d, false) < 0;
 }
 
-// A token that was surely meant differently: reports it and gives the kind to feed instead; 0 if
-// there is none.
+// A token that is clearly a mistake for another: reports it and returns the kind to feed instead; 0
+// if there is none.
 static int meant_instead(Driver *d) {
   int kind = kind_at(d, d->at), instead = 0;
   if (kind == T_ASSIGN && parser_accepts(d->machine, T_EQ)) instead = T_EQ;
@@ -517,8 +517,8 @@ static void mistake(Driver *d) {
   }
 }
 
-// A bad token was reported by the lexer: it is dropped, and what follows from that in its statement
-// is not reported.
+// A bad token was reported by the lexer: it is dropped, and errors in its statement that follow
+// from it are not reported.
 static void drop_bad(Driver *d) {
   int at = ++d->at;
   while (kind_at(d, at) && kind_at(d, at) != T_SEMI && kind_at(d, at) != T_LBRACE &&

@@ -75,7 +75,7 @@ static int64_t dot_terms(Interp *in, const Instr *dot) {
   return terms;
 }
 
-// Compiled code goes on from the sum so far, term by term, where a product is added to it.
+// Where a product is added to a sum, compiled code adds its terms to that sum one by one.
 static double continued(Interp *in, const Instr *instr, int64_t e) {
   double lost = 0;
   if (in->exact || (instr->op != OP_ADD && instr->op != OP_SUB)) return 0;
@@ -242,7 +242,7 @@ void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, cons
   }
 }
 
-// The element at a place moves by no more than the error of any.
+// The element at a place of a sorted row moves by no more than the largest error of any element.
 void bound_sort(Interp *in, Value *out, const Value *a, int64_t from, int64_t stride,
                 int64_t count) {
   double most = 0;

@@ -88,7 +88,7 @@ void visit_box(const Box *box, ElementVisitor *visit, void *context) {
   }
 }
 
-// Of a masked access: only the elements that the mask lets through.
+// Of a masked access: only the elements for which the mask is true.
 typedef struct {
   const Box *other;
   const Value *mask;

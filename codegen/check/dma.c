@@ -1,8 +1,8 @@
-// Memory by hand in the interpreter: copies, semaphores, `scoped`.
+// Explicit copies, semaphores and `scoped` in the interpreter.
 //
-// A copy's windows are settled when it starts; its elements move then, when a wait needs its bytes,
-// or in between (CheckOptions.dma). Until a wait proves it over it is a Transfer under way, which
-// race.c holds everything else against.
+// A copy's windows are fixed when it starts; its elements move then, when a wait needs its bytes,
+// or in between (CheckOptions.dma). Until a wait proves that it is complete it is a Transfer under
+// way, against which race.c checks all other accesses.
 #include "codegen/check/mesh.h"
 
 #include <stdlib.h>
@@ -136,8 +136,8 @@ static int64_t bytes_under_way(const Interp *in, const Ref *semaphore, int64_t e
   return bytes;
 }
 
-// Which DMAs are over now, in whatever order they ran: those without which what was taken so far
-// could not be there.
+// Which DMAs are complete now, in whatever order they ran: those without which the waits so far
+// could not have been satisfied.
 static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
   SemaphoreState *s = &in->refs[semaphore->id].semaphores[element];
   int64_t open = saturating_add(bytes_under_way(in, semaphore, element), s->signalled) - s->taken;
@@ -158,8 +158,7 @@ static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
 typedef struct {
   Interp *in;
   const Instr *wait;
-  const Instr
-      *source;  // what could bring what the wait needs: the same copy if there is one, else any
+  const Instr *source;  // what could satisfy the wait: the same copy if there is one, else any
   bool same;
 } Search;
 
@@ -298,7 +297,7 @@ static void run_copy(Interp *in, const Instr *instr) {
     start_copy(in, instr, &from, &to, bytes);
 }
 
-// What a semaphore holds; one that is looked at again and again fills up at last.
+// What a semaphore holds. One that is read again and again gets all its bytes in the end.
 static void read_semaphore(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   int64_t element = semaphore_element(in, instr);
@@ -379,7 +378,7 @@ static void report_left(Interp *in, const Ref *ref, int64_t element, int64_t lef
   }
 }
 
-// Having been reported, such copies are carried out: their results are not a mistake of their own.
+// Such copies were reported; they are carried out, so that their results give no further findings.
 static bool report_lost(Interp *in, const Ref *ref, int64_t element, int64_t left,
                         const char *end) {
   bool any = false;

@@ -1,5 +1,5 @@
 // What a device of a mesh knows of the others: clocks, what semaphores tell, copies under way, and
-// accesses that nothing orders.
+// unordered accesses.
 #include "codegen/check/mesh.h"
 
 #include <stdlib.h>
@@ -94,7 +94,7 @@ void fly_at_random(Interp *in) {
   if (f) move_flight(in->mesh, f);
 }
 
-// Those that every device knows to be over race with nothing.
+// Copies that every device knows to be complete cannot race.
 static void forget_flights(Mesh *m, Device *d) {
   int kept = 0;
   if (d->flights.count == 0 || d->flights.count % KEPT_FLIGHTS) return;
@@ -173,7 +173,7 @@ static int compare_told(const void *a, const void *b) {
   return x->time < y->time ? -1 : x->time > y->time;
 }
 
-// The time of a device that is known once `demand` was there, whichever of the tokens made it up:
+// The time of a device that is known once `demand` was there, whichever tokens it consisted of:
 // those that tell least come first.
 static int64_t least_told(const SemaphoreState *s, int device, int64_t demand, Told *told) {
   int64_t sum = 0;
@@ -192,7 +192,7 @@ static bool tells(const Mesh *m, const Token *t, const Flight *f, bool arrival) 
   return is_known(m, arrival ? f->written_known : f->read_known, t->clock);
 }
 
-// Could `demand` not be there without that end of the copy?
+// Is `demand` impossible without that end of the copy?
 static bool is_needed(const Mesh *m, const SemaphoreState *s, const Token *token, int64_t demand) {
   int64_t without = 0;
   for (int i = 0; i < s->tokens.count; i++)
@@ -230,7 +230,7 @@ void learn(Interp *in, const Instr *wait, int64_t element, int64_t amount) {
   }
 }
 
-// ---- accesses that nothing orders
+// ---- unordered accesses
 
 void note_flight(Interp *in, const Flight *f) {
   Interp *source = &in->mesh->devices[f->source].in;
@@ -273,7 +273,7 @@ static const Value *keep_mask(Mesh *m, const Value *mask) {
   return copy;
 }
 
-// Accesses that all others know of race with no copy to come.
+// Accesses that all other devices know of cannot race with later copies.
 static void forget_touches(Mesh *m, Device *d) {
   int64_t known = INT64_MAX;
   int kept = 0;

@@ -59,8 +59,8 @@ typedef struct Token Token;
 
 // What signals and waits have done to one semaphore.
 typedef struct {
-  // What waits took, less that of the DMAs that are over by that; and signals, which may be some of
-  // it.
+  // What waits took, without the DMAs that are complete because of it; and signals, which may be
+  // some of it.
   int64_t taken, signalled;
   const Instr *last;  // that took or signalled, with what and when
   int64_t amount, step;
@@ -106,13 +106,13 @@ typedef struct {
   int64_t dim[MAX_RANK], start[MAX_RANK], extent[MAX_RANK], stride[MAX_RANK];
 } Box;
 
-// A DMA from its start until a wait orders what follows behind it.
+// A DMA from its start until a wait orders it before what follows.
 typedef struct {
   const Instr *instr;  // COPY_START; NULL: the pipeline writes a block back
   Box from, to;        // a write-back has no `from`
   const Ref *semaphore;
   int64_t element, bytes;  // on a regular semaphore: one signal
-  int64_t other;           // what stands for elements past the source's end
+  int64_t other;           // the value of elements past the source's end
   uint8_t other_poison;
   int64_t step, core;
   int64_t ended;   // the step in which it ended; UNDER_WAY
@@ -205,7 +205,7 @@ static inline Value *value_of(Interp *in, const Instr *instr) { return &in->valu
 // Room for a value of this type; NULL, and the run is stopped, when it does not fit.
 Value *value_shape(Interp *in, Value *v, const Type *type);
 Value *value_new(Interp *in, const Instr *instr);
-bool value_poison(Interp *in, Value *v);  // from now on v->poison counts, all 0 at first
+bool value_poison(Interp *in, Value *v);  // from now on v->poison is valid, all 0 at first
 bool value_error(Interp *in, Value *v);   // likewise v->error
 void *scratch_space(Interp *in, int which, int64_t count, int64_t item_bytes);
 void value_free(Value *v);
@@ -279,7 +279,7 @@ void run_store(Interp *in, const Instr *instr);
 void run_fetch(Interp *in, const Instr *instr);
 void run_writeback(Interp *in, const Instr *instr);
 
-// ---- memory by hand (dma.c)
+// ---- explicit memory (dma.c)
 void run_dma(Interp *in, const Instr *instr);
 // Of the memory of `owner`, by the indices of `in`.
 Box window_box(Interp *in, Interp *owner, const Instr *instr, const Ref *ref, const Window *window,
@@ -339,9 +339,9 @@ typedef void ElementVisitor(void *context, int64_t number, const int64_t *index)
 void visit_box(const Box *box, ElementVisitor *visit, void *context);
 
 // ---- races (race.c)
-// The body, a copy that starts, or the pipeline (instr NULL) touches a box now: reports what it
-// races with among the DMAs under way. mask: which elements, in row-major order of the box; NULL:
-// all. doing: "read", "written by this copy", ..
+// The body, a copy that starts, or the pipeline (instr NULL) touches a box now: reports the DMAs
+// under way that it races with. mask: which elements, in row-major order of the box; NULL: all.
+// doing: "read", "written by this copy", ..
 void check_overlap(Interp *in, Transfer *t);
 void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
                   const char *doing);

@@ -15,7 +15,7 @@ typedef struct {
   DmaTime dma;
   uint64_t seed;   // 0: parallel steps come in the order of the grid, else shuffled; also of
                    // DMA_AT_RANDOM
-  int64_t orders;  // of the devices of a mesh: how many, at most, of all; 0: a few
+  int64_t orders;  // of the devices of a mesh: at most this many; 0: a few
   int64_t cores;   // that share the parallel steps; 0: each has a core of its own
   // NULL, or for each output an array of its elements, filled with how far from them compiled code
   // may come out (INFINITY: anything is right), and one that says which are specified.

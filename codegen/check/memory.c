@@ -1,4 +1,4 @@
-// Refs of the interpreter: the grid's own transfers, loads, stores, and what they may do wrong.
+// Refs of the interpreter: the grid's own transfers, loads, stores, and their mistakes.
 #include "codegen/check/internal.h"
 
 #include <math.h>
@@ -30,8 +30,8 @@ static int64_t live_extent(const Interp *in, const Ref *ref, const int64_t *inde
   return length < 0 ? 0 : length < extent ? length : extent;
 }
 
-// First element of the block along each axis, kept within one block of the array: beyond that all
-// of it is past the end.
+// First element of the block along each axis, kept within one block of the array: beyond that the
+// whole block is past the end.
 static void block_start(const Interp *in, const Ref *ref, const int64_t *index, int64_t *start) {
   const HostArray *array = in->refs[ref->id].array;
   for (int i = 0; i < ref->array.rank; i++) {
@@ -288,7 +288,7 @@ static void enter_block(Interp *in, const Ref *ref) {
 
 static bool is_written(uint8_t mark) { return mark == WRITTEN_GOOD || mark == WRITTEN_UNSPECIFIED; }
 
-// `revisit any`: a block that was left holds again what it held.
+// `revisit any`: a block that is returned to holds what it held before.
 static void restore_line(Interp *in, const Ref *ref, const Line *line) {
   RefState *state = &in->refs[ref->id];
   int64_t inside = line->high - line->low, from = line->at + line->low;
@@ -399,7 +399,7 @@ static bool is_same_value(DType t, int64_t a, int64_t b) {
   return a == b || (is_float(t) && isnan(x.f) && isnan(y.f));
 }
 
-// Cells that have a block of their own each, of which one is written back, agree on what is in it.
+// Where each cell has a block of its own and one of them is written back, all must hold the same.
 static void compare_line(Interp *in, const Ref *ref, const Line *line) {
   RefState *state = &in->refs[ref->id];
   for (int64_t e = 0; e < line->high - line->low; e++) {
@@ -423,7 +423,7 @@ static void compare_line(Interp *in, const Ref *ref, const Line *line) {
   }
 }
 
-// The last of the cells that an output's blocks are alike for?
+// Is it the last of the cells whose blocks of an output are alike?
 static bool is_last_cell(const Interp *in, const RefState *state) {
   for (int i = 0; i < in->k->grid.count; i++)
     if (state->ignores[i] && in->axes[i] != in->extents[i] - 1) return false;
@@ -574,7 +574,7 @@ static void report_unwritten(Interp *in, const Ref *ref) {
   buf_free(&at);
 }
 
-// What the caller asks of an output's elements.
+// What the caller wants to know of an output's elements.
 static void note_output(Interp *in, const Ref *ref, int output) {
   const RefState *state = &in->refs[ref->id];
   double *allowed = in->options.allowed ? in->options.allowed[output] : NULL;
@@ -691,7 +691,7 @@ static bool window_walk(Interp *in, const Instr *instr, WindowWalk *w) {
   return true;
 }
 
-// What a load or store does while DMAs are under way.
+// Reports what a load or store races with among the DMAs under way.
 static void check_window(Interp *in, const Instr *instr, const WindowWalk *w) {
   if ((in->transfer_count == 0 && !in->mesh) || instr->flags & INSTR_OPEN) return;
   Box box = whole_block(in, instr->ref);
@@ -715,7 +715,7 @@ static uint8_t *lanes_of(Interp *in, const WindowWalk *w, int64_t count) {
   return inside;
 }
 
-// A lane outside that a mask asks for.
+// A lane outside the ref for which the mask is true.
 static void check_lanes(Interp *in, const Instr *instr, const WindowWalk *w,
                         const uint8_t *inside) {
   const Value *mask = value_of(in, ir_mask(instr));
@@ -787,7 +787,7 @@ void run_load(Interp *in, const Instr *instr) {
 }
 
 // What a masked store leaves in the window: the old elements where the mask is false. Lanes outside
-// are not looked at.
+// are not read.
 static void merge_masked(Interp *in, const Instr *instr, const Value *value, const WindowWalk *w,
                          char *data, uint8_t *poison) {
   const Value *block = &in->refs[instr->ref->id].block, *mask = value_of(in, ir_mask(instr));

@@ -1,8 +1,8 @@
 // The devices of a mesh in the interpreter, and what is ordered among them.
 //
-// A device is an Interp on a thread of its own. One device has the turn; it hands the turn on
-// before what other devices can notice, so that the order of such steps is the interpreter's
-// choice.
+// A device is an Interp on a thread of its own. One device has the turn; it passes the turn on
+// before each step that other devices can notice, so that the order of such steps is the
+// interpreter's choice.
 //
 // A clock has a time for each device: what that device did up to it is known, and so over. A signal
 // and the start of a copy carry the clock of the device that makes them; a wait takes from what it
@@ -61,11 +61,11 @@ typedef struct {
   uint8_t **specified;
 } Device;
 
-// How the devices take turns: a device goes on until it waits; each makes a step in turn; the first
-// of an order that can goes; at random; as `choices` says, for all orders.
+// How the devices take turns: a device goes on until it waits; each makes a step in turn; or the
+// first one, of an order, that can run; at random; as `choices` says, for all orders.
 typedef enum { TURNS_LONG, TURNS_SHORT, TURNS_BY_RANK, TURNS_RANDOM, TURNS_CHOSEN } Turns;
 
-// Which of the devices that could go on did, of how many.
+// Which of the devices that could run did run, of how many.
 typedef struct {
   int taken, count;
 } Choice;

@@ -76,8 +76,8 @@ static void report_race(Interp *in, const Instr *instr, const Box *box, const Tr
   note_transfer(in, t, into ? t->to.ref : t->from.ref);
 }
 
-// A copy that races is carried out at once, so that what follows from one mistake is not found as
-// another.
+// A copy that races is carried out at once, so that what follows from one mistake is not reported
+// as another.
 void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
                   const char *doing) {
   Overlap o;

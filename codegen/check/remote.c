@@ -1,7 +1,7 @@
 // What a device does to another one: copies and signals, and what these race with there.
 #include "codegen/check/mesh.h"
 
-// ---- accesses on the other device that nothing orders
+// ---- unordered accesses on the other device
 
 static void report_touch(Interp *in, const Flight *f, const Touch *t, const Overlap *o) {
   Interp *target = &in->mesh->devices[f->target].in;

@@ -96,7 +96,7 @@ static void run_slice(Interp *in, Value *out, const Value *a, const Instr *instr
   for (int i = 0; i < out->rank; i++) {
     int64_t last = instr->ints[i] + (out->dim[i] - 1) * instr->ints2[i];
     if (out->dim[i] > 0 &&
-        last >= a->dim[i]) {  // only along run-time extents: the verifier sees the others
+        last >= a->dim[i]) {  // only along run-time extents: the verifier checks the others
       find(in, instr, FIND_SLICE, instr->span,
            "a slice of a value ends at index %lld of axis %d, which has %lld elements",
            (long long)last, i, (long long)a->dim[i]);
@@ -165,7 +165,7 @@ static void run_rev(Interp *in, Value *out, const Value *a, int64_t axis) {
   move(in, out, &t, a, &f);
 }
 
-// Two moves: what stays in order, and what comes round the end.
+// Two moves: the elements that stay in order, and those that wrap around the end.
 static void run_roll(Interp *in, Value *out, const Value *a, const Value *by, const Instr *instr) {
   int64_t axis = instr->ival, n = a->dim[axis];
   if (poison_at(by, 0))
@@ -276,7 +276,7 @@ void run_shape(Interp *in, const Instr *instr) {
 
 // ---- folding
 
-// Beside results in f64 a sum in f64 would be no better than they are.
+// For results in f64 a sum in f64 would be no more accurate than the results.
 static double long_sum(const double *f, int64_t count) {
   long double sum = 0;
   for (int64_t e = 0; e < count; e++) sum += f[e];

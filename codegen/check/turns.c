@@ -1,9 +1,10 @@
-// Which device of a mesh goes on: the interpreter runs one at a time, in an order that it chooses.
+// Which device of a mesh runs next: the interpreter runs one at a time, in an order that it
+// chooses.
 #include "codegen/check/mesh.h"
 
 #include <string.h>
 
-// ---- who can go on
+// ---- which devices can run
 
 static bool can_go(Mesh *m, int device) {
   Device *d = &m->devices[device];
@@ -12,7 +13,7 @@ static bool can_go(Mesh *m, int device) {
   return pick_flight(&d->in, device, d->semaphore, d->element) != NULL;
 }
 
-// The devices that can go on, the one that has the turn first, then those after it.
+// The devices that can run: the one that has the turn first, then those after it.
 static int ready_devices(Mesh *m, int current, int *ready) {
   int count = 0;
   for (int i = 0; i < m->count; i++) {
@@ -22,7 +23,7 @@ static int ready_devices(Mesh *m, int current, int *ready) {
   return count;
 }
 
-// The first that can go on of device `first`, `first + step`, ..; -1: none.
+// The first one that can run of device `first`, `first + step`, ..; -1: none.
 static int first_ready(Mesh *m, int first, int step) {
   for (int i = 0; i < m->count; i++) {
     int device = ((first + i * step) % m->count + m->count) % m->count;
@@ -49,9 +50,9 @@ static int pick_device(Mesh *m, int current) {
                                   : ready[random_bits(&m->random) % (uint64_t)count];
 }
 
-// ---- handing the turn on
+// ---- passing the turn on
 
-// The device that goes on after `current`; where none can, one that waits: it finds the deadlock.
+// The device that runs after `current`; where none can, one that waits, which finds the deadlock.
 static int next_device(Mesh *m, int current) {
   int next = pick_device(m, current);
   if (next >= 0 && !m->stopped) return next;

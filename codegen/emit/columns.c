@@ -89,7 +89,7 @@ static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char 
        place, value);
 }
 
-// A row scalar that is needed outside its row.
+// A row scalar that is used outside its row.
 void keep_row_scalar(Context *x, const Instr *v, const char *name) {
   const Val *info = val(v);
   if (!info->buffer) return;
@@ -246,7 +246,7 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
 
 // ---- turns
 
-// How many columns the rows before `end` want, of `all`.
+// How many columns the rows before `end` need, of `all`.
 const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr *all) {
   ExprPool *pool = &g->exprs;
   if (b->row_start) end = expr_add(pool, scalar_expr(g, b->row_start), end);

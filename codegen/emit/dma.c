@@ -1,11 +1,11 @@
-// Memory by hand, as C: copies between windows, semaphores, the scratch of `scoped`.
+// Explicit memory as C: copies between windows, semaphores, the scratch of `scoped`.
 #include "codegen/emit/internal.h"
 
 #include <string.h>
 
 static const char *braces(Gen *g, const char *list) { return text(g, "{%s}", *list ? list : "0"); }
 
-// The shape and strides of what a window lies on.
+// The shape and strides of the array or buffer that a window is part of.
 static const char *ground_text(Gen *g, const Ref *ref) {
   const RefGen *r = &g->refs[ref->id];
   if (ref->space == SPACE_ANY)

@@ -1,7 +1,7 @@
-// A product of two matrices as C: its operands are packed, or read where they lie.
+// A product of two matrices as C: its operands are packed, or read in place.
 #include "codegen/emit/internal.h"
 
-// How much of an operand there is along an axis: the rest of a block may lie past its array.
+// How much of an operand exists along an axis: the rest of a block may be past its array.
 static const char *wanted_text(Gen *g, const Instr *v, int axis) {
   return demand_text(g, demand_outside(g, val(v)->demand[axis]), v->type.dim[axis]);
 }
@@ -99,7 +99,7 @@ static void put_result(CWriter *w, const Step *step, const Expr *row) {
        stride, expr_text(expr_not(&g->exprs, when)));
 }
 
-// When the right operand is read where it lies in HBM: always, or by the first rows alone.
+// When the right operand is read in place from HBM: always, or by the first rows alone.
 static const Expr *reads_source(Gen *g, const RefGen *b, const Expr *row) {
   ExprPool *pool = &g->exprs;
   const Expr *source = source_of_panels(g, b), *few = few_rows(g, b);

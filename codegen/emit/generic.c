@@ -55,7 +55,7 @@ static void write(CWriter *w, const Instr *v, const Expr *const *index, const Ex
 
 // ---- moves: result element (i..) is the operand's element at another index
 
-// A variable for what is more than a name or a number.
+// A variable for an expression that is more than a name or a number.
 static const Expr *named(CWriter *w, const char *base, const Expr *e) {
   Gen *g = w->g;
   if (e->kind == EXPR_SYMBOL || e->kind == EXPR_CONST) return e;

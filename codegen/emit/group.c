@@ -47,7 +47,7 @@ static const Expr *open_row_loop(CWriter *w, const Expr *from, const Expr *to) {
   return expr_symbol(&g->exprs, row);
 }
 
-// How many columns the rows before `end` want, for the masks that tell rows apart.
+// How many columns the rows before `end` need, for masks that differ between rows.
 static void declare_bounds(Context *x, const Expr *end) {
   Gen *g = x->g;
   const Expr *all = extent_expr(g, x->group->lead[x->group->leads - 1]);
@@ -195,7 +195,7 @@ static void prefetch_rows(CWriter *w, const Group *maker, const Expr *row) {
   }
 }
 
-// Rows from `first` to `end`; what is kept of them lies at the beginning of its buffer.
+// Rows from `first` to `end`; what is kept of them is at the beginning of its buffer.
 static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Expr *end) {
   Gen *g = w->g;
   Context x = {.g = g, .w = w, .group = group};
@@ -299,7 +299,7 @@ static void emit_one_row(OneRow *o, const char *rows) {
   close_block(w);
 }
 
-// The loops of one group, and the dots of `group` that it works for.
+// The loops of one group, and the dots of `group` whose right operand it computes.
 static void emit_maker(CWriter *w, const Group *group, Group *maker, const char *few) {
   Gen *g = w->g;
   const char **products = NEW_ARRAY(g->arena, const char *, group->steps.count),

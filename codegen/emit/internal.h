@@ -20,7 +20,8 @@ void line(CWriter *w, const char *format, ...) PRINTF_LIKE(2, 3);
 void open_block(CWriter *w, const char *format, ...) PRINTF_LIKE(2, 3);  // "... {"
 void close_block(CWriter *w);
 
-// source.c: which lines of the source the C below computes, unless the last comment said so
+// source.c: which lines of the source the C below computes, unless the last comment named them
+// already
 void show_source(CWriter *w, Span span);
 void show_sources(CWriter *w, Instr *const *members, int count);
 
@@ -108,8 +109,8 @@ typedef struct {
   const Expr *strip_row;        // index of the row in its strip
   const Instr *holds;           // a mask that is true here, or NULL
   bool reads_left;              // it was asked for
-  bool in_registers;            // nothing that is computed goes to memory
-  bool moved;                   // what is read is another index of its value than that of the loops
+  bool in_registers;            // no computed value goes to memory
+  bool moved;                   // the value is read at another index than that of the loops
   const Expr *left;      // in the last, partial vector of a row: how many lanes count; else NULL
   LIST(Known) known;     // values that have a C variable here
   LIST(Stream) streams;  // of the column loop being written
@@ -131,7 +132,7 @@ const char *member_name(CWriter *w, const Instr *v);  // a new one
 void emit_vectors(Context *x, const Step *step, const Expr *column, const Expr *left);
 Place member_place(Context *x, const Instr *v);  // where the place in the loops is in memory
 void keep_row_scalar(Context *x, const Instr *v, const char *name);  // needed outside its row
-// How many columns the rows before `end` want, of `all`.
+// How many columns the rows before `end` need, of `all`.
 const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr *all);
 const char *reduce_operation(const Instr *v);  // "add", "max" ..
 const char *reduce_lanes(const Instr *v);      // lane type it works in

@@ -64,8 +64,8 @@ static const char *moved_array(Gen *g, const RefGen *r) {
   return r->ref->at == AT_SLICE ? text(g, "%s_slice", r->stem) : array_text(g, r->ref);
 }
 
-// Address of the block's first element in HBM. An index outside the array moves to its edge:
-// nothing is read there.
+// Address of the block's first element in HBM. An index outside the array is moved to its edge;
+// nothing is read through it.
 static const Expr *hbm_pointer(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
   const Expr *offset = number(g, 0);
@@ -163,7 +163,7 @@ static const Expr *stream_value(Gen *g, const void *of, int k) {
                   expr_operator(pool, EXPR_GE, all_bytes(g), expr_symbol(pool, "PK_STREAM_ALL")));
 }
 
-// Of an input that is read where it lies when its block is whole, and else from a copy.
+// Of an input that is read in place when its block is whole, and else from a copy.
 static const Expr *whole_value(Gen *g, const void *of, int k) {
   (void)g;
   (void)k;
@@ -205,7 +205,7 @@ static void declare_strides(Gen *g, const RefGen *r, Value value, Declarations *
   }
 }
 
-// Of a block that is read or written where it lies.
+// Of a block that is read or written in place.
 static void declare_direct(Gen *g, const RefGen *r, Declarations *list) {
   const Ref *ref = r->ref;
   const char *constness = ref->role == REF_INPUT ? "const " : "";
@@ -369,7 +369,8 @@ static void emit_fetch_to(CWriter *w, RefGen *r, const char *to) {
   const Expr *turn =
       expr_code(pool, text(g, "pk_turn_to(%s, %s)", tag_at, fold_indices(g, r, "pk_key")));
   if (r->dot_rows) turn = expr_and(pool, expr_not(pool, few_rows(g, r)), turn);
-  if (r->filled_by) {  // as by its first rows: there are some, since none would be few
+  if (r->filled_by) {  // as by its first rows: there is at least one, since no rows count as few
+                       // rows
     const Expr *is_new = flag(g, r, "new");
     line(w, "const bool %s = %s;", is_new->name, expr_text(turn));
     if (!r->whole) return;

@@ -7,7 +7,7 @@ static const Expr *open_axis(CWriter *w, const Expr *count) {
   return expr_symbol(&w->g->exprs, i);
 }
 
-// The two ends of what the innermost loops move.
+// Source and target of what the innermost loops move.
 typedef struct {
   Place to, from;
 } Ends;

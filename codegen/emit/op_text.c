@@ -91,7 +91,7 @@ const char *narrowed(bool lanes, DType t, const char *expression) {
                               : expression;
 }
 
-// Does a result never leave the narrow type that the operands were in? A float `mod` does: it may
+// Does a result always fit the narrow type of the operands? A float `mod` does: it may
 // add its divisor.
 static bool stays_in_type(Op op, DType t) {
   return op_has(op, CLOSED) && (!is_float(t) || op_info[op].exactness == RESULT_EXACT);
@@ -153,7 +153,7 @@ static const char *bitcast_text(bool lanes, DType from, DType to, const char *x)
                       : narrowed(lanes, to, x);
 }
 
-// Not of the copies of the sign. The count leaves a type that does not have its own width.
+// The copies of the sign are not counted. The count does not fit a type of fewer bits.
 static const char *signed_population_count(bool lanes, DType t, const char *x) {
   const char *prefix = prefix_of(lanes);
   int bits = dtype_info[t].bits;

@@ -1,7 +1,7 @@
 // Laps of a profiling build: which piece of the kernel a thread is at.
 #include "codegen/emit/internal.h"
 
-enum { MOST_PLACES = 511 };  // of <pk/profile.h>; what comes later counts with the last one
+enum { MOST_PLACES = 511 };  // of <pk/profile.h>; further places are counted as the last one
 
 // Names are interned.
 static int place_number(CWriter *w, const ProfilePlace *place) {

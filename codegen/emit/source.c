@@ -60,7 +60,7 @@ void show_source(CWriter *w, Span span) {
   line(w, "/* %d: %s */", number, shown);
 }
 
-// The lines of the members in their order, each once among so many neighbours.
+// The lines of the members in their order; neighbours on the same line give one.
 void show_sources(CWriter *w, Instr *const *members, int count) {
   Gen *g = w->g;
   enum { NEIGHBOURS = 16 };

@@ -91,7 +91,7 @@ static RowPlace row_place(Gen *g, const Instr *v, const Expr *const *index, bool
   return p;
 }
 
-// A row that surely lies inside ends where the loop does, past which its memory may end.
+// A row that is sure to lie inside ends where the loop ends; its memory may end there too.
 static const Expr *open_load(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   Gen *g = x->g;
   ExprPool *pool = &g->exprs;
@@ -149,7 +149,7 @@ static const Expr *broadcast(Context *x, const Instr *v, const Expr *const *inde
   return at_index(x, v->args[0], inner, lanes);
 }
 
-// Its vectors may lie anywhere in the rows of the operand, whose room past their ends is not
+// Its vectors may start anywhere in the rows of the operand, whose room past their ends is not
 // theirs.
 static const Expr *through_view(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   const Expr *from[MAX_RANK];

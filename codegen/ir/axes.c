@@ -26,7 +26,7 @@ static void take_from(AxisEnd *e, Dim count) {
   }
 }
 
-// The largest number of elements that both ends have in one piece, or 0: they are cut differently.
+// The largest number of elements that both sides have in one piece, or 0: they are cut differently.
 static Dim common_piece(const AxisEnd *a, const AxisEnd *b) {
   if (a->left == b->left) return a->left;
   if (a->left <= 0 || b->left <= 0) return 0;
@@ -105,7 +105,7 @@ bool ir_axis_map(const Instr *v, AxisMap *map) {
   return true;
 }
 
-// ---- what follows from it
+// ---- questions about the map
 
 int ir_operand_axis(const Instr *v, int axis) {
   AxisMap map;

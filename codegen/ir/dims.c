@@ -1,4 +1,4 @@
-// Numbers of elements of shapes whose axes are sizes, compared whatever the sizes turn out to be.
+// Numbers of elements of shapes whose axes are sizes, compared for all values of the sizes.
 #include "codegen/ir/ir.h"
 
 typedef struct {

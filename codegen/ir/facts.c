@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-// Expressions share operands, so a walk over all paths may take forever.
+// Expressions share operands, so a walk over all paths may take exponential time.
 enum { DEEPEST = 10 };
 
 // ---- ends of intervals: the extremes are infinite
@@ -47,7 +47,7 @@ static Interval hull(Interval a, Interval b) {
   return (Interval){least(a.low, b.low), most(a.high, b.high)};
 }
 
-// An end that stands for "no bound" may also be a value, which is not as far away with the other
+// An end that means "no bound" may also be a value, which is not as far away with the other
 // sign.
 static Interval without_empty(Interval a) {
   return (Interval){least(a.low, INT64_MAX - 1), most(a.high, INT64_MIN + 1)};
@@ -121,7 +121,7 @@ static Interval exact_result(const Instr *instr, const Interval *a) {
   return intervals[instr->op] ? intervals[instr->op](a) : unbounded;
 }
 
-// Scalars of i64 are indices, which are taken not to go beyond it.
+// Scalars of i64 are indices, which are assumed not to overflow.
 static bool may_wrap(const Instr *instr, Interval exact, Interval all) {
   if (exact.low < all.low || exact.high > all.high) return true;
   return op_has(instr->op, WRAPS) && instr->type.dtype == DT_I64 && instr->type.rank > 0 &&

@@ -6,7 +6,7 @@
 
 // ---- bounds
 
-// The least and the greatest value; INT64_MIN and INT64_MAX also stand for: no bound is known.
+// The least and the greatest value; INT64_MIN and INT64_MAX also mean that no bound is known.
 typedef struct {
   int64_t low, high;
 } Interval;
@@ -49,7 +49,7 @@ typedef struct {
 
 // The value of v at index (i..), by the operations that cannot lose bits of it: of signed integers
 // of 32 bits or more, which count and stay below 2^31. `axis_of[k]` is the axis that v's axis k
-// runs over, -1: fixed at 0. False: it has not that form.
+// runs over, -1: fixed at 0. False: it does not have that form.
 bool affine_of(const Instr *v, const int *axis_of, Affine *a);
 // a - b; false: too many terms.
 bool affine_subtract(Affine *a, const Affine *b);

@@ -24,7 +24,7 @@ static void widen(FlowArray *a, int from, int to) {
   if (to > a->last) a->last = to;
 }
 
-// What is needed in one turn of a loop around which it was declared is needed in all of it.
+// An array that is declared outside a loop and used in it is needed in all turns of the loop.
 static void note_access(Flow *flow, int array, int step) {
   FlowArray *a = &flow->arrays.at[array];
   widen(a, step, step);

@@ -62,7 +62,7 @@ static void visit(Instr *v, void *context) {
   }
 }
 
-// Temporaries of narrow floats round what is anywhere, and a call may round as its kernel does.
+// Temporaries of narrow floats round any value, and a call may round as its kernel does.
 static void add_calls(const Kernel *k, Hidden *found) {
   const Flow *flow = k->flow;
   for (int i = k->inputs + k->outputs; i < flow->arrays.count; i++)

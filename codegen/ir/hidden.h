@@ -1,4 +1,4 @@
-// Roundings of a kernel's body that its reference does not say.
+// Roundings of a kernel's body that its reference does not have.
 #ifndef CODEGEN_HIDDEN_H
 #define CODEGEN_HIDDEN_H
 

@@ -37,7 +37,7 @@ typedef enum {
 // The dtypes that an operation is defined on: BITS are integers and bool.
 typedef enum { DOMAIN_ANY, DOMAIN_NUMBERS, DOMAIN_FLOATS, DOMAIN_INTEGERS, DOMAIN_BITS } Domain;
 
-// What an instruction has beside its arguments.
+// What an instruction has besides its arguments.
 typedef enum {
   ATTR_NONE,
   ATTR_VALUE,
@@ -68,8 +68,8 @@ typedef enum {
 // the mask `ival`, those that a SLICE or PAD changes.
 typedef enum { MOVES_NOTHING, MOVES_AXIS, MOVES_AXES, MOVES_MAP, MOVES_ALL } Moves;
 
-// What an instruction does beside giving its result: READS gives what another instruction wrote;
-// ACTS is on memory, control or the outside, and stays where no result is read.
+// What an instruction does besides giving its result: READS gives what another instruction wrote;
+// ACTS changes memory, control or the outside, and is kept even where no result is read.
 typedef enum { EFFECT_NONE, EFFECT_READS, EFFECT_ACTS } Effect;
 
 // A float result: exact or a choice among the operands; rounded once; with an error of its own.
@@ -104,7 +104,7 @@ typedef enum {
   NEUTRAL_GREATEST
 } Neutral;
 
-// What is true of an elementwise operation.
+// Laws of an elementwise operation.
 typedef enum {
   COMMUTES = 1,
   IDEMPOTENT = 2,    // a op a = a
@@ -122,7 +122,7 @@ typedef enum {
   IF_UNORDERED = 4096  // an operand is a NaN
 } Law;
 
-// What the row of an elementwise operation says beside; all 0 for what has a row OP.
+// The further columns of an elementwise operation; all 0 for operations with a row OP.
 typedef struct {
   const char *c;  // its name in C in binary64
   BoundKind bound;
@@ -266,7 +266,8 @@ typedef struct {
   int64_t factor, constant;
 } Size;
 
-// The size that people call size i, which an array gives, by: itself, or what it is solved for.
+// The size by which users know size i, which an array gives: itself, or the one that it is solved
+// for.
 static inline int size_by_name(const Size *sizes, int i) {
   return sizes[i].solved ? sizes[i].solved - 1 : i;
 }
@@ -345,7 +346,7 @@ bool ir_uses_axis(const Instr *instr, int64_t axis);
 bool ir_ignores_axis(const Kernel *k, const Ref *output, int axis);
 bool ir_ignores_any_axis(const Kernel *k, const Ref *output);
 static inline bool has_result(const Instr *instr) { return instr->type.dtype != DT_COUNT; }
-// Do two shapes have the same number of elements whatever the sizes are? Sizes that are products (2
+// Do two shapes have the same number of elements for all sizes? Sizes that are products (2
 // * M) are taken apart.
 bool ir_same_elements(const Kernel *k, const Type *a, const Type *b);
 Instr *ir_store_value(const Instr *store);  // the value argument of a STORE
@@ -384,8 +385,8 @@ Kernel *ir_parse(Arena *arena, const Source *source, Diag *diag);
 // that names the instruction.
 const char *ir_verify(Kernel *k);
 
-// ---- pipeline.c: each PIPELINE as the copies, loops and scratch that it stands for. The
-// interpreter and the passes behind the first know no other form.
+// ---- pipeline.c: replaces each PIPELINE by the copies, loops and scratch that define it. The
+// interpreter and all passes but the first see only that form.
 void ir_expand_pipelines(Kernel *k);
 int ir_block_index(const Kernel *k,
                    const Ref *block);  // of the first of its entries in what the maps yield

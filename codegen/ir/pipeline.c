@@ -1,5 +1,5 @@
-// `pipeline` written out as what it stands for: buffers and semaphores of its own, a loop over
-// steps, and copies that run ahead of the body.
+// Expands `pipeline` to its definition: buffers and semaphores of its own, a loop over steps, and
+// copies that run ahead of the body.
 //
 // With n buffers the block of step s + n - 1 is fetched while step s computes, if its index differs
 // from the step before; an output block is written back when its index changes at the next step,
@@ -22,7 +22,7 @@ typedef struct {
   Kernel *k;
   Region *region;  // instructions go there
   Instr *pipeline, *steps, *scoped;
-  Instr **copy;  // by id: what stands for an instruction of a region that is copied
+  Instr **copy;  // by id: the copy of an instruction of a region
   int ids;       // there are so many of these
   Block *blocks;
   int count;
@@ -31,7 +31,7 @@ typedef struct {
 
 static const Type nothing = {.dtype = DT_COUNT};
 
-// ---- small things
+// ---- helpers
 
 static Instr *emit(Pipeline *p, Op op, Type type, Span span, int nargs, Instr *const *args) {
   return ir_append(p->k, p->region, ir_new(p->k, op, type, span, nargs, args));
@@ -97,7 +97,7 @@ static Instr *yield(Pipeline *p, Instr *v) { return emit(p, OP_YIELD, nothing, p
 
 static Region *copy_region(Pipeline *p, const Region *region);
 
-// What stands for v in the copy: v itself where it is made outside.
+// The copy of v: v itself where it is computed outside.
 static Instr *copied(const Pipeline *p, Instr *v) {
   return v->id < p->ids && p->copy[v->id] ? p->copy[v->id] : v;
 }
@@ -256,8 +256,8 @@ static void fetch_ahead(Pipeline *p, const Block *b, Instr *step) {
   close_if(p, outer, inside);
 }
 
-// The body comes to the block of `step`: an input has to have arrived; the buffer of an output has
-// to be free again.
+// The body reaches the block of `step`: an input must have arrived; the buffer of an output must be
+// free again.
 static void enter_block(Pipeline *p, const Block *b, Instr *step) {
   Instr *changed = changes_at(p, b, step);
   Region *outer = open_region(p);
@@ -295,7 +295,7 @@ static void wait_for_rest(Pipeline *p, const Block *b) {
   emit_for(p, outer, body, from, moved, b->ref->span);
 }
 
-// ---- the body: what names a block means the buffer it is in
+// ---- the body: names of blocks become the buffers that hold them
 
 typedef struct {
   Pipeline *p;
@@ -456,7 +456,7 @@ static void find_blocks(Pipeline *p) {
 
 static void expand_region(Kernel *k, Region *region);
 
-// What it stands for goes to `region`.
+// The expansion goes to `region`.
 static void expand(Kernel *k, Instr *pipeline, Region *region) {
   Pipeline p = {
       .k = k, .region = region, .pipeline = pipeline, .span = pipeline->span, .ids = k->next_id};

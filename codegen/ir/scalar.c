@@ -20,7 +20,7 @@ static uint64_t width_bits(DType dtype, int64_t a) {
 }
 
 // Operands of a dtype. Each int_NAME gives the result before it is wrapped to the dtype, and
-// whether that is the true one: whether it has 64 bits.
+// whether that is exact: whether it fits 64 bits.
 typedef struct {
   DType t;
   int64_t a, b;
@@ -196,8 +196,8 @@ double float_fma(DType dtype, double a, double b, double c) {
 
 // ---- conversions
 
-// To 52 bits or fewer with the last one telling of what was dropped: a later rounding to 24 bits or
-// fewer then is right.
+// To 52 bits or fewer, the last of which records whether bits were dropped: a later rounding to 24
+// bits or fewer is then correct.
 static double int_to_double(int64_t value) {
   uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
   if (magnitude >= (uint64_t)1 << 53)

@@ -58,8 +58,8 @@ static void put_span(Printer *p, Span span) {
   buf_printf(p->out, " @%d:%d-%d:%d", line, column, end_line, end_column);
 }
 
-// A size or grid axis by its name where that is plain and the first of its kind, else by its
-// number.
+// A size or grid axis by its name where that is an identifier and the first of its kind, else by
+// its number.
 static void put_size(Printer *p, int64_t index) {
   const char *name = index >= 0 && index < p->k->sizes.count ? p->k->sizes.at[index].name : NULL;
   bool plain = name && is_plain_name(name);
@@ -89,7 +89,7 @@ static void put_mesh_axis(Printer *p, int64_t index) {
     buf_printf(p->out, "#%lld", (long long)index);
 }
 
-// A ref is written $name where that is plain and the first of its kind, else $number.
+// A ref is written $name where that is an identifier and the first of its kind, else $number.
 static bool goes_by_name(const Printer *p, const Ref *ref) {
   if (!is_plain_name(ref->name)) return false;
   for (int i = 0; i < ref->id && i < p->k->refs.count; i++)

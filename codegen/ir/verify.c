@@ -173,7 +173,7 @@ static void check_take(Verifier *v, const Instr *instr) {
   }
 }
 
-// In a reference the kernel's requirements may say that shapes have as many elements.
+// In a reference the kernel's requirements may say that shapes have equally many elements.
 static bool has_sizes(const Type *a, const Type *b) {
   for (int i = 0; i < a->rank; i++)
     if (!dim_is_const(a->dim[i])) return true;

@@ -1,4 +1,4 @@
-// The words and places of the block IR's text. The first error is told; behind it the text is at
+// The words and places of the block IR's text. The first error is reported; after it the text is at
 // its end.
 #ifndef CODEGEN_IR_WORDS_H
 #define CODEGEN_IR_WORDS_H
@@ -52,7 +52,7 @@ void complain(Reader *r, const char *message, const char *name);
 void advance(Reader *r);  // to the next token
 bool at_mark(const Reader *r, char mark);
 bool at_name(const Reader *r, const char *name);
-bool accept_mark(Reader *r, char mark);  // and goes on, if it is there
+bool accept_mark(Reader *r, char mark);  // and advances, if it is there
 bool accept_name(Reader *r, const char *name);
 void expect_mark(Reader *r, char mark);
 void expect_name(Reader *r, const char *name);

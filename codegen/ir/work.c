@@ -156,8 +156,8 @@ static double select_share(const Instr *select, const int64_t *sizes) {
   return kept_share(&mask, extents, select->type.rank);
 }
 
-// The share of an operand's elements that no mask made zero: looks through what keeps zeros (and
-// exp, which makes -inf zero).
+// The share of an operand's elements that no mask made zero: looks through operations that keep
+// zeros (and exp, which makes -inf zero).
 static double operand_share(const Instr *v, const int64_t *sizes, int depth) {
   if (depth > 32) return 1;
   switch (v->op) {

@@ -5,7 +5,7 @@
 #include "codegen/ir/ir.h"
 
 // Operations a call of the reference performs (of a program: those of the kernels it calls), as
-// cli.md counts them, as a C expression-free closed form: evaluated for sizes. Terms of an einsum
+// cli.md counts them, as a number, for given sizes. Terms of an einsum
 // that a mask removes are not counted where the mask is affine.
 double reference_flops(Kernel *k, const int64_t *sizes);
 

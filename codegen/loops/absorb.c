@@ -56,7 +56,7 @@ static bool looks_on(const Group *group, int dot, const Instr *add, const Instr 
   return false;
 }
 
-// `acc = acc + dot(..)` with nothing else looking on: the micro-kernel adds into acc itself.
+// `acc = acc + dot(..)` where nothing else reads the sum: the micro-kernel adds into acc itself.
 static void absorb_accumulation(Gen *g, Group *group, Step *step) {
   Instr *dot = step->dot;
   if (val(dot)->users.count != 1) return;
@@ -79,7 +79,7 @@ static void absorb_accumulation(Gen *g, Group *group, Step *step) {
   take_out(group, store);
 }
 
-// `o = dot(..)` with nothing else looking on: the micro-kernel stores into o itself.
+// `o = dot(..)` where nothing else reads the result: the micro-kernel stores into o itself.
 static void absorb_store(Gen *g, Group *group, Step *step) {
   const Instr *dot = step->dot;
   if (step->into || val(dot)->users.count != 1) return;
@@ -208,7 +208,7 @@ static int find_clear(Region *region, const Ref *ref) {
 
 static void count_break(Instr *v, void *context) { *(int *)context += v->op == OP_BREAK; }
 
-// May what follows v in its region be left out?
+// May the instructions after v in its region be left out?
 static bool may_leave(Instr *v) {
   int breaks = 0;
   count_break(v, &breaks);
@@ -223,7 +223,7 @@ const Instr *added_to(const Step *step) {
   return add->args[add->args[0] == step->dot];
 }
 
-// A store that goes out of the program.
+// Removes a store from the program.
 static void forget_store(Gen *g, const Instr *store) {
   RefGen *r = &g->refs[store->ref->id];
   int kept = 0;

@@ -2,9 +2,9 @@
 //
 // Query heads that share a key head are cells of a parallel axis whose right operands of dot are
 // the same blocks. When such cells have few rows each, their rows are stacked in one block, whose
-// rows they leave empty anyway: then a step reads the shared blocks once for all of them. It takes
-// a body in which each row goes its own way, whichever cell it belongs to; whether there are few
-// rows, and whether the arrays' rows lie so that they can be stacked, is seen at run time.
+// rows they leave empty anyway: then a step reads the shared blocks once for all of them. It
+// requires a body in which each row is computed independently, whichever cell it belongs to;
+// whether there are few rows, and whether the arrays' rows can be stacked, is decided at run time.
 #include "codegen/loops/loops.h"
 
 // What a value has in the rows of a step.
@@ -24,7 +24,7 @@ typedef struct {
   bool fits;
 } Search;
 
-// Known from the sizes of a call. Operands may be shared: only expressions of little depth are
+// Known from the sizes of a call. Operands may be shared, so only shallow expressions are
 // walked.
 static bool is_size(const Instr *v, int depth) {
   bool leaf = v->op == OP_SIZE || v->op == OP_CONST || v->op == OP_EXTENT;

@@ -1,4 +1,4 @@
-// Ends of what is computed along an axis: all of it, or where a mask leaves off in a strip of rows.
+// Ends of what is computed along an axis: the whole axis, or where a mask ends in a strip of rows.
 #include "codegen/loops/loops.h"
 
 const Expr demand_full = {.kind = EXPR_SYMBOL, .name = "full"};  // in no pool

@@ -133,13 +133,13 @@ static void input_buffer(Gen *g, RefGen *r) {
   if (!g->options->literal_dma && !shares_memory(g, ref)) find_revisits(g, r);
 }
 
-// Of axis k of an array that is read where it lies. The last one has no gaps.
+// Of axis k of an array that is read in place. The last one has no gaps.
 static const Expr *direct_stride(Gen *g, const RefGen *r, int k) {
   if (k == r->ref->array.rank - 1) return number(g, 1);
   return expr_symbol(&g->exprs, lasting_name(&g->names, text(g, "%s_s%d", r->stem, k)));
 }
 
-// .. of one that is read where it lies at times.
+// .. of one that is read in place in some steps.
 static void strides_by_place(Gen *g, RefGen *r) {
   for (int k = 0, axis = 0; k < r->ref->array.rank; k++)
     if (!r->ref->squeeze[k]) r->stride[axis++] = direct_stride(g, r, k);
@@ -263,7 +263,7 @@ static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType elem
 // Is a kept vector read after v is computed? What is computed again where it is used reads it
 // there.
 static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
-  if (val(kept)->read_before == v) return false;  // looked at already, on another way from v
+  if (val(kept)->read_before == v) return false;  // visited already, on another path from v
   for (int i = 0; i < val(kept)->users.count; i++) {
     const Instr *user = val(kept)->users.at[i];
     const Val *info = val(user);
@@ -282,7 +282,7 @@ static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
   return false;
 }
 
-// A vector computed from another that is read for the last time by it can take its place in memory.
+// A vector can take the place in memory of another that it is the last to read.
 static Buffer *reusable(const Group *group, const Instr *v, const Instr *user, DType element) {
   for (int i = 0; i < user->nargs; i++) {
     const Instr *arg = user->args[i];
@@ -315,7 +315,7 @@ static void place_member(Gen *g, Group *group, Instr *v) {
     if (bound) bound->shared = true;
     val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), w.element,
                                 v->type.rank, v->type.dim, "value");
-    val(v)->row_local = group->reader != NULL;  // parts of it lie at the beginning
+    val(v)->row_local = group->reader != NULL;  // parts of it are at the beginning
     return;
   }
   if (!w.row) return;

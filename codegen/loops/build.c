@@ -10,7 +10,7 @@ typedef struct {
   int position;
 } Numbering;
 
-// Where devices wait for each other or tell each other something, another one may write what it
+// Where devices wait for or signal each other, another one may write what it
 // reaches.
 static void note_others(Gen *g, Instr *v, const Ref *written) {
   for (int i = 0; g->k->mesh.count && i < g->k->refs.count; i++)
@@ -158,7 +158,7 @@ static void find_users_again(Gen *g) {
 
 // ---- the tree
 
-// Nothing but values that are not read outside.
+// Only values that are not read outside.
 static bool is_idle(const Region *region) {
   for (int i = 0; region && i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];

@@ -5,9 +5,9 @@
 
 static bool is_reduction(const Instr *v) { return op_info[v->op].class == OPC_REDUCE; }
 
-// ---- stores past the caches. They want whole aligned vectors: the loop stores a row's first
-// vector where the row starts and goes on from the first aligned place in memory. That repeats some
-// lanes, which nothing else may see.
+// ---- stores past the caches. They require whole aligned vectors: the loop stores a row's first
+// vector where the row starts and continues from the first aligned place in memory. That repeats
+// some lanes, so nothing else may depend on them.
 
 static bool is_streamed(const Gen *g, const Instr *v) {
   return v->op == OP_STORE && g->refs[v->ref->id].streams && !ir_mask(v);
@@ -51,14 +51,14 @@ static void choose_turns(Gen *g, Step *step) {
   loop->partial = !fixed || loop->aligned || columns % g->lanes != 0;
 }
 
-// ---- masks that tell rows apart: in each row the columns up to where the mask becomes false go
-// without it
+// ---- masks that differ between rows: in each row the columns up to where the mask becomes false
+// go without it
 
 static bool selects_by(const Instr *v, const Instr *mask) {
   return v->op == OP_SELECT && v->args[0] == mask;
 }
 
-// The bound of a step whose columns end at it and that asks its mask.
+// The bound of a step whose columns end at it and that reads its mask.
 static const StripBound *asked_bound(Gen *g, const Step *step) {
   const StripBound *b = strip_bound(g, step->demand);
   for (int m = 0; b && m < step->members.count; m++)

@@ -1,9 +1,9 @@
 // Which part of each value and ref can reach an output.
 //
 // A block that overhangs its array has rows and columns that no output shows: the write-back drops
-// them. This pass runs backwards from the outputs and finds, for each axis of each value, that all
-// of the block is wanted or only what lies inside some operand's array; loops then stop there. It
-// is what makes a call with one row cost one row, whatever the block.
+// them. This pass runs backwards from the outputs and finds, for each axis of each value, whether
+// all of the block is needed or only what lies inside some operand's array; loops then stop there.
+// So a call with one row costs one row, whatever the block.
 #include "codegen/ir/axes.h"
 #include "codegen/ir/facts.h"
 #include "codegen/loops/loops.h"
@@ -60,7 +60,7 @@ static void through_load(Walk *w, const Instr *v) {
   }
 }
 
-// The demand of a store itself is how far its loops run: its value may be wanted further by others.
+// The demand of a store itself is how far its loops run: others may need more of its value.
 static void through_store(Walk *w, const Instr *v) {
   const Demand *demand = w->g->refs[v->ref->id].demand;
   for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
@@ -73,7 +73,7 @@ static void through_store(Walk *w, const Instr *v) {
   }
 }
 
-// What is wanted along the contracted axis: terms that a pad made exactly zero in both operands
+// What is needed along the contracted axis: terms that a pad made exactly zero in both operands
 // need not be added.
 Demand contracted_demand(Gen *g, const Instr *dot) {
   DotShape shape = dot_shape(dot);
@@ -123,7 +123,7 @@ static bool axis_moves(const Instr *v, int axis) {
   return true;
 }
 
-// How far the operand of a reduction matters along an axis that goes; NULL: to its end.
+// How far the operand of a reduction matters along a reduced axis; NULL: to its end.
 static Demand reduced_demand(Gen *g, const Instr *v, int axis) {
   Demand end = ends_in_identity(g, v, axis);
   return end && v->ival != INT64_C(1) << axis ? demand_outside(g, end) : end;
@@ -138,7 +138,7 @@ static void through_value(Walk *w, const Instr *v) {
     }
 }
 
-// Axes that stay whole keep what is wanted of them.
+// Axes that stay whole keep the demand on them.
 static void through_map(Walk *w, const Instr *v) {
   Demand of[MAX_RANK];
   AxisMap map;

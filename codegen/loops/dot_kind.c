@@ -1,4 +1,4 @@
-// Which micro-kernel multiplies the operands of a dot, and how they lie for it.
+// Which micro-kernel multiplies the operands of a dot, and their layout for it.
 #include "codegen/loops/loops.h"
 
 static const DotKind kinds[DOT_KINDS] = {

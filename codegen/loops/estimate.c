@@ -57,7 +57,7 @@ static void add_term(Gen *g, WorkTerm term) {
   LIST_PUSH(g->arena, sum, term);
 }
 
-// A rough count, all branches taken: whether threads pay is a matter of magnitude. A multiply-add
+// A rough count, with all branches taken: it only has to tell whether threads pay. A multiply-add
 // of a dot takes a fifth of what an operation of a loop does.
 static void add_work(Instr *v, void *context) {
   Gen *g = context;

@@ -24,7 +24,7 @@ static const char *tiles_text(Gen *g, const Type *t) {
   return text(g, "%s x %s tiles of (8,128)", down, across);
 }
 
-// An index expression as the source has it.
+// An index expression as it is in the source.
 static const char *source_text(Gen *g, const Region *region, int k) {
   const Source *s = g->k->source;
   Span span = ir_yielded(region, k)->span;
@@ -225,7 +225,7 @@ static void explain_title(Gen *g) {
   explain(g, *statics ? "statics:%s\n" : "%s", statics);
 }
 
-// What was said while deciding (of masks) goes under a title of its own: its lines, indented.
+// The notes of the decisions (about masks) go under a title of their own, indented.
 static const char *take_earlier(Gen *g) {
   const char *lines = "", *at = g->explain->length ? text(g, "%s", g->explain->text) : "";
   for (size_t length; *at; at += length + (at[length] == '\n')) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// ---- folding. Each answers false where it leaves the operation to C.
+// ---- folding. Each returns false where the operation is left to C.
 
 static bool fold_add(int64_t a, int64_t b, int64_t *out) {
   if (!add_i64(a, b, out)) *out = a > 0 ? INT64_MAX : INT64_MIN;

@@ -52,10 +52,10 @@ typedef enum {
   FN_START,        // index, last: the index, brought into its axis
   FN_IS_INDEX,     // index, extent: does it lie on the axis?
   FN_CLAMP,        // x, least, most
-  FN_MUL,          // of numbers that may be anything
+  FN_MUL,          // of any numbers
   FN_MOD,          // .. with the sign of the divisor
   FN_SAT_HALF,     // half, rounded up; of "too much" that
-  FN_ROW_LENGTH,   // extent, multiple, bytes of an element: how far rows lie apart in memory
+  FN_ROW_LENGTH,   // extent, multiple, bytes of an element: the distance of rows in memory
   FN_SLOTS,        // revisits, bytes, most bytes: how many blocks are kept
   FN_BATCH_MOST,   // rows of a cell, most rows: cells of a batch, at most
   FN_BATCHES,      // cells, run, most
@@ -89,12 +89,12 @@ typedef struct {
 
 const Expr *expr_const(ExprPool *pool, int64_t value);
 const Expr *expr_symbol(ExprPool *pool, const char *name);
-// A variable with this definition, which is none of the plain symbols of that name.
+// A variable with this definition, which is not one of the plain symbols of that name.
 const Expr *expr_declared(ExprPool *pool, const char *name, const Expr *definition);
 // A variable that gets its C name when its declaration is printed; until then `stem` stands for it.
 const Expr *expr_variable(ExprPool *pool, const char *stem);
 void expr_name(const Expr *variable, const char *name);
-// A primary expression of C of which nothing is known. Emission makes these.
+// A primary expression of C about which nothing is known. Only emission makes these.
 const Expr *expr_code(ExprPool *pool, const char *c);
 const Expr *expr_add(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_sub(ExprPool *pool, const Expr *a, const Expr *b);
@@ -109,7 +109,7 @@ const Expr *expr_sat_half(ExprPool *pool, const Expr *a);              // half, 
 const Expr *expr_round_up(ExprPool *pool, const Expr *a, int64_t to);  // to a multiple of `to` > 0
 // kind: from EXPR_DIV to EXPR_OR
 const Expr *expr_operator(ExprPool *pool, ExprKind kind, const Expr *a, const Expr *b);
-// Both hold, either holds; NULL for `a` or `b` is a condition that there is not.
+// Both hold, either holds; `a` or `b` may be NULL, no condition.
 const Expr *expr_and(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_or(ExprPool *pool, const Expr *a, const Expr *b);
 const Expr *expr_not(ExprPool *pool, const Expr *a);

@@ -132,12 +132,12 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   return NULL;
 }
 
-// Along this axis more is wanted of an input's block than lies inside its array.
+// Along this axis more of an input's block is needed than lies inside its array.
 static bool wants_outside(const RefGen *r, int axis) {
   return r->inside[axis] != DEMAND_FULL && r->demand[axis] != r->inside[axis] && r->demand[axis];
 }
 
-// The condition under which all that is wanted of an input's block lies inside its array; NULL: it
+// The condition under which all that is needed of an input's block lies inside its array; NULL: it
 // always does.
 static const Expr *wholly_inside(Gen *g, const RefGen *r) {
   const Expr *whole = NULL;
@@ -155,8 +155,8 @@ bool may_lie_in_hbm(const RefGen *r) {
 
 bool shares_memory(const Gen *g, const Ref *ref) { return g->refs[ref->id].shared; }
 
-// ---- dots read their right operand where it lies, if all they want of it is there: always when
-// they have few rows; else the first time, and fill the panels as they go
+// ---- dots read their right operand in place if all they need of it is there: always when they
+// have few rows; else the first time, filling the panels as they go
 
 typedef struct {
   Gen *g;
@@ -181,7 +181,7 @@ static void note_rows(Instr *v, void *context) {
   search->dot = v;
 }
 
-// Does the dot want all that is inside of the block, whatever its rows?
+// Does the dot need all that is inside of the block, whatever its rows?
 static bool wants_all(Gen *g, const RefGen *r, const Instr *dot) {
   const DotShape s = dot_shape(dot);
   return contracted_demand(g, dot) == r->demand[s.b_transposed] &&

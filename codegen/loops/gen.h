@@ -1,5 +1,5 @@
 // The loop IR: the decisions between the block IR and C text. In: the block IR after the passes.
-// Out: Gen with its RefGen, Val and Group, which emit reads. Decisions are in loops.h. Uses ir.
+// Out: Gen with its RefGen, Val and Group, which emission reads. Decisions are in loops.h. Uses ir.
 //
 // The tree: a Schedule (region) has Groups, a group of loops over rows has Steps, a group of
 // control flow has the Schedules of its regions. Decided by build.c, which calls
@@ -18,7 +18,7 @@
 //   strips.c    how many rows of a group with dots go together
 //   buffers.c   what is kept in memory
 //   right.c     loops that compute the right operand of a dot as it goes
-//   method.c    how operations that are not loops over rows are carried out
+//   method.c    how operations that are not loops over rows are computed
 //   nest.c      moves of elements as loops with strides
 //   columns.c   how the loops over columns turn: vectors a turn, tails, masks, prefetches
 //   arena.c     how much memory each buffer takes
@@ -128,7 +128,7 @@ typedef struct {
   int stores;
   const Expr *dot_rows;  // PANELS: the rows its dots have, when these may read it in place; or NULL
   const Expr *whole;     // .. condition for that: the block lies inside its array; NULL: no matter
-  const Expr *in_place;  // COPY: condition under which the block is read where it lies; or NULL
+  const Expr *in_place;  // COPY: condition under which the block is read in place; or NULL
   // PANELS: the dot that fills the panels as it reads the block in place; or NULL
   const Instr *filled_by;
   int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis:
@@ -243,7 +243,7 @@ typedef struct {
 
 typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKind;
 
-// How an operation that is not a loop over rows is carried out.
+// How an operation that is not a loop over rows is computed.
 typedef enum {
   METHOD_ELEMENTS,   // an element at a time, from the operands' at its index
   METHOD_MOVE,       // .. from the operand's at another index

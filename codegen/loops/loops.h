@@ -21,7 +21,7 @@ void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 int line_of(Gen *g, Span span);
 
 // build.c
-// Runs every decision. What they have to say goes to `explain_text`, which may be NULL.
+// Runs every decision. Their notes for explain go to `explain_text`, which may be NULL.
 Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text);
 
 // tree.c
@@ -51,13 +51,13 @@ Demand contracted_demand(Gen *g, const Instr *dot);  // along the axis a plain d
 Demand ends_in_zero(Gen *g, const Instr *v, int axis);
 // .. the operand of a reduction is its identity
 Demand ends_in_identity(Gen *g, const Instr *reduce, int axis);
-void drop_masks(Gen *g);  // those that are true wherever their value is wanted
+void drop_masks(Gen *g);  // those that are true wherever their value is needed
 
 // forms.c
 void choose_forms(Gen *g);
 // with an output: its blocks are fetched when the grid says so, each time
 bool shares_memory(const Gen *g, const Ref *ref);
-bool may_lie_in_hbm(const RefGen *r);  // is it read or written where it lies, always or at times?
+bool may_lie_in_hbm(const RefGen *r);  // is it read or written in place, always or in some steps?
 
 // fetch.c
 void find_fetches(Gen *g);
@@ -145,7 +145,7 @@ void estimate_call(Gen *g);
 
 // snapshot.c
 void mark_snapshots(Gen *g, Region *region);  // values that are kept where they are computed
-// of two accesses of a ref: have they surely no element in common?
+// of two accesses of a ref: are they sure to have no element in common?
 bool windows_are_apart(const Instr *a, const Instr *b);
 // would it write what the load has yet to read for it?
 bool store_overtakes(const Instr *store, const Instr *load);

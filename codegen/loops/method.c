@@ -28,7 +28,7 @@ int label_axis(const int8_t *labels, int rank, int8_t label) {
 }
 
 // Does the operand have the label `axis` of the result, not the label `other`, and one label more
-// than the leading axes of the result? That one's axis goes to k.
+// than the leading axes of the result? *k is its axis.
 static bool has_matrix(const Instr *v, const Instr *operand, const int8_t *labels, int8_t axis,
                        int8_t other, int *k) {
   int rank = operand->type.rank, summed = 0;

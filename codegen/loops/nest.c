@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-// ---- axes: those of one element go, and neighbours that lie densely at both ends become one
+// ---- axes: those of one element are dropped, and neighbours that are dense at both ends become
+// one
 
 static void add_axis(Gen *g, Nest *n, const Expr *count, const Expr *to, const Expr *from) {
   ExprPool *pool = &g->exprs;
@@ -66,7 +67,7 @@ static bool move_mapped(Move *m, int part) {
   return true;
 }
 
-// The elements that come round from the end of the axis, then those before.
+// The elements that wrap around from the end of the axis, then those before.
 static bool move_rolled(Move *m, int part) {
   Gen *g = m->g;
   ExprPool *pool = &g->exprs;

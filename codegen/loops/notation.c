@@ -1,4 +1,4 @@
-// Expressions as text, and how people read them.
+// Expressions as text: as C, and as explain prints them.
 #include "codegen/loops/notation.h"
 
 enum {

@@ -1,5 +1,5 @@
-// What is known of the values of floats: exp of what is never above 0 has no need to look for
-// overflow.
+// What is known of the values of floats: exp of a value that is never above 0 does not have to test
+// for overflow.
 #include "codegen/loops/loops.h"
 
 // Is no element of `a` greater than the one of `bound` beside it? NaN aside.

@@ -1,13 +1,13 @@
 // Right operands of `dot` that loops compute.
 //
 // A dot of few rows reads its right operand once. When that is computed, by loops over its rows
-// that serve nothing else, these run inside of the dot: some rows at a time are computed, stay in
-// the first-level cache, and are multiplied. So weights of 8 or 4 bits are read from memory once,
-// as they lie. With more rows than PK_DOT_FEW all of the operand is computed before the dot and
+// that serve nothing else, these run inside the dot: some rows at a time are computed, stay in the
+// first-level cache, and are multiplied. So weights of 8 or 4 bits are read from memory once,
+// unconverted. With more rows than PK_DOT_FEW all of the operand is computed before the dot and
 // packed into panels, as any other.
 #include "codegen/loops/loops.h"
 
-// May the rows of this dot be multiplied with some rows of its right operand at a time, before
+// May the rows of this dot be multiplied by some rows of its right operand at a time, before
 // anything else in its group?
 static bool takes_parts(Gen *g, const Group *group, int step) {
   const Step *s = &group->steps.at[step];
@@ -33,7 +33,7 @@ static Group *maker_of(const Group *group, const Step *step) {
   return plain ? maker : NULL;
 }
 
-// Is it made by a group, seen through what only names it in another shape or order?
+// Is it computed by a group, looking through reshapes and transposes?
 static bool is_made_by(const Instr *v, const Group *maker) {
   while (v->op != OP_LOAD && v->nargs > 0 && (is_transparent(v) || feeds_only_dots(v)))
     v = v->args[0];

@@ -83,7 +83,7 @@ static void mark_reads(Scheduler *d, const Instr *arg, int group, bool aligned) 
   for (int i = 0; i < arg->nargs; i++) mark_reads(d, arg->args[i], group, aligned);
 }
 
-// Does a group store to elements that v accesses, for all that is known?
+// May a group store to elements that v accesses?
 static bool stores_there(const Group *group, const Instr *v) {
   if (group->kind != GROUP_ROWS) return true;
   for (int s = 0; s < group->steps.count; s++)
@@ -169,7 +169,8 @@ static void touch_everything(Instr *v, void *context) {
   if (v->op == OP_LOAD || v->op == OP_WRITEBACK) d->last_read[v->ref->id] = last;
 }
 
-// Control flow is a wall: everything before it stays before it, everything after it after.
+// Nothing moves across control flow: everything before it stays before it, everything after it
+// after.
 static void place_control(Scheduler *d, Instr *v) {
   val(v)->group = insert_group(d, GROUP_CONTROL, v, d->s->groups.count);
   for (int r = 0; r < 2; r++)

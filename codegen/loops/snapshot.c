@@ -88,7 +88,7 @@ bool store_overtakes(const Instr *store, const Instr *load) {
   return false;
 }
 
-// Is the ref of a load written after it, before its value is used for the last time?
+// Is the ref of a load written after the load and before the last use of its value?
 static bool is_written(const Gen *g, const Instr *load) {
   const RefGen *r = &g->refs[load->ref->id];
   int from = val(load)->position, to = last_use(load), low = 0, high = r->writers.count;
@@ -111,7 +111,7 @@ static void mark_changing(Gen *g, Region *region) {
   }
 }
 
-// Operations that are not loops over rows read their operands from memory: what lives nowhere is
+// Operations that are not loops over rows read their operands from memory: what is not in memory is
 // written out first.
 static bool is_addressable(const Instr *v) { return !is_transparent(v) || v->op == OP_LOAD; }
 

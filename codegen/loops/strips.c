@@ -1,7 +1,7 @@
 // Strips: how many rows of a group with dots go together, and the bounds that tell its rows apart.
 //
-// A strip is a register tile or two, so that what a dot leaves is still in the nearest cache for
-// what follows it. Each strip reads the right operands of all dots again.
+// A strip is one or two register tiles, so that the result of a dot is still in the nearest cache
+// when it is used. Each strip reads the right operands of all dots again.
 #include "codegen/loops/loops.h"
 
 // What depends on the machine here is the register tile and L2, columns of the target table: about
@@ -21,7 +21,7 @@ static bool needs_strips(const Group *group) {
   return false;
 }
 
-// Elements of an array, at most INT32_MAX, which stands for those that are not known.
+// Elements of an array, at most INT32_MAX, which also means that they are not known.
 static int64_t elements(const Type *t) {
   int64_t n = 1;
   for (int i = 0; i < t->rank && n < INT32_MAX; i++)
@@ -41,7 +41,7 @@ static int64_t rows_in_cache(Gen *g, const Group *group) {
   return g->target->l2_bytes / 2 / (4 * widest);
 }
 
-// When the right operands do not stay in the second-level cache, few strips are better.
+// When the right operands do not fit the second-level cache, few strips are better.
 static bool right_operands_fit(Gen *g, const Group *group) {
   int64_t all = 0;
   for (int s = 0; s < group->steps.count; s++)
@@ -61,7 +61,7 @@ static int strip_rows(Gen *g, const Group *group) {
   return (int)(strips <= 1 ? (rows > 0 ? rows : 1) : (rows + strips - 1) / strips);
 }
 
-// Dots of few rows read their right operand where it lies, once: their rows are one strip.
+// Dots of few rows read their right operand in place, once: their rows are one strip.
 static bool reads_in_place(Gen *g, const Group *group) {
   bool any = false;
   for (int s = 0; group->strip < FEW_ROWS && s < group->steps.count; s++) {

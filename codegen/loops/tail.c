@@ -23,8 +23,8 @@ static Tail tail_of(Gen *g, const Instr *v, int axis);
 // ---- masks: `start + iota < extent`, where an operand's blocks start at `start` and its array
 // ends at `extent`
 
-// Expressions share operands, so a walk over all paths may take forever: index expressions this
-// deep are left alone.
+// Expressions share operands, so a walk over all paths may take exponential time: index expressions
+// this deep are left alone.
 enum { DEEPEST_INDEX = 10, MOST_IN_START = 1 << 20 };
 
 static bool same_index_within(const Instr *a, const Instr *b, int depth) {
@@ -256,7 +256,7 @@ static void insert_after(Gen *g, const Instr *earlier, Instr *v) {
   region->instrs.at[i] = v;
 }
 
-// Both parts of what is left of a mask, computed where the mask is.
+// The conjunction of what is left of a mask, computed where the mask is.
 static Instr *join_parts(Gen *g, const Instr *mask, Instr *a, Instr *b) {
   Instr *both = ir_new(g->k, OP_AND, mask->type, mask->span, 2, (Instr *[]){a, b});
   both->note = NEW(g->arena, Val);
@@ -267,7 +267,7 @@ static Instr *join_parts(Gen *g, const Instr *mask, Instr *a, Instr *b) {
   return both;
 }
 
-// The part of a mask that still has to be asked; NULL: none of it.
+// The part of a mask that still has to be tested; NULL: none of it.
 static Instr *mask_left(Gen *g, const Instr *select, Instr *mask) {
   if (mask->op == OP_AND) {
     Instr *a = mask_left(g, select, mask->args[0]), *b = mask_left(g, select, mask->args[1]);

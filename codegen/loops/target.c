@@ -8,15 +8,15 @@ enum { KIB = 1024, MIB = 1024 * KIB };
 #define X86 "x86_64-linux-gnu-"
 #define ARM "aarch64-linux-gnu-"
 
-// What is known of products of bf16. A feature bit says that there is an instruction, not that it
-// is fast: on Intel's cores (Cooper Lake to Granite Rapids) vdpbf16ps has half the rate of a
+// What is known of products of bf16. A feature bit says that the instruction exists, not that it is
+// fast: on Intel's cores (Cooper Lake to Granite Rapids) vdpbf16ps has half the rate of a
 // multiply-add of f32, on AMD's twice that.
 static const char no_bf16[] = "this target has no instruction that multiplies bf16";
 static const char slow_bf16[] =
     "vdpbf16ps is missing here or, on Intel's cores, has half the rate of f32";
 static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4 on";
 
-// How few rows read their right operand where it lies. Zen 4's prefetchers begin again in each page
+// How few rows read their right operand in place. Zen 4's prefetchers begin again in each page
 // and follow few pages at a time: blocks of 512 columns of 4096 x 4096 arrive at 19 GB/s row beside
 // row, at 11 by strips; 1, 4 and 16 rows by 2048 x 2048 take 0.30, 0.55 and 1.6 ms, by strips 0.45,
 // 1.3 and 2.1. A Xeon reads strips at 28 GB/s, which is all it has.

@@ -1,4 +1,4 @@
-// Names and sentences, and the expressions that stand for extents and demands.
+// Names and sentences, and the expressions of extents and demands.
 #include "codegen/loops/loops.h"
 
 const char *text(Gen *g, const char *format, ...) {

@@ -1,4 +1,4 @@
-// The way around in the tree of regions, groups and steps.
+// Walks over the tree of regions, groups and steps.
 #include "codegen/loops/loops.h"
 
 void visit_groups(Gen *g, Schedule *s, void (*visit)(Gen *g, Group *group)) {

@@ -6,7 +6,7 @@
 //   kept     what is read beyond the loop that computes it is in memory, for as long as it is read
 //   extent   what a loop computes runs over its rows and columns, as far as the loop does
 //   columns  the turns of a column loop cover its columns; what a turn leaves out or does twice,
-//            nothing else sees (verify_columns.c)
+//            nothing else depends on (verify_columns.c)
 //   strips   a group knows the bounds at which its loops end, and has no more rows than strips
 //   demand   as much of a value is computed as is read of it
 //   fetch    an input that is not read in place is made present once, around all that reads it

@@ -1,5 +1,5 @@
 // The rule `columns`: the turns of a column loop and what is left after them cover its columns, and
-// what a turn leaves out or does twice, nothing else sees. The rule `strips`: the same of rows.
+// nothing else depends on what a turn leaves out or repeats. The rule `strips`: the same of rows.
 #include "codegen/loops/verify.h"
 
 static bool is_member(const Step *step, const Instr *v) {
@@ -48,7 +48,7 @@ static bool is_skipped(const Instr *user, const Instr *v, const Instr *mask) {
   return v == mask ? selects : val(user)->only_for == mask;
 }
 
-// A turn without the mask leaves out what only serves the mask.
+// A turn without the mask leaves out what only the mask needs.
 static void check_unmasked(Verifier *x, const Step *step) {
   const StripBound *bound = step->loop.unmasked;
   if (bound && (bound->end != step->demand || step->loop.aligned))

@@ -19,7 +19,7 @@ static void check_fetched(Verifier *x, const Ref *ref, const Instr *user) {
     broken_rule(x, "fetch", user, text(x->g, "%s is not present", ref->name));
 }
 
-// When the instruction being checked needs the value of a load for the last time.
+// The last time at which the instruction being checked reads the value of a load.
 static int time_of_read(const Verifier *x, const Instr *load) {
   int time = x->packs ? x->begun : x->clock;
   for (int f = x->frame; f >= 0 && x->frames.at[f].region != val(load)->region;

@@ -1,4 +1,4 @@
-// The reference of a program that has none of its own: those of its kernels, one after the other.
+// Makes the reference of a program that has none of its own from those of its kernels.
 #include "codegen/ir/index.h"
 #include "codegen/lower/program.h"
 
@@ -160,7 +160,7 @@ static Instr *leading_value(Composer *c, const FlowPart *part) {
   return reshape_to(l, slice, &inner, part->span);
 }
 
-// NULL where only the call can tell that the numbers of elements are the same.
+// NULL where it is known only at the call that the numbers of elements are the same.
 static Instr *reshaped_value(Composer *c, Instr *v, const Type *type, Span span) {
   if (v && ir_same_elements(c->l->k, &v->type, type)) return reshape_to(c->l, v, type, span);
   refuse(c, span, "only at the call is it known that this reshape has as many elements");

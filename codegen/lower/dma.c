@@ -1,4 +1,4 @@
-// Memory by hand: scoped scratch, semaphores, async_copy, remote_copy.
+// Explicit memory: scoped scratch, semaphores, async_copy, remote_copy.
 #include "codegen/lower/ops/ops.h"
 #include "codegen/lower/refs.h"
 
@@ -125,7 +125,7 @@ static int next_axis(const View *view, int axis) {
   return axis;
 }
 
-// Lengths that only the run knows are equal when they are one expression.
+// Lengths that are known only at run time are equal when they are the same expression.
 static bool check_lengths(Lower *l, const Node *arrow, const Copy *copy) {
   int from = 0, to = 0;
   for (int i = 0; i < copy->from.type.rank; i++, from++, to++) {
@@ -182,7 +182,7 @@ static Value lower_remote_copy(Lower *l, const Call *call) {
   return (Value){.kind = V_COPY, .copy = copy};
 }
 
-// The windows of a copy have lengths in the same order, since they have them in pairs.
+// Both windows of a copy have their lengths in the same order, since lengths come in pairs.
 static int list_lengths(Lower *l, View *from, View *to, Instr **args, Span span) {
   int count = 0;
   for (int i = 0; i < from->ref->type.rank; i++) {

@@ -33,7 +33,7 @@ static bool region_is_open(const Lower *l, const Region *region) {
   return false;
 }
 
-// A `let` among the declarations means its expression anew in every region that uses it.
+// A `let` among the declarations is evaluated again in every region that uses it.
 Value lower_lazy(Lower *l, Symbol *s) {
   if (s->region && (s->value.kind != V_DATA || region_is_open(l, s->region))) return s->value;
   if (s->busy) {

@@ -1,8 +1,8 @@
 // Arithmetic of literals and statics: exact in 64-bit integers, else in binary64, and reported when
 // it is not.
 //
-// What an operation gives is said in scalar.c. Here is only what constants must not do: overflow,
-// divide by zero, mix kinds.
+// The results of operations come from scalar.c. This file only rejects what constants must not do:
+// overflow, divide by zero, mix kinds.
 #include "codegen/lower/internal.h"
 #include "codegen/ir/scalar.h"
 

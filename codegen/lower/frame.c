@@ -1,4 +1,4 @@
-// Where instructions go: the region at work, its budget, the sizes of the kernel.
+// Where instructions are added: the current region, its budget, the sizes of the kernel.
 #include "codegen/lower/internal.h"
 
 #include <string.h>

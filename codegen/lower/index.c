@@ -1,4 +1,4 @@
-// Indexing: what the elements of `[..]` take of each axis, and the indexing of values.
+// Indexing: which part of each axis the elements of `[..]` take, and the indexing of values.
 #include "codegen/lower/ops/ops.h"
 #include "codegen/lower/refs.h"
 
@@ -235,7 +235,7 @@ static bool lower_cut(Lower *l, const Node *element, Dim dim, bool masked, Cut *
   bool is_ds = element->kind == N_CALL && strcmp(element->name, "ds") == 0 &&
                !find_function(l, element->name);
   bool lengths = l->lengths, good;
-  l->lengths = false;  // of this window alone, not of what its index is computed from
+  l->lengths = false;  // of this window alone, not of the values that its index is computed from
   good = is_ds ? lower_ds(l, element, dim, masked, lengths, cut)
                : lower_element(l, element, dim, masked, cut);
   l->lengths = lengths;

@@ -10,7 +10,7 @@
 // ---- values of expressions
 
 typedef enum {
-  V_ERROR,  // reported already: whatever meets it keeps quiet
+  V_ERROR,  // reported already: suppresses further errors
   V_VOID,   // a function without a result
   V_INT,
   V_FLOAT,
@@ -103,7 +103,7 @@ struct Symbol {
   Symbol *scope;     // PRELUDE: what it sees
   Region *region;
   bool busy;
-  bool poisoned;  // its declaration was an error: whatever uses it keeps quiet
+  bool poisoned;  // its declaration was an error: uses are not reported
 };
 
 typedef struct Function Function;
@@ -167,7 +167,7 @@ typedef struct Lower {
   Ref *barrier;              // the semaphore of barrier(), once there is one
   int64_t work;              // expressions and statements lowered so far
   bool stopped;              // the limit was reached and reported
-  LIST(const Ref *) broken;  // refs whose declaration was an error: whatever uses them keeps quiet
+  LIST(const Ref *) broken;  // refs whose declaration was an error: uses are not reported
   const Node **spec;         // by ref id: the SPEC of an operand's block, or NULL
   bool *stored;              // by ref id: is some element stored
   Instr **array;             // reference: the value of operand k by name
@@ -208,7 +208,7 @@ const char *dim_text(Lower *l, Dim dim);
 const char *value_text(Lower *l, Value v);      // its type, for messages
 const char *expression_text(const Node *node);  // canonical source text
 Type with_dtype(Type type, DType dtype);
-DType natural_dtype(Value v);  // what a value has when it meets nothing
+DType natural_dtype(Value v);  // the dtype of a value that is combined with nothing
 bool static_fits(Value v, DType dtype);
 // NULL, reported, when it does not fit
 Instr *constant_of(Lower *l, Value v, DType dtype, Span span);

@@ -1,20 +1,13 @@
-// What the language offers beside expressions and plain statements. These files lower expressions,
+// What the language offers besides expressions and plain statements. These files lower expressions,
 // so the files that expressions are lowered by reach them through l->language alone.
 #include "codegen/lower/ops/ops.h"
 
-static const Builtin *const functions[] = {elementwise_builtins,
-                                           shape_builtins,
-                                           reduce_builtins,
-                                           dot_builtins,
-                                           conv_builtins,
-                                           bits_builtins,
-                                           gather_builtins,
-                                           random_builtins,
-                                           memory_builtins,
-                                           mesh_builtins,
-                                           view_builtins,
-                                           scatter_builtins,
-                                           other_builtins,
-                                           NULL};
+static const Builtin *const functions[] = {elementwise_builtins, shape_builtins,
+                                           reduce_builtins,      dot_builtins,
+                                           conv_builtins,        bits_builtins,
+                                           gather_builtins,      random_builtins,
+                                           memory_builtins,      mesh_builtins,
+                                           view_builtins,        scatter_builtins,
+                                           other_builtins,       NULL};
 
 const Language language = {functions, lower_method, lower_scoped, lower_pipeline};

@@ -1,4 +1,5 @@
-// Linear forms of sizes: what `require` and derived sizes say of the extents of slices and shapes.
+// Linear forms of sizes: what `require` and derived sizes say about the extents of slices and
+// shapes.
 #include "codegen/lower/internal.h"
 
 #include <math.h>
@@ -143,7 +144,7 @@ static Known what_is_known(Lower *l) {
 
 // ---- inequalities: Fourier-Motzkin elimination
 
-// With more of them, or of sizes, nothing is known.
+// With more inequalities or sizes than these, nothing is derived.
 enum { MOST_INEQUALITIES = 256 };
 
 static int64_t common_divisor(int64_t a, int64_t b) {
@@ -207,7 +208,8 @@ static bool has_no_negative(const Lower *l, const Linear *form) {
   return good;
 }
 
-// Is a form at least 0 in every call? It is when nothing satisfies form <= -1 and what is known.
+// Is a form at least 0 in every call? It is when no values satisfy both form <= -1 and what is
+// known.
 static bool never_negative(Lower *l, const Known *known, const Linear *form) {
   Linear *contrary = add_form(l, constant_form(l, -1), -1, form);
   if (form && has_no_negative(l, form)) return true;

@@ -243,7 +243,8 @@ Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *
               const LowerOptions *options, Diag *diag) {
   static const LowerOptions no_options = {0};
   if (diag_error_count(diag) > 0)
-    return NULL;  // what did not parse is missing from the tree: more messages would mislead
+    return NULL;  // text that did not parse is missing from the tree, so further messages would
+                  // mislead
   Lower *l = NEW(arena, Lower);
   *l = (Lower){.arena = arena,
                .diag = diag,

@@ -40,7 +40,7 @@ static inline bool is_entry(const Node *node) {
 // Names of kernels and programs, statics of one, in source order: for messages and for telling
 // NAME=VALUE arguments apart.
 int kernel_names(const Node *file, const char **names, int capacity);
-// What is meant where none is named: the only program, else the only kernel, or NULL.
+// The default where none is named: the only program, else the only kernel, or NULL.
 const Node *default_kernel(const Node *file);
 int static_names(const Node *file, const char *kernel, const char **names, int capacity);
 

@@ -20,7 +20,7 @@ static bool add_mesh_axis(Lower *l, const Node *axis) {
   if (extent < 1 || extent > MOST_DEVICES / count) {
     diag_error(l->diag, axis->a->span, ERR_BAD_MESH, "a mesh has from 1 to %d devices, not %lld",
                MOST_DEVICES, (long long)(extent < 1 ? extent : saturating_mul(extent, count)));
-    extent = 1;  // so that what follows is not wrong too
+    extent = 1;  // to avoid follow-up errors
   }
   LIST_PUSH(l->arena, &l->k->mesh, ((MeshAxis){axis->name, axis->name_span, extent}));
   return true;
@@ -285,8 +285,8 @@ static void signal_all(Lower *l, int axis, Instr **index, Span span) {
   emit2(l, OP_FOR, no_result, span, from, to)->regions[0] = body;
 }
 
-// No device goes on before all have come: a signal that a fast one sends for its next barrier tells
-// that it has left this one, so that all have come here.
+// No device leaves before all have arrived: a signal that a fast device sends for its next barrier
+// shows that it has left this one, so that all have arrived here.
 static Value lower_barrier(Lower *l, const Call *call) {
   Instr *index[MOST_MESH_AXES];
   Span span = call->node->span;

@@ -1,4 +1,4 @@
-// Names: scopes, hiding, and what to say of a name that is not there.
+// Names: scopes, hiding, and the message for an unknown name.
 #include "codegen/lower/internal.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
-// `pipeline`: the grid's own pipeline once more, inside a body, over operands that stay in HBM.
+// `pipeline`: a pipeline as the grid's own, inside a body, over operands that stay in HBM.
 //
 // One instruction with a region for the index maps of its blocks and one for its body;
-// ir/pipeline.c says what it stands for.
+// ir/pipeline.c defines it.
 #include "codegen/lower/refs.h"
 
 // ---- declarations
@@ -85,7 +85,7 @@ static bool declare_block(Lower *l, const Node *node, Instr *pipeline) {
   if (!lower_pipeline_shape(l, node->b, ref) || !lower_pipeline_buffers(l, node->b, ref))
     return false;
   if (node->b->a && operand->role == REF_INPUT && !lower_pad_value(l, node->b, ref)) return false;
-  l->broken.count--;  // the block is good after all
+  l->broken.count--;  // the block is valid after all
   return true;
 }
 

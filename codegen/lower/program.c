@@ -18,7 +18,7 @@ void declare_array(ProgramLower *p, const Node *name, int array, bool var) {
   LIST_PUSH(p->l->arena, &p->names, ((ArrayName){.array = array, .var = var}));
 }
 
-// A name whose declaration was an error: whoever uses it keeps quiet.
+// A name whose declaration was an error: its uses are not reported.
 static void declare_poisoned(ProgramLower *p, const Node *name) {
   declare(p->l, SYM_ARRAY, name->name, name->span)->poisoned = true;
 }
@@ -182,7 +182,7 @@ bool lower_part(ProgramLower *p, const Node *node, int array, FlowPart *part) {
   return !given || (part->index && check_positions(p, node, part));
 }
 
-// ---- what stands before `=`
+// ---- what is before `=`
 
 static void not_assignable(ProgramLower *p, const Node *base, const Symbol *s) {
   Lower *l = p->l;

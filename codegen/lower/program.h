@@ -5,7 +5,7 @@
 #include "codegen/ir/flow.h"
 #include "codegen/lower/internal.h"
 
-// What a name of an array stands for.
+// What a name of an array refers to.
 typedef struct {
   int array;
   bool var;          // calls may assign to it
@@ -33,14 +33,14 @@ typedef struct {
 
 // A result of a call: something that exists, or a new array of a name.
 typedef struct {
-  const Node *node;  // what stands before `=`
+  const Node *node;  // what is before `=`
   bool exists, bad;
   FlowPart part;  // when it exists
 } Target;
 
 // ---- program.c
 void lower_program(Lower *l);
-// The array that a name stands for as an argument; NULL, reported, when there is none.
+// The array that a name refers to as an argument; NULL, reported, when there is none.
 ArrayName *argument_name(ProgramLower *p, const Node *node);
 int add_array(ProgramLower *p, const char *name, Span span, Type type);
 void declare_array(ProgramLower *p, const Node *name, int array, bool var);
@@ -58,7 +58,7 @@ int add_callee(ProgramLower *p, Kernel *k);  // its number in the flow
 void name_callees(ProgramLower *p);          // their functions in C
 
 // ---- program_inline.c
-// Puts the steps of the program k in the place of a call. False, reported, when they do not fit.
+// Replaces a call by the steps of the program k. False, reported, when they do not fit.
 bool inline_program(ProgramLower *p, const Kernel *k, const FlowPart *operands, const Dim *map,
                     Span span);
 // Is one call of the program k what writes all of `output`, after all that read `input`?

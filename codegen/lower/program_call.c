@@ -219,7 +219,7 @@ int add_callee(ProgramLower *p, Kernel *k) {
   return flow->callees.count - 1;
 }
 
-// -D KERNEL.NAME=VALUE counts more than what the program says.
+// -D KERNEL.NAME=VALUE takes precedence over the program.
 static void add_settings(FlowCallLower *c) {
   const LowerOptions *options = c->l->options;
   for (int i = 0; i < options->setting_count; i++)
@@ -359,7 +359,7 @@ static bool is_expression(const Lower *l, Dim dim) {
   return !dim_is_const(dim) && l->k->sizes.at[dim_size_index(dim)].value;
 }
 
-// Sizes that are expressions may be equal in ways that only the call can tell.
+// Whether sizes that are expressions are equal may be known only at the call.
 static bool may_be_equal(const Lower *l, Dim a, Dim b) {
   return a == b || is_expression(l, a) || is_expression(l, b);
 }
@@ -559,7 +559,7 @@ static bool shares(const FlowCallLower *c, const FlowPart *a, const FlowPart *b)
          (!a->leading || !b->leading);
 }
 
-// A var that a call reads and writes changes places with a spare.
+// A var that a call reads and writes is exchanged with a spare array.
 static bool give_spare(FlowCallLower *c, int result, const FlowPart *argument) {
   ProgramLower *p = c->p;
   const FlowPart *part = &c->targets[result].part;

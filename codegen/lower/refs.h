@@ -65,7 +65,7 @@ struct RefView {
 
 const Type *view_type(const RefView *view);
 Ref *viewed_ref(const RefView *view);
-// the view that a name stands for, else NULL
+// the view that a name refers to, else NULL
 const RefView *named_view(Lower *l, const Node *node);
 Value read_view(Lower *l, const RefView *view, Span span);
 void write_view(Lower *l, const RefView *view, Value value, Span span);

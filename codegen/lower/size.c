@@ -9,7 +9,7 @@ static bool is_static_name(Lower *l, const char *name) {
   return s && s->kind == SYM_STATIC;
 }
 
-// A name alone in a shape and is not a static is a size.
+// A name alone in a shape that is not a static is a size.
 static void declare_size(Lower *l, const Node *node) {
   if (node->kind != N_NAME || is_static_name(l, node->name) || size_index(l, node->name) >= 0)
     return;
@@ -256,7 +256,7 @@ static void lower_param_shape(Lower *l, const Node *param, Ref *ref) {
   zero_map(l, ref);
 }
 
-// ---- a slip of the pen
+// ---- typing errors
 
 static void count_names(const Node *node, const char *name, int *count) {
   if (!node) return;
@@ -275,10 +275,10 @@ static bool one_letter_apart(const char *a, const char *b) {
   while (tail < shorter - same && a[n - 1 - tail] == b[m - 1 - tail]) tail++;
   bool digit = (same < n && isdigit((unsigned char)a[same])) ||
                (same < m && isdigit((unsigned char)b[same]));
-  return longer - same - tail <= 1 && !digit;  // numbered names are meant to differ
+  return longer - same - tail <= 1 && !digit;  // numbered names differ on purpose
 }
 
-enum { MOST_NAMES_COMPARED = 256 };  // names of sizes: nobody writes more by hand
+enum { MOST_NAMES_COMPARED = 256 };  // names of sizes: more are not written by hand
 
 static void warn_of_similar_size(Lower *l, const Size *size) {
   int uses = 0;

@@ -146,7 +146,7 @@ static Value combined(Lower *l, const Node *node, Value old, Value v) {
   return node->op == OP_NONE || is_error(v) ? v : lower_binary(l, &op, node->op, old, v);
 }
 
-// Does the window of a view stand for one of the ref? `*out` is the part then.
+// Is the window of a view also a window of the ref? Then `*out` is that part.
 static bool is_part(Lower *l, const Node *window, const RefView *view, RefView *out) {
   View part;
   Ref seen = *viewed_ref(view);
@@ -392,7 +392,7 @@ static void lower_break(Lower *l, const Node *node) {
 
 // ---- all of them
 
-// Only bodies do things: other places know values alone.
+// Only bodies have effects: elsewhere there are only values.
 static bool allowed_here(Lower *l, const Node *node) {
   bool constant_for = node->kind == N_FOR && (node->flags & FOR_STATIC);
   bool values_only = node->kind == N_LET || node->kind == N_FN || node->kind == N_IF ||
@@ -471,7 +471,7 @@ static void lower_one(Lower *l, const Node *node) {
   }
 }
 
-// Outputs that a statement names, which would store to them were it right.
+// Outputs that an erroneous statement names: they count as stored to.
 static void take_as_stored(Lower *l, const Node *node) {
   if (!node) return;
   const Symbol *s = node->kind == N_NAME ? find_symbol(l, node->name) : NULL;

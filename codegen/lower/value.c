@@ -69,7 +69,7 @@ Type with_dtype(Type type, DType dtype) {
 
 // ---- words
 
-// A constant axis is called by the static of that value when there is just one.
+// A constant axis is printed as the static of that value when there is exactly one.
 const char *dim_text(Lower *l, Dim dim) {
   if (!dim_is_const(dim)) return l->k->sizes.at[dim_size_index(dim)].name;
   const char *found = NULL;

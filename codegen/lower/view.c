@@ -97,7 +97,7 @@ bool view_window(Lower *l, const RefView *view, View *out, Span span) {
 
 Ref *viewed_ref(const RefView *view) { return view->window.ref; }
 
-// The view that a name stands for, else NULL.
+// The view that a name refers to, else NULL.
 const RefView *named_view(Lower *l, const Node *node) {
   Symbol *s = node->kind == N_NAME ? find_symbol(l, node->name) : NULL;
   return s && s->value.kind == V_VIEW ? s->value.view : NULL;

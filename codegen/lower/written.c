@@ -1,6 +1,6 @@
 // Inputs whose own block the body stores to, and prefetched ones. Such a store is seen until the
-// block's index changes, and never in the caller's array: the body works on a copy, made whenever
-// the block is fetched. Extents and index maps read what the caller gave.
+// block's index changes, and never in the caller's array: the body works on a copy, which is made
+// whenever the block is fetched. Extents and index maps read the caller's array.
 #include "codegen/lower/refs.h"
 
 #include <string.h>

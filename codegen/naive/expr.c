@@ -98,7 +98,7 @@ const char *naive_rounded(Naive *n, DType t, const char *value) {
                             : value;
 }
 
-// A bool without what says that rounding decided it.
+// A bool without the bit which says that rounding decided it.
 const char *naive_truth(Naive *n, const char *value) {
   return n->bounded ? naive_text(n, "(%s & 1)", value) : value;
 }
@@ -199,7 +199,7 @@ static const char *bounded(Naive *n, const Instr *v, const char *const *args) {
           : called(n, own, "", v, args, rules));
 }
 
-// What stands for the function that a row of ops.def names: in float, in double. NULL: nothing.
+// The function of C for the one that a row of ops.def names, in float and in double. NULL: none.
 static const char *const in_place[OP_COUNT][2] = {
     [OP_RSQRT] = {"(1 / sqrt($0))", "(1 / sqrt($0))"},
     [OP_RECIP] = {"(1 / $0)", "(1 / $0)"},

@@ -54,7 +54,7 @@ static const char *changed_names(Py *p, const Changes *c) {
   return names;
 }
 
-// The vars as they are before a nested function, to be as they were after it.
+// Saves the vars before a nested function, to restore them after it.
 static const char **save_vars(Py *p) {
   const char **saved = NEW_ARRAY(p->arena, const char *, p->vars);
   memcpy(saved, p->var, sizeof *saved * (size_t)p->vars);
@@ -340,7 +340,7 @@ static void put_print(Py *p, Instr *v) {
   py_line(p, "pl.debug_print(%s)", text);
 }
 
-// After what may have left the loop: the rest of the region runs only if it has not.
+// After a statement that may leave the loop: the rest of the region runs only if it did not.
 static void put_rest(Py *p, Region *region, int from) {
   Region rest = *region;
   rest.instrs.at += from, rest.instrs.count -= from;

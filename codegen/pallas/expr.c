@@ -526,7 +526,7 @@ static void compose_choice(Py *p, Instr *v) {
   value->host = host;
 }
 
-// `false or x`, as lowering writes it, is x.
+// `false or x`, which lowering writes, is x.
 static bool compose_neutral(Py *p, Instr *v) {
   if ((v->op != OP_OR && v->op != OP_AND) || v->type.dtype != DT_BOOL || v->type.rank > 0)
     return false;
@@ -657,7 +657,7 @@ void py_value(Py *p, Instr *v, const Region *here) {
     value->pending = true, LIST_PUSH(p->arena, &p->pending, v);
 }
 
-// From the last instruction to the first, so that only what somebody reads counts as a user.
+// From the last instruction to the first, so that only values that are read count as users.
 void py_count_uses(Py *p, Region *region) {
   if (region->arg) region->arg->note = NEW(p->arena, PyValue);
   for (int i = 0; i < region->instrs.count; i++)

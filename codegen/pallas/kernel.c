@@ -127,7 +127,7 @@ typedef struct {
   const char *shape, *index;
 } ElementAxis;
 
-enum { MOST_HALO = 1 << 30 };  // what begins further before the array follows from data
+enum { MOST_HALO = 1 << 30 };  // how far before the array it begins depends on data
 
 static ElementAxis element_axis(Py *p, const Ref *ref, int axis) {
   const char *start = py_yielded(p, ref->index_map, axis), *block = py_dim(p, ref->block[axis]),
@@ -729,7 +729,8 @@ static void start_program(Py *p) {
   }
 }
 
-// Names by array: an aliased output is its input. A spare has none: nothing is updated in Python.
+// Names by array: an aliased output is its input. A spare has no name, since nothing is updated in
+// place in Python.
 static const char **array_names(Py *p) {
   const Flow *flow = p->k->flow;
   const char **names = NEW_ARRAY(p->arena, const char *, flow->arrays.count + 1);

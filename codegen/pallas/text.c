@@ -67,7 +67,8 @@ static const PyName *find_name(const Py *p, const char *name) {
   return NULL;
 }
 
-// May a value take this name? One whose holder is read no more, in the same function, gives it up.
+// May a value take this name? A name whose holder is no longer read, in the same function, is free
+// again.
 static bool is_free(const Py *p, const char *name, const Instr *holder) {
   if (name_is_reserved(name, NAME_PY_LOCAL)) return false;
   const PyName *taken = find_name(p, name);

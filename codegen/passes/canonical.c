@@ -1,4 +1,4 @@
-// Operations brought to the forms that the generator has loops for.
+// Brings operations to the forms that the generator has loops for.
 #include "codegen/passes/pass.h"
 
 typedef struct {
@@ -146,7 +146,7 @@ static Instr *to_odd(Rewriter *w, const Instr *like, Instr *sum, Instr *error) {
   return one(w, like, OP_BITCAST, DT_F32, bits);
 }
 
-// In f32 the product is exact and the sum is not: what it lacks (Knuth's TwoSum) decides how it is
+// In f32 the product is exact and the sum is not: its error (Knuth's TwoSum) decides how it is
 // rounded once more.
 static void narrow_fma(Rewriter *w, Instr *v) {
   Instr *x[3];
@@ -198,9 +198,9 @@ static void rewrite_region(Kernel *k, Region *region) {
   *region = out;
 }
 
-// Wants: any kernel. Keeps: its meaning, but for the order of a sum over several axes. Leaves: dots
-// in their accumulator's dtype, reductions over the last axis alone or over others alone, sums and
-// fma of narrow floats in f32.
+// Requires: nothing. Keeps: the meaning, except the order of a sum over several axes. Afterwards:
+// dots are in their accumulator's dtype, reductions are over the last axis alone or over others
+// alone, and sums and fma of narrow floats are in f32.
 void canonicalise(Kernel *k, Buf *notes) {
   (void)notes;
   rewrite_region(k, k->body);

@@ -17,7 +17,7 @@ typedef struct {
   bool used, lost;  // lost: operands disagree
 } Cut;
 
-// ---- is it one?
+// ---- is the kernel elementwise?
 
 static int axes_after(const Ref *ref, int k) {
   int count = 0;
@@ -25,8 +25,8 @@ static int axes_after(const Ref *ref, int k) {
   return count;
 }
 
-// Notes what each grid axis does to one operand. False when it may not be read and written in
-// place, or when its index map is not a plain choice of axes.
+// Notes what each grid axis does to one operand. False when the operand may not be read and written
+// in place, or when its index map is not a plain choice of axes.
 static bool note_cuts(const Ref *ref, Cut *cuts) {
   if (!ref_is_operand(ref) || ref->at != AT_BLOCK || ref->space != SPACE_VMEM || ref->alias ||
       ref->has_pad)
@@ -82,7 +82,7 @@ static bool covers(const Region *region, const Cut *cut) {
          ir_is_const(sum->args[1], cut->block - 1);
 }
 
-// Can the cut be another? Each operand is cut there by this grid axis, or has one element there.
+// May the cut change? Each operand is cut there by this grid axis, or has one element there.
 static bool is_everywhere(const Kernel *k, int grid_axis, const Cut *cut) {
   for (int i = 0; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
@@ -175,7 +175,7 @@ static bool is_one_row(const Kernel *k, const Cut *cuts) {
   return true;
 }
 
-// Wants: a kernel whose grid is parallel, without scratch. Keeps: its meaning. Changes: blocks,
+// Requires: a kernel whose grid is parallel, without scratch. Keeps: the meaning. Changes: blocks,
 // grid extents, types of the body.
 void widen_blocks(Kernel *k, Buf *notes) {
   Cut *cuts = NEW_ARRAY(k->arena, Cut, k->grid.count + 1);

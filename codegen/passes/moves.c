@@ -1,9 +1,9 @@
-// Pass `moves`: slices, reshapes and transposes go to the leaves of what computes their operand,
-// concatenations to the stores of what they become part of.
+// Pass `moves`: slices, reshapes and transposes move to the leaves of the expression that they
+// apply to, and the parts of a concatenation are stored separately.
 //
-// Wants nothing. Keeps: every bit that stores see, their order, and the number of operations: only
-// what nothing else reads is computed at other indices instead. Breaks nothing. So a value that is
-// only taken apart or put together never lies in memory, and loops over it are one.
+// Requires nothing. Keeps: every bit that is stored, the order of stores, and the number of
+// operations: only values without other readers are computed at other indices. So a value that is
+// only taken apart or put together is never in memory, and the loops over it are one loop.
 #include "codegen/ir/axes.h"
 #include "codegen/passes/pass.h"
 
@@ -11,7 +11,7 @@
 
 typedef struct {
   int uses;
-  bool cut_up;  // read by slices alone, which together are no more than it
+  bool cut_up;  // read by slices alone, which together have no more elements than it
   const Region *home;
   LIST(const Instr *) users;
 } Known;
@@ -72,7 +72,7 @@ static void note_cut_up(Instr *v, void *context) {
   known->cut_up = is_cut_up(known, v);
 }
 
-// May v be computed at other indices, in place of where it is?
+// May v be computed at other indices instead?
 static bool may_move(const Mover *m, const Instr *v) {
   if (!op_is_elementwise(v->op) || v->type.rank == 0) return false;
   if (v->id >= m->count) return true;
@@ -182,7 +182,7 @@ static bool keeps_vectors(const Instr *view) {
   return ir_keeps_lanes(view) && (vectors || !before);
 }
 
-// A view of what may move becomes that, of views.
+// A view of an operation that may move becomes that operation on views.
 static void push_view(Mover *m, Instr *view) {
   Instr *v = view->args[0];
   bool whole = v->op == OP_CONCAT && view->op == OP_SLICE;
@@ -226,7 +226,7 @@ static bool never_overhangs(const Ref *ref, int k) {
          ir_is_const(ir_yielded(ref->index_map, a), 0);
 }
 
-// Parts of rows have to be worth a loop of their own.
+// Parts of rows must be long enough for a loop of their own.
 static bool may_split(const Instr *store, const Instr *concat) {
   enum { SHORT = 8 };
   int axis = (int)concat->ival, k = window_axis(store, axis);
@@ -277,7 +277,8 @@ static bool split_store(Mover *m, const Instr *store) {
   return true;
 }
 
-// ---- parts that differ in a number only are one value, in which that follows from the index
+// ---- parts that differ only in a number become one value, in which the number follows from the
+// index
 
 static bool is_same(const Instr *a, const Instr *b) {
   return a == b || (a->op == OP_RESHAPE && b->op == OP_RESHAPE && a->args[0] == b->args[0] &&
@@ -307,7 +308,7 @@ static Instr *filled(const Roll *r, Type type, int64_t value, Span span) {
   return ir_add(m->k, m->region, OP_BROADCAST, type, span, 1, c);
 }
 
-// Numbers that lie evenly apart.
+// Evenly spaced numbers.
 static Instr *roll_numbers(const Roll *r, Instr *const *parts) {
   Mover *m = r->m;
   const Instr *first = number_in(parts[0]), *second = number_in(parts[1]);
@@ -326,7 +327,7 @@ static Instr *roll_numbers(const Roll *r, Instr *const *parts) {
   return ir_add(m->k, m->region, OP_ADD, type, span, 2, v, filled(r, type, first->ival, span));
 }
 
-// The first part may do without an operation that would change nothing: a shift by 0.
+// The first part may lack an operation that would change nothing, such as a shift by 0.
 static bool shifts_by_nothing(const Roll *r, Instr *const *parts) {
   Op op = parts[1]->op;
   return r->count > 1 && (op == OP_SHR || op == OP_USHR || op == OP_SHL) && parts[0]->op != op;
@@ -381,7 +382,8 @@ static void roll_concat(Mover *m, Instr *concat) {
   concat->ival = 0;
 }
 
-// ---- a dot that adds nothing up is a product of its operands, moved to the indices of its result
+// ---- a dot over axes of one element is a product of its operands, moved to the indices of its
+// result
 
 static int axis_of(const int8_t *labels, int rank, int8_t label) {
   for (int i = 0; i < rank; i++)
@@ -389,7 +391,7 @@ static int axis_of(const int8_t *labels, int rank, int8_t label) {
   return -1;
 }
 
-// Have all axes that go one element, and is each label on one axis?
+// Do all contracted axes have one element, and is each label on one axis?
 static bool adds_nothing(const Instr *dot, const Instr *operand, const int8_t *labels) {
   const Type *t = &operand->type;
   for (int i = 0; i < t->rank; i++) {

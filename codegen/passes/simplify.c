@@ -1,8 +1,8 @@
 // Pass `simplify`: constant folding, identities that are exact in floating point, sharing of equal
 // values, removal of dead ones.
 //
-// Wants nothing. Keeps: every store, loop, print and assert, their order, and bit for bit what they
-// see. Breaks nothing. References are left as written: they judge the rest.
+// Requires nothing. Keeps: every store, loop, print and assert, their order, and their operands bit
+// for bit. References are left as written: the rest is compared with them.
 #include "codegen/passes/pass.h"
 
 #include <math.h>
@@ -150,7 +150,7 @@ static Instr *identity_of_select(Instr *instr) {
   return c ? instr->args[c->ival ? 1 : 2] : NULL;
 }
 
-// Out to a type that holds every value, and back.
+// A cast to a type that holds every value, and back.
 static Instr *identity_of_cast(Instr *instr) {
   Instr *a = instr->args[0];
   if (instr->type.dtype == a->type.dtype) return a;
@@ -273,8 +273,8 @@ static void forget_from(Simplifier *s, int count) {
   }
 }
 
-// Puts a pure instruction, or what is better or already there, in its place. Every rewriting leaves
-// less to rewrite.
+// Puts a pure instruction, or a simpler or already existing equal value, in its place. Every
+// rewriting leaves less to rewrite.
 static Instr *place(Simplifier *s, Instr *instr) {
   Instr *better = fold_constants(s, instr);
   if (!better) better = identity(s, instr);
@@ -382,7 +382,7 @@ static void sweep(Simplifier *s, const Liveness *l, Region *region) {
   region->instrs.count = kept;
 }
 
-// An instruction belongs to one tree, so what earlier trees have marked does no harm.
+// An instruction belongs to one tree, so marks of earlier trees do no harm.
 static void make_room_for_liveness(Simplifier *s) {
   if (s->k->next_id < s->live_capacity) return;
   s->live_capacity = 2 * (s->k->next_id + 1);

@@ -1,5 +1,5 @@
-// Masked windows as the generator has loops for: loads without a mask and a selection, stores whose
-// mask is false outside.
+// Rewrites masked windows to what the generator has loops for: loads without a mask and a
+// selection, and stores whose mask is false outside the ref.
 #include "codegen/passes/pass.h"
 
 typedef struct {
@@ -113,7 +113,7 @@ static bool is_true(const Instr *mask) {
   return ir_is_const(mask, 1);
 }
 
-// A mask that may be unspecified outside is not asked there.
+// A mask that may be unspecified outside is not read there.
 static Instr *mask_inside(Rewriter *w, Instr *mask, Instr *inside) {
   if (!inside || is_true(mask)) return inside ? inside : mask;
   Instr *none = spread(w, ir_const_int(w->k, w->out, DT_BOOL, 0, w->access->span), mask->type);
@@ -162,9 +162,9 @@ static void unmask_region(Kernel *k, Region *region) {
   *region = out;
 }
 
-// Wants: any kernel. Keeps: its meaning. Leaves: no masked load, and open ones whose starts are at
-// most a window's length from the ref; masks of stores that are false outside the ref, with such
-// starts.
+// Requires: nothing. Keeps: the meaning. Afterwards: there are no masked loads, only open ones
+// whose starts are at most a window's length from the ref; masks of stores are false outside the
+// ref, with such starts.
 void unmask(Kernel *k, Buf *notes) {
   (void)notes;
   unmask_region(k, k->body);

@@ -83,7 +83,7 @@ static const char *read_size(Binder *b, const Argument *a) {
   return NULL;
 }
 
-// Statics are left to program_settings. A number for what may be a size is judged once the kernel's
+// Statics are left to program_settings. A number for a possible size is checked once the kernel's
 // sizes are known.
 static const char *read_arguments(Binder *b) {
   for (int i = 0; i < b->options->arguments.count; i++) {

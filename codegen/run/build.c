@@ -98,7 +98,7 @@ static Command compiler_flags(Arena *arena, const BuildJob *job, const Support *
   return command;
 }
 
-// What `-march=native` goes by: a home may be shared by machines.
+// What `-march=native` depends on: a home folder may be shared by machines.
 static const char *processor(Arena *arena) {
   static const char *const keys[] = {"vendor_id",       "cpu family", "model",    "flags",
                                      "CPU implementer", "CPU part",   "Features", "isa"};

@@ -23,7 +23,7 @@ const char *hash_name(Arena *arena, Hash h);
 // The cache folder, made if need be; NULL when there can be none. A home that does not exist is not
 // made.
 const char *cache_folder(Arena *arena);
-// A file that belongs to this user and that nobody else may have written.
+// A file that belongs to this user and that no other user can have written.
 bool is_own_file(const struct stat *st);
 // Such an ELF file, whole: the table of sections, the last thing written, is there. Counts as a
 // use.

@@ -66,7 +66,7 @@ const char *hash_name(Arena *arena, Hash h) {
 enum {
   CACHE_LIMIT = 1 << 30,             // bytes of all entries
   IN_USE_SECONDS = 60 * 60,          // an entry that was used so recently stays
-  ABANDONED_SECONDS = 24 * 60 * 60,  // a temporary folder so old is nobody's
+  ABANDONED_SECONDS = 24 * 60 * 60,  // a temporary folder so old is abandoned
 };
 
 static bool make_folders(char *path) {
@@ -83,7 +83,7 @@ static bool is_own(const struct stat *st) {
 
 bool is_own_file(const struct stat *st) { return S_ISREG(st->st_mode) && is_own(st); }
 
-// Nobody else may write there: what lies there is run.
+// Others must not be able to write there, since files of it are run.
 static bool is_own_folder(const char *path) {
   struct stat st;
   return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && is_own(&st);

@@ -78,7 +78,7 @@ static void close_end(int *end) {
   *end = -1;
 }
 
-// A child has a second to end what it started itself.
+// A child has one second to end the processes that it started.
 static void end_group(pid_t pid) {
   const struct timespec moment = {0, 10000000};
   kill(-pid, SIGTERM);

@@ -79,7 +79,7 @@ const char *compile_object(Arena *arena, Command *command, const char *source, c
 // should it fail or be removed from the cache.
 enum { PRECOMPILE_EACH = 8 };
 
-// Written whole, by nobody else: what GCC's and Clang's files begin with is there.
+// Complete, and written by this user: it begins as GCC's and Clang's files do.
 static bool is_precompiled(const char *path) {
   char head[4];
   struct stat st;
@@ -92,7 +92,7 @@ static bool is_precompiled(const char *path) {
   return whole;
 }
 
-// Counts this compilation, a byte each in the file `uses`: is it the one that makes the header?
+// Counts this compilation, a byte each in the file `uses`: is it the one that must make the header?
 // `*lock` is then a file descriptor that keeps others from it until it is closed.
 static bool is_due(const char *uses, int *lock) {
   struct stat st;

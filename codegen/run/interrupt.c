@@ -1,4 +1,4 @@
-// What a process that is interrupted takes with it: the child that runs, and folders that were to
+// What an interrupted process ends or removes: the child that runs, and folders that were to
 // be temporary.
 #define _GNU_SOURCE
 #include "codegen/run/interrupt.h"

@@ -100,7 +100,7 @@ static const char *write_call(const PythonCall *call, const char *path) {
 
 // ---- the child
 
-// The last line that it said: of a traceback, the exception.
+// The last line of its output: of a traceback, the exception.
 static const char *last_line(Arena *arena, const Buf *text) {
   const char *start = text->text;
   size_t length = text->length;
@@ -130,7 +130,7 @@ static const char *run_python(const PythonCall *call, const char *file, double s
   return wrong;
 }
 
-// ---- what it answers
+// ---- its results
 
 static const char *read_output(const PythonCall *call, int output, HostArray *into) {
   Arena *arena = call->arena;
@@ -166,7 +166,7 @@ static double root_mean_square(const HostArray *array, int64_t count) {
   return finite ? sqrt(sum / (double)finite) : 0;
 }
 
-// Nothing is known of how Python rounds, nor of errors that a kernel carries from step to step: 64
+// How Python rounds is not known, nor which errors a kernel carries from step to step: 64
 // units of f32, or two of a narrower dtype, of the element and of the output's root mean square,
 // and twice what the last computations of the kernel may be off by.
 const double *rounding_allowance(Arena *arena, const HostArray *want, const double *of_kernel) {

@@ -57,7 +57,8 @@ int bind_or_report(Binding *binding, const Options *options, bool refuse);
 const char *bind_fill(Binding *binding, void *memory);
 // Room for one array more, aligned as operands are: false when it overflows.
 bool add_array_bytes(int64_t *total, const HostArray *array);
-const char *check_memory(Arena *arena, int64_t bytes);  // NULL, or that the machine has not so much
+const char *check_memory(Arena *arena,
+                         int64_t bytes);  // NULL, or that the machine does not have so much
 // Memory of the process; NULL when there is none.
 void *map_memory(int64_t bytes, int fd);
 
@@ -245,7 +246,7 @@ int64_t world_number(void);
 
 // ---- python.c
 
-// How far a float may be from what other code computed, of whose rounding nothing is known: one
+// How far a float may be from the result of other code, whose rounding is not known: one
 // number an element, NULL where all must be equal. of_kernel: what its own computation may be off
 // by, or NULL.
 const double *rounding_allowance(Arena *arena, const HostArray *want, const double *of_kernel);

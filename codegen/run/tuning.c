@@ -166,7 +166,7 @@ static bool read_line(Arena *arena, const char *line, TuningEntry *entry) {
          read_blocks(arena, arena_strndup(arena, blocks + 8, list), &entry->blocks);
 }
 
-// A regular file of at most MOST_BYTES, which nothing waits for. NULL with errno.
+// A regular file of at most MOST_BYTES, opened without blocking. NULL with errno.
 static char *read_regular(Arena *arena, const char *path, size_t *length) {
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   struct stat about;
@@ -365,7 +365,7 @@ static const char *not_blocks(const Options *options, const Binding *base,
     Binding binding;
     const char *wrong = bind_blocks(arena, options, &one, &with, &binding);
     if (wrong && i < 0) return wrong;
-    if (wrong) continue;  // fits with the others only: they were judged together
+    if (wrong) continue;  // fits only together with the others, which were judged together
     bool good = same_meaning(base->program.kernel, binding.program.kernel) &&
                 (i < 0 || other_blocks(base, &binding));
     if (!good)

@@ -37,7 +37,7 @@ bool read_blocks(Arena *arena, const char *text, BlockSizes *blocks);
 const char *one_line(Arena *arena, const char *text);
 uint64_t text_hash(const char *text, size_t length);
 
-// Does the command set the static or size of this name?
+// Does the command line set the static or size of this name?
 bool is_given(const Options *options, const char *name);
 // Does changing its statics leave operands and reference as they are? Then it means the same.
 bool same_meaning(const Kernel *a, const Kernel *b);

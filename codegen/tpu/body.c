@@ -164,7 +164,7 @@ static void forget_first_fold(Builder *b, Cost *cost) {
 
 enum { MOST_PHASES = 32 };
 
-// The first phase is that of whatever needs nothing of this segment.
+// The first phase has the operations that need no value of this segment.
 static int phase_of(const Builder *b, const Instr *instr, int segment) {
   int phase = -1;
   for (int i = 0; i < instr->nargs; i++)
@@ -366,7 +366,7 @@ static void run_for(StepRun *r, const Item *item, int64_t times, int64_t fills) 
   r->breaking = false;
 }
 
-// Once where the condition depends on data.
+// One run where the condition depends on data.
 static void run_while(StepRun *r, const Item *item, int64_t times, int64_t fills) {
   const Instr *condition = ir_yielded(item->instr->regions[0], 0);
   do {

@@ -271,7 +271,8 @@ static bool overhangs(const CostModel *m, const Ref *ref) {
   return false;
 }
 
-// What lies past the edge is any value there: a load compares indices and selects, as 32-bit lanes.
+// Elements past the edge may have any value there: a load compares indices and selects, as 32-bit
+// lanes.
 static void pad_cost(const CostModel *m, const Instr *load, Cost *cost) {
   Type lanes = load->type;
   lanes.dtype = DT_I32;
@@ -296,7 +297,7 @@ static void memory_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   if (instr->op == OP_LOAD) pad_cost(m, instr, cost);
 }
 
-// A value that lies in VMEM is stored once and loaded where it is read.
+// A value in VMEM is stored once and loaded where it is read.
 static void add_value(const CostModel *m, const Instr *instr, Cost *cost) {
   if (!m->buffered) return;
   if (has_result(instr) && m->buffered[instr->id]) {

@@ -90,7 +90,7 @@ void grid_eval(GridEval *e, const Instr *instr) {
       return set(e, instr, e->extents[instr->ival]);
     case OP_ARG:
     case OP_IF:
-      return;  // whoever runs the loop or the branch sets it
+      return;  // set by the code that runs the loop or branch
     default:
       break;
   }

@@ -44,7 +44,8 @@ Interval grid_interval(const GridEval *e, const Instr *instr, const Interval *ax
                        const Interval *known);
 // Along `axis`; `bounds` are the intervals over the whole grid.
 void grid_periods(const Region *region, int axis, const Interval *bounds, Periodic *out);
-int64_t least_multiple(int64_t a, int64_t b);  // 0 when a or b is, or when it is beyond 2^31
+int64_t least_multiple(int64_t a,
+                       int64_t b);  // 0 when a or b is 0, or when the result is beyond 2^31
 
 // ---- cost.c: what operations cost
 
@@ -81,7 +82,7 @@ typedef struct {
 } CostModel;
 
 CostModel cost_model(Arena *arena, const Kernel *k, const Chip *chip, const int64_t *sizes);
-// False when the operation is none that the model knows; it costs nothing then.
+// False when the model does not know the operation; it costs nothing then.
 bool op_cost(const CostModel *m, const Instr *instr, Cost *cost);
 // Operations a second of `cores` cores on products of an a and a b, and the passes that they take.
 typedef struct {
@@ -176,7 +177,7 @@ typedef struct {
   int64_t once;                    // bytes of the whole array
   int64_t unread;                  // bytes of blocks that come in and that no step reads
   int64_t wait_ps;                 // of the core for it, after the prologue
-  bool moved;                      // it goes through the pipeline
+  bool moved;                      // it is moved by the pipeline
   bool by_data;                    // its block index depends on data: taken as new in every step
 } OperandCount;
 

@@ -138,7 +138,7 @@ const CallCost *tpu_fullest(const ProgramModel *m) {
   return fullest;
 }
 
-// The program's own operands; what its calls hand on lies there beside them for a time.
+// The program's own operands; the results that its calls exchange are there beside them for a time.
 static double operand_bytes(const ProgramModel *m) {
   double bytes = 0;
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {

@@ -230,7 +230,7 @@ static void check_budget(Rules *r, Space space, ChipField field, const char *nam
 
 // ---- operations
 
-// What to write for an operation that the tensor core has no form of; NULL: it has one.
+// What to write in place of an operation that the tensor core does not support; NULL: it does.
 static const char *way_out(Op op) {
   static const char *const instead[OP_COUNT] = {
       [OP_REDUCE_PROD] = "exp(reduce_sum(log(x))) for positive x, or a loop",
@@ -391,8 +391,8 @@ static void check_aligned(Rules *r, const Instr *v, const Ref *ref, const Window
   }
 }
 
-// What holds of slices of 32-bit refs, too: no strides along lanes, and run-time offsets along them
-// in whole registers.
+// Rules that also apply to slices of 32-bit refs: no strides along lanes, and run-time offsets
+// along lanes only in whole registers.
 static void check_slice(Rules *r, const Instr *v, const char *verb) {
   const Ref *ref = v->ref;
   int last = ref->type.rank - 1;

@@ -6,7 +6,7 @@
 //
 // A step is generated (which blocks move, what runs) some steps before it is timed. Along an axis
 // where index maps and decisions repeat (grid_periods), the same state at the start of two
-// iterations means that all iterations follow suit, so they are counted without being run. Times
+// iterations means that all later iterations repeat, so they are counted without being run. Times
 // being whole numbers, that is exact.
 #include "codegen/tpu/sim.h"
 
@@ -240,8 +240,8 @@ static int64_t repetitions(const Core *c, int axis, int64_t cycle) {
 static void try_level(Core *c, int axis, int64_t *state) {
   Level *level = &c->level[axis];
   int64_t at = c->e.axes[axis];
-  if (at == c->low[axis]) {  // what moves here is due to the axes outside, and no pattern for the
-                             // iterations that follow
+  if (at == c->low[axis]) {  // what moves here depends on the axes outside, and is not a pattern
+                             // for the next iterations
     for (int h = 0; h < HISTORY; h++) level->history[h].at = -1;
     return;
   }

@@ -1,4 +1,4 @@
-// SVG, and the roofline: both axes logarithmic, as far as the points and the roofs' edges lie.
+// SVG, and the roofline: both axes logarithmic, over the range of the points and the roofs' edges.
 #include "codegen/tpu/svg.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
 //
 // Elementwise operations run together, a register at a time, with whatever makes their operands and
 // whatever reads their results. But a reduction or a product gives its first element when it has
-// read a whole row: a value that is read again by what waits for such a result lies in VMEM, in
-// whole tiles, and so does one whose elements are moved about.
+// read a whole row: a value that is read again by an operation that waits for such a result is in
+// VMEM, in whole tiles, and so is one whose elements are moved.
 #include "codegen/tpu/internal.h"
 
 typedef struct {
@@ -30,7 +30,7 @@ bool needs_rows(const Instr *instr) {
   return class == OPC_REDUCE || class == OPC_ARGREDUCE || class == OPC_SCAN || class == OPC_DOT;
 }
 
-// Made anew wherever it is read, or registers of what it is made of.
+// Computed again wherever it is read, or kept as its operands in registers.
 static bool is_free(const Instr *instr) {
   OpClass class = op_info[instr->op].class;
   return class == OPC_LEAF || instr->op == OP_LOAD || instr->op == OP_BROADCAST ||
@@ -117,7 +117,7 @@ static int64_t register_bytes(const CostModel *m) {
   return (int64_t)(v[CHIP_REGISTERS] * v[CHIP_SUBLANES] * v[CHIP_LANES] * 4);
 }
 
-// What is not held is read where its reader runs.
+// A value that is not held is computed where its reader runs.
 static void find_last_reads(Lives *l) {
   for (int i = l->order.count - 1; i >= 0; i--) {
     const Instr *instr = l->order.at[i];

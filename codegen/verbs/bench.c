@@ -50,7 +50,7 @@ static void put_static(Buf *out, const char *name, const char *value) {
     json_text(out, name, value);
 }
 
-// The element that comes nearest to what it is allowed, or goes farthest beyond it.
+// The element whose difference is the largest part of what is allowed.
 static void put_worst(const Options *options, const Session *session, const Comparison *c,
                       Buf *out) {
   const Judged *worst = &c->worst;

@@ -17,7 +17,7 @@ static int compare_with_reference(const Options *options, Binding *binding, cons
   return status;
 }
 
-// Would it run on a TPU? What keeps it from that are messages of their own; a CPU runs it all the
+// Would it run on a TPU? Each obstacle is a message of its own; a CPU runs the kernel all the
 // same.
 static int check_tpu(const Options *options, const Binding *binding) {
   const Chip *chip;

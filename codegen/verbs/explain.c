@@ -1,4 +1,4 @@
-// pkc explain: how a kernel is carried out and why, or what an error code means.
+// pkc explain: how a kernel is compiled and why, or what an error code means.
 #include "codegen/ir/flow.h"
 #include "codegen/run/tuning.h"
 #include "codegen/verbs/verbs.h"
@@ -91,7 +91,7 @@ static bool explain_turn(const FlowTurn *turn, void *context) {
   return true;
 }
 
-// Sizes that are incomplete or refused take nothing from what was said without them.
+// Incomplete or refused sizes only add a message to what is printed without them.
 static int explain_for_sizes(const Options *options) {
   Binding binding;
   const char *message = NULL;

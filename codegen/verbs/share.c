@@ -1,5 +1,5 @@
-// How much of the machine's rates a kernel uses. Never more than it can: the rates are those of the
-// arithmetic's own dtype and of the memory that holds the operands, the work is what is surely
+// How much of the machine's rates a kernel uses. The share is never above 1: the rates are those of
+// the arithmetic's own dtype and of the memory that holds the operands, the work is what is surely
 // done.
 #include "codegen/verbs/share.h"
 #include "codegen/ir/flow.h"

@@ -1,4 +1,4 @@
-// pkc --emit=signature: what a caller has to know of a kernel, as one JSON object.
+// pkc --emit=signature: what a caller must know of a kernel, as one JSON object.
 #include "codegen/verbs/verbs.h"
 
 #include <string.h>

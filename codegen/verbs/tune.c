@@ -139,8 +139,8 @@ static int by_times(const void *a, const void *b) {
   return ((*x)->times < (*y)->times) - ((*x)->times > (*y)->times);
 }
 
-// The fastest ones once more, in more pairs: what was best of many was also lucky. NULL: none is
-// surely better than the default.
+// The fastest ones once more, in more pairs: the best of many was also lucky. NULL: none is sure to
+// be better than the default.
 static const Candidate *choose(Tune *t) {
   Candidate **order = NEW_ARRAY(t->options->arena, Candidate *, t->found.count + 1);
   const Candidate *best = NULL;

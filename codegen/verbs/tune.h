@@ -7,7 +7,7 @@
 
 typedef LIST(int64_t) Integers;
 
-// Blocks to try, and what came of it.
+// Blocks to try, and the result.
 typedef struct {
   BlockSizes blocks;
   double estimate;    // seconds, of a model CPU: for the order only

@@ -133,8 +133,8 @@ int tune_find_blocks(Tune *t) {
 
 // ---- the estimate
 
-// Rates of no machine in particular: arithmetic at 1e11, blocks from memory at 2e10 bytes a second,
-// half a microsecond a step, and what does not lie in 1 MiB of cache read at 1e11.
+// Rates of a generic machine: arithmetic at 1e11, blocks from memory at 2e10 bytes a second,
+// half a microsecond a step, and data beyond 1 MiB of cache read at 1e11.
 static double estimate(const ModelCounts *counts, double vmem) {
   double outside = vmem > 1 << 20 ? counts->flops / 1e11 * 0.25 : 0;
   return counts->flops / 1e11 + counts->bytes / 2e10 + counts->steps * 5e-7 + outside;
@@ -193,7 +193,7 @@ static int by_estimate(const void *a, const void *b) {
   return (x->estimate > y->estimate) - (x->estimate < y->estimate);
 }
 
-// Blocks beyond the array, which give the same grid as smaller ones, add nothing.
+// Blocks beyond the array, which give the same grid as smaller ones, are not tried.
 static void drop_equals(Tune *t) {
   for (int i = 0; i < t->found.count; i++)
     for (int j = 0; j < i && t->found.at[i].kept; j++)

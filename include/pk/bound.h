@@ -30,8 +30,8 @@ typedef struct {
   pk_real value, error; /* error: INFINITY where f32 does not determine the value */
 } pk_bound;
 
-/* What an operation may lose, relative to: its operands (another way of writing the same), its
- * result where the operation is correctly rounded, its result where it is a function, and the
+/* The error that an operation may add, relative to: its operands (another way of writing the same),
+ * its result where the operation is correctly rounded, its result where it is a function, and the
  * partial sums of a reduction. */
 typedef struct {
   pk_real input, result, function, sum;

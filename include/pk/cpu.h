@@ -1,4 +1,4 @@
-/* cpu.h: what the processor at hand can do. Shared by the compiler (--target=native) and the
+/* cpu.h: what this processor can do. Shared by the compiler (--target=native) and the
  * runtime (kernels that were compiled for several machines). */
 #ifndef PK_CPU_H
 #define PK_CPU_H

@@ -9,7 +9,7 @@
  * operand where it lies and leave the panels behind. Results are written where they belong, as
  * whole panels or only the columns there are.
  *
- * Narrower elements lie in groups of 4 bytes along k: panel [k / 2][NR][2] or [k / 4][NR][4]
+ * Narrower elements are in groups of 4 bytes along k: panel [k / 2][NR][2] or [k / 4][NR][4]
  * (dot/i16.h, dot/i8.h, dot/bf16.h). Every kind of product therefore takes 4 bytes of a row of `a`
  * and 4 * NR bytes of the panel a step, and keeps 32-bit sums: one tile serves all (dot/tile.h),
  * and a kind is a few small functions.

@@ -1,6 +1,6 @@
 /* reduce.h: greatest and least of many f32 vectors, lane by lane, as pk_max_f32 and pk_min_f32 one
- * by one would find them (a NaN is passed on, +0 is above -0), at less cost: what only NaN and
- * zeros need is gathered, and settled once at the end.
+ * by one would find them (a NaN is passed on, +0 is above -0), at less cost: the special treatment
+ * of NaN and zeros is done once, at the end.
  *
  *   pk_extreme_f32 e = pk_max_start_f32();                 -inf in every lane
  *   e = pk_max_step_f32(e, v);                             any number of times

@@ -224,11 +224,12 @@ void pk_dma_in(pk_worker *worker, const pk_array *array, pk_dtype dtype, const p
 void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block,
                 const void *vmem);
 
-/* One end of a copy by hand, on an array or a buffer of `rank` axes: `dim` and `stride` are theirs,
- * in elements. The window has size[k] elements along axis k, from start[k], step[k] >= 1 apart; it
- * may lie (partly) outside. Both ends have the same shape but for axes of size 1. pk_copy_start
- * moves what lies inside both at once and adds the bytes of the whole window to *semaphore (NULL:
- * to none); where the source is outside, the target gets the element at `other` (NULL: stays). */
+/* One end of an explicit copy, on an array or a buffer of `rank` axes: `dim` and `stride` are
+ * theirs, in elements. The window has size[k] elements along axis k, from start[k], step[k] >= 1
+ * apart; it may lie (partly) outside. Both ends have the same shape but for axes of size 1.
+ * pk_copy_start moves what lies inside both at once and adds the bytes of the whole window to
+ * *semaphore (NULL: to none); where the source is outside, the target gets the element at `other`
+ * (NULL: stays). */
 typedef struct {
   char *data;
   int rank;

@@ -10,8 +10,8 @@ static inline int64_t pk_round_up(int64_t n, int64_t to) {
   return n > INT64_MAX - to ? INT64_MAX : (n + to - 1) / to * to;
 }
 
-/* Elements from one row in memory to the next: whole vectors, but no multiple of 1 KiB, which would
- * make rows collide in L1. */
+/* Elements from one row in memory to the next: whole vectors, but not a multiple of 1 KiB, which
+ * would make rows collide in L1. */
 static inline int64_t pk_row_length(int64_t n, int64_t to, int64_t element_bytes) {
   const int64_t whole = pk_round_up(n, to);
   return whole > 0 && whole % (1024 / element_bytes) == 0 ? pk_sat_add(whole, 64 / element_bytes)
@@ -85,12 +85,12 @@ PK_ELEMENT(u32, uint32_t)
 PK_ELEMENT(i64, int64_t)
 PK_ELEMENT(u64, uint64_t)
 
-/* ---- memory by hand: semaphores count bytes or signals */
+/* ---- explicit memory: semaphores count bytes or signals */
 
 static inline void pk_semaphore_signal(int64_t *semaphore, int64_t amount) {
   *semaphore = pk_sat_add(*semaphore, amount > 0 ? amount : 0);
 }
-/* What nothing has brought never comes: copies are done when they have started, and a cell runs
+/* What is missing now never arrives: copies are complete when they have started, and a cell runs
  * alone. */
 static inline void pk_semaphore_wait(pk_worker *worker, int64_t *semaphore, int64_t amount,
                                      const char *message) {

@@ -86,8 +86,7 @@ typedef uint32_t pk_u32p __attribute__((vector_size(PK_PART_BYTES)));
 /* The same in memory, where they may lie anywhere. */
 typedef int32_t pk_i32p_memory __attribute__((vector_size(PK_PART_BYTES), aligned(4), may_alias));
 
-/* A wider vector is a struct, since gcc has no good word (nor code) for vectors that the machine
- * lacks. */
+/* A wider vector is a struct, since gcc generates poor code for vectors that the machine lacks. */
 #if PK_PARTS == 1
 typedef pk_f32p pk_f32v;
 typedef pk_i32p pk_i32v;

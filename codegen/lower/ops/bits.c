@@ -1,4 +1,4 @@
-// Built-in functions on the bits of elements, and other elementwise ones that are spelled out in
+// Built-in functions on the bits of elements, and other elementwise ones that are composed of
 // simpler operations.
 #include "codegen/lower/ops/ops.h"
 #include "codegen/ir/array.h"
@@ -91,7 +91,7 @@ static Value lower_signbit(Lower *l, const Call *call) {
   return value_data(expand2(&e, OP_LT, expand_bits(&e, v, i), expand_int(&e, i, 0)));
 }
 
-// The neighbour of a towards b: bits of one sign are in the order of their values.
+// The neighbour of a towards b: for one sign, the order of the bits is that of the values.
 static Value lower_nextafter(Lower *l, const Call *call) {
   Instr *v[2];
   if (!lower_both(l, call, v)) return value_error();

@@ -1,4 +1,4 @@
-// Instructions of one shape, for functions that the lowering spells out in simpler operations.
+// Instructions of one shape, for functions that the lowering composes of simpler operations.
 #include "codegen/lower/ops/ops.h"
 
 Expand expand_like(Lower *l, const Instr *v, Span span) { return (Expand){l, span, v->type}; }

@@ -164,7 +164,7 @@ static Value lower_dynamic_slice(Lower *l, const Call *call) {
   return value_data(v);
 }
 
-// v, but for a window of it, which is u: that padded to v's shape and rolled to its place.
+// v with one window replaced by u: u is padded to v's shape and rolled to its place.
 static Value lower_dynamic_update(Lower *l, const Call *call) {
   Value both[2] = {lower_expr(l, call->arg[0]), lower_expr(l, call->arg[1])};
   Span span = call->node->span;

@@ -1,4 +1,4 @@
-// Built-in functions: their tables, and what they are spelled out with.
+// Built-in functions: their tables, and the helpers that they are composed of.
 #ifndef CODEGEN_LOWER_OPS_H
 #define CODEGEN_LOWER_OPS_H
 
@@ -21,10 +21,9 @@ struct Builtin {
 };
 extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], dot_builtins[],
     conv_builtins[], bits_builtins[], gather_builtins[], random_builtins[], memory_builtins[],
-    mesh_builtins[],
-    view_builtins[], scatter_builtins[], other_builtins[];
+    mesh_builtins[], view_builtins[], scatter_builtins[], other_builtins[];
 
-// ---- language.c: what the language offers beside expressions and plain statements
+// ---- language.c: what the language offers besides expressions and plain statements
 Value lower_method(Lower *l, const Node *node);  // dma.c: .start() and .wait() of a copy
 void lower_scoped(Lower *l, const Node *node);
 void lower_pipeline(Lower *l, const Node *node);

@@ -1,5 +1,5 @@
-// Random numbers: counter-based generators spelled out in operations on u32, as jax.random defines
-// them. What an element becomes depends on the key and on its place in the whole array alone.
+// Random numbers: counter-based generators composed of operations on u32, as jax.random defines
+// them. An element depends only on the key and on its place in the whole array.
 #include "codegen/lower/ops/ops.h"
 
 #include <string.h>

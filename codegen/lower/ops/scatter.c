@@ -1,5 +1,5 @@
-// scatter and scatter_add: rows of a value go to rows of a ref that integer vectors name, one after
-// another.
+// scatter and scatter_add: rows of a value are stored to rows of a ref that integer vectors name,
+// one after another.
 #include "codegen/lower/ops/ops.h"
 #include "codegen/lower/refs.h"
 

@@ -146,7 +146,7 @@ static bool lower_new_shape(Lower *l, const Node *node, const Type *v, Type *sha
   return false;
 }
 
-// Only the call knows: there are sizes among the axes.
+// Known only at the call: there are sizes among the axes.
 static bool may_have_as_many(const Type *a, const Type *b) {
   for (int i = 0; i < a->rank; i++)
     if (!dim_is_const(a->dim[i])) return true;

@@ -223,7 +223,7 @@ static const char *run_variants(TestFile *test, const Options *options,
 
 // ---- the directives
 
-// What the kernel is meant to compute, by its own reference or by the one in Python.
+// What the kernel should compute, by its own reference or by the one in Python.
 static const char *find_reference(const Agreement *a, const Interpreted *got, Interpreted *want) {
   Kernel *k = a->binding->program.kernel;
   if (!a->options->reference)

@@ -99,7 +99,7 @@ static void read_directives(TestFile *test, const char *text) {
   }
 }
 
-// ---- errors and warnings: each expected once, none besides
+// ---- errors and warnings: each expected once, and no others
 
 typedef struct {
   bool warning;
@@ -305,7 +305,7 @@ static const char *names_of_kernels(const TestFile *test) {
   return arena_take(test->arena, &text);
 }
 
-// A directive that no kernel of the file will meet is a mistake of the file.
+// A directive that no kernel of the file can satisfy is an error of the file.
 static void check_directive(TestFile *test, const Directive *d) {
   if (d->kind == DIRECTIVE_TARGET) settle(test, d, target_find(d->words) ? NULL : "no such target");
   const char *kernel = is_about_kernel(d->kind) ? kernel_of(test, d) : d->kernel;

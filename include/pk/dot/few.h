@@ -1,5 +1,5 @@
 /* dot/few.h: products with few rows, bound by the bandwidth at which the right operand comes: it is
- * read once, where it lies.
+ * read once, in place.
  *
  *   pk_dot_few_T(product)      element (k, n) of the right operand is source[k][n]
  *   pk_dot_few_t_T(product)    .. is source[n][k]

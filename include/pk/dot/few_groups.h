@@ -1,5 +1,5 @@
 /* dot/few_groups.h: products of few rows whose elements lie in groups of 4 bytes along k. The right
- * operand is read once, where it lies, and its groups are put together in registers. Included by
+ * operand is read once, in place, and its groups are put together in registers. Included by
  * dot/i8.h and dot/bf16.h for every PK_DOT_KIND, which needs of it, beside what dot.h says,
  *
  *   pk_dot_group_KIND(src, ld, k, n, turn)       the groups of PK_LANES columns, of which k rows
@@ -7,8 +7,8 @@
  *   pk_dot_words_KIND(words)                     a vector of groups
  *   pk_dot_loadn_KIND(p, n), pk_dot_storen_KIND(p, v, n)    the first n sums
  *
- * Elements have `size` bytes; the signs of the right operand are turned by `turn`, for which rows
- * start from `factor` times their sum (dot/i8.h).
+ * Elements have `size` bytes; the sign bits of the right operand are flipped by `turn`, for which
+ * rows start from `factor` times their sum (dot/i8.h).
  */
 #ifndef PK_DOT_FEW_GROUPS_H
 #define PK_DOT_FEW_GROUPS_H
@@ -96,7 +96,7 @@ PK_DOT_INLINE void PK_DOT_OF(in_place)(const pk_dot_product *p, const int size, 
   }
 }
 
-/* Of a right operand whose columns are contiguous: squares of words are turned. */
+/* Of a right operand whose columns are contiguous: squares of words are transposed. */
 PK_DOT_INLINE void PK_DOT_OF(in_place_t)(const pk_dot_product *p, const int size, int32_t turn,
                                          int32_t factor) {
   enum { length = 4 * PK_LANES };

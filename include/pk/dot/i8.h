@@ -10,12 +10,11 @@
  *                                              up to PK_DOT_FEW rows, from p->source in place
  *   pk_dot_product_T(product)
  *
- * Machines multiply what they like: vpdpbusd bytes without a sign by bytes with one, sdot and udot
- * bytes of one kind. Where the operands are other than that, the pack turns the sign bit of the
- * right operand over, which adds 128 to its elements (or takes 128 away): a b = a (b + 128) - 128
- * a. What is too much is 128 times the sum of a row of the left operand, whatever the column, and
- * the sums of the row start from that. So the left operand is read as it lies, and may end
- * anywhere.
+ * Instructions differ in the operands that they take: vpdpbusd multiplies unsigned by signed bytes,
+ * sdot and udot multiply bytes of one kind. For other operands the pack flips the sign bit of the
+ * right operand, which adds 128 to its elements (or subtracts 128): a b = a (b + 128) - 128 a. The
+ * excess is 128 times the sum of a row of the left operand, the same for each column, and the sums
+ * of the row start from that. So the left operand is read unchanged, and may end anywhere.
  */
 #ifndef PK_DOT_I8_H
 #define PK_DOT_I8_H
@@ -202,8 +201,8 @@ PK_DOT_BYTE_GROUPS(u8)
 #include <pk/dot/few_groups.h>
 #undef PK_DOT_KIND
 
-/* Left and right operand, whether the pack turns the right one's signs over, and what a row's sum
- * then counts for. */
+/* Left and right operand, whether the pack flips the right one's sign bits, and the factor of a
+ * row's sum then. */
 #define PK_DOT_BYTE_PRODUCT(T, left, right_type, turned, factor)                                   \
   static inline void pk_pack_groups_##T(right_type *dst, int64_t depth, const right_type *src,     \
                                         int64_t ld, int64_t k, int64_t n, int64_t cols,            \

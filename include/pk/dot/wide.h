@@ -2,7 +2,7 @@
  *
  *   pk_dot_wide_f64(product), pk_dot_wide_i64(product)
  *
- * Operands lie anywhere, with any strides, in elements. The right operand is copied in panels of
+ * Operands may have any strides, in elements. The right operand is copied in panels of
  * PK_WIDE_NR columns and up to PK_WIDE_K rows, past which a register tile of PK_WIDE_MR rows goes.
  * Each element of the result is one sum in the order of k.
  */

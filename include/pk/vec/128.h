@@ -140,7 +140,7 @@ PK_INLINE pk_i32p pk_part_madd_i16(pk_i32p a, pk_i32p b) {
   return (pk_i32p)((pk_u32p)low_a * (pk_u32p)low_b + (pk_u32p)(a >> 16) * (pk_u32p)(b >> 16));
 #endif
 }
-/* Wants |a| below 2^31. */
+/* Requires |a| below 2^31. */
 PK_INLINE pk_i32p pk_part_truncate(pk_f32p a) { return __builtin_convertvector(a, pk_i32p); }
 
 PK_INLINE simde__m128i pk_part_four_bytes(const void *p) {
