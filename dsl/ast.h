@@ -23,7 +23,13 @@ typedef enum {
 } BinaryOp;
 
 enum { AXIS_ARBITRARY, AXIS_PARALLEL };
-enum { BLOCK_HAS_SHAPE = 1, BLOCK_HAS_MAP = 2, BLOCK_REVISIT_ANY = 4, FOR_STATIC = 8 };
+enum {
+  BLOCK_HAS_SHAPE = 1,
+  BLOCK_HAS_MAP = 2,
+  BLOCK_REVISIT_ANY = 4,
+  FOR_STATIC = 8,
+  DTYPE_PACKED = 16
+};
 
 typedef struct Node Node;
 typedef LIST(Node *) NodeList;

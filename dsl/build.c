@@ -127,6 +127,11 @@ static void mark_underscores(NodeList *dims) {
       dims->at[i]->kind = N_UNDERSCORE;
 }
 
+Node *mark_packed(Node *dtype) {
+  dtype->flags |= DTYPE_PACKED;
+  return dtype;
+}
+
 Node *build_param(Parse *p, Token name, Node *dtype, Node *shape, Node *shard) {
   Span last = shard ? shard->span : shape ? shape->span : dtype->span;
   Node *node = named(new_node(p, N_PARAM, join(name.span, last)), name);

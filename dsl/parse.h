@@ -78,6 +78,7 @@ Node *build_reference(Parse *p, Token reference, Token name, Node *body);
 Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value, Node *body,
                Span end);
 Node *build_items(Parse *p, Token open, NodeList *items, Token close);
+Node *mark_packed(Node *dtype);
 Node *build_param(Parse *p, Token name, Node *dtype, Node *shape, Node *shard);
 Node *build_shard(Parse *p, Token first, NodeList *axes, Token last);
 Node *build_list(Parse *p, NodeKind kind, Token first, NodeList *list, Token last);

@@ -29,7 +29,7 @@
 %syntax_error { INTERNAL("a token was fed that the parser does not accept"); }
 %stack_overflow { INTERNAL("the parser's stack cannot grow"); }
 
-%fallback NAME KERNEL PROGRAM REFERENCE ANY SMEM VMEM SEM DMA BARRIER REGULAR AT ELEMENT SLICE PAD HALO OF BUFFERS REVISIT PARALLEL ARBITRARY SHARD.
+%fallback NAME KERNEL PROGRAM REFERENCE ANY SMEM VMEM SEM DMA BARRIER REGULAR AT ELEMENT SLICE PAD HALO OF BUFFERS REVISIT PARALLEL ARBITRARY SHARD PACKED.
 
 %left OR.
 %left AND.
@@ -84,13 +84,15 @@ params(A) ::= param_list(L). { A = L; }
 params(A) ::= param_list(L) COMMA. { A = L; }
 param_list(A) ::= param(X). { A = list_add(p, NULL, X); }
 param_list(A) ::= param_list(L) COMMA param(X). { A = list_add(p, L, X); }
-param(A) ::= NAME(N) COLON dtype(D). { A = build_param(p, N, D, NULL, NULL); }
-param(A) ::= NAME(N) COLON dtype(D) shape(S). { A = build_param(p, N, D, S, NULL); }
-param(A) ::= NAME(N) COLON dtype(D) shape(S) shard(P). { A = build_param(p, N, D, S, P); }
+param(A) ::= NAME(N) COLON elements(D). { A = build_param(p, N, D, NULL, NULL); }
+param(A) ::= NAME(N) COLON elements(D) shape(S). { A = build_param(p, N, D, S, NULL); }
+param(A) ::= NAME(N) COLON elements(D) shape(S) shard(P). { A = build_param(p, N, D, S, P); }
 shard(A) ::= SHARD(F) LPAREN exprs(L) RPAREN(R). { A = build_shard(p, F, L, R); }
 
 dtype(A) ::= NAME(N). { A = build_literal(p, N_NAME, N); }
 dtype(A) ::= NAME(N) LPAREN args(L) RPAREN(R). { A = build_call(p, N, L, R); }
+elements(A) ::= dtype(D). { A = D; }
+elements(A) ::= dtype(D) PACKED. { A = mark_packed(D); }
 shape(A) ::= LBRACKET(L) exprs(X) RBRACKET(R). { A = build_list(p, N_ARRAY, L, X, R); }
 
 fn(A) ::= FN(F) NAME(N) LPAREN names(P) RPAREN ASSIGN value(V) SEMI(E). { A = build_fn(p, F, N, P, V, NULL, E.span); }

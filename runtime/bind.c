@@ -40,10 +40,12 @@ static pk_status check_kind(const pk_launch *launch, int index, const DLTensor *
     return refuse_operand(launch, index, PK_BAD_ARGUMENT, text);
   }
   DLDataType wanted = pk_dtype_dlpack(operand->dtype);
-  if (tensor->dtype.code != wanted.code || tensor->dtype.bits != wanted.bits ||
+  bool packed = pk_is_packed(launch->kernel, index);
+  bool in_bytes = packed && tensor->dtype.bits == 8;
+  if (tensor->dtype.code != wanted.code || (tensor->dtype.bits != wanted.bits && !in_bytes) ||
       tensor->dtype.lanes != 1) {
-    (void)snprintf(text, sizeof text, "expected %s, found %s", pk_dtype_name(operand->dtype),
-                   dtype_text(tensor->dtype, found, sizeof found));
+    (void)snprintf(text, sizeof text, "expected %s%s, found %s", pk_dtype_name(operand->dtype),
+                   packed ? " packed" : "", dtype_text(tensor->dtype, found, sizeof found));
     return refuse_operand(launch, index, PK_BAD_ARGUMENT, text);
   }
   if (tensor->ndim != operand->rank) {
@@ -158,6 +160,10 @@ static bool set_span(pk_view *view, int rank, int64_t element_bytes, uintptr_t d
     if (below > MAX_SPAN || above > MAX_SPAN) return false;
   }
   if (view->elements > MAX_SPAN / element_bytes) return false;
+  if (view->caller.packed) { /* so far in elements */
+    below = (below * view->caller.packed + 7) / 8;
+    above = above * view->caller.packed / 8;
+  }
   view->low = data - (uintptr_t)below;
   view->span = below + above + element_bytes;
   return view->span <= MAX_SPAN && (uint64_t)below <= data &&
@@ -175,6 +181,8 @@ static pk_status bind_memory(const pk_launch *launch, int index, const DLTensor 
   pk_view *view = &launch->view[index];
   int64_t element_bytes = pk_dtype_bytes(launch->kernel->operand[index].dtype);
   view->stage = -1;
+  view->caller.packed =
+      pk_is_packed(launch->kernel, index) && tensor->dtype.bits < 8 ? tensor->dtype.bits : 0;
   set_strides(&view->caller, tensor);
   for (int axis = 0; axis < tensor->ndim; ++axis) {
     if (view->caller.dim[axis] != 0) continue;

@@ -201,9 +201,17 @@ static int64_t move_inside(const pk_array *array, const pk_block *block, const i
     vmem_offset += low[k] * vmem_stride;
     elements *= nest.count[k];
   }
-  from += direction == TO_VMEM ? array_offset : vmem_offset;
-  to += direction == TO_VMEM ? vmem_offset : array_offset;
-  pk_copy_nest(nest, bytes, from, to);
+  int64_t from_offset = direction == TO_VMEM ? array_offset : vmem_offset,
+          to_offset = direction == TO_VMEM ? vmem_offset : array_offset;
+  if (array->packed) { /* bytes is 1: offsets are in elements */
+    int array_bits = array->packed;
+    pk_copy_bits(
+        &nest,
+        (pk_bits){(char *)(uintptr_t)from, from_offset, direction == TO_VMEM ? array_bits : 8},
+        (pk_bits){to, to_offset, direction == TO_VMEM ? 8 : array_bits});
+    return elements * array_bits / 8;
+  }
+  pk_copy_nest(nest, bytes, from + from_offset, to + to_offset);
   return elements * bytes;
 }
 
@@ -251,12 +259,12 @@ typedef struct {
   int rank;
   int64_t low[PK_MAX_RANK], high[PK_MAX_RANK], stride[PK_MAX_RANK];
   int64_t size[PK_MAX_RANK];
-  char *at; /* element (0, ..) */
+  int64_t at; /* element (0, ..), in bytes */
 } window_axes;
 
 static bool take_axes(const pk_window *w, int64_t bytes, window_axes *axes) {
   bool any = true;
-  *axes = (window_axes){.at = w->data};
+  *axes = (window_axes){.at = 0};
   for (int k = 0; k < w->rank; ++k) {
     int64_t low, high, stride = w->stride[k] * bytes;
     if (w->size[k] <= 0) return false;
@@ -307,14 +315,25 @@ static void copy_in_order(const pk_nest *nest, int64_t bytes, const char *from, 
   }
 }
 
+/* Of elements of which some share bytes: these have a byte each in VMEM, so offsets and strides in
+ * bytes are in elements. */
+typedef struct {
+  int from, to;
+} packing;
+
+static void copy_packed(const pk_nest *nest, packing packed, const char *from, int64_t from_at,
+                        char *to, int64_t to_at) {
+  pk_copy_bits(nest, (pk_bits){(char *)(uintptr_t)from, from_at, packed.from ? packed.from : 8},
+               (pk_bits){to, to_at, packed.to ? packed.to : 8});
+}
+
 static int64_t copy_window(int64_t bytes, const pk_window *from, const pk_window *to,
-                           const void *other) {
+                           packing packed, const void *other) {
   window_axes source, target;
   bool from_inside = take_axes(from, bytes, &source), to_inside = take_axes(to, bytes, &target);
   if (!to_inside || source.rank != target.rank) return 0;
   pk_nest nest = {.rank = target.rank}, outside = {.rank = target.rank};
-  const char *at = source.at;
-  char *put = target.at, *fill_at = target.at;
+  int64_t at = source.at, put = target.at, fill_at = target.at;
   bool any = from_inside, all = from_inside;
   int64_t elements = 1;
   for (int k = 0; k < target.rank; ++k) {
@@ -330,21 +349,31 @@ static int64_t copy_window(int64_t bytes, const pk_window *from, const pk_window
     if (any) at += low * source.stride[k], put += low * target.stride[k];
     fill_at += target.low[k] * target.stride[k];
   }
-  if (other && !all) pk_copy_nest(outside, bytes, other, fill_at);
+  if (other && !all && packed.to)
+    copy_packed(&outside, (packing){0, packed.to}, other, 0, to->data, fill_at);
+  else if (other && !all)
+    pk_copy_nest(outside, bytes, other, to->data + fill_at);
   if (!any) return 0;
-  if (overlap(&nest, bytes, at, put))
-    copy_in_order(&nest, bytes, at, put);
+  if (packed.from || packed.to)
+    copy_packed(&nest, packed, from->data, at, to->data, put);
+  else if (overlap(&nest, bytes, from->data + at, to->data + put))
+    copy_in_order(&nest, bytes, from->data + at, to->data + put);
   else
-    pk_copy_nest(nest, bytes, at, put);
+    pk_copy_nest(nest, bytes, from->data + at, to->data + put);
   return elements * bytes;
+}
+
+void pk_copy_packed(pk_worker *worker, pk_dtype dtype, const pk_window *from, int from_packed,
+                    const pk_window *to, int to_packed, const void *other, int64_t *semaphore) {
+  void *trace = worker ? worker->trace : NULL;
+  int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), whole = bytes;
+  int64_t moved = copy_window(bytes, from, to, (packing){from_packed, to_packed}, other);
+  for (int k = 0; k < to->rank; ++k) whole = pk_sat_mul(whole, to->size[k]);
+  if (semaphore) *semaphore = pk_sat_add(*semaphore, whole);
+  if (trace) pk_trace_record(trace, "async copy", "dma", begun, "bytes", moved);
 }
 
 void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                    const void *other, int64_t *semaphore) {
-  void *trace = worker ? worker->trace : NULL;
-  int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), whole = bytes;
-  int64_t moved = copy_window(bytes, from, to, other);
-  for (int k = 0; k < to->rank; ++k) whole = pk_sat_mul(whole, to->size[k]);
-  if (semaphore) *semaphore = pk_sat_add(*semaphore, whole);
-  if (trace) pk_trace_record(trace, "async copy", "dma", begun, "bytes", moved);
+  pk_copy_packed(worker, dtype, from, 0, to, 0, other, semaphore);
 }

@@ -78,6 +78,7 @@ typedef struct {
   bool given;
   int64_t shape[PK_MAX_RANK], bytes, offset, naive_offset, expected_offset, allowed_offset;
   char *memory, *naive_memory;
+  char *packed;   /* where elements share bytes, the memory of the kernel; else NULL */
   char *original; /* of an input that an output is an alias of: in the file the output takes its
                      place */
   DLTensor tensor, naive_tensor, judge_tensor, allowed_tensor;
@@ -274,6 +275,29 @@ static DLTensor tensor_of(operand *o, int index, char *memory) {
                     .shape = o->shape};
 }
 
+/* ---- Elements that share bytes, the first in the lowest bits; in the file they have bytes of
+ * their own. */
+
+static int bits_of(int index) { return dlpack_type(kernel->operand[index].dtype).bits; }
+
+static int64_t packed_bytes(const operand *o, int index) {
+  const int64_t each = 8 / bits_of(index);
+  return (o->bytes + each - 1) / each;
+}
+
+static void pack(const operand *o, int index, const char *from) {
+  const int bits = bits_of(index), mask = (1 << bits) - 1;
+  memset(o->packed, 0, (size_t)packed_bytes(o, index));
+  for (int64_t i = 0; i < o->bytes; ++i)
+    o->packed[i * bits / 8] |= (char)((from[i] & mask) << i * bits % 8);
+}
+
+static void unpack(const operand *o, int index, char *to) {
+  const int bits = bits_of(index), mask = (1 << bits) - 1;
+  for (int64_t i = 0; i < o->bytes; ++i)
+    to[i] = (char)((unsigned char)o->packed[i * bits / 8] >> i * bits % 8 & mask);
+}
+
 static void open_operand(int index) {
   operand *o = &operands[index];
   const pk_operand *declared = &kernel->operand[index];
@@ -284,6 +308,8 @@ static void open_operand(int index) {
   int alias = alias_of(kernel, index);
   operand *source = &operands[alias];
   o->memory = o == source ? private_memory(o->bytes) : source->memory;
+  if (kernel->packed && kernel->packed[index])
+    o->packed = o == source ? private_memory(packed_bytes(o, index)) : source->packed;
   o->naive_memory = o->memory;
   if (o != source && !source->original) {
     source->original = private_memory(source->bytes);
@@ -318,11 +344,13 @@ static void fill_operands(bool naive) {
   for (int i = 0; i < kernel->operands; ++i) {
     operand *o = &operands[i];
     char *memory = naive ? o->naive_memory : o->memory;
+    const char *given = o->original ? o->original : file + o->offset;
     if (!kernel->operand[i].output) {
-      if (!naive || memory != o->memory)
-        memcpy(memory, o->original ? o->original : file + o->offset, (size_t)o->bytes);
+      if (!naive || memory != o->memory) memcpy(memory, given, (size_t)o->bytes);
+      if (!naive && o->packed) pack(o, i, given);
     } else if (alias_of(which, i) == i) {
       memset(memory, 0xff, (size_t)o->bytes);
+      if (!naive && o->packed) memset(o->packed, 0xff, (size_t)packed_bytes(o, i));
     }
   }
 }
@@ -338,6 +366,10 @@ static void keep_outputs(bool naive) {
   for (int i = 0; i < kernel->operands; ++i) {
     operand *o = &operands[i];
     if (!kernel->operand[i].output) continue;
+    if (!naive && o->packed) {
+      unpack(o, i, file + o->offset);
+      continue;
+    }
     memcpy(file + (naive ? o->naive_offset : o->offset), naive ? o->naive_memory : o->memory,
            (size_t)o->bytes);
   }
@@ -682,7 +714,8 @@ static void print_timing(void) {
   if (set.rate == PK_RATES) return;
   double bytes = 0;
   for (int i = 0; i < kernel->operands; ++i)
-    if (alias_of(kernel, i) == i) bytes += (double)operands[i].bytes;
+    if (alias_of(kernel, i) == i)
+      bytes += (double)(operands[i].packed ? packed_bytes(&operands[i], i) : operands[i].bytes);
   (void)printf("peak_gflops=%.6g\npeak_gbytes=%.6g\n", pk_measure_gflops(set.rate, set.threads),
                pk_measure_gbytes(bytes, set.threads));
 }
@@ -840,7 +873,8 @@ int main(int count, char **words) {
   set.judge = set.judge && judge;
   for (int i = 0; i < kernel->operands; ++i) open_operand(i);
   for (int i = 0; i < kernel->operands; ++i) {
-    operands[i].tensor = tensor_of(&operands[i], i, operands[i].memory);
+    operands[i].tensor =
+        tensor_of(&operands[i], i, operands[i].packed ? operands[i].packed : operands[i].memory);
     operands[i].naive_tensor = tensor_of(&operands[i], i, operands[i].naive_memory);
     if (set.judge) open_judged(i);
   }

@@ -78,6 +78,7 @@ bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_vi
   if (a->low >= b->low ? a->low - b->low >= (uintptr_t)b->span
                        : b->low - a->low >= (uintptr_t)a->span)
     return false;
+  if (a->caller.packed || b->caller.packed) return true; /* they may share a byte */
   int64_t unit = a_bytes < b_bytes ? a_bytes : b_bytes, a_units = a_bytes / unit,
           b_units = b_bytes / unit;
   search s = {.slack = a_units + b_units - 2};
@@ -129,7 +130,8 @@ static bool repeats(const pk_view *view, int rank, int differ) {
 
 bool pk_view_overlaps_itself(const pk_view *view, int rank, int64_t element_bytes) {
   if (view->elements < 2 || nested(view, rank)) return false;
-  if (view->span / element_bytes < view->elements) return true;
+  int64_t elements_a_byte = view->caller.packed ? 8 / view->caller.packed : 1;
+  if (view->span / element_bytes * elements_a_byte < view->elements) return true;
   for (int k = 0; k < rank; ++k) {
     if (view->caller.dim[k] > 1 && (view->caller.stride[k] == 0 || repeats(view, rank, k)))
       return true;

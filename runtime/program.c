@@ -148,10 +148,18 @@ static pk_about about(const pk_flow *flow, int array) {
   return (pk_about){t->name, t->rank, t->dtype};
 }
 
+/* To the element that lies so many elements on; false: it does not begin a byte. */
+static bool move_to(pk_array *array, int64_t elements, pk_dtype dtype) {
+  const int64_t each = array->packed ? 8 / array->packed : 1;
+  array->data += elements / each * pk_dtype_bytes(dtype);
+  return elements % each == 0;
+}
+
 pk_array pk_flow_part(pk_flow *flow, int array, int leading, const int64_t *index) {
   const pk_array *whole = &flow->array[array];
   const pk_about what = about(flow, array);
-  pk_array part = {.data = whole->data};
+  pk_array part = {.data = whole->data, .packed = whole->packed};
+  int64_t offset = 0;
   if (flow->status != PK_OK) return part;
   for (int axis = 0; axis < leading; ++axis) {
     if (index[axis] < 0 || index[axis] >= whole->dim[axis]) {
@@ -161,7 +169,12 @@ pk_array pk_flow_part(pk_flow *flow, int array, int leading, const int64_t *inde
                     index[axis], axis, what.name, whole->dim[axis]);
       return part;
     }
-    part.data += index[axis] * whole->stride[axis] * pk_dtype_bytes(what.dtype);
+    offset += index[axis] * whole->stride[axis];
+  }
+  if (!move_to(&part, offset, what.dtype)) {
+    flow->status = pk_refuse(flow->context, flow->kernel, PK_BAD_SIZE,
+                             "a part of %s, which is packed, begins within a byte", what.name);
+    return part;
   }
   for (int axis = leading; axis < what.rank; ++axis) {
     part.dim[axis - leading] = whole->dim[axis];
@@ -213,7 +226,7 @@ static void refuse_reshape(pk_flow *flow, int array, const char *what) {
 
 pk_array pk_flow_reshape(pk_flow *flow, int array, pk_array part, int part_rank, int rank,
                          const int64_t *shape) {
-  pk_array to = {.data = part.data};
+  pk_array to = {.data = part.data, .packed = part.packed};
   char text[96];
   if (flow->status != PK_OK) return part;
   const int64_t have = elements_of(part.dim, part_rank), want = elements_of(shape, rank);
@@ -256,6 +269,7 @@ static pk_status call_arrays(const pk_flow *flow, const pk_kernel *kernel, const
                            .dtype = pk_dtype_dlpack(kernel->operand[i].dtype),
                            .shape = (int64_t *)(uintptr_t)arrays[i].dim,
                            .strides = (int64_t *)(uintptr_t)arrays[i].stride};
+    if (pk_is_packed(kernel, i) && !arrays[i].packed) tensor[i].dtype.bits = 8;
   }
   return pk_launch_inner(flow->context, kernel, tensors, flow->checking);
 }

@@ -144,6 +144,19 @@ typedef struct {
 } pk_nest;
 void pk_copy_nest(pk_nest nest, int64_t element_bytes, const char *from, char *to);
 
+/* packed.c: element number `at` of those that begin at `data`, of 8, 4 or 2 bits; and the same nest
+ * of such elements, strides in elements. Elements around a target keep what they have, also while
+ * other threads write them. */
+typedef struct {
+  char *data;
+  int64_t at;
+  int bits;
+} pk_bits;
+void pk_copy_bits(const pk_nest *nest, pk_bits from, pk_bits to);
+static inline bool pk_is_packed(const pk_kernel *kernel, int operand) {
+  return kernel->packed && kernel->packed[operand];
+}
+
 /* status.c */
 const char *pk_dtype_name(pk_dtype dtype);
 DLDataType pk_dtype_dlpack(pk_dtype dtype);

@@ -1,4 +1,5 @@
-/* Operands whose innermost stride is not 1: the kernel works on contiguous copies. */
+/* Operands whose innermost stride is not 1: the kernel works on contiguous copies. What is packed
+ * is always copied block by block. */
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
@@ -6,7 +7,7 @@
 enum { STAGE_ALIGNMENT = 4096 };
 
 static bool needs_stage(const pk_view *view, int rank) {
-  return view->elements > 0 && rank > 0 && view->caller.dim[rank - 1] > 1 &&
+  return !view->caller.packed && view->elements > 0 && rank > 0 && view->caller.dim[rank - 1] > 1 &&
          view->caller.stride[rank - 1] != 1;
 }
 

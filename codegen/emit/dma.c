@@ -84,6 +84,21 @@ static void emit_remote_copy(CWriter *w, const Instr *v) {
        element_text(g, v->receive, ir_receive_index(v)), device_text(g, v));
 }
 
+static bool is_packed(const Ref *ref) { return ref->packed && ref->space == SPACE_ANY; }
+
+static const char *packed_text(Gen *g, const Ref *ref) {
+  return is_packed(ref) ? text(g, "call->array[%d].packed", ref->id) : "0";
+}
+
+// Function and ends of a copy here.
+static const char *ends_text(Gen *g, const Ref *from, const Ref *to) {
+  const char *worker = reading(g, "worker"), *dtype = pk_dtype_name(from->type.dtype);
+  if (!is_packed(from) && !is_packed(to))
+    return text(g, "pk_copy_start(%s, %s, &from, &to", worker, dtype);
+  return text(g, "pk_copy_packed(%s, %s, &from, %s, &to, %s", worker, dtype, packed_text(g, from),
+              packed_text(g, to));
+}
+
 static void emit_copy(CWriter *w, const Instr *v) {
   Gen *g = w->g;
   const Ref *from = v->ref, *to = v->target;
@@ -106,8 +121,7 @@ static void emit_copy(CWriter *w, const Instr *v) {
     close_block(w);
     return;
   }
-  line(w, "pk_copy_start(%s, %s, &from, &to, %s, %s);", reading(g, "worker"),
-       pk_dtype_name(from->type.dtype), other_text(g, v),
+  line(w, "%s, %s, %s);", ends_text(g, from, to), other_text(g, v),
        counts_bytes ? semaphore_text(g, v) : "NULL");
   if (!counts_bytes) line(w, "pk_semaphore_signal(%s, 1);", semaphore_text(g, v));
   close_block(w);

@@ -9,8 +9,8 @@
 
 // ---- signature, tables
 
-static void put_type(Gen *g, const Type *t, Buf *out) {
-  buf_printf(out, "%s[", dtype_info[t->dtype].name);
+static void put_type(Gen *g, const Type *t, bool packed, Buf *out) {
+  buf_printf(out, "%s%s[", dtype_info[t->dtype].name, packed ? " packed " : "");
   for (int i = 0; i < t->rank; i++) {
     if (i) buf_puts(out, ", ");
     if (dim_is_const(t->dim[i]))
@@ -30,7 +30,7 @@ static void put_signature(Gen *g, Buf *out) {
     else if (i)
       buf_puts(out, ", ");
     buf_printf(out, "%s: ", k->refs.at[i]->name);
-    put_type(g, ir_all(k->refs.at[i]), out);
+    put_type(g, ir_all(k->refs.at[i]), k->refs.at[i]->packed, out);
   }
   buf_puts(out, k->outputs ? ")" : ") -> ()");
 }
@@ -65,6 +65,13 @@ static void put_mesh(const Kernel *k, Buf *out) {
   buf_printf(out, "}, %s_shards};\n\n", k->symbol);
 }
 
+static void put_packed(const Kernel *k, Buf *out) {
+  buf_printf(out, "static const bool %s_packed[] = {", k->symbol);
+  for (int i = 0; i < k->inputs + k->outputs; i++)
+    buf_printf(out, "%s%s", i ? ", " : "", k->refs.at[i]->packed ? "true" : "false");
+  buf_puts(out, "};\n\n");
+}
+
 static void put_tables(Gen *g, Buf *out) {
   const Kernel *k = g->k;
   int operands = k->inputs + k->outputs;
@@ -84,6 +91,7 @@ static void put_tables(Gen *g, Buf *out) {
     buf_printf(out, "%s\"%s\"", i ? ", " : "", k->sizes.at[i].name);
   buf_puts(out, k->sizes.count ? "};\n\n" : "\"\"};\n\n");
   if (k->mesh.count) put_mesh(k, out);
+  if (ir_any_packed(k)) put_packed(k, out);
 }
 
 // ---- the files
@@ -162,6 +170,7 @@ static void put_entry(Gen *g, const char *const *parameters, Buf *out) {
              operands, k->inputs, k->symbol, k->sizes.count, k->symbol, bound);
   if (k->one_row) buf_puts(out, "  .one_row = true,\n");
   if (k->mesh.count) buf_printf(out, "  .mesh = &%s_mesh,\n", k->symbol);
+  if (ir_any_packed(k)) buf_printf(out, "  .packed = %s_packed,\n", k->symbol);
   buf_printf(out, "  .vmem_limit = %lld,\n", (long long)k->vmem_limit);
   put_functions(g, out);
   buf_puts(out, "};\n\n");

@@ -11,7 +11,8 @@ typedef struct {
   const char *name;
   Span span;
   Type type;
-  int loop;  // the step of the innermost FOR around its declaration; -1: none
+  bool packed;  // an operand whose elements share bytes
+  int loop;     // the step of the innermost FOR around its declaration; -1: none
   // Of a temporary: the steps from the first to the last during which it holds something.
   int first, last;
   int spare;  // another temporary of this type, with which it changes places in a call that reads

@@ -161,6 +161,12 @@ bool ir_ignores_axis(const Kernel *k, const Ref *output, int axis) {
   return !use.used;
 }
 
+bool ir_any_packed(const Kernel *k) {
+  for (int i = 0; i < k->inputs + k->outputs; i++)
+    if (k->refs.at[i]->packed) return true;
+  return false;
+}
+
 bool ir_ignores_any_axis(const Kernel *k, const Ref *output) {
   for (int i = 0; i < k->grid.count; i++)
     if (ir_ignores_axis(k, output, i)) return true;

@@ -232,6 +232,7 @@ struct Ref {
   // slowest, as 1 + their numbers (0: no more), and into how many parts; 0 or 1: it is not divided.
   int8_t shard[MAX_RANK][MOST_MESH_AXES];
   int64_t parts[MAX_RANK];
+  bool packed;      // operand: elements of the array share bytes; those of a block never do
   const Type *all;  // that type, once ir_take_parts has made `array` what a device has; else NULL
   Dim block[MAX_RANK];  // extent of a block along each array axis (1 where squeezed)
   bool squeeze[MAX_RANK];
@@ -345,6 +346,7 @@ bool ir_uses_axis(const Instr *instr, int64_t axis);
 // cells then have a block of their own each, and that of the last index is written back.
 bool ir_ignores_axis(const Kernel *k, const Ref *output, int axis);
 bool ir_ignores_any_axis(const Kernel *k, const Ref *output);
+bool ir_any_packed(const Kernel *k);
 static inline bool has_result(const Instr *instr) { return instr->type.dtype != DT_COUNT; }
 // Do two shapes have the same number of elements for all sizes? Sizes that are products (2
 // * M) are taken apart.

@@ -485,6 +485,7 @@ static void read_shard(Reader *r, Ref *ref) {
 static void read_operand(Reader *r, Ref *ref) {
   expect_name(r, "of");
   ref->array = read_type(r);
+  ref->packed = accept_name(r, "packed");
   if (accept_name(r, "shard")) read_shard(r, ref);
   read_blocks(r, ref);
   ref->whole = accept_name(r, "whole");

@@ -382,6 +382,7 @@ static void put_shard(Printer *p, const Ref *ref) {
 static void put_operand(Printer *p, const Ref *ref) {
   buf_puts(p->out, " of ");
   put_type(p, &ref->array);
+  if (ref->packed) buf_puts(p->out, " packed");
   put_shard(p, ref);
   buf_puts(p->out, " blocks [");
   for (int i = 0; i < ref->array.rank; i++) {

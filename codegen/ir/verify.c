@@ -690,9 +690,12 @@ static void check_operand(Verifier *v, const Ref *ref) {
   if (ref->alias) {
     bool input =
         known_ref(v, ref->alias) && ref->alias->role == REF_INPUT && ref->role == REF_OUTPUT;
-    RULE(input && same_type(&ref->alias->array, &ref->array),
+    RULE(input && same_type(&ref->alias->array, &ref->array) && ref->alias->packed == ref->packed,
          "`%s`: an alias joins an output to an input of its type", ref->name);
   }
+  RULE(!ref->packed || (ref_is_operand(ref) && is_part_of_byte(ref->array.dtype) &&
+                        ref->array.rank > 0 && !ref->prefetch && !v->k->mesh.count),
+       "`%s` cannot be packed", ref->name);
   for (int i = 0; !v->message && i < ref->array.rank; i++)
     RULE(ref->parts[i] <= 1 || !dim_is_const(ref->array.dim[i]) ||
              ref->array.dim[i] % ref->parts[i] == 0,

@@ -117,6 +117,7 @@ static bool squeezed_in_range(const RefGen *r) {
 static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   const Ref *ref = r->ref;
   if (ref->space == SPACE_ANY) return NULL;
+  if (ref->packed) return "its elements share bytes in memory";
   if (g->options->literal_dma) return "--dma=literal";
   if (u->copied) return "a copy by hand reads or writes it";
   if (ref->at != AT_BLOCK) return "its blocks start at elements, which may lie before the array";
@@ -211,9 +212,9 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   const Expr *whole = wholly_inside(g, r);
   if (whole && !refused)
     not_direct = ref->has_pad ? "its pad is read" : "more of it is read than lies inside its array";
-  bool dot_only = u->loads && !u->partial_loads && !u->other && !u->mixed && !u->copied &&
-                  ref->type.rank == 2 && !g->options->literal_dma && !(u->left && u->right) &&
-                  ref->space == SPACE_VMEM && ref->at == AT_BLOCK &&
+  bool dot_only = u->loads && !ref->packed && !u->partial_loads && !u->other && !u->mixed &&
+                  !u->copied && ref->type.rank == 2 && !g->options->literal_dma &&
+                  !(u->left && u->right) && ref->space == SPACE_VMEM && ref->at == AT_BLOCK &&
                   !ref->squeeze[ref->array.rank - 1];
   DType element = u->kind ? dot_element(u->kind, ref->type.dtype) : ref->type.dtype;
   r->element = ref->type.dtype;

@@ -335,7 +335,8 @@ static void lower_alias(Lower *l, const Node *node) {
   if (!output || !input) return;
   bool roles = output->role == REF_OUTPUT && input->role == REF_INPUT;
   bool same = type_same_shape(&output->array, &input->array) &&
-              output->array.dtype == input->array.dtype && same_shard(output, input);
+              output->array.dtype == input->array.dtype && same_shard(output, input) &&
+              output->packed == input->packed;
   for (int i = 0; i < l->k->refs.count && roles; i++)
     if (l->k->refs.at[i]->alias == input || output->alias) {
       diag_error(l->diag, node->span, ERR_BAD_ALIAS, "`%s` shares memory already",
@@ -347,9 +348,10 @@ static void lower_alias(Lower *l, const Node *node) {
     return;
   }
   diag_error(l->diag, node->span, ERR_BAD_ALIAS,
-             !roles                      ? "`alias output = input;` joins an output to an input"
-             : same_shard(output, input) ? "`%s` and `%s` differ in dtype or shape: %s and %s"
-                                         : "`%s` and `%s` differ in sharding: %s and %s",
+             !roles ? "`alias output = input;` joins an output to an input"
+             : output->packed != input->packed ? "`%s` and `%s`: one is packed, and one is not"
+             : same_shard(output, input)       ? "`%s` and `%s` differ in dtype or shape: %s and %s"
+                                               : "`%s` and `%s` differ in sharding: %s and %s",
              output->name, input->name, type_text(l, &output->array), type_text(l, &input->array));
 }
 

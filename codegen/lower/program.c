@@ -28,7 +28,8 @@ static void add_operands(ProgramLower *p) {
   for (int i = 0; i < k->inputs + k->outputs; i++) {
     Ref *ref = k->refs.at[i];
     ref->space = SPACE_ANY;
-    add_array(p, ref->name, ref->span, ref->array);
+    const int array = add_array(p, ref->name, ref->span, ref->array);
+    p->flow->arrays.at[array].packed = ref->packed;
     LIST_PUSH(p->l->arena, &p->names, ((ArrayName){.array = i, .var = ref->role == REF_OUTPUT}));
   }
 }

@@ -399,10 +399,21 @@ static bool check_axis(FlowCallLower *c, int operand, int axis, Dim found, const
   return false;
 }
 
+static const char *part_name(const FlowCallLower *c, const FlowPart *part) {
+  return c->p->flow->arrays.at[part->array].name;
+}
+
 static bool check_operand(FlowCallLower *c, int operand, const FlowPart *part, const Node *node) {
   Lower *l = c->l;
   const Ref *ref = c->k->refs.at[operand];
   Type type = flow_part_type(c->p->flow, part);
+  if (c->p->flow->arrays.at[part->array].packed && !ref->packed) {
+    diag_error(l->diag, node->span, ERR_BAD_PACKED,
+               "`%s` is packed, and elements of `%s` of `%s` have bytes of their own",
+               part_name(c, part), ref->name, c->k->name);
+    note_operand(c, operand);
+    return false;
+  }
   if (type.dtype != ref->array.dtype) {
     diag_error(l->diag, node->span, ERR_DTYPE_MISMATCH, "`%s` of `%s` is %s, and this is %s",
                ref->name, c->k->name, dtype_info[ref->array.dtype].name, type_text(l, &type));
@@ -512,10 +523,6 @@ static bool in_place_error(FlowCallLower *c, int result, const char *format, con
   diag_error(c->l->diag, c->targets[result].node->span, ERR_IN_PLACE, format, a, b);
   if (c->k->refs.at[operand]->alias) note_operand(c, operand);
   return false;
-}
-
-static const char *part_name(const FlowCallLower *c, const FlowPart *part) {
-  return c->p->flow->arrays.at[part->array].name;
 }
 
 static const char *argument_text(const FlowCallLower *c, int input) {

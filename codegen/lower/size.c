@@ -220,6 +220,20 @@ void stay_in_hbm(Lower *l, Ref *ref) {
   zero_map(l, ref);
 }
 
+static bool lower_packed(Lower *l, const Node *dtype, const Type *type, const char *name) {
+  if (!(dtype->flags & DTYPE_PACKED)) return false;
+  const char *why = !is_part_of_byte(type->dtype)
+                        ? arena_printf(l->arena,
+                                       "elements of i4, u4, i2 and u2 share bytes, those of "
+                                       "%s do not",
+                                       dtype_info[type->dtype].name)
+                    : type->rank == 0  ? "a single element has a byte of its own"
+                    : l->k->mesh.count ? "arrays of a kernel with a mesh are not packed"
+                                       : NULL;
+  if (why) diag_error(l->diag, dtype->span, ERR_BAD_PACKED, "`%s`: %s", name, why);
+  return !why;
+}
+
 static void lower_param(Lower *l, const Node *param, RefRole role) {
   Ref *ref = NEW(l->arena, Ref);
   Span span = param->name_span;
@@ -243,6 +257,7 @@ static void lower_param(Lower *l, const Node *param, RefRole role) {
     array.rank = 0;
   }
   ref->array = ref->type = array;  // its axes follow once all sizes are known
+  ref->packed = param->a && !is_broken(l, ref) && lower_packed(l, param->a, &array, param->name);
 }
 
 static void lower_param_shape(Lower *l, const Node *param, Ref *ref) {
@@ -309,6 +324,11 @@ static void mark_prefetched(Lower *l, Ref *ref, const Node *param) {
   ref->prefetch = true;
   ref->space = SPACE_SMEM;
   ref->buffers = 1;
+  if (ref->packed) {
+    diag_error(l->diag, param->a->span, ERR_BAD_PACKED,
+               "`%s`: an element of what is prefetched has a byte of its own", ref->name);
+    ref->packed = false;
+  }
   if (is_integer(ref->array.dtype) || is_broken(l, ref)) return;
   diag_error(l->diag, param->a->span, ERR_BAD_PREFETCH,
              "`%s`: what is prefetched are integers, not %s", ref->name,

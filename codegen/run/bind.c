@@ -63,6 +63,12 @@ static const char *read_input(Binder *b, int index, const Argument *a) {
                       .dtype = spec->header.opaque ? DT_COUNT : spec->header.dtype,
                       .rank = spec->header.rank};
   memcpy(hint.dim, spec->header.dim, sizeof hint.dim);
+  const Node *type = b->params.at[index]->a;
+  if (type && type->flags & DTYPE_PACKED &&
+      hint.dtype == DT_U8) {  // how many a byte has is not known
+    hint.dtype = DT_COUNT;
+    if (hint.rank > 0) hint.dim[hint.rank - 1] = -1;
+  }
   LIST_PUSH(b->arena, &b->hints, hint);
   return NULL;
 }
@@ -160,9 +166,22 @@ static const char *sizes_from_arguments(Binder *b) {
   return NULL;
 }
 
-static const char *sizes_from_file(Binder *b, const Ref *operand, const NpyHeader *h,
-                                   const char *path) {
+// What the operand's last axis has by now, or -1.
+static int64_t last_extent(const Binder *b, const Ref *operand) {
+  Dim dim = operand->array.dim[operand->array.rank - 1];
+  if (dim_is_const(dim)) return dim;
+  int64_t size = b->binding->sizes[dim_size_index(dim)];
+  return size == UNBOUND ? -1 : size;
+}
+
+// Files of packed operands come last, since a row of bytes may have room for more elements than
+// there are.
+static const char *sizes_from_file(Binder *b, const Ref *operand, InputSpec *spec) {
   const Type *array = &operand->array;
+  const NpyHeader *h = &spec->header;
+  const char *path = spec->path;
+  if (operand->packed && h->rank == array->rank)
+    npy_unpack(&spec->header, array->dtype, last_extent(b, operand));
   if (!npy_holds(h, array->dtype))
     return arena_printf(b->arena, "%s=%s: expected %s, found %s", operand->name, path,
                         dtype_info[array->dtype].name,
@@ -262,9 +281,10 @@ static const char *bind_sizes(Binder *b) {
   for (int i = 0; i < k->sizes.count; i++) b->binding->sizes[i] = UNBOUND;
   const char *wrong = take_pieces(b);
   if (!wrong) wrong = sizes_from_arguments(b);
-  for (int i = 0; !wrong && i < k->inputs; i++)
-    if (b->specs[i].kind == INPUT_FILE)
-      wrong = sizes_from_file(b, k->refs.at[i], &b->specs[i].header, b->specs[i].path);
+  for (int packed = 0; packed < 2; packed++)
+    for (int i = 0; !wrong && i < k->inputs; i++)
+      if (b->specs[i].kind == INPUT_FILE && k->refs.at[i]->packed == packed)
+        wrong = sizes_from_file(b, k->refs.at[i], &b->specs[i]);
   if (!wrong) solve_extents(b);
   return wrong;
 }
@@ -295,8 +315,9 @@ static const char *missing(Binder *b) {
 
 // ---- shapes and places
 
-static const char *check_given_shape(Binder *b, const HostArray *shape, const InputSpec *spec,
+static const char *check_given_shape(Binder *b, const HostArray *shape, InputSpec *spec,
                                      const char *name) {
+  if (spec->header.packed) npy_unpack(&spec->header, shape->dtype, shape->dim[shape->rank - 1]);
   for (int axis = 0; spec->kind == INPUT_FILE && axis < shape->rank; axis++)
     if (spec->header.dim[axis] != shape->dim[axis])
       return arena_printf(b->arena, "axis %d of %s (%s) has %lld elements, expected %lld", axis,

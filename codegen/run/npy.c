@@ -94,7 +94,18 @@ static const char *read_descr(Reader *r, NpyHeader *header) {
   return arena_printf(r->arena, "its dtype %s is not supported", descr);
 }
 
+void npy_unpack(NpyHeader *header, DType dtype, int64_t extent) {
+  int each = 8 / dtype_info[dtype].bits, last = header->rank - 1;
+  if (header->rank == 0 || header->opaque || header->dtype != DT_U8) return;
+  int64_t bytes = header->packed ? (header->dim[last] + each - 1) / each : header->dim[last];
+  bool fits = extent >= 0 && extent / each + (extent % each > 0) == bytes;
+  if (!fits && !mul_i64(bytes, each, &extent)) extent = INT64_MAX;
+  header->packed = each;
+  header->dim[last] = extent;
+}
+
 bool npy_holds(const NpyHeader *header, DType dtype) {
+  if (header->packed) return is_part_of_byte(dtype);
   bool bytes = is_part_of_byte(dtype) || is_f8(dtype);
   return header->opaque ? bytes : header->dtype == dtype;
 }
@@ -229,8 +240,29 @@ static void tidy_bytes(const HostArray *array, int64_t count) {
   for (int64_t i = 0; is_part_of_byte(array->dtype) && i < count; i++) bytes[i] &= used;
 }
 
+static int64_t packed_bytes(int64_t elements, int each) { return (elements + each - 1) / each; }
+
+// Rows of bytes, each of several elements, the first in the lowest bits.
+static const char *read_packed(Arena *arena, const char *path, NpyHeader header, HostArray *array) {
+  int each = header.packed, bits = 8 / each, last = header.rank - 1;
+  int64_t extent = array->dim[last], length = packed_bytes(extent, each), rows;
+  HostArray bytes = {.dtype = DT_U8, .rank = header.rank};
+  header.packed = 0;
+  header.dim[last] = length;
+  memcpy(bytes.dim, header.dim, sizeof bytes.dim);
+  if (!array_elements(&bytes, &rows)) return "its shape is too large";
+  unsigned char *from = bytes.data = arena_alloc(arena, (size_t)rows + 1), *to = array->data;
+  const char *wrong = npy_read_data(arena, path, &header, &bytes);
+  for (int64_t row = 0; !wrong && length && row < rows / length; row++)
+    for (int64_t i = 0; i < extent; i++)
+      to[row * extent + i] =
+          (unsigned char)(from[row * length + i / each] >> i % each * bits & ((1 << bits) - 1));
+  return wrong;
+}
+
 const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *header,
                           HostArray *array) {
+  if (header->packed) return read_packed(arena, path, *header, array);
   int64_t count;
   if (!array_elements(array, &count)) return "its shape is too large";
   int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -253,7 +285,28 @@ const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *heade
 // fp8 of each form is written as plain bytes, since NumPy cannot read what it writes for f8e5m2.
 static const char *code_of(DType dtype) { return is_f8(dtype) ? "V1" : dtype_info[dtype].npy; }
 
-const char *npy_write(Arena *arena, const char *path, const HostArray *array) {
+// The array as rows of bytes.
+static bool pack(Arena *arena, const HostArray *array, HostArray *bytes) {
+  int bits = dtype_info[array->dtype].bits, each = 8 / bits, last = array->rank - 1;
+  int64_t extent = array->dim[last], length = packed_bytes(extent, each), rows, count;
+  *bytes = *array;
+  bytes->dtype = DT_U8;
+  bytes->dim[last] = length;
+  if (!array_elements(array, &count) || !array_elements(bytes, &rows)) return false;
+  unsigned char *to = bytes->data = arena_alloc(arena, (size_t)rows + 1);
+  const unsigned char *from = array->data;
+  memset(to, 0, (size_t)rows + 1);
+  for (int64_t i = 0; i < count; i++)
+    to[i / extent * length + i % extent / each] |=
+        (unsigned char)((from[i] & ((1 << bits) - 1)) << i % extent % each * bits);
+  return true;
+}
+
+const char *npy_write(Arena *arena, const char *path, const HostArray *array, bool packed) {
+  HostArray bytes;
+  if (packed)
+    return pack(arena, array, &bytes) ? npy_write(arena, path, &bytes, false)
+                                      : "the array is too large";
   int64_t count;
   Buf head = {0}, file = {0};
   if (!array_elements(array, &count)) return "the array is too large";

@@ -50,7 +50,7 @@ static const char *write_input(const PythonCall *call, int index) {
   int64_t count;
   if (!sent || !array_elements(own, &count)) return "the inputs are too large";
   for (int64_t i = 0; sent != own && i < count; i++) array_set(sent, i, array_get(own, i));
-  return npy_write(arena, arena_printf(arena, "%s/%s.npy", call->folder, ref->name), sent);
+  return npy_write(arena, arena_printf(arena, "%s/%s.npy", call->folder, ref->name), sent, false);
 }
 
 static void put_operand(Buf *out, const Ref *ref, const HostArray *array) {

@@ -121,7 +121,7 @@ static const char *write_pieces(Arena *arena, const Kernel *k, const Ref *operan
     if (!share.part.data) return "no memory for a device's part";
     Rows rows = rows_of(&share, whole);
     visit_rows(&share, whole, take_row, &rows);
-    wrong = npy_write(arena, piece_path(arena, path, i), &share.part);
+    wrong = npy_write(arena, piece_path(arena, path, i), &share.part, false);
     free(share.part.data);
   }
   return wrong;
@@ -134,7 +134,8 @@ int write_operands(const Options *options, const Kernel *k, const HostArray *ope
     const char *wrong = has_pieces(output->value)
                             ? write_pieces(options->arena, k, k->refs.at[operand],
                                            &operands[operand], output->value)
-                            : npy_write(options->arena, output->value, &operands[operand]);
+                            : npy_write(options->arena, output->value, &operands[operand],
+                                        k->refs.at[operand]->packed);
     if (wrong) return user_error("cannot write %s: %s", output->value, wrong);
   }
   return DONE;

@@ -96,12 +96,18 @@ static void find_arithmetic(Kernel *k, Work *work) {
   work->faster = fastest ? 1 : lanes_of(k);
 }
 
+static double element_bytes(const Ref *operand) {
+  DType t = operand->array.dtype;
+  return operand->packed ? dtype_info[t].bits / 8.0 : dtype_bytes(t);
+}
+
 double operand_bytes(const Binding *binding) {
+  const Kernel *k = binding->program.kernel;
   double bytes = 0;
   int64_t count;
-  for (int i = 0; i < binding->program.kernel->inputs + binding->program.kernel->outputs; i++)
+  for (int i = 0; i < k->inputs + k->outputs; i++)
     if (array_elements(&binding->operands[i], &count))
-      bytes += (double)count * dtype_bytes(binding->operands[i].dtype);
+      bytes += (double)count * element_bytes(k->refs.at[i]);
   return bytes;
 }
 

@@ -72,6 +72,7 @@ static void put_operand(const Program *program, const Node *param, int index, Bu
   const char *dtype = dtype_info[ref->array.dtype].name;
   json_text(out, "type", param->a ? source_text(program, param->a->span) : dtype);
   json_text(out, "dtype", dtype);
+  json_bool(out, "packed", ref->packed);
   put_shape(program, param, out);
   put_extents(ref, out);
   json_close(out, '}');

@@ -27,6 +27,8 @@ enum { PK_MAX_RANK = 8, PK_MAX_GRID = 8 };
 typedef struct {
   char *data;
   int64_t dim[PK_MAX_RANK], stride[PK_MAX_RANK];
+  int packed; /* bits of an element where several share a byte, the first in the lowest bits; else
+                 0 */
 } pk_array;
 
 /* An axis of an operand: a constant >= 0, or -1 - (index of a size). */
@@ -165,8 +167,10 @@ struct pk_kernel {
    * called in place of this one, which has no functions of its own. */
   const pk_variant *variant;
   const pk_mesh *mesh; /* NULL: one device */
+  /* By operand: do its elements, of fewer than 8 bits, share bytes? NULL: those of none do. */
+  const bool *packed;
 };
-enum { PK_ABI = 5 };
+enum { PK_ABI = 6 };
 
 /* Saturating arithmetic on non-negative numbers of bytes and steps: INT64_MAX stands for "too much"
  * and stays, times 0 too. */
@@ -238,6 +242,10 @@ typedef struct {
 } pk_window;
 void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                    const void *other, int64_t *semaphore);
+/* The same where an end is a window of an array whose elements share bytes, or may: its `packed`,
+ * and 0 of the other end. */
+void pk_copy_packed(pk_worker *worker, pk_dtype dtype, const pk_window *from, int from_packed,
+                    const pk_window *to, int to_packed, const void *other, int64_t *semaphore);
 
 /* What devices do to each other. `to` names the place as it is on this device: that of `operand`,
  * or in the arena where that is -1; the other device has it at the same place, and `arrived` too.

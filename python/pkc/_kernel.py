@@ -72,7 +72,7 @@ class Kernel(_core.Caller):
         def row(o):
             dtype = -1 - bound.index(o["type"]) if o["type"] in bound else _arrays.NAMES.index(o["dtype"])
             axes = tuple(bound.index(axis) if axis in bound else -1 for axis in o["shape"])
-            return o["name"], dtype, places.get(o["alias"], -1), axes
+            return o["name"], dtype, places.get(o["alias"], -1), o["packed"], axes
         return len(inputs), tuple(bound), tuple(row(o) for o in operands)
 
     # ---- variants
@@ -186,7 +186,7 @@ def _as_numpy(value):
 # ---- texts
 
 def _operand_text(o):
-    return "%s: %s[%s]" % (o["name"], o["type"], ", ".join(o["shape"]))
+    return "%s: %s%s[%s]" % (o["name"], o["type"], " packed " if o["packed"] else "", ", ".join(o["shape"]))
 
 
 def _signature_text(signature):

@@ -65,15 +65,57 @@ static bool take_extents(Call *call, int index) {
   return true;
 }
 
+/* Bytes of uint8, each with several elements of an operand's last axis. */
+static bool take_bytes(Call *call, int index) {
+  const int dtype = call->caller->operand[index].dtype;
+  Slot *slot = &call->slot[index];
+  DLTensor *tensor = &slot->tensor;
+  const int rank = tensor->ndim, each = 8 / dtypes[dtype].dlpack.bits;
+  if (rank < 1 || rank > PK_MAX_RANK) return true; /* refused by its rank */
+  if (tensor->strides && tensor->shape[rank - 1] > 1 && tensor->strides[rank - 1] != 1)
+    return refuse(call, index, PyExc_ValueError, "expected bytes side by side along the last axis");
+  for (int i = 0; i < rank; i++) {
+    slot->shape[i] = tensor->shape[i];
+    if (tensor->strides) slot->strides[i] = tensor->strides[i] * each;
+  }
+  slot->shape[rank - 1] *= each;
+  if (tensor->strides) {
+    slot->strides[rank - 1] = 1;
+    tensor->strides = slot->strides;
+  }
+  tensor->shape = slot->shape;
+  tensor->dtype = dtypes[dtype].dlpack;
+  return true;
+}
+
+/* What a caller has for an operand whose elements share bytes: uint8, of several elements each; or
+ * its dtype, of which NumPy has a byte an element. */
+static bool take_packed(Call *call, int index) {
+  const Operand *operand = &call->caller->operand[index];
+  DLTensor *tensor = &call->slot[index].tensor;
+  if (!operand->packed || call->slot[index].object == NULL) return true;
+  if (operand->dtype >= 0 && tensor->dtype.code == kDLUInt && tensor->dtype.bits == 8)
+    return take_bytes(call, index);
+  call->slot[index].in_bytes = tensor->dtype.bits < 8 && call->slot[index].kind != KIND_DLPACK;
+  return true;
+}
+
+/* Once the dtype is known: a byte an element. */
+static void set_bytes(Slot *slot) {
+  if (slot->in_bytes) slot->tensor.dtype.bits = 8;
+}
+
 static bool check_operand(Call *call, int index, bool output) {
   const Operand *operand = &call->caller->operand[index];
-  const Slot *slot = &call->slot[index];
+  Slot *slot = &call->slot[index];
+  if (!take_packed(call, index)) return false;
   if (!check_device(call, index) || !take_dtype(call, index)) return false;
   if (slot->tensor.ndim != operand->rank)
     return refuse(call, index, PyExc_ValueError, "expected %d axes, found %d", operand->rank,
                   slot->tensor.ndim);
   if (output && slot->read_only)
     return refuse(call, index, PyExc_ValueError, "an output, and the array is read-only");
+  set_bytes(slot);
   return take_extents(call, index);
 }
 
@@ -257,8 +299,9 @@ static bool make_array(Call *call, int index, const int64_t *shape, pk_dtype dty
   Py_XDECREF(key);
   Py_XDECREF(tuple);
   if (!array) return false;
-  bool good = read_memory(call, index, array, true);
+  bool good = read_memory(call, index, array, true) && take_packed(call, index);
   Py_DECREF(array);
+  set_bytes(slot);
   slot->kind = call->kind;
   return good;
 }
@@ -268,9 +311,10 @@ static bool copy_alias(Call *call, int index, int input) {
   Slot *from = &call->slot[input], *to = &call->slot[index];
   PyObject *array = PyObject_CallFunctionObjArgs(helper.copy, from->object, NULL);
   if (!array) return false;
-  bool good = read_memory(call, index, array, true);
+  bool good = read_memory(call, index, array, true) && take_packed(call, index);
   Py_DECREF(array);
   if (!good) return false;
+  set_bytes(to);
   to->kind = call->kind;
   Py_CLEAR(from->owner);
   from->owner = to->owner;
@@ -365,7 +409,7 @@ static void begin(Call *call, Caller *caller) {
   call->sizes = NULL;
   for (int i = 0; i < caller->operands; i++) {
     call->slot[i].object = call->slot[i].owner = NULL;
-    call->slot[i].read_only = false;
+    call->slot[i].read_only = call->slot[i].in_bytes = false;
   }
   for (int i = 0; i < MOST_STATICS; i++) call->statics[i] = -1;
 }

@@ -27,6 +27,7 @@ typedef struct {
   char *name;
   int dtype; /* a pk_dtype, or -1 - (index of a static) */
   int rank;
+  bool packed;           /* its elements share bytes */
   int alias;             /* of an output: the input whose memory it is, or -1 */
   int axis[PK_MAX_RANK]; /* the static that is this extent, or -1 */
 } Operand;
@@ -53,6 +54,7 @@ typedef struct {
   PyObject *object, *owner;
   Kind kind;
   bool read_only;
+  bool in_bytes; /* of a packed operand: it has a byte an element */
 } Slot;
 
 typedef struct {

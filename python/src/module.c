@@ -25,17 +25,19 @@ static char *copy_text(PyObject *text) {
   return copy;
 }
 
-/* (name, dtype, alias, (static or -1, ..)) */
+/* (name, dtype, alias, packed, (static or -1, ..)) */
 static bool set_operand(Caller *caller, int index, PyObject *tuple) {
   Operand *operand = &caller->operand[index];
   PyObject *name, *axes;
-  if (!PyArg_ParseTuple(tuple, "UiiO!", &name, &operand->dtype, &operand->alias, &PyTuple_Type,
-                        &axes))
+  int packed;
+  if (!PyArg_ParseTuple(tuple, "UiipO!", &name, &operand->dtype, &operand->alias, &packed,
+                        &PyTuple_Type, &axes))
     return false;
   Py_ssize_t rank = PyTuple_Size(axes);
   bool valid = rank <= PK_MAX_RANK && operand->dtype < DTYPES &&
                operand->dtype >= -caller->statics && operand->alias < caller->inputs;
   operand->rank = (int)rank;
+  operand->packed = packed;
   for (int i = 0; valid && i < rank; i++) {
     operand->axis[i] = (int)PyLong_AsLong(PyTuple_GetItem(axes, i));
     valid = operand->axis[i] >= -1 && operand->axis[i] < caller->statics;

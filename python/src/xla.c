@@ -144,6 +144,7 @@ static void set_tensors(const XLA_FFI_CallFrame *frame, const pk_kernel *kernel,
       left /= batch[k];
     }
     tensor[i].byte_offset = (uint64_t)offset;
+    if (kernel->packed && kernel->packed[i]) tensor[i].dtype.bits = 8; /* a byte an element */
   }
 }
 

@@ -201,3 +201,51 @@ def test_library_of_kernels():
     half = matmul(a.astype(ml_dtypes.bfloat16), b.astype(ml_dtypes.bfloat16))
     assert half.dtype == ml_dtypes.bfloat16
     numpy.testing.assert_allclose(half.astype("f4"), a @ b, rtol=0.05, atol=0.3)
+
+
+PACKED = """kernel widened(w: T packed [K, N], s: f32[1, N]) -> (o: f32[K, N], c: T packed [K, N]) {
+  static T = i4;
+  grid (i in cdiv(K, 4) parallel);
+  block w, o, c: [4, N] at (i, 0);
+  o[...] = cast(w[...], f32) * s[...];
+  c[...] = ~w[...];
+}
+"""
+
+
+def packed_bytes(values, bits):
+    """As a packed array has them: the first element of a byte in its lowest bits."""
+    each = 8 // bits
+    values = numpy.asarray(values).astype(int).reshape(len(values), -1, each) & (1 << bits) - 1
+    return sum(values[:, :, k] << k * bits for k in range(each)).astype("u1")
+
+
+@pytest.mark.parametrize("dtype, bits", [("int4", 4), ("uint4", 4), ("int2", 2), ("uint2", 2)])
+def test_packed(dtype, bits):
+    k = pkc.kernel(PACKED.replace("  static T = i4;\n", "").replace("T", dtype[0] + dtype[-1]))
+    rng = numpy.random.default_rng(0)
+    s = rng.standard_normal((1, 8)).astype("f4")
+    w = rng.integers(0, 4, (5, 8)).astype(getattr(ml_dtypes, dtype))
+    mask = (1 << bits) - 1
+    for given in (w, packed_bytes(w, bits), w[::-1][::-1]):
+        o, c = k(given, s)
+        numpy.testing.assert_array_equal(o, w.astype("f4") * s)
+        assert c.dtype == w.dtype
+        numpy.testing.assert_array_equal(c.astype(int) & mask, ~w.astype(int) & mask)
+    out = numpy.zeros((5, 8 * bits // 8), "u1")
+    k(w, s, out=(None, out))
+    numpy.testing.assert_array_equal(out, packed_bytes(~w.astype(int), bits))
+    assert k.signature["operands"][0]["packed"] and not k.signature["operands"][1]["packed"]
+    with pytest.raises(TypeError, match="operand w: expected %s, found i8" % k.signature["operands"][0]["dtype"]):
+        k(w.astype("i1"), s)
+    with pytest.raises(ValueError, match="side by side"):
+        k(packed_bytes(w, bits)[:, ::-1], s)
+
+
+def test_packed_static():
+    """The dtype is taken from the array."""
+    k = pkc.kernel(PACKED)
+    w = numpy.arange(20).reshape(4, 5).astype(ml_dtypes.uint4)
+    o, c = k(w, numpy.ones((1, 5), "f4"))
+    numpy.testing.assert_array_equal(o, w.astype("f4"))
+    assert c.dtype == w.dtype
