@@ -30,13 +30,13 @@ OTHERWISE = {
 }
 RUNTIME_LENGTHS = ["tests/cases/memory/copy_length.pk", "tests/cases/memory/copy_rows.pk"]
 FOLDERS = [
-    *("kernels" + d for d in ("", "/attention", "/images", "/matmul", "/moe", "/sequence")),
-    *("tests/cases/" + d for d in ("pallas", "kernels", "lang", "bugs", "operations", "memory", "masked", "programs", "wide")),
+    *("kernels" + d for d in ("", "/attention", "/collectives", "/images", "/matmul", "/moe", "/sequence")),
+    *("tests/cases/" + d for d in ("pallas", "kernels", "lang", "bugs", "operations", "memory", "masked", "mesh", "programs", "wide")),
 ]
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Each operation on a narrow float rounds, as the language has it.
-os.environ.setdefault("XLA_FLAGS", "--xla_allow_excess_precision=false")
+os.environ.setdefault("XLA_FLAGS", "--xla_allow_excess_precision=false --xla_force_host_platform_device_count=8")
 try:
     import jax
 except ImportError:
@@ -146,6 +146,7 @@ class Kernel:
         self.name = re.match(r"(?:kernel|program) (\w+)", header).group(1)
         self.function = space[self.name]
         header = header.split("\nkernel ")[0]  # those that a program calls follow
+        self.mesh = re.search(r"^  mesh ", header, re.M)
         self.aliased = re.search(r"^  output .* alias ", header, re.M)
         self.dtypes = dict(re.findall(r"^  (?:input|output) \$(\w+): (\w+)", header, re.M))
         self.inputs = re.findall(r"^  input \$(\w+):", header, re.M)
@@ -174,8 +175,8 @@ def run_both(kernel, path, arguments, sizes, folder):
         done = run_pkc("run", path, *others, *given, *words[2 + len(arguments) :])
         if done.returncode:
             raise RuntimeError("pkc run: " + (done.stderr.strip().splitlines() or ["failed"])[-1])
-    # JAX's plain interpreter knows no windows of run-time length.
-    mode = pltpu.InterpretParams() if path in RUNTIME_LENGTHS else True
+    # JAX's plain interpreter knows no windows of run-time length, and no other devices.
+    mode = pltpu.InterpretParams() if path in RUNTIME_LENGTHS or kernel.mesh else True
     results = kernel.function(*(jnp.asarray(a) for a in inputs), interpret=mode, **kernel.sizes(sizes))
     results = results if isinstance(results, (tuple, list)) else (results,)
     return [np.asarray(r) for r in results], [load(files[n], kernel.dtypes[n]) for n in kernel.outputs]

@@ -243,6 +243,8 @@ Instr *const *ir_receive_index(const Instr *instr) {
 
 Instr *ir_amount(const Instr *instr) { return instr->args[instr->semaphore->type.rank]; }
 
+Instr *ir_signal_count(const Instr *instr) { return instr->args[instr->semaphore->type.rank]; }
+
 Instr *const *ir_device_index(const Instr *instr) {
   if (instr->op == OP_REMOTE_START) return ir_receive_index(instr) + instr->receive->type.rank;
   return instr->args + instr->semaphore->type.rank + 1;

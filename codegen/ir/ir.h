@@ -360,6 +360,7 @@ Instr *ir_mask(const Instr *instr);  // of a masked LOAD or STORE, else NULL
 // The index arguments of a semaphore op or copy, behind those of its windows.
 Instr *const *ir_semaphore_index(const Instr *instr);
 Instr *const *ir_receive_index(const Instr *instr);  // REMOTE_START: .. of `receive`
+Instr *ir_signal_count(const Instr *instr);  // SEM_SIGNAL, SEM_WAIT, REMOTE_SIGNAL: how many
 // REMOTE_START, REMOTE_SIGNAL: the index of the other device along each mesh axis
 Instr *const *ir_device_index(const Instr *instr);
 int64_t ir_device_count(const Kernel *k);  // 1 without a mesh

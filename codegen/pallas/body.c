@@ -387,9 +387,11 @@ static void put_instr(Py *p, Instr *v, const Region *here) {
       break;
     case OP_COPY_START:
     case OP_COPY_WAIT:
+    case OP_REMOTE_START:
       py_copy(p, v);
       break;
     case OP_SEM_SIGNAL:
+    case OP_REMOTE_SIGNAL:
     case OP_SEM_WAIT:
     case OP_SEM_READ:
       py_semaphore(p, v);

@@ -273,6 +273,7 @@ static Interval bounds_of(Py *p, const Instr *v) {
   // Division of indices by 0 raises an error.
   bool divides = elementwise && op_has(v->op, DIVIDES) && v->type.dtype == DT_I64;
   if (divides && v->type.rank == 0 && args[1].low == 0 && args[1].high > 0) args[1].low = 1;
+  if (v->op == OP_DEVICE) return (Interval){0, p->k->mesh.at[v->ival].extent - 1};
   return interval_of_value(v, p->axis_bounds, args);
 }
 
@@ -445,7 +446,7 @@ static void compose_dot(Py *p, Instr *v) {
 
 static void compose_leaf(Py *p, const Instr *v) {
   PyValue *value = py(v);
-  value->host = v->op != OP_AXIS && v->op != OP_STEP_AXIS && v->op != OP_ARG;
+  value->host = v->op != OP_AXIS && v->op != OP_STEP_AXIS && v->op != OP_ARG && v->op != OP_DEVICE;
   if (v->op == OP_CONST)
     value->text = py_number(p, v->type.dtype, v);
   else if (v->op == OP_SIZE)
@@ -456,6 +457,8 @@ static void compose_leaf(Py *p, const Instr *v) {
     value->text = p->axis[v->ival];
   else if (v->op == OP_STEP_AXIS)
     value->text = py_step_axis(p, v);
+  else if (v->op == OP_DEVICE)
+    value->text = py_text(p, "lax.axis_index(%s)", py_quoted(p, p->k->mesh.at[v->ival].name));
   if (v->op == OP_AXIS) p->axis_used[v->ival] = p->axis_used[v->ival] || p->body;
   if (value->text[0] == '-') value->prec = PY_UNARY;
   if (v->op == OP_CONST && v->type.dtype == DT_U32 &&
@@ -550,6 +553,7 @@ static void compose(Py *p, Instr *v) {
     case OP_AXIS:
     case OP_STEP_AXIS:
     case OP_EXTENT:
+    case OP_DEVICE:
       value->type.rank = 0;
       compose_leaf(p, v);
       return;

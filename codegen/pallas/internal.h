@@ -78,6 +78,7 @@ typedef struct {
   bool launch;            // index maps, extents, requirements: all in one expression
   bool map;               // of these, an index map
   PyRoom *room;           // by ref
+  bool *may_grow;         // by ref: it may get room
   bool body;              // inside the kernel's function
   Interval *axis_bounds;  // by grid axis or variable
   bool *axis_used;        // by grid axis, in the body

@@ -49,6 +49,16 @@ static void find_windows(Instr *v, void *context) {
     p->is_carried[v->ref->id] = false;
 }
 
+// Arrays that are given room for what goes past their ends, as copies and blocks of pipelines may.
+static void find_growing(Instr *v, void *context) {
+  Py *p = context;
+  if (op_is_dma(v->op) && v->flags & INSTR_EDGE)
+    p->may_grow[v->ref->id] = p->may_grow[v->target->id] = true;
+  for (int i = 0; v->op == OP_PIPELINE && i < p->k->refs.count; i++)
+    if (p->k->refs.at[i]->scope == v && p->k->refs.at[i]->operand)
+      p->may_grow[p->k->refs.at[i]->operand->id] = true;
+}
+
 static int loop_depth(const Region *region) {
   int deepest = 0;
   for (int i = 0; region && i < region->instrs.count; i++) {
@@ -70,10 +80,12 @@ static void start(Py *p) {
   p->ref = NEW_ARRAY(p->arena, const char *, k->refs.count + 1);
   p->is_carried = NEW_ARRAY(p->arena, bool, k->refs.count + 1);
   p->room = NEW_ARRAY(p->arena, PyRoom, k->refs.count + 1);
+  p->may_grow = NEW_ARRAY(p->arena, bool, k->refs.count + 1);
   p->vars = k->refs.count + loop_depth(k->body) + 2;
   p->var = NEW_ARRAY(p->arena, const char *, p->vars);
   for (int i = 0; i < k->refs.count; i++) p->is_carried[i] = k->refs.at[i]->role == REF_VAR;
   ir_walk(k->body, find_windows, p);
+  ir_walk(k->body, find_growing, p);
   choose_names(p);
 }
 
@@ -275,6 +287,9 @@ static void put_helpers(Py *p) {
              "x.ndim)])\n");
 }
 
+// An operand's whole array, of which a device has a part.
+static const Type *whole(const Ref *ref) { return ref->all ? ref->all : &ref->array; }
+
 static bool has_size(const Type *type, int size) {
   for (int i = 0; i < type->rank; i++)
     if (type->dim[i] == dim_of_size(size)) return true;
@@ -283,13 +298,13 @@ static bool has_size(const Type *type, int size) {
 
 static const Ref *binding_input(const Kernel *k, int size) {
   for (int i = 0; i < k->inputs; i++)
-    if (has_size(&k->refs.at[i]->array, size)) return k->refs.at[i];
+    if (has_size(whole(k->refs.at[i]), size)) return k->refs.at[i];
   return NULL;
 }
 
 static const char *operand_type(Py *p, const Ref *ref) {
   const char *items[MAX_RANK], *dtype = dtype_info[ref->array.dtype].name;
-  for (int i = 0; i < ref->array.rank; i++) items[i] = py_dim(p, ref->array.dim[i]);
+  for (int i = 0; i < ref->array.rank; i++) items[i] = py_dim(p, whole(ref)->dim[i]);
   return py_text(p, ref->array.rank ? "%s: %s[%s]" : "%s: %s%s", ref->name, dtype,
                  py_list(p, items, ref->array.rank));
 }
@@ -305,9 +320,9 @@ static void put_signature(Py *p) {
     from = py_text(p, "%s%s%s", from, i ? ", " : "", operand_type(p, k->refs.at[i]));
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
     to = py_text(p, "%s%s%s", to, i > k->inputs ? ", " : "", operand_type(p, k->refs.at[i]));
-  py_line(p, "\n\ndef %s(%s*, %sinterpret=False):",
+  py_line(p, "\n\ndef %s(%s*, %s%sinterpret=False):",
           p->function ? p->function : name_of_kernel(p->arena, k->name, NAME_PY_FUNCTION, NULL, 0),
-          inputs, sizes);
+          inputs, sizes, k->mesh.count ? "mesh=None, " : "");
   p->indent++;
   py_line(p, "\"\"\"%s -> %s\"\"\"", from, to);
 }
@@ -317,7 +332,7 @@ static void put_sizes(Py *p) {
   const Kernel *k = p->k;
   bool *bound = NEW_ARRAY(p->arena, bool, k->sizes.count + 1);
   for (int i = 0; i < k->inputs; i++) {
-    const Type *array = &k->refs.at[i]->array;
+    const Type *array = whole(k->refs.at[i]);
     const char *names[MAX_RANK];
     bool any = false;
     for (int a = 0; a < array->rank; a++) {
@@ -340,7 +355,7 @@ static void put_checks(Py *p) {
   const Kernel *k = p->k;
   if (k->inputs) py_line(p, "for name, array, shape, dtype in (");
   for (int i = 0; i < k->inputs; i++) {
-    const Type *array = &k->refs.at[i]->array;
+    const Type *array = whole(k->refs.at[i]);
     py_line(p, "    (%s, %s, %s, %s),", py_quoted(p, k->refs.at[i]->name), p->ref[i],
             py_shape(p, array), py_dtype(array->dtype));
   }
@@ -367,7 +382,8 @@ static void put_checks(Py *p) {
 // Is the size above 0 after the early return? It is where every output has it as an axis.
 bool py_is_filled(const Kernel *k, int size) {
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
-    if (!has_size(&k->refs.at[i]->array, size)) return false;
+    if (!has_size(&k->refs.at[i]->array, size) && !has_size(whole(k->refs.at[i]), size))
+      return false;
   return true;
 }
 
@@ -390,7 +406,7 @@ static bool may_be_empty(const Kernel *k, const Ref *ref) {
 }
 
 static const char *empty_output(Py *p, const Ref *ref) {
-  return py_text(p, "jnp.zeros(%s, %s)", py_shape(p, &ref->array), py_dtype(ref->array.dtype));
+  return py_text(p, "jnp.zeros(%s, %s)", py_shape(p, whole(ref)), py_dtype(ref->array.dtype));
 }
 
 static void put_empty(Py *p) {
@@ -414,8 +430,20 @@ static void put_empty(Py *p) {
 
 // ---- the kernel and its call
 
+// Pallas has one barrier semaphore, which is not among the scratch.
+static bool is_barrier(const Ref *ref) {
+  return ref->space == SPACE_SEM && ref->semaphore == SEM_BARRIER;
+}
+
 static bool is_parameter(const Py *p, int ref) {
-  return !p->is_carried[ref] && !p->k->refs.at[ref]->scope;
+  const Ref *r = p->k->refs.at[ref];
+  return !p->is_carried[ref] && !r->scope && !is_barrier(r);
+}
+
+static const Ref *barrier_of(const Kernel *k) {
+  for (int i = 0; i < k->refs.count; i++)
+    if (is_barrier(k->refs.at[i])) return k->refs.at[i];
+  return NULL;
 }
 
 static void put_kernel(Py *p, const Buf *body) {
@@ -430,6 +458,7 @@ static void put_kernel(Py *p, const Buf *body) {
   p->indent++;
   for (int i = 0; i < k->grid.count; i++)
     if (p->axis_used[i]) py_line(p, "%s = pl.program_id(%d)", p->axis[i], i);
+  if (barrier_of(k)) py_line(p, "%s = pltpu.get_barrier_semaphore()", p->ref[barrier_of(k)->id]);
   if (body->length && strncmp(body->text + p->indent * 2, "@", 1) == 0) buf_putc(p->out, '\n');
   if (body->length)
     buf_add(p->out, body->text, body->length);
@@ -583,9 +612,10 @@ static void put_parameters(Py *p) {
                     : "";
   const char *limit =
       k->vmem_limit ? py_text(p, "vmem_limit_bytes=%lld", (long long)k->vmem_limit) : "";
-  if (*semantics || *limit)
-    py_line(p, "compiler_params=pltpu.CompilerParams(%s%s%s),", semantics,
-            *semantics && *limit ? ", " : "", limit);
+  const char *items[] = {semantics, limit, barrier_of(k) ? "collective_id=0" : ""}, *all = "";
+  for (int i = 0; i < 3; i++)
+    if (*items[i]) all = py_text(p, "%s%s%s", all, *all ? ", " : "", items[i]);
+  if (*all) py_line(p, "compiler_params=pltpu.CompilerParams(%s),", all);
 }
 
 // Grid, specs and scratch: one object where scalars are prefetched.
@@ -675,6 +705,60 @@ static bool is_refused(Py *p) {
   return diag_error_count(p->diag) > 0;
 }
 
+// ---- many devices
+
+// P("x", None, ("y", "x"))
+static const char *partition(Py *p, const Ref *ref) {
+  const char *items[MAX_RANK], *names[MOST_MESH_AXES];
+  for (int i = 0; i < ref->array.rank; i++) {
+    int count = 0;
+    while (count < MOST_MESH_AXES && ref->shard[i][count]) {
+      names[count] = py_quoted(p, p->k->mesh.at[ref->shard[i][count] - 1].name);
+      count++;
+    }
+    items[i] = count == 0 ? "None" : count == 1 ? names[0] : py_tuple(p, names, count);
+  }
+  return py_text(p, "P(%s)", py_list(p, items, ref->array.rank));
+}
+
+static const char *partitions(Py *p, int first, int count) {
+  const char **items = NEW_ARRAY(p->arena, const char *, count + 1);
+  for (int i = 0; i < count; i++) items[i] = partition(p, p->k->refs.at[first + i]);
+  return count == 1 && first ? items[0] : py_tuple(p, items, count);
+}
+
+static void put_mesh(Py *p) {
+  const Kernel *k = p->k;
+  const char *extents[MOST_MESH_AXES], *names[MOST_MESH_AXES], *types[MOST_MESH_AXES];
+  for (int i = 0; i < k->mesh.count; i++) {
+    extents[i] = py_text(p, "%lld", (long long)k->mesh.at[i].extent);
+    names[i] = py_quoted(p, k->mesh.at[i].name);
+    types[i] = "jax.sharding.AxisType.Auto";
+  }
+  int count = k->mesh.count;
+  py_line(p, "if mesh is None:");
+  py_line(p, "  mesh = jax.make_mesh(%s, %s, axis_types=%s)", py_tuple(p, extents, count),
+          py_tuple(p, names, count), py_tuple(p, types, count));
+}
+
+// The call on what a device has, as a function, and the call of that on all devices.
+static void put_devices(Py *p) {
+  const Kernel *k = p->k;
+  const char *inputs = py_list(p, p->ref, k->inputs);
+  py_line(p, "def device(%s):", inputs);
+  p->indent++;
+  put_call(p);
+  p->indent--;
+  buf_putc(p->out, '\n');
+  put_mesh(p);
+  py_line(p, "P = jax.sharding.PartitionSpec");
+  py_line(p, "specs = %s, %s", partitions(p, 0, k->inputs), partitions(p, k->inputs, k->outputs));
+  py_line(p,
+          "devices = jax.shard_map(device, mesh=mesh, in_specs=specs[0], out_specs=specs[1], "
+          "check_vma=False)");
+  py_line(p, "return jax.jit(devices)(%s)", inputs);
+}
+
 // The function of a kernel.
 static void put_function(Py *p, Buf *out) {
   if (is_refused(p)) return;
@@ -694,7 +778,10 @@ static void put_function(Py *p, Buf *out) {
   put_empty(p);
   put_grid(p);
   put_kernel(p, &body);
-  put_call(p);
+  if (p->k->mesh.count)
+    put_devices(p);
+  else
+    put_call(p);
   p->indent = 0;
   buf_free(&body);
 }
@@ -858,6 +945,7 @@ static void put_program(Py *p, Buf *out) {
 }
 
 void emit_pallas(Kernel *k, Diag *diag, Buf *out) {
+  ir_take_parts(k);
   if (!py_writes_pipelines(k)) ir_expand_pipelines(k);
   Py python = {.k = k, .arena = k->arena, .diag = diag}, *p = &python;
   Buf functions = {0};

@@ -19,11 +19,16 @@ typedef struct {
   const Instr *copy;  // that it is a window of, or NULL
 } Part;
 
-static bool is_whole_axis(const Part *part, int axis) {
+static bool covers_axis(const Part *part, int axis) {
   const Window *w = part->window;
   bool whole = !w->length[axis] && w->size[axis] == part->ref->type.dim[axis] &&
                w->stride[axis] == 1 && !w->squeeze[axis];
   return whole && ir_is_const(part->starts[axis], 0);
+}
+
+static bool is_whole_axis(const Py *p, const Part *part, int axis) {
+  bool grows = part->copy && p->may_grow[part->ref->id];
+  return covers_axis(part, axis) && !grows;
 }
 
 // A start that might lie outside is moved in, as the language has it.
@@ -66,7 +71,7 @@ static const char *axis_text(Py *p, const Part *part, int axis) {
   const Window *w = part->window;
   const Instr *start = part->starts[axis];
   long long stride = w->stride[axis];
-  if (is_whole_axis(part, axis)) return py_use(p, part->starts[axis], PY_CHOICE), ":";
+  if (is_whole_axis(p, part, axis)) return py_use(p, part->starts[axis], PY_CHOICE), ":";
   if (w->squeeze[axis])
     return py_text(p, part->slices ? "pl.ds(%s, 1)" : "%s", start_text(p, part, axis));
   Instr *length = part->copy ? ir_length(part->copy, w, axis) : NULL;
@@ -360,9 +365,7 @@ void py_store(Py *p, Instr *store) {
 
 // ---- DMAs and semaphores
 
-static const char *semaphore_text(Py *p, const Instr *v) {
-  const Ref *semaphore = v->semaphore;
-  Instr *const *index = ir_semaphore_index(v);
+static const char *semaphore_element(Py *p, const Ref *semaphore, Instr *const *index) {
   const char *items[MAX_RANK];
   for (int i = 0; i < semaphore->type.rank; i++) items[i] = py_use(p, index[i], PY_CHOICE);
   const char *name = p->ref[semaphore->id];
@@ -371,11 +374,24 @@ static const char *semaphore_text(Py *p, const Instr *v) {
              : name;
 }
 
+static const char *semaphore_text(Py *p, const Instr *v) {
+  return semaphore_element(p, v->semaphore, ir_semaphore_index(v));
+}
+
+// device_id={"x": 1, "y": lax.axis_index("y")}
+static const char *device_text(Py *p, const Instr *v) {
+  const char *items = "";
+  for (int i = 0; i < p->k->mesh.count; i++)
+    items = py_text(p, "%s%s%s: %s", items, i ? ", " : "", py_quoted(p, p->k->mesh.at[i].name),
+                    py_use(p, ir_device_index(v)[i], PY_CHOICE));
+  return py_text(p, "device_id={%s}", items);
+}
+
 // The array gets as much room at its end as the largest window that may go past it.
 static void make_room(Py *p, const Part *part, const char *filler, Span span) {
   PyRoom *room = &p->room[part->ref->id];
   for (int i = 0; i < part->ref->type.rank; i++) {
-    if (is_whole_axis(part, i) || part->window->squeeze[i]) continue;
+    if (covers_axis(part, i) || part->window->squeeze[i]) continue;
     if (py(part->starts[i])->bounds.low < 0)
       py_fail(p, span, "a copy that may begin before its array");
     if (!dim_is_const(part->window->size[i]))
@@ -423,6 +439,12 @@ void py_copy(Py *p, Instr *v) {
     py_line(p, "pl.semaphore_signal(%s, 1)", semaphore);
     return;
   }
+  if (v->op == OP_REMOTE_START) {
+    const char *arrived = semaphore_element(p, v->receive, ir_receive_index(v));
+    py_line(p, "pltpu.make_async_remote_copy(%s, %s, %s, %s, %s).start()", source, target,
+            semaphore, arrived, device_text(p, v));
+    return;
+  }
   py_line(p, "pltpu.make_async_copy(%s, %s, %s).%s(%s)", source, target, semaphore,
           v->op == OP_COPY_START ? "start" : "wait", priority);
 }
@@ -435,7 +457,10 @@ void py_semaphore(Py *p, Instr *v) {
     py_assign(p, v, v->text ? v->text : "count");
     return;
   }
-  const char *count = py_use(p, v->args[v->nargs - 1], PY_CHOICE);
-  py_line(p, "pl.semaphore_%s(%s, %s)", v->op == OP_SEM_SIGNAL ? "signal" : "wait", semaphore,
-          count);
+  const char *count = py_use(p, ir_signal_count(v), PY_CHOICE);
+  if (v->op == OP_REMOTE_SIGNAL)
+    py_line(p, "pl.semaphore_signal(%s, %s, %s)", semaphore, count, device_text(p, v));
+  else
+    py_line(p, "pl.semaphore_%s(%s, %s)", v->op == OP_SEM_SIGNAL ? "signal" : "wait", semaphore,
+            count);
 }
