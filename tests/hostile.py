@@ -235,6 +235,7 @@ def long_sources(n):
         "parameters": "kernel f(" + ", ".join("x%d: f32[M]" % k for k in range(n // 2)) + ") -> (o: f32[M]) { o[...] = x0[...]; }\n",
         "stores": head + each("  o[{0} & 7] = {0}.0;\n", n // 2) + "}\n",
         "row stores": head + "  scratch t: vmem f32[8];\n  t[...] = x[...];\n" + each("  t[...] = t[...] * 1.5 + {0};\n", n // 2) + "  o[...] = t[...];\n}\n",
+        "stores apart": head + "  scratch t: vmem f32[%d, 8];\n" % n + each("  t[{0}, :] = x[...] + 0.5;\n", n // 2) + "  o[...] = t[0, :];\n}\n",
         "kernels": each("kernel f{0}(x: f32[M]) -> (o: f32[M]) {{ o[...] = x[...]; }}\nreference f{0} {{ o = x; }}\n", n // 2),
         "statics": head.replace("grid", "static S0 = 1" + each(", S{1} = S{0} + 1") + ";\n  grid") + "  o[...] = x[...] * S%d;\n}\n" % n,
         "functions": each("fn g{0}(a) = a + 1;\n", n // 8) + head + "  let v = x[...];\n" + each("  let v = g{0}(v);\n", n // 8) + "  o[...] = v;\n}\n",

@@ -203,10 +203,10 @@ static bool has_wide_lanes(const Kernel *k) {
 }
 
 void emit_prologue(const Target *t, Buf *out) {
-  buf_printf(out, "#define PK_VEC_BYTES %d\n#define PK_DOT_MR %d\n#define PK_DOT_NV %d\n",
-             t->vector_bytes, t->dot_rows, t->dot_vectors);
-  if (t->stream) buf_puts(out, "#define PK_DOT_STREAM 1\n");
-  if (t->stream_all) buf_printf(out, "#define PK_STREAM_ALL %lld\n", (long long)t->stream_all);
+  TargetMacro macros[MOST_TARGET_MACROS];
+  int count = target_macros(t, macros);
+  for (int i = 0; i < count; i++)
+    buf_printf(out, "#define %s %lld\n", macros[i].name, (long long)macros[i].value);
   buf_puts(out, "#include <pk/kernel.h>\n");
 }
 

@@ -4,12 +4,6 @@
 // buffers, in the order of Gen.buffers.
 #include "codegen/loops/loops.h"
 
-enum {
-  LINE = 64,   // a buffer begins at a cache line, or at two of the cores whose lines are shorter
-  SLACK = 64,  // a vector at the end of its last row may reach past it: the widest of any target,
-               // so that the layout is the same for all
-};
-
 // Bytes from one copy to the next of a buffer with several.
 static const Expr *pitch_of(Gen *g, const Buffer *b) {
   const Expr *slack = number(g, SLACK);
@@ -28,7 +22,7 @@ static const Expr *room_of(Gen *g, const Buffer *b) {
 
 // As many blocks as come back.
 static void keep_copies(Gen *g, const RefGen *r) {
-  const Expr *most = number(g, g->target->kept_bytes);
+  const Expr *most = number(g, g->target->core->kept_bytes);
   r->buffer->pitch = pitch_of(g, r->buffer);
   r->buffer->copies = expr_declared(&g->exprs, text(g, "a.%s_slots", r->stem),
                                     quantity(g, FN_SLOTS, r->revisits, r->buffer->bytes, most));

@@ -7,14 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// One value serves all targets. L1 of the x86 cores has 64 sets of 64 bytes, whatever its size:
-// rows a multiple of 1 KiB apart share four of them. Cores with more sets lose a vector a row. Two
-// operations take less than a store and a load from L1, four to five cycles on each core.
-enum {
-  ROW_ALIAS = 1024,  // rows whose length in bytes is a multiple of this get one vector more
-  CHEAP_OPS = 2,     // recomputing more than this costs more than memory
-};
-
 // ---- shapes in memory
 
 static const Expr *extent_with_room(Gen *g, Dim d, int64_t at_least) {

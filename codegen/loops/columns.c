@@ -41,7 +41,7 @@ static void choose_turns(Gen *g, Step *step) {
   bool fixed = expr_is_const(demand_expr(g, step->demand, step->columns), &columns);
   loop->vectors = 1;
   for (int m = 0; m < step->members.count; m++)
-    if (is_reduction(step->members.at[m])) loop->vectors = g->target->sums;
+    if (is_reduction(step->members.at[m])) loop->vectors = g->target->core->sums;
   if (fixed && columns < (int64_t)loop->vectors * g->lanes)
     loop->vectors = columns < g->lanes ? 1 : (int)(columns / g->lanes);
   int64_t turn = (int64_t)loop->vectors * g->lanes;
@@ -103,12 +103,11 @@ static bool keeps_row(const Group *group, const Instr *broadcast) {
 }
 
 static void look_ahead(Gen *g, const Group *group, ColumnLoop *loop, const Instr *v) {
-  enum { MOST = 8 };
   while (v->op == OP_BROADCAST && is_transparent(v)) {
     if (!keeps_row(group, v)) return;
     v = v->args[0];
   }
-  if (!is_row_in_place(g, group, v) || loop->ahead.count == MOST) return;
+  if (!is_row_in_place(g, group, v) || loop->ahead.count == MOST_AHEAD) return;
   for (int i = 0; i < loop->ahead.count; i++)
     if (loop->ahead.at[i]->ref == v->ref) return;
   LIST_PUSH(g->arena, &loop->ahead, v);

@@ -69,8 +69,8 @@ static void explain_operands(Gen *g) {
     if (r->dot_rows)
       explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s",
               "", expr_plain(r->dot_rows));
-    if (r->dot_rows && g->target->stream && r->ref->array.dtype == DT_F32 && !r->transposed)
-      explain(g, "  %-12s .. row beside row: %s", "", g->target->stream);
+    if (r->dot_rows && g->target->core->stream && r->ref->array.dtype == DT_F32 && !r->transposed)
+      explain(g, "  %-12s .. row beside row: %s", "", g->target->core->stream);
     if (r->filled_by)
       explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
     if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at &&

@@ -28,6 +28,7 @@
 
 #include "codegen/ir/ir.h"
 #include "codegen/loops/expr.h"
+#include "codegen/loops/machine.h"
 #include "codegen/loops/scope.h"
 #include "codegen/loops/target.h"
 
@@ -75,10 +76,6 @@ typedef struct {
   DType element;
   int group;
 } DotKind;
-
-// PK_DOT_FEW of include/pk/dot/product.h: the micro-kernels for few rows go up to it on all
-// targets, so that libraries of them and kernels agree.
-enum { FEW_ROWS = 24 };
 
 // ---- buffers in the arena
 

@@ -147,9 +147,8 @@ static int parts_of(const Instr *v) {
 // ---- how a nest goes
 
 static bool is_long(const Expr *count) {
-  enum { SHORT = 8 };  // square blocks of fewer rows are mostly empty
   int64_t n;
-  return !expr_is_const(count, &n) || n >= SHORT;
+  return !expr_is_const(count, &n) || n >= SQUARE_ROWS;
 }
 
 static int column_of(const Nest *n) {

@@ -161,7 +161,7 @@ void join_right_operands(Gen *g, Schedule *s) {
 // As few rows of a dot take a right operand.
 static int rows_of_part(const Gen *g, const Step *step) {
   if (dot_shape(step->dot).b_transposed) return g->lanes;
-  return val(step->dot)->kind->element == DT_F32 ? 8 : 16;
+  return val(step->dot)->kind->element == DT_F32 ? PART_ROWS : 2 * PART_ROWS;
 }
 
 // Does a loop of plain vectors compute it, whose values one row multiplies before they are in
@@ -181,13 +181,12 @@ static bool stays_in_registers(const Group *group, const Step *step) {
 
 // The rows of an operand in HBM that the loops read for v, each for its own.
 static void look_ahead(Gen *g, Group *maker, const Instr *v) {
-  enum { MOST = 8 };
   Place p;
   if (v->op == OP_BROADCAST && !stretches_rows(v)) v = v->args[0];
   bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank == 2 && !is_row_scalar(v) &&
              v->type.dim[0] == maker->lead[0] && may_lie_in_hbm(&g->refs[v->ref->id]);
   for (int i = 0; i < maker->ahead.count; i++) row &= maker->ahead.at[i]->ref != v->ref;
-  if (row && maker->ahead.count < MOST && layout_of(g, v, &p))
+  if (row && maker->ahead.count < MOST_AHEAD && layout_of(g, v, &p))
     LIST_PUSH(g->arena, &maker->ahead, v);
 }
 

@@ -10,10 +10,19 @@
 
 #include <string.h>
 
+// The stores of a group to a ref, and what they reach together along each axis where that is known
+// of all.
+typedef struct {
+  LIST(const Instr *) stores;
+  int64_t first[MAX_RANK], end[MAX_RANK];
+  bool known[MAX_RANK];
+} Stored;
+
 // The last of the members of a group that read a ref, and where it is as they leave it.
 typedef struct {
   const Group *group;  // NULL: a free slot
   int ref;
+  Stored *by;               // its stores, or NULL: none
   int stored;               // the step from which on it may be read; 0: no member stores to it
   int member, dot, scalar;  // step of the last vector and dot that read it, -1: none; after which
                             // step the last scalar does, -2: none
@@ -83,19 +92,64 @@ static void mark_reads(Scheduler *d, const Instr *arg, int group, bool aligned) 
   for (int i = 0; i < arg->nargs; i++) mark_reads(d, arg->args[i], group, aligned);
 }
 
-// May a group store to elements that v accesses?
-static bool stores_there(const Group *group, const Instr *v) {
-  if (group->kind != GROUP_ROWS) return true;
-  for (int s = 0; s < group->steps.count; s++)
-    for (int m = 0; m < group->steps.at[s].members.count; m++) {
-      const Instr *other = group->steps.at[s].members.at[m];
-      if (other->op == OP_STORE && other->ref == v->ref && !windows_are_apart(other, v))
-        return true;
-    }
-  for (int i = 0; i < group->scalars.count; i++) {
-    const Instr *other = group->scalars.at[i];
-    if (other->op == OP_STORE && other->ref == v->ref && !windows_are_apart(other, v)) return true;
+// ---- notes on what the members of a group did to a ref so far
+
+static Touch *slot_of(const TouchTable *t, const Group *group, int ref) {
+  size_t at = ((uintptr_t)group / 16 * 31 + (size_t)ref) * 0x9E3779B97F4A7C15u >> 20;
+  for (;; at++) {
+    Touch *touch = &t->at[at % (size_t)t->capacity];
+    if (!touch->group || (touch->group == group && touch->ref == ref)) return touch;
   }
+}
+
+static void grow_touches(Scheduler *d) {
+  TouchTable old = d->touches;
+  d->touches.capacity = old.capacity ? 2 * old.capacity : 64;
+  d->touches.at = NEW_ARRAY(d->g->arena, Touch, d->touches.capacity);
+  for (int i = 0; i < old.capacity; i++)
+    if (old.at[i].group) *slot_of(&d->touches, old.at[i].group, old.at[i].ref) = old.at[i];
+}
+
+static Touch *touch_of(Scheduler *d, const Group *group, const Ref *ref) {
+  if (2 * d->touches.count >= d->touches.capacity) grow_touches(d);
+  Touch *t = slot_of(&d->touches, group, ref->id);
+  if (!t->group) {
+    *t = (Touch){.group = group, .ref = ref->id, .member = -1, .dot = -1, .scalar = -2};
+    d->touches.count++;
+  }
+  return t;
+}
+
+static void note_store(Scheduler *d, Touch *t, const Instr *store) {
+  bool new = !t->by;
+  if (new) t->by = NEW(d->g->arena, Stored);
+  Stored *by = t->by;
+  LIST_PUSH(d->g->arena, &by->stores, store);
+  for (int k = 0; k < store->ref->type.rank; k++) {
+    int64_t first = 0, end = 0;
+    by->known[k] = window_span(store, k, &first, &end) && (new || by->known[k]);
+    if (new || first < by->first[k]) by->first[k] = first;
+    if (new || end > by->end[k]) by->end[k] = end;
+  }
+}
+
+static bool is_past(const Stored *by, const Instr *v) {
+  for (int k = 0; k < v->ref->type.rank; k++) {
+    int64_t first, end;
+    bool known = by->known[k] && window_span(v, k, &first, &end);
+    if (known && (end <= by->first[k] || first >= by->end[k])) return true;
+  }
+  return false;
+}
+
+// May a group store to elements that v accesses?
+static bool stores_there(Scheduler *d, const Group *group, const Instr *v) {
+  enum { MOST_COMPARED = 1024 };  // so that the time is linear in the number of stores
+  if (group->kind != GROUP_ROWS) return true;
+  const Stored *by = touch_of(d, group, v->ref)->by;
+  if (!by || is_past(by, v)) return false;
+  for (int i = 0; i < by->stores.count; i++)
+    if (i == MOST_COMPARED || !windows_are_apart(by->stores.at[i], v)) return true;
   return false;
 }
 
@@ -113,7 +167,7 @@ static Need needs(Scheduler *d, const Instr *v) {
   bool full = ir_window_is_full(v);
   int last = d->last_store[v->ref->id];
   need_group(&n, last,
-             !full && last >= 0 && (v->op == OP_LOAD || stores_there(d->s->groups.at[last], v)));
+             !full && last >= 0 && (v->op == OP_LOAD || stores_there(d, d->s->groups.at[last], v)));
   need_group(&n, d->last_open[v->ref->id], true);
   if (v->op == OP_STORE) {
     need_group(&n, d->last_read[v->ref->id], !full);
@@ -195,32 +249,6 @@ static Demand last_demand(const Instr *v) { return val(v)->demand[v->type.rank -
 
 // ---- what the members of a group did to a ref so far
 
-static Touch *slot_of(const TouchTable *t, const Group *group, int ref) {
-  size_t at = ((uintptr_t)group / 16 * 31 + (size_t)ref) * 0x9E3779B97F4A7C15u >> 20;
-  for (;; at++) {
-    Touch *touch = &t->at[at % (size_t)t->capacity];
-    if (!touch->group || (touch->group == group && touch->ref == ref)) return touch;
-  }
-}
-
-static void grow_touches(Scheduler *d) {
-  TouchTable old = d->touches;
-  d->touches.capacity = old.capacity ? 2 * old.capacity : 64;
-  d->touches.at = NEW_ARRAY(d->g->arena, Touch, d->touches.capacity);
-  for (int i = 0; i < old.capacity; i++)
-    if (old.at[i].group) *slot_of(&d->touches, old.at[i].group, old.at[i].ref) = old.at[i];
-}
-
-static Touch *touch_of(Scheduler *d, const Group *group, const Ref *ref) {
-  if (2 * d->touches.count >= d->touches.capacity) grow_touches(d);
-  Touch *t = slot_of(&d->touches, group, ref->id);
-  if (!t->group) {
-    *t = (Touch){.group = group, .ref = ref->id, .member = -1, .dot = -1, .scalar = -2};
-    d->touches.count++;
-  }
-  return t;
-}
-
 static void raise(int *most, int value) {
   if (value > *most) *most = value;
 }
@@ -240,8 +268,11 @@ static void note_touch(Scheduler *d, const Group *group, const Instr *v, const I
 }
 
 static void note_touches(Scheduler *d, const Group *group, const Instr *v) {
-  if (v->op == OP_STORE)
-    raise(&touch_of(d, group, v->ref)->stored, is_between(v) ? val(v)->after + 1 : val(v)->step);
+  if (v->op == OP_STORE) {
+    Touch *t = touch_of(d, group, v->ref);
+    raise(&t->stored, is_between(v) ? val(v)->after + 1 : val(v)->step);
+    note_store(d, t, v);
+  }
   if (v->op == OP_LOAD) note_touch(d, group, v, v);
   for (int i = 0; i < v->nargs; i++) {
     const Instr *load = load_behind(v->args[i]);

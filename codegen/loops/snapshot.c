@@ -33,6 +33,12 @@ static bool known_start(const Instr *access, int axis, int64_t *start) {
   return *start >= 0 && *start + (size - 1) * access->window.stride[axis] < extent;
 }
 
+bool window_span(const Instr *access, int axis, int64_t *first, int64_t *end) {
+  if (!known_start(access, axis, first)) return false;
+  *end = *first + (access->window.size[axis] - 1) * access->window.stride[axis] + 1;
+  return true;
+}
+
 // Is element (i..) of the load's window the one of the store's window, or everywhere the same
 // distance behind it in memory? Loops run upwards: each element is read before it is written.
 static bool reads_ahead(const Instr *load, const Instr *store) {

@@ -4,15 +4,6 @@
 // when it is used. Each strip reads the right operands of all dots again.
 #include "codegen/loops/loops.h"
 
-// What depends on the machine here is the register tile and L2, columns of the target table: about
-// 12 rows are 14, 12, 16 or 12 of tiles of 14, 6, 8 or 4.
-enum {
-  STRIP_ROWS = 12,       // a register tile or two. Scores of 512 columns, 24 KiB, stay in L1, which
-                         // is 32 KiB or more everywhere; causal limits are tight
-  LONG_STRIP_TILES = 4,  // register tiles, where right operands outgrow L2: each is read a quarter
-                         // as often
-};
-
 static bool needs_strips(const Group *group) {
   if (!group->has_dot) return false;
   if (group->scalars.count) return true;
@@ -38,7 +29,7 @@ static int64_t rows_in_cache(Gen *g, const Group *group) {
     if (!dim_is_const(step->columns)) return 0;
     if (step->columns > widest) widest = step->columns;
   }
-  return g->target->l2_bytes / 2 / (4 * widest);
+  return g->target->core->l2_bytes / 2 / (4 * widest);
 }
 
 // When the right operands do not fit the second-level cache, few strips are better.
@@ -46,7 +37,7 @@ static bool right_operands_fit(Gen *g, const Group *group) {
   int64_t all = 0;
   for (int s = 0; s < group->steps.count; s++)
     if (group->steps.at[s].dot) all += 4 * elements(&dot_shape(group->steps.at[s].dot).b->type);
-  return all <= g->target->l2_bytes;
+  return all <= g->target->core->l2_bytes;
 }
 
 // Rows a strip: whole register tiles, and an equal share of a block of known height.

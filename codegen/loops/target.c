@@ -16,47 +16,56 @@ static const char slow_bf16[] =
     "vdpbf16ps is missing here or, on Intel's cores, has half the rate of f32";
 static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4 on";
 
-// How few rows read their right operand in place. Zen 4's prefetchers begin again in each page
-// and follow few pages at a time: blocks of 512 columns of 4096 x 4096 arrive at 19 GB/s row beside
-// row, at 11 by strips; 1, 4 and 16 rows by 2048 x 2048 take 0.30, 0.55 and 1.6 ms, by strips 0.45,
-// 1.3 and 2.1. A Xeon reads strips at 28 GB/s, which is all it has.
+// ---- cores, with the measurements that set what differs from include/pk/machine.h
+
+// Zen 4's prefetchers begin again in each page and follow few pages at a time: blocks of 512
+// columns of 4096 x 4096 arrive at 19 GB/s row beside row, at 11 by strips; 1, 4 and 16 rows by
+// 2048 x 2048 take 0.30, 0.55 and 1.6 ms, by strips 0.45, 1.3 and 2.1. A Xeon reads strips at 28
+// GB/s, which is all it has.
 static const char zen_stream[] = "1.7 times as fast here as going down strips of its columns";
 
-// From how many bytes of a call's arrays on stores past the caches pay. Zen 4's 32 MiB of L3 are
-// quick: rmsnorm of 1024 x 1024 (8 MiB) takes 0.130 ms through them and 0.157 past them, of 1000 x
+// From how many bytes of a call's arrays on stores past the caches pay: Zen 4's 32 MiB of L3 are
+// quick. rmsnorm of 1024 x 1024 (8 MiB) takes 0.130 ms through them and 0.157 past them, of 1000 x
 // 777 0.115 and 0.174. At 16 MiB it is 0.262 and 0.315, but a transpose of 2048 x 1024 takes 1.3
-// and 0.58; add of 2048 x 1024 (24 MiB) 0.56 and 0.33. On a Xeon an output of 2 MiB is enough,
-// whatever the call reads.
-enum { ZEN_STREAM_ALL = 16 * MIB };
+// and 0.58; add of 2048 x 1024 (24 MiB) 0.56 and 0.33.
+static const Core zen4 = {
+    .sums = 4,
+    .l2_bytes = 1024 * KIB,
+    .kept_bytes = 32 * MIB,
+    .stream = zen_stream,
+    .stream_all = 16 * MIB,
+};
 
-// Name, features, vector width, register tile, sums of a reduction, second-level cache, bytes of
-// kept copies, flags, products of bytes and of bf16, few rows, stores past the caches.
+// Intel's with AVX-512 have 1 MiB or more; those with AVX2, from Haswell to Alder Lake, 256 KiB to
+// 1.25 MiB, a Zen to Zen 3 512 KiB; older ones 256 KiB; Arm's server cores 512 KiB to 2 MiB.
+static const Core xeon = {.sums = 4, .l2_bytes = 1024 * KIB, .kept_bytes = 32 * MIB};
+static const Core medium = {.sums = 4, .l2_bytes = 512 * KIB, .kept_bytes = 32 * MIB};
+static const Core small = {.sums = 4, .l2_bytes = 256 * KIB, .kept_bytes = 32 * MIB};
+
+// Name, features, vector width, register tile, core, flags, products of bytes and of bf16.
 const Target targets[] = {
-    {"zen4", PK_CPU_V4 | PK_CPU_AVX512_VNNI | PK_CPU_FAST_BF16, 64, 14, 2, 4, 1024 * KIB, 32 * MIB,
+    {"zen4", PK_CPU_V4 | PK_CPU_AVX512_VNNI | PK_CPU_FAST_BF16, 64, 14, 2, &zen4,
      "-march=x86-64-v4 -mavx512vnni -mavx512bf16", X86, "vpdpbusd", "vdpbf16ps", fast_bf16,
-     zen_stream, ZEN_STREAM_ALL,
      "AVX-512 with products of bytes and fast ones of bf16: AMD Zen 4 and later"},
-    {"x86-64-v4-vnni", PK_CPU_V4 | PK_CPU_AVX512_VNNI, 64, 14, 2, 4, 1024 * KIB, 32 * MIB,
-     "-march=x86-64-v4 -mavx512vnni", X86, "vpdpbusd", NULL, slow_bf16, NULL, 0,
+    {"x86-64-v4-vnni", PK_CPU_V4 | PK_CPU_AVX512_VNNI, 64, 14, 2, &xeon,
+     "-march=x86-64-v4 -mavx512vnni", X86, "vpdpbusd", NULL, slow_bf16,
      "AVX-512 with products of bytes: Intel Ice Lake and later"},
-    {"x86-64-v4", PK_CPU_V4, 64, 14, 2, 4, 1024 * KIB, 32 * MIB, "-march=x86-64-v4", X86, NULL,
-     NULL, slow_bf16, NULL, 0, "AVX-512: 32 registers of 64 bytes"},
-    {"x86-64-v3-vnni", PK_CPU_V3 | PK_CPU_AVX_VNNI, 32, 6, 2, 4, 512 * KIB, 32 * MIB,
-     "-march=x86-64-v3 -mavxvnni", X86, "vpdpbusd", NULL, no_bf16, NULL, 0,
-     "AVX2 with products of bytes: Intel Alder Lake and later"},
-    {"x86-64-v3", PK_CPU_V3, 32, 6, 2, 4, 512 * KIB, 32 * MIB, "-march=x86-64-v3", X86, NULL, NULL,
-     no_bf16, NULL, 0, "AVX2 and FMA: 16 registers of 32 bytes"},
-    {"x86-64-v2", PK_CPU_V2, 16, 6, 2, 4, 256 * KIB, 32 * MIB, "-march=x86-64-v2", X86, NULL, NULL,
-     no_bf16, NULL, 0, "SSE4.2: 16 registers of 16 bytes"},
-    {"aarch64-dotprod", PK_CPU_AARCH64 | PK_CPU_DOTPROD, 16, 8, 2, 4, 512 * KIB, 32 * MIB,
-     "-march=armv8.2-a+dotprod", ARM, "sdot", NULL, no_bf16, NULL, 0,
+    {"x86-64-v4", PK_CPU_V4, 64, 14, 2, &xeon, "-march=x86-64-v4", X86, NULL, NULL, slow_bf16,
+     "AVX-512: 32 registers of 64 bytes"},
+    {"x86-64-v3-vnni", PK_CPU_V3 | PK_CPU_AVX_VNNI, 32, 6, 2, &medium, "-march=x86-64-v3 -mavxvnni",
+     X86, "vpdpbusd", NULL, no_bf16, "AVX2 with products of bytes: Intel Alder Lake and later"},
+    {"x86-64-v3", PK_CPU_V3, 32, 6, 2, &medium, "-march=x86-64-v3", X86, NULL, NULL, no_bf16,
+     "AVX2 and FMA: 16 registers of 32 bytes"},
+    {"x86-64-v2", PK_CPU_V2, 16, 6, 2, &small, "-march=x86-64-v2", X86, NULL, NULL, no_bf16,
+     "SSE4.2: 16 registers of 16 bytes"},
+    {"aarch64-dotprod", PK_CPU_AARCH64 | PK_CPU_DOTPROD, 16, 8, 2, &medium,
+     "-march=armv8.2-a+dotprod", ARM, "sdot", NULL, no_bf16,
      "NEON with products of bytes: 32 registers of 16 bytes"},
-    {"aarch64", PK_CPU_AARCH64, 16, 8, 2, 4, 512 * KIB, 32 * MIB, "-march=armv8-a", ARM, NULL, NULL,
-     no_bf16, NULL, 0, "NEON: 32 registers of 16 bytes"},
-    {"riscv64", PK_CPU_RISCV64, 16, 8, 2, 4, 512 * KIB, 32 * MIB, "-march=rv64gc",
-     "riscv64-linux-gnu-", NULL, NULL, no_bf16, NULL, 0, "RISC-V without vectors"},
-    {"generic", 0, 16, 4, 2, 4, 256 * KIB, 32 * MIB, "", "", NULL, NULL, no_bf16, NULL, 0,
-     "any machine with a C compiler"},
+    {"aarch64", PK_CPU_AARCH64, 16, 8, 2, &medium, "-march=armv8-a", ARM, NULL, NULL, no_bf16,
+     "NEON: 32 registers of 16 bytes"},
+    {"riscv64", PK_CPU_RISCV64, 16, 8, 2, &medium, "-march=rv64gc", "riscv64-linux-gnu-", NULL,
+     NULL, no_bf16, "RISC-V without vectors"},
+    {"generic", 0, 16, 4, 2, &small, "", "", NULL, NULL, no_bf16, "any machine with a C compiler"},
 };
 const int target_count = sizeof targets / sizeof *targets;
 
@@ -88,6 +97,25 @@ const Target *target_find(const char *name) {
   for (int i = 0; i < target_count; i++)
     if (strcmp(name, targets[i].name) == 0) return &targets[i];
   return NULL;
+}
+
+int target_macros(const Target *t, TargetMacro *macros) {
+  const Core *c = t->core;
+  const TargetMacro all[MOST_TARGET_MACROS] = {
+      {"PK_VEC_BYTES", t->vector_bytes},
+      {"PK_DOT_MR", t->dot_rows},
+      {"PK_DOT_NV", t->dot_vectors},
+      {"PK_DOT_STREAM", c->stream != NULL},
+      {"PK_STREAM_BYTES", c->stream_bytes},
+      {"PK_STREAM_ALL", c->stream_all},
+      {"PK_DOT_NEAR", c->near},
+      {"PK_DOT_LONG", c->steps},
+      {"PK_DOT_FEW_AHEAD", c->few_ahead},
+  };
+  int count = 0;
+  for (int i = 0; i < MOST_TARGET_MACROS; i++)
+    if (all[i].value) macros[count++] = all[i];
+  return count;
 }
 
 const char *target_symbol(Arena *arena, const char *name) {

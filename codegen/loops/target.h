@@ -5,23 +5,32 @@
 
 #include "dsl/base.h"
 
+// What is known of a core beyond its instructions. 0: as include/pk/machine.h has it.
+typedef struct {
+  int sums;  // of a reduction, independent of each other: they hide the latency of an add (4) at
+             // two a cycle, half of it
+  int64_t l2_bytes;      // of the second-level cache
+  int64_t kept_bytes;    // of packed copies that are kept of one operand
+  const char *stream;    // few rows read an f32 right operand row beside row: what that gains; or
+                         // NULL: by strips, as wide as registers, down all its rows
+  int64_t stream_bytes;  // stores go past the caches where an output has so many bytes ..
+  int64_t stream_all;    // .. and a call's arrays have so many
+  int near;              // steps that the right operand of a product is prefetched ahead
+  int steps;             // .. that it is multiplied with at a time, at most
+  int few_ahead;         // bytes that products of few rows read ahead
+} Core;
+
 typedef struct {
   const char *name;           // as --target takes it
   unsigned needs;             // features of <pk/cpu.h>
   int vector_bytes;           // 64, 32 or 16: the width of pk_f32v
   int dot_rows, dot_vectors;  // register tile of `dot`: rows x vectors of accumulators
-  int sums;  // of a reduction, independent of each other: they hide the latency of an add (4) at
-             // two a cycle, half of it
-  int64_t l2_bytes;       // of the second-level cache
-  int64_t kept_bytes;     // of packed copies that are kept of one operand
+  const Core *core;
   const char *cc_flags;   // -march=..
   const char *cc_prefix;  // cross compiler prefix, "" for this machine
   const char *byte_dot;   // the instruction that multiplies bytes by fours, or NULL
   const char *bf16_dot;   // .. bf16 by pairs, where it is faster than f32; or NULL
   const char *why_bf16;   // .. or is not, for explain
-  const char *stream;     // few rows read an f32 right operand row beside row: what that gains; or
-                          // NULL: by strips, as wide as registers, down all its rows
-  int64_t stream_all;     // stores go past the caches where a call's arrays have so many bytes
   const char *meaning;
 } Target;
 
@@ -29,6 +38,14 @@ extern const Target targets[];
 extern const int target_count;
 // NULL for an unknown name. "native" answers by the machine pkc runs on.
 const Target *target_find(const char *name);
+// What C for a target defines before it includes a header: its shape, and what differs from
+// include/pk/machine.h.
+typedef struct {
+  const char *name;
+  int64_t value;
+} TargetMacro;
+enum { MOST_TARGET_MACROS = 9 };
+int target_macros(const Target *target, TargetMacro *macros);
 // Its name in C: x86_64_v3.
 const char *target_symbol(Arena *arena, const char *name);
 

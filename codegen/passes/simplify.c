@@ -11,7 +11,7 @@
 #include "codegen/ir/axes.h"
 #include "codegen/ir/scalar.h"
 
-enum { BUCKETS = 1 << 12 };
+enum { FEWEST_BUCKETS = 1 << 8 };
 
 // A value that later instructions may reuse. Loads only while memory is as it was.
 typedef struct {
@@ -24,8 +24,9 @@ typedef struct {
   Kernel *k;
   Region *region;  // being rebuilt
   LIST(Known) known;
-  int buckets[BUCKETS];  // 1 + index of the latest entry
-  int epoch;             // counts what may have changed memory
+  int *buckets;      // 1 + index of the latest entry; more of them than entries
+  int bucket_count;  // a power of two
+  int epoch;         // counts what may have changed memory
   int folded, shared, dead;
   bool *live;  // by instruction's id
   int live_capacity;
@@ -248,9 +249,25 @@ static bool same_value(const Instr *a, const Instr *b) {
          (a->op != OP_LOAD || memcmp(&a->window, &b->window, sizeof a->window) == 0);
 }
 
+static int *bucket_of(const Simplifier *s, uint64_t hash) {
+  return &s->buckets[(hash ^ hash >> 32) & (uint64_t)(s->bucket_count - 1)];
+}
+
+// Entries keep their order in a bucket: the latest comes first.
+static void add_buckets(Simplifier *s) {
+  s->bucket_count = s->bucket_count ? 2 * s->bucket_count : FEWEST_BUCKETS;
+  s->buckets = NEW_ARRAY(s->k->arena, int, s->bucket_count);
+  for (int i = 0; i < s->known.count; i++) {
+    int *bucket = bucket_of(s, s->known.at[i].hash);
+    s->known.at[i].next = *bucket;
+    *bucket = i + 1;
+  }
+}
+
 static Instr *find_known(Simplifier *s, Instr *instr) {
+  if (s->known.count >= s->bucket_count) add_buckets(s);
   uint64_t hash = hash_of(instr);
-  int *bucket = &s->buckets[hash % BUCKETS];
+  int *bucket = bucket_of(s, hash);
   for (int i = *bucket; i; i = s->known.at[i - 1].next) {
     Known *known = &s->known.at[i - 1];
     if (known->hash != hash || !same_value(known->instr, instr)) continue;
@@ -269,7 +286,7 @@ static Instr *find_known(Simplifier *s, Instr *instr) {
 static void forget_from(Simplifier *s, int count) {
   while (s->known.count > count) {
     const Known *known = &s->known.at[--s->known.count];
-    s->buckets[known->hash % BUCKETS] = known->next;
+    *bucket_of(s, known->hash) = known->next;
   }
 }
 

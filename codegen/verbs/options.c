@@ -379,14 +379,19 @@ static void print_help(void) {
 
 // For makefiles: NAME FLAGS.. a line, the flags those of `pkc compile --target=NAME` and of
 // runtime/micro.c.
+static void print_flags_of(const Target *t) {
+  TargetMacro macros[MOST_TARGET_MACROS];
+  int count = target_macros(t, macros);
+  printf("%s%s%s", t->name, *t->cc_flags ? " " : "", t->cc_flags);
+  for (int i = 0; i < count; i++) printf(" -D%s=%lld", macros[i].name, (long long)macros[i].value);
+  printf("\n");
+}
+
 static void print_target_flags(void) {
   const char *native = target_find("native")->name;
   for (int own = 1; own >= 0; own--)
     for (const Target *t = targets; t < targets + target_count; t++)
-      if ((strcmp(t->name, native) == 0) == own)
-        printf("%s %s%s-DPK_VEC_BYTES=%d -DPK_DOT_MR=%d -DPK_DOT_NV=%d -DPK_DOT_STREAM=%d\n",
-               t->name, t->cc_flags, *t->cc_flags ? " " : "", t->vector_bytes, t->dot_rows,
-               t->dot_vectors, t->stream != NULL);
+      if ((strcmp(t->name, native) == 0) == own) print_flags_of(t);
 }
 
 // ---- reading

@@ -42,24 +42,12 @@
 #ifndef PK_DOT_NV
 #define PK_DOT_NV 2
 #endif
-/* Does the machine follow many rows side by side (1)? Few rows then read an f32 right operand row
- * beside row, not by strips down its rows (0), and transposes past the caches need no buffer. */
-#ifndef PK_DOT_STREAM
-#define PK_DOT_STREAM 0
-#endif
 #if PK_DOT_MR < 1 || PK_DOT_MR > 16 || PK_DOT_NV < 1 || PK_DOT_NV > 2
 #error "a register tile has 1 to 16 rows and 1 or 2 vectors"
 #endif
 #define PK_DOT_NR (PK_DOT_NV * PK_LANES)
 
-enum {
-  PK_DOT_STEP_BYTES = 4 * PK_DOT_NR,
-  PK_DOT_NEAR = 12,  /* steps the right operand is prefetched ahead; none: 85 % of peak for 92 where
-                        the panels leave L2 */
-  PK_DOT_FILL = 64,  /* steps that fill all panels before the next. All 512: 64 rows by 4096 x 4096
-                      * 11 % slower; 32: 32 rows by  1024 x 1024 4 % */
-  PK_DOT_LONG = 512, /* steps at a time, at most */
-};
+enum { PK_DOT_STEP_BYTES = 4 * PK_DOT_NR };
 
 #if defined(__clang__)
 #define PK_DOT_UNROLL _Pragma("clang loop unroll(full)")
@@ -209,7 +197,7 @@ typedef struct {
 /* Rows of a that are a multiple of 2 KB apart drive each other out of L1: they are copied first, if
  * enough columns need them. */
 PK_DOT_INLINE bool pk_dot_rows_collide(const pk_dot_product *p) {
-  return p->lda % 2048 == 0 && p->cols > 2 * PK_DOT_NR;
+  return p->lda % PK_DOT_ALIAS == 0 && p->cols > 2 * PK_DOT_NR;
 }
 PK_DOT_INLINE void pk_dot_copy_rows(char *to, int64_t ld, const char *a, int64_t lda, int64_t rows,
                                     int64_t bytes) {

@@ -2,6 +2,7 @@
 #ifndef PK_STEP_H
 #define PK_STEP_H
 
+#include <pk/machine.h>
 #include <pk/rt.h>
 #include <pk/vec.h>
 #include <string.h>
@@ -200,14 +201,6 @@ static inline int64_t pk_take(int64_t *end, int64_t bytes) {
 }
 
 /* ---- outputs that will not be read soon go past the caches */
-
-/* Stores past the caches begin to pay where an output has PK_STREAM_BYTES, about a second-level
- * cache, and the arrays of a call together PK_STREAM_ALL: what is less stays in the last-level
- * cache, where the machine has one that is fast. */
-enum { PK_STREAM_BYTES = 2 << 20 };
-#ifndef PK_STREAM_ALL
-#define PK_STREAM_ALL 0
-#endif
 
 static inline int64_t pk_array_bytes(const pk_array *array, int rank, int64_t element) {
   int64_t bytes = element;

@@ -31,11 +31,7 @@ enum {
   PK_DOT_FEW_NR = PK_DOT_FEW_NV * PK_LANES,
   PK_DOT_FEW_STEPS = PK_DOT_FEW_REGISTERS / 2, /* rows of b added to a current piece of c */
   PK_DOT_FEW_SUMS = PK_DOT_FEW_REGISTERS / PK_PARTS,
-  PK_DOT_FEW_STRIP = 256,                   /* steps down a strip: 32 KB */
   PK_DOT_FEW_WIDE = PK_LANES >= 16 ? 4 : 8, /* vectors of a strip for one row */
-  PK_DOT_FEW_AHEAD =
-      8192, /* bytes at least; into L2, for in L1 rows 2^n bytes apart drive each other out */
-  PK_DOT_FEW_PAGE = 4096,
 };
 
 /* -- b [K, N] in f32: strips */
@@ -307,12 +303,10 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
 
 /* -- By the type of b */
 
-/* Rows of the result a multiple of 2 KB apart drive each other, and those of b, out of L1: the sums
- * are made elsewhere, in pieces of columns. 8 rows by 2048 x 2048: 0.75 ms, so 0.65; 16 rows: 1.3
- * and 1.0. */
-enum { PK_DOT_FEW_ASIDE = 512 };
+/* The rows of the result drive each other, and those of b, out of L1: the sums are made elsewhere,
+ * in pieces of columns. */
 PK_DOT_INLINE bool pk_dot_few_collide(const pk_dot_product *p) {
-  return p->rows > PK_DOT_FEW_ROWS && p->rows <= PK_DOT_FEW && p->ldto % 2048 == 0;
+  return p->rows > PK_DOT_FEW_ROWS && p->rows <= PK_DOT_FEW && p->ldto % PK_DOT_ALIAS == 0;
 }
 PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
                                      void (*multiply)(const pk_dot_product *)) {

@@ -4,6 +4,7 @@
 #ifndef PK_DOT_PRODUCT_H
 #define PK_DOT_PRODUCT_H
 
+#include <pk/machine.h>
 #include <pk/vec.h>
 #include <string.h>
 
@@ -57,9 +58,6 @@ PK_DOT_INLINE pk_dot_product pk_dot_columns_of(const pk_dot_product *p, int64_t 
   return part;
 }
 
-/* With 24, 42 and 64 rows by 2048 x 2048 strips take 1.39, 2.37 and 3.29 ms, all panels 1.77, 2.50
- * and 3.59; 64 rows by 4096 x 4096 16.6 and 15.9. And panels can be kept. */
-#define PK_DOT_FEW 24
 /* Half a panel multiplies as many columns as a vector has lanes. 256 rows by 512 x 1, 5, 8: 28 us,
  * pk_dot_odd_f32 10, 19, 24. */
 #define PK_DOT_ODD (PK_LANES / 2)

@@ -145,7 +145,7 @@ PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot
 }
 
 /* `bytes` of each row of a, from byte `at` on. Row tiles outside, panels inside: the tile's rows of
- * a (28 KB at 512 steps) stay in L1 while the panels stream from L2 with prefetch. */
+ * a stay in L1 while the panels stream from L2 with prefetch. */
 PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes, int64_t at,
                                     int64_t bytes, int32_t factor) {
   _Alignas(64) char rows_of_a[PK_DOT_MR * (4 * PK_DOT_LONG + 64)];
@@ -170,8 +170,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
   }
 }
 
-/* Elements of `size` bytes. Long k is cut so that the panels in use (1 MB for 512 columns) stay in
- * L2: 256x512x2048 89 % of the FMA peak for 80, 256x256x4096 91 for 84. */
+/* Elements of `size` bytes. Long k is cut, so that the panels in use stay in L2. */
 PK_DOT_INLINE void PK_DOT_OF(multiply)(const pk_dot_product *p, const int size, int32_t factor) {
   const int64_t panel_bytes = p->depth * size / 4 * PK_DOT_STEP_BYTES;
   int64_t at = 0;

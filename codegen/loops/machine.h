@@ -1,0 +1,42 @@
+// Numbers of the machine that decisions use and that are the same for all targets, each with its
+// reason. Those that differ from core to core are columns of target.c; those that compiled code
+// uses by itself are in include/pk/machine.h.
+#ifndef CODEGEN_LOOPS_MACHINE_H
+#define CODEGEN_LOOPS_MACHINE_H
+
+enum {
+  // PK_DOT_FEW of include/pk/machine.h, where the measurement is: the micro-kernels for few rows go
+  // up to it on all targets, so that libraries of them and kernels agree.
+  FEW_ROWS = 24,
+
+  // Rows of a strip: a register tile or two, about 12 rows being 14, 12, 16 or 12 of tiles of 14,
+  // 6, 8 or 4. Scores of 512 columns, 24 KiB, stay in L1, which is 32 KiB or more everywhere;
+  // causal limits are tight.
+  STRIP_ROWS = 12,
+  // Register tiles of a strip where right operands outgrow L2: each is read a quarter as often.
+  LONG_STRIP_TILES = 4,
+
+  // Rows whose length in bytes is a multiple of this get one vector more. L1 of the x86 cores has
+  // 64 sets of 64 bytes, whatever its size: rows a multiple of 1 KiB apart share four of them.
+  // Cores with more sets lose a vector a row.
+  ROW_ALIAS = 1024,
+  // Recomputing more operations than this costs more than a store and a load from L1, four to five
+  // cycles on each core.
+  CHEAP_OPS = 2,
+
+  LINE = 64,   // a buffer begins at a cache line, or at two of the cores whose lines are shorter
+  SLACK = 64,  // a vector at the end of its last row may reach past it: the widest of any target,
+               // so that the layout is the same for all
+
+  // Operands of a loop whose next rows are prefetched, at most. More than kernels have; a bound for
+  // the text of a loop.
+  MOST_AHEAD = 8,
+  // Rows of a right operand that loops compute at a time: as many vectors as PK_DOT_FEW_STEPS of
+  // include/pk/dot/few.h keeps in registers, half of 16; of bf16 in pairs twice as many.
+  PART_ROWS = 8,
+  // Square blocks that go through registers have 4 to 16 rows, as many as a vector has lanes: of
+  // fewer rows than this they are mostly empty.
+  SQUARE_ROWS = 8,
+};
+
+#endif

@@ -1,0 +1,66 @@
+/* machine.h: what compiled code is told of the machine beyond its instructions: from which sizes on
+ * it goes another way, how far ahead it reads. A wrong value makes it slower, no more.
+ *
+ * What the compiler itself decides by the machine is in codegen/loops/machine.h.
+ */
+#ifndef PK_MACHINE_H
+#define PK_MACHINE_H
+
+/* ---- different from core to core: those of codegen/loops/target.c that are not these begin the C
+ * of a kernel and are among the flags of runtime/micro.c */
+
+/* Does the machine follow many rows side by side (1)? Few rows then read an f32 right operand row
+ * beside row, not by strips down its rows (0), and transposes past the caches need no buffer. */
+#ifndef PK_DOT_STREAM
+#define PK_DOT_STREAM 0
+#endif
+/* Stores past the caches begin to pay where an output has PK_STREAM_BYTES, about a second-level
+ * cache, and the arrays of a call together PK_STREAM_ALL: what is less stays in the last-level
+ * cache, where the machine has one that is fast. On a Xeon an output of 2 MiB is enough, whatever
+ * the call reads. */
+#ifndef PK_STREAM_BYTES
+#define PK_STREAM_BYTES (2 << 20)
+#endif
+#ifndef PK_STREAM_ALL
+#define PK_STREAM_ALL 0
+#endif
+/* Steps that the right operand of a product is prefetched ahead. None: 85 % of a Xeon's peak for 92
+ * where the panels leave L2. */
+#ifndef PK_DOT_NEAR
+#define PK_DOT_NEAR 12
+#endif
+/* Steps at a time, at most: the panels in use (1 MB for 512 columns) stay in L2, a tile's rows of
+ * the left operand (28 KB) in L1. On a Xeon 256 x 512 x 2048 takes 89 % of the peak for 80, 256 x
+ * 256 x 4096 91 for 84. */
+#ifndef PK_DOT_LONG
+#define PK_DOT_LONG 512
+#endif
+/* Bytes that products of few rows read ahead, at least; into L2, for in L1 rows 2^n bytes apart
+ * drive each other out. */
+#ifndef PK_DOT_FEW_AHEAD
+#define PK_DOT_FEW_AHEAD 8192
+#endif
+
+/* ---- the same on all */
+
+/* Rows at most that read their right operand where it lies; one number, so that libraries of
+ * micro-kernels and kernels agree. With 24, 42 and 64 rows by 2048 x 2048 strips take 1.39, 2.37
+ * and 3.29 ms, all panels 1.77, 2.50 and 3.59; 64 rows by 4096 x 4096 16.6 and 15.9. And panels can
+ * be kept. */
+#define PK_DOT_FEW 24
+
+enum {
+  /* Steps that fill all panels before the next: memory is read along its rows. All 512: 64 rows by
+   * 4096 x 4096 11 % slower; 32: 32 rows by 1024 x 1024 4 %. */
+  PK_DOT_FILL = 64,
+  /* Rows a multiple of so many bytes apart share few sets of L1, which has 64 sets of 64 bytes on
+   * the x86 cores whatever its size, and drive each other out. */
+  PK_DOT_ALIAS = 2048,
+  /* Where the rows of a product of few rows do: columns whose sums are made elsewhere at a time. 8
+   * rows by 2048 x 2048: 0.75 ms, so 0.65; 16 rows: 1.3 and 1.0. */
+  PK_DOT_FEW_ASIDE = 512,
+  PK_DOT_FEW_STRIP = 256, /* steps down a strip: 32 KB, which every L1 holds */
+  PK_DOT_FEW_PAGE = 4096, /* prefetchers follow a row to the end of its page */
+};
+
+#endif
