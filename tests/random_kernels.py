@@ -7,7 +7,7 @@
 
 Kernel number K of seed S is always the same text. Kernels are valid: the twin (tests/randomized/evaluator.py), which follows
 unspecified elements, has run each of them. A batch is compiled into one program, by a compiler, for a target and with a number of
-threads that follow from the seed and the batch. A failure is reduced and written to build/random/KIND-S-K.pk, with the command that
+threads that follow from the seed and the batch; some also with optimisation. A failure is reduced and written to build/random/KIND-S-K.pk, with the command that
 shows it; a line for it is printed. Each batch adds a line to a log, build/random/log.jsonl; --summary adds up all lines.
 
 kinds: refused (the front end), internal (pkc dies), hang, c-compiler, crash, status (a call is refused), compiled and interpreter
@@ -35,26 +35,30 @@ def run_batch(job):
     """(counts of kernels and calls, failures as records) of kernels [first, first + count)."""
     seed, first, count, options = job
     start = time.monotonic()
-    config = runner.random_config(seed, first, options.targets, options.compilers, options.cross)
+    config, more = runner.random_configs(seed, first, options.targets, options.compilers, options.cross)
+    result = {"first": first, "count": count, "calls": 0, "config": str(config), "failures": [], "generated": 0}
     folder = tempfile.mkdtemp(prefix="random_")
     try:
         cases = [generator.case(seed, n, options.avoid) for n in range(first, first + count)]
-        generated = time.monotonic() - start
-        batch = runner.Batch(cases, config, folder)
-        failures = batch.run()
-        records, seen = [], set()
+        result["generated"] = time.monotonic() - start
+        batches = [runner.Batch(cases, config, folder)]
+        if more:
+            some = cases[::max(1, len(cases) // runner.OPTIMISED_KERNELS)]
+            batches.append(runner.Batch(some, more, folder))
+            result.update(optimised=str(more), optimised_count=len(some))
+        failures = batches[0].run() + [f for b in batches[1:] for f in b.run(runner.OF_C)]
+        result["calls"] = sum(b.calls for b in batches)
+        seen = set()
         for f in failures:
-            if f.case.kernel.name in seen:
-                continue
-            seen.add(f.case.kernel.name)
-            records.append(report(f, seed, options, folder))
-        return {"first": first, "count": count, "calls": batch.calls, "config": str(config), "failures": records,
-                "seconds": time.monotonic() - start, "generated": generated}
+            if f.case.kernel.name not in seen:
+                seen.add(f.case.kernel.name)
+                result["failures"].append(report(f, seed, options, folder))
     except Exception as e:  # a fault of the generator: the batch is named
-        return {"first": first, "count": count, "calls": 0, "config": str(config), "seconds": time.monotonic() - start, "generated": 0,
-                "failures": [{"kind": "generator", "kernel": first, "file": "", "message": f"{type(e).__name__}: {e}"}]}
+        result["failures"].append({"kind": "generator", "kernel": first, "file": "", "message": f"{type(e).__name__}: {e}",
+                                   "config": str(config)})
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    return dict(result, seconds=time.monotonic() - start)
 
 
 def report(failure, seed, options, folder):
@@ -65,7 +69,12 @@ def report(failure, seed, options, folder):
     os.makedirs(FOLDER, exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(reducer.reproducer(failure, seed, number, path))
-    return {"kind": failure.kind, "kernel": number, "file": path, "message": failure.message}
+    return {"kind": failure.kind, "kernel": number, "file": path, "message": failure.message, "config": str(failure.config)}
+
+
+def way(config):
+    """Target, compiler and optimisation."""
+    return config.rsplit(" ", 2)[0]
 
 
 def summary(log):
@@ -76,7 +85,9 @@ def summary(log):
             counts["kernels"] += record["count"]
             counts["calls"] += record["calls"]
             seconds += record["seconds"]
-            configs[record["config"].rsplit(" ", 2)[0]] += record["count"]
+            configs[way(record["config"])] += record["count"]
+            if "optimised" in record:
+                configs[way(record["optimised"])] += record["optimised_count"]
             for f in record["failures"]:
                 kinds[f["kind"]] += 1
     print(f"{counts['kernels']} kernels, {counts['calls']} calls, {seconds / 3600:.2f} hours of one core")
@@ -93,7 +104,7 @@ def arguments():
     parser.add_argument("--count", type=int, help="(1000; of samples fewer)")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no batch after this time")
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("PKC_JOBS", "2")))
-    parser.add_argument("--batch", type=int, default=80, help="kernels that are compiled in one way")
+    parser.add_argument("--batch", type=int, default=240, help="kernels that are compiled in one way")
     parser.add_argument("--targets", default="", help="default: all that this machine can run")
     parser.add_argument("--compilers", default="gcc,clang", help="one for each batch, mostly clang, which takes half the time")
     parser.add_argument("--cross", action="store_true", help="also aarch64 under qemu (wants build/aarch64/libpkrt.a)")
@@ -140,7 +151,7 @@ def main():
             done, calls, failed = done + result["count"], calls + result["calls"], failed + len(result["failures"])
             runner.log_line(options.log, dict(result, seed=options.seed, version=version, time=int(time.time())))
             for f in result["failures"]:
-                print(f"{f['kind'].upper()} kernel {f['kernel']} of seed {options.seed} ({result['config']}): {f['message']}; see {f['file']}",
+                print(f"{f['kind'].upper()} kernel {f['kernel']} of seed {options.seed} ({f['config']}): {f['message']}; see {f['file']}",
                       flush=True)
     seconds = time.monotonic() - start
     print(f"seed {options.seed}: {done} kernels, {calls} calls of compiled code in {seconds:.0f} s, {done / max(seconds, 1e-9):.2f} kernels/s")

@@ -75,7 +75,7 @@ recursions() {
 lower   expressions  call expr index ref stmt want
 lower   programs     compose lower program program_call program_inline
 check   statements   flow interp mesh
-naive   elements     expr loop
+naive   elements     expr loop state
 pallas  kernels      body expr kernel memory pipeline
 TABLE
 }

@@ -141,8 +141,9 @@ typedef struct {
   const int64_t *sizes;
   CheckOptions options;
   CheckReport *report;
-  Value *values;   // by instruction id
-  RefState *refs;  // by ref id
+  Value *values;     // by instruction id
+  RefState *refs;    // by ref id
+  RefState *states;  // of the reference's vars, by id
   int64_t *axes, *extents, *next_axes;
   Turn *turns;
   int64_t step, steps;    // in the order they are run
@@ -265,14 +266,19 @@ void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const Boun
 double bound_allowed(const Interp *in, DType t, double value, double error);
 
 // ---- memory (memory.c)
+static inline RefState *state_of(Interp *in, const Ref *ref) {
+  return ref->role == REF_STATE ? &in->states[ref->id] : &in->refs[ref->id];
+}
 static inline uint8_t ref_mark(const Ref *ref) {
+  if (ref->role == REF_STATE) return POISON_OTHER;
   return ref->id + 1 <= POISON_REFS ? (uint8_t)(ref->id + 1) : POISON_OTHER;
 }
 static inline Span map_place(const Ref *ref) {
   return ref->map_span.end ? ref->map_span : ref->span;
 }
 bool start_refs(Interp *in, HostArray *operands);
-void end_refs(Interp *in);  // writes back what stays, reports what was never written
+bool start_states(Interp *in);  // vars of the reference; false, reported: no room
+void end_refs(Interp *in);      // writes back what stays, reports what was never written
 void begin_step(Interp *in);
 void run_load(Interp *in, const Instr *instr);
 void run_store(Interp *in, const Instr *instr);

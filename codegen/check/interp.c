@@ -403,8 +403,10 @@ Interp start_interp(Kernel *k, const int64_t *sizes, const CheckOptions *options
   if (!report->arena) report->arena = k->arena;
   in.values = calloc((size_t)k->next_id + 1, sizeof *in.values);
   in.refs = calloc((size_t)k->refs.count + 1, sizeof *in.refs);
+  in.states = calloc((size_t)k->states.count + 1, sizeof *in.states);
   in.runs = calloc((size_t)k->next_id + 1, sizeof *in.runs);
-  if (!in.values || !in.refs || !in.runs) INTERNAL("no memory for %d values", k->next_id);
+  if (!in.values || !in.refs || !in.states || !in.runs)
+    INTERNAL("no memory for %d values", k->next_id);
   in.axes = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
   in.extents = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
   in.next_axes = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
@@ -418,6 +420,8 @@ void end_interp(Interp *in) {
   free(in->transfers);
   free(in->runs);
   free(in->values);
+  for (int i = 0; i < in->k->states.count; i++) value_free(&in->states[i].block);
+  free(in->states);
   free(in->refs);
 }
 
@@ -467,7 +471,7 @@ void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
   in.rounding = reference_rounding(&in.hidden, F32_UNIT);
   in.rounding_f64 = reference_rounding(&in.hidden, 2 * F64_UNIT);  // its own are no smaller
   for (int i = 0; i < k->inputs + k->outputs; i++) in.refs[i].array = &operands[i];
-  run_region(&in, k->reference);
+  if (start_states(&in)) run_region(&in, k->reference);
   for (int i = 0; i < k->outputs && !in.stopped; i++) {
     const Value *value = value_of(&in, ir_yielded(k->reference, i));
     write_elements(&operands[k->inputs + i], 0, value->count, value, 0);

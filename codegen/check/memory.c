@@ -614,6 +614,18 @@ void end_refs(Interp *in) {
   }
 }
 
+// Vars of the reference, unspecified at first.
+bool start_states(Interp *in) {
+  for (int i = 0; i < in->k->states.count; i++) {
+    const Ref *ref = in->k->states.at[i];
+    Value *block = &in->states[i].block;
+    if (!value_shape(in, block, &ref->type) || !value_poison(in, block)) return false;
+    if (in->bounds && !value_error(in, block)) return false;
+    fill_unspecified(block, 0, block->count, ref_mark(ref));
+  }
+  return true;
+}
+
 // ---- loads and stores
 
 // A window of a ref: where it starts, and its lanes that lie inside, in the block and in the value.
@@ -628,7 +640,7 @@ static bool is_clamped(const Instr *instr) { return !(instr->flags & (INSTR_MASK
 
 static void report_range(Interp *in, const Instr *instr, int axis, int64_t at, int64_t size,
                          const char *more) {
-  const Value *block = &in->refs[instr->ref->id].block;
+  const Value *block = &state_of(in, instr->ref)->block;
   int64_t stride = instr->window.stride[axis];
   find(in, instr, FIND_SLICE, instr->span,
        "a slice of `%s` is out of range on axis %d: %lld elements%s from %lld, but the axis has "
@@ -640,7 +652,7 @@ static void report_range(Interp *in, const Instr *instr, int axis, int64_t at, i
 
 // Moves a start so that the window lies inside. False when it cannot.
 static bool clamp_start(Interp *in, const Instr *instr, int axis, int64_t size, int64_t *at) {
-  int64_t dim = in->refs[instr->ref->id].block.dim[axis], reach;
+  int64_t dim = state_of(in, instr->ref)->block.dim[axis], reach;
   bool fits = mul_i64(size > 0 ? size - 1 : 0, instr->window.stride[axis], &reach) &&
               reach + (size > 0) <= dim;
   int64_t last = fits ? dim - reach - (size > 0) : 0;
@@ -663,7 +675,7 @@ static void lanes_inside(int64_t dim, int64_t at, int64_t size, int64_t stride, 
 
 // False, reported, when a window that has to lie inside cannot.
 static bool window_walk(Interp *in, const Instr *instr, WindowWalk *w) {
-  const Value *block = &in->refs[instr->ref->id].block;
+  const Value *block = &state_of(in, instr->ref)->block;
   int64_t low[MAX_RANK], high[MAX_RANK], line = 1;
   *w = (WindowWalk){.block = whole_walk(block), .value = {.rank = block->rank}};
   for (int i = 0; i < block->rank; i++) {
@@ -728,7 +740,7 @@ static void check_lanes(Interp *in, const Instr *instr, const WindowWalk *w,
     index[i] = rest % w->size[i];
     rest /= w->size[i];
     int64_t low, high, stride = instr->window.stride[i];
-    lanes_inside(in->refs[instr->ref->id].block.dim[i], w->start[i], w->size[i], stride, &low,
+    lanes_inside(state_of(in, instr->ref)->block.dim[i], w->start[i], w->size[i], stride, &low,
                  &high);
     if (index[i] < low || index[i] >= high) axis = i;
   }
@@ -762,7 +774,7 @@ static void mask_load(Interp *in, const Instr *instr, Value *out, const uint8_t 
 
 void run_load(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
-  const Value *block = &in->refs[instr->ref->id].block;
+  const Value *block = &state_of(in, instr->ref)->block;
   WindowWalk w;
   if (!out || !value_poison(in, out)) return;
   if (!window_walk(in, instr, &w)) {
@@ -790,7 +802,7 @@ void run_load(Interp *in, const Instr *instr) {
 // are not read.
 static void merge_masked(Interp *in, const Instr *instr, const Value *value, const WindowWalk *w,
                          char *data, uint8_t *poison) {
-  const Value *block = &in->refs[instr->ref->id].block, *mask = value_of(in, ir_mask(instr));
+  const Value *block = &state_of(in, instr->ref)->block, *mask = value_of(in, ir_mask(instr));
   copy_walk(data, &w->value, block->data, &w->block, 8);
   copy_walk(poison, &w->value, block->poison, &w->block, 1);
   for (int64_t e = 0; e < value->count; e++) {
@@ -803,7 +815,7 @@ static void merge_masked(Interp *in, const Instr *instr, const Value *value, con
 }
 
 static void store_errors(Interp *in, const Instr *instr, const WindowWalk *w) {
-  Value *block = &in->refs[instr->ref->id].block;
+  Value *block = &state_of(in, instr->ref)->block;
   const Value *value = value_of(in, ir_store_value(instr));
   const Value *mask = instr->flags & INSTR_MASKED ? value_of(in, ir_mask(instr)) : NULL;
   if (!block->uncertain) return;
@@ -816,7 +828,7 @@ static void store_errors(Interp *in, const Instr *instr, const WindowWalk *w) {
 }
 
 void run_store(Interp *in, const Instr *instr) {
-  RefState *state = &in->refs[instr->ref->id];
+  RefState *state = state_of(in, instr->ref);
   const Value *value = value_of(in, ir_store_value(instr));
   Value *block = &state->block;
   WindowWalk w;

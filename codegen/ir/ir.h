@@ -202,7 +202,8 @@ struct Instr {
   void *note;  // scratch space of the pass at work
 };
 
-typedef enum { REF_INPUT, REF_OUTPUT, REF_SCRATCH, REF_VAR } RefRole;
+// STATE: a var of the reference, which LOADs and STOREs there alone touch.
+typedef enum { REF_INPUT, REF_OUTPUT, REF_SCRATCH, REF_VAR, REF_STATE } RefRole;
 
 enum { MOST_MESH_AXES = 4, MOST_DEVICES = 256 };
 
@@ -214,7 +215,7 @@ extern const char *const semaphore_names[];
 // block[k] elements a block; squeezed axes are absent from `type`.
 struct Ref {
   const char *name;
-  int id;  // index in Kernel.refs
+  int id;  // index in Kernel.refs; of a STATE in Kernel.states
   RefRole role;
   Space space;
   Type type;             // the block as the body sees it
@@ -303,6 +304,7 @@ struct Kernel {
   Span span;
   LIST(Size) sizes;
   LIST(Ref *) refs;     // operands in the order of the signature, then scratch and vars
+  LIST(Ref *) states;   // vars of the reference
   int inputs, outputs;  // refs.at[0..inputs) are inputs, then `outputs` outputs
   LIST(GridAxis) grid;
   LIST(MeshAxis) mesh;  // none: one device

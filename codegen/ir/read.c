@@ -71,11 +71,11 @@ static Type read_type(Reader *r) {
 
 static Ref *find_ref(Reader *r) {
   Ref *found = NULL;
-  if (r->token.kind == T_REF && !r->token.text && r->token.number < r->k->refs.count)
-    found = r->k->refs.at[r->token.number];
-  if (r->token.kind == T_REF && r->token.text)
-    for (int i = 0; i < r->k->refs.count && !found; i++)
-      if (r->k->refs.at[i]->name == r->token.text) found = r->k->refs.at[i];
+  int refs = r->k->refs.count, count = refs + r->k->states.count;
+  for (int i = 0; r->token.kind == T_REF && i < count && !found; i++) {
+    Ref *ref = i < refs ? r->k->refs.at[i] : r->k->states.at[i - refs];
+    if (r->token.text ? ref->name == r->token.text : r->token.number == i) found = ref;
+  }
   if (found)
     advance(r);
   else
@@ -536,8 +536,10 @@ static void read_ref(Reader *r, RefRole role) {
   Ref *ref = NEW(r->arena, Ref);
   uint32_t start = r->token.start;
   ref->role = role;
-  ref->id = k->refs.count;
-  if (r->token.kind != T_REF || (!r->token.text && r->token.number != ref->id))
+  ref->id = role == REF_STATE ? k->states.count : k->refs.count;
+  int number = k->refs.count + (role == REF_STATE ? ref->id : 0);
+  if (role != REF_STATE && k->states.count) complain(r, "a ref after those of the reference", "");
+  if (r->token.kind != T_REF || (!r->token.text && r->token.number != number))
     complain(r, "expected a ref, $name or its number", "");
   bool numbered = !r->token.text;
   ref->name = numbered ? "" : r->token.text;
@@ -553,7 +555,10 @@ static void read_ref(Reader *r, RefRole role) {
   if (ref->space == SPACE_SEM) read_semaphore_kind(r, ref);
   ref->span = read_span(r, start);
   if (ref_is_operand(ref) || (role == REF_SCRATCH && at_name(r, "of"))) read_operand(r, ref);
-  LIST_PUSH(r->arena, &k->refs, ref);
+  if (role == REF_STATE)
+    LIST_PUSH(r->arena, &k->states, ref);
+  else
+    LIST_PUSH(r->arena, &k->refs, ref);
   k->inputs += role == REF_INPUT;
   k->outputs += role == REF_OUTPUT;
 }

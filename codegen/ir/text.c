@@ -6,7 +6,7 @@
 
 const char *const space_names[] = {"vmem", "smem", "any", "sem", "var"};
 const char *const at_names[] = {"block", "element", "slice"};
-const char *const role_names[] = {"input", "output", "scratch", "var"};
+const char *const role_names[] = {"input", "output", "scratch", "var", "state"};
 const char *const semaphore_names[] = {"dma", "regular", "barrier"};
 
 bool is_plain_name(const char *name) {
@@ -89,11 +89,19 @@ static void put_mesh_axis(Printer *p, int64_t index) {
     buf_printf(p->out, "#%lld", (long long)index);
 }
 
+// Vars of the reference are numbered after the others.
+static int ref_number(const Printer *p, const Ref *ref) {
+  return ref->role == REF_STATE ? p->k->refs.count + ref->id : ref->id;
+}
+
 // A ref is written $name where that is an identifier and the first of its kind, else $number.
 static bool goes_by_name(const Printer *p, const Ref *ref) {
   if (!is_plain_name(ref->name)) return false;
-  for (int i = 0; i < ref->id && i < p->k->refs.count; i++)
-    if (strcmp(p->k->refs.at[i]->name, ref->name) == 0) return false;
+  int number = ref_number(p, ref), refs = p->k->refs.count;
+  for (int i = 0; i < number && i < refs + p->k->states.count; i++) {
+    const Ref *other = i < refs ? p->k->refs.at[i] : p->k->states.at[i - refs];
+    if (strcmp(other->name, ref->name) == 0) return false;
+  }
   return true;
 }
 
@@ -101,7 +109,7 @@ static void put_ref(Printer *p, const Ref *ref) {
   if (goes_by_name(p, ref))
     buf_printf(p->out, "$%s", ref->name);
   else
-    buf_printf(p->out, "$%d", ref->id);
+    buf_printf(p->out, "$%d", ref_number(p, ref));
 }
 
 static void put_dim(Printer *p, Dim dim) {
@@ -485,6 +493,7 @@ void ir_print(const Kernel *k, Buf *out) {
     put_ref_declaration(p, k->refs.at[first++]);
   put_launch(p);
   for (int i = first; i < k->refs.count; i++) put_ref_declaration(p, k->refs.at[i]);
+  for (int i = 0; i < k->states.count; i++) put_ref_declaration(p, k->states.at[i]);
   if (k->flow) {
     flow_print(k, out);
   } else {

@@ -21,7 +21,7 @@ extern const char *const space_names[], *const at_names[], *const role_names[];
 enum {
   SPACE_COUNT = SPACE_VAR + 1,
   AT_COUNT = AT_SLICE + 1,
-  ROLE_COUNT = REF_VAR + 1,
+  ROLE_COUNT = REF_STATE + 1,
   SEMAPHORE_COUNT = SEM_BARRIER + 1
 };
 

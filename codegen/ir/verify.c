@@ -275,7 +275,10 @@ static void check_dot(Verifier *v, const Instr *instr) {
 // ---- memory
 
 static bool known_ref(const Verifier *v, const Ref *ref) {
-  return ref && ref->id >= 0 && ref->id < v->k->refs.count && v->k->refs.at[ref->id] == ref;
+  if (!ref || ref->id < 0) return false;
+  if (ref->role == REF_STATE)
+    return ref->id < v->k->states.count && v->k->states.at[ref->id] == ref;
+  return ref->id < v->k->refs.count && v->k->refs.at[ref->id] == ref;
 }
 
 static Type window_type(const Ref *ref, const Window *window) {
@@ -371,7 +374,12 @@ static void check_copy(Verifier *v, const Instr *instr) {
 static void check_memory(Verifier *v, const Instr *instr) {
   bool prefetched =
       instr->op == OP_LOAD && instr->ref && instr->ref->prefetch && v->place != PLACE_REFERENCE;
-  RULE(v->place == PLACE_BODY || prefetched, "memory is touched outside the body");
+  bool state = instr->ref && instr->ref->role == REF_STATE &&
+               (instr->op == OP_LOAD || instr->op == OP_STORE);
+  if (state)
+    RULE(v->place == PLACE_REFERENCE, "a var of the reference outside it");
+  else
+    RULE(v->place == PLACE_BODY || prefetched, "memory is touched outside the body");
   if (v->message) return;
   if (op_info[instr->op].attribute == ATTR_COPY) return check_copy(v, instr);
   if (op_info[instr->op].attribute == ATTR_SEMAPHORE) return check_semaphore(v, instr, false);
@@ -450,6 +458,10 @@ static void check_control(Verifier *v, Instr *instr) {
   Results nothing = {0}, condition = {1, type_scalar(DT_BOOL)},
           result = {has_result(instr), instr->type};
   int loops = v->loops;
+  RULE(v->place != PLACE_REFERENCE || instr->op == OP_IF || instr->op == OP_FOR ||
+           instr->op == OP_YIELD,
+       "not in a reference");
+  if (v->message) return;
   switch (instr->op) {
     case OP_IF:
       RULE(is_scalar(instr->args[0], DT_BOOL), "the condition is not a bool scalar");
@@ -746,6 +758,16 @@ static void check_refs(Verifier *v) {
   }
 }
 
+static void check_states(Verifier *v) {
+  const Instr *instr = NULL;
+  for (int i = 0; !v->message && i < v->k->states.count; i++) {
+    const Ref *ref = v->k->states.at[i];
+    RULE(known_ref(v, ref) && ref->id == i && ref->name && ref->space == SPACE_VAR && !ref->scope,
+         "var %d of the reference is not in its place", i);
+    if (!v->message) check_type(v, NULL, &ref->type);
+  }
+}
+
 static void check_launch(Verifier *v) {
   Kernel *k = v->k;
   Results index = {1, type_scalar(DT_I64)}, condition = {1, type_scalar(DT_BOOL)};
@@ -779,6 +801,7 @@ const char *ir_verify(Kernel *k) {
   v->owner = NEW_ARRAY(k->arena, const Instr *, k->next_id + 1);
   check_launch(v);
   check_refs(v);
+  check_states(v);
   check_tree(v, k->body, PLACE_BODY, k->sizes.count, (Results){0}, "body");
   if (k->reference) check_reference(v);
   return v->message;

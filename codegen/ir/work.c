@@ -42,6 +42,9 @@ static bool number_of(const Instr *v, const int64_t *sizes, int depth, double *v
     case OP_SIZE:
       *value = (double)sizes[v->ival];
       return true;
+    case OP_ARG:  // of a loop around it: its middle turn
+      *value = *(const double *)v->note;
+      return true;
     case OP_CAST:
       return number_of(v->args[0], sizes, depth - 1, value);
     case OP_NEG:
@@ -180,6 +183,7 @@ static double operand_share(const Instr *v, const int64_t *sizes, int depth) {
 typedef struct {
   const int64_t *sizes;
   double dots, others;
+  double turns;  // of the loops around the instruction at work
   Region *region;
 } Work;
 
@@ -225,17 +229,43 @@ static double dot_work(const Work *w, const Instr *v) {
   return 2 * terms * share;
 }
 
-static void count_work(Instr *v, void *context) {
-  Work *w = context;
+static void count_work(Work *w, const Instr *v) {
   if (!has_result(v)) return;
   OpClass class = op_info[v->op].class;
   if (v->op == OP_DOT)
-    w->dots += dot_work(w, v);
+    w->dots += w->turns * dot_work(w, v);
   else if (class == OPC_REDUCE || class == OPC_ARGREDUCE)
-    w->others += elements_of(w->sizes, &v->args[0]->type);
+    w->others += w->turns * elements_of(w->sizes, &v->args[0]->type);
   else if (class == OPC_SCAN ||
            (op_is_elementwise(v->op) && v->op != OP_CAST && v->op != OP_BITCAST))
-    w->others += elements_of(w->sizes, &v->type);
+    w->others += w->turns * elements_of(w->sizes, &v->type);
+}
+
+static void count_region(Work *w, Region *region);
+
+// A loop whose bounds are not known counts as one turn.
+static void count_loop(Work *w, Instr *loop) {
+  double from, to, turns = w->turns;
+  bool known = number_of(loop->args[0], w->sizes, DEEPEST_NUMBER, &from) &&
+               number_of(loop->args[1], w->sizes, DEEPEST_NUMBER, &to);
+  double middle = known ? (from + to - 1) / 2 : 0;
+  loop->regions[0]->arg->note = &middle;
+  if (known) w->turns *= to > from ? to - from : 0;
+  count_region(w, loop->regions[0]);
+  w->turns = turns;
+}
+
+static void count_region(Work *w, Region *region) {
+  for (int i = 0; region && i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    count_work(w, v);
+    if (v->op == OP_FOR) {
+      count_loop(w, v);
+    } else {
+      count_region(w, v->regions[0]);
+      count_region(w, v->regions[1]);
+    }
+  }
 }
 
 static bool add_call(const FlowTurn *turn, void *context) {
@@ -250,7 +280,7 @@ double reference_flops(Kernel *k, const int64_t *sizes) {
   double calls = 0;
   if (k->flow) flow_walk(k, sizes, add_call, &calls);
   if (k->flow || !k->reference) return calls;
-  Work work = {.sizes = sizes, .region = k->reference};
-  ir_walk(k->reference, count_work, &work);
+  Work work = {.sizes = sizes, .region = k->reference, .turns = 1};
+  count_region(&work, k->reference);
   return work.dots > 0 ? work.dots : work.others;
 }

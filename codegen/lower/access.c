@@ -20,10 +20,13 @@ Ref *ref_of(Lower *l, const Node *node) {
   bool own = l->place == IN_BODY && !l->prelude;
   Ref *prefetched = own ? NULL : prefetched_of(l, s);
   if (prefetched) return prefetched;
+  if (l->place == IN_REFERENCE && !l->prelude) return s->kind == SYM_VAR ? s->ref : NULL;
   if (l->place != IN_BODY || l->prelude) return NULL;
   if (s->kind == SYM_OPERAND || s->kind == SYM_SCRATCH || s->kind == SYM_VAR) return s->ref;
   return s->kind == SYM_PARAMETER && s->value.kind == V_REF ? s->value.ref : NULL;
 }
+
+bool is_var(const Ref *ref) { return ref->role == REF_VAR || ref->role == REF_STATE; }
 
 bool is_broken(const Lower *l, const Ref *ref) {
   for (int i = 0; i < l->broken.count; i++)

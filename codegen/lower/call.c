@@ -150,7 +150,7 @@ static Value lower_argument(Lower *l, const Node *node) {
   Ref *ref = ref_of(l, node);
   const RefView *view = named_view(l, node);
   if (view) return (Value){.kind = V_VIEW, .view = view};
-  return ref && ref->role != REF_VAR ? (Value){.kind = V_REF, .ref = ref} : lower_expr(l, node);
+  return ref && !is_var(ref) ? (Value){.kind = V_REF, .ref = ref} : lower_expr(l, node);
 }
 
 static Value lower_function_body(Lower *l, const Function *f) {

@@ -11,6 +11,7 @@ typedef struct {
   const Dim *map;          // by size of the callee
   Instr **copy;            // by id of the callee's instructions
   Instr *const *operands;  // values of the callee's inputs; NULL in index arithmetic
+  Ref **states;            // of the copy, for the callee's vars; NULL there, too
 } Copier;
 
 static Dim replaced(const Copier *c, Dim dim) {
@@ -31,6 +32,7 @@ static Instr *copy_instr(Copier *c, const Instr *v) {
   Instr *copy = ir_copy(l->k, v);
   copy->type = replaced_type(c, v->type);
   copy->note = NULL;
+  if (v->ref && v->ref->role == REF_STATE) copy->ref = c->states[v->ref->id];
   for (int i = 0; i < v->nargs; i++) copy->args[i] = c->copy[v->args[i]->id];
   for (int i = 0; i < MAX_RANK; i++) copy->window.size[i] = replaced(c, v->window.size[i]);
   for (int r = 0; r < 2; r++)
@@ -204,6 +206,20 @@ static bool shapes_agree(Composer *c, const FlowStep *step, const Kernel *callee
   return true;
 }
 
+// Vars of the program's reference for those of a call.
+static Ref **copy_states(const Copier *c, const Kernel *callee) {
+  Kernel *k = c->l->k;
+  Ref **states = NEW_ARRAY(c->l->arena, Ref *, callee->states.count + 1);
+  for (int i = 0; i < callee->states.count; i++) {
+    states[i] = NEW(c->l->arena, Ref);
+    *states[i] = *callee->states.at[i];
+    states[i]->id = k->states.count;
+    states[i]->type = replaced_type(c, states[i]->type);
+    LIST_PUSH(c->l->arena, &k->states, states[i]);
+  }
+  return states;
+}
+
 static bool compose_call(Composer *c, const FlowStep *step) {
   const Kernel *callee = c->flow->callees.at[step->callee].kernel;
   if (!callee->reference)
@@ -218,6 +234,7 @@ static bool compose_call(Composer *c, const FlowStep *step) {
     if (!(operands[i] = part_value(c, &step->parts[i]))) return false;
   Copier copier = {.l = c->l, .map = map, .operands = operands};
   copier.copy = NEW_ARRAY(c->l->arena, Instr *, callee->next_id + 1);
+  copier.states = copy_states(&copier, callee);
   const Region *body = callee->reference;
   for (int i = 0; i + 1 < body->instrs.count; i++)
     copier.copy[body->instrs.at[i]->id] = copy_instr(&copier, body->instrs.at[i]);

@@ -154,6 +154,7 @@ typedef struct Lower {
   Kernel *k;
   Place place;
   Frame *frame;               // instructions go to frame->region
+  const Region *whole;        // of the reference: outputs are assigned here, outside its loops
   Symbol *declared[1 << 14];  // by hash: the newest of all scopes
   Symbol *scope;
   Symbol *root;         // the scope of all declarations

@@ -37,7 +37,7 @@ bool lower_view(Lower *l, const Node *node, bool masked, View *view) {
                "expected a window of a ref, such as `x[...]`");
     return false;
   }
-  if (node->kind != N_INDEX && ref->type.rank > 0 && ref->role != REF_VAR) {
+  if (node->kind != N_INDEX && ref->type.rank > 0 && !is_var(ref)) {
     diag_error(l->diag, node->span, ERR_BARE_REF, "`%s` is a ref, %s: a window of it is `%s[...]`",
                ref->name, type_text(l, &ref->type), ref->name);
     diag_note(l->diag, ref->span, "`%s` is declared here%s", ref->name, axes_text(l, ref));

@@ -32,6 +32,7 @@ void lower_reference(Lower *l, const Node *reference) {
   l->loop = LOOP_NONE;
   for (int i = 0; i < l->k->inputs + l->k->outputs; i++) l->stored[i] = false;
   Region *region = enter_region(l, &frame);
+  l->whole = region;
   load_inputs(l);
   for (int i = 0; i < reference->a->list.count && !l->stopped; i++)
     lower_statement(l, reference->a->list.at[i]);

@@ -28,6 +28,8 @@ typedef struct {
 // The prefetched operand of that name, where it may be read here: what the caller gave, which the
 // body may know as a copy of its own. Else NULL.
 Ref *prefetched_of(Lower *l, const Symbol *s);
+// var: named bare, of any rank
+bool is_var(const Ref *ref);
 bool is_all_of(const Node *window);  // x[...]
 // cuts: one an axis, or NULL
 void view_of_cuts(Lower *l, Ref *ref, const Cut *cuts, Span span, View *view);

@@ -45,9 +45,10 @@ static void lower_var(Lower *l, const Node *node) {
   Value v = node->c ? lower_expr(l, node->c) : value_error();
   Symbol *s = declare(l, SYM_VAR, node->name, node->name_span);
   Ref *ref = s->ref = NEW(l->arena, Ref);
+  bool state = l->place == IN_REFERENCE;
   *ref = (Ref){.name = node->name,
-               .id = l->k->refs.count,
-               .role = REF_VAR,
+               .id = state ? l->k->states.count : l->k->refs.count,
+               .role = state ? REF_STATE : REF_VAR,
                .space = SPACE_VAR,
                .type = with_dtype(type, dtype),
                .span = node->name_span};
@@ -57,7 +58,10 @@ static void lower_var(Lower *l, const Node *node) {
     s->ref = NULL;
     return;
   }
-  LIST_PUSH(l->arena, &l->k->refs, ref);
+  if (state)
+    LIST_PUSH(l->arena, &l->k->states, ref);
+  else
+    LIST_PUSH(l->arena, &l->k->refs, ref);
   View view = {.ref = ref, .type = ref->type};
   for (int i = 0; i < type.rank; i++) {
     view.starts[i] = ir_const_int(l->k, l->frame->region, DT_I64, 0, node->span);
@@ -92,7 +96,7 @@ static void not_assignable(Lower *l, const Node *target) {
 static bool lower_target(Lower *l, const Node *target, View *view) {
   const Node *base = target->kind == N_INDEX ? target->a : target;
   Ref *ref = ref_of(l, base);
-  bool bare = target->kind == N_NAME && ref && ref->role != REF_VAR && ref->type.rank > 0;
+  bool bare = target->kind == N_NAME && ref && !is_var(ref) && ref->type.rank > 0;
   if (!ref || bare) {
     not_assignable(l, target->kind == N_INDEX && base->kind == N_NAME ? base : target);
     return false;
@@ -113,11 +117,20 @@ static void assign_output(Lower *l, const Node *node) {
     if (node->a->kind == N_NAME && !s)
       unknown_name(l, node->a->name, node->a->span);
     else
-      diag_error(l->diag, node->a->span, ERR_REFERENCE_STATEMENT,
-                 "a reference assigns whole arrays to its outputs, as in `o = ..`");
+      diag_error(
+          l->diag, node->a->span, ERR_REFERENCE_STATEMENT,
+          "a reference assigns whole arrays to its outputs, as in `o = ..`, and windows to vars");
     return;
   }
   Ref *ref = s->ref;
+  if (l->frame->region != l->whole) {
+    diag_error(l->diag, node->span, ERR_REFERENCE_STATEMENT,
+               "an output is assigned once, as a whole: in a loop or a choice assign to a var, and "
+               "`%s = ..;` after it",
+               ref->name);
+    l->stored[ref->id] = true;
+    return;
+  }
   if (is_broken(l, ref)) {
     l->stored[ref->id] = true;
     return;
@@ -205,7 +218,7 @@ static void lower_assign(Lower *l, const Node *node) {
     assign_view(l, node, viewed);
     return;
   }
-  if (l->place == IN_REFERENCE) {
+  if (l->place == IN_REFERENCE && !ref_of(l, node->a->kind == N_INDEX ? node->a->a : node->a)) {
     assign_output(l, node);
     return;
   }
@@ -237,6 +250,14 @@ Region *lower_arm(Lower *l, const Node *items) {
   return region;
 }
 
+// Is a condition computed from floats, whose rounding may decide it?
+static bool is_of_floats(const Instr *v) {
+  if (has_result(v) && is_float(v->type.dtype)) return true;
+  for (int i = 0; v->type.dtype == DT_BOOL && i < v->nargs; i++)
+    if (is_of_floats(v->args[i])) return true;
+  return false;
+}
+
 static void lower_if(Lower *l, const Node *node) {
   Value c;
   const Node *otherwise = node->kind == N_IF ? node->c : NULL;
@@ -259,9 +280,10 @@ static void lower_if(Lower *l, const Node *node) {
                "chooses between values");
     return;
   }
-  if (l->place == IN_REFERENCE) {
+  if (l->place == IN_REFERENCE && is_of_floats(c.instr)) {
     diag_error(l->diag, node->a->span, ERR_REFERENCE_STATEMENT,
-               "a reference decides by constants only; where(c, a, b) chooses between values");
+               "a reference decides by integers, which rounding does not change; where(c, a, b) "
+               "chooses between values");
     return;
   }
   Instr *choice = ir_new(l->k, OP_IF, no_result, node->span, 1, &c.instr);
@@ -398,11 +420,12 @@ static bool allowed_here(Lower *l, const Node *node) {
   bool values_only = node->kind == N_LET || node->kind == N_FN || node->kind == N_IF ||
                      node->kind == N_WHEN || node->kind == N_RETURN || constant_for;
   if (values_only || (l->place == IN_BODY && !l->prelude)) return true;
-  if (l->place == IN_REFERENCE) {
-    if (node->kind == N_ASSIGN || node->kind == N_ERROR || is_declaration(node)) return true;
+  if (l->place == IN_REFERENCE && !l->prelude) {
+    if (node->kind == N_ASSIGN || node->kind == N_VAR || node->kind == N_FOR ||
+        node->kind == N_ERROR || is_declaration(node))
+      return true;
     diag_error(l->diag, node->span, ERR_REFERENCE_STATEMENT,
-               "a reference holds `let`, assignments to outputs, `fn`, and choices and loops over "
-               "constants");
+               "a reference holds `let`, `var`, `fn`, assignments, `for` and choices");
   } else {
     diag_error(l->diag, node->span, ERR_INDEX_ONLY,
                "a function used among the declarations only computes a value");

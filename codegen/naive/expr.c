@@ -538,6 +538,7 @@ const char *naive_element(Naive *n, Instr *v, const char *const *index) {
     return naive_text(n, "%s[%s]", value->name, naive_linear(n, &v->type, index));
   if (value->place == IN_ACCUMULATOR) return naive_accumulate(n, v, index);
   if (op_info[v->op].class == OPC_LEAF) return leaf(n, v, index);
+  if (v->op == OP_LOAD) return naive_loaded_state(n, v, index);
   if (op_info[v->op].class == OPC_SHAPE) return moved(n, v, index);
   if (!op_is_elementwise(v->op)) INTERNAL("%s in a reference", op_info[v->op].name);
   const char *args[3];

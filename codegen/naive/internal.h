@@ -19,6 +19,7 @@ typedef struct {
   bool holds_loop;
   const char *name;
   int slot;
+  const Region *home;  // where it is computed
 } NaiveValue;
 
 typedef struct {
@@ -63,5 +64,10 @@ const char *naive_summand(Naive *n, DType t, const char *value);  // an operand 
 // DOT, REDUCE, ARGREDUCE
 const char *naive_accumulate(Naive *n, Instr *v, const char *const *index);
 void naive_scan(Naive *n, Instr *v);  // fills v's memory
+
+// ---- state.c: vars of the reference
+void naive_declare_states(Naive *n);
+const char *naive_loaded_state(Naive *n, const Instr *load, const char *const *index);
+void naive_store_state(Naive *n, const Instr *store);
 
 #endif

@@ -93,6 +93,20 @@ static void write_if(Naive *n, Instr *v) {
   naive_line(n, "}");
 }
 
+static void write_for(Naive *n, Instr *v) {
+  NaiveValue *variable = naive_value(v->regions[0]->arg);
+  n->loops = 0;
+  const char *from = naive_element(n, v->args[0], NULL), *to = naive_element(n, v->args[1], NULL);
+  variable->place = IN_SCALAR;
+  variable->name = naive_text(n, "t%d", v->regions[0]->arg->id);
+  naive_line(n, "for (int64_t %s = %s, end%d = %s; %s < end%d; %s++) {", variable->name, from,
+             v->id, to, variable->name, v->id, variable->name);
+  n->indent++;
+  write_region(n, v->regions[0]);
+  n->indent--;
+  naive_line(n, "}");
+}
+
 // Writes what has a place of its own; returns the YIELD.
 static Instr *write_region(Naive *n, Region *region) {
   for (int i = 0; i < region->instrs.count; i++) {
@@ -100,6 +114,10 @@ static Instr *write_region(Naive *n, Region *region) {
     if (v->op == OP_YIELD) return v;
     if (v->op == OP_IF) {
       write_if(n, v);
+    } else if (v->op == OP_FOR) {
+      write_for(n, v);
+    } else if (v->op == OP_STORE) {
+      naive_store_state(n, v);
     } else if (has_result(v) && naive_value(v)->place == IN_MEMORY) {
       declare_memory(n, v);
       fill_memory(n, v);
@@ -187,6 +205,7 @@ static void write_body(Naive *n) {
   Buf *out = n->out, body = {0};
   n->out = &body;
   n->indent = 1;
+  naive_declare_states(n);
   write_outputs(n, write_region(n, n->k->reference));
   n->out = out;
   buf_printf(out,

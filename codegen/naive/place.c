@@ -15,7 +15,10 @@ typedef struct {
 } Context;
 
 static void attach(Instr *v, void *context) {
-  v->note = NEW(((Context *)context)->n->arena, NaiveValue);
+  Arena *arena = ((Context *)context)->n->arena;
+  v->note = NEW(arena, NaiveValue);
+  for (int r = 0; r < 2; r++)
+    if (v->regions[r] && v->regions[r]->arg) v->regions[r]->arg->note = NEW(arena, NaiveValue);
 }
 
 // Costs nothing to repeat: leaves, and elements of operands moved about or widened.
@@ -72,10 +75,16 @@ static void put_in_memory(Instr *v) {
   value->holds_loop = false;
 }
 
-static void place(Instr *v) {
+// A loop does not repeat what is computed outside of it.
+static bool is_of_elsewhere(const Instr *v, const Region *here) {
+  return naive_value(v)->home != here && naive_value(v)->place != IN_SCALAR && !is_cheap(v);
+}
+
+static void place(Instr *v, const Region *here) {
   NaiveValue *value = naive_value(v);
+  value->home = here;
   for (int i = 0; i < v->nargs; i++)
-    if (wants_memory(v, i)) put_in_memory(v->args[i]);
+    if (wants_memory(v, i) || is_of_elsewhere(v->args[i], here)) put_in_memory(v->args[i]);
   for (int i = 0; i < v->nargs; i++) {
     const NaiveValue *arg = naive_value(v->args[i]);
     if (arg->depth >= value->depth) value->depth = arg->depth + 1;
@@ -87,7 +96,8 @@ static void place(Instr *v) {
     value->holds_loop = true;
   }
   bool scan = op_info[v->op].class == OPC_SCAN;
-  if (scan || v->op == OP_IF || value->depth > DEEPEST_EXPRESSION ||
+  bool read = v->op == OP_LOAD && v->ref->role == REF_STATE;
+  if (scan || read || v->op == OP_IF || value->depth > DEEPEST_EXPRESSION ||
       (value->uses > 1 && !(value->place == IN_EXPRESSION && is_cheap(v))))
     put_in_memory(v);
 }
@@ -99,7 +109,7 @@ static void place_region(Region *region) {
     Instr *v = region->instrs.at[i];
     for (int r = 0; r < 2; r++)
       if (v->regions[r]) place_region(v->regions[r]);
-    place(v);
+    place(v, region);
   }
 }
 

@@ -15,10 +15,11 @@
 
 typedef float naive_float;
 
-/* Where a value of `elements` elements lies; freed by the caller, which keeps it in a slot. NULL
- * when memory is out. */
+/* Where a value of `elements` elements lies, the same in every turn of a loop; freed by the caller,
+ * which keeps it in a slot. NULL when memory is out. */
 static inline void *naive_memory(void **slot, int64_t elements, int64_t bytes) {
   int64_t total = pk_sat_mul(elements, bytes);
+  if (*slot) return *slot;
   *slot = total < PTRDIFF_MAX ? malloc(total > 0 ? (size_t)total : 1) : NULL;
   return *slot;
 }

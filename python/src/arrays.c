@@ -171,10 +171,10 @@ static bool read_numpy(Call *call, int index, PyObject *object, bool output) {
 
 /* A capsule, of DLPack 1 where the object knows it. */
 static PyObject *dlpack_capsule(PyObject *object, Kind kind) {
+  if (kind == KIND_JAX) return PyObject_CallFunctionObjArgs(helper.capsule, object, NULL);
   PyObject *method = PyObject_GetAttr(object, word.dlpack), *capsule = NULL;
-  if (method && kind != KIND_JAX) capsule = PyObject_Call(method, no_arguments, max_version);
-  bool old = method && (kind == KIND_JAX || (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)));
-  if (old) {
+  if (method) capsule = PyObject_Call(method, no_arguments, max_version);
+  if (method && !capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
     PyErr_Clear();
     capsule = PyObject_CallFunctionObjArgs(method, NULL);
   }

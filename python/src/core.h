@@ -84,6 +84,7 @@ typedef struct {
   PyObject *copy;         /* array -> a new array, of NumPy or torch */
   PyObject *found;        /* object -> its dtype as text */
   PyObject *scalar;       /* (number, pk_dtype) -> an array of NumPy of rank 0 */
+  PyObject *capsule;      /* array of JAX -> what its __dlpack__ gives */
 } Helpers;
 extern Helpers helper;
 

@@ -158,7 +158,8 @@ static PyObject *set_helpers(PyObject *module, PyObject *args) {
   (void)module;
   PyObject **places[] = {&helper.kinds,  &helper.kind_of, &helper.numpy_dtypes, &helper.torch_known,
                          &helper.dtypes, &helper.empty,   &helper.adapt,        &helper.make,
-                         &helper.finish, &helper.copy,    &helper.found,        &helper.scalar};
+                         &helper.finish, &helper.copy,    &helper.found,        &helper.scalar,
+                         &helper.capsule};
   const int count = sizeof places / sizeof *places;
   if (PyTuple_Size(args) != count)
     return PyErr_Format(PyExc_TypeError, "expected %d helpers", count);

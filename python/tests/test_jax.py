@@ -61,3 +61,13 @@ def test_into_numpy():
 def test_tracer():
     with pytest.raises(TypeError, match="tracer of JAX"):
         jax.jit(lambda x, y: scale()(x, y))(*pair())
+
+
+def test_results_are_as_of_asarray():
+    """On the default device, and not bound to it."""
+    x, y = pair(8, 16)
+    o, p = scale()(jnp.asarray(x), jnp.asarray(y)), jnp.asarray(x)
+    assert (o.aval, o.sharding, o.devices()) == (p.aval, p.sharding, p.devices())
+    assert getattr(o, "_committed", False) == getattr(p, "_committed", False)
+    with jax.default_device(jax.devices()[0]):
+        assert isinstance(scale()(jnp.asarray(x), jnp.asarray(y)), jax.Array)

@@ -614,3 +614,27 @@ def test_what_cannot_be_translated():
     with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)`lgamma`.*test_pallas_in.py.*lgamma\(x_ref"):
         run(kernel, values(8, 16))
     numpy.testing.assert_allclose(run(kernel, abs(values(8, 16)), interpret=True), jax.lax.lgamma(abs(values(8, 16))), rtol=1e-5)
+
+
+def test_copies_from_one_call_to_another():
+    """A semaphore that is handed on: the copy is over before the call that waits for it."""
+    semaphore = pl.BlockSpec(memory_space=pltpu.SEMAPHORE)
+
+    def start(x_ref, same_ref, o_ref, sems):
+        for i in range(2):
+            pltpu.make_async_copy(x_ref.at[i], o_ref.at[1 - i], sems.at[i]).start()
+
+    def done(x_ref, o_ref, sems, same_ref):
+        for i in range(2):
+            pltpu.make_async_copy(x_ref.at[i], o_ref.at[1 - i], sems.at[i]).wait()
+
+    @jax.jit
+    def f(x):
+        shape, anywhere = like(x), pl.BlockSpec(memory_space=pl.ANY)
+        x, o, sems = pl.pallas_call(start, out_shape=(shape, shape, pltpu.SemaphoreType.DMA((2,))), in_specs=[anywhere],
+                                    out_specs=(anywhere, anywhere, semaphore), input_output_aliases={0: 0})(x)
+        return pl.pallas_call(done, out_shape=shape, in_specs=[anywhere, anywhere, semaphore], out_specs=anywhere,
+                              input_output_aliases={1: 0})(x, o, sems)
+    x = values(2, 8, 16)
+    numpy.testing.assert_array_equal(f(x), x[::-1])
+    assert "async_copy" in str(pkc.pallas.to_pk(f, x))

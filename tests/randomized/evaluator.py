@@ -12,7 +12,7 @@ from . import tree
 from .functions import CALLS
 from .inputs import make
 from .operations import Reject, V
-from .types import INDEX, holder, is_int, wrap
+from .types import INDEX, holder, is_int, spread, wrap
 
 MOST_STEPS, MOST_TURNS = 300, 20000
 
@@ -36,7 +36,7 @@ class Memory:
     def write(self, place, v, where=True):
         """Elements of the window where `where` holds."""
         shape = self.d[place].shape
-        u = np.broadcast_to(False if v.u is None else v.u, shape)
+        u = spread(False if v.u is None else v.u, shape)
         plain = where is True
         self.d[place] = v.d if plain else np.where(where, v.d, self.d[place])
         self.u[place] = u if plain else np.where(where, u, self.u[place])
@@ -73,13 +73,13 @@ class View:
     def write(self, place, v, where=True):
         """Stores all of the view, with this part changed."""
         whole = self.whole()
-        shape, changed = whole.d.shape, Memory(self.dtype, np.array(whole.d), np.array(np.broadcast_to(
+        shape, changed = whole.d.shape, Memory(self.dtype, np.array(whole.d), np.array(spread(
             False if whole.u is None else whole.u, whole.d.shape)), None if whole.e is None else np.array(whole.e))
         changed.write(place, v, where)
         v = V(changed.d, changed.u if changed.u.any() else None, changed.e)
 
         def back(a):
-            a = np.broadcast_to(a, shape)
+            a = spread(a, shape)
             a = np.transpose(a, np.argsort(self.perm)) if self.perm else a
             return a.reshape(self.base.d[self.place].shape)
         v = op.each(v, back)
@@ -270,8 +270,8 @@ class Evaluator:
         v, mask = self.operand(s.exprs[0], ref.dtype), self.ev(s.exprs[1])
         self.check_lanes(mask, inside)
         shape = np.broadcast_shapes(*(i.shape for i in place))
-        mask, v = np.broadcast_to(mask.d & inside, shape), op.each(v, lambda a: np.broadcast_to(a, shape))
-        at = tuple(np.broadcast_to(i, shape)[mask] for i in place)
+        mask, v = spread(mask.d & inside, shape), op.each(v, lambda a: spread(a, shape))
+        at = tuple(spread(i, shape)[mask] for i in place)
         ref.write(at, op.each(v, lambda a: a[mask]))
 
     def op_masked_load(self, expr):
@@ -280,7 +280,7 @@ class Evaluator:
         has_other = expr.attr["has_other"]
         ref, place = self.window(expr.attr["ref"], expr.attr["sub"], expr.args[1 + has_other:])
         v, mask = ref.read(place), self.ev(expr.args[0])
-        mask = op.each(mask, lambda a: np.broadcast_to(a, v.d.shape))
+        mask = op.each(mask, lambda a: spread(a, v.d.shape))
         other = self.operand(expr.args[1], ref.dtype) if has_other else V(np.zeros_like(v.d), np.ones(v.d.shape, bool))
         return op.select(V(mask.d.astype(np.int64), mask.u), [other, v])
 
@@ -296,7 +296,7 @@ class Evaluator:
             if at is not None and at.u is not None and np.any(at.u):
                 raise Reject("unspecified index")
             place.append(slice(None) if at is None else at.d)
-        return op.each(v, lambda a: np.broadcast_to(a, v.d.shape)[tuple(place)])
+        return op.each(v, lambda a: spread(a, v.d.shape)[tuple(place)])
 
     def op_call(self, expr):
         function = expr.attr["fn"]
@@ -361,8 +361,8 @@ class Evaluator:
         v, mask = self.operand(s.exprs[0], ref.dtype), self.ev(s.exprs[1])
         shape, where = ref.d[place].shape, mask.d
         if mask.u is not None:  # these lanes have the new or the old value
-            v, where = V(v.d, np.broadcast_to(mask.u if v.u is None else mask.u | v.u, shape), v.e), mask.d | mask.u
-        ref.write(place, v, np.broadcast_to(where, shape))
+            v, where = V(v.d, spread(mask.u if v.u is None else mask.u | v.u, shape), v.e), mask.d | mask.u
+        ref.write(place, v, spread(where, shape))
 
     def st_scatter(self, s):
         ref, place = self.window(s.attr["ref"], s.attr["sub"], s.exprs[2:])
@@ -373,7 +373,7 @@ class Evaluator:
         window, axis = ref.d[place], axes[0]
         rows = [n for k, n in enumerate(window.shape) if k not in axes]
         rows.insert(axis, vectors[0].d.size)
-        v = op.each(self.operand(s.exprs[0], ref.dtype), lambda a: np.broadcast_to(a, rows))
+        v = op.each(self.operand(s.exprs[0], ref.dtype), lambda a: spread(a, rows))
         old = ref.read(place)
         for row, where in enumerate(zip(*(at.d for at in vectors))):
             if any(not 0 <= to < window.shape[k] for k, to in zip(axes, where)):
@@ -589,8 +589,7 @@ class Evaluator:
             self.names[("num", axis.name)] = extents[-1]
         if int(np.prod(extents, dtype=np.int64)) > MOST_STEPS:
             raise Reject("too many steps")
-        with np.errstate(all="ignore"):
-            self.run_grid(extents)
+        self.run_grid(extents)
         for o in k.outputs:
             if not self.arrays[o.name].written.all():
                 raise Reject("elements never written")

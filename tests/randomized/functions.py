@@ -3,7 +3,7 @@ import numpy as np
 
 from . import operations as op
 from .operations import Reject, V, each
-from .types import INDEX, accumulator, holder, is_float, wrap
+from .types import INDEX, accumulator, holder, is_float, spread, wrap
 
 
 def _axis_call(function):
@@ -55,21 +55,21 @@ def _cast(ev, expr):
 def _iota(ev, expr):
     shape, axis = ev.shape(expr.type.shape), expr.attr["par"]["axis"]
     line = np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))])
-    return V(np.broadcast_to(op.convert(expr.type.dtype, line, "i32"), shape))
+    return V(spread(op.convert(expr.type.dtype, line, "i32"), shape))
 
 
 def _broadcast(v, expr, par, ev):
     shape = ev.shape(expr.type.shape)
-    return each(v, lambda a: np.broadcast_to(a, shape))
+    return each(v, lambda a: spread(a, shape))
 
 
 def _concatenate(ev, expr):
     values, axis = [ev.ev(x) for x in expr.args], expr.attr["par"]["axis"]
     u = e = None
     if any(v.u is not None for v in values):
-        u = np.concatenate([np.zeros(v.d.shape, bool) if v.u is None else np.broadcast_to(v.u, v.d.shape) for v in values], axis)
+        u = np.concatenate([np.zeros(v.d.shape, bool) if v.u is None else spread(v.u, v.d.shape) for v in values], axis)
     if any(v.e is not None for v in values):
-        e = np.concatenate([np.zeros(v.d.shape) if v.e is None else np.broadcast_to(v.e, v.d.shape) for v in values], axis)
+        e = np.concatenate([np.zeros(v.d.shape) if v.e is None else spread(v.e, v.d.shape) for v in values], axis)
     return V(np.concatenate([v.d for v in values], axis), u, e)
 
 
@@ -120,7 +120,7 @@ def _take_along(ev, expr):
     _check_indices(at, v.d.shape[axis])
     shape = list(v.d.shape)
     shape[axis] = at.d.shape[axis]
-    places = np.broadcast_to(at.d, shape)
+    places = spread(at.d, shape)
     return each(v, lambda a: np.take_along_axis(a, places, axis))
 
 
@@ -129,7 +129,7 @@ def _one_hot(ev, expr):
     n = expr.type.shape[axis]
     line = np.arange(n).reshape([-1 if a == axis else 1 for a in range(len(expr.type.shape))])
     d = np.expand_dims(at.d, axis) == line
-    u = None if at.u is None else np.broadcast_to(np.expand_dims(at.u, axis), d.shape)
+    u = None if at.u is None else spread(np.expand_dims(at.u, axis), d.shape)
     return V(d.astype(holder(expr.type.dtype)), u)
 
 
@@ -150,7 +150,7 @@ def _dynamic_update(ev, expr):
         places.append(slice(at, at + size))
 
     def put(a, b, empty):
-        out = np.array(np.broadcast_to(empty if a is None else a, v.d.shape))
+        out = np.array(spread(empty if a is None else a, v.d.shape))
         out[tuple(places)] = empty if b is None else b
         return out
     u = None if v.u is None and new.u is None else put(v.u, new.u, False)
@@ -201,7 +201,7 @@ def _top_k(ev, expr):
         raise Reject("top_k of unspecified elements")
     at = op.order(v, arg.type.dtype, par["axis"], True)
     at = np.take(at, range(par["k"]), par["axis"])
-    mask = None if v.u is None else np.broadcast_to(v.u.any(axis=par["axis"], keepdims=True), at.shape)
+    mask = None if v.u is None else spread(v.u.any(axis=par["axis"], keepdims=True), at.shape)
     return [op.in_order(V(v.d), at, par["axis"], mask), V(at, mask)]
 
 
@@ -239,7 +239,7 @@ def _conv(ev, expr):
             taps.append(a[(slice(None), *place)].reshape(shape[0], -1, groups, a.shape[-1] // groups))
         return np.concatenate(taps, 3)
     weights = each(w, lambda a: a.reshape(-1, groups, shape[-1] // groups))
-    whole = each(x, lambda a: patches(np.broadcast_to(a, x.d.shape)))
+    whole = each(x, lambda a: patches(spread(a, x.d.shape)))
     out = op.contract("bsgk,kgf->bsgf", whole, weights, [a.type.dtype for a in expr.args], expr.type.dtype)
     out = each(out, lambda a: a.reshape(shape))
     return out if is_float(expr.type.dtype) else V(wrap(expr.type.dtype, out.d), out.u)

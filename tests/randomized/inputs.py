@@ -13,9 +13,8 @@ def _mix(x):
 
 
 def _draws(seed, operand, count):
-    with np.errstate(over="ignore"):
-        key = _mix(_mix(np.array([seed], np.uint64) + GOLDEN) + np.uint64(operand + 1) * GOLDEN)
-        return _mix(key + np.arange(1, count + 1, dtype=np.uint64) * GOLDEN)
+    key = _mix(_mix(np.array([seed], np.uint64) + GOLDEN) + np.uint64(operand + 1) * GOLDEN)
+    return _mix(key + np.arange(1, count + 1, dtype=np.uint64) * GOLDEN)
 
 
 def make(text, dtype, shape, operand):

@@ -11,7 +11,7 @@ from statistics import NormalDist
 import numpy as np
 
 from .types import (DTYPES, NO_INFINITY, accumulator, bits_of, convert, from_bits, int_range, is_float, is_int, round_float,
-                    spacing, wrap)
+                    spacing, spread, wrap)
 
 
 class Reject(Exception):
@@ -32,7 +32,7 @@ def join(values, shape=None):
         if v.u is not None:
             out = v.u if out is None else out | v.u
     if out is not None and shape is not None and out.shape != shape:
-        out = np.broadcast_to(out, shape)
+        out = spread(out, shape)
     return out
 
 
@@ -253,10 +253,10 @@ def select(which, values):
     """Element by element values[which]; takes only what the chosen one has."""
     exact(which)
     shape = np.broadcast_shapes(which.d.shape, *(v.d.shape for v in values))
-    at = np.broadcast_to(which.d, shape)
-    d = np.broadcast_to(values[0].d, shape)
-    u = None if values[0].u is None else np.broadcast_to(values[0].u, shape)
-    e = None if values[0].e is None else np.broadcast_to(values[0].e, shape)
+    at = spread(which.d, shape)
+    d = spread(values[0].d, shape)
+    u = None if values[0].u is None else spread(values[0].u, shape)
+    e = None if values[0].e is None else spread(values[0].e, shape)
     for k, v in enumerate(values[1:], 1):
         chosen = at == k
         d = np.where(chosen, v.d, d)
@@ -266,7 +266,7 @@ def select(which, values):
             e = np.where(chosen, 0.0 if v.e is None else v.e, 0.0 if e is None else e)
     if which.u is not None:
         u = which.u | (False if u is None else u)
-        u = np.broadcast_to(u, shape)
+        u = spread(u, shape)
     return V(d, u, e)
 
 
@@ -480,15 +480,15 @@ def order(v, dtype, axis, descending):
 
 
 def sorted_mask(v, axis):
-    return None if v.u is None else np.broadcast_to(v.u.any(axis=axis, keepdims=True), v.d.shape)
+    return None if v.u is None else spread(v.u.any(axis=axis, keepdims=True), v.d.shape)
 
 
 def in_order(v, at, axis, mask):
     u = mask
     if v.u is not None:
-        moved = np.take_along_axis(np.broadcast_to(v.u, v.d.shape), at, axis)
+        moved = np.take_along_axis(spread(v.u, v.d.shape), at, axis)
         u = moved if u is None else u | moved
-    e = None if v.e is None else np.take_along_axis(np.broadcast_to(v.e, v.d.shape), at, axis)
+    e = None if v.e is None else np.take_along_axis(spread(v.e, v.d.shape), at, axis)
     return V(np.take_along_axis(v.d, at, axis), u, e)
 
 
@@ -500,7 +500,7 @@ def contract(spec, a, b, dtypes, out):
     values = [v for v in (a, b) if v is not None]
     u = None
     if any(v.u is not None for v in values):
-        masks = [np.zeros(v.d.shape) if v.u is None else np.broadcast_to(v.u, v.d.shape).astype(np.float64) for v in values]
+        masks = [np.zeros(v.d.shape) if v.u is None else spread(v.u, v.d.shape).astype(np.float64) for v in values]
         ones = [np.ones(v.d.shape) for v in values]
         u = np.einsum(spec, masks[0], *ones[1:]) > 0
         if b is not None:
@@ -520,7 +520,7 @@ def contract(spec, a, b, dtypes, out):
         for k, v in enumerate(values):
             if v.e is not None:
                 parts = [np.abs(x) + (0 if w.e is None else w.e) for x, w in zip(data, values)]
-                parts[k] = np.broadcast_to(v.e, v.d.shape)
+                parts[k] = spread(v.e, v.d.shape)
                 errors = errors + np.einsum(spec, *parts)
     sums = accumulator("f64" if "f64" in dtypes else "f32")
     d = round_float(out, round_float(sums, raw))

@@ -3,6 +3,8 @@ from collections import namedtuple
 
 import numpy as np
 
+np.seterr(all="ignore")  # of infinities and NaN too
+
 # name: (kind, bits, significant bits, least exponent of a subnormal, largest, numpy storage)
 Info = namedtuple("Info", "kind bits digits least largest storage")
 DTYPES = {
@@ -64,16 +66,17 @@ def holder(dtype):
     return np.float64 if is_float(dtype) else np.bool_ if dtype == "bool" else np.uint64 if dtype == "u64" else np.int64
 
 
+WRAPS = {n: (np.int64((1 << i.bits) - 1), np.int64(1 << i.bits - 1) if i.kind == "i" else None)
+         for n, i in DTYPES.items() if i.kind != "f" and i.bits < 64}
+
+
 def wrap(dtype, a):
     """Integers modulo 2^bits."""
-    info = DTYPES[dtype]
-    if info.bits == 64:
-        return np.asarray(a).astype(holder(dtype))
-    mask = (1 << info.bits) - 1
-    a = np.asarray(a).astype(np.int64) & mask
-    if info.kind == "i":
-        a = np.where(a >> info.bits - 1 & 1, a - (mask + 1), a)
-    return a
+    if dtype not in WRAPS:
+        return np.asarray(a).astype(holder(dtype), copy=False)
+    mask, half = WRAPS[dtype]
+    a = np.asarray(a).astype(np.int64, copy=False) & mask
+    return a if half is None else (a ^ half) - half
 
 
 def round_float(dtype, a):
@@ -82,28 +85,26 @@ def round_float(dtype, a):
     a = np.asarray(a, np.float64)
     if dtype == "f64":
         return a
-    with np.errstate(all="ignore"):
-        if dtype == "f32":
-            return a.astype(np.float32).astype(np.float64)
-        if dtype == "f16":
-            return a.astype(np.float16).astype(np.float64)
-        _, exponent = np.frexp(a)
-        unit = np.maximum(exponent - info.digits, info.least)
-        out = np.ldexp(np.rint(np.ldexp(a, -unit)), unit)
-        out = np.where(np.isfinite(a), out, a)
-        over = np.abs(out) > info.largest
-        if dtype in NO_INFINITY:
-            out = np.where(over | np.isinf(a), np.nan, out)
-            return out + 0.0 if dtype in FNUZ else out
-        return np.where(over, np.copysign(np.inf, out), out)
+    if dtype == "f32":
+        return a.astype(np.float32).astype(np.float64)
+    if dtype == "f16":
+        return a.astype(np.float16).astype(np.float64)
+    _, exponent = np.frexp(a)
+    unit = np.maximum(exponent - info.digits, info.least)
+    out = np.ldexp(np.rint(np.ldexp(a, -unit)), unit)
+    out = np.where(np.isfinite(a), out, a)
+    over = np.abs(out) > info.largest
+    if dtype in NO_INFINITY:
+        out = np.where(over | np.isinf(a), np.nan, out)
+        return out + 0.0 if dtype in FNUZ else out
+    return np.where(over, np.copysign(np.inf, out), out)
 
 
 def spacing(dtype, a):
     """An upper bound of the distance of neighbours around a."""
     info = DTYPES[dtype]
-    with np.errstate(all="ignore"):
-        size = np.where(np.isfinite(a), np.abs(a), 0)
-        return np.ldexp(1.0, np.maximum(np.frexp(size)[1] - info.digits + 1, info.least))
+    size = np.where(np.isfinite(a), np.abs(a), 0)
+    return np.ldexp(1.0, np.maximum(np.frexp(size)[1] - info.digits + 1, info.least))
 
 
 def convert(dtype, a, source):
@@ -116,10 +117,9 @@ def convert(dtype, a, source):
     if old != "f":
         return wrap(dtype, a)
     low, high = int_range(dtype)
-    with np.errstate(all="ignore"):
-        whole = np.where(np.isnan(a), 0, np.trunc(a))
-        inside = (whole >= low) & (whole < float(high + 1))
-        return np.where(inside, np.where(inside, whole, 0).astype(holder(dtype)), np.where(whole < 0, *np.array([low, high], holder(dtype))))
+    whole = np.where(np.isnan(a), 0, np.trunc(a))
+    inside = (whole >= low) & (whole < float(high + 1))
+    return np.where(inside, np.where(inside, whole, 0).astype(holder(dtype)), np.where(whole < 0, *np.array([low, high], holder(dtype))))
 
 
 def _decode_small(code, exponent_bits, digits, bias=None):
@@ -156,6 +156,11 @@ def decode(dtype, raw):
     return wrap(dtype, raw)
 
 
+def spread(a, shape):
+    """np.broadcast_to, of which most calls have nothing to do."""
+    return a if np.shape(a) == shape else np.broadcast_to(a, shape)
+
+
 _TABLES = {}
 
 
@@ -169,14 +174,13 @@ def bits_of(dtype, a):
         return a.astype(np.int64)
     if info.kind != "f":
         return a.astype(np.int64) & (1 << info.bits) - 1
-    with np.errstate(all="ignore"):
-        if dtype == "f32":
-            return a.astype(np.float32).view(np.uint32).astype(np.int64)
-        if dtype == "bf16":
-            return (a.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.int64)
-        if dtype in ("f16", "f8e5m2"):
-            half = a.astype(np.float16).view(np.uint16).astype(np.int64)
-            return half if dtype == "f16" else half >> 8
+    if dtype == "f32":
+        return a.astype(np.float32).view(np.uint32).astype(np.int64)
+    if dtype == "bf16":
+        return (a.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.int64)
+    if dtype in ("f16", "f8e5m2"):
+        half = a.astype(np.float16).view(np.uint16).astype(np.int64)
+        return half if dtype == "f16" else half >> 8
     if dtype not in _TABLES:
         codes = np.arange(128 if dtype in FNUZ else 127)
         _TABLES[dtype] = decode(dtype, codes)

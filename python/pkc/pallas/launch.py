@@ -17,11 +17,13 @@ VMEM_LIMIT = 128 << 20  # of the language, where a kernel does not say another
 class Text:
     """A kernel's text, the Python line of each of its lines, and how it is called.
 
-    `order`: for each operand of the kernel, which operand of the pallas_call it is. `aliases`: (operand of the kernel, output).
+    `order`: for each operand of the kernel, which operand of the pallas_call it is; `outputs`: the same of its outputs. Semaphores
+    that the caller holds are none of them. `aliases`: (operand of the pallas_call, output of the kernel).
     """
 
-    def __init__(self, name, text, places, order, aliases):
-        self.name, self.text, self.places, self.order, self.aliases = name, text, places, order, aliases
+    def __init__(self, name, text, places, order, outputs, aliases):
+        self.name, self.text, self.places = name, text, places
+        self.order, self.outputs, self.aliases = order, outputs, aliases
 
 
 def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None, name=None, padded=False, **_):
@@ -97,13 +99,13 @@ class _Launch:
         self.scoped, self.prng, body.place = tr.scoped, tr.prng, Place()
         self._begin_prng(body)
         for ref in self.outputs:  # nothing is stored: its elements are unspecified, but a store is required
-            if not ref.stored and not any(target is ref for _, target in self.pairs):
+            if not ref.stored and ref.space != "sem" and not any(target is ref for _, target in self.pairs):
                 body.line("%s%s = %s;" % (ref.name, "[...]" if ref.shape else "", "false" if ref.dtype == "bool" else "0"))
                 ref.touched = True
         self._blocks()
         lines = [*self.first, *self.declared, *writer.lines, *self.late, "", *body.lines, "}"]
         places = [None] * (len(lines) - 1 - len(body.lines)) + body.places + [None]
-        return Text(self.name, "\n".join(lines) + "\n", places, self.order, self.call_aliases)
+        return Text(self.name, "\n".join(lines) + "\n", places, self.order, self.results, self.call_aliases)
 
     def _batched(self):
         """What stays in HBM and has an axis of vmap is, to the body, the part of this index along that axis."""
@@ -149,9 +151,12 @@ class _Launch:
             space = _space(block.transformed_block_aval) if hasattr(avals[index + k], "inner_aval") else "vmem"
             if space == "any" and k in self.read_directly:
                 space = "vmem"
-            if space == "sem" or block.transforms:
-                refuse("the operand %s: a semaphore or a transformed block as operand" % block.origin, None, "Use scratch in the kernel.")
+            if block.transforms:
+                refuse("the operand %s: a transformed block as operand" % block.origin, None, "Use scratch in the kernel.")
             default = "x%d" % k if k < inputs else "o%d" % (k - inputs)
+            if space == "sem":
+                refs.append(self._semaphore(self.operand_name(index + k, "sem"), block))
+                continue
             refs.append(Ref.made(self.operand_name(index + k, default), physical_shape(aval), self._dtype(block.array_aval, block.origin), space))
         self.operand_refs = refs
         self.inputs, self.outputs = refs[index:index + inputs], refs[index + inputs:]
@@ -160,21 +165,32 @@ class _Launch:
         for ref in self.outputs:
             ref.role = "output"
         self.order = [*range(bounds), *(bounds + k for k in self.prefetched), *(bounds + k for k in self.smem_index),
-                      *(bounds + index + k for k in range(inputs))]
+                      *(bounds + index + k for k, ref in enumerate(self.inputs) if ref.space != "sem")]
+        self.results = [k for k, ref in enumerate(self.outputs) if ref.space != "sem"]
         self.call_aliases, self.pairs = [], []
         for source, target in self.aliases:
+            if target not in self.results:
+                continue
             if source < index:
                 refuse("the output %d aliases a prefetched operand" % target, None, "Make it an input with memory_space=pltpu.SMEM.")
             self.pairs.append((self.inputs[source - index], self.outputs[target]))
-            self.call_aliases.append((bounds + source, target))
+            self.call_aliases.append((bounds + source, self.results.index(target)))
             self.inputs[source - index].store = self.outputs[target].name
         # Scalars that pl.kernel captures are values, not refs.
-        self.scratch = []
+        self.scratch = ["%s: sem dma%s" % (ref.name, shape_text(ref.shape) if ref.shape else "") for ref in refs if ref.space == "sem"]
         self.refs = [ref if hasattr(aval, "inner_aval") else Value(ref.name, ref.shape, ref.dtype) for ref, aval in zip(refs, avals)]
         for k in range(index + len(m.block_mappings), len(avals)):
             text, ref = scratch_text(self._declarer(), self.operand_name(k, "scratch"), avals[k])
             self.scratch.append(text)
             self.refs.append(ref)
+
+    def _semaphore(self, name, block):
+        """One that another call waits on: a copy that is started on it is over when the kernel goes on."""
+        if "dma" not in str(block.array_aval.dtype):
+            refuse("the operand %s: a semaphore that is not of copies" % block.origin, None, "Use scratch in the kernel.")
+        ref = Ref(name, block.array_aval.shape, None, "sem")
+        ref.lasting = True
+        return ref
 
     def _declarer(self):
         return Translator(self.writer, self.axes if hasattr(self, "axes") else (), RULES, declaring=True)
@@ -194,8 +210,8 @@ class _Launch:
 
         arrays = [physical_shape(block.array_aval) for block in m.block_mappings]
         inputs = [typed(ref, ref.shape) for ref in others]
-        inputs += [typed(ref, shape) for ref, shape in zip(self.inputs, arrays)]
-        outputs = [typed(ref, shape) for ref, shape in zip(self.outputs, arrays[m.num_inputs:])]
+        inputs += [typed(ref, shape) for ref, shape in zip(self.inputs, arrays) if ref.space != "sem"]
+        outputs = [typed(ref, shape) for ref, shape in zip(self.outputs, arrays[m.num_inputs:]) if ref.space != "sem"]
         self.first = ["// %s" % self.function] if self.function else []
         self.first.append("kernel %s(%s) -> (%s) {" % (self.name, ", ".join(inputs), ", ".join(outputs)))
         self.declared = []
@@ -242,13 +258,13 @@ class _Launch:
         if m.grid:
             late_grid = []
             dynamic = iter(self.bounds)
-            outputs = [" ".join(starts) for _, _, starts in self.maps[m.num_inputs:]]
+            outputs = [" ".join(self.maps[m.num_inputs + k][2]) for k in self.results]
             for k, (axis, extent) in enumerate(zip(self.axes, m.grid)):
                 text = str(extent) if isinstance(extent, int) else next(dynamic)
                 late_grid.append("%s in %s%s" % (axis, text, " parallel" if self._is_parallel(k, outputs) else ""))
             self.declared.append("  grid (%s);" % ", ".join(late_grid))
         stays = [self._block(ref, block, place) for ref, block, place in
-                 zip([*self.inputs, *self.outputs], m.block_mappings, self.maps)]
+                 zip([*self.inputs, *self.outputs], m.block_mappings, self.maps) if ref.space != "sem"]
         late += [line for line in stays if line]
         late += ["  alias %s = %s;" % (target.name, source.name) for source, target in self.pairs]
         late += ["  scratch %s;" % text for text in self.scratch]

@@ -40,6 +40,8 @@ def _closed(jaxpr, operands, seen):
 def _equation(e, values, seen):
     name, p = e.primitive.name, e.params
     if name in _CALLS:
+        if any("sem" in str(getattr(var.aval, "dtype", "")) for var in e.outvars):
+            raise TranslationError("pkc.pallas: a kernel that hands a semaphore to another cannot be looked at by itself")
         with lowering.observed(lambda text: seen(text, values)):
             return e.primitive.bind(*values, **p)
     if name in _INNER and not _is_plain(p[_INNER[name]]):

@@ -25,6 +25,7 @@ class Ref:
         self.role = None  # "input" or "output", of the kernel
         self.pipelined = False  # a pipeline in the body moves its blocks
         self.parted = False  # the body sees a part of it
+        self.lasting = False  # a semaphore that one call hands to another
 
     @classmethod
     def made(cls, name, shape, dtype, space):

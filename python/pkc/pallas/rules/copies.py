@@ -67,8 +67,8 @@ def _each_choice(tr, operands, then, chosen=()):
     return None
 
 
-def _copy(tr, equation, then):
-    """The operands of a start or wait, given to `then`."""
+def _copy(tr, equation, start=None):
+    """A copy that is started by the text `start`, or waited for."""
     source, target, semaphore, remote_semaphore, device = _operands(tree_of(equation, "tree"))
     if remote_semaphore is not None or device is not None:
         tr.refuse("a remote copy", "Kernels run on one device here.")
@@ -78,7 +78,11 @@ def _copy(tr, equation, then):
     def one(source, target, semaphore):
         _same_lengths(source, target)
         mark_stored(target.ref)
-        tr.writer.line(then % ("async_copy(%s -> %s, %s)" % (source.text(), target.text(target.ref.store), semaphore.text())))
+        copy = "async_copy(%s -> %s, %s)" % (source.text(), target.text(target.ref.store), semaphore.text())
+        if start:
+            tr.writer.line(copy + start)
+        if bool(start) == semaphore.ref.lasting:
+            tr.writer.line(copy + ".wait();")
     _each_choice(tr, operands, one)
     return []
 
@@ -96,11 +100,11 @@ def _start(tr, equation):
     if equation.params.get("add"):
         tr.refuse("a copy that adds", "Copy to scratch, and add from there.")
     priority = equation.params.get("priority") or 0
-    return _copy(tr, equation, "%%s.start(%s);" % ("priority = %d" % priority if priority else ""))
+    return _copy(tr, equation, ".start(%s);" % ("priority = %d" % priority if priority else ""))
 
 
 def _wait(tr, equation):
-    return _copy(tr, equation, "%s.wait();")
+    return _copy(tr, equation)
 
 
 def _signal(tr, equation):
