@@ -200,6 +200,16 @@ def test_vmap_and_a_mesh():
     call = pl.kernel(shared, mesh=pltpu.create_tensorcore_mesh("core"), **{word: jax.ShapeDtypeStruct((16, 128), "float32")})
     numpy.testing.assert_array_equal(call(x[0]), 2 * x[0])
 
+    def named(x_ref, o_ref, here_ref):
+        def inner(x_ref, o_ref):
+            o_ref[...] = x_ref[...] + jax.lax.axis_index("core").astype(jnp.float32) + jax.lax.axis_size("core")
+        pltpu.sync_copy(x_ref, here_ref)  # a block of what is not in HBM: copies
+        pltpu.emit_pipeline(inner, grid=(2,), in_specs=[rows()], out_specs=[rows()])(here_ref, o_ref)
+    scratch = "scratch_types" if word == "out_type" else "scratch_shapes"
+    call = pl.kernel(named, mesh=pltpu.create_tensorcore_mesh("core"),
+                     **{word: jax.ShapeDtypeStruct((16, 128), "float32"), scratch: [pltpu.VMEM((16, 128), jnp.float32)]})
+    numpy.testing.assert_array_equal(call(x[0]), x[0] + 1)
+
 
 def test_vmap_of_copies():
     """What stays in HBM has one more axis than the kernel sees; also where the kernel reads it directly, and with an axis not in front."""
@@ -221,3 +231,15 @@ def test_vmap_of_copies():
         numpy.testing.assert_array_equal(o, x)
         wanted = x[:, :1, 3:4] if direct else numpy.arange(16)[:, None] // 8
         numpy.testing.assert_array_equal(p, numpy.broadcast_to(wanted, x.shape))
+
+
+def test_indices_of_two_dtypes():
+    def kernel(n_ref, x_ref, o_ref):
+        n = n_ref[0]
+        window = x_ref.at[pl.ds(n.astype(jnp.uint32), 16)]
+        o_ref[...] = window[pl.ds(n, 8), :] + window[n.astype(jnp.uint8)]
+    x, n = values(24, 128), numpy.array([3], "i4")
+
+    def call(n, x):
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), "float32"), in_specs=[smem, pl.BlockSpec(memory_space=pltpu.VMEM)])(n, x)
+    numpy.testing.assert_array_equal(call(n, x), x[6:14] + x[6])

@@ -93,7 +93,7 @@ class _Launch:
         body = Writer(writer.taken)
         shown = [self.axes[k] for k in range(len(m.grid)) if k not in m.vmapped_dims]
         tr = Translator(body, shown, RULES)
-        tr.all_names = dict(zip(m.grid_names or (), self.axes))
+        tr.all_names = dict(zip(m.grid_names or (), zip(self.axes, m.grid)))
         tr.run(self.jaxpr, self.refs)
         self.scratch += tr.hoisted
         self.scoped, self.prng, body.place = tr.scoped, tr.prng, Place()

@@ -102,6 +102,9 @@ def _plus(a, b):
     if isinstance(a, int) and a == 0:
         return b
     texts = [Value(str(v), (), "i32", constant=True) if isinstance(v, int) else v for v in (a, b)]
+    if all(isinstance(v, Value) for v in (a, b)) and a.dtype != b.dtype:
+        texts = [v if v.index or v.constant or v.dtype == "i32" else Value("cast(%s, i32)" % v.text, v.shape, "i32", reads=v.reads)
+                 for v in texts]
     return Value("%s + %s" % (texts[0].at(ADD), texts[1].at(ADD + 1)), (), "i32", ADD, index=all(t.index or t.constant for t in texts),
                  reads=any(t.reads for t in texts))
 

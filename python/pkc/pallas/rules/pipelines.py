@@ -42,7 +42,7 @@ def _emit_pipeline(tr, equation):
     try:
         pipeline = _Pipeline(tr, equation)
     except (_Unsaid, TranslationError):
-        return tr.inline(_as_copies(equation), [_operand(tr, atom) for atom in equation.invars])
+        return tr.inline(_as_copies(equation, tr.all_names), [_operand(tr, atom) for atom in equation.invars])
     pipeline.write()
     return []
 
@@ -187,8 +187,9 @@ def _text(part):
 
 # ---- as copies
 
-def _as_copies(equation):
+def _as_copies(equation, names):
     """A jaxpr of loops, scratch and copies, as JAX makes it for a TPU, with a `pipeline_body` for each step."""
+    from jax._src import core as jax_core
     from jax._src.pallas import core
     from jax._src.pallas.mosaic import pipeline
     p = equation.params
@@ -212,7 +213,8 @@ def _as_copies(equation):
             _grid_offsets=tuple(next(offsets) if core.is_dynamic_dim(d) else d for d in p["_static_grid_offsets"]), **rest)
         refs = pipeline.tracing_registry.flatten(p["args_tree"].unflatten(atoms[len(atoms) - p["args_tree"].num_leaves:]),
                                                  pipeline.is_transformed_ref)[0]
-        with core.tracing_grid_env(tuple(mapping.grid), ()):
+        sizes = [(name, extent) for name, (_, extent) in names.items() if isinstance(extent, int)]
+        with jax_core.extend_axis_env_nd(sizes), core.tracing_grid_env(tuple(mapping.grid), ()):
             run(*refs)
         return ()
     debug = pipeline.api_util.debug_info("emit_pipeline", steps, [atom.aval for atom in equation.invars], {})
