@@ -148,7 +148,7 @@ class Tree:
         return None if status == 0 else next((line for line in out if "error" in line), out[-1] if out else "make fails")
 
     def build(self):
-        return self.make("build/pkc", "build/libpkrt.a", "micro")
+        return self.make("build/pkc", "build/tests/many", "build/libpkrt.a", "micro")
 
     def command(self, suite):
         if suite == "random":

@@ -52,7 +52,7 @@ static void visit_inner(Verifier *x, const Group *group, int r, Visit visit) {
   Frame *f = &x->frames.at[x->frame];
   *f = (Frame){group->instr->regions[r], outer, op == OP_FOR || op == OP_WHILE, f->last};
   visit_region(x, group->inner[r], visit);
-  x->frames.at[x->frame].last = x->clock;
+  x->frames.at[x->frame].last = x->clock + 1;
   x->frame = outer;
 }
 

@@ -9,7 +9,7 @@ typedef struct {
   const Region *region;
   int outer;  // index of the frame around it, or -1
   bool loop;
-  int last;  // time of the last instruction in it, once the walk has been there
+  int last;  // a time after its last instruction, once the walk has been there
 } Frame;
 
 // A read or write of a ref. Times are those of the walk; positions those of the program.

@@ -7,10 +7,10 @@
 #include <string.h>
 
 // Two products with a softmax between them, in strips; a scratch that is stored twice, a block that
-// is copied; a transposition, and an `if`.
+// is copied; a transposition, an `if`, and a loop that changes what it reads.
 static const char kernel[] =
     "kernel k(q: bf16[M, 64], k: bf16[64, 64], v: f32[64, 64], b: bf16[64, 64])\n"
-    "    -> (o: f32[M, 64], p: f32[64, 64], r: f32[64, 64], s: f32[64, 64]) {\n"
+    "    -> (o: f32[M, 64], p: f32[64, 64], r: f32[64, 64], s: f32[64, 64], u: f32[64, 64]) {\n"
     "  grid (i in cdiv(M, 64) arbitrary);\n"
     "  block q: [64, 64] at (i, 0);\n"
     "  block o: [64, 64] at (i, 0);\n"
@@ -25,6 +25,10 @@ static const char kernel[] =
     "  r[...] = t[...] * 3;\n"
     "  t[0:63, :] = t[1:64, :];\n"
     "  if i == 0 { s[...] = cumsum(cast(b[...], f32), axis = 0); }\n"
+    "  for n in 0..2 {\n"
+    "    u[...] = t[...] + 1;\n"
+    "    t[...] = v[...] * 2;\n"
+    "  }\n"
     "}\n";
 
 static Gen *build(Arena *arena) {
@@ -64,6 +68,13 @@ static bool stores_twice(const Group *group) {
 
 static bool stores_itself(const Group *group) {
   return group->kind == GROUP_ROWS && group->lead[0] == 63;
+}
+
+static int store_of(const Step *step, const char *ref, int nth);
+
+static bool stores_in_loop(const Group *group) {
+  return group->kind == GROUP_ROWS && group->steps.count &&
+         store_of(&group->steps.at[0], "u", 0) >= 0;
 }
 
 static Group *strips(Gen *g) { return find_group(g->body, has_strips); }
@@ -194,11 +205,16 @@ static void hazard_of_window(Gen *g) {
         *load = ir_store_value(store);
   swap(&store->args[0], &load->args[0]);
 }
-static void hazard_of_rows(Gen *g) {
-  Step *step = stores(g);
-  Instr *sum = step->members.at[store_of(step, "p", 0) - 1];
-  Instr *load = sum->args[sum->args[0]->op != OP_LOAD];
-  load->window.stride[0] = 2;
+
+// The load that a store adds to.
+static Instr *load_of(const Step *step, const char *ref) {
+  Instr *sum = ir_store_value(step->members.at[store_of(step, ref, 0)]);
+  return sum->args[sum->args[0]->op != OP_LOAD];
+}
+static void hazard_of_rows(Gen *g) { load_of(stores(g), "p")->window.stride[0] = 2; }
+static void hazard_of_loop(Gen *g) {
+  Step *step = &find_group(g->body, stores_in_loop)->steps.at[0];
+  val(load_of(step, "u"))->region = g->k->body;
 }
 
 static const struct {
@@ -240,6 +256,7 @@ static const struct {
     {"a store before the read of what it replaces", "hazard: ", "", hazard_of_write},
     {"a store ahead of the load of its ref", "hazard: ", "", hazard_of_window},
     {"a read of other rows", "hazard: ", "", hazard_of_rows},
+    {"a load before the loop that changes what it reads", "hazard: ", "", hazard_of_loop},
 };
 
 int main(void) {
