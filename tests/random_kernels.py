@@ -18,6 +18,7 @@ import collections
 import json
 import multiprocessing
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -25,10 +26,17 @@ import time
 
 sys.dont_write_bytecode = True
 
-from randomized import generator, reducer, runner, tree  # noqa: E402
+from randomized import generator, programs, reducer, runner, tree  # noqa: E402
 from sampling import most  # noqa: E402
 
+PROGRAMS = 0.05  # of all
 FOLDER = os.path.join(runner.BUILD, "random")
+
+
+def draw(seed, number, avoid):
+    """A kernel, or a program of kernels."""
+    makes = programs if random.Random(f"what:{seed}:{number}").random() < PROGRAMS else generator
+    return makes.case(seed, number, avoid)
 
 
 def run_batch(job):
@@ -39,7 +47,7 @@ def run_batch(job):
     result = {"first": first, "count": count, "calls": 0, "config": str(config), "failures": [], "generated": 0}
     folder = tempfile.mkdtemp(prefix="random_")
     try:
-        cases = [generator.case(seed, n, options.avoid) for n in range(first, first + count)]
+        cases = [draw(seed, n, options.avoid) for n in range(first, first + count)]
         result["generated"] = time.monotonic() - start
         batches = [runner.Batch(cases, config, folder)]
         if more:
@@ -63,7 +71,7 @@ def run_batch(job):
 
 def report(failure, seed, options, folder):
     number = int(failure.case.kernel.name[1:])
-    if options.reduce:
+    if options.reduce and isinstance(failure.case.kernel, tree.Kernel):
         failure = reducer.reduce(failure, folder, options.reduce)
     path = os.path.join(FOLDER, f"{failure.kind}-{seed}-{number}.pk")
     os.makedirs(FOLDER, exist_ok=True)
@@ -134,7 +142,7 @@ def main():
     numbers = range(options.first, options.first + options.count)
     if options.print:
         for n in numbers:
-            print(tree.kernel_text(generator.case(options.seed, n, options.avoid).kernel))
+            print(tree.kernel_text(draw(options.seed, n, options.avoid).kernel))
         return 0
     jobs = [(options.seed, n, min(options.batch, numbers.stop - n), options) for n in numbers[::options.batch]]
     start, done, failed, calls = time.monotonic(), 0, 0, 0

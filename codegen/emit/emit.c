@@ -202,6 +202,12 @@ static bool has_wide_lanes(const Kernel *k) {
   return found;
 }
 
+// Headers of what the kernel uses. A program has those of each kernel before it.
+static void put_includes(Gen *g, Buf *out) {
+  put_dot_headers(g, out);
+  if (has_wide_lanes(g->k)) buf_puts(out, "#include <pk/vec/wide.h>\n");
+}
+
 void emit_prologue(const Target *t, Buf *out) {
   TargetMacro macros[MOST_TARGET_MACROS];
   int count = target_macros(t, macros);
@@ -221,8 +227,7 @@ static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
              "any machine. */\n",
              t->name, t->vector_bytes, t->dot_rows, g->panel);
   emit_prologue(t, out);
-  put_dot_headers(g, out);
-  if (has_wide_lanes(g->k)) buf_puts(out, "#include <pk/vec/wide.h>\n");
+  put_includes(g, out);
   if (g->options->profile) buf_puts(out, "#include <pk/profile.h>\n");
   buf_puts(out, "\n");
   if (!g->options->variant) put_prototype(g, parameters, out);
@@ -289,7 +294,7 @@ static void emit_functions(Gen *g, const char *const *parameters, Buf *c, Buf *l
   else
     emit_cell(&w);
   if (g->options->part)
-    put_dot_headers(g, c);
+    put_includes(g, c);
   else
     put_preamble(g, parameters, c);
   if (g->k->flow) put_callees(g, c, loops);

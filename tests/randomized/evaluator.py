@@ -218,7 +218,7 @@ class Evaluator:
                 out.append(slice(*item[1:]))
             else:
                 start = self.ix(next(rest))
-                size, stride = item[1:] if kind == "ds" else (1, 1)
+                size, stride = (max(0, self.ix(next(rest))), item[1]) if kind == "run" else item[1:] if kind == "ds" else (1, 1)
                 last = start + (size - 1) * stride
                 if size and (start < 0 or last >= n):
                     raise Reject("a window leaves its ref")

@@ -2,7 +2,7 @@
 from . import tree
 from .operations import drawn_functions
 from .tree import Expr, binary, call, full, index
-from .types import DTYPES, FLOATS, INDEX, INTS, NUMBERS, Type, accumulator, int_range, is_float, is_int
+from .types import DTYPES, FLOATS, INDEX, INTS, NUMBERS, SCALE, Type, accumulator, int_range, is_float, is_int
 
 MOST_ELEMENTS = 1536
 ONE, TWO = drawn_functions()  # functions of one and of two operands
@@ -37,6 +37,8 @@ class Expressions:
         r, kind = self.r, DTYPES[dtype].kind
         if kind == "b":
             return self.chance(0.5)
+        if dtype == SCALE:
+            return r.choice([0.5, 1.0, 2.0, 4.0])
         if kind == "f":
             if self.chance(0.2) and not small:
                 return r.choice([0.5, 0.25, -1.5, 2.5, 0.125])
@@ -320,7 +322,7 @@ class Expressions:
         return self.r.choice(same) if same else None
 
     def constant(self, t):
-        if t.shape and t.dtype != "bool" and self.chance(0.4):
+        if t.shape and t.dtype not in ("bool", SCALE) and self.chance(0.4):
             return self.iota(t.shape, self.r.randrange(len(t.shape)), t.dtype)
         if t.shape and self.chance(0.2) and t.dtype != "bool" and self.indices:
             inner = call("cast", Type(t.dtype, ()), [self.r.choice(self.indices)], t.dtype)
@@ -410,7 +412,7 @@ class Expressions:
 
     def small(self, v):
         """Small whole numbers, so that sums are exact."""
-        if not is_float(v.type.dtype) or (v.op in ("load", "iota") and self.chance(0.5)):
+        if not is_float(v.type.dtype) or v.type.dtype == SCALE or (v.op in ("load", "iota") and self.chance(0.5)):
             return v
         v = call("round", v.type, [v])
         low, high = [Expr("lit", Type(v.type.dtype, ()), value=x) for x in (-4, 4)]
@@ -418,7 +420,7 @@ class Expressions:
 
     def bounded(self, v):
         """Floats that do not grow from step to step."""
-        if not is_float(v.type.dtype) or self.chance(0.2):
+        if not is_float(v.type.dtype) or v.type.dtype == SCALE or self.chance(0.2):
             return v
         limit = 8 if v.type.dtype in NARROW_FLOATS else 60
         low, high = [Expr("lit", Type(v.type.dtype, ()), value=x) for x in (-limit, limit)]
@@ -430,9 +432,10 @@ class Expressions:
         if depth <= 0 or self.dims(t.shape) > MOST_ELEMENTS:
             return self.leaf(t)
         kind = DTYPES[t.dtype].kind
-        rules = {"b": self.BOOL, "f": self.FLOAT}.get(kind, self.INT)
+        rules = self.SCALES if t.dtype == SCALE else {"b": self.BOOL, "f": self.FLOAT}.get(kind, self.INT)
+        moves = self.MOVES if t.dtype == SCALE else self.SHAPE
         for _ in range(4):
-            rule = self.r.choice(rules if self.chance(0.55) or not t.shape else self.SHAPE)
+            rule = self.r.choice(rules if self.chance(0.55) or not t.shape else moves)
             e = getattr(self, rule)(t, depth - 1)
             if e is not None:
                 return e
@@ -533,7 +536,7 @@ class Expressions:
         return call("select_n", t, [which] + [self.expr(t, depth - 1) for _ in range(n)])
 
     def p_cast(self, t, depth):
-        source = self.r.choice([d for d in NUMBERS + ["bool"] if d != t.dtype])
+        source = self.r.choice([d for d in NUMBERS + ["bool", SCALE] if d != t.dtype])
         return self.to_dtype(self.expr(Type(source, t.shape), depth), t.dtype)
 
     def p_bitcast(self, t, depth):
@@ -550,7 +553,7 @@ class Expressions:
         return call("bitcast", t, [v], t.dtype)
 
     def p_compare(self, t, depth):
-        dtype = self.r.choice(["f32", "i32", self.r.choice(NUMBERS)])
+        dtype = self.r.choice(["f32", "i32", self.r.choice(NUMBERS + [SCALE])])
         compare = self.r.choice(["==", "!=", "<", "<=", ">", ">="])
         return binary(compare, t, *self.pair(Type(dtype, t.shape), depth))
 
@@ -558,7 +561,7 @@ class Expressions:
         return Expr("un", t, [self.expr(t, depth)], symbol="!")
 
     def p_test(self, t, depth):
-        dtype = self.r.choice(FLOATS)
+        dtype = self.r.choice(FLOATS + [SCALE])
         return call(self.r.choice(["isnan", "isinf", "isfinite"]), t, [self.expr(Type(dtype, t.shape), depth)])
 
     def p_mask(self, t, depth):
@@ -572,6 +575,10 @@ class Expressions:
     SHAPE = ["p_gather", "p_gather", "p_conv", "p_transpose", "p_reshape", "p_concatenate", "p_pad", "p_roll", "p_rev", "p_cut", "p_broadcast", "p_take", "p_take_along",
              "p_one_hot", "p_dynamic_slice", "p_dynamic_update", "p_stack", "p_split", "p_reduce", "p_reduce", "p_scan", "p_sort",
              "p_sort_by", "p_top_k", "p_insert_axis", "p_unstack", "p_call_fn"]
+
+    SCALES = ["p_extremum", "p_where", "p_select", "p_cast", "p_cast", "p_clamp"]
+    MOVES = ["p_gather", "p_transpose", "p_reshape", "p_concatenate", "p_pad", "p_roll", "p_rev", "p_cut", "p_broadcast", "p_take",
+             "p_take_along", "p_stack", "p_split", "p_sort", "p_insert_axis", "p_unstack"]
 
     # shape functions
 

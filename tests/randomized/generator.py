@@ -6,7 +6,7 @@ from .evaluator import Evaluator
 from .expressions import Expressions, Ref
 from .operations import Reject
 from .tree import Axis, Expr, Kernel, Operand, Scratch, Stmt, binary, call, index
-from .types import ALL, DTYPES, FLOATS, INDEX, INTS, NUMBERS, Type, int_range, is_float, is_int
+from .types import ALL, DTYPES, FLOATS, INDEX, INTS, NUMBERS, SCALE, Type, int_range, is_float, is_int
 
 BLOCKS = [1, 2, 3, 4, 5, 7, 8, 8, 16, 16, 17, 32, 33, 64]
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 32, 33, 48, 64]
@@ -39,7 +39,7 @@ class Generator(Expressions):
         return f"{letter}{self.counter}"
 
     def dtype(self):
-        return self.r.choice(["f32"] * 5 + ["i32"] * 3 + ["bf16", "bf16", "f16", "i8", "u8", "f64", "i64", "u64"] + ALL)
+        return self.r.choice(["f32"] * 5 + ["i32"] * 3 + ["bf16", "bf16", "f16", "i8", "u8", "f64", "i64", "u64", SCALE] + ALL)
 
     # ---- sizes
 
@@ -276,7 +276,7 @@ class Generator(Expressions):
             o = Operand(name, dtype, shape, "block", block, at)
             if any(hang) and self.chance(0.75):
                 o.pad = self.number(dtype, self.chance(0.9))
-                if is_float(dtype) and self.chance(0.6):
+                if is_float(dtype) and dtype != SCALE and self.chance(0.6):
                     o.pad = 0.0
             if self.chance(0.12):
                 self.by_elements(o)
@@ -395,7 +395,7 @@ class Generator(Expressions):
         if self.chance(0.2) and shape:
             return Stmt("masked_store", [v, self.mask(shape)] + args, ref=ref.name, sub=sub)
         symbol = "="
-        if self.chance(0.25) and ref.dtype != "bool":
+        if self.chance(0.25) and ref.dtype not in ("bool", SCALE):
             symbol = r.choice(["+=", "-="] + (["&=", "|=", "^=", "*="] if is_int(ref.dtype) else []))
             v = self.small(v)
         if self.chance(0.05) and symbol == "=":
@@ -521,7 +521,7 @@ class Generator(Expressions):
         shape = tuple(shape[:axis] + [count] + shape[axis:])
         axis = axis if len(chosen) == 1 else tuple(chosen)
         v = self.bounded(self.expr(Type(ref.dtype, shape), 1))
-        function = self.r.choice(["scatter", "scatter_add"])
+        function = "scatter" if ref.dtype == SCALE else self.r.choice(["scatter", "scatter_add"])
         v = self.small(v) if function == "scatter_add" else v
         return [Stmt("scatter", [v, at], ref=ref.name, sub=[("dots",)], fn=function, axis=axis)]
 
@@ -578,14 +578,19 @@ class Generator(Expressions):
         targets = [ref for ref in self.refs if ref.writable and ref.readable and ref.space == "vmem" and ref.name[0] == "s" and ref.shape]
         sources = [(ref, s) for ref in self.far + self.refs for s in targets if ref.dtype == s.dtype and ref.name != s.name and
                    ref.readable and (ref in self.far or ref.name[0] == "s") and ref.space == "vmem"]
+        if not sources and targets and self.far_input(r.choice(targets)):
+            return self.copy()
         if not sources:
             return []
         source, target = r.choice([x for x in sources if x[0] in self.far] or sources)
         self.slice_steps = False
-        fit = self.subscripts(source.shape, target.shape)
+        partly = len(source.shape) == len(target.shape) and self.chance(0.6)
+        fit = None if partly else self.subscripts(source.shape, target.shape)
         sub, args, to, places = (fit + ([("dots",)], [])) if fit else self.part_of_both(source, target)
         if sub is None or any(x[0] == "none" for x in sub):
             return []
+        if fit is None and self.chance(0.5):
+            sub, args, to, places = self.run_time_length(source, target, [sub, args, to, places])
         self.copying = True
 
         def body():
@@ -595,6 +600,34 @@ class Generator(Expressions):
         self.copying, regular = False, self.chance(0.3)
         return [Stmt("copy", list(args) + list(places), [inner], source=source.name, sub=sub, target=target.name, to=to,
                      positions=len(args), semaphore=self.semaphore(regular), regular=regular, name=self.fresh("c"))]
+
+    def far_input(self, target):
+        """An operand in HBM that a ref's windows can be copied from."""
+        if len(self.far) > 2 or any(isinstance(n, str) for n in target.shape):
+            return False
+        o = Operand(self.fresh("x"), target.dtype, [max(1, n + self.r.choice([-1, 0, 0, 2, 5])) for n in target.shape], "any")
+        self.k.inputs.append(o)
+        self.far.append(Ref(o.name, o.dtype, o.shape))
+        return True
+
+    def run_time_length(self, source, target, fits):
+        """The windows with a length along one axis that is known only at run time, often 0."""
+        sub, args, to, places = [list(x) for x in fits]
+        alike = [k for k, (a, b) in enumerate(zip(source.shape, target.shape)) if isinstance(a, int) and isinstance(b, int) and a and b]
+        if len(sub) != len(source.shape) or len(to) != len(target.shape) or not alike:
+            return fits
+        axis, most, length = self.r.choice(alike), None, None
+        strides = [self.r.choice([1, 1, 1, 2]) for _ in range(2)]
+        most = self.r.randint(0, min((n - 1) // stride + 1 for n, stride in zip((source.shape[axis], target.shape[axis]), strides)))
+        length = self.index_below(most + 1)
+        if self.chance(0.3) and any(e.op == "load" for e in tree.walk_expr(length)):
+            length = binary("-", length.type, length, Expr("lit", length.type, value=1))
+        for items, exprs, ref, stride in ((sub, args, source, strides[0]), (to, places, target, strides[1])):
+            before = sum(x[0] in ("at", "ds") for x in items[:axis])
+            start = self.index_below(max(1, ref.shape[axis] - max(0, most - 1) * stride))
+            exprs[before:before + (items[axis][0] in ("at", "ds"))] = [start, length]
+            items[axis] = ("run", stride)
+        return sub, args, to, places
 
     def part_of_both(self, source, target):
         """One window that fits both refs."""
@@ -794,6 +827,8 @@ class Generator(Expressions):
         seed = r.randint(0, 999)
         if kind == "b":
             return f"randint:0:2:{seed}"
+        if o.dtype == SCALE:
+            return f"randint:{r.choice([-1, 1, 1, 1])}:9:{seed}"
         if kind == "f":
             choice = r.randrange(8)
             return ["iota", "zeros", f"const:{r.randint(-3, 4)}"][choice] if choice < 2 and o.dtype in ("f32", "bf16") else f"randint:-4:5:{seed}"

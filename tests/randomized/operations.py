@@ -10,8 +10,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from .types import (DTYPES, NO_INFINITY, accumulator, bits_of, convert, from_bits, int_range, is_float, is_int, round_float,
-                    spacing, spread, wrap)
+from .types import (DTYPES, NO_INFINITY, SCALE, accumulator, bits_of, convert, from_bits, int_range, is_float, round_float, spacing,
+                    spread, wrap)
 
 
 class Reject(Exception):
@@ -312,9 +312,9 @@ def cast(a, dtype, source):
         raise Reject("an integer that binary64 does not hold")
     d = convert(dtype, a.d, source)
     e = None
-    if a.e is not None and is_float(dtype):
+    if a.e is not None and is_float(dtype) and dtype != SCALE:
         e = a.e + spacing(dtype, np.abs(d) + a.e)
-    elif not is_float(dtype):
+    elif not is_float(dtype) or dtype == SCALE:
         exact(a)
     return V(d, a.u, e)
 

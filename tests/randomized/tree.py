@@ -151,6 +151,9 @@ def subscript_text(sub, args):
         elif kind == "ds":
             start, (size, stride) = text_of(next(rest)), item[1:]
             parts.append(f"ds({start}, {size})" if stride == 1 else f"ds({start}, {size}, {stride})")
+        elif kind == "run":
+            start, size = text_of(next(rest)), text_of(next(rest))
+            parts.append(f"ds({start}, {size})" if item[1] == 1 else f"ds({start}, {size}, {item[1]})")
         elif kind == "range":
             first, last, step = item[1:]
             parts.append(f"{first}:{last}" if step == 1 else f"{first}:{last}:{step}")
@@ -290,7 +293,7 @@ def _word(axis):
     return " parallel" if axis.parallel else " arbitrary" if axis.word else ""
 
 
-def _param(operand):
+def param_text(operand):
     return f"{operand.name}: {operand.dtype}" + (shape_text(operand.shape) if operand.shape else "")
 
 
@@ -318,17 +321,20 @@ def test_words(test):
 
 
 def kernel_text(k, with_tests=True):
+    """Of a kernel, or of a program with its kernels."""
     lines = []
     if with_tests:
         lines += ["// test: " + " ".join(test_words(t) + ([f"threads={k.threads}"] if k.threads > 1 else [])) for t in k.tests]
+    if not isinstance(k, Kernel):
+        return "\n".join(lines + [k.text()])
     for fn_name, params, body, local, _ in k.fns:
         if not local:
             lines.append(f"fn {fn_name}({', '.join(params)}) = {text_of(body)};")
-    lines.append(f"kernel {k.name}({', '.join(map(_param, k.inputs))}) -> ({', '.join(map(_param, k.outputs))}) {{")
+    lines.append(f"kernel {k.name}({', '.join(map(param_text, k.inputs))}) -> ({', '.join(map(param_text, k.outputs))}) {{")
     if k.statics:
         lines.append("  static " + ", ".join(f"{n} = {v}" for n, v in k.statics) + ";")
     if k.prefetch:
-        lines.append("  prefetch " + ", ".join(map(_param, k.prefetch)) + ";")
+        lines.append("  prefetch " + ", ".join(map(param_text, k.prefetch)) + ";")
     grid = ", ".join(f"{a.name} in {text_of(a.extent)}{'' if k.pipeline else _word(a)}" for a in k.axes)
     if k.axes and not k.pipeline:
         lines.append(f"  grid ({grid});")

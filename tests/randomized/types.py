@@ -17,6 +17,7 @@ DTYPES = {
     "f8e4m3fnuz": Info("f", 8, 4, -10, 240.0, "u1"),
     "f8e4m3b11fnuz": Info("f", 8, 4, -13, 30.0, "u1"),
     "f8e5m2fnuz": Info("f", 8, 3, -17, 57344.0, "u1"),
+    "f8e8m0fnu": Info("f", 8, 1, -127, 2.0 ** 127, "u1"),
     "i32": Info("i", 32, 0, 0, 0, "<i4"),
     "u32": Info("u", 32, 0, 0, 0, "<u4"),
     "i16": Info("i", 16, 0, 0, 0, "<i2"),
@@ -33,7 +34,8 @@ DTYPES = {
 }
 FNUZ = [n for n in DTYPES if n.endswith("fnuz")]  # no infinity, no -0
 NO_INFINITY = ["f8e4m3fn"] + FNUZ
-FLOATS = [n for n, i in DTYPES.items() if i.kind == "f"]
+SCALE = "f8e8m0fnu"  # powers of two and NaN, with which nothing is computed
+FLOATS = [n for n, i in DTYPES.items() if i.kind == "f" and n != SCALE]
 INTS = [n for n, i in DTYPES.items() if i.kind in "iu"]
 NUMBERS = FLOATS + INTS
 ALL = NUMBERS + ["bool"]
@@ -79,12 +81,21 @@ def wrap(dtype, a):
     return a if half is None else (a ^ half) - half
 
 
+def round_scale(a):
+    """To the nearest power of two, the greater one from the middle on."""
+    part, exponent = np.frexp(a)
+    out = np.ldexp(1.0, np.maximum(np.where(part < 0.75, exponent - 1, exponent), -127))
+    return np.where((a > 0) & (a < 1.5 * 2.0 ** 127), out, np.nan)
+
+
 def round_float(dtype, a):
     """Rounds float64 to nearest even; what is too large becomes an infinity, in f8e4m3fn a NaN."""
     info = DTYPES[dtype]
     a = np.asarray(a, np.float64)
     if dtype == "f64":
         return a
+    if dtype == SCALE:
+        return round_scale(a)
     if dtype == "f32":
         return a.astype(np.float32).astype(np.float64)
     if dtype == "f16":
@@ -141,6 +152,9 @@ def decode(dtype, raw):
         return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
     if dtype == "f8e5m2":
         return (raw.astype(np.uint16) << np.uint16(8)).view(np.float16).astype(np.float64)
+    if dtype == SCALE:
+        code = raw.astype(np.int64)
+        return np.where(code == 255, np.nan, np.ldexp(1.0, code - 127))
     if dtype == "f8e4m3fn":
         code = raw.astype(np.int64)
         value, exponent, fraction = _decode_small(code, 4, 4)
@@ -181,6 +195,8 @@ def bits_of(dtype, a):
     if dtype in ("f16", "f8e5m2"):
         half = a.astype(np.float16).view(np.uint16).astype(np.int64)
         return half if dtype == "f16" else half >> 8
+    if dtype == SCALE:
+        return np.where(np.isnan(a), 255, np.frexp(np.where(np.isnan(a), 1, a))[1] + 126).astype(np.int64)
     if dtype not in _TABLES:
         codes = np.arange(128 if dtype in FNUZ else 127)
         _TABLES[dtype] = decode(dtype, codes)
