@@ -53,6 +53,10 @@ enum {
   /* Steps that fill all panels before the next: memory is read along its rows. All 512: 64 rows by
    * 4096 x 4096 11 % slower; 32: 32 rows by 1024 x 1024 4 %. */
   PK_DOT_FILL = 64,
+  /* Steps at most of a product that is made row by row: 1024 x 1024 of depth 1, 2, 3, 4 takes
+   * 0.054, 0.061, 0.079, 0.100 ms on Zen 4, by tiles 0.147 to 0.155; rows of 4000 bytes up to 10 %
+   * less. */
+  PK_DOT_SHALLOW = 4,
   /* Rows a multiple of so many bytes apart share few sets of L1, which has 64 sets of 64 bytes on
    * the x86 cores whatever its size, and drive each other out. */
   PK_DOT_ALIAS = 2048,

@@ -170,10 +170,82 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
   }
 }
 
+/* Of a vector of columns that the result may not have in full. */
+PK_DOT_INLINE PK_DOT_VECTOR PK_DOT_OF(load_some)(const char *p, int64_t n) {
+  _Alignas(64) char vector[4 * PK_LANES];
+  if (n >= PK_LANES) return PK_DOT_OF(load)(p);
+  pk_store_raw32(vector, pk_loadn_raw32(p, n));
+  return PK_DOT_OF(load)(vector);
+}
+PK_DOT_INLINE void PK_DOT_OF(store_some)(char *p, PK_DOT_VECTOR v, int64_t n) {
+  _Alignas(64) char vector[4 * PK_LANES];
+  PK_DOT_OF(store)(n >= PK_LANES ? p : vector, v);
+  if (n < PK_LANES) pk_storen_raw32(p, pk_load_raw32(vector), n);
+}
+
+/* n columns of a vector. */
+PK_DOT_INLINE void PK_DOT_OF(shallow_vector)(const int steps, const PK_DOT_VECTOR *x,
+                                             const int32_t *start, const char *panel,
+                                             const char *from, char *to, int64_t n) {
+  PK_DOT_VECTOR sum =
+      from ? PK_DOT_OF(more)(PK_DOT_OF(load_some)(from, n), start, 0) : PK_DOT_OF(start)(start, 0);
+  PK_DOT_UNROLL for (int s = 0; s < steps; s++) sum =
+      PK_DOT_OF(madd)(x[s], PK_DOT_OF(load)(panel + s * PK_DOT_STEP_BYTES), sum);
+  PK_DOT_OF(store_some)(to, sum, n);
+}
+
+PK_DOT_INLINE void PK_DOT_OF(shallow_rows)(const pk_dot_product *p, const int steps,
+                                           int64_t panel_bytes, int32_t factor) {
+  const char *a = p->a, *from = p->from;
+  char *to = p->to;
+  for (int64_t r = 0; r < p->rows; r++, a += p->lda, to += p->ldto) {
+    int32_t start[1];
+    PK_DOT_VECTOR x[PK_DOT_SHALLOW];
+    const char *panel = p->panels;
+    int64_t n = 0;
+    PK_DOT_OF(starts)(start, 1, a, p->lda, 4 * steps, factor);
+    PK_DOT_UNROLL for (int s = 0; s < steps; s++) x[s] = PK_DOT_OF(splat)(a + 4 * s);
+    for (; n + PK_DOT_NR <= p->cols; n += PK_DOT_NR, panel += panel_bytes)
+      PK_DOT_UNROLL for (int v = 0; v < PK_DOT_NR; v += PK_LANES)
+          PK_DOT_OF(shallow_vector)(steps, x, start, panel + 4 * v,
+                                    from ? from + 4 * (n + v) : NULL, to + 4 * (n + v), PK_LANES);
+    for (; n < p->cols; n += PK_LANES, panel += 4 * PK_LANES) PK_DOT_OF(shallow_vector)
+    (steps, x, start, panel, from ? from + 4 * n : NULL, to + 4 * n, p->cols - n);
+    if (from) from += p->ldfrom;
+  }
+}
+
+/* So few steps that a result is written as fast as it is computed: row after row, since the rows of
+ * a tile drive each other out of L1 and the prefetchers follow few of them. */
+PK_DOT_OUTLINE void PK_DOT_OF(shallow)(const pk_dot_product *p, int64_t steps, int64_t panel_bytes,
+                                       int32_t factor) {
+  for (int64_t n = 0; p->source && n < p->cols; n += PK_DOT_NR) PK_DOT_OF(fill_some)
+  ((char *)p->panels + n / PK_DOT_NR * panel_bytes, (const char *)p->source + 4 * n, p->ldsource,
+   steps, p->cols - n);
+  switch (steps) {
+    case 1:
+      PK_DOT_OF(shallow_rows)(p, 1, panel_bytes, factor);
+      break;
+    case 2:
+      PK_DOT_OF(shallow_rows)(p, 2, panel_bytes, factor);
+      break;
+    case 3:
+      PK_DOT_OF(shallow_rows)(p, 3, panel_bytes, factor);
+      break;
+    default:
+      PK_DOT_OF(shallow_rows)(p, PK_DOT_SHALLOW, panel_bytes, factor);
+      break;
+  }
+}
+
 /* Elements of `size` bytes. Long k is cut, so that the panels in use stay in L2. */
 PK_DOT_INLINE void PK_DOT_OF(multiply)(const pk_dot_product *p, const int size, int32_t factor) {
-  const int64_t panel_bytes = p->depth * size / 4 * PK_DOT_STEP_BYTES;
+  const int64_t panel_bytes = p->depth * size / 4 * PK_DOT_STEP_BYTES, bytes_of_k = p->k * size;
   int64_t at = 0;
+  if (bytes_of_k > 0 && bytes_of_k <= 4 * PK_DOT_SHALLOW && bytes_of_k % 4 == 0) {
+    PK_DOT_OF(shallow)(p, bytes_of_k / 4, panel_bytes, factor);
+    return;
+  }
   do {
     const int64_t left = p->k * size - at, parts = (left / 4 + PK_DOT_LONG - 1) / PK_DOT_LONG,
                   bytes = parts > 1 ? (left / 4 + parts - 1) / parts * 4 : left;
