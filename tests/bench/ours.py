@@ -58,7 +58,7 @@ def kernel_file(name):
 def build_kernel(build, name, statics):
     """Compiled anew when the generated C, the headers or the runtime have changed."""
     settings = [word for key, value in statics.items() for word in ("-D", f"{key}={value}")]
-    text = command([build / "pkc", kernel_file(name), *settings, "-o", "-"])
+    text = command([build / "pkc", kernel_file(name), "-k", name, *settings, "-o", "-"])
     digest = contents(build / "libpkrt.a", *sorted((ROOT / "include/pk").rglob("*.h")))
     digest.update(text.encode())
     target = build / f"bench/{name}-{digest.hexdigest()[:16]}.so"
