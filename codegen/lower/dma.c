@@ -8,6 +8,7 @@
 // kernel.
 struct Copy {
   View from, to, semaphore;
+  const RefView *from_view, *to_view;  // where an end is a view: both of them, else NULL
   bool remote;
   View receive;                   // .. of the other device
   Instr *device[MOST_MESH_AXES];  // its index along each mesh axis
@@ -102,7 +103,8 @@ static bool check_ends(Lower *l, const Copy *copy, Span span) {
                  ends[i]->ref->name, ends[i]->ref->role == REF_VAR ? "a var" : "a semaphore");
       return false;
     }
-  const Type *from = &copy->from.type, *to = &copy->to.type;
+  const Type *from = copy->from_view ? view_type(copy->from_view) : &copy->from.type,
+             *to = copy->to_view ? view_type(copy->to_view) : &copy->to.type;
   if (from->dtype == to->dtype && type_same_shape(from, to)) return true;
   diag_error(l->diag, span, ERR_BAD_COPY,
              "a copy moves elements as they are: from %s to %s is not possible", type_text(l, from),
@@ -141,6 +143,62 @@ static bool check_lengths(Lower *l, const Node *arrow, const Copy *copy) {
   return true;
 }
 
+static bool changes_width(const RefView *view) {
+  for (int i = 0; i < view->steps.count; i++)
+    if (view->steps.at[i].kind == STEP_BITCAST) return true;
+  return false;
+}
+
+// A copy between views becomes copies of windows, whose elements are those of the refs.
+static bool check_view_copy(Lower *l, const Copy *copy, Span span) {
+  if (!copy->from_view) return true;
+  bool cast = changes_width(copy->from_view) || changes_width(copy->to_view);
+  if (!cast && copy->semaphore.ref->semaphore == SEM_DMA) return true;
+  diag_error(l->diag, span, ERR_BAD_COPY,
+             cast
+                 ? "a copy of a view moves the elements of `%s` as they are: copy them, and take a "
+                   "view in another dtype of the copy"
+                 : "a copy of a view of `%s` may be several copies, each of which signals: it "
+                   "takes a dma semaphore",
+             (changes_width(copy->to_view) ? copy->to : copy->from).ref->name);
+  return false;
+}
+
+// One end of a copy of which one end is a view: as a view, if only of all of its window.
+static const RefView *lower_end(Lower *l, const Node *node) {
+  const RefView *view = folded_view(l, node);
+  RefView *end = NEW(l->arena, RefView);
+  View part;
+  if (!view) return lower_view(l, node, false, &end->window) ? end : NULL;
+  if (node->kind != N_INDEX || is_all_of(node)) return view;
+  Ref seen = *viewed_ref(view);
+  seen.name = node->a->name;
+  seen.type = *view_type(view);
+  if (!lower_window(l, node, &seen, false, &part)) return NULL;
+  if (part_of_view(l, view, &part, end, node->span)) return end;
+  diag_error(l->diag, node->span, ERR_BAD_COPY,
+             "this part of a view is not a window of `%s`: copy all of the view, or a part of "
+             "which that is true",
+             viewed_ref(view)->name);
+  return NULL;
+}
+
+static bool lower_ends(Lower *l, const Node *arrow, Copy *copy) {
+  if (!folded_view(l, arrow->a) && !folded_view(l, arrow->b)) {
+    l->lengths = true;
+    bool good = lower_view(l, arrow->a, false, &copy->from);
+    good = lower_view(l, arrow->b, false, &copy->to) && good;
+    l->lengths = false;
+    return good;
+  }
+  copy->from_view = lower_end(l, arrow->a);
+  copy->to_view = lower_end(l, arrow->b);
+  if (!copy->from_view || !copy->to_view) return false;
+  copy->from = copy->from_view->window;
+  copy->to = copy->to_view->window;
+  return true;
+}
+
 // The windows and the (first) semaphore of a copy. example: how it is written.
 static bool lower_windows(Lower *l, const Call *call, const char *example, Copy *copy) {
   const Node *arrow = call->arg[0];
@@ -149,13 +207,11 @@ static bool lower_windows(Lower *l, const Call *call, const char *example, Copy 
     diag_error(l->diag, arrow->span, ERR_BAD_COPY, "a copy is written %s", example);
     return false;
   }
-  l->lengths = true;
-  bool good = lower_view(l, arrow->a, false, &copy->from);
-  good = lower_view(l, arrow->b, false, &copy->to) && good;
-  l->lengths = false;
+  bool good = lower_ends(l, arrow, copy);
   good = lower_semaphore(l, call->arg[1], &copy->semaphore) && good;
-  return good && check_ends(l, copy, arrow->span) && check_lengths(l, arrow, copy) &&
-         check_storable(l, copy->to.ref, arrow->b->span);
+  return good && check_ends(l, copy, arrow->span) &&
+         (copy->from_view || check_lengths(l, arrow, copy)) &&
+         check_view_copy(l, copy, arrow->span) && check_storable(l, copy->to.ref, arrow->b->span);
 }
 
 static Value lower_async_copy(Lower *l, const Call *call) {
@@ -195,7 +251,7 @@ static int list_lengths(Lower *l, View *from, View *to, Instr **args, Span span)
   return count;
 }
 
-static void emit_copy(Lower *l, Op op, const Copy *described, int64_t priority, Span span) {
+static void emit_window_copy(Lower *l, Op op, const Copy *described, int64_t priority, Span span) {
   Instr *args[5 * MAX_RANK + MOST_MESH_AXES], *lengths[MAX_RANK];
   int count = 0;
   Copy copy = *described;
@@ -214,6 +270,30 @@ static void emit_copy(Lower *l, Op op, const Copy *described, int64_t priority, 
   instr->semaphore = copy.semaphore.ref;
   instr->receive = sends ? copy.receive.ref : NULL;
   instr->ival = priority;
+}
+
+typedef struct {
+  const Copy *copy;
+  Op op;
+  int64_t priority;
+  Span span;
+} PieceCopy;
+
+static void emit_piece(Lower *l, const View *from, const View *to, void *context) {
+  const PieceCopy *p = context;
+  Copy piece = *p->copy;
+  piece.from = *from;
+  piece.to = *to;
+  emit_window_copy(l, p->op, &piece, p->priority, p->span);
+}
+
+static void emit_copy(Lower *l, Op op, const Copy *copy, int64_t priority, Span span) {
+  PieceCopy piece = {copy, op, priority, span};
+  if (!copy->from_view)
+    emit_window_copy(l, op, copy, priority, span);
+  else if (!emit_pieces(l, copy->from_view, copy->to_view, emit_piece, &piece, span))
+    diag_error(l->diag, span, ERR_BAD_COPY, "the views of `%s` and `%s` have no windows in common",
+               copy->from.ref->name, copy->to.ref->name);
 }
 
 static bool lower_priority(Lower *l, const Node *node, int64_t *priority) {

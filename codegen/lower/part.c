@@ -12,6 +12,7 @@ typedef struct {
 typedef struct {
   Lower *l;
   Span span;
+  bool inside;  // starts lie inside, and a start that is not constant is a multiple of the size
 } Narrowing;
 
 static Instr *index_op(const Narrowing *n, Op op, Instr *a, int64_t b) {
@@ -35,7 +36,7 @@ static void take_all(const Narrowing *n, Cutout *c, int axis, Dim dim) {
 static Instr *moved_in(const Narrowing *n, Instr *start, Dim size, int64_t stride, Dim dim) {
   Lower *l = n->l;
   Type type = type_scalar(DT_I64);
-  if (start->op == OP_CONST) return start;
+  if (start->op == OP_CONST || n->inside) return start;
   Instr *steps =
       emit2(l, OP_SUB, type, n->span, dim_value(l, size, n->span), index_const(l, 1, n->span));
   Instr *reach = emit2(l, OP_ADD, type, n->span, index_op(n, OP_MUL, steps, stride),
@@ -98,10 +99,34 @@ static bool join_axes(const Narrowing *n, const Type *after, int first, int end,
   return true;
 }
 
+// Several axes into one, from a multiple of the size on: whole rows, or an equal part of one.
+static bool split_multiple(const Narrowing *n, const Type *before, int first, int end,
+                           const Cutout *c, int from, Cutout *out) {
+  Type type = type_scalar(DT_I64);
+  int64_t inner = 1, size = c->size[from];
+  int k = end - 1;
+  for (; k > first && size % (inner * before->dim[k]) == 0; k--) {
+    take_all(n, out, k, before->dim[k]);
+    inner *= before->dim[k];
+  }
+  if (size % inner || before->dim[k] % (size / inner)) return false;
+  for (int axis = k; axis >= first; inner *= before->dim[axis--]) {
+    Instr *at =
+              emit2(n->l, OP_DIV, type, n->span, c->start[from], index_const(n->l, inner, n->span)),
+          *dim = index_const(n->l, before->dim[axis], n->span);
+    out->start[axis] = emit2(n->l, OP_REM, type, n->span, at, dim);
+    out->size[axis] = axis == k ? size / inner : 1;
+    out->stride[axis] = 1;
+  }
+  return true;
+}
+
 // Several axes into one: whole rows, or a piece of one.
 static bool split_axis(const Narrowing *n, const Type *before, int first, int end, const Cutout *c,
                        int from, Cutout *out) {
-  if (c->start[from]->op != OP_CONST || c->stride[from] != 1) return false;
+  if (c->stride[from] != 1) return false;
+  if (c->start[from]->op != OP_CONST)
+    return n->inside && split_multiple(n, before, first, end, c, from, out);
   int64_t at = c->start[from]->ival, size = c->size[from], inner = 1;
   for (int k = first; k < end; k++) inner *= before->dim[k];
   for (int k = first; k < end; k++) {
@@ -207,8 +232,8 @@ static void narrow_window(const Narrowing *n, const View *window, const Cutout *
   }
 }
 
-bool part_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span) {
-  Narrowing n = {l, span};
+static bool narrow_view(const Narrowing *n, const RefView *view, const View *part, RefView *out) {
+  Lower *l = n->l;
   int steps = view->steps.count;
   Cutout *cut = NEW_ARRAY(l->arena, Cutout, steps + 1), *last = &cut[steps];
   const Type *type = view_type(view);
@@ -216,16 +241,16 @@ bool part_of_view(Lower *l, const RefView *view, const View *part, RefView *out,
   for (int i = 0; i < type->rank; i++) {
     last->size[i] = part->window.size[i];
     last->stride[i] = part->window.stride[i];
-    last->start[i] = moved_in(&n, part->starts[i], last->size[i], last->stride[i], type->dim[i]);
+    last->start[i] = moved_in(n, part->starts[i], last->size[i], last->stride[i], type->dim[i]);
     squeezed = squeezed || part->window.squeeze[i];
   }
   for (int s = steps - 1; s >= 0; s--) {
     const Type *before = s ? &view->steps.at[s - 1].type : &view->window.type;
     cut[s] = cut[s + 1];
-    if (!through_step(&n, &view->steps.at[s], before, &cut[s])) return false;
+    if (!through_step(n, &view->steps.at[s], before, &cut[s])) return false;
   }
   *out = (RefView){0};
-  narrow_window(&n, &view->window, &cut[0], &out->window);
+  narrow_window(n, &view->window, &cut[0], &out->window);
   for (int s = 0; s < steps; s++) {
     ViewStep step = view->steps.at[s];
     step.type = cut_type(&step.type, &cut[s + 1]);
@@ -235,4 +260,12 @@ bool part_of_view(Lower *l, const RefView *view, const View *part, RefView *out,
   ViewStep step = {.kind = STEP_RESHAPE, .type = part->type};
   LIST_PUSH(l->arena, &out->steps, step);
   return true;
+}
+
+bool part_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span) {
+  return narrow_view(&(Narrowing){l, span, false}, view, part, out);
+}
+
+bool piece_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span) {
+  return narrow_view(&(Narrowing){l, span, true}, view, part, out);
 }

@@ -81,6 +81,16 @@ void fold_view(Lower *l, const RefView *view, Ref *var, Span span);
 // ---- part.c
 // A window of a view's type as a view of its own; false where it is none.
 bool part_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span);
+// The same for a copy: starts lie inside, and those that are not constant are multiples of the
+// size.
+bool piece_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span);
+
+// ---- pieces.c
+// Calls each for pairs of windows, in loops, that are the two views, of one shape, element by
+// element; false where that is not possible.
+typedef void PieceEmit(Lower *l, const View *from, const View *to, void *context);
+bool emit_pieces(Lower *l, const RefView *from, const RefView *to, PieceEmit *each, void *context,
+                 Span span);
 
 // ---- index.c
 // Spreads the elements of an index over the axes: elements[k] is the element of axis k, NULL for

@@ -153,6 +153,7 @@ static const char *read_targets(Options *options, const OptionRow *row, const ch
   (void)row;
   const char *native = target_find("native")->name, *prefix = "";
   const char *unknown = unknown_target(options->arena, value);
+  if (unknown && !*unknown) return "requires names of targets with commas between them; one is empty";
   if (unknown) return arena_printf(options->arena, "names the unknown target %s", unknown);
   for (const Target *t = targets; t < targets + target_count; t++) {
     bool wanted =
