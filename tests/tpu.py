@@ -97,6 +97,25 @@ def folds():
     check("two folds on four MXUs use two", near(two["mxu_full"], 0.5, 1e-9), two["mxu_full"])
 
 
+# Cycles of an MXU, a product alone: busy times full is the share of the peak.
+def alone():
+    for chip, clock, cases in (("v5e", 1.97e14 / (8 * 128 * 128), ((8, 128, 128, 128), (128, 256, 128, 128), (256, 256, 256, 256))),
+                               ("v6e", 9.2e14 / (4 * 256 * 256), ((8, 128, 128, 256), (128, 256, 128, 256), (128, 512, 512, 448)))):
+        for m, k, n, cycles in cases:
+            r = model("tests/tpu/product.pk", *sizes(m, k, n), "--chip", chip)
+            check(f"{m} {k} {n} on {chip}", near(r["mxu_busy"] * r["seconds"] * clock, cycles, 1e-6), r["mxu_busy"] * r["seconds"] * clock)
+            check("busy and full are the share of the peak", near(r["mxu_busy"] * r["mxu_full"], r["mxu"], 1e-6), r)
+
+
+# A million steps whose blocks are data: user time of one process.
+def many_steps():
+    before = os.times().children_user
+    text = run("tests/tpu/gather.pk", "S=1000000", "R=100000", "at=randint:0:99999:1")
+    taken = os.times().children_user - before
+    check("a million steps", taken < 1 and "1000000 steps" in text, f"{taken} s")
+    check("other chips are left out", "Other chips: --chip CHIP" in text and "On each chip" not in text, text[-300:])
+
+
 # A grid whose length is data stays on one core.
 def megacore():
     m = model(MATMUL, *sizes(1024, 1024, 1024), "--chip", "v5p")
@@ -434,7 +453,7 @@ def mistakes():
     run(status=2)
 
 
-for test in (intensities, capacity, values, folds, megacore, hbm, programs, program_tables, program_prefetch, lines, padding, streams, published, closed_forms, copies_by_hand, nested_pipelines, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
+for test in (intensities, capacity, values, folds, alone, many_steps, megacore, hbm, programs, program_tables, program_prefetch, lines, padding, streams, published, closed_forms, copies_by_hand, nested_pipelines, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
     test()
 with tempfile.TemporaryDirectory() as temporary:
     traces(temporary)

@@ -156,7 +156,8 @@ static void add_cost(Segment *segment, const Instr *instr, const Cost *cost) {
 static void forget_first_fold(Builder *b, Cost *cost) {
   if (b->seen_product || cost->mxu_latency <= 0) return;
   b->seen_product = true;
-  cost->busy[UNIT_MXU] -= fmin(cost->mxu_padding, cost->mxu_latency / 2);
+  cost->mxu_in_step = fmin(cost->mxu_padding, cost->mxu_latency / 2);
+  cost->busy[UNIT_MXU] -= cost->mxu_in_step;
   cost->mxu_latency = 0;
 }
 
@@ -246,6 +247,7 @@ static Block *build_block(Builder *b, const Region *region) {
     if (open >= 0) {
       Work work = {.instr = instr, .segment = open};
       memcpy(work.busy, cost.busy, sizeof work.busy);
+      work.busy[UNIT_MXU] += cost.mxu_in_step;
       LIST_PUSH(b->m->arena, &b->body->work, work);
       add_phase(b, open, instr, &cost);
     }

@@ -362,6 +362,7 @@ void cost_add(Cost *sum, const Cost *cost) {
   for (int u = 0; u < UNITS; u++) sum->busy[u] += cost->busy[u];
   sum->mxu_ideal += cost->mxu_ideal;
   sum->mxu_padding += cost->mxu_padding;
+  sum->mxu_in_step += cost->mxu_in_step;
   sum->mxu_passes += cost->mxu_passes;
   sum->mxu_serial += cost->mxu_serial;
   sum->flops = saturating_add(sum->flops, cost->flops);

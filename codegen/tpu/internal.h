@@ -65,6 +65,7 @@ extern const char *const unit_names[UNITS];
 typedef struct {
   double busy[UNITS];
   double mxu_ideal, mxu_padding;  // the parts of busy[UNIT_MXU]
+  double mxu_in_step;             // of mxu_padding: what the cost of a grid step holds, not in busy
   double mxu_passes;              // of mxu_ideal: passes beyond the first
   double mxu_latency;             // of a product on its own, before its first result; in no sum
   double mxu_serial;              // with each fold loaded on its own

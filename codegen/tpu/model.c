@@ -44,6 +44,7 @@ static void scale_cost(Cost *cost, int64_t times) {
   for (int u = 0; u < UNITS; u++) cost->busy[u] *= n;
   cost->mxu_ideal *= n;
   cost->mxu_padding *= n;
+  cost->mxu_in_step *= n;
   cost->mxu_passes *= n;
   cost->mxu_serial *= n;
   cost->flops = saturating_mul(cost->flops, times);
@@ -341,6 +342,7 @@ ModelCounts tpu_model_counts(const Model *m) {
   return (ModelCounts){.flops = (double)m->cost.flops,
                        .bytes = (double)m->moved_bytes,
                        .steps = (double)m->sim.totals.steps,
+                       .walked = (double)m->sim.totals.simulated,
                        .by_data = m->body->assumed.count > 0};
 }
 

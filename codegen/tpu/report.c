@@ -33,7 +33,8 @@ static void put_shape(Buf *out, DType dtype, int rank, const int64_t *dim) {
 // ---- text
 
 double tpu_busy(const Model *m, Unit unit) {
-  return m->seconds > 0 ? m->cost.busy[unit] / m->sim.cores / m->seconds : 0;
+  double busy = m->cost.busy[unit] + (unit == UNIT_MXU ? m->cost.mxu_in_step : 0);
+  return m->seconds > 0 ? busy / m->sim.cores / m->seconds : 0;
 }
 
 // Shares of the time in which units work; of the MXU also the share of its peak.
@@ -303,6 +304,12 @@ static void put_remarks(const Model *m, Buf *out) {
 }
 
 void tpu_table(Model *const *models, int count, Buf *out) {
+  if (count == 0) {
+    buf_puts(out,
+             "\nOther chips: --chip CHIP models one; so many steps that repeat no others take long "
+             "on all\n");
+    return;
+  }
   buf_puts(out,
            "\nOn each chip       time  bound by                 MXU      HBM     VMEM  of peak, "
            "with dispatch\n");

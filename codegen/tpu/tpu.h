@@ -78,8 +78,8 @@ Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip
 
 // What a call does, whatever the chip: operations, bytes that blocks move, grid steps.
 typedef struct {
-  double flops, bytes, steps;
-  bool by_data;  // control flow depends on data
+  double flops, bytes, steps, walked;  // walked: steps that repeat no others
+  bool by_data;                        // control flow depends on data
 } ModelCounts;
 ModelCounts tpu_model_counts(const Model *m);
 // Why the operands do not fit the chip's HBM; NULL: they do.

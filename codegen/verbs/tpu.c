@@ -53,9 +53,11 @@ static int write_file_of(const char *path, Buf *text) {
 
 // Text and HTML hold a table of all chips; the files that were asked for come before the report.
 static int report(const Options *options, Binding *b, const Model *m) {
+  enum { MOST_WALKED = 250000 };  // steps: a tenth of a second a chip
   Model **all = NEW_ARRAY(options->arena, Model *, chip_count());
+  bool others = tpu_model_counts(m).walked <= MOST_WALKED;
   Buf trace = {0}, svg = {0}, html = {0}, out = {0};
-  int status = options->json && !options->html ? DONE : model_all(options, b, all);
+  int status = !others || (options->json && !options->html) ? DONE : model_all(options, b, all);
   if (options->trace && status == DONE) {
     tpu_trace(m, &trace);
     status = write_file_of(options->trace, &trace);
@@ -65,7 +67,7 @@ static int report(const Options *options, Binding *b, const Model *m) {
     status = write_file_of(options->svg, &svg);
   }
   if (options->html && status == DONE) {
-    tpu_html(m, all, chip_count(), &html);
+    tpu_html(m, all, others ? chip_count() : 0, &html);
     status = write_file_of(options->html, &html);
   }
   if (status != DONE) return status;
@@ -73,7 +75,7 @@ static int report(const Options *options, Binding *b, const Model *m) {
     tpu_json(m, options->files.at[0], &out);
   } else {
     tpu_text(m, &out);
-    tpu_table(all, chip_count(), &out);
+    tpu_table(all, others ? chip_count() : 0, &out);
   }
   return write_file_of("-", &out);
 }
