@@ -444,7 +444,7 @@ static bool recover_header(Driver *d, int level) {
   return true;
 }
 
-// Drops symbols until a stand-in is accepted, and skips the tokens it stands for.
+// Drops symbols until a stand-in is accepted, and skips the tokens that it replaces.
 static void recover(Driver *d, bool try_header) {
   bool move = d->at == d->last_mistake;
   d->last_mistake = d->at;

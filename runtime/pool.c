@@ -90,8 +90,8 @@ static void end_threads(pk_pool *pool) {
   (void)atomic_fetch_sub(&threads_in_use, pool->threads + 1);
 }
 
-/* No thread may be left in a library's code when it is unloaded: contexts of threads are not closed
- * by anybody. */
+/* No thread may be left in a library's code when it is unloaded: nothing closes the contexts of
+ * threads. */
 __attribute__((destructor)) static void end_all_threads(void) {
   for (;;) {
     lock_list();

@@ -21,7 +21,7 @@ typedef struct {
 bool pk_memory_reserve(pk_memory *memory, int64_t bytes);
 void pk_memory_free(pk_memory *memory);
 
-/* An operand as it lies in the caller's memory. */
+/* An operand in the caller's memory. */
 typedef struct {
   pk_array caller; /* extents below 2 have row-major strides */
   uintptr_t low;   /* address of the lowest byte */

@@ -62,8 +62,8 @@ static bool spin_until(condition *holds, pk_team *team, uint64_t seen) {
   return false;
 }
 
-/* `sleepers` is raised before the condition is looked at, and looked at by whoever has made the
- * condition true: one of the two sees the other. */
+/* `sleepers` is raised before the condition is looked at, and looked at by the thread that has made
+ * the condition true: one of the two sees the other. */
 static void sleep_until(condition *holds, pk_team *team, uint64_t seen, pthread_cond_t *change,
                         atomic_int *sleepers) {
   (void)pthread_mutex_lock(&team->lock);
@@ -73,7 +73,7 @@ static void sleep_until(condition *holds, pk_team *team, uint64_t seen, pthread_
   (void)pthread_mutex_unlock(&team->lock);
 }
 
-/* Whoever does not sleep needs no waking. */
+/* Threads that do not sleep need no waking. */
 static void wake(pk_team *team, pthread_cond_t *change, atomic_int *sleepers) {
   if (atomic_load(sleepers) == 0) return;
   /* A sleeper has begun to wait by now, or has yet to look at the condition. */

@@ -21,7 +21,7 @@ typedef struct {
   atomic_bool dismissed;
   pthread_mutex_t lock;
   pthread_cond_t opened, finished;
-  /* Of the job; they change only while nobody is at work. */
+  /* Of the job; they change only while no thread is at work. */
   pk_share *share;
   void *run;
   fenv_t environment; /* the caller's rounding and treatment of subnormals, so that results do not
@@ -33,8 +33,9 @@ void pk_team_destroy(pk_team *team);
 
 /* The caller's side. `spin`: wait for a short time without sleeping. */
 void pk_team_open(pk_team *team, int places, pk_share *share, void *run);
-void pk_team_close(pk_team *team,
-                   bool spin); /* nobody joins from now on; returns when all who joined are done */
+void pk_team_close(
+    pk_team *team,
+    bool spin); /* no thread joins from now on; returns when all who joined are done */
 /* Sends waiting members away for good; false when a job is under way, whose members go when it is
  * done. */
 bool pk_team_dismiss(pk_team *team);

@@ -149,6 +149,7 @@ list() {
 list_fast() {
   echo "tests/cases/structure=$(cases tests/cases/structure 0 1000)"
   echo "tests/random_kernels=$PYTHON tests/random_kernels.py"
+  echo "tests/prose=$PYTHON tests/prose.py"
   echo "tests/cases/lang=$(cases tests/cases/lang 0 4)"
   echo "tests/cases/bugs=$(cases tests/cases/bugs 0 4)"
   for d in check errors; do

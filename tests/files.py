@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What pkc writes and where: the cache of programs, output files, temporary folders. Runs as root and as anybody else, without NumPy."""
+"""What pkc writes and where: the cache of programs, output files, temporary folders. Runs as root and as any other user, without NumPy."""
 import os
 import pathlib
 import signal

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Constants are computed as data is, and both as NumPy does: every operation on every dtype, at the edges of the dtype.
 
-Each expression stands three times in a kernel: of literals, which the lowering folds (`l`); of literals cast to the dtype, which
+Each expression is in a kernel three times: of literals, which the lowering folds (`l`); of literals cast to the dtype, which
 the pass `simplify` folds (`p`); of elements of arrays (`d`). Integers of 64 bits, which are index scalars where they are i64, also
-stand there as scalars: both operands (`s`), the first (`sx`), the second (`sy`), the other one a literal. Exact operations write the bits of their results, with one code for
+are there as scalars: both operands (`s`), the first (`sx`), the second (`sy`), the other one a literal. Exact operations write the bits of their results, with one code for
 every NaN: the three must be equal, in the interpreter and in compiled code, and equal to what NumPy gives; the sign of a zero
 counts. Functions with an error bound write floats: constants must be the nearest value or its neighbour, and data within the
 bounds of docs/numerics.md.

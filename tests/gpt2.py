@@ -260,7 +260,7 @@ def check_byte_pairs(folder, whole):
     broken = subprocess.run([PROGRAM, "tokens", b"a\xff\xc3 \xe4\xb8z", *words], stdout=subprocess.PIPE, check=False).stdout
     back = {i: text for text, i in encoder.items()}
     byte = {c: b for b, c in SPELL.items()}
-    check("bytes that are no text", bytes(byte[c] for i in broken.split() for c in back[int(i)]) == b"a\xff\xc3 \xe4\xb8z", broken)
+    check("bytes that are not text", bytes(byte[c] for i in broken.split() for c in back[int(i)]) == b"a\xff\xc3 \xe4\xb8z", broken)
     path = folder / "pairs"
     trained = ["train", "docs/language.md", "--checkpoint", path, "--batch", 2, *words, "--steps", 3]
     check("trains on byte pairs", run(*trained)[0] == 0)

@@ -136,7 +136,7 @@ def usage_cases():
     expect("tune without sizes", ["tune", ADD], 1, "sizes that must be given")
     expect("missing file", ["missing.pk"], 1, "missing.pk")
     expect("a folder", ["check", "/tmp"], 1)
-    expect("unknown kernel", [ADD, "-k", "nobody"], 1, "nobody")
+    expect("unknown kernel", [ADD, "-k", "nothing"], 1, "nothing")
     expect("unknown static", [ADD, "-D", "NOBODY=4"], 1, "NOBODY")
     expect("static of a wrong type", [ADD, "-D", "BM=f32"], 1, "BM")
     expect("static garbage", [ADD, "-D", "BM=((("], 1)
@@ -184,7 +184,7 @@ def size_cases():
 
 
 HUGE = ["2147483647", "2147483648", "4611686018427387904", "9223372036854775807", "(-9223372036854775807 - 1)"]
-# Everywhere that a size, a count or an amount may stand: declarations, then statements.
+# Everywhere that a size, a count or an amount is allowed: declarations, then statements.
 HUGE_DECLARATIONS = [
     "block x: [H] at (i);", "block x: [8] at (i * H);", "block x: [8] at element (i + H) halo (H, H) pad 0;", "block x: [8] at slice (ds(H, H));",
     "block x: [8] at (i) buffers H;", "vmem_limit H;", "scratch b: vmem f32[H, H, 2];", "scratch b: vmem i4[H, 8, H];", "scratch b: sem dma[H];",
@@ -274,7 +274,7 @@ def npy_cases():
     bad = {
         "empty": b"",
         "magic only": b"\x93NUMPY",
-        "no magic": b"hello, world, this is no npy file at all",
+        "no magic": b"hello, world, this is not a npy file",
         "version 9": npy(version=(9, 0)),
         "cut header": npy()[:30],
         "cut data": npy()[:-5],
@@ -306,7 +306,7 @@ def npy_cases():
         for verb in ("check", "run"):
             expect("%s npy %s" % (verb, name), [verb, ADD, "x=a.npy", "y=ones", "N=3"], 1, "a.npy", files={"a.npy": content})
     good = npy()
-    expect("npy missing", ["run", ADD, "x=nobody.npy", "y=ones"], 1, "nobody.npy")
+    expect("npy missing", ["run", ADD, "x=nothing.npy", "y=ones"], 1, "nothing.npy")
     expect("npy sizes disagree", ["run", ADD, "x=a.npy", "y=b.npy"], 1, "disagree", files={"a.npy": good, "b.npy": npy(shape=(2, 4))})
     expect("npy against a size", ["run", ADD, "x=a.npy", "M=5"], 1, "disagree", files={"a.npy": good})
     for version in ((1, 0), (2, 0), (3, 0)):
@@ -342,7 +342,7 @@ def output_cases():
     expect("header as output", [ADD, "-o", "add.h"], 1, ".h")
     expect("npy to a full disk", ["run", ADD, "M=2", "N=2", "-o", "o=/dev/full"], 1, "/dev/full")
     expect("npy to no folder", ["run", ADD, "M=2", "N=2", "-o", "o=nowhere/o.npy"], 1, "nowhere")
-    expect("output of nobody", ["run", ADD, "M=2", "N=2", "-o", "q=o.npy"], 1, "q")
+    expect("an output of no name", ["run", ADD, "M=2", "N=2", "-o", "q=o.npy"], 1, "q")
     expect("output without file", ["run", ADD, "M=2", "N=2", "-o", "o"], 2)
     expect("compiled", [ADD], 0, writes=("add.c", "add.h"))
     expect("fmt to a full disk", ["fmt", "a.pk", "-o", "/dev/full"], 1, "/dev/full", files={"a.pk": pathlib.Path(ADD).read_bytes()})

@@ -241,7 +241,7 @@ def check_kernels(folder, words, called):
     check("functions and descriptions are distinct", len(set(defined)) == len(defined))
     endings = ["cell", "prepare", "layout", "arena", "operands", "sizes", "kernel"]
     taken = macros() | declared() | exported()
-    check("nothing is called as a kernel's own tables are", not any(f + "_" + e in taken for f in plain for e in endings))
+    check("no name is that of a kernel's own tables", not any(f + "_" + e in taken for f in plain for e in endings))
     functions_text = "".join("pk_status %s(pk_context *context);\nextern const pk_kernel %s_kernel;\n" % (f, f) for f in plain)
     include = "-I" + str(ROOT / "include")
     c = includes(C_HEADERS + POSIX_HEADERS) + "#include <pk/pk.h>\n#include <pk/rt.h>\n" + functions_text

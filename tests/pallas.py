@@ -223,7 +223,7 @@ def main():
                 good = code in said and (not code or reason in said)
                 passed, failed = passed + good, failed + (not good)
                 if not good:
-                    print(f"FAIL {path}: wants {OTHERWISE[path]}; reproduce: build/pkc --emit=pallas {path}")
+                    print(f"FAIL {path}: requires {OTHERWISE[path]}; reproduce: build/pkc --emit=pallas {path}")
                 continue
             faulthandler.dump_traceback_later(TIMEOUT, exit=True)
             try:

@@ -115,7 +115,7 @@ def arguments():
     parser.add_argument("--batch", type=int, default=240, help="kernels that are compiled in one way")
     parser.add_argument("--targets", default="", help="default: all that this machine can run")
     parser.add_argument("--compilers", default="gcc,clang", help="one for each batch, mostly clang, which takes half the time")
-    parser.add_argument("--cross", action="store_true", help="also aarch64 under qemu (wants build/aarch64/libpkrt.a)")
+    parser.add_argument("--cross", action="store_true", help="also aarch64 under qemu (requires build/aarch64/libpkrt.a)")
     parser.add_argument("--with", dest="known", default="", help="write what is left out because of known faults: " +
                         ", ".join(generator.KNOWN))
     parser.add_argument("--reduce", type=float, default=120, help="seconds for reducing a failure; 0 for none")

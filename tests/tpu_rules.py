@@ -15,10 +15,10 @@ KERNEL = "kernel k({inputs}) -> ({outputs}) {{\n{body}\n}}\n"
 
 # name, inputs, outputs, body, sizes, chip, code (None: nothing is found), part of the message
 CASES = [
-    ("rows that are no multiple of 8", "x: f32[M, 256]", "o: f32[M, 256]",
+    ("rows that are not a multiple of 8", "x: f32[M, 256]", "o: f32[M, 256]",
      "grid (i in cdiv(M, 5)); block x: [5, 256] at (i, 0); block o: [5, 256] at (i, 0); o[...] = x[...];", "M=20", "v5e",
      "E0701", "axis 0: 5 elements are neither a multiple of 8 nor the whole axis of 20; the nearest that is: 8"),
-    ("columns that are no multiple of 128", "x: f32[8, N]", "o: f32[8, N]",
+    ("columns that are not a multiple of 128", "x: f32[8, N]", "o: f32[8, N]",
      "grid (j in cdiv(N, 100)); block x, o: [8, 100] at (0, j); o[...] = x[...];", "N=1000", "v4", "E0701",
      "axis 1: 100 elements are neither a multiple of 128 nor the whole axis of 1000; the nearest that is: 128"),
     ("whole axes are fine", "x: f32[M, N]", "o: f32[M, N]", "o[...] = x[...];", "M=3 N=5", "v5e", None, ""),

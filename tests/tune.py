@@ -60,7 +60,7 @@ def test_search(k):
     check("what is wrong is a line", "differs from the reference: o[0]" in rows.get(512, ""), out)
     check("what never ends is a line", "takes more than 1 s" in rows.get(2048, ""), out)
     check("the default and others are timed", "the default" in rows.get(1024, "") and 256 in rows and 4096 in rows, out)
-    check("a static that changes the result is no block size", "SPEED" not in out and "EXTRA" not in out, out)
+    check("a static that changes the result is not a block size", "SPEED" not in out and "EXTRA" not in out, out)
     check("the winner is one that may be had", re.search(r" blocks=BM:(256|1024|4096) ", k.line()), k.line())
     check("nothing else is left", sorted(os.listdir(os.path.dirname(k.path))) == ["trap.pk", "trap.pk.tuning"],
            str(os.listdir(os.path.dirname(k.path))))
@@ -127,7 +127,7 @@ def test_hostile(k, key):
         ("another text", head + other + " blocks=BM:256 times=1.5\n", "made for another text"),
     ]
     for static, value in (("EXTRA", 5), ("SPEED", 3), ("NONE", 2)):
-        # statics of the blocks are no part of the key
+        # the key does not contain statics of the blocks
         own = re.sub(rf"{static}:\d+,?", "", key).replace("statics=", "statics=BM:1024,").rstrip(",")
         text = "no static of that name" if static == "NONE" else "is not a block size"
         cases.append((f"the static {static}", f"{head}{own} blocks={static}:{value} times=1.5\n", text))
@@ -173,7 +173,7 @@ def test_resume(k):
     with open(os.path.join(folder, part[0]), "a", encoding="utf-8") as f:
         f.write("BM:4096 times 123 0.5\nBM:16 wrong planted\nBM:3 wrong none\ndamaged\nBM:8 tim")
     status, out, err = pkc(*words[1:-2], "--min-time", "0.005")
-    check("it goes on where it was", status == 0 and re.search(r"^ +16  planted", out, re.M) and "4096" not in out, out + err)
+    check("it continues where it stopped", status == 0 and re.search(r"^ +16  planted", out, re.M) and "4096" not in out, out + err)
     check("and removes what it kept", not [n for n in os.listdir(folder) if ".tuning." in n], str(os.listdir(folder)))
 
 

@@ -215,7 +215,7 @@ typedef struct {
   ColumnLoop loop;        // .. and how it goes through them
   Instr *dot;             // STEP_DOT
   Demand along;           // .. how far its sums go
-  RefGen *source;         // .. the right operand, which it may read where it lies; or NULL
+  RefGen *source;         // .. the right operand, which it may read in place; or NULL
   Instr *into;            // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
   Instr *fresh;  // .. and the condition under which the sums start at zero instead, or NULL
   bool set;      // .. they always do

@@ -96,7 +96,7 @@ bool feeds_only_dots(const Instr *v) {
   return true;
 }
 
-// How far they run: a store may show less of its value than others want of it.
+// How far they run: a store may show less of its value than others read of it.
 const Demand *loop_demand(const Instr *v) {
   return v->op == OP_STORE ? val(v)->demand : val(loop_shape(v))->demand;
 }

@@ -206,7 +206,7 @@ const Expr *part_offset(Gen *g, const Instr *concat, int part);
 const Expr *start_expr(Gen *g, const Instr *access, int axis);
 
 // nest.c
-// The parts of a move. shift: of a roll, in [0, extent). false: it is no nest of loops, or the
+// The parts of a move. shift: of a roll, in [0, extent). false: it is not a nest of loops, or the
 // elements change on their way.
 bool move_nests(Gen *g, Group *move, const Expr *shift);
 void plan_moves(Gen *g);  // once numbers have their variables

@@ -22,7 +22,7 @@ static bool takes_parts(Gen *g, const Group *group, int step) {
          !strip_bound(g, contracted_demand(g, s->dot)) && !strip_bound(g, group->lead_demand[0]);
 }
 
-// The loops that compute its right operand; NULL: there are none, or they are no plain loops over
+// The loops that compute its right operand; NULL: there are none, or they are not plain loops over
 // its rows.
 static Group *maker_of(const Group *group, const Step *step) {
   const Instr *b = dot_shape(step->dot).b;

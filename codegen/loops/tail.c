@@ -107,7 +107,7 @@ static Demand bound_of(Gen *g, const Instr *mask, int axis) {
 // ---- masks that compare columns with rows
 
 // Is v made of counters, sizes and constants of a block's size? What is read from memory may be
-// near the end of its type, where `start + iota` wraps and the mask is no bound.
+// near the end of its type, where `start + iota` wraps and the mask is not a bound.
 static bool is_counter(const Instr *v, int depth) {
   if (v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_DEVICE ||
       v->op == OP_ARG)

@@ -174,7 +174,7 @@ static void assign_to_view(Lower *l, const Node *node, const RefView *view, Valu
   if (!is_error(v)) write_view(l, view, v, node->span);
 }
 
-// A store to a part that is no window of the ref: of all of the view, with the part changed.
+// A store to a part that is not a window of the ref: stores all of the view, with the part changed.
 static void assign_part(Lower *l, const Node *node, const RefView *view, Value v) {
   View window;
   RefView part;

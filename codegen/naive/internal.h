@@ -52,7 +52,7 @@ void naive_close_loops(Naive *n, int count);
 // The element of v at an index (one expression an axis). May write statements before the one at
 // work.
 const char *naive_element(Naive *n, Instr *v, const char *const *index);
-// as it lies in an operand's memory
+// as in an operand's memory
 const char *naive_stored(Naive *n, DType t, const char *value);
 const char *naive_converted(Naive *n, DType t, const char *value);  // an integer, wrapped to t
 const char *naive_rules(DType t);                      // of the dtype that is computed in

@@ -10,7 +10,7 @@ static Instr *before(Rewriter *w, const Instr *like, Op op, Type type, Instr *ar
   return ir_add(w->k, w->out, op, type, like->span, 1, arg);
 }
 
-// v itself becomes op(arg): whoever uses v need not know.
+// v itself becomes op(arg), so its users stay as they are.
 static void become(Instr *v, Op op, Instr *arg) {
   v->op = op;
   v->nargs = 1;

@@ -1,4 +1,4 @@
-// Right operands of dots that are widened to f32 and nothing else: the dot takes them as they lie
+// Right operands of dots that are widened to f32 and nothing else: the dot takes them unconverted
 // in memory, and its micro-kernel widens them in registers.
 #include "codegen/passes/pass.h"
 

@@ -8,7 +8,7 @@
 #include "dsl/diag.h"
 #include "dsl/say.h"
 
-// --tolerance: |got - want| <= absolute + relative * |want| in place of what is allowed.
+// --tolerance: |got - expected| <= absolute + relative * |expected|, in place of the default.
 typedef struct {
   bool given;
   double relative, absolute;

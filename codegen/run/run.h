@@ -37,7 +37,7 @@ typedef struct {
   LowerOptions lower_options;  // as the kernel was lowered
   int64_t *sizes;
   InputSpec *inputs;    // one an input operand
-  HostArray *operands;  // shapes; data is set by whoever allocates
+  HostArray *operands;  // shapes; data is set by the function that allocates
   int64_t total_bytes;  // of all operands at 64-byte aligned offsets
   int64_t *offsets;     // of operands in such a block of memory; an aliased output has its input's
   const char *refusal;  // the sizes are refused: why

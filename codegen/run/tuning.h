@@ -20,13 +20,13 @@ typedef struct {
 } BlockSizes;
 
 typedef struct {
-  const char *key;  // whole, as it stands in the file
+  const char *key;  // whole, as in the file
   BlockSizes blocks;
   double times;  // as fast as the defaults
 } TuningEntry;
 
 const char *tuning_path(Arena *arena, const char *path);
-// The key of a bound kernel; statics of `blocks` are no part of it.
+// The key of a bound kernel; it does not contain the statics of `blocks`.
 const char *tuning_key(Arena *arena, const Binding *binding, const Options *options, int threads,
                        const BlockSizes *blocks);
 // In place of the line of the same key. NULL or what is wrong.

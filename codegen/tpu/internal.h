@@ -306,7 +306,7 @@ struct ProgramModel {
   const Chip *chip;
   const int64_t *sizes;
   ModelOptions options;
-  // by step of the program; those that are no calls, or never made, are made 0 times
+  // by step of the program; steps that are not calls, and calls that are never made, count 0
   CallCost *calls;
   LIST(ProgramTurn) turns;  // the first ones, where events are kept
   int64_t times, bytes, flops, steps, dropped;

@@ -42,7 +42,7 @@ static bool read_number(const char *text, double *value) {
 }
 
 // Whole numbers with a separator between them; returns how many there are, -1 when something else
-// stands there.
+// is there.
 static int read_list(const char *text, char separator, int64_t *list, int most) {
   int count = 0;
   for (; text && count < most; count++) {

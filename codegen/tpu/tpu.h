@@ -39,7 +39,7 @@ double chip_vmem_bandwidth(const Chip *chip);  // of a core
 // Does the matrix unit take an a and a b? rules.def
 bool chip_multiplies(const Chip *chip, DType a, DType b);
 
-// as they lie in a TPU: 4-bit values two to a byte
+// as in a TPU's memory: two 4-bit values to a byte
 int64_t tpu_bytes(DType dtype, int64_t elements);
 // The tile of a buffer's last two axes, and its size in whole tiles: bytes, INT64_MAX when they
 // overflow.

@@ -1,4 +1,4 @@
-/* tensors.h: files of named arrays, read where they lie: safetensors, and .npz that is not
+/* tensors.h: files of named arrays, read in place: safetensors, and .npz that is not
  * compressed. */
 #ifndef GPT2_TENSORS_H
 #define GPT2_TENSORS_H

@@ -6,8 +6,8 @@
  * floats are widened when packed, so the f32 kernels serve them. Integer sums wrap.
  *
  * Panels that are not there yet are filled on the way: the first rows of the result read the right
- * operand where it lies and leave the panels behind. Results are written where they belong, as
- * whole panels or only the columns there are.
+ * operand in place and write the panels. Results are written to their place, as whole panels or
+ * only the columns there are.
  *
  * Narrower elements are in groups of 4 bytes along k: panel [k / 2][NR][2] or [k / 4][NR][4]
  * (dot/i16.h, dot/i8.h, dot/bf16.h). Every kind of product therefore takes 4 bytes of a row of `a`

@@ -1,4 +1,4 @@
-/* f8.h: fp8 as it lies in memory (uint8_t), to and from float. Narrowing rounds to nearest even;
+/* f8.h: fp8 in memory (uint8_t), to and from float. Narrowing rounds to nearest even;
  * what is too large becomes an infinity in f8e5m2, a NaN in the others, which have no infinity.
  *
  * Of each kind, from `stored` fraction bits below an exponent of bias `bias`:

@@ -1,4 +1,4 @@
-/* half.h: bf16 and f16 as they lie in memory (uint16_t), to and from float. Narrowing rounds to
+/* half.h: bf16 and f16 in memory (uint16_t), to and from float. Narrowing rounds to
  * nearest even; a NaN stays a (quiet) NaN. */
 #ifndef PK_HALF_H
 #define PK_HALF_H

@@ -1,4 +1,4 @@
-"""A Pallas kernel as it stands in a JAX program: interpreted by JAX, then compiled by pkc, checked and costed."""
+"""A Pallas kernel of a JAX program, unchanged: interpreted by JAX, then compiled by pkc, checked and costed."""
 import time
 
 import jax

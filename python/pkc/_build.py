@@ -17,7 +17,7 @@ from pkc._tool import FOLDER, targets
 
 CACHE_LIMIT = 1 << 30
 IN_USE_SECONDS = 60 * 60  # an entry that was used so recently stays
-ABANDONED_SECONDS = 24 * 60 * 60  # a temporary folder so old is nobody's
+ABANDONED_SECONDS = 24 * 60 * 60  # a temporary folder so old is abandoned
 FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-pthread"]
 
 

@@ -528,11 +528,11 @@ def scaled(x, y):
 mesh = Mesh(numpy.array(jax.devices()), ("d",))
 x, y = numpy.arange(64 * 128, dtype="f4").reshape(64, 128), numpy.full((1, 1), 3, "f4")
 f = jax.jit(jax.shard_map(scaled, mesh=mesh, in_specs=(P("d"), P()), out_specs=P("d"), check_vma=False))
-want = 3 * x + (numpy.arange(64) // 8 % 2)[:, None]
+expected = 3 * x + (numpy.arange(64) // 8 % 2)[:, None]
 for _ in range(10):
-    assert (numpy.asarray(f(x, y)) == want).all()
+    assert (numpy.asarray(f(x, y)) == expected).all()
 g = jax.jit(jax.shard_map(lambda x, y: jax.lax.psum(scaled(x, y), "d"), mesh=mesh, in_specs=(P("d"), P()), out_specs=P(), check_vma=False))
-assert (numpy.asarray(g(x, y)) == want.reshape(4, 16, 128).sum(0)).all()
+assert (numpy.asarray(g(x, y)) == expected.reshape(4, 16, 128).sum(0)).all()
 assert "all-gather" not in f.lower(x, y).compile().as_text()
 print(len(jax.devices()))
 """

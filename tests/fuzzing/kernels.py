@@ -684,7 +684,7 @@ class Kernel(Hazards):
         return self.text(label)
 
     def name_all_sizes(self):
-        """Every size stands on some operand's axis."""
+        """Every size is an axis of some operand."""
         params = " ".join([p for p, _ in self.inputs] + self.outputs)
         for d in self.dims:
             if isinstance(d.size, str) and not re.search(rf"\b{d.size}\b", params):

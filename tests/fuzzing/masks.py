@@ -1,4 +1,4 @@
-"""Random masks: edges, diagonals, windows and data in every combination, wherever a mask may stand (for tests/fuzz.py)."""
+"""Random masks: edges, diagonals, windows and data in every combination, wherever a mask is allowed (for tests/fuzz.py)."""
 import random
 
 BLOCKS = [1, 2, 3, 4, 7, 8, 8, 11, 16, 16, 17, 24, 32, 33, 48, 64]

@@ -812,7 +812,7 @@ class Generator(Expressions):
         self.name_statics()
 
     def repair_sizes(self):
-        """Every size stands alone on some operand's axis: else an input gets it."""
+        """Every size is by itself an axis of some operand: else an input gets it."""
         k = self.k
         bound = {n for o in k.inputs + k.outputs for n in o.shape if isinstance(n, str)}
         for name in [n for n in self.nominal if n not in bound]:

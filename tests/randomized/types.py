@@ -219,5 +219,5 @@ def from_bits(dtype, bits):
 
 
 def encode(dtype, a):
-    """Bytes as a kernel wants them."""
+    """Bytes as a kernel takes them."""
     return bits_of(dtype, a).astype({16: np.uint16, 32: np.uint32, 64: np.uint64}.get(DTYPES[dtype].bits, np.uint8))

@@ -15,7 +15,7 @@ static void expect(bool ok, const char *what, const char *detail) {
 static void check_text(const char *got, const char *want, const char *what) {
   bool ok = strcmp(got, want) == 0;
   expect(ok, what, "texts differ");
-  if (!ok) printf("  got:  %s\n  want: %s\n", got, want);
+  if (!ok) printf("  got:  %s\n  expected: %s\n", got, want);
 }
 
 // ---- one text on its way

@@ -51,7 +51,7 @@ PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int6
   PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) pk_store_f32(to + v * PK_LANES, sum[v]);
 }
 
-/* Strips as wide as a panel: a register tile goes down the strip where it lies, and multiplies
+/* Strips as wide as a panel: a register tile goes down the strip in place, and multiplies
  * while memory is read. If there are more rows than a tile has, the first tile leaves the strip
  * behind in L1. */
 PK_DOT_OUTLINE void pk_dot_few_strips(const pk_dot_product *p) {

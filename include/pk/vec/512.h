@@ -173,7 +173,7 @@ PK_INLINE pk_i32v pk_madd_i16(pk_i32v a, pk_i32v b) {
 PK_INLINE pk_i32v pk_truncate_to_i32(pk_f32v a) { return (pk_i32v)_mm512_cvttps_epi32((__m512)a); }
 PK_INLINE pk_f32v pk_cast_u32_f32(pk_i32v a) { return (pk_f32v)_mm512_cvtepu32_ps((__m512i)a); }
 
-/* Elements of 8 and 16 bits as they lie in memory. */
+/* Elements of 8 and 16 bits in memory. */
 typedef __m128i pk_raw8;
 typedef __m256i pk_raw16;
 typedef pk_i32v pk_raw32;

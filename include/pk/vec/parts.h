@@ -127,7 +127,7 @@ PK_INLINE pk_f32v pk_cast_u32_f32(pk_i32v a) {
                     pk_cast_i32_f32(pk_and_constant(a, 0xffff)));
 }
 
-/* Elements of 8 and 16 bits as they lie in memory. */
+/* Elements of 8 and 16 bits in memory. */
 typedef struct {
   uint8_t element[PK_LANES];
 } pk_raw8;

@@ -5,7 +5,7 @@ import linecache
 class TranslationError(NotImplementedError):
     """A Pallas kernel, or a part of one, that .pk text cannot say.
 
-    The text names what it is, where it stands in Python, and what to do.
+    The text names what it is, where it is in Python, and what to do.
     """
 
 

@@ -284,7 +284,7 @@ class _Launch:
         words = getattr(self.params, "dimension_semantics", None)
         m = self.mapping
         remembers = any(ref.stored for ref in self.operand_refs[:m.num_index_operands])  # and would forget where the index changes
-        draws = self.prng is not None and not self.prng.seeded  # and goes on where the step before ended
+        draws = self.prng is not None and not self.prng.seeded  # and continues where the step before ended
         if words is None or k in m.vmapped_dims or remembers or draws:
             return False
         own = k - sum(v < k for v in m.vmapped_dims)

@@ -178,8 +178,7 @@ class Check(_reports.Report):
 
 
 def check(f, *args, seed=None, dma=None, **kwargs):
-    """Runs the kernels that f(*args) calls in the checker, which watches for races, copies nobody waits for, reads of what
-    nobody wrote, and blocks and windows out of range."""
+    """Runs the kernels that f(*args) calls in the checker, which watches for races, copies without a wait, reads of elements that were not written, and blocks and windows out of range."""
     return Check([(text, _kernel(text).check(*operands, seed=seed, dma=dma)) for text, operands in _launches(f, args, kwargs)])
 
 

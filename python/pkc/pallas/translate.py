@@ -43,7 +43,7 @@ class Translator:
 
     def __init__(self, writer, axes=(), rules=None, declaring=False):
         self.writer, self.axes, self.rules = writer, axes, rules
-        self.declaring = declaring  # among declarations, where only `let` may stand
+        self.declaring = declaring  # among declarations, where only `let` is allowed
         self.env, self.uses = {}, collections.Counter()
         self.wanted = {}  # names for values that Python gives a name to
         self.hoisted, self.scoped = [], 0  # scratch that statements ask for, and the bytes of all that they have

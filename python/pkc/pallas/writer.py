@@ -24,7 +24,7 @@ class Writer:
     # ---- names
 
     def name(self, wanted):
-        """A name nobody has."""
+        """A name that is not taken."""
         base = re.sub(r"\W+", "_", wanted or "", flags=re.ASCII).strip("_") or "v"
         base = "v" + base if base[0].isdigit() else base
         made, count = base, 1

@@ -206,7 +206,7 @@ def _num_programs(tr, equation):
 def _axis_index(tr, equation):
     name = equation.params["axis_name"]
     if name not in tr.all_names:
-        tr.refuse("`axis_index` of %r, which is no axis of the grid" % (name,), "Kernels run on one device here.")
+        tr.refuse("`axis_index` of %r, which is not an axis of the grid" % (name,), "Kernels run on one device here.")
     return Value(tr.all_names[name][0], (), "i32", index=True)
 
 

@@ -104,7 +104,7 @@ class State:
         tr.hoisted += ["%s: vmem u32[2]" % self.key, "%s: smem u32[1]" % self.draws]
 
     def first(self):
-        """Statements that begin a state that nobody seeded."""
+        """Statements that begin a state without a seed."""
         return ["%s[...] = zeros([2], u32);" % self.key, "%s[0] = cast(0, u32);" % self.draws]
 
 
