@@ -52,6 +52,8 @@ def write(output, value):
     array = np.asarray(value)
     if array.shape != shape:
         raise SystemExit(f"{name}: expected the shape {shape}, found {array.shape}")
+    if array.dtype.kind in "cOSUMm":
+        raise SystemExit(f"{name}: expected real numbers, found {array.dtype}")
     if output["dtype"] == "f64":
         array = array.astype(np.float64)
     elif output["dtype"].startswith(("f", "bf")):

@@ -174,9 +174,10 @@ def size_cases():
     module = "import numpy as np\ndef good(x, y, M):\n  assert x.shape[0] == M\n  return x + y\n"
     module += "def wrong(x, y):\n  return x - y\ndef short(x):\n  return x[1:]\ndef unknown(x, z):\n  return x\n"
     module += "def text(x):\n  return 'o'\ndef two(x, y):\n  return x, y\ndef leaves():\n  raise SystemExit(7)\ndef other(x):\n  return {'p': x}\n"
+    module += "def raises(x):\n  raise ValueError('a bad thing')\ndef imaginary(x, y):\n  return x + y * 1j\n"
     for function, status, text in (("good", 0, "equal to r.py:good"), ("wrong", 3, "differs from the reference"), ("short", 1, "expected the shape"),
                                    ("unknown", 1, "the parameter z is not an input"), ("text", 1, "expected the shape"), ("two", 1, "expected 1 arrays"),
-                                   ("leaves", 1, "r.py:leaves"), ("other", 1, "the result has no o"), ("none", 1, "has no function none"), ("", 1, "FILE.py:FUNCTION")):
+                                   ("leaves", 1, "r.py:leaves"), ("other", 1, "the result has no o"), ("raises", 1, "a bad thing"), ("imaginary", 1, "expected real numbers"), ("none", 1, "has no function none"), ("", 1, "FILE.py:FUNCTION")):
         expect("reference in Python: " + function, ["run", ADD, "M=4", "N=5", "--reference", "r.py:" + function], status, text, files={"r.py": module})
     expect("reference in Python that does not parse", ["run", ADD, "M=4", "N=5", "--reference", "r.py:f"], 1, "SyntaxError", files={"r.py": "def f(:"})
     expect("no reference in Python", ["run", ADD, "M=4", "N=5", "--reference", "r.py:f"], 1, "cannot read r.py")
