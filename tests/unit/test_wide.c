@@ -38,6 +38,16 @@ static long double exact_reciprocal(long double x) { return 1 / x; }
   X(erfc, 3, -6, 26, erfcl)                            \
   X(sin, 1, -1e6, 1e6, sinl)                           \
   X(cos, 1, -1e6, 1e6, cosl)                           \
+  X(tan, 2, -1e6, 1e6, tanl)                           \
+  X(asin, 1, -1, 1, asinl)                             \
+  X(acos, 1, -1, 1, acosl)                             \
+  X(atan, 1, -1e3, 1e3, atanl)                         \
+  X(sinh, 2.5, -710.4, 710.4, sinhl)                   \
+  X(cosh, 2.5, -710.4, 710.4, coshl)                   \
+  X(asinh, 2.5, -1e12, 1e12, asinhl)                   \
+  X(acosh, 2.5, 1, 1e12, acoshl)                       \
+  X(atanh, 2.5, -1, 1, atanhl)                         \
+  X(cbrt, 1, -1e300, 1e300, cbrtl)                     \
   X(sqrt, 0.51, 0, 1e308, sqrtl)                       \
   X(reciprocal, 0.51, -1e300, 1e300, exact_reciprocal) \
   X(floor, 0, -1e17, 1e17, floorl)                     \
@@ -108,6 +118,79 @@ static void test_functions(void) {
     for (int round = 0; round < ROUNDS; round++) {
       for (int k = 0; k < PK_LANES; k++) x[k] = argument(&functions[f], round);
       check_lanes(&functions[f], x);
+    }
+}
+
+/* Of two operands: X(name, bound, what it is). */
+#define PAIR_FUNCTIONS(X) X(pow, 1, powl) X(atan2, 2, atan2l) X(hypot, 1.5, hypotl)
+typedef struct {
+  const char *name;
+  double bound;
+  long double (*exact)(long double, long double);
+  pk_f64v (*vector)(pk_f64v, pk_f64v);
+  double (*scalar)(double, double);
+} PairFunction;
+#define PAIR_ROW(name, bound, exact) {#name, bound, exact, pk_##name##_f64, pks_##name##_f64},
+static const PairFunction pair_functions[] = {PAIR_FUNCTIONS(PAIR_ROW)};
+enum { PAIR_FUNCTION_COUNT = sizeof pair_functions / sizeof *pair_functions };
+
+static bool is_near_pair(const PairFunction *f, double got, double x, double y) {
+  long double want = f->exact((long double)x, (long double)y);
+  double rounded = (double)want;
+  if (!isfinite(rounded) || !isfinite(got)) return same(got, rounded) || fabsl(want) > 1.7e308L;
+  return fabsl((long double)got - want) <= (long double)(f->bound * spacing(rounded));
+}
+
+static void check_pair_lanes(const PairFunction *f, const double *x, const double *y) {
+  double got[PK_LANES];
+  pk_f64v v, w;
+  memcpy(&v, x, sizeof v);
+  memcpy(&w, y, sizeof w);
+  v = f->vector(v, w);
+  memcpy(got, &v, sizeof got);
+  for (int k = 0; k < PK_LANES; k++) {
+    check(is_near_pair(f, got[k], x[k], y[k]), f->name, "%d bytes: at %a, %a: %a", PK_VEC_BYTES,
+          x[k], y[k], got[k]);
+    double one = f->scalar(x[k], y[k]);
+    check(same(one, got[k]), f->name, "%d bytes: at %a, %a: one element %a, a lane %a",
+          PK_VEC_BYTES, x[k], y[k], one, got[k]);
+  }
+}
+
+/* Operands of which powers are mostly finite; every fourth time of any exponent. */
+static void draw_pair(int round, double *x, double *y) {
+  double size = exp2((next_unit() - 0.5) * (round % 4 ? 40 : 2000));
+  double most = 1100 / (fabs(log2(size)) + 1e-3);
+  *x = round % 3 ? size : -size;
+  *y = (next_unit() - 0.5) * 2 * (round % 2 ? most : 10);
+  if (round % 3 == 0) *y = rint(*y);
+  if (round % 5 == 0) *x = 1 + (next_unit() - 0.5) * 0x1p-20, *y = (next_unit() - 0.5) * 0x1p29;
+  if (round % 7 == 0) *y = *x * (1 + next_unit());
+}
+
+static void test_pair_functions(void) {
+  double x[PK_LANES], y[PK_LANES];
+  for (int f = 0; f < PAIR_FUNCTION_COUNT; f++)
+    for (int round = 0; round < 3 * ROUNDS; round++) {
+      for (int k = 0; k < PK_LANES; k++) draw_pair(round, &x[k], &y[k]);
+      check_pair_lanes(&pair_functions[f], x, y);
+    }
+}
+
+static void test_special_pairs(void) {
+  static const double values[] = {
+      0.0,    -0.0,       INFINITY, -INFINITY, NAN,    5e-324,      -5e-324,     1e-310, 1e308,
+      -1e308, 1,          -1,       2,         -2,     3,           -3,          0.5,    -0.5,
+      0x1p30, 0x1p31 + 1, 0x1p53,   1e-200,    -1e200, 1 + 0x1p-52, 1 - 0x1p-53, 1024,   -1074};
+  enum { COUNT = sizeof values / sizeof *values };
+  double x[PK_LANES], y[PK_LANES];
+  for (int f = 0; f < PAIR_FUNCTION_COUNT; f++)
+    for (int first = 0; first < COUNT * COUNT; first++) {
+      for (int k = 0; k < PK_LANES; k++) {
+        x[k] = values[(first + k) % COUNT];
+        y[k] = values[(first / COUNT + (k & 1)) % COUNT];
+      }
+      check_pair_lanes(&pair_functions[f], x, y);
     }
 }
 
@@ -186,6 +269,8 @@ static void test_integers(void) {
 int main(void) {
   test_functions();
   test_specials();
+  test_pair_functions();
+  test_special_pairs();
   test_fma();
   test_integers();
 #ifndef ONE_WIDTH

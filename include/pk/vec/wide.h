@@ -286,16 +286,6 @@ PK_WIDE_FUNCTION(erf_inv)
 #define PK_WIDE_LIBM(name, function)                                                  \
   static inline double pks_##name##_f64(double a) { return __builtin_##function(a); } \
   PK_WIDE_LANE1(pk_##name##_f64, pk_f64v, double, pks_##name##_f64)
-PK_WIDE_LIBM(tan, tan)
-PK_WIDE_LIBM(sinh, sinh)
-PK_WIDE_LIBM(cosh, cosh)
-PK_WIDE_LIBM(asin, asin)
-PK_WIDE_LIBM(acos, acos)
-PK_WIDE_LIBM(atan, atan)
-PK_WIDE_LIBM(asinh, asinh)
-PK_WIDE_LIBM(acosh, acosh)
-PK_WIDE_LIBM(atanh, atanh)
-PK_WIDE_LIBM(cbrt, cbrt)
 /* floor, ceil, .. as the instructions count them. */
 #if PK_PART_BYTES == 64
 #define PK_WIDE_ROUND(a, mode) (pk_f64p) _mm512_roundscale_pd((__m512d)(a), mode)
@@ -325,14 +315,9 @@ PK_WIDE_ROUNDED(floor, floor, 9)
 PK_WIDE_ROUNDED(ceil, ceil, 10)
 PK_WIDE_ROUNDED(round, rint, 8)
 PK_WIDE_ROUNDED(trunc, trunc, 11)
-static inline double pks_pow_f64(double a, double b) { return __builtin_pow(a, b); }
+#include <pk/vec/wide_more.h>
 static inline double pks_mod_f64(double a, double b) { return pk_f64_mod(a, b); }
-static inline double pks_hypot_f64(double a, double b) { return __builtin_hypot(a, b); }
-static inline double pks_atan2_f64(double a, double b) { return __builtin_atan2(a, b); }
-PK_WIDE_LANE2(pk_pow_f64, pk_f64v, double, pks_pow_f64)
-PK_WIDE_LANE2(pk_atan2_f64, pk_f64v, double, pks_atan2_f64)
 PK_WIDE_LANE2(pk_rem_f64, pk_f64v, double, pks_rem_f64)
-PK_WIDE_LANE2(pk_hypot_f64, pk_f64v, double, pks_hypot_f64)
 PK_WIDE_LANE2(pk_mod_f64, pk_f64v, double, pks_mod_f64)
 PK_WIDE_LANE2(pk_floordiv_f64, pk_f64v, double, pks_floordiv_f64)
 
