@@ -49,6 +49,7 @@ CASES = [
     ("all_reduce", (2, 3, 4, 8), lambda d: numbers(d, 2 * d, 9), lambda x, d: x.sum(0)),
     ("all_to_all", (3, 8), lambda d: numbers(2 * d, 3 * d), lambda x, d: x),
     ("permute", (2, 4), lambda d: numbers(3 * d, 4), lambda x, d: np.roll(x, 3, axis=0)),
+    ("gradient_mean", (2, 4), lambda d: 4 * numbers(d, 70 * d), lambda x, d: x.sum(0) / d),
     ("all_gather_both", (3,), lambda d: numbers(2 * d, 2, 5), lambda x, d: x),
 ]
 # Products of whole numbers, which are exact: devices, operands
@@ -85,7 +86,28 @@ ON_PROCESSES = [
     ("all_to_all", 2, lambda: numbers(600, 514), lambda x: x),
     ("all_gather_both", 3, lambda: numbers(6, 2, 5), lambda x: x),
     ("all_gather_torus", 4, lambda: numbers(8, 3), lambda x: x),
+    ("gradient_mean", 2, lambda: 2 * numbers(2, 300000), lambda x: x.sum(0) / 2),
 ]
+
+
+def dispatched(x, to, devices, capacity):
+    """What kernels/collectives/moe_dispatch.pk computes."""
+    o = np.zeros((devices, devices, capacity, x.shape[1]), np.float32)
+    n = np.zeros((devices, devices), np.int32)
+    for t, other in enumerate(to):
+        source = t // (len(to) // devices)
+        if 0 <= other < devices and n[other, source] < capacity:
+            o[other, source, n[other, source]] = x[t]
+            n[other, source] += 1
+    return o, n
+
+
+def check_dispatch(folder):
+    x, to = numbers(48, 9), np.random.default_rng(5).integers(-1, 5, 48).astype(np.int32)
+    path = os.path.join(COLLECTIVES, "moe_dispatch.pk")
+    got, said = run(path, ["-o", f"n={folder}/n.npy"], {"x": x, "to": to}, folder)
+    o, n = dispatched(x, to, 4, 4)
+    check("moe_dispatch", got is not None and np.array_equal(got, o) and np.array_equal(np.load(f"{folder}/n.npy"), n), said)
 
 
 def check_threads(folder):
@@ -180,6 +202,7 @@ def main():
         with open(asserts, "w", encoding="utf-8") as f:
             f.write(ASSERTS)
         check_threads(folder)
+        check_dispatch(folder)
         check_bits(folder)
         check_pieces(folder)
         check_failures(asserts)

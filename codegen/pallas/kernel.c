@@ -707,7 +707,7 @@ static bool is_refused(Py *p) {
 
 // ---- many devices
 
-// P("x", None, ("y", "x"))
+// jax.P("x", None, ("y", "x"))
 static const char *partition(Py *p, const Ref *ref) {
   const char *items[MAX_RANK], *names[MOST_MESH_AXES];
   for (int i = 0; i < ref->array.rank; i++) {
@@ -718,7 +718,7 @@ static const char *partition(Py *p, const Ref *ref) {
     }
     items[i] = count == 0 ? "None" : count == 1 ? names[0] : py_tuple(p, names, count);
   }
-  return py_text(p, "P(%s)", py_list(p, items, ref->array.rank));
+  return py_text(p, "jax.P(%s)", py_list(p, items, ref->array.rank));
 }
 
 static const char *partitions(Py *p, int first, int count) {
@@ -751,7 +751,6 @@ static void put_devices(Py *p) {
   p->indent--;
   buf_putc(p->out, '\n');
   put_mesh(p);
-  py_line(p, "P = jax.sharding.PartitionSpec");
   py_line(p, "specs = %s, %s", partitions(p, 0, k->inputs), partitions(p, k->inputs, k->outputs));
   py_line(p,
           "devices = jax.shard_map(device, mesh=mesh, in_specs=specs[0], out_specs=specs[1], "

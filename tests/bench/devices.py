@@ -34,10 +34,10 @@ for count in (1 << 14, 1 << 19, 1 << 24):
 
 
 def build(folder):
-    for kernel, flags in ((HERE / "exchange.pk", []), (ROOT / "kernels/collectives/all_reduce.pk", ["-D", "D=2"])):
+    for kernel, flags in ((HERE / "exchange.pk", []), (ROOT / "kernels/collectives/gradient_mean.pk", ["-D", "D=2"])):
         subprocess.run([BUILD / "pkc", kernel, *flags, "-o", f"{folder}/{kernel.stem}.c"], check=True)
     subprocess.run(["mpicc", "-std=c11", "-O2", "-march=native", "-ffp-contract=off", f"-I{ROOT}/include", f"-I{folder}", HERE / "bench.c",
-                    f"{folder}/exchange.c", f"{folder}/all_reduce.c", f"-L{BUILD}", "-lpkrt_mpi", "-l:libpkrt.a", "-lm", "-pthread",
+                    f"{folder}/exchange.c", f"{folder}/gradient_mean.c", f"-L{BUILD}", "-lpkrt_mpi", "-l:libpkrt.a", "-lm", "-pthread",
                     f"-Wl,-rpath,{BUILD}", "-o", f"{folder}/bench"], check=True)
 
 
@@ -80,9 +80,9 @@ def main():
         build(folder)
         rows = by_mpi(folder) + by_gloo(given.torch)
     print("microseconds, the best of some samples: one exchange, one all-reduce\n")
-    table([row for row in rows if row[0] not in ("all_reduce", "MPI_Allreduce", "gloo")])
+    table([row for row in rows if row[0] not in ("gradient_mean", "MPI_Allreduce", "gloo")])
     print()
-    table([row for row in rows if row[0] in ("all_reduce", "MPI_Allreduce", "gloo")])
+    table([row for row in rows if row[0] in ("gradient_mean", "MPI_Allreduce", "gloo")])
     if given.json:
         pathlib.Path(given.json).write_text(json.dumps(rows), encoding="utf-8")
 
