@@ -364,8 +364,10 @@ static const char *declare_column(Context *x, const ColumnLoop *loop, const char
 static void emit_turns(Context *x, const Step *step, const SumList *sums, const Expr *column,
                        const char *begin, const char *end, const char *advance) {
   Gen *g = x->g;
-  open_block(x->w, "for (%s; %s + %d <= %s; %s)", begin, column->name,
-             step->loop.vectors * g->lanes, end, advance);
+  const char *turn = step->loop.rest
+                         ? text(g, "%s + %d <=", column->name, step->loop.vectors * g->lanes)
+                         : text(g, "%s <", column->name);
+  open_block(x->w, "for (%s; %s %s; %s)", begin, turn, end, advance);
   emit_turn_members(x, step, sums, column);
   close_block(x->w);
 }

@@ -18,27 +18,11 @@ static const char *array_text(Gen *g, const Ref *ref) {
   return text(g, "%s->array[%d]", reading(g, "call"), ref->id);
 }
 
-static const Expr *at_expr(Gen *g, const RefGen *r, int k) {
-  return expr_symbol(&g->exprs, text(g, "%s_at%d", r->stem, k));
-}
-
-static const char *at_text(Gen *g, const RefGen *r, int k) { return expr_text(at_expr(g, r, k)); }
-
 static const Expr *flag(Gen *g, const RefGen *r, const char *what) {
   return expr_symbol(&g->exprs, text(g, "%s_%s", r->stem, what));
 }
 
 const Expr *streams_expr(Gen *g, const RefGen *r) { return flag(g, r, "stream"); }
-
-// Where the block starts along array axis k, in elements.
-static const Expr *start_of(Gen *g, const Ref *ref, int k) {
-  const Expr *index = index_expr(g, ref->index_map, k), *block = extent_expr(g, ref->block[k]);
-  if (ref->at != AT_BLOCK || expr_is(block, 1) || expr_is(index, 0)) return index;
-  const Instr *v = ir_yielded(ref->index_map, k);
-  return v->op == OP_AXIS || v->op == OP_CONST
-             ? expr_mul(&g->exprs, index, block)
-             : expr_call(&g->exprs, "pk_idx_mul", index, block, NULL);
-}
 
 // `at slice`: how many elements of the block the map asks for along array axis k.
 static const Expr *length_of(Gen *g, const Ref *ref, int k) {
@@ -52,7 +36,7 @@ static const Expr *clamped(Gen *g, const Expr *e, const Expr *most) {
 static const char *slice_text(Gen *g, const RefGen *r) {
   const char *starts = "", *lengths = "";
   for (int k = 0; k < r->ref->array.rank; k++) {
-    starts = text(g, "%s%s%s", starts, k ? ", " : "", at_text(g, r, k));
+    starts = text(g, "%s%s%s", starts, k ? ", " : "", expr_text(r->at[k]));
     lengths = text(g, "%s%s%s", lengths, k ? ", " : "", expr_text(length_of(g, r->ref, k)));
   }
   return text(g, "pk_sliced(&%s, %d, (const int64_t[]){%s}, (const int64_t[]){%s})",
@@ -64,20 +48,29 @@ static const char *moved_array(Gen *g, const RefGen *r) {
   return r->ref->at == AT_SLICE ? text(g, "%s_slice", r->stem) : array_text(g, r->ref);
 }
 
-// Address of the block's first element in HBM. An index outside the array is moved to its edge;
-// nothing is read through it.
+// From one element of the array to the next along its axis k.
+static const Expr *hbm_stride(Gen *g, const RefGen *r, int k) {
+  const Ref *ref = r->ref;
+  int axis = 0;
+  if (k == ref->array.rank - 1) return number(g, 1);
+  for (int i = 0; i < k; i++) axis += !ref->squeeze[i];
+  bool stacked = g->batch && g->batch->operands[ref->id].stacked,
+       named = r->form == FORM_DIRECT && !stacked && !ref->squeeze[k] &&
+               r->stride[axis]->kind == EXPR_SYMBOL;
+  return named ? r->stride[axis]
+               : expr_code(&g->exprs, text(g, "%s.stride[%d]", array_text(g, ref), k));
+}
+
+// Address of the block's first element in HBM. An index outside the array moves to its edge:
+// nothing is read there.
 static const Expr *hbm_pointer(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
   const Expr *offset = number(g, 0);
   for (int k = 0; k < ref->array.rank; k++) {
-    if (expr_is(start_of(g, ref, k), 0)) continue;
-    const Expr *inside = at_expr(g, r, k), *extent = extent_expr(g, ref->array.dim[k]),
-               *stride =
-                   k == ref->array.rank - 1
-                       ? number(g, 1)
-                       : expr_code(&g->exprs, text(g, "%s.stride[%d]", array_text(g, ref), k));
+    if (expr_is(r->start[k], 0)) continue;
+    const Expr *inside = r->at[k], *extent = extent_expr(g, ref->array.dim[k]);
     if (!r->in_range[k]) inside = clamped(g, inside, extent);
-    offset = expr_add(&g->exprs, offset, expr_mul(&g->exprs, inside, stride));
+    offset = expr_add(&g->exprs, offset, expr_mul(&g->exprs, inside, hbm_stride(g, r, k)));
   }
   const char *base = text(g, "(%s *)(void *)%s.data", ctype(ref->array.dtype), array_text(g, ref));
   return pointer_expr(g, base, offset);
@@ -89,8 +82,9 @@ static const Expr *is_outside(Gen *g, const RefGen *r) {
   const Expr *outside = NULL;
   for (int k = 0; k < r->ref->array.rank; k++) {
     if (!r->ref->squeeze[k] || r->in_range[k]) continue;
-    const Expr *at = at_expr(g, r, k), *extent = extent_expr(g, r->ref->array.dim[k]);
-    outside = expr_or(pool, outside, expr_operator(pool, EXPR_LT, at, number(g, 0)));
+    const Expr *at = r->at[k], *extent = extent_expr(g, r->ref->array.dim[k]);
+    if (at->kind != EXPR_CONST)
+      outside = expr_or(pool, outside, expr_operator(pool, EXPR_LT, at, number(g, 0)));
     outside = expr_or(pool, outside, expr_operator(pool, EXPR_GE, at, extent));
   }
   return outside;
@@ -105,7 +99,8 @@ static const char *hbm_text(Gen *g, const RefGen *r) { return expr_text(hbm_poin
 // ---- where a step's block is
 
 static const Expr *at_value(Gen *g, const void *of, int k) {
-  return start_of(g, ((const RefGen *)of)->ref, k);
+  (void)g;
+  return ((const RefGen *)of)->start[k];
 }
 
 // How much of the block lies inside the array along its axis k.
@@ -113,8 +108,7 @@ static const Expr *inside_value(Gen *g, const void *of, int k) {
   const RefGen *r = of;
   const Expr *block = extent_expr(g, r->ref->block[k]);
   if (r->ref->at == AT_SLICE) block = clamped(g, length_of(g, r->ref, k), block);
-  return expr_call(&g->exprs, "pk_inside", extent_expr(g, r->ref->array.dim[k]), at_expr(g, r, k),
-                   block);
+  return expr_call(&g->exprs, "pk_inside", extent_expr(g, r->ref->array.dim[k]), r->at[k], block);
 }
 
 static const Expr *stacked_value(Gen *g, const void *of, int k) {
@@ -215,9 +209,14 @@ static void declare_direct(Gen *g, const RefGen *r, Declarations *list) {
   if (r->streams) declare_variable(g, list, "const bool", streams_expr(g, r), stream_value, r, 0);
 }
 
+static bool is_named_here(Gen *g, const RefGen *r, int k) {
+  return r->at[k] && r->at[k] == expr_symbol(&g->exprs, text(g, "%s_at%d", r->stem, k));
+}
+
 void declare_position(Gen *g, RefGen *r, Declarations *list) {
   for (int k = 0; k < r->ref->array.rank; k++)
-    declare_variable(g, list, "const int64_t", at_expr(g, r, k), at_value, r, k);
+    if (is_named_here(g, r, k))
+      declare_variable(g, list, "const int64_t", r->at[k], at_value, r, k);
   declare_insides(g, r, list);
   if (is_outside(g, r))
     declare_variable(g, list, "const bool", outside_expr(g, r), outside_value, r, 0);
@@ -234,10 +233,10 @@ static const Expr *block_index(Gen *g, const RefGen *r, int k) {
   if (ref->at == AT_BLOCK) {
     const Expr *index = index_expr(g, ref->index_map, k);
     bool plain = index->kind == EXPR_CONST || index->kind == EXPR_SYMBOL;
-    return plain || ref->block[k] != 1 ? index : at_expr(g, r, k);
+    return plain || ref->block[k] != 1 ? index : r->at[k];
   }
   const Expr *block = extent_expr(g, ref->block[k]), *extent = extent_expr(g, ref->array.dim[k]);
-  const Expr *end = expr_call(&g->exprs, "pk_idx_add", at_expr(g, r, k), block, NULL);
+  const Expr *end = expr_call(&g->exprs, "pk_idx_add", r->at[k], block, NULL);
   return clamped(g, end, expr_add(&g->exprs, extent, block));
 }
 
@@ -271,7 +270,7 @@ static const char *block_text(Gen *g, const RefGen *r) {
   for (int k = 0, axis = 0; k < ref->array.rank; k++) {
     const char *comma = k ? ", " : "",
                *stride = ref->squeeze[k] ? "0" : expr_text(r->stride[axis++]);
-    starts = text(g, "%s%s%s", starts, comma, at_text(g, r, k));
+    starts = text(g, "%s%s%s", starts, comma, expr_text(r->at[k]));
     blocks = text(g, "%s%s%s", blocks, comma, extent_text(g, ref->block[k]));
     strides = text(g, "%s%s%s", strides, comma, stride);
   }

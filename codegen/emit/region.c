@@ -51,13 +51,17 @@ static void emit_if(CWriter *w, const Group *group) {
 
 static void emit_for(CWriter *w, const Group *group) {
   Gen *g = w->g;
-  const Instr *v = group->instr;
-  const char *i =
-                 lasting_name(&w->names, v->regions[0]->arg->text ? v->regions[0]->arg->text : "t"),
-             *end = lasting_name(&w->names, text(g, "%s_end", i));
-  expr_name(val(v->regions[0]->arg)->scalar, i);
-  line(w, "const int64_t %s = %s;", end, scalar_text(g, v->args[1]));
-  open_block(w, "for (int64_t %s = %s; %s < %s; %s++)", i, scalar_text(g, v->args[0]), i, end, i);
+  const Instr *v = group->instr, *arg = v->regions[0]->arg;
+  const char *i = lasting_name(&w->names, arg->text ? arg->text : "t");
+  const Expr *end = scalar_expr(g, v->args[1]);
+  expr_name(val(arg)->scalar, i);
+  if (v->args[1]->op != OP_CONST) {
+    const char *name = lasting_name(&w->names, text(g, "%s_end", i));
+    line(w, "const int64_t %s = %s;", name, expr_text(end));
+    end = expr_symbol(&g->exprs, name);
+  }
+  open_block(w, "for (int64_t %s = %s; %s < %s; %s++)", i, scalar_text(g, v->args[0]), i,
+             expr_text(end), i);
   emit_region(w, group->inner[0]);
   close_block(w);
 }

@@ -235,6 +235,7 @@ static void (*const passes[])(Gen *) = {
     plan_columns,      // how column loops turn
     plan_moves,        // how moves of elements go
     plan_parts,        // .. loops that compute the right operand of a dot
+    find_starts,       // of blocks, and what names them
     size_arena,        // bytes of each buffer
     estimate_call,     // VMEM and work
 };

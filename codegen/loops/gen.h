@@ -110,13 +110,16 @@ typedef struct {
   const char *stem;              // operands: what the names of its C variables begin with
   const char *name;              // C name of the pointer to element (0, ..) of the block
   const Expr *stride[MAX_RANK];  // of each axis of ref->type, in elements
-  Demand inside[MAX_RANK];       // DEMAND_FULL: the block never overhangs along this axis
-  Demand demand[MAX_RANK];       // what is read of it (or written back)
-  bool in_range[MAX_RANK];       // by axis of the array: its blocks are sure to start inside
-  bool streams;                  // large ones are stored past the caches
-  int64_t streams_from;          // .. where a call's arrays have so many bytes; 0: always
-  Buffer *buffer;                // NULL for DIRECT
-  Region *fetch_at;              // where a COPY, ROWS or PANELS input is made present
+  // By axis of the array: where the block of a step starts, in elements, and what names it: a
+  // variable, perhaps that of an operand before it whose blocks start there, or what needs no name.
+  const Expr *start[MAX_RANK], *at[MAX_RANK];
+  Demand inside[MAX_RANK];  // DEMAND_FULL: the block never overhangs along this axis
+  Demand demand[MAX_RANK];  // what is read of it (or written back)
+  bool in_range[MAX_RANK];  // by axis of the array: its blocks are sure to start inside
+  bool streams;             // large ones are stored past the caches
+  int64_t streams_from;     // .. where a call's arrays have so many bytes; 0: always
+  Buffer *buffer;           // NULL for DIRECT
+  Region *fetch_at;         // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
   LIST(Instr *)
   writers;       // STOREs and copies to it, in program order; where other devices reach

@@ -202,6 +202,7 @@ void operand_index(Gen *g, const Instr *v, const AxisMap *map, const Expr *const
                    const Expr **from);
 // How many elements of a concatenation come before those of an argument, along its axis.
 const Expr *part_offset(Gen *g, const Instr *concat, int part);
+void find_starts(Gen *g);  // RefGen.start and RefGen.at
 // of a LOAD's or STORE's window, clamped into the ref
 const Expr *start_expr(Gen *g, const Instr *access, int axis);
 

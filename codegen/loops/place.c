@@ -122,3 +122,37 @@ bool has_room_past_rows(const Gen *g, const Instr *v) {
   if (v->op != OP_LOAD || val(v)->buffer) return val(v)->buffer != NULL;
   return !may_lie_in_hbm(&g->refs[v->ref->id]) && ir_window_is_full(v);
 }
+
+// ---- where the blocks of operands start
+
+static bool has_blocks(const Ref *ref) { return ref_is_operand(ref) && ref->space != SPACE_ANY; }
+
+static const Expr *start_of(Gen *g, const Ref *ref, int k) {
+  const Expr *index = index_expr(g, ref->index_map, k), *block = extent_expr(g, ref->block[k]);
+  if (ref->at != AT_BLOCK || expr_is(block, 1) || expr_is(index, 0)) return index;
+  const Instr *v = ir_yielded(ref->index_map, k);
+  return v->op == OP_AXIS || v->op == OP_CONST ? expr_mul(&g->exprs, index, block)
+                                               : quantity(g, FN_MUL, index, block, NULL);
+}
+
+// The variable of one of the operands just before it whose blocks start there, or NULL.
+static const Expr *named_before(Gen *g, const Ref *ref, const Expr *start) {
+  enum { NEAR = 16 };  // operands that are looked at, so that the time is linear
+  for (int i = ref->id > NEAR ? ref->id - NEAR : 0; i < ref->id; i++)
+    for (int k = 0; has_blocks(g->k->refs.at[i]) && k < g->k->refs.at[i]->array.rank; k++)
+      if (g->refs[i].start[k] == start) return g->refs[i].at[k];
+  return NULL;
+}
+
+void find_starts(Gen *g) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    RefGen *r = &g->refs[i];
+    for (int k = 0; has_blocks(r->ref) && k < r->ref->array.rank; k++) {
+      int64_t fixed;
+      const Expr *start = r->start[k] = start_of(g, r->ref, k);
+      bool plain = start->kind == EXPR_SYMBOL || (expr_is_const(start, &fixed) && fixed >= 0);
+      r->at[k] = plain ? start : named_before(g, r->ref, start);
+      if (!r->at[k]) r->at[k] = expr_symbol(&g->exprs, text(g, "%s_at%d", r->stem, k));
+    }
+  }
+}
