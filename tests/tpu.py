@@ -190,6 +190,11 @@ def program_prefetch():
 
 # What binds is named, with a line, and its share does not contradict it.
 def lines():
+    for words, name in ((["kernels/train/adamw.pk", "M=4096", "N=4096", "--chip", "v6e"], "HBM moves 448 MiB, which binds"),
+                        (["kernels/softmax.pk", "M=4096", "N=4096"], "512 grid steps cost 0.35 us each, which binds")):
+        m = model(*words)
+        binding = [loss["text"] for loss in m["losses"] if "which binds" in loss["text"]]
+        check(f"what binds {m['kernel']} is named, and nothing else", len(binding) == 1 and name in binding[0] == m["losses"][0]["text"], m["losses"])
     for chip in ("v5e", "v6e", "7x"):
         words = [FLASH, "B=1", "H=8", "G=8", "N=4096", "S=4096", *statics(T="bf16", D=128, BQ=512, BK=1024, CAUSAL="true"), "--chip", chip]
         m, text = model(*words), run(*words)

@@ -177,6 +177,30 @@ def probes():
                    None if good else "E0702", "")
 
 
+# What the matrix unit of a generation takes, as JAX's is_matmul_supported says; Pallas refuses unsigned operands.
+FLOATS5, FLOATS7 = {"f32", "bf16", "f8e5m2", "f8e4m3b11fnuz"}, {"f8e5m2", "f8e4m3fn"}
+PAIRS = {
+    3: [({"f32"}, {"f32"})],
+    4: [({"f32", "bf16"}, {"f32", "bf16", "i8"})],
+    5: [(FLOATS5, FLOATS5), ({"i8"}, {"i8"}), ({"i4"}, {"i4"})],
+    6: [(FLOATS5, FLOATS5), ({"i8"}, {"i8"}), ({"i4"}, {"i4"})],
+    7: [({"f32", "bf16"}, {"f32", "bf16"} | FLOATS7), (FLOATS7, FLOATS7)],
+    8: [({"f32", "bf16"}, {"f32", "bf16", "i4"} | FLOATS7), (FLOATS7, FLOATS7 | {"i4"})],
+}
+
+
+def products():
+    dtypes = ["f32", "bf16", "f8e5m2", "f8e4m3fn", "f8e4m3b11fnuz", "i8", "i4"]
+    for generation, pairs in PAIRS.items():
+        for left in dtypes:
+            for right in dtypes:
+                out = "i32" if left[0] == right[0] == "i" else "f32"
+                good = any(left in a and right in b for a, b in pairs)
+                chip = {**CHIPS, 8: "8t"}[generation]
+                yield (f"dot of {left} and {right} on {chip}", f"x: {left}[64, 128], y: {right}[128, 128]", f"o: {out}[64, 128]",
+                       "o[...] = dot(x[...], y[...]);", "", chip, None if good else "E0702", "")
+
+
 def check(case, folder):
     name, inputs, outputs, body, sizes, chip, code, text = case
     path = os.path.join(folder, "k.pk")
@@ -193,7 +217,7 @@ def check(case, folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        results = [check(case, folder) for case in [*CASES, *probes()]]
+        results = [check(case, folder) for case in [*CASES, *probes(), *products()]]
     print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
     return not all(results)
 

@@ -137,10 +137,12 @@ static void find_bound(Model *m) {
       m->bound = unit_names[u];
       m->bound_unit = (Unit)u;
     }
+  const char *of_unit = m->bound;
   if (m->fill > best) best = m->fill, m->bound = "operations that wait for each other";
   if (hbm > best) best = hbm, m->bound = "HBM bandwidth";
   if ((double)(t->wait_ps + t->prologue_ps + t->epilogue_ps) * 1e-12 > best)
     m->bound = "HBM latency";
+  if (m->bound != of_unit) m->bound_unit = UNITS;
 }
 
 // ---- losses
@@ -155,11 +157,34 @@ static int by_seconds(const void *a, const void *b) {
   return x < y ? 1 : x > y ? -1 : 0;
 }
 
+static double times_over(const OperandCount *o) {
+  return o->once > 0 ? (double)o->bytes / (double)o->once : 0;
+}
+
+// HBM binds: it works all the time, whoever waits for it.
+static void bandwidth_loss(Model *m) {
+  int most = 0;
+  for (int i = 1; i < m->k->inputs + m->k->outputs; i++)
+    if (m->sim.operand[i].bytes > m->sim.operand[most].bytes) most = i;
+  const OperandCount *o = &m->sim.operand[most];
+  const char *name = m->k->refs.at[most]->name;
+  Buf all = {0}, own = {0};
+  tpu_put_bytes(&all, m->moved_bytes);
+  tpu_put_bytes(&own, o->bytes);
+  const char *again =
+      times_over(o) > 1.05 ? arena_printf(m->arena, ", %.3g times the array", times_over(o)) : "";
+  add_loss(m, (double)m->moved_bytes / m->hbm, m->k->refs.at[most]->span,
+           arena_printf(m->arena, "HBM moves %s, which binds; %s of it are `%s`%s", all.text,
+                        own.text, name, again));
+  buf_free(&all);
+  buf_free(&own);
+}
+
 static void operand_losses(Model *m) {
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
     const OperandCount *o = &m->sim.operand[i];
     const Ref *ref = m->k->refs.at[i];
-    double times = o->once > 0 ? (double)o->bytes / (double)o->once : 0;
+    double times = times_over(o);
     const char *text =
         i >= m->k->inputs
             ? arena_printf(m->arena, "the core waits for `%s` to be written back", ref->name)
@@ -213,15 +238,20 @@ static void find_losses(Model *m) {
   Span grid = k->grid.count ? k->grid.at[0].span : k->span;
   add_loss(
       m, (double)t->overhead_ps * 1e-12, grid,
-      arena_printf(m->arena, "%lld grid steps cost %.2g us each: larger blocks need fewer steps",
-                   (long long)t->steps, m->chip->value[CHIP_STEP] * 1e6));
+      arena_printf(m->arena, "%lld grid step%s cost%s %.2g us%s%s: larger blocks need fewer steps",
+                   (long long)t->steps, t->steps == 1 ? "" : "s", t->steps == 1 ? "s" : "",
+                   m->chip->value[CHIP_STEP] * 1e6, t->steps == 1 ? "" : " each",
+                   strcmp(m->bound, "the cost of steps") == 0 ? ", which binds" : ""));
   add_loss(m, (double)t->inner_ps * 1e-12, grid,
            "iterations of loops that start copies cost what a grid step does");
   add_loss(m, (double)t->prologue_ps * 1e-12, grid,
            "the pipeline fills: the first blocks come in while nothing can run");
   add_loss(m, (double)t->epilogue_ps * 1e-12, grid,
            "the pipeline drains: the last blocks go out when all else is done");
-  operand_losses(m);
+  if (strcmp(m->bound, "HBM bandwidth") == 0)
+    bandwidth_loss(m);
+  else
+    operand_losses(m);
   for (int i = 0; i < m->body->segments.count; i++)
     segment_losses(m, &m->body->segments.at[i], (double)m->sim.counts[i] / m->sim.cores);
   line_losses(m);
