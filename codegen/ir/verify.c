@@ -675,9 +675,9 @@ static void check_tree(Verifier *v, Region *region, Place place, int size_limit,
 
 // ---- the kernel
 
-static void check_operand(Verifier *v, const Ref *ref) {
+// The block's type follows from its spec.
+static void check_block(Verifier *v, const Ref *ref) {
   const Instr *instr = NULL;
-  check_type(v, NULL, &ref->array);
   RULE(ref->type.dtype == ref->array.dtype, "`%s`: block and array differ in dtype", ref->name);
   int axis = 0;
   for (int i = 0; !v->message && i < ref->array.rank; i++) {
@@ -692,6 +692,11 @@ static void check_operand(Verifier *v, const Ref *ref) {
     axis++;
   }
   RULE(axis == ref->type.rank, "`%s`: the block's type does not follow from its spec", ref->name);
+}
+
+// What the words after an operand's type say: pad, alias, packed; its parts and buffers.
+static void check_properties(Verifier *v, const Ref *ref) {
+  const Instr *instr = NULL;
   if (ref->has_pad) {
     const Ref *of = ref->operand ? ref->operand : ref;
     RULE(of->role == REF_INPUT && ref->pad && ref->pad->op == OP_CONST,
@@ -714,6 +719,14 @@ static void check_operand(Verifier *v, const Ref *ref) {
          "`%s`: axis %d does not divide into %lld parts", ref->name, i, (long long)ref->parts[i]);
   RULE(ref->buffers >= 1 && ref->buffers <= MOST_BUFFERS, "`%s`: %d buffers", ref->name,
        ref->buffers);
+}
+
+static void check_operand(Verifier *v, const Ref *ref) {
+  const Instr *instr = NULL;
+  check_type(v, NULL, &ref->array);
+  if (!v->message) check_block(v, ref);
+  if (!v->message) check_properties(v, ref);
+  if (v->message) return;
   if (ref->operand) {
     RULE(ref->scope && ref->scope->op == OP_PIPELINE && ref->space == SPACE_VMEM && !ref->index_map,
          "`%s` is not a block of a pipeline", ref->name);

@@ -88,6 +88,27 @@ static int end_process(const Session *session, const char *path) {
   return session->outcome.crashed ? session_status(session, path) : DONE;
 }
 
+static int execute_session(const Options *options, Session *session, const char *path) {
+  ExecuteOptions execute_options = {.mode = "run",
+                                    .threads = options_threads(options),
+                                    .judge = session->judge && world_number() == 0,
+                                    .vmem_limit = options->vmem_limit,
+                                    .trace = options->trace,
+                                    .counters = options->counters};
+  execute(options->arena, session->program, &session->binding, &session->data, &execute_options,
+          &session->outcome);
+  return world_number() == 0 ? session_status(session, path) : DONE;
+}
+
+static int write_counters(const Options *options, const Outcome *outcome) {
+  Buf counters = {0};
+  int status = DONE;
+  put_counters(options, outcome, false, &counters);
+  if (counters.length) status = write_result("-", &counters);
+  buf_free(&counters);
+  return status;
+}
+
 int verb_run(Options *options) {
   Session session = {.data.fd = -1};
   const char *path = options->files.at[0];
@@ -107,26 +128,13 @@ int verb_run(Options *options) {
     flags.naive_flags = naive_target_flags(false);
   const char *wrong = session_open(&session, options, &flags);
   if (wrong) status = user_error("%s: %s", path, wrong);
-  if (status == DONE) {
-    ExecuteOptions execute_options = {.mode = "run",
-                                      .threads = options_threads(options),
-                                      .judge = session.judge && world_number() == 0,
-                                      .vmem_limit = options->vmem_limit,
-                                      .trace = options->trace,
-                                      .counters = options->counters};
-    execute(options->arena, session.program, &session.binding, &session.data, &execute_options,
-            &session.outcome);
-    if (world_number() == 0) status = session_status(&session, path);
-  }
+  if (status == DONE) status = execute_session(options, &session, path);
   if (world_number() > 0) {
     if (status == DONE) status = end_process(&session, path);
     session_close(&session);
     return status;
   }
-  Buf counters = {0};
-  if (status == DONE) put_counters(options, &session.outcome, false, &counters);
-  if (counters.length) status = write_result("-", &counters);
-  buf_free(&counters);
+  if (status == DONE) status = write_counters(options, &session.outcome);
   if (status == DONE && options->reference)
     status = compare_with_python(options, &session, path);
   else if (status == DONE)
