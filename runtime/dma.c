@@ -205,7 +205,7 @@ static int64_t move_inside(const pk_array *array, const pk_block *block, const i
           to_offset = direction == TO_VMEM ? vmem_offset : array_offset;
   if (array->packed) { /* bytes is 1: offsets are in elements */
     int array_bits = array->packed;
-    pk_copy_bits(
+    pk_copy_packed_nest(
         &nest,
         (pk_bits){(char *)(uintptr_t)from, from_offset, direction == TO_VMEM ? array_bits : 8},
         (pk_bits){to, to_offset, direction == TO_VMEM ? 8 : array_bits});
@@ -323,8 +323,9 @@ typedef struct {
 
 static void copy_packed(const pk_nest *nest, packing packed, const char *from, int64_t from_at,
                         char *to, int64_t to_at) {
-  pk_copy_bits(nest, (pk_bits){(char *)(uintptr_t)from, from_at, packed.from ? packed.from : 8},
-               (pk_bits){to, to_at, packed.to ? packed.to : 8});
+  pk_copy_packed_nest(nest,
+                      (pk_bits){(char *)(uintptr_t)from, from_at, packed.from ? packed.from : 8},
+                      (pk_bits){to, to_at, packed.to ? packed.to : 8});
 }
 
 static int64_t copy_window(int64_t bytes, const pk_window *from, const pk_window *to,
@@ -376,4 +377,31 @@ void pk_copy_packed(pk_worker *worker, pk_dtype dtype, const pk_window *from, in
 void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                    const void *other, int64_t *semaphore) {
   pk_copy_packed(worker, dtype, from, 0, to, 0, other, semaphore);
+}
+
+void pk_copy_bits(pk_worker *worker, pk_dtype from_dtype, const pk_window *from, pk_dtype to_dtype,
+                  const pk_window *to, int axis, int64_t *semaphore) {
+  void *trace = worker ? worker->trace : NULL;
+  const int64_t from_bytes = pk_dtype_bytes(from_dtype), to_bytes = pk_dtype_bytes(to_dtype);
+  const bool narrows = from_bytes > to_bytes;
+  const int64_t bytes = narrows ? to_bytes : from_bytes,
+                parts = (narrows ? from_bytes : to_bytes) / bytes;
+  int64_t begun = trace ? pk_trace_now() : 0, moved = 0, whole = to_bytes;
+  for (int64_t part = 0; part < parts; ++part) {
+    pk_window wide = narrows ? *from : *to, narrow = narrows ? *to : *from;
+    int64_t stride[PK_MAX_RANK]; /* in elements of the narrower end */
+    for (int k = 0; k < wide.rank; ++k) stride[k] = wide.stride[k] * parts;
+    wide.stride = stride;
+    wide.data += part * bytes;
+    if (parts > 1) {
+      narrow.start[axis] += part * narrow.step[axis];
+      narrow.step[axis] *= parts;
+      narrow.size[axis] /= parts;
+    }
+    moved += copy_window(bytes, narrows ? &wide : &narrow, narrows ? &narrow : &wide,
+                         (packing){0, 0}, NULL);
+  }
+  for (int k = 0; k < to->rank; ++k) whole = pk_sat_mul(whole, to->size[k]);
+  if (semaphore) *semaphore = pk_sat_add(*semaphore, whole);
+  if (trace) pk_trace_record(trace, "async copy", "dma", begun, "bytes", moved);
 }

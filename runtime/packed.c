@@ -142,7 +142,7 @@ static void copy_row(int64_t count, pk_bits from, int64_t from_stride, pk_bits t
   }
 }
 
-void pk_copy_bits(const pk_nest *nest, pk_bits from, pk_bits to) {
+void pk_copy_packed_nest(const pk_nest *nest, pk_bits from, pk_bits to) {
   const int row = nest->rank - 1;
   int64_t index[PK_MAX_RANK] = {0};
   for (int k = 0; k < nest->rank; ++k) {

@@ -152,7 +152,7 @@ typedef struct {
   int64_t at;
   int bits;
 } pk_bits;
-void pk_copy_bits(const pk_nest *nest, pk_bits from, pk_bits to);
+void pk_copy_packed_nest(const pk_nest *nest, pk_bits from, pk_bits to);
 static inline bool pk_is_packed(const pk_kernel *kernel, int operand) {
   return kernel->packed && kernel->packed[operand];
 }

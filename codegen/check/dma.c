@@ -289,7 +289,7 @@ static void start_copy(Interp *in, const Instr *instr, const Box *from, const Bo
 
 static void run_copy(Interp *in, const Instr *instr) {
   Box from = source_window(in, instr), to = target_window(in, instr);
-  int64_t bytes = saturating_mul(count_elements(&to), dtype_bytes(instr->ref->type.dtype));
+  int64_t bytes = saturating_mul(count_elements(&to), dtype_bytes(instr->target->type.dtype));
   if (instr->semaphore->semaphore != SEM_DMA) bytes = 1;
   if (instr->op == OP_COPY_WAIT)
     take(in, instr, bytes, &to);

@@ -99,6 +99,15 @@ static const char *ends_text(Gen *g, const Ref *from, const Ref *to) {
               packed_text(g, to));
 }
 
+// Ends of a copy of bits, and the axis of the narrower one that has several rows for one.
+static const char *bits_text(Gen *g, const Instr *v) {
+  bool narrows = dtype_bytes(v->ref->type.dtype) > dtype_bytes(v->target->type.dtype);
+  int axis = narrows ? ir_row_axis(v->target, &v->target_window) : ir_row_axis(v->ref, &v->window);
+  return text(g, "%s, %s, &from, %s, &to, %d", reading(g, "worker"),
+              pk_dtype_name(v->ref->type.dtype), pk_dtype_name(v->target->type.dtype),
+              axis < 0 ? 0 : axis);
+}
+
 static void emit_copy(CWriter *w, const Instr *v) {
   Gen *g = w->g;
   const Ref *from = v->ref, *to = v->target;
@@ -113,17 +122,17 @@ static void emit_copy(CWriter *w, const Instr *v) {
     close_block(w);
     return;
   }
-  if (g->k->mesh.count) {  // others may add to the semaphore
-    line(w, "pk_copy_start(%s, %s, &from, &to, %s, NULL);", reading(g, "worker"),
-         pk_dtype_name(from->type.dtype), other_text(g, v));
+  bool shared = g->k->mesh.count;  // others may add to the semaphore
+  const char *semaphore = counts_bytes && !shared ? semaphore_text(g, v) : "NULL";
+  if (ir_copies_bits(v))
+    line(w, "pk_copy_bits(%s, %s);", bits_text(g, v), semaphore);
+  else
+    line(w, "%s, %s, %s);", ends_text(g, from, to), other_text(g, v), semaphore);
+  if (shared)
     line(w, "pk_device_signal(%s, %s, %s);", reading(g, "worker"), semaphore_text(g, v),
          counts_bytes ? window_bytes(g, v, to, &v->target_window) : "1");
-    close_block(w);
-    return;
-  }
-  line(w, "%s, %s, %s);", ends_text(g, from, to), other_text(g, v),
-       counts_bytes ? semaphore_text(g, v) : "NULL");
-  if (!counts_bytes) line(w, "pk_semaphore_signal(%s, 1);", semaphore_text(g, v));
+  else if (!counts_bytes)
+    line(w, "pk_semaphore_signal(%s, 1);", semaphore_text(g, v));
   close_block(w);
 }
 

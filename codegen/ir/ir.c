@@ -296,3 +296,15 @@ void ir_walk(Region *region, void (*visit)(Instr *instr, void *context), void *c
     ir_walk(instr->regions[1], visit, context);
   }
 }
+
+bool ir_copies_bits(const Instr *copy) {
+  return copy->ref->type.dtype != copy->target->type.dtype;
+}
+
+int ir_row_axis(const Ref *ref, const Window *window) {
+  int axis = ref->type.rank - 1;
+  while (axis >= 0 && window->squeeze[axis]) axis--;
+  if (axis >= 0) axis--;
+  while (axis >= 0 && window->squeeze[axis]) axis--;
+  return axis;
+}

@@ -358,6 +358,11 @@ Instr *ir_store_value(const Instr *store);  // the value argument of a STORE
 // arguments are the last ones, and never below 0.
 Instr *ir_length(const Instr *copy, const Window *window, int axis);
 int ir_length_count(const Instr *copy);
+// A copy between dtypes: of the bits. An element of the wider end is several rows of the other, its
+// lowest bits first, along the last axis but one (of those that are not squeezed): the axis of that
+// ref, or -1 where the widths are the same.
+bool ir_copies_bits(const Instr *copy);
+int ir_row_axis(const Ref *ref, const Window *window);
 Instr *ir_mask(const Instr *instr);  // of a masked LOAD or STORE, else NULL
 // The index arguments of a semaphore op or copy, behind those of its windows.
 Instr *const *ir_semaphore_index(const Instr *instr);

@@ -143,24 +143,33 @@ static bool check_lengths(Lower *l, const Node *arrow, const Copy *copy) {
   return true;
 }
 
-static bool changes_width(const RefView *view) {
+static bool is_bitcast(const RefView *view) {
   for (int i = 0; i < view->steps.count; i++)
     if (view->steps.at[i].kind == STEP_BITCAST) return true;
   return false;
 }
 
-// A copy between views becomes copies of windows, whose elements are those of the refs.
+// One end in another dtype alone, of whole bytes, and the other end as it is: a copy of the bits.
+static bool copies_bits(const Copy *copy) {
+  const RefView *a = copy->from_view, *b = copy->to_view;
+  int steps = a ? a->steps.count + b->steps.count : 0;
+  return steps == 1 && (is_bitcast(a) || is_bitcast(b)) &&
+         !is_part_of_byte(copy->from.ref->type.dtype) && !is_part_of_byte(copy->to.ref->type.dtype);
+}
+
+// Other copies between views become copies of windows, whose elements are those of the refs.
 static bool check_view_copy(Lower *l, const Copy *copy, Span span) {
   if (!copy->from_view) return true;
-  bool cast = changes_width(copy->from_view) || changes_width(copy->to_view);
+  bool cast = is_bitcast(copy->from_view) || is_bitcast(copy->to_view);
+  if (copies_bits(copy) && !copy->remote) return true;
   if (!cast && copy->semaphore.ref->semaphore == SEM_DMA) return true;
   diag_error(l->diag, span, ERR_BAD_COPY,
              cast
-                 ? "a copy of a view moves the elements of `%s` as they are: copy them, and take a "
-                   "view in another dtype of the copy"
+                 ? "a copy of bits as another dtype is from or to a view of `%s` in that dtype, of "
+                   "whole bytes, and of the same shape and device"
                  : "a copy of a view of `%s` may be several copies, each of which signals: it "
                    "takes a dma semaphore",
-             (changes_width(copy->to_view) ? copy->to : copy->from).ref->name);
+             (is_bitcast(copy->to_view) ? copy->to : copy->from).ref->name);
   return false;
 }
 
@@ -289,7 +298,7 @@ static void emit_piece(Lower *l, const View *from, const View *to, void *context
 
 static void emit_copy(Lower *l, Op op, const Copy *copy, int64_t priority, Span span) {
   PieceCopy piece = {copy, op, priority, span};
-  if (!copy->from_view)
+  if (!copy->from_view || copies_bits(copy))
     emit_window_copy(l, op, copy, priority, span);
   else if (!emit_pieces(l, copy->from_view, copy->to_view, emit_piece, &piece, span))
     diag_error(l->diag, span, ERR_BAD_COPY, "the views of `%s` and `%s` have no windows in common",

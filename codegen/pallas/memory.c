@@ -431,6 +431,8 @@ void py_copy(Py *p, Instr *v) {
   if (from.ref->space == SPACE_ANY) note_least(p, &from);
   const char *source = part_text(p, &from), *target = part_text(p, &to),
              *semaphore = semaphore_text(p, v);
+  if (ir_copies_bits(v))
+    source = py_text(p, "%s.bitcast(%s)", source, py_dtype(to.ref->type.dtype));
   const char *priority =
       v->op == OP_COPY_START && v->ival ? py_text(p, "priority=%lld", (long long)v->ival) : "";
   py_flush(p, bit_of(v->target));

@@ -247,6 +247,11 @@ void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, con
 void pk_copy_packed(pk_worker *worker, pk_dtype dtype, const pk_window *from, int from_packed,
                     const pk_window *to, int to_packed, const void *other, int64_t *semaphore);
 
+/* Of bits, between dtypes of whole bytes: an element of the wider one is several rows of the other,
+ * its lowest bits first, along axis `axis` of that end. */
+void pk_copy_bits(pk_worker *worker, pk_dtype from_dtype, const pk_window *from, pk_dtype to_dtype,
+                  const pk_window *to, int axis, int64_t *semaphore);
+
 /* What devices do to each other. `to` names the place as it is on this device: that of `operand`,
  * or in the arena where that is -1; the other device has it at the same place, and `arrived` too.
  * `device`: its index along each axis of the mesh; one outside fails the call with that
