@@ -19,7 +19,8 @@ const char *reduce_operation(const Instr *v) { return op_info[fold_operation[v->
 const char *reduce_lanes(const Instr *v) {
   DType t = v->args[0]->type.dtype;
   if (t == DT_BOOL) return "mask";
-  bool sign_matters = v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN || v->op == OP_REDUCE_AND;
+  Op op = fold_operation[v->op];
+  bool sign_matters = op == OP_MAX || op == OP_MIN || op == OP_AND;
   if (is_wide(t)) return t == DT_U64 && !sign_matters ? "i64" : lane_type(t);
   return is_float(t) ? "f32" : sign_matters ? lane_type(t) : "i32";
 }

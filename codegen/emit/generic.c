@@ -314,6 +314,43 @@ static void emit_scan(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
+// What was written of the row before is read again: a row is in L1, and so rows are read and
+// written from one end to the other.
+static void emit_scan_rows(CWriter *w, Instr *v) {
+  Gen *g = w->g;
+  const Instr *from = v->args[0];
+  Place p, to;
+  int axis = (int)v->ival, last = v->type.rank - 1;
+  DType t = v->type.dtype;
+  REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
+  Loops loops = open_loops(w, v, 1u << axis | 1u << last);
+  const char *step = unique_name(&w->names, "k"), *k = unique_name(&w->names, "at"),
+             *n = extent_text(g, v->type.dim[axis]), *column = unique_name(&w->names, "col"),
+             *columns = demand_text(g, val(v)->demand[last], v->type.dim[last]),
+             *left = unique_name(&w->names, "left"), *sum = unique_name(&w->names, "sum"),
+             *type = dtype_info[t].name;
+  bool reverse = v->flags & INSTR_REVERSE;
+  const Expr *at[MAX_RANK], *before[MAX_RANK], *one = number(g, 1);
+  memcpy(at, loops.at, sizeof at);
+  at[axis] = symbol(g, k);
+  at[last] = symbol(g, column);
+  memcpy(before, at, sizeof before);
+  before[axis] = reverse ? expr_add(&g->exprs, at[axis], one) : expr_sub(&g->exprs, at[axis], one);
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s++)", step, step, n, step);
+  line(w, "const int64_t %s = %s;", k, reverse ? text(g, "%s - 1 - %s", n, step) : step);
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", column, column, columns, column,
+             g->lanes);
+  line(w, "const int64_t %s = %s - %s;", left, columns, column);
+  line(w, "%s %s = pk_loadn_%s(%s, %s);", vector_type(t), sum, type,
+       address(g, &p, v->type.rank, at), left);
+  line(w, "if (%s > 0) %s = pk_%s_%s(pk_loadn_%s(%s, %s), %s);", step, sum, reduce_operation(v),
+       reduce_lanes(v), type, address(g, &to, v->type.rank, before), left, sum);
+  line(w, "pk_storen_%s(%s, %s, %s);", type, address(g, &to, v->type.rank, at), sum, left);
+  close_block(w);
+  close_block(w);
+  close_loops(w, &loops);
+}
+
 static void emit_sort(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
@@ -513,6 +550,7 @@ void emit_generic(CWriter *w, const Group *group) {
       [METHOD_REDUCE_ROWS] = emit_reduce_rows,
       [METHOD_ARG_REDUCE] = emit_arg_reduce,
       [METHOD_SCAN] = emit_scan,
+      [METHOD_SCAN_ROWS] = emit_scan_rows,
       [METHOD_SORT] = emit_sort,
       [METHOD_CONTRACT] = emit_contractions,
       [METHOD_PRODUCTS] = emit_products,

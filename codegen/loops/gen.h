@@ -256,6 +256,7 @@ typedef enum {
   METHOD_REDUCE_ROWS,  // rows into one, a vector of columns at a time
   METHOD_ARG_REDUCE,
   METHOD_SCAN,
+  METHOD_SCAN_ROWS,  // row by row, a vector of columns at a time
   METHOD_SORT,
   METHOD_CONTRACT,       // each element is a sum of products
   METHOD_PRODUCTS,       // a product of two matrices for each index of leading axes

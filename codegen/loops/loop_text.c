@@ -220,6 +220,7 @@ static const char *const method_text[METHOD_COUNT] = {
     [METHOD_REDUCE_ROWS] = "rows reduced to one, by vectors of columns",
     [METHOD_ARG_REDUCE] = "a search for each element",
     [METHOD_SCAN] = "running along an axis",
+    [METHOD_SCAN_ROWS] = "running from row to row, by vectors of columns",
     [METHOD_SORT] = "sorted along an axis",
     [METHOD_CONTRACT] = "a sum of products for each element",
     [METHOD_PRODUCTS] = "a product of matrices for each leading index",

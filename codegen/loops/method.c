@@ -109,6 +109,19 @@ static bool has_rows(Gen *g, const Instr *v) {
          at.element == t;
 }
 
+// Does it run from row to row, each of which is in memory as vectors read and write it?
+static bool runs_by_rows(Gen *g, const Instr *v) {
+  const Instr *from = v->args[0];
+  Place at, to;
+  int last = v->type.rank - 1;
+  DType t = v->type.dtype;
+  Op op = fold_operation[v->op];
+  bool combines = op == OP_ADD || op == OP_MUL || op == OP_MAX || op == OP_MIN;
+  return combines && v->ival < last && dtype_bytes(t) >= 4 && layout_of(g, from, &at) &&
+         layout_of(g, v, &to) && expr_is(at.stride[last], 1) && expr_is(to.stride[last], 1) &&
+         at.element == t && to.element == t;
+}
+
 static void place_sort(Gen *g, const Instr *v) {
   Dim keys[2] = {4, v->args[0]->type.dim[v->ival]};
   val(v)->room = buffer_new(g, "sort_room", DT_I64, 2, keys, "keys and order of a sort");
@@ -159,7 +172,7 @@ static Method method_of(Gen *g, Group *group) {
     case OPC_ARGREDUCE:
       return METHOD_ARG_REDUCE;
     case OPC_SCAN:
-      return METHOD_SCAN;
+      return runs_by_rows(g, v) ? METHOD_SCAN_ROWS : METHOD_SCAN;
     default:
       return METHOD_ELEMENTS;
   }
