@@ -638,3 +638,42 @@ def test_copies_from_one_call_to_another():
     x = values(2, 8, 16)
     numpy.testing.assert_array_equal(f(x), x[::-1])
     assert "async_copy" in str(pkc.pallas.to_pk(f, x))
+
+
+def test_atomic_updates():
+    """Against NumPy: JAX's interpreter has no exchange and no bits."""
+    plt = pytest.importorskip("jax.experimental.pallas.triton", reason="JAX has no Pallas for GPUs")
+
+    def kernel(x_ref, i_ref, o_in, p_in, o_ref, p_ref, before_ref, bits_ref):
+        r = pl.program_id(0)
+        before_ref[r] = plt.atomic_add(o_ref, (i_ref[r],), x_ref[r])
+        plt.atomic_max(p_ref, (0, pl.ds(0, 4)), x_ref[r] * jnp.ones(4))
+        plt.atomic_min(p_ref, (1, pl.ds(0, 4)), x_ref[r] * jnp.ones(4), mask=jnp.arange(4) < 3)
+        plt.atomic_add(p_ref, (2, i_ref[...]), jnp.ones(6))
+        plt.atomic_xchg(p_ref, (3, r % 4), x_ref[r])
+
+        @pl.when(r == 0)
+        def _():
+            bits_ref[0] = 8
+        plt.atomic_or(bits_ref, (0,), 1 << r)
+        plt.atomic_xor(bits_ref, (0,), 64)
+    x, i = values(6), numpy.array([0, 1, 0, 2, 1, 0], "i4")
+    o, p, before, bits = pl.pallas_call(
+        kernel, grid=(6,), out_shape=[jax.ShapeDtypeStruct(*s) for s in [((4,), "float32"), ((4, 4), "float32"), ((6,), "float32"), ((1,), "int32")]],
+        input_output_aliases={2: 0, 3: 1})(x, i, numpy.zeros(4, "f4"), numpy.zeros((4, 4), "f4"))
+    sums, seen = numpy.zeros(4, "f4"), []
+    for value, place in zip(x, i):
+        seen.append(sums[place])
+        sums[place] += value
+    numpy.testing.assert_allclose(o, sums, rtol=1e-6)
+    numpy.testing.assert_allclose(before, seen, rtol=1e-6)
+    assert bits[0] == 63
+    low = numpy.array([min(0, x.min())] * 3 + [0], "f4")
+    numpy.testing.assert_allclose(p, [[max(0, x.max())] * 4, low, [18, 12, 6, 0], [x[4], x[5], x[2], x[3]]], rtol=1e-6)
+
+
+def test_scans_and_checkpoints():
+    def kernel(x_ref, o_ref):
+        x = x_ref[...]
+        o_ref[...] = jax.lax.cumlogsumexp(x, axis=0) + jax.checkpoint(jnp.sin)(x) + jax.lax.cumlogsumexp(x, axis=1, reverse=True)
+    both(lambda interpret, x: run(kernel, x, interpret=interpret), values(5, 7))

@@ -1,7 +1,9 @@
 """Operations that make, rearrange, reduce and contract arrays."""
 import math
 
-from pkc.pallas.rules.control import declare
+import jax
+
+from pkc.pallas.rules.control import declare, traced
 from pkc.pallas.values import ATOM, Value, broadcast, dtype_name, is_integer, literal, physical_shape, shape_text
 
 
@@ -247,6 +249,14 @@ def scan(name):
         text = "%s(%s, axis = %d%s)" % (name, value.text, p["axis"], ", reverse = true" if p["reverse"] else "")
         return made(tr, equation, text, [value])
     return rule
+
+
+def _cumlogsumexp(tr, equation):
+    p = equation.params
+
+    def function(x):
+        return jax.lax.associative_scan(jax.numpy.logaddexp, x, reverse=p["reverse"], axis=p["axis"])
+    return traced(tr, function, equation.invars)
 
 
 def _sort(tr, equation):
@@ -501,6 +511,7 @@ RULES = {
     "argmax": arg_reduction("argmax"),
     "argmin": arg_reduction("argmin"),
     **{name: scan(name) for name in ("cumsum", "cumprod", "cummax", "cummin")},
+    "cumlogsumexp": _cumlogsumexp,
     "sort": _sort,
     "top_k": _top_k,
     "dot_general": _dot_general,

@@ -3,6 +3,7 @@ import copy
 import math
 import re
 
+import jax
 from jax.extend import core as jex
 
 from pkc.pallas.translate import Ref
@@ -316,6 +317,12 @@ def _custom_vjp(tr, equation):
     return tr.inline(p.get("call_jaxpr") or p["fun_jaxpr"], [tr.read(atom) for atom in equation.invars])
 
 
+def traced(tr, function, atoms):
+    """What a function of JAX gives for some values, inlined."""
+    avals = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in atoms]
+    return tr.inline(jax.make_jaxpr(function)(*avals), [tr.read(atom) for atom in atoms])
+
+
 # ---- scratch in a block
 
 def scratch_text(tr, name, aval):
@@ -422,6 +429,7 @@ RULES = {
     "closed_call": _call("call_jaxpr"),
     "core_call": _call("call_jaxpr"),
     "remat": _call("jaxpr"),
+    "remat2": _call("jaxpr"),
     "checkpoint": _call("jaxpr"),
     "custom_jvp_call": _call("call_jaxpr"),
     "custom_vjp_call": _custom_vjp,

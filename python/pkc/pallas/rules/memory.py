@@ -191,6 +191,44 @@ def _masked_swap(tr, equation):
     return old
 
 
+# ---- atomic updates: steps of a grid that meet in one place run one after the other
+
+_COMBINED = {"xchg": "{1}", "add": "{0} + {1}", "max": "max({0}, {1})", "min": "min({0}, {1})", "and": "{0} & {1}", "or": "{0} | {1}",
+             "xor": "{0} ^ {1}"}
+
+
+def _atomic_update(tr, equation):
+    ref, transforms, value, mask = tree_of(equation, "args_tree")
+    window, value, kind = ref_window(tr, ref, transforms), tr.held(tr.read(value)), equation.params["atomic_type"].name.lower()
+    if window.arrays and (kind != "add" or mask is not None):
+        tr.refuse("an atomic update at array indices, other than an addition without a mask", "Update one element or a slice at a time.")
+    old = _load(tr, window, value.shape, value.dtype)
+    if mask is not None:
+        mask = tr.held(tr.read(mask))
+        old = Value("load(%s, mask = %s)" % (window.text(), mask.text), value.shape, value.dtype, reads=True)
+    if not window.arrays or tr.uses[equation.outvars[0]]:
+        tr.writer.let(old, "old")
+    if window.arrays:
+        _store(tr, window, value, "+=")
+        return old
+    new = Value(_COMBINED[kind].format(old.text, value.thin.typed), value.shape, value.dtype)
+    if mask is None:
+        _store(tr, window, new, "=")
+    else:
+        touch(window.ref, stored=True)
+        tr.writer.effect("store(%s, %s, mask = %s);" % (window.text(window.ref.store), new.text, mask.text))
+    return old
+
+
+def _atomic_swap(tr, equation):
+    ref, wanted, value = equation.invars
+    window, wanted, value = ref_window(tr, ref, ()), tr.read(wanted), tr.read(value)
+    old = _load(tr, window, (), tr.dtype(equation.outvars[0]))
+    tr.writer.let(old, "old")
+    _store(tr, window, Value("where(%s == %s, %s, %s)" % (old.text, wanted.typed, value.typed, old.text), (), old.dtype), "=")
+    return old
+
+
 # ---- the grid
 
 def _program_id(tr, equation):
@@ -216,6 +254,8 @@ RULES = {
     "addupdate": _addupdate,
     "masked_load": _masked_load,
     "masked_swap": _masked_swap,
+    "atomic_rmw": _atomic_update,
+    "atomic_cas": _atomic_swap,
     "program_id": _program_id,
     "num_programs": _num_programs,
     "axis_index": _axis_index,

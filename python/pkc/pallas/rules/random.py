@@ -1,10 +1,10 @@
 """Random numbers: keys of jax.random, and the generator with a state that TPUs have."""
 import functools
 
-import jax
 import numpy
 
 from pkc.pallas.rules.arrays import made
+from pkc.pallas.rules.control import traced
 from pkc.pallas.values import Value, is_key, shape_text
 
 
@@ -19,12 +19,6 @@ def _implementation(tr, atom):
                      "Use keys of jax.random.key(seed, impl=\"threefry2x32\") or of pltpu.to_pallas_key.")
 
 
-def _traced(tr, function, atoms):
-    """What a function of a generator gives, inlined."""
-    avals = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in atoms]
-    return tr.inline(jax.make_jaxpr(function)(*avals), [tr.read(atom) for atom in atoms])
-
-
 def key_value(text, reads=False):
     return Value(text, (2,), "u32", reads=reads)
 
@@ -34,7 +28,7 @@ def _seed(tr, equation):
     if equation.invars[0].aval.shape:
         tr.refuse("keys of an array of seeds", "Make one key, and fold the numbers in.")
     if own:
-        return _traced(tr, own.seed, equation.invars)
+        return traced(tr, own.seed, equation.invars)
     seed = tr.read(equation.invars[0])
     return key_value("random_key(%s)" % seed.typed, seed.reads)
 
@@ -53,7 +47,7 @@ def _bits(tr, equation):
     if equation.invars[0].aval.shape:
         tr.refuse("`random_bits` of several keys", "Draw with one key at a time.")
     if own:
-        value, = _traced(tr, functools.partial(own.random_bits, bit_width=p["bit_width"], shape=p["shape"]), equation.invars)
+        value, = traced(tr, functools.partial(own.random_bits, bit_width=p["bit_width"], shape=p["shape"]), equation.invars)
         return made(tr, equation, "bitcast(%s, %s)" % (value.typed, tr.dtype(equation.outvars[0])), [value])
     key = tr.read(equation.invars[0])
     return made(tr, equation, "random_bits(%s, %s, dtype = u%d)" % (key.text, shape_text(p["shape"]), p["bit_width"]), [key])
@@ -62,7 +56,7 @@ def _bits(tr, equation):
 def _fold_in(tr, equation):
     own = _implementation(tr, equation.invars[0])
     if own:
-        return _traced(tr, own.fold_in, equation.invars)
+        return traced(tr, own.fold_in, equation.invars)
     key, data = [tr.read(atom) for atom in equation.invars]
     return key_value("random_fold_in(%s, %s)" % (key.text, data.typed), key.reads or data.reads)
 
@@ -90,7 +84,7 @@ def _hash(k0, k1, x0, x1):
 
 
 def _threefry(tr, equation):
-    return _traced(tr, _hash, equation.invars)
+    return traced(tr, _hash, equation.invars)
 
 
 # ---- the generator with a state: a key of threefry, and how many draws were made of it
