@@ -677,3 +677,17 @@ def test_scans_and_checkpoints():
         x = x_ref[...]
         o_ref[...] = jax.lax.cumlogsumexp(x, axis=0) + jax.checkpoint(jnp.sin)(x) + jax.lax.cumlogsumexp(x, axis=1, reverse=True)
     both(lambda interpret, x: run(kernel, x, interpret=interpret), values(5, 7))
+
+
+def test_views_of_int4():
+    def kernel(w_ref, b_ref, o_ref, p_ref, q_ref):
+        o_ref[...] = w_ref.bitcast(jnp.int8)[...]
+        p_ref[...] = b_ref.bitcast(jnp.int4)[2:6, :]
+        q_ref[...] = w_ref.reshape(2, 4, 128)[1].astype(jnp.int32)
+    w, b = jnp.asarray(numpy.arange(8 * 128).reshape(8, 128) % 16 - 8).astype("int4"), numpy.arange(4 * 128).reshape(4, 128).astype("i1")
+    o, p, q = run(kernel, w, b, out=[((4, 128), "int8"), ((4, 128), "int4"), ((4, 128), "int32")])
+    low, high = [numpy.asarray(w).astype(int)[k::2] & 15 for k in (0, 1)]
+    numpy.testing.assert_array_equal(o.astype("uint8"), low | high << 4)
+    wanted = numpy.stack([b.astype(int) & 15, b.astype(int) >> 4 & 15], axis=1).reshape(8, 128)
+    numpy.testing.assert_array_equal(numpy.asarray(p).astype(int) & 15, wanted[2:6])
+    numpy.testing.assert_array_equal(q, numpy.asarray(w).astype(int)[4:])

@@ -157,7 +157,7 @@ class _Launch:
             if space == "sem":
                 refs.append(self._semaphore(self.operand_name(index + k, "sem"), block))
                 continue
-            refs.append(Ref.made(self.operand_name(index + k, default), physical_shape(aval), self._dtype(block.array_aval, block.origin), space))
+            refs.append(Ref(self.operand_name(index + k, default), physical_shape(aval), self._dtype(block.array_aval, block.origin), space))
         self.operand_refs = refs
         self.inputs, self.outputs = refs[index:index + inputs], refs[index + inputs:]
         for ref in self.inputs:

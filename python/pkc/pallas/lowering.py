@@ -103,7 +103,7 @@ def _with_semaphores(ctx, nodes, text, kernel):
 def _called(ctx, nodes, text, kernel):
     ctx = ctx.replace(avals_in=[_physical(a) for a in ctx.avals_in], avals_out=[_physical(a) for a in ctx.avals_out])
     avals = [_widened(ctx.avals_in[k]) for k in text.order]
-    address, _ = kernel._plan([pkc_jax._described(aval) for aval in avals], {})
+    address, _ = kernel._plan([pkc_jax._described(ctx.avals_in[k]) for k in text.order], {})
     places = {source: k for k, source in enumerate(text.order)}
     aliases = {places[i]: o for i, o in text.aliases}
     results = [_widened(aval) for aval in ctx.avals_out]

@@ -10,9 +10,6 @@ from pkc.pallas.errors import TranslationError, place_of, refuse
 from pkc.pallas.values import INLINED, Value, dtype_name, is_word, literal
 
 
-_BYTES = {"i4": "i8", "u4": "u8"}  # XLA packs them two to a byte: they are widened for the call
-
-
 class Ref:
     """A name in memory: an operand, scratch, a semaphore, or a view."""
 
@@ -21,18 +18,10 @@ class Ref:
         self.store = store or name  # where stores go: an input that an output aliases is that output
         self.touched = False  # read or written, not only copied
         self.stored = False
-        self.narrow = None  # i4 or u4, which are kept in whole bytes
         self.role = None  # "input" or "output", of the kernel
         self.pipelined = False  # a pipeline in the body moves its blocks
         self.parted = False  # the body sees a part of it
         self.lasting = False  # a semaphore that one call hands to another
-
-    @classmethod
-    def made(cls, name, shape, dtype, space):
-        """A ref of a dtype as XLA knows it."""
-        ref = cls(name, shape, _BYTES.get(dtype, dtype), space)
-        ref.narrow = dtype if dtype in _BYTES else None
-        return ref
 
 
 class Translator:

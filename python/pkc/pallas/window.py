@@ -4,7 +4,6 @@ import re
 
 from jax.extend import core as jex
 
-from pkc import _arrays
 from pkc.pallas.rules.arrays import numbers
 from pkc.pallas.translate import Ref
 from pkc.pallas.values import ADD, MUL, Value, dtype_name, shape_text
@@ -205,14 +204,12 @@ class View:
 
 def _with_dtype(shape, old, new):
     """The shape of the same bits in another dtype."""
-    bits = [_numpy(d).itemsize for d in (old, new)]
+    bits = [bits_of(d) for d in (old, new)]
     return tuple(shape) if bits[0] == bits[1] else (*shape[:-2], shape[-2] * bits[0] // bits[1], shape[-1])
 
 
 def _view(tr, window, transform, kind):
     """A ref that is a view: of a view that is whole, both in one."""
-    if window.ref.narrow:
-        tr.refuse("a view of a ref of %s" % window.ref.narrow, "Load it, and rearrange the value.")
     before = getattr(window.ref, "view", None)
     if before is not None and window.is_whole:
         view = copy.copy(before)
@@ -223,7 +220,7 @@ def _view(tr, window, transform, kind):
         view = View(window.ref, window.text(), window.shape, window.ref.dtype)
     if kind == "BitcastTransform":
         to = dtype_name(transform.dtype)
-        if _numpy(to).itemsize != _numpy(view.dtype).itemsize and (view.perm or view.shape[-1:] != view.window_shape[-1:]):
+        if bits_of(to) != bits_of(view.dtype) and (view.perm or view.shape[-1:] != view.window_shape[-1:]):
             tr.refuse("a bitcast of a ref after its last axis changed", "Bitcast the ref first.")
         view.shape, view.dtype = _with_dtype(view.shape, view.dtype, to), to
     elif view.perm is not None and kind == "ReshapeTransform":
@@ -241,8 +238,9 @@ def _view(tr, window, transform, kind):
     return made
 
 
-def _numpy(name):
-    return _arrays.DTYPES[_arrays.NAMES.index(name)]
+def bits_of(dtype):
+    """Of an element of a dtype of the language."""
+    return int(re.match(r"[a-z]+(\d+)", dtype).group(1)) if dtype != "bool" else 8
 
 
 def _complete(shape, old):

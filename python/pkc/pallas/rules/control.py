@@ -336,7 +336,7 @@ def scratch_text(tr, name, aval):
     if dtype is None:
         tr.refuse("scratch of dtype %s" % inner.dtype)
     space = "smem" if str(aval.memory_space).lower().endswith("smem") else "vmem"
-    ref = Ref.made(name, shape, dtype, space)
+    ref = Ref(name, shape, dtype, space)
     return "%s: %s %s%s" % (name, space, ref.dtype, shape_text(shape)), ref
 
 

@@ -24,11 +24,6 @@ def touch(ref, stored=False):
 
 def _load(tr, window, shape, dtype, clamped=False):
     """What a window holds. With `clamped`, indices out of range read something."""
-    if window.ref.narrow:
-        wide = copy.copy(window)
-        wide.ref = copy.copy(window.ref)
-        wide.ref.narrow = None
-        return Value("cast(%s, %s)" % (_load(tr, wide, shape, dtype, clamped).text, window.ref.narrow), shape, dtype, reads=True)
     if not window.arrays:
         return Value(window.text(), shape, dtype, reads=True)
     entries = window.entries
@@ -72,10 +67,8 @@ def _transforms(equation, skip):
     return found if isinstance(found, (tuple, list)) else (found,)
 
 
-def store_text(value, ref=None):
+def store_text(value):
     """A value as the right side of a store: it may be thinner than the window."""
-    if ref is not None and ref.narrow:
-        return "cast(%s, %s)" % (value.thin.typed, ref.dtype)
     return value.thin.typed if value.thin.index else value.thin.text
 
 
@@ -102,9 +95,7 @@ def _store(tr, window, value, sign):
     name = window.ref.store
     if window.arrays:
         return _scatter(tr, window, value, sign)
-    if window.ref.narrow and sign != "=":
-        tr.refuse("an update in place of a ref of %s" % window.ref.narrow, "Load, compute and store.")
-    tr.writer.effect("%s %s %s;" % (window.text(name), sign, store_text(value, window.ref)))
+    tr.writer.effect("%s %s %s;" % (window.text(name), sign, store_text(value)))
     return None
 
 
@@ -125,7 +116,7 @@ def _scatter(tr, window, value, sign):
     ints = [k for k, e in enumerate(window.entries) if not isinstance(e, tuple)]
     kept = [k for k in range(len(window.entries)) if k in arrays or isinstance(window.entries[k], tuple)]
     rows = [k for k in kept if k not in arrays]
-    text = value.typed if not window.ref.narrow else "cast(%s, %s)" % (value.typed, window.ref.dtype)
+    text = value.typed
     if len(shape) != 1 or ints != list(range(ints[0], ints[0] + len(ints))) or len(ints) != len(arrays):
         contiguous = ints == list(range(ints[0], ints[0] + len(ints)))
         before = [window.entries[k][1] for k in rows if k < ints[0]] if contiguous else []
@@ -159,9 +150,9 @@ def _masked_load(tr, equation):
         return _masked_gather(tr, window, mask, other, out)
     text = "load(%s, mask = %s" % (window.text(), tr.read(mask).text)
     if other is not None:
-        text += ", other = %s" % store_text(tr.read(other), window.ref)
+        text += ", other = %s" % store_text(tr.read(other))
     text += ")"
-    return Value(text if not window.ref.narrow else "cast(%s, %s)" % (text, window.ref.narrow), physical_shape(out.aval), tr.dtype(out), ATOM, reads=True)
+    return Value(text, physical_shape(out.aval), tr.dtype(out), ATOM, reads=True)
 
 
 def _masked_gather(tr, window, mask, other, out):
@@ -187,7 +178,7 @@ def _masked_swap(tr, equation):
         _store(tr, window, chosen, "=")
         return old
     touch(window.ref, stored=True)
-    tr.writer.effect("store(%s, %s, mask = %s);" % (window.text(window.ref.store), store_text(value, window.ref), mask.text))
+    tr.writer.effect("store(%s, %s, mask = %s);" % (window.text(window.ref.store), store_text(value), mask.text))
     return old
 
 

@@ -106,7 +106,7 @@ class _Pipeline:
         operand, aval = window.ref, var.aval
         if operand.space != "any" or operand.role != ("input" if is_input else "output") and not (operand.store != operand.name and not is_input):
             raise _Unsaid("a block of what is not in HBM")
-        if getattr(operand, "view", None) is not None or operand.narrow or window.arrays or block.transforms:
+        if getattr(operand, "view", None) is not None or window.arrays or block.transforms:
             raise _Unsaid("a block of a view")
         if str(getattr(aval, "memory_space", "")).lower().rsplit(".", 1)[-1] not in ("vmem", "default", "none"):
             raise _Unsaid("a block that is not in VMEM")
@@ -116,7 +116,7 @@ class _Pipeline:
         self.blocks.append((operand, "block %s of %s: [%s] %s (%s)%s;" % (
             name, operand.name if is_input else operand.store, ", ".join(extents), word, ", ".join(starts),
             "" if buffers == 2 else " buffers %d" % buffers)))
-        self.refs.append(Ref.made(name, physical_shape(aval.inner_aval), operand.dtype, "vmem"))
+        self.refs.append(Ref(name, physical_shape(aval.inner_aval), operand.dtype, "vmem"))
         self.bytes = getattr(self, "bytes", 0) + buffers * scratch_bytes(aval)
 
     def _map(self, block, constants):
