@@ -58,6 +58,8 @@ PRODUCTS = [
     ("matmul_scatter", 4, {"x": (8, 12), "w": (12, 7)}, lambda x, w: x @ w),
     ("mlp", 3, {"x": (7, 5), "w1": (5, 9), "w2": (9, 5)}, lambda x, w1, w2: np.maximum(x @ w1, 0) @ w2),
 ]
+# Functions of floats: devices, operands, settings, greatest difference.
+ATTENTION = ("ring_attention", 4, {"q": (12, 16), "k": (12, 16), "v": (12, 16)}, 2e-6)
 MESSAGES = [
     ("semaphores.pk", "all_wait", "waits for signals on `ready` that nothing brings, on device (d=0)"),
     ("semaphores.pk", "one_skips", "waits for bytes on `arrived` that nothing brings, on device (d=3)"),
@@ -120,6 +122,20 @@ def check_threads(folder):
         given = {name: numbers(*shape) for name, shape in shapes.items()}
         got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], given, folder)
         check(f"{kernel} on {d} devices", got is not None and np.array_equal(got, wanted(**given)), said)
+
+
+def attention(q, k, v):
+    e = np.exp(q @ k.T / np.sqrt(q.shape[1]))
+    return e / e.sum(axis=1, keepdims=True) @ v
+
+
+def check_attention(folder):
+    kernel, d, shapes, most = ATTENTION
+    random = np.random.default_rng(5)
+    given = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], given, folder)
+    wanted = attention(**{name: array.astype(np.float64) for name, array in given.items()})
+    check(f"{kernel} on {d} devices", got is not None and np.abs(got - wanted).max() < most, said)
 
 
 def check_bits(folder):
@@ -203,6 +219,7 @@ def main():
             f.write(ASSERTS)
         check_threads(folder)
         check_dispatch(folder)
+        check_attention(folder)
         check_bits(folder)
         check_pieces(folder)
         check_failures(asserts)

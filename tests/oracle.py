@@ -9,7 +9,9 @@ computation of its own; the two runs must give the same bits. Some cases run wit
 Prints one line a failure, with the command that reproduces it (its arrays are kept), and ends with "N passed, N failed".
 """
 import concurrent.futures
+import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -220,6 +222,39 @@ def attention_case(b, h, g, n, s, d, causal=False, dtype="f32"):
              options=["-D", f"CAUSAL={str(causal).lower()}"], generic=d == 80 and n < 200)
 
 
+def matmul_dma_case(m, k, n):
+    name = f"matmul_dma {m}x{k}x{n}"
+    add_case(name, "matmul_dma", normals(name, a=(m, k), b=(k, n)), lambda a: exact(a["a"]) @ exact(a["b"]),
+             1e-5 * max(k, 1) ** 0.5, output="c", options=["-D", "BM=8", "-D", "BN=24", "-D", "BK=16"], generic=k == 16)
+
+
+def embedding_case(rows, d, n, dtype="f32"):
+    name = f"embedding {dtype} {rows}x{d} at {n}"
+
+    def make():
+        table = normals(name, table=(rows, d))()["table"]
+        ids = np.random.default_rng(zlib.crc32(name.encode())).integers(0, rows, n).astype(np.int32)
+        return {"id": ids, "table": Bf16(table) if dtype == "bf16" else table}
+
+    add_case(name, "embedding", make, lambda a: exact(a["table"])[a["id"]], 0, generic=n == 7)
+
+
+def quantise_cases(m, n, kernel, axis):
+    """Equal values: the scale is one division in f32, and q is the nearest integer of another."""
+    name = f"{kernel} {m}x{n}"
+    make = normals(name, w=(m, n))
+
+    def scale(a):
+        return np.abs(a["w"]).max(axis=axis, initial=0) / np.float32(127)
+
+    def q(a):
+        s = np.expand_dims(scale(a), axis)
+        return np.round(a["w"] / np.where(s == 0, np.float32(1), s)).astype(np.int8)
+
+    for output, compute in (("scale", scale), ("q", q)):
+        add_case(f"{name} {output}", "quantise", make, compute, 0, output=output, options=["-k", kernel], generic=n == 5)
+
+
 def refused_case(name, kernel, text, arrays):
     cases.append(Case(f"refused: {name}", kernel, None, lambda: arrays, None, 0, refused=text))
 
@@ -249,6 +284,14 @@ def list_cases():
         attention_case(1, 4, 2, 333, 515, 64, causal, "bf16")
         attention_case(1, 2, 2, 130, 77, 96, causal, "bf16")
         attention_case(1, 2, 1, 5, 0, 64, causal, "bf16")
+    for m, k, n in ((0, 16, 24), (8, 0, 24), (8, 16, 24), (24, 160, 96)):
+        matmul_dma_case(m, k, n)
+    for rows, d, n in ((1, 1, 1), (5, 9, 7), (3, 4, 0), (300, 130, 129)):
+        embedding_case(rows, d, n)
+    embedding_case(300, 130, 129, "bf16")
+    for m, n in ((0, 3), (1, 1), (7, 5), (37, 130)):
+        quantise_cases(m, n, "quantise_columns", 0)
+        quantise_cases(m, n, "quantise_rows", 1)
     attention_case(1, 1, 1, 1, 1, 64)
     attention_case(0, 2, 1, 3, 4, 64)
     attention_case(1, 0, 1, 3, 4, 64)
@@ -267,6 +310,23 @@ def list_cases():
     refused_case("wrong dtype", "add", "x", {"x": np.zeros((3, 4)), "y": f32(3, 4)})
     refused_case("inner sizes disagree", "matmul", "b", {"a": f32(3, 4), "b": f32(5, 6)})
     refused_case("heads", "flash_attn", "query heads", {"q": f32(1, 3, 4, 8), "k": f32(1, 2, 4, 8), "v": f32(1, 2, 4, 8)})
+
+
+# ---- which kernels are compared with NumPy, here or in another suite
+
+SUITES = ["tests/oracle.py", "tests/devices.py", *sorted(glob.glob("python/tests/test_*.py", root_dir=ROOT))]
+
+
+def uncovered():
+    """Kernels of the library that no suite names, nor a program that one names."""
+    suites = "".join((ROOT / name).read_text(encoding="utf-8") for name in SUITES)
+    for path in sorted((ROOT / "kernels").rglob("*.pk")):
+        entries = re.split(r"^(?=(?:kernel|program|reference) )", path.read_text(encoding="utf-8"), flags=re.M)
+        named = [(re.match(r"(kernel|program) (\w+)", entry), entry) for entry in entries]
+        programs = "".join(entry for m, entry in named if m and m[1] == "program" and re.search(rf"\b{m[2]}\b", suites))
+        for m, _ in named:
+            if m and not re.search(rf"\b{m[2]}\b", suites) and not re.search(rf"= {m[2]}\(", programs):
+                yield f"{path.relative_to(ROOT)}: {m[2]}"
 
 
 # ---- running them
@@ -374,6 +434,9 @@ def main():
     if not text:
         chosen = sampled(chosen, 40)
     passed = failed = 0
+    for name in uncovered():
+        print(f"FAIL {name} is not compared with NumPy by any suite; reproduce: tests/oracle.py", flush=True)
+        failed += 1
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2))) as pool:
         for failures, count in pool.map(run_case, range(len(chosen)), chosen):
             for line in failures:
