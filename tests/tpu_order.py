@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where the blocks that vLLM tuned on a device stand in the order of `pkc tpu --sweep` (tests/tpu/published/tuned.csv).
+"""The rank of the blocks that vLLM tuned on a device in the order of `pkc tpu --sweep` (tests/tpu/published/tuned.csv).
 
 The table says which blocks were fastest and not how long they took, so what is compared is order: the model's time of the tuned blocks over
 the least time of all blocks that divide the shape and fit. Half of the rows, by a hash, are unseen, as those of tests/tpu_published.py.

@@ -161,7 +161,7 @@ static double times_over(const OperandCount *o) {
   return o->once > 0 ? (double)o->bytes / (double)o->once : 0;
 }
 
-// HBM binds: it works all the time, whoever waits for it.
+// HBM binds: it works all the time, whichever unit waits for it.
 static void bandwidth_loss(Model *m) {
   int most = 0;
   for (int i = 1; i < m->k->inputs + m->k->outputs; i++)

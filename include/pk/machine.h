@@ -43,7 +43,7 @@
 
 /* ---- the same on all */
 
-/* Rows at most that read their right operand where it lies; one number, so that libraries of
+/* Rows at most that read their right operand in place; one number, so that libraries of
  * micro-kernels and kernels agree. With 24, 42 and 64 rows by 2048 x 2048 strips take 1.39, 2.37
  * and 3.29 ms, all panels 1.77, 2.50 and 3.59; 64 rows by 4096 x 4096 16.6 and 15.9. And panels can
  * be kept. */
