@@ -9,25 +9,13 @@
 
 static const Verb no_verb = {"pkc", "", "", VERB_NONE, NULL};
 
-static const struct {
-  unsigned flag;
-  int (*run)(Options *options);
-} runs[] = {
-    {VERB_COMPILE, verb_compile}, {VERB_CHECK, verb_check}, {VERB_RUN, verb_run},
-    {VERB_BENCH, verb_bench},     {VERB_TEST, verb_test},   {VERB_EXPLAIN, verb_explain},
-    {VERB_TPU, verb_tpu},         {VERB_FMT, verb_fmt},     {VERB_TUNE, verb_tune},
-    {VERB_PROFILE, verb_profile},
+static int (*const runs[VERB_COUNT])(Options *options) = {
+#define VERB(id, name, ...) [VERB_NUMBER_##id] = verb_##name,
+#include "codegen/verbs/verbs.def"
 };
 
-static int call(const Verb *verb, Options *options) {
-  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
-    if (runs[i].flag == verb->flag) return runs[i].run(options);
-  INTERNAL("the verb %s has no function", verb->name);
-}
-
 static int unknown_verb(const char *word) {
-  const char *names[16];
-  REQUIRE(verb_count <= 16);
+  const char *names[VERB_COUNT];
   for (int i = 0; i < verb_count; i++) names[i] = verbs[i].name;
   const char *near = closest_name(word, names, verb_count);
   if (near) return usage_error(NULL, "unknown verb %s; did you mean %s?", word, near);
@@ -55,7 +43,7 @@ static int run_verb(Options *options, int argc, char **argv) {
   bool several = verb->flag == VERB_TEST || verb->flag == VERB_FMT;
   if (options->files.count > 1 && !several)
     return usage_error(verb, "unexpected second file `%s`", options->files.at[1]);
-  return call(verb, options);
+  return runs[verb - verbs](options);
 }
 
 int main(int argc, char **argv) {

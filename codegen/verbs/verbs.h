@@ -17,17 +17,14 @@ extern const int verb_count;
 const Verb *verb_find(const char *name);
 
 enum {
-  VERB_COMPILE = 1,
-  VERB_CHECK = 2,
-  VERB_RUN = 4,
-  VERB_BENCH = 8,
-  VERB_TEST = 16,
-  VERB_EXPLAIN = 32,
-  VERB_FMT = 64,
-  VERB_TUNE = 128,
-  VERB_TPU = 256,
-  VERB_PROFILE = 1024,
-  VERB_NONE = 512  // pkc alone
+#define VERB(id, ...) VERB_NUMBER_##id,
+#include "codegen/verbs/verbs.def"
+  VERB_COUNT
+};
+enum {
+#define VERB(id, ...) VERB_##id = 1 << VERB_NUMBER_##id,
+#include "codegen/verbs/verbs.def"
+  VERB_NONE = 1 << VERB_COUNT  // pkc alone
 };
 
 // Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error,
@@ -58,16 +55,8 @@ int write_operands(const Options *options, const Kernel *k, const HostArray *ope
 void put_signature(const Program *program, Buf *out);
 
 // ---- the verbs
-int verb_compile(Options *options);
-int verb_check(Options *options);
-int verb_run(Options *options);
-int verb_bench(Options *options);
-int verb_test(Options *options);
-int verb_explain(Options *options);
-int verb_fmt(Options *options);
-int verb_tpu(Options *options);
-int verb_tune(Options *options);
-int verb_profile(Options *options);
+#define VERB(id, name, ...) int verb_##name(Options *options);
+#include "codegen/verbs/verbs.def"
 
 // ---- tpu.c
 // The chip that --chip (or --tpu) and --chip-file name, v5e without. DONE, or the status after a
