@@ -7,6 +7,7 @@ Prints one line a failure, ends with "N passed, N failed".
 """
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -225,7 +226,25 @@ def test_files():
         check(f"{dtype}: a file of other columns", done.returncode and "N is 3, but axis 1 of w (w.npy)" in done.stderr, done.stderr)
 
 
+def test_forms():
+    """What does not see the caller's memory is the same without the word."""
+    path = f"{ROOT}/tests/cases/dtypes/packed.pk"
+    with open(path) as file:
+        text = file.read()
+    for name, words in (("packed", text), ("plain", text.replace(" packed ", " "))):
+        os.makedirs(f"{folder}/{name}", exist_ok=True)
+        with open(f"{folder}/{name}/k.pk", "w") as file:
+            file.write(words)
+    for kernel in re.findall(r"^(?:kernel|program) (\w+)", text, re.M):
+        for verb in (["--emit=pallas"], ["--emit=naive"]):
+            a, b = (pkc(*verb, "-k", kernel, f"{name}/k.pk") for name in ("packed", "plain"))
+            check(f"{verb[0]} of {kernel}", a.returncode == 0 and a.stdout == b.stdout, a.stderr or "differs")
+    a, b = (pkc("tpu", f"{name}/k.pk", "-k", "scaled", "K=100", "N=256") for name in ("packed", "plain"))
+    check("tpu", a.returncode == 0 and a.stdout == b.stdout, a.stderr or "differs")
+
+
 test_layouts()
+test_forms()
 test_bytes()
 test_parts()
 test_files()
