@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""What tests/bench knows of compiled kernels is what the runtime says: the ABI, operands whose sizes follow from others, a call."""
+import ctypes
+import re
+import sys
+
+from suite import BUILD, ROOT, check, finish
+
+sys.path.insert(0, str(ROOT / "tests/bench"))
+import numpy as np
+
+import cases
+import ours
+
+
+def call(kernel, arrays, dtypes):
+    tensors = [ours.tensor(array, dtype) for array, dtype in zip(arrays, dtypes)]
+    pointers = (ctypes.POINTER(ours.Tensor) * len(tensors))(*map(ctypes.pointer, tensors))
+    return kernel.library.pk_call_kernel(kernel.context, ctypes.byref(kernel.description), pointers)
+
+
+def gptq():
+    kernel = ours.Kernel(ours.build_kernel(BUILD, "weights_gptq", {}), "weights_gptq")
+    operands = list(kernel.operands({"M": 2, "N": 5, "K": 1}))
+    shapes = [shape for _, _, shape, _ in operands]
+    check("operands", shapes == [(2, 128), (16, 5), (1, 5), (1, 5), (2, 5)], shapes)
+    a, w = np.ones((2, 128), np.float32), np.full((16, 5), 0x11111111, np.int32)
+    scale, zero, c = np.full((1, 5), 2, np.float32), np.zeros((1, 5), np.float32), np.zeros((2, 5), np.float32)
+    status = call(kernel, [a, w, scale, zero, c], [dtype for _, dtype, _, _ in operands])
+    check("call", status == 0 and (c == 256).all(), f"status {status}, {c.ravel()}")
+
+
+abi = int(re.search(r"PK_ABI = (\d+)", (ROOT / "include/pk/rt.h").read_text()).group(1))
+if check("ABI", ours.ABI == abi, f"rt.h says {abi}, tests/bench/ours.py {ours.ABI}: compare its structures with rt.h"):
+    gptq()
+for case in cases.CASES:
+    check(case.name, ours.kernel_file(case.kernel).exists() and case.kernel in cases.KERNELS)
+sys.exit(finish())
