@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Operations that the lowering spells out, against NumPy: gathers, windows, packing, convolutions, order, rarer functions, random
-numbers.
+numbers; and all kinds of operations on i64, u64 and f64, with the ends of their ranges.
 
 Each row of the table is an expression of the language and what it means in NumPy. The rows of a group make one kernel, which runs
 natively and with --target generic, and goes through `pkc test`. Random numbers are held against an implementation here and
@@ -33,7 +33,7 @@ def integers(*shape, low=-9, high=10, dtype=np.int32):
 
 
 NAMES = {"float32": "f32", "int32": "i32", "uint32": "u32", "uint16": "u16", "int16": "i16", "int8": "i8", "uint8": "u8",
-         "bool": "bool", "float16": "f16"}
+         "bool": "bool", "float16": "f16", "int64": "i64", "uint64": "u64", "float64": "f64"}
 X, Y, Z = floats(8, 12), floats(8, 12), floats(4, 6, 10)
 I, J, U = integers(8, 12), integers(8, 12, low=0, high=8), integers(8, 12, low=0, high=1 << 32, dtype=np.uint32)
 V, B = integers(8, 12, low=-(1 << 31), high=1 << 31), floats(8, 12) > 0
@@ -195,6 +195,116 @@ GROUPS = {
 }
 EXTRA = {"conv": {"p": IMAGE, "w": TAPS, "q": DEPTH}}
 
+# ---- elements of 64 bits, the ends of their ranges among them
+
+MOST = (1 << 63) - 1
+L = rng.integers(-MOST - 1, MOST, (8, 12), dtype=np.int64)
+L[0, :6] = [0, 1, -1, MOST, -MOST - 1, -MOST]
+K = integers(8, 12, dtype=np.int64)
+H = rng.integers(0, 2 * MOST + 1, (8, 12), dtype=np.uint64)
+H[0, :5] = [0, 1, 2 * MOST + 1, MOST, MOST + 1]
+E, F = rng.standard_normal((8, 12)), rng.standard_normal((8, 12))
+E[0, :5] = [0.0, 1e300, -1e300, 5e-324, -1e-310]
+C6, W6 = integers(2, 7, 9, 4, dtype=np.int64) << 40, integers(3, 3, 4, 6, dtype=np.int64) << 19
+
+
+def exact(f):
+    """Of Python's integers, element by element; what does not fit wraps."""
+    def result(*arrays):
+        kind = arrays[0].dtype.type
+        low = 0 if kind is np.uint64 else -MOST - 1
+        values = [(int(f(*map(int, v))) - low) % (1 << 64) + low for v in zip(*(a.ravel() for a in arrays))]
+        return np.array(values, dtype=kind).reshape(arrays[0].shape)
+    return result
+
+
+def truncated(a, b):
+    return -1 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def floored(a, b):
+    return -1 if b == 0 else a // b
+
+
+def shifted(a, b, width=64):
+    return a >> b if 0 <= b < width else -1 if a < 0 else 0
+
+
+DIVISIONS = {"{0} / {1}": truncated, "{0} % {1}": lambda a, b: a if b == 0 else a - truncated(a, b) * b, "floordiv({0}, {1})": floored,
+             "mod({0}, {1})": lambda a, b: a if b == 0 else a % b, "cdiv({0}, {1})": lambda a, b: -1 + (a != 0) if b == 0 else -(-a // b)}
+ARITHMETIC = {"{0} + {1}": lambda a, b: a + b, "{0} - {1}": lambda a, b: a - b, "{0} * {1}": lambda a, b: a * b, "{0} & {1}": lambda a, b: a & b,
+              "{0} | {1}": lambda a, b: a | b, "{0} ^ {1}": lambda a, b: a ^ b, "max({0}, {1})": max, "min({0}, {1})": min}
+SHIFTS = {"{0} << {1}": lambda a, b: a << b if 0 <= b < 64 else 0, "{0} >> {1}": shifted}
+
+
+def wide_integer_rows():
+    for a, b, kind, v, w in (("l", "k", "i64", L, K), ("k", "l", "i64", K, L), ("l", "l", "i64", L, L), ("h", "cast(k, u64)", "u64", H, K.astype(np.uint64)),
+                             ("h", "(h >> 32)", "u64", H, H >> np.uint64(32)), ("cast(l, u64)", "h", "u64", L.astype(np.uint64), H)):
+        for text, f in {**DIVISIONS, **ARITHMETIC}.items():
+            yield text.format(a, b), kind, exact(f)(v, w)
+    by = K * 8
+    for text, f in SHIFTS.items():
+        yield text.format("l", "k * 8"), "i64", exact(f)(L, by)
+        yield text.format("h", "cast(abs(k) * 8, u64)"), "u64", exact(f)(H, abs(by).astype(np.uint64))
+    yield "l >>> (k * 8)", "i64", np.where((by >= 0) & (by < 64), (L.astype(np.uint64) >> np.clip(by, 0, 63).astype(np.uint64)).astype(np.int64), 0)
+    for text, f in {"-{0}": lambda a: -a, "abs({0})": abs, "~{0}": lambda a: ~a, "sign({0})": lambda a: (a > 0) - (a < 0),
+                    "population_count({0})": lambda a: bin(a % (1 << 64)).count("1"), "clz({0})": lambda a: 64 - (a % (1 << 64)).bit_length(),
+                    "integer_pow({0}, 5)": lambda a: a ** 5}.items():
+        yield text.format("l"), "i64", exact(f)(L)
+        yield text.format("h"), "u64", exact(f)(H)
+
+
+GROUPS["wide_integers"] = list(wide_integer_rows()) + [
+    (f"{a} {o} {b}", "bool", f(v, w)) for a, b, v, w in (("l", "k", L, K), ("h", "cast(l, u64)", H, L.astype(np.uint64)))
+    for o, f in (("<", np.less), ("<=", np.less_equal), (">", np.greater), (">=", np.greater_equal), ("==", np.equal), ("!=", np.not_equal))] + [
+    ("cast(l, u64)", "u64", L.astype(np.uint64)), ("cast(h, i64)", "i64", H.astype(np.int64)), ("cast(l, i32)", "i32", L.astype(np.int32)),
+    ("cast(v, i64)", "i64", V.astype(np.int64)), ("cast(u, u64)", "u64", U.astype(np.uint64)), ("cast(l, f64)", "f64", L.astype(np.float64)),
+    ("cast(h, f64)", "f64", H.astype(np.float64)), ("cast(l, f32)", "f32", L.astype(np.float32)), ("bitcast(e, i64)", "i64", E.view(np.int64)),
+    ("bitcast(h, f64) == bitcast(h, f64)", "bool", ~np.isnan(H.view(np.float64)))]
+GROUPS["wide_moves"] = [
+    ("take(l, j[0, :], axis = 0)", "i64", L[J[0]]), ("take_along_axis(h, j, axis = 0)", "u64", np.take_along_axis(H, J.astype(np.int64), 0)),
+    ("one_hot(j[0, :], 5, dtype = i64)", "i64", (J[0][:, None] == np.arange(5)).astype(np.int64)), ("stack(e, f, axis = 1)", "f64", np.stack([E, F], 1)),
+    ("split(l, 3, axis = 1)[1]", "i64", L[:, 4:8]), ("rev(h, axis = 1)", "u64", H[:, ::-1]), ("roll(e, 3, axis = 1)", "f64", np.roll(E, 3, 1)),
+    ("l.T", "i64", L.T), ("pad(h, ((1, 0), (0, 2)), value = 7)", "u64", np.pad(H, ((1, 0), (0, 2)), constant_values=7)),
+    ("dynamic_slice(l, (j[0, 0], j[0, 1] + 4), [3, 5])", "i64", L[min(J[0, 0], 5):, min(J[0, 1] + 4, 7):][:3, :5]),
+    ("dynamic_update_slice(e, f[:3, :5], (j[3, 0], j[0, 3]))", "f64", update(E, F[:3, :5], min(J[3, 0], 5), min(J[0, 3], 7))),
+    ("where(b, l, k)", "i64", np.where(B, L, K)), ("select_n(j % 3, e, f, e + f)", "f64", np.choose(J % 3, [E, F, E + F])),
+    ("sort(l, axis = 1)", "i64", np.sort(L, 1)), ("sort(h, axis = 0, descending = true)", "u64", -np.sort(-H.astype(object), 0)),
+    ("argsort(l, axis = 1)", "i32", np.argsort(L, 1, kind="stable")), ("top_k(h, 3)[0]", "u64", -np.sort(-H.astype(object), 1)[:, :3]),
+    ("top_k(l, 3)[1]", "i32", np.argsort(-L.astype(object), 1, kind="stable")[:, :3]), ("sort_by(j, e, axis = 0)[1]", "f64", np.take_along_axis(E, np.argsort(J, 0, kind="stable"), 0)),
+    ("argmax(h, axis = 1)", "i32", np.argmax(H, 1)[:, None]), ("argmin(l, axis = 0)", "i32", np.argmin(L, 0)[None])]
+GROUPS["wide_folds"] = [
+    ("cumsum(l, axis = 1)", "i64", np.cumsum(L, 1)), ("cumprod(h, axis = 0)", "u64", np.cumprod(H, 0)), ("cummax(h, axis = 1)", "u64", np.maximum.accumulate(H, 1)),
+    ("cummin(l, axis = 0, reverse = true)", "i64", np.minimum.accumulate(L[::-1], 0)[::-1]), ("reduce_sum(l, axis = 0)", "i64", L.sum(0, keepdims=True)),
+    ("reduce_prod(h, axis = 1)", "u64", H.prod(1, keepdims=True)), ("reduce_max(h, axis = 1)", "u64", H.max(1, keepdims=True)), ("reduce_min(l, axis = 1)", "i64", L.min(1, keepdims=True)),
+    ("reduce_xor(h, axis = (0, 1))", "u64", np.bitwise_xor.reduce(H.ravel()).reshape(1, 1)), ("reduce_and(l | 5, axis = 1)", "i64", np.bitwise_and.reduce(L | 5, 1, keepdims=True)),
+    ("dot(l, l.T)", "i64", L @ L.T), ("dot(h, h.T)", "u64", H @ H.T), ('einsum("ab,ab->b", l, k)', "i64", (L * K).sum(0)), ("conv(p, w)", "i64", None),
+    ("dot(f, f.T)", "f64", F @ F.T), ("reduce_sum(f, axis = 1)", "f64", F.sum(1, keepdims=True)), ("cumsum(f, axis = 0)", "f64", np.cumsum(F, 0))]
+
+
+def wide_conv(x, w):
+    out = np.zeros((x.shape[0], x.shape[1] - 2, x.shape[2] - 2, w.shape[3]), np.int64)
+    for r in range(3):
+        for c in range(3):
+            out += x[:, r:r + out.shape[1], c:c + out.shape[2]] @ w[r, c]
+    return out
+
+
+GROUPS["wide_folds"] = [(e, t, wide_conv(C6, W6) if v is None else v) for e, t, v in GROUPS["wide_folds"]]
+F_UP, F_IN = np.abs(F) + 1, np.clip(F / 4, -0.99, 0.99)
+F_ARGUMENTS = {"x": ("f", F), "abs(x) + 1": ("abs(f) + 1", F_UP), "clamp(x / 4, -0.99, 0.99)": ("clamp(f / 4, -0.99, 0.99)", F_IN), "x, y": ("f, e", (F, E)),
+               "abs(x) + 1, y": ("abs(f) + 1, clamp(e, -9, 9)", (F_UP, np.clip(E, -9, 9)))}
+GROUPS["wide_floats"] = [(f"{name}({F_ARGUMENTS[a][0]})", "f64", f(*(v if isinstance(v, tuple) else (v,)))) for name, (a, f) in FUNCTIONS.items() if name != "erf_inv"
+                         for v in (F_ARGUMENTS[a][1],)] + [
+    ("e + f", "f64", E + F), ("e * e", "f64", E * E), ("e / f", "f64", E / F), ("f % 0.3", "f64", np.fmod(F, 0.3)), ("mod(f, 0.3)", "f64", np.mod(F, 0.3)), ("floordiv(f, 0.3)", "f64", np.floor_divide(F, 0.3)),
+    ("sqrt(abs(e))", "f64", np.sqrt(abs(E))), ("floor(f * 4)", "f64", np.floor(F * 4)), ("round(f * 4)", "f64", np.rint(F * 4)), ("trunc(e)", "f64", np.trunc(E)),
+    ("nextafter(f, inf)", "f64", np.nextafter(F, np.inf)), ("copysign(e, f)", "f64", np.copysign(E, F)), ("signbit(e)", "bool", np.signbit(E)),
+    ("max(e, f)", "f64", np.maximum(E, F)), ("cast(e, f32)", "f32", E.astype(np.float32)), ("cast(e, i64)", "i64", np.array([[min(max(int(v), -MOST - 1), MOST) for v in r] for r in E])),
+    ("cast(abs(e), u64)", "u64", np.array([[min(int(abs(v)), 2 * MOST + 1) for v in r] for r in E], dtype=np.uint64)), ("isfinite(e * e)", "bool", np.isfinite(E * E))]
+for _name, _arrays in (("wide_integers", {"l": L, "k": K, "h": H, "e": E}), ("wide_moves", {"l": L, "k": K, "h": H, "e": E, "f": F}),
+                       ("wide_folds", {"l": L, "k": K, "h": H, "f": F, "p": C6, "w": W6}), ("wide_floats", {"e": E, "f": F})):
+    EXTRA[_name] = _arrays
+
 
 # ---- random numbers
 
@@ -303,7 +413,7 @@ def agrees(dtype, got, want):
         return False
     if dtype not in dtypes.FLOATS:
         return (got == want).all()
-    slack = {"f32": 2e-6, "bf16": 2**-7, "f16": 2**-10, "f8e4m3fn": 0}[dtype]
+    slack = {"f32": 2e-6, "f64": 3e-14, "bf16": 2**-7, "f16": 2**-10, "f8e4m3fn": 0}[dtype]
     with np.errstate(invalid="ignore"):
         close = np.abs(got - want) <= slack * np.maximum(np.abs(want), 1e-3 if slack else 0)
     return (close | (got == want) | (np.isnan(got) & np.isnan(want))).all()
