@@ -159,6 +159,14 @@ def test_what_is_copied():
     numpy.testing.assert_allclose(found, numpy.concatenate([numpy.full((8, 128), 6), numpy.full((8, 128), 9), 2 * x]), rtol=1e-6)
 
 
+def test_a_slice_that_is_always_the_same():
+    def kernel(x_ref, o_ref):
+        pltpu.emit_pipeline(twice, grid=(1,), in_specs=[pl.BlockSpec((pl.BoundedSlice(8), 128), lambda i: (pl.ds(8, 8), 0))],
+                            out_specs=[rows()])(x_ref, o_ref)
+    x = values(24, 128)
+    numpy.testing.assert_array_equal(ran(kernel, (8, 128), x, said=False), 2 * x[8:16])
+
+
 def test_a_ref_that_is_also_read_directly():
     def kernel(x_ref, o_ref):
         pltpu.emit_pipeline(twice, grid=(2,), in_specs=[rows()], out_specs=[rows()])(x_ref, o_ref)

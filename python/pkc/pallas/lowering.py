@@ -11,7 +11,7 @@ from jax.interpreters import mlir
 import pkc
 from pkc import jax as pkc_jax
 from pkc.pallas import tracing
-from pkc.pallas.errors import TranslationError
+from pkc.pallas.errors import TranslationError, refuse
 from pkc.pallas.launch import translate
 from pkc.pallas.values import is_key, physical_shape
 
@@ -83,6 +83,9 @@ def _lowering(ctx, *nodes, interpret=False, **params):
     function, only = getattr(_observer, "now", None) or (None, False)
     if not _is_ours(interpret):
         return _theirs(ctx, *nodes, interpret=interpret, **params)
+    for aval in [*ctx.avals_in, *ctx.avals_out]:
+        if not isinstance(aval, jax.core.ShapedArray):
+            refuse("an operand that is no array: %s" % (aval,), None, "Pass arrays: a CPU pins no buffers.")
     text = translate(padded=bool(interpret) and not function, **params)
     if function:
         function(text)

@@ -132,11 +132,11 @@ class _Pipeline:
 
     def _place(self, block, window, results):
         """(extents, word of the map, starts) of a block of a window, along the axes of the operand."""
-        dims = iter(zip(block.block_shape, results))
-        entries = [(entry, next(dims) if isinstance(entry, tuple) else None) for entry in window.entries]
-        kinds = {type(pair[0]).__name__ for _, pair in entries if pair}
+        kinds = {type(dim).__name__ for dim in block.block_shape}
         if kinds & {"BoundedSlice", "Indirect"}:
             raise _Unsaid("slices")
+        dims = iter(zip(block.block_shape, results))
+        entries = [(entry, next(dims) if isinstance(entry, tuple) else None) for entry in window.entries]
         by_element = "Element" in kinds or any(pair and entry[:1] != (0,) for entry, pair in entries)
         extents, starts = [], []
         for (entry, pair), n in zip(entries, window.ref.shape):
