@@ -28,13 +28,14 @@
 #include <string.h>
 
 /* Rows and vectors of the register tile: as many sums as the registers hold beside a broadcast and
- * NV columns. Plain numbers. On aarch64 14 rows would just fit, but gcc loads ahead of the
- * multiply-adds and spills. */
+ * NV columns. Plain numbers, those that codegen/loops/target.c has for the machine: tests without a
+ * kernel's macros multiply with the tile that kernels use. On aarch64 12 or 14 rows would just fit,
+ * but gcc loads ahead of the multiply-adds and spills. */
 #ifndef PK_DOT_MR
 #if PK_VEC_BYTES == 64
 #define PK_DOT_MR 14
 #elif defined(__aarch64__)
-#define PK_DOT_MR 12
+#define PK_DOT_MR 8
 #else
 #define PK_DOT_MR 6
 #endif
