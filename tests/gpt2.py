@@ -17,18 +17,10 @@ import zipfile
 
 import numpy
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from suite import ROOT, check, finish
+
 BUILD = os.environ.get("BUILD", "build")
 PROGRAM = ROOT / BUILD / "gpt2" / "gpt2"
-passed = failed = 0
-
-
-def check(what, good, said=""):
-    global passed, failed
-    passed += bool(good)
-    failed += not good
-    if not good:
-        print(f"FAIL gpt2: {what}: {said}")
 
 
 def run(*words):
@@ -329,7 +321,7 @@ def main():
                           stderr=subprocess.STDOUT, text=True, check=False)
     check("builds", made.returncode == 0, made.stdout[-600:])
     if made.returncode:
-        print(f"{passed} passed, {failed} failed")
+        finish()
         return 1
     with tempfile.TemporaryDirectory(prefix="gpt2_") as name:
         folder = pathlib.Path(name)
@@ -377,8 +369,7 @@ def main():
         refused("a number", "--steps: expected a number from 1", "train", "README.md", "--steps", "0")
         status, _, err = run("train", "README.md", "--steps", "1", "--checkpoint", folder / "a" / "b")
         check("a checkpoint that cannot be written", status == 1 and "No such file" in err, (status, err))
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+    return finish()
 
 
 if __name__ == "__main__":

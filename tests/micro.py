@@ -10,7 +10,8 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
-from sampling import sampled  # noqa: E402
+from sampling import sampled
+from suite import check, finish
 
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 PKC = os.path.join(BUILD, "pkc")
@@ -21,14 +22,10 @@ RUNS = [
     ("flash_attn", "B=1 H=2 G=1 N=33 S=47 -D D=24 -D BQ=16 -D BK=16"), ("mlp", "M=19 D=40 F=50"),
     ("matmul_dma", None), ("transpose", "M=70 N=131"), ("paged_attention", None),
 ]
-passed = failed = 0
 
 
 def judge(ok, name, said):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"FAIL micro: {name}: {said}")
+    check(name, ok, said)
 
 
 def outputs(path, sizes, folder, micro):
@@ -76,5 +73,4 @@ if os.path.exists(os.path.join(BUILD, f"libpkrt_{NATIVE}.a")):
 else:
     print(f"SKIPPED micro: libpkrt_{NATIVE}.a is not built (make micro)")
 table_is_whole()
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+sys.exit(finish())

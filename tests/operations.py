@@ -17,6 +17,8 @@ import sys
 
 import numpy as np
 
+from suite import one_line
+
 import dtypes
 
 WORK = os.path.join(os.environ.get("BUILD", "build"), "operations", str(os.getpid()))
@@ -456,13 +458,13 @@ def main():
         good = (np.asarray(ours) == np.asarray(theirs)).all()
         passed, failed = passed + good, failed + (not good)
         if not good:
-            print("FAIL random numbers: %s, jax.random gives %s" % (ours, theirs))
+            print("FAIL random numbers: %s, jax.random gives %s; reproduce: tests/operations.py" % (ours, theirs))
     for name, rows in GROUPS.items():
         if wanted in name:
             failures = run(name, rows)
             passed, failed = passed + len(rows) - min(len(failures), len(rows)), failed + len(failures)
             for text in failures:
-                print("FAIL", text)
+                print(f"FAIL {one_line(text)}; reproduce: tests/operations.py '{name}'")
     print("%d passed, %d failed" % (passed, failed))
     return failed != 0
 

@@ -10,8 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-PKC = os.environ.get("PKC", "build/pkc")
-results = {"passed": 0, "failed": 0}
+from suite import PKC, check, finish
 
 KERNEL = """// Two loops over rows in a region, one outside, a loop, a transposition.
 kernel two(x: f32[M, 256]) -> (o: f32[M, 256], t: f32[256, M]) {
@@ -34,9 +33,7 @@ program both(x: f32[M, 256]) -> (o: f32[M, 256], t: f32[256, M]) { let a, b = tw
 
 
 def expect(what, good, said=""):
-    results["passed" if good else "failed"] += 1
-    if not good:
-        print(f"FAIL profile: {what}\n{said}")
+    check(what, good, said)
 
 
 def profile(*words):
@@ -126,8 +123,7 @@ def main():
         test_shapes(path)
         test_plain_c(path)
     test_library()
-    print(f"{results['passed']} passed, {results['failed']} failed")
-    return 1 if results["failed"] else 0
+    return finish()
 
 
 if __name__ == "__main__":

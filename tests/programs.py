@@ -18,6 +18,7 @@ except ImportError:
     print("0 passed, 0 failed")
     sys.exit(0)
 
+import suite
 from sampling import sampled
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -27,17 +28,11 @@ CC = os.environ.get("CC", "cc").split()
 CASES = os.path.join(ROOT, "tests", "cases", "programs")
 WARNINGS = "-Wall -Wextra -Werror -Wno-unused-variable".split()
 SIZES = (0, 1, 2, 7, 13)
-passed, failures = 0, []
 runtime = ctypes.CDLL(os.path.join(BUILD, "libpkrt.so"), mode=ctypes.RTLD_GLOBAL)
 
 
 def ok(what, good, more=""):
-    global passed
-    if good:
-        passed += 1
-    else:
-        failures.append(what)
-        print(f"FAIL programs, {what}: {more}; reproduce: tests/programs.py '{what}'", flush=True)
+    suite.check(what, good, more)
 
 
 class Tensor(ctypes.Structure):
@@ -471,8 +466,7 @@ def main():
     for part in PARTS:
         if not words or any(w in part.__name__ for w in words) or not any(w in p.__name__ for p in PARTS for w in words):
             part()
-    print(f"{passed} passed, {len(failures)} failed")
-    return len(failures) > 0
+    return suite.finish()
 
 
 if __name__ == "__main__":
