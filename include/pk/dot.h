@@ -29,7 +29,7 @@
 
 /* Rows and vectors of the register tile: as many sums as the registers hold beside a broadcast and
  * NV columns. Plain numbers, those that codegen/loops/target.c has for the machine: tests without a
- * kernel's macros multiply with the tile that kernels use. On aarch64 12 or 14 rows would just fit,
+ * kernel's macros multiply with the tile that kernels use. On aarch64 14 rows would just fit,
  * but gcc loads ahead of the multiply-adds and spills. */
 #ifndef PK_DOT_MR
 #if PK_VEC_BYTES == 64
