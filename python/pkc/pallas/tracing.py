@@ -81,6 +81,14 @@ def _mark_kernels(is_ours):
         core.core_map = pallas.core_map = marked_map
 
 
+def _is_plain(ref):
+    """Is it a ref, or an index of one, of types that JAX's primitive knows?"""
+    try:
+        return not getattr(jax.typeof(ref.ref if hasattr(ref, "transforms") else ref), "is_high", False)
+    except TypeError:  # buffers of the caller
+        return False
+
+
 def _keep_pipelines():
     """emit_pipeline of refs is one equation in a kernel that will be translated, not the copies that it stands for."""
     from jax._src import config
@@ -94,9 +102,8 @@ def _keep_pipelines():
     @functools.wraps(emit)
     def kept(body, **words):
         def run(*refs, **options):
-            whole = not options and not any(isinstance(leaf, pipeline.BufferedRefBase) for leaf in
-                                            jax.tree.leaves(refs, is_leaf=lambda x: isinstance(x, pipeline.BufferedRefBase)))
-            if not (whole and getattr(_kernel, "ours", False)):
+            leaves = jax.tree.leaves(refs, is_leaf=lambda x: isinstance(x, pipeline.BufferedRefBase))
+            if options or not getattr(_kernel, "ours", False) or not all(_is_plain(leaf) for leaf in leaves):
                 return emit(body, **words)(*refs, **options)
             with state(True):
                 pipelined = emit(body, **words)
