@@ -85,7 +85,7 @@ def _lowering(ctx, *nodes, interpret=False, **params):
         return _theirs(ctx, *nodes, interpret=interpret, **params)
     for aval in [*ctx.avals_in, *ctx.avals_out]:
         if not isinstance(aval, jax.core.ShapedArray):
-            refuse("an operand that is not a array: %s" % (aval,), None, "Pass arrays: a CPU pins no buffers.")
+            refuse("an operand that is not an array: %s" % (aval,), None, "Pass arrays: a CPU pins no buffers.")
     text = translate(padded=bool(interpret) and not function, **params)
     if function:
         function(text)
