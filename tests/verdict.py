@@ -36,6 +36,22 @@ reference softmax {
   o = e / reduce_sum(e, axis = 1);
 }
 """
+QUANTISE = """
+kernel quantise(x: f32[M, N]) -> (q: i8[M, N], y: f32[M, N]) {
+  grid (i in cdiv(M, 8));
+  block x, q, y: [8, N] at (i, 0);
+  let s = reduce_max(abs(x[...]), axis = 1) / 127.0;
+  let v = cast(round(x[...] / s), i8);
+  q[...] = v;
+  y[...] = cast(v, f32) * s;
+}
+reference quantise {
+  let s = reduce_max(abs(x), axis = 1) / 127.0;
+  let v = cast(round(x / s), i8);
+  q = v;
+  y = cast(v, f32) * s;
+}
+"""
 # name, arguments, text; then ways of writing a line that are right, and ways that are wrong: (from, to).
 CASES = [
     ("matmul", "M=24 N=24 K=512", MATMUL, [
@@ -46,6 +62,15 @@ CASES = [
         ("dot(a[...], b[...])", "dot(cast(cast(a[...], bf16), f32), b[...])"),
         ("dot(a[...], b[...])", "dot(cast(cast(a[...], f16), f32), b[...])"),
         ("dot(a[...], b[...])", "where(k == 3, dot(a[...], b[...]) * 1.0005, dot(a[...], b[...]))"),
+    ]),
+    ("quantise", "M=370 N=1000", QUANTISE, [
+        ("x[...] / s", "x[...] * (1.0 / s)"),
+        ("round(x[...] / s)", "floor(x[...] / s + 0.5)"),
+    ], [
+        ("round(x[...] / s)", "trunc(x[...] / s)"),
+        ("round(x[...] / s)", "round(x[...] / s * 1.0001)"),
+        ("cast(round(x[...] / s), i8)", "cast(round(x[...] / s), i8) + cast(iota([8, N], axis = 1) == 77, i8)"),
+        ("cast(v, f32) * s", "(cast(v, f32) + where(iota([8, N], axis = 1) == 77, 1.0, 0)) * s"),
     ]),
     ("matmul_f64", "M=24 N=24 K=512", MATMUL.replace("f32", "f64"), [
         ("dot(a[...], b[...])", "dot(b[...].T, a[...].T).T"),

@@ -135,12 +135,23 @@ static double select_error(const Value *out, const Value *const *arg, int64_t e)
   return c & PK_BOUND_UNSURE ? 1 : error_at(c ? arg[1] : arg[2], e);
 }
 
+// How far apart the integers at the ends of the interval are from the one between.
+static double integer_error(DType to, pk_bound a) {
+  if (a.error == 0 || isnan(a.value)) return 0;
+  if (isinf(a.error)) return a.error;
+  int64_t value = saturate_to_integer(to, a.value),
+          low = saturate_to_integer(to, a.value - a.error),
+          high = saturate_to_integer(to, a.value + a.error);
+  return (double)(value - low > high - value ? value - low : high - value);
+}
+
 static double cast_error(const Interp *in, const Value *out, const Value *a, int64_t e) {
   DType to = out->dtype, from = a->dtype;
-  if (!is_float(to))
-    return to == DT_BOOL && is_float(from) ? pk_bound_near(bound_at(a, e), pk_bound_exact(0)) : 0;
+  if (to == DT_BOOL) return is_float(from) ? pk_bound_near(bound_at(a, e), pk_bound_exact(0)) : 0;
+  if (!is_float(to)) return integer_error(to, bound_at(a, e));
   if (from == DT_BOOL) return error_at(a, e);
-  if (!is_float(from)) return in->exact ? fabs(as_dtype[to](out->f[e]) - out->f[e]) : 0;
+  if (!is_float(from))
+    return error_at(a, e) + (in->exact ? fabs(as_dtype[to](out->f[e]) - out->f[e]) : 0);
   if (dtype_holds(to, from)) return error_at(a, e);
   return in->exact ? pk_bound_rounded(as_dtype[to], bound_at(a, e)).error
                    : pk_bound_allowed(as_dtype[to], bound_at(a, e));
@@ -164,10 +175,10 @@ static double elementwise_error(Interp *in, const Instr *instr, const Value *out
   }
 }
 
-// Bits and integers have no errors: they must be equal.
+// Bits and integers have no errors, they must be equal; but for what a float was rounded to.
 static bool carries(const Instr *instr, const Value *out, const Value *a) {
   if (instr->op == OP_BITCAST || op_info[instr->op].class == OPC_PREDICATE) return false;
-  return is_float(out->dtype) ||
+  return is_float(out->dtype) || ir_is_rounded_integer(instr) ||
          (out->dtype == DT_BOOL && (is_float(a->dtype) || a->dtype == DT_BOOL));
 }
 

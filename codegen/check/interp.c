@@ -457,7 +457,7 @@ static void note_allowed(const Interp *in, int output, const Value *value) {
   for (int64_t e = 0; allowed && e < value->count; e++)
     allowed[e] = is_float(value->dtype)
                      ? bound_allowed(in, value->dtype, value->f[e], error_at(value, e))
-                     : 0;
+                     : error_at(value, e);
 }
 
 void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,

@@ -243,6 +243,12 @@ Instr *const *ir_receive_index(const Instr *instr) {
 
 Instr *ir_amount(const Instr *instr) { return instr->args[instr->semaphore->type.rank]; }
 
+bool ir_is_rounded_integer(const Instr *instr) {
+  DType to = instr->type.dtype;
+  return instr->op == OP_CAST && is_float(instr->args[0]->type.dtype) && is_integer(to) &&
+         !is_wide(to);
+}
+
 Instr *ir_signal_count(const Instr *instr) { return instr->args[instr->semaphore->type.rank]; }
 
 Instr *const *ir_device_index(const Instr *instr) {
@@ -297,9 +303,7 @@ void ir_walk(Region *region, void (*visit)(Instr *instr, void *context), void *c
   }
 }
 
-bool ir_copies_bits(const Instr *copy) {
-  return copy->ref->type.dtype != copy->target->type.dtype;
-}
+bool ir_copies_bits(const Instr *copy) { return copy->ref->type.dtype != copy->target->type.dtype; }
 
 int ir_row_axis(const Ref *ref, const Window *window) {
   int axis = ref->type.rank - 1;

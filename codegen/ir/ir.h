@@ -367,6 +367,8 @@ Instr *ir_mask(const Instr *instr);  // of a masked LOAD or STORE, else NULL
 // The index arguments of a semaphore op or copy, behind those of its windows.
 Instr *const *ir_semaphore_index(const Instr *instr);
 Instr *const *ir_receive_index(const Instr *instr);  // REMOTE_START: .. of `receive`
+// A cast of a float to an integer of up to 32 bits: rounding may decide which one it is.
+bool ir_is_rounded_integer(const Instr *instr);
 Instr *ir_signal_count(const Instr *instr);  // SEM_SIGNAL, SEM_WAIT, REMOTE_SIGNAL: how many
 // REMOTE_START, REMOTE_SIGNAL: the index of the other device along each mesh axis
 Instr *const *ir_device_index(const Instr *instr);
@@ -409,8 +411,8 @@ typedef struct {
 } DotShape;
 DotShape dot_shape(const Instr *dot);
 // Casts operands of different dtypes to one that holds both, in the body and in the reference. The
-// interpreter, the naive reference and the passes behind that of this, up to narrow.c, know no others
-// but i8 with u8.
+// interpreter, the naive reference and the passes behind that of this, up to narrow.c, know no
+// others but i8 with u8.
 void ir_unmix_dots(Kernel *k);
 
 #endif

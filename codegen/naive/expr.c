@@ -284,7 +284,7 @@ static const char *odd_text(Naive *n, DType from, const char *a) {
   return naive_text(n, "naive_odd(naive_odd_%s(%s))", dtype_info[from].name, a);
 }
 
-static const char *cast(Naive *n, DType from, DType to, const char *a) {
+const char *naive_cast(Naive *n, DType from, DType to, const char *a) {
   if (n->bounded && from == DT_BOOL && is_float(to))
     return naive_text(n, "pk_bound_of_bool(%s)", a);
   if (from == DT_BOOL) a = naive_truth(n, a);
@@ -350,7 +350,7 @@ static const char *elementwise(Naive *n, const Instr *v, const char *const *args
       if (n->bounded) return naive_text(n, "(%s & 1 ? %s : %s)", args[0], args[1], args[2]);
       return naive_text(n, "(%s ? %s : %s)", args[0], args[1], args[2]);
     case OPC_CAST:
-      return v->op == OP_CAST ? cast(n, from, t, args[0]) : bitcast(n, from, t, args[0]);
+      return v->op == OP_CAST ? naive_cast(n, from, t, args[0]) : bitcast(n, from, t, args[0]);
     default:
       INTERNAL("%s is not elementwise", op_info[v->op].name);
   }
@@ -531,6 +531,15 @@ static const char *leaf(Naive *n, const Instr *v, const char *const *index) {
   }
 }
 
+// A float that an integer is cast to, which a float was rounded to: with the error of that.
+static const char *from_rounded(Naive *n, const Instr *v, const char *source) {
+  DType integer = v->args[0]->type.dtype;
+  const char *value =
+      naive_text(n, "naive_rounded_integer(%s, INT64_C(%lld), INT64_C(%lld))", source,
+                 (long long)dtype_min(integer), (long long)dtype_max(integer));
+  return naive_text(n, "pk_bound_rounded(naive_as_%s, %s)", dtype_info[v->type.dtype].name, value);
+}
+
 const char *naive_element(Naive *n, Instr *v, const char *const *index) {
   const NaiveValue *value = naive_value(v);
   if (value->place == IN_SCALAR) return value->name;
@@ -541,6 +550,9 @@ const char *naive_element(Naive *n, Instr *v, const char *const *index) {
   if (v->op == OP_LOAD) return naive_loaded_state(n, v, index);
   if (op_info[v->op].class == OPC_SHAPE) return moved(n, v, index);
   if (!op_is_elementwise(v->op)) INTERNAL("%s in a reference", op_info[v->op].name);
+  if (n->bounded && v->op == OP_CAST && is_float(v->type.dtype) &&
+      ir_is_rounded_integer(v->args[0]))
+    return from_rounded(n, v, naive_element(n, v->args[0]->args[0], index));
   const char *args[3];
   REQUIRE(v->nargs <= 3);
   for (int i = 0; i < v->nargs; i++) args[i] = naive_element(n, v->args[i], index);

@@ -54,6 +54,8 @@ void naive_close_loops(Naive *n, int count);
 const char *naive_element(Naive *n, Instr *v, const char *const *index);
 // as in an operand's memory
 const char *naive_stored(Naive *n, DType t, const char *value);
+// A value that was cast, in C.
+const char *naive_cast(Naive *n, DType from, DType to, const char *a);
 const char *naive_converted(Naive *n, DType t, const char *value);  // an integer, wrapped to t
 const char *naive_rules(DType t);                      // of the dtype that is computed in
 const char *naive_truth(Naive *n, const char *value);  // a bool as C's

@@ -128,6 +128,18 @@ static Instr *write_region(Naive *n, Region *region) {
   return NULL;
 }
 
+// An integer that a float is rounded to, and how far from it a result may be.
+static void write_rounded(Naive *n, const Ref *ref, const char *at, const Instr *v,
+                          const char *element) {
+  DType t = ref->array.dtype;
+  const char *result = naive_text(n, "%s_judged", ref->name);
+  naive_line(n, "const pk_bound %s = %s;", result, element);
+  naive_line(n, "%s_slack[%s] = naive_integer_allowed(%s, INT64_C(%lld), INT64_C(%lld));",
+             ref->name, at, result, (long long)dtype_min(t), (long long)dtype_max(t));
+  naive_line(n, "%s_data[%s] = %s;", ref->name, at,
+             naive_stored(n, t, naive_cast(n, v->args[0]->type.dtype, t, result)));
+}
+
 // .. and how far from it a result may be.
 static void write_element(Naive *n, const Ref *ref, const char *at, const char *element) {
   DType t = ref->array.dtype;
@@ -153,8 +165,14 @@ static void write_outputs(Naive *n, const Instr *yield) {
       const char *term = naive_text(n, "%s * %s_stride%d", index[i], ref->name, i);
       at = at ? naive_text(n, "%s + %s", at, term) : term;
     }
-    const char *element = naive_element(n, yield->args[o], index);
-    write_element(n, ref, at ? at : "0", element);
+    Instr *v = yield->args[o];
+    bool rounded = n->bounded && ir_is_rounded_integer(v);
+    const char *element = naive_element(n, rounded ? v->args[0] : v, index);
+    if (!at) at = "0";
+    if (rounded)
+      write_rounded(n, ref, at, v, element);
+    else
+      write_element(n, ref, at, element);
     naive_close_loops(n, n->indent - indent);
   }
 }
@@ -190,7 +208,9 @@ static void write_operands(Naive *n) {
     else
       naive_line(n, "%s *%s%s_data = (%s *)(void *)call->array[%d].data;", type,
                  aliases(k) ? "" : "restrict ", ref->name, type, i);
-    if (n->bounded && i >= k->inputs && is_float(ref->array.dtype))
+    if (n->bounded && i >= k->inputs &&
+        (is_float(ref->array.dtype) ||
+         ir_is_rounded_integer(ir_yielded(k->reference, i - k->inputs))))
       naive_line(n, "double *%s_slack = (double *)(void *)call->array[%d].data;", ref->name,
                  i + k->outputs);
     for (int axis = 0; axis < ref->array.rank; axis++) {

@@ -39,7 +39,7 @@ static void note_extras(Arena *arena, Kernel *k, bool reference, bool judges, co
     if (!reference) result->specified[i] = (uint8_t *)memory + extras[i].specified;
     if (!judges) continue;
     result->allowed[i] = (double *)(void *)(memory + extras[i].allowed);
-    bool equal = reference ? must_be_equal(k, outputs[i].dtype) : !is_float(outputs[i].dtype);
+    bool equal = reference && must_be_equal(k, i);
     if (!equal) result->outputs.allowed[i] = result->allowed[i];
   }
 }

@@ -122,8 +122,8 @@ typedef struct {
   const double **allowed;
 } Reference;
 
-// Must the kernel's outputs of this dtype equal those of its reference?
-bool must_be_equal(Kernel *k, DType output);
+// Must the kernel's output, counted from 0, equal that of its reference?
+bool must_be_equal(Kernel *k, int output);
 // One element, judged.
 typedef struct {
   int64_t index;  // flat; -1: there is none

@@ -22,6 +22,22 @@ static inline double naive_allowed(pk_bound_function *to, pk_bound a) {
   return (double)(pk_bound_allowed(to, a) * (1 + 0x1p-20));
 }
 
+/* How far the integers that the ends of the interval are cast to are from the one between. */
+static inline double naive_integer_allowed(pk_bound a, int64_t low, int64_t high) {
+  if (a.error == 0 || isnan(a.value)) return 0;
+  if (isinf(a.error)) return INFINITY;
+  const int64_t value = naive_integer((double)a.value, low, high),
+                least = naive_integer((double)(a.value - a.error), low, high),
+                most = naive_integer((double)(a.value + a.error), low, high);
+  return (double)(value - least > most - value ? value - least : most - value);
+}
+
+/* .. that integer itself, within so much. */
+static inline pk_bound naive_rounded_integer(pk_bound a, int64_t low, int64_t high) {
+  return (pk_bound){(pk_real)naive_integer((double)a.value, low, high),
+                    (pk_real)naive_integer_allowed(a, low, high)};
+}
+
 static inline void naive_flush(pk_bound_sum *s) { s->error += PK_BOUND_FLUSHED; }
 
 NAIVE_SORT(naive_sort_values, pk_bound,
