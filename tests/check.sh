@@ -137,7 +137,9 @@ list() {
     */kernels/) sample=10 ;;
     */lang/) sample=12 ;;
     */bugs/) sample=20 ;;
-    */hazards/) sample=16 ;;
+    */hazards/) sample=12 ;;
+    */structure/) sample=12 ;;
+    */dtypes/) sample=5 ;;
     */memory/) sample=14 ;;
     *) sample=1000 ;;
     esac

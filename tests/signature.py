@@ -44,8 +44,8 @@ def signature(*words, text=None):
     return json.loads(done.stdout)
 
 
-def operand(name, direction, type, dtype, shape, extents, prefetch=False, alias=None):
-    return dict(name=name, direction=direction, prefetch=prefetch, alias=alias, type=type, dtype=dtype, shape=shape,
+def operand(name, direction, type, dtype, shape, extents, prefetch=False, alias=None, packed=False):
+    return dict(name=name, direction=direction, prefetch=prefetch, alias=alias, packed=packed, type=type, dtype=dtype, shape=shape,
                 extents=extents)
 
 

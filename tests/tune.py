@@ -157,7 +157,7 @@ def test_bytes(k, key):
 
 def test_resume(k):
     folder = os.path.dirname(k.path)
-    words = [PKC, "tune", k.path, "N=100000", "--over", "BM=8:256", "--min-time", "0.2"]
+    words = [PKC, "tune", k.path, "N=100000", "--over", "BM=8:256", "--min-time", "0.5"]
     first = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     rows = []
     for line in first.stdout:

@@ -386,10 +386,14 @@ def _float_product(v, dtype, axes, keep):
 
 
 def _least(dtype):
+    if dtype == SCALE:
+        return 2.0 ** DTYPES[SCALE].least
     return -np.inf if is_float(dtype) else int_range(dtype)[0]
 
 
 def _greatest(dtype):
+    if dtype == SCALE:
+        return DTYPES[SCALE].largest
     return np.inf if is_float(dtype) else int_range(dtype)[1]
 
 
