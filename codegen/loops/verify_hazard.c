@@ -74,14 +74,37 @@ static void wrong_order(Verifier *x, const Access *first, const Access *second) 
                    second->access->ref->name, first->access->id, second->access->id));
 }
 
+static bool is_window(const Instr *access) {
+  return access->op == OP_LOAD || access->op == OP_STORE;
+}
+
+static bool may_meet(const Access *a, const Access *b) {
+  if (!a->writes && !b->writes) return false;
+  return !is_window(a->access) || !is_window(b->access) || !windows_are_apart(a->access, b->access);
+}
+
+// Of access `late`, which is earlier than one that the program has before it: is it so where they
+// may have an element in common? Groups hold no more stores than are looked at.
+static void check_late(Verifier *x, const AccessList *list, int late) {
+  enum { MOST_LOOKED_AT = 4096 };
+  const Access *a = &list->at[late];
+  for (int i = late - 1; i >= 0 && i > late - MOST_LOOKED_AT; i--) {
+    const Access *before = &list->at[i];
+    if (before->time <= a->time || before->position == a->position || !may_meet(before, a))
+      continue;
+    wrong_order(x, before, a);
+    return;
+  }
+}
+
 // No access is earlier than a write that the program has before it, no write than a read.
 static void check_sequence(Verifier *x, const AccessList *list) {
   const Access *write = NULL, *last = NULL;
   for (int i = 0; i < list->count; i++) {
     const Access *a = &list->at[i];
-    if (write && a->time < write->time && a->position > write->position) wrong_order(x, write, a);
-    if (a->writes && last && a->time < last->time && a->position > last->position)
-      wrong_order(x, last, a);
+    bool late = write && a->time < write->time && a->position > write->position;
+    if (a->writes && last) late |= a->time < last->time && a->position > last->position;
+    if (late) check_late(x, list, i);
     if (a->writes && (!write || a->time > write->time)) write = a;
     if (!last || a->time > last->time) last = a;
   }
