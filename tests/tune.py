@@ -157,8 +157,9 @@ def test_bytes(k, key):
 
 def test_resume(k):
     folder = os.path.dirname(k.path)
-    words = [PKC, "tune", k.path, "N=100000", "--over", "BM=8:256", "--min-time", "0.5"]
-    first = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    words = [PKC, "tune", k.path, "N=100000", "--over", "BM=8:256", "--min-time", "0.2"]
+    first = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a job in the background ignores it
     rows = []
     for line in first.stdout:
         rows += re.findall(r"^ +(\d+) +[\d.]+ +[\d.e-]+ ", line)
