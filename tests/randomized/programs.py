@@ -20,7 +20,7 @@ class Call:
         self.arguments = []  # by input: the array's name
         self.results = []    # by output: the array's name
         self.turns = None    # of the loop
-        self.parts = set()   # arrays of which a turn has one part
+        self.parts, self.whole = set(), set()  # arrays that a call takes a part of in each turn, and whole
 
 
 class Program:
@@ -120,9 +120,10 @@ class Maker:
         self.r.shuffle(before)
         before.sort(key=lambda a: a not in self.p.temporaries)
         for a in before:
-            if len(a.shape) == len(o.shape) and (a in self.p.temporaries or self.chance(0.3)) and self.unify(self.shape(call, o), list(a.shape)):
+            if a.name not in call.parts and len(a.shape) == len(o.shape) and (a in self.p.temporaries or self.chance(0.3)) and self.unify(self.shape(call, o), list(a.shape)):
+                call.whole.add(a.name)
                 return a.name
-            part = call.turns and len(a.shape) == len(o.shape) + 1 and a.shape[0] == call.turns
+            part = call.turns and a.name not in call.whole and len(a.shape) == len(o.shape) + 1 and a.shape[0] == call.turns
             if part and self.unify(self.shape(call, o), list(a.shape[1:])):
                 call.parts.add(a.name)
                 return a.name
