@@ -52,10 +52,96 @@ static bool covers(const Instr *v, int axis) {
          v->window.size[axis] == v->ref->type.dim[axis] && ir_is_const(v->args[axis], 0);
 }
 
+// ---- scratch that is read in a later step than it is written in
+
+// What a region does first with a ref.
+typedef enum { UNTOUCHED, RENEWED, TOUCHED } First;
+
+static bool is_touched(Region *region, const Ref *ref) {
+  for (int i = 0; region && i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    if (v->ref == ref || v->target == ref || is_touched(v->regions[0], ref) ||
+        is_touched(v->regions[1], ref))
+      return true;
+  }
+  return false;
+}
+
+static bool stores_all(const Instr *v, const Ref *ref) {
+  bool all = v->op == OP_STORE && v->ref == ref && !(v->flags & INSTR_MASKED);
+  for (int k = 0; all && k < ref->type.rank; k++) all = covers(v, k);
+  return all;
+}
+
+// The outermost grid axis of a condition that says that axes are 0; -1: it says something else.
+static int axis_at_start(const Instr *condition) {
+  if (condition->op == OP_AND) {
+    int a = axis_at_start(condition->args[0]), b = axis_at_start(condition->args[1]);
+    return a < 0 || b < 0 ? -1 : a < b ? a : b;
+  }
+  bool starts = condition->op == OP_EQ && condition->args[0]->op == OP_AXIS &&
+                ir_is_const(condition->args[1], 0);
+  return starts ? (int)condition->args[0]->ival : -1;
+}
+
+// *from: the first of the grid axes that may have moved since the ref was renewed.
+static First first_use(Region *region, const Ref *ref, int *from) {
+  for (int i = 0; region && i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    if (stores_all(v, ref)) return RENEWED;
+    if (v->ref == ref || v->target == ref) return TOUCHED;
+    if (!is_touched(v->regions[0], ref) && !is_touched(v->regions[1], ref)) continue;
+    if (v->op == OP_NAMED) return first_use(v->regions[0], ref, from);
+    int axis = v->op == OP_IF ? axis_at_start(v->args[0]) : -1;
+    if (axis < 0 || first_use(v->regions[0], ref, from) != RENEWED) return TOUCHED;
+    if (axis < *from) *from = axis;
+    return RENEWED;
+  }
+  return UNTOUCHED;
+}
+
+// The first grid axis that may move between a write of this ref and a read of it.
+static int carried_from(const Kernel *k, const Ref *ref) {
+  int from = k->grid.count;
+  if (ref->role != REF_SCRATCH || ref->scope) return from;
+  return first_use(k->body, ref, &from) == RENEWED ? from : 0;
+}
+
+static bool moves_with(const Kernel *k, const Instr *index, int from) {
+  if (index->op == OP_AXIS) return index->ival >= from && !k->grid.at[index->ival].parallel;
+  for (int i = 0; i < index->nargs; i++)
+    if (moves_with(k, index->args[i], from)) return true;
+  return false;
+}
+
+// Does the end of an operand's array lie elsewhere in its block when one of these axes has moved?
+static bool demand_moves(const Gen *g, Demand d, int from) {
+  for (int i = 0; i < g->k->refs.count; i++) {
+    const Ref *ref = g->k->refs.at[i];
+    for (int k = 0, axis = 0; ref_is_operand(ref) && k < ref->array.rank; k++) {
+      if (ref->squeeze[k]) continue;
+      if (g->refs[i].inside[axis++] != d) continue;
+      int maps = ref->array.rank;
+      if (moves_with(g->k, ir_yielded(ref->index_map, k), from) ||
+          (ref->at == AT_SLICE && moves_with(g->k, ir_yielded(ref->index_map, maps + k), from)))
+        return true;
+    }
+  }
+  return false;
+}
+
+// What a load needs of its ref: all along an axis where a step that wrote it may have had less.
+static Demand carried_demand(const Gen *g, const Ref *ref, Demand d) {
+  if (!d || d == DEMAND_FULL) return d;
+  int from = g->refs[ref->id].carried;
+  return from < g->k->grid.count && demand_moves(g, d, from) ? DEMAND_FULL : d;
+}
+
 static void through_load(Walk *w, const Instr *v) {
   Demand *demand = w->g->refs[v->ref->id].demand;
   for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
-    need(w, &demand[k], covers(v, k) ? demand_outside(w->g, val(v)->demand[axis]) : DEMAND_FULL);
+    Demand d = covers(v, k) ? demand_outside(w->g, val(v)->demand[axis]) : DEMAND_FULL;
+    need(w, &demand[k], carried_demand(w->g, v->ref, d));
     if (!v->window.squeeze[k]) axis++;
   }
 }
@@ -237,6 +323,7 @@ void find_demand(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++) {
     RefGen *r = &g->refs[i];
     if (ref_is_operand(r->ref)) find_insides(g, r);
+    r->carried = carried_from(g->k, r->ref);
     if (r->ref->role == REF_OUTPUT) memcpy(r->demand, r->inside, sizeof r->demand);
   }
   Walk w = {g, true};

@@ -115,6 +115,7 @@ typedef struct {
   const Expr *start[MAX_RANK], *at[MAX_RANK];
   Demand inside[MAX_RANK];  // DEMAND_FULL: the block never overhangs along this axis
   Demand demand[MAX_RANK];  // what is read of it (or written back)
+  int carried;              // the first grid axis that may move between a write of it and a read
   bool in_range[MAX_RANK];  // by axis of the array: its blocks are sure to start inside
   bool streams;             // large ones are stored past the caches
   int64_t streams_from;     // .. where a call's arrays have so many bytes; 0: always
