@@ -231,14 +231,14 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
   int64_t element = semaphore_element(in, instr), *held = &in->refs[ref->id].block.i[element];
   SemaphoreState *s = &in->refs[ref->id].semaphores[element];
   const char *unit = to ? " bytes" : "";
-  while (*held < amount && !in->stopped) {
+  while (*held < amount && !in->stopped && !is_beyond(in)) {
     Transfer *t = pick_unmoved(in, ref, element);
     if (t)
       move_transfer(in, t);
     else if (!in->mesh || !await_devices(in, instr, element, amount))
       break;
   }
-  if (in->stopped) return;
+  if (in->stopped || is_beyond(in)) return;
   if (*held < amount) {
     if (find(in, instr, FIND_DEADLOCK, instr->span,
              "deadlock: this waits for %lld%s on `%s`, which holds %lld: %lld%s are missing, and "
@@ -246,8 +246,10 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
              (long long)amount, unit, semaphore_text(in, ref, element), (long long)*held,
              (long long)(amount - *held), unit))
       explain_deadlock(in, instr, element, to);
-    if (in->mesh) note_waiting(in);
-    in->stopped = true;
+    if (in->mesh)
+      look_beyond(in);
+    else
+      in->stopped = true;
     return;
   }
   *held -= amount;
@@ -263,12 +265,14 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
 
 static void start_copy(Interp *in, const Instr *instr, const Box *from, const Box *to,
                        int64_t bytes) {
+  int64_t element = semaphore_element(in, instr);
+  if (in->mesh && bytes) add_supply(in, instr, in->device, instr->semaphore, element);
+  if (is_beyond(in)) return;
   check_access(in, instr, from, NULL, false, "read by this copy");
   check_access(in, instr, to, NULL, true, "written by this copy");
   check_cores(in, instr, from, false);
   check_cores(in, instr, to, true);
   in->refs[to->ref->id].last_store = instr;
-  int64_t element = semaphore_element(in, instr);
   if (bytes == 0) return;
   const Value *other =
       instr->flags & INSTR_OTHER ? value_of(in, instr->args[instr->nargs - 1]) : NULL;
@@ -327,6 +331,8 @@ static void signal_or_wait(Interp *in, const Instr *instr) {
     return;
   }
   int64_t element = semaphore_element(in, instr);
+  if (in->mesh && amount) add_supply(in, instr, in->device, instr->semaphore, element);
+  if (is_beyond(in)) return;
   RefState *state = &in->refs[instr->semaphore->id];
   SemaphoreState *s = &state->semaphores[element];
   state->block.i[element] = saturating_add(state->block.i[element], amount);

@@ -322,25 +322,6 @@ void check_flights(Interp *in, const Instr *instr, const Box *box, const Value *
 
 // ---- findings at the end
 
-void note_waiting(Interp *in) {
-  enum { MOST = 8 };
-  Mesh *m = in->mesh;
-  int ended = 0, noted = 0;
-  for (int i = 0; i < m->count; i++) {
-    Device *d = &m->devices[i];
-    ended += d->state == DEVICE_ENDED;
-    if (i == in->device || d->state != DEVICE_WAITS || noted++ >= MOST) continue;
-    find_note(&d->in, d->wait->span, d->in.step,
-              "this device waits here for %lld on `%s`, which holds %lld", (long long)d->amount,
-              semaphore_text(&d->in, d->semaphore, d->element),
-              (long long)d->in.refs[d->semaphore->id].block.i[d->element]);
-  }
-  if (ended)
-    find_note(in, in->k->span, -1, "%d of the %d devices have ended", ended, m->count);
-  else if (m->count > 1)
-    find_note(in, in->k->span, -1, "no device can proceed: each waits for another");
-}
-
 bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end) {
   Mesh *m = in->mesh;
   bool any = false;

@@ -325,7 +325,9 @@ void fly_at_random(Interp *in);
 // What this device reads or writes, against the copies of others.
 void check_flights(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
                    const char *doing);
-void note_waiting(Interp *in);  // to a deadlock: what the others do
+// Devices run on beyond a deadlock, which this one has reported.
+void look_beyond(Interp *in);
+void add_supply(Interp *in, const Instr *instr, int to, const Ref *semaphore, int64_t element);
 // What is left on a semaphore comes from copies of other devices: true when that was said.
 bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end);
 

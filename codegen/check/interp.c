@@ -144,6 +144,7 @@ static void run_while(Interp *in, const Instr *instr) {
 static void run_print(Interp *in, const Instr *instr) {
   Buf out = {0};
   int next = 0;
+  if (is_beyond(in)) return;
   for (const char *c = instr->text; *c; c++) {
     if (c[0] == '{' && c[1] == '}' && next < instr->nargs) {
       buf_puts(&out, format_value(in, value_of(in, instr->args[next++])));
@@ -233,6 +234,7 @@ static void count_work(Interp *in, const Instr *instr) {
     work += sqrt((double)value_of(in, instr->args[0])->count *
                  (double)value_of(in, instr->args[1])->count * work);
   in->mesh->work += work;
+  if (is_beyond(in) && in->mesh->work > in->mesh->most_work) in->stopped = true;
 }
 
 static void run_region(Interp *in, const Region *region) {

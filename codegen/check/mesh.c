@@ -181,6 +181,7 @@ static bool run_order(MeshRun *run, Mesh m, double *work) {
     started = start_refs(&m.devices[i].in, m.devices[i].operands) && started;
   point_prefetched(run);
   if (started) run_devices(&m, run_grid);
+  tell_cycle(&m);
   end_run(run, &m);
   finish_report(&m.devices[0].in);
   run->report = report;

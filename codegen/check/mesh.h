@@ -45,12 +45,22 @@ typedef struct {
 
 typedef enum { DEVICE_READY, DEVICE_WAITS, DEVICE_ENDED } DeviceState;
 
+// Some instruction of device `from` adds to an element of a semaphore of device `to`.
+typedef struct {
+  int from, to;
+  const Instr *instr;
+  const Ref *semaphore;
+  int64_t element;
+} Supply;
+
 typedef struct {
   Interp in;
   DeviceState state;
   const Instr *wait;  // what it waits in, for this much of that element
   const Ref *semaphore;
   int64_t element, amount;
+  bool stuck;    // in a deadlock
+  int64_t held;  // .. what the semaphore held
   int64_t *clock;
   LIST(Touch) touches;
   LIST(Flight *) flights;  // from it or to it, until all devices know that they are over
@@ -88,9 +98,17 @@ struct Mesh {
   int turn;                  // the device that has it; count: none, all have ended
   bool deadlocked, stopped;  // the others stop too
   double work;               // elements computed so far
+  LIST(Supply) supplies;     // of all devices, in the order of each
+  // After a deadlock the devices run on, as if waits were over, to show what each would have done.
+  // Nothing else is found then.
+  bool beyond;
+  int before;        // how many supplies came before the deadlock
+  double most_work;  // beyond it, of the device that has the turn
+  Interp *stuck;     // that found the deadlock
 };
 
 static inline Device *device_in(Interp *in) { return &in->mesh->devices[in->device]; }
+static inline bool is_beyond(const Interp *in) { return in->mesh && in->mesh->beyond; }
 static inline bool is_remote(const Flight *f) { return f->receive != NULL; }
 
 // turns.c: runs all devices by `run`, to their ends
@@ -111,5 +129,9 @@ void add_held(Interp *in, const Ref *semaphore, int64_t element, int64_t amount)
 void add_from(Interp *in, Interp *to, const Instr *instr, const Ref *semaphore, int64_t element,
               Token token);
 void note_flight(Interp *in, const Flight *f);
+
+// ---- deadlock.c
+void run_on(Interp *in);   // this device has the turn beyond a deadlock
+void tell_cycle(Mesh *m);  // all have ended: notes of who waits for whom
 
 #endif

@@ -91,6 +91,8 @@ static void signal_remote(Interp *in, const Instr *instr, int other) {
   Interp *to = &in->mesh->devices[other].in;
   int64_t amount, element = indexed_element(in, instr, instr->semaphore, ir_semaphore_index(instr));
   if (!read_amount(in, instr, &amount) || amount == 0) return;
+  add_supply(in, instr, other, instr->semaphore, element);
+  if (is_beyond(in)) return;
   add_held(to, instr->semaphore, element, amount);
   add_from(in, to, instr, instr->semaphore, element,
            (Token){.amount = amount, .clock = copy_clock(in->mesh, device_in(in)->clock)});
@@ -114,6 +116,11 @@ static void start_remote(Interp *in, const Instr *instr, int other) {
       .core = in->core,
       .ended = UNDER_WAY};
   int64_t arrives = indexed_element(in, instr, instr->receive, ir_receive_index(instr));
+  if (bytes) {
+    add_supply(in, instr, in->device, instr->semaphore, copy.element);
+    add_supply(in, instr, other, instr->receive, arrives);
+  }
+  if (is_beyond(in)) return;
   check_access(in, instr, &from_box, NULL, false, "read by this copy");
   if (other == in->device) check_access(in, instr, &to_box, NULL, true, "written by this copy");
   if (bytes == 0) return;

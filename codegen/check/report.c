@@ -95,7 +95,7 @@ static const char *finder_device(const Interp *in) {
 
 bool find_again(Interp *in, const void *where, const void *other, FindingKind kind) {
   Interp *all = finder(in);
-  for (int i = 0; i < all->findings.count; i++) {
+  for (int i = 0; i < all->findings.count && !is_beyond(in); i++) {
     Finding *old = &all->findings.at[i];
     if (old->where != where || old->other != other || old->kind != kind) continue;
     old->report.count++;
@@ -112,7 +112,7 @@ static bool add_finding(Interp *in, const void *where, const void *other, Findin
 #undef FIND
   };
   Interp *all = finder(in);
-  if (find_again(in, where, other, kind)) return false;
+  if (is_beyond(in) || find_again(in, where, other, kind)) return false;
   Finding finding = {where, other, kind, {.kind = kinds[kind], .span = span, .count = 1}};
   bool shown = all->findings.count < CHECK_MAX_FINDINGS;
   if (shown) {
@@ -144,6 +144,7 @@ bool find_pair(Interp *in, const void *where, const void *other, FindingKind kin
 
 void find_note(Interp *in, Span span, int64_t step, const char *format, ...) {
   va_list args;
+  if (is_beyond(in)) return;
   va_start(args, format);
   Interp *all = finder(in);
   FindingNote note = {span, arena_vprintf(in->report->arena, format, args), step_text(in, step),

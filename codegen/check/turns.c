@@ -54,7 +54,7 @@ static int pick_device(Mesh *m, int current) {
 
 // The device that runs after `current`; where none can, one that waits, which finds the deadlock.
 static int next_device(Mesh *m, int current) {
-  int next = pick_device(m, current);
+  int next = m->beyond ? -1 : pick_device(m, current);
   if (next >= 0 && !m->stopped) return next;
   for (int i = 0; i < m->count; i++)
     if (m->devices[i].state != DEVICE_ENDED) {
@@ -77,6 +77,7 @@ static void wait_for_turn(Interp *in) {
 
 static void hand_on(Interp *in) {
   Mesh *m = in->mesh;
+  if (m->beyond) return;
   if (in->stopped) m->stopped = true;
   m->work += m->count;
   int next = next_device(m, in->device);
@@ -86,6 +87,7 @@ static void hand_on(Interp *in) {
     wait_for_turn(in);
     pthread_mutex_unlock(&m->lock);
   }
+  if (m->beyond) run_on(in);
   if (m->stopped) in->stopped = true;
 }
 
@@ -105,6 +107,7 @@ bool await_devices(Interp *in, const Instr *wait, int64_t element, int64_t amoun
   d->amount = amount;
   d->state = DEVICE_WAITS;
   hand_on(in);
+  if (m->beyond) return true;
   bool deadlocked = m->deadlocked && !m->stopped && !can_go(m, in->device);
   if (!deadlocked) d->state = DEVICE_READY;
   return !deadlocked;
@@ -119,7 +122,7 @@ static void *run_device(void *context) {
   wait_for_turn(in);
   pthread_mutex_unlock(&m->lock);
   if (!m->stopped) m->run(in);
-  if (in->stopped) m->stopped = true;
+  if (in->stopped && !m->beyond) m->stopped = true;
   device_in(in)->state = DEVICE_ENDED;
   int next = next_device(m, in->device);
   pthread_mutex_lock(&m->lock);

@@ -49,6 +49,12 @@ void lower_mesh(Lower *l) {
   }
 }
 
+static bool is_one_of(const char *name, const char *const *names, int count) {
+  for (int i = 0; i < count; i++)
+    if (strcmp(name, names[i]) == 0) return true;
+  return false;
+}
+
 static Symbol *find_mesh_axis(Lower *l, const Node *node, const char *name, Span span,
                               ErrorCode code) {
   Symbol *s = name ? find_symbol(l, name) : NULL;
@@ -59,6 +65,11 @@ static Symbol *find_mesh_axis(Lower *l, const Node *node, const char *name, Span
     diag_error(l->diag, span, code, "this kernel has no mesh: `mesh (dx: 4);` declares one");
   else if (!name)
     diag_error(l->diag, node->span, code, "expected the name of a mesh axis");
+  else if (is_one_of(name, names, l->k->mesh.count))
+    diag_error(l->diag, span, code,
+               "`%s` is an axis of the kernel's mesh, which a function outside the kernel does not "
+               "see: declare the function in the kernel",
+               name);
   else
     diag_error(l->diag, span, code, "there is no mesh axis `%s`%s", name,
                suggestion(l, name, names, l->k->mesh.count));

@@ -1,0 +1,162 @@
+// Who waits for whom: the devices run on beyond a deadlock, as if their waits were over, and what
+// each of them would then have sent shows which wait holds back which.
+#include "codegen/check/mesh.h"
+
+static const double MOST_BEYOND = 3e7;  // elements computed by all devices together
+
+void add_supply(Interp *in, const Instr *instr, int to, const Ref *semaphore, int64_t element) {
+  LIST_PUSH(in->mesh->arena, &in->mesh->supplies,
+            ((Supply){in->device, to, instr, semaphore, element}));
+}
+
+void run_on(Interp *in) {
+  Mesh *m = in->mesh;
+  m->most_work = m->work + MOST_BEYOND / m->count;
+}
+
+void look_beyond(Interp *in) {
+  Mesh *m = in->mesh;
+  for (int i = 0; i < m->count; i++) {
+    Device *d = &m->devices[i];
+    d->stuck = d->state == DEVICE_WAITS;
+    if (d->stuck) d->held = d->in.refs[d->semaphore->id].block.i[d->element];
+  }
+  m->stuck = in;
+  m->before = m->supplies.count;
+  m->beyond = true;
+  run_on(in);
+}
+
+// ---- the waits
+
+// What would end the wait of a device: of a device that waits too, if there is one.
+static const Supply *find_supply(const Mesh *m, int device) {
+  const Device *d = &m->devices[device];
+  for (int i = m->before; i < m->supplies.count; i++) {
+    const Supply *s = &m->supplies.at[i];
+    if (s->to == device && s->semaphore == d->semaphore && s->element == d->element) return s;
+  }
+  return NULL;
+}
+
+static void note_wait(Mesh *m, int device) {
+  Device *d = &m->devices[device];
+  if (&d->in == m->stuck) return;  // the finding says so
+  find_note(&d->in, d->wait->span, d->in.step,
+            "this device waits here for %lld on `%s`, which holds %lld", (long long)d->amount,
+            semaphore_text(&d->in, d->semaphore, d->element), (long long)d->held);
+}
+
+static void note_supply(Mesh *m, const Supply *s) {
+  Interp *in = &m->devices[s->from].in;
+  find_note(in, s->instr->span, -1,
+            "this device gets here, which adds to `%s` of device (%s), only "
+            "after its own wait",
+            semaphore_text(in, s->semaphore, s->element), device_text(in, s->to));
+}
+
+// ---- devices that take the same steps in different orders
+
+// The number of the last supply of a device, from `from` up to `to`, of what `wait` waits for; -1:
+// there is none. any_element: of the whole semaphore.
+static int last_supply(const Mesh *m, int device, const Device *wait, bool any_element, int from,
+                       int to) {
+  for (int i = to - 1; i >= from; i--) {
+    const Supply *s = &m->supplies.at[i];
+    if (s->from == device && s->semaphore == wait->semaphore &&
+        (any_element || s->element == wait->element))
+      return i;
+  }
+  return -1;
+}
+
+// Has `a` done its own part of what it waits for, and only later that of what `b` waits for?
+static bool comes_first(const Mesh *m, const Device *a, const Device *b) {
+  const int device = a->in.device, end = m->supplies.count;
+  bool any_element = a->semaphore != b->semaphore;
+  int own = last_supply(m, device, a, any_element, 0, m->before);
+  return own >= 0 && own > last_supply(m, device, b, any_element, 0, m->before) &&
+         last_supply(m, device, b, any_element, m->before, end) >= 0;
+}
+
+static bool report_order(Mesh *m, Device *a, Device *b) {
+  if (a->semaphore == b->semaphore && a->element == b->element) return false;
+  if (!comes_first(m, a, b) || !comes_first(m, b, a)) return false;
+  find_pair(&a->in, a->wait, b->wait, FIND_SEQUENCE, a->wait->span,
+            "devices disagree on the order of their exchanges: this one is at that of `%s` first, "
+            "and device (%s) at that of `%s`",
+            semaphore_text(&a->in, a->semaphore, a->element), device_text(&a->in, b->in.device),
+            semaphore_text(&a->in, b->semaphore, b->element));
+  find_note(&b->in, b->wait->span, b->in.step, "that one waits here");
+  return true;
+}
+
+// ---- the report
+
+enum { MOST_NOTED = 8 };
+
+typedef struct {
+  int device[MOST_DEVICES], count;
+  bool seen[MOST_DEVICES];
+} Path;
+
+// From the device of the finding along the waits. Where it comes back to: the place in the path;
+// -1: to no device, since nothing brings what the last one waits for.
+static int follow(Mesh *m, Path *path) {
+  for (int device = m->stuck->device;;) {
+    path->seen[device] = true;
+    path->device[path->count++] = device;
+    if (path->count <= MOST_NOTED) note_wait(m, device);
+    const Supply *s = find_supply(m, device);
+    if (!s) return -1;
+    if (path->count <= MOST_NOTED) note_supply(m, s);
+    device = s->from;
+    for (int i = 0; i < path->count; i++)
+      if (path->device[i] == device) return i;
+  }
+}
+
+static void note_cycle(Mesh *m, const Path *path, int from) {
+  Buf text = {0};
+  Interp *in = m->stuck;
+  if (from < 0) {
+    find_note(in, in->k->span, -1,
+              "nothing that a device does later brings what device (%s) waits for",
+              device_text(in, path->device[path->count - 1]));
+    return;
+  }
+  for (int i = from; i < path->count && i < from + MOST_NOTED; i++)
+    buf_printf(&text, "%s(%s) waits for (%s)", i > from ? ", " : "",
+               device_text(in, path->device[i]),
+               device_text(in, path->device[i + 1 < path->count ? i + 1 : from]));
+  if (path->count - from > MOST_NOTED) buf_printf(&text, ", ..: %d devices", path->count - from);
+  find_note(in, in->k->span, -1, "the waits form a cycle: %s",
+            arena_take(in->report->arena, &text));
+}
+
+static void note_others(Mesh *m, const Path *path) {
+  int ended = 0, noted = path->count;
+  for (int i = 0; i < m->count; i++) {
+    ended += !m->devices[i].stuck;
+    if (m->devices[i].stuck && !path->seen[i] && noted++ < MOST_NOTED) note_wait(m, i);
+  }
+  Interp *in = m->stuck;
+  if (ended)
+    find_note(in, in->k->span, -1, "%d of the %d devices have ended", ended, m->count);
+  else if (m->count > 1)
+    find_note(in, in->k->span, -1, "no device can proceed: each waits for another");
+}
+
+void tell_cycle(Mesh *m) {
+  Path path = {0};
+  if (!m->beyond) return;
+  m->beyond = false;
+  m->stopped = true;
+  for (int i = 0; i < m->count; i++) m->devices[i].in.stopped = true;
+  int from = follow(m, &path);
+  note_others(m, &path);
+  note_cycle(m, &path, from);
+  for (int i = from < 0 ? path.count : from; i < path.count; i++)
+    for (int k = i + 1; k < path.count; k++)
+      if (report_order(m, &m->devices[path.device[i]], &m->devices[path.device[k]])) return;
+}
