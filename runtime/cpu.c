@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+#include <pk/amx.h>
 
 #if defined(__linux__)
 #include <linux/perf_event.h>
@@ -157,14 +158,52 @@ static float byte_loop(int steps) {
 enum { bytes_at_once = 4 };
 #endif
 
+/* Sums in four tiles, as products have them. */
+#if PK_AMX
+enum { tile_sums = 4, tile_products = PK_AMX_ROWS * PK_AMX_ROWS * PK_AMX_BYTES };
+static void shape_tiles(pk_amx *unit) {
+  pk_amx_config config = {.palette = 1};
+  for (int t = 0; t < PK_AMX_TILES; ++t)
+    config.rows[t] = PK_AMX_ROWS, config.bytes[t] = PK_AMX_BYTES;
+  pk_amx_configure(unit, &config);
+}
+#define TILE_LOOP(name, dot)                   \
+  static float name(int steps) {               \
+    pk_amx unit;                               \
+    shape_tiles(&unit);                        \
+    for (int step = 0; step < steps; ++step) { \
+      dot(&unit, 0, 4, 6);                     \
+      dot(&unit, 1, 4, 7);                     \
+      dot(&unit, 2, 5, 6);                     \
+      dot(&unit, 3, 5, 7);                     \
+    }                                          \
+    pk_amx_release(&unit);                     \
+    return 0;                                  \
+  }
+TILE_LOOP(tile_pair_loop, pk_amx_dot_bf16)
+TILE_LOOP(tile_byte_loop, pk_amx_dot_su)
+#endif
+
 const char *const pk_rate_names[PK_RATES] = {"f32", "f64", "bf16", "i8"};
-static const struct {
+typedef struct {
   float (*loop)(int steps);
   double products; /* a step */
-} rates[PK_RATES] = {{multiply_add_loop, accumulators *lanes},
-                     {multiply_add_loop, accumulators *lanes / 2.0},
-                     {pair_loop, accumulators *lanes *(double)pairs},
-                     {byte_loop, byte_chains *lanes *(double)bytes_at_once}};
+} rate_loop;
+static const rate_loop rates[PK_RATES] = {{multiply_add_loop, accumulators *lanes},
+                                          {multiply_add_loop, accumulators *lanes / 2.0},
+                                          {pair_loop, accumulators *lanes *(double)pairs},
+                                          {byte_loop, byte_chains *lanes *(double)bytes_at_once}};
+
+/* The fastest way of this machine. */
+static const rate_loop *rate_of(pk_rate r) {
+#if PK_AMX
+  static const rate_loop tiles[PK_RATES] = {
+      [PK_RATE_BF16] = {tile_pair_loop, tile_sums * tile_products / 2.0},
+      [PK_RATE_I8] = {tile_byte_loop, tile_sums * tile_products}};
+  if (tiles[r].loop && pk_amx_ready()) return &tiles[r];
+#endif
+  return &rates[r];
+}
 
 /* Each thread of a team does its part of one job; the time is that from the first to the last. */
 typedef struct {
@@ -206,7 +245,7 @@ static int team_size(int threads) {
 enum { rate_steps = 100000 };
 static void measure_loop(void *job, int thread) {
   (void)thread;
-  float result = rates[*(pk_rate *)job].loop(rate_steps);
+  float result = rate_of(*(pk_rate *)job)->loop(rate_steps);
   if (thread == 0) peak_result = result;
 }
 
@@ -218,7 +257,7 @@ double pk_measure_gflops(pk_rate rate, int threads) {
     double taken = time_team(threads, measure_loop, &rate);
     if (taken < best) best = taken;
   }
-  return 2.0 * threads * rate_steps * rates[rate].products / best * 1e-9;
+  return 2.0 * threads * rate_steps * rate_of(rate)->products / best * 1e-9;
 }
 
 /* Past the caches where the machine can, or into them: `count` is a multiple of every vector's

@@ -1,4 +1,5 @@
 /* Kernels that were compiled for several processors: which one this machine runs. */
+#define _DEFAULT_SOURCE
 #include "runtime/runtime.h"
 
 #include <pk/cpu.h>
@@ -16,6 +17,8 @@ static unsigned features(void) {
   }
   return set;
 }
+
+bool pk_has_amx(void) { return features() & PK_CPU_AMX; }
 
 static const pk_variant *choose(const pk_kernel *kernel) {
   const unsigned set = features();

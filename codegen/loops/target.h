@@ -38,6 +38,8 @@ extern const Target targets[];
 extern const int target_count;
 // NULL for an unknown name. "native" answers by the machine pkc runs on.
 const Target *target_find(const char *name);
+// Has it a matrix unit?
+bool target_has_tiles(const Target *target);
 // What C for a target defines before it includes a header: its shape, and what differs from
 // include/pk/machine.h.
 typedef struct {

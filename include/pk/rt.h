@@ -267,6 +267,9 @@ void pk_device_signal(pk_worker *worker, int64_t *semaphore, int64_t amount);
 void pk_device_wait(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message);
 int64_t pk_device_read(pk_worker *worker, const int64_t *semaphore);
 
+/* Has the processor a matrix unit (amx.h) that the system lets this process use? */
+bool pk_has_amx(void);
+
 /* An `assert` that failed, a wait that cannot end: the call returns PK_FAILED with the first
  * message. */
 void pk_fail(pk_worker *worker, const char *message);

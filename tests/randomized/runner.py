@@ -21,10 +21,11 @@ C_SECONDS = 600  # for the C compiler, on a busy machine
 
 X86 = {"zen4": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "x86-64-v4-vnni": "-march=x86-64-v4 -mavx512vnni",
        "x86-64-v4": "-march=x86-64-v4", "x86-64-v3": "-march=x86-64-v3", "x86-64-v3-vnni": "-march=x86-64-v3 -mavxvnni",
+       "x86-64-v4-amx": "-march=x86-64-v4 -mavx512vnni -mavx512bf16 -DPK_AMX_EMULATED",
        "x86-64-v2": "-march=x86-64-v2", "generic": "-march=x86-64 -DSIMDE_NO_NATIVE"}
 ARM = {"aarch64": "-march=armv8-a", "aarch64-dotprod": "-march=armv8.2-a+dotprod", "generic": "-DSIMDE_NO_NATIVE"}
 FEATURES = {"zen4": "avx512_bf16", "x86-64-v4-vnni": "avx512_vnni", "x86-64-v4": "avx512vl", "x86-64-v3": "avx2",
-            "x86-64-v3-vnni": "avx_vnni", "x86-64-v2": "sse4_2"}
+            "x86-64-v3-vnni": "avx_vnni", "x86-64-v2": "sse4_2", "x86-64-v4-amx": "avx512_bf16"}
 
 
 def machine_targets():

@@ -7,7 +7,7 @@
  *   pk_dot_product_bf16(product)
  *
  * On other machines the pairs are widened in registers, and added in the instruction's order, the
- * second of a pair first.
+ * second of a pair first. Where the processor has a matrix unit, products go there (amx.h).
  */
 #ifndef PK_DOT_BF16_H
 #define PK_DOT_BF16_H
@@ -15,6 +15,7 @@
 #include <pk/micro.h>
 #else
 
+#include <pk/amx.h>
 #include <pk/pack.h>
 
 typedef pk_f32v pk_dot_vector_bf16;
@@ -57,6 +58,11 @@ PK_DOT_INLINE void pk_dot_storen_bf16(char *p, pk_f32v v, int64_t n) {
 #define PK_DOT_KIND bf16
 #include <pk/dot/tiles.h>
 #include <pk/dot/few_groups.h>
+#if PK_AMX
+#define PK_DOT_AMX pk_amx_dot_bf16
+#include <pk/dot/amx.h>
+#undef PK_DOT_AMX
+#endif
 #undef PK_DOT_KIND
 
 static inline void pk_pack_groups_bf16(uint16_t *dst, int64_t depth, const uint16_t *src,
@@ -71,7 +77,10 @@ static inline void pk_pack_groups_t_bf16(uint16_t *dst, int64_t depth, const uin
   pk_pack_panels_t(PK_PACK_I16, (int32_t *)(void *)dst, depth, (const char *)src, 2 * ld, k, n,
                    cols, pk_pack_pad_i32(pad));
 }
-PK_DOT_INLINE void pk_dot_product_bf16(const pk_dot_product *p) { pk_dot_multiply_bf16(p, 2, 0); }
+PK_DOT_INLINE void pk_dot_product_bf16(const pk_dot_product *p) {
+  PK_DOT_ON_AMX(bf16, p, 2, 0)
+  pk_dot_multiply_bf16(p, 2, 0);
+}
 PK_DOT_OUTLINE void pk_dot_few_groups_bf16(const pk_dot_product *p) {
   pk_dot_in_place_bf16(p, 2, 0, 0);
 }

@@ -15,6 +15,7 @@
  * right operand, which adds 128 to its elements (or subtracts 128): a b = a (b + 128) - 128 a. The
  * excess is 128 times the sum of a row of the left operand, the same for each column, and the sums
  * of the row start from that. So the left operand is read unchanged, and may end anywhere.
+ * The matrix unit (amx.h) takes any two kinds, and so the same panels.
  */
 #ifndef PK_DOT_I8_H
 #define PK_DOT_I8_H
@@ -22,6 +23,7 @@
 #include <pk/micro.h>
 #else
 
+#include <pk/amx.h>
 #include <pk/pack.h>
 
 #if !defined(SIMDE_NO_NATIVE) &&   \
@@ -195,10 +197,28 @@ PK_DOT_BYTE_GROUPS(u8)
 #define PK_DOT_KIND i8
 #include <pk/dot/tiles.h>
 #include <pk/dot/few_groups.h>
+#if PK_AMX
+#if PK_DOT_UNLIKE
+#define PK_DOT_AMX pk_amx_dot_su
+#else
+#define PK_DOT_AMX pk_amx_dot_ss
+#endif
+#include <pk/dot/amx.h>
+#undef PK_DOT_AMX
+#endif
 #undef PK_DOT_KIND
 #define PK_DOT_KIND u8
 #include <pk/dot/tiles.h>
 #include <pk/dot/few_groups.h>
+#if PK_AMX
+#if PK_DOT_UNLIKE
+#define PK_DOT_AMX pk_amx_dot_us
+#else
+#define PK_DOT_AMX pk_amx_dot_uu
+#endif
+#include <pk/dot/amx.h>
+#undef PK_DOT_AMX
+#endif
 #undef PK_DOT_KIND
 
 /* Left and right operand, whether the pack flips the right one's sign bits, and the factor of a
@@ -216,6 +236,7 @@ PK_DOT_BYTE_GROUPS(u8)
                      turned);                                                                      \
   }                                                                                                \
   PK_DOT_INLINE void pk_dot_product_##T(const pk_dot_product *p) {                                 \
+    PK_DOT_ON_AMX(left, p, 1, (turned) ? (factor) : 0)                                             \
     pk_dot_multiply_##left(p, 1, (turned) ? (factor) : 0);                                         \
   }                                                                                                \
   PK_DOT_OUTLINE void pk_dot_few_groups_##T(const pk_dot_product *p) {                             \
