@@ -42,24 +42,39 @@ def run(path, arguments, operands, folder, processes=0):
     return (np.load(result) if done.returncode == 0 else None), done.stderr
 
 
-# kernel, numbers of devices, x for so many of them, what comes out
+# kernel, x for so many devices, what comes out
 CASES = [
-    ("all_gather", (2, 3, 4, 8), lambda d: numbers(5 * d, 7), lambda x, d: x),
-    ("reduce_scatter", (2, 3, 4, 8), lambda d: numbers(d, 3 * d, 5), lambda x, d: x.sum(0)),
-    ("all_reduce", (2, 3, 4, 8), lambda d: numbers(d, 2 * d, 9), lambda x, d: x.sum(0)),
-    ("all_to_all", (3, 8), lambda d: numbers(2 * d, 3 * d), lambda x, d: x),
-    ("permute", (2, 4), lambda d: numbers(3 * d, 4), lambda x, d: np.roll(x, 3, axis=0)),
-    ("gradient_mean", (2, 4), lambda d: 4 * numbers(d, 70 * d), lambda x, d: x.sum(0) / d),
-    ("all_gather_both", (3,), lambda d: numbers(2 * d, 2, 5), lambda x, d: x),
+    ("all_gather", lambda d: numbers(5 * d, 7), lambda x, d: x),
+    ("all_gather_both", lambda d: numbers(2 * d, 2, 5), lambda x, d: x),
+    ("reduce_scatter", lambda d: numbers(d, 3 * d, 5), lambda x, d: x.sum(0)),
+    ("reduce_scatter_both", lambda d: numbers(d, 2 * d, 2, 3), lambda x, d: x.sum(0)),
+    ("all_reduce", lambda d: numbers(d, 2 * d, 9), lambda x, d: x.sum(0)),
+    ("all_reduce_both", lambda d: numbers(d, 3 * d, 2, 3), lambda x, d: x.sum(0)),
+    ("all_to_all", lambda d: numbers(2 * d, 3 * d), lambda x, d: x),
+    ("all_to_all_ring", lambda d: numbers(3 * d, 2 * d), lambda x, d: x),
+    ("all_to_all_both", lambda d: numbers(2 * d, 2 * d), lambda x, d: x),
+    ("permute", lambda d: numbers(3 * d, 4), lambda x, d: np.roll(x, 3, axis=0)),
+    ("permute_ring", lambda d: numbers(3 * d, 4), lambda x, d: np.roll(x, 3, axis=0)),
+    ("permute_both", lambda d: numbers(3 * d, 4), lambda x, d: np.roll(x, 3, axis=0)),
+    ("gradient_mean", lambda d: 12 * numbers(d, 70 * d), lambda x, d: x.sum(0) * np.float32(1 / d)),
 ]
-# Products of whole numbers, which are exact: devices, operands
+COUNTS = (2, 3, 4, 8)
+# The same on tori.
+TORUS_CASES = [
+    ("all_gather_torus", lambda y, x: numbers(2 * y * x, 3), lambda a: a),
+    ("reduce_scatter_torus", lambda y, x: numbers(y * x, 3 * y * x, 2), lambda a: a.sum(0)),
+    ("all_reduce_torus", lambda y, x: numbers(y * x, 2 * y * x, 3), lambda a: a.sum(0)),
+    ("all_to_all_torus", lambda y, x: numbers(2 * y * x, 3 * y * x), lambda a: a),
+]
+TORI = ((1, 2), (3, 1), (2, 2), (2, 4), (4, 2))
+# Products of whole numbers, which are exact: operands for so many devices
 PRODUCTS = [
-    ("gather_matmul", 3, {"x": (12, 5), "w": (5, 9)}, lambda x, w: x @ w),
-    ("matmul_scatter", 4, {"x": (8, 12), "w": (12, 7)}, lambda x, w: x @ w),
-    ("mlp", 3, {"x": (7, 5), "w1": (5, 9), "w2": (9, 5)}, lambda x, w1, w2: np.maximum(x @ w1, 0) @ w2),
+    ("gather_matmul", lambda d: {"x": (4 * d, 5), "w": (5, 3 * d)}, lambda x, w: x @ w),
+    ("matmul_scatter", lambda d: {"x": (2 * d, 3 * d), "w": (3 * d, 7)}, lambda x, w: x @ w),
+    ("mlp", lambda d: {"x": (7, 5), "w1": (5, 3 * d), "w2": (3 * d, 5)}, lambda x, w1, w2: np.maximum(x @ w1, 0) @ w2),
 ]
-# Functions of floats: devices, operands, settings, greatest difference.
-ATTENTION = ("ring_attention", 4, {"q": (12, 16), "k": (12, 16), "v": (12, 16)}, 2e-6)
+# Functions of floats: operands, greatest difference.
+ATTENTION = ("ring_attention", lambda d: {name: (3 * d, 16) for name in "qkv"}, 2e-6)
 MESSAGES = [
     ("semaphores.pk", "all_wait", "waits for signals on `ready` that nothing brings, on device (d=0)"),
     ("semaphores.pk", "one_skips", "waits for bytes on `arrived` that nothing brings, on device (d=3)"),
@@ -88,6 +103,17 @@ ON_PROCESSES = [
     ("all_to_all", 2, lambda: numbers(600, 514), lambda x: x),
     ("all_gather_both", 3, lambda: numbers(6, 2, 5), lambda x: x),
     ("all_gather_torus", 4, lambda: numbers(8, 3), lambda x: x),
+    ("all_reduce", 2, lambda: numbers(2, 12, 9), lambda x: x.sum(0)),
+    ("all_reduce_both", 4, lambda: numbers(4, 12, 2, 600), lambda x: x.sum(0)),
+    ("all_reduce_torus", 4, lambda: numbers(4, 8, 5), lambda x: x.sum(0)),
+    ("reduce_scatter_both", 4, lambda: numbers(4, 8, 2, 5), lambda x: x.sum(0)),
+    ("reduce_scatter_torus", 4, lambda: numbers(4, 8, 5), lambda x: x.sum(0)),
+    ("all_to_all_ring", 4, lambda: numbers(8, 12), lambda x: x),
+    ("all_to_all_both", 2, lambda: numbers(8, 6), lambda x: x),
+    ("all_to_all_torus", 4, lambda: numbers(80, 120), lambda x: x),
+    ("permute_ring", 4, lambda: numbers(8, 12), lambda x: np.roll(x, 2, axis=0)),
+    ("permute_both", 4, lambda: numbers(8, 12), lambda x: np.roll(x, 2, axis=0)),
+    ("permute_torus", 4, lambda: numbers(8, 12), lambda x: np.roll(np.roll(x, 6, axis=1), 4, axis=0)),
     ("gradient_mean", 2, lambda: 2 * numbers(2, 300000), lambda x: x.sum(0) / 2),
 ]
 
@@ -105,23 +131,47 @@ def dispatched(x, to, devices, capacity):
 
 
 def check_dispatch(folder):
-    x, to = numbers(48, 9), np.random.default_rng(5).integers(-1, 5, 48).astype(np.int32)
     path = os.path.join(COLLECTIVES, "moe_dispatch.pk")
-    got, said = run(path, ["-o", f"n={folder}/n.npy"], {"x": x, "to": to}, folder)
-    o, n = dispatched(x, to, 4, 4)
-    check("moe_dispatch", got is not None and np.array_equal(got, o) and np.array_equal(np.load(f"{folder}/n.npy"), n), said)
+    for d in COUNTS:
+        x, to = numbers(12 * d, 9), np.random.default_rng(5).integers(-1, d + 1, 12 * d).astype(np.int32)
+        got, said = run(path, ["--devices", str(d), "-o", f"n={folder}/n.npy"], {"x": x, "to": to}, folder)
+        o, n = dispatched(x, to, d, 4)
+        right = got is not None and np.array_equal(got, o) and np.array_equal(np.load(f"{folder}/n.npy"), n)
+        check(f"moe_dispatch on {d} devices", right, said)
 
 
 def check_threads(folder):
-    for kernel, counts, given, wanted in CASES:
-        for d in counts:
+    for kernel, given, wanted in CASES:
+        for d in COUNTS:
             x = given(d)
             got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], {"x": x}, folder)
-            check(f"{kernel} on {d} devices", got is not None and np.array_equal(got, wanted(x, d)), said)
-    for kernel, d, shapes, wanted in PRODUCTS:
-        given = {name: numbers(*shape) for name, shape in shapes.items()}
-        got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], given, folder)
-        check(f"{kernel} on {d} devices", got is not None and np.array_equal(got, wanted(**given)), said)
+            check(f"{kernel} on {d} devices", got is not None and np.allclose(got, wanted(x, d), rtol=1e-6, atol=0), said)
+    for kernel, shapes, wanted in PRODUCTS:
+        for d in COUNTS:
+            given = {name: numbers(*shape) for name, shape in shapes(d).items()}
+            got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], given, folder)
+            check(f"{kernel} on {d} devices", got is not None and np.array_equal(got, wanted(**given)), said)
+
+
+def check_tori(folder):
+    for kernel, given, wanted in TORUS_CASES:
+        for y, x in TORI:
+            array = given(y, x)
+            got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--mesh", f"{y}x{x}"], {"x": array}, folder)
+            check(f"{kernel} on {y}x{x} devices", got is not None and np.array_equal(got, wanted(array)), said)
+    for y, x in ((2, 2), (2, 4)):
+        array = numbers(3 * y, 2 * x)
+        got, said = run(os.path.join(COLLECTIVES, "permute_torus.pk"), ["--mesh", f"{y}x{x}", f"SX={x - 1}"], {"x": array}, folder)
+        moved = np.roll(np.roll(array, 2 * (x - 1), axis=1), 3, axis=0)
+        check(f"permute_torus on {y}x{x} devices", got is not None and np.array_equal(got, moved), said)
+
+
+def check_many(folder):
+    """More devices than processors by far, each a thread."""
+    for d, kernel in ((16, "all_gather"), (64, "all_to_all"), (256, "all_gather")):
+        x = numbers(d, d if kernel == "all_to_all" else 3)
+        got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], {"x": x}, folder)
+        check(f"{kernel} on {d} devices", got is not None and np.array_equal(got, x), said)
 
 
 def attention(q, k, v):
@@ -130,12 +180,13 @@ def attention(q, k, v):
 
 
 def check_attention(folder):
-    kernel, d, shapes, most = ATTENTION
+    kernel, shapes, most = ATTENTION
     random = np.random.default_rng(5)
-    given = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
-    got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], given, folder)
-    wanted = attention(**{name: array.astype(np.float64) for name, array in given.items()})
-    check(f"{kernel} on {d} devices", got is not None and np.abs(got - wanted).max() < most, said)
+    for d in COUNTS:
+        given = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes(d).items()}
+        got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], given, folder)
+        wanted = attention(**{name: array.astype(np.float64) for name, array in given.items()})
+        check(f"{kernel} on {d} devices", got is not None and np.abs(got - wanted).max() < most, said)
 
 
 def check_bits(folder):
@@ -218,6 +269,8 @@ def main():
         with open(asserts, "w", encoding="utf-8") as f:
             f.write(ASSERTS)
         check_threads(folder)
+        check_tori(folder)
+        check_many(folder)
         check_dispatch(folder)
         check_attention(folder)
         check_bits(folder)
