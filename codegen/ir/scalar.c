@@ -294,14 +294,16 @@ Scalar scalar_apply(Op op, DType to, DType from, const Scalar *a) {
 
 // ---- folds
 
-static double float_start(Neutral neutral, DType dtype) {
+// A running sum begins with its first element, whose zero keeps its sign.
+static double float_start(Op fold, Neutral neutral, DType dtype) {
+  if (fold == OP_CUMSUM) return -0.0;
   if (neutral == NEUTRAL_LEAST) return dtype_bottom(dtype);
   return neutral == NEUTRAL_GREATEST ? dtype_top(dtype) : neutral == NEUTRAL_ONE;
 }
 
 Scalar fold_start(Op fold, DType dtype) {
   Neutral neutral = element_info[fold_operation[fold]].neutral;
-  if (is_float(dtype)) return (Scalar){.f = float_start(neutral, dtype)};
+  if (is_float(dtype)) return (Scalar){.f = float_start(fold, neutral, dtype)};
   switch (neutral) {
     case NEUTRAL_LEAST:
       return (Scalar){.i = dtype_min(dtype)};
