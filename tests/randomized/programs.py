@@ -110,8 +110,7 @@ class Maker:
         array = Operand(f"{'r' if operands is self.p.temporaries else o.name[0]}{self.count}", o.dtype, shape)
         operands.append(array)
         self.p.arrays[array.name] = array
-        if stacked:
-            call.parts.add(array.name)
+        (call.parts if stacked else call.whole).add(array.name)
         return array.name
 
     def argument(self, call, o):
