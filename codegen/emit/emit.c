@@ -202,10 +202,21 @@ static bool has_wide_lanes(const Kernel *k) {
   return found;
 }
 
+static void note_sort(Instr *v, void *context) {
+  if (v->op == OP_SORT || v->op == OP_ARGSORT) *(bool *)context = true;
+}
+
+static bool has_sorts(const Kernel *k) {
+  bool found = false;
+  ir_walk(k->body, note_sort, &found);
+  return found;
+}
+
 // Headers of what the kernel uses. A program has those of each kernel before it.
 static void put_includes(Gen *g, Buf *out) {
   put_dot_headers(g, out);
   if (has_wide_lanes(g->k)) buf_puts(out, "#include <pk/vec/wide.h>\n");
+  if (has_sorts(g->k)) buf_puts(out, "#include <pk/sort.h>\n");
 }
 
 void emit_prologue(const Target *t, Buf *out) {

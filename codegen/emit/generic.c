@@ -351,35 +351,87 @@ static void emit_scan_rows(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
+static const char *sort_key(Gen *g, const Instr *v, const Expr *element) {
+  DType t = v->args[0]->type.dtype;
+  const char *descends = v->flags & INSTR_REVERSE ? "true" : "false";
+  if (t == DT_U64) return text(g, "pk_sort_key_u64(%s)", expr_text(element));
+  if (t == DT_I64) return expr_text(element);
+  const char *kind = is_float(t) ? lane_type(t) : t == DT_U32 ? "u32" : "i32";
+  if (!is_float(t) && t != DT_U32) element = expr_cast(&g->exprs, DT_I32, element);
+  return text(g, "pk_sort_key_%s(%s, %s)", kind, expr_text(element), descends);
+}
+
+// The keys of the line at the index `at`, and the variable `order` of its elements. Keys of 32 bits
+// are sorted with their places, longer ones are compared where they are.
+static void emit_order(CWriter *w, const Instr *v, const Expr **at, const char *order) {
+  Gen *g = w->g;
+  const Instr *from = v->args[0];
+  const Buffer *room = val(v)->room;
+  const char *k = unique_name(&w->names, "k"), *keys = reading(g, room->name),
+             *extent = extent_text(g, from->type.dim[v->ival]),
+             *stride = expr_text(room->stride[0]), *sorted;
+  Place p;
+  bool vectors = from->type.dtype == DT_F32 && place_of(g, from, &p) && p.element == DT_F32 &&
+                 expr_is(p.stride[v->ival], 1);
+  const char *start = vectors ? address(g, &p, from->type.rank, at) : NULL;
+  at[v->ival] = symbol(g, k);
+  const char *key = sort_key(g, v, read(g, from, at)), *each,
+             *descends = v->flags & INSTR_REVERSE ? "true" : "false";
+  if (is_wide(from->type.dtype)) {
+    each = text(g, "%s[%s] = %s", keys, k, key);
+    sorted = text(g, "pk_argsort(%s, %s, %s, %s)", keys, stride, extent, descends);
+  } else if (val(v)->first) {
+    const char *first = unique_name(&w->names, "first");
+    line(w, "pk_sort_first %s = pk_sort_first_of(%s, %s + 2 * %s, %lld, %s);", first, keys, keys,
+         stride, (long long)val(v)->first, extent);
+    each = vectors ? text(g, "pk_sort_offer_f32(&%s, %s, %s, %s)", first, start, extent, descends)
+                   : text(g, "pk_sort_offer(&%s, pk_sort_placed(%s, %s))", first, key, k);
+    sorted = text(g, "pk_sort_chosen(&%s)", first);
+  } else {
+    each = vectors ? text(g, "pk_sort_place_f32(%s, %s, %s, %s)", keys, start, extent, descends)
+                   : text(g, "%s[%s] = pk_sort_placed(%s, %s)", keys, k, key, k);
+    sorted = text(g, "pk_sort_keys_64(%s, %s + 2 * %s, %s)", keys, keys, stride, extent);
+  }
+  if (vectors)
+    line(w, "%s;", each);
+  else
+    line(w, "for (int64_t %s = 0; %s < %s; %s++) %s;", k, k, extent, k, each);
+  line(w, "const int64_t *const %s = %s;", order, sorted);
+}
+
 static void emit_sort(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
   int axis = (int)v->ival;
-  Dim n = from->type.dim[axis];
-  const char *extent = extent_text(g, n);
-  const Buffer *room = val(v)->room;
   Loops loops = open_loops(w, v, 1u << axis);
-  const char *k = unique_name(&w->names, "k"), *keys_at = reading(g, room->name),
-             *stride = expr_text(room->stride[0]),
-             *descends = v->flags & INSTR_REVERSE ? "true" : "false";
   const Expr *at[MAX_RANK], *to[MAX_RANK];
   memcpy(at, loops.at, sizeof at);
-  at[axis] = symbol(g, k);
-  const Expr *element = read(g, from, at);
-  DType t = from->type.dtype;
-  const char *key =
-      is_float(t)   ? text(g, "pk_sort_key_%s(%s, %s)", lane_type(t), expr_text(element), descends)
-      : t == DT_U64 ? text(g, "pk_sort_key_u64(%s)", expr_text(element))
-                    : expr_text(expr_cast(&g->exprs, DT_I64, element));
-  line(w, "for (int64_t %s = 0; %s < %s; %s++) %s[%s] = %s;", k, k, extent, k, keys_at, k, key);
   const char *order = unique_name(&w->names, "order");
-  line(w, "const int64_t *const %s = pk_argsort(%s, %s, %s, %s);", order, keys_at, stride, extent,
-       descends);
-  open_block(w, "for (int64_t %s = 0; %s < %s; %s++)", k, k, extent, k);
+  emit_order(w, v, at, order);
+  const char *extent = extent_text(g, from->type.dim[axis]);
+  if (val(v)->first) extent = text(g, "pk_idx_min(%lld, %s)", (long long)val(v)->first, extent);
   memcpy(to, at, sizeof to);
-  at[axis] = expr_code(&g->exprs, text(g, "%s[%s]", order, k));
+  to[axis] = open_loop(w, "k", expr_code(&g->exprs, extent));
+  const char *form = is_wide(from->type.dtype) ? "%s[%s]" : "pk_sort_place(%s[%s])";
+  at[axis] = expr_code(&g->exprs, text(g, form, order, expr_text(to[axis])));
   write(w, v, to, v->op == OP_ARGSORT ? expr_cast(&g->exprs, DT_I32, at[axis]) : read(g, from, at));
   close_block(w);
+  close_loops(w, &loops);
+}
+
+static void emit_sort_lines(CWriter *w, Instr *v) {
+  Gen *g = w->g;
+  const Instr *from = v->args[0];
+  DType t = from->type.dtype;
+  bool descends = v->flags & INSTR_REVERSE;
+  const Buffer *room = val(v)->room;
+  Place p, to;
+  REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
+  Loops loops = open_loops(w, v, 1u << v->ival);
+  line(w, "pk_sort_line_%s(%s, %s, %s, %s, %s, %s);", dtype_info[t].name,
+       address(g, &to, v->type.rank, loops.at), address(g, &p, from->type.rank, loops.at),
+       extent_text(g, from->type.dim[v->ival]), descends ? "true" : "false", reading(g, room->name),
+       expr_text(room->stride[0]));
   close_loops(w, &loops);
 }
 
@@ -553,6 +605,7 @@ void emit_generic(CWriter *w, const Group *group) {
       [METHOD_SCAN] = emit_scan,
       [METHOD_SCAN_ROWS] = emit_scan_rows,
       [METHOD_SORT] = emit_sort,
+      [METHOD_SORT_LINES] = emit_sort_lines,
       [METHOD_CONTRACT] = emit_contractions,
       [METHOD_PRODUCTS] = emit_products,
       [METHOD_WIDE_PRODUCTS] = emit_wide_products,

@@ -190,6 +190,7 @@ typedef struct {
   Buffer *panels, *left;  // DOT: operands packed before its group, where they are not in memory
                           // as the micro-kernel requires
   Buffer *room;           // SORT, ARGSORT: keys and order of a row
+  int64_t first;          // .. nothing is read after so many elements; 0: all are
 } Val;
 
 static inline Val *val(const Instr *instr) { return instr->note; }
@@ -259,6 +260,7 @@ typedef enum {
   METHOD_SCAN,
   METHOD_SCAN_ROWS,  // row by row, a vector of columns at a time
   METHOD_SORT,
+  METHOD_SORT_LINES,     // .. lines of 32-bit elements, in memory at both ends
   METHOD_CONTRACT,       // each element is a sum of products
   METHOD_PRODUCTS,       // a product of two matrices for each index of leading axes
   METHOD_WIDE_PRODUCTS,  // likewise, of 64-bit elements with any strides

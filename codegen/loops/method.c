@@ -122,8 +122,46 @@ static bool runs_by_rows(Gen *g, const Instr *v) {
          at.element == t && to.element == t;
 }
 
+// Are lines of 32-bit elements sorted, which are in memory one element after the other?
+static bool sorts_lines(Gen *g, const Instr *v) {
+  const Instr *from = v->args[0];
+  Place p, to;
+  DType t = from->type.dtype;
+  bool keys = t == DT_F32 || t == DT_I32 || t == DT_U32;
+  return v->op == OP_SORT && keys && layout_of(g, from, &p) && layout_of(g, v, &to) &&
+         expr_is(p.stride[v->ival], 1) && expr_is(to.stride[v->ival], 1) && p.element == t &&
+         to.element == t;
+}
+
+// How many elements from the start of the axis `user` reads of v.
+static int64_t elements_read(const Instr *user, const Instr *v) {
+  int axis = (int)v->ival;
+  if (user->op == OP_SLICE && user->ints2[axis] > 0)
+    return dim_is_const(user->type.dim[axis]) && user->type.dim[axis] > 0
+               ? user->ints[axis] + (user->type.dim[axis] - 1) * user->ints2[axis] + 1
+               : INT64_MAX;
+  bool counts = user->op == OP_TAKE && user->args[0] == v && user->ival == axis &&
+                user->args[1]->op == OP_IOTA && dim_is_const(user->args[1]->type.dim[0]);
+  return counts ? user->args[1]->type.dim[0] : INT64_MAX;
+}
+
+// Of a sorted line nothing else is read than so many elements: worth finding on their own.
+static int64_t first_sorted(const Instr *v) {
+  enum { MOST = 1024 };
+  Dim extent = v->type.dim[v->ival];
+  int64_t count = 1;
+  for (int i = 0; i < val(v)->users.count; i++) {
+    int64_t read = elements_read(val(v)->users.at[i], v);
+    if (read > count) count = read;
+  }
+  bool few = count <= MOST && (!dim_is_const(extent) || count < extent / 2);
+  return few && val(v)->users.count && !is_wide(v->args[0]->type.dtype) ? count : 0;
+}
+
+// Half of it takes the keys of one vector at least.
 static void place_sort(Gen *g, const Instr *v) {
-  Dim keys[2] = {4, v->args[0]->type.dim[v->ival]};
+  Dim extent = v->args[0]->type.dim[v->ival], keys[2] = {4, extent == 1 ? 2 : extent};
+  val(v)->first = first_sorted(v);
   val(v)->room = buffer_new(g, "sort_room", DT_I64, 2, keys, "keys and order of a sort");
 }
 
@@ -158,7 +196,7 @@ static Method method_of(Gen *g, Group *group) {
       return method_of_move(g, group, METHOD_PAD);
     case OP_SORT:
     case OP_ARGSORT:
-      return METHOD_SORT;
+      return sorts_lines(g, v) ? METHOD_SORT_LINES : METHOD_SORT;
     case OP_DOT:
       return has_products(g, v)        ? METHOD_PRODUCTS
              : has_wide_products(g, v) ? METHOD_WIDE_PRODUCTS
@@ -180,6 +218,7 @@ static Method method_of(Gen *g, Group *group) {
 
 void choose_method(Gen *g, Group *generic) {
   generic->method = method_of(g, generic);
-  if (generic->method == METHOD_SORT) place_sort(g, generic->instr);
+  bool sorts = generic->method == METHOD_SORT || generic->method == METHOD_SORT_LINES;
+  if (sorts) place_sort(g, generic->instr);
   if (generic->method == METHOD_PRODUCTS) place_products(g, generic->instr);
 }

@@ -231,40 +231,4 @@ static inline void pk_prefetch_row(const void *p, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) pk_prefetch_l2((const char *)p + i);
 }
 
-/* ---- sorting one line of elements */
-
-/* Integers in the order of the floats; NaN comes last either way. */
-static inline int64_t pk_sort_key_f32(float x, bool descending) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  if (x != x) return descending ? INT64_MIN : INT64_MAX;
-  if (x == 0) return 0;
-  return bits >> 31 ? -(int64_t)(bits & 0x7fffffffu) : (int64_t)bits;
-}
-
-/* Stable merge sort of n keys at room[0]; room has four rows of `stride`. Returns the order,
- * ascending or descending. */
-static inline const int64_t *pk_argsort(int64_t *room, int64_t stride, int64_t n, bool descending) {
-  const int64_t *key = room;
-  int64_t *from = room + stride, *to = room + 2 * stride;
-  for (int64_t i = 0; i < n; i++) from[i] = i;
-  for (int64_t width = 1; width < n; width *= 2) {
-    for (int64_t low = 0; low < n; low += 2 * width) {
-      const int64_t middle = low + width < n ? low + width : n,
-                    high = low + 2 * width < n ? low + 2 * width : n;
-      int64_t a = low, b = middle;
-      for (int64_t i = low; i < high; i++) {
-        const bool right =
-            a >= middle ||
-            (b < high && (descending ? key[from[b]] > key[from[a]] : key[from[b]] < key[from[a]]));
-        to[i] = right ? from[b++] : from[a++];
-      }
-    }
-    int64_t *swap = from;
-    from = to;
-    to = swap;
-  }
-  return from;
-}
-
 #endif

@@ -169,6 +169,33 @@ KERNELS = {
             ".reshape(a.shape[1], -1).astype(jnp.float32) - jnp.repeat(zero, 128, 0)) * jnp.repeat(scale, 128, 0))"
         },
     ),
+    "sort_rows": Kernel(
+        "0",
+        "1",
+        {
+            "torch": ("order = torch.empty(M, N, dtype=torch.int64)", "torch.sort(x, dim=1, out=(o, order))"),
+            "jax": "jnp.sort(x, axis=1)",
+            "numpy": "(np.copyto(o, x), o.sort(axis=1))",
+        },
+    ),
+    "argsort_rows": Kernel(
+        "0",
+        "1",
+        {
+            "torch": "o.copy_(torch.argsort(x, dim=1, stable=True))",
+            "jax": "jnp.argsort(x, axis=1)",
+            "numpy": "np.copyto(o, np.argsort(x, axis=1, kind='stable'), casting='unsafe')",
+        },
+    ),
+    "top_k": Kernel(
+        "0",
+        "1",
+        {
+            "torch": "torch.topk(x, K, dim=1)[0]",
+            "jax": "jax.lax.top_k(x, K)[0]",
+            "numpy": "np.copyto(o, np.sort(np.partition(x, N - K, axis=1)[:, N - K:], axis=1)[:, ::-1])",
+        },
+    ),
     "transpose": Kernel("0", "1", {"torch": "o.copy_(x.t())", "jax": "x.T", "numpy": "np.copyto(o, x.T)"}),
 }
 
@@ -239,7 +266,7 @@ GOALS = [
 
 IMAGE = {"S": 56, "C": 64, "F": 64}
 
-# What people write: convolutions, products with weights that are computed. Not counted: their goals are of one machine, and peers
+# What people write: convolutions, products with weights that are computed, sorts. Not counted: their goals are of one machine, and peers
 # widen all weights before they multiply.
 WRITTEN = [
     *(
@@ -260,6 +287,10 @@ WRITTEN = [
         Case(f"weights GPTQ {m}x4096x4096", "weights_gptq", {"M": m, "N": 4096, "K": 32}, goal, counted=False)
         for m, goal in ((1, 8.0), (4, 4.0), (16, 2.2), (64, 1.3))
     ),
+    Case("sort 1024x1024", "sort_rows", rows(1024, 1024), 2.0, counted=False),
+    Case("argsort 1024x1024", "argsort_rows", rows(1024, 1024), 2.0, counted=False),
+    Case("top_k 8 of 1024x1024", "top_k", rows(1024, 1024), 2.0, counted=False),
+    Case("top_k 8 of 16x50257", "top_k", rows(16, 50257), 2.0, counted=False),
 ]
 
 # Beyond the list of goals; the last two against what Pallas itself does on a CPU.
@@ -296,6 +327,8 @@ ODD = [
     *(odd(f"{kernel} 4095x4097", kernel, rows(4095, 4097), rows(4096, 4096)) for kernel in ("add", "row_sum", "transpose")),
     odd("transpose 1023x1023", "transpose", rows(1023, 1023), rows(1024, 1024)),
     odd("softmax 1023x1023", "softmax", rows(1023, 1023), rows(1024, 1024)),
+    odd("sort 1000x777", "sort_rows", rows(1000, 777), rows(1024, 768)),
+    odd("argsort 1000x777", "argsort_rows", rows(1000, 777), rows(1024, 768)),
 ]
 
 CASES = GOALS + MORE + WRITTEN + ODD
