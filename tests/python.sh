@@ -20,21 +20,23 @@ for folder in build/venv build/jax; do
   break
 done
 
+packages="pytest hatchling flatbuffers"  # flatbuffers: jax.export writes programs with it
+[ -n "$peers" ] || packages="$packages numpy ml_dtypes"
 venv=$BUILD/python-venv
 python=$venv/bin/python
 version=$($PYTHON --version)
-if [ "$($python --version 2>/dev/null) $(cat $venv/peers 2>/dev/null)" != "$version $peers" ] || [ ! -e $venv/installed ]; then
+if [ "$($python --version 2>/dev/null) $(cat $venv/peers 2>/dev/null)" != "$version $peers" ] || [ "$(cat $venv/installed 2>/dev/null)" != "$packages" ]; then
   rm -rf $venv
   $PYTHON -m venv $venv || { echo "FAIL python: $PYTHON has no venv; try: make deps"; exit 1; }
   echo "$peers" >$venv/peers
   [ -n "$peers" ] && echo "$peers" >"$($python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/peers.pth"
-  # shellcheck disable=SC2046
-  if ! $python -m pip --disable-pip-version-check install --quiet pytest hatchling $([ -n "$peers" ] || echo numpy ml_dtypes); then
-    echo "SKIPPED python: pip cannot install pytest, hatchling and NumPy"
+  # shellcheck disable=SC2086
+  if ! $python -m pip --disable-pip-version-check install --quiet $packages; then
+    echo "SKIPPED python: pip cannot install $packages"
     echo "0 passed, 0 failed"
     exit 0
   fi
-  touch $venv/installed
+  echo "$packages" >$venv/installed
 fi
 
 rm -rf "$BUILD/python-wheel"

@@ -691,3 +691,97 @@ def test_views_of_int4():
     wanted = numpy.stack([b.astype(int) & 15, b.astype(int) >> 4 & 15], axis=1).reshape(8, 128)
     numpy.testing.assert_array_equal(numpy.asarray(p).astype(int) & 15, wanted[2:6])
     numpy.testing.assert_array_equal(q, numpy.asarray(w).astype(int)[4:])
+
+
+# ---- what JAX's options and parameters ask for
+
+def double_kernel(x_ref, o_ref):
+    o_ref[...] = x_ref[...] * 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int4"])
+@pytest.mark.parametrize("effects, kept", [("PURE", False), ("SIDE_EFFECTING", True), ("DATAFLOW_SIDE_EFFECTING", True), (True, True)])
+def test_side_effects(effects, kept, dtype):
+    """A call whose results nobody uses stays where it has side effects."""
+    if isinstance(effects, str):
+        effects = getattr(pltpu.SideEffectType, effects)
+    params = pltpu.CompilerParams(has_side_effects=effects)
+
+    def f(x):
+        pl.pallas_call(double_kernel, out_shape=like(x), compiler_params=params)(x)
+        return x
+    program = jax.jit(f).lower(jnp.ones((8, 128), dtype))
+    assert ("has_side_effect = true" in program.as_text()) == kept
+    assert ("pkc_call" in program.compile().as_text()) == kept
+
+
+def test_unknown_side_effects():
+    params = pltpu.CompilerParams(has_side_effects="some")
+    x = values(8, 128)
+    with pytest.raises(ValueError, match="side effect type: some"):
+        pl.pallas_call(double_kernel, out_shape=like(x), compiler_params=params)(x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint8", "int4", "float8_e4m3fn", "bool"])
+def test_poisoned_scratch(dtype):
+    """With JAX's option scratch of `run_scoped` holds NaN, or the least integer, before it is written."""
+    if not hasattr(jax.config, "jax_pallas_poison_buffers"):
+        pytest.skip("this JAX has no jax_pallas_poison_buffers")
+
+    def kernel(x_ref, o_ref):
+        def inner(scratch_ref):
+            scratch_ref[:3] = x_ref[:3]
+            o_ref[...] = scratch_ref[...]
+        pl.run_scoped(inner, pltpu.VMEM(x_ref.shape, x_ref.dtype))
+    x = jnp.zeros((7, 128), dtype)
+    jax.config.update("jax_pallas_poison_buffers", True)
+    try:
+        found = numpy.asarray(pl.pallas_call(kernel, out_shape=like(x))(x))
+    finally:
+        jax.config.update("jax_pallas_poison_buffers", False)
+    rest = found[3:].astype("f4")
+    least = {"int8": -128, "uint8": 128, "int4": -8, "bool": 1}
+    assert not found[:3].astype("f4").any()
+    assert (rest == least[dtype]).all() if dtype in least else numpy.isnan(rest).all()
+
+
+# ---- products of two dtypes
+
+@pytest.mark.parametrize("left, right, out", [
+    ("bfloat16", "float32", "float32"), ("float32", "bfloat16", "float32"), ("float16", "bfloat16", "float32"),
+    ("bfloat16", "int8", "float32"), ("int8", "bfloat16", "float32"), ("float8_e4m3fn", "float8_e5m2", "float32"),
+    ("bfloat16", "float8_e4m3fn", "bfloat16"), ("int8", "uint8", "int32"), ("int8", "int4", "int32"), ("bfloat16", "int4", "float32"),
+    ("int16", "int8", "int32"), ("float32", "int32", "float32"), ("uint32", "bfloat16", "float32"), ("int32", "int8", "int32")])
+@pytest.mark.parametrize("form", ["ij,jk->ik", "ij,kj->ik", "bij,bjk->bik"])
+def test_products_of_two_dtypes(left, right, out, form):
+    a, b = [part.split("->")[0] for part in form.split(",")]
+    extents = {"i": 9, "j": 40, "k": 17, "b": 2}
+
+    def array(letters, dtype, seed):
+        shape = [extents[c] for c in letters]
+        numbers = numpy.random.default_rng(seed).integers(0 if dtype[0] == "u" else -7, 8, shape)
+        return jnp.asarray(numbers).astype(dtype)
+    x, y = array(a, left, 1), array(b, right, 2)
+    places = [letters.index("j") for letters in (a, b)]
+    dims = ((places[:1], places[1:]), (([0], [0]) if "b" in a else ([], [])))
+
+    def kernel(x_ref, y_ref, o_ref):
+        o_ref[...] = jax.lax.dot_general(x_ref[...], y_ref[...], dims, preferred_element_type=out)
+    wanted = numpy.einsum(form, *[numpy.asarray(v).astype("f8") for v in (x, y)])
+    found = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(wanted.shape, out))(x, y)
+    numpy.testing.assert_allclose(numpy.asarray(found).astype("f8"), wanted, rtol=1e-2 if out == "bfloat16" else 0)
+
+
+def test_int4_results():
+    """Arrays of int4 come and go as JAX has them."""
+    def kernel(x_ref, o_ref, p_ref):
+        o_ref[...] = jnp.clip(x_ref[...].astype(jnp.int32) * 2, -8, 7).astype(jnp.int4)
+        p_ref[...] = pltpu.bitcast(x_ref[...], jnp.int8)
+    x = jnp.asarray(numpy.random.default_rng(3).integers(-8, 8, (16, 128)), jnp.int4)
+    call = pl.pallas_call(kernel, out_shape=(like(x), jax.ShapeDtypeStruct((8, 128), "int8")))
+    found, packed = jax.jit(call)(x)
+    numbers = numpy.asarray(x).astype(int)
+    assert found.dtype == jnp.int4
+    numpy.testing.assert_array_equal(numpy.asarray(found).astype(int), numpy.clip(numbers * 2, -8, 7))
+    low, high = numbers[0::2] & 15, numbers[1::2] & 15
+    numpy.testing.assert_array_equal(numpy.asarray(packed).view("u1"), low | high << 4)

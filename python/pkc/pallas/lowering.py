@@ -91,19 +91,29 @@ def _lowering(ctx, *nodes, interpret=False, **params):
         function(text)
     if only:
         return [_zeros(aval) for aval in ctx.avals_out]  # without a meaning: it only looks
+    effects = _has_effects(params)
     kernel = kernel_of(text)
     if len(text.outputs) != len(ctx.avals_out):
-        return _with_semaphores(ctx, nodes, text, kernel)
-    return _called(ctx, nodes, text, kernel)
+        return _with_semaphores(ctx, nodes, text, kernel, effects)
+    return _called(ctx, nodes, text, kernel, effects)
 
 
-def _with_semaphores(ctx, nodes, text, kernel):
+def _has_effects(params):
+    """Do the compiler parameters say that a call stays though nobody uses its results? XLA's CPU keeps all such calls."""
+    said = getattr(params.get("compiler_params"), "has_side_effects", False)
+    said = getattr(said, "value", said)
+    if said not in (False, True, "pure", "side_effecting", "dataflow_side_effecting"):
+        raise ValueError("Invalid side effect type: %s" % (said,))
+    return said not in (False, "pure")
+
+
+def _with_semaphores(ctx, nodes, text, kernel, effects):
     """The results of a call, some of which are semaphores: all copies are over."""
-    made = iter(_called(ctx.replace(avals_out=[ctx.avals_out[k] for k in text.outputs]), nodes, text, kernel))
+    made = iter(_called(ctx.replace(avals_out=[ctx.avals_out[k] for k in text.outputs]), nodes, text, kernel, effects))
     return [next(made) if k in text.outputs else _zeros(aval) for k, aval in enumerate(ctx.avals_out)]
 
 
-def _called(ctx, nodes, text, kernel):
+def _called(ctx, nodes, text, kernel, effects):
     ctx = ctx.replace(avals_in=[_physical(a) for a in ctx.avals_in], avals_out=[_physical(a) for a in ctx.avals_out])
     avals = [_widened(ctx.avals_in[k]) for k in text.order]
     address, _ = kernel._plan([pkc_jax._described(ctx.avals_in[k]) for k in text.order], {})
@@ -112,12 +122,12 @@ def _called(ctx, nodes, text, kernel):
     results = [_widened(aval) for aval in ctx.avals_out]
     words = {"kernel": pkc_jax.loaded(address), "threads": numpy.int64(_settings["threads"])}
     if [a.dtype for a in results] == [a.dtype for a in ctx.avals_out] and avals == [ctx.avals_in[k] for k in text.order]:
-        rule = jax.ffi.ffi_lowering(pkc_jax._NAME, operand_output_aliases=aliases)
+        rule = jax.ffi.ffi_lowering(pkc_jax._NAME, operand_output_aliases=aliases, has_side_effect=effects)
         return rule(ctx.replace(avals_in=avals), *[nodes[k] for k in text.order], **words)
 
     def call(*arrays):
         shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in results]
-        made = jax.ffi.ffi_call(pkc_jax._NAME, shapes, input_output_aliases=aliases)(
+        made = jax.ffi.ffi_call(pkc_jax._NAME, shapes, has_side_effect=effects, input_output_aliases=aliases)(
             *[arrays[k].astype(aval.dtype) for k, aval in zip(text.order, avals)], **words)
         return [value.astype(aval.dtype) for value, aval in zip(made, ctx.avals_out)]
     return mlir.lower_fun(call, multiple_results=True)(ctx, *nodes)

@@ -40,6 +40,11 @@ def is_float(dtype):
     return dtype is not None and dtype not in ("bool",) and not is_integer(dtype)
 
 
+def bits_of(dtype):
+    """Of an element of a dtype of the language."""
+    return int(re.match(r"[a-z]+(\d+)", dtype).group(1)) if dtype != "bool" else 8
+
+
 def shape_text(shape):
     return "[%s]" % ", ".join(str(int(n)) for n in shape)
 

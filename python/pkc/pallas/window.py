@@ -6,7 +6,7 @@ from jax.extend import core as jex
 
 from pkc.pallas.rules.arrays import numbers
 from pkc.pallas.translate import Ref
-from pkc.pallas.values import ADD, MUL, Value, dtype_name, shape_text
+from pkc.pallas.values import ADD, MUL, Value, bits_of, dtype_name, shape_text
 
 
 class Window:
@@ -236,11 +236,6 @@ def _view(tr, window, transform, kind):
     made = Ref(name, view.shape, view.dtype, view.ref.space)
     made.of, made.view = view.ref, view
     return made
-
-
-def bits_of(dtype):
-    """Of an element of a dtype of the language."""
-    return int(re.match(r"[a-z]+(\d+)", dtype).group(1)) if dtype != "bool" else 8
 
 
 def _complete(shape, old):

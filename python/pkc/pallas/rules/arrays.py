@@ -4,7 +4,7 @@ import math
 import jax
 
 from pkc.pallas.rules.control import declare, traced
-from pkc.pallas.values import ATOM, Value, broadcast, dtype_name, is_integer, literal, physical_shape, shape_text
+from pkc.pallas.values import ATOM, Value, bits_of, broadcast, dtype_name, is_integer, literal, physical_shape, shape_text
 
 
 def out_shape(equation, k=0):
@@ -287,9 +287,23 @@ def _top_k(tr, equation):
 
 # ---- products
 
+def _factors(a, b, out):
+    """The operands of a product, as two that `dot` takes: wide integers beside floats, and what is beside integers of 64 bits, are cast."""
+    if a.dtype == b.dtype:
+        return a, b
+    common = out
+    if is_integer(a.dtype) != is_integer(b.dtype):
+        common = "f64" if "f64" in (a.dtype, b.dtype, out) else "f32"
+    wide = 64 if is_integer(a.dtype) and is_integer(b.dtype) else 32
+    if max([bits_of(v.dtype) for v in (a, b) if is_integer(v.dtype)], default=0) < wide:
+        return a, b
+    return [v if v.dtype == common else Value("cast(%s, %s)" % (v.text, common), v.shape, common, reads=v.reads) for v in (a, b)]
+
+
 def _dot_general(tr, equation):
     a, b = [tr.read(atom) for atom in equation.invars[:2]]
     ((ca, cb), (ba, bb)), out = equation.params["dimension_numbers"], tr.dtype(equation.outvars[0])
+    a, b = _factors(a, b, out)
     own = {"f64": "f64", "i64": "i64", "u64": "u64"}.get(a.dtype, "f32" if a.dtype[0] in "fb" else "i32")
     to = "" if out == own and a.dtype == b.dtype else ", out = " + out
     ra, rb = len(a.shape), len(b.shape)

@@ -7,8 +7,8 @@ import jax
 from jax.extend import core as jex
 
 from pkc.pallas.translate import Ref
-from pkc.pallas.values import (ADD, ATOM, UNARY, Value, broadcast, dtype_name, is_integer, is_key, literal, physical_shape,
-                               shape_text)
+from pkc.pallas.values import (ADD, ATOM, UNARY, Value, bits_of, broadcast, dtype_name, is_float, is_integer, is_key, literal,
+                               physical_shape, shape_text)
 
 
 # ---- variables
@@ -365,6 +365,8 @@ def _run_scoped(tr, equation):
         tr.scoped += scratch_bytes(var.aval)
         refs.append(ref)
     tr.writer.open("scoped " + ", ".join(texts)) if texts else tr.writer.open("when true")
+    if poisons():
+        _poison(tr, refs)
     for var, value in zip(jaxpr.constvars, values):
         tr.env[var] = value
     found = tr.inline(jaxpr, refs)
@@ -373,6 +375,23 @@ def _run_scoped(tr, equation):
     tr.writer.pending = []
     tr.writer.close()
     return [r if r is not None else literal(0, "i32") for r in results]
+
+
+def poisons():
+    """Is scratch to hold NaN, or the least integer, before it is written? JAX's option `jax_pallas_poison_buffers` says so."""
+    return bool(getattr(jax.config, "jax_pallas_poison_buffers", False))
+
+
+def _poison(tr, refs):
+    """What TPUs store to the scratch of `run_scoped` with that option."""
+    for ref in refs:
+        if ref.dtype is None:  # a semaphore
+            continue
+        least = "true" if ref.dtype == "bool" else "nan" if is_float(ref.dtype) else str(-(1 << (bits_of(ref.dtype) - 1)))
+        value = "cast(%s, %s)" % (least, ref.dtype)
+        tr.writer.line("%s[...] = broadcast(%s, %s);" % (ref.name, value, shape_text(ref.shape)) if ref.shape else
+                       "%s = %s;" % (ref.name, value))
+        ref.stored = True
 
 
 def _empty_ref(tr, equation):

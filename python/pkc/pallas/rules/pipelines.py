@@ -5,7 +5,7 @@ import re
 from jax.extend import core as jex
 
 from pkc.pallas.errors import TranslationError
-from pkc.pallas.rules.control import hold, scratch_bytes
+from pkc.pallas.rules.control import hold, poisons, scratch_bytes
 from pkc.pallas.translate import Ref
 from pkc.pallas.values import MUL, Value, physical_shape
 from pkc.pallas.window import Part, window_of
@@ -40,6 +40,8 @@ def _flat(tree):
 def _emit_pipeline(tr, equation):
     tr.writer.flush(everything=True)
     try:
+        if poisons():
+            raise _Unsaid("what buffers hold before they are written")
         pipeline = _Pipeline(tr, equation)
     except (_Unsaid, TranslationError):
         return tr.inline(_as_copies(equation, tr.all_names), [_operand(tr, atom) for atom in equation.invars])
