@@ -279,16 +279,6 @@ static pk_status bind_program(pk_launch *launch, DLTensor *const *tensors) {
   return status;
 }
 
-static pk_status call_program(pk_launch *launch, DLTensor *const *tensors) {
-  pk_status status = bind_program(launch, tensors);
-  if (status == PK_OK) status = pk_stage_plan(launch);
-  if (status != PK_OK) return status;
-  pk_stage_in(launch);
-  status = pk_run_program(launch);
-  if (status == PK_OK) pk_stage_out(launch);
-  return status;
-}
-
 int64_t pk_temporary_bytes(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
   context = context ? context : pk_default_context();
   if (!context || !pk_hold(context)) return -1;
@@ -304,19 +294,6 @@ int64_t pk_temporary_bytes(pk_context *context, const pk_kernel *kernel, DLTenso
   return bytes;
 }
 
-pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,
-                          bool checking) {
-  pk_launch launch = {.context = context, .kernel = kernel, .tables = &context->inner_tables};
-  pk_status status = pk_bind(&launch, tensors);
-  /* What is prefetched may be the result of an earlier call. */
-  if (checking && kernel->prepare_from) return status;
-  if (status == PK_OK) status = prepare(&launch);
-  if (status == PK_OK && kernel->one_row) take_as_one_row(&launch);
-  if (status != PK_OK || !checking) return status == PK_OK ? run(&launch) : status;
-  if (reserve_workers(&launch, choose_threads(&launch)) > 0) return PK_OK;
-  return refuse_arena(&launch);
-}
-
 /* Up to the sizes and limits of a kernel's call: arrays bound, with contiguous copies where the
  * plan reads them. */
 static pk_status begin(pk_launch *launch, DLTensor *const *tensors) {
@@ -329,28 +306,11 @@ static pk_status begin(pk_launch *launch, DLTensor *const *tensors) {
   return status == PK_OK ? prepare(launch) : status;
 }
 
-/* What is left of a call by all devices of the context's link, of which this is one: `own` is what
- * its arguments came to. */
-static pk_status run_linked(const pk_launch *launch, pk_status own) {
-  pk_context *context = launch->context;
-  pk_link *link = context->link;
-  const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan, context};
-  char message[PK_MESSAGE_BYTES];
-  int device = -1;
-  if (own == PK_OK && reserve_workers(launch, 1) == 0) own = refuse_arena(launch);
-  memcpy(message, context->message, sizeof message);
-  const pk_status status = link->agree(link, launch->kernel, launch->size, own, message, &device);
-  if (own != PK_OK) return own;
-  if (status != PK_OK && device < 0)
-    return pk_refuse(context, launch->kernel, status, "%s", message);
-  if (status != PK_OK) return refuse_device(&call, NULL, status, message, device);
-  if (!launch->kernel->prepare_from) pk_stage_in(launch);
-  pk_worker *worker = &((pk_member *)context->workers.data)->worker;
-  clear(&launch->plan, worker);
-  const char *failure = link->run(link, &call, worker, &device);
-  if (failure) return refuse_device(&call, call.kernel, PK_FAILED, failure, device);
-  pk_stage_out(launch);
-  return PK_OK;
+/* ---- Devices in other processes. */
+
+static bool is_linked(const pk_launch *launch) {
+  return launch->context->link && launch->kernel && launch->kernel->abi == PK_ABI &&
+         launch->kernel->mesh;
 }
 
 static pk_status check_link(const pk_launch *launch) {
@@ -361,12 +321,82 @@ static pk_status check_link(const pk_launch *launch) {
                    devices == 1 ? "" : "s", processes, processes == 1 ? " runs" : "es run");
 }
 
+/* Do all devices go on with the call? `own` is what its arguments came to here. */
+static pk_status agree(const pk_launch *launch, pk_status own) {
+  pk_context *context = launch->context;
+  pk_link *link = context->link;
+  const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan, context};
+  char message[PK_MESSAGE_BYTES];
+  int device = -1;
+  memcpy(message, context->message, sizeof message);
+  const pk_status status = link->agree(link, launch->kernel, launch->size, own, message, &device);
+  if (own != PK_OK) return own;
+  if (status != PK_OK && device < 0)
+    return pk_refuse(context, launch->kernel, status, "%s", message);
+  if (status != PK_OK) return refuse_device(&call, NULL, status, message, device);
+  return PK_OK;
+}
+
+/* What is left of a call by all devices of the context's link, of which this is one. */
+static pk_status run_linked(const pk_launch *launch, pk_status own) {
+  pk_context *context = launch->context;
+  const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan, context};
+  int device = -1;
+  if (own == PK_OK && reserve_workers(launch, 1) == 0) own = refuse_arena(launch);
+  own = agree(launch, own);
+  if (own != PK_OK) return own;
+  if (!launch->kernel->prepare_from) pk_stage_in(launch);
+  pk_worker *worker = &((pk_member *)context->workers.data)->worker;
+  clear(&launch->plan, worker);
+  const char *failure = context->link->run(context->link, &call, worker, &device);
+  if (failure) return refuse_device(&call, call.kernel, PK_FAILED, failure, device);
+  pk_stage_out(launch);
+  return PK_OK;
+}
+
+/* ---- Programs. */
+
+static pk_status call_program(pk_launch *launch, DLTensor *const *tensors) {
+  const bool linked = is_linked(launch);
+  pk_status status = linked ? check_link(launch) : PK_OK;
+  if (status != PK_OK) return status;
+  status = bind_program(launch, tensors);
+  if (status == PK_OK) status = pk_stage_plan(launch);
+  if (status == PK_OK) {
+    pk_stage_in(launch);
+    status = pk_check_program(launch);
+  }
+  if (linked) status = agree(launch, status);
+  if (status == PK_OK) status = pk_run_program(launch);
+  if (status == PK_OK) pk_stage_out(launch);
+  return status;
+}
+
+static int wanted_workers(const pk_launch *launch) {
+  if (is_linked(launch)) return 1;
+  return launch->kernel->mesh ? pk_device_count(launch->kernel) : choose_threads(launch);
+}
+
+pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,
+                          bool checking) {
+  pk_launch launch = {.context = context, .kernel = kernel, .tables = &context->inner_tables};
+  pk_status status = pk_bind(&launch, tensors);
+  /* What is prefetched may be the result of an earlier call. */
+  if (checking && kernel->prepare_from) return status;
+  if (status == PK_OK) status = prepare(&launch);
+  if (!checking && is_linked(&launch)) return run_linked(&launch, status);
+  if (status == PK_OK && kernel->one_row) take_as_one_row(&launch);
+  if (status != PK_OK || !checking) return status == PK_OK ? run(&launch) : status;
+  if (reserve_workers(&launch, wanted_workers(&launch)) > 0) return PK_OK;
+  return refuse_arena(&launch);
+}
+
 static pk_status call_held(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
   context->message[0] = '\0';
   kernel = pk_variant_to_run(kernel);
   pk_launch launch = {.context = context, .kernel = kernel, .tables = &context->tables};
   if (kernel && kernel->abi == PK_ABI && kernel->program) return call_program(&launch, tensors);
-  const bool linked = context->link && kernel && kernel->abi == PK_ABI && kernel->mesh;
+  const bool linked = is_linked(&launch);
   pk_status status = linked ? check_link(&launch) : PK_OK;
   if (status != PK_OK) return status;
   status = begin(&launch, tensors);

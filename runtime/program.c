@@ -9,8 +9,11 @@ enum { ALIGNMENT = 64, MOST_OPERANDS = 256 };
 
 /* ---- Temporaries. */
 
+/* Of this device's part, where other processes have the others. */
 static int64_t extent_of(const pk_launch *launch, const pk_temporary *t, int axis) {
-  return t->shape[axis] < 0 ? launch->size[-1 - t->shape[axis]] : t->shape[axis];
+  const int array = launch->kernel->operands + (int)(t - launch->kernel->temporary);
+  const int64_t extent = t->shape[axis] < 0 ? launch->size[-1 - t->shape[axis]] : t->shape[axis];
+  return extent / pk_parts_here(launch, array, axis);
 }
 
 /* In whole cache lines; INT64_MAX: too much, or an extent that no axis has. */
@@ -118,17 +121,20 @@ static void set_arrays(const pk_launch *launch) {
   for (int i = 0; i < kernel->temporaries; ++i) set_temporary(launch, i);
 }
 
-pk_status pk_run_program(const pk_launch *launch) {
-  pk_status status = reserve_temporaries(launch);
-  for (int pass = 0; pass < 2 && status == PK_OK; ++pass) {
-    pk_flow flow = {launch->kernel, arrays_of(launch), launch->size, pass == 0,
-                    PK_OK,          launch->context};
-    set_arrays(launch);
-    launch->kernel->program(&flow);
-    status = flow.status;
-  }
-  return status;
+static pk_status pass(const pk_launch *launch, bool checking) {
+  pk_flow flow = {launch->kernel, arrays_of(launch), launch->size, checking,
+                  PK_OK,          launch->context};
+  set_arrays(launch);
+  launch->kernel->program(&flow);
+  return flow.status;
 }
+
+pk_status pk_check_program(const pk_launch *launch) {
+  const pk_status status = reserve_temporaries(launch);
+  return status == PK_OK ? pass(launch, true) : status;
+}
+
+pk_status pk_run_program(const pk_launch *launch) { return pass(launch, false); }
 
 /* ---- What generated code calls. */
 

@@ -96,7 +96,8 @@ void pk_order_streams(void);
 const char *pk_run_devices(const pk_call *call, pk_worker *const *workers, int *device);
 /* program.c: the bytes of all temporaries; a program whose launch is bound and prepared. */
 int64_t pk_place_temporaries(const pk_launch *launch);
-pk_status pk_run_program(const pk_launch *launch);
+pk_status pk_check_program(const pk_launch *launch); /* writes nothing */
+pk_status pk_run_program(const pk_launch *launch);   /* once it is checked */
 
 /* status.c: sets the context's message, prefixed with the kernel's name when there is one, and
  * returns `status`. */

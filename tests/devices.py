@@ -246,6 +246,24 @@ def check_processes(folder, asserts):
         check(f"{what}, on processes", done.returncode != 0 and done.stderr.count(text) == 1, done.stderr)
 
 
+def check_programs(folder):
+    """Programs whose arrays stay divided from call to call, on processes."""
+    path = os.path.join(FAULTS, "programs.pk")
+    x, w1, w2 = numbers(8, 5), numbers(5, 12), numbers(12, 5)
+    for d in (2, 4):
+        got, said = run(path, ["-k", "two_layers"], {"x": x, "w1": w1, "w2": w2}, folder, d)
+        right = got is not None and np.array_equal(got, np.maximum(x @ w1, 0) @ w2)
+        check(f"program two_layers on {d} processes", right, said)
+    x, b, n = numbers(8, 300), numbers(3, 8, 300), np.array([3, -1, 2], np.int32)
+    wanted = np.roll(x, 2, axis=0)
+    for row in b:
+        wanted = np.roll(wanted, 2, axis=0) + row
+    got, said = run(path, ["-k", "steps"], {"x": x, "b": b}, folder, 4)
+    check("program steps on 4 processes", got is not None and np.array_equal(got, wanted + x), said)
+    got, said = run(path, ["-k", "around"], {"x": x, "n": n}, folder, 4)
+    check("program around on 4 processes", got is not None and np.array_equal(got, np.roll(x, 2 * (2 + n.sum()), axis=0)), said)
+
+
 def check_calls(folder):
     """A C program that passes parts: tests/mpi/calls.c."""
     kernel = os.path.join(folder, "all_gather.c")
@@ -278,6 +296,7 @@ def main():
         check_failures(asserts)
         if has_mpi():
             check_processes(folder, asserts)
+            check_programs(folder)
             check_calls(folder)
         else:
             print("SKIPPED devices, on processes: mpirun or libpkrt_mpi.so is not here")

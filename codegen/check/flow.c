@@ -99,6 +99,11 @@ static void take_report(Run *run, const FlowTurn *turn, const CheckReport *of_ca
     LIST_PUSH(arena, &finding.notes, note);
     add_finding(run, &finding);
   }
+  if (of_call->orders) {
+    bool all = of_call->all_orders && (run->report->orders == 0 || run->report->all_orders);
+    run->report->all_orders = all;
+    if (of_call->orders > run->report->orders) run->report->orders = of_call->orders;
+  }
   run->report->more += of_call->more;
   run->report->steps += of_call->steps;
   for (int i = 0; i < of_call->printed.count; i++)
@@ -167,6 +172,7 @@ static void interpret_call(Run *run, const FlowTurn *turn, Kernel *callee, const
   CheckOptions options = {.dma = run->options->dma,
                           .seed = run->options->seed,
                           .cores = run->options->cores,
+                          .orders = run->options->orders,
                           .specified = data->specified + callee->inputs,
                           .input_specified = (const uint8_t *const *)data->specified};
   for (int i = 0; i < callee->outputs && run->options->allowed; i++) {

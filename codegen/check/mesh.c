@@ -29,6 +29,32 @@ static void *mesh_memory(int64_t count, int64_t item_bytes) {
   return memory;
 }
 
+// What is known of the elements of inputs, of a call in a program.
+static void take_marks(const MeshRun *run, Mesh *m, Device *d, int device, CheckOptions *options) {
+  const Kernel *k = run->k;
+  d->input_specified = NEW_ARRAY(m->arena, uint8_t *, k->inputs + 1);
+  d->input_error = NEW_ARRAY(m->arena, double *, k->inputs + 1);
+  for (int i = 0; i < k->inputs; i++) {
+    Share share = device_share(k, k->refs.at[i], &run->operands[i], device);
+    int64_t count;
+    array_elements(&share.part, &count);
+    if (options->input_specified && options->input_specified[i]) {
+      d->input_specified[i] = mesh_memory(count, 1);
+      Rows rows = {(char *)d->input_specified[i], (char *)(uintptr_t)options->input_specified[i], 1,
+                   -1};
+      visit_rows(&share, &run->operands[i], take_row, &rows);
+    }
+    if (options->input_error && options->input_error[i]) {
+      d->input_error[i] = mesh_memory(count, sizeof(double));
+      Rows rows = {(char *)d->input_error[i], (char *)options->input_error[i], sizeof(double), -1};
+      visit_rows(&share, &run->operands[i], take_row, &rows);
+    }
+  }
+  if (options->input_specified)
+    options->input_specified = (const uint8_t *const *)d->input_specified;
+  if (options->input_error) options->input_error = d->input_error;
+}
+
 static void start_device(MeshRun *run, Mesh *m, int device) {
   Kernel *k = run->k;
   Device *d = &m->devices[device];
@@ -48,6 +74,7 @@ static void start_device(MeshRun *run, Mesh *m, int device) {
     if (options.allowed) d->allowed[i - k->inputs] = mesh_memory(count, sizeof(double));
     if (options.specified) d->specified[i - k->inputs] = mesh_memory(count, 1);
   }
+  take_marks(run, m, d, device, &options);
   if (options.allowed) options.allowed = d->allowed;
   if (options.specified) options.specified = d->specified;
   d->in = start_interp(k, run->sizes, &options, run->report);
@@ -61,6 +88,10 @@ static void start_device(MeshRun *run, Mesh *m, int device) {
 static void end_device(MeshRun *run, Device *d) {
   Kernel *k = run->k;
   for (int i = 0; i < k->inputs + k->outputs; i++) free(d->operands[i].data);
+  for (int i = 0; i < k->inputs; i++) {
+    free(d->input_specified[i]);
+    free(d->input_error[i]);
+  }
   for (int i = 0; i < k->outputs; i++) {
     free(d->allowed[i]);
     free(d->specified[i]);

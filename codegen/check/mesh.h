@@ -69,6 +69,8 @@ typedef struct {
   HostArray *operands;  // its parts of the arrays
   double **allowed;     // by output, or NULL
   uint8_t **specified;
+  uint8_t **input_specified;  // by input, each or NULL
+  double **input_error;
 } Device;
 
 // How the devices take turns: a device goes on until it waits; each makes a step in turn; or the

@@ -40,22 +40,26 @@ static void put_statics(Gen *g, Buf *out) {
     buf_printf(out, "%s%s=%s", i ? " " : "", g->k->statics.at[i].name, g->k->statics.at[i].value);
 }
 
-static void put_shard(const Ref *ref, Buf *out) {
+static void put_shard(const int8_t (*shard)[MOST_MESH_AXES], int rank, Buf *out) {
   buf_puts(out, "  {");
-  for (int i = 0; i < ref->array.rank; i++) {
+  for (int i = 0; i < rank; i++) {
     buf_puts(out, i ? ", {" : "{");
-    for (int k = 0; k < MOST_MESH_AXES; k++)
-      buf_printf(out, "%s%d", k ? ", " : "", ref->shard[i][k]);
+    for (int k = 0; k < MOST_MESH_AXES; k++) buf_printf(out, "%s%d", k ? ", " : "", shard[i][k]);
     buf_putc(out, '}');
   }
-  buf_puts(out, ref->array.rank ? "},\n" : "{0}},\n");
+  buf_puts(out, rank ? "},\n" : "{0}},\n");
 }
 
-// How many devices there are, and what each has of the operands.
+// How many devices there are, and what each has of the operands and of a program's temporaries.
 static void put_mesh(const Kernel *k, Buf *out) {
   buf_printf(out, "static const pk_shard %s_shards[] = {\n", k->symbol);
-  for (int i = 0; i < k->inputs + k->outputs; i++) put_shard(k->refs.at[i], out);
-  if (k->inputs + k->outputs == 0) buf_puts(out, "  {{0}},\n");
+  int arrays = k->flow ? k->flow->arrays.count : k->inputs + k->outputs;
+  for (int i = 0; i < arrays; i++)
+    if (k->flow)
+      put_shard(k->flow->arrays.at[i].shard, k->flow->arrays.at[i].type.rank, out);
+    else
+      put_shard(k->refs.at[i]->shard, k->refs.at[i]->array.rank, out);
+  if (arrays == 0) buf_puts(out, "  {{0}},\n");
   buf_printf(out, "};\n\nstatic const pk_mesh %s_mesh = {%d, {", k->symbol, k->mesh.count);
   for (int i = 0; i < k->mesh.count; i++)
     buf_printf(out, "%s%lld", i ? ", " : "", (long long)k->mesh.at[i].extent);

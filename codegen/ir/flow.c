@@ -373,6 +373,20 @@ void flow_print_call(const Kernel *k, const FlowStep *step, Buf *out) {
                callee->statics.at[i].value);
 }
 
+void flow_print_shard(const Kernel *k, const int8_t (*shard)[MOST_MESH_AXES], int rank, Buf *out) {
+  buf_putc(out, '(');
+  for (int i = 0; i < rank; i++) {
+    const int8_t *by = shard[i];
+    buf_puts(out, i ? ", " : "");
+    if (by[0] && by[1]) buf_putc(out, '(');
+    for (int j = 0; j < MOST_MESH_AXES && by[j]; j++)
+      buf_printf(out, "%s%s", j ? ", " : "", k->mesh.at[by[j] - 1].name);
+    if (!by[0]) buf_putc(out, '_');
+    if (by[0] && by[1]) buf_putc(out, ')');
+  }
+  buf_putc(out, ')');
+}
+
 void flow_print(const Kernel *k, Buf *out) {
   const Flow *flow = k->flow;
   buf_putc(out, '\n');
@@ -381,6 +395,10 @@ void flow_print(const Kernel *k, Buf *out) {
     buf_printf(out, "  temporary %s: ", a->name);
     buf_puts(out, dtype_info[a->type.dtype].name);
     print_shape(k, &a->type, out);
+    if (k->mesh.count && a->type.rank) {
+      buf_puts(out, " shard ");
+      flow_print_shard(k, a->shard, a->type.rank, out);
+    }
     buf_printf(out, " in steps %d to %d\n", a->first, a->last);
   }
   for (int i = 0, level = 1; i < flow->steps.count; i++) {

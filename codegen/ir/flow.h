@@ -15,6 +15,10 @@ typedef struct {
   int loop;     // the step of the innermost FOR around its declaration; -1: none
   // Of a temporary: the steps from the first to the last during which it holds something.
   int first, last;
+  // How devices divide it, as shard of a Ref has it, and where that was said.
+  int8_t shard[MAX_RANK][MOST_MESH_AXES];
+  bool placed;
+  Span placed_at;
   int spare;  // another temporary of this type, with which it changes places in a call that reads
               // and writes it; -1: there is none
 } FlowArray;
@@ -96,6 +100,8 @@ const char *flow_turn_text(const FlowTurn *turn);
 
 void flow_print(const Kernel *k, Buf *out);    // temporaries and steps
 void flow_explain(const Kernel *k, Buf *out);  // .. under a title
+// "(d, _)": how devices divide an array
+void flow_print_shard(const Kernel *k, const int8_t (*shard)[MOST_MESH_AXES], int rank, Buf *out);
 void flow_print_call(const Kernel *k, const FlowStep *step, Buf *out);
 // An index of a program by the language's operators, or where there is a prefix in C, by the
 // functions PREFIXadd(a, b) and so on; `name` gives the text of SIZE and AXIS.

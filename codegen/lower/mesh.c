@@ -32,12 +32,6 @@ void lower_mesh(Lower *l) {
   for (int i = 0; i < items->count; i++) {
     const Node *node = items->at[i];
     if (node->kind != N_MESH) continue;
-    if (l->node->kind == N_PROGRAM) return;  // reported with its declarations
-    if (l->caller) {
-      diag_error(l->diag, node->span, ERR_LATER_MESH,
-                 "not implemented yet: a program that calls a kernel with a mesh");
-      return;
-    }
     if (first) {
       diag_error(l->diag, node->span, ERR_DUPLICATE, "a kernel has one mesh");
       diag_note(l->diag, first->span, "the first one is here");

@@ -401,11 +401,12 @@ static bool check_declarations(ProgramLower *p, const Node *items) {
   int errors = diag_error_count(p->l->diag);
   for (int i = 0; i < items->list.count; i++) {
     const Node *item = items->list.at[i];
-    bool declaration = is_declaration(item),
-         known = item->kind == N_STATIC || item->kind == N_REQUIRE || item->kind == N_ALIAS;
+    bool declaration = is_declaration(item), known = item->kind == N_STATIC ||
+                                                     item->kind == N_REQUIRE ||
+                                                     item->kind == N_ALIAS || item->kind == N_MESH;
     if (declaration && !known) {
       diag_error(p->l->diag, item->span, ERR_PROGRAM_STATEMENT,
-                 "a program has no `%s`: static, require and alias are its declarations",
+                 "a program has no `%s`: static, require, mesh and alias are its declarations",
                  node_name[item->kind]);
     } else if (declaration && first) {
       diag_error(p->l->diag, item->span, ERR_ORDER,
@@ -440,6 +441,7 @@ void lower_program(Lower *l) {
   lower_declarations(l);
   lower_flow_items(p, items);
   if (diag_error_count(l->diag) == errors) check_assigned(p);
+  if (diag_error_count(l->diag) == errors) place_arrays(p);
   name_callees(p);
   flow_find_lives(p->flow);
 }

@@ -64,6 +64,10 @@ bool inline_program(ProgramLower *p, const Kernel *k, const FlowPart *operands, 
 // Is one call of the program k what writes all of `output`, after all that read `input`?
 bool writes_last(const Kernel *k, int input, int output);
 
+// ---- program_mesh.c
+// How devices divide the arrays: as the operands say, and the calls; these agree.
+void place_arrays(ProgramLower *p);
+
 // ---- compose.c
 // What the calls do by the references of their kernels; NULL where one has none, or where the
 // number of calls is not constant.

@@ -890,6 +890,14 @@ static const char *size_arguments(Py *p, const FlowStep *step, const Kernel *cal
   return arguments;
 }
 
+// A kernel whose axes have other names makes a mesh of its own.
+static const char *mesh_argument(const Py *p, const Kernel *callee) {
+  if (callee->mesh.count == 0) return "";
+  for (int i = 0; i < callee->mesh.count; i++)
+    if (callee->mesh.at[i].name != p->k->mesh.at[i].name) return "";
+  return "mesh=mesh, ";
+}
+
 static void put_flow_call(Py *p, const FlowStep *step, const char *const *names) {
   const Kernel *callee = p->k->flow->callees.at[step->callee].kernel;
   const char *inputs = "", *results = "";
@@ -902,8 +910,8 @@ static void put_flow_call(Py *p, const FlowStep *step, const char *const *names)
     parts[i] = direct ? names[part->array] : py_name(p, "part", NULL);
     results = py_text(p, "%s%s%s", results, i ? ", " : "", parts[i]);
   }
-  py_line(p, "%s%s%s(%s%sinterpret=interpret)", results, callee->outputs ? " = " : "",
-          callee->symbol, inputs, size_arguments(p, step, callee));
+  py_line(p, "%s%s%s(%s%s%sinterpret=interpret)", results, callee->outputs ? " = " : "",
+          callee->symbol, inputs, size_arguments(p, step, callee), mesh_argument(p, callee));
   for (int i = 0; i < callee->outputs; i++) {
     const FlowPart *part = &step->parts[callee->inputs + i];
     const char *result = placed_result(p, part, parts[i]);

@@ -72,7 +72,7 @@ typedef struct {
   int axes;
   int64_t extent[PK_MESH_AXES];
   const char *name[PK_MESH_AXES];
-  const pk_shard *shard; /* by operand */
+  const pk_shard *shard; /* by operand; of a program also by temporary, behind them */
 } pk_mesh;
 
 /* A device of a call: what others know of it is the runtime's. */
