@@ -1,13 +1,11 @@
 // Runs kernels: control flow, grid steps, references.
 #define _GNU_SOURCE
 #include "codegen/check/mesh.h"
+#include "dsl/progress.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 // Of one run of a loop, and of all loops of a grid step together.
 static const int64_t MOST_ITERATIONS = 100000000, MOST_IN_STEP = 1000000000;
@@ -274,32 +272,6 @@ static void run_region(Interp *in, const Region *region) {
 
 // ---- grid steps
 
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-// One line on a terminal once a run takes longer than 2 s.
-typedef struct {
-  bool on;
-  double start, shown;
-  int64_t total;
-} Progress;
-
-static void show_progress(Progress *progress, int64_t step) {
-  if (!progress->on) return;
-  double now = seconds_now();
-  if (now - progress->start < 2 || now - progress->shown < 0.2) return;
-  progress->shown = now;
-  fprintf(stderr, "\rinterpreting: step %lld of %lld", (long long)step, (long long)progress->total);
-  fflush(stderr);
-}
-
-static void end_progress(const Progress *progress) {
-  if (progress->on && progress->shown > 0) fprintf(stderr, "\r%60s\r", "");
-}
-
 // ---- the order of steps: row-major, a parallel axis perhaps shuffled
 
 static int64_t common_divisor(int64_t a, int64_t b) {
@@ -382,16 +354,16 @@ void check_vmem(Interp *in) {
 }
 
 void run_grid(Interp *in) {
-  Progress progress = {isatty(STDERR_FILENO) != 0 && !in->mesh, seconds_now(), 0, 1};
+  Progress progress = progress_start();
+  progress.on &= !in->mesh;
   if (!start_grid(in)) return;
-  progress.total = in->steps;
   in->in_grid = true;
   for (in->step = 0; in->step < in->steps && !in->stopped; in->step++) {
-    show_progress(&progress, in->step);
+    progress_show(&progress, "interpreting: step", in->step, in->steps);
     run_step(in);
   }
   in->in_grid = false;
-  end_progress(&progress);
+  progress_end(&progress);
 }
 
 Interp start_interp(Kernel *k, const int64_t *sizes, const CheckOptions *options,

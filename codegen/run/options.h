@@ -30,7 +30,9 @@ typedef struct {
   bool many_devices;              // a kernel may have a mesh: it is interpreted, not compiled
   double min_time, max_time;      // bench; 0: not given
   int64_t vmem_limit;             // 0: not given
-  const char *over;               // tune: NAME=LOW:HIGH,..; NULL: not given
+  const char *over;               // tune: NAME=LOW:HIGH,..; tpu: x,y; NULL: not given
+  bool on_slice;                  // `mesh` is the shape of a slice of chips
+  int64_t slices;                 // tpu; 0: not given
   int64_t most;                   // tune: candidates; 0: not given
   double time_out;                // tune: seconds a run; 0: not given
   ProfilePlaces *profile;         // profile: the places are listed here; NULL: no laps

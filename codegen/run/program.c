@@ -36,10 +36,33 @@ static const Node *mesh_node(const Program *program) {
   return NULL;
 }
 
+// Of a slice "4x8" along the axes "y": 8, or "2x8" on two slices. One axis of a mesh has all chips.
+static const char *slice_text(const Program *program, const Options *options, int axes) {
+  Buf text = {0};
+  const char *at = options->mesh;
+  int64_t chips = options->slices ? options->slices : 1, extent;
+  if (chips > 1) buf_printf(&text, "%lldx", (long long)chips);
+  for (int axis = 'x'; *at; axis++) {
+    size_t length = strcspn(at, "x");
+    const char *digits = arena_strndup(program->arena, at, length);
+    bool used = !options->over || strchr(options->over, axis);
+    if (used) buf_printf(&text, "%sx", digits);
+    if (used && (!parse_int(digits, &extent) || !mul_i64(chips, extent, &chips))) chips = 0;
+    at += length + (at[length] == 'x');
+  }
+  const char *kept = axes == 1     ? arena_printf(program->arena, "%lld", (long long)chips)
+                     : text.length ? arena_strndup(program->arena, text.text, text.length - 1)
+                                   : options->mesh;
+  buf_free(&text);
+  return kept;
+}
+
 // Its extents, "4x2"; those of --devices where there is one axis.
 static const char *mesh_text(const Program *program, const Options *options) {
-  if (options->mesh) return options->mesh;
   const Node *mesh = mesh_node(program);
+  if (options->mesh && options->on_slice && mesh)
+    return slice_text(program, options, mesh->list.count);
+  if (options->mesh) return options->mesh;
   if (!options->devices || !mesh || mesh->list.count != 1) return NULL;
   return arena_printf(program->arena, "%lld", (long long)options->devices);
 }
@@ -76,7 +99,8 @@ static bool check_mesh(const Program *program, const Options *options) {
     buf_printf(&text, "%s%lld", i ? "x" : "", (long long)k->mesh.at[i].extent);
   const char *have = text.text ? arena_strndup(program->arena, text.text, text.length) : "none";
   buf_free(&text);
-  bool other = options->mesh && strcmp(options->mesh, have) != 0,
+  const char *asked = options->mesh ? mesh_text(program, options) : NULL;
+  bool other = asked && strcmp(asked, have) != 0,
        more = options->devices && options->devices != ir_device_count(k);
   Span span = k->mesh.count ? k->mesh.at[0].span : k->span;
   if (!options->many_devices && k->mesh.count)
@@ -89,7 +113,7 @@ static bool check_mesh(const Program *program, const Options *options) {
                "where it has one axis",
                have,
                other
-                   ? options->mesh
+                   ? asked
                    : arena_printf(program->arena, "of %lld devices", (long long)options->devices));
   else
     return true;

@@ -36,9 +36,15 @@ static void decide(Builder *b, const Instr *instr) {
   LIST_PUSH(b->m->arena, &b->body->decisions, instr);
 }
 
+// To another device, or a wait for one.
+static bool is_talk(const Builder *b, const Instr *instr) {
+  return b->m->k->mesh.count && (instr->op == OP_REMOTE_START || instr->op == OP_REMOTE_SIGNAL ||
+                                 instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT);
+}
+
 // A start, or a wait for one.
 static bool is_copy(const Builder *b, const Instr *instr) {
-  return instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT ||
+  return is_talk(b, instr) || instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT ||
          (instr->op == OP_SEM_WAIT && b->signalled[instr->semaphore->id]);
 }
 
@@ -46,6 +52,15 @@ static void note_signalled(Instr *instr, void *context) {
   Builder *b = context;
   if (instr->op == OP_COPY_START && instr->semaphore->semaphore == SEM_REGULAR)
     b->signalled[instr->semaphore->id] = true;
+}
+
+// Which semaphore and device, and how much.
+static void mark_talk(Builder *b, const Instr *instr) {
+  bool copies = instr->op == OP_REMOTE_START, edge = (instr->flags & INSTR_EDGE) != 0;
+  int starts = (int)(ir_semaphore_index(instr) - instr->args);
+  b->body->copies = true;
+  b->body->talks |= instr->op == OP_REMOTE_START || instr->op == OP_REMOTE_SIGNAL;
+  for (int i = copies && !edge ? starts : 0; i < instr->nargs; i++) decide(b, instr->args[i]);
 }
 
 static void mark_copy(Builder *b, const Instr *copy) {
@@ -66,7 +81,10 @@ static void mark_copy(Builder *b, const Instr *copy) {
 
 static void mark_control(Instr *instr, void *context) {
   Builder *b = context;
-  if (is_copy(b, instr)) mark_copy(b, instr);
+  if (is_talk(b, instr))
+    mark_talk(b, instr);
+  else if (is_copy(b, instr))
+    mark_copy(b, instr);
   if (instr->op == OP_IF || instr->op == OP_FOR)
     for (int i = 0; i < instr->nargs; i++) decide(b, instr->args[i]);
   if (instr->op == OP_WHILE) decide(b, ir_yielded(instr->regions[0], 0));
@@ -117,6 +135,7 @@ static void find_all_decidable(Builder *b) {
 
 static void list_scalar(Instr *instr, void *context) {
   Builder *b = context;
+  b->body->asks |= b->decides[instr->id] && instr->op == OP_DEVICE;
   if (b->decides[instr->id]) LIST_PUSH(b->m->arena, &b->body->scalars, (const Instr *)instr);
   for (int r = 0; r < 2; r++)
     if (instr->regions[r] && instr->regions[r]->arg)
@@ -414,6 +433,9 @@ static void run_block(StepRun *r, const Block *block, int64_t times, int64_t fil
         break;
       case OP_COPY_START:
       case OP_COPY_WAIT:
+      case OP_REMOTE_START:
+      case OP_SEM_SIGNAL:
+      case OP_REMOTE_SIGNAL:
       case OP_SEM_WAIT:
         if (r->visitor && r->visitor->copy) r->visitor->copy(r->context, r->e, item->instr);
         break;

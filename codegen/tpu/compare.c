@@ -28,6 +28,7 @@ static void set_row(Comparison *c, int i, int side, Row row) {
 static void fill(Comparison *c, const Model *const *models) {
   for (int side = 0; side < 2; side++) {
     const Model *m = models[side];
+    const MeshRun *mesh = m->sim.mesh;
     const Row rows[] = {
         {"time", "seconds", FORM_TIME, {m->seconds}},
         {"lower bound", "lower_s", FORM_TIME, {m->lower}},
@@ -38,7 +39,19 @@ static void fill(Comparison *c, const Model *const *models) {
          FORM_TIME,
          {(double)(m->sim.totals.overhead_ps + m->sim.totals.inner_ps) * 1e-12}},
         {"compute", "compute_s", FORM_TIME, {(double)m->sim.totals.compute_ps * 1e-12}},
-        {"waits for HBM", "wait_s", FORM_TIME, {(double)m->sim.totals.wait_ps * 1e-12}},
+        {"waits for HBM",
+         "wait_s",
+         FORM_TIME,
+         {(double)(m->sim.totals.wait_ps - (mesh ? mesh->wait_ps : 0)) * 1e-12}},
+        {"waits for devices",
+         "device_wait_s",
+         FORM_TIME,
+         {mesh ? (double)mesh->wait_ps * 1e-12 : 0}},
+        {"busiest link",
+         "busiest_link_s",
+         FORM_TIME,
+         {mesh && mesh->busiest >= 0 ? (double)mesh->link_ps[mesh->busiest] * 1e-12 : 0}},
+        {"bytes between devices", "copied_bytes", FORM_BYTES, {mesh ? (double)mesh->bytes : 0}},
         {"prologue", "prologue_s", FORM_TIME, {(double)m->sim.totals.prologue_ps * 1e-12}},
         {"epilogue", "epilogue_s", FORM_TIME, {(double)m->sim.totals.epilogue_ps * 1e-12}},
         {"operations wait", "fill_s", FORM_TIME, {m->fill}},
@@ -98,16 +111,16 @@ static void put_table(const Comparison *c, Buf *out) {
       same++;
       continue;
     }
-    buf_printf(out, "%-20s", row->name);
+    buf_printf(out, "%-21s", row->name);
     put_value(out, row->form, row->value[0]);
     put_value(out, row->form, row->value[1]);
     if (row->value[0] > 0) buf_printf(out, " %9.3g", row->value[1] / row->value[0]);
     buf_putc(out, '\n');
   }
   if (strcmp(c->bound[0], c->bound[1]) != 0)
-    buf_printf(out, "%-20s A: %s; B: %s\n", "bound by", c->bound[0], c->bound[1]);
+    buf_printf(out, "%-21s A: %s; B: %s\n", "bound by", c->bound[0], c->bound[1]);
   else
-    buf_printf(out, "%-20s %s, both\n", "bound by", c->bound[0]);
+    buf_printf(out, "%-21s %s, both\n", "bound by", c->bound[0]);
   buf_printf(out, "%d other figure%s the same\n", same, same == 1 ? " is" : "s are");
 }
 

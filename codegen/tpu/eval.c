@@ -88,6 +88,8 @@ void grid_eval(GridEval *e, const Instr *instr) {
       return set(e, instr, e->axes[instr->ival]);
     case OP_EXTENT:
       return set(e, instr, e->extents[instr->ival]);
+    case OP_DEVICE:
+      return set(e, instr, e->device[instr->ival]);
     case OP_ARG:
     case OP_IF:
       return;  // set by the code that runs the loop or branch

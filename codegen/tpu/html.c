@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "codegen/tpu/page.h"
+#include "codegen/tpu/torus.h"
 
 // ---- timelines: the wheel zooms, dragging moves
 
@@ -59,20 +60,55 @@ void page_close_timeline(Arena *arena, Buf *out, const char *const *names, int r
 
 // ---- the first steps of a kernel
 
-enum { ROWS = 5, MOST_BOXES = 3000 };
+// Of a mesh also when a device waits for others, and the links of its chip.
+enum { ROWS = 5, ROW_WAITS = ROWS, MESH_ROWS = ROWS + 1 + 2 * TORUS_AXES + 2, MOST_BOXES = 3000 };
 
 static const char *const row_names[ROWS] = {"grid steps", "MXU", "vector units", "DMA in",
                                             "DMA out"};
 static const char *const row_colours[ROWS] = {"c7", "c1", "c2", "c0", "c3"};
 
-static int64_t end_of_window(const TraceLog *log) {
-  int64_t end = 0;
-  for (int i = 0; i < log->events.count && i < MOST_BOXES; i++) {
+// The row of a link; -1: of another chip than the device that is shown.
+static int row_of_link(const MeshRun *mesh, int link) {
+  int kinds = 2 * mesh->torus->axes + 2;
+  return link / kinds == mesh->chip[mesh->slowest] ? ROWS + 1 + link % kinds : -1;
+}
+
+static bool is_shown(const Model *m, const TraceEvent *e) {
+  const MeshRun *mesh = m->sim.mesh;
+  if (e->kind == 'l') return row_of_link(mesh, e->which) >= 0;
+  return e->core == (mesh ? mesh->slowest : 0);
+}
+
+// Events of the window: as many of those that are shown as a page holds.
+static int end_of_window(const Model *m, double *end) {
+  const TraceLog *log = m->sim.log;
+  int64_t last = 0;
+  int i = 0;
+  for (int shown = 0; i < log->events.count && shown < MOST_BOXES; i++) {
     const TraceEvent *e = &log->events.at[i];
     if (e->kind == 's') break;
-    if (e->end_ps > end) end = e->end_ps;
+    if (!is_shown(m, e)) continue;
+    shown++;
+    if (e->end_ps > last) last = e->end_ps;
   }
-  return end;
+  *end = (double)last * 1e-12;
+  return i;
+}
+
+static void put_mesh_event(const Model *m, Buf *out, const TraceEvent *e, double end) {
+  const MeshRun *mesh = m->sim.mesh;
+  double from = (double)e->start_ps * 1e-12, to = (double)e->end_ps * 1e-12;
+  if (e->kind == 'q') {
+    page_box(out, ROW_WAITS, from, to, "c4",
+             arena_printf(m->arena, "line %d waits, %.4g us", e->which, (to - from) * 1e6), end);
+    return;
+  }
+  page_box(out, row_of_link(mesh, e->which), from, to, "c5",
+           arena_printf(m->arena, "%s to %s: %lld bytes, %.4g us",
+                        torus_chip_name(m->arena, mesh->torus, mesh->chip[e->core]),
+                        torus_chip_name(m->arena, mesh->torus, mesh->chip[e->step]),
+                        (long long)e->bytes, (to - from) * 1e6),
+           end);
 }
 
 static void put_event(const Model *m, Buf *out, const TraceEvent *e, double end) {
@@ -98,14 +134,25 @@ static void put_event(const Model *m, Buf *out, const TraceEvent *e, double end)
 
 static void put_timeline(const Model *m, Buf *out) {
   const TraceLog *log = m->sim.log;
-  double end = (double)end_of_window(log) * 1e-12;
-  page_open_timeline(out, ROWS, end);
-  for (int i = 0; i < log->events.count && i < MOST_BOXES; i++) {
+  const MeshRun *mesh = m->sim.mesh;
+  const char *names[MESH_ROWS] = {0};
+  int kinds = mesh ? 2 * m->torus->axes + 2 : 0, rows = ROWS;
+  double end;
+  int count = end_of_window(m, &end);
+  memcpy(names, row_names, sizeof row_names);
+  if (mesh) names[rows++] = "waits";
+  for (int i = 0; i < kinds; i++)
+    names[rows++] = torus_link_name(m->arena, m->torus, mesh->chip[mesh->slowest] * kinds + i);
+  page_open_timeline(out, rows, end);
+  for (int i = 0; i < count; i++) {
     const TraceEvent *e = &log->events.at[i];
-    if (e->kind == 's') break;
-    if (e->core == 0) put_event(m, out, e, end);
+    if (!is_shown(m, e)) continue;
+    if (e->kind == 'l' || e->kind == 'q')
+      put_mesh_event(m, out, e, end);
+    else
+      put_event(m, out, e, end);
   }
-  page_close_timeline(m->arena, out, row_names, ROWS, end);
+  page_close_timeline(m->arena, out, names, rows, end);
 }
 
 // ---- VMEM: one bar to the limit, one to what is used, and what the colours mean
@@ -337,7 +384,8 @@ void tpu_html(const Model *m, Model *const *all, int count, Buf *out) {
   Buf text = {0};
   tpu_text(m, &text);
   tpu_table(all, count, &text);
-  page_open(out, arena_printf(m->arena, "%s on %s", m->k->name, m->chip->name));
+  page_open(out, arena_printf(m->arena, m->torus ? "%s on a slice of %s" : "%s on %s", m->k->name,
+                              m->chip->name));
   page_kernel(m, out);
   buf_puts(out, "<h2>Timeline of the first steps</h2>\n");
   page_hint(out);

@@ -16,6 +16,7 @@ typedef struct {
   const Kernel *k;
   const int64_t *sizes, *extents;
   int64_t *axes, *value;
+  int64_t device[MOST_MESH_AXES];  // this device's index along each mesh axis
   bool *known;
   int64_t *variable;  // of the body, by ref id
   bool *variable_known;
@@ -156,7 +157,9 @@ typedef struct {
   LIST(const Instr *) decisions;
   // these and what they are computed from, in the order of the program
   LIST(const Instr *) scalars;
-  bool copies;  // the body starts copies itself
+  bool copies;  // the body starts copies itself, or talks
+  bool talks;   // devices of a mesh signal or copy to each other
+  bool asks;    // which device it is matters to what a device does
 } Body;
 
 Body *body_new(const CostModel *m);
@@ -170,6 +173,23 @@ typedef struct {
 } BodyVisitor;
 int64_t body_run(const Body *body, GridEval *e, int64_t *counts, const BodyVisitor *visitor,
                  void *context);
+
+// ---- replay.c: all devices of a mesh together
+
+typedef struct Torus Torus;
+typedef struct {
+  const Torus *torus;
+  int devices, *chip;  // of each device
+  // results; ps
+  int slowest, first;                       // devices: the last and the first to end
+  int64_t first_end_ps, wait_ps, *wait_at;  // of the slowest for the others; by instruction id
+  int64_t sent_ps;                          // .. its copies one after the other
+  int64_t copies, signals, hops, most_hops, bytes, last_ps;
+  int64_t *link_ps, *link_bytes;  // by link
+  int links_used, busiest;        // busiest: -1: none
+  int64_t events;                 // that were followed
+  bool by_data;                   // a device or a semaphore depends on data
+} MeshRun;
 
 // ---- sim.c: the pipeline
 
@@ -188,10 +208,10 @@ typedef struct {
 } Totals;
 
 // Events of one core, for traces. kind: 'f' fetch, 'w' write back, 'c' a segment, 'o' the step's
-// overhead, 's' steps left out.
+// overhead, 's' steps left out, 'l' a message on a link, 'q' a wait for other devices.
 typedef struct {
   char kind;
-  int core, which;  // operand or segment
+  int core, which;  // core: or device; operand, segment, link or line
   int64_t step, start_ps, end_ps, index[MAX_INDEX], bytes;
 } TraceEvent;
 
@@ -208,6 +228,7 @@ typedef struct {
   const int64_t *sizes;
   const Body *body;
   bool whole;     // simulate every step
+  MeshRun *mesh;  // of a kernel whose devices talk to each other; else NULL
   TraceLog *log;  // may be NULL
   // results
   int cores;      // that have work
@@ -263,6 +284,7 @@ struct Model {
   int64_t held_bytes;  // of the arrays, in HBM
   Values values;
   int streams;
+  const Torus *torus;                // of a kernel with a mesh; else NULL
   double peak, hbm, vmem_bandwidth;  // of the cores at work
   double seconds, lower, upper;
   const char *lower_reason, *bound;
@@ -282,6 +304,10 @@ void tpu_json_lines(const Model *m, Buf *out);
 void tpu_put_time(Buf *out, double seconds);
 void tpu_put_bytes(Buf *out, int64_t bytes);
 double tpu_busy(const Model *m, Unit unit);  // share of the time in which it works
+
+// mesh_report.c: nothing of a kernel without a mesh
+void tpu_put_mesh(const Model *m, Buf *out);
+void tpu_json_mesh(const Model *m, Buf *out);
 
 // ---- program.c
 

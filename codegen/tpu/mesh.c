@@ -3,21 +3,15 @@
 // A chip has a link to each neighbour along each axis; a link carries half of what the table lists
 // in either direction. Axes wrap around only where the slice is large enough (chips.def).
 // Collectives use all axes at once. docs/tpu.md derives the formulas.
-#include "codegen/tpu/internal.h"
+#include "codegen/tpu/torus.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_AXES = 3 };
-
 typedef struct {
   const MeshRequest *request;
-  const Chip *chip;
-  int axes;
-  int64_t size[MOST_AXES], chips;
-  bool wraps[MOST_AXES];
-  double one_way;  // B/s of a link
+  Torus torus;
 } Mesh;
 
 typedef struct {
@@ -41,91 +35,19 @@ static bool read_number(const char *text, double *value) {
   return *text && !*end && *value >= 0 && *value < 1e30;
 }
 
-// Whole numbers with a separator between them; returns how many there are, -1 when something else
-// is there.
-static int read_list(const char *text, char separator, int64_t *list, int most) {
-  int count = 0;
-  for (; text && count < most; count++) {
-    char *end;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || value < 0 || value > 65536 || (*end && *end != separator)) return -1;
-    list[count] = value;
-    if (!*end) return count + 1;
-    text = end + 1;
-  }
-  return -1;
-}
-
-static int descending(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return x < y ? 1 : x > y ? -1 : 0;
-}
-
-// The axes of a slice may lie along those of the pod in any order.
-static const char *check_pod(const Mesh *m) {
-  int64_t size[MOST_AXES], pod[MOST_AXES];
-  for (int i = 0; i < MOST_AXES; i++) {
-    pod[i] = (int64_t)m->chip->value[CHIP_POD_X + i];
-    size[i] = i < m->axes ? m->size[i] : 0;
-  }
-  qsort(size, MOST_AXES, sizeof *size, descending);
-  qsort(pod, MOST_AXES, sizeof *pod, descending);
-  for (int i = 0; i < m->axes; i++)
-    if (size[i] > pod[i])
-      return arena_printf(m->request->arena, "a pod of %s has %lld chips along an axis, not %lld",
-                          m->chip->name, (long long)pod[i], (long long)size[i]);
-  return NULL;
-}
-
-static const char *read_mesh(Mesh *m) {
-  Arena *arena = m->request->arena;
-  const double *v = m->chip->value;
-  m->axes = read_list(m->request->mesh, 'x', m->size, MOST_AXES);
-  if (m->axes < 1) return "--mesh requires X, XxY or XxYxZ";
-  if (!(v[CHIP_TORUS] > 0))
-    return arena_printf(arena, "the network of %s is not known", m->chip->name);
-  if (m->axes > (int)v[CHIP_TORUS])
-    return arena_printf(arena, "the network of %s has %.0f axes", m->chip->name, v[CHIP_TORUS]);
-  m->chips = 1;
-  bool cubes = m->axes == 3;
-  for (int i = 0; i < m->axes; i++) {
-    if (m->size[i] < 1) return "an axis has at least one chip";
-    m->chips *= m->size[i];
-    cubes &= m->size[i] % (int64_t)fmax(v[CHIP_WRAP], 1) == 0;
-  }
-  const char *wrong = check_pod(m);
-  if (wrong) return wrong;
-  for (int i = 0; i < m->axes; i++)
-    m->wraps[i] =
-        m->size[i] > 1 && (v[CHIP_TORUS] > 2 ? cubes : (double)m->size[i] >= v[CHIP_WRAP]);
-  m->one_way = v[CHIP_ICI_LINK] / 2;
-  return NULL;
-}
-
-// axes=0,2: the collective runs along these of the slice's axes; whether they wrap is due to the
-// slice.
-static const char *pick_axes(Mesh *m) {
-  int64_t axis[MOST_AXES];
+// axes=0,2: as --over x,z.
+static const char *over_of(const Mesh *m) {
+  int64_t axis[TORUS_AXES];
   const char *text = argument(m, "axes");
-  if (!text) return NULL;
-  int count = read_list(text, ',', axis, MOST_AXES);
-  Mesh part = *m;
-  part.axes = 0;
-  part.chips = 1;
-  for (int i = 0; i < count; i++) {
-    if (axis[i] >= m->axes) count = -1;
-    for (int k = 0; k < i; k++)
-      if (axis[k] == axis[i]) count = -1;
-    if (count < 0) break;
-    part.size[part.axes] = m->size[axis[i]];
-    part.wraps[part.axes++] = m->wraps[axis[i]];
-    part.chips *= m->size[axis[i]];
-  }
-  if (count < 1)
-    return arena_printf(m->request->arena, "axes=%s: expected different numbers below %d", text,
-                        m->axes);
-  *m = part;
-  return NULL;
+  Buf over = {0};
+  if (!text) return m->request->over;
+  int count = torus_read_list(text, ',', axis, TORUS_AXES);
+  for (int i = 0; i < count; i++)
+    buf_printf(&over, "%s%c", i ? "," : "", axis[i] < TORUS_AXES ? (int)('x' + axis[i]) : '?');
+  const char *kept =
+      arena_strndup(m->request->arena, count > 0 ? over.text : "?", count > 0 ? over.length : 1);
+  buf_free(&over);
+  return kept;
 }
 
 // ---- costs
@@ -133,7 +55,7 @@ static const char *pick_axes(Mesh *m) {
 static MeshCost cost_of(const Mesh *m, int64_t hops, double bytes, double bandwidth, int links,
                         bool both) {
   MeshCost c = {
-      .hops = hops, .latency = (double)hops * m->chip->value[CHIP_ICI_HOP], .links = links};
+      .hops = hops, .latency = (double)hops * m->torus.chip->value[CHIP_ICI_HOP], .links = links};
   c.transfer = bandwidth > 0 ? bytes / bandwidth : 0;
   c.seconds = both ? c.latency + c.transfer : fmax(c.latency, c.transfer);
   return c;
@@ -144,13 +66,14 @@ static MeshCost cost_of(const Mesh *m, int64_t hops, double bytes, double bandwi
 static MeshCost send_cost(const Mesh *m, const int64_t *from, const int64_t *to, double bytes) {
   int64_t hops = 0;
   int links = 0;
-  for (int i = 0; i < m->axes; i++) {
+  for (int i = 0; i < m->torus.axes; i++) {
     int64_t distance = llabs((long long)(to[i] - from[i]));
-    if (m->wraps[i] && m->size[i] - distance < distance) distance = m->size[i] - distance;
+    if (m->torus.wraps[i] && m->torus.size[i] - distance < distance)
+      distance = m->torus.size[i] - distance;
     hops += distance;
     links += distance > 0;
   }
-  return cost_of(m, hops, bytes, links * m->one_way, links, true);
+  return cost_of(m, hops, bytes, links * m->torus.one_way, links, true);
 }
 
 // Every chip gets what it does not have of the array: over two links an axis that wraps, over one
@@ -158,13 +81,13 @@ static MeshCost send_cost(const Mesh *m, const int64_t *from, const int64_t *to,
 static MeshCost gather_cost(const Mesh *m, double bytes) {
   int64_t hops = 0;
   int links = 0;
-  for (int i = 0; i < m->axes; i++) {
-    if (m->size[i] < 2) continue;
-    hops += m->wraps[i] ? m->size[i] / 2 : m->size[i] - 1;
-    links += m->wraps[i] ? 2 : 1;
+  for (int i = 0; i < m->torus.axes; i++) {
+    if (m->torus.size[i] < 2) continue;
+    hops += m->torus.wraps[i] ? m->torus.size[i] / 2 : m->torus.size[i] - 1;
+    links += m->torus.wraps[i] ? 2 : 1;
   }
-  return cost_of(m, hops, bytes * (double)(m->chips - 1) / (double)m->chips, links * m->one_way,
-                 links, false);
+  return cost_of(m, hops, bytes * (double)(m->torus.chips - 1) / (double)m->torus.chips,
+                 links * m->torus.one_way, links, false);
 }
 
 static MeshCost reduce_cost(const Mesh *m, double bytes) {
@@ -181,13 +104,15 @@ static MeshCost reduce_cost(const Mesh *m, double bytes) {
 static MeshCost exchange_cost(const Mesh *m, double bytes) {
   MeshCost worst = {0};
   int64_t hops = 0;
-  for (int i = 0; i < m->axes; i++) hops += m->wraps[i] ? m->size[i] / 2 : m->size[i] - 1;
-  for (int i = 0; i < m->axes; i++) {
-    if (m->size[i] < 2) continue;
-    int links = m->wraps[i] ? 2 : 1;
-    double n = (double)m->size[i], part = m->size[i] % 2 ? (1 - 1 / (n * n)) / 4 : 0.25;
+  for (int i = 0; i < m->torus.axes; i++)
+    hops += m->torus.wraps[i] ? m->torus.size[i] / 2 : m->torus.size[i] - 1;
+  for (int i = 0; i < m->torus.axes; i++) {
+    if (m->torus.size[i] < 2) continue;
+    int links = m->torus.wraps[i] ? 2 : 1;
+    double n = (double)m->torus.size[i], part = m->torus.size[i] % 2 ? (1 - 1 / (n * n)) / 4 : 0.25;
     MeshCost c = cost_of(m, hops, bytes * part,
-                         (double)(m->chips / m->size[i]) * links * m->one_way, links, false);
+                         (double)(m->torus.chips / m->torus.size[i]) * links * m->torus.one_way,
+                         links, false);
     if (c.seconds >= worst.seconds) worst = c;
   }
   return worst;
@@ -209,18 +134,13 @@ enum { COLLECTIVES = sizeof collectives / sizeof *collectives };
 
 // ---- results
 
-static void put_shape(const Mesh *m, Buf *out) {
-  for (int i = 0; i < m->axes; i++)
-    buf_printf(out, "%s%lld%s", i ? "x" : "", (long long)m->size[i], m->wraps[i] ? " (wraps)" : "");
-}
-
 static int show(const Mesh *m, const char *what, double bytes, MeshCost c) {
   Buf out = {0};
-  double dcn = bytes / m->chip->value[CHIP_DCN];
+  double dcn = bytes / m->torus.chip->value[CHIP_DCN];
   if (m->request->json) {
     json_open(&out, NULL, '{');
     json_text(&out, "collective", what);
-    json_text(&out, "chip", m->chip->name);
+    json_text(&out, "chip", m->torus.chip->name);
     json_text(&out, "mesh", m->request->mesh);
     json_real(&out, "bytes", bytes);
     json_real(&out, "seconds", c.seconds);
@@ -231,13 +151,13 @@ static int show(const Mesh *m, const char *what, double bytes, MeshCost c) {
     json_real(&out, "dcn_s", dcn);
     buf_puts(&out, "}\n");
   } else {
-    buf_printf(&out, "%s of %.6g B on %s ", what, bytes, m->chip->name);
-    put_shape(m, &out);
+    buf_printf(&out, "%s of %.6g B on %s ", what, bytes, m->torus.chip->name);
+    torus_put_shape(&m->torus, &out);
     buf_printf(&out,
                "\n  time       %.4g us\n  latency    %.4g us: %lld hop%s\n  transfer   %.4g us: %d "
                "link%s of %.3g B/s one way\n",
                c.seconds * 1e6, c.latency * 1e6, (long long)c.hops, c.hops == 1 ? "" : "s",
-               c.transfer * 1e6, c.links, c.links == 1 ? "" : "s", m->one_way);
+               c.transfer * 1e6, c.links, c.links == 1 ? "" : "s", m->torus.one_way);
     buf_printf(&out, "  over DCN   %.4g us, by one chip's share of it\n", dcn * 1e6);
   }
   int status = write_result("-", &out);
@@ -246,14 +166,14 @@ static int show(const Mesh *m, const char *what, double bytes, MeshCost c) {
 }
 
 static int send(const Mesh *m, double bytes) {
-  int64_t from[MOST_AXES], to[MOST_AXES];
-  if (read_list(argument(m, "from"), ',', from, MOST_AXES) != m->axes ||
-      read_list(argument(m, "to"), ',', to, MOST_AXES) != m->axes)
+  int64_t from[TORUS_AXES], to[TORUS_AXES];
+  if (torus_read_list(argument(m, "from"), ',', from, TORUS_AXES) != m->torus.axes ||
+      torus_read_list(argument(m, "to"), ',', to, TORUS_AXES) != m->torus.axes)
     return user_error(
         "send requires from=X,Y and to=X,Y, with as many numbers as the mesh has axes");
-  for (int i = 0; i < m->axes; i++)
-    if (from[i] >= m->size[i] || to[i] >= m->size[i])
-      return user_error("there is no such chip: axis %d has %lld", i, (long long)m->size[i]);
+  for (int i = 0; i < m->torus.axes; i++)
+    if (from[i] >= m->torus.size[i] || to[i] >= m->torus.size[i])
+      return user_error("there is no such chip: axis %d has %lld", i, (long long)m->torus.size[i]);
   return show(m, "send", bytes, send_cost(m, from, to, bytes));
 }
 
@@ -266,7 +186,7 @@ typedef struct {
 
 // A ring's steps: in each but the last a part is sent on while one that has come is multiplied.
 static double overlapped(const Mesh *m, double compute, double moved) {
-  double parts = (double)m->chips;
+  double parts = (double)m->torus.chips;
   return fmax(compute, moved) + fmin(compute, moved) / parts;
 }
 
@@ -287,14 +207,15 @@ static void put_plan(const Mesh *m, const Plan *p, Buf *out) {
 }
 
 static int plans(const Mesh *m) {
-  double rows, inner, columns, stages = (double)m->chips;
+  double rows, inner, columns, stages = (double)m->torus.chips;
   if (!read_number(argument(m, "M"), &rows) || !read_number(argument(m, "K"), &inner) ||
       !read_number(argument(m, "N"), &columns))
     return user_error(
         "matmul requires M=, K= and N=: activations [M, K] by weights [K, N], in bf16");
-  double work = 2 * rows * inner * columns, peak = m->chip->value[CHIP_BF16], batches = 4 * stages;
-  double hop = m->chip->value[CHIP_ICI_HOP], batch = work / peak / batches,
-         passed = fmax(hop, 2 * rows * inner / batches / m->one_way);
+  double work = 2 * rows * inner * columns, peak = m->torus.chip->value[CHIP_BF16],
+         batches = 4 * stages;
+  double hop = m->torus.chip->value[CHIP_ICI_HOP], batch = work / peak / batches,
+         passed = fmax(hop, 2 * rows * inner / batches / m->torus.one_way);
   const Plan list[] = {
       {"data", "M split; training sums the weights' gradient", 3 * work / peak / stages,
        reduce_cost(m, 2 * inner * columns).seconds, 0},
@@ -311,8 +232,8 @@ static int plans(const Mesh *m) {
   Buf out = {0};
   if (!m->request->json) {
     buf_printf(&out, "[%.6g, %.6g] by [%.6g, %.6g] in bf16 on %s ", rows, inner, inner, columns,
-               m->chip->name);
-    put_shape(m, &out);
+               m->torus.chip->name);
+    torus_put_shape(&m->torus, &out);
     buf_puts(&out, "\nparallel        compute  communication   overlapped  bound by\n");
   }
   for (int i = 0; i < 3; i++) {
@@ -326,10 +247,12 @@ static int plans(const Mesh *m) {
 }
 
 int tpu_mesh(const MeshRequest *request) {
-  Mesh m = {.request = request, .chip = request->chip};
-  const char *wrong = read_mesh(&m), *verb = request->what;
-  if (wrong) return user_error("--mesh %s: %s", request->mesh, wrong);
-  if (strcmp(verb, "send") != 0 && (wrong = pick_axes(&m))) return user_error("%s", wrong);
+  Mesh m = {.request = request};
+  const char *verb = request->what;
+  bool sends = strcmp(verb, "send") == 0;
+  const char *wrong = torus_read(request->arena, request->chip, request->mesh,
+                                 sends ? NULL : over_of(&m), 1, &m.torus);
+  if (wrong) return user_error("%s", wrong);
   if (strcmp(verb, "matmul") == 0) return plans(&m);
   double bytes;
   if (!read_number(argument(&m, "bytes"), &bytes))

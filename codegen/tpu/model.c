@@ -1,6 +1,6 @@
 // A kernel on a chip: VMEM, rooflines, the predicted time and its bounds, where it goes, and the
 // laws that every run must keep.
-#include "codegen/tpu/internal.h"
+#include "codegen/tpu/torus.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -104,11 +104,15 @@ static void find_bounds(Model *m) {
   for (int u = 0; u < UNITS; u++)
     if (u != UNIT_MXU) serial += m->cost.busy[u];
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) issued += (double)m->sim.operand[i].issued;
+  const MeshRun *mesh = m->sim.mesh;
+  if (mesh && mesh->busiest >= 0)
+    set_lower(m, (double)mesh->link_ps[mesh->busiest] * 1e-12,
+              "bytes over the busiest link at its bandwidth");
   double share =
       t->steps ? (double)t->overhead_ps * 1e-12 / ((double)t->steps * m->chip->value[CHIP_STEP])
                : 1;
   m->upper = share * (serial + issued * m->chip->value[CHIP_HBM_LATENCY]) + dma * share * cores +
-             (double)(t->overhead_ps + t->inner_ps) * 1e-12;
+             (double)(t->overhead_ps + t->inner_ps + (mesh ? mesh->sent_ps : 0)) * 1e-12;
   m->seconds = (double)t->time_ps * 1e-12;
   if (m->upper < m->seconds) m->upper = m->seconds;
 }
@@ -140,8 +144,17 @@ static void find_bound(Model *m) {
   const char *of_unit = m->bound;
   if (m->fill > best) best = m->fill, m->bound = "operations that wait for each other";
   if (hbm > best) best = hbm, m->bound = "HBM bandwidth";
-  if ((double)(t->wait_ps + t->prologue_ps + t->epilogue_ps) * 1e-12 > best)
+  const MeshRun *mesh = m->sim.mesh;
+  int64_t others = mesh ? mesh->wait_ps : 0, link = 0;
+  if (mesh && mesh->busiest >= 0) link = mesh->link_ps[mesh->busiest];
+  if ((double)link * 1e-12 > best) {
+    best = (double)link * 1e-12;
+    m->bound = torus_is_dcn(mesh->torus, mesh->busiest) ? "DCN bandwidth" : "ICI bandwidth";
+  }
+  if ((double)(t->wait_ps - others + t->prologue_ps + t->epilogue_ps) * 1e-12 > best)
     m->bound = "HBM latency";
+  else if ((double)(others - link) * 1e-12 > best)
+    m->bound = "waits for devices";
   if (m->bound != of_unit) m->bound_unit = UNITS;
 }
 
@@ -232,6 +245,15 @@ static void line_losses(Model *m) {
   }
 }
 
+static void note_wait(Instr *instr, void *context) {
+  Model *m = context;
+  const MeshRun *mesh = m->sim.mesh;
+  if (mesh->wait_at[instr->id] > 0)
+    add_loss(m, (double)mesh->wait_at[instr->id] * 1e-12, instr->span,
+             arena_printf(m->arena, "a device waits for what others give to `%s`",
+                          instr->semaphore->name));
+}
+
 static void find_losses(Model *m) {
   const Totals *t = &m->sim.totals;
   const Kernel *k = m->k;
@@ -248,6 +270,7 @@ static void find_losses(Model *m) {
            "the pipeline fills: the first blocks come in while nothing can run");
   add_loss(m, (double)t->epilogue_ps * 1e-12, grid,
            "the pipeline drains: the last blocks go out when all else is done");
+  if (m->sim.mesh && t->steps) ir_walk(m->k->body, note_wait, m);
   if (strcmp(m->bound, "HBM bandwidth") == 0)
     bandwidth_loss(m);
   else
@@ -333,10 +356,36 @@ static void check_laws(const Model *m) {
   free(extents);
 }
 
-static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
+// ---- a mesh
+
+// A slice of the shape of the kernel's mesh, unless the caller says which.
+static const char *find_slice(Model *m, const Slice *given, Torus *torus) {
+  Buf shape = {0};
+  for (int i = 0; i < m->k->mesh.count; i++)
+    buf_printf(&shape, "%s%lld", i ? "x" : "", (long long)m->k->mesh.at[i].extent);
+  const char *own = arena_strndup(m->arena, shape.text, shape.length);
+  buf_free(&shape);
+  return torus_read(m->arena, m->chip, given && given->mesh ? given->mesh : own,
+                    given ? given->over : NULL, given ? given->count : 1, torus);
+}
+
+static const char *place_mesh(Model *m, const Slice *given) {
+  Torus *torus = NEW(m->arena, Torus);
+  MeshRun *mesh = NEW(m->arena, MeshRun);
+  const char *wrong = find_slice(m, given, torus);
+  if (wrong) return wrong;
+  m->torus = torus;
+  *mesh = (MeshRun){.torus = torus, .devices = (int)ir_device_count(m->k), .busiest = -1};
+  mesh->chip = NEW_ARRAY(m->arena, int, mesh->devices);
+  if (m->body->talks) m->sim.mesh = mesh;
+  return torus_place(m->arena, torus, m->k, mesh->chip);
+}
+
+static const char *run(Model *m, Kernel *k, TraceLog *log, ModelOptions options) {
   Arena *arena = m->arena;
   const Chip *chip = m->chip;
   const int64_t *sizes = m->sizes;
+  ir_take_parts(k);
   CostModel cost = cost_model(arena, k, chip, sizes);
   m->values = find_values(&cost);
   cost.buffered = m->values.buffered;
@@ -346,8 +395,10 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
                         .chip = chip,
                         .sizes = sizes,
                         .body = m->body,
-                        .whole = whole,
+                        .whole = options.whole,
                         .log = log};
+  const char *wrong = k->mesh.count ? place_mesh(m, options.slice) : NULL;
+  if (wrong) return wrong;
   simulate(&m->sim);
   if (m->sim.problem) return m->sim.problem;
   m->peak = chip_peak(chip, DT_BF16, m->sim.cores);
@@ -355,6 +406,7 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
   m->hbm = chip_hbm_bandwidth(chip, m->sim.cores);
   m->vmem_bandwidth = chip_vmem_bandwidth(chip) * m->sim.cores;
   m->useful_flops = k->reference && m->dots ? reference_flops(k, sizes) : 0;
+  m->useful_flops /= (double)ir_device_count(k);
   map_vmem(m);
   sum_costs(m);
   if (m->cost.flops == INT64_MAX || m->moved_bytes == INT64_MAX)
@@ -369,11 +421,12 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, bool whole) {
 }
 
 ModelCounts tpu_model_counts(const Model *m) {
-  return (ModelCounts){.flops = (double)m->cost.flops,
-                       .bytes = (double)m->moved_bytes,
-                       .steps = (double)m->sim.totals.steps,
-                       .walked = (double)m->sim.totals.simulated,
-                       .by_data = m->body->assumed.count > 0};
+  return (ModelCounts){
+      .flops = (double)m->cost.flops,
+      .bytes = (double)m->moved_bytes,
+      .steps = (double)m->sim.totals.steps,
+      .walked = (double)m->sim.totals.simulated + (m->sim.mesh ? (double)m->sim.mesh->events : 0),
+      .by_data = m->body->assumed.count > 0};
 }
 
 const char *tpu_model_unfit(const Model *m) {
@@ -389,6 +442,6 @@ Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip
     log = NEW(arena, TraceLog);
     *log = (TraceLog){.arena = arena, .most_events = options.events};
   }
-  *wrong = run(m, k, log, options.whole);
+  *wrong = run(m, k, log, options);
   return *wrong ? NULL : m;
 }

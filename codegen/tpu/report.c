@@ -41,7 +41,9 @@ static const Regime regimes[] = {
 };
 enum { REGIMES = sizeof regimes / sizeof *regimes };
 
+// No measurement is of several devices.
 static const Regime *regime_of(const Model *m) {
+  if (m->torus) return NULL;
   for (int i = 0; i < REGIMES; i++)
     if (strcmp(regimes[i].bound, m->bound) == 0) return &regimes[i];
   return NULL;
@@ -59,7 +61,9 @@ void tpu_list_regimes(Buf *out) {
 static void put_error(const Model *m, Buf *out) {
   const Regime *r = regime_of(m);
   if (!r) {
-    buf_puts(out, "  error        too few published measurements of kernels that are bound so\n");
+    buf_printf(out, "  error        %s\n",
+               m->torus ? "no published measurements of kernels for several devices are at hand"
+                        : "too few published measurements of kernels that are bound so");
     return;
   }
   buf_puts(out, "  error        ");
@@ -97,6 +101,7 @@ static void put_head(const Model *m, Buf *out) {
   if (t->simulated < t->steps)
     buf_printf(out, "; %lld walked, the others repeat them", (long long)t->simulated);
   buf_putc(out, '\n');
+  tpu_put_mesh(m, out);
   put_error(m, out);
   put_busy(m, out);
 }
@@ -249,6 +254,12 @@ static void put_assumptions(const Model *m, Buf *out) {
   if (m->f32_dots)
     buf_printf(out, "; f32 products in %.0f passes", m->chip->value[CHIP_F32_PASSES]);
   buf_puts(out, ".\n");
+  if (m->sim.mesh && m->sim.mesh->by_data)
+    buf_puts(out,
+             "  to which device, or with which semaphore or how many signals, depends on data: "
+             "counted as if to itself, the first and one\n");
+  if (m->torus && !m->sim.mesh && m->body->asks)
+    buf_puts(out, "  what a device does depends on which one it is: counted as on the first\n");
   put_skipped(m, out);
   for (int i = 0; i < m->body->assumed.count; i++) {
     const Instr *instr = m->body->assumed.at[i];
@@ -436,6 +447,7 @@ void tpu_json(const Model *m, const char *path, Buf *out) {
   json_real(out, "vpu", m->vpu);
   json_real(out, "hbm", m->hbm_share);
   json_times(t, out);
+  tpu_json_mesh(m, out);
   json_operands(m, out);
   json_vmem(m, out);
   json_losses(m, out);

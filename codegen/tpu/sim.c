@@ -301,7 +301,8 @@ static void find_period(Core *c, int axis, const Interval *bounds, Periodic *per
     else
       LIST_PUSH(c->s->arena, &level->irregular, decision);
   }
-  level->period = c->s->whole || period * 3 > c->high[axis] - c->low[axis] ? 0 : period;
+  level->period =
+      c->s->whole || c->s->mesh || period * 3 > c->high[axis] - c->low[axis] ? 0 : period;
 }
 
 static void find_levels(Core *c) {
@@ -330,8 +331,8 @@ static void find_levels(Core *c) {
 
 // ---- a core
 
-static Core core_new(Simulation *s, int number, int active, const int64_t *extents,
-                     const int64_t *low, const int64_t *high) {
+Core core_new(Simulation *s, int number, int active, const int64_t *extents, const int64_t *low,
+              const int64_t *high) {
   const Kernel *k = s->k;
   Core c = {.s = s, .core = number, .axes = k->grid.count, .operands = k->inputs + k->outputs};
   c.e = grid_eval_new(s->arena, k, s->sizes, extents);
@@ -379,7 +380,7 @@ static void finish_core(Core *c) {
     wait_until(c, c->written[i], TALLY_EPILOGUE, i);
 }
 
-static void run_core(Core *c) {
+void run_core(Core *c) {
   int64_t *state = NEW_ARRAY(c->s->arena, int64_t, state_words(c));
   find_levels(c);
   do {
@@ -391,7 +392,7 @@ static void run_core(Core *c) {
   finish_core(c);
 }
 
-static void add_core(Simulation *s, Core *c) {
+void add_core(Simulation *s, Core *c) {
   Totals *t = &s->totals;
   int64_t steps = t->steps + c->tally[TALLY_STEPS], simulated = t->simulated + c->simulated;
   if (c->now >= t->time_ps)
@@ -443,6 +444,12 @@ static int find_split(const Kernel *k, const int64_t *extents, int cores) {
   return longest;
 }
 
+const char *core_problem(const Core *c) {
+  if (c->simulated > most_steps)
+    return "its steps do not repeat, and they are too many to be walked one by one";
+  return c->overflow ? "it would take longer than the model can count (26 days)" : NULL;
+}
+
 static void run_cores(Simulation *s, const int64_t *extents) {
   int count = s->k->grid.count, cores = chip_cores(s->chip);
   int64_t *low = NEW_ARRAY(s->arena, int64_t, count + 1),
@@ -460,21 +467,14 @@ static void run_cores(Simulation *s, const int64_t *extents) {
     }
     Core c = core_new(s, n, s->cores, extents, low, high);
     run_core(&c);
-    if (c.overflow) s->problem = "it would take longer than the model can count (26 days)";
-    if (c.simulated > most_steps)
-      s->problem = "its steps do not repeat, and they are too many to be walked one by one";
+    s->problem = core_problem(&c);
     add_core(s, &c);
   }
 }
 
-void simulate(Simulation *s) {
+static void find_operands(Simulation *s) {
   const Kernel *k = s->k;
-  int64_t *extents = NEW_ARRAY(s->arena, int64_t, k->grid.count + 1), steps = 1;
   s->operand = NEW_ARRAY(s->arena, OperandCount, k->inputs + k->outputs + 1);
-  s->counts = NEW_ARRAY(s->arena, int64_t, s->body->segments.count + 1);
-  s->totals = (Totals){0};
-  s->split_axis = -1;
-  s->cores = 1;
   for (int i = 0; i < k->inputs + k->outputs; i++) {
     const Ref *ref = k->refs.at[i];
     s->operand[i].moved = moves_by_pipeline(ref);
@@ -486,17 +486,38 @@ void simulate(Simulation *s) {
     }
     s->operand[i].once = tpu_bytes(ref->array.dtype, s->operand[i].once);
   }
+}
+
+// NULL: there are no steps.
+static int64_t *grid_extents(Simulation *s, int64_t *steps) {
+  const Kernel *k = s->k;
+  int64_t *extents = NEW_ARRAY(s->arena, int64_t, k->grid.count + 1);
+  *steps = 1;
   for (int i = 0; i < k->grid.count; i++) {
     extents[i] = eval_index(k, k->grid.at[i].extent, s->sizes, NULL, 0);
-    if (extents[i] <= 0 || !mul_i64(steps, extents[i], &steps)) return;
+    if (extents[i] <= 0 || !mul_i64(*steps, extents[i], steps)) return NULL;
   }
-  if (k->grid.count > MOST_AXES)
+  return extents;
+}
+
+void simulate(Simulation *s) {
+  int64_t steps, *extents = grid_extents(s, &steps);
+  bool whole = s->whole || s->mesh;
+  find_operands(s);
+  s->counts = NEW_ARRAY(s->arena, int64_t, s->body->segments.count + 1);
+  s->totals = (Totals){0};
+  s->split_axis = -1;
+  s->cores = 1;
+  if (!extents) return;
+  if (s->k->grid.count > MOST_AXES)
     s->problem = "it has more than 64 axes";
-  else if (s->whole && steps > most_steps)
-    s->problem = arena_printf(s->arena,
-                              "it has %lld steps, and --walk-all walks at most %lld; without it, "
-                              "those that repeat others are counted",
-                              (long long)steps, (long long)most_steps);
+  else if (whole && steps > most_steps)
+    s->problem = arena_printf(
+        s->arena, "it has %lld steps, and %s at most %lld%s", (long long)steps,
+        s->mesh ? "a device of a mesh walks" : "--walk-all walks", (long long)most_steps,
+        s->mesh ? "" : "; without it, those that repeat others are counted");
+  else if (s->mesh)
+    simulate_mesh(s, extents);
   else
     run_cores(s, extents);
 }

@@ -103,7 +103,8 @@ static void model_candidate(const Sweep *s, Arena *arena, const Argument *static
     model_program(s, arena, k, sizes, c);
     return;
   }
-  const Model *m = tpu_model(arena, k, sizes, s->request->chip, (ModelOptions){0}, &c->wrong);
+  const Model *m = tpu_model(arena, k, sizes, s->request->chip,
+                             (ModelOptions){.slice = s->request->slice}, &c->wrong);
   if (m && !c->wrong) c->wrong = tpu_model_unfit(m);
   if (!m || c->wrong) return;
   c->seconds = m->seconds;

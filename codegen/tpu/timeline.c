@@ -1,6 +1,6 @@
 // When the steps of a grid run on a core: transfers, waits, the body and the copies that it starts
 // itself.
-#include "codegen/tpu/sim.h"
+#include "codegen/tpu/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +24,7 @@ void log_event(Core *c, char kind, int which, const Entry *entry, int64_t start,
 
 // Returns when the transfer is done.
 static int64_t transfer(Core *c, char kind, int operand, const Entry *entry, int64_t bytes) {
+  if (c->record) return record_transfer(c, kind, operand, entry, bytes);
   int64_t start = c->hbm_free > c->now ? c->hbm_free : c->now;
   int64_t busy = bytes > 0 ? ps_of((double)bytes / c->bytes_per_ps * 1e-12) : 0;
   c->hbm_free = start + busy;
@@ -48,6 +49,7 @@ static void start_fetches(Core *c, bool first) {
 }
 
 void wait_until(Core *c, int64_t time, int tally, int operand) {
+  if (c->record) return record_wait(c, time, tally, operand);
   if (time <= c->now) return;
   c->tally[tally] += time - c->now;
   if (tally == TALLY_WAIT && operand >= 0) *operand_count(c, operand, COUNT_WAIT) += time - c->now;
@@ -159,7 +161,9 @@ static int64_t start_copy(BodyTime *b, const GridEval *e, const Instr *copy) {
     tally_copy(c, copy->target, bytes);
     done = transfer(c, 'w', copy->target->id, b->entry, bytes);
   }
-  return reads || writes ? done : done + ps_of((double)bytes / chip_vmem_bandwidth(c->s->chip));
+  if (reads || writes) return done;
+  int64_t ps = ps_of((double)bytes / chip_vmem_bandwidth(c->s->chip));
+  return c->record ? record_vmem(c, b->entry, ps) : done + ps;
 }
 
 // A wait for signals takes as many copies as it says; one where that is not known.
@@ -169,8 +173,15 @@ static int64_t awaited_copies(const GridEval *e, const Instr *wait) {
   return amount && e->known[amount->id] ? e->value[amount->id] : 1;
 }
 
+static void record_copy(BodyTime *b, const GridEval *e, const Instr *instr) {
+  bool copies = op_info[instr->op].attribute == ATTR_COPY;
+  if (instr->op == OP_COPY_START) start_copy(b, e, instr);
+  record_give(b->c, e, instr, b->entry, copies ? copy_bytes(b->c, e, instr, true) : 0);
+}
+
 static void run_copy(void *context, const GridEval *e, const Instr *copy) {
   BodyTime *b = context;
+  if (b->c->record) return record_copy(b, e, copy);
   int64_t *queue = queue_for(b->c, e, copy);
   if (!queue) return;
   if (copy->op == OP_COPY_START) {
@@ -191,13 +202,16 @@ static void run_copy(void *context, const GridEval *e, const Instr *copy) {
 
 static void run_segment(void *context, int segment, int64_t times, int64_t ps) {
   BodyTime *b = context;
+  if (b->c->record) return record_run(b->c, TALLY_COMPUTE, segment, b->entry->step, ps, times);
   b->at = b->c->now;
   add_compute(b->c, ps);
   log_event(b->c, 'c', segment, b->entry, b->at, b->c->now, times);
 }
 
 static void run_iteration(void *context) {
-  Core *c = ((BodyTime *)context)->c;
+  const BodyTime *b = context;
+  Core *c = b->c;
+  if (c->record) return record_run(c, TALLY_INNER, -1, b->entry->step, c->step_ps, 1);
   c->tally[TALLY_INNER] += c->step_ps;
   c->now += c->step_ps;
 }
@@ -223,6 +237,13 @@ static void restore_blocks(Core *c, Entry *entry) {
   }
 }
 
+static void run_overhead(Core *c, const Entry *entry) {
+  if (c->record) return record_run(c, TALLY_OVERHEAD, -1, entry->step, c->step_ps, 1);
+  log_event(c, 'o', 0, entry, c->now, c->now + c->step_ps, 0);
+  c->tally[TALLY_OVERHEAD] += c->step_ps;
+  c->now += c->step_ps;
+}
+
 void time_step(Core *c) {
   Entry *entry = &c->ring[0];
   bool first = entry->step == 0;
@@ -230,9 +251,7 @@ void time_step(Core *c) {
   for (int i = 0; i < c->s->k->inputs; i++)
     wait_until(c, *done_at(entry, i), first ? TALLY_PROLOGUE : TALLY_WAIT, i);
   restore_blocks(c, entry);
-  log_event(c, 'o', 0, entry, c->now, c->now + c->step_ps, 0);
-  c->tally[TALLY_OVERHEAD] += c->step_ps;
-  c->now += c->step_ps;
+  run_overhead(c, entry);
   if (c->s->body->copies)
     run_body(c, entry);
   else

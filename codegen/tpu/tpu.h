@@ -66,20 +66,27 @@ int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *d
 // ---- model.c: a kernel on a chip
 
 typedef struct Model Model;
+// Chips, as the command line has them.
+typedef struct {
+  const char *mesh, *over;  // X, XxY or XxYxZ; the axes that are used, NULL: all
+  int64_t count;            // of such slices, with the data-centre network between them; 0: one
+} Slice;
 // NULL, with *wrong saying why the grid cannot be modelled. events: how many events of the pipeline
 // are kept for the trace and the timeline; whole: every grid step is simulated, also those that
 // repeat others.
 typedef struct {
   int64_t events;
   bool whole;
+  const Slice *slice;  // where a kernel with a mesh lies; NULL: on a slice of its mesh's shape
 } ModelOptions;
 Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
                  ModelOptions options, const char **wrong);
 
 // What a call does, whatever the chip: operations, bytes that blocks move, grid steps.
 typedef struct {
-  double flops, bytes, steps, walked;  // walked: steps that repeat no others
-  bool by_data;                        // control flow depends on data
+  double flops, bytes, steps,
+      walked;    // walked: steps that repeat no others, and what devices do to each other
+  bool by_data;  // control flow depends on data
 } ModelCounts;
 ModelCounts tpu_model_counts(const Model *m);
 // Why the operands do not fit the chip's HBM; NULL: they do.
@@ -123,6 +130,7 @@ typedef struct {
   const Argument *ranges;
   int count;
   const Chip *chip;
+  const Slice *slice;
   bool json;
   // The kernel with the statics at these values, and its sizes. NULL, or what is wrong (in the
   // arena).
@@ -136,6 +144,7 @@ int tpu_sweep(const SweepRequest *request);  // prints the ranking; an exit stat
 typedef struct {
   Arena *arena;
   const char *mesh, *what;  // X, XxY or XxYxZ; the collective, or "send", or "matmul"
+  const char *over;         // the axes that it runs along; NULL: all
   const Argument *arguments;
   int count;
   const Chip *chip;

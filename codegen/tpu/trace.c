@@ -1,10 +1,10 @@
 // A simulated run as a trace for Perfetto or chrome://tracing.
-#include "codegen/tpu/internal.h"
+#include "codegen/tpu/torus.h"
 
 #include <math.h>
 
-// One process a core; its rows.
-enum { ROW_STEP = 1, ROW_MXU, ROW_VECTOR, ROW_FETCH, ROW_WRITE, ROW_CALL };
+// One process a core or a device; its rows. The links of a mesh are the rows of one more process.
+enum { ROW_STEP = 1, ROW_MXU, ROW_VECTOR, ROW_FETCH, ROW_WRITE, ROW_CALL, ROW_WAIT };
 static const char *const row_names[] = {[ROW_STEP] = "grid steps",
                                         [ROW_MXU] = "MXU",
                                         [ROW_VECTOR] = "vector units",
@@ -56,7 +56,7 @@ static void put_event(const Trace *t, const TraceEvent *e, int row, const char *
   buf_printf(out, ",\"ts\":%.6f,\"dur\":%.6f", t->start + (double)e->start_ps * 1e-6,
              (double)(e->end_ps - e->start_ps) * 1e-6 * share);
   json_open(out, "args", '{');
-  json_int(out, "step", e->step);
+  if (e->kind != 'l') json_int(out, "step", e->step);
 }
 
 static void put_transfer(const Trace *t, const TraceEvent *e) {
@@ -64,8 +64,24 @@ static void put_transfer(const Trace *t, const TraceEvent *e) {
   Buf *out = t->out;
   put_event(t, e, e->kind == 'f' ? ROW_FETCH : ROW_WRITE, ref->name, "dma", 1);
   json_int(out, "bytes", e->bytes);
-  json_ints(out, "block", e->index, ref->array.rank);
+  if (!t->m->sim.mesh) json_ints(out, "block", e->index, ref->array.rank);
   close_event(out);
+}
+
+static void put_message(const Trace *t, const TraceEvent *e) {
+  const MeshRun *mesh = t->m->sim.mesh;
+  Arena *arena = t->m->arena;
+  TraceEvent at = *e;
+  at.core = mesh->devices;
+  put_event(
+      t, &at, e->which + 1,
+      arena_printf(arena, "%s to %s", torus_chip_name(arena, mesh->torus, mesh->chip[e->core]),
+                   torus_chip_name(arena, mesh->torus, mesh->chip[e->step])),
+      "link", 1);
+  json_int(t->out, "from", e->core);
+  json_int(t->out, "to", e->step);
+  json_int(t->out, "bytes", e->bytes);
+  close_event(t->out);
 }
 
 static const char *segment_name(const Model *m, const Segment *s, Unit unit) {
@@ -107,6 +123,13 @@ static void put_one(const Trace *t, const TraceEvent *e) {
     case 'c':
       put_segment(t, e);
       break;
+    case 'l':
+      put_message(t, e);
+      break;
+    case 'q':
+      put_event(t, e, ROW_WAIT, arena_printf(t->m->arena, "line %d", e->which), "wait", 1);
+      close_event(t->out);
+      break;
     case 'o':
       put_event(t, e, ROW_STEP, "step", "step", 1);
       close_event(t->out);
@@ -142,9 +165,28 @@ static void close_trace(Buf *out, const char *name, const Chip *chip, double sec
   buf_puts(out, "}\n");
 }
 
+static void put_mesh_names(const Model *m, Buf *out) {
+  const MeshRun *mesh = m->sim.mesh;
+  for (int i = 0; i < mesh->devices; i++) {
+    put_name(out, "process_name", i, 0,
+             arena_printf(m->arena, "%s %s", m->chip->name,
+                          torus_chip_name(m->arena, m->torus, mesh->chip[i])));
+    for (int row = ROW_STEP; row <= ROW_WRITE; row++)
+      put_name(out, "thread_name", i, row, row_names[row]);
+    put_name(out, "thread_name", i, ROW_WAIT, "waits for devices");
+  }
+  put_name(out, "process_name", mesh->devices, 0, "links");
+  for (int i = 0; i < torus_links(m->torus); i++)
+    if (mesh->link_ps[i] > 0)
+      put_name(out, "thread_name", mesh->devices, i + 1, torus_link_name(m->arena, m->torus, i));
+}
+
 void tpu_trace(const Model *m, Buf *out) {
   open_trace(out);
-  put_names(m->arena, m->chip, m->sim.cores, out);
+  if (m->sim.mesh)
+    put_mesh_names(m, out);
+  else
+    put_names(m->arena, m->chip, m->sim.cores, out);
   put_all(&(Trace){m, out, 0});
   close_trace(out, m->k->name, m->chip, m->seconds, m->sim.log->dropped);
 }

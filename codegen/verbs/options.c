@@ -153,7 +153,8 @@ static const char *read_targets(Options *options, const OptionRow *row, const ch
   (void)row;
   const char *native = target_find("native")->name, *prefix = "";
   const char *unknown = unknown_target(options->arena, value);
-  if (unknown && !*unknown) return "requires names of targets with commas between them; one is empty";
+  if (unknown && !*unknown)
+    return "requires names of targets with commas between them; one is empty";
   if (unknown) return arena_printf(options->arena, "names the unknown target %s", unknown);
   for (const Target *t = targets; t < targets + target_count; t++) {
     bool wanted =
@@ -305,7 +306,11 @@ static const OptionRow option_rows[] = {
     {"--compare", "FILE.pk|SETTINGS", VERB_TPU, read_text, FIELD(compare),
      "compare with another kernel, or with NAME=VALUE,.. (statics, sizes, chip)"},
     {"--mesh", "XxY[xZ]", VERB_TPU, read_text, FIELD(mesh),
-     "cost of a collective on a slice of this shape"},
+     "the slice on which a kernel with a mesh is modelled, or a collective (see below)"},
+    {"--over", "x,y", VERB_TPU, read_text, FIELD(over),
+     "the mesh lies along these axes of the slice (default: all)"},
+    {"--slices", "N", VERB_TPU, read_count, FIELD(slices),
+     "N such slices, with the data-centre network between them: the mesh's first axis"},
     {"--trace", "FILE", VERB_TPU | VERB_RUN | VERB_BENCH | VERB_PROFILE, read_text, FIELD(trace),
      "write a trace (of one call) for Perfetto or chrome://tracing"},
     {"--counters", NULL, VERB_RUN | VERB_BENCH, read_flag, FIELD(counters),

@@ -34,13 +34,21 @@ int find_chip(const Options *options, const Chip **chip) {
                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-static int model_all(const Options *options, Binding *b, Model **models) {
-  for (int i = 0; i < chip_count(); i++) {
+static Slice slice_of(const Options *options) {
+  return (Slice){options->mesh, options->over, options->slices};
+}
+
+// Chips on which the kernel cannot be modelled are left out: a network has as many axes as it has.
+static int model_all(const Options *options, Binding *b, Model **models, int *count) {
+  Slice slice = slice_of(options);
+  for (int i = *count = 0; i < chip_count(); i++) {
     const char *wrong;
-    models[i] = tpu_model(options->arena, b->program.kernel, b->sizes, chip_at(i),
-                          (ModelOptions){0}, &wrong);
+    models[*count] = tpu_model(options->arena, b->program.kernel, b->sizes, chip_at(i),
+                               (ModelOptions){.slice = &slice}, &wrong);
+    if (wrong && b->program.kernel->mesh.count) continue;
     if (wrong)
       return user_error("%s: the grid cannot be modelled: %s", options->files.at[0], wrong);
+    (*count)++;
   }
   return DONE;
 }
@@ -56,8 +64,10 @@ static int report(const Options *options, Binding *b, const Model *m) {
   enum { MOST_WALKED = 250000 };  // steps: a tenth of a second a chip
   Model **all = NEW_ARRAY(options->arena, Model *, chip_count());
   bool others = tpu_model_counts(m).walked <= MOST_WALKED;
+  int count = 0;
   Buf trace = {0}, svg = {0}, html = {0}, out = {0};
-  int status = !others || (options->json && !options->html) ? DONE : model_all(options, b, all);
+  int status =
+      !others || (options->json && !options->html) ? DONE : model_all(options, b, all, &count);
   if (options->trace && status == DONE) {
     tpu_trace(m, &trace);
     status = write_file_of(options->trace, &trace);
@@ -67,7 +77,7 @@ static int report(const Options *options, Binding *b, const Model *m) {
     status = write_file_of(options->svg, &svg);
   }
   if (options->html && status == DONE) {
-    tpu_html(m, all, others ? chip_count() : 0, &html);
+    tpu_html(m, all, count, &html);
     status = write_file_of(options->html, &html);
   }
   if (status != DONE) return status;
@@ -75,7 +85,7 @@ static int report(const Options *options, Binding *b, const Model *m) {
     tpu_json(m, options->files.at[0], &out);
   } else {
     tpu_text(m, &out);
-    tpu_table(all, others ? chip_count() : 0, &out);
+    tpu_table(all, count, &out);
   }
   return write_file_of("-", &out);
 }
@@ -157,10 +167,15 @@ static int model_kernel(const Options *options, const Chip *chip) {
   if (status != DONE) return status;
   if (b.program.kernel->flow) return report_program(options, &b, chip);
   const char *wrong;
+  Slice slice = slice_of(options);
   ModelOptions how = {.events = options->trace || options->html ? MOST_EVENTS : 0,
-                      .whole = options->walk_all};
+                      .whole = options->walk_all,
+                      .slice = &slice};
   const Model *m = tpu_model(options->arena, b.program.kernel, b.sizes, chip, how, &wrong);
-  if (wrong) return user_error("%s: the grid cannot be modelled: %s", options->files.at[0], wrong);
+  if (wrong)
+    return user_error(
+        b.program.kernel->mesh.count ? "%s: %s" : "%s: the grid cannot be modelled: %s",
+        options->files.at[0], wrong);
   if ((wrong = tpu_model_unfit(m))) return user_error("%s: %s", options->files.at[0], wrong);
   return report(options, &b, m);
 }
@@ -200,6 +215,8 @@ static const char *read_other(Options *other, const Options *options, const Kern
                *right = arena_strndup(arena, text + name + 1, length - name - 1);
     if (strcmp(left, "chip") == 0)
       other->chip = right;
+    else if (strcmp(left, "mesh") == 0)
+      other->mesh = right;
     else if (is_size(k, left))
       LIST_PUSH(arena, &other->arguments, ((Argument){left, right}));
     else
@@ -220,7 +237,9 @@ static int model_one(const Options *options, Binding *b, const Model **m,
   if (status == DONE) status = bind_or_report(b, options, true);
   if (status != DONE) return status;
   if (b->program.kernel->flow) return model_program(options, b, chip, false, program);
-  *m = tpu_model(options->arena, b->program.kernel, b->sizes, chip, (ModelOptions){0}, &wrong);
+  Slice slice = slice_of(options);
+  *m = tpu_model(options->arena, b->program.kernel, b->sizes, chip, (ModelOptions){.slice = &slice},
+                 &wrong);
   if (!wrong) wrong = tpu_model_unfit(*m);
   return wrong ? user_error("%s: %s", options->files.at[0], wrong) : DONE;
 }
@@ -305,6 +324,7 @@ static const char *bind_candidate(void *context, Arena *arena, const Argument *s
 
 static int sweep(const Options *options, const Chip *chip) {
   SweepArguments s = {.options = options};
+  Slice slice = slice_of(options);
   const char *wrong = read_sweep(&s);
   if (wrong) return user_error("%s", wrong);
   SweepRequest request = {.arena = options->arena,
@@ -312,6 +332,7 @@ static int sweep(const Options *options, const Chip *chip) {
                           .ranges = s.ranges.at,
                           .count = s.ranges.count,
                           .chip = chip,
+                          .slice = &slice,
                           .json = options->json,
                           .bind = bind_candidate,
                           .context = &s};
@@ -321,6 +342,7 @@ static int sweep(const Options *options, const Chip *chip) {
 static int mesh(const Options *options, const Chip *chip) {
   MeshRequest request = {.arena = options->arena,
                          .mesh = options->mesh,
+                         .over = options->over,
                          .what = options->files.count ? options->files.at[0] : "",
                          .arguments = options->arguments.at,
                          .count = options->arguments.count,
@@ -334,7 +356,10 @@ int verb_tpu(Options *options) {
   int status = find_chip(options, &chip);
   if (status != DONE) return status;
   if (options->chips || options->sources) return list_chips(options);
-  if (options->mesh) return mesh(options, chip);
+  const char *file = options->files.count ? options->files.at[0] : "";
+  bool collective = options->mesh && !strstr(file, ".pk");
+  if (collective) return mesh(options, chip);
+  options->many_devices = options->on_slice = true;
   if (options->compare) return compare(options);
   return options->sweep ? sweep(options, chip) : model_kernel(options, chip);
 }

@@ -1,0 +1,54 @@
+// The network of a slice: which chips there are, which links, which way a message takes.
+#ifndef CODEGEN_TPU_TORUS_H
+#define CODEGEN_TPU_TORUS_H
+
+#include "codegen/tpu/internal.h"
+
+enum { TORUS_AXES = 3, MOST_CHIPS = 65536 };
+
+// The part of a slice along the axes that are used; whether they wrap is due to the whole slice.
+// Chips are numbered in row-major order of their places, those of a slice after those of the one
+// before.
+struct Torus {
+  const Chip *chip;
+  const char *shape;  // of the whole slice, as it was asked for
+  int axes;
+  int64_t size[TORUS_AXES], chips;  // of one slice
+  bool wraps[TORUS_AXES];
+  char name[TORUS_AXES];  // 'x' ..
+  int64_t slices;
+  double one_way;  // B/s of a link in one direction
+};
+
+// Whole numbers with a separator between them; how many there are, -1 when something else is there.
+int torus_read_list(const char *text, char separator, int64_t *list, int most);
+// mesh: X, XxY or XxYxZ; over: the axes that are used, "x,z", NULL: all. NULL, or what is wrong.
+const char *torus_read(Arena *arena, const Chip *chip, const char *mesh, const char *over,
+                       int64_t slices, Torus *t);
+// "4x4", "16 (wraps)x8": of the axes that are used
+void torus_put_shape(const Torus *t, Buf *out);
+
+// The chip of each device of a kernel's mesh. NULL, or why the mesh does not lie on the slice.
+const char *torus_place(Arena *arena, const Torus *t, const Kernel *k, int *chip);
+
+// ---- links: each chip has one in either direction of each axis, and a way out to the data-centre
+// network and one in
+
+int torus_links(const Torus *t);
+bool torus_is_dcn(const Torus *t, int link);
+// "(1, 2) +x", "slice 1 (1, 2) to DCN"
+const char *torus_link_name(Arena *arena, const Torus *t, int link);
+const char *torus_chip_name(Arena *arena, const Torus *t, int chip);
+
+// A way from one chip to another: along x first, then y, then z. At half of an axis that wraps both
+// directions are as short; `down` says which axes are gone down.
+typedef struct {
+  int from, to;
+  unsigned down, ties;  // bit: an axis; ties: may be gone either way
+  int hops;
+} Route;
+Route torus_route(const Torus *t, int from, int to);
+// The link that a message at chip `at` takes next; *next: the chip behind it.
+int torus_step(const Torus *t, const Route *route, int at, int *next);
+
+#endif

@@ -1,0 +1,17 @@
+// One line on a terminal once something takes longer than two seconds.
+#ifndef DSL_PROGRESS_H
+#define DSL_PROGRESS_H
+
+#include "dsl/base.h"
+
+typedef struct {
+  bool on;
+  double start, shown;
+} Progress;
+
+Progress progress_start(void);  // on where standard error is a terminal
+// "WHAT DONE of ALL"
+void progress_show(Progress *progress, const char *what, int64_t done, int64_t all);
+void progress_end(const Progress *progress);
+
+#endif
