@@ -91,6 +91,19 @@ static void add_mesh_settings(const Program *program, const Options *options, Se
   }
 }
 
+static void off_slice(const Program *program, const Options *options, const char *have) {
+  const Kernel *k = program->kernel;
+  if (k->mesh.count)
+    diag_error(program->diag, k->mesh.at[0].span, ERR_BAD_MESH,
+               "the mesh is %s, and does not lie on a slice of %s: one axis has all chips, or each "
+               "has those of an axis of the slice; --over says which of these are used, --slices "
+               "adds one before them",
+               have, options->mesh);
+  else
+    diag_error(program->diag, k->span, ERR_BAD_MESH,
+               "this kernel has no mesh: `mesh (dx: 4);` declares one");
+}
+
 // Is it the mesh that was asked for?
 static bool check_mesh(const Program *program, const Options *options) {
   const Kernel *k = program->kernel;
@@ -107,6 +120,8 @@ static bool check_mesh(const Program *program, const Options *options) {
     diag_error(
         program->diag, span, ERR_LATER_MESH,
         "not implemented yet for a kernel with a mesh; `pkc check`, `run` and `bench` take one");
+  else if (options->on_slice && other)
+    off_slice(program, options, have);
   else if (options->many_devices && (other || more))
     diag_error(program->diag, span, ERR_BAD_MESH,
                "the mesh is %s, not %s: --mesh gives its extents where they are statics, --devices "

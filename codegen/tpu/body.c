@@ -58,8 +58,7 @@ static void note_signalled(Instr *instr, void *context) {
 static void mark_talk(Builder *b, const Instr *instr) {
   bool copies = instr->op == OP_REMOTE_START, edge = (instr->flags & INSTR_EDGE) != 0;
   int starts = (int)(ir_semaphore_index(instr) - instr->args);
-  b->body->copies = true;
-  b->body->talks |= instr->op == OP_REMOTE_START || instr->op == OP_REMOTE_SIGNAL;
+  b->body->copies = b->body->talks = true;
   for (int i = copies && !edge ? starts : 0; i < instr->nargs; i++) decide(b, instr->args[i]);
 }
 

@@ -158,7 +158,7 @@ typedef struct {
   // these and what they are computed from, in the order of the program
   LIST(const Instr *) scalars;
   bool copies;  // the body starts copies itself, or talks
-  bool talks;   // devices of a mesh signal or copy to each other
+  bool talks;   // .. of a mesh: signals, waits for them, copies between devices
   bool asks;    // which device it is matters to what a device does
 } Body;
 

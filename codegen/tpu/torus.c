@@ -146,36 +146,10 @@ static void place_ring(const Torus *t, int64_t number, int64_t *place) {
     snake(t, number, place);
 }
 
-static void put_mesh(const Kernel *k, Buf *out) {
-  for (int i = 0; i < k->mesh.count; i++)
-    buf_printf(out, "%s%s = %lld", i ? ", " : "", k->mesh.at[i].name,
-               (long long)k->mesh.at[i].extent);
-}
-
-static const char *misfit(Arena *arena, const Torus *t, const Kernel *k) {
-  Buf mesh = {0}, shape = {0};
-  put_mesh(k, &mesh);
-  torus_put_shape(t, &shape);
-  if (t->slices > 1) buf_printf(&shape, " on %lld slices", (long long)t->slices);
-  const char *wrong = arena_printf(
-      arena,
-      "the kernel's mesh (%s) does not lie on %s: it has one axis for all chips, or an axis for "
-      "each axis of the slice, behind one for the slices if there are several; --over says along "
-      "which axes of the slice it lies",
-      mesh.text, shape.text);
-  buf_free(&mesh);
-  buf_free(&shape);
-  return wrong;
-}
-
-const char *torus_place(Arena *arena, const Torus *t, const Kernel *k, int *chip) {
+void torus_place(const Torus *t, const Kernel *k, int *chip) {
   int64_t devices = ir_device_count(k), place[TORUS_AXES];
-  int before = t->slices > 1 ? 1 : 0;
   bool ring = k->mesh.count == 1;
-  if (devices != t->chips * t->slices) return misfit(arena, t, k);
-  if (!ring && k->mesh.count != before + t->axes) return misfit(arena, t, k);
-  for (int i = 0; i < t->axes && !ring; i++)
-    if (k->mesh.at[before + i].extent != t->size[i]) return misfit(arena, t, k);
+  REQUIRE(devices == t->chips * t->slices);
   for (int64_t d = 0; d < devices; d++) {
     int64_t rest = d % t->chips;
     if (ring) place_ring(t, rest, place);
@@ -185,7 +159,6 @@ const char *torus_place(Arena *arena, const Torus *t, const Kernel *k, int *chip
     }
     chip[d] = chip_at_place(t, d / t->chips, place);
   }
-  return NULL;
 }
 
 // ---- links and ways

@@ -28,8 +28,9 @@ const char *torus_read(Arena *arena, const Chip *chip, const char *mesh, const c
 // "4x4", "16 (wraps)x8": of the axes that are used
 void torus_put_shape(const Torus *t, Buf *out);
 
-// The chip of each device of a kernel's mesh. NULL, or why the mesh does not lie on the slice.
-const char *torus_place(Arena *arena, const Torus *t, const Kernel *k, int *chip);
+// The chip of each device of a kernel's mesh, which has one axis for all chips, or those of the
+// slice (behind one for the slices where they are several).
+void torus_place(const Torus *t, const Kernel *k, int *chip);
 
 // ---- links: each chip has one in either direction of each axis, and a way out to the data-centre
 // network and one in

@@ -357,6 +357,8 @@ int verb_tpu(Options *options) {
   if (status != DONE) return status;
   if (options->chips || options->sources) return list_chips(options);
   const char *file = options->files.count ? options->files.at[0] : "";
+  if ((options->over || options->slices) && !options->mesh)
+    return user_error("--over and --slices require --mesh");
   bool collective = options->mesh && !strstr(file, ".pk");
   if (collective) return mesh(options, chip);
   options->many_devices = options->on_slice = true;

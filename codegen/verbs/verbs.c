@@ -15,7 +15,9 @@ static const char input_text[] =
 
 static const char tpu_help[] =
     "Without a file: --chips, --sources, or --mesh with a collective (pkc tpu --mesh 4x4 send "
-    "bytes=1e6 from=0,0 to=3,3).\n";
+    "bytes=1e6 from=0,0 to=3,3).\n"
+    "A kernel with a mesh is modelled on a slice of chips: pkc tpu FILE.pk SIZE=N .. --mesh 4x4 "
+    "--chip v5p.\n";
 
 static const char tune_help[] =
     "Tries block sizes: each is compared with the reference and timed in pairs with the default.\n"
