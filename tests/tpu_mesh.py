@@ -180,8 +180,10 @@ def overlap():
     near("what overlap saves", apart["seconds"] - together["seconds"], moved, 0.02)
     slow = model("gather_matmul", "M=8192", "K=1024", "N=2048", "--mesh", "4x4")
     check("where messages take longer, they bind", slow["bound"] == "ICI bandwidth" and slow["seconds"] > 15 * 2**21 / LINK["v5e"], slow["bound"])
+    none = model("all_gather", "M=0", "N=3")
+    check("an empty array", none["mesh"]["copied_bytes"] == 0 and none["mesh"]["links_used"] == 0, none["mesh"])
     one = model("gather_matmul", "M=512", "K=1024", "N=2048", "-D", "D=1")
-    check("one device waits for nobody", one["mesh"]["copies"] == 0 and one["mesh"]["wait_s"] == 0, one["mesh"])
+    check("one device waits for no other", one["mesh"]["copies"] == 0 and one["mesh"]["wait_s"] == 0, one["mesh"])
 
 
 def many():
@@ -244,13 +246,13 @@ def deadlocks(folder):
     def stuck(body):
         return run(write(folder, "stuck.pk", DEADLOCK % body), status=1)
     text = stuck("when device(d) == 2 { wait(ready); }")
-    check("nobody gives it", "device (d = 2) waits in line 5 for `ready`, which has 0 of 1; nobody gives it more" in text, text)
+    check("no device gives it", "device (d = 2) waits in line 5 for `ready`, which has 0 of 1; no device gives it more" in text, text)
     text = stuck("wait(ready);\n  signal(ready, device = (d = (device(d) + 1) % D));")
     check("a circle", "no device can go on, and 4 of 4 wait: device (d = 0) waits in line 5" in text and "device (d = 3) gives it more in line 6" in text, text)
     text = stuck("when device(d) < 2 { wait(ready); signal(ready, device = (d = 1 - device(d))); }")
     check("a circle closes", "which closes the circle" in text, text)
     text = stuck("when device(d) > 0 { barrier(); }")
-    check("a barrier without one", "for the barrier, which has 3 of 4; nobody gives it more" in text, text)
+    check("a barrier without one", "for the barrier, which has 3 of 4; no device gives it more" in text, text)
 
 
 def mistakes():

@@ -241,6 +241,7 @@ typedef struct {
 } Simulation;
 
 void simulate(Simulation *s);
+void simulate_mesh(Simulation *s);  // replay.c: of s->mesh
 int64_t ps_of(double seconds);
 
 // ---- model.c: a kernel on a chip

@@ -400,7 +400,10 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, ModelOptions options)
                         .log = log};
   const char *wrong = k->mesh.count ? place_mesh(m, options.slice) : NULL;
   if (wrong) return wrong;
-  simulate(&m->sim);
+  if (m->sim.mesh)
+    simulate_mesh(&m->sim);
+  else
+    simulate(&m->sim);
   if (m->sim.problem) return m->sim.problem;
   m->peak = chip_peak(chip, DT_BF16, m->sim.cores);
   ir_walk(k->body, find_peak, m);

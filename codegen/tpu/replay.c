@@ -2,9 +2,9 @@
 // picoseconds.
 //
 // A message goes from chip to chip: its head reaches the next one a hop's latency after the link
-// takes it, and each link is taken for bytes / bandwidth, in the order in which heads arrive. It is
-// not stored on the way (all links being as fast, its tail follows at the head's pace), and never
-// held back for want of room. Events at one time keep the order in which they were caused, so a run
+// takes it, and each link is taken for bytes / bandwidth, in the order in which heads arrive. All
+// links being as fast, its tail follows at the head's pace; a message that waits takes no room.
+// Events at one time keep the order in which they were caused, so a run
 // is always the same.
 #include "codegen/tpu/record.h"
 #include "dsl/progress.h"
@@ -344,7 +344,7 @@ static bool gives(const Event *e, int giver, int device, int element) {
          e->element == element;
 }
 
-// Who would still give what a device waits for, had it come so far; -1: nobody.
+// Who would still give what a device waits for, had it come so far; -1: none.
 static int find_giver(const Replay *r, int device, int element, const Event **event) {
   for (int i = 0; i < r->mesh->devices; i++) {
     const DeviceRun *d = &r->device[i];
@@ -393,7 +393,7 @@ static const char *deadlock(const Replay *r) {
     const DeviceRun *d = &r->device[at];
     put_wait(r, at, &out);
     int giver = find_giver(r, at, d->recording.events[d->next].element, &e);
-    if (giver < 0) buf_puts(&out, "; nobody gives it more");
+    if (giver < 0) buf_puts(&out, "; no device gives it more");
     if (giver < 0) break;
     buf_puts(&out, "; ");
     put_device(r->s->k, giver, &out);
@@ -493,7 +493,8 @@ static void sum_up(Replay *r) {
   add_core(r->s, &d->core);
 }
 
-void simulate_mesh(Simulation *s, const int64_t *extents) {
+void simulate_mesh(Simulation *s) {
+  const int64_t *extents = start_simulation(s);
   MeshRun *mesh = s->mesh;
   const double *v = s->chip->value;
   Replay r = {.s = s, .mesh = mesh, .torus = mesh->torus};
@@ -501,6 +502,7 @@ void simulate_mesh(Simulation *s, const int64_t *extents) {
   r.link_free = NEW_ARRAY(s->arena, int64_t, torus_links(r.torus));
   mesh->link_ps = NEW_ARRAY(s->arena, int64_t, torus_links(r.torus));
   mesh->link_bytes = NEW_ARRAY(s->arena, int64_t, torus_links(r.torus));
+  if (!extents) return;
   r.hop_ps = ps_of(v[CHIP_ICI_HOP]);
   r.dcn_ps = ps_of(v[CHIP_DCN_HOP]);
   r.latency_ps = ps_of(v[CHIP_HBM_LATENCY]);

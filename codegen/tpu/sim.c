@@ -500,24 +500,25 @@ static int64_t *grid_extents(Simulation *s, int64_t *steps) {
   return extents;
 }
 
-void simulate(Simulation *s) {
+int64_t *start_simulation(Simulation *s) {
   int64_t steps, *extents = grid_extents(s, &steps);
-  bool whole = s->whole || s->mesh;
   find_operands(s);
   s->counts = NEW_ARRAY(s->arena, int64_t, s->body->segments.count + 1);
   s->totals = (Totals){0};
   s->split_axis = -1;
   s->cores = 1;
-  if (!extents) return;
+  if (!extents) return NULL;
   if (s->k->grid.count > MOST_AXES)
     s->problem = "it has more than 64 axes";
-  else if (whole && steps > most_steps)
+  else if ((s->whole || s->mesh) && steps > most_steps)
     s->problem = arena_printf(
         s->arena, "it has %lld steps, and %s at most %lld%s", (long long)steps,
         s->mesh ? "a device of a mesh walks" : "--walk-all walks", (long long)most_steps,
         s->mesh ? "" : "; without it, those that repeat others are counted");
-  else if (s->mesh)
-    simulate_mesh(s, extents);
-  else
-    run_cores(s, extents);
+  return s->problem ? NULL : extents;
+}
+
+void simulate(Simulation *s) {
+  int64_t *extents = start_simulation(s);
+  if (extents) run_cores(s, extents);
 }

@@ -90,14 +90,13 @@ static inline int64_t extent_of(const Core *c, Dim dim) {
 enum { QUEUE_WORDS = 9 };  // of a semaphore's element: a count and the times of the oldest copies
 
 // ---- sim.c
+// The extents of the grid; NULL: there are no steps, or s->problem.
+int64_t *start_simulation(Simulation *s);
 Core core_new(Simulation *s, int number, int active, const int64_t *extents, const int64_t *low,
               const int64_t *high);
 void run_core(Core *c);
 void add_core(Simulation *s, Core *c);
 const char *core_problem(const Core *c);
-
-// ---- replay.c
-void simulate_mesh(Simulation *s, const int64_t *extents);
 
 // ---- timeline.c
 void time_step(Core *c);  // the oldest step of the ring
