@@ -39,7 +39,7 @@ class Generator(Expressions):
         return f"{letter}{self.counter}"
 
     def dtype(self):
-        return self.r.choice(["f32"] * 5 + ["i32"] * 3 + ["bf16", "bf16", "f16", "i8", "u8", "f64", "i64", "u64", SCALE] + ALL)
+        return self.r.choice(["f32"] * 5 + ["i32"] * 3 + ["bf16", "bf16", "f16", "i8", "u8", "i4", "u4", "f64", "i64", "u64", SCALE] + ALL)
 
     # ---- sizes
 
@@ -738,6 +738,17 @@ class Generator(Expressions):
             if s.attr.get("ref") in names:
                 s.attr["ref"] = names[s.attr["ref"]]
 
+    def pack_some(self):
+        """Some operands share bytes between their elements, which changes nothing but the caller's memory."""
+        aliases = {o.alias for o in self.k.outputs}
+        for o in self.k.inputs + self.k.outputs:
+            if DTYPES[o.dtype].bits < 8 and o.shape and not o.alias and o.name not in aliases:
+                o.packed = self.chance(0.6)
+        for o in self.k.outputs:
+            if o.alias and DTYPES[o.dtype].bits < 8:
+                x = next(x for x in self.k.inputs if x.name == o.alias)
+                o.packed = x.packed = self.chance(0.6)
+
     def first_step(self, axes):
         """The condition that all these axes are at 0."""
         out = None
@@ -879,6 +890,7 @@ def case(seed, number, avoid=tuple(KNOWN)):
         g = Generator(seed, number, attempt, avoid)
         attempt += 1
         g.make()
+        g.pack_some()
         kernel, tests, expected, failed, most = g.k, [], [], 0, g.r.choice([1, 1, 2, 2, 3])
         for _ in range(12):
             if len(tests) >= most or failed >= 3:

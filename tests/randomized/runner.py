@@ -10,7 +10,7 @@ import numpy as np
 
 from . import tree
 from .inputs import make
-from .types import DTYPES, decode, encode
+from .types import DTYPES, decode, encode, pack, unpack
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -151,13 +151,30 @@ def pkc(commands, seconds, folder):
     return results
 
 
-def read_npy(path, dtype):
+def read_npy(path, o):
+    """Of an operand; a row of one that is packed is filled up to whole bytes."""
+    dtype = o.dtype
     with open(path, "rb") as file:
         raw = file.read()
     info, (length,) = DTYPES[dtype], struct.unpack_from("<H", raw, 8)
     header = raw[10:10 + length].decode()
     shape = tuple(int(n) for n in header[header.index("(") + 1:header.index(")")].split(",") if n.strip())
-    return decode(dtype, np.frombuffer(raw, np.dtype(info.storage), offset=10 + length).reshape(shape))
+    data = np.frombuffer(raw, np.dtype(info.storage), offset=10 + length)
+    return data.reshape(shape) if o.packed else decode(dtype, data.reshape(shape))
+
+
+def unpacked_rows(o, rows, shape):
+    """The elements of the array that a file of `pkc check` holds; None where bits behind the last one of a row are set."""
+    if rows.shape != tuple(shape[:-1]) + (-(-shape[-1] * DTYPES[o.dtype].bits // 8),):
+        return None
+    parts = [unpack(o.dtype, row, shape[-1]) for row in rows.reshape(-1, rows.shape[-1])] if rows.size else []
+    if any(rest.any() for _, rest in parts):
+        return None
+    return decode(o.dtype, np.array([row for row, _ in parts], np.uint8).reshape(shape))
+
+
+def packed_bytes(o, shape):
+    return (int(np.prod(shape, dtype=np.int64)) * DTYPES[o.dtype].bits + 7) // 8
 
 
 OF_C = {"compiled", "crash", "hang", "status", "c-compiler"}  # kinds of failure that compiled kernels have
@@ -211,7 +228,10 @@ class Batch:
                 self.fail(kind, case, number, f"pkc check ends with {status}: {lines[0]}")
                 continue
             for o, path in self.outputs_of(case, number):
-                wrong = differences(read_npy(path, o.dtype), case.expected[number][o.name])
+                found, want = read_npy(path, o), case.expected[number][o.name]
+                if o.packed:
+                    found = unpacked_rows(o, found, want.d.shape)
+                wrong = " is not packed as it should be" if found is None else differences(found, want)
                 os.unlink(path)
                 if wrong:
                     self.fail("interpreter", case, number, f"interpreted {o.name}{wrong}")
@@ -243,7 +263,10 @@ class Batch:
         for number, o in enumerate(operands):
             shape = [test["sizes"].get(n, n) for n in o.shape]
             if number < len(operands) - len(k.outputs):
-                raw = encode(o.dtype, make(test["inputs"][o.name], o.dtype, shape, number)).tobytes()
+                raw = encode(o.dtype, make(test["inputs"][o.name], o.dtype, shape, number))
+                raw = (pack(o.dtype, raw) if o.packed else raw).tobytes()
+            elif o.packed:
+                raw = b"\x5a" * packed_bytes(o, shape)
             else:
                 raw = b"\x5a" * (int(np.prod(shape, dtype=np.int64)) * ((DTYPES[o.dtype].bits + 7) // 8)) if DTYPES[o.dtype].bits >= 8 \
                     else b"\x05" * int(np.prod(shape, dtype=np.int64))
@@ -272,9 +295,15 @@ class Batch:
         for o in k.prefetch + k.inputs + k.outputs:
             shape = [test["sizes"].get(n, n) for n in o.shape]
             storage = np.dtype(DTYPES[o.dtype].storage)
-            raw = np.frombuffer(file.read(int(np.prod(shape, dtype=np.int64)) * storage.itemsize), storage).reshape(shape)
+            count = int(np.prod(shape, dtype=np.int64))
+            raw = np.frombuffer(file.read(packed_bytes(o, shape) if o.packed else count * storage.itemsize), storage)
+            if o.packed:
+                given, (raw, rest) = raw, unpack(o.dtype, raw, count)
+            if o.packed and o in k.outputs and not o.alias and not wrong and given.size and status == 0:
+                kept = unpack(o.dtype, np.full(given.size, 0x5a, np.uint8), count)[1]
+                wrong = None if (rest == kept).all() else f"{o.name} has other bits behind its last element"
+            raw = raws.setdefault(o.alias, raw.reshape(shape)) if o.alias else raw.reshape(shape)
             raws[o.name] = raw
-            raw = raws.get(o.alias, raw)
             if o in k.outputs and not wrong and status == 0:
                 bits = 1 if o.dtype == "bool" else DTYPES[o.dtype].bits
                 if bits < 8 and raw.size and raw.max() >= 1 << bits:

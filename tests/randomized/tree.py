@@ -33,6 +33,7 @@ class Operand:
         self.revisit, self.halo, self.alias = revisit, halo, None
         self.stored = False  # an input whose block the body stores to
         self.ignores = None  # the name of a parallel axis that an output's map ignores
+        self.packed = False  # do its elements share bytes?
 
     @property
     def ref(self):
@@ -294,7 +295,8 @@ def _word(axis):
 
 
 def param_text(operand):
-    return f"{operand.name}: {operand.dtype}" + (shape_text(operand.shape) if operand.shape else "")
+    packed = " packed " if operand.packed else ""
+    return f"{operand.name}: {operand.dtype}{packed}" + (shape_text(operand.shape) if operand.shape else "")
 
 
 def _block_line(o, statics=(), name=None):

@@ -218,6 +218,19 @@ def from_bits(dtype, bits):
     return decode(dtype, raw.view(np.dtype(info.storage)))
 
 
+def pack(dtype, raw):
+    """The bytes of elements that share them, the first one in the lowest bits."""
+    bits = np.unpackbits(np.asarray(raw, np.uint8).reshape(-1, 1), axis=1, bitorder="little")
+    return np.packbits(bits[:, :DTYPES[dtype].bits].reshape(-1), bitorder="little")
+
+
+def unpack(dtype, raw, count):
+    """The first `count` elements, a byte each, and the bits behind them."""
+    width = DTYPES[dtype].bits
+    bits = np.unpackbits(np.asarray(raw, np.uint8), bitorder="little")
+    return np.packbits(bits[:count * width].reshape(count, width), axis=1, bitorder="little").reshape(count), bits[count * width:]
+
+
 def encode(dtype, a):
     """Bytes as a kernel takes them."""
     return bits_of(dtype, a).astype({16: np.uint16, 32: np.uint32, 64: np.uint64}.get(DTYPES[dtype].bits, np.uint8))
