@@ -26,16 +26,17 @@ import time
 
 sys.dont_write_bytecode = True
 
-from randomized import generator, programs, reducer, runner, tree  # noqa: E402
+from randomized import generator, meshes, programs, reducer, runner, tree  # noqa: E402
 from sampling import most  # noqa: E402
 
-PROGRAMS = 0.05  # of all
+PROGRAMS, MESHES = 0.05, 0.05  # of all
 FOLDER = os.path.join(runner.BUILD, "random")
 
 
 def draw(seed, number, avoid):
-    """A kernel, or a program of kernels."""
-    makes = programs if random.Random(f"what:{seed}:{number}").random() < PROGRAMS else generator
+    """A kernel, a program of kernels, or a kernel for several devices."""
+    what = random.Random(f"what:{seed}:{number}").random()
+    makes = programs if what < PROGRAMS else meshes if what < PROGRAMS + MESHES else generator
     return makes.case(seed, number, avoid)
 
 

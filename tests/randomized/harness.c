@@ -82,7 +82,7 @@ static int call(const pk_kernel *kernel, int threads, operand *operands, int cou
   /* An output that shares an input's memory has none of its own. */
   for (int i = 0; i < count; i++)
     if (kernel->operand[i].alias >= 0) tensors[i].data = tensors[kernel->operand[i].alias].data;
-  pk_status status = pk_call_kernel(context, threads > 1 && !kernel->program ? &eager : kernel, pointers);
+  pk_status status = pk_call_kernel(context, threads > 1 && !kernel->program && !kernel->mesh ? &eager : kernel, pointers);
   if (status != PK_OK) fprintf(stderr, "%s: %s\n", kernel->name, pk_message(context));
   pk_context_free(context);
   return (int)status;
