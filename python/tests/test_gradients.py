@@ -6,12 +6,13 @@ import pytest
 
 import pkc
 
-FOLDER = pathlib.Path(pkc.__file__).parent / "share/pkc/kernels/train"
+FOLDER = pathlib.Path(pkc.__file__).parent / "share/pkc/kernels"
 F64 = numpy.float64
 
 
 def load(file, kernel=None, **statics):
-    return pkc.load(FOLDER / (file + ".pk"), kernel, **statics)
+    path = FOLDER / "train" / (file + ".pk")
+    return pkc.load(path if path.exists() else FOLDER / (file + ".pk"), kernel, **statics)
 
 
 def normal(*shape, seed=0):
@@ -50,6 +51,42 @@ def attention(q, k, v, causal):
     if causal:
         s = numpy.where(numpy.tri(*s.shape[2:], dtype=bool), s, -numpy.inf)
     return numpy.exp(s - log_sum(s)) @ v
+
+
+def attention_with(seen, cap=0.0, slope=None):
+    """Attention as functions of q, k, v, sink and bias; `seen` broadcasts to [B, H, N, S]. A query that sees nothing gets 0."""
+    def function(q, k, v, sink=None, bias=0.0):
+        heads, n, s = q.shape[1], q.shape[2], k.shape[2]
+        k, v = (numpy.repeat(a, heads // a.shape[1], axis=1) for a in (k, v))
+        score = q @ k.swapaxes(2, 3) / numpy.sqrt(q.shape[3])
+        score = cap * numpy.tanh(score / cap) if cap else score
+        if slope is not None:
+            score = score + slope[:, None, None] * (numpy.arange(s) - numpy.arange(n)[:, None] - (s - n))
+        score = numpy.where(seen, score + bias, -numpy.inf)
+        extra = numpy.full((heads,), -1e30) if sink is None else sink
+        extra = numpy.broadcast_to(extra[:, None, None], score.shape[:3] + (1,))
+        score = numpy.concatenate([score, extra], 3)
+        return numpy.exp(score - log_sum(score))[..., :s] @ v
+    return function
+
+
+def gated(x, log_a, first):
+    """h and the state after the last row, row by row, as one array."""
+    state, rows = first[:, 0], []
+    for t in range(x.shape[1]):
+        state = numpy.exp(log_a[:, t]) * state + x[:, t]
+        rows.append(state)
+    return numpy.stack(rows + [state], 1)
+
+
+def state_space(x, log_a, b, c, first):
+    """y and the state after the last row, row by row, as one flat array."""
+    b, c = (numpy.repeat(a, x.shape[1] // a.shape[1], axis=1) for a in (b, c))
+    state, rows = first, []
+    for t in range(x.shape[2]):
+        state = numpy.exp(log_a[:, :, t, :, None]) * state + b[:, :, t, :, None] * x[:, :, t, None, :]
+        rows.append((c[:, :, t, None, :] @ state)[:, :, 0])
+    return numpy.concatenate([numpy.stack(rows, 2).ravel(), state.ravel()])
 
 
 def check(function, inputs, gradient, found, tolerance):
@@ -127,6 +164,97 @@ def test_attention(heads, groups, n, s, d, causal):
     check(lambda *a: attention(*a, causal), [q, k, v], do, found, 5e-5)
     again = backward(*single, o, lse, do.astype(numpy.float32))
     assert all((a == b).all() for a, b in zip(found, again))  # whatever the number of threads
+
+
+def visible(n, s, causal=False, window=0):
+    row, col = numpy.arange(n)[:, None] + s - n, numpy.arange(s)
+    seen = numpy.ones((n, s), bool)
+    if causal:
+        seen &= col <= row
+    if window:
+        seen &= (row - col < window) & (causal | (col - row < window))
+    return seen
+
+
+@pytest.mark.parametrize("options", [
+    {"CAP": 1.5}, {"CAUSAL": True, "WINDOW": 21}, {"WINDOW": 7, "SINKS": True}, {"CAUSAL": True, "ALIBI": True, "SINKS": True},
+    {"CAUSAL": True, "WINDOW": 40, "CAP": 2.0, "ALIBI": True, "SINKS": True}])
+@pytest.mark.parametrize("heads, groups, n, s", [(2, 2, 53, 53), (4, 2, 20, 70), (2, 1, 50, 30)])
+def test_attention_options(heads, groups, n, s, options):
+    inputs = [normal(2, heads, n, 8), normal(2, groups, s, 8, seed=1), normal(2, groups, s, 8, seed=2), normal(heads, seed=3)]
+    slope, do = numpy.abs(normal(heads, seed=4)) / 4, normal(2, heads, n, 8, seed=5)
+    seen = visible(n, s, options.get("CAUSAL", False), options.get("WINDOW", 0))
+    reference = attention_with(seen, options.get("CAP", 0.0), slope if "ALIBI" in options else None)
+    def function(q, k, v, sink):
+        return reference(q, k, v, sink if "SINKS" in options else None)
+    q, k, v, sink, slope, do = (a.astype(numpy.float32) for a in (*inputs, slope, do))
+    o, lse = load("attention/options", "attention", BQ=16, BK=16, **options)(q, k, v, slope, sink)
+    numpy.testing.assert_allclose(o, function(*inputs), rtol=1e-4, atol=1e-5)
+    backward = load("attention/options", "attention_backward", BQ=16, BK=16, **options)
+    found = backward(q, k, v, slope, sink, o, lse, do, threads=2)
+    check(function, inputs, do, found, 5e-5)
+    again = backward(q, k, v, slope, sink, o, lse, do)
+    assert all((a == b).all() for a, b in zip(found, again))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_with_biases_and_segments(causal):
+    batch, heads, groups, n, s = 3, 4, 2, 37, 45
+    inputs = [normal(batch, heads, n, 8), normal(batch, groups, s, 8, seed=1), normal(batch, groups, s, 8, seed=2), normal(heads, n, s, seed=3)]
+    do, draw = normal(batch, heads, n, 8, seed=4), numpy.random.default_rng(6)
+    qs, ks = (draw.integers(0, 3, shape).astype(numpy.int32) for shape in ((batch, n, 1), (batch, 1, s)))
+    seen = (qs == ks)[:, None] & (numpy.tri(n, s, dtype=bool) | (not causal))
+    def function(q, k, v, bias):
+        return attention_with(seen)(q, k, v, None, bias)
+    single = [a.astype(numpy.float32) for a in inputs]
+    o, lse = load("attention/biased", "biased", CAUSAL=causal, BQ=16, BK=16)(*single, qs, ks)
+    numpy.testing.assert_allclose(o, function(*inputs), rtol=1e-4, atol=1e-5)
+    backward = load("attention/biased", "biased_backward", CAUSAL=causal, BQ=16, BK=16)
+    found = backward(*single, qs, ks, o, lse, do.astype(numpy.float32), threads=2)
+    check(function, inputs, do, found, 5e-5)
+    again = backward(*single, qs, ks, o, lse, do.astype(numpy.float32))
+    assert all((a == b).all() for a, b in zip(found, again))
+
+
+@pytest.mark.parametrize("rows", [1, 9, 64])
+def test_gated(rows):
+    inputs = [normal(2, rows, 20), -numpy.abs(normal(2, rows, 20, seed=1)), normal(2, 1, 20, seed=2)]
+    do = normal(2, rows + 1, 20, seed=3)
+    x, log_a, first, dh, dlast = (a.astype(numpy.float32) for a in (*inputs, do[:, :-1], do[:, -1:]))
+    h, _ = load("sequence/gated", "gated", BN=16)(x, log_a, first)
+    found = load("sequence/gated", "gated_backward", BN=16)(log_a, first, h, dh, dlast, threads=2)
+    check(gated, inputs, do, found, 2e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 16, 41])
+def test_state_space(rows):
+    batch, heads, groups, p, s = 2, 4, 2, 8, 5
+    inputs = [normal(batch, heads, rows, p), -numpy.abs(normal(batch, heads, rows, 1, seed=1)), normal(batch, groups, rows, s, seed=2),
+              normal(batch, groups, rows, s, seed=3), normal(batch, heads, s, p, seed=4)]
+    dy, dlast = normal(batch, heads, rows, p, seed=5), normal(batch, heads, s, p, seed=6)
+    single = [a.astype(numpy.float32) for a in (*inputs, dy, dlast)]
+    found = load("sequence/ssd", "ssd_backward", BN=16)(*single, threads=2)
+    check(state_space, inputs, numpy.concatenate([dy.ravel(), dlast.ravel()]), found, 5e-5)
+
+
+def test_softmax():
+    x, do = normal(9, 37), normal(9, 37, seed=1)
+    def softmax(x):
+        return numpy.exp(x - log_sum(x))
+    found = load("softmax_backward")(softmax(x), do, threads=2)
+    check(softmax, [x], do, [found], 1e-7)
+
+
+def test_rope():
+    """The gradient is the rotation back."""
+    x, do = normal(2, 9, 3, 16), normal(2, 9, 3, 16, seed=1)
+    position = numpy.random.default_rng(5).integers(0, 500, (2, 9)).astype(numpy.int32)
+    turn = numpy.exp(1j * position[:, :, None, None] * 10000.0 ** (-numpy.arange(8) / 8))
+    def rope(x):
+        z = (x[..., :8] + 1j * x[..., 8:]) * turn
+        return numpy.concatenate([z.real, z.imag], 3)
+    found = load("rope", INVERSE=True)(do.astype(numpy.float32), position)
+    check(rope, [x], do, [found], 1e-4)
 
 
 def test_embedding():

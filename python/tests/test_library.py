@@ -75,7 +75,7 @@ def test_biased():
     batch, heads, n, s, d = 2, 2, 19, 23, 8
     q, k, v, bias = normal(batch, heads, n, d), normal(batch, 1, s, d, seed=1), normal(batch, 1, s, d, seed=2), normal(heads, n, s, seed=3)
     qs, ks = integers(0, 3, batch, n, 1), integers(0, 3, batch, 1, s, seed=1)
-    o = load("attention/biased", BQ=8, BK=8)(q, k, v, bias, qs, ks)
+    o = load("attention/biased", "biased", BQ=8, BK=8)(q, k, v, bias, qs, ks)[0]
     scores = numpy.where((qs == ks)[:, None], q @ k.swapaxes(2, 3).astype(F64) / numpy.sqrt(d) + bias, -numpy.inf)
     e = numpy.exp(scores - scores.max(3, keepdims=True))
     close(o, e / e.sum(3, keepdims=True) @ v.astype(F64))
@@ -102,6 +102,30 @@ def test_decode(dtype):
         want, _ = one_query(q[b, g, r].astype(F64), k[b, g, :lengths[b]].astype(F64), v[b, g, :lengths[b]].astype(F64), 0)
         for o in found:
             close(o[b, g, r], want, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i8"])
+def test_paged(dtype):
+    """Keys and values in pages that follow one another in no order, against the sequence as it is."""
+    batch, groups, rows, s, d, page = 3, 2, 4, 48, 16, 8
+    q, lengths = normal(batch, groups, rows, d), numpy.array([48, 0, 33], numpy.int32)
+    table = numpy.random.default_rng(3).permutation(batch * s // page).astype(numpy.int32).reshape(batch, s // page)
+    wide, given, scales = [], [], []
+    for i in (1, 2):
+        pool, scale = normal(groups, batch * s // page, page, d, seed=i), numpy.full((groups, batch * s // page, 1, page), numpy.nan, F32)
+        if dtype == "i8":
+            narrow, scale = load("quantise", "quantise_rows")(pool.reshape(-1, d))
+            given.append(narrow.reshape(pool.shape))
+            scale = scale.reshape(groups, -1, 1, page)
+            pool = given[-1] * scale.swapaxes(2, 3)
+        else:
+            given.append(pool)
+        wide.append(pool.astype(F64)[:, table].reshape(groups, batch, s, d))
+        scales.append(scale)
+    o = load("attention/paged", KV=dtype, PAGE=page, D=d)(table, lengths, q, *given, *scales, threads=2)
+    for b, g, r in numpy.ndindex(batch, groups, rows):
+        want, _ = one_query(q[b, g, r].astype(F64), wide[0][g, b, :lengths[b]], wide[1][g, b, :lengths[b]], 0)
+        close(o[b, g, r], want, 1e-4)
 
 
 # ---- products
@@ -165,7 +189,7 @@ def test_mixture_of_experts(capacity):
 
 def test_gated():
     x, log_a, first = normal(2, 70, 20), -numpy.abs(normal(2, 70, 20, seed=1)), normal(2, 1, 20, seed=2)
-    h, last = load("sequence/gated", BN=16)(x, log_a, first, threads=2)
+    h, last = load("sequence/gated", "gated", BN=16)(x, log_a, first, threads=2)
     state = first[:, 0].astype(F64)
     for t in range(70):
         state = numpy.exp(log_a[:, t].astype(F64)) * state + x[:, t]
@@ -177,7 +201,7 @@ def test_state_space():
     batch, heads, groups, n, p, s = 2, 4, 2, 50, 8, 5
     x, log_a, first = normal(batch, heads, n, p), -numpy.abs(normal(batch, heads, n, 1, seed=1)), normal(batch, heads, s, p, seed=2)
     b, c = normal(batch, groups, n, s, seed=3), normal(batch, groups, n, s, seed=4)
-    y, last = load("sequence/ssd", BN=16)(x, log_a, b, c, first, threads=2)
+    y, last = load("sequence/ssd", "ssd", BN=16)(x, log_a, b, c, first, threads=2)
     for i, h in numpy.ndindex(batch, heads):
         state = first[i, h].astype(F64)
         for t in range(n):
