@@ -217,7 +217,8 @@ static const Expr *at_index(Context *x, const Instr *v, const Expr *const *index
   if (!val(v)->snapshot || !val(v)->buffer) {
     if (v->op == OP_IOTA) return iota(x, v, index, lanes);
     if (v->op == OP_BROADCAST) return broadcast(x, v, index, lanes);
-    if (ir_keeps_lanes(v) && is_transparent(v)) return through_view(x, v, index, lanes);
+    if ((ir_keeps_lanes(v) || reads_pieces(v)) && is_transparent(v))
+      return through_view(x, v, index, lanes);
   }
   if (is_here(x, v, lanes)) return compute(x, v, index, lanes);
   return from_memory(x, v, index, lanes);
@@ -235,7 +236,7 @@ static const Expr *member_expr(Context *x, const Instr *v, bool lanes) {
     return load(x, v, &p, index, lanes,
                 !may_lie_in_hbm(&x->g->refs[v->ref->id]) && ir_window_is_full(v));
   }
-  if (ir_keeps_lanes(v)) return through_view(x, v, index, lanes);
+  if (ir_keeps_lanes(v) || reads_pieces(v)) return through_view(x, v, index, lanes);
   if (v->op == OP_RESHAPE) {
     Place from, to;
     REQUIRE(place_of(x->g, v->args[0], &from));

@@ -145,6 +145,18 @@ bool ir_moves_unit_axes(const Instr *v) {
 
 bool ir_is_view(Op op) { return op == OP_SLICE || op == OP_TRANSPOSE || op == OP_RESHAPE; }
 
+bool ir_keeps_pieces(const Instr *v) {
+  enum { MOST_LANES = 16 };
+  AxisMap map;
+  int last = v->type.rank - 1;
+  if (v->op != OP_RESHAPE || last < 0 || v->args[0]->type.rank == 0) return false;
+  if (!ir_axis_map(v, &map) || map.count == 0) return false;
+  const AxisPiece *p = &map.piece[map.count - 1];
+  return p->to == last && p->from == v->args[0]->type.rank - 1 && p->from_step == 1 &&
+         p->to_step == 1 && dim_is_const(p->count) && p->count > 0 && p->count % MOST_LANES == 0 &&
+         p->count == v->args[0]->type.dim[p->from];
+}
+
 bool ir_keeps_lanes(const Instr *v) {
   AxisMap map;
   int last = v->type.rank - 1, inner = ir_is_view(v->op) ? v->args[0]->type.rank - 1 : -1;

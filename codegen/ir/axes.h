@@ -39,5 +39,8 @@ bool ir_moves_unit_axes(const Instr *v);  // a reshape that only adds or drops a
 bool ir_is_view(Op op);                   // slice, transpose or reshape
 // A view whose rows are neighbours in rows of its operand, or single elements.
 bool ir_keeps_lanes(const Instr *v);
+// A reshape whose rows are made of whole rows of its operand, each of a constant number of elements
+// that every target's vectors divide: a vector that starts at a multiple of its lanes lies in one.
+bool ir_keeps_pieces(const Instr *v);
 
 #endif

@@ -13,9 +13,17 @@ static bool is_streamed(const Gen *g, const Instr *v) {
   return v->op == OP_STORE && g->refs[v->ref->id].streams && !ir_mask(v);
 }
 
+static bool has_pieces(const Instr *v) {
+  for (int i = 0; i < v->nargs; i++)
+    if (reads_pieces(v->args[i]) || (is_transparent(v->args[i]) && has_pieces(v->args[i])))
+      return true;
+  return false;
+}
+
 static bool may_repeat_lanes(const Gen *g, const Step *step) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
+    if (has_pieces(v)) return false;
     bool in_memory =
         v->op == OP_STORE ? g->refs[v->ref->id].form != FORM_DIRECT : val(v)->buffer != NULL;
     if (is_reduction(v) || in_memory) return false;

@@ -23,6 +23,15 @@ bool only_compared_with_index(const Instr *v) {
   return true;
 }
 
+// Rows put together from rows (ir_keeps_pieces), for operations at the same index: their loops take
+// whole vectors from the first column on.
+bool reads_pieces(const Instr *v) {
+  if (v->op != OP_RESHAPE || ir_keeps_lanes(v) || !ir_keeps_pieces(v)) return false;
+  for (int i = 0; i < val(v)->users.count; i++)
+    if (!op_is_elementwise(val(v)->users.at[i]->op)) return false;
+  return true;
+}
+
 // Evaluated where it is used: costs nothing by itself.
 bool is_transparent(const Instr *v) {
   if (val(v)->snapshot) return false;
@@ -36,7 +45,7 @@ bool is_transparent(const Instr *v) {
     case OP_RESHAPE:
     case OP_SLICE:
     case OP_TRANSPOSE:
-      return v->type.rank > 0 && (ir_moves_unit_axes(v) || ir_keeps_lanes(v));
+      return v->type.rank > 0 && (ir_moves_unit_axes(v) || ir_keeps_lanes(v) || reads_pieces(v));
     case OP_CAST:
       return v->type.rank > 0 && only_compared_with_index(v);
     default:

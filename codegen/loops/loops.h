@@ -112,6 +112,7 @@ int label_axis(const int8_t *labels, int rank, int8_t label);  // -1: it is not 
 Dim dot_depth(const Instr *dot);               // extent of the axis that a plain dot sums over
 bool is_row_scalar(const Instr *instr);        // one element a row
 bool is_transparent(const Instr *instr);       // evaluated where it is used
+bool reads_pieces(const Instr *instr);         // .. by vectors that start at multiples of lanes
 bool moves_elements(const Instr *instr);       // a view (ir_keeps_lanes) or another reshape
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
 bool only_compared_with_index(const Instr *cast);

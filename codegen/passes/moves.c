@@ -145,6 +145,18 @@ static Instr *reshape_before(Mover *m, const Instr *reshape, const Instr *broadc
   return ir_add(m->k, m->region, OP_BROADCAST, type, reshape->span, 1, v);
 }
 
+// A cast of what is stretched is a cast of each vector instead, which costs nothing: loads widen.
+static Instr *cast_after(Mover *m, const Instr *view, const Instr *broadcast) {
+  Instr *cast = broadcast->args[0], *stretched = ir_copy(m->k, broadcast);
+  stretched->type.dtype = cast->args[0]->type.dtype;
+  stretched->args[0] = cast->args[0];
+  Instr *result = ir_copy(m->k, cast);
+  result->type = view->type;
+  result->type.dtype = cast->type.dtype;
+  result->args[0] = view_of(m, view, ir_append(m->k, m->region, stretched));
+  return ir_append(m->k, m->region, result);
+}
+
 // What a view gives of v.
 static Instr *view_of(Mover *m, const Instr *view, Instr *v) {
   Type type = view->type;
@@ -159,6 +171,8 @@ static Instr *view_of(Mover *m, const Instr *view, Instr *v) {
   if (view->op == OP_RESHAPE && v->op == OP_BROADCAST) {
     Instr *before = reshape_before(m, view, v);
     if (before) return before;
+    if (ir_keeps_pieces(view) && v->args[0]->op == OP_CAST && may_move(m, v->args[0]))
+      return cast_after(m, view, v);
   }
   Instr *result = ir_copy(m->k, may_move(m, v) ? v : view);
   result->type = type;
@@ -182,11 +196,28 @@ static bool keeps_vectors(const Instr *view) {
   return ir_keeps_lanes(view) && (vectors || !before);
 }
 
+// Is v, by way of operations at the same index and transposes, an operand of dots alone?
+static bool serves_dots(const Mover *m, const Instr *v) {
+  const Known *known = &m->known[v->id];
+  for (int i = 0; i < known->users.count; i++) {
+    const Instr *user = known->users.at[i];
+    bool passes_on = op_is_elementwise(user->op) || user->op == OP_TRANSPOSE;
+    if (user->op != OP_DOT && !(passes_on && serves_dots(m, user))) return false;
+  }
+  return known->users.count > 0;
+}
+
+// Rows made of rows are read in vectors only by loops that begin at their first column, as those
+// do that compute operands of dots.
+static bool keeps_pieces(const Mover *m, const Instr *view) {
+  return ir_keeps_pieces(view) && view->id < m->count && serves_dots(m, view);
+}
+
 // A view of an operation that may move becomes that operation on views.
 static void push_view(Mover *m, Instr *view) {
   Instr *v = view->args[0];
   bool whole = v->op == OP_CONCAT && view->op == OP_SLICE;
-  if (!keeps_vectors(view) || !(may_move(m, v) || whole)) return;
+  if (!(keeps_vectors(view) || keeps_pieces(m, view)) || !(may_move(m, v) || whole)) return;
   Instr *better = view_of(m, view, v);
   if (better->op == view->op && better->args[0] == v) return;
   m->pushed++;
