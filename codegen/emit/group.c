@@ -1,6 +1,8 @@
 // A group of loops as C: rows, strips of rows, and the row scalars between their steps.
 #include "codegen/emit/internal.h"
 
+#include <inttypes.h>
+
 // ---- row scalars
 
 static void emit_row_scalar(Context *x, const Instr *v) {
@@ -182,16 +184,23 @@ static void emit_plain_rows(Context *x) {
 // ---- right operands that loops compute: all rows before the dots, or some at a time, which are
 // multiplied at once
 
-// What the loops of a maker read for a row comes into L2.
+// What the loops of a maker read for a row comes into L2. Rows that consist of rows most often lie
+// one behind the other.
 static void prefetch_rows(CWriter *w, const Group *maker, const Expr *row) {
   Gen *g = w->g;
-  const Expr *at[] = {row, number(g, 0)};
+  const Expr *at[MAX_RANK];
+  at[0] = row;
+  for (int k = 1; k < MAX_RANK; k++) at[k] = number(g, 0);
   for (int i = 0; i < maker->ahead.count; i++) {
     const Instr *v = maker->ahead.at[i];
+    int last = v->type.rank - 1;
+    int64_t bytes = 0;
     Place p;
     REQUIRE(place_of(g, v, &p));
-    line(w, "pk_prefetch_row(%s, %s * %d);", address(g, &p, 2, at),
-         demand_text(g, val(v)->demand[1], v->type.dim[1]), dtype_bytes(p.element));
+    bytes = dtype_bytes(p.element);
+    for (int k = 1; k < last; k++) bytes *= v->type.dim[k];
+    line(w, "pk_prefetch_row(%s, %s * %" PRId64 ");", address(g, &p, v->type.rank, at),
+         demand_text(g, val(v)->demand[last], v->type.dim[last]), bytes);
   }
 }
 
@@ -280,6 +289,8 @@ static void emit_one_row(OneRow *o, const char *rows) {
   const Expr *all = demand_expr(g, step->demand, step->columns);
   const char *ahead = unique_name(&w->names, "ahead"), *left = unique_name(&w->names, "left");
   const Expr *column = expr_symbol(&g->exprs, unique_name(&w->names, "col"));
+  o->part = unique_name(&w->names, "row");
+  o->count = unique_name(&w->names, "count");
   start_sums(o);
   open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", o->part, o->part, rows, o->part, height);
   line(w, "const int %s = (int)pk_idx_min(%d, %s - %s);", o->count, height, rows, o->part);
@@ -299,6 +310,160 @@ static void emit_one_row(OneRow *o, const char *rows) {
   close_block(w);
 }
 
+// ---- .. of a transposed operand: sums for some of its rows, and for `lines` of the left one, stay
+// in registers along all of k; vectors of what a loop computes are multiplied by vectors
+
+typedef struct {
+  OneRow *o;
+  int lines, height;
+  const char **sum, **factor;  // by step of the reader
+} Turned;
+
+static void declare_turned_sums(const Turned *t) {
+  CWriter *w = t->o->w;
+  for (int s = 0; s < t->o->reader->steps.count; s++) {
+    if (!is_made(t->o, s)) continue;
+    const char *i = unique_name(&w->names, "i");
+    t->sum[s] = unique_name(&w->names, "sum");
+    line(w, "pk_f32v %s[%d];", t->sum[s], t->lines * t->height);
+    line(w, "PK_UNROLL");
+    line(w, "for (int %s = 0; %s < %d; %s++) %s[%s] = pk_splat_f32(0);", i, i, t->lines * t->height,
+         i, t->sum[s], i);
+  }
+}
+
+// Vectors of the left rows; past the last row it is taken again.
+static void load_factors(const Turned *t, const Expr *column, const Expr *left) {
+  CWriter *w = t->o->w;
+  for (int s = 0; s < t->o->reader->steps.count; s++) {
+    if (!is_made(t->o, s)) continue;
+    const char *product = t->o->products[s], *m = unique_name(&w->names, "m");
+    t->factor[s] = unique_name(&w->names, "factor");
+    line(w, "pk_f32v %s[%d];", t->factor[s], t->lines);
+    line(w, "PK_UNROLL");
+    open_block(w, "for (int %s = 0; %s < %d; %s++)", m, m, t->lines, m);
+    const char *from = t->lines == 1
+                           ? text(w->g, "%s + %s", t->o->left[s], column->name)
+                           : text(w->g, "%s + pk_idx_min(%s, %s.rows - 1) * (%s.lda / 4) + %s",
+                                  t->o->left[s], m, product, product, column->name);
+    line(w, left ? "%s[%s] = pk_loadn_f32(%s, %s);" : "%s[%s] = pk_load_f32(%s);", t->factor[s], m,
+         from, left ? left->name : "");
+    close_block(w);
+  }
+}
+
+// A vector of columns of each row at hand, all of it or `left` lanes.
+static void add_turned(const Turned *t, const char *row, const char *rows, const Expr *column,
+                       const Expr *left) {
+  CWriter *w = t->o->w;
+  Gen *g = w->g;
+  load_factors(t, column, left);
+  const char *r = unique_name(&w->names, "r"), *at = unique_name(&w->names, "at");
+  line(w, "PK_UNROLL");
+  open_block(w, "for (int %s = 0; %s < %d; %s++)", r, r, t->height, r);
+  line(w, "const int64_t %s = pk_idx_min(%s + %s, %s - 1);", at, row, r, rows);
+  Context x = {.g = g, .w = w, .group = t->o->maker};
+  x.index[0] = expr_symbol(&g->exprs, at);
+  x.strip_row = number(g, 0);
+  emit_vectors(&x, &t->o->maker->steps.at[0], column, left);
+  for (int s = 0; s < t->o->reader->steps.count; s++) {
+    if (!is_made(t->o, s)) continue;
+    const Instr *b = dot_shape(t->o->reader->steps.at[s].dot).b;
+    const char *value = expr_text(argument_at(&x, b, true)), *m = unique_name(&w->names, "m"),
+               *sum = text(g, "%s[%s * %d + %s]", t->sum[s], m, t->height, r);
+    if (left)
+      value = text(g, "pk_select_f32(pk_mask_first(%s), %s, pk_splat_f32(0))", left->name, value);
+    line(w, "PK_UNROLL");
+    line(w, "for (int %s = 0; %s < %d; %s++) %s = pk_fma_fast_f32(%s[%s], %s, %s);", m, m, t->lines,
+         m, sum, t->factor[s], m, value, sum);
+  }
+  close_block(w);
+}
+
+static void put_turned_sums(const Turned *t, const char *row, const char *rows) {
+  CWriter *w = t->o->w;
+  for (int s = 0; s < t->o->reader->steps.count; s++) {
+    if (!is_made(t->o, s)) continue;
+    const char *product = t->o->products[s], *m = unique_name(&w->names, "m"),
+               *r = unique_name(&w->names, "r");
+    line(w, "PK_UNROLL");
+    open_block(w, "for (int %s = 0; %s < %d; %s++)", m, m, t->lines, m);
+    line(w, "PK_UNROLL");
+    line(w, "for (int %s = 0; %s < %d; %s++)", r, r, t->height, r);
+    line(w, "  if (%s < %s.rows && %s + %s < %s)", m, product, row, r, rows);
+    line(w, "    %s[%s * (%s.ldto / 4) + %s + %s] += pk_reduce_add_f32(%s[%s * %d + %s]);",
+         t->o->sums[s], m, product, row, r, t->sum[s], m, t->height, r);
+    close_block(w);
+  }
+}
+
+static const char *depth_text(const OneRow *o) {
+  for (int s = 0;; s++)
+    if (is_made(o, s)) return text(o->w->g, "%s.k", o->products[s]);
+}
+
+static void emit_turned(OneRow *o, const char *rows, int lines, int height) {
+  CWriter *w = o->w;
+  Gen *g = w->g;
+  const char **names = NEW_ARRAY(g->arena, const char *, 2 * o->reader->steps.count);
+  const Turned t = {o, lines, height, names, names + o->reader->steps.count};
+  const char *row = unique_name(&w->names, "row"), *depth = depth_text(o),
+             *left = unique_name(&w->names, "left"), *ahead = unique_name(&w->names, "ahead");
+  const Expr *turn = expr_symbol(&g->exprs, unique_name(&w->names, "turn")),
+             *column = expr_symbol(&g->exprs, unique_name(&w->names, "col"));
+  start_sums(o);
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", row, row, rows, row, height);
+  if (o->maker->ahead.count) {
+    open_block(w, "for (int64_t %s = %s + %d; %s < %s + %d; %s++)", ahead, row, height, ahead, row,
+               2 * height, ahead);
+    prefetch_rows(w, o->maker, expr_symbol(&g->exprs, ahead));
+    close_block(w);
+  }
+  declare_turned_sums(&t);
+  line(w, "int64_t %s = 0;", turn->name);
+  open_block(w, "for (; %s + %d <= %s; %s += %d)", turn->name, 2 * g->lanes, depth, turn->name,
+             2 * g->lanes);
+  line(w, "PK_UNROLL");
+  open_block(w, "for (int64_t %s = %s; %s < %s + %d; %s += %d)", column->name, turn->name,
+             column->name, turn->name, 2 * g->lanes, column->name, g->lanes);
+  add_turned(&t, row, rows, column, NULL);
+  close_block(w);
+  close_block(w);
+  open_block(w, "for (; %s < %s; %s += %d)", turn->name, depth, turn->name, g->lanes);
+  line(w, "const int64_t %s = %s - %s;", left, depth, turn->name);
+  add_turned(&t, row, rows, turn, expr_symbol(&g->exprs, left));
+  close_block(w);
+  put_turned_sums(&t, row, rows);
+  close_block(w);
+}
+
+// The rows on the left that are multiplied in registers, and the rest, `else`.
+static void emit_in_registers(OneRow *o, const char *rows) {
+  CWriter *w = o->w;
+  Gen *g = w->g;
+  const Group *reader = o->reader;
+  const char *lines = expr_text(demand_expr(g, reader->lead_demand[0], reader->lead[0]));
+  bool turned = false;
+  for (int s = 0; s < reader->steps.count; s++)
+    turned = turned || (is_made(o, s) && dot_shape(reader->steps.at[s].dot).b_transposed);
+  int taken = open_names(&w->names);
+  open_block(w, "if (%s == 1)", lines);
+  if (turned)
+    emit_turned(o, rows, 1, TURNED_ROWS_FOR_ONE);
+  else
+    emit_one_row(o, rows);
+  close_block(w);
+  close_names(&w->names, taken);
+  taken = open_names(&w->names);
+  if (turned) {
+    open_block(w, "else if (%s <= %d)", lines, ROWS_IN_REGISTERS);
+    emit_turned(o, rows, ROWS_IN_REGISTERS, TURNED_ROWS_FOR_SEVERAL);
+    close_block(w);
+  }
+  close_names(&w->names, taken);
+  open_block(w, "else");
+}
+
 // The loops of one group, and the dots of `group` whose right operand it computes.
 static void emit_maker(CWriter *w, const Group *group, Group *maker, const char *few) {
   Gen *g = w->g;
@@ -312,16 +477,9 @@ static void emit_maker(CWriter *w, const Group *group, Group *maker, const char 
   }
   if (maker->in_registers) {
     OneRow o = {.w = w, .maker = maker, .reader = group, .products = products};
-    int taken = open_names(&w->names);
     o.sums = NEW_ARRAY(g->arena, const char *, group->steps.count);
     o.left = NEW_ARRAY(g->arena, const char *, group->steps.count);
-    o.part = unique_name(&w->names, "row");
-    o.count = unique_name(&w->names, "count");
-    open_block(w, "if (%s == 1)", expr_text(demand_expr(g, group->lead_demand[0], group->lead[0])));
-    emit_one_row(&o, rows);
-    close_block(w);
-    close_names(&w->names, taken);
-    open_block(w, "else");
+    emit_in_registers(&o, rows);
   }
   line(w, "int64_t %s = 0;", part);
   open_block(w, "do");

@@ -165,7 +165,8 @@ static void explain_dot(Instr *v, void *context) {
             "fewer",
             step->right->part);
   if (step && step->right && step->right->in_registers)
-    explain(g, "    .. of one row it is multiplied in registers");
+    explain(g, dot_shape(v).b_transposed ? "    .. of up to 4 rows it is multiplied in registers"
+                                         : "    .. of one row it is multiplied in registers");
   if (val(v)->panels)
     explain(g,
             "    right operand packed into panels before the loop: it is computed, or also used "

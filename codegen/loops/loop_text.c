@@ -165,7 +165,7 @@ static const char *maker_text(Gen *g, const Group *maker) {
                                  names_text(g, (Instr *const *)maker->ahead.at, maker->ahead.count))
                           : "";
   return text(g, "; for a dot of few rows %d at a time%s%s", maker->part,
-              maker->in_registers ? ", of one row in registers" : "", ahead);
+              maker->in_registers ? ", of one or few rows in registers" : "", ahead);
 }
 
 static void put_rows(Printer *p, int depth, const Group *group) {

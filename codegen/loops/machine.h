@@ -34,6 +34,11 @@ enum {
   // Rows of a right operand that loops compute at a time: as many vectors as PK_DOT_FEW_STEPS of
   // include/pk/dot/few.h keeps in registers, half of 16; of bf16 in pairs twice as many.
   PART_ROWS = 8,
+  // Rows of the left operand, and rows of a transposed right one, that are multiplied in registers
+  // as loops compute it: of one and of several rows on the left.
+  ROWS_IN_REGISTERS = 4,
+  TURNED_ROWS_FOR_ONE = 8,
+  TURNED_ROWS_FOR_SEVERAL = 4,
   // Square blocks that go through registers have 4 to 16 rows, as many as a vector has lanes: of
   // fewer rows than this they are mostly empty.
   SQUARE_ROWS = 8,

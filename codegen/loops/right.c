@@ -170,12 +170,13 @@ static bool stays_in_registers(const Group *group, const Step *step) {
   const Group *maker = step->right;
   const DotShape s = dot_shape(step->dot);
   bool several = dim_is_const(group->lead[0]) && group->lead_demand[0] == DEMAND_FULL;
-  if (s.b_transposed || val(step->dot)->kind->element != DT_F32) return false;
-  if (several && group->lead[0] != 1) return false;
+  if (val(step->dot)->kind->element != DT_F32) return false;
+  if (several && group->lead[0] > (s.b_transposed ? ROWS_IN_REGISTERS : 1)) return false;
   if (maker->steps.count != 1 || maker->scalars.count || maker->bounds.count) return false;
   const Step *loop = &maker->steps.at[0];
   for (int m = 0; m < loop->members.count; m++)
     if (op_info[loop->members.at[m]->op].class == OPC_REDUCE) return false;
+  if (s.b_transposed) return loop->columns == dot_depth(step->dot);
   return loop->columns == step->columns && loop->demand == step->demand;
 }
 
@@ -183,8 +184,10 @@ static bool stays_in_registers(const Group *group, const Step *step) {
 static void look_ahead(Gen *g, Group *maker, const Instr *v) {
   Place p;
   if (v->op == OP_BROADCAST && !stretches_rows(v)) v = v->args[0];
-  bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank == 2 && !is_row_scalar(v) &&
+  if (reads_pieces(v)) v = v->args[0];
+  bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank >= 2 && !is_row_scalar(v) &&
              v->type.dim[0] == maker->lead[0] && may_lie_in_hbm(&g->refs[v->ref->id]);
+  for (int i = 1; i + 1 < v->type.rank; i++) row &= dim_is_const(v->type.dim[i]);
   for (int i = 0; i < maker->ahead.count; i++) row &= maker->ahead.at[i]->ref != v->ref;
   if (row && maker->ahead.count < MOST_AHEAD && layout_of(g, v, &p))
     LIST_PUSH(g->arena, &maker->ahead, v);

@@ -45,6 +45,13 @@ static inline uint16_t pk_bf16_from_f32(float x) {
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
+#ifdef __F16C__
+/* What immintrin.h calls _cvtsh_ss; that header takes long to compile. */
+static inline float pk_f32_from_f16(uint16_t x) {
+  typedef short shorts __attribute__((vector_size(16)));
+  return __builtin_ia32_vcvtph2ps((shorts){(short)x})[0];
+}
+#else
 static inline float pk_f32_from_f16(uint16_t x) {
   uint32_t sign = (uint32_t)(x & 0x8000) << 16, rest = x & 0x7fffu;
   if (rest < 0x400) return pk_f32_of_bits(pk_bits_of_f32((float)rest * 0x1p-24f) | sign);
@@ -53,6 +60,7 @@ static inline float pk_f32_from_f16(uint16_t x) {
   if (rest > 0x7c00) bits |= 0x400000u;
   return pk_f32_of_bits(bits | sign);
 }
+#endif
 
 static inline uint16_t pk_f16_from_f32(float x) {
   uint32_t bits = pk_bits_of_f32(x), rest = bits & 0x7fffffffu, half;

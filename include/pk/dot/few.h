@@ -233,10 +233,12 @@ PK_DOT_INLINE pk_f32p pk_dot_few_across(pk_f32p rows[PK_PART_LANES]) {
 #endif
 }
 
+/* In the order of pk_reduce_add_f32. */
 PK_DOT_INLINE pk_f32p pk_dot_few_fold(pk_f32v v) {
-  pk_f32p sum = PK_PART(v, 0);
-  PK_DOT_UNROLL for (int i = 1; i < PK_PARTS; i++) sum += PK_PART(v, i);
-  return sum;
+  PK_DOT_UNROLL for (int n = PK_PARTS / 2; n > 0; n /= 2) {
+    PK_DOT_UNROLL for (int i = 0; i < n; i++) PK_PART(v, i) += PK_PART(v, i + n);
+  }
+  return PK_PART(v, 0);
 }
 
 /* How many columns of b go together for so many rows, that their sums stay in registers. */
