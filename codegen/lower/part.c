@@ -1,5 +1,6 @@
 // A part of a view as a view of a smaller window: what is stored to it leaves the rest of the
 // view's memory alone.
+#include "codegen/ir/facts.h"
 #include "codegen/lower/refs.h"
 
 // What is taken of each axis of a type, as the view's steps have it, from the last to the first.
@@ -18,6 +19,7 @@ typedef struct {
 static Instr *index_op(const Narrowing *n, Op op, Instr *a, int64_t b) {
   Type type = type_scalar(DT_I64);
   if (a->op == OP_CONST && op == OP_MUL) return index_const(n->l, a->ival * b, n->span);
+  if (a->op == OP_CONST && op == OP_DIV) return index_const(n->l, a->ival / b, n->span);
   return b == 1 && op == OP_MUL ? a
                                 : emit2(n->l, op, type, n->span, a, index_const(n->l, b, n->span));
 }
@@ -32,17 +34,25 @@ static void take_all(const Narrowing *n, Cutout *c, int axis, Dim dim) {
   c->stride[axis] = 1;
 }
 
+// The last start of a window that lies on the axis.
+static Instr *last_start(const Narrowing *n, Dim size, int64_t stride, Dim dim) {
+  Lower *l = n->l;
+  Type type = type_scalar(DT_I64);
+  if (dim_is_const(size) && dim_is_const(dim))
+    return index_const(l, dim - (size - 1) * stride - 1, n->span);
+  Instr *steps =
+      emit2(l, OP_SUB, type, n->span, dim_value(l, size, n->span), index_const(l, 1, n->span));
+  Instr *reach = emit2(l, OP_ADD, type, n->span, index_op(n, OP_MUL, steps, stride),
+                       index_const(l, 1, n->span));
+  return emit2(l, OP_SUB, type, n->span, dim_value(l, dim, n->span), reach);
+}
+
 // A start that is not a constant, moved in so that the window lies on the axis.
 static Instr *moved_in(const Narrowing *n, Instr *start, Dim size, int64_t stride, Dim dim) {
   Lower *l = n->l;
   Type type = type_scalar(DT_I64);
   if (start->op == OP_CONST || n->inside) return start;
-  Instr *steps =
-      emit2(l, OP_SUB, type, n->span, dim_value(l, size, n->span), index_const(l, 1, n->span));
-  Instr *reach = emit2(l, OP_ADD, type, n->span, index_op(n, OP_MUL, steps, stride),
-                       index_const(l, 1, n->span));
-  Instr *last = emit2(l, OP_SUB, type, n->span, dim_value(l, dim, n->span), reach);
-  start = emit2(l, OP_MIN, type, n->span, start, last);
+  start = emit2(l, OP_MIN, type, n->span, start, last_start(n, size, stride, dim));
   return emit2(l, OP_MAX, type, n->span, start, index_const(l, 0, n->span));
 }
 
@@ -60,9 +70,8 @@ static bool through_bitcast(const Narrowing *n, const Type *before, const Type *
     c->size[axis] *= parts;
     return true;
   }
-  const Instr *start = c->start[axis];
-  if (start->op != OP_CONST || start->ival % parts || c->size[axis] % parts) return false;
-  c->start[axis] = index_const(n->l, start->ival / parts, n->span);
+  if (!is_multiple(c->start[axis], parts) || c->size[axis] % parts) return false;
+  c->start[axis] = index_op(n, OP_DIV, c->start[axis], parts);
   c->size[axis] /= parts;
   return true;
 }

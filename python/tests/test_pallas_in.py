@@ -752,24 +752,25 @@ def test_poisoned_scratch(dtype):
     ("bfloat16", "int8", "float32"), ("int8", "bfloat16", "float32"), ("float8_e4m3fn", "float8_e5m2", "float32"),
     ("bfloat16", "float8_e4m3fn", "bfloat16"), ("int8", "uint8", "int32"), ("int8", "int4", "int32"), ("bfloat16", "int4", "float32"),
     ("int16", "int8", "int32"), ("float32", "int32", "float32"), ("uint32", "bfloat16", "float32"), ("int32", "int8", "int32")])
-@pytest.mark.parametrize("form", ["ij,jk->ik", "ij,kj->ik", "bij,bjk->bik"])
-def test_products_of_two_dtypes(left, right, out, form):
-    a, b = [part.split("->")[0] for part in form.split(",")]
+def test_products_of_two_dtypes(left, right, out):
+    """Of matrices, of one that is transposed, and of batches."""
+    forms = {"ij,jk->ik": (([1], [0]), ([], [])), "ij,kj->ik": (([1], [1]), ([], [])), "bij,bjk->bik": (([2], [1]), ([0], [0]))}
     extents = {"i": 9, "j": 40, "k": 17, "b": 2}
 
     def array(letters, dtype, seed):
-        shape = [extents[c] for c in letters]
-        numbers = numpy.random.default_rng(seed).integers(0 if dtype[0] == "u" else -7, 8, shape)
+        numbers = numpy.random.default_rng(seed).integers(0 if dtype[0] == "u" else -7, 8, [extents[c] for c in letters])
         return jnp.asarray(numbers).astype(dtype)
-    x, y = array(a, left, 1), array(b, right, 2)
-    places = [letters.index("j") for letters in (a, b)]
-    dims = ((places[:1], places[1:]), (([0], [0]) if "b" in a else ([], [])))
 
-    def kernel(x_ref, y_ref, o_ref):
-        o_ref[...] = jax.lax.dot_general(x_ref[...], y_ref[...], dims, preferred_element_type=out)
-    wanted = numpy.einsum(form, *[numpy.asarray(v).astype("f8") for v in (x, y)])
-    found = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(wanted.shape, out))(x, y)
-    numpy.testing.assert_allclose(numpy.asarray(found).astype("f8"), wanted, rtol=1e-2 if out == "bfloat16" else 0)
+    def kernel(*refs):
+        for k, dims in enumerate(forms.values()):
+            refs[6 + k][...] = jax.lax.dot_general(refs[2 * k][...], refs[2 * k + 1][...], dims, preferred_element_type=out)
+    operands = [array(letters, dtype, seed) for form in forms
+                for letters, dtype, seed in zip(form.split("->")[0].split(","), (left, right), (1, 2))]
+    exact = [numpy.asarray(v).astype("f8") for v in operands]
+    wanted = [numpy.einsum(form, *exact[2 * k:2 * k + 2]) for k, form in enumerate(forms)]
+    found = pl.pallas_call(kernel, out_shape=[jax.ShapeDtypeStruct(w.shape, out) for w in wanted])(*operands)
+    for f, w in zip(found, wanted):
+        numpy.testing.assert_allclose(numpy.asarray(f).astype("f8"), w, rtol=1e-2 if out == "bfloat16" else 0)
 
 
 def test_int4_results():
