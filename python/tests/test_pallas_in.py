@@ -218,6 +218,41 @@ def test_alias():
     numpy.testing.assert_array_equal(found, numpy.concatenate([x[:1] * 2, x[1:]]))
 
 
+@pytest.mark.parametrize("space", [None, pltpu.SMEM])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_alias_that_is_read(shape, space):
+    """The output holds what the input holds before anything is stored, of scalars too."""
+    def kernel(x_ref, o_ref, p_ref):
+        k = () if not shape else (1,)
+        p_ref[k] = o_ref[k] * 2
+        o_ref[k] = jnp.where(o_ref[k] == 5, o_ref[k] + 1, o_ref[k])
+    spec = pl.BlockSpec(memory_space=space)
+    call = pl.pallas_call(kernel, out_shape=(jax.ShapeDtypeStruct(shape, "int32"),) * 2, in_specs=[spec], out_specs=(spec, spec),
+                          input_output_aliases={0: 0})
+    for number in (5, 7):
+        x = jnp.full(shape, number, jnp.int32)
+        o, p = jax.jit(call)(x)
+        k = () if not shape else 1
+        assert (o[k], p[k]) == (number + (number == 5), number * 2)
+        if shape:
+            assert (o[0], o[2]) == (number, number)
+
+
+def test_words_of_triton():
+    triton = pytest.importorskip("jax.experimental.pallas.triton", reason="JAX has no Pallas for GPUs")
+
+    def kernel(x_ref, lock_ref, o_ref, held_ref, old_ref):
+        i = triton.max_contiguous(pl.multiple_of(pl.program_id(0) * 8, 8), 8)
+        triton.debug_barrier()
+        o_ref[pl.ds(i, 8)] = triton.approx_tanh(x_ref[pl.ds(i, 8)])
+        old_ref[()] = triton.atomic_cas(held_ref, 0, 1)
+    x, scalar = values(32), jax.ShapeDtypeStruct((), "int32")
+    for held in (0, 2):
+        o, now, old = pl.pallas_call(kernel, grid=(4,), out_shape=(like(x), scalar, scalar), input_output_aliases={1: 1})(x, jnp.int32(held))
+        numpy.testing.assert_allclose(o, numpy.tanh(x), rtol=1e-6)
+        assert (now, old) == ((1, 1) if held == 0 else (2, 2))
+
+
 def test_copies():
     def kernel(x_ref, o_ref, buf, sem):
         copy = pltpu.make_async_copy(x_ref.at[pl.ds(8, 8), :], buf.at[1], sem.at[0])

@@ -304,7 +304,7 @@ class _Launch:
         buffers = getattr(block.pipeline_mode, "buffer_count", None)
         if buffers and buffers != 2 and not whole:
             options += " buffers %d" % buffers
-        if whole and "_" not in extents and not (shared and starts):
+        if whole and "_" not in extents and not shared:
             return "  block %s: smem;" % ref.name if ref.space == "smem" else None
         if self.padded and ref in self.inputs:
             options = " pad %s%s" % (_padding(ref.dtype), options)

@@ -460,5 +460,6 @@ RULES = {
     "free_ref": lambda tr, equation: [],
     "debug_print": _print,
     "broadcast_to": _broadcast_to,
-    **{name: _nothing for name in ("debug_callback", "delay", "trace_start", "trace_stop", "trace_value", "check")},
+    **{name: _nothing for name in ("debug_callback", "delay", "trace_start", "trace_stop", "trace_value", "check",
+                                   "debug_barrier_p")},
 }

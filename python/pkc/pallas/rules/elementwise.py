@@ -234,6 +234,13 @@ def _mul_hi(tr, equation):
     return function("mulhi")(tr, equation)
 
 
+def _inline_asm(tr, equation):
+    """That of `approx_tanh` of JAX's Triton."""
+    if not equation.params["asm"].startswith("tanh.approx."):
+        tr.refuse("inline assembly of a GPU", "Use functions of jax.numpy.")
+    return function("tanh")(tr, equation)
+
+
 _SAME_NAME = """abs sign exp exp2 expm1 log log1p sqrt rsqrt tanh logistic erf sin cos tan sinh cosh asin acos atan asinh acosh atanh
 cbrt erfc erf_inv floor ceil population_count clz square reciprocal atan2 nextafter is_finite""".split()
 
@@ -270,7 +277,8 @@ RULES = {
     "round": _round,
     "reduce_precision": _reduce_precision,
     "mul_hi": _mul_hi,
-    **{name: _same for name in ("copy", "copy_p", "stop_gradient", "optimization_barrier", "multiple_of", "pvary", "reshard",
-                                "mesh_cast", "with_memory_space_constraint", "stage", "pcast", "name", "tie_in",
+    "elementwise_inline_asm_p": _inline_asm,
+    **{name: _same for name in ("copy", "copy_p", "stop_gradient", "optimization_barrier", "multiple_of", "max_contiguous", "pvary",
+                                "reshard", "mesh_cast", "with_memory_space_constraint", "stage", "pcast", "name", "tie_in",
                                 "sharding_constraint")},
 }
