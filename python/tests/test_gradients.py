@@ -237,6 +237,41 @@ def test_state_space(rows):
     check(state_space, inputs, numpy.concatenate([dy.ravel(), dlast.ravel()]), found, 5e-5)
 
 
+def mixture(x, r, w1, w2, expert, place):
+    """Experts that are chosen beforehand; the choice has no gradient."""
+    logits = x @ r
+    best = numpy.take_along_axis(logits, expert, 1)
+    share = numpy.exp(best - log_sum(best))
+    o = numpy.zeros_like(x)
+    for m, k in numpy.argwhere(place >= 0):
+        u = x[m] @ w1[expert[m, k]]
+        o[m] += share[m, k] * ((u / (1 + numpy.exp(-u))) @ w2[expert[m, k]])
+    return o
+
+
+@pytest.mark.parametrize("capacity", [30, 7])
+def test_mixture_of_experts(capacity):
+    rows, features, experts, inner = 29, 12, 4, 20
+    inputs = [normal(rows, features), normal(features, experts, seed=1), normal(experts, features, inner, seed=2) / 4,
+              normal(experts, inner, features, seed=3) / 4]
+    do, settings = normal(rows, features, seed=4), dict(K=2, CAP=capacity, BM=8, BN=32, BK=32)
+    expert, place = numpy.argsort(-(inputs[0] @ inputs[1]), 1)[:, :2], numpy.zeros((rows, 2), int)
+    used = numpy.zeros(experts, int)
+    for m, k in numpy.ndindex(rows, 2):
+        place[m, k] = used[expert[m, k]] if used[expert[m, k]] < capacity else -1
+        used[expert[m, k]] += 1
+    assert (place < 0).any() == (capacity == 7)
+    def function(*given):
+        return mixture(*given, expert, place)
+    single = [a.astype(numpy.float32) for a in inputs]
+    numpy.testing.assert_allclose(load("moe/layer", "moe", **settings)(*single, threads=2), function(*inputs), rtol=1e-4, atol=1e-5)
+    backward = load("moe/layer", "moe_backward", **settings)
+    found = backward(*single, do.astype(numpy.float32), threads=2)
+    check(function, inputs, do, found, 5e-5)
+    again = backward(*single, do.astype(numpy.float32))
+    assert all((a == b).all() for a, b in zip(found, again))
+
+
 def test_softmax():
     x, do = normal(9, 37), normal(9, 37, seed=1)
     def softmax(x):
