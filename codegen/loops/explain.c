@@ -176,6 +176,37 @@ static void explain_dot(Instr *v, void *context) {
     explain(g, "    stops at %s: past it every term is a product with zero", expr_plain(along));
 }
 
+// ---- what has no vector form here
+
+// Why the 64-bit elements of v are computed lane by lane, or NULL: as include/pk/vec/wide.h and
+// wide_divide.h do.
+static const char *why_by_lanes(const Target *t, const Instr *v) {
+  if (!v->type.rank || !is_wide(v->type.dtype)) return NULL;
+  const bool divides =
+      v->op == OP_DIV || v->op == OP_REM || v->op == OP_FLOORDIV || v->op == OP_MOD;
+  if (divides && !is_float(v->type.dtype) && t->vector_bytes < 64)
+    return "the machine's divider is faster than vectors without conversions of 64-bit integers";
+  const bool fused = target_has_fma(t);
+  if (is_float(v->type.dtype) && !fused && (v->op == OP_FLOORDIV || v->op == OP_FMA))
+    return "this target has no fused multiply-add";
+  return NULL;
+}
+
+typedef struct {
+  Gen *g;
+  bool any;
+} LaneSearch;
+
+static void explain_by_lanes(Instr *v, void *context) {
+  LaneSearch *s = context;
+  const char *why = why_by_lanes(s->g->target, v);
+  if (!why) return;
+  if (!s->any) explain(s->g, "\nLane by lane");
+  s->any = true;
+  explain(s->g, "  line %d: %s of %s: %s", line_of(s->g, v->span), instr_text(s->g, v),
+          dtype_info[v->type.dtype].name, why);
+}
+
 // ---- edges
 
 // The axes of operands whose count of elements inside the array this is; the first says what it
@@ -245,6 +276,8 @@ void explain_all(Gen *g) {
   explain_memory(g);
   DotSearch dots = {g, false};
   ir_walk(g->k->body, explain_dot, &dots);
+  LaneSearch lanes = {g, false};
+  ir_walk(g->k->body, explain_by_lanes, &lanes);
   explain_edges(g);
   if (*masks) explain(g, "\nMasks%s", masks);
   explain_loops(g);

@@ -99,6 +99,8 @@ static const Target *native_target(void) {
   return &native;
 }
 
+bool target_has_fma(const Target *target) { return target->needs & (PK_CPU_V3 | PK_CPU_AARCH64); }
+
 const Target *target_find(const char *name) {
   if (strcmp(name, "native") == 0) return native_target();
   for (int i = 0; i < target_count; i++)

@@ -38,6 +38,8 @@ extern const Target targets[];
 extern const int target_count;
 // NULL for an unknown name. "native" answers by the machine pkc runs on.
 const Target *target_find(const char *name);
+// It multiplies and adds in one instruction, rounding once.
+bool target_has_fma(const Target *target);
 // Has it a matrix unit?
 bool target_has_tiles(const Target *target);
 // What C for a target defines before it includes a header: its shape, and what differs from

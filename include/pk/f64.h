@@ -38,7 +38,7 @@ static inline double pk_f64_erf_inv(double x) {
   const double size = fabs(x), w = log((1 - x) * (1 + x)), b = 4.330746750799873 + w / 2;
   if (isnan(x) || size > 1) return (double)NAN;
   if (size == 1) return copysign((double)INFINITY, x);
-  double y = sqrt(sqrt(b * b - w / 0.147) - b);
+  double y = fmax(sqrt(sqrt(b * b - w / 0.147) - b), 0.88622692545275801 * size);
   for (int i = 0; i < 4 && y > 0; i++) {
     const double error = size < 0.5 ? erf(y) - size : (1 - size) - erfc(y);
     y -= error / (1.1283791670955126 * exp(-y * y));

@@ -21,6 +21,17 @@ static long double exact_logistic(long double x) { return 1 / (1 + expl(-x)); }
 static long double exact_softplus(long double x) { return fmaxl(x, 0) + log1pl(expl(-fabsl(x))); }
 static long double exact_log_sigmoid(long double x) { return -exact_softplus(-x); }
 static long double exact_reciprocal(long double x) { return 1 / x; }
+/* Newton's steps from the inverse in binary64. */
+static long double exact_erf_inv(long double x) {
+  const long double size = fabsl(x);
+  long double y = (long double)pk_f64_erf_inv((double)size);
+  if (!(size < 1)) return copysignl(y, x);
+  for (int k = 0; k < 3 && y > 0; k++) {
+    const long double off = size < 0.5L ? erfl(y) - size : (1 - size) - erfcl(y);
+    y -= off / (1.12837916709551257390L * expl(-y * y));
+  }
+  return copysignl(y, x);
+}
 #define FUNCTIONS(X)                                   \
   X(exp, 1, -745, 709.7, expl)                         \
   X(exp2, 1, -1074, 1023.9, exp2l)                     \
@@ -48,6 +59,7 @@ static long double exact_reciprocal(long double x) { return 1 / x; }
   X(acosh, 2.5, 1, 1e12, acoshl)                       \
   X(atanh, 2.5, -1, 1, atanhl)                         \
   X(cbrt, 1, -1e300, 1e300, cbrtl)                     \
+  X(erf_inv, 3, -1, 1, exact_erf_inv)                  \
   X(sqrt, 0.51, 0, 1e308, sqrtl)                       \
   X(reciprocal, 0.51, -1e300, 1e300, exact_reciprocal) \
   X(floor, 0, -1e17, 1e17, floorl)                     \
@@ -177,22 +189,25 @@ static void test_pair_functions(void) {
     }
 }
 
-static void test_special_pairs(void) {
+static void each_special_pair(void (*visit)(const double *, const double *)) {
   static const double values[] = {
       0.0,    -0.0,       INFINITY, -INFINITY, NAN,    5e-324,      -5e-324,     1e-310, 1e308,
       -1e308, 1,          -1,       2,         -2,     3,           -3,          0.5,    -0.5,
       0x1p30, 0x1p31 + 1, 0x1p53,   1e-200,    -1e200, 1 + 0x1p-52, 1 - 0x1p-53, 1024,   -1074};
   enum { COUNT = sizeof values / sizeof *values };
   double x[PK_LANES], y[PK_LANES];
-  for (int f = 0; f < PAIR_FUNCTION_COUNT; f++)
-    for (int first = 0; first < COUNT * COUNT; first++) {
-      for (int k = 0; k < PK_LANES; k++) {
-        x[k] = values[(first + k) % COUNT];
-        y[k] = values[(first / COUNT + (k & 1)) % COUNT];
-      }
-      check_pair_lanes(&pair_functions[f], x, y);
+  for (int first = 0; first < COUNT * COUNT; first++) {
+    for (int k = 0; k < PK_LANES; k++) {
+      x[k] = values[(first + k) % COUNT];
+      y[k] = values[(first / COUNT + (k & 1)) % COUNT];
     }
+    visit(x, y);
+  }
 }
+static void special_pair(const double *x, const double *y) {
+  for (int f = 0; f < PAIR_FUNCTION_COUNT; f++) check_pair_lanes(&pair_functions[f], x, y);
+}
+static void test_special_pairs(void) { each_special_pair(special_pair); }
 
 static void test_specials(void) {
   static const double values[] = {0.0,     -0.0,    INFINITY, -INFINITY, NAN,       5e-324,
@@ -205,6 +220,63 @@ static void test_specials(void) {
     for (int first = 0; first < COUNT; first++) {
       for (int k = 0; k < PK_LANES; k++) x[k] = values[(first + k) % COUNT];
       check_lanes(&functions[f], x);
+    }
+}
+
+/* Quotients and remainders: what they are has these very bits. */
+typedef struct {
+  const char *name;
+  double (*exact)(double, double);
+  pk_f64v (*vector)(pk_f64v, pk_f64v);
+  double (*scalar)(double, double);
+} Quotient;
+static const Quotient quotients[] = {
+    {"rem", fmod, pk_rem_f64, pks_rem_f64},
+    {"mod", pk_f64_mod, pk_mod_f64, pks_mod_f64},
+    {"floordiv", pk_f64_floordiv_f64, pk_floordiv_f64, pks_floordiv_f64}};
+
+static void check_quotient(const Quotient *q, const double *x, const double *y) {
+  double got[PK_LANES];
+  pk_f64v v, w;
+  memcpy(&v, x, sizeof v);
+  memcpy(&w, y, sizeof w);
+  v = q->vector(v, w);
+  memcpy(got, &v, sizeof got);
+  for (int k = 0; k < PK_LANES; k++) {
+    const double want = q->exact(x[k], y[k]), one = q->scalar(x[k], y[k]);
+    check(same(got[k], want), q->name, "%d bytes: of %a, %a: %a, not %a", PK_VEC_BYTES, x[k], y[k],
+          got[k], want);
+    check(same(one, want), q->name, "%d bytes: of %a, %a: one element is %a, not %a", PK_VEC_BYTES,
+          x[k], y[k], one, want);
+  }
+}
+
+static void special_quotient(const double *x, const double *y) {
+  for (size_t q = 0; q < sizeof quotients / sizeof *quotients; q++)
+    check_quotient(&quotients[q], x, y);
+}
+static double some_number(void) {
+  const double size = ldexp(1 + next_unit(), (int)(next_bits() % 2090) - 1060);
+  return next_bits() % 2 ? size : -size;
+}
+/* Quotients of all sizes, next to integers and to halves, of numbers with few and with all bits. */
+static void draw_quotient(int round, double *x, double *y) {
+  const double whole = floor(ldexp(next_unit(), (int)(next_bits() % 56)));
+  *y = round % 5 == 0 ? some_number() : (next_unit() - 0.5) * (round % 3 ? 1 : 1e-3);
+  if (round % 7 == 0) *y = (double)(int64_t)(*y * 1e3);
+  *x = round % 11 == 0 ? some_number() : whole * *y;
+  if (round % 4 == 1) *x = nextafter(*x, -INFINITY);
+  if (round % 4 == 2) *x = nextafter(*x, INFINITY);
+  if (round % 4 == 3) *x += *y * (next_bits() % 2 ? 0.5 : next_unit());
+  if (next_bits() % 2) *x = -*x;
+}
+static void test_quotients(void) {
+  double x[PK_LANES], y[PK_LANES];
+  each_special_pair(special_quotient);
+  for (size_t q = 0; q < sizeof quotients / sizeof *quotients; q++)
+    for (int round = 0; round < 6 * ROUNDS; round++) {
+      for (int k = 0; k < PK_LANES; k++) draw_quotient(round, &x[k], &y[k]);
+      check_quotient(&quotients[q], x, y);
     }
 }
 
@@ -226,7 +298,8 @@ static void test_fma(void) {
 #define INTEGERS(X) \
   X(add)            \
   X(sub)            \
-  X(mul) X(div) X(rem) X(floordiv) X(mod) X(and) X(or) X(xor) X(shl) X(shr) X(ushr) X(max) X(min)
+  X(mul)            \
+  X(div) X(rem) X(floordiv) X(mod) X(pow) X(and) X(or) X(xor) X(shl) X(shr) X(ushr) X(max) X(min)
 typedef struct {
   const char *name;
   pk_i64v (*vector)(pk_i64v, pk_i64v);
@@ -244,12 +317,19 @@ static int64_t integer(int round) {
                    : (int64_t)(next_bits() >> bits % 64);
 }
 
+/* Every fourth pair is a multiple of the second one, or next to it. */
+static void draw_integers(int round, int64_t *a, int64_t *b) {
+  *a = integer(round / 2), *b = integer(round);
+  const uint64_t times = next_bits() >> next_bits() % 64, off = next_bits() % 3 - 1;
+  if (round % 4 == 3 && *b != 0) *a = (int64_t)(times / (uint64_t)*b * (uint64_t)*b + off);
+}
+
 static void test_integers(void) {
   int64_t a[PK_LANES], b[PK_LANES], got[PK_LANES];
   pk_i64v v, w, r;
   for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++)
-    for (int round = 0; round < ROUNDS; round++) {
-      for (int k = 0; k < PK_LANES; k++) a[k] = integer(round / 2), b[k] = integer(round);
+    for (int round = 0; round < 3 * ROUNDS; round++) {
+      for (int k = 0; k < PK_LANES; k++) draw_integers(round, &a[k], &b[k]);
       memcpy(&v, a, sizeof v);
       memcpy(&w, b, sizeof w);
       r = pairs[p].vector(v, w);
@@ -271,6 +351,7 @@ int main(void) {
   test_specials();
   test_pair_functions();
   test_special_pairs();
+  test_quotients();
   test_fma();
   test_integers();
 #ifndef ONE_WIDTH

@@ -215,17 +215,9 @@ PK_INLINE pk_i64v pk_sign_u64(pk_i64v a) { return pk_min_u64(a, pk_splat_i64(1))
 
 PK_SCALAR_UNSIGNED(u64, uint64_t, 64, __builtin_popcountll, __builtin_clzll)
 
-#define PK_WIDE_INTEGER1(name)                                    \
-  PK_WIDE_LANE1(pk_##name##_i64, pk_i64v, int64_t, pk_idx_##name) \
-  PK_WIDE_LANE1(pk_##name##_u64, pk_i64v, uint64_t, pks_##name##_u64)
 #define PK_WIDE_INTEGER2(name)                                    \
   PK_WIDE_LANE2(pk_##name##_i64, pk_i64v, int64_t, pk_idx_##name) \
   PK_WIDE_LANE2(pk_##name##_u64, pk_i64v, uint64_t, pks_##name##_u64)
-PK_WIDE_INTEGER2(div)
-PK_WIDE_INTEGER2(rem)
-PK_WIDE_INTEGER2(floordiv)
-PK_WIDE_INTEGER2(mod)
-PK_WIDE_INTEGER2(pow)
 /* A shift by the width or more leaves 0, or the sign. */
 #define PK_WIDE_SHIFT(name, part_type, expression)                                \
   PK_INLINE pk_i64v name(pk_i64v a, pk_i64v b) {                                  \
@@ -242,8 +234,45 @@ PK_WIDE_SHIFT(pk_shr_i64, pk_i64p, x >> (pk_i64p)((places & inside) | (63 & ~ins
 PK_WIDE_SAME2(shl)
 PK_WIDE_SAME2(ushr)
 PK_INLINE pk_i64v pk_shr_u64(pk_i64v a, pk_i64v b) { return pk_ushr_u64(a, b); }
-PK_WIDE_INTEGER1(population_count)
-PK_WIDE_INTEGER1(clz)
+
+/* By repeated squaring, as far as the largest exponent goes. */
+static inline pk_i64v pk_pow_u64(pk_i64v a, pk_i64v b) {
+  pk_i64v r = pk_splat_i64(1);
+  const pk_i64v zero = pk_splat_i64(0), one = r;
+  for (; pk_any(pk_ne_i64(b, zero)); b = pk_ushr_i64(b, one)) {
+    r = pk_select_i64(pk_ne_i64(pk_and_i64(b, one), zero), pk_mul_i64(r, a), r);
+    a = pk_mul_i64(a, a);
+  }
+  return r;
+}
+/* Of a negative exponent: 0, but for bases 1 and -1, whose powers follow from the last bit. */
+static inline pk_i64v pk_pow_i64(pk_i64v a, pk_i64v b) {
+  const pk_i64v zero = pk_splat_i64(0), one = pk_splat_i64(1);
+  const pk_mask negative = pk_lt_i64(b, zero), unit = pk_eq_i64(pk_abs_i64(a), one);
+  const pk_i64v r = pk_pow_u64(a, pk_select_i64(negative, pk_and_i64(b, one), b));
+  return pk_select_i64(pk_and_mask(negative, pk_not_mask(unit)), zero, r);
+}
+PK_INLINE pk_u64p pk_count_bits_part(pk_u64p x) {
+  x = x - ((x >> 1) & 0x5555555555555555);
+  x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333);
+  x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0f;
+  x = x + (x >> 8), x = x + (x >> 16), x = x + (x >> 32);
+  return x & 127;
+}
+PK_INLINE pk_u64p pk_leading_zeros_part(pk_u64p x) {
+  PK_UNROLL for (int k = 1; k < 64; k *= 2) x |= x >> k;
+  return pk_count_bits_part(~x);
+}
+PK_INLINE pk_i64v pk_population_count_i64(pk_i64v a) {
+  PK_EACH_WIDE(a.part[k] = (pk_i64p)pk_count_bits_part((pk_u64p)a.part[k]);)
+  return a;
+}
+PK_INLINE pk_i64v pk_clz_i64(pk_i64v a) {
+  PK_EACH_WIDE(a.part[k] = (pk_i64p)pk_leading_zeros_part((pk_u64p)a.part[k]);)
+  return a;
+}
+PK_WIDE_SAME1(population_count)
+PK_WIDE_SAME1(clz)
 
 /* -- f64 */
 
@@ -273,40 +302,38 @@ PK_INLINE double pks_min_f64(double a, double b) {
 PK_INLINE bool pks_isnan_f64(double a) { return a != a; }
 PK_INLINE bool pks_isinf_f64(double a) { return __builtin_fabs(a) == __builtin_inf(); }
 PK_INLINE bool pks_isfinite_f64(double a) { return __builtin_fabs(a) < __builtin_inf(); }
-PK_INLINE double pks_rem_f64(double a, double b) { return fmod(a, b); }
-static inline double pks_floordiv_f64(double a, double b) {
-  return pk_f64_floor_quotient(a, b, 0x1p53);
-}
 #include <pk/vec/wide_math.h>
-/* f64.h's and libm's. */
-#define PK_WIDE_FUNCTION(name)                                                 \
-  static inline double pks_##name##_f64(double a) { return pk_f64_##name(a); } \
-  PK_WIDE_LANE1(pk_##name##_f64, pk_f64v, double, pks_##name##_f64)
-PK_WIDE_FUNCTION(erf_inv)
-#define PK_WIDE_LIBM(name, function)                                                  \
-  static inline double pks_##name##_f64(double a) { return __builtin_##function(a); } \
-  PK_WIDE_LANE1(pk_##name##_f64, pk_f64v, double, pks_##name##_f64)
 /* floor, ceil, .. as the instructions count them. */
 #if PK_PART_BYTES == 64
-#define PK_WIDE_ROUND(a, mode) (pk_f64p) _mm512_roundscale_pd((__m512d)(a), mode)
+#define PK_WIDE_ROUND(a, function, mode) (pk_f64p) _mm512_roundscale_pd((__m512d)(a), mode)
 #define PK_WIDE_ROOT(a) (pk_f64p) _mm512_sqrt_pd((__m512d)(a))
 #elif PK_PART_BYTES == 32
-#define PK_WIDE_ROUND(a, mode) (pk_f64p) _mm256_round_pd((__m256d)(a), mode)
+#define PK_WIDE_ROUND(a, function, mode) (pk_f64p) _mm256_round_pd((__m256d)(a), mode)
 #define PK_WIDE_ROOT(a) (pk_f64p) _mm256_sqrt_pd((__m256d)(a))
-#else
-#define PK_WIDE_BY_LANES
+#else /* SIMDe's own does not round to even */
+#define PK_WIDE_ROUND(a, function, mode) pk_small_##function##_part(a)
 #define PK_WIDE_ROOT(a) (pk_f64p) simde_mm_sqrt_pd((simde__m128d)(a))
+/* The integer next to x, ties to even: beyond 2^52 every number is one. */
+PK_INLINE pk_f64p pk_small_rint_part(pk_f64p x) {
+  const pk_f64p size = pk_size_part(x);
+  const pk_i64p small = size < 0x1p52;
+  return pk_pick_part((pk_u64p)small, pk_signed_part((size + 0x1p52) - 0x1p52, x), x);
+}
+PK_INLINE pk_f64p pk_small_floor_part(pk_f64p x) {
+  const pk_f64p n = pk_small_rint_part(x);
+  return pk_signed_part(pk_pick_part((pk_u64p)(n > x), n - 1, n), x);
+}
+PK_INLINE pk_f64p pk_small_ceil_part(pk_f64p x) { return -pk_small_floor_part(-x); }
+PK_INLINE pk_f64p pk_small_trunc_part(pk_f64p x) {
+  return pk_signed_part(pk_small_floor_part(pk_size_part(x)), x);
+}
 #endif
-#ifdef PK_WIDE_BY_LANES /* SIMDe's own does not round to even */
-#define PK_WIDE_ROUNDED(name, function, mode) PK_WIDE_LIBM(name, function)
-#else
 #define PK_WIDE_ROUNDED(name, function, mode)                                         \
   static inline double pks_##name##_f64(double a) { return __builtin_##function(a); } \
   PK_INLINE pk_f64v pk_##name##_f64(pk_f64v a) {                                      \
-    PK_EACH_WIDE(a.part[k] = PK_WIDE_ROUND(a.part[k], mode);)                         \
+    PK_EACH_WIDE(a.part[k] = PK_WIDE_ROUND(a.part[k], function, mode);)               \
     return a;                                                                         \
   }
-#endif
 PK_INLINE pk_f64v pk_sqrt_f64(pk_f64v a) {
   PK_EACH_WIDE(a.part[k] = PK_WIDE_ROOT(a.part[k]);)
   return a;
@@ -316,10 +343,10 @@ PK_WIDE_ROUNDED(ceil, ceil, 10)
 PK_WIDE_ROUNDED(round, rint, 8)
 PK_WIDE_ROUNDED(trunc, trunc, 11)
 #include <pk/vec/wide_more.h>
-static inline double pks_mod_f64(double a, double b) { return pk_f64_mod(a, b); }
-PK_WIDE_LANE2(pk_rem_f64, pk_f64v, double, pks_rem_f64)
-PK_WIDE_LANE2(pk_mod_f64, pk_f64v, double, pks_mod_f64)
-PK_WIDE_LANE2(pk_floordiv_f64, pk_f64v, double, pks_floordiv_f64)
+#include <pk/vec/wide_divide.h>
+#undef PK_PICK
+#undef PK_WIDE_PAIRWISE
+#undef PK_WIDE_PLAIN_PAIR
 
 PK_INLINE pk_f64v pk_exp_below_f64(pk_f64v a) { return pk_exp_f64(a); }
 PK_INLINE pk_f64v pk_neg_f64(pk_f64v a) {

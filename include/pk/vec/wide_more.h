@@ -83,6 +83,46 @@ PK_INLINE pk_f64p pk_wide_tan_part(pk_f64p x) {
   return PK_PICK(x == 0, x, y);
 }
 
+/* The inverse of erf: Wichura's three quotients of polynomials for quantiles of the normal
+ * distribution (Applied Statistics 37, AS 241), around 0, up to 1 - 2 exp(-25), and beyond. */
+PK_INLINE pk_f64p pk_wide_erf_inv_part(pk_f64p x) {
+  const pk_f64p size = pk_size_part(x), zero = (pk_f64p){0};
+  const pk_f64p z = 0.180625 - 0.25 * size * size;
+  const pk_f64p near =
+      0.5 * size *
+      PK_HORNER(z, 2509.0809287301226727, 33430.575583588128105, 67265.770927008700853,
+                45921.953931549871457, 13731.693765509461125, 1971.5909503065514427,
+                133.14166789178437745, 3.387132872796366608) /
+      PK_HORNER(z, 5226.495278852545925, 28729.085735721942674, 39307.89580009271061,
+                21213.794301586595867, 5394.1960214247511077, 687.1870074920579083,
+                42.313330701600911252, 1.0);
+  const pk_f64p root = pk_root_part(-pk_wide_log_part(0.5 * (1 - size))), t = root - 1.6,
+                u = root - 5;
+  const pk_f64p middle =
+      PK_HORNER(t, 7.7454501427834140764e-4, .0227238449892691845833, .24178072517745061177,
+                1.27045825245236838258, 3.64784832476320460504, 5.7694972214606914055,
+                4.6303378461565452959, 1.42343711074968357734) /
+      PK_HORNER(t, 1.05075007164441684324e-9, 5.475938084995344946e-4, .0151986665636164571966,
+                .14810397642748007459, .68976733498510000455, 1.6763848301838038494,
+                2.05319162663775882187, 1.0);
+  const pk_f64p far =
+      PK_HORNER(u, 2.01033439929228813265e-7, 2.71155556874348757815e-5, .0012426609473880784386,
+                .026532189526576123093, .29656057182850489123, 1.7848265399172913358,
+                5.4637849111641143699, 6.6579046435011037772) /
+      PK_HORNER(u, 2.04426310338993978564e-15, 1.4215117583164458887e-7, 1.8463183175100546818e-5,
+                7.868691311456132591e-4, .0148753612908506148525, .13692988092273580531,
+                .59983220655588793769, 1.0);
+  const pk_f64p start =
+      0.70710678118654752440 * PK_PICK(size <= 0.85, near, PK_PICK(root <= 5, middle, far));
+  /* One of Newton's steps; near 1 on erfc, which keeps its digits. */
+  const pk_f64p off =
+      PK_PICK(size < 0.5, pk_wide_erf_part(start) - size, (1 - size) - pk_wide_erfc_part(start));
+  const pk_f64p y = start - off * 0.88622692545275801 * pk_wide_exp_part(start * start);
+  const pk_f64p all = PK_PICK(size == 1, zero + __builtin_inf(),
+                              PK_PICK(size > 1, pk_constant_part(__builtin_nan("")), y));
+  return PK_PICK(size < 1e-300, x * 0.88622692545275801, pk_signed_part(all, x));
+}
+
 /* -- hyperbolic functions and their inverses */
 
 /* exp(size) / 2 of 22 and more, which may be finite where exp(size) is not. */
@@ -255,37 +295,37 @@ PK_WIDE_PARTWISE(cosh)
 PK_WIDE_PARTWISE(asinh)
 PK_WIDE_PARTWISE(acosh)
 PK_WIDE_PARTWISE(atanh)
+PK_WIDE_PARTWISE(erf_inv)
 PK_WIDE_PARTWISE(cbrt)
-static inline double pks_hypot_f64(double a, double b) {
-  return pk_wide_hypot_part(pk_constant_part(a), pk_constant_part(b))[0];
-}
-static inline pk_f64v pk_hypot_f64(pk_f64v a, pk_f64v b) {
-  PK_EACH_WIDE(a.part[k] = pk_wide_hypot_part(a.part[k], b.part[k]);)
-  return a;
-}
-/* Zeros, infinities and the like go to libm. */
-#define PK_WIDE_PLAIN_PAIR(name)                                                              \
-  static inline double pks_##name##_f64(double a, double b) {                                 \
-    const pk_f64p x = pk_constant_part(a), y = pk_constant_part(b);                           \
-    return pk_is_plain_##name##_part(x, y)[0] ? pk_wide_##name##_part(x, y)[0]                \
-                                              : __builtin_##name(a, b);                       \
-  }                                                                                           \
-  static inline pk_f64v pk_##name##_f64(pk_f64v a, pk_f64v b) {                               \
-    pk_f64v r, odd;                                                                           \
-    PK_EACH_WIDE({                                                                            \
-      const pk_i64p plain = pk_is_plain_##name##_part(a.part[k], b.part[k]);                  \
-      r.part[k] = pk_wide_##name##_part(a.part[k], b.part[k]);                                \
-      odd.part[k] = pk_pick_part((pk_u64p)plain, (pk_f64p){0}, pk_constant_part(1));          \
-    })                                                                                        \
-    if (!pk_any(pk_ne_f64(odd, pk_splat_f64(0)))) return r;                                   \
-    for (int k = 0; k < PK_WIDE_PARTS; k++)                                                   \
-      for (int l = 0; l < PK_WIDE_LANES; l++)                                                 \
-        if (odd.part[k][l] != 0) r.part[k][l] = __builtin_##name(a.part[k][l], b.part[k][l]); \
-    return r;                                                                                 \
+#define PK_WIDE_PAIRWISE(name)                                                 \
+  static inline double pks_##name##_f64(double a, double b) {                  \
+    return pk_wide_##name##_part(pk_constant_part(a), pk_constant_part(b))[0]; \
+  }                                                                            \
+  static inline pk_f64v pk_##name##_f64(pk_f64v a, pk_f64v b) {                \
+    PK_EACH_WIDE(a.part[k] = pk_wide_##name##_part(a.part[k], b.part[k]);)     \
+    return a;                                                                  \
   }
-PK_WIDE_PLAIN_PAIR(pow)
-PK_WIDE_PLAIN_PAIR(atan2)
-#undef PK_PICK
-#undef PK_WIDE_PLAIN_PAIR
+PK_WIDE_PAIRWISE(hypot)
+/* Zeros, infinities and the like go to `function`, one by one. */
+#define PK_WIDE_PLAIN_PAIR(name, function)                                                       \
+  static inline double pks_##name##_f64(double a, double b) {                                    \
+    const pk_f64p x = pk_constant_part(a), y = pk_constant_part(b);                              \
+    return pk_is_plain_##name##_part(x, y)[0] ? pk_wide_##name##_part(x, y)[0] : function(a, b); \
+  }                                                                                              \
+  static inline pk_f64v pk_##name##_f64(pk_f64v a, pk_f64v b) {                                  \
+    pk_f64v r, odd;                                                                              \
+    PK_EACH_WIDE({                                                                               \
+      const pk_i64p plain = pk_is_plain_##name##_part(a.part[k], b.part[k]);                     \
+      r.part[k] = pk_wide_##name##_part(a.part[k], b.part[k]);                                   \
+      odd.part[k] = pk_pick_part((pk_u64p)plain, (pk_f64p){0}, pk_constant_part(1));             \
+    })                                                                                           \
+    if (!pk_any(pk_ne_f64(odd, pk_splat_f64(0)))) return r;                                      \
+    for (int k = 0; k < PK_WIDE_PARTS; k++)                                                      \
+      for (int l = 0; l < PK_WIDE_LANES; l++)                                                    \
+        if (odd.part[k][l] != 0) r.part[k][l] = function(a.part[k][l], b.part[k][l]);            \
+    return r;                                                                                    \
+  }
+PK_WIDE_PLAIN_PAIR(pow, __builtin_pow)
+PK_WIDE_PLAIN_PAIR(atan2, __builtin_atan2)
 
 #endif
