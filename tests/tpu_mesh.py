@@ -200,6 +200,45 @@ def many():
             check(f"{name} is modelled", model(os.path.join(COLLECTIVES, name), *sizes[1].split())["seconds"] > 0, "")
 
 
+ONE_CHIP = """kernel one(x: f32[M, 512], w: f32[512, 256]) -> (o: f32[M, 256]) {
+  static BM = 64;%s
+  grid (i in cdiv(M, BM));
+  block x: [BM, 512] at (i, 0);
+  block w: [512, 256] at (0, 0);
+  block o: [BM, 256] at (i, 0);
+  scratch ready: sem regular;
+  %s
+  o[...] = dot(x[...], w[...]);
+}
+reference one { o = dot(x, w); }
+"""
+
+
+def one_chip(folder):
+    """A device that talks to itself costs what a chip without a mesh does, to the picosecond: two simulations, one model."""
+    alone = model(write(folder, "alone.pk", ONE_CHIP % ("", "")), "M=4096")
+    meshed = model(write(folder, "meshed.pk", ONE_CHIP % ("\n  mesh (d: 1);", "signal(ready); wait(ready);")), "M=4096")
+    for key in ("seconds", "compute_s", "wait_s", "prologue_s", "epilogue_s", "step_overhead_s", "hbm_bytes"):
+        check(f"one device and one chip: {key}", alone[key] == meshed[key], (alone[key], meshed[key]))
+
+
+def programs(folder):
+    path = os.path.join(ROOT, "tests", "cases", "mesh", "programs.pk")
+    words = ["-k", "two_layers", "M=1024", "E=1024", "F=1024"]
+    got = json.loads(run(path, *words, "--mesh", "8", "--json"))
+    calls = {call["kernel"]: call for call in got["calls"]}
+    check("calls of kernels on a mesh, and of one without", set(calls) == {"gather_product", "relu", "product_scatter"}, calls)
+    near("their times follow each other", got["seconds"], sum(call["seconds"] for call in calls.values()), 1e-9)
+    near("a call costs what its kernel does", calls["gather_product"]["seconds"],
+         model(path, "-k", "gather_product", "M=1024", "K=1024", "N=1024", "--mesh", "8")["seconds"], 1e-9)
+    trace = os.path.join(folder, "program.json")
+    check("chips", "  v5p " in run(path, *words, "--mesh", "4", "--trace", trace), "")
+    events = json.load(open(trace, encoding="utf-8"))["traceEvents"]
+    check("its trace has links and calls", {"link", "call"} <= {e.get("cat") for e in events}, "")
+    both = run(path, *words, "--mesh", "4", "--compare", "mesh=8")
+    check("two slices for a program", "in gather_product" in both, both)
+
+
 # ---- forms
 
 def forms(folder):
@@ -274,7 +313,7 @@ def mistakes():
 
 
 with tempfile.TemporaryDirectory() as temporary:
-    for test in (closed_forms, exchanges, dimension_order, forms, deadlocks):
+    for test in (closed_forms, exchanges, dimension_order, one_chip, programs, forms, deadlocks):
         test(temporary)
 for test in (closed_calculator, ways, over, slices, overlap, many, mistakes):
     test()

@@ -281,6 +281,15 @@ void ir_take_parts(Kernel *k) {
   }
 }
 
+void ir_take_whole(Kernel *k) {
+  for (int i = 0; k->mesh.count && i < k->inputs + k->outputs; i++) {
+    Ref *ref = k->refs.at[i];
+    if (!ref->all) continue;
+    ref->array = *ref->all;
+    ref->all = NULL;
+  }
+}
+
 int64_t ir_device_count(const Kernel *k) {
   int64_t count = 1;
   for (int i = 0; i < k->mesh.count; i++) count *= k->mesh.at[i].extent;

@@ -375,6 +375,7 @@ Instr *const *ir_device_index(const Instr *instr);
 int64_t ir_device_count(const Kernel *k);  // 1 without a mesh
 // From here on the arrays of operands are what a device has of them.
 void ir_take_parts(Kernel *k);
+void ir_take_whole(Kernel *k);  // undoes that
 static inline const Type *ir_all(const Ref *operand) {
   return operand->all ? operand->all : &operand->array;
 }

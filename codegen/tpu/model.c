@@ -151,10 +151,9 @@ static void find_bound(Model *m) {
     best = (double)link * 1e-12;
     m->bound = torus_is_dcn(mesh->torus, mesh->busiest) ? "DCN bandwidth" : "ICI bandwidth";
   }
-  if ((double)(t->wait_ps - others + t->prologue_ps + t->epilogue_ps) * 1e-12 > best)
-    m->bound = "HBM latency";
-  else if ((double)(others - link) * 1e-12 > best)
-    m->bound = "waits for devices";
+  double late = (double)(t->wait_ps - others + t->prologue_ps + t->epilogue_ps) * 1e-12;
+  if (late > best) best = late, m->bound = "HBM latency";
+  if ((double)(others - link) * 1e-12 > best) m->bound = "waits for devices";
   if (m->bound != of_unit) m->bound_unit = UNITS;
 }
 
@@ -386,7 +385,6 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, ModelOptions options)
   Arena *arena = m->arena;
   const Chip *chip = m->chip;
   const int64_t *sizes = m->sizes;
-  ir_take_parts(k);
   CostModel cost = cost_model(arena, k, chip, sizes);
   m->values = find_values(&cost);
   cost.buffered = m->values.buffered;
@@ -446,6 +444,8 @@ Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip
     log = NEW(arena, TraceLog);
     *log = (TraceLog){.arena = arena, .most_events = options.events};
   }
+  ir_take_parts(k);
   *wrong = run(m, k, log, options);
+  ir_take_whole(k);
   return *wrong ? NULL : m;
 }

@@ -138,7 +138,8 @@ const CallCost *tpu_fullest(const ProgramModel *m) {
   return fullest;
 }
 
-// The program's own operands; the results that its calls exchange are there beside them for a time.
+// What a device has of the program's own operands; the results that its calls exchange are there
+// beside them for a time.
 static double operand_bytes(const ProgramModel *m) {
   double bytes = 0;
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
@@ -147,6 +148,8 @@ static double operand_bytes(const ProgramModel *m) {
     bool small =
         operand_shape(m->k, m->k->refs.at[i], m->sizes, &shape) && array_elements(&shape, &count);
     if (!small) return INFINITY;
+    for (int d = 0; d < shape.rank; d++)
+      if (m->k->refs.at[i]->parts[d] > 1) count /= m->k->refs.at[i]->parts[d];
     if (!m->k->refs.at[i]->alias) bytes += (double)tpu_bytes(shape.dtype, count);
   }
   return bytes;

@@ -77,8 +77,8 @@ static const char *read_ranges(Sweep *s) {
 
 static void model_program(const Sweep *s, Arena *arena, Kernel *k, const int64_t *sizes,
                           Candidate *c) {
-  const ProgramModel *m =
-      tpu_program(arena, k, sizes, s->request->chip, (ModelOptions){0}, &c->wrong);
+  const ProgramModel *m = tpu_program(arena, k, sizes, s->request->chip,
+                                      (ModelOptions){.slice = s->request->slice}, &c->wrong);
   if (m) c->wrong = tpu_program_unfit(m);
   if (m && !c->wrong && !m->times) c->wrong = "it makes no calls";
   if (!m || c->wrong) return;

@@ -209,10 +209,17 @@ static void put_turn(const ProgramModel *m, const ProgramTurn *turn, int row, Bu
 void tpu_program_trace(const ProgramModel *m, Buf *out) {
   int cores = 1;
   int64_t dropped = m->dropped;
-  for (int i = 0; i < m->turns.count; i++)
-    if (m->turns.at[i].model->sim.cores > cores) cores = m->turns.at[i].model->sim.cores;
+  const Model *talks = NULL;
+  for (int i = 0; i < m->turns.count; i++) {
+    const Model *model = m->turns.at[i].model;
+    if (model->sim.cores > cores) cores = model->sim.cores;
+    if (model->sim.mesh) talks = model;
+  }
   open_trace(out);
-  put_names(m->arena, m->chip, cores, out);
+  if (talks)
+    put_mesh_names(talks, out);
+  else
+    put_names(m->arena, m->chip, cores, out);
   put_name(out, "thread_name", 0, ROW_CALL, "calls");
   bool *seen = NEW_ARRAY(m->arena, bool, m->k->flow->steps.count + 1);
   for (int i = 0; i < m->turns.count; i++) {

@@ -34,17 +34,18 @@ int find_chip(const Options *options, const Chip **chip) {
                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-static Slice slice_of(const Options *options) {
-  return (Slice){options->mesh, options->over, options->slices};
+static const Slice *slice_of(const Options *options) {
+  Slice *slice = NEW(options->arena, Slice);
+  *slice = (Slice){options->mesh, options->over, options->slices};
+  return slice;
 }
 
 // Chips on which the kernel cannot be modelled are left out: a network has as many axes as it has.
 static int model_all(const Options *options, Binding *b, Model **models, int *count) {
-  Slice slice = slice_of(options);
   for (int i = *count = 0; i < chip_count(); i++) {
     const char *wrong;
     models[*count] = tpu_model(options->arena, b->program.kernel, b->sizes, chip_at(i),
-                               (ModelOptions){.slice = &slice}, &wrong);
+                               (ModelOptions){.slice = slice_of(options)}, &wrong);
     if (wrong && b->program.kernel->mesh.count) continue;
     if (wrong)
       return user_error("%s: the grid cannot be modelled: %s", options->files.at[0], wrong);
@@ -113,14 +114,16 @@ static int model_program(const Options *options, Binding *b, const Chip *chip, b
   enum { MOST_EVENTS = 100000 };
   const char *wrong = load_prefetched(b, options->arena), *path = options->files.at[0];
   if (wrong) return user_error("%s: %s", path, wrong);
-  ModelOptions how = {.events = log ? MOST_EVENTS : 0, .whole = options->walk_all};
+  ModelOptions how = {
+      .events = log ? MOST_EVENTS : 0, .whole = options->walk_all, .slice = slice_of(options)};
   *m = tpu_program(options->arena, b->program.kernel, b->sizes, chip, how, &wrong);
   if (!*m) return user_error("%s: the program cannot be modelled: %s", path, wrong);
   wrong = tpu_program_unfit(*m);
   return wrong ? user_error("%s: %s", path, wrong) : DONE;
 }
 
-static int write_pictures(const Options *options, const ProgramModel *m, ProgramModel *const *all) {
+static int write_pictures(const Options *options, const ProgramModel *m, ProgramModel *const *all,
+                          int count) {
   Buf trace = {0}, svg = {0}, html = {0};
   int status = DONE;
   if (options->trace) {
@@ -132,7 +135,7 @@ static int write_pictures(const Options *options, const ProgramModel *m, Program
     status = write_file_of(options->svg, &svg);
   }
   if (options->html && status == DONE) {
-    tpu_program_html(m, all, chip_count(), &html);
+    tpu_program_html(m, all, count, &html);
     status = write_file_of(options->html, &html);
   }
   return status;
@@ -142,20 +145,22 @@ static int report_program(const Options *options, Binding *b, const Chip *chip) 
   ProgramModel **all = NEW_ARRAY(options->arena, ProgramModel *, chip_count());
   const ProgramModel *m;
   const char *wrong = NULL, *path = options->files.at[0];
-  int status = model_program(options, b, chip, options->trace || options->html, &m);
+  int count = 0, status = model_program(options, b, chip, options->trace || options->html, &m);
   for (int i = 0; status == DONE && i < chip_count(); i++) {
-    all[i] = tpu_program(options->arena, b->program.kernel, b->sizes, chip_at(i), (ModelOptions){0},
-                         &wrong);
+    all[count] = tpu_program(options->arena, b->program.kernel, b->sizes, chip_at(i),
+                             (ModelOptions){.slice = slice_of(options)}, &wrong);
+    if (wrong && b->program.kernel->mesh.count) continue;
     if (wrong) status = user_error("%s: the program cannot be modelled: %s", path, wrong);
+    count++;
   }
-  if (status == DONE) status = write_pictures(options, m, all);
+  if (status == DONE) status = write_pictures(options, m, all, count);
   if (status != DONE) return status;
   Buf out = {0};
   if (options->json) {
     tpu_program_json(m, path, &out);
   } else {
     tpu_program_text(m, &out);
-    tpu_program_table(all, chip_count(), &out);
+    tpu_program_table(all, count, &out);
   }
   return write_file_of("-", &out);
 }
@@ -167,10 +172,9 @@ static int model_kernel(const Options *options, const Chip *chip) {
   if (status != DONE) return status;
   if (b.program.kernel->flow) return report_program(options, &b, chip);
   const char *wrong;
-  Slice slice = slice_of(options);
   ModelOptions how = {.events = options->trace || options->html ? MOST_EVENTS : 0,
                       .whole = options->walk_all,
-                      .slice = &slice};
+                      .slice = slice_of(options)};
   const Model *m = tpu_model(options->arena, b.program.kernel, b.sizes, chip, how, &wrong);
   if (wrong)
     return user_error(
@@ -237,9 +241,8 @@ static int model_one(const Options *options, Binding *b, const Model **m,
   if (status == DONE) status = bind_or_report(b, options, true);
   if (status != DONE) return status;
   if (b->program.kernel->flow) return model_program(options, b, chip, false, program);
-  Slice slice = slice_of(options);
-  *m = tpu_model(options->arena, b->program.kernel, b->sizes, chip, (ModelOptions){.slice = &slice},
-                 &wrong);
+  *m = tpu_model(options->arena, b->program.kernel, b->sizes, chip,
+                 (ModelOptions){.slice = slice_of(options)}, &wrong);
   if (!wrong) wrong = tpu_model_unfit(*m);
   return wrong ? user_error("%s: %s", options->files.at[0], wrong) : DONE;
 }
@@ -324,7 +327,6 @@ static const char *bind_candidate(void *context, Arena *arena, const Argument *s
 
 static int sweep(const Options *options, const Chip *chip) {
   SweepArguments s = {.options = options};
-  Slice slice = slice_of(options);
   const char *wrong = read_sweep(&s);
   if (wrong) return user_error("%s", wrong);
   SweepRequest request = {.arena = options->arena,
@@ -332,7 +334,7 @@ static int sweep(const Options *options, const Chip *chip) {
                           .ranges = s.ranges.at,
                           .count = s.ranges.count,
                           .chip = chip,
-                          .slice = &slice,
+                          .slice = slice_of(options),
                           .json = options->json,
                           .bind = bind_candidate,
                           .context = &s};
