@@ -281,6 +281,23 @@ reference stuck { o = x; }
 """
 
 
+def kernels_of(name):
+    """Kernels of tests/cases/mesh with the arguments of their first test."""
+    path = os.path.join(ROOT, "tests", "cases", "mesh", name)
+    with open(path, encoding="utf-8") as file:
+        found = re.findall(r"^// (?:test|refused): -k (\w+) ?([^->\n]*)", file.read(), re.M)
+    return [(path, kernel_name, words.split()) for kernel_name, words in dict(reversed(found)).items()]
+
+
+def right_ones():
+    """What pkc check finds nothing in ends here too."""
+    for path, name, words in kernels_of("right.pk"):
+        check(f"{name} ends", model(path, "-k", name, *words)["seconds"] > 0, "")
+    waits = os.path.join(ROOT, "tests", "cases", "mesh", "semaphores.pk")
+    for name in ("all_wait", "waits_for_two", "one_is_gone"):
+        check(f"{name} waits for ever", "no device can go on" in run(waits, "-k", name, "M=16", status=1), "")
+
+
 def deadlocks(folder):
     def stuck(body):
         return run(write(folder, "stuck.pk", DEADLOCK % body), status=1)
@@ -315,6 +332,6 @@ def mistakes():
 with tempfile.TemporaryDirectory() as temporary:
     for test in (closed_forms, exchanges, dimension_order, one_chip, programs, forms, deadlocks):
         test(temporary)
-for test in (closed_calculator, ways, over, slices, overlap, many, mistakes):
+for test in (closed_calculator, ways, over, slices, overlap, many, right_ones, mistakes):
     test()
 sys.exit(finish())

@@ -100,11 +100,11 @@ static int64_t worth(const Ref *semaphore, int64_t bytes) {
   return semaphore->semaphore == SEM_DMA ? bytes : 1;
 }
 
-void record_give(Core *c, const GridEval *e, const Instr *instr, const Entry *entry,
-                 int64_t bytes) {
+void record_give(Core *c, const GridEval *e, const Instr *instr, const Entry *entry, int64_t bytes,
+                 int64_t counted) {
   Event event = {.instr = instr, .step = (int)entry->step, .bytes = bytes};
   event.element = element_of(c, e, instr->semaphore, ir_semaphore_index(instr));
-  event.amount = worth(instr->semaphore, bytes);
+  event.amount = worth(instr->semaphore, counted);
   event.other = c->device;
   switch (instr->op) {
     case OP_COPY_START:

@@ -41,7 +41,9 @@ int64_t record_transfer(Core *c, char kind, int operand, const Entry *entry, int
 int64_t record_vmem(Core *c, const Entry *entry, int64_t ps);
 void record_wait(Core *c, int64_t ticket, int tally, int operand);
 void record_run(Core *c, int tally, int segment, int64_t step, int64_t ps, int64_t times);
-// A wait, a signal or a copy to a device; of a copy within it what its semaphore gets.
-void record_give(Core *c, const GridEval *e, const Instr *instr, const Entry *entry, int64_t bytes);
+// A wait, a signal or a copy to a device; of a copy within it what its semaphore gets. bytes: that
+// move; counted: by the semaphore.
+void record_give(Core *c, const GridEval *e, const Instr *instr, const Entry *entry, int64_t bytes,
+                 int64_t counted);
 
 #endif

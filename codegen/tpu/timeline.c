@@ -121,7 +121,10 @@ static int64_t *queue_for(Core *c, const GridEval *e, const Instr *copy) {
   return &c->queue[(first + (int)(at < 0 ? 0 : at % count)) * QUEUE_WORDS];
 }
 
-static int64_t copy_bytes(const Core *c, const GridEval *e, const Instr *copy, bool target) {
+// What a copy moves at one end; cut: without what lies past the end of an array. Semaphores count
+// the whole window.
+static int64_t copy_bytes(const Core *c, const GridEval *e, const Instr *copy, bool target,
+                          bool cut) {
   const Ref *ref = target ? copy->target : copy->ref;
   const Window *w = target ? &copy->target_window : &copy->window;
   int64_t count = 1;
@@ -130,7 +133,7 @@ static int64_t copy_bytes(const Core *c, const GridEval *e, const Instr *copy, b
     const Instr *length = ir_length(copy, w, d);
     int64_t dim = extent_of(c, ref->type.dim[d]), size = extent_of(c, w->size[d]);
     if (length) size = e->known[length->id] ? e->value[length->id] : dim;
-    if (copy->flags & INSTR_EDGE && e->known[start->id] && w->stride[d] == 1) {
+    if (cut && copy->flags & INSTR_EDGE && e->known[start->id] && w->stride[d] == 1) {
       int64_t low = e->value[start->id] < 0 ? 0 : e->value[start->id], high = e->value[start->id];
       size = !add_i64(high, size, &high) || high > dim ? dim - low : high - low;
     }
@@ -152,7 +155,7 @@ static void tally_copy(Core *c, const Ref *ref, int64_t bytes) {
 static int64_t start_copy(BodyTime *b, const GridEval *e, const Instr *copy) {
   Core *c = b->c;
   bool reads = copy->ref->space == SPACE_ANY, writes = copy->target->space == SPACE_ANY;
-  int64_t bytes = copy_bytes(c, e, copy, !reads && writes), done = c->now;
+  int64_t bytes = copy_bytes(c, e, copy, !reads && writes, true), done = c->now;
   if (reads) {
     tally_copy(c, copy->ref, bytes);
     done = transfer(c, 'f', copy->ref->id, b->entry, bytes);
@@ -174,9 +177,12 @@ static int64_t awaited_copies(const GridEval *e, const Instr *wait) {
 }
 
 static void record_copy(BodyTime *b, const GridEval *e, const Instr *instr) {
-  bool copies = op_info[instr->op].attribute == ATTR_COPY;
+  Core *c = b->c;
   if (instr->op == OP_COPY_START) start_copy(b, e, instr);
-  record_give(b->c, e, instr, b->entry, copies ? copy_bytes(b->c, e, instr, true) : 0);
+  if (op_info[instr->op].attribute != ATTR_COPY) return record_give(c, e, instr, b->entry, 0, 0);
+  bool target = instr->ref->space != SPACE_ANY;
+  record_give(c, e, instr, b->entry, copy_bytes(c, e, instr, target, true),
+              copy_bytes(c, e, instr, true, false));
 }
 
 static void run_copy(void *context, const GridEval *e, const Instr *copy) {
