@@ -184,7 +184,7 @@ static bool stays_in_registers(const Group *group, const Step *step) {
 static void look_ahead(Gen *g, Group *maker, const Instr *v) {
   Place p;
   if (v->op == OP_BROADCAST && !stretches_rows(v)) v = v->args[0];
-  if (reads_pieces(v)) v = v->args[0];
+  for (bool pieces = reads_pieces(v); pieces && v->op != OP_LOAD && v->nargs;) v = v->args[0];
   bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank >= 2 && !is_row_scalar(v) &&
              v->type.dim[0] == maker->lead[0] && may_lie_in_hbm(&g->refs[v->ref->id]);
   for (int i = 1; i + 1 < v->type.rank; i++) row &= dim_is_const(v->type.dim[i]);

@@ -80,6 +80,18 @@ static bool may_move(const Mover *m, const Instr *v) {
   return known->home == m->region && (known->uses == 1 || known->cut_up);
 }
 
+// Is v, by way of operations at the same index and transposes, an operand of dots alone?
+static bool serves_dots(const Mover *m, const Instr *v) {
+  const Known *known = &m->known[v->id];
+  for (int i = 0; i < known->users.count; i++) {
+    const Instr *user = known->users.at[i];
+    bool passes_on =
+        op_is_elementwise(user->op) || user->op == OP_TRANSPOSE || ir_keeps_pieces(user);
+    if (user->op != OP_DOT && !(passes_on && serves_dots(m, user))) return false;
+  }
+  return known->users.count > 0;
+}
+
 // ---- new instructions
 
 static bool takes_all(const Instr *slice, const Instr *v) {
@@ -174,6 +186,11 @@ static Instr *view_of(Mover *m, const Instr *view, Instr *v) {
     if (ir_keeps_pieces(view) && v->args[0]->op == OP_CAST && may_move(m, v->args[0]))
       return cast_after(m, view, v);
   }
+  if (view->op == OP_RESHAPE && v->op == OP_RESHAPE && ir_keeps_pieces(view)) {
+    Instr both = *view;
+    both.args = v->args;
+    if (ir_keeps_pieces(&both)) return view_of(m, &both, v->args[0]);
+  }
   Instr *result = ir_copy(m->k, may_move(m, v) ? v : view);
   result->type = type;
   if (may_move(m, v))
@@ -194,17 +211,6 @@ static bool keeps_vectors(const Instr *view) {
   bool vectors = to->dim[to->rank - 1] != 1, before = from->dim[from->rank - 1] != 1;
   if (view->op == OP_RESHAPE && !before && vectors) return ir_axis_map(view, &map);
   return ir_keeps_lanes(view) && (vectors || !before);
-}
-
-// Is v, by way of operations at the same index and transposes, an operand of dots alone?
-static bool serves_dots(const Mover *m, const Instr *v) {
-  const Known *known = &m->known[v->id];
-  for (int i = 0; i < known->users.count; i++) {
-    const Instr *user = known->users.at[i];
-    bool passes_on = op_is_elementwise(user->op) || user->op == OP_TRANSPOSE;
-    if (user->op != OP_DOT && !(passes_on && serves_dots(m, user))) return false;
-  }
-  return known->users.count > 0;
 }
 
 // Rows made of rows are read in vectors only by loops that begin at their first column, as those
@@ -311,9 +317,23 @@ static bool split_store(Mover *m, const Instr *store) {
 // ---- parts that differ only in a number become one value, in which the number follows from the
 // index
 
+// Nothing writes the block of an input.
+static bool is_same_load(const Instr *a, const Instr *b) {
+  if (a->op != OP_LOAD || b->op != OP_LOAD || a->ref != b->ref || a->ref->role != REF_INPUT ||
+      a->flags != b->flags || a->nargs != a->ref->type.rank || b->nargs != a->nargs ||
+      memcmp(&a->window, &b->window, sizeof a->window) != 0)
+    return false;
+  for (int i = 0; i < a->nargs; i++) {
+    const Instr *x = a->args[i], *y = b->args[i];
+    if (x != y && (x->op != OP_CONST || !ir_is_const(y, x->ival))) return false;
+  }
+  return true;
+}
+
 static bool is_same(const Instr *a, const Instr *b) {
-  return a == b || (a->op == OP_RESHAPE && b->op == OP_RESHAPE && a->args[0] == b->args[0] &&
-                    type_same_shape(&a->type, &b->type));
+  return a == b || is_same_load(a, b) ||
+         (a->op == OP_RESHAPE && b->op == OP_RESHAPE && is_same(a->args[0], b->args[0]) &&
+          type_same_shape(&a->type, &b->type));
 }
 
 static const Instr *number_in(const Instr *v) {
@@ -358,26 +378,43 @@ static Instr *roll_numbers(const Roll *r, Instr *const *parts) {
   return ir_add(m->k, m->region, OP_ADD, type, span, 2, v, filled(r, type, first->ival, span));
 }
 
-// The first part may lack an operation that would change nothing, such as a shift by 0.
-static bool shifts_by_nothing(const Roll *r, Instr *const *parts) {
-  Op op = parts[1]->op;
-  return r->count > 1 && (op == OP_SHR || op == OP_USHR || op == OP_SHL) && parts[0]->op != op;
+// Parts may lack an operation that would change nothing: a shift by 0, `and` with ones.
+static bool has_neutral(Op op, DType t, int64_t *number) {
+  bool is_shift = op == OP_SHR || op == OP_USHR || op == OP_SHL;
+  *number = is_shift                              ? 0
+            : dtype_info[t].class == CLASS_SIGNED ? -1
+                                                  : (INT64_C(1) << dtype_info[t].bits % 64) - 1;
+  return is_shift || (op == OP_AND && is_integer(t) && dtype_info[t].bits <= 32);
+}
+
+// The part whose operation they all have or may be given.
+static const Instr *like_of(const Roll *r, Instr *const *parts) {
+  int64_t number;
+  for (int i = 0; i < r->count; i++)
+    if (has_neutral(parts[i]->op, parts[i]->type.dtype, &number)) return parts[i];
+  return parts[0];
 }
 
 static Instr *roll(const Roll *r, Instr *const *parts);
 
 static Instr *roll_operation(const Roll *r, Instr *const *parts) {
   Mover *m = r->m;
-  const Instr *like = parts[r->count - 1];
-  bool bare = shifts_by_nothing(r, parts);
-  for (int i = bare; i < r->count; i++)
-    if (!may_move(m, parts[i]) || parts[i]->op != like->op || parts[i]->flags != like->flags ||
-        parts[i]->type.dtype != like->type.dtype)
+  const Instr *like = like_of(r, parts);
+  int64_t neutral;
+  bool may_lack = has_neutral(like->op, like->type.dtype, &neutral);
+  for (int i = 0; i < r->count; i++) {
+    if (parts[i]->type.dtype != like->type.dtype) return NULL;
+    if (parts[i]->op == like->op ? !may_move(m, parts[i]) || parts[i]->flags != like->flags
+                                 : !may_lack)
       return NULL;
+  }
   Instr *args[4], **column = NEW_ARRAY(m->k->arena, Instr *, r->count);
   for (int a = 0; a < like->nargs; a++) {
-    for (int i = bare; i < r->count; i++) column[i] = parts[i]->args[a];
-    if (bare) column[0] = a == 0 ? parts[0] : filled(r, parts[0]->type, 0, parts[0]->span);
+    for (int i = 0; i < r->count; i++) {
+      Instr *p = parts[i];
+      bool bare = p->op != like->op;
+      column[i] = !bare ? p->args[a] : a == 0 ? p : filled(r, p->type, neutral, p->span);
+    }
     for (int i = 0; i < r->count; i++)
       if (column[i]->type.dtype != column[0]->type.dtype) return NULL;
     args[a] = roll(r, column);
@@ -399,7 +436,50 @@ static Instr *roll(const Roll *r, Instr *const *parts) {
   return numbers ? numbers : roll_operation(r, parts);
 }
 
+static void become(Instr *v, Instr *by) {
+  v->op = OP_BROADCAST;
+  v->nargs = 1;
+  v->args[0] = by;
+  v->ival = 0;
+}
+
+// A part with an axis of one element before its last.
+static Instr *as_block(Mover *m, Instr *part) {
+  Instr view = {.op = OP_RESHAPE, .type = part->type, .span = part->span, .nargs = 1};
+  int last = part->type.rank - 1;
+  view.args = &part;
+  view.type.rank++;
+  view.type.dim[last + 1] = part->type.dim[last];
+  view.type.dim[last] = 1;
+  return view_of(m, &view, part);
+}
+
+// Parts of rows, of as many elements each, on the way to a dot: a value with an axis for the parts
+// whose rows are put together.
+static void roll_rows(Mover *m, Instr *concat) {
+  int last = concat->type.rank - 1;
+  if (concat->id >= m->count || concat->type.rank == MAX_RANK || !serves_dots(m, concat)) return;
+  Instr **parts = NEW_ARRAY(m->k->arena, Instr *, concat->nargs);
+  for (int i = 0; i < concat->nargs; i++) {
+    const Type *t = &concat->args[i]->type;
+    if (t->dim[last] != concat->args[0]->type.dim[last] || !may_move(m, concat->args[i])) return;
+  }
+  for (int i = 0; i < concat->nargs; i++) parts[i] = as_block(m, concat->args[i]);
+  Roll r = {m, last, concat->nargs};
+  Instr *v = roll(&r, parts);
+  if (!v) return;
+  Instr view = {.op = OP_RESHAPE, .type = concat->type, .span = concat->span, .nargs = 1};
+  view.args = &v;
+  if (!ir_keeps_pieces(&view)) return;
+  m->rolled++;
+  become(concat, view_of(m, &view, v));
+}
+
 static void roll_concat(Mover *m, Instr *concat) {
+  if (concat->nargs >= 2 && concat->ival == concat->type.rank - 1) {
+    roll_rows(m, concat);
+    return;
+  }
   Roll r = {m, (int)concat->ival, concat->nargs};
   for (int i = 0; i < concat->nargs; i++)
     if (concat->args[i]->type.dim[r.axis] != 1 || !may_move(m, concat->args[i])) return;
@@ -407,10 +487,7 @@ static void roll_concat(Mover *m, Instr *concat) {
   Instr *v = roll(&r, concat->args);
   if (!v) return;
   m->rolled++;
-  concat->op = OP_BROADCAST;
-  concat->nargs = 1;
-  concat->args[0] = v;
-  concat->ival = 0;
+  become(concat, v);
 }
 
 // ---- a dot over axes of one element is a product of its operands, moved to the indices of its
