@@ -64,10 +64,14 @@ static Instr *converted(Kernel *k, Region *region, const Instr *dot, Instr *v, D
              : ir_add(k, region, OP_CAST, type, dot->span, 1, v);
 }
 
-static bool is_mixed(const Instr *v) {
+bool ir_is_mixed_dot(const Instr *v) {
   if (v->op != OP_DOT) return false;
   DType a = v->args[0]->type.dtype, b = v->args[1]->type.dtype;
   return a != b && !(is_byte(a) && is_byte(b));
+}
+
+DType ir_dot_dtype(const Instr *dot) {
+  return common_dtype(dot->args[0]->type.dtype, dot->args[1]->type.dtype);
 }
 
 static void unmix_region(Kernel *k, Region *region) {
@@ -77,8 +81,8 @@ static void unmix_region(Kernel *k, Region *region) {
     Instr *v = old.instrs.at[i];
     for (int r = 0; r < 2; r++)
       if (v->regions[r]) unmix_region(k, v->regions[r]);
-    if (is_mixed(v)) {
-      DType one = common_dtype(v->args[0]->type.dtype, v->args[1]->type.dtype);
+    if (ir_is_mixed_dot(v)) {
+      DType one = ir_dot_dtype(v);
       for (int a = 0; a < 2; a++) v->args[a] = converted(k, region, v, v->args[a], one);
     }
     ir_append(k, region, v);

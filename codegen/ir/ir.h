@@ -415,5 +415,7 @@ DotShape dot_shape(const Instr *dot);
 // interpreter, the naive reference and the passes behind that of this, up to narrow.c, know no
 // others but i8 with u8.
 void ir_unmix_dots(Kernel *k);
+bool ir_is_mixed_dot(const Instr *v);  // one that ir_unmix_dots casts
+DType ir_dot_dtype(const Instr *dot);  // .. to what
 
 #endif

@@ -5,8 +5,15 @@ static void expand_pipelines(Kernel *k, Buf *notes) {
   ir_expand_pipelines(k);
 }
 
+static void note_mixed(Instr *v, void *notes) {
+  if (!ir_is_mixed_dot(v)) return;
+  buf_printf(notes, "dot of %s by %s: multiplied in %s, which holds both\n",
+             dtype_info[v->args[0]->type.dtype].name, dtype_info[v->args[1]->type.dtype].name,
+             dtype_info[ir_dot_dtype(v)].name);
+}
+
 static void unmix_dots(Kernel *k, Buf *notes) {
-  (void)notes;
+  if (k->body && notes) ir_walk(k->body, note_mixed, notes);
   ir_unmix_dots(k);
 }
 
