@@ -737,7 +737,7 @@ def double_kernel(x_ref, o_ref):
 @pytest.mark.parametrize("dtype", ["float32", "int4"])
 @pytest.mark.parametrize("effects, kept", [("PURE", False), ("SIDE_EFFECTING", True), ("DATAFLOW_SIDE_EFFECTING", True), (True, True)])
 def test_side_effects(effects, kept, dtype):
-    """A call whose results nobody uses stays where it has side effects."""
+    """A call whose results are not used stays where it has side effects."""
     if isinstance(effects, str):
         effects = getattr(pltpu.SideEffectType, effects)
     params = pltpu.CompilerParams(has_side_effects=effects)

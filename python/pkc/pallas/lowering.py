@@ -99,7 +99,7 @@ def _lowering(ctx, *nodes, interpret=False, **params):
 
 
 def _has_effects(params):
-    """Do the compiler parameters say that a call stays though nobody uses its results? XLA's CPU keeps all such calls."""
+    """Do the compiler parameters say that a call stays though its results are not used? XLA's CPU keeps all such calls."""
     said = getattr(params.get("compiler_params"), "has_side_effects", False)
     said = getattr(said, "value", said)
     if said not in (False, True, "pure", "side_effecting", "dataflow_side_effecting"):
