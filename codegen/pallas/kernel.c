@@ -790,6 +790,7 @@ static void put_function(Py *p, Buf *out) {
 // A kernel's function, as the program calls it; the helpers that it calls are the program's.
 static void put_callee(Py *p, int number, Buf *out) {
   Kernel *callee = p->k->flow->callees.at[number].kernel;
+  ir_take_parts(callee);
   if (!py_writes_pipelines(callee)) ir_expand_pipelines(callee);
   Py python = {.k = callee, .arena = p->arena, .diag = p->diag, .function = callee->symbol};
   put_function(&python, out);
@@ -878,7 +879,7 @@ static const char *size_arguments(Py *p, const FlowStep *step, const Kernel *cal
   for (int o = callee->inputs; o < callee->inputs + callee->outputs; o++) {
     Type type = flow_part_type(p->k->flow, &step->parts[o]);
     for (int i = 0; i < type.rank; i++) {
-      Dim dim = callee->refs.at[o]->array.dim[i];
+      Dim dim = whole(callee->refs.at[o])->dim[i];
       int size = dim_is_const(dim) ? -1 : dim_size_index(dim);
       if (size < 0 || callee->sizes.at[size].value || given[size] || binding_input(callee, size))
         continue;
