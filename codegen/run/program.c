@@ -119,7 +119,7 @@ static bool check_mesh(const Program *program, const Options *options) {
   if (!options->many_devices && k->mesh.count)
     diag_error(
         program->diag, span, ERR_LATER_MESH,
-        "not implemented yet for a kernel with a mesh; `pkc check`, `run` and `bench` take one");
+        "not implemented yet for a kernel with a mesh: `pkc profile`, and `pkc check --tpu`");
   else if (options->on_slice && other)
     off_slice(program, options, have);
   else if (options->many_devices && (other || more))

@@ -159,7 +159,7 @@ int verb_compile(Options *options) {
   if (several && (options->dumps || (options->emit && strlen(options->emit) > 1)))
     return usage_error(verb_find("compile"), "--targets goes with --emit=c and --emit=h only");
   Program program;
-  options->many_devices = !options->emit || strcmp(options->emit, "signature") != 0;
+  options->many_devices = true;
   const char *path = options->files.at[0];
   int status = program_load(&program, options, path);
   if (program.file && wants(options, 'a', "ast")) print_tree(program.file);

@@ -15,6 +15,7 @@
 enum {
   MOST_THREADS = 1024,
   BUILDS = VERB_RUN | VERB_BENCH | VERB_TEST | VERB_PROFILE,
+  MESHES = VERB_COMPILE | VERB_CHECK | VERB_RUN | VERB_BENCH | VERB_EXPLAIN | VERB_TUNE,
   ALL_VERBS = -1
 };
 
@@ -238,10 +239,9 @@ static const OptionRow option_rows[] = {
      "shuffle parallel steps, and draw for --dma=random (default 0: in order)"},
     {"--cores", "N", VERB_CHECK | VERB_RUN, read_count, FIELD(check.cores),
      "cores that share the parallel steps (default: one each)"},
-    {"--devices", "N", VERB_CHECK | VERB_RUN | VERB_BENCH, read_count, FIELD(devices),
+    {"--devices", "N", MESHES, read_count, FIELD(devices),
      "the extent of the kernel's mesh, where that is a static"},
-    {"--mesh", "XxY..", VERB_CHECK | VERB_RUN | VERB_BENCH, read_text, FIELD(mesh),
-     "its extents, where they are statics"},
+    {"--mesh", "XxY..", MESHES, read_text, FIELD(mesh), "its extents, where they are statics"},
     {"--orders", "N", VERB_CHECK, read_count, FIELD(check.orders),
      "interleave the devices in every order of what they say to each other, up to N orders"},
     {"--checked", NULL, VERB_RUN, read_flag, FIELD(checked),

@@ -268,6 +268,7 @@ static int profile_in(Profile *p) {
 
 int verb_profile(Options *options) {
   Profile p = {.options = options, .session.data.fd = -1};
+  if (world_count() > 1) return user_error("pkc profile runs in one process, not under mpirun");
   const char *folder = options->trace ? temporary_folder(options->arena, NULL) : NULL;
   if (options->trace && !folder) return user_error("cannot make a temporary folder");
   if (folder) p.laps = arena_printf(options->arena, "%s/laps", folder);

@@ -62,6 +62,24 @@ static void put_extents(const Ref *ref, Buf *out) {
   json_close(out, ']');
 }
 
+// By axis, the names of the mesh axes that divide it.
+static void put_shard(const Kernel *k, const Ref *ref, Buf *out) {
+  json_open(out, "shard", '[');
+  for (int i = 0; i < ref->array.rank; i++) {
+    json_open(out, NULL, '[');
+    for (int j = 0; j < MOST_MESH_AXES && ref->shard[i][j]; j++)
+      json_text(out, NULL, k->mesh.at[ref->shard[i][j] - 1].name);
+    json_close(out, ']');
+  }
+  json_close(out, ']');
+}
+
+static void put_mesh(const Kernel *k, Buf *out) {
+  json_open(out, "mesh", '{');
+  for (int i = 0; i < k->mesh.count; i++) json_int(out, k->mesh.at[i].name, k->mesh.at[i].extent);
+  json_close(out, '}');
+}
+
 static void put_operand(const Program *program, const Node *param, int index, Buf *out) {
   const Ref *ref = program->kernel->refs.at[index];
   json_open(out, NULL, '{');
@@ -75,6 +93,7 @@ static void put_operand(const Program *program, const Node *param, int index, Bu
   json_bool(out, "packed", ref->packed);
   put_shape(program, param, out);
   put_extents(ref, out);
+  if (program->kernel->mesh.count) put_shard(program->kernel, ref, out);
   json_close(out, '}');
 }
 
@@ -153,6 +172,7 @@ void put_signature(const Program *program, Buf *out) {
   json_int(out, "line", ir_line(k, k->span));
   json_text(out, "doc", comment_above(program));
   put_operands(program, out);
+  if (k->mesh.count) put_mesh(k, out);
   put_statics(program, out);
   put_sizes(k, out);
   put_requirements(program, out);
