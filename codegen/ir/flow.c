@@ -136,7 +136,7 @@ static const char *bind_operand(const FlowTurn *turn, const Kernel *callee, int 
   int64_t element;
   const char *wrong = flow_part(turn, operand, &shape, &element);
   for (int i = 0; !wrong && i < shape.rank; i++) {
-    Dim dim = ref->array.dim[i];
+    Dim dim = ir_all(ref)->dim[i];
     int size = dim_is_const(dim) ? -1 : dim_size_index(dim);
     if (size >= 0 && callee->sizes.at[size].value) continue;
     if (size >= 0 && sizes[size] < 0) sizes[size] = shape.dim[i];
@@ -156,7 +156,7 @@ static const char *check_derived(const FlowTurn *turn, const Kernel *callee, int
   int64_t element;
   const char *wrong = flow_part(turn, operand, &shape, &element);
   for (int i = 0; !wrong && i < shape.rank; i++) {
-    int64_t expected = resolve_dim(sizes, ref->array.dim[i]);
+    int64_t expected = resolve_dim(sizes, ir_all(ref)->dim[i]);
     if (shape.dim[i] != expected)
       wrong =
           arena_printf(turn->k->arena, "%s: operand %s: axis %d: expected %lld, found %lld",

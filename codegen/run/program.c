@@ -116,10 +116,12 @@ static bool check_mesh(const Program *program, const Options *options) {
   bool other = asked && strcmp(asked, have) != 0,
        more = options->devices && options->devices != ir_device_count(k);
   Span span = k->mesh.count ? k->mesh.at[0].span : k->span;
-  if (!options->many_devices && k->mesh.count)
-    diag_error(
-        program->diag, span, ERR_LATER_MESH,
-        "not implemented yet for a kernel with a mesh: `pkc profile`, and `pkc check --tpu`");
+  bool later = !options->many_devices || (options->on_slice && k->flow);
+  if (later && k->mesh.count)
+    diag_error(program->diag, span, ERR_LATER_MESH,
+               k->flow ? "not implemented yet for a program with a mesh: `pkc profile`, `pkc tpu`"
+                       : "not implemented yet for a kernel with a mesh: `pkc profile`, `pkc check "
+                         "--tpu` and `pkc tune --chip`");
   else if (options->on_slice && other)
     off_slice(program, options, have);
   else if (options->many_devices && (other || more))
