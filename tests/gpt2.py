@@ -256,6 +256,13 @@ def check_byte_pairs(folder, whole):
     path = folder / "pairs"
     trained = ["train", "docs/language.md", "--checkpoint", path, "--batch", 2, *words, "--steps", 3]
     check("trains on byte pairs", run(*trained)[0] == 0)
+    text = folder / "text"
+    text.write_text(next(a + b for a, b in merges if a != b and (a + b).isascii() and (a + b).isalpha() and len(a + b) == 2) * 1000)
+    trained = ["train", text, "--checkpoint", folder / "same", "--batch", 2, *words, "--steps", 40]
+    run(*trained, "--stop", 39)
+    status, out, err = run(*trained)
+    loss = float(out.rsplit("loss ", 1)[-1].split()[0]) if status == 0 else 9
+    check("what follows a pair is a pair", "continued" in out and status == 0 and loss < 0.3, (status, out, err))  # bytes would be either of two: 0.69
     status, out, err = run("sample", "--checkpoint", path, "--prompt", "The cat's", "--length", 10, *words)
     check("writes byte pairs", status == 0 and out.startswith("The cat's"), (status, out, err))
     refused("another vocabulary", "has 556 tokens", "sample", "--checkpoint", whole, *words)

@@ -56,7 +56,7 @@ static void draw_batch(const Text *text, const Options *o, int64_t step, int32_t
     const int64_t at = (int64_t)(bits % (uint64_t)(text->count - S));
     for (int64_t i = 0; i < S; i++) {
       token[b * S + i] = text->token[at + i];
-      target[b * S + i] = text->bytes[at + i + 1];
+      target[b * S + i] = text->token[at + i + 1];
     }
   }
 }
