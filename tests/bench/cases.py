@@ -196,6 +196,47 @@ KERNELS = {
             "numpy": "np.copyto(o, np.sort(np.partition(x, N - K, axis=1)[:, N - K:], axis=1)[:, ::-1])",
         },
     ),
+    "matmul/linear:linear": Kernel(
+        "2*M*N*K",
+        "K",
+        {
+            "torch": ("h = torch.empty(M, N)", "torch.ops.aten.gelu.out(torch.addmm(bias, x, w, out=h), approximate='tanh', out=o)"),
+            "jax": "jax.nn.gelu(x @ w + bias, approximate=True)",
+        },
+    ),
+    "matmul/linear:swiglu": Kernel(
+        "4*M*N*K",
+        "K",
+        {"torch": "torch.mul(F.silu(x @ gate), x @ up, out=o)", "jax": "jax.nn.silu(x @ gate) * (x @ up)"},
+    ),
+    "matmul/linear:linear_weights": Kernel("2*M*N*K", "M", {"torch": "torch.mm(x.t(), do, out=dw)", "jax": "x.T @ do"}),
+    "sequence/conv1d": Kernel(
+        "0",
+        "4",
+        {
+            "torch": (
+                "wt = w.t().reshape(C, 1, 4).contiguous()",
+                "F.conv1d(F.pad(x.transpose(1, 2), (3, 0)), wt, bias, groups=C).transpose(1, 2)",
+            ),
+            "jax": "sum(jnp.pad(x, ((0, 0), (3, 0), (0, 0)))[:, i:i + x.shape[1]] * w[i] for i in range(4)) + bias",
+        },
+    ),
+    "train/gelu_backward": Kernel(
+        "0",
+        "1",
+        {
+            "torch": "torch.ops.aten.gelu_backward(do, x, approximate='tanh')",
+            "jax": "jax.vjp(lambda v: jax.nn.gelu(v, approximate=True), x)[1](do)[0]",
+        },
+    ),
+    "train/softmax_backward": Kernel(
+        "0",
+        "N",
+        {
+            "torch": "torch.ops.aten._softmax_backward_data(do, o, 1, torch.float32)",
+            "jax": "o * (do - (o * do).sum(1, keepdims=True))",
+        },
+    ),
     "transpose": Kernel("0", "1", {"torch": "o.copy_(x.t())", "jax": "x.T", "numpy": "np.copyto(o, x.T)"}),
 }
 
@@ -293,6 +334,22 @@ WRITTEN = [
     Case("top_k 8 of 16x50257", "top_k", rows(16, 50257), 2.0, counted=False),
 ]
 
+# Kernels of the library's folders.
+LIBRARY = [
+    Case(
+        "linear, bias and gelu 512x1024x4096",
+        "matmul/linear:linear",
+        matmul(512, 4096, 1024),
+        statics={"BIAS": "true", "ACT": 2},
+        counted=False,
+    ),
+    Case("swiglu 512x1024x2048", "matmul/linear:swiglu", matmul(512, 2048, 1024), counted=False),
+    Case("gradient of weights 1024x1024x1024", "matmul/linear:linear_weights", matmul(1024, 1024, 1024), counted=False),
+    Case("conv1d 8x512x1024", "sequence/conv1d", {"B": 8, "N": 512, "C": 1024, "K": 4}, counted=False),
+    Case("gelu, gradient 2048x2048", "train/gelu_backward", rows(2048, 2048), counted=False),
+    Case("softmax, gradient 4096x2048", "train/softmax_backward", rows(4096, 2048), counted=False),
+]
+
 # Beyond the list of goals; the last two against what Pallas itself does on a CPU.
 MORE = [
     Case("attention f32 1024, 8 heads on 2", "flash_attn", heads(1024, g=2), counted=False),
@@ -331,4 +388,4 @@ ODD = [
     odd("argsort 1000x777", "argsort_rows", rows(1000, 777), rows(1024, 768)),
 ]
 
-CASES = GOALS + MORE + WRITTEN + ODD
+CASES = GOALS + MORE + WRITTEN + LIBRARY + ODD

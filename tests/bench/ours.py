@@ -46,22 +46,27 @@ def build_native(build):
     """native.c and the machine's peaks, as a shared object."""
     sources = [ROOT / "tests/bench/native.c", ROOT / "runtime/cpu.c", ROOT / "runtime/cpu.h"]
     target = build / f"bench/native-{contents(*sources).hexdigest()[:16]}.so"
-    return target if target.exists() else compile_shared(target, ["-Wno-psabi", "-I", ROOT, *sources[:2]])
+    return target if target.exists() else compile_shared(target, ["-Wno-psabi", "-I", ROOT, "-I", ROOT / "include", *sources[:2]])
 
 
 def kernel_file(name):
-    """A kernel of the library, or one that only tests have."""
-    library = ROOT / f"kernels/{name}.pk"
-    return library if library.exists() else ROOT / f"tests/cases/kernels/{name}.pk"
+    """A kernel of the library, FILE or FOLDER/FILE, and :KERNEL where it is not called as the file; or one that only tests have."""
+    file = name.partition(":")[0]
+    library = ROOT / f"kernels/{file}.pk"
+    return library if library.exists() else ROOT / f"tests/cases/kernels/{file}.pk"
+
+
+def kernel_name(name):
+    return name.rpartition(":")[2].rpartition("/")[2]
 
 
 def build_kernel(build, name, statics):
     """Compiled anew when the generated C, the headers or the runtime have changed."""
     settings = [word for key, value in statics.items() for word in ("-D", f"{key}={value}")]
-    text = command([build / "pkc", kernel_file(name), "-k", name, *settings, "-o", "-"])
+    text = command([build / "pkc", kernel_file(name), "-k", kernel_name(name), *settings, "-o", "-"])
     digest = contents(build / "libpkrt.a", *sorted((ROOT / "include/pk").rglob("*.h")))
     digest.update(text.encode())
-    target = build / f"bench/{name}-{digest.hexdigest()[:16]}.so"
+    target = build / f"bench/{kernel_name(name)}-{digest.hexdigest()[:16]}.so"
     if target.exists():
         return target
     source = target.with_suffix(".c")
@@ -142,7 +147,7 @@ def extent(name, sizes):
 class Kernel:
     def __init__(self, path, name):
         self.library = ctypes.CDLL(str(path))
-        self.description = Description.in_dll(self.library, f"{name}_kernel")
+        self.description = Description.in_dll(self.library, f"{kernel_name(name)}_kernel")
         if self.description.abi != ABI:
             raise BuildError(f"{name}: ABI {self.description.abi}, this tool knows {ABI}")
         words = (self.description.statics or b"").decode().split()
