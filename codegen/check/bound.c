@@ -277,13 +277,22 @@ bool bound_summands(Interp *in, BoundLane *rows) {
   return true;
 }
 
+// A factor of f32 that --numerics multiplies in parts.
+static pk_bound in_parts(Interp *in, const Instr *factor, pk_bound a) {
+  double lost = in->k->lost;
+  return lost > 0 && factor->type.dtype == DT_F32 ? pk_bound_blurred(a, lost) : a;
+}
+
 void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a,
                const BoundLane *b) {
   pk_bound_rules rules = rules_of(in, out->dtype);
   pk_bound_sum sum = {0};
   for (int64_t l = 0; l < a->count; l++)
-    take(&sum, out->dtype, pk_bound_mul(lane_bound(a, l), lane_bound(b, l), &rules));
-  bool flushed = instr->args[0]->type.dtype == DT_BF16 || in->hidden.summand == DT_BF16;
+    take(&sum, out->dtype,
+         pk_bound_mul(in_parts(in, instr->args[0], lane_bound(a, l)),
+                      in_parts(in, instr->args[1], lane_bound(b, l)), &rules));
+  bool flushed =
+      instr->args[0]->type.dtype == DT_BF16 || in->hidden.summand == DT_BF16 || in->k->lost > 0;
   if (flushed) sum.error += (double)sum.terms * PK_BOUND_FLUSHED;
   set_error(in, out, e, settled(in, out->dtype, pk_bound_total(&sum, true, &rules)));
 }

@@ -43,6 +43,20 @@ DotShape dot_shape(const Instr *v) {
   return s;
 }
 
+// ---- precision
+
+const char *const precision_names[PRECISIONS] = {"", "default", "high", "highest"};
+
+int bf16_products(Numerics numerics, Precision precision) {
+  static const int8_t products[][PRECISIONS] = {
+      [NUMERICS_F32] = {0}, [NUMERICS_HIGH] = {0, 3, 3, 0}, [NUMERICS_TPU] = {1, 1, 3, 0}};
+  return products[numerics][precision];
+}
+
+// A part of bf16 has 8 bits: one leaves 2^-8. Two leave 2^-16 of a factor, and the product of the
+// second parts, which is not made, as much of a product; half for each factor.
+double bf16_lost(int products) { return products == 1 ? 0x1p-8 : 0x1.8p-16; }
+
 // ---- one dtype
 
 static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }

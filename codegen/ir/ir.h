@@ -171,6 +171,27 @@ typedef struct {
 
 enum { DOT_LABELS = 16 };  // labels of one DOT are 0 .. DOT_LABELS-1
 
+// How exactly a DOT multiplies f32 (ival), by the names of lax.Precision. A matrix unit of bf16
+// takes one product for DEFAULT, three for HIGH, six for HIGHEST. Not said: the exact product of
+// f32, as HIGHEST.
+typedef enum {
+  PRECISION_NONE,
+  PRECISION_DEFAULT,
+  PRECISION_HIGH,
+  PRECISION_HIGHEST,
+  PRECISIONS
+} Precision;
+extern const char *const precision_names[PRECISIONS];  // "" for NONE
+
+// What the products of f32 in a body are computed with: F32, as they are; HIGH, where their
+// precision is `default` or `high` by three products of bf16; TPU, as a matrix unit of bf16
+// computes them, where nothing is said by one.
+typedef enum { NUMERICS_F32, NUMERICS_HIGH, NUMERICS_TPU } Numerics;
+// How many products of bf16 a product of f32 becomes, 1 or 3; 0: it stays.
+int bf16_products(Numerics numerics, Precision precision);
+// How far, relative to it, a factor of f32 is from the parts of bf16 that so many products take.
+double bf16_lost(int products);
+
 // Flags. REVERSE also means descending. EDGE, of a copy: what lies past either end is left out, and
 // that is not a mistake. OPEN, of a load without a mask: lanes may lie outside the ref, or where a
 // copy is under way; they are unspecified, and that is not a mistake.
@@ -315,6 +336,7 @@ struct Kernel {
   bool one_row;        // arrays without gaps may be taken as one row (elementwise.c)
   Region *body;        // one grid step: FETCHes, the body, WRITEBACKs
   Region *reference;   // whole-array meaning: yields one value per output; NULL when there is none
+  double lost;         // of a factor of f32 in a product that --numerics makes in parts, relative
   struct Flow *flow;   // of a program: the calls it makes in place of the body (flow.h); else NULL
   int next_id;
 };

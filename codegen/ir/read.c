@@ -354,6 +354,8 @@ static void read_attribute(Reader *r, Instr *instr, const Values *args) {
       break;
     case ATTR_LABELS:
       read_labels(r, instr, args);
+      for (int i = 1; i < PRECISIONS; i++)
+        if (accept_name(r, precision_names[i])) instr->ival = i;
       break;
     default:
       break;

@@ -324,6 +324,7 @@ static void put_attribute(Printer *p, const Instr *instr) {
       break;
     case ATTR_LABELS:
       put_labels(p, instr);
+      if (instr->ival) buf_printf(p->out, " %s", precision_names[instr->ival]);
       break;
     default:
       break;

@@ -246,6 +246,7 @@ static void check_scan(Verifier *v, const Instr *instr) {
 }
 
 static void check_dot(Verifier *v, const Instr *instr) {
+  RULE(instr->ival >= 0 && instr->ival < PRECISIONS, "no such precision");
   const int8_t *labels[] = {instr->labels.a, instr->labels.b, instr->labels.out};
   const Type *types[] = {&instr->args[0]->type, &instr->args[1]->type, &instr->type};
   Dim extent[DOT_LABELS];

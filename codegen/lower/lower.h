@@ -27,6 +27,7 @@ typedef struct {
   int setting_count;
   const OperandHint *hints;
   int hint_count;
+  Numerics numerics;
 } LowerOptions;
 
 // The kernel or program called `name` (NULL: the only program, else the only kernel; a diagnostic

@@ -5,6 +5,7 @@
 #include "codegen/ir/names.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 // A call on its way. Operands are numbered as those of the kernel: what is prefetched, inputs,
@@ -231,10 +232,12 @@ static void add_settings(FlowCallLower *c) {
 static Kernel *lowered_for(FlowCallLower *c, Lowered **list, const char *key) {
   for (const Lowered *known = *list; known; known = known->next)
     if (known->name == c->kernel->name && known->key == key) return known->kernel;
-  LowerOptions options = {c->settings.at, c->settings.count, c->hints.at, c->hints.count};
+  LowerOptions options = {c->settings.at, c->settings.count, c->hints.at, c->hints.count,
+                          c->l->options->numerics};
   Lowered *made = NEW(c->l->arena, Lowered);
   *made = (Lowered){c->kernel->name, key, lower_callee(c->l, c->kernel, &options), *list};
   *list = made;
+  if (made->kernel) c->l->k->lost = fmax(c->l->k->lost, made->kernel->lost);
   return made->kernel;
 }
 

@@ -100,7 +100,12 @@ static const char *reduce(Naive *n, Instr *v, const char *const *index) {
 static void bounded_product(Naive *n, const Instr *v, const char *sum, const char *const *args) {
   const char *a = naive_summand(n, v->args[0]->type.dtype, args[0]),
              *b = naive_summand(n, v->args[1]->type.dtype, args[1]);
-  bool flushed = v->args[0]->type.dtype == DT_BF16 || n->hidden.summand == DT_BF16;
+  double lost = n->k->lost;
+  if (lost > 0) {
+    if (v->args[0]->type.dtype == DT_F32) a = naive_text(n, "pk_bound_blurred(%s, %a)", a, lost);
+    if (v->args[1]->type.dtype == DT_F32) b = naive_text(n, "pk_bound_blurred(%s, %a)", b, lost);
+  }
+  bool flushed = v->args[0]->type.dtype == DT_BF16 || n->hidden.summand == DT_BF16 || lost > 0;
   naive_line(n, "%s(&%s, pk_bound_mul(%s, %s, &%s));", take(v->type.dtype), sum, a, b,
              naive_rules(v->type.dtype));
   if (flushed) naive_line(n, "naive_flush(&%s);", sum);

@@ -436,7 +436,9 @@ static void compose_dot(Py *p, Instr *v) {
   DType a = v->args[0]->type.dtype, b = v->args[1]->type.dtype;
   DType sums = is_float(v->type.dtype) ? DT_F32 : DT_I32;
   bool parts = is_float(sums) && a != b ? !is_in_bf16(a) || !is_in_bf16(b) : a == DT_F32;
-  const char *precision = parts ? ", precision=lax.Precision.HIGHEST" : "";
+  static const char *const names[PRECISIONS] = {"HIGHEST", "DEFAULT", "HIGH", "HIGHEST"};
+  const char *precision =
+      parts || v->ival ? py_text(p, ", precision=lax.Precision.%s", names[v->ival]) : "";
   const char *tail = py_text(p, "preferred_element_type=%s%s", py_dtype(sums), precision);
   const char *text = a == b ? NULL : mixed_dot(p, v, tail);
   if (!text) text = uniform_dot(p, v, a == b ? a : sums, tail);

@@ -554,6 +554,7 @@ static void multiply(Mover *m, Instr *dot) {
   dot->args = NEW_ARRAY(m->k->arena, Instr *, 3);
   memcpy(dot->args, args, sizeof args);
   memset(&dot->labels, 0, sizeof dot->labels);
+  dot->ival = 0;
   m->multiplied++;
 }
 

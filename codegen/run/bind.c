@@ -389,7 +389,8 @@ int bind_kernel(Binding *binding, Arena *arena, const Options *options, const ch
   if (program->kernel_node) collect_params(&b, program->kernel_node);
   if (program->kernel_node && diag_error_count(program->diag) == 0) *message = read_arguments(&b);
   if (*message) return USER_ERROR;
-  LowerOptions lower_options = {.hints = b.hints.at, .hint_count = b.hints.count};
+  LowerOptions lower_options = {
+      .hints = b.hints.at, .hint_count = b.hints.count, .numerics = options->numerics};
   lower_options.settings = program_settings(program, options, &lower_options.setting_count);
   binding->lower_options = lower_options;
   if (!program_lower(program, options, &lower_options)) return USER_ERROR;

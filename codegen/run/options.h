@@ -44,6 +44,7 @@ typedef struct {
   bool checked;                   // run
   const char *reference;          // run, test: FILE.py:FUNCTION; NULL: none
   Tolerance tolerance;            // run, bench, check, test
+  Numerics numerics;              // check, run, bench, explain
   CheckOptions check;
   DiagFormat diagnostics;
 } Options;

@@ -200,7 +200,7 @@ const StaticSetting *program_settings(const Program *program, const Options *opt
 int program_load(Program *program, const Options *options, const char *path) {
   if (!program_read(program, options, options->arena, path))
     return user_error("cannot read %s: %s", path, strerror(errno));
-  LowerOptions lower_options = {0};
+  LowerOptions lower_options = {.numerics = options->numerics};
   lower_options.settings = program_settings(program, options, &lower_options.setting_count);
   bool ok = program_lower(program, options, &lower_options);
   program_report(program, options);
@@ -243,7 +243,7 @@ void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf 
 static void emit_again(const Program *program, const Options *options, const EmitOptions *emit,
                        Buf *c, Buf *h) {
   Program copy = *program;
-  LowerOptions lower_options = {0};
+  LowerOptions lower_options = {.numerics = options->numerics};
   lower_options.settings = program_settings(program, options, &lower_options.setting_count);
   copy.diag = diag_new(program->arena, &copy.source);
   bool good = program_lower(&copy, options, &lower_options);

@@ -196,11 +196,22 @@ enum { F32_PARTS = 3 };  // of bf16; by an operand of one part as many passes
 
 static bool is_small(DType t) { return dtype_info[t].bits <= 8; }
 
-DotRate dot_rate(const Chip *chip, DType a, DType b, int cores) {
+// Products of bf16 in place of those of f32 operands: by a precision of fewer parts, fewer.
+static double f32_passes(const Chip *chip, Precision precision, bool both) {
+  if (precision == PRECISION_DEFAULT) return 1;
+  if (precision == PRECISION_HIGH) return both ? 3 : 2;
+  return both ? chip->value[CHIP_F32_PASSES] : F32_PARTS;
+}
+
+DotRate dot_rate(const Chip *chip, const Instr *dot, int cores) {
+  DType a = dot->args[0]->type.dtype, b = dot->args[1]->type.dtype;
   DType wider = dtype_info[a].bits < dtype_info[b].bits ? b : a;
-  if (a == DT_F32 && b == DT_F32)
-    return (DotRate){chip_peak(chip, DT_F32, cores), chip->value[CHIP_F32_PASSES]};
-  if (wider == DT_F32) return (DotRate){chip_peak(chip, DT_BF16, cores) / F32_PARTS, F32_PARTS};
+  if (wider == DT_F32) {
+    double passes = f32_passes(chip, (Precision)dot->ival, a == b);
+    bool whole = passes == chip->value[CHIP_F32_PASSES];
+    return (DotRate){
+        whole ? chip_peak(chip, DT_F32, cores) : chip_peak(chip, DT_BF16, cores) / passes, passes};
+  }
   bool bytes = is_small(a) && is_small(b);
   if (bytes && is_float(a) != is_float(b))
     return (DotRate){chip_peak(chip, is_float(a) ? a : b, cores), 1};
@@ -241,7 +252,7 @@ static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
   if (!runs_on_mxu(a) || !runs_on_mxu(b))
     return use(model, cost, UNIT_VPU, work / v[CHIP_SUBLANES] / v[CHIP_LANES]);
   convert_operands(model, dot, cost);
-  DotRate rate = dot_rate(model->chip, a, b, 1);
+  DotRate rate = dot_rate(model->chip, dot, 1);
   double size = v[CHIP_MXU_SIZE], times = rate.passes, peak = rate.peak;
   double cycle = 2 * size * size * v[CHIP_MXUS] / peak;  // of all passes
   double folds = p.batch * ceil(p.k / size) * ceil(p.n / size),

@@ -86,11 +86,11 @@ typedef struct {
 CostModel cost_model(Arena *arena, const Kernel *k, const Chip *chip, const int64_t *sizes);
 // False when the model does not know the operation; it costs nothing then.
 bool op_cost(const CostModel *m, const Instr *instr, Cost *cost);
-// Operations a second of `cores` cores on products of an a and a b, and the passes that they take.
+// Operations a second of `cores` cores on the products of a dot, and the passes that they take.
 typedef struct {
   double peak, passes;
 } DotRate;
-DotRate dot_rate(const Chip *chip, DType a, DType b, int cores);
+DotRate dot_rate(const Chip *chip, const Instr *dot, int cores);
 void tpu_list_products(Buf *out);  // products.c: with their sources
 void cost_add(Cost *sum, const Cost *cost);
 
@@ -277,7 +277,8 @@ struct Model {
   Simulation sim;
   const Body *body;
   Cost cost;            // of all steps
-  bool dots, f32_dots;  // has products; some of f32 alone
+  bool dots;            // has products
+  double f32_passes;    // of those of f32, the most; 0: there are none
   double useful_flops;  // of the reference; 0: none
   LIST(Buffer) buffers;
   int64_t vmem;  // of buffers and values

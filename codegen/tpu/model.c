@@ -74,10 +74,10 @@ static void find_peak(Instr *instr, void *context) {
   Model *m = context;
   if (instr->op != OP_DOT) return;
   DType a = instr->args[0]->type.dtype, b = instr->args[1]->type.dtype;
-  double peak = dot_rate(m->chip, a, b, m->sim.cores).peak;
-  m->peak = m->dots ? fmin(m->peak, peak) : peak;
+  DotRate rate = dot_rate(m->chip, instr, m->sim.cores);
+  m->peak = m->dots ? fmin(m->peak, rate.peak) : rate.peak;
   m->dots = true;
-  m->f32_dots |= a == DT_F32 && b == DT_F32;
+  if (a == DT_F32 && b == DT_F32) m->f32_passes = fmax(m->f32_passes, rate.passes);
 }
 
 // ---- time and its bounds
@@ -224,7 +224,7 @@ static void segment_losses(Model *m, const Segment *s, double times) {
   add_loss(
       m, s->cost.mxu_passes * times, dot->span,
       arena_printf(m->arena, "products of f32 take %.0f passes through the MXU; bf16 takes one",
-                   m->chip->value[CHIP_F32_PASSES]));
+                   dot_rate(m->chip, dot, 1).passes));
 }
 
 // The other units: each line on which one works longer than the MXU does there.

@@ -251,8 +251,8 @@ static void put_assumptions(const Model *m, Buf *out) {
   buf_puts(out,
            "\nAssumed: the units overlap between branches and loops, transfers overlap all; no "
            "spills, no changes of layout");
-  if (m->f32_dots)
-    buf_printf(out, "; f32 products in %.0f passes", m->chip->value[CHIP_F32_PASSES]);
+  if (m->f32_passes > 0)
+    buf_printf(out, "; f32 products in %.0f pass%s", m->f32_passes, m->f32_passes > 1 ? "es" : "");
   buf_puts(out, ".\n");
   if (m->sim.mesh && m->sim.mesh->by_data)
     buf_puts(out,

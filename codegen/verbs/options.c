@@ -131,6 +131,15 @@ static const char *read_tolerance(Options *options, const OptionRow *row, const 
              : "requires R or R,A: a relative and an absolute difference, each at least 0";
 }
 
+static const char *read_numerics(Options *options, const OptionRow *row, const char *value) {
+  static const char *const names[] = {
+      [NUMERICS_F32] = "f32", [NUMERICS_HIGH] = "high", [NUMERICS_TPU] = "tpu"};
+  (void)row;
+  for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+    if (strcmp(value, names[i]) == 0) return options->numerics = (Numerics)i, NULL;
+  return "is f32, high or tpu";
+}
+
 static bool is_listed(const char *list, const char *name) {
   size_t length = strlen(name);
   for (const char *p = list; p; p = strchr(p, ',')) {
@@ -261,6 +270,11 @@ static const OptionRow option_rows[] = {
     {"--tolerance", "R[,A]", VERB_RUN | VERB_BENCH | VERB_TEST | VERB_CHECK | VERB_TUNE,
      read_tolerance, 0,
      "allow floats a difference of A + R * |expected| (default: what rounding explains)"},
+    {"--numerics", "f32|high|tpu",
+     VERB_COMPILE | VERB_CHECK | VERB_RUN | VERB_BENCH | VERB_EXPLAIN | VERB_PROFILE, read_numerics,
+     0,
+     "multiply f32 as it is (default), by three products of bf16 where the kernel's precision "
+     "allows it, or as a TPU does"},
     {"--reference", "FILE.py:FUNCTION", VERB_RUN | VERB_TEST, read_text, FIELD(reference),
      "compare with a function in Python in place of the kernel's reference"},
     {"--min-time", "SECONDS", VERB_BENCH, read_seconds, FIELD(min_time),

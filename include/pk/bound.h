@@ -97,6 +97,11 @@ static inline pk_bound pk_bound_mul(pk_bound a, pk_bound b, const pk_bound_rules
   return pk_bound_made(value, carried + pk_bound_share(r->result, value));
 }
 
+/* A factor that has been rounded: `share` of it may be lost. */
+static inline pk_bound pk_bound_blurred(pk_bound a, pk_real share) {
+  return pk_bound_made(a.value, a.error + pk_bound_share(share, a.value));
+}
+
 static inline pk_bound pk_bound_div(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   const pk_real value = a.value / b.value, least = PK_REAL(fabs)(b.value) - b.error;
   if (b.error > 0 && least <= 0) return (pk_bound){value, (pk_real)INFINITY};

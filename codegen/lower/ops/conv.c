@@ -15,6 +15,7 @@ typedef struct {
   Dim out[MAX_SPATIAL];
   bool sizes;  // of a reference: axes of run-time size
   DType dtype;
+  Precision precision;
 } Conv;
 
 static bool refuse(const Conv *c, const Node *node, const char *what) {
@@ -194,7 +195,7 @@ static Instr *product(Conv *c, Instr *x, Instr *w, const Type *out) {
     dot->labels.b[i] = out->rank == 3 ? grouped[1][i] : plain[1][i];
     dot->labels.out[i] = out->rank == 3 ? grouped[2][i] : plain[2][i];
   }
-  return dot;
+  return with_precision(c->l, dot, c->precision);
 }
 
 static Value sum_of_products(Conv *c) {
@@ -244,7 +245,7 @@ static Instr *product_along(Conv *c, Instr *x, Instr *w) {
   dot->labels.a[last] = dot->labels.b[0] = (int8_t)last;
   dot->labels.out[last] = dot->labels.b[w->type.rank - 1] = (int8_t)(last + 1);
   if (c->groups > 1) dot->labels.b[1] = (int8_t)(last - 1);
-  return dot;
+  return with_precision(c->l, dot, c->precision);
 }
 
 static Instr *seen_at_call(Conv *c, const int64_t *at, Instr *zero) {
@@ -307,6 +308,7 @@ static Value lower_conv(Lower *l, const Call *call) {
   if (call->arg[5] && !lower_static_int(l, call->arg[5], "`groups`", &c.groups))
     return value_error();
   if (call->arg[6] && !lower_dtype(l, call->arg[6], &out)) return value_error();
+  if (!lower_precision(l, call->arg[7], &c.precision)) return value_error();
   if (!check_window(&c)) return value_error();
   Value sum = c.sizes ? sum_at_call(&c) : sum_of_products(&c);
   if (is_error(sum) || sum.instr->type.dtype == out) return sum;
@@ -315,6 +317,6 @@ static Value lower_conv(Lower *l, const Call *call) {
 }
 
 const Builtin conv_builtins[] = {
-    {"conv", lower_conv, 0, "x w strides? padding? dilation? groups? out?"},
+    {"conv", lower_conv, 0, "x w strides? padding? dilation? groups? out? precision?"},
     {0},
 };

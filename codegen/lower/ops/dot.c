@@ -2,6 +2,7 @@
 #include "codegen/lower/ops/ops.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -65,6 +66,67 @@ static bool lower_out(Lower *l, const Node *node, DType sums, DType *out) {
   return false;
 }
 
+// ---- precision
+
+bool lower_precision(Lower *l, const Node *node, Precision *precision) {
+  *precision = PRECISION_NONE;
+  if (!node) return true;
+  Value text = lower_expr(l, node);
+  if (is_error(text)) return false;
+  for (int i = 1; i < PRECISIONS && text.kind == V_STRING; i++)
+    if (strcmp(text.text, precision_names[i]) == 0) return *precision = (Precision)i, true;
+  diag_error(
+      l->diag, node->span, ERR_BAD_ARGUMENT,
+      "`precision` is \"default\", \"high\" or \"highest\"%s",
+      text.kind == V_STRING ? suggestion(l, text.text, precision_names + 1, PRECISIONS - 1) : "");
+  return false;
+}
+
+static Instr *rounded_to(Lower *l, Instr *v, DType dtype) {
+  return emit1(l, OP_CAST, with_dtype(v->type, dtype), v->span, v);
+}
+
+// What rounding to bf16 leaves of v.
+static Instr *rest_of(Lower *l, Instr *v, Instr *rounded) {
+  return emit2(l, OP_SUB, v->type, v->span, v, rounded_to(l, rounded, DT_F32));
+}
+
+static Instr *like_dot(Lower *l, const Instr *dot, Instr *a, Instr *b) {
+  Instr *v = emit2(l, OP_DOT, dot->type, dot->span, a, b);
+  v->labels = dot->labels;
+  return v;
+}
+
+// A dot of f32, multiplied in parts of bf16: the first parts, and with three products each first
+// part by the other's second.
+static Instr *dot_of_parts(Lower *l, const Instr *dot, int products) {
+  Instr *first[2], *second[2] = {NULL, NULL}, *sum = NULL;
+  for (int i = 0; i < 2; i++) {
+    bool splits = dot->args[i]->type.dtype == DT_F32;
+    first[i] = splits ? rounded_to(l, dot->args[i], DT_BF16) : dot->args[i];
+    if (splits && products > 1)
+      second[i] = rounded_to(l, rest_of(l, dot->args[i], first[i]), DT_BF16);
+  }
+  for (int i = 0; i < 2; i++) {
+    if (!second[i]) continue;
+    Instr *part = like_dot(l, dot, i ? first[0] : second[0], i ? second[1] : first[1]);
+    sum = sum ? emit2(l, OP_ADD, dot->type, dot->span, sum, part) : part;
+  }
+  Instr *most = like_dot(l, dot, first[0], first[1]);
+  return sum ? emit2(l, OP_ADD, dot->type, dot->span, sum, most) : most;
+}
+
+Instr *with_precision(Lower *l, Instr *dot, Precision precision) {
+  dot->ival = precision;
+  bool has_f32 = dot->args[0]->type.dtype == DT_F32 || dot->args[1]->type.dtype == DT_F32;
+  int products = l->place == IN_BODY && has_f32 && dot->type.dtype != DT_F64
+                     ? bf16_products(l->options->numerics, precision)
+                     : 0;
+  if (!products) return dot;
+  l->k->lost = fmax(l->k->lost, bf16_lost(products));
+  return dot_of_parts(l, dot, products);
+}
+
 // ---- one contraction
 
 // Labels by first appearance, so that the text reads "ab,bc->ac".
@@ -77,7 +139,7 @@ static void relabel(Labels *labels, int8_t *names, int *next) {
 }
 
 static Instr *contract(Lower *l, Instr *a, const Labels *la, Instr *b, const Labels *lb,
-                       const Labels *out, DType dtype, Span span) {
+                       const Labels *out, DType dtype, Precision precision, Span span) {
   Type type = {.dtype = dtype, .rank = out->count};
   for (int i = 0; i < out->count; i++) {
     for (int k = 0; k < la->count; k++)
@@ -94,7 +156,7 @@ static Instr *contract(Lower *l, Instr *a, const Labels *la, Instr *b, const Lab
   memcpy(dot->labels.a, named[0].at, sizeof named[0].at);
   memcpy(dot->labels.b, named[1].at, sizeof named[1].at);
   memcpy(dot->labels.out, named[2].at, sizeof named[2].at);
-  return dot;
+  return with_precision(l, dot, precision);
 }
 
 // ---- dot
@@ -187,9 +249,12 @@ static Value lower_dot(Lower *l, const Call *call) {
   Instr *v[2];
   AxisPairs contracted, batch;
   DType sums, out_dtype;
+  Precision precision;
   bool good =
       check_operand(l, call, call->arg[0], &v[0]) && check_operand(l, call, call->arg[1], &v[1]);
-  if (!good || !mix_operands(l, call, v, 2, &sums) || !lower_out(l, call->arg[4], sums, &out_dtype))
+  if (!good || !mix_operands(l, call, v, 2, &sums) ||
+      !lower_out(l, call->arg[4], sums, &out_dtype) ||
+      !lower_precision(l, call->arg[5], &precision))
     return value_error();
   if (!lower_axis_pairs(l, call->arg[2], "contract", v[0], v[1], &contracted)) return value_error();
   if (!lower_axis_pairs(l, call->arg[3], "batch", v[0], v[1], &batch)) return value_error();
@@ -208,7 +273,7 @@ static Value lower_dot(Lower *l, const Call *call) {
                "the result would have %d axes, more than the limit of %d", out.count, MAX_RANK);
     return value_error();
   }
-  return value_data(contract(l, v[0], &a, v[1], &b, &out, out_dtype, call->node->span));
+  return value_data(contract(l, v[0], &a, v[1], &b, &out, out_dtype, precision, call->node->span));
 }
 
 // ---- einsum
@@ -224,6 +289,7 @@ typedef struct {
   Dim extent[DOT_LABELS];
   Labels in[MAX_OPERANDS], out;
   Instr *v[MAX_OPERANDS];
+  Precision precision;
 } Einsum;
 
 static bool bad_spec(Einsum *e, const char *why) {
@@ -360,7 +426,7 @@ static Instr *chain(Einsum *e, DType accumulated, DType out) {
     Labels product = e->out;
     if (!last && !needed_labels(e, &labels, &e->in[k], k + 1, &product)) return NULL;
     v = contract(e->l, v, &labels, e->v[k], &e->in[k], &product, last ? out : accumulated,
-                 e->call->node->span);
+                 e->precision, e->call->node->span);
     labels = product;
   }
   return v;
@@ -394,7 +460,7 @@ static Value lower_einsum(Lower *l, const Call *call) {
   for (int k = 0; k < e->operands; k++)
     if (!check_operand(l, call, call->rest[k], &e->v[k])) return value_error();
   if (!check_extents(e) || !mix_operands(l, call, e->v, e->operands, &sums) ||
-      !lower_out(l, call->arg[2], sums, &out))
+      !lower_out(l, call->arg[2], sums, &out) || !lower_precision(l, call->arg[3], &e->precision))
     return value_error();
   if (e->operands > 2 && is_float(sums)) widen_operands(e, sums);
   if (e->operands > 1) return value_data(chain(e, sums, out));
@@ -404,7 +470,7 @@ static Value lower_einsum(Lower *l, const Call *call) {
 }
 
 const Builtin dot_builtins[] = {
-    {"dot", lower_dot, 0, "a b contract? batch? out?"},
-    {"einsum", lower_einsum, 0, "spec v+ out?"},
+    {"dot", lower_dot, 0, "a b contract? batch? out? precision?"},
+    {"einsum", lower_einsum, 0, "spec v+ out? precision?"},
     {0},
 };

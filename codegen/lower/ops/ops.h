@@ -57,6 +57,12 @@ DType signed_of_width(int bits);
 Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
 Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
 
+// ---- ops/dot.c
+// `precision = "high"`; node NULL: none. False, reported, where it is no name of one.
+bool lower_precision(Lower *l, const Node *node, Precision *precision);
+// The dot with that precision: itself, or of a body what --numerics computes in its place.
+Instr *with_precision(Lower *l, Instr *dot, Precision precision);
+
 // ---- ops/bitcast.c
 // The narrow element's bits in an unsigned integer of the width of `wide`.
 Instr *narrow_bits(const Expand *e, Instr *v, DType packed, int wide);

@@ -300,12 +300,21 @@ def _factors(a, b, out):
     return [v if v.dtype == common else Value("cast(%s, %s)" % (v.text, common), v.shape, common, reads=v.reads) for v in (a, b)]
 
 
+def _precision(of_operands):
+    """What a product of f32 says of its precision: the higher of the operands'; what says nothing has JAX's default."""
+    names = [str(getattr(one, "name", one) or "default").lower() for one in (of_operands if isinstance(of_operands, tuple) else (of_operands,))]
+    order = ("default", "high", "highest")
+    return ', precision = "%s"' % max((n if n in order else "default" for n in names), key=order.index)
+
+
 def _dot_general(tr, equation):
     a, b = [tr.read(atom) for atom in equation.invars[:2]]
     ((ca, cb), (ba, bb)), out = equation.params["dimension_numbers"], tr.dtype(equation.outvars[0])
     a, b = _factors(a, b, out)
     own = {"f64": "f64", "i64": "i64", "u64": "u64"}.get(a.dtype, "f32" if a.dtype[0] in "fb" else "i32")
     to = "" if out == own and a.dtype == b.dtype else ", out = " + out
+    if "f32" in (a.dtype, b.dtype):
+        to += _precision(equation.params["precision"])
     ra, rb = len(a.shape), len(b.shape)
     if (ra, rb) == (2, 2) and not ba:
         left = a.typed if tuple(ca) == (1,) else a.at(ATOM) + ".T" if tuple(ca) == (0,) else None
