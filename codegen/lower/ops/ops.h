@@ -58,7 +58,7 @@ Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
 Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
 
 // ---- ops/dot.c
-// `precision = "high"`; node NULL: none. False, reported, where it is no name of one.
+// `precision = "high"`; node NULL: none. False, reported, where it is not one.
 bool lower_precision(Lower *l, const Node *node, Precision *precision);
 // The dot with that precision: itself, or of a body what --numerics computes in its place.
 Instr *with_precision(Lower *l, Instr *dot, Precision precision);

@@ -1,5 +1,5 @@
 /* dot/amx.h: products of the kind PK_DOT_KIND on the matrix unit (amx.h), of the operands that the
- * register tiles of dot/tiles.h take: rows as they lie, panels. Included for every kind that the
+ * register tiles of dot/tiles.h take: rows in place, panels. Included for every kind that the
  * unit has, with PK_DOT_AMX(unit, c, a, b) the operation.
  *
  * 32 rows by one panel at a time: tiles 0 to 3 are sums, 4 and 5 rows of the left operand, 6 and 7
