@@ -625,8 +625,17 @@ def test_text():
     text = str(pkc.pallas.to_pk(matmul, values(64, 64), values(64, 64)))
     assert "kernel matmul_kernel(x_ref: f32[64, 64], y_ref: f32[64, 64]) -> (o_ref: f32[64, 64])" in text
     assert "grid (i in 2 parallel, j in 2 parallel, k in 2);" in text
-    assert "acc[...] = acc[...] + dot(x_ref[...], y_ref[...]);" in text
+    assert 'acc[...] + dot(x_ref[...], y_ref[...], precision = "default");' in text
     assert "acc[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)" in text  # the comment
+
+
+@pytest.mark.parametrize("given, kept", [(None, "default"), (jax.lax.Precision.HIGH, "high"), ("highest", "highest"),
+                                         ((jax.lax.Precision.DEFAULT, jax.lax.Precision.HIGHEST), "highest")])
+def test_precision(given, kept):
+    def kernel(x_ref, y_ref, o_ref):
+        o_ref[...] = jnp.dot(x_ref[...], y_ref[...], precision=given)
+    call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 8), jnp.float32))
+    assert 'precision = "%s"' % kept in str(pkc.pallas.to_pk(call, values(8, 16), values(16, 8)))
 
 
 def test_check():
