@@ -211,6 +211,9 @@ static void emit_store(Context *x, const Instr *v) {
     const char *m = expr_text(argument_at(x, mask, true));
     if (left) m = text(x->g, "pk_and_mask(%s, pk_mask_first(%s))", m, left);
     line(x->w, "pk_storem_%s(%s, %s, %s);", t, at, value, m);
+  } else if (lane_step(v) > 1) {
+    line(x->w, "pk_store_apart_%s(%s, %s, %lld, %s);", t, at, value, (long long)lane_step(v),
+         left ? left : text(x->g, "%d", x->g->lanes));
   } else if (left) {
     line(x->w, "pk_storen_%s(%s, %s, %s);", t, at, value, left);
   } else if (past_caches(x, v)) {

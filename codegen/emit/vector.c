@@ -55,6 +55,10 @@ static const Expr *load(Context *x, const Instr *v, const Place *p, const Expr *
   const Place at = place_at(x->g, p, v->type.rank, index);
   if (!lanes) return load_element(x, &at);
   const char *t = dtype_info[p->element].name, *pointer = place_text(x->g, &at);
+  const Expr *step = v->op == OP_LOAD ? p->stride[v->type.rank - 1] : NULL;
+  if (step && lane_step(v) > 1 && !expr_is(step, 1))
+    return code(x, text(x->g, "pk_load_apart_%s(%s, %s, %s)", t, pointer, expr_text(step),
+                        expr_text(x->left ? lanes_left(x) : number(x->g, x->g->lanes))));
   return code(x, x->left && !padded
                      ? text(x->g, "pk_loadn_%s(%s, %s)", t, pointer, expr_text(lanes_left(x)))
                      : text(x->g, "pk_load_%s(%s)", t, pointer));

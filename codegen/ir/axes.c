@@ -157,6 +157,10 @@ bool ir_keeps_pieces(const Instr *v) {
          p->count == v->args[0]->type.dim[p->from];
 }
 
+bool ir_has_lanes_apart(DType t) {
+  return t == DT_F32 || t == DT_I32 || t == DT_U32 || t == DT_BF16 || t == DT_F16;
+}
+
 bool ir_keeps_lanes(const Instr *v) {
   AxisMap map;
   int last = v->type.rank - 1, inner = ir_is_view(v->op) ? v->args[0]->type.rank - 1 : -1;

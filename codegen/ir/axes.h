@@ -42,5 +42,7 @@ bool ir_keeps_lanes(const Instr *v);
 // A reshape whose rows are made of whole rows of its operand, each of a constant number of elements
 // that every target's vectors divide: a vector that starts at a multiple of its lanes lies in one.
 bool ir_keeps_pieces(const Instr *v);
+// Do vectors of the dtype read and write elements that are apart in memory?
+bool ir_has_lanes_apart(DType t);
 
 #endif

@@ -10,7 +10,7 @@ static bool is_reduction(const Instr *v) { return op_info[v->op].class == OPC_RE
 // some lanes, so nothing else may depend on them.
 
 static bool is_streamed(const Gen *g, const Instr *v) {
-  return v->op == OP_STORE && g->refs[v->ref->id].streams && !ir_mask(v);
+  return v->op == OP_STORE && g->refs[v->ref->id].streams && !ir_mask(v) && lane_step(v) == 1;
 }
 
 static bool has_pieces(const Instr *v) {

@@ -16,6 +16,18 @@ static bool load_is_vector(const Instr *v) {
   return !v->window.squeeze[rank - 1] && v->window.stride[rank - 1] == 1;
 }
 
+// A window whose lanes are apart: vectors gather and scatter them.
+int64_t lane_step(const Instr *v) {
+  int last = v->ref->type.rank - 1;
+  bool masked = v->op == OP_LOAD ? v->nargs > last + 1 : ir_mask(v) != NULL;
+  return last >= 0 && ir_has_lanes_apart(v->ref->type.dtype) && !masked && !ir_may_leave(v) &&
+                 !v->window.squeeze[last] && v->window.stride[last] <= 1 << 16
+             ? v->window.stride[last]
+             : 1;
+}
+
+static bool is_by_vectors(const Instr *v) { return load_is_vector(v) || lane_step(v) > 1; }
+
 bool only_compared_with_index(const Instr *v) {
   if (v->op != OP_CAST || v->type.dtype != DT_I64 || v->args[0]->type.dtype != DT_I32) return false;
   for (int i = 0; i < val(v)->users.count; i++)
@@ -75,11 +87,11 @@ bool compares_with_index(const Instr *v) {
 }
 
 bool is_fusable(const Instr *v) {
-  if (v->op == OP_STORE) return ir_store_value(v)->type.rank > 0 && load_is_vector(v);
+  if (v->op == OP_STORE) return ir_store_value(v)->type.rank > 0 && is_by_vectors(v);
   if (v->type.rank == 0 || !has_result(v)) return false;
   if (v->op == OP_DOT) return dot_shape(v).plain;
-  if (val(v)->snapshot) return v->op != OP_LOAD || load_is_vector(v);
-  if (v->op == OP_LOAD) return load_is_vector(v);
+  if (v->op == OP_LOAD) return is_by_vectors(v);
+  if (val(v)->snapshot) return true;
   return op_is_elementwise(v->op) || reduces_last_axis(v);
 }
 

@@ -117,6 +117,7 @@ bool moves_elements(const Instr *instr);       // a view (ir_keeps_lanes) or ano
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
 bool only_compared_with_index(const Instr *cast);
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
+int64_t lane_step(const Instr *access);        // of the lanes of its vectors in memory
 bool is_fusable(const Instr *instr);           // may be in a loop over rows
 bool notes_nans(const Instr *reduce);          // its sums keep a note of the NaNs met
 int first_read(const Instr *instr);            // the first argument that C reads

@@ -11,7 +11,8 @@
 
 typedef struct {
   int uses;
-  bool cut_up;  // read by slices alone, which together have no more elements than it
+  bool cut_up;   // read by slices alone, which together have no more elements than it
+  Instr *taken;  // SLICE of lanes that are apart: the load that it becomes
   const Region *home;
   LIST(const Instr *) users;
 } Known;
@@ -284,6 +285,149 @@ static Instr *part_start(Mover *m, const Instr *store, int k, int64_t offset) {
     return ir_const_int(m->k, m->region, DT_I64, start->ival + by, store->span);
   return ir_add(m->k, m->region, OP_ADD, start->type, store->span, 2, start,
                 ir_const_int(m->k, m->region, DT_I64, by, store->span));
+}
+
+// ---- elements in turns: lanes that are apart in memory
+
+// The rows of a reshape whose last axis is split in [n, turns], turns being constant; 0: it is not
+// of this form.
+static int64_t turns_of(const Type *flat, const Type *split) {
+  int last = flat->rank - 1;
+  if (last < 0 || split->rank != last + 2 || !dim_is_const(flat->dim[last])) return 0;
+  for (int i = 0; i < last; i++)
+    if (flat->dim[i] != split->dim[i]) return 0;
+  return split->dim[last + 1];
+}
+
+// Worth vectors whose lanes are apart?
+static bool may_step(const Instr *access, int64_t count, int64_t step) {
+  enum { SHORT = 8, FAR = 1 << 16 };
+  const Ref *ref = access->ref;
+  int last = ref->type.rank - 1;
+  return last >= 0 && ir_has_lanes_apart(ref->type.dtype) && !access->window.squeeze[last] &&
+         !(access->flags & (INSTR_OPEN | INSTR_MASKED)) && count >= SHORT && step > 1 &&
+         step * access->window.stride[last] <= FAR && ir_axis_is_inside(access, last);
+}
+
+// Element i along the last axis of the window becomes element first + i step, `count` of them.
+static Instr *stepped(Mover *m, const Instr *access, int64_t first, int64_t count, int64_t step) {
+  int last = access->ref->type.rank - 1;
+  Instr *v = ir_copy(m->k, access);
+  v->args[last] = part_start(m, access, last, first);
+  v->window.size[last] = count;
+  v->window.stride[last] *= step;
+  return v;
+}
+
+// A load, and the casts of its value that lead to `value`, from the last.
+typedef struct {
+  const Instr *load, *value, *casts[2];
+  int count;
+} Taking;
+
+// `count` elements along the last axis, cast as `casts` are.
+static Instr *cast_again(Mover *m, const Taking *t, Instr *v) {
+  for (int i = 0; i < t->count; i++) {
+    Type type = v->type;
+    type.dtype = t->casts[i]->type.dtype;
+    Instr *cast = ir_copy(m->k, t->casts[i]);
+    cast->type = type;
+    cast->args[0] = v;
+    v = ir_append(m->k, m->region, cast);
+  }
+  return v;
+}
+
+static void take_lanes(Mover *m, const Taking *t, const Instr *slice, int64_t first, int64_t count,
+                       int64_t step) {
+  if (!may_step(t->load, count, step)) return;
+  Instr *v = stepped(m, t->load, first, count, step);
+  v->type.dim[v->type.rank - 1] = count;
+  m->known[slice->id].taken = cast_again(m, t, ir_append(m->k, m->region, v));
+}
+
+// The slice as one of the last axis alone that the reshape divides: [.., n, 1] of [.., n, turns].
+static void take_turns(Mover *m, const Taking *t, const Instr *reshape, const Instr *slice) {
+  int64_t turns = turns_of(&t->value->type, &reshape->type);
+  int last = reshape->type.rank - 1;
+  if (turns < 2 || slice->op != OP_SLICE || slice->type.dim[last] != 1) return;
+  for (int i = 0; i < last; i++)
+    if (ir_operand_axis(slice, i) != i) return;
+  take_lanes(m, t, slice, slice->ints[last], slice->type.dim[last - 1], turns);
+}
+
+// Slices of the load's value that step over lanes become loads of their own beside it.
+static void take_apart(Mover *m, const Taking *t) {
+  const Known *known = &m->known[t->value->id];
+  int last = t->value->type.rank - 1;
+  for (int i = 0; i < known->users.count; i++) {
+    const Instr *user = known->users.at[i];
+    if (m->known[user->id].home != m->region) continue;
+    bool only_last = user->op == OP_SLICE && user->ints2[last] > 1;
+    for (int a = 0; only_last && a < last; a++) only_last = ir_operand_axis(user, a) == a;
+    if (only_last && dim_is_const(user->type.dim[last]))
+      take_lanes(m, t, user, user->ints[last], user->type.dim[last], user->ints2[last]);
+    if (user->op == OP_CAST && t->count < 2) {
+      Taking cast = *t;
+      cast.value = cast.casts[cast.count++] = user;
+      take_apart(m, &cast);
+    }
+    if (user->op != OP_RESHAPE) continue;
+    const Known *split = &m->known[user->id];
+    for (int k = 0; k < split->users.count; k++) take_turns(m, t, user, split->users.at[k]);
+  }
+}
+
+static void take_load_apart(Mover *m, const Instr *load) {
+  if (load->id < m->count && load->type.rank > 0 && load->nargs == load->ref->type.rank)
+    take_apart(m, &(Taking){.load = load, .value = load});
+}
+
+static bool become_taken(Mover *m, Instr *slice) {
+  Instr *v = slice->id < m->count ? m->known[slice->id].taken : NULL;
+  if (!v) return false;
+  if (!type_same_shape(&v->type, &slice->type))
+    v = ir_add(m->k, m->region, OP_RESHAPE, slice->type, slice->span, 1, v);
+  slice->op = OP_BROADCAST;
+  slice->args[0] = v;
+  m->pushed++;
+  return true;
+}
+
+// A store of parts whose elements take turns, [.., n, 1] each, is one store for each part.
+static bool deal_store(Mover *m, const Instr *store) {
+  Taking casts = {.value = ir_store_value(store)};
+  for (; casts.value->op == OP_CAST && casts.count < 2 && casts.value->type.rank > 0;
+       casts.value = casts.value->args[0]) {
+    casts.casts[1] = casts.casts[0];
+    casts.casts[0] = casts.value;
+    casts.count++;
+  }
+  const Instr *value = casts.value, *concat = value->op == OP_RESHAPE ? value->args[0] : NULL;
+  if (!concat || concat->op != OP_CONCAT || concat->ival != concat->type.rank - 1 ||
+      value->type.rank == 0)
+    return false;
+  int last = value->type.rank - 1, k = store->ref->type.rank - 1;
+  int64_t turns = turns_of(&value->type, &concat->type), count = concat->type.dim[last];
+  if (turns < 2 || turns != concat->nargs || ir_mask(store) || !may_step(store, count, turns) ||
+      !never_overhangs(store->ref, k))
+    return false;
+  Type part = value->type;
+  part.dim[last] = count;
+  Instr **parts = NEW_ARRAY(m->k->arena, Instr *, concat->nargs);
+  for (int i = 0; i < concat->nargs; i++) {
+    Instr *v = concat->args[i];
+    bool flat = v->op == OP_RESHAPE && type_same_shape(&v->args[0]->type, &part);
+    v = flat ? v->args[0] : ir_add(m->k, m->region, OP_RESHAPE, part, v->span, 1, v);
+    parts[i] = cast_again(m, &casts, v);
+  }
+  for (int i = 0; i < concat->nargs; i++) {
+    Instr *one = stepped(m, store, i, count, turns);
+    one->args[store->ref->type.rank] = parts[i];
+    ir_append(m->k, m->region, one);
+  }
+  m->split++;
+  return true;
 }
 
 static bool split_store(Mover *m, const Instr *store) {
@@ -575,10 +719,11 @@ static void move_region(Mover *m, Region *region) {
     for (int a = 0; a < v->nargs; a++) v->args[a] = latest(v->args[a]);
     for (int r = 0; r < 2; r++)
       if (v->regions[r]) move_region(m, v->regions[r]);
-    if (ir_is_view(v->op)) push_view(m, v);
+    if (ir_is_view(v->op) && !become_taken(m, v)) push_view(m, v);
     if (v->op == OP_DOT) multiply(m, v);
     if (v->op == OP_CONCAT) roll_concat(m, v);
-    if (v->op != OP_STORE || !split_store(m, v)) ir_append(m->k, region, v);
+    if (v->op != OP_STORE || !(deal_store(m, v) || split_store(m, v))) ir_append(m->k, region, v);
+    if (v->op == OP_LOAD) take_load_apart(m, v);
   }
   m->region = outer;
 }

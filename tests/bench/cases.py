@@ -169,6 +169,21 @@ KERNELS = {
             ".reshape(a.shape[1], -1).astype(jnp.float32) - jnp.repeat(zero, 128, 0)) * jnp.repeat(scale, 128, 0))"
         },
     ),
+    "rope_pairs": Kernel(
+        "0",
+        "1",
+        {
+            "torch": (
+                "pairs, turn = x.view(N, D // 2, 2), torch.complex(c, s)",
+                "torch.view_as_real(torch.view_as_complex(pairs) * turn).reshape(N, D)",
+            ),
+            "jax": "jnp.stack([x[:, ::2] * c - x[:, 1::2] * s, x[:, 1::2] * c + x[:, ::2] * s], 2).reshape(x.shape)",
+            "numpy": (
+                "a, b = x[:, ::2], x[:, 1::2]",
+                "(np.subtract(a * c, b * s, out=o[:, ::2]), np.add(b * c, a * s, out=o[:, 1::2]))",
+            ),
+        },
+    ),
     "sort_rows": Kernel(
         "0",
         "1",
@@ -328,6 +343,7 @@ WRITTEN = [
         Case(f"weights GPTQ {m}x4096x4096", "weights_gptq", {"M": m, "N": 4096, "K": 32}, goal, counted=False)
         for m, goal in ((1, 8.0), (4, 4.0), (16, 2.2), (64, 1.3))
     ),
+    Case("rotary embedding by pairs 8192x128", "rope_pairs", {"N": 8192}, 1.0, counted=False),
     Case("sort 1024x1024", "sort_rows", rows(1024, 1024), 2.0, counted=False),
     Case("argsort 1024x1024", "argsort_rows", rows(1024, 1024), 2.0, counted=False),
     Case("top_k 8 of 1024x1024", "top_k", rows(1024, 1024), 2.0, counted=False),

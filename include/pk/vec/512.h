@@ -233,6 +233,56 @@ PK_INLINE void pk_storen_raw16(void *p, pk_raw16 v, int64_t n) {
 PK_INLINE void pk_storen_raw32(void *p, pk_i32v v, int64_t n) {
   pk_storem_raw32(p, v, pk_mask_first(n));
 }
+/* Lane k is `step` k elements on. Every second element comes with its neighbours. */
+PK_INLINE pk_i32v pk_load_apart_raw32(const void *p, int64_t step, int64_t n) {
+  if (step == 2) {
+    const int64_t all = 2 * (int64_t)pk_clamp_lanes(n) - 1;
+    const pk_i32v low = pk_loadn_raw32(p, all),
+                  high = pk_loadn_raw32((const char *)p + 64, all - 16);
+    return __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28,
+                                   30);
+  }
+  const pk_i32v at = pk_mul_i32(pk_lane_i32(), pk_splat_i32((int32_t)step));
+  return (pk_i32v)_mm512_mask_i32gather_epi32(_mm512_setzero_si512(), pk_mask_first(n), (__m512i)at,
+                                              p, 4);
+}
+PK_INLINE void pk_store_apart_raw32(void *p, pk_i32v v, int64_t step, int64_t n) {
+  if (step == 2) {
+    const uint32_t all = 0x55555555u & (uint32_t)((UINT64_C(1) << 2 * pk_clamp_lanes(n)) - 1);
+    pk_storem_raw32(p,
+                    __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
+                    (pk_mask)all);
+    pk_storem_raw32(
+        (char *)p + 64,
+        __builtin_shufflevector(v, v, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15),
+        (pk_mask)(all >> 16));
+    return;
+  }
+  const pk_i32v at = pk_mul_i32(pk_lane_i32(), pk_splat_i32((int32_t)step));
+  _mm512_mask_i32scatter_epi32(p, pk_mask_first(n), (__m512i)at, (__m512i)v, 4);
+}
+PK_INLINE pk_raw16 pk_load_apart_raw16(const void *p, int64_t step, int64_t n) {
+  const int32_t count = pk_clamp_lanes(n);
+  if (step == 2) {
+    const uint32_t all = (uint32_t)((UINT64_C(1) << 2 * count) - 1) >> 1;
+    return _mm512_cvtepi32_epi16(_mm512_maskz_loadu_epi16(all, p));
+  }
+  uint16_t x[16] = {0};
+  for (int k = 0; k < count; k++)
+    __builtin_memcpy(&x[k], (const char *)p + 2 * k * step, sizeof *x);
+  return _mm256_loadu_si256((const __m256i *)(const void *)x);
+}
+PK_INLINE void pk_store_apart_raw16(void *p, pk_raw16 v, int64_t step, int64_t n) {
+  const int32_t count = pk_clamp_lanes(n);
+  if (step == 2) {
+    const uint32_t all = (uint32_t)((UINT64_C(1) << 2 * count) - 1) & 0x55555555u;
+    _mm512_mask_storeu_epi16(p, all, _mm512_cvtepu16_epi32(v));
+    return;
+  }
+  uint16_t x[16];
+  _mm256_storeu_si256((__m256i *)(void *)x, v);
+  for (int k = 0; k < count; k++) __builtin_memcpy((char *)p + 2 * k * step, &x[k], sizeof *x);
+}
 PK_INLINE void pk_stream_raw8(void *p, pk_raw8 v) { _mm_stream_si128((__m128i *)p, v); }
 PK_INLINE void pk_stream_raw16(void *p, pk_raw16 v) { _mm256_stream_si256(p, (__m256i)v); }
 PK_INLINE void pk_stream_raw32(void *p, pk_i32v v) { _mm512_stream_si512(p, (__m512i)v); }

@@ -3,6 +3,7 @@
  * pk_loadn_T(p, n)    the first n, others 0         pk_storen_T(p, v, n)
  * pk_loadm_T(p, m)    where m, others 0             pk_storem_T(p, v, m)
  * pk_window_T(p, at, n)  elements at .. of n, 0 for those outside
+ * pk_load_apart_T(p, step, n), pk_store_apart_T(p, v, step, n): so many elements apart
  * pk_stream_T(p, v)   past the caches where it can be; p is aligned to the bytes stored */
 #ifndef PK_VEC_MEMORY_H
 #define PK_VEC_MEMORY_H
@@ -74,6 +75,20 @@ PK_STORES(u16, uint16_t, pk_i32v, pk_narrow_16, raw16)
 PK_STORES(i32, int32_t, pk_i32v, pk_narrow_32, raw32)
 PK_STORES(u32, uint32_t, pk_i32v, pk_narrow_32, raw32)
 PK_STORES(bool, uint8_t, pk_mask, pk_raw_of_mask, raw8)
+
+#define PK_APART(T, type, vector, widen, narrow, raw)                             \
+  PK_INLINE vector pk_load_apart_##T(const type *p, int64_t step, int64_t n) {    \
+    return widen(pk_load_apart_##raw(p, step, n));                                \
+  }                                                                               \
+  PK_INLINE void pk_store_apart_##T(type *p, vector v, int64_t step, int64_t n) { \
+    pk_store_apart_##raw(p, narrow(v), step, n);                                  \
+  }
+PK_APART(f32, float, pk_f32v, pk_widen_f32, pk_narrow_f32, raw32)
+PK_APART(i32, int32_t, pk_i32v, pk_widen_i32, pk_narrow_32, raw32)
+PK_APART(u32, uint32_t, pk_i32v, pk_widen_i32, pk_narrow_32, raw32)
+PK_APART(bf16, uint16_t, pk_f32v, pk_widen_bf16, pk_narrow_bf16, raw16)
+PK_APART(f16, uint16_t, pk_f32v, pk_widen_f16, pk_narrow_f16, raw16)
+#undef PK_APART
 
 /* Past the caches if `stream`; then `to` is aligned to a vector. */
 PK_INLINE void pk_put_f32(float *to, pk_f32v v, bool stream) {

@@ -250,6 +250,25 @@ PK_LOADM(raw16, pk_raw16, pk_memory16)
 PK_STOREM(raw8, pk_raw8, pk_memory8)
 PK_STOREM(raw16, pk_raw16, pk_memory16)
 
+/* Lane k is `step` k elements on. */
+#define PK_RAW_APART(raw, T, memory)                                           \
+  PK_INLINE T pk_load_apart_##raw(const void *p, int64_t step, int64_t n) {    \
+    T r;                                                                       \
+    memory x[PK_LANES] = {0};                                                  \
+    const int32_t count = pk_clamp_lanes(n);                                   \
+    for (int k = 0; k < count; k++) x[k] = ((const memory *)p)[k * step];      \
+    __builtin_memcpy(&r, x, sizeof r);                                         \
+    return r;                                                                  \
+  }                                                                            \
+  PK_INLINE void pk_store_apart_##raw(void *p, T v, int64_t step, int64_t n) { \
+    memory x[PK_LANES];                                                        \
+    const int32_t count = pk_clamp_lanes(n);                                   \
+    __builtin_memcpy(x, &v, sizeof x);                                         \
+    for (int k = 0; k < count; k++) ((memory *)p)[k * step] = x[k];            \
+  }
+PK_RAW_APART(raw16, pk_raw16, pk_memory16)
+PK_RAW_APART(raw32, pk_i32v, pk_memory32)
+
 #if PK_PART_BYTES == 32
 PK_INLINE pk_i32v pk_loadm_raw32(const void *p, pk_mask m) {
   pk_i32v r;
