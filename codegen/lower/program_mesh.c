@@ -45,7 +45,7 @@ static bool check_mesh(const ProgramLower *p, const FlowStep *step, const Kernel
   return false;
 }
 
-// How the kernel wants the array of an operand to be divided. False: it wants a part of an array
+// How the kernel needs the array of an operand to be divided. False: it takes a part of an array
 // that is divided on the axes that choose the part, or in another shape.
 static bool wanted_shard(const FlowArray *array, const FlowPart *part, const Ref *ref,
                          Shard shard) {
