@@ -82,7 +82,7 @@ const char *naive_ctype(const Naive *n, DType t) {
 
 // A value that something may have rounded to t, in C; `value` as it is where there is no such t.
 static const char *perhaps_rounded(Naive *n, DType t, const char *value) {
-  if (!is_narrow_float(t)) return value;
+  if (t == DT_COUNT || !is_narrow_float(t)) return value;
   return naive_text(n, "pk_bound_also(naive_as_%s, %a, %a, %s)", dtype_info[t].name,
                     dtype_spacing(t) / 2, ldexp(1, dtype_least_exponent(t)), value);
 }
